@@ -1,0 +1,70 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What generated code and the runtime agree on. The compiler takes every offset from this header with offsetof, so the
+// two cannot drift apart; a change of layout raises HEDDLE_MODEL_ABI_VERSION.
+//
+// A *step* runs the model once over `rows` tokens that belong to `num_sequences` sequences (a ragged batch): the rows of
+// a sequence are adjacent and in order. Every worker thread calls the step function with the same heddle_step.
+#ifndef HEDDLE_RUNTIME_MODELABI_H
+#define HEDDLE_RUNTIME_MODELABI_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HEDDLE_MODEL_ABI_VERSION 1u
+
+// Tokens in a page of the KV cache.
+#define HEDDLE_KV_PAGE_SIZE 64
+
+// One sequence of a step. Its tokens are cached at positions [0, past + num_rows) when the step ends.
+typedef struct heddle_sequence {
+  int32_t first_row;      // its first row in the step
+  int32_t num_rows;       // its tokens in this step
+  int32_t past;           // its tokens in the cache before this step
+  int32_t reserved;
+  uint8_t *const *pages;  // (ceil(context / 64)): page p holds tokens [64 p, 64 p + 64) of every layer. Inside a page, a
+                          // layer's K lies at a fixed offset as (num_kv_heads, 64, head_dim), its V after it likewise.
+} heddle_sequence;
+
+// Everything a step reads and writes. Pointers are 64-byte aligned where they name an array of numbers.
+typedef struct heddle_step {
+  const uint8_t *weights;             // base of the packed weights
+  uint8_t *arena;                     // activations: plan-memory's offsets count from here
+  const float *const *rope_tables;    // [table]: (context, rotary_dim): cos of rotary_dim / 2 angles, then their sin
+  const int32_t *ids;                 // (rows): token ids
+  const int32_t *positions;           // (rows): position ids, for position embeddings and rope tables
+  const int32_t *row_sequence;        // (rows): index into sequences
+  const int32_t *cache_positions;     // (rows): past + index of the row in its sequence
+  const heddle_sequence *sequences;   // (num_sequences)
+  const int32_t *output_rows;         // (num_outputs): rows whose logits are wanted
+  float *logits;                      // (num_outputs, vocab_size)
+  float *last_hidden_state;           // (rows, hidden_size) after the final norm, or null
+  int64_t rows;                       // 1 … max_rows
+  int64_t num_sequences;
+  int64_t num_outputs;                // 0 … rows
+  int64_t max_rows;                   // rows that the arena was planned for
+  void (*barrier_wait)(void *barrier, int32_t thread);  // returns once every thread of the step has called it
+  void *barrier;
+  uint64_t *kernel_ticks;             // (num_kernels): time-stamp counts added by thread 0 under --profile, or null
+} heddle_step;
+
+// Runs thread `thread` of `num_threads`. Results do not depend on num_threads, to the bit.
+typedef void (*heddle_step_function)(const heddle_step *step, int32_t thread, int32_t num_threads);
+
+// What the object `heddle compile` emits defines: const heddle_model *heddle_model_<name>(void).
+// Everything else about the model (config, tokenizer, weights table, memory plan) is in the FlatBuffers package.
+typedef struct heddle_model {
+  uint32_t abi_version;        // HEDDLE_MODEL_ABI_VERSION
+  uint32_t reserved;
+  const char *name;            // NUL-terminated
+  uint8_t package_sha256[32];  // of the package's metadata that this code was compiled with
+  heddle_step_function step;
+} heddle_model;
+
+#ifdef __cplusplus
+}
+#endif
+#endif
