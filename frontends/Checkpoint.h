@@ -1,0 +1,68 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The tensors of a model file, wherever they lie: GGUF, safetensors, one file or many. Files are mapped, nothing is copied.
+#ifndef HEDDLE_FRONTENDS_CHECKPOINT_H
+#define HEDDLE_FRONTENDS_CHECKPOINT_H
+
+#include "frontends/Expected.h"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace heddle {
+
+// How the numbers of a tensor are stored. Block types are ggml's; values per block and bytes per block in tensorTypeInfo.
+enum class TensorType : uint8_t {
+  F32, F16, BF16, F64, I8, I16, I32, I64, U8, Bool,
+  Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, MXFP4,
+};
+
+struct TensorTypeInfo {
+  const char *name;      // lower case, as in #heddle.quant<q4_0>
+  uint32_t blockValues;  // 1 for plain types
+  uint32_t blockBytes;
+};
+const TensorTypeInfo &tensorTypeInfo(TensorType type);
+
+// Values [0, count) of a row whose blocks start at `data`, as f32. `count` is a multiple of blockValues.
+void dequantize(TensorType type, const uint8_t *data, size_t count, float *out);
+
+struct TensorInfo {
+  TensorType type;
+  std::vector<int64_t> shape;  // outermost first, as PyTorch prints it: (out_features, in_features) for a linear weight
+  uint32_t file = 0;           // index into Checkpoint::files
+  uint64_t offset = 0;         // bytes from the start of that file
+  uint64_t bytes = 0;
+};
+
+// A file mapped read-only for as long as the object lives.
+class MappedFile {
+public:
+  static Expected<std::shared_ptr<MappedFile>> open(const std::string &path);
+  ~MappedFile();
+  const uint8_t *data() const { return base; }
+  size_t size() const { return length; }
+  const std::string &path() const { return name; }
+
+private:
+  MappedFile() = default;
+  const uint8_t *base = nullptr;
+  size_t length = 0;
+  std::string name;
+};
+
+struct Checkpoint {
+  std::vector<std::shared_ptr<MappedFile>> files;
+  std::map<std::string, TensorInfo, std::less<>> tensors;  // by the file's own name
+
+  const TensorInfo *find(std::string_view name) const;
+  const uint8_t *data(const TensorInfo &tensor) const { return files[tensor.file]->data() + tensor.offset; }
+};
+
+} // namespace heddle
+
+#endif

@@ -1,0 +1,82 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What a model file says about the model, in the field's terms (Hugging Face's config names), whichever file said it. Readers
+// fill it and check it (every value within its limits, heads divide, …), so that families can rely on it.
+#ifndef HEDDLE_FRONTENDS_MODELCONFIG_H
+#define HEDDLE_FRONTENDS_MODELCONFIG_H
+
+#include "frontends/Checkpoint.h"
+
+#include <optional>
+
+namespace heddle {
+
+enum class Activation : uint8_t { Silu, Gelu, GeluTanh, Relu, QuickGelu, Tanh };
+enum class RopeScalingKind : uint8_t { None, Linear, Dynamic, Llama3, Yarn, Longrope };
+
+// Rotary position embedding. Sources: Su et al. 2021 (arXiv:2104.09864); YaRN arXiv:2309.00071; LongRoPE arXiv:2402.13753.
+struct RopeConfig {
+  double theta = 10000.0;
+  int64_t rotaryDim = 0;       // head_dim x partial_rotary_factor
+  bool interleaved = false;    // pairs (2i, 2i + 1) instead of (i, i + rotary_dim / 2)
+  RopeScalingKind scaling = RopeScalingKind::None;
+  double factor = 1.0;
+  int64_t originalContext = 0; // original_max_position_embeddings
+  double lowFreqFactor = 1.0, highFreqFactor = 4.0;              // llama3
+  double betaFast = 32.0, betaSlow = 1.0, mscale = 0.0, mscaleAllDim = 0.0; // yarn
+  bool truncate = true;                                          // yarn
+  std::optional<double> attentionFactor;
+  std::vector<double> shortFactor, longFactor;                   // longrope (rotary_dim / 2), or GGUF's rope_freqs in shortFactor
+
+  // (rotary_dim / 2) inverse frequencies in f32 as the Hugging Face implementation computes them, scaling applied. `longContext`
+  // selects longFactor. Also gives the factor that multiplies cos and sin.
+  std::vector<float> inverseFrequency(bool longContext, float &attentionFactor, int64_t maxPositions) const;
+};
+
+struct MoeConfig {
+  int64_t numExperts = 0;       // 0: dense
+  int64_t expertsPerToken = 0;
+  int64_t intermediateSize = 0;
+  bool normTopkProb = true;
+  std::vector<bool> layerIsMoe; // (num_hidden_layers)
+};
+
+struct ModelConfig {
+  std::string architecture;    // Hugging Face's model_type: "llama", "qwen2", "gemma3_text", "gpt2", …
+  std::string source;          // "gguf" | "huggingface"
+  std::string name;
+  int64_t vocabSize = 0, hiddenSize = 0, intermediateSize = 0;
+  int64_t numHiddenLayers = 0, numHeads = 0, numKvHeads = 0, headDim = 0;
+  int64_t contextLength = 0;   // max_position_embeddings
+  double normEps = 1e-6;
+  Activation activation = Activation::Silu;
+  bool tieWordEmbeddings = false;
+  bool attentionBias = false, mlpBias = false;
+  double attentionScale = 0.0; // 0: 1 / sqrt(head_dim); gemma: query_pre_attn_scalar ^ -0.5
+  double embeddingScale = 1.0; // gemma: sqrt(hidden_size), rounded to the weights' type as the reference does
+  double attentionSoftcap = 0.0, finalSoftcap = 0.0;
+  std::vector<int64_t> layerWindow;  // (num_hidden_layers): sliding window in tokens, 0 for full attention
+  std::vector<uint8_t> layerRope;    // (num_hidden_layers): index into ropes
+  std::vector<RopeConfig> ropes;
+  MoeConfig moe;
+  std::optional<int64_t> bosId, padId, decoderStartId;
+  std::vector<int64_t> eosIds;
+  // generation_config.json; generation defaults are greedy where do_sample is absent or false
+  bool doSample = false;
+  double temperature = 1.0, topP = 1.0, repetitionPenalty = 1.0;
+  int64_t topK = 0;
+};
+
+struct Model {
+  ModelConfig config;
+  Checkpoint checkpoint;
+  std::string sourcePath;            // the GGUF file or the Hugging Face folder, as given
+};
+
+// Reads a GGUF file (any part of a split one), or a Hugging Face directory. Does not read the tokenizer.
+// ONNX is told by its content and refused here with an error that says so.
+Expected<Model> readModel(const std::string &path);
+
+} // namespace heddle
+
+#endif
