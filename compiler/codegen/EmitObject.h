@@ -1,0 +1,26 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// From a module of kernels or host code to machine code.
+#ifndef HEDDLE_COMPILER_CODEGEN_EMITOBJECT_H
+#define HEDDLE_COMPILER_CODEGEN_EMITOBJECT_H
+
+#include "compiler/codegen/Target.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace heddle {
+
+// Registers the dialects that kernels and host code are written in, and their translation to LLVM IR.
+void registerCodegenDialects(mlir::DialectRegistry &registry);
+
+// `func`, `scf`, `arith`, `math`, `vector`, `cf` and `llvm` ops → `llvm` ops only.
+mlir::LogicalResult lowerToLLVM(mlir::ModuleOp module, const CpuTarget &target);
+
+enum class MachineCode { Object, Assembly, LLVMIR };
+
+// The module (`llvm` dialect) as an ELF object, assembly or LLVM IR text for `target`, optimised. Deterministic.
+mlir::FailureOr<std::string> emitMachineCode(mlir::ModuleOp module, const CpuTarget &target, MachineCode kind);
+
+} // namespace heddle
+
+#endif

@@ -1,0 +1,44 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The processors that code is generated for.
+#ifndef HEDDLE_COMPILER_CODEGEN_TARGET_H
+#define HEDDLE_COMPILER_CODEGEN_TARGET_H
+
+#include "mlir/Support/LLVM.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace llvm {
+class TargetMachine;
+}
+
+namespace heddle {
+
+// One CPU target. Kernels ask what it can do and never name a processor.
+struct CpuTarget {
+  std::string name;                   // as given to --target, "native" resolved
+  std::string triple;                 // x86_64-unknown-linux-gnu | aarch64-unknown-linux-gnu
+  std::string cpu;                    // LLVM's name
+  std::vector<std::string> features;  // LLVM's names, "+avx512vnni" without the plus: required at run time as well
+
+  bool has(llvm::StringRef feature) const;
+  bool isX86() const;
+  bool isAArch64() const;
+  bool hasAvx512() const { return has("avx512f") && has("avx512bw") && has("avx512vl") && has("avx512dq"); }
+  // f32 lanes of the widest vector register: 16, 8 or 4.
+  unsigned vectorLanes() const;
+  // Vector registers: 32 with AVX-512 and NEON, 16 with AVX2.
+  unsigned vectorRegisters() const;
+
+  std::unique_ptr<llvm::TargetMachine> createMachine() const;
+};
+
+// `name` is native, x86-64-v3, x86-64-v4, znver5, sapphirerapids or aarch64. The error lists them.
+mlir::FailureOr<CpuTarget> parseCpuTarget(llvm::StringRef name, std::string &error);
+
+} // namespace heddle
+
+#endif
