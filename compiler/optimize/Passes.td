@@ -61,7 +61,7 @@ def FuseProjections : Pass<"heddle-fuse-projections", "::mlir::ModuleOp"> {
 def ShareLayers : Pass<"heddle-share-layers", "::mlir::ModuleOp"> {
   let summary = "Keep one function for equal layers";
   let description = [{
-    Private functions with equal types and bodies become one; calls of the others go to it. Layers that differ in structure,
+    Private functions (layers, kernels) with equal types, attributes and bodies become one; whoever called the others calls it. Layers that differ in structure,
     quantisation, window or rotary table stay apart. Compile time and code size do not grow with depth from here on.
     Example: test/optimize/share-layers.mlir.
   }];

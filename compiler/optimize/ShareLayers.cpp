@@ -3,6 +3,7 @@
 #include "compiler/optimize/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/AttrTypeSubElements.h"
 #include "mlir/IR/OperationSupport.h"
 
 namespace heddle {
@@ -34,11 +35,12 @@ struct ShareLayers : heddle::impl::ShareLayersBase<ShareLayers> {
       sharedWith[func.getSymNameAttr()] = same->getSymNameAttr();
       func.erase();
     }
-    getOperation().walk([&](func::CallOp call) {
-      auto found = sharedWith.find(call.getCalleeAttr().getAttr());
-      if (found != sharedWith.end())
-        call.setCallee(found->second);
+    AttrTypeReplacer replacer;
+    replacer.addReplacement([&](FlatSymbolRefAttr symbol) -> std::optional<Attribute> {
+      auto found = sharedWith.find(symbol.getAttr());
+      return found == sharedWith.end() ? symbol : FlatSymbolRefAttr::get(found->second);
     });
+    replacer.recursivelyReplaceElementsIn(getOperation(), /*replaceAttrs=*/true);
   }
 };
 } // namespace

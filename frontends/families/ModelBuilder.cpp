@@ -19,10 +19,10 @@ static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(valu
 static RankedTensorType storedType(MLIRContext *context, const TensorInfo &tensor) {
   Builder b(context);
   const char *name = tensorTypeInfo(tensor.type).name;
-  if (tensor.type == TensorType::F16 || tensor.type == TensorType::BF16)
-    return RankedTensorType::get(tensor.shape, tensor.type == TensorType::F16 ? b.getF16Type() : (Type)b.getBF16Type());
+  if (tensor.type == heddle::TensorType::F16 || tensor.type == heddle::TensorType::BF16)
+    return RankedTensorType::get(tensor.shape, tensor.type == heddle::TensorType::F16 ? b.getF16Type() : (Type)b.getBF16Type());
   if (auto kind = symbolizeQuantKind(name))
-    return RankedTensorType::get(tensor.shape, b.getF32Type(), QuantAttr::get(context, *kind));
+    return RankedTensorType::get(tensor.shape, b.getF32Type(), QuantKindAttr::get(context, *kind));
   return RankedTensorType::get(tensor.shape, b.getF32Type());
 }
 
@@ -124,7 +124,7 @@ Value ModelBuilder::add(Value a, Value c) { return arith::AddFOp::create(b, loc,
 
 Value ModelBuilder::glu(Value gate, Value up) {
   auto kind = static_cast<ActivationKind>(config().activation);
-  return GluOp::create(b, loc, gate.getType(), gate, up, ActivationAttr::get(b.getContext(), kind));
+  return GluOp::create(b, loc, gate.getType(), gate, up, ActivationKindAttr::get(b.getContext(), kind));
 }
 
 Value ModelBuilder::columns(Value x, int64_t begin, int64_t end) {
@@ -183,7 +183,7 @@ Value ModelBuilder::moe(Value x, const std::string &router, const std::string &e
   auto kind = static_cast<ActivationKind>(config().activation);
   return MoeOp::create(b, loc, x.getType(), x, routerWeight, gates, ups, downs,
                        b.getI64IntegerAttr(config().moe.expertsPerToken), b.getBoolAttr(config().moe.normTopkProb),
-                       ActivationAttr::get(b.getContext(), kind));
+                       ActivationKindAttr::get(b.getContext(), kind));
 }
 
 void ModelBuilder::finish(Value x, const std::string &head) {
