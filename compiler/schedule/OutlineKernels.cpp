@@ -282,7 +282,7 @@ LogicalResult Outliner::run() {
   }
   auto call = KernelCallOp::create(b, last->getLoc(), outputTypes, name, inputs.getArrayRef(), inits);
   for (auto [output, result] : llvm::zip(outputs, call.getResults()))
-    output.replaceAllUsesWith(result);
+    Value(output).replaceAllUsesWith(result);
   for (Operation *op : llvm::reverse(ordered))
     if (op->use_empty())
       op->erase();

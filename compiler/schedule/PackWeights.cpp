@@ -168,10 +168,10 @@ LogicalResult Packer::packLinear(LinearOp op) {
                                        b.getI64IntegerAttr(type.getDimSize(1)), b.getI64IntegerAttr(typeOf(op.getInput()).getDimSize(1)),
                                        b.getStringAttr(format), add ? b.getUnitAttr() : UnitAttr());
   if (add) {
-    add.replaceAllUsesWith(matmul.getResult(0));
+    add.getResult().replaceAllUsesWith(matmul.getResult(0));
     add.erase();
   } else {
-    op.replaceAllUsesWith(matmul.getResults());
+    op.getResult().replaceAllUsesWith(matmul.getResult(0));
   }
   op.erase();
   return success();
@@ -188,7 +188,7 @@ LogicalResult Packer::packEmbedding(EmbeddingOp op) {
   auto dequantize = DequantizeOp::create(b, op.getLoc(), TypeRange{type}, op.getIds(), *table, init,
                                          b.getI64IntegerAttr(tableType.getDimSize(0)), b.getI64IntegerAttr(tableType.getDimSize(1)),
                                          b.getStringAttr(formatOf(tableType)), op.getScaleAttr());
-  op.replaceAllUsesWith(dequantize.getResults());
+  op.getResult().replaceAllUsesWith(dequantize.getResult(0));
   op.erase();
   return success();
 }
