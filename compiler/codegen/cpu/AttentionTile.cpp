@@ -9,12 +9,14 @@
 #include "llvm/Support/MathExtras.h"
 
 #include <numeric>
+#include <tuple>
 
 using namespace mlir;
 using namespace heddle;
 
 static constexpr int64_t pageTokens = HEDDLE_KV_PAGE_SIZE;
 static constexpr int64_t floatBytes = sizeof(float);
+static constexpr int64_t cacheLine = 64;
 static constexpr double log2e = 1.4426950408889634;
 // Rows of a register tile. With `wide` vectors each: 6 * 4 accumulators + 4 + 1 of 32 registers, 6 * 2 + 2 + 1 of 16.
 static constexpr unsigned blockRows = 6;
@@ -98,49 +100,68 @@ void AttentionTile::attendSplit(const TileValues &tile, Value firstKey, Value en
   int64_t element = kvBytes(spec.kv);
   Value headKeys = b.add(kOffset, b.mul(tile.kvHead, pageTokens * spec.headDim * element));
   Value headValues = b.add(vOffset, b.mul(tile.kvHead, pageTokens * spec.valueDim() * element));
+  // Beyond the split the next thread's or this thread's next split begins.
+  Value lastPage = b.divide(b.sub(tile.sequence.length, b.constant(1)), pageTokens);
   b.loop(b.divide(firstKey, pageTokens), b.divideUp(endKey, pageTokens), 1, [&](Value pageIndex) {
     Value page = loadPage(b, tile.sequence.pages, pageIndex);
+    Value nextPage = loadPage(b, tile.sequence.pages, b.min(b.add(pageIndex, 1), lastPage));
     Value pageBegin = b.mul(pageIndex, pageTokens);
     Value begin = b.max(b.sub(firstKey, pageBegin), b.constant(0));
     Value end = b.min(b.sub(endKey, pageBegin), b.constant(pageTokens));
-    transposeKeys(b.at(page, headKeys));
+    transposeKeys(b.at(page, headKeys), b.at(nextPage, headKeys));
     multiplyScores(rows);
     b.loop(b.constant(0), tile.numTokens, 1, [&](Value token) {
       b.loop(0, groupSize, 1, [&](Value head) { softmaxRow(tile, token, head, pageBegin, slopes); });
     });
     Value values = b.at(page, headValues);
     if (spec.kv != KvType::F32)
-      widenValues(values, begin, end);
+      widenValues(values, b.at(nextPage, headValues), begin, end);
     accumulateValues(rows, spec.kv == KvType::F32 ? values : panel, begin, end);
   });
 }
 
-void AttentionTile::transposeKeys(Value keys) {
-  // Square blocks; the last block of columns overlaps its neighbour where headDim is no multiple.
-  int64_t side = std::min<int64_t>(vectorLanes, llvm::bit_floor(uint64_t(spec.headDim)));
-  int64_t element = kvBytes(spec.kv);
+void AttentionTile::transposeKeys(Value keys, Value nextKeys) {
+  // Two bf16 columns travel as one 32-bit lane: half the loads and shuffles, and widening is a shift or a mask.
+  bool pairs = spec.kv == KvType::BF16 && spec.headDim % 2 == 0;
+  int64_t perLane = pairs ? 2 : 1, lanesPerRow = spec.headDim / perLane, element = kvBytes(spec.kv);
+  // Square blocks; the last block of columns overlaps its neighbour where the row is no multiple.
+  int64_t side = std::min<int64_t>(vectorLanes, llvm::bit_floor(uint64_t(lanesPerRow)));
   b.loop(0, pageTokens, side, [&](Value key) {
-    b.loop(0, spec.headDim, side, [&](Value column) {
-      if (spec.headDim % side)
-        column = b.min(column, b.constant(spec.headDim - side));
-      Value from = b.at(keys, b.add(b.mul(key, spec.headDim), column), element);
-      Value to = b.at(panel, b.add(b.mul(column, pageTokens), key), floatBytes);
+    b.loop(0, lanesPerRow, side, [&](Value lane) {
+      if (lanesPerRow % side)
+        lane = b.min(lane, b.constant(lanesPerRow - side));
+      Value offset = b.mul(b.add(b.mul(key, lanesPerRow), lane), perLane * element);
+      Value from = b.at(keys, offset), next = b.at(nextKeys, offset);
+      Value to = b.at(panel, b.add(b.mul(lane, perLane * pageTokens), key), floatBytes);
       SmallVector<Value> block;
-      for (int64_t row = 0; row < side; ++row)
-        block.push_back(b.loadKv(spec.kv, b.at(from, row * spec.headDim * element), side));
+      for (int64_t row = 0; row < side; ++row) {
+        Value pointer = b.at(from, row * spec.headDim * element);
+        block.push_back(pairs ? b.load(b.ints(side), pointer) : b.loadKv(spec.kv, pointer, side));
+        b.prefetch(b.at(next, row * spec.headDim * element));
+      }
       b.transpose(block);
-      for (int64_t row = 0; row < side; ++row)
-        b.store(block[row], b.at(to, row * pageTokens * floatBytes));
+      for (int64_t row = 0; row < side; ++row) {
+        Value low = block[row], high;
+        if (pairs)
+          std::tie(low, high) = b.widenPair(block[row]);
+        b.store(low, b.at(to, row * perLane * pageTokens * floatBytes));
+        if (high)
+          b.store(high, b.at(to, (row * perLane + 1) * pageTokens * floatBytes));
+      }
     });
   });
 }
 
-void AttentionTile::widenValues(Value values, Value firstKey, Value endKey) {
+void AttentionTile::widenValues(Value values, Value nextValues, Value firstKey, Value endKey) {
   int64_t element = kvBytes(spec.kv);
   b.loop(firstKey, endKey, 1, [&](Value key) {
-    Value from = b.at(values, key, spec.valueDim() * element), to = b.at(panel, key, valueStride * floatBytes);
-    for (ColumnRun run : columnRuns(spec.valueDim(), vectorLanes))
+    Value offset = b.mul(key, spec.valueDim() * element);
+    Value from = b.at(values, offset), next = b.at(nextValues, offset), to = b.at(panel, key, valueStride * floatBytes);
+    for (ColumnRun run : columnRuns(spec.valueDim(), vectorLanes)) {
       b.store(b.loadKv(spec.kv, b.at(from, run.begin * element), run.lanes), b.at(to, run.begin * floatBytes));
+      if (run.begin * element % cacheLine == 0)
+        b.prefetch(b.at(next, run.begin * element));
+    }
   });
 }
 
@@ -182,55 +203,74 @@ void AttentionTile::scoreBlock(Value row, unsigned rows) {
   });
 }
 
-Value AttentionTile::finishScore(Value score, Value distance, Value slope) {
-  if (spec.softcap != 0)
-    score = b.mulF(emitTanhOfExponent(b, score), b.constantF32(spec.softcap * log2e, vectorLanes));
-  if (spec.hasAlibiSlopes)
-    score = b.fma(slope, arith::SIToFPOp::create(b, b.floats(vectorLanes), distance), score);
-  return score;
+// 0, 1, 2 … in all lanes.
+static Value laneIndices(RawBuilder &b, unsigned lanes) {
+  SmallVector<int32_t> indices(lanes);
+  std::iota(indices.begin(), indices.end(), 0);
+  return arith::ConstantOp::create(b, DenseElementsAttr::get(b.ints(lanes), ArrayRef(indices)));
 }
 
-void AttentionTile::softmaxRow(const TileValues &tile, Value token, Value headInGroup, Value pageBegin, Value slopes) {
-  auto splat = [&](Value index) {
-    return b.broadcast(arith::TruncIOp::create(b, b.getI32Type(), index), vectorLanes);
-  };
-  Value row = b.add(b.mul(token, groupSize), headInGroup);
+Value AttentionTile::splatInt(Value index) {
+  return b.broadcast(arith::TruncIOp::create(b, b.getI32Type(), index), vectorLanes);
+}
+
+Value AttentionTile::finishScores(const TileValues &tile, Value token, Value headInGroup, Value pageBegin,
+                                  Value slopes, Value rowScores, Value max) {
   Value tokenIndex = b.add(tile.firstToken, token);
-  Value position = b.sub(b.add(tile.sequence.past, tokenIndex), pageBegin);
   auto [begin, end] = visibleKeys(tile.sequence, tokenIndex, b.constant(1));
   // Keys [low, high) of the page are visible; low may be negative, high beyond the page.
-  Value low = splat(b.sub(begin, pageBegin)), high = splat(b.sub(end, pageBegin));
-  Value queryKey = splat(position), slope;
+  Value low = splatInt(b.sub(begin, pageBegin)), high = splatInt(b.sub(end, pageBegin));
+  Value position = splatInt(b.sub(b.add(tile.sequence.past, tokenIndex), pageBegin)), slope;
   if (spec.hasAlibiSlopes) {
     Value perHead = b.loadFloat(b.at(slopes, b.add(tile.firstHead, headInGroup), floatBytes));
     slope = b.broadcast(b.mulF(perHead, b.constantF32(log2e)), vectorLanes);
   }
-  Value from = b.at(scores, row, pageTokens * floatBytes);
-  SmallVector<Value> s;
-  for (int64_t key = 0; key < pageTokens; key += vectorLanes) {
-    SmallVector<int32_t> indices(vectorLanes);
-    std::iota(indices.begin(), indices.end(), int32_t(key));
-    Value index = arith::ConstantOp::create(b, DenseElementsAttr::get(b.ints(vectorLanes), ArrayRef(indices)));
-    Value score = finishScore(b.loadFloats(b.at(from, key * floatBytes), vectorLanes),
-                              arith::SubIOp::create(b, index, queryKey), slope);
+  return forEachScoreVector({max}, [&](Value key, ValueRange carried) -> SmallVector<Value> {
+    Value pointer = b.at(rowScores, key, floatBytes), score = b.loadFloats(pointer, vectorLanes);
+    Value index = arith::AddIOp::create(b, splatInt(key), laneIndices(b, vectorLanes));
+    if (spec.softcap != 0)
+      score = b.mulF(emitTanhOfExponent(b, score), b.constantF32(spec.softcap * log2e, vectorLanes));
+    if (spec.hasAlibiSlopes) {
+      Value distance = arith::SubIOp::create(b, index, position);
+      score = b.fma(slope, arith::SIToFPOp::create(b, b.floats(vectorLanes), distance), score);
+    }
     Value seen = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, index, high);
     if (spec.window)
       seen = arith::AndIOp::create(b, seen, arith::CmpIOp::create(b, arith::CmpIPredicate::sge, index, low));
-    s.push_back(b.select(seen, score, b.constantF32(-INFINITY, vectorLanes)));
-  }
+    score = b.select(seen, score, b.constantF32(-INFINITY, vectorLanes));
+    b.store(score, pointer);
+    return {b.maxF(score, carried[0])};
+  });
+}
+
+Value AttentionTile::forEachScoreVector(ArrayRef<Value> init,
+                                        llvm::function_ref<SmallVector<Value>(Value, ValueRange)> body) {
+  // Four vectors at a time: with 16 lanes this is the whole page, and its scores stay in registers between two passes.
+  const int64_t step = 4 * vectorLanes;
+  auto rounds = b.fold(b.constant(0), b.constant(pageTokens / step), init, [&](Value round, ValueRange carried) {
+    SmallVector<Value> values(carried);
+    for (int64_t vector = 0; vector < 4; ++vector)
+      values = body(b.add(b.mul(round, step), vector * vectorLanes), values);
+    return values;
+  });
+  return rounds[0];
+}
+
+void AttentionTile::softmaxRow(const TileValues &tile, Value token, Value headInGroup, Value pageBegin, Value slopes) {
+  Value row = b.add(b.mul(token, groupSize), headInGroup);
+  Value rowScores = b.at(scores, row, pageTokens * floatBytes);
   // max' = max(max, s); factor = 2^(max - max'); p = 2^(s - max'); sum' = factor * sum + p
   Value maxPointer = b.at(rowMax, row, floatBytes), sumPointer = b.at(sums, row, vectorLanes * floatBytes);
-  Value oldMax = b.loadBroadcast(maxPointer, vectorLanes), newMax = oldMax;
-  for (Value score : s)
-    newMax = b.maxF(score, newMax);
-  newMax = b.maxOfLanes(newMax);
+  Value oldMax = b.loadBroadcast(maxPointer, vectorLanes);
+  Value newMax = b.maxOfLanes(finishScores(tile, token, headInGroup, pageBegin, slopes, rowScores, oldMax));
   Value factor = emitExp2(b, b.subF(oldMax, newMax));
-  Value sum = b.mulF(b.loadFloats(sumPointer, vectorLanes), factor);
-  for (auto [i, score] : llvm::enumerate(s)) {
-    Value p = emitExp2(b, b.subF(score, newMax));
-    b.store(p, b.at(from, i * vectorLanes * floatBytes));
-    sum = b.addF(sum, p);
-  }
+  Value oldSum = b.mulF(b.loadFloats(sumPointer, vectorLanes), factor);
+  Value sum = forEachScoreVector({oldSum}, [&](Value key, ValueRange carried) -> SmallVector<Value> {
+    Value pointer = b.at(rowScores, key, floatBytes);
+    Value p = emitExp2(b, b.subF(b.loadFloats(pointer, vectorLanes), newMax));
+    b.store(p, pointer);
+    return {b.addF(carried[0], p)};
+  });
   b.store(sum, sumPointer);
   b.storeLane0(newMax, maxPointer);
   b.storeLane0(factor, b.at(factors, row, floatBytes));

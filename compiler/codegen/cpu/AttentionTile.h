@@ -62,15 +62,23 @@ public:
   RowState totalState(mlir::Value row);
 
 private:
-  void transposeKeys(mlir::Value keys);
-  void widenValues(mlir::Value values, mlir::Value firstKey, mlir::Value endKey);
+  // panel = keyᵀ or value as f32; the lines of the next page are asked for on the way.
+  void transposeKeys(mlir::Value keys, mlir::Value nextKeys);
+  void widenValues(mlir::Value values, mlir::Value nextValues, mlir::Value firstKey, mlir::Value endKey);
   // scores = query @ keyᵀ
   void multiplyScores(mlir::Value numRows);
   void scoreBlock(mlir::Value row, unsigned rows);
   // scores → exp2(scores - max); the row's max and sum move on, its factor is what rescales acc.
   void softmaxRow(const TileValues &tile, mlir::Value token, mlir::Value headInGroup, mlir::Value pageBegin,
                   mlir::Value slopes);
-  mlir::Value finishScore(mlir::Value score, mlir::Value distance, mlir::Value slope);
+  // Caps, biases and masks a row's scores; the running maximum, per lane.
+  mlir::Value finishScores(const TileValues &tile, mlir::Value token, mlir::Value headInGroup, mlir::Value pageBegin,
+                           mlir::Value slopes, mlir::Value rowScores, mlir::Value max);
+  // Folds `body` over the score vectors of a row, given the first key of each.
+  mlir::Value
+  forEachScoreVector(llvm::ArrayRef<mlir::Value> init,
+                     llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value, mlir::ValueRange)> body);
+  mlir::Value splatInt(mlir::Value index);
   // acc = factor * acc + scores @ value
   void accumulateValues(mlir::Value numRows, mlir::Value values, mlir::Value firstKey, mlir::Value endKey);
   void valueBlock(mlir::Value row, unsigned rows, mlir::Value values, mlir::Value firstKey, mlir::Value endKey);

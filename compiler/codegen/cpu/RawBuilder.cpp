@@ -148,6 +148,13 @@ Value RawBuilder::loadKv(KvType type, Value pointer, unsigned lanes) {
   return arith::BitcastOp::create(*this, floats(lanes), bits);
 }
 
+std::pair<Value, Value> RawBuilder::widenPair(Value bits) {
+  unsigned lanes = lanesOf(bits);
+  Value low = arith::ShLIOp::create(*this, bits, constantI32(16, lanes));
+  Value high = arith::AndIOp::create(*this, bits, constantI32(int32_t(0xffff0000), lanes));
+  return {arith::BitcastOp::create(*this, floats(lanes), low), arith::BitcastOp::create(*this, floats(lanes), high)};
+}
+
 // The upper half of the bits after adding just under half a unit, or half of one where the last kept bit is odd; a NaN
 // keeps its sign and is made quiet, since the addition could carry it into infinity.
 static Value roundToBf16(RawBuilder &b, Value value) {
@@ -169,6 +176,10 @@ void RawBuilder::storeKv(KvType type, Value floats, Value pointer) {
   if (type == KvType::BF16)
     return store(roundToBf16(*this, floats), pointer);
   store(arith::TruncFOp::create(*this, VectorType::get({lanesOf(floats)}, getF16Type()), floats), pointer);
+}
+
+void RawBuilder::prefetch(Value pointer) {
+  LLVM::Prefetch::create(*this, pointer, /*rw=*/0, /*hint=*/2, /*cache=*/1);
 }
 
 Value RawBuilder::stackScratch(int64_t bytes) {

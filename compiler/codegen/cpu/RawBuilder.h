@@ -87,7 +87,11 @@ public:
   void storeLane0(Value vector, Value pointer) { store(lane0(vector), pointer); }
   // Elements of the cache as f32, and back: bf16 and f16 round to nearest even.
   Value loadKv(KvType type, Value pointer, unsigned lanes);
+  // Lanes of two bf16 as their f32: (low halves, high halves).
+  std::pair<Value, Value> widenPair(Value bits);
   void storeKv(KvType type, Value floats, Value pointer);
+  // Asks for the line at `pointer`, into the second-level cache.
+  void prefetch(Value pointer);
   // 64-byte aligned scratch on the stack; call it in the entry block.
   Value stackScratch(int64_t bytes);
 
