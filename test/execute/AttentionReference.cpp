@@ -57,7 +57,7 @@ PagedCache::PagedCache(const AttentionSpec &spec, const std::vector<int64_t> &le
     : spec(spec), keyBytes(spec.numKvHeads * HEDDLE_KV_PAGE_SIZE * spec.headDim * kvBytes(spec.kv)),
       valueBytes(spec.numKvHeads * HEDDLE_KV_PAGE_SIZE * spec.valueDim() * kvBytes(spec.kv)) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  int64_t element = kvBytes(spec.kv), pageSize = valueOffset() + valueBytes + 64;
+  int64_t element = kvBytes(spec.kv);
   auto fill = [&](std::vector<float> &rows, int64_t dim, int64_t offset, int64_t length, size_t sequence) {
     for (float &value : rows)
       value = roundToKv(spec.kv, value);
@@ -74,14 +74,15 @@ PagedCache::PagedCache(const AttentionSpec &spec, const std::vector<int64_t> &le
     size_t pages = (lengths[sequence] + HEDDLE_KV_PAGE_SIZE - 1) / HEDDLE_KV_PAGE_SIZE;
     std::vector<uint8_t *> table;
     for (size_t page = 0; page < pages; ++page) {
-      storage.emplace_back(pageSize, 0xff);
+      storage.emplace_back(pageBytes(), 0xff);
       table.push_back(storage.back().data());
     }
     // The storage vectors own what the table points at, whatever their order.
     std::shuffle(table.begin(), table.end(), std::mt19937(seed + 1));
     tables.push_back(table);
     keys.push_back(randomFloats(lengths[sequence] * spec.numKvHeads * spec.headDim, 1.0f, seed + 2 * sequence));
-    values.push_back(randomFloats(lengths[sequence] * spec.numKvHeads * spec.valueDim(), 1.0f, seed + 2 * sequence + 1));
+    size_t valueCount = lengths[sequence] * spec.numKvHeads * spec.valueDim();
+    values.push_back(randomFloats(valueCount, 1.0f, seed + 2 * sequence + 1));
     fill(keys.back(), spec.headDim, keyOffset(), lengths[sequence], sequence);
     fill(values.back(), spec.valueDim(), valueOffset(), lengths[sequence], sequence);
   }

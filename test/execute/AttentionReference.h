@@ -25,6 +25,7 @@ public:
   uint8_t *const *pages(size_t sequence) const { return tables[sequence].data(); }
   int64_t keyOffset() const { return 256; }
   int64_t valueOffset() const { return keyOffset() + keyBytes + 64; }
+  int64_t pageBytes() const { return valueOffset() + valueBytes + 64; }
   // Rounded to the stored type.
   float key(size_t sequence, int64_t token, int64_t head, int64_t column) const {
     return keys[sequence][(token * spec.numKvHeads + head) * spec.headDim + column];

@@ -29,7 +29,8 @@ static Exp2Parts splitExp2(RawBuilder &b, Value x) {
   Value magic = b.constantF32(12582912.0 + 127.0, lanes);
   Value shifted = b.addF(x, magic);
   Value r = b.subF(x, b.subF(shifted, magic));
-  Value exponent = arith::ShLIOp::create(b, arith::BitcastOp::create(b, b.ints(lanes), shifted), b.constantI32(23, lanes));
+  Value bits = arith::BitcastOp::create(b, b.ints(lanes), shifted);
+  Value exponent = arith::ShLIOp::create(b, bits, b.constantI32(23, lanes));
   Value q = b.constantF32(tailCoefficients[4], lanes);
   for (int power = 3; power >= 0; --power)
     q = b.fma(q, r, b.constantF32(tailCoefficients[power], lanes));
