@@ -144,6 +144,8 @@ protected:
       ASSERT_TRUE(test.kernel = library->find<MatmulFunction>(test.name));
   }
 
+  void expectAgreesWithPlainLoops();
+  void expectBitsDependOnNeitherRowsNorSlices();
   bool isQ8() const { return GetParam().activation == MatmulActivation::Q8; }
   std::unique_ptr<KernelLibrary> library;
   std::vector<Case> cases;
@@ -157,9 +159,7 @@ std::string parameterName(const testing::TestParamInfo<Parameters> &info) {
 }
 INSTANTIATE_TEST_SUITE_P(Formats, MatmulTest, testing::ValuesIn(allParameters()), parameterName);
 
-} // namespace
-
-TEST_P(MatmulTest, AgreesWithPlainLoops) {
+void MatmulTest::expectAgreesWithPlainLoops() {
   for (const Case &test : cases)
     for (int64_t rows : {1, 2, 3, 5, 16, 17, 33, 128, 259}) {
       SCOPED_TRACE(test.name + ", rows " + std::to_string(rows));
@@ -171,7 +171,7 @@ TEST_P(MatmulTest, AgreesWithPlainLoops) {
     }
 }
 
-TEST_P(MatmulTest, BitsDependOnNeitherRowsNorSlices) {
+void MatmulTest::expectBitsDependOnNeitherRowsNorSlices() {
   const int64_t rows = 33;
   for (const Case &test : cases) {
     SCOPED_TRACE(test.name);
@@ -198,6 +198,14 @@ TEST_P(MatmulTest, BitsDependOnNeitherRowsNorSlices) {
     }
   }
 }
+
+// One test for both, since the kernels are compiled once for it.
+TEST_P(MatmulTest, AgreesWithPlainLoopsInEverySlice) {
+  expectAgreesWithPlainLoops();
+  expectBitsDependOnNeitherRowsNorSlices();
+}
+
+} // namespace
 
 TEST(Matmul, RefusesInt8ActivationsWithPlainWeights) {
   KernelLibrary library("native");
