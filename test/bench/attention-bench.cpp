@@ -2,12 +2,10 @@
 //
 // attention-bench [--threads N] [--rounds N] [--target T] [--asm HEAD_DIM]: GFLOP/s of the CPU's attention kernels and of
 // f32 multiply-adds in the same run, as JSON. Counts 2 flops for each multiply-add of visible keys, nothing for softmax.
+#include "compiler/codegen/EmitObject.h"
 #include "compiler/codegen/cpu/AttentionKernel.h"
 #include "runtime/ModelAbi.h"
 #include "test/execute/KernelLibrary.h"
-
-#include "mlir/IR/MLIRContext.h"
-#include "mlir/IR/OwningOpRef.h"
 
 #include <chrono>
 #include <cstdio>
@@ -47,17 +45,13 @@ double bestSeconds(const Options &options, const std::function<void(int32_t)> &b
   return best;
 }
 
-mlir::OwningOpRef<mlir::ModuleOp> newModule() {
-  return mlir::ModuleOp::create(mlir::UnknownLoc::get(&kernelContext()));
-}
-
 // 12 independent chains of multiply-adds on registers.
-double peakGflops(const Options &options, const CpuTarget &target) {
-  const unsigned chains = 12, lanes = target.vectorLanes();
+double peakGflops(const Options &options) {
+  KernelLibrary library(options.target);
+  const unsigned chains = 12, lanes = library.target().vectorLanes();
   const int64_t steps = 20'000'000;
-  auto module = newModule();
-  RawBuilder b(module->getLoc(), module->getContext());
-  beginFunction(b, *module, "peak", {b.pointerType(), b.getI64Type()});
+  RawBuilder b(library.module().getLoc(), library.module().getContext());
+  beginFunction(b, library.module(), "peak", {b.pointerType(), b.getI64Type()});
   mlir::Block *entry = b.getInsertionBlock();
   mlir::Value to = entry->getArgument(0), count = entry->getArgument(1), factor = b.loadFloats(to, lanes);
   llvm::SmallVector<mlir::Value> init;
@@ -73,10 +67,11 @@ double peakGflops(const Options &options, const CpuTarget &target) {
     sums[0] = b.addF(sums[0], sum);
   b.store(sums[0], to);
   mlir::func::ReturnOp::create(b);
-  auto library = KernelLibrary::load(*module, target);
+  if (!library.load())
+    return 0;
   double seconds = bestSeconds(options, [&](int32_t) {
     float vector[16] = {};
-    library->get<void(float *, int64_t)>("peak")(vector, steps);
+    library.find<void(float *, int64_t)>("peak")(vector, steps);
   });
   return 2e-9 * double(steps) * chains * lanes * options.threads / seconds;
 }
@@ -103,11 +98,12 @@ AttentionSpec specOf(const Shape &shape) {
 using Whole = void(const float *, float *, const heddle_sequence *, int64_t, int64_t, int64_t, int64_t, int64_t,
                    const float *, int32_t, int32_t);
 
-void measure(const Options &options, const CpuTarget &target, const Shape &shape, double peak, bool last) {
+void measure(const Options &options, const Shape &shape, double peak, bool last) {
   AttentionSpec spec = specOf(shape);
-  auto module = newModule();
-  buildAttention(*module, "attention", spec, target);
-  auto library = KernelLibrary::load(*module, target);
+  KernelLibrary library(options.target);
+  buildAttention(library.module(), "attention", spec, library.target());
+  if (!library.load())
+    return;
   int64_t length = shape.past + shape.rows, width = spec.numHeads * spec.headDim;
   int64_t keyBytes = spec.numKvHeads * HEDDLE_KV_PAGE_SIZE * spec.headDim * kvBytes(spec.kv);
   int64_t pageCount = (length + HEDDLE_KV_PAGE_SIZE - 1) / HEDDLE_KV_PAGE_SIZE;
@@ -124,7 +120,7 @@ void measure(const Options &options, const CpuTarget &target, const Shape &shape
     value = normal(generator);
   heddle_sequence sequence = {0, shape.rows, shape.past, 0, pages.data()};
   double seconds = bestSeconds(options, [&](int32_t thread) {
-    library->get<Whole>("attention")(q.data(), out.data(), &sequence, 1, 0, keyBytes, width, width, nullptr, thread,
+    library.find<Whole>("attention")(q.data(), out.data(), &sequence, 1, 0, keyBytes, width, width, nullptr, thread,
                                      options.threads);
   });
   double pairs = double(shape.rows) * shape.past + 0.5 * double(shape.rows) * (shape.rows + 1);
@@ -135,12 +131,13 @@ void measure(const Options &options, const CpuTarget &target, const Shape &shape
               shape.name, seconds, gflops, gflops / peak, gigabytes, last ? "" : ",");
 }
 
-int printAssembly(const Options &options, const CpuTarget &target) {
-  auto module = newModule();
-  buildAttention(*module, "attention", specOf({"", options.assemblyHeadDim, 0, 0, KvType::BF16, true}), target);
-  if (failed(lowerToLLVM(*module, target)))
+int printAssembly(const Options &options) {
+  KernelLibrary library(options.target);
+  AttentionSpec spec = specOf({"", options.assemblyHeadDim, 0, 0, KvType::BF16, true});
+  buildAttention(library.module(), "attention", spec, library.target());
+  if (failed(lowerToLLVM(library.module(), library.target())))
     return 1;
-  auto text = emitMachineCode(*module, target, MachineCode::Assembly);
+  auto text = emitMachineCode(library.module(), library.target(), MachineCode::Assembly);
   if (failed(text))
     return 1;
   std::fputs(text->c_str(), stdout);
@@ -162,10 +159,9 @@ int main(int argc, char **argv) {
     else if (flag == "--asm")
       options.assemblyHeadDim = std::atoi(argv[i + 1]);
   }
-  CpuTarget target = targetNamed(options.target.c_str());
   if (options.assemblyHeadDim)
-    return printAssembly(options, target);
-  double peak = peakGflops(options, target);
+    return printAssembly(options);
+  double peak = peakGflops(options);
   std::printf("{\n  \"threads\": %d, \"f32_peak_gflops\": %.1f,\n  \"attention\": [\n", options.threads, peak);
   const Shape shapes[] = {
       {"prefill 4096, D 64, bf16", 64, 0, 4096, KvType::BF16, true},
@@ -177,7 +173,7 @@ int main(int argc, char **argv) {
       {"decode at 8192, D 128, bf16", 128, 8191, 1, KvType::BF16, true},
   };
   for (const Shape &shape : shapes)
-    measure(options, target, shape, peak, &shape == std::end(shapes) - 1);
+    measure(options, shape, peak, &shape == std::end(shapes) - 1);
   std::printf("  ]\n}\n");
   return 0;
 }

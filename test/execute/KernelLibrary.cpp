@@ -2,7 +2,8 @@
 
 #include "test/execute/KernelLibrary.h"
 
-#include "mlir/IR/MLIRContext.h"
+#include "compiler/codegen/EmitObject.h"
+
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Program.h"
 #include "llvm/Support/raw_ostream.h"
@@ -12,64 +13,78 @@
 using namespace heddle;
 using namespace heddle::test;
 
-static std::string findLinker() {
-  for (const char *name : {"ld.lld-22", "ld.lld"})
-    if (auto path = llvm::sys::findProgramByName(name))
-      return *path;
-  return "";
-}
-
-// Links `object` into a shared library next to it and opens that.
-static void *linkAndOpen(llvm::StringRef object, llvm::StringRef library) {
-  std::string linker = findLinker(), message;
-  llvm::StringRef arguments[] = {linker, "-shared", "--no-undefined", "-o", library, object};
-  if (linker.empty() || llvm::sys::ExecuteAndWait(linker, arguments, std::nullopt, {}, 0, 0, &message)) {
-    llvm::errs() << "linking kernels failed: " << message << "\n";
-    return nullptr;
-  }
-  void *handle = dlopen(library.str().c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!handle)
-    llvm::errs() << dlerror() << "\n";
-  return handle;
-}
-
-std::unique_ptr<KernelLibrary> KernelLibrary::load(mlir::ModuleOp module, const CpuTarget &target) {
-  if (failed(lowerToLLVM(module, target)))
-    return nullptr;
-  auto code = emitMachineCode(module, target, MachineCode::Object);
-  if (failed(code))
-    return nullptr;
-  llvm::SmallString<128> object, library;
-  int descriptor;
-  if (llvm::sys::fs::createTemporaryFile("heddle-kernels", "o", descriptor, object) ||
-      llvm::sys::fs::createTemporaryFile("heddle-kernels", "so", library))
-    return nullptr;
-  llvm::raw_fd_ostream(descriptor, /*shouldClose=*/true) << *code;
-  void *handle = linkAndOpen(object, library);
-  llvm::sys::fs::remove(object);
-  llvm::sys::fs::remove(library);
-  return handle ? std::unique_ptr<KernelLibrary>(new KernelLibrary(handle)) : nullptr;
-}
-
-KernelLibrary::~KernelLibrary() { dlclose(handle); }
-
-void *KernelLibrary::find(const char *name) const { return dlsym(handle, name); }
-
-mlir::MLIRContext &heddle::test::kernelContext() {
-  static mlir::MLIRContext *context = [] {
-    mlir::DialectRegistry registry;
-    registerCodegenDialects(registry);
-    auto *created = new mlir::MLIRContext(registry, mlir::MLIRContext::Threading::DISABLED);
-    created->loadAllAvailableDialects();
-    return created;
-  }();
-  return *context;
-}
-
-CpuTarget heddle::test::targetNamed(const char *name) {
+KernelLibrary::KernelLibrary(const std::string &targetName) {
+  mlir::DialectRegistry registry;
+  registerCodegenDialects(registry);
+  context.appendDialectRegistry(registry);
+  context.loadAllAvailableDialects();
+  moduleRef = mlir::ModuleOp::create(mlir::UnknownLoc::get(&context));
   std::string error;
-  auto target = parseCpuTarget(name, error);
-  if (failed(target))
-    llvm::report_fatal_error(llvm::StringRef(error));
-  return *target;
+  mlir::FailureOr<CpuTarget> parsed = parseCpuTarget(targetName, error);
+  if (failed(parsed))
+    llvm::errs() << error << '\n';
+  else
+    cpuTarget = *parsed;
+}
+
+KernelLibrary::~KernelLibrary() {
+  if (handle)
+    dlclose(handle);
+}
+
+std::vector<std::string> KernelLibrary::runnableTargets() {
+  std::vector<std::string> targets = {"native"};
+  std::string error;
+  CpuTarget host = *parseCpuTarget("native", error);
+  for (const char *name : {"x86-64-v4", "x86-64-v3"})
+    if (CpuTarget level = *parseCpuTarget(name, error); level.triple == host.triple)
+      if (llvm::all_of(level.features, [&](const std::string &feature) { return host.has(feature); }))
+        targets.push_back(name);
+  return targets;
+}
+
+bool KernelLibrary::load() {
+  if (failed(moduleRef->verify()) || failed(lowerToLLVM(*moduleRef, cpuTarget)))
+    return false;
+  mlir::FailureOr<std::string> object = emitMachineCode(*moduleRef, cpuTarget, MachineCode::Object);
+  if (failed(object))
+    return false;
+  llvm::SmallString<128> objectPath, libraryPath;
+  int descriptor;
+  if (llvm::sys::fs::createTemporaryFile("kernels", "o", descriptor, objectPath) ||
+      llvm::sys::fs::createTemporaryFile("kernels", "so", libraryPath))
+    return false;
+  llvm::raw_fd_ostream(descriptor, /*shouldClose=*/true) << *object;
+  std::string message;
+  int status = llvm::sys::ExecuteAndWait(
+      HEDDLE_LLD, {HEDDLE_LLD, "-shared", "-o", libraryPath, objectPath}, std::nullopt, {}, 0, 0, &message);
+  if (status == 0)
+    handle = dlopen(libraryPath.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle)
+    llvm::errs() << (status ? message : dlerror()) << '\n';
+  llvm::sys::fs::remove(objectPath);
+  llvm::sys::fs::remove(libraryPath);
+  return handle != nullptr;
+}
+
+void *KernelLibrary::symbol(const std::string &name) { return dlsym(handle, name.c_str()); }
+
+uint32_t Random::bits() {
+  state = state * 6364136223846793005u + 1442695040888963407u;
+  return uint32_t(state >> 32);
+}
+
+static constexpr float guardValue = 12345.678f;
+
+GuardedMatrix::GuardedMatrix(int64_t rows, int64_t columns)
+    : rows(rows), columns(columns), stride(columns + 5), values(2 * guard + rows * stride, guardValue) {}
+
+bool GuardedMatrix::guardsIntact() const {
+  for (int64_t i = 0; i < int64_t(values.size()); ++i) {
+    int64_t inside = i - guard;
+    bool element = inside >= 0 && inside < rows * stride && inside % stride < columns;
+    if (!element && values[i] != guardValue)
+      return false;
+  }
+  return true;
 }

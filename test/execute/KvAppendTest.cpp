@@ -5,9 +5,6 @@
 
 #include "compiler/codegen/cpu/CacheKernel.h"
 
-#include "mlir/IR/MLIRContext.h"
-#include "mlir/IR/OwningOpRef.h"
-
 #include "gtest/gtest.h"
 
 #include <cmath>
@@ -45,18 +42,12 @@ struct Pages {
   std::vector<uint8_t> bytes[3];
 };
 
-std::unique_ptr<KernelLibrary> compile(const KvAppendSpec &spec, const char *targetName) {
-  CpuTarget target = targetNamed(targetName);
-  mlir::OwningOpRef<mlir::ModuleOp> module = mlir::ModuleOp::create(mlir::UnknownLoc::get(&kernelContext()));
-  buildKvAppend(*module, "kv_append", spec, target);
-  return KernelLibrary::load(*module, target);
-}
-
-void check(KvType kv, const char *target) {
+void check(KvType kv, const std::string &target) {
   KvAppendSpec spec = baseSpec;
   spec.kv = kv;
-  auto library = compile(spec, target);
-  ASSERT_NE(library, nullptr);
+  KernelLibrary library(target);
+  buildKvAppend(library.module(), "kv_append", spec, library.target());
+  ASSERT_TRUE(library.load());
   int64_t keyStride = spec.numKvHeads * spec.headDim + 3, valueStride = spec.numKvHeads * spec.valueDim() + 1;
   std::vector<float> key = randomFloats(rowCount * keyStride, 3.0f, 1);
   std::vector<float> value = randomFloats(rowCount * valueStride, 3.0f, 2);
@@ -71,7 +62,7 @@ void check(KvType kv, const char *target) {
   heddle_sequence sequences[] = {{0, 3, 62, 0, first}, {3, 4, 0, 0, second}};
   // Two threads' rows; row 6 is left out.
   for (auto [begin, end] : {std::pair<int64_t, int64_t>{0, 4}, {4, 6}})
-    library->get<KvAppend>("kv_append")(key.data(), value.data(), keyStride, valueStride, rowSequence, positions,
+    library.find<KvAppend>("kv_append")(key.data(), value.data(), keyStride, valueStride, rowSequence, positions,
                                         sequences, keyOffset, actual.valueOffset, begin, end);
   for (int64_t row = 0; row < 6; ++row)
     for (int64_t head = 0; head < spec.numKvHeads; ++head) {
@@ -90,11 +81,10 @@ TEST(KvAppend, F32) { check(KvType::F32, "native"); }
 TEST(KvAppend, Bf16RoundsToNearestEven) { check(KvType::BF16, "native"); }
 TEST(KvAppend, F16) { check(KvType::F16, "native"); }
 
-TEST(KvAppend, Avx2) {
-  if (!targetNamed("native").isX86())
-    GTEST_SKIP() << "x86-64 code cannot run here";
-  for (KvType kv : {KvType::F32, KvType::BF16, KvType::F16})
-    check(kv, "x86-64-v3");
+TEST(KvAppend, EveryRunnableTarget) {
+  for (const std::string &target : KernelLibrary::runnableTargets())
+    for (KvType kv : {KvType::F32, KvType::BF16, KvType::F16})
+      check(kv, target);
 }
 
 } // namespace

@@ -3,12 +3,11 @@
 #include "test/execute/AttentionReference.h"
 #include "test/execute/KernelLibrary.h"
 
-#include "mlir/IR/MLIRContext.h"
-#include "mlir/IR/OwningOpRef.h"
-
 #include "gtest/gtest.h"
 
+#include <cmath>
 #include <cstring>
+#include <memory>
 
 using namespace heddle;
 using namespace heddle::test;
@@ -33,17 +32,14 @@ const float canary = -12345.678f;
 // The compiled kernels of one spec, and how to call them.
 class Attention {
 public:
-  explicit Attention(const AttentionSpec &spec, const char *targetName = "native") : spec(spec) {
+  explicit Attention(const AttentionSpec &spec, const std::string &target = "native")
+      : spec(spec), library(std::make_unique<KernelLibrary>(target)) {
     std::string error;
     EXPECT_TRUE(succeeded(verifyAttention(spec, error))) << error;
-    CpuTarget target = targetNamed(targetName);
-    mlir::OwningOpRef<mlir::ModuleOp> module =
-        mlir::ModuleOp::create(mlir::UnknownLoc::get(&kernelContext()));
-    buildAttention(*module, "attention", spec, target);
-    buildAttentionSplit(*module, "attention_split", spec, target);
-    buildCombineSplits(*module, "combine_splits", spec, target);
-    library = KernelLibrary::load(*module, target);
-    EXPECT_NE(library, nullptr);
+    buildAttention(library->module(), "attention", spec, library->target());
+    buildAttentionSplit(library->module(), "attention_split", spec, library->target());
+    buildCombineSplits(library->module(), "combine_splits", spec, library->target());
+    EXPECT_TRUE(library->load());
     sinks = randomFloats(spec.numHeads, 2.0f, 71);
     for (int64_t head = 0; head < spec.numHeads; ++head)
       slopes.push_back(std::exp2(-8.0f * float(head + 1) / float(spec.numHeads)));
@@ -80,10 +76,10 @@ private:
     int64_t qStride = spec.numHeads * spec.headDim, count = sequences.size();
     int64_t k = cache.keyOffset(), v = cache.valueOffset();
     if (spec.hasAlibiSlopes)
-      library->get<WithSlopes>("attention")(q.data(), out, sequences.data(), count, k, v, qStride, stride,
+      library->find<WithSlopes>("attention")(q.data(), out, sequences.data(), count, k, v, qStride, stride,
                                             sinks.data(), slopes.data(), thread, threads);
     else
-      library->get<WithoutSlopes>("attention")(q.data(), out, sequences.data(), count, k, v, qStride, stride,
+      library->find<WithoutSlopes>("attention")(q.data(), out, sequences.data(), count, k, v, qStride, stride,
                                                spec.hasSinks ? sinks.data() : nullptr, thread, threads);
   }
 
@@ -95,13 +91,13 @@ private:
     std::vector<float> partials(floats + 16, canary);
     for (int32_t thread = 0; thread < threads; ++thread)
       if (spec.hasAlibiSlopes)
-        library->get<SplitWithSlopes>("attention_split")(q.data(), partials.data(), sequences.data(), count, k, v,
+        library->find<SplitWithSlopes>("attention_split")(q.data(), partials.data(), sequences.data(), count, k, v,
                                                          qStride, maxSplits, slopes.data(), thread, threads);
       else
-        library->get<SplitWithoutSlopes>("attention_split")(q.data(), partials.data(), sequences.data(), count, k, v,
+        library->find<SplitWithoutSlopes>("attention_split")(q.data(), partials.data(), sequences.data(), count, k, v,
                                                             qStride, maxSplits, thread, threads);
     for (int32_t thread = 0; thread < threads; ++thread)
-      library->get<Combine>("combine_splits")(partials.data(), out, sequences.data(), count, stride, maxSplits,
+      library->find<Combine>("combine_splits")(partials.data(), out, sequences.data(), count, stride, maxSplits,
                                               spec.hasSinks ? sinks.data() : nullptr, thread, threads);
     for (size_t i = floats; i < partials.size(); ++i)
       EXPECT_EQ(partials[i], canary) << "behind the partial results";
@@ -158,7 +154,7 @@ bool sameBits(const std::vector<float> &a, const std::vector<float> &b) {
 }
 
 // Every body, for 1 … 3 threads, against the reference and against each other's bits.
-void check(const AttentionSpec &spec, const std::vector<StepPart> &parts, const char *target = "native") {
+void check(const AttentionSpec &spec, const std::vector<StepPart> &parts, const std::string &target = "native") {
   Attention attention(spec, target);
   PagedCache cache(spec, lengthsOf(parts), 11);
   std::vector<float> q = queriesOf(spec, parts, 5);
@@ -301,12 +297,13 @@ TEST(Attention, ChunksAndSingleTokensLeaveTheBitsOfOnePrefill) {
   }
 }
 
-TEST(Attention, Avx2) {
-  if (!targetNamed("native").isX86())
-    GTEST_SKIP() << "x86-64 code cannot run here";
-  check(makeSpec(8, 2, 64, KvType::BF16), raggedSteps, "x86-64-v3");
-  check(makeSpec(3, 1, 20, KvType::F16), shortSteps, "x86-64-v3");
-  check(makeSpec(7, 1, 96, KvType::F32), shortSteps, "x86-64-v3");
+TEST(Attention, EveryRunnableTarget) {
+  for (const std::string &target : KernelLibrary::runnableTargets()) {
+    SCOPED_TRACE(target);
+    check(makeSpec(8, 2, 64, KvType::BF16), raggedSteps, target);
+    check(makeSpec(3, 1, 20, KvType::F16), shortSteps, target);
+    check(makeSpec(7, 1, 96, KvType::F32), shortSteps, target);
+  }
 }
 
 TEST(Attention, RejectsImpossibleSpecs) {

@@ -3,8 +3,8 @@
 #include "test/execute/AttentionReference.h"
 #include "test/execute/KernelLibrary.h"
 
-#include "mlir/IR/MLIRContext.h"
-#include "mlir/IR/OwningOpRef.h"
+#include "compiler/codegen/EmitObject.h"
+
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Program.h"
@@ -21,12 +21,11 @@ using namespace heddle::test;
 namespace {
 
 std::string emit(const AttentionSpec &spec, const char *targetName, MachineCode kind) {
-  CpuTarget target = targetNamed(targetName);
-  mlir::OwningOpRef<mlir::ModuleOp> module = mlir::ModuleOp::create(mlir::UnknownLoc::get(&kernelContext()));
-  buildAttention(*module, "attention", spec, target);
-  if (failed(lowerToLLVM(*module, target)))
+  KernelLibrary library(targetName);
+  buildAttention(library.module(), "attention", spec, library.target());
+  if (failed(lowerToLLVM(library.module(), library.target())))
     return "";
-  auto code = emitMachineCode(*module, target, kind);
+  auto code = emitMachineCode(library.module(), library.target(), kind);
   return failed(code) ? "" : *code;
 }
 
