@@ -36,11 +36,14 @@ private:
   // f32: rows × panels with the weights unpacked in registers; for few rows.
   void emitFewRows(const MatmulTile &tile);
   Values accumulateUnits(ValuesRef panelAddresses, ValuesRef rowAddresses, Values sums);
-  void accumulateColumns(ValuesRef units, ValuesRef rowAddresses, int64_t columns, Values &sums);
+  Values accumulatePlain(ValuesRef units, ValuesRef activations, int64_t columns, Values sums);
+  Values accumulateBlock(ValuesRef blocks, ValuesRef activations, Values sums);
+  void accumulateColumn(ValuesRef weights, ValuesRef activations, int64_t column, Values &sums);
   // f32: weights of a block of K unpacked once into a scratch panel, then reused by many rows.
   void emitManyRows(const MatmulTile &tile);
   void emitRowBlock(const MatmulTile &tile, mlir::Value panel, int64_t panels, mlir::Value rowBegin, mlir::Value rowEnd);
   void unpackPanels(mlir::Value panel, int64_t panels, mlir::Value begin, mlir::Value end);
+  void unpackBlock(mlir::Value block, mlir::Value columns);
   void emitManyRowsTile(mlir::Value weights, int64_t panelStride, mlir::Value activations, int64_t rows,
                         int64_t panels, mlir::Value columns, mlir::Value partial);
 

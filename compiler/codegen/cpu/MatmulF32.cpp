@@ -45,48 +45,74 @@ SmallVector<Value> MatmulEmitter::accumulateUnits(ValuesRef panelAddresses, Valu
   int64_t values = layout.unitValues(), bytes = layout.unitBytes();
   int64_t unroll = layout.isQuantized() ? 1 : 4 / values;  // units in a step of the loop
   int64_t units = spec.k / values, whole = units / unroll * unroll;
-  auto step = [&](Value unit, int64_t columns, Values &sums) {
+  auto step = [&](Value unit, int64_t columns, Values sums) {
     Values unitAddresses, activations;
-    for (Value panel : panelAddresses)
+    for (Value panel : panelAddresses) {
       unitAddresses.push_back(b.at(panel, b.mul(unit, bytes)));
+      for (int64_t line = 0; line < unroll * bytes; line += 64)
+        b.prefetch(b.at(unitAddresses.back(), tiles.prefetchBytes + line));
+    }
     for (Value row : rowAddresses)
       activations.push_back(b.at(row, b.mul(unit, 4 * values)));
-    accumulateColumns(unitAddresses, activations, columns, sums);
+    return layout.isQuantized() ? accumulateBlock(unitAddresses, activations, sums)
+                                : accumulatePlain(unitAddresses, activations, columns, sums);
   };
-  sums = b.loop(b.index(0), b.index(whole), unroll, sums, [&](Value unit, ValuesRef carried) {
-    Values next(carried);
-    step(unit, unroll * values, next);
-    return next;
-  });
+  sums = b.loop(b.index(0), b.index(whole), unroll, sums,
+                [&](Value unit, ValuesRef carried) { return step(unit, unroll * values, Values(carried)); });
   if (int64_t left = spec.k - whole * values)
-    step(b.index(whole), left, sums);
+    sums = step(b.index(whole), left, sums);
   return sums;
 }
 
-// sums[r][p] += act[r][0 … columns) * W[p][0 … columns)
-void MatmulEmitter::accumulateColumns(ValuesRef units, ValuesRef activations, int64_t columns, Values &sums) {
+// sums[r][p] += act[r] * weights[p], one column of W
+void MatmulEmitter::accumulateColumn(ValuesRef weights, ValuesRef activations, int64_t column, Values &sums) {
+  int64_t panels = weights.size();
+  for (auto [r, row] : llvm::enumerate(activations)) {
+    Value x = b.splat(b.load(b.f32, b.at(row, 4 * column)));
+    for (int64_t p = 0; p < panels; ++p)
+      sums[r * panels + p] = b.fma(x, weights[p], sums[r * panels + p]);
+  }
+}
+
+SmallVector<Value> MatmulEmitter::accumulatePlain(ValuesRef units, ValuesRef activations, int64_t columns, Values sums) {
   const PackedLayout &layout = spec.layout;
-  int64_t values = layout.unitValues(), bytes = layout.unitBytes(), panels = units.size();
-  SmallVector<WeightReader> readers;
-  for (int64_t i = 0; i < columns; ++i) {
-    if (i % values == 0) {
-      readers.clear();
-      for (Value unit : units) {
-        Value address = b.at(unit, i / values * bytes);
-        for (int64_t line = 0; line < bytes; line += 64)
-          b.prefetch(b.at(address, tiles.prefetchBytes + line));
-        readers.emplace_back(b, layout, address);
-      }
-    }
-    Values broadcasts;
-    for (Value row : activations)
-      broadcasts.push_back(b.splat(b.load(b.f32, b.at(row, 4 * i))));
-    for (int64_t p = 0; p < panels; ++p) {
-      Value weight = readers[p].column(i % values);
-      for (auto [r, x] : llvm::enumerate(broadcasts))
-        sums[r * panels + p] = b.fma(x, weight, sums[r * panels + p]);
+  int64_t values = layout.unitValues();
+  for (int64_t i = 0; i < columns; i += values) {
+    SmallVector<Values> panels;
+    for (Value unit : units)
+      panels.push_back(readPlainUnit(b, layout, b.at(unit, i / values * layout.unitBytes())));
+    for (int64_t j = 0; j < values && i + j < columns; ++j) {
+      Values weights;
+      for (const Values &panel : panels)
+        weights.push_back(panel[j]);
+      accumulateColumn(weights, activations, i + j, sums);
     }
   }
+  return sums;
+}
+
+SmallVector<Value> MatmulEmitter::accumulateBlock(ValuesRef blocks, ValuesRef activations, Values sums) {
+  const PackedLayout &layout = spec.layout;
+  SmallVector<BlockReader> readers;
+  for (Value block : blocks)
+    readers.emplace_back(b, layout, block);
+  int64_t quads = BlockReader::quadsPerHalf(layout);
+  for (int64_t half = 0; half < BlockReader::numHalves(layout); ++half)
+    sums = b.loop(b.index(0), b.index(quads), 1, sums, [&](Value quad, ValuesRef carried) {
+      Values next(carried), codes, quadActivations;
+      for (BlockReader &reader : readers)
+        codes.push_back(reader.codes(reader.loadQuad(quad), half));
+      for (Value row : activations)
+        quadActivations.push_back(b.at(row, b.mul(b.add(quad, half * quads), 16)));
+      for (int64_t j = 0; j < 4; ++j) {
+        Values weights;
+        for (auto [reader, code] : llvm::zip(readers, codes))
+          weights.push_back(reader.column(code, j));
+        accumulateColumn(weights, quadActivations, j, next);
+      }
+      return next;
+    });
+  return sums;
 }
 
 void MatmulEmitter::emitManyRows(const MatmulTile &tile) {
@@ -133,17 +159,30 @@ void MatmulEmitter::emitRowBlock(const MatmulTile &tile, Value panel, int64_t pa
 void MatmulEmitter::unpackPanels(Value panel, int64_t panels, Value begin, Value end) {
   const PackedLayout &layout = spec.layout;
   int64_t values = layout.unitValues();
-  for (int64_t p = 0; p < panels; ++p) {
+  b.loop(b.index(0), b.index(panels), 1, [&](Value p) {
     Value from = panelAddress(b.add(panel, p));
-    Value to = b.at(scratch, p * tiles.columnBlock * columnBytes);
+    Value to = b.at(scratch, b.mul(p, tiles.columnBlock * columnBytes));
     b.loop(begin, end, values, [&](Value column) {
-      Value unit = b.divide(column, values);
-      WeightReader reader(b, layout, b.at(from, b.mul(unit, layout.unitBytes())));
-      Value row = b.at(to, b.mul(b.sub(column, begin), columnBytes));
-      for (int64_t i = 0; i < values; ++i)
-        b.store(reader.column(i), b.at(row, i * columnBytes));
+      Value unit = b.at(from, b.mul(b.divide(column, values), layout.unitBytes()));
+      Value columns = b.at(to, b.mul(b.sub(column, begin), columnBytes));
+      if (layout.isQuantized())
+        return unpackBlock(unit, columns);
+      for (auto [i, weight] : llvm::enumerate(readPlainUnit(b, layout, unit)))
+        b.store(weight, b.at(columns, i * columnBytes));
     });
-  }
+  });
+}
+
+void MatmulEmitter::unpackBlock(Value block, Value columns) {
+  BlockReader reader(b, spec.layout, block);
+  int64_t quads = BlockReader::quadsPerHalf(spec.layout);
+  for (int64_t half = 0; half < BlockReader::numHalves(spec.layout); ++half)
+    b.loop(b.index(0), b.index(quads), 1, [&](Value quad) {
+      Value codes = reader.codes(reader.loadQuad(quad), half);
+      Value to = b.at(columns, b.mul(b.add(quad, half * quads), 4 * columnBytes));
+      for (int64_t j = 0; j < 4; ++j)
+        b.store(reader.column(codes, j), b.at(to, j * columnBytes));
+    });
 }
 
 // partial (rows, panels, 16) += activations (rows, columns) * weights (panels, columns, 16)

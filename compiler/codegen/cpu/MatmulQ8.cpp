@@ -50,7 +50,7 @@ void MatmulEmitter::emitQ8Tile(Value panel, int64_t panels, Value row, int64_t h
     Value unit = b.at(panelAddresses[p], b.mul(b.add(b.mul(step, blocks), block), layout.unitBytes()));
     for (int64_t line = 0; line < layout.unitBytes(); line += 64)
       b.prefetch(b.at(unit, tiles.prefetchBytes + line));
-    WeightReader weights(b, layout, unit);
+    BlockReader weights(b, layout, unit);
     // setup: the sum of the block's codes as f32, and the integers that the products add to
     Values dots, codeSums, scales;
     for (const ActivationRow &address : rowAddresses) {
@@ -62,15 +62,16 @@ void MatmulEmitter::emitQ8Tile(Value panel, int64_t panels, Value row, int64_t h
       scales.push_back(b.load(b.f32, b.at(address.scales, b.mul(step, 4))));
       dots.push_back(zero ? b.splat(b.mul(codeSum, b.int32(-zero))) : b.splatInt(0));
     }
-    // compute: groups that share their bytes follow each other
-    int64_t groups = layout.block / 4, halves = layout.numbers == PackedNumbers::U4 ? 2 : 1;
-    for (int64_t i = 0; i < groups; ++i) {
-      int64_t group = i % halves * (groups / halves) + i / halves;
-      Value codes = dot.prepareCodes(weights.codes(group));
-      for (auto [r, address] : llvm::enumerate(rowAddresses)) {
-        Value bytes = b.at(address.codes, b.mul(step, scaleValues));
-        Value four = b.load(b.i32, b.at(bytes, layout.block * block + 4 * group), 1);
-        dots[r] = dot.emit(dots[r], codes, b.splat(four));
+    // compute: the halves of a quad share its bytes
+    for (int64_t quad = 0; quad < BlockReader::quadsPerHalf(layout); ++quad) {
+      Value stored = weights.loadQuad(quad);
+      for (int64_t half = 0; half < BlockReader::numHalves(layout); ++half) {
+        Value codes = dot.prepareCodes(weights.codes(stored, half));
+        int64_t column = layout.block * block + half * layout.block / 2 + 4 * quad;
+        for (auto [r, address] : llvm::enumerate(rowAddresses)) {
+          Value four = b.load(b.i32, b.at(b.at(address.codes, b.mul(step, scaleValues)), column), 1);
+          dots[r] = dot.emit(dots[r], codes, b.splat(four));
+        }
       }
     }
     // finish

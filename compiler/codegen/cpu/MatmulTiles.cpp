@@ -10,7 +10,7 @@ MatmulTiles heddle::matmulTiles(const CpuTarget &target) {
   tiles.rowBlock = 256;
   tiles.prefetchBytes = 2048;
   if (target.vectorLanes() == 16) {
-    tiles.f32Few = {{4, 2, 1}, 4};      // 16 sums; four chains hide the latency of one row
+    tiles.f32Few = {{4, 1}, 2};         // 8 sums; unpacking hides the latency of one row's two chains
     tiles.f32Many = {{8, 4, 2, 1}, 3};  // 24 sums + 3 columns + 1 broadcast of 32 registers
     tiles.q8 = {{8, 4, 2, 1}, 1};       // 8 integer and 8 f32 sums; broadcasts come from memory
   } else if (target.isX86()) {

@@ -9,29 +9,35 @@
 
 namespace heddle {
 
-// Reads one unit (PackedLayout::unitValues columns) of one panel.
-class WeightReader {
+// One block of one panel of quantised weights. Every kernel gets the same bits for a weight.
+class BlockReader {
 public:
-  WeightReader(KernelBuilder &builder, const PackedLayout &layout, mlir::Value unit);
+  BlockReader(KernelBuilder &builder, const PackedLayout &layout, mlir::Value block);
 
-  // Column `i` of the unit as vector<16xf32>. Every kernel gets the same bits for it.
-  mlir::Value column(int64_t i);
-  // Quantised: the scales and mins of the block as vector<16xf32>.
+  // Scales and mins as vector<16xf32>.
   mlir::Value scale() const { return scales; }
   mlir::Value min() const { return mins; }
-  // Quantised: the codes of columns 4g … 4g + 3 as vector<16xi32> of four bytes each.
-  mlir::Value codes(int64_t group);
+
+  // Four columns at a time: their codes are the bytes of a vector<16xi32>. 4-bit codes of the block's first half are the
+  // low nibbles of what is stored, those of its second half the high ones.
+  static int64_t numHalves(const PackedLayout &layout) { return layout.numbers == PackedNumbers::U4 ? 2 : 1; }
+  static int64_t quadsPerHalf(const PackedLayout &layout) { return layout.block / 4 / numHalves(layout); }
+  mlir::Value loadQuad(mlir::Value quad);
+  mlir::Value loadQuad(int64_t quad) { return loadQuad(b.index(quad)); }
+  mlir::Value codes(mlir::Value stored, int64_t half);
+  // Column j of the four as vector<16xf32>: scale * (code - zero) + min.
+  mlir::Value column(mlir::Value codes, int64_t j);
 
 private:
   mlir::Value loadScales(int64_t offset);
 
   KernelBuilder &b;
   const PackedLayout &layout;
-  mlir::Value unit, scales, mins;
-  // The group of bytes that was read last: neighbouring columns share it.
-  int64_t cachedGroup = -1;
-  mlir::Value cached;
+  mlir::Value block, scales, mins;
 };
+
+// The columns of a unit of plain weights as vector<16xf32>: one of f32, two of 16 bits.
+llvm::SmallVector<mlir::Value> readPlainUnit(KernelBuilder &b, const PackedLayout &layout, mlir::Value unit);
 
 } // namespace heddle
 
