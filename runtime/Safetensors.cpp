@@ -1,6 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/Safetensors.h"
 
+#include "runtime/Unicode.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -18,39 +20,6 @@ struct TypeSize {
 };
 constexpr TypeSize types[] = {{"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E5M2", 1}, {"F8_E4M3", 1}, {"I16", 2}, {"U16", 2}, {"F16", 2},
                               {"BF16", 2}, {"I32", 4}, {"U32", 4}, {"F32", 4},     {"F64", 8},     {"I64", 8}, {"U64", 8}};
-
-// Bytes of the UTF-8 character at `at`; 0 where there is none.
-int utf8Length(const uint8_t *at, const uint8_t *end) {
-  if (*at < 0x80)
-    return 1;
-  int length = *at >= 0xc2 && *at < 0xe0 ? 2 : *at >= 0xe0 && *at < 0xf0 ? 3 : *at >= 0xf0 && *at < 0xf5 ? 4 : 0;
-  if (length == 0 || end - at < length)
-    return 0;
-  for (int i = 1; i < length; ++i)
-    if ((at[i] & 0xc0) != 0x80)
-      return 0;
-  bool overlong = (*at == 0xe0 && at[1] < 0xa0) || (*at == 0xf0 && at[1] < 0x90);
-  bool outside = (*at == 0xed && at[1] >= 0xa0) || (*at == 0xf4 && at[1] >= 0x90);
-  return overlong || outside ? 0 : length;
-}
-
-void appendUtf8(std::string &text, uint32_t code) {
-  if (code < 0x80) {
-    text += char(code);
-  } else if (code < 0x800) {
-    text += char(0xc0 | code >> 6);
-    text += char(0x80 | (code & 0x3f));
-  } else if (code < 0x10000) {
-    text += char(0xe0 | code >> 12);
-    text += char(0x80 | (code >> 6 & 0x3f));
-    text += char(0x80 | (code & 0x3f));
-  } else {
-    text += char(0xf0 | code >> 18);
-    text += char(0x80 | (code >> 12 & 0x3f));
-    text += char(0x80 | (code >> 6 & 0x3f));
-    text += char(0x80 | (code & 0x3f));
-  }
-}
 
 // The header's JSON has one shape: {name: {"dtype": string, "shape": [n…], "data_offsets": [n, n]}…, "__metadata__": {string: string…}}.
 class HeaderParser {
@@ -128,7 +97,7 @@ private:
     }
     if (code >= 0xd800 && code < 0xe000)
       return error("a surrogate without its pair");
-    appendUtf8(text, code);
+    appendUtf8(code, text);
     return Status();
   }
 
@@ -140,7 +109,7 @@ private:
         HEDDLE_RETURN_IF_ERROR(escape(text));
         continue;
       }
-      int length = uint8_t(*at) < 0x20 ? 0 : utf8Length(reinterpret_cast<const uint8_t *>(at), reinterpret_cast<const uint8_t *>(end));
+      size_t length = uint8_t(*at) < 0x20 ? 0 : utf8SequenceLength({at, size_t(end - at)}, 0);
       if (length == 0)
         return error("a control character or invalid UTF-8 in a string");
       text.append(at, length);
