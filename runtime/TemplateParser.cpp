@@ -109,7 +109,8 @@ private:
   int32_t parseNot();
   int32_t parseCompare();
   int32_t parseBinary(int level);
-  int32_t parseUnary();
+  int32_t parsePower();
+  int32_t parseUnary(bool withFilters);
   int32_t parsePostfix(int32_t value);
   int32_t parsePrimary();
   int32_t parseSubscript(int32_t object);
@@ -428,11 +429,11 @@ int32_t TemplateParser::parseCompare() {
   return left < 0 || result < 0 ? left : result;
 }
 
-// Level 0: + -, 1: ~, 2: * / // %, then unary.
+// Level 0: + -, 1: ~, 2: * / // %, then powers.
 int32_t TemplateParser::parseBinary(int level) {
   static constexpr std::string_view levels[3][4] = {{"+", "-"}, {"~"}, {"*", "/", "//", "%"}};
   if (level == 3)
-    return parseUnary();
+    return parsePower();
   int32_t left = parseBinary(level + 1);
   while (left >= 0) {
     std::string op;
@@ -448,19 +449,26 @@ int32_t TemplateParser::parseBinary(int level) {
   return left;
 }
 
-int32_t TemplateParser::parseUnary() {
+int32_t TemplateParser::parsePower() {
+  int32_t value = parseUnary(true);
+  while (value >= 0 && accept("**"))
+    value = make(NodeKind::Binary, {value, parseUnary(true)}, "**");
+  return value;
+}
+
+// A sign binds tighter than a filter, as in Jinja: -3 | abs is 3.
+int32_t TemplateParser::parseUnary(bool withFilters) {
   Nested nested(nesting);
   if (nesting > maxNesting)
     return fail("an expression nests deeper than the limit of " + std::to_string(maxNesting));
+  int32_t value;
   if (accept("-"))
-    return make(NodeKind::Negate, {parseUnary()});
-  if (accept("+"))
-    return make(NodeKind::Plus, {parseUnary()});
-  int32_t value = error.empty() ? parsePrimary() : -1;
-  value = parsePostfix(value);
-  if (value >= 0 && accept("**"))
-    value = make(NodeKind::Binary, {value, parseUnary()}, "**");
-  while (value >= 0) {
+    value = make(NodeKind::Negate, {parseUnary(false)});
+  else if (accept("+"))
+    value = make(NodeKind::Plus, {parseUnary(false)});
+  else
+    value = error.empty() ? parsePostfix(parsePrimary()) : -1;
+  while (withFilters && value >= 0) {
     if (accept("|"))
       value = parsePostfix(parseFilter(value));
     else if (acceptName("is"))
