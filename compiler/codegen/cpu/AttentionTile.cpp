@@ -16,6 +16,8 @@ using namespace heddle;
 
 static constexpr int64_t pageTokens = HEDDLE_KV_PAGE_SIZE;
 static constexpr int64_t floatBytes = sizeof(float);
+// Score vectors that the softmax keeps in registers.
+static constexpr int64_t registerScores = 4;
 static constexpr int64_t cacheLine = 64;
 static constexpr double log2e = 1.4426950408889634;
 // Rows of a register tile. With `wide` vectors each: 6 * 4 accumulators + 4 + 1 of 32 registers, 6 * 2 + 2 + 1 of 16.
@@ -54,6 +56,8 @@ void AttentionTile::allocate() {
   totalMax = scratch(tileRows);
   totalSum = scratch(tileRows);
 }
+
+bool AttentionTile::wholePageInRegisters() const { return registerScores * vectorLanes == pageTokens; }
 
 Value AttentionTile::numRows(const TileValues &tile) { return b.mul(tile.numTokens, groupSize); }
 
@@ -251,7 +255,8 @@ Value AttentionTile::splatInt(Value index) {
 }
 
 Value AttentionTile::finishScores(const TileValues &tile, Value token, Value headInGroup, Value pageBegin,
-                                  Value slopes, Value rowScores, Value max) {
+                                  Value slopes, Value rowScores, Value max,
+                                  SmallVectorImpl<Value> &finished) {
   Value tokenIndex = b.add(tile.firstToken, token);
   auto [begin, end] = visibleKeys(tile.sequence, tokenIndex, b.constant(1));
   // Keys [low, high) of the page are visible; low may be negative, high beyond the page.
@@ -261,7 +266,7 @@ Value AttentionTile::finishScores(const TileValues &tile, Value token, Value hea
     Value perHead = b.loadFloat(b.at(slopes, b.add(tile.firstHead, headInGroup), floatBytes));
     slope = b.broadcast(b.mulF(perHead, b.constantF32(log2e)), vectorLanes);
   }
-  return forEachScoreVector({max}, [&](Value key, ValueRange carried) -> SmallVector<Value> {
+  return forEachScoreVector(max, [&](Value key, Value carried) {
     Value pointer = b.at(rowScores, key, floatBytes), score = b.loadFloats(pointer, vectorLanes);
     Value index = arith::AddIOp::create(b, splatInt(key), laneIndices(b, vectorLanes));
     if (spec.softcap != 0)
@@ -274,22 +279,37 @@ Value AttentionTile::finishScores(const TileValues &tile, Value token, Value hea
     if (spec.window)
       seen = arith::AndIOp::create(b, seen, arith::CmpIOp::create(b, arith::CmpIPredicate::sge, index, low));
     score = b.select(seen, score, b.constantF32(-INFINITY, vectorLanes));
-    b.store(score, pointer);
-    return {b.maxF(score, carried[0])};
+    if (wholePageInRegisters())
+      finished.push_back(score);
+    else
+      b.store(score, pointer);
+    return b.maxF(score, carried);
   });
 }
 
-Value AttentionTile::forEachScoreVector(ArrayRef<Value> init,
-                                        llvm::function_ref<SmallVector<Value>(Value, ValueRange)> body) {
-  // Four vectors at a time: with 16 lanes this is the whole page, and its scores stay in registers between two passes.
-  const int64_t step = 4 * vectorLanes;
-  auto rounds = b.fold(b.constant(0), b.constant(pageTokens / step), init, [&](Value round, ValueRange carried) {
-    SmallVector<Value> values(carried);
-    for (int64_t vector = 0; vector < 4; ++vector)
-      values = body(b.add(b.mul(round, step), vector * vectorLanes), values);
-    return values;
-  });
-  return rounds[0];
+Value AttentionTile::forEachScoreVector(Value init, llvm::function_ref<Value(Value, Value)> body) {
+  const int64_t step = registerScores * vectorLanes;
+  auto vectorsFrom = [&](Value key, Value carried) {
+    for (int64_t vector = 0; vector < registerScores; ++vector)
+      carried = body(b.add(key, vector * vectorLanes), carried);
+    return carried;
+  };
+  if (wholePageInRegisters())
+    return vectorsFrom(b.constant(0), init);
+  return b.fold(b.constant(0), b.constant(pageTokens / step), {init},
+                [&](Value round, ValueRange carried) -> SmallVector<Value> {
+                  return {vectorsFrom(b.mul(round, step), carried[0])};
+                })[0];
+}
+
+void AttentionTile::storeWeights(Value weights, Value rowScores, Value key) {
+  if (!pairs)
+    return b.store(weights, b.at(rowScores, key, floatBytes));
+  // Halves trail the scores that are yet to be read.
+  Value to = b.at(rowScores, key, 2);
+  if (!hasPairDot)
+    return b.storeKv(KvType::BF16, weights, to);
+  b.store(arith::TruncFOp::create(b, VectorType::get({vectorLanes}, b.getBF16Type()), weights), to);
 }
 
 void AttentionTile::softmaxRow(const TileValues &tile, Value token, Value headInGroup, Value pageBegin, Value slopes) {
@@ -298,15 +318,23 @@ void AttentionTile::softmaxRow(const TileValues &tile, Value token, Value headIn
   // max' = max(max, s); factor = 2^(max - max'); p = 2^(s - max'); sum' = factor * sum + p
   Value maxPointer = b.at(rowMax, row, floatBytes), sumPointer = b.at(sums, row, vectorLanes * floatBytes);
   Value oldMax = b.loadBroadcast(maxPointer, vectorLanes);
-  Value newMax = b.maxOfLanes(finishScores(tile, token, headInGroup, pageBegin, slopes, rowScores, oldMax));
+  SmallVector<Value> finished;
+  Value laneMax = finishScores(tile, token, headInGroup, pageBegin, slopes, rowScores, oldMax, finished);
+  Value newMax = b.maxOfLanes(laneMax);
   Value factor = emitExp2(b, b.subF(oldMax, newMax));
   Value oldSum = b.mulF(b.loadFloats(sumPointer, vectorLanes), factor);
-  Value sum = forEachScoreVector({oldSum}, [&](Value key, ValueRange carried) -> SmallVector<Value> {
-    Value pointer = b.at(rowScores, key, floatBytes);
-    Value p = emitExp2(b, b.subF(b.loadFloats(pointer, vectorLanes), newMax));
-    // Halves trail the scores that are yet to be read.
-    b.storeKv(pairs ? KvType::BF16 : KvType::F32, p, pairs ? b.at(rowScores, key, 2) : pointer);
-    return {b.addF(carried[0], p)};
+  ArrayRef<Value> kept = finished;
+  Value sum = forEachScoreVector(oldSum, [&](Value key, Value carried) {
+    Value score;
+    if (kept.empty()) {
+      score = b.loadFloats(b.at(rowScores, key, floatBytes), vectorLanes);
+    } else {
+      score = kept.front();
+      kept = kept.drop_front();
+    }
+    Value p = emitExp2(b, b.subF(score, newMax));
+    storeWeights(p, rowScores, key);
+    return b.addF(carried, p);
   });
   b.store(sum, sumPointer);
   b.storeLane0(newMax, maxPointer);

@@ -75,13 +75,16 @@ private:
   // scores → exp2(scores - max); the row's max and sum move on, its factor is what rescales acc.
   void softmaxRow(const TileValues &tile, mlir::Value token, mlir::Value headInGroup, mlir::Value pageBegin,
                   mlir::Value slopes);
-  // Caps, biases and masks a row's scores; the running maximum, per lane.
+  // Caps, biases and masks a row's scores; the running maximum, per lane. The scores go to `finished` where a page fits
+  // into registers, else back to memory.
   mlir::Value finishScores(const TileValues &tile, mlir::Value token, mlir::Value headInGroup, mlir::Value pageBegin,
-                           mlir::Value slopes, mlir::Value rowScores, mlir::Value max);
-  // Folds `body` over the score vectors of a row, given the first key of each.
-  mlir::Value
-  forEachScoreVector(llvm::ArrayRef<mlir::Value> init,
-                     llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value, mlir::ValueRange)> body);
+                           mlir::Value slopes, mlir::Value rowScores, mlir::Value max,
+                           llvm::SmallVectorImpl<mlir::Value> &finished);
+  bool wholePageInRegisters() const;
+  // Folds `body(first key, carried)` over the score vectors of a row.
+  mlir::Value forEachScoreVector(mlir::Value init,
+                                 llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)> body);
+  void storeWeights(mlir::Value weights, mlir::Value rowScores, mlir::Value key);
   mlir::Value splatInt(mlir::Value index);
   // acc = factor * acc + scores @ value
   void accumulateValues(mlir::Value numRows, mlir::Value values, mlir::Value firstKey, mlir::Value endKey);
