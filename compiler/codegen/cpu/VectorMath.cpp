@@ -18,10 +18,10 @@ struct Exp2Parts {
 
 static unsigned lanesOf(Value vector) { return cast<VectorType>(vector.getType()).getDimSize(0); }
 
-// (2^r - 1) / r on [-1/2, 1/2]: the polynomial of degree 4 whose 2^r has the least largest relative error, 9.2e-8. The
-// constant term of 2^r stays exactly 1, so that 2^0 is.
-static const double tailCoefficients[] = {6.9314697760e-01, 2.4022242085e-01, 5.5507337436e-02, 9.6715126881e-03,
-                                          1.3264727247e-03};
+// (2^r - 1) / r on [-1/2, 1/2]: the polynomial of degree 4 whose 2^r has the least largest error in units of the last
+// place, 1.05 before its own roundings. The constant term of 2^r stays exactly 1, so that 2^0 is.
+static const double tailCoefficients[] = {6.9314682925e-01, 2.4022237036e-01, 5.5508914388e-02, 9.6717629539e-03,
+                                          1.3225707496e-03};
 
 static Exp2Parts splitExp2(RawBuilder &b, Value x) {
   unsigned lanes = lanesOf(x);
