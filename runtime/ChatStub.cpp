@@ -1,0 +1,2 @@
+#include "runtime/Cli.h"
+namespace heddle { Status runChat(Program &) { return failure("unavailable"); } }
