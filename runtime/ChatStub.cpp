@@ -1,2 +1,0 @@
-#include "runtime/Cli.h"
-namespace heddle { Status runChat(Program &) { return failure("unavailable"); } }
