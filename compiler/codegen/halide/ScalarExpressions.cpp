@@ -199,6 +199,15 @@ Halide::Type heddle::halideType(mlir::Type type) {
   return Halide::Type();
 }
 
+Expr heddle::constantExpr(mlir::Attribute value) {
+  if (auto number = llvm::dyn_cast<mlir::FloatAttr>(value))
+    return Halide::Internal::make_const(halideType(number.getType()), number.getValueAsDouble());
+  if (auto number = llvm::dyn_cast<mlir::IntegerAttr>(value); number && halideType(number.getType()).bits())
+    return number.getType().isInteger(1) ? Halide::Internal::make_bool(!number.getValue().isZero())
+                                         : Halide::Internal::make_const(halideType(number.getType()), number.getInt());
+  return Expr();
+}
+
 static Expr compareFloat(mlir::arith::CmpFPredicate predicate, Expr a, Expr b) {
   using Predicate = mlir::arith::CmpFPredicate;
   Expr unordered = Halide::is_nan(a) || Halide::is_nan(b);
@@ -273,7 +282,7 @@ Expr heddle::scalarExpr(mlir::Operation *op, llvm::ArrayRef<Expr> x) {
       .Case<arith::SubFOp, arith::SubIOp>([&](auto) { return x[0] - x[1]; })
       .Case<arith::MulFOp, arith::MulIOp>([&](auto) { return x[0] * x[1]; })
       .Case([&](arith::DivFOp) { return x[0] / x[1]; })
-      .Case([&](arith::NegFOp) { return -x[0]; })
+      .Case([&](arith::NegFOp) { return x[0] * constant(type, -1); }) // -x of Halide is 0 - x: wrong for 0
       // A NaN on either side wins.
       .Case([&](arith::MaximumFOp) { return select(Halide::is_nan(x[0]) || x[0] > x[1], x[0], x[1]); })
       .Case([&](arith::MinimumFOp) { return select(Halide::is_nan(x[0]) || x[0] < x[1], x[0], x[1]); })
