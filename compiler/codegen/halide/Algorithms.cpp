@@ -89,6 +89,8 @@ LogicalResult AlgorithmBuilder::addRope(RopeOp op) {
       partner = select(d < int(rotaryDim), partner, d);
       pair = Halide::min(pair, int(half) - 1);
     }
+    // Which it is; bounds inference cannot see it.
+    partner = Halide::unsafe_promise_clamped(partner, 0, int(headDim) - 1);
     Expr x = view(op.getInput()).read(index), y = view(op.getInput()).read(withLast(index, partner));
     Expr cosine = view(op.getTable()).read({position, pair}), sine = view(op.getTable()).read({position, pair + int(half)});
     Expr rotated = x * cosine + y * select(first, sine * -1.0f, sine);
