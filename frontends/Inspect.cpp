@@ -24,7 +24,9 @@ const char *scalingName(RopeScalingKind kind) {
 }
 
 Json describeRope(const RopeConfig &rope) {
-  Json out = {{"rope_theta", rope.theta}, {"rotary_dim", rope.rotaryDim}, {"interleaved", rope.interleaved},
+  Json out = {{"rope_theta", rope.theta},
+              {"rotary_dim", rope.rotaryDim},
+              {"interleaved", rope.interleaved},
               {"rope_type", scalingName(rope.scaling)}};
   if (rope.scaling != RopeScalingKind::None)
     out["factor"] = rope.factor;
@@ -82,15 +84,20 @@ Json describeModel(const Model &model) {
   uint64_t bytes = 0;
   double parameters = 0;
   for (const auto &[name, tensor] : model.checkpoint.tensors) {
-    tensors.push_back({{"name", printable(name, 1024)}, {"type", tensorTypeInfo(tensor.type).name}, {"shape", tensor.shape},
+    tensors.push_back({{"name", printable(name, 1024)},
+                       {"type", tensorTypeInfo(tensor.type).name},
+                       {"shape", tensor.shape},
                        {"bytes", tensor.bytes}});
     bytes += tensor.bytes;
     parameters += parameterCount(tensor);
   }
   return {{"config", describeConfig(model.config)},
           {"tensors", std::move(tensors)},
-          {"total", {{"tensors", model.checkpoint.tensors.size()}, {"parameters", parameters}, {"bytes", bytes},
-                     {"files", model.checkpoint.files.size()}}}};
+          {"total",
+           {{"tensors", model.checkpoint.tensors.size()},
+            {"parameters", parameters},
+            {"bytes", bytes},
+            {"files", model.checkpoint.files.size()}}}};
 }
 
 void printText(const Json &model) {

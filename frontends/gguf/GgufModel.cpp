@@ -62,8 +62,9 @@ Status TensorRenamer::checkUnused() const {
   for (const auto &[name, tensor] : file.tensors().tensors)
     if (name.compare(0, 4, "blk.") == 0 && !used.count(name))
       return errorIn(file.tensors().files[tensor.file]->path(),
-                     "tensor '" + printable(name) + "' is not part of a model of architecture '" + config.architecture + "' with " +
-                         fieldName(config, "num_hidden_layers") + " " + std::to_string(config.numHiddenLayers));
+                     "tensor '" + printable(name) + "' is not part of a model of architecture '" + config.architecture +
+                         "' with " + fieldName(config, "num_hidden_layers") + " " +
+                         std::to_string(config.numHiddenLayers));
   return Done{};
 }
 

@@ -24,7 +24,9 @@ std::string TemporaryFolder::write(const std::string &name, const std::string &b
   return path(name);
 }
 
-std::string zeros(size_t count) { return std::string(count, '\0'); }
+std::string zeros(size_t count) {
+  return std::string(count, '\0');
+}
 
 std::string floats(const std::vector<float> &values) {
   return std::string(reinterpret_cast<const char *>(values.data()), values.size() * sizeof(float));
@@ -76,7 +78,8 @@ std::string GgufBuilder::bytes() const {
     out += bytesOf<uint64_t>(tensor.name.size()) + tensor.name + bytesOf(static_cast<uint32_t>(tensor.dims.size()));
     for (int64_t dim : tensor.dims)
       out += bytesOf(dim);
-    out += bytesOf(tensor.type) + bytesOf<int64_t>(tensor.offset < 0 ? static_cast<int64_t>(data.size()) : tensor.offset);
+    out +=
+        bytesOf(tensor.type) + bytesOf<int64_t>(tensor.offset < 0 ? static_cast<int64_t>(data.size()) : tensor.offset);
     data += tensor.data;
     data += zeros((alignment - data.size() % alignment) % alignment);
   }
@@ -87,9 +90,14 @@ std::string GgufBuilder::bytes() const {
 GgufBuilder tinyGguf() {
   GgufBuilder file;
   file.string("general.architecture", "llama");
-  for (auto [key, value] : {std::pair<const char *, uint32_t>{"context_length", 64}, {"embedding_length", 16}, {"block_count", 2},
-                            {"feed_forward_length", 24}, {"attention.head_count", 4}, {"attention.head_count_kv", 2},
-                            {"rope.dimension_count", 4}, {"vocab_size", 32}})
+  for (auto [key, value] : {std::pair<const char *, uint32_t>{"context_length", 64},
+                            {"embedding_length", 16},
+                            {"block_count", 2},
+                            {"feed_forward_length", 24},
+                            {"attention.head_count", 4},
+                            {"attention.head_count_kv", 2},
+                            {"rope.dimension_count", 4},
+                            {"vocab_size", 32}})
     file.u32(std::string("llama.") + key, value);
   file.f32("llama.attention.layer_norm_rms_epsilon", 1e-5f);
   file.f32("llama.rope.freq_base", 10000.0f);
@@ -116,7 +124,10 @@ GgufBuilder tinyGguf() {
 }
 
 static size_t bytesPerValue(const std::string &dtype) {
-  return dtype == "F64" || dtype == "I64" ? 8 : dtype == "F16" || dtype == "BF16" ? 2 : dtype.compare(0, 2, "F8") == 0 ? 1 : 4;
+  return dtype == "F64" || dtype == "I64"    ? 8
+         : dtype == "F16" || dtype == "BF16" ? 2
+         : dtype.compare(0, 2, "F8") == 0    ? 1
+                                             : 4;
 }
 
 nlohmann::ordered_json safetensorsHeader(const std::vector<SafetensorsTensor> &tensors) {
@@ -143,16 +154,17 @@ std::string safetensorsFile(const std::vector<SafetensorsTensor> &tensors) {
 }
 
 nlohmann::json tinyConfig() {
-  return {{"model_type", "llama"},          {"vocab_size", 32},          {"hidden_size", 16},
-          {"intermediate_size", 24},        {"num_hidden_layers", 2},    {"num_attention_heads", 4},
-          {"num_key_value_heads", 2},       {"hidden_act", "silu"},      {"max_position_embeddings", 64},
-          {"rms_norm_eps", 1e-5},           {"rope_theta", 10000.0},     {"tie_word_embeddings", false},
-          {"bos_token_id", 1},              {"eos_token_id", 2}};
+  return {{"model_type", "llama"},    {"vocab_size", 32},       {"hidden_size", 16},
+          {"intermediate_size", 24},  {"num_hidden_layers", 2}, {"num_attention_heads", 4},
+          {"num_key_value_heads", 2}, {"hidden_act", "silu"},   {"max_position_embeddings", 64},
+          {"rms_norm_eps", 1e-5},     {"rope_theta", 10000.0},  {"tie_word_embeddings", false},
+          {"bos_token_id", 1},        {"eos_token_id", 2}};
 }
 
 std::vector<SafetensorsTensor> tinyTensors() {
-  std::vector<SafetensorsTensor> out = {
-      {"lm_head.weight", "F32", {32, 16}}, {"model.embed_tokens.weight", "F32", {32, 16}}, {"model.norm.weight", "F32", {16}}};
+  std::vector<SafetensorsTensor> out = {{"lm_head.weight", "F32", {32, 16}},
+                                        {"model.embed_tokens.weight", "F32", {32, 16}},
+                                        {"model.norm.weight", "F32", {16}}};
   for (const char *layer : {"model.layers.0.", "model.layers.1."}) {
     std::string prefix = layer;
     out.push_back({prefix + "input_layernorm.weight", "F32", {16}});
@@ -168,7 +180,8 @@ std::vector<SafetensorsTensor> tinyTensors() {
   return out;
 }
 
-void writeHuggingFace(const TemporaryFolder &folder, const nlohmann::json &config, const std::vector<SafetensorsTensor> &tensors) {
+void writeHuggingFace(const TemporaryFolder &folder, const nlohmann::json &config,
+                      const std::vector<SafetensorsTensor> &tensors) {
   folder.write("config.json", config.dump());
   folder.write("model.safetensors", safetensorsFile(tensors));
 }

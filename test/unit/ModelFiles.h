@@ -41,7 +41,7 @@ struct GgufTensor {
   std::vector<int64_t> dims; // innermost first
   uint32_t type;             // as the file says it
   std::string data;
-  int64_t offset = -1;       // -1: behind the tensor before
+  int64_t offset = -1; // -1: behind the tensor before
 };
 
 struct GgufPair {
@@ -60,7 +60,9 @@ struct GgufBuilder {
 
   void u32(const std::string &key, uint32_t value) { set(key, 4, bytesOf(value)); }
   void f32(const std::string &key, float value) { set(key, 6, bytesOf(value)); }
-  void string(const std::string &key, const std::string &value) { set(key, 8, bytesOf<uint64_t>(value.size()) + value); }
+  void string(const std::string &key, const std::string &value) {
+    set(key, 8, bytesOf<uint64_t>(value.size()) + value);
+  }
   void strings(const std::string &key, const std::vector<std::string> &values);
   // Replaces a pair or appends one.
   void set(const std::string &key, uint32_t type, const std::string &value);
@@ -86,7 +88,8 @@ std::string safetensorsFile(const std::vector<SafetensorsTensor> &tensors);
 nlohmann::json tinyConfig();
 std::vector<SafetensorsTensor> tinyTensors();
 // Writes both into `folder`.
-void writeHuggingFace(const TemporaryFolder &folder, const nlohmann::json &config, const std::vector<SafetensorsTensor> &tensors);
+void writeHuggingFace(const TemporaryFolder &folder, const nlohmann::json &config,
+                      const std::vector<SafetensorsTensor> &tensors);
 
 } // namespace heddle::test
 

@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Hugging Face configs: what is read from the checkpoints of data/families (config.json and the safetensors header of each, its
-// data left out), and what is refused.
+// Hugging Face configs: what is read from the checkpoints of data/families (config.json and the safetensors header of
+// each, its data left out), and what is refused.
 #include "ModelFiles.h"
 #include "frontends/Json.h"
 #include "frontends/ModelConfig.h"
@@ -23,7 +23,8 @@ std::string readData(const std::string &name) {
 }
 
 // The model of a family with zeros for weights, its config changed by `patch`.
-Expected<Model> readFamily(const TemporaryFolder &folder, const std::string &family, const json &patch = json::object()) {
+Expected<Model> readFamily(const TemporaryFolder &folder, const std::string &family,
+                           const json &patch = json::object()) {
   json config = json::parse(readData(family + "/config.json"));
   config.merge_patch(patch);
   folder.write("config.json", config.dump());
@@ -53,9 +54,9 @@ TEST_P(Family, isRead) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Config, Family,
-                         testing::Values("llama", "llama_linear", "llama3_rope", "llama3_rope_legacy", "llama_yarn", "llama_bf16",
-                                         "mistral", "qwen2", "qwen3", "qwen3_moe", "mixtral", "gemma2", "gemma3_text",
-                                         "gemma3_text_legacy", "phi3", "phi3_longrope", "gpt2"),
+                         testing::Values("llama", "llama_linear", "llama3_rope", "llama3_rope_legacy", "llama_yarn",
+                                         "llama_bf16", "mistral", "qwen2", "qwen3", "qwen3_moe", "mixtral", "gemma2",
+                                         "gemma3_text", "gemma3_text_legacy", "phi3", "phi3_longrope", "gpt2"),
                          [](const auto &info) { return std::string(info.param); });
 
 ModelConfig familyConfig(const std::string &family, const json &patch = json::object()) {
@@ -194,8 +195,11 @@ TEST(Config, fusedExpertsAreSplit) {
           tensors.push_back({prefix + "self_attn." + norm + ".weight", "F32", {4}});
     }
     json config = tinyConfig();
-    config.merge_patch({{"model_type", isMixtral ? "mixtral" : "qwen3_moe"}, {"num_local_experts", 3}, {"num_experts_per_tok", 2},
-                        {"moe_intermediate_size", 24}, {"head_dim", 4}});
+    config.merge_patch({{"model_type", isMixtral ? "mixtral" : "qwen3_moe"},
+                        {"num_local_experts", 3},
+                        {"num_experts_per_tok", 2},
+                        {"moe_intermediate_size", 24},
+                        {"head_dim", 4}});
     TemporaryFolder folder;
     writeHuggingFace(folder, config, tensors);
     Expected<Model> model = readModel(folder.path());
@@ -211,7 +215,9 @@ TEST(Config, fusedExpertsAreSplit) {
 
     config["num_local_experts"] = 4;
     folder.write("config.json", config.dump());
-    EXPECT_NE(refusal(folder.path()).find("mlp.experts.gate_up_proj has shape (3, 48, 16), the config asks for (4, 48, 16)"), std::string::npos);
+    EXPECT_NE(
+        refusal(folder.path()).find("mlp.experts.gate_up_proj has shape (3, 48, 16), the config asks for (4, 48, 16)"),
+        std::string::npos);
   }
 }
 
@@ -268,19 +274,27 @@ json scaled(const char *type, const json &more) {
 }
 
 const BadConfig badConfigs[] = {
-    {"architectureUnknown", {{"model_type", "frobnitz"}}, "architecture 'frobnitz' (model_type) is not supported; known architectures: gemma2, gemma3_text, gpt2, llama"},
+    {"architectureUnknown",
+     {{"model_type", "frobnitz"}},
+     "architecture 'frobnitz' (model_type) is not supported; known architectures: gemma2, gemma3_text, gpt2, llama"},
     {"architectureMissing", {{"model_type", nullptr}}, "model_type is missing"},
     {"architectureNumber", {{"model_type", 7}}, "model_type is '7', expected a string"},
     {"layersZero", {{"num_hidden_layers", 0}}, "num_hidden_layers is 0, expected 1 to"},
     {"layersBillion", {{"num_hidden_layers", 1'000'000'000}}, "num_hidden_layers is 1000000000"},
     {"layersMissing", {{"num_hidden_layers", nullptr}}, "num_hidden_layers is missing"},
     {"layersFloat", {{"num_hidden_layers", 2.5}}, "num_hidden_layers is '2.5', expected an integer"},
-    {"layersBeyond64Bits", {{"num_hidden_layers", UINT64_MAX}}, "num_hidden_layers is '18446744073709551615', expected an integer"},
+    {"layersBeyond64Bits",
+     {{"num_hidden_layers", UINT64_MAX}},
+     "num_hidden_layers is '18446744073709551615', expected an integer"},
     {"layersObject", {{"num_hidden_layers", {{"a", 1}}}}, "num_hidden_layers is object, expected an integer"},
     {"headsZero", {{"num_attention_heads", 0}}, "num_attention_heads is 0"},
-    {"headsDoNotDivide", {{"num_attention_heads", 3}, {"num_key_value_heads", 1}}, "hidden_size (16) must be a multiple of num_attention_heads (3)"},
+    {"headsDoNotDivide",
+     {{"num_attention_heads", 3}, {"num_key_value_heads", 1}},
+     "hidden_size (16) must be a multiple of num_attention_heads (3)"},
     {"kvHeadsZero", {{"num_key_value_heads", 0}}, "num_key_value_heads is 0"},
-    {"kvHeadsDoNotDivide", {{"num_key_value_heads", 3}}, "num_attention_heads (4) must be a multiple of num_key_value_heads (3)"},
+    {"kvHeadsDoNotDivide",
+     {{"num_key_value_heads", 3}},
+     "num_attention_heads (4) must be a multiple of num_key_value_heads (3)"},
     {"headDimNegative", {{"head_dim", -4}}, "head_dim is -4"},
     {"rotaryOdd", {{"head_dim", 5}}, "give 5 rotary dimensions"},
     {"rotaryShareZero", {{"partial_rotary_factor", 0}}, "partial_rotary_factor is 0"},
@@ -288,33 +302,50 @@ const BadConfig badConfigs[] = {
     {"thetaNegative", {{"rope_theta", -1}}, "rope_theta is -1"},
     {"epsNegative", {{"rms_norm_eps", -1e-5}}, "rms_norm_eps is -1e-05"},
     {"epsString", {{"rms_norm_eps", "1e-5"}}, "rms_norm_eps is '\"1e-5\"', expected a number"},
-    {"vocabularyNotRows", {{"vocab_size", 33}}, "has shape (32, 16), the config asks for (33, 16) (vocab_size, hidden_size)"},
+    {"vocabularyNotRows",
+     {{"vocab_size", 33}},
+     "has shape (32, 16), the config asks for (33, 16) (vocab_size, hidden_size)"},
     {"vocabularyAbsurd", {{"vocab_size", 1LL << 40}}, "vocab_size is 1099511627776"},
     {"eosBeyondVocabulary", {{"eos_token_id", {2, 32}}}, "eos_token_id is 32, expected a token below vocab_size (32)"},
     {"bosNegative", {{"bos_token_id", -2}}, "bos_token_id is -2"},
     {"activationUnknown", {{"hidden_act", "sinh"}}, "hidden_act is 'sinh', an unknown activation; known: silu"},
     {"windowNegative", {{"model_type", "mistral"}, {"sliding_window", -1}}, "sliding_window is negative (-1)"},
-    {"scalingUnknown", scaled("warp", json::object()), "rope_scaling.rope_type is 'warp', which is not supported; known: default"},
+    {"scalingUnknown", scaled("warp", json::object()),
+     "rope_scaling.rope_type is 'warp', which is not supported; known: default"},
     {"scalingNotObject", {{"rope_scaling", 2}}, "rope_scaling is of type number, expected an object"},
     {"factorMissing", scaled("linear", json::object()), "rope_scaling.factor is missing"},
     {"factorZero", scaled("linear", {{"factor", 0}}), "rope_scaling.factor is 0, expected a positive number"},
-    {"lowAboveHigh", scaled("llama3", {{"factor", 8}, {"low_freq_factor", 4}, {"high_freq_factor", 4}}), "high_freq_factor is 4"},
-    {"contextZero", scaled("yarn", {{"factor", 8}, {"original_max_position_embeddings", 0}}), "original_max_position_embeddings is 0"},
+    {"lowAboveHigh", scaled("llama3", {{"factor", 8}, {"low_freq_factor", 4}, {"high_freq_factor", 4}}),
+     "high_freq_factor is 4"},
+    {"contextZero", scaled("yarn", {{"factor", 8}, {"original_max_position_embeddings", 0}}),
+     "original_max_position_embeddings is 0"},
     {"betaNegative", scaled("yarn", {{"factor", 8}, {"beta_fast", -1}}), "beta_fast is -1"},
     {"factorsShort", scaled("longrope", {{"short_factor", {1}}, {"long_factor", {1, 2}}}), "short_factor has 1 values"},
     {"factorsNegative", scaled("longrope", {{"short_factor", {1, -1}}, {"long_factor", {1, 2}}}), "short_factor is -1"},
-    {"factorsNotNumbers", scaled("longrope", {{"short_factor", {1, "x"}}, {"long_factor", {1, 2}}}), "short_factor is '\"x\"', expected numbers"},
+    {"factorsNotNumbers", scaled("longrope", {{"short_factor", {1, "x"}}, {"long_factor", {1, 2}}}),
+     "short_factor is '\"x\"', expected numbers"},
     {"quantized", {{"quantization_config", {{"quant_method", "gptq"}}}}, "quantization_config is not supported"},
     {"biasWithoutTensors", {{"attention_bias", true}}, "tensor model.layers.0.self_attn.q_proj.bias is missing"},
-    {"shapeAgainstConfig", {{"intermediate_size", 25}}, "mlp.gate_proj.weight has shape (24, 16), the config asks for (25, 16)"},
-    {"expertsPerTokenAboveExperts", {{"model_type", "mixtral"}, {"num_local_experts", 2}, {"num_experts_per_tok", 3}}, "num_experts_per_tok is 3, expected 1 to num_local_experts (2)"},
+    {"shapeAgainstConfig",
+     {{"intermediate_size", 25}},
+     "mlp.gate_proj.weight has shape (24, 16), the config asks for (25, 16)"},
+    {"expertsPerTokenAboveExperts",
+     {{"model_type", "mixtral"}, {"num_local_experts", 2}, {"num_experts_per_tok", 3}},
+     "num_experts_per_tok is 3, expected 1 to num_local_experts (2)"},
     {"expertsZero", {{"model_type", "mixtral"}, {"num_local_experts", 0}}, "num_local_experts is 0"},
-    {"expertsNotThere", {{"model_type", "mixtral"}, {"num_local_experts", 2}}, "tensor model.layers.0.block_sparse_moe.gate.weight is missing"},
-    {"layerTypesShort", {{"model_type", "qwen2"}, {"layer_types", {"full_attention"}}}, "layer_types has 1 entries, expected num_hidden_layers (2)"},
-    {"layerTypeUnknown", {{"model_type", "qwen2"}, {"layer_types", {"full_attention", "linear_attention"}}}, "layer_types holds 'linear_attention'"},
+    {"expertsNotThere",
+     {{"model_type", "mixtral"}, {"num_local_experts", 2}},
+     "tensor model.layers.0.block_sparse_moe.gate.weight is missing"},
+    {"layerTypesShort",
+     {{"model_type", "qwen2"}, {"layer_types", {"full_attention"}}},
+     "layer_types has 1 entries, expected num_hidden_layers (2)"},
+    {"layerTypeUnknown",
+     {{"model_type", "qwen2"}, {"layer_types", {"full_attention", "linear_attention"}}},
+     "layer_types holds 'linear_attention'"},
 };
 
-INSTANTIATE_TEST_SUITE_P(Config, ConfigRefused, testing::ValuesIn(badConfigs), [](const auto &info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Config, ConfigRefused, testing::ValuesIn(badConfigs),
+                         [](const auto &info) { return info.param.name; });
 
 TEST(Config, tiedFlagAgainstTensors) {
   TemporaryFolder folder;
@@ -332,7 +363,8 @@ TEST(Config, tiedFlagAgainstTensors) {
   writeHuggingFace(folder, config, tensors);
   EXPECT_EQ(refusal(folder.path()), "");
   writeHuggingFace(folder, tinyConfig(), tensors);
-  EXPECT_NE(refusal(folder.path()).find("lm_head.weight is missing, and tie_word_embeddings is false"), std::string::npos);
+  EXPECT_NE(refusal(folder.path()).find("lm_head.weight is missing, and tie_word_embeddings is false"),
+            std::string::npos);
 }
 
 TEST(Config, weightTypesAreChecked) {

@@ -21,7 +21,8 @@ json readJson(const std::string &name) {
   return json::parse(std::string(std::istreambuf_iterator<char>(file), {}));
 }
 
-// Tensors with the shapes of the family's header. Hugging Face's gpt2 stores (in, out), which is GGUF's order of dimensions.
+// Tensors with the shapes of the family's header. Hugging Face's gpt2 stores (in, out), which is GGUF's order of
+// dimensions.
 void addTensors(GgufBuilder &file, const std::string &family, const json &names, int64_t experts) {
   json header = readJson("families/" + family + "/header.json");
   for (const auto &[name, gguf] : names.items()) {
@@ -46,10 +47,14 @@ GgufBuilder familyFile(const std::string &family) {
   std::string architecture = entry["architecture"], prefix = architecture + ".";
   file.string("general.architecture", architecture);
   bool hasExperts = family == "mixtral" || family == "qwen3_moe";
-  for (auto [key, value] : {std::pair<const char *, uint32_t>{"context_length", 128}, {"embedding_length", 64},
-                            {"block_count", 2}, {"attention.head_count", 4},
+  for (auto [key, value] : {std::pair<const char *, uint32_t>{"context_length", 128},
+                            {"embedding_length", 64},
+                            {"block_count", 2},
+                            {"attention.head_count", 4},
                             {"attention.head_count_kv", family == "gpt2" ? 4 : 2},
-                            {"feed_forward_length", family == "gpt2" ? 256 : family == "mixtral" ? 48 : 96}})
+                            {"feed_forward_length", family == "gpt2"      ? 256
+                                                    : family == "mixtral" ? 48
+                                                                          : 96}})
     file.u32(prefix + key, value);
   if (family == "gpt2")
     file.f32(prefix + "attention.layer_norm_epsilon", 1e-5f);
@@ -91,7 +96,8 @@ TEST_P(GgufFamily, hasHuggingFaceNames) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Gguf, GgufFamily,
-                         testing::Values("llama", "mixtral", "qwen2", "qwen3", "qwen3_moe", "gemma2", "gemma3_text", "phi3", "gpt2"),
+                         testing::Values("llama", "mixtral", "qwen2", "qwen3", "qwen3_moe", "gemma2", "gemma3_text",
+                                         "phi3", "gpt2"),
                          [](const auto &info) { return std::string(info.param); });
 
 ModelConfig configOf(const GgufBuilder &file) {
@@ -123,7 +129,9 @@ TEST(GgufConfig, gemmaWindowsAndRopes) {
   EXPECT_EQ(config.ropes[1].theta, 1e4);
 }
 
-TEST(GgufConfig, qwen2HasBiases) { EXPECT_TRUE(configOf(familyFile("qwen2")).attentionBias); }
+TEST(GgufConfig, qwen2HasBiases) {
+  EXPECT_TRUE(configOf(familyFile("qwen2")).attentionBias);
+}
 
 TEST(GgufConfig, frequencyDivisors) {
   GgufBuilder file = familyFile("llama");
@@ -133,9 +141,11 @@ TEST(GgufConfig, frequencyDivisors) {
   EXPECT_EQ(config.ropes[0].shortFactor, (std::vector<double>{1, 1, 1, 1, 2, 4, 8, 8}));
   TemporaryFolder folder;
   file.tensor("rope_freqs.weight") = {"rope_freqs.weight", {7}, 0, zeros(28)};
-  EXPECT_NE(refusal(folder.write("m.gguf", file.bytes())).find("has 7 values, expected half of the 16"), std::string::npos);
+  EXPECT_NE(refusal(folder.write("m.gguf", file.bytes())).find("has 7 values, expected half of the 16"),
+            std::string::npos);
   file.tensor("rope_freqs.weight") = {"rope_freqs.weight", {8}, 1, zeros(16)};
-  EXPECT_NE(refusal(folder.write("m.gguf", file.bytes())).find("has type f16 and shape (8), expected f32"), std::string::npos);
+  EXPECT_NE(refusal(folder.write("m.gguf", file.bytes())).find("has type f16 and shape (8), expected f32"),
+            std::string::npos);
 }
 
 TEST(GgufConfig, longropeFactorsAreTensors) {
@@ -159,7 +169,9 @@ TEST(GgufConfig, unstackedExperts) {
   for (const GgufTensor &tensor : file.tensors) {
     size_t at = tensor.name.find("_exps.");
     for (int expert = 0; at != std::string::npos && expert < 4; ++expert)
-      tensors.push_back({tensor.name.substr(0, at) + "." + std::to_string(expert) + ".weight", {tensor.dims[0], tensor.dims[1]}, 0,
+      tensors.push_back({tensor.name.substr(0, at) + "." + std::to_string(expert) + ".weight",
+                         {tensor.dims[0], tensor.dims[1]},
+                         0,
                          zeros(tensor.data.size() / 4)});
     if (at == std::string::npos)
       tensors.push_back(tensor);

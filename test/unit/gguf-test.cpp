@@ -50,12 +50,16 @@ const BadGguf badFiles[] = {
     {"valueTypeUnknown", [](auto &f) { f.set("x.y", 99, ""); }, "'x.y' has unknown value type 99"},
     {"boolOfTwo", [](auto &f) { f.set("x.y", 7, "\x02"); }, "expected 0 or 1"},
     {"arrayNested", [](auto &f) { f.set("x.deep", 9, bytesOf<uint32_t>(9) + bytesOf<uint64_t>(1)); }, "nested"},
-    {"arrayTypeUnknown", [](auto &f) { f.set("x.y", 9, bytesOf<uint32_t>(13) + bytesOf<uint64_t>(1)); }, "unknown value type 13"},
-    {"arrayPastEnd", [](auto &f) { f.set("x.y", 9, bytesOf<uint32_t>(4) + bytesOf<uint64_t>(1 << 30)); }, "past the end"},
-    {"arrayCountWraps", [](auto &f) { f.set("x.y", 9, bytesOf<uint32_t>(10) + bytesOf<uint64_t>(1ULL << 61)); }, "past the end"},
+    {"arrayTypeUnknown", [](auto &f) { f.set("x.y", 9, bytesOf<uint32_t>(13) + bytesOf<uint64_t>(1)); },
+     "unknown value type 13"},
+    {"arrayPastEnd", [](auto &f) { f.set("x.y", 9, bytesOf<uint32_t>(4) + bytesOf<uint64_t>(1 << 30)); },
+     "past the end"},
+    {"arrayCountWraps", [](auto &f) { f.set("x.y", 9, bytesOf<uint32_t>(10) + bytesOf<uint64_t>(1ULL << 61)); },
+     "past the end"},
     {"stringPastEnd", [](auto &f) { f.set("x.y", 8, bytesOf<uint64_t>(1 << 30)); }, "truncated in the string 'x.y'"},
     {"stringArrayPastEnd",
-     [](auto &f) { f.set("x.y", 9, bytesOf<uint32_t>(8) + bytesOf<uint64_t>(1) + bytesOf<uint64_t>(1 << 30)); }, "element 0 of 'x.y'"},
+     [](auto &f) { f.set("x.y", 9, bytesOf<uint32_t>(8) + bytesOf<uint64_t>(1) + bytesOf<uint64_t>(1 << 30)); },
+     "element 0 of 'x.y'"},
     {"alignment0", [](auto &f) { f.u32("general.alignment", 0); }, "'general.alignment' is 0"},
     {"alignment13", [](auto &f) { f.u32("general.alignment", 13); }, "'general.alignment' is 13"},
     {"alignment2to31", [](auto &f) { f.u32("general.alignment", 1u << 31); }, "'general.alignment' is 2147483648"},
@@ -63,11 +67,31 @@ const BadGguf badFiles[] = {
     {"nameTooLong", [](auto &f) { f.tensors[0].name = std::string(65, 'n'); }, "tensor name of 65 bytes"},
     {"nameEmpty", [](auto &f) { f.tensors[0].name = ""; }, "tensor name of 0 bytes"},
     {"nameTwice", [](auto &f) { f.tensors[1].name = f.tensors[0].name; }, "duplicate tensor 'token_embd.weight'"},
-    {"nameWithControlBytes", [](auto &f) { f.tensors[0] = {"\x1b[2J\n", {16, 32}, 9999, ""}; }, "'\\x1b[2J\\x0a' has unknown type 9999"},
-    {"fiveDimensions", [](auto &f) { f.tensor(q).dims = {16, 16, 1, 1, 1}; }, "n_dims is 5"},
-    {"dimensionNegative", [](auto &f) { f.tensor(q).dims = {16, -16}; }, "dimension 1 is negative (-16)"},
-    {"dimensionsWrap", [](auto &f) { f.tensor(q).dims = {1LL << 32, 1LL << 32}; }, "overflows"},
-    {"bytesWrapToZero", [](auto &f) { f.tensor(q).dims = {1LL << 31, 1LL << 31}; }, "overflows"},
+    {"nameWithControlBytes",
+     [](auto &f) {
+       f.tensors[0] = {"\x1b[2J\n", {16, 32}, 9999, ""};
+     },
+     "'\\x1b[2J\\x0a' has unknown type 9999"},
+    {"fiveDimensions",
+     [](auto &f) {
+       f.tensor(q).dims = {16, 16, 1, 1, 1};
+     },
+     "n_dims is 5"},
+    {"dimensionNegative",
+     [](auto &f) {
+       f.tensor(q).dims = {16, -16};
+     },
+     "dimension 1 is negative (-16)"},
+    {"dimensionsWrap",
+     [](auto &f) {
+       f.tensor(q).dims = {1LL << 32, 1LL << 32};
+     },
+     "overflows"},
+    {"bytesWrapToZero",
+     [](auto &f) {
+       f.tensor(q).dims = {1LL << 31, 1LL << 31};
+     },
+     "overflows"},
     {"rowNotMultipleOfBlock", [](auto &f) { f.tensor(q).type = 8; }, "not a multiple of the block of q8_0 (32)"},
     {"typeRemoved", [](auto &f) { f.tensor(q).type = 4; }, "type 4 (q4_2), which is not supported"},
     {"typeUnknown", [](auto &f) { f.tensor(q).type = 77; }, "unknown type 77"},
@@ -76,30 +100,60 @@ const BadGguf badFiles[] = {
     {"offsetWraps", [](auto &f) { f.tensor(q).offset = INT64_MAX - 31; }, "past the end"},
     {"overlap", [](auto &f) { f.tensor(q).offset = 0; }, "overlap at byte"},
     {"architectureMissing", [](auto &f) { f.erase("general.architecture"); }, "'general.architecture' is missing"},
-    {"architectureUnknown", [](auto &f) { f.string("general.architecture", "frobnitz"); }, "'frobnitz' (general.architecture) is not supported; known"},
-    {"architectureNotString", [](auto &f) { f.u32("general.architecture", 1); }, "'general.architecture' is of type u32, expected a string"},
+    {"architectureUnknown", [](auto &f) { f.string("general.architecture", "frobnitz"); },
+     "'frobnitz' (general.architecture) is not supported; known"},
+    {"architectureNotString", [](auto &f) { f.u32("general.architecture", 1); },
+     "'general.architecture' is of type u32, expected a string"},
     {"blocksMissing", [](auto &f) { f.erase("llama.block_count"); }, "'llama.block_count' is missing"},
     {"blocksAbsurd", [](auto &f) { f.u32("llama.block_count", 1'000'000'000); }, "llama.block_count is 1000000000"},
-    {"blocksOfWrongType", [](auto &f) { f.f32("llama.block_count", 2.0f); }, "'llama.block_count' is of type f32, expected an integer"},
-    {"blocksAboveSigned", [](auto &f) { f.set("llama.block_count", 10, bytesOf(UINT64_MAX)); }, "18446744073709551615, out of range"},
+    {"blocksOfWrongType", [](auto &f) { f.f32("llama.block_count", 2.0f); },
+     "'llama.block_count' is of type f32, expected an integer"},
+    {"blocksAboveSigned", [](auto &f) { f.set("llama.block_count", 10, bytesOf(UINT64_MAX)); },
+     "18446744073709551615, out of range"},
     {"headsZero", [](auto &f) { f.u32("llama.attention.head_count", 0); }, "llama.attention.head_count is 0"},
-    {"headsDiffer", [](auto &f) { f.set("llama.attention.head_count_kv", 9, bytesOf<uint32_t>(4) + bytesOf<uint64_t>(2) + bytesOf(2) + bytesOf(1)); }, "differs between layers (2, 1)"},
-    {"kvHeadsDoNotDivide", [](auto &f) { f.u32("llama.attention.head_count_kv", 3); }, "llama.attention.head_count (4) must be a multiple of llama.attention.head_count_kv (3)"},
-    {"epsNan", [](auto &f) { f.f32("llama.attention.layer_norm_rms_epsilon", NAN); }, "llama.attention.layer_norm_rms_epsilon is nan"},
+    {"headsDiffer",
+     [](auto &f) {
+       f.set("llama.attention.head_count_kv", 9, bytesOf<uint32_t>(4) + bytesOf<uint64_t>(2) + bytesOf(2) + bytesOf(1));
+     },
+     "differs between layers (2, 1)"},
+    {"kvHeadsDoNotDivide", [](auto &f) { f.u32("llama.attention.head_count_kv", 3); },
+     "llama.attention.head_count (4) must be a multiple of llama.attention.head_count_kv (3)"},
+    {"epsNan", [](auto &f) { f.f32("llama.attention.layer_norm_rms_epsilon", NAN); },
+     "llama.attention.layer_norm_rms_epsilon is nan"},
     {"thetaInfinite", [](auto &f) { f.f32("llama.rope.freq_base", INFINITY); }, "llama.rope.freq_base is inf"},
     {"rotaryOdd", [](auto &f) { f.u32("llama.rope.dimension_count", 3); }, "give 3 rotary dimensions"},
     {"scalingUnknown", [](auto &f) { f.string("llama.rope.scaling.type", "warp"); }, "'warp', which is not supported"},
-    {"scalingByZero", [](auto &f) { f.string("llama.rope.scaling.type", "linear"); f.f32("llama.rope.scaling.factor", 0.0f); }, "llama.rope.scaling.factor is 0"},
+    {"scalingByZero",
+     [](auto &f) {
+       f.string("llama.rope.scaling.type", "linear");
+       f.f32("llama.rope.scaling.factor", 0.0f);
+     },
+     "llama.rope.scaling.factor is 0"},
     {"vocabularyNotRows", [](auto &f) { f.u32("llama.vocab_size", 33); }, "the config asks for (33, 16)"},
-    {"tokensNotRows", [](auto &f) { f.strings("tokenizer.ggml.tokens", {"a", "b"}); }, "tokenizer.ggml.tokens has 2 tokens, but token_embd.weight has 32 rows"},
+    {"tokensNotRows",
+     [](auto &f) {
+       f.strings("tokenizer.ggml.tokens", {"a", "b"});
+     },
+     "tokenizer.ggml.tokens has 2 tokens, but token_embd.weight has 32 rows"},
     {"eosBeyondVocabulary", [](auto &f) { f.u32("tokenizer.ggml.eos_token_id", 32); }, "eos_token_id is 32"},
-    {"tensorMissing", [](auto &f) { f.tensor(q).name = "other"; }, "tensor model.layers.0.self_attn.q_proj.weight (blk.0.attn_q.weight) is missing"},
-    {"tensorOfUnknownLayer", [](auto &f) { f.tensors.push_back({"blk.2.attn_q.weight", {16, 16}, 0, zeros(1024)}); }, "'blk.2.attn_q.weight' is not part of a model"},
+    {"tensorMissing", [](auto &f) { f.tensor(q).name = "other"; },
+     "tensor model.layers.0.self_attn.q_proj.weight (blk.0.attn_q.weight) is missing"},
+    {"tensorOfUnknownLayer",
+     [](auto &f) {
+       f.tensors.push_back({"blk.2.attn_q.weight", {16, 16}, 0, zeros(1024)});
+     },
+     "'blk.2.attn_q.weight' is not part of a model"},
     {"weightsOfIntegers", [](auto &f) { f.tensor(q).type = 26; }, "has type i32, expected f32"},
-    {"expertsPerTokenAboveExperts", [](auto &f) { f.u32("llama.expert_count", 2); f.u32("llama.expert_used_count", 3); }, "llama.expert_used_count is 3, expected 1 to llama.expert_count (2)"},
+    {"expertsPerTokenAboveExperts",
+     [](auto &f) {
+       f.u32("llama.expert_count", 2);
+       f.u32("llama.expert_used_count", 3);
+     },
+     "llama.expert_used_count is 3, expected 1 to llama.expert_count (2)"},
 };
 
-INSTANTIATE_TEST_SUITE_P(Gguf, GgufRefused, testing::ValuesIn(badFiles), [](const auto &info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Gguf, GgufRefused, testing::ValuesIn(badFiles),
+                         [](const auto &info) { return info.param.name; });
 
 TEST(Gguf, readsTinyModel) {
   TemporaryFolder folder;
@@ -148,7 +202,8 @@ TEST(Gguf, everyTruncationIsRefused) {
 
 TEST(Gguf, notGgufNamesTheMagic) {
   TemporaryFolder folder;
-  EXPECT_NE(refusal(folder.write("m.gguf", "GGUX" + zeros(64))).find("magic is 'GGUX', expected 'GGUF'"), std::string::npos);
+  EXPECT_NE(refusal(folder.write("m.gguf", "GGUX" + zeros(64))).find("magic is 'GGUX', expected 'GGUF'"),
+            std::string::npos);
   EXPECT_NE(refusal(folder.write("m.gguf", "GG")).find("too short"), std::string::npos);
   EXPECT_NE(refusal(folder.path("absent.gguf")).find("no such file"), std::string::npos);
   EXPECT_NE(refusal("/dev/null").find("not a regular file"), std::string::npos);
@@ -251,7 +306,8 @@ TEST_F(GgufSplit, tensorInTwoParts) {
 }
 
 TEST_F(GgufSplit, nameWithoutNumbers) {
-  EXPECT_NE(refusal(folder.write("m.gguf", first.bytes())).find("is not named PREFIX-00001-of-00002.gguf"), std::string::npos);
+  EXPECT_NE(refusal(folder.write("m.gguf", first.bytes())).find("is not named PREFIX-00001-of-00002.gguf"),
+            std::string::npos);
 }
 
 TEST(GgufFile, gettersCheckTypes) {

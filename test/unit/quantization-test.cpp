@@ -22,7 +22,8 @@ class BlockType : public testing::TestWithParam<TensorType> {};
 
 TEST_P(BlockType, equalsReference) {
   const TensorTypeInfo &info = tensorTypeInfo(GetParam());
-  std::string blocks = readData(std::string(info.name) + ".blocks"), reference = readData(std::string(info.name) + ".f32");
+  std::string blocks = readData(std::string(info.name) + ".blocks"),
+              reference = readData(std::string(info.name) + ".f32");
   size_t count = blocks.size() / info.blockBytes * info.blockValues;
   ASSERT_EQ(blocks.size(), 4 * info.blockBytes);
   ASSERT_EQ(reference.size(), count * sizeof(float));
@@ -33,9 +34,10 @@ TEST_P(BlockType, equalsReference) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Quantization, BlockType,
-                         testing::Values(TensorType::Q4_0, TensorType::Q4_1, TensorType::Q5_0, TensorType::Q5_1, TensorType::Q8_0,
-                                         TensorType::Q2_K, TensorType::Q3_K, TensorType::Q4_K, TensorType::Q5_K, TensorType::Q6_K,
-                                         TensorType::IQ4_NL, TensorType::IQ4_XS, TensorType::MXFP4),
+                         testing::Values(TensorType::Q4_0, TensorType::Q4_1, TensorType::Q5_0, TensorType::Q5_1,
+                                         TensorType::Q8_0, TensorType::Q2_K, TensorType::Q3_K, TensorType::Q4_K,
+                                         TensorType::Q5_K, TensorType::Q6_K, TensorType::IQ4_NL, TensorType::IQ4_XS,
+                                         TensorType::MXFP4),
                          [](const auto &info) { return std::string(tensorTypeInfo(info.param).name); });
 
 template <typename T> float dequantized(TensorType type, T value) {
