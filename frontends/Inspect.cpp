@@ -100,10 +100,15 @@ Json describeModel(const Model &model) {
             {"files", model.checkpoint.files.size()}}}};
 }
 
+// Never fails, whatever bytes a name from the file holds.
+std::string asciiText(const Json &value, int indent = -1) {
+  return value.dump(indent, ' ', true, Json::error_handler_t::replace);
+}
+
 void printText(const Json &model) {
   for (const auto &[key, value] : model["config"].items())
     if (key != "layer_windows" && key != "rope")
-      printf("%-26s %s\n", key.c_str(), value.dump().c_str());
+      printf("%-26s %s\n", key.c_str(), asciiText(value).c_str());
   for (const Json &rope : model["config"]["rope"])
     printf("%-26s %s\n", "rope", rope.dump().c_str());
   printf("\n");
@@ -128,7 +133,7 @@ int inspectModel(const std::string &path, bool json) {
   }
   Json description = describeModel(*model);
   if (json)
-    printf("%s\n", description.dump(2, ' ', true, Json::error_handler_t::replace).c_str());
+    printf("%s\n", asciiText(description, 2).c_str());
   else
     printText(description);
   return 0;

@@ -59,6 +59,8 @@ class ConfigChecker {
 public:
   ConfigChecker(const ModelConfig &config, const std::string &file) : config(config), file(file) {}
   Status check();
+  Status checkIds();
+  Status checkGeneration();
 
 private:
   Status checkHeads();
@@ -68,8 +70,6 @@ private:
   Status checkScaling(const RopeConfig &rope);
   Status checkFactors(const RopeConfig &rope);
   Status checkMoe();
-  Status checkIds();
-  Status checkGeneration();
   Error fail(std::string_view name, const std::string &what) const {
     return errorIn(file, fieldName(config, name) + " " + what);
   }
@@ -337,6 +337,12 @@ Status validateSizes(const ModelConfig &config, const std::string &file) {
   if (config.moe.numExperts == 0)
     return Done{};
   return check("moe_intermediate_size", config.moe.intermediateSize, 1, 1 << 24);
+}
+
+Status validateGeneration(const ModelConfig &config, const std::string &file) {
+  ConfigChecker checker(config, file);
+  Status ids = checker.checkIds();
+  return ids ? checker.checkGeneration() : ids;
 }
 
 Status validate(const Model &model, const std::string &file) {

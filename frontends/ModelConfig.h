@@ -84,6 +84,8 @@ struct Model {
 // their use.
 Status validateSizes(const ModelConfig &config, const std::string &file);
 Status validate(const Model &model, const std::string &file);
+// The part of the second step that generation_config.json can spoil: token ids and sampling defaults.
+Status validateGeneration(const ModelConfig &config, const std::string &file);
 
 // Sets config.embeddingScale of the families that scale embeddings, once the type of these is known.
 void setEmbeddingScale(Model &model);

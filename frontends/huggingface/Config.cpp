@@ -291,6 +291,8 @@ Expected<ModelConfig> readHuggingFaceConfig(const std::string &directory) {
     return config;
   if (isNested && config->eosIds.empty())
     config->eosIds = top.integers("eos_token_id");
+  if (Status valid = validateGeneration(*config, path); !valid)
+    return valid.takeError();
 
   std::string generationPath = directory + "/generation_config.json";
   struct stat status;
@@ -302,6 +304,8 @@ Expected<ModelConfig> readHuggingFaceConfig(const std::string &directory) {
     readGeneration(defaults, *config);
     if (defaults.failure())
       return *defaults.failure();
+    if (Status valid = validateGeneration(*config, generationPath); !valid)
+      return valid.takeError();
   }
   return config;
 }

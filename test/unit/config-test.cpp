@@ -246,6 +246,7 @@ TEST(Config, generationDefaults) {
                                       {{{"do_sample", "yes"}}, "do_sample is '\"yes\"', expected true or false"}}) {
     folder.write("generation_config.json", generation.dump());
     std::string message = refusal(folder.path());
+    EXPECT_NE(message.find("generation_config.json: "), std::string::npos) << message;
     EXPECT_NE(message.find(expected), std::string::npos) << message;
   }
 }
