@@ -50,17 +50,23 @@ constexpr TensorRule feedForward[] = {
 
 constexpr TensorRule qwenExperts[] = {
     {"model.layers.#.mlp.gate.weight", "blk.#.ffn_gate_inp.weight", Dim::Experts, Dim::Hidden, When::Sparse},
-    {"model.layers.#.mlp.experts.@.gate_proj.weight", "blk.#.ffn_gate_exps.weight", Dim::ExpertIntermediate, Dim::Hidden, When::Sparse},
-    {"model.layers.#.mlp.experts.@.up_proj.weight", "blk.#.ffn_up_exps.weight", Dim::ExpertIntermediate, Dim::Hidden, When::Sparse},
-    {"model.layers.#.mlp.experts.@.down_proj.weight", "blk.#.ffn_down_exps.weight", Dim::Hidden, Dim::ExpertIntermediate, When::Sparse},
+    {"model.layers.#.mlp.experts.@.gate_proj.weight", "blk.#.ffn_gate_exps.weight", Dim::ExpertIntermediate,
+     Dim::Hidden, When::Sparse},
+    {"model.layers.#.mlp.experts.@.up_proj.weight", "blk.#.ffn_up_exps.weight", Dim::ExpertIntermediate, Dim::Hidden,
+     When::Sparse},
+    {"model.layers.#.mlp.experts.@.down_proj.weight", "blk.#.ffn_down_exps.weight", Dim::Hidden,
+     Dim::ExpertIntermediate, When::Sparse},
 };
 
 // w1 gates, w3 is "up", w2 is "down".
 constexpr TensorRule mixtralExperts[] = {
     {"model.layers.#.block_sparse_moe.gate.weight", "blk.#.ffn_gate_inp.weight", Dim::Experts, Dim::Hidden},
-    {"model.layers.#.block_sparse_moe.experts.@.w1.weight", "blk.#.ffn_gate_exps.weight", Dim::ExpertIntermediate, Dim::Hidden},
-    {"model.layers.#.block_sparse_moe.experts.@.w2.weight", "blk.#.ffn_down_exps.weight", Dim::Hidden, Dim::ExpertIntermediate},
-    {"model.layers.#.block_sparse_moe.experts.@.w3.weight", "blk.#.ffn_up_exps.weight", Dim::ExpertIntermediate, Dim::Hidden},
+    {"model.layers.#.block_sparse_moe.experts.@.w1.weight", "blk.#.ffn_gate_exps.weight", Dim::ExpertIntermediate,
+     Dim::Hidden},
+    {"model.layers.#.block_sparse_moe.experts.@.w2.weight", "blk.#.ffn_down_exps.weight", Dim::Hidden,
+     Dim::ExpertIntermediate},
+    {"model.layers.#.block_sparse_moe.experts.@.w3.weight", "blk.#.ffn_up_exps.weight", Dim::ExpertIntermediate,
+     Dim::Hidden},
 };
 
 constexpr TensorRule phi3Layer[] = {
@@ -79,7 +85,8 @@ constexpr TensorRule gpt2[] = {
     {"lm_head.weight", "output.weight", Dim::Vocab, Dim::Hidden, When::Untied},
     {"transformer.h.#.ln_1.weight", "blk.#.attn_norm.weight", Dim::Hidden},
     {"transformer.h.#.ln_1.bias", "blk.#.attn_norm.bias", Dim::Hidden},
-    {"transformer.h.#.attn.c_attn.weight", "blk.#.attn_qkv.weight", Dim::QueriesKeysValues, Dim::Hidden, When::Always, true},
+    {"transformer.h.#.attn.c_attn.weight", "blk.#.attn_qkv.weight", Dim::QueriesKeysValues, Dim::Hidden, When::Always,
+     true},
     {"transformer.h.#.attn.c_attn.bias", "blk.#.attn_qkv.bias", Dim::QueriesKeysValues},
     {"transformer.h.#.attn.c_proj.weight", "blk.#.attn_output.weight", Dim::Hidden, Dim::Queries, When::Always, true},
     {"transformer.h.#.attn.c_proj.bias", "blk.#.attn_output.bias", Dim::Hidden},
@@ -91,9 +98,12 @@ constexpr TensorRule gpt2[] = {
     {"transformer.h.#.mlp.c_proj.bias", "blk.#.ffn_down.bias", Dim::Hidden},
 };
 
-template <size_t n> constexpr TensorRules list(const TensorRule (&rules)[n]) { return {rules, n}; }
+template <size_t n> constexpr TensorRules list(const TensorRule (&rules)[n]) {
+  return {rules, n};
+}
 
-ConfigDefaults withDefaults(int64_t kvHeads, int64_t headDim, int64_t context, int64_t window, double eps, double theta) {
+ConfigDefaults withDefaults(int64_t kvHeads, int64_t headDim, int64_t context, int64_t window, double eps,
+                            double theta) {
   ConfigDefaults defaults;
   defaults.numKvHeads = kvHeads;
   defaults.headDim = headDim;
@@ -128,24 +138,51 @@ ConfigDefaults gpt2Defaults() {
 
 const std::vector<Architecture> &table() {
   static const std::vector<Architecture> architectures = {
-      {"gemma2", "gemma2", gemmaDefaults(8192), {list(embeddings), list(attention), list(sandwichNorms), list(feedForward)},
-       false, true},
-      {"gemma3_text", "gemma3", gemma3Defaults(),
-       {list(embeddings), list(attention), list(queryKeyNorm), list(sandwichNorms), list(feedForward)}, false, true},
+      {"gemma2",
+       "gemma2",
+       gemmaDefaults(8192),
+       {list(embeddings), list(attention), list(sandwichNorms), list(feedForward)},
+       false,
+       true},
+      {"gemma3_text",
+       "gemma3",
+       gemma3Defaults(),
+       {list(embeddings), list(attention), list(queryKeyNorm), list(sandwichNorms), list(feedForward)},
+       false,
+       true},
       {"gpt2", "gpt2", gpt2Defaults(), {list(gpt2)}, false, false, false},
-      {"llama", "llama", withDefaults(0, 0, 2048, 0, 1e-6, 1e4),
-       {list(embeddings), list(attention), list(feedForwardNorm), list(feedForward)}, true},
-      {"mistral", "llama", withDefaults(8, 0, 131072, 4096, 1e-6, 1e4),
-       {list(embeddings), list(attention), list(feedForwardNorm), list(feedForward)}, true},
-      {"mixtral", "llama", withDefaults(8, 0, 131072, 0, 1e-5, 1e6),
-       {list(embeddings), list(attention), list(feedForwardNorm), list(mixtralExperts)}, true},
-      {"phi3", "phi3", withDefaults(0, 0, 4096, 0, 1e-5, 1e4), {list(embeddings), list(phi3Layer), list(feedForwardNorm)}},
-      {"qwen2", "qwen2", withDefaults(32, 0, 32768, 4096, 1e-6, 1e4),
+      {"llama",
+       "llama",
+       withDefaults(0, 0, 2048, 0, 1e-6, 1e4),
+       {list(embeddings), list(attention), list(feedForwardNorm), list(feedForward)},
+       true},
+      {"mistral",
+       "llama",
+       withDefaults(8, 0, 131072, 4096, 1e-6, 1e4),
+       {list(embeddings), list(attention), list(feedForwardNorm), list(feedForward)},
+       true},
+      {"mixtral",
+       "llama",
+       withDefaults(8, 0, 131072, 0, 1e-5, 1e6),
+       {list(embeddings), list(attention), list(feedForwardNorm), list(mixtralExperts)},
+       true},
+      {"phi3",
+       "phi3",
+       withDefaults(0, 0, 4096, 0, 1e-5, 1e4),
+       {list(embeddings), list(phi3Layer), list(feedForwardNorm)}},
+      {"qwen2",
+       "qwen2",
+       withDefaults(32, 0, 32768, 4096, 1e-6, 1e4),
        {list(embeddings), list(attention), list(feedForwardNorm), list(feedForward)}},
-      {"qwen3", "qwen3", withDefaults(32, 128, 32768, 4096, 1e-6, 1e4),
+      {"qwen3",
+       "qwen3",
+       withDefaults(32, 128, 32768, 4096, 1e-6, 1e4),
        {list(embeddings), list(attention), list(queryKeyNorm), list(feedForwardNorm), list(feedForward)}},
-      {"qwen3_moe", "qwen3moe", withDefaults(4, 0, 32768, 4096, 1e-6, 1e4),
-       {list(embeddings), list(attention), list(queryKeyNorm), list(feedForwardNorm), list(feedForward), list(qwenExperts)}},
+      {"qwen3_moe",
+       "qwen3moe",
+       withDefaults(4, 0, 32768, 4096, 1e-6, 1e4),
+       {list(embeddings), list(attention), list(queryKeyNorm), list(feedForwardNorm), list(feedForward),
+        list(qwenExperts)}},
   };
   return architectures;
 }
@@ -193,18 +230,30 @@ std::string tensorName(const char *pattern, int64_t layer, int64_t expert) {
 
 int64_t dimension(Dim dim, const ModelConfig &config) {
   switch (dim) {
-  case Dim::None: return 1;
-  case Dim::Vocab: return config.vocabSize;
-  case Dim::Positions: return config.contextLength;
-  case Dim::Hidden: return config.hiddenSize;
-  case Dim::Queries: return config.numHeads * config.headDim;
-  case Dim::KeyValues: return config.numKvHeads * config.headDim;
-  case Dim::QueriesKeysValues: return (config.numHeads + 2 * config.numKvHeads) * config.headDim;
-  case Dim::HeadDim: return config.headDim;
-  case Dim::Intermediate: return config.intermediateSize;
-  case Dim::GateAndUp: return 2 * config.intermediateSize;
-  case Dim::Experts: return config.moe.numExperts;
-  case Dim::ExpertIntermediate: return config.moe.intermediateSize;
+  case Dim::None:
+    return 1;
+  case Dim::Vocab:
+    return config.vocabSize;
+  case Dim::Positions:
+    return config.contextLength;
+  case Dim::Hidden:
+    return config.hiddenSize;
+  case Dim::Queries:
+    return config.numHeads * config.headDim;
+  case Dim::KeyValues:
+    return config.numKvHeads * config.headDim;
+  case Dim::QueriesKeysValues:
+    return (config.numHeads + 2 * config.numKvHeads) * config.headDim;
+  case Dim::HeadDim:
+    return config.headDim;
+  case Dim::Intermediate:
+    return config.intermediateSize;
+  case Dim::GateAndUp:
+    return 2 * config.intermediateSize;
+  case Dim::Experts:
+    return config.moe.numExperts;
+  case Dim::ExpertIntermediate:
+    return config.moe.intermediateSize;
   }
   return 1;
 }
@@ -212,13 +261,20 @@ int64_t dimension(Dim dim, const ModelConfig &config) {
 bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
   bool sparse = static_cast<size_t>(layer) < config.moe.layerIsMoe.size() && config.moe.layerIsMoe[layer];
   switch (rule.when) {
-  case When::Always: return true;
-  case When::Untied: return !config.tieWordEmbeddings;
-  case When::AttentionBias: return config.attentionBias;
-  case When::OutputBias: return config.attentionOutputBias;
-  case When::MlpBias: return config.mlpBias && !sparse;
-  case When::Dense: return !sparse;
-  case When::Sparse: return sparse;
+  case When::Always:
+    return true;
+  case When::Untied:
+    return !config.tieWordEmbeddings;
+  case When::AttentionBias:
+    return config.attentionBias;
+  case When::OutputBias:
+    return config.attentionOutputBias;
+  case When::MlpBias:
+    return config.mlpBias && !sparse;
+  case When::Dense:
+    return !sparse;
+  case When::Sparse:
+    return sparse;
   }
   return true;
 }

@@ -1,7 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the readers know about each architecture: names in GGUF, defaults that config files leave out, and the tensors that must
-// be there with their shapes. The table is data; nothing else in the readers asks for an architecture by name where a row can say it.
+// What the readers know about each architecture: names in GGUF, defaults that config files leave out, and the tensors
+// that must be there with their shapes. The table is data; nothing else in the readers asks for an architecture by name
+// where a row can say it.
 #ifndef HEDDLE_FRONTENDS_ARCHITECTURES_H
 #define HEDDLE_FRONTENDS_ARCHITECTURES_H
 
@@ -11,22 +12,32 @@ namespace heddle {
 
 // A dimension of a tensor in terms of the config.
 enum class Dim : uint8_t {
-  None, Vocab, Positions, Hidden, Queries /* num_heads x head_dim */, KeyValues /* num_kv_heads x head_dim */,
-  QueriesKeysValues, HeadDim, Intermediate, GateAndUp /* 2 x intermediate_size */, Experts, ExpertIntermediate,
+  None,
+  Vocab,
+  Positions,
+  Hidden,
+  Queries /* num_heads x head_dim */,
+  KeyValues /* num_kv_heads x head_dim */,
+  QueriesKeysValues,
+  HeadDim,
+  Intermediate,
+  GateAndUp /* 2 x intermediate_size */,
+  Experts,
+  ExpertIntermediate,
 };
 
 // When a tensor is required. `Dense` and `Sparse` speak of a layer.
 enum class When : uint8_t { Always, Untied, AttentionBias, OutputBias, MlpBias, Dense, Sparse };
 
-// A tensor: '#' stands for the layer, '@' for the expert. Where `name` has an '@' and `gguf` has none, GGUF stacks the experts in
-// one tensor (experts, out, in).
+// A tensor: '#' stands for the layer, '@' for the expert. Where `name` has an '@' and `gguf` has none, GGUF stacks the
+// experts in one tensor (experts, out, in).
 struct TensorRule {
   const char *name;
   const char *gguf;
   Dim rows;
   Dim columns = Dim::None; // None: a vector
   When when = When::Always;
-  bool conv1d = false;     // Hugging Face's file stores (columns, rows)
+  bool conv1d = false; // Hugging Face's file stores (columns, rows)
 };
 
 struct TensorRules {
@@ -48,8 +59,8 @@ struct ConfigDefaults {
 };
 
 struct Architecture {
-  const char *name;     // Hugging Face's model_type
-  const char *gguf;     // general.architecture
+  const char *name; // Hugging Face's model_type
+  const char *gguf; // general.architecture
   ConfigDefaults defaults;
   TensorRules rules[6];
   bool interleavedInGguf = false; // the writer permutes rows of q and k for interleaved rotary embedding
@@ -73,7 +84,8 @@ int64_t dimension(Dim dim, const ModelConfig &config);
 bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer);
 
 // Calls visit(rule, layer, expert) for each tensor that the config asks for, until it returns a failure.
-template <typename Visit> Status forEachTensor(const Architecture &architecture, const ModelConfig &config, Visit visit) {
+template <typename Visit>
+Status forEachTensor(const Architecture &architecture, const ModelConfig &config, Visit visit) {
   for (const TensorRules &rules : architecture.rules) {
     for (const TensorRule &rule : rules) {
       std::string_view name = rule.name;

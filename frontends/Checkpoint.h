@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The tensors of a model file, wherever they lie: GGUF, safetensors, one file or many. Files are mapped, nothing is copied.
+// The tensors of a model file, wherever they lie: GGUF, safetensors, one file or many. Files are mapped, nothing is
+// copied.
 #ifndef HEDDLE_FRONTENDS_CHECKPOINT_H
 #define HEDDLE_FRONTENDS_CHECKPOINT_H
 
@@ -15,7 +16,8 @@
 
 namespace heddle {
 
-// How the numbers of a tensor are stored. Block types are ggml's; values per block and bytes per block in tensorTypeInfo.
+// How the numbers of a tensor are stored. Block types are ggml's; values per block and bytes per block in
+// tensorTypeInfo.
 enum class TensorType : uint8_t {
   F32, F16, BF16, F64, I8, I16, I32, I64, U8, Bool,
   Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, MXFP4,

@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Errors of the readers, which build without LLVM and without exceptions. A message is one line: file, field or byte offset,
-// value, what was expected.
+// Errors of the readers, which build without LLVM and without exceptions. A message is one line: file, field or byte
+// offset, value, what was expected.
 #ifndef HEDDLE_FRONTENDS_EXPECTED_H
 #define HEDDLE_FRONTENDS_EXPECTED_H
 

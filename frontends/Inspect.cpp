@@ -24,7 +24,9 @@ const char *scalingName(RopeScalingKind kind) {
 }
 
 Json describeRope(const RopeConfig &rope) {
-  Json out = {{"rope_theta", rope.theta}, {"rotary_dim", rope.rotaryDim}, {"interleaved", rope.interleaved},
+  Json out = {{"rope_theta", rope.theta},
+              {"rotary_dim", rope.rotaryDim},
+              {"interleaved", rope.interleaved},
               {"rope_type", scalingName(rope.scaling)}};
   if (rope.scaling != RopeScalingKind::None)
     out["factor"] = rope.factor;
@@ -82,21 +84,31 @@ Json describeModel(const Model &model) {
   uint64_t bytes = 0;
   double parameters = 0;
   for (const auto &[name, tensor] : model.checkpoint.tensors) {
-    tensors.push_back({{"name", printable(name, 1024)}, {"type", tensorTypeInfo(tensor.type).name}, {"shape", tensor.shape},
+    tensors.push_back({{"name", printable(name, 1024)},
+                       {"type", tensorTypeInfo(tensor.type).name},
+                       {"shape", tensor.shape},
                        {"bytes", tensor.bytes}});
     bytes += tensor.bytes;
     parameters += parameterCount(tensor);
   }
   return {{"config", describeConfig(model.config)},
           {"tensors", std::move(tensors)},
-          {"total", {{"tensors", model.checkpoint.tensors.size()}, {"parameters", parameters}, {"bytes", bytes},
-                     {"files", model.checkpoint.files.size()}}}};
+          {"total",
+           {{"tensors", model.checkpoint.tensors.size()},
+            {"parameters", parameters},
+            {"bytes", bytes},
+            {"files", model.checkpoint.files.size()}}}};
+}
+
+// Never fails, whatever bytes a name from the file holds.
+std::string asciiText(const Json &value, int indent = -1) {
+  return value.dump(indent, ' ', true, Json::error_handler_t::replace);
 }
 
 void printText(const Json &model) {
   for (const auto &[key, value] : model["config"].items())
     if (key != "layer_windows" && key != "rope")
-      printf("%-26s %s\n", key.c_str(), value.dump().c_str());
+      printf("%-26s %s\n", key.c_str(), asciiText(value).c_str());
   for (const Json &rope : model["config"]["rope"])
     printf("%-26s %s\n", "rope", rope.dump().c_str());
   printf("\n");
@@ -121,7 +133,7 @@ int inspectModel(const std::string &path, bool json) {
   }
   Json description = describeModel(*model);
   if (json)
-    printf("%s\n", description.dump(2, ' ', true, Json::error_handler_t::replace).c_str());
+    printf("%s\n", asciiText(description, 2).c_str());
   else
     printText(description);
   return 0;

@@ -8,8 +8,8 @@
 
 namespace heddle {
 
-// Prints config, tensors (name, type, shape, bytes) and totals to stdout, as text or as one JSON object. Returns the exit code:
-// 0, or 2 with one line on stderr if the model is refused.
+// Prints config, tensors (name, type, shape, bytes) and totals to stdout, as text or as one JSON object. Returns the
+// exit code: 0, or 2 with one line on stderr if the model is refused.
 int inspectModel(const std::string &path, bool json);
 
 } // namespace heddle

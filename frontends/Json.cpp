@@ -19,14 +19,17 @@ char JsonScanner::peek() {
   return at < text.size() ? text[at] : '\0';
 }
 
-static std::string shown(char c) { return c ? "'" + printable({&c, 1}) + "'" : "the end of the JSON text (truncated?)"; }
+static std::string shown(char c) {
+  return c ? "'" + printable({&c, 1}) + "'" : "the end of the JSON text (truncated?)";
+}
 
 bool JsonScanner::open(char bracket) {
   if (failed())
     return false;
   char next = peek();
   if (next != bracket)
-    return fail(std::string("expected ") + (bracket == '{' ? "an object '{'" : "an array '['") + ", found " + shown(next));
+    return fail(std::string("expected ") + (bracket == '{' ? "an object '{'" : "an array '['") + ", found " +
+                shown(next));
   if (depth == maxDepth)
     return fail("JSON nested deeper than " + std::to_string(maxDepth));
   ++depth;
@@ -52,7 +55,9 @@ bool JsonScanner::separator(char close, bool &first) {
   return true;
 }
 
-bool JsonScanner::element(bool &first) { return separator(']', first); }
+bool JsonScanner::element(bool &first) {
+  return separator(']', first);
+}
 
 bool JsonScanner::member(bool &first, std::string &key) {
   if (!separator('}', first) || !string(key))
@@ -69,7 +74,10 @@ bool JsonScanner::hexadecimal(uint32_t &out) {
   out = 0;
   for (int i = 0; i < 4; ++i, ++at) {
     char c = text[at];
-    int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    int digit = c >= '0' && c <= '9'   ? c - '0'
+                : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                       : -1;
     if (digit < 0)
       return fail("bad \\u escape");
     out = out << 4 | static_cast<uint32_t>(digit);
@@ -232,7 +240,8 @@ bool JsonScanner::skip() {
     return false;
   char next = peek();
   switch (next) {
-  case '{': case '[':
+  case '{':
+  case '[':
     return skipContainer(next);
   case '"':
     return skipString(nullptr);
@@ -262,7 +271,8 @@ Expected<nlohmann::json> parseJsonFile(const std::string &path, size_t maxBytes)
     return file.takeError();
   std::string_view text(reinterpret_cast<const char *>((*file)->data()), (*file)->size());
   if (text.size() > maxBytes)
-    return errorIn(path, std::to_string(text.size()) + " bytes of JSON, at most " + std::to_string(maxBytes) + " are read");
+    return errorIn(path,
+                   std::to_string(text.size()) + " bytes of JSON, at most " + std::to_string(maxBytes) + " are read");
   if (!isUtf8(text))
     return errorIn(path, "not valid JSON: not UTF-8");
   JsonScanner scanner(text, true);

@@ -14,7 +14,8 @@
 
 namespace heddle {
 
-// Strict RFC 8259 over UTF-8 that the caller has checked. Every method returns false once an error is met; the first one sticks.
+// Strict RFC 8259 over UTF-8 that the caller has checked. Every method returns false once an error is met; the first
+// one sticks.
 //
 //   bool first = true;
 //   scanner.open('{');
@@ -27,14 +28,14 @@ public:
   // `uniqueKeys` makes skip() refuse objects with duplicate keys; it then allocates, so bound the text first.
   explicit JsonScanner(std::string_view text, bool uniqueKeys = false) : text(text), uniqueKeys(uniqueKeys) {}
 
-  char peek();                                  // the next character that is not a space, 0 at the end
-  bool open(char bracket);                      // consumes '{' or '['
-  bool element(bool &first);                    // true before each element of an array, false after its ']'
-  bool member(bool &first, std::string &key);   // true after each key and ':' of an object, false after its '}'
-  bool string(std::string &out);                // decodes escapes
-  bool natural(uint64_t &out);                  // an integer from 0 to 2^64 - 1, spelled without sign, fraction or exponent
-  bool skip();                                  // any value
-  bool finish();                                // nothing but spaces is left, and no error was met
+  char peek();                                // the next character that is not a space, 0 at the end
+  bool open(char bracket);                    // consumes '{' or '['
+  bool element(bool &first);                  // true before each element of an array, false after its ']'
+  bool member(bool &first, std::string &key); // true after each key and ':' of an object, false after its '}'
+  bool string(std::string &out);              // decodes escapes
+  bool natural(uint64_t &out); // an integer from 0 to 2^64 - 1, spelled without sign, fraction or exponent
+  bool skip();                 // any value
+  bool finish();               // nothing but spaces is left, and no error was met
   bool fail(const std::string &what);
 
   bool failed() const { return !message.empty(); }

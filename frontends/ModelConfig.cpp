@@ -13,8 +13,8 @@ namespace heddle {
 
 namespace {
 
-// What a key is called where, and the range of an integer one. The upper limits bound memory and keep products of two sizes
-// within 64 bits; the largest published models stay far below them.
+// What a key is called where, and the range of an integer one. The upper limits bound memory and keep products of two
+// sizes within 64 bits; the largest published models stay far below them.
 struct Field {
   const char *name, *gguf, *gpt2;
   int64_t ModelConfig::*member;
@@ -50,13 +50,17 @@ std::string shown(double value) {
   return text;
 }
 
-bool isPositive(double value) { return std::isfinite(value) && value > 0.0; }
+bool isPositive(double value) {
+  return std::isfinite(value) && value > 0.0;
+}
 
 // Compares a config with itself.
 class ConfigChecker {
 public:
   ConfigChecker(const ModelConfig &config, const std::string &file) : config(config), file(file) {}
   Status check();
+  Status checkIds();
+  Status checkGeneration();
 
 private:
   Status checkHeads();
@@ -66,11 +70,12 @@ private:
   Status checkScaling(const RopeConfig &rope);
   Status checkFactors(const RopeConfig &rope);
   Status checkMoe();
-  Status checkIds();
-  Status checkGeneration();
-  Error fail(std::string_view name, const std::string &what) const { return errorIn(file, fieldName(config, name) + " " + what); }
+  Error fail(std::string_view name, const std::string &what) const {
+    return errorIn(file, fieldName(config, name) + " " + what);
+  }
   Error failScaling(const char *name, double value, const char *expected) const {
-    return errorIn(file, fieldName(config, "rope_scaling") + "." + name + " is " + shown(value) + ", expected " + expected);
+    return errorIn(file,
+                   fieldName(config, "rope_scaling") + "." + name + " is " + shown(value) + ", expected " + expected);
   }
 
   const ModelConfig &config;
@@ -98,7 +103,8 @@ Status ConfigChecker::checkNumbers() {
 
 Status ConfigChecker::checkLayers() {
   [[maybe_unused]] size_t layers = static_cast<size_t>(config.numHiddenLayers);
-  assert(config.layerWindow.size() == layers && config.layerRope.size() == layers && config.moe.layerIsMoe.size() == layers);
+  assert(config.layerWindow.size() == layers && config.layerRope.size() == layers &&
+         config.moe.layerIsMoe.size() == layers);
   for (int64_t window : config.layerWindow)
     if (window < 0)
       return fail("sliding_window", "is negative (" + std::to_string(window) + ")");
@@ -113,7 +119,8 @@ Status ConfigChecker::checkFactors(const RopeConfig &rope) {
       continue;
     if (factors.size() != static_cast<size_t>(rope.rotaryDim / 2))
       return errorIn(file, fieldName(config, "rope_scaling") + "." + name + " has " + std::to_string(factors.size()) +
-                               " values, expected half of the " + std::to_string(rope.rotaryDim) + " rotary dimensions");
+                               " values, expected half of the " + std::to_string(rope.rotaryDim) +
+                               " rotary dimensions");
     for (double factor : factors)
       if (!isPositive(factor))
         return failScaling(name, factor, "positive numbers");
@@ -131,9 +138,11 @@ Status ConfigChecker::checkScaling(const RopeConfig &rope) {
   if (rope.attentionFactor && !isPositive(*rope.attentionFactor))
     return failScaling("attention_factor", *rope.attentionFactor, "a positive number");
   if (rope.scaling != RopeScalingKind::Linear && (rope.originalContext < 2 || rope.originalContext > 1 << 30))
-    return failScaling("original_max_position_embeddings", static_cast<double>(rope.originalContext), "a length from 2 to 2^30");
+    return failScaling("original_max_position_embeddings", static_cast<double>(rope.originalContext),
+                       "a length from 2 to 2^30");
   if (rope.scaling == RopeScalingKind::Dynamic && rope.rotaryDim < 4)
-    return fail("partial_rotary_factor", "gives " + std::to_string(rope.rotaryDim) + " rotary dimensions, dynamic scaling needs 4");
+    return fail("partial_rotary_factor",
+                "gives " + std::to_string(rope.rotaryDim) + " rotary dimensions, dynamic scaling needs 4");
   if (rope.scaling == RopeScalingKind::Llama3) {
     if (!isPositive(rope.lowFreqFactor))
       return failScaling("low_freq_factor", rope.lowFreqFactor, "a positive number");
@@ -141,10 +150,12 @@ Status ConfigChecker::checkScaling(const RopeConfig &rope) {
       return failScaling("high_freq_factor", rope.highFreqFactor, "a number above low_freq_factor");
   }
   if (rope.scaling == RopeScalingKind::Yarn) {
-    for (auto [name, value] : {std::pair<const char *, double>{"beta_fast", rope.betaFast}, {"beta_slow", rope.betaSlow}})
+    for (auto [name, value] :
+         {std::pair<const char *, double>{"beta_fast", rope.betaFast}, {"beta_slow", rope.betaSlow}})
       if (!isPositive(value))
         return failScaling(name, value, "a positive number");
-    for (auto [name, value] : {std::pair<const char *, double>{"mscale", rope.mscale}, {"mscale_all_dim", rope.mscaleAllDim}})
+    for (auto [name, value] :
+         {std::pair<const char *, double>{"mscale", rope.mscale}, {"mscale_all_dim", rope.mscaleAllDim}})
       if (!std::isfinite(value) || value < 0.0)
         return failScaling(name, value, "a positive number");
   }
@@ -156,9 +167,9 @@ Status ConfigChecker::checkRope(const RopeConfig &rope) {
     return fail("rope_theta", "is " + shown(rope.theta) + ", expected a finite number above 0" +
                                   (rope.theta == 1.0 ? " other than 1" : ""));
   if (rope.rotaryDim < 2 || rope.rotaryDim > config.headDim || rope.rotaryDim % 2 != 0)
-    return fail("partial_rotary_factor", "and " + fieldName(config, "head_dim") + " (" + std::to_string(config.headDim) +
-                                             ") give " + std::to_string(rope.rotaryDim) +
-                                             " rotary dimensions, expected an even number from 2 to head_dim");
+    return fail("partial_rotary_factor",
+                "and " + fieldName(config, "head_dim") + " (" + std::to_string(config.headDim) + ") give " +
+                    std::to_string(rope.rotaryDim) + " rotary dimensions, expected an even number from 2 to head_dim");
   return checkScaling(rope);
 }
 
@@ -168,7 +179,8 @@ Status ConfigChecker::checkMoe() {
     return Done{};
   if (moe.expertsPerToken < 1 || moe.expertsPerToken > moe.numExperts)
     return fail("num_experts_per_tok", "is " + std::to_string(moe.expertsPerToken) + ", expected 1 to " +
-                                           fieldName(config, "num_local_experts") + " (" + std::to_string(moe.numExperts) + ")");
+                                           fieldName(config, "num_local_experts") + " (" +
+                                           std::to_string(moe.numExperts) + ")");
   return Done{};
 }
 
@@ -209,8 +221,9 @@ Status ConfigChecker::checkGeneration() {
 Status ConfigChecker::check() {
   if (Status sizes = validateSizes(config, file); !sizes)
     return sizes;
-  for (Status (ConfigChecker::*step)() : {&ConfigChecker::checkHeads, &ConfigChecker::checkNumbers, &ConfigChecker::checkLayers,
-                                          &ConfigChecker::checkMoe, &ConfigChecker::checkIds, &ConfigChecker::checkGeneration})
+  for (Status (ConfigChecker::*step)() :
+       {&ConfigChecker::checkHeads, &ConfigChecker::checkNumbers, &ConfigChecker::checkLayers, &ConfigChecker::checkMoe,
+        &ConfigChecker::checkIds, &ConfigChecker::checkGeneration})
     if (Status checked = (this->*step)(); !checked)
       return checked;
   for (const RopeConfig &rope : config.ropes)
@@ -237,7 +250,8 @@ private:
 };
 
 bool isWeightType(TensorType type) {
-  return type == TensorType::F32 || type == TensorType::F16 || type == TensorType::BF16 || tensorTypeInfo(type).blockValues > 1;
+  return type == TensorType::F32 || type == TensorType::F16 || type == TensorType::BF16 ||
+         tensorTypeInfo(type).blockValues > 1;
 }
 
 Status TensorChecker::checkTensor(const TensorRule &rule, int64_t layer, int64_t expert) {
@@ -246,10 +260,10 @@ Status TensorChecker::checkTensor(const TensorRule &rule, int64_t layer, int64_t
     name += " (" + tensorName(rule.gguf, layer, expert) + ")";
   const TensorInfo *tensor = checkpoint.find(tensorName(rule.name, layer, expert));
   if (!tensor)
-    return errorIn(checkpoint.files.front()->path(),
-                   "tensor " + name + " is missing" +
-                       (rule.when == When::Untied ? ", and tie_word_embeddings is false" : "") +
-                       (checkpoint.files.size() > 1 ? " in all " + std::to_string(checkpoint.files.size()) + " files" : ""));
+    return errorIn(
+        checkpoint.files.front()->path(),
+        "tensor " + name + " is missing" + (rule.when == When::Untied ? ", and tie_word_embeddings is false" : "") +
+            (checkpoint.files.size() > 1 ? " in all " + std::to_string(checkpoint.files.size()) + " files" : ""));
   std::vector<int64_t> expected = {dimension(rule.rows, config)};
   if (rule.columns != Dim::None)
     expected.push_back(dimension(rule.columns, config));
@@ -272,7 +286,9 @@ Status TensorChecker::checkTied() {
     return Done{};
   bool equal = head->type == embedding->type && head->shape == embedding->shape && head->bytes == embedding->bytes &&
                std::memcmp(checkpoint.data(*head), checkpoint.data(*embedding), head->bytes) == 0;
-  return equal ? Status(Done{}) : Status(fail(*head, "tie_word_embeddings is true, but lm_head.weight differs from " + std::string(name)));
+  return equal
+             ? Status(Done{})
+             : Status(fail(*head, "tie_word_embeddings is true, but lm_head.weight differs from " + std::string(name)));
 }
 
 Status TensorChecker::check(const Architecture &architecture) {
@@ -309,8 +325,8 @@ Status validateSizes(const ModelConfig &config, const std::string &file) {
   auto check = [&](std::string_view name, int64_t value, int64_t low, int64_t high) -> Status {
     if (value >= low && value <= high)
       return Done{};
-    return errorIn(file, fieldName(config, name) + " is " + std::to_string(value) + ", expected " + std::to_string(low) + " to " +
-                             std::to_string(high));
+    return errorIn(file, fieldName(config, name) + " is " + std::to_string(value) + ", expected " +
+                             std::to_string(low) + " to " + std::to_string(high));
   };
   for (const Field &field : fields)
     if (field.member)
@@ -321,6 +337,12 @@ Status validateSizes(const ModelConfig &config, const std::string &file) {
   if (config.moe.numExperts == 0)
     return Done{};
   return check("moe_intermediate_size", config.moe.intermediateSize, 1, 1 << 24);
+}
+
+Status validateGeneration(const ModelConfig &config, const std::string &file) {
+  ConfigChecker checker(config, file);
+  Status ids = checker.checkIds();
+  return ids ? checker.checkGeneration() : ids;
 }
 
 Status validate(const Model &model, const std::string &file) {

@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What a model file says about the model, in the field's terms (Hugging Face's config names), whichever file said it. Readers
-// fill it and check it (every value within its limits, heads divide, …), so that families can rely on it.
+// What a model file says about the model, in the field's terms (Hugging Face's config names), whichever file said it.
+// Readers fill it and check it (every value within its limits, heads divide, …), so that families can rely on it.
 #ifndef HEDDLE_FRONTENDS_MODELCONFIG_H
 #define HEDDLE_FRONTENDS_MODELCONFIG_H
 
@@ -14,7 +14,8 @@ namespace heddle {
 enum class Activation : uint8_t { Silu, Gelu, GeluTanh, Relu, QuickGelu, Tanh };
 enum class RopeScalingKind : uint8_t { None, Linear, Dynamic, Llama3, Yarn, Longrope };
 
-// Rotary position embedding. Sources: Su et al. 2021 (arXiv:2104.09864); YaRN arXiv:2309.00071; LongRoPE arXiv:2402.13753.
+// Rotary position embedding. Sources: Su et al. 2021 (arXiv:2104.09864); YaRN arXiv:2309.00071; LongRoPE
+// arXiv:2402.13753.
 struct RopeConfig {
   double theta = 10000.0;
   int64_t rotaryDim = 0;       // head_dim x partial_rotary_factor
@@ -26,11 +27,12 @@ struct RopeConfig {
   double betaFast = 32.0, betaSlow = 1.0, mscale = 0.0, mscaleAllDim = 0.0; // yarn
   bool truncate = true;                                          // yarn
   std::optional<double> attentionFactor;
-  std::vector<double> shortFactor, longFactor;                   // longrope (rotary_dim / 2), or GGUF's rope_freqs in shortFactor
+  // longrope: (rotary_dim / 2) each. Without scaling, shortFactor holds GGUF's rope_freqs, if it has them: divisors.
+  std::vector<double> shortFactor, longFactor;
 
-  // (rotary_dim / 2) inverse frequencies in f32 as the Hugging Face implementation computes them, scaling applied. `longContext`
-  // selects longFactor. Also gives the factor that multiplies cos and sin. `maxPositions` matters to Dynamic only: the length of
-  // the sequence, at most originalContext for the unscaled frequencies.
+  // (rotary_dim / 2) inverse frequencies in f32 as the Hugging Face implementation computes them, scaling applied.
+  // `longContext` selects longFactor. Also gives the factor that multiplies cos and sin. `maxPositions` matters to
+  // Dynamic only: the length of the sequence, at most originalContext for the unscaled frequencies.
   std::vector<float> inverseFrequency(bool longContext, float &attentionFactor, int64_t maxPositions) const;
 };
 
@@ -50,7 +52,7 @@ struct ModelConfig {
   int64_t numHiddenLayers = 0, numHeads = 0, numKvHeads = 0, headDim = 0;
   int64_t contextLength = 0;   // max_position_embeddings
   double normEps = 1e-6;
-  double normWeightOffset = 0.0; // norms multiply by (offset + weight): 1 for Hugging Face's gemma, 0 where the file has it added
+  double normWeightOffset = 0.0; // norms multiply by (offset + weight): 1 for Hugging Face's gemma, else 0
   Activation activation = Activation::Silu;
   bool tieWordEmbeddings = false;
   bool attentionBias = false;       // of q, k and v
@@ -77,15 +79,19 @@ struct Model {
   std::string sourcePath;            // the GGUF file or the Hugging Face folder, as given
 };
 
-// The checks of every reader, in two steps. The first bounds the sizes, before anything is allocated by them; `file` is where
-// the config stands. The second compares everything: config with itself, with the tensors, and tensor types with their use.
+// The checks of every reader, in two steps. The first bounds the sizes, before anything is allocated by them; `file` is
+// where the config stands. The second compares everything: config with itself, with the tensors, and tensor types with
+// their use.
 Status validateSizes(const ModelConfig &config, const std::string &file);
 Status validate(const Model &model, const std::string &file);
+// The part of the second step that generation_config.json can spoil: token ids and sampling defaults.
+Status validateGeneration(const ModelConfig &config, const std::string &file);
 
 // Sets config.embeddingScale of the families that scale embeddings, once the type of these is known.
 void setEmbeddingScale(Model &model);
 
-// What `name`, a Hugging Face key, is called in the file that the config was read from: "llama.block_count", "n_layer", …
+// What `name`, a Hugging Face key, is called in the file that the config was read from: "llama.block_count", "n_layer",
+// …
 std::string fieldName(const ModelConfig &config, std::string_view name);
 // "(64, 32)"
 std::string shapeText(const std::vector<int64_t> &shape);

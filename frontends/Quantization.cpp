@@ -1,7 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The storage types and what their bytes mean. Block layouts follow ggml's definition of its types; a block is read in the order
-// in which its values lie in the row. All arithmetic is f32, in the order scale x quant (- offset), as ggml's own reference.
+// The storage types and what their bytes mean. Block layouts follow ggml's definition of its types; a block is read in
+// the order in which its values lie in the row. All arithmetic is f32, in the order scale x quant (- offset), as ggml's
+// own reference.
 #include "frontends/Checkpoint.h"
 
 #include <cmath>
@@ -11,10 +12,11 @@ namespace heddle {
 
 const TensorTypeInfo &tensorTypeInfo(TensorType type) {
   static const TensorTypeInfo table[] = {
-      {"f32", 1, 4},      {"f16", 1, 2},      {"bf16", 1, 2},     {"f64", 1, 8},      {"i8", 1, 1},        {"i16", 1, 2},
-      {"i32", 1, 4},      {"i64", 1, 8},      {"u8", 1, 1},       {"bool", 1, 1},     {"q4_0", 32, 18},    {"q4_1", 32, 20},
-      {"q5_0", 32, 22},   {"q5_1", 32, 24},   {"q8_0", 32, 34},   {"q2_k", 256, 84},  {"q3_k", 256, 110},  {"q4_k", 256, 144},
-      {"q5_k", 256, 176}, {"q6_k", 256, 210}, {"iq4_nl", 32, 18}, {"iq4_xs", 256, 136}, {"mxfp4", 32, 17},
+      {"f32", 1, 4},      {"f16", 1, 2},        {"bf16", 1, 2},     {"f64", 1, 8},      {"i8", 1, 1},
+      {"i16", 1, 2},      {"i32", 1, 4},        {"i64", 1, 8},      {"u8", 1, 1},       {"bool", 1, 1},
+      {"q4_0", 32, 18},   {"q4_1", 32, 20},     {"q5_0", 32, 22},   {"q5_1", 32, 24},   {"q8_0", 32, 34},
+      {"q2_k", 256, 84},  {"q3_k", 256, 110},   {"q4_k", 256, 144}, {"q5_k", 256, 176}, {"q6_k", 256, 210},
+      {"iq4_nl", 32, 18}, {"iq4_xs", 256, 136}, {"mxfp4", 32, 17},
   };
   return table[static_cast<size_t>(type)];
 }
@@ -44,7 +46,9 @@ float halfToFloat(uint16_t half) {
   return fromBits(sign | wide << 23 | mantissa << 13);
 }
 
-float half(const uint8_t *data) { return halfToFloat(load<uint16_t>(data)); }
+float half(const uint8_t *data) {
+  return halfToFloat(load<uint16_t>(data));
+}
 
 template <typename T> void convert(const uint8_t *data, size_t count, float *out) {
   for (size_t i = 0; i < count; ++i)
@@ -166,7 +170,8 @@ void scaleAndMin(const uint8_t *packed, int j, int &scale, int &minimum) {
   minimum = (packed[j + 4] >> 4) | (packed[j] >> 6) << 4;
 }
 
-// f16 d, f16 dmin, 12 bytes of scales and minimums, 128 bytes: d s q - dmin m. q5_k has 32 bytes of fifth bits before the 128.
+// f16 d, f16 dmin, 12 bytes of scales and minimums, 128 bytes: d s q - dmin m. q5_k has 32 bytes of fifth bits before
+// the 128.
 void q45_k(const uint8_t *block, bool fiveBits, float *out) {
   float d = half(block), dmin = half(block + 2);
   const uint8_t *packed = block + 4, *highBits = block + 16, *quants = block + (fiveBits ? 48 : 16);
@@ -212,20 +217,34 @@ void iq4_xs(const uint8_t *block, float *out) {
 
 void dequantizeBlock(TensorType type, const uint8_t *block, float *out) {
   switch (type) {
-  case TensorType::Q4_0: return q4_0(block, out);
-  case TensorType::Q4_1: return q4_1(block, out);
-  case TensorType::Q5_0: return q5_0(block, out);
-  case TensorType::Q5_1: return q5_1(block, out);
-  case TensorType::Q8_0: return q8_0(block, out);
-  case TensorType::Q2_K: return q2_k(block, out);
-  case TensorType::Q3_K: return q3_k(block, out);
-  case TensorType::Q4_K: return q45_k(block, false, out);
-  case TensorType::Q5_K: return q45_k(block, true, out);
-  case TensorType::Q6_K: return q6_k(block, out);
-  case TensorType::IQ4_NL: return iq4_nl(block, out);
-  case TensorType::IQ4_XS: return iq4_xs(block, out);
-  case TensorType::MXFP4: return mxfp4(block, out);
-  default: assert(false && "not a block type");
+  case TensorType::Q4_0:
+    return q4_0(block, out);
+  case TensorType::Q4_1:
+    return q4_1(block, out);
+  case TensorType::Q5_0:
+    return q5_0(block, out);
+  case TensorType::Q5_1:
+    return q5_1(block, out);
+  case TensorType::Q8_0:
+    return q8_0(block, out);
+  case TensorType::Q2_K:
+    return q2_k(block, out);
+  case TensorType::Q3_K:
+    return q3_k(block, out);
+  case TensorType::Q4_K:
+    return q45_k(block, false, out);
+  case TensorType::Q5_K:
+    return q45_k(block, true, out);
+  case TensorType::Q6_K:
+    return q6_k(block, out);
+  case TensorType::IQ4_NL:
+    return iq4_nl(block, out);
+  case TensorType::IQ4_XS:
+    return iq4_xs(block, out);
+  case TensorType::MXFP4:
+    return mxfp4(block, out);
+  default:
+    assert(false && "not a block type");
   }
 }
 
@@ -233,13 +252,21 @@ void dequantizeBlock(TensorType type, const uint8_t *block, float *out) {
 
 void dequantize(TensorType type, const uint8_t *data, size_t count, float *out) {
   switch (type) {
-  case TensorType::F32: return convert<float>(data, count, out);
-  case TensorType::F64: return convert<double>(data, count, out);
-  case TensorType::I8: return convert<int8_t>(data, count, out);
-  case TensorType::I16: return convert<int16_t>(data, count, out);
-  case TensorType::I32: return convert<int32_t>(data, count, out);
-  case TensorType::I64: return convert<int64_t>(data, count, out);
-  case TensorType::U8: case TensorType::Bool: return convert<uint8_t>(data, count, out);
+  case TensorType::F32:
+    return convert<float>(data, count, out);
+  case TensorType::F64:
+    return convert<double>(data, count, out);
+  case TensorType::I8:
+    return convert<int8_t>(data, count, out);
+  case TensorType::I16:
+    return convert<int16_t>(data, count, out);
+  case TensorType::I32:
+    return convert<int32_t>(data, count, out);
+  case TensorType::I64:
+    return convert<int64_t>(data, count, out);
+  case TensorType::U8:
+  case TensorType::Bool:
+    return convert<uint8_t>(data, count, out);
   case TensorType::F16:
     for (size_t i = 0; i < count; ++i)
       out[i] = half(data + 2 * i);

@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// heddle-read [--inspect | --json] MODEL: exit code 0 if the readers accept the model, 2 with one line on stderr if not.
+// heddle-read [--inspect | --json] MODEL: exit code 0 if the readers accept the model, 2 with one line on stderr if
+// not.
 #include "frontends/Inspect.h"
 #include "frontends/ModelConfig.h"
 
@@ -8,7 +9,8 @@
 #include <cstring>
 
 int main(int argc, char **argv) {
-  bool inspect = argc == 3 && std::strcmp(argv[1], "--inspect") == 0, json = argc == 3 && std::strcmp(argv[1], "--json") == 0;
+  bool inspect = argc == 3 && std::strcmp(argv[1], "--inspect") == 0,
+       json = argc == 3 && std::strcmp(argv[1], "--json") == 0;
   if (argc != 2 && !inspect && !json) {
     fprintf(stderr, "heddle: error: usage: heddle-read [--inspect | --json] MODEL\n");
     return 2;

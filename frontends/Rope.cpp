@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Frequencies of rotary position embedding. Hugging Face computes them in f32; so does this, operation by operation, because
-// positions multiply the last bit. Correction ranges of YaRN are f64 there and here.
+// Frequencies of rotary position embedding. Hugging Face computes them in f32; so does this, operation by operation,
+// because positions multiply the last bit. Correction ranges of YaRN are f64 there and here.
 #include "frontends/ModelConfig.h"
 
 #include <algorithm>
@@ -40,7 +40,8 @@ double dynamicBase(const RopeConfig &rope, int64_t maxPositions) {
 std::vector<float> llama3Frequencies(const RopeConfig &rope) {
   std::vector<float> frequencies = plainFrequencies(rope.theta, rope.rotaryDim);
   double context = static_cast<double>(rope.originalContext);
-  float lowWave = static_cast<float>(context / rope.lowFreqFactor), highWave = static_cast<float>(context / rope.highFreqFactor);
+  float lowWave = static_cast<float>(context / rope.lowFreqFactor),
+        highWave = static_cast<float>(context / rope.highFreqFactor);
   float factor = static_cast<float>(rope.factor), low = static_cast<float>(rope.lowFreqFactor);
   float range = static_cast<float>(rope.highFreqFactor - rope.lowFreqFactor);
   for (float &frequency : frequencies) {
@@ -57,11 +58,13 @@ std::vector<float> llama3Frequencies(const RopeConfig &rope) {
 
 // The dimension that turns `rotations` times within the original context.
 double yarnDimension(const RopeConfig &rope, double rotations) {
-  return static_cast<double>(rope.rotaryDim) * std::log(static_cast<double>(rope.originalContext) / (rotations * 2.0 * pi)) /
-         (2.0 * std::log(rope.theta));
+  return static_cast<double>(rope.rotaryDim) *
+         std::log(static_cast<double>(rope.originalContext) / (rotations * 2.0 * pi)) / (2.0 * std::log(rope.theta));
 }
 
-double yarnScale(double factor, double mscale) { return factor <= 1.0 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0; }
+double yarnScale(double factor, double mscale) {
+  return factor <= 1.0 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;
+}
 
 std::vector<float> yarnFrequencies(const RopeConfig &rope) {
   double low = yarnDimension(rope, rope.betaFast), high = yarnDimension(rope, rope.betaSlow);

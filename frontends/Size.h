@@ -35,7 +35,8 @@ private:
   bool overflowed = false;
 };
 
-// `text` as it may stand in a message: control bytes, quotes and bytes outside ASCII as \xNN, at most `limit` bytes of it.
+// `text` as it may stand in a message: control bytes, quotes and bytes outside ASCII as \xNN, at most `limit` bytes of
+// it.
 std::string printable(std::string_view text, size_t limit = 160);
 
 // "FILE: WHAT": the form of every message of the readers.

@@ -9,7 +9,8 @@
 namespace heddle {
 
 std::string ggufTypeName(const GgufValue &value) {
-  static const char *const names[] = {"u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array", "u64", "i64", "f64"};
+  static const char *const names[] = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
+                                      "bool", "string", "array", "u64", "i64", "f64"};
   std::string name = names[static_cast<uint32_t>(value.type)];
   return value.isArray ? "array of " + name : name;
 }
@@ -27,15 +28,32 @@ template <typename T> static T load(const uint8_t *data) {
 // The integer at `data`; false if it is above the signed 64-bit range.
 static bool loadInteger(GgufType type, const uint8_t *data, int64_t &out) {
   switch (type) {
-  case GgufType::U8: out = load<uint8_t>(data); return true;
-  case GgufType::I8: out = load<int8_t>(data); return true;
-  case GgufType::U16: out = load<uint16_t>(data); return true;
-  case GgufType::I16: out = load<int16_t>(data); return true;
-  case GgufType::U32: out = load<uint32_t>(data); return true;
-  case GgufType::I32: out = load<int32_t>(data); return true;
-  case GgufType::I64: out = load<int64_t>(data); return true;
-  case GgufType::U64: out = load<int64_t>(data); return out >= 0;
-  default: return false;
+  case GgufType::U8:
+    out = load<uint8_t>(data);
+    return true;
+  case GgufType::I8:
+    out = load<int8_t>(data);
+    return true;
+  case GgufType::U16:
+    out = load<uint16_t>(data);
+    return true;
+  case GgufType::I16:
+    out = load<int16_t>(data);
+    return true;
+  case GgufType::U32:
+    out = load<uint32_t>(data);
+    return true;
+  case GgufType::I32:
+    out = load<int32_t>(data);
+    return true;
+  case GgufType::I64:
+    out = load<int64_t>(data);
+    return true;
+  case GgufType::U64:
+    out = load<int64_t>(data);
+    return out >= 0;
+  default:
+    return false;
   }
 }
 
@@ -61,7 +79,8 @@ Expected<int64_t> GgufFile::integer(std::string_view key) const {
     return wrongType(path(), key, **value, "an integer");
   int64_t number;
   if (!loadInteger((*value)->type, (*value)->data, number))
-    return errorIn(path(), "'" + printable(key) + "' is " + std::to_string(load<uint64_t>((*value)->data)) + ", out of range");
+    return errorIn(path(),
+                   "'" + printable(key) + "' is " + std::to_string(load<uint64_t>((*value)->data)) + ", out of range");
   return number;
 }
 
@@ -234,8 +253,9 @@ Status GgufFile::readParts(const std::string &path) {
 
   PartName name;
   if (!parsePartName(path, name))
-    return errorIn(path, "'split.count' is " + std::to_string(*count) +
-                             ", but the file is not named PREFIX-00001-of-00002.gguf, so that its other parts cannot be found");
+    return errorIn(
+        path, "'split.count' is " + std::to_string(*count) +
+                  ", but the file is not named PREFIX-00001-of-00002.gguf, so that its other parts cannot be found");
   if (name.number < 1 || name.number > name.count)
     return errorIn(path, "its name says part " + std::to_string(name.number) + " of " + std::to_string(name.count));
   for (int64_t number = 1; number <= name.count; ++number) {

@@ -7,8 +7,8 @@
 //   info     string name, u32 n_dims, u64 dims[n_dims] (innermost first), u32 type, u64 offset into data
 //   string   u64 length, bytes
 //
-// Source: the format's specification, docs/gguf.md of the ggml project. Every count is bounded by the bytes that are left before
-// anything is stored; metadata and names are views into the mapped file.
+// Source: the format's specification, docs/gguf.md of the ggml project. Every count is bounded by the bytes that are
+// left before anything is stored; metadata and names are views into the mapped file.
 #ifndef HEDDLE_FRONTENDS_GGUF_GGUF_H
 #define HEDDLE_FRONTENDS_GGUF_GGUF_H
 
@@ -17,7 +17,19 @@
 namespace heddle {
 
 enum class GgufType : uint32_t {
-  U8, I8, U16, I16, U32, I32, F32, Bool, String, Array, U64, I64, F64,
+  U8,
+  I8,
+  U16,
+  I16,
+  U32,
+  I32,
+  F32,
+  Bool,
+  String,
+  Array,
+  U64,
+  I64,
+  F64,
 };
 
 // One metadata value: a scalar, or an array whose elements have `type`. Its bytes lie in the mapped file.

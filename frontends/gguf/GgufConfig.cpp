@@ -14,9 +14,13 @@ template <typename T, typename U> T GgufKeys::keep(const Expected<U> &value, T f
   return fallback;
 }
 
-int64_t GgufKeys::integer(const char *key) { return keep<int64_t>(file.integer(prefix + key), 0); }
+int64_t GgufKeys::integer(const char *key) {
+  return keep<int64_t>(file.integer(prefix + key), 0);
+}
 
-int64_t GgufKeys::integer(const char *key, int64_t fallback) { return has(key) ? integer(key) : fallback; }
+int64_t GgufKeys::integer(const char *key, int64_t fallback) {
+  return has(key) ? integer(key) : fallback;
+}
 
 double GgufKeys::number(const char *key, double fallback) {
   return has(key) ? keep<double>(file.number(prefix + key), fallback) : fallback;
@@ -70,8 +74,8 @@ int64_t ConfigReader::heads(const char *key, int64_t fallback) {
   }
   for (int64_t count : *counts)
     if (count != counts->front())
-      keys.fail(keys.full(key) + " differs between layers (" + std::to_string(counts->front()) + ", " + std::to_string(count) +
-                "), which is not supported");
+      keys.fail(keys.full(key) + " differs between layers (" + std::to_string(counts->front()) + ", " +
+                std::to_string(count) + "), which is not supported");
   return counts->front();
 }
 
@@ -106,7 +110,8 @@ void ConfigReader::readExperts() {
 }
 
 void ConfigReader::readWindows() {
-  int64_t window = keys.integer("attention.sliding_window", architecture.offsetNorm ? architecture.defaults.slidingWindow : 0);
+  int64_t window =
+      keys.integer("attention.sliding_window", architecture.offsetNorm ? architecture.defaults.slidingWindow : 0);
   if (is("gpt2") || architecture.gguf[0] == 'q')
     window = 0;
   // gemma2: every second layer is full; gemma3: every sixth, unless the file says otherwise.
@@ -116,7 +121,8 @@ void ConfigReader::readWindows() {
         value != file.metadata().end() && !value->second.isArray)
       period = keys.integer("attention.sliding_window_pattern");
   if (period < 0)
-    keys.fail(keys.full("attention.sliding_window_pattern") + " is " + std::to_string(period) + ", expected a positive number");
+    keys.fail(keys.full("attention.sliding_window_pattern") + " is " + std::to_string(period) +
+              ", expected a positive number");
   config.layerWindow.assign(static_cast<size_t>(config.numHiddenLayers), window);
   for (int64_t layer = 0; period > 0 && layer < config.numHiddenLayers; ++layer)
     if ((layer + 1) % period == 0)
@@ -127,10 +133,12 @@ void ConfigReader::readScales() {
   config.attentionScale = keys.number("attention.scale", 0.0);
   config.attentionSoftcap = keys.number("attn_logit_softcapping", is("gemma2") ? 50.0 : 0.0);
   config.finalSoftcap = keys.number("final_logit_softcapping", is("gemma2") ? 30.0 : 0.0);
-  // The 27B models scale by hidden_size / num_heads instead of head_dim, and the format has no key for it: told by their depth.
+  // The 27B models scale by hidden_size / num_heads instead of head_dim, and the format has no key for it: told by
+  // their depth.
   bool isLarge = (is("gemma2") && config.numHiddenLayers == 46) || (is("gemma3_text") && config.numHiddenLayers == 62);
   if (isLarge && !keys.has("attention.scale"))
-    config.attentionScale = 1.0 / std::sqrt(static_cast<double>(config.hiddenSize) / static_cast<double>(config.numHeads));
+    config.attentionScale =
+        1.0 / std::sqrt(static_cast<double>(config.hiddenSize) / static_cast<double>(config.numHeads));
 }
 
 std::optional<int64_t> ConfigReader::tokenId(const char *key) {
@@ -200,7 +208,8 @@ Expected<ModelConfig> readGgufConfig(const GgufFile &file) {
   bool hasExperts = keys.integer("expert_count", 0) > 0;
   const Architecture *architecture = findGgufArchitecture(*name, hasExperts);
   if (!architecture)
-    return errorIn(file.path(), "architecture '" + printable(*name, 64) + "' (general.architecture) is not supported; known " +
+    return errorIn(file.path(), "architecture '" + printable(*name, 64) +
+                                    "' (general.architecture) is not supported; known " +
                                     "architectures: " + knownArchitectures(true));
   if (keys.failure())
     return *keys.failure();

@@ -28,10 +28,10 @@ class TensorRenamer {
 public:
   TensorRenamer(const GgufFile &file, const ModelConfig &config) : file(file), config(config) {}
   Status rename(const Architecture &architecture, Checkpoint &out);
+  Status checkUnused() const;
 
 private:
   Status renameOne(const TensorRule &rule, int64_t layer, int64_t expert, Checkpoint &out);
-  Status checkUnused() const;
 
   const GgufFile &file;
   const ModelConfig &config;
@@ -62,8 +62,9 @@ Status TensorRenamer::checkUnused() const {
   for (const auto &[name, tensor] : file.tensors().tensors)
     if (name.compare(0, 4, "blk.") == 0 && !used.count(name))
       return errorIn(file.tensors().files[tensor.file]->path(),
-                     "tensor '" + printable(name) + "' is not part of a model of architecture '" + config.architecture + "' with " +
-                         fieldName(config, "num_hidden_layers") + " " + std::to_string(config.numHiddenLayers));
+                     "tensor '" + printable(name) + "' is not part of a model of architecture '" + config.architecture +
+                         "' with " + fieldName(config, "num_hidden_layers") + " " +
+                         std::to_string(config.numHiddenLayers));
   return Done{};
 }
 
@@ -77,7 +78,7 @@ Status TensorRenamer::rename(const Architecture &architecture, Checkpoint &out) 
   for (const auto &[name, tensor] : file.tensors().tensors)
     if (!used.count(name))
       out.tensors.emplace(name, tensor);
-  return checkUnused();
+  return Done{};
 }
 
 } // namespace
@@ -95,6 +96,8 @@ Expected<Model> readGguf(const std::string &path) {
     return renamed.takeError();
   if (Status valid = validate(model, file->path()); !valid)
     return valid.takeError();
+  if (Status used = renamer.checkUnused(); !used)
+    return used.takeError();
   setEmbeddingScale(model);
   return model;
 }

@@ -17,7 +17,8 @@ Expected<ModelConfig> readGgufConfig(const GgufFile &file);
 class GgufKeys;
 void readGgufRopes(GgufKeys &keys, const GgufFile &file, ModelConfig &config);
 
-// Typed access to the keys under "ARCHITECTURE.". The first failure is kept, later reads give fallbacks: ask failure() once.
+// Typed access to the keys under "ARCHITECTURE.". The first failure is kept, later reads give fallbacks: ask failure()
+// once.
 class GgufKeys {
 public:
   GgufKeys(const GgufFile &file, std::string prefix) : file(file), prefix(std::move(prefix)) {}

@@ -27,26 +27,46 @@ struct GgmlType {
   TensorType type;
 };
 constexpr GgmlType ggmlTypes[] = {
-    {0, "f32", true, TensorType::F32},        {1, "f16", true, TensorType::F16},
-    {2, "q4_0", true, TensorType::Q4_0},      {3, "q4_1", true, TensorType::Q4_1},
-    {4, "q4_2", false, TensorType::U8},       {5, "q4_3", false, TensorType::U8},
-    {6, "q5_0", true, TensorType::Q5_0},      {7, "q5_1", true, TensorType::Q5_1},
-    {8, "q8_0", true, TensorType::Q8_0},      {9, "q8_1", false, TensorType::U8},
-    {10, "q2_k", true, TensorType::Q2_K},     {11, "q3_k", true, TensorType::Q3_K},
-    {12, "q4_k", true, TensorType::Q4_K},     {13, "q5_k", true, TensorType::Q5_K},
-    {14, "q6_k", true, TensorType::Q6_K},     {15, "q8_k", false, TensorType::U8},
-    {16, "iq2_xxs", false, TensorType::U8},   {17, "iq2_xs", false, TensorType::U8},
-    {18, "iq3_xxs", false, TensorType::U8},   {19, "iq1_s", false, TensorType::U8},
-    {20, "iq4_nl", true, TensorType::IQ4_NL}, {21, "iq3_s", false, TensorType::U8},
-    {22, "iq2_s", false, TensorType::U8},     {23, "iq4_xs", true, TensorType::IQ4_XS},
-    {24, "i8", true, TensorType::I8},         {25, "i16", true, TensorType::I16},
-    {26, "i32", true, TensorType::I32},       {27, "i64", true, TensorType::I64},
-    {28, "f64", true, TensorType::F64},       {29, "iq1_m", false, TensorType::U8},
-    {30, "bf16", true, TensorType::BF16},     {31, "q4_0_4_4 (removed)", false, TensorType::U8},
-    {32, "q4_0_4_8 (removed)", false, TensorType::U8}, {33, "q4_0_8_8 (removed)", false, TensorType::U8},
-    {34, "tq1_0", false, TensorType::U8},     {35, "tq2_0", false, TensorType::U8},
-    {36, "iq4_nl_4_4 (removed)", false, TensorType::U8}, {37, "iq4_nl_4_8 (removed)", false, TensorType::U8},
-    {38, "iq4_nl_8_8 (removed)", false, TensorType::U8}, {39, "mxfp4", true, TensorType::MXFP4},
+    {0, "f32", true, TensorType::F32},
+    {1, "f16", true, TensorType::F16},
+    {2, "q4_0", true, TensorType::Q4_0},
+    {3, "q4_1", true, TensorType::Q4_1},
+    {4, "q4_2", false, TensorType::U8},
+    {5, "q4_3", false, TensorType::U8},
+    {6, "q5_0", true, TensorType::Q5_0},
+    {7, "q5_1", true, TensorType::Q5_1},
+    {8, "q8_0", true, TensorType::Q8_0},
+    {9, "q8_1", false, TensorType::U8},
+    {10, "q2_k", true, TensorType::Q2_K},
+    {11, "q3_k", true, TensorType::Q3_K},
+    {12, "q4_k", true, TensorType::Q4_K},
+    {13, "q5_k", true, TensorType::Q5_K},
+    {14, "q6_k", true, TensorType::Q6_K},
+    {15, "q8_k", false, TensorType::U8},
+    {16, "iq2_xxs", false, TensorType::U8},
+    {17, "iq2_xs", false, TensorType::U8},
+    {18, "iq3_xxs", false, TensorType::U8},
+    {19, "iq1_s", false, TensorType::U8},
+    {20, "iq4_nl", true, TensorType::IQ4_NL},
+    {21, "iq3_s", false, TensorType::U8},
+    {22, "iq2_s", false, TensorType::U8},
+    {23, "iq4_xs", true, TensorType::IQ4_XS},
+    {24, "i8", true, TensorType::I8},
+    {25, "i16", true, TensorType::I16},
+    {26, "i32", true, TensorType::I32},
+    {27, "i64", true, TensorType::I64},
+    {28, "f64", true, TensorType::F64},
+    {29, "iq1_m", false, TensorType::U8},
+    {30, "bf16", true, TensorType::BF16},
+    {31, "q4_0_4_4 (removed)", false, TensorType::U8},
+    {32, "q4_0_4_8 (removed)", false, TensorType::U8},
+    {33, "q4_0_8_8 (removed)", false, TensorType::U8},
+    {34, "tq1_0", false, TensorType::U8},
+    {35, "tq2_0", false, TensorType::U8},
+    {36, "iq4_nl_4_4 (removed)", false, TensorType::U8},
+    {37, "iq4_nl_4_8 (removed)", false, TensorType::U8},
+    {38, "iq4_nl_8_8 (removed)", false, TensorType::U8},
+    {39, "mxfp4", true, TensorType::MXFP4},
 };
 
 class Parser {
@@ -212,7 +232,8 @@ Status Parser::readDimensions(const std::string &name, TensorInfo &tensor) {
     if (!take(dim))
       return truncated("the dimensions of tensor '" + name + "'");
     if (dim < 0)
-      return fail("tensor '" + name + "': dimension " + std::to_string(i) + " is negative (" + std::to_string(dim) + ")");
+      return fail("tensor '" + name + "': dimension " + std::to_string(i) + " is negative (" + std::to_string(dim) +
+                  ")");
     tensor.shape.insert(tensor.shape.begin(), dim);
   }
   return Done{};
@@ -226,7 +247,8 @@ Status Parser::readType(const std::string &name, TensorInfo &tensor) {
   if (found == std::end(ggmlTypes))
     return fail("tensor '" + name + "' has unknown type " + std::to_string(id));
   if (!found->supported)
-    return fail("tensor '" + name + "' has type " + std::to_string(id) + " (" + found->name + "), which is not supported");
+    return fail("tensor '" + name + "' has type " + std::to_string(id) + " (" + found->name +
+                "), which is not supported");
   tensor.type = found->type;
   const TensorTypeInfo &info = tensorTypeInfo(tensor.type);
   int64_t row = tensor.shape.empty() ? 1 : tensor.shape.back();
@@ -252,7 +274,8 @@ Status Parser::readInfo() {
     return truncated("a tensor info");
   if (raw.empty() || raw.size() > maxNameBytes)
     return fail("byte " + std::to_string(start) + ": a tensor name of " + std::to_string(raw.size()) +
-                " bytes, expected 1 to " + std::to_string(maxNameBytes) + " (" + (raw.empty() ? "empty" : "too long") + ")");
+                " bytes, expected 1 to " + std::to_string(maxNameBytes) + " (" + (raw.empty() ? "empty" : "too long") +
+                ")");
   std::string name = printable(raw);
   TensorInfo tensor{TensorType::F32, {}, 0, 0, 0, false};
   if (Status read = readDimensions(name, tensor); !read)
@@ -273,11 +296,12 @@ Status Parser::placeTensors() {
   for (auto &[raw, tensor] : part.tensors) {
     std::string name = printable(raw);
     if (tensor.offset % alignment != 0)
-      return fail("tensor '" + name + "': offset " + std::to_string(tensor.offset) + " is not a multiple of the alignment " +
-                  std::to_string(alignment));
+      return fail("tensor '" + name + "': offset " + std::to_string(tensor.offset) +
+                  " is not a multiple of the alignment " + std::to_string(alignment));
     if (!(start + tensor.offset + tensor.bytes).atMost(file->size()))
-      return fail("tensor '" + name + "': offset " + std::to_string(tensor.offset) + " and " + std::to_string(tensor.bytes) +
-                  " bytes reach past the end of the file of " + std::to_string(file->size()) + " bytes (truncated?)");
+      return fail("tensor '" + name + "': offset " + std::to_string(tensor.offset) + " and " +
+                  std::to_string(tensor.bytes) + " bytes reach past the end of the file of " +
+                  std::to_string(file->size()) + " bytes (truncated?)");
     tensor.offset += start.value();
   }
   return checkOverlap();
@@ -320,15 +344,23 @@ Expected<GgufPart> Parser::parse() {
 
 uint32_t ggufTypeSize(GgufType type) {
   switch (type) {
-  case GgufType::U8: case GgufType::I8: case GgufType::Bool:
+  case GgufType::U8:
+  case GgufType::I8:
+  case GgufType::Bool:
     return 1;
-  case GgufType::U16: case GgufType::I16:
+  case GgufType::U16:
+  case GgufType::I16:
     return 2;
-  case GgufType::U32: case GgufType::I32: case GgufType::F32:
+  case GgufType::U32:
+  case GgufType::I32:
+  case GgufType::F32:
     return 4;
-  case GgufType::U64: case GgufType::I64: case GgufType::F64:
+  case GgufType::U64:
+  case GgufType::I64:
+  case GgufType::F64:
     return 8;
-  case GgufType::String: case GgufType::Array:
+  case GgufType::String:
+  case GgufType::Array:
     break;
   }
   return 0;

@@ -59,7 +59,9 @@ void readGgufRopes(GgufKeys &keys, const GgufFile &file, ModelConfig &config) {
     rope.longFactor = readFactors(keys, file, "rope_factors_long.weight", config);
     rope.shortFactor = readFactors(keys, file, "rope_factors_short.weight", config);
     rope.originalContext = keys.integer("rope.scaling.original_context_length", config.contextLength);
-    rope.factor = rope.originalContext > 0 ? static_cast<double>(config.contextLength) / static_cast<double>(rope.originalContext) : 0.0;
+    rope.factor = rope.originalContext > 0
+                      ? static_cast<double>(config.contextLength) / static_cast<double>(rope.originalContext)
+                      : 0.0;
     if (keys.has("rope.scaling.attn_factor"))
       rope.attentionFactor = keys.number("rope.scaling.attn_factor", 1.0);
   }

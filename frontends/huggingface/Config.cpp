@@ -15,9 +15,11 @@ struct ActivationName {
   Activation activation;
 };
 constexpr ActivationName activationNames[] = {
-    {"silu", Activation::Silu},         {"swish", Activation::Silu},          {"gelu", Activation::Gelu},
-    {"gelu_new", Activation::GeluTanh}, {"gelu_fast", Activation::GeluTanh},  {"gelu_pytorch_tanh", Activation::GeluTanh},
-    {"relu", Activation::Relu},         {"quick_gelu", Activation::QuickGelu}, {"tanh", Activation::Tanh},
+    {"silu", Activation::Silu},          {"swish", Activation::Silu},
+    {"gelu", Activation::Gelu},          {"gelu_new", Activation::GeluTanh},
+    {"gelu_fast", Activation::GeluTanh}, {"gelu_pytorch_tanh", Activation::GeluTanh},
+    {"relu", Activation::Relu},          {"quick_gelu", Activation::QuickGelu},
+    {"tanh", Activation::Tanh},
 };
 
 // Reads one config object, the model's own or the text part of a multimodal one.
@@ -67,11 +69,13 @@ void ConfigReader::readSizes() {
   if (is("gpt2")) {
     config.numKvHeads = config.numHeads;
     config.headDim = evenHead;
-    config.intermediateSize = object.integer("n_inner").value_or(config.hiddenSize <= 1 << 20 ? 4 * config.hiddenSize : 0);
+    config.intermediateSize =
+        object.integer("n_inner").value_or(config.hiddenSize <= 1 << 20 ? 4 * config.hiddenSize : 0);
     config.normEps = object.number("layer_norm_epsilon").value_or(defaults.normEps);
   } else {
     config.intermediateSize = size("intermediate_size");
-    int64_t kvHeads = defaults.numKvHeads && !object.isNull("num_key_value_heads") ? defaults.numKvHeads : config.numHeads;
+    int64_t kvHeads =
+        defaults.numKvHeads && !object.isNull("num_key_value_heads") ? defaults.numKvHeads : config.numHeads;
     config.numKvHeads = object.integer("num_key_value_heads").value_or(kvHeads);
     bool hasHeadDim = object.has("head_dim");
     config.headDim = object.integer("head_dim").value_or(defaults.headDim ? defaults.headDim : evenHead);
@@ -80,8 +84,9 @@ void ConfigReader::readSizes() {
       return;
   }
   if (config.numHeads > 0 && config.hiddenSize % config.numHeads != 0)
-    object.fail(fieldName(config, "hidden_size") + " (" + std::to_string(config.hiddenSize) + ") must be a multiple of " +
-                fieldName(config, "num_attention_heads") + " (" + std::to_string(config.numHeads) + ")");
+    object.fail(fieldName(config, "hidden_size") + " (" + std::to_string(config.hiddenSize) +
+                ") must be a multiple of " + fieldName(config, "num_attention_heads") + " (" +
+                std::to_string(config.numHeads) + ")");
 }
 
 void ConfigReader::readFlags() {
@@ -112,7 +117,8 @@ void ConfigReader::readActivation() {
 }
 
 std::vector<std::string> ConfigReader::defaultLayerTypes(int64_t window) {
-  std::vector<std::string> types(static_cast<size_t>(config.numHiddenLayers), window > 0 ? "sliding_attention" : "full_attention");
+  std::vector<std::string> types(static_cast<size_t>(config.numHiddenLayers),
+                                 window > 0 ? "sliding_attention" : "full_attention");
   int64_t period = 0; // every period-th layer is full; 0: none
   if (is("gemma2"))
     period = 2;
@@ -124,7 +130,8 @@ std::vector<std::string> ConfigReader::defaultLayerTypes(int64_t window) {
     if ((layer + 1) % period == 0)
       types[layer] = "full_attention";
   if (is("qwen2") || is("qwen3"))
-    for (int64_t layer = 0; layer < std::min(config.numHiddenLayers, object.integer("max_window_layers").value_or(28)); ++layer)
+    for (int64_t layer = 0; layer < std::min(config.numHiddenLayers, object.integer("max_window_layers").value_or(28));
+         ++layer)
       types[layer] = "full_attention";
   return types;
 }
@@ -139,8 +146,10 @@ void ConfigReader::readWindows() {
     object.fail("sliding_window", "is negative (" + std::to_string(window) + ")");
   if (isQwen && !object.boolean("use_sliding_window").value_or(false))
     window = 0;
-  bool typed = is("gemma2") || is("gemma3_text") || is("qwen2") || is("qwen3"); // the other architectures do not look at layer_types
-  std::vector<std::string> types = typed && object.has("layer_types") ? object.strings("layer_types") : defaultLayerTypes(window);
+  bool typed = is("gemma2") || is("gemma3_text") || is("qwen2") ||
+               is("qwen3"); // the other architectures do not look at layer_types
+  std::vector<std::string> types =
+      typed && object.has("layer_types") ? object.strings("layer_types") : defaultLayerTypes(window);
   if (types.size() != static_cast<size_t>(config.numHiddenLayers))
     object.fail("layer_types", "has " + std::to_string(types.size()) + " entries, expected num_hidden_layers (" +
                                    std::to_string(config.numHiddenLayers) + ")");
@@ -149,7 +158,8 @@ void ConfigReader::readWindows() {
     if (types[layer] == "sliding_attention")
       config.layerWindow[layer] = window;
     else if (types[layer] != "full_attention")
-      object.fail("layer_types", "holds '" + printable(types[layer], 64) + "', expected full_attention or sliding_attention");
+      object.fail("layer_types",
+                  "holds '" + printable(types[layer], 64) + "', expected full_attention or sliding_attention");
   }
 }
 
@@ -161,7 +171,8 @@ void ConfigReader::readExperts() {
   const char *count = object.has("num_experts") ? "num_experts" : "num_local_experts";
   moe.numExperts = object.integer(count).value_or(is("mixtral") ? 8 : 128);
   moe.expertsPerToken = object.integer("num_experts_per_tok").value_or(is("mixtral") ? 2 : 8);
-  moe.intermediateSize = is("mixtral") ? config.intermediateSize : object.integer("moe_intermediate_size").value_or(768);
+  moe.intermediateSize =
+      is("mixtral") ? config.intermediateSize : object.integer("moe_intermediate_size").value_or(768);
   moe.normTopkProb = is("mixtral") || object.boolean("norm_topk_prob").value_or(false);
   if (moe.numExperts < 1)
     object.fail(count, "is " + std::to_string(moe.numExperts) + ", expected at least 1");
@@ -174,7 +185,8 @@ void ConfigReader::readExperts() {
     return;
   for (int64_t layer : object.integers("mlp_only_layers")) {
     if (layer < 0 || layer >= config.numHiddenLayers)
-      return object.fail("mlp_only_layers", "holds " + std::to_string(layer) + ", expected layers below num_hidden_layers");
+      return object.fail("mlp_only_layers",
+                         "holds " + std::to_string(layer) + ", expected layers below num_hidden_layers");
     moe.layerIsMoe[layer] = false;
   }
 }
@@ -249,7 +261,8 @@ void readGeneration(JsonObject &object, ModelConfig &config) {
   config.doSample = object.boolean("do_sample").value_or(false);
   config.temperature = object.number("temperature").value_or(1.0);
   config.topP = object.number("top_p").value_or(1.0);
-  config.topK = object.integer("top_k").value_or(config.doSample ? 50 : 0); // 50: the default of Hugging Face's generate
+  config.topK =
+      object.integer("top_k").value_or(config.doSample ? 50 : 0); // 50: the default of Hugging Face's generate
   config.repetitionPenalty = object.number("repetition_penalty").value_or(1.0);
 }
 
@@ -271,13 +284,15 @@ Expected<ModelConfig> readHuggingFaceConfig(const std::string &directory) {
   if (type.empty())
     return errorIn(path, "model_type is missing; known architectures: " + knownArchitectures(false));
   if (!architecture)
-    return errorIn(path, "architecture '" + printable(type, 64) + "' (model_type) is not supported; known architectures: " +
-                             knownArchitectures(false));
+    return errorIn(path, "architecture '" + printable(type, 64) +
+                             "' (model_type) is not supported; known architectures: " + knownArchitectures(false));
   Expected<ModelConfig> config = ConfigReader(object, *architecture).read();
   if (!config)
     return config;
   if (isNested && config->eosIds.empty())
     config->eosIds = top.integers("eos_token_id");
+  if (Status valid = validateGeneration(*config, path); !valid)
+    return valid.takeError();
 
   std::string generationPath = directory + "/generation_config.json";
   struct stat status;
@@ -289,6 +304,8 @@ Expected<ModelConfig> readHuggingFaceConfig(const std::string &directory) {
     readGeneration(defaults, *config);
     if (defaults.failure())
       return *defaults.failure();
+    if (Status valid = validateGeneration(*config, generationPath); !valid)
+      return valid.takeError();
   }
   return config;
 }

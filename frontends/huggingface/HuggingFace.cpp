@@ -88,14 +88,15 @@ Status splitFusedExperts(const ModelConfig &config, Checkpoint &checkpoint) {
 
 // GPT-2 stores linear weights as (in, out): reports them as (out, in), transposed.
 void transposeConv1d(const Architecture &architecture, Model &model) {
-  Status done = forEachTensor(architecture, model.config, [&](const TensorRule &rule, int64_t layer, int64_t expert) -> Status {
-    auto found = model.checkpoint.tensors.find(tensorName(rule.name, layer, expert));
-    if (rule.conv1d && found != model.checkpoint.tensors.end() && found->second.shape.size() == 2) {
-      std::swap(found->second.shape[0], found->second.shape[1]);
-      found->second.transposed = true;
-    }
-    return Done{};
-  });
+  Status done =
+      forEachTensor(architecture, model.config, [&](const TensorRule &rule, int64_t layer, int64_t expert) -> Status {
+        auto found = model.checkpoint.tensors.find(tensorName(rule.name, layer, expert));
+        if (rule.conv1d && found != model.checkpoint.tensors.end() && found->second.shape.size() == 2) {
+          std::swap(found->second.shape[0], found->second.shape[1]);
+          found->second.transposed = true;
+        }
+        return Done{};
+      });
   assert(done);
 }
 

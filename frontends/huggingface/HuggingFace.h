@@ -8,8 +8,8 @@
 
 namespace heddle {
 
-// Tensors keep their published names, with these brought to one form: checkpoints of bare models get their prefix, text models
-// within multimodal ones lose theirs, and experts that lie fused in one tensor become one tensor each.
+// Tensors keep their published names, with these brought to one form: checkpoints of bare models get their prefix, text
+// models within multimodal ones lose theirs, and experts that lie fused in one tensor become one tensor each.
 Expected<Model> readHuggingFace(const std::string &directory);
 
 } // namespace heddle

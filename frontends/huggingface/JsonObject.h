@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Typed access to a JSON object of a config file. The first wrong type is kept, later reads give fallbacks: ask failure() once.
+// Typed access to a JSON object of a config file. The first wrong type is kept, later reads give fallbacks: ask
+// failure() once.
 #ifndef HEDDLE_FRONTENDS_HUGGINGFACE_JSONOBJECT_H
 #define HEDDLE_FRONTENDS_HUGGINGFACE_JSONOBJECT_H
 

@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "frontends/huggingface/Config.h"
 #include "frontends/Size.h"
+#include "frontends/huggingface/Config.h"
 
 #include <algorithm>
 
@@ -14,8 +14,8 @@ struct ScalingName {
 };
 // "su" is what the first phi3 checkpoints called longrope.
 constexpr ScalingName scalingNames[] = {
-    {"default", RopeScalingKind::None},  {"linear", RopeScalingKind::Linear},     {"dynamic", RopeScalingKind::Dynamic},
-    {"llama3", RopeScalingKind::Llama3}, {"yarn", RopeScalingKind::Yarn},         {"longrope", RopeScalingKind::Longrope},
+    {"default", RopeScalingKind::None},  {"linear", RopeScalingKind::Linear}, {"dynamic", RopeScalingKind::Dynamic},
+    {"llama3", RopeScalingKind::Llama3}, {"yarn", RopeScalingKind::Yarn},     {"longrope", RopeScalingKind::Longrope},
     {"su", RopeScalingKind::Longrope},
 };
 
@@ -25,11 +25,13 @@ RopeScalingKind readKind(JsonObject &rope) {
   for (const ScalingName &scaling : scalingNames)
     if (name == scaling.name)
       return scaling.kind;
-  rope.fail(key, "is '" + printable(name, 64) + "', which is not supported; known: default, linear, dynamic, llama3, yarn, longrope");
+  rope.fail(key, "is '" + printable(name, 64) +
+                     "', which is not supported; known: default, linear, dynamic, llama3, yarn, longrope");
   return RopeScalingKind::None;
 }
 
-// The factor, and the context that it stretches. Phi3 gives the latter outside, and no factor: it is the ratio of both contexts.
+// The factor, and the context that it stretches. Phi3 gives the latter outside, and no factor: it is the ratio of both
+// contexts.
 void readFactor(JsonObject &rope, JsonObject &config, const ModelConfig &model, RopeConfig &out) {
   std::optional<int64_t> original = rope.integer("original_max_position_embeddings");
   if (!original)
@@ -94,7 +96,8 @@ void readRopes(JsonObject &object, const Architecture &architecture, ModelConfig
   bool perType = rope.has("full_attention") || rope.has("sliding_attention");
   JsonObject none = object.object("");
   JsonObject full = rope.object("full_attention"), sliding = rope.object("sliding_attention");
-  config.ropes = {readRope(perType ? full : rope, object, config, theta), readRope(perType ? sliding : none, object, config, localTheta)};
+  config.ropes = {readRope(perType ? full : rope, object, config, theta),
+                  readRope(perType ? sliding : none, object, config, localTheta)};
   for (const JsonObject *part : {&rope, &full, &sliding, &none})
     object.adopt(*part);
   for (size_t layer = 0; layer < config.layerRope.size(); ++layer)

@@ -24,14 +24,17 @@ struct Dtype {
   TensorType type;
 };
 constexpr Dtype dtypes[] = {
-    {"BOOL", 8, true, TensorType::Bool},     {"U8", 8, true, TensorType::U8},         {"I8", 8, true, TensorType::I8},
-    {"I16", 16, true, TensorType::I16},      {"F16", 16, true, TensorType::F16},      {"BF16", 16, true, TensorType::BF16},
-    {"I32", 32, true, TensorType::I32},      {"F32", 32, true, TensorType::F32},      {"I64", 64, true, TensorType::I64},
-    {"F64", 64, true, TensorType::F64},      {"F4", 4, false, TensorType::U8},        {"F6_E2M3", 6, false, TensorType::U8},
-    {"F6_E3M2", 6, false, TensorType::U8},   {"F8_E4M3", 8, false, TensorType::U8},   {"F8_E5M2", 8, false, TensorType::U8},
-    {"F8_E8M0", 8, false, TensorType::U8},   {"F8_E4M3FNUZ", 8, false, TensorType::U8}, {"F8_E5M2FNUZ", 8, false, TensorType::U8},
-    {"U16", 16, false, TensorType::U8},      {"U32", 32, false, TensorType::U8},      {"U64", 64, false, TensorType::U8},
-    {"C64", 64, false, TensorType::U8},
+    {"BOOL", 8, true, TensorType::Bool},       {"U8", 8, true, TensorType::U8},
+    {"I8", 8, true, TensorType::I8},           {"I16", 16, true, TensorType::I16},
+    {"F16", 16, true, TensorType::F16},        {"BF16", 16, true, TensorType::BF16},
+    {"I32", 32, true, TensorType::I32},        {"F32", 32, true, TensorType::F32},
+    {"I64", 64, true, TensorType::I64},        {"F64", 64, true, TensorType::F64},
+    {"F4", 4, false, TensorType::U8},          {"F6_E2M3", 6, false, TensorType::U8},
+    {"F6_E3M2", 6, false, TensorType::U8},     {"F8_E4M3", 8, false, TensorType::U8},
+    {"F8_E5M2", 8, false, TensorType::U8},     {"F8_E8M0", 8, false, TensorType::U8},
+    {"F8_E4M3FNUZ", 8, false, TensorType::U8}, {"F8_E5M2FNUZ", 8, false, TensorType::U8},
+    {"U16", 16, false, TensorType::U8},        {"U32", 32, false, TensorType::U8},
+    {"U64", 64, false, TensorType::U8},        {"C64", 64, false, TensorType::U8},
 };
 
 using Entry = std::pair<const std::string, TensorInfo>;
@@ -117,8 +120,8 @@ Status HeaderReader::checkSize(const std::string &name, const std::string &dtype
   if (total % 8 != 0)
     return fail(what + std::to_string(total) + " bits of " + dtype + " do not fill whole bytes");
   if (total / 8 != end - begin)
-    return fail(what + "shape and dtype " + dtype + " need " + std::to_string(total / 8) + " bytes, but data_offsets hold " +
-                std::to_string(end - begin));
+    return fail(what + "shape and dtype " + dtype + " need " + std::to_string(total / 8) +
+                " bytes, but data_offsets hold " + std::to_string(end - begin));
   if (!found->supported)
     return fail(what + "dtype " + dtype + " is not supported, expected F32, F16 or BF16");
   tensor.type = found->type;
@@ -140,13 +143,19 @@ Status HeaderReader::readTensor(const std::string &name) {
     if (seen & bit)
       return fail("tensor '" + printable(name) + "': duplicate field '" + key + "'");
     seen |= bit;
-    if (!(bit == 1 ? scanner.string(dtype) : bit == 2 ? readShape(tensor.shape) : bit == 4 ? readOffsets(offsets) : scanner.skip()))
+    if (!(bit == 1   ? scanner.string(dtype)
+          : bit == 2 ? readShape(tensor.shape)
+          : bit == 4 ? readOffsets(offsets)
+                     : scanner.skip()))
       return fail("tensor '" + printable(name) + "': " + printable(key, 32) + ": header " + scanner.error());
   }
   if (scanner.failed())
     return scanError(name);
   if (seen != 7)
-    return fail("tensor '" + printable(name) + "': '" + (!(seen & 1) ? "dtype" : !(seen & 2) ? "shape" : "data_offsets") +
+    return fail("tensor '" + printable(name) + "': '" +
+                (!(seen & 1)   ? "dtype"
+                 : !(seen & 2) ? "shape"
+                               : "data_offsets") +
                 "' is missing in the header");
   if (Status checked = checkSize(name, dtype, offsets, tensor); !checked)
     return checked;
@@ -154,7 +163,8 @@ Status HeaderReader::readTensor(const std::string &name) {
     return fail("more than " + std::to_string(maxSafetensorsTensors) + " tensors");
   auto [place, isNew] = checkpoint.tensors.emplace(name, std::move(tensor));
   if (!isNew && place->second.file != checkpoint.files.size())
-    return fail("tensor '" + printable(name) + "' is also in " + printable(checkpoint.files[place->second.file]->path(), 1024));
+    return fail("tensor '" + printable(name) + "' is also in " +
+                printable(checkpoint.files[place->second.file]->path(), 1024));
   if (!isNew)
     return fail("duplicate tensor '" + printable(name) + "'");
   entries.push_back(&*place);
@@ -188,7 +198,8 @@ Status HeaderReader::checkCoverage() {
     at += entry->second.bytes;
   }
   if (at != file.size())
-    return fail("byte " + std::to_string(at) + ": " + std::to_string(file.size() - at) + " bytes after the last tensor");
+    return fail("byte " + std::to_string(at) + ": " + std::to_string(file.size() - at) +
+                " bytes after the last tensor");
   return Done{};
 }
 
@@ -217,10 +228,12 @@ Status readSafetensors(const std::string &path, Checkpoint &checkpoint) {
   const MappedFile &file = **opened;
   uint64_t length;
   if (file.size() < sizeof(length))
-    return errorIn(path, "too short: " + std::to_string(file.size()) + " bytes, the header's length alone takes 8 bytes");
+    return errorIn(path,
+                   "too short: " + std::to_string(file.size()) + " bytes, the header's length alone takes 8 bytes");
   std::memcpy(&length, file.data(), sizeof(length));
   if (length > maxHeaderBytes)
-    return errorIn(path, "header of " + std::to_string(length) + " bytes, the limit is " + std::to_string(maxHeaderBytes));
+    return errorIn(path,
+                   "header of " + std::to_string(length) + " bytes, the limit is " + std::to_string(maxHeaderBytes));
   if (length > file.size() - 8)
     return errorIn(path, "header of " + std::to_string(length) + " bytes reaches past the end of the file of " +
                              std::to_string(file.size()) + " bytes (truncated?)");
@@ -242,12 +255,13 @@ bool exists(const std::string &path) {
   return stat(path.c_str(), &status) == 0;
 }
 
-// model.safetensors.index.json: {"metadata": {…}, "weight_map": {"TENSOR": "SHARD"}}. It is walked twice, once for the shards and
-// once, when these are read, to compare each line with them; no table of the lines is built.
+// model.safetensors.index.json: {"metadata": {…}, "weight_map": {"TENSOR": "SHARD"}}. It is walked twice, once for the
+// shards and once, when these are read, to compare each line with them; no table of the lines is built.
 class ShardIndex {
 public:
   ShardIndex(std::string directory, const MappedFile &file)
-      : directory(std::move(directory)), path(file.path()), text(reinterpret_cast<const char *>(file.data()), file.size()) {}
+      : directory(std::move(directory)), path(file.path()),
+        text(reinterpret_cast<const char *>(file.data()), file.size()) {}
   Status read(Checkpoint &checkpoint);
 
 private:

@@ -1,0 +1,183 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Each family from GGUF: the tensors of data/families under the names that PyPI gguf's name map gives them
+// (data/gguf-names.json), read back under Hugging Face's.
+#include "ModelFiles.h"
+#include "frontends/ModelConfig.h"
+
+#include <algorithm>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <iterator>
+
+using namespace heddle;
+using namespace heddle::test;
+using nlohmann::json;
+
+namespace {
+
+json readJson(const std::string &name) {
+  std::ifstream file(std::string(HEDDLE_TEST_DIR) + "/unit/data/" + name, std::ios::binary);
+  return json::parse(std::string(std::istreambuf_iterator<char>(file), {}));
+}
+
+// Tensors with the shapes of the family's header. Hugging Face's gpt2 stores (in, out), which is GGUF's order of
+// dimensions.
+void addTensors(GgufBuilder &file, const std::string &family, const json &names, int64_t experts) {
+  json header = readJson("families/" + family + "/header.json");
+  for (const auto &[name, gguf] : names.items()) {
+    std::vector<int64_t> dims = header[name]["shape"];
+    if (family != "gpt2" || name.find("wte") != std::string::npos || name.find("wpe") != std::string::npos)
+      std::reverse(dims.begin(), dims.end());
+    bool isExpert = name.find(".experts.") != std::string::npos;
+    if (isExpert && name.find(".experts.0.") == std::string::npos)
+      continue;
+    if (isExpert)
+      dims.push_back(experts);
+    size_t bytes = sizeof(float);
+    for (int64_t dim : dims)
+      bytes *= static_cast<size_t>(dim);
+    file.tensors.push_back({gguf, dims, 0, zeros(bytes)});
+  }
+}
+
+GgufBuilder familyFile(const std::string &family) {
+  json entry = readJson("gguf-names.json")[family];
+  GgufBuilder file;
+  std::string architecture = entry["architecture"], prefix = architecture + ".";
+  file.string("general.architecture", architecture);
+  bool hasExperts = family == "mixtral" || family == "qwen3_moe";
+  for (auto [key, value] : {std::pair<const char *, uint32_t>{"context_length", 128},
+                            {"embedding_length", 64},
+                            {"block_count", 2},
+                            {"attention.head_count", 4},
+                            {"attention.head_count_kv", family == "gpt2" ? 4 : 2},
+                            {"feed_forward_length", family == "gpt2"      ? 256
+                                                    : family == "mixtral" ? 48
+                                                                          : 96}})
+    file.u32(prefix + key, value);
+  if (family == "gpt2")
+    file.f32(prefix + "attention.layer_norm_epsilon", 1e-5f);
+  else
+    file.f32(prefix + "attention.layer_norm_rms_epsilon", 1e-6f);
+  if (hasExperts) {
+    file.u32(prefix + "expert_count", 4);
+    file.u32(prefix + "expert_used_count", 2);
+  }
+  if (family == "qwen3_moe")
+    file.u32(prefix + "expert_feed_forward_length", 32);
+  addTensors(file, family, entry["names"], 4);
+  return file;
+}
+
+class GgufFamily : public testing::TestWithParam<const char *> {};
+
+TEST_P(GgufFamily, hasHuggingFaceNames) {
+  TemporaryFolder folder;
+  std::string family = GetParam();
+  Expected<Model> model = readModel(folder.write("m.gguf", familyFile(family).bytes()));
+  ASSERT_TRUE(model) << model.takeError().message;
+  EXPECT_EQ(model->config.architecture, family);
+  EXPECT_EQ(model->config.ropes.empty(), family == "gpt2");
+  EXPECT_EQ(model->config.normWeightOffset, 0.0);
+  bool isPermuted = family == "llama" || family == "mixtral";
+  for (const RopeConfig &rope : model->config.ropes)
+    EXPECT_EQ(rope.interleaved, isPermuted);
+  json header = readJson("families/" + family + "/header.json");
+  for (const auto &[name, tensor] : header.items()) {
+    if (name == "__metadata__")
+      continue;
+    const TensorInfo *found = model->checkpoint.find(name);
+    ASSERT_TRUE(found) << name;
+    EXPECT_FALSE(found->transposed);
+    uint64_t bytes = tensor["data_offsets"][1].get<uint64_t>() - tensor["data_offsets"][0].get<uint64_t>();
+    EXPECT_EQ(found->bytes, bytes) << name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Gguf, GgufFamily,
+                         testing::Values("llama", "mixtral", "qwen2", "qwen3", "qwen3_moe", "gemma2", "gemma3_text",
+                                         "phi3", "gpt2"),
+                         [](const auto &info) { return std::string(info.param); });
+
+ModelConfig configOf(const GgufBuilder &file) {
+  TemporaryFolder folder;
+  Expected<Model> model = readModel(folder.write("m.gguf", file.bytes()));
+  EXPECT_TRUE(model) << model.takeError().message;
+  return model ? model->config : ModelConfig();
+}
+
+TEST(GgufConfig, gemmaWindowsAndRopes) {
+  GgufBuilder gemma2 = familyFile("gemma2");
+  gemma2.u32("gemma2.attention.sliding_window", 6);
+  gemma2.f32("gemma2.attn_logit_softcapping", 5.0f);
+  ModelConfig config = configOf(gemma2);
+  EXPECT_EQ(config.layerWindow, (std::vector<int64_t>{6, 0}));
+  EXPECT_EQ(config.attentionSoftcap, 5.0);
+  EXPECT_EQ(config.finalSoftcap, 30.0);
+  EXPECT_EQ(config.embeddingScale, 8.0);
+
+  GgufBuilder gemma3 = familyFile("gemma3_text");
+  gemma3.u32("gemma3.attention.sliding_window", 6);
+  gemma3.u32("gemma3.attention.sliding_window_pattern", 2);
+  gemma3.string("gemma3.rope.scaling.type", "linear");
+  gemma3.f32("gemma3.rope.scaling.factor", 8.0f);
+  config = configOf(gemma3);
+  EXPECT_EQ(config.layerRope, (std::vector<uint8_t>{1, 0}));
+  EXPECT_EQ(config.ropes[0].factor, 8.0);
+  EXPECT_EQ(config.ropes[0].theta, 1e6);
+  EXPECT_EQ(config.ropes[1].theta, 1e4);
+}
+
+TEST(GgufConfig, qwen2HasBiases) {
+  EXPECT_TRUE(configOf(familyFile("qwen2")).attentionBias);
+}
+
+TEST(GgufConfig, frequencyDivisors) {
+  GgufBuilder file = familyFile("llama");
+  file.tensors.push_back({"rope_freqs.weight", {8}, 0, floats({1, 1, 1, 1, 2, 4, 8, 8})});
+  ModelConfig config = configOf(file);
+  EXPECT_EQ(config.ropes[0].scaling, RopeScalingKind::None);
+  EXPECT_EQ(config.ropes[0].shortFactor, (std::vector<double>{1, 1, 1, 1, 2, 4, 8, 8}));
+  TemporaryFolder folder;
+  file.tensor("rope_freqs.weight") = {"rope_freqs.weight", {7}, 0, zeros(28)};
+  EXPECT_NE(refusal(folder.write("m.gguf", file.bytes())).find("has 7 values, expected half of the 16"),
+            std::string::npos);
+  file.tensor("rope_freqs.weight") = {"rope_freqs.weight", {8}, 1, zeros(16)};
+  EXPECT_NE(refusal(folder.write("m.gguf", file.bytes())).find("has type f16 and shape (8), expected f32"),
+            std::string::npos);
+}
+
+TEST(GgufConfig, longropeFactorsAreTensors) {
+  GgufBuilder file = familyFile("phi3");
+  file.u32("phi3.rope.scaling.original_context_length", 20);
+  file.f32("phi3.rope.scaling.attn_factor", 1.25f);
+  file.tensors.push_back({"rope_factors_long.weight", {8}, 0, floats({1, 2, 3, 4, 5, 6, 7, 8})});
+  file.tensors.push_back({"rope_factors_short.weight", {8}, 0, floats({1, 1, 1, 1, 1, 1, 1, 2})});
+  RopeConfig rope = configOf(file).ropes[0];
+  EXPECT_EQ(rope.scaling, RopeScalingKind::Longrope);
+  EXPECT_EQ(rope.originalContext, 20);
+  EXPECT_EQ(rope.attentionFactor, 1.25);
+  EXPECT_EQ(rope.longFactor[7], 8.0);
+  EXPECT_EQ(rope.shortFactor[7], 2.0);
+}
+
+// Files from before experts were stacked have one tensor per expert.
+TEST(GgufConfig, unstackedExperts) {
+  GgufBuilder file = familyFile("mixtral");
+  std::vector<GgufTensor> tensors;
+  for (const GgufTensor &tensor : file.tensors) {
+    size_t at = tensor.name.find("_exps.");
+    for (int expert = 0; at != std::string::npos && expert < 4; ++expert)
+      tensors.push_back({tensor.name.substr(0, at) + "." + std::to_string(expert) + ".weight",
+                         {tensor.dims[0], tensor.dims[1]},
+                         0,
+                         zeros(tensor.data.size() / 4)});
+    if (at == std::string::npos)
+      tensors.push_back(tensor);
+  }
+  file.tensors = tensors;
+  EXPECT_EQ(configOf(file).moe.numExperts, 4);
+}
+
+} // namespace

@@ -1,0 +1,339 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "ModelFiles.h"
+#include "frontends/ModelConfig.h"
+#include "frontends/gguf/Gguf.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+
+using namespace heddle;
+using namespace heddle::test;
+
+namespace {
+
+std::string refusalOf(const GgufBuilder &file) {
+  TemporaryFolder folder;
+  return refusal(folder.write("model.gguf", file.bytes()));
+}
+
+// A case bends a valid file; the message must name the file and what is wrong with it.
+struct BadGguf {
+  const char *name;
+  std::function<void(GgufBuilder &)> bend;
+  const char *expected;
+};
+
+class GgufRefused : public testing::TestWithParam<BadGguf> {};
+
+TEST_P(GgufRefused, saysWhy) {
+  GgufBuilder file = tinyGguf();
+  GetParam().bend(file);
+  std::string message = refusalOf(file);
+  EXPECT_NE(message.find(GetParam().expected), std::string::npos) << message;
+  EXPECT_NE(message.find("model.gguf: "), std::string::npos) << message;
+  EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+}
+
+const char *const q = "blk.0.attn_q.weight";
+
+const BadGguf badFiles[] = {
+    {"version0", [](auto &f) { f.version = 0; }, "version 0 is not supported"},
+    {"version1", [](auto &f) { f.version = 1; }, "version 1 is not supported"},
+    {"version4", [](auto &f) { f.version = 4; }, "version 4 is not supported"},
+    {"bigEndian", [](auto &f) { f.version = 0x03000000; }, "big-endian"},
+    {"tensorCountAbsurd", [](auto &f) { f.numTensors = 1'000'000'000; }, "tensor count 1000000000"},
+    {"tensorCountAboveThoseThere", [](auto &f) { f.numTensors = static_cast<int64_t>(f.tensors.size()) + 1; }, "byte "},
+    {"pairCountAbsurd", [](auto &f) { f.numPairs = 1LL << 40; }, "metadata count"},
+    {"keyEmpty", [](auto &f) { f.u32("", 1); }, "metadata key of 0 bytes"},
+    {"keyHuge", [](auto &f) { f.u32(std::string(70000, 'k'), 1); }, "metadata key of 70000 bytes"},
+    {"keyTwice", [](auto &f) { f.pairs.push_back(f.pairs[3]); }, "duplicate metadata key 'llama.block_count'"},
+    {"valueTypeUnknown", [](auto &f) { f.set("x.y", 99, ""); }, "'x.y' has unknown value type 99"},
+    {"boolOfTwo", [](auto &f) { f.set("x.y", 7, "\x02"); }, "expected 0 or 1"},
+    {"arrayNested", [](auto &f) { f.set("x.deep", 9, bytesOf<uint32_t>(9) + bytesOf<uint64_t>(1)); }, "nested"},
+    {"arrayTypeUnknown", [](auto &f) { f.set("x.y", 9, bytesOf<uint32_t>(13) + bytesOf<uint64_t>(1)); },
+     "unknown value type 13"},
+    {"arrayPastEnd", [](auto &f) { f.set("x.y", 9, bytesOf<uint32_t>(4) + bytesOf<uint64_t>(1 << 30)); },
+     "past the end"},
+    {"arrayCountWraps", [](auto &f) { f.set("x.y", 9, bytesOf<uint32_t>(10) + bytesOf<uint64_t>(1ULL << 61)); },
+     "past the end"},
+    {"stringPastEnd", [](auto &f) { f.set("x.y", 8, bytesOf<uint64_t>(1 << 30)); }, "truncated in the string 'x.y'"},
+    {"stringArrayPastEnd",
+     [](auto &f) { f.set("x.y", 9, bytesOf<uint32_t>(8) + bytesOf<uint64_t>(1) + bytesOf<uint64_t>(1 << 30)); },
+     "element 0 of 'x.y'"},
+    {"alignment0", [](auto &f) { f.u32("general.alignment", 0); }, "'general.alignment' is 0"},
+    {"alignment13", [](auto &f) { f.u32("general.alignment", 13); }, "'general.alignment' is 13"},
+    {"alignment2to31", [](auto &f) { f.u32("general.alignment", 1u << 31); }, "'general.alignment' is 2147483648"},
+    {"alignmentNotInteger", [](auto &f) { f.f32("general.alignment", 32.0f); }, "of type f32, expected u32"},
+    {"nameTooLong", [](auto &f) { f.tensors[0].name = std::string(65, 'n'); }, "tensor name of 65 bytes"},
+    {"nameEmpty", [](auto &f) { f.tensors[0].name = ""; }, "tensor name of 0 bytes"},
+    {"nameTwice", [](auto &f) { f.tensors[1].name = f.tensors[0].name; }, "duplicate tensor 'token_embd.weight'"},
+    {"nameWithControlBytes",
+     [](auto &f) {
+       f.tensors[0] = {"\x1b[2J\n", {16, 32}, 9999, ""};
+     },
+     "'\\x1b[2J\\x0a' has unknown type 9999"},
+    {"fiveDimensions",
+     [](auto &f) {
+       f.tensor(q).dims = {16, 16, 1, 1, 1};
+     },
+     "n_dims is 5"},
+    {"dimensionNegative",
+     [](auto &f) {
+       f.tensor(q).dims = {16, -16};
+     },
+     "dimension 1 is negative (-16)"},
+    {"dimensionsWrap",
+     [](auto &f) {
+       f.tensor(q).dims = {1LL << 32, 1LL << 32};
+     },
+     "overflows"},
+    {"bytesWrapToZero",
+     [](auto &f) {
+       f.tensor(q).dims = {1LL << 31, 1LL << 31};
+     },
+     "overflows"},
+    {"rowNotMultipleOfBlock", [](auto &f) { f.tensor(q).type = 8; }, "not a multiple of the block of q8_0 (32)"},
+    {"typeRemoved", [](auto &f) { f.tensor(q).type = 4; }, "type 4 (q4_2), which is not supported"},
+    {"typeUnknown", [](auto &f) { f.tensor(q).type = 77; }, "unknown type 77"},
+    {"offsetUnaligned", [](auto &f) { f.tensor(q).offset = 33; }, "offset 33 is not a multiple of the alignment 32"},
+    {"offsetPastEnd", [](auto &f) { f.tensor(q).offset = 1 << 20; }, "past the end"},
+    {"offsetWraps", [](auto &f) { f.tensor(q).offset = INT64_MAX - 31; }, "past the end"},
+    {"overlap", [](auto &f) { f.tensor(q).offset = 0; }, "overlap at byte"},
+    {"architectureMissing", [](auto &f) { f.erase("general.architecture"); }, "'general.architecture' is missing"},
+    {"architectureUnknown", [](auto &f) { f.string("general.architecture", "frobnitz"); },
+     "'frobnitz' (general.architecture) is not supported; known"},
+    {"architectureNotString", [](auto &f) { f.u32("general.architecture", 1); },
+     "'general.architecture' is of type u32, expected a string"},
+    {"blocksMissing", [](auto &f) { f.erase("llama.block_count"); }, "'llama.block_count' is missing"},
+    {"blocksAbsurd", [](auto &f) { f.u32("llama.block_count", 1'000'000'000); }, "llama.block_count is 1000000000"},
+    {"blocksOfWrongType", [](auto &f) { f.f32("llama.block_count", 2.0f); },
+     "'llama.block_count' is of type f32, expected an integer"},
+    {"blocksAboveSigned", [](auto &f) { f.set("llama.block_count", 10, bytesOf(UINT64_MAX)); },
+     "18446744073709551615, out of range"},
+    {"headsZero", [](auto &f) { f.u32("llama.attention.head_count", 0); }, "llama.attention.head_count is 0"},
+    {"headsDiffer",
+     [](auto &f) {
+       f.set("llama.attention.head_count_kv", 9, bytesOf<uint32_t>(4) + bytesOf<uint64_t>(2) + bytesOf(2) + bytesOf(1));
+     },
+     "differs between layers (2, 1)"},
+    {"kvHeadsDoNotDivide", [](auto &f) { f.u32("llama.attention.head_count_kv", 3); },
+     "llama.attention.head_count (4) must be a multiple of llama.attention.head_count_kv (3)"},
+    {"epsNan", [](auto &f) { f.f32("llama.attention.layer_norm_rms_epsilon", NAN); },
+     "llama.attention.layer_norm_rms_epsilon is nan"},
+    {"thetaInfinite", [](auto &f) { f.f32("llama.rope.freq_base", INFINITY); }, "llama.rope.freq_base is inf"},
+    {"rotaryOdd", [](auto &f) { f.u32("llama.rope.dimension_count", 3); }, "give 3 rotary dimensions"},
+    {"scalingUnknown", [](auto &f) { f.string("llama.rope.scaling.type", "warp"); }, "'warp', which is not supported"},
+    {"scalingByZero",
+     [](auto &f) {
+       f.string("llama.rope.scaling.type", "linear");
+       f.f32("llama.rope.scaling.factor", 0.0f);
+     },
+     "llama.rope.scaling.factor is 0"},
+    {"vocabularyNotRows", [](auto &f) { f.u32("llama.vocab_size", 33); }, "the config asks for (33, 16)"},
+    {"tokensNotRows",
+     [](auto &f) {
+       f.strings("tokenizer.ggml.tokens", {"a", "b"});
+     },
+     "tokenizer.ggml.tokens has 2 tokens, but token_embd.weight has 32 rows"},
+    {"eosBeyondVocabulary", [](auto &f) { f.u32("tokenizer.ggml.eos_token_id", 32); }, "eos_token_id is 32"},
+    {"tensorMissing", [](auto &f) { f.tensor(q).name = "other"; },
+     "tensor model.layers.0.self_attn.q_proj.weight (blk.0.attn_q.weight) is missing"},
+    {"tensorOfUnknownLayer",
+     [](auto &f) {
+       f.tensors.push_back({"blk.2.attn_q.weight", {16, 16}, 0, zeros(1024)});
+     },
+     "'blk.2.attn_q.weight' is not part of a model"},
+    {"weightsOfIntegers", [](auto &f) { f.tensor(q).type = 26; }, "has type i32, expected f32"},
+    {"expertsPerTokenAboveExperts",
+     [](auto &f) {
+       f.u32("llama.expert_count", 2);
+       f.u32("llama.expert_used_count", 3);
+     },
+     "llama.expert_used_count is 3, expected 1 to llama.expert_count (2)"},
+};
+
+INSTANTIATE_TEST_SUITE_P(Gguf, GgufRefused, testing::ValuesIn(badFiles),
+                         [](const auto &info) { return info.param.name; });
+
+TEST(Gguf, readsTinyModel) {
+  TemporaryFolder folder;
+  GgufBuilder file = tinyGguf();
+  file.tensors[0].data = floats(std::vector<float>(512, 1.5f));
+  Expected<Model> model = readModel(folder.write("m.gguf", file.bytes()));
+  ASSERT_TRUE(model) << model.takeError().message;
+  EXPECT_EQ(model->config.architecture, "llama");
+  EXPECT_EQ(model->config.headDim, 4);
+  EXPECT_FALSE(model->config.tieWordEmbeddings);
+  EXPECT_TRUE(model->config.ropes[0].interleaved);
+  const TensorInfo *embedding = model->checkpoint.find("model.embed_tokens.weight");
+  ASSERT_TRUE(embedding);
+  EXPECT_EQ(embedding->shape, (std::vector<int64_t>{32, 16}));
+  float first;
+  std::memcpy(&first, model->checkpoint.data(*embedding), sizeof(first));
+  EXPECT_EQ(first, 1.5f);
+  EXPECT_EQ(model->checkpoint.find("model.layers.1.mlp.down_proj.weight")->shape, (std::vector<int64_t>{16, 24}));
+}
+
+TEST(Gguf, version2AndOtherAlignmentsAreRead) {
+  GgufBuilder file = tinyGguf();
+  file.version = 2;
+  EXPECT_EQ(refusalOf(file), "");
+  file.alignment = 64;
+  file.u32("general.alignment", 64);
+  EXPECT_EQ(refusalOf(file), "");
+}
+
+TEST(Gguf, tiedWithoutOutput) {
+  TemporaryFolder folder;
+  GgufBuilder file = tinyGguf();
+  file.tensors.erase(file.tensors.begin() + 2);
+  Expected<Model> model = readModel(folder.write("m.gguf", file.bytes()));
+  ASSERT_TRUE(model) << model.takeError().message;
+  EXPECT_TRUE(model->config.tieWordEmbeddings);
+}
+
+// Wherever the file is cut, it is refused, and never by a crash. Padding behind the last tensor may be missing.
+TEST(Gguf, everyTruncationIsRefused) {
+  TemporaryFolder folder;
+  std::string bytes = tinyGguf().bytes();
+  for (size_t length = 0; length < bytes.size(); length += length < 3000 ? 5 : 97)
+    EXPECT_NE(refusal(folder.write("m.gguf", bytes.substr(0, length))), "") << length;
+}
+
+TEST(Gguf, notGgufNamesTheMagic) {
+  TemporaryFolder folder;
+  EXPECT_NE(refusal(folder.write("m.gguf", "GGUX" + zeros(64))).find("magic is 'GGUX', expected 'GGUF'"),
+            std::string::npos);
+  EXPECT_NE(refusal(folder.write("m.gguf", "GG")).find("too short"), std::string::npos);
+  EXPECT_NE(refusal(folder.path("absent.gguf")).find("no such file"), std::string::npos);
+  EXPECT_NE(refusal("/dev/null").find("not a regular file"), std::string::npos);
+}
+
+TEST(Gguf, onnxIsToldByItsContent) {
+  TemporaryFolder folder;
+  EXPECT_NE(refusal(folder.write("m.bin", "\x08\x08\x12\x07pytorch")).find("ONNX"), std::string::npos);
+}
+
+// Stacked experts (experts, out, in) become one tensor per expert.
+TEST(Gguf, stackedExpertsAreViews) {
+  GgufBuilder file = tinyGguf();
+  file.u32("llama.expert_count", 2);
+  file.u32("llama.expert_used_count", 1);
+  std::vector<GgufTensor> kept;
+  for (const GgufTensor &tensor : file.tensors)
+    if (tensor.name.find("ffn_gate") == std::string::npos && tensor.name.find("ffn_up") == std::string::npos &&
+        tensor.name.find("ffn_down") == std::string::npos)
+      kept.push_back(tensor);
+  for (const char *layer : {"blk.0.", "blk.1."}) {
+    std::string prefix = layer;
+    kept.push_back({prefix + "ffn_gate_inp.weight", {16, 2}, 0, zeros(128)});
+    kept.push_back({prefix + "ffn_gate_exps.weight", {16, 24, 2}, 0, zeros(3072)});
+    kept.push_back({prefix + "ffn_up_exps.weight", {16, 24, 2}, 0, zeros(3072)});
+    kept.push_back({prefix + "ffn_down_exps.weight", {24, 16, 2}, 0, zeros(3072)});
+  }
+  file.tensors = kept;
+  TemporaryFolder folder;
+  Expected<Model> model = readModel(folder.write("m.gguf", file.bytes()));
+  ASSERT_TRUE(model) << model.takeError().message;
+  EXPECT_EQ(model->config.architecture, "mixtral");
+  const TensorInfo *first = model->checkpoint.find("model.layers.1.block_sparse_moe.experts.0.w2.weight");
+  const TensorInfo *second = model->checkpoint.find("model.layers.1.block_sparse_moe.experts.1.w2.weight");
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(second->shape, (std::vector<int64_t>{16, 24}));
+  EXPECT_EQ(second->bytes, 1536u);
+  EXPECT_EQ(second->offset, first->offset + 1536);
+
+  file.tensor("blk.0.ffn_up_exps.weight").dims = {16, 48};
+  EXPECT_NE(refusalOf(file).find("expected (expert_count 2, out, in)"), std::string::npos);
+}
+
+class GgufSplit : public testing::Test {
+protected:
+  GgufSplit() {
+    first = tinyGguf();
+    second.tensors.assign(first.tensors.begin() + 5, first.tensors.end());
+    first.tensors.resize(5);
+    mark(first, 0);
+    mark(second, 1);
+  }
+  static void mark(GgufBuilder &part, uint16_t number) {
+    part.set("split.no", 2, bytesOf(number));
+    part.set("split.count", 2, bytesOf<uint16_t>(2));
+    part.set("split.tensors.count", 5, bytesOf<int32_t>(21));
+  }
+  std::string refused(const char *given = "m-00001-of-00002.gguf") {
+    folder.write("m-00001-of-00002.gguf", first.bytes());
+    folder.write("m-00002-of-00002.gguf", second.bytes());
+    return refusal(folder.path(given));
+  }
+  TemporaryFolder folder;
+  GgufBuilder first, second;
+};
+
+TEST_F(GgufSplit, anyPartWillDo) {
+  EXPECT_EQ(refused(), "");
+  EXPECT_EQ(refused("m-00002-of-00002.gguf"), "");
+}
+
+TEST_F(GgufSplit, missingPart) {
+  std::string path = folder.write("m-00001-of-00002.gguf", first.bytes());
+  EXPECT_NE(refusal(path).find("m-00002-of-00002.gguf: cannot be opened"), std::string::npos);
+}
+
+TEST_F(GgufSplit, lyingNumber) {
+  mark(second, 7);
+  EXPECT_NE(refused().find("'split.no' is 7, expected 1 by the file's name"), std::string::npos);
+}
+
+TEST_F(GgufSplit, lyingCount) {
+  second.set("split.count", 2, bytesOf<uint16_t>(3));
+  EXPECT_NE(refused().find("'split.count' is 3, expected 2"), std::string::npos);
+}
+
+TEST_F(GgufSplit, partWithoutSplitKeys) {
+  second.erase("split.no");
+  EXPECT_NE(refused().find("'split.no' is missing"), std::string::npos);
+}
+
+TEST_F(GgufSplit, lyingTensorCount) {
+  first.set("split.tensors.count", 5, bytesOf<int32_t>(22));
+  EXPECT_NE(refused().find("'split.tensors.count' is 22, but the parts hold 21"), std::string::npos);
+}
+
+TEST_F(GgufSplit, tensorInTwoParts) {
+  second.tensors[0].name = "token_embd.weight";
+  EXPECT_NE(refused().find("m-00002-of-00002.gguf: duplicate tensor 'token_embd.weight'"), std::string::npos);
+}
+
+TEST_F(GgufSplit, nameWithoutNumbers) {
+  EXPECT_NE(refusal(folder.write("m.gguf", first.bytes())).find("is not named PREFIX-00001-of-00002.gguf"),
+            std::string::npos);
+}
+
+TEST(GgufFile, gettersCheckTypes) {
+  TemporaryFolder folder;
+  GgufBuilder builder = tinyGguf();
+  builder.strings("a.strings", {"one", "", "three"});
+  builder.set("a.i32s", 9, bytesOf<uint32_t>(5) + bytesOf<uint64_t>(2) + bytesOf<int32_t>(-1) + bytesOf<int32_t>(7));
+  builder.set("a.f32s", 9, bytesOf<uint32_t>(6) + bytesOf<uint64_t>(1) + bytesOf(0.5f));
+  builder.set("a.bool", 7, "\x01");
+  builder.set("a.f64", 12, bytesOf(0.25));
+  Expected<GgufFile> file = GgufFile::open(folder.write("m.gguf", builder.bytes()));
+  ASSERT_TRUE(file) << file.takeError().message;
+  EXPECT_EQ(*file->strings("a.strings"), (std::vector<std::string_view>{"one", "", "three"}));
+  EXPECT_EQ(*file->integers("a.i32s"), (std::vector<int64_t>{-1, 7}));
+  EXPECT_EQ(*file->floats("a.f32s"), std::vector<float>{0.5f});
+  EXPECT_TRUE(*file->boolean("a.bool"));
+  EXPECT_EQ(*file->number("a.f64"), 0.25);
+  EXPECT_EQ(*file->number("llama.block_count"), 2.0);
+  EXPECT_EQ(*file->string("general.architecture"), "llama");
+  for (const std::string &message :
+       {file->strings("a.i32s").takeError().message, file->integers("a.strings").takeError().message,
+        file->floats("a.i32s").takeError().message, file->boolean("a.f64").takeError().message,
+        file->integer("a.bool").takeError().message, file->number("general.architecture").takeError().message,
+        file->string("a.strings").takeError().message, file->strings("general.architecture").takeError().message})
+    EXPECT_NE(message.find("is of type"), std::string::npos) << message;
+  EXPECT_NE(file->integer("b").takeError().message.find("'b' is missing"), std::string::npos);
+}
+
+} // namespace

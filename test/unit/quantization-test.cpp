@@ -1,0 +1,72 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Block types against files of random blocks and the values that PyPI gguf's quants.dequantize gives for them.
+#include "frontends/Checkpoint.h"
+
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <iterator>
+
+using namespace heddle;
+
+namespace {
+
+std::string readData(const std::string &name) {
+  std::ifstream file(std::string(HEDDLE_TEST_DIR) + "/unit/data/quantization/" + name, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class BlockType : public testing::TestWithParam<TensorType> {};
+
+TEST_P(BlockType, equalsReference) {
+  const TensorTypeInfo &info = tensorTypeInfo(GetParam());
+  std::string blocks = readData(std::string(info.name) + ".blocks"),
+              reference = readData(std::string(info.name) + ".f32");
+  size_t count = blocks.size() / info.blockBytes * info.blockValues;
+  ASSERT_EQ(blocks.size(), 4 * info.blockBytes);
+  ASSERT_EQ(reference.size(), count * sizeof(float));
+  std::vector<float> expected(count), actual(count);
+  std::memcpy(expected.data(), reference.data(), reference.size());
+  dequantize(GetParam(), reinterpret_cast<const uint8_t *>(blocks.data()), count, actual.data());
+  EXPECT_EQ(actual, expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Quantization, BlockType,
+                         testing::Values(TensorType::Q4_0, TensorType::Q4_1, TensorType::Q5_0, TensorType::Q5_1,
+                                         TensorType::Q8_0, TensorType::Q2_K, TensorType::Q3_K, TensorType::Q4_K,
+                                         TensorType::Q5_K, TensorType::Q6_K, TensorType::IQ4_NL, TensorType::IQ4_XS,
+                                         TensorType::MXFP4),
+                         [](const auto &info) { return std::string(tensorTypeInfo(info.param).name); });
+
+template <typename T> float dequantized(TensorType type, T value) {
+  float out;
+  dequantize(type, reinterpret_cast<const uint8_t *>(&value), 1, &out);
+  return out;
+}
+
+TEST(Quantization, halfPrecision) {
+  EXPECT_EQ(dequantized<uint16_t>(TensorType::F16, 0x3c00), 1.0f);
+  EXPECT_EQ(dequantized<uint16_t>(TensorType::F16, 0xc001), -2.001953125f);
+  EXPECT_EQ(dequantized<uint16_t>(TensorType::F16, 0x0001), 0x1p-24f);
+  EXPECT_EQ(dequantized<uint16_t>(TensorType::F16, 0x83ff), -0x1.ff8p-15f);
+  EXPECT_EQ(dequantized<uint16_t>(TensorType::F16, 0x7bff), 65504.0f);
+  EXPECT_EQ(dequantized<uint16_t>(TensorType::F16, 0xfc00), -INFINITY);
+  EXPECT_TRUE(std::isnan(dequantized<uint16_t>(TensorType::F16, 0x7e00)));
+  EXPECT_TRUE(std::signbit(dequantized<uint16_t>(TensorType::F16, 0x8000)));
+  EXPECT_EQ(dequantized<uint16_t>(TensorType::BF16, 0xbf80), -1.0f);
+}
+
+TEST(Quantization, plainTypes) {
+  EXPECT_EQ(dequantized<float>(TensorType::F32, 0.1f), 0.1f);
+  EXPECT_EQ(dequantized<double>(TensorType::F64, 0.5), 0.5f);
+  EXPECT_EQ(dequantized<int8_t>(TensorType::I8, -3), -3.0f);
+  EXPECT_EQ(dequantized<int16_t>(TensorType::I16, -300), -300.0f);
+  EXPECT_EQ(dequantized<int32_t>(TensorType::I32, 1 << 20), 1048576.0f);
+  EXPECT_EQ(dequantized<int64_t>(TensorType::I64, -(1LL << 40)), -0x1p40f);
+  EXPECT_EQ(dequantized<uint8_t>(TensorType::U8, 255), 255.0f);
+  EXPECT_EQ(dequantized<uint8_t>(TensorType::Bool, 1), 1.0f);
+}
+
+} // namespace
