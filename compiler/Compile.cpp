@@ -154,9 +154,8 @@ LogicalResult Compilation::runStage(Stage stage, function_ref<void(OpPassManager
   add(pm);
   for (Pass &pass : pm)
     passes.push_back(pass.getArgument().str());
-  if (failed(pm.run(*module)) || failed(verifyStage(*module, stage)))
-    return failure();
-  return dump(stage);
+  // Dumped before it is verified: a broken contract is easier to see than to read about.
+  return success(succeeded(pm.run(*module)) && succeeded(dump(stage)) && succeeded(verifyStage(*module, stage)));
 }
 
 CompileStatus Compilation::writeText(const std::string &text) {

@@ -19,6 +19,8 @@
 #include "mlir/Dialect/Bufferization/Transforms/FuncBufferizableOpInterfaceImpl.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Linalg/Transforms/BufferizableOpInterfaceImpl.h"
+#include "mlir/Dialect/MemRef/Transforms/Passes.h"
+#include "mlir/Dialect/Tensor/IR/TensorInferTypeOpInterfaceImpl.h"
 #include "mlir/Dialect/Tensor/Transforms/BufferizableOpInterfaceImpl.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
@@ -68,6 +70,9 @@ void heddle::addScheduleStage(OpPassManager &pm, const PipelineOptions &options)
   schedules.activations = options.activations;
   pm.addPass(createAssignSchedules(schedules));
   pm.addPass(createCSEPass());
+  // Before outlining: a value that only tells its size would have to leave its kernel.
+  pm.addPass(memref::createResolveRankedShapeTypeResultDimsPass());
+  pm.addPass(createCanonicalizerPass());
   pm.addPass(createOutlineKernels());
   // Kernels of different layers are equal more often than the layers are.
   pm.addPass(createShareLayers());
@@ -86,6 +91,7 @@ void heddle::registerDialects(DialectRegistry &registry) {
   bufferization::func_ext::registerBufferizableOpInterfaceExternalModels(registry);
   linalg::registerBufferizableOpInterfaceExternalModels(registry);
   tensor::registerBufferizableOpInterfaceExternalModels(registry);
+  tensor::registerInferTypeOpInterfaceExternalModels(registry);
 }
 
 void heddle::registerPasses() {
