@@ -164,6 +164,8 @@ Status checkCombination(const CliOptions &options, const Package &package) {
     return invalidInput("--beam takes neither --logprobs nor --temp above 0");
   if (options.eos && *options.eos >= vocabSize)
     return invalidInput(format("--eos: token id %d is not in [0, %lld)", *options.eos, (long long)vocabSize));
+  if (!options.system.empty() && options.command != Command::Chat)
+    return invalidInput("--system belongs to --chat");
   if (!options.outputs.empty() && options.command != Command::Io)
     return invalidInput("--outputs belongs to --io");
   if (options.sampler.topP <= 0)

@@ -80,7 +80,9 @@ Progress promptProgress() {
   Progress progress;
   progress.report = [](void *user, int64_t done, int64_t total) {
     static bool shown = false;
-    if (isatty(STDERR_FILENO) && total > 1 && (shown || done < total)) {
+    if (total == 1)  // a generated token: who takes it looks for Ctrl-C
+      return true;
+    if ((shown || done < total) && isatty(STDERR_FILENO)) {
       shown = done < total;
       fprintf(stderr, shown ? "\rreading the prompt: %3d %%" : "\r\033[K", int(done * 100 / total));
       fflush(stderr);

@@ -188,6 +188,7 @@ TEST(CliErrors, oneLineAndExitCode2) {
   expectRefused("--eos 300 x", "--eos: token id 300 is not in [0, 256)");
   expectRefused("--num-return-sequences 2 x", "--num-return-sequences (2) is more than --beam (1)");
   expectRefused("--beam 2 --temp 1 x", "--beam takes neither --logprobs nor --temp above 0");
+  expectRefused("--system be x", "--system belongs to --chat");
   expectRefused("--outputs=logits x", "--outputs belongs to --io");
   expectRefused("--stop '' x", "--stop: an empty text");
   expectRefused("-n 1", "the prompt has 201 tokens, the context 128", std::string(200, 'x'));
