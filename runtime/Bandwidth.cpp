@@ -15,14 +15,15 @@ constexpr uint64_t bufferSize = uint64_t(512) << 20;
 
 using Line = uint64_t __attribute__((vector_size(64)));
 
-// Combines all lines of a range; eight chains keep as many loads in flight as the core can hold. The compiler picks the widest
+// Combines all lines of a range; eight chains keep as many loads in flight as the core can hold. The compiler picks
+// the widest
 // loads that the function may use.
-#define HEDDLE_READ_BODY                                                                                                \
-  Line sums[8] = {};                                                                                                    \
-  for (uint64_t i = 0; i + 8 <= lines; i += 8)                                                                          \
-    for (int chain = 0; chain < 8; ++chain)                                                                             \
-      sums[chain] |= data[i + chain];                                                                                   \
-  Line all = ((sums[0] | sums[1]) | (sums[2] | sums[3])) | ((sums[4] | sums[5]) | (sums[6] | sums[7]));                 \
+#define HEDDLE_READ_BODY                                                                                               \
+  Line sums[8] = {};                                                                                                   \
+  for (uint64_t i = 0; i + 8 <= lines; i += 8)                                                                         \
+    for (int chain = 0; chain < 8; ++chain)                                                                            \
+      sums[chain] |= data[i + chain];                                                                                  \
+  Line all = ((sums[0] | sums[1]) | (sums[2] | sums[3])) | ((sums[4] | sums[5]) | (sums[6] | sums[7]));                \
   return all[0] | all[1] | all[2] | all[3] | all[4] | all[5] | all[6] | all[7];
 
 uint64_t readBaseline(const Line *data, uint64_t lines) { HEDDLE_READ_BODY }
@@ -40,7 +41,8 @@ struct Pass {
 
 void readShare(void *user, int32_t thread, int32_t numThreads) {
   auto &pass = *static_cast<Pass *>(user);
-  uint64_t lines = bufferSize / sizeof(Line), begin = lines * thread / numThreads, end = lines * (thread + 1) / numThreads;
+  uint64_t lines = bufferSize / sizeof(Line), begin = lines * thread / numThreads,
+           end = lines * (thread + 1) / numThreads;
   uint8_t *data = pass.data + begin * sizeof(Line);
   if (pass.touch)
     memset(data, 1, (end - begin) * sizeof(Line));

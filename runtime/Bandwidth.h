@@ -8,7 +8,8 @@
 
 namespace heddle {
 
-// Bytes per second that all threads of the pool read together, best of `rounds` passes over 512 MiB with 64-byte loads. 0 without memory.
+// Bytes per second that all threads of the pool read together, best of `rounds` passes over 512 MiB with 64-byte
+// loads. 0 without memory.
 double measureReadBandwidth(ThreadPool &pool, int rounds);
 
 double secondsNow();  // monotonic

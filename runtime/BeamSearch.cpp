@@ -53,7 +53,8 @@ private:
   void rank() {
     std::vector<float> logits(vocabSize), logProbabilities(vocabSize);
     std::vector<Continuation> all;
-    size_t keep = std::min<size_t>(std::max<size_t>(2, 1 + options.eos.size()) * options.beams, size_t(vocabSize) * options.beams);
+    size_t keep = std::min<size_t>(std::max<size_t>(2, 1 + options.eos.size()) * options.beams,
+                                   size_t(vocabSize) * options.beams);
     auto precedes = [](const Continuation &a, const Continuation &b) {
       return a.score != b.score ? a.score > b.score : a.beam != b.beam ? a.beam < b.beam : a.id < b.id;
     };
@@ -90,7 +91,8 @@ private:
   // Divides the continuations into finished answers and the next running beams. True if every one of them ends.
   bool advance() {
     bool isLast = length + 1 == options.maxTokens, allEnd = true;
-    bool isFull = options.earlyStopping && std::all_of(finished.begin(), finished.end(), [](const BeamResult &r) { return r.score > never / 2; });
+    bool isFull = options.earlyStopping && std::all_of(finished.begin(), finished.end(),
+                                                       [](const BeamResult &r) { return r.score > never / 2; });
     std::vector<Beam> next;
     parents.clear();
     for (size_t i = 0; i < best.size(); ++i) {
@@ -118,14 +120,16 @@ private:
 
   // Inserts behind those that are as good, and drops the worst.
   void keepFinished(BeamResult result) {
-    auto place = std::find_if(finished.begin(), finished.end(), [&](const BeamResult &other) { return other.score < result.score; });
+    auto place = std::find_if(finished.begin(), finished.end(),
+                              [&](const BeamResult &other) { return other.score < result.score; });
     if (place == finished.end())
       return;
     finished.insert(place, std::move(result));
     finished.pop_back();
   }
 
-  // Gives every next beam the cache of its parent. A parent's first child keeps its sequence, others are forked into sequences
+  // Gives every next beam the cache of its parent. A parent's first child keeps its sequence, others are forked into
+  // sequences
   // that no child keeps.
   void continueWith(std::vector<Beam> next) {
     while (next.size() < size_t(options.beams)) {
@@ -159,7 +163,8 @@ private:
     double bestRunning = never;
     for (const Beam &beam : running)
       bestRunning = std::max(bestRunning, beam.score);
-    canImprove = canImprove && bestRunning / std::pow(double(length), double(options.lengthPenalty)) > (isFull ? worst : never);
+    canImprove =
+        canImprove && bestRunning / std::pow(double(length), double(options.lengthPenalty)) > (isFull ? worst : never);
     return !canImprove || (isFull && options.earlyStopping);
   }
 
@@ -184,7 +189,8 @@ private:
 
 } // namespace
 
-Status searchBeams(Session &session, const std::vector<int32_t> &prompt, const BeamOptions &options, std::vector<BeamResult> &outResults) {
+Status searchBeams(Session &session, const std::vector<int32_t> &prompt, const BeamOptions &options,
+                   std::vector<BeamResult> &outResults) {
   return Search(session, prompt, options).run(outResults);
 }
 

@@ -21,11 +21,12 @@ public:
   explicit Bench(Program &program) : program(program), options(program.options) {}
 
   Status run() {
-    int64_t context = program.metadata().context(), needed = std::max(options.benchPrompt, options.benchDepth + options.benchGenerate + 1);
+    int64_t context = program.metadata().context(),
+            needed = std::max(options.benchPrompt, options.benchDepth + options.benchGenerate + 1);
     if (needed > context)
-      return invalidInput(format("--bench: %lld tokens (prompt %lld, depth %lld, generate %lld), the context is %lld", (long long)needed,
-                                 (long long)options.benchPrompt, (long long)options.benchDepth, (long long)options.benchGenerate,
-                                 (long long)context));
+      return invalidInput(format("--bench: %lld tokens (prompt %lld, depth %lld, generate %lld), the context is %lld",
+                                 (long long)needed, (long long)options.benchPrompt, (long long)options.benchDepth,
+                                 (long long)options.benchGenerate, (long long)context));
     SessionOptions sessionOptions = program.sessionOptions();
     sessionOptions.profile = options.profile;
     HEDDLE_RETURN_IF_ERROR(Session::create(*program.package, sessionOptions, session));
@@ -40,7 +41,8 @@ public:
     figures.readBandwidth = measureReadBandwidth(session->threadPool(), 5);
     // Half of the generated tokens lie before the average one.
     double cached = double(options.benchDepth) + 0.5 * double(options.benchGenerate);
-    figures.bytesPerToken = double(program.metadata().bytes_per_token()) + cached * double(program.metadata().kv()->bytes_per_token());
+    figures.bytesPerToken =
+        double(program.metadata().bytes_per_token()) + cached * double(program.metadata().kv()->bytes_per_token());
     return writeOut(options.json ? asJson() : asText());
   }
 
@@ -96,10 +98,11 @@ private:
 
   std::string asJson() const {
     std::string text = "{\"model\":" + jsonString(program.metadata().name()->str());
-    text += format(",\"threads\":%d,\"prompt\":%lld,\"generate\":%lld,\"depth\":%lld,\"rounds\":%lld", session->threads(),
-                   (long long)options.benchPrompt, (long long)options.benchGenerate, (long long)options.benchDepth,
-                   (long long)options.benchRounds);
-    text += format(",\"prefill\":%.3f,\"decode\":%.3f,\"bytes_per_token\":%.0f,\"read_bandwidth\":%.0f,\"decode_bandwidth_share\":%.4f",
+    text += format(",\"threads\":%d,\"prompt\":%lld,\"generate\":%lld,\"depth\":%lld,\"rounds\":%lld",
+                   session->threads(), (long long)options.benchPrompt, (long long)options.benchGenerate,
+                   (long long)options.benchDepth, (long long)options.benchRounds);
+    text += format(",\"prefill\":%.3f,\"decode\":%.3f,\"bytes_per_token\":%.0f,\"read_bandwidth\":%.0f,\"decode_"
+                   "bandwidth_share\":%.4f",
                    figures.prefill, figures.decode, figures.bytesPerToken, figures.readBandwidth, decodeShare());
     if (options.profile && program.metadata().kernels()) {
       std::vector<double> prefill = shares(prefillTicks), decode = shares(decodeTicks);
@@ -116,15 +119,18 @@ private:
   }
 
   std::string asText() const {
-    std::string text = format("prefill %10.1f tokens/s  (%lld tokens)\ndecode  %10.1f tokens/s  (%lld tokens after %lld)\n", figures.prefill,
-                              (long long)options.benchPrompt, figures.decode, (long long)options.benchGenerate, (long long)options.benchDepth);
-    text += format("reads %.1f MB per token: %.1f %% of %.1f GB/s with %d threads\n", figures.bytesPerToken / 1e6, 100 * decodeShare(),
-                   figures.readBandwidth / 1e9, session->threads());
+    std::string text =
+        format("prefill %10.1f tokens/s  (%lld tokens)\ndecode  %10.1f tokens/s  (%lld tokens after %lld)\n",
+               figures.prefill, (long long)options.benchPrompt, figures.decode, (long long)options.benchGenerate,
+               (long long)options.benchDepth);
+    text += format("reads %.1f MB per token: %.1f %% of %.1f GB/s with %d threads\n", figures.bytesPerToken / 1e6,
+                   100 * decodeShare(), figures.readBandwidth / 1e9, session->threads());
     std::vector<double> prefill = shares(prefillTicks), decode = shares(decodeTicks);
     if (!prefill.empty())
       text += "prefill  decode  kernel\n";
     for (size_t i = 0; i < prefill.size(); ++i)
-      text += format("%5.1f %%  %5.1f %%  %s\n", 100 * prefill[i], 100 * decode[i], program.metadata().kernels()->Get(i)->name()->c_str());
+      text += format("%5.1f %%  %5.1f %%  %s\n", 100 * prefill[i], 100 * decode[i],
+                     program.metadata().kernels()->Get(i)->name()->c_str());
     return text;
   }
 

@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// BIN --chat: one message per line, the answer after it. Each turn renders the whole conversation; what of it is in the cache already
+// BIN --chat: one message per line, the answer after it. Each turn renders the whole conversation; what of it is in
+// the cache already
 // is not computed again.
 #include "runtime/AnswerStream.h"
 #include "runtime/Cli.h"
@@ -53,15 +54,16 @@ private:
   bool prompt() { return !isTerminal || writeOut("> ").isOk(); }
 
   void addMessage(const char *role, const std::string &content) {
-    messages += (messages.empty() ? "" : ",") + ("{\"role\":\"" + std::string(role)) + "\",\"content\":" + jsonString(content) + "}";
+    messages += (messages.empty() ? "" : ",") + ("{\"role\":\"" + std::string(role)) +
+                "\",\"content\":" + jsonString(content) + "}";
   }
 
   Status turn(const std::string &message) {
     addMessage("user", message);
     RenderedChat rendered;
     std::string error;
-    if (!conversation->render("{\"messages\":[" + messages + "],\"add_generation_prompt\":true}", specialTokenVariables(*program.tokenizer),
-                              rendered, error))
+    if (!conversation->render("{\"messages\":[" + messages + "],\"add_generation_prompt\":true}",
+                              specialTokenVariables(*program.tokenizer), rendered, error))
       return invalidInput(error);
     EncodeOptions options;
     options.addSpecial = false;  // the template spells them
@@ -72,16 +74,21 @@ private:
     if (ids.empty())
       return invalidInput("the conversation renders to nothing");
     if (int64_t(ids.size()) > session->context())
-      return invalidInput(format("the conversation has %zu tokens, the context %lld", ids.size(), (long long)session->context()));
+      return invalidInput(
+          format("the conversation has %zu tokens, the context %lld", ids.size(), (long long)session->context()));
 
     const int32_t *cached = session->history(0);
-    int64_t common = std::mismatch(ids.begin(), ids.begin() + std::min<int64_t>(session->length(0), int64_t(ids.size()) - 1), cached).first - ids.begin();
+    int64_t common =
+        std::mismatch(ids.begin(), ids.begin() + std::min<int64_t>(session->length(0), int64_t(ids.size()) - 1), cached)
+            .first -
+        ids.begin();
     session->truncate(0, common);
     AnswerStream stream(program, /*print=*/true);
     EndReason reason;
-    HEDDLE_RETURN_IF_ERROR(generateTokens(*session, 0, {ids.begin() + common, ids.end()}, program.generateOptions(),
-                                          [](void *user, int32_t id, const float *) { return static_cast<AnswerStream *>(user)->take(id); },
-                                          &stream, reason));
+    HEDDLE_RETURN_IF_ERROR(generateTokens(
+        *session, 0, {ids.begin() + common, ids.end()}, program.generateOptions(),
+        [](void *user, int32_t id, const float *) { return static_cast<AnswerStream *>(user)->take(id); }, &stream,
+        reason));
     HEDDLE_RETURN_IF_ERROR(stream.finish(/*newline=*/true));
     addMessage("assistant", stream.text());
     return Status();

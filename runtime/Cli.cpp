@@ -18,8 +18,8 @@ Status integer(const char *option, std::string_view text, int64_t least, int64_t
   value = isNegative ? -int64_t(magnitude) : int64_t(magnitude);
   if (ok && value >= least && value <= most)
     return Status();
-  return invalidInput(format("%s: '%.*s' is not an integer in [%lld, %lld]", option, int(std::min<size_t>(text.size(), 80)), text.data(),
-                             (long long)least, (long long)most));
+  return invalidInput(format("%s: '%.*s' is not an integer in [%lld, %lld]", option,
+                             int(std::min<size_t>(text.size(), 80)), text.data(), (long long)least, (long long)most));
 }
 
 template <typename T> Status integerInto(const char *option, const char *text, int64_t least, int64_t most, T &out) {
@@ -118,15 +118,16 @@ const Option optionTable[] = {
     {"--ignore-eos", nullptr, "go on after end tokens", Nothing, FLAG(ignoreEos)},
     {"--eos", "ID", "the token that ends an answer, instead of the model's", Nothing,
      SET { o.eos = 0; return integerInto("--eos", v[0], 0, INT32_MAX, *o.eos); }},
-    {"--io", "IN OUT", "named tensors in, named tensors out (safetensors): input_ids, attention_mask, position_ids", Nothing,
-     SET { o.command = Command::Io; o.ioInput = v[0]; o.ioOutput = v[1]; return Status(); }},
+    {"--io", "IN OUT", "named tensors in, named tensors out (safetensors): input_ids, attention_mask, position_ids",
+     Nothing, SET { o.command = Command::Io; o.ioInput = v[0]; o.ioOutput = v[1]; return Status(); }},
     {"--outputs", "A,B", "which tensors --io writes: logits, last_hidden_state; with -n ids, generated_logits", Nothing,
      SET { o.outputs = split(v[0]); return Status(); }},
     {"--perplexity", "FILE", "perplexity of a text", NeedsTokenizer,
      SET { o.command = Command::Perplexity; o.perplexityFile = v[0]; return Status(); }},
     {"--threads", "N", "worker threads (default: physical cores)", Nothing,
      SET { return integerInto("--threads", v[0], 1, 1024, o.threads); }},
-    {"--deterministic", nullptr, "the same bits for every batch, chunk and cache state (slower prompts)", Nothing, FLAG(deterministic)},
+    {"--deterministic", nullptr, "the same bits for every batch, chunk and cache state (slower prompts)", Nothing,
+     FLAG(deterministic)},
     {"--bench", nullptr, "measure tokens per second", Nothing, COMMAND(Bench)},
     {"--profile", nullptr, "measure the share of each kernel", Nothing,
      SET { (void)v; o.command = Command::Bench; o.profile = true; return Status(); }},
@@ -164,6 +165,8 @@ Status checkCombination(const CliOptions &options, const Package &package) {
     return invalidInput("--beam takes neither --logprobs nor --temp above 0");
   if (options.eos && *options.eos >= vocabSize)
     return invalidInput(format("--eos: token id %d is not in [0, %lld)", *options.eos, (long long)vocabSize));
+  if (!options.system.empty() && options.command != Command::Chat)
+    return invalidInput("--system belongs to --chat");
   if (!options.outputs.empty() && options.command != Command::Io)
     return invalidInput("--outputs belongs to --io");
   if (options.sampler.topP <= 0)

@@ -20,7 +20,8 @@ struct CliOptions {
   std::optional<std::vector<int32_t>> promptIds;
   std::string system;
   int64_t maxTokens = 0;                 // -n; 0: up to the context
-  bool hasMaxTokens = false, printIds = false, ignoreEos = false, deterministic = false, earlyStopping = false, json = false, profile = false;
+  bool hasMaxTokens = false, printIds = false, ignoreEos = false, deterministic = false, earlyStopping = false,
+       json = false, profile = false;
   SamplerOptions sampler;
   bool hasSeed = false;
   std::vector<std::string> stops;

@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// heddle_runtime_main: opens the model, reads the command line, runs the command, and turns a failure into a line and a code.
+// heddle_runtime_main: opens the model, reads the command line, runs the command, and turns a failure into a line
+// and a code.
 #include "runtime/Cli.h"
 #include "runtime/TokenDecoder.h"
 
@@ -60,8 +61,8 @@ Status runProgram(const heddle_model *model, int argc, char **argv, Program &pro
     if (!program.tokenizer)
       return failure(program.package->path() + ": tokenizer: " + error);
     if (program.tokenizer->size() > int64_t(program.metadata().vocab_size()))
-      return failure(format("%s: the tokenizer has %d pieces, the model %u", program.package->path().c_str(), program.tokenizer->size(),
-                            program.metadata().vocab_size()));
+      return failure(format("%s: the tokenizer has %d pieces, the model %u", program.package->path().c_str(),
+                            program.tokenizer->size(), program.metadata().vocab_size()));
   }
   if (!program.options.hasSeed) {
     timespec now;
@@ -80,7 +81,9 @@ Progress promptProgress() {
   Progress progress;
   progress.report = [](void *user, int64_t done, int64_t total) {
     static bool shown = false;
-    if (isatty(STDERR_FILENO) && total > 1 && (shown || done < total)) {
+    if (total == 1)  // a generated token: who takes it looks for Ctrl-C
+      return true;
+    if ((shown || done < total) && isatty(STDERR_FILENO)) {
       shown = done < total;
       fprintf(stderr, shown ? "\rreading the prompt: %3d %%" : "\r\033[K", int(done * 100 / total));
       fflush(stderr);

@@ -104,7 +104,8 @@ double cgroupQuota() {
 int32_t defaultThreadCount() {
   int32_t cores = physicalCores();
   double quota = cgroupQuota();
-  return quota > 0 ? std::max<int32_t>(1, std::min<int32_t>(cores, int32_t(std::min(quota, 1024.0)))) : std::min(cores, 1024);
+  return quota > 0 ? std::max<int32_t>(1, std::min<int32_t>(cores, int32_t(std::min(quota, 1024.0))))
+                   : std::min(cores, 1024);
 }
 
 } // namespace heddle

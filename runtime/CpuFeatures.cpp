@@ -67,7 +67,8 @@ constexpr Feature features[] = {
 
 uint64_t enabledState() {
   uint32_t registers[4];
-  if (!__get_cpuid_count(1, 0, &registers[Eax], &registers[Ebx], &registers[Ecx], &registers[Edx]) || !(registers[Ecx] >> 27 & 1))
+  if (!__get_cpuid_count(1, 0, &registers[Eax], &registers[Ebx], &registers[Ecx], &registers[Edx]) ||
+      !(registers[Ecx] >> 27 & 1))
     return 0;
   uint32_t low, high;
   __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
@@ -81,7 +82,8 @@ bool mayUseTiles() {
 
 bool isPresent(const Feature &feature) {
   uint32_t registers[4];
-  if (!__get_cpuid_count(feature.leaf, feature.subleaf, &registers[Eax], &registers[Ebx], &registers[Ecx], &registers[Edx]))
+  if (!__get_cpuid_count(feature.leaf, feature.subleaf, &registers[Eax], &registers[Ebx], &registers[Ecx],
+                         &registers[Edx]))
     return false;
   if (!(registers[feature.output] >> feature.bit & 1) || (enabledState() & feature.state) != feature.state)
     return false;

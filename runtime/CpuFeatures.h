@@ -11,7 +11,8 @@
 
 namespace heddle {
 
-// Whether instructions of the LLVM feature `name` can be executed; false for an unknown name. For AMX this asks the kernel for
+// Whether instructions of the LLVM feature `name` can be executed; false for an unknown name. For AMX this asks the
+// kernel for
 // permission to use the tile registers, which holds for the process from then on.
 bool hasCpuFeature(std::string_view name);
 

@@ -108,7 +108,8 @@ Status runGenerate(Program &program) {
   std::vector<int32_t> prompt;
   HEDDLE_RETURN_IF_ERROR(promptIds(program, prompt));
   if (prompt.size() > program.metadata().context())
-    return invalidInput(format("the prompt has %zu tokens, the context %u", prompt.size(), program.metadata().context()));
+    return invalidInput(
+        format("the prompt has %zu tokens, the context %u", prompt.size(), program.metadata().context()));
   if (options.beams > 1)
     return printBeams(program, prompt);
   std::unique_ptr<Session> session;
@@ -121,7 +122,8 @@ Status runGenerate(Program &program) {
     std::vector<int32_t> ids;
     bool asIds, asLines;
     Status status;
-  } printer = {program, AnswerStream(program, true), {}, options.printIds || !program.tokenizer, options.logprobs > 0, {}};
+  } printer = {program, AnswerStream(program, true), {}, options.printIds || !program.tokenizer, options.logprobs > 0,
+               {}};
   auto sink = [](void *user, int32_t id, const float *logits) {
     auto &printer = *static_cast<Printer *>(user);
     printer.ids.push_back(id);
@@ -144,7 +146,8 @@ Status runPerplexity(Program &program) {
   MappedFile file;
   HEDDLE_RETURN_IF_ERROR(file.open(path));
   if (file.size() > Tokenizer::maxText)
-    return invalidInput(format("%s: %llu bytes, at most %zu are expected", path.c_str(), (unsigned long long)file.size(), Tokenizer::maxText));
+    return invalidInput(format("%s: %llu bytes, at most %zu are expected", path.c_str(),
+                               (unsigned long long)file.size(), Tokenizer::maxText));
   std::vector<int32_t> ids;
   HEDDLE_RETURN_IF_ERROR(program.encode(std::string(reinterpret_cast<const char *>(file.data()), file.size()), ids));
   if (ids.size() < 2)
@@ -174,7 +177,8 @@ Status runPerplexity(Program &program) {
     heddle_feed feed = {0, int32_t(sum.count), sum.ids, nullptr};
     HEDDLE_RETURN_IF_ERROR(session->forward(&feed, 1, sink));
   }
-  return writeOut(format("perplexity %.4f over %lld tokens\n", std::exp(sum.negativeLog / double(sum.tokens)), (long long)sum.tokens));
+  return writeOut(format("perplexity %.4f over %lld tokens\n", std::exp(sum.negativeLog / double(sum.tokens)),
+                         (long long)sum.tokens));
 }
 
 } // namespace heddle

@@ -5,12 +5,13 @@
 
 namespace heddle {
 
-Status generateTokens(Session &session, int32_t sequence, const std::vector<int32_t> &prompt, const GenerateOptions &options,
-                      TokenSink sink, void *user, EndReason &outReason) {
+Status generateTokens(Session &session, int32_t sequence, const std::vector<int32_t> &prompt,
+                      const GenerateOptions &options, TokenSink sink, void *user, EndReason &outReason) {
   if (prompt.empty())
     return invalidInput("the prompt has no tokens");
   if (prompt.size() > size_t(session.context()))
-    return invalidInput(format("the prompt has %zu tokens, the context %lld", prompt.size(), (long long)session.context()));
+    return invalidInput(
+        format("the prompt has %zu tokens, the context %lld", prompt.size(), (long long)session.context()));
   HEDDLE_RETURN_IF_ERROR(session.append(sequence, prompt.data(), int32_t(prompt.size())));
   Sampler sampler(options.sampler, session.package().metadata().vocab_size());
   sampler.accept(session.history(sequence), session.length(sequence));

@@ -97,8 +97,8 @@ int64_t heddle_package_vocab_size(const heddle_package *package) { return packag
 int64_t heddle_package_hidden_size(const heddle_package *package) { return package->package->metadata().hidden_size(); }
 int64_t heddle_package_context(const heddle_package *package) { return package->package->metadata().context(); }
 
-heddle_status heddle_package_encode(const heddle_package *package, const char *text, size_t size, int plain, int32_t *ids, size_t capacity,
-                                    size_t *out_count) {
+heddle_status heddle_package_encode(const heddle_package *package, const char *text, size_t size, int plain,
+                                    int32_t *ids, size_t capacity, size_t *out_count) {
   if (!package->tokenizer)
     return report(invalidInput("the model was compiled without a tokenizer"));
   EncodeOptions options;
@@ -112,8 +112,8 @@ heddle_status heddle_package_encode(const heddle_package *package, const char *t
   return HEDDLE_OK;
 }
 
-heddle_status heddle_package_decode(const heddle_package *package, const int32_t *ids, size_t count, char *text, size_t capacity,
-                                    size_t *out_size) {
+heddle_status heddle_package_decode(const heddle_package *package, const int32_t *ids, size_t count, char *text,
+                                    size_t capacity, size_t *out_size) {
   if (!package->tokenizer)
     return report(invalidInput("the model was compiled without a tokenizer"));
   std::string decoded, error;
@@ -124,7 +124,8 @@ heddle_status heddle_package_decode(const heddle_package *package, const int32_t
   return HEDDLE_OK;
 }
 
-heddle_status heddle_session_create(heddle_package *package, const heddle_session_options *options, heddle_session **out_session) {
+heddle_status heddle_session_create(heddle_package *package, const heddle_session_options *options,
+                                    heddle_session **out_session) {
   heddle_session_options given;
   if (Status status = copyOptions(options, given); !status.isOk())
     return report(status);
@@ -156,8 +157,12 @@ heddle_status heddle_session_decode(heddle_session *session, int32_t sequence, i
   return report(session->session->append(sequence, &id, 1));
 }
 
-const float *heddle_session_logits(const heddle_session *session, size_t feed) { return session->session->logits(feed); }
-const float *heddle_session_hidden_state(const heddle_session *session, size_t feed) { return session->session->hiddenState(feed); }
+const float *heddle_session_logits(const heddle_session *session, size_t feed) {
+  return session->session->logits(feed);
+}
+const float *heddle_session_hidden_state(const heddle_session *session, size_t feed) {
+  return session->session->hiddenState(feed);
+}
 int64_t heddle_session_length(const heddle_session *session, int32_t sequence) {
   return checkSequence(*session->session, sequence).isOk() ? session->session->length(sequence) : 0;
 }
@@ -179,7 +184,8 @@ heddle_status heddle_session_fork(heddle_session *session, int32_t source, int32
 }
 
 heddle_status heddle_session_generate(heddle_session *session, int32_t sequence, const int32_t *ids, size_t count,
-                                      const heddle_generate_options *options, heddle_token_callback callback, void *user, size_t *out_count) {
+                                      const heddle_generate_options *options, heddle_token_callback callback,
+                                      void *user, size_t *out_count) {
   heddle_generate_options given;
   Status status = copyOptions(options, given);
   if (status.isOk())
@@ -210,14 +216,17 @@ heddle_status heddle_session_generate(heddle_session *session, int32_t sequence,
   if (session->owner->tokenizer)
     call.decoder.emplace(*session->owner->tokenizer, /*skipSpecial=*/true);
   EndReason reason;
-  status = generateTokens(*session->session, sequence, {ids, ids + count}, generate, [](void *callUser, int32_t id, const float *) {
-    auto &call = *static_cast<Call *>(callUser);
-    ++call.count;
-    call.text.clear();
-    if (call.decoder)
-      call.decoder->append(id, call.text);
-    return !call.callback || call.callback(call.user, id, call.text.data(), call.text.size()) == 0;
-  }, &call, reason);
+  status = generateTokens(
+      *session->session, sequence, {ids, ids + count}, generate,
+      [](void *callUser, int32_t id, const float *) {
+        auto &call = *static_cast<Call *>(callUser);
+        ++call.count;
+        call.text.clear();
+        if (call.decoder)
+          call.decoder->append(id, call.text);
+        return !call.callback || call.callback(call.user, id, call.text.data(), call.text.size()) == 0;
+      },
+      &call, reason);
   if (status.isOk())
     *out_count = call.count;
   return report(status);

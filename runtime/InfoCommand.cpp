@@ -8,7 +8,9 @@ namespace {
 
 std::string orDash(const flatbuffers::String *text) { return text && text->size() ? text->str() : "-"; }
 
-void add(std::string &out, const char *key, const std::string &value) { out += format("%-18s %s\n", key, value.c_str()); }
+void add(std::string &out, const char *key, const std::string &value) {
+  out += format("%-18s %s\n", key, value.c_str());
+}
 
 std::string joined(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>> *list) {
   std::string text;
@@ -40,21 +42,25 @@ Status runInfo(const Program &program) {
   add(out, "weights", format("%llu bytes, %llu read per token", (unsigned long long)metadata.weights_size(),
                              (unsigned long long)metadata.bytes_per_token()));
   const package::KvPlan &kv = *metadata.kv();
-  add(out, "kv cache", format("%s, %u KV heads of %u, %llu bytes per token", package::EnumNameKvType(kv.type()), kv.num_kv_heads(),
-                              kv.head_dim(), (unsigned long long)kv.bytes_per_token()));
+  add(out, "kv cache",
+      format("%s, %u KV heads of %u, %llu bytes per token", package::EnumNameKvType(kv.type()), kv.num_kv_heads(),
+             kv.head_dim(), (unsigned long long)kv.bytes_per_token()));
   const package::MemoryPlan &memory = *metadata.memory();
-  add(out, "activations", format("%llu bytes for chunks of %u tokens",
-                                 (unsigned long long)(memory.fixed() + memory.per_row() * memory.max_rows()), memory.max_rows()));
-  add(out, "tokenizer", program.tokenizer ? format("%s, %d pieces", package::EnumNameTokenizerModel(program.tokenizer->table().model()),
-                                                   program.tokenizer->size())
-                                          : "-");
+  add(out, "activations",
+      format("%llu bytes for chunks of %u tokens",
+             (unsigned long long)(memory.fixed() + memory.per_row() * memory.max_rows()), memory.max_rows()));
+  add(out, "tokenizer",
+      program.tokenizer ? format("%s, %d pieces", package::EnumNameTokenizerModel(program.tokenizer->table().model()),
+                                 program.tokenizer->size())
+                        : "-");
   add(out, "passes", joined(metadata.passes()));
   for (size_t i = 0; metadata.config() && i < metadata.config()->size(); ++i)
     add(out, "config", metadata.config()->Get(i)->str());
   for (size_t i = 0; metadata.kernels() && i < metadata.kernels()->size(); ++i) {
     const package::Kernel &kernel = *metadata.kernels()->Get(i);
-    add(out, "kernel", kernel.name()->str() + " (" + orDash(kernel.kind()) + ", " + orDash(kernel.emitter()) + ", " +
-                           std::to_string(kernel.calls()) + " calls) " + (kernel.schedule() ? kernel.schedule()->str() : ""));
+    add(out, "kernel",
+        kernel.name()->str() + " (" + orDash(kernel.kind()) + ", " + orDash(kernel.emitter()) + ", " +
+            std::to_string(kernel.calls()) + " calls) " + (kernel.schedule() ? kernel.schedule()->str() : ""));
   }
   return writeOut(out);
 }
@@ -65,7 +71,8 @@ Status runLicenses(const Program &program) {
                   "runtime  Heddle, Apache-2.0 WITH LLVM-exception\n"
                   "         FlatBuffers (Google), Apache-2.0\n"
                   "         PCRE2 (University of Cambridge), BSD-3-Clause\n"
-                  "         utf8proc (Jan Behrens, Public Software Group, Steven G. Johnson and others), MIT; Unicode data (Unicode, Inc.), Unicode-3.0\n");
+                  "         utf8proc (Jan Behrens, Public Software Group, Steven G. Johnson and others), MIT; Unicode "
+                  "data (Unicode, Inc.), Unicode-3.0\n");
 }
 
 } // namespace heddle

@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// BIN --io IN OUT: named tensors in, named tensors out. Masked tokens are left out of the sequences (padding may lie anywhere) and
+// BIN --io IN OUT: named tensors in, named tensors out. Masked tokens are left out of the sequences (padding may lie
+// anywhere) and
 // their outputs are zeros.
 #include "runtime/BeamSearch.h"
 #include "runtime/Cli.h"
@@ -47,8 +48,9 @@ struct Row {
 
 class IoRun {
 public:
-  explicit IoRun(Program &program) : program(program), options(program.options), vocabSize(program.metadata().vocab_size()),
-                                     hiddenSize(program.metadata().hidden_size()) {}
+  explicit IoRun(Program &program)
+      : program(program), options(program.options), vocabSize(program.metadata().vocab_size()),
+        hiddenSize(program.metadata().hidden_size()) {}
 
   Status run() {
     HEDDLE_RETURN_IF_ERROR(readInputs());
@@ -75,8 +77,8 @@ private:
     if (tensor->shape == std::vector<int64_t>{batch, length})
       return Status();
     if (tensor->shape != std::vector<int64_t>{1, length})
-      return invalidInput(options.ioInput + ": tensor '" + name + "' has shape " + shapeText(tensor->shape) + ", input_ids has " +
-                          shapeText({batch, length}));
+      return invalidInput(options.ioInput + ": tensor '" + name + "' has shape " + shapeText(tensor->shape) +
+                          ", input_ids has " + shapeText({batch, length}));
     for (int64_t row = 1; row < batch; ++row)
       values.insert(values.end(), values.begin(), values.begin() + length);
     return Status();
@@ -88,12 +90,14 @@ private:
     HEDDLE_RETURN_IF_ERROR(file.open(path));
     for (const TensorView &tensor : file.tensors())
       if (tensor.name != "input_ids" && tensor.name != "attention_mask" && tensor.name != "position_ids")
-        return invalidInput(path + ": tensor '" + tensor.name + "' is no input of this model (input_ids, attention_mask, position_ids)");
+        return invalidInput(path + ": tensor '" + tensor.name +
+                            "' is no input of this model (input_ids, attention_mask, position_ids)");
     const TensorView *input = file.find("input_ids");
     if (!input)
       return invalidInput(path + ": no tensor 'input_ids'");
     if (input->shape.size() != 2 || input->shape[0] < 1 || input->shape[1] < 1)
-      return invalidInput(path + ": tensor 'input_ids' has shape " + shapeText(input->shape) + ", expected (batch, sequence)");
+      return invalidInput(path + ": tensor 'input_ids' has shape " + shapeText(input->shape) +
+                          ", expected (batch, sequence)");
     batch = input->shape[0];
     length = input->shape[1];
     if (batch > 65536)
@@ -105,20 +109,22 @@ private:
     rows.resize(batch);
     for (int64_t i = 0; i < batch * length; ++i) {
       if (!mask.empty() && mask[i] != 0 && mask[i] != 1)
-        return invalidInput(format("%s: attention_mask[%lld, %lld] is %lld, expected 0 or 1", path.c_str(), (long long)(i / length),
-                                   (long long)(i % length), (long long)mask[i]));
+        return invalidInput(format("%s: attention_mask[%lld, %lld] is %lld, expected 0 or 1", path.c_str(),
+                                   (long long)(i / length), (long long)(i % length), (long long)mask[i]));
       if (!mask.empty() && mask[i] == 0)
         continue;
       Row &row = rows[i / length];
       if (ids[i] < 0 || ids[i] >= vocabSize)
-        return invalidInput(format("%s: input_ids[%lld, %lld] is %lld, expected an id in [0, %lld)", path.c_str(), (long long)(i / length),
-                                   (long long)(i % length), (long long)ids[i], (long long)vocabSize));
+        return invalidInput(format("%s: input_ids[%lld, %lld] is %lld, expected an id in [0, %lld)", path.c_str(),
+                                   (long long)(i / length), (long long)(i % length), (long long)ids[i],
+                                   (long long)vocabSize));
       row.ids.push_back(int32_t(ids[i]));
       row.columns.push_back(i % length);
       if (!positions.empty()) {
         if (positions[i] < 0 || positions[i] >= int64_t(program.metadata().context()))
-          return invalidInput(format("%s: position_ids[%lld, %lld] is %lld, expected one in [0, %u)", path.c_str(), (long long)(i / length),
-                                     (long long)(i % length), (long long)positions[i], program.metadata().context()));
+          return invalidInput(format("%s: position_ids[%lld, %lld] is %lld, expected one in [0, %u)", path.c_str(),
+                                     (long long)(i / length), (long long)(i % length), (long long)positions[i],
+                                     program.metadata().context()));
         row.positions.push_back(int32_t(positions[i]));
       }
     }
@@ -176,7 +182,8 @@ private:
     for (int64_t i = 0; i < batch; ++i)
       if (const Row &row = rows[i]; !row.ids.empty()) {
         session->truncate(int32_t(i), 0);
-        feeds.push_back({int32_t(i), int32_t(row.ids.size()), row.ids.data(), row.positions.empty() ? nullptr : row.positions.data()});
+        feeds.push_back({int32_t(i), int32_t(row.ids.size()), row.ids.data(),
+                         row.positions.empty() ? nullptr : row.positions.data()});
         feedRow.push_back(i);
       }
     return feeds;
@@ -194,8 +201,8 @@ private:
       if (row.ids.empty())
         return invalidInput(options.ioInput + ": a row without tokens cannot be continued");
       if (int64_t(row.ids.size()) + options.maxTokens - 1 > session->context())
-        return invalidInput(format("%zu tokens and -n %lld, the context is %lld", row.ids.size(), (long long)options.maxTokens,
-                                   (long long)session->context()));
+        return invalidInput(format("%zu tokens and -n %lld, the context is %lld", row.ids.size(),
+                                   (long long)options.maxTokens, (long long)session->context()));
     }
     return Status();
   }

@@ -45,7 +45,8 @@ void KvCache::release(uint8_t *&page) {
 
 Status KvCache::makeRoom(int32_t sequence, int64_t count) {
   uint8_t **table = tables.data() + sequence * pagesPerSequence;
-  int64_t begin = lengths[sequence] / HEDDLE_KV_PAGE_SIZE, end = (lengths[sequence] + count + HEDDLE_KV_PAGE_SIZE - 1) / HEDDLE_KV_PAGE_SIZE;
+  int64_t begin = lengths[sequence] / HEDDLE_KV_PAGE_SIZE,
+          end = (lengths[sequence] + count + HEDDLE_KV_PAGE_SIZE - 1) / HEDDLE_KV_PAGE_SIZE;
   for (int64_t index = begin; index < end; ++index) {
     if (table[index] && referencesOf(table[index]) == 1)
       continue;

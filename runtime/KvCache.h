@@ -1,7 +1,9 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The paged cache of keys and values. Page p of a sequence holds its tokens [64 p, 64 p + 64) of every layer; sequences that
-// were forked share pages until one of them writes. Address space for every sequence at full length is reserved once, memory
+// The paged cache of keys and values. Page p of a sequence holds its tokens [64 p, 64 p + 64) of every layer;
+// sequences that
+// were forked share pages until one of them writes. Address space for every sequence at full length is reserved
+// once, memory
 // is committed when a page is first used.
 #ifndef HEDDLE_RUNTIME_KVCACHE_H
 #define HEDDLE_RUNTIME_KVCACHE_H
@@ -18,7 +20,9 @@ public:
   Status create(uint64_t pageBytes, int32_t maxSequences, int64_t context);
 
   int64_t length(int32_t sequence) const { return lengths[sequence]; }
-  uint8_t *const *pages(int32_t sequence) const { return tables.data() + sequence * pagesPerSequence; }  // (pagesPerSequence)
+  uint8_t *const *pages(int32_t sequence) const {
+    return tables.data() + sequence * pagesPerSequence;
+  } // (pagesPerSequence)
 
   // Makes pages for tokens [length, length + count) writable and this sequence's own. Does not change the length.
   Status makeRoom(int32_t sequence, int64_t count);

@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The few functions of libstdc++ that header code refers to, so that outputs do not need the library. They are local symbols of
+// The few functions of libstdc++ that header code refers to, so that outputs do not need the library. They are local
+// symbols of
 // libheddle.a. Nothing catches exceptions here: what would throw ends the process with a line.
 #include <cstdio>
 #include <cstdlib>

@@ -103,9 +103,10 @@ Status Package::findSections() {
     return failure(filePath + ": byte 0: not an ELF file");
   memcpy(&elf, bytes, sizeof elf);
   if (elf.e_ident[EI_CLASS] != ELFCLASS64 || elf.e_ident[EI_DATA] != ELFDATA2LSB || elf.e_machine != ownMachine)
-    return failure(format("%s: code for another machine (e_machine %u, this one has %u)", filePath.c_str(), elf.e_machine, ownMachine));
-  if (elf.e_shentsize != sizeof(Elf64_Shdr) || !contains(file.size(), elf.e_shoff, uint64_t(elf.e_shnum) * sizeof(Elf64_Shdr)) ||
-      elf.e_shstrndx >= elf.e_shnum)
+    return failure(format("%s: code for another machine (e_machine %u, this one has %u)", filePath.c_str(),
+                          elf.e_machine, ownMachine));
+  if (elf.e_shentsize != sizeof(Elf64_Shdr) ||
+      !contains(file.size(), elf.e_shoff, uint64_t(elf.e_shnum) * sizeof(Elf64_Shdr)) || elf.e_shstrndx >= elf.e_shnum)
     return failure(format("%s: section headers at byte %llu do not lie in the file of %llu bytes", filePath.c_str(),
                           (unsigned long long)elf.e_shoff, (unsigned long long)file.size()));
   auto sectionAt = [&](unsigned index) {
@@ -122,14 +123,17 @@ Status Package::findSections() {
       continue;
     const char *name = reinterpret_cast<const char *>(bytes + names.sh_offset + section.sh_name);
     uint64_t room = names.sh_size - section.sh_name;
-    auto is = [&](const char *wanted) { return strlen(wanted) < room && memcmp(name, wanted, strlen(wanted) + 1) == 0; };
+    auto is = [&](const char *wanted) {
+      return strlen(wanted) < room && memcmp(name, wanted, strlen(wanted) + 1) == 0;
+    };
     bool isPackage = is(HEDDLE_PACKAGE_SECTION);
     if (!isPackage && !is(HEDDLE_WEIGHTS_SECTION))
       continue;
     if (section.sh_type == SHT_NOBITS || !contains(file.size(), section.sh_offset, section.sh_size))
       return failure(format("%s: section %s ends at byte %llu of a file of %llu: truncated", filePath.c_str(),
                             isPackage ? HEDDLE_PACKAGE_SECTION : HEDDLE_WEIGHTS_SECTION,
-                            (unsigned long long)(section.sh_offset + section.sh_size), (unsigned long long)file.size()));
+                            (unsigned long long)(section.sh_offset + section.sh_size),
+                            (unsigned long long)file.size()));
     (isPackage ? packageBytes : weightBytes) = bytes + section.sh_offset;
     (isPackage ? packageSize : weightSectionSize) = section.sh_size;
   }
@@ -144,10 +148,11 @@ Status Package::readMetadata() {
   if (memcmp(header.magic, HEDDLE_PACKAGE_MAGIC, sizeof header.magic) != 0)
     return failure(filePath + ": package header: bad magic, expected " HEDDLE_PACKAGE_MAGIC);
   if (header.major != HEDDLE_PACKAGE_MAJOR)
-    return failure(format("%s: package version %u.%u, this runtime reads %u", filePath.c_str(), header.major, header.minor,
-                          HEDDLE_PACKAGE_MAJOR));
+    return failure(format("%s: package version %u.%u, this runtime reads %u", filePath.c_str(), header.major,
+                          header.minor, HEDDLE_PACKAGE_MAJOR));
   const uint8_t *metadata = packageBytes + sizeof header;
-  if (!contains(packageSize - sizeof header, 0, header.metadata_size) || header.metadata_size > FLATBUFFERS_MAX_BUFFER_SIZE)
+  if (!contains(packageSize - sizeof header, 0, header.metadata_size) ||
+      header.metadata_size > FLATBUFFERS_MAX_BUFFER_SIZE)
     return failure(format("%s: package header: metadata_size %llu, the section holds %llu", filePath.c_str(),
                           (unsigned long long)header.metadata_size, (unsigned long long)(packageSize - sizeof header)));
   Sha256Digest digest = sha256(metadata, header.metadata_size);
@@ -185,9 +190,10 @@ Status Package::findWeights() {
       return failure(path + ": the weights belong to another package than " + filePath);
     if (side.weights_size != expected || side.weights_offset < sizeof side ||
         !contains(sidecar.size(), side.weights_offset, side.weights_size))
-      return failure(format("%s: weights of %llu bytes at byte %llu, the file has %llu bytes and the metadata wants %llu",
-                            path.c_str(), (unsigned long long)side.weights_size, (unsigned long long)side.weights_offset,
-                            (unsigned long long)sidecar.size(), (unsigned long long)expected));
+      return failure(
+          format("%s: weights of %llu bytes at byte %llu, the file has %llu bytes and the metadata wants %llu",
+                 path.c_str(), (unsigned long long)side.weights_size, (unsigned long long)side.weights_offset,
+                 (unsigned long long)sidecar.size(), (unsigned long long)expected));
     weightBytes = sidecar.data() + side.weights_offset;
   }
   if (reinterpret_cast<uintptr_t>(weightBytes) % 64 != 0)
@@ -217,7 +223,8 @@ Status Package::checkWeights() const {
     Sha256Digest digest = sha256(weightBytes + weight->offset(), weight->size());
     if (memcmp(digest.data(), weight->sha256()->data(), digest.size()) != 0)
       return failure(format("%s: weight '%s' (%llu bytes at %llu) is damaged: SHA-256 differs", filePath.c_str(),
-                            weight->name()->c_str(), (unsigned long long)weight->size(), (unsigned long long)weight->offset()));
+                            weight->name()->c_str(), (unsigned long long)weight->size(),
+                            (unsigned long long)weight->offset()));
   }
   return Status();
 }

@@ -1,7 +1,9 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A compiled model as a file: ELF sections `.heddle.package` (header, FlatBuffers) and `.heddle.weights`, or weights in a sidecar.
-// Nothing of it is trusted: header, hash, FlatBuffers structure and every index are checked before anybody reads a field.
+// A compiled model as a file: ELF sections `.heddle.package` (header, FlatBuffers) and `.heddle.weights`, or weights
+// in a sidecar.
+// Nothing of it is trusted: header, hash, FlatBuffers structure and every index are checked before anybody reads a
+// field.
 #ifndef HEDDLE_RUNTIME_PACKAGE_H
 #define HEDDLE_RUNTIME_PACKAGE_H
 
@@ -18,7 +20,8 @@ class Package {
 public:
   // Opens the package of generated code: in the file from which the code was loaded.
   static Status open(const heddle_model *code, std::unique_ptr<Package> &outPackage);
-  // Opens the package in `path`. Without code the file is a shared object, which is loaded once its package is verified.
+  // Opens the package in `path`. Without code the file is a shared object, which is loaded once its package is
+  // verified.
   static Status openFile(const std::string &path, const heddle_model *code, std::unique_ptr<Package> &outPackage);
   ~Package();
 

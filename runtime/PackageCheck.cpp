@@ -15,7 +15,8 @@ Status wrong(const std::string &path, const char *field, double value, const cha
   return failure(format("%s: package: %s is %.17g, expected %s", path.c_str(), field, value, expected));
 }
 
-Status checkFrequencies(const std::string &path, const char *field, const flatbuffers::Vector<float> *values, uint32_t rotaryDim) {
+Status checkFrequencies(const std::string &path, const char *field, const flatbuffers::Vector<float> *values,
+                        uint32_t rotaryDim) {
   if (!values || values->size() != rotaryDim / 2)
     return wrong(path, field, values ? values->size() : 0, "rotary_dim / 2 values");
   for (float value : *values)
@@ -35,7 +36,8 @@ Status checkRope(const std::string &path, const package::RopeTable &rope, uint32
   case package::RopeScaling::None:
     return Status();
   case package::RopeScaling::Longrope:
-    HEDDLE_RETURN_IF_ERROR(checkFrequencies(path, "rope.long_inverse_frequency", rope.long_inverse_frequency(), rotaryDim));
+    HEDDLE_RETURN_IF_ERROR(
+        checkFrequencies(path, "rope.long_inverse_frequency", rope.long_inverse_frequency(), rotaryDim));
     break;
   case package::RopeScaling::Dynamic:
     if (!std::isfinite(rope.theta()) || rope.theta() <= 0)
@@ -49,7 +51,8 @@ Status checkRope(const std::string &path, const package::RopeTable &rope, uint32
     return wrong(path, "rope.scaling", double(rope.scaling()), "None, Longrope or Dynamic");
   }
   if (rope.original_context() == 0 || (commonContext && rope.original_context() != commonContext))
-    return wrong(path, "rope.original_context", rope.original_context(), "the same positive number in all scaled tables");
+    return wrong(path, "rope.original_context", rope.original_context(),
+                 "the same positive number in all scaled tables");
   commonContext = rope.original_context();
   return Status();
 }
@@ -109,10 +112,11 @@ Status checkMetadata(const package::Package &root, const std::string &path) {
   if (memory.max_rows() == 0 || memory.max_rows() > maxContext)
     return wrong(path, "memory.max_rows", memory.max_rows(), "1 … 2^26");
   if (memory.fixed() > maxBytes || memory.per_row() > maxBytes / memory.max_rows())
-    return wrong(path, "memory.fixed + per_row * max_rows", double(memory.fixed()) + double(memory.per_row()) * memory.max_rows(),
-                 "at most 2^44 bytes");
+    return wrong(path, "memory.fixed + per_row * max_rows",
+                 double(memory.fixed()) + double(memory.per_row()) * memory.max_rows(), "at most 2^44 bytes");
   const package::KvPlan &kv = *root.kv();
-  if (kv.page_bytes() == 0 || kv.page_bytes() > maxBytes || kv.bytes_per_token() > kv.page_bytes() / HEDDLE_KV_PAGE_SIZE)
+  if (kv.page_bytes() == 0 || kv.page_bytes() > maxBytes ||
+      kv.bytes_per_token() > kv.page_bytes() / HEDDLE_KV_PAGE_SIZE)
     return wrong(path, "kv.page_bytes", double(kv.page_bytes()), "at least 64 * bytes_per_token");
   if (kv.type() > package::KvType::MAX)
     return wrong(path, "kv.type", double(kv.type()), "a known type");

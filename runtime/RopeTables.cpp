@@ -6,7 +6,8 @@
 namespace heddle {
 namespace {
 
-// NTK-aware scaling: theta' = theta (factor length / original - (factor - 1))^(d / (d - 2)), as transformers computes it.
+// NTK-aware scaling: theta' = theta (factor length / original - (factor - 1))^(d / (d - 2)), as transformers
+// computes it.
 void computeDynamicFrequencies(const package::RopeTable &rope, int64_t length, std::vector<float> &frequencies) {
   double dim = rope.rotary_dim(), factor = rope.factor();
   double growth = factor * double(length) / rope.original_context() - (factor - 1);

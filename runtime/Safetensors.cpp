@@ -18,13 +18,16 @@ struct TypeSize {
   const char *name;
   uint64_t bytes;
 };
-constexpr TypeSize types[] = {{"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E5M2", 1}, {"F8_E4M3", 1}, {"I16", 2}, {"U16", 2}, {"F16", 2},
-                              {"BF16", 2}, {"I32", 4}, {"U32", 4}, {"F32", 4},     {"F64", 8},     {"I64", 8}, {"U64", 8}};
+constexpr TypeSize types[] = {{"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E5M2", 1}, {"F8_E4M3", 1},
+                              {"I16", 2},  {"U16", 2}, {"F16", 2}, {"BF16", 2},    {"I32", 4},
+                              {"U32", 4},  {"F32", 4}, {"F64", 8}, {"I64", 8},     {"U64", 8}};
 
-// The header's JSON has one shape: {name: {"dtype": string, "shape": [n…], "data_offsets": [n, n]}…, "__metadata__": {string: string…}}.
+// The header's JSON has one shape: {name: {"dtype": string, "shape": [n…], "data_offsets": [n, n]}…, "__metadata__":
+// {string: string…}}.
 class HeaderParser {
 public:
-  HeaderParser(const std::string &file, const char *text, size_t size) : file(file), begin(text), at(text), end(text + size) {}
+  HeaderParser(const std::string &file, const char *text, size_t size)
+      : file(file), begin(text), at(text), end(text + size) {}
 
   Status parse(const uint8_t *data, uint64_t dataSize, std::vector<TensorView> &tensors) {
     if (at == end || *at != '{')
@@ -176,12 +179,14 @@ private:
     HEDDLE_RETURN_IF_ERROR(expect('}'));
     if (seen != 7 || offsets.size() != 2)
       return error("tensor '" + name + "': dtype, shape and two data_offsets are needed");
-    const TypeSize *type = std::find_if(std::begin(types), std::end(types), [&](const TypeSize &t) { return view.dtype == t.name; });
+    const TypeSize *type =
+        std::find_if(std::begin(types), std::end(types), [&](const TypeSize &t) { return view.dtype == t.name; });
     if (type == std::end(types))
       return error("tensor '" + name + "': unknown dtype '" + view.dtype + "'");
     if (offsets[0] > offsets[1] || offsets[1] > dataSize)
       return error(format("tensor '%s': data_offsets [%llu, %llu], the file holds %llu bytes of data", name.c_str(),
-                          (unsigned long long)offsets[0], (unsigned long long)offsets[1], (unsigned long long)dataSize));
+                          (unsigned long long)offsets[0], (unsigned long long)offsets[1],
+                          (unsigned long long)dataSize));
     uint64_t bytes = type->bytes;
     bool isEmpty = std::find(shape.begin(), shape.end(), 0u) != shape.end(), overflows = false;
     for (uint64_t dimension : shape) {
@@ -189,7 +194,8 @@ private:
       view.shape.push_back(int64_t(dimension));
     }
     if (overflows || (isEmpty ? 0 : bytes) != offsets[1] - offsets[0])
-      return error(format("tensor '%s': its shape does not match its %llu bytes", name.c_str(), (unsigned long long)(offsets[1] - offsets[0])));
+      return error(format("tensor '%s': its shape does not match its %llu bytes", name.c_str(),
+                          (unsigned long long)(offsets[1] - offsets[0])));
     view.name = std::move(name);
     view.data = data + offsets[0];
     view.size = offsets[1] - offsets[0];
@@ -205,14 +211,16 @@ private:
 std::string quoted(const std::string &name) {
   std::string text = "\"";
   for (char c : name)
-    text += c == '"' || c == '\\' ? std::string("\\") + c : uint8_t(c) < 0x20 ? format("\\u%04x", c) : std::string(1, c);
+    text += c == '"' || c == '\\' ? std::string("\\") + c
+            : uint8_t(c) < 0x20   ? format("\\u%04x", c)
+                                  : std::string(1, c);
   return text + '"';
 }
 
 } // namespace
 
-Status parseSafetensorsHeader(const std::string &what, const char *text, size_t size, const uint8_t *data, uint64_t dataSize,
-                              std::vector<TensorView> &outTensors) {
+Status parseSafetensorsHeader(const std::string &what, const char *text, size_t size, const uint8_t *data,
+                              uint64_t dataSize, std::vector<TensorView> &outTensors) {
   HEDDLE_RETURN_IF_ERROR(HeaderParser(what, text, size).parse(data, dataSize, outTensors));
   std::vector<const TensorView *> order;
   for (const TensorView &view : outTensors)
@@ -231,8 +239,8 @@ Status parseSafetensorsHeader(const std::string &what, const char *text, size_t 
     next += view->size;
   }
   if (uint64_t(next - data) != dataSize)
-    return invalidInput(format("%s: %llu bytes of data, the tensors cover %llu", what.c_str(), (unsigned long long)dataSize,
-                               (unsigned long long)(next - data)));
+    return invalidInput(format("%s: %llu bytes of data, the tensors cover %llu", what.c_str(),
+                               (unsigned long long)dataSize, (unsigned long long)(next - data)));
   return Status();
 }
 
@@ -240,13 +248,15 @@ Status SafetensorsFile::open(const std::string &path) {
   HEDDLE_RETURN_IF_ERROR(file.open(path));
   uint64_t headerSize = 0;
   if (file.size() < 8)
-    return invalidInput(format("%s: %llu bytes, a safetensors file has at least 8", path.c_str(), (unsigned long long)file.size()));
+    return invalidInput(
+        format("%s: %llu bytes, a safetensors file has at least 8", path.c_str(), (unsigned long long)file.size()));
   memcpy(&headerSize, file.data(), 8);
   if (headerSize > maxHeader || headerSize > file.size() - 8)
-    return invalidInput(format("%s: byte 0: a header of %llu bytes, the file has %llu and the limit is %llu", path.c_str(),
-                               (unsigned long long)headerSize, (unsigned long long)file.size(), (unsigned long long)maxHeader));
-  return parseSafetensorsHeader(path, reinterpret_cast<const char *>(file.data()) + 8, headerSize, file.data() + 8 + headerSize,
-                                file.size() - 8 - headerSize, list);
+    return invalidInput(format("%s: byte 0: a header of %llu bytes, the file has %llu and the limit is %llu",
+                               path.c_str(), (unsigned long long)headerSize, (unsigned long long)file.size(),
+                               (unsigned long long)maxHeader));
+  return parseSafetensorsHeader(path, reinterpret_cast<const char *>(file.data()) + 8, headerSize,
+                                file.data() + 8 + headerSize, file.size() - 8 - headerSize, list);
 }
 
 const TensorView *SafetensorsFile::find(std::string_view name) const {
@@ -260,7 +270,8 @@ Status writeSafetensors(const std::string &path, const std::vector<TensorToWrite
   std::string header = "{";
   uint64_t offset = 0;
   for (const TensorToWrite &tensor : tensors) {
-    header += (offset || header.size() > 1 ? "," : "") + quoted(tensor.name) + ":{\"dtype\":\"" + tensor.dtype + "\",\"shape\":[";
+    header += (offset || header.size() > 1 ? "," : "") + quoted(tensor.name) + ":{\"dtype\":\"" + tensor.dtype +
+              "\",\"shape\":[";
     for (size_t i = 0; i < tensor.shape.size(); ++i)
       header += (i ? "," : "") + std::to_string(tensor.shape[i]);
     header += "],\"data_offsets\":[" + std::to_string(offset) + "," + std::to_string(offset + tensor.size) + "]}";

@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Named tensors in a file (huggingface.co/docs/safetensors): an 8-byte length, a JSON header, and the bytes without gaps. The reader
+// Named tensors in a file (huggingface.co/docs/safetensors): an 8-byte length, a JSON header, and the bytes without
+// gaps. The reader
 // accepts what the reference implementation accepts, and nothing else.
 #ifndef HEDDLE_RUNTIME_SAFETENSORS_H
 #define HEDDLE_RUNTIME_SAFETENSORS_H
@@ -42,8 +43,8 @@ struct TensorToWrite {
 Status writeSafetensors(const std::string &path, const std::vector<TensorToWrite> &tensors);
 
 // Parses a header of `size` bytes whose tensors lie in `data`; `what` names the file in errors.
-Status parseSafetensorsHeader(const std::string &what, const char *text, size_t size, const uint8_t *data, uint64_t dataSize,
-                              std::vector<TensorView> &outTensors);
+Status parseSafetensorsHeader(const std::string &what, const char *text, size_t size, const uint8_t *data,
+                              uint64_t dataSize, std::vector<TensorView> &outTensors);
 
 } // namespace heddle
 

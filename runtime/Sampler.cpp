@@ -98,7 +98,8 @@ int32_t Sampler::sample(const float *logits) {
   double top = candidates[0].logit;
   if (options.minP > 0) {
     double least = top + std::log(double(options.minP));
-    count = std::partition(candidates.begin(), candidates.begin() + count, [&](const Candidate &c) { return c.logit >= least; }) -
+    count = std::partition(candidates.begin(), candidates.begin() + count,
+                           [&](const Candidate &c) { return c.logit >= least; }) -
             candidates.begin();
   }
   double total = 0;
@@ -131,9 +132,10 @@ std::vector<TokenProbability> topTokens(const float *logits, int64_t vocabSize, 
   for (int64_t id = 0; id < vocabSize; ++id)
     tokens[id] = {int32_t(id), logProbabilities[id]};
   count = std::min(count, tokens.size());
-  std::partial_sort(tokens.begin(), tokens.begin() + count, tokens.end(), [](const TokenProbability &a, const TokenProbability &b) {
-    return a.logProbability != b.logProbability ? a.logProbability > b.logProbability : a.id < b.id;
-  });
+  std::partial_sort(tokens.begin(), tokens.begin() + count, tokens.end(),
+                    [](const TokenProbability &a, const TokenProbability &b) {
+                      return a.logProbability != b.logProbability ? a.logProbability > b.logProbability : a.id < b.id;
+                    });
   tokens.resize(count);
   return tokens;
 }

@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Picks the next token from logits, in the order of Hugging Face's processors: repetition penalty, temperature, top-k, top-p, min-p.
+// Picks the next token from logits, in the order of Hugging Face's processors: repetition penalty, temperature,
+// top-k, top-p, min-p.
 // The same seed gives the same tokens on every machine that gives the same logits.
 #ifndef HEDDLE_RUNTIME_SAMPLER_H
 #define HEDDLE_RUNTIME_SAMPLER_H
@@ -52,7 +53,9 @@ private:
     int32_t id;
   };
   // Larger logits first; of equal ones the smaller id, as argmax does.
-  static bool precedes(const Candidate &a, const Candidate &b) { return a.logit != b.logit ? a.logit > b.logit : a.id < b.id; }
+  static bool precedes(const Candidate &a, const Candidate &b) {
+    return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
+  }
 
   float penalized(const float *logits, int64_t id) const;
   int32_t best(const float *logits) const;

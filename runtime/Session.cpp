@@ -36,7 +36,8 @@ Status Session::allocate(const SessionOptions &options) {
   keepHidden = options.keepHidden;
   contextLength = options.context ? options.context : metadata.context();
   if (contextLength < 1 || contextLength > metadata.context())
-    return invalidInput(format("context is %lld, the model was compiled for 1 … %u", (long long)contextLength, metadata.context()));
+    return invalidInput(
+        format("context is %lld, the model was compiled for 1 … %u", (long long)contextLength, metadata.context()));
   sequenceLimit = options.maxSequences;
   if (sequenceLimit < 1 || sequenceLimit > 65536)
     return invalidInput(format("max_sequences is %d, expected 1 … 65536", sequenceLimit));
@@ -54,7 +55,8 @@ Status Session::allocate(const SessionOptions &options) {
   pastLengths.resize(sequenceLimit);
   runs.reserve(sequenceLimit);
   sequences.resize(sequenceLimit);
-  for (std::vector<int32_t> *rows : {&ids, &positions, &rowSequence, &cachePositions, &outputRows, &outputFeed, &outputToken})
+  for (std::vector<int32_t> *rows :
+       {&ids, &positions, &rowSequence, &cachePositions, &outputRows, &outputFeed, &outputToken})
     rows->resize(maxRows);
   outputOfFeed.resize(sequenceLimit);
   lastHidden.resize(keepHidden ? sequenceLimit * hiddenSize : 0);
@@ -67,7 +69,9 @@ Status Session::append(int32_t sequence, const int32_t *newIds, int32_t count) {
   return step(&feed, 1);
 }
 
-void Session::truncate(int32_t sequence, int64_t length) { cache.setLength(sequence, std::min(length, cache.length(sequence))); }
+void Session::truncate(int32_t sequence, int64_t length) {
+  cache.setLength(sequence, std::min(length, cache.length(sequence)));
+}
 
 void Session::fork(int32_t source, int32_t target) {
   if (source == target)
@@ -93,14 +97,17 @@ Status Session::checkFeeds(const heddle_feed *feeds, size_t numFeeds) {
       return invalidInput(format("a feed of %d tokens, expected at least 1", feed.count));
     int64_t past = cache.length(feed.sequence);
     if (past + feed.count > contextLength)
-      return invalidInput(past == 0 ? format("the prompt has %d tokens, the context %lld", feed.count, (long long)contextLength)
-                                    : format("the sequence would have %lld tokens (%d after %lld), the context %lld",
-                                             (long long)(past + feed.count), feed.count, (long long)past, (long long)contextLength));
+      return invalidInput(
+          past == 0 ? format("the prompt has %d tokens, the context %lld", feed.count, (long long)contextLength)
+                    : format("the sequence would have %lld tokens (%d after %lld), the context %lld",
+                             (long long)(past + feed.count), feed.count, (long long)past, (long long)contextLength));
     for (int32_t token = 0; token < feed.count; ++token) {
       if (feed.ids[token] < 0 || feed.ids[token] >= vocabSize)
-        return invalidInput(format("token id %d at position %d is not in [0, %lld)", feed.ids[token], token, (long long)vocabSize));
+        return invalidInput(
+            format("token id %d at position %d is not in [0, %lld)", feed.ids[token], token, (long long)vocabSize));
       if (feed.positions && (feed.positions[token] < 0 || feed.positions[token] >= contextLength))
-        return invalidInput(format("position id %d at position %d is not in [0, %lld)", feed.positions[token], token, (long long)contextLength));
+        return invalidInput(format("position id %d at position %d is not in [0, %lld)", feed.positions[token], token,
+                                   (long long)contextLength));
     }
   }
   return Status();
@@ -113,7 +120,8 @@ int64_t Session::longestPosition(int32_t sequence, int64_t length) const {
   return 1 + *std::max_element(positionIds, positionIds + length);
 }
 
-// Appends the feeds to the histories and states the runs. A sequence whose keys were rotated for another length class is
+// Appends the feeds to the histories and states the runs. A sequence whose keys were rotated for another length
+// class is
 // computed again from its start; only its new tokens have outputs.
 void Session::begin(const heddle_feed *feeds, size_t numFeeds) {
   runs.clear();
@@ -163,7 +171,8 @@ Status Session::run(const heddle_feed *feeds, size_t numFeeds, const RowSink *si
   return Status();
 }
 
-// Takes rows from the runs in order, as long as they share a rotary mode. An all-rows run starts its outputs at row 0 of
+// Takes rows from the runs in order, as long as they share a rotary mode. An all-rows run starts its outputs at row
+// 0 of
 // logitRows each time; otherwise they accumulate, one per feed.
 Status Session::fillChunk(size_t numRuns, bool all, Chunk &chunk) {
   const RopeTables::Mode *mode = nullptr;
@@ -178,7 +187,8 @@ Status Session::fillChunk(size_t numRuns, bool all, Chunk &chunk) {
     int64_t count = std::min<int64_t>(run.end - run.next, chunkRows - chunk.rows);
     HEDDLE_RETURN_IF_ERROR(cache.makeRoom(run.sequence, count));
     sequences[chunk.sequences] = {chunk.rows, int32_t(count), int32_t(run.next), 0, cache.pages(run.sequence)};
-    const int32_t *idRow = history(run.sequence), *positionRow = positionHistory.as<int32_t>() + run.sequence * contextLength;
+    const int32_t *idRow = history(run.sequence),
+                  *positionRow = positionHistory.as<int32_t>() + run.sequence * contextLength;
     for (int64_t token = run.next; token < run.next + count; ++token, ++chunk.rows) {
       ids[chunk.rows] = idRow[token];
       positions[chunk.rows] = positionRow[token];

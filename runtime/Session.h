@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Running sequences of one model: their cache, activations and threads. A call takes tokens for any number of sequences (a ragged
+// Running sequences of one model: their cache, activations and threads. A call takes tokens for any number of
+// sequences (a ragged
 // batch) and runs the model over them in chunks of at most max_rows tokens. Everything is allocated at creation.
 #ifndef HEDDLE_RUNTIME_SESSION_H
 #define HEDDLE_RUNTIME_SESSION_H
@@ -20,16 +21,20 @@ struct SessionOptions {
   int64_t context = 0;       // 0: the package's
   bool keepHidden = false;
   bool profile = false;      // counts ticks per kernel
-  bool deterministic = false; // one row per step: every row takes the same path through the kernels, whatever came with it
+  bool deterministic =
+      false; // one row per step: every row takes the same path through the kernels, whatever came with it
 };
 
 // Receives every row of a forward run, in any order of feeds, in order within a feed.
 class RowSink {
 public:
-  // Token `token` of feed `feed`; logits (vocab_size), hidden (hidden_size) or null. Both are valid during the call only.
+  // Token `token` of feed `feed`; logits (vocab_size), hidden (hidden_size) or null. Both are valid during the call
+  // only.
   using Take = void (*)(void *user, size_t feed, int32_t token, const float *logits, const float *hidden);
   RowSink(Take take, void *user) : take(take), user(user) {}
-  void operator()(size_t feed, int32_t token, const float *logits, const float *hidden) const { take(user, feed, token, logits, hidden); }
+  void operator()(size_t feed, int32_t token, const float *logits, const float *hidden) const {
+    take(user, feed, token, logits, hidden);
+  }
 
 private:
   Take take;
@@ -57,7 +62,9 @@ public:
   const float *hiddenState(size_t feed) const { return keepHidden ? lastHidden.data() + feed * hiddenSize : nullptr; }
 
   int64_t length(int32_t sequence) const { return cache.length(sequence); }
-  const int32_t *history(int32_t sequence) const { return idHistory.as<int32_t>() + sequence * contextLength; }  // (length)
+  const int32_t *history(int32_t sequence) const {
+    return idHistory.as<int32_t>() + sequence * contextLength;
+  } // (length)
   void truncate(int32_t sequence, int64_t length);
   void fork(int32_t source, int32_t target);
 

@@ -35,10 +35,10 @@ inline Status outOfMemory(std::string message) { return Status(HEDDLE_OUT_OF_MEM
 
 } // namespace heddle
 
-#define HEDDLE_RETURN_IF_ERROR(expression)                                                                              \
-  do {                                                                                                                  \
-    if (::heddle::Status status_ = (expression); !status_.isOk())                                                       \
-      return status_;                                                                                                   \
+#define HEDDLE_RETURN_IF_ERROR(expression)                                                                             \
+  do {                                                                                                                 \
+    if (::heddle::Status status_ = (expression); !status_.isOk())                                                      \
+      return status_;                                                                                                  \
   } while (false)
 
 #endif

@@ -9,16 +9,17 @@ namespace {
 
 constexpr size_t kvSize = numKvHeads * headDim;
 
-#define LAYER(k)                                                                                                        \
-  {"model.layers." #k ".input_layernorm.weight", hiddenSize},                                                           \
-      {"model.layers." #k ".self_attn.q_proj.weight", hiddenSize * hiddenSize},                                         \
-      {"model.layers." #k ".self_attn.k_proj.weight", kvSize * hiddenSize},                                             \
-      {"model.layers." #k ".self_attn.v_proj.weight", kvSize * hiddenSize},                                             \
-      {"model.layers." #k ".self_attn.o_proj.weight", hiddenSize * hiddenSize},                                         \
-      {"model.layers." #k ".post_attention_layernorm.weight", hiddenSize},                                              \
-      {"model.layers." #k ".mlp.gate_proj.weight", intermediateSize * hiddenSize},                                      \
-      {"model.layers." #k ".mlp.up_proj.weight", intermediateSize * hiddenSize},                                        \
-      {"model.layers." #k ".mlp.down_proj.weight", hiddenSize * intermediateSize}
+#define LAYER(k)                                                                                                       \
+  {"model.layers." #k ".input_layernorm.weight", hiddenSize},                                                          \
+      {"model.layers." #k ".self_attn.q_proj.weight", hiddenSize * hiddenSize},                                        \
+      {"model.layers." #k ".self_attn.k_proj.weight", kvSize * hiddenSize},                                            \
+      {"model.layers." #k ".self_attn.v_proj.weight", kvSize * hiddenSize},                                            \
+      {"model.layers." #k ".self_attn.o_proj.weight", hiddenSize * hiddenSize},                                        \
+      {"model.layers." #k ".post_attention_layernorm.weight", hiddenSize},                                             \
+      {"model.layers." #k ".mlp.gate_proj.weight", intermediateSize * hiddenSize},                                     \
+      {"model.layers." #k ".mlp.up_proj.weight", intermediateSize * hiddenSize}, {                                     \
+    "model.layers." #k ".mlp.down_proj.weight", hiddenSize *intermediateSize                                           \
+  }
 
 } // namespace
 
@@ -74,7 +75,8 @@ Row rowAt(const heddle_step &step, int64_t row) {
 // Where token `position` of KV head `head` lies: part 0 is K, part 1 is V.
 float *cached(const heddle_sequence &sequence, int layer, int part, int head, int position) {
   float *page = reinterpret_cast<float *>(sequence.pages[position / HEDDLE_KV_PAGE_SIZE]);
-  return page + (((layer * 2 + part) * numKvHeads + head) * HEDDLE_KV_PAGE_SIZE + position % HEDDLE_KV_PAGE_SIZE) * headDim;
+  return page +
+         (((layer * 2 + part) * numKvHeads + head) * HEDDLE_KV_PAGE_SIZE + position % HEDDLE_KV_PAGE_SIZE) * headDim;
 }
 
 void project(const heddle_step &step, int64_t index, int layer, const float *const *w) {

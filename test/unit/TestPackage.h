@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Builds packages by hand: metadata, weights, and an ELF file that holds both, as the package stage does it for compiled models.
+// Builds packages by hand: metadata, weights, and an ELF file that holds both, as the package stage does it for
+// compiled models.
 #ifndef HEDDLE_TEST_UNIT_TESTPACKAGE_H
 #define HEDDLE_TEST_UNIT_TESTPACKAGE_H
 

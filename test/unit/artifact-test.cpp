@@ -22,9 +22,11 @@ std::string outputOf(const std::string &command, int *status = nullptr) {
 // Sanitizers add symbols and libraries of their own.
 #if !HEDDLE_SANITIZED
 TEST(Artifact, archiveDefinesTheCAbiOnly) {
-  std::string symbols = outputOf("'" HEDDLE_NM "' -g --defined-only -j '" HEDDLE_ARCHIVE "' | grep -v '^heddle_' | grep -v ':$' | grep .");
+  std::string symbols = outputOf("'" HEDDLE_NM "' -g --defined-only -j '" HEDDLE_ARCHIVE
+                                 "' | grep -v '^heddle_' | grep -v ':$' | grep .");
   EXPECT_EQ(symbols, "");
-  EXPECT_NE(outputOf("'" HEDDLE_NM "' -g --defined-only -j '" HEDDLE_ARCHIVE "'").find("heddle_session_step\n"), std::string::npos);
+  EXPECT_NE(outputOf("'" HEDDLE_NM "' -g --defined-only -j '" HEDDLE_ARCHIVE "'").find("heddle_session_step\n"),
+            std::string::npos);
 }
 
 TEST(Artifact, archiveNeedsNoCxxLibrary) {
@@ -35,8 +37,10 @@ TEST(Artifact, archiveNeedsNoCxxLibrary) {
 TEST(Artifact, executableNeedsLibcAndLibmOnly) {
   std::string needed = outputOf("'" HEDDLE_READELF "' --needed-libs '" HEDDLE_REFERENCE_LLAMA "'");
   for (size_t at = 0; (at = needed.find("lib", at)) != std::string::npos; ++at)
-    EXPECT_TRUE(needed.compare(at, 9, "libc.so.6") == 0 || needed.compare(at, 9, "libm.so.6") == 0) << needed.substr(at, 20);
-  std::string newest = outputOf("'" HEDDLE_READELF "' --dyn-syms '" HEDDLE_REFERENCE_LLAMA "' | grep -o 'GLIBC_[0-9.]*' | sort -V | tail -1");
+    EXPECT_TRUE(needed.compare(at, 9, "libc.so.6") == 0 || needed.compare(at, 9, "libm.so.6") == 0)
+        << needed.substr(at, 20);
+  std::string newest = outputOf("'" HEDDLE_READELF "' --dyn-syms '" HEDDLE_REFERENCE_LLAMA
+                                "' | grep -o 'GLIBC_[0-9.]*' | sort -V | tail -1");
   EXPECT_LE(atof(newest.c_str() + 8), 34) << newest;  // GLIBC_2.34
 }
 #endif

@@ -34,7 +34,8 @@ std::string readFile(const std::string &path) {
 Outcome run(const std::string &arguments, const std::string &input = "") {
   std::string folder = scratchFolder();
   writeFile("stdin", Bytes(input.begin(), input.end()));
-  std::string command = "'" HEDDLE_REFERENCE_LLAMA "' " + arguments + " <" + folder + "/stdin >" + folder + "/stdout 2>" + folder + "/stderr";
+  std::string command = "'" HEDDLE_REFERENCE_LLAMA "' " + arguments + " <" + folder + "/stdin >" + folder +
+                        "/stdout 2>" + folder + "/stderr";
   int status = system(command.c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, readFile(folder + "/stdout"), readFile(folder + "/stderr")};
 }
@@ -67,7 +68,8 @@ TEST(Cli, greedyIdsAreTheGoldens) {
     Outcome outcome = run("--prompt-ids " + ids + " -n 24 --temp 0 --ignore-eos --print-ids");
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     EXPECT_EQ(outcome.out, joined(golden((std::string(name) + ".greedy_ids").c_str())) + "\n");
-    EXPECT_EQ(run("--prompt-ids " + ids + " -n 24 --ignore-eos --print-ids --deterministic --threads 3").out, outcome.out);
+    EXPECT_EQ(run("--prompt-ids " + ids + " -n 24 --ignore-eos --print-ids --deterministic --threads 3").out,
+              outcome.out);
   }
 }
 
@@ -99,7 +101,8 @@ TEST(Cli, eosEndsTheAnswer) {
 }
 
 TEST(Cli, sameSeedSameAnswer) {
-  std::string flags = "--prompt-ids 1,50,60 -n 16 --ignore-eos --print-ids --temp 1 --top-k 50 --top-p 0.9 --min-p 0.01 --repeat-penalty 1.1 --seed ";
+  std::string flags = "--prompt-ids 1,50,60 -n 16 --ignore-eos --print-ids --temp 1 --top-k 50 --top-p 0.9 --min-p "
+                      "0.01 --repeat-penalty 1.1 --seed ";
   EXPECT_EQ(run(flags + "7").out, run(flags + "7").out);
   EXPECT_NE(run(flags + "7").out, run(flags + "8").out);
 }
@@ -135,7 +138,8 @@ TEST(Cli, beamSearchFindsAtLeastTheGreedyScore) {
 TEST(Cli, benchIsOneJsonObject) {
   Outcome outcome = run("--bench --prompt 16 --generate 8 --depth 4 --rounds 1 --threads 2 --json");
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-  for (const char *key : {"\"prefill\":", "\"decode\":", "\"bytes_per_token\":", "\"read_bandwidth\":", "\"threads\":2"})
+  for (const char *key :
+       {"\"prefill\":", "\"decode\":", "\"bytes_per_token\":", "\"read_bandwidth\":", "\"threads\":2"})
     EXPECT_NE(outcome.out.find(key), std::string::npos) << key;
   EXPECT_NE(run("--profile --prompt 8 --generate 2 --rounds 1").out.find("reference_step"), std::string::npos);
   expectRefused("--bench --prompt 500", "--bench: 500 tokens (prompt 500, depth 0, generate 64), the context is 128");
@@ -188,6 +192,7 @@ TEST(CliErrors, oneLineAndExitCode2) {
   expectRefused("--eos 300 x", "--eos: token id 300 is not in [0, 256)");
   expectRefused("--num-return-sequences 2 x", "--num-return-sequences (2) is more than --beam (1)");
   expectRefused("--beam 2 --temp 1 x", "--beam takes neither --logprobs nor --temp above 0");
+  expectRefused("--system be x", "--system belongs to --chat");
   expectRefused("--outputs=logits x", "--outputs belongs to --io");
   expectRefused("--stop '' x", "--stop: an empty text");
   expectRefused("-n 1", "the prompt has 201 tokens, the context 128", std::string(200, 'x'));
@@ -197,11 +202,13 @@ TEST(CliErrors, oneLineAndExitCode2) {
 TEST(CliErrors, fullDisk) {
   std::string command = "'" HEDDLE_REFERENCE_LLAMA "' --info >/dev/full 2>" + scratchFolder() + "/stderr";
   EXPECT_EQ(WEXITSTATUS(system(command.c_str())), 1);
-  EXPECT_EQ(readFile(scratchFolder() + "/stderr"), "reference-llama: error: standard output: No space left on device\n");
+  EXPECT_EQ(readFile(scratchFolder() + "/stderr"),
+            "reference-llama: error: standard output: No space left on device\n");
 }
 
 TEST(CliErrors, interruptEndsBySignal) {
-  std::string command = "timeout --preserve-status -s INT 1 '" HEDDLE_REFERENCE_LLAMA "' --bench --rounds 100000 --prompt 100 --generate 20 >/dev/null 2>&1";
+  std::string command = "timeout --preserve-status -s INT 1 '" HEDDLE_REFERENCE_LLAMA
+                        "' --bench --rounds 100000 --prompt 100 --generate 20 >/dev/null 2>&1";
   int status = system(command.c_str());
   EXPECT_EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 130);
 }

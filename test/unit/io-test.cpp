@@ -71,7 +71,8 @@ TEST(Io, paddingMayLieLeftOrRight) {
     const auto *mask = reinterpret_cast<const int64_t *>(io.goldens.find("batch.attention_mask")->data);
     for (int at = 0; at < 14; ++at)
       for (int i = 0; i < vocabSize; ++i)
-        ASSERT_NEAR(io.floats("logits")[at * vocabSize + i], mask[at] ? io.golden("batch.logits")[at * vocabSize + i] : 0, 1e-4);
+        ASSERT_NEAR(io.floats("logits")[at * vocabSize + i],
+                    mask[at] ? io.golden("batch.logits")[at * vocabSize + i] : 0, 1e-4);
   }
   // The same row padded on the other side.
   Io io;
@@ -138,7 +139,8 @@ TEST(IoErrors, nameTheTensor) {
   refuse({{"tokens", "I64", {1, 2}, ids, 16}}, "", "tensor 'tokens' is no input of this model");
   refuse({{"attention_mask", "I64", {1, 2}, ids, 16}}, "", "no tensor 'input_ids'");
   refuse({good, {"attention_mask", "I64", {1, 2}, mask, 16}}, "", "attention_mask[0, 1] is 2, expected 0 or 1");
-  refuse({good, {"attention_mask", "I64", {1, 1}, mask, 8}}, "", "tensor 'attention_mask' has shape (1, 1), input_ids has (1, 2)");
+  refuse({good, {"attention_mask", "I64", {1, 1}, mask, 8}}, "",
+         "tensor 'attention_mask' has shape (1, 1), input_ids has (1, 2)");
   refuse({good, {"position_ids", "I64", {1, 2}, far, 16}}, "", "position_ids[0, 1] is 128, expected one in [0, 128)");
   refuse({{"input_ids", "I64", {1, 129}, tooLong.data(), 129 * 8}}, "", "the prompt has 129 tokens, the context 128");
   refuse({good}, "-n 200", "2 tokens and -n 200, the context is 128");

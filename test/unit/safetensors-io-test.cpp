@@ -31,7 +31,10 @@ TEST(Safetensors, writesWhatItReads) {
   std::string path = scratchFolder() + "/written";
   float values[] = {1, 2, 3, 4, 5, 6};
   int64_t id = 7;
-  ASSERT_TRUE(writeSafetensors(path, {{"a \"b\"", "F32", {2, 3}, values, sizeof values}, {"id", "I64", {1}, &id, 8}, {"none", "F32", {0, 5}, nullptr, 0}}).isOk());
+  ASSERT_TRUE(writeSafetensors(path, {{"a \"b\"", "F32", {2, 3}, values, sizeof values},
+                                      {"id", "I64", {1}, &id, 8},
+                                      {"none", "F32", {0, 5}, nullptr, 0}})
+                  .isOk());
   SafetensorsFile file;
   Status status = file.open(path);
   ASSERT_TRUE(status.isOk()) << status.message();
@@ -43,13 +46,17 @@ TEST(Safetensors, writesWhatItReads) {
 }
 
 TEST(Safetensors, acceptsEscapesSpacesAndMetadata) {
-  EXPECT_EQ(errorOf(fileOf("{ \"__metadata__\": {\"k\": \"v\"}, \"\\u00e9\\ud83d\\ude00\" : {\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0, 1]} }  ", 1)), "");
+  EXPECT_EQ(errorOf(fileOf("{ \"__metadata__\": {\"k\": \"v\"}, \"\\u00e9\\ud83d\\ude00\" : "
+                           "{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0, 1]} }  ",
+                           1)),
+            "");
   EXPECT_EQ(errorOf(fileOf("{}", 0)), "");
 }
 
 TEST(SafetensorsErrors, everyRule) {
   auto tensor = [](const char *name, const char *dtype, const char *shape, const char *offsets) {
-    return std::string("\"") + name + "\":{\"dtype\":\"" + dtype + "\",\"shape\":" + shape + ",\"data_offsets\":" + offsets + "}";
+    return std::string("\"") + name + "\":{\"dtype\":\"" + dtype + "\",\"shape\":" + shape +
+           ",\"data_offsets\":" + offsets + "}";
   };
   struct Case {
     std::string header;
@@ -69,7 +76,8 @@ TEST(SafetensorsErrors, everyRule) {
       {"{" + tensor("a", "F32", "[1]", "[0,4]") + "}", 3, "the file holds 3 bytes"},
       {"{" + tensor("a", "F32", "[1]", "[0,4]") + "}", 5, "the tensors cover 4"},
       {"{" + tensor("a", "F32", "[1]", "[4,8]") + "}", 8, "do not start where the ones before end"},
-      {"{" + tensor("a", "F32", "[1]", "[0,4]") + "," + tensor("b", "F32", "[1]", "[0,4]") + "}", 4, "do not start where the ones before end"},
+      {"{" + tensor("a", "F32", "[1]", "[0,4]") + "," + tensor("b", "F32", "[1]", "[0,4]") + "}", 4,
+       "do not start where the ones before end"},
       {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "are needed"},
       {"{\"a\":{\"extra\":\"F32\"}}", 4, "unexpected field 'extra'"},
       {"{\"a\xff\":{}}", 0, "invalid UTF-8"},
@@ -77,7 +85,8 @@ TEST(SafetensorsErrors, everyRule) {
       {"{} x", 0, "characters after"},
   };
   for (const Case &c : cases)
-    EXPECT_NE(errorOf(fileOf(c.header, c.data)).find(c.fragment), std::string::npos) << c.header << ": " << errorOf(fileOf(c.header, c.data));
+    EXPECT_NE(errorOf(fileOf(c.header, c.data)).find(c.fragment), std::string::npos)
+        << c.header << ": " << errorOf(fileOf(c.header, c.data));
   EXPECT_NE(errorOf(Bytes(7)).find("at least 8"), std::string::npos);
   Bytes lying = fileOf("{}", 0);
   lying[5] = 1;

@@ -70,7 +70,9 @@ TEST(Session, reproducesGoldens) {
     std::vector<int32_t> ids = goldens.ids((std::string(name) + ".input_ids").c_str());
     session->truncate(0, 0);
     Rows rows = forward(*session, {{0, int32_t(ids.size()), ids.data(), nullptr}});  // p2: 24 tokens in chunks of 8
-    EXPECT_LE(maxDifference(rows[0].data(), goldens.floats((std::string(name) + ".logits").c_str()), rows[0].size()), 1e-4f) << name;
+    EXPECT_LE(maxDifference(rows[0].data(), goldens.floats((std::string(name) + ".logits").c_str()), rows[0].size()),
+              1e-4f)
+        << name;
     session->truncate(0, 0);
     EXPECT_EQ(generate(*session, ids, 24), goldens.ids((std::string(name) + ".greedy_ids").c_str())) << name;
   }
@@ -78,7 +80,8 @@ TEST(Session, reproducesGoldens) {
 
 TEST(Session, raggedBatchEqualsSingleSequences) {
   Goldens goldens;
-  std::vector<int32_t> first = goldens.ids("p1.input_ids"), second = goldens.ids("p2.input_ids"), third = goldens.ids("p0.input_ids");
+  std::vector<int32_t> first = goldens.ids("p1.input_ids"), second = goldens.ids("p2.input_ids"),
+                       third = goldens.ids("p0.input_ids");
   SessionOptions options;
   options.maxSequences = 3;
   auto session = model().session(options);
@@ -140,7 +143,8 @@ TEST(Session, hiddenStateTimesHeadIsLogits) {
   auto session = model().session(options);
   int32_t ids[] = {5, 6, 7};
   ASSERT_TRUE(session->append(0, ids, 3).isOk());
-  const float *head = reinterpret_cast<const float *>(model().weights.data() + model().weights.size()) - vocabSize * hiddenSize;
+  const float *head =
+      reinterpret_cast<const float *>(model().weights.data() + model().weights.size()) - vocabSize * hiddenSize;
   double sum = 0;
   for (int i = 0; i < hiddenSize; ++i)
     sum += double(head[100 * hiddenSize + i]) * session->hiddenState(0)[i];
@@ -157,7 +161,8 @@ TEST(Session, positionIdsShiftTheSequence) {
   int32_t wrong[] = {0, 1, 128};
   session->truncate(0, 0);
   heddle_feed feed = {0, 3, ids, wrong};
-  EXPECT_NE(session->step(&feed, 1).message().find("position id 128 at position 2 is not in [0, 128)"), std::string::npos);
+  EXPECT_NE(session->step(&feed, 1).message().find("position id 128 at position 2 is not in [0, 128)"),
+            std::string::npos);
 }
 
 TEST(SessionErrors, namesBothNumbers) {
@@ -172,7 +177,8 @@ TEST(SessionErrors, namesBothNumbers) {
   EXPECT_EQ(session->append(1, outside, 1).message(), "sequence 1 is not in [0, 1)");
   EXPECT_EQ(session->length(0), 0);
   ASSERT_TRUE(session->append(0, tooLong.data(), 128).isOk());
-  EXPECT_EQ(session->append(0, tooLong.data(), 1).message(), "the sequence would have 129 tokens (1 after 128), the context 128");
+  EXPECT_EQ(session->append(0, tooLong.data(), 1).message(),
+            "the sequence would have 129 tokens (1 after 128), the context 128");
 }
 
 TEST(SessionErrors, logitsThatAreNotFinite) {
@@ -193,7 +199,8 @@ TEST(SessionErrors, optionsOutOfRange) {
   std::unique_ptr<Session> session;
   SessionOptions options;
   options.context = 129;
-  EXPECT_EQ(Session::create(*model().package, options, session).message(), "context is 129, the model was compiled for 1 … 128");
+  EXPECT_EQ(Session::create(*model().package, options, session).message(),
+            "context is 129, the model was compiled for 1 … 128");
   options.context = 0;
   options.threads = 100000;
   EXPECT_EQ(Session::create(*model().package, options, session).exitCode(), 2);
