@@ -11,6 +11,7 @@
 #include "mlir/IR/OwningOpRef.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,9 @@ public:
 
   mlir::ModuleOp module() { return *moduleRef; }
   const CpuTarget &target() const { return cpuTarget; }
-  // Compiles what the module holds; false, with the reason printed, if a step fails.
+  // What the module holds as an object that needs no symbol but memcpy and memset; the reason is printed if there is none.
+  std::optional<std::string> compile();
+  // Compiles, links and loads it; false, with the reason printed, if a step fails.
   bool load();
   template <typename Function> Function *find(const std::string &name) {
     return reinterpret_cast<Function *>(symbol(name));

@@ -27,7 +27,10 @@ private:
   void forRows(llvm::ArrayRef<int64_t> heights, mlir::Value begin, mlir::Value end,
                llvm::function_ref<void(mlir::Value row, int64_t rows)> body);
   mlir::Value panelAddress(mlir::Value panel);
-  // The first element of a row of activations.
+  // rowIndex[row]
+  mlir::Value indirect(mlir::Value row);
+  // Where row `row` of the call lies in `act`, and its first element there.
+  mlir::Value storedRow(mlir::Value row);
   mlir::Value activationRow(mlir::Value row);
   // Adds bias and residual to a finished sum and stores it.
   void storeResult(mlir::Value sum, mlir::Value panel, mlir::Value row);
@@ -44,8 +47,7 @@ private:
   void emitRowBlock(const MatmulTile &tile, mlir::Value panel, int64_t panels, mlir::Value rowBegin, mlir::Value rowEnd);
   void unpackPanels(mlir::Value panel, int64_t panels, mlir::Value begin, mlir::Value end);
   void unpackBlock(mlir::Value block, mlir::Value columns);
-  void emitManyRowsTile(mlir::Value weights, int64_t panelStride, mlir::Value activations, int64_t rows,
-                        int64_t panels, mlir::Value columns, mlir::Value partial);
+  void emitManyRowsTile(mlir::Value weights, int64_t panelStride, ValuesRef activations, int64_t panels, mlir::Value columns, mlir::Value partial);
 
   // int8
   void emitQ8Tile(mlir::Value panel, int64_t panels, mlir::Value row, int64_t rows);
@@ -54,7 +56,8 @@ private:
   const MatmulSpec &spec;
   const CpuTarget &target;
   MatmulTiles tiles;
-  mlir::Value act, actScales, actSums, weights, bias, out, rows, actStride, outStride, panelBegin, panelEnd;
+  mlir::Value act, actScales, actSums, weights, bias, out, rows, actStride, outStride, panelBegin, panelEnd,
+      rowIndex, rowScale;
   mlir::Value scratch, partials;
 };
 

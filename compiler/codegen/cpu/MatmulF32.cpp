@@ -144,8 +144,10 @@ void MatmulEmitter::emitRowBlock(const MatmulTile &tile, Value panel, int64_t pa
       panelStride = spec.layout.panelBytes(spec.k);
     }
     forRows(tile.heights, rowBegin, rowEnd, [&](Value row, int64_t height) {
-      Value activations = b.at(activationRow(row), b.mul(begin, 4));
-      emitManyRowsTile(source, panelStride, activations, height, panels, b.sub(end, begin), partial(row));
+      Values activations;
+      for (int64_t r = 0; r < height; ++r)
+        activations.push_back(b.at(activationRow(b.add(row, r)), b.mul(begin, 4)));
+      emitManyRowsTile(source, panelStride, activations, panels, b.sub(end, begin), partial(row));
     });
   });
   // finish
@@ -186,12 +188,11 @@ void MatmulEmitter::unpackBlock(Value block, Value columns) {
 }
 
 // partial (rows, panels, 16) += activations (rows, columns) * weights (panels, columns, 16)
-void MatmulEmitter::emitManyRowsTile(Value weights, int64_t panelStride, Value activations, int64_t rows,
+void MatmulEmitter::emitManyRowsTile(Value weights, int64_t panelStride, ValuesRef activations,
                                      int64_t panels, Value columns, Value partial) {
   // setup
-  Values rowAddresses, sums;
-  for (int64_t r = 0; r < rows; ++r)
-    rowAddresses.push_back(b.at(activations, b.mul(b.mul(actStride, r), 4)));
+  int64_t rows = activations.size();
+  Values sums;
   for (int64_t i = 0; i < rows * panels; ++i)
     sums.push_back(b.load(b.v16f32, b.at(partial, i * columnBytes)));
   // compute: sums[r][p] += act[r][k] * W[p][k]
@@ -202,7 +203,7 @@ void MatmulEmitter::emitManyRowsTile(Value weights, int64_t panelStride, Value a
       for (int64_t p = 0; p < panels; ++p)
         columnsOfW.push_back(b.load(b.v16f32, b.at(columnAddress, p * panelStride)));
       for (int64_t r = 0; r < rows; ++r) {
-        Value x = b.splat(b.load(b.f32, b.at(rowAddresses[r], b.mul(b.add(k, i), 4))));
+        Value x = b.splat(b.load(b.f32, b.at(activations[r], b.mul(b.add(k, i), 4))));
         for (int64_t p = 0; p < panels; ++p)
           next[r * panels + p] = b.fma(x, columnsOfW[p], next[r * panels + p]);
       }

@@ -12,11 +12,15 @@ using namespace mlir;
 using namespace heddle;
 
 MatmulEmitter::MatmulEmitter(ModuleOp module, StringRef name, const MatmulSpec &spec, const CpuTarget &target)
-    : b(module, name, "ppppppiiiii"), spec(spec), target(target), tiles(matmulTiles(target)) {
+    : b(module, name, spec.rows == MatmulRows::Dense ? "ppppppiiiii" : "ppppppiiiiipp"), spec(spec), target(target), tiles(matmulTiles(target)) {
   Value *arguments[] = {&act,  &actScales, &actSums,   &weights,    &bias,    &out,
                         &rows, &actStride, &outStride, &panelBegin, &panelEnd};
   for (auto [position, argument] : llvm::enumerate(arguments))
     *argument = b.argument(position);
+  if (spec.rows != MatmulRows::Dense) {
+    rowIndex = b.argument(11);
+    rowScale = b.argument(12);
+  }
 }
 
 void MatmulEmitter::forPanels(int64_t panels, function_ref<void(Value, int64_t)> body) {
@@ -38,9 +42,15 @@ Value MatmulEmitter::panelAddress(Value panel) {
   return b.at(weights, b.mul(panel, spec.layout.panelBytes(spec.k)));
 }
 
+Value MatmulEmitter::indirect(Value row) {
+  return arith::ExtUIOp::create(b, b.i64, b.load(b.i32, b.at(rowIndex, b.mul(row, 4))));
+}
+
+Value MatmulEmitter::storedRow(Value row) { return spec.rows == MatmulRows::Gathered ? indirect(row) : row; }
+
 Value MatmulEmitter::activationRow(Value row) {
   int64_t width = spec.activation == MatmulActivation::F32 ? 4 : 1;
-  return b.at(act, b.mul(b.mul(row, actStride), width));
+  return b.at(act, b.mul(b.mul(storedRow(row), actStride), width));
 }
 
 SmallVector<Value> MatmulEmitter::zeros(int64_t count) { return Values(count, b.splatReal(0)); }
@@ -48,7 +58,9 @@ SmallVector<Value> MatmulEmitter::zeros(int64_t count) { return Values(count, b.
 void MatmulEmitter::storeResult(Value sum, Value panel, Value row) {
   constexpr int64_t lanes = PackedLayout::panelRows;
   Value column = b.mul(panel, lanes);
-  Value address = b.at(out, b.mul(b.add(b.mul(row, outStride), column), 4));
+  bool scattered = spec.rows == MatmulRows::Scattered;
+  Value outRow = scattered ? indirect(row) : row;
+  Value address = b.at(out, b.mul(b.add(b.mul(outRow, outStride), column), 4));
   Value biasAddress = b.at(bias, b.mul(column, 4));
   Value mask;  // of the lanes that are columns of W, where the last panel is not full
   if (spec.n % lanes) {
@@ -61,7 +73,9 @@ void MatmulEmitter::storeResult(Value sum, Value panel, Value row) {
   auto loadLanes = [&](Value from) { return mask ? b.loadMasked(b.v16f32, from, mask) : b.load(b.v16f32, from); };
   if (spec.hasBias)
     sum = b.add(sum, loadLanes(biasAddress));
-  if (spec.accumulate)
+  if (scattered)
+    sum = b.fma(b.splat(b.load(b.f32, b.at(rowScale, b.mul(row, 4)))), sum, loadLanes(address));
+  else if (spec.accumulate)
     sum = b.add(sum, loadLanes(address));
   mask ? b.storeMasked(sum, address, mask) : b.store(sum, address);
 }

@@ -37,8 +37,8 @@ void MatmulEmitter::emitQ8Tile(Value panel, int64_t panels, Value row, int64_t h
   // setup
   SmallVector<ActivationRow> rowAddresses;
   for (int64_t r = 0; r < height; ++r) {
-    Value index = b.add(row, r);
-    rowAddresses.push_back({activationRow(index), b.at(actScales, b.mul(index, spec.k / scaleValues * 4)),
+    Value index = storedRow(b.add(row, r));
+    rowAddresses.push_back({activationRow(b.add(row, r)), b.at(actScales, b.mul(index, spec.k / scaleValues * 4)),
                             b.at(actSums, b.mul(index, spec.k / sumValues * 4))});
   }
   Values panelAddresses;
