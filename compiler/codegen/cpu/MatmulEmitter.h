@@ -50,7 +50,8 @@ private:
   void emitManyRowsTile(mlir::Value weights, int64_t panelStride, ValuesRef activations, int64_t panels, mlir::Value columns, mlir::Value partial);
 
   // int8
-  void emitQ8Tile(mlir::Value panel, int64_t panels, mlir::Value row, int64_t rows);
+  void emitQ8Terms(mlir::Value row, mlir::Value rowTerms);
+  void emitQ8Tile(mlir::Value panel, int64_t panels, mlir::Value row, int64_t height, mlir::Value tileTerms);
 
   KernelBuilder b;
   const MatmulSpec &spec;
@@ -58,7 +59,8 @@ private:
   MatmulTiles tiles;
   mlir::Value act, actScales, actSums, weights, bias, out, rows, actStride, outStride, panelBegin, panelEnd,
       rowIndex, rowScale;
-  mlir::Value scratch, partials;
+  mlir::Value scratch, partials, terms;
+  int32_t zeroPoint = 0;  // of the codes as the dot product reads them
 };
 
 } // namespace heddle

@@ -8,6 +8,7 @@ MatmulTiles heddle::matmulTiles(const CpuTarget &target) {
   MatmulTiles tiles;
   tiles.columnBlock = 256;
   tiles.rowBlock = 256;
+  tiles.q8TermBytes = 96 << 10;
   tiles.prefetchBytes = 2048;
   if (target.vectorLanes() == 16) {
     tiles.f32Few = {{4, 1}, 2};         // 8 sums; unpacking hides the latency of one row's two chains

@@ -22,6 +22,7 @@ struct MatmulTiles {
   MatmulTile q8;
   int64_t columnBlock;     // columns of W that are unpacked at once
   int64_t rowBlock;        // rows that share them
+  int64_t q8TermBytes;     // stack for what rows contribute to every panel; bounds the rows per pass over the weights
   int64_t prefetchBytes;   // how far ahead of the loads of a streamed panel
 };
 
