@@ -37,7 +37,7 @@ struct Product {
   MatmulSpec spec;
   int64_t rows;
   RandomWeights weights;
-  std::vector<uint8_t> operands[5];  // act, scales, sums, weights, bias
+  std::vector<uint8_t> operands[5]; // act, scales, sums, weights, bias
 
   Product(TensorType type, MatmulActivation activation)
       : spec{*layoutFor(type), 37, 256, activation, /*hasBias=*/true}, rows(9), weights(type, spec.n, spec.k, 21) {
@@ -47,7 +47,8 @@ struct Product {
       operands[operand].insert(operands[operand].end(), bytes, bytes + sizeof value);
     };
     for (int64_t i = 0; i < rows * spec.k; ++i)
-      activation == MatmulActivation::F32 ? append(0, random.uniform()) : append(0, int8_t(int(random.bits() % 255) - 127));
+      activation == MatmulActivation::F32 ? append(0, random.uniform())
+                                          : append(0, int8_t(int(random.bits() % 255) - 127));
     if (activation == MatmulActivation::Q8) {
       for (int64_t i = 0; i < rows * spec.k; i += 32)
         append(1, 0.01f * random.uniform());

@@ -78,8 +78,8 @@ bool KernelLibrary::load() {
     return false;
   llvm::raw_fd_ostream(descriptor, /*shouldClose=*/true) << *object;
   std::string message;
-  int status = llvm::sys::ExecuteAndWait(
-      HEDDLE_LLD, {HEDDLE_LLD, "-shared", "-o", libraryPath, objectPath}, std::nullopt, {}, 0, 0, &message);
+  int status = llvm::sys::ExecuteAndWait(HEDDLE_LLD, {HEDDLE_LLD, "-shared", "-o", libraryPath, objectPath},
+                                         std::nullopt, {}, 0, 0, &message);
   if (status == 0)
     handle = dlopen(libraryPath.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle)
@@ -89,7 +89,9 @@ bool KernelLibrary::load() {
   return handle != nullptr;
 }
 
-void *KernelLibrary::symbol(const std::string &name) { return dlsym(handle, name.c_str()); }
+void *KernelLibrary::symbol(const std::string &name) {
+  return dlsym(handle, name.c_str());
+}
 
 uint32_t Random::bits() {
   state = state * 6364136223846793005u + 1442695040888963407u;

@@ -27,7 +27,8 @@ public:
 
   mlir::ModuleOp module() { return *moduleRef; }
   const CpuTarget &target() const { return cpuTarget; }
-  // What the module holds as an object that needs no symbol but memcpy and memset; the reason is printed if there is none.
+  // What the module holds as an object that needs no symbol but memcpy and memset; none, and the reason printed, if a
+  // step fails.
   std::optional<std::string> compile();
   // Compiles, links and loads it; false, with the reason printed, if a step fails.
   bool load();
@@ -49,7 +50,7 @@ class Random {
 public:
   explicit Random(uint64_t seed) : state(seed * 2 + 1) {}
   uint32_t bits();
-  float uniform() { return float(bits()) / 2147483648.0f - 1.0f; }  // [-1, 1)
+  float uniform() { return float(bits()) / 2147483648.0f - 1.0f; } // [-1, 1)
 
 private:
   uint64_t state;

@@ -57,7 +57,8 @@ static void expectRouted(const MoeRouteSpec &spec, const float *logits, const in
 }
 
 TEST_P(MoeTest, RoutesToTheLargestLogits) {
-  const MoeRouteSpec specs[] = {{8, 2, true}, {8, 2, false}, {60, 4, false, 2.5f}, {128, 8, true}, {5, 5, true}, {1, 1}};
+  const MoeRouteSpec specs[] = {{8, 2, true},   {8, 2, false}, {60, 4, false, 2.5f},
+                                {128, 8, true}, {5, 5, true},  {1, 1}};
   KernelLibrary library(GetParam());
   for (size_t i = 0; i < std::size(specs); ++i)
     buildMoeRoute(library.module(), "route_" + std::to_string(i), specs[i]);
@@ -70,9 +71,9 @@ TEST_P(MoeTest, RoutesToTheLargestLogits) {
     std::vector<float> logits(rows * spec.numExperts), weights(rows * spec.topK, -1);
     for (float &logit : logits)
       logit = 10 * random.uniform();
-    std::fill_n(&logits[1 * spec.numExperts], spec.numExperts, 3.0f);        // all equal
-    logits[2 * spec.numExperts + spec.numExperts - 1] = 90;                  // the rest underflows
-    for (int64_t e = 0; e < spec.numExperts; ++e)                            // pairs of equals
+    std::fill_n(&logits[1 * spec.numExperts], spec.numExperts, 3.0f); // all equal
+    logits[2 * spec.numExperts + spec.numExperts - 1] = 90;           // the rest underflows
+    for (int64_t e = 0; e < spec.numExperts; ++e)                     // pairs of equals
       logits[3 * spec.numExperts + e] = float(e / 2 % 3);
     std::vector<int32_t> experts(rows * spec.topK, -1);
     route(logits.data(), experts.data(), weights.data(), 0, 2);
@@ -81,7 +82,7 @@ TEST_P(MoeTest, RoutesToTheLargestLogits) {
       SCOPED_TRACE("spec " + std::to_string(i) + ", row " + std::to_string(row));
       expectRouted(spec, &logits[row * spec.numExperts], &experts[row * spec.topK], &weights[row * spec.topK]);
     }
-    EXPECT_EQ(experts[(rows - 1) * spec.topK], -1);  // outside the slice
+    EXPECT_EQ(experts[(rows - 1) * spec.topK], -1); // outside the slice
   }
 }
 
@@ -159,8 +160,7 @@ TEST_P(MoeTest, GatheredAndScatteredProductsFollowTheIndex) {
       call("dense", row, 1, target, nullptr);
       touched[index[row]] = true;
       for (int64_t column = 0; column < n; ++column)
-        ASSERT_EQ(scattered.at(index[row], column),
-                  std::fma(rowScale[row], target.at(0, column), float(index[row])));
+        ASSERT_EQ(scattered.at(index[row], column), std::fma(rowScale[row], target.at(0, column), float(index[row])));
     }
     for (int64_t token = 0; token < tokens; ++token)
       if (!touched[token]) {

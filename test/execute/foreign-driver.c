@@ -1,12 +1,13 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Runs one product on another processor, without a C library: reads sizes and operands from standard input, writes `out`.
+// Runs one product on another processor, without a C library: reads sizes and operands from standard input, writes
+// `out` to standard output.
 
 typedef unsigned char u8;
 typedef long i64;
 
-void kernel(const void *act, const float *actScales, const int *actSums, const u8 *weights, const float *bias, float *out,
-            i64 rows, i64 actStride, i64 outStride, i64 panelBegin, i64 panelEnd);
+void kernel(const void *act, const float *actScales, const int *actSums, const u8 *weights, const float *bias,
+            float *out, i64 rows, i64 actStride, i64 outStride, i64 panelBegin, i64 panelEnd);
 
 static i64 call(i64 number, i64 a, i64 b, i64 c) {
   register i64 x8 __asm__("x8") = number;

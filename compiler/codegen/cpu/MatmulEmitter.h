@@ -44,10 +44,12 @@ private:
   void accumulateColumn(ValuesRef weights, ValuesRef activations, int64_t column, Values &sums);
   // f32: weights of a block of K unpacked once into a scratch panel, then reused by many rows.
   void emitManyRows(const MatmulTile &tile);
-  void emitRowBlock(const MatmulTile &tile, mlir::Value panel, int64_t panels, mlir::Value rowBegin, mlir::Value rowEnd);
+  void emitRowBlock(const MatmulTile &tile, mlir::Value panel, int64_t panels, mlir::Value rowBegin,
+                    mlir::Value rowEnd);
   void unpackPanels(mlir::Value panel, int64_t panels, mlir::Value begin, mlir::Value end);
   void unpackBlock(mlir::Value block, mlir::Value columns);
-  void emitManyRowsTile(mlir::Value weights, int64_t panelStride, ValuesRef activations, int64_t panels, mlir::Value columns, mlir::Value partial);
+  void emitManyRowsTile(mlir::Value weights, int64_t panelStride, ValuesRef activations, int64_t panels,
+                        mlir::Value columns, mlir::Value partial);
 
   // int8
   void emitQ8Terms(mlir::Value row, mlir::Value rowTerms);
@@ -57,10 +59,10 @@ private:
   const MatmulSpec &spec;
   const CpuTarget &target;
   MatmulTiles tiles;
-  mlir::Value act, actScales, actSums, weights, bias, out, rows, actStride, outStride, panelBegin, panelEnd,
-      rowIndex, rowScale;
+  mlir::Value act, actScales, actSums, weights, bias, out, rows, actStride, outStride, panelBegin, panelEnd, rowIndex,
+      rowScale;
   mlir::Value scratch, partials, terms;
-  int32_t zeroPoint = 0;  // of the codes as the dot product reads them
+  int32_t zeroPoint = 0; // of the codes as the dot product reads them
 };
 
 } // namespace heddle

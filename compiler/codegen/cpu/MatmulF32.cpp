@@ -11,7 +11,7 @@
 using namespace mlir;
 using namespace heddle;
 
-static constexpr int64_t columnBytes = 4 * PackedLayout::panelRows;  // 16 f32
+static constexpr int64_t columnBytes = 4 * PackedLayout::panelRows; // 16 f32
 
 void MatmulEmitter::emitF32() {
   // setup: the scratch panels and the unfinished sums of a row block
@@ -20,7 +20,8 @@ void MatmulEmitter::emitF32() {
     scratch = b.stack(panels * tiles.columnBlock * columnBytes);
   partials = b.stack(panels * tiles.rowBlock * columnBytes);
   Value few = b.lessThan(rows, b.index(tiles.f32Few.heights.front() + 1));
-  b.branch(few, [&] { emitFewRows(tiles.f32Few); }, [&] { emitManyRows(tiles.f32Many); });
+  b.branch(
+      few, [&] { emitFewRows(tiles.f32Few); }, [&] { emitManyRows(tiles.f32Many); });
 }
 
 void MatmulEmitter::emitFewRows(const MatmulTile &tile) {
@@ -43,7 +44,7 @@ void MatmulEmitter::emitFewRows(const MatmulTile &tile) {
 SmallVector<Value> MatmulEmitter::accumulateUnits(ValuesRef panelAddresses, ValuesRef rowAddresses, Values sums) {
   const PackedLayout &layout = spec.layout;
   int64_t values = layout.unitValues(), bytes = layout.unitBytes();
-  int64_t unroll = layout.isQuantized() ? 1 : 4 / values;  // units in a step of the loop
+  int64_t unroll = layout.isQuantized() ? 1 : 4 / values; // units in a step of the loop
   int64_t units = spec.k / values, whole = units / unroll * unroll;
   auto step = [&](Value unit, int64_t columns, Values sums) {
     Values unitAddresses, activations;
@@ -74,7 +75,8 @@ void MatmulEmitter::accumulateColumn(ValuesRef weights, ValuesRef activations, i
   }
 }
 
-SmallVector<Value> MatmulEmitter::accumulatePlain(ValuesRef units, ValuesRef activations, int64_t columns, Values sums) {
+SmallVector<Value> MatmulEmitter::accumulatePlain(ValuesRef units, ValuesRef activations, int64_t columns,
+                                                  Values sums) {
   const PackedLayout &layout = spec.layout;
   int64_t values = layout.unitValues();
   for (int64_t i = 0; i < columns; i += values) {
@@ -125,9 +127,7 @@ void MatmulEmitter::emitManyRows(const MatmulTile &tile) {
 
 void MatmulEmitter::emitRowBlock(const MatmulTile &tile, Value panel, int64_t panels, Value rowBegin, Value rowEnd) {
   // partials (rowBlock, panels, 16)
-  auto partial = [&](Value row) {
-    return b.at(partials, b.mul(b.sub(row, rowBegin), panels * columnBytes));
-  };
+  auto partial = [&](Value row) { return b.at(partials, b.mul(b.sub(row, rowBegin), panels * columnBytes)); };
   b.loop(rowBegin, rowEnd, 1, [&](Value row) {
     for (int64_t p = 0; p < panels; ++p)
       b.store(b.splatReal(0), b.at(partial(row), p * columnBytes));
@@ -188,8 +188,8 @@ void MatmulEmitter::unpackBlock(Value block, Value columns) {
 }
 
 // partial (rows, panels, 16) += activations (rows, columns) * weights (panels, columns, 16)
-void MatmulEmitter::emitManyRowsTile(Value weights, int64_t panelStride, ValuesRef activations,
-                                     int64_t panels, Value columns, Value partial) {
+void MatmulEmitter::emitManyRowsTile(Value weights, int64_t panelStride, ValuesRef activations, int64_t panels,
+                                     Value columns, Value partial) {
   // setup
   int64_t rows = activations.size();
   Values sums;
@@ -212,7 +212,8 @@ void MatmulEmitter::emitManyRowsTile(Value weights, int64_t panelStride, ValuesR
   };
   constexpr int64_t unroll = 4;
   Value whole = b.wholeSteps(b.index(0), columns, unroll);
-  sums = b.loop(b.index(0), whole, unroll, sums, [&](Value k, ValuesRef carried) { return step(k, unroll, Values(carried)); });
+  sums = b.loop(b.index(0), whole, unroll, sums,
+                [&](Value k, ValuesRef carried) { return step(k, unroll, Values(carried)); });
   if (spec.k % unroll)
     sums = b.loop(whole, columns, 1, sums, [&](Value k, ValuesRef carried) { return step(k, 1, Values(carried)); });
   // store

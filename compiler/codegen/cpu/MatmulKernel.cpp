@@ -12,7 +12,8 @@ using namespace mlir;
 using namespace heddle;
 
 MatmulEmitter::MatmulEmitter(ModuleOp module, StringRef name, const MatmulSpec &spec, const CpuTarget &target)
-    : b(module, name, spec.rows == MatmulRows::Dense ? "ppppppiiiii" : "ppppppiiiiipp"), spec(spec), target(target), tiles(matmulTiles(target)) {
+    : b(module, name, spec.rows == MatmulRows::Dense ? "ppppppiiiii" : "ppppppiiiiipp"), spec(spec), target(target),
+      tiles(matmulTiles(target)) {
   Value *arguments[] = {&act,  &actScales, &actSums,   &weights,    &bias,    &out,
                         &rows, &actStride, &outStride, &panelBegin, &panelEnd};
   for (auto [position, argument] : llvm::enumerate(arguments))
@@ -30,7 +31,8 @@ void MatmulEmitter::forPanels(int64_t panels, function_ref<void(Value, int64_t)>
     b.loop(whole, panelEnd, 1, [&](Value panel) { body(panel, 1); });
 }
 
-void MatmulEmitter::forRows(ArrayRef<int64_t> heights, Value begin, Value end, function_ref<void(Value, int64_t)> body) {
+void MatmulEmitter::forRows(ArrayRef<int64_t> heights, Value begin, Value end,
+                            function_ref<void(Value, int64_t)> body) {
   for (int64_t height : heights) {
     Value whole = b.wholeSteps(begin, end, height);
     b.loop(begin, whole, height, [&](Value row) { body(row, height); });
@@ -46,14 +48,18 @@ Value MatmulEmitter::indirect(Value row) {
   return arith::ExtUIOp::create(b, b.i64, b.load(b.i32, b.at(rowIndex, b.mul(row, 4))));
 }
 
-Value MatmulEmitter::storedRow(Value row) { return spec.rows == MatmulRows::Gathered ? indirect(row) : row; }
+Value MatmulEmitter::storedRow(Value row) {
+  return spec.rows == MatmulRows::Gathered ? indirect(row) : row;
+}
 
 Value MatmulEmitter::activationRow(Value row) {
   int64_t width = spec.activation == MatmulActivation::F32 ? 4 : 1;
   return b.at(act, b.mul(b.mul(storedRow(row), actStride), width));
 }
 
-SmallVector<Value> MatmulEmitter::zeros(int64_t count) { return Values(count, b.splatReal(0)); }
+SmallVector<Value> MatmulEmitter::zeros(int64_t count) {
+  return Values(count, b.splatReal(0));
+}
 
 void MatmulEmitter::storeResult(Value sum, Value panel, Value row) {
   constexpr int64_t lanes = PackedLayout::panelRows;
@@ -62,7 +68,7 @@ void MatmulEmitter::storeResult(Value sum, Value panel, Value row) {
   Value outRow = scattered ? indirect(row) : row;
   Value address = b.at(out, b.mul(b.add(b.mul(outRow, outStride), column), 4));
   Value biasAddress = b.at(bias, b.mul(column, 4));
-  Value mask;  // of the lanes that are columns of W, where the last panel is not full
+  Value mask; // of the lanes that are columns of W, where the last panel is not full
   if (spec.n % lanes) {
     SmallVector<int32_t> lane(lanes);
     std::iota(lane.begin(), lane.end(), 0);

@@ -15,17 +15,17 @@ namespace heddle {
 // How activations come. Q8: int8 codes in [-127, 127] with a f32 scale per 32 values, and the sum of every 16 codes.
 enum class MatmulActivation : uint8_t { F32, Q8 };
 
-// Which rows of `act` and `out` the kernel's row r stands for. Gathered: act row rowIndex[r], out row r. Scattered: act row
-// r, and out row rowIndex[r] += rowScale[r] * (product + bias); no two rows of a call may name the same one.
+// Which rows of `act` and `out` the kernel's row r stands for. Gathered: act row rowIndex[r], out row r. Scattered: act
+// row r, and out row rowIndex[r] += rowScale[r] * (product + bias).
 enum class MatmulRows : uint8_t { Dense, Gathered, Scattered };
 
 struct MatmulSpec {
   PackedLayout layout;
-  int64_t n = 0;  // out_features
-  int64_t k = 0;  // in_features; Q8: a multiple of 32
+  int64_t n = 0; // out_features
+  int64_t k = 0; // in_features; Q8: a multiple of 32
   MatmulActivation activation = MatmulActivation::F32;
   bool hasBias = false;
-  bool accumulate = false;  // out += product (+ bias): a residual
+  bool accumulate = false; // out += product (+ bias): a residual
   MatmulRows rows = MatmulRows::Dense;
 };
 
@@ -38,8 +38,9 @@ struct MatmulSpec {
 //             float *out,                 // (rows, N), row stride outStride elements
 //             int64_t rows, int64_t actStride, int64_t outStride, int64_t panelBegin, int64_t panelEnd
 //             [, const int32_t *rowIndex, const float *rowScale])  // not Dense: (rows)
-// which computes output columns [16 panelBegin, min(16 panelEnd, N)) of every row. An element's bits depend on its row of
-// `act` and of W alone: not on `rows`, the slice of panels, nor the row's place. Needs about 128 KiB of stack at most.
+// which computes output columns [16 panelBegin, min(16 panelEnd, N)) of every row. An element's bits depend on its row
+// of `act` and of W alone: not on `rows`, the slice of panels, the row's place nor the target. It takes up to 128 KiB of
+// stack.
 // Fails, with an error at the module, for Q8 activations with weights that are not quantised.
 mlir::FailureOr<mlir::func::FuncOp> buildMatmul(mlir::ModuleOp module, llvm::StringRef name, const MatmulSpec &spec,
                                                 const CpuTarget &target);

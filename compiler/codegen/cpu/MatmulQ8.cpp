@@ -62,7 +62,7 @@ void MatmulEmitter::emitQ8Terms(Value row, Value rowTerms) {
 
 void MatmulEmitter::emitQ8Tile(Value panel, int64_t panels, Value row, int64_t height, Value tileTerms) {
   const PackedLayout &layout = spec.layout;
-  int64_t blocks = scaleValues / layout.block;  // of weights, in a step
+  int64_t blocks = scaleValues / layout.block; // of weights, in a step
   DotProduct dot(b, target, layout.maxCode);
   // setup
   SmallVector<ActivationRow> rowAddresses;
@@ -107,14 +107,14 @@ void MatmulEmitter::emitQ8Tile(Value panel, int64_t panels, Value row, int64_t h
         sum = b.fma(weights.min(), loadTerm(row, b.f32), sum);
     }
   };
-  Values sums = b.loop(b.index(0), b.index(spec.k / scaleValues), 1, zeros(height * panels),
-                       [&](Value step, ValuesRef carried) {
-                         Values next(carried);
-                         for (int64_t block = 0; block < blocks; ++block)
-                           for (int64_t p = 0; p < panels; ++p)
-                             addBlock(step, block, p, next);
-                         return next;
-                       });
+  Values sums =
+      b.loop(b.index(0), b.index(spec.k / scaleValues), 1, zeros(height * panels), [&](Value step, ValuesRef carried) {
+        Values next(carried);
+        for (int64_t block = 0; block < blocks; ++block)
+          for (int64_t p = 0; p < panels; ++p)
+            addBlock(step, block, p, next);
+        return next;
+      });
   // store
   for (int64_t r = 0; r < height; ++r)
     for (int64_t p = 0; p < panels; ++p)

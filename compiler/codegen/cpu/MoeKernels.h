@@ -11,9 +11,9 @@ namespace heddle {
 
 struct MoeRouteSpec {
   int64_t numExperts = 0;
-  int64_t topK = 0;        // experts per token, at most numExperts
-  bool normalize = false;  // weights of a token are divided by their sum (norm_topk_prob)
-  float scale = 1;         // and multiplied by this (routed_scaling_factor)
+  int64_t topK = 0;       // experts per token, at most numExperts
+  bool normalize = false; // weights of a token are divided by their sum (norm_topk_prob)
+  float scale = 1;        // and multiplied by this (routed_scaling_factor)
 };
 
 // Adds to `module`

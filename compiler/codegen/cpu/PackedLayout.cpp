@@ -101,7 +101,8 @@ static std::pair<const WeightSource *, int64_t> locate(const std::vector<WeightS
   return {nullptr, 0};
 }
 
-static void packPlainRow(const PackedLayout &layout, const WeightSource &source, int64_t row, int64_t k, uint8_t *lane) {
+static void packPlainRow(const PackedLayout &layout, const WeightSource &source, int64_t row, int64_t k,
+                         uint8_t *lane) {
   int64_t width = layout.numbers == PackedNumbers::F32 ? 4 : 2;
   int64_t rowStride = source.transposed ? width : k * width, step = source.transposed ? source.rows * width : width;
   const uint8_t *from = source.data + row * rowStride;
