@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Products compiled for AArch64 give the bits that this machine's own code gives; they run under qemu-aarch64.
+// Products give the same bits whatever target they are compiled for; AArch64's run under qemu-aarch64.
 
 #include "compiler/codegen/cpu/MatmulKernel.h"
 #include "test/execute/RandomWeights.h"
@@ -64,8 +64,8 @@ struct Product {
       append(4, random.uniform());
   }
 
-  std::vector<float> runHere() {
-    KernelLibrary library("native");
+  std::vector<float> runHere(const std::string &target = "native") {
+    KernelLibrary library(target);
     std::vector<float> out(rows * spec.n);
     if (failed(buildMatmul(library.module(), "kernel", spec, library.target())) || !library.load())
       return {};
@@ -128,6 +128,17 @@ INSTANTIATE_TEST_SUITE_P(Formats, ForeignMatmulTest,
                          parameterName);
 
 } // namespace
+
+TEST_P(ForeignMatmulTest, EveryX86LevelGivesTheSameBits) {
+  Product product(GetParam().first, GetParam().second);
+  std::vector<float> native = product.runHere();
+  ASSERT_FALSE(native.empty());
+  for (const std::string &target : KernelLibrary::runnableTargets()) {
+    std::vector<float> out = product.runHere(target);
+    ASSERT_EQ(out.size(), native.size()) << target;
+    EXPECT_EQ(std::memcmp(out.data(), native.data(), 4 * out.size()), 0) << target;
+  }
+}
 
 TEST_P(ForeignMatmulTest, AArch64GivesTheSameBits) {
   auto clang = llvm::sys::findProgramByName("clang-22"), qemu = llvm::sys::findProgramByName("qemu-aarch64");
