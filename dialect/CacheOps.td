@@ -1,0 +1,41 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Cache ops: keys and values kept between steps.
+#ifndef HEDDLE_CACHE_OPS
+#define HEDDLE_CACHE_OPS
+
+include "dialect/HeddleAttrs.td"
+include "dialect/HeddleTypes.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def Heddle_KvAppendOp : Heddle_Op<"kv_append", [MemoryEffects<[MemWrite]>]> {
+  let summary = "Stores the keys and values of a step's tokens behind those that the cache holds";
+  let description = [{
+    Rows belong to sequences as the step says; row r of a sequence with `past` cached tokens goes to position past + r.
+    Converts to the cache's element type.
+
+    Constraints:
+      * C1: key and value are (rows, num_kv_heads * head_dim).
+      * C2: layer is less than the cache's number of layers.
+  }];
+  let arguments = (ins Heddle_KvCacheType:$cache, AnyTypeOf<[AnyRankedTensor, AnyMemRef]>:$key, AnyTypeOf<[AnyRankedTensor, AnyMemRef]>:$value, Index:$layer);
+  let assemblyFormat = "$cache `[` $layer `]` `,` $key `,` $value attr-dict `:` type($cache) `,` type($key) `,` type($value)";
+  let hasVerifier = 1;
+}
+
+def Heddle_KvViewOp : Heddle_Op<"kv_view", [MemoryEffects<[MemRead]>]> {
+  let summary = "All cached keys and values of a layer, those of this step included";
+  let description = [{
+    key and value are (batch, num_kv_heads, tokens, head_dim). A view is read by attention only, in its pages; it is never
+    materialised.
+
+    Constraints:
+      * C1: heads and head_dim are the cache's.
+  }];
+  let arguments = (ins Heddle_KvCacheType:$cache, Index:$layer);
+  let results = (outs 4DTensorOf<[AnyFloat]>:$key, 4DTensorOf<[AnyFloat]>:$value);
+  let assemblyFormat = "$cache `[` $layer `]` attr-dict `:` type($cache) `->` type($key) `,` type($value)";
+  let hasVerifier = 1;
+}
+
+#endif

@@ -1,0 +1,149 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Verifiers, effects and costs of the kernel ops. Comments cite the constraint in KernelOps.td that a check enforces.
+
+#include "dialect/HeddleDialect.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace mlir;
+using namespace heddle;
+
+static ShapedType shaped(Value value) { return cast<ShapedType>(value.getType()); }
+static bool isMatrix(Value value, int64_t columns) {
+  return shaped(value).getRank() == 2 && shaped(value).getDimSize(1) == columns;
+}
+static int64_t rowBytes(Value value) {
+  ShapedType type = shaped(value);
+  int64_t bytes = type.getElementType().getIntOrFloatBitWidth() / 8;
+  for (int64_t size : type.getShape())
+    bytes *= ShapedType::isDynamic(size) ? 1 : size;
+  return ShapedType::isDynamicShape(type.getShape()) ? bytes : 0;
+}
+static int64_t staticBytes(Value value) {
+  ShapedType type = shaped(value);
+  return type.hasStaticShape() ? type.getNumElements() * type.getElementType().getIntOrFloatBitWidth() / 8 : 0;
+}
+
+// Reads its buffers, writes its destinations: memory effects of a kernel once it works on memrefs.
+static void kernelEffects(DestinationStyleOpInterface op, SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
+  for (OpOperand &operand : op->getOpOperands()) {
+    if (!isa<MemRefType>(operand.get().getType()))
+      continue;
+    if (op.isDpsInit(&operand))
+      effects.emplace_back(MemoryEffects::Write::get(), &operand, SideEffects::DefaultResource::get());
+    else
+      effects.emplace_back(MemoryEffects::Read::get(), &operand, SideEffects::DefaultResource::get());
+  }
+}
+
+static LogicalResult verifyResults(DestinationStyleOpInterface op) {
+  bool buffers = op.hasPureBufferSemantics();
+  if (buffers ? op->getNumResults() != 0 : op->getNumResults() != op.getDpsInits().size())
+    return op->emitOpError("must have a result per destination on tensors and none on buffers");
+  return success();
+}
+
+//===- packed_matmul ------------------------------------------------------===//
+
+LogicalResult PackedMatmulOp::verify() {
+  if (getInits().size() != 1 || !isMatrix(getInput(), getK()) || !isMatrix(getInits()[0], getN())) // packed_matmul_c1
+    return emitOpError("input must be (rows, ") << getK() << ") and the one destination (rows, " << getN() << ")";
+  bool quantized = shaped(getInput()).getElementType().isInteger(8);
+  if (quantized != bool(getInputScales()) || quantized != bool(getInputSums())) // packed_matmul_c2
+    return emitOpError("scales and sums belong to an i8 input");
+  if (quantized && (!isMatrix(getInputScales(), int64_t(getK()) / 32) || !isMatrix(getInputSums(), int64_t(getK()) / 16))) // packed_matmul_c2
+    return emitOpError("scales must be (rows, ") << getK() / 32 << ") and sums (rows, " << getK() / 16 << ")";
+  if (getBias() && shaped(getBias()).getShape() != ArrayRef<int64_t>(getN())) // packed_matmul_c3
+    return emitOpError("bias must be (") << getN() << ")";
+  return verifyResults(*this);
+}
+
+void PackedMatmulOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) { kernelEffects(*this, effects); }
+StringRef PackedMatmulOp::getKernelKind() { return "matmul"; }
+int64_t PackedMatmulOp::getFlopsPerRow() { return 2 * int64_t(getN()) * getK(); }
+int64_t PackedMatmulOp::getFixedBytes() { return staticBytes(getWeights()); }
+int64_t PackedMatmulOp::getBytesPerRow() { return rowBytes(getInput()) + rowBytes(getInits()[0]) * (getAccumulate() ? 2 : 1); }
+
+//===- online_attention ---------------------------------------------------===//
+
+LogicalResult OnlineAttentionOp::verify() {
+  KvCacheType cache = getCache().getType();
+  int64_t width = getNumHeads() * cache.getHeadDim();
+  if (getInits().size() != 1 || !isMatrix(getQuery(), width) || !isMatrix(getInits()[0], width)) // online_attention_c1
+    return emitOpError("query and the one destination must be (rows, ") << width << ")";
+  if (getNumHeads() % cache.getNumKvHeads()) // online_attention_c2
+    return emitOpError("num_heads (") << getNumHeads() << ") must be a multiple of num_kv_heads (" << cache.getNumKvHeads() << ")";
+  int64_t block = getBlockKv();
+  if (block <= 0 || (block % 64 && 64 % block)) // online_attention_c3
+    return emitOpError("block_kv (") << block << ") must be a multiple or a divisor of the page size (64)";
+  return verifyResults(*this);
+}
+
+void OnlineAttentionOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
+  kernelEffects(*this, effects);
+  effects.emplace_back(MemoryEffects::Read::get(), SideEffects::DefaultResource::get()); // the cache
+}
+StringRef OnlineAttentionOp::getKernelKind() { return "attention"; }
+int64_t OnlineAttentionOp::getFlopsPerRow() { return 0; }
+int64_t OnlineAttentionOp::getFixedBytes() { return 0; }
+int64_t OnlineAttentionOp::getBytesPerRow() { return rowBytes(getQuery()) + rowBytes(getInits()[0]); }
+
+//===- dequantize ---------------------------------------------------------===//
+
+LogicalResult DequantizeOp::verify() {
+  if (shaped(getIds()).getRank() != 1 || !shaped(getIds()).getElementType().isInteger(32) || getInits().size() != 1 ||
+      !isMatrix(getInits()[0], getK())) // dequantize_c1
+    return emitOpError("ids must be (rows) of i32 and the one destination (rows, ") << getK() << ")";
+  return verifyResults(*this);
+}
+
+void DequantizeOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) { kernelEffects(*this, effects); }
+StringRef DequantizeOp::getKernelKind() { return "embedding"; }
+int64_t DequantizeOp::getFlopsPerRow() { return 2 * getK(); }
+int64_t DequantizeOp::getFixedBytes() { return 0; }
+int64_t DequantizeOp::getBytesPerRow() { return staticBytes(getWeights()) / std::max<int64_t>(1, getN()) + rowBytes(getInits()[0]); }
+
+//===- kernel_call --------------------------------------------------------===//
+
+LogicalResult KernelCallOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto callee = symbols.lookupNearestSymbolFrom<func::FuncOp>(*this, getCalleeAttr());
+  if (!callee) // kernel_call_c1
+    return emitOpError("callee '") << getCallee() << "' is no function of this module";
+  FunctionType type = callee.getFunctionType();
+  auto same = [](TypeRange formal, OperandRange actual) {
+    return formal.size() == actual.size() && llvm::all_of(llvm::zip(formal, actual), [](auto pair) {
+             auto formal = cast<ShapedType>(std::get<0>(pair)), actual = cast<ShapedType>(std::get<1>(pair).getType());
+             return formal.getShape() == actual.getShape() && formal.getElementType() == actual.getElementType();
+           });
+  };
+  if (!same(type.getInputs(), getInputs()) || !same(type.getResults(), getInits())) // kernel_call_c1
+    return emitOpError("operands do not have the shapes of '") << getCallee() << "', " << type;
+  return verifyResults(*this);
+}
+
+void KernelCallOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) { kernelEffects(*this, effects); }
+StringRef KernelCallOp::getKernelKind() { return "rowwise"; }
+int64_t KernelCallOp::getFlopsPerRow() { return getBytesPerRow(); }
+int64_t KernelCallOp::getFixedBytes() {
+  int64_t bytes = 0;
+  for (Value input : getInputs())
+    bytes += staticBytes(input);
+  return bytes;
+}
+int64_t KernelCallOp::getBytesPerRow() {
+  int64_t bytes = 0;
+  for (Value buffer : getOperands())
+    bytes += rowBytes(buffer);
+  return bytes;
+}
+
+//===- quantize -----------------------------------------------------------===//
+
+LogicalResult QuantizeOp::verify() {
+  int64_t width = shaped(getInput()).getDimSize(1);
+  if (width % 32 || !isMatrix(getCodes(), width) || !isMatrix(getScales(), width / 32) || !isMatrix(getSums(), width / 16)) // quantize_c1
+    return emitOpError("width (") << width << ") must be a multiple of 32, codes (rows, width), scales (rows, width / 32) and "
+                                     "sums (rows, width / 16)";
+  return success();
+}

@@ -1,0 +1,133 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Kernel ops: destination-style, on tensors before and on memrefs after bufferization. Activations are row-major,
+// (rows, width); rows are the tokens of all sequences of a step.
+#ifndef HEDDLE_KERNEL_OPS
+#define HEDDLE_KERNEL_OPS
+
+include "dialect/HeddleAttrs.td"
+include "dialect/HeddleInterfaces.td"
+include "dialect/HeddleTypes.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/DestinationStyleOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def Heddle_Buffer : AnyTypeOf<[AnyRankedTensor, AnyMemRef]>;
+
+class Heddle_KernelOp<string mnemonic, list<Trait> traits = []> : Heddle_Op<mnemonic,
+    [DestinationStyleOpInterface, DeclareOpInterfaceMethods<Heddle_KernelOpInterface>,
+     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>] # traits> {
+  code dpsMethods = [{
+    ::mlir::MutableOperandRange getDpsInitsMutable() { return getInitsMutable(); }
+  }];
+  let extraClassDeclaration = dpsMethods;
+}
+
+def Heddle_PackedMatmulOp : Heddle_KernelOp<"packed_matmul", [AttrSizedOperandSegments]> {
+  let summary = "x W^T + b with W packed in panels of 16 output rows";
+  let description = [{
+    The weights are those of one or several `linear` weights stacked along out_features and packed as `format` says
+    (compiler/codegen/cpu/PackedLayout.h). The input is f32, or, with `input_scales` and `input_sums`, what `quantize`
+    made of it. `accumulate` adds to the destination: a residual connection.
+
+    Constraints:
+      * C1: input is (rows, k), the destination (rows, n).
+      * C2: scales are (rows, k / 32), sums (rows, k / 16); both are there if the input is i8, and only then.
+      * C3: bias is (n).
+  }];
+  let arguments = (ins Heddle_Buffer:$input, Optional<Heddle_Buffer>:$input_scales, Optional<Heddle_Buffer>:$input_sums,
+                       Heddle_Buffer:$weights, Optional<Heddle_Buffer>:$bias, Variadic<Heddle_Buffer>:$inits,
+                       I64Attr:$n, I64Attr:$k, StrAttr:$format, UnitAttr:$accumulate);
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let assemblyFormat = [{
+    `ins` `(` $input (`scales` $input_scales^)? (`sums` $input_sums^)? `,` $weights (`bias` $bias^)? `:` type($input)
+    (`,` type($input_scales)^)? (`,` type($input_sums)^)? `,` type($weights) (`,` type($bias)^)? `)`
+    `outs` `(` $inits `:` type($inits) `)` attr-dict (`->` type($results)^)?
+  }];
+  let hasVerifier = 1;
+}
+
+def Heddle_OnlineAttentionOp : Heddle_KernelOp<"online_attention", [AttrSizedOperandSegments]> {
+  let summary = "Attention over the cache, block by block, with running row maximum and row sum";
+  let description = [{
+    Tiled attention (Dao et al. 2022, arXiv:2205.14135): for each KV block of `block_kv` keys that the mask lets any row of the
+    tile see, m' = max(m, rowmax(s)), l' = l exp(m - m') + rowsum(exp(s - m')), o' = o exp(m - m') + exp(s - m') v. The
+    query heads that share a KV head are rows of one tile, so one load of a KV block serves the group (`share_kv`).
+
+    Constraints:
+      * C1: query and destination are (rows, num_heads * head_dim), head_dim being the cache's.
+      * C2: num_heads is a multiple of the cache's num_kv_heads.
+      * C3: block_kv is a multiple or a divisor of the cache's page of 64 tokens.
+  }];
+  let arguments = (ins Heddle_Buffer:$query, Heddle_KvCacheType:$cache, Index:$layer, Optional<Heddle_Buffer>:$sinks,
+                       Variadic<Heddle_Buffer>:$inits, I64Attr:$num_heads, Heddle_MaskAttr:$mask, F64Attr:$scale,
+                       F64Attr:$softcap, I64Attr:$block_kv, BoolAttr:$share_kv);
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let assemblyFormat = [{
+    $mask `ins` `(` $query `,` $cache `[` $layer `]` (`sinks` $sinks^)? `:` type($query) `,` type($cache) (`,` type($sinks)^)? `)`
+    `outs` `(` $inits `:` type($inits) `)` attr-dict (`->` type($results)^)?
+  }];
+  let hasVerifier = 1;
+}
+
+def Heddle_DequantizeOp : Heddle_KernelOp<"dequantize"> {
+  let summary = "Rows of a packed weight as f32: token embeddings";
+  let description = [{
+    destination[r, :] = scale * W[ids[r], :]
+
+    Constraints:
+      * C1: ids is (rows), i32; the destination (rows, k).
+  }];
+  let arguments = (ins Heddle_Buffer:$ids, Heddle_Buffer:$weights, Variadic<Heddle_Buffer>:$inits, I64Attr:$n, I64Attr:$k,
+                       StrAttr:$format, F64Attr:$scale);
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let assemblyFormat = [{
+    `ins` `(` $ids `,` $weights `:` type($ids) `,` type($weights) `)` `outs` `(` $inits `:` type($inits) `)` attr-dict
+    (`->` type($results)^)?
+  }];
+  let hasVerifier = 1;
+}
+
+def Heddle_KernelCallOp : Heddle_KernelOp<"kernel_call", [AttrSizedOperandSegments, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "Runs an outlined kernel on rows";
+  let description = [{
+    The callee is a private function on tensors that says what the kernel computes; codegen emits it from there. Row r of each
+    destination depends on row r of the inputs that have rows, and on the whole of the others.
+
+    Constraints:
+      * C1: the callee exists, takes the inputs' shapes and returns the destinations'.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$callee, Variadic<Heddle_Buffer>:$inputs, Variadic<Heddle_Buffer>:$inits);
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let assemblyFormat = [{
+    $callee `ins` `(` ($inputs^ `:` type($inputs))? `)` `outs` `(` $inits `:` type($inits) `)` attr-dict (`->` type($results)^)?
+  }];
+}
+
+def Heddle_RopeTableOp : Heddle_Op<"rope_table", [Pure]> {
+  let summary = "Cosines and sines of every position, as the session computed them";
+  let description = [{
+    result is (context, rotary_dim): for each position rotary_dim / 2 cosines, then as many sines, of rotary embedding
+    number `table`.
+  }];
+  let arguments = (ins I64Attr:$table);
+  let results = (outs 2DTensorOf<[F32]>:$result);
+  let assemblyFormat = "$table attr-dict `:` type($result)";
+}
+
+def Heddle_QuantizeOp : Heddle_Op<"quantize", [Pure]> {
+  let summary = "Activations as 8-bit integers";
+  let description = [{
+    For each 32 values: scale = max |x| / 127, codes = round to nearest even of x / scale (0 where scale is 0); sums holds the
+    sum of the codes of each 16 values.
+
+    Constraints:
+      * C1: input is (rows, width), width a multiple of 32; codes have its shape, scales (rows, width / 32), sums (rows, width / 16).
+  }];
+  let arguments = (ins 2DTensorOf<[F32]>:$input);
+  let results = (outs 2DTensorOf<[I8]>:$codes, 2DTensorOf<[F32]>:$scales, 2DTensorOf<[I32]>:$sums);
+  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($codes) `,` type($scales) `,` type($sums)";
+  let hasVerifier = 1;
+}
+
+#endif

@@ -1,0 +1,182 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Verifiers and shapes of the model ops. Comments cite the constraint in ModelOps.td that a check enforces.
+
+#include "dialect/HeddleDialect.h"
+
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/OpImplementation.h"
+
+using namespace mlir;
+using namespace heddle;
+
+#define GET_OP_CLASSES
+#include "dialect/HeddleOps.cpp.inc"
+
+static RankedTensorType shaped(Value value) { return cast<RankedTensorType>(value.getType()); }
+static int64_t lastDim(RankedTensorType type) { return type.getRank() ? type.getShape().back() : 1; }
+
+// The sizes of `value`, with the last `drop` dimensions left out and `appended` added.
+static SmallVector<OpFoldResult> sizesOf(OpBuilder &b, Location loc, Value value, unsigned drop, ArrayRef<int64_t> appended) {
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, value);
+  sizes.resize(sizes.size() - drop);
+  for (int64_t size : appended)
+    sizes.push_back(b.getIndexAttr(size));
+  return sizes;
+}
+
+// result has the shape of `input` but for the last dimension, which is `width`.
+static bool sameButLast(RankedTensorType input, RankedTensorType result, int64_t width) {
+  return input.getRank() == result.getRank() && input.getShape().drop_back() == result.getShape().drop_back() &&
+         lastDim(result) == width;
+}
+
+//===- embedding ----------------------------------------------------------===//
+
+LogicalResult EmbeddingOp::verify() {
+  RankedTensorType ids = shaped(getIds()), table = shaped(getTable()), result = shaped(getResult());
+  if (table.getRank() != 2) // embedding_c1
+    return emitOpError("table must have rank 2, (vocabulary, width), got rank ") << table.getRank();
+  if (result.getRank() != ids.getRank() + 1 || result.getShape().drop_back() != ids.getShape() ||
+      lastDim(result) != table.getDimSize(1)) // embedding_c2
+    return emitOpError("result ") << result << " must be the ids' shape with the table's width (" << table.getDimSize(1)
+                                  << ") appended";
+  return success();
+}
+
+LogicalResult EmbeddingOp::reifyResultShapes(OpBuilder &b, ReifiedRankedShapedTypeDims &shapes) {
+  shapes.push_back(sizesOf(b, getLoc(), getIds(), 0, {shaped(getTable()).getDimSize(1)}));
+  return success();
+}
+
+//===- linear -------------------------------------------------------------===//
+
+LogicalResult LinearOp::verify() {
+  RankedTensorType input = shaped(getInput()), result = shaped(getResult());
+  if (getWeights().empty())
+    return emitOpError("needs a weight");
+  int64_t outFeatures = 0;
+  for (Value weight : getWeights()) {
+    RankedTensorType type = shaped(weight);
+    if (type.getRank() != 2 || type.getDimSize(1) != lastDim(input)) // linear_c1
+      return emitOpError("weight ") << type << " must be (out_features, in_features) with in_features " << lastDim(input);
+    outFeatures += type.getDimSize(0);
+  }
+  if (!sameButLast(input, result, outFeatures)) // linear_c2
+    return emitOpError("result ") << result << " must be the input's shape with last dimension " << outFeatures;
+  if (!getBiases().empty() && getBiases().size() != getWeights().size()) // linear_c3
+    return emitOpError("biases (") << getBiases().size() << ") must be as many as weights (" << getWeights().size() << ")";
+  for (auto [weight, bias] : llvm::zip(getWeights(), getBiases()))
+    if (shaped(bias).getShape() != shaped(weight).getShape().take_front()) // linear_c3
+      return emitOpError("bias ") << bias.getType() << " must be (" << shaped(weight).getDimSize(0) << ")";
+  return success();
+}
+
+LogicalResult LinearOp::reifyResultShapes(OpBuilder &b, ReifiedRankedShapedTypeDims &shapes) {
+  shapes.push_back(sizesOf(b, getLoc(), getInput(), 1, {lastDim(shaped(getResult()))}));
+  return success();
+}
+
+//===- norms --------------------------------------------------------------===//
+
+template <typename Op> static LogicalResult verifyNorm(Op op) {
+  int64_t width = lastDim(shaped(op.getInput()));
+  auto isWidth = [&](Value value) { return shaped(value).getShape() == ArrayRef<int64_t>(width); };
+  if (!isWidth(op.getWeight())) // rms_norm_c1, layer_norm_c1
+    return op.emitOpError("weight ") << op.getWeight().getType() << " must be (" << width << ")";
+  if (op.getEps().convertToDouble() < 0) // rms_norm_c2, layer_norm_c2
+    return op.emitOpError("eps must not be negative");
+  return success();
+}
+
+LogicalResult RmsNormOp::verify() { return verifyNorm(*this); }
+
+LogicalResult LayerNormOp::verify() {
+  int64_t width = lastDim(shaped(getInput()));
+  if (getBias() && shaped(getBias()).getShape() != ArrayRef<int64_t>(width)) // layer_norm_c1
+    return emitOpError("bias ") << getBias().getType() << " must be (" << width << ")";
+  return verifyNorm(*this);
+}
+
+//===- rope ---------------------------------------------------------------===//
+
+LogicalResult RopeOp::verify() {
+  RankedTensorType input = shaped(getInput()), positions = shaped(getPositions());
+  if (positions.getDimSize(0) != input.getDimSize(0) || positions.getDimSize(1) != input.getDimSize(2)) // rope_c1
+    return emitOpError("positions ") << positions << " must be (batch, sequence) of " << input;
+  if (getRope().getRotaryDim() > input.getDimSize(3)) // rope_c2
+    return emitOpError("rotary_dim (") << getRope().getRotaryDim() << ") must not be greater than head_dim ("
+                                       << input.getDimSize(3) << ")";
+  return success();
+}
+
+//===- attention ----------------------------------------------------------===//
+
+LogicalResult AttentionOp::verify() {
+  RankedTensorType query = shaped(getQuery()), key = shaped(getKey()), value = shaped(getValue());
+  if (key.getDimSize(1) == 0 || query.getDimSize(1) % key.getDimSize(1)) // attention_c2
+    return emitOpError("num_heads (") << query.getDimSize(1) << ") must be a multiple of num_kv_heads (" << key.getDimSize(1) << ")";
+  if (query.getDimSize(3) != key.getDimSize(3)) // attention_c3
+    return emitOpError("head_dim of query (") << query.getDimSize(3) << ") must be that of key (" << key.getDimSize(3) << ")";
+  if (key.getDimSize(1) != value.getDimSize(1)) // attention_c3
+    return emitOpError("heads of key (") << key.getDimSize(1) << ") must be those of value (" << value.getDimSize(1) << ")";
+  SmallVector<int64_t> expected(query.getShape());
+  expected[3] = value.getDimSize(3);
+  if (shaped(getResult()).getShape() != ArrayRef<int64_t>(expected)) // attention_c4
+    return emitOpError("result ") << getResult().getType() << " must be (batch, num_heads, queries, head_dim of value)";
+  if (getSinks() && shaped(getSinks()).getDimSize(0) != query.getDimSize(1)) // attention_c5
+    return emitOpError("sinks (") << shaped(getSinks()).getDimSize(0) << ") must be num_heads (" << query.getDimSize(1) << ")";
+  return success();
+}
+
+LogicalResult AttentionOp::reifyResultShapes(OpBuilder &b, ReifiedRankedShapedTypeDims &shapes) {
+  shapes.push_back(sizesOf(b, getLoc(), getQuery(), 1, {shaped(getValue()).getDimSize(3)}));
+  return success();
+}
+
+//===- softcap ------------------------------------------------------------===//
+
+LogicalResult SoftcapOp::verify() {
+  if (getCap().convertToDouble() <= 0) // softcap_c1
+    return emitOpError("cap must be positive");
+  return success();
+}
+
+//===- moe ----------------------------------------------------------------===//
+
+LogicalResult MoeOp::verify() {
+  int64_t width = lastDim(shaped(getInput())), experts = shaped(getRouter()).getDimSize(0);
+  if (shaped(getRouter()).getDimSize(1) != width || (int64_t)getGates().size() != experts ||
+      (int64_t)getUps().size() != experts || (int64_t)getDowns().size() != experts) // moe_c1
+    return emitOpError("router ") << getRouter().getType() << " must be (num_experts, " << width << ") with a gate ("
+                                  << getGates().size() << "), up (" << getUps().size() << ") and down (" << getDowns().size()
+                                  << ") per expert";
+  for (auto [gate, up, down] : llvm::zip(getGates(), getUps(), getDowns())) {
+    int64_t intermediate = shaped(gate).getDimSize(0);
+    if (shaped(gate).getDimSize(1) != width || shaped(up).getShape() != shaped(gate).getShape() ||
+        shaped(down).getShape() != ArrayRef<int64_t>({width, intermediate})) // moe_c2
+      return emitOpError("gate ") << gate.getType() << ", up " << up.getType() << " and down " << down.getType()
+                                  << " must be (intermediate, width) and (width, intermediate)";
+  }
+  int64_t topK = getTopK();
+  if (topK < 1 || topK > experts) // moe_c3
+    return emitOpError("top_k (") << topK << ") must be 1 to num_experts (" << experts << ")";
+  return success();
+}
+
+//===- shapes of ops that keep the input's --------------------------------===//
+
+#define HEDDLE_KEEPS_SHAPE(Op, operand)                                                                                \
+  LogicalResult Op::reifyResultShapes(OpBuilder &b, ReifiedRankedShapedTypeDims &shapes) {                             \
+    shapes.push_back(tensor::getMixedSizes(b, getLoc(), operand()));                                                   \
+    return success();                                                                                                  \
+  }
+HEDDLE_KEEPS_SHAPE(RmsNormOp, getInput)
+HEDDLE_KEEPS_SHAPE(LayerNormOp, getInput)
+HEDDLE_KEEPS_SHAPE(RopeOp, getInput)
+HEDDLE_KEEPS_SHAPE(GluOp, getGate)
+HEDDLE_KEEPS_SHAPE(SoftcapOp, getInput)
+HEDDLE_KEEPS_SHAPE(MoeOp, getInput)
+#undef HEDDLE_KEEPS_SHAPE

@@ -1,0 +1,182 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Model ops: what frontends emit.
+#ifndef HEDDLE_MODEL_OPS
+#define HEDDLE_MODEL_OPS
+
+include "dialect/HeddleAttrs.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+
+class Heddle_ModelOp<string mnemonic, list<Trait> traits = []> : Heddle_Op<mnemonic, [Pure, DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>] # traits> {
+  let hasVerifier = 1;
+}
+
+def Heddle_WeightOp : Heddle_Op<"weight", [Pure]> {
+  let summary = "A tensor of the model, where it is stored";
+  let description = [{
+    Never a constant: the value is read from the file by pack-weights (or, lazily, by the interpreter).
+
+    Constraints:
+      * C1: the result is statically shaped.
+
+    Example:
+    ```mlir
+    %w = heddle.weight "model.norm.weight" #heddle.storage<type = "f32", file = 0, offset = 4096> : tensor<576xf32>
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, Heddle_StorageAttr:$storage);
+  let results = (outs AnyStaticShapeTensor:$result); // weight_c1
+  let assemblyFormat = "$name $storage attr-dict `:` type($result)";
+}
+
+def Heddle_EmbeddingOp : Heddle_ModelOp<"embedding"> {
+  let summary = "Row lookup";
+  let description = [{
+    result[..., :] = scale * table[ids[...], :]
+
+    Constraints:
+      * C1: table has rank 2: (vocabulary, width).
+      * C2: result has the shape of ids, with width appended.
+  }];
+  let arguments = (ins TensorOf<[I32]>:$ids, TensorOf<[AnyFloat]>:$table, DefaultValuedAttr<F64Attr, "1.0">:$scale);
+  let results = (outs TensorOf<[F32]>:$result);
+  let assemblyFormat = "$ids `,` $table attr-dict `:` type($ids) `,` type($table) `->` type($result)";
+}
+
+def Heddle_LinearOp : Heddle_ModelOp<"linear", [AttrSizedOperandSegments]> {
+  let summary = "x W^T + b, of one or several weights that share their input";
+  let description = [{
+    result[..., n] = sum_k input[..., k] * W[n, k] + b[n], where W stacks all weights along out_features and b all biases.
+
+    Constraints:
+      * C1: weights have rank 2, (out_features, in_features), and in_features is the input's last dimension.
+      * C2: result's last dimension is the sum of out_features; its others are the input's.
+      * C3: there is no bias, or one per weight, (out_features).
+  }];
+  let arguments = (ins TensorOf<[F32]>:$input, Variadic<TensorOf<[AnyFloat]>>:$weights, Variadic<TensorOf<[AnyFloat]>>:$biases);
+  let results = (outs TensorOf<[F32]>:$result);
+  let assemblyFormat = [{
+    $input `,` `weights` `(` $weights `:` type($weights) `)` (`biases` `(` $biases^ `:` type($biases) `)`)? attr-dict
+    `:` type($input) `->` type($result)
+  }];
+}
+
+def Heddle_RmsNormOp : Heddle_ModelOp<"rms_norm", [AllTypesMatch<["input", "result"]>]> {
+  let summary = "Root mean square normalisation over the last dimension (Zhang and Sennrich 2019, arXiv:1910.07467)";
+  let description = [{
+    result = input / sqrt(mean(input^2) + eps) * (weight + weight_offset)
+
+    Constraints:
+      * C1: weight is (width), width being the input's last dimension.
+      * C2: eps is not negative.
+  }];
+  let arguments = (ins TensorOf<[F32]>:$input, TensorOf<[AnyFloat]>:$weight, F64Attr:$eps,
+                       DefaultValuedAttr<F64Attr, "0.0">:$weight_offset);
+  let results = (outs TensorOf<[F32]>:$result);
+  let assemblyFormat = "$input `,` $weight attr-dict `:` type($input) `,` type($weight)";
+}
+
+def Heddle_LayerNormOp : Heddle_ModelOp<"layer_norm", [AllTypesMatch<["input", "result"]>]> {
+  let summary = "Layer normalisation over the last dimension (Ba et al. 2016, arXiv:1607.06450)";
+  let description = [{
+    result = (input - mean(input)) / sqrt(var(input) + eps) * weight + bias
+
+    Constraints:
+      * C1: weight and bias are (width), width being the input's last dimension.
+      * C2: eps is not negative.
+  }];
+  let arguments = (ins TensorOf<[F32]>:$input, TensorOf<[AnyFloat]>:$weight, Optional<TensorOf<[AnyFloat]>>:$bias, F64Attr:$eps);
+  let results = (outs TensorOf<[F32]>:$result);
+  let assemblyFormat = "$input `,` $weight (`,` $bias^)? attr-dict `:` type($input) `,` type($weight) (`,` type($bias)^)?";
+}
+
+def Heddle_RopeOp : Heddle_ModelOp<"rope", [AllTypesMatch<["input", "result"]>]> {
+  let summary = "Rotary position embedding";
+  let description = [{
+    For each pair (a, b) of the rotated dimensions and angle t = positions[batch, sequence] * inverse_frequency[i]:
+    (a, b) becomes (a cos t - b sin t, b cos t + a sin t), cos and sin times the attention factor. From schedule on,
+    cos and sin come from `table` (context, rotary_dim): rotary_dim / 2 cosines, then as many sines, of each position.
+
+    Constraints:
+      * C1: input has rank 4: (batch, heads, sequence, head_dim); positions (batch, sequence).
+      * C2: rotary_dim is not greater than head_dim.
+  }];
+  let arguments = (ins 4DTensorOf<[F32]>:$input, 2DTensorOf<[I32]>:$positions, Optional<2DTensorOf<[F32]>>:$table, Heddle_RopeAttr:$rope);
+  let results = (outs 4DTensorOf<[F32]>:$result);
+  let assemblyFormat = "$input `,` $positions (`table` `(` $table^ `:` type($table) `)`)? $rope attr-dict `:` type($input) `,` type($positions)";
+}
+
+def Heddle_AttentionOp : Heddle_ModelOp<"attention", [AttrSizedOperandSegments]> {
+  let summary = "Scaled dot-product attention with grouped KV heads (arXiv:1706.03762, arXiv:2305.13245)";
+  let description = [{
+    result[h] = softmax(cap(scale * query[h] @ key[h / group]^T) + bias) @ value[h / group], over the keys that the mask
+    lets through, where group = num_heads / num_kv_heads and cap(s) = softcap * tanh(s / softcap), or s without softcap.
+    Query i stands at key position (keys - queries + i). `sinks` adds one learned logit per head to the softmax's sum.
+
+    Constraints:
+      * C1: query, key and value have rank 4: (batch, heads, sequence, head_dim).
+      * C2: num_heads is a multiple of num_kv_heads.
+      * C3: query and key have the same head_dim; key and value the same heads and sequence.
+      * C4: result is (batch, num_heads, queries, head_dim of value).
+      * C5: sinks is (num_heads).
+  }];
+  let arguments = (ins 4DTensorOf<[AnyFloat]>:$query, 4DTensorOf<[AnyFloat]>:$key, 4DTensorOf<[AnyFloat]>:$value,
+                       Optional<4DTensorOf<[AnyFloat]>>:$bias, Optional<1DTensorOf<[AnyFloat]>>:$sinks,
+                       Heddle_MaskAttr:$mask, F64Attr:$scale, DefaultValuedAttr<F64Attr, "0.0">:$softcap);
+  let results = (outs 4DTensorOf<[AnyFloat]>:$result);
+  let assemblyFormat = [{
+    $query `,` $key `,` $value (`bias` `(` $bias^ `:` type($bias) `)`)? (`sinks` `(` $sinks^ `:` type($sinks) `)`)? $mask
+    attr-dict `:` type($query) `,` type($key) `,` type($value) `->` type($result)
+  }];
+  let extraClassDeclaration = [{
+    int64_t getNumHeads() { return getQuery().getType().getDimSize(1); }
+    int64_t getNumKvHeads() { return getKey().getType().getDimSize(1); }
+    int64_t getHeadDim() { return getQuery().getType().getDimSize(3); }
+  }];
+}
+
+def Heddle_GluOp : Heddle_ModelOp<"glu", [SameOperandsAndResultType]> {
+  let summary = "Activation, gated where there is an `up` operand (Shazeer 2020, arXiv:2002.05202)";
+  let description = [{
+    result = activation(gate) * up, or activation(gate).
+  }];
+  let arguments = (ins TensorOf<[F32]>:$gate, Optional<TensorOf<[F32]>>:$up, Heddle_ActivationAttr:$activation);
+  let results = (outs TensorOf<[F32]>:$result);
+  let assemblyFormat = "$activation $gate (`,` $up^)? attr-dict `:` type($gate)";
+  let hasVerifier = 0;
+}
+
+def Heddle_SoftcapOp : Heddle_ModelOp<"softcap", [SameOperandsAndResultType]> {
+  let summary = "cap * tanh(input / cap), as Gemma 2 bounds its logits (arXiv:2408.00118)";
+  let description = [{
+    Constraints:
+      * C1: cap is positive.
+  }];
+  let arguments = (ins TensorOf<[F32]>:$input, F64Attr:$cap);
+  let results = (outs TensorOf<[F32]>:$result);
+  let assemblyFormat = "$input attr-dict `:` type($input)";
+}
+
+def Heddle_MoeOp : Heddle_ModelOp<"moe", [AttrSizedOperandSegments]> {
+  let summary = "Mixture of gated feed-forward experts with top-k routing (Jiang et al. 2024, arXiv:2401.04088)";
+  let description = [{
+    p = softmax(input @ router^T); for the top_k greatest p_e of a token (ties: the lower index), optionally divided by their
+    sum: result = sum_e p_e * down_e(activation(gate_e(input)) * up_e(input)).
+
+    Constraints:
+      * C1: router is (num_experts, width); there are num_experts gates, ups and downs.
+      * C2: gate and up are (intermediate, width), down is (width, intermediate).
+      * C3: 1 <= top_k <= num_experts.
+  }];
+  let arguments = (ins TensorOf<[F32]>:$input, 2DTensorOf<[AnyFloat]>:$router, Variadic<2DTensorOf<[AnyFloat]>>:$gates,
+                       Variadic<2DTensorOf<[AnyFloat]>>:$ups, Variadic<2DTensorOf<[AnyFloat]>>:$downs,
+                       I64Attr:$top_k, BoolAttr:$normalize, Heddle_ActivationAttr:$activation);
+  let results = (outs TensorOf<[F32]>:$result);
+  let assemblyFormat = [{
+    $activation $input `,` $router `gates` `(` $gates `:` type($gates) `)` `ups` `(` $ups `:` type($ups) `)` `downs` `(` $downs `:`
+    type($downs) `)` attr-dict `:` type($input) `,` type($router) `->` type($result)
+  }];
+}
+
+#endif
