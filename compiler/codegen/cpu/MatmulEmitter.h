@@ -21,7 +21,8 @@ private:
   using Values = llvm::SmallVector<mlir::Value>;
   using ValuesRef = llvm::ArrayRef<mlir::Value>;
 
-  // Calls body(panel, panels) for the slice's panels, `panels` at a time, then one by one.
+  // Calls body(panel, panels) for the slice's panels of W, `panels` at a time, then what is left one by one; gated, in
+  // whole pairs.
   void forPanels(int64_t panels, llvm::function_ref<void(mlir::Value panel, int64_t panels)> body);
   // Calls body(row, rows) for [begin, end) in the tile heights given, largest first; the last is 1.
   void forRows(llvm::ArrayRef<int64_t> heights, mlir::Value begin, mlir::Value end,
@@ -32,8 +33,10 @@ private:
   // Where row `row` of the call lies in `act`, and its first element there.
   mlir::Value storedRow(mlir::Value row);
   mlir::Value activationRow(mlir::Value row);
-  // Adds bias and residual to a finished sum and stores it.
-  void storeResult(mlir::Value sum, mlir::Value panel, mlir::Value row);
+  // One row of a tile: the finished sums of W's panels from `panel` on, through the epilogue to `out`.
+  void storeRow(ValuesRef sums, mlir::Value panel, mlir::Value row);
+  void storePanel(mlir::Value sum, mlir::Value gate, mlir::Value outPanel, mlir::Value row);
+  mlir::Value activate(mlir::Value x);
   Values zeros(int64_t count);
 
   // f32: rows × panels with the weights unpacked in registers; for few rows.

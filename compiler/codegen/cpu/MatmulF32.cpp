@@ -34,8 +34,7 @@ void MatmulEmitter::emitFewRows(const MatmulTile &tile) {
         rowAddresses.push_back(activationRow(b.add(row, r)));
       Values sums = accumulateUnits(panelAddresses, rowAddresses, zeros(height * panels));
       for (int64_t r = 0; r < height; ++r)
-        for (int64_t p = 0; p < panels; ++p)
-          storeResult(sums[r * panels + p], b.add(panel, p), b.add(row, r));
+        storeRow(ValuesRef(sums).slice(r * panels, panels), panel, b.add(row, r));
     });
   });
 }
@@ -152,8 +151,10 @@ void MatmulEmitter::emitRowBlock(const MatmulTile &tile, Value panel, int64_t pa
   });
   // finish
   b.loop(rowBegin, rowEnd, 1, [&](Value row) {
+    Values sums;
     for (int64_t p = 0; p < panels; ++p)
-      storeResult(b.load(b.v16f32, b.at(partial(row), p * columnBytes)), b.add(panel, p), row);
+      sums.push_back(b.load(b.v16f32, b.at(partial(row), p * columnBytes)));
+    storeRow(sums, panel, row);
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include "compiler/codegen/cpu/MatmulKernel.h"
 
+#include "compiler/codegen/cpu/KernelMath.h"
 #include "compiler/codegen/cpu/MatmulEmitter.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -18,6 +19,9 @@ MatmulEmitter::MatmulEmitter(ModuleOp module, StringRef name, const MatmulSpec &
                         &rows, &actStride, &outStride, &panelBegin, &panelEnd};
   for (auto [position, argument] : llvm::enumerate(arguments))
     *argument = b.argument(position);
+  if (spec.isGated())
+    for (MatmulTile *tile : {&tiles.f32Few, &tiles.f32Many, &tiles.q8})
+      tile->makePaired();
   if (spec.rows != MatmulRows::Dense) {
     rowIndex = b.argument(11);
     rowScale = b.argument(12);
@@ -25,10 +29,13 @@ MatmulEmitter::MatmulEmitter(ModuleOp module, StringRef name, const MatmulSpec &
 }
 
 void MatmulEmitter::forPanels(int64_t panels, function_ref<void(Value, int64_t)> body) {
-  Value whole = b.wholeSteps(panelBegin, panelEnd, panels);
-  b.loop(panelBegin, whole, panels, [&](Value panel) { body(panel, panels); });
-  if (panels > 1)
-    b.loop(whole, panelEnd, 1, [&](Value panel) { body(panel, 1); });
+  int64_t least = spec.isGated() ? 2 : 1;
+  int64_t most = std::max(panels / least * least, least);
+  Value begin = b.mul(panelBegin, least), end = b.mul(panelEnd, least);
+  Value whole = b.wholeSteps(begin, end, most);
+  b.loop(begin, whole, most, [&](Value panel) { body(panel, most); });
+  if (most > least)
+    b.loop(whole, end, least, [&](Value panel) { body(panel, least); });
 }
 
 void MatmulEmitter::forRows(ArrayRef<int64_t> heights, Value begin, Value end,
@@ -61,7 +68,25 @@ SmallVector<Value> MatmulEmitter::zeros(int64_t count) {
   return Values(count, b.splatReal(0));
 }
 
-void MatmulEmitter::storeResult(Value sum, Value panel, Value row) {
+void MatmulEmitter::storeRow(ValuesRef sums, Value panel, Value row) {
+  if (spec.isGated()) {
+    for (int64_t p = 0; p < int64_t(sums.size()); p += 2)
+      storePanel(sums[p + 1], sums[p], b.divide(b.add(panel, p), 2), row);
+    return;
+  }
+  for (auto [p, sum] : llvm::enumerate(sums))
+    storePanel(sum, nullptr, b.add(panel, p), row);
+}
+
+Value MatmulEmitter::activate(Value x) {
+  if (spec.epilogue == MatmulEpilogue::Silu || spec.epilogue == MatmulEpilogue::GatedSilu)
+    return b.mul(x, sigmoid(b, x));
+  // gelu_tanh(x) = x / 2 (1 + tanh u) = x sigmoid(2 u) with u = sqrt(2 / pi) (x + 0.044715 x^3)
+  Value cubic = b.fma(b.mul(b.mul(x, x), x), b.splatReal(0.044715f), x);
+  return b.mul(x, sigmoid(b, b.mul(cubic, b.splatReal(1.5957691216057308f))));
+}
+
+void MatmulEmitter::storePanel(Value sum, Value gate, Value panel, Value row) {
   constexpr int64_t lanes = PackedLayout::panelRows;
   Value column = b.mul(panel, lanes);
   bool scattered = spec.rows == MatmulRows::Scattered;
@@ -79,6 +104,10 @@ void MatmulEmitter::storeResult(Value sum, Value panel, Value row) {
   auto loadLanes = [&](Value from) { return mask ? b.loadMasked(b.v16f32, from, mask) : b.load(b.v16f32, from); };
   if (spec.hasBias)
     sum = b.add(sum, loadLanes(biasAddress));
+  if (gate)
+    sum = b.mul(activate(gate), sum);
+  else if (spec.epilogue != MatmulEpilogue::None)
+    sum = activate(sum);
   if (scattered)
     sum = b.fma(b.splat(b.load(b.f32, b.at(rowScale, b.mul(row, 4)))), sum, loadLanes(address));
   else if (spec.accumulate)
@@ -92,6 +121,8 @@ FailureOr<func::FuncOp> heddle::buildMatmul(ModuleOp module, StringRef name, con
   if (q8 && (!spec.layout.isQuantized() || spec.k % 32 != 0))
     return module.emitError("kernel '") << name << "': int8 activations need quantised weights and K (" << spec.k
                                         << ") a multiple of 32";
+  if (spec.isGated() && spec.hasBias)
+    return module.emitError("kernel '") << name << "': a gated product takes no bias";
   MatmulEmitter emitter(module, name, spec, target);
   q8 ? emitter.emitQ8() : emitter.emitF32();
   return emitter.finish();

@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Products of activations with a packed weight matrix: out = act W^T [+ bias] [+ out].
+// Products of activations with a packed weight matrix: out = act W^T [+ bias] [activation] [+ out].
 #ifndef HEDDLE_COMPILER_CODEGEN_CPU_MATMULKERNEL_H
 #define HEDDLE_COMPILER_CODEGEN_CPU_MATMULKERNEL_H
 
@@ -19,6 +19,10 @@ enum class MatmulActivation : uint8_t { F32, Q8 };
 // row r, and out row rowIndex[r] += rowScale[r] * (product + bias).
 enum class MatmulRows : uint8_t { Dense, Gathered, Scattered };
 
+// What is made of a finished sum. Gated: W holds 2 N rows, packed with PanelOrder::Interleaved from the gate's and the
+// up projection's, and out = activation(gate) * up.
+enum class MatmulEpilogue : uint8_t { None, Silu, GeluTanh, GatedSilu, GatedGeluTanh };
+
 struct MatmulSpec {
   PackedLayout layout;
   int64_t n = 0; // out_features
@@ -27,6 +31,9 @@ struct MatmulSpec {
   bool hasBias = false;
   bool accumulate = false; // out += product (+ bias): a residual
   MatmulRows rows = MatmulRows::Dense;
+  MatmulEpilogue epilogue = MatmulEpilogue::None; // after the bias, before the residual; gated: no bias
+
+  bool isGated() const { return epilogue >= MatmulEpilogue::GatedSilu; }
 };
 
 // Adds to `module`
@@ -41,7 +48,8 @@ struct MatmulSpec {
 // which computes output columns [16 panelBegin, min(16 panelEnd, N)) of every row. An element's bits depend on its row
 // of `act` and of W alone: not on `rows`, the slice of panels, the row's place nor the target. It takes up to 128 KiB of
 // stack.
-// Fails, with an error at the module, for Q8 activations with weights that are not quantised.
+// Panels are those of `out`: gated, a pair of W's. Fails, with an error at the module, for Q8 activations with weights
+// that are not quantised, and for a gated product with bias.
 mlir::FailureOr<mlir::func::FuncOp> buildMatmul(mlir::ModuleOp module, llvm::StringRef name, const MatmulSpec &spec,
                                                 const CpuTarget &target);
 

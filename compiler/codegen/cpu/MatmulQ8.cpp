@@ -117,6 +117,5 @@ void MatmulEmitter::emitQ8Tile(Value panel, int64_t panels, Value row, int64_t h
       });
   // store
   for (int64_t r = 0; r < height; ++r)
-    for (int64_t p = 0; p < panels; ++p)
-      storeResult(sums[r * panels + p], b.add(panel, p), b.add(row, r));
+    storeRow(ValuesRef(sums).slice(r * panels, panels), panel, b.add(row, r));
 }

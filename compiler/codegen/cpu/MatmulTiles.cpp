@@ -2,7 +2,17 @@
 
 #include "compiler/codegen/cpu/MatmulTiles.h"
 
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+
 using namespace heddle;
+
+void MatmulTile::makePaired() {
+  int64_t sums = heights.front() * panels;
+  panels = std::max<int64_t>(panels / 2 * 2, 2);
+  llvm::erase_if(heights, [&](int64_t height) { return height > 1 && height * panels > sums; });
+}
 
 MatmulTiles heddle::matmulTiles(const CpuTarget &target) {
   MatmulTiles tiles;

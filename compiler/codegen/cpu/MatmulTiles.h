@@ -14,6 +14,9 @@ namespace heddle {
 struct MatmulTile {
   llvm::SmallVector<int64_t> heights; // row counts for which a tile is emitted, largest first, down to 1
   int64_t panels;                     // panels of 16 columns side by side; what is left over is done one by one
+
+  // Makes the tile hold pairs of panels with no more sums than before.
+  void makePaired();
 };
 
 struct MatmulTiles {

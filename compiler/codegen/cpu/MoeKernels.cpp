@@ -2,33 +2,15 @@
 
 #include "compiler/codegen/cpu/MoeKernels.h"
 
-#include "compiler/codegen/cpu/KernelBuilder.h"
+#include "compiler/codegen/cpu/KernelMath.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 #include <limits>
 
 using namespace mlir;
 using namespace heddle;
-
-// e^x for 16 values x <= 0, within 2 units in the last place; 0 below -87. A NaN stays one.
-static Value expOfNegative(KernelBuilder &b, Value x) {
-  // x = n ln 2 + r, |r| <= ln 2 / 2
-  Value underflow = arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, x, b.splatReal(-87));
-  x = arith::SelectOp::create(b, underflow, b.splatReal(-87), x);
-  Value n = math::RoundEvenOp::create(b, b.mul(x, b.splatReal(1.44269504f)));
-  Value r = b.fma(n, b.splatReal(-0.693145752f), x);
-  r = b.fma(n, b.splatReal(-1.42860677e-6f), r);
-  // The Taylor polynomial of degree 7: its rest is below 2^-27 on that range.
-  Value power = b.splatReal(1.0f / 5040);
-  for (float factor : {1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f})
-    power = b.fma(power, r, b.splatReal(factor));
-  Value exponent = b.add(arith::FPToSIOp::create(b, b.v16i32, n), b.splatInt(127));
-  Value scale = b.bitcast(b.v16f32, arith::ShLIOp::create(b, exponent, b.splatInt(23)));
-  return arith::SelectOp::create(b, underflow, b.splatReal(0), b.mul(power, scale));
-}
 
 namespace {
 // The scratch that a row is routed in; experts are padded to whole vectors with -inf.

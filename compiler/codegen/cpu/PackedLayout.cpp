@@ -172,19 +172,29 @@ static void packBlockPanel(const BlockFormat &format, const std::vector<WeightSo
   }
 }
 
+static void packPanel(const PackedLayout &layout, const BlockFormat *format, const std::vector<WeightSource> &sources,
+                      int64_t panel, int64_t k, uint8_t *out) {
+  if (layout.numbers == PackedNumbers::F32)
+    packPlainPanel<uint32_t, 1>(sources, panel, k, out);
+  else if (!format)
+    packPlainPanel<uint16_t, 2>(sources, panel, k, out);
+  else
+    packBlockPanel(*format, sources, panel, k, out);
+}
+
 void heddle::packPanels(TensorType type, const std::vector<WeightSource> &sources, int64_t k, int64_t panelBegin,
-                        int64_t panelEnd, uint8_t *out) {
+                        int64_t panelEnd, uint8_t *out, PanelOrder order) {
   PackedLayout layout = *layoutFor(type);
   const BlockFormat *format = findBlockFormat(type);
   int64_t panelBytes = layout.panelBytes(k);
   for (int64_t panel = panelBegin; panel < panelEnd; ++panel, out += panelBytes) {
     // Rows past the last are zero: all-zero scales, mins and plain values.
     std::memset(out, 0, panelBytes);
-    if (layout.numbers == PackedNumbers::F32)
-      packPlainPanel<uint32_t, 1>(sources, panel, k, out);
-    else if (!format)
-      packPlainPanel<uint16_t, 2>(sources, panel, k, out);
-    else
-      packBlockPanel(*format, sources, panel, k, out);
+    if (order == PanelOrder::Interleaved) {
+      int64_t count = sources.size();
+      packPanel(layout, format, {sources[panel % count]}, panel / count, k, out);
+    } else {
+      packPanel(layout, format, sources, panel, k, out);
+    }
   }
 }

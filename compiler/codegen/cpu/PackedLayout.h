@@ -52,7 +52,12 @@ struct PackedLayout {
 // The layout that holds matrices of `type` without changing a value; none for types that are no weights.
 std::optional<PackedLayout> layoutFor(TensorType type);
 
-// One stored matrix of a stack that is packed as one: rows follow those of the matrix before (fused QKV, gate and up).
+// How stacked matrices share the panels. Stacked: rows follow those of the matrix before (fused QKV). Interleaved: panel p
+// is panel p / S of matrix p % S of the S matrices, all of one shape, each padded for itself (gate and up of a gated
+// product).
+enum class PanelOrder : uint8_t { Stacked, Interleaved };
+
+// One stored matrix of a stack that is packed as one.
 struct WeightSource {
   const uint8_t *data;
   int64_t rows;            // out_features
@@ -62,7 +67,7 @@ struct WeightSource {
 // Writes panels [panelBegin, panelEnd) of the stacked `sources`, all of `type` and `k` columns, to `out`, whose first
 // byte is that of panel `panelBegin`. `k` is a multiple of the type's block.
 void packPanels(TensorType type, const std::vector<WeightSource> &sources, int64_t k, int64_t panelBegin,
-                int64_t panelEnd, uint8_t *out);
+                int64_t panelEnd, uint8_t *out, PanelOrder order = PanelOrder::Stacked);
 
 float halfToFloat(uint16_t bits);
 
