@@ -105,8 +105,8 @@ void EpilogueTest::expectFormula(const MatmulSpec &spec, TensorType type) {
 
 TEST_P(EpilogueTest, ActivationsFollowTheirFormulas) {
   for (TensorType type : {TensorType::F32, TensorType::Q4_1, TensorType::Q8_0})
-    for (auto epilogue : {MatmulEpilogue::Silu, MatmulEpilogue::GeluTanh, MatmulEpilogue::GatedSilu,
-                          MatmulEpilogue::GatedGeluTanh})
+    for (auto epilogue :
+         {MatmulEpilogue::Silu, MatmulEpilogue::GeluTanh, MatmulEpilogue::GatedSilu, MatmulEpilogue::GatedGeluTanh})
       for (MatmulActivation activation : {MatmulActivation::F32, MatmulActivation::Q8}) {
         if (type == TensorType::F32 && activation == MatmulActivation::Q8)
           continue;

@@ -46,8 +46,8 @@ struct MatmulSpec {
 //             int64_t rows, int64_t actStride, int64_t outStride, int64_t panelBegin, int64_t panelEnd
 //             [, const int32_t *rowIndex, const float *rowScale])  // not Dense: (rows)
 // which computes output columns [16 panelBegin, min(16 panelEnd, N)) of every row. An element's bits depend on its row
-// of `act` and of W alone: not on `rows`, the slice of panels, the row's place nor the target. It takes up to 128 KiB of
-// stack.
+// of `act` and of W alone: not on `rows`, the slice of panels, the row's place nor the target. It takes up to 128 KiB
+// of stack.
 // Panels are those of `out`: gated, a pair of W's. Fails, with an error at the module, for Q8 activations with weights
 // that are not quantised, and for a gated product with bias.
 mlir::FailureOr<mlir::func::FuncOp> buildMatmul(mlir::ModuleOp module, llvm::StringRef name, const MatmulSpec &spec,

@@ -105,10 +105,10 @@ func::FuncOp heddle::buildMoeGroup(ModuleOp module, StringRef name, const MoeRou
   auto expertOf = [&](Value entry) {
     return arith::ExtUIOp::create(b, b.i64, b.load(b.i32, b.at(experts, b.mul(entry, 4)))).getResult();
   };
+  Value next = b.stack(4 * spec.numExperts); // where each expert's next row goes
   // setup: offsets[e + 1] = rows of expert e, then the sum of those before
   b.loop(zero, b.index(spec.numExperts + 1), 1, [&](Value i) { b.store(b.int32(0), b.at(offsets, b.mul(i, 4))); });
   b.loop(zero, entries, 1, [&](Value entry) { increment(b.at(offsets, b.mul(b.add(expertOf(entry), 1), 4))); });
-  Value next = b.stack(4 * spec.numExperts); // where each expert's next row goes
   b.loop(zero, numExperts, 1, b.int32(0), [&](Value expert, ArrayRef<Value> carried) {
     Value end = b.at(offsets, b.mul(b.add(expert, 1), 4));
     Value sum = b.add(carried[0], b.load(b.i32, end));

@@ -109,7 +109,8 @@ struct PlainRow {
 };
 } // namespace
 
-// A panel of f32 (unit 1) or 16-bit values (unit 2) from the rows that exist. Written in order, 16 rows read side by side.
+// A panel of f32 (unit 1) or 16-bit values (unit 2) from the rows that exist: written in order, 16 rows read side by
+// side.
 template <typename T, int64_t unit>
 static void packPlainPanel(const std::vector<WeightSource> &sources, int64_t panel, int64_t k, uint8_t *out) {
   constexpr int64_t width = sizeof(T);
@@ -162,8 +163,8 @@ static void packBlockRow(const BlockFormat &format, const WeightSource &source, 
   }
 }
 
-static void packBlockPanel(const BlockFormat &format, const std::vector<WeightSource> &sources, int64_t panel, int64_t k,
-                           uint8_t *out) {
+static void packBlockPanel(const BlockFormat &format, const std::vector<WeightSource> &sources, int64_t panel,
+                           int64_t k, uint8_t *out) {
   for (int64_t lane = 0; lane < lanes; ++lane) {
     auto [source, row] = locate(sources, panel * lanes + lane);
     if (!source)

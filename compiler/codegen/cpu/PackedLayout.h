@@ -52,9 +52,9 @@ struct PackedLayout {
 // The layout that holds matrices of `type` without changing a value; none for types that are no weights.
 std::optional<PackedLayout> layoutFor(TensorType type);
 
-// How stacked matrices share the panels. Stacked: rows follow those of the matrix before (fused QKV). Interleaved: panel p
-// is panel p / S of matrix p % S of the S matrices, all of one shape, each padded for itself (gate and up of a gated
-// product).
+// How stacked matrices share the panels. Stacked: rows follow those of the matrix before (fused QKV). Interleaved:
+// panel p is panel p / S of matrix p % S of the S matrices, all of one shape, each padded for itself (gate and up of a
+// gated product).
 enum class PanelOrder : uint8_t { Stacked, Interleaved };
 
 // One stored matrix of a stack that is packed as one.
