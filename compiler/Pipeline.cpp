@@ -71,6 +71,8 @@ void heddle::addScheduleStage(OpPassManager &pm, const PipelineOptions &options)
   pm.addPass(createOutlineKernels());
   // Kernels of different layers are equal more often than the layers are.
   pm.addPass(createShareLayers());
+  // Before buffers: views that nobody needs any more would become copies.
+  pm.addPass(createCanonicalizerPass());
   pm.addPass(createBufferizeKernels());
   pm.addPass(createPlanMemory());
 }

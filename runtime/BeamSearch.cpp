@@ -42,7 +42,6 @@ public:
         break;
       HEDDLE_RETURN_IF_ERROR(step());
     }
-    std::stable_sort(finished.begin(), finished.end(), [](const BeamResult &a, const BeamResult &b) { return a.score > b.score; });
     results.assign(finished.begin(), finished.begin() + options.returned);
     return Status();
   }
@@ -94,7 +93,6 @@ private:
     bool isFull = options.earlyStopping && std::all_of(finished.begin(), finished.end(), [](const BeamResult &r) { return r.score > never / 2; });
     std::vector<Beam> next;
     parents.clear();
-    std::vector<BeamResult> ended;
     for (size_t i = 0; i < best.size(); ++i) {
       const Continuation &c = best[i];
       bool end = isLast || ends(c.id);
@@ -106,19 +104,25 @@ private:
       std::vector<int32_t> ids = running[c.beam].ids;
       ids.push_back(c.id);
       if (countsAsEnded) {
-        ended.push_back({std::move(ids), c.score / std::pow(double(length + 1), double(options.lengthPenalty))});
+        keepFinished({std::move(ids), c.score / std::pow(double(length + 1), double(options.lengthPenalty))});
       } else {
         parents.push_back(c.beam);
         next.push_back({std::move(ids), c.score});
       }
     }
-    finished.insert(finished.end(), ended.begin(), ended.end());
-    std::stable_sort(finished.begin(), finished.end(), [](const BeamResult &a, const BeamResult &b) { return a.score > b.score; });
-    finished.resize(options.beams);
     ++length;
     if (!allEnd)
       continueWith(std::move(next));
     return allEnd;
+  }
+
+  // Inserts behind those that are as good, and drops the worst.
+  void keepFinished(BeamResult result) {
+    auto place = std::find_if(finished.begin(), finished.end(), [&](const BeamResult &other) { return other.score < result.score; });
+    if (place == finished.end())
+      return;
+    finished.insert(place, std::move(result));
+    finished.pop_back();
   }
 
   // Gives every next beam the cache of its parent. A parent's first child keeps its sequence, others are forked into sequences

@@ -26,7 +26,7 @@ void BpeModel::splitCharacter(std::string_view word, size_t begin, size_t end) {
     std::string decorated = (first ? "" : options.continuingPrefix) + std::string(character) + (last ? options.endOfWordSuffix : "");
     id = vocabulary.find(decorated);
   }
-  if (id < 0 && options.byteFallback && vocabulary.hasMerges()) {
+  if (id < 0 && options.byteFallback && ranked) {
     bool all = true;
     for (char c : character)
       all &= vocabulary.byteToken(static_cast<uint8_t>(c)) >= 0;
@@ -61,7 +61,7 @@ void BpeModel::offer(std::string_view word, int32_t left) {
   if (left < 0 || symbols[left].next < 0)
     return;
   const Symbol &a = symbols[left], &b = symbols[a.next];
-  if (vocabulary.hasMerges()) {
+  if (ranked) {
     int32_t rank = vocabulary.findMerge(a.id, b.id);
     if (rank < 0)
       return;
@@ -89,7 +89,7 @@ void BpeModel::join(std::string_view word) {
       continue;
     Symbol &b = symbols[a.next];
     int32_t id;
-    if (vocabulary.hasMerges()) {
+    if (ranked) {
       const package::Merge &merge = vocabulary.merge(static_cast<int32_t>(candidate.check));
       if (a.id != static_cast<int32_t>(merge.left()) || b.id != static_cast<int32_t>(merge.right()))
         continue;

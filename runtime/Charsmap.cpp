@@ -13,7 +13,7 @@ static uint32_t loadU32(const uint8_t *bytes) {
 bool Charsmap::check(const Bytes *bytes, std::string &error) {
   size_t size = bytes ? bytes->size() : 0;
   size_t trieSize = size >= 4 ? loadU32(bytes->data()) : 0;
-  if (size < 8 || trieSize < 4 || trieSize % 4 || trieSize >= size - 4 || bytes->data()[size - 1] != 0) {
+  if (size < 8 || trieSize < 4 || trieSize % 4 || trieSize > size - 4 || (trieSize < size - 4 && bytes->data()[size - 1] != 0)) {
     error = "precompiled_charsmap of " + std::to_string(size) + " bytes with a trie of " + std::to_string(trieSize) +
             " is not a whole trie followed by NUL-terminated replacements";
     return false;

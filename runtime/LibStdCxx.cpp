@@ -5,6 +5,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <new>
+#include <string>
+
+// Every member that headers leave to the library.
+template class std::basic_string<char>;
 
 namespace {
 

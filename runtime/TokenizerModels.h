@@ -29,7 +29,9 @@ struct ModelOptions {
 
 class BpeModel {
 public:
-  BpeModel(const Vocabulary &vocabulary, const ModelOptions &options) : vocabulary(vocabulary), options(options) {}
+  BpeModel(const Vocabulary &vocabulary, const ModelOptions &options)
+      : vocabulary(vocabulary), options(options),
+        ranked(vocabulary.hasMerges() || options.model == package::TokenizerModel::ByteLevelBpe) {}
   // Appends the ids of `word` to `ids`.
   void encode(std::string_view word, std::vector<int32_t> &ids);
 
@@ -56,6 +58,7 @@ private:
 
   const Vocabulary &vocabulary;
   const ModelOptions &options;
+  const bool ranked;  // joins by rank, not by score
   std::vector<Symbol> symbols;
   std::vector<Candidate> queue;
 };

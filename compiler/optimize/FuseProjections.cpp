@@ -50,8 +50,9 @@ static void fuse(ArrayRef<LinearOp> group) {
     sizes.back() = b.getIndexAttr(sliceType.getShape().back());
     begin += sliceType.getShape().back();
     op.replaceAllUsesWith(tensor::ExtractSliceOp::create(b, op.getLoc(), sliceType, fused, offsets, sizes, strides).getResult());
-    op.erase();
   }
+  for (LinearOp op : group)
+    op.erase();
 }
 
 namespace {

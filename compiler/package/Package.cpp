@@ -41,6 +41,17 @@ static std::string packageBytes(const std::string &metadata, uint64_t weightsSiz
   return std::string(reinterpret_cast<const char *>(&header), sizeof(header)) + metadata;
 }
 
+static std::string sidecarHeader(uint64_t weightsSize, const std::array<uint8_t, 32> &packageSha256) {
+  heddle_sidecar_header header = {};
+  std::memcpy(header.magic, HEDDLE_SIDECAR_MAGIC, sizeof(header.magic));
+  header.major = HEDDLE_PACKAGE_MAJOR;
+  header.minor = HEDDLE_PACKAGE_MINOR;
+  header.weights_offset = sizeof(header);
+  header.weights_size = weightsSize;
+  std::memcpy(header.package_sha256, packageSha256.data(), sizeof(header.package_sha256));
+  return std::string(reinterpret_cast<const char *>(&header), sizeof(header));
+}
+
 namespace {
 
 // One output being written: [ELF][weights][package][section headers].
@@ -79,17 +90,17 @@ LogicalResult Writer::run() {
   OutputFile file, sidecar;
   if (!OutputFile::create(request.output, file, error))
     return failure();
-  if (request.sidecar && !OutputFile::create(request.output + ".weights", sidecar, error))
+  if (request.sidecar && !OutputFile::create(request.output + HEDDLE_SIDECAR_SUFFIX, sidecar, error))
     return failure();
   uint64_t weightsOffset = linkedBound(request);
-  if (failed(request.sidecar ? writeWeights(sidecar, sizeof(heddle_package_header)) : writeWeights(file, weightsOffset)))
+  if (failed(request.sidecar ? writeWeights(sidecar, sizeof(heddle_sidecar_header)) : writeWeights(file, weightsOffset)))
     return failure();
   std::string metadata =
       buildMetadata(request.module, request.model, request.info, request.target, request.code.kernels, weights);
   std::array<uint8_t, 32> sha256;
   std::string package = packageBytes(metadata, request.sidecar ? 0 : weightsSize, sha256);
 
-  FailureOr<std::string> model = emitModelObject(*request.module.getContext(), request.info.name, sha256, request.target);
+  FailureOr<std::string> model = emitModelObject(*ModuleOp(request.module).getContext(), request.info.name, sha256, request.target);
   if (failed(model))
     return fail("the model's descriptor cannot be emitted");
   std::vector<std::string> objects = request.code.objects;
@@ -109,8 +120,7 @@ LogicalResult Writer::run() {
   if (!file.write(0, *elf) || !file.write(packageOffset, package) || !file.write(tailOffset, tail))
     return fail(file.error());
   if (request.sidecar) {
-    std::string header = packageBytes("", weightsSize, sha256).substr(0, sizeof(heddle_package_header));
-    if (!sidecar.write(0, header) || !sidecar.keep(false))
+    if (!sidecar.write(0, sidecarHeader(weightsSize, sha256)) || !sidecar.keep(false))
       return fail(sidecar.error());
   }
   if (!file.keep(request.kind == LinkKind::Executable))

@@ -36,6 +36,10 @@ struct BufferizeKernels : heddle::impl::BufferizeKernelsBase<BufferizeKernels> {
     options.bufferizeFunctionBoundaries = true;
     options.allowUnknownOps = true;
     options.setFunctionBoundaryTypeConversion(bufferization::LayoutMapOption::IdentityLayoutMap);
+    // Weights and tables lie whole and in order, wherever they come from.
+    options.unknownTypeConverterFn = [](TensorType type, Attribute space, const bufferization::BufferizationOptions &) {
+      return bufferization::getMemRefTypeWithStaticIdentityLayout(type, space);
+    };
     bufferization::BufferizationState state;
     LogicalResult result = bufferization::runOneShotModuleBufferize(module, options, state);
     for (func::FuncOp kernel : kernels)

@@ -4,6 +4,7 @@
 #include "frontends/Size.h"
 #include "frontends/tokenizer/TokenizerReader.h"
 #include "runtime/Json.h"
+#include "runtime/Template.h"
 #include "runtime/Tokenizer.h"
 
 #include <cstring>
@@ -49,7 +50,8 @@ private:
 
 class TokenizeTool {
 public:
-  TokenizeTool(const Tokenizer &tokenizer, const TokenizeOptions &options) : tokenizer(tokenizer), options(options) {}
+  TokenizeTool(const Tokenizer &tokenizer, const ChatTemplate *chat, const TokenizeOptions &options)
+      : tokenizer(tokenizer), chat(chat), options(options), variables(specialTokenVariables(tokenizer)) {}
 
   // Appends the answer to `line`; false with the reason in `error`.
   bool answer(std::string_view line, std::string &out, std::string &error) const {
@@ -60,6 +62,8 @@ public:
       error = "expected a JSON object";
       return false;
     }
+    if (options.chat)
+      return render(question, out, error);
     return options.decode ? decode(question, out, error) : encode(question, out, error);
   }
 
@@ -106,6 +110,34 @@ private:
     return true;
   }
 
+  // The conversation as the model's template writes it, asking for an answer unless "add_generation_prompt" says otherwise. The
+  // template writes BOS itself; special tokens are parsed in its own text only.
+  bool render(JsonValue question, std::string &out, std::string &error) const {
+    if (!question.find("messages").is(JsonKind::Array)) {
+      error = "expected the array \"messages\"";
+      return false;
+    }
+    std::string input(question.raw());
+    if (!question.find("add_generation_prompt"))
+      input.insert(1, "\"add_generation_prompt\": true, ");
+    RenderedChat rendered;
+    if (!chat->render(input, variables, rendered, error))
+      return false;
+    EncodeOptions encoding;
+    encoding.parseSpecial = !options.noSpecial;
+    encoding.addSpecial = false;
+    encoding.untrusted = std::move(rendered.untrusted);
+    std::vector<int32_t> ids;
+    if (!tokenizer.encode(rendered.text, encoding, ids, error))
+      return false;
+    out += "{\"text\": ";
+    appendJsonString(rendered.text, out);
+    out += ", \"ids\": ";
+    appendIds(ids, out);
+    out += '}';
+    return true;
+  }
+
   static void appendIds(const std::vector<int32_t> &ids, std::string &out) {
     out += '[';
     for (size_t i = 0; i < ids.size(); ++i)
@@ -114,7 +146,9 @@ private:
   }
 
   const Tokenizer &tokenizer;
+  const ChatTemplate *chat;  // with --chat
   const TokenizeOptions &options;
+  std::vector<TemplateVariable> variables;
 };
 
 } // namespace
@@ -134,7 +168,16 @@ int runTokenize(const std::string &model, const TokenizeOptions &options, FILE *
   auto tokenizer = Tokenizer::create(*flatbuffers::GetRoot<package::Tokenizer>(table->data()), error);
   if (!tokenizer)
     return refuse(errors, printable(model) + ": " + error);
-  TokenizeTool tool(*tokenizer, options);
+  std::unique_ptr<ChatTemplate> chat;
+  if (options.chat) {
+    const auto *source = tokenizer->table().chat_template();
+    if (!source)
+      return refuse(errors, printable(model) + ": the model has no chat_template");
+    chat = ChatTemplate::parse({source->c_str(), source->size()}, error);
+    if (!chat)
+      return refuse(errors, printable(model) + ": " + error);
+  }
+  TokenizeTool tool(*tokenizer, chat.get(), options);
   LineReader lines(in);
   std::string line;
   for (size_t number = 1;; ++number) {

@@ -2,6 +2,7 @@
 #include "frontends/tokenizer/TokenizerDraft.h"
 
 #include "frontends/Size.h"
+#include "runtime/Template.h"
 #include "runtime/Tokenizer.h"
 #include "runtime/Unicode.h"
 
@@ -182,6 +183,8 @@ Expected<std::string> writeTokenizer(const TokenizerDraft &draft) {
   std::string error;
   if (!Tokenizer::create(*flatbuffers::GetRoot<package::Tokenizer>(bytes.data()), error))
     return errorIn(draft.file, error);
+  if (!draft.chatTemplate.empty() && !ChatTemplate::parse(draft.chatTemplate, error))
+    return errorIn(draft.chatTemplateFile, error);
   return bytes;
 }
 

@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// attention-bench [--threads N] [--rounds N] [--target T] [--asm HEAD_DIM]: GFLOP/s of the CPU's attention kernels and of
+// attention-bench [--threads N] [--rounds N] [--target T] [--products f32|bf16] [--asm HEAD_DIM]: GFLOP/s of the CPU's attention kernels and of
 // f32 multiply-adds in the same run, as JSON. Counts 2 flops for each multiply-add of visible keys, nothing for softmax.
 #include "compiler/codegen/EmitObject.h"
 #include "compiler/codegen/cpu/AttentionKernel.h"
@@ -26,6 +26,7 @@ struct Options {
   int32_t threads = 1;
   int rounds = 5;
   std::string target = "native";
+  Products products = Products::F32;
   int64_t assemblyHeadDim = 0;
 };
 
@@ -84,13 +85,14 @@ struct Shape {
   bool share;
 };
 
-AttentionSpec specOf(const Shape &shape) {
+AttentionSpec specOf(const Options &options, const Shape &shape) {
   AttentionSpec spec;
   spec.numHeads = 32;
   spec.numKvHeads = 8;
   spec.headDim = shape.headDim;
   spec.scale = 0.125;
   spec.kv = shape.kv;
+  spec.products = shape.kv == KvType::BF16 ? options.products : Products::F32;
   spec.shareKvHeads = shape.share;
   return spec;
 }
@@ -99,7 +101,7 @@ using Whole = void(const float *, float *, const heddle_sequence *, int64_t, int
                    const float *, int32_t, int32_t);
 
 void measure(const Options &options, const Shape &shape, double peak, bool last) {
-  AttentionSpec spec = specOf(shape);
+  AttentionSpec spec = specOf(options, shape);
   KernelLibrary library(options.target);
   buildAttention(library.module(), "attention", spec, library.target());
   if (!library.load())
@@ -133,7 +135,7 @@ void measure(const Options &options, const Shape &shape, double peak, bool last)
 
 int printAssembly(const Options &options) {
   KernelLibrary library(options.target);
-  AttentionSpec spec = specOf({"", options.assemblyHeadDim, 0, 0, KvType::BF16, true});
+  AttentionSpec spec = specOf(options, {"", options.assemblyHeadDim, 0, 0, KvType::BF16, true});
   buildAttention(library.module(), "attention", spec, library.target());
   if (failed(lowerToLLVM(library.module(), library.target())))
     return 1;
@@ -156,6 +158,8 @@ int main(int argc, char **argv) {
       options.rounds = std::max(1, std::atoi(argv[i + 1]));
     else if (flag == "--target")
       options.target = argv[i + 1];
+    else if (flag == "--products")
+      options.products = !std::strcmp(argv[i + 1], "bf16") ? Products::Bf16 : Products::F32;
     else if (flag == "--asm")
       options.assemblyHeadDim = std::atoi(argv[i + 1]);
   }

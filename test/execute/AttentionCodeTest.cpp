@@ -41,7 +41,7 @@ AttentionSpec makeSpec(int64_t headDim, KvType kv) {
 
 // What an innermost loop of x86 assembly does.
 struct LoopCounts {
-  int products = 0, vectorLoads = 0, broadcasts = 0, stores = 0;
+  int products = 0, pairDots = 0, vectorLoads = 0, broadcasts = 0, stores = 0;
 };
 
 // Innermost loops: from a label to a jump back to it with no label between.
@@ -60,6 +60,8 @@ std::vector<LoopCounts> innerLoops(llvm::StringRef assembly) {
       loops.push_back(counts);
     } else if (code.starts_with("vfmadd")) {
       ++counts.products;
+    } else if (code.starts_with("vdpbf16ps")) {
+      ++counts.pairDots;
     } else if (code.starts_with("vbroadcast")) {
       ++counts.broadcasts;
     } else if (code.starts_with("vmov")) {
@@ -89,6 +91,19 @@ void expectFullTiles(const char *target, int rows, int wide) {
 
 TEST(AttentionCode, Avx512TilesStayInRegisters) { expectFullTiles("x86-64-v4", 6, 4); }
 TEST(AttentionCode, Avx2TilesStayInRegisters) { expectFullTiles("x86-64-v3", 6, 2); }
+
+TEST(AttentionCode, Bf16ProductsUseThePairDot) {
+  AttentionSpec spec = makeSpec(128, KvType::BF16);
+  spec.products = Products::Bf16;
+  std::string assembly = emit(spec, "znver5", MachineCode::Assembly);
+  int tiles = 0;
+  for (LoopCounts loop : innerLoops(assembly)) {
+    EXPECT_TRUE(loop.pairDots == 0 || loop.stores == 0);
+    tiles += loop.pairDots == 6 * 4;
+  }
+  EXPECT_EQ(tiles, 2) << "one for the scores, one for the values";
+  EXPECT_NE(emit(spec, "x86-64-v4", MachineCode::Object), "") << "emulated elsewhere";
+}
 
 TEST(AttentionCode, IsReproducible) {
   AttentionSpec spec = makeSpec(64, KvType::BF16);

@@ -12,12 +12,16 @@
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Program.h"
 #include "gtest/gtest.h"
 
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <dlfcn.h>
+#include <limits>
+#include <random>
 
 using namespace heddle;
 using namespace heddle::test;
@@ -33,6 +37,46 @@ Tensor::Tensor(halide_type_t type, std::vector<int> shape, int stride) : type(ty
 void Tensor::allocate(int count) {
   rows = count;
   bytes.assign(2 * canary + size_t(rows) * rowStride * elementBytes(), 0xA5);
+}
+
+Tensor heddle::test::random(std::vector<int> shape, unsigned seed, int rowStride, float scale) {
+  Tensor tensor(f32, std::move(shape), rowStride);
+  if (tensor.hasRows())
+    tensor.allocate(maxRows);
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> normal(0, scale);
+  for (int r = 0; r < tensor.rows; ++r)
+    for (int c = 0; c < tensor.rowStride; ++c)
+      tensor.at<float>(r, c) = normal(generator) * (tensor.shape.size() > 1 && r % 7 == 3 ? 1000.0f : 1.0f);
+  return tensor;
+}
+
+Tensor heddle::test::integers(std::vector<int> shape, int modulus) {
+  Tensor tensor(i32, std::move(shape));
+  if (tensor.hasRows())
+    tensor.allocate(maxRows);
+  for (int r = 0; r < tensor.rows; ++r)
+    tensor.data<int32_t>()[r] = (r * 37 + 5) % modulus;
+  return tensor;
+}
+
+Tensor heddle::test::toBf16(const Tensor &source) {
+  Tensor result(bf16, source.shape);
+  for (int i = 0; i < source.rows * source.rowStride; ++i)
+    std::memcpy(result.data<uint16_t>() + i, reinterpret_cast<const char *>(source.data<float>() + i) + 2, 2);
+  return result;
+}
+
+double heddle::test::fromBf16(uint16_t bits) {
+  uint32_t wide = uint32_t(bits) << 16;
+  float value;
+  std::memcpy(&value, &wide, 4);
+  return value;
+}
+
+void heddle::test::expectClose(double actual, double expected, double relative, double absolute, int row, int column) {
+  ASSERT_LE(std::abs(actual - expected), relative * std::abs(expected) + absolute)
+      << "row " << row << ", column " << column << ": " << actual << " instead of " << expected;
 }
 
 std::string heddle::test::emitObject(const std::string &mlir, const std::string &targetName, std::string &error) {
@@ -96,23 +140,87 @@ static int callBuffers(void *function, std::vector<halide_buffer_t> &b) {
   return 1;
 }
 
+// Dimensions of a tensor's buffer, innermost first, for `count` rows.
+static std::vector<halide_dimension_t> dimensionsOf(const Tensor &tensor, int count) {
+  std::vector<halide_dimension_t> dims;
+  int stride = 1;
+  for (size_t d = tensor.shape.size(); d-- > 1; stride *= tensor.shape[d])
+    dims.push_back({0, tensor.shape[d], stride});
+  dims.push_back({0, tensor.hasRows() ? count : tensor.shape[0], tensor.shape.size() == 1 ? 1 : tensor.rowStride});
+  return dims;
+}
+
 void Kernel::run(std::vector<Tensor *> tensors, int begin, int count) const {
   ASSERT_NE(symbol, nullptr);
   std::vector<halide_buffer_t> buffers(tensors.size());
   std::vector<std::vector<halide_dimension_t>> dims(tensors.size());
   for (size_t t = 0; t < tensors.size(); ++t) {
     Tensor &tensor = *tensors[t];
-    int stride = 1;
-    for (size_t d = tensor.shape.size(); d-- > 1; stride *= tensor.shape[d])
-      dims[t].push_back({0, tensor.shape[d], stride});
-    dims[t].push_back({0, tensor.hasRows() ? count : tensor.shape[0], tensor.shape.size() == 1 ? 1 : tensor.rowStride});
+    dims[t] = dimensionsOf(tensor, count);
     buffers[t] = {};
-    buffers[t].host = tensor.data<uint8_t>() + (tensor.hasRows() ? size_t(begin) * tensor.rowStride * tensor.elementBytes() : 0);
+    buffers[t].host =
+        tensor.data<uint8_t>() + (tensor.hasRows() ? size_t(begin) * tensor.rowStride * tensor.elementBytes() : 0);
     buffers[t].type = tensor.type;
     buffers[t].dimensions = int(dims[t].size());
     buffers[t].dim = dims[t].data();
   }
   EXPECT_EQ(callBuffers(symbol, buffers), 0);
+}
+
+namespace {
+struct TemporaryFile {
+  TemporaryFile(llvm::StringRef suffix, llvm::StringRef content = "") {
+    int fd = -1;
+    if (llvm::sys::fs::createTemporaryFile("kernel", suffix, fd, path))
+      ADD_FAILURE() << "no temporary file";
+    else
+      llvm::raw_fd_ostream(fd, /*shouldClose=*/true) << content;
+  }
+  ~TemporaryFile() { llvm::sys::fs::remove(path); }
+  llvm::SmallString<128> path;
+};
+} // namespace
+
+// What foreign-kernel.c reads.
+static std::string serialize(const std::vector<Tensor *> &tensors) {
+  std::string bytes;
+  auto put = [&](int32_t value) { bytes.append(reinterpret_cast<const char *>(&value), sizeof value); };
+  put(int32_t(tensors.size()));
+  for (const Tensor *tensor : tensors) {
+    std::vector<halide_dimension_t> dims = dimensionsOf(*tensor, tensor->rows);
+    for (int32_t value : {int32_t(tensor->type.code), int32_t(tensor->type.bits), int32_t(dims.size()),
+                          int32_t(tensor->bytes.size()), int32_t(Tensor::canary)})
+      put(value);
+    for (const halide_dimension_t &dim : dims)
+      for (int32_t value : {dim.min, dim.extent, dim.stride})
+        put(value);
+    bytes.append(tensor->bytes.begin(), tensor->bytes.end());
+  }
+  return bytes;
+}
+
+// All rows on AArch64, under emulation; the tensors' bytes are replaced. False if this machine lacks the tools.
+static bool runOnAArch64(const std::string &mlir, const std::vector<Tensor *> &tensors) {
+  auto compiler = llvm::sys::findProgramByName("aarch64-linux-gnu-gcc"), emulator = llvm::sys::findProgramByName("qemu-aarch64");
+  if (!compiler || !emulator)
+    return false;
+  std::string error;
+  TemporaryFile object("o", emitObject(mlir, "aarch64", error)), program("exe"), in("in", serialize(tensors)), out("out");
+  EXPECT_EQ(error, "");
+  EXPECT_EQ(llvm::sys::ExecuteAndWait(*compiler, {*compiler, "-O1", "-static", "-I", HEDDLE_HALIDE_INCLUDE, HEDDLE_FOREIGN_KERNEL,
+                                                  object.path, "-o", program.path}), 0);
+  int status = llvm::sys::ExecuteAndWait(*emulator, {*emulator, "-cpu", "max", program.path}, std::nullopt,
+                                         {in.path.str(), out.path.str(), std::nullopt});
+  auto result = llvm::MemoryBuffer::getFile(out.path);
+  EXPECT_TRUE(status == 0 && result);
+  const char *from = result ? (*result)->getBufferStart() : nullptr;
+  for (Tensor *tensor : tensors) {
+    if (!from || size_t((*result)->getBufferEnd() - from) < tensor->bytes.size())
+      return ADD_FAILURE() << "no output of the emulated kernel", false;
+    std::memcpy(tensor->bytes.data(), from, tensor->bytes.size());
+    from += tensor->bytes.size();
+  }
+  return true;
 }
 
 // What a slice must leave: `full` in its rows and columns, the canary elsewhere.
@@ -131,34 +239,52 @@ static void expectSlice(const Tensor &slice, const Tensor &full, int begin, int 
   }
 }
 
+// Processors differ in the bits of what is not a number.
+static void unifyNans(Tensor &tensor) {
+  if (tensor.type == f32)
+    for (int i = 0; i < tensor.rows * tensor.rowStride; ++i)
+      if (float &value = tensor.data<float>()[i]; std::isnan(value))
+        value = std::numeric_limits<float>::quiet_NaN();
+}
+
 void heddle::test::checkKernel(const std::string &mlir, std::vector<Tensor> inputs, std::vector<Tensor> outputs,
                                const std::function<void(int, std::vector<Tensor> &)> &check) {
-  constexpr int maxRows = 2 * 16 + 1;
+  std::vector<Tensor *> tensors;
+  auto clear = [&] {
+    for (Tensor &tensor : outputs)
+      tensor.allocate(tensor.hasRows() ? maxRows : tensor.shape[0]);
+  };
+  for (Tensor &tensor : inputs)
+    tensors.push_back(&tensor);
+  for (Tensor &tensor : outputs)
+    tensors.push_back(&tensor);
+  std::vector<Tensor> full;
   for (const char *target : {"native", "x86-64-v3"}) {
     SCOPED_TRACE(target);
     Kernel kernel(mlir, target);
-    auto run = [&](int begin, int count) {
-      std::vector<Tensor *> tensors;
-      for (Tensor &tensor : inputs)
-        tensors.push_back(&tensor);
-      for (Tensor &tensor : outputs) {
-        tensor.allocate(tensor.hasRows() ? maxRows : tensor.shape[0]);
-        tensors.push_back(&tensor);
-      }
-      kernel.run(tensors, begin, count);
-    };
-    run(0, maxRows);
+    clear();
+    kernel.run(tensors, 0, maxRows);
     if (testing::Test::HasFailure())
       return;
     check(maxRows, outputs);
-    std::vector<Tensor> full = outputs;
+    full = outputs;
     for (int count = 1; count <= maxRows; ++count) {
       int begin = (count * 7) % (maxRows - count + 1);
-      run(begin, count);
+      clear();
+      kernel.run(tensors, begin, count);
       for (size_t i = 0; i < outputs.size(); ++i)
         expectSlice(outputs[i], full[i], begin, count);
       if (testing::Test::HasFatalFailure())
         return;
     }
+  }
+  SCOPED_TRACE("aarch64");
+  clear();
+  if (!runOnAArch64(mlir, tensors))
+    return;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    unifyNans(outputs[i]);
+    unifyNans(full[i]);
+    expectSlice(outputs[i], full[i], 0, maxRows);
   }
 }

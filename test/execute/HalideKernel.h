@@ -35,6 +35,18 @@ struct Tensor {
 inline const halide_type_t f32(halide_type_float, 32), bf16(halide_type_bfloat, 16), f16(halide_type_float, 16),
     i8(halide_type_int, 8), i32(halide_type_int, 32);
 
+// Twice the widest vector and one: rows of every tensor that has rows.
+constexpr int maxRows = 2 * 16 + 1;
+
+// Normal values; every seventh row is a thousand times as large.
+Tensor random(std::vector<int> shape, unsigned seed, int rowStride = 0, float scale = 1);
+// Row r holds (37 r + 5) % modulus.
+Tensor integers(std::vector<int> shape, int modulus);
+// f32 values cut to bf16.
+Tensor toBf16(const Tensor &source);
+double fromBf16(uint16_t bits);
+void expectClose(double actual, double expected, double relative, double absolute, int row, int column);
+
 // The object's bytes; empty on error, with the diagnostic in `error`.
 std::string emitObject(const std::string &mlir, const std::string &target, std::string &error);
 
@@ -51,8 +63,9 @@ private:
   void *symbol = nullptr;
 };
 
-// Fills inputs, runs all rows at once, hands the outputs to `check`, and then demands that every slice of 1 … 2 * 16 + 1 rows
-// writes the same bits to its rows and nothing elsewhere. Tensors are those of the signature in order.
+// Runs all rows at once, hands the outputs to `check`, and then demands that every slice of 1 … maxRows rows writes the same bits
+// to its rows and nothing elsewhere; on this machine and on x86-64-v3. On AArch64, under emulation, the bits must be the same again.
+// Tensors are those of the signature in order.
 void checkKernel(const std::string &mlir, std::vector<Tensor> inputs, std::vector<Tensor> outputs,
                  const std::function<void(int rows, std::vector<Tensor> &outputs)> &check);
 

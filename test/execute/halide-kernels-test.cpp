@@ -13,50 +13,6 @@ using namespace heddle::test;
 
 namespace {
 
-constexpr int rows = 33;
-
-// Normal values; every seventh row is a thousand times as large.
-Tensor random(std::vector<int> shape, unsigned seed, int rowStride = 0, float scale = 1) {
-  Tensor tensor(f32, std::move(shape), rowStride);
-  if (tensor.hasRows())
-    tensor.allocate(rows);
-  std::mt19937 generator(seed);
-  std::normal_distribution<float> normal(0, scale);
-  for (int r = 0; r < tensor.rows; ++r)
-    for (int c = 0; c < tensor.rowStride; ++c)
-      tensor.at<float>(r, c) = normal(generator) * (tensor.shape.size() > 1 && r % 7 == 3 ? 1000.0f : 1.0f);
-  return tensor;
-}
-
-Tensor integers(std::vector<int> shape, int modulus) {
-  Tensor tensor(i32, std::move(shape));
-  if (tensor.hasRows())
-    tensor.allocate(rows);
-  for (int r = 0; r < tensor.rows; ++r)
-    tensor.data<int32_t>()[r] = (r * 37 + 5) % modulus;
-  return tensor;
-}
-
-// The 16-bit form of f32 values: bf16 by truncation (the values are then those of the tensor).
-Tensor toBf16(const Tensor &source) {
-  Tensor result(bf16, source.shape);
-  for (int i = 0; i < source.rows * source.rowStride; ++i)
-    std::memcpy(result.data<uint16_t>() + i, reinterpret_cast<const char *>(source.data<float>() + i) + 2, 2);
-  return result;
-}
-
-double fromBf16(uint16_t bits) {
-  uint32_t wide = uint32_t(bits) << 16;
-  float value;
-  std::memcpy(&value, &wide, 4);
-  return value;
-}
-
-void expectClose(double actual, double expected, double relative, double absolute, int row, int column) {
-  ASSERT_LE(std::abs(actual - expected), relative * std::abs(expected) + absolute)
-      << "row " << row << ", column " << column << ": " << actual << " instead of " << expected;
-}
-
 std::vector<double> rmsNorm(Tensor &x, int row, int width, const std::function<double(int)> &weight, double eps) {
   double sum = 0;
   for (int c = 0; c < width; ++c)

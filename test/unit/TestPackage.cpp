@@ -217,6 +217,7 @@ std::string scratchFolder() {
 
 std::string writeFile(const std::string &name, const Bytes &bytes) {
   std::string path = scratchFolder() + "/" + name;
+  unlink(path.c_str());  // a mapping of an earlier file keeps its bytes
   FILE *file = fopen(path.c_str(), "wb");
   if (!file || fwrite(bytes.data(), 1, bytes.size(), file) != bytes.size() || fclose(file) != 0)
     give(path + " cannot be written");

@@ -1,9 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "runtime/Session.h"
+#include "test/unit/TestModel.h"
 
 #include "runtime/Safetensors.h"
-#include "test/unit/ReferenceModel.h"
-#include "test/unit/TestPackage.h"
 
 #include <cmath>
 #include <cstring>
@@ -14,33 +12,8 @@ using namespace heddle::reference;
 
 namespace {
 
-// The reference model in a file, opened.
-struct Opened {
-  Bytes weights = readWeights();
-  package::PackageT metadata = makeMetadata(weights);
-  Bytes bytes;
-  heddle_model code;
-  std::unique_ptr<Package> package;
-
-  Opened() { open(); }
-  void open() {
-    bytes = makePackage(metadata, weights);
-    code = makeCode(bytes);
-    Status status = Package::openFile(writeFile("session", makeElf(bytes, weights)), &code, package);
-    ASSERT_TRUE(status.isOk()) << status.message();
-  }
-  std::unique_ptr<Session> session(SessionOptions options = {}) {
-    std::unique_ptr<Session> made;
-    if (!options.threads)
-      options.threads = 1;
-    Status status = Session::create(*package, options, made);
-    EXPECT_TRUE(status.isOk()) << status.message();
-    return made;
-  }
-};
-
-Opened &model() {
-  static Opened opened;
+TestModel &model() {
+  static TestModel opened;
   return opened;
 }
 
@@ -203,7 +176,7 @@ TEST(SessionErrors, namesBothNumbers) {
 }
 
 TEST(SessionErrors, logitsThatAreNotFinite) {
-  Opened broken;
+  TestModel broken;
   float nan = NAN;
   memcpy(broken.weights.data() + 9 * hiddenSize * sizeof(float), &nan, sizeof nan);  // of token 9's embedding
   broken.open();

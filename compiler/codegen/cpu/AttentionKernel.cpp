@@ -33,6 +33,8 @@ LogicalResult heddle::verifyAttention(const AttentionSpec &spec, std::string &er
   if (spec.window < 0 || spec.window > INT32_MAX || spec.blockQ < 0 || spec.blockQ > 1024)
     return fail("window (" + Twine(spec.window) + ") must not be negative, block_q (" + Twine(spec.blockQ) +
                 ") at most 1024");
+  if (spec.products == Products::Bf16 && (spec.kv != KvType::BF16 || spec.headDim % 2))
+    return fail("bf16 products need a bf16 cache and an even head_dim (" + Twine(spec.headDim) + ")");
   return success();
 }
 

@@ -14,6 +14,14 @@ namespace heddle {
 // an unsplit kernel agree to the bit.
 constexpr int64_t attentionSplitTokens = 512;
 
+// What the two matrix products multiply; sums and the softmax are f32 always.
+enum class Products {
+  F32,
+  // Queries and weights rounded to bf16, for a bf16 cache with an even head_dim. Twice as many products per instruction
+  // where the target has avx512bf16; elsewhere correct and slow.
+  Bf16,
+};
+
 struct AttentionSpec {
   int64_t numHeads = 0;
   int64_t numKvHeads = 0;
@@ -25,6 +33,7 @@ struct AttentionSpec {
   int64_t window = 0;
   bool causal = true;        // j <= i; false: every token of the sequence
   KvType kv = KvType::BF16;
+  Products products = Products::F32;
   bool hasSinks = false;       // one more logit per head that takes part in the sum alone
   bool hasAlibiSlopes = false; // score += slope[head] * (j - i)
   bool shareKvHeads = true;    // false: the query heads of a group one by one, to measure what sharing gains
@@ -34,7 +43,8 @@ struct AttentionSpec {
   int64_t group() const { return numHeads / numKvHeads; }
 };
 
-// Fails with the violated constraint: heads positive and divisible, dims in 1 … 1024, finite scale and softcap.
+// Fails with the violated constraint: heads positive and divisible, dims in 1 … 1024, finite scale and softcap, what
+// bf16 products ask for.
 mlir::LogicalResult verifyAttention(const AttentionSpec &spec, std::string &error);
 
 // void name(const float *q,         // (rows, numHeads * headDim), rows qStride floats apart
@@ -45,6 +55,7 @@ mlir::LogicalResult verifyAttention(const AttentionSpec &spec, std::string &erro
 //           const float *sinks,     // (numHeads), or null without hasSinks
 //           [const float *slopes,]  // (numHeads), this parameter only with hasAlibiSlopes
 //           int32_t thread, int32_t numThreads)
+// Every thread needs stack for a tile: about 200 KB at head_dim 128, 1 MB at 1024.
 mlir::func::FuncOp buildAttention(mlir::ModuleOp module, llvm::StringRef name, const AttentionSpec &spec,
                                   const CpuTarget &target);
 

@@ -16,6 +16,8 @@ using namespace heddle;
 
 static constexpr int64_t pageTokens = HEDDLE_KV_PAGE_SIZE;
 static constexpr int64_t floatBytes = sizeof(float);
+// Score vectors that the softmax keeps in registers.
+static constexpr int64_t registerScores = 4;
 static constexpr int64_t cacheLine = 64;
 static constexpr double log2e = 1.4426950408889634;
 // Rows of a register tile. With `wide` vectors each: 6 * 4 accumulators + 4 + 1 of 32 registers, 6 * 2 + 2 + 1 of 16.
@@ -34,7 +36,8 @@ static int64_t chooseTokens(const AttentionSpec &spec, int64_t group) {
 }
 
 AttentionTile::AttentionTile(RawBuilder &builder, const AttentionSpec &spec, const CpuTarget &target)
-    : b(builder), spec(spec), vectorLanes(target.vectorLanes()), wide(target.vectorRegisters() >= 32 ? 4 : 2),
+    : b(builder), spec(spec), vectorLanes(target.vectorLanes()), pairs(spec.products == Products::Bf16),
+      hasPairDot(target.hasAvx512() && target.has("avx512bf16")), wide(target.vectorRegisters() >= 32 ? 4 : 2),
       groupSize(spec.shareKvHeads ? spec.group() : 1), queryStride(wholeLines(spec.headDim)),
       valueStride(wholeLines(spec.valueDim())), tileTokens(chooseTokens(spec, groupSize)),
       tileRows(tileTokens * groupSize) {}
@@ -53,6 +56,8 @@ void AttentionTile::allocate() {
   totalMax = scratch(tileRows);
   totalSum = scratch(tileRows);
 }
+
+bool AttentionTile::wholePageInRegisters() const { return registerScores * vectorLanes == pageTokens; }
 
 Value AttentionTile::numRows(const TileValues &tile) { return b.mul(tile.numTokens, groupSize); }
 
@@ -81,7 +86,7 @@ void AttentionTile::loadQueries(const TileValues &tile, Value q, Value qStride) 
       for (ColumnRun run : columnRuns(spec.headDim, vectorLanes)) {
         Value scaled = b.mulF(b.loadFloats(b.at(from, run.begin * floatBytes), run.lanes),
                               b.constantF32(factor, run.lanes));
-        b.store(scaled, b.at(to, run.begin * floatBytes));
+        b.storeKv(pairs ? KvType::BF16 : KvType::F32, scaled, b.at(to, run.begin * (pairs ? 2 : floatBytes)));
       }
     });
   });
@@ -114,16 +119,21 @@ void AttentionTile::attendSplit(const TileValues &tile, Value firstKey, Value en
       b.loop(0, groupSize, 1, [&](Value head) { softmaxRow(tile, token, head, pageBegin, slopes); });
     });
     Value values = b.at(page, headValues);
-    if (spec.kv != KvType::F32)
+    if (pairs)
+      pairValues(values, b.at(nextPage, headValues), begin, end);
+    else if (spec.kv != KvType::F32)
       widenValues(values, b.at(nextPage, headValues), begin, end);
-    accumulateValues(rows, spec.kv == KvType::F32 ? values : panel, begin, end);
+    if (pairs)
+      accumulateValues(rows, panel, b.divide(begin, 2), b.divideUp(end, 2));
+    else
+      accumulateValues(rows, spec.kv == KvType::F32 ? values : panel, begin, end);
   });
 }
 
 void AttentionTile::transposeKeys(Value keys, Value nextKeys) {
   // Two bf16 columns travel as one 32-bit lane: half the loads and shuffles, and widening is a shift or a mask.
-  bool pairs = spec.kv == KvType::BF16 && spec.headDim % 2 == 0;
-  int64_t perLane = pairs ? 2 : 1, lanesPerRow = spec.headDim / perLane, element = kvBytes(spec.kv);
+  bool inPairs = spec.kv == KvType::BF16 && spec.headDim % 2 == 0;
+  int64_t perLane = inPairs ? 2 : 1, lanesPerRow = spec.headDim / perLane, element = kvBytes(spec.kv);
   // Square blocks; the last block of columns overlaps its neighbour where the row is no multiple.
   int64_t side = std::min<int64_t>(vectorLanes, llvm::bit_floor(uint64_t(lanesPerRow)));
   b.loop(0, pageTokens, side, [&](Value key) {
@@ -132,21 +142,22 @@ void AttentionTile::transposeKeys(Value keys, Value nextKeys) {
         lane = b.min(lane, b.constant(lanesPerRow - side));
       Value offset = b.mul(b.add(b.mul(key, lanesPerRow), lane), perLane * element);
       Value from = b.at(keys, offset), next = b.at(nextKeys, offset);
-      Value to = b.at(panel, b.add(b.mul(lane, perLane * pageTokens), key), floatBytes);
+      int64_t panelRows = pairs ? 1 : perLane;  // of one lane
+      Value to = b.at(panel, b.add(b.mul(lane, panelRows * pageTokens), key), floatBytes);
       SmallVector<Value> block;
       for (int64_t row = 0; row < side; ++row) {
         Value pointer = b.at(from, row * spec.headDim * element);
-        block.push_back(pairs ? b.load(b.ints(side), pointer) : b.loadKv(spec.kv, pointer, side));
+        block.push_back(inPairs ? b.load(b.ints(side), pointer) : b.loadKv(spec.kv, pointer, side));
         b.prefetch(b.at(next, row * spec.headDim * element));
       }
       b.transpose(block);
       for (int64_t row = 0; row < side; ++row) {
         Value low = block[row], high;
-        if (pairs)
+        if (inPairs && !pairs)
           std::tie(low, high) = b.widenPair(block[row]);
-        b.store(low, b.at(to, row * perLane * pageTokens * floatBytes));
+        b.store(low, b.at(to, row * panelRows * pageTokens * floatBytes));
         if (high)
-          b.store(high, b.at(to, (row * perLane + 1) * pageTokens * floatBytes));
+          b.store(high, b.at(to, (row * panelRows + 1) * pageTokens * floatBytes));
       }
     });
   });
@@ -163,6 +174,32 @@ void AttentionTile::widenValues(Value values, Value nextValues, Value firstKey, 
         b.prefetch(b.at(next, run.begin * element));
     }
   });
+}
+
+void AttentionTile::pairValues(Value values, Value nextValues, Value firstKey, Value endKey) {
+  int64_t rowBytes = spec.valueDim() * kvBytes(spec.kv);
+  b.loop(b.divide(firstKey, 2), b.divideUp(endKey, 2), 1, [&](Value pair) {
+    Value key = b.mul(pair, 2), from = b.at(values, key, rowBytes), next = b.at(nextValues, key, rowBytes);
+    Value to = b.at(panel, pair, valueStride * floatBytes);
+    // A slot that no row sees may hold anything: its weight of 0 needs a finite partner.
+    Value lowSeen = b.lessThan(b.sub(firstKey, b.constant(1)), key), highSeen = b.lessThan(b.add(key, 1), endKey);
+    for (ColumnRun run : columnRuns(spec.valueDim(), vectorLanes)) {
+      Value pointer = b.at(from, run.begin * kvBytes(spec.kv)), zero = b.constantI32(0, run.lanes);
+      Value low = b.select(lowSeen, b.loadHalves(pointer, run.lanes), zero);
+      Value high = b.select(highSeen, b.loadHalves(b.at(pointer, rowBytes), run.lanes), zero);
+      b.store(b.joinHalves(low, high), b.at(to, run.begin * floatBytes));
+      if (run.begin * kvBytes(spec.kv) % cacheLine == 0) {
+        b.prefetch(b.at(next, run.begin * kvBytes(spec.kv)));
+        b.prefetch(b.at(next, run.begin * kvBytes(spec.kv) + rowBytes));
+      }
+    }
+  });
+}
+
+Type AttentionTile::operandElement() { return pairs ? Type(b.getI32Type()) : Type(b.getF32Type()); }
+
+Value AttentionTile::multiplyAdd(Value x, Value y, Value acc) {
+  return pairs ? b.dotPairs(x, y, acc, hasPairDot) : b.fma(x, y, acc);
 }
 
 void AttentionTile::rowBlocks(Value rows, llvm::function_ref<void(Value, unsigned)> body) {
@@ -185,15 +222,18 @@ void AttentionTile::scoreBlock(Value row, unsigned rows) {
     Value keys = b.at(panel, key, floatBytes);
     Value queries = b.at(query, row, queryStride * floatBytes);
     SmallVector<Value> zero(rows * wide, b.constantF32(0, vectorLanes));
-    auto products = b.fold(b.constant(0), b.constant(spec.headDim), zero, [&](Value column, ValueRange acc) {
+    Value steps = b.constant(pairs ? spec.headDim / 2 : spec.headDim);
+    auto products = b.fold(b.constant(0), steps, zero, [&](Value column, ValueRange acc) {
       Value keyRow = b.at(keys, column, pageTokens * floatBytes), queryColumn = b.at(queries, column, floatBytes);
       SmallVector<Value> keyVectors, next;
       for (unsigned w = 0; w < wide; ++w)
-        keyVectors.push_back(b.loadFloats(b.at(keyRow, w * vectorLanes * floatBytes), vectorLanes));
+        keyVectors.push_back(
+            b.load(VectorType::get({vectorLanes}, operandElement()), b.at(keyRow, w * vectorLanes * floatBytes)));
       for (unsigned r = 0; r < rows; ++r) {
-        Value element = b.loadBroadcast(b.at(queryColumn, r * queryStride * floatBytes), vectorLanes);
+        Value element = b.load(operandElement(), b.at(queryColumn, r * queryStride * floatBytes));
+        element = b.broadcast(element, vectorLanes);
         for (unsigned w = 0; w < wide; ++w)
-          next.push_back(b.fma(element, keyVectors[w], acc[r * wide + w]));
+          next.push_back(multiplyAdd(element, keyVectors[w], acc[r * wide + w]));
       }
       return next;
     });
@@ -215,7 +255,8 @@ Value AttentionTile::splatInt(Value index) {
 }
 
 Value AttentionTile::finishScores(const TileValues &tile, Value token, Value headInGroup, Value pageBegin,
-                                  Value slopes, Value rowScores, Value max) {
+                                  Value slopes, Value rowScores, Value max,
+                                  SmallVectorImpl<Value> &finished) {
   Value tokenIndex = b.add(tile.firstToken, token);
   auto [begin, end] = visibleKeys(tile.sequence, tokenIndex, b.constant(1));
   // Keys [low, high) of the page are visible; low may be negative, high beyond the page.
@@ -225,7 +266,7 @@ Value AttentionTile::finishScores(const TileValues &tile, Value token, Value hea
     Value perHead = b.loadFloat(b.at(slopes, b.add(tile.firstHead, headInGroup), floatBytes));
     slope = b.broadcast(b.mulF(perHead, b.constantF32(log2e)), vectorLanes);
   }
-  return forEachScoreVector({max}, [&](Value key, ValueRange carried) -> SmallVector<Value> {
+  return forEachScoreVector(max, [&](Value key, Value carried) {
     Value pointer = b.at(rowScores, key, floatBytes), score = b.loadFloats(pointer, vectorLanes);
     Value index = arith::AddIOp::create(b, splatInt(key), laneIndices(b, vectorLanes));
     if (spec.softcap != 0)
@@ -238,22 +279,37 @@ Value AttentionTile::finishScores(const TileValues &tile, Value token, Value hea
     if (spec.window)
       seen = arith::AndIOp::create(b, seen, arith::CmpIOp::create(b, arith::CmpIPredicate::sge, index, low));
     score = b.select(seen, score, b.constantF32(-INFINITY, vectorLanes));
-    b.store(score, pointer);
-    return {b.maxF(score, carried[0])};
+    if (wholePageInRegisters())
+      finished.push_back(score);
+    else
+      b.store(score, pointer);
+    return b.maxF(score, carried);
   });
 }
 
-Value AttentionTile::forEachScoreVector(ArrayRef<Value> init,
-                                        llvm::function_ref<SmallVector<Value>(Value, ValueRange)> body) {
-  // Four vectors at a time: with 16 lanes this is the whole page, and its scores stay in registers between two passes.
-  const int64_t step = 4 * vectorLanes;
-  auto rounds = b.fold(b.constant(0), b.constant(pageTokens / step), init, [&](Value round, ValueRange carried) {
-    SmallVector<Value> values(carried);
-    for (int64_t vector = 0; vector < 4; ++vector)
-      values = body(b.add(b.mul(round, step), vector * vectorLanes), values);
-    return values;
-  });
-  return rounds[0];
+Value AttentionTile::forEachScoreVector(Value init, llvm::function_ref<Value(Value, Value)> body) {
+  const int64_t step = registerScores * vectorLanes;
+  auto vectorsFrom = [&](Value key, Value carried) {
+    for (int64_t vector = 0; vector < registerScores; ++vector)
+      carried = body(b.add(key, vector * vectorLanes), carried);
+    return carried;
+  };
+  if (wholePageInRegisters())
+    return vectorsFrom(b.constant(0), init);
+  return b.fold(b.constant(0), b.constant(pageTokens / step), {init},
+                [&](Value round, ValueRange carried) -> SmallVector<Value> {
+                  return {vectorsFrom(b.mul(round, step), carried[0])};
+                })[0];
+}
+
+void AttentionTile::storeWeights(Value weights, Value rowScores, Value key) {
+  if (!pairs)
+    return b.store(weights, b.at(rowScores, key, floatBytes));
+  // Halves trail the scores that are yet to be read.
+  Value to = b.at(rowScores, key, 2);
+  if (!hasPairDot)
+    return b.storeKv(KvType::BF16, weights, to);
+  b.store(arith::TruncFOp::create(b, VectorType::get({vectorLanes}, b.getBF16Type()), weights), to);
 }
 
 void AttentionTile::softmaxRow(const TileValues &tile, Value token, Value headInGroup, Value pageBegin, Value slopes) {
@@ -262,14 +318,23 @@ void AttentionTile::softmaxRow(const TileValues &tile, Value token, Value headIn
   // max' = max(max, s); factor = 2^(max - max'); p = 2^(s - max'); sum' = factor * sum + p
   Value maxPointer = b.at(rowMax, row, floatBytes), sumPointer = b.at(sums, row, vectorLanes * floatBytes);
   Value oldMax = b.loadBroadcast(maxPointer, vectorLanes);
-  Value newMax = b.maxOfLanes(finishScores(tile, token, headInGroup, pageBegin, slopes, rowScores, oldMax));
+  SmallVector<Value> finished;
+  Value laneMax = finishScores(tile, token, headInGroup, pageBegin, slopes, rowScores, oldMax, finished);
+  Value newMax = b.maxOfLanes(laneMax);
   Value factor = emitExp2(b, b.subF(oldMax, newMax));
   Value oldSum = b.mulF(b.loadFloats(sumPointer, vectorLanes), factor);
-  Value sum = forEachScoreVector({oldSum}, [&](Value key, ValueRange carried) -> SmallVector<Value> {
-    Value pointer = b.at(rowScores, key, floatBytes);
-    Value p = emitExp2(b, b.subF(b.loadFloats(pointer, vectorLanes), newMax));
-    b.store(p, pointer);
-    return {b.addF(carried[0], p)};
+  ArrayRef<Value> kept = finished;
+  Value sum = forEachScoreVector(oldSum, [&](Value key, Value carried) {
+    Value score;
+    if (kept.empty()) {
+      score = b.loadFloats(b.at(rowScores, key, floatBytes), vectorLanes);
+    } else {
+      score = kept.front();
+      kept = kept.drop_front();
+    }
+    Value p = emitExp2(b, b.subF(score, newMax));
+    storeWeights(p, rowScores, key);
+    return b.addF(carried, p);
   });
   b.store(sum, sumPointer);
   b.storeLane0(newMax, maxPointer);
@@ -309,11 +374,12 @@ void AttentionTile::valueColumns(Value row, unsigned rows, ArrayRef<ColumnRun> r
     Value valueRow = b.at(valueColumn, key, stride * floatBytes), weightColumn = b.at(weights, key, floatBytes);
     SmallVector<Value> vectors, next;
     for (ColumnRun run : runs)
-      vectors.push_back(b.loadFloats(b.at(valueRow, run.begin * floatBytes), run.lanes));
+      vectors.push_back(
+          b.load(VectorType::get({run.lanes}, operandElement()), b.at(valueRow, run.begin * floatBytes)));
     for (unsigned r = 0; r < rows; ++r) {
-      Value weight = b.loadFloat(b.at(weightColumn, r * pageTokens * floatBytes));
+      Value weight = b.load(operandElement(), b.at(weightColumn, r * pageTokens * floatBytes));
       for (auto [i, run] : llvm::enumerate(runs))
-        next.push_back(b.fma(b.broadcast(weight, run.lanes), vectors[i], acc[r * runs.size() + i]));
+        next.push_back(multiplyAdd(b.broadcast(weight, run.lanes), vectors[i], acc[r * runs.size() + i]));
     }
     return next;
   });

@@ -62,22 +62,29 @@ public:
   RowState totalState(mlir::Value row);
 
 private:
-  // panel = keyᵀ or value as f32; the lines of the next page are asked for on the way.
+  // Types of what a product step loads, and acc + a b.
+  mlir::Type operandElement();
+  mlir::Value multiplyAdd(mlir::Value a, mlir::Value b, mlir::Value acc);
+  // panel = keyᵀ or value; the lines of the next page are asked for on the way.
   void transposeKeys(mlir::Value keys, mlir::Value nextKeys);
   void widenValues(mlir::Value values, mlir::Value nextValues, mlir::Value firstKey, mlir::Value endKey);
+  void pairValues(mlir::Value values, mlir::Value nextValues, mlir::Value firstKey, mlir::Value endKey);
   // scores = query @ keyᵀ
   void multiplyScores(mlir::Value numRows);
   void scoreBlock(mlir::Value row, unsigned rows);
   // scores → exp2(scores - max); the row's max and sum move on, its factor is what rescales acc.
   void softmaxRow(const TileValues &tile, mlir::Value token, mlir::Value headInGroup, mlir::Value pageBegin,
                   mlir::Value slopes);
-  // Caps, biases and masks a row's scores; the running maximum, per lane.
+  // Caps, biases and masks a row's scores; the running maximum, per lane. The scores go to `finished` where a page fits
+  // into registers, else back to memory.
   mlir::Value finishScores(const TileValues &tile, mlir::Value token, mlir::Value headInGroup, mlir::Value pageBegin,
-                           mlir::Value slopes, mlir::Value rowScores, mlir::Value max);
-  // Folds `body` over the score vectors of a row, given the first key of each.
-  mlir::Value
-  forEachScoreVector(llvm::ArrayRef<mlir::Value> init,
-                     llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value, mlir::ValueRange)> body);
+                           mlir::Value slopes, mlir::Value rowScores, mlir::Value max,
+                           llvm::SmallVectorImpl<mlir::Value> &finished);
+  bool wholePageInRegisters() const;
+  // Folds `body(first key, carried)` over the score vectors of a row.
+  mlir::Value forEachScoreVector(mlir::Value init,
+                                 llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)> body);
+  void storeWeights(mlir::Value weights, mlir::Value rowScores, mlir::Value key);
   mlir::Value splatInt(mlir::Value index);
   // acc = factor * acc + scores @ value
   void accumulateValues(mlir::Value numRows, mlir::Value values, mlir::Value firstKey, mlir::Value endKey);
@@ -90,14 +97,18 @@ private:
   RawBuilder &b;
   const AttentionSpec spec;
   const unsigned vectorLanes;  // f32 lanes of a vector
+  // Bf16 products: what else is an f32 in a panel, in queries and in weights is a pair of bf16 that are neighbours in the
+  // direction of the sum, so strides in bytes stay the same.
+  const bool pairs;
+  const bool hasPairDot;       // the target multiplies pairs in one instruction
   const unsigned wide;         // vectors side by side in a register tile
   const int64_t groupSize;
   const int64_t queryStride, valueStride;  // floats from row to row in scratch, whole cache lines
   int64_t tileTokens, tileRows;
 
   mlir::Value query;   // (tileRows, queryStride)
-  mlir::Value scores;  // (tileRows, 64)
-  mlir::Value panel;   // keys as (headDim, 64), then values as (64, valueStride)
+  mlir::Value scores;  // (tileRows, 64), then the weights
+  mlir::Value panel;   // keys as (headDim, 64), then values as (64, valueStride); half of it for pairs
   mlir::Value accs;    // (tileRows, valueStride)
   mlir::Value totals;  // (tileRows, valueStride)
   mlir::Value sums;    // (tileRows, lanes)

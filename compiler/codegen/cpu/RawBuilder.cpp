@@ -143,9 +143,30 @@ Value RawBuilder::loadKv(KvType type, Value pointer, unsigned lanes) {
     return loadFloats(pointer, lanes);
   if (type == KvType::F16)
     return arith::ExtFOp::create(*this, floats(lanes), load(VectorType::get({lanes}, getF16Type()), pointer));
-  Value bits = arith::ExtUIOp::create(*this, ints(lanes), load(VectorType::get({lanes}, getI16Type()), pointer));
-  bits = arith::ShLIOp::create(*this, bits, constantI32(16, lanes));
+  Value bits = arith::ShLIOp::create(*this, loadHalves(pointer, lanes), constantI32(16, lanes));
   return arith::BitcastOp::create(*this, floats(lanes), bits);
+}
+
+Value RawBuilder::loadHalves(Value pointer, unsigned lanes) {
+  return arith::ExtUIOp::create(*this, ints(lanes), load(VectorType::get({lanes}, getI16Type()), pointer));
+}
+
+Value RawBuilder::joinHalves(Value low, Value high) {
+  return arith::OrIOp::create(*this, low, arith::ShLIOp::create(*this, high, constantI32(16, lanesOf(low))));
+}
+
+Value RawBuilder::dotPairs(Value a, Value b, Value acc, bool hasInstruction) {
+  unsigned lanes = lanesOf(a);
+  if (hasInstruction && lanes >= 4) {
+    std::string name = "llvm.x86.avx512bf16.dpbf16ps." + std::to_string(lanes * 32);
+    auto halves = VectorType::get({2 * lanes}, getBF16Type());
+    Value x = vector::BitCastOp::create(*this, halves, a), y = vector::BitCastOp::create(*this, halves, b);
+    return LLVM::CallIntrinsicOp::create(*this, acc.getType(), getStringAttr(name), ValueRange{acc, x, y})
+        .getResult(0);
+  }
+  auto [lowA, highA] = widenPair(a);
+  auto [lowB, highB] = widenPair(b);
+  return fma(lowA, lowB, fma(highA, highB, acc));
 }
 
 std::pair<Value, Value> RawBuilder::widenPair(Value bits) {

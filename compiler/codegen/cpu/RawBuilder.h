@@ -89,6 +89,11 @@ public:
   Value loadKv(KvType type, Value pointer, unsigned lanes);
   // Lanes of two bf16 as their f32: (low halves, high halves).
   std::pair<Value, Value> widenPair(Value bits);
+  // 16-bit elements as the low halves of i32 lanes; two of them as low | high << 16.
+  Value loadHalves(Value pointer, unsigned lanes);
+  Value joinHalves(Value low, Value high);
+  // acc + high(a) high(b) + low(a) low(b) for i32 lanes of two bf16; one instruction where there is one.
+  Value dotPairs(Value a, Value b, Value acc, bool hasInstruction);
   void storeKv(KvType type, Value floats, Value pointer);
   // Asks for the line at `pointer`, into the second-level cache.
   void prefetch(Value pointer);

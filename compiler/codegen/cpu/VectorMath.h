@@ -8,7 +8,7 @@
 
 namespace heddle {
 
-// 2^x for x <= 127 within 2 units in the last place; 0 below -126, exactly 1 at 0, NaN for NaN.
+// 2^x for x <= 127 within 1.3 units in the last place; 0 below -126, exactly 1 at 0, NaN for NaN.
 mlir::Value emitExp2(RawBuilder &builder, mlir::Value x);
 
 // tanh(x) given z = 2 log2(e) x, within a few units in the last place near 0 as well.

@@ -19,7 +19,7 @@ struct Contiguity {
   int64_t run = 1, period = 1;
 };
 
-enum class StageKind { Elementwise, PartialSums, Fold, Scalar, BlockReduction };
+enum class StageKind { Elementwise, PartialSums, Fold, Scalar, BlockReduction, Reduction };
 
 // A Func whose rows are computed one at a time and kept on the stack. Variables are innermost first.
 struct Stage {

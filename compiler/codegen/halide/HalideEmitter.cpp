@@ -34,6 +34,20 @@ static Halide::Target halideTarget(const CpuTarget &target) {
   return H(H::Linux, H::X86, 64, features);
 }
 
+namespace {
+// Halide prints warnings by default; one that promises a failure at run time is an error of ours, the others tell what we know.
+class Reporter : public Halide::CompileTimeErrorReporter {
+public:
+  Reporter() { Halide::set_custom_compile_time_error_reporter(this); }
+  ~Reporter() override { Halide::set_custom_compile_time_error_reporter(nullptr); }
+  void warning(const char *message) override {
+    if (llvm::StringRef(message).contains("guaranteed to fail"))
+      error(message);
+  }
+  [[noreturn]] void error(const char *message) override { throw Halide::CompileError(message); }
+};
+} // namespace
+
 // Halide compiles to files only.
 static FailureOr<std::string> compileObject(func::FuncOp kernel, Halide::Module module) {
   llvm::SmallString<128> path;
@@ -69,6 +83,7 @@ static LogicalResult checkSymbols(func::FuncOp kernel, llvm::StringRef bytes, ll
 
 FailureOr<std::string> heddle::emitHalideKernel(func::FuncOp kernel, const CpuTarget &target, llvm::StringRef symbol) {
   try {
+    Reporter reporter;
     FailureOr<Algorithm> algorithm = buildAlgorithm(kernel, symbol);
     if (failed(algorithm))
       return failure();
@@ -83,6 +98,6 @@ FailureOr<std::string> heddle::emitHalideKernel(func::FuncOp kernel, const CpuTa
       return failure();
     return object;
   } catch (const Halide::Error &error) {
-    return kernel.emitError("Halide: ") << error.what();
+    return kernel.emitError("Halide: ") << llvm::StringRef(error.what()).trim();
   }
 }

@@ -16,6 +16,15 @@ using Halide::select;
 static Expr f32(double value) { return Expr(static_cast<float>(value)); }
 static Expr constant(Halide::Type type, double value) { return Halide::Internal::make_const(type, value); }
 
+// Exact for zeros as well, where Halide's -x is 0 - x on one processor and a change of sign on another.
+static Expr negate(Expr x) { return x * constant(x.type(), -1); }
+
+// |magnitude| with the sign of x.
+static Expr copySign(Expr magnitude, Expr x) {
+  Expr sign = Halide::reinterpret<int32_t>(x) & std::numeric_limits<int32_t>::min();
+  return Halide::reinterpret<float>((Halide::reinterpret<int32_t>(magnitude) & std::numeric_limits<int32_t>::max()) | sign);
+}
+
 // c[0] + x c[1] + x^2 c[2] + …
 static Expr polynomial(Expr x, llvm::ArrayRef<double> coefficients) {
   Expr sum = constant(x.type(), coefficients.back());
@@ -58,16 +67,15 @@ Expr heddle::expExpr(Expr x) {
   return select(Halide::is_nan(x), x, select(x > f32(-103.9f), result, f32(0)));
 }
 
-static Expr sigmoidExpr(Expr x) { return f32(1) / (f32(1) + expExpr(-x)); }
+static Expr sigmoidExpr(Expr x) { return f32(1) / (f32(1) + expExpr(negate(x))); }
 
 Expr heddle::tanhExpr(Expr x) {
   // tanh |x| = -t / (t + 2) with t = e^(-2|x|) - 1, which keeps its relative accuracy near 0; it is 1 from |x| = 9.02 on.
-  Expr y = -f32(2) * Halide::abs(x);
+  Expr y = f32(-2) * Halide::abs(x);
   ExpParts parts = splitExp(select(y > f32(-20), y, f32(-20)));
   Expr scale = exp2Integer(parts.exponent, x.type());
   Expr t = scale * parts.fraction + (scale - f32(1));
-  Expr magnitude = -t / (t + f32(2));
-  return select(Halide::is_nan(x), x, select(x < f32(0), -magnitude, magnitude));
+  return select(Halide::is_nan(x), x, copySign(t / (t + f32(2)), x));
 }
 
 Expr heddle::erfExpr(Expr x) {
@@ -83,8 +91,8 @@ Expr heddle::erfExpr(Expr x) {
   // 0.9 <= |x| <= 4: -log erfc(2 + t) fitted by least squares at Chebyshev nodes; erf is off by 5e-11. From 4 on it is 1.
   Expr g = polynomial(bounded - f32(2), {5.36494126, 4.41816078, 0.923751119, 0.0164661283, -0.00357082289, 0.000728998539,
                                          -0.000138152317, 2.24684069e-05, 4.87353742e-07});
-  Expr large = f32(1) - expExpr(-g);
-  return select(Halide::is_nan(x), x, a < f32(0.9), small, select(x < f32(0), -large, large));
+  Expr large = f32(1) - expExpr(negate(g));
+  return select(Halide::is_nan(x), x, a < f32(0.9), small, copySign(large, x));
 }
 
 Expr heddle::logExpr(Expr x) {
@@ -137,7 +145,7 @@ static Expr sinOfQuadrant(Quadrant q, int shift) {
   Expr cosine = f32(1) + r2 * polynomial(r2, {-1.0 / 2, 1.0 / 24, -1.0 / 720, 1.0 / 40320, -1.0 / 3628800});
   Expr index = q.index + shift;
   Expr value = select((index & 1) == 1, cosine, sine);
-  return select((index & 2) == 2, -value, value);
+  return select((index & 2) == 2, negate(value), value);
 }
 
 Expr heddle::sinExpr(Expr x) { return sinOfQuadrant(splitAngle(x), 0); }
@@ -162,7 +170,7 @@ Expr heddle::powExpr(Expr x, Expr y) {
   Expr isInteger = Halide::floor(y) == y;
   Expr isOdd = isInteger && Halide::floor(y * f32(0.5)) != y * f32(0.5);
   Expr nan = f32(std::numeric_limits<double>::quiet_NaN());
-  Expr signed_ = select(x >= f32(0), result, isOdd, -result, isInteger || x == f32(0), result, nan);
+  Expr signed_ = select(x >= f32(0), result, isOdd, negate(result), isInteger || x == f32(0), result, nan);
   Expr unordered = Halide::is_nan(x) || Halide::is_nan(y);
   return select(y == f32(0) || x == f32(1), f32(1), unordered, nan, signed_);
 }
@@ -197,6 +205,15 @@ Halide::Type heddle::halideType(mlir::Type type) {
   if (auto integer = llvm::dyn_cast<mlir::IntegerType>(type); integer && llvm::is_contained({8, 16, 32, 64}, integer.getWidth()))
     return integer.isUnsigned() ? Halide::UInt(integer.getWidth()) : Halide::Int(integer.getWidth());
   return Halide::Type();
+}
+
+Expr heddle::constantExpr(mlir::Attribute value) {
+  if (auto number = llvm::dyn_cast<mlir::FloatAttr>(value))
+    return Halide::Internal::make_const(halideType(number.getType()), number.getValueAsDouble());
+  if (auto number = llvm::dyn_cast<mlir::IntegerAttr>(value); number && halideType(number.getType()).bits())
+    return number.getType().isInteger(1) ? Halide::Internal::make_bool(!number.getValue().isZero())
+                                         : Halide::Internal::make_const(halideType(number.getType()), number.getInt());
+  return Expr();
 }
 
 static Expr compareFloat(mlir::arith::CmpFPredicate predicate, Expr a, Expr b) {
@@ -273,7 +290,7 @@ Expr heddle::scalarExpr(mlir::Operation *op, llvm::ArrayRef<Expr> x) {
       .Case<arith::SubFOp, arith::SubIOp>([&](auto) { return x[0] - x[1]; })
       .Case<arith::MulFOp, arith::MulIOp>([&](auto) { return x[0] * x[1]; })
       .Case([&](arith::DivFOp) { return x[0] / x[1]; })
-      .Case([&](arith::NegFOp) { return -x[0]; })
+      .Case([&](arith::NegFOp) { return negate(x[0]); })
       // A NaN on either side wins.
       .Case([&](arith::MaximumFOp) { return select(Halide::is_nan(x[0]) || x[0] > x[1], x[0], x[1]); })
       .Case([&](arith::MinimumFOp) { return select(Halide::is_nan(x[0]) || x[0] < x[1], x[0], x[1]); })

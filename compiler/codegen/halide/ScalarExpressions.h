@@ -24,6 +24,9 @@ Halide::Expr activationExpr(ActivationKind kind, Halide::Expr x);
 // The Halide type of a tensor's elements; undefined (zero bits) if there is none.
 Halide::Type halideType(mlir::Type type);
 
+// A scalar constant; undefined if it is no number.
+Halide::Expr constantExpr(mlir::Attribute value);
+
 // What an arith or math op computes from scalar operands; an undefined Expr for an op that is not in the table.
 Halide::Expr scalarExpr(mlir::Operation *op, llvm::ArrayRef<Halide::Expr> operands);
 

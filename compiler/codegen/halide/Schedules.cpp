@@ -9,6 +9,9 @@ using Halide::Func;
 using Halide::TailStrategy;
 using Halide::Var;
 
+// Vectors of a rotary embedding's period that become straight code: 32 are heads of 128 values on NEON.
+constexpr int64_t maxUnrolled = 32;
+
 // Vectors along the innermost dimension, within runs of neighbours. GuardWithIf: no lane is computed beyond the extent.
 static void vectorizeInnermost(Func func, int64_t extent, Contiguity contiguity, int lanes) {
   Var inner = func.args()[0], chunk("chunk"), part("part"), lane("lane");
@@ -20,11 +23,12 @@ static void vectorizeInnermost(Func func, int64_t extent, Contiguity contiguity,
     return;
   }
   func.split(inner, chunk, inner, int(run), TailStrategy::GuardWithIf);
-  func.vectorize(inner, int(std::min<int64_t>(lanes, run)), TailStrategy::GuardWithIf);
-  // Runs of a rotary embedding differ: unrolled, each is straight code.
-  if (runsPerPeriod > 1 && runsPerPeriod <= 8 && extent / run % runsPerPeriod == 0) {
+  int vector = int(std::min<int64_t>(lanes, run));
+  func.vectorize(inner, vector, TailStrategy::GuardWithIf);
+  // Runs of a rotary embedding differ: unrolled, each is straight code with constant offsets.
+  if (runsPerPeriod > 1 && contiguity.period / vector <= maxUnrolled && extent / run % runsPerPeriod == 0) {
     func.split(chunk, chunk, part, int(runsPerPeriod), TailStrategy::GuardWithIf);
-    func.unroll(part);
+    func.unroll(inner).unroll(part);
   }
 }
 
@@ -50,7 +54,7 @@ static void keepRow(Stage &stage, const Output &anchor, int lanes) {
       Halide::Stage sums = func.update(update);
       const std::vector<Halide::Internal::Dim> &dims = sums.get_schedule().dims();
       if (llvm::any_of(dims, [&](const Halide::Internal::Dim &dim) { return dim.var == vars[0].name(); }))
-        sums.reorder(vars[0], Halide::RVar(dims[0].var)).vectorize(vars[0], lanes, TailStrategy::GuardWithIf);
+        sums.reorder(vars[0], Halide::RVar(dims[0].var)).vectorize(vars[0], lanes).unroll(vars[0]); // in registers
       else
         sums.unscheduled();
     }
@@ -63,6 +67,19 @@ static void keepRow(Stage &stage, const Output &anchor, int lanes) {
   case StageKind::BlockReduction:
     vectorizeInnermost(func, stage.extents[0], stage.contiguity, lanes);
     func.update().atomic().vectorize(stage.reduced);
+    return;
+  case StageKind::Reduction:
+    vectorizeInnermost(func, stage.extents[0], stage.contiguity, lanes);
+    if (!mlir::ShapedType::isDynamic(stage.extents[0]) && stage.extents[0] > 1) {
+      const std::vector<Halide::Internal::Dim> dims = func.update().get_schedule().dims();
+      std::vector<Halide::VarOrRVar> order = {vars[0]};
+      for (const Halide::Internal::Dim &dim : dims)
+        if (dim.is_rvar())
+          order.push_back(Halide::RVar(dim.var));
+      func.update().reorder(order).vectorize(vars[0], int(std::min<int64_t>(lanes, stage.extents[0])), TailStrategy::GuardWithIf);
+    } else {
+      func.update().unscheduled();
+    }
     return;
   }
 }

@@ -121,6 +121,19 @@ static TensorView transposeView(linalg::TransposeOp op, const TensorView &source
   return {read, keepsInnermost ? source.contiguity : unconstrained(cast<RankedTensorType>(op.getResult()[0].getType()))};
 }
 
+static TensorView broadcastView(linalg::BroadcastOp op, const TensorView &source) {
+  SmallVector<int64_t> added(op.getDimensions());
+  ReadFn read = [added, inner = source.read](ArrayRef<Expr> index) {
+    SmallVector<Expr> result;
+    for (auto [d, i] : llvm::enumerate(index))
+      if (!llvm::is_contained(added, int64_t(d)))
+        result.push_back(i);
+    return inner(result);
+  };
+  auto type = cast<RankedTensorType>(op->getResult(0).getType());
+  return {read, llvm::is_contained(added, type.getRank() - 1) ? unconstrained(type) : source.contiguity};
+}
+
 // Reads every operand at an index within its bounds and selects.
 static TensorView concatView(tensor::ConcatOp op, Operands operand) {
   struct Part {
@@ -155,7 +168,7 @@ static TensorView concatView(tensor::ConcatOp op, Operands operand) {
 
 bool heddle::isView(Operation *op) {
   return isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::ExtractSliceOp, tensor::ConcatOp, tensor::CastOp,
-             linalg::TransposeOp>(op);
+             linalg::TransposeOp, linalg::BroadcastOp>(op);
 }
 
 FailureOr<TensorView> heddle::viewOf(Operation *op, Operands operand) {
@@ -175,6 +188,7 @@ FailureOr<TensorView> heddle::viewOf(Operation *op, Operands operand) {
             return concatView(o, operand);
           })
           .Case([&](tensor::CastOp o) { return operand(o.getSource()); })
+          .Case([&](linalg::BroadcastOp o) { return broadcastView(o, operand(o.getInput())); })
           .Case([&](linalg::TransposeOp o) { return transposeView(o, operand(o.getInput())); });
   return failed(status) ? FailureOr<TensorView>(failure()) : result;
 }

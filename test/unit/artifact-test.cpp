@@ -1,0 +1,51 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What the runtime looks like from outside: its symbols, what an executable needs, and the C ABI from C.
+#include <cstdio>
+#include <cstdlib>
+#include <gtest/gtest.h>
+#include <string>
+
+namespace {
+
+std::string outputOf(const std::string &command, int *status = nullptr) {
+  std::string text;
+  FILE *pipe = popen(command.c_str(), "r");
+  for (int c; (c = fgetc(pipe)) != EOF;)
+    text += char(c);
+  int result = pclose(pipe);
+  if (status)
+    *status = result;
+  return text;
+}
+
+// Sanitizers add symbols and libraries of their own.
+#if !HEDDLE_SANITIZED
+TEST(Artifact, archiveDefinesTheCAbiOnly) {
+  std::string symbols = outputOf("'" HEDDLE_NM "' -g --defined-only -j '" HEDDLE_ARCHIVE "' | grep -v '^heddle_' | grep -v ':$' | grep .");
+  EXPECT_EQ(symbols, "");
+  EXPECT_NE(outputOf("'" HEDDLE_NM "' -g --defined-only -j '" HEDDLE_ARCHIVE "'").find("heddle_session_step\n"), std::string::npos);
+}
+
+TEST(Artifact, archiveNeedsNoCxxLibrary) {
+  // Mangled names, exceptions, guards and thread exit hooks all come from libstdc++ or libgcc.
+  EXPECT_EQ(outputOf("'" HEDDLE_NM "' -u -j '" HEDDLE_ARCHIVE "' | grep -E '^(_Z|__cxa|__gxx|_Unwind)'"), "");
+}
+
+TEST(Artifact, executableNeedsLibcAndLibmOnly) {
+  std::string needed = outputOf("'" HEDDLE_READELF "' --needed-libs '" HEDDLE_REFERENCE_LLAMA "'");
+  for (size_t at = 0; (at = needed.find("lib", at)) != std::string::npos; ++at)
+    EXPECT_TRUE(needed.compare(at, 9, "libc.so.6") == 0 || needed.compare(at, 9, "libm.so.6") == 0) << needed.substr(at, 20);
+  std::string newest = outputOf("'" HEDDLE_READELF "' --dyn-syms '" HEDDLE_REFERENCE_LLAMA "' | grep -o 'GLIBC_[0-9.]*' | sort -V | tail -1");
+  EXPECT_LE(atof(newest.c_str() + 8), 34) << newest;  // GLIBC_2.34
+}
+#endif
+
+TEST(CAbi, programInC) {
+  int status = 0;
+  std::string ids = outputOf("'" HEDDLE_C_PROGRAM "'", &status);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(ids, outputOf("'" HEDDLE_REFERENCE_LLAMA "' hello -n 8 --temp 0 --ignore-eos --print-ids"));
+}
+
+} // namespace

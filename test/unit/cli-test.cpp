@@ -1,0 +1,209 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The command line of a compiled model, on the executable reference-llama.
+#include "runtime/Safetensors.h"
+#include "test/unit/ReferenceModel.h"
+#include "test/unit/TestPackage.h"
+
+#include <cmath>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+using namespace heddle;
+using namespace heddle::reference;
+
+namespace {
+
+struct Outcome {
+  int code;
+  std::string out, err;
+};
+
+std::string readFile(const std::string &path) {
+  std::string text;
+  if (FILE *file = fopen(path.c_str(), "rb")) {
+    for (int c; (c = fgetc(file)) != EOF;)
+      text += char(c);
+    fclose(file);
+  }
+  return text;
+}
+
+// `arguments` as a shell would read them.
+Outcome run(const std::string &arguments, const std::string &input = "") {
+  std::string folder = scratchFolder();
+  writeFile("stdin", Bytes(input.begin(), input.end()));
+  std::string command = "'" HEDDLE_REFERENCE_LLAMA "' " + arguments + " <" + folder + "/stdin >" + folder + "/stdout 2>" + folder + "/stderr";
+  int status = system(command.c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, readFile(folder + "/stdout"), readFile(folder + "/stderr")};
+}
+
+void expectRefused(const std::string &arguments, const std::string &message, const std::string &input = "") {
+  Outcome outcome = run(arguments, input);
+  EXPECT_EQ(outcome.code, 2) << arguments;
+  EXPECT_EQ(outcome.err, "reference-llama: error: " + message + "\n");
+  EXPECT_EQ(outcome.out, "");
+}
+
+std::vector<int64_t> golden(const char *name) {
+  SafetensorsFile file;
+  EXPECT_TRUE(file.open(HEDDLE_TEST_MODELS "/llama/golden.safetensors").isOk());
+  const TensorView *tensor = file.find(name);
+  const auto *values = reinterpret_cast<const int64_t *>(tensor->data);
+  return {values, values + tensor->size / 8};
+}
+
+std::string joined(const std::vector<int64_t> &ids) {
+  std::string text;
+  for (int64_t id : ids)
+    text += (text.empty() ? "" : ",") + std::to_string(id);
+  return text;
+}
+
+TEST(Cli, greedyIdsAreTheGoldens) {
+  for (const char *name : {"p0", "p1", "p2"}) {
+    std::string ids = joined(golden((std::string(name) + ".input_ids").c_str()));
+    Outcome outcome = run("--prompt-ids " + ids + " -n 24 --temp 0 --ignore-eos --print-ids");
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.out, joined(golden((std::string(name) + ".greedy_ids").c_str())) + "\n");
+    EXPECT_EQ(run("--prompt-ids " + ids + " -n 24 --ignore-eos --print-ids --deterministic --threads 3").out, outcome.out);
+  }
+}
+
+TEST(Cli, textInTextOut) {
+  Outcome argument = run("-n 8 hello"), input = run("-n 8", "hello\n");
+  EXPECT_EQ(argument.code, 0) << argument.err;
+  EXPECT_EQ(argument.out, input.out);
+  EXPECT_GT(argument.out.size(), 1u);
+  // The same ids as by hand: BOS, then bytes.
+  EXPECT_EQ(run("-n 8 --print-ids hello").out, run("-n 8 --print-ids --prompt-ids 1,104,101,108,108,111").out);
+}
+
+TEST(Cli, stopTextEndsTheAnswer) {
+  // A printable byte of the greedy answer to a fixed prompt.
+  std::string answer = run("-n 40 --ignore-eos hello").out;
+  size_t at = 1;
+  while (at < answer.size() && (uint8_t(answer[at]) < 'a' || uint8_t(answer[at]) > 'z'))
+    ++at;
+  ASSERT_LT(at, answer.size());
+  size_t first = answer.find(answer[at]);
+  EXPECT_EQ(run("-n 40 --ignore-eos hello --stop " + std::string(1, answer[at])).out, answer.substr(0, first) + "\n");
+}
+
+TEST(Cli, eosEndsTheAnswer) {
+  std::vector<int64_t> ids = golden("p1.greedy_ids");
+  std::string prompt = joined(golden("p1.input_ids"));
+  Outcome outcome = run("--prompt-ids " + prompt + " -n 24 --temp 0 --print-ids --eos " + std::to_string(ids[3]));
+  EXPECT_EQ(outcome.out, joined({ids.begin(), ids.begin() + 4}) + "\n");
+}
+
+TEST(Cli, sameSeedSameAnswer) {
+  std::string flags = "--prompt-ids 1,50,60 -n 16 --ignore-eos --print-ids --temp 1 --top-k 50 --top-p 0.9 --min-p 0.01 --repeat-penalty 1.1 --seed ";
+  EXPECT_EQ(run(flags + "7").out, run(flags + "7").out);
+  EXPECT_NE(run(flags + "7").out, run(flags + "8").out);
+}
+
+TEST(Cli, logprobsAreJsonLines) {
+  Outcome outcome = run("--prompt-ids 1,5 -n 3 --logprobs 2 --ignore-eos");
+  EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 3);
+  EXPECT_EQ(outcome.out.find("{\"id\":"), 0u);
+  EXPECT_NE(outcome.out.find("\"top\":[{\"id\":"), std::string::npos);
+}
+
+TEST(Cli, chatAnswersEveryLine) {
+  Outcome outcome = run("--chat -n 4 --ignore-eos --system be", "hello\nagain\n");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  // What the template makes of the first message, as ids; the answer to it comes first.
+  std::string first = "[system]be\n[user]hello\n[assistant]", ids;
+  for (char c : first)
+    ids += (ids.empty() ? "" : ",") + std::to_string(int(c));
+  std::string alone = run("-n 4 --ignore-eos --prompt-ids " + ids).out;
+  EXPECT_EQ(outcome.out.substr(0, alone.size()), alone);
+  EXPECT_GT(outcome.out.size(), alone.size());
+}
+
+TEST(Cli, beamSearchFindsAtLeastTheGreedyScore) {
+  Outcome one = run("--prompt-ids 1,5,9 -n 6 --beam 4 --ignore-eos --print-ids");
+  Outcome all = run("--prompt-ids 1,5,9 -n 6 --beam 4 --num-return-sequences 3 --ignore-eos --print-ids");
+  EXPECT_EQ(one.code, 0) << one.err;
+  EXPECT_EQ(std::count(one.out.begin(), one.out.end(), ','), 5);
+  EXPECT_EQ(all.out.substr(0, one.out.size()), one.out);
+  EXPECT_EQ(std::count(all.out.begin(), all.out.end(), '\n'), 3);
+}
+
+TEST(Cli, benchIsOneJsonObject) {
+  Outcome outcome = run("--bench --prompt 16 --generate 8 --depth 4 --rounds 1 --threads 2 --json");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  for (const char *key : {"\"prefill\":", "\"decode\":", "\"bytes_per_token\":", "\"read_bandwidth\":", "\"threads\":2"})
+    EXPECT_NE(outcome.out.find(key), std::string::npos) << key;
+  EXPECT_NE(run("--profile --prompt 8 --generate 2 --rounds 1").out.find("reference_step"), std::string::npos);
+  expectRefused("--bench --prompt 500", "--bench: 500 tokens (prompt 500, depth 0, generate 64), the context is 128");
+}
+
+TEST(Cli, perplexityOfKnownLogits) {
+  // The text "ab" is BOS, a, b: two predictions, from the logits that --io gives.
+  std::string path = writeFile("text", {'a', 'b'}), in = scratchFolder() + "/in", out = scratchFolder() + "/out";
+  int64_t ids[] = {1, 'a', 'b'};
+  ASSERT_TRUE(writeSafetensors(in, {{"input_ids", "I64", {1, 3}, ids, sizeof ids}}).isOk());
+  ASSERT_EQ(run("--io " + in + " " + out).code, 0);
+  SafetensorsFile file;
+  ASSERT_TRUE(file.open(out).isOk());
+  const float *logits = reinterpret_cast<const float *>(file.find("logits")->data);
+  double sum = 0;
+  for (int row = 0; row < 2; ++row) {
+    double total = 0;
+    for (int id = 0; id < vocabSize; ++id)
+      total += std::exp(double(logits[row * vocabSize + id]));
+    sum -= logits[row * vocabSize + ids[row + 1]] - std::log(total);
+  }
+  double found = 0;
+  ASSERT_EQ(sscanf(run("--perplexity " + path).out.c_str(), "perplexity %lf over 2 tokens", &found), 1);
+  EXPECT_NEAR(found, std::exp(sum / 2), 1e-6 * found);
+}
+
+TEST(Cli, informs) {
+  Outcome info = run("--info");
+  EXPECT_NE(info.out.find("architecture       llama"), std::string::npos) << info.out;
+  EXPECT_EQ(run("--check").out, "weights: all hashes match\n");
+  EXPECT_NE(run("--licenses").out.find("PCRE2"), std::string::npos);
+  EXPECT_EQ(run("--version").out.find("heddle runtime "), 0u);
+  Outcome help = run("--help");
+  EXPECT_EQ(help.code, 0);
+  for (const char *option : {"--temp T", "--chat", "--io IN OUT", "up to 128 tokens"})
+    EXPECT_NE(help.out.find(option), std::string::npos) << option;
+}
+
+TEST(CliErrors, oneLineAndExitCode2) {
+  expectRefused("--nothing", "unknown option '--nothing' (--help lists what this model can do)");
+  expectRefused("--temp warm x", "--temp: 'warm' is not a number in [0, 1000]");
+  expectRefused("-n 0 x", "-n: '0' is not an integer in [1, 2147483647]");
+  expectRefused("-n", "-n: expected N");
+  expectRefused("--json=1 x", "--json: expected no value");
+  expectRefused("--prompt-ids 1,2,x", "--prompt-ids: 'x' is not an integer in [0, 2147483647]");
+  expectRefused("--prompt-ids 1,2,", "--prompt-ids: the list ends with a comma");
+  expectRefused("--prompt-ids 1,256", "token id 256 at position 1 is not in [0, 256)");
+  expectRefused("a b", "two prompts: 'a' and 'b' (quote a prompt with spaces)");
+  expectRefused("--prompt-ids 1 text", "a prompt as text and as --prompt-ids: one of them is expected");
+  expectRefused("--eos 300 x", "--eos: token id 300 is not in [0, 256)");
+  expectRefused("--num-return-sequences 2 x", "--num-return-sequences (2) is more than --beam (1)");
+  expectRefused("--beam 2 --temp 1 x", "--beam takes neither --logprobs nor --temp above 0");
+  expectRefused("--outputs=logits x", "--outputs belongs to --io");
+  expectRefused("--stop '' x", "--stop: an empty text");
+  expectRefused("-n 1", "the prompt has 201 tokens, the context 128", std::string(200, 'x'));
+  EXPECT_EQ(run("-n 2", "bad \xff text").code, 2);
+}
+
+TEST(CliErrors, fullDisk) {
+  std::string command = "'" HEDDLE_REFERENCE_LLAMA "' --info >/dev/full 2>" + scratchFolder() + "/stderr";
+  EXPECT_EQ(WEXITSTATUS(system(command.c_str())), 1);
+  EXPECT_EQ(readFile(scratchFolder() + "/stderr"), "reference-llama: error: standard output: No space left on device\n");
+}
+
+TEST(CliErrors, interruptEndsBySignal) {
+  std::string command = "timeout --preserve-status -s INT 1 '" HEDDLE_REFERENCE_LLAMA "' --bench --rounds 100000 --prompt 100 --generate 20 >/dev/null 2>&1";
+  int status = system(command.c_str());
+  EXPECT_EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 130);
+}
+
+} // namespace

@@ -1,0 +1,175 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "test/unit/TestPackage.h"
+
+#include "runtime/CpuFeatures.h"
+#include "runtime/Package.h"
+#include "runtime/Sha256.h"
+
+#include <cmath>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+using namespace heddle;
+using namespace heddle::reference;
+
+namespace {
+
+struct Parts {
+  Bytes weights = readWeights();
+  package::PackageT metadata = makeMetadata(weights);
+};
+
+// Opens a file of these bytes with code that belongs to `package`.
+Status open(const Bytes &file, const Bytes &package, std::unique_ptr<Package> &out) {
+  static heddle_model code;
+  code = makeCode(package);
+  return Package::openFile(writeFile("package", file), &code, out);
+}
+
+Status open(const Bytes &package, const Bytes &weights) {
+  std::unique_ptr<Package> out;
+  return open(makeElf(package, weights), package, out);
+}
+
+void expectError(const Status &status, const char *fragment) {
+  EXPECT_EQ(status.exitCode(), 1) << status.message();
+  EXPECT_NE(status.message().find(fragment), std::string::npos) << status.message();
+  EXPECT_EQ(status.message().find('\n'), std::string::npos);
+}
+
+TEST(Sha256, knownDigests) {
+  auto hex = [](const std::string &text) {
+    std::string out;
+    for (uint8_t byte : sha256(text.data(), text.size()))
+      out += format("%02x", byte);
+    return out;
+  };
+  EXPECT_EQ(hex(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(hex(std::string(1000000, 'a')), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+TEST(Package, opensAndChecks) {
+  Parts parts;
+  Bytes package = makePackage(parts.metadata, parts.weights);
+  std::unique_ptr<Package> opened;
+  Status status = open(makeElf(package, parts.weights), package, opened);
+  ASSERT_TRUE(status.isOk()) << status.message();
+  EXPECT_STREQ(opened->metadata().name()->c_str(), "reference");
+  EXPECT_EQ(memcmp(opened->weights(), parts.weights.data(), parts.weights.size()), 0);
+  EXPECT_TRUE(opened->checkWeights().isOk());
+}
+
+TEST(Package, sidecarHoldsTheWeights) {
+  Parts parts;
+  Bytes package = makePackage(parts.metadata, parts.weights, /*sidecar=*/true), file = makeElf(package, {});
+  std::unique_ptr<Package> opened;
+  expectError(open(file, package, opened), "package.weights: No such file or directory (the weights of ");
+  Bytes sidecar = makeSidecar(package, parts.weights);
+  writeFile("package.weights", sidecar);
+  Status status = open(file, package, opened);
+  ASSERT_TRUE(status.isOk()) << status.message();
+  EXPECT_TRUE(opened->checkWeights().isOk());
+  Bytes other = sidecar;
+  other[40] ^= 1;  // the package's hash
+  writeFile("package.weights", other);
+  expectError(open(file, package, opened), "belong to another package");
+  other = sidecar;
+  other.resize(other.size() - 1);
+  writeFile("package.weights", other);
+  expectError(open(file, package, opened), "the file has");
+  unlink((scratchFolder() + "/package.weights").c_str());
+}
+
+TEST(Package, damagedWeightsAreFoundByCheckOnly) {
+  Parts parts;
+  Bytes package = makePackage(parts.metadata, parts.weights), damaged = parts.weights;
+  damaged[100000] ^= 1;
+  std::unique_ptr<Package> opened;
+  ASSERT_TRUE(open(makeElf(package, damaged), package, opened).isOk());
+  expectError(opened->checkWeights(), "weight 'model.layers.0.self_attn.o_proj.weight'");
+}
+
+TEST(PackageErrors, everyFlippedByteOfThePackageIsRefused) {
+  Parts parts;
+  Bytes package = makePackage(parts.metadata, parts.weights), weights = parts.weights;
+  for (size_t at = 0; at < package.size(); at += at < 64 ? 1 : 37) {
+    if (at >= 12 && at < 16)
+      continue;  // the minor version: newer ones are readable
+    Bytes damaged = package;
+    damaged[at] ^= 0x10;
+    std::unique_ptr<Package> opened;
+    EXPECT_FALSE(open(makeElf(damaged, weights), package, opened).isOk()) << "byte " << at;
+  }
+}
+
+TEST(PackageErrors, everyTruncationOfTheFileIsRefused) {
+  Parts parts;
+  Bytes package = makePackage(parts.metadata, parts.weights), file = makeElf(package, parts.weights);
+  for (size_t size = 0; size < file.size(); size += size < 256 ? 1 : 9973) {
+    std::unique_ptr<Package> opened;
+    EXPECT_FALSE(open(Bytes(file.begin(), file.begin() + size), package, opened).isOk()) << size << " bytes";
+  }
+}
+
+TEST(PackageErrors, header) {
+  Parts parts;
+  Bytes package = makePackage(parts.metadata, parts.weights), newer = package, elf = makeElf(package, parts.weights);
+  newer[8] = 2;
+  expectError(open(newer, parts.weights), "package version 2.0, this runtime reads 1");
+  std::unique_ptr<Package> opened;
+  Bytes machine = elf;
+  machine[18] ^= 0xff;  // e_machine
+  expectError(open(machine, package, opened), "code for another machine");
+  expectError(open(Bytes(1000, 'x'), package, opened), "not an ELF file");
+  heddle_model code = makeCode(package);
+  code.package_sha256[3] ^= 1;
+  expectError(Package::openFile(writeFile("package", elf), &code, opened), "does not belong to this code");
+  code = makeCode(package);
+  code.abi_version = 99;
+  expectError(Package::openFile(writeFile("package", elf), &code, opened), "code of ABI version 99");
+}
+
+// Metadata that is valid FlatBuffers, but makes no sense.
+TEST(PackageErrors, fieldsOutOfRange) {
+  struct Case {
+    const char *fragment;
+    void (*change)(package::PackageT &metadata);
+  } cases[] = {
+      {"vocab_size is 0", [](package::PackageT &m) { m.vocab_size = 0; }},
+      {"context is 0", [](package::PackageT &m) { m.context = 0; }},
+      {"name, memory or kv is missing", [](package::PackageT &m) { m.kv.reset(); }},
+      {"memory.max_rows is 0", [](package::PackageT &m) { m.memory->max_rows = 0; }},
+      {"memory.fixed + per_row", [](package::PackageT &m) { m.memory->per_row = UINT64_MAX; }},
+      {"kv.page_bytes is 0", [](package::PackageT &m) { m.kv->page_bytes = 0; }},
+      {"kv.page_bytes", [](package::PackageT &m) { m.kv->bytes_per_token = m.kv->page_bytes; }},
+      {"rope.rotary_dim is 15", [](package::PackageT &m) { m.rope[0]->rotary_dim = 15; }},
+      {"rope.inverse_frequency is 7", [](package::PackageT &m) { m.rope[0]->inverse_frequency.pop_back(); }},
+      {"rope.inverse_frequency is nan", [](package::PackageT &m) { m.rope[0]->inverse_frequency[3] = NAN; }},
+      {"rope.long_inverse_frequency", [](package::PackageT &m) { m.rope[0]->scaling = package::RopeScaling::Longrope; }},
+      {"rope.theta", [](package::PackageT &m) { m.rope[0]->scaling = package::RopeScaling::Dynamic; }},
+      {"generation.eos is 256", [](package::PackageT &m) { m.generation->eos = {256}; }},
+      {"generation.top_p is 0", [](package::PackageT &m) { m.generation->top_p = 0; }},
+      {"exceeds weights_size", [](package::PackageT &m) { m.weights[2]->offset = UINT64_MAX - 8; }},
+      {"lacks its name, format or SHA-256", [](package::PackageT &m) { m.weights[2]->sha256.pop_back(); }},
+      {"the header says", [](package::PackageT &m) { m.weights_size += 64; }},
+      {"lacks does-not-exist", [](package::PackageT &m) { m.cpu_features = {"does-not-exist"}; }},
+  };
+  for (const Case &c : cases) {
+    Parts parts;
+    c.change(parts.metadata);
+    expectError(open(makePackage(parts.metadata, parts.weights), parts.weights), c.fragment);
+  }
+}
+
+TEST(CpuFeatures, knowsTheBaseline) {
+#if defined(__x86_64__)
+  EXPECT_EQ(hasCpuFeature("avx2"), bool(__builtin_cpu_supports("avx2")));
+  EXPECT_EQ(hasCpuFeature("avx512vnni"), bool(__builtin_cpu_supports("avx512vnni")));
+  EXPECT_EQ(hasCpuFeature("avx512_bf16"), bool(__builtin_cpu_supports("avx512bf16")));
+#endif
+  EXPECT_FALSE(hasCpuFeature("avx1024"));
+}
+
+} // namespace

@@ -1,0 +1,109 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "test/unit/TestModel.h"
+
+#include <cmath>
+#include <cstring>
+
+using namespace heddle;
+using namespace heddle::reference;
+
+namespace {
+
+// A model whose rotary embedding changes beyond 20 tokens.
+struct ScaledModel : TestModel {
+  explicit ScaledModel(package::RopeScaling scaling) {
+    package::RopeTableT &rope = *metadata.rope[0];
+    rope.scaling = scaling;
+    rope.original_context = 20;
+    rope.theta = 10000;
+    rope.factor = 2;
+    rope.long_attention_factor = 1.25f;
+    for (float frequency : rope.inverse_frequency)
+      rope.long_inverse_frequency.push_back(frequency / 3);
+    open();
+  }
+};
+
+std::vector<int32_t> someIds(int count) {
+  std::vector<int32_t> ids(count);
+  for (int i = 0; i < count; ++i)
+    ids[i] = 3 + (i * 37) % 250;
+  return ids;
+}
+
+std::vector<float> lastLogits(const Session &session) { return {session.logits(0), session.logits(0) + vocabSize}; }
+
+float maxDifference(const std::vector<float> &a, const std::vector<float> &b) {
+  float worst = 0;
+  for (size_t i = 0; i < a.size(); ++i)
+    worst = std::max(worst, std::fabs(a[i] - b[i]));
+  return worst;
+}
+
+TEST(RopeTables, rowsAreCosinesThenSines) {
+  TestModel model;
+  RopeTables tables;
+  ASSERT_TRUE(tables.create(model.package->metadata(), context).isOk());
+  int32_t positions[] = {0, 100};
+  tables.prepare(tables.modeOf(101), positions, 2);
+  const float *row = tables.tables()[0] + 100 * headDim;
+  float frequency = model.metadata.rope[0]->inverse_frequency[3];
+  EXPECT_EQ(row[3], float(std::cos(double(100.0f * frequency))));
+  EXPECT_EQ(row[headDim / 2 + 3], float(std::sin(double(100.0f * frequency))));
+  EXPECT_EQ(tables.tables()[0][0], 1.0f);
+}
+
+TEST(Longrope, aSequenceThatCrossesTheBorderIsComputedAgain) {
+  ScaledModel model(package::RopeScaling::Longrope);
+  std::vector<int32_t> ids = someIds(40);
+  auto whole = model.session(), grown = model.session();
+  ASSERT_TRUE(whole->append(0, ids.data(), 40).isOk());
+  ASSERT_TRUE(grown->append(0, ids.data(), 15).isOk());
+  for (int i = 15; i < 40; ++i)
+    ASSERT_TRUE(grown->append(0, ids.data() + i, 1).isOk());
+  EXPECT_EQ(grown->length(0), 40);
+  EXPECT_LE(maxDifference(lastLogits(*whole), lastLogits(*grown)), 1e-5f);
+  // Up to the border the short factors hold, as without scaling.
+  TestModel plain;
+  auto shorter = model.session(), unscaled = plain.session();
+  ASSERT_TRUE(shorter->append(0, ids.data(), 20).isOk());
+  ASSERT_TRUE(unscaled->append(0, ids.data(), 20).isOk());
+  EXPECT_EQ(lastLogits(*shorter), lastLogits(*unscaled));
+  ASSERT_TRUE(unscaled->append(0, ids.data() + 20, 20).isOk());
+  EXPECT_GT(maxDifference(lastLogits(*whole), lastLogits(*unscaled)), 1e-2f);
+}
+
+TEST(Longrope, sequencesOfABatchKeepTheirOwnFactors) {
+  ScaledModel model(package::RopeScaling::Longrope);
+  std::vector<int32_t> ids = someIds(30);
+  SessionOptions options;
+  options.maxSequences = 2;
+  auto batch = model.session(options), single = model.session();
+  heddle_feed feeds[] = {{0, 30, ids.data(), nullptr}, {1, 10, ids.data(), nullptr}};
+  ASSERT_TRUE(batch->step(feeds, 2).isOk());
+  ASSERT_TRUE(single->append(0, ids.data(), 10).isOk());
+  EXPECT_LE(maxDifference({batch->logits(1), batch->logits(1) + vocabSize}, lastLogits(*single)), 1e-5f);
+}
+
+TEST(Dynamic, thetaGrowsWithTheLength) {
+  ScaledModel model(package::RopeScaling::Dynamic);
+  RopeTables tables;
+  ASSERT_TRUE(tables.create(model.package->metadata(), context).isOk());
+  EXPECT_EQ(tables.modeOf(20).dynamicLength, 0);
+  int32_t position = 25;
+  tables.prepare(tables.modeOf(30), &position, 1);
+  double growth = 2.0 * 30 / 20 - 1, theta = 10000 * std::pow(growth, 16.0 / 14.0);
+  float angle = 25.0f * float(1 / std::pow(theta, 2.0 * 5 / 16));
+  EXPECT_FLOAT_EQ(tables.tables()[0][25 * headDim + 5], float(std::cos(double(angle))));
+  // The same position in a longer sequence has another angle.
+  tables.prepare(tables.modeOf(60), &position, 1);
+  EXPECT_NE(tables.tables()[0][25 * headDim + 5], float(std::cos(double(angle))));
+  tables.prepare(tables.modeOf(26), &position, 1);
+  auto session = model.session();
+  std::vector<int32_t> ids = someIds(40);
+  ASSERT_TRUE(session->append(0, ids.data(), 30).isOk());
+  ASSERT_TRUE(session->append(0, ids.data() + 30, 1).isOk());
+  EXPECT_EQ(session->length(0), 31);
+}
+
+} // namespace
