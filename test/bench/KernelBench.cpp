@@ -42,7 +42,7 @@ static void measure(MatmulFunction *kernel, const MatmulSpec &spec, const uint8_
   auto *act = allocate(rows * spec.k * 4);
   auto *scales = reinterpret_cast<float *>(allocate(rows * spec.k / 8));
   auto *sums = reinterpret_cast<int32_t *>(allocate(rows * spec.k / 4));
-  if (!q8)  // no denormal products
+  if (!q8) // no denormal products
     std::fill_n(reinterpret_cast<float *>(act), rows * spec.k, 0.5f);
   std::fill_n(scales, rows * spec.k / 32, 0.01f);
   auto *out = reinterpret_cast<float *>(allocate(rows * spec.n * 4));

@@ -4,6 +4,7 @@
 
 #include "compiler/codegen/EmitObject.h"
 
+#include "llvm/Object/ObjectFile.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Program.h"
 #include "llvm/Support/raw_ostream.h"
@@ -43,11 +44,32 @@ std::vector<std::string> KernelLibrary::runnableTargets() {
   return targets;
 }
 
-bool KernelLibrary::load() {
+// Kernels need the C library's memory functions and nothing else.
+static bool isSelfContained(const std::string &object) {
+  auto file = llvm::object::ObjectFile::createObjectFile(llvm::MemoryBufferRef(object, "kernels.o"));
+  if (!file)
+    return llvm::errs() << llvm::toString(file.takeError()) << '\n', false;
+  for (const llvm::object::SymbolRef &symbol : (*file)->symbols()) {
+    llvm::StringRef name = llvm::cantFail(symbol.getName());
+    bool undefined = llvm::cantFail(symbol.getFlags()) & llvm::object::SymbolRef::SF_Undefined;
+    if (undefined && !name.empty() && name != "memset" && name != "memcpy")
+      return llvm::errs() << "undefined symbol " << name << '\n', false;
+  }
+  return true;
+}
+
+std::optional<std::string> KernelLibrary::compile() {
   if (failed(moduleRef->verify()) || failed(lowerToLLVM(*moduleRef, cpuTarget)))
-    return false;
+    return std::nullopt;
   mlir::FailureOr<std::string> object = emitMachineCode(*moduleRef, cpuTarget, MachineCode::Object);
-  if (failed(object))
+  if (failed(object) || !isSelfContained(*object))
+    return std::nullopt;
+  return *object;
+}
+
+bool KernelLibrary::load() {
+  std::optional<std::string> object = compile();
+  if (!object)
     return false;
   llvm::SmallString<128> objectPath, libraryPath;
   int descriptor;
@@ -56,8 +78,8 @@ bool KernelLibrary::load() {
     return false;
   llvm::raw_fd_ostream(descriptor, /*shouldClose=*/true) << *object;
   std::string message;
-  int status = llvm::sys::ExecuteAndWait(
-      HEDDLE_LLD, {HEDDLE_LLD, "-shared", "-o", libraryPath, objectPath}, std::nullopt, {}, 0, 0, &message);
+  int status = llvm::sys::ExecuteAndWait(HEDDLE_LLD, {HEDDLE_LLD, "-shared", "-o", libraryPath, objectPath},
+                                         std::nullopt, {}, 0, 0, &message);
   if (status == 0)
     handle = dlopen(libraryPath.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle)
@@ -67,7 +89,9 @@ bool KernelLibrary::load() {
   return handle != nullptr;
 }
 
-void *KernelLibrary::symbol(const std::string &name) { return dlsym(handle, name.c_str()); }
+void *KernelLibrary::symbol(const std::string &name) {
+  return dlsym(handle, name.c_str());
+}
 
 uint32_t Random::bits() {
   state = state * 6364136223846793005u + 1442695040888963407u;

@@ -11,6 +11,7 @@
 #include "mlir/IR/OwningOpRef.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,10 @@ public:
 
   mlir::ModuleOp module() { return *moduleRef; }
   const CpuTarget &target() const { return cpuTarget; }
-  // Compiles what the module holds; false, with the reason printed, if a step fails.
+  // What the module holds as an object that needs no symbol but memcpy and memset; none, and the reason printed, if a
+  // step fails.
+  std::optional<std::string> compile();
+  // Compiles, links and loads it; false, with the reason printed, if a step fails.
   bool load();
   template <typename Function> Function *find(const std::string &name) {
     return reinterpret_cast<Function *>(symbol(name));
@@ -46,7 +50,7 @@ class Random {
 public:
   explicit Random(uint64_t seed) : state(seed * 2 + 1) {}
   uint32_t bits();
-  float uniform() { return float(bits()) / 2147483648.0f - 1.0f; }  // [-1, 1)
+  float uniform() { return float(bits()) / 2147483648.0f - 1.0f; } // [-1, 1)
 
 private:
   uint64_t state;

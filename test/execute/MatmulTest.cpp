@@ -78,7 +78,8 @@ struct Case {
     bool q8 = act.q8;
     const void *codes = q8 ? (const void *)&act.codes[row * act.stride] : &act.values[row * act.stride];
     kernel(codes, q8 ? &act.scales[row * (act.k / 32)] : nullptr, q8 ? &act.sums[row * (act.k / 16)] : nullptr,
-           weights.packed, spec.hasBias ? bias.data() : nullptr, out.row(row), rows, act.stride, out.stride, begin, end);
+           weights.packed, spec.hasBias ? bias.data() : nullptr, out.row(row), rows, act.stride, out.stride, begin,
+           end);
   }
 };
 

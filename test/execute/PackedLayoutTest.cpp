@@ -2,8 +2,8 @@
 //
 // Packed weights hold exactly what the file says, wherever they came from.
 
-#include "compiler/codegen/cpu/BlockCodes.h"
 #include "compiler/codegen/cpu/PackedLayout.h"
+#include "compiler/codegen/cpu/BlockCodes.h"
 #include "test/execute/RandomWeights.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,9 @@ using namespace heddle::test;
 
 class PackedLayoutTest : public testing::TestWithParam<TensorType> {};
 
-static std::string typeName(const testing::TestParamInfo<TensorType> &info) { return tensorTypeInfo(info.param).name; }
+static std::string typeName(const testing::TestParamInfo<TensorType> &info) {
+  return tensorTypeInfo(info.param).name;
+}
 INSTANTIATE_TEST_SUITE_P(Types, PackedLayoutTest, testing::ValuesIn(weightTypes()), typeName);
 
 // With a min, scale * code + min may be rounded once here and twice by the plain formula.

@@ -19,7 +19,7 @@ struct RandomWeights {
   TensorType type;
   int64_t n, k;
   std::vector<uint8_t> stored;
-  std::vector<float> values;  // (n, k)
+  std::vector<float> values; // (n, k)
 
   // Packed, 64-byte aligned.
   std::vector<uint8_t> packedStorage;

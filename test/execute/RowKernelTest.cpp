@@ -78,9 +78,9 @@ TEST_P(RowKernelTest, QuantizeRowsFollowsItsFormula) {
   std::vector<float> in(rows * stride);
   for (float &value : in)
     value = 3 * random.uniform();
-  std::fill_n(&in[stride + 32], 32, 0.0f);      // a block of zeros
-  std::fill_n(&in[2 * stride], 32, 1e-38f);     // one too small to be told from zero
-  in[3 * stride] = -127, in[3 * stride + 1] = 2.5f, in[3 * stride + 2] = 3.5f;  // scale 1: ties go to even
+  std::fill_n(&in[stride + 32], 32, 0.0f);                                     // a block of zeros
+  std::fill_n(&in[2 * stride], 32, 1e-38f);                                    // one too small to be told from zero
+  in[3 * stride] = -127, in[3 * stride + 1] = 2.5f, in[3 * stride + 2] = 3.5f; // scale 1: ties go to even
   std::vector<int8_t> codes(rows * k, 99);
   std::vector<float> scales(rows * k / 32, -1);
   std::vector<int32_t> sums(rows * k / 16, -1);

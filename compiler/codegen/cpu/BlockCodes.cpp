@@ -6,8 +6,12 @@
 
 using namespace heddle;
 
-static uint16_t read16(const uint8_t *bytes) { return uint16_t(bytes[0] | bytes[1] << 8); }
-static float readHalf(const uint8_t *bytes) { return halfToFloat(read16(bytes)); }
+static uint16_t read16(const uint8_t *bytes) {
+  return uint16_t(bytes[0] | bytes[1] << 8);
+}
+static float readHalf(const uint8_t *bytes) {
+  return halfToFloat(read16(bytes));
+}
 
 // 2 * count codes: the low nibbles of `count` bytes, then their high nibbles.
 static void splitNibbles(const uint8_t *bytes, int count, uint8_t *codes) {
@@ -17,8 +21,12 @@ static void splitNibbles(const uint8_t *bytes, int count, uint8_t *codes) {
   }
 }
 
-static void decodeQ4_0(const uint8_t *block, BlockCodes &out) { splitNibbles(block + 2, 16, out.codes); }
-static void decodeQ4_1(const uint8_t *block, BlockCodes &out) { splitNibbles(block + 4, 16, out.codes); }
+static void decodeQ4_0(const uint8_t *block, BlockCodes &out) {
+  splitNibbles(block + 2, 16, out.codes);
+}
+static void decodeQ4_1(const uint8_t *block, BlockCodes &out) {
+  splitNibbles(block + 4, 16, out.codes);
+}
 
 // Bit i of the 32 in `high` is bit 4 of code i.
 static void decodeFiveBits(const uint8_t *high, const uint8_t *low, BlockCodes &out) {
@@ -26,8 +34,12 @@ static void decodeFiveBits(const uint8_t *high, const uint8_t *low, BlockCodes &
   for (int i = 0; i < 32; ++i)
     out.codes[i] |= (high[i / 8] >> (i % 8) & 1) << 4;
 }
-static void decodeQ5_0(const uint8_t *block, BlockCodes &out) { decodeFiveBits(block + 2, block + 6, out); }
-static void decodeQ5_1(const uint8_t *block, BlockCodes &out) { decodeFiveBits(block + 4, block + 8, out); }
+static void decodeQ5_0(const uint8_t *block, BlockCodes &out) {
+  decodeFiveBits(block + 2, block + 6, out);
+}
+static void decodeQ5_1(const uint8_t *block, BlockCodes &out) {
+  decodeFiveBits(block + 4, block + 8, out);
+}
 
 static void decodeQ8_0(const uint8_t *block, BlockCodes &out) {
   for (int i = 0; i < 32; ++i)
@@ -35,7 +47,9 @@ static void decodeQ8_0(const uint8_t *block, BlockCodes &out) {
 }
 
 // Two bits of value v of 256: 32 bytes serve 128 values, four each.
-static uint8_t twoBits(const uint8_t *bytes, int v) { return bytes[v / 128 * 32 + v % 32] >> (v % 128 / 32 * 2) & 3; }
+static uint8_t twoBits(const uint8_t *bytes, int v) {
+  return bytes[v / 128 * 32 + v % 32] >> (v % 128 / 32 * 2) & 3;
+}
 
 static void decodeQ2_K(const uint8_t *block, BlockCodes &out) {
   const uint8_t *scales = block, *quants = block + 16;

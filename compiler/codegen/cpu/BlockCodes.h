@@ -15,13 +15,14 @@ struct BlockCodes {
   float mins[16];
 };
 
-// How a block type is taken apart. With f16 scales the block begins with the scale's bits, then the min's if it has one.
+// How a block type is taken apart. With f16 scales the block begins with the scale's bits, then the min's if there is
+// one.
 struct BlockFormat {
   TensorType type;
   PackedLayout layout;
   int64_t blockValues;
   int64_t blockBytes;
-  void (*decode)(const uint8_t *block, BlockCodes &out);  // scales and mins are written for wide scales only
+  void (*decode)(const uint8_t *block, BlockCodes &out); // scales and mins are written for wide scales only
 };
 
 // Null for plain types.

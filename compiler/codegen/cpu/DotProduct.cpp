@@ -46,14 +46,16 @@ Value DotProduct::emitPart(Value acc, Value codes, Value activations, int64_t la
   bool wide = lanes == 16;
   switch (instruction) {
   case Instruction::Vnni:
-    return b.intrinsic("llvm.x86.avx512.vpdpbusd.512", sums, {acc, b.bitcast(bytes, codes), b.bitcast(bytes, activations)});
+    return b.intrinsic("llvm.x86.avx512.vpdpbusd.512", sums,
+                       {acc, b.bitcast(bytes, codes), b.bitcast(bytes, activations)});
   case Instruction::Neon:
     return b.intrinsic("llvm.aarch64.neon.sdot", sums, {acc, b.bitcast(bytes, codes), b.bitcast(bytes, activations)});
   case Instruction::PairsOfBytes: {
     Value pairs = b.intrinsic(wide ? "llvm.x86.avx512.pmaddubs.w.512" : "llvm.x86.avx2.pmadd.ub.sw", words,
                               {b.bitcast(bytes, codes), b.bitcast(bytes, activations)});
     Value ones = b.bitcast(words, b.splatInt(0x00010001, lanes));
-    return b.add(acc, b.intrinsic(wide ? "llvm.x86.avx512.pmaddw.d.512" : "llvm.x86.avx2.pmadd.wd", sums, {pairs, ones}));
+    return b.add(acc,
+                 b.intrinsic(wide ? "llvm.x86.avx512.pmaddw.d.512" : "llvm.x86.avx2.pmadd.wd", sums, {pairs, ones}));
   }
   case Instruction::PairsOfWords: {
     // Bytes 0 and 2, then 1 and 3, widened to 16 bits where they lie.

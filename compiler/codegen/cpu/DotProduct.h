@@ -9,14 +9,14 @@
 
 namespace heddle {
 
-// acc[lane] + sum over j of codes[lane][j] * activations[lane][j], exact in i32. The operands are vector<16xi32> of four
-// bytes each: codes unsigned, at most maxCode; activations signed, in [-127, 127].
+// acc[lane] + sum over j of codes[lane][j] * activations[lane][j], exact in i32. The operands are vector<16xi32> of
+// four bytes each: codes unsigned, at most maxCode; activations signed, in [-127, 127].
 class DotProduct {
 public:
   DotProduct(KernelBuilder &builder, const CpuTarget &target, uint8_t maxCode);
 
-  // Where only signed bytes multiply signed ones, codes above 127 are read as code - 128: `emit` then yields the product
-  // with code - codeBias(), and the caller's zero point is that much lower.
+  // Where only signed bytes multiply signed ones, codes above 127 are read as code - 128: `emit` then yields the
+  // product with code - codeBias(), and the caller's zero point is that much lower.
   int32_t codeBias() const { return bias; }
   mlir::Value prepareCodes(mlir::Value codes);
   mlir::Value emit(mlir::Value acc, mlir::Value codes, mlir::Value activations);

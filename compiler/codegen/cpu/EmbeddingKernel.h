@@ -14,8 +14,8 @@ namespace heddle {
 
 struct EmbeddingSpec {
   PackedLayout layout;
-  int64_t k = 0;      // hidden_size
-  float scale = 1;    // every value is multiplied by it, in f32
+  int64_t k = 0;   // hidden_size
+  float scale = 1; // every value is multiplied by it, in f32
 };
 
 // Adds to `module`

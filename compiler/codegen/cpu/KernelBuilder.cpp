@@ -35,15 +35,25 @@ func::FuncOp KernelBuilder::finish() {
   return function;
 }
 
-Value KernelBuilder::index(int64_t value) { return arith::ConstantOp::create(*this, getI64IntegerAttr(value)); }
-Value KernelBuilder::int32(int32_t value) { return arith::ConstantOp::create(*this, getI32IntegerAttr(value)); }
-Value KernelBuilder::real(float value) { return arith::ConstantOp::create(*this, getF32FloatAttr(value)); }
+Value KernelBuilder::index(int64_t value) {
+  return arith::ConstantOp::create(*this, getI64IntegerAttr(value));
+}
+Value KernelBuilder::int32(int32_t value) {
+  return arith::ConstantOp::create(*this, getI32IntegerAttr(value));
+}
+Value KernelBuilder::real(float value) {
+  return arith::ConstantOp::create(*this, getF32FloatAttr(value));
+}
 Value KernelBuilder::splat(Value scalar, int64_t lanes) {
   return vector::BroadcastOp::create(*this, vec(lanes, scalar.getType()), scalar);
 }
-Value KernelBuilder::splatInt(uint32_t value, int64_t lanes) { return splat(int32(int32_t(value)), lanes); }
+Value KernelBuilder::splatInt(uint32_t value, int64_t lanes) {
+  return splat(int32(int32_t(value)), lanes);
+}
 
-static bool isFloat(Value value) { return isa<FloatType>(getElementTypeOrSelf(value.getType())); }
+static bool isFloat(Value value) {
+  return isa<FloatType>(getElementTypeOrSelf(value.getType()));
+}
 
 Value KernelBuilder::add(Value a, Value b) {
   return isFloat(a) ? arith::AddFOp::create(*this, a, b).getResult() : arith::AddIOp::create(*this, a, b).getResult();
@@ -54,8 +64,12 @@ Value KernelBuilder::sub(Value a, Value b) {
 Value KernelBuilder::mul(Value a, Value b) {
   return isFloat(a) ? arith::MulFOp::create(*this, a, b).getResult() : arith::MulIOp::create(*this, a, b).getResult();
 }
-Value KernelBuilder::divide(Value a, int64_t b) { return arith::DivUIOp::create(*this, a, index(b)); }
-Value KernelBuilder::fma(Value a, Value b, Value c) { return math::FmaOp::create(*this, a, b, c); }
+Value KernelBuilder::divide(Value a, int64_t b) {
+  return arith::DivUIOp::create(*this, a, index(b));
+}
+Value KernelBuilder::fma(Value a, Value b, Value c) {
+  return math::FmaOp::create(*this, a, b, c);
+}
 
 Value KernelBuilder::toFloat(Value ints) {
   auto vector = dyn_cast<VectorType>(ints.getType());
@@ -67,11 +81,15 @@ Value KernelBuilder::shiftRight(Value vector, uint32_t bits) {
 Value KernelBuilder::maskBits(Value vector, uint32_t bits) {
   return arith::AndIOp::create(*this, vector, splatInt(bits));
 }
-Value KernelBuilder::bitcast(Type type, Value vector) { return LLVM::BitcastOp::create(*this, type, vector); }
+Value KernelBuilder::bitcast(Type type, Value vector) {
+  return LLVM::BitcastOp::create(*this, type, vector);
+}
 Value KernelBuilder::lessThan(Value a, Value b) {
   return arith::CmpIOp::create(*this, arith::CmpIPredicate::slt, a, b);
 }
-Value KernelBuilder::minimum(Value a, Value b) { return arith::MinSIOp::create(*this, a, b); }
+Value KernelBuilder::minimum(Value a, Value b) {
+  return arith::MinSIOp::create(*this, a, b);
+}
 Value KernelBuilder::wholeSteps(Value begin, Value end, int64_t step) {
   if (step == 1)
     return end;
@@ -85,9 +103,13 @@ Value KernelBuilder::intrinsic(StringRef name, Type result, ValueRange operands)
 Value KernelBuilder::at(Value base, Value byteOffset) {
   return LLVM::GEPOp::create(*this, ptr, i8, base, ArrayRef<LLVM::GEPArg>{byteOffset});
 }
-Value KernelBuilder::at(Value base, int64_t byteOffset) { return byteOffset ? at(base, index(byteOffset)) : base; }
+Value KernelBuilder::at(Value base, int64_t byteOffset) {
+  return byteOffset ? at(base, index(byteOffset)) : base;
+}
 
-static unsigned elementBytes(Type type) { return getElementTypeOrSelf(type).getIntOrFloatBitWidth() / 8; }
+static unsigned elementBytes(Type type) {
+  return getElementTypeOrSelf(type).getIntOrFloatBitWidth() / 8;
+}
 
 Value KernelBuilder::load(Type type, Value address, unsigned alignment) {
   return LLVM::LoadOp::create(*this, type, address, alignment ? alignment : elementBytes(type));
@@ -106,16 +128,17 @@ void KernelBuilder::prefetch(Value address) {
   // Read, into all levels of the cache, data.
   LLVM::Prefetch::create(*this, address, 0u, 3u, 1u);
 }
-Value KernelBuilder::stack(int64_t bytes) { return LLVM::AllocaOp::create(*this, ptr, i8, index(bytes), 64); }
+Value KernelBuilder::stack(int64_t bytes) {
+  return LLVM::AllocaOp::create(*this, ptr, i8, index(bytes), 64);
+}
 
 void KernelBuilder::loop(Value begin, Value end, int64_t step, Body body) {
-  scf::ForOp::create(*this, begin, end, index(step), ValueRange{},
-                     [&](OpBuilder &, Location, Value iv, ValueRange) {
-                       OpBuilder::InsertionGuard guard(*this);
-                       setInsertionPointToEnd(iv.getParentBlock());
-                       body(iv);
-                       scf::YieldOp::create(*this);
-                     });
+  scf::ForOp::create(*this, begin, end, index(step), ValueRange{}, [&](OpBuilder &, Location, Value iv, ValueRange) {
+    OpBuilder::InsertionGuard guard(*this);
+    setInsertionPointToEnd(iv.getParentBlock());
+    body(iv);
+    scf::YieldOp::create(*this);
+  });
 }
 
 SmallVector<Value> KernelBuilder::loop(Value begin, Value end, int64_t step, ArrayRef<Value> initial,
@@ -137,6 +160,7 @@ void KernelBuilder::branch(Value condition, function_ref<void()> then, function_
     body();
     scf::YieldOp::create(*this);
   };
-  scf::IfOp::create(*this, condition, [&](OpBuilder &nested, Location) { emit(nested, then); },
-                    [&](OpBuilder &nested, Location) { emit(nested, otherwise); });
+  scf::IfOp::create(
+      *this, condition, [&](OpBuilder &nested, Location) { emit(nested, then); },
+      [&](OpBuilder &nested, Location) { emit(nested, otherwise); });
 }

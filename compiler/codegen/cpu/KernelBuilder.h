@@ -24,26 +24,26 @@ public:
   mlir::VectorType v16f32, v16i32;
   mlir::VectorType vec(int64_t lanes, mlir::Type element) { return mlir::VectorType::get(lanes, element); }
 
-  mlir::Value index(int64_t value);  // i64
+  mlir::Value index(int64_t value); // i64
   mlir::Value int32(int32_t value);
   mlir::Value real(float value);
   mlir::Value splat(mlir::Value scalar, int64_t lanes = 16);
   mlir::Value splatInt(uint32_t value, int64_t lanes = 16);
   mlir::Value splatReal(float value) { return splat(real(value)); }
 
-  mlir::Value add(mlir::Value a, mlir::Value b);  // integers or floats, as are the rest
+  mlir::Value add(mlir::Value a, mlir::Value b); // integers or floats, as are the rest
   mlir::Value add(mlir::Value a, int64_t b) { return b ? add(a, index(b)) : a; }
   mlir::Value sub(mlir::Value a, mlir::Value b);
   mlir::Value mul(mlir::Value a, mlir::Value b);
   mlir::Value mul(mlir::Value a, int64_t b) { return mul(a, index(b)); }
-  mlir::Value divide(mlir::Value a, int64_t b);         // of non-negative integers
-  mlir::Value fma(mlir::Value a, mlir::Value b, mlir::Value c);  // a * b + c, rounded once
+  mlir::Value divide(mlir::Value a, int64_t b);                 // of non-negative integers
+  mlir::Value fma(mlir::Value a, mlir::Value b, mlir::Value c); // a * b + c, rounded once
   mlir::Value toFloat(mlir::Value ints);
   mlir::Value shiftRight(mlir::Value vector, uint32_t bits);
   mlir::Value maskBits(mlir::Value vector, uint32_t bits);
   mlir::Value bitcast(mlir::Type type, mlir::Value vector);
-  mlir::Value lessThan(mlir::Value a, mlir::Value b);  // signed
-  mlir::Value minimum(mlir::Value a, mlir::Value b);   // signed
+  mlir::Value lessThan(mlir::Value a, mlir::Value b); // signed
+  mlir::Value minimum(mlir::Value a, mlir::Value b);  // signed
   // The largest begin + i * step that is at most `end`; begin if that is larger.
   mlir::Value wholeSteps(mlir::Value begin, mlir::Value end, int64_t step);
   mlir::Value intrinsic(llvm::StringRef name, mlir::Type result, mlir::ValueRange operands);

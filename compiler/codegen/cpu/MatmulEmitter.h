@@ -21,16 +21,22 @@ private:
   using Values = llvm::SmallVector<mlir::Value>;
   using ValuesRef = llvm::ArrayRef<mlir::Value>;
 
-  // Calls body(panel, panels) for the slice's panels, `panels` at a time, then one by one.
+  // Calls body(panel, panels) for the slice's panels of W, `panels` at a time, then what is left one by one; gated, in
+  // whole pairs.
   void forPanels(int64_t panels, llvm::function_ref<void(mlir::Value panel, int64_t panels)> body);
   // Calls body(row, rows) for [begin, end) in the tile heights given, largest first; the last is 1.
   void forRows(llvm::ArrayRef<int64_t> heights, mlir::Value begin, mlir::Value end,
                llvm::function_ref<void(mlir::Value row, int64_t rows)> body);
   mlir::Value panelAddress(mlir::Value panel);
-  // The first element of a row of activations.
+  // rowIndex[row]
+  mlir::Value indirect(mlir::Value row);
+  // Where row `row` of the call lies in `act`, and its first element there.
+  mlir::Value storedRow(mlir::Value row);
   mlir::Value activationRow(mlir::Value row);
-  // Adds bias and residual to a finished sum and stores it.
-  void storeResult(mlir::Value sum, mlir::Value panel, mlir::Value row);
+  // One row of a tile: the finished sums of W's panels from `panel` on, through the epilogue to `out`.
+  void storeRow(ValuesRef sums, mlir::Value panel, mlir::Value row);
+  void storePanel(mlir::Value sum, mlir::Value gate, mlir::Value outPanel, mlir::Value row);
+  mlir::Value activate(mlir::Value x);
   Values zeros(int64_t count);
 
   // f32: rows × panels with the weights unpacked in registers; for few rows.
@@ -41,21 +47,25 @@ private:
   void accumulateColumn(ValuesRef weights, ValuesRef activations, int64_t column, Values &sums);
   // f32: weights of a block of K unpacked once into a scratch panel, then reused by many rows.
   void emitManyRows(const MatmulTile &tile);
-  void emitRowBlock(const MatmulTile &tile, mlir::Value panel, int64_t panels, mlir::Value rowBegin, mlir::Value rowEnd);
+  void emitRowBlock(const MatmulTile &tile, mlir::Value panel, int64_t panels, mlir::Value rowBegin,
+                    mlir::Value rowEnd);
   void unpackPanels(mlir::Value panel, int64_t panels, mlir::Value begin, mlir::Value end);
   void unpackBlock(mlir::Value block, mlir::Value columns);
-  void emitManyRowsTile(mlir::Value weights, int64_t panelStride, mlir::Value activations, int64_t rows,
-                        int64_t panels, mlir::Value columns, mlir::Value partial);
+  void emitManyRowsTile(mlir::Value weights, int64_t panelStride, ValuesRef activations, int64_t panels,
+                        mlir::Value columns, mlir::Value partial);
 
   // int8
-  void emitQ8Tile(mlir::Value panel, int64_t panels, mlir::Value row, int64_t rows);
+  void emitQ8Terms(mlir::Value row, mlir::Value rowTerms);
+  void emitQ8Tile(mlir::Value panel, int64_t panels, mlir::Value row, int64_t height, mlir::Value tileTerms);
 
   KernelBuilder b;
   const MatmulSpec &spec;
   const CpuTarget &target;
   MatmulTiles tiles;
-  mlir::Value act, actScales, actSums, weights, bias, out, rows, actStride, outStride, panelBegin, panelEnd;
-  mlir::Value scratch, partials;
+  mlir::Value act, actScales, actSums, weights, bias, out, rows, actStride, outStride, panelBegin, panelEnd, rowIndex,
+      rowScale;
+  mlir::Value scratch, partials, terms;
+  int32_t zeroPoint = 0; // of the codes as the dot product reads them
 };
 
 } // namespace heddle

@@ -11,7 +11,7 @@
 using namespace mlir;
 using namespace heddle;
 
-static constexpr int64_t columnBytes = 4 * PackedLayout::panelRows;  // 16 f32
+static constexpr int64_t columnBytes = 4 * PackedLayout::panelRows; // 16 f32
 
 void MatmulEmitter::emitF32() {
   // setup: the scratch panels and the unfinished sums of a row block
@@ -20,7 +20,8 @@ void MatmulEmitter::emitF32() {
     scratch = b.stack(panels * tiles.columnBlock * columnBytes);
   partials = b.stack(panels * tiles.rowBlock * columnBytes);
   Value few = b.lessThan(rows, b.index(tiles.f32Few.heights.front() + 1));
-  b.branch(few, [&] { emitFewRows(tiles.f32Few); }, [&] { emitManyRows(tiles.f32Many); });
+  b.branch(
+      few, [&] { emitFewRows(tiles.f32Few); }, [&] { emitManyRows(tiles.f32Many); });
 }
 
 void MatmulEmitter::emitFewRows(const MatmulTile &tile) {
@@ -33,8 +34,7 @@ void MatmulEmitter::emitFewRows(const MatmulTile &tile) {
         rowAddresses.push_back(activationRow(b.add(row, r)));
       Values sums = accumulateUnits(panelAddresses, rowAddresses, zeros(height * panels));
       for (int64_t r = 0; r < height; ++r)
-        for (int64_t p = 0; p < panels; ++p)
-          storeResult(sums[r * panels + p], b.add(panel, p), b.add(row, r));
+        storeRow(ValuesRef(sums).slice(r * panels, panels), panel, b.add(row, r));
     });
   });
 }
@@ -43,7 +43,7 @@ void MatmulEmitter::emitFewRows(const MatmulTile &tile) {
 SmallVector<Value> MatmulEmitter::accumulateUnits(ValuesRef panelAddresses, ValuesRef rowAddresses, Values sums) {
   const PackedLayout &layout = spec.layout;
   int64_t values = layout.unitValues(), bytes = layout.unitBytes();
-  int64_t unroll = layout.isQuantized() ? 1 : 4 / values;  // units in a step of the loop
+  int64_t unroll = layout.isQuantized() ? 1 : 4 / values; // units in a step of the loop
   int64_t units = spec.k / values, whole = units / unroll * unroll;
   auto step = [&](Value unit, int64_t columns, Values sums) {
     Values unitAddresses, activations;
@@ -74,7 +74,8 @@ void MatmulEmitter::accumulateColumn(ValuesRef weights, ValuesRef activations, i
   }
 }
 
-SmallVector<Value> MatmulEmitter::accumulatePlain(ValuesRef units, ValuesRef activations, int64_t columns, Values sums) {
+SmallVector<Value> MatmulEmitter::accumulatePlain(ValuesRef units, ValuesRef activations, int64_t columns,
+                                                  Values sums) {
   const PackedLayout &layout = spec.layout;
   int64_t values = layout.unitValues();
   for (int64_t i = 0; i < columns; i += values) {
@@ -125,9 +126,7 @@ void MatmulEmitter::emitManyRows(const MatmulTile &tile) {
 
 void MatmulEmitter::emitRowBlock(const MatmulTile &tile, Value panel, int64_t panels, Value rowBegin, Value rowEnd) {
   // partials (rowBlock, panels, 16)
-  auto partial = [&](Value row) {
-    return b.at(partials, b.mul(b.sub(row, rowBegin), panels * columnBytes));
-  };
+  auto partial = [&](Value row) { return b.at(partials, b.mul(b.sub(row, rowBegin), panels * columnBytes)); };
   b.loop(rowBegin, rowEnd, 1, [&](Value row) {
     for (int64_t p = 0; p < panels; ++p)
       b.store(b.splatReal(0), b.at(partial(row), p * columnBytes));
@@ -144,14 +143,18 @@ void MatmulEmitter::emitRowBlock(const MatmulTile &tile, Value panel, int64_t pa
       panelStride = spec.layout.panelBytes(spec.k);
     }
     forRows(tile.heights, rowBegin, rowEnd, [&](Value row, int64_t height) {
-      Value activations = b.at(activationRow(row), b.mul(begin, 4));
-      emitManyRowsTile(source, panelStride, activations, height, panels, b.sub(end, begin), partial(row));
+      Values activations;
+      for (int64_t r = 0; r < height; ++r)
+        activations.push_back(b.at(activationRow(b.add(row, r)), b.mul(begin, 4)));
+      emitManyRowsTile(source, panelStride, activations, panels, b.sub(end, begin), partial(row));
     });
   });
   // finish
   b.loop(rowBegin, rowEnd, 1, [&](Value row) {
+    Values sums;
     for (int64_t p = 0; p < panels; ++p)
-      storeResult(b.load(b.v16f32, b.at(partial(row), p * columnBytes)), b.add(panel, p), row);
+      sums.push_back(b.load(b.v16f32, b.at(partial(row), p * columnBytes)));
+    storeRow(sums, panel, row);
   });
 }
 
@@ -186,12 +189,11 @@ void MatmulEmitter::unpackBlock(Value block, Value columns) {
 }
 
 // partial (rows, panels, 16) += activations (rows, columns) * weights (panels, columns, 16)
-void MatmulEmitter::emitManyRowsTile(Value weights, int64_t panelStride, Value activations, int64_t rows,
-                                     int64_t panels, Value columns, Value partial) {
+void MatmulEmitter::emitManyRowsTile(Value weights, int64_t panelStride, ValuesRef activations, int64_t panels,
+                                     Value columns, Value partial) {
   // setup
-  Values rowAddresses, sums;
-  for (int64_t r = 0; r < rows; ++r)
-    rowAddresses.push_back(b.at(activations, b.mul(b.mul(actStride, r), 4)));
+  int64_t rows = activations.size();
+  Values sums;
   for (int64_t i = 0; i < rows * panels; ++i)
     sums.push_back(b.load(b.v16f32, b.at(partial, i * columnBytes)));
   // compute: sums[r][p] += act[r][k] * W[p][k]
@@ -202,7 +204,7 @@ void MatmulEmitter::emitManyRowsTile(Value weights, int64_t panelStride, Value a
       for (int64_t p = 0; p < panels; ++p)
         columnsOfW.push_back(b.load(b.v16f32, b.at(columnAddress, p * panelStride)));
       for (int64_t r = 0; r < rows; ++r) {
-        Value x = b.splat(b.load(b.f32, b.at(rowAddresses[r], b.mul(b.add(k, i), 4))));
+        Value x = b.splat(b.load(b.f32, b.at(activations[r], b.mul(b.add(k, i), 4))));
         for (int64_t p = 0; p < panels; ++p)
           next[r * panels + p] = b.fma(x, columnsOfW[p], next[r * panels + p]);
       }
@@ -211,7 +213,8 @@ void MatmulEmitter::emitManyRowsTile(Value weights, int64_t panelStride, Value a
   };
   constexpr int64_t unroll = 4;
   Value whole = b.wholeSteps(b.index(0), columns, unroll);
-  sums = b.loop(b.index(0), whole, unroll, sums, [&](Value k, ValuesRef carried) { return step(k, unroll, Values(carried)); });
+  sums = b.loop(b.index(0), whole, unroll, sums,
+                [&](Value k, ValuesRef carried) { return step(k, unroll, Values(carried)); });
   if (spec.k % unroll)
     sums = b.loop(whole, columns, 1, sums, [&](Value k, ValuesRef carried) { return step(k, 1, Values(carried)); });
   // store

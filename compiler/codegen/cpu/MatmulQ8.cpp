@@ -9,37 +9,67 @@
 #include "compiler/codegen/cpu/MatmulEmitter.h"
 #include "compiler/codegen/cpu/WeightReader.h"
 
+#include <algorithm>
+
 using namespace mlir;
 using namespace heddle;
 
 // Values that share a scale of activations, and those whose codes are summed.
 static constexpr int64_t scaleValues = 32, sumValues = 16;
 
-void MatmulEmitter::emitQ8() {
-  forPanels(tiles.q8.panels, [&](Value panel, int64_t panels) {
-    forRows(tiles.q8.heights, b.index(0), rows,
-            [&](Value row, int64_t height) { emitQ8Tile(panel, panels, row, height); });
-  });
-}
-
 namespace {
-// One row's share of a step along K: 32 codes, their scale, the sums of both halves.
+// One row's share of a step along K: 32 codes, their scale, and the terms of the step's blocks of weights.
 struct ActivationRow {
-  Value codes, scales, sums;
+  Value codes, scales, terms;
 };
 } // namespace
 
-void MatmulEmitter::emitQ8Tile(Value panel, int64_t panels, Value row, int64_t height) {
+void MatmulEmitter::emitQ8() {
+  zeroPoint = int32_t(spec.layout.zero) - DotProduct(b, target, spec.layout.maxCode).codeBias();
+  // setup: terms (rowBlock, K / block)
+  int64_t rowBytes = spec.k / spec.layout.block * 4;
+  int64_t rowBlock = std::clamp<int64_t>(tiles.q8TermBytes / rowBytes / 8 * 8, 8, tiles.rowBlock);
+  terms = b.stack(rowBlock * rowBytes);
+  b.loop(b.index(0), rows, rowBlock, [&](Value begin) {
+    Value end = b.minimum(rows, b.add(begin, rowBlock));
+    auto rowTerms = [&](Value row) { return b.at(terms, b.mul(b.sub(row, begin), rowBytes)); };
+    b.loop(begin, end, 1, [&](Value row) { emitQ8Terms(storedRow(row), rowTerms(row)); });
+    forPanels(tiles.q8.panels, [&](Value panel, int64_t panels) {
+      forRows(tiles.q8.heights, begin, end,
+              [&](Value row, int64_t height) { emitQ8Tile(panel, panels, row, height, rowTerms(row)); });
+    });
+  });
+}
+
+// What a row contributes to every panel's block beside the products, once for all panels: with mins scale_a * sum_a as
+// f32, else the integer -zero * sum_a from which the products are added up. No format has both a min and a zero.
+void MatmulEmitter::emitQ8Terms(Value row, Value rowTerms) {
   const PackedLayout &layout = spec.layout;
+  if (!layout.hasMin && !zeroPoint)
+    return;
+  Value sums = b.at(actSums, b.mul(row, spec.k / sumValues * 4));
+  Value scales = b.at(actScales, b.mul(row, spec.k / scaleValues * 4));
+  int64_t sumsPerBlock = layout.block / sumValues;
+  b.loop(b.index(0), b.index(spec.k / layout.block), 1, [&](Value block) {
+    Value sum = b.load(b.i32, b.at(sums, b.mul(block, 4 * sumsPerBlock)));
+    if (sumsPerBlock == 2)
+      sum = b.add(sum, b.load(b.i32, b.at(sums, b.add(b.mul(block, 8), 4))));
+    Value scale = b.load(b.f32, b.at(scales, b.mul(b.divide(block, scaleValues / layout.block), 4)));
+    b.store(layout.hasMin ? b.mul(scale, b.toFloat(sum)) : b.mul(sum, b.int32(-zeroPoint)),
+            b.at(rowTerms, b.mul(block, 4)));
+  });
+}
+
+void MatmulEmitter::emitQ8Tile(Value panel, int64_t panels, Value row, int64_t height, Value tileTerms) {
+  const PackedLayout &layout = spec.layout;
+  int64_t blocks = scaleValues / layout.block; // of weights, in a step
   DotProduct dot(b, target, layout.maxCode);
-  int64_t blocks = scaleValues / layout.block;  // of weights, in a step
-  int32_t zero = int32_t(layout.zero) - dot.codeBias();
   // setup
   SmallVector<ActivationRow> rowAddresses;
   for (int64_t r = 0; r < height; ++r) {
-    Value index = b.add(row, r);
-    rowAddresses.push_back({activationRow(index), b.at(actScales, b.mul(index, spec.k / scaleValues * 4)),
-                            b.at(actSums, b.mul(index, spec.k / sumValues * 4))});
+    Value stored = storedRow(b.add(row, r));
+    rowAddresses.push_back({activationRow(b.add(row, r)), b.at(actScales, b.mul(stored, spec.k / scaleValues * 4)),
+                            b.at(tileTerms, r * (spec.k / layout.block * 4))});
   }
   Values panelAddresses;
   for (int64_t p = 0; p < panels; ++p)
@@ -51,47 +81,41 @@ void MatmulEmitter::emitQ8Tile(Value panel, int64_t panels, Value row, int64_t h
     for (int64_t line = 0; line < layout.unitBytes(); line += 64)
       b.prefetch(b.at(unit, tiles.prefetchBytes + line));
     BlockReader weights(b, layout, unit);
-    // setup: the sum of the block's codes as f32, and the integers that the products add to
-    Values dots, codeSums, scales;
-    for (const ActivationRow &address : rowAddresses) {
-      Value sums = b.at(address.sums, b.mul(step, scaleValues / sumValues * 4));
-      Value codeSum = b.load(b.i32, b.at(sums, 4 * block));
-      if (layout.block == scaleValues)
-        codeSum = b.add(codeSum, b.load(b.i32, b.at(sums, 4)));
-      codeSums.push_back(codeSum);
-      scales.push_back(b.load(b.f32, b.at(address.scales, b.mul(step, 4))));
-      dots.push_back(zero ? b.splat(b.mul(codeSum, b.int32(-zero))) : b.splatInt(0));
-    }
-    // compute: the halves of a quad share its bytes
+    auto loadTerm = [&](const ActivationRow &row, Type type) {
+      return b.splat(b.load(type, b.at(b.at(row.terms, b.mul(step, 4 * blocks)), 4 * block)));
+    };
+    Values dots;
+    for (const ActivationRow &row : rowAddresses)
+      dots.push_back(zeroPoint ? loadTerm(row, b.i32) : b.splatInt(0));
+    // the halves of a quad share its bytes
     for (int64_t quad = 0; quad < BlockReader::quadsPerHalf(layout); ++quad) {
       Value stored = weights.loadQuad(quad);
       for (int64_t half = 0; half < BlockReader::numHalves(layout); ++half) {
         Value codes = dot.prepareCodes(weights.codes(stored, half));
         int64_t column = layout.block * block + half * layout.block / 2 + 4 * quad;
-        for (auto [r, address] : llvm::enumerate(rowAddresses)) {
-          Value four = b.load(b.i32, b.at(b.at(address.codes, b.mul(step, scaleValues)), column), 1);
+        for (auto [r, row] : llvm::enumerate(rowAddresses)) {
+          Value four = b.load(b.i32, b.at(b.at(row.codes, b.mul(step, scaleValues)), column), 1);
           dots[r] = dot.emit(dots[r], codes, b.splat(four));
         }
       }
     }
-    // finish
-    for (int64_t r = 0; r < height; ++r) {
+    for (auto [r, row] : llvm::enumerate(rowAddresses)) {
+      Value scale = b.splat(b.load(b.f32, b.at(row.scales, b.mul(step, 4))));
       Value &sum = sums[r * panels + p];
-      sum = b.fma(b.mul(b.toFloat(dots[r]), b.splat(scales[r])), weights.scale(), sum);
+      sum = b.fma(b.mul(b.toFloat(dots[r]), scale), weights.scale(), sum);
       if (layout.hasMin)
-        sum = b.fma(weights.min(), b.splat(b.mul(scales[r], b.toFloat(codeSums[r]))), sum);
+        sum = b.fma(weights.min(), loadTerm(row, b.f32), sum);
     }
   };
-  Values sums = b.loop(b.index(0), b.index(spec.k / scaleValues), 1, zeros(height * panels),
-                       [&](Value step, ValuesRef carried) {
-                         Values next(carried);
-                         for (int64_t block = 0; block < blocks; ++block)
-                           for (int64_t p = 0; p < panels; ++p)
-                             addBlock(step, block, p, next);
-                         return next;
-                       });
+  Values sums =
+      b.loop(b.index(0), b.index(spec.k / scaleValues), 1, zeros(height * panels), [&](Value step, ValuesRef carried) {
+        Values next(carried);
+        for (int64_t block = 0; block < blocks; ++block)
+          for (int64_t p = 0; p < panels; ++p)
+            addBlock(step, block, p, next);
+        return next;
+      });
   // store
   for (int64_t r = 0; r < height; ++r)
-    for (int64_t p = 0; p < panels; ++p)
-      storeResult(sums[r * panels + p], b.add(panel, p), b.add(row, r));
+    storeRow(ValuesRef(sums).slice(r * panels, panels), panel, b.add(row, r));
 }

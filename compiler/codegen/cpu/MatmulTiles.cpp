@@ -2,25 +2,39 @@
 
 #include "compiler/codegen/cpu/MatmulTiles.h"
 
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+
 using namespace heddle;
+
+void MatmulTile::makePaired() {
+  int64_t sums = heights.front() * panels;
+  panels = std::max<int64_t>(panels / 2 * 2, 2);
+  llvm::erase_if(heights, [&](int64_t height) { return height > 1 && height * panels > sums; });
+}
 
 MatmulTiles heddle::matmulTiles(const CpuTarget &target) {
   MatmulTiles tiles;
   tiles.columnBlock = 256;
   tiles.rowBlock = 256;
+  tiles.q8TermBytes = 96 << 10;
   tiles.prefetchBytes = 2048;
   if (target.vectorLanes() == 16) {
-    tiles.f32Few = {{4, 1}, 2};         // 8 sums; unpacking hides the latency of one row's two chains
-    tiles.f32Many = {{8, 4, 2, 1}, 3};  // 24 sums + 3 columns + 1 broadcast of 32 registers
-    tiles.q8 = {{8, 4, 2, 1}, 1};       // 8 integer and 8 f32 sums; broadcasts come from memory
+    tiles.f32Few = {{4, 1}, 2};        // 8 sums; unpacking hides the latency of one row's two chains
+    tiles.f32Many = {{8, 4, 2, 1}, 3}; // 24 sums + 3 columns + 1 broadcast of 32 registers
+    if (target.has("avx512vnni"))
+      tiles.q8 = {{8, 4, 2, 1}, 1}; // 8 integer and 8 f32 sums; broadcasts come from memory
+    else
+      tiles.q8 = {{4, 2, 1}, 1}; // with 8 rows the widened bytes spill
   } else if (target.isX86()) {
-    tiles.f32Few = {{2, 1}, 2};      // 8 sums, 2 columns of 16 registers
-    tiles.f32Many = {{6, 2, 1}, 1};  // 12 sums + 2 columns + 1 broadcast
-    tiles.q8 = {{2, 1}, 1};          // 4 integer and 4 f32 sums, 4 temporaries
+    tiles.f32Few = {{2, 1}, 1};     // 4 sums, 2 scales, 2 mins of 16 registers
+    tiles.f32Many = {{6, 2, 1}, 1}; // 12 sums + 2 columns + 1 broadcast
+    tiles.q8 = {{2, 1}, 1};         // 4 integer and 4 f32 sums, 4 temporaries
   } else {
-    tiles.f32Few = {{2, 1}, 2};      // 16 sums, 4 columns of 32 registers
-    tiles.f32Many = {{6, 2, 1}, 1};  // 24 sums + 4 columns + 1 broadcast
-    tiles.q8 = {{3, 2, 1}, 1};       // 12 integer and 12 f32 sums
+    tiles.f32Few = {{2, 1}, 1};     // 8 sums, 4 scales, 4 mins of 32 registers
+    tiles.f32Many = {{5, 2, 1}, 1}; // 20 sums + 4 columns + 1 broadcast; with 6 rows sums spill
+    tiles.q8 = {{2, 1}, 1};         // 8 integer and 8 f32 sums; with 3 rows broadcasts spill
   }
   return tiles;
 }

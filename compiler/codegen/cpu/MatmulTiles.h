@@ -12,17 +12,21 @@ namespace heddle {
 
 // Rows × panels of accumulators that stay in registers while K goes by.
 struct MatmulTile {
-  llvm::SmallVector<int64_t> heights;  // row counts for which a tile is emitted, largest first, down to 1
-  int64_t panels;                      // panels of 16 columns side by side; what is left over is done one by one
+  llvm::SmallVector<int64_t> heights; // row counts for which a tile is emitted, largest first, down to 1
+  int64_t panels;                     // panels of 16 columns side by side; what is left over is done one by one
+
+  // Makes the tile hold pairs of panels with no more sums than before.
+  void makePaired();
 };
 
 struct MatmulTiles {
-  MatmulTile f32Few;   // weights unpacked in registers; up to f32Few.heights[0] rows
-  MatmulTile f32Many;  // weights from an f32 scratch panel
+  MatmulTile f32Few;  // weights unpacked in registers; up to f32Few.heights[0] rows
+  MatmulTile f32Many; // weights from an f32 scratch panel
   MatmulTile q8;
-  int64_t columnBlock;     // columns of W that are unpacked at once
-  int64_t rowBlock;        // rows that share them
-  int64_t prefetchBytes;   // how far ahead of the loads of a streamed panel
+  int64_t columnBlock;   // columns of W that are unpacked at once
+  int64_t rowBlock;      // rows that share them
+  int64_t q8TermBytes;   // stack for what rows contribute to every panel; bounds the rows per pass over the weights
+  int64_t prefetchBytes; // how far ahead of the loads of a streamed panel
 };
 
 MatmulTiles matmulTiles(const CpuTarget &target);

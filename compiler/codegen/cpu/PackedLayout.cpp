@@ -101,13 +101,33 @@ static std::pair<const WeightSource *, int64_t> locate(const std::vector<WeightS
   return {nullptr, 0};
 }
 
-static void packPlainRow(const PackedLayout &layout, const WeightSource &source, int64_t row, int64_t k, uint8_t *lane) {
-  int64_t width = layout.numbers == PackedNumbers::F32 ? 4 : 2;
-  int64_t rowStride = source.transposed ? width : k * width, step = source.transposed ? source.rows * width : width;
-  const uint8_t *from = source.data + row * rowStride;
-  int64_t unit = layout.unitValues();
-  for (int64_t i = 0; i < k; ++i)
-    std::memcpy(lane + i / unit * 4 * lanes + i % unit * width, from + i * step, width);
+namespace {
+// Where a row of W begins and how far apart its values lie, in bytes. Files promise no alignment.
+struct PlainRow {
+  const uint8_t *values;
+  int64_t step;
+};
+} // namespace
+
+// A panel of f32 (unit 1) or 16-bit values (unit 2) from the rows that exist: written in order, 16 rows read side by
+// side.
+template <typename T, int64_t unit>
+static void packPlainPanel(const std::vector<WeightSource> &sources, int64_t panel, int64_t k, uint8_t *out) {
+  constexpr int64_t width = sizeof(T);
+  PlainRow rows[lanes];
+  int64_t count = 0;
+  for (; count < lanes; ++count) {
+    auto [source, row] = locate(sources, panel * lanes + count);
+    if (!source)
+      break;
+    rows[count] = source->transposed ? PlainRow{source->data + row * width, source->rows * width}
+                                     : PlainRow{source->data + row * k * width, width};
+  }
+  for (int64_t i = 0; i < k; ++i) {
+    uint8_t *column = out + (i / unit * lanes * unit + i % unit) * width;
+    for (int64_t lane = 0; lane < count; ++lane)
+      std::memcpy(column + lane * unit * width, rows[lane].values + i * rows[lane].step, width);
+  }
 }
 
 // Puts one scale group of a block, `codes` of layout.block values, into lane `lane` of `unit`.
@@ -143,22 +163,39 @@ static void packBlockRow(const BlockFormat &format, const WeightSource &source, 
   }
 }
 
+static void packBlockPanel(const BlockFormat &format, const std::vector<WeightSource> &sources, int64_t panel,
+                           int64_t k, uint8_t *out) {
+  for (int64_t lane = 0; lane < lanes; ++lane) {
+    auto [source, row] = locate(sources, panel * lanes + lane);
+    if (!source)
+      return;
+    packBlockRow(format, *source, row, k, lane, out);
+  }
+}
+
+static void packPanel(const PackedLayout &layout, const BlockFormat *format, const std::vector<WeightSource> &sources,
+                      int64_t panel, int64_t k, uint8_t *out) {
+  if (layout.numbers == PackedNumbers::F32)
+    packPlainPanel<uint32_t, 1>(sources, panel, k, out);
+  else if (!format)
+    packPlainPanel<uint16_t, 2>(sources, panel, k, out);
+  else
+    packBlockPanel(*format, sources, panel, k, out);
+}
+
 void heddle::packPanels(TensorType type, const std::vector<WeightSource> &sources, int64_t k, int64_t panelBegin,
-                        int64_t panelEnd, uint8_t *out) {
+                        int64_t panelEnd, uint8_t *out, PanelOrder order) {
   PackedLayout layout = *layoutFor(type);
   const BlockFormat *format = findBlockFormat(type);
   int64_t panelBytes = layout.panelBytes(k);
   for (int64_t panel = panelBegin; panel < panelEnd; ++panel, out += panelBytes) {
     // Rows past the last are zero: all-zero scales, mins and plain values.
     std::memset(out, 0, panelBytes);
-    for (int64_t lane = 0; lane < lanes; ++lane) {
-      auto [source, row] = locate(sources, panel * lanes + lane);
-      if (!source)
-        break;
-      if (format)
-        packBlockRow(*format, *source, row, k, lane, out);
-      else
-        packPlainRow(layout, *source, row, k, out + 4 * lane);
+    if (order == PanelOrder::Interleaved) {
+      int64_t count = sources.size();
+      packPanel(layout, format, {sources[panel % count]}, panel / count, k, out);
+    } else {
+      packPanel(layout, format, sources, panel, k, out);
     }
   }
 }

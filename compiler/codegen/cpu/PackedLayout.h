@@ -24,10 +24,10 @@ struct PackedLayout {
 
   PackedNumbers numbers = PackedNumbers::F32;
   // The rest is of U4 and U8 only.
-  uint8_t block = 0;        // values along K that share a scale: 16 or 32
-  uint8_t zero = 0;         // the code that stands for 0 before min is added
-  uint8_t maxCode = 0;      // no code is larger
-  bool wideScales = false;  // scales and mins are f32 instead of f16
+  uint8_t block = 0;       // values along K that share a scale: 16 or 32
+  uint8_t zero = 0;        // the code that stands for 0 before min is added
+  uint8_t maxCode = 0;     // no code is larger
+  bool wideScales = false; // scales and mins are f32 instead of f16
   bool hasMin = false;
 
   bool isQuantized() const { return numbers == PackedNumbers::U4 || numbers == PackedNumbers::U8; }
@@ -40,7 +40,7 @@ struct PackedLayout {
   int64_t codeOffset() const { return panelRows * scaleBytes() * (hasMin ? 2 : 1); }
 
   int64_t numPanels(int64_t n) const { return (n + panelRows - 1) / panelRows; }
-  int64_t panelBytes(int64_t k) const;  // a multiple of 64
+  int64_t panelBytes(int64_t k) const; // a multiple of 64
   int64_t bytes(int64_t n, int64_t k) const { return numPanels(n) * panelBytes(k); }
 
   // W[row][column] as f32, read through the index formula.
@@ -52,17 +52,22 @@ struct PackedLayout {
 // The layout that holds matrices of `type` without changing a value; none for types that are no weights.
 std::optional<PackedLayout> layoutFor(TensorType type);
 
-// One stored matrix of a stack that is packed as one: rows follow those of the matrix before (fused QKV, gate and up).
+// How stacked matrices share the panels. Stacked: rows follow those of the matrix before (fused QKV). Interleaved:
+// panel p is panel p / S of matrix p % S of the S matrices, all of one shape, each padded for itself (gate and up of a
+// gated product).
+enum class PanelOrder : uint8_t { Stacked, Interleaved };
+
+// One stored matrix of a stack that is packed as one.
 struct WeightSource {
   const uint8_t *data;
-  int64_t rows;             // out_features
-  bool transposed = false;  // stored (in_features, out_features); plain types only
+  int64_t rows;            // out_features
+  bool transposed = false; // stored (in_features, out_features); plain types only
 };
 
 // Writes panels [panelBegin, panelEnd) of the stacked `sources`, all of `type` and `k` columns, to `out`, whose first
 // byte is that of panel `panelBegin`. `k` is a multiple of the type's block.
 void packPanels(TensorType type, const std::vector<WeightSource> &sources, int64_t k, int64_t panelBegin,
-                int64_t panelEnd, uint8_t *out);
+                int64_t panelEnd, uint8_t *out, PanelOrder order = PanelOrder::Stacked);
 
 float halfToFloat(uint16_t bits);
 

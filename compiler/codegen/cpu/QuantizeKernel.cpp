@@ -15,7 +15,8 @@ using namespace heddle;
 static void quantizeBlock(KernelBuilder &b, Value in, Value codes, Value scale, Value sums) {
   Value halves[2] = {b.load(b.v16f32, in), b.load(b.v16f32, b.at(in, 64))};
   // largest = max |x|; NaN if one is
-  Value magnitudes = arith::MaximumFOp::create(b, math::AbsFOp::create(b, halves[0]), math::AbsFOp::create(b, halves[1]));
+  Value magnitudes =
+      arith::MaximumFOp::create(b, math::AbsFOp::create(b, halves[0]), math::AbsFOp::create(b, halves[1]));
   Value largest = vector::ReductionOp::create(b, vector::CombiningKind::MAXIMUMF, magnitudes);
   Value visible = arith::CmpFOp::create(b, arith::CmpFPredicate::UGE, largest, b.real(1e-30f));
   Value inverse = arith::SelectOp::create(b, visible, arith::DivFOp::create(b, b.real(127), largest), b.real(0));

@@ -16,7 +16,8 @@ namespace heddle {
 //             int32_t *sums,      // (rowEnd, K / 16): sums of 16 codes
 //             int64_t rowBegin, int64_t rowEnd, int64_t inStride)
 // For each 32 values: scale = max |x| / 127, code = x * (127 / max |x|) rounded to nearest, ties to even. Blocks whose
-// largest magnitude is below 1e-30 become zero. A NaN or an infinity makes its block's scale one. `k` is a multiple of 32.
+// largest magnitude is below 1e-30 become zero. A NaN makes its block's scale NaN, an infinity makes it infinite. `k`
+// is a multiple of 32.
 mlir::func::FuncOp buildQuantizeRows(mlir::ModuleOp module, llvm::StringRef name, int64_t k);
 
 } // namespace heddle

@@ -18,8 +18,8 @@ public:
   mlir::Value scale() const { return scales; }
   mlir::Value min() const { return mins; }
 
-  // Four columns at a time: their codes are the bytes of a vector<16xi32>. 4-bit codes of the block's first half are the
-  // low nibbles of what is stored, those of its second half the high ones.
+  // Four columns at a time: their codes are the bytes of a vector<16xi32>. 4-bit codes of the block's first half are
+  // the low nibbles of what is stored, those of its second half the high ones.
   static int64_t numHalves(const PackedLayout &layout) { return layout.numbers == PackedNumbers::U4 ? 2 : 1; }
   static int64_t quadsPerHalf(const PackedLayout &layout) { return layout.block / 4 / numHalves(layout); }
   mlir::Value loadQuad(mlir::Value quad);

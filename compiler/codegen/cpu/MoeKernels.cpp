@@ -1,0 +1,127 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/codegen/cpu/MoeKernels.h"
+
+#include "compiler/codegen/cpu/KernelMath.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+#include <limits>
+
+using namespace mlir;
+using namespace heddle;
+
+namespace {
+// The scratch that a row is routed in; experts are padded to whole vectors with -inf.
+struct Scratch {
+  Value logits, exponentials, taken;
+  int64_t chunks;
+};
+} // namespace
+
+static void copyLogits(KernelBuilder &b, const MoeRouteSpec &spec, Value logits, const Scratch &scratch) {
+  b.loop(b.index(0), b.index(spec.numExperts), 1, [&](Value expert) {
+    Value offset = b.mul(expert, 4);
+    b.store(b.load(b.f32, b.at(logits, offset)), b.at(scratch.logits, offset));
+    b.store(b.int32(0), b.at(scratch.taken, offset));
+  });
+}
+
+// Writes exp(logit - largest) for all experts and returns their sum.
+static Value exponentiate(KernelBuilder &b, const Scratch &scratch) {
+  Value end = b.index(scratch.chunks);
+  Value lowest = b.splatReal(-std::numeric_limits<float>::infinity());
+  SmallVector<Value> largest = b.loop(b.index(0), end, 1, lowest, [&](Value chunk, ArrayRef<Value> carried) {
+    Value logits = b.load(b.v16f32, b.at(scratch.logits, b.mul(chunk, 64)));
+    return SmallVector<Value>{arith::MaximumFOp::create(b, carried[0], logits)};
+  });
+  Value top = b.splat(vector::ReductionOp::create(b, vector::CombiningKind::MAXIMUMF, largest[0]));
+  SmallVector<Value> sums = b.loop(b.index(0), end, 1, b.splatReal(0), [&](Value chunk, ArrayRef<Value> carried) {
+    Value offset = b.mul(chunk, 64);
+    Value values = expOfNegative(b, b.sub(b.load(b.v16f32, b.at(scratch.logits, offset)), top));
+    b.store(values, b.at(scratch.exponentials, offset));
+    return SmallVector<Value>{b.add(carried[0], values)};
+  });
+  return vector::ReductionOp::create(b, vector::CombiningKind::ADD, sums[0]);
+}
+
+// The expert of the largest logit that is not taken yet. The first free one stands if no logit compares (NaN).
+static Value takeLargest(KernelBuilder &b, const MoeRouteSpec &spec, const Scratch &scratch) {
+  Value none = b.index(-1);
+  SmallVector<Value> best =
+      b.loop(b.index(0), b.index(spec.numExperts), 1, {none, b.real(0)}, [&](Value expert, ArrayRef<Value> carried) {
+        Value offset = b.mul(expert, 4), logit = b.load(b.f32, b.at(scratch.logits, offset));
+        auto equal = arith::CmpIPredicate::eq;
+        Value free = arith::CmpIOp::create(b, equal, b.load(b.i32, b.at(scratch.taken, offset)), b.int32(0));
+        Value first = arith::CmpIOp::create(b, equal, carried[0], none);
+        Value larger = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, logit, carried[1]);
+        Value better = arith::AndIOp::create(b, free, arith::OrIOp::create(b, first, larger));
+        return SmallVector<Value>{arith::SelectOp::create(b, better, expert, carried[0]),
+                                  arith::SelectOp::create(b, better, logit, carried[1])};
+      });
+  b.store(b.int32(1), b.at(scratch.taken, b.mul(best[0], 4)));
+  return best[0];
+}
+
+func::FuncOp heddle::buildMoeRoute(ModuleOp module, StringRef name, const MoeRouteSpec &spec) {
+  KernelBuilder b(module, name, "pppii");
+  Value logits = b.argument(0), experts = b.argument(1), weights = b.argument(2);
+  // setup
+  int64_t chunks = (spec.numExperts + 15) / 16;
+  Scratch scratch{b.stack(64 * chunks), b.stack(64 * chunks), b.stack(64 * chunks), chunks};
+  b.store(b.splatReal(-std::numeric_limits<float>::infinity()), b.at(scratch.logits, 64 * (chunks - 1)));
+  b.loop(b.argument(3), b.argument(4), 1, [&](Value row) {
+    copyLogits(b, spec, b.at(logits, b.mul(row, 4 * spec.numExperts)), scratch);
+    Value total = exponentiate(b, scratch);
+    Value rowExperts = b.at(experts, b.mul(row, 4 * spec.topK)), rowWeights = b.at(weights, b.mul(row, 4 * spec.topK));
+    SmallVector<Value> sum =
+        b.loop(b.index(0), b.index(spec.topK), 1, b.real(0), [&](Value i, ArrayRef<Value> carried) {
+          Value expert = takeLargest(b, spec, scratch);
+          Value exponential = b.load(b.f32, b.at(scratch.exponentials, b.mul(expert, 4)));
+          b.store(arith::TruncIOp::create(b, b.i32, expert), b.at(rowExperts, b.mul(i, 4)));
+          b.store(exponential, b.at(rowWeights, b.mul(i, 4)));
+          return SmallVector<Value>{b.add(carried[0], exponential)};
+        });
+    b.loop(b.index(0), b.index(spec.topK), 1, [&](Value i) {
+      Value address = b.at(rowWeights, b.mul(i, 4));
+      Value weight = arith::DivFOp::create(b, b.load(b.f32, address), spec.normalize ? sum[0] : total);
+      b.store(spec.scale == 1 ? weight : b.mul(weight, b.real(spec.scale)), address);
+    });
+  });
+  return b.finish();
+}
+
+func::FuncOp heddle::buildMoeGroup(ModuleOp module, StringRef name, const MoeRouteSpec &spec) {
+  KernelBuilder b(module, name, "pppppi");
+  Value experts = b.argument(0), weights = b.argument(1), offsets = b.argument(2);
+  Value rowIndex = b.argument(3), rowScale = b.argument(4), entries = b.mul(b.argument(5), spec.topK);
+  Value zero = b.index(0), numExperts = b.index(spec.numExperts);
+  auto increment = [&](Value address) {
+    Value old = b.load(b.i32, address);
+    b.store(b.add(old, b.int32(1)), address);
+    return old;
+  };
+  auto expertOf = [&](Value entry) {
+    return arith::ExtUIOp::create(b, b.i64, b.load(b.i32, b.at(experts, b.mul(entry, 4)))).getResult();
+  };
+  Value next = b.stack(4 * spec.numExperts); // where each expert's next row goes
+  // setup: offsets[e + 1] = rows of expert e, then the sum of those before
+  b.loop(zero, b.index(spec.numExperts + 1), 1, [&](Value i) { b.store(b.int32(0), b.at(offsets, b.mul(i, 4))); });
+  b.loop(zero, entries, 1, [&](Value entry) { increment(b.at(offsets, b.mul(b.add(expertOf(entry), 1), 4))); });
+  b.loop(zero, numExperts, 1, b.int32(0), [&](Value expert, ArrayRef<Value> carried) {
+    Value end = b.at(offsets, b.mul(b.add(expert, 1), 4));
+    Value sum = b.add(carried[0], b.load(b.i32, end));
+    b.store(carried[0], b.at(next, b.mul(expert, 4)));
+    b.store(sum, end);
+    return SmallVector<Value>{sum};
+  });
+  // compute: rows ascend, so each expert's list does
+  b.loop(zero, entries, 1, [&](Value entry) {
+    Value place = arith::ExtUIOp::create(b, b.i64, increment(b.at(next, b.mul(expertOf(entry), 4))));
+    Value row = arith::TruncIOp::create(b, b.i32, b.divide(entry, spec.topK));
+    b.store(row, b.at(rowIndex, b.mul(place, 4)));
+    b.store(b.load(b.f32, b.at(weights, b.mul(entry, 4))), b.at(rowScale, b.mul(place, 4)));
+  });
+  return b.finish();
+}

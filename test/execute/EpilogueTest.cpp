@@ -1,0 +1,127 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Products with an activation, alone or gated, beside the formula in f64.
+
+#include "compiler/codegen/cpu/MatmulKernel.h"
+#include "test/execute/RandomWeights.h"
+
+#include "mlir/IR/Diagnostics.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+using namespace heddle;
+using namespace heddle::test;
+
+using MatmulFunction = void(const void *act, const float *actScales, const int32_t *actSums, const uint8_t *weights,
+                            const float *bias, float *out, int64_t rows, int64_t actStride, int64_t outStride,
+                            int64_t panelBegin, int64_t panelEnd);
+
+static double activate(MatmulEpilogue epilogue, double x) {
+  if (epilogue == MatmulEpilogue::Silu || epilogue == MatmulEpilogue::GatedSilu)
+    return x / (1 + std::exp(-x));
+  return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+
+namespace {
+
+// int8 activations (rows, k) and what they stand for.
+struct Activations {
+  Activations(int64_t rows, int64_t k) : k(k), codes(rows * k), scales(rows * k / 32), sums(rows * k / 16) {
+    Random random(15);
+    for (float &scale : scales)
+      scale = 0.01f + 0.005f * random.uniform();
+    for (int64_t i = 0; i < rows * k; ++i) {
+      codes[i] = int8_t(int(random.bits() % 255) - 127);
+      sums[i / 16] += codes[i];
+      values.push_back(codes[i] * scales[i / 32]);
+    }
+  }
+  int64_t k;
+  std::vector<int8_t> codes;
+  std::vector<float> scales;
+  std::vector<int32_t> sums;
+  std::vector<float> values;
+};
+
+class EpilogueTest : public testing::TestWithParam<std::string> {
+protected:
+  static constexpr int64_t n = 37, k = 64, rows = 19;
+
+  void expectFormula(const MatmulSpec &spec, TensorType type);
+};
+
+std::string targetName(const testing::TestParamInfo<std::string> &info) {
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+INSTANTIATE_TEST_SUITE_P(Targets, EpilogueTest, testing::ValuesIn(KernelLibrary::runnableTargets()), targetName);
+
+void EpilogueTest::expectFormula(const MatmulSpec &spec, TensorType type) {
+  KernelLibrary library(GetParam());
+  ASSERT_TRUE(succeeded(buildMatmul(library.module(), "kernel", spec, library.target())) && library.load());
+  auto *kernel = library.find<MatmulFunction>("kernel");
+  RandomWeights gate(type, n, k, 31), up(type, n, k, 32);
+  std::vector<WeightSource> sources = {{gate.stored.data(), n, false}};
+  if (spec.isGated())
+    sources.push_back({up.stored.data(), n, false});
+  int64_t panels = spec.layout.numPanels(n);
+  std::vector<uint8_t> packed(panels * sources.size() * spec.layout.panelBytes(k));
+  packPanels(type, sources, k, 0, panels * sources.size(), packed.data(), PanelOrder::Interleaved);
+  Activations act(rows, k);
+  bool q8 = spec.activation == MatmulActivation::Q8;
+  auto run = [&](int64_t row, int64_t count, GuardedMatrix &out, int64_t begin, int64_t end) {
+    const void *from = q8 ? (const void *)&act.codes[row * k] : &act.values[row * k];
+    kernel(from, &act.scales[row * k / 32], &act.sums[row * k / 16], packed.data(), nullptr, out.row(row), count, k,
+           out.stride, begin, end);
+  };
+  GuardedMatrix whole(rows, n), slices(rows, n);
+  run(0, rows, whole, 0, panels);
+  for (int64_t row = 0; row < rows; ++row) {
+    run(row, 1, slices, 0, 1);
+    run(row, 1, slices, 1, panels);
+  }
+  EXPECT_TRUE(whole.guardsIntact() && slices.guardsIntact());
+  NormalizedError error;
+  for (int64_t row = 0; row < rows; ++row) {
+    EXPECT_EQ(std::memcmp(whole.row(row), slices.row(row), 4 * n), 0) << row;
+    for (int64_t column = 0; column < n; ++column) {
+      double gateSum = 0, upSum = 0;
+      for (int64_t i = 0; i < k; ++i) {
+        double x = q8 ? act.codes[row * k + i] * double(act.scales[(row * k + i) / 32]) : act.values[row * k + i];
+        gateSum += x * gate.values[column * k + i];
+        upSum += x * up.values[column * k + i];
+      }
+      error.add(whole.at(row, column), activate(spec.epilogue, gateSum) * (spec.isGated() ? upSum : 1));
+    }
+  }
+  EXPECT_LE(error.value(), 1e-10);
+}
+
+} // namespace
+
+TEST_P(EpilogueTest, ActivationsFollowTheirFormulas) {
+  for (TensorType type : {TensorType::F32, TensorType::Q4_1, TensorType::Q8_0})
+    for (auto epilogue :
+         {MatmulEpilogue::Silu, MatmulEpilogue::GeluTanh, MatmulEpilogue::GatedSilu, MatmulEpilogue::GatedGeluTanh})
+      for (MatmulActivation activation : {MatmulActivation::F32, MatmulActivation::Q8}) {
+        if (type == TensorType::F32 && activation == MatmulActivation::Q8)
+          continue;
+        SCOPED_TRACE(std::string(tensorTypeInfo(type).name) + ", epilogue " + std::to_string(int(epilogue)));
+        MatmulSpec spec{*layoutFor(type), n, k, activation};
+        spec.epilogue = epilogue;
+        expectFormula(spec, type);
+      }
+}
+
+TEST(Epilogue, GatedProductsTakeNoBias) {
+  KernelLibrary library("native");
+  MatmulSpec spec{*layoutFor(TensorType::F32), 16, 32};
+  spec.hasBias = true;
+  spec.epilogue = MatmulEpilogue::GatedSilu;
+  mlir::ScopedDiagnosticHandler quiet(library.module().getContext(), [](mlir::Diagnostic &) {});
+  EXPECT_TRUE(failed(buildMatmul(library.module(), "refused", spec, library.target())));
+}
