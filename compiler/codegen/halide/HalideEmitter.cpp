@@ -35,7 +35,8 @@ static Halide::Target halideTarget(const CpuTarget &target) {
 }
 
 namespace {
-// Halide prints warnings by default; one that promises a failure at run time is an error of ours, the others tell what we know.
+// Halide prints warnings by default; one that promises a failure at run time is an error of ours, the others tell
+// what we know.
 class Reporter : public Halide::CompileTimeErrorReporter {
 public:
   Reporter() { Halide::set_custom_compile_time_error_reporter(this); }
@@ -61,8 +62,8 @@ static FailureOr<std::string> compileObject(func::FuncOp kernel, Halide::Module 
   return (*buffer)->getBuffer().str();
 }
 
-// The object defines the symbol and needs nothing but memcpy and memset: there is no Halide runtime, and libm would round
-// otherwise on every machine.
+// The object defines the symbol and needs nothing but memcpy and memset: there is no Halide runtime, and libm would
+// round otherwise on every machine.
 static LogicalResult checkSymbols(func::FuncOp kernel, llvm::StringRef bytes, llvm::StringRef symbol) {
   auto object = llvm::object::ObjectFile::createELFObjectFile(llvm::MemoryBufferRef(bytes, symbol));
   if (!object)
