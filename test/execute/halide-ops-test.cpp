@@ -150,6 +150,23 @@ TEST(HalideOps, PostNormAndSoftcap) {
       });
 }
 
+// A kept row of 24 KiB is still on the stack, with several results too.
+TEST(HalideOps, WideRows) {
+  Tensor x = random({-1, 6144}, 17), y = random({-1, 6144}, 18);
+  checkKernel(R"(func.func private @wide(%x: tensor<?x6144xf32>, %y: tensor<?x6144xf32>)
+      -> (tensor<?x6144xf32>, tensor<?x6144xf32>) {
+    %s = arith.addf %x, %y : tensor<?x6144xf32>
+    %q = arith.mulf %s, %s : tensor<?x6144xf32>
+    return %s, %q : tensor<?x6144xf32>, tensor<?x6144xf32> })",
+              {x, y}, {Tensor(f32, {-1, 6144}), Tensor(f32, {-1, 6144})}, [&](int count, std::vector<Tensor> &out) {
+                for (int i = 0; i < count * 6144; ++i) {
+                  float sum = x.data<float>()[i] + y.data<float>()[i];
+                  ASSERT_EQ(out[0].data<float>()[i], sum);
+                  ASSERT_EQ(out[1].data<float>()[i], sum * sum);
+                }
+              });
+}
+
 // Qwen 3: each head is normalised, then rotated.
 TEST(HalideOps, HeadNormThenRope) {
   Tensor x = random({-1, 96}, 10), weight = random({32}, 11), positions = integers({-1}, 20),

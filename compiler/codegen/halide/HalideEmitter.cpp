@@ -49,6 +49,19 @@ public:
 };
 } // namespace
 
+namespace {
+// Rows beyond 16 KiB, and those behind the guard that fused row loops put around what they share (it always holds), would
+// come from the heap. In the last form of the program, the only memory without such a limit is called Register.
+class AllocateOnStack : public Halide::Internal::IRMutator {
+protected:
+  using IRMutator::visit;
+  Halide::Internal::Stmt visit(const Halide::Internal::Allocate *op) override {
+    return Halide::Internal::Allocate::make(op->name, op->type, Halide::MemoryType::Register, op->extents,
+                                            Halide::Internal::const_true(), mutate(op->body));
+  }
+};
+} // namespace
+
 // Halide compiles to files only.
 static FailureOr<std::string> compileObject(func::FuncOp kernel, Halide::Module module) {
   llvm::SmallString<128> path;
@@ -92,7 +105,9 @@ FailureOr<std::string> heddle::emitHalideKernel(func::FuncOp kernel, const CpuTa
     std::vector<Halide::Func> results;
     for (const Output &output : algorithm->outputs)
       results.push_back(output.func);
-    Halide::Module module = Halide::Pipeline(results).compile_to_module(
+    Halide::Pipeline pipeline(results);
+    pipeline.add_custom_lowering_pass(new AllocateOnStack); // owned by the pipeline
+    Halide::Module module = pipeline.compile_to_module(
         algorithm->arguments, symbol.str(), halideTarget(target), Halide::LinkageType::External);
     FailureOr<std::string> object = compileObject(kernel, module);
     if (failed(object) || failed(checkSymbols(kernel, *object, symbol)))
