@@ -84,7 +84,8 @@ std::string heddle::test::emitObject(const std::string &mlir, const std::string 
   registry.insert<HeddleDialect, mlir::func::FuncDialect, mlir::arith::ArithDialect, mlir::math::MathDialect,
                   mlir::tensor::TensorDialect, mlir::linalg::LinalgDialect>();
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
-  mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) { error += diagnostic.str() + "\n"; });
+  mlir::ScopedDiagnosticHandler handler(&context,
+                                        [&](mlir::Diagnostic &diagnostic) { error += diagnostic.str() + "\n"; });
   mlir::OwningOpRef<mlir::ModuleOp> module = mlir::parseSourceString<mlir::ModuleOp>(mlir, &context);
   auto target = parseCpuTarget(targetName, error);
   if (!module || mlir::failed(target))
@@ -97,27 +98,30 @@ std::string heddle::test::emitObject(const std::string &mlir, const std::string 
   return mlir::succeeded(object) ? *object : "";
 }
 
+namespace {
+struct TemporaryFile {
+  TemporaryFile(llvm::StringRef suffix, llvm::StringRef content = "") {
+    int fd = -1;
+    if (llvm::sys::fs::createTemporaryFile("kernel", suffix, fd, path))
+      ADD_FAILURE() << "no temporary file";
+    else
+      llvm::raw_fd_ostream(fd, /*shouldClose=*/true) << content;
+  }
+  ~TemporaryFile() { llvm::sys::fs::remove(path); }
+  llvm::SmallString<128> path;
+};
+} // namespace
+
 Kernel::Kernel(const std::string &mlir, const std::string &target) {
   std::string error, object = emitObject(mlir, target, error);
   EXPECT_FALSE(object.empty()) << error;
   if (object.empty())
     return;
-  llvm::SmallString<128> objectPath, libraryPath;
-  int fd = -1;
-  bool opened = !llvm::sys::fs::createTemporaryFile("kernel", "o", fd, objectPath) &&
-                !llvm::sys::fs::createTemporaryFile("kernel", "so", libraryPath);
-  auto linker = llvm::sys::findProgramByName("ld.lld-22");
-  EXPECT_TRUE(opened && linker) << "ld.lld-22 is needed, and a folder for temporary files";
-  if (!opened || !linker)
-    return;
-  llvm::raw_fd_ostream(fd, /*shouldClose=*/true) << object;
-  int status = llvm::sys::ExecuteAndWait(*linker, {*linker, "-shared", "-o", libraryPath, objectPath});
-  EXPECT_EQ(status, 0);
-  library = dlopen(libraryPath.c_str(), RTLD_NOW | RTLD_LOCAL);
+  TemporaryFile objectFile("o", object), libraryFile("so");
+  EXPECT_EQ(llvm::sys::ExecuteAndWait(HEDDLE_LLD, {HEDDLE_LLD, "-shared", "-o", libraryFile.path, objectFile.path}), 0);
+  library = dlopen(libraryFile.path.c_str(), RTLD_NOW | RTLD_LOCAL);
   EXPECT_NE(library, nullptr) << dlerror();
   symbol = library ? dlsym(library, "kernel") : nullptr;
-  llvm::sys::fs::remove(objectPath);
-  llvm::sys::fs::remove(libraryPath);
 }
 
 Kernel::~Kernel() {
@@ -129,12 +133,18 @@ Kernel::~Kernel() {
 static int callBuffers(void *function, std::vector<halide_buffer_t> &b) {
   using P = halide_buffer_t *;
   switch (b.size()) {
-  case 2: return reinterpret_cast<int (*)(P, P)>(function)(&b[0], &b[1]);
-  case 3: return reinterpret_cast<int (*)(P, P, P)>(function)(&b[0], &b[1], &b[2]);
-  case 4: return reinterpret_cast<int (*)(P, P, P, P)>(function)(&b[0], &b[1], &b[2], &b[3]);
-  case 5: return reinterpret_cast<int (*)(P, P, P, P, P)>(function)(&b[0], &b[1], &b[2], &b[3], &b[4]);
-  case 6: return reinterpret_cast<int (*)(P, P, P, P, P, P)>(function)(&b[0], &b[1], &b[2], &b[3], &b[4], &b[5]);
-  case 7: return reinterpret_cast<int (*)(P, P, P, P, P, P, P)>(function)(&b[0], &b[1], &b[2], &b[3], &b[4], &b[5], &b[6]);
+  case 2:
+    return reinterpret_cast<int (*)(P, P)>(function)(&b[0], &b[1]);
+  case 3:
+    return reinterpret_cast<int (*)(P, P, P)>(function)(&b[0], &b[1], &b[2]);
+  case 4:
+    return reinterpret_cast<int (*)(P, P, P, P)>(function)(&b[0], &b[1], &b[2], &b[3]);
+  case 5:
+    return reinterpret_cast<int (*)(P, P, P, P, P)>(function)(&b[0], &b[1], &b[2], &b[3], &b[4]);
+  case 6:
+    return reinterpret_cast<int (*)(P, P, P, P, P, P)>(function)(&b[0], &b[1], &b[2], &b[3], &b[4], &b[5]);
+  case 7:
+    return reinterpret_cast<int (*)(P, P, P, P, P, P, P)>(function)(&b[0], &b[1], &b[2], &b[3], &b[4], &b[5], &b[6]);
   }
   ADD_FAILURE() << "no call for " << b.size() << " buffers";
   return 1;
@@ -167,20 +177,6 @@ void Kernel::run(std::vector<Tensor *> tensors, int begin, int count) const {
   EXPECT_EQ(callBuffers(symbol, buffers), 0);
 }
 
-namespace {
-struct TemporaryFile {
-  TemporaryFile(llvm::StringRef suffix, llvm::StringRef content = "") {
-    int fd = -1;
-    if (llvm::sys::fs::createTemporaryFile("kernel", suffix, fd, path))
-      ADD_FAILURE() << "no temporary file";
-    else
-      llvm::raw_fd_ostream(fd, /*shouldClose=*/true) << content;
-  }
-  ~TemporaryFile() { llvm::sys::fs::remove(path); }
-  llvm::SmallString<128> path;
-};
-} // namespace
-
 // What foreign-kernel.c reads.
 static std::string serialize(const std::vector<Tensor *> &tensors) {
   std::string bytes;
@@ -201,14 +197,17 @@ static std::string serialize(const std::vector<Tensor *> &tensors) {
 
 // All rows on AArch64, under emulation; the tensors' bytes are replaced. False if this machine lacks the tools.
 static bool runOnAArch64(const std::string &mlir, const std::vector<Tensor *> &tensors) {
-  auto compiler = llvm::sys::findProgramByName("aarch64-linux-gnu-gcc"), emulator = llvm::sys::findProgramByName("qemu-aarch64");
+  auto compiler = llvm::sys::findProgramByName("aarch64-linux-gnu-gcc"),
+       emulator = llvm::sys::findProgramByName("qemu-aarch64");
   if (!compiler || !emulator)
     return false;
   std::string error;
-  TemporaryFile object("o", emitObject(mlir, "aarch64", error)), program("exe"), in("in", serialize(tensors)), out("out");
+  TemporaryFile object("o", emitObject(mlir, "aarch64", error)), program("exe"), in("in", serialize(tensors)),
+      out("out");
   EXPECT_EQ(error, "");
-  EXPECT_EQ(llvm::sys::ExecuteAndWait(*compiler, {*compiler, "-O1", "-static", "-I", HEDDLE_HALIDE_INCLUDE, HEDDLE_FOREIGN_KERNEL,
-                                                  object.path, "-o", program.path}), 0);
+  EXPECT_EQ(llvm::sys::ExecuteAndWait(*compiler, {*compiler, "-O1", "-static", "-I", HEDDLE_HALIDE_INCLUDE,
+                                                  HEDDLE_FOREIGN_KERNEL, object.path, "-o", program.path}),
+            0);
   int status = llvm::sys::ExecuteAndWait(*emulator, {*emulator, "-cpu", "max", program.path}, std::nullopt,
                                          {in.path.str(), out.path.str(), std::nullopt});
   auto result = llvm::MemoryBuffer::getFile(out.path);
@@ -235,7 +234,8 @@ static void expectSlice(const Tensor &slice, const Tensor &full, int begin, int 
     int row = int(element / slice.rowStride), column = int(element % slice.rowStride);
     inside = inside && column < width && (!slice.hasRows() || (row >= begin && row < begin + count));
     ASSERT_EQ(int(slice.bytes[i]), inside ? int(full.bytes[i]) : 0xA5)
-        << "rows " << begin << " + " << count << ": row " << row << ", column " << column << (inside ? "" : " (canary)");
+        << "rows " << begin << " + " << count << ": row " << row << ", column " << column
+        << (inside ? "" : " (canary)");
   }
 }
 

@@ -63,9 +63,9 @@ private:
   void *symbol = nullptr;
 };
 
-// Runs all rows at once, hands the outputs to `check`, and then demands that every slice of 1 … maxRows rows writes the same bits
-// to its rows and nothing elsewhere; on this machine and on x86-64-v3. On AArch64, under emulation, the bits must be the same again.
-// Tensors are those of the signature in order.
+// Runs all rows at once, hands the outputs to `check`, and then demands that every slice of 1 … maxRows rows writes
+// the same bits to its rows and nothing elsewhere; on this machine and on x86-64-v3. On AArch64, under emulation, the
+// bits must be the same again. Tensors are those of the signature in order.
 void checkKernel(const std::string &mlir, std::vector<Tensor> inputs, std::vector<Tensor> outputs,
                  const std::function<void(int rows, std::vector<Tensor> &outputs)> &check);
 

@@ -13,7 +13,8 @@ using namespace heddle::test;
 
 namespace {
 
-const char *const residualNormQuantize = R"(func.func private @k(%x: tensor<?x576xf32>, %y: tensor<?x576xf32>, %w: tensor<576xbf16>)
+const char *const residualNormQuantize =
+    R"(func.func private @k(%x: tensor<?x576xf32>, %y: tensor<?x576xf32>, %w: tensor<576xbf16>)
       -> (tensor<?x576xf32>, tensor<?x576xi8>, tensor<?x18xf32>, tensor<?x36xi32>) {
     %h = arith.addf %x, %y : tensor<?x576xf32>
     %n = heddle.rms_norm %h, %w {eps = 1.0e-5 : f64} : tensor<?x576xf32>, tensor<576xbf16>
@@ -40,7 +41,8 @@ TEST(HalideKernels, SameBytesWhateverWasEmittedBefore) {
 std::string emitElsewhere(const std::string &mlir, const std::string &target) {
   llvm::SmallString<128> input, output;
   int fd = -1;
-  if (llvm::sys::fs::createTemporaryFile("kernel", "mlir", fd, input) || llvm::sys::fs::createTemporaryFile("kernel", "o", output))
+  if (llvm::sys::fs::createTemporaryFile("kernel", "mlir", fd, input) ||
+      llvm::sys::fs::createTemporaryFile("kernel", "o", output))
     return "";
   llvm::raw_fd_ostream(fd, /*shouldClose=*/true) << mlir;
   std::string self = llvm::sys::fs::getMainExecutable(nullptr, nullptr);
@@ -66,22 +68,28 @@ std::string errorOf(const std::string &mlir) {
 
 TEST(HalideErrors, OpWithoutForm) {
   EXPECT_NE(errorOf(R"(func.func private @k(%x: tensor<?x8xf32>) -> tensor<?x8xf32> {
-    %y = math.tan %x : tensor<?x8xf32> return %y : tensor<?x8xf32> })").find("no form of this op"), std::string::npos);
+    %y = math.tan %x : tensor<?x8xf32> return %y : tensor<?x8xf32> })")
+                .find("no form of this op"),
+            std::string::npos);
 }
 
 TEST(HalideErrors, TypeWithoutForm) {
   EXPECT_NE(errorOf(R"(func.func private @k(%x: tensor<?x8xf64>) -> tensor<?x8xf64> {
-    %y = math.exp %x : tensor<?x8xf64> return %y : tensor<?x8xf64> })").find("for these types"), std::string::npos);
+    %y = math.exp %x : tensor<?x8xf64> return %y : tensor<?x8xf64> })")
+                .find("for these types"),
+            std::string::npos);
 }
 
 TEST(HalideErrors, ScalarArgument) {
-  EXPECT_NE(errorOf("func.func private @k(%x: f32) -> f32 { return %x : f32 }").find("cannot read argument 0 of type 'f32'"),
-            std::string::npos);
+  EXPECT_NE(
+      errorOf("func.func private @k(%x: f32) -> f32 { return %x : f32 }").find("cannot read argument 0 of type 'f32'"),
+      std::string::npos);
 }
 
 TEST(HalideErrors, SecondDynamicDimension) {
   EXPECT_NE(errorOf("func.func private @k(%x: tensor<?x?xf32>) -> tensor<?x?xf32> { return %x : tensor<?x?xf32> }")
-                .find("dynamic dimension that is not its first"), std::string::npos);
+                .find("dynamic dimension that is not its first"),
+            std::string::npos);
 }
 
 TEST(HalideErrors, DynamicOffset) {
@@ -89,14 +97,18 @@ TEST(HalideErrors, DynamicOffset) {
     %zero = arith.constant 0 : index
     %n = tensor.dim %x, %zero : tensor<?x8xf32>
     %s = tensor.extract_slice %x[0, %n] [%n, 4] [1, 1] : tensor<?x8xf32> to tensor<?x4xf32>
-    return %s : tensor<?x4xf32> })").find("static offsets"), std::string::npos);
+    return %s : tensor<?x4xf32> })")
+                .find("static offsets"),
+            std::string::npos);
 }
 
 TEST(HalideErrors, RopeWithoutTable) {
   EXPECT_NE(errorOf(R"(func.func private @k(%x: tensor<1x1x?x4xf32>, %p: tensor<1x?xi32>) -> tensor<1x1x?x4xf32> {
     %r = heddle.rope %x, %p <half, table = 0, attention_factor = 1.0, inverse_frequency = array<f32: 1.0, 0.5>>
       : tensor<1x1x?x4xf32>, tensor<1x?xi32>
-    return %r : tensor<1x1x?x4xf32> })").find("must be an input of the kernel"), std::string::npos);
+    return %r : tensor<1x1x?x4xf32> })")
+                .find("must be an input of the kernel"),
+            std::string::npos);
 }
 
 } // namespace

@@ -34,7 +34,9 @@ SmallVector<Expr> heddle::outermostFirst(ArrayRef<Var> vars) {
   return index;
 }
 
-std::vector<Expr> heddle::innermostFirst(ArrayRef<Expr> index) { return std::vector<Expr>(index.rbegin(), index.rend()); }
+std::vector<Expr> heddle::innermostFirst(ArrayRef<Expr> index) {
+  return std::vector<Expr>(index.rbegin(), index.rend());
+}
 
 ReadFn heddle::readFunc(Func func) {
   return [func](ArrayRef<Expr> index) { return func(innermostFirst(index)); };
@@ -52,13 +54,17 @@ SmallVector<Expr> heddle::append(ArrayRef<Expr> index, Expr last) {
   return result;
 }
 
-std::string AlgorithmBuilder::name(StringRef what) { return (symbol + "_" + what + "_" + Twine(numFuncs++)).str(); }
+std::string AlgorithmBuilder::name(StringRef what) {
+  return (symbol + "_" + what + "_" + Twine(numFuncs++)).str();
+}
 
 Expr AlgorithmBuilder::tableRow(Value table, Expr row) {
   return Halide::clamp(row, 0, params.find(table)->second.dim(1).extent() - 1);
 }
 
-Expr AlgorithmBuilder::asF32(Value value, ArrayRef<Expr> index) { return Halide::cast<float>(view(value).read(index)); }
+Expr AlgorithmBuilder::asF32(Value value, ArrayRef<Expr> index) {
+  return Halide::cast<float>(view(value).read(index));
+}
 
 int AlgorithmBuilder::reads(Value value) {
   int count = 0;
@@ -78,7 +84,7 @@ int AlgorithmBuilder::reads(Value value) {
 }
 
 Func AlgorithmBuilder::keep(StageKind kind, StringRef what, ArrayRef<int64_t> shape, Contiguity contiguity,
-                   llvm::function_ref<Expr(ArrayRef<Expr>)> body) {
+                            llvm::function_ref<Expr(ArrayRef<Expr>)> body) {
   Func func(name(what));
   std::vector<Var> vars = variables(shape.size());
   func(vars) = body(outermostFirst(vars));
@@ -86,7 +92,8 @@ Func AlgorithmBuilder::keep(StageKind kind, StringRef what, ArrayRef<int64_t> sh
   return func;
 }
 
-void AlgorithmBuilder::define(Value value, Contiguity contiguity, llvm::function_ref<Expr(ArrayRef<Expr>)> body, int extraReads) {
+void AlgorithmBuilder::define(Value value, Contiguity contiguity, llvm::function_ref<Expr(ArrayRef<Expr>)> body,
+                              int extraReads) {
   auto type = cast<RankedTensorType>(value.getType());
   std::string what = value.getDefiningOp()->getName().stripDialect().str();
   auto typed = [&](ArrayRef<Expr> index) { return Halide::cast(halideType(type.getElementType()), body(index)); };
@@ -187,7 +194,8 @@ LogicalResult AlgorithmBuilder::addElementwise(Operation *op) {
   return known ? success() : op->emitError("Halide has no form of this op for these types");
 }
 
-ReadFn AlgorithmBuilder::rowReduce(const Combiner &combiner, ArrayRef<int64_t> outer, int64_t width, const ReadFn &term) {
+ReadFn AlgorithmBuilder::rowReduce(const Combiner &combiner, ArrayRef<int64_t> outer, int64_t width,
+                                   const ReadFn &term) {
   // partial[l] = combine_k term(32 k + l)
   SmallVector<int64_t> shape(outer);
   shape.push_back(partialSums);
@@ -265,4 +273,6 @@ FailureOr<Algorithm> AlgorithmBuilder::build() {
   return std::move(algorithm);
 }
 
-FailureOr<Algorithm> heddle::buildAlgorithm(func::FuncOp kernel, StringRef symbol) { return AlgorithmBuilder(kernel, symbol).build(); }
+FailureOr<Algorithm> heddle::buildAlgorithm(func::FuncOp kernel, StringRef symbol) {
+  return AlgorithmBuilder(kernel, symbol).build();
+}

@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Turns the ops of a kernel into Funcs, op by op. Algorithms.cpp has a paragraph for each op of the dialect, GenericOps.cpp those of
-// linalg, AlgorithmBuilder.cpp what they share.
+// Turns the ops of a kernel into Funcs, op by op. Algorithms.cpp has a paragraph for each op of the dialect,
+// GenericOps.cpp those of linalg, AlgorithmBuilder.cpp what they share.
 #ifndef HEDDLE_COMPILER_CODEGEN_HALIDE_ALGORITHMBUILDER_H
 #define HEDDLE_COMPILER_CODEGEN_HALIDE_ALGORITHMBUILDER_H
 
@@ -59,7 +59,8 @@ private:
 
   std::string name(llvm::StringRef what);
   // A Func that is computed row by row and kept.
-  Halide::Func keep(StageKind kind, llvm::StringRef what, llvm::ArrayRef<int64_t> shape, Contiguity contiguity, Body body);
+  Halide::Func keep(StageKind kind, llvm::StringRef what, llvm::ArrayRef<int64_t> shape, Contiguity contiguity,
+                    Body body);
   // A computed value: a kept Func if it is read more than once, otherwise an expression of its reader.
   void define(mlir::Value value, Contiguity contiguity, Body body, int extraReads = 0);
   // term(outer..., k) combined over k < width, in an order that depends on width alone.

@@ -57,7 +57,8 @@ LogicalResult AlgorithmBuilder::addLayerNorm(LayerNormOp op) {
                    [&](ArrayRef<Expr> index) { return sum(index) / float(width); });
   auto centred = [&](ArrayRef<Expr> index) { return input.read(index) - readFunc(mean)(index.drop_back()); };
   // scale = 1 / sqrt(sum (x - mean)^2 / width + eps)
-  ReadFn squares = rowSum(shape.drop_back(), width, [&](ArrayRef<Expr> index) { return centred(index) * centred(index); });
+  ReadFn squares =
+      rowSum(shape.drop_back(), width, [&](ArrayRef<Expr> index) { return centred(index) * centred(index); });
   Func scale = keep(StageKind::Scalar, "scale", shape.drop_back(), {}, [&](ArrayRef<Expr> index) {
     return 1.0f / Halide::sqrt(squares(index) / float(width) + number(op.getEps()));
   });
@@ -92,7 +93,8 @@ LogicalResult AlgorithmBuilder::addRope(RopeOp op) {
     // Which it is; bounds inference cannot see it.
     partner = Halide::unsafe_promise_clamped(partner, 0, int(headDim) - 1);
     Expr x = view(op.getInput()).read(index), y = view(op.getInput()).read(withLast(index, partner));
-    Expr cosine = view(op.getTable()).read({position, pair}), sine = view(op.getTable()).read({position, pair + int(half)});
+    Expr cosine = view(op.getTable()).read({position, pair}),
+         sine = view(op.getTable()).read({position, pair + int(half)});
     Expr rotated = x * cosine + y * select(first, sine * -1.0f, sine);
     return partial ? select(d < int(rotaryDim), rotated, x) : rotated;
   });
@@ -121,26 +123,32 @@ LogicalResult AlgorithmBuilder::addQuantize(QuantizeOp op) {
   ArrayRef<int64_t> shape = op.getInput().getType().getShape();
   int64_t rows = shape[0], width = shape[1];
   const TensorView input = view(op.getInput());
-  // maximum[b] = max_k |x[32 b + k]|, as bits: those of positive numbers are in the order of the numbers, and a maximum of
-  // integers is free to be taken across a vector.
-  Func maximum = keep(StageKind::BlockReduction, "block_maximum", {rows, width / 32}, {}, [](ArrayRef<Expr>) { return Expr(0); });
+  // maximum[b] = max_k |x[32 b + k]|, as bits: those of positive numbers are in the order of the numbers, and a
+  // maximum of integers is free to be taken across a vector.
+  Func maximum =
+      keep(StageKind::BlockReduction, "block_maximum", {rows, width / 32}, {}, [](ArrayRef<Expr>) { return Expr(0); });
   std::vector<Var> vars = variables(2);
   Halide::RDom k(0, 32, "k");
   Expr magnitude = Halide::reinterpret<int32_t>(input.read({vars[1], vars[0] * 32 + k})) & 0x7fffffff;
   maximum(vars) = Halide::max(maximum(vars), magnitude);
   algorithm.stages.back().reduced = k;
   // scale = maximum / 127
-  define(op.getScales(), unconstrained(op.getScales().getType()),
-         [&](ArrayRef<Expr> i) { return Halide::reinterpret<float>(maximum(i[1], i[0])) / 127.0f; }, /*extraReads=*/2);
+  define(
+      op.getScales(), unconstrained(op.getScales().getType()),
+      [&](ArrayRef<Expr> i) { return Halide::reinterpret<float>(maximum(i[1], i[0])) / 127.0f; }, /*extraReads=*/2);
   // code = round(x / scale), 0 where scale is 0; a subnormal scale may be off by so much that a code leaves its range
-  define(op.getCodes(), {std::gcd<int64_t>(32, input.contiguity.run), 32}, [&](ArrayRef<Expr> i) {
-    Expr scale = view(op.getScales()).read({i[0], i[1] / 32});
-    Expr ratio = select(scale == 0.0f, 0.0f, input.read(i) / scale);
-    Expr bounded = select(ratio > -127.0f, select(ratio < 127.0f, ratio, 127.0f), -127.0f);
-    return Halide::cast<int8_t>(Halide::cast<int32_t>(Halide::round(bounded)));
-  }, /*extraReads=*/2);
+  define(
+      op.getCodes(), {std::gcd<int64_t>(32, input.contiguity.run), 32},
+      [&](ArrayRef<Expr> i) {
+        Expr scale = view(op.getScales()).read({i[0], i[1] / 32});
+        Expr ratio = select(scale == 0.0f, 0.0f, input.read(i) / scale);
+        Expr bounded = select(ratio > -127.0f, select(ratio < 127.0f, ratio, 127.0f), -127.0f);
+        return Halide::cast<int8_t>(Halide::cast<int32_t>(Halide::round(bounded)));
+      },
+      /*extraReads=*/2);
   // sum[s] = sum_k code[16 s + k]
-  Func sums = keep(StageKind::BlockReduction, "block_sums", {rows, width / 16}, {}, [](ArrayRef<Expr>) { return Expr(0); });
+  Func sums =
+      keep(StageKind::BlockReduction, "block_sums", {rows, width / 16}, {}, [](ArrayRef<Expr>) { return Expr(0); });
   Halide::RDom j(0, 16, "k");
   sums(vars) += Halide::cast<int32_t>(view(op.getCodes()).read({vars[1], vars[0] * 16 + j}));
   algorithm.stages.back().reduced = j;

@@ -13,8 +13,8 @@
 
 namespace heddle {
 
-// How the innermost dimension of a tensor is read: `run` neighbours of it are neighbours in every source. A rotary embedding
-// repeats after `period` elements; within it, each run is code of its own.
+// How the innermost dimension of a tensor is read: `run` neighbours of it are neighbours in every source. A rotary
+// embedding repeats after `period` elements; within it, each run is code of its own.
 struct Contiguity {
   int64_t run = 1, period = 1;
 };
@@ -27,7 +27,7 @@ struct Stage {
   Halide::Func func;
   llvm::SmallVector<int64_t> extents; // innermost first; ShapedType::kDynamic: one row
   Contiguity contiguity;
-  Halide::RVar reduced;               // of a block reduction
+  Halide::RVar reduced; // of a block reduction
 };
 
 // A result: variables are innermost first, the last is named "row".
@@ -43,8 +43,8 @@ struct Algorithm {
   std::vector<Output> outputs;
 };
 
-// Partial sums per row: element i is added to sum i % partialSums, in order; the sums are then added pairwise. The order is
-// the same on every target and for every slice of rows.
+// Partial sums per row: element i is added to sum i % partialSums, in order; the sums are then added pairwise. The
+// order is the same on every target and for every slice of rows.
 constexpr int partialSums = 32;
 // Partial sums are folded to this many before the last, scalar additions.
 constexpr int foldedSums = 8;

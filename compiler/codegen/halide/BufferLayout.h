@@ -11,16 +11,17 @@
 
 namespace heddle::buffer_layout {
 
-// struct halide_buffer_t. Fields not listed (device, device_interface, flags, padding) are zero for buffers in host memory.
+// struct halide_buffer_t. Fields not listed (device, device_interface, flags, padding) are zero for buffers in host
+// memory.
 constexpr size_t bufferSize = sizeof(halide_buffer_t);
 constexpr size_t bufferAlignment = alignof(halide_buffer_t);
-constexpr size_t hostOffset = offsetof(halide_buffer_t, host);                               // uint8_t *
-constexpr size_t flagsOffset = offsetof(halide_buffer_t, flags);                             // uint64_t
-constexpr size_t typeCodeOffset = offsetof(halide_buffer_t, type);                           // uint8_t, TypeCode
-constexpr size_t typeBitsOffset = typeCodeOffset + offsetof(halide_type_t, bits);            // uint8_t
-constexpr size_t typeLanesOffset = typeCodeOffset + offsetof(halide_type_t, lanes);          // uint16_t, 1
-constexpr size_t dimensionsOffset = offsetof(halide_buffer_t, dimensions);                   // int32_t
-constexpr size_t dimOffset = offsetof(halide_buffer_t, dim);                                 // halide_dimension_t *
+constexpr size_t hostOffset = offsetof(halide_buffer_t, host);                      // uint8_t *
+constexpr size_t flagsOffset = offsetof(halide_buffer_t, flags);                    // uint64_t
+constexpr size_t typeCodeOffset = offsetof(halide_buffer_t, type);                  // uint8_t, TypeCode
+constexpr size_t typeBitsOffset = typeCodeOffset + offsetof(halide_type_t, bits);   // uint8_t
+constexpr size_t typeLanesOffset = typeCodeOffset + offsetof(halide_type_t, lanes); // uint16_t, 1
+constexpr size_t dimensionsOffset = offsetof(halide_buffer_t, dimensions);          // int32_t
+constexpr size_t dimOffset = offsetof(halide_buffer_t, dim);                        // halide_dimension_t *
 
 // struct halide_dimension_t, innermost dimension first; minimum and flags are zero.
 constexpr size_t dimensionSize = sizeof(halide_dimension_t);

@@ -35,7 +35,8 @@ static Halide::Target halideTarget(const CpuTarget &target) {
 }
 
 namespace {
-// Halide prints warnings by default; one that promises a failure at run time is an error of ours, the others tell what we know.
+// Halide prints warnings by default; one that promises a failure at run time is an error of ours, the others tell
+// what we know.
 class Reporter : public Halide::CompileTimeErrorReporter {
 public:
   Reporter() { Halide::set_custom_compile_time_error_reporter(this); }
@@ -45,6 +46,19 @@ public:
       error(message);
   }
   [[noreturn]] void error(const char *message) override { throw Halide::CompileError(message); }
+};
+} // namespace
+
+namespace {
+// Rows beyond 16 KiB, and those behind the guard that fused row loops put around what they share (it always holds), would
+// come from the heap. In the last form of the program, the only memory without such a limit is called Register.
+class AllocateOnStack : public Halide::Internal::IRMutator {
+protected:
+  using IRMutator::visit;
+  Halide::Internal::Stmt visit(const Halide::Internal::Allocate *op) override {
+    return Halide::Internal::Allocate::make(op->name, op->type, Halide::MemoryType::Register, op->extents,
+                                            Halide::Internal::const_true(), mutate(op->body));
+  }
 };
 } // namespace
 
@@ -61,8 +75,8 @@ static FailureOr<std::string> compileObject(func::FuncOp kernel, Halide::Module 
   return (*buffer)->getBuffer().str();
 }
 
-// The object defines the symbol and needs nothing but memcpy and memset: there is no Halide runtime, and libm would round
-// otherwise on every machine.
+// The object defines the symbol and needs nothing but memcpy and memset: there is no Halide runtime, and libm would
+// round otherwise on every machine.
 static LogicalResult checkSymbols(func::FuncOp kernel, llvm::StringRef bytes, llvm::StringRef symbol) {
   auto object = llvm::object::ObjectFile::createELFObjectFile(llvm::MemoryBufferRef(bytes, symbol));
   if (!object)
@@ -91,7 +105,9 @@ FailureOr<std::string> heddle::emitHalideKernel(func::FuncOp kernel, const CpuTa
     std::vector<Halide::Func> results;
     for (const Output &output : algorithm->outputs)
       results.push_back(output.func);
-    Halide::Module module = Halide::Pipeline(results).compile_to_module(
+    Halide::Pipeline pipeline(results);
+    pipeline.add_custom_lowering_pass(new AllocateOnStack); // owned by the pipeline
+    Halide::Module module = pipeline.compile_to_module(
         algorithm->arguments, symbol.str(), halideTarget(target), Halide::LinkageType::External);
     FailureOr<std::string> object = compileObject(kernel, module);
     if (failed(object) || failed(checkSymbols(kernel, *object, symbol)))

@@ -13,16 +13,23 @@ using namespace heddle;
 using Halide::Expr;
 using Halide::select;
 
-static Expr f32(double value) { return Expr(static_cast<float>(value)); }
-static Expr constant(Halide::Type type, double value) { return Halide::Internal::make_const(type, value); }
+static Expr f32(double value) {
+  return Expr(static_cast<float>(value));
+}
+static Expr constant(Halide::Type type, double value) {
+  return Halide::Internal::make_const(type, value);
+}
 
 // Exact for zeros as well, where Halide's -x is 0 - x on one processor and a change of sign on another.
-static Expr negate(Expr x) { return x * constant(x.type(), -1); }
+static Expr negate(Expr x) {
+  return x * constant(x.type(), -1);
+}
 
 // |magnitude| with the sign of x.
 static Expr copySign(Expr magnitude, Expr x) {
   Expr sign = Halide::reinterpret<int32_t>(x) & std::numeric_limits<int32_t>::min();
-  return Halide::reinterpret<float>((Halide::reinterpret<int32_t>(magnitude) & std::numeric_limits<int32_t>::max()) | sign);
+  return Halide::reinterpret<float>((Halide::reinterpret<int32_t>(magnitude) & std::numeric_limits<int32_t>::max()) |
+                                    sign);
 }
 
 // c[0] + x c[1] + x^2 c[2] + …
@@ -67,10 +74,13 @@ Expr heddle::expExpr(Expr x) {
   return select(Halide::is_nan(x), x, select(x > f32(-103.9f), result, f32(0)));
 }
 
-static Expr sigmoidExpr(Expr x) { return f32(1) / (f32(1) + expExpr(negate(x))); }
+static Expr sigmoidExpr(Expr x) {
+  return f32(1) / (f32(1) + expExpr(negate(x)));
+}
 
 Expr heddle::tanhExpr(Expr x) {
-  // tanh |x| = -t / (t + 2) with t = e^(-2|x|) - 1, which keeps its relative accuracy near 0; it is 1 from |x| = 9.02 on.
+  // tanh |x| = -t / (t + 2) with t = e^(-2|x|) - 1, which keeps its relative accuracy near 0; it is 1 from |x| = 9.02
+  // on.
   Expr y = f32(-2) * Halide::abs(x);
   ExpParts parts = splitExp(select(y > f32(-20), y, f32(-20)));
   Expr scale = exp2Integer(parts.exponent, x.type());
@@ -88,9 +98,10 @@ Expr heddle::erfExpr(Expr x) {
   }
   Expr bounded = select(a < f32(4), a, f32(4));
   Expr small = x * polynomial(x * x, coefficients);
-  // 0.9 <= |x| <= 4: -log erfc(2 + t) fitted by least squares at Chebyshev nodes; erf is off by 5e-11. From 4 on it is 1.
-  Expr g = polynomial(bounded - f32(2), {5.36494126, 4.41816078, 0.923751119, 0.0164661283, -0.00357082289, 0.000728998539,
-                                         -0.000138152317, 2.24684069e-05, 4.87353742e-07});
+  // 0.9 <= |x| <= 4: -log erfc(2 + t) fitted by least squares at Chebyshev nodes; erf is off by 5e-11. From 4 on it
+  // is 1.
+  Expr g = polynomial(bounded - f32(2), {5.36494126, 4.41816078, 0.923751119, 0.0164661283, -0.00357082289,
+                                         0.000728998539, -0.000138152317, 2.24684069e-05, 4.87353742e-07});
   Expr large = f32(1) - expExpr(negate(g));
   return select(Halide::is_nan(x), x, a < f32(0.9), small, copySign(large, x));
 }
@@ -105,7 +116,8 @@ Expr heddle::logExpr(Expr x) {
   if (isDouble) {
     bits = Halide::reinterpret<int64_t>(scaled) - Expr(int64_t(0x3fe6a09e667f3bcd));
     exponent = Halide::cast<int32_t>(bits >> Expr(int64_t(52)));
-    mantissa = Halide::reinterpret<double>(Halide::reinterpret<int64_t>(scaled) - ((bits >> Expr(int64_t(52))) << Expr(int64_t(52))));
+    mantissa = Halide::reinterpret<double>(Halide::reinterpret<int64_t>(scaled) -
+                                           ((bits >> Expr(int64_t(52))) << Expr(int64_t(52))));
   } else {
     bits = Halide::reinterpret<int32_t>(scaled) - 0x3f3504f3;
     exponent = bits >> 23;
@@ -115,12 +127,13 @@ Expr heddle::logExpr(Expr x) {
   // log m = 2 artanh s with s = (m - 1) / (m + 1), |s| < 0.1716.
   Expr s = (mantissa - number(1)) / (mantissa + number(1));
   Expr s2 = s * s;
-  Expr tail = isDouble ? polynomial(s2, {2.0 / 3, 2.0 / 5, 2.0 / 7, 2.0 / 9, 2.0 / 11, 2.0 / 13, 2.0 / 15, 2.0 / 17, 2.0 / 19})
-                       : polynomial(s2, {2.0 / 3, 2.0 / 5, 2.0 / 7, 2.0 / 9, 2.0 / 11});
+  Expr tail =
+      isDouble ? polynomial(s2, {2.0 / 3, 2.0 / 5, 2.0 / 7, 2.0 / 9, 2.0 / 11, 2.0 / 13, 2.0 / 15, 2.0 / 17, 2.0 / 19})
+               : polynomial(s2, {2.0 / 3, 2.0 / 5, 2.0 / 7, 2.0 / 9, 2.0 / 11});
   Expr result = e * number(0.693359375) + (number(2) * s + (s * s2 * tail + e * number(-2.12194440054690583e-4)));
   double infinity = std::numeric_limits<double>::infinity();
-  return select(x > number(0), select(x == number(infinity), x, result),
-                x == number(0), number(-infinity), number(std::numeric_limits<double>::quiet_NaN()));
+  return select(x > number(0), select(x == number(infinity), x, result), x == number(0), number(-infinity),
+                number(std::numeric_limits<double>::quiet_NaN()));
 }
 
 namespace {
@@ -148,8 +161,12 @@ static Expr sinOfQuadrant(Quadrant q, int shift) {
   return select((index & 2) == 2, negate(value), value);
 }
 
-Expr heddle::sinExpr(Expr x) { return sinOfQuadrant(splitAngle(x), 0); }
-Expr heddle::cosExpr(Expr x) { return sinOfQuadrant(splitAngle(x), 1); }
+Expr heddle::sinExpr(Expr x) {
+  return sinOfQuadrant(splitAngle(x), 0);
+}
+Expr heddle::cosExpr(Expr x) {
+  return sinOfQuadrant(splitAngle(x), 1);
+}
 
 // e^x in f64, to about 1e-12; x is a number or infinite.
 static Expr expWide(Expr x) {
@@ -202,7 +219,8 @@ Halide::Type heddle::halideType(mlir::Type type) {
     return Halide::Int(32);
   if (type.isInteger(1))
     return Halide::Bool();
-  if (auto integer = llvm::dyn_cast<mlir::IntegerType>(type); integer && llvm::is_contained({8, 16, 32, 64}, integer.getWidth()))
+  if (auto integer = llvm::dyn_cast<mlir::IntegerType>(type);
+      integer && llvm::is_contained({8, 16, 32, 64}, integer.getWidth()))
     return integer.isUnsigned() ? Halide::UInt(integer.getWidth()) : Halide::Int(integer.getWidth());
   return Halide::Type();
 }
@@ -220,41 +238,69 @@ static Expr compareFloat(mlir::arith::CmpFPredicate predicate, Expr a, Expr b) {
   using Predicate = mlir::arith::CmpFPredicate;
   Expr unordered = Halide::is_nan(a) || Halide::is_nan(b);
   switch (predicate) {
-  case Predicate::OEQ: return a == b;
-  case Predicate::OGT: return a > b;
-  case Predicate::OGE: return a >= b;
-  case Predicate::OLT: return a < b;
-  case Predicate::OLE: return a <= b;
-  case Predicate::ONE: return a < b || a > b;
-  case Predicate::ORD: return !unordered;
-  case Predicate::UEQ: return unordered || a == b;
-  case Predicate::UGT: return unordered || a > b;
-  case Predicate::UGE: return unordered || a >= b;
-  case Predicate::ULT: return unordered || a < b;
-  case Predicate::ULE: return unordered || a <= b;
-  case Predicate::UNE: return unordered || a != b;
-  case Predicate::UNO: return unordered;
-  case Predicate::AlwaysFalse: return Expr(false);
-  case Predicate::AlwaysTrue: return Expr(true);
+  case Predicate::OEQ:
+    return a == b;
+  case Predicate::OGT:
+    return a > b;
+  case Predicate::OGE:
+    return a >= b;
+  case Predicate::OLT:
+    return a < b;
+  case Predicate::OLE:
+    return a <= b;
+  case Predicate::ONE:
+    return a < b || a > b;
+  case Predicate::ORD:
+    return !unordered;
+  case Predicate::UEQ:
+    return unordered || a == b;
+  case Predicate::UGT:
+    return unordered || a > b;
+  case Predicate::UGE:
+    return unordered || a >= b;
+  case Predicate::ULT:
+    return unordered || a < b;
+  case Predicate::ULE:
+    return unordered || a <= b;
+  case Predicate::UNE:
+    return unordered || a != b;
+  case Predicate::UNO:
+    return unordered;
+  case Predicate::AlwaysFalse:
+    return Expr(false);
+  case Predicate::AlwaysTrue:
+    return Expr(true);
   }
   return Expr();
 }
 
-static Expr asUnsigned(Expr x) { return Halide::reinterpret(x.type().with_code(halide_type_uint), x); }
+static Expr asUnsigned(Expr x) {
+  return Halide::reinterpret(x.type().with_code(halide_type_uint), x);
+}
 
 static Expr compareInteger(mlir::arith::CmpIPredicate predicate, Expr a, Expr b) {
   using Predicate = mlir::arith::CmpIPredicate;
   switch (predicate) {
-  case Predicate::eq: return a == b;
-  case Predicate::ne: return a != b;
-  case Predicate::slt: return a < b;
-  case Predicate::sle: return a <= b;
-  case Predicate::sgt: return a > b;
-  case Predicate::sge: return a >= b;
-  case Predicate::ult: return asUnsigned(a) < asUnsigned(b);
-  case Predicate::ule: return asUnsigned(a) <= asUnsigned(b);
-  case Predicate::ugt: return asUnsigned(a) > asUnsigned(b);
-  case Predicate::uge: return asUnsigned(a) >= asUnsigned(b);
+  case Predicate::eq:
+    return a == b;
+  case Predicate::ne:
+    return a != b;
+  case Predicate::slt:
+    return a < b;
+  case Predicate::sle:
+    return a <= b;
+  case Predicate::sgt:
+    return a > b;
+  case Predicate::sge:
+    return a >= b;
+  case Predicate::ult:
+    return asUnsigned(a) < asUnsigned(b);
+  case Predicate::ule:
+    return asUnsigned(a) <= asUnsigned(b);
+  case Predicate::ugt:
+    return asUnsigned(a) > asUnsigned(b);
+  case Predicate::uge:
+    return asUnsigned(a) >= asUnsigned(b);
   }
   return Expr();
 }

@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The scalar functions that kernels apply to each element, in f32 arithmetic without a call to libm. Every step is a single
-// correctly rounded operation, so that a vector lane, a scalar tail and every target give the same bits.
+// The scalar functions that kernels apply to each element, in f32 arithmetic without a call to libm. Every step is a
+// single correctly rounded operation, so that a vector lane, a scalar tail and every target give the same bits.
 #ifndef HEDDLE_COMPILER_CODEGEN_HALIDE_SCALAREXPRESSIONS_H
 #define HEDDLE_COMPILER_CODEGEN_HALIDE_SCALAREXPRESSIONS_H
 

@@ -76,7 +76,8 @@ static void keepRow(Stage &stage, const Output &anchor, int lanes) {
       for (const Halide::Internal::Dim &dim : dims)
         if (dim.is_rvar())
           order.push_back(Halide::RVar(dim.var));
-      func.update().reorder(order).vectorize(vars[0], int(std::min<int64_t>(lanes, stage.extents[0])), TailStrategy::GuardWithIf);
+      func.update().reorder(order).vectorize(vars[0], int(std::min<int64_t>(lanes, stage.extents[0])),
+                                             TailStrategy::GuardWithIf);
     } else {
       func.update().unscheduled();
     }

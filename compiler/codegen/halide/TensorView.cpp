@@ -19,7 +19,9 @@ Contiguity heddle::unconstrained(RankedTensorType type) {
   return {width, width};
 }
 
-Contiguity heddle::meet(Contiguity a, Contiguity b) { return {std::gcd(a.run, b.run), std::max(a.period, b.period)}; }
+Contiguity heddle::meet(Contiguity a, Contiguity b) {
+  return {std::gcd(a.run, b.run), std::max(a.period, b.period)};
+}
 
 // The index of a group of dimensions as one number; the sizes of all but the first that is not 1 are static.
 static FailureOr<Expr> linearize(Operation *op, ArrayRef<Expr> index, ArrayRef<int64_t> sizes) {
@@ -118,7 +120,8 @@ static TensorView transposeView(linalg::TransposeOp op, const TensorView &source
     return inner(result);
   };
   bool keepsInnermost = permutation.empty() || permutation.back() == int64_t(permutation.size()) - 1;
-  return {read, keepsInnermost ? source.contiguity : unconstrained(cast<RankedTensorType>(op.getResult()[0].getType()))};
+  return {read,
+          keepsInnermost ? source.contiguity : unconstrained(cast<RankedTensorType>(op.getResult()[0].getType()))};
 }
 
 static TensorView broadcastView(linalg::BroadcastOp op, const TensorView &source) {
@@ -176,10 +179,12 @@ FailureOr<TensorView> heddle::viewOf(Operation *op, Operands operand) {
   FailureOr<TensorView> result =
       llvm::TypeSwitch<Operation *, FailureOr<TensorView>>(op)
           .Case([&](tensor::ExpandShapeOp o) {
-            return reshapeView(o, operand(o.getSrc()), o.getReassociationIndices(), o.getResultType().getShape(), true, status);
+            return reshapeView(o, operand(o.getSrc()), o.getReassociationIndices(), o.getResultType().getShape(), true,
+                               status);
           })
           .Case([&](tensor::CollapseShapeOp o) {
-            return reshapeView(o, operand(o.getSrc()), o.getReassociationIndices(), o.getSrcType().getShape(), false, status);
+            return reshapeView(o, operand(o.getSrc()), o.getReassociationIndices(), o.getSrcType().getShape(), false,
+                               status);
           })
           .Case([&](tensor::ExtractSliceOp o) { return sliceView(o, operand(o.getSource())); })
           .Case([&](tensor::ConcatOp o) -> FailureOr<TensorView> {

@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Tensors as functions of an index. Ops that only move elements (expand, collapse, slice, transpose, concat) change the index and
-// compute nothing, so they cost nothing.
+// Tensors as functions of an index. Ops that only move elements (expand, collapse, slice, transpose, concat) change
+// the index and compute nothing, so they cost nothing.
 #ifndef HEDDLE_COMPILER_CODEGEN_HALIDE_TENSORVIEW_H
 #define HEDDLE_COMPILER_CODEGEN_HALIDE_TENSORVIEW_H
 
