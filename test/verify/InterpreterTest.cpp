@@ -82,7 +82,7 @@ static std::string ropeModule(const std::string &layout, const std::string &tabl
   return "#rope = #heddle.rope<" + layout +
          ", table = 0, attention_factor = 2.0, inverse_frequency = array<f32: 1.0, 0.5>>\n"
          "func.func @main(%x: tensor<1x1x2x5xf32>, %p: tensor<1x2xi32>, %t: tensor<3x4xf32>) -> tensor<1x1x2x5xf32> {\n"
-         "  %0 = heddle.rope %x, %p " + table + ", #rope : tensor<1x1x2x5xf32>, tensor<1x2xi32>\n"
+         "  %0 = heddle.rope %x, %p" + table + " #rope : tensor<1x1x2x5xf32>, tensor<1x2xi32>\n"
          "  return %0 : tensor<1x1x2x5xf32>\n}";
 }
 
@@ -93,7 +93,7 @@ TEST(Interpreter, RopeRotatesPairsAndLeavesTheRest) {
     return std::array<double, 4>{a1 * c1 - b1 * s1, b1 * c1 + a1 * s1, a2 * c2 - b2 * s2, b2 * c2 + a2 * s2};
   };
   for (bool interleaved : {false, true}) {
-    Evaluation run(ropeModule(interleaved ? "interleaved" : "half", ""));
+    Evaluation run(ropeModule(interleaved ? "interleaved" : "half", ","));
     Reals y = run.reals({run.f32({1, 1, 2, 5}, {1, 2, 3, 4, 5, 1, 2, 3, 4, 5}), run.i32({1, 2}, {0, 2}), run.f32({3, 4}, Reals(12, 0))});
     auto pairs = interleaved ? expect(1, 2, 3, 4) : expect(1, 3, 2, 4);
     Reals second = interleaved ? Reals{pairs[0], pairs[1], pairs[2], pairs[3], 5} : Reals{pairs[0], pairs[2], pairs[1], pairs[3], 5};
@@ -104,7 +104,7 @@ TEST(Interpreter, RopeRotatesPairsAndLeavesTheRest) {
 }
 
 TEST(Interpreter, RopeReadsItsTable) {
-  Evaluation run(ropeModule("half", "table(%t : tensor<3x4xf32>)"));
+  Evaluation run(ropeModule("half", " table(%t : tensor<3x4xf32>)"));
   // Row 2: cos (0, 1), sin (1, 0). A table holds the attention factor already.
   Reals y = run.reals({run.f32({1, 1, 2, 5}, {1, 2, 3, 4, 5, 1, 2, 3, 4, 5}), run.i32({1, 2}, {2, 2}),
                        run.f32({3, 4}, {9, 9, 9, 9, 9, 9, 9, 9, 0, 1, 1, 0})});
