@@ -113,10 +113,10 @@ static LogicalResult attention(Frame &frame, AttentionOp op) {
   if (key.dim(0) != batch || value.dim(0) != batch || value.dim(2) != keys) // attention_c3
     return op.emitOpError("batch and sequence of query, key and value do not fit together");
   const Tensor *bias = op.getBias() ? &frame.tensor(op.getBias()) : nullptr;
-  for (auto [size, expected] : llvm::zip(bias ? ArrayRef<int64_t>(bias->shape) : ArrayRef<int64_t>(),
-                                         ArrayRef<int64_t>{batch, heads, queries, keys}))
-    if (size != 1 && size != expected)
-      return op.emitOpError("bias has ") << size << " elements in a dimension of " << expected;
+  const int64_t scores[] = {batch, heads, queries, keys};
+  for (int64_t d = 0; bias && d < 4; ++d)
+    if (bias->dim(d) != 1 && bias->dim(d) != scores[d])
+      return op.emitOpError("bias has ") << bias->dim(d) << " elements in dimension " << d << " of " << scores[d];
 
   Tensor result = Tensor::zeros(getElementTypeOrSelf(op.getType()), {batch, heads, queries, valueDim});
   forEachIndex({batch, heads, queries}, [&](ArrayRef<int64_t> index) {
