@@ -104,6 +104,17 @@ def Heddle_KernelCallOp : Heddle_KernelOp<"kernel_call", [AttrSizedOperandSegmen
   }];
 }
 
+def Heddle_RopeTableOp : Heddle_Op<"rope_table", [Pure]> {
+  let summary = "Cosines and sines of every position, as the session computed them";
+  let description = [{
+    result is (context, rotary_dim): for each position rotary_dim / 2 cosines, then as many sines, of rotary embedding
+    number `table`.
+  }];
+  let arguments = (ins I64Attr:$table);
+  let results = (outs 2DTensorOf<[F32]>:$result);
+  let assemblyFormat = "$table attr-dict `:` type($result)";
+}
+
 def Heddle_QuantizeOp : Heddle_Op<"quantize", [Pure]> {
   let summary = "Activations as 8-bit integers";
   let description = [{

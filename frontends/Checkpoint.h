@@ -37,6 +37,7 @@ struct TensorInfo {
   uint32_t file = 0;           // index into Checkpoint::files
   uint64_t offset = 0;         // bytes from the start of that file
   uint64_t bytes = 0;
+  bool transposed = false;     // stored as (in_features, out_features), though `shape` says (out, in): GPT-2's Conv1D
 };
 
 // A file mapped read-only for as long as the object lives.

@@ -33,6 +33,10 @@ private:
   Error failure;
 };
 
+// Success without a value: `return Done{};`.
+struct Done {};
+using Status = Expected<Done>;
+
 } // namespace heddle
 
 #endif

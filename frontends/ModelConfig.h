@@ -29,7 +29,8 @@ struct RopeConfig {
   std::vector<double> shortFactor, longFactor;                   // longrope (rotary_dim / 2), or GGUF's rope_freqs in shortFactor
 
   // (rotary_dim / 2) inverse frequencies in f32 as the Hugging Face implementation computes them, scaling applied. `longContext`
-  // selects longFactor. Also gives the factor that multiplies cos and sin.
+  // selects longFactor. Also gives the factor that multiplies cos and sin. `maxPositions` matters to Dynamic only: the length of
+  // the sequence, at most originalContext for the unscaled frequencies.
   std::vector<float> inverseFrequency(bool longContext, float &attentionFactor, int64_t maxPositions) const;
 };
 
@@ -49,15 +50,18 @@ struct ModelConfig {
   int64_t numHiddenLayers = 0, numHeads = 0, numKvHeads = 0, headDim = 0;
   int64_t contextLength = 0;   // max_position_embeddings
   double normEps = 1e-6;
+  double normWeightOffset = 0.0; // norms multiply by (offset + weight): 1 for Hugging Face's gemma, 0 where the file has it added
   Activation activation = Activation::Silu;
   bool tieWordEmbeddings = false;
-  bool attentionBias = false, mlpBias = false;
+  bool attentionBias = false;       // of q, k and v
+  bool attentionOutputBias = false; // of o
+  bool mlpBias = false;
   double attentionScale = 0.0; // 0: 1 / sqrt(head_dim); gemma: query_pre_attn_scalar ^ -0.5
   double embeddingScale = 1.0; // gemma: sqrt(hidden_size), rounded to the weights' type as the reference does
   double attentionSoftcap = 0.0, finalSoftcap = 0.0;
   std::vector<int64_t> layerWindow;  // (num_hidden_layers): sliding window in tokens, 0 for full attention
   std::vector<uint8_t> layerRope;    // (num_hidden_layers): index into ropes
-  std::vector<RopeConfig> ropes;
+  std::vector<RopeConfig> ropes;     // empty: no rotary embedding (gpt2: learned positions)
   MoeConfig moe;
   std::optional<int64_t> bosId, padId, decoderStartId;
   std::vector<int64_t> eosIds;
@@ -72,6 +76,19 @@ struct Model {
   Checkpoint checkpoint;
   std::string sourcePath;            // the GGUF file or the Hugging Face folder, as given
 };
+
+// The checks of every reader, in two steps. The first bounds the sizes, before anything is allocated by them; `file` is where
+// the config stands. The second compares everything: config with itself, with the tensors, and tensor types with their use.
+Status validateSizes(const ModelConfig &config, const std::string &file);
+Status validate(const Model &model, const std::string &file);
+
+// Sets config.embeddingScale of the families that scale embeddings, once the type of these is known.
+void setEmbeddingScale(Model &model);
+
+// What `name`, a Hugging Face key, is called in the file that the config was read from: "llama.block_count", "n_layer", …
+std::string fieldName(const ModelConfig &config, std::string_view name);
+// "(64, 32)"
+std::string shapeText(const std::vector<int64_t> &shape);
 
 // Reads a GGUF file (any part of a split one), or a Hugging Face directory. Does not read the tokenizer.
 // ONNX is told by its content and refused here with an error that says so.

@@ -2,6 +2,7 @@
 //
 // Runs passes on a module, as mlir-opt does. --heddle-check evaluates the module after every pass.
 
+#include "compiler/Pipeline.h"
 #include "compiler/tools/ToolDialects.h"
 #include "compiler/verify/NumericCheck.h"
 
@@ -38,6 +39,7 @@ int main(int argc, char **argv) {
   DialectRegistry registry;
   heddle::registerToolDialects(registry);
   registerAllPasses();
+  heddle::registerPasses();
   auto [inputName, outputName] = registerAndParseCLIOptions(argc, argv, "heddle-opt: runs passes on a module\n", registry);
 
   MlirOptMainConfig asGiven = MlirOptMainConfig::createFromCLOptions(), config = asGiven;

@@ -1,0 +1,39 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// From a model file to an output file, through every stage of Pipeline.h.
+#ifndef HEDDLE_COMPILER_COMPILE_H
+#define HEDDLE_COMPILER_COMPILE_H
+
+#include "compiler/Pipeline.h"
+
+#include <cstdint>
+#include <string>
+
+namespace heddle {
+
+enum class Emit { Executable, Library, Object, Package, Mlir, Llvm, Assembly };
+enum class Precision { Fast, Precise };
+
+struct CompileOptions {
+  std::string model, output;
+  Emit emit = Emit::Executable;
+  std::string target = "native";
+  Precision precision = Precision::Fast;
+  std::string kv = "auto";           // auto | f32 | bf16 | f16
+  std::string activations = "auto";  // auto | f32 | int8: inputs of products with quantised weights
+  int64_t context = 0;               // 0: the model's, at most 8192
+  Stage stopAfter = Stage::Package;
+  std::string dumpStages;            // folder for <number>-<stage>.mlir, empty: none
+  std::string name;                  // symbol; empty: from the output's file name
+  bool sidecar = false, quiet = false;
+  PipelineOptions pipeline;
+};
+
+enum class CompileStatus { Done = 0, Failure = 1, InvalidInput = 2 };
+
+// Reads, compiles and writes. On failure `error` is one line; nothing is left behind and a previous output is untouched.
+CompileStatus compileModel(const CompileOptions &options, std::string &error);
+
+} // namespace heddle
+
+#endif

@@ -1,0 +1,131 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The table of contents of the compiler. A model passes these stages, each of which ends in a contract:
+//
+//   import    frontends/          model file        -> model ops; weights stay in the file
+//   raise     compiler/raise/     primitive graphs  -> model ops (nothing to do for GGUF and Hugging Face files)
+//   optimize  compiler/optimize/  fewer, cheaper model ops; a step over new tokens; equal layers shared
+//   schedule  compiler/schedule/  model ops         -> kernels on buffers, weights in the layout kernels read
+//   codegen   compiler/codegen/   kernels and host code -> objects (codegen/Codegen.cpp)
+//   package   compiler/package/   objects, packed weights, metadata -> one file (package/Package.cpp)
+
+#include "compiler/Pipeline.h"
+
+#include "compiler/codegen/EmitObject.h"
+#include "compiler/optimize/Passes.h"
+#include "compiler/schedule/Passes.h"
+
+#include "mlir/Dialect/Arith/Transforms/BufferizableOpInterfaceImpl.h"
+#include "mlir/Dialect/Bufferization/Transforms/FuncBufferizableOpInterfaceImpl.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Linalg/Transforms/BufferizableOpInterfaceImpl.h"
+#include "mlir/Dialect/Tensor/Transforms/BufferizableOpInterfaceImpl.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+using namespace heddle;
+
+static constexpr std::pair<Stage, const char *> stageNames[] = {
+    {Stage::Import, "import"},     {Stage::Raise, "raise"},     {Stage::Optimize, "optimize"},
+    {Stage::Schedule, "schedule"}, {Stage::Codegen, "codegen"}, {Stage::Package, "package"}};
+
+StringRef heddle::stageName(Stage stage) { return stageNames[int(stage)].second; }
+
+std::optional<Stage> heddle::parseStage(StringRef name) {
+  for (auto [stage, known] : stageNames)
+    if (name == known)
+      return stage;
+  return std::nullopt;
+}
+
+// Reads what frontends and raise leave: @forward over whole sequences. Leaves @step over the new tokens of a ragged batch.
+void heddle::addOptimizeStage(OpPassManager &pm, const PipelineOptions &options) {
+  // Before the cache: it must hold num_kv_heads heads, not repeated ones.
+  if (options.shareKv)
+    pm.addPass(createShareKvHeads());
+  MaterializeKvCacheOptions cache;
+  cache.elementType = options.kvElementType;
+  pm.addPass(createMaterializeKvCache(cache));
+  // After the cache: projections of one layer then read the same rows.
+  if (options.fuseProjections)
+    pm.addPass(createFuseProjections());
+  pm.addPass(createCSEPass());
+  // Last: layers are equal only once each has its final form.
+  if (options.shareLayers)
+    pm.addPass(createShareLayers());
+}
+
+// Reads model and cache ops on rows; leaves kernels on buffers that have their place in the arena.
+void heddle::addScheduleStage(OpPassManager &pm, const PipelineOptions &options) {
+  FlashTileOptions tile;
+  tile.blockKv = options.blockKv;
+  tile.shareKv = options.shareKv;
+  pm.addPass(createFlashTile(tile));
+  // Before outlining: a residual that a product adds in place is no kernel of its own.
+  pm.addPass(createPackWeights());
+  AssignSchedulesOptions schedules;
+  schedules.activations = options.activations;
+  pm.addPass(createAssignSchedules(schedules));
+  pm.addPass(createCSEPass());
+  pm.addPass(createOutlineKernels());
+  // Kernels of different layers are equal more often than the layers are.
+  pm.addPass(createShareLayers());
+  pm.addPass(createBufferizeKernels());
+  pm.addPass(createPlanMemory());
+}
+
+void heddle::registerDialects(DialectRegistry &registry) {
+  registry.insert<HeddleDialect, tensor::TensorDialect, linalg::LinalgDialect, memref::MemRefDialect,
+                  bufferization::BufferizationDialect>();
+  registerCodegenDialects(registry);
+  registerBufferizationModels(registry);
+  arith::registerBufferizableOpInterfaceExternalModels(registry);
+  bufferization::func_ext::registerBufferizableOpInterfaceExternalModels(registry);
+  linalg::registerBufferizableOpInterfaceExternalModels(registry);
+  tensor::registerBufferizableOpInterfaceExternalModels(registry);
+}
+
+void heddle::registerPasses() {
+  registerHeddleOptimizePasses();
+  registerHeddleSchedulePasses();
+  PassPipelineRegistration<>("heddle-optimize", "The optimize stage with its defaults",
+                             [](OpPassManager &pm) { addOptimizeStage(pm, PipelineOptions()); });
+  PassPipelineRegistration<>("heddle-schedule", "The schedule stage with its defaults",
+                             [](OpPassManager &pm) { addScheduleStage(pm, PipelineOptions()); });
+}
+
+// Dialects and ops that may remain at a stage's end (DESIGN: the way of the data).
+static bool mayRemain(Operation *op, Stage stage) {
+  StringRef dialect = op->getName().getDialectNamespace();
+  if (dialect == "builtin" || dialect == "func" || dialect == "arith" || dialect == "math" || dialect == "scf")
+    return true;
+  bool isTensorOp = dialect == "linalg" || dialect == "tensor" || dialect == "cf";
+  bool isCache = isa<KvAppendOp, KvViewOp>(op);
+  bool isKernel = isa<KernelOpInterface, QuantizeOp, RopeTableOp>(op);
+  switch (stage) {
+  case Stage::Import:
+  case Stage::Raise:
+    return isTensorOp || (dialect == "heddle" && !isCache && !isKernel);
+  case Stage::Optimize:
+    return isTensorOp || (dialect == "heddle" && !isKernel);
+  case Stage::Schedule:
+    if (op->getParentOfType<func::FuncOp>()->hasAttr("heddle.kernel"))
+      return isTensorOp || dialect == "heddle";
+    return dialect == "memref" || dialect == "bufferization" || isKernel || isa<KvAppendOp, WeightOp>(op);
+  case Stage::Codegen:
+  case Stage::Package:
+    return dialect == "llvm";
+  }
+  return false;
+}
+
+LogicalResult heddle::verifyStage(ModuleOp module, Stage stage) {
+  WalkResult walk = module.walk([&](Operation *op) {
+    if (isa<ModuleOp>(op) || mayRemain(op, stage))
+      return WalkResult::advance();
+    op->emitError("'") << op->getName() << "' must not remain after stage " << stageName(stage);
+    return WalkResult::interrupt();
+  });
+  return failure(walk.wasInterrupted());
+}

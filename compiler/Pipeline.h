@@ -1,0 +1,43 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The way of a model through the compiler: stages, what each may leave behind, and how to run them.
+#ifndef HEDDLE_COMPILER_PIPELINE_H
+#define HEDDLE_COMPILER_PIPELINE_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/PassManager.h"
+
+#include <optional>
+#include <string>
+
+namespace heddle {
+
+enum class Stage { Import, Raise, Optimize, Schedule, Codegen, Package };
+llvm::StringRef stageName(Stage stage);
+std::optional<Stage> parseStage(llvm::StringRef name);
+
+// What the passes up to codegen need to know of a compilation.
+struct PipelineOptions {
+  std::string kvElementType = "f32";  // f32, bf16, f16: storage of the cache
+  std::string activations = "f32";    // f32, int8: inputs of products with quantised weights
+  int64_t blockKv = 64;               // keys per block of attention
+  bool shareKv = true;                // query heads of a group share KV loads
+  bool fuseProjections = true;
+  bool shareLayers = true;
+};
+
+// One stage's passes.
+void addOptimizeStage(mlir::OpPassManager &pm, const PipelineOptions &options);
+void addScheduleStage(mlir::OpPassManager &pm, const PipelineOptions &options);
+
+// Dialects and interfaces of everything up to codegen.
+void registerDialects(mlir::DialectRegistry &registry);
+// Every pass and pipeline, for heddle-opt.
+void registerPasses();
+
+// The contract at the end of a stage; the diagnostic names the first op that breaks it.
+mlir::LogicalResult verifyStage(mlir::ModuleOp module, Stage stage);
+
+} // namespace heddle
+
+#endif

@@ -1,0 +1,79 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/codegen/Codegen.h"
+
+#include "compiler/codegen/HostCode.h"
+#include "runtime/ModelAbi.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+using namespace heddle;
+
+FailureOr<GeneratedCode> heddle::generateCode(ModuleOp module, const CpuTarget &target, MachineCode kind) {
+  OpBuilder b(module.getContext());
+  OwningOpRef<ModuleOp> code = ModuleOp::create(b, module.getLoc());
+  KernelLibrary kernels(module, *code, target);
+  if (failed(buildHostCode(module, *code, kernels)) || failed(lowerToLLVM(*code, target)))
+    return failure();
+  // Only the step is seen by other objects of the link.
+  for (auto func : code->getOps<LLVM::LLVMFuncOp>())
+    if (!func.isExternal() && func.getSymName() != "heddle_step")
+      func.setLinkage(LLVM::Linkage::Internal);
+    else
+      func.setVisibility_(LLVM::Visibility::Hidden);
+  FailureOr<std::string> object = emitMachineCode(*code, target, kind);
+  if (failed(object))
+    return failure();
+  GeneratedCode result;
+  result.objects.push_back(std::move(*object));
+  if (kind == MachineCode::Object)
+    llvm::append_range(result.objects, kernels.objects());
+  for (auto &[name, record] : kernels.records())
+    result.kernels.push_back(record);
+  return result;
+}
+
+// {abi_version, reserved, name, package_sha256, step}, as struct heddle_model lies in memory.
+static LLVM::GlobalOp modelGlobal(OpBuilder &b, Location loc, StringRef name, ArrayRef<uint8_t> sha256) {
+  MLIRContext *context = b.getContext();
+  auto pointer = LLVM::LLVMPointerType::get(context);
+  auto nameType = LLVM::LLVMArrayType::get(b.getI8Type(), name.size() + 1);
+  LLVM::GlobalOp::create(b, loc, nameType, true, LLVM::Linkage::Internal, "heddle_name",
+                         b.getStringAttr(name + StringRef("\0", 1)));
+  auto hashType = LLVM::LLVMArrayType::get(b.getI8Type(), sha256.size());
+  auto type = LLVM::LLVMStructType::getLiteral(context, {b.getI32Type(), b.getI32Type(), pointer, hashType, pointer});
+  auto global = LLVM::GlobalOp::create(b, loc, type, true, LLVM::Linkage::Internal, "heddle_model_data", Attribute());
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(b.createBlock(&global.getInitializerRegion()));
+  auto hash = DenseElementsAttr::get(RankedTensorType::get({int64_t(sha256.size())}, b.getI8Type()),
+                                     ArrayRef(reinterpret_cast<const int8_t *>(sha256.data()), sha256.size()));
+  const Value fields[] = {LLVM::ConstantOp::create(b, loc, b.getI32IntegerAttr(HEDDLE_MODEL_ABI_VERSION)),
+                          LLVM::ConstantOp::create(b, loc, b.getI32IntegerAttr(0)),
+                          LLVM::AddressOfOp::create(b, loc, pointer, "heddle_name"), LLVM::ConstantOp::create(b, loc, hashType, hash),
+                          LLVM::AddressOfOp::create(b, loc, pointer, "heddle_step")};
+  Value model = LLVM::UndefOp::create(b, loc, type);
+  for (auto [index, field] : llvm::enumerate(fields))
+    model = LLVM::InsertValueOp::create(b, loc, model, field, int64_t(index));
+  LLVM::ReturnOp::create(b, loc, model);
+  return global;
+}
+
+FailureOr<std::string> heddle::emitModelObject(MLIRContext &context, StringRef name, ArrayRef<uint8_t> packageSha256,
+                                               const CpuTarget &target) {
+  OpBuilder b(&context);
+  Location loc = NameLoc::get(b.getStringAttr(name));
+  OwningOpRef<ModuleOp> module = ModuleOp::create(b, loc);
+  b.setInsertionPointToEnd(module->getBody());
+  auto pointer = LLVM::LLVMPointerType::get(&context);
+  auto step = LLVM::LLVMFuncOp::create(b, loc, "heddle_step",
+                                       LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(&context), {pointer, b.getI32Type(), b.getI32Type()}));
+  step.setVisibility_(LLVM::Visibility::Hidden);
+  modelGlobal(b, loc, name, packageSha256);
+  auto accessor = LLVM::LLVMFuncOp::create(b, loc, ("heddle_model_" + name).str(), LLVM::LLVMFunctionType::get(pointer, {}));
+  Block *entry = accessor.addEntryBlock(b);
+  b.setInsertionPointToEnd(entry);
+  LLVM::ReturnOp::create(b, loc, LLVM::AddressOfOp::create(b, loc, pointer, "heddle_model_data"));
+  return emitMachineCode(*module, target, MachineCode::Object);
+}

@@ -1,0 +1,26 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The codegen stage: a scheduled module becomes objects.
+#ifndef HEDDLE_COMPILER_CODEGEN_CODEGEN_H
+#define HEDDLE_COMPILER_CODEGEN_CODEGEN_H
+
+#include "compiler/codegen/EmitObject.h"
+#include "compiler/codegen/KernelLibrary.h"
+
+namespace heddle {
+
+struct GeneratedCode {
+  std::vector<std::string> objects;   // ELF, or for text kinds what MLIR emitted as one text
+  std::vector<KernelRecord> kernels;  // in order of first call
+};
+
+// Kernels and the step function of a module after plan-memory.
+mlir::FailureOr<GeneratedCode> generateCode(mlir::ModuleOp module, const CpuTarget &target, MachineCode kind);
+
+// The object that defines const heddle_model *heddle_model_<name>(void), for a package whose metadata has this SHA-256.
+mlir::FailureOr<std::string> emitModelObject(mlir::MLIRContext &context, llvm::StringRef name, llvm::ArrayRef<uint8_t> packageSha256,
+                                             const CpuTarget &target);
+
+} // namespace heddle
+
+#endif

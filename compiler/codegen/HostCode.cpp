@@ -1,0 +1,376 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/codegen/HostCode.h"
+
+#include "compiler/codegen/cpu/PackedLayout.h"
+#include "compiler/codegen/cpu/RawBuilder.h"
+#include "compiler/codegen/halide/BufferLayout.h"
+#include "compiler/schedule/Passes.h"
+#include "runtime/ModelAbi.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <cstddef>
+
+using namespace mlir;
+using namespace heddle;
+
+namespace {
+
+// How far apart the rows of a buffer lie, in elements.
+int64_t rowStride(MemRefType type) {
+  SmallVector<int64_t> strides;
+  int64_t offset;
+  LogicalResult known = type.getStridesAndOffset(strides, offset);
+  assert(succeeded(known) && "buffers of the step have static strides");
+  (void)known;
+  return strides.front();
+}
+
+// Lowers one function.
+class HostFunction {
+public:
+  HostFunction(func::FuncOp func, ModuleOp code, KernelLibrary &kernels, unsigned calls)
+      : func(func), code(code), kernels(kernels), calls(calls), b(func.getLoc(), code.getContext()) {}
+  LogicalResult run(bool isStep);
+
+private:
+  void begin(bool isStep);
+  void mapStepArguments();
+  Value field(size_t offset, Type type) { return b.load(type, b.at(context, offset)); }
+  LogicalResult lower(Operation *op);
+  LogicalResult lowerView(Operation *op);
+  LogicalResult lowerMatmul(PackedMatmulOp op);
+  LogicalResult lowerAttention(OnlineAttentionOp op);
+  LogicalResult lowerAppend(KvAppendOp op);
+  LogicalResult lowerEmbedding(DequantizeOp op);
+  LogicalResult lowerRowWise(KernelCallOp op);
+  LogicalResult lowerCall(func::CallOp op);
+  void launch(Operation *op, func::FuncOp kernel, ArrayRef<Value> arguments, StringRef emitter);
+  void barrier();
+  // This thread's [begin, end) of `count` equal parts.
+  std::pair<Value, Value> share(Value count);
+  Value halideBuffer(MemRefType type, Value pointer, Value rows);
+  // Byte offsets of a layer's K and V in a page.
+  std::pair<Value, Value> planes(KvCacheType cache, Value layer);
+  Value pointerOf(Value buffer) { return pointers.lookup(buffer); }
+  Value null();
+
+  func::FuncOp func;
+  ModuleOp code;
+  KernelLibrary &kernels;
+  unsigned calls;  // of this function in a step
+  RawBuilder b;
+  Value context, thread, numThreads, arena, rows, maxRows;
+  DenseMap<Value, Value> pointers;  // buffer -> its first element
+  DenseMap<Value, Value> rowCounts; // buffer -> rows, i64
+  DenseMap<Value, Value> scalars;   // index -> i64
+};
+
+} // namespace
+
+static std::string loweredName(func::FuncOp func) {
+  return func.getSymName() == "step" ? "heddle_step" : ("heddle_" + func.getSymName()).str();
+}
+
+Value HostFunction::null() { return LLVM::ZeroOp::create(b, b.pointerType()); }
+
+void HostFunction::begin(bool isStep) {
+  SmallVector<Type> parameters = {b.pointerType(), b.getI32Type(), b.getI32Type()};
+  if (!isStep)
+    for (Type type : func.getArgumentTypes())
+      if (!isa<KvCacheType>(type))
+        parameters.push_back(isa<MemRefType>(type) ? b.pointerType() : b.getI64Type());
+  func::FuncOp lowered = beginFunction(b, code, loweredName(func), parameters);
+  if (!isStep)
+    lowered.setPrivate();
+  Block &entry = lowered.front();
+  context = entry.getArgument(0);
+  thread = entry.getArgument(1);
+  numThreads = entry.getArgument(2);
+  arena = field(offsetof(heddle_step, arena), b.pointerType());
+  rows = field(offsetof(heddle_step, rows), b.getI64Type());
+  maxRows = field(offsetof(heddle_step, max_rows), b.getI64Type());
+  if (isStep)
+    return mapStepArguments();
+  unsigned index = 3;
+  for (BlockArgument argument : func.getArguments()) {
+    if (isa<KvCacheType>(argument.getType()))
+      continue;
+    Value value = entry.getArgument(index++);
+    if (isa<MemRefType>(argument.getType())) {
+      pointers[argument] = value;
+      rowCounts[argument] = rows;
+    } else {
+      scalars[argument] = value;
+    }
+  }
+}
+
+// @step(ids, positions, output_rows, cache, logits)
+void HostFunction::mapStepArguments() {
+  Value numOutputs = field(offsetof(heddle_step, num_outputs), b.getI64Type());
+  const std::pair<size_t, Value> sources[] = {{offsetof(heddle_step, ids), rows},
+                                              {offsetof(heddle_step, positions), rows},
+                                              {offsetof(heddle_step, output_rows), numOutputs},
+                                              {0, Value()},
+                                              {offsetof(heddle_step, logits), numOutputs}};
+  for (auto [argument, source] : llvm::zip(func.getArguments(), sources)) {
+    if (isa<KvCacheType>(argument.getType()))
+      continue;
+    pointers[argument] = field(source.first, b.pointerType());
+    rowCounts[argument] = source.second;
+  }
+}
+
+std::pair<Value, Value> HostFunction::share(Value count) {
+  Value index = arith::ExtSIOp::create(b, b.getI64Type(), thread);
+  Value threads = arith::ExtSIOp::create(b, b.getI64Type(), numThreads);
+  Value part = arith::CeilDivSIOp::create(b, count, threads);
+  Value begin = b.min(b.mul(index, part), count);
+  return {begin, b.min(b.add(begin, part), count)};
+}
+
+void HostFunction::barrier() {
+  Value wait = field(offsetof(heddle_step, barrier_wait), b.pointerType());
+  Value barrier = field(offsetof(heddle_step, barrier), b.pointerType());
+  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), {b.pointerType(), b.getI32Type()});
+  LLVM::CallOp::create(b, type, ValueRange{wait, barrier, thread});
+}
+
+void HostFunction::launch(Operation *op, func::FuncOp kernel, ArrayRef<Value> arguments, StringRef emitter) {
+  func::CallOp::create(b, kernel, arguments);
+  kernels.record(kernel, op, emitter, calls);
+}
+
+LogicalResult HostFunction::lowerMatmul(PackedMatmulOp op) {
+  FailureOr<func::FuncOp> kernel = kernels.matmul(op);
+  if (failed(kernel))
+    return failure();
+  auto input = cast<MemRefType>(op.getInput().getType()), output = cast<MemRefType>(op.getInits()[0].getType());
+  auto optional = [&](Value buffer) { return buffer ? pointerOf(buffer) : null(); };
+  int64_t panels = (int64_t(op.getN()) + PackedLayout::panelRows - 1) / PackedLayout::panelRows;
+  auto [begin, end] = share(b.constant(panels));
+  Value first = begin, last = end;
+  b.ifThen(b.lessThan(first, last), [&] {
+    launch(op, *kernel,
+           {pointerOf(op.getInput()), optional(op.getInputScales()), optional(op.getInputSums()), pointerOf(op.getWeights()),
+            optional(op.getBias()), pointerOf(op.getInits()[0]), rowCounts.lookup(op.getInput()), b.constant(rowStride(input)),
+            b.constant(rowStride(output)), first, last},
+           "mlir");
+  });
+  barrier();
+  return success();
+}
+
+std::pair<Value, Value> HostFunction::planes(KvCacheType cache, Value layer) {
+  Value key = b.mul(scalars.lookup(layer), 2 * cache.getPlaneBytes());
+  return {key, b.add(key, cache.getPlaneBytes())};
+}
+
+LogicalResult HostFunction::lowerAttention(OnlineAttentionOp op) {
+  FailureOr<func::FuncOp> kernel = kernels.attention(op);
+  if (failed(kernel))
+    return failure();
+  auto query = cast<MemRefType>(op.getQuery().getType()), output = cast<MemRefType>(op.getInits()[0].getType());
+  auto [key, value] = planes(op.getCache().getType(), op.getLayer());
+  launch(op, *kernel,
+         {pointerOf(op.getQuery()), pointerOf(op.getInits()[0]), field(offsetof(heddle_step, sequences), b.pointerType()),
+          field(offsetof(heddle_step, num_sequences), b.getI64Type()), key, value, b.constant(rowStride(query)),
+          b.constant(rowStride(output)), op.getSinks() ? pointerOf(op.getSinks()) : null(), thread, numThreads},
+         "mlir");
+  barrier();
+  return success();
+}
+
+LogicalResult HostFunction::lowerAppend(KvAppendOp op) {
+  FailureOr<func::FuncOp> kernel = kernels.kvAppend(op);
+  if (failed(kernel))
+    return failure();
+  auto keyType = cast<MemRefType>(op.getKey().getType()), valueType = cast<MemRefType>(op.getValue().getType());
+  auto [key, value] = planes(op.getCache().getType(), op.getLayer());
+  auto [begin, end] = share(rows);
+  launch(op, *kernel,
+         {pointerOf(op.getKey()), pointerOf(op.getValue()), b.constant(rowStride(keyType)), b.constant(rowStride(valueType)),
+          field(offsetof(heddle_step, row_sequence), b.pointerType()), field(offsetof(heddle_step, cache_positions), b.pointerType()),
+          field(offsetof(heddle_step, sequences), b.pointerType()), key, value, begin, end},
+         "mlir");
+  barrier();
+  return success();
+}
+
+LogicalResult HostFunction::lowerEmbedding(DequantizeOp op) {
+  FailureOr<func::FuncOp> kernel = kernels.embedding(op);
+  if (failed(kernel))
+    return failure();
+  auto output = cast<MemRefType>(op.getInits()[0].getType());
+  auto [begin, end] = share(rowCounts.lookup(op.getInits()[0]));
+  launch(op, *kernel,
+         {pointerOf(op.getIds()), pointerOf(op.getWeights()), pointerOf(op.getInits()[0]), begin, end, b.constant(rowStride(output))},
+         "mlir");
+  barrier();
+  return success();
+}
+
+// A halide_buffer_t on the stack; `rows` null: the buffer has no rows, or is read as a whole.
+Value HostFunction::halideBuffer(MemRefType type, Value pointer, Value rows) {
+  using namespace buffer_layout;
+  auto i8 = [&](int64_t value) { return arith::ConstantOp::create(b, b.getI8IntegerAttr(value)).getResult(); };
+  auto i16 = [&](int64_t value) { return arith::ConstantOp::create(b, b.getI16IntegerAttr(value)).getResult(); };
+  auto i32 = [&](int64_t value) { return arith::ConstantOp::create(b, b.getI32IntegerAttr(value)).getResult(); };
+  int64_t rank = type.getRank();
+  Value buffer, dims;
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(&b.getInsertionBlock()->getParent()->getParentOfType<func::FuncOp>().front());
+    buffer = b.stackScratch(bufferSize);
+    dims = b.stackScratch(std::max<int64_t>(1, rank) * dimensionSize);
+  }
+  Value zero = b.constant(0);
+  for (size_t offset = 0; offset < bufferSize; offset += 8)
+    b.store(zero, b.at(buffer, offset));
+  Type element = type.getElementType();
+  TypeCode code = isa<BFloat16Type>(element) ? BFloat : isa<FloatType>(element) ? Float : SignedInteger;
+  b.store(pointer, b.at(buffer, hostOffset));
+  b.store(i8(code), b.at(buffer, typeCodeOffset));
+  b.store(i8(element.getIntOrFloatBitWidth()), b.at(buffer, typeBitsOffset));
+  b.store(i16(1), b.at(buffer, typeLanesOffset));
+  b.store(i32(rank), b.at(buffer, dimensionsOffset));
+  b.store(dims, b.at(buffer, dimOffset));
+  for (int64_t axis = 0; axis < rank; ++axis) {
+    Value dim = b.at(dims, (rank - 1 - axis) * dimensionSize); // innermost first
+    b.store(i32(0), b.at(dim, minOffset));
+    b.store(i32(0), b.at(dim, dimensionSize - 4)); // flags
+    int64_t stride = 1;
+    for (int64_t size : type.getShape().drop_front(axis + 1))
+      stride *= size;
+    if (axis == 0)
+      stride = rank > 1 ? rowStride(type) : 1;
+    b.store(i32(stride), b.at(dim, strideOffset));
+    Value extent = i32(type.isDynamicDim(axis) ? INT32_MAX : type.getDimSize(axis));
+    if (type.isDynamicDim(axis) && rows)
+      extent = arith::TruncIOp::create(b, b.getI32Type(), rows);
+    b.store(extent, b.at(dim, extentOffset));
+  }
+  return buffer;
+}
+
+LogicalResult HostFunction::lowerRowWise(KernelCallOp op) {
+  FailureOr<func::FuncOp> kernel = kernels.rowWise(op);
+  if (failed(kernel))
+    return failure();
+  auto callee = func->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(op.getCallee());
+  auto [begin, end] = share(rowCounts.lookup(op.getInits()[0]));
+  Value first = begin, last = end;
+  b.ifThen(b.lessThan(first, last), [&] {
+    SmallVector<Value> buffers;
+    for (auto [index, operand] : llvm::enumerate(op->getOperands())) {
+      auto type = cast<MemRefType>(operand.getType());
+      bool isWhole = index < callee.getNumArguments() && callee.getArgAttr(index, "heddle.whole");
+      if (isWhole || type.hasStaticShape()) {
+        buffers.push_back(halideBuffer(type, pointerOf(operand), Value()));
+        continue;
+      }
+      int64_t bytes = type.getElementType().getIntOrFloatBitWidth() / 8 * (type.getRank() > 1 ? rowStride(type) : 1);
+      buffers.push_back(halideBuffer(type, b.at(pointerOf(operand), first, bytes), b.sub(last, first)));
+    }
+    launch(op, *kernel, buffers, "halide");
+  });
+  barrier();
+  return success();
+}
+
+LogicalResult HostFunction::lowerCall(func::CallOp op) {
+  SmallVector<Value> arguments = {context, thread, numThreads};
+  for (Value operand : op.getOperands())
+    if (!isa<KvCacheType>(operand.getType()))
+      arguments.push_back(isa<MemRefType>(operand.getType()) ? pointerOf(operand) : scalars.lookup(operand));
+  func::CallOp::create(b, "heddle_" + op.getCallee().str(), TypeRange(), arguments);
+  return success();
+}
+
+// Ops that say where a buffer lies.
+LogicalResult HostFunction::lowerView(Operation *op) {
+  if (auto alloc = dyn_cast<memref::AllocOp>(op)) {
+    auto offset = op->getAttrOfType<IntegerAttr>(rowOffsetAttr);
+    if (!offset)
+      return op->emitError("buffer has no place in the arena");
+    pointers[alloc] = b.at(arena, b.mul(maxRows, offset.getInt()));
+    rowCounts[alloc] = scalars.lookup(alloc.getDynamicSizes()[0]);
+    return success();
+  }
+  if (auto view = dyn_cast<memref::SubViewOp>(op)) {
+    auto type = view.getType();
+    ArrayRef<int64_t> offsets = view.getStaticOffsets();
+    if (offsets.size() != 2 || offsets[0] != 0 || ShapedType::isDynamic(offsets[1]))
+      return op->emitError("view must be a window of columns");
+    pointers[view] = b.at(pointerOf(view.getSource()), offsets[1] * type.getElementType().getIntOrFloatBitWidth() / 8);
+    rowCounts[view] = rowCounts.lookup(view.getSource());
+    return success();
+  }
+  if (auto cast = dyn_cast<memref::CastOp>(op)) {
+    pointers[cast] = pointerOf(cast.getSource());
+    rowCounts[cast] = rowCounts.lookup(cast.getSource());
+    return success();
+  }
+  auto toBuffer = cast<bufferization::ToBufferOp>(op);
+  if (auto weight = toBuffer.getTensor().getDefiningOp<WeightOp>()) {
+    Value base = field(offsetof(heddle_step, weights), b.pointerType());
+    pointers[toBuffer] = b.at(base, weight.getStorage().getOffset());
+    return success();
+  }
+  if (auto table = toBuffer.getTensor().getDefiningOp<RopeTableOp>()) {
+    Value tables = field(offsetof(heddle_step, rope_tables), b.pointerType());
+    pointers[toBuffer] = b.load(b.pointerType(), b.at(tables, table.getTable() * sizeof(void *)));
+    return success();
+  }
+  return op->emitError("buffer of a tensor that is neither a weight nor a table");
+}
+
+LogicalResult HostFunction::lower(Operation *op) {
+  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
+      .Case([&](PackedMatmulOp op) { return lowerMatmul(op); })
+      .Case([&](OnlineAttentionOp op) { return lowerAttention(op); })
+      .Case([&](KvAppendOp op) { return lowerAppend(op); })
+      .Case([&](DequantizeOp op) { return lowerEmbedding(op); })
+      .Case([&](KernelCallOp op) { return lowerRowWise(op); })
+      .Case([&](func::CallOp op) { return lowerCall(op); })
+      .Case<memref::AllocOp, memref::SubViewOp, memref::CastOp, bufferization::ToBufferOp>([&](Operation *op) { return lowerView(op); })
+      .Case([&](memref::DimOp op) {
+        scalars[op] = rowCounts.lookup(op.getSource());
+        return success();
+      })
+      .Case([&](arith::ConstantIndexOp op) {
+        scalars[op] = b.constant(op.value());
+        return success();
+      })
+      .Case<WeightOp, RopeTableOp>([](Operation *) { return success(); })
+      .Case([&](func::ReturnOp) {
+        func::ReturnOp::create(b);
+        return success();
+      })
+      .Default([](Operation *op) { return op->emitError("host code has no form for this op"); });
+}
+
+LogicalResult HostFunction::run(bool isStep) {
+  begin(isStep);
+  for (Operation &op : func.front())
+    if (failed(lower(&op)))
+      return failure();
+  return success();
+}
+
+LogicalResult heddle::buildHostCode(ModuleOp source, ModuleOp code, KernelLibrary &kernels) {
+  llvm::StringMap<unsigned> calls;
+  source.walk([&](func::CallOp call) { ++calls[call.getCallee()]; });
+  for (auto func : source.getOps<func::FuncOp>()) {
+    if (func->hasAttr("heddle.kernel"))
+      continue;
+    bool isStep = func.getSymName() == "step";
+    if (failed(HostFunction(func, code, kernels, isStep ? 1 : calls[func.getSymName()]).run(isStep)))
+      return failure();
+  }
+  return success();
+}

@@ -1,0 +1,125 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/codegen/KernelLibrary.h"
+
+#include "compiler/codegen/cpu/AttentionKernel.h"
+#include "compiler/codegen/cpu/CacheKernel.h"
+#include "compiler/codegen/cpu/EmbeddingKernel.h"
+#include "compiler/codegen/cpu/MatmulKernel.h"
+#include "compiler/codegen/halide/HalideEmitter.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMTypes.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace heddle;
+
+static FailureOr<PackedLayout> layoutOf(Operation *op, StringRef format) {
+  for (int i = 0; i <= int(heddle::TensorType::MXFP4); ++i)
+    if (format == tensorTypeInfo(heddle::TensorType(i)).name)
+      if (std::optional<PackedLayout> layout = layoutFor(heddle::TensorType(i)))
+        return *layout;
+  return op->emitError("no packed layout holds weights of type '") << format << "'";
+}
+
+static KvType kvTypeOf(KvCacheType cache) {
+  return cache.getElementType().isF32() ? KvType::F32 : cache.getElementType().isBF16() ? KvType::BF16 : KvType::F16;
+}
+
+func::FuncOp KernelLibrary::find(StringRef name) { return code.lookupSymbol<func::FuncOp>(name); }
+
+FailureOr<func::FuncOp> KernelLibrary::matmul(PackedMatmulOp op) {
+  FailureOr<PackedLayout> layout = layoutOf(op, op.getFormat());
+  if (failed(layout))
+    return failure();
+  MatmulSpec spec;
+  spec.layout = *layout;
+  spec.n = op.getN();
+  spec.k = op.getK();
+  spec.activation = op.getInputScales() ? MatmulActivation::Q8 : MatmulActivation::F32;
+  spec.hasBias = bool(op.getBias());
+  spec.accumulate = op.getAccumulate();
+  std::string name = llvm::formatv("matmul_{0}_n{1}_k{2}{3}{4}{5}", op.getFormat(), spec.n, spec.k, op.getInputScales() ? "_int8" : "",
+                                   spec.hasBias ? "_bias" : "", spec.accumulate ? "_add" : "");
+  if (func::FuncOp known = find(name))
+    return known;
+  return buildMatmul(code, name, spec, target);
+}
+
+FailureOr<func::FuncOp> KernelLibrary::attention(OnlineAttentionOp op) {
+  KvCacheType cache = op.getCache().getType();
+  AttentionSpec spec;
+  spec.numHeads = op.getNumHeads();
+  spec.numKvHeads = cache.getNumKvHeads();
+  spec.headDim = cache.getHeadDim();
+  spec.scale = op.getScale().convertToDouble();
+  spec.softcap = op.getSoftcap().convertToDouble();
+  spec.window = op.getMask().getWindow();
+  spec.causal = op.getMask().getCausal();
+  spec.kv = kvTypeOf(cache);
+  spec.hasSinks = bool(op.getSinks());
+  spec.shareKvHeads = op.getShareKv();
+  std::string error;
+  if (failed(verifyAttention(spec, error)))
+    return op.emitError(error);
+  std::string name = llvm::formatv("attention_h{0}_kv{1}_d{2}_w{3}", spec.numHeads, spec.numKvHeads, spec.headDim, spec.window);
+  if (func::FuncOp known = find(name))
+    return known;
+  return buildAttention(code, name, spec, target);
+}
+
+FailureOr<func::FuncOp> KernelLibrary::kvAppend(KvAppendOp op) {
+  KvCacheType cache = op.getCache().getType();
+  KvAppendSpec spec;
+  spec.numKvHeads = cache.getNumKvHeads();
+  spec.headDim = cache.getHeadDim();
+  spec.kv = kvTypeOf(cache);
+  if (func::FuncOp known = find("kv_append"))
+    return known;
+  return buildKvAppend(code, "kv_append", spec, target);
+}
+
+FailureOr<func::FuncOp> KernelLibrary::embedding(DequantizeOp op) {
+  FailureOr<PackedLayout> layout = layoutOf(op, op.getFormat());
+  if (failed(layout))
+    return failure();
+  EmbeddingSpec spec;
+  spec.layout = *layout;
+  spec.k = op.getK();
+  spec.scale = op.getScale().convertToDouble();
+  std::string name = llvm::formatv("embedding_{0}_k{1}{2}", op.getFormat(), spec.k, spec.scale == 1 ? "" : "_scaled");
+  if (func::FuncOp known = find(name))
+    return known;
+  return buildEmbedding(code, name, spec);
+}
+
+// Halide's kernels come as objects; the code module only declares them.
+FailureOr<func::FuncOp> KernelLibrary::rowWise(KernelCallOp op) {
+  if (func::FuncOp known = find(op.getCallee()))
+    return known;
+  auto kernel = source.lookupSymbol<func::FuncOp>(op.getCallee());
+  FailureOr<std::string> object = emitHalideKernel(kernel, target, op.getCallee());
+  if (failed(object))
+    return failure();
+  halideObjects.push_back(std::move(*object));
+  OpBuilder b(code.getContext());
+  b.setInsertionPointToEnd(code.getBody());
+  SmallVector<Type> parameters(op.getNumOperands(), LLVM::LLVMPointerType::get(b.getContext()));
+  auto declaration = func::FuncOp::create(b, op.getLoc(), op.getCallee(), b.getFunctionType(parameters, {b.getI32Type()}));
+  declaration.setPrivate();
+  return declaration;
+}
+
+void KernelLibrary::record(func::FuncOp kernel, Operation *op, StringRef emitter, unsigned times) {
+  KernelRecord &record = kernels[kernel.getSymNameAttr()];
+  record.name = kernel.getSymName().str();
+  record.emitter = emitter.str();
+  record.calls += times;
+  auto cost = dyn_cast<KernelOpInterface>(op);
+  record.kind = cost ? cost.getKernelKind().str() : "cache";
+  if (!cost)
+    return;
+  record.flopsPerRow = cost.getFlopsPerRow();
+  record.fixedBytes = cost.getFixedBytes();
+  record.bytesPerRow = cost.getBytesPerRow();
+}

@@ -1,0 +1,52 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The kernels of one model, each emitted once: by MLIR for products and attention, by Halide for what is row-wise.
+#ifndef HEDDLE_COMPILER_CODEGEN_KERNELLIBRARY_H
+#define HEDDLE_COMPILER_CODEGEN_KERNELLIBRARY_H
+
+#include "compiler/codegen/Target.h"
+#include "dialect/HeddleDialect.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace heddle {
+
+// What the package's kernel table says of a kernel.
+struct KernelRecord {
+  std::string name, kind, emitter, schedule;
+  unsigned calls = 0;  // in one step
+  int64_t flopsPerRow = 0, fixedBytes = 0, bytesPerRow = 0;
+};
+
+class KernelLibrary {
+public:
+  // `code` takes the kernels that MLIR emits; `source` holds the outlined ones.
+  KernelLibrary(mlir::ModuleOp source, mlir::ModuleOp code, const CpuTarget &target)
+      : source(source), code(code), target(target) {}
+
+  // The function to call for an op: emitted on first use, shared by ops with the same shape, type, epilogue and schedule.
+  mlir::FailureOr<mlir::func::FuncOp> matmul(PackedMatmulOp op);
+  mlir::FailureOr<mlir::func::FuncOp> attention(OnlineAttentionOp op);
+  mlir::FailureOr<mlir::func::FuncOp> kvAppend(KvAppendOp op);
+  mlir::FailureOr<mlir::func::FuncOp> embedding(DequantizeOp op);
+  mlir::FailureOr<mlir::func::FuncOp> rowWise(KernelCallOp op);
+
+  // Objects that Halide emitted.
+  llvm::ArrayRef<std::string> objects() const { return halideObjects; }
+  // Counts one call of a kernel by `op`, which runs `times` in a step.
+  void record(mlir::func::FuncOp kernel, mlir::Operation *op, llvm::StringRef emitter, unsigned times);
+  const llvm::MapVector<mlir::StringAttr, KernelRecord> &records() const { return kernels; }
+
+private:
+  mlir::func::FuncOp find(llvm::StringRef name);
+
+  mlir::ModuleOp source, code;
+  const CpuTarget &target;
+  std::vector<std::string> halideObjects;
+  llvm::MapVector<mlir::StringAttr, KernelRecord> kernels;
+};
+
+} // namespace heddle
+
+#endif

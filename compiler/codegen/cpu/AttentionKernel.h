@@ -1,0 +1,82 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Flash attention over the paged cache, the CPU body of `online_attention`: tiles of query rows walk over the 64-token
+// pages of their sequence with a running maximum and sum. ATTENTION.md has the reasons.
+#ifndef HEDDLE_COMPILER_CODEGEN_CPU_ATTENTIONKERNEL_H
+#define HEDDLE_COMPILER_CODEGEN_CPU_ATTENTIONKERNEL_H
+
+#include "compiler/codegen/Target.h"
+#include "compiler/codegen/cpu/RawBuilder.h"
+
+namespace heddle {
+
+// Keys whose partial result is formed on its own before it is merged: the same for every kernel, so that a split and
+// an unsplit kernel agree to the bit.
+constexpr int64_t attentionSplitTokens = 512;
+
+// What the two matrix products multiply; sums and the softmax are f32 always.
+enum class Products {
+  F32,
+  // Queries and weights rounded to bf16, for a bf16 cache with an even head_dim. Twice as many products per instruction
+  // where the target has avx512bf16; elsewhere correct and slow.
+  Bf16,
+};
+
+struct AttentionSpec {
+  int64_t numHeads = 0;
+  int64_t numKvHeads = 0;
+  int64_t headDim = 0;
+  int64_t valueHeadDim = 0;  // 0: headDim
+  double scale = 1.0;
+  double softcap = 0.0;      // score = softcap * tanh(score / softcap); 0: none
+  // Sliding window in tokens, 0: none. Query i sees key j only if i - window < j (and j < i + window if not causal).
+  int64_t window = 0;
+  bool causal = true;        // j <= i; false: every token of the sequence
+  KvType kv = KvType::BF16;
+  Products products = Products::F32;
+  bool hasSinks = false;       // one more logit per head that takes part in the sum alone
+  bool hasAlibiSlopes = false; // score += slope[head] * (j - i)
+  bool shareKvHeads = true;    // false: the query heads of a group one by one, to measure what sharing gains
+  int64_t blockQ = 0;          // tokens of a tile; 0: chosen from the dimensions
+
+  int64_t valueDim() const { return valueHeadDim ? valueHeadDim : headDim; }
+  int64_t group() const { return numHeads / numKvHeads; }
+};
+
+// Fails with the violated constraint: heads positive and divisible, dims in 1 … 1024, finite scale and softcap, what
+// bf16 products ask for.
+mlir::LogicalResult verifyAttention(const AttentionSpec &spec, std::string &error);
+
+// void name(const float *q,         // (rows, numHeads * headDim), rows qStride floats apart
+//           float *out,             // (rows, numHeads * valueHeadDim), rows outStride floats apart
+//           const heddle_sequence *sequences, int64_t numSequences,
+//           int64_t kOffset, int64_t vOffset,   // bytes of this layer's K and V inside a page
+//           int64_t qStride, int64_t outStride,
+//           const float *sinks,     // (numHeads), or null without hasSinks
+//           [const float *slopes,]  // (numHeads), this parameter only with hasAlibiSlopes
+//           int32_t thread, int32_t numThreads)
+// Every thread needs stack for a tile: about 200 KB at head_dim 128, 1 MB at 1024.
+mlir::func::FuncOp buildAttention(mlir::ModuleOp module, llvm::StringRef name, const AttentionSpec &spec,
+                                  const CpuTarget &target);
+
+// Decoding divides the keys among threads as well. A record holds a row's running maximum, sum and unscaled output over
+// one split; records lie as (rows of the step, maxSplits, numHeads, attentionRecordFloats).
+int64_t attentionRecordFloats(const AttentionSpec &spec);
+// Bytes of `partials` for steps of `rows` rows and sequences of `context` tokens: maxSplits = ceil(context / 512).
+int64_t attentionPartialsBytes(const AttentionSpec &spec, int64_t rows, int64_t context);
+
+// void name(const float *q, float *partials, const heddle_sequence *sequences, int64_t numSequences, int64_t kOffset,
+//           int64_t vOffset, int64_t qStride, int64_t maxSplits, [const float *slopes,] int32_t thread,
+//           int32_t numThreads)
+mlir::func::FuncOp buildAttentionSplit(mlir::ModuleOp module, llvm::StringRef name, const AttentionSpec &spec,
+                                       const CpuTarget &target);
+
+// After a barrier. Together the two leave the bits that buildAttention's kernel leaves.
+// void name(const float *partials, float *out, const heddle_sequence *sequences, int64_t numSequences,
+//           int64_t outStride, int64_t maxSplits, const float *sinks, int32_t thread, int32_t numThreads)
+mlir::func::FuncOp buildCombineSplits(mlir::ModuleOp module, llvm::StringRef name, const AttentionSpec &spec,
+                                      const CpuTarget &target);
+
+} // namespace heddle
+
+#endif

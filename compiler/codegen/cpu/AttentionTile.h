@@ -1,0 +1,120 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The parts of an attention tile, one method per step of the algorithm.
+#ifndef HEDDLE_COMPILER_CODEGEN_CPU_ATTENTIONTILE_H
+#define HEDDLE_COMPILER_CODEGEN_CPU_ATTENTIONTILE_H
+
+#include "compiler/codegen/cpu/AttentionKernel.h"
+#include "compiler/codegen/cpu/SequenceAccess.h"
+
+namespace heddle {
+
+// log-sum-exp state of one row and its unscaled output, as pointers.
+struct RowState {
+  mlir::Value max;  // float, base 2
+  mlir::Value sum;  // float
+  mlir::Value acc;  // (valueDim)
+};
+
+// Query tokens [firstToken, firstToken + numTokens) of a sequence and the query heads from firstHead that share kvHead.
+struct TileValues {
+  SequenceValues sequence;
+  mlir::Value firstToken, numTokens, kvHead, firstHead;
+};
+
+// Emits the steps of a tile into a kernel. Tile row r is token r / group, head r % group.
+class AttentionTile {
+public:
+  AttentionTile(RawBuilder &builder, const AttentionSpec &spec, const CpuTarget &target);
+
+  int64_t tokens() const { return tileTokens; }
+  // Query heads in a tile, which all read one KV head.
+  int64_t group() const { return groupSize; }
+  int64_t headsPerKvHead() const { return spec.group(); }
+  int64_t headTiles() const { return spec.numHeads / groupSize; }
+  unsigned lanes() const { return vectorLanes; }
+
+  // Scratch of the whole tile; in the entry block.
+  void allocate();
+  mlir::Value numRows(const TileValues &tile);
+  // Keys [first, second) that any row of tokens [firstToken, firstToken + numTokens) sees.
+  std::pair<mlir::Value, mlir::Value> visibleKeys(const SequenceValues &sequence, mlir::Value firstToken,
+                                                  mlir::Value numTokens);
+
+  // query = scale * q, in the units of exp2.
+  void loadQueries(const TileValues &tile, mlir::Value q, mlir::Value qStride);
+  // State of each row over the keys [firstKey, endKey), all in one split.
+  void attendSplit(const TileValues &tile, mlir::Value firstKey, mlir::Value endKey, mlir::Value kOffset,
+                   mlir::Value vOffset, mlir::Value slopes);
+
+  // total: nothing seen yet but the sink of the head.
+  void beginTotal(RowState total, mlir::Value head, mlir::Value sinks);
+  // The sums of attendSplit are per lane until this.
+  void reduceSum(mlir::Value row);
+  void copyState(RowState to, RowState from);
+  // total ∪= part
+  void mergeInto(RowState total, RowState part);
+  // out = acc / sum
+  void storeOutput(RowState total, mlir::Value out);
+
+  // Row r's state over the split, and over all splits so far.
+  RowState splitState(mlir::Value row);
+  RowState totalState(mlir::Value row);
+
+private:
+  // Types of what a product step loads, and acc + a b.
+  mlir::Type operandElement();
+  mlir::Value multiplyAdd(mlir::Value a, mlir::Value b, mlir::Value acc);
+  // panel = keyᵀ or value; the lines of the next page are asked for on the way.
+  void transposeKeys(mlir::Value keys, mlir::Value nextKeys);
+  void widenValues(mlir::Value values, mlir::Value nextValues, mlir::Value firstKey, mlir::Value endKey);
+  void pairValues(mlir::Value values, mlir::Value nextValues, mlir::Value firstKey, mlir::Value endKey);
+  // scores = query @ keyᵀ
+  void multiplyScores(mlir::Value numRows);
+  void scoreBlock(mlir::Value row, unsigned rows);
+  // scores → exp2(scores - max); the row's max and sum move on, its factor is what rescales acc.
+  void softmaxRow(const TileValues &tile, mlir::Value token, mlir::Value headInGroup, mlir::Value pageBegin,
+                  mlir::Value slopes);
+  // Caps, biases and masks a row's scores; the running maximum, per lane. The scores go to `finished` where a page fits
+  // into registers, else back to memory.
+  mlir::Value finishScores(const TileValues &tile, mlir::Value token, mlir::Value headInGroup, mlir::Value pageBegin,
+                           mlir::Value slopes, mlir::Value rowScores, mlir::Value max,
+                           llvm::SmallVectorImpl<mlir::Value> &finished);
+  bool wholePageInRegisters() const;
+  // Folds `body(first key, carried)` over the score vectors of a row.
+  mlir::Value forEachScoreVector(mlir::Value init,
+                                 llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)> body);
+  void storeWeights(mlir::Value weights, mlir::Value rowScores, mlir::Value key);
+  mlir::Value splatInt(mlir::Value index);
+  // acc = factor * acc + scores @ value
+  void accumulateValues(mlir::Value numRows, mlir::Value values, mlir::Value firstKey, mlir::Value endKey);
+  void valueBlock(mlir::Value row, unsigned rows, mlir::Value values, mlir::Value firstKey, mlir::Value endKey);
+  void valueColumns(mlir::Value row, unsigned rows, llvm::ArrayRef<ColumnRun> runs, mlir::Value column,
+                    mlir::Value values, mlir::Value firstKey, mlir::Value endKey);
+  // `body(row, n)` for every block of n adjacent rows.
+  void rowBlocks(mlir::Value numRows, llvm::function_ref<void(mlir::Value, unsigned)> body);
+
+  RawBuilder &b;
+  const AttentionSpec spec;
+  const unsigned vectorLanes;  // f32 lanes of a vector
+  // Bf16 products: what else is an f32 in a panel, in queries and in weights is a pair of bf16 that are neighbours in the
+  // direction of the sum, so strides in bytes stay the same.
+  const bool pairs;
+  const bool hasPairDot;       // the target multiplies pairs in one instruction
+  const unsigned wide;         // vectors side by side in a register tile
+  const int64_t groupSize;
+  const int64_t queryStride, valueStride;  // floats from row to row in scratch, whole cache lines
+  int64_t tileTokens, tileRows;
+
+  mlir::Value query;   // (tileRows, queryStride)
+  mlir::Value scores;  // (tileRows, 64), then the weights
+  mlir::Value panel;   // keys as (headDim, 64), then values as (64, valueStride); half of it for pairs
+  mlir::Value accs;    // (tileRows, valueStride)
+  mlir::Value totals;  // (tileRows, valueStride)
+  mlir::Value sums;    // (tileRows, lanes)
+  mlir::Value rowMax, factors, totalMax, totalSum;  // (tileRows)
+};
+
+} // namespace heddle
+
+#endif

@@ -1,0 +1,74 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/optimize/Passes.h"
+
+#include "mlir/IR/Dominance.h"
+
+namespace heddle {
+#define GEN_PASS_DEF_FUSEPROJECTIONS
+#include "compiler/optimize/Passes.h.inc"
+} // namespace heddle
+
+using namespace mlir;
+using namespace heddle;
+
+// Stored type: what must agree for weights to be packed into one matrix.
+static std::pair<Type, Attribute> storedType(LinearOp op) {
+  auto type = cast<RankedTensorType>(op.getWeights().front().getType());
+  return {type.getElementType(), type.getEncoding()};
+}
+
+static bool fits(LinearOp first, LinearOp other) {
+  return first->getBlock() == other->getBlock() && storedType(first) == storedType(other) &&
+         first.getBiases().empty() == other.getBiases().empty();
+}
+
+// One product for all of `group`, placed at the first: weights are there from the start, arguments or ops without operands.
+static void fuse(ArrayRef<LinearOp> group) {
+  LinearOp first = group.front();
+  OpBuilder b(first);
+  SmallVector<Value> weights, biases;
+  int64_t width = 0;
+  for (LinearOp op : group) {
+    for (Value operand : llvm::concat<Value>(SmallVector<Value>(op.getWeights()), SmallVector<Value>(op.getBiases())))
+      if (Operation *def = operand.getDefiningOp())
+        def->moveBefore(first);
+    llvm::append_range(weights, op.getWeights());
+    llvm::append_range(biases, op.getBiases());
+    width += cast<RankedTensorType>(op.getResult().getType()).getShape().back();
+  }
+  auto type = cast<RankedTensorType>(first.getResult().getType());
+  SmallVector<int64_t> shape(type.getShape());
+  shape.back() = width;
+  Value fused = LinearOp::create(b, first.getLoc(), type.clone(shape), first.getInput(), weights, biases);
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, first.getLoc(), fused);
+  SmallVector<OpFoldResult> offsets(sizes.size(), b.getIndexAttr(0)), strides(sizes.size(), b.getIndexAttr(1));
+  int64_t begin = 0;
+  for (LinearOp op : group) {
+    auto sliceType = cast<RankedTensorType>(op.getResult().getType());
+    offsets.back() = b.getIndexAttr(begin);
+    sizes.back() = b.getIndexAttr(sliceType.getShape().back());
+    begin += sliceType.getShape().back();
+    op.replaceAllUsesWith(tensor::ExtractSliceOp::create(b, op.getLoc(), sliceType, fused, offsets, sizes, strides).getResult());
+    op.erase();
+  }
+}
+
+namespace {
+struct FuseProjections : heddle::impl::FuseProjectionsBase<FuseProjections> {
+  void runOnOperation() override {
+    SmallVector<SmallVector<LinearOp>> groups;
+    getOperation().walk([&](LinearOp op) {
+      for (SmallVector<LinearOp> &group : groups)
+        if (group.front().getInput() == op.getInput() && fits(group.front(), op)) {
+          group.push_back(op);
+          return;
+        }
+      groups.push_back({op});
+    });
+    for (ArrayRef<LinearOp> group : groups)
+      if (group.size() > 1)
+        fuse(group);
+  }
+};
+} // namespace

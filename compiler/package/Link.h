@@ -1,0 +1,23 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Links objects with the shipped runtime, by ld.lld as a child process: no compiler is needed on the machine.
+#ifndef HEDDLE_COMPILER_PACKAGE_LINK_H
+#define HEDDLE_COMPILER_PACKAGE_LINK_H
+
+#include "compiler/codegen/Target.h"
+
+namespace heddle {
+
+enum class LinkKind { Executable, SharedLibrary, Relocatable };
+
+// The linked bytes of `objects`, with the runtime for executables and libraries. `modelName`: the heddle_model_<name> that main runs.
+// On failure `error` says in one line what was missing or what the linker said.
+mlir::FailureOr<std::string> link(LinkKind kind, llvm::ArrayRef<std::string> objects, llvm::StringRef modelName,
+                                  const CpuTarget &target, std::string &error);
+
+// Where lib/heddle/<triple> lies, beside the compiler's bin/; also used to bound the size of a linked file.
+std::string sysrootFolder(const CpuTarget &target);
+
+} // namespace heddle
+
+#endif

@@ -1,0 +1,132 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/package/Metadata.h"
+
+#include "compiler/schedule/Passes.h"
+#include "runtime/schema/package_generated.h"
+
+using namespace mlir;
+using namespace heddle;
+namespace fb = flatbuffers;
+
+static KvCacheType cacheTypeOf(ModuleOp module) {
+  for (Type type : module.lookupSymbol<func::FuncOp>("step").getArgumentTypes())
+    if (auto cache = dyn_cast<KvCacheType>(type))
+      return cache;
+  return {};
+}
+
+static fb::Offset<package::KvPlan> kvPlan(fb::FlatBufferBuilder &b, KvCacheType cache) {
+  if (!cache)
+    return package::CreateKvPlan(b);
+  auto type = cache.getElementType().isF32()    ? package::KvType::F32
+              : cache.getElementType().isBF16() ? package::KvType::BF16
+                                                : package::KvType::F16;
+  return package::CreateKvPlan(b, type, cache.getPageBytes(), cache.getNumLayers(), cache.getNumKvHeads(), cache.getHeadDim(),
+                               cache.getPageBytes() / 64);
+}
+
+static fb::Offset<package::RopeTable> ropeTable(fb::FlatBufferBuilder &b, const ModelConfig &config, const RopeConfig &rope) {
+  float factor = 1, longFactor = 1;
+  std::vector<float> frequency = rope.inverseFrequency(false, factor, config.contextLength), longFrequency;
+  auto scaling = package::RopeScaling::None;
+  if (rope.scaling == RopeScalingKind::Longrope) {
+    scaling = package::RopeScaling::Longrope;
+    longFrequency = rope.inverseFrequency(true, longFactor, config.contextLength);
+  } else if (rope.scaling == RopeScalingKind::Dynamic) {
+    scaling = package::RopeScaling::Dynamic;
+  }
+  return package::CreateRopeTable(b, frequency.size() * 2, b.CreateVector(frequency), b.CreateVector(longFrequency), factor, longFactor,
+                                  scaling, rope.originalContext, rope.theta, rope.factor);
+}
+
+static fb::Offset<package::Generation> generation(fb::FlatBufferBuilder &b, const ModelConfig &config) {
+  std::vector<int32_t> eos(config.eosIds.begin(), config.eosIds.end());
+  return package::CreateGeneration(b, b.CreateVector(eos), config.bosId.value_or(-1), config.padId.value_or(-1),
+                                   config.decoderStartId.value_or(-1), config.doSample ? config.temperature : 0, config.topK, config.topP,
+                                   config.repetitionPenalty);
+}
+
+static std::vector<fb::Offset<fb::String>> strings(fb::FlatBufferBuilder &b, ArrayRef<std::string> values) {
+  std::vector<fb::Offset<fb::String>> result;
+  for (const std::string &value : values)
+    result.push_back(b.CreateString(value));
+  return result;
+}
+
+static std::vector<std::string> configLines(const ModelConfig &c) {
+  std::vector<std::string> lines;
+  auto add = [&](const char *key, auto value) { lines.push_back(std::string(key) + "=" + std::to_string(value)); };
+  add("vocab_size", c.vocabSize), add("hidden_size", c.hiddenSize), add("intermediate_size", c.intermediateSize);
+  add("num_hidden_layers", c.numHiddenLayers), add("num_attention_heads", c.numHeads), add("num_key_value_heads", c.numKvHeads);
+  add("head_dim", c.headDim), add("max_position_embeddings", c.contextLength), add("tie_word_embeddings", int(c.tieWordEmbeddings));
+  return lines;
+}
+
+// A serialised table of its own, copied into the package.
+static fb::Offset<package::Tokenizer> tokenizerTable(fb::FlatBufferBuilder &b, const std::string &bytes) {
+  if (bytes.empty())
+    return 0;
+  std::unique_ptr<package::TokenizerT> unpacked(fb::GetRoot<package::Tokenizer>(bytes.data())->UnPack());
+  return package::CreateTokenizer(b, unpacked.get());
+}
+
+// What one generated token reads: every weight but those read by row, embeddings that no product shares.
+static uint64_t bytesPerToken(ModuleOp module, ArrayRef<PackedWeight> weights) {
+  llvm::DenseSet<int64_t> rowLookups, others;
+  module.walk([&](WeightOp op) {
+    for (Operation *user : op->getUsers())
+      for (Operation *reader : user->getUsers())
+        (isa<DequantizeOp>(reader) ? rowLookups : others).insert(op.getStorage().getOffset());
+  });
+  uint64_t bytes = 0;
+  for (const PackedWeight &weight : weights)
+    if (others.contains(weight.offset) || !rowLookups.contains(weight.offset))
+      bytes += weight.size;
+  return bytes;
+}
+
+std::string heddle::buildMetadata(ModuleOp module, const Model &model, const PackageInfo &info, const CpuTarget &target,
+                                  ArrayRef<KernelRecord> kernels, ArrayRef<PackedWeight> weights) {
+  fb::FlatBufferBuilder b(1 << 16);
+  std::vector<fb::Offset<package::Weight>> weightTable;
+  uint64_t weightsSize = module->getAttrOfType<IntegerAttr>(weightsSizeAttr).getInt();
+  for (const PackedWeight &weight : weights)
+    weightTable.push_back(package::CreateWeight(b, b.CreateString(weight.name), b.CreateString(weight.format), b.CreateVector(weight.shape),
+                                                weight.offset, weight.size, b.CreateVector(weight.sha256.data(), weight.sha256.size())));
+  std::vector<fb::Offset<package::Kernel>> kernelTable;
+  for (const KernelRecord &kernel : kernels)
+    kernelTable.push_back(package::CreateKernel(b, b.CreateString(kernel.name), b.CreateString(kernel.kind), b.CreateString(kernel.emitter),
+                                                b.CreateString(kernel.schedule), kernel.calls, kernel.flopsPerRow, kernel.fixedBytes,
+                                                kernel.bytesPerRow));
+  std::vector<fb::Offset<package::RopeTable>> ropes;
+  for (const RopeConfig &rope : model.config.ropes)
+    ropes.push_back(ropeTable(b, model.config, rope));
+  auto memory = package::CreateMemoryPlan(b, 0, module->getAttrOfType<IntegerAttr>(rowBytesAttr).getInt(), info.maxRows);
+  auto kv = kvPlan(b, cacheTypeOf(module));
+  auto generated = generation(b, model.config);
+  auto tokenizer = tokenizerTable(b, info.tokenizer);
+  auto ropeVector = b.CreateVector(ropes);
+  auto weightVector = b.CreateVector(weightTable);
+  auto kernelVector = b.CreateVector(kernelTable);
+  auto features = b.CreateVector(strings(b, target.features));
+  auto passes = b.CreateVector(strings(b, info.passes));
+  auto config = b.CreateVector(strings(b, configLines(model.config)));
+  auto name = b.CreateString(info.name), architecture = b.CreateString(model.config.architecture),
+       source = b.CreateString(info.sourceName), sha = b.CreateString(info.sourceSha256), version = b.CreateString(HEDDLE_VERSION),
+       targetName = b.CreateString(target.name), precision = b.CreateString(info.precision);
+
+  package::PackageBuilder p(b);
+  p.add_name(name), p.add_architecture(architecture), p.add_task(package::Task::Generate);
+  p.add_source_name(source), p.add_source_sha256(sha), p.add_compiler_version(version);
+  p.add_target(targetName), p.add_cpu_features(features), p.add_precision(precision);
+  p.add_vocab_size(model.config.vocabSize), p.add_hidden_size(model.config.hiddenSize);
+  p.add_num_layers(model.config.numHiddenLayers), p.add_context(info.context);
+  p.add_weights_size(weightsSize), p.add_bytes_per_token(bytesPerToken(module, weights));
+  p.add_memory(memory), p.add_kv(kv), p.add_rope(ropeVector), p.add_generation(generated);
+  if (!tokenizer.IsNull())
+    p.add_tokenizer(tokenizer);
+  p.add_weights(weightVector), p.add_kernels(kernelVector), p.add_passes(passes), p.add_config(config);
+  package::FinishPackageBuffer(b, p.Finish());
+  return std::string(reinterpret_cast<const char *>(b.GetBufferPointer()), b.GetSize());
+}

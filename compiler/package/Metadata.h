@@ -1,0 +1,31 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The FlatBuffers metadata of a compiled model (runtime/schema/package.fbs).
+#ifndef HEDDLE_COMPILER_PACKAGE_METADATA_H
+#define HEDDLE_COMPILER_PACKAGE_METADATA_H
+
+#include "compiler/codegen/Codegen.h"
+#include "compiler/package/WeightsSection.h"
+#include "frontends/ModelConfig.h"
+
+namespace heddle {
+
+// What a package says beside the module and the config.
+struct PackageInfo {
+  std::string name;           // symbol: heddle_model_<name>
+  std::string sourceName;     // file name of the model, without folders
+  std::string sourceSha256;   // 64 hexadecimal digits
+  std::string precision;      // fast | precise
+  std::vector<std::string> passes;
+  int64_t context = 0;        // longest sequence
+  int64_t maxRows = 0;        // rows of a step
+  std::string tokenizer;      // serialised package::Tokenizer, empty without one
+};
+
+// `module` after plan-memory.
+std::string buildMetadata(mlir::ModuleOp module, const Model &model, const PackageInfo &info, const CpuTarget &target,
+                          llvm::ArrayRef<KernelRecord> kernels, llvm::ArrayRef<PackedWeight> weights);
+
+} // namespace heddle
+
+#endif

@@ -1,0 +1,40 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A file that appears under its name only when it is whole.
+#ifndef HEDDLE_COMPILER_PACKAGE_OUTPUTFILE_H
+#define HEDDLE_COMPILER_PACKAGE_OUTPUTFILE_H
+
+#include "llvm/ADT/ArrayRef.h"
+
+#include <cstdint>
+#include <string>
+
+namespace heddle {
+
+class OutputFile {
+public:
+  // Opens a temporary file beside `path`; removed on destruction or by a signal unless kept.
+  static bool create(const std::string &path, OutputFile &outFile, std::string &error);
+  OutputFile() = default;
+  OutputFile(const OutputFile &) = delete;
+  ~OutputFile();
+
+  bool write(uint64_t offset, llvm::ArrayRef<uint8_t> bytes);
+  bool write(uint64_t offset, const std::string &bytes) {
+    return write(offset, llvm::ArrayRef(reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()));
+  }
+  // Gives the file its name, its mode (0755 if executable) and forgets it.
+  bool keep(bool executable);
+  // One line about the last failure.
+  const std::string &error() const { return message; }
+
+private:
+  bool fail(const char *what);
+
+  int descriptor = -1;
+  std::string path, temporary, message;
+};
+
+} // namespace heddle
+
+#endif

@@ -1,0 +1,131 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/package/Package.h"
+
+#include "compiler/package/Elf.h"
+#include "compiler/package/OutputFile.h"
+#include "runtime/PackageHeader.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/SHA256.h"
+
+using namespace mlir;
+using namespace heddle;
+
+// Packages and weights begin at multiples of a huge page, so that they can be mapped as such.
+static constexpr uint64_t sectionAlignment = 2 << 20;
+
+static uint64_t alignUp(uint64_t value, uint64_t alignment) { return (value + alignment - 1) / alignment * alignment; }
+
+// No linked file is larger: every input once, page padding and dynamic tables.
+static uint64_t linkedBound(const PackageRequest &request) {
+  uint64_t bytes = 1 << 20;
+  for (const std::string &object : request.code.objects)
+    bytes += object.size();
+  uint64_t archive = 0;
+  if (!llvm::sys::fs::file_size(sysrootFolder(request.target) + "/libheddle.a", archive))
+    bytes += archive;
+  return alignUp(bytes, sectionAlignment);
+}
+
+// Header and metadata, as .heddle.package holds them.
+static std::string packageBytes(const std::string &metadata, uint64_t weightsSize, std::array<uint8_t, 32> &sha256) {
+  sha256 = llvm::SHA256::hash(ArrayRef(reinterpret_cast<const uint8_t *>(metadata.data()), metadata.size()));
+  heddle_package_header header = {};
+  std::memcpy(header.magic, HEDDLE_PACKAGE_MAGIC, sizeof(header.magic));
+  header.major = HEDDLE_PACKAGE_MAJOR;
+  header.minor = HEDDLE_PACKAGE_MINOR;
+  header.metadata_size = metadata.size();
+  header.weights_size = weightsSize;
+  std::memcpy(header.sha256, sha256.data(), sizeof(header.sha256));
+  return std::string(reinterpret_cast<const char *>(&header), sizeof(header)) + metadata;
+}
+
+static std::string sidecarHeader(uint64_t weightsSize, const std::array<uint8_t, 32> &packageSha256) {
+  heddle_sidecar_header header = {};
+  std::memcpy(header.magic, HEDDLE_SIDECAR_MAGIC, sizeof(header.magic));
+  header.major = HEDDLE_PACKAGE_MAJOR;
+  header.minor = HEDDLE_PACKAGE_MINOR;
+  header.weights_offset = sizeof(header);
+  header.weights_size = weightsSize;
+  std::memcpy(header.package_sha256, packageSha256.data(), sizeof(header.package_sha256));
+  return std::string(reinterpret_cast<const char *>(&header), sizeof(header));
+}
+
+namespace {
+
+// One output being written: [ELF][weights][package][section headers].
+class Writer {
+public:
+  Writer(const PackageRequest &request, std::string &error) : request(request), error(error) {}
+  LogicalResult run();
+
+private:
+  LogicalResult writeWeights(OutputFile &file, uint64_t offset);
+  LogicalResult fail(const std::string &message) {
+    error = message;
+    return failure();
+  }
+
+  const PackageRequest &request;
+  std::string &error;
+  std::vector<PackedWeight> weights;
+  uint64_t weightsSize = 0;
+};
+
+} // namespace
+
+LogicalResult Writer::writeWeights(OutputFile &file, uint64_t offset) {
+  FailureOr<std::vector<PackedWeight>> table = streamWeights(
+      request.module, request.model.checkpoint, [&](uint64_t at, ArrayRef<uint8_t> bytes) { return file.write(offset + at, bytes); });
+  if (failed(table))
+    return fail(file.error().empty() ? "weights cannot be packed" : file.error());
+  weights = std::move(*table);
+  for (const PackedWeight &weight : weights)
+    weightsSize = std::max(weightsSize, weight.offset + weight.size);
+  return success();
+}
+
+LogicalResult Writer::run() {
+  OutputFile file, sidecar;
+  if (!OutputFile::create(request.output, file, error))
+    return failure();
+  if (request.sidecar && !OutputFile::create(request.output + HEDDLE_SIDECAR_SUFFIX, sidecar, error))
+    return failure();
+  uint64_t weightsOffset = linkedBound(request);
+  if (failed(request.sidecar ? writeWeights(sidecar, sizeof(heddle_sidecar_header)) : writeWeights(file, weightsOffset)))
+    return failure();
+  std::string metadata =
+      buildMetadata(request.module, request.model, request.info, request.target, request.code.kernels, weights);
+  std::array<uint8_t, 32> sha256;
+  std::string package = packageBytes(metadata, request.sidecar ? 0 : weightsSize, sha256);
+
+  FailureOr<std::string> model = emitModelObject(*ModuleOp(request.module).getContext(), request.info.name, sha256, request.target);
+  if (failed(model))
+    return fail("the model's descriptor cannot be emitted");
+  std::vector<std::string> objects = request.code.objects;
+  objects.push_back(*model);
+  FailureOr<std::string> elf = link(request.kind, objects, request.info.name, request.target, error);
+  if (failed(elf))
+    return failure();
+  if (elf->size() > weightsOffset)
+    return fail("internal error: the linked file is larger than its bound");
+
+  uint64_t packageOffset = request.sidecar ? alignUp(elf->size(), 64) : alignUp(weightsOffset + weightsSize, 64);
+  uint64_t tailOffset = alignUp(packageOffset + package.size(), 8);
+  std::vector<AddedSection> sections = {{HEDDLE_PACKAGE_SECTION, packageOffset, package.size()}};
+  if (!request.sidecar)
+    sections.push_back({HEDDLE_WEIGHTS_SECTION, weightsOffset, weightsSize});
+  std::string tail = declareSections(*elf, sections, tailOffset);
+  if (!file.write(0, *elf) || !file.write(packageOffset, package) || !file.write(tailOffset, tail))
+    return fail(file.error());
+  if (request.sidecar) {
+    if (!sidecar.write(0, sidecarHeader(weightsSize, sha256)) || !sidecar.keep(false))
+      return fail(sidecar.error());
+  }
+  if (!file.keep(request.kind == LinkKind::Executable))
+    return fail(file.error());
+  return success();
+}
+
+LogicalResult heddle::writePackage(const PackageRequest &request, std::string &error) { return Writer(request, error).run(); }

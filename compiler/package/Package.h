@@ -1,0 +1,29 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The package stage: objects, packed weights and metadata become one file.
+#ifndef HEDDLE_COMPILER_PACKAGE_PACKAGE_H
+#define HEDDLE_COMPILER_PACKAGE_PACKAGE_H
+
+#include "compiler/package/Link.h"
+#include "compiler/package/Metadata.h"
+
+namespace heddle {
+
+struct PackageRequest {
+  mlir::ModuleOp module;          // after plan-memory
+  const Model &model;
+  const CpuTarget &target;
+  const GeneratedCode &code;
+  PackageInfo info;
+  LinkKind kind = LinkKind::Executable;
+  bool sidecar = false;           // weights in OUT.weights
+  std::string output;
+};
+
+// Writes the output beside its final name and renames it when it is whole: on failure, also by a signal, nothing is left and a
+// previous output is untouched. `error` says in one line what went wrong.
+mlir::LogicalResult writePackage(const PackageRequest &request, std::string &error);
+
+} // namespace heddle
+
+#endif

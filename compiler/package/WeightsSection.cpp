@@ -1,0 +1,130 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/package/WeightsSection.h"
+
+#include "compiler/codegen/cpu/PackedLayout.h"
+
+#include "llvm/Support/SHA256.h"
+
+#include <algorithm>
+
+using namespace mlir;
+using namespace heddle;
+
+static constexpr uint64_t chunkBytes = 4 << 20;
+
+namespace {
+
+struct Source {
+  const uint8_t *data;
+  heddle::TensorType type;
+  int64_t rows;
+  bool transposed;
+};
+
+// Streams one weight.
+class WeightWriter {
+public:
+  WeightWriter(WeightOp op, const Checkpoint &checkpoint, WriteBytes write) : op(op), checkpoint(checkpoint), write(write) {}
+  FailureOr<PackedWeight> run();
+
+private:
+  FailureOr<SmallVector<Source>> sources();
+  LogicalResult emit(ArrayRef<uint8_t> bytes);
+  LogicalResult writeMatrix(ArrayRef<Source> sources, int64_t n, int64_t k);
+  LogicalResult writeVector(ArrayRef<Source> sources);
+
+  WeightOp op;
+  const Checkpoint &checkpoint;
+  WriteBytes write;
+  llvm::SHA256 hash;
+  uint64_t offset = 0;
+};
+
+} // namespace
+
+FailureOr<SmallVector<Source>> WeightWriter::sources() {
+  SmallVector<Source> result;
+  auto rows = op->getAttrOfType<ArrayAttr>("heddle.source_rows");
+  for (auto [attr, count] : llvm::zip(op->getAttrOfType<ArrayAttr>("heddle.sources"), rows)) {
+    auto storage = cast<StorageAttr>(attr);
+    std::optional<heddle::TensorType> type;
+    for (int i = 0; i <= int(heddle::TensorType::MXFP4); ++i)
+      if (storage.getType().getValue() == tensorTypeInfo(heddle::TensorType(i)).name)
+        type = heddle::TensorType(i);
+    if (!type || storage.getFile() >= int64_t(checkpoint.files.size()))
+      return op.emitError("names no stored tensor: ") << storage;
+    result.push_back({checkpoint.files[storage.getFile()]->data() + storage.getOffset(), *type,
+                      cast<IntegerAttr>(count).getInt(), storage.getTransposed()});
+  }
+  return result;
+}
+
+LogicalResult WeightWriter::emit(ArrayRef<uint8_t> bytes) {
+  hash.update(bytes);
+  if (!write(offset, bytes))
+    return failure();
+  offset += bytes.size();
+  return success();
+}
+
+LogicalResult WeightWriter::writeMatrix(ArrayRef<Source> sources, int64_t n, int64_t k) {
+  std::optional<PackedLayout> layout = layoutFor(sources.front().type);
+  if (!layout)
+    return op.emitError("has no packed layout");
+  std::vector<WeightSource> stacked;
+  for (const Source &source : sources)
+    stacked.push_back({source.data, source.rows, source.transposed});
+  int64_t panels = layout->numPanels(n), panelBytes = layout->panelBytes(k);
+  int64_t perChunk = std::max<int64_t>(1, chunkBytes / panelBytes);
+  std::vector<uint8_t> buffer(std::min(panels, perChunk) * panelBytes);
+  for (int64_t panel = 0; panel < panels; panel += perChunk) {
+    int64_t end = std::min(panels, panel + perChunk);
+    packPanels(sources.front().type, stacked, k, panel, end, buffer.data());
+    if (failed(emit(ArrayRef(buffer).take_front((end - panel) * panelBytes))))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult WeightWriter::writeVector(ArrayRef<Source> sources) {
+  for (const Source &source : sources) {
+    std::vector<float> values(source.rows);
+    dequantize(source.type, source.data, source.rows, values.data());
+    if (failed(emit(ArrayRef(reinterpret_cast<const uint8_t *>(values.data()), values.size() * sizeof(float)))))
+      return failure();
+  }
+  return success();
+}
+
+FailureOr<PackedWeight> WeightWriter::run() {
+  PackedWeight weight;
+  weight.name = op.getName().str();
+  weight.format = op->getAttrOfType<StringAttr>("heddle.format").str();
+  ArrayRef<int64_t> shape = op->getAttrOfType<DenseI64ArrayAttr>("heddle.shape").asArrayRef();
+  bool isVector = weight.format == "vector";
+  weight.shape.assign(shape.begin(), isVector ? shape.begin() + 1 : shape.end());
+  weight.offset = offset = op.getStorage().getOffset();
+  FailureOr<SmallVector<Source>> from = sources();
+  if (failed(from) || failed(isVector ? writeVector(*from) : writeMatrix(*from, shape[0], shape[1])))
+    return failure();
+  weight.size = offset - weight.offset;
+  weight.sha256 = hash.final();
+  return weight;
+}
+
+FailureOr<std::vector<PackedWeight>> heddle::streamWeights(ModuleOp module, const Checkpoint &checkpoint, WriteBytes write) {
+  std::map<int64_t, WeightOp> byOffset; // a weight that several ops name is written once
+  module.walk([&](WeightOp op) {
+    if (op->hasAttr("heddle.sources"))
+      byOffset.try_emplace(op.getStorage().getOffset(), op);
+  });
+  std::vector<PackedWeight> table;
+  for (auto &[offset, op] : byOffset) {
+    FailureOr<PackedWeight> weight = WeightWriter(op, checkpoint, write).run();
+    if (failed(weight))
+      return failure();
+    table.push_back(std::move(*weight));
+  }
+  return table;
+}

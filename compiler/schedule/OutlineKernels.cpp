@@ -1,0 +1,332 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/schedule/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace heddle {
+#define GEN_PASS_DEF_OUTLINEKERNELS
+#include "compiler/schedule/Passes.h.inc"
+} // namespace heddle
+
+using namespace mlir;
+using namespace heddle;
+
+static bool isTensor(Value value) { return isa<RankedTensorType>(value.getType()); }
+
+// Ops that a kernel computes, row by row.
+static bool isRowWise(Operation *op) {
+  if (isa<RmsNormOp, LayerNormOp, RopeOp, GluOp, SoftcapOp, QuantizeOp, EmbeddingOp>(op))
+    return true;
+  return isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) && op->getNumResults() == 1 && isTensor(op->getResult(0)) &&
+         !op->hasTrait<OpTrait::ConstantLike>();
+}
+
+// Ops that a kernel takes along: they say how values are looked at and cost nothing.
+static bool isShape(Operation *op) {
+  return isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::ExtractSliceOp, tensor::EmptyOp, tensor::DimOp, linalg::TransposeOp>(
+             op) ||
+         op->hasTrait<OpTrait::ConstantLike>();
+}
+
+static bool isRows(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  return type && (type.getRank() == 1 || type.getRank() == 2) && type.isDynamicDim(0) &&
+         (type.getRank() == 1 || !type.isDynamicDim(1));
+}
+
+namespace {
+
+using Cluster = llvm::SetVector<Operation *>;
+
+// Finds the kernels of one block.
+class Clustering {
+public:
+  explicit Clustering(Block &block) : block(block) {}
+  SmallVector<Cluster> run();
+
+private:
+  // Row-wise ops whose results `value` shows.
+  void producers(Value value, SmallVectorImpl<Operation *> &found);
+  // Whether the ops of `cluster` may run as late as `last`: nothing outside needs them before.
+  bool mayMoveTo(const Cluster &cluster, Operation *last);
+  bool isUsedBefore(Value value, const Cluster &cluster, Operation *last);
+  bool shareInput(const Cluster &a, const Cluster &b);
+  void inputs(const Cluster &cluster, llvm::SetVector<Value> &found);
+  void inputsOf(Value value, const Cluster &cluster, llvm::SetVector<Value> &found);
+  void mergeSiblings();
+
+  Block &block;
+  SmallVector<Cluster> clusters;
+};
+
+} // namespace
+
+static Operation *lastOf(const Cluster &cluster) {
+  return *llvm::max_element(cluster, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+}
+
+void Clustering::producers(Value value, SmallVectorImpl<Operation *> &found) {
+  Operation *def = value.getDefiningOp();
+  if (!def)
+    return;
+  if (isRowWise(def))
+    found.push_back(def);
+  else if (isShape(def) && !isa<tensor::DimOp>(def))
+    for (Value operand : def->getOperands())
+      producers(operand, found);
+}
+
+bool Clustering::isUsedBefore(Value value, const Cluster &cluster, Operation *last) {
+  return llvm::any_of(value.getUsers(), [&](Operation *user) {
+    if (cluster.contains(user) || user == last || isa<tensor::DimOp>(user))
+      return false;
+    if (isShape(user))
+      return isUsedBefore(user->getResult(0), cluster, last);
+    return user->isBeforeInBlock(last);
+  });
+}
+
+bool Clustering::mayMoveTo(const Cluster &cluster, Operation *last) {
+  return llvm::none_of(cluster, [&](Operation *op) {
+    return llvm::any_of(op->getResults(), [&](Value result) { return isUsedBefore(result, cluster, last); });
+  });
+}
+
+void Clustering::inputsOf(Value value, const Cluster &cluster, llvm::SetVector<Value> &found) {
+  Operation *def = value.getDefiningOp();
+  if (def && cluster.contains(def))
+    return;
+  if (!def || !isShape(def)) {
+    if (isTensor(value))
+      found.insert(value);
+    return;
+  }
+  for (Value operand : def->getOperands())
+    inputsOf(operand, cluster, found);
+}
+
+void Clustering::inputs(const Cluster &cluster, llvm::SetVector<Value> &found) {
+  for (Operation *op : cluster)
+    for (Value operand : op->getOperands())
+      inputsOf(operand, cluster, found);
+}
+
+bool Clustering::shareInput(const Cluster &a, const Cluster &b) {
+  llvm::SetVector<Value> ofA, ofB;
+  inputs(a, ofA);
+  inputs(b, ofB);
+  return llvm::any_of(ofA, [&](Value value) { return isRows(value) && ofB.contains(value); });
+}
+
+// Query and key are rotated in one kernel: fewer launches, one read of the positions.
+void Clustering::mergeSiblings() {
+  for (size_t i = 0; i < clusters.size(); ++i)
+    for (size_t j = i + 1; j < clusters.size();) {
+      if (shareInput(clusters[i], clusters[j]) && mayMoveTo(clusters[i], lastOf(clusters[j]))) {
+        clusters[i].insert(clusters[j].begin(), clusters[j].end());
+        clusters.erase(clusters.begin() + j);
+      } else {
+        ++j;
+      }
+    }
+}
+
+SmallVector<Cluster> Clustering::run() {
+  for (Operation &op : block) {
+    if (!isRowWise(&op))
+      continue;
+    Cluster joined;
+    SmallVector<Operation *> feeding;
+    for (Value operand : op.getOperands())
+      producers(operand, feeding);
+    for (size_t i = 0; i < clusters.size();) {
+      bool feeds = llvm::any_of(feeding, [&](Operation *producer) { return clusters[i].contains(producer); });
+      if (feeds && mayMoveTo(clusters[i], &op)) {
+        joined.insert(clusters[i].begin(), clusters[i].end());
+        clusters.erase(clusters.begin() + i);
+      } else {
+        ++i;
+      }
+    }
+    joined.insert(&op);
+    clusters.push_back(std::move(joined));
+  }
+  mergeSiblings();
+  return std::move(clusters);
+}
+
+namespace {
+
+// Makes a function of one cluster and calls it.
+class Outliner {
+public:
+  Outliner(ModuleOp module, Cluster cluster, unsigned number)
+      : b(module.getContext()), cluster(std::move(cluster)), module(module), number(number) {}
+  LogicalResult run();
+
+private:
+  void addWithShapes(Value value);
+  void collectOutputs(Value value);
+  bool isWhole(Value input);
+
+  OpBuilder b;
+  Cluster cluster;
+  ModuleOp module;
+  unsigned number;
+  llvm::SetVector<Operation *> body;  // in no order yet
+  llvm::SetVector<Value> inputs, outputs;
+};
+
+} // namespace
+
+void Outliner::addWithShapes(Value value) {
+  Operation *def = value.getDefiningOp();
+  if (def && (cluster.contains(def) || body.contains(def)))
+    return;
+  if (!def || !isShape(def)) {
+    inputs.insert(value);
+    return;
+  }
+  body.insert(def);
+  for (Value operand : def->getOperands())
+    addWithShapes(operand);
+}
+
+// What leaves the kernel lies in rows: heads are merged inside.
+void Outliner::collectOutputs(Value value) {
+  for (Operation *user : value.getUsers()) {
+    if (cluster.contains(user) || body.contains(user) || isa<tensor::DimOp>(user))
+      continue;
+    if (isRows(value)) {
+      outputs.insert(value);
+      continue;
+    }
+    if (!isShape(user))
+      continue;
+    body.insert(user);
+    for (Value operand : user->getOperands())
+      addWithShapes(operand);
+    collectOutputs(user->getResult(0));
+  }
+}
+
+// Tables are read as a whole, whatever the rows of the kernel.
+bool Outliner::isWhole(Value input) {
+  return llvm::any_of(input.getUsers(), [&](Operation *user) {
+    if (!cluster.contains(user))
+      return false;
+    if (auto gather = dyn_cast<EmbeddingOp>(user))
+      return gather.getTable() == input;
+    auto rope = dyn_cast<RopeOp>(user);
+    return rope && rope.getTable() == input;
+  });
+}
+
+LogicalResult Outliner::run() {
+  Operation *last = lastOf(cluster);
+  for (Operation *op : cluster) {
+    body.insert(op);
+    for (Value operand : op->getOperands())
+      addWithShapes(operand);
+  }
+  for (Operation *op : cluster)
+    for (Value result : op->getResults())
+      collectOutputs(result);
+  SmallVector<Operation *> ordered(body.begin(), body.end());
+  llvm::sort(ordered, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+
+  SmallVector<Type> inputTypes, outputTypes;
+  for (Value input : inputs)
+    inputTypes.push_back(input.getType());
+  for (Value output : outputs)
+    outputTypes.push_back(output.getType());
+  std::string name = "kernel_" + std::to_string(number);
+  b.setInsertionPointToEnd(module.getBody());
+  auto kernel = func::FuncOp::create(b, last->getLoc(), name, b.getFunctionType(inputTypes, outputTypes));
+  kernel.setPrivate();
+  kernel->setAttr("heddle.kernel", b.getUnitAttr());
+  Block *entry = kernel.addEntryBlock();
+  IRMapping map;
+  Value rows;
+  for (auto [index, input] : llvm::enumerate(inputs)) {
+    map.map(input, entry->getArgument(index));
+    if (isWhole(input))
+      kernel.setArgAttr(index, "heddle.whole", b.getUnitAttr());
+    else if (isRows(input) && !rows)
+      rows = input;
+  }
+  if (!rows)
+    return last->emitError("kernel has no input with rows");
+  b.setInsertionPointToEnd(entry);
+  for (Operation *op : ordered)
+    b.clone(*op, map);
+  SmallVector<Value> returned;
+  for (Value output : outputs)
+    returned.push_back(map.lookup(output));
+  func::ReturnOp::create(b, last->getLoc(), returned);
+
+  b.setInsertionPointAfter(last);
+  Value count = tensor::DimOp::create(b, last->getLoc(), rows, 0);
+  SmallVector<Value> inits;
+  for (Type type : outputTypes) {
+    auto tensorType = cast<RankedTensorType>(type);
+    SmallVector<OpFoldResult> sizes = {count};
+    for (int64_t size : tensorType.getShape().drop_front())
+      sizes.push_back(b.getIndexAttr(size));
+    inits.push_back(tensor::EmptyOp::create(b, last->getLoc(), sizes, tensorType.getElementType()));
+  }
+  auto call = KernelCallOp::create(b, last->getLoc(), outputTypes, name, inputs.getArrayRef(), inits);
+  for (auto [output, result] : llvm::zip(outputs, call.getResults()))
+    Value(output).replaceAllUsesWith(result);
+  for (Operation *op : llvm::reverse(ordered))
+    if (op->use_empty())
+      op->erase();
+  return success();
+}
+
+// A result that nobody else holds is written where the caller says: the destination becomes the last argument.
+static void passDestination(ModuleOp module, func::FuncOp func) {
+  auto ret = cast<func::ReturnOp>(func.front().getTerminator());
+  OpBuilder b(ret);
+  for (Value result : ret.getOperands()) {
+    auto producer = result.getDefiningOp<DestinationStyleOpInterface>();
+    if (!producer)
+      continue;
+    OpOperand *init = producer.getTiedOpOperand(cast<OpResult>(result));
+    auto empty = init->get().getDefiningOp<tensor::EmptyOp>();
+    if (!empty)
+      continue;
+    init->set(func.front().addArgument(result.getType(), result.getLoc()));
+    func.setType(b.getFunctionType(func.front().getArgumentTypes(), func.getResultTypes()));
+    module.walk([&](func::CallOp call) {
+      if (call.getCallee() != func.getSymName())
+        return;
+      OpBuilder before(call);
+      auto type = cast<RankedTensorType>(result.getType());
+      Value rows = tensor::DimOp::create(before, call.getLoc(), call.getOperand(0), 0);
+      Value destination = tensor::EmptyOp::create(before, call.getLoc(), {rows, before.getIndexAttr(type.getDimSize(1))}, type.getElementType());
+      call->insertOperands(call->getNumOperands(), destination);
+    });
+  }
+}
+
+namespace {
+struct OutlineKernels : heddle::impl::OutlineKernelsBase<OutlineKernels> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
+    unsigned number = 0;
+    for (func::FuncOp func : functions) {
+      for (Cluster &cluster : Clustering(func.front()).run())
+        if (failed(Outliner(module, std::move(cluster), number++).run()))
+          return signalPassFailure();
+      passDestination(module, func);
+    }
+  }
+};
+} // namespace

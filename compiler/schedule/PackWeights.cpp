@@ -1,0 +1,291 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/schedule/Passes.h"
+#include "compiler/codegen/cpu/PackedLayout.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+#include <numeric>
+
+namespace heddle {
+#define GEN_PASS_DEF_PACKWEIGHTS
+#include "compiler/schedule/Passes.h.inc"
+} // namespace heddle
+
+using namespace mlir;
+using namespace heddle;
+
+static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+// The stored type's name, as layouts and #heddle.storage know it.
+static std::string formatOf(RankedTensorType type) {
+  if (auto quant = dyn_cast_if_present<QuantKindAttr>(type.getEncoding()))
+    return stringifyQuantKind(quant.getValue()).str();
+  return type.getElementType().isBF16() ? "bf16" : type.getElementType().isF16() ? "f16" : "f32";
+}
+
+static FailureOr<heddle::TensorType> tensorType(Location loc, StringRef format) {
+  for (int i = 0; i <= int(heddle::TensorType::MXFP4); ++i)
+    if (format == tensorTypeInfo(heddle::TensorType(i)).name)
+      return heddle::TensorType(i);
+  return emitError(loc) << "no tensor type is called '" << format << "'";
+}
+
+namespace {
+
+// Weights that one packed tensor takes the place of: matrices stacked along out_features, or vectors one after the other.
+struct PackedGroup {
+  SmallVector<Value> sources;
+  std::string format; // "vector", or the stored type of the matrices
+  int64_t n = 0, k = 0;
+};
+
+class Packer {
+public:
+  explicit Packer(ModuleOp module) : module(module), b(module.getContext()) {}
+  LogicalResult run();
+
+private:
+  LogicalResult packFunction(func::FuncOp func);
+  LogicalResult packLinear(LinearOp op);
+  LogicalResult packEmbedding(EmbeddingOp op);
+  FailureOr<Value> packed(Operation *user, ValueRange matrices);
+  FailureOr<Value> packedVector(Operation *user, ValueRange vectors);
+  FailureOr<Value> place(Operation *user, PackedGroup group, RankedTensorType type);
+  FailureOr<Value> placeInSection(Operation *user, PackedGroup group, RankedTensorType type);
+  LogicalResult updateCalls(func::FuncOp func);
+
+  ModuleOp module;
+  OpBuilder b;
+  struct NewArgument {
+    PackedGroup group; // of the old arguments
+    Value argument;
+  };
+  llvm::MapVector<Operation *, SmallVector<NewArgument>> newArguments; // by function
+  llvm::StringMap<int64_t> offsets;                                    // of packed weights already placed, by their sources
+  int64_t sectionSize = 0;
+};
+
+} // namespace
+
+FailureOr<Value> Packer::packed(Operation *user, ValueRange matrices) {
+  PackedGroup group{SmallVector<Value>(matrices), formatOf(typeOf(matrices.front()))};
+  for (Value matrix : matrices)
+    group.n += typeOf(matrix).getDimSize(0);
+  group.k = typeOf(matrices.front()).getDimSize(1);
+  FailureOr<heddle::TensorType> type = tensorType(user->getLoc(), group.format);
+  if (failed(type))
+    return failure();
+  std::optional<PackedLayout> layout = layoutFor(*type);
+  if (!layout)
+    return user->emitError("no packed layout holds weights of type ") << group.format;
+  return place(user, std::move(group), RankedTensorType::get({layout->bytes(group.n, group.k)}, b.getI8Type()));
+}
+
+FailureOr<Value> Packer::packedVector(Operation *user, ValueRange vectors) {
+  PackedGroup group{SmallVector<Value>(vectors), "vector"};
+  for (Value vector : vectors)
+    group.n += typeOf(vector).getDimSize(0);
+  return place(user, std::move(group), RankedTensorType::get({group.n}, b.getF32Type()));
+}
+
+// Inside a layer function the packed weight is an argument, filled at the calls; elsewhere it is placed at once.
+FailureOr<Value> Packer::place(Operation *user, PackedGroup group, RankedTensorType type) {
+  if (!isa<BlockArgument>(group.sources.front()))
+    return placeInSection(user, std::move(group), type);
+  auto func = user->getParentOfType<func::FuncOp>();
+  for (NewArgument &known : newArguments[func])
+    if (known.group.sources == group.sources && known.argument.getType() == type)
+      return known.argument;
+  Value argument = func.front().addArgument(type, group.sources.front().getLoc());
+  newArguments[func].push_back({std::move(group), argument});
+  return argument;
+}
+
+FailureOr<Value> Packer::placeInSection(Operation *user, PackedGroup group, RankedTensorType type) {
+  std::string key, name;
+  SmallVector<Attribute> sources, names, rows;
+  for (Value source : group.sources) {
+    auto weight = source.getDefiningOp<WeightOp>();
+    if (!weight)
+      return user->emitError("operand is no weight of the model");
+    llvm::raw_string_ostream(key) << weight.getStorage() << ";";
+    name += (name.empty() ? "" : "+") + weight.getName().str();
+    sources.push_back(weight.getStorage());
+    names.push_back(weight.getNameAttr());
+    rows.push_back(b.getI64IntegerAttr(typeOf(source).getDimSize(0)));
+  }
+  auto [entry, isNew] = offsets.try_emplace(key + group.format, sectionSize);
+  if (isNew) {
+    int64_t bytes = type.getNumElements() * type.getElementType().getIntOrFloatBitWidth() / 8;
+    sectionSize = (sectionSize + bytes + 63) / 64 * 64;
+  }
+  b.setInsertionPoint(user);
+  auto storage = StorageAttr::get(b.getContext(), b.getStringAttr("packed"), 0, entry->second, false);
+  auto op = WeightOp::create(b, group.sources.front().getLoc(), type, name, storage);
+  op->setAttr("heddle.format", b.getStringAttr(group.format));
+  op->setAttr("heddle.shape", b.getDenseI64ArrayAttr({group.n, group.k}));
+  op->setAttr("heddle.sources", b.getArrayAttr(sources));
+  op->setAttr("heddle.source_names", b.getArrayAttr(names));
+  op->setAttr("heddle.source_rows", b.getArrayAttr(rows));
+  return op.getResult();
+}
+
+// The value that `op`'s result is added to, if nothing else reads either afterwards: the product is then added in place.
+static arith::AddFOp residualOf(LinearOp op, Value &residual) {
+  if (!op.getResult().hasOneUse())
+    return {};
+  auto add = dyn_cast<arith::AddFOp>(*op.getResult().user_begin());
+  if (!add || add->getBlock() != op->getBlock())
+    return {};
+  residual = add.getLhs() == op.getResult() ? add.getRhs() : add.getLhs();
+  bool isLastUse = llvm::all_of(residual.getUsers(), [&](Operation *user) {
+    return user == add || (user->getBlock() == op->getBlock() && user->isBeforeInBlock(op));
+  });
+  Operation *def = residual.getDefiningOp();
+  bool isThere = !def || (def->getBlock() == op->getBlock() && def->isBeforeInBlock(op));
+  // What a slice or a view shows belongs to another value.
+  bool isWhole = !def || isa<DestinationStyleOpInterface, func::CallOp, arith::AddFOp, EmbeddingOp>(def);
+  return isLastUse && isThere && isWhole ? add : arith::AddFOp();
+}
+
+LogicalResult Packer::packLinear(LinearOp op) {
+  FailureOr<Value> weights = packed(op, op.getWeights());
+  FailureOr<Value> bias = op.getBiases().empty() ? FailureOr<Value>(Value()) : packedVector(op, op.getBiases());
+  if (failed(weights) || failed(bias))
+    return failure();
+  Value residual;
+  arith::AddFOp add = residualOf(op, residual);
+  b.setInsertionPoint(op);
+  auto type = typeOf(op.getResult());
+  Value init = residual;
+  if (!add) {
+    Value rows = tensor::DimOp::create(b, op.getLoc(), op.getInput(), 0);
+    init = tensor::EmptyOp::create(b, op.getLoc(), {rows, b.getIndexAttr(type.getDimSize(1))}, type.getElementType());
+  }
+  std::string format = formatOf(typeOf(op.getWeights().front()));
+  auto matmul = PackedMatmulOp::create(b, op.getLoc(), TypeRange{type}, op.getInput(), Value(), Value(), *weights, *bias, init,
+                                       b.getI64IntegerAttr(type.getDimSize(1)), b.getI64IntegerAttr(typeOf(op.getInput()).getDimSize(1)),
+                                       b.getStringAttr(format), add ? b.getUnitAttr() : UnitAttr());
+  if (add) {
+    add.getResult().replaceAllUsesWith(matmul.getResult(0));
+    add.erase();
+  } else {
+    op.getResult().replaceAllUsesWith(matmul.getResult(0));
+  }
+  op.erase();
+  return success();
+}
+
+LogicalResult Packer::packEmbedding(EmbeddingOp op) {
+  FailureOr<Value> table = packed(op, op.getTable());
+  if (failed(table))
+    return failure();
+  b.setInsertionPoint(op);
+  auto type = typeOf(op.getResult()), tableType = typeOf(op.getTable());
+  Value rows = tensor::DimOp::create(b, op.getLoc(), op.getIds(), 0);
+  Value init = tensor::EmptyOp::create(b, op.getLoc(), {rows, b.getIndexAttr(type.getDimSize(1))}, type.getElementType());
+  auto dequantize = DequantizeOp::create(b, op.getLoc(), TypeRange{type}, op.getIds(), *table, init,
+                                         b.getI64IntegerAttr(tableType.getDimSize(0)), b.getI64IntegerAttr(tableType.getDimSize(1)),
+                                         b.getStringAttr(formatOf(tableType)), op.getScaleAttr());
+  op.getResult().replaceAllUsesWith(dequantize.getResult(0));
+  op.erase();
+  return success();
+}
+
+// Whether `value` comes from the model file.
+static bool isWeight(Value value) {
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    return cast<RankedTensorType>(argument.getType()).hasStaticShape();
+  return value.getDefiningOp<WeightOp>() != nullptr;
+}
+
+LogicalResult Packer::packFunction(func::FuncOp func) {
+  SmallVector<Operation *> ops;
+  func.walk([&](Operation *op) { ops.push_back(op); });
+  for (Operation *op : ops) {
+    if (auto linear = dyn_cast<LinearOp>(op)) {
+      if (failed(packLinear(linear)))
+        return failure();
+      continue;
+    }
+    if (auto embedding = dyn_cast<EmbeddingOp>(op); embedding && isWeight(embedding.getTable())) {
+      if (failed(packEmbedding(embedding)))
+        return failure();
+      continue;
+    }
+    if (!isa<RmsNormOp, LayerNormOp, OnlineAttentionOp>(op))
+      continue;
+    for (OpOperand &operand : op->getOpOperands()) {
+      auto type = dyn_cast<RankedTensorType>(operand.get().getType());
+      if (!type || type.getRank() != 1 || !isWeight(operand.get()))
+        continue;
+      FailureOr<Value> vector = packedVector(op, operand.get());
+      if (failed(vector))
+        return failure();
+      operand.set(*vector);
+    }
+  }
+  return success();
+}
+
+// Drops the stored weights from the function's arguments, and fills the packed ones at its calls.
+LogicalResult Packer::updateCalls(func::FuncOp func) {
+  ArrayRef<NewArgument> added = newArguments[func];
+  if (added.empty())
+    return success();
+  llvm::BitVector dropped(func.front().getNumArguments());
+  for (const NewArgument &argument : added)
+    for (Value source : argument.group.sources)
+      dropped.set(cast<BlockArgument>(source).getArgNumber());
+  for (unsigned index : dropped.set_bits())
+    if (!func.getArgument(index).use_empty())
+      return func.emitError("weight argument ") << index << " is used by an op that has no packed form";
+  unsigned kept = func.getFunctionType().getNumInputs();
+  WalkResult walk = module.walk([&](func::CallOp call) {
+    if (call.getCallee() != func.getSymName())
+      return WalkResult::advance();
+    SmallVector<Value> operands;
+    for (unsigned i = 0; i < kept; ++i)
+      if (!dropped.test(i))
+        operands.push_back(call.getOperand(i));
+    for (const NewArgument &argument : added) {
+      PackedGroup group = argument.group;
+      for (Value &source : group.sources)
+        source = call.getOperand(cast<BlockArgument>(source).getArgNumber());
+      FailureOr<Value> weight = placeInSection(call, group, cast<RankedTensorType>(argument.argument.getType()));
+      if (failed(weight))
+        return WalkResult::interrupt();
+      operands.push_back(*weight);
+    }
+    call->setOperands(operands);
+    return WalkResult::advance();
+  });
+  func.front().eraseArguments(dropped);
+  func.setType(b.getFunctionType(func.front().getArgumentTypes(), func.getResultTypes()));
+  return failure(walk.wasInterrupted());
+}
+
+LogicalResult Packer::run() {
+  for (auto func : module.getOps<func::FuncOp>())
+    if (failed(packFunction(func)))
+      return failure();
+  for (auto func : module.getOps<func::FuncOp>())
+    if (failed(updateCalls(func)))
+      return failure();
+  module.walk([](WeightOp op) {
+    if (op->use_empty())
+      op.erase();
+  });
+  module->setAttr(weightsSizeAttr, b.getI64IntegerAttr(sectionSize));
+  return success();
+}
+
+namespace {
+struct PackWeights : heddle::impl::PackWeightsBase<PackWeights> {
+  void runOnOperation() override {
+    if (failed(Packer(getOperation()).run()))
+      signalPassFailure();
+  }
+};
+} // namespace

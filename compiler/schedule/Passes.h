@@ -1,0 +1,28 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Passes of the schedule stage; Passes.td describes each.
+#ifndef HEDDLE_COMPILER_SCHEDULE_PASSES_H
+#define HEDDLE_COMPILER_SCHEDULE_PASSES_H
+
+#include "dialect/HeddleDialect.h"
+
+#include "mlir/Dialect/Bufferization/IR/Bufferization.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Pass/Pass.h"
+
+namespace heddle {
+
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "compiler/schedule/Passes.h.inc"
+
+// Attributes that the stage leaves for codegen and packaging.
+constexpr llvm::StringLiteral rowOffsetAttr = "heddle.row_offset"; // on memref.alloc: offset = rows * this, from the arena
+constexpr llvm::StringLiteral rowBytesAttr = "heddle.row_bytes";   // on the module: arena = rows * this
+constexpr llvm::StringLiteral weightsSizeAttr = "heddle.weights_size"; // on the module: bytes of the weights section
+
+} // namespace heddle
+
+#endif

@@ -1,0 +1,73 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Passes of the schedule stage: from model ops to kernels, their buffers and their weights.
+#ifndef HEDDLE_SCHEDULE_PASSES
+#define HEDDLE_SCHEDULE_PASSES
+
+include "mlir/Pass/PassBase.td"
+
+def FlashTile : Pass<"heddle-flash-tile", "::mlir::ModuleOp"> {
+  let summary = "Turn attention over the cache into tiled online attention";
+  let description = [{
+    `attention` of `kv_view`s becomes `online_attention`, which walks the cache in blocks of `block-kv` keys with a running
+    maximum and sum; scores are never stored for more than a tile. Must hold before: keys and values are views of the cache.
+    After: no `attention` and no `kv_view` is left. Example: test/schedule/flash-tile.mlir.
+  }];
+  let options = [
+    Option<"blockKv", "block-kv", "int64_t", "64", "Keys per block: a multiple or a divisor of the page of 64">,
+    Option<"shareKv", "share-kv", "bool", "true", "Query heads of a group share each load of a KV block">];
+  let dependentDialects = ["::heddle::HeddleDialect"];
+}
+
+def PackWeights : Pass<"heddle-pack-weights", "::mlir::ModuleOp"> {
+  let summary = "Give every weight the layout its kernel reads, and a place in the weights section";
+  let description = [{
+    `linear` becomes `packed_matmul` (adding to its destination where the product is only added to a value that is not used
+    later), `embedding` of a weight becomes `dequantize`; their weights, of a product stacked, become one packed tensor of bytes.
+    Norm weights and biases become f32. Equal packed weights (a tied head) are stored once. After: no tensor has an encoding;
+    every `weight` says its offset in the section and its sources. No byte is read here: packaging streams them.
+    Example: test/schedule/pack-weights.mlir.
+  }];
+  let dependentDialects = ["::heddle::HeddleDialect", "::mlir::tensor::TensorDialect"];
+}
+
+def AssignSchedules : Pass<"heddle-assign-schedules", "::mlir::ModuleOp"> {
+  let summary = "Choose number formats and tables that kernels run with";
+  let description = [{
+    With `activations=int8`, inputs of products with quantised weights are quantised, once per value however many products read
+    it. Rotary embeddings read the session's table. Example: test/schedule/assign-schedules.mlir.
+  }];
+  let options = [Option<"activations", "activations", "std::string", "\"f32\"", "Inputs of products with quantised weights: f32 or int8">];
+  let dependentDialects = ["::heddle::HeddleDialect"];
+}
+
+def OutlineKernels : Pass<"heddle-outline-kernels", "::mlir::ModuleOp"> {
+  let summary = "Gather what lies between products and attention into kernels";
+  let description = [{
+    Row-wise ops (norms, rotary embedding, activations, residuals, quantisation) that feed one another become one private
+    function @kernel_N each, called by `kernel_call`; shape ops go into the kernels that need them, and equal kernels are shared.
+    Layers write their result where the caller says. After: functions hold kernels, calls and views only.
+    Example: test/schedule/outline-kernels.mlir.
+  }];
+  let dependentDialects = ["::heddle::HeddleDialect", "::mlir::func::FuncDialect", "::mlir::tensor::TensorDialect"];
+}
+
+def BufferizeKernels : Pass<"heddle-bufferize-kernels", "::mlir::ModuleOp"> {
+  let summary = "Put tensors into buffers; kernel bodies stay on tensors";
+  let description = [{
+    One-shot bufferization of the step and its layers. Must hold before: kernels are outlined. Buffers of layer results are the
+    caller's. Example: test/schedule/bufferize-kernels.mlir.
+  }];
+  let dependentDialects = ["::mlir::bufferization::BufferizationDialect", "::mlir::memref::MemRefDialect"];
+}
+
+def PlanMemory : Pass<"heddle-plan-memory", "::mlir::ModuleOp"> {
+  let summary = "Give every buffer an offset in the arena";
+  let description = [{
+    Offsets are multiples of the rows of a step, so that one plan serves every length: `heddle.row_offset` bytes per row on each
+    allocation, the total on the module. Buffers that do not live at the same time share bytes; a layer's lie behind its
+    caller's. Example: test/schedule/plan-memory.mlir.
+  }];
+}
+
+#endif

@@ -1,0 +1,240 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The command `heddle`.
+
+#include "compiler/Compile.h"
+#include "frontends/Inspect.h"
+#include "frontends/tokenizer/TokenizeTool.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <csignal>
+
+using namespace heddle;
+using llvm::StringRef;
+
+static const char *const usage = R"(Heddle compiles Transformer models to native programs.
+
+  heddle compile MODEL -o OUT      compile a GGUF file or a Hugging Face folder
+  heddle inspect MODEL [--json]    show what is in a model file
+  heddle tokenize MODEL            text to ids and back, as JSON lines (--no-special, --decode, --chat)
+  heddle compile --help            all options of compile
+  heddle --version
+
+Example:
+  heddle compile model.gguf -o model
+  ./model "The capital of France is"
+)";
+
+static const char *const compileUsage = R"(heddle compile MODEL -o OUT [options]
+
+MODEL is a GGUF file (any part of a split one) or a Hugging Face folder.
+
+What to make
+  -o FILE                       the output
+  --emit=exe|lib|object|mlir|llvm|asm
+                                program, shared library, object for libheddle.a, or text (default exe)
+  --target=T                    native, x86-64-v3, x86-64-v4, znver5, sapphirerapids, aarch64 (default native)
+  --name=ID                     symbol heddle_model_ID of libraries and objects (default: from the output's name)
+  --sidecar                     weights in a second file, OUT.weights
+How exact, how large
+  --precision=fast|precise      fast: 8-bit or 16-bit activations where the weights are stored so; precise: f32 throughout
+  --precise                     the same as --precision=precise
+  --kv=auto|f32|bf16|f16        storage of the KV cache
+  --context=N                   longest sequence in tokens (default: the model's, at most 8192)
+For researchers
+  --stop-after=STAGE            print the module after import, optimize or schedule
+  --dump-stages=DIR             write the module after every stage
+  --activations=auto|f32|int8   inputs of products with quantised weights
+  --share-kv=on|off  --fuse-projections=on|off  --share-layers=on|off
+                                passes that can be turned off to measure them
+For pipelines
+  --quiet                       no progress on a terminal
+
+Exit code: 0 done, 1 our or the machine's failure, 2 the input or the command line is at fault.
+)";
+
+static int fail(int code, const llvm::Twine &message) {
+  llvm::errs() << "heddle: error: " << message << "\n";
+  return code;
+}
+
+namespace {
+
+// Reads the words after `heddle compile`.
+class CompileArguments {
+public:
+  explicit CompileArguments(CompileOptions &options) : options(options) {}
+  bool parse(int argc, char **argv);
+  std::string error;
+  bool help = false;
+
+private:
+  bool parseFlag(StringRef key, StringRef value, bool hasValue);
+  template <typename T>
+  bool choose(StringRef key, StringRef value, std::initializer_list<std::pair<const char *, T>> choices, T &out) {
+    std::string known;
+    for (auto &[name, choice] : choices) {
+      if (value == name) {
+        out = choice;
+        return true;
+      }
+      known += (known.empty() ? "" : ", ") + std::string(name);
+    }
+    error = (key + ": '" + value + "' is none of " + known).str();
+    return false;
+  }
+  bool word(StringRef key, StringRef value, std::initializer_list<const char *> known, std::string &out);
+
+  CompileOptions &options;
+};
+
+} // namespace
+
+bool CompileArguments::word(StringRef key, StringRef value, std::initializer_list<const char *> known, std::string &out) {
+  std::string list;
+  for (const char *name : known) {
+    if (value == name) {
+      out = value.str();
+      return true;
+    }
+    list += (list.empty() ? "" : ", ") + std::string(name);
+  }
+  error = (key + ": '" + value + "' is none of " + list).str();
+  return false;
+}
+
+bool CompileArguments::parseFlag(StringRef key, StringRef value, bool hasValue) {
+  auto onOff = [&](bool &out) { return choose<bool>(key, value, {{"on", true}, {"off", false}}, out); };
+  if (!hasValue) {
+    if (key == "--sidecar")
+      return options.sidecar = true;
+    if (key == "--quiet")
+      return options.quiet = true;
+    if (key == "--precise") {
+      options.precision = Precision::Precise;
+      return true;
+    }
+  }
+  if (key == "--emit")
+    return choose<Emit>(key, value,
+                        {{"exe", Emit::Executable}, {"lib", Emit::Library}, {"object", Emit::Object}, {"package", Emit::Package},
+                         {"mlir", Emit::Mlir}, {"llvm", Emit::Llvm}, {"asm", Emit::Assembly}},
+                        options.emit);
+  if (key == "--precision")
+    return choose<Precision>(key, value, {{"fast", Precision::Fast}, {"precise", Precision::Precise}}, options.precision);
+  if (key == "--target") {
+    options.target = value.str();
+    return true;
+  }
+  if (key == "--name") {
+    options.name = value.str();
+    return true;
+  }
+  if (key == "--kv")
+    return word(key, value, {"auto", "f32", "bf16", "f16"}, options.kv);
+  if (key == "--activations")
+    return word(key, value, {"auto", "f32", "int8"}, options.activations);
+  if (key == "--dump-stages") {
+    options.dumpStages = value.str();
+    return true;
+  }
+  if (key == "--stop-after") {
+    std::optional<Stage> stage = parseStage(value);
+    if (stage)
+      options.stopAfter = *stage;
+    else
+      error = ("--stop-after: '" + value + "' is none of import, raise, optimize, schedule, codegen, package").str();
+    return stage.has_value();
+  }
+  if (key == "--context") {
+    if (value.getAsInteger(10, options.context) || options.context < 1)
+      error = ("--context: '" + value + "' is no positive number").str();
+    return error.empty();
+  }
+  if (key == "--share-kv")
+    return onOff(options.pipeline.shareKv);
+  if (key == "--fuse-projections")
+    return onOff(options.pipeline.fuseProjections);
+  if (key == "--share-layers")
+    return onOff(options.pipeline.shareLayers);
+  error = ("unknown option '" + key + "'; 'heddle compile --help' lists them").str();
+  return false;
+}
+
+bool CompileArguments::parse(int argc, char **argv) {
+  for (int i = 0; i < argc; ++i) {
+    StringRef word = argv[i];
+    if (word == "--help" || word == "-h")
+      return help = true;
+    if (word == "-o" || word == "--output") {
+      if (++i == argc) {
+        error = "-o needs the name of a file";
+        return false;
+      }
+      options.output = argv[i];
+    } else if (word.size() > 1 && word.starts_with("-")) {
+      auto [key, value] = word.split('=');
+      if (!parseFlag(key, value, word.contains('=')))
+        return false;
+    } else if (options.model.empty()) {
+      options.model = word.str();
+    } else {
+      error = "one model expected, got '" + options.model + "' and '" + word.str() + "'";
+      return false;
+    }
+  }
+  if (options.model.empty())
+    error = "no model given; 'heddle compile --help' shows how";
+  return error.empty();
+}
+
+static int runCompile(int argc, char **argv) {
+  CompileOptions options;
+  CompileArguments arguments(options);
+  if (!arguments.parse(argc, argv))
+    return fail(2, arguments.error);
+  if (arguments.help) {
+    llvm::outs() << compileUsage;
+    return 0;
+  }
+  std::string error;
+  CompileStatus status = compileModel(options, error);
+  return status == CompileStatus::Done ? 0 : fail(int(status), error);
+}
+
+static int runInspect(int argc, char **argv) {
+  std::string model;
+  bool json = false;
+  for (int i = 0; i < argc; ++i) {
+    StringRef word = argv[i];
+    if (word == "--json")
+      json = true;
+    else if (word.starts_with("-"))
+      return fail(2, "inspect: unknown option '" + word + "'");
+    else
+      model = word.str();
+  }
+  return model.empty() ? fail(2, "inspect: no model given") : inspectModel(model, json);
+}
+
+int main(int argc, char **argv) {
+  signal(SIGPIPE, SIG_IGN);
+  StringRef command = argc > 1 ? argv[1] : "--help";
+  if (command == "compile")
+    return runCompile(argc - 2, argv + 2);
+  if (command == "inspect")
+    return runInspect(argc - 2, argv + 2);
+  if (command == "tokenize")
+    return runTokenizeCommand(argc - 2, argv + 2, stdin, stdout, stderr);
+  if (command == "--version") {
+    llvm::outs() << "heddle " HEDDLE_VERSION "\n";
+    return 0;
+  }
+  if (command == "--help" || command == "-h" || command == "help") {
+    llvm::outs() << usage;
+    return 0;
+  }
+  return fail(2, "unknown command '" + command + "'; 'heddle --help' lists them");
+}

@@ -1,0 +1,226 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "frontends/Architectures.h"
+
+namespace heddle {
+
+namespace {
+
+constexpr TensorRule embeddings[] = {
+    {"model.embed_tokens.weight", "token_embd.weight", Dim::Vocab, Dim::Hidden},
+    {"model.norm.weight", "output_norm.weight", Dim::Hidden},
+    {"lm_head.weight", "output.weight", Dim::Vocab, Dim::Hidden, When::Untied},
+};
+
+constexpr TensorRule attention[] = {
+    {"model.layers.#.input_layernorm.weight", "blk.#.attn_norm.weight", Dim::Hidden},
+    {"model.layers.#.self_attn.q_proj.weight", "blk.#.attn_q.weight", Dim::Queries, Dim::Hidden},
+    {"model.layers.#.self_attn.k_proj.weight", "blk.#.attn_k.weight", Dim::KeyValues, Dim::Hidden},
+    {"model.layers.#.self_attn.v_proj.weight", "blk.#.attn_v.weight", Dim::KeyValues, Dim::Hidden},
+    {"model.layers.#.self_attn.o_proj.weight", "blk.#.attn_output.weight", Dim::Hidden, Dim::Queries},
+    {"model.layers.#.self_attn.q_proj.bias", "blk.#.attn_q.bias", Dim::Queries, Dim::None, When::AttentionBias},
+    {"model.layers.#.self_attn.k_proj.bias", "blk.#.attn_k.bias", Dim::KeyValues, Dim::None, When::AttentionBias},
+    {"model.layers.#.self_attn.v_proj.bias", "blk.#.attn_v.bias", Dim::KeyValues, Dim::None, When::AttentionBias},
+    {"model.layers.#.self_attn.o_proj.bias", "blk.#.attn_output.bias", Dim::Hidden, Dim::None, When::OutputBias},
+};
+
+constexpr TensorRule queryKeyNorm[] = {
+    {"model.layers.#.self_attn.q_norm.weight", "blk.#.attn_q_norm.weight", Dim::HeadDim},
+    {"model.layers.#.self_attn.k_norm.weight", "blk.#.attn_k_norm.weight", Dim::HeadDim},
+};
+
+constexpr TensorRule feedForwardNorm[] = {
+    {"model.layers.#.post_attention_layernorm.weight", "blk.#.ffn_norm.weight", Dim::Hidden},
+};
+
+// gemma2 and gemma3 normalise before and after both halves of a layer.
+constexpr TensorRule sandwichNorms[] = {
+    {"model.layers.#.post_attention_layernorm.weight", "blk.#.post_attention_norm.weight", Dim::Hidden},
+    {"model.layers.#.pre_feedforward_layernorm.weight", "blk.#.ffn_norm.weight", Dim::Hidden},
+    {"model.layers.#.post_feedforward_layernorm.weight", "blk.#.post_ffw_norm.weight", Dim::Hidden},
+};
+
+constexpr TensorRule feedForward[] = {
+    {"model.layers.#.mlp.gate_proj.weight", "blk.#.ffn_gate.weight", Dim::Intermediate, Dim::Hidden, When::Dense},
+    {"model.layers.#.mlp.up_proj.weight", "blk.#.ffn_up.weight", Dim::Intermediate, Dim::Hidden, When::Dense},
+    {"model.layers.#.mlp.down_proj.weight", "blk.#.ffn_down.weight", Dim::Hidden, Dim::Intermediate, When::Dense},
+    {"model.layers.#.mlp.gate_proj.bias", "blk.#.ffn_gate.bias", Dim::Intermediate, Dim::None, When::MlpBias},
+    {"model.layers.#.mlp.up_proj.bias", "blk.#.ffn_up.bias", Dim::Intermediate, Dim::None, When::MlpBias},
+    {"model.layers.#.mlp.down_proj.bias", "blk.#.ffn_down.bias", Dim::Hidden, Dim::None, When::MlpBias},
+};
+
+constexpr TensorRule qwenExperts[] = {
+    {"model.layers.#.mlp.gate.weight", "blk.#.ffn_gate_inp.weight", Dim::Experts, Dim::Hidden, When::Sparse},
+    {"model.layers.#.mlp.experts.@.gate_proj.weight", "blk.#.ffn_gate_exps.weight", Dim::ExpertIntermediate, Dim::Hidden, When::Sparse},
+    {"model.layers.#.mlp.experts.@.up_proj.weight", "blk.#.ffn_up_exps.weight", Dim::ExpertIntermediate, Dim::Hidden, When::Sparse},
+    {"model.layers.#.mlp.experts.@.down_proj.weight", "blk.#.ffn_down_exps.weight", Dim::Hidden, Dim::ExpertIntermediate, When::Sparse},
+};
+
+// w1 gates, w3 is "up", w2 is "down".
+constexpr TensorRule mixtralExperts[] = {
+    {"model.layers.#.block_sparse_moe.gate.weight", "blk.#.ffn_gate_inp.weight", Dim::Experts, Dim::Hidden},
+    {"model.layers.#.block_sparse_moe.experts.@.w1.weight", "blk.#.ffn_gate_exps.weight", Dim::ExpertIntermediate, Dim::Hidden},
+    {"model.layers.#.block_sparse_moe.experts.@.w2.weight", "blk.#.ffn_down_exps.weight", Dim::Hidden, Dim::ExpertIntermediate},
+    {"model.layers.#.block_sparse_moe.experts.@.w3.weight", "blk.#.ffn_up_exps.weight", Dim::ExpertIntermediate, Dim::Hidden},
+};
+
+constexpr TensorRule phi3Layer[] = {
+    {"model.layers.#.input_layernorm.weight", "blk.#.attn_norm.weight", Dim::Hidden},
+    {"model.layers.#.self_attn.qkv_proj.weight", "blk.#.attn_qkv.weight", Dim::QueriesKeysValues, Dim::Hidden},
+    {"model.layers.#.self_attn.o_proj.weight", "blk.#.attn_output.weight", Dim::Hidden, Dim::Queries},
+    {"model.layers.#.mlp.gate_up_proj.weight", "blk.#.ffn_up.weight", Dim::GateAndUp, Dim::Hidden},
+    {"model.layers.#.mlp.down_proj.weight", "blk.#.ffn_down.weight", Dim::Hidden, Dim::Intermediate},
+};
+
+constexpr TensorRule gpt2[] = {
+    {"transformer.wte.weight", "token_embd.weight", Dim::Vocab, Dim::Hidden},
+    {"transformer.wpe.weight", "position_embd.weight", Dim::Positions, Dim::Hidden},
+    {"transformer.ln_f.weight", "output_norm.weight", Dim::Hidden},
+    {"transformer.ln_f.bias", "output_norm.bias", Dim::Hidden},
+    {"lm_head.weight", "output.weight", Dim::Vocab, Dim::Hidden, When::Untied},
+    {"transformer.h.#.ln_1.weight", "blk.#.attn_norm.weight", Dim::Hidden},
+    {"transformer.h.#.ln_1.bias", "blk.#.attn_norm.bias", Dim::Hidden},
+    {"transformer.h.#.attn.c_attn.weight", "blk.#.attn_qkv.weight", Dim::QueriesKeysValues, Dim::Hidden, When::Always, true},
+    {"transformer.h.#.attn.c_attn.bias", "blk.#.attn_qkv.bias", Dim::QueriesKeysValues},
+    {"transformer.h.#.attn.c_proj.weight", "blk.#.attn_output.weight", Dim::Hidden, Dim::Queries, When::Always, true},
+    {"transformer.h.#.attn.c_proj.bias", "blk.#.attn_output.bias", Dim::Hidden},
+    {"transformer.h.#.ln_2.weight", "blk.#.ffn_norm.weight", Dim::Hidden},
+    {"transformer.h.#.ln_2.bias", "blk.#.ffn_norm.bias", Dim::Hidden},
+    {"transformer.h.#.mlp.c_fc.weight", "blk.#.ffn_up.weight", Dim::Intermediate, Dim::Hidden, When::Always, true},
+    {"transformer.h.#.mlp.c_fc.bias", "blk.#.ffn_up.bias", Dim::Intermediate},
+    {"transformer.h.#.mlp.c_proj.weight", "blk.#.ffn_down.weight", Dim::Hidden, Dim::Intermediate, When::Always, true},
+    {"transformer.h.#.mlp.c_proj.bias", "blk.#.ffn_down.bias", Dim::Hidden},
+};
+
+template <size_t n> constexpr TensorRules list(const TensorRule (&rules)[n]) { return {rules, n}; }
+
+ConfigDefaults withDefaults(int64_t kvHeads, int64_t headDim, int64_t context, int64_t window, double eps, double theta) {
+  ConfigDefaults defaults;
+  defaults.numKvHeads = kvHeads;
+  defaults.headDim = headDim;
+  defaults.context = context;
+  defaults.slidingWindow = window;
+  defaults.normEps = eps;
+  defaults.ropeTheta = theta;
+  return defaults;
+}
+
+ConfigDefaults gemmaDefaults(int64_t context) {
+  ConfigDefaults defaults = withDefaults(4, 256, context, 4096, 1e-6, 10000.0);
+  defaults.activation = Activation::GeluTanh;
+  defaults.tied = true;
+  return defaults;
+}
+
+ConfigDefaults gemma3Defaults() {
+  ConfigDefaults defaults = gemmaDefaults(131072);
+  defaults.vocabSize = 262208;
+  defaults.numHeads = 8;
+  defaults.ropeTheta = 1e6;
+  return defaults;
+}
+
+ConfigDefaults gpt2Defaults() {
+  ConfigDefaults defaults = withDefaults(0, 0, 1024, 0, 1e-5, 10000.0);
+  defaults.activation = Activation::GeluTanh;
+  defaults.tied = true;
+  return defaults;
+}
+
+const std::vector<Architecture> &table() {
+  static const std::vector<Architecture> architectures = {
+      {"gemma2", "gemma2", gemmaDefaults(8192), {list(embeddings), list(attention), list(sandwichNorms), list(feedForward)},
+       false, true},
+      {"gemma3_text", "gemma3", gemma3Defaults(),
+       {list(embeddings), list(attention), list(queryKeyNorm), list(sandwichNorms), list(feedForward)}, false, true},
+      {"gpt2", "gpt2", gpt2Defaults(), {list(gpt2)}, false, false, false},
+      {"llama", "llama", withDefaults(0, 0, 2048, 0, 1e-6, 1e4),
+       {list(embeddings), list(attention), list(feedForwardNorm), list(feedForward)}, true},
+      {"mistral", "llama", withDefaults(8, 0, 131072, 4096, 1e-6, 1e4),
+       {list(embeddings), list(attention), list(feedForwardNorm), list(feedForward)}, true},
+      {"mixtral", "llama", withDefaults(8, 0, 131072, 0, 1e-5, 1e6),
+       {list(embeddings), list(attention), list(feedForwardNorm), list(mixtralExperts)}, true},
+      {"phi3", "phi3", withDefaults(0, 0, 4096, 0, 1e-5, 1e4), {list(embeddings), list(phi3Layer), list(feedForwardNorm)}},
+      {"qwen2", "qwen2", withDefaults(32, 0, 32768, 4096, 1e-6, 1e4),
+       {list(embeddings), list(attention), list(feedForwardNorm), list(feedForward)}},
+      {"qwen3", "qwen3", withDefaults(32, 128, 32768, 4096, 1e-6, 1e4),
+       {list(embeddings), list(attention), list(queryKeyNorm), list(feedForwardNorm), list(feedForward)}},
+      {"qwen3_moe", "qwen3moe", withDefaults(4, 0, 32768, 4096, 1e-6, 1e4),
+       {list(embeddings), list(attention), list(queryKeyNorm), list(feedForwardNorm), list(feedForward), list(qwenExperts)}},
+  };
+  return architectures;
+}
+
+} // namespace
+
+const Architecture *findArchitecture(std::string_view modelType) {
+  for (const Architecture &architecture : table())
+    if (modelType == architecture.name)
+      return &architecture;
+  return nullptr;
+}
+
+const Architecture *findGgufArchitecture(std::string_view name, bool hasExperts) {
+  if (name == "llama")
+    return findArchitecture(hasExperts ? "mixtral" : "llama");
+  for (const Architecture &architecture : table())
+    if (name == architecture.gguf)
+      return &architecture;
+  return nullptr;
+}
+
+std::string knownArchitectures(bool gguf) {
+  std::string names;
+  for (const Architecture &architecture : table()) {
+    std::string name = gguf ? architecture.gguf : architecture.name;
+    if ((", " + names).find(", " + name + ", ") == std::string::npos)
+      names += name + ", ";
+  }
+  return names.substr(0, names.size() - 2);
+}
+
+std::string tensorName(const char *pattern, int64_t layer, int64_t expert) {
+  std::string name;
+  for (const char *c = pattern; *c; ++c) {
+    if (*c == '#')
+      name += std::to_string(layer);
+    else if (*c == '@')
+      name += std::to_string(expert);
+    else
+      name += *c;
+  }
+  return name;
+}
+
+int64_t dimension(Dim dim, const ModelConfig &config) {
+  switch (dim) {
+  case Dim::None: return 1;
+  case Dim::Vocab: return config.vocabSize;
+  case Dim::Positions: return config.contextLength;
+  case Dim::Hidden: return config.hiddenSize;
+  case Dim::Queries: return config.numHeads * config.headDim;
+  case Dim::KeyValues: return config.numKvHeads * config.headDim;
+  case Dim::QueriesKeysValues: return (config.numHeads + 2 * config.numKvHeads) * config.headDim;
+  case Dim::HeadDim: return config.headDim;
+  case Dim::Intermediate: return config.intermediateSize;
+  case Dim::GateAndUp: return 2 * config.intermediateSize;
+  case Dim::Experts: return config.moe.numExperts;
+  case Dim::ExpertIntermediate: return config.moe.intermediateSize;
+  }
+  return 1;
+}
+
+bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
+  bool sparse = static_cast<size_t>(layer) < config.moe.layerIsMoe.size() && config.moe.layerIsMoe[layer];
+  switch (rule.when) {
+  case When::Always: return true;
+  case When::Untied: return !config.tieWordEmbeddings;
+  case When::AttentionBias: return config.attentionBias;
+  case When::OutputBias: return config.attentionOutputBias;
+  case When::MlpBias: return config.mlpBias && !sparse;
+  case When::Dense: return !sparse;
+  case When::Sparse: return sparse;
+  }
+  return true;
+}
+
+} // namespace heddle

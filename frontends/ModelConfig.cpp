@@ -1,0 +1,334 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The checks that all readers share. A config that passes is one that a family can compute with, without asking again.
+#include "frontends/ModelConfig.h"
+#include "frontends/Architectures.h"
+#include "frontends/Size.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace heddle {
+
+namespace {
+
+// What a key is called where, and the range of an integer one. The upper limits bound memory and keep products of two sizes
+// within 64 bits; the largest published models stay far below them.
+struct Field {
+  const char *name, *gguf, *gpt2;
+  int64_t ModelConfig::*member;
+  int64_t low, high;
+};
+constexpr Field fields[] = {
+    {"num_hidden_layers", "block_count", "n_layer", &ModelConfig::numHiddenLayers, 1, 4096},
+    {"hidden_size", "embedding_length", "n_embd", &ModelConfig::hiddenSize, 1, 1 << 20},
+    {"num_attention_heads", "attention.head_count", "n_head", &ModelConfig::numHeads, 1, 1 << 16},
+    {"num_key_value_heads", "attention.head_count_kv", "n_head", &ModelConfig::numKvHeads, 1, 1 << 16},
+    {"head_dim", "attention.key_length", "n_embd", &ModelConfig::headDim, 1, 1 << 16},
+    {"intermediate_size", "feed_forward_length", "n_inner", &ModelConfig::intermediateSize, 1, 1 << 24},
+    {"vocab_size", "vocab_size", "vocab_size", &ModelConfig::vocabSize, 1, 1 << 24},
+    {"max_position_embeddings", "context_length", "n_positions", &ModelConfig::contextLength, 1, 1 << 30},
+    {"rms_norm_eps", "attention.layer_norm_rms_epsilon", "layer_norm_epsilon", nullptr, 0, 0},
+    {"rope_theta", "rope.freq_base", nullptr, nullptr, 0, 0},
+    {"partial_rotary_factor", "rope.dimension_count", nullptr, nullptr, 0, 0},
+    {"rope_scaling", "rope.scaling", nullptr, nullptr, 0, 0},
+    {"factor", "factor", nullptr, nullptr, 0, 0},
+    {"sliding_window", "attention.sliding_window", nullptr, nullptr, 0, 0},
+    {"num_local_experts", "expert_count", nullptr, nullptr, 0, 0},
+    {"num_experts_per_tok", "expert_used_count", nullptr, nullptr, 0, 0},
+    {"moe_intermediate_size", "expert_feed_forward_length", nullptr, nullptr, 0, 0},
+    {"attn_logit_softcapping", "attn_logit_softcapping", nullptr, nullptr, 0, 0},
+    {"final_logit_softcapping", "final_logit_softcapping", nullptr, nullptr, 0, 0},
+    {"query_pre_attn_scalar", "attention.scale", nullptr, nullptr, 0, 0},
+};
+constexpr int64_t maxExperts = 1 << 12;
+
+std::string shown(double value) {
+  char text[32];
+  snprintf(text, sizeof(text), "%g", value);
+  return text;
+}
+
+bool isPositive(double value) { return std::isfinite(value) && value > 0.0; }
+
+// Compares a config with itself.
+class ConfigChecker {
+public:
+  ConfigChecker(const ModelConfig &config, const std::string &file) : config(config), file(file) {}
+  Status check();
+
+private:
+  Status checkHeads();
+  Status checkNumbers();
+  Status checkLayers();
+  Status checkRope(const RopeConfig &rope);
+  Status checkScaling(const RopeConfig &rope);
+  Status checkFactors(const RopeConfig &rope);
+  Status checkMoe();
+  Status checkIds();
+  Status checkGeneration();
+  Error fail(std::string_view name, const std::string &what) const { return errorIn(file, fieldName(config, name) + " " + what); }
+  Error failScaling(const char *name, double value, const char *expected) const {
+    return errorIn(file, fieldName(config, "rope_scaling") + "." + name + " is " + shown(value) + ", expected " + expected);
+  }
+
+  const ModelConfig &config;
+  const std::string &file;
+};
+
+Status ConfigChecker::checkHeads() {
+  if (config.numHeads % config.numKvHeads != 0)
+    return fail("num_attention_heads", "(" + std::to_string(config.numHeads) + ") must be a multiple of " +
+                                           fieldName(config, "num_key_value_heads") + " (" +
+                                           std::to_string(config.numKvHeads) + ")");
+  return Done{};
+}
+
+Status ConfigChecker::checkNumbers() {
+  if (!isPositive(config.normEps) || config.normEps >= 1.0)
+    return fail("rms_norm_eps", "is " + shown(config.normEps) + ", expected a number above 0 and below 1");
+  for (auto [name, value] : {std::pair<const char *, double>{"attn_logit_softcapping", config.attentionSoftcap},
+                             {"final_logit_softcapping", config.finalSoftcap},
+                             {"query_pre_attn_scalar", config.attentionScale}})
+    if (!std::isfinite(value) || value < 0.0)
+      return fail(name, "is " + shown(value) + ", expected a positive number");
+  return Done{};
+}
+
+Status ConfigChecker::checkLayers() {
+  [[maybe_unused]] size_t layers = static_cast<size_t>(config.numHiddenLayers);
+  assert(config.layerWindow.size() == layers && config.layerRope.size() == layers && config.moe.layerIsMoe.size() == layers);
+  for (int64_t window : config.layerWindow)
+    if (window < 0)
+      return fail("sliding_window", "is negative (" + std::to_string(window) + ")");
+  return Done{};
+}
+
+Status ConfigChecker::checkFactors(const RopeConfig &rope) {
+  bool isLongrope = rope.scaling == RopeScalingKind::Longrope;
+  for (auto [name, factors] : {std::pair<const char *, const std::vector<double> &>{"short_factor", rope.shortFactor},
+                               {"long_factor", rope.longFactor}}) {
+    if (factors.empty() && !isLongrope)
+      continue;
+    if (factors.size() != static_cast<size_t>(rope.rotaryDim / 2))
+      return errorIn(file, fieldName(config, "rope_scaling") + "." + name + " has " + std::to_string(factors.size()) +
+                               " values, expected half of the " + std::to_string(rope.rotaryDim) + " rotary dimensions");
+    for (double factor : factors)
+      if (!isPositive(factor))
+        return failScaling(name, factor, "positive numbers");
+  }
+  return Done{};
+}
+
+Status ConfigChecker::checkScaling(const RopeConfig &rope) {
+  if (Status checked = checkFactors(rope); !checked)
+    return checked;
+  if (rope.scaling == RopeScalingKind::None)
+    return Done{};
+  if (!isPositive(rope.factor))
+    return failScaling("factor", rope.factor, "a positive number");
+  if (rope.attentionFactor && !isPositive(*rope.attentionFactor))
+    return failScaling("attention_factor", *rope.attentionFactor, "a positive number");
+  if (rope.scaling != RopeScalingKind::Linear && (rope.originalContext < 2 || rope.originalContext > 1 << 30))
+    return failScaling("original_max_position_embeddings", static_cast<double>(rope.originalContext), "a length from 2 to 2^30");
+  if (rope.scaling == RopeScalingKind::Dynamic && rope.rotaryDim < 4)
+    return fail("partial_rotary_factor", "gives " + std::to_string(rope.rotaryDim) + " rotary dimensions, dynamic scaling needs 4");
+  if (rope.scaling == RopeScalingKind::Llama3) {
+    if (!isPositive(rope.lowFreqFactor))
+      return failScaling("low_freq_factor", rope.lowFreqFactor, "a positive number");
+    if (!isPositive(rope.highFreqFactor) || rope.highFreqFactor <= rope.lowFreqFactor)
+      return failScaling("high_freq_factor", rope.highFreqFactor, "a number above low_freq_factor");
+  }
+  if (rope.scaling == RopeScalingKind::Yarn) {
+    for (auto [name, value] : {std::pair<const char *, double>{"beta_fast", rope.betaFast}, {"beta_slow", rope.betaSlow}})
+      if (!isPositive(value))
+        return failScaling(name, value, "a positive number");
+    for (auto [name, value] : {std::pair<const char *, double>{"mscale", rope.mscale}, {"mscale_all_dim", rope.mscaleAllDim}})
+      if (!std::isfinite(value) || value < 0.0)
+        return failScaling(name, value, "a positive number");
+  }
+  return Done{};
+}
+
+Status ConfigChecker::checkRope(const RopeConfig &rope) {
+  if (!isPositive(rope.theta) || (rope.scaling == RopeScalingKind::Yarn && rope.theta == 1.0))
+    return fail("rope_theta", "is " + shown(rope.theta) + ", expected a finite number above 0" +
+                                  (rope.theta == 1.0 ? " other than 1" : ""));
+  if (rope.rotaryDim < 2 || rope.rotaryDim > config.headDim || rope.rotaryDim % 2 != 0)
+    return fail("partial_rotary_factor", "and " + fieldName(config, "head_dim") + " (" + std::to_string(config.headDim) +
+                                             ") give " + std::to_string(rope.rotaryDim) +
+                                             " rotary dimensions, expected an even number from 2 to head_dim");
+  return checkScaling(rope);
+}
+
+Status ConfigChecker::checkMoe() {
+  const MoeConfig &moe = config.moe;
+  if (moe.numExperts == 0)
+    return Done{};
+  if (moe.expertsPerToken < 1 || moe.expertsPerToken > moe.numExperts)
+    return fail("num_experts_per_tok", "is " + std::to_string(moe.expertsPerToken) + ", expected 1 to " +
+                                           fieldName(config, "num_local_experts") + " (" + std::to_string(moe.numExperts) + ")");
+  return Done{};
+}
+
+Status ConfigChecker::checkIds() {
+  auto check = [&](const char *name, int64_t id) -> Status {
+    if (id >= 0 && id < config.vocabSize)
+      return Done{};
+    return errorIn(file, std::string(name) + " is " + std::to_string(id) + ", expected a token below " +
+                             fieldName(config, "vocab_size") + " (" + std::to_string(config.vocabSize) + ")");
+  };
+  for (auto [name, id] : {std::pair<const char *, std::optional<int64_t>>{"bos_token_id", config.bosId},
+                          {"pad_token_id", config.padId},
+                          {"decoder_start_token_id", config.decoderStartId}})
+    if (id)
+      if (Status checked = check(name, *id); !checked)
+        return checked;
+  for (int64_t id : config.eosIds)
+    if (Status checked = check("eos_token_id", id); !checked)
+      return checked;
+  return Done{};
+}
+
+Status ConfigChecker::checkGeneration() {
+  auto fail = [&](const char *name, double value, const char *expected) -> Status {
+    return errorIn(file, std::string("generation default ") + name + " is " + shown(value) + ", expected " + expected);
+  };
+  if (!std::isfinite(config.temperature) || config.temperature < 0.0)
+    return fail("temperature", config.temperature, "a number from 0");
+  if (!isPositive(config.topP) || config.topP > 1.0)
+    return fail("top_p", config.topP, "a number above 0, at most 1");
+  if (!isPositive(config.repetitionPenalty))
+    return fail("repetition_penalty", config.repetitionPenalty, "a positive number");
+  if (config.topK < 0)
+    return fail("top_k", static_cast<double>(config.topK), "a number from 0");
+  return Done{};
+}
+
+Status ConfigChecker::check() {
+  if (Status sizes = validateSizes(config, file); !sizes)
+    return sizes;
+  for (Status (ConfigChecker::*step)() : {&ConfigChecker::checkHeads, &ConfigChecker::checkNumbers, &ConfigChecker::checkLayers,
+                                          &ConfigChecker::checkMoe, &ConfigChecker::checkIds, &ConfigChecker::checkGeneration})
+    if (Status checked = (this->*step)(); !checked)
+      return checked;
+  for (const RopeConfig &rope : config.ropes)
+    if (Status checked = checkRope(rope); !checked)
+      return checked;
+  return Done{};
+}
+
+// Compares the tensors with the config.
+class TensorChecker {
+public:
+  explicit TensorChecker(const Model &model) : config(model.config), checkpoint(model.checkpoint) {}
+  Status check(const Architecture &architecture);
+
+private:
+  Status checkTensor(const TensorRule &rule, int64_t layer, int64_t expert);
+  Status checkTied();
+  Error fail(const TensorInfo &tensor, const std::string &what) const {
+    return errorIn(checkpoint.files[tensor.file]->path(), what);
+  }
+
+  const ModelConfig &config;
+  const Checkpoint &checkpoint;
+};
+
+bool isWeightType(TensorType type) {
+  return type == TensorType::F32 || type == TensorType::F16 || type == TensorType::BF16 || tensorTypeInfo(type).blockValues > 1;
+}
+
+Status TensorChecker::checkTensor(const TensorRule &rule, int64_t layer, int64_t expert) {
+  std::string name = tensorName(rule.name, layer, expert);
+  if (config.source == "gguf")
+    name += " (" + tensorName(rule.gguf, layer, expert) + ")";
+  const TensorInfo *tensor = checkpoint.find(tensorName(rule.name, layer, expert));
+  if (!tensor)
+    return errorIn(checkpoint.files.front()->path(),
+                   "tensor " + name + " is missing" +
+                       (rule.when == When::Untied ? ", and tie_word_embeddings is false" : "") +
+                       (checkpoint.files.size() > 1 ? " in all " + std::to_string(checkpoint.files.size()) + " files" : ""));
+  std::vector<int64_t> expected = {dimension(rule.rows, config)};
+  if (rule.columns != Dim::None)
+    expected.push_back(dimension(rule.columns, config));
+  if (tensor->shape != expected)
+    return fail(*tensor, "tensor " + name + " has shape " + shapeText(tensor->shape) + ", the config asks for " +
+                             shapeText(expected) + (rule.rows == Dim::Vocab ? " (vocab_size, hidden_size)" : ""));
+  bool plain = tensorTypeInfo(tensor->type).blockValues == 1;
+  if (!isWeightType(tensor->type) || (rule.columns == Dim::None && !plain))
+    return fail(*tensor, "tensor " + name + " has type " + tensorTypeInfo(tensor->type).name + ", expected f32, f16" +
+                             (rule.columns == Dim::None ? " or bf16" : ", bf16 or a block type"));
+  return Done{};
+}
+
+// A tied model may repeat its embeddings as lm_head; two different ones contradict the flag.
+Status TensorChecker::checkTied() {
+  const TensorInfo *head = checkpoint.find("lm_head.weight");
+  const char *name = config.architecture == "gpt2" ? "transformer.wte.weight" : "model.embed_tokens.weight";
+  const TensorInfo *embedding = checkpoint.find(name);
+  if (!config.tieWordEmbeddings || !head || !embedding)
+    return Done{};
+  bool equal = head->type == embedding->type && head->shape == embedding->shape && head->bytes == embedding->bytes &&
+               std::memcmp(checkpoint.data(*head), checkpoint.data(*embedding), head->bytes) == 0;
+  return equal ? Status(Done{}) : Status(fail(*head, "tie_word_embeddings is true, but lm_head.weight differs from " + std::string(name)));
+}
+
+Status TensorChecker::check(const Architecture &architecture) {
+  Status checked = forEachTensor(architecture, config, [&](const TensorRule &rule, int64_t layer, int64_t expert) {
+    return checkTensor(rule, layer, expert);
+  });
+  return checked ? checkTied() : checked;
+}
+
+} // namespace
+
+std::string fieldName(const ModelConfig &config, std::string_view name) {
+  const Architecture *architecture = findArchitecture(config.architecture);
+  for (const Field &field : fields) {
+    if (name != field.name)
+      continue;
+    bool isLayerNorm = config.architecture == "gpt2" && name == "rms_norm_eps";
+    if (config.source == "gguf" && architecture)
+      return std::string(architecture->gguf) + "." + (isLayerNorm ? "attention.layer_norm_epsilon" : field.gguf);
+    if (config.architecture == "gpt2" && field.gpt2)
+      return field.gpt2;
+  }
+  return std::string(name);
+}
+
+std::string shapeText(const std::vector<int64_t> &shape) {
+  std::string text = "(";
+  for (size_t i = 0; i < shape.size(); ++i)
+    text += (i ? ", " : "") + std::to_string(shape[i]);
+  return text + ")";
+}
+
+Status validateSizes(const ModelConfig &config, const std::string &file) {
+  auto check = [&](std::string_view name, int64_t value, int64_t low, int64_t high) -> Status {
+    if (value >= low && value <= high)
+      return Done{};
+    return errorIn(file, fieldName(config, name) + " is " + std::to_string(value) + ", expected " + std::to_string(low) + " to " +
+                             std::to_string(high));
+  };
+  for (const Field &field : fields)
+    if (field.member)
+      if (Status checked = check(field.name, config.*field.member, field.low, field.high); !checked)
+        return checked;
+  if (Status checked = check("num_local_experts", config.moe.numExperts, 0, maxExperts); !checked)
+    return checked;
+  if (config.moe.numExperts == 0)
+    return Done{};
+  return check("moe_intermediate_size", config.moe.intermediateSize, 1, 1 << 24);
+}
+
+Status validate(const Model &model, const std::string &file) {
+  if (Status checked = ConfigChecker(model.config, file).check(); !checked)
+    return checked;
+  const Architecture *architecture = findArchitecture(model.config.architecture);
+  assert(architecture && "readers refuse unknown architectures");
+  return TensorChecker(model).check(*architecture);
+}
+
+} // namespace heddle

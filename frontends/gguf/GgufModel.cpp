@@ -1,0 +1,102 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "frontends/gguf/GgufModel.h"
+#include "frontends/Size.h"
+
+#include <set>
+
+namespace heddle {
+
+namespace {
+
+// The part of a stacked tensor (experts, out, in) that is one expert's.
+TensorInfo expertOf(const TensorInfo &stacked, int64_t expert) {
+  TensorInfo view = stacked;
+  view.bytes = stacked.bytes / static_cast<uint64_t>(stacked.shape[0]);
+  view.offset += static_cast<uint64_t>(expert) * view.bytes;
+  view.shape.erase(view.shape.begin());
+  return view;
+}
+
+// "blk.#.ffn_gate_exps.weight" as files from before stacking have it: "blk.#.ffn_gate.@.weight"
+std::string unstackedPattern(std::string pattern) {
+  size_t at = pattern.find("_exps.");
+  return at == std::string::npos ? pattern : pattern.replace(at, 6, ".@.");
+}
+
+// Moves the tensors of a file into `checkpoint` under Hugging Face's names.
+class TensorRenamer {
+public:
+  TensorRenamer(const GgufFile &file, const ModelConfig &config) : file(file), config(config) {}
+  Status rename(const Architecture &architecture, Checkpoint &out);
+
+private:
+  Status renameOne(const TensorRule &rule, int64_t layer, int64_t expert, Checkpoint &out);
+  Status checkUnused() const;
+
+  const GgufFile &file;
+  const ModelConfig &config;
+  std::set<std::string_view> used;
+};
+
+Status TensorRenamer::renameOne(const TensorRule &rule, int64_t layer, int64_t expert, Checkpoint &out) {
+  const auto &tensors = file.tensors().tensors;
+  bool isExpert = std::string_view(rule.name).find('@') != std::string_view::npos;
+  auto found = tensors.find(tensorName(rule.gguf, layer, expert));
+  bool isStacked = isExpert && found != tensors.end();
+  if (isExpert && !isStacked)
+    found = tensors.find(tensorName(unstackedPattern(rule.gguf).c_str(), layer, expert));
+  if (found == tensors.end())
+    return Done{}; // whether it may be missing is validate's to say
+  used.insert(found->first);
+  const TensorInfo &tensor = found->second;
+  if (isStacked && (tensor.shape.size() != 3 || tensor.shape[0] != config.moe.numExperts))
+    return errorIn(file.tensors().files[tensor.file]->path(),
+                   "tensor '" + found->first + "' has shape " + shapeText(tensor.shape) + ", expected (expert_count " +
+                       std::to_string(config.moe.numExperts) + ", out, in)");
+  out.tensors.emplace(tensorName(rule.name, layer, expert), isStacked ? expertOf(tensor, expert) : tensor);
+  return Done{};
+}
+
+// A tensor of a layer that nobody asked for changes what the layer computes: better refused than ignored.
+Status TensorRenamer::checkUnused() const {
+  for (const auto &[name, tensor] : file.tensors().tensors)
+    if (name.compare(0, 4, "blk.") == 0 && !used.count(name))
+      return errorIn(file.tensors().files[tensor.file]->path(),
+                     "tensor '" + printable(name) + "' is not part of a model of architecture '" + config.architecture + "' with " +
+                         fieldName(config, "num_hidden_layers") + " " + std::to_string(config.numHiddenLayers));
+  return Done{};
+}
+
+Status TensorRenamer::rename(const Architecture &architecture, Checkpoint &out) {
+  out.files = file.tensors().files;
+  Status renamed = forEachTensor(architecture, config, [&](const TensorRule &rule, int64_t layer, int64_t expert) {
+    return renameOne(rule, layer, expert, out);
+  });
+  if (!renamed)
+    return renamed;
+  for (const auto &[name, tensor] : file.tensors().tensors)
+    if (!used.count(name))
+      out.tensors.emplace(name, tensor);
+  return checkUnused();
+}
+
+} // namespace
+
+Expected<Model> readGguf(const std::string &path) {
+  Expected<GgufFile> file = GgufFile::open(path);
+  if (!file)
+    return file.takeError();
+  Expected<ModelConfig> config = readGgufConfig(*file);
+  if (!config)
+    return config.takeError();
+  Model model{std::move(*config), {}, path};
+  TensorRenamer renamer(*file, model.config);
+  if (Status renamed = renamer.rename(*findArchitecture(model.config.architecture), model.checkpoint); !renamed)
+    return renamed.takeError();
+  if (Status valid = validate(model, file->path()); !valid)
+    return valid.takeError();
+  setEmbeddingScale(model);
+  return model;
+}
+
+} // namespace heddle

@@ -1,0 +1,78 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "frontends/Size.h"
+#include "frontends/gguf/GgufModel.h"
+
+namespace heddle {
+
+namespace {
+
+// The numbers of a small f32 tensor, if the file has it.
+std::vector<double> readFactors(GgufKeys &keys, const GgufFile &file, const char *name, const ModelConfig &config) {
+  const TensorInfo *tensor = file.tensors().find(name);
+  if (!tensor)
+    return {};
+  if (tensor->type != TensorType::F32 || tensor->shape.size() != 1 || tensor->shape[0] > config.headDim) {
+    keys.fail(std::string("tensor '") + name + "' has type " + tensorTypeInfo(tensor->type).name + " and shape " +
+              shapeText(tensor->shape) + ", expected f32 factors, half as many as rotary dimensions");
+    return {};
+  }
+  std::vector<float> factors(static_cast<size_t>(tensor->shape[0]));
+  dequantize(tensor->type, file.tensors().data(*tensor), factors.size(), factors.data());
+  return {factors.begin(), factors.end()};
+}
+
+void readScaling(GgufKeys &keys, const ModelConfig &config, RopeConfig &rope) {
+  std::string type = keys.string("rope.scaling.type", keys.has("rope.scale_linear") ? "linear" : "none");
+  if (type == "none")
+    return;
+  if (type == "linear")
+    rope.scaling = RopeScalingKind::Linear;
+  else if (type == "yarn")
+    rope.scaling = RopeScalingKind::Yarn;
+  else if (type == "longrope")
+    rope.scaling = RopeScalingKind::Longrope;
+  else
+    keys.fail(keys.full("rope.scaling.type") + " is '" + printable(type, 64) +
+              "', which is not supported; known: none, linear, yarn, longrope");
+  rope.factor = keys.number("rope.scaling.factor", keys.number("rope.scale_linear", 1.0));
+  rope.originalContext = keys.integer("rope.scaling.original_context_length", config.contextLength);
+  rope.betaFast = keys.number("rope.scaling.yarn_beta_fast", rope.betaFast);
+  rope.betaSlow = keys.number("rope.scaling.yarn_beta_slow", rope.betaSlow);
+}
+
+} // namespace
+
+void readGgufRopes(GgufKeys &keys, const GgufFile &file, ModelConfig &config) {
+  const Architecture &architecture = *findArchitecture(config.architecture);
+  config.layerRope.assign(static_cast<size_t>(config.numHiddenLayers), 0);
+  if (!architecture.hasRope)
+    return;
+  RopeConfig rope;
+  rope.theta = keys.number("rope.freq_base", architecture.defaults.ropeTheta);
+  rope.rotaryDim = keys.integer("rope.dimension_count", config.headDim);
+  rope.interleaved = architecture.interleavedInGguf;
+  readScaling(keys, config, rope);
+  if (std::vector<double> divisors = readFactors(keys, file, "rope_freqs.weight", config); !divisors.empty())
+    rope.shortFactor = std::move(divisors);
+  if (file.tensors().find("rope_factors_long.weight")) {
+    rope.scaling = RopeScalingKind::Longrope;
+    rope.longFactor = readFactors(keys, file, "rope_factors_long.weight", config);
+    rope.shortFactor = readFactors(keys, file, "rope_factors_short.weight", config);
+    rope.originalContext = keys.integer("rope.scaling.original_context_length", config.contextLength);
+    rope.factor = rope.originalContext > 0 ? static_cast<double>(config.contextLength) / static_cast<double>(rope.originalContext) : 0.0;
+    if (keys.has("rope.scaling.attn_factor"))
+      rope.attentionFactor = keys.number("rope.scaling.attn_factor", 1.0);
+  }
+  config.ropes = {rope};
+  if (config.architecture != "gemma3_text")
+    return;
+  // Layers with a window rotate by a base of their own, unscaled.
+  RopeConfig local;
+  local.theta = keys.number("rope.freq_base_swa", 10000.0);
+  local.rotaryDim = rope.rotaryDim;
+  config.ropes.push_back(local);
+  for (size_t layer = 0; layer < config.layerRope.size(); ++layer)
+    config.layerRope[layer] = config.layerWindow[layer] > 0;
+}
+
+} // namespace heddle

@@ -1,0 +1,26 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// config.json and generation_config.json, in the dialect of published checkpoints (rope_theta, rope_scaling) and in the newer one
+// (rope_parameters).
+#ifndef HEDDLE_FRONTENDS_HUGGINGFACE_CONFIG_H
+#define HEDDLE_FRONTENDS_HUGGINGFACE_CONFIG_H
+
+#include "frontends/Architectures.h"
+#include "frontends/huggingface/JsonObject.h"
+
+namespace heddle {
+
+// Config files are small; the bound keeps the objects built of them within the readers' memory limit.
+constexpr size_t maxConfigBytes = 2 << 20;
+
+// Reads DIRECTORY/config.json and, if there is one, DIRECTORY/generation_config.json. Sizes are checked, the rest is not.
+Expected<ModelConfig> readHuggingFaceConfig(const std::string &directory);
+
+// One rotary embedding: `rope` holds type, factors and perhaps theta; `config` what stands outside of it.
+RopeConfig readRope(JsonObject &rope, JsonObject &config, const ModelConfig &model, double theta);
+// config.ropes and config.layerRope, after layerWindow.
+void readRopes(JsonObject &object, const Architecture &architecture, ModelConfig &config);
+
+} // namespace heddle
+
+#endif

@@ -1,0 +1,126 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "frontends/huggingface/HuggingFace.h"
+#include "frontends/Size.h"
+#include "frontends/huggingface/Config.h"
+#include "frontends/huggingface/Safetensors.h"
+
+#include <sys/stat.h>
+
+namespace heddle {
+
+namespace {
+
+// Where else the tensors of a model may lie: `prefix` + `probe` being there, `prefix` becomes `canonical`.
+struct NamePrefix {
+  const char *probe, *prefix, *canonical;
+};
+constexpr NamePrefix namePrefixes[] = {
+    {"embed_tokens.weight", "language_model.model.", "model."},
+    {"embed_tokens.weight", "model.language_model.", "model."},
+    {"embed_tokens.weight", "", "model."},
+    {"wte.weight", "", "transformer."},
+};
+
+// Gives `tensors` their canonical names; a canonical name that is taken keeps its tensor.
+void canonicalizeNames(Checkpoint &checkpoint) {
+  for (const NamePrefix &entry : namePrefixes) {
+    std::string prefix = entry.prefix;
+    if (!checkpoint.find(prefix + entry.probe))
+      continue;
+    std::map<std::string, TensorInfo, std::less<>> renamed;
+    while (!checkpoint.tensors.empty()) {
+      auto node = checkpoint.tensors.extract(checkpoint.tensors.begin());
+      bool isHead = node.key() == "language_model.lm_head.weight";
+      if (isHead)
+        node.key() = "lm_head.weight";
+      else if (node.key() != "lm_head.weight" && node.key().compare(0, prefix.size(), prefix) == 0)
+        node.key() = entry.canonical + node.key().substr(prefix.size());
+      renamed.insert(std::move(node));
+    }
+    checkpoint.tensors = std::move(renamed);
+    return;
+  }
+}
+
+// Rows [row, row + rows) of expert `expert` of a fused tensor (experts, all rows, columns), as a tensor of its own.
+TensorInfo expertRows(const TensorInfo &fused, int64_t expert, int64_t row, int64_t rows) {
+  uint64_t rowBytes = fused.bytes / static_cast<uint64_t>(fused.shape[0] * fused.shape[1]);
+  TensorInfo view = fused;
+  view.shape = {rows, fused.shape[2]};
+  view.offset += static_cast<uint64_t>(expert * fused.shape[1] + row) * rowBytes;
+  view.bytes = static_cast<uint64_t>(rows) * rowBytes;
+  return view;
+}
+
+// Newer checkpoints hold the experts of a layer as gate_up_proj (experts, 2 x intermediate, hidden), gate first, and
+// down_proj (experts, hidden, intermediate).
+Status splitFusedExperts(const ModelConfig &config, Checkpoint &checkpoint) {
+  bool isMixtral = config.architecture == "mixtral";
+  int64_t experts = config.moe.numExperts, wide = config.moe.intermediateSize, hidden = config.hiddenSize;
+  const char *names[] = {isMixtral ? "w1" : "gate_proj", isMixtral ? "w3" : "up_proj", isMixtral ? "w2" : "down_proj"};
+  for (int64_t layer = 0; experts > 0 && layer < config.numHiddenLayers; ++layer) {
+    std::string base = "model.layers." + std::to_string(layer) + ".";
+    std::string block = base + (isMixtral ? "block_sparse_moe." : "mlp.");
+    if (isMixtral && checkpoint.find(base + "mlp.gate.weight"))
+      checkpoint.tensors.emplace(block + "gate.weight", *checkpoint.find(base + "mlp.gate.weight"));
+    for (bool isDown : {false, true}) {
+      std::string name = base + "mlp.experts." + (isDown ? "down_proj" : "gate_up_proj");
+      const TensorInfo *found = checkpoint.find(name);
+      if (!found)
+        continue;
+      TensorInfo fused = *found;
+      std::vector<int64_t> expected = {experts, isDown ? hidden : 2 * wide, isDown ? wide : hidden};
+      if (fused.shape != expected)
+        return errorIn(checkpoint.files[fused.file]->path(), "tensor " + name + " has shape " + shapeText(fused.shape) +
+                                                                 ", the config asks for " + shapeText(expected));
+      for (int64_t expert = 0; expert < experts; ++expert) {
+        std::string prefix = block + "experts." + std::to_string(expert) + ".";
+        if (isDown)
+          checkpoint.tensors.emplace(prefix + names[2] + ".weight", expertRows(fused, expert, 0, hidden));
+        for (int64_t half = 0; !isDown && half < 2; ++half)
+          checkpoint.tensors.emplace(prefix + names[half] + ".weight", expertRows(fused, expert, half * wide, wide));
+      }
+      checkpoint.tensors.erase(name);
+    }
+  }
+  return Done{};
+}
+
+// GPT-2 stores linear weights as (in, out): reports them as (out, in), transposed.
+void transposeConv1d(const Architecture &architecture, Model &model) {
+  Status done = forEachTensor(architecture, model.config, [&](const TensorRule &rule, int64_t layer, int64_t expert) -> Status {
+    auto found = model.checkpoint.tensors.find(tensorName(rule.name, layer, expert));
+    if (rule.conv1d && found != model.checkpoint.tensors.end() && found->second.shape.size() == 2) {
+      std::swap(found->second.shape[0], found->second.shape[1]);
+      found->second.transposed = true;
+    }
+    return Done{};
+  });
+  assert(done);
+}
+
+} // namespace
+
+Expected<Model> readHuggingFace(const std::string &directory) {
+  struct stat status;
+  if (stat((directory + "/config.json").c_str(), &status) != 0)
+    return errorIn(directory, "holds no config.json: expected a Hugging Face directory or a GGUF file");
+  Expected<ModelConfig> config = readHuggingFaceConfig(directory);
+  if (!config)
+    return config.takeError();
+  Expected<Checkpoint> checkpoint = readSafetensorsDirectory(directory);
+  if (!checkpoint)
+    return checkpoint.takeError();
+  Model model{std::move(*config), std::move(*checkpoint), directory};
+  const Architecture *architecture = findArchitecture(model.config.architecture);
+  canonicalizeNames(model.checkpoint);
+  if (Status split = splitFusedExperts(model.config, model.checkpoint); !split)
+    return split.takeError();
+  transposeConv1d(*architecture, model);
+  if (Status valid = validate(model, directory + "/config.json"); !valid)
+    return valid.takeError();
+  setEmbeddingScale(model);
+  return model;
+}
+
+} // namespace heddle

@@ -1,0 +1,17 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Hugging Face directories: config.json, generation_config.json, safetensors.
+#ifndef HEDDLE_FRONTENDS_HUGGINGFACE_HUGGINGFACE_H
+#define HEDDLE_FRONTENDS_HUGGINGFACE_HUGGINGFACE_H
+
+#include "frontends/ModelConfig.h"
+
+namespace heddle {
+
+// Tensors keep their published names, with these brought to one form: checkpoints of bare models get their prefix, text models
+// within multimodal ones lose theirs, and experts that lie fused in one tensor become one tensor each.
+Expected<Model> readHuggingFace(const std::string &directory);
+
+} // namespace heddle
+
+#endif

@@ -1,0 +1,323 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "frontends/tokenizer/GgufTokenizer.h"
+
+#include "frontends/Size.h"
+#include "frontends/tokenizer/PreTokenizers.h"
+#include "frontends/tokenizer/StepRecipes.h"
+
+#include <cmath>
+
+namespace heddle {
+
+using package::PieceFlag;
+using package::TextOp;
+using package::TokenizerModel;
+using package::TokenKind;
+
+#define GGML(key) "tokenizer.ggml." key
+
+namespace {
+
+class GgufTokenizerReader {
+public:
+  GgufTokenizerReader(const GgufFile &file, TokenizerDraft &draft) : file(file), draft(draft) {}
+  Status read();
+
+private:
+  Status readPieces();
+  Status readKinds();
+  Status readScores();
+  Status readMerges();
+  Status readIds();
+  Status checkVocabularySize();
+  Status readByteLevel();
+  Status readWordPiece();
+  Status readSentencePiece(bool unigram);
+  Status readSpecialAttributes();
+  Status surround(bool addBosByDefault, bool addEosByDefault);
+  Status fail(const std::string &what) const { return errorIn(file.path(), what); }
+
+  // The value of a key, or `value` unchanged where there is none.
+  Status optional(const char *key, int64_t &value) const;
+  Status optional(const char *key, bool &value) const;
+
+  const GgufFile &file;
+  TokenizerDraft &draft;
+};
+
+} // namespace
+
+#define RETURN_IF_ERROR(expression)                                                                                        \
+  if (auto status = (expression); !status)                                                                                 \
+  return status.takeError()
+
+Status GgufTokenizerReader::optional(const char *key, int64_t &value) const {
+  if (!file.contains(key))
+    return Done{};
+  auto found = file.integer(key);
+  if (!found)
+    return found.takeError();
+  value = *found;
+  return Done{};
+}
+
+Status GgufTokenizerReader::optional(const char *key, bool &value) const {
+  if (!file.contains(key))
+    return Done{};
+  auto found = file.boolean(key);
+  if (!found)
+    return found.takeError();
+  value = *found;
+  return Done{};
+}
+
+Status GgufTokenizerReader::readPieces() {
+  auto tokens = file.strings(GGML("tokens"));
+  if (!tokens)
+    return tokens.takeError();
+  if (tokens->empty())
+    return fail(GGML("tokens") ": the vocabulary is empty");
+  if (tokens->size() > maxPieces)
+    return fail(GGML("tokens") " has " + std::to_string(tokens->size()) + " tokens, the limit is " + std::to_string(maxPieces));
+  draft.pieces.resize(tokens->size());
+  for (size_t id = 0; id < tokens->size(); ++id) {
+    std::string_view text = (*tokens)[id];
+    if (text.size() > maxPieceBytes)
+      return fail(GGML("tokens") ": the length of token " + std::to_string(id) + " (" + std::to_string(text.size()) +
+                  " bytes) exceeds the limit of " + std::to_string(maxPieceBytes));
+    if (!isUtf8(text))
+      return fail(GGML("tokens") ": token " + std::to_string(id) + " '" + printable(text, 40) + "' is not valid UTF-8");
+    draft.pieces[id].text = text;
+    draft.pieces[id].kind = TokenKind::Normal;
+  }
+  return Done{};
+}
+
+Status GgufTokenizerReader::readKinds() {
+  if (!file.contains(GGML("token_type")))
+    return Done{};
+  auto kinds = file.integers(GGML("token_type"));
+  if (!kinds)
+    return kinds.takeError();
+  if (kinds->size() != draft.pieces.size())
+    return fail(GGML("token_type") " has " + std::to_string(kinds->size()) + " entries for " + std::to_string(draft.pieces.size()) + " tokens");
+  for (size_t id = 0; id < kinds->size(); ++id) {
+    int64_t kind = (*kinds)[id];
+    if (kind < 0 || kind > 6)
+      return fail(GGML("token_type") " of token " + std::to_string(id) + " is " + std::to_string(kind) + ", expected 1 to 6");
+    PieceDraft &piece = draft.pieces[id];
+    piece.kind = kind == 0 ? TokenKind::Normal : static_cast<TokenKind>(kind);
+    if (piece.kind == TokenKind::Control || piece.kind == TokenKind::Unknown)
+      piece.flags = PieceFlag::Special | PieceFlag::Added | PieceFlag::Unmatched;
+    else if (piece.kind == TokenKind::UserDefined)
+      piece.flags = PieceFlag::Added | PieceFlag::Unmatched;
+    else if (piece.kind == TokenKind::Byte || piece.kind == TokenKind::Unused)
+      piece.flags = PieceFlag::Unmatched;
+  }
+  return Done{};
+}
+
+Status GgufTokenizerReader::readScores() {
+  auto scores = file.floats(GGML("scores"));
+  if (!scores)
+    return scores.takeError();
+  if (scores->size() != draft.pieces.size())
+    return fail(GGML("scores") " has " + std::to_string(scores->size()) + " entries for " + std::to_string(draft.pieces.size()) + " tokens");
+  for (size_t id = 0; id < scores->size(); ++id) {
+    if (!std::isfinite((*scores)[id]))
+      return fail(GGML("scores") " of token " + std::to_string(id) + " is not finite: " + std::to_string((*scores)[id]));
+    draft.pieces[id].score = (*scores)[id];
+  }
+  return Done{};
+}
+
+// "left right" per rank, in the alphabet of the tokens as they are written.
+Status GgufTokenizerReader::readMerges() {
+  auto merges = file.strings(GGML("merges"));
+  if (!merges)
+    return merges.takeError();
+  PieceIds ids = indexPieces(draft.pieces);
+  draft.merges.reserve(merges->size());
+  for (size_t rank = 0; rank < merges->size(); ++rank) {
+    std::string_view merge = (*merges)[rank];
+    size_t space = merge.find(' ', 1);
+    std::string where = GGML("merges") ": merge " + std::to_string(rank) + " '" + printable(merge, 80) + "'";
+    if (space == std::string_view::npos || space + 1 == merge.size())
+      return fail(where + " is not two pieces with a space between");
+    std::string_view left = merge.substr(0, space), right = merge.substr(space + 1);
+    auto a = ids.find(left), b = ids.find(right), c = ids.find(std::string(left).append(right));
+    if (a == ids.end() || b == ids.end() || c == ids.end())
+      return fail(where + " names a piece that is not in the vocabulary");
+    draft.merges.emplace_back(a->second, b->second, c->second);
+  }
+  return Done{};
+}
+
+Status GgufTokenizerReader::readIds() {
+  struct { const char *key; int64_t *id; } fields[] = {{GGML("bos_token_id"), &draft.bos},
+                                                       {GGML("eos_token_id"), &draft.eos},
+                                                       {GGML("unknown_token_id"), &draft.unknown},
+                                                       {GGML("padding_token_id"), &draft.pad}};
+  for (auto &field : fields) {
+    RETURN_IF_ERROR(optional(field.key, *field.id));
+    if (file.contains(field.key) && *field.id < 0)
+      return fail(std::string(field.key) + " is " + std::to_string(*field.id));
+    RETURN_IF_ERROR(checkTokenId(draft, field.key, *field.id));
+  }
+  return Done{};
+}
+
+// Every row of the embedding has its token, where the file has an embedding.
+Status GgufTokenizerReader::checkVocabularySize() {
+  const TensorInfo *embedding = file.tensors().find("token_embd.weight");
+  if (embedding && embedding->shape.size() == 2 && embedding->shape[0] != static_cast<int64_t>(draft.pieces.size()))
+    return fail(GGML("tokens") " has " + std::to_string(draft.pieces.size()) + " tokens for a vocabulary of " +
+                std::to_string(embedding->shape[0]) + " embedding rows (token_embd.weight)");
+  return Done{};
+}
+
+// BOS and EOS around a prompt, as the file says or as its kind of vocabulary has it.
+Status GgufTokenizerReader::surround(bool addBos, bool addEos) {
+  RETURN_IF_ERROR(optional(GGML("add_bos_token"), addBos));
+  RETURN_IF_ERROR(optional(GGML("add_eos_token"), addEos));
+  if (addBos && draft.bos >= 0)
+    draft.prefix = {draft.bos};
+  if (addEos && draft.eos >= 0)
+    draft.suffix = {draft.eos};
+  return Done{};
+}
+
+Status GgufTokenizerReader::readByteLevel() {
+  std::string_view name = "default";
+  if (file.contains(GGML("pre"))) {
+    auto pre = file.string(GGML("pre"));
+    if (!pre)
+      return pre.takeError();
+    name = *pre;
+  }
+  const NamedPreTokenizer *pre = findPreTokenizer(name);
+  if (!pre)
+    return fail(GGML("pre") " '" + printable(name) + "' is not a known pre-tokenizer (" + knownPreTokenizers() + ")");
+  draft.model = TokenizerModel::ByteLevelBpe;
+  draft.ignoreMerges = pre->ignoreMerges;
+  for (const char *pattern : pre->patterns)
+    draft.preTokenizer.push_back(StepDraft::split(pattern));
+  bool addSpacePrefix = false;
+  RETURN_IF_ERROR(optional(GGML("add_space_prefix"), addSpacePrefix));
+  if (addSpacePrefix)
+    draft.preTokenizer.insert(draft.preTokenizer.begin(), StepDraft::of(TextOp::PrefixSpace));
+  RETURN_IF_ERROR(readMerges());
+  spellPiecesInBytes(draft);
+  return surround(pre->addBos, false);
+}
+
+// GGUF marks the start of a word with U+2581 where vocab.txt marks its continuation with "##".
+Status GgufTokenizerReader::readWordPiece() {
+  constexpr std::string_view wordStart = "\xE2\x96\x81";
+  draft.model = TokenizerModel::WordPiece;
+  draft.continuingPrefix = "##";
+  bool cased = false;
+  for (PieceDraft &piece : draft.pieces) {
+    if (piece.kind != TokenKind::Normal)
+      continue;
+    if (std::string_view(piece.text).substr(0, wordStart.size()) == wordStart)
+      piece.text.erase(0, wordStart.size());
+    else
+      piece.text.insert(0, draft.continuingPrefix);
+    for (char c : piece.text)
+      cased |= c >= 'A' && c <= 'Z';
+  }
+  // GGUF does not say whether text is lowercased first; a vocabulary without capitals tells.
+  addBertSteps(draft, !cased, !cased, true, true);
+  draft.decoder = {StepDraft{TextOp::WordJoin, "##", {}, {}, 1}};
+  int64_t first = draft.bos, last = draft.eos;
+  RETURN_IF_ERROR(optional(GGML("cls_token_id"), first));
+  RETURN_IF_ERROR(optional(GGML("seperator_token_id"), last));  // spelled so in the format
+  RETURN_IF_ERROR(checkTokenId(draft, GGML("cls_token_id"), first));
+  RETURN_IF_ERROR(checkTokenId(draft, GGML("seperator_token_id"), last));
+  draft.bos = draft.bos < 0 ? first : draft.bos;
+  draft.eos = draft.eos < 0 ? last : draft.eos;
+  if (first >= 0)
+    draft.prefix = {first};
+  if (last >= 0)
+    draft.suffix = {last};
+  return Done{};
+}
+
+Status GgufTokenizerReader::readSentencePiece(bool unigram) {
+  draft.model = unigram ? TokenizerModel::Unigram : TokenizerModel::SentencePieceBpe;
+  RETURN_IF_ERROR(readScores());
+  bool addSpacePrefix = true, removeExtra = false;
+  RETURN_IF_ERROR(optional(GGML("add_space_prefix"), addSpacePrefix));
+  RETURN_IF_ERROR(optional(GGML("remove_extra_whitespaces"), removeExtra));
+  std::string charsmap;
+  if (unigram && file.contains(GGML("precompiled_charsmap"))) {
+    auto bytes = file.integers(GGML("precompiled_charsmap"));
+    if (!bytes)
+      return bytes.takeError();
+    for (int64_t byte : *bytes)
+      charsmap += static_cast<char>(byte);
+  }
+  addSentencePieceSteps(draft, std::move(charsmap), removeExtra, addSpacePrefix);
+  for (const PieceDraft &piece : draft.pieces)
+    draft.byteFallback |= piece.kind == TokenKind::Byte;
+  draft.fuseUnknown = unigram;
+  if (draft.unknown < 0)
+    for (size_t id = 0; id < draft.pieces.size() && draft.unknown < 0; ++id)
+      if (draft.pieces[id].kind == TokenKind::Unknown)
+        draft.unknown = static_cast<int64_t>(id);
+  if (draft.unknown < 0 && !draft.byteFallback)
+    return fail(GGML("unknown_token_id") " is missing, and no token has the type 'unknown'");
+  return surround(!unigram, unigram);
+}
+
+// Tokens that take neighbouring white space with them; GGUF leaves this to the model's name.
+Status GgufTokenizerReader::readSpecialAttributes() {
+  if (!file.contains("general.name"))
+    return Done{};
+  auto name = file.string("general.name");
+  if (!name)
+    return name.takeError();
+  std::string lower;
+  for (char c : *name)
+    lower += c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  bool phi3 = lower.find("phi-3") != std::string::npos || lower.find("phi3") != std::string::npos;
+  for (PieceDraft &piece : draft.pieces) {
+    if (!phi3 || (piece.flags & PieceFlag::Added) == PieceFlag::NONE)
+      continue;
+    if (piece.text != "<unk>" && piece.text != "<s>" && piece.text != "<|endoftext|>")
+      piece.flags |= PieceFlag::RightStrip;
+  }
+  return Done{};
+}
+
+Status GgufTokenizerReader::read() {
+  draft.file = draft.chatTemplateFile = file.path();
+  if (!file.contains(GGML("model")) && !file.contains(GGML("tokens")))
+    return Done{};
+  auto model = file.string(GGML("model"));
+  if (!model)
+    return model.takeError();
+  if (*model == "none" || *model == "no_vocab")
+    return Done{};
+  RETURN_IF_ERROR(readPieces());
+  RETURN_IF_ERROR(readKinds());
+  RETURN_IF_ERROR(readIds());
+  RETURN_IF_ERROR(checkVocabularySize());
+  bool sentencePiece = *model == "llama" || *model == "t5";
+  if (*model != "gpt2" && *model != "bert" && !sentencePiece)
+    return fail(GGML("model") " '" + printable(*model) + "' is not a known tokenizer (gpt2, llama, bert, t5)");
+  RETURN_IF_ERROR(sentencePiece ? readSentencePiece(*model == "t5") : *model == "bert" ? readWordPiece() : readByteLevel());
+  RETURN_IF_ERROR(readSpecialAttributes());
+  if (!file.contains("tokenizer.chat_template"))
+    return Done{};
+  auto chatTemplate = file.string("tokenizer.chat_template");
+  if (!chatTemplate)
+    return chatTemplate.takeError();
+  draft.chatTemplate = *chatTemplate;
+  return Done{};
+}
+
+Status readGgufTokenizer(const GgufFile &file, TokenizerDraft &draft) { return GgufTokenizerReader(file, draft).read(); }
+
+} // namespace heddle

@@ -1,0 +1,191 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "frontends/tokenizer/TokenizerDraft.h"
+
+#include "frontends/Size.h"
+#include "runtime/Template.h"
+#include "runtime/Tokenizer.h"
+#include "runtime/Unicode.h"
+
+#include <cmath>
+
+namespace heddle {
+
+using package::PieceFlag;
+using package::TokenKind;
+
+PieceIds indexPieces(const std::vector<PieceDraft> &pieces) {
+  PieceIds ids;
+  ids.reserve(pieces.size());
+  for (size_t id = 0; id < pieces.size(); ++id)
+    if (pieces[id].kind != TokenKind::Absent)
+      ids.emplace(pieces[id].text, static_cast<uint32_t>(id));
+  return ids;
+}
+
+Status checkTokenId(const TokenizerDraft &draft, const char *field, int64_t id) {
+  if (id >= -1 && id < static_cast<int64_t>(draft.pieces.size()))
+    return Done{};
+  return errorIn(draft.file, std::string(field) + " " + std::to_string(id) + " is outside the vocabulary of " +
+                                 std::to_string(draft.pieces.size()) + " tokens");
+}
+
+// Printable bytes stand for themselves; the others, in order, for U+0100 and what follows.
+static bool isPrintableByte(int byte) {
+  return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || (byte >= 0xAE && byte <= 0xFF);
+}
+
+bool fromByteAlphabet(std::string_view text, std::string &bytes) {
+  static const std::vector<int> byteOf = [] {
+    std::vector<int> table(0x144, -1);
+    int next = 0x100;
+    for (int byte = 0; byte < 256; ++byte)
+      table[isPrintableByte(byte) ? byte : next++] = byte;
+    return table;
+  }();
+  bytes.clear();
+  for (size_t position = 0; position < text.size();) {
+    char32_t c = nextCharacter(text, position);
+    if (c >= byteOf.size() || byteOf[c] < 0)
+      return false;
+    bytes += static_cast<char>(byteOf[c]);
+  }
+  return true;
+}
+
+void spellPiecesInBytes(TokenizerDraft &draft) {
+  std::string bytes;
+  for (PieceDraft &piece : draft.pieces) {
+    bool model = piece.kind == TokenKind::Normal || piece.kind == TokenKind::Unused;
+    if (model && (piece.flags & PieceFlag::Added) == PieceFlag::NONE && fromByteAlphabet(piece.text, bytes))
+      piece.text = bytes;
+    else
+      piece.flags |= PieceFlag::Unmatched;
+  }
+}
+
+static Status checkPieces(const TokenizerDraft &draft) {
+  if (draft.pieces.empty())
+    return errorIn(draft.file, "the vocabulary is empty");
+  if (draft.pieces.size() > maxPieces)
+    return errorIn(draft.file, "a vocabulary of " + std::to_string(draft.pieces.size()) + " tokens exceeds the limit of " + std::to_string(maxPieces));
+  std::vector<bool> bytes(256);
+  for (size_t id = 0; id < draft.pieces.size(); ++id) {
+    const PieceDraft &piece = draft.pieces[id];
+    std::string name = "token " + std::to_string(id);
+    if (piece.text.size() > maxPieceBytes)
+      return errorIn(draft.file, name + " has a length of " + std::to_string(piece.text.size()) + " bytes, the limit is " + std::to_string(maxPieceBytes));
+    if (!std::isfinite(piece.score))
+      return errorIn(draft.file, "the score of " + name + " is not a finite number");
+    if (piece.kind != TokenKind::Byte)
+      continue;
+    std::string_view text = piece.text;
+    auto digit = [](char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1; };
+    bool wellFormed = text.size() == 6 && text.substr(0, 3) == "<0x" && text[5] == '>' && digit(text[3]) >= 0 && digit(text[4]) >= 0;
+    if (!wellFormed)
+      return errorIn(draft.file, "byte " + name + " is spelled '" + printable(text, 40) + "', expected <0x00> to <0xFF>");
+    size_t value = static_cast<size_t>(digit(text[3]) * 16 + digit(text[4]));
+    if (bytes[value])
+      return errorIn(draft.file, "byte " + name + " '" + printable(text) + "' is there twice");
+    bytes[value] = true;
+  }
+  return Done{};
+}
+
+static Status checkDraft(const TokenizerDraft &draft) {
+  if (auto pieces = checkPieces(draft); !pieces)
+    return pieces;
+  for (auto [field, id] : {std::pair("bos_token_id", draft.bos), std::pair("eos_token_id", draft.eos),
+                           std::pair("unk_token_id", draft.unknown), std::pair("pad_token_id", draft.pad)})
+    if (auto checked = checkTokenId(draft, field, id); !checked)
+      return checked;
+  for (const auto *list : {&draft.prefix, &draft.suffix})
+    for (int64_t id : *list)
+      if (auto checked = checkTokenId(draft, "post_processor id", id); !checked || id < 0)
+        return checked ? errorIn(draft.file, "post_processor adds id " + std::to_string(id)) : checked;
+  bool needsUnknown = draft.model == package::TokenizerModel::WordPiece;
+  if (needsUnknown && draft.unknown < 0)
+    return errorIn(draft.file, "a WordPiece vocabulary needs an unknown token (unk_token), there is none");
+  if (draft.merges.size() > maxMerges)
+    return errorIn(draft.file, std::to_string(draft.merges.size()) + " merges exceed the limit of " + std::to_string(maxMerges));
+  if (draft.chatTemplate.size() > maxChatTemplateBytes)
+    return errorIn(draft.chatTemplateFile, "chat_template has a size of " + std::to_string(draft.chatTemplate.size()) + " bytes, the limit is " +
+                                               std::to_string(maxChatTemplateBytes));
+  return Done{};
+}
+
+using Steps = flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<package::TextStep>>>;
+
+static Steps writeSteps(flatbuffers::FlatBufferBuilder &builder, const std::vector<StepDraft> &steps) {
+  std::vector<flatbuffers::Offset<package::TextStep>> offsets;
+  for (const StepDraft &step : steps) {
+    auto pattern = step.pattern.empty() ? 0 : builder.CreateString(step.pattern);
+    auto content = step.content.empty() ? 0 : builder.CreateString(step.content);
+    auto bytes = step.bytes.empty() ? 0 : builder.CreateVector(reinterpret_cast<const uint8_t *>(step.bytes.data()), step.bytes.size());
+    offsets.push_back(package::CreateTextStep(builder, step.op, pattern, content, bytes, step.flags, step.behavior, step.left, step.right));
+  }
+  return builder.CreateVector(offsets);
+}
+
+static std::string serialize(const TokenizerDraft &draft) {
+  flatbuffers::FlatBufferBuilder builder(1 << 16);
+  std::string text;
+  std::vector<package::Piece> pieces;
+  for (const PieceDraft &piece : draft.pieces) {
+    pieces.emplace_back(static_cast<uint32_t>(text.size()), static_cast<uint32_t>(piece.text.size()), piece.score, piece.kind,
+                        static_cast<uint8_t>(piece.flags), 0);
+    text += piece.text;
+  }
+  auto ids = [](const std::vector<int64_t> &list) { return std::vector<int32_t>(list.begin(), list.end()); };
+  auto pieceVector = builder.CreateVectorOfStructs(pieces);
+  auto textVector = builder.CreateVector(reinterpret_cast<const uint8_t *>(text.data()), text.size());
+  auto mergeVector = builder.CreateVectorOfStructs(draft.merges);
+  auto normalizer = writeSteps(builder, draft.normalizer);
+  auto preTokenizer = writeSteps(builder, draft.preTokenizer);
+  auto decoder = writeSteps(builder, draft.decoder);
+  auto prefix = builder.CreateVector(ids(draft.prefix)), suffix = builder.CreateVector(ids(draft.suffix));
+  auto chatTemplate = builder.CreateString(draft.chatTemplate);
+  auto continuing = builder.CreateString(draft.continuingPrefix), ending = builder.CreateString(draft.endOfWordSuffix);
+  package::TokenizerBuilder table(builder);
+  table.add_model(draft.model);
+  table.add_pieces(pieceVector);
+  table.add_text(textVector);
+  table.add_merges(mergeVector);
+  table.add_normalizer(normalizer);
+  table.add_pre_tokenizer(preTokenizer);
+  table.add_decoder(decoder);
+  table.add_byte_fallback(draft.byteFallback);
+  table.add_ignore_merges(draft.ignoreMerges);
+  table.add_fuse_unknown(draft.fuseUnknown);
+  table.add_bos(static_cast<int32_t>(draft.bos));
+  table.add_eos(static_cast<int32_t>(draft.eos));
+  table.add_unknown(static_cast<int32_t>(draft.unknown));
+  table.add_pad(static_cast<int32_t>(draft.pad));
+  table.add_prefix(prefix);
+  table.add_suffix(suffix);
+  if (!draft.chatTemplate.empty())
+    table.add_chat_template(chatTemplate);
+  table.add_continuing_prefix(continuing);
+  table.add_end_of_word_suffix(ending);
+  table.add_max_word(draft.maxWord);
+  builder.Finish(table.Finish());
+  return std::string(reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize());
+}
+
+Expected<std::string> writeTokenizer(const TokenizerDraft &draft) {
+  if (auto checked = checkDraft(draft); !checked)
+    return checked.takeError();
+  size_t textBytes = 0;
+  for (const PieceDraft &piece : draft.pieces)
+    textBytes += piece.text.size();
+  if (textBytes > (256u << 20))
+    return errorIn(draft.file, "tokens of " + std::to_string(textBytes) + " bytes together exceed the limit of 256 MiB");
+  std::string bytes = serialize(draft);
+  std::string error;
+  if (!Tokenizer::create(*flatbuffers::GetRoot<package::Tokenizer>(bytes.data()), error))
+    return errorIn(draft.file, error);
+  if (!draft.chatTemplate.empty() && !ChatTemplate::parse(draft.chatTemplate, error))
+    return errorIn(draft.chatTemplateFile, error);
+  return bytes;
+}
+
+} // namespace heddle

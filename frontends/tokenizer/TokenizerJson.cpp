@@ -1,0 +1,400 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "frontends/tokenizer/TokenizerFiles.h"
+
+#include "frontends/Size.h"
+
+#include <cmath>
+#include <sys/stat.h>
+
+namespace heddle {
+
+using package::PieceFlag;
+using package::TokenizerModel;
+using package::TokenKind;
+
+#define RETURN_IF_ERROR(expression)                                                                                        \
+  if (auto status = (expression); !status)                                                                                 \
+  return status.takeError()
+
+static constexpr size_t maxJsonFile = 512 << 20;
+
+bool fileExists(const std::string &path) {
+  struct stat info;
+  return stat(path.c_str(), &info) == 0;
+}
+
+Expected<JsonFile> openJson(const std::string &path) {
+  auto file = MappedFile::open(path);
+  if (!file)
+    return file.takeError();
+  JsonFile result{*file, {}};
+  std::string_view text(reinterpret_cast<const char *>(result.file->data()), result.file->size());
+  if (text.size() > maxJsonFile)
+    return errorIn(path, "a size of " + std::to_string(text.size()) + " bytes exceeds the limit of " + std::to_string(maxJsonFile));
+  std::string error;
+  result.root = JsonValue::parse(text, error);
+  if (!result.root)
+    return errorIn(path, error);
+  if (!result.root.is(JsonKind::Object))
+    return errorIn(path, "expected a JSON object");
+  return result;
+}
+
+Expected<JsonValue> findMember(const std::string &file, JsonValue object, std::string_view key) {
+  bool duplicate = false;
+  JsonValue member = object.find(key, &duplicate);
+  if (duplicate)
+    return errorIn(file, "duplicate key '" + std::string(key) + "'");
+  return member;
+}
+
+Status readVocabObject(JsonValue vocab, size_t more, TokenizerDraft &draft) {
+  if (!vocab.is(JsonKind::Object))
+    return errorIn(draft.file, "vocab is not an object of tokens and ids");
+  size_t count = 0;
+  for (JsonItems items(vocab); items.next();)
+    ++count;
+  if (!count)
+    return errorIn(draft.file, "vocab is empty");
+  // Ids may have holes, but not a vocabulary of them.
+  size_t limit = count + more + 65536;
+  if (count > maxPieces || limit > maxPieces + 65536)
+    return errorIn(draft.file, "vocab has " + std::to_string(count) + " tokens, the limit is " + std::to_string(maxPieces));
+  std::unordered_map<std::string, int64_t> seen;
+  seen.reserve(count);
+  draft.pieces.reserve(count + more);
+  for (JsonItems items(vocab); items.next();) {
+    std::string text = items.key.string();
+    int64_t id = -1;
+    if (!items.value.integer(id) || id < 0 || id >= static_cast<int64_t>(limit))
+      return errorIn(draft.file, "vocab: id " + printable(items.value.raw(), 40) + " of token '" + printable(text, 40) +
+                                     "' is out of range for " + std::to_string(count) + " tokens");
+    if (text.size() > maxPieceBytes)
+      return errorIn(draft.file, "vocab: the length of token " + std::to_string(id) + " (" + std::to_string(text.size()) +
+                                     " bytes) exceeds the limit of " + std::to_string(maxPieceBytes));
+    if (!seen.emplace(text, id).second)
+      return errorIn(draft.file, "vocab: duplicate token '" + printable(text, 40) + "'");
+    if (static_cast<size_t>(id) >= draft.pieces.size())
+      draft.pieces.resize(static_cast<size_t>(id) + 1);
+    PieceDraft &piece = draft.pieces[static_cast<size_t>(id)];
+    if (piece.kind != TokenKind::Absent)
+      return errorIn(draft.file, "vocab: duplicate id " + std::to_string(id) + " of tokens '" + printable(piece.text, 40) + "' and '" +
+                                     printable(text, 40) + "'");
+    piece.text = std::move(text);
+    piece.kind = TokenKind::Normal;
+  }
+  return Done{};
+}
+
+Status addToken(TokenizerDraft &draft, int64_t id, const std::string &text, JsonValue properties) {
+  auto isSet = [&](const char *key, bool standard) {
+    JsonValue value = properties.find(key);
+    return value.is(JsonKind::Bool) ? value.isTrue() : standard;
+  };
+  if (text.empty() || text.size() > maxPieceBytes)
+    return errorIn(draft.file, "added token " + std::to_string(id) + " has a length of " + std::to_string(text.size()) + " bytes, expected 1 to " +
+                                   std::to_string(maxPieceBytes));
+  if (id < 0 || id >= static_cast<int64_t>(draft.pieces.size() + 65536) || id >= static_cast<int64_t>(maxPieces))
+    return errorIn(draft.file, "id " + std::to_string(id) + " of added token '" + printable(text, 40) + "' is out of range");
+  if (static_cast<size_t>(id) >= draft.pieces.size())
+    draft.pieces.resize(static_cast<size_t>(id) + 1);
+  PieceDraft &piece = draft.pieces[static_cast<size_t>(id)];
+  if (piece.kind != TokenKind::Absent && piece.text != text)
+    return errorIn(draft.file, "duplicate id " + std::to_string(id) + " of token '" + printable(piece.text, 40) + "' and added token '" +
+                                   printable(text, 40) + "'");
+  bool special = isSet("special", true);
+  piece.text = text;
+  piece.kind = special ? TokenKind::Control : TokenKind::UserDefined;
+  piece.flags = PieceFlag::Added;
+  if (special)
+    piece.flags |= PieceFlag::Special | PieceFlag::Unmatched;
+  if (isSet("lstrip", false))
+    piece.flags |= PieceFlag::LeftStrip;
+  if (isSet("rstrip", false))
+    piece.flags |= PieceFlag::RightStrip;
+  if (isSet("single_word", false))
+    piece.flags |= PieceFlag::SingleWord;
+  if (isSet("normalized", !special))
+    piece.flags |= PieceFlag::Normalized;
+  return Done{};
+}
+
+namespace {
+
+class TokenizerJsonReader {
+public:
+  TokenizerJsonReader(const std::string &path, TokenizerDraft &draft) : draft(draft) { draft.file = path; }
+  Status read(JsonValue root);
+
+private:
+  Status fail(const std::string &what) const { return errorIn(draft.file, what); }
+  Status readBpe(JsonValue model);
+  Status readMerges(JsonValue merges);
+  Status readUnigram(JsonValue model);
+  Status readWordPiece(JsonValue model);
+  Status readUnknown(JsonValue model);
+  Status readAddedTokens(JsonValue tokens);
+  Status readPostProcessor(JsonValue processor);
+  Status readTemplate(JsonValue processor);
+  Status pieceId(JsonValue value, int64_t &id) const;
+
+  TokenizerDraft &draft;
+};
+
+} // namespace
+
+static bool isTrue(JsonValue object, const char *key) { return object.find(key).isTrue(); }
+
+static int64_t findPiece(const TokenizerDraft &draft, std::string_view text) {
+  for (size_t id = 0; id < draft.pieces.size(); ++id)
+    if (draft.pieces[id].kind != TokenKind::Absent && draft.pieces[id].text == text)
+      return static_cast<int64_t>(id);
+  return -1;
+}
+
+Status TokenizerJsonReader::readUnknown(JsonValue model) {
+  JsonValue unknown = model.find("unk_token");
+  if (!unknown.is(JsonKind::String))
+    return Done{};
+  draft.unknown = findPiece(draft, unknown.string());
+  if (draft.unknown < 0)
+    return fail("model.unk_token '" + printable(unknown.string(), 40) + "' is not in the vocabulary");
+  return Done{};
+}
+
+// "left right" or ["left", "right"] per rank. A piece's continuing prefix goes where it is joined to its left.
+Status TokenizerJsonReader::readMerges(JsonValue merges) {
+  if (!merges.is(JsonKind::Array))
+    return fail("model.merges is not an array");
+  size_t count = 0;
+  for (JsonItems items(merges); items.next();)
+    ++count;
+  if (count > maxMerges)
+    return fail("model.merges has " + std::to_string(count) + " entries, the limit is " + std::to_string(maxMerges));
+  draft.merges.reserve(count);
+  PieceIds ids = indexPieces(draft.pieces);
+  for (JsonItems items(merges); items.next();) {
+    std::string where = "model.merges: merge " + std::to_string(draft.merges.size()) + " " + printable(items.value.raw(), 80);
+    std::string left, right;
+    if (items.value.is(JsonKind::String)) {
+      left = items.value.string();
+      size_t space = left.find(' ');
+      if (space == std::string::npos || left.find(' ', space + 1) != std::string::npos)
+        return fail(where + " is not two pieces with a space between");
+      right = left.substr(space + 1);
+      left.resize(space);
+    } else {
+      JsonItems pair(items.value);
+      bool two = items.value.is(JsonKind::Array) && pair.next() && pair.value.is(JsonKind::String);
+      left = two ? pair.value.string() : "";
+      two = two && pair.next() && pair.value.is(JsonKind::String);
+      right = two ? pair.value.string() : "";
+      if (!two || pair.next())
+        return fail(where + " is not two pieces");
+    }
+    const std::string &prefix = draft.continuingPrefix;
+    bool prefixed = !prefix.empty() && right.compare(0, prefix.size(), prefix) == 0;
+    auto a = ids.find(left), b = ids.find(right), c = ids.find(left + right.substr(prefixed ? prefix.size() : 0));
+    if (a == ids.end() || b == ids.end() || c == ids.end())
+      return fail(where + " names a piece that is not in the vocabulary");
+    draft.merges.emplace_back(a->second, b->second, c->second);
+  }
+  return Done{};
+}
+
+Status TokenizerJsonReader::readBpe(JsonValue model) {
+  draft.byteFallback = isTrue(model, "byte_fallback");
+  draft.ignoreMerges = isTrue(model, "ignore_merges");
+  draft.fuseUnknown = isTrue(model, "fuse_unk");
+  draft.continuingPrefix = model.find("continuing_subword_prefix").string();
+  draft.endOfWordSuffix = model.find("end_of_word_suffix").string();
+  draft.model = TokenizerModel::SentencePieceBpe;
+  RETURN_IF_ERROR(readMerges(model.find("merges")));
+  if (draft.byteFallback)
+    for (PieceDraft &piece : draft.pieces)
+      if (piece.kind == TokenKind::Normal && piece.text.size() == 6 && piece.text.compare(0, 3, "<0x") == 0 && piece.text[5] == '>') {
+        piece.kind = TokenKind::Byte;
+        piece.flags |= PieceFlag::Unmatched;
+      }
+  return readUnknown(model);
+}
+
+Status TokenizerJsonReader::readUnigram(JsonValue model) {
+  draft.model = TokenizerModel::Unigram;
+  draft.byteFallback = isTrue(model, "byte_fallback");
+  draft.fuseUnknown = true;
+  JsonValue vocab = model.find("vocab");
+  if (!vocab.is(JsonKind::Array))
+    return fail("model.vocab of a Unigram model is an array of [token, score]");
+  size_t count = 0;
+  for (JsonItems items(vocab); items.next();)
+    ++count;
+  if (!count || count > maxPieces)
+    return fail(count ? "model.vocab has " + std::to_string(count) + " tokens, the limit is " + std::to_string(maxPieces) : "model.vocab is empty");
+  draft.pieces.reserve(count);
+  for (JsonItems items(vocab); items.next();) {
+    std::string where = "model.vocab: entry " + std::to_string(draft.pieces.size());
+    JsonItems pair(items.value);
+    PieceDraft piece;
+    bool good = items.value.is(JsonKind::Array) && pair.next() && pair.value.is(JsonKind::String);
+    piece.text = good ? pair.value.string() : "";
+    double score = 0;
+    if (!good || !pair.next() || !pair.value.number(score) || pair.next())
+      return fail(where + " of the Unigram model is not [token, score]: " + printable(items.value.raw(), 60));
+    if (!std::isfinite(static_cast<float>(score)))
+      return fail(where + " has a score that is not finite: " + printable(items.value.raw(), 60));
+    piece.score = static_cast<float>(score);
+    piece.kind = TokenKind::Normal;
+    bool isByte = draft.byteFallback && piece.text.size() == 6 && piece.text.compare(0, 3, "<0x") == 0 && piece.text[5] == '>';
+    if (isByte) {
+      piece.kind = TokenKind::Byte;
+      piece.flags |= PieceFlag::Unmatched;
+    }
+    draft.pieces.push_back(std::move(piece));
+  }
+  JsonValue unknown = model.find("unk_id");
+  if (unknown && !unknown.is(JsonKind::Null)) {
+    if (!unknown.integer(draft.unknown) || draft.unknown < 0 || draft.unknown >= static_cast<int64_t>(count))
+      return fail("model.unk_id " + printable(unknown.raw(), 40) + " is outside the vocabulary of " + std::to_string(count));
+    draft.pieces[static_cast<size_t>(draft.unknown)].kind = TokenKind::Unknown;
+    draft.pieces[static_cast<size_t>(draft.unknown)].flags |= PieceFlag::Unmatched;
+  }
+  return Done{};
+}
+
+Status TokenizerJsonReader::readWordPiece(JsonValue model) {
+  draft.model = TokenizerModel::WordPiece;
+  JsonValue prefix = model.find("continuing_subword_prefix"), longest = model.find("max_input_chars_per_word");
+  draft.continuingPrefix = prefix.is(JsonKind::String) ? prefix.string() : "##";
+  int64_t characters = 100;
+  if (longest && (!longest.integer(characters) || characters < 1 || characters > 1000))
+    return fail("model.max_input_chars_per_word " + printable(longest.raw(), 40) + " is outside 1 to 1000");
+  draft.maxWord = static_cast<uint32_t>(characters);
+  RETURN_IF_ERROR(readUnknown(model));
+  if (draft.unknown < 0)
+    return fail("model.unk_token is missing, WordPiece needs it");
+  return Done{};
+}
+
+Status TokenizerJsonReader::readAddedTokens(JsonValue tokens) {
+  if (!tokens || tokens.is(JsonKind::Null))
+    return Done{};
+  if (!tokens.is(JsonKind::Array))
+    return fail("added_tokens is not an array");
+  size_t count = 0;
+  for (JsonItems items(tokens); items.next();)
+    if (++count > maxPieces)
+      return fail("added_tokens exceeds the limit of " + std::to_string(maxPieces));
+  for (JsonItems items(tokens); items.next();) {
+    int64_t id = -1;
+    JsonValue content = items.value.find("content");
+    if (!items.value.find("id").integer(id) || !content.is(JsonKind::String))
+      return fail("added_tokens: an entry without id and content: " + printable(items.value.raw(), 80));
+    RETURN_IF_ERROR(addToken(draft, id, content.string(), items.value));
+  }
+  return Done{};
+}
+
+Status TokenizerJsonReader::pieceId(JsonValue value, int64_t &id) const {
+  if (!value.integer(id) || id < 0 || id >= static_cast<int64_t>(draft.pieces.size()))
+    return fail("post_processor: id " + printable(value.raw(), 40) + " is outside the vocabulary of " + std::to_string(draft.pieces.size()));
+  return Done{};
+}
+
+// TemplateProcessing: what stands before and after sequence A in "single".
+Status TokenizerJsonReader::readTemplate(JsonValue processor) {
+  JsonValue known = processor.find("special_tokens");
+  bool before = true;
+  for (JsonItems parts(processor.find("single")); parts.next();) {
+    JsonValue special = parts.value.find("SpecialToken");
+    if (!special) {
+      before = false;
+      continue;
+    }
+    JsonValue ids = known.find(special.find("id").string()).find("ids");
+    if (!ids.is(JsonKind::Array))
+      return fail("post_processor: special token " + printable(special.find("id").raw(), 40) + " has no ids");
+    for (JsonItems list(ids); list.next();) {
+      int64_t id = 0;
+      RETURN_IF_ERROR(pieceId(list.value, id));
+      (before ? draft.prefix : draft.suffix).push_back(id);
+      if (draft.prefix.size() + draft.suffix.size() > 64)
+        return fail("post_processor adds more than the limit of 64 tokens");
+    }
+  }
+  return Done{};
+}
+
+Status TokenizerJsonReader::readPostProcessor(JsonValue processor) {
+  if (!processor || processor.is(JsonKind::Null))
+    return Done{};
+  JsonValue type = processor.find("type");
+  if (type.equals("Sequence")) {
+    for (JsonItems parts(processor.find("processors")); parts.next();)
+      RETURN_IF_ERROR(readPostProcessor(parts.value));
+    return Done{};
+  }
+  if (type.equals("TemplateProcessing"))
+    return readTemplate(processor);
+  if (type.equals("BertProcessing") || type.equals("RobertaProcessing")) {
+    for (auto [key, list] : {std::pair("cls", &draft.prefix), std::pair("sep", &draft.suffix)}) {
+      JsonItems pair(processor.find(key));
+      int64_t id = 0;
+      if (!pair.next() || !pair.next())
+        return fail("post_processor." + std::string(key) + " is not [token, id]");
+      RETURN_IF_ERROR(pieceId(pair.value, id));
+      list->push_back(id);
+    }
+    return Done{};
+  }
+  if (type.equals("ByteLevel"))
+    return Done{};
+  return fail("post_processor type " + printable(type.raw(), 40) + " is not supported");
+}
+
+Status TokenizerJsonReader::read(JsonValue root) {
+  auto model = findMember(draft.file, root, "model");
+  if (!model)
+    return model.takeError();
+  if (!model->is(JsonKind::Object))
+    return fail("model is missing");
+  JsonValue type = model->find("type"), vocab = model->find("vocab");
+  bool unigram = type.equals("Unigram") || (!type && vocab.is(JsonKind::Array));
+  bool wordPiece = type.equals("WordPiece") || (!type && model->find("max_input_chars_per_word"));
+  bool bpe = type.equals("BPE") || (!type && !unigram && !wordPiece && model->find("merges"));
+  if (!unigram && !wordPiece && !bpe)
+    return fail("model.type " + printable(type.raw(), 40) + " is not supported (BPE, Unigram, WordPiece)");
+  JsonValue added = root.find("added_tokens");
+  if (!unigram) {
+    size_t more = 0;
+    for (JsonItems items(added); items.next();)
+      ++more;
+    RETURN_IF_ERROR(readVocabObject(vocab, more, draft));
+  }
+  RETURN_IF_ERROR(unigram ? readUnigram(*model) : bpe ? readBpe(*model) : readWordPiece(*model));
+  RETURN_IF_ERROR(readAddedTokens(added));
+  bool byteLevel = false;
+  RETURN_IF_ERROR(readTextSteps(root, draft, byteLevel));
+  if (byteLevel && !bpe)
+    return fail("ByteLevel with a model that is not BPE is not supported");
+  // A SentencePieceBpe table without merges joins by score, which tokenizer.json has not.
+  if (bpe && !byteLevel && draft.merges.empty())
+    return fail("model.merges is empty");
+  if (byteLevel) {
+    draft.model = TokenizerModel::ByteLevelBpe;
+    spellPiecesInBytes(draft);
+    std::string suffix = draft.endOfWordSuffix, prefix = draft.continuingPrefix;
+    if ((!suffix.empty() && !fromByteAlphabet(suffix, draft.endOfWordSuffix)) || (!prefix.empty() && !fromByteAlphabet(prefix, draft.continuingPrefix)))
+      return fail("end_of_word_suffix or continuing_subword_prefix is not in the byte alphabet");
+  }
+  return readPostProcessor(root.find("post_processor"));
+}
+
+Status readTokenizerJson(const std::string &path, TokenizerDraft &draft) {
+  auto json = openJson(path);
+  if (!json)
+    return json.takeError();
+  return TokenizerJsonReader(path, draft).read(json->root);
+}
+
+} // namespace heddle

@@ -1,0 +1,20 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// From a model file to the tokenizer in its package, whichever format it comes in; README.md says how each fills the table.
+#ifndef HEDDLE_FRONTENDS_TOKENIZER_TOKENIZERREADER_H
+#define HEDDLE_FRONTENDS_TOKENIZER_TOKENIZERREADER_H
+
+#include "frontends/Expected.h"
+
+#include <string>
+
+namespace heddle {
+
+// The table as a finished FlatBuffer (root package::Tokenizer), or an empty string for a model without a tokenizer. `modelPath` is
+// a GGUF file, a Hugging Face directory, or a tokenizer file itself. Everything that the runtime would refuse is an error here:
+// what this returns, Tokenizer::create and ChatTemplate::parse accept.
+Expected<std::string> readTokenizer(const std::string &modelPath);
+
+} // namespace heddle
+
+#endif

@@ -1,0 +1,224 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The C ABI over the classes of the runtime.
+#include "runtime/include/heddle/heddle.h"
+
+#include "runtime/Generator.h"
+#include "runtime/TokenDecoder.h"
+#include "runtime/Tokenizer.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+struct heddle_package {
+  std::unique_ptr<heddle::Package> package;
+  std::unique_ptr<heddle::Tokenizer> tokenizer;  // null: the model has none
+};
+
+struct heddle_session {
+  heddle_package *owner;
+  std::unique_ptr<heddle::Session> session;
+};
+
+namespace {
+
+using namespace heddle;
+
+// Plain bytes: an object with a destructor would need the C++ library's thread exit hooks.
+thread_local char lastError[1024];
+
+heddle_status report(const Status &status) {
+  snprintf(lastError, sizeof lastError, "%s", status.message().c_str());
+  return status.code();
+}
+
+heddle_status wrap(std::unique_ptr<Package> package, heddle_package **out) {
+  std::unique_ptr<heddle_package> opened(new heddle_package);
+  const package::Tokenizer *table = package->metadata().tokenizer();
+  if (table && table->model() != package::TokenizerModel::None) {
+    std::string error;
+    opened->tokenizer = Tokenizer::create(*table, error);
+    if (!opened->tokenizer)
+      return report(failure(package->path() + ": tokenizer: " + error));
+  }
+  opened->package = std::move(package);
+  *out = opened.release();
+  return HEDDLE_OK;
+}
+
+// Copies an option struct of any version: fields that the caller does not know are zero.
+template <typename T> Status copyOptions(const T *options, T &copy) {
+  memset(&copy, 0, sizeof copy);
+  if (!options)
+    return Status();
+  if (options->size < sizeof(size_t))
+    return invalidInput("the size field of an options struct is not set");
+  memcpy(&copy, options, std::min(options->size, sizeof copy));
+  return Status();
+}
+
+Status checkSequence(const Session &session, int32_t sequence) {
+  if (sequence >= 0 && sequence < session.maxSequences())
+    return Status();
+  return invalidInput(format("sequence %d is not in [0, %d)", sequence, session.maxSequences()));
+}
+
+Status checkCount(size_t count) {
+  return count <= INT32_MAX ? Status() : invalidInput(format("%zu tokens, at most 2^31 - 1 are expected", count));
+}
+
+} // namespace
+
+const char *heddle_error_message(void) { return lastError; }
+
+const char *heddle_version_string(void) { return HEDDLE_VERSION; }
+
+heddle_status heddle_package_open(const heddle_model *model, heddle_package **out_package) {
+  std::unique_ptr<Package> package;
+  if (Status status = Package::open(model, package); !status.isOk())
+    return report(status);
+  return wrap(std::move(package), out_package);
+}
+
+heddle_status heddle_package_open_file(const char *path, heddle_package **out_package) {
+  std::unique_ptr<Package> package;
+  if (Status status = Package::openFile(path, nullptr, package); !status.isOk())
+    return report(status);
+  return wrap(std::move(package), out_package);
+}
+
+heddle_status heddle_package_check(const heddle_package *package) { return report(package->package->checkWeights()); }
+
+void heddle_package_close(heddle_package *package) { delete package; }
+
+const char *heddle_package_name(const heddle_package *package) { return package->package->metadata().name()->c_str(); }
+int64_t heddle_package_vocab_size(const heddle_package *package) { return package->package->metadata().vocab_size(); }
+int64_t heddle_package_hidden_size(const heddle_package *package) { return package->package->metadata().hidden_size(); }
+int64_t heddle_package_context(const heddle_package *package) { return package->package->metadata().context(); }
+
+heddle_status heddle_package_encode(const heddle_package *package, const char *text, size_t size, int plain, int32_t *ids, size_t capacity,
+                                    size_t *out_count) {
+  if (!package->tokenizer)
+    return report(invalidInput("the model was compiled without a tokenizer"));
+  EncodeOptions options;
+  options.parseSpecial = options.addSpecial = !plain;
+  std::vector<int32_t> encoded;
+  std::string error;
+  if (!package->tokenizer->encode({text, size}, options, encoded, error))
+    return report(invalidInput("the text: " + error));
+  std::copy_n(encoded.begin(), std::min(capacity, encoded.size()), ids);
+  *out_count = encoded.size();
+  return HEDDLE_OK;
+}
+
+heddle_status heddle_package_decode(const heddle_package *package, const int32_t *ids, size_t count, char *text, size_t capacity,
+                                    size_t *out_size) {
+  if (!package->tokenizer)
+    return report(invalidInput("the model was compiled without a tokenizer"));
+  std::string decoded, error;
+  if (!package->tokenizer->decode({ids, ids + count}, /*skipSpecial=*/true, decoded, error))
+    return report(invalidInput(error));
+  std::copy_n(decoded.begin(), std::min(capacity, decoded.size()), text);
+  *out_size = decoded.size();
+  return HEDDLE_OK;
+}
+
+heddle_status heddle_session_create(heddle_package *package, const heddle_session_options *options, heddle_session **out_session) {
+  heddle_session_options given;
+  if (Status status = copyOptions(options, given); !status.isOk())
+    return report(status);
+  SessionOptions sessionOptions;
+  sessionOptions.threads = given.threads;
+  sessionOptions.maxSequences = given.max_sequences ? given.max_sequences : 1;
+  sessionOptions.context = given.context;
+  sessionOptions.keepHidden = given.keep_hidden != 0;
+  std::unique_ptr<heddle_session> session(new heddle_session{package, nullptr});
+  if (Status status = Session::create(*package->package, sessionOptions, session->session); !status.isOk())
+    return report(status);
+  *out_session = session.release();
+  return HEDDLE_OK;
+}
+
+void heddle_session_destroy(heddle_session *session) { delete session; }
+
+heddle_status heddle_session_step(heddle_session *session, const heddle_feed *feeds, size_t num_feeds) {
+  return report(session->session->step(feeds, num_feeds));
+}
+
+heddle_status heddle_session_prefill(heddle_session *session, int32_t sequence, const int32_t *ids, size_t count) {
+  if (Status status = checkCount(count); !status.isOk())
+    return report(status);
+  return report(session->session->append(sequence, ids, int32_t(count)));
+}
+
+heddle_status heddle_session_decode(heddle_session *session, int32_t sequence, int32_t id) {
+  return report(session->session->append(sequence, &id, 1));
+}
+
+const float *heddle_session_logits(const heddle_session *session, size_t feed) { return session->session->logits(feed); }
+const float *heddle_session_hidden_state(const heddle_session *session, size_t feed) { return session->session->hiddenState(feed); }
+int64_t heddle_session_length(const heddle_session *session, int32_t sequence) {
+  return checkSequence(*session->session, sequence).isOk() ? session->session->length(sequence) : 0;
+}
+
+heddle_status heddle_session_reset(heddle_session *session, int32_t sequence) {
+  Status status = checkSequence(*session->session, sequence);
+  if (status.isOk())
+    session->session->truncate(sequence, 0);
+  return report(status);
+}
+
+heddle_status heddle_session_fork(heddle_session *session, int32_t source, int32_t target) {
+  Status status = checkSequence(*session->session, source);
+  if (status.isOk())
+    status = checkSequence(*session->session, target);
+  if (status.isOk())
+    session->session->fork(source, target);
+  return report(status);
+}
+
+heddle_status heddle_session_generate(heddle_session *session, int32_t sequence, const int32_t *ids, size_t count,
+                                      const heddle_generate_options *options, heddle_token_callback callback, void *user, size_t *out_count) {
+  heddle_generate_options given;
+  Status status = copyOptions(options, given);
+  if (status.isOk())
+    status = checkSequence(*session->session, sequence);
+  if (status.isOk())
+    status = checkCount(count);
+  if (!status.isOk())
+    return report(status);
+  GenerateOptions generate;
+  generate.maxTokens = given.max_tokens;
+  generate.sampler.temperature = given.temperature;
+  generate.sampler.topK = given.top_k;
+  generate.sampler.topP = given.top_p > 0 ? given.top_p : 1;
+  generate.sampler.minP = given.min_p;
+  generate.sampler.repetitionPenalty = given.repetition_penalty > 0 ? given.repetition_penalty : 1;
+  generate.sampler.seed = given.seed;
+  const package::Generation *defaults = session->owner->package->metadata().generation();
+  if (!given.ignore_eos && defaults && defaults->eos())
+    generate.eos.assign(defaults->eos()->begin(), defaults->eos()->end());
+
+  struct Call {
+    heddle_token_callback callback;
+    void *user;
+    std::optional<TokenDecoder> decoder;
+    std::string text;
+    size_t count;
+  } call = {callback, user, {}, {}, 0};
+  if (session->owner->tokenizer)
+    call.decoder.emplace(*session->owner->tokenizer, /*skipSpecial=*/true);
+  EndReason reason;
+  status = generateTokens(*session->session, sequence, {ids, ids + count}, generate, [](void *callUser, int32_t id, const float *) {
+    auto &call = *static_cast<Call *>(callUser);
+    ++call.count;
+    call.text.clear();
+    if (call.decoder)
+      call.decoder->append(id, call.text);
+    return !call.callback || call.callback(call.user, id, call.text.data(), call.text.size()) == 0;
+  }, &call, reason);
+  if (status.isOk())
+    *out_count = call.count;
+  return report(status);
+}

@@ -1,0 +1,49 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The paged cache of keys and values. Page p of a sequence holds its tokens [64 p, 64 p + 64) of every layer; sequences that
+// were forked share pages until one of them writes. Address space for every sequence at full length is reserved once, memory
+// is committed when a page is first used.
+#ifndef HEDDLE_RUNTIME_KVCACHE_H
+#define HEDDLE_RUNTIME_KVCACHE_H
+
+#include "runtime/ModelAbi.h"
+#include "runtime/Reserved.h"
+
+#include <vector>
+
+namespace heddle {
+
+class KvCache {
+public:
+  Status create(uint64_t pageBytes, int32_t maxSequences, int64_t context);
+
+  int64_t length(int32_t sequence) const { return lengths[sequence]; }
+  uint8_t *const *pages(int32_t sequence) const { return tables.data() + sequence * pagesPerSequence; }  // (pagesPerSequence)
+
+  // Makes pages for tokens [length, length + count) writable and this sequence's own. Does not change the length.
+  Status makeRoom(int32_t sequence, int64_t count);
+  // Sets the length after a step wrote the tokens, or forgets tokens from the end.
+  void setLength(int32_t sequence, int64_t length);
+  // Makes `target` share the pages of `source`.
+  void fork(int32_t source, int32_t target);
+
+  int64_t pagesInUse() const { return int64_t(references.size() - freePages.size()) - uncommitted; }
+
+private:
+  uint8_t *take();            // a page that nobody refers to, or null without memory
+  void release(uint8_t *&page);
+  int32_t &referencesOf(const uint8_t *page) { return references[(page - memory.data()) / stride]; }
+
+  Reserved memory;
+  uint64_t pageBytes = 0, stride = 0;  // stride: pageBytes rounded up to 4096
+  int64_t pagesPerSequence = 0;
+  std::vector<uint8_t *> tables;       // (maxSequences, pagesPerSequence): null where there is no page
+  std::vector<int64_t> lengths;        // (maxSequences) in tokens
+  std::vector<int32_t> references;     // by page
+  std::vector<uint8_t *> freePages;    // committed, not in use; capacity for all pages
+  int64_t uncommitted = 0;             // pages at the end of `memory` never used so far
+};
+
+} // namespace heddle
+
+#endif

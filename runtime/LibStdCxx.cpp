@@ -1,0 +1,63 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The few functions of libstdc++ that header code refers to, so that outputs do not need the library. They are local symbols of
+// libheddle.a. Nothing catches exceptions here: what would throw ends the process with a line.
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+
+namespace {
+
+[[noreturn]] void die(const char *what) {
+  fprintf(stderr, "heddle: error: %s\n", what);
+  abort();
+}
+
+void *allocate(size_t size) {
+  if (void *memory = malloc(size ? size : 1))
+    return memory;
+  fputs("heddle: error: out of memory\n", stderr);
+  exit(1);
+}
+
+void *allocateAligned(size_t size, std::align_val_t alignment) {
+  void *memory = nullptr;
+  if (posix_memalign(&memory, size_t(alignment), size ? size : 1) == 0)
+    return memory;
+  fputs("heddle: error: out of memory\n", stderr);
+  exit(1);
+}
+
+} // namespace
+
+void *operator new(size_t size) { return allocate(size); }
+void *operator new[](size_t size) { return allocate(size); }
+void *operator new(size_t size, const std::nothrow_t &) noexcept { return malloc(size ? size : 1); }
+void *operator new[](size_t size, const std::nothrow_t &) noexcept { return malloc(size ? size : 1); }
+void *operator new(size_t size, std::align_val_t alignment) { return allocateAligned(size, alignment); }
+void *operator new[](size_t size, std::align_val_t alignment) { return allocateAligned(size, alignment); }
+void operator delete(void *memory) noexcept { free(memory); }
+void operator delete[](void *memory) noexcept { free(memory); }
+void operator delete(void *memory, size_t) noexcept { free(memory); }
+void operator delete[](void *memory, size_t) noexcept { free(memory); }
+void operator delete(void *memory, const std::nothrow_t &) noexcept { free(memory); }
+void operator delete[](void *memory, const std::nothrow_t &) noexcept { free(memory); }
+void operator delete(void *memory, std::align_val_t) noexcept { free(memory); }
+void operator delete[](void *memory, std::align_val_t) noexcept { free(memory); }
+void operator delete(void *memory, size_t, std::align_val_t) noexcept { free(memory); }
+void operator delete[](void *memory, size_t, std::align_val_t) noexcept { free(memory); }
+
+namespace std {
+const nothrow_t nothrow{};
+void __throw_length_error(const char *what) { die(what); }
+void __throw_logic_error(const char *what) { die(what); }
+void __throw_out_of_range(const char *what) { die(what); }
+void __throw_out_of_range_fmt(const char *what, ...) { die(what); }
+void __throw_invalid_argument(const char *what) { die(what); }
+void __throw_bad_alloc() { die("out of memory"); }
+void __throw_bad_array_new_length() { die("out of memory"); }
+void __throw_bad_function_call() { die("an empty function was called"); }
+void __throw_bad_optional_access() { die("an empty optional was read"); }
+} // namespace std
+
+extern "C" void __cxa_pure_virtual() { die("a pure virtual function was called"); }

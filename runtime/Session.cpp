@@ -1,0 +1,252 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "runtime/Session.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace heddle {
+namespace {
+
+bool allFinite(const float *values, int64_t count) {
+  uint32_t bad = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    uint32_t bits;
+    memcpy(&bits, values + i, sizeof bits);
+    bad |= (bits & 0x7f800000u) == 0x7f800000u;
+  }
+  return bad == 0;
+}
+
+} // namespace
+
+Status Session::create(const Package &package, const SessionOptions &options, std::unique_ptr<Session> &outSession) {
+  std::unique_ptr<Session> session(new Session(package));
+  HEDDLE_RETURN_IF_ERROR(session->allocate(options));
+  outSession = std::move(session);
+  return Status();
+}
+
+Status Session::allocate(const SessionOptions &options) {
+  const package::Package &metadata = model.metadata();
+  const package::MemoryPlan &plan = *metadata.memory();
+  vocabSize = metadata.vocab_size();
+  hiddenSize = metadata.hidden_size();
+  maxRows = plan.max_rows();
+  chunkRows = options.deterministic ? 1 : maxRows;
+  keepHidden = options.keepHidden;
+  contextLength = options.context ? options.context : metadata.context();
+  if (contextLength < 1 || contextLength > metadata.context())
+    return invalidInput(format("context is %lld, the model was compiled for 1 … %u", (long long)contextLength, metadata.context()));
+  sequenceLimit = options.maxSequences;
+  if (sequenceLimit < 1 || sequenceLimit > 65536)
+    return invalidInput(format("max_sequences is %d, expected 1 … 65536", sequenceLimit));
+  HEDDLE_RETURN_IF_ERROR(ThreadPool::create(options.threads ? options.threads : defaultThreadCount(), pool));
+  HEDDLE_RETURN_IF_ERROR(cache.create(metadata.kv()->page_bytes(), sequenceLimit, contextLength));
+  HEDDLE_RETURN_IF_ERROR(rope.create(metadata, contextLength));
+  HEDDLE_RETURN_IF_ERROR(arena.reserve(plan.fixed() + plan.per_row() * maxRows, "activations"));
+  int64_t outputLimit = std::max<int64_t>(maxRows, sequenceLimit);
+  HEDDLE_RETURN_IF_ERROR(logitRows.reserve(outputLimit * vocabSize * sizeof(float), "logits"));
+  if (keepHidden)
+    HEDDLE_RETURN_IF_ERROR(hiddenRows.reserve(maxRows * hiddenSize * sizeof(float), "hidden states"));
+  HEDDLE_RETURN_IF_ERROR(idHistory.reserve(sequenceLimit * contextLength * sizeof(int32_t), "token ids"));
+  HEDDLE_RETURN_IF_ERROR(positionHistory.reserve(sequenceLimit * contextLength * sizeof(int32_t), "positions"));
+  modes.resize(sequenceLimit);
+  pastLengths.resize(sequenceLimit);
+  runs.reserve(sequenceLimit);
+  sequences.resize(sequenceLimit);
+  for (std::vector<int32_t> *rows : {&ids, &positions, &rowSequence, &cachePositions, &outputRows, &outputFeed, &outputToken})
+    rows->resize(maxRows);
+  outputOfFeed.resize(sequenceLimit);
+  lastHidden.resize(keepHidden ? sequenceLimit * hiddenSize : 0);
+  ticks.resize(options.profile && metadata.kernels() ? metadata.kernels()->size() : 0);
+  return Status();
+}
+
+Status Session::append(int32_t sequence, const int32_t *newIds, int32_t count) {
+  heddle_feed feed = {sequence, count, newIds, nullptr};
+  return step(&feed, 1);
+}
+
+void Session::truncate(int32_t sequence, int64_t length) { cache.setLength(sequence, std::min(length, cache.length(sequence))); }
+
+void Session::fork(int32_t source, int32_t target) {
+  if (source == target)
+    return;
+  cache.fork(source, target);
+  modes[target] = modes[source];
+  size_t bytes = cache.length(source) * sizeof(int32_t);
+  for (const Reserved *history : {&idHistory, &positionHistory})
+    memcpy(history->as<int32_t>() + target * contextLength, history->as<int32_t>() + source * contextLength, bytes);
+}
+
+Status Session::checkFeeds(const heddle_feed *feeds, size_t numFeeds) {
+  if (numFeeds == 0 || numFeeds > size_t(sequenceLimit))
+    return invalidInput(format("%zu feeds in a step, expected 1 … %d", numFeeds, sequenceLimit));
+  for (size_t i = 0; i < numFeeds; ++i) {
+    const heddle_feed &feed = feeds[i];
+    if (feed.sequence < 0 || feed.sequence >= sequenceLimit)
+      return invalidInput(format("sequence %d is not in [0, %d)", feed.sequence, sequenceLimit));
+    for (size_t j = 0; j < i; ++j)
+      if (feeds[j].sequence == feed.sequence)
+        return invalidInput(format("sequence %d is twice in a step", feed.sequence));
+    if (feed.count < 1)
+      return invalidInput(format("a feed of %d tokens, expected at least 1", feed.count));
+    int64_t past = cache.length(feed.sequence);
+    if (past + feed.count > contextLength)
+      return invalidInput(past == 0 ? format("the prompt has %d tokens, the context %lld", feed.count, (long long)contextLength)
+                                    : format("the sequence would have %lld tokens (%d after %lld), the context %lld",
+                                             (long long)(past + feed.count), feed.count, (long long)past, (long long)contextLength));
+    for (int32_t token = 0; token < feed.count; ++token) {
+      if (feed.ids[token] < 0 || feed.ids[token] >= vocabSize)
+        return invalidInput(format("token id %d at position %d is not in [0, %lld)", feed.ids[token], token, (long long)vocabSize));
+      if (feed.positions && (feed.positions[token] < 0 || feed.positions[token] >= contextLength))
+        return invalidInput(format("position id %d at position %d is not in [0, %lld)", feed.positions[token], token, (long long)contextLength));
+    }
+  }
+  return Status();
+}
+
+int64_t Session::longestPosition(int32_t sequence, int64_t length) const {
+  if (!rope.dependsOnLength())
+    return length;
+  const int32_t *positionIds = positionHistory.as<int32_t>() + sequence * contextLength;
+  return 1 + *std::max_element(positionIds, positionIds + length);
+}
+
+// Appends the feeds to the histories and states the runs. A sequence whose keys were rotated for another length class is
+// computed again from its start; only its new tokens have outputs.
+void Session::begin(const heddle_feed *feeds, size_t numFeeds) {
+  runs.clear();
+  outputsDone = 0;
+  for (size_t i = 0; i < numFeeds; ++i) {
+    const heddle_feed &feed = feeds[i];
+    int64_t past = cache.length(feed.sequence), end = past + feed.count;
+    int32_t *idRow = idHistory.as<int32_t>() + feed.sequence * contextLength;
+    int32_t *positionRow = positionHistory.as<int32_t>() + feed.sequence * contextLength;
+    memcpy(idRow + past, feed.ids, feed.count * sizeof(int32_t));
+    // Without ids, positions continue from the last one: left padding and explicit ids shift a whole sequence.
+    for (int64_t token = past; token < end; ++token)
+      positionRow[token] = feed.positions ? feed.positions[token - past]
+                           : token == 0   ? 0
+                                          : std::min<int32_t>(positionRow[token - 1] + 1, contextLength - 1);
+    RopeTables::Mode mode = rope.modeOf(longestPosition(feed.sequence, end));
+    bool again = past > 0 && mode.isLong != modes[feed.sequence].isLong;
+    modes[feed.sequence] = mode;
+    pastLengths[feed.sequence] = past;
+    if (again)
+      cache.setLength(feed.sequence, 0);
+    runs.push_back({i, feed.sequence, again ? 0 : past, end, past, mode});
+  }
+}
+
+Status Session::run(const heddle_feed *feeds, size_t numFeeds, const RowSink *sink) {
+  HEDDLE_RETURN_IF_ERROR(checkFeeds(feeds, numFeeds));
+  begin(feeds, numFeeds);
+  int64_t total = 0, done = 0;
+  for (const Run &run : runs)
+    total += run.end - run.next;
+  while (done < total) {
+    Chunk chunk;
+    Status status = fillChunk(runs.size(), sink != nullptr, chunk);
+    if (status.isOk())
+      status = compute(chunk);
+    if (!status.isOk()) {
+      for (const Run &run : runs)
+        cache.setLength(run.sequence, std::min(pastLengths[run.sequence], cache.length(run.sequence)));
+      return status;
+    }
+    deliver(chunk, sink);
+    done += chunk.rows;
+    if (progress.report && !progress.report(progress.user, done, total))
+      return failure("interrupted");
+  }
+  return Status();
+}
+
+// Takes rows from the runs in order, as long as they share a rotary mode. An all-rows run starts its outputs at row 0 of
+// logitRows each time; otherwise they accumulate, one per feed.
+Status Session::fillChunk(size_t numRuns, bool all, Chunk &chunk) {
+  const RopeTables::Mode *mode = nullptr;
+  int32_t offset = model.metadata().position_offset();
+  if (all)
+    outputsDone = 0;
+  for (size_t i = 0; i < numRuns && chunk.rows < chunkRows; ++i) {
+    Run &run = runs[i];
+    if (run.next == run.end || (mode && !(*mode == run.mode)))
+      continue;
+    mode = &run.mode;
+    int64_t count = std::min<int64_t>(run.end - run.next, chunkRows - chunk.rows);
+    HEDDLE_RETURN_IF_ERROR(cache.makeRoom(run.sequence, count));
+    sequences[chunk.sequences] = {chunk.rows, int32_t(count), int32_t(run.next), 0, cache.pages(run.sequence)};
+    const int32_t *idRow = history(run.sequence), *positionRow = positionHistory.as<int32_t>() + run.sequence * contextLength;
+    for (int64_t token = run.next; token < run.next + count; ++token, ++chunk.rows) {
+      ids[chunk.rows] = idRow[token];
+      positions[chunk.rows] = positionRow[token];
+      rowSequence[chunk.rows] = chunk.sequences;
+      cachePositions[chunk.rows] = int32_t(token);
+      if (all ? token >= run.wanted : token + 1 == run.end) {
+        outputRows[chunk.outputs] = chunk.rows;
+        outputFeed[chunk.outputs] = int32_t(run.feed);
+        outputToken[chunk.outputs] = int32_t(token - run.wanted);
+        outputOfFeed[run.feed] = outputsDone + chunk.outputs;
+        ++chunk.outputs;
+      }
+    }
+    ++chunk.sequences;
+    run.next += count;
+    cache.setLength(run.sequence, run.next);
+  }
+  rope.prepare(*mode, positions.data(), chunk.rows);
+  for (int32_t row = 0; offset && row < chunk.rows; ++row)
+    positions[row] += offset;
+  return Status();
+}
+
+Status Session::compute(const Chunk &chunk) {
+  heddle_step step = {};
+  step.weights = model.weights();
+  step.arena = arena.data();
+  step.rope_tables = rope.tables();
+  step.ids = ids.data();
+  step.positions = positions.data();
+  step.row_sequence = rowSequence.data();
+  step.cache_positions = cachePositions.data();
+  step.sequences = sequences.data();
+  step.output_rows = outputRows.data();
+  step.logits = logitRows.as<float>() + outputsDone * vocabSize;
+  step.last_hidden_state = keepHidden ? hiddenRows.as<float>() : nullptr;
+  step.rows = chunk.rows;
+  step.num_sequences = chunk.sequences;
+  step.num_outputs = chunk.outputs;
+  step.max_rows = maxRows;
+  step.barrier_wait = ThreadPool::waitInStep;
+  step.barrier = pool->stepBarrier();
+  step.kernel_ticks = ticks.empty() ? nullptr : ticks.data();
+  struct Call {
+    heddle_step_function function;
+    const heddle_step *step;
+  } call = {model.code().step, &step};
+  pool->run([](void *user, int32_t thread, int32_t numThreads) {
+    auto &call = *static_cast<Call *>(user);
+    call.function(call.step, thread, numThreads);
+  }, &call);
+  ++stepsDone;
+  for (int32_t output = 0; output < chunk.outputs; ++output)
+    if (!allFinite(step.logits + output * vocabSize, vocabSize))
+      return failure(format("step %lld: the logits after token %d at position %d are not finite", (long long)stepsDone,
+                            ids[outputRows[output]], cachePositions[outputRows[output]]));
+  return Status();
+}
+
+void Session::deliver(const Chunk &chunk, const RowSink *sink) {
+  for (int32_t output = 0; output < chunk.outputs; ++output) {
+    const float *hidden = keepHidden ? hiddenRows.as<float>() + outputRows[output] * hiddenSize : nullptr;
+    if (sink)
+      (*sink)(outputFeed[output], outputToken[output], logitRows.as<float>() + output * vocabSize, hidden);
+    else if (hidden)
+      memcpy(lastHidden.data() + outputFeed[output] * hiddenSize, hidden, hiddenSize * sizeof(float));
+  }
+  outputsDone += chunk.outputs;
+}
+
+} // namespace heddle

@@ -1,0 +1,123 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Running sequences of one model: their cache, activations and threads. A call takes tokens for any number of sequences (a ragged
+// batch) and runs the model over them in chunks of at most max_rows tokens. Everything is allocated at creation.
+#ifndef HEDDLE_RUNTIME_SESSION_H
+#define HEDDLE_RUNTIME_SESSION_H
+
+#include "runtime/KvCache.h"
+#include "runtime/Package.h"
+#include "runtime/RopeTables.h"
+#include "runtime/ThreadPool.h"
+
+#include <vector>
+
+namespace heddle {
+
+struct SessionOptions {
+  int32_t threads = 0;       // 0: defaultThreadCount()
+  int32_t maxSequences = 1;
+  int64_t context = 0;       // 0: the package's
+  bool keepHidden = false;
+  bool profile = false;      // counts ticks per kernel
+  bool deterministic = false; // one row per step: every row takes the same path through the kernels, whatever came with it
+};
+
+// Receives every row of a forward run, in any order of feeds, in order within a feed.
+class RowSink {
+public:
+  // Token `token` of feed `feed`; logits (vocab_size), hidden (hidden_size) or null. Both are valid during the call only.
+  using Take = void (*)(void *user, size_t feed, int32_t token, const float *logits, const float *hidden);
+  RowSink(Take take, void *user) : take(take), user(user) {}
+  void operator()(size_t feed, int32_t token, const float *logits, const float *hidden) const { take(user, feed, token, logits, hidden); }
+
+private:
+  Take take;
+  void *user;
+};
+
+// Called between the chunks of a long prompt with the tokens done so far; false stops with an error.
+struct Progress {
+  bool (*report)(void *user, int64_t done, int64_t total) = nullptr;
+  void *user = nullptr;
+};
+
+class Session {
+public:
+  static Status create(const Package &package, const SessionOptions &options, std::unique_ptr<Session> &outSession);
+
+  // Appends the feeds' tokens and computes the logits of each feed's last token.
+  Status step(const heddle_feed *feeds, size_t numFeeds) { return run(feeds, numFeeds, nullptr); }
+  // Appends them and hands the logits of every token to `sink`.
+  Status forward(const heddle_feed *feeds, size_t numFeeds, const RowSink &sink) { return run(feeds, numFeeds, &sink); }
+  Status append(int32_t sequence, const int32_t *ids, int32_t count);
+
+  // Of the last token of a feed of the last step; valid until the next.
+  const float *logits(size_t feed) const { return logitRows.as<float>() + outputOfFeed[feed] * vocabSize; }
+  const float *hiddenState(size_t feed) const { return keepHidden ? lastHidden.data() + feed * hiddenSize : nullptr; }
+
+  int64_t length(int32_t sequence) const { return cache.length(sequence); }
+  const int32_t *history(int32_t sequence) const { return idHistory.as<int32_t>() + sequence * contextLength; }  // (length)
+  void truncate(int32_t sequence, int64_t length);
+  void fork(int32_t source, int32_t target);
+
+  const Package &package() const { return model; }
+  int64_t context() const { return contextLength; }
+  int32_t maxSequences() const { return sequenceLimit; }
+  int32_t threads() const { return pool->size(); }
+  ThreadPool &threadPool() { return *pool; }
+  int64_t cachePagesInUse() const { return cache.pagesInUse(); }
+  const uint64_t *kernelTicks() const { return ticks.data(); }  // (kernels) with SessionOptions::profile
+  void clearKernelTicks() { ticks.assign(ticks.size(), 0); }
+  void setProgress(Progress newProgress) { progress = newProgress; }
+
+private:
+  // What is left to compute of one feed: tokens [next, end) of its sequence; rows before `wanted` have no output.
+  struct Run {
+    size_t feed;
+    int32_t sequence;
+    int64_t next, end, wanted;
+    RopeTables::Mode mode;
+    bool done = false;
+  };
+  struct Chunk {
+    int32_t rows = 0, sequences = 0, outputs = 0;
+  };
+
+  explicit Session(const Package &package) : model(package) {}
+  Status allocate(const SessionOptions &options);
+  Status checkFeeds(const heddle_feed *feeds, size_t numFeeds);
+  void begin(const heddle_feed *feeds, size_t numFeeds);
+  Status run(const heddle_feed *feeds, size_t numFeeds, const RowSink *sink);
+  Status fillChunk(size_t numRuns, bool all, Chunk &chunk);
+  Status compute(const Chunk &chunk);
+  void deliver(const Chunk &chunk, const RowSink *sink);
+  int64_t longestPosition(int32_t sequence, int64_t length) const;
+
+  const Package &model;
+  int64_t vocabSize = 0, hiddenSize = 0, contextLength = 0, maxRows = 0, chunkRows = 0;
+  int32_t sequenceLimit = 0;
+  bool keepHidden = false;
+  KvCache cache;
+  RopeTables rope;
+  std::unique_ptr<ThreadPool> pool;
+  Progress progress;
+
+  Reserved arena, logitRows, hiddenRows;
+  Reserved idHistory, positionHistory;        // (maxSequences, context) each
+  std::vector<RopeTables::Mode> modes;        // (maxSequences): with which the cached keys were rotated
+  std::vector<int64_t> pastLengths;           // (maxSequences): before the running call
+  std::vector<Run> runs;                      // capacity maxSequences
+  std::vector<heddle_sequence> sequences;     // (maxSequences) of the chunk
+  std::vector<int32_t> ids, positions, rowSequence, cachePositions, outputRows;  // (maxRows)
+  std::vector<int32_t> outputFeed, outputToken;  // (maxRows): whose each output row is
+  std::vector<int64_t> outputOfFeed;          // (maxSequences): row of logitRows
+  std::vector<float> lastHidden;              // (maxSequences, hiddenSize)
+  std::vector<uint64_t> ticks;
+  int64_t outputsDone = 0;                    // rows of logitRows that the running call has filled
+  int64_t stepsDone = 0;                      // for messages
+};
+
+} // namespace heddle
+
+#endif

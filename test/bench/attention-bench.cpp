@@ -1,0 +1,183 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// attention-bench [--threads N] [--rounds N] [--target T] [--products f32|bf16] [--asm HEAD_DIM]: GFLOP/s of the CPU's attention kernels and of
+// f32 multiply-adds in the same run, as JSON. Counts 2 flops for each multiply-add of visible keys, nothing for softmax.
+#include "compiler/codegen/EmitObject.h"
+#include "compiler/codegen/cpu/AttentionKernel.h"
+#include "runtime/ModelAbi.h"
+#include "test/execute/KernelLibrary.h"
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+using namespace heddle;
+using namespace heddle::test;
+
+namespace {
+
+struct Options {
+  int32_t threads = 1;
+  int rounds = 5;
+  std::string target = "native";
+  Products products = Products::F32;
+  int64_t assemblyHeadDim = 0;
+};
+
+// Best seconds of `rounds`, every thread running body(thread).
+double bestSeconds(const Options &options, const std::function<void(int32_t)> &body) {
+  double best = 1e30;
+  for (int round = 0; round < options.rounds; ++round) {
+    auto start = std::chrono::steady_clock::now();
+    std::vector<std::thread> others;
+    for (int32_t thread = 1; thread < options.threads; ++thread)
+      others.emplace_back([&, thread] { body(thread); });
+    body(0);
+    for (std::thread &other : others)
+      other.join();
+    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  return best;
+}
+
+// 12 independent chains of multiply-adds on registers.
+double peakGflops(const Options &options) {
+  KernelLibrary library(options.target);
+  const unsigned chains = 12, lanes = library.target().vectorLanes();
+  const int64_t steps = 20'000'000;
+  RawBuilder b(library.module().getLoc(), library.module().getContext());
+  beginFunction(b, library.module(), "peak", {b.pointerType(), b.getI64Type()});
+  mlir::Block *entry = b.getInsertionBlock();
+  mlir::Value to = entry->getArgument(0), count = entry->getArgument(1), factor = b.loadFloats(to, lanes);
+  llvm::SmallVector<mlir::Value> init;
+  for (unsigned i = 0; i < chains; ++i)
+    init.push_back(b.constantF32(i, lanes));
+  auto sums = b.fold(b.constant(0), count, init, [&](mlir::Value, mlir::ValueRange acc) {
+    llvm::SmallVector<mlir::Value> next;
+    for (mlir::Value value : acc)
+      next.push_back(b.fma(value, factor, factor));
+    return next;
+  });
+  for (mlir::Value sum : llvm::drop_begin(sums))
+    sums[0] = b.addF(sums[0], sum);
+  b.store(sums[0], to);
+  mlir::func::ReturnOp::create(b);
+  if (!library.load())
+    return 0;
+  double seconds = bestSeconds(options, [&](int32_t) {
+    float vector[16] = {};
+    library.find<void(float *, int64_t)>("peak")(vector, steps);
+  });
+  return 2e-9 * double(steps) * chains * lanes * options.threads / seconds;
+}
+
+struct Shape {
+  const char *name;
+  int64_t headDim;
+  int32_t past, rows;
+  KvType kv;
+  bool share;
+};
+
+AttentionSpec specOf(const Options &options, const Shape &shape) {
+  AttentionSpec spec;
+  spec.numHeads = 32;
+  spec.numKvHeads = 8;
+  spec.headDim = shape.headDim;
+  spec.scale = 0.125;
+  spec.kv = shape.kv;
+  spec.products = shape.kv == KvType::BF16 ? options.products : Products::F32;
+  spec.shareKvHeads = shape.share;
+  return spec;
+}
+
+using Whole = void(const float *, float *, const heddle_sequence *, int64_t, int64_t, int64_t, int64_t, int64_t,
+                   const float *, int32_t, int32_t);
+
+void measure(const Options &options, const Shape &shape, double peak, bool last) {
+  AttentionSpec spec = specOf(options, shape);
+  KernelLibrary library(options.target);
+  buildAttention(library.module(), "attention", spec, library.target());
+  if (!library.load())
+    return;
+  int64_t length = shape.past + shape.rows, width = spec.numHeads * spec.headDim;
+  int64_t keyBytes = spec.numKvHeads * HEDDLE_KV_PAGE_SIZE * spec.headDim * kvBytes(spec.kv);
+  int64_t pageCount = (length + HEDDLE_KV_PAGE_SIZE - 1) / HEDDLE_KV_PAGE_SIZE;
+  // 0x3c… are small positive numbers in every stored type.
+  std::vector<uint8_t> storage(pageCount * 2 * keyBytes + 64, 0x3c);
+  uint8_t *base = storage.data() + (64 - reinterpret_cast<uintptr_t>(storage.data()) % 64) % 64;
+  std::vector<uint8_t *> pages;
+  for (int64_t page = 0; page < pageCount; ++page)
+    pages.push_back(base + page * 2 * keyBytes);
+  std::mt19937 generator(1);
+  std::normal_distribution<float> normal;
+  std::vector<float> q(shape.rows * width), out(shape.rows * width);
+  for (float &value : q)
+    value = normal(generator);
+  heddle_sequence sequence = {0, shape.rows, shape.past, 0, pages.data()};
+  double seconds = bestSeconds(options, [&](int32_t thread) {
+    library.find<Whole>("attention")(q.data(), out.data(), &sequence, 1, 0, keyBytes, width, width, nullptr, thread,
+                                     options.threads);
+  });
+  double pairs = double(shape.rows) * shape.past + 0.5 * double(shape.rows) * (shape.rows + 1);
+  double gflops = 4e-9 * pairs * double(spec.numHeads * spec.headDim) / seconds;
+  double gigabytes = 2e-9 * double(keyBytes) * double(length) / HEDDLE_KV_PAGE_SIZE / seconds;
+  std::printf("    {\"name\": \"%s\", \"seconds\": %.6f, \"gflops\": %.1f, \"share_of_f32_peak\": %.3f, "
+              "\"cache_gb_per_second_if_read_once\": %.1f}%s\n",
+              shape.name, seconds, gflops, gflops / peak, gigabytes, last ? "" : ",");
+}
+
+int printAssembly(const Options &options) {
+  KernelLibrary library(options.target);
+  AttentionSpec spec = specOf(options, {"", options.assemblyHeadDim, 0, 0, KvType::BF16, true});
+  buildAttention(library.module(), "attention", spec, library.target());
+  if (failed(lowerToLLVM(library.module(), library.target())))
+    return 1;
+  auto text = emitMachineCode(library.module(), library.target(), MachineCode::Assembly);
+  if (failed(text))
+    return 1;
+  std::fputs(text->c_str(), stdout);
+  return 0;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  Options options;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    std::string flag = argv[i];
+    if (flag == "--threads")
+      options.threads = std::max(1, std::atoi(argv[i + 1]));
+    else if (flag == "--rounds")
+      options.rounds = std::max(1, std::atoi(argv[i + 1]));
+    else if (flag == "--target")
+      options.target = argv[i + 1];
+    else if (flag == "--products")
+      options.products = !std::strcmp(argv[i + 1], "bf16") ? Products::Bf16 : Products::F32;
+    else if (flag == "--asm")
+      options.assemblyHeadDim = std::atoi(argv[i + 1]);
+  }
+  if (options.assemblyHeadDim)
+    return printAssembly(options);
+  double peak = peakGflops(options);
+  std::printf("{\n  \"threads\": %d, \"f32_peak_gflops\": %.1f,\n  \"attention\": [\n", options.threads, peak);
+  const Shape shapes[] = {
+      {"prefill 4096, D 64, bf16", 64, 0, 4096, KvType::BF16, true},
+      {"prefill 4096, D 128, bf16", 128, 0, 4096, KvType::BF16, true},
+      {"prefill 4096, D 64, f32", 64, 0, 4096, KvType::F32, true},
+      {"prefill 512, D 64, bf16", 64, 0, 512, KvType::BF16, true},
+      {"decode at 8192, D 64, bf16", 64, 8191, 1, KvType::BF16, true},
+      {"decode at 8192, D 64, bf16, heads one by one", 64, 8191, 1, KvType::BF16, false},
+      {"decode at 8192, D 128, bf16", 128, 8191, 1, KvType::BF16, true},
+  };
+  for (const Shape &shape : shapes)
+    measure(options, shape, peak, &shape == std::end(shapes) - 1);
+  std::printf("  ]\n}\n");
+  return 0;
+}

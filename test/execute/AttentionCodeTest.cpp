@@ -1,0 +1,184 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "test/execute/AttentionReference.h"
+#include "test/execute/KernelLibrary.h"
+
+#include "compiler/codegen/EmitObject.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Program.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include "gtest/gtest.h"
+
+#include <cmath>
+#include <cstring>
+
+using namespace heddle;
+using namespace heddle::test;
+
+namespace {
+
+std::string emit(const AttentionSpec &spec, const char *targetName, MachineCode kind) {
+  KernelLibrary library(targetName);
+  buildAttention(library.module(), "attention", spec, library.target());
+  if (failed(lowerToLLVM(library.module(), library.target())))
+    return "";
+  auto code = emitMachineCode(library.module(), library.target(), kind);
+  return failed(code) ? "" : *code;
+}
+
+AttentionSpec makeSpec(int64_t headDim, KvType kv) {
+  AttentionSpec spec;
+  spec.numHeads = 4;
+  spec.numKvHeads = 2;
+  spec.headDim = headDim;
+  spec.scale = 1.0 / std::sqrt(double(headDim));
+  spec.kv = kv;
+  return spec;
+}
+
+// What an innermost loop of x86 assembly does.
+struct LoopCounts {
+  int products = 0, pairDots = 0, vectorLoads = 0, broadcasts = 0, stores = 0;
+};
+
+// Innermost loops: from a label to a jump back to it with no label between.
+std::vector<LoopCounts> innerLoops(llvm::StringRef assembly) {
+  std::vector<LoopCounts> loops;
+  llvm::StringRef label;
+  LoopCounts counts;
+  while (!assembly.empty()) {
+    auto [line, rest] = assembly.split('\n');
+    assembly = rest;
+    llvm::StringRef code = line.trim();
+    if (code.starts_with(".LBB")) {
+      label = code.take_until([](char c) { return c == ':'; });
+      counts = {};
+    } else if (code.starts_with("j") && !label.empty() && code.ends_with(label)) {
+      loops.push_back(counts);
+    } else if (code.starts_with("vfmadd")) {
+      ++counts.products;
+    } else if (code.starts_with("vdpbf16ps")) {
+      ++counts.pairDots;
+    } else if (code.starts_with("vbroadcast")) {
+      ++counts.broadcasts;
+    } else if (code.starts_with("vmov")) {
+      ++(code.ends_with(")") ? counts.stores : counts.vectorLoads);
+    }
+  }
+  return loops;
+}
+
+void expectFullTiles(const char *target, int rows, int wide) {
+  for (KvType kv : {KvType::F32, KvType::BF16, KvType::F16}) {
+    std::string assembly = emit(makeSpec(128, kv), target, MachineCode::Assembly);
+    ASSERT_FALSE(assembly.empty());
+    EXPECT_EQ(assembly.find("call"), std::string::npos) << "a kernel calls nothing";
+    int tiles = 0;
+    for (LoopCounts loop : innerLoops(assembly)) {
+      if (loop.products != rows * wide)
+        continue;
+      ++tiles;
+      EXPECT_EQ(loop.stores, 0);
+      EXPECT_EQ(loop.broadcasts, rows);
+      EXPECT_EQ(loop.vectorLoads, wide);
+    }
+    EXPECT_EQ(tiles, 2) << "one for the scores, one for the values";
+  }
+}
+
+TEST(AttentionCode, Avx512TilesStayInRegisters) { expectFullTiles("x86-64-v4", 6, 4); }
+TEST(AttentionCode, Avx2TilesStayInRegisters) { expectFullTiles("x86-64-v3", 6, 2); }
+
+TEST(AttentionCode, Bf16ProductsUseThePairDot) {
+  AttentionSpec spec = makeSpec(128, KvType::BF16);
+  spec.products = Products::Bf16;
+  std::string assembly = emit(spec, "znver5", MachineCode::Assembly);
+  int tiles = 0;
+  for (LoopCounts loop : innerLoops(assembly)) {
+    EXPECT_TRUE(loop.pairDots == 0 || loop.stores == 0);
+    tiles += loop.pairDots == 6 * 4;
+  }
+  EXPECT_EQ(tiles, 2) << "one for the scores, one for the values";
+  EXPECT_NE(emit(spec, "x86-64-v4", MachineCode::Object), "") << "emulated elsewhere";
+}
+
+TEST(AttentionCode, IsReproducible) {
+  AttentionSpec spec = makeSpec(64, KvType::BF16);
+  EXPECT_EQ(emit(spec, "znver5", MachineCode::Object), emit(spec, "znver5", MachineCode::Object));
+}
+
+// A file in the temporary folder that goes away with its owner.
+struct TemporaryFile {
+  explicit TemporaryFile(llvm::StringRef suffix, llvm::StringRef contents = "") {
+    int descriptor;
+    if (llvm::sys::fs::createTemporaryFile("heddle-attention", suffix, descriptor, path))
+      return;
+    llvm::raw_fd_ostream(descriptor, /*shouldClose=*/true) << contents;
+  }
+  ~TemporaryFile() { llvm::sys::fs::remove(path); }
+  llvm::SmallString<128> path;
+};
+
+void append(std::string &to, const void *data, size_t bytes) { to.append(static_cast<const char *>(data), bytes); }
+
+// The driver's input; see attention-driver.c.
+std::string driverInput(const AttentionSpec &spec, const PagedCache &cache, const std::vector<StepPart> &parts,
+                        const std::vector<float> &q, int64_t rows) {
+  std::string bytes, table;
+  int64_t width = spec.numHeads * spec.valueDim(), row = 0, pages = 0;
+  std::string contents;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    int64_t count = (parts[i].past + parts[i].rows + HEDDLE_KV_PAGE_SIZE - 1) / HEDDLE_KV_PAGE_SIZE;
+    int64_t entry[] = {row, parts[i].rows, parts[i].past, count};
+    append(table, entry, sizeof entry);
+    for (int64_t page = 0; page < count; ++page)
+      append(contents, cache.pages(i)[page], cache.pageBytes());
+    row += parts[i].rows;
+    pages += count;
+  }
+  int64_t header[] = {int64_t(q.size()), rows * width, int64_t(parts.size()), pages, cache.pageBytes(),
+                      cache.keyOffset(), cache.valueOffset(), width};
+  append(bytes, header, sizeof header);
+  bytes += table;
+  append(bytes, q.data(), q.size() * sizeof(float));
+  return bytes + contents;
+}
+
+void checkEmulated(const AttentionSpec &spec, llvm::StringRef compiler, llvm::StringRef emulator) {
+  const std::vector<StepPart> parts = {{0, 70}, {500, 20}, {63, 1}};
+  const int64_t rows = 91;
+  PagedCache cache(spec, {70, 520, 64}, 9);
+  std::vector<float> q = randomFloats(rows * spec.numHeads * spec.headDim, 1.0f, 10);
+  TemporaryFile object("o", emit(spec, "aarch64", MachineCode::Object)), program("exe"), out("out");
+  TemporaryFile in("in", driverInput(spec, cache, parts, q, rows));
+  llvm::StringRef build[] = {compiler, "-static", "-I", HEDDLE_SOURCE_DIR, "-o", program.path,
+                             HEDDLE_SOURCE_DIR "/test/execute/attention-driver.c", object.path};
+  ASSERT_EQ(llvm::sys::ExecuteAndWait(compiler, build), 0);
+  llvm::StringRef run[] = {emulator, "-cpu", "max", program.path, in.path, out.path};
+  ASSERT_EQ(llvm::sys::ExecuteAndWait(emulator, run), 0);
+  auto buffer = llvm::MemoryBuffer::getFile(out.path);
+  ASSERT_TRUE(bool(buffer));
+  std::vector<float> actual((*buffer)->getBufferSize() / sizeof(float));
+  std::memcpy(actual.data(), (*buffer)->getBufferStart(), actual.size() * sizeof(float));
+  std::vector<double> expected = referenceAttention(spec, cache, parts, q, {}, {});
+  ASSERT_EQ(actual.size(), expected.size());
+  EXPECT_LE(nmse(actual, expected), 1e-10);
+}
+
+TEST(AttentionCode, RunsOnAArch64) {
+  auto compiler = llvm::sys::findProgramByName("aarch64-linux-gnu-gcc");
+  auto emulator = llvm::sys::findProgramByName("qemu-aarch64");
+  if (!compiler || !emulator)
+    GTEST_SKIP() << "needs aarch64-linux-gnu-gcc and qemu-aarch64";
+  checkEmulated(makeSpec(64, KvType::BF16), *compiler, *emulator);
+  checkEmulated(makeSpec(20, KvType::F16), *compiler, *emulator);
+  AttentionSpec spec = makeSpec(37, KvType::F32);
+  spec.window = 70;
+  spec.softcap = 20;
+  checkEmulated(spec, *compiler, *emulator);
+}
+
+} // namespace

@@ -1,0 +1,154 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "test/execute/AttentionReference.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+using namespace heddle;
+using namespace heddle::test;
+
+static uint16_t bf16Bits(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, 4);
+  if (std::isnan(value))
+    return uint16_t(bits >> 16 | 0x40);
+  uint32_t kept = bits >> 16, lost = bits & 0xffff;
+  return uint16_t(kept + (lost > 0x8000 || (lost == 0x8000 && (kept & 1))));
+}
+
+static float fromBf16(uint16_t stored) {
+  uint32_t bits = uint32_t(stored) << 16;
+  float value;
+  std::memcpy(&value, &bits, 4);
+  return value;
+}
+
+void heddle::test::storeElement(KvType type, float value, uint8_t *to) {
+  if (type == KvType::F32) {
+    std::memcpy(to, &value, 4);
+  } else if (type == KvType::BF16) {
+    uint16_t bits = bf16Bits(value);
+    std::memcpy(to, &bits, 2);
+  } else {
+    _Float16 half = static_cast<_Float16>(value);
+    std::memcpy(to, &half, 2);
+  }
+}
+
+float heddle::test::roundToKv(KvType type, float value) {
+  if (type == KvType::F32)
+    return value;
+  return type == KvType::BF16 ? fromBf16(bf16Bits(value)) : float(static_cast<_Float16>(value));
+}
+
+std::vector<float> heddle::test::randomFloats(size_t count, float deviation, unsigned seed) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> normal(0.0f, deviation);
+  std::vector<float> values(count);
+  for (float &value : values)
+    value = normal(generator);
+  return values;
+}
+
+PagedCache::PagedCache(const AttentionSpec &spec, const std::vector<int64_t> &lengths, unsigned seed)
+    : spec(spec), keyBytes(spec.numKvHeads * HEDDLE_KV_PAGE_SIZE * spec.headDim * kvBytes(spec.kv)),
+      valueBytes(spec.numKvHeads * HEDDLE_KV_PAGE_SIZE * spec.valueDim() * kvBytes(spec.kv)) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  int64_t element = kvBytes(spec.kv);
+  auto fill = [&](std::vector<float> &rows, int64_t dim, int64_t offset, int64_t length, size_t sequence) {
+    for (float &value : rows)
+      value = roundToKv(spec.kv, value);
+    for (int64_t token = 0; token < int64_t(tables[sequence].size()) * HEDDLE_KV_PAGE_SIZE; ++token)
+      for (int64_t head = 0; head < spec.numKvHeads; ++head)
+        for (int64_t column = 0; column < dim; ++column) {
+          uint8_t *page = tables[sequence][token / HEDDLE_KV_PAGE_SIZE] + offset;
+          int64_t slot = (head * HEDDLE_KV_PAGE_SIZE + token % HEDDLE_KV_PAGE_SIZE) * dim + column;
+          float value = token < length ? rows[(token * spec.numKvHeads + head) * dim + column] : nan;
+          storeElement(spec.kv, value, page + slot * element);
+        }
+  };
+  for (size_t sequence = 0; sequence < lengths.size(); ++sequence) {
+    size_t pages = (lengths[sequence] + HEDDLE_KV_PAGE_SIZE - 1) / HEDDLE_KV_PAGE_SIZE;
+    std::vector<uint8_t *> table;
+    for (size_t page = 0; page < pages; ++page) {
+      storage.emplace_back(pageBytes(), 0xff);
+      table.push_back(storage.back().data());
+    }
+    // The storage vectors own what the table points at, whatever their order.
+    std::shuffle(table.begin(), table.end(), std::mt19937(seed + 1));
+    tables.push_back(table);
+    keys.push_back(randomFloats(lengths[sequence] * spec.numKvHeads * spec.headDim, 1.0f, seed + 2 * sequence));
+    size_t valueCount = lengths[sequence] * spec.numKvHeads * spec.valueDim();
+    values.push_back(randomFloats(valueCount, 1.0f, seed + 2 * sequence + 1));
+    fill(keys.back(), spec.headDim, keyOffset(), lengths[sequence], sequence);
+    fill(values.back(), spec.valueDim(), valueOffset(), lengths[sequence], sequence);
+  }
+}
+
+static bool isVisible(const AttentionSpec &spec, int64_t query, int64_t key) {
+  if (spec.causal && key > query)
+    return false;
+  if (spec.window && key <= query - spec.window)
+    return false;
+  return !spec.window || key < query + spec.window;
+}
+
+// Logits of one query over all keys; minus infinity where masked.
+static std::vector<double> logits(const AttentionSpec &spec, const PagedCache &cache, size_t sequence, int64_t length,
+                                  int64_t position, const float *query, int64_t head, double slope) {
+  std::vector<double> scores(length, -INFINITY);
+  for (int64_t key = 0; key < length; ++key) {
+    if (!isVisible(spec, position, key))
+      continue;
+    double dot = 0;
+    for (int64_t column = 0; column < spec.headDim; ++column)
+      dot += double(query[column]) * cache.key(sequence, key, head / spec.group(), column);
+    dot *= spec.scale;
+    if (spec.softcap != 0)
+      dot = spec.softcap * std::tanh(dot / spec.softcap);
+    scores[key] = dot + slope * double(key - position);
+  }
+  return scores;
+}
+
+std::vector<double> heddle::test::referenceAttention(const AttentionSpec &spec, const PagedCache &cache,
+                                                     const std::vector<StepPart> &parts, const std::vector<float> &q,
+                                                     const std::vector<float> &sinks,
+                                                     const std::vector<float> &slopes) {
+  std::vector<double> out;
+  int64_t row = 0;
+  for (size_t sequence = 0; sequence < parts.size(); ++sequence)
+    for (int32_t token = 0; token < parts[sequence].rows; ++token, ++row)
+      for (int64_t head = 0; head < spec.numHeads; ++head) {
+        int64_t length = parts[sequence].past + parts[sequence].rows;
+        const float *query = q.data() + (row * spec.numHeads + head) * spec.headDim;
+        std::vector<double> scores = logits(spec, cache, sequence, length, parts[sequence].past + token, query, head,
+                                            spec.hasAlibiSlopes ? slopes[head] : 0.0);
+        double max = *std::max_element(scores.begin(), scores.end());
+        double sum = spec.hasSinks ? std::exp(sinks[head] - max) : 0.0;
+        std::vector<double> acc(spec.valueDim(), 0.0);
+        for (int64_t key = 0; key < length; ++key) {
+          double weight = std::exp(scores[key] - max);
+          sum += weight;
+          for (int64_t column = 0; weight > 0 && column < spec.valueDim(); ++column)
+            acc[column] += weight * cache.value(sequence, key, head / spec.group(), column);
+        }
+        for (double value : acc)
+          out.push_back(value / sum);
+      }
+  return out;
+}
+
+double heddle::test::nmse(const std::vector<float> &a, const std::vector<double> &b) {
+  double error = 0, energy = 0;
+  for (size_t i = 0; i < b.size(); ++i) {
+    if (!std::isfinite(a[i]))
+      return INFINITY;
+    error += (a[i] - b[i]) * (a[i] - b[i]);
+    energy += b[i] * b[i];
+  }
+  return error / energy;
+}

@@ -1,0 +1,355 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "test/execute/AttentionReference.h"
+#include "test/execute/KernelLibrary.h"
+
+#include "gtest/gtest.h"
+
+#include <cmath>
+#include <cstring>
+#include <memory>
+
+using namespace heddle;
+using namespace heddle::test;
+
+using WithoutSlopes = void(const float *, float *, const heddle_sequence *, int64_t, int64_t, int64_t, int64_t,
+                           int64_t, const float *, int32_t, int32_t);
+using WithSlopes = void(const float *, float *, const heddle_sequence *, int64_t, int64_t, int64_t, int64_t, int64_t,
+                        const float *, const float *, int32_t, int32_t);
+using SplitWithoutSlopes = void(const float *, float *, const heddle_sequence *, int64_t, int64_t, int64_t, int64_t,
+                                int64_t, int32_t, int32_t);
+using SplitWithSlopes = void(const float *, float *, const heddle_sequence *, int64_t, int64_t, int64_t, int64_t,
+                             int64_t, const float *, int32_t, int32_t);
+using Combine = void(const float *, float *, const heddle_sequence *, int64_t, int64_t, int64_t, const float *,
+                     int32_t, int32_t);
+
+namespace {
+
+enum class Body { Whole, Split };
+
+const float canary = -12345.678f;
+
+// The compiled kernels of one spec, and how to call them.
+class Attention {
+public:
+  explicit Attention(const AttentionSpec &spec, const std::string &target = "native")
+      : spec(spec), library(std::make_unique<KernelLibrary>(target)) {
+    std::string error;
+    EXPECT_TRUE(succeeded(verifyAttention(spec, error))) << error;
+    buildAttention(library->module(), "attention", spec, library->target());
+    buildAttentionSplit(library->module(), "attention_split", spec, library->target());
+    buildCombineSplits(library->module(), "combine_splits", spec, library->target());
+    EXPECT_TRUE(library->load());
+    sinks = randomFloats(spec.numHeads, 2.0f, 71);
+    for (int64_t head = 0; head < spec.numHeads; ++head)
+      slopes.push_back(std::exp2(-8.0f * float(head + 1) / float(spec.numHeads)));
+  }
+
+  // Runs the step `parts`, whose rows are those of q, as (rows, numHeads * valueDim).
+  std::vector<float> run(const PagedCache &cache, const std::vector<StepPart> &parts, const std::vector<float> &q,
+                         int32_t threads = 1, Body body = Body::Whole) const {
+    std::vector<heddle_sequence> sequences;
+    int64_t rows = 0, longest = 1;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      sequences.push_back({int32_t(rows), parts[i].rows, parts[i].past, 0, cache.pages(i)});
+      rows += parts[i].rows;
+      longest = std::max<int64_t>(longest, parts[i].past + parts[i].rows);
+    }
+    int64_t width = spec.numHeads * spec.valueDim(), stride = width + 5;
+    std::vector<float> out((rows + 2) * stride, canary);
+    float *first = out.data() + stride;
+    for (int32_t thread = 0; body == Body::Whole && thread < threads; ++thread)
+      callWhole(cache, sequences, q, first, stride, thread, threads);
+    if (body == Body::Split)
+      callSplit(cache, sequences, q, first, stride, rows, longest, threads);
+    return withoutCanaries(out, rows, width, stride);
+  }
+
+  std::vector<double> reference(const PagedCache &cache, const std::vector<StepPart> &parts,
+                                const std::vector<float> &q) const {
+    return referenceAttention(spec, cache, parts, q, sinks, slopes);
+  }
+
+private:
+  void callWhole(const PagedCache &cache, const std::vector<heddle_sequence> &sequences, const std::vector<float> &q,
+                 float *out, int64_t stride, int32_t thread, int32_t threads) const {
+    int64_t qStride = spec.numHeads * spec.headDim, count = sequences.size();
+    int64_t k = cache.keyOffset(), v = cache.valueOffset();
+    if (spec.hasAlibiSlopes)
+      library->find<WithSlopes>("attention")(q.data(), out, sequences.data(), count, k, v, qStride, stride,
+                                            sinks.data(), slopes.data(), thread, threads);
+    else
+      library->find<WithoutSlopes>("attention")(q.data(), out, sequences.data(), count, k, v, qStride, stride,
+                                               spec.hasSinks ? sinks.data() : nullptr, thread, threads);
+  }
+
+  void callSplit(const PagedCache &cache, const std::vector<heddle_sequence> &sequences, const std::vector<float> &q,
+                 float *out, int64_t stride, int64_t rows, int64_t longest, int32_t threads) const {
+    int64_t qStride = spec.numHeads * spec.headDim, count = sequences.size();
+    int64_t k = cache.keyOffset(), v = cache.valueOffset(), maxSplits = (longest + 511) / 512;
+    size_t floats = attentionPartialsBytes(spec, rows, longest) / sizeof(float);
+    std::vector<float> partials(floats + 16, canary);
+    for (int32_t thread = 0; thread < threads; ++thread)
+      if (spec.hasAlibiSlopes)
+        library->find<SplitWithSlopes>("attention_split")(q.data(), partials.data(), sequences.data(), count, k, v,
+                                                         qStride, maxSplits, slopes.data(), thread, threads);
+      else
+        library->find<SplitWithoutSlopes>("attention_split")(q.data(), partials.data(), sequences.data(), count, k, v,
+                                                            qStride, maxSplits, thread, threads);
+    for (int32_t thread = 0; thread < threads; ++thread)
+      library->find<Combine>("combine_splits")(partials.data(), out, sequences.data(), count, stride, maxSplits,
+                                              spec.hasSinks ? sinks.data() : nullptr, thread, threads);
+    for (size_t i = floats; i < partials.size(); ++i)
+      EXPECT_EQ(partials[i], canary) << "behind the partial results";
+  }
+
+  // The rows of out[1 … rows]; everything around them must be untouched.
+  static std::vector<float> withoutCanaries(const std::vector<float> &out, int64_t rows, int64_t width,
+                                            int64_t stride) {
+    std::vector<float> result;
+    int64_t spoiled = 0;
+    for (int64_t row = 0; row < rows + 2; ++row)
+      for (int64_t column = 0; column < stride; ++column) {
+        float value = out[row * stride + column];
+        if (row >= 1 && row <= rows && column < width)
+          result.push_back(value);
+        else
+          spoiled += value != canary;
+      }
+    EXPECT_EQ(spoiled, 0) << "floats written outside the rows";
+    return result;
+  }
+
+  AttentionSpec spec;
+  std::unique_ptr<KernelLibrary> library;
+  std::vector<float> sinks, slopes;
+};
+
+std::vector<int64_t> lengthsOf(const std::vector<StepPart> &parts) {
+  std::vector<int64_t> lengths;
+  for (StepPart part : parts)
+    lengths.push_back(part.past + part.rows);
+  return lengths;
+}
+
+std::vector<float> queriesOf(const AttentionSpec &spec, const std::vector<StepPart> &parts, unsigned seed) {
+  int64_t rows = 0;
+  for (StepPart part : parts)
+    rows += part.rows;
+  return randomFloats(rows * spec.numHeads * spec.headDim, 1.0f, seed);
+}
+
+AttentionSpec makeSpec(int64_t heads, int64_t kvHeads, int64_t headDim, KvType kv = KvType::F32) {
+  AttentionSpec spec;
+  spec.numHeads = heads;
+  spec.numKvHeads = kvHeads;
+  spec.headDim = headDim;
+  spec.scale = 1.0 / std::sqrt(double(headDim));
+  spec.kv = kv;
+  return spec;
+}
+
+bool sameBits(const std::vector<float> &a, const std::vector<float> &b) {
+  return a.size() == b.size() && !std::memcmp(a.data(), b.data(), a.size() * sizeof(float));
+}
+
+// Every body, for 1 … 3 threads, against the reference and against each other's bits.
+void check(const AttentionSpec &spec, const std::vector<StepPart> &parts, const std::string &target = "native",
+           double limit = 1e-10) {
+  Attention attention(spec, target);
+  PagedCache cache(spec, lengthsOf(parts), 11);
+  std::vector<float> q = queriesOf(spec, parts, 5);
+  std::vector<float> out = attention.run(cache, parts, q);
+  EXPECT_LE(nmse(out, attention.reference(cache, parts, q)), limit);
+  for (int32_t threads : {2, 3})
+    EXPECT_TRUE(sameBits(out, attention.run(cache, parts, q, threads))) << threads << " threads";
+  for (int32_t threads : {1, 3})
+    EXPECT_TRUE(sameBits(out, attention.run(cache, parts, q, threads, Body::Split))) << threads << " threads, split";
+}
+
+// Steps that meet every page, tile and split boundary, ragged.
+const std::vector<StepPart> raggedSteps = {{0, 1},   {62, 1}, {63, 1},  {64, 1},   {0, 63},   {0, 64},   {0, 65},
+                                           {5, 17},  {95, 33}, {126, 2}, {127, 2}, {0, 128},  {1, 128},  {510, 1},
+                                           {511, 1}, {512, 1}, {480, 33}, {1099, 1}, {1000, 17}, {0, 0}};
+const std::vector<StepPart> shortSteps = {{0, 1}, {63, 2}, {40, 33}, {0, 17}, {520, 1}, {500, 20}};
+
+TEST(Attention, RaggedBatch) {
+  check(makeSpec(8, 2, 64, KvType::BF16), raggedSteps);
+  check(makeSpec(3, 1, 32, KvType::F32), raggedSteps);
+}
+
+TEST(Attention, LongPrefill) { check(makeSpec(4, 2, 32), {{0, 700}, {300, 333}}); }
+
+TEST(Attention, EveryGroup) {
+  for (int64_t group : {1, 2, 3, 5, 7, 8, 12}) {
+    SCOPED_TRACE(group);
+    check(makeSpec(2 * group, 2, 32, KvType::BF16), shortSteps);
+  }
+}
+
+TEST(Attention, EveryHeadDim) {
+  for (int64_t headDim : {1, 4, 8, 16, 20, 24, 37, 64, 72, 80, 96, 128, 256}) {
+    SCOPED_TRACE(headDim);
+    check(makeSpec(3, 1, headDim, headDim % 3 ? KvType::F32 : KvType::BF16), shortSteps);
+  }
+}
+
+TEST(Attention, EveryStoredType) {
+  for (KvType kv : {KvType::F32, KvType::BF16, KvType::F16})
+    check(makeSpec(6, 2, 40, kv), shortSteps);
+}
+
+TEST(Attention, ValuesOfAnotherHeadDim) {
+  AttentionSpec spec = makeSpec(4, 2, 48, KvType::BF16);
+  spec.valueHeadDim = 32;
+  check(spec, shortSteps);
+  spec.valueHeadDim = 90;
+  check(spec, shortSteps);
+}
+
+TEST(Attention, Window) {
+  for (int64_t window : {1, 3, 63, 64, 100, 512, 5000}) {
+    SCOPED_TRACE(window);
+    AttentionSpec spec = makeSpec(4, 2, 32, KvType::BF16);
+    spec.window = window;
+    check(spec, {{0, 150}, {63, 2}, {700, 1}, {600, 33}, {1099, 1}});
+  }
+}
+
+TEST(Attention, Bidirectional) {
+  AttentionSpec spec = makeSpec(4, 4, 32);
+  spec.causal = false;
+  check(spec, {{0, 1}, {0, 17}, {0, 64}, {0, 129}, {0, 600}});
+  spec.window = 65;
+  check(spec, {{0, 1}, {0, 17}, {0, 64}, {0, 129}, {0, 600}});
+}
+
+TEST(Attention, Softcap) {
+  AttentionSpec spec = makeSpec(4, 2, 32, KvType::BF16);
+  spec.softcap = 50;
+  check(spec, shortSteps);
+  spec.softcap = 0.5;
+  check(spec, shortSteps);
+}
+
+TEST(Attention, Sinks) {
+  AttentionSpec spec = makeSpec(8, 1, 64, KvType::BF16);
+  spec.hasSinks = true;
+  spec.window = 128;
+  check(spec, raggedSteps);
+}
+
+TEST(Attention, AlibiSlopes) {
+  AttentionSpec spec = makeSpec(5, 5, 24);
+  spec.hasAlibiSlopes = true;
+  check(spec, shortSteps);
+}
+
+TEST(Attention, Bf16Products) {
+  for (int64_t headDim : {2, 20, 64, 80, 128}) {
+    SCOPED_TRACE(headDim);
+    AttentionSpec spec = makeSpec(6, 2, headDim, KvType::BF16);
+    spec.products = Products::Bf16;
+    for (const std::string &target : KernelLibrary::runnableTargets())
+      check(spec, raggedSteps, target, 5e-5);
+    spec.window = 71;
+    spec.hasSinks = true;
+    check(spec, raggedSteps, "native", 5e-5);
+  }
+}
+
+TEST(Attention, Bf16ProductsRoundWeightsBeforeNormalisation) {
+  // With equal scores every weight is 1 before the sum divides it, so nothing is lost by rounding.
+  AttentionSpec spec = makeSpec(4, 2, 32, KvType::BF16);
+  spec.scale = 0;
+  spec.products = Products::Bf16;
+  check(spec, shortSteps, "native", 1e-10);
+}
+
+TEST(Attention, LargeScores) {
+  AttentionSpec spec = makeSpec(4, 2, 64);
+  spec.scale = 30;
+  check(spec, shortSteps);
+}
+
+TEST(Attention, TileSizesLeaveTheSameBits) {
+  AttentionSpec spec = makeSpec(6, 2, 48, KvType::BF16);
+  const std::vector<StepPart> parts = {{0, 200}, {513, 40}};
+  PagedCache cache(spec, lengthsOf(parts), 3);
+  std::vector<float> q = queriesOf(spec, parts, 4), expected = Attention(spec).run(cache, parts, q);
+  for (int64_t blockQ : {1, 5, 16, 64}) {
+    spec.blockQ = blockQ;
+    EXPECT_TRUE(sameBits(expected, Attention(spec).run(cache, parts, q))) << blockQ;
+  }
+}
+
+TEST(Attention, SharingKvHeadsLeavesTheSameBits) {
+  AttentionSpec spec = makeSpec(6, 2, 48, KvType::BF16);
+  PagedCache cache(spec, lengthsOf(shortSteps), 3);
+  std::vector<float> q = queriesOf(spec, shortSteps, 4), shared = Attention(spec).run(cache, shortSteps, q);
+  spec.shareKvHeads = false;
+  EXPECT_TRUE(sameBits(shared, Attention(spec).run(cache, shortSteps, q)));
+}
+
+// Rows [begin, begin + rows) of a sequence whose queries are `q`.
+std::vector<float> rowsOf(const std::vector<float> &q, int64_t width, int64_t begin, int64_t rows) {
+  return {q.begin() + begin * width, q.begin() + (begin + rows) * width};
+}
+
+void checkChunks(int64_t window, Products products) {
+  AttentionSpec spec = makeSpec(3, 1, 64, KvType::BF16);
+  spec.window = window;
+  spec.hasSinks = window;
+  spec.products = products;
+  Attention attention(spec);
+  const int32_t length = 530;
+  PagedCache cache(spec, {length}, 21);
+  std::vector<float> q = queriesOf(spec, {{0, length}}, 22), whole = attention.run(cache, {{0, length}}, q);
+  for (int32_t chunk : {1, 7, 64, 100}) {
+    std::vector<float> joined;
+    for (int32_t past = 0; past < length; past += chunk) {
+      int32_t rows = std::min(chunk, length - past);
+      std::vector<float> part = attention.run(
+          cache, {{past, rows}}, rowsOf(q, spec.numHeads * spec.headDim, past, rows), 2,
+          past % 3 ? Body::Split : Body::Whole);
+      joined.insert(joined.end(), part.begin(), part.end());
+    }
+    EXPECT_TRUE(sameBits(whole, joined)) << "chunks of " << chunk << ", window " << window;
+  }
+}
+
+TEST(Attention, ChunksAndSingleTokensLeaveTheBitsOfOnePrefill) {
+  for (int64_t window : {0, 70})
+    for (Products products : {Products::F32, Products::Bf16})
+      checkChunks(window, products);
+}
+
+TEST(Attention, EveryRunnableTarget) {
+  for (const std::string &target : KernelLibrary::runnableTargets()) {
+    SCOPED_TRACE(target);
+    check(makeSpec(8, 2, 64, KvType::BF16), raggedSteps, target);
+    check(makeSpec(3, 1, 20, KvType::F16), shortSteps, target);
+    check(makeSpec(7, 1, 96, KvType::F32), shortSteps, target);
+  }
+}
+
+TEST(Attention, RejectsImpossibleSpecs) {
+  auto messageFor = [](AttentionSpec spec) {
+    std::string error;
+    EXPECT_TRUE(failed(verifyAttention(spec, error)));
+    return error;
+  };
+  EXPECT_EQ(messageFor(makeSpec(8, 3, 64)), "num_heads (8) must be a positive multiple of num_kv_heads (3)");
+  EXPECT_EQ(messageFor(makeSpec(8, 2, 2000)), "head_dim (2000, values 2000) must be between 1 and 1024");
+  AttentionSpec spec = makeSpec(8, 2, 64);
+  spec.softcap = -1;
+  EXPECT_EQ(messageFor(spec), "scale must be finite, softcap finite and not negative");
+  spec = makeSpec(8, 2, 64);
+  spec.window = -4;
+  EXPECT_EQ(messageFor(spec), "window (-4) must not be negative, block_q (0) at most 1024");
+  spec = makeSpec(8, 2, 63, KvType::BF16);
+  spec.products = Products::Bf16;
+  EXPECT_EQ(messageFor(spec), "bf16 products need a bf16 cache and an even head_dim (63)");
+}
+
+} // namespace

@@ -1,0 +1,85 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Kernels compiled, linked and loaded into the test's own process.
+#ifndef HEDDLE_TEST_EXECUTE_KERNELLIBRARY_H
+#define HEDDLE_TEST_EXECUTE_KERNELLIBRARY_H
+
+#include "compiler/codegen/Target.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace heddle::test {
+
+class KernelLibrary {
+public:
+  explicit KernelLibrary(const std::string &targetName);
+  ~KernelLibrary();
+
+  // The targets whose code this machine can run: native, and the levels below it.
+  static std::vector<std::string> runnableTargets();
+
+  mlir::ModuleOp module() { return *moduleRef; }
+  const CpuTarget &target() const { return cpuTarget; }
+  // Compiles what the module holds; false, with the reason printed, if a step fails.
+  bool load();
+  template <typename Function> Function *find(const std::string &name) {
+    return reinterpret_cast<Function *>(symbol(name));
+  }
+
+private:
+  void *symbol(const std::string &name);
+
+  mlir::MLIRContext context;
+  mlir::OwningOpRef<mlir::ModuleOp> moduleRef;
+  CpuTarget cpuTarget;
+  void *handle = nullptr;
+};
+
+// Deterministic pseudo-random numbers.
+class Random {
+public:
+  explicit Random(uint64_t seed) : state(seed * 2 + 1) {}
+  uint32_t bits();
+  float uniform() { return float(bits()) / 2147483648.0f - 1.0f; }  // [-1, 1)
+
+private:
+  uint64_t state;
+};
+
+// A matrix of f32 with a guard around every row: (rows, columns), row stride columns + 5.
+class GuardedMatrix {
+public:
+  GuardedMatrix(int64_t rows, int64_t columns);
+  float *row(int64_t r) { return values.data() + guard + r * stride; }
+  float &at(int64_t r, int64_t c) { return row(r)[c]; }
+  bool guardsIntact() const;
+
+  const int64_t rows, columns, stride;
+
+private:
+  static constexpr int64_t guard = 64;
+  std::vector<float> values;
+};
+
+// sum (a - b)^2 / sum b^2
+class NormalizedError {
+public:
+  void add(double value, double expected) {
+    error += (value - expected) * (value - expected);
+    power += expected * expected;
+  }
+  double value() const { return power > 0 ? error / power : error; }
+
+private:
+  double error = 0, power = 0;
+};
+
+} // namespace heddle::test
+
+#endif

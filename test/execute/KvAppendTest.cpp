@@ -1,0 +1,90 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "test/execute/AttentionReference.h"
+#include "test/execute/KernelLibrary.h"
+
+#include "compiler/codegen/cpu/CacheKernel.h"
+
+#include "gtest/gtest.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+using namespace heddle;
+using namespace heddle::test;
+
+using KvAppend = void(const float *, const float *, int64_t, int64_t, const int32_t *, const int32_t *,
+                      const heddle_sequence *, int64_t, int64_t, int64_t, int64_t);
+
+namespace {
+
+// Two sequences whose rows straddle a page; head dims with a tail.
+const KvAppendSpec baseSpec = {3, 20, 33, KvType::F32};
+const int64_t keyOffset = 64, rowCount = 7;
+const int32_t rowSequence[rowCount] = {0, 0, 0, 1, 1, 1, 1}, positions[rowCount] = {62, 63, 64, 0, 1, 2, 3};
+
+struct Pages {
+  explicit Pages(const KvAppendSpec &spec) {
+    keyBytes = spec.numKvHeads * HEDDLE_KV_PAGE_SIZE * spec.headDim * kvBytes(spec.kv);
+    valueOffset = keyOffset + keyBytes + 64;
+    size_t size = valueOffset + spec.numKvHeads * HEDDLE_KV_PAGE_SIZE * spec.valueDim() * kvBytes(spec.kv) + 64;
+    for (std::vector<uint8_t> &page : bytes)
+      page.assign(size, 0xa5);
+  }
+  // Pages 0 and 1 belong to sequence 0, page 2 to sequence 1.
+  uint8_t *element(int64_t row, int64_t offset, int64_t head, int64_t dim, int64_t column, KvType kv) {
+    std::vector<uint8_t> &page = bytes[rowSequence[row] ? 2 : positions[row] / HEDDLE_KV_PAGE_SIZE];
+    int64_t slot = positions[row] % HEDDLE_KV_PAGE_SIZE;
+    return page.data() + offset + ((head * HEDDLE_KV_PAGE_SIZE + slot) * dim + column) * kvBytes(kv);
+  }
+  int64_t keyBytes, valueOffset;
+  std::vector<uint8_t> bytes[3];
+};
+
+void check(KvType kv, const std::string &target) {
+  KvAppendSpec spec = baseSpec;
+  spec.kv = kv;
+  KernelLibrary library(target);
+  buildKvAppend(library.module(), "kv_append", spec, library.target());
+  ASSERT_TRUE(library.load());
+  int64_t keyStride = spec.numKvHeads * spec.headDim + 3, valueStride = spec.numKvHeads * spec.valueDim() + 1;
+  std::vector<float> key = randomFloats(rowCount * keyStride, 3.0f, 1);
+  std::vector<float> value = randomFloats(rowCount * valueStride, 3.0f, 2);
+  // Ties to even both ways, a carry into the exponent, signs, what overflows f16, and what is no number.
+  uint32_t ties[] = {0x3f808000, 0x3f818000, 0x3fffffff, 0x80000000, 0x7f7fffff};
+  std::memcpy(key.data(), ties, sizeof ties);
+  key[5] = std::numeric_limits<float>::infinity();
+  key[6] = std::numeric_limits<float>::quiet_NaN();
+
+  Pages actual(spec), expected(spec);
+  uint8_t *first[] = {actual.bytes[0].data(), actual.bytes[1].data()}, *second[] = {actual.bytes[2].data()};
+  heddle_sequence sequences[] = {{0, 3, 62, 0, first}, {3, 4, 0, 0, second}};
+  // Two threads' rows; row 6 is left out.
+  for (auto [begin, end] : {std::pair<int64_t, int64_t>{0, 4}, {4, 6}})
+    library.find<KvAppend>("kv_append")(key.data(), value.data(), keyStride, valueStride, rowSequence, positions,
+                                        sequences, keyOffset, actual.valueOffset, begin, end);
+  for (int64_t row = 0; row < 6; ++row)
+    for (int64_t head = 0; head < spec.numKvHeads; ++head) {
+      for (int64_t column = 0; column < spec.headDim; ++column)
+        storeElement(kv, key[row * keyStride + head * spec.headDim + column],
+                     expected.element(row, keyOffset, head, spec.headDim, column, kv));
+      for (int64_t column = 0; column < spec.valueDim(); ++column)
+        storeElement(kv, value[row * valueStride + head * spec.valueDim() + column],
+                     expected.element(row, expected.valueOffset, head, spec.valueDim(), column, kv));
+    }
+  for (int page = 0; page < 3; ++page)
+    EXPECT_TRUE(actual.bytes[page] == expected.bytes[page]) << "page " << page;
+}
+
+TEST(KvAppend, F32) { check(KvType::F32, "native"); }
+TEST(KvAppend, Bf16RoundsToNearestEven) { check(KvType::BF16, "native"); }
+TEST(KvAppend, F16) { check(KvType::F16, "native"); }
+
+TEST(KvAppend, EveryRunnableTarget) {
+  for (const std::string &target : KernelLibrary::runnableTargets())
+    for (KvType kv : {KvType::F32, KvType::BF16, KvType::F16})
+      check(kv, target);
+}
+
+} // namespace

@@ -1,0 +1,215 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Matrix products of every weight format, target and row count, beside plain loops over the dequantised weights.
+
+#include "compiler/codegen/cpu/MatmulKernel.h"
+#include "test/execute/RandomWeights.h"
+
+#include "mlir/IR/Diagnostics.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+using namespace heddle;
+using namespace heddle::test;
+
+using MatmulFunction = void(const void *act, const float *actScales, const int32_t *actSums, const uint8_t *weights,
+                            const float *bias, float *out, int64_t rows, int64_t actStride, int64_t outStride,
+                            int64_t panelBegin, int64_t panelEnd);
+
+namespace {
+
+// Activations (rows, k), as f32 and as int8 with what the kernel wants beside them.
+struct Activations {
+  Activations(int64_t rows, int64_t k, bool q8) : rows(rows), k(k), q8(q8), stride(q8 ? k + 16 : k + 3) {
+    Random random(77);
+    values.resize(rows * stride);
+    for (float &value : values)
+      value = random.uniform();
+    if (q8)
+      quantize();
+  }
+  void quantize() {
+    codes.resize(rows * stride);
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t block = 0; block < k / 32; ++block) {
+        float largest = 0;
+        for (int64_t i = 0; i < 32; ++i)
+          largest = std::fmax(largest, std::fabs(values[row * stride + block * 32 + i]));
+        scales.push_back(largest / 127);
+        int32_t sum = 0;
+        for (int64_t i = 0; i < 32; ++i) {
+          int64_t at = row * stride + block * 32 + i;
+          codes[at] = int8_t(std::nearbyint(values[at] / scales.back()));
+          sum += codes[at];
+          if (i % 16 == 15) {
+            sums.push_back(sum);
+            sum = 0;
+          }
+        }
+      }
+  }
+  // The value that the product is to be computed with.
+  double at(int64_t row, int64_t column) const {
+    if (!q8)
+      return values[row * stride + column];
+    return double(codes[row * stride + column]) * scales[row * (k / 32) + column / 32];
+  }
+
+  int64_t rows, k;
+  bool q8;
+  int64_t stride;
+  std::vector<float> values;
+  std::vector<int8_t> codes;
+  std::vector<float> scales;
+  std::vector<int32_t> sums;
+};
+
+struct Case {
+  std::string name;
+  MatmulSpec spec;
+  RandomWeights weights;
+  std::vector<float> bias;
+  MatmulFunction *kernel = nullptr;
+
+  void run(const Activations &act, int64_t row, int64_t rows, GuardedMatrix &out, int64_t begin, int64_t end) const {
+    bool q8 = act.q8;
+    const void *codes = q8 ? (const void *)&act.codes[row * act.stride] : &act.values[row * act.stride];
+    kernel(codes, q8 ? &act.scales[row * (act.k / 32)] : nullptr, q8 ? &act.sums[row * (act.k / 16)] : nullptr,
+           weights.packed, spec.hasBias ? bias.data() : nullptr, out.row(row), rows, act.stride, out.stride, begin, end);
+  }
+};
+
+constexpr float residual = 0.25f;
+
+GuardedMatrix freshOutput(int64_t rows, int64_t n) {
+  GuardedMatrix out(rows, n);
+  for (int64_t row = 0; row < rows; ++row)
+    std::fill_n(out.row(row), n, residual);
+  return out;
+}
+
+double nmse(const Case &test, const Activations &act, GuardedMatrix &out, int64_t rows) {
+  NormalizedError error;
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t n = 0; n < test.spec.n; ++n) {
+      double sum = (test.spec.hasBias ? test.bias[n] : 0) + (test.spec.accumulate ? residual : 0);
+      for (int64_t k = 0; k < test.spec.k; ++k)
+        sum += act.at(row, k) * test.weights.values[n * test.spec.k + k];
+      error.add(out.at(row, n), sum);
+    }
+  return error.value();
+}
+
+struct Parameters {
+  std::string target;
+  TensorType type;
+  MatmulActivation activation;
+};
+
+std::vector<Parameters> allParameters() {
+  std::vector<Parameters> all;
+  for (const std::string &target : KernelLibrary::runnableTargets())
+    for (TensorType type : weightTypes())
+      for (MatmulActivation activation : {MatmulActivation::F32, MatmulActivation::Q8})
+        if (activation == MatmulActivation::F32 || tensorTypeInfo(type).blockValues > 1)
+          all.push_back({target, type, activation});
+  return all;
+}
+
+class MatmulTest : public testing::TestWithParam<Parameters> {
+protected:
+  void SetUp() override {
+    auto [target, type, activation] = GetParam();
+    int64_t block = tensorTypeInfo(type).blockValues;
+    std::vector<int64_t> depths = block == 1    ? std::vector<int64_t>{1, 35, 300}
+                                  : block == 32 ? std::vector<int64_t>{32, 96, 288}
+                                                : std::vector<int64_t>{256, 512, 768};
+    library = std::make_unique<KernelLibrary>(target);
+    int64_t i = 0;
+    for (int64_t n : {1, 15, 16, 17, 48, 100}) {
+      int64_t k = depths[i % 3];
+      MatmulSpec spec{*layoutFor(type), n, k, activation, /*hasBias=*/i % 2 == 1, /*accumulate=*/i % 4 >= 2};
+      std::string name = "matmul_" + std::to_string(n) + "_" + std::to_string(k);
+      cases.push_back({name, spec, RandomWeights(type, n, k, i), {}});
+      Random random(i++);
+      for (int64_t column = 0; column < n; ++column)
+        cases.back().bias.push_back(random.uniform());
+      ASSERT_TRUE(succeeded(buildMatmul(library->module(), name, spec, library->target())));
+    }
+    ASSERT_TRUE(library->load());
+    for (Case &test : cases)
+      ASSERT_TRUE(test.kernel = library->find<MatmulFunction>(test.name));
+  }
+
+  void expectAgreesWithPlainLoops();
+  void expectBitsDependOnNeitherRowsNorSlices();
+  bool isQ8() const { return GetParam().activation == MatmulActivation::Q8; }
+  std::unique_ptr<KernelLibrary> library;
+  std::vector<Case> cases;
+};
+
+std::string parameterName(const testing::TestParamInfo<Parameters> &info) {
+  std::string name = info.param.target + "_" + tensorTypeInfo(info.param.type).name +
+                     (info.param.activation == MatmulActivation::Q8 ? "_q8" : "_f32");
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+INSTANTIATE_TEST_SUITE_P(Formats, MatmulTest, testing::ValuesIn(allParameters()), parameterName);
+
+void MatmulTest::expectAgreesWithPlainLoops() {
+  for (const Case &test : cases)
+    for (int64_t rows : {1, 2, 3, 5, 16, 17, 33, 128, 259}) {
+      SCOPED_TRACE(test.name + ", rows " + std::to_string(rows));
+      Activations act(rows, test.spec.k, isQ8());
+      GuardedMatrix out = freshOutput(rows, test.spec.n);
+      test.run(act, 0, rows, out, 0, test.spec.layout.numPanels(test.spec.n));
+      EXPECT_LE(nmse(test, act, out, rows), 1e-10);
+      EXPECT_TRUE(out.guardsIntact());
+    }
+}
+
+void MatmulTest::expectBitsDependOnNeitherRowsNorSlices() {
+  const int64_t rows = 33;
+  for (const Case &test : cases) {
+    SCOPED_TRACE(test.name);
+    int64_t panels = test.spec.layout.numPanels(test.spec.n);
+    Activations act(rows, test.spec.k, isQ8());
+    GuardedMatrix whole = freshOutput(rows, test.spec.n);
+    test.run(act, 0, rows, whole, 0, panels);
+    auto expectSame = [&](GuardedMatrix &out) {
+      EXPECT_TRUE(out.guardsIntact());
+      for (int64_t row = 0; row < rows; ++row)
+        ASSERT_EQ(std::memcmp(out.row(row), whole.row(row), 4 * test.spec.n), 0) << "row " << row;
+    };
+    for (int64_t height : {1, 2, 3, 4, 7, 20}) {
+      GuardedMatrix out = freshOutput(rows, test.spec.n);
+      for (int64_t row = 0; row < rows; row += height)
+        test.run(act, row, std::min(height, rows - row), out, 0, panels);
+      expectSame(out);
+    }
+    for (int64_t split = 0; split <= panels; ++split) {
+      GuardedMatrix out = freshOutput(rows, test.spec.n);
+      test.run(act, 0, rows, out, 0, split);
+      test.run(act, 0, rows, out, split, panels);
+      expectSame(out);
+    }
+  }
+}
+
+// One test for both, since the kernels are compiled once for it.
+TEST_P(MatmulTest, AgreesWithPlainLoopsInEverySlice) {
+  expectAgreesWithPlainLoops();
+  expectBitsDependOnNeitherRowsNorSlices();
+}
+
+} // namespace
+
+TEST(Matmul, RefusesInt8ActivationsWithPlainWeights) {
+  KernelLibrary library("native");
+  MatmulSpec spec{*layoutFor(TensorType::F32), 16, 32, MatmulActivation::Q8};
+  mlir::ScopedDiagnosticHandler quiet(library.module().getContext(), [](mlir::Diagnostic &) {});
+  EXPECT_TRUE(failed(buildMatmul(library.module(), "refused", spec, library.target())));
+}

@@ -1,0 +1,85 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "test/execute/RandomWeights.h"
+
+#include "compiler/codegen/cpu/PackedLayout.h"
+
+#include <cstring>
+
+using namespace heddle;
+using namespace heddle::test;
+
+const std::vector<TensorType> &heddle::test::weightTypes() {
+  static const std::vector<TensorType> types = {
+      TensorType::F32,  TensorType::F16,  TensorType::BF16, TensorType::Q4_0, TensorType::Q4_1,   TensorType::Q5_0,
+      TensorType::Q5_1, TensorType::Q8_0, TensorType::Q2_K, TensorType::Q3_K, TensorType::Q4_K,   TensorType::Q5_K,
+      TensorType::Q6_K, TensorType::IQ4_NL, TensorType::IQ4_XS, TensorType::MXFP4};
+  return types;
+}
+
+// Where a block keeps its f16 scales: random bytes there would be NaN or huge.
+static std::vector<int> halfOffsets(TensorType type) {
+  switch (type) {
+  case TensorType::Q4_1:
+  case TensorType::Q5_1:
+  case TensorType::Q4_K:
+  case TensorType::Q5_K:
+    return {0, 2};
+  case TensorType::Q2_K:
+    return {80, 82};
+  case TensorType::Q3_K:
+    return {108};
+  case TensorType::Q6_K:
+    return {208};
+  case TensorType::MXFP4:
+    return {};
+  default:
+    return {0};
+  }
+}
+
+static void fillPlain(TensorType type, Random &random, std::vector<uint8_t> &stored, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    float value = random.uniform();
+    uint32_t bits;
+    std::memcpy(&bits, &value, 4);
+    uint16_t upper = type == TensorType::BF16 ? uint16_t(bits >> 16)
+                                              : uint16_t((random.bits() & 0x83ff) | (10 + random.bits() % 5) << 10);
+    if (type == TensorType::F32)
+      std::memcpy(&stored[4 * i], &value, 4);
+    else
+      std::memcpy(&stored[2 * i], &upper, 2);
+  }
+}
+
+RandomWeights::RandomWeights(TensorType type, int64_t n, int64_t k, uint64_t seed) : type(type), n(n), k(k) {
+  Random random(seed);
+  const TensorTypeInfo &info = tensorTypeInfo(type);
+  int64_t blocks = n * k / info.blockValues;
+  stored.resize(blocks * info.blockBytes);
+  if (info.blockValues == 1) {
+    fillPlain(type, random, stored, n * k);
+  } else {
+    for (uint8_t &byte : stored)
+      byte = uint8_t(random.bits() >> 13);
+    for (int64_t block = 0; block < blocks; ++block) {
+      uint8_t *bytes = &stored[block * info.blockBytes];
+      for (int offset : halfOffsets(type)) {
+        // Either sign, 2^-7 to 2^-4.
+        uint16_t half = uint16_t((random.bits() & 0x83ff) | (8 + random.bits() % 3) << 10);
+        std::memcpy(bytes + offset, &half, 2);
+      }
+      if (type == TensorType::MXFP4)
+        bytes[0] = uint8_t(random.bits() % 64 ? 120 + random.bits() % 5 : random.bits() % 3);
+    }
+  }
+  values.resize(n * k);
+  int64_t rowBytes = k / info.blockValues * info.blockBytes;
+  for (int64_t row = 0; row < n; ++row)
+    dequantize(type, &stored[row * rowBytes], k, &values[row * k]);
+  PackedLayout layout = *layoutFor(type);
+  // Slack: the last panel may be read ahead of, never written.
+  packedStorage.assign(layout.bytes(n, k) + 64, 0xee);
+  packed = packedStorage.data() + (64 - reinterpret_cast<uintptr_t>(packedStorage.data()) % 64) % 64;
+  packPanels(type, {{stored.data(), n, false}}, k, 0, layout.numPanels(n), packed);
+}

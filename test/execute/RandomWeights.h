@@ -1,0 +1,31 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Weight matrices of every type, as files hold them.
+#ifndef HEDDLE_TEST_EXECUTE_RANDOMWEIGHTS_H
+#define HEDDLE_TEST_EXECUTE_RANDOMWEIGHTS_H
+
+#include "frontends/Checkpoint.h"
+#include "test/execute/KernelLibrary.h"
+
+namespace heddle::test {
+
+// Every type that a weight can be stored as.
+const std::vector<TensorType> &weightTypes();
+
+// W (n, k) of random blocks, and what it dequantises to.
+struct RandomWeights {
+  RandomWeights(TensorType type, int64_t n, int64_t k, uint64_t seed);
+
+  TensorType type;
+  int64_t n, k;
+  std::vector<uint8_t> stored;
+  std::vector<float> values;  // (n, k)
+
+  // Packed, 64-byte aligned.
+  std::vector<uint8_t> packedStorage;
+  uint8_t *packed;
+};
+
+} // namespace heddle::test
+
+#endif

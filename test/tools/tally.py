@@ -1,0 +1,107 @@
+# Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Adds up what the test runners counted and closes with 'N passed, M failed, K skipped'.
+
+tally.py FOLDER gtest LABEL REPORT.json STATUS   a GoogleTest program's JSON report and exit status
+tally.py FOLDER lit LABEL REPORT.json STATUS     lit's --output file and exit status
+tally.py FOLDER fuzz BINARIES                    runs each BINARIES/fuzz-* for a minute; one test each
+tally.py FOLDER close                            prints the table and the closing line; status 1 unless all passed
+
+A runner that died without a report, or whose status contradicts its counts, counts as one failure more.
+"""
+import json
+import pathlib
+import subprocess
+import sys
+
+FUZZ_SECONDS = 60
+LIT_PASSED = {"PASS", "XFAIL", "FLAKYPASS"}
+LIT_SKIPPED = {"UNSUPPORTED", "SKIPPED", "EXCLUDED"}
+
+
+def count_gtest(report):
+    """(passed, failed, skipped, names of failures) of a GoogleTest report."""
+    passed = skipped = 0
+    failures = []
+    for suite in report["testsuites"]:
+        for case in suite["testsuite"]:
+            name = f"{suite['name']}.{case['name']}"
+            if case["status"] != "RUN":
+                continue  # filtered out or disabled
+            if case.get("failures"):
+                failures.append(name)
+            elif case["result"] == "SKIPPED":
+                skipped += 1
+            elif case["result"] == "COMPLETED":
+                passed += 1
+            else:
+                failures.append(name)  # started, never finished
+    return passed, len(failures), skipped, failures
+
+
+def count_lit(report):
+    """(passed, failed, skipped, names of failures) of a lit report."""
+    codes = [(test["name"], test["code"]) for test in report["tests"]]
+    failures = [f"{name} ({code})" for name, code in codes if code not in LIT_PASSED | LIT_SKIPPED]
+    passed = sum(code in LIT_PASSED for _, code in codes)
+    # EXCLUDED: the filter left it out; that is no skip.
+    skipped = sum(code in LIT_SKIPPED - {"EXCLUDED"} for _, code in codes)
+    return passed, len(failures), skipped, failures
+
+
+def read_counts(kind, path, status):
+    """What REPORT says, or one failure where there is no readable report."""
+    try:
+        report = json.loads(pathlib.Path(path).read_text())
+        passed, failed, skipped, failures = (count_gtest if kind == "gtest" else count_lit)(report)
+    except (OSError, ValueError, KeyError) as error:
+        return 0, 1, 0, [f"no report (exit status {status}): {error}"]
+    # lit exits with 2 where a filter selects nothing.
+    if status != 0 and failed == 0 and passed + skipped > 0:
+        failed += 1
+        failures = [f"exit status {status} with every test passed"]
+    return passed, failed, skipped, failures
+
+
+def run_fuzzers(folder):
+    binaries = sorted(pathlib.Path(folder).glob("fuzz-*"))
+    failures = []
+    for binary in binaries:
+        corpus = binary.parent / f"corpus-{binary.name}"
+        corpus.mkdir(exist_ok=True)
+        command = [str(binary), f"-max_total_time={FUZZ_SECONDS}", "-timeout=10", "-rss_limit_mb=2048",
+                   f"-artifact_prefix={corpus}.", "-print_final_stats=1", str(corpus)]
+        if subprocess.run(command).returncode != 0:
+            failures.append(binary.name)
+    if not binaries:
+        failures.append(f"no fuzzer in {folder}")
+    return len(binaries) - len(failures) if binaries else 0, len(failures), 0, failures
+
+
+def close(ledger):
+    totals = [0, 0, 0]
+    for label, passed, failed, skipped, failures in ledger:
+        print(f"{label:>16}: {passed} passed, {failed} failed, {skipped} skipped")
+        for name in failures:
+            print(f"{'':>16}  FAILED {name}")
+        totals = [totals[0] + passed, totals[1] + failed, totals[2] + skipped]
+    print(f"{totals[0]} passed, {totals[1]} failed, {totals[2]} skipped")
+    return 0 if totals[1] == 0 and totals[0] > 0 else 1
+
+
+def main(arguments):
+    folder, action, *rest = arguments
+    path = pathlib.Path(folder) / "tally.json"
+    ledger = json.loads(path.read_text()) if path.exists() else []
+    if action == "close":
+        return close(ledger)
+    if action == "fuzz":
+        label, counts = "fuzz", run_fuzzers(rest[0])
+    else:
+        label, counts = rest[0], read_counts(action, rest[1], int(rest[2]))
+    ledger.append([label, *counts])
+    path.write_text(json.dumps(ledger))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,229 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "runtime/Session.h"
+
+#include "runtime/Safetensors.h"
+#include "test/unit/ReferenceModel.h"
+#include "test/unit/TestPackage.h"
+
+#include <cmath>
+#include <cstring>
+#include <gtest/gtest.h>
+
+using namespace heddle;
+using namespace heddle::reference;
+
+namespace {
+
+// The reference model in a file, opened.
+struct Opened {
+  Bytes weights = readWeights();
+  package::PackageT metadata = makeMetadata(weights);
+  Bytes bytes;
+  heddle_model code;
+  std::unique_ptr<Package> package;
+
+  Opened() { open(); }
+  void open() {
+    bytes = makePackage(metadata, weights);
+    code = makeCode(bytes);
+    Status status = Package::openFile(writeFile("session", makeElf(bytes, weights)), &code, package);
+    ASSERT_TRUE(status.isOk()) << status.message();
+  }
+  std::unique_ptr<Session> session(SessionOptions options = {}) {
+    std::unique_ptr<Session> made;
+    if (!options.threads)
+      options.threads = 1;
+    Status status = Session::create(*package, options, made);
+    EXPECT_TRUE(status.isOk()) << status.message();
+    return made;
+  }
+};
+
+Opened &model() {
+  static Opened opened;
+  return opened;
+}
+
+struct Goldens {
+  SafetensorsFile file;
+  Goldens() { EXPECT_TRUE(file.open(HEDDLE_TEST_MODELS "/llama/golden.safetensors").isOk()); }
+  std::vector<int32_t> ids(const char *name, size_t begin = 0, size_t count = size_t(-1)) {
+    const TensorView *tensor = file.find(name);
+    const auto *values = reinterpret_cast<const int64_t *>(tensor->data);
+    count = std::min<size_t>(count, tensor->size / 8 - begin);
+    return {values + begin, values + begin + count};
+  }
+  const float *floats(const char *name) { return reinterpret_cast<const float *>(file.find(name)->data); }
+};
+
+float maxDifference(const float *a, const float *b, size_t count) {
+  float worst = 0;
+  for (size_t i = 0; i < count; ++i)
+    worst = std::max(worst, std::fabs(a[i] - b[i]));
+  return worst;
+}
+
+// Logits of all tokens of all feeds: [feed] (tokens, vocabSize).
+using Rows = std::vector<std::vector<float>>;
+Rows forward(Session &session, const std::vector<heddle_feed> &feeds) {
+  Rows rows(feeds.size());
+  for (size_t i = 0; i < feeds.size(); ++i)
+    rows[i].resize(size_t(feeds[i].count) * vocabSize);
+  RowSink sink([](void *user, size_t feed, int32_t token, const float *logits, const float *) {
+    std::copy_n(logits, vocabSize, (*static_cast<Rows *>(user))[feed].data() + size_t(token) * vocabSize);
+  }, &rows);
+  Status status = session.forward(feeds.data(), feeds.size(), sink);
+  EXPECT_TRUE(status.isOk()) << status.message();
+  return rows;
+}
+
+int32_t greedy(const float *logits) { return int32_t(std::max_element(logits, logits + vocabSize) - logits); }
+
+std::vector<int32_t> generate(Session &session, const std::vector<int32_t> &prompt, int count) {
+  std::vector<int32_t> answer;
+  EXPECT_TRUE(session.append(0, prompt.data(), int32_t(prompt.size())).isOk());
+  while (true) {
+    answer.push_back(greedy(session.logits(0)));
+    if (int(answer.size()) == count)
+      return answer;
+    EXPECT_TRUE(session.append(0, &answer.back(), 1).isOk());
+  }
+}
+
+TEST(Session, reproducesGoldens) {
+  Goldens goldens;
+  auto session = model().session();
+  for (const char *name : {"p0", "p1", "p2"}) {
+    std::vector<int32_t> ids = goldens.ids((std::string(name) + ".input_ids").c_str());
+    session->truncate(0, 0);
+    Rows rows = forward(*session, {{0, int32_t(ids.size()), ids.data(), nullptr}});  // p2: 24 tokens in chunks of 8
+    EXPECT_LE(maxDifference(rows[0].data(), goldens.floats((std::string(name) + ".logits").c_str()), rows[0].size()), 1e-4f) << name;
+    session->truncate(0, 0);
+    EXPECT_EQ(generate(*session, ids, 24), goldens.ids((std::string(name) + ".greedy_ids").c_str())) << name;
+  }
+}
+
+TEST(Session, raggedBatchEqualsSingleSequences) {
+  Goldens goldens;
+  std::vector<int32_t> first = goldens.ids("p1.input_ids"), second = goldens.ids("p2.input_ids"), third = goldens.ids("p0.input_ids");
+  SessionOptions options;
+  options.maxSequences = 3;
+  auto session = model().session(options);
+  Rows rows = forward(*session, {{2, int32_t(first.size()), first.data(), nullptr},
+                                 {0, int32_t(second.size()), second.data(), nullptr},
+                                 {1, int32_t(third.size()), third.data(), nullptr}});
+  EXPECT_LE(maxDifference(rows[0].data(), goldens.floats("p1.logits"), rows[0].size()), 1e-4f);
+  EXPECT_LE(maxDifference(rows[1].data(), goldens.floats("p2.logits"), rows[1].size()), 1e-4f);
+  EXPECT_LE(maxDifference(rows[2].data(), goldens.floats("p0.logits"), rows[2].size()), 1e-4f);
+  EXPECT_EQ(session->length(2), 7);
+  // Decoding all three in one step continues each with its own golden answer.
+  const char *names[] = {"p1.greedy_ids", "p2.greedy_ids", "p0.greedy_ids"};
+  for (int step = 0; step < 4; ++step) {
+    int32_t ids[3];
+    for (int i = 0; i < 3; ++i)
+      ids[i] = goldens.ids(names[i])[step];
+    heddle_feed feeds[] = {{2, 1, ids, nullptr}, {0, 1, ids + 1, nullptr}, {1, 1, ids + 2, nullptr}};
+    ASSERT_TRUE(session->step(feeds, 3).isOk());
+    for (int i = 0; i < 3; ++i)
+      EXPECT_EQ(greedy(session->logits(i)), goldens.ids(names[i])[step + 1]);
+  }
+}
+
+TEST(Session, threadsChangeNoBit) {
+  Goldens goldens;
+  std::vector<int32_t> ids = goldens.ids("p2.input_ids");
+  Rows one = forward(*model().session(), {{0, int32_t(ids.size()), ids.data(), nullptr}});
+  for (int32_t threads : {2, 3, 5}) {
+    SessionOptions options;
+    options.threads = threads;
+    Rows many = forward(*model().session(options), {{0, int32_t(ids.size()), ids.data(), nullptr}});
+    EXPECT_EQ(memcmp(one[0].data(), many[0].data(), one[0].size() * sizeof(float)), 0) << threads;
+  }
+}
+
+TEST(Session, forkSharesPagesUntilOneWrites) {
+  Goldens goldens;
+  SessionOptions options;
+  options.maxSequences = 2;
+  auto session = model().session(options);
+  std::vector<int32_t> ids = goldens.ids("p2.input_ids"), answer = goldens.ids("p2.greedy_ids");
+  ASSERT_TRUE(session->append(0, ids.data(), int32_t(ids.size())).isOk());
+  session->fork(0, 1);
+  EXPECT_EQ(session->cachePagesInUse(), 1);
+  int32_t other = 17;
+  ASSERT_TRUE(session->append(1, &other, 1).isOk());
+  EXPECT_EQ(session->cachePagesInUse(), 2);
+  ASSERT_TRUE(session->append(0, answer.data(), 1).isOk());
+  EXPECT_EQ(greedy(session->logits(0)), answer[1]);
+  EXPECT_EQ(session->length(1), 25);
+  session->truncate(0, 0);
+  session->truncate(1, 0);
+  EXPECT_EQ(session->cachePagesInUse(), 0);
+}
+
+TEST(Session, hiddenStateTimesHeadIsLogits) {
+  SessionOptions options;
+  options.keepHidden = true;
+  auto session = model().session(options);
+  int32_t ids[] = {5, 6, 7};
+  ASSERT_TRUE(session->append(0, ids, 3).isOk());
+  const float *head = reinterpret_cast<const float *>(model().weights.data() + model().weights.size()) - vocabSize * hiddenSize;
+  double sum = 0;
+  for (int i = 0; i < hiddenSize; ++i)
+    sum += double(head[100 * hiddenSize + i]) * session->hiddenState(0)[i];
+  EXPECT_NEAR(sum, session->logits(0)[100], 1e-5);
+}
+
+TEST(Session, positionIdsShiftTheSequence) {
+  auto session = model().session();
+  int32_t ids[] = {5, 6, 7}, positions[] = {10, 11, 12};
+  Rows plain = forward(*session, {{0, 3, ids, nullptr}});
+  session->truncate(0, 0);
+  Rows shifted = forward(*session, {{0, 3, ids, positions}});  // rotary: relative
+  EXPECT_LE(maxDifference(plain[0].data(), shifted[0].data(), plain[0].size()), 1e-4f);
+  int32_t wrong[] = {0, 1, 128};
+  session->truncate(0, 0);
+  heddle_feed feed = {0, 3, ids, wrong};
+  EXPECT_NE(session->step(&feed, 1).message().find("position id 128 at position 2 is not in [0, 128)"), std::string::npos);
+}
+
+TEST(SessionErrors, namesBothNumbers) {
+  auto session = model().session();
+  std::vector<int32_t> tooLong(129, 5);
+  Status status = session->append(0, tooLong.data(), 129);
+  EXPECT_EQ(status.exitCode(), 2);
+  EXPECT_EQ(status.message(), "the prompt has 129 tokens, the context 128");
+  int32_t outside[] = {5, 256}, negative = -1;
+  EXPECT_EQ(session->append(0, outside, 2).message(), "token id 256 at position 1 is not in [0, 256)");
+  EXPECT_EQ(session->append(0, &negative, 1).message(), "token id -1 at position 0 is not in [0, 256)");
+  EXPECT_EQ(session->append(1, outside, 1).message(), "sequence 1 is not in [0, 1)");
+  EXPECT_EQ(session->length(0), 0);
+  ASSERT_TRUE(session->append(0, tooLong.data(), 128).isOk());
+  EXPECT_EQ(session->append(0, tooLong.data(), 1).message(), "the sequence would have 129 tokens (1 after 128), the context 128");
+}
+
+TEST(SessionErrors, logitsThatAreNotFinite) {
+  Opened broken;
+  float nan = NAN;
+  memcpy(broken.weights.data() + 9 * hiddenSize * sizeof(float), &nan, sizeof nan);  // of token 9's embedding
+  broken.open();
+  auto session = broken.session();
+  int32_t ids[] = {5, 9};
+  ASSERT_TRUE(session->append(0, ids, 1).isOk());
+  Status status = session->append(0, ids + 1, 1);
+  EXPECT_EQ(status.exitCode(), 1);
+  EXPECT_EQ(status.message(), "step 2: the logits after token 9 at position 1 are not finite");
+  EXPECT_EQ(session->length(0), 1);
+}
+
+TEST(SessionErrors, optionsOutOfRange) {
+  std::unique_ptr<Session> session;
+  SessionOptions options;
+  options.context = 129;
+  EXPECT_EQ(Session::create(*model().package, options, session).message(), "context is 129, the model was compiled for 1 … 128");
+  options.context = 0;
+  options.threads = 100000;
+  EXPECT_EQ(Session::create(*model().package, options, session).exitCode(), 2);
+}
+
+} // namespace
