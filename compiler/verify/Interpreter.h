@@ -34,10 +34,12 @@ using RuntimeValue = std::variant<std::monostate, TensorRef, std::shared_ptr<KvC
 inline RuntimeValue makeValue(Tensor tensor) { return std::make_shared<const Tensor>(std::move(tensor)); }
 
 struct InterpreterOptions {
-  // The values of a weight. Emits its error at the op.
-  std::function<mlir::FailureOr<Tensor>(WeightOp)> weight;
+  // The values of a weight: a TensorRef, or PackedWeights. Emits its error at the op.
+  std::function<mlir::FailureOr<RuntimeValue>(WeightOp)> weight;
   // How to read the bytes (N, i8) of a weight packed as `format`, an (n, k) matrix. Emits its error at the op.
   std::function<mlir::FailureOr<PackedWeights>(mlir::Operation *, llvm::StringRef format, int64_t n, int64_t k, TensorRef)> packed;
+  // Rows of a rope_table whose type does not say them.
+  int64_t context = 2048;
   // Calls inside calls, before recursion is an error.
   unsigned maxDepth = 64;
 };

@@ -5,6 +5,8 @@
 #include "compiler/verify/Formulas.h"
 #include "compiler/verify/Frame.h"
 
+#include "mlir/IR/BuiltinOps.h"
+
 #include <cmath>
 
 using namespace mlir;
@@ -16,10 +18,10 @@ static LogicalResult weight(Frame &frame, WeightOp op) {
   const auto &read = frame.getInterpreter().getOptions().weight;
   if (!read)
     return op.emitOpError("names '") << op.getName() << "', but the interpreter was given no weights";
-  FailureOr<Tensor> values = read(op);
+  FailureOr<RuntimeValue> values = read(op);
   if (failed(values))
     return failure();
-  frame.set(op, std::move(*values));
+  frame.set(op.getResult(), std::move(*values));
   return success();
 }
 
@@ -123,6 +125,29 @@ static std::pair<double, double> rotation(RopeOp op, const Tensor *table, int64_
   double angle = position * static_cast<double>(rope.getInverseFrequency()[i]);
   double factor = rope.getAttentionFactor().getValueAsDouble();
   return {factor * std::cos(angle), factor * std::sin(angle)};
+}
+
+// The session's table, computed from the frequencies of a rotary embedding of that number.
+static LogicalResult ropeTable(Frame &frame, RopeTableOp op) {
+  RopeOp user;
+  op->getParentOfType<ModuleOp>().walk([&](RopeOp rope) {
+    if (rope.getRope().getTable() == static_cast<int64_t>(op.getTable()))
+      user = rope;
+  });
+  auto type = llvm::cast<RankedTensorType>(op.getType());
+  if (!user || type.getDimSize(1) != user.getRope().getRotaryDim())
+    return op.emitOpError("numbers no rotary embedding of this module with its rotary_dim: ") << op.getTable();
+  int64_t half = user.getRope().getRotaryDim() / 2;
+  int64_t context = type.isDynamicDim(0) ? frame.getInterpreter().getOptions().context : type.getDimSize(0);
+  Tensor result = Tensor::zeros(type.getElementType(), {context, 2 * half});
+  for (int64_t position = 0; position < context; ++position)
+    for (int64_t i = 0; i < half; ++i) {
+      auto [cosine, sine] = rotation(user, nullptr, position, i);
+      result.setReal(position * 2 * half + i, cosine);
+      result.setReal(position * 2 * half + half + i, sine);
+    }
+  frame.set(op, std::move(result));
+  return success();
 }
 
 static LogicalResult rope(Frame &frame, RopeOp op) {
@@ -254,6 +279,7 @@ void heddle::addModelHandlers(HandlerTable &table) {
   table.add<LinearOp>(linear);
   table.add<RmsNormOp>(rmsNorm);
   table.add<LayerNormOp>(layerNorm);
+  table.add<RopeTableOp>(ropeTable);
   table.add<RopeOp>(rope);
   table.add<GluOp>(glu);
   table.add<SoftcapOp>(softcap);

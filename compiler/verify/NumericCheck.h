@@ -23,7 +23,8 @@ struct NumericCheckOptions {
   bool stopsAtUnknownOps = false;
   // Weights are random, seeded by name, where `interpreter` gives none.
   InterpreterOptions interpreter;
-  // The inputs, instead of random ones.
+  // The inputs, instead of random ones. They mean the same whatever the type of the entry, so that results of one size are
+  // compared across its changes.
   std::function<mlir::FailureOr<llvm::SmallVector<RuntimeValue>>(mlir::func::FuncOp)> inputs;
 };
 

@@ -174,10 +174,10 @@ TEST(Interpreter, MoeTiesGoToTheLowerIndex) {
 
 TEST(Interpreter, WeightsAreReadThroughTheCallback) {
   InterpreterOptions options;
-  options.weight = [](WeightOp op) -> mlir::FailureOr<Tensor> {
+  options.weight = [](WeightOp op) -> mlir::FailureOr<RuntimeValue> {
     Tensor tensor = Tensor::zeros(mlir::getElementTypeOrSelf(op.getType()), {2});
     tensor.reals = {double(op.getStorage().getOffset()), double(op.getName().size())};
-    return tensor;
+    return makeValue(std::move(tensor));
   };
   Evaluation run(R"(
     func.func @main() -> tensor<2xf32> {
