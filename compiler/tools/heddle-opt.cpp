@@ -4,6 +4,7 @@
 
 #include "compiler/Pipeline.h"
 #include "compiler/tools/ToolDialects.h"
+#include "compiler/verify/ModelValues.h"
 #include "compiler/verify/NumericCheck.h"
 
 #include "mlir/InitAllPasses.h"
@@ -23,12 +24,17 @@ static llvm::cl::opt<double> checkLimit("heddle-check-limit", llvm::cl::init(0),
                                         llvm::cl::desc("Largest normalised error (default: by element type)"));
 static llvm::cl::opt<uint64_t> checkSeed("heddle-check-seed", llvm::cl::init(1), llvm::cl::desc("Seed of --heddle-check's inputs"));
 
+static llvm::cl::list<int64_t> checkIds("heddle-check-ids", llvm::cl::CommaSeparated,
+                                       llvm::cl::desc("Token ids that --heddle-check evaluates a model with, as @forward and as @step"));
+
 static LogicalResult setUpPasses(PassManager &pm, const MlirOptMainConfig &config) {
   if (check) {
     heddle::NumericCheckOptions options;
     options.entry = checkEntry;
     options.limit = checkLimit;
     options.seed = checkSeed;
+    if (!checkIds.empty())
+      options.inputs = heddle::modelInputs(std::vector<int64_t>(checkIds.begin(), checkIds.end()));
     heddle::addNumericCheck(pm, std::move(options));
   }
   return config.setupPassPipeline(pm);
