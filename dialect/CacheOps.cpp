@@ -4,8 +4,19 @@
 
 #include "dialect/HeddleDialect.h"
 
+#include "mlir/IR/Matchers.h"
+
 using namespace mlir;
 using namespace heddle;
+
+// A layer that is a constant is one of the cache's.
+template <typename Op> static LogicalResult verifyLayer(Op op) {
+  llvm::APInt layer;
+  int64_t numLayers = op.getCache().getType().getNumLayers();
+  if (matchPattern(op.getLayer(), m_ConstantInt(&layer)) && (layer.isNegative() || layer.sge(numLayers))) // kv_append_c2, kv_view_c2
+    return op.emitOpError("layer (") << layer.getSExtValue() << ") must be less than the cache's layers (" << numLayers << ")";
+  return success();
+}
 
 LogicalResult KvAppendOp::verify() {
   int64_t width = getCache().getType().getNumKvHeads() * getCache().getType().getHeadDim();
@@ -14,7 +25,7 @@ LogicalResult KvAppendOp::verify() {
     if (type.getRank() != 2 || type.getDimSize(1) != width) // kv_append_c1
       return emitOpError("key and value must be (rows, ") << width << "), got " << type;
   }
-  return success();
+  return verifyLayer(*this);
 }
 
 LogicalResult KvViewOp::verify() {
@@ -25,5 +36,5 @@ LogicalResult KvViewOp::verify() {
       return emitOpError("view ") << type << " must have num_kv_heads " << cache.getNumKvHeads() << " and head_dim "
                                   << cache.getHeadDim();
   }
-  return success();
+  return verifyLayer(*this);
 }

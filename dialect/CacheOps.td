@@ -31,6 +31,7 @@ def Heddle_KvViewOp : Heddle_Op<"kv_view", [MemoryEffects<[MemRead]>]> {
 
     Constraints:
       * C1: heads and head_dim are the cache's.
+      * C2: layer is less than the cache's number of layers.
   }];
   let arguments = (ins Heddle_KvCacheType:$cache, Index:$layer);
   let results = (outs 4DTensorOf<[AnyFloat]>:$key, 4DTensorOf<[AnyFloat]>:$value);

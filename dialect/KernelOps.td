@@ -41,7 +41,7 @@ def Heddle_PackedMatmulOp : Heddle_KernelOp<"packed_matmul", [AttrSizedOperandSe
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let assemblyFormat = [{
     `ins` `(` $input (`scales` $input_scales^)? (`sums` $input_sums^)? `,` $weights (`bias` $bias^)? `:` type($input)
-    (`,` type($input_scales)^)? (`,` type($input_sums)^)? `,` type($weights) (`,` type($bias)^)? `)`
+    (`scales` type($input_scales)^)? (`sums` type($input_sums)^)? `,` type($weights) (`bias` type($bias)^)? `)`
     `outs` `(` $inits `:` type($inits) `)` attr-dict (`->` type($results)^)?
   }];
   let hasVerifier = 1;

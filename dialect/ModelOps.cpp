@@ -122,6 +122,8 @@ LogicalResult AttentionOp::verify() {
     return emitOpError("head_dim of query (") << query.getDimSize(3) << ") must be that of key (" << key.getDimSize(3) << ")";
   if (key.getDimSize(1) != value.getDimSize(1)) // attention_c3
     return emitOpError("heads of key (") << key.getDimSize(1) << ") must be those of value (" << value.getDimSize(1) << ")";
+  if (failed(verifyCompatibleShape({key.getDimSize(0), key.getDimSize(2)}, {value.getDimSize(0), value.getDimSize(2)}))) // attention_c3
+    return emitOpError("batch and sequence of key ") << key << " must be those of value " << value;
   SmallVector<int64_t> expected(query.getShape());
   expected[3] = value.getDimSize(3);
   if (shaped(getResult()).getShape() != ArrayRef<int64_t>(expected)) // attention_c4

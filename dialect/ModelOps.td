@@ -22,7 +22,7 @@ def Heddle_WeightOp : Heddle_Op<"weight", [Pure]> {
 
     Example:
     ```mlir
-    %w = heddle.weight "model.norm.weight" #heddle.storage<type = "f32", file = 0, offset = 4096> : tensor<576xf32>
+    %w = heddle.weight "model.norm.weight" <type = "f32", file = 0, offset = 4096> : tensor<576xf32>
     ```
   }];
   let arguments = (ins StrAttr:$name, Heddle_StorageAttr:$storage);
@@ -104,7 +104,7 @@ def Heddle_RopeOp : Heddle_ModelOp<"rope", [AllTypesMatch<["input", "result"]>]>
   }];
   let arguments = (ins 4DTensorOf<[F32]>:$input, 2DTensorOf<[I32]>:$positions, Optional<2DTensorOf<[F32]>>:$table, Heddle_RopeAttr:$rope);
   let results = (outs 4DTensorOf<[F32]>:$result);
-  let assemblyFormat = "$input `,` $positions (`table` `(` $table^ `:` type($table) `)`)? $rope attr-dict `:` type($input) `,` type($positions)";
+  let assemblyFormat = "$input `,` $positions (`table` `(` $table^ `:` type($table) `)`) : (`,`)? $rope attr-dict `:` type($input) `,` type($positions)";
 }
 
 def Heddle_AttentionOp : Heddle_ModelOp<"attention", [AttrSizedOperandSegments]> {
@@ -117,7 +117,7 @@ def Heddle_AttentionOp : Heddle_ModelOp<"attention", [AttrSizedOperandSegments]>
     Constraints:
       * C1: query, key and value have rank 4: (batch, heads, sequence, head_dim).
       * C2: num_heads is a multiple of num_kv_heads.
-      * C3: query and key have the same head_dim; key and value the same heads and sequence.
+      * C3: query and key have the same head_dim; key and value the same batch, heads and sequence.
       * C4: result is (batch, num_heads, queries, head_dim of value).
       * C5: sinks is (num_heads).
   }];

@@ -1,0 +1,71 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Runs passes on a module, as mlir-opt does. --heddle-check evaluates the module after every pass.
+
+#include "compiler/Pipeline.h"
+#include "compiler/tools/ToolDialects.h"
+#include "compiler/verify/ModelValues.h"
+#include "compiler/verify/NumericCheck.h"
+
+#include "mlir/InitAllPasses.h"
+#include "mlir/Support/FileUtilities.h"
+#include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/ToolOutputFile.h"
+
+using namespace mlir;
+
+static llvm::cl::opt<bool> check("heddle-check", llvm::cl::desc("Fail after the first pass that changes what the module computes"));
+static llvm::cl::opt<std::string> checkEntry("heddle-check-entry", llvm::cl::init(""),
+                                             llvm::cl::desc("Function that --heddle-check evaluates (default: the first public one)"));
+static llvm::cl::opt<double> checkLimit("heddle-check-limit", llvm::cl::init(0),
+                                        llvm::cl::desc("Largest normalised error (default: by element type)"));
+static llvm::cl::opt<uint64_t> checkSeed("heddle-check-seed", llvm::cl::init(1), llvm::cl::desc("Seed of --heddle-check's inputs"));
+
+static llvm::cl::list<int64_t> checkIds("heddle-check-ids", llvm::cl::CommaSeparated,
+                                       llvm::cl::desc("Token ids that --heddle-check evaluates a model with, as @forward and as @step"));
+
+static LogicalResult setUpPasses(PassManager &pm, const MlirOptMainConfig &config) {
+  if (check) {
+    heddle::NumericCheckOptions options;
+    options.entry = checkEntry;
+    options.limit = checkLimit;
+    options.seed = checkSeed;
+    if (!checkIds.empty())
+      options.inputs = heddle::modelInputs(std::vector<int64_t>(checkIds.begin(), checkIds.end()));
+    heddle::addNumericCheck(pm, std::move(options));
+  }
+  return config.setupPassPipeline(pm);
+}
+
+int main(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
+  DialectRegistry registry;
+  heddle::registerToolDialects(registry);
+  registerAllPasses();
+  heddle::registerPasses();
+  auto [inputName, outputName] = registerAndParseCLIOptions(argc, argv, "heddle-opt: runs passes on a module\n", registry);
+
+  MlirOptMainConfig asGiven = MlirOptMainConfig::createFromCLOptions(), config = asGiven;
+  config.setPassPipelineSetupFn([&](PassManager &pm) { return setUpPasses(pm, asGiven); });
+  if (config.shouldShowDialects() || config.shouldListPasses() || config.shouldRunReproducer())
+    return failed(MlirOptMain(argc, argv, inputName, outputName, registry));
+
+  std::string error;
+  std::unique_ptr<llvm::MemoryBuffer> input = openInputFile(inputName, &error);
+  if (!input) {
+    llvm::errs() << error << "\n";
+    return 2;
+  }
+  std::unique_ptr<llvm::ToolOutputFile> output = openOutputFile(outputName, &error);
+  if (!output) {
+    llvm::errs() << error << "\n";
+    return 2;
+  }
+  if (failed(MlirOptMain(output->os(), std::move(input), registry, config)))
+    return 1;
+  output->keep();
+  return 0;
+}

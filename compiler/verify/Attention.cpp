@@ -1,0 +1,206 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Attention over tensors and over the cache, and the cache ops.
+
+#include "compiler/verify/Formulas.h"
+#include "compiler/verify/Frame.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace heddle;
+
+void heddle::attend(const AttentionRow &row, MutableArrayRef<double> out) {
+  llvm::fill(out, 0);
+  SmallVector<std::pair<int64_t, double>> scores;  // key, logit
+  double greatest = row.sink ? *row.sink : -INFINITY;
+  for (int64_t j = 0; j < row.keys; ++j) {
+    if (!row.sees(j))
+      continue;
+    ArrayRef<double> key = row.key(j);
+    double score = 0;
+    for (size_t d = 0; d < row.query.size(); ++d)
+      score += row.query[d] * key[d];
+    score *= row.scale;
+    if (row.softcap)
+      score = row.softcap * std::tanh(score / row.softcap);
+    if (row.bias)
+      score += row.bias(j);
+    scores.push_back({j, score});
+    greatest = std::isnan(score) ? score : std::fmax(greatest, score);
+  }
+  if (greatest == -INFINITY)
+    return;
+  double sum = row.sink ? std::exp(*row.sink - greatest) : 0;
+  for (auto [j, score] : scores) {
+    double weight = std::exp(score - greatest);
+    sum += weight;
+    ArrayRef<double> value = row.value(j);
+    for (size_t d = 0; d < out.size(); ++d)
+      out[d] += weight * value[d];
+  }
+  for (double &element : out)
+    element /= sum;
+}
+
+// What an op says about every row.
+template <typename Op> static AttentionRow rowOf(Op op) {
+  AttentionRow row;
+  row.scale = op.getScale().convertToDouble();
+  row.softcap = op.getSoftcap().convertToDouble();
+  row.causal = op.getMask().getCausal();
+  row.window = op.getMask().getWindow();
+  return row;
+}
+
+// The keys and values of a KV head in the cache that a query at `place` sees.
+static void readCache(AttentionRow &row, const KvCache &cache, int64_t layer, int64_t kvHead, KvCache::Row place) {
+  int64_t headDim = cache.type().getHeadDim();
+  row.keys = cache.tokens(place.sequence);
+  row.position = place.position;
+  auto reader = [&cache, layer, kvHead, headDim, sequence = place.sequence](bool isValue) {
+    return [=, &cache](int64_t j) { return cache.load(layer, isValue, sequence, j).slice(kvHead * headDim, headDim); };
+  };
+  row.key = reader(false);
+  row.value = reader(true);
+}
+
+//===- attention ----------------------------------------------------------===//
+
+// Query rows are those of the step, each against its own sequence: (1, num_heads, rows, head_dim).
+static LogicalResult attendView(Frame &frame, AttentionOp op, const KvView &keys, const KvView &values) {
+  const Tensor &query = frame.tensor(op.getQuery());
+  const KvCache &cache = *keys.cache;
+  int64_t heads = query.dim(1), rows = query.dim(2), headDim = query.dim(3);
+  int64_t group = heads / cache.type().getNumKvHeads();
+  if (keys.isValue || !values.isValue || keys.cache != values.cache || keys.layer != values.layer)
+    return op.emitOpError("must read keys and values of one layer of one cache");
+  if (query.dim(0) != 1 || rows != static_cast<int64_t>(cache.rows().size()) || op.getBias())
+    return op.emitOpError("over the cache takes a query of (1, heads, ") << cache.rows().size() << ", head_dim) and no bias";
+  Tensor result = Tensor::zeros(getElementTypeOrSelf(op.getType()), query.shape);
+  for (int64_t h = 0; h < heads; ++h)
+    for (int64_t r = 0; r < rows; ++r) {
+      AttentionRow row = rowOf(op);
+      readCache(row, cache, keys.layer, h / group, cache.rows()[r]);
+      row.query = ArrayRef<double>(query.reals).slice((h * rows + r) * headDim, headDim);
+      if (op.getSinks())
+        row.sink = frame.tensor(op.getSinks()).reals[h];
+      attend(row, MutableArrayRef<double>(result.reals).slice((h * rows + r) * headDim, headDim));
+    }
+  result.round();
+  frame.set(op, std::move(result));
+  return success();
+}
+
+// Element (b, h, i, j) of a bias whose dimensions are those of the scores or 1.
+static double biasAt(const Tensor &bias, ArrayRef<int64_t> index) {
+  int64_t position = 0;
+  for (auto [size, i] : llvm::zip_equal(bias.shape, index))
+    position = position * size + (size == 1 ? 0 : i);
+  return bias.reals[position];
+}
+
+static LogicalResult attention(Frame &frame, AttentionOp op) {
+  const auto *keyView = std::get_if<KvView>(&frame.value(op.getKey()));
+  const auto *valueView = std::get_if<KvView>(&frame.value(op.getValue()));
+  if (keyView && valueView)
+    return attendView(frame, op, *keyView, *valueView);
+  if (keyView || valueView)
+    return op.emitOpError("must read keys and values of one layer of one cache");
+  const Tensor &query = frame.tensor(op.getQuery()), &key = frame.tensor(op.getKey()), &value = frame.tensor(op.getValue());
+  int64_t batch = query.dim(0), heads = query.dim(1), queries = query.dim(2), headDim = query.dim(3);
+  int64_t kvHeads = key.dim(1), keys = key.dim(2), valueDim = value.dim(3), group = heads / kvHeads;
+  if (key.dim(0) != batch || value.dim(0) != batch || value.dim(2) != keys) // attention_c3
+    return op.emitOpError("batch and sequence of query, key and value do not fit together");
+  const Tensor *bias = op.getBias() ? &frame.tensor(op.getBias()) : nullptr;
+  const int64_t scores[] = {batch, heads, queries, keys};
+  for (int64_t d = 0; bias && d < 4; ++d)
+    if (bias->dim(d) != 1 && bias->dim(d) != scores[d])
+      return op.emitOpError("bias has ") << bias->dim(d) << " elements in dimension " << d << " of " << scores[d];
+
+  Tensor result = Tensor::zeros(getElementTypeOrSelf(op.getType()), {batch, heads, queries, valueDim});
+  forEachIndex({batch, heads, queries}, [&](ArrayRef<int64_t> index) {
+    int64_t b = index[0], h = index[1], i = index[2], kvHead = b * kvHeads + h / group;
+    AttentionRow row = rowOf(op);
+    row.keys = keys;
+    row.position = keys - queries + i;
+    row.query = ArrayRef<double>(query.reals).slice(((b * heads + h) * queries + i) * headDim, headDim);
+    row.key = [&](int64_t j) { return ArrayRef<double>(key.reals).slice((kvHead * keys + j) * headDim, headDim); };
+    row.value = [&](int64_t j) { return ArrayRef<double>(value.reals).slice((kvHead * keys + j) * valueDim, valueDim); };
+    if (bias)
+      row.bias = [&](int64_t j) { return biasAt(*bias, {b, h, i, j}); };
+    if (op.getSinks())
+      row.sink = frame.tensor(op.getSinks()).reals[h];
+    attend(row, MutableArrayRef<double>(result.reals).slice(((b * heads + h) * queries + i) * valueDim, valueDim));
+  });
+  result.round();
+  frame.set(op, std::move(result));
+  return success();
+}
+
+//===- cache --------------------------------------------------------------===//
+
+static FailureOr<int64_t> layerOf(Frame &frame, Operation *op, const KvCache &cache, Value layer) {
+  int64_t index = frame.integer(layer);
+  if (index < 0 || index >= cache.type().getNumLayers()) // kv_append_c2
+    return op->emitOpError("layer ") << index << " is not one of the cache's " << cache.type().getNumLayers();
+  return index;
+}
+
+static LogicalResult kvAppend(Frame &frame, KvAppendOp op) {
+  KvCache &cache = *std::get<std::shared_ptr<KvCache>>(frame.value(op.getCache()));
+  FailureOr<int64_t> layer = layerOf(frame, op, cache, op.getLayer());
+  if (failed(layer))
+    return failure();
+  for (bool isValue : {false, true}) {
+    const Tensor &rows = frame.tensor(isValue ? op.getValue() : op.getKey());
+    if (rows.dim(0) != static_cast<int64_t>(cache.rows().size()))
+      return op.emitOpError("appends ") << rows.dim(0) << " rows in a step of " << cache.rows().size();
+    for (auto [r, place] : llvm::enumerate(cache.rows()))
+      cache.store(*layer, isValue, place, ArrayRef<double>(rows.reals).slice(r * cache.width(), cache.width()));
+  }
+  return success();
+}
+
+static LogicalResult kvView(Frame &frame, KvViewOp op) {
+  auto cache = std::get<std::shared_ptr<KvCache>>(frame.value(op.getCache()));
+  FailureOr<int64_t> layer = layerOf(frame, op, *cache, op.getLayer());
+  if (failed(layer))
+    return failure();
+  frame.set(op.getKey(), KvView{cache, *layer, false});
+  frame.set(op.getValue(), KvView{cache, *layer, true});
+  return success();
+}
+
+//===- online_attention ---------------------------------------------------===//
+
+static LogicalResult onlineAttention(Frame &frame, OnlineAttentionOp op) {
+  const KvCache &cache = *std::get<std::shared_ptr<KvCache>>(frame.value(op.getCache()));
+  const Tensor &query = frame.tensor(op.getQuery());
+  FailureOr<int64_t> layer = layerOf(frame, op, cache, op.getLayer());
+  if (failed(layer))
+    return failure();
+  if (query.dim(0) != static_cast<int64_t>(cache.rows().size()))
+    return op.emitOpError("has ") << query.dim(0) << " rows in a step of " << cache.rows().size();
+  int64_t heads = op.getNumHeads(), headDim = cache.type().getHeadDim(), group = heads / cache.type().getNumKvHeads();
+  Tensor result = Tensor::zeros(frame.tensor(op.getInits()[0]).elementType, query.shape);
+  for (auto [r, place] : llvm::enumerate(cache.rows()))
+    for (int64_t h = 0; h < heads; ++h) {
+      AttentionRow row = rowOf(op);
+      readCache(row, cache, *layer, h / group, place);
+      row.query = ArrayRef<double>(query.reals).slice((r * heads + h) * headDim, headDim);
+      if (op.getSinks())
+        row.sink = frame.tensor(op.getSinks()).reals[h];
+      attend(row, MutableArrayRef<double>(result.reals).slice((r * heads + h) * headDim, headDim));
+    }
+  result.round();
+  frame.set(op.getResults()[0], std::move(result));
+  return success();
+}
+
+void heddle::addAttentionHandlers(HandlerTable &table) {
+  table.add<AttentionOp>(attention);
+  table.add<KvAppendOp>(kvAppend);
+  table.add<KvViewOp>(kvView);
+  table.add<OnlineAttentionOp>(onlineAttention);
+}

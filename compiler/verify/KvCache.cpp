@@ -1,0 +1,31 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/verify/KvCache.h"
+#include "compiler/verify/Tensor.h"
+
+using namespace heddle;
+
+void KvCache::beginStep(llvm::ArrayRef<int64_t> rowSequence) {
+  stepRows.clear();
+  for (int64_t sequence : rowSequence) {
+    if (sequence >= numSequences())
+      sequences.resize(sequence + 1);
+    stepRows.push_back({sequence, sequences[sequence].tokens++});
+  }
+  for (Sequence &sequence : sequences) {
+    sequence.planes.resize(2 * cacheType.getNumLayers());
+    for (std::vector<double> &plane : sequence.planes)
+      plane.resize(sequence.tokens * width());
+  }
+}
+
+void KvCache::store(int64_t layer, bool isValue, Row row, llvm::ArrayRef<double> values) {
+  double *out = sequences[row.sequence].planes[2 * layer + isValue].data() + row.position * width();
+  for (auto [i, value] : llvm::enumerate(values))
+    out[i] = roundTo(cacheType.getElementType(), {value, 0}).real;
+}
+
+llvm::ArrayRef<double> KvCache::load(int64_t layer, bool isValue, int64_t sequence, int64_t token) const {
+  const std::vector<double> &plane = sequences[sequence].planes[2 * layer + isValue];
+  return llvm::ArrayRef<double>(plane).slice(token * width(), width());
+}

@@ -1,0 +1,187 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/verify/ModelValues.h"
+
+#include "compiler/codegen/cpu/PackedLayout.h"
+#include "compiler/verify/NumericCheck.h"
+
+#include "llvm/Support/MathExtras.h"
+#include "llvm/Support/xxhash.h"
+
+using namespace mlir;
+using namespace heddle;
+
+//===- stored matrices ----------------------------------------------------===//
+
+static std::optional<heddle::TensorType> typeNamed(StringRef name) {
+  for (int i = 0; i <= int(heddle::TensorType::MXFP4); ++i)
+    if (name == tensorTypeInfo(heddle::TensorType(i)).name)
+      return heddle::TensorType(i);
+  return std::nullopt;
+}
+
+namespace {
+// A tensor in the model's files.
+struct Stored {
+  heddle::TensorType type;
+  const uint8_t *data;
+  bool transposed;
+};
+} // namespace
+
+static FailureOr<Stored> locate(WeightOp op, const Checkpoint &checkpoint, StorageAttr storage, int64_t values) {
+  std::optional<heddle::TensorType> type = typeNamed(storage.getType().getValue());
+  if (!type)
+    return op.emitOpError("is stored as '") << storage.getType().getValue() << "', which is no tensor type";
+  if (storage.getFile() < 0 || storage.getFile() >= static_cast<int64_t>(checkpoint.files.size()))
+    return op.emitOpError("lies in file ") << storage.getFile() << " of " << checkpoint.files.size();
+  const TensorTypeInfo &info = tensorTypeInfo(*type);
+  uint64_t size = checkpoint.files[storage.getFile()]->size(), offset = storage.getOffset();
+  uint64_t bytes = llvm::divideCeil(uint64_t(values), info.blockValues) * info.blockBytes;
+  if (offset > size || bytes > size - offset)
+    return op.emitOpError("lies at ") << offset << " with " << bytes << " bytes, in a file of " << size;
+  return Stored{*type, checkpoint.files[storage.getFile()]->data() + offset, storage.getTransposed()};
+}
+
+// The values of a stored (rows, columns) matrix, or of a vector of `columns`.
+static std::vector<double> readStored(const Stored &stored, int64_t rows, int64_t columns) {
+  std::vector<float> values(rows * columns);
+  dequantize(stored.type, stored.data, values.size(), values.data());
+  if (!stored.transposed)
+    return std::vector<double>(values.begin(), values.end());
+  std::vector<double> turned(values.size());
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t column = 0; column < columns; ++column)
+      turned[row * columns + column] = values[column * rows + row];
+  return turned;
+}
+
+//===- what pack-weights says of a weight ---------------------------------===//
+
+namespace {
+struct Packed {
+  StringRef format;
+  int64_t n = 0, k = 0;
+  SmallVector<StorageAttr> sources;
+  SmallVector<StringRef> names;
+  SmallVector<int64_t> rows;  // per source
+  bool isVector() const { return format == "vector"; }
+};
+} // namespace
+
+static std::optional<Packed> packedOf(WeightOp op) {
+  auto format = op->getAttrOfType<StringAttr>("heddle.format");
+  auto shape = op->getAttrOfType<DenseI64ArrayAttr>("heddle.shape");
+  auto sources = op->getAttrOfType<ArrayAttr>("heddle.sources"), names = op->getAttrOfType<ArrayAttr>("heddle.source_names");
+  auto rows = op->getAttrOfType<ArrayAttr>("heddle.source_rows");
+  if (!format || !shape || !sources || !names || !rows)
+    return std::nullopt;
+  Packed packed{format.getValue(), shape[0], shape[1], {}, {}, {}};
+  for (auto [source, name, count] : llvm::zip_equal(sources, names, rows)) {
+    packed.sources.push_back(cast<StorageAttr>(source));
+    packed.names.push_back(cast<StringAttr>(name).getValue());
+    packed.rows.push_back(cast<IntegerAttr>(count).getInt());
+  }
+  return packed;
+}
+
+static RuntimeValue vectorValue(WeightOp op, std::vector<double> values) {
+  Tensor tensor = Tensor::zeros(getElementTypeOrSelf(op.getType()), {static_cast<int64_t>(values.size())});
+  tensor.reals = std::move(values);
+  tensor.round();
+  return makeValue(std::move(tensor));
+}
+
+//===- from a file --------------------------------------------------------===//
+
+static FailureOr<RuntimeValue> readPacked(WeightOp op, const Checkpoint &checkpoint, const Packed &packed) {
+  std::vector<WeightSource> sources;
+  std::vector<double> vector;
+  std::optional<heddle::TensorType> type;
+  for (auto [storage, rows] : llvm::zip_equal(packed.sources, packed.rows)) {
+    FailureOr<Stored> stored = locate(op, checkpoint, storage, rows * (packed.isVector() ? 1 : packed.k));
+    if (failed(stored))
+      return failure();
+    type = stored->type;
+    sources.push_back({stored->data, rows, stored->transposed});
+    if (packed.isVector())
+      llvm::append_range(vector, readStored(*stored, 1, rows));
+  }
+  if (packed.isVector())
+    return vectorValue(op, std::move(vector));
+  std::optional<PackedLayout> layout = layoutFor(*type);
+  if (!layout)
+    return op.emitOpError("is packed as '") << packed.format << "', for which there is no layout";
+  auto bytes = std::make_shared<std::vector<uint8_t>>(layout->bytes(packed.n, packed.k));
+  packPanels(*type, sources, packed.k, 0, layout->numPanels(packed.n), bytes->data());
+  return RuntimeValue(PackedWeights{[layout = *layout, bytes, k = packed.k](int64_t row, int64_t column) -> double {
+    return layout.unpack(bytes->data(), k, row, column);
+  }});
+}
+
+std::function<FailureOr<RuntimeValue>(WeightOp)> heddle::weightsOf(std::shared_ptr<const Checkpoint> checkpoint) {
+  return [checkpoint](WeightOp op) -> FailureOr<RuntimeValue> {
+    if (std::optional<Packed> packed = packedOf(op))
+      return readPacked(op, *checkpoint, *packed);
+    auto type = cast<RankedTensorType>(op.getType());
+    FailureOr<Stored> stored = locate(op, *checkpoint, op.getStorage(), type.getNumElements());
+    if (failed(stored))
+      return failure();
+    int64_t columns = type.getRank() ? type.getShape().back() : 1;
+    Tensor tensor = Tensor::zeros(type.getElementType(), type.getShape());
+    tensor.reals = readStored(*stored, columns ? type.getNumElements() / columns : 0, columns);
+    tensor.round();
+    return makeValue(std::move(tensor));
+  };
+}
+
+//===- random -------------------------------------------------------------===//
+
+static Tensor randomSource(WeightOp op, StringRef name, ArrayRef<int64_t> shape, uint64_t seed) {
+  Type type = getElementTypeOrSelf(op.getType());
+  return randomTensor(isa<FloatType>(type) ? type : Float32Type::get(op.getContext()), shape, seed ^ llvm::xxh3_64bits(name), 2);
+}
+
+std::function<FailureOr<RuntimeValue>(WeightOp)> heddle::randomWeights(uint64_t seed) {
+  return [seed](WeightOp op) -> FailureOr<RuntimeValue> {
+    std::optional<Packed> packed = packedOf(op);
+    if (!packed)
+      return makeValue(randomSource(op, op.getName(), cast<RankedTensorType>(op.getType()).getShape(), seed));
+    auto stacked = std::make_shared<std::vector<double>>();  // (n, k)
+    for (auto [name, rows] : llvm::zip_equal(packed->names, packed->rows)) {
+      SmallVector<int64_t> shape{rows};
+      if (!packed->isVector())
+        shape.push_back(packed->k);
+      llvm::append_range(*stacked, randomSource(op, name, shape, seed).reals);
+    }
+    if (packed->isVector())
+      return vectorValue(op, std::move(*stacked));
+    return RuntimeValue(PackedWeights{[stacked, k = packed->k](int64_t row, int64_t column) { return (*stacked)[row * k + column]; }});
+  };
+}
+
+//===- inputs -------------------------------------------------------------===//
+
+std::function<FailureOr<SmallVector<RuntimeValue>>(func::FuncOp)> heddle::modelInputs(std::vector<int64_t> ids) {
+  return [ids](func::FuncOp entry) -> FailureOr<SmallVector<RuntimeValue>> {
+    SmallVector<RuntimeValue> inputs;
+    int64_t length = ids.size();
+    for (auto [i, type] : llvm::enumerate(entry.getArgumentTypes())) {
+      if (auto cacheType = dyn_cast<KvCacheType>(type)) {
+        auto cache = std::make_shared<KvCache>(cacheType);
+        cache->beginStep(SmallVector<int64_t>(length, 0));
+        inputs.push_back(std::move(cache));
+        continue;
+      }
+      auto tensorType = dyn_cast<RankedTensorType>(type);
+      if (!tensorType || !tensorType.getElementType().isInteger() || tensorType.getRank() < 1 || tensorType.getRank() > 2)
+        return entry.emitError("argument ") << i << " of '" << entry.getName() << "' is " << type << ", not ids or positions";
+      Tensor tensor = Tensor::zeros(tensorType.getElementType(),
+                                    tensorType.getRank() == 2 ? SmallVector<int64_t>{1, length} : SmallVector<int64_t>{length});
+      for (int64_t row = 0; row < length; ++row)
+        tensor.set(row, {0, i == 0 ? ids[row] : row});  // positions and output rows count the tokens
+      inputs.push_back(makeValue(std::move(tensor)));
+    }
+    return inputs;
+  };
+}

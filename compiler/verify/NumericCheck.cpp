@@ -1,0 +1,184 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/verify/ModelValues.h"
+#include "compiler/verify/NumericCheck.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassInstrumentation.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace heddle;
+
+//===- inputs -------------------------------------------------------------===//
+
+namespace {
+// splitmix64, Steele et al. 2014 (doi:10.1145/2660193.2660195).
+struct Random {
+  uint64_t state;
+  uint64_t next() {
+    uint64_t z = state += 0x9e3779b97f4a7c15;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return z ^ (z >> 31);
+  }
+  double uniform() { return ((next() >> 11) + 0.5) * 0x1p-53; }  // in (0, 1)
+  double normal() { return std::sqrt(-2 * std::log(uniform())) * std::cos(2 * M_PI * uniform()); }
+};
+} // namespace
+
+Tensor heddle::randomTensor(Type elementType, ArrayRef<int64_t> shape, uint64_t seed, int64_t maxIndex) {
+  Random random{seed};
+  Tensor tensor = Tensor::zeros(elementType, shape);
+  for (int64_t i = 0; i < tensor.size(); ++i) {
+    Scalar value;
+    if (tensor.isFloat())
+      value.real = random.normal();
+    else
+      value.integer = random.next() % maxIndex;
+    tensor.set(i, value);
+  }
+  return tensor;
+}
+
+NumericCheck::NumericCheck(NumericCheckOptions given) : options(std::move(given)) {
+  if (!options.interpreter.weight)
+    options.interpreter.weight = randomWeights(options.seed);
+}
+
+FailureOr<SmallVector<RuntimeValue>> NumericCheck::inputsFor(func::FuncOp entry) {
+  if (options.inputs)
+    return options.inputs(entry);
+  SmallVector<RuntimeValue> inputs;
+  for (auto [i, type] : llvm::enumerate(entry.getArgumentTypes())) {
+    if (auto cacheType = llvm::dyn_cast<KvCacheType>(type)) {
+      auto cache = std::make_shared<KvCache>(cacheType);
+      cache->beginStep(SmallVector<int64_t>(options.dynamicSize, 0));
+      inputs.push_back(std::move(cache));
+      continue;
+    }
+    SmallVector<int64_t> shape;
+    if (auto tensorType = llvm::dyn_cast<RankedTensorType>(type))
+      for (int64_t size : tensorType.getShape())
+        shape.push_back(ShapedType::isDynamic(size) ? options.dynamicSize : size);
+    else if (!type.isIntOrIndexOrFloat())
+      return entry.emitError("argument ") << i << " of '" << entry.getName() << "' is " << type << ", for which there are no "
+                                          << "random inputs";
+    inputs.push_back(makeValue(randomTensor(getElementTypeOrSelf(type), shape, Random{options.seed + i}.next(), options.maxIndex)));
+  }
+  return inputs;
+}
+
+//===- evaluation and comparison ------------------------------------------===//
+
+static func::FuncOp findEntry(ModuleOp module, StringRef name) {
+  for (auto function : module.getOps<func::FuncOp>())
+    if (name.empty() ? function.isPublic() && !function.isExternal() : function.getName() == name)
+      return function;
+  return {};
+}
+
+// What the interpreter says goes to `error`: whether it is one, the caller decides.
+FailureOr<SmallVector<RuntimeValue>> NumericCheck::evaluate(func::FuncOp entry, std::string &error) {
+  ScopedDiagnosticHandler handler(entry.getContext(), [&](Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
+      return failure();
+    llvm::raw_string_ostream os(error);
+    os << (error.empty() ? "" : "; ") << diagnostic.str() << " at " << diagnostic.getLocation();
+    return success();
+  });
+  FailureOr<SmallVector<RuntimeValue>> inputs = inputsFor(entry);
+  if (failed(inputs))
+    return failure();
+  return Interpreter(options.interpreter).call(entry, *inputs);
+}
+
+LogicalResult NumericCheck::compareResults(func::FuncOp entry, ArrayRef<RuntimeValue> results, StringRef stage) {
+  for (auto [i, actual, wanted] : llvm::enumerate(results, expected)) {
+    const auto *a = std::get_if<TensorRef>(&actual), *e = std::get_if<TensorRef>(&wanted);
+    if (!a || !e)
+      continue;  // caches are not results
+    Tensor flat = **a;
+    if (options.inputs && flat.size() == (*e)->size())
+      flat.shape = (*e)->shape;  // (1, sequence, …) may become (rows, …)
+    Difference difference = compare(flat, **e);
+    double limit = options.limit && (*e)->isFloat() ? options.limit : nmseLimit((*e)->elementType);
+    if (difference.nmse <= limit)
+      continue;
+    InFlightDiagnostic error = entry.emitError("after ") << stage << ", result " << i << " of '" << entry.getName() << "' ";
+    if (!difference.sameShape)
+      return error << "has another shape";
+    return error << llvm::formatv("differs: NMSE {0:e3} (limit {1:e3}), element {2} by {3:e3}", difference.nmse, limit,
+                                  difference.worst, difference.maxAbs).str();
+  }
+  return success();
+}
+
+LogicalResult NumericCheck::check(ModuleOp module, StringRef stage) {
+  if (ended)
+    return success();
+  func::FuncOp entry = findEntry(module, options.entry);
+  if (!entry && options.entry.empty())
+    return module.emitError("after ") << stage << ", there is no public function to evaluate";
+  if (!entry)
+    return module.emitError("after ") << stage << ", there is no function '" << options.entry << "' to evaluate";
+  std::string error;
+  FailureOr<SmallVector<RuntimeValue>> results = evaluate(entry, error);
+  if (failed(results)) {
+    ended = options.stopsAtUnknownOps;
+    if (ended)
+      return entry.emitRemark("not evaluated after ") << stage << ": " << error, success();
+    return entry.emitError("cannot be evaluated after ") << stage << ": " << error;
+  }
+  bool isNewType = entryType && entryType != entry.getFunctionType() && !options.inputs;
+  if (!entryType || isNewType) {
+    if (isNewType)
+      entry.emitRemark("the type of '") << entry.getName() << "' changed in " << stage << "; later results are compared with this one's";
+    entryType = entry.getFunctionType();
+    expected = std::move(*results);
+    return success();
+  }
+  return compareResults(entry, *results, stage);
+}
+
+//===- after every pass ---------------------------------------------------===//
+
+namespace {
+struct CheckInstrumentation : PassInstrumentation {
+  explicit CheckInstrumentation(NumericCheckOptions options) : check(std::move(options)) {}
+
+  void runBeforePass(Pass *pass, Operation *op) override {
+    if (hasBegun || isAdaptor(pass))
+      return;
+    hasBegun = true;
+    run(pass, op, "the input");
+  }
+  void runAfterPass(Pass *pass, Operation *op) override {
+    if (!hasFailed && !isAdaptor(pass))
+      run(pass, op, ("pass '" + (pass->getArgument().empty() ? pass->getName() : pass->getArgument()) + "'").str());
+  }
+
+private:
+  // The pass that runs a nested pipeline computes nothing itself.
+  static bool isAdaptor(Pass *pass) { return pass->getName().ends_with("OpToOpPassAdaptor"); }
+  void run(Pass *pass, Operation *op, const std::string &stage) {
+    auto module = dyn_cast<ModuleOp>(op);
+    if (!module)
+      module = op->getParentOfType<ModuleOp>();
+    hasFailed = module && failed(check.check(module, stage));
+    if (hasFailed)
+      signalPassFailure(pass);
+  }
+
+  NumericCheck check;
+  bool hasBegun = false, hasFailed = false;
+};
+} // namespace
+
+void heddle::addNumericCheck(PassManager &pm, NumericCheckOptions options) {
+  pm.getContext()->disableMultithreading();
+  pm.addInstrumentation(std::make_unique<CheckInstrumentation>(std::move(options)));
+}

@@ -1,0 +1,60 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Finds the pass that changed what a module computes: evaluates its entry function before and after every pass on the same
+// random inputs.
+#ifndef HEDDLE_COMPILER_VERIFY_NUMERICCHECK_H
+#define HEDDLE_COMPILER_VERIFY_NUMERICCHECK_H
+
+#include "compiler/verify/Compare.h"
+#include "compiler/verify/Interpreter.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/PassManager.h"
+
+namespace heddle {
+
+struct NumericCheckOptions {
+  std::string entry;        // "": the first public function
+  uint64_t seed = 1;
+  double limit = 0;         // largest NMSE, 0: nmseLimit of the result's element type
+  int64_t dynamicSize = 5;  // of each dimension that the entry's type leaves open
+  int64_t maxIndex = 4;     // integer inputs are in [0, maxIndex)
+  // What an op that the interpreter does not know means: an error, or a remark and the end of the checks.
+  bool stopsAtUnknownOps = false;
+  // Weights are random, seeded by name, where `interpreter` gives none.
+  InterpreterOptions interpreter;
+  // The inputs, instead of random ones. They mean the same whatever the type of the entry, so that results of one size are
+  // compared across its changes.
+  std::function<mlir::FailureOr<llvm::SmallVector<RuntimeValue>>(mlir::func::FuncOp)> inputs;
+};
+
+// Normally distributed floats and small integers, the same for the same seed whatever the machine.
+Tensor randomTensor(mlir::Type elementType, llvm::ArrayRef<int64_t> shape, uint64_t seed, int64_t maxIndex);
+
+// Evaluates a module's entry; keeps what the first evaluation gave as the expectation of all later ones.
+class NumericCheck {
+public:
+  explicit NumericCheck(NumericCheckOptions options);
+
+  // Whether `module`, as `stage` leaves it, still computes what it did; else emits an error that names `stage`, the result
+  // and its error. The first call, and one after the entry's type changed, sets the expectation.
+  mlir::LogicalResult check(mlir::ModuleOp module, llvm::StringRef stage);
+
+private:
+  mlir::FailureOr<llvm::SmallVector<RuntimeValue>> evaluate(mlir::func::FuncOp entry, std::string &error);
+  mlir::FailureOr<llvm::SmallVector<RuntimeValue>> inputsFor(mlir::func::FuncOp entry);
+  mlir::LogicalResult compareResults(mlir::func::FuncOp entry, llvm::ArrayRef<RuntimeValue> results, llvm::StringRef stage);
+
+  NumericCheckOptions options;
+  llvm::SmallVector<RuntimeValue> expected;
+  mlir::FunctionType entryType;
+  bool ended = false;
+};
+
+// Checks before the first and after every pass of `pm`, whose context it makes single-threaded: passes on functions run
+// while the whole module is read.
+void addNumericCheck(mlir::PassManager &pm, NumericCheckOptions options);
+
+} // namespace heddle
+
+#endif

@@ -1,0 +1,66 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// RUN: %heddle-opt %s --split-input-file --verify-diagnostics -o %t
+
+func.func @attention_c1(%q: tensor<4x5x8xf32>, %k: tensor<1x2x7x8xf32>, %v: tensor<1x2x7x8xf32>) {
+  // expected-error @+1 {{operand #0 must be 4D tensor of floating-point values, but got 'tensor<4x5x8xf32>'}}
+  %0 = heddle.attention %q, %k, %v <causal> {scale = 1.0} : tensor<4x5x8xf32>, tensor<1x2x7x8xf32>, tensor<1x2x7x8xf32> -> tensor<4x5x8xf32>
+  return
+}
+
+// -----
+
+func.func @attention_c2(%q: tensor<1x4x5x8xf32>, %k: tensor<1x3x7x8xf32>, %v: tensor<1x3x7x8xf32>) {
+  // expected-error @+1 {{num_heads (4) must be a multiple of num_kv_heads (3)}}
+  %0 = heddle.attention %q, %k, %v <causal> {scale = 1.0} : tensor<1x4x5x8xf32>, tensor<1x3x7x8xf32>, tensor<1x3x7x8xf32> -> tensor<1x4x5x8xf32>
+  return
+}
+
+// -----
+
+func.func @attention_c3(%q: tensor<1x4x5x8xf32>, %k: tensor<1x2x7x16xf32>, %v: tensor<1x2x7x16xf32>) {
+  // expected-error @+1 {{head_dim of query (8) must be that of key (16)}}
+  %0 = heddle.attention %q, %k, %v <causal> {scale = 1.0} : tensor<1x4x5x8xf32>, tensor<1x2x7x16xf32>, tensor<1x2x7x16xf32> -> tensor<1x4x5x8xf32>
+  return
+}
+
+// -----
+
+func.func @attention_c3_heads(%q: tensor<1x4x5x8xf32>, %k: tensor<1x2x7x8xf32>, %v: tensor<1x4x7x8xf32>) {
+  // expected-error @+1 {{heads of key (2) must be those of value (4)}}
+  %0 = heddle.attention %q, %k, %v <causal> {scale = 1.0} : tensor<1x4x5x8xf32>, tensor<1x2x7x8xf32>, tensor<1x4x7x8xf32> -> tensor<1x4x5x8xf32>
+  return
+}
+
+// -----
+
+func.func @attention_c3_sequence(%q: tensor<1x4x5x8xf32>, %k: tensor<1x2x7x8xf32>, %v: tensor<1x2x6x8xf32>) {
+  // expected-error @+1 {{batch and sequence of key 'tensor<1x2x7x8xf32>' must be those of value 'tensor<1x2x6x8xf32>'}}
+  %0 = heddle.attention %q, %k, %v <causal> {scale = 1.0} : tensor<1x4x5x8xf32>, tensor<1x2x7x8xf32>, tensor<1x2x6x8xf32> -> tensor<1x4x5x8xf32>
+  return
+}
+
+// -----
+
+func.func @attention_c4(%q: tensor<1x4x5x8xf32>, %k: tensor<1x2x7x8xf32>, %v: tensor<1x2x7x8xf32>) {
+  // expected-error @+1 {{must be (batch, num_heads, queries, head_dim of value)}}
+  %0 = heddle.attention %q, %k, %v <causal> {scale = 1.0} : tensor<1x4x5x8xf32>, tensor<1x2x7x8xf32>, tensor<1x2x7x8xf32> -> tensor<1x4x5x9xf32>
+  return
+}
+
+// -----
+
+func.func @attention_c5(%q: tensor<1x4x5x8xf32>, %k: tensor<1x2x7x8xf32>, %v: tensor<1x2x7x8xf32>, %s: tensor<3xf32>) {
+  // expected-error @+1 {{sinks (3) must be num_heads (4)}}
+  %0 = heddle.attention %q, %k, %v sinks(%s : tensor<3xf32>) <causal> {scale = 1.0} : tensor<1x4x5x8xf32>, tensor<1x2x7x8xf32>, tensor<1x2x7x8xf32> -> tensor<1x4x5x8xf32>
+  return
+}
+
+// -----
+
+// expected-error @+1 {{expected 'causal' or 'full', got 'banded'}}
+func.func private @mask_kind() attributes {mask = #heddle.mask<banded>}
+
+// -----
+
+// expected-error @+1 {{window (-4) must not be negative}}
+func.func private @mask_window() attributes {mask = #heddle.mask<causal, window = -4>}

@@ -1,0 +1,28 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// RUN: %heddle-opt %s | %heddle-opt | FileCheck %s
+// RUN: %heddle-opt %s --mlir-print-op-generic | %heddle-opt | FileCheck %s
+
+// CHECK-LABEL: @grouped_heads
+func.func @grouped_heads(%q: tensor<1x6x?x8xf32>, %k: tensor<1x2x?x8xf32>, %v: tensor<1x2x?x4xf32>) -> tensor<1x6x?x4xf32> {
+  // CHECK: heddle.attention %{{.*}}, %{{.*}}, %{{.*}} <causal> {scale = 1.250000e-01 : f64} :
+  %0 = heddle.attention %q, %k, %v <causal> {scale = 0.125}
+    : tensor<1x6x?x8xf32>, tensor<1x2x?x8xf32>, tensor<1x2x?x4xf32> -> tensor<1x6x?x4xf32>
+  return %0 : tensor<1x6x?x4xf32>
+}
+
+// CHECK-LABEL: @every_variant
+func.func @every_variant(%q: tensor<2x4x5x8xf32>, %k: tensor<2x4x7x8xbf16>, %b: tensor<1x4x5x7xf32>, %s: tensor<4xf32>)
+    -> tensor<2x4x5x8xf32> {
+  // CHECK: bias(%{{.*}} : tensor<1x4x5x7xf32>) sinks(%{{.*}} : tensor<4xf32>) <causal, window = 3> {scale = 1.000000e+00 : f64, softcap = 5.000000e+01 : f64}
+  %0 = heddle.attention %q, %k, %k bias(%b : tensor<1x4x5x7xf32>) sinks(%s : tensor<4xf32>) <causal, window = 3>
+    {scale = 1.0, softcap = 50.0} : tensor<2x4x5x8xf32>, tensor<2x4x7x8xbf16>, tensor<2x4x7x8xbf16> -> tensor<2x4x5x8xf32>
+  return %0 : tensor<2x4x5x8xf32>
+}
+
+// CHECK-LABEL: @every_key_is_seen
+func.func @every_key_is_seen(%q: tensor<1x1x5x8xf32>, %k: tensor<1x1x7x8xf32>) -> tensor<1x1x5x8xf32> {
+  // CHECK: <full>
+  %0 = heddle.attention %q, %k, %k <full> {scale = 1.0}
+    : tensor<1x1x5x8xf32>, tensor<1x1x7x8xf32>, tensor<1x1x7x8xf32> -> tensor<1x1x5x8xf32>
+  return %0 : tensor<1x1x5x8xf32>
+}

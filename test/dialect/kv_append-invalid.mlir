@@ -1,0 +1,17 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// RUN: %heddle-opt %s --split-input-file --verify-diagnostics -o %t
+
+func.func @kv_append_c1(%c: !heddle.kv_cache<30 x 3 x 64 x bf16>, %k: tensor<?x128xf32>, %layer: index) {
+  // expected-error @+1 {{key and value must be (rows, 192), got 'tensor<?x128xf32>'}}
+  heddle.kv_append %c[%layer], %k, %k : <30 x 3 x 64 x bf16>, tensor<?x128xf32>, tensor<?x128xf32>
+  return
+}
+
+// -----
+
+func.func @kv_append_c2(%c: !heddle.kv_cache<30 x 3 x 64 x bf16>, %k: tensor<?x192xf32>) {
+  %layer = arith.constant 30 : index
+  // expected-error @+1 {{layer (30) must be less than the cache's layers (30)}}
+  heddle.kv_append %c[%layer], %k, %k : <30 x 3 x 64 x bf16>, tensor<?x192xf32>, tensor<?x192xf32>
+  return
+}

@@ -1,0 +1,10 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// RUN: %heddle-opt %s --split-input-file --verify-diagnostics -o %t
+
+// expected-error @+1 {{layers (0), num_kv_heads (3) and head_dim (64) must be positive}}
+func.func private @no_layers(!heddle.kv_cache<0 x 3 x 64 x f32>)
+
+// -----
+
+// expected-error @+1 {{element type must be f32, bf16 or f16, got 'i8'}}
+func.func private @element_type(!heddle.kv_cache<1 x 3 x 64 x i8>)

@@ -1,0 +1,6 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// RUN: %heddle-opt %s | %heddle-opt | FileCheck %s
+// RUN: %heddle-opt %s --mlir-print-op-generic | %heddle-opt | FileCheck %s
+
+// CHECK: func.func private @types(!heddle.kv_cache<30 x 3 x 64 x bf16>, !heddle.kv_cache<1 x 1 x 24 x f32>, !heddle.kv_cache<2 x 8 x 80 x f16>)
+func.func private @types(!heddle.kv_cache<30 x 3 x 64 x bf16>, !heddle.kv_cache<1 x 1 x 24 x f32>, !heddle.kv_cache<2 x 8 x 80 x f16>)

@@ -1,0 +1,36 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// RUN: %heddle-opt %s --split-input-file --verify-diagnostics -o %t
+
+func.func @online_attention_c1(%q: tensor<?x40xf32>, %c: !heddle.kv_cache<2 x 2 x 8 x f32>, %s: tensor<6xf32>, %o: tensor<?x40xf32>) -> tensor<?x40xf32> {
+  %layer = arith.constant 1 : index
+  // expected-error @+1 {{query and the one destination must be (rows, 48)}}
+  %0 = heddle.online_attention <causal> ins(%q, %c[%layer] : tensor<?x40xf32>, <2 x 2 x 8 x f32>) outs(%o : tensor<?x40xf32>) {num_heads = 6 : i64, scale = 1.0, softcap = 0.0, block_kv = 64 : i64, share_kv = true} -> tensor<?x40xf32>
+  return %0 : tensor<?x40xf32>
+}
+
+// -----
+
+func.func @online_attention_c2(%q: tensor<?x40xf32>, %c: !heddle.kv_cache<2 x 2 x 8 x f32>, %s: tensor<5xf32>, %o: tensor<?x40xf32>) -> tensor<?x40xf32> {
+  %layer = arith.constant 1 : index
+  // expected-error @+1 {{num_heads (5) must be a multiple of num_kv_heads (2)}}
+  %0 = heddle.online_attention <causal> ins(%q, %c[%layer] : tensor<?x40xf32>, <2 x 2 x 8 x f32>) outs(%o : tensor<?x40xf32>) {num_heads = 5 : i64, scale = 1.0, softcap = 0.0, block_kv = 64 : i64, share_kv = true} -> tensor<?x40xf32>
+  return %0 : tensor<?x40xf32>
+}
+
+// -----
+
+func.func @online_attention_c3(%q: tensor<?x48xf32>, %c: !heddle.kv_cache<2 x 2 x 8 x f32>, %s: tensor<6xf32>, %o: tensor<?x48xf32>) -> tensor<?x48xf32> {
+  %layer = arith.constant 1 : index
+  // expected-error @+1 {{block_kv (48) must be a multiple or a divisor of the page size (64)}}
+  %0 = heddle.online_attention <causal> ins(%q, %c[%layer] : tensor<?x48xf32>, <2 x 2 x 8 x f32>) outs(%o : tensor<?x48xf32>) {num_heads = 6 : i64, scale = 1.0, softcap = 0.0, block_kv = 48 : i64, share_kv = true} -> tensor<?x48xf32>
+  return %0 : tensor<?x48xf32>
+}
+
+// -----
+
+func.func @online_attention_c3_zero(%q: tensor<?x48xf32>, %c: !heddle.kv_cache<2 x 2 x 8 x f32>, %s: tensor<6xf32>, %o: tensor<?x48xf32>) -> tensor<?x48xf32> {
+  %layer = arith.constant 1 : index
+  // expected-error @+1 {{block_kv (0) must be a multiple or a divisor of the page size (64)}}
+  %0 = heddle.online_attention <causal> ins(%q, %c[%layer] : tensor<?x48xf32>, <2 x 2 x 8 x f32>) outs(%o : tensor<?x48xf32>) {num_heads = 6 : i64, scale = 1.0, softcap = 0.0, block_kv = 0 : i64, share_kv = true} -> tensor<?x48xf32>
+  return %0 : tensor<?x48xf32>
+}

@@ -1,0 +1,48 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// RUN: %heddle-opt %s --split-input-file --verify-diagnostics -o %t
+
+func.func @packed_matmul_c1(%x: tensor<?x32xf32>, %w: tensor<4096xi8>, %o: tensor<?x16xf32>) {
+  // expected-error @+1 {{input must be (rows, 64) and the one destination (rows, 16)}}
+  %0 = heddle.packed_matmul ins(%x, %w : tensor<?x32xf32>, tensor<4096xi8>) outs(%o : tensor<?x16xf32>) {n = 16 : i64, k = 64 : i64, format = "q4_1"} -> tensor<?x16xf32>
+  return
+}
+
+// -----
+
+func.func @packed_matmul_c1_destination(%x: tensor<?x64xf32>, %w: tensor<4096xi8>, %o: tensor<?x17xf32>) {
+  // expected-error @+1 {{input must be (rows, 64) and the one destination (rows, 16)}}
+  %0 = heddle.packed_matmul ins(%x, %w : tensor<?x64xf32>, tensor<4096xi8>) outs(%o : tensor<?x17xf32>) {n = 16 : i64, k = 64 : i64, format = "q4_1"} -> tensor<?x17xf32>
+  return
+}
+
+// -----
+
+func.func @packed_matmul_c2(%x: tensor<?x64xi8>, %w: tensor<4096xi8>, %o: tensor<?x16xf32>) {
+  // expected-error @+1 {{scales and sums belong to an i8 input}}
+  %0 = heddle.packed_matmul ins(%x, %w : tensor<?x64xi8>, tensor<4096xi8>) outs(%o : tensor<?x16xf32>) {n = 16 : i64, k = 64 : i64, format = "q4_1"} -> tensor<?x16xf32>
+  return
+}
+
+// -----
+
+func.func @packed_matmul_c2_shapes(%x: tensor<?x64xi8>, %s: tensor<?x4xf32>, %m: tensor<?x4xi32>, %w: tensor<4096xi8>, %o: tensor<?x16xf32>) {
+  // expected-error @+1 {{scales must be (rows, 2) and sums (rows, 4)}}
+  %0 = heddle.packed_matmul ins(%x scales %s sums %m, %w : tensor<?x64xi8> scales tensor<?x4xf32> sums tensor<?x4xi32>, tensor<4096xi8>) outs(%o : tensor<?x16xf32>) {n = 16 : i64, k = 64 : i64, format = "q4_1"} -> tensor<?x16xf32>
+  return
+}
+
+// -----
+
+func.func @packed_matmul_c3(%x: tensor<?x64xf32>, %b: tensor<64xf32>, %w: tensor<4096xi8>, %o: tensor<?x16xf32>) {
+  // expected-error @+1 {{bias must be (16)}}
+  %0 = heddle.packed_matmul ins(%x, %w bias %b : tensor<?x64xf32>, tensor<4096xi8> bias tensor<64xf32>) outs(%o : tensor<?x16xf32>) {n = 16 : i64, k = 64 : i64, format = "q4_1"} -> tensor<?x16xf32>
+  return
+}
+
+// -----
+
+func.func @result_per_destination(%x: tensor<?x64xf32>, %w: tensor<4096xi8>, %o: tensor<?x16xf32>) {
+  // expected-error @+1 {{must have a result per destination on tensors and none on buffers}}
+  heddle.packed_matmul ins(%x, %w : tensor<?x64xf32>, tensor<4096xi8>) outs(%o : tensor<?x16xf32>) {n = 16 : i64, k = 64 : i64, format = "q4_1"}
+  return
+}

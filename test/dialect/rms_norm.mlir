@@ -1,0 +1,17 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// RUN: %heddle-opt %s | %heddle-opt | FileCheck %s
+// RUN: %heddle-opt %s --mlir-print-op-generic | %heddle-opt | FileCheck %s
+
+// CHECK-LABEL: @plain
+func.func @plain(%x: tensor<?x8xf32>, %w: tensor<8xf32>) -> tensor<?x8xf32> {
+  // CHECK: heddle.rms_norm %{{.*}}, %{{.*}} {eps = 1.000000e-05 : f64} : tensor<?x8xf32>, tensor<8xf32>
+  %0 = heddle.rms_norm %x, %w {eps = 1.0e-5} : tensor<?x8xf32>, tensor<8xf32>
+  return %0 : tensor<?x8xf32>
+}
+
+// CHECK-LABEL: @gemma_offset
+func.func @gemma_offset(%x: tensor<2x3x8xf32>, %w: tensor<8xbf16>) -> tensor<2x3x8xf32> {
+  // CHECK: {eps = 0.000000e+00 : f64, weight_offset = 1.000000e+00 : f64}
+  %0 = heddle.rms_norm %x, %w {eps = 0.0, weight_offset = 1.0} : tensor<2x3x8xf32>, tensor<8xbf16>
+  return %0 : tensor<2x3x8xf32>
+}

@@ -1,0 +1,24 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// RUN: %heddle-opt %s | %heddle-opt | FileCheck %s
+// RUN: %heddle-opt %s --mlir-print-op-generic | %heddle-opt | FileCheck %s
+
+// CHECK-LABEL: @stored
+func.func @stored() -> (tensor<576xf32>, tensor<8x32xf32, #heddle.quant<q4_0>>) {
+  // CHECK: heddle.weight "norm" <type = "f32", file = 0, offset = 4096> : tensor<576xf32>
+  %0 = heddle.weight "norm" <type = "f32", file = 0, offset = 4096> : tensor<576xf32>
+  // CHECK: heddle.weight "blk.0" <type = "q4_0", file = 1, offset = 0, transposed = true> : tensor<8x32xf32, #heddle.quant<q4_0>>
+  %1 = heddle.weight "blk.0" <type = "q4_0", file = 1, offset = 0, transposed = true> : tensor<8x32xf32, #heddle.quant<q4_0>>
+  return %0, %1 : tensor<576xf32>, tensor<8x32xf32, #heddle.quant<q4_0>>
+}
+
+// CHECK-LABEL: @equal_weights_are_one
+// RUN: %heddle-opt %s --cse | FileCheck %s --check-prefix=CSE
+// CSE-LABEL: @equal_weights_are_one
+// CSE: %[[W:.*]] = heddle.weight "norm"
+// CSE-NOT: heddle.weight
+// CSE: return %[[W]], %[[W]]
+func.func @equal_weights_are_one() -> (tensor<4xf32>, tensor<4xf32>) {
+  %0 = heddle.weight "norm" <type = "f32", file = 0, offset = 64> : tensor<4xf32>
+  %1 = heddle.weight "norm" <type = "f32", file = 0, offset = 64> : tensor<4xf32>
+  return %0, %1 : tensor<4xf32>, tensor<4xf32>
+}
