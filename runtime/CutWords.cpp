@@ -137,6 +137,7 @@ static void metaspace(const package::TextStep &step, CutText &cut) {
 }
 
 bool cutWords(const package::TextStep &step, const Regex *regex, CutText &cut, std::string &error) {
+  const size_t limit = maxGrownText(cut.text.size());
   switch (step.op()) {
   case TextOp::PrefixSpace:
     prefixSpaces(cut);
@@ -147,9 +148,9 @@ bool cutWords(const package::TextStep &step, const Regex *regex, CutText &cut, s
   default:
     return split(step, regex, cut, error);
   }
-  if (cut.text.size() <= maxNormalizedText)
+  if (cut.text.size() <= limit)
     return true;
-  error = "the text grows beyond the limit of " + std::to_string(maxNormalizedText) + " bytes when it is cut into words";
+  error = "the text grows beyond the limit of " + std::to_string(limit) + " bytes when it is cut into words";
   return false;
 }
 

@@ -9,7 +9,7 @@
 namespace heddle {
 
 static constexpr size_t maxPattern = 64 << 10;
-static constexpr uint32_t matchLimit = 50000000, depthLimit = 100000, heapLimitKib = 64 << 10, nestLimit = 64;
+static constexpr uint32_t matchLimit = 20000000, depthLimit = 100000, heapLimitKib = 64 << 10, nestLimit = 64;
 
 // What the pattern uses that is not supported, or null. Escapes are skipped in pairs.
 static const char *unsupportedConstruct(std::string_view pattern) {

@@ -19,8 +19,8 @@ struct CutText {
 // One pre-tokenizer: replaces cut.words (and, where it adds characters, cut.text). `regex` is the compiled pattern, if any.
 bool cutWords(const package::TextStep &step, const Regex *regex, CutText &cut, std::string &error);
 
-// No text grows beyond this when it is normalised.
-constexpr size_t maxNormalizedText = 256 << 20;
+// No text grows beyond this. Unicode's own forms grow one at most 11-fold.
+constexpr size_t maxGrownText(size_t original) { return (1 << 20) + 32 * original; }
 
 class TextSteps {
 public:
