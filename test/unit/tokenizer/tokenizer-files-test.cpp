@@ -51,7 +51,7 @@ TEST(TokenizerJson, RefusesBadIds) {
 
 TEST(TokenizerJson, RefusesBadPieces) {
   expectPart(errorOfJson("\"b\": 2", "\"" + std::string(100000, 'x') + "\": 2"), "length of token 2 (100000 bytes) exceeds the limit of 65536");
-  expectPart(errorOfJson("\"a b\"", "\"a z\""), "merge 0 \\x22a z\\x22 names a piece that is not in the vocabulary");
+  expectPart(errorOfJson("\"a b\"", "\"a z\""), "merge 0 \"a z\" names a piece that is not in the vocabulary");
   expectPart(errorOfJson("\"a b\"", "\"ab\""), "is not two pieces");
   expectPart(errorOfJson("\"BPE\"", "\"WordLevel\""), "is not supported (BPE, Unigram, WordPiece)");
   size_t vocab = std::string(byteLevelJson).find("{\"<s>\": 0");
@@ -70,7 +70,7 @@ TEST(TokenizerJson, RefusesBadSteps) {
   expectPart(errorOfJson(from, R"({"type": "Split", "pattern": {"Regex": "a(?R)?"}})"), "recursion ((?R))");
   expectPart(errorOfJson(from, R"({"type": "Split", "pattern": {"Regex": "("}})"), "regex pattern is not valid");
   expectPart(errorOfJson(from, R"({"type": "Split", "pattern": {"String": "a"}, "behavior": "Odd"})"), "behavior");
-  expectPart(errorOfJson(from, R"({"type": "UnicodeScripts"})"), "pre_tokenizer: type \\x22UnicodeScripts\\x22 is not supported");
+  expectPart(errorOfJson(from, R"({"type": "UnicodeScripts"})"), "pre_tokenizer: type \"UnicodeScripts\" is not supported");
   std::string chain = R"({"type": "Sequence", "normalizers": [{"type": "NFC"})";
   for (int i = 0; i < 16000; ++i)
     chain += R"(, {"type": "NFC"})";
