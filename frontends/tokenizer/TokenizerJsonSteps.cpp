@@ -202,8 +202,9 @@ Status StepReader::readPreTokenizer(JsonValue step) {
     RETURN_IF_ERROR(behavior(step, SplitBehavior::Isolated, split.behavior));
     return push(std::move(split));
   }
+  // A step after ByteLevel sees the printable alphabet, in which only ASCII digits are still themselves.
   if (type.equals("Digits"))
-    return push(StepDraft::split(R"(\p{N})", flag(step, "individual_digits", false) ? SplitBehavior::Isolated : SplitBehavior::Contiguous));
+    return push(StepDraft::split(byteLevel ? "[0-9]" : R"(\p{N})", flag(step, "individual_digits", false) ? SplitBehavior::Isolated : SplitBehavior::Contiguous));
   if (type.equals("Whitespace"))
     return push(StepDraft::split(R"(\w+|[^\w\s]+)", SplitBehavior::Removed, true));
   if (type.equals("WhitespaceSplit"))
