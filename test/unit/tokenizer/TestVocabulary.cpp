@@ -36,8 +36,12 @@ static LoadedTokenizer fromTable(Expected<std::string> table) {
   return loaded;
 }
 
-LoadedTokenizer load(const TokenizerDraft &draft) { return fromTable(writeTokenizer(draft)); }
-LoadedTokenizer loadFrom(const std::string &path) { return fromTable(readTokenizer(path)); }
+LoadedTokenizer load(const TokenizerDraft &draft) {
+  return fromTable(writeTokenizer(draft));
+}
+LoadedTokenizer loadFrom(const std::string &path) {
+  return fromTable(readTokenizer(path));
+}
 
 TokenizerDraft draftOf(package::TokenizerModel model, const std::vector<std::string> &pieces) {
   TokenizerDraft draft;
@@ -66,7 +70,9 @@ TemporaryFolder::TemporaryFolder(const std::map<std::string, std::string> &files
     std::ofstream(folder + "/" + name, std::ios::binary) << content;
 }
 
-TemporaryFolder::~TemporaryFolder() { std::filesystem::remove_all(folder); }
+TemporaryFolder::~TemporaryFolder() {
+  std::filesystem::remove_all(folder);
+}
 
 std::string errorOf(const std::map<std::string, std::string> &files) {
   TemporaryFolder folder(files);

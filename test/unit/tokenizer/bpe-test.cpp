@@ -10,7 +10,8 @@ using package::TextOp;
 using package::TokenizerModel;
 
 static TokenizerDraft byteLevel() {
-  TokenizerDraft draft = draftOf(TokenizerModel::ByteLevelBpe, {"<s>", "a", "b", "c", "ab", "bc", "abc", " ", " a", "1", "2", "\xC3", "\xA9"});
+  TokenizerDraft draft = draftOf(TokenizerModel::ByteLevelBpe,
+                                 {"<s>", "a", "b", "c", "ab", "bc", "abc", " ", " a", "1", "2", "\xC3", "\xA9"});
   makeSpecial(draft, 0);
   addMerge(draft, "b", "c");
   addMerge(draft, "a", "b");
@@ -19,7 +20,9 @@ static TokenizerDraft byteLevel() {
   return draft;
 }
 
-TEST(Bpe, LowestRankJoinsFirst) { EXPECT_EQ(load(byteLevel()).encode("abc"), (Ids{6})); }
+TEST(Bpe, LowestRankJoinsFirst) {
+  EXPECT_EQ(load(byteLevel()).encode("abc"), (Ids{6}));
+}
 
 TEST(Bpe, EqualRanksJoinFromTheLeft) {
   TokenizerDraft draft = draftOf(TokenizerModel::ByteLevelBpe, {"a", "aa"});
@@ -27,7 +30,9 @@ TEST(Bpe, EqualRanksJoinFromTheLeft) {
   EXPECT_EQ(load(draft).encode("aaa"), (Ids{1, 0}));
 }
 
-TEST(Bpe, BytesWithoutAPieceAreDropped) { EXPECT_EQ(load(byteLevel()).encode("a!b"), (Ids{1, 2})); }
+TEST(Bpe, BytesWithoutAPieceAreDropped) {
+  EXPECT_EQ(load(byteLevel()).encode("a!b"), (Ids{1, 2}));
+}
 
 TEST(Bpe, PatternsCutOneAfterTheOther) {
   TokenizerDraft draft = byteLevel();
@@ -52,8 +57,10 @@ TEST(Bpe, EndOfWordSuffix) {
 }
 
 static TokenizerDraft sentencePiece() {
-  TokenizerDraft draft = draftOf(TokenizerModel::SentencePieceBpe, {"<unk>", "\xE2\x96\x81", "a", "b", "ab", "\xE2\x96\x81"
-                                                                    "ab", "<0xC3>", "<0xA9>"});
+  TokenizerDraft draft = draftOf(TokenizerModel::SentencePieceBpe, {"<unk>", "\xE2\x96\x81", "a", "b", "ab",
+                                                                    "\xE2\x96\x81"
+                                                                    "ab",
+                                                                    "<0xC3>", "<0xA9>"});
   makeSpecial(draft, 0);
   for (size_t id : {6, 7}) {
     draft.pieces[id].kind = package::TokenKind::Byte;
@@ -77,7 +84,9 @@ TEST(SentencePieceBpe, CharactersWithoutAPieceFallBackToBytes) {
   EXPECT_EQ(t.decode({1, 2, 6, 7}), "a\xC3\xA9");
 }
 
-TEST(SentencePieceBpe, BytesWithoutATokenAreUnknown) { EXPECT_EQ(load(sentencePiece()).encode("z"), (Ids{1, 0})); }
+TEST(SentencePieceBpe, BytesWithoutATokenAreUnknown) {
+  EXPECT_EQ(load(sentencePiece()).encode("z"), (Ids{1, 0}));
+}
 
 TEST(SentencePieceBpe, LongWordIsLinear) {
   std::string word;
@@ -91,7 +100,7 @@ TEST(SpecialTokens, AreParsedWhereAsked) {
   EXPECT_EQ(t.encode("a<s>b"), (Ids{1, 0, 2}));
   EncodeOptions plain;
   plain.parseSpecial = false;
-  EXPECT_EQ(t.encode("a<s>b", plain), (Ids{1, 2}));  // "<s>" has no bytes in this vocabulary
+  EXPECT_EQ(t.encode("a<s>b", plain), (Ids{1, 2})); // "<s>" has no bytes in this vocabulary
 }
 
 TEST(SpecialTokens, AreTextInUntrustedRanges) {
@@ -99,7 +108,7 @@ TEST(SpecialTokens, AreTextInUntrustedRanges) {
   EncodeOptions options;
   options.untrusted = {{3, 4}};
   EXPECT_EQ(t.encode("<s>a<s>", options), (Ids{0, 1, 0}));
-  options.untrusted = {{4, 5}};  // one byte of the second token
+  options.untrusted = {{4, 5}}; // one byte of the second token
   EXPECT_EQ(t.encode("<s>a<s>", options), (Ids{0, 1}));
 }
 

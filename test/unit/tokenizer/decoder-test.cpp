@@ -5,7 +5,8 @@
 namespace heddle::test {
 
 static LoadedTokenizer bytes() {
-  TokenizerDraft draft = draftOf(package::TokenizerModel::ByteLevelBpe, {"<s>", "\xF0", "\x9F", "\x98", "\x80", "a", "\xE2\x82", "\xAC"});
+  TokenizerDraft draft =
+      draftOf(package::TokenizerModel::ByteLevelBpe, {"<s>", "\xF0", "\x9F", "\x98", "\x80", "a", "\xE2\x82", "\xAC"});
   makeSpecial(draft, 0);
   return load(draft);
 }
@@ -24,7 +25,8 @@ TEST(TokenDecoder, GivesWholeCharactersOnly) {
 
 TEST(TokenDecoder, BrokenSequencesBecomeReplacements) {
   LoadedTokenizer t = bytes();
-  EXPECT_EQ(t.decode({1, 5}), "\xEF\xBF\xBD" "a");
+  EXPECT_EQ(t.decode({1, 5}), "\xEF\xBF\xBD"
+                              "a");
   EXPECT_EQ(t.decode({6}), "\xEF\xBF\xBD\xEF\xBF\xBD");
   EXPECT_EQ(t.decode({7, 6, 7}), "\xEF\xBF\xBD\xE2\x82\xAC");
 }

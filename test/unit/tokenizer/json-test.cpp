@@ -13,9 +13,11 @@ static bool accepts(const std::string &text) {
 }
 
 TEST(Json, AcceptsTheGrammarAndNothingElse) {
-  for (const char *good : {"{}", "[]", " [1, -2.5e+3, true, null, \"x\"] ", "{\"a\": {\"b\": []}}", "\"\\ud83d\\ude00\"", "0"})
+  for (const char *good :
+       {"{}", "[]", " [1, -2.5e+3, true, null, \"x\"] ", "{\"a\": {\"b\": []}}", "\"\\ud83d\\ude00\"", "0"})
     EXPECT_TRUE(accepts(good)) << good;
-  for (const char *bad : {"", "{", "[1,]", "{\"a\"}", "{\"a\":1,}", "01", "1.", "-", "\"\\x\"", "\"\\ud800\"", "\"\n\"", "[1] 2", "tru", "{1:2}", "\"\xFF\""})
+  for (const char *bad : {"", "{", "[1,]", "{\"a\"}", "{\"a\":1,}", "01", "1.", "-", "\"\\x\"", "\"\\ud800\"", "\"\n\"",
+                          "[1] 2", "tru", "{1:2}", "\"\xFF\""})
     EXPECT_FALSE(accepts(bad)) << bad;
 }
 
@@ -27,7 +29,8 @@ TEST(Json, BoundsNesting) {
 
 TEST(Json, WalksValues) {
   std::string error;
-  JsonValue root = JsonValue::parse(R"({"a": [1, {"b": "x\né\u00e9"}], "n": 9007199254740993, "a2": 1, "a2": 2})", error);
+  JsonValue root =
+      JsonValue::parse(R"({"a": [1, {"b": "x\né\u00e9"}], "n": 9007199254740993, "a2": 1, "a2": 2})", error);
   ASSERT_TRUE(root) << error;
   int64_t number = 0;
   EXPECT_TRUE(root.find("n").integer(number));

@@ -15,7 +15,8 @@ static std::string renderError(const std::string &source) {
   auto chat = ChatTemplate::parse(source, error);
   EXPECT_NE(chat, nullptr) << error;
   RenderedChat out;
-  EXPECT_FALSE(chat && chat->render(R"({"messages": [{"role": "user", "content": "Hi"}]})", {}, out, error)) << source.substr(0, 80);
+  EXPECT_FALSE(chat && chat->render(R"({"messages": [{"role": "user", "content": "Hi"}]})", {}, out, error))
+      << source.substr(0, 80);
   return error;
 }
 
@@ -25,7 +26,8 @@ static void expectPart(const std::string &message, const char *part) {
 }
 
 TEST(TemplateErrors, AreFoundWhenParsed) {
-  expectPart(parseError("a\n{% for x in y %}"), "line 2: unexpected end: the block of line 2 is unclosed, expected endfor");
+  expectPart(parseError("a\n{% for x in y %}"),
+             "line 2: unexpected end: the block of line 2 is unclosed, expected endfor");
   expectPart(parseError("{% if x %}"), "expected endif");
   expectPart(parseError("{{ x"), "unexpected end");
   expectPart(parseError("{{ x | frobnicate }}"), "unknown filter 'frobnicate'");
@@ -40,7 +42,8 @@ TEST(TemplateErrors, AreFoundWhenParsed) {
 }
 
 TEST(TemplateErrors, BoundSizeAndNesting) {
-  expectPart(parseError("{{ " + std::string(50000, '(') + "1" + std::string(50000, ')') + " }}"), "deeper than the limit of 64");
+  expectPart(parseError("{{ " + std::string(50000, '(') + "1" + std::string(50000, ')') + " }}"),
+             "deeper than the limit of 64");
   expectPart(parseError("{{ " + std::string(50000, '-') + "1 }}"), "deeper than the limit of 64");
   std::string ifs, sum = "{{ 1";
   for (int i = 0; i < 1000; ++i)
@@ -54,9 +57,12 @@ TEST(TemplateErrors, BoundSizeAndNesting) {
 
 TEST(TemplateErrors, FuelAndMemoryRunOut) {
   expectPart(renderError("{% for i in range(1000000000) %}{% endfor %}"), "exceeds the limit of 1000000 elements");
-  expectPart(renderError("{% for i in range(25000) %}{% for j in range(25000) %}{% endfor %}{% endfor %}"), "fuel limit");
+  expectPart(renderError("{% for i in range(25000) %}{% for j in range(25000) %}{% endfor %}{% endfor %}"),
+             "fuel limit");
   expectPart(renderError("{{ 'x' * 1000000000000 }}"), "limit of memory");
-  expectPart(renderError("{% set ns = namespace(s='x') %}{% for i in range(99) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}"), "limit of memory");
+  expectPart(
+      renderError("{% set ns = namespace(s='x') %}{% for i in range(99) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}"),
+      "limit of memory");
   expectPart(renderError("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"), "deeper than the limit of 1000");
 }
 
@@ -69,7 +75,8 @@ TEST(TemplateErrors, OperationsThatCannotBe) {
   expectPart(renderError("{{ messages.append(1) }}"), "would change a list");
   expectPart(renderError("{{ messages() }}"), "cannot be called");
   expectPart(renderError("{% for x in 5 %}{% endfor %}"), "cannot be iterated");
-  expectPart(renderError("{{ raise_exception('roles\nmust alternate') }}"), "the template refuses: roles must alternate");
+  expectPart(renderError("{{ raise_exception('roles\nmust alternate') }}"),
+             "the template refuses: roles must alternate");
 }
 
 } // namespace heddle::test

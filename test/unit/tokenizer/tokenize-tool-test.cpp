@@ -10,14 +10,16 @@ static const std::map<std::string, std::string> model = {
     {"tokenizer.json", R"({"added_tokens": [{"id": 0, "content": "<s>", "special": true, "normalized": false}],
       "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false}, "decoder": {"type": "ByteLevel"},
       "model": {"type": "BPE", "vocab": {"<s>": 0, "a": 1, "b": 2, "ab": 3}, "merges": ["a b"]}})"},
-    {"tokenizer_config.json", R"({"bos_token": "<s>", "chat_template": "{{ bos_token }}{% for m in messages %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}b{% endif %}"})"}};
+    {"tokenizer_config.json",
+     R"({"bos_token": "<s>", "chat_template": "{{ bos_token }}{% for m in messages %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}b{% endif %}"})"}};
 
 struct Outcome {
   int code;
   std::string out, errors;
 };
 
-static Outcome run(const std::vector<const char *> &flags, std::string input, const std::map<std::string, std::string> &files = model) {
+static Outcome run(const std::vector<const char *> &flags, std::string input,
+                   const std::map<std::string, std::string> &files = model) {
   TemporaryFolder folder(files);
   std::vector<const char *> words = {folder.path().c_str()};
   words.insert(words.end(), flags.begin(), flags.end());
@@ -38,7 +40,9 @@ TEST(TokenizeTool, AnswersInOrder) {
   EXPECT_EQ(r.out, "{\"ids\": [3]}\n{\"ids\": []}\n{\"ids\": [0, 1]}\n");
 }
 
-TEST(TokenizeTool, NoSpecialParsesNone) { EXPECT_EQ(run({"--no-special"}, "{\"text\": \"<s>a\"}\n").out, "{\"ids\": [1]}\n"); }
+TEST(TokenizeTool, NoSpecialParsesNone) {
+  EXPECT_EQ(run({"--no-special"}, "{\"text\": \"<s>a\"}\n").out, "{\"ids\": [1]}\n");
+}
 
 TEST(TokenizeTool, Decodes) {
   EXPECT_EQ(run({"--decode"}, "{\"ids\": [0, 3, 1]}\n").out, "{\"text\": \"<s>aba\"}\n");
@@ -48,7 +52,8 @@ TEST(TokenizeTool, Decodes) {
 TEST(TokenizeTool, ChatKeepsContentPlain) {
   Outcome r = run({"--chat"}, R"({"messages": [{"role": "user", "content": "<s>a"}]})");
   EXPECT_EQ(r.out, "{\"text\": \"<s><s>ab\", \"ids\": [0, 3]}\n");
-  EXPECT_EQ(run({"--chat"}, R"({"messages": [{"role": "user", "content": "a"}], "add_generation_prompt": false})").out, "{\"text\": \"<s>a\", \"ids\": [0, 1]}\n");
+  EXPECT_EQ(run({"--chat"}, R"({"messages": [{"role": "user", "content": "a"}], "add_generation_prompt": false})").out,
+            "{\"text\": \"<s>a\", \"ids\": [0, 1]}\n");
 }
 
 TEST(TokenizeTool, RefusesBadLines) {
@@ -77,7 +82,8 @@ TEST(TokenizeTool, RefusesBadCommandLines) {
   EXPECT_NE(run({"--frob"}, "{}").errors.find("unknown flag '--frob'"), std::string::npos);
   EXPECT_NE(run({"second"}, "{}").errors.find("second"), std::string::npos);
   EXPECT_NE(run({"--chat", "--decode"}, "{}").errors.find("exclude each other"), std::string::npos);
-  EXPECT_NE(run({"--chat"}, "{}", {{"tokenizer.json", model.at("tokenizer.json")}}).errors.find("no chat_template"), std::string::npos);
+  EXPECT_NE(run({"--chat"}, "{}", {{"tokenizer.json", model.at("tokenizer.json")}}).errors.find("no chat_template"),
+            std::string::npos);
   EXPECT_NE(run({}, "{}", {{"config.json", "{}"}}).errors.find("the model has no tokenizer"), std::string::npos);
 }
 

@@ -50,7 +50,8 @@ TEST(TokenizerJson, RefusesBadIds) {
 }
 
 TEST(TokenizerJson, RefusesBadPieces) {
-  expectPart(errorOfJson("\"b\": 2", "\"" + std::string(100000, 'x') + "\": 2"), "length of token 2 (100000 bytes) exceeds the limit of 65536");
+  expectPart(errorOfJson("\"b\": 2", "\"" + std::string(100000, 'x') + "\": 2"),
+             "length of token 2 (100000 bytes) exceeds the limit of 65536");
   expectPart(errorOfJson("\"a b\"", "\"a z\""), "merge 0 \"a z\" names a piece that is not in the vocabulary");
   expectPart(errorOfJson("\"a b\"", "\"ab\""), "is not two pieces");
   expectPart(errorOfJson("\"BPE\"", "\"WordLevel\""), "is not supported (BPE, Unigram, WordPiece)");
@@ -58,11 +59,15 @@ TEST(TokenizerJson, RefusesBadPieces) {
   std::string empty = byteLevelJson;
   empty.replace(vocab, empty.find('}', vocab) - vocab + 1, "{}");
   expectPart(errorOf({{"tokenizer.json", empty}}), "vocab is empty");
-  expectPart(errorOf({{"tokenizer.json", R"({"model": {"type": "Unigram", "vocab": ["a", "b"]}})"}}), "is not [token, score]");
-  expectPart(errorOf({{"tokenizer.json", R"({"model": {"type": "Unigram", "vocab": [["a", 1e400]]}})"}}), "score that is not finite");
-  expectPart(errorOf({{"tokenizer.json", R"({"model": {"type": "Unigram", "vocab": [["a", 0]], "unk_id": 7}})"}}), "unk_id 7 is outside");
-  expectPart(errorOf({{"tokenizer.json", R"({"model": {"type": "WordPiece", "vocab": {"a": 0}, "unk_token": "[UNK]"}})"}}),
-             "unk_token '[UNK]' is not in the vocabulary");
+  expectPart(errorOf({{"tokenizer.json", R"({"model": {"type": "Unigram", "vocab": ["a", "b"]}})"}}),
+             "is not [token, score]");
+  expectPart(errorOf({{"tokenizer.json", R"({"model": {"type": "Unigram", "vocab": [["a", 1e400]]}})"}}),
+             "score that is not finite");
+  expectPart(errorOf({{"tokenizer.json", R"({"model": {"type": "Unigram", "vocab": [["a", 0]], "unk_id": 7}})"}}),
+             "unk_id 7 is outside");
+  expectPart(
+      errorOf({{"tokenizer.json", R"({"model": {"type": "WordPiece", "vocab": {"a": 0}, "unk_token": "[UNK]"}})"}}),
+      "unk_token '[UNK]' is not in the vocabulary");
 }
 
 TEST(TokenizerJson, RefusesBadSteps) {
@@ -70,14 +75,20 @@ TEST(TokenizerJson, RefusesBadSteps) {
   expectPart(errorOfJson(from, R"({"type": "Split", "pattern": {"Regex": "a(?R)?"}})"), "recursion ((?R))");
   expectPart(errorOfJson(from, R"({"type": "Split", "pattern": {"Regex": "("}})"), "regex pattern is not valid");
   expectPart(errorOfJson(from, R"({"type": "Split", "pattern": {"String": "a"}, "behavior": "Odd"})"), "behavior");
-  expectPart(errorOfJson(from, R"({"type": "UnicodeScripts"})"), "pre_tokenizer: type \"UnicodeScripts\" is not supported");
+  expectPart(errorOfJson(from, R"({"type": "UnicodeScripts"})"),
+             "pre_tokenizer: type \"UnicodeScripts\" is not supported");
   std::string chain = R"({"type": "Sequence", "normalizers": [{"type": "NFC"})";
   for (int i = 0; i < 16000; ++i)
     chain += R"(, {"type": "NFC"})";
-  expectPart(errorOfJson("\"normalizer\": null", "\"normalizer\": " + chain + "]}"), "normalizer: a Sequence exceeds the limit of 64 steps");
-  expectPart(errorOfJson("\"normalizer\": null", "\"normalizer\": " + std::string(100000, '[')), "nesting exceeds the limit of 64");
-  expectPart(errorOfJson("\"normalizer\": null", R"("normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA*"})"), "is not base64");
-  expectPart(errorOfJson("\"normalizer\": null", R"("normalizer": {"type": "Precompiled", "precompiled_charsmap": "////////"})"),
+  expectPart(errorOfJson("\"normalizer\": null", "\"normalizer\": " + chain + "]}"),
+             "normalizer: a Sequence exceeds the limit of 64 steps");
+  expectPart(errorOfJson("\"normalizer\": null", "\"normalizer\": " + std::string(100000, '[')),
+             "nesting exceeds the limit of 64");
+  expectPart(
+      errorOfJson("\"normalizer\": null", R"("normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA*"})"),
+      "is not base64");
+  expectPart(errorOfJson("\"normalizer\": null",
+                         R"("normalizer": {"type": "Precompiled", "precompiled_charsmap": "////////"})"),
              "precompiled_charsmap of 6 bytes");
   expectPart(errorOf({{"tokenizer.json", "{\"model\": \"\xFF\"}"}}), "not valid UTF-8");
 }
@@ -102,7 +113,8 @@ TEST(TokenizerConfig, RefusesBadCompanions) {
 }
 
 TEST(VocabFiles, JsonAndMerges) {
-  std::map<std::string, std::string> files = {{"vocab.json", R"({"a": 0, "b": 1, "ab": 2, "<|endoftext|>": 3})"}, {"merges.txt", "#version: 0.2\na b\n"}};
+  std::map<std::string, std::string> files = {{"vocab.json", R"({"a": 0, "b": 1, "ab": 2, "<|endoftext|>": 3})"},
+                                              {"merges.txt", "#version: 0.2\na b\n"}};
   TemporaryFolder folder(files);
   LoadedTokenizer t = loadFrom(folder.path());
   EXPECT_EQ(t.encode("ab<|endoftext|>"), (Ids{2, 3}));
@@ -132,17 +144,23 @@ static std::string protoPiece(const std::string &text, float score, int type) {
 }
 
 TEST(SentencePieceModel, ReadsUnigram) {
-  std::string model = protoPiece("<unk>", 0, 2) + protoPiece("<s>", 0, 3) + protoPiece("</s>", 0, 3) + protoPiece("\xE2\x96\x81", -1, 1) +
-                      protoPiece("a", -2, 1) + protoPiece("\xE2\x96\x81" "a", -2, 1) + std::string("\x12\x02\x18\x01", 4);
+  std::string model = protoPiece("<unk>", 0, 2) + protoPiece("<s>", 0, 3) + protoPiece("</s>", 0, 3) +
+                      protoPiece("\xE2\x96\x81", -1, 1) + protoPiece("a", -2, 1) +
+                      protoPiece("\xE2\x96\x81"
+                                 "a",
+                                 -2, 1) +
+                      std::string("\x12\x02\x18\x01", 4);
   TemporaryFolder folder({{"spiece.model", model}});
   LoadedTokenizer t = loadFrom(folder.path());
   EXPECT_EQ(t.encode(" a  aa"), (Ids{5, 5, 4, 2}));
   EXPECT_EQ(t.decode({5, 5, 4}), "a aa");
   expectPart(errorOf({{"spiece.model", model.substr(0, model.size() - 1)}}), "malformed or truncated");
-  expectPart(errorOf({{"spiece.model", std::string("\x0A\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x7F", 10)}}), "malformed or truncated");
+  expectPart(errorOf({{"spiece.model", std::string("\x0A\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x7F", 10)}}),
+             "malformed or truncated");
   expectPart(errorOf({{"spiece.model", protoPiece("a", 0, 1)}}), "no piece has the type 'unknown'");
   expectPart(errorOf({{"spiece.model", protoPiece("a", 0, 9)}}), "type of piece 0 is 9");
-  expectPart(errorOf({{"spiece.model", protoPiece("a", std::numeric_limits<float>::infinity(), 1)}}), "score of piece 0");
+  expectPart(errorOf({{"spiece.model", protoPiece("a", std::numeric_limits<float>::infinity(), 1)}}),
+             "score of piece 0");
   expectPart(errorOf({{"tokenizer.model", ""}}), "the vocabulary is empty");
 }
 

@@ -20,7 +20,9 @@ static TokenizerDraft unigram() {
 }
 
 // a+b+b = -6, ab+b = -5, abb = -8.
-TEST(Unigram, TheMostProbableSegmentationWins) { EXPECT_EQ(load(unigram()).encode("abb"), (Ids{3, 2})); }
+TEST(Unigram, TheMostProbableSegmentationWins) {
+  EXPECT_EQ(load(unigram()).encode("abb"), (Ids{3, 2}));
+}
 
 TEST(Unigram, UnknownCharactersAreFused) {
   TokenizerDraft draft = unigram();
@@ -41,9 +43,9 @@ TEST(Unigram, SentencePieceStepsCollapseAndMarkSpaces) {
 // A trie with one key, "x", whose replacement is "ab": units root, then for 'x' its node and the leaf.
 TEST(Unigram, CharsmapReplaces) {
   std::vector<uint32_t> units(512, 0);
-  units[0] = 256u << 10;                             // children of the root from 256
-  units['x' ^ 256] = 'x' | 1u << 8 | ((('x' ^ 256) ^ 300u) << 10);  // leaf at 300
-  units[300] = 1u << 31 | 0;                         // value 0: the first replacement
+  units[0] = 256u << 10;                                           // children of the root from 256
+  units['x' ^ 256] = 'x' | 1u << 8 | ((('x' ^ 256) ^ 300u) << 10); // leaf at 300
+  units[300] = 1u << 31 | 0;                                       // value 0: the first replacement
   std::string bytes;
   auto put = [&](uint32_t value) {
     for (int shift = 0; shift < 32; shift += 8)

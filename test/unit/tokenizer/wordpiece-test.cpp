@@ -5,7 +5,8 @@
 namespace heddle::test {
 
 static TokenizerDraft bert() {
-  TokenizerDraft draft = draftOf(package::TokenizerModel::WordPiece, {"[UNK]", "un", "##aff", "##able", "cafe", ",", "\xE4\xB8\xAD", "##able2"});
+  TokenizerDraft draft = draftOf(package::TokenizerModel::WordPiece,
+                                 {"[UNK]", "un", "##aff", "##able", "cafe", ",", "\xE4\xB8\xAD", "##able2"});
   makeSpecial(draft, 0);
   draft.unknown = 0;
   draft.continuingPrefix = "##";
@@ -14,9 +15,13 @@ static TokenizerDraft bert() {
   return draft;
 }
 
-TEST(WordPiece, TheLongestPieceMatches) { EXPECT_EQ(load(bert()).encode("unaffable"), (Ids{1, 2, 3})); }
+TEST(WordPiece, TheLongestPieceMatches) {
+  EXPECT_EQ(load(bert()).encode("unaffable"), (Ids{1, 2, 3}));
+}
 
-TEST(WordPiece, OneUnknownPartMakesTheWordUnknown) { EXPECT_EQ(load(bert()).encode("unaffzz un"), (Ids{0, 1})); }
+TEST(WordPiece, OneUnknownPartMakesTheWordUnknown) {
+  EXPECT_EQ(load(bert()).encode("unaffzz un"), (Ids{0, 1}));
+}
 
 TEST(WordPiece, AccentsAndCaseGoAndSignsStandAlone) {
   EXPECT_EQ(load(bert()).encode("Caf\xC3\xA9,UN\xE4\xB8\xAD"), (Ids{4, 5, 1, 6}));
@@ -28,7 +33,9 @@ TEST(WordPiece, LongWordsAreUnknown) {
   EXPECT_EQ(load(draft).encode("unaffable"), (Ids{0}));
 }
 
-TEST(WordPiece, DecodeJoinsWordsAndTidies) { EXPECT_EQ(load(bert()).decode({1, 2, 3, 5, 4}), "unaffable, cafe"); }
+TEST(WordPiece, DecodeJoinsWordsAndTidies) {
+  EXPECT_EQ(load(bert()).decode({1, 2, 3, 5, 4}), "unaffable, cafe");
+}
 
 TEST(WordPiece, NeedsAnUnknownToken) {
   TokenizerDraft draft = bert();
