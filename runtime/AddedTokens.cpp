@@ -35,7 +35,8 @@ void AddedTokens::add(std::string_view spelling, int32_t id) {
 }
 
 bool overlaps(const std::vector<TextRange> &ranges, size_t begin, size_t end) {
-  auto after = std::partition_point(ranges.begin(), ranges.end(), [&](const TextRange &range) { return range.end <= begin; });
+  auto after =
+      std::partition_point(ranges.begin(), ranges.end(), [&](const TextRange &range) { return range.end <= begin; });
   return after != ranges.end() && after->begin < end;
 }
 

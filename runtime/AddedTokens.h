@@ -40,13 +40,13 @@ public:
 private:
   struct Node {
     int32_t id = -1;
-    uint32_t child = 0, sibling = 0;  // 0: none
+    uint32_t child = 0, sibling = 0; // 0: none
     char byte = 0;
   };
   uint32_t step(uint32_t node, char byte) const;
   int32_t longestMatch(std::string_view text, size_t begin, const Rules &rules, size_t &end) const;
 
-  std::vector<Node> nodes;  // a trie; node 0 is the root
+  std::vector<Node> nodes; // a trie; node 0 is the root
 };
 
 } // namespace heddle

@@ -23,7 +23,8 @@ void BpeModel::splitCharacter(std::string_view word, size_t begin, size_t end) {
   if ((first || options.continuingPrefix.empty()) && (!last || options.endOfWordSuffix.empty())) {
     id = vocabulary.find(character);
   } else {
-    std::string decorated = (first ? "" : options.continuingPrefix) + std::string(character) + (last ? options.endOfWordSuffix : "");
+    std::string decorated =
+        (first ? "" : options.continuingPrefix) + std::string(character) + (last ? options.endOfWordSuffix : "");
     id = vocabulary.find(decorated);
   }
   if (id < 0 && options.byteFallback && ranked) {

@@ -13,7 +13,8 @@ static uint32_t loadU32(const uint8_t *bytes) {
 bool Charsmap::check(const Bytes *bytes, std::string &error) {
   size_t size = bytes ? bytes->size() : 0;
   size_t trieSize = size >= 4 ? loadU32(bytes->data()) : 0;
-  if (size < 8 || trieSize < 4 || trieSize % 4 || trieSize > size - 4 || (trieSize < size - 4 && bytes->data()[size - 1] != 0)) {
+  if (size < 8 || trieSize < 4 || trieSize % 4 || trieSize > size - 4 ||
+      (trieSize < size - 4 && bytes->data()[size - 1] != 0)) {
     error = "precompiled_charsmap of " + std::to_string(size) + " bytes with a trie of " + std::to_string(trieSize) +
             " is not a whole trie followed by NUL-terminated replacements";
     return false;
@@ -33,9 +34,13 @@ Charsmap::Charsmap(const Bytes &bytes) {
   replacements = {reinterpret_cast<const char *>(trie) + trieSize, bytes.size() - 4 - trieSize};
 }
 
-uint32_t Charsmap::unit(size_t index) const { return loadU32(trie + 4 * index); }
+uint32_t Charsmap::unit(size_t index) const {
+  return loadU32(trie + 4 * index);
+}
 
-static size_t childrenOffset(uint32_t unit) { return (unit >> 10) << ((unit & 1u << 9) >> 6); }
+static size_t childrenOffset(uint32_t unit) {
+  return (unit >> 10) << ((unit & 1u << 9) >> 6);
+}
 
 // Bytes of the longest key that starts `text`, or 0. Indices that leave the array end the search.
 size_t Charsmap::longestMatch(std::string_view text, std::string_view &replacement) const {

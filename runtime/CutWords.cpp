@@ -12,7 +12,8 @@ namespace {
 // Collects the parts of one word as they are found, from left to right, and writes words as the behaviour wants them.
 class Cutter {
 public:
-  Cutter(SplitBehavior behavior, bool invert, std::vector<TextRange> &out) : behavior(behavior), invert(invert), out(out) {}
+  Cutter(SplitBehavior behavior, bool invert, std::vector<TextRange> &out)
+      : behavior(behavior), invert(invert), out(out) {}
 
   void beginWord() { lastWasMatch = false, hasLast = false; }
   void part(size_t begin, size_t end, bool isMatch) {
@@ -113,7 +114,8 @@ static void metaspace(const package::TextStep &step, CutText &cut) {
   std::string text;
   std::vector<TextRange> words;
   for (size_t i = 0; i < cut.words.size(); ++i) {
-    std::string_view word = std::string_view(cut.text).substr(cut.words[i].begin, cut.words[i].end - cut.words[i].begin);
+    std::string_view word =
+        std::string_view(cut.text).substr(cut.words[i].begin, cut.words[i].end - cut.words[i].begin);
     bool starts = word.substr(0, 1) == " " || word.substr(0, sign.size()) == sign;
     bool prepend = (step.flags() & 1) || ((step.flags() & 2) && cut.first && i == 0);
     uint32_t begin = static_cast<uint32_t>(text.size());
@@ -137,6 +139,7 @@ static void metaspace(const package::TextStep &step, CutText &cut) {
 }
 
 bool cutWords(const package::TextStep &step, const Regex *regex, CutText &cut, std::string &error) {
+  const size_t limit = maxGrownText(cut.text.size());
   switch (step.op()) {
   case TextOp::PrefixSpace:
     prefixSpaces(cut);
@@ -147,9 +150,9 @@ bool cutWords(const package::TextStep &step, const Regex *regex, CutText &cut, s
   default:
     return split(step, regex, cut, error);
   }
-  if (cut.text.size() <= maxNormalizedText)
+  if (cut.text.size() <= limit)
     return true;
-  error = "the text grows beyond the limit of " + std::to_string(maxNormalizedText) + " bytes when it is cut into words";
+  error = "the text grows beyond the limit of " + std::to_string(limit) + " bytes when it is cut into words";
   return false;
 }
 

@@ -7,8 +7,12 @@
 
 namespace heddle {
 
-static bool isSpace(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
-static bool isDigit(char c) { return c >= '0' && c <= '9'; }
+static bool isSpace(char c) {
+  return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+static bool isDigit(char c) {
+  return c >= '0' && c <= '9';
+}
 
 static int hexDigit(char c) {
   return isDigit(c) ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
@@ -204,12 +208,19 @@ JsonKind JsonValue::kind() const {
   if (text.empty())
     return JsonKind::Absent;
   switch (text[0]) {
-  case '{': return JsonKind::Object;
-  case '[': return JsonKind::Array;
-  case '"': return JsonKind::String;
-  case 't': case 'f': return JsonKind::Bool;
-  case 'n': return JsonKind::Null;
-  default: return JsonKind::Number;
+  case '{':
+    return JsonKind::Object;
+  case '[':
+    return JsonKind::Array;
+  case '"':
+    return JsonKind::String;
+  case 't':
+  case 'f':
+    return JsonKind::Bool;
+  case 'n':
+    return JsonKind::Null;
+  default:
+    return JsonKind::Number;
   }
 }
 
@@ -341,11 +352,21 @@ void appendJsonString(std::string_view text, std::string &out) {
   out += '"';
   for (char c : text) {
     switch (c) {
-    case '"': out += "\\\""; break;
-    case '\\': out += "\\\\"; break;
-    case '\n': out += "\\n"; break;
-    case '\r': out += "\\r"; break;
-    case '\t': out += "\\t"; break;
+    case '"':
+      out += "\\\"";
+      break;
+    case '\\':
+      out += "\\\\";
+      break;
+    case '\n':
+      out += "\\n";
+      break;
+    case '\r':
+      out += "\\r";
+      break;
+    case '\t':
+      out += "\\t";
+      break;
     default:
       if (static_cast<uint8_t>(c) < 0x20 || c == 0x7F) {
         char escape[8];

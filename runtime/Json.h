@@ -44,7 +44,7 @@ public:
 private:
   friend class JsonItems;
   explicit JsonValue(std::string_view text) : text(text) {}
-  std::string_view text;  // exactly the value's bytes
+  std::string_view text; // exactly the value's bytes
 };
 
 // Walks the elements of an array or the members of an object; nothing for other kinds.

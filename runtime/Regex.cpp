@@ -9,7 +9,7 @@
 namespace heddle {
 
 static constexpr size_t maxPattern = 64 << 10;
-static constexpr uint32_t matchLimit = 50000000, depthLimit = 100000, heapLimitKib = 64 << 10, nestLimit = 64;
+static constexpr uint32_t matchLimit = 20000000, depthLimit = 100000, heapLimitKib = 64 << 10, nestLimit = 64;
 
 // What the pattern uses that is not supported, or null. Escapes are skipped in pairs.
 static const char *unsupportedConstruct(std::string_view pattern) {
@@ -50,11 +50,13 @@ static const char *unsupportedConstruct(std::string_view pattern) {
 
 std::unique_ptr<Regex> Regex::compile(std::string_view pattern, std::string &error) {
   if (pattern.size() > maxPattern) {
-    error = "regex pattern of " + std::to_string(pattern.size()) + " bytes exceeds the limit of " + std::to_string(maxPattern);
+    error = "regex pattern of " + std::to_string(pattern.size()) + " bytes exceeds the limit of " +
+            std::to_string(maxPattern);
     return nullptr;
   }
   if (const char *construct = unsupportedConstruct(pattern)) {
-    error = "regex pattern uses " + std::string(construct) + ", which is not supported: " + std::string(pattern.substr(0, 200));
+    error = "regex pattern uses " + std::string(construct) +
+            ", which is not supported: " + std::string(pattern.substr(0, 200));
     return nullptr;
   }
   pcre2_compile_context *context = pcre2_compile_context_create(nullptr);
@@ -69,7 +71,8 @@ std::unique_ptr<Regex> Regex::compile(std::string_view pattern, std::string &err
   if (!compiled) {
     char text[160] = "";
     pcre2_get_error_message(code, reinterpret_cast<PCRE2_UCHAR *>(text), sizeof text);
-    error = "regex pattern is not valid at byte " + std::to_string(offset) + " (" + text + "): " + std::string(pattern.substr(0, 200));
+    error = "regex pattern is not valid at byte " + std::to_string(offset) + " (" + text +
+            "): " + std::string(pattern.substr(0, 200));
     return nullptr;
   }
   std::unique_ptr<Regex> regex(new Regex);
@@ -77,7 +80,9 @@ std::unique_ptr<Regex> Regex::compile(std::string_view pattern, std::string &err
   return regex;
 }
 
-Regex::~Regex() { pcre2_code_free(static_cast<pcre2_code *>(code)); }
+Regex::~Regex() {
+  pcre2_code_free(static_cast<pcre2_code *>(code));
+}
 
 Regex::Matcher::Matcher(const Regex &regex) : regex(regex) {
   matchData = pcre2_match_data_create(1, nullptr);
@@ -95,8 +100,9 @@ Regex::Matcher::~Matcher() {
 
 bool Regex::Matcher::find(std::string_view subject, size_t from, size_t &begin, size_t &end, std::string &error) {
   auto *data = static_cast<pcre2_match_data *>(matchData);
-  int code = pcre2_match(static_cast<pcre2_code *>(regex.code), reinterpret_cast<PCRE2_SPTR>(subject.data()), subject.size(),
-                         from, PCRE2_NO_UTF_CHECK, data, static_cast<pcre2_match_context *>(matchContext));
+  int code =
+      pcre2_match(static_cast<pcre2_code *>(regex.code), reinterpret_cast<PCRE2_SPTR>(subject.data()), subject.size(),
+                  from, PCRE2_NO_UTF_CHECK, data, static_cast<pcre2_match_context *>(matchContext));
   if (code >= 0) {
     const PCRE2_SIZE *range = pcre2_get_ovector_pointer(data);
     begin = range[0];

@@ -31,12 +31,14 @@ static std::string plainLines(std::string_view source) {
 
 std::unique_ptr<ChatTemplate> ChatTemplate::parse(std::string_view source, std::string &error) {
   if (source.size() > maxSource) {
-    error = "chat_template has a size of " + std::to_string(source.size()) + " bytes, the limit is " + std::to_string(maxSource);
+    error = "chat_template has a size of " + std::to_string(source.size()) + " bytes, the limit is " +
+            std::to_string(maxSource);
     return nullptr;
   }
   size_t bad = findInvalidUtf8(source), nul = source.find('\0');
   if (bad != std::string_view::npos || nul != std::string_view::npos) {
-    error = "chat_template is not text: byte " + std::to_string(bad < nul ? bad : nul) + (bad < nul ? " is not valid UTF-8" : " is NUL");
+    error = "chat_template is not text: byte " + std::to_string(bad < nul ? bad : nul) +
+            (bad < nul ? " is not valid UTF-8" : " is NUL");
     return nullptr;
   }
   std::unique_ptr<ChatTemplate> result(new ChatTemplate);

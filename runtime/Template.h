@@ -20,7 +20,7 @@ class Tokenizer;
 
 struct RenderedChat {
   std::string text;
-  std::vector<TextRange> untrusted;  // ordered, disjoint; EncodeOptions::untrusted
+  std::vector<TextRange> untrusted; // ordered, disjoint; EncodeOptions::untrusted
 };
 
 // A variable that the template itself may trust, e.g. ("bos_token", "<s>").
@@ -37,7 +37,8 @@ public:
 
   // `input` is a JSON object whose members become variables: messages, add_generation_prompt, tools, … A message's "role" is
   // trusted if it is a plain word, everything else in `input` is not.
-  bool render(std::string_view input, const std::vector<TemplateVariable> &trusted, RenderedChat &out, std::string &error) const;
+  bool render(std::string_view input, const std::vector<TemplateVariable> &trusted, RenderedChat &out,
+              std::string &error) const;
 
 private:
   ChatTemplate();

@@ -50,22 +50,34 @@ TemplateValue TemplateEvaluator::evaluate(int32_t index) {
     return TemplateValue();
   line = node.line;
   switch (node.kind) {
-  case NodeKind::String: return heap.text(node.text, true);
-  case NodeKind::Integer: return heap.integer(node.integer);
-  case NodeKind::Float: return heap.number(node.number);
-  case NodeKind::True: return heap.boolean(true);
-  case NodeKind::False: return heap.boolean(false);
-  case NodeKind::None: return heap.none();
-  case NodeKind::Absent: return TemplateValue();
-  case NodeKind::Name: return lookUp(node.text);
-  case NodeKind::Captured: return captured.back();
-  case NodeKind::Attribute: return attribute(evaluate(child(node, 0)), node.text);
+  case NodeKind::String:
+    return heap.text(node.text, true);
+  case NodeKind::Integer:
+    return heap.integer(node.integer);
+  case NodeKind::Float:
+    return heap.number(node.number);
+  case NodeKind::True:
+    return heap.boolean(true);
+  case NodeKind::False:
+    return heap.boolean(false);
+  case NodeKind::None:
+    return heap.none();
+  case NodeKind::Absent:
+    return TemplateValue();
+  case NodeKind::Name:
+    return lookUp(node.text);
+  case NodeKind::Captured:
+    return captured.back();
+  case NodeKind::Attribute:
+    return attribute(evaluate(child(node, 0)), node.text);
   case NodeKind::Index: {
     TemplateValue object = evaluate(child(node, 0));
     return this->index(object, evaluate(child(node, 1)));
   }
-  case NodeKind::Slice: return slice(node);
-  case NodeKind::Call: return call(node);
+  case NodeKind::Slice:
+    return slice(node);
+  case NodeKind::Call:
+    return call(node);
   case NodeKind::Filter: {
     TemplateValue value = evaluate(child(node, 0));
     TemplateArguments arguments = evaluateArguments(node);
@@ -77,8 +89,10 @@ TemplateValue TemplateEvaluator::evaluate(int32_t index) {
     TemplateArguments arguments = evaluateArguments(node);
     return failed() ? TemplateValue() : heap.boolean(test(node.text, value, arguments));
   }
-  case NodeKind::Not: return heap.boolean(!isTrue(evaluate(child(node, 0))));
-  case NodeKind::Negate: case NodeKind::Plus: {
+  case NodeKind::Not:
+    return heap.boolean(!isTrue(evaluate(child(node, 0))));
+  case NodeKind::Negate:
+  case NodeKind::Plus: {
     TemplateValue value = evaluate(child(node, 0));
     if (!failed() && !isNumber(value))
       return fail("a sign before " + std::string(kindName(value)));
@@ -86,8 +100,10 @@ TemplateValue TemplateEvaluator::evaluate(int32_t index) {
       return value;
     return value.kind == ValueKind::Float ? heap.number(-value.number) : arithmetic("-", heap.integer(0), value);
   }
-  case NodeKind::Binary: return binary(node);
-  case NodeKind::Compare: return compare(node);
+  case NodeKind::Binary:
+    return binary(node);
+  case NodeKind::Compare:
+    return compare(node);
   case NodeKind::And: {
     TemplateValue left = evaluate(child(node, 0));
     return failed() || !isTrue(left) ? left : evaluate(child(node, 1));
@@ -100,7 +116,8 @@ TemplateValue TemplateEvaluator::evaluate(int32_t index) {
     bool taken = isTrue(evaluate(child(node, 1)));
     return failed() ? TemplateValue() : evaluate(child(node, taken ? 0 : 2));
   }
-  case NodeKind::List: case NodeKind::Tuple: {
+  case NodeKind::List:
+  case NodeKind::Tuple: {
     std::vector<TemplateValue> items;
     for (int32_t item : node.children)
       items.push_back(evaluate(item));
@@ -114,7 +131,8 @@ TemplateValue TemplateEvaluator::evaluate(int32_t index) {
     }
     return result;
   }
-  default: return fail("a statement where an expression is expected");
+  default:
+    return fail("a statement where an expression is expected");
   }
 }
 
@@ -137,14 +155,19 @@ TemplateValue TemplateEvaluator::lookUp(const std::string &name) {
 }
 
 static bool isMethodOf(ValueKind kind, std::string_view name) {
-  static constexpr std::string_view ofText = " strip lstrip rstrip split rsplit splitlines startswith endswith upper lower title "
-                                             "capitalize replace find rfind count join isdigit isalpha isalnum isspace isupper islower "
-                                             "removeprefix removesuffix format zfill ";
+  static constexpr std::string_view ofText =
+      " strip lstrip rstrip split rsplit splitlines startswith endswith upper lower title "
+      "capitalize replace find rfind count join isdigit isalpha isalnum isspace isupper islower "
+      "removeprefix removesuffix format zfill ";
   static constexpr std::string_view ofDict = " items keys values get copy update pop ";
   static constexpr std::string_view ofList = " index count append extend insert pop ";
-  std::string_view names = kind == ValueKind::String ? ofText : kind == ValueKind::Dict ? ofDict : kind == ValueKind::List ? ofList : "";
+  std::string_view names = kind == ValueKind::String ? ofText
+                           : kind == ValueKind::Dict ? ofDict
+                           : kind == ValueKind::List ? ofList
+                                                     : "";
   size_t found = names.find(name);
-  return !name.empty() && found != std::string_view::npos && names[found - 1] == ' ' && names[found + name.size()] == ' ';
+  return !name.empty() && found != std::string_view::npos && names[found - 1] == ' ' &&
+         names[found + name.size()] == ' ';
 }
 
 // object.name: a method first, then a member, as Jinja looks.
@@ -165,17 +188,28 @@ TemplateValue TemplateEvaluator::attribute(const TemplateValue &object, const st
 
 TemplateValue TemplateEvaluator::loopAttribute(const TemplateLoop &loop, const std::string &name) {
   int64_t length = static_cast<int64_t>(loop.items->items.size()), i = loop.index;
-  if (name == "index0") return heap.integer(i);
-  if (name == "index") return heap.integer(i + 1);
-  if (name == "revindex0") return heap.integer(length - i - 1);
-  if (name == "revindex") return heap.integer(length - i);
-  if (name == "first") return heap.boolean(i == 0);
-  if (name == "last") return heap.boolean(i == length - 1);
-  if (name == "length") return heap.integer(length);
-  if (name == "depth") return heap.integer(loop.depth);
-  if (name == "depth0") return heap.integer(loop.depth - 1);
-  if (name == "previtem") return i > 0 ? loop.items->items[static_cast<size_t>(i - 1)] : TemplateValue();
-  if (name == "nextitem") return i + 1 < length ? loop.items->items[static_cast<size_t>(i + 1)] : TemplateValue();
+  if (name == "index0")
+    return heap.integer(i);
+  if (name == "index")
+    return heap.integer(i + 1);
+  if (name == "revindex0")
+    return heap.integer(length - i - 1);
+  if (name == "revindex")
+    return heap.integer(length - i);
+  if (name == "first")
+    return heap.boolean(i == 0);
+  if (name == "last")
+    return heap.boolean(i == length - 1);
+  if (name == "length")
+    return heap.integer(length);
+  if (name == "depth")
+    return heap.integer(loop.depth);
+  if (name == "depth0")
+    return heap.integer(loop.depth - 1);
+  if (name == "previtem")
+    return i > 0 ? loop.items->items[static_cast<size_t>(i - 1)] : TemplateValue();
+  if (name == "nextitem")
+    return i + 1 < length ? loop.items->items[static_cast<size_t>(i + 1)] : TemplateValue();
   TemplateValue self;
   self.kind = ValueKind::Loop;
   self.loop = const_cast<TemplateLoop *>(&loop);
@@ -257,7 +291,9 @@ TemplateValue TemplateEvaluator::slice(const TemplateNode &node) {
   if (!pay(size / 16))
     return TemplateValue();
   if (isText && step == 1)
-    return heap.text(begin < end ? object.text->substring(offsets[static_cast<size_t>(begin)], offsets[static_cast<size_t>(end)]) : TemplateText());
+    return heap.text(
+        begin < end ? object.text->substring(offsets[static_cast<size_t>(begin)], offsets[static_cast<size_t>(end)])
+                    : TemplateText());
   TemplateText text;
   std::vector<TemplateValue> items;
   for (int64_t i = begin; step > 0 ? i < end : i > end; i += step) {
@@ -285,7 +321,8 @@ TemplateValue TemplateEvaluator::binary(const TemplateNode &node) {
 
 TemplateValue TemplateEvaluator::repeat(const TemplateValue &value, int64_t count) {
   count = count < 0 ? 0 : count;
-  size_t unit = value.kind == ValueKind::String ? value.text->bytes.size() : value.list->items.size() * sizeof(TemplateValue);
+  size_t unit =
+      value.kind == ValueKind::String ? value.text->bytes.size() : value.list->items.size() * sizeof(TemplateValue);
   size_t total = 0;
   if (__builtin_mul_overflow(unit, static_cast<size_t>(count), &total) || !heap.spend(total) || !pay(count))
     return fail("a repetition exceeds the limit of memory for values");
@@ -300,7 +337,8 @@ TemplateValue TemplateEvaluator::repeat(const TemplateValue &value, int64_t coun
   return value.kind == ValueKind::String ? heap.text(std::move(text)) : heap.list(std::move(items), value.isTuple);
 }
 
-TemplateValue TemplateEvaluator::arithmetic(const std::string &op, const TemplateValue &left, const TemplateValue &right) {
+TemplateValue TemplateEvaluator::arithmetic(const std::string &op, const TemplateValue &left,
+                                            const TemplateValue &right) {
   if (op == "+" && left.kind == ValueKind::String && right.kind == ValueKind::String) {
     TemplateText text = *left.text;
     text.append(*right.text);
@@ -313,7 +351,9 @@ TemplateValue TemplateEvaluator::arithmetic(const std::string &op, const Templat
     pay(static_cast<int64_t>(items.size() / 4));
     return heap.list(std::move(items), left.isTuple);
   }
-  auto repeats = [](const TemplateValue &value) { return value.kind == ValueKind::String || value.kind == ValueKind::List; };
+  auto repeats = [](const TemplateValue &value) {
+    return value.kind == ValueKind::String || value.kind == ValueKind::List;
+  };
   if (op == "*" && repeats(left) && right.kind == ValueKind::Integer)
     return repeat(left, right.integer);
   if (op == "*" && repeats(right) && left.kind == ValueKind::Integer)
@@ -327,12 +367,18 @@ TemplateValue TemplateEvaluator::arithmetic(const std::string &op, const Templat
   double a = asNumber(left), b = asNumber(right);
   if ((op == "/" || op == "//" || op == "%") && b == 0)
     return fail("division by zero");
-  if (op == "+") return heap.number(a + b);
-  if (op == "-") return heap.number(a - b);
-  if (op == "*") return heap.number(a * b);
-  if (op == "/") return heap.number(a / b);
-  if (op == "//") return heap.number(std::floor(a / b));
-  if (op == "%") return heap.number(a - b * std::floor(a / b));
+  if (op == "+")
+    return heap.number(a + b);
+  if (op == "-")
+    return heap.number(a - b);
+  if (op == "*")
+    return heap.number(a * b);
+  if (op == "/")
+    return heap.number(a / b);
+  if (op == "//")
+    return heap.number(std::floor(a / b));
+  if (op == "%")
+    return heap.number(a - b * std::floor(a / b));
   return heap.number(std::pow(a, b));
 }
 
@@ -416,12 +462,18 @@ TemplateValue TemplateEvaluator::compare(const TemplateNode &node) {
   if (failed())
     return TemplateValue();
   const std::string &op = node.text;
-  if (op == "==") return heap.boolean(equal(left, right, fuel));
-  if (op == "!=") return heap.boolean(!equal(left, right, fuel));
-  if (op == "<") return heap.boolean(less(left, right));
-  if (op == ">") return heap.boolean(less(right, left));
-  if (op == "<=") return heap.boolean(!less(right, left));
-  if (op == ">=") return heap.boolean(!less(left, right));
+  if (op == "==")
+    return heap.boolean(equal(left, right, fuel));
+  if (op == "!=")
+    return heap.boolean(!equal(left, right, fuel));
+  if (op == "<")
+    return heap.boolean(less(left, right));
+  if (op == ">")
+    return heap.boolean(less(right, left));
+  if (op == "<=")
+    return heap.boolean(!less(right, left));
+  if (op == ">=")
+    return heap.boolean(!less(left, right));
   return heap.boolean(contains(right, left) == (op == "in"));
 }
 
@@ -450,7 +502,8 @@ TemplateValue TemplateEvaluator::call(const TemplateNode &node) {
   if (callee.kind == ValueKind::Function)
     return callFunction(callee.node, arguments);
   const TemplateNode &name = at(child(node, 0));
-  return fail((name.text.empty() ? "" : "'" + name.text + "' is ") + std::string(kindName(callee)) + ", it cannot be called");
+  return fail((name.text.empty() ? "" : "'" + name.text + "' is ") + std::string(kindName(callee)) +
+              ", it cannot be called");
 }
 
 TemplateValue TemplateEvaluator::callFunction(int32_t function, const TemplateArguments &arguments) {
@@ -491,10 +544,12 @@ TemplateValue TemplateEvaluator::range(const TemplateArguments &arguments) {
   if (count < 1 || count > 3 || step == 0)
     return fail("range takes one to three integers, the third not zero");
   if (__builtin_sub_overflow(end, begin, &span) || step == INT64_MIN || (span / step) > 1000000)
-    return fail("range of " + std::to_string(begin) + " to " + std::to_string(end) + " exceeds the limit of 1000000 elements");
+    return fail("range of " + std::to_string(begin) + " to " + std::to_string(end) +
+                " exceeds the limit of 1000000 elements");
   std::vector<TemplateValue> items;
   bool overflow = false;
-  for (int64_t i = begin; !overflow && (step > 0 ? i < end : i > end) && pay(); overflow = __builtin_add_overflow(i, step, &i))
+  for (int64_t i = begin; !overflow && (step > 0 ? i < end : i > end) && pay();
+       overflow = __builtin_add_overflow(i, step, &i))
     items.push_back(heap.integer(i));
   return heap.list(std::move(items));
 }
@@ -506,7 +561,8 @@ TemplateValue TemplateEvaluator::now(const TemplateArguments &arguments) {
   time_t seconds = time(nullptr);
   tm local;
   char text[256] = "";
-  if (format->bytes.size() > 100 || !localtime_r(&seconds, &local) || !strftime(text, sizeof text, format->bytes.c_str(), &local))
+  if (format->bytes.size() > 100 || !localtime_r(&seconds, &local) ||
+      !strftime(text, sizeof text, format->bytes.c_str(), &local))
     return fail("strftime_now with a format that gives no text");
   return heap.text(text, true);
 }

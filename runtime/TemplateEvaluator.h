@@ -103,8 +103,8 @@ private:
   TemplateHeap &heap;
   int64_t fuel;
   size_t maxOutput;
-  std::vector<Scope> scopes;       // the first is the template's own
-  size_t visible = 0;              // scopes from here on, and the first, are in sight
+  std::vector<Scope> scopes; // the first is the template's own
+  size_t visible = 0;        // scopes from here on, and the first, are in sight
   std::vector<TemplateValue> captured;
   std::string error;
   uint32_t line = 1, depth = 0;

@@ -7,16 +7,18 @@
 
 namespace heddle {
 
-static constexpr std::string_view filterNames =
-    " abs attr capitalize count d default dictsort e escape first float forceescape indent int items join last length list lower lstrip map "
-    "max min reject rejectattr replace reverse round rstrip safe select selectattr sort string strip sum title tojson trim unique upper "
-    "wordcount ";
+static constexpr std::string_view filterNames = " abs attr capitalize count d default dictsort e escape first float "
+                                                "forceescape indent int items join last length list lower lstrip map "
+                                                "max min reject rejectattr replace reverse round rstrip safe select "
+                                                "selectattr sort string strip sum title tojson trim unique upper "
+                                                "wordcount ";
 
 bool isTemplateFilter(std::string_view name) {
   return !name.empty() && filterNames.find(" " + std::string(name) + " ") != std::string_view::npos;
 }
 
-int64_t TemplateEvaluator::integerArgument(const TemplateArguments &arguments, size_t index, std::string_view name, int64_t standard) {
+int64_t TemplateEvaluator::integerArgument(const TemplateArguments &arguments, size_t index, std::string_view name,
+                                           int64_t standard) {
   const TemplateValue *value = arguments.get(index, name);
   if (!value || value->kind == ValueKind::None)
     return standard;
@@ -28,7 +30,8 @@ int64_t TemplateEvaluator::integerArgument(const TemplateArguments &arguments, s
   return standard;
 }
 
-const TemplateText *TemplateEvaluator::textArgument(const TemplateArguments &arguments, size_t index, std::string_view name) {
+const TemplateText *TemplateEvaluator::textArgument(const TemplateArguments &arguments, size_t index,
+                                                    std::string_view name) {
   const TemplateValue *value = arguments.get(index, name);
   if (value && value->kind == ValueKind::String)
     return value->text;
@@ -54,7 +57,8 @@ TemplateValue TemplateEvaluator::path(const TemplateValue &value, const Template
   return object;
 }
 
-TemplateValue TemplateEvaluator::filter(const std::string &name, const TemplateValue &value, const TemplateArguments &arguments) {
+TemplateValue TemplateEvaluator::filter(const std::string &name, const TemplateValue &value,
+                                        const TemplateArguments &arguments) {
   if (name == "default" || name == "d") {
     const TemplateValue *standard = arguments.get(0, "default_value"), *falsy = arguments.get(1, "boolean");
     bool missing = value.kind == ValueKind::Undefined || (falsy && isTrue(*falsy) && !isTrue(value));
@@ -70,7 +74,8 @@ TemplateValue TemplateEvaluator::filter(const std::string &name, const TemplateV
   }
   if (name == "length" || name == "count") {
     if (value.kind == ValueKind::String)
-      return heap.integer(std::count_if(value.text->bytes.begin(), value.text->bytes.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+      return heap.integer(
+          std::count_if(value.text->bytes.begin(), value.text->bytes.end(), [](char c) { return (c & 0xC0) != 0x80; }));
     if (value.kind == ValueKind::List)
       return heap.integer(static_cast<int64_t>(value.list->items.size()));
     if (value.kind == ValueKind::Dict)
@@ -87,7 +92,8 @@ TemplateValue TemplateEvaluator::filter(const std::string &name, const TemplateV
   }
   if (name == "abs" || name == "int" || name == "float" || name == "round")
     return numberFilter(name, value, arguments);
-  static constexpr std::string_view ofText = " capitalize e escape forceescape indent lower lstrip replace rstrip string strip title trim upper wordcount ";
+  static constexpr std::string_view ofText =
+      " capitalize e escape forceescape indent lower lstrip replace rstrip string strip title trim upper wordcount ";
   if (ofText.find(" " + name + " ") != std::string_view::npos)
     return textFilter(name, value, arguments);
   return listFilter(name, value, arguments);
@@ -118,7 +124,8 @@ TemplateValue TemplateEvaluator::json(const TemplateValue &value, const Template
   return heap.text(std::move(text));
 }
 
-static void appendIndented(const TemplateText &text, std::string_view indent, bool first, bool blank, TemplateText &out) {
+static void appendIndented(const TemplateText &text, std::string_view indent, bool first, bool blank,
+                           TemplateText &out) {
   for (size_t begin = 0; begin <= text.bytes.size();) {
     size_t end = std::min(text.bytes.find('\n', begin), text.bytes.size());
     if ((begin || first) && (end > begin || blank))
@@ -139,7 +146,8 @@ static void appendEscaped(const TemplateText &text, TemplateText &out) {
   }
 }
 
-TemplateValue TemplateEvaluator::textFilter(const std::string &name, const TemplateValue &value, const TemplateArguments &arguments) {
+TemplateValue TemplateEvaluator::textFilter(const std::string &name, const TemplateValue &value,
+                                            const TemplateArguments &arguments) {
   if (name == "string" && value.kind == ValueKind::String)
     return value;
   TemplateText text = toText(value), out;
@@ -153,12 +161,15 @@ TemplateValue TemplateEvaluator::textFilter(const std::string &name, const Templ
     return failed() ? TemplateValue() : heap.text(replace(text, *from, *to, count));
   }
   if (name == "indent") {
-    const TemplateValue *width = arguments.get(0, "width"), *first = arguments.get(1, "first"), *blank = arguments.get(2, "blank");
+    const TemplateValue *width = arguments.get(0, "width"), *first = arguments.get(1, "first"),
+                        *blank = arguments.get(2, "blank");
     int64_t spaces = width && width->kind == ValueKind::String ? 0 : integerArgument(arguments, 0, "width", 4);
     if (spaces < 0 || spaces > 64)
       return fail("indent of " + std::to_string(spaces) + " exceeds the limit of 64");
-    std::string indent = width && width->kind == ValueKind::String ? width->text->bytes : std::string(static_cast<size_t>(spaces), ' ');
-    if (!heap.spend(indent.size() * static_cast<size_t>(std::count(text.bytes.begin(), text.bytes.end(), '\n') + 1)) || !pay())
+    std::string indent =
+        width && width->kind == ValueKind::String ? width->text->bytes : std::string(static_cast<size_t>(spaces), ' ');
+    if (!heap.spend(indent.size() * static_cast<size_t>(std::count(text.bytes.begin(), text.bytes.end(), '\n') + 1)) ||
+        !pay())
       return fail("indent exceeds the limit of memory for values");
     appendIndented(text, indent, first && isTrue(*first), blank && isTrue(*blank), out);
     return heap.text(std::move(out));
@@ -174,7 +185,8 @@ TemplateValue TemplateEvaluator::textFilter(const std::string &name, const Templ
   return heap.text(mapCase(text, name));
 }
 
-TemplateValue TemplateEvaluator::numberFilter(const std::string &name, const TemplateValue &value, const TemplateArguments &arguments) {
+TemplateValue TemplateEvaluator::numberFilter(const std::string &name, const TemplateValue &value,
+                                              const TemplateArguments &arguments) {
   if (name == "abs" || name == "round") {
     if (!isNumber(value))
       return fail("filter '" + name + "' needs a number, not " + kindName(value));
@@ -205,7 +217,8 @@ TemplateValue TemplateEvaluator::numberFilter(const std::string &name, const Tem
   return std::fabs(number) < 9e18 ? heap.integer(static_cast<int64_t>(number)) : otherwise;
 }
 
-TemplateValue TemplateEvaluator::join(const TemplateValue &value, const TemplateText &separator, const TemplateValue *name) {
+TemplateValue TemplateEvaluator::join(const TemplateValue &value, const TemplateText &separator,
+                                      const TemplateValue *name) {
   TemplateText text;
   std::vector<TemplateValue> items = elements(value);
   for (size_t i = 0; i < items.size() && pay() && heap.spend(separator.bytes.size()); ++i) {
@@ -220,20 +233,24 @@ TemplateValue TemplateEvaluator::sorted(const TemplateValue &value, const Templa
   std::vector<TemplateValue> items = elements(value);
   const TemplateValue *reverse = arguments.get(0, "reverse"), *name = arguments.get(2, "attribute");
   bool caseSensitive = arguments.get(1, "case_sensitive") && isTrue(*arguments.get(1, "case_sensitive"));
-  struct Keyed { TemplateValue key; size_t index; };
+  struct Keyed {
+    TemplateValue key;
+    size_t index;
+  };
   std::vector<Keyed> keyed;
   for (size_t i = 0; i < items.size() && pay(); ++i) {
     TemplateValue key = name ? path(items[i], *name) : items[i];
     if (key.kind == ValueKind::List && key.isTuple && !name && !key.list->items.empty())
-      key = key.list->items[0];  // dictsort
+      key = key.list->items[0]; // dictsort
     if (key.kind == ValueKind::String && !caseSensitive)
       key = heap.text(mapCase(*key.text, "lower"));
     keyed.push_back({key, i});
   }
   for (size_t i = 1; i < keyed.size() && !failed(); ++i)
-    less(keyed[0].key, keyed[i].key);  // fails for kinds that have no order
+    less(keyed[0].key, keyed[i].key); // fails for kinds that have no order
   bool plain = std::all_of(keyed.begin(), keyed.end(), [&](const Keyed &k) {
-    return isNumber(k.key) ? isNumber(keyed[0].key) && !std::isnan(asNumber(k.key)) : k.key.kind == ValueKind::String && k.key.kind == keyed[0].key.kind;
+    return isNumber(k.key) ? isNumber(keyed[0].key) && !std::isnan(asNumber(k.key))
+                           : k.key.kind == ValueKind::String && k.key.kind == keyed[0].key.kind;
   });
   if (failed() || !plain)
     return failed() ? TemplateValue() : fail("sort needs numbers or strings");
@@ -253,7 +270,8 @@ TemplateValue TemplateEvaluator::sorted(const TemplateValue &value, const Templa
 }
 
 // select, reject: by a test of the element; selectattr, rejectattr: of one of its attributes.
-TemplateValue TemplateEvaluator::select(const std::string &name, const TemplateValue &value, const TemplateArguments &arguments) {
+TemplateValue TemplateEvaluator::select(const std::string &name, const TemplateValue &value,
+                                        const TemplateArguments &arguments) {
   bool byAttribute = name == "selectattr" || name == "rejectattr", wanted = name[0] == 's';
   size_t testAt = byAttribute ? 1 : 0;
   if (byAttribute && arguments.positional.empty())
@@ -267,7 +285,8 @@ TemplateValue TemplateEvaluator::select(const std::string &name, const TemplateV
       testName = testName == "==" ? "eq" : "ne";
     if (!isTemplateTest(testName))
       return fail("unknown test '" + testName.substr(0, 40) + "'");
-    testArguments.positional.assign(arguments.positional.begin() + static_cast<ptrdiff_t>(testAt) + 1, arguments.positional.end());
+    testArguments.positional.assign(arguments.positional.begin() + static_cast<ptrdiff_t>(testAt) + 1,
+                                    arguments.positional.end());
   }
   std::vector<TemplateValue> kept;
   for (const TemplateValue &item : elements(value)) {
@@ -281,7 +300,8 @@ TemplateValue TemplateEvaluator::select(const std::string &name, const TemplateV
   return heap.list(std::move(kept));
 }
 
-TemplateValue TemplateEvaluator::listFilter(const std::string &name, const TemplateValue &value, const TemplateArguments &arguments) {
+TemplateValue TemplateEvaluator::listFilter(const std::string &name, const TemplateValue &value,
+                                            const TemplateArguments &arguments) {
   if (name == "select" || name == "reject" || name == "selectattr" || name == "rejectattr")
     return select(name, value, arguments);
   if (name == "join") {
@@ -307,7 +327,8 @@ TemplateValue TemplateEvaluator::listFilter(const std::string &name, const Templ
   if (name == "map") {
     const TemplateValue *member = arguments.get(SIZE_MAX, "attribute"), *standard = arguments.get(SIZE_MAX, "default");
     const TemplateValue *inner = arguments.get(0, "filter");
-    if (!member && (!inner || inner->kind != ValueKind::String || !isTemplateFilter(inner->text->bytes) || inner->text->bytes == "map"))
+    if (!member && (!inner || inner->kind != ValueKind::String || !isTemplateFilter(inner->text->bytes) ||
+                    inner->text->bytes == "map"))
       return fail("map takes attribute= or the name of a filter");
     TemplateArguments rest;
     if (!member)
@@ -320,13 +341,14 @@ TemplateValue TemplateEvaluator::listFilter(const std::string &name, const Templ
   }
   if (name == "unique") {
     for (const TemplateValue &item : items)
-      if (pay() && std::none_of(result.begin(), result.end(), [&](const TemplateValue &other) { return equal(item, other, fuel); }))
+      if (pay() && std::none_of(result.begin(), result.end(),
+                                [&](const TemplateValue &other) { return equal(item, other, fuel); }))
         result.push_back(item);
     return heap.list(std::move(result));
   }
   if (items.empty())
     return name == "sum" ? heap.integer(0) : TemplateValue();
-  TemplateValue best = name == "sum" ? heap.integer(0) : items[0];  // sum, min, max
+  TemplateValue best = name == "sum" ? heap.integer(0) : items[0]; // sum, min, max
   for (const TemplateValue &item : items) {
     if (!pay())
       break;

@@ -4,9 +4,15 @@
 
 namespace heddle {
 
-static bool isSpace(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' || c == '\v'; }
-static bool isNameStart(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-static bool isDigit(char c) { return c >= '0' && c <= '9'; }
+static bool isSpace(char c) {
+  return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' || c == '\v';
+}
+static bool isNameStart(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+static bool isDigit(char c) {
+  return c >= '0' && c <= '9';
+}
 
 void TemplateLexer::advance(size_t count) {
   for (size_t i = 0; i < count && at < source.size(); ++i)
@@ -114,7 +120,8 @@ bool TemplateLexer::nextOutside(TemplateToken &token, std::string &error) {
     size_t word = at;
     while (word < source.size() && isSpace(source[word]))
       ++word;
-    if (source.substr(word, 3) == "raw" && (word + 3 >= source.size() || !(isNameStart(source[word + 3]) || isDigit(source[word + 3])))) {
+    if (source.substr(word, 3) == "raw" &&
+        (word + 3 >= source.size() || !(isNameStart(source[word + 3]) || isDigit(source[word + 3])))) {
       size_t close = source.find("%}", word);
       if (close == std::string_view::npos) {
         error = "a block without its closing '%}'";
@@ -164,7 +171,10 @@ bool TemplateLexer::takeString(TemplateToken &token, std::string &error) {
       uint32_t value = 0;
       for (size_t i = 0; i < digits; ++i, advance(1)) {
         char d = at < source.size() ? source[at] : '\0';
-        int digit = isDigit(d) ? d - '0' : d >= 'a' && d <= 'f' ? d - 'a' + 10 : d >= 'A' && d <= 'F' ? d - 'A' + 10 : -1;
+        int digit = isDigit(d)             ? d - '0'
+                    : d >= 'a' && d <= 'f' ? d - 'a' + 10
+                    : d >= 'A' && d <= 'F' ? d - 'A' + 10
+                                           : -1;
         if (digit < 0 || value > 0x10FFFF) {
           error = "a malformed \\x or \\u escape in a string";
           return false;
@@ -221,7 +231,8 @@ bool TemplateLexer::nextInside(TemplateToken &token, std::string &error) {
     advance(1);
   token.line = line;
   if (at >= source.size()) {
-    error = mode == Mode::Print ? "unexpected end: an expression without its closing '}}'" : "unexpected end: a block without its closing '%}'";
+    error = mode == Mode::Print ? "unexpected end: an expression without its closing '}}'"
+                                : "unexpected end: a block without its closing '%}'";
     return false;
   }
   if (closeTag(token))

@@ -10,7 +10,19 @@
 
 namespace heddle {
 
-enum class TemplateTokenKind : uint8_t { Text, PrintBegin, PrintEnd, BlockBegin, BlockEnd, Name, String, Integer, Float, Operator, End };
+enum class TemplateTokenKind : uint8_t {
+  Text,
+  PrintBegin,
+  PrintEnd,
+  BlockBegin,
+  BlockEnd,
+  Name,
+  String,
+  Integer,
+  Float,
+  Operator,
+  End
+};
 
 struct TemplateToken {
   TemplateTokenKind kind = TemplateTokenKind::End;
@@ -40,7 +52,7 @@ private:
   std::string_view source;
   size_t at = 0;
   uint32_t line = 1;
-  int brackets = 0;        // open ( [ { inside a tag
+  int brackets = 0; // open ( [ { inside a tag
   enum class Mode : uint8_t { Outside, Print, Block } mode = Mode::Outside;
 };
 

@@ -8,7 +8,9 @@
 
 namespace heddle {
 
-static char32_t upper(char32_t c) { return static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c))); }
+static char32_t upper(char32_t c) {
+  return static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c)));
+}
 
 // upper, lower, title (every word), capitalize (the first letter). Each character keeps where it comes from.
 TemplateText TemplateEvaluator::mapCase(const TemplateText &text, const std::string &how) {
@@ -54,12 +56,15 @@ TemplateText TemplateEvaluator::strip(const TemplateText &text, const TemplateVa
   return text.substring(begin, end);
 }
 
-TemplateText TemplateEvaluator::replace(const TemplateText &text, const TemplateText &from, const TemplateText &to, int64_t count) {
+TemplateText TemplateEvaluator::replace(const TemplateText &text, const TemplateText &from, const TemplateText &to,
+                                        int64_t count) {
   TemplateText out;
   size_t done = 0;
-  if (from.bytes.empty())  // Python puts `to` between all characters; no template means that
+  if (from.bytes.empty()) // Python puts `to` between all characters; no template means that
     return text;
-  for (size_t at; count != 0 && (at = text.bytes.find(from.bytes, done)) != std::string::npos && heap.spend(to.bytes.size()) && pay(); --count) {
+  for (size_t at; count != 0 && (at = text.bytes.find(from.bytes, done)) != std::string::npos &&
+                  heap.spend(to.bytes.size()) && pay();
+       --count) {
     out.append(text, done, at);
     out.append(to);
     done = at + from.bytes.size();
@@ -91,13 +96,16 @@ TemplateValue TemplateEvaluator::split(const TemplateText &text, const TemplateA
   } else if (!fromRight) {
     const std::string &sign = separator->text->bytes;
     size_t begin = 0;
-    for (size_t at; most != 0 && (at = bytes.find(sign, begin)) != std::string::npos && pay(); --most, begin = at + sign.size())
+    for (size_t at; most != 0 && (at = bytes.find(sign, begin)) != std::string::npos && pay();
+         --most, begin = at + sign.size())
       parts.push_back(text.substring(begin, at));
     parts.push_back(text.substring(begin, bytes.size()));
   } else {
     const std::string &sign = separator->text->bytes;
     size_t end = bytes.size();
-    for (size_t at; most != 0 && end >= sign.size() && (at = bytes.rfind(sign, end - sign.size())) != std::string::npos && pay(); --most, end = at)
+    for (size_t at;
+         most != 0 && end >= sign.size() && (at = bytes.rfind(sign, end - sign.size())) != std::string::npos && pay();
+         --most, end = at)
       parts.push_back(text.substring(at + sign.size(), end));
     parts.push_back(text.substring(0, end));
     std::reverse(parts.begin(), parts.end());
@@ -113,7 +121,9 @@ TemplateValue TemplateEvaluator::members(const TemplateValue &dict, bool keys, b
   for (const auto &member : dict.dict->items) {
     if (!pay())
       break;
-    items.push_back(keys && values ? heap.list({member.first, member.second}, true) : keys ? member.first : member.second);
+    items.push_back(keys && values ? heap.list({member.first, member.second}, true)
+                    : keys         ? member.first
+                                   : member.second);
   }
   return heap.list(std::move(items));
 }
@@ -125,12 +135,13 @@ TemplateValue TemplateEvaluator::callMethod(const TemplateMethod &method, const 
     return dictMethod(method.object, method.name, arguments);
   if (method.object.kind == ValueKind::List)
     return listMethod(method.object, method.name, arguments);
-  if (arguments.positional.empty())  // loop.cycle
+  if (arguments.positional.empty()) // loop.cycle
     return fail("cycle takes at least one argument");
   return arguments.positional[static_cast<size_t>(method.object.loop->index) % arguments.positional.size()];
 }
 
-TemplateValue TemplateEvaluator::dictMethod(const TemplateValue &object, const std::string &name, const TemplateArguments &arguments) {
+TemplateValue TemplateEvaluator::dictMethod(const TemplateValue &object, const std::string &name,
+                                            const TemplateArguments &arguments) {
   if (name == "items" || name == "keys" || name == "values")
     return members(object, name != "values", name != "keys");
   if (name == "copy") {
@@ -147,7 +158,8 @@ TemplateValue TemplateEvaluator::dictMethod(const TemplateValue &object, const s
   return found.kind != ValueKind::Undefined ? found : standard ? *standard : heap.none();
 }
 
-TemplateValue TemplateEvaluator::listMethod(const TemplateValue &object, const std::string &name, const TemplateArguments &arguments) {
+TemplateValue TemplateEvaluator::listMethod(const TemplateValue &object, const std::string &name,
+                                            const TemplateArguments &arguments) {
   if (name != "index" && name != "count")
     return fail("'" + name + "' would change a list; templates cannot");
   const TemplateValue *item = arguments.get(0, "value");
@@ -175,12 +187,16 @@ static bool allCharacters(std::string_view text, std::string_view what) {
     utf8proc_category_t category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
     bool letter = category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
     bool digit = category == UTF8PROC_CATEGORY_ND;
-    holds = what == "isspace" ? isWhiteSpace(c) : what == "isdigit" ? digit : what == "isalpha" ? letter : letter || digit;
+    holds = what == "isspace"   ? isWhiteSpace(c)
+            : what == "isdigit" ? digit
+            : what == "isalpha" ? letter
+                                : letter || digit;
   }
   return holds;
 }
 
-TemplateValue TemplateEvaluator::textMethod(const TemplateText &text, const std::string &name, const TemplateArguments &arguments) {
+TemplateValue TemplateEvaluator::textMethod(const TemplateText &text, const std::string &name,
+                                            const TemplateArguments &arguments) {
   if (name == "strip" || name == "lstrip" || name == "rstrip")
     return heap.text(strip(text, arguments.get(0, "chars"), name != "rstrip", name != "lstrip"));
   if (name == "split" || name == "rsplit")
@@ -202,7 +218,8 @@ TemplateValue TemplateEvaluator::textMethod(const TemplateText &text, const std:
   }
   const TemplateValue *first = arguments.get(0, "prefix");
   if (name == "startswith" || name == "endswith") {
-    std::vector<TemplateValue> affixes = first && first->kind == ValueKind::List ? first->list->items : arguments.positional;
+    std::vector<TemplateValue> affixes =
+        first && first->kind == ValueKind::List ? first->list->items : arguments.positional;
     bool holds = false;
     for (const TemplateValue &affix : affixes) {
       if (affix.kind != ValueKind::String)
@@ -239,14 +256,16 @@ TemplateValue TemplateEvaluator::textMethod(const TemplateText &text, const std:
   }
   if (name == "count") {
     int64_t count = 0;
-    for (size_t at = 0; !other->bytes.empty() && (at = text.bytes.find(other->bytes, at)) != std::string::npos; at += other->bytes.size())
+    for (size_t at = 0; !other->bytes.empty() && (at = text.bytes.find(other->bytes, at)) != std::string::npos;
+         at += other->bytes.size())
       ++count;
     return heap.integer(count);
   }
   size_t at = name == "find" ? text.bytes.find(other->bytes) : text.bytes.rfind(other->bytes);
   if (at == std::string::npos)
     return heap.integer(-1);
-  return heap.integer(std::count_if(text.bytes.begin(), text.bytes.begin() + static_cast<ptrdiff_t>(at), [](char c) { return (c & 0xC0) != 0x80; }));
+  return heap.integer(std::count_if(text.bytes.begin(), text.bytes.begin() + static_cast<ptrdiff_t>(at),
+                                    [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
 } // namespace heddle

@@ -141,7 +141,8 @@ int32_t TemplateParser::parseBlock(Words ends) {
     if (token.kind == Kind::End) {
       if (ends.size() == 0)
         break;
-      return fail("unexpected end: the block of line " + std::to_string(openedAt) + " is unclosed, expected " + std::string(*(ends.end() - 1)));
+      return fail("unexpected end: the block of line " + std::to_string(openedAt) + " is unclosed, expected " +
+                  std::string(*(ends.end() - 1)));
     }
     int32_t statement;
     if (token.kind == Kind::Text) {
@@ -199,7 +200,8 @@ int32_t TemplateParser::parseStatement() {
     int32_t node = make(word == "break" ? NodeKind::Break : NodeKind::Continue);
     return advance() && endTag() ? node : -1;
   }
-  return fail("statement '" + word.substr(0, 40) + "' is not supported (if, for, set, macro, filter, generation, raw, break, continue)");
+  return fail("statement '" + word.substr(0, 40) +
+              "' is not supported (if, for, set, macro, filter, generation, raw, break, continue)");
 }
 
 int32_t TemplateParser::parseIf() {
@@ -578,7 +580,8 @@ int32_t TemplateParser::parseTest(int32_t value) {
   if (isOperator("(")) {
     if (!parseArguments(children))
       return -1;
-  } else if (name == "divisibleby" || name == "in" || name == "eq" || name == "equalto" || name == "ne" || name == "sameas") {
+  } else if (name == "divisibleby" || name == "in" || name == "eq" || name == "equalto" || name == "ne" ||
+             name == "sameas") {
     children.push_back(parsePostfix(parsePrimary()));
   }
   int32_t test = make(NodeKind::Test, std::move(children), name);

@@ -13,41 +13,52 @@ namespace heddle {
 
 enum class NodeKind : uint8_t {
   // Expressions. Children in order; `text` is a name, an operator or a string.
-  String, Integer, Float, True, False, None, Name,
-  Attribute,    // (object) text
-  Index,        // (object, key)
-  Slice,        // (object, start, stop, step); Absent where nothing is written
-  Call,         // (callee, arguments…)
-  Filter,       // (value, arguments…) text
-  Test,         // (value, arguments…) text
-  Argument,     // (value) text: name=
-  Not, Negate, Plus,
-  Binary,       // (left, right) text
-  Compare,      // (left, right) text: == != < <= > >= in "not in"
-  And, Or,
-  Conditional,  // (then, condition, else)
-  List, Tuple,
-  Dict,         // (key, value, key, value, …)
+  String,
+  Integer,
+  Float,
+  True,
+  False,
+  None,
+  Name,
+  Attribute, // (object) text
+  Index,     // (object, key)
+  Slice,     // (object, start, stop, step); Absent where nothing is written
+  Call,      // (callee, arguments…)
+  Filter,    // (value, arguments…) text
+  Test,      // (value, arguments…) text
+  Argument,  // (value) text: name=
+  Not,
+  Negate,
+  Plus,
+  Binary,  // (left, right) text
+  Compare, // (left, right) text: == != < <= > >= in "not in"
+  And,
+  Or,
+  Conditional, // (then, condition, else)
+  List,
+  Tuple,
+  Dict, // (key, value, key, value, …)
   Absent,
   // Statements.
-  Text,         // text
-  Print,        // (value)
-  Block,        // statements
-  If,           // (condition, block, condition, block, …, [block])
-  For,          // (Tuple of Names, sequence, condition or Absent, block, else block or Absent)
-  Set,          // (targets…, value): Name or Attribute
-  SetBlock,     // (target, block)
-  Macro,        // (Parameter…, block) text
-  Parameter,    // ([default]) text
-  FilterBlock,  // (Filter of Captured, block)
-  Captured,     // what a FilterBlock holds
-  Break, Continue,
+  Text,        // text
+  Print,       // (value)
+  Block,       // statements
+  If,          // (condition, block, condition, block, …, [block])
+  For,         // (Tuple of Names, sequence, condition or Absent, block, else block or Absent)
+  Set,         // (targets…, value): Name or Attribute
+  SetBlock,    // (target, block)
+  Macro,       // (Parameter…, block) text
+  Parameter,   // ([default]) text
+  FilterBlock, // (Filter of Captured, block)
+  Captured,    // what a FilterBlock holds
+  Break,
+  Continue,
 };
 
 struct TemplateNode {
   NodeKind kind;
   uint32_t line;
-  uint32_t depth;                 // of the tree below, itself included
+  uint32_t depth; // of the tree below, itself included
   std::string text;
   std::vector<int32_t> children;
   int64_t integer = 0;

@@ -161,14 +161,23 @@ TemplateValue TemplateHeap::fromJson(JsonValue value, bool isRole) {
 
 bool isTrue(const TemplateValue &value) {
   switch (value.kind) {
-  case ValueKind::Undefined: case ValueKind::None: return false;
-  case ValueKind::Bool: return value.boolean;
-  case ValueKind::Integer: return value.integer != 0;
-  case ValueKind::Float: return value.number != 0;
-  case ValueKind::String: return !value.text->bytes.empty();
-  case ValueKind::List: return !value.list->items.empty();
-  case ValueKind::Dict: return value.isNamespace || !value.dict->items.empty();
-  default: return true;
+  case ValueKind::Undefined:
+  case ValueKind::None:
+    return false;
+  case ValueKind::Bool:
+    return value.boolean;
+  case ValueKind::Integer:
+    return value.integer != 0;
+  case ValueKind::Float:
+    return value.number != 0;
+  case ValueKind::String:
+    return !value.text->bytes.empty();
+  case ValueKind::List:
+    return !value.list->items.empty();
+  case ValueKind::Dict:
+    return value.isNamespace || !value.dict->items.empty();
+  default:
+    return true;
   }
 }
 
@@ -177,7 +186,9 @@ bool isNumber(const TemplateValue &value) {
 }
 
 double asNumber(const TemplateValue &value) {
-  return value.kind == ValueKind::Float ? value.number : value.kind == ValueKind::Bool ? value.boolean : static_cast<double>(value.integer);
+  return value.kind == ValueKind::Float  ? value.number
+         : value.kind == ValueKind::Bool ? value.boolean
+                                         : static_cast<double>(value.integer);
 }
 
 bool equal(const TemplateValue &a, const TemplateValue &b, int64_t &fuel, int depth) {
@@ -192,7 +203,8 @@ bool equal(const TemplateValue &a, const TemplateValue &b, int64_t &fuel, int de
   if (a.kind != b.kind)
     return false;
   switch (a.kind) {
-  case ValueKind::Undefined: case ValueKind::None:
+  case ValueKind::Undefined:
+  case ValueKind::None:
     return true;
   case ValueKind::String:
     fuel -= static_cast<int64_t>(a.text->bytes.size() / 64);
@@ -209,7 +221,8 @@ bool equal(const TemplateValue &a, const TemplateValue &b, int64_t &fuel, int de
     for (size_t i = 0; same && i < a.dict->items.size(); ++i) {
       same = false;
       for (const auto &other : b.dict->items)
-        same |= equal(a.dict->items[i].first, other.first, fuel, depth + 1) && equal(a.dict->items[i].second, other.second, fuel, depth + 1);
+        same |= equal(a.dict->items[i].first, other.first, fuel, depth + 1) &&
+                equal(a.dict->items[i].second, other.second, fuel, depth + 1);
     }
     return same;
   }
@@ -234,8 +247,9 @@ const TemplateValue *findMember(const TemplateDict &dict, std::string_view key, 
 }
 
 const char *kindName(const TemplateValue &value) {
-  static constexpr const char *names[] = {"undefined", "none", "a boolean", "an integer", "a float", "a string",
-                                          "a list", "a mapping", "a loop", "a macro", "a function", "a method"};
+  static constexpr const char *names[] = {"undefined", "none",     "a boolean",  "an integer",
+                                          "a float",   "a string", "a list",     "a mapping",
+                                          "a loop",    "a macro",  "a function", "a method"};
   return names[static_cast<int>(value.kind)];
 }
 
@@ -261,8 +275,8 @@ static std::string formatFloat(double value) {
   std::string sign = text[0] == '-' ? "-" : "";
   if (exponent < -4 || exponent >= 16) {
     std::string tail = mantissa.substr(1);
-    return sign + mantissa[0] + (tail.empty() ? "" : "." + tail) + (exponent < 0 ? "e-" : "e+") + (std::abs(exponent) < 10 ? "0" : "") +
-           std::to_string(std::abs(exponent));
+    return sign + mantissa[0] + (tail.empty() ? "" : "." + tail) + (exponent < 0 ? "e-" : "e+") +
+           (std::abs(exponent) < 10 ? "0" : "") + std::to_string(std::abs(exponent));
   }
   if (exponent < 0)
     return sign + "0." + std::string(static_cast<size_t>(-exponent - 1), '0') + mantissa;
@@ -301,11 +315,20 @@ void appendText(const TemplateValue &value, bool quoted, TemplateText &out, Temp
   if (depth > JsonValue::maxDepth || heap.exhausted())
     return;
   switch (value.kind) {
-  case ValueKind::Undefined: break;
-  case ValueKind::None: out.append("None", true); break;
-  case ValueKind::Bool: out.append(value.boolean ? "True" : "False", true); break;
-  case ValueKind::Integer: out.append(std::to_string(value.integer), true); break;
-  case ValueKind::Float: out.append(formatFloat(value.number), true); break;
+  case ValueKind::Undefined:
+    break;
+  case ValueKind::None:
+    out.append("None", true);
+    break;
+  case ValueKind::Bool:
+    out.append(value.boolean ? "True" : "False", true);
+    break;
+  case ValueKind::Integer:
+    out.append(std::to_string(value.integer), true);
+    break;
+  case ValueKind::Float:
+    out.append(formatFloat(value.number), true);
+    break;
   case ValueKind::String:
     quoted ? appendQuoted(*value.text, out) : out.append(*value.text);
     break;
@@ -349,7 +372,8 @@ static void appendJsonText(const TemplateText &text, bool ascii, TemplateText &o
       else if (c < 0x10000)
         plain.append(escape, static_cast<size_t>(snprintf(escape, sizeof escape, "\\u%04x", static_cast<unsigned>(c))));
       else
-        plain.append(escape, static_cast<size_t>(snprintf(escape, sizeof escape, "\\u%04x\\u%04x", static_cast<unsigned>(0xD7C0 + (c >> 10)),
+        plain.append(escape, static_cast<size_t>(snprintf(escape, sizeof escape, "\\u%04x\\u%04x",
+                                                          static_cast<unsigned>(0xD7C0 + (c >> 10)),
                                                           static_cast<unsigned>(0xDC00 + (c & 0x3FF)))));
     }
     quoted.swap(plain);
@@ -389,7 +413,8 @@ bool appendJson(const TemplateValue &value, const JsonStyle &style, TemplateText
     auto members = value.dict->items;
     if (style.sortKeys)
       std::sort(members.begin(), members.end(), [](const auto &a, const auto &b) {
-        return a.first.kind == ValueKind::String && b.first.kind == ValueKind::String && a.first.text->bytes < b.first.text->bytes;
+        return a.first.kind == ValueKind::String && b.first.kind == ValueKind::String &&
+               a.first.text->bytes < b.first.text->bytes;
       });
     out.append("{", true);
     for (size_t i = 0; good && i < members.size(); ++i) {

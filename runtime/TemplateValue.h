@@ -26,7 +26,20 @@ struct TemplateText {
   bool trusted() const { return untrusted.empty(); }
 };
 
-enum class ValueKind : uint8_t { Undefined, None, Bool, Integer, Float, String, List, Dict, Loop, Macro, Function, Method };
+enum class ValueKind : uint8_t {
+  Undefined,
+  None,
+  Bool,
+  Integer,
+  Float,
+  String,
+  List,
+  Dict,
+  Loop,
+  Macro,
+  Function,
+  Method
+};
 
 struct TemplateList;
 struct TemplateDict;
@@ -36,8 +49,8 @@ struct TemplateMethod;
 // A number, or a pointer to something that the heap owns until rendering ends.
 struct TemplateValue {
   ValueKind kind = ValueKind::Undefined;
-  bool isTuple = false;      // of a List
-  bool isNamespace = false;  // of a Dict
+  bool isTuple = false;     // of a List
+  bool isNamespace = false; // of a Dict
   union {
     bool boolean;
     int64_t integer;
@@ -47,7 +60,7 @@ struct TemplateValue {
     TemplateDict *dict;
     TemplateLoop *loop;
     TemplateMethod *method;
-    int32_t node;            // Macro: its node; Function: its index
+    int32_t node; // Macro: its node; Function: its index
   };
   TemplateValue() : integer(0) {}
 };
@@ -102,7 +115,7 @@ private:
 };
 
 bool isTrue(const TemplateValue &value);
-bool isNumber(const TemplateValue &value);  // booleans too, as in Python
+bool isNumber(const TemplateValue &value); // booleans too, as in Python
 double asNumber(const TemplateValue &value);
 // Python's ==. Deep values beyond 64 levels are unequal; `fuel` pays for what is compared.
 bool equal(const TemplateValue &a, const TemplateValue &b, int64_t &fuel, int depth = 0);
@@ -118,7 +131,8 @@ struct JsonStyle {
   bool ascii = false, sortKeys = false;
 };
 // Appends what json.dumps gives; false for a value that has no JSON form.
-bool appendJson(const TemplateValue &value, const JsonStyle &style, TemplateText &out, TemplateHeap &heap, int depth = 0);
+bool appendJson(const TemplateValue &value, const JsonStyle &style, TemplateText &out, TemplateHeap &heap,
+                int depth = 0);
 
 } // namespace heddle
 

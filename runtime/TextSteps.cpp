@@ -14,10 +14,12 @@ static std::string_view view(const flatbuffers::String *string) {
 // More steps than any tokenizer has; each costs a pass over the text.
 static constexpr size_t maxSteps = 64;
 
-bool TextSteps::compile(const Steps *steps, const char *field, bool normalizer, std::vector<Step> &out, std::string &error) {
+bool TextSteps::compile(const Steps *steps, const char *field, bool normalizer, std::vector<Step> &out,
+                        std::string &error) {
   size_t count = steps ? steps->size() : 0;
   if (count > maxSteps) {
-    error = "tokenizer " + std::string(field) + ": " + std::to_string(count) + " steps exceed the limit of " + std::to_string(maxSteps);
+    error = "tokenizer " + std::string(field) + ": " + std::to_string(count) + " steps exceed the limit of " +
+            std::to_string(maxSteps);
     return false;
   }
   for (size_t i = 0; i < count; ++i) {
@@ -101,24 +103,26 @@ static void collapseSpaces(std::string_view text, std::string &out) {
     out.pop_back();
 }
 
-static void replaceLiteral(std::string_view text, std::string_view pattern, std::string_view content, std::string &out) {
+static void replaceLiteral(std::string_view text, std::string_view pattern, std::string_view content, size_t limit,
+                           std::string &out) {
   size_t done = 0;
-  for (size_t at; !pattern.empty() && (at = text.find(pattern, done)) != std::string_view::npos; done = at + pattern.size()) {
+  for (size_t at; !pattern.empty() && (at = text.find(pattern, done)) != std::string_view::npos;
+       done = at + pattern.size()) {
     out.append(text.substr(done, at - done)).append(content);
-    if (out.size() > maxNormalizedText)
+    if (out.size() > limit)
       return;
   }
   out.append(text.substr(done));
 }
 
-static bool replaceMatches(std::string_view text, const Regex &regex, std::string_view content, std::string &out,
-                           std::string &error) {
+static bool replaceMatches(std::string_view text, const Regex &regex, std::string_view content, size_t limit,
+                           std::string &out, std::string &error) {
   Regex::Matcher matcher(regex);
   size_t done = 0, begin = 0, end = 0;
   for (size_t from = 0; from <= text.size() && matcher.find(text, from, begin, end, error);) {
     out.append(text.substr(done, begin - done)).append(content);
     done = from = end;
-    if (out.size() > maxNormalizedText)
+    if (out.size() > limit)
       break;
     if (begin == end) {
       if (end == text.size())
@@ -131,10 +135,14 @@ static bool replaceMatches(std::string_view text, const Regex &regex, std::strin
 }
 
 bool TextSteps::normalize(std::string &text, std::string &error) const {
+  const size_t limit = maxGrownText(text.size());
   for (const Step &step : normalizers) {
     std::string out;
     switch (step.step->op()) {
-    case TextOp::Nfc: case TextOp::Nfd: case TextOp::Nfkc: case TextOp::Nfkd: {
+    case TextOp::Nfc:
+    case TextOp::Nfd:
+    case TextOp::Nfkc:
+    case TextOp::Nfkd: {
       auto form = static_cast<NormalForm>(static_cast<int>(step.step->op()) - static_cast<int>(TextOp::Nfc));
       if (!appendNormalized(text, form, out)) {
         error = "the text cannot be normalised: " + std::to_string(text.size()) + " bytes";
@@ -142,7 +150,8 @@ bool TextSteps::normalize(std::string &text, std::string &error) const {
       }
       break;
     }
-    case TextOp::Lowercase: case TextOp::StripAccents:
+    case TextOp::Lowercase:
+    case TextOp::StripAccents:
       mapCharacters(text, step.step->op(), out);
       break;
     case TextOp::CleanText:
@@ -160,19 +169,19 @@ bool TextSteps::normalize(std::string &text, std::string &error) const {
       stripWhiteSpace(text, step.step->flags(), out);
       break;
     case TextOp::Charsmap:
-      Charsmap(*step.step->bytes()).map(text, maxNormalizedText, out);
+      Charsmap(*step.step->bytes()).map(text, limit, out);
       break;
     case TextOp::CollapseSpaces:
       collapseSpaces(text, out);
       break;
-    default:  // Replace
+    default: // Replace
       if (!step.regex)
-        replaceLiteral(text, view(step.step->pattern()), view(step.step->content()), out);
-      else if (!replaceMatches(text, *step.regex, view(step.step->content()), out, error))
+        replaceLiteral(text, view(step.step->pattern()), view(step.step->content()), limit, out);
+      else if (!replaceMatches(text, *step.regex, view(step.step->content()), limit, out, error))
         return false;
     }
-    if (out.size() > maxNormalizedText) {
-      error = "the text grows beyond the limit of " + std::to_string(maxNormalizedText) + " bytes when it is normalised";
+    if (out.size() > limit) {
+      error = "the text grows beyond the limit of " + std::to_string(limit) + " bytes when it is normalised";
       return false;
     }
     text.swap(out);

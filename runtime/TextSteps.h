@@ -13,14 +13,16 @@ namespace heddle {
 struct CutText {
   std::string text;
   std::vector<TextRange> words;
-  bool first = true;  // it starts where the whole input starts
+  bool first = true; // it starts where the whole input starts
 };
 
 // One pre-tokenizer: replaces cut.words (and, where it adds characters, cut.text). `regex` is the compiled pattern, if any.
 bool cutWords(const package::TextStep &step, const Regex *regex, CutText &cut, std::string &error);
 
-// No text grows beyond this when it is normalised.
-constexpr size_t maxNormalizedText = 256 << 20;
+// No text grows beyond this. Unicode's own forms grow one at most 11-fold.
+constexpr size_t maxGrownText(size_t original) {
+  return (1 << 20) + 32 * original;
+}
 
 class TextSteps {
 public:
@@ -35,10 +37,11 @@ public:
 private:
   struct Step {
     const package::TextStep *step;
-    std::unique_ptr<Regex> regex;  // where flag 1 of Replace and Split asks for one
+    std::unique_ptr<Regex> regex; // where flag 1 of Replace and Split asks for one
   };
   using Steps = flatbuffers::Vector<flatbuffers::Offset<package::TextStep>>;
-  static bool compile(const Steps *steps, const char *field, bool normalizer, std::vector<Step> &out, std::string &error);
+  static bool compile(const Steps *steps, const char *field, bool normalizer, std::vector<Step> &out,
+                      std::string &error);
 
   std::vector<Step> normalizers, cutters;
 };

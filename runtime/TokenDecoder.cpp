@@ -41,7 +41,9 @@ static void replaceAll(std::string &text, std::string_view pattern, std::string_
   text = out.append(text, done, std::string::npos);
 }
 
-static bool startsWith(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
+static bool startsWith(std::string_view text, std::string_view prefix) {
+  return text.substr(0, prefix.size()) == prefix;
+}
 
 static bool endsWith(std::string_view text, std::string_view suffix) {
   return text.size() >= suffix.size() && text.substr(text.size() - suffix.size()) == suffix;
@@ -49,15 +51,18 @@ static bool endsWith(std::string_view text, std::string_view suffix) {
 
 // English contractions and punctuation as BERT's decoder tidies them.
 static void tidy(std::string &token) {
-  static constexpr const char *pairs[][2] = {{" .", "."},      {" ?", "?"},    {" !", "!"},      {" ,", ","},
-                                             {" ' ", "'"},     {" n't", "n't"}, {" 'm", "'m"},    {" do not", " don't"},
-                                             {" 's", "'s"},    {" 've", "'ve"}, {" 're", "'re"}};
+  static constexpr const char *pairs[][2] = {{" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
+                                             {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
+                                             {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
   for (const auto &pair : pairs)
     replaceAll(token, pair[0], pair[1]);
 }
 
 static int hexDigit(char c) {
-  return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+  return c >= '0' && c <= '9'   ? c - '0'
+         : c >= 'A' && c <= 'F' ? c - 'A' + 10
+         : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                : -1;
 }
 
 // Rewrites one token's text as a step before Fuse does.
@@ -73,7 +78,8 @@ void TokenDecoder::applyToken(const package::TextStep &step, int32_t id, std::st
     replaceAll(token, content, " ");
     break;
   case TextOp::ByteFallback:
-    if (token.size() == 6 && startsWith(token, "<0x") && token[5] == '>' && hexDigit(token[3]) >= 0 && hexDigit(token[4]) >= 0)
+    if (token.size() == 6 && startsWith(token, "<0x") && token[5] == '>' && hexDigit(token[3]) >= 0 &&
+        hexDigit(token[4]) >= 0)
       token.assign(1, static_cast<char>(hexDigit(token[3]) * 16 + hexDigit(token[4])));
     break;
   case TextOp::TrimToken:
@@ -163,6 +169,8 @@ void TokenDecoder::flushWhole(bool last, std::string &out) {
   held.clear();
 }
 
-void TokenDecoder::finish(std::string &out) { flushWhole(true, out); }
+void TokenDecoder::finish(std::string &out) {
+  flushWhole(true, out);
+}
 
 } // namespace heddle

@@ -27,11 +27,11 @@ private:
 
   const Tokenizer &tokenizer;
   bool skipSpecial;
-  bool first = true;          // no token was decoded yet
-  bool spaceOwed = false;     // SuffixJoin: a space goes before the next token
-  uint32_t startTrimmed = 0;  // TrimToken after Fuse: how often it took from the start
-  bool started = false;       // the start is behind us
-  std::string held;           // bytes of a character that is not whole
+  bool first = true;         // no token was decoded yet
+  bool spaceOwed = false;    // SuffixJoin: a space goes before the next token
+  uint32_t startTrimmed = 0; // TrimToken after Fuse: how often it took from the start
+  bool started = false;      // the start is behind us
+  std::string held;          // bytes of a character that is not whole
 };
 
 } // namespace heddle

@@ -24,7 +24,8 @@ bool Tokenizer::checkIds(std::string &error) const {
   auto inRange = [&](const char *name, int32_t id) {
     if (id >= -1 && id < pieces.size())
       return true;
-    error = "tokenizer " + std::string(name) + " " + std::to_string(id) + " is beyond the vocabulary of " + std::to_string(pieces.size());
+    error = "tokenizer " + std::string(name) + " " + std::to_string(id) + " is beyond the vocabulary of " +
+            std::to_string(pieces.size());
     return false;
   };
   if (!inRange("bos", source->bos()) || !inRange("eos", source->eos()) || !inRange("unknown", source->unknown()) ||
@@ -59,7 +60,7 @@ bool Tokenizer::readOptions(std::string &error) {
     for (int32_t id = 0; id < pieces.size(); ++id)
       if (pieces.kind(id) == TokenKind::Normal && pieces.score(id) < lowest)
         lowest = pieces.score(id);
-    modelOptions.unknownScore = lowest - 10;  // the penalty that SentencePiece and Hugging Face use
+    modelOptions.unknownScore = lowest - 10; // the penalty that SentencePiece and Hugging Face use
   }
   return true;
 }
@@ -88,8 +89,8 @@ struct Tokenizer::Models {
   UnigramModel unigram;
 };
 
-bool Tokenizer::encodeSection(std::string_view text, const EncodeOptions &options, bool first, bool trusted, Models &models,
-                              std::vector<int32_t> &ids, std::string &error) const {
+bool Tokenizer::encodeSection(std::string_view text, const EncodeOptions &options, bool first, bool trusted,
+                              Models &models, std::vector<int32_t> &ids, std::string &error) const {
   std::string normal(text);
   if (!steps.normalize(normal, error))
     return false;
@@ -156,7 +157,8 @@ bool Tokenizer::decode(const std::vector<int32_t> &ids, bool skipSpecial, std::s
   TokenDecoder decoder(*this, skipSpecial);
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] < 0 || ids[i] >= size()) {
-      error = "id " + std::to_string(ids[i]) + " at index " + std::to_string(i) + " is outside the vocabulary of " + std::to_string(size());
+      error = "id " + std::to_string(ids[i]) + " at index " + std::to_string(i) + " is outside the vocabulary of " +
+              std::to_string(size());
       return false;
     }
     decoder.append(ids[i], text);

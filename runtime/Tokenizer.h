@@ -16,8 +16,8 @@
 namespace heddle {
 
 struct EncodeOptions {
-  bool parseSpecial = true;   // special tokens spelled in the text become their ids
-  bool addSpecial = true;     // BOS, EOS, CLS … around the text, where the model wants them
+  bool parseSpecial = true; // special tokens spelled in the text become their ids
+  bool addSpecial = true;   // BOS, EOS, CLS … around the text, where the model wants them
   // Stretches of the text that come from users (ordered, disjoint): special tokens spelled there stay text.
   std::vector<TextRange> untrusted;
 };
@@ -55,7 +55,7 @@ private:
   ModelOptions modelOptions;
   TextSteps steps;
   AddedTokens rawAdded, normalizedAdded;
-  std::vector<int32_t> sortedPieces;  // Unigram
+  std::vector<int32_t> sortedPieces; // Unigram
 };
 
 } // namespace heddle

@@ -17,14 +17,14 @@ namespace heddle {
 // What every model needs beside the pieces.
 struct ModelOptions {
   package::TokenizerModel model = package::TokenizerModel::None;
-  int32_t unknown = -1;           // -1: what has no piece is dropped
-  bool byteFallback = false;      // what has no piece becomes byte tokens
-  bool ignoreMerges = false;      // a whole word that is a piece is that piece
-  bool fuseUnknown = false;       // adjacent unknown characters give one token
-  std::string continuingPrefix;   // "##"
-  std::string endOfWordSuffix;    // "</w>"
+  int32_t unknown = -1;         // -1: what has no piece is dropped
+  bool byteFallback = false;    // what has no piece becomes byte tokens
+  bool ignoreMerges = false;    // a whole word that is a piece is that piece
+  bool fuseUnknown = false;     // adjacent unknown characters give one token
+  std::string continuingPrefix; // "##"
+  std::string endOfWordSuffix;  // "</w>"
   uint32_t maxWord = 100;
-  double unknownScore = 0;        // Unigram: of a character without a piece
+  double unknownScore = 0; // Unigram: of a character without a piece
 };
 
 class BpeModel {
@@ -39,12 +39,12 @@ private:
   // A run of bytes that is one piece so far; length 0 once it was joined to its left neighbour.
   struct Symbol {
     uint32_t begin, length;
-    int32_t id;         // -1: no piece yet
+    int32_t id; // -1: no piece yet
     int32_t next, previous;
   };
   // A join that was possible when it was queued. `check` tells whether it still is: the right id, or the joined length.
   struct Candidate {
-    double order;       // smaller first: rank, or minus score
+    double order; // smaller first: rank, or minus score
     int32_t left;
     uint32_t check;
   };
@@ -58,7 +58,7 @@ private:
 
   const Vocabulary &vocabulary;
   const ModelOptions &options;
-  const bool ranked;  // joins by rank, not by score
+  const bool ranked; // joins by rank, not by score
   std::vector<Symbol> symbols;
   std::vector<Candidate> queue;
 };
@@ -74,7 +74,7 @@ public:
 private:
   struct Best {
     double score;
-    uint32_t begin;  // where the last piece of the best way to here starts
+    uint32_t begin; // where the last piece of the best way to here starts
     int32_t id;
   };
   void relaxFrom(std::string_view word, size_t begin);
@@ -82,10 +82,11 @@ private:
   const Vocabulary &vocabulary;
   const ModelOptions &options;
   const std::vector<int32_t> &sorted;
-  std::vector<Best> best;  // (bytes + 1)
+  std::vector<Best> best; // (bytes + 1)
 };
 
-void encodeWordPiece(const Vocabulary &vocabulary, const ModelOptions &options, std::string_view word, std::vector<int32_t> &ids);
+void encodeWordPiece(const Vocabulary &vocabulary, const ModelOptions &options, std::string_view word,
+                     std::vector<int32_t> &ids);
 
 } // namespace heddle
 

@@ -26,12 +26,12 @@ char32_t previousCharacter(std::string_view text, size_t &end);
 
 void appendUtf8(char32_t character, std::string &out);
 
-bool isWhiteSpace(char32_t character);        // property White_Space
-bool isWordCharacter(char32_t character);     // letters, marks, digits, connectors: \w
-bool isPunctuation(char32_t character);       // categories P*, and every ASCII sign that is no letter or digit
-bool isControl(char32_t character);           // categories C*, without tab, line feed and carriage return
-bool isChinese(char32_t character);           // the CJK blocks that BERT sets apart
-bool isNonspacingMark(char32_t character);    // category Mn
+bool isWhiteSpace(char32_t character);     // property White_Space
+bool isWordCharacter(char32_t character);  // letters, marks, digits, connectors: \w
+bool isPunctuation(char32_t character);    // categories P*, and every ASCII sign that is no letter or digit
+bool isControl(char32_t character);        // categories C*, without tab, line feed and carriage return
+bool isChinese(char32_t character);        // the CJK blocks that BERT sets apart
+bool isNonspacingMark(char32_t character); // category Mn
 void appendLowercase(char32_t character, std::string &out);
 
 enum class NormalForm : uint8_t { Nfc, Nfd, Nfkc, Nfkd };

@@ -50,7 +50,7 @@ void UnigramModel::relaxFrom(std::string_view word, size_t begin) {
 }
 
 void UnigramModel::encode(std::string_view word, std::vector<int32_t> &ids) {
-  best.assign(word.size() + 1, {0, 0, -2});  // -2: not reached
+  best.assign(word.size() + 1, {0, 0, -2}); // -2: not reached
   best[0].id = -1;
   for (size_t begin = 0, end = 0; begin < word.size(); begin = end) {
     nextCharacter(word, end);

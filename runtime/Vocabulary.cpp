@@ -6,7 +6,7 @@
 namespace heddle {
 
 static uint64_t hashBytes(std::string_view bytes) {
-  uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a, then a finaliser that spreads it to the low bits
+  uint64_t hash = 0xcbf29ce484222325u; // FNV-1a, then a finaliser that spreads it to the low bits
   for (char c : bytes)
     hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3u;
   return hash ^ hash >> 29;
@@ -43,7 +43,10 @@ static int byteValue(std::string_view text) {
     return -1;
   int value = 0;
   for (char c : text.substr(3, 2)) {
-    int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    int digit = c >= '0' && c <= '9'   ? c - '0'
+                : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                       : -1;
     if (digit < 0)
       return -1;
     value = value * 16 + digit;
@@ -73,7 +76,8 @@ bool Vocabulary::checkPieces(const package::Tokenizer &table, std::string &error
     std::string_view bytes = text(static_cast<int32_t>(id));
     if (piece.kind() == package::TokenKind::Byte && byteValue(bytes) >= 0)
       byteTokens[byteValue(bytes)] = static_cast<int32_t>(id);
-    if (piece.kind() == package::TokenKind::Absent || (piece.flags() & static_cast<uint8_t>(package::PieceFlag::Unmatched)))
+    if (piece.kind() == package::TokenKind::Absent ||
+        (piece.flags() & static_cast<uint8_t>(package::PieceFlag::Unmatched)))
       continue;
     if (byteLevel && bytes.size() == 1)
       byteTokens[static_cast<uint8_t>(bytes[0])] = static_cast<int32_t>(id);

@@ -23,7 +23,7 @@ public:
   float score(int32_t id) const { return pieces->Get(static_cast<uint32_t>(id))->score(); }
   package::TokenKind kind(int32_t id) const { return pieces->Get(static_cast<uint32_t>(id))->kind(); }
   bool has(int32_t id, package::PieceFlag flag) const;
-  size_t longestPiece() const { return longest; }  // in bytes, of those that the model may answer
+  size_t longestPiece() const { return longest; } // in bytes, of those that the model may answer
 
   // The piece that the model answers for exactly these bytes, or -1.
   int32_t find(std::string_view bytes) const;
@@ -43,8 +43,8 @@ private:
   const flatbuffers::Vector<const package::Merge *> *merges = nullptr;
   const char *blob = nullptr;
   size_t numPieces = 0, numMerges = 0, longest = 0;
-  std::vector<uint32_t> pieceSlots;  // open addressing, at most half full: id + 1, 0 is free
-  std::vector<uint32_t> mergeSlots;  // likewise: rank + 1
+  std::vector<uint32_t> pieceSlots; // open addressing, at most half full: id + 1, 0 is free
+  std::vector<uint32_t> mergeSlots; // likewise: rank + 1
   int32_t byteTokens[256];
 };
 

@@ -47,8 +47,8 @@ private:
 
 } // namespace
 
-#define RETURN_IF_ERROR(expression)                                                                                        \
-  if (auto status = (expression); !status)                                                                                 \
+#define RETURN_IF_ERROR(expression)                                                                                    \
+  if (auto status = (expression); !status)                                                                             \
   return status.takeError()
 
 Status GgufTokenizerReader::optional(const char *key, int64_t &value) const {
@@ -78,7 +78,8 @@ Status GgufTokenizerReader::readPieces() {
   if (tokens->empty())
     return fail(GGML("tokens") ": the vocabulary is empty");
   if (tokens->size() > maxPieces)
-    return fail(GGML("tokens") " has " + std::to_string(tokens->size()) + " tokens, the limit is " + std::to_string(maxPieces));
+    return fail(GGML("tokens") " has " + std::to_string(tokens->size()) + " tokens, the limit is " +
+                std::to_string(maxPieces));
   draft.pieces.resize(tokens->size());
   for (size_t id = 0; id < tokens->size(); ++id) {
     std::string_view text = (*tokens)[id];
@@ -100,11 +101,13 @@ Status GgufTokenizerReader::readKinds() {
   if (!kinds)
     return kinds.takeError();
   if (kinds->size() != draft.pieces.size())
-    return fail(GGML("token_type") " has " + std::to_string(kinds->size()) + " entries for " + std::to_string(draft.pieces.size()) + " tokens");
+    return fail(GGML("token_type") " has " + std::to_string(kinds->size()) + " entries for " +
+                std::to_string(draft.pieces.size()) + " tokens");
   for (size_t id = 0; id < kinds->size(); ++id) {
     int64_t kind = (*kinds)[id];
     if (kind < 0 || kind > 6)
-      return fail(GGML("token_type") " of token " + std::to_string(id) + " is " + std::to_string(kind) + ", expected 1 to 6");
+      return fail(GGML("token_type") " of token " + std::to_string(id) + " is " + std::to_string(kind) +
+                  ", expected 1 to 6");
     PieceDraft &piece = draft.pieces[id];
     piece.kind = kind == 0 ? TokenKind::Normal : static_cast<TokenKind>(kind);
     if (piece.kind == TokenKind::Control || piece.kind == TokenKind::Unknown)
@@ -122,10 +125,12 @@ Status GgufTokenizerReader::readScores() {
   if (!scores)
     return scores.takeError();
   if (scores->size() != draft.pieces.size())
-    return fail(GGML("scores") " has " + std::to_string(scores->size()) + " entries for " + std::to_string(draft.pieces.size()) + " tokens");
+    return fail(GGML("scores") " has " + std::to_string(scores->size()) + " entries for " +
+                std::to_string(draft.pieces.size()) + " tokens");
   for (size_t id = 0; id < scores->size(); ++id) {
     if (!std::isfinite((*scores)[id]))
-      return fail(GGML("scores") " of token " + std::to_string(id) + " is not finite: " + std::to_string((*scores)[id]));
+      return fail(GGML("scores") " of token " + std::to_string(id) +
+                  " is not finite: " + std::to_string((*scores)[id]));
     draft.pieces[id].score = (*scores)[id];
   }
   return Done{};
@@ -154,10 +159,13 @@ Status GgufTokenizerReader::readMerges() {
 }
 
 Status GgufTokenizerReader::readIds() {
-  struct { const char *key; int64_t *id; } fields[] = {{GGML("bos_token_id"), &draft.bos},
-                                                       {GGML("eos_token_id"), &draft.eos},
-                                                       {GGML("unknown_token_id"), &draft.unknown},
-                                                       {GGML("padding_token_id"), &draft.pad}};
+  struct {
+    const char *key;
+    int64_t *id;
+  } fields[] = {{GGML("bos_token_id"), &draft.bos},
+                {GGML("eos_token_id"), &draft.eos},
+                {GGML("unknown_token_id"), &draft.unknown},
+                {GGML("padding_token_id"), &draft.pad}};
   for (auto &field : fields) {
     RETURN_IF_ERROR(optional(field.key, *field.id));
     if (file.contains(field.key) && *field.id < 0)
@@ -232,7 +240,7 @@ Status GgufTokenizerReader::readWordPiece() {
   draft.decoder = {StepDraft{TextOp::WordJoin, "##", {}, {}, 1}};
   int64_t first = draft.bos, last = draft.eos;
   RETURN_IF_ERROR(optional(GGML("cls_token_id"), first));
-  RETURN_IF_ERROR(optional(GGML("seperator_token_id"), last));  // spelled so in the format
+  RETURN_IF_ERROR(optional(GGML("seperator_token_id"), last)); // spelled so in the format
   RETURN_IF_ERROR(checkTokenId(draft, GGML("cls_token_id"), first));
   RETURN_IF_ERROR(checkTokenId(draft, GGML("seperator_token_id"), last));
   draft.bos = draft.bos < 0 ? first : draft.bos;
@@ -307,7 +315,9 @@ Status GgufTokenizerReader::read() {
   bool sentencePiece = *model == "llama" || *model == "t5";
   if (*model != "gpt2" && *model != "bert" && !sentencePiece)
     return fail(GGML("model") " '" + printable(*model) + "' is not a known tokenizer (gpt2, llama, bert, t5)");
-  RETURN_IF_ERROR(sentencePiece ? readSentencePiece(*model == "t5") : *model == "bert" ? readWordPiece() : readByteLevel());
+  RETURN_IF_ERROR(sentencePiece      ? readSentencePiece(*model == "t5")
+                  : *model == "bert" ? readWordPiece()
+                                     : readByteLevel());
   RETURN_IF_ERROR(readSpecialAttributes());
   if (!file.contains("tokenizer.chat_template"))
     return Done{};
@@ -318,6 +328,8 @@ Status GgufTokenizerReader::read() {
   return Done{};
 }
 
-Status readGgufTokenizer(const GgufFile &file, TokenizerDraft &draft) { return GgufTokenizerReader(file, draft).read(); }
+Status readGgufTokenizer(const GgufFile &file, TokenizerDraft &draft) {
+  return GgufTokenizerReader(file, draft).read();
+}
 
 } // namespace heddle

@@ -9,8 +9,8 @@
 namespace heddle {
 
 struct NamedPreTokenizer {
-  std::vector<const char *> patterns;  // applied one after the other
-  bool addBos = false;                 // where the file does not say
+  std::vector<const char *> patterns; // applied one after the other
+  bool addBos = false;                // where the file does not say
   bool ignoreMerges = false;
 };
 

@@ -13,8 +13,8 @@ using package::PieceFlag;
 using package::TokenizerModel;
 using package::TokenKind;
 
-#define RETURN_IF_ERROR(expression)                                                                                        \
-  if (auto status = (expression); !status)                                                                                 \
+#define RETURN_IF_ERROR(expression)                                                                                    \
+  if (auto status = (expression); !status)                                                                             \
   return status.takeError()
 
 namespace {
@@ -55,7 +55,7 @@ public:
 
   uint64_t number = 0, value = 0;
   int wire = 0;
-  std::string_view bytes;  // of wire types 1, 2 and 5
+  std::string_view bytes; // of wire types 1, 2 and 5
   bool malformed = false;
 
 private:
@@ -114,7 +114,8 @@ Status SentencePieceReader::readPiece(std::string_view bytes) {
   if (fields.malformed)
     return truncated(("piece " + id).c_str());
   if (piece.text.empty() || piece.text.size() > maxPieceBytes || !isUtf8(piece.text))
-    return fail("piece " + id + " has a length of " + std::to_string(piece.text.size()) + " bytes or is not valid UTF-8");
+    return fail("piece " + id + " has a length of " + std::to_string(piece.text.size()) +
+                " bytes or is not valid UTF-8");
   if (!std::isfinite(piece.score))
     return fail("the score of piece " + id + " is not a finite number");
   if (type < 1 || type > 6)

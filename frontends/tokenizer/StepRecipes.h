@@ -11,7 +11,8 @@ namespace heddle {
 // What BERT does to a text before WordPiece: normalizer and pre-tokenizer.
 void addBertNormalizer(TokenizerDraft &draft, bool lowercase, bool stripAccents, bool cleanText, bool isolateChinese);
 void addBertPreTokenizer(TokenizerDraft &draft);
-inline void addBertSteps(TokenizerDraft &draft, bool lowercase, bool stripAccents, bool cleanText, bool isolateChinese) {
+inline void addBertSteps(TokenizerDraft &draft, bool lowercase, bool stripAccents, bool cleanText,
+                         bool isolateChinese) {
   addBertNormalizer(draft, lowercase, stripAccents, cleanText, isolateChinese);
   addBertPreTokenizer(draft);
 }

@@ -146,7 +146,7 @@ private:
   }
 
   const Tokenizer &tokenizer;
-  const ChatTemplate *chat;  // with --chat
+  const ChatTemplate *chat; // with --chat
   const TokenizeOptions &options;
   std::vector<TemplateVariable> variables;
 };

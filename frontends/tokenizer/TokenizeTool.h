@@ -14,7 +14,7 @@
 namespace heddle {
 
 struct TokenizeOptions {
-  bool noSpecial = false;  // parse and add no special tokens; with decode: leave them out of the text
+  bool noSpecial = false; // parse and add no special tokens; with decode: leave them out of the text
   bool decode = false;
   bool chat = false;
 };

@@ -10,8 +10,8 @@ namespace heddle {
 using package::PieceFlag;
 using package::TokenKind;
 
-#define RETURN_IF_ERROR(expression)                                                                                        \
-  if (auto status = (expression); !status)                                                                                 \
+#define RETURN_IF_ERROR(expression)                                                                                    \
+  if (auto status = (expression); !status)                                                                             \
   return status.takeError()
 
 namespace {
@@ -69,10 +69,12 @@ Status TokenizerConfigReader::readAddedTokens(JsonValue tokens, const char *file
     JsonValue content = items.value.find("content");
     bool digits = !key.empty() && key.size() < 10 && key.find_first_not_of("0123456789") == std::string::npos;
     if (!digits || !content.is(JsonKind::String))
-      return errorIn(path(file), "added_tokens_decoder: entry '" + printable(key, 40) + "' is not an id with its content");
+      return errorIn(path(file),
+                     "added_tokens_decoder: entry '" + printable(key, 40) + "' is not an id with its content");
     int64_t id = std::stoll(key);
     std::string text = content.string();
-    bool known = id < static_cast<int64_t>(draft.pieces.size()) && (draft.pieces[static_cast<size_t>(id)].flags & PieceFlag::Added) != PieceFlag::NONE;
+    bool known = id < static_cast<int64_t>(draft.pieces.size()) &&
+                 (draft.pieces[static_cast<size_t>(id)].flags & PieceFlag::Added) != PieceFlag::NONE;
     if (known && draft.pieces[static_cast<size_t>(id)].text == text)
       continue;
     RETURN_IF_ERROR(addToken(draft, id, text, items.value));
@@ -89,8 +91,10 @@ Status TokenizerConfigReader::readAddedTokenIds() {
     int64_t id = -1;
     std::string text = items.key.string();
     if (!items.value.integer(id))
-      return errorIn(path("added_tokens.json"), "id " + printable(items.value.raw(), 40) + " of '" + printable(text, 40) + "' is not an integer");
-    bool known = id >= 0 && id < static_cast<int64_t>(draft.pieces.size()) && draft.pieces[static_cast<size_t>(id)].kind != TokenKind::Absent;
+      return errorIn(path("added_tokens.json"),
+                     "id " + printable(items.value.raw(), 40) + " of '" + printable(text, 40) + "' is not an integer");
+    bool known = id >= 0 && id < static_cast<int64_t>(draft.pieces.size()) &&
+                 draft.pieces[static_cast<size_t>(id)].kind != TokenKind::Absent;
     if (!known)
       RETURN_IF_ERROR(addToken(draft, id, text, JsonValue()));
   }
@@ -99,7 +103,11 @@ Status TokenizerConfigReader::readAddedTokenIds() {
 
 // "bos_token": "<s>" or {"content": "<s>", …}, and likewise the others. The first file that names one counts.
 Status TokenizerConfigReader::readNames(JsonValue config, const char *file) {
-  struct { const char *key; int64_t *id; } names[] = {{"bos_token", &draft.bos}, {"eos_token", &draft.eos}, {"unk_token", &draft.unknown}, {"pad_token", &draft.pad}};
+  struct {
+    const char *key;
+    int64_t *id;
+  } names[] = {
+      {"bos_token", &draft.bos}, {"eos_token", &draft.eos}, {"unk_token", &draft.unknown}, {"pad_token", &draft.pad}};
   for (auto &name : names) {
     auto member = findMember(path(file), config, name.key);
     if (!member)
@@ -109,7 +117,8 @@ Status TokenizerConfigReader::readNames(JsonValue config, const char *file) {
     if (id >= 0 && (*name.id < 0 || name.id != &draft.unknown))
       *name.id = id;
     // A named token is special even where the vocabulary does not say so.
-    if (id >= 0 && (draft.pieces[static_cast<size_t>(id)].flags & PieceFlag::Added) == PieceFlag::NONE && name.id != &draft.unknown)
+    if (id >= 0 && (draft.pieces[static_cast<size_t>(id)].flags & PieceFlag::Added) == PieceFlag::NONE &&
+        name.id != &draft.unknown)
       draft.pieces[static_cast<size_t>(id)].flags |= PieceFlag::Added | PieceFlag::Special;
   }
   return Done{};
@@ -118,7 +127,8 @@ Status TokenizerConfigReader::readNames(JsonValue config, const char *file) {
 // add_bos_token and add_eos_token of the classes whose post-processor they rule.
 Status TokenizerConfigReader::readSurround(JsonValue config) {
   std::string name = config.find("tokenizer_class").string();
-  bool ruled = name.find("Llama") != std::string::npos || name.find("Gemma") != std::string::npos || name.find("Mistral") != std::string::npos;
+  bool ruled = name.find("Llama") != std::string::npos || name.find("Gemma") != std::string::npos ||
+               name.find("Mistral") != std::string::npos;
   bool sentencePiece = draft.file.size() > 6 && draft.file.compare(draft.file.size() - 6, 6, ".model") == 0;
   bool t5 = name.find("T5") != std::string::npos || draft.file.find("spiece.model") != std::string::npos;
   JsonValue addBos = config.find("add_bos_token"), addEos = config.find("add_eos_token");
@@ -142,7 +152,8 @@ Status TokenizerConfigReader::readChatTemplate(JsonValue config) {
     if (!file)
       return file.takeError();
     if ((*file)->size() > maxChatTemplateBytes)
-      return errorIn(plain, "chat_template has a size of " + std::to_string((*file)->size()) + " bytes, the limit is " + std::to_string(maxChatTemplateBytes));
+      return errorIn(plain, "chat_template has a size of " + std::to_string((*file)->size()) + " bytes, the limit is " +
+                                std::to_string(maxChatTemplateBytes));
     draft.chatTemplate.assign(reinterpret_cast<const char *>((*file)->data()), (*file)->size());
     draft.chatTemplateFile = plain;
     return Done{};
@@ -183,13 +194,17 @@ Status TokenizerConfigReader::readModelConfig() {
   JsonValue rows = text.find("vocab_size");
   if (!rows.integer(size) || size < static_cast<int64_t>(draft.pieces.size()))
     size = static_cast<int64_t>(draft.pieces.size());
-  struct { const char *key; int64_t *id; } names[] = {{"bos_token_id", &draft.bos}, {"eos_token_id", &draft.eos}, {"pad_token_id", &draft.pad}};
+  struct {
+    const char *key;
+    int64_t *id;
+  } names[] = {{"bos_token_id", &draft.bos}, {"eos_token_id", &draft.eos}, {"pad_token_id", &draft.pad}};
   for (auto &name : names) {
     JsonValue value = text.find(name.key);
     auto check = [&](JsonValue one) -> Status {
       int64_t id = -1;
       if (one.integer(id) && (id < -1 || id >= size))
-        return errorIn(path("config.json"), std::string(name.key) + " " + std::to_string(id) + " is outside the vocabulary of " + std::to_string(size));
+        return errorIn(path("config.json"), std::string(name.key) + " " + std::to_string(id) +
+                                                " is outside the vocabulary of " + std::to_string(size));
       if (*name.id < 0 && id >= 0 && id < static_cast<int64_t>(draft.pieces.size()))
         *name.id = id;
       return Done{};

@@ -67,22 +67,26 @@ static Status checkPieces(const TokenizerDraft &draft) {
   if (draft.pieces.empty())
     return errorIn(draft.file, "the vocabulary is empty");
   if (draft.pieces.size() > maxPieces)
-    return errorIn(draft.file, "a vocabulary of " + std::to_string(draft.pieces.size()) + " tokens exceeds the limit of " + std::to_string(maxPieces));
+    return errorIn(draft.file, "a vocabulary of " + std::to_string(draft.pieces.size()) +
+                                   " tokens exceeds the limit of " + std::to_string(maxPieces));
   std::vector<bool> bytes(256);
   for (size_t id = 0; id < draft.pieces.size(); ++id) {
     const PieceDraft &piece = draft.pieces[id];
     std::string name = "token " + std::to_string(id);
     if (piece.text.size() > maxPieceBytes)
-      return errorIn(draft.file, name + " has a length of " + std::to_string(piece.text.size()) + " bytes, the limit is " + std::to_string(maxPieceBytes));
+      return errorIn(draft.file, name + " has a length of " + std::to_string(piece.text.size()) +
+                                     " bytes, the limit is " + std::to_string(maxPieceBytes));
     if (!std::isfinite(piece.score))
       return errorIn(draft.file, "the score of " + name + " is not a finite number");
     if (piece.kind != TokenKind::Byte)
       continue;
     std::string_view text = piece.text;
     auto digit = [](char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1; };
-    bool wellFormed = text.size() == 6 && text.substr(0, 3) == "<0x" && text[5] == '>' && digit(text[3]) >= 0 && digit(text[4]) >= 0;
+    bool wellFormed =
+        text.size() == 6 && text.substr(0, 3) == "<0x" && text[5] == '>' && digit(text[3]) >= 0 && digit(text[4]) >= 0;
     if (!wellFormed)
-      return errorIn(draft.file, "byte " + name + " is spelled '" + printable(text, 40) + "', expected <0x00> to <0xFF>");
+      return errorIn(draft.file,
+                     "byte " + name + " is spelled '" + printable(text, 40) + "', expected <0x00> to <0xFF>");
     size_t value = static_cast<size_t>(digit(text[3]) * 16 + digit(text[4]));
     if (bytes[value])
       return errorIn(draft.file, "byte " + name + " '" + printable(text) + "' is there twice");
@@ -106,10 +110,11 @@ static Status checkDraft(const TokenizerDraft &draft) {
   if (needsUnknown && draft.unknown < 0)
     return errorIn(draft.file, "a WordPiece vocabulary needs an unknown token (unk_token), there is none");
   if (draft.merges.size() > maxMerges)
-    return errorIn(draft.file, std::to_string(draft.merges.size()) + " merges exceed the limit of " + std::to_string(maxMerges));
+    return errorIn(draft.file,
+                   std::to_string(draft.merges.size()) + " merges exceed the limit of " + std::to_string(maxMerges));
   if (draft.chatTemplate.size() > maxChatTemplateBytes)
-    return errorIn(draft.chatTemplateFile, "chat_template has a size of " + std::to_string(draft.chatTemplate.size()) + " bytes, the limit is " +
-                                               std::to_string(maxChatTemplateBytes));
+    return errorIn(draft.chatTemplateFile, "chat_template has a size of " + std::to_string(draft.chatTemplate.size()) +
+                                               " bytes, the limit is " + std::to_string(maxChatTemplateBytes));
   return Done{};
 }
 
@@ -120,8 +125,11 @@ static Steps writeSteps(flatbuffers::FlatBufferBuilder &builder, const std::vect
   for (const StepDraft &step : steps) {
     auto pattern = step.pattern.empty() ? 0 : builder.CreateString(step.pattern);
     auto content = step.content.empty() ? 0 : builder.CreateString(step.content);
-    auto bytes = step.bytes.empty() ? 0 : builder.CreateVector(reinterpret_cast<const uint8_t *>(step.bytes.data()), step.bytes.size());
-    offsets.push_back(package::CreateTextStep(builder, step.op, pattern, content, bytes, step.flags, step.behavior, step.left, step.right));
+    auto bytes = step.bytes.empty()
+                     ? 0
+                     : builder.CreateVector(reinterpret_cast<const uint8_t *>(step.bytes.data()), step.bytes.size());
+    offsets.push_back(package::CreateTextStep(builder, step.op, pattern, content, bytes, step.flags, step.behavior,
+                                              step.left, step.right));
   }
   return builder.CreateVector(offsets);
 }
@@ -131,8 +139,8 @@ static std::string serialize(const TokenizerDraft &draft) {
   std::string text;
   std::vector<package::Piece> pieces;
   for (const PieceDraft &piece : draft.pieces) {
-    pieces.emplace_back(static_cast<uint32_t>(text.size()), static_cast<uint32_t>(piece.text.size()), piece.score, piece.kind,
-                        static_cast<uint8_t>(piece.flags), 0);
+    pieces.emplace_back(static_cast<uint32_t>(text.size()), static_cast<uint32_t>(piece.text.size()), piece.score,
+                        piece.kind, static_cast<uint8_t>(piece.flags), 0);
     text += piece.text;
   }
   auto ids = [](const std::vector<int64_t> &list) { return std::vector<int32_t>(list.begin(), list.end()); };
@@ -178,7 +186,8 @@ Expected<std::string> writeTokenizer(const TokenizerDraft &draft) {
   for (const PieceDraft &piece : draft.pieces)
     textBytes += piece.text.size();
   if (textBytes > (256u << 20))
-    return errorIn(draft.file, "tokens of " + std::to_string(textBytes) + " bytes together exceed the limit of 256 MiB");
+    return errorIn(draft.file,
+                   "tokens of " + std::to_string(textBytes) + " bytes together exceed the limit of 256 MiB");
   std::string bytes = serialize(draft);
   std::string error;
   if (!Tokenizer::create(*flatbuffers::GetRoot<package::Tokenizer>(bytes.data()), error))

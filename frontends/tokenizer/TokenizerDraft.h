@@ -35,15 +35,16 @@ struct StepDraft {
   }
   static StepDraft prepend(std::string content) { return {package::TextOp::Prepend, {}, std::move(content), {}}; }
   // Cuts at matches of a regular expression.
-  static StepDraft split(std::string regex, package::SplitBehavior behavior = package::SplitBehavior::Isolated, bool invert = false) {
+  static StepDraft split(std::string regex, package::SplitBehavior behavior = package::SplitBehavior::Isolated,
+                         bool invert = false) {
     return {package::TextOp::Split, std::move(regex), {}, {}, invert ? 3u : 1u, behavior};
   }
 };
 
 struct TokenizerDraft {
-  std::string file;  // what messages name
+  std::string file; // what messages name
   package::TokenizerModel model = package::TokenizerModel::None;
-  std::vector<PieceDraft> pieces;  // by id
+  std::vector<PieceDraft> pieces; // by id
   std::vector<package::Merge> merges;
   std::vector<StepDraft> normalizer, preTokenizer, decoder;
   bool byteFallback = false, ignoreMerges = false, fuseUnknown = false;

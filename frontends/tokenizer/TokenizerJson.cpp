@@ -12,8 +12,8 @@ using package::PieceFlag;
 using package::TokenizerModel;
 using package::TokenKind;
 
-#define RETURN_IF_ERROR(expression)                                                                                        \
-  if (auto status = (expression); !status)                                                                                 \
+#define RETURN_IF_ERROR(expression)                                                                                    \
+  if (auto status = (expression); !status)                                                                             \
   return status.takeError()
 
 static constexpr size_t maxJsonFile = 512 << 20;
@@ -30,7 +30,8 @@ Expected<JsonFile> openJson(const std::string &path) {
   JsonFile result{*file, {}};
   std::string_view text(reinterpret_cast<const char *>(result.file->data()), result.file->size());
   if (text.size() > maxJsonFile)
-    return errorIn(path, "a size of " + std::to_string(text.size()) + " bytes exceeds the limit of " + std::to_string(maxJsonFile));
+    return errorIn(path, "a size of " + std::to_string(text.size()) + " bytes exceeds the limit of " +
+                             std::to_string(maxJsonFile));
   std::string error;
   result.root = JsonValue::parse(text, error);
   if (!result.root)
@@ -59,7 +60,8 @@ Status readVocabObject(JsonValue vocab, size_t more, TokenizerDraft &draft) {
   // Ids may have holes, but not a vocabulary of them.
   size_t limit = count + more + 65536;
   if (count > maxPieces || limit > maxPieces + 65536)
-    return errorIn(draft.file, "vocab has " + std::to_string(count) + " tokens, the limit is " + std::to_string(maxPieces));
+    return errorIn(draft.file,
+                   "vocab has " + std::to_string(count) + " tokens, the limit is " + std::to_string(maxPieces));
   std::unordered_map<std::string, int64_t> seen;
   seen.reserve(count);
   draft.pieces.reserve(count + more);
@@ -70,16 +72,17 @@ Status readVocabObject(JsonValue vocab, size_t more, TokenizerDraft &draft) {
       return errorIn(draft.file, "vocab: id " + printable(items.value.raw(), 40) + " of token '" + printable(text, 40) +
                                      "' is out of range for " + std::to_string(count) + " tokens");
     if (text.size() > maxPieceBytes)
-      return errorIn(draft.file, "vocab: the length of token " + std::to_string(id) + " (" + std::to_string(text.size()) +
-                                     " bytes) exceeds the limit of " + std::to_string(maxPieceBytes));
+      return errorIn(draft.file, "vocab: the length of token " + std::to_string(id) + " (" +
+                                     std::to_string(text.size()) + " bytes) exceeds the limit of " +
+                                     std::to_string(maxPieceBytes));
     if (!seen.emplace(text, id).second)
       return errorIn(draft.file, "vocab: duplicate token '" + printable(text, 40) + "'");
     if (static_cast<size_t>(id) >= draft.pieces.size())
       draft.pieces.resize(static_cast<size_t>(id) + 1);
     PieceDraft &piece = draft.pieces[static_cast<size_t>(id)];
     if (piece.kind != TokenKind::Absent)
-      return errorIn(draft.file, "vocab: duplicate id " + std::to_string(id) + " of tokens '" + printable(piece.text, 40) + "' and '" +
-                                     printable(text, 40) + "'");
+      return errorIn(draft.file, "vocab: duplicate id " + std::to_string(id) + " of tokens '" +
+                                     printable(piece.text, 40) + "' and '" + printable(text, 40) + "'");
     piece.text = std::move(text);
     piece.kind = TokenKind::Normal;
   }
@@ -92,16 +95,17 @@ Status addToken(TokenizerDraft &draft, int64_t id, const std::string &text, Json
     return value.is(JsonKind::Bool) ? value.isTrue() : standard;
   };
   if (text.empty() || text.size() > maxPieceBytes)
-    return errorIn(draft.file, "added token " + std::to_string(id) + " has a length of " + std::to_string(text.size()) + " bytes, expected 1 to " +
-                                   std::to_string(maxPieceBytes));
+    return errorIn(draft.file, "added token " + std::to_string(id) + " has a length of " + std::to_string(text.size()) +
+                                   " bytes, expected 1 to " + std::to_string(maxPieceBytes));
   if (id < 0 || id >= static_cast<int64_t>(draft.pieces.size() + 65536) || id >= static_cast<int64_t>(maxPieces))
-    return errorIn(draft.file, "id " + std::to_string(id) + " of added token '" + printable(text, 40) + "' is out of range");
+    return errorIn(draft.file,
+                   "id " + std::to_string(id) + " of added token '" + printable(text, 40) + "' is out of range");
   if (static_cast<size_t>(id) >= draft.pieces.size())
     draft.pieces.resize(static_cast<size_t>(id) + 1);
   PieceDraft &piece = draft.pieces[static_cast<size_t>(id)];
   if (piece.kind != TokenKind::Absent && piece.text != text)
-    return errorIn(draft.file, "duplicate id " + std::to_string(id) + " of token '" + printable(piece.text, 40) + "' and added token '" +
-                                   printable(text, 40) + "'");
+    return errorIn(draft.file, "duplicate id " + std::to_string(id) + " of token '" + printable(piece.text, 40) +
+                                   "' and added token '" + printable(text, 40) + "'");
   bool special = isSet("special", true);
   piece.text = text;
   piece.kind = special ? TokenKind::Control : TokenKind::UserDefined;
@@ -143,7 +147,9 @@ private:
 
 } // namespace
 
-static bool isTrue(JsonValue object, const char *key) { return object.find(key).isTrue(); }
+static bool isTrue(JsonValue object, const char *key) {
+  return object.find(key).isTrue();
+}
 
 static int64_t findPiece(const TokenizerDraft &draft, std::string_view text) {
   for (size_t id = 0; id < draft.pieces.size(); ++id)
@@ -174,7 +180,8 @@ Status TokenizerJsonReader::readMerges(JsonValue merges) {
   draft.merges.reserve(count);
   PieceIds ids = indexPieces(draft.pieces);
   for (JsonItems items(merges); items.next();) {
-    std::string where = "model.merges: merge " + std::to_string(draft.merges.size()) + " " + printable(items.value.raw(), 80);
+    std::string where =
+        "model.merges: merge " + std::to_string(draft.merges.size()) + " " + printable(items.value.raw(), 80);
     std::string left, right;
     if (items.value.is(JsonKind::String)) {
       left = items.value.string();
@@ -212,7 +219,8 @@ Status TokenizerJsonReader::readBpe(JsonValue model) {
   RETURN_IF_ERROR(readMerges(model.find("merges")));
   if (draft.byteFallback)
     for (PieceDraft &piece : draft.pieces)
-      if (piece.kind == TokenKind::Normal && piece.text.size() == 6 && piece.text.compare(0, 3, "<0x") == 0 && piece.text[5] == '>') {
+      if (piece.kind == TokenKind::Normal && piece.text.size() == 6 && piece.text.compare(0, 3, "<0x") == 0 &&
+          piece.text[5] == '>') {
         piece.kind = TokenKind::Byte;
         piece.flags |= PieceFlag::Unmatched;
       }
@@ -230,7 +238,9 @@ Status TokenizerJsonReader::readUnigram(JsonValue model) {
   for (JsonItems items(vocab); items.next();)
     ++count;
   if (!count || count > maxPieces)
-    return fail(count ? "model.vocab has " + std::to_string(count) + " tokens, the limit is " + std::to_string(maxPieces) : "model.vocab is empty");
+    return fail(count
+                    ? "model.vocab has " + std::to_string(count) + " tokens, the limit is " + std::to_string(maxPieces)
+                    : "model.vocab is empty");
   draft.pieces.reserve(count);
   for (JsonItems items(vocab); items.next();) {
     std::string where = "model.vocab: entry " + std::to_string(draft.pieces.size());
@@ -245,7 +255,8 @@ Status TokenizerJsonReader::readUnigram(JsonValue model) {
       return fail(where + " has a score that is not finite: " + printable(items.value.raw(), 60));
     piece.score = static_cast<float>(score);
     piece.kind = TokenKind::Normal;
-    bool isByte = draft.byteFallback && piece.text.size() == 6 && piece.text.compare(0, 3, "<0x") == 0 && piece.text[5] == '>';
+    bool isByte =
+        draft.byteFallback && piece.text.size() == 6 && piece.text.compare(0, 3, "<0x") == 0 && piece.text[5] == '>';
     if (isByte) {
       piece.kind = TokenKind::Byte;
       piece.flags |= PieceFlag::Unmatched;
@@ -255,7 +266,8 @@ Status TokenizerJsonReader::readUnigram(JsonValue model) {
   JsonValue unknown = model.find("unk_id");
   if (unknown && !unknown.is(JsonKind::Null)) {
     if (!unknown.integer(draft.unknown) || draft.unknown < 0 || draft.unknown >= static_cast<int64_t>(count))
-      return fail("model.unk_id " + printable(unknown.raw(), 40) + " is outside the vocabulary of " + std::to_string(count));
+      return fail("model.unk_id " + printable(unknown.raw(), 40) + " is outside the vocabulary of " +
+                  std::to_string(count));
     draft.pieces[static_cast<size_t>(draft.unknown)].kind = TokenKind::Unknown;
     draft.pieces[static_cast<size_t>(draft.unknown)].flags |= PieceFlag::Unmatched;
   }
@@ -297,7 +309,8 @@ Status TokenizerJsonReader::readAddedTokens(JsonValue tokens) {
 
 Status TokenizerJsonReader::pieceId(JsonValue value, int64_t &id) const {
   if (!value.integer(id) || id < 0 || id >= static_cast<int64_t>(draft.pieces.size()))
-    return fail("post_processor: id " + printable(value.raw(), 40) + " is outside the vocabulary of " + std::to_string(draft.pieces.size()));
+    return fail("post_processor: id " + printable(value.raw(), 40) + " is outside the vocabulary of " +
+                std::to_string(draft.pieces.size()));
   return Done{};
 }
 
@@ -384,7 +397,8 @@ Status TokenizerJsonReader::read(JsonValue root) {
     draft.model = TokenizerModel::ByteLevelBpe;
     spellPiecesInBytes(draft);
     std::string suffix = draft.endOfWordSuffix, prefix = draft.continuingPrefix;
-    if ((!suffix.empty() && !fromByteAlphabet(suffix, draft.endOfWordSuffix)) || (!prefix.empty() && !fromByteAlphabet(prefix, draft.continuingPrefix)))
+    if ((!suffix.empty() && !fromByteAlphabet(suffix, draft.endOfWordSuffix)) ||
+        (!prefix.empty() && !fromByteAlphabet(prefix, draft.continuingPrefix)))
       return fail("end_of_word_suffix or continuing_subword_prefix is not in the byte alphabet");
   }
   return readPostProcessor(root.find("post_processor"));

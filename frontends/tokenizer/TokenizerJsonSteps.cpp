@@ -15,7 +15,8 @@ namespace {
 // Reads one of the three pipelines; an object with "type", or a Sequence of them.
 class StepReader {
 public:
-  StepReader(TokenizerDraft &draft, const char *field, std::vector<StepDraft> &steps) : draft(draft), field(field), steps(steps) {}
+  StepReader(TokenizerDraft &draft, const char *field, std::vector<StepDraft> &steps)
+      : draft(draft), field(field), steps(steps) {}
 
   Status readNormalizer(JsonValue step);
   Status readPreTokenizer(JsonValue step);
@@ -50,8 +51,8 @@ static std::string textOf(JsonValue step, const char *key, const char *standard)
   return value.is(JsonKind::String) ? value.string() : standard;
 }
 
-#define RETURN_IF_ERROR(expression)                                                                                        \
-  if (auto status = (expression); !status)                                                                                 \
+#define RETURN_IF_ERROR(expression)                                                                                    \
+  if (auto status = (expression); !status)                                                                             \
   return status.takeError()
 
 Status StepReader::push(StepDraft step) {
@@ -84,12 +85,14 @@ Status StepReader::pattern(JsonValue step, StepDraft &out) const {
 }
 
 Status StepReader::behavior(JsonValue step, SplitBehavior standard, SplitBehavior &out) const {
-  static constexpr struct { const char *name, *other; SplitBehavior value; } known[] = {
-      {"Isolated", "isolated", SplitBehavior::Isolated},
-      {"Removed", "removed", SplitBehavior::Removed},
-      {"MergedWithPrevious", "merged_with_previous", SplitBehavior::MergedWithPrevious},
-      {"MergedWithNext", "merged_with_next", SplitBehavior::MergedWithNext},
-      {"Contiguous", "contiguous", SplitBehavior::Contiguous}};
+  static constexpr struct {
+    const char *name, *other;
+    SplitBehavior value;
+  } known[] = {{"Isolated", "isolated", SplitBehavior::Isolated},
+               {"Removed", "removed", SplitBehavior::Removed},
+               {"MergedWithPrevious", "merged_with_previous", SplitBehavior::MergedWithPrevious},
+               {"MergedWithNext", "merged_with_next", SplitBehavior::MergedWithNext},
+               {"Contiguous", "contiguous", SplitBehavior::Contiguous}};
   JsonValue name = step.find("behavior");
   out = standard;
   if (!name)
@@ -133,9 +136,15 @@ Status StepReader::readNormalizer(JsonValue step) {
   if (!step || step.is(JsonKind::Null))
     return Done{};
   JsonValue type = step.find("type");
-  static constexpr struct { const char *name; TextOp op; } plain[] = {
-      {"NFC", TextOp::Nfc}, {"NFD", TextOp::Nfd}, {"NFKC", TextOp::Nfkc}, {"NFKD", TextOp::Nfkd},
-      {"Lowercase", TextOp::Lowercase}, {"StripAccents", TextOp::StripAccents}};
+  static constexpr struct {
+    const char *name;
+    TextOp op;
+  } plain[] = {{"NFC", TextOp::Nfc},
+               {"NFD", TextOp::Nfd},
+               {"NFKC", TextOp::Nfkc},
+               {"NFKD", TextOp::Nfkd},
+               {"Lowercase", TextOp::Lowercase},
+               {"StripAccents", TextOp::StripAccents}};
   for (const auto &entry : plain)
     if (type.equals(entry.name))
       return push(StepDraft::of(entry.op));
@@ -150,7 +159,11 @@ Status StepReader::readNormalizer(JsonValue step) {
   if (type.equals("Prepend"))
     return push(StepDraft::prepend(textOf(step, "prepend", "")));
   if (type.equals("Strip"))
-    return push(StepDraft{TextOp::Strip, {}, {}, {}, (flag(step, "strip_left", true) ? 1u : 0) | (flag(step, "strip_right", true) ? 2u : 0)});
+    return push(StepDraft{TextOp::Strip,
+                          {},
+                          {},
+                          {},
+                          (flag(step, "strip_left", true) ? 1u : 0) | (flag(step, "strip_right", true) ? 2u : 0)});
   if (type.equals("Replace")) {
     StepDraft replace = StepDraft::replace("", textOf(step, "content", ""));
     RETURN_IF_ERROR(pattern(step, replace));
@@ -158,7 +171,8 @@ Status StepReader::readNormalizer(JsonValue step) {
   }
   if (type.equals("Nmt")) {
     StepDraft drop = StepDraft::replace(R"([\x{1}-\x{8}\x{B}\x{E}-\x{1F}\x{7F}\x{8F}\x{9F}])", "");
-    StepDraft space = StepDraft::replace(R"([\x{9}\x{A}\x{C}\x{D}\x{1680}\x{200B}-\x{200F}\x{2028}\x{2029}\x{2581}\x{FEFF}\x{FFFD}])", " ");
+    StepDraft space = StepDraft::replace(
+        R"([\x{9}\x{A}\x{C}\x{D}\x{1680}\x{200B}-\x{200F}\x{2028}\x{2029}\x{2581}\x{FEFF}\x{FFFD}])", " ");
     drop.flags = space.flags = 1;
     RETURN_IF_ERROR(push(std::move(drop)));
     return push(std::move(space));
@@ -176,7 +190,8 @@ Status StepReader::readNormalizer(JsonValue step) {
 Status StepReader::readMetaspace(JsonValue step) {
   StepDraft metaspace{TextOp::Metaspace, {}, textOf(step, "replacement", wordMark), {}};
   JsonValue scheme = step.find("prepend_scheme");
-  bool first = scheme.equals("first"), never = scheme.equals("never") || (!scheme && !flag(step, "add_prefix_space", true));
+  bool first = scheme.equals("first"),
+       never = scheme.equals("never") || (!scheme && !flag(step, "add_prefix_space", true));
   metaspace.flags = (never ? 0u : first ? 2u : 1u) | (flag(step, "split", true) ? 4u : 0u);
   return push(std::move(metaspace));
 }
@@ -202,8 +217,11 @@ Status StepReader::readPreTokenizer(JsonValue step) {
     RETURN_IF_ERROR(behavior(step, SplitBehavior::Isolated, split.behavior));
     return push(std::move(split));
   }
+  // A step after ByteLevel sees the printable alphabet, in which only ASCII digits are still themselves.
   if (type.equals("Digits"))
-    return push(StepDraft::split(R"(\p{N})", flag(step, "individual_digits", false) ? SplitBehavior::Isolated : SplitBehavior::Contiguous));
+    return push(StepDraft::split(byteLevel ? "[0-9]" : R"(\p{N})", flag(step, "individual_digits", false)
+                                                                       ? SplitBehavior::Isolated
+                                                                       : SplitBehavior::Contiguous));
   if (type.equals("Whitespace"))
     return push(StepDraft::split(R"(\w+|[^\w\s]+)", SplitBehavior::Removed, true));
   if (type.equals("WhitespaceSplit"))
@@ -243,13 +261,21 @@ Status StepReader::readDecoder(JsonValue step) {
   }
   if (type.equals("Strip")) {
     int64_t start = 0, stop = 0;
-    if (!step.find("start").integer(start) || !step.find("stop").integer(stop) || start < 0 || stop < 0 || start > 1000 || stop > 1000)
+    if (!step.find("start").integer(start) || !step.find("stop").integer(stop) || start < 0 || stop < 0 ||
+        start > 1000 || stop > 1000)
       return fail("Strip without start and stop between 0 and 1000");
-    return push(StepDraft{TextOp::TrimToken, {}, textOf(step, "content", " "), {}, 0, SplitBehavior::Isolated, static_cast<uint32_t>(start),
+    return push(StepDraft{TextOp::TrimToken,
+                          {},
+                          textOf(step, "content", " "),
+                          {},
+                          0,
+                          SplitBehavior::Isolated,
+                          static_cast<uint32_t>(start),
                           static_cast<uint32_t>(stop)});
   }
   if (type.equals("WordPiece"))
-    return push(StepDraft{TextOp::WordJoin, textOf(step, "prefix", "##"), {}, {}, flag(step, "cleanup", true) ? 1u : 0u});
+    return push(
+        StepDraft{TextOp::WordJoin, textOf(step, "prefix", "##"), {}, {}, flag(step, "cleanup", true) ? 1u : 0u});
   if (type.equals("BPEDecoder"))
     return push(StepDraft{TextOp::SuffixJoin, textOf(step, "suffix", "</w>"), {}, {}});
   return unsupported(type);

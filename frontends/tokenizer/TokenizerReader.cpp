@@ -42,9 +42,12 @@ static constexpr struct {
   const char *name;
   Status (*read)(const std::string &, TokenizerDraft &);
 } vocabularyFiles[] = {
-    {"tokenizer.json", readTokenizerJson},         {"tokenizer.model", readSentencePieceModel},
-    {"spiece.model", readSentencePieceModel},      {"sentencepiece.bpe.model", readSentencePieceModel},
-    {"vocab.json", readVocabJson},                 {"vocab.txt", readVocabTxt},
+    {"tokenizer.json", readTokenizerJson},
+    {"tokenizer.model", readSentencePieceModel},
+    {"spiece.model", readSentencePieceModel},
+    {"sentencepiece.bpe.model", readSentencePieceModel},
+    {"vocab.json", readVocabJson},
+    {"vocab.txt", readVocabTxt},
 };
 
 // Reads `only`, or the first vocabulary of the directory if it is empty.

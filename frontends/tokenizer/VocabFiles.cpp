@@ -12,8 +12,8 @@ using package::TextOp;
 using package::TokenizerModel;
 using package::TokenKind;
 
-#define RETURN_IF_ERROR(expression)                                                                                        \
-  if (auto status = (expression); !status)                                                                                 \
+#define RETURN_IF_ERROR(expression)                                                                                    \
+  if (auto status = (expression); !status)                                                                             \
   return status.takeError()
 
 static std::string_view nextLine(std::string_view &rest) {
@@ -114,9 +114,11 @@ Status readVocabJson(const std::string &path, TokenizerDraft &draft) {
   auto has = [&](const char *part) { return name.find(part) != std::string::npos; };
   if (has("CLIP")) {
     draft.endOfWordSuffix = "</w>";
-    draft.normalizer = {StepDraft::of(TextOp::Nfc), StepDraft::replace(R"(\s+)", " "), StepDraft::of(TextOp::Lowercase)};
+    draft.normalizer = {StepDraft::of(TextOp::Nfc), StepDraft::replace(R"(\s+)", " "),
+                        StepDraft::of(TextOp::Lowercase)};
     draft.normalizer[1].flags = 1;
-    draft.preTokenizer = {StepDraft::split(R"('s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+)", package::SplitBehavior::Removed, true)};
+    draft.preTokenizer = {StepDraft::split(R"('s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+)",
+                                           package::SplitBehavior::Removed, true)};
     draft.decoder = {StepDraft{TextOp::SuffixJoin, "</w>", {}, {}}};
   } else {
     if (has("Qwen2"))
@@ -148,9 +150,11 @@ Status readVocabTxt(const std::string &path, TokenizerDraft &draft) {
     std::string_view line = nextLine(rest);
     std::string id = std::to_string(draft.pieces.size());
     if (draft.pieces.size() >= maxPieces || line.size() > maxPieceBytes)
-      return errorIn(path, "token " + id + " exceeds the limit of " + std::to_string(maxPieces) + " tokens or " + std::to_string(maxPieceBytes) + " bytes");
+      return errorIn(path, "token " + id + " exceeds the limit of " + std::to_string(maxPieces) + " tokens or " +
+                               std::to_string(maxPieceBytes) + " bytes");
     if (!line.empty() && !seen.emplace(line, draft.pieces.size()).second)
-      return errorIn(path, "line " + std::to_string(draft.pieces.size() + 1) + ": duplicate token '" + printable(line, 40) + "'");
+      return errorIn(path, "line " + std::to_string(draft.pieces.size() + 1) + ": duplicate token '" +
+                               printable(line, 40) + "'");
     draft.pieces.push_back({std::string(line), 0, line.empty() ? TokenKind::Absent : TokenKind::Normal});
   }
   if (seen.empty())

@@ -1,0 +1,137 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "TestVocabulary.h"
+#include "runtime/Template.h"
+
+namespace heddle::test {
+
+static const char *const conversation =
+    R"({"messages": [{"role": "system", "content": "Be nice."}, {"role": "user", "content": " Hi "}], "add_generation_prompt": true})";
+
+static RenderedChat renderChat(const std::string &source, const std::string &input = conversation) {
+  std::string error;
+  RenderedChat out;
+  auto chat = ChatTemplate::parse(source, error);
+  EXPECT_NE(chat, nullptr) << error;
+  if (chat)
+    EXPECT_TRUE(chat->render(input, {{"bos_token", "<s>"}, {"eos_token", "</s>"}}, out, error)) << error;
+  return out;
+}
+
+static std::string render(const std::string &source, const std::string &input = conversation) {
+  return renderChat(source, input).text;
+}
+
+TEST(Template, ChatMl) {
+  EXPECT_EQ(render("{% for m in messages %}{{'<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>' + "
+                   "'\n'}}{% endfor %}"
+                   "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"),
+            "<|im_start|>system\nBe nice.<|im_end|>\n<|im_start|>user\n Hi <|im_end|>\n<|im_start|>assistant\n");
+}
+
+TEST(Template, LinesOfBlocksVanish) {
+  EXPECT_EQ(render("a\n  {% if true %}\nb\n  {% endif %}\nc\n"), "a\nb\nc");
+  EXPECT_EQ(render("a\n  {%- if true -%}  \n b {%- endif %}\nc"), "abc");
+  EXPECT_EQ(render("a\n  {%+ if true %}b{% endif +%}\nc"), "a\n  b\nc");
+  EXPECT_EQ(render("x\n  {# note #}\ny {{- 1 -}} \n z"), "x\ny1z");
+  EXPECT_EQ(render("{% raw %}{{ kept }}{% endraw %}"), "{{ kept }}");
+}
+
+TEST(Template, LoopsKnowWhereTheyAre) {
+  EXPECT_EQ(render("{% for i in [5, 6, 7] %}{{ loop.index }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.length }}"
+                   "{{ 'F' if loop.first }}{{ 'L' if loop.last }}{{ loop.previtem }}{{ loop.nextitem }} {% endfor %}"),
+            "1033F6 212357 3213L6 ");
+  EXPECT_EQ(render("{% for k, v in {'a': 1, 'b': 2}.items() %}{{ k }}{{ v }}{% else %}none{% endfor %}"), "a1b2");
+  EXPECT_EQ(render("{% for x in [] %}x{% else %}none{% endfor %}"), "none");
+  EXPECT_EQ(render("{% for i in range(9) if i % 2 %}{% if i == 7 %}{% break %}{% endif %}{{ i }}{% endfor %}"), "135");
+}
+
+TEST(Template, NamespacesOutliveLoops) {
+  EXPECT_EQ(render("{% set x = 0 %}{% set ns = namespace(n=0) %}{% for m in messages %}{% set x = 1 %}{% set ns.n = "
+                   "ns.n + 1 %}{% endfor %}{{ x }}{{ ns.n }}"),
+            "02");
+}
+
+TEST(Template, MacrosTakeDefaultsAndNames) {
+  EXPECT_EQ(render("{% macro f(a, b='x') %}[{{ a }}{{ b }}]{% endmacro %}{{ f(1) }}{{ f(1, b=2) }}"), "[1x][12]");
+}
+
+TEST(Template, Filters) {
+  EXPECT_EQ(
+      render(
+          "{{ ' x ' | trim }}{{ 'ab' | upper }}{{ [1, 2] | join('-') }}{{ nothing | default('d') }}{{ 'a' | length }}"),
+      "xAB1-2d1");
+  EXPECT_EQ(render("{{ messages | selectattr('role', 'equalto', 'user') | map(attribute='content') | first }}"),
+            " Hi ");
+  EXPECT_EQ(render("{{ {'a': [1, none, true, 'é\"']} | tojson }}"), "{\"a\": [1, null, true, \"\xC3\xA9\\\"\"]}");
+  EXPECT_EQ(render("{{ {'a': [1]} | tojson(indent=2) }}"), "{\n  \"a\": [\n    1\n  ]\n}");
+  EXPECT_EQ(render("{{ [3, 1, 2] | sort | reverse | list }}{{ '3' | int + 1 }}{{ -3 | abs }}"), "[3, 2, 1]43");
+  EXPECT_EQ(render("{{ 'aXb' | replace('X', '-') }}{{ 'a\nb' | indent(2) }}"), "a-ba\n  b");
+}
+
+TEST(Template, TestsAndOperators) {
+  EXPECT_EQ(render("{{ x is defined }}{{ none is none }}{{ 'a' is string }}{{ {} is mapping }}{{ [] is iterable }}{{ 1 "
+                   "is not string }}"),
+            "FalseTrueTrueTrueTrueTrue");
+  EXPECT_EQ(render("{{ 7 // 2 }} {{ -7 // 2 }} {{ -7 % 3 }} {{ 2 ** 10 }} {{ 1 / 4 }} {{ 'a' ~ 1 }} {{ 'a' * 2 }}"),
+            "3 -4 2 1024 0.25 a1 aa");
+  EXPECT_EQ(render("{{ 1 < 2 < 3 }}{{ 'b' in 'abc' }}{{ 3 not in [1] }}{{ not true or true }}"), "TrueTrueTrueTrue");
+}
+
+TEST(Template, SlicesAndMethods) {
+  EXPECT_EQ(render("{{ 'abc'[::-1] }}{{ 'abc'[1:] }}{{ [1, 2, 3][-1] }}{{ messages[1:] | length }}"), "cbabc31");
+  EXPECT_EQ(render("{{ '<t>x</t>y'.split('</t>')[-1].strip() }}{{ 'ab'.startswith('a') }}{{ messages[0].get('none', "
+                   "'d') }}{{ 'a-b-c'.rsplit('-', 1) }}"),
+            "yTrued['a-b', 'c']");
+}
+
+TEST(Template, ContentIsKeptApart) {
+  RenderedChat chat =
+      renderChat("{{ bos_token }}{% for m in messages %}<|{{ m.role }}|>{{ m.content | trim | upper }}{% endfor %}");
+  EXPECT_EQ(chat.text, "<s><|system|>BE NICE.<|user|>HI");
+  ASSERT_EQ(chat.untrusted.size(), 2u);
+  EXPECT_EQ(chat.text.substr(chat.untrusted[0].begin, chat.untrusted[0].end - chat.untrusted[0].begin), "BE NICE.");
+  EXPECT_EQ(chat.text.substr(chat.untrusted[1].begin, chat.untrusted[1].end - chat.untrusted[1].begin), "HI");
+}
+
+TEST(Template, RolesAreTrustedOnlyAsPlainWords) {
+  RenderedChat chat = renderChat("{{ messages[0].role }}", R"({"messages": [{"role": "<s>"}]})");
+  EXPECT_EQ(chat.untrusted.size(), 1u);
+  EXPECT_TRUE(renderChat("{{ messages[0].role }}", R"({"messages": [{"role": "user"}]})").untrusted.empty());
+}
+
+// Every way a template may pass content on, with a special token in it.
+TEST(Template, NoOperationLaundersContent) {
+  const char *input = R"({"messages": [{"role": "user", "content": "<s>"}]})";
+  for (const char *expression : {"c",
+                                 "c ~ ''",
+                                 "'' + c",
+                                 "c[:]",
+                                 "c[::1]",
+                                 "c | trim",
+                                 "c | lower",
+                                 "c.strip()",
+                                 "c.split('x')[0]",
+                                 "c | replace('x', 'y')",
+                                 "c | string",
+                                 "[c] | join",
+                                 "c * 1",
+                                 "(c | list) | join",
+                                 "c.removeprefix('x')",
+                                 "c | indent",
+                                 "[c] | map('trim') | first",
+                                 "'x' | replace('x', c)",
+                                 "{'k': c}['k']",
+                                 "c.lower()",
+                                 "c if true else ''",
+                                 "c | default('x')",
+                                 "'-'.join([c, c])",
+                                 "c | tojson",
+                                 "c | reverse | reverse"}) {
+    RenderedChat chat = renderChat("{% set c = messages[0].content %}{{ " + std::string(expression) + " }}", input);
+    size_t at = chat.text.find("<s>");
+    ASSERT_NE(at, std::string::npos) << expression << ": " << chat.text;
+    EXPECT_TRUE(overlaps(chat.untrusted, at, at + 3)) << expression;
+  }
+}
+
+} // namespace heddle::test

@@ -1,0 +1,177 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "TestVocabulary.h"
+#include "frontends/tokenizer/TokenizerReader.h"
+
+#include <cstring>
+
+namespace heddle::test {
+
+static const char *const byteLevelJson = R"({
+  "added_tokens": [{"id": 0, "content": "<s>", "special": true, "normalized": false}],
+  "normalizer": null,
+  "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false},
+  "post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}],
+                     "special_tokens": {"<s>": {"ids": [0]}}},
+  "decoder": {"type": "ByteLevel"},
+  "model": {"type": "BPE", "vocab": {"<s>": 0, "a": 1, "b": 2, "ab": 3, "Ġ": 4, "Ġa": 5}, "merges": ["a b", ["Ġ", "a"]]}})";
+
+static std::string replaced(std::string text, const std::string &from, const std::string &to) {
+  size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+static std::string errorOfJson(const std::string &from, const std::string &to) {
+  return errorOf({{"tokenizer.json", replaced(byteLevelJson, from, to)}});
+}
+
+static void expectPart(const std::string &message, const char *part) {
+  EXPECT_NE(message.find(part), std::string::npos) << message;
+}
+
+TEST(TokenizerJson, ByteLevel) {
+  TemporaryFolder folder({{"tokenizer.json", byteLevelJson},
+                          {"tokenizer_config.json", R"({"bos_token": "<s>", "chat_template": "{{ bos_token }}"})"}});
+  LoadedTokenizer t = loadFrom(folder.path());
+  EXPECT_EQ(t.encode("ab a"), (Ids{0, 3, 5}));
+  EXPECT_EQ(t.decode({3, 5}), "ab a");
+  EXPECT_EQ(t.tokenizer->table().bos(), 0);
+  EXPECT_EQ(t.tokenizer->table().chat_template()->str(), "{{ bos_token }}");
+}
+
+TEST(TokenizerJson, RefusesBadIds) {
+  expectPart(errorOfJson("\"b\": 2", "\"b\": 1"), "tokenizer.json: vocab: duplicate id 1 of tokens 'a' and 'b'");
+  expectPart(errorOfJson("\"b\": 2", "\"b\": -1"), "id -1 of token 'b' is out of range");
+  expectPart(errorOfJson("\"b\": 2", "\"b\": 4000000000"), "id 4000000000 of token 'b' is out of range");
+  expectPart(errorOfJson("\"b\": 2", "\"b\": 2.5"), "id 2.5 of token 'b'");
+  expectPart(errorOfJson("\"b\": 2", "\"a\": 2"), "duplicate token 'a'");
+  expectPart(errorOfJson("\"id\": 0", "\"id\": 1"), "duplicate id 1 of token 'a' and added token '<s>'");
+  expectPart(errorOfJson("[0]", "[999]"), "post_processor: id 999 is outside the vocabulary of 6");
+}
+
+TEST(TokenizerJson, RefusesBadPieces) {
+  expectPart(errorOfJson("\"b\": 2", "\"" + std::string(100000, 'x') + "\": 2"),
+             "length of token 2 (100000 bytes) exceeds the limit of 65536");
+  expectPart(errorOfJson("\"a b\"", "\"a z\""), "merge 0 \"a z\" names a piece that is not in the vocabulary");
+  expectPart(errorOfJson("\"a b\"", "\"ab\""), "is not two pieces");
+  expectPart(errorOfJson("\"BPE\"", "\"WordLevel\""), "is not supported (BPE, Unigram, WordPiece)");
+  size_t vocab = std::string(byteLevelJson).find("{\"<s>\": 0");
+  std::string empty = byteLevelJson;
+  empty.replace(vocab, empty.find('}', vocab) - vocab + 1, "{}");
+  expectPart(errorOf({{"tokenizer.json", empty}}), "vocab is empty");
+  expectPart(errorOf({{"tokenizer.json", R"({"model": {"type": "Unigram", "vocab": ["a", "b"]}})"}}),
+             "is not [token, score]");
+  expectPart(errorOf({{"tokenizer.json", R"({"model": {"type": "Unigram", "vocab": [["a", 1e400]]}})"}}),
+             "score that is not finite");
+  expectPart(errorOf({{"tokenizer.json", R"({"model": {"type": "Unigram", "vocab": [["a", 0]], "unk_id": 7}})"}}),
+             "unk_id 7 is outside");
+  expectPart(
+      errorOf({{"tokenizer.json", R"({"model": {"type": "WordPiece", "vocab": {"a": 0}, "unk_token": "[UNK]"}})"}}),
+      "unk_token '[UNK]' is not in the vocabulary");
+}
+
+TEST(TokenizerJson, RefusesBadSteps) {
+  const std::string from = R"({"type": "ByteLevel", "add_prefix_space": false})";
+  expectPart(errorOfJson(from, R"({"type": "Split", "pattern": {"Regex": "a(?R)?"}})"), "recursion ((?R))");
+  expectPart(errorOfJson(from, R"({"type": "Split", "pattern": {"Regex": "("}})"), "regex pattern is not valid");
+  expectPart(errorOfJson(from, R"({"type": "Split", "pattern": {"String": "a"}, "behavior": "Odd"})"), "behavior");
+  expectPart(errorOfJson(from, R"({"type": "UnicodeScripts"})"),
+             "pre_tokenizer: type \"UnicodeScripts\" is not supported");
+  std::string chain = R"({"type": "Sequence", "normalizers": [{"type": "NFC"})";
+  for (int i = 0; i < 16000; ++i)
+    chain += R"(, {"type": "NFC"})";
+  expectPart(errorOfJson("\"normalizer\": null", "\"normalizer\": " + chain + "]}"),
+             "normalizer: a Sequence exceeds the limit of 64 steps");
+  expectPart(errorOfJson("\"normalizer\": null", "\"normalizer\": " + std::string(100000, '[')),
+             "nesting exceeds the limit of 64");
+  expectPart(
+      errorOfJson("\"normalizer\": null", R"("normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA*"})"),
+      "is not base64");
+  expectPart(errorOfJson("\"normalizer\": null",
+                         R"("normalizer": {"type": "Precompiled", "precompiled_charsmap": "////////"})"),
+             "precompiled_charsmap of 6 bytes");
+  expectPart(errorOf({{"tokenizer.json", "{\"model\": \"\xFF\"}"}}), "not valid UTF-8");
+}
+
+TEST(TokenizerConfig, RefusesBadCompanions) {
+  std::map<std::string, std::string> files = {{"tokenizer.json", byteLevelJson}};
+  files["tokenizer_config.json"] = R"({"chat_template": "{% for m in messages %}"})";
+  expectPart(errorOf(files), "tokenizer_config.json: chat_template line 1: unexpected end");
+  files["tokenizer_config.json"] = R"({"chat_template": 5})";
+  expectPart(errorOf(files), "chat_template is not a string");
+  files["chat_template.jinja"] = "{{ x | frobnicate }}";
+  expectPart(errorOf(files), "chat_template.jinja: chat_template line 1: unknown filter 'frobnicate'");
+  files.erase("chat_template.jinja");
+  files["tokenizer_config.json"] = R"({"added_tokens_decoder": {"x": {"content": "<x>"}}})";
+  expectPart(errorOf(files), "added_tokens_decoder: entry 'x'");
+  files["tokenizer_config.json"] = "{}";
+  files["config.json"] = R"({"vocab_size": 6, "eos_token_id": 9999})";
+  expectPart(errorOf(files), "config.json: eos_token_id 9999 is outside the vocabulary of 6");
+  files.erase("config.json");
+  files["added_tokens.json"] = R"({"<x>": "y"})";
+  expectPart(errorOf(files), "added_tokens.json: id");
+}
+
+TEST(VocabFiles, JsonAndMerges) {
+  std::map<std::string, std::string> files = {{"vocab.json", R"({"a": 0, "b": 1, "ab": 2, "<|endoftext|>": 3})"},
+                                              {"merges.txt", "#version: 0.2\na b\n"}};
+  TemporaryFolder folder(files);
+  LoadedTokenizer t = loadFrom(folder.path());
+  EXPECT_EQ(t.encode("ab<|endoftext|>"), (Ids{2, 3}));
+  files["merges.txt"] = "a b\na z\n";
+  expectPart(errorOf(files), "merges.txt: line 2: merge 'a z' names a piece that is not in the vocabulary");
+  files.erase("merges.txt");
+  expectPart(errorOf(files), "merges.txt is missing");
+}
+
+TEST(VocabFiles, WordPieceText) {
+  TemporaryFolder folder({{"vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\nun\n##able\n"}});
+  LoadedTokenizer t = loadFrom(folder.path());
+  EXPECT_EQ(t.encode("Unable x"), (Ids{2, 4, 5, 1, 3}));
+  EXPECT_EQ(t.decode({2, 4, 5, 3}, true), "unable");
+  expectPart(errorOf({{"vocab.txt", "a\nb\n"}}), "[UNK] is missing");
+  expectPart(errorOf({{"vocab.txt", "[UNK]\na\na\n"}}), "line 3: duplicate token 'a'");
+  expectPart(errorOf({{"vocab.txt", ""}}), "the vocabulary is empty");
+}
+
+// One ModelProto piece: text, score, type.
+static std::string protoPiece(const std::string &text, float score, int type) {
+  std::string piece = "\x0A" + std::string(1, static_cast<char>(text.size())) + text + "\x15";
+  char bytes[4];
+  memcpy(bytes, &score, 4);
+  piece += std::string(bytes, 4) + "\x18" + static_cast<char>(type);
+  return "\x0A" + std::string(1, static_cast<char>(piece.size())) + piece;
+}
+
+TEST(SentencePieceModel, ReadsUnigram) {
+  std::string model = protoPiece("<unk>", 0, 2) + protoPiece("<s>", 0, 3) + protoPiece("</s>", 0, 3) +
+                      protoPiece("\xE2\x96\x81", -1, 1) + protoPiece("a", -2, 1) +
+                      protoPiece("\xE2\x96\x81"
+                                 "a",
+                                 -2, 1) +
+                      std::string("\x12\x02\x18\x01", 4);
+  TemporaryFolder folder({{"spiece.model", model}});
+  LoadedTokenizer t = loadFrom(folder.path());
+  EXPECT_EQ(t.encode(" a  aa"), (Ids{5, 5, 4, 2}));
+  EXPECT_EQ(t.decode({5, 5, 4}), "a aa");
+  expectPart(errorOf({{"spiece.model", model.substr(0, model.size() - 1)}}), "malformed or truncated");
+  expectPart(errorOf({{"spiece.model", std::string("\x0A\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x7F", 10)}}),
+             "malformed or truncated");
+  expectPart(errorOf({{"spiece.model", protoPiece("a", 0, 1)}}), "no piece has the type 'unknown'");
+  expectPart(errorOf({{"spiece.model", protoPiece("a", 0, 9)}}), "type of piece 0 is 9");
+  expectPart(errorOf({{"spiece.model", protoPiece("a", std::numeric_limits<float>::infinity(), 1)}}),
+             "score of piece 0");
+  expectPart(errorOf({{"tokenizer.model", ""}}), "the vocabulary is empty");
+}
+
+TEST(ReadTokenizer, AModelMayHaveNone) {
+  TemporaryFolder folder({{"config.json", "{}"}});
+  auto table = readTokenizer(folder.path());
+  ASSERT_TRUE(table);
+  EXPECT_TRUE(table->empty());
+  auto missing = readTokenizer(folder.path() + "/nothing");
+  ASSERT_FALSE(missing);
+  expectPart(missing.takeError().message, "no such file");
+}
+
+} // namespace heddle::test
