@@ -99,7 +99,7 @@ bool Clustering::mayMoveTo(const Cluster &cluster, Operation *last) {
 
 void Clustering::inputsOf(Value value, const Cluster &cluster, llvm::SetVector<Value> &found) {
   Operation *def = value.getDefiningOp();
-  if (def && cluster.contains(def))
+  if (def && (cluster.contains(def) || isa<tensor::DimOp>(def)))
     return;
   if (!def || !isShape(def)) {
     if (isTensor(value))
@@ -180,6 +180,7 @@ private:
   unsigned number;
   llvm::SetVector<Operation *> body;  // in no order yet
   llvm::SetVector<Value> inputs, outputs;
+  llvm::SetVector<Value> sizes;       // sizes that the body asks for: all are the kernel's rows, the one dynamic size
 };
 
 } // namespace
@@ -188,6 +189,10 @@ void Outliner::addWithShapes(Value value) {
   Operation *def = value.getDefiningOp();
   if (def && (cluster.contains(def) || body.contains(def)))
     return;
+  if (def && isa<tensor::DimOp>(def)) {
+    sizes.insert(value);
+    return;
+  }
   if (!def || !isShape(def)) {
     inputs.insert(value);
     return;
@@ -263,6 +268,11 @@ LogicalResult Outliner::run() {
   if (!rows)
     return last->emitError("kernel has no input with rows");
   b.setInsertionPointToEnd(entry);
+  if (!sizes.empty()) {
+    Value size = tensor::DimOp::create(b, last->getLoc(), map.lookup(rows), 0);
+    for (Value outside : sizes)
+      map.map(outside, size);
+  }
   for (Operation *op : ordered)
     b.clone(*op, map);
   SmallVector<Value> returned;
