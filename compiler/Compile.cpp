@@ -117,7 +117,8 @@ void Compilation::choosePrecision() {
   pipeline = options.pipeline;
   bool fast = options.precision == Precision::Fast;
   pipeline.kvElementType = !fast ? "f32" : quantized || bf16 ? "bf16" : f16 ? "f16" : "f32";
-  pipeline.activations = fast && quantized ? "int8" : "f32";
+  // Not int8 in fast: compiler/schedule/README.md has the figures.
+  pipeline.activations = "f32";
   if (options.kv != "auto")
     pipeline.kvElementType = options.kv;
   if (options.activations != "auto")

@@ -41,7 +41,7 @@ typedef struct heddle_step {
   const heddle_sequence *sequences;   // (num_sequences)
   const int32_t *output_rows;         // (num_outputs): rows whose logits are wanted
   float *logits;                      // (num_outputs, vocab_size)
-  float *last_hidden_state;           // (rows, hidden_size) after the final norm, or null
+  float *last_hidden_state;           // (rows, hidden_size) after the final norm
   int64_t rows;                       // 1 … max_rows
   int64_t num_sequences;
   int64_t num_outputs;                // 0 … rows

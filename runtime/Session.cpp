@@ -47,8 +47,7 @@ Status Session::allocate(const SessionOptions &options) {
   HEDDLE_RETURN_IF_ERROR(arena.reserve(plan.fixed() + plan.per_row() * maxRows, "activations"));
   int64_t outputLimit = std::max<int64_t>(maxRows, sequenceLimit);
   HEDDLE_RETURN_IF_ERROR(logitRows.reserve(outputLimit * vocabSize * sizeof(float), "logits"));
-  if (keepHidden)
-    HEDDLE_RETURN_IF_ERROR(hiddenRows.reserve(maxRows * hiddenSize * sizeof(float), "hidden states"));
+  HEDDLE_RETURN_IF_ERROR(hiddenRows.reserve(maxRows * hiddenSize * sizeof(float), "hidden states"));
   HEDDLE_RETURN_IF_ERROR(idHistory.reserve(sequenceLimit * contextLength * sizeof(int32_t), "token ids"));
   HEDDLE_RETURN_IF_ERROR(positionHistory.reserve(sequenceLimit * contextLength * sizeof(int32_t), "positions"));
   modes.resize(sequenceLimit);
@@ -224,7 +223,7 @@ Status Session::compute(const Chunk &chunk) {
   step.sequences = sequences.data();
   step.output_rows = outputRows.data();
   step.logits = logitRows.as<float>() + outputsDone * vocabSize;
-  step.last_hidden_state = keepHidden ? hiddenRows.as<float>() : nullptr;
+  step.last_hidden_state = hiddenRows.as<float>();
   step.rows = chunk.rows;
   step.num_sequences = chunk.sequences;
   step.num_outputs = chunk.outputs;

@@ -109,14 +109,15 @@ void HostFunction::begin(bool isStep) {
   }
 }
 
-// @step(ids, positions, output_rows, cache, logits)
+// @step(ids, positions, output_rows, cache, logits, last_hidden_state)
 void HostFunction::mapStepArguments() {
   Value numOutputs = field(offsetof(heddle_step, num_outputs), b.getI64Type());
   const std::pair<size_t, Value> sources[] = {{offsetof(heddle_step, ids), rows},
                                               {offsetof(heddle_step, positions), rows},
                                               {offsetof(heddle_step, output_rows), numOutputs},
                                               {0, Value()},
-                                              {offsetof(heddle_step, logits), numOutputs}};
+                                              {offsetof(heddle_step, logits), numOutputs},
+                                              {offsetof(heddle_step, last_hidden_state), rows}};
   for (auto [argument, source] : llvm::zip(func.getArguments(), sources)) {
     if (isa<KvCacheType>(argument.getType()))
       continue;

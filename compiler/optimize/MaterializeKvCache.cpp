@@ -45,13 +45,13 @@ private:
   Value transpose(Location loc, Value input, ArrayRef<int64_t> permutation);
   // (1, heads, rows, head_dim) -> (rows, heads * head_dim)
   Value toRows(Location loc, Value heads);
-  Value selectOutputs(Location loc, Value x);
+  void selectOutputs(LinearOp head);
 
   func::FuncOp func;
   OpBuilder b;
   KvCacheType cacheType;
   IRMapping map;
-  Value cache, layer, outputRows;
+  Value cache, layer, outputRows, lastHiddenState;
   bool hasAttention = false;
 };
 
@@ -174,10 +174,12 @@ LogicalResult RaggedRewriter::rewrite(Operation *op) {
   return success();
 }
 
-// Rows whose logits are wanted.
-Value RaggedRewriter::selectOutputs(Location loc, Value x) {
-  auto type = cast<RankedTensorType>(x.getType());
-  return EmbeddingOp::create(b, loc, type, outputRows, x, b.getF64FloatAttr(1.0));
+// The head computes logits for the wanted rows only; its input, for all rows, is the last hidden state.
+void RaggedRewriter::selectOutputs(LinearOp head) {
+  lastHiddenState = map.lookup(head.getInput());
+  auto type = cast<RankedTensorType>(lastHiddenState.getType());
+  map.map(head.getInput(),
+          EmbeddingOp::create(b, head.getLoc(), type, outputRows, lastHiddenState, b.getF64FloatAttr(1.0)).getResult());
 }
 
 LogicalResult RaggedRewriter::run(bool isStep) {
@@ -202,16 +204,17 @@ LogicalResult RaggedRewriter::run(bool isStep) {
   cache = block->getArgument(isStep ? 3 : 2);
   (isStep ? outputRows : layer) = block->getArgument(isStep ? 2 : 3);
 
-  // In the step, what follows the last layer is computed for the wanted rows only.
-  Operation *lastCall = nullptr;
-  if (isStep)
-    for (auto call : func.getOps<func::CallOp>())
-      lastCall = call;
   for (Operation &op : old) {
+    if (isStep && isa<LinearOp>(op))
+      selectOutputs(cast<LinearOp>(op));
     if (failed(rewrite(&op)))
       return failure();
-    if (&op == lastCall)
-      map.map(op.getResult(0), selectOutputs(op.getLoc(), map.lookup(op.getResult(0))));
+  }
+  if (isStep && !lastHiddenState)
+    return func.emitError("has no head that computes logits");
+  if (isStep) {
+    results.push_back(lastHiddenState.getType());
+    block->getTerminator()->insertOperands(1, lastHiddenState);
   }
   old.erase();
   func.setType(b.getFunctionType(inputs, results));

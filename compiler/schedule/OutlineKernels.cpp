@@ -142,8 +142,11 @@ SmallVector<Cluster> Clustering::run() {
       continue;
     Cluster joined;
     SmallVector<Operation *> feeding;
+    // A gather reads rows of its table in any order: another kernel must have written them.
+    auto gather = dyn_cast<EmbeddingOp>(op);
     for (Value operand : op.getOperands())
-      producers(operand, feeding);
+      if (!gather || operand != gather.getTable())
+        producers(operand, feeding);
     for (size_t i = 0; i < clusters.size();) {
       bool feeds = llvm::any_of(feeding, [&](Operation *producer) { return clusters[i].contains(producer); });
       if (feeds && mayMoveTo(clusters[i], &op)) {
