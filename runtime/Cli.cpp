@@ -126,7 +126,7 @@ const Option optionTable[] = {
      SET { o.command = Command::Perplexity; o.perplexityFile = v[0]; return Status(); }},
     {"--threads", "N", "worker threads (default: physical cores)", Nothing,
      SET { return integerInto("--threads", v[0], 1, 1024, o.threads); }},
-    {"--deterministic", nullptr, "the same bits for every batch, chunk and cache state (slower prompts)", Nothing,
+    {"--deterministic", nullptr, "the same bits for every batch, chunk, cache state and thread count: always so, the flag changes nothing", Nothing,
      FLAG(deterministic)},
     {"--bench", nullptr, "measure tokens per second", Nothing, COMMAND(Bench)},
     {"--profile", nullptr, "measure the share of each kernel", Nothing,

@@ -115,7 +115,6 @@ SessionOptions Program::sessionOptions(int32_t maxSequences) const {
   SessionOptions session;
   session.threads = options.threads;
   session.maxSequences = maxSequences;
-  session.deterministic = options.deterministic;
   return session;
 }
 

@@ -32,7 +32,6 @@ Status Session::allocate(const SessionOptions &options) {
   vocabSize = metadata.vocab_size();
   hiddenSize = metadata.hidden_size();
   maxRows = plan.max_rows();
-  chunkRows = options.deterministic ? 1 : maxRows;
   keepHidden = options.keepHidden;
   contextLength = options.context ? options.context : metadata.context();
   if (contextLength < 1 || contextLength > metadata.context())
@@ -178,12 +177,12 @@ Status Session::fillChunk(size_t numRuns, bool all, Chunk &chunk) {
   int32_t offset = model.metadata().position_offset();
   if (all)
     outputsDone = 0;
-  for (size_t i = 0; i < numRuns && chunk.rows < chunkRows; ++i) {
+  for (size_t i = 0; i < numRuns && chunk.rows < maxRows; ++i) {
     Run &run = runs[i];
     if (run.next == run.end || (mode && !(*mode == run.mode)))
       continue;
     mode = &run.mode;
-    int64_t count = std::min<int64_t>(run.end - run.next, chunkRows - chunk.rows);
+    int64_t count = std::min<int64_t>(run.end - run.next, maxRows - chunk.rows);
     HEDDLE_RETURN_IF_ERROR(cache.makeRoom(run.sequence, count));
     sequences[chunk.sequences] = {chunk.rows, int32_t(count), int32_t(run.next), 0, cache.pages(run.sequence)};
     const int32_t *idRow = history(run.sequence),

@@ -21,8 +21,6 @@ struct SessionOptions {
   int64_t context = 0;       // 0: the package's
   bool keepHidden = false;
   bool profile = false;      // counts ticks per kernel
-  bool deterministic =
-      false; // one row per step: every row takes the same path through the kernels, whatever came with it
 };
 
 // Receives every row of a forward run, in any order of feeds, in order within a feed.
@@ -102,7 +100,7 @@ private:
   int64_t longestPosition(int32_t sequence, int64_t length) const;
 
   const Package &model;
-  int64_t vocabSize = 0, hiddenSize = 0, contextLength = 0, maxRows = 0, chunkRows = 0;
+  int64_t vocabSize = 0, hiddenSize = 0, contextLength = 0, maxRows = 0;
   int32_t sequenceLimit = 0;
   bool keepHidden = false;
   KvCache cache;
