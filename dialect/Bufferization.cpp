@@ -42,8 +42,10 @@ struct KernelModel : DstBufferizableOpInterfaceExternalModel<KernelModel<Op>, Op
     auto dps = cast<DestinationStyleOpInterface>(op);
     if (!dps.isDpsInit(&operand))
       return true;
-    auto matmul = dyn_cast<PackedMatmulOp>(op);
-    return matmul && matmul.getAccumulate();
+    if (auto matmul = dyn_cast<PackedMatmulOp>(op))
+      return matmul.getAccumulate();
+    auto experts = dyn_cast<ExpertMatmulOp>(op);
+    return experts && experts.getAccumulate();
   }
   LogicalResult bufferize(Operation *op, RewriterBase &rewriter, const BufferizationOptions &options,
                           BufferizationState &state) const {
@@ -77,6 +79,8 @@ struct KvAppendModel : BufferizableOpInterface::ExternalModel<KvAppendModel, KvA
 void heddle::registerBufferizationModels(DialectRegistry &registry) {
   registry.addExtension(+[](MLIRContext *context, HeddleDialect *) {
     PackedMatmulOp::attachInterface<KernelModel<PackedMatmulOp>>(*context);
+    RouteExpertsOp::attachInterface<KernelModel<RouteExpertsOp>>(*context);
+    ExpertMatmulOp::attachInterface<KernelModel<ExpertMatmulOp>>(*context);
     OnlineAttentionOp::attachInterface<KernelModel<OnlineAttentionOp>>(*context);
     DequantizeOp::attachInterface<KernelModel<DequantizeOp>>(*context);
     KernelCallOp::attachInterface<KernelModel<KernelCallOp>>(*context);

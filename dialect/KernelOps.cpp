@@ -65,6 +65,61 @@ int64_t PackedMatmulOp::getFlopsPerRow() { return 2 * int64_t(getN()) * getK(); 
 int64_t PackedMatmulOp::getFixedBytes() { return staticBytes(getWeights()); }
 int64_t PackedMatmulOp::getBytesPerRow() { return rowBytes(getInput()) + rowBytes(getInits()[0]) * (getAccumulate() ? 2 : 1); }
 
+//===- route_experts ------------------------------------------------------===//
+
+static bool isMatrixOf(Value value, int64_t columns, bool isFloat) {
+  Type element = shaped(value).getElementType();
+  return isMatrix(value, columns) && (isFloat ? element.isF32() : element.isInteger(32));
+}
+
+LogicalResult RouteExpertsOp::verify() {
+  int64_t experts = getNumExperts(), topK = getTopK();
+  if (!isMatrixOf(getLogits(), experts, true)) // route_experts_c1
+    return emitOpError("logits must be f32 (rows, ") << experts << "), num_experts wide";
+  OperandRange outs = getInits();
+  if (outs.size() != 5 || !isMatrixOf(outs[0], topK, false) || !isMatrixOf(outs[1], topK, true) ||
+      !isMatrixOf(outs[2], experts + 1, false) || !isMatrixOf(outs[3], topK, false) || !isMatrixOf(outs[4], topK, true)) // route_experts_c2
+    return emitOpError("destinations must be experts i32 and weights f32 (rows, ")
+           << topK << "), offsets i32 (rows, " << experts + 1 << "), row_index i32 and row_scale f32 (rows, " << topK << ")";
+  if (topK < 1 || topK > experts) // route_experts_c3
+    return emitOpError("top_k (") << topK << ") must be 1 to num_experts (" << experts << ")";
+  return verifyResults(*this);
+}
+
+void RouteExpertsOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) { kernelEffects(*this, effects); }
+StringRef RouteExpertsOp::getKernelKind() { return "routing"; }
+int64_t RouteExpertsOp::getFlopsPerRow() { return int64_t(getNumExperts()) * getTopK(); }
+int64_t RouteExpertsOp::getFixedBytes() { return 0; }
+int64_t RouteExpertsOp::getBytesPerRow() { return rowBytes(getLogits()) + 16 * int64_t(getTopK()); }
+
+//===- expert_matmul ------------------------------------------------------===//
+
+LogicalResult ExpertMatmulOp::verify() {
+  int64_t topK = getTopK(), n = getN(), k = getK();
+  int64_t width = getActivation() ? k : topK * k, columns = getActivation() ? topK * n : n;
+  if (getInits().size() != 1 || !isMatrix(getInput(), width) || !isMatrix(getInits()[0], columns)) // expert_matmul_c1
+    return emitOpError("input must be (rows, ") << width << ") and the one destination (rows, " << columns << ")";
+  bool quantized = shaped(getInput()).getElementType().isInteger(8);
+  if (quantized != bool(getInputScales()) || quantized != bool(getInputSums())) // expert_matmul_c2
+    return emitOpError("scales and sums belong to an i8 input");
+  if (quantized && (!isMatrix(getInputScales(), width / 32) || !isMatrix(getInputSums(), width / 16))) // expert_matmul_c2
+    return emitOpError("scales must be (rows, ") << width / 32 << ") and sums (rows, " << width / 16 << ")";
+  if (!isMatrixOf(getOffsets(), getNumExperts() + 1, false) || !isMatrixOf(getRowIndex(), topK, false) ||
+      !isMatrixOf(getRowScale(), topK, true)) // expert_matmul_c3
+    return emitOpError("offsets must be i32 (rows, ")
+           << getNumExperts() + 1 << "), row_index i32 and row_scale f32 (rows, " << topK << ")";
+  if (getActivation() && getAccumulate()) // expert_matmul_c4
+    return emitOpError("with an activation must not accumulate");
+  return verifyResults(*this);
+}
+
+void ExpertMatmulOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) { kernelEffects(*this, effects); }
+StringRef ExpertMatmulOp::getKernelKind() { return "matmul"; }
+int64_t ExpertMatmulOp::getFlopsPerRow() { return 2 * int64_t(getTopK()) * getExpertRows() * getK(); }
+// A token reads the weights of its own experts only.
+int64_t ExpertMatmulOp::getFixedBytes() { return staticBytes(getWeights()) / int64_t(getNumExperts()) * int64_t(getTopK()); }
+int64_t ExpertMatmulOp::getBytesPerRow() { return rowBytes(getInput()) + rowBytes(getInits()[0]) * (getAccumulate() ? 2 : 1); }
+
 //===- online_attention ---------------------------------------------------===//
 
 LogicalResult OnlineAttentionOp::verify() {

@@ -47,6 +47,65 @@ def Heddle_PackedMatmulOp : Heddle_KernelOp<"packed_matmul", [AttrSizedOperandSe
   let hasVerifier = 1;
 }
 
+def Heddle_RouteExpertsOp : Heddle_KernelOp<"route_experts"> {
+  let summary = "Chooses the experts of each token and lists the tokens of each expert"
+                " (Jiang et al. 2024, arXiv:2401.04088)";
+  let description = [{
+    For a token, experts are its top_k largest logits, descending (ties: the lower index), and weights their softmax over all
+    experts, with `normalize` divided by their sum. An entry is a token and one of its experts. The list of entries is
+    sorted by expert, then by token: entries [offsets[e], offsets[e + 1]) are expert e's, entry i is of token row_index[i]
+    with weight row_scale[i].
+
+    Constraints:
+      * C1: logits are (rows, num_experts).
+      * C2: destinations are experts i32, weights f32 (rows, top_k), offsets i32 (rows, num_experts + 1), of which the first
+        row is written, row_index i32 and row_scale f32 (rows, top_k), of which entry i is element i.
+      * C3: 1 <= top_k <= num_experts.
+  }];
+  let arguments = (ins Heddle_Buffer:$logits, Variadic<Heddle_Buffer>:$inits, I64Attr:$num_experts, I64Attr:$top_k,
+                       BoolAttr:$normalize);
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let assemblyFormat = [{
+    `ins` `(` $logits `:` type($logits) `)` `outs` `(` $inits `:` type($inits) `)` attr-dict (`->` type($results)^)?
+  }];
+  let hasVerifier = 1;
+}
+
+def Heddle_ExpertMatmulOp : Heddle_KernelOp<"expert_matmul", [AttrSizedOperandSegments]> {
+  let summary = "Products of each expert's weights with the rows that chose it";
+  let description = [{
+    offsets, row_index and row_scale are of `route_experts`; e is the expert of entry i, t = row_index[i] its token.
+      * with an activation, W holds the gate's and the up projection's rows of each expert, panels interleaved:
+        destination entry i = activation(gate_e input[t]) * (up_e input[t])
+      * without: destination[t] = sum over t's entries i, experts ascending, of row_scale[i] * (W_e input entry i)
+    Entries are rows of the list: (rows * top_k, width) as a buffer (rows, top_k * width). Weights of an expert are packed by
+    themselves. `input_scales`, `input_sums` and `accumulate` (without an activation) are as in `packed_matmul`.
+
+    Constraints:
+      * C1: with an activation input is (rows, k) and the destination (rows, top_k * n); without, input is
+        (rows, top_k * k) and the destination (rows, n).
+      * C2: scales are input's width / 32, sums width / 16 columns wide; both are there if the input is i8, and only then.
+      * C3: offsets are (rows, num_experts + 1), row_index and row_scale (rows, top_k).
+      * C4: an activation excludes `accumulate`.
+  }];
+  let arguments = (ins Heddle_Buffer:$input, Optional<Heddle_Buffer>:$input_scales, Optional<Heddle_Buffer>:$input_sums,
+                       Heddle_Buffer:$offsets, Heddle_Buffer:$row_index, Heddle_Buffer:$row_scale, Heddle_Buffer:$weights,
+                       Variadic<Heddle_Buffer>:$inits, I64Attr:$num_experts, I64Attr:$top_k, I64Attr:$n, I64Attr:$k,
+                       StrAttr:$format, OptionalAttr<Heddle_ActivationAttr>:$activation, UnitAttr:$accumulate);
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let assemblyFormat = [{
+    ($activation^)? `ins` `(` $input (`scales` $input_scales^)? (`sums` $input_sums^)? `,` $weights `:` type($input)
+    (`scales` type($input_scales)^)? (`sums` type($input_sums)^)? `,` type($weights) `)`
+    `list` `(` $offsets `,` $row_index `,` $row_scale `:` type($offsets) `,` type($row_index) `,` type($row_scale) `)`
+    `outs` `(` $inits `:` type($inits) `)` attr-dict (`->` type($results)^)?
+  }];
+  let extraClassDeclaration = dpsMethods # [{
+    // Rows of an expert's packed matrices.
+    int64_t getExpertRows() { return (getActivation() ? 2 : 1) * int64_t(getN()); }
+  }];
+  let hasVerifier = 1;
+}
+
 def Heddle_OnlineAttentionOp : Heddle_KernelOp<"online_attention", [AttrSizedOperandSegments]> {
   let summary = "Attention over the cache, block by block, with running row maximum and row sum";
   let description = [{

@@ -6,6 +6,7 @@
 #include "compiler/codegen/cpu/CacheKernel.h"
 #include "compiler/codegen/cpu/EmbeddingKernel.h"
 #include "compiler/codegen/cpu/MatmulKernel.h"
+#include "compiler/codegen/cpu/MoeKernels.h"
 #include "compiler/codegen/halide/HalideEmitter.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMTypes.h"
@@ -41,6 +42,55 @@ FailureOr<func::FuncOp> KernelLibrary::matmul(PackedMatmulOp op) {
   spec.accumulate = op.getAccumulate();
   std::string name = llvm::formatv("matmul_{0}_n{1}_k{2}{3}{4}{5}", op.getFormat(), spec.n, spec.k, op.getInputScales() ? "_int8" : "",
                                    spec.hasBias ? "_bias" : "", spec.accumulate ? "_add" : "");
+  if (func::FuncOp known = find(name))
+    return known;
+  return buildMatmul(code, name, spec, target);
+}
+
+static MoeRouteSpec routeSpec(RouteExpertsOp op) {
+  return {int64_t(op.getNumExperts()), int64_t(op.getTopK()), op.getNormalize()};
+}
+
+FailureOr<func::FuncOp> KernelLibrary::routeExperts(RouteExpertsOp op) {
+  std::string name = llvm::formatv("route_e{0}_k{1}{2}", op.getNumExperts(), op.getTopK(), op.getNormalize() ? "_normalize" : "");
+  if (func::FuncOp known = find(name))
+    return known;
+  return buildMoeRoute(code, name, routeSpec(op));
+}
+
+FailureOr<func::FuncOp> KernelLibrary::groupByExpert(RouteExpertsOp op) {
+  std::string name = llvm::formatv("group_e{0}_k{1}", op.getNumExperts(), op.getTopK());
+  if (func::FuncOp known = find(name))
+    return known;
+  return buildMoeGroup(code, name, routeSpec(op));
+}
+
+int64_t KernelLibrary::expertBytes(ExpertMatmulOp op) {
+  return cast<ShapedType>(op.getWeights().getType()).getNumElements() / int64_t(op.getNumExperts());
+}
+
+FailureOr<func::FuncOp> KernelLibrary::expertMatmul(ExpertMatmulOp op) {
+  FailureOr<PackedLayout> layout = layoutOf(op, op.getFormat());
+  if (failed(layout))
+    return failure();
+  MatmulSpec spec;
+  spec.layout = *layout;
+  spec.n = op.getN();
+  spec.k = op.getK();
+  spec.activation = op.getInputScales() ? MatmulActivation::Q8 : MatmulActivation::F32;
+  spec.rows = op.getActivation() ? MatmulRows::Gathered : MatmulRows::Scattered;
+  if (op.getActivation() == ActivationKind::Silu)
+    spec.epilogue = MatmulEpilogue::GatedSilu;
+  else if (op.getActivation() == ActivationKind::GeluTanh)
+    spec.epilogue = MatmulEpilogue::GatedGeluTanh;
+  else if (op.getActivation())
+    return op.emitError("no kernel computes experts gated by ") << stringifyActivationKind(*op.getActivation());
+  int64_t bytes = op.getActivation() ? 2 * layout->bytes(spec.n, spec.k) : layout->bytes(spec.n, spec.k);
+  if (expertBytes(op) != bytes)
+    return op.emitError("an expert's weights take ") << expertBytes(op) << " bytes, their layout " << bytes;
+  std::string activation = op.getActivation() ? ("_" + stringifyActivationKind(*op.getActivation())).str() : "";
+  std::string name = llvm::formatv("experts_{0}_n{1}_k{2}{3}{4}", op.getFormat(), spec.n, spec.k, op.getInputScales() ? "_int8" : "",
+                                   activation);
   if (func::FuncOp known = find(name))
     return known;
   return buildMatmul(code, name, spec, target);

@@ -27,10 +27,16 @@ public:
 
   // The function to call for an op: emitted on first use, shared by ops with the same shape, type, epilogue and schedule.
   mlir::FailureOr<mlir::func::FuncOp> matmul(PackedMatmulOp op);
+  mlir::FailureOr<mlir::func::FuncOp> routeExperts(RouteExpertsOp op);
+  mlir::FailureOr<mlir::func::FuncOp> groupByExpert(RouteExpertsOp op);
+  mlir::FailureOr<mlir::func::FuncOp> expertMatmul(ExpertMatmulOp op);
   mlir::FailureOr<mlir::func::FuncOp> attention(OnlineAttentionOp op);
   mlir::FailureOr<mlir::func::FuncOp> kvAppend(KvAppendOp op);
   mlir::FailureOr<mlir::func::FuncOp> embedding(DequantizeOp op);
   mlir::FailureOr<mlir::func::FuncOp> rowWise(KernelCallOp op);
+
+  // Bytes from the packed weights of one expert to those of the next.
+  static int64_t expertBytes(ExpertMatmulOp op);
 
   // Objects that Halide emitted.
   llvm::ArrayRef<std::string> objects() const { return halideObjects; }

@@ -31,7 +31,7 @@ public:
 private:
   FailureOr<SmallVector<Source>> sources();
   LogicalResult emit(ArrayRef<uint8_t> bytes);
-  LogicalResult writeMatrix(ArrayRef<Source> sources, int64_t n, int64_t k);
+  LogicalResult writeMatrix(ArrayRef<Source> sources, int64_t k, PanelOrder order);
   LogicalResult writeVector(ArrayRef<Source> sources);
 
   WeightOp op;
@@ -68,19 +68,23 @@ LogicalResult WeightWriter::emit(ArrayRef<uint8_t> bytes) {
   return success();
 }
 
-LogicalResult WeightWriter::writeMatrix(ArrayRef<Source> sources, int64_t n, int64_t k) {
+LogicalResult WeightWriter::writeMatrix(ArrayRef<Source> sources, int64_t k, PanelOrder order) {
   std::optional<PackedLayout> layout = layoutFor(sources.front().type);
   if (!layout)
     return op.emitError("has no packed layout");
   std::vector<WeightSource> stacked;
-  for (const Source &source : sources)
+  int64_t n = 0;
+  for (const Source &source : sources) {
     stacked.push_back({source.data, source.rows, source.transposed});
-  int64_t panels = layout->numPanels(n), panelBytes = layout->panelBytes(k);
+    n += source.rows;
+  }
+  int64_t panelBytes = layout->panelBytes(k);
+  int64_t panels = order == PanelOrder::Stacked ? layout->numPanels(n) : sources.size() * layout->numPanels(sources.front().rows);
   int64_t perChunk = std::max<int64_t>(1, chunkBytes / panelBytes);
   std::vector<uint8_t> buffer(std::min(panels, perChunk) * panelBytes);
   for (int64_t panel = 0; panel < panels; panel += perChunk) {
     int64_t end = std::min(panels, panel + perChunk);
-    packPanels(sources.front().type, stacked, k, panel, end, buffer.data());
+    packPanels(sources.front().type, stacked, k, panel, end, buffer.data(), order);
     if (failed(emit(ArrayRef(buffer).take_front((end - panel) * panelBytes))))
       return failure();
   }
@@ -106,8 +110,20 @@ FailureOr<PackedWeight> WeightWriter::run() {
   weight.shape.assign(shape.begin(), isVector ? shape.begin() + 1 : shape.end());
   weight.offset = offset = op.getStorage().getOffset();
   FailureOr<SmallVector<Source>> from = sources();
-  if (failed(from) || failed(isVector ? writeVector(*from) : writeMatrix(*from, shape[0], shape[1])))
+  if (failed(from))
     return failure();
+  auto interleave = op->getAttrOfType<IntegerAttr>("heddle.interleave");
+  if (isVector) {
+    if (failed(writeVector(*from)))
+      return failure();
+  } else if (!interleave) {
+    if (failed(writeMatrix(*from, shape[1], PanelOrder::Stacked)))
+      return failure();
+  } else {
+    for (ArrayRef<Source> rest = *from; !rest.empty(); rest = rest.drop_front(interleave.getInt()))
+      if (failed(writeMatrix(rest.take_front(interleave.getInt()), shape[1], PanelOrder::Interleaved)))
+        return failure();
+  }
   weight.size = offset - weight.offset;
   weight.sha256 = hash.final();
   return weight;

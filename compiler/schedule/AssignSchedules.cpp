@@ -11,7 +11,7 @@ namespace heddle {
 using namespace mlir;
 using namespace heddle;
 
-static bool hasQuantizedWeights(PackedMatmulOp op) {
+template <typename Product> static bool hasQuantizedWeights(Product op) {
   return symbolizeQuantKind(op.getFormat()).has_value() && op.getK() % 32 == 0;
 }
 
@@ -19,16 +19,18 @@ namespace {
 struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
   using AssignSchedulesBase::AssignSchedulesBase;
 
-  void quantizeInput(PackedMatmulOp op) {
+  template <typename Product> void quantizeInput(Product op) {
+    if (!hasQuantizedWeights(op))
+      return;
     Value input = op.getInput();
     QuantizeOp quantized = byInput.lookup(input);
     if (!quantized) {
       OpBuilder b(op);
       b.setInsertionPointAfterValue(input);
-      int64_t k = op.getK();
-      auto type = [&](int64_t width, Type element) { return RankedTensorType::get({ShapedType::kDynamic, width}, element); };
-      quantized = QuantizeOp::create(b, op.getLoc(), type(k, b.getI8Type()), type(k / 32, b.getF32Type()),
-                                     type(k / 16, b.getI32Type()), input);
+      int64_t width = cast<RankedTensorType>(input.getType()).getDimSize(1);
+      auto type = [&](int64_t columns, Type element) { return RankedTensorType::get({ShapedType::kDynamic, columns}, element); };
+      quantized = QuantizeOp::create(b, op.getLoc(), type(width, b.getI8Type()),
+                                     type(width / 32, b.getF32Type()), type(width / 16, b.getI32Type()), input);
       byInput[input] = quantized;
     }
     op.getInputMutable().assign(quantized.getCodes());
@@ -42,8 +44,10 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
       return signalPassFailure();
     }
     getOperation().walk([&](Operation *op) {
-      if (auto matmul = dyn_cast<PackedMatmulOp>(op); matmul && activations == "int8" && hasQuantizedWeights(matmul))
+      if (auto matmul = dyn_cast<PackedMatmulOp>(op); matmul && activations == "int8")
         quantizeInput(matmul);
+      if (auto experts = dyn_cast<ExpertMatmulOp>(op); experts && activations == "int8")
+        quantizeInput(experts);
       if (auto rope = dyn_cast<RopeOp>(op); rope && !rope.getTable()) {
         OpBuilder b(rope);
         auto type = RankedTensorType::get({ShapedType::kDynamic, rope.getRope().getRotaryDim()}, b.getF32Type());

@@ -38,6 +38,8 @@ struct PackedGroup {
   SmallVector<Value> sources;
   std::string format; // "vector", or the stored type of the matrices
   int64_t n = 0, k = 0;
+  // 0: all sources are stacked. Else each run of so many is packed for itself, their panels interleaved: an expert's.
+  int64_t interleave = 0;
 };
 
 class Packer {
@@ -49,7 +51,10 @@ private:
   LogicalResult packFunction(func::FuncOp func);
   LogicalResult packLinear(LinearOp op);
   LogicalResult packEmbedding(EmbeddingOp op);
-  FailureOr<Value> packed(Operation *user, ValueRange matrices);
+  LogicalResult packMoe(MoeOp op);
+  RouteExpertsOp routeExperts(MoeOp op, Value rows);
+  Value emptyRows(Location loc, Value rows, int64_t width, Type element);
+  FailureOr<Value> packed(Operation *user, ValueRange matrices, int64_t interleave = 0);
   FailureOr<Value> packedVector(Operation *user, ValueRange vectors);
   FailureOr<Value> place(Operation *user, PackedGroup group, RankedTensorType type);
   FailureOr<Value> placeInSection(Operation *user, PackedGroup group, RankedTensorType type);
@@ -68,10 +73,11 @@ private:
 
 } // namespace
 
-FailureOr<Value> Packer::packed(Operation *user, ValueRange matrices) {
+FailureOr<Value> Packer::packed(Operation *user, ValueRange matrices, int64_t interleave) {
   PackedGroup group{SmallVector<Value>(matrices), formatOf(typeOf(matrices.front()))};
   for (Value matrix : matrices)
     group.n += typeOf(matrix).getDimSize(0);
+  group.interleave = interleave;
   group.k = typeOf(matrices.front()).getDimSize(1);
   FailureOr<heddle::TensorType> type = tensorType(user->getLoc(), group.format);
   if (failed(type))
@@ -79,7 +85,9 @@ FailureOr<Value> Packer::packed(Operation *user, ValueRange matrices) {
   std::optional<PackedLayout> layout = layoutFor(*type);
   if (!layout)
     return user->emitError("no packed layout holds weights of type ") << group.format;
-  return place(user, std::move(group), RankedTensorType::get({layout->bytes(group.n, group.k)}, b.getI8Type()));
+  int64_t rows = typeOf(matrices.front()).getDimSize(0);
+  int64_t bytes = interleave ? matrices.size() * layout->bytes(rows, group.k) : layout->bytes(group.n, group.k);
+  return place(user, std::move(group), RankedTensorType::get({bytes}, b.getI8Type()));
 }
 
 FailureOr<Value> Packer::packedVector(Operation *user, ValueRange vectors) {
@@ -95,7 +103,8 @@ FailureOr<Value> Packer::place(Operation *user, PackedGroup group, RankedTensorT
     return placeInSection(user, std::move(group), type);
   auto func = user->getParentOfType<func::FuncOp>();
   for (NewArgument &known : newArguments[func])
-    if (known.group.sources == group.sources && known.argument.getType() == type)
+    if (known.group.sources == group.sources && known.group.interleave == group.interleave &&
+        known.argument.getType() == type)
       return known.argument;
   Value argument = func.front().addArgument(type, group.sources.front().getLoc());
   newArguments[func].push_back({std::move(group), argument});
@@ -115,7 +124,7 @@ FailureOr<Value> Packer::placeInSection(Operation *user, PackedGroup group, Rank
     names.push_back(weight.getNameAttr());
     rows.push_back(b.getI64IntegerAttr(typeOf(source).getDimSize(0)));
   }
-  auto [entry, isNew] = offsets.try_emplace(key + group.format, sectionSize);
+  auto [entry, isNew] = offsets.try_emplace(key + group.format + std::to_string(group.interleave), sectionSize);
   if (isNew) {
     int64_t bytes = type.getNumElements() * type.getElementType().getIntOrFloatBitWidth() / 8;
     sectionSize = (sectionSize + bytes + 63) / 64 * 64;
@@ -128,17 +137,19 @@ FailureOr<Value> Packer::placeInSection(Operation *user, PackedGroup group, Rank
   op->setAttr("heddle.sources", b.getArrayAttr(sources));
   op->setAttr("heddle.source_names", b.getArrayAttr(names));
   op->setAttr("heddle.source_rows", b.getArrayAttr(rows));
+  if (group.interleave)
+    op->setAttr("heddle.interleave", b.getI64IntegerAttr(group.interleave));
   return op.getResult();
 }
 
 // The value that `op`'s result is added to, if nothing else reads either afterwards: the product is then added in place.
-static arith::AddFOp residualOf(LinearOp op, Value &residual) {
-  if (!op.getResult().hasOneUse())
+static arith::AddFOp residualOf(Operation *op, Value &residual) {
+  if (!op->hasOneUse())
     return {};
-  auto add = dyn_cast<arith::AddFOp>(*op.getResult().user_begin());
+  auto add = dyn_cast<arith::AddFOp>(*op->user_begin());
   if (!add || add->getBlock() != op->getBlock())
     return {};
-  residual = add.getLhs() == op.getResult() ? add.getRhs() : add.getLhs();
+  residual = add.getLhs() == op->getResult(0) ? add.getRhs() : add.getLhs();
   bool isLastUse = llvm::all_of(residual.getUsers(), [&](Operation *user) {
     return user == add || (user->getBlock() == op->getBlock() && user->isBeforeInBlock(op));
   });
@@ -147,6 +158,18 @@ static arith::AddFOp residualOf(LinearOp op, Value &residual) {
   // What a slice or a view shows belongs to another value.
   bool isWhole = !def || isa<DestinationStyleOpInterface, func::CallOp, arith::AddFOp, EmbeddingOp>(def);
   return isLastUse && isThere && isWhole ? add : arith::AddFOp();
+}
+
+Value Packer::emptyRows(Location loc, Value rows, int64_t width, Type element) {
+  return tensor::EmptyOp::create(b, loc, {rows, b.getIndexAttr(width)}, element);
+}
+
+// `op`, or the addition of its result, gives way to the product that computes it.
+static void replaceWithProduct(Operation *op, arith::AddFOp add, Value product) {
+  (add ? add.getOperation() : op)->getResult(0).replaceAllUsesWith(product);
+  if (add)
+    add.erase();
+  op->erase();
 }
 
 LogicalResult Packer::packLinear(LinearOp op) {
@@ -161,19 +184,69 @@ LogicalResult Packer::packLinear(LinearOp op) {
   Value init = residual;
   if (!add) {
     Value rows = tensor::DimOp::create(b, op.getLoc(), op.getInput(), 0);
-    init = tensor::EmptyOp::create(b, op.getLoc(), {rows, b.getIndexAttr(type.getDimSize(1))}, type.getElementType());
+    init = emptyRows(op.getLoc(), rows, type.getDimSize(1), type.getElementType());
   }
   std::string format = formatOf(typeOf(op.getWeights().front()));
   auto matmul = PackedMatmulOp::create(b, op.getLoc(), TypeRange{type}, op.getInput(), Value(), Value(), *weights, *bias, init,
                                        b.getI64IntegerAttr(type.getDimSize(1)), b.getI64IntegerAttr(typeOf(op.getInput()).getDimSize(1)),
                                        b.getStringAttr(format), add ? b.getUnitAttr() : UnitAttr());
-  if (add) {
-    add.getResult().replaceAllUsesWith(matmul.getResult(0));
-    add.erase();
-  } else {
-    op.getResult().replaceAllUsesWith(matmul.getResult(0));
+  replaceWithProduct(op, add, matmul.getResult(0));
+  return success();
+}
+
+// The router's product and what follows from it: whose rows an expert computes.
+RouteExpertsOp Packer::routeExperts(MoeOp op, Value rows) {
+  FailureOr<Value> router = packed(op, op.getRouter());
+  if (failed(router))
+    return {};
+  b.setInsertionPoint(op);
+  Location loc = op.getLoc();
+  int64_t topK = op.getTopK(), experts = typeOf(op.getRouter()).getDimSize(0);
+  Type f32 = b.getF32Type(), i32 = b.getI32Type();
+  Value logits = emptyRows(loc, rows, experts, f32);
+  logits = PackedMatmulOp::create(b, loc, TypeRange{logits.getType()}, op.getInput(), Value(), Value(), *router, Value(), logits,
+                                  b.getI64IntegerAttr(experts), b.getI64IntegerAttr(typeOf(op.getInput()).getDimSize(1)),
+                                  b.getStringAttr(formatOf(typeOf(op.getRouter()))), UnitAttr())
+               .getResult(0);
+  SmallVector<Value> inits = {emptyRows(loc, rows, topK, i32), emptyRows(loc, rows, topK, f32), emptyRows(loc, rows, experts + 1, i32),
+                              emptyRows(loc, rows, topK, i32), emptyRows(loc, rows, topK, f32)};
+  return RouteExpertsOp::create(b, loc, TypeRange(ValueRange(inits)), logits, inits, b.getI64IntegerAttr(experts), op.getTopKAttr(),
+                                op.getNormalizeAttr());
+}
+
+LogicalResult Packer::packMoe(MoeOp op) {
+  // One kernel serves all experts of a role.
+  SmallVector<Value> gatesAndUps;
+  for (auto [gate, up, down] : llvm::zip(op.getGates(), op.getUps(), op.getDowns())) {
+    gatesAndUps.append({gate, up});
+    if (gate.getType() != op.getGates()[0].getType() || up.getType() != gate.getType() || down.getType() != op.getDowns()[0].getType())
+      return op.emitError("experts must be stored alike: gate ") << gate.getType() << ", up " << up.getType() << ", down " << down.getType();
   }
-  op.erase();
+  FailureOr<Value> gateUp = packed(op, gatesAndUps, 2), down = packed(op, op.getDowns(), 1);
+  if (failed(gateUp) || failed(down))
+    return failure();
+  Location loc = op.getLoc();
+  b.setInsertionPoint(op);
+  Value rows = tensor::DimOp::create(b, loc, op.getInput(), 0);
+  RouteExpertsOp route = routeExperts(op, rows);
+  if (!route)
+    return failure();
+  int64_t width = typeOf(op.getInput()).getDimSize(1), intermediate = typeOf(op.getGates()[0]).getDimSize(0), topK = op.getTopK();
+  auto product = [&](Value input, Value weights, Value init, int64_t n, int64_t k, RankedTensorType stored, ActivationKindAttr activation,
+                     bool accumulate) {
+    return ExpertMatmulOp::create(b, loc, TypeRange{init.getType()}, input, Value(), Value(), route.getResult(2), route.getResult(3),
+                                  route.getResult(4), weights, init, route.getNumExpertsAttr(), route.getTopKAttr(),
+                                  b.getI64IntegerAttr(n), b.getI64IntegerAttr(k), b.getStringAttr(formatOf(stored)), activation,
+                                  accumulate ? b.getUnitAttr() : UnitAttr())
+        .getResult(0);
+  };
+  Value hidden = emptyRows(loc, rows, topK * intermediate, b.getF32Type());
+  hidden = product(op.getInput(), *gateUp, hidden, intermediate, width, typeOf(op.getGates()[0]), op.getActivationAttr(), false);
+  Value init;
+  arith::AddFOp add = residualOf(op, init);
+  if (!add)
+    init = emptyRows(loc, rows, width, b.getF32Type());
+  replaceWithProduct(op, add, product(hidden, *down, init, width, intermediate, typeOf(op.getDowns()[0]), {}, bool(add)));
   return success();
 }
 
@@ -206,6 +279,11 @@ LogicalResult Packer::packFunction(func::FuncOp func) {
   for (Operation *op : ops) {
     if (auto linear = dyn_cast<LinearOp>(op)) {
       if (failed(packLinear(linear)))
+        return failure();
+      continue;
+    }
+    if (auto moe = dyn_cast<MoeOp>(op)) {
+      if (failed(packMoe(moe)))
         return failure();
       continue;
     }

@@ -23,7 +23,8 @@ def PackWeights : Pass<"heddle-pack-weights", "::mlir::ModuleOp"> {
   let summary = "Give every weight the layout its kernel reads, and a place in the weights section";
   let description = [{
     `linear` becomes `packed_matmul` (adding to its destination where the product is only added to a value that is not used
-    later), `embedding` of a weight becomes `dequantize`; their weights, of a product stacked, become one packed tensor of bytes.
+    later), `embedding` of a weight becomes `dequantize`,
+    `moe` the product of its router, `route_experts` and two `expert_matmul`; their weights, of a product stacked, become one packed tensor of bytes.
     Norm weights and biases become f32. Equal packed weights (a tied head) are stored once. After: no tensor has an encoding;
     every `weight` says its offset in the section and its sources. No byte is read here: packaging streams them.
     Example: test/schedule/pack-weights.mlir.

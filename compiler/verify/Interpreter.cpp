@@ -81,7 +81,7 @@ static std::string describe(const RuntimeValue &value) {
 //===- running ------------------------------------------------------------===//
 
 static bool passesValuesOn(Operation *op) {
-  return isa<func::CallOp, AttentionOp, PackedMatmulOp, DequantizeOp, KernelCallOp>(op);
+  return isa<func::CallOp, AttentionOp, PackedMatmulOp, ExpertMatmulOp, DequantizeOp, KernelCallOp>(op);
 }
 
 LogicalResult Frame::execute(Operation *op) {

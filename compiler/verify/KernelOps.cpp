@@ -2,6 +2,7 @@
 //
 // Kernel ops on tensors, from the formulas in dialect/KernelOps.td. Schedules do not change what they compute.
 
+#include "compiler/verify/Formulas.h"
 #include "compiler/verify/Frame.h"
 
 #include <cmath>
@@ -20,19 +21,27 @@ FailureOr<PackedWeights> heddle::packedWeights(Frame &frame, Operation *op, Valu
   return read(op, format, n, k, std::get<TensorRef>(value));
 }
 
+// Quantised input is code times the scale of its 32 values.
+static std::vector<double> activations(Frame &frame, Value codes, Value scalesOrNull) {
+  const Tensor &input = frame.tensor(codes);
+  if (!scalesOrNull)
+    return input.reals;
+  const Tensor &scales = frame.tensor(scalesOrNull);
+  std::vector<double> values(input.size());
+  for (int64_t i = 0; i < input.size(); ++i)
+    values[i] = input.integers[i] * scales.reals[i / 32];
+  return values;
+}
+
 static LogicalResult packedMatmul(Frame &frame, PackedMatmulOp op) {
   int64_t n = op.getN(), k = op.getK();
   FailureOr<PackedWeights> weights = packedWeights(frame, op, op.getWeights(), op.getFormat(), n, k);
   if (failed(weights))
     return failure();
   const Tensor &input = frame.tensor(op.getInput());
-  const Tensor *scales = op.getInputScales() ? &frame.tensor(op.getInputScales()) : nullptr;
   const Tensor *bias = op.getBias() ? &frame.tensor(op.getBias()) : nullptr;
-  // x: (rows, k); quantised input is code times the scale of its 32 values.
   int64_t rows = input.dim(0);
-  std::vector<double> x(rows * k);
-  for (int64_t i = 0; i < rows * k; ++i)
-    x[i] = scales ? input.integers[i] * scales->reals[i / k * (k / 32) + i % k / 32] : input.reals[i];
+  std::vector<double> x = activations(frame, op.getInput(), op.getInputScales()); // (rows, k)
 
   Tensor result = frame.tensor(op.getInits()[0]);
   std::vector<double> weightRow(k);
@@ -46,6 +55,75 @@ static LogicalResult packedMatmul(Frame &frame, PackedMatmulOp op) {
       result.setReal(r * n + out, sum);
     }
   }
+  frame.set(op.getResults()[0], std::move(result));
+  return success();
+}
+
+static LogicalResult routeExperts(Frame &frame, RouteExpertsOp op) {
+  const Tensor &logits = frame.tensor(op.getLogits());
+  int64_t rows = logits.dim(0), numExperts = op.getNumExperts(), topK = op.getTopK();
+  SmallVector<Tensor> out;
+  for (Value init : op.getInits())
+    out.push_back(frame.tensor(init));
+  Tensor &experts = out[0], &weights = out[1], &offsets = out[2], &rowIndex = out[3], &rowScale = out[4];
+  for (int64_t row = 0; row < rows; ++row) {
+    SmallVector<double> p(ArrayRef(logits.reals).slice(row * numExperts, numExperts));
+    softmax(p);
+    auto order = llvm::to_vector(llvm::seq<int64_t>(0, numExperts));
+    llvm::stable_sort(order, [&](int64_t a, int64_t b) { return p[a] > p[b]; });
+    double sum = 0;
+    for (int64_t i = 0; i < topK; ++i)
+      sum += p[order[i]];
+    for (int64_t i = 0; i < topK; ++i) {
+      experts.integers[row * topK + i] = order[i];
+      weights.setReal(row * topK + i, p[order[i]] / (op.getNormalize() ? sum : 1));
+    }
+  }
+  int64_t listed = 0;
+  for (int64_t expert = 0; expert < numExperts; ++expert) {
+    offsets.integers[expert] = listed;
+    for (int64_t entry = 0; entry < rows * topK; ++entry)
+      if (experts.integers[entry] == expert) {
+        rowIndex.integers[listed] = entry / topK;
+        rowScale.setReal(listed++, weights.reals[entry]);
+      }
+  }
+  offsets.integers[numExperts] = listed;
+  for (auto [result, tensor] : llvm::zip_equal(op.getResults(), out))
+    frame.set(result, std::move(tensor));
+  return success();
+}
+
+static LogicalResult expertMatmul(Frame &frame, ExpertMatmulOp op) {
+  int64_t n = op.getN(), k = op.getK(), expertRows = op.getExpertRows();
+  FailureOr<PackedWeights> weights = packedWeights(frame, op, op.getWeights(), op.getFormat(), op.getNumExperts() * expertRows, k);
+  if (failed(weights))
+    return failure();
+  std::vector<double> x = activations(frame, op.getInput(), op.getInputScales()); // (rows, k) of tokens or entries
+  const Tensor &offsets = frame.tensor(op.getOffsets()), &rowIndex = frame.tensor(op.getRowIndex());
+  const Tensor &rowScale = frame.tensor(op.getRowScale());
+  Tensor result = frame.tensor(op.getInits()[0]);
+  if (!op.getActivation() && !op.getAccumulate())
+    llvm::fill(result.reals, 0);
+  auto dot = [&](int64_t weightRow, const double *row) {
+    double sum = 0;
+    for (int64_t i = 0; i < k; ++i)
+      sum += weights->at(weightRow, i) * row[i];
+    return sum;
+  };
+  for (int64_t expert = 0; expert < int64_t(op.getNumExperts()); ++expert)
+    for (int64_t entry = offsets.integers[expert]; entry < offsets.integers[expert + 1]; ++entry) {
+      int64_t token = rowIndex.integers[entry];
+      for (int64_t i = 0; i < n; ++i) {
+        int64_t weightRow = expert * expertRows + i;
+        if (op.getActivation()) {
+          const double *row = &x[token * k];
+          result.setReal(entry * n + i, activate(*op.getActivation(), dot(weightRow, row)) * dot(weightRow + n, row));
+          continue;
+        }
+        result.setReal(token * n + i, result.reals[token * n + i] + rowScale.reals[entry] * dot(weightRow, &x[entry * k]));
+      }
+    }
   frame.set(op.getResults()[0], std::move(result));
   return success();
 }
@@ -109,6 +187,8 @@ static LogicalResult quantize(Frame &frame, QuantizeOp op) {
 
 void heddle::addKernelHandlers(HandlerTable &table) {
   table.add<PackedMatmulOp>(packedMatmul);
+  table.add<RouteExpertsOp>(routeExperts);
+  table.add<ExpertMatmulOp>(expertMatmul);
   table.add<DequantizeOp>(dequantize);
   table.add<KernelCallOp>(kernelCall);
   table.add<QuantizeOp>(quantize);

@@ -65,6 +65,7 @@ struct Packed {
   SmallVector<StorageAttr> sources;
   SmallVector<StringRef> names;
   SmallVector<int64_t> rows;  // per source
+  int64_t interleave = 0;     // sources whose panels lie in turn; 0: all are stacked
   bool isVector() const { return format == "vector"; }
 };
 } // namespace
@@ -82,6 +83,8 @@ static std::optional<Packed> packedOf(WeightOp op) {
     packed.names.push_back(cast<StringAttr>(name).getValue());
     packed.rows.push_back(cast<IntegerAttr>(count).getInt());
   }
+  if (auto interleave = op->getAttrOfType<IntegerAttr>("heddle.interleave"))
+    packed.interleave = interleave.getInt();
   return packed;
 }
 
@@ -93,6 +96,22 @@ static RuntimeValue vectorValue(WeightOp op, std::vector<double> values) {
 }
 
 //===- from a file --------------------------------------------------------===//
+
+// Each run of `interleave` sources, all of one shape, packed for itself; rows count through the sources in their order.
+static PackedWeights interleaved(const PackedLayout &layout, heddle::TensorType type, ArrayRef<WeightSource> sources, int64_t k,
+                                 int64_t interleave) {
+  constexpr int64_t lanes = PackedLayout::panelRows;
+  int64_t n = sources.front().rows, panels = interleave * layout.numPanels(n), runBytes = panels * layout.panelBytes(k);
+  auto bytes = std::make_shared<std::vector<uint8_t>>(sources.size() / interleave * runBytes);
+  uint8_t *out = bytes->data();
+  for (; !sources.empty(); sources = sources.drop_front(interleave), out += runBytes)
+    packPanels(type, sources.take_front(interleave).vec(), k, 0, panels, out, PanelOrder::Interleaved);
+  return {[=](int64_t row, int64_t column) -> double {
+    int64_t source = row / n, rowOfSource = row % n;
+    int64_t panel = rowOfSource / lanes * interleave + source % interleave;
+    return layout.unpack(bytes->data() + source / interleave * runBytes, k, panel * lanes + rowOfSource % lanes, column);
+  }};
+}
 
 static FailureOr<RuntimeValue> readPacked(WeightOp op, const Checkpoint &checkpoint, const Packed &packed) {
   std::vector<WeightSource> sources;
@@ -112,6 +131,8 @@ static FailureOr<RuntimeValue> readPacked(WeightOp op, const Checkpoint &checkpo
   std::optional<PackedLayout> layout = layoutFor(*type);
   if (!layout)
     return op.emitOpError("is packed as '") << packed.format << "', for which there is no layout";
+  if (packed.interleave)
+    return RuntimeValue(interleaved(*layout, *type, sources, packed.k, packed.interleave));
   auto bytes = std::make_shared<std::vector<uint8_t>>(layout->bytes(packed.n, packed.k));
   packPanels(*type, sources, packed.k, 0, layout->numPanels(packed.n), bytes->data());
   return RuntimeValue(PackedWeights{[layout = *layout, bytes, k = packed.k](int64_t row, int64_t column) -> double {

@@ -43,6 +43,37 @@ TEST(KernelOps, PackedMatmulReadsCodesThroughScales) {
   EXPECT_EQ(run.reals({run.f32({1, 64}, x), weights(), run.f32({1, 2}, {0, 0})}), (Reals{13, 16}));
 }
 
+// Two tokens, three experts, two each: token 0 goes to 0 and 1, token 1 to 1 and 2, in equal parts.
+TEST(KernelOps, ExpertsComputeTheRowsThatChoseThem) {
+  Evaluation run(R"(
+    func.func @main(%l: tensor<2x3xf32>, %x: tensor<2x2xf32>, %w: tensor<8xi8>, %d: tensor<8xi8>, %e: tensor<2x2xi32>, %p: tensor<2x2xf32>,
+                    %o: tensor<2x4xi32>, %h: tensor<2x2xf32>, %r: tensor<2x1xf32>)
+        -> (tensor<2x2xi32>, tensor<2x4xi32>, tensor<2x2xf32>, tensor<2x1xf32>) {
+      %t:5 = heddle.route_experts ins(%l : tensor<2x3xf32>)
+        outs(%e, %p, %o, %e, %p : tensor<2x2xi32>, tensor<2x2xf32>, tensor<2x4xi32>, tensor<2x2xi32>, tensor<2x2xf32>)
+        {num_experts = 3 : i64, top_k = 2 : i64, normalize = true}
+        -> tensor<2x2xi32>, tensor<2x2xf32>, tensor<2x4xi32>, tensor<2x2xi32>, tensor<2x2xf32>
+      %0 = heddle.expert_matmul <relu> ins(%x, %w : tensor<2x2xf32>, tensor<8xi8>)
+        list(%t#2, %t#3, %t#4 : tensor<2x4xi32>, tensor<2x2xi32>, tensor<2x2xf32>) outs(%h : tensor<2x2xf32>)
+        {num_experts = 3 : i64, top_k = 2 : i64, n = 1 : i64, k = 2 : i64, format = "test"} -> tensor<2x2xf32>
+      %1 = heddle.expert_matmul ins(%0, %d : tensor<2x2xf32>, tensor<8xi8>)
+        list(%t#2, %t#3, %t#4 : tensor<2x4xi32>, tensor<2x2xi32>, tensor<2x2xf32>) outs(%r : tensor<2x1xf32>)
+        {accumulate, num_experts = 3 : i64, top_k = 2 : i64, n = 1 : i64, k = 1 : i64, format = "test"} -> tensor<2x1xf32>
+      return %t#3, %t#2, %0, %1 : tensor<2x2xi32>, tensor<2x4xi32>, tensor<2x2xf32>, tensor<2x1xf32>
+    })");
+  // gate_e x = (2e + 1) x0, up_e x = (2e + 2) x0; down_e = e + 1.
+  auto zeros = run.f32({2, 2}, Reals(4, 0));
+  auto indices = run.i32({2, 2}, {0, 0, 0, 0});
+  std::vector<RuntimeValue> arguments = {run.f32({2, 3}, {1, 1, -40, -40, 2, 2}), run.f32({2, 2}, {1, 0, 10, 0}), weights(), weights(),
+                                         indices, zeros, run.i32({2, 4}, Integers(8, 0)), zeros, run.f32({2, 1}, {1000, 2000})};
+  EXPECT_EQ(run.integers(arguments, 0), (Integers{0, 0, 1, 1}));
+  Integers offsets = run.integers(arguments, 1);
+  offsets.resize(4);
+  EXPECT_EQ(offsets, (Integers{0, 1, 3, 4}));
+  EXPECT_EQ(run.reals(arguments, 2), (Reals{2, 12, 1200, 3000}));
+  EXPECT_EQ(run.reals(arguments, 3), (Reals{1000 + 1 + 12, 2000 + 1200 + 4500}));
+}
+
 TEST(KernelOps, LayoutsAreReadThroughTheCallback) {
   InterpreterOptions options;
   options.packed = [](mlir::Operation *, llvm::StringRef format, int64_t n, int64_t k, TensorRef bytes) -> mlir::FailureOr<PackedWeights> {

@@ -1,0 +1,56 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// RUN: %heddle-opt %s --split-input-file --verify-diagnostics -o %t
+
+func.func @expert_matmul_c1(%x: tensor<?x64xf32>, %w: tensor<4096xi8>, %f: tensor<?x9xi32>, %i: tensor<?x2xi32>, %r: tensor<?x2xf32>, %o: tensor<?x16xf32>) {
+  // expected-error @+1 {{input must be (rows, 64) and the one destination (rows, 32)}}
+  %0 = heddle.expert_matmul <silu> ins(%x, %w : tensor<?x64xf32>, tensor<4096xi8>) list(%f, %i, %r : tensor<?x9xi32>, tensor<?x2xi32>, tensor<?x2xf32>) outs(%o : tensor<?x16xf32>) {format = "q4_1", k = 64 : i64, n = 16 : i64, num_experts = 8 : i64, top_k = 2 : i64} -> tensor<?x16xf32>
+  return
+}
+
+// -----
+
+func.func @expert_matmul_c1_without_activation(%x: tensor<?x64xf32>, %w: tensor<4096xi8>, %f: tensor<?x9xi32>, %i: tensor<?x2xi32>, %r: tensor<?x2xf32>, %o: tensor<?x16xf32>) {
+  // expected-error @+1 {{input must be (rows, 128) and the one destination (rows, 16)}}
+  %0 = heddle.expert_matmul ins(%x, %w : tensor<?x64xf32>, tensor<4096xi8>) list(%f, %i, %r : tensor<?x9xi32>, tensor<?x2xi32>, tensor<?x2xf32>) outs(%o : tensor<?x16xf32>) {format = "q4_1", k = 64 : i64, n = 16 : i64, num_experts = 8 : i64, top_k = 2 : i64} -> tensor<?x16xf32>
+  return
+}
+
+// -----
+
+func.func @expert_matmul_c2(%x: tensor<?x128xi8>, %w: tensor<4096xi8>, %f: tensor<?x9xi32>, %i: tensor<?x2xi32>, %r: tensor<?x2xf32>, %o: tensor<?x16xf32>) {
+  // expected-error @+1 {{scales and sums belong to an i8 input}}
+  %0 = heddle.expert_matmul ins(%x, %w : tensor<?x128xi8>, tensor<4096xi8>) list(%f, %i, %r : tensor<?x9xi32>, tensor<?x2xi32>, tensor<?x2xf32>) outs(%o : tensor<?x16xf32>) {format = "q4_1", k = 64 : i64, n = 16 : i64, num_experts = 8 : i64, top_k = 2 : i64} -> tensor<?x16xf32>
+  return
+}
+
+// -----
+
+func.func @expert_matmul_c2_shapes(%x: tensor<?x128xi8>, %s: tensor<?x2xf32>, %m: tensor<?x8xi32>, %w: tensor<4096xi8>, %f: tensor<?x9xi32>, %i: tensor<?x2xi32>, %r: tensor<?x2xf32>, %o: tensor<?x16xf32>) {
+  // expected-error @+1 {{scales must be (rows, 4) and sums (rows, 8)}}
+  %0 = heddle.expert_matmul ins(%x scales %s sums %m, %w : tensor<?x128xi8> scales tensor<?x2xf32> sums tensor<?x8xi32>, tensor<4096xi8>) list(%f, %i, %r : tensor<?x9xi32>, tensor<?x2xi32>, tensor<?x2xf32>) outs(%o : tensor<?x16xf32>) {format = "q4_1", k = 64 : i64, n = 16 : i64, num_experts = 8 : i64, top_k = 2 : i64} -> tensor<?x16xf32>
+  return
+}
+
+// -----
+
+func.func @expert_matmul_c3(%x: tensor<?x128xf32>, %w: tensor<4096xi8>, %f: tensor<?x8xi32>, %i: tensor<?x2xi32>, %r: tensor<?x2xf32>, %o: tensor<?x16xf32>) {
+  // expected-error @+1 {{offsets must be i32 (rows, 9), row_index i32 and row_scale f32 (rows, 2)}}
+  %0 = heddle.expert_matmul ins(%x, %w : tensor<?x128xf32>, tensor<4096xi8>) list(%f, %i, %r : tensor<?x8xi32>, tensor<?x2xi32>, tensor<?x2xf32>) outs(%o : tensor<?x16xf32>) {format = "q4_1", k = 64 : i64, n = 16 : i64, num_experts = 8 : i64, top_k = 2 : i64} -> tensor<?x16xf32>
+  return
+}
+
+// -----
+
+func.func @expert_matmul_c3_index(%x: tensor<?x128xf32>, %w: tensor<4096xi8>, %f: tensor<?x9xi32>, %i: tensor<?x2xi64>, %r: tensor<?x2xf32>, %o: tensor<?x16xf32>) {
+  // expected-error @+1 {{offsets must be i32 (rows, 9), row_index i32 and row_scale f32 (rows, 2)}}
+  %0 = heddle.expert_matmul ins(%x, %w : tensor<?x128xf32>, tensor<4096xi8>) list(%f, %i, %r : tensor<?x9xi32>, tensor<?x2xi64>, tensor<?x2xf32>) outs(%o : tensor<?x16xf32>) {format = "q4_1", k = 64 : i64, n = 16 : i64, num_experts = 8 : i64, top_k = 2 : i64} -> tensor<?x16xf32>
+  return
+}
+
+// -----
+
+func.func @expert_matmul_c4(%x: tensor<?x64xf32>, %w: tensor<4096xi8>, %f: tensor<?x9xi32>, %i: tensor<?x2xi32>, %r: tensor<?x2xf32>, %o: tensor<?x32xf32>) {
+  // expected-error @+1 {{with an activation must not accumulate}}
+  %0 = heddle.expert_matmul <silu> ins(%x, %w : tensor<?x64xf32>, tensor<4096xi8>) list(%f, %i, %r : tensor<?x9xi32>, tensor<?x2xi32>, tensor<?x2xf32>) outs(%o : tensor<?x32xf32>) {accumulate, format = "q4_1", k = 64 : i64, n = 16 : i64, num_experts = 8 : i64, top_k = 2 : i64} -> tensor<?x32xf32>
+  return
+}
