@@ -1,15 +1,16 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # Tests of the tools: .mlir files through heddle-opt, .test files through anything. %heddle-opt and %heddle are the tools of
-# the build, %tools scripts that tests share; FileCheck, not and the rest of LLVM's test tools are on the path.
+# the build, %tools scripts that tests share, run by %python; FileCheck, not and the rest of LLVM's test tools are on the path.
 import os
+import sys
 
 import lit.formats
 
 config.name = "Heddle"
 config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir", ".test"]
-config.excludes = ["Inputs", "models", "unit", "bench"]
+config.excludes = ["Inputs", "unit", "bench"]
 config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = os.path.join(config.heddle_binary_dir, "test")
 
@@ -21,4 +22,5 @@ for tool in ["heddle-opt", "heddle-lsp-server", "heddle"]:
     if os.path.exists(path):
         config.available_features.add(tool)
 config.substitutions.append(("%tools", os.path.join(config.test_source_root, "tools")))
+config.substitutions.append(("%python", sys.executable))
 config.environment["PATH"] = os.pathsep.join([config.llvm_tools_dir, config.environment.get("PATH", os.defpath)])

@@ -1,0 +1,63 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// RUN: %heddle-opt %s --heddle-materialize-kv-cache --canonicalize | FileCheck %s
+// RUN: %heddle-opt %s --heddle-materialize-kv-cache=element-type=bf16 | FileCheck %s --check-prefix=BF16
+// RUN: %heddle-opt %s --heddle-check --heddle-check-ids=3,1,4,1,5,2 --heddle-materialize-kv-cache -o %t
+
+// Two layers call one function: the cache has a place for each.
+// BF16: !heddle.kv_cache<2 x 1 x 4 x bf16>
+// BF16: heddle.kv_view {{.*}} tensor<1x1x?x4xbf16>, tensor<1x1x?x4xbf16>
+
+// CHECK-LABEL: func.func private @layer
+// CHECK-SAME: %[[X:.*]]: tensor<?x8xf32>, %[[POSITIONS:.*]]: tensor<?xi32>, %[[CACHE:.*]]: !heddle.kv_cache<2 x 1 x 4 x f32>, %[[LAYER:.*]]: index
+// CHECK: %[[KEYS:.*]] = heddle.linear %[[X]]
+// CHECK: %[[VALUES:.*]] = heddle.linear %[[X]]
+// CHECK: heddle.kv_append %[[CACHE]][%[[LAYER]]], %{{.*}}, %{{.*}} : <2 x 1 x 4 x f32>, tensor<?x4xf32>, tensor<?x4xf32>
+// CHECK: %[[K:.*]], %[[V:.*]] = heddle.kv_view %[[CACHE]][%[[LAYER]]]
+// CHECK: heddle.attention %{{.*}}, %[[K]], %[[V]] <causal, window = 3> {scale = 5.000000e-01 : f64, softcap = 3.000000e+01 : f64}
+func.func private @layer(%x: tensor<?x?x8xf32>, %p: tensor<?x?xi32>, %wq: tensor<8x8xf32>, %wk: tensor<4x8xf32>, %wv: tensor<4x8xf32>)
+    -> tensor<?x?x8xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %b = tensor.dim %x, %c0 : tensor<?x?x8xf32>
+  %s = tensor.dim %x, %c1 : tensor<?x?x8xf32>
+  %q = heddle.linear %x, weights(%wq : tensor<8x8xf32>) : tensor<?x?x8xf32> -> tensor<?x?x8xf32>
+  %qs = tensor.expand_shape %q [[0], [1], [2, 3]] output_shape [%b, %s, 2, 4] : tensor<?x?x8xf32> into tensor<?x?x2x4xf32>
+  %qe = tensor.empty(%b, %s) : tensor<?x2x?x4xf32>
+  %qt = linalg.transpose ins(%qs : tensor<?x?x2x4xf32>) outs(%qe : tensor<?x2x?x4xf32>) permutation = [0, 2, 1, 3]
+  %k = heddle.linear %x, weights(%wk : tensor<4x8xf32>) : tensor<?x?x8xf32> -> tensor<?x?x4xf32>
+  %ks = tensor.expand_shape %k [[0], [1], [2, 3]] output_shape [%b, %s, 1, 4] : tensor<?x?x4xf32> into tensor<?x?x1x4xf32>
+  %ke = tensor.empty(%b, %s) : tensor<?x1x?x4xf32>
+  %kt = linalg.transpose ins(%ks : tensor<?x?x1x4xf32>) outs(%ke : tensor<?x1x?x4xf32>) permutation = [0, 2, 1, 3]
+  %v = heddle.linear %x, weights(%wv : tensor<4x8xf32>) : tensor<?x?x8xf32> -> tensor<?x?x4xf32>
+  %vs = tensor.expand_shape %v [[0], [1], [2, 3]] output_shape [%b, %s, 1, 4] : tensor<?x?x4xf32> into tensor<?x?x1x4xf32>
+  %vt = linalg.transpose ins(%vs : tensor<?x?x1x4xf32>) outs(%ke : tensor<?x1x?x4xf32>) permutation = [0, 2, 1, 3]
+  %a = heddle.attention %qt, %kt, %vt <causal, window = 3> {scale = 0.5, softcap = 30.0}
+    : tensor<?x2x?x4xf32>, tensor<?x1x?x4xf32>, tensor<?x1x?x4xf32> -> tensor<?x2x?x4xf32>
+  %ae = tensor.empty(%b, %s) : tensor<?x?x2x4xf32>
+  %at = linalg.transpose ins(%a : tensor<?x2x?x4xf32>) outs(%ae : tensor<?x?x2x4xf32>) permutation = [0, 2, 1, 3]
+  %o = tensor.collapse_shape %at [[0], [1], [2, 3]] : tensor<?x?x2x4xf32> into tensor<?x?x8xf32>
+  %y = arith.addf %x, %o : tensor<?x?x8xf32>
+  return %y : tensor<?x?x8xf32>
+}
+
+// CHECK-NOT: @forward
+// CHECK: func.func @step(%[[IDS:.*]]: tensor<?xi32>, %[[POSITIONS:.*]]: tensor<?xi32>, %[[OUTPUT_ROWS:.*]]: tensor<?xi32>, %[[CACHE:.*]]: !heddle.kv_cache<2 x 1 x 4 x f32>) -> tensor<?x16xf32>
+// CHECK-DAG: %[[FIRST:.*]] = arith.constant 0 : index
+// CHECK-DAG: %[[SECOND:.*]] = arith.constant 1 : index
+// CHECK: call @layer(%{{.*}}, %[[POSITIONS]], %[[CACHE]], %[[FIRST]],
+// CHECK: %[[HIDDEN:.*]] = call @layer(%{{.*}}, %[[POSITIONS]], %[[CACHE]], %[[SECOND]],
+// CHECK: %[[WANTED:.*]] = heddle.embedding %[[OUTPUT_ROWS]], %[[HIDDEN]]
+// CHECK: heddle.linear %[[WANTED]]
+func.func @forward(%ids: tensor<?x?xi32>, %p: tensor<?x?xi32>) -> tensor<?x?x16xf32> {
+  %table = heddle.weight "table" <type = "f32", file = 0, offset = 0> : tensor<16x8xf32>
+  %wq = heddle.weight "q" <type = "f32", file = 0, offset = 512> : tensor<8x8xf32>
+  %wk = heddle.weight "k" <type = "f32", file = 0, offset = 768> : tensor<4x8xf32>
+  %wv = heddle.weight "v" <type = "f32", file = 0, offset = 896> : tensor<4x8xf32>
+  %x = heddle.embedding %ids, %table : tensor<?x?xi32>, tensor<16x8xf32> -> tensor<?x?x8xf32>
+  %y = call @layer(%x, %p, %wq, %wk, %wv)
+    : (tensor<?x?x8xf32>, tensor<?x?xi32>, tensor<8x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<?x?x8xf32>
+  %z = call @layer(%y, %p, %wq, %wk, %wv)
+    : (tensor<?x?x8xf32>, tensor<?x?xi32>, tensor<8x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<?x?x8xf32>
+  %logits = heddle.linear %z, weights(%table : tensor<16x8xf32>) : tensor<?x?x8xf32> -> tensor<?x?x16xf32>
+  return %logits : tensor<?x?x16xf32>
+}

@@ -1,0 +1,51 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// RUN: %heddle-opt %s --heddle-assign-schedules=activations=int8 | FileCheck %s --check-prefixes=CHECK,INT8
+// RUN: %heddle-opt %s --heddle-assign-schedules | FileCheck %s --check-prefixes=CHECK,F32
+// RUN: not %heddle-opt %s --heddle-assign-schedules=activations=int4 -o %t 2>&1 | FileCheck %s --check-prefix=ERROR
+
+// ERROR: error: activations must be f32 or int8, got 'int4'
+
+#rope = #heddle.rope<half, table = 3, attention_factor = 1.0, inverse_frequency = array<f32: 1.0, 0.1>>
+
+// CHECK-LABEL: @one_quantized_input_for_two_products
+// CHECK-SAME: %[[X:.*]]: tensor<?x64xf32>
+// INT8: %[[CODES:.*]], %[[SCALES:.*]], %[[SUMS:.*]] = heddle.quantize %[[X]] : tensor<?x64xf32> -> tensor<?x64xi8>, tensor<?x2xf32>, tensor<?x4xi32>
+// INT8-NOT: heddle.quantize
+// INT8-COUNT-2: heddle.packed_matmul ins(%[[CODES]] scales %[[SCALES]] sums %[[SUMS]]
+// F32-NOT: heddle.quantize
+// F32-COUNT-2: heddle.packed_matmul ins(%[[X]],
+func.func @one_quantized_input_for_two_products(%x: tensor<?x64xf32>, %w0: tensor<2304xi8>, %w1: tensor<2304xi8>, %d: tensor<?x32xf32>)
+    -> (tensor<?x32xf32>, tensor<?x32xf32>) {
+  %0 = heddle.packed_matmul ins(%x, %w0 : tensor<?x64xf32>, tensor<2304xi8>) outs(%d : tensor<?x32xf32>)
+    {format = "q8_0", k = 64 : i64, n = 32 : i64} -> tensor<?x32xf32>
+  %1 = heddle.packed_matmul ins(%x, %w1 : tensor<?x64xf32>, tensor<2304xi8>) outs(%d : tensor<?x32xf32>)
+    {format = "q8_0", k = 64 : i64, n = 32 : i64} -> tensor<?x32xf32>
+  return %0, %1 : tensor<?x32xf32>, tensor<?x32xf32>
+}
+
+// CHECK-LABEL: @float_weights_read_floats
+// CHECK-SAME: %[[X:.*]]: tensor<?x64xf32>
+// CHECK-NOT: heddle.quantize
+// CHECK: heddle.packed_matmul ins(%[[X]],
+func.func @float_weights_read_floats(%x: tensor<?x64xf32>, %w: tensor<4096xi8>, %d: tensor<?x32xf32>) -> tensor<?x32xf32> {
+  %0 = heddle.packed_matmul ins(%x, %w : tensor<?x64xf32>, tensor<4096xi8>) outs(%d : tensor<?x32xf32>)
+    {format = "bf16", k = 64 : i64, n = 32 : i64} -> tensor<?x32xf32>
+  return %0 : tensor<?x32xf32>
+}
+
+// CHECK-LABEL: @angles_come_from_the_sessions_table
+// CHECK: %[[TABLE:.*]] = heddle.rope_table 3 : tensor<?x4xf32>
+// CHECK: heddle.rope %{{.*}}, %{{.*}} table(%[[TABLE]] : tensor<?x4xf32>)
+func.func @angles_come_from_the_sessions_table(%x: tensor<1x2x?x8xf32>, %p: tensor<1x?xi32>) -> tensor<1x2x?x8xf32> {
+  %0 = heddle.rope %x, %p, #rope : tensor<1x2x?x8xf32>, tensor<1x?xi32>
+  return %0 : tensor<1x2x?x8xf32>
+}
+
+// CHECK-LABEL: @a_table_that_is_there_stays
+// CHECK-SAME: %[[TABLE:[a-z0-9]+]]: tensor<?x4xf32>)
+// CHECK-NOT: heddle.rope_table
+// CHECK: heddle.rope %{{.*}}, %{{.*}} table(%[[TABLE]]
+func.func @a_table_that_is_there_stays(%x: tensor<1x2x?x8xf32>, %p: tensor<1x?xi32>, %t: tensor<?x4xf32>) -> tensor<1x2x?x8xf32> {
+  %0 = heddle.rope %x, %p table(%t : tensor<?x4xf32>) #rope : tensor<1x2x?x8xf32>, tensor<1x?xi32>
+  return %0 : tensor<1x2x?x8xf32>
+}

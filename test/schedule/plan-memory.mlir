@@ -1,0 +1,65 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// RUN: %heddle-opt %s --heddle-plan-memory --split-input-file --verify-diagnostics | FileCheck %s
+
+// A row of 64 floats takes 256 bytes, one of 10 is rounded up to 64. %late takes the place of %early, which nobody reads any more.
+// CHECK: module attributes {heddle.row_bytes = 832 : i64}
+// CHECK-LABEL: @step
+// CHECK: memref.alloc(%{{.*}}) {heddle.row_offset = 0 : i64} : memref<?x64xf32>
+// CHECK: memref.alloc(%{{.*}}) {heddle.row_offset = 256 : i64} : memref<?x64xf32>
+// CHECK: memref.alloc(%{{.*}}) {heddle.row_offset = 0 : i64} : memref<?x64xf32>
+// CHECK: memref.alloc(%{{.*}}) {heddle.row_offset = 512 : i64} : memref<?x10xf32>
+module {
+  func.func @step(%n: index, %w: memref<8192xi8>, %w10: memref<1280xi8>) {
+    %early = memref.alloc(%n) : memref<?x64xf32>
+    %middle = memref.alloc(%n) : memref<?x64xf32>
+    heddle.packed_matmul ins(%early, %w : memref<?x64xf32>, memref<8192xi8>) outs(%middle : memref<?x64xf32>) {format = "bf16", k = 64 : i64, n = 64 : i64}
+    %late = memref.alloc(%n) : memref<?x64xf32>
+    %narrow = memref.alloc(%n) : memref<?x10xf32>
+    heddle.packed_matmul ins(%middle, %w : memref<?x64xf32>, memref<8192xi8>) outs(%late : memref<?x64xf32>) {format = "bf16", k = 64 : i64, n = 64 : i64}
+    heddle.packed_matmul ins(%late, %w10 : memref<?x64xf32>, memref<1280xi8>) outs(%narrow : memref<?x10xf32>) {format = "bf16", k = 64 : i64, n = 10 : i64}
+    func.call @layer(%middle, %w) : (memref<?x64xf32>, memref<8192xi8>) -> ()
+    return
+  }
+  // Lies behind its caller's: 576 + 256.
+  // CHECK-LABEL: @layer
+  // CHECK: memref.alloc(%{{.*}}) {heddle.row_offset = 576 : i64}
+  func.func private @layer(%x: memref<?x64xf32>, %w: memref<8192xi8>) {
+    %c0 = arith.constant 0 : index
+    %n = memref.dim %x, %c0 : memref<?x64xf32>
+    %own = memref.alloc(%n) : memref<?x64xf32>
+    heddle.packed_matmul ins(%x, %w : memref<?x64xf32>, memref<8192xi8>) outs(%own : memref<?x64xf32>) {format = "bf16", k = 64 : i64, n = 64 : i64}
+    return
+  }
+}
+
+// -----
+
+// A view keeps its buffer alive: %b must not lie where %a does.
+// CHECK: module attributes {heddle.row_bytes = 512 : i64}
+// CHECK-LABEL: @step
+// CHECK: heddle.row_offset = 0 : i64
+// CHECK: heddle.row_offset = 256 : i64
+module {
+  func.func @step(%n: index, %w: memref<4096xi8>) {
+    %a = memref.alloc(%n) : memref<?x64xf32>
+    %view = memref.subview %a[0, 32] [%n, 32] [1, 1] : memref<?x64xf32> to memref<?x32xf32, strided<[64, 1], offset: 32>>
+    %b = memref.alloc(%n) : memref<?x64xf32>
+    heddle.packed_matmul ins(%view, %w : memref<?x32xf32, strided<[64, 1], offset: 32>>, memref<4096xi8>) outs(%b : memref<?x64xf32>) {format = "bf16", k = 32 : i64, n = 64 : i64}
+    return
+  }
+}
+
+// -----
+
+// expected-error @+1 {{has no function @step}}
+module {
+  func.func @forward() { return }
+}
+
+// -----
+
+func.func @step(%n: index) {
+  // expected-error @+1 {{buffer 'memref<4x?xf32>' does not consist of rows}}
+  %columns = memref.alloc(%n) : memref<4x?xf32>
+  return
+}

@@ -1,0 +1,220 @@
+# Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Compiles a tiny checkpoint and compares what it answers with stored goldens, and with itself run another way.
+
+check_golden.py HEDDLE FOLDER
+
+FOLDER holds a Hugging Face checkpoint, golden.json (cases) and golden.safetensors (their tensors). Checked, compiled --precise:
+
+  forward    logits of every case, the left-padded batch included
+  greedy     ids by --prompt-ids, and the logits each was picked from
+  threads    1, 2 and 3 threads write the same bytes
+  cached     logits of generation, which reads the cache, and those of one pass over prompt and answer
+  chunked    logits of prompts that are cut because the batch has more rows than a step, and of the prompt alone
+  padded     each row of the ragged batch, and the same row alone
+
+The last three agree within AGREE, and to the bit with --deterministic. Weights of 16 bits are also compiled as users do, within
+what 16-bit arithmetic of the reference costs. Prints one line per broken promise; exit status 1 if there is any.
+"""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import safetensors
+
+LIMIT = 1e-4  # absolute, and relative to the golden's largest magnitude
+AGREE = 5e-4
+GREEDY = ["--temp", "0", "--ignore-eos"]
+
+
+class Failure(Exception):
+    pass
+
+
+def run(command, **options):
+    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+    if done.returncode != 0:
+        raise Failure(f"{os.path.basename(command[0])} exited with status {done.returncode}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def difference(got, want):
+    """Largest distance between two sequences; infinite where one is NaN or lengths differ."""
+    if len(got) != len(want):
+        return float("inf")
+    worst = 0.0
+    for a, b in zip(got, want):
+        distance = abs(a - b)
+        if not distance <= worst:
+            worst = distance if distance == distance else float("inf")
+    return worst
+
+
+def expect(what, got, want, limit):
+    error = difference(got, want)
+    if not error <= limit:
+        raise Failure(f"{what}: max abs error {error:.2e} is above {limit:.1e}")
+
+
+def rows_of(tensor):
+    """A (rows, …) tensor's values, row by row."""
+    _, shape, values = tensor
+    width = len(values) // shape[0]
+    return [values[i * width:(i + 1) * width] for i in range(shape[0])]
+
+
+def integers(rows):
+    return ("I64", (len(rows), len(rows[0])), [token for row in rows for token in row])
+
+
+class Model:
+    """One compiled checkpoint and its goldens."""
+
+    def __init__(self, heddle, folder, box, *flags):
+        self.folder, self.box = pathlib.Path(folder), pathlib.Path(box)
+        meta = json.loads((self.folder / "golden.json").read_text())
+        self.cases, self.stats, self.is_bf16 = meta["cases"], meta["stats"], meta["weights_dtype"] == "bfloat16"
+        self.tensors = safetensors.load(self.folder / "golden.safetensors")
+        checkpoint = self.box / "checkpoint"  # the goldens stay where the compiler cannot see them
+        if not checkpoint.exists():
+            checkpoint.mkdir()
+            for name in ("config.json", "generation_config.json", "model.safetensors"):
+                shutil.copy(self.folder / name, checkpoint)
+        config = json.loads((self.folder / "config.json").read_text())
+        self.context = config.get("max_position_embeddings") or config["n_positions"]
+        self.binary = self.box / "-".join(["model", *flags])
+        run([heddle, "compile", checkpoint, "-o", self.binary, *flags])
+
+    def io(self, inputs, *flags):
+        """Output tensors, and the bytes of the file."""
+        source, target = self.box / "in.safetensors", self.box / "out.safetensors"
+        safetensors.save(source, inputs)
+        run([self.binary, "--io", source, target, *flags])
+        return safetensors.load(target), target.read_bytes()
+
+    def logits(self, rows, *flags):
+        """Of prompts of one length: per row, (sequence, vocabulary) values."""
+        return rows_of(self.io({"input_ids": integers(rows)}, *flags)[0]["logits"])
+
+    def of_kind(self, kind):
+        return [case for case in self.cases if case["kind"] == kind]
+
+    def prompt(self, case):
+        row, = rows_of(self.tensors[case["inputs"]["input_ids"]])
+        return list(row)
+
+    def limit(self, golden):
+        return max(LIMIT, LIMIT * max(map(abs, golden)))
+
+    def batches(self):
+        return [case for case in self.of_kind("forward") if "mask" in case]
+
+
+def given(model, case):
+    return {name: model.tensors[key] for name, key in case["inputs"].items() if name in ("input_ids", "attention_mask")}
+
+
+def kept(model, case, values):
+    """Values at positions that are no padding."""
+    mask = model.tensors[case["mask"]][2] if "mask" in case else None
+    if mask is None:
+        return list(values)
+    width = len(values) // len(mask)
+    return [value for i, bit in enumerate(mask) if bit for value in values[i * width:(i + 1) * width]]
+
+
+def check_forward(model, limit=None):
+    for case in model.of_kind("forward"):
+        got = model.io(given(model, case))[0]["logits"][2]
+        want = kept(model, case, model.tensors[case["outputs"]["logits"]][2])
+        expect(f"forward {case['name']}", kept(model, case, got), want, limit or model.limit(want))
+
+
+def check_greedy(model):
+    for case in model.of_kind("greedy"):
+        prompt, count = model.prompt(case), case["max_new_tokens"]
+        want = list(model.tensors[case["outputs"]["ids"]][2])
+        words = run([model.binary, "--prompt-ids", ",".join(map(str, prompt)), "-n", count, *GREEDY, "--print-ids"])
+        got = [int(word) for word in words.strip().split(",")]
+        if got != want:
+            raise Failure(f"greedy {case['name']}: ids {got}, expected {want}")
+        golden = model.tensors[case["outputs"]["logits"]][2]
+        logits, = model.logits([prompt + want[:-1]])
+        expect(f"greedy {case['name']}: logits", logits[-len(golden):], golden, model.limit(golden))
+
+
+def check_threads(model):
+    for case in model.batches():
+        for flags in ([], ["--deterministic"], ["-n", "6", *GREEDY]):
+            inputs = given(model, case)
+            files = [model.io(inputs, *flags, "--threads", str(threads))[1] for threads in (1, 2, 3)]
+            if files[0] != files[1] or files[0] != files[2]:
+                raise Failure(f"threads: 1, 2 and 3 of them give different bytes for {case['name']} {' '.join(flags)}")
+
+
+def check_cached(model, flags, limit):
+    for case in model.of_kind("greedy"):
+        prompt, count = model.prompt(case), case["max_new_tokens"]
+        out, _ = model.io({"input_ids": integers([prompt])}, "-n", str(count), *GREEDY, *flags)
+        ids, cached = list(out["ids"][2]), out["generated_logits"][2]
+        whole, = model.logits([prompt + ids[:-1]], *flags)
+        expect(f"cached {case['name']} {' '.join(flags)}", cached, whole[-len(cached):], limit)
+
+
+def check_chunked(model, flags, limit):
+    """As many copies of the longest prompt as are sure to be cut: a step has at most as many rows as the context."""
+    prompt = max((model.prompt(case) for case in model.of_kind("greedy")), key=len)
+    copies = model.context // len(prompt) + 2
+    if model.context % len(prompt) == 0:
+        prompt.pop()  # else the cut would fall between two copies
+    alone, = model.logits([prompt], *flags)
+    for i, chunked in enumerate(model.logits([prompt] * copies, *flags)):
+        expect(f"chunked, copy {i} {' '.join(flags)}", chunked, alone, limit)
+
+
+def check_padded(model, flags, limit):
+    for case in model.batches():
+        inputs = given(model, case)
+        batch = rows_of(model.io(inputs, *flags)[0]["logits"])
+        for i, (ids, mask) in enumerate(zip(rows_of(inputs["input_ids"]), rows_of(inputs["attention_mask"]))):
+            alone, = model.logits([[token for token, bit in zip(ids, mask) if bit]], *flags)
+            expect(f"padded, row {i} {' '.join(flags)}", batch[i][-len(alone):], alone, limit)
+
+
+def promises(heddle, folder, box):
+    """Checks, each of which raises Failure."""
+    precise = Model(heddle, folder, box, "--precise")
+    yield lambda: check_forward(precise)
+    yield lambda: check_greedy(precise)
+    yield lambda: check_threads(precise)
+    for flags, limit in ([], AGREE), (["--deterministic"], 0.0):
+        for check in (check_cached, check_chunked, check_padded):
+            yield lambda: check(precise, flags, limit)
+    if precise.is_bf16:
+        fast = Model(heddle, folder, box)
+        yield lambda: check_forward(fast, fast.stats["bf16_arithmetic_differs_by"])
+        yield lambda: check_threads(fast)
+
+
+def main():
+    heddle, folder = sys.argv[1:]
+    broken = 0
+    with tempfile.TemporaryDirectory() as box:
+        try:
+            for check in promises(heddle, folder, box):
+                try:
+                    check()
+                except Failure as failure:
+                    broken += 1
+                    print(failure)
+        except Failure as failure:
+            broken += 1
+            print(failure)
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
