@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 namespace heddle {
@@ -23,6 +24,13 @@ constexpr uint16_t ownMachine = EM_AARCH64;
 #endif
 
 bool contains(uint64_t size, uint64_t offset, uint64_t length) { return offset <= size && length <= size - offset; }
+
+// The running program; where /proc is not mounted, under the name that it was started by.
+std::string ownFile() {
+  const char *self = "/proc/self/exe";
+  auto startedAs = reinterpret_cast<const char *>(getauxval(AT_EXECFN));
+  return access(self, R_OK) == 0 || !startedAs ? self : startedAs;
+}
 
 // The file of the loaded object that holds `address`.
 struct ObjectSearch {
@@ -39,7 +47,7 @@ int visitObject(dl_phdr_info *info, size_t, void *user) {
     if (segment.p_type != PT_LOAD || search.address < begin || search.address - begin >= segment.p_memsz)
       continue;
     search.found = true;
-    search.path = info->dlpi_name && *info->dlpi_name ? info->dlpi_name : "/proc/self/exe";
+    search.path = info->dlpi_name && *info->dlpi_name ? info->dlpi_name : ownFile();
     return 1;
   }
   return 0;
