@@ -18,6 +18,7 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <chrono>
+#include <set>
 #include <unistd.h>
 
 using namespace mlir;
@@ -65,6 +66,7 @@ private:
   LogicalResult dump(Stage stage);
   CompileStatus writeText(const std::string &text);
   CompileStatus writeBinary();
+  CompileStatus writeDepfile();
   std::string printed();
 
   const CompileOptions &options;
@@ -189,6 +191,46 @@ static std::string symbolName(const CompileOptions &options) {
   return name.empty() || llvm::isDigit(name[0]) ? "m" + name : name;
 }
 
+// The files that a model is read from, sorted.
+static std::vector<std::string> filesOf(const Model &model, const std::string &path) {
+  std::set<std::string> files;
+  for (const auto &file : model.checkpoint.files)
+    files.insert(file->path());
+  std::error_code code;
+  if (llvm::sys::fs::is_directory(path))
+    for (llvm::sys::fs::directory_iterator entry(path, code), end; entry != end && !code; entry.increment(code))
+      if (llvm::is_contained({".json", ".safetensors", ".model", ".txt", ".jinja"}, llvm::sys::path::extension(entry->path())))
+        files.insert(entry->path());
+  return {files.begin(), files.end()};
+}
+
+// As make reads a name.
+static std::string escapeForMake(StringRef name) {
+  std::string escaped;
+  for (char c : name) {
+    if (c == ' ' || c == '#' || c == '\\')
+      escaped += '\\';
+    else if (c == '$')
+      escaped += '$';
+    escaped += c;
+  }
+  return escaped;
+}
+
+CompileStatus Compilation::writeDepfile() {
+  if (options.depfile.empty())
+    return CompileStatus::Done;
+  std::string rule = escapeForMake(options.output) + ":";
+  for (const std::string &name : filesOf(*model, options.model))
+    rule += " \\\n  " + escapeForMake(name);
+  OutputFile file;
+  if (!OutputFile::create(options.depfile, file, error))
+    return CompileStatus::Failure;
+  if (!file.write(0, rule + "\n") || !file.keep(false))
+    return fail(CompileStatus::Failure, file.error());
+  return CompileStatus::Done;
+}
+
 CompileStatus Compilation::writeBinary() {
   progress.stage("codegen");
   MachineCode kind = options.emit == Emit::Llvm ? MachineCode::LLVMIR
@@ -210,11 +252,12 @@ CompileStatus Compilation::writeBinary() {
   info.context = options.context ? options.context : std::min<int64_t>(model->config.contextLength, 8192);
   info.maxRows = std::min(chunkRows, info.context);
   info.tokenizer = tokenizer;
-  LinkKind link = options.emit == Emit::Object ? LinkKind::Relocatable
-                  : options.emit == Emit::Executable ? LinkKind::Executable
-                                                     : LinkKind::SharedLibrary;
+  LinkKind link = options.emit == Emit::Object    ? LinkKind::Relocatable
+                  : options.emit == Emit::Package ? LinkKind::Package
+                  : options.emit == Emit::Library ? LinkKind::SharedLibrary
+                                                  : LinkKind::Executable;
   PackageRequest request{*module, *model, target, *code, info, link, options.sidecar, options.output};
-  return succeeded(writePackage(request, error)) ? CompileStatus::Done : CompileStatus::Failure;
+  return succeeded(writePackage(request, error)) ? writeDepfile() : CompileStatus::Failure;
 }
 
 CompileStatus Compilation::run() {

@@ -4,10 +4,12 @@
 #include "runtime/CpuFeatures.h"
 #include "runtime/Sha256.h"
 
+#include <algorithm>
 #include <cstring>
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 namespace heddle {
@@ -22,6 +24,13 @@ constexpr uint16_t ownMachine = EM_AARCH64;
 #endif
 
 bool contains(uint64_t size, uint64_t offset, uint64_t length) { return offset <= size && length <= size - offset; }
+
+// The running program; where /proc is not mounted, under the name that it was started by.
+std::string ownFile() {
+  const char *self = "/proc/self/exe";
+  auto startedAs = reinterpret_cast<const char *>(getauxval(AT_EXECFN));
+  return access(self, R_OK) == 0 || !startedAs ? self : startedAs;
+}
 
 // The file of the loaded object that holds `address`.
 struct ObjectSearch {
@@ -38,7 +47,7 @@ int visitObject(dl_phdr_info *info, size_t, void *user) {
     if (segment.p_type != PT_LOAD || search.address < begin || search.address - begin >= segment.p_memsz)
       continue;
     search.found = true;
-    search.path = info->dlpi_name && *info->dlpi_name ? info->dlpi_name : "/proc/self/exe";
+    search.path = info->dlpi_name && *info->dlpi_name ? info->dlpi_name : ownFile();
     return 1;
   }
   return 0;
@@ -79,6 +88,7 @@ Status Package::openFile(const std::string &path, const heddle_model *code, std:
   HEDDLE_RETURN_IF_ERROR(package->file.open(path));
   package->filePath = resolveSelf(path);
   HEDDLE_RETURN_IF_ERROR(package->findSections());
+  HEDDLE_RETURN_IF_ERROR(package->selectPackage());
   HEDDLE_RETURN_IF_ERROR(package->readMetadata());
   HEDDLE_RETURN_IF_ERROR(checkCpuFeatures(*package->root));
   HEDDLE_RETURN_IF_ERROR(package->findWeights());
@@ -140,7 +150,7 @@ Status Package::findSections() {
   return packageBytes ? Status() : failure(filePath + ": no section " HEDDLE_PACKAGE_SECTION);
 }
 
-Status Package::readMetadata() {
+Status Package::readHeader() {
   if (packageSize < sizeof header)
     return failure(format("%s: " HEDDLE_PACKAGE_SECTION " has %llu bytes, a header %zu", filePath.c_str(),
                           (unsigned long long)packageSize, sizeof header));
@@ -150,11 +160,34 @@ Status Package::readMetadata() {
   if (header.major != HEDDLE_PACKAGE_MAJOR)
     return failure(format("%s: package version %u.%u, this runtime reads %u", filePath.c_str(), header.major,
                           header.minor, HEDDLE_PACKAGE_MAJOR));
-  const uint8_t *metadata = packageBytes + sizeof header;
   if (!contains(packageSize - sizeof header, 0, header.metadata_size) ||
       header.metadata_size > FLATBUFFERS_MAX_BUFFER_SIZE)
     return failure(format("%s: package header: metadata_size %llu, the section holds %llu", filePath.c_str(),
                           (unsigned long long)header.metadata_size, (unsigned long long)(packageSize - sizeof header)));
+  return Status();
+}
+
+// A program of several models has their packages one after the other, as the linker met the objects, and their weights likewise; each
+// begins at a multiple of 64. The code says which is its own.
+Status Package::selectPackage() {
+  HEDDLE_RETURN_IF_ERROR(readHeader());
+  auto padded = [](uint64_t size) { return (size + 63) / 64 * 64; };
+  while (model && memcmp(model->package_sha256, header.sha256, 32) != 0) {
+    uint64_t step = padded(sizeof header + header.metadata_size);
+    if (step >= packageSize || header.weights_size > weightSectionSize)
+      break; // the last one: found not to belong to the code once it is known to be whole
+    uint64_t weightStep = std::min(padded(header.weights_size), weightSectionSize);
+    packageBytes += step;
+    packageSize -= step;
+    weightBytes += weightStep;
+    weightSectionSize -= weightStep;
+    HEDDLE_RETURN_IF_ERROR(readHeader());
+  }
+  return Status();
+}
+
+Status Package::readMetadata() {
+  const uint8_t *metadata = packageBytes + sizeof header;
   Sha256Digest digest = sha256(metadata, header.metadata_size);
   if (memcmp(digest.data(), header.sha256, digest.size()) != 0)
     return failure(filePath + ": the package's metadata is damaged (SHA-256 " + hexadecimal(digest.data(), 8) +
@@ -172,7 +205,7 @@ Status Package::readMetadata() {
 Status Package::findWeights() {
   uint64_t expected = root->weights_size();
   if (header.weights_size != 0) {
-    if (header.weights_size != expected || weightSectionSize != expected)
+    if (header.weights_size != expected || weightSectionSize < expected)
       return failure(format("%s: " HEDDLE_WEIGHTS_SECTION " has %llu bytes, the header says %llu and the metadata %llu",
                             filePath.c_str(), (unsigned long long)weightSectionSize,
                             (unsigned long long)header.weights_size, (unsigned long long)expected));

@@ -37,6 +37,8 @@ public:
 
 private:
   Status findSections();
+  Status readHeader();
+  Status selectPackage();
   Status readMetadata();
   Status findWeights();
   Status loadCode();

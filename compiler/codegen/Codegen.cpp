@@ -15,7 +15,7 @@ FailureOr<GeneratedCode> heddle::generateCode(ModuleOp module, const CpuTarget &
   OpBuilder b(module.getContext());
   OwningOpRef<ModuleOp> code = ModuleOp::create(b, module.getLoc());
   KernelLibrary kernels(module, *code, target);
-  if (failed(buildHostCode(module, *code, kernels)) || failed(lowerToLLVM(*code, target)))
+  if (failed(buildHostCode(module, *code, kernels, target)) || failed(lowerToLLVM(*code, target)))
     return failure();
   // Only the step is seen by other objects of the link.
   for (auto func : code->getOps<LLVM::LLVMFuncOp>())

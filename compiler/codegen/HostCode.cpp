@@ -32,8 +32,8 @@ int64_t rowStride(MemRefType type) {
 // Lowers one function.
 class HostFunction {
 public:
-  HostFunction(func::FuncOp func, ModuleOp code, KernelLibrary &kernels, unsigned calls)
-      : func(func), code(code), kernels(kernels), calls(calls), b(func.getLoc(), code.getContext()) {}
+  HostFunction(func::FuncOp func, ModuleOp code, KernelLibrary &kernels, const CpuTarget &target, unsigned calls)
+      : func(func), code(code), kernels(kernels), target(target), calls(calls), b(func.getLoc(), code.getContext()) {}
   LogicalResult run(bool isStep);
 
 private:
@@ -52,7 +52,11 @@ private:
   LogicalResult lowerRowWise(KernelCallOp op);
   LogicalResult lowerCall(func::CallOp op);
   void launch(Operation *op, func::FuncOp kernel, ArrayRef<Value> arguments, StringRef emitter);
-  void barrier();
+  // Ends the kernel launched last: waits for all threads, then counts its time.
+  void finishKernel();
+  // Under --profile, thread 0 reads the clock; `then` gets the time.
+  void whenProfiled(function_ref<void(Value)> then);
+  void startClock();
   // This thread's [begin, end) of `count` equal parts.
   std::pair<Value, Value> share(Value count);
   Value halideBuffer(MemRefType type, Value pointer, Value rows);
@@ -64,9 +68,13 @@ private:
   func::FuncOp func;
   ModuleOp code;
   KernelLibrary &kernels;
+  const CpuTarget &target;
   unsigned calls;  // of this function in a step
   RawBuilder b;
   Value context, thread, numThreads, arena, rows, maxRows;
+  Value ticks, isProfiled;  // kernel_ticks; thread 0 of a step that has them
+  Value lastTime;           // in memory: when the kernel before ended
+  unsigned launched = 0;    // index of the kernel launched last
   DenseMap<Value, Value> pointers;  // buffer -> its first element
   DenseMap<Value, Value> rowCounts; // buffer -> rows, i64
   DenseMap<Value, Value> scalars;   // index -> i64
@@ -96,6 +104,12 @@ void HostFunction::begin(bool isStep) {
   arena = field(offsetof(heddle_step, arena), b.pointerType());
   rows = field(offsetof(heddle_step, rows), b.getI64Type());
   maxRows = field(offsetof(heddle_step, max_rows), b.getI64Type());
+  ticks = field(offsetof(heddle_step, kernel_ticks), b.pointerType());
+  Value isCounted = LLVM::ICmpOp::create(b, LLVM::ICmpPredicate::ne, ticks, null());
+  Value isFirst = b.equal(arith::ExtSIOp::create(b, b.getI64Type(), thread), b.constant(0));
+  isProfiled = arith::AndIOp::create(b, isCounted, isFirst);
+  lastTime = b.stackScratch(sizeof(uint64_t));
+  startClock();
   if (isStep)
     return mapStepArguments();
   unsigned index = 3;
@@ -137,16 +151,34 @@ std::pair<Value, Value> HostFunction::share(Value count) {
   return {begin, b.min(b.add(begin, part), count)};
 }
 
-void HostFunction::barrier() {
+// The counter that user code may read: an x86 time stamp, AArch64's virtual timer (its cycle counter traps).
+void HostFunction::whenProfiled(function_ref<void(Value)> then) {
+  b.ifThen(isProfiled, [&] {
+    StringRef clock = target.isX86() ? "llvm.readcyclecounter" : "llvm.readsteadycounter";
+    then(LLVM::CallIntrinsicOp::create(b, b.getI64Type(), b.getStringAttr(clock), ValueRange()).getResult(0));
+  });
+}
+
+void HostFunction::startClock() {
+  whenProfiled([&](Value now) { b.store(now, lastTime); });
+}
+
+void HostFunction::finishKernel() {
   Value wait = field(offsetof(heddle_step, barrier_wait), b.pointerType());
   Value barrier = field(offsetof(heddle_step, barrier), b.pointerType());
   auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), {b.pointerType(), b.getI32Type()});
   LLVM::CallOp::create(b, type, ValueRange{wait, barrier, thread});
+  whenProfiled([&](Value now) {
+    Value counter = b.at(ticks, launched * sizeof(uint64_t));
+    Value time = b.sub(now, b.load(b.getI64Type(), lastTime));
+    b.store(b.add(b.load(b.getI64Type(), counter), time), counter);
+    b.store(now, lastTime);
+  });
 }
 
 void HostFunction::launch(Operation *op, func::FuncOp kernel, ArrayRef<Value> arguments, StringRef emitter) {
   func::CallOp::create(b, kernel, arguments);
-  kernels.record(kernel, op, emitter, calls);
+  launched = kernels.record(kernel, op, emitter, calls);
 }
 
 LogicalResult HostFunction::lowerMatmul(PackedMatmulOp op) {
@@ -165,7 +197,7 @@ LogicalResult HostFunction::lowerMatmul(PackedMatmulOp op) {
             b.constant(rowStride(output)), first, last},
            "mlir");
   });
-  barrier();
+  finishKernel();
   return success();
 }
 
@@ -248,7 +280,7 @@ LogicalResult HostFunction::lowerAttention(OnlineAttentionOp op) {
           field(offsetof(heddle_step, num_sequences), b.getI64Type()), key, value, b.constant(rowStride(query)),
           b.constant(rowStride(output)), op.getSinks() ? pointerOf(op.getSinks()) : null(), thread, numThreads},
          "mlir");
-  barrier();
+  finishKernel();
   return success();
 }
 
@@ -264,7 +296,7 @@ LogicalResult HostFunction::lowerAppend(KvAppendOp op) {
           field(offsetof(heddle_step, row_sequence), b.pointerType()), field(offsetof(heddle_step, cache_positions), b.pointerType()),
           field(offsetof(heddle_step, sequences), b.pointerType()), key, value, begin, end},
          "mlir");
-  barrier();
+  finishKernel();
   return success();
 }
 
@@ -277,7 +309,7 @@ LogicalResult HostFunction::lowerEmbedding(DequantizeOp op) {
   launch(op, *kernel,
          {pointerOf(op.getIds()), pointerOf(op.getWeights()), pointerOf(op.getInits()[0]), begin, end, b.constant(rowStride(output))},
          "mlir");
-  barrier();
+  finishKernel();
   return success();
 }
 
@@ -345,7 +377,7 @@ LogicalResult HostFunction::lowerRowWise(KernelCallOp op) {
     }
     launch(op, *kernel, buffers, "halide");
   });
-  barrier();
+  finishKernel();
   return success();
 }
 
@@ -355,6 +387,7 @@ LogicalResult HostFunction::lowerCall(func::CallOp op) {
     if (!isa<KvCacheType>(operand.getType()))
       arguments.push_back(isa<MemRefType>(operand.getType()) ? pointerOf(operand) : scalars.lookup(operand));
   func::CallOp::create(b, "heddle_" + op.getCallee().str(), TypeRange(), arguments);
+  startClock(); // the callee counted its own kernels
   return success();
 }
 
@@ -431,14 +464,14 @@ LogicalResult HostFunction::run(bool isStep) {
   return success();
 }
 
-LogicalResult heddle::buildHostCode(ModuleOp source, ModuleOp code, KernelLibrary &kernels) {
+LogicalResult heddle::buildHostCode(ModuleOp source, ModuleOp code, KernelLibrary &kernels, const CpuTarget &target) {
   llvm::StringMap<unsigned> calls;
   source.walk([&](func::CallOp call) { ++calls[call.getCallee()]; });
   for (auto func : source.getOps<func::FuncOp>()) {
     if (func->hasAttr("heddle.kernel"))
       continue;
     bool isStep = func.getSymName() == "step";
-    if (failed(HostFunction(func, code, kernels, isStep ? 1 : calls[func.getSymName()]).run(isStep)))
+    if (failed(HostFunction(func, code, kernels, target, isStep ? 1 : calls[func.getSymName()]).run(isStep)))
       return failure();
   }
   return success();

@@ -160,16 +160,19 @@ FailureOr<func::FuncOp> KernelLibrary::rowWise(KernelCallOp op) {
   return declaration;
 }
 
-void KernelLibrary::record(func::FuncOp kernel, Operation *op, StringRef emitter, unsigned times) {
-  KernelRecord &record = kernels[kernel.getSymNameAttr()];
+unsigned KernelLibrary::record(func::FuncOp kernel, Operation *op, StringRef emitter, unsigned times) {
+  auto entry = kernels.try_emplace(kernel.getSymNameAttr()).first;
+  unsigned index = entry - kernels.begin();
+  KernelRecord &record = entry->second;
   record.name = kernel.getSymName().str();
   record.emitter = emitter.str();
   record.calls += times;
   auto cost = dyn_cast<KernelOpInterface>(op);
   record.kind = cost ? cost.getKernelKind().str() : "cache";
   if (!cost)
-    return;
+    return index;
   record.flopsPerRow = cost.getFlopsPerRow();
   record.fixedBytes = cost.getFixedBytes();
   record.bytesPerRow = cost.getBytesPerRow();
+  return index;
 }

@@ -40,8 +40,8 @@ public:
 
   // Objects that Halide emitted.
   llvm::ArrayRef<std::string> objects() const { return halideObjects; }
-  // Counts one call of a kernel by `op`, which runs `times` in a step.
-  void record(mlir::func::FuncOp kernel, mlir::Operation *op, llvm::StringRef emitter, unsigned times);
+  // Counts one call of a kernel by `op`, which runs `times` in a step. Returns the kernel's index in records().
+  unsigned record(mlir::func::FuncOp kernel, mlir::Operation *op, llvm::StringRef emitter, unsigned times);
   const llvm::MapVector<mlir::StringAttr, KernelRecord> &records() const { return kernels; }
 
 private:

@@ -2,6 +2,12 @@
 
 #include "compiler/package/Elf.h"
 
+#include "llvm/ObjCopy/ConfigManager.h"
+#include "llvm/ObjCopy/ObjCopy.h"
+#include "llvm/Object/ObjectFile.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/raw_ostream.h"
+
 #include <cassert>
 #include <cstring>
 #include <elf.h>
@@ -21,7 +27,7 @@ std::string heddle::declareSections(std::string &elf, llvm::ArrayRef<AddedSectio
     entry.sh_type = SHT_PROGBITS;
     entry.sh_offset = section.offset;
     entry.sh_size = section.size;
-    entry.sh_addralign = 1;
+    entry.sh_addralign = addedSectionAlignment;
     strings += section.name;
     strings += '\0';
     sections.push_back(entry);
@@ -35,4 +41,26 @@ std::string heddle::declareSections(std::string &elf, llvm::ArrayRef<AddedSectio
   std::memcpy(elf.data(), &header, sizeof(header));
   strings.append(reinterpret_cast<const char *>(sections.data()), sections.size() * sizeof(Elf64_Shdr));
   return strings;
+}
+
+mlir::FailureOr<std::string> heddle::keepOneGlobal(const std::string &object, llvm::StringRef symbol, std::string &error) {
+  auto fail = [&](llvm::Error problem) {
+    error = "symbols cannot be made local: " + llvm::toString(std::move(problem));
+    return mlir::failure();
+  };
+  auto parsed = llvm::object::ObjectFile::createObjectFile(llvm::MemoryBufferRef(object, "object"));
+  if (!parsed)
+    return fail(parsed.takeError());
+  llvm::objcopy::ConfigManager config;
+  auto keep = llvm::objcopy::NameOrPattern::create(symbol, llvm::objcopy::MatchStyle::Literal,
+                                                   [](llvm::Error problem) { return problem; });
+  if (!keep)
+    return fail(keep.takeError());
+  if (llvm::Error problem = config.Common.SymbolsToKeepGlobal.addMatcher(std::move(keep)))
+    return fail(std::move(problem));
+  llvm::SmallVector<char, 0> bytes;
+  llvm::raw_svector_ostream stream(bytes);
+  if (llvm::Error problem = llvm::objcopy::executeObjcopyOnBinary(config, **parsed, stream))
+    return fail(std::move(problem));
+  return std::string(bytes.begin(), bytes.end());
 }

@@ -1,9 +1,10 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Non-loaded sections of a linked ELF file: bytes that strip keeps and the loader ignores.
+// What is done to ELF files beside linking: non-loaded sections, which strip keeps and the loader ignores, and local symbols.
 #ifndef HEDDLE_COMPILER_PACKAGE_ELF_H
 #define HEDDLE_COMPILER_PACKAGE_ELF_H
 
+#include "mlir/Support/LLVM.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 
@@ -18,9 +19,15 @@ struct AddedSection {
   uint64_t offset, size; // where its bytes lie in the file
 };
 
+// What added sections are aligned to: linkers and strip keep it when they move them.
+constexpr uint64_t addedSectionAlignment = 64;
+
 // The tail of the file that declares `added` beside the sections of `elf` (ELF64, little-endian): string table and section headers, to
 // be written at `tailOffset`, a multiple of 8. Changes the header in `elf` to point there.
 std::string declareSections(std::string &elf, llvm::ArrayRef<AddedSection> added, uint64_t tailOffset);
+
+// `object` (relocatable) with every symbol that it defines made local, but `symbol`.
+mlir::FailureOr<std::string> keepOneGlobal(const std::string &object, llvm::StringRef symbol, std::string &error);
 
 } // namespace heddle
 

@@ -2,6 +2,8 @@
 
 #include "compiler/package/Link.h"
 
+#include "compiler/package/Elf.h"
+
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -85,7 +87,7 @@ static std::vector<std::string> linkerArguments(LinkKind kind, ArrayRef<std::str
   std::vector<std::string> arguments = {"ld.lld", "-m", arm ? "aarch64linux" : "elf_x86_64", "-o", output.str()};
   auto add = [&](ArrayRef<std::string> more) { arguments.insert(arguments.end(), more.begin(), more.end()); };
   if (kind == LinkKind::Relocatable) {
-    add({"-r"});
+    add({"-r", "--force-group-allocation"});
     add(objects);
     return arguments;
   }
@@ -94,14 +96,19 @@ static std::vector<std::string> linkerArguments(LinkKind kind, ArrayRef<std::str
     add({"-pie", "-dynamic-linker", (arm ? "/lib/" : "/lib64/") + loader, "--defsym=heddle_main_model=heddle_model_" + modelName.str(),
          file("Scrt1.o"), file("crti.o"), file("heddle_main.o")});
   else
-    add({"-shared", file("crti.o")});
+    add({"-shared", "-Bsymbolic", file("crti.o")});
   add(objects);
-  add({file("libheddle.a"), file("libgcc.a"), file("libc.so.6"), file("libm.so.6"), file(loader), file("crtn.o")});
+  // Nothing in a model's code calls the runtime: the library's users do.
+  if (kind == LinkKind::SharedLibrary)
+    add({"--undefined=heddle_package_open"});
+  if (kind != LinkKind::Package)
+    add({file("libheddle.a")});
+  add({file("libgcc.a"), file("libc.so.6"), file("libm.so.6"), file(loader), file("crtn.o")});
   return arguments;
 }
 
-FailureOr<std::string> heddle::link(LinkKind kind, ArrayRef<std::string> objects, StringRef modelName, const CpuTarget &target,
-                                    std::string &error) {
+static FailureOr<std::string> runLinker(LinkKind kind, ArrayRef<std::string> objects, StringRef modelName, const CpuTarget &target,
+                                        std::string &error) {
   auto fail = [&](const llvm::Twine &message) -> FailureOr<std::string> {
     error = message.str();
     return failure();
@@ -133,4 +140,17 @@ FailureOr<std::string> heddle::link(LinkKind kind, ArrayRef<std::string> objects
   if (!linked)
     return fail(output + ": " + linked.getError().message());
   return (*linked)->getBuffer().str();
+}
+
+FailureOr<std::string> heddle::link(LinkKind kind, ArrayRef<std::string> objects, StringRef modelName, const CpuTarget &target,
+                                    std::string &error) {
+  if (kind == LinkKind::Executable)
+    return runLinker(kind, objects, modelName, target, error);
+  // Kernels call each other across objects; once these are one, nobody else sees a kernel's name.
+  FailureOr<std::string> merged = runLinker(LinkKind::Relocatable, objects, modelName, target, error);
+  if (succeeded(merged))
+    merged = keepOneGlobal(*merged, ("heddle_model_" + modelName).str(), error);
+  if (failed(merged) || kind == LinkKind::Relocatable)
+    return merged;
+  return runLinker(kind, *merged, modelName, target, error);
 }

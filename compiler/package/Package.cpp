@@ -111,7 +111,8 @@ LogicalResult Writer::run() {
   if (elf->size() > weightsOffset)
     return fail("internal error: the linked file is larger than its bound");
 
-  uint64_t packageOffset = request.sidecar ? alignUp(elf->size(), 64) : alignUp(weightsOffset + weightsSize, 64);
+  uint64_t packageOffset = request.sidecar ? alignUp(elf->size(), addedSectionAlignment)
+                                           : alignUp(weightsOffset + weightsSize, addedSectionAlignment);
   uint64_t tailOffset = alignUp(packageOffset + package.size(), 8);
   std::vector<AddedSection> sections = {{HEDDLE_PACKAGE_SECTION, packageOffset, package.size()}};
   if (!request.sidecar)

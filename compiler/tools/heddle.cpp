@@ -7,8 +7,10 @@
 #include "frontends/tokenizer/TokenizeTool.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <algorithm>
 #include <csignal>
 
 using namespace heddle;
@@ -33,10 +35,11 @@ MODEL is a GGUF file (any part of a split one) or a Hugging Face folder.
 
 What to make
   -o FILE                       the output
-  --emit=exe|lib|object|mlir|llvm|asm
-                                program, shared library, object for libheddle.a, or text (default exe)
+  --emit=exe|lib|object|package|mlir|llvm|asm
+                                program, shared library with the runtime inside, object for libheddle.a, container for
+                                heddle_package_open_file, or text (default exe)
   --target=T                    native, x86-64-v3, x86-64-v4, znver5, sapphirerapids, aarch64 (default native)
-  --name=ID                     symbol heddle_model_ID of libraries and objects (default: from the output's name)
+  --name=ID                     symbol heddle_model_ID of libraries, objects and packages (default: from the output's name)
   --sidecar                     weights in a second file, OUT.weights
 How exact, how large
   --precision=fast|precise      fast: 8-bit or 16-bit activations where the weights are stored so; precise: f32 throughout
@@ -50,13 +53,18 @@ For researchers
   --share-kv=on|off  --fuse-projections=on|off  --share-layers=on|off
                                 passes that can be turned off to measure them
 For pipelines
+  --depfile=FILE                make rule: the output depends on every file of the model
+  --diagnostics=text|json       errors as one line of text, or as one JSON object in a line (default text)
   --quiet                       no progress on a terminal
 
 Exit code: 0 done, 1 our or the machine's failure, 2 the input or the command line is at fault.
 )";
 
-static int fail(int code, const llvm::Twine &message) {
-  llvm::errs() << "heddle: error: " << message << "\n";
+static int fail(int code, const llvm::Twine &message, bool asJson = false) {
+  if (asJson)
+    llvm::errs() << llvm::json::Object{{"severity", "error"}, {"exit_code", code}, {"message", llvm::json::fixUTF8(message.str())}} << "\n";
+  else
+    llvm::errs() << "heddle: error: " << message << "\n";
   return code;
 }
 
@@ -68,7 +76,7 @@ public:
   explicit CompileArguments(CompileOptions &options) : options(options) {}
   bool parse(int argc, char **argv);
   std::string error;
-  bool help = false;
+  bool help = false, jsonErrors = false;
 
 private:
   bool parseFlag(StringRef key, StringRef value, bool hasValue);
@@ -130,8 +138,19 @@ bool CompileArguments::parseFlag(StringRef key, StringRef value, bool hasValue) 
   }
   if (key == "--name") {
     options.name = value.str();
-    return true;
+    bool isWord = !value.empty() && llvm::all_of(value, [](char c) { return llvm::isAlnum(c) || c == '_'; });
+    if (!isWord)
+      error = ("--name: '" + value + "' is no C identifier: letters, digits and _ are expected").str();
+    return isWord;
   }
+  if (key == "--depfile") {
+    options.depfile = value.str();
+    if (value.empty())
+      error = "--depfile needs the name of a file";
+    return error.empty();
+  }
+  if (key == "--diagnostics")
+    return choose<bool>(key, value, {{"text", false}, {"json", true}}, jsonErrors);
   if (key == "--kv")
     return word(key, value, {"auto", "f32", "bf16", "f16"}, options.kv);
   if (key == "--activations")
@@ -164,6 +183,8 @@ bool CompileArguments::parseFlag(StringRef key, StringRef value, bool hasValue) 
 }
 
 bool CompileArguments::parse(int argc, char **argv) {
+  // Known before the first error, wherever it stands.
+  jsonErrors = std::any_of(argv, argv + argc, [](const char *word) { return StringRef(word) == "--diagnostics=json"; });
   for (int i = 0; i < argc; ++i) {
     StringRef word = argv[i];
     if (word == "--help" || word == "-h")
@@ -194,14 +215,14 @@ static int runCompile(int argc, char **argv) {
   CompileOptions options;
   CompileArguments arguments(options);
   if (!arguments.parse(argc, argv))
-    return fail(2, arguments.error);
+    return fail(2, arguments.error, arguments.jsonErrors);
   if (arguments.help) {
     llvm::outs() << compileUsage;
     return 0;
   }
   std::string error;
   CompileStatus status = compileModel(options, error);
-  return status == CompileStatus::Done ? 0 : fail(int(status), error);
+  return status == CompileStatus::Done ? 0 : fail(int(status), error, arguments.jsonErrors);
 }
 
 static int runInspect(int argc, char **argv) {

@@ -1,0 +1,36 @@
+# Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""golden_logits.py FOLDER CASE COMMAND…: runs COMMAND --io on a stored input and compares the logits with the stored ones.
+
+FOLDER holds golden.safetensors with CASE.input_ids and CASE.logits. COMMAND may begin with an emulator. Exit status 1 where
+an error is above 1e-4, absolute or relative to the largest magnitude.
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+import safetensors
+
+LIMIT = 1e-4
+
+
+def main(folder, case, *command):
+    goldens = safetensors.load(os.path.join(folder, "golden.safetensors"))
+    wanted = goldens[f"{case}.logits"][2]
+    with tempfile.TemporaryDirectory() as box:
+        source, target = os.path.join(box, "in.safetensors"), os.path.join(box, "out.safetensors")
+        safetensors.save(source, {"input_ids": goldens[f"{case}.input_ids"]})
+        status = subprocess.run([*command, "--io", source, target]).returncode
+        if status != 0:
+            sys.exit(f"{command[-1]} exited with status {status}")
+        got = safetensors.load(target)["logits"][2]
+    if len(got) != len(wanted):
+        sys.exit(f"{len(got)} logits, expected {len(wanted)}")
+    error = max(abs(a - b) if a == a else float("inf") for a, b in zip(got, wanted))
+    limit = LIMIT * max(1.0, max(map(abs, wanted)))
+    print(f"{case}: max abs error {error:.2e}, limit {limit:.1e}")
+    return 0 if error <= limit else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
