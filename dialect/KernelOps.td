@@ -94,7 +94,7 @@ def Heddle_ExpertMatmulOp : Heddle_KernelOp<"expert_matmul", [AttrSizedOperandSe
                        StrAttr:$format, OptionalAttr<Heddle_ActivationAttr>:$activation, UnitAttr:$accumulate);
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let assemblyFormat = [{
-    ($activation^)? `ins` `(` $input (`scales` $input_scales^)? (`sums` $input_sums^)? `,` $weights `:` type($input)
+    (`gated` $activation^)? `ins` `(` $input (`scales` $input_scales^)? (`sums` $input_sums^)? `,` $weights `:` type($input)
     (`scales` type($input_scales)^)? (`sums` type($input_sums)^)? `,` type($weights) `)`
     `list` `(` $offsets `,` $row_index `,` $row_scale `:` type($offsets) `,` type($row_index) `,` type($row_scale) `)`
     `outs` `(` $inits `:` type($inits) `)` attr-dict (`->` type($results)^)?

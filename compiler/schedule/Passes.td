@@ -27,7 +27,7 @@ def PackWeights : Pass<"heddle-pack-weights", "::mlir::ModuleOp"> {
     `moe` the product of its router, `route_experts` and two `expert_matmul`; their weights, of a product stacked, become one packed tensor of bytes.
     Norm weights and biases become f32. Equal packed weights (a tied head) are stored once. After: no tensor has an encoding;
     every `weight` says its offset in the section and its sources. No byte is read here: packaging streams them.
-    Example: test/schedule/pack-weights.mlir.
+    Examples: test/schedule/pack-weights.mlir, pack-weights-moe.mlir.
   }];
   let dependentDialects = ["::heddle::HeddleDialect", "::mlir::tensor::TensorDialect"];
 }

@@ -3,7 +3,7 @@
 
 func.func @expert_matmul_c1(%x: tensor<?x64xf32>, %w: tensor<4096xi8>, %f: tensor<?x9xi32>, %i: tensor<?x2xi32>, %r: tensor<?x2xf32>, %o: tensor<?x16xf32>) {
   // expected-error @+1 {{input must be (rows, 64) and the one destination (rows, 32)}}
-  %0 = heddle.expert_matmul <silu> ins(%x, %w : tensor<?x64xf32>, tensor<4096xi8>) list(%f, %i, %r : tensor<?x9xi32>, tensor<?x2xi32>, tensor<?x2xf32>) outs(%o : tensor<?x16xf32>) {format = "q4_1", k = 64 : i64, n = 16 : i64, num_experts = 8 : i64, top_k = 2 : i64} -> tensor<?x16xf32>
+  %0 = heddle.expert_matmul gated <silu> ins(%x, %w : tensor<?x64xf32>, tensor<4096xi8>) list(%f, %i, %r : tensor<?x9xi32>, tensor<?x2xi32>, tensor<?x2xf32>) outs(%o : tensor<?x16xf32>) {format = "q4_1", k = 64 : i64, n = 16 : i64, num_experts = 8 : i64, top_k = 2 : i64} -> tensor<?x16xf32>
   return
 }
 
@@ -51,6 +51,6 @@ func.func @expert_matmul_c3_index(%x: tensor<?x128xf32>, %w: tensor<4096xi8>, %f
 
 func.func @expert_matmul_c4(%x: tensor<?x64xf32>, %w: tensor<4096xi8>, %f: tensor<?x9xi32>, %i: tensor<?x2xi32>, %r: tensor<?x2xf32>, %o: tensor<?x32xf32>) {
   // expected-error @+1 {{with an activation must not accumulate}}
-  %0 = heddle.expert_matmul <silu> ins(%x, %w : tensor<?x64xf32>, tensor<4096xi8>) list(%f, %i, %r : tensor<?x9xi32>, tensor<?x2xi32>, tensor<?x2xf32>) outs(%o : tensor<?x32xf32>) {accumulate, format = "q4_1", k = 64 : i64, n = 16 : i64, num_experts = 8 : i64, top_k = 2 : i64} -> tensor<?x32xf32>
+  %0 = heddle.expert_matmul gated <silu> ins(%x, %w : tensor<?x64xf32>, tensor<4096xi8>) list(%f, %i, %r : tensor<?x9xi32>, tensor<?x2xi32>, tensor<?x2xf32>) outs(%o : tensor<?x32xf32>) {accumulate, format = "q4_1", k = 64 : i64, n = 16 : i64, num_experts = 8 : i64, top_k = 2 : i64} -> tensor<?x32xf32>
   return
 }

@@ -73,6 +73,24 @@ TEST(ModelValues, PackedWeightsStackTheirSources) {
   EXPECT_EQ(run.reals({run.f32({1, 2}, {1, 10}), run.f32({1, 3}, {0, 0, 0})}), (Reals{10, 32, 76}));
 }
 
+// A gate and an up projection (1, 2) of each of two experts: [0, 1] and [2, 3], [4, 5] and [6, 7].
+TEST(ModelValues, ExpertsArePackedForThemselves) {
+  Evaluation run(R"(
+    func.func @main(%x: tensor<1x2xf32>, %f: tensor<1x3xi32>, %i: tensor<1x2xi32>, %s: tensor<1x2xf32>, %o: tensor<1x2xf32>) -> tensor<1x2xf32> {
+      %w = heddle.weight "experts" <type = "packed", file = 0, offset = 0> {heddle.format = "f32", heddle.shape = array<i64: 4, 2>,
+        heddle.sources = [#heddle.storage<type = "f32", file = 0, offset = 0>, #heddle.storage<type = "f32", file = 0, offset = 8>,
+                          #heddle.storage<type = "f32", file = 0, offset = 16>, #heddle.storage<type = "f32", file = 0, offset = 24>],
+        heddle.interleave = 2 : i64, heddle.source_names = ["g0", "u0", "g1", "u1"], heddle.source_rows = [1, 1, 1, 1]} : tensor<512xi8>
+      %0 = heddle.expert_matmul gated <relu> ins(%x, %w : tensor<1x2xf32>, tensor<512xi8>)
+        list(%f, %i, %s : tensor<1x3xi32>, tensor<1x2xi32>, tensor<1x2xf32>) outs(%o : tensor<1x2xf32>)
+        {num_experts = 2 : i64, top_k = 2 : i64, n = 1 : i64, k = 2 : i64, format = "f32"} -> tensor<1x2xf32>
+      return %0 : tensor<1x2xf32>
+    })", reading(8));
+  EXPECT_EQ(run.reals({run.f32({1, 2}, {1, 10}), run.i32({1, 3}, {0, 1, 2}), run.i32({1, 2}, {0, 0}), run.f32({1, 2}, {1, 1}),
+                       run.f32({1, 2}, {0, 0})}),
+            (Reals{10 * 32, 54 * 76}));
+}
+
 TEST(ModelValues, RandomWeightsAreTheSamePacked) {
   InterpreterOptions options;
   options.weight = randomWeights(3);

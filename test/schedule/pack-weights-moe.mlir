@@ -1,0 +1,53 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// RUN: %heddle-opt %s --heddle-pack-weights | FileCheck %s
+// RUN: %heddle-opt %s --heddle-pack-weights --heddle-assign-schedules=activations=int8 | FileCheck %s --check-prefix=INT8
+
+// An expert's gate and up projection lie together; experts one after the other.
+// CHECK-LABEL: @step
+// CHECK-NOT: heddle.moe
+// CHECK-DAG: %[[GATE_UP:.*]] = heddle.weight "gate.0+up.0+gate.1+up.1" {{.*}}heddle.interleave = 2{{.*}} : tensor<8704xi8>
+// CHECK-DAG: %[[DOWN:.*]] = heddle.weight "down.0+down.1" {{.*}}heddle.interleave = 1{{.*}} : tensor<4608xi8>
+// CHECK-DAG: %[[ROUTER:.*]] = heddle.weight "router"
+// CHECK: %[[LOGITS:.*]] = heddle.packed_matmul ins(%[[X:.*]], %[[ROUTER]]
+// CHECK: %[[LIST:.*]]:5 = heddle.route_experts ins(%[[LOGITS]]
+// CHECK: %[[HIDDEN:.*]] = heddle.expert_matmul gated <silu> ins(%[[X]], %[[GATE_UP]] {{.*}} list(%[[LIST]]#2, %[[LIST]]#3, %[[LIST]]#4
+// CHECK: %[[RESULT:.*]] = heddle.expert_matmul ins(%[[HIDDEN]], %[[DOWN]]
+// CHECK-NOT: accumulate
+// CHECK: return %[[RESULT]]
+
+// Routing decides in f32: its weights are not quantised.
+// INT8-LABEL: @step
+// INT8: heddle.packed_matmul ins(%{{.*}}, %{{.*}} : tensor<?x64xf32>
+// INT8: expert_matmul gated <silu> ins({{.*}} : tensor<?x64xi8> scales
+// INT8: expert_matmul ins({{.*}} : tensor<?x32xi8> scales
+func.func @step(%x: tensor<?x64xf32>) -> tensor<?x64xf32> {
+  %r = heddle.weight "router" <type = "f32", file = 0, offset = 0> : tensor<2x64xf32>
+  %g0 = heddle.weight "gate.0" <type = "q8_0", file = 0, offset = 1024> : tensor<32x64xf32, #heddle.quant<q8_0>>
+  %u0 = heddle.weight "up.0" <type = "q8_0", file = 0, offset = 4096> : tensor<32x64xf32, #heddle.quant<q8_0>>
+  %d0 = heddle.weight "down.0" <type = "q8_0", file = 0, offset = 8192> : tensor<64x32xf32, #heddle.quant<q8_0>>
+  %g1 = heddle.weight "gate.1" <type = "q8_0", file = 0, offset = 12288> : tensor<32x64xf32, #heddle.quant<q8_0>>
+  %u1 = heddle.weight "up.1" <type = "q8_0", file = 0, offset = 16384> : tensor<32x64xf32, #heddle.quant<q8_0>>
+  %d1 = heddle.weight "down.1" <type = "q8_0", file = 0, offset = 20480> : tensor<64x32xf32, #heddle.quant<q8_0>>
+  %0 = heddle.moe <silu> %x, %r gates(%g0, %g1 : tensor<32x64xf32, #heddle.quant<q8_0>>, tensor<32x64xf32, #heddle.quant<q8_0>>) ups(%u0, %u1 : tensor<32x64xf32, #heddle.quant<q8_0>>, tensor<32x64xf32, #heddle.quant<q8_0>>)
+    downs(%d0, %d1 : tensor<64x32xf32, #heddle.quant<q8_0>>, tensor<64x32xf32, #heddle.quant<q8_0>>) {top_k = 1 : i64, normalize = true} : tensor<?x64xf32>, tensor<2x64xf32> -> tensor<?x64xf32>
+  return %0 : tensor<?x64xf32>
+}
+
+// A residual that nothing reads afterwards is what experts add to.
+// CHECK-LABEL: @residual(
+// CHECK-SAME: %{{.*}}: tensor<?x64xf32>, %[[RESIDUAL:.*]]: tensor<?x64xf32>
+// CHECK: heddle.expert_matmul ins({{.*}} outs(%[[RESIDUAL]] : tensor<?x64xf32>) {accumulate,
+// CHECK-NOT: arith.addf
+func.func @residual(%x: tensor<?x64xf32>, %y: tensor<?x64xf32>) -> tensor<?x64xf32> {
+  %r = heddle.weight "router" <type = "f32", file = 0, offset = 0> : tensor<2x64xf32>
+  %g0 = heddle.weight "gate.0" <type = "q8_0", file = 0, offset = 1024> : tensor<32x64xf32, #heddle.quant<q8_0>>
+  %u0 = heddle.weight "up.0" <type = "q8_0", file = 0, offset = 4096> : tensor<32x64xf32, #heddle.quant<q8_0>>
+  %d0 = heddle.weight "down.0" <type = "q8_0", file = 0, offset = 8192> : tensor<64x32xf32, #heddle.quant<q8_0>>
+  %g1 = heddle.weight "gate.1" <type = "q8_0", file = 0, offset = 12288> : tensor<32x64xf32, #heddle.quant<q8_0>>
+  %u1 = heddle.weight "up.1" <type = "q8_0", file = 0, offset = 16384> : tensor<32x64xf32, #heddle.quant<q8_0>>
+  %d1 = heddle.weight "down.1" <type = "q8_0", file = 0, offset = 20480> : tensor<64x32xf32, #heddle.quant<q8_0>>
+  %0 = heddle.moe <silu> %x, %r gates(%g0, %g1 : tensor<32x64xf32, #heddle.quant<q8_0>>, tensor<32x64xf32, #heddle.quant<q8_0>>) ups(%u0, %u1 : tensor<32x64xf32, #heddle.quant<q8_0>>, tensor<32x64xf32, #heddle.quant<q8_0>>)
+    downs(%d0, %d1 : tensor<64x32xf32, #heddle.quant<q8_0>>, tensor<64x32xf32, #heddle.quant<q8_0>>) {top_k = 1 : i64, normalize = true} : tensor<?x64xf32>, tensor<2x64xf32> -> tensor<?x64xf32>
+  %1 = arith.addf %y, %0 : tensor<?x64xf32>
+  return %1 : tensor<?x64xf32>
+}
