@@ -92,6 +92,8 @@ CompileStatus Compilation::readInputs() {
   target = *parsed;
   if (options.output.empty() && options.stopAfter == Stage::Package)
     return fail(CompileStatus::InvalidInput, "no output given: use -o FILE");
+  if (!options.output.empty() && options.output != "-" && !OutputFile::isPossible(options.output, error))
+    return CompileStatus::InvalidInput;
   Expected<Model> read = readModel(options.model);
   if (!read)
     return fail(CompileStatus::InvalidInput, read.takeError().message);

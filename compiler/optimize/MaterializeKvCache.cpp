@@ -18,6 +18,12 @@ namespace {
 
 constexpr int64_t dynamic = ShapedType::kDynamic;
 
+// Whether the call runs a layer that needs its place in the cache.
+bool runsAttention(func::CallOp call) {
+  auto callee = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(call, call.getCalleeAttr());
+  return callee && !callee.getOps<AttentionOp>().empty();
+}
+
 // The type of a (batch, sequence, …) or (batch, heads, sequence, head_dim) tensor when rows take the place of both: (rows, …),
 // and (1, heads, rows, head_dim).
 RankedTensorType raggedType(RankedTensorType type) {
@@ -77,6 +83,8 @@ LogicalResult RaggedRewriter::rewriteAttention(AttentionOp op) {
     return op.emitError("only causal attention without bias can be computed step by step");
   if (hasAttention)
     return op.emitError("a layer function may hold one attention");
+  if (!layer)
+    return op.emitError("attention must lie in a layer function that @forward calls");
   hasAttention = true;
   Location loc = op.getLoc();
   Value q = map.lookup(op.getQuery()), k = map.lookup(op.getKey()), v = map.lookup(op.getValue());
@@ -116,7 +124,8 @@ LogicalResult RaggedRewriter::rewriteCall(func::CallOp op) {
   for (Operation &before : *op->getBlock()) {
     if (&before == op)
       break;
-    index += isa<func::CallOp>(before);
+    if (auto call = dyn_cast<func::CallOp>(before))
+      index += runsAttention(call);
   }
   Value indexValue = arith::ConstantIndexOp::create(b, op.getLoc(), index);
   operands.insert(operands.begin() + 2, {cache, indexValue});
@@ -226,7 +235,8 @@ namespace {
 struct MaterializeKvCache : heddle::impl::MaterializeKvCacheBase<MaterializeKvCache> {
   using MaterializeKvCacheBase::MaterializeKvCacheBase;
 
-  FailureOr<KvCacheType> cacheType() {
+  // The cache has a place for each call of a layer: equal layers may be one function already.
+  FailureOr<KvCacheType> cacheType(func::FuncOp forward) {
     ModuleOp module = getOperation();
     Type element = llvm::StringSwitch<Type>(elementType)
                        .Case("f32", Float32Type::get(&getContext()))
@@ -235,21 +245,22 @@ struct MaterializeKvCache : heddle::impl::MaterializeKvCacheBase<MaterializeKvCa
                        .Default({});
     if (!element)
       return module.emitError("element-type must be f32, bf16 or f16, got '") << elementType << "'";
-    int64_t heads = 0, headDim = 0, layers = 0;
+    int64_t heads = 0, headDim = 0;
     WalkResult walk = module.walk([&](AttentionOp op) {
       int64_t opHeads = op.getNumKvHeads(), opDim = op.getHeadDim();
-      if (layers && (opHeads != heads || opDim != headDim)) {
+      if (heads && (opHeads != heads || opDim != headDim)) {
         op.emitError("all layers must have the same num_kv_heads and head_dim: (") << opHeads << ", " << opDim << ") after ("
                                                                                   << heads << ", " << headDim << ")";
         return WalkResult::interrupt();
       }
-      heads = opHeads, headDim = opDim, ++layers;
+      heads = opHeads, headDim = opDim;
       return WalkResult::advance();
     });
     if (walk.wasInterrupted())
       return failure();
-    if (!layers)
+    if (!heads)
       return module.emitError("has no attention: there is nothing to cache");
+    int64_t layers = llvm::count_if(forward.getOps<func::CallOp>(), runsAttention);
     return KvCacheType::get(&getContext(), layers, heads, headDim, element);
   }
 
@@ -260,7 +271,7 @@ struct MaterializeKvCache : heddle::impl::MaterializeKvCacheBase<MaterializeKvCa
       module.emitError("has no function @forward");
       return signalPassFailure();
     }
-    FailureOr<KvCacheType> type = cacheType();
+    FailureOr<KvCacheType> type = cacheType(forward);
     if (failed(type))
       return signalPassFailure();
     for (auto func : llvm::make_early_inc_range(module.getOps<func::FuncOp>()))

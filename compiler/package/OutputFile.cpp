@@ -3,6 +3,7 @@
 #include "compiler/package/OutputFile.h"
 
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/Signals.h"
 
 #include <cerrno>
@@ -19,13 +20,24 @@ bool OutputFile::fail(const char *what) {
   return false;
 }
 
+bool OutputFile::isPossible(const std::string &path, std::string &error) {
+  llvm::StringRef folder = llvm::sys::path::parent_path(path);
+  if (!folder.empty() && !llvm::sys::fs::is_directory(folder))
+    error = path + ": the folder " + folder.str() + " does not exist";
+  else if (llvm::sys::fs::is_directory(path))
+    error = path + ": is a directory, expected the name of a file to write";
+  else if (llvm::sys::fs::exists(path) && !llvm::sys::fs::is_regular_file(path))
+    error = path + ": is no regular file, and would be replaced by one"; // a device, a pipe
+  else
+    return true;
+  return false;
+}
+
 bool OutputFile::create(const std::string &path, OutputFile &file, std::string &error) {
   file.path = path;
   file.temporary = path + ".tmp" + std::to_string(getpid());
-  if (llvm::sys::fs::is_directory(path)) {
-    error = path + ": is a directory, expected the name of a file to write";
+  if (!isPossible(path, error))
     return false;
-  }
   llvm::sys::RemoveFileOnSignal(file.temporary);
   file.descriptor = open(file.temporary.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (file.descriptor < 0) {

@@ -13,6 +13,8 @@ namespace heddle {
 
 class OutputFile {
 public:
+  // Whether a file of that name can be made: asked before long work, answered with one line in `error` where not.
+  static bool isPossible(const std::string &path, std::string &error);
   // Opens a temporary file beside `path`; removed on destruction or by a signal unless kept.
   static bool create(const std::string &path, OutputFile &outFile, std::string &error);
   OutputFile() = default;

@@ -242,6 +242,7 @@ static int runInspect(int argc, char **argv) {
 
 int main(int argc, char **argv) {
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN); // a file over the limit is a failed write that is reported
   StringRef command = argc > 1 ? argv[1] : "--help";
   if (command == "compile")
     return runCompile(argc - 2, argv + 2);

@@ -51,3 +51,11 @@ func.func private @one_head(%q: tensor<?x2x?x4xf32>, %k: tensor<?x1x?x4xf32>) ->
   return %0 : tensor<?x2x?x4xf32>
 }
 func.func @forward(%q: tensor<?x2x?x4xf32>, %p: tensor<?x?xi32>) -> tensor<?x2x?x4xf32> { return %q : tensor<?x2x?x4xf32> }
+
+// -----
+
+func.func @forward(%q: tensor<?x2x?x4xf32>, %p: tensor<?x?xi32>) -> tensor<?x2x?x4xf32> {
+  // expected-error @+1 {{attention must lie in a layer function that @forward calls}}
+  %0 = heddle.attention %q, %q, %q <causal> {scale = 0.5} : tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32> -> tensor<?x2x?x4xf32>
+  return %0 : tensor<?x2x?x4xf32>
+}
