@@ -209,12 +209,12 @@ LogicalResult HostFunction::lowerRoute(RouteExpertsOp op) {
   Value count = rowCounts.lookup(op.getLogits());
   auto [begin, end] = share(count);
   launch(op, *route, {pointerOf(op.getLogits()), inits[0], inits[1], begin, end}, "mlir");
-  barrier();
+  finishKernel();
   Value isFirstThread = b.equal(arith::ExtSIOp::create(b, b.getI64Type(), thread), b.constant(0));
   b.ifThen(isFirstThread, [&] {
     launch(op, *group, {inits[0], inits[1], inits[2], inits[3], inits[4], count}, "mlir");
   });
-  barrier();
+  finishKernel();
   return success();
 }
 
@@ -260,7 +260,7 @@ LogicalResult HostFunction::lowerExperts(ExpertMatmulOp op) {
       });
     });
   });
-  barrier();
+  finishKernel();
   return success();
 }
 
