@@ -41,13 +41,14 @@ func.func private @layer(%x: tensor<?x?x8xf32>, %p: tensor<?x?xi32>, %wq: tensor
 }
 
 // CHECK-NOT: @forward
-// CHECK: func.func @step(%[[IDS:.*]]: tensor<?xi32>, %[[POSITIONS:.*]]: tensor<?xi32>, %[[OUTPUT_ROWS:.*]]: tensor<?xi32>, %[[CACHE:.*]]: !heddle.kv_cache<2 x 1 x 4 x f32>) -> tensor<?x16xf32>
+// CHECK: func.func @step(%[[IDS:.*]]: tensor<?xi32>, %[[POSITIONS:.*]]: tensor<?xi32>, %[[OUTPUT_ROWS:.*]]: tensor<?xi32>, %[[CACHE:.*]]: !heddle.kv_cache<2 x 1 x 4 x f32>) -> (tensor<?x16xf32>, tensor<?x8xf32>)
 // CHECK-DAG: %[[FIRST:.*]] = arith.constant 0 : index
 // CHECK-DAG: %[[SECOND:.*]] = arith.constant 1 : index
 // CHECK: call @layer(%{{.*}}, %[[POSITIONS]], %[[CACHE]], %[[FIRST]],
 // CHECK: %[[HIDDEN:.*]] = call @layer(%{{.*}}, %[[POSITIONS]], %[[CACHE]], %[[SECOND]],
 // CHECK: %[[WANTED:.*]] = heddle.embedding %[[OUTPUT_ROWS]], %[[HIDDEN]]
-// CHECK: heddle.linear %[[WANTED]]
+// CHECK: %[[LOGITS:.*]] = heddle.linear %[[WANTED]]
+// CHECK: return %[[LOGITS]], %[[HIDDEN]]
 func.func @forward(%ids: tensor<?x?xi32>, %p: tensor<?x?xi32>) -> tensor<?x?x16xf32> {
   %table = heddle.weight "table" <type = "f32", file = 0, offset = 0> : tensor<16x8xf32>
   %wq = heddle.weight "q" <type = "f32", file = 0, offset = 512> : tensor<8x8xf32>
