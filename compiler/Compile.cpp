@@ -18,6 +18,8 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <chrono>
+#include <link.h>
+#include <sys/mman.h>
 #include <set>
 #include <unistd.h>
 
@@ -233,7 +235,27 @@ CompileStatus Compilation::writeDepfile() {
   return CompileStatus::Done;
 }
 
+// Code of the shared LLVM, MLIR and Halide that earlier stages ran is mapped from their files and comes back when it is needed:
+// resident memory is then that of the largest stage, not of all.
+static void releaseLibraryCode() {
+  dl_iterate_phdr(
+      [](dl_phdr_info *info, size_t, void *) {
+        for (int i = 0; i < info->dlpi_phnum; ++i) {
+          const ElfW(Phdr) &segment = info->dlpi_phdr[i];
+          if (segment.p_type != PT_LOAD || (segment.p_flags & PF_W))
+            continue;
+          uintptr_t page = getpagesize(), begin = (info->dlpi_addr + segment.p_vaddr + page - 1) / page * page;
+          uintptr_t end = (info->dlpi_addr + segment.p_vaddr + segment.p_memsz) / page * page;
+          if (begin < end)
+            madvise(reinterpret_cast<void *>(begin), end - begin, MADV_DONTNEED);
+        }
+        return 0;
+      },
+      nullptr);
+}
+
 CompileStatus Compilation::writeBinary() {
+  releaseLibraryCode();
   progress.stage("codegen");
   MachineCode kind = options.emit == Emit::Llvm ? MachineCode::LLVMIR
                      : options.emit == Emit::Assembly ? MachineCode::Assembly
