@@ -10,6 +10,8 @@
 #include "compiler/codegen/halide/HalideEmitter.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMTypes.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/bit.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
@@ -112,7 +114,11 @@ FailureOr<func::FuncOp> KernelLibrary::attention(OnlineAttentionOp op) {
   std::string error;
   if (failed(verifyAttention(spec, error)))
     return op.emitError(error);
-  std::string name = llvm::formatv("attention_h{0}_kv{1}_d{2}_w{3}", spec.numHeads, spec.numKvHeads, spec.headDim, spec.window);
+  // Scale and cap by their bits: two layers that differ in them are two kernels.
+  std::string name = llvm::formatv("attention_h{0}_kv{1}_d{2}_w{3}_s{4}_c{5}{6}{7}{8}", spec.numHeads, spec.numKvHeads, spec.headDim,
+                                   spec.window, llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.scale)),
+                                   llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.softcap)), spec.causal ? "" : "_full",
+                                   spec.hasSinks ? "_sinks" : "", spec.shareKvHeads ? "" : "_unshared");
   if (func::FuncOp known = find(name))
     return known;
   return buildAttention(code, name, spec, target);
@@ -137,7 +143,7 @@ FailureOr<func::FuncOp> KernelLibrary::embedding(DequantizeOp op) {
   spec.layout = *layout;
   spec.k = op.getK();
   spec.scale = op.getScale().convertToDouble();
-  std::string name = llvm::formatv("embedding_{0}_k{1}{2}", op.getFormat(), spec.k, spec.scale == 1 ? "" : "_scaled");
+  std::string name = llvm::formatv("embedding_{0}_k{1}{2}", op.getFormat(), spec.k, spec.scale == 1 ? "" : "_s" + llvm::utohexstr(llvm::bit_cast<uint32_t>(spec.scale)));
   if (func::FuncOp known = find(name))
     return known;
   return buildEmbedding(code, name, spec);
