@@ -1,0 +1,104 @@
+# Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""make.py: writes one llama of one layer per tensor type as TYPE.gguf, with TYPE/golden.safetensors beside it.
+
+The oracle is the forward pass below in numpy (f64) over the weights as PyPI `gguf` dequantises them. Types that `gguf` cannot
+quantise get random blocks with small scales. Needs PyPI numpy, gguf and safetensors; the tests need only its output.
+"""
+import os
+
+import gguf
+import numpy as np
+from gguf import GGMLQuantizationType as T, quants
+from safetensors.numpy import save_file
+
+HEADS, KV_HEADS, VOCABULARY, EPS = 8, 2, 64, 1e-5
+PLAIN = {T.F32: np.float32, T.F16: np.float16}
+# Bytes into a block, and number, of its f16 scales: for blocks of random bytes.
+SCALES = {T.Q2_K: (80, 2), T.Q3_K: (108, 1), T.Q4_K: (0, 2), T.Q5_K: (0, 2), T.Q6_K: (208, 1), T.IQ4_NL: (0, 1), T.IQ4_XS: (0, 1)}
+TYPES = [T.F32, T.F16, T.BF16, T.Q4_0, T.Q4_1, T.Q5_0, T.Q5_1, T.Q8_0, T.MXFP4, *SCALES]
+
+
+def shapes(hidden):
+    matrix = {"attn_q": (hidden, hidden), "attn_k": (hidden // 4, hidden), "attn_v": (hidden // 4, hidden),
+              "attn_output": (hidden, hidden), "ffn_gate": (hidden, hidden), "ffn_up": (hidden, hidden), "ffn_down": (hidden, hidden)}
+    return {"token_embd.weight": (VOCABULARY, hidden), "output_norm.weight": (hidden,),
+            **{f"blk.0.{name}.weight": (hidden,) for name in ("attn_norm", "ffn_norm")},
+            **{f"blk.0.{name}.weight": shape for name, shape in matrix.items()}}
+
+
+def random_blocks(kind, shape, rng):
+    values, size = gguf.GGML_QUANT_SIZES[kind]
+    blocks = rng.integers(0, 256, (shape[0] * shape[1] // values, size), dtype=np.uint8)
+    at, count = SCALES[kind]
+    scales = (0.0004 * (1 + rng.random((len(blocks), count)))).astype(np.float16)
+    blocks[:, at:at + 2 * count] = scales.view(np.uint8).reshape(len(blocks), 2 * count)
+    return blocks.reshape(shape[0], -1)
+
+
+def stored(values, kind, rng):
+    """(what is written, what it stands for)."""
+    if kind in PLAIN:
+        data = values.astype(PLAIN[kind])
+        return data, data.astype(np.float64)
+    data = random_blocks(kind, values.shape, rng) if kind in SCALES else quants.quantize(values, kind)
+    return data, quants.dequantize(data, kind).reshape(values.shape).astype(np.float64)
+
+
+def norm(x, weight):
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + EPS) * weight
+
+
+def rotate(x):
+    """(rows, heads, head_dim): pairs (2i, 2i + 1) by position * 10000 ^ (-2i / head_dim)."""
+    rows, _, dim = x.shape
+    angle = np.arange(rows)[:, None] * 10000.0 ** (-np.arange(0, dim, 2) / dim)
+    cos, sin = np.cos(angle)[:, None], np.sin(angle)[:, None]
+    out = np.empty_like(x)
+    out[..., ::2] = x[..., ::2] * cos - x[..., 1::2] * sin
+    out[..., 1::2] = x[..., 1::2] * cos + x[..., ::2] * sin
+    return out
+
+
+def forward(w, ids):
+    layer = lambda name: w[f"blk.0.{name}.weight"]
+    x = w["token_embd.weight"][ids]
+    rows, hidden = x.shape
+    n = norm(x, layer("attn_norm"))
+    q = rotate((n @ layer("attn_q").T).reshape(rows, HEADS, -1))
+    k = rotate((n @ layer("attn_k").T).reshape(rows, KV_HEADS, -1)).repeat(HEADS // KV_HEADS, 1)
+    v = (n @ layer("attn_v").T).reshape(rows, KV_HEADS, -1).repeat(HEADS // KV_HEADS, 1)
+    scores = np.einsum("qhd,khd->hqk", q, k) / np.sqrt(q.shape[-1])
+    scores += np.triu(np.full((rows, rows), -np.inf), 1)
+    p = np.exp(scores - scores.max(-1, keepdims=True))
+    attended = np.einsum("hqk,khd->qhd", p / p.sum(-1, keepdims=True), v).reshape(rows, hidden)
+    x = x + attended @ layer("attn_output").T
+    n = norm(x, layer("ffn_norm"))
+    gate = n @ layer("ffn_gate").T
+    x = x + (gate / (1 + np.exp(-gate)) * (n @ layer("ffn_up").T)) @ layer("ffn_down").T
+    return norm(x, w["output_norm.weight"]) @ w["token_embd.weight"].T
+
+
+def write(folder, kind, rng):
+    hidden = 64 if kind in PLAIN or kind == T.BF16 else 256
+    name = kind.name.lower()
+    writer = gguf.GGUFWriter(os.path.join(folder, name + ".gguf"), "llama")
+    writer.add_block_count(1), writer.add_context_length(64), writer.add_embedding_length(hidden)
+    writer.add_feed_forward_length(hidden), writer.add_head_count(HEADS), writer.add_head_count_kv(KV_HEADS)
+    writer.add_layer_norm_rms_eps(EPS), writer.add_rope_freq_base(10000.0), writer.add_rope_dimension_count(hidden // HEADS)
+    writer.add_vocab_size(VOCABULARY)
+    weights = {}
+    for tensor, shape in shapes(hidden).items():
+        vector = len(shape) == 1
+        values = (1 + 0.1 * rng.standard_normal(shape) if vector else 1.5 * rng.standard_normal(shape) / np.sqrt(hidden))
+        data, weights[tensor] = stored(values.astype(np.float32), T.F32 if vector else kind, rng)
+        writer.add_tensor(tensor, data, raw_dtype=T.F32 if vector else kind)
+    writer.write_header_to_file(), writer.write_kv_data_to_file(), writer.write_tensors_to_file(), writer.close()
+    ids = rng.integers(0, VOCABULARY, 20)
+    os.makedirs(os.path.join(folder, name), exist_ok=True)
+    save_file({"case.input_ids": ids[None].astype(np.int64), "case.logits": forward(weights, ids)[None].astype(np.float32)},
+              os.path.join(folder, name, "golden.safetensors"))
+
+
+if __name__ == "__main__":
+    for i, kind in enumerate(TYPES):
+        write(os.path.dirname(os.path.abspath(__file__)), kind, np.random.default_rng(i))
