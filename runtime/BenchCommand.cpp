@@ -111,7 +111,7 @@ private:
         const package::Kernel &kernel = *program.metadata().kernels()->Get(i);
         text += (i ? "," : "") + ("{\"name\":" + jsonString(kernel.name()->str())) +
                 ",\"kind\":" + jsonString(kernel.kind() ? kernel.kind()->str() : "") +
-                format(",\"prefill_share\":%.4f,\"decode_share\":%.4f}", prefill[i], decode[i]);
+                format(",\"prefill_share\":%.9g,\"decode_share\":%.9g}", prefill[i], decode[i]);
       }
       text += "]";
     }

@@ -104,7 +104,7 @@ TEST(HalideErrors, DynamicOffset) {
 
 TEST(HalideErrors, RopeWithoutTable) {
   EXPECT_NE(errorOf(R"(func.func private @k(%x: tensor<1x1x?x4xf32>, %p: tensor<1x?xi32>) -> tensor<1x1x?x4xf32> {
-    %r = heddle.rope %x, %p <half, table = 0, attention_factor = 1.0, inverse_frequency = array<f32: 1.0, 0.5>>
+    %r = heddle.rope %x, %p, <half, table = 0, attention_factor = 1.0, inverse_frequency = array<f32: 1.0, 0.5>>
       : tensor<1x1x?x4xf32>, tensor<1x?xi32>
     return %r : tensor<1x1x?x4xf32> })")
                 .find("must be an input of the kernel"),
