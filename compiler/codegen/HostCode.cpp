@@ -2,9 +2,8 @@
 
 #include "compiler/codegen/HostCode.h"
 
+#include "compiler/codegen/HostFunction.h"
 #include "compiler/codegen/cpu/PackedLayout.h"
-#include "compiler/codegen/cpu/RawBuilder.h"
-#include "compiler/codegen/halide/BufferLayout.h"
 #include "compiler/schedule/Passes.h"
 #include "runtime/ModelAbi.h"
 
@@ -17,10 +16,7 @@
 using namespace mlir;
 using namespace heddle;
 
-namespace {
-
-// How far apart the rows of a buffer lie, in elements.
-int64_t rowStride(MemRefType type) {
+int64_t heddle::rowStride(MemRefType type) {
   SmallVector<int64_t> strides;
   int64_t offset;
   LogicalResult known = type.getStridesAndOffset(strides, offset);
@@ -28,59 +24,6 @@ int64_t rowStride(MemRefType type) {
   (void)known;
   return strides.front();
 }
-
-// Lowers one function.
-class HostFunction {
-public:
-  HostFunction(func::FuncOp func, ModuleOp code, KernelLibrary &kernels, const CpuTarget &target, unsigned calls)
-      : func(func), code(code), kernels(kernels), target(target), calls(calls), b(func.getLoc(), code.getContext()) {}
-  LogicalResult run(bool isStep);
-
-private:
-  void begin(bool isStep);
-  void mapStepArguments();
-  Value field(size_t offset, Type type) { return b.load(type, b.at(context, offset)); }
-  LogicalResult lower(Operation *op);
-  LogicalResult lowerView(Operation *op);
-  LogicalResult lowerMatmul(PackedMatmulOp op);
-  LogicalResult lowerRoute(RouteExpertsOp op);
-  LogicalResult lowerExperts(ExpertMatmulOp op);
-  void clearColumns(Value buffer, Value begin, Value end);
-  LogicalResult lowerAttention(OnlineAttentionOp op);
-  LogicalResult lowerAppend(KvAppendOp op);
-  LogicalResult lowerEmbedding(DequantizeOp op);
-  LogicalResult lowerRowWise(KernelCallOp op);
-  LogicalResult lowerCall(func::CallOp op);
-  void launch(Operation *op, func::FuncOp kernel, ArrayRef<Value> arguments, StringRef emitter);
-  // Ends the kernel launched last: waits for all threads, then counts its time.
-  void finishKernel();
-  // Under --profile, thread 0 reads the clock; `then` gets the time.
-  void whenProfiled(function_ref<void(Value)> then);
-  void startClock();
-  // This thread's [begin, end) of `count` equal parts.
-  std::pair<Value, Value> share(Value count);
-  Value halideBuffer(MemRefType type, Value pointer, Value rows);
-  // Byte offsets of a layer's K and V in a page.
-  std::pair<Value, Value> planes(KvCacheType cache, Value layer);
-  Value pointerOf(Value buffer) { return pointers.lookup(buffer); }
-  Value null();
-
-  func::FuncOp func;
-  ModuleOp code;
-  KernelLibrary &kernels;
-  const CpuTarget &target;
-  unsigned calls;  // of this function in a step
-  RawBuilder b;
-  Value context, thread, numThreads, arena, rows, maxRows;
-  Value ticks, isProfiled;  // kernel_ticks; thread 0 of a step that has them
-  Value lastTime;           // in memory: when the kernel before ended
-  unsigned launched = 0;    // index of the kernel launched last
-  DenseMap<Value, Value> pointers;  // buffer -> its first element
-  DenseMap<Value, Value> rowCounts; // buffer -> rows, i64
-  DenseMap<Value, Value> scalars;   // index -> i64
-};
-
-} // namespace
 
 static std::string loweredName(func::FuncOp func) {
   return func.getSymName() == "step" ? "heddle_step" : ("heddle_" + func.getSymName()).str();
@@ -201,69 +144,6 @@ LogicalResult HostFunction::lowerMatmul(PackedMatmulOp op) {
   return success();
 }
 
-LogicalResult HostFunction::lowerRoute(RouteExpertsOp op) {
-  FailureOr<func::FuncOp> route = kernels.routeExperts(op), group = kernels.groupByExpert(op);
-  if (failed(route) || failed(group))
-    return failure();
-  auto inits = llvm::map_to_vector(op.getInits(), [&](Value init) { return pointerOf(init); });
-  Value count = rowCounts.lookup(op.getLogits());
-  auto [begin, end] = share(count);
-  launch(op, *route, {pointerOf(op.getLogits()), inits[0], inits[1], begin, end}, "mlir");
-  finishKernel();
-  Value isFirstThread = b.equal(arith::ExtSIOp::create(b, b.getI64Type(), thread), b.constant(0));
-  b.ifThen(isFirstThread, [&] {
-    launch(op, *group, {inits[0], inits[1], inits[2], inits[3], inits[4], count}, "mlir");
-  });
-  finishKernel();
-  return success();
-}
-
-// Zeroes columns [begin, end) of an f32 buffer.
-void HostFunction::clearColumns(Value buffer, Value begin, Value end) {
-  int64_t rowBytes = 4 * rowStride(cast<MemRefType>(buffer.getType()));
-  Value zero = arith::ConstantOp::create(b, b.getI8IntegerAttr(0));
-  b.loop(b.constant(0), rowCounts.lookup(buffer), 1, [&](Value row) {
-    Value first = b.at(b.at(pointerOf(buffer), row, rowBytes), begin, 4);
-    LLVM::MemsetOp::create(b, first, zero, b.mul(b.sub(end, begin), 4), /*isVolatile=*/false);
-  });
-}
-
-// A thread takes the same columns of every expert: what is added to an element comes in the order of experts, from one thread.
-LogicalResult HostFunction::lowerExperts(ExpertMatmulOp op) {
-  FailureOr<func::FuncOp> kernel = kernels.expertMatmul(op);
-  if (failed(kernel))
-    return failure();
-  bool gathers = op.getActivation().has_value(), isQ8 = bool(op.getInputScales());
-  int64_t n = op.getN(), k = op.getK(), expertBytes = KernelLibrary::expertBytes(op);
-  Value output = op.getInits()[0];
-  int64_t outStride = gathers ? n : rowStride(cast<MemRefType>(output.getType()));
-  int64_t actStride = gathers ? rowStride(cast<MemRefType>(op.getInput().getType())) : k;
-  auto [begin, end] = share(b.constant((n + PackedLayout::panelRows - 1) / PackedLayout::panelRows));
-  Value first = begin, last = end;
-  // Entry `entry` of the list, in the buffer that is in its order.
-  auto entryOf = [&](Value buffer, bool isListed, Value entry, int64_t bytes) {
-    return !buffer ? null() : isListed ? b.at(pointerOf(buffer), entry, bytes) : pointerOf(buffer);
-  };
-  b.ifThen(b.lessThan(first, last), [&] {
-    if (!gathers && !op.getAccumulate())
-      clearColumns(output, b.mul(first, PackedLayout::panelRows), b.min(b.mul(last, PackedLayout::panelRows), b.constant(n)));
-    b.loop(0, op.getNumExperts(), 1, [&](Value expert) {
-      Value bounds = b.at(pointerOf(op.getOffsets()), expert, 4);
-      Value from = b.loadIndex(bounds), to = b.loadIndex(b.at(bounds, 4));
-      b.ifThen(b.lessThan(from, to), [&] {
-        launch(op, *kernel,
-               {entryOf(op.getInput(), !gathers, from, isQ8 ? k : 4 * k), entryOf(op.getInputScales(), !gathers, from, k / 32 * 4),
-                entryOf(op.getInputSums(), !gathers, from, k / 16 * 4), b.at(pointerOf(op.getWeights()), expert, expertBytes), null(),
-                entryOf(output, gathers, from, 4 * n), b.sub(to, from), b.constant(actStride), b.constant(outStride), first, last,
-                entryOf(op.getRowIndex(), true, from, 4), entryOf(op.getRowScale(), true, from, 4)},
-               "mlir");
-      });
-    });
-  });
-  finishKernel();
-  return success();
-}
-
 std::pair<Value, Value> HostFunction::planes(KvCacheType cache, Value layer) {
   Value key = b.mul(scalars.lookup(layer), 2 * cache.getPlaneBytes());
   return {key, b.add(key, cache.getPlaneBytes())};
@@ -309,74 +189,6 @@ LogicalResult HostFunction::lowerEmbedding(DequantizeOp op) {
   launch(op, *kernel,
          {pointerOf(op.getIds()), pointerOf(op.getWeights()), pointerOf(op.getInits()[0]), begin, end, b.constant(rowStride(output))},
          "mlir");
-  finishKernel();
-  return success();
-}
-
-// A halide_buffer_t on the stack; `rows` null: the buffer has no rows, or is read as a whole.
-Value HostFunction::halideBuffer(MemRefType type, Value pointer, Value rows) {
-  using namespace buffer_layout;
-  auto i8 = [&](int64_t value) { return arith::ConstantOp::create(b, b.getI8IntegerAttr(value)).getResult(); };
-  auto i16 = [&](int64_t value) { return arith::ConstantOp::create(b, b.getI16IntegerAttr(value)).getResult(); };
-  auto i32 = [&](int64_t value) { return arith::ConstantOp::create(b, b.getI32IntegerAttr(value)).getResult(); };
-  int64_t rank = type.getRank();
-  Value buffer, dims;
-  {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(&b.getInsertionBlock()->getParent()->getParentOfType<func::FuncOp>().front());
-    buffer = b.stackScratch(bufferSize);
-    dims = b.stackScratch(std::max<int64_t>(1, rank) * dimensionSize);
-  }
-  Value zero = b.constant(0);
-  for (size_t offset = 0; offset < bufferSize; offset += 8)
-    b.store(zero, b.at(buffer, offset));
-  Type element = type.getElementType();
-  TypeCode code = isa<BFloat16Type>(element) ? BFloat : isa<FloatType>(element) ? Float : SignedInteger;
-  b.store(pointer, b.at(buffer, hostOffset));
-  b.store(i8(code), b.at(buffer, typeCodeOffset));
-  b.store(i8(element.getIntOrFloatBitWidth()), b.at(buffer, typeBitsOffset));
-  b.store(i16(1), b.at(buffer, typeLanesOffset));
-  b.store(i32(rank), b.at(buffer, dimensionsOffset));
-  b.store(dims, b.at(buffer, dimOffset));
-  for (int64_t axis = 0; axis < rank; ++axis) {
-    Value dim = b.at(dims, (rank - 1 - axis) * dimensionSize); // innermost first
-    b.store(i32(0), b.at(dim, minOffset));
-    b.store(i32(0), b.at(dim, dimensionSize - 4)); // flags
-    int64_t stride = 1;
-    for (int64_t size : type.getShape().drop_front(axis + 1))
-      stride *= size;
-    if (axis == 0)
-      stride = rank > 1 ? rowStride(type) : 1;
-    b.store(i32(stride), b.at(dim, strideOffset));
-    Value extent = i32(type.isDynamicDim(axis) ? INT32_MAX : type.getDimSize(axis));
-    if (type.isDynamicDim(axis) && rows)
-      extent = arith::TruncIOp::create(b, b.getI32Type(), rows);
-    b.store(extent, b.at(dim, extentOffset));
-  }
-  return buffer;
-}
-
-LogicalResult HostFunction::lowerRowWise(KernelCallOp op) {
-  FailureOr<func::FuncOp> kernel = kernels.rowWise(op);
-  if (failed(kernel))
-    return failure();
-  auto callee = func->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(op.getCallee());
-  auto [begin, end] = share(rowCounts.lookup(op.getInits()[0]));
-  Value first = begin, last = end;
-  b.ifThen(b.lessThan(first, last), [&] {
-    SmallVector<Value> buffers;
-    for (auto [index, operand] : llvm::enumerate(op->getOperands())) {
-      auto type = cast<MemRefType>(operand.getType());
-      bool isWhole = index < callee.getNumArguments() && callee.getArgAttr(index, "heddle.whole");
-      if (isWhole || type.hasStaticShape()) {
-        buffers.push_back(halideBuffer(type, pointerOf(operand), Value()));
-        continue;
-      }
-      int64_t bytes = type.getElementType().getIntOrFloatBitWidth() / 8 * (type.getRank() > 1 ? rowStride(type) : 1);
-      buffers.push_back(halideBuffer(type, b.at(pointerOf(operand), first, bytes), b.sub(last, first)));
-    }
-    launch(op, *kernel, buffers, "halide");
-  });
   finishKernel();
   return success();
 }

@@ -18,10 +18,9 @@ using namespace mlir;
 using namespace heddle;
 
 static FailureOr<PackedLayout> layoutOf(Operation *op, StringRef format) {
-  for (int i = 0; i <= int(heddle::TensorType::MXFP4); ++i)
-    if (format == tensorTypeInfo(heddle::TensorType(i)).name)
-      if (std::optional<PackedLayout> layout = layoutFor(heddle::TensorType(i)))
-        return *layout;
+  std::optional<heddle::TensorType> type = tensorTypeNamed(format);
+  if (std::optional<PackedLayout> layout = type ? layoutFor(*type) : std::nullopt)
+    return *layout;
   return op->emitError("no packed layout holds weights of type '") << format << "'";
 }
 
@@ -29,9 +28,14 @@ static KvType kvTypeOf(KvCacheType cache) {
   return cache.getElementType().isF32() ? KvType::F32 : cache.getElementType().isBF16() ? KvType::BF16 : KvType::F16;
 }
 
-func::FuncOp KernelLibrary::find(StringRef name) { return code.lookupSymbol<func::FuncOp>(name); }
+FailureOr<func::FuncOp> KernelLibrary::once(const std::string &name, function_ref<FailureOr<func::FuncOp>(StringRef)> build) {
+  if (auto known = code.lookupSymbol<func::FuncOp>(name))
+    return known;
+  return build(name);
+}
 
-FailureOr<func::FuncOp> KernelLibrary::matmul(PackedMatmulOp op) {
+// What `packed_matmul` and `expert_matmul` have in common.
+template <typename Op> static FailureOr<MatmulSpec> productSpec(Op op) {
   FailureOr<PackedLayout> layout = layoutOf(op, op.getFormat());
   if (failed(layout))
     return failure();
@@ -40,13 +44,19 @@ FailureOr<func::FuncOp> KernelLibrary::matmul(PackedMatmulOp op) {
   spec.n = op.getN();
   spec.k = op.getK();
   spec.activation = op.getInputScales() ? MatmulActivation::Q8 : MatmulActivation::F32;
+  return spec;
+}
+
+FailureOr<func::FuncOp> KernelLibrary::matmul(PackedMatmulOp op) {
+  FailureOr<MatmulSpec> product = productSpec(op);
+  if (failed(product))
+    return failure();
+  MatmulSpec spec = *product;
   spec.hasBias = bool(op.getBias());
   spec.accumulate = op.getAccumulate();
   std::string name = llvm::formatv("matmul_{0}_n{1}_k{2}{3}{4}{5}", op.getFormat(), spec.n, spec.k, op.getInputScales() ? "_int8" : "",
                                    spec.hasBias ? "_bias" : "", spec.accumulate ? "_add" : "");
-  if (func::FuncOp known = find(name))
-    return known;
-  return buildMatmul(code, name, spec, target);
+  return once(name, [&](StringRef name) { return buildMatmul(code, name, spec, target); });
 }
 
 static MoeRouteSpec routeSpec(RouteExpertsOp op) {
@@ -55,16 +65,12 @@ static MoeRouteSpec routeSpec(RouteExpertsOp op) {
 
 FailureOr<func::FuncOp> KernelLibrary::routeExperts(RouteExpertsOp op) {
   std::string name = llvm::formatv("route_e{0}_k{1}{2}", op.getNumExperts(), op.getTopK(), op.getNormalize() ? "_normalize" : "");
-  if (func::FuncOp known = find(name))
-    return known;
-  return buildMoeRoute(code, name, routeSpec(op));
+  return once(name, [&](StringRef name) { return buildMoeRoute(code, name, routeSpec(op)); });
 }
 
 FailureOr<func::FuncOp> KernelLibrary::groupByExpert(RouteExpertsOp op) {
   std::string name = llvm::formatv("group_e{0}_k{1}", op.getNumExperts(), op.getTopK());
-  if (func::FuncOp known = find(name))
-    return known;
-  return buildMoeGroup(code, name, routeSpec(op));
+  return once(name, [&](StringRef name) { return buildMoeGroup(code, name, routeSpec(op)); });
 }
 
 int64_t KernelLibrary::expertBytes(ExpertMatmulOp op) {
@@ -72,14 +78,10 @@ int64_t KernelLibrary::expertBytes(ExpertMatmulOp op) {
 }
 
 FailureOr<func::FuncOp> KernelLibrary::expertMatmul(ExpertMatmulOp op) {
-  FailureOr<PackedLayout> layout = layoutOf(op, op.getFormat());
-  if (failed(layout))
+  FailureOr<MatmulSpec> product = productSpec(op);
+  if (failed(product))
     return failure();
-  MatmulSpec spec;
-  spec.layout = *layout;
-  spec.n = op.getN();
-  spec.k = op.getK();
-  spec.activation = op.getInputScales() ? MatmulActivation::Q8 : MatmulActivation::F32;
+  MatmulSpec spec = *product;
   spec.rows = op.getActivation() ? MatmulRows::Gathered : MatmulRows::Scattered;
   if (op.getActivation() == ActivationKind::Silu)
     spec.epilogue = MatmulEpilogue::GatedSilu;
@@ -87,15 +89,13 @@ FailureOr<func::FuncOp> KernelLibrary::expertMatmul(ExpertMatmulOp op) {
     spec.epilogue = MatmulEpilogue::GatedGeluTanh;
   else if (op.getActivation())
     return op.emitError("no kernel computes experts gated by ") << stringifyActivationKind(*op.getActivation());
-  int64_t bytes = op.getActivation() ? 2 * layout->bytes(spec.n, spec.k) : layout->bytes(spec.n, spec.k);
+  int64_t bytes = (op.getActivation() ? 2 : 1) * spec.layout.bytes(spec.n, spec.k);
   if (expertBytes(op) != bytes)
     return op.emitError("an expert's weights take ") << expertBytes(op) << " bytes, their layout " << bytes;
   std::string activation = op.getActivation() ? ("_" + stringifyActivationKind(*op.getActivation())).str() : "";
   std::string name = llvm::formatv("experts_{0}_n{1}_k{2}{3}{4}", op.getFormat(), spec.n, spec.k, op.getInputScales() ? "_int8" : "",
                                    activation);
-  if (func::FuncOp known = find(name))
-    return known;
-  return buildMatmul(code, name, spec, target);
+  return once(name, [&](StringRef name) { return buildMatmul(code, name, spec, target); });
 }
 
 FailureOr<func::FuncOp> KernelLibrary::attention(OnlineAttentionOp op) {
@@ -119,9 +119,7 @@ FailureOr<func::FuncOp> KernelLibrary::attention(OnlineAttentionOp op) {
                                    spec.window, llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.scale)),
                                    llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.softcap)), spec.causal ? "" : "_full",
                                    spec.hasSinks ? "_sinks" : "", spec.shareKvHeads ? "" : "_unshared");
-  if (func::FuncOp known = find(name))
-    return known;
-  return buildAttention(code, name, spec, target);
+  return once(name, [&](StringRef name) { return buildAttention(code, name, spec, target); });
 }
 
 FailureOr<func::FuncOp> KernelLibrary::kvAppend(KvAppendOp op) {
@@ -130,9 +128,7 @@ FailureOr<func::FuncOp> KernelLibrary::kvAppend(KvAppendOp op) {
   spec.numKvHeads = cache.getNumKvHeads();
   spec.headDim = cache.getHeadDim();
   spec.kv = kvTypeOf(cache);
-  if (func::FuncOp known = find("kv_append"))
-    return known;
-  return buildKvAppend(code, "kv_append", spec, target);
+  return once("kv_append", [&](StringRef name) { return buildKvAppend(code, name, spec, target); });
 }
 
 FailureOr<func::FuncOp> KernelLibrary::embedding(DequantizeOp op) {
@@ -144,26 +140,23 @@ FailureOr<func::FuncOp> KernelLibrary::embedding(DequantizeOp op) {
   spec.k = op.getK();
   spec.scale = op.getScale().convertToDouble();
   std::string name = llvm::formatv("embedding_{0}_k{1}{2}", op.getFormat(), spec.k, spec.scale == 1 ? "" : "_s" + llvm::utohexstr(llvm::bit_cast<uint32_t>(spec.scale)));
-  if (func::FuncOp known = find(name))
-    return known;
-  return buildEmbedding(code, name, spec);
+  return once(name, [&](StringRef name) { return buildEmbedding(code, name, spec); });
 }
 
 // Halide's kernels come as objects; the code module only declares them.
 FailureOr<func::FuncOp> KernelLibrary::rowWise(KernelCallOp op) {
-  if (func::FuncOp known = find(op.getCallee()))
-    return known;
-  auto kernel = source.lookupSymbol<func::FuncOp>(op.getCallee());
-  FailureOr<std::string> object = emitHalideKernel(kernel, target, op.getCallee());
-  if (failed(object))
-    return failure();
-  halideObjects.push_back(std::move(*object));
-  OpBuilder b(code.getContext());
-  b.setInsertionPointToEnd(code.getBody());
-  SmallVector<Type> parameters(op.getNumOperands(), LLVM::LLVMPointerType::get(b.getContext()));
-  auto declaration = func::FuncOp::create(b, op.getLoc(), op.getCallee(), b.getFunctionType(parameters, {b.getI32Type()}));
-  declaration.setPrivate();
-  return declaration;
+  return once(op.getCallee().str(), [&](StringRef name) -> FailureOr<func::FuncOp> {
+    FailureOr<std::string> object = emitHalideKernel(source.lookupSymbol<func::FuncOp>(name), target, name);
+    if (failed(object))
+      return failure();
+    halideObjects.push_back(std::move(*object));
+    OpBuilder b(code.getContext());
+    b.setInsertionPointToEnd(code.getBody());
+    SmallVector<Type> parameters(op.getNumOperands(), LLVM::LLVMPointerType::get(b.getContext()));
+    auto declaration = func::FuncOp::create(b, op.getLoc(), name, b.getFunctionType(parameters, {b.getI32Type()}));
+    declaration.setPrivate();
+    return declaration;
+  });
 }
 
 unsigned KernelLibrary::record(func::FuncOp kernel, Operation *op, StringRef emitter, unsigned times) {

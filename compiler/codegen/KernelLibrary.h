@@ -45,7 +45,9 @@ public:
   const llvm::MapVector<mlir::StringAttr, KernelRecord> &records() const { return kernels; }
 
 private:
-  mlir::func::FuncOp find(llvm::StringRef name);
+  // The kernel of that name, which tells it apart by all that its code depends on; built if there is none yet.
+  mlir::FailureOr<mlir::func::FuncOp> once(const std::string &name,
+                                           llvm::function_ref<mlir::FailureOr<mlir::func::FuncOp>(llvm::StringRef)> build);
 
   mlir::ModuleOp source, code;
   const CpuTarget &target;

@@ -48,10 +48,7 @@ FailureOr<SmallVector<Source>> WeightWriter::sources() {
   auto rows = op->getAttrOfType<ArrayAttr>("heddle.source_rows");
   for (auto [attr, count] : llvm::zip(op->getAttrOfType<ArrayAttr>("heddle.sources"), rows)) {
     auto storage = cast<StorageAttr>(attr);
-    std::optional<heddle::TensorType> type;
-    for (int i = 0; i <= int(heddle::TensorType::MXFP4); ++i)
-      if (storage.getType().getValue() == tensorTypeInfo(heddle::TensorType(i)).name)
-        type = heddle::TensorType(i);
+    std::optional<heddle::TensorType> type = tensorTypeNamed(storage.getType().getValue());
     if (!type || storage.getFile() >= int64_t(checkpoint.files.size()))
       return op.emitError("names no stored tensor: ") << storage;
     result.push_back({checkpoint.files[storage.getFile()]->data() + storage.getOffset(), *type,

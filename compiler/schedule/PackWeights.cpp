@@ -25,9 +25,8 @@ static std::string formatOf(RankedTensorType type) {
 }
 
 static FailureOr<heddle::TensorType> tensorType(Location loc, StringRef format) {
-  for (int i = 0; i <= int(heddle::TensorType::MXFP4); ++i)
-    if (format == tensorTypeInfo(heddle::TensorType(i)).name)
-      return heddle::TensorType(i);
+  if (std::optional<heddle::TensorType> type = tensorTypeNamed(format))
+    return *type;
   return emitError(loc) << "no tensor type is called '" << format << "'";
 }
 

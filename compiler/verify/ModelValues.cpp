@@ -13,13 +13,6 @@ using namespace heddle;
 
 //===- stored matrices ----------------------------------------------------===//
 
-static std::optional<heddle::TensorType> typeNamed(StringRef name) {
-  for (int i = 0; i <= int(heddle::TensorType::MXFP4); ++i)
-    if (name == tensorTypeInfo(heddle::TensorType(i)).name)
-      return heddle::TensorType(i);
-  return std::nullopt;
-}
-
 namespace {
 // A tensor in the model's files.
 struct Stored {
@@ -30,7 +23,7 @@ struct Stored {
 } // namespace
 
 static FailureOr<Stored> locate(WeightOp op, const Checkpoint &checkpoint, StorageAttr storage, int64_t values) {
-  std::optional<heddle::TensorType> type = typeNamed(storage.getType().getValue());
+  std::optional<heddle::TensorType> type = tensorTypeNamed(storage.getType().getValue());
   if (!type)
     return op.emitOpError("is stored as '") << storage.getType().getValue() << "', which is no tensor type";
   if (storage.getFile() < 0 || storage.getFile() >= static_cast<int64_t>(checkpoint.files.size()))
