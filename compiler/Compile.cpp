@@ -63,6 +63,9 @@ private:
     return status;
   }
   CompileStatus readInputs();
+  int64_t contextLength() const {
+    return options.context ? options.context : std::min<int64_t>(model->config.contextLength, 8192);
+  }
   void choosePrecision();
   LogicalResult runStage(Stage stage, function_ref<void(OpPassManager &)> add);
   LogicalResult dump(Stage stage);
@@ -121,6 +124,7 @@ void Compilation::choosePrecision() {
     f16 |= tensor.type == heddle::TensorType::F16;
   }
   pipeline = options.pipeline;
+  pipeline.context = contextLength();
   bool fast = options.precision == Precision::Fast;
   pipeline.kvElementType = !fast ? "f32" : quantized || bf16 ? "bf16" : f16 ? "f16" : "f32";
   // Not int8 in fast: compiler/schedule/README.md has the figures.
@@ -273,7 +277,7 @@ CompileStatus Compilation::writeBinary() {
   info.sourceSha256 = sourceHash(*model);
   info.precision = options.precision == Precision::Fast ? "fast" : "precise";
   info.passes = passes;
-  info.context = options.context ? options.context : std::min<int64_t>(model->config.contextLength, 8192);
+  info.context = contextLength();
   info.maxRows = std::min(chunkRows, info.context);
   info.tokenizer = tokenizer;
   LinkKind link = options.emit == Emit::Object    ? LinkKind::Relocatable

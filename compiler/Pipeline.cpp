@@ -20,6 +20,7 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Linalg/Transforms/BufferizableOpInterfaceImpl.h"
 #include "mlir/Dialect/MemRef/Transforms/Passes.h"
+#include "mlir/Dialect/SCF/Transforms/BufferizableOpInterfaceImpl.h"
 #include "mlir/Dialect/Tensor/IR/TensorInferTypeOpInterfaceImpl.h"
 #include "mlir/Dialect/Tensor/Transforms/BufferizableOpInterfaceImpl.h"
 #include "mlir/Pass/PassRegistry.h"
@@ -64,6 +65,12 @@ void heddle::addScheduleStage(OpPassManager &pm, const PipelineOptions &options)
   tile.blockKv = options.blockKv;
   tile.shareKv = options.shareKv;
   pm.addPass(createFlashTile(tile));
+  // After tiling, whose op says what a split leaves; before outlining, which must see what a branch reads.
+  if (options.splitKv) {
+    SplitKvOptions split;
+    split.context = options.context;
+    pm.addPass(createSplitKv(split));
+  }
   // Before outlining: a residual that a product adds in place is no kernel of its own.
   pm.addPass(createPackWeights());
   AssignSchedulesOptions schedules;
@@ -83,13 +90,14 @@ void heddle::addScheduleStage(OpPassManager &pm, const PipelineOptions &options)
 }
 
 void heddle::registerDialects(DialectRegistry &registry) {
-  registry.insert<HeddleDialect, tensor::TensorDialect, linalg::LinalgDialect, memref::MemRefDialect,
+  registry.insert<HeddleDialect, tensor::TensorDialect, linalg::LinalgDialect, memref::MemRefDialect, scf::SCFDialect,
                   bufferization::BufferizationDialect>();
   registerCodegenDialects(registry);
   registerBufferizationModels(registry);
   arith::registerBufferizableOpInterfaceExternalModels(registry);
   bufferization::func_ext::registerBufferizableOpInterfaceExternalModels(registry);
   linalg::registerBufferizableOpInterfaceExternalModels(registry);
+  scf::registerBufferizableOpInterfaceExternalModels(registry);
   tensor::registerBufferizableOpInterfaceExternalModels(registry);
   tensor::registerInferTypeOpInterfaceExternalModels(registry);
 }
@@ -110,7 +118,7 @@ static bool mayRemain(Operation *op, Stage stage) {
     return true;
   bool isTensorOp = dialect == "linalg" || dialect == "tensor" || dialect == "cf";
   bool isCache = isa<KvAppendOp, KvViewOp>(op);
-  bool isKernel = isa<KernelOpInterface, QuantizeOp, RopeTableOp>(op);
+  bool isKernel = isa<KernelOpInterface, QuantizeOp, RopeTableOp, PreferSplitsOp>(op);
   switch (stage) {
   case Stage::Import:
   case Stage::Raise:

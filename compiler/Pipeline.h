@@ -20,8 +20,10 @@ std::optional<Stage> parseStage(llvm::StringRef name);
 struct PipelineOptions {
   std::string kvElementType = "f32";  // f32, bf16, f16: storage of the cache
   std::string activations = "f32";    // f32, int8: inputs of products with quantised weights
+  int64_t context = 8192;             // tokens of the longest sequence
   int64_t blockKv = 64;               // keys per block of attention
   bool shareKv = true;                // query heads of a group share KV loads
+  bool splitKv = true;                // steps of few queries divide their keys among threads
   bool fuseProjections = true;
   bool shareLayers = true;
 };

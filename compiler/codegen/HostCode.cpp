@@ -47,6 +47,8 @@ void HostFunction::begin(bool isStep) {
   arena = field(offsetof(heddle_step, arena), b.pointerType());
   rows = field(offsetof(heddle_step, rows), b.getI64Type());
   maxRows = field(offsetof(heddle_step, max_rows), b.getI64Type());
+  int64_t rowBytes = func->getParentOfType<ModuleOp>()->getAttrOfType<IntegerAttr>(rowBytesAttr).getInt();
+  fixedArena = b.at(arena, b.mul(maxRows, rowBytes));
   ticks = field(offsetof(heddle_step, kernel_ticks), b.pointerType());
   Value isCounted = LLVM::ICmpOp::create(b, LLVM::ICmpPredicate::ne, ticks, null());
   Value isFirst = b.equal(arith::ExtSIOp::create(b, b.getI64Type(), thread), b.constant(0));
@@ -144,26 +146,6 @@ LogicalResult HostFunction::lowerMatmul(PackedMatmulOp op) {
   return success();
 }
 
-std::pair<Value, Value> HostFunction::planes(KvCacheType cache, Value layer) {
-  Value key = b.mul(scalars.lookup(layer), 2 * cache.getPlaneBytes());
-  return {key, b.add(key, cache.getPlaneBytes())};
-}
-
-LogicalResult HostFunction::lowerAttention(OnlineAttentionOp op) {
-  FailureOr<func::FuncOp> kernel = kernels.attention(op);
-  if (failed(kernel))
-    return failure();
-  auto query = cast<MemRefType>(op.getQuery().getType()), output = cast<MemRefType>(op.getInits()[0].getType());
-  auto [key, value] = planes(op.getCache().getType(), op.getLayer());
-  launch(op, *kernel,
-         {pointerOf(op.getQuery()), pointerOf(op.getInits()[0]), field(offsetof(heddle_step, sequences), b.pointerType()),
-          field(offsetof(heddle_step, num_sequences), b.getI64Type()), key, value, b.constant(rowStride(query)),
-          b.constant(rowStride(output)), op.getSinks() ? pointerOf(op.getSinks()) : null(), thread, numThreads},
-         "mlir");
-  finishKernel();
-  return success();
-}
-
 LogicalResult HostFunction::lowerAppend(KvAppendOp op) {
   FailureOr<func::FuncOp> kernel = kernels.kvAppend(op);
   if (failed(kernel))
@@ -206,6 +188,10 @@ LogicalResult HostFunction::lowerCall(func::CallOp op) {
 // Ops that say where a buffer lies.
 LogicalResult HostFunction::lowerView(Operation *op) {
   if (auto alloc = dyn_cast<memref::AllocOp>(op)) {
+    if (auto fixed = op->getAttrOfType<IntegerAttr>(offsetAttr)) {
+      pointers[alloc] = b.at(fixedArena, fixed.getInt());
+      return success();
+    }
     auto offset = op->getAttrOfType<IntegerAttr>(rowOffsetAttr);
     if (!offset)
       return op->emitError("buffer has no place in the arena");
@@ -247,6 +233,10 @@ LogicalResult HostFunction::lower(Operation *op) {
       .Case([&](RouteExpertsOp op) { return lowerRoute(op); })
       .Case([&](ExpertMatmulOp op) { return lowerExperts(op); })
       .Case([&](OnlineAttentionOp op) { return lowerAttention(op); })
+      .Case([&](CombineSplitsOp op) { return lowerCombine(op); })
+      .Case([&](PreferSplitsOp op) { return lowerPreference(op); })
+      .Case([&](scf::IfOp op) { return lowerBranch(op); })
+      .Case([&](scf::YieldOp) { return success(); })
       .Case([&](KvAppendOp op) { return lowerAppend(op); })
       .Case([&](DequantizeOp op) { return lowerEmbedding(op); })
       .Case([&](KernelCallOp op) { return lowerRowWise(op); })

@@ -1,12 +1,14 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// One function of the step on its way to machine code. HostCode.cpp walks its ops, HostExperts.cpp and HostRowWise.cpp
-// have those that take more than one call.
+// One function of the step on its way to machine code. HostCode.cpp walks its ops; HostAttention.cpp, HostExperts.cpp
+// and HostRowWise.cpp have those that take more than one call.
 #ifndef HEDDLE_COMPILER_CODEGEN_HOSTFUNCTION_H
 #define HEDDLE_COMPILER_CODEGEN_HOSTFUNCTION_H
 
 #include "compiler/codegen/KernelLibrary.h"
 #include "compiler/codegen/cpu/RawBuilder.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 namespace heddle {
 
@@ -31,6 +33,10 @@ private:
   mlir::LogicalResult lowerExperts(ExpertMatmulOp op);
   void clearColumns(mlir::Value buffer, mlir::Value begin, mlir::Value end);
   mlir::LogicalResult lowerAttention(OnlineAttentionOp op);
+  mlir::LogicalResult lowerSplitAttention(OnlineAttentionOp op);
+  mlir::LogicalResult lowerCombine(CombineSplitsOp op);
+  mlir::LogicalResult lowerPreference(PreferSplitsOp op);
+  mlir::LogicalResult lowerBranch(mlir::scf::IfOp op);
   mlir::LogicalResult lowerAppend(KvAppendOp op);
   mlir::LogicalResult lowerEmbedding(DequantizeOp op);
   mlir::LogicalResult lowerRowWise(KernelCallOp op);
@@ -56,12 +62,13 @@ private:
   unsigned calls; // of this function in a step
   RawBuilder b;
   mlir::Value context, thread, numThreads, arena, rows, maxRows;
+  mlir::Value fixedArena; // the arena's part that does not depend on the rows
   mlir::Value ticks, isProfiled; // kernel_ticks; thread 0 of a step that has them
   mlir::Value lastTime;          // in memory: when the kernel before ended
   unsigned launched = 0;          // index of the kernel launched last
   llvm::DenseMap<mlir::Value, mlir::Value> pointers;  // buffer -> its first element
   llvm::DenseMap<mlir::Value, mlir::Value> rowCounts; // buffer -> rows, i64
-  llvm::DenseMap<mlir::Value, mlir::Value> scalars;   // index -> i64
+  llvm::DenseMap<mlir::Value, mlir::Value> scalars;   // index -> i64, i1
 };
 
 } // namespace heddle

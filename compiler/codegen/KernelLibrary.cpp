@@ -98,28 +98,52 @@ FailureOr<func::FuncOp> KernelLibrary::expertMatmul(ExpertMatmulOp op) {
   return once(name, [&](StringRef name) { return buildMatmul(code, name, spec, target); });
 }
 
-FailureOr<func::FuncOp> KernelLibrary::attention(OnlineAttentionOp op) {
-  KvCacheType cache = op.getCache().getType();
+// What tells the attention kernels of a model apart. Scale and cap by their bits: two layers that differ in them are two kernels.
+static std::string attentionName(StringRef prefix, const AttentionSpec &spec) {
+  return llvm::formatv("{0}_h{1}_kv{2}_d{3}_w{4}_s{5}_c{6}{7}{8}{9}", prefix, spec.numHeads, spec.numKvHeads, spec.headDim, spec.window,
+                       llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.scale)), llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.softcap)),
+                       spec.causal ? "" : "_full", spec.hasSinks ? "_sinks" : "", spec.shareKvHeads ? "" : "_unshared");
+}
+
+// The part that attention and the merge of its splits have in common.
+static AttentionSpec attentionSpec(KvCacheType cache, int64_t numHeads, MaskAttr mask, bool hasSinks) {
   AttentionSpec spec;
-  spec.numHeads = op.getNumHeads();
+  spec.numHeads = numHeads;
   spec.numKvHeads = cache.getNumKvHeads();
   spec.headDim = cache.getHeadDim();
+  spec.window = mask.getWindow();
+  spec.causal = mask.getCausal();
+  spec.kv = kvTypeOf(cache);
+  spec.hasSinks = hasSinks;
+  return spec;
+}
+
+static LogicalResult verifySplit(Operation *op, std::optional<uint64_t> splitKv) {
+  if (!splitKv || *splitKv == attentionSplitTokens)
+    return success();
+  return op->emitError("no kernel splits the keys every ") << *splitKv << " tokens, only every " << attentionSplitTokens;
+}
+
+FailureOr<func::FuncOp> KernelLibrary::attention(OnlineAttentionOp op) {
+  AttentionSpec spec = attentionSpec(op.getCache().getType(), op.getNumHeads(), op.getMask(), bool(op.getSinks()));
   spec.scale = op.getScale().convertToDouble();
   spec.softcap = op.getSoftcap().convertToDouble();
-  spec.window = op.getMask().getWindow();
-  spec.causal = op.getMask().getCausal();
-  spec.kv = kvTypeOf(cache);
-  spec.hasSinks = bool(op.getSinks());
   spec.shareKvHeads = op.getShareKv();
   std::string error;
   if (failed(verifyAttention(spec, error)))
     return op.emitError(error);
-  // Scale and cap by their bits: two layers that differ in them are two kernels.
-  std::string name = llvm::formatv("attention_h{0}_kv{1}_d{2}_w{3}_s{4}_c{5}{6}{7}{8}", spec.numHeads, spec.numKvHeads, spec.headDim,
-                                   spec.window, llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.scale)),
-                                   llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.softcap)), spec.causal ? "" : "_full",
-                                   spec.hasSinks ? "_sinks" : "", spec.shareKvHeads ? "" : "_unshared");
-  return once(name, [&](StringRef name) { return buildAttention(code, name, spec, target); });
+  if (failed(verifySplit(op, op.getSplitKv())))
+    return failure();
+  return once(attentionName(op.getSplitKv() ? "attention_split" : "attention", spec), [&](StringRef name) {
+    return op.getSplitKv() ? buildAttentionSplit(code, name, spec, target) : buildAttention(code, name, spec, target);
+  });
+}
+
+FailureOr<func::FuncOp> KernelLibrary::combineSplits(CombineSplitsOp op) {
+  if (failed(verifySplit(op, op.getSplitKv())))
+    return failure();
+  AttentionSpec spec = attentionSpec(op.getCache().getType(), op.getNumHeads(), op.getMask(), bool(op.getSinks()));
+  return once(attentionName("combine_splits", spec), [&](StringRef name) { return buildCombineSplits(code, name, spec, target); });
 }
 
 FailureOr<func::FuncOp> KernelLibrary::kvAppend(KvAppendOp op) {

@@ -31,6 +31,7 @@ public:
   mlir::FailureOr<mlir::func::FuncOp> groupByExpert(RouteExpertsOp op);
   mlir::FailureOr<mlir::func::FuncOp> expertMatmul(ExpertMatmulOp op);
   mlir::FailureOr<mlir::func::FuncOp> attention(OnlineAttentionOp op);
+  mlir::FailureOr<mlir::func::FuncOp> combineSplits(CombineSplitsOp op);
   mlir::FailureOr<mlir::func::FuncOp> kvAppend(KvAppendOp op);
   mlir::FailureOr<mlir::func::FuncOp> embedding(DequantizeOp op);
   mlir::FailureOr<mlir::func::FuncOp> rowWise(KernelCallOp op);

@@ -102,7 +102,8 @@ std::string heddle::buildMetadata(ModuleOp module, const Model &model, const Pac
   std::vector<fb::Offset<package::RopeTable>> ropes;
   for (const RopeConfig &rope : model.config.ropes)
     ropes.push_back(ropeTable(b, model.config, rope));
-  auto memory = package::CreateMemoryPlan(b, 0, module->getAttrOfType<IntegerAttr>(rowBytesAttr).getInt(), info.maxRows);
+  auto memory = package::CreateMemoryPlan(b, module->getAttrOfType<IntegerAttr>(fixedBytesAttr).getInt(),
+                                          module->getAttrOfType<IntegerAttr>(rowBytesAttr).getInt(), info.maxRows);
   auto kv = kvPlan(b, cacheTypeOf(module));
   auto generated = generation(b, model.config);
   auto tokenizer = tokenizerTable(b, info.tokenizer);

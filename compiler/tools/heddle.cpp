@@ -50,7 +50,7 @@ For researchers
   --stop-after=STAGE            print the module after import, optimize or schedule
   --dump-stages=DIR             write the module after every stage
   --activations=auto|f32|int8   inputs of products with quantised weights
-  --share-kv=on|off  --fuse-projections=on|off  --share-layers=on|off
+  --share-kv=on|off  --split-kv=on|off  --fuse-projections=on|off  --share-layers=on|off
                                 passes that can be turned off to measure them
 For pipelines
   --depfile=FILE                make rule: the output depends on every file of the model
@@ -174,6 +174,8 @@ bool CompileArguments::parseFlag(StringRef key, StringRef value, bool hasValue) 
   }
   if (key == "--share-kv")
     return onOff(options.pipeline.shareKv);
+  if (key == "--split-kv")
+    return onOff(options.pipeline.splitKv);
   if (key == "--fuse-projections")
     return onOff(options.pipeline.fuseProjections);
   if (key == "--share-layers")
