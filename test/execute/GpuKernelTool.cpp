@@ -1,7 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // heddle-gpu-kernel: one GPU kernel as PTX, LLVM IR or MLIR on stdout, for the lit tests.
-//   heddle-gpu-kernel matmul n=256 k=100 rows=128 [bias] [add] [silu|gelu|gated-silu|gated-gelu] [target=cuda:sm_80] [emit=ptx|llvm|mlir]
+//   heddle-gpu-kernel matmul n=256 k=100 rows=128 [bias] [add] [silu|gelu|gated-silu|gated-gelu]
+//     [target=cuda:sm_80] [emit=ptx|llvm|mlir]
 
 #include "compiler/codegen/gpu/EmitPtx.h"
 #include "compiler/codegen/gpu/GpuMatmul.h"

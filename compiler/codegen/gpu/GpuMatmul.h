@@ -10,8 +10,8 @@
 
 namespace heddle {
 
-// A kernel's tile: a block of warpsM * warpsN warps computes blockM x blockN outputs, blockK columns of K at a time, with
-// `stages` such slices of both matrices in shared memory.
+// A kernel's tile: a block of warpsM * warpsN warps computes blockM x blockN outputs, blockK columns of K at a time,
+// with `stages` such slices of both matrices in shared memory.
 struct GpuMatmulTile {
   int64_t blockM, blockN, blockK, warpsM, warpsN, stages;
 
@@ -47,8 +47,8 @@ mlir::LogicalResult verifyGpuMatmul(const GpuMatmulSpec &spec, std::string &erro
 //           const float *bias,    // (N) with hasBias, else unused
 //           float *out,           // (rows, N), row stride outStride elements, even if N is
 //           int32_t rows, int64_t actStride, int64_t outStride)
-// for a grid of (ceil(weightRows / blockN), ceil(rows / blockM)) blocks of threads() threads. act and weights are 16-byte
-// aligned, out 8-byte. What lies between K and a row's stride is never read.
+// for a grid of (ceil(weightRows / blockN), ceil(rows / blockM)) blocks of threads() threads. act and weights are
+// 16-byte aligned, out 8-byte. What lies between K and a row's stride is never read.
 mlir::gpu::GPUFuncOp buildGpuMatmul(mlir::gpu::GPUModuleOp module, llvm::StringRef name, const GpuMatmulSpec &spec,
                                     const GpuMatmulTile &tile);
 
