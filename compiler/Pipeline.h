@@ -9,6 +9,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace heddle {
 
@@ -26,7 +27,11 @@ struct PipelineOptions {
   bool splitKv = true;                // steps of few queries divide their keys among threads
   bool fuseProjections = true;
   bool shareLayers = true;
+  std::vector<std::pair<std::string, std::string>> extensions;  // (extension point, textual pipeline), run in this order
 };
+
+// Where passes of others run (--add-pass): after-import, after-optimize, before-bufferize, after-schedule.
+llvm::ArrayRef<llvm::StringRef> extensionPoints();
 
 // One stage's passes.
 void addOptimizeStage(mlir::OpPassManager &pm, const PipelineOptions &options);
