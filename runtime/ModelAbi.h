@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define HEDDLE_MODEL_ABI_VERSION 1u
+#define HEDDLE_MODEL_ABI_VERSION 2u
 
 // Tokens in a page of the KV cache.
 #define HEDDLE_KV_PAGE_SIZE 64
@@ -26,7 +26,8 @@ typedef struct heddle_sequence {
   int32_t past;           // its tokens in the cache before this step
   int32_t reserved;
   uint8_t *const *pages;  // (ceil(context / 64)): page p holds tokens [64 p, 64 p + 64) of every layer. Inside a page, a
-                          // layer's K lies at a fixed offset as (num_kv_heads, 64, head_dim), its V after it likewise.
+                          // layer's K lies at a fixed offset as (num_kv_heads, 64, head_dim), its V after it likewise;
+                          // of latent attention (64, kv_lora_rank + qk_rope_head_dim).
 } heddle_sequence;
 
 // Everything a step reads and writes. Pointers are 64-byte aligned where they name an array of numbers.
@@ -49,6 +50,8 @@ typedef struct heddle_step {
   void (*barrier_wait)(void *barrier, int32_t thread);  // returns once every thread of the step has called it
   void *barrier;
   uint64_t *kernel_ticks;             // (num_kernels): time-stamp counts added by thread 0 under --profile, or null
+  int64_t fixed_forms;                // not 0: what has bodies for few and for many tokens takes the one for few, whose
+                                      // bits do not depend on how a sequence is cut into steps
 } heddle_step;
 
 // Runs thread `thread` of `num_threads`. Results do not depend on num_threads, to the bit.

@@ -47,6 +47,7 @@ private:
   LogicalResult lowerExperts(ExpertMatmulOp op);
   void clearColumns(Value buffer, Value begin, Value end);
   LogicalResult lowerAttention(OnlineAttentionOp op);
+  LogicalResult lowerLatentAttention(OnlineLatentAttentionOp op);
   LogicalResult lowerAppend(KvAppendOp op);
   LogicalResult lowerEmbedding(DequantizeOp op);
   LogicalResult lowerRowWise(KernelCallOp op);
@@ -208,7 +209,8 @@ LogicalResult HostFunction::lowerRoute(RouteExpertsOp op) {
   auto inits = llvm::map_to_vector(op.getInits(), [&](Value init) { return pointerOf(init); });
   Value count = rowCounts.lookup(op.getLogits());
   auto [begin, end] = share(count);
-  launch(op, *route, {pointerOf(op.getLogits()), inits[0], inits[1], begin, end}, "mlir");
+  Value correction = op.getCorrection() ? pointerOf(op.getCorrection()) : null();
+  launch(op, *route, {pointerOf(op.getLogits()), correction, inits[0], inits[1], begin, end}, "mlir");
   finishKernel();
   Value isFirstThread = b.equal(arith::ExtSIOp::create(b, b.getI64Type(), thread), b.constant(0));
   b.ifThen(isFirstThread, [&] {
@@ -265,7 +267,7 @@ LogicalResult HostFunction::lowerExperts(ExpertMatmulOp op) {
 }
 
 std::pair<Value, Value> HostFunction::planes(KvCacheType cache, Value layer) {
-  Value key = b.mul(scalars.lookup(layer), 2 * cache.getPlaneBytes());
+  Value key = b.mul(scalars.lookup(layer), cache.getLayerBytes());
   return {key, b.add(key, cache.getPlaneBytes())};
 }
 
@@ -284,15 +286,36 @@ LogicalResult HostFunction::lowerAttention(OnlineAttentionOp op) {
   return success();
 }
 
+LogicalResult HostFunction::lowerLatentAttention(OnlineLatentAttentionOp op) {
+  FailureOr<KernelLibrary::LatentKernels> kernel = kernels.latentAttention(op);
+  if (failed(kernel))
+    return failure();
+  auto first = [&](OperandRange ups) { return ups.empty() ? null() : pointerOf(ups.front()); };
+  auto query = cast<MemRefType>(op.getQuery().getType()), output = cast<MemRefType>(op.getInits()[0].getType());
+  SmallVector<Value> arguments = {pointerOf(op.getQuery()), pointerOf(op.getInits()[0]), pointerOf(op.getInits()[1]),
+                                  first(op.getKeyUps()), op.getKeyFolds() ? pointerOf(op.getKeyFolds()) : null(),
+                                  first(op.getValueUps()), field(offsetof(heddle_step, sequences), b.pointerType()),
+                                  field(offsetof(heddle_step, num_sequences), b.getI64Type()),
+                                  planes(op.getCache().getType(), op.getLayer()).first, b.constant(rowStride(query)),
+                                  b.constant(rowStride(output)), field(offsetof(heddle_step, fixed_forms), b.getI64Type()), thread, numThreads};
+  for (func::FuncOp body : {kernel->fold, kernel->attend, kernel->project, kernel->rebuild})
+    if (body) {
+      launch(op, body, arguments, "mlir");
+      finishKernel();
+    }
+  return success();
+}
+
 LogicalResult HostFunction::lowerAppend(KvAppendOp op) {
   FailureOr<func::FuncOp> kernel = kernels.kvAppend(op);
   if (failed(kernel))
     return failure();
-  auto keyType = cast<MemRefType>(op.getKey().getType()), valueType = cast<MemRefType>(op.getValue().getType());
+  auto keyType = cast<MemRefType>(op.getKey().getType());
+  auto valueType = op.getValue() ? cast<MemRefType>(op.getValue().getType()) : keyType;
   auto [key, value] = planes(op.getCache().getType(), op.getLayer());
   auto [begin, end] = share(rows);
   launch(op, *kernel,
-         {pointerOf(op.getKey()), pointerOf(op.getValue()), b.constant(rowStride(keyType)), b.constant(rowStride(valueType)),
+         {pointerOf(op.getKey()), op.getValue() ? pointerOf(op.getValue()) : null(), b.constant(rowStride(keyType)), b.constant(rowStride(valueType)),
           field(offsetof(heddle_step, row_sequence), b.pointerType()), field(offsetof(heddle_step, cache_positions), b.pointerType()),
           field(offsetof(heddle_step, sequences), b.pointerType()), key, value, begin, end},
          "mlir");
@@ -435,6 +458,7 @@ LogicalResult HostFunction::lower(Operation *op) {
       .Case([&](RouteExpertsOp op) { return lowerRoute(op); })
       .Case([&](ExpertMatmulOp op) { return lowerExperts(op); })
       .Case([&](OnlineAttentionOp op) { return lowerAttention(op); })
+      .Case([&](OnlineLatentAttentionOp op) { return lowerLatentAttention(op); })
       .Case([&](KvAppendOp op) { return lowerAppend(op); })
       .Case([&](DequantizeOp op) { return lowerEmbedding(op); })
       .Case([&](KernelCallOp op) { return lowerRowWise(op); })

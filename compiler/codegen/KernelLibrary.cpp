@@ -5,6 +5,7 @@
 #include "compiler/codegen/cpu/AttentionKernel.h"
 #include "compiler/codegen/cpu/CacheKernel.h"
 #include "compiler/codegen/cpu/EmbeddingKernel.h"
+#include "compiler/codegen/cpu/LatentAttentionKernel.h"
 #include "compiler/codegen/cpu/MatmulKernel.h"
 #include "compiler/codegen/cpu/MoeKernels.h"
 #include "compiler/codegen/halide/HalideEmitter.h"
@@ -50,14 +51,29 @@ FailureOr<func::FuncOp> KernelLibrary::matmul(PackedMatmulOp op) {
 }
 
 static MoeRouteSpec routeSpec(RouteExpertsOp op) {
-  return {int64_t(op.getNumExperts()), int64_t(op.getTopK()), op.getNormalize()};
+  RoutingAttr routing = op.getRoutingAttr();
+  MoeRouteSpec spec{int64_t(op.getNumExperts()), int64_t(op.getTopK()), op.getNormalize()};
+  spec.hasCorrection = bool(op.getCorrection());
+  if (!routing)
+    return spec;
+  spec.scale = routing.getScaleValue();
+  spec.sigmoid = routing.getSigmoid();
+  spec.numGroups = routing.getNumGroups();
+  spec.topGroups = routing.getTopGroups();
+  return spec;
 }
 
 FailureOr<func::FuncOp> KernelLibrary::routeExperts(RouteExpertsOp op) {
-  std::string name = llvm::formatv("route_e{0}_k{1}{2}", op.getNumExperts(), op.getTopK(), op.getNormalize() ? "_normalize" : "");
+  MoeRouteSpec spec = routeSpec(op);
+  std::string name = llvm::formatv("route_e{0}_k{1}{2}{3}{4}", spec.numExperts, spec.topK, spec.normalize ? "_normalize" : "",
+                                   spec.sigmoid ? "_sigmoid" : "", spec.hasCorrection ? "_corrected" : "");
+  if (spec.numGroups > 1)
+    name += llvm::formatv("_g{0}of{1}", spec.topGroups, spec.numGroups);
+  if (spec.scale != 1)
+    name += llvm::formatv("_s{0}", llvm::utohexstr(llvm::bit_cast<uint32_t>(spec.scale)));
   if (func::FuncOp known = find(name))
     return known;
-  return buildMoeRoute(code, name, routeSpec(op));
+  return buildMoeRoute(code, name, spec);
 }
 
 FailureOr<func::FuncOp> KernelLibrary::groupByExpert(RouteExpertsOp op) {
@@ -124,11 +140,73 @@ FailureOr<func::FuncOp> KernelLibrary::attention(OnlineAttentionOp op) {
   return buildAttention(code, name, spec, target);
 }
 
+FailureOr<func::FuncOp> KernelLibrary::plainMatmul(Operation *op, StringRef format, int64_t n, int64_t k, int64_t &bytes) {
+  FailureOr<PackedLayout> layout = layoutOf(op, format);
+  if (failed(layout))
+    return failure();
+  MatmulSpec spec;
+  spec.layout = *layout;
+  spec.n = n;
+  spec.k = k;
+  bytes = layout->bytes(n, k);
+  std::string name = llvm::formatv("matmul_{0}_n{1}_k{2}", format, n, k);
+  if (func::FuncOp known = find(name))
+    return known;
+  return buildMatmul(code, name, spec, target);
+}
+
+FailureOr<KernelLibrary::LatentKernels> KernelLibrary::latentAttention(OnlineLatentAttentionOp op) {
+  LatentAttentionSpec spec;
+  LatentDims &dims = spec.dims = op.getDims();
+  spec.form = op.getForm();
+  spec.scale = op.getScale().convertToDouble();
+  spec.window = op.getMask().getWindow();
+  spec.causal = op.getMask().getCausal();
+  spec.kv = kvTypeOf(op.getCache().getType());
+  std::string error;
+  if (failed(verifyAttention(spec.absorbed(), error)) || failed(verifyAttention(spec.rebuilt(), error)))
+    return op.emitError(error);
+  std::string suffix = llvm::formatv("_{0}_h{1}_kv{2}_r{3}_n{4}_p{5}_v{6}_w{7}_s{8}{9}", stringifyLatentForm(spec.form), dims.numHeads,
+                                     dims.numKvHeads, dims.rank, dims.nope, dims.rope, dims.value, spec.window,
+                                     llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.scale)), spec.causal ? "" : "_full");
+  for (std::optional<StringRef> format : {op.getKeyFormat(), op.getFoldFormat(), op.getValueFormat()})
+    suffix += "_" + format.value_or("none").str();
+  LatentKernels kernels;
+  FailureOr<func::FuncOp> matmulValue = plainMatmul(op, *op.getValueFormat(), dims.value, dims.rank, spec.valueBytes);
+  if (failed(matmulValue))
+    return failure();
+  auto build = [&](func::FuncOp &kernel, const char *name, function_ref<func::FuncOp(StringRef)> make) {
+    kernel = find(name + suffix);
+    if (!kernel)
+      kernel = make(name + suffix);
+  };
+  if (spec.form != LatentForm::Materialised) {
+    FailureOr<func::FuncOp> matmulFold = plainMatmul(op, *op.getFoldFormat(), dims.rank, dims.nope, spec.foldBytes);
+    if (failed(matmulFold))
+      return failure();
+    func::FuncOp attention;
+    build(kernels.fold, "latent_fold", [&](StringRef name) { return buildLatentFold(code, name, spec, *matmulFold); });
+    build(attention, "latent_attention", [&](StringRef name) { return buildAttention(code, name, spec.absorbed(), target); });
+    build(kernels.attend, "latent_attend", [&](StringRef name) { return buildLatentAttend(code, name, spec, attention); });
+    build(kernels.project, "latent_project", [&](StringRef name) { return buildLatentProject(code, name, spec, *matmulValue); });
+  }
+  if (spec.form != LatentForm::Absorbed) {
+    FailureOr<func::FuncOp> matmulKey = plainMatmul(op, *op.getKeyFormat(), dims.nope, dims.rank, spec.keyBytes);
+    if (failed(matmulKey))
+      return failure();
+    build(kernels.rebuild, "latent_rebuild",
+          [&](StringRef name) { return buildLatentRebuild(code, name, spec, target, *matmulKey, *matmulValue); });
+  }
+  return kernels;
+}
+
 FailureOr<func::FuncOp> KernelLibrary::kvAppend(KvAppendOp op) {
   KvCacheType cache = op.getCache().getType();
   KvAppendSpec spec;
   spec.numKvHeads = cache.getNumKvHeads();
-  spec.headDim = cache.getHeadDim();
+  spec.headDim = cache.getKeyDim();
+  spec.valueHeadDim = cache.getValueDim();
+  spec.isLatent = cache.isLatent();
   spec.kv = kvTypeOf(cache);
   if (func::FuncOp known = find("kv_append"))
     return known;

@@ -31,6 +31,11 @@ public:
   mlir::FailureOr<mlir::func::FuncOp> groupByExpert(RouteExpertsOp op);
   mlir::FailureOr<mlir::func::FuncOp> expertMatmul(ExpertMatmulOp op);
   mlir::FailureOr<mlir::func::FuncOp> attention(OnlineAttentionOp op);
+  // The bodies that the op's form asks for; null where it asks for the other alone.
+  struct LatentKernels {
+    mlir::func::FuncOp fold, attend, project, rebuild;
+  };
+  mlir::FailureOr<LatentKernels> latentAttention(OnlineLatentAttentionOp op);
   mlir::FailureOr<mlir::func::FuncOp> kvAppend(KvAppendOp op);
   mlir::FailureOr<mlir::func::FuncOp> embedding(DequantizeOp op);
   mlir::FailureOr<mlir::func::FuncOp> rowWise(KernelCallOp op);
@@ -46,6 +51,8 @@ public:
 
 private:
   mlir::func::FuncOp find(llvm::StringRef name);
+  // A product of f32 rows with (n, k) packed as `format`; sets `bytes` to what the matrix takes.
+  mlir::FailureOr<mlir::func::FuncOp> plainMatmul(mlir::Operation *op, llvm::StringRef format, int64_t n, int64_t k, int64_t &bytes);
 
   mlir::ModuleOp source, code;
   const CpuTarget &target;
