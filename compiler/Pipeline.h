@@ -24,6 +24,7 @@ struct PipelineOptions {
   bool shareKv = true;                // query heads of a group share KV loads
   bool fuseProjections = true;
   bool shareLayers = true;
+  bool singleResult = false;          // a kernel of a device computes one result
 };
 
 // One stage's passes.

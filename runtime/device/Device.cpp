@@ -6,16 +6,6 @@
 namespace heddle {
 namespace {
 
-// Holds a mutex while it lives.
-class Lock {
-public:
-  explicit Lock(pthread_mutex_t &mutex) : mutex(mutex) { pthread_mutex_lock(&mutex); }
-  ~Lock() { pthread_mutex_unlock(&mutex); }
-
-private:
-  pthread_mutex_t &mutex;
-};
-
 constexpr std::string_view cudaPrefix = "cuda:";
 
 } // namespace
@@ -41,13 +31,13 @@ Device::Device() {
 Device::~Device() { pthread_mutex_destroy(&mutex); }
 
 void Device::enqueue(const heddle_launch &newLaunch) {
-  Lock lock(mutex);
+  MutexLock lock(mutex);
   if (failed.isOk())
     failed = launch(newLaunch);
 }
 
 Status Device::synchronise() {
-  Lock lock(mutex);
+  MutexLock lock(mutex);
   Status status = finish();
   if (!failed.isOk())
     std::swap(status, failed);

@@ -53,15 +53,27 @@ private:
   Status failed;
 };
 
-// Memory of a device that goes with its owner.
+// Holds a mutex while it lives.
+class MutexLock {
+public:
+  explicit MutexLock(pthread_mutex_t &mutex) : mutex(mutex) { pthread_mutex_lock(&mutex); }
+  ~MutexLock() { pthread_mutex_unlock(&mutex); }
+
+private:
+  pthread_mutex_t &mutex;
+};
+
+// Memory of a device, which it has to go before.
 class DeviceMemory {
 public:
   DeviceMemory() = default;
   DeviceMemory(const DeviceMemory &) = delete;
   DeviceMemory &operator=(const DeviceMemory &) = delete;
-  ~DeviceMemory() {
+  ~DeviceMemory() { release(); }
+  void release() {
     if (address)
       owner->release(address);
+    address = nullptr;
   }
   Status allocate(Device &device, uint64_t size, const char *what) {
     owner = &device;
