@@ -31,6 +31,12 @@ static KvType kvTypeOf(KvCacheType cache) {
 
 func::FuncOp KernelLibrary::find(StringRef name) { return code.lookupSymbol<func::FuncOp>(name); }
 
+FailureOr<func::FuncOp> KernelLibrary::fromHalide(FailureOr<func::FuncOp> kernel) {
+  if (succeeded(kernel))
+    halideKernels.insert(kernel->getSymName());
+  return kernel;
+}
+
 FailureOr<func::FuncOp> KernelLibrary::matmul(PackedMatmulOp op) {
   FailureOr<PackedLayout> layout = layoutOf(op, op.getFormat());
   if (failed(layout))
@@ -46,7 +52,9 @@ FailureOr<func::FuncOp> KernelLibrary::matmul(PackedMatmulOp op) {
                                    spec.hasBias ? "_bias" : "", spec.accumulate ? "_add" : "");
   if (func::FuncOp known = find(name))
     return known;
-  return buildMatmul(code, name, spec, target);
+  if (target.isDevice())
+    return fromHalide(device.matmul(op, name, spec));
+  return buildMatmul(code, name, spec, target.cpu);
 }
 
 static MoeRouteSpec routeSpec(RouteExpertsOp op) {
@@ -54,6 +62,8 @@ static MoeRouteSpec routeSpec(RouteExpertsOp op) {
 }
 
 FailureOr<func::FuncOp> KernelLibrary::routeExperts(RouteExpertsOp op) {
+  if (target.isDevice())
+    return op.emitError("target ") << target.name << " has no kernel for mixtures of experts";
   std::string name = llvm::formatv("route_e{0}_k{1}{2}", op.getNumExperts(), op.getTopK(), op.getNormalize() ? "_normalize" : "");
   if (func::FuncOp known = find(name))
     return known;
@@ -95,7 +105,9 @@ FailureOr<func::FuncOp> KernelLibrary::expertMatmul(ExpertMatmulOp op) {
                                    activation);
   if (func::FuncOp known = find(name))
     return known;
-  return buildMatmul(code, name, spec, target);
+  if (target.isDevice())
+    return fromHalide(device.matmul(op, name, spec));
+  return buildMatmul(code, name, spec, target.cpu);
 }
 
 FailureOr<func::FuncOp> KernelLibrary::attention(OnlineAttentionOp op) {
@@ -121,7 +133,9 @@ FailureOr<func::FuncOp> KernelLibrary::attention(OnlineAttentionOp op) {
                                    spec.hasSinks ? "_sinks" : "", spec.shareKvHeads ? "" : "_unshared");
   if (func::FuncOp known = find(name))
     return known;
-  return buildAttention(code, name, spec, target);
+  if (target.isDevice())
+    return fromHalide(device.attention(op, name, spec));
+  return buildAttention(code, name, spec, target.cpu);
 }
 
 FailureOr<func::FuncOp> KernelLibrary::kvAppend(KvAppendOp op) {
@@ -132,7 +146,9 @@ FailureOr<func::FuncOp> KernelLibrary::kvAppend(KvAppendOp op) {
   spec.kv = kvTypeOf(cache);
   if (func::FuncOp known = find("kv_append"))
     return known;
-  return buildKvAppend(code, "kv_append", spec, target);
+  if (target.isDevice())
+    return fromHalide(device.kvAppend(op, "kv_append", spec));
+  return buildKvAppend(code, "kv_append", spec, target.cpu);
 }
 
 FailureOr<func::FuncOp> KernelLibrary::embedding(DequantizeOp op) {
@@ -146,10 +162,12 @@ FailureOr<func::FuncOp> KernelLibrary::embedding(DequantizeOp op) {
   std::string name = llvm::formatv("embedding_{0}_k{1}{2}", op.getFormat(), spec.k, spec.scale == 1 ? "" : "_s" + llvm::utohexstr(llvm::bit_cast<uint32_t>(spec.scale)));
   if (func::FuncOp known = find(name))
     return known;
+  if (target.isDevice())
+    return fromHalide(device.embedding(op, name, spec, op.getN()));
   return buildEmbedding(code, name, spec);
 }
 
-// Halide's kernels come as objects; the code module only declares them.
+// Halide's kernels come as objects; the code module only declares them. On a device, their first parameter is the device.
 FailureOr<func::FuncOp> KernelLibrary::rowWise(KernelCallOp op) {
   if (func::FuncOp known = find(op.getCallee()))
     return known;
@@ -160,18 +178,18 @@ FailureOr<func::FuncOp> KernelLibrary::rowWise(KernelCallOp op) {
   halideObjects.push_back(std::move(*object));
   OpBuilder b(code.getContext());
   b.setInsertionPointToEnd(code.getBody());
-  SmallVector<Type> parameters(op.getNumOperands(), LLVM::LLVMPointerType::get(b.getContext()));
+  SmallVector<Type> parameters(op.getNumOperands() + target.isDevice(), LLVM::LLVMPointerType::get(b.getContext()));
   auto declaration = func::FuncOp::create(b, op.getLoc(), op.getCallee(), b.getFunctionType(parameters, {b.getI32Type()}));
   declaration.setPrivate();
-  return declaration;
+  return fromHalide(declaration);
 }
 
-unsigned KernelLibrary::record(func::FuncOp kernel, Operation *op, StringRef emitter, unsigned times) {
+unsigned KernelLibrary::record(func::FuncOp kernel, Operation *op, unsigned times) {
   auto entry = kernels.try_emplace(kernel.getSymNameAttr()).first;
   unsigned index = entry - kernels.begin();
   KernelRecord &record = entry->second;
   record.name = kernel.getSymName().str();
-  record.emitter = emitter.str();
+  record.emitter = halideKernels.contains(record.name) ? "halide" : "mlir";
   record.calls += times;
   auto cost = dyn_cast<KernelOpInterface>(op);
   record.kind = cost ? cost.getKernelKind().str() : "cache";
