@@ -32,6 +32,12 @@ static KvType kvTypeOf(KvCacheType cache) {
 
 func::FuncOp KernelLibrary::find(StringRef name) { return code.lookupSymbol<func::FuncOp>(name); }
 
+FailureOr<func::FuncOp> KernelLibrary::fromHalide(FailureOr<func::FuncOp> kernel) {
+  if (succeeded(kernel))
+    halideKernels.insert(kernel->getSymName());
+  return kernel;
+}
+
 FailureOr<func::FuncOp> KernelLibrary::matmul(PackedMatmulOp op) {
   FailureOr<PackedLayout> layout = layoutOf(op, op.getFormat());
   if (failed(layout))
@@ -47,7 +53,9 @@ FailureOr<func::FuncOp> KernelLibrary::matmul(PackedMatmulOp op) {
                                    spec.hasBias ? "_bias" : "", spec.accumulate ? "_add" : "");
   if (func::FuncOp known = find(name))
     return known;
-  return buildMatmul(code, name, spec, target);
+  if (target.isDevice())
+    return fromHalide(device.matmul(op, name, spec));
+  return buildMatmul(code, name, spec, target.cpu);
 }
 
 static MoeRouteSpec routeSpec(RouteExpertsOp op) {
@@ -64,6 +72,8 @@ static MoeRouteSpec routeSpec(RouteExpertsOp op) {
 }
 
 FailureOr<func::FuncOp> KernelLibrary::routeExperts(RouteExpertsOp op) {
+  if (target.isDevice())
+    return op.emitError("target ") << target.name << " has no kernel for mixtures of experts";
   MoeRouteSpec spec = routeSpec(op);
   std::string name = llvm::formatv("route_e{0}_k{1}{2}{3}{4}", spec.numExperts, spec.topK, spec.normalize ? "_normalize" : "",
                                    spec.sigmoid ? "_sigmoid" : "", spec.hasCorrection ? "_corrected" : "");
@@ -111,7 +121,9 @@ FailureOr<func::FuncOp> KernelLibrary::expertMatmul(ExpertMatmulOp op) {
                                    activation);
   if (func::FuncOp known = find(name))
     return known;
-  return buildMatmul(code, name, spec, target);
+  if (target.isDevice())
+    return fromHalide(device.matmul(op, name, spec));
+  return buildMatmul(code, name, spec, target.cpu);
 }
 
 FailureOr<func::FuncOp> KernelLibrary::attention(OnlineAttentionOp op) {
@@ -137,7 +149,9 @@ FailureOr<func::FuncOp> KernelLibrary::attention(OnlineAttentionOp op) {
                                    spec.hasSinks ? "_sinks" : "", spec.shareKvHeads ? "" : "_unshared");
   if (func::FuncOp known = find(name))
     return known;
-  return buildAttention(code, name, spec, target);
+  if (target.isDevice())
+    return fromHalide(device.attention(op, name, spec));
+  return buildAttention(code, name, spec, target.cpu);
 }
 
 FailureOr<func::FuncOp> KernelLibrary::plainMatmul(Operation *op, StringRef format, int64_t n, int64_t k, int64_t &bytes) {
@@ -152,10 +166,12 @@ FailureOr<func::FuncOp> KernelLibrary::plainMatmul(Operation *op, StringRef form
   std::string name = llvm::formatv("matmul_{0}_n{1}_k{2}", format, n, k);
   if (func::FuncOp known = find(name))
     return known;
-  return buildMatmul(code, name, spec, target);
+  return buildMatmul(code, name, spec, target.cpu);
 }
 
 FailureOr<KernelLibrary::LatentKernels> KernelLibrary::latentAttention(OnlineLatentAttentionOp op) {
+  if (target.isDevice())
+    return op.emitError("target ") << target.name << " has no kernel for latent attention";
   LatentAttentionSpec spec;
   LatentDims &dims = spec.dims = op.getDims();
   spec.form = op.getForm();
@@ -186,7 +202,7 @@ FailureOr<KernelLibrary::LatentKernels> KernelLibrary::latentAttention(OnlineLat
       return failure();
     func::FuncOp attention;
     build(kernels.fold, "latent_fold", [&](StringRef name) { return buildLatentFold(code, name, spec, *matmulFold); });
-    build(attention, "latent_attention", [&](StringRef name) { return buildAttention(code, name, spec.absorbed(), target); });
+    build(attention, "latent_attention", [&](StringRef name) { return buildAttention(code, name, spec.absorbed(), target.cpu); });
     build(kernels.attend, "latent_attend", [&](StringRef name) { return buildLatentAttend(code, name, spec, attention); });
     build(kernels.project, "latent_project", [&](StringRef name) { return buildLatentProject(code, name, spec, *matmulValue); });
   }
@@ -195,7 +211,7 @@ FailureOr<KernelLibrary::LatentKernels> KernelLibrary::latentAttention(OnlineLat
     if (failed(matmulKey))
       return failure();
     build(kernels.rebuild, "latent_rebuild",
-          [&](StringRef name) { return buildLatentRebuild(code, name, spec, target, *matmulKey, *matmulValue); });
+          [&](StringRef name) { return buildLatentRebuild(code, name, spec, target.cpu, *matmulKey, *matmulValue); });
   }
   return kernels;
 }
@@ -210,7 +226,11 @@ FailureOr<func::FuncOp> KernelLibrary::kvAppend(KvAppendOp op) {
   spec.kv = kvTypeOf(cache);
   if (func::FuncOp known = find("kv_append"))
     return known;
-  return buildKvAppend(code, "kv_append", spec, target);
+  if (target.isDevice() && spec.isLatent)
+    return op.emitError("target ") << target.name << " has no kernel for latent attention";
+  if (target.isDevice())
+    return fromHalide(device.kvAppend(op, "kv_append", spec));
+  return buildKvAppend(code, "kv_append", spec, target.cpu);
 }
 
 FailureOr<func::FuncOp> KernelLibrary::embedding(DequantizeOp op) {
@@ -224,10 +244,12 @@ FailureOr<func::FuncOp> KernelLibrary::embedding(DequantizeOp op) {
   std::string name = llvm::formatv("embedding_{0}_k{1}{2}", op.getFormat(), spec.k, spec.scale == 1 ? "" : "_s" + llvm::utohexstr(llvm::bit_cast<uint32_t>(spec.scale)));
   if (func::FuncOp known = find(name))
     return known;
+  if (target.isDevice())
+    return fromHalide(device.embedding(op, name, spec, op.getN()));
   return buildEmbedding(code, name, spec);
 }
 
-// Halide's kernels come as objects; the code module only declares them.
+// Halide's kernels come as objects; the code module only declares them. On a device, their first parameter is the device.
 FailureOr<func::FuncOp> KernelLibrary::rowWise(KernelCallOp op) {
   if (func::FuncOp known = find(op.getCallee()))
     return known;
@@ -238,18 +260,18 @@ FailureOr<func::FuncOp> KernelLibrary::rowWise(KernelCallOp op) {
   halideObjects.push_back(std::move(*object));
   OpBuilder b(code.getContext());
   b.setInsertionPointToEnd(code.getBody());
-  SmallVector<Type> parameters(op.getNumOperands(), LLVM::LLVMPointerType::get(b.getContext()));
+  SmallVector<Type> parameters(op.getNumOperands() + target.isDevice(), LLVM::LLVMPointerType::get(b.getContext()));
   auto declaration = func::FuncOp::create(b, op.getLoc(), op.getCallee(), b.getFunctionType(parameters, {b.getI32Type()}));
   declaration.setPrivate();
-  return declaration;
+  return fromHalide(declaration);
 }
 
-unsigned KernelLibrary::record(func::FuncOp kernel, Operation *op, StringRef emitter, unsigned times) {
+unsigned KernelLibrary::record(func::FuncOp kernel, Operation *op, unsigned times) {
   auto entry = kernels.try_emplace(kernel.getSymNameAttr()).first;
   unsigned index = entry - kernels.begin();
   KernelRecord &record = entry->second;
   record.name = kernel.getSymName().str();
-  record.emitter = emitter.str();
+  record.emitter = halideKernels.contains(record.name) ? "halide" : "mlir";
   record.calls += times;
   auto cost = dyn_cast<KernelOpInterface>(op);
   record.kind = cost ? cost.getKernelKind().str() : "cache";
