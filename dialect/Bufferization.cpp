@@ -83,6 +83,7 @@ void heddle::registerBufferizationModels(DialectRegistry &registry) {
     ExpertMatmulOp::attachInterface<KernelModel<ExpertMatmulOp>>(*context);
     OnlineAttentionOp::attachInterface<KernelModel<OnlineAttentionOp>>(*context);
     CombineSplitsOp::attachInterface<KernelModel<CombineSplitsOp>>(*context);
+    OnlineLatentAttentionOp::attachInterface<KernelModel<OnlineLatentAttentionOp>>(*context);
     DequantizeOp::attachInterface<KernelModel<DequantizeOp>>(*context);
     KernelCallOp::attachInterface<KernelModel<KernelCallOp>>(*context);
     KvAppendOp::attachInterface<KvAppendModel>(*context);

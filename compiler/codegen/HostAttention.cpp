@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Attention over the cache: whole, or in splits that are merged.
+// Attention over the cache: whole, in splits that are merged, or over latents.
 
 #include "compiler/codegen/HostFunction.h"
 
@@ -15,7 +15,7 @@ using namespace mlir;
 using namespace heddle;
 
 std::pair<Value, Value> HostFunction::planes(KvCacheType cache, Value layer) {
-  Value key = b.mul(scalars.lookup(layer), 2 * cache.getPlaneBytes());
+  Value key = b.mul(scalars.lookup(layer), cache.getLayerBytes());
   return {key, b.add(key, cache.getPlaneBytes())};
 }
 
@@ -30,8 +30,7 @@ LogicalResult HostFunction::lowerAttention(OnlineAttentionOp op) {
   launch(op, *kernel,
          {pointerOf(op.getQuery()), pointerOf(op.getInits()[0]), field(offsetof(heddle_step, sequences), b.pointerType()),
           field(offsetof(heddle_step, num_sequences), b.getI64Type()), key, value, b.constant(rowStride(query)),
-          b.constant(rowStride(output)), op.getSinks() ? pointerOf(op.getSinks()) : null(), thread, numThreads},
-         "mlir");
+          b.constant(rowStride(output)), op.getSinks() ? pointerOf(op.getSinks()) : null(), thread, numThreads});
   finishKernel();
   return success();
 }
@@ -49,8 +48,7 @@ LogicalResult HostFunction::lowerSplitAttention(OnlineAttentionOp op) {
   launch(op, *kernel,
          {pointerOf(op.getQuery()), pointerOf(states[0]), pointerOf(states[1]), pointerOf(states[2]),
           field(offsetof(heddle_step, sequences), b.pointerType()), field(offsetof(heddle_step, num_sequences), b.getI64Type()), key,
-          value, b.constant(rowStride(query)), b.constant(maxSplits(states[1], op.getNumHeads())), thread, numThreads},
-         "mlir");
+          value, b.constant(rowStride(query)), b.constant(maxSplits(states[1], op.getNumHeads())), thread, numThreads});
   finishKernel();
   return success();
 }
@@ -64,9 +62,28 @@ LogicalResult HostFunction::lowerCombine(CombineSplitsOp op) {
          {pointerOf(op.getOutputs()), pointerOf(op.getMaxima()), pointerOf(op.getSums()), pointerOf(op.getInits()[0]),
           field(offsetof(heddle_step, sequences), b.pointerType()), field(offsetof(heddle_step, num_sequences), b.getI64Type()),
           b.constant(rowStride(output)), b.constant(maxSplits(op.getMaxima(), op.getNumHeads())),
-          op.getSinks() ? pointerOf(op.getSinks()) : null(), thread, numThreads},
-         "mlir");
+          op.getSinks() ? pointerOf(op.getSinks()) : null(), thread, numThreads});
   finishKernel();
+  return success();
+}
+
+LogicalResult HostFunction::lowerLatentAttention(OnlineLatentAttentionOp op) {
+  FailureOr<KernelLibrary::LatentKernels> kernel = kernels.latentAttention(op);
+  if (failed(kernel))
+    return failure();
+  auto first = [&](OperandRange ups) { return ups.empty() ? null() : pointerOf(ups.front()); };
+  auto query = cast<MemRefType>(op.getQuery().getType()), output = cast<MemRefType>(op.getInits()[0].getType());
+  SmallVector<Value> arguments = {pointerOf(op.getQuery()), pointerOf(op.getInits()[0]), pointerOf(op.getInits()[1]),
+                                  first(op.getKeyUps()), op.getKeyFolds() ? pointerOf(op.getKeyFolds()) : null(),
+                                  first(op.getValueUps()), field(offsetof(heddle_step, sequences), b.pointerType()),
+                                  field(offsetof(heddle_step, num_sequences), b.getI64Type()),
+                                  planes(op.getCache().getType(), op.getLayer()).first, b.constant(rowStride(query)),
+                                  b.constant(rowStride(output)), field(offsetof(heddle_step, fixed_forms), b.getI64Type()), thread, numThreads};
+  for (func::FuncOp body : {kernel->fold, kernel->attend, kernel->project, kernel->rebuild})
+    if (body) {
+      launch(op, body, arguments);
+      finishKernel();
+    }
   return success();
 }
 

@@ -99,7 +99,7 @@ std::pair<Value, Value> HostFunction::share(Value count) {
 // The counter that user code may read: an x86 time stamp, AArch64's virtual timer (its cycle counter traps).
 void HostFunction::whenProfiled(function_ref<void(Value)> then) {
   b.ifThen(isProfiled, [&] {
-    StringRef clock = target.isX86() ? "llvm.readcyclecounter" : "llvm.readsteadycounter";
+    StringRef clock = target.cpu.isX86() ? "llvm.readcyclecounter" : "llvm.readsteadycounter";
     then(LLVM::CallIntrinsicOp::create(b, b.getI64Type(), b.getStringAttr(clock), ValueRange()).getResult(0));
   });
 }
@@ -121,9 +121,14 @@ void HostFunction::finishKernel() {
   });
 }
 
-void HostFunction::launch(Operation *op, func::FuncOp kernel, ArrayRef<Value> arguments, StringRef emitter) {
+void HostFunction::launch(Operation *op, func::FuncOp kernel, SmallVector<Value> arguments) {
+  // A device's kernel also takes what it is enqueued on: the step, or where Halide's own entry is called, its device.
+  if (target.isDevice() && isa<KernelCallOp>(op))
+    arguments.insert(arguments.begin(), field(offsetof(heddle_step, device), b.pointerType()));
+  else if (target.isDevice())
+    arguments.push_back(context);
   func::CallOp::create(b, kernel, arguments);
-  launched = kernels.record(kernel, op, emitter, calls);
+  launched = kernels.record(kernel, op, calls);
 }
 
 LogicalResult HostFunction::lowerMatmul(PackedMatmulOp op) {
@@ -139,8 +144,7 @@ LogicalResult HostFunction::lowerMatmul(PackedMatmulOp op) {
     launch(op, *kernel,
            {pointerOf(op.getInput()), optional(op.getInputScales()), optional(op.getInputSums()), pointerOf(op.getWeights()),
             optional(op.getBias()), pointerOf(op.getInits()[0]), rowCounts.lookup(op.getInput()), b.constant(rowStride(input)),
-            b.constant(rowStride(output)), first, last},
-           "mlir");
+            b.constant(rowStride(output)), first, last});
   });
   finishKernel();
   return success();
@@ -150,14 +154,14 @@ LogicalResult HostFunction::lowerAppend(KvAppendOp op) {
   FailureOr<func::FuncOp> kernel = kernels.kvAppend(op);
   if (failed(kernel))
     return failure();
-  auto keyType = cast<MemRefType>(op.getKey().getType()), valueType = cast<MemRefType>(op.getValue().getType());
+  auto keyType = cast<MemRefType>(op.getKey().getType());
+  auto valueType = op.getValue() ? cast<MemRefType>(op.getValue().getType()) : keyType;
   auto [key, value] = planes(op.getCache().getType(), op.getLayer());
   auto [begin, end] = share(rows);
   launch(op, *kernel,
-         {pointerOf(op.getKey()), pointerOf(op.getValue()), b.constant(rowStride(keyType)), b.constant(rowStride(valueType)),
+         {pointerOf(op.getKey()), op.getValue() ? pointerOf(op.getValue()) : null(), b.constant(rowStride(keyType)), b.constant(rowStride(valueType)),
           field(offsetof(heddle_step, row_sequence), b.pointerType()), field(offsetof(heddle_step, cache_positions), b.pointerType()),
-          field(offsetof(heddle_step, sequences), b.pointerType()), key, value, begin, end},
-         "mlir");
+          field(offsetof(heddle_step, sequences), b.pointerType()), key, value, begin, end});
   finishKernel();
   return success();
 }
@@ -169,8 +173,7 @@ LogicalResult HostFunction::lowerEmbedding(DequantizeOp op) {
   auto output = cast<MemRefType>(op.getInits()[0].getType());
   auto [begin, end] = share(rowCounts.lookup(op.getInits()[0]));
   launch(op, *kernel,
-         {pointerOf(op.getIds()), pointerOf(op.getWeights()), pointerOf(op.getInits()[0]), begin, end, b.constant(rowStride(output))},
-         "mlir");
+         {pointerOf(op.getIds()), pointerOf(op.getWeights()), pointerOf(op.getInits()[0]), begin, end, b.constant(rowStride(output))});
   finishKernel();
   return success();
 }
@@ -237,6 +240,7 @@ LogicalResult HostFunction::lower(Operation *op) {
       .Case([&](PreferSplitsOp op) { return lowerPreference(op); })
       .Case([&](scf::IfOp op) { return lowerBranch(op); })
       .Case([&](scf::YieldOp) { return success(); })
+      .Case([&](OnlineLatentAttentionOp op) { return lowerLatentAttention(op); })
       .Case([&](KvAppendOp op) { return lowerAppend(op); })
       .Case([&](DequantizeOp op) { return lowerEmbedding(op); })
       .Case([&](KernelCallOp op) { return lowerRowWise(op); })
@@ -266,7 +270,7 @@ LogicalResult HostFunction::run(bool isStep) {
   return success();
 }
 
-LogicalResult heddle::buildHostCode(ModuleOp source, ModuleOp code, KernelLibrary &kernels, const CpuTarget &target) {
+LogicalResult heddle::buildHostCode(ModuleOp source, ModuleOp code, KernelLibrary &kernels, const Target &target) {
   llvm::StringMap<unsigned> calls;
   source.walk([&](func::CallOp call) { ++calls[call.getCallee()]; });
   for (auto func : source.getOps<func::FuncOp>()) {

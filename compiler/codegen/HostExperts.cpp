@@ -19,11 +19,12 @@ LogicalResult HostFunction::lowerRoute(RouteExpertsOp op) {
   auto inits = llvm::map_to_vector(op.getInits(), [&](Value init) { return pointerOf(init); });
   Value count = rowCounts.lookup(op.getLogits());
   auto [begin, end] = share(count);
-  launch(op, *route, {pointerOf(op.getLogits()), inits[0], inits[1], begin, end}, "mlir");
+  Value correction = op.getCorrection() ? pointerOf(op.getCorrection()) : null();
+  launch(op, *route, {pointerOf(op.getLogits()), correction, inits[0], inits[1], begin, end});
   finishKernel();
   Value isFirstThread = b.equal(arith::ExtSIOp::create(b, b.getI64Type(), thread), b.constant(0));
   b.ifThen(isFirstThread, [&] {
-    launch(op, *group, {inits[0], inits[1], inits[2], inits[3], inits[4], count}, "mlir");
+    launch(op, *group, {inits[0], inits[1], inits[2], inits[3], inits[4], count});
   });
   finishKernel();
   return success();
@@ -66,8 +67,7 @@ LogicalResult HostFunction::lowerExperts(ExpertMatmulOp op) {
                {entryOf(op.getInput(), !gathers, from, isQ8 ? k : 4 * k), entryOf(op.getInputScales(), !gathers, from, k / 32 * 4),
                 entryOf(op.getInputSums(), !gathers, from, k / 16 * 4), b.at(pointerOf(op.getWeights()), expert, expertBytes), null(),
                 entryOf(output, gathers, from, 4 * n), b.sub(to, from), b.constant(actStride), b.constant(outStride), first, last,
-                entryOf(op.getRowIndex(), true, from, 4), entryOf(op.getRowScale(), true, from, 4)},
-               "mlir");
+                entryOf(op.getRowIndex(), true, from, 4), entryOf(op.getRowScale(), true, from, 4)});
       });
     });
   });

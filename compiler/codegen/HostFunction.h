@@ -18,7 +18,7 @@ int64_t rowStride(mlir::MemRefType type);
 // Lowers one function.
 class HostFunction {
 public:
-  HostFunction(mlir::func::FuncOp func, mlir::ModuleOp code, KernelLibrary &kernels, const CpuTarget &target, unsigned calls)
+  HostFunction(mlir::func::FuncOp func, mlir::ModuleOp code, KernelLibrary &kernels, const Target &target, unsigned calls)
       : func(func), code(code), kernels(kernels), target(target), calls(calls), b(func.getLoc(), code.getContext()) {}
   mlir::LogicalResult run(bool isStep);
 
@@ -34,6 +34,7 @@ private:
   void clearColumns(mlir::Value buffer, mlir::Value begin, mlir::Value end);
   mlir::LogicalResult lowerAttention(OnlineAttentionOp op);
   mlir::LogicalResult lowerSplitAttention(OnlineAttentionOp op);
+  mlir::LogicalResult lowerLatentAttention(OnlineLatentAttentionOp op);
   mlir::LogicalResult lowerCombine(CombineSplitsOp op);
   mlir::LogicalResult lowerPreference(PreferSplitsOp op);
   mlir::LogicalResult lowerBranch(mlir::scf::IfOp op);
@@ -41,7 +42,7 @@ private:
   mlir::LogicalResult lowerEmbedding(DequantizeOp op);
   mlir::LogicalResult lowerRowWise(KernelCallOp op);
   mlir::LogicalResult lowerCall(mlir::func::CallOp op);
-  void launch(mlir::Operation *op, mlir::func::FuncOp kernel, llvm::ArrayRef<mlir::Value> arguments, llvm::StringRef emitter);
+  void launch(mlir::Operation *op, mlir::func::FuncOp kernel, llvm::SmallVector<mlir::Value> arguments);
   // Ends the kernel launched last: waits for all threads, then counts its time.
   void finishKernel();
   // Under --profile, thread 0 reads the clock; `then` gets the time.
@@ -58,7 +59,7 @@ private:
   mlir::func::FuncOp func;
   mlir::ModuleOp code;
   KernelLibrary &kernels;
-  const CpuTarget &target;
+  const Target &target;
   unsigned calls; // of this function in a step
   RawBuilder b;
   mlir::Value context, thread, numThreads, arena, rows, maxRows;

@@ -4,54 +4,25 @@
 
 #include "compiler/codegen/HostFunction.h"
 
-#include "compiler/codegen/halide/BufferLayout.h"
+#include "compiler/codegen/halide/BufferBuilder.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
 using namespace heddle;
 
-// A halide_buffer_t on the stack; `rows` null: the buffer has no rows, or is read as a whole.
+// `rows` null: the buffer has no rows, or is read as a whole.
 Value HostFunction::halideBuffer(MemRefType type, Value pointer, Value rows) {
-  using namespace buffer_layout;
-  auto i8 = [&](int64_t value) { return arith::ConstantOp::create(b, b.getI8IntegerAttr(value)).getResult(); };
-  auto i16 = [&](int64_t value) { return arith::ConstantOp::create(b, b.getI16IntegerAttr(value)).getResult(); };
-  auto i32 = [&](int64_t value) { return arith::ConstantOp::create(b, b.getI32IntegerAttr(value)).getResult(); };
-  int64_t rank = type.getRank();
-  Value buffer, dims;
-  {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(&b.getInsertionBlock()->getParent()->getParentOfType<func::FuncOp>().front());
-    buffer = b.stackScratch(bufferSize);
-    dims = b.stackScratch(std::max<int64_t>(1, rank) * dimensionSize);
-  }
-  Value zero = b.constant(0);
-  for (size_t offset = 0; offset < bufferSize; offset += 8)
-    b.store(zero, b.at(buffer, offset));
-  Type element = type.getElementType();
-  TypeCode code = isa<BFloat16Type>(element) ? BFloat : isa<FloatType>(element) ? Float : SignedInteger;
-  b.store(pointer, b.at(buffer, hostOffset));
-  b.store(i8(code), b.at(buffer, typeCodeOffset));
-  b.store(i8(element.getIntOrFloatBitWidth()), b.at(buffer, typeBitsOffset));
-  b.store(i16(1), b.at(buffer, typeLanesOffset));
-  b.store(i32(rank), b.at(buffer, dimensionsOffset));
-  b.store(dims, b.at(buffer, dimOffset));
-  for (int64_t axis = 0; axis < rank; ++axis) {
-    Value dim = b.at(dims, (rank - 1 - axis) * dimensionSize); // innermost first
-    b.store(i32(0), b.at(dim, minOffset));
-    b.store(i32(0), b.at(dim, dimensionSize - 4)); // flags
-    int64_t stride = 1;
-    for (int64_t size : type.getShape().drop_front(axis + 1))
-      stride *= size;
+  SmallVector<BufferDim> dims;
+  int64_t stride = 1;
+  for (int64_t axis = type.getRank() - 1; axis >= 0; --axis) { // innermost first
+    bool isRows = type.isDynamicDim(axis);
     if (axis == 0)
-      stride = rank > 1 ? rowStride(type) : 1;
-    b.store(i32(stride), b.at(dim, strideOffset));
-    Value extent = i32(type.isDynamicDim(axis) ? INT32_MAX : type.getDimSize(axis));
-    if (type.isDynamicDim(axis) && rows)
-      extent = arith::TruncIOp::create(b, b.getI32Type(), rows);
-    b.store(extent, b.at(dim, extentOffset));
+      stride = type.getRank() > 1 ? rowStride(type) : 1;
+    dims.push_back({isRows && rows ? rows : b.constant(isRows ? INT32_MAX : type.getDimSize(axis)), b.constant(stride)});
+    stride *= isRows ? 1 : type.getDimSize(axis);
   }
-  return buffer;
+  return buildBuffer(b, target.isDevice(), bufferElement(type.getElementType()), pointer, dims);
 }
 
 LogicalResult HostFunction::lowerRowWise(KernelCallOp op) {
@@ -73,7 +44,7 @@ LogicalResult HostFunction::lowerRowWise(KernelCallOp op) {
       int64_t bytes = type.getElementType().getIntOrFloatBitWidth() / 8 * (type.getRank() > 1 ? rowStride(type) : 1);
       buffers.push_back(halideBuffer(type, b.at(pointerOf(operand), first, bytes), b.sub(last, first)));
     }
-    launch(op, *kernel, buffers, "halide");
+    launch(op, *kernel, buffers);
   });
   finishKernel();
   return success();

@@ -5,6 +5,7 @@
 #include "compiler/codegen/cpu/AttentionKernel.h"
 #include "compiler/codegen/cpu/CacheKernel.h"
 #include "compiler/codegen/cpu/EmbeddingKernel.h"
+#include "compiler/codegen/cpu/LatentAttentionKernel.h"
 #include "compiler/codegen/cpu/MatmulKernel.h"
 #include "compiler/codegen/cpu/MoeKernels.h"
 #include "compiler/codegen/halide/HalideEmitter.h"
@@ -28,10 +29,19 @@ static KvType kvTypeOf(KvCacheType cache) {
   return cache.getElementType().isF32() ? KvType::F32 : cache.getElementType().isBF16() ? KvType::BF16 : KvType::F16;
 }
 
-FailureOr<func::FuncOp> KernelLibrary::once(const std::string &name, function_ref<FailureOr<func::FuncOp>(StringRef)> build) {
+FailureOr<func::FuncOp> KernelLibrary::once(const std::string &name, Build onCpu, Build onDevice) {
   if (auto known = code.lookupSymbol<func::FuncOp>(name))
     return known;
-  return build(name);
+  if (!target.isDevice())
+    return onCpu(name);
+  FailureOr<func::FuncOp> kernel = onDevice(name);
+  if (succeeded(kernel))
+    halideKernels.insert(name);
+  return kernel;
+}
+
+LogicalResult KernelLibrary::refuse(Operation *op, StringRef what) {
+  return op->emitError("target ") << target.name << " has no kernel for " << what;
 }
 
 // What `packed_matmul` and `expert_matmul` have in common.
@@ -47,30 +57,54 @@ template <typename Op> static FailureOr<MatmulSpec> productSpec(Op op) {
   return spec;
 }
 
+FailureOr<func::FuncOp> KernelLibrary::product(Operation *op, const std::string &name, const MatmulSpec &spec) {
+  return once(
+      name, [&](StringRef name) { return buildMatmul(code, name, spec, target.cpu); },
+      [&](StringRef name) { return device.matmul(op, name, spec); });
+}
+
 FailureOr<func::FuncOp> KernelLibrary::matmul(PackedMatmulOp op) {
-  FailureOr<MatmulSpec> product = productSpec(op);
-  if (failed(product))
+  FailureOr<MatmulSpec> spec = productSpec(op);
+  if (failed(spec))
     return failure();
-  MatmulSpec spec = *product;
-  spec.hasBias = bool(op.getBias());
-  spec.accumulate = op.getAccumulate();
-  std::string name = llvm::formatv("matmul_{0}_n{1}_k{2}{3}{4}{5}", op.getFormat(), spec.n, spec.k, op.getInputScales() ? "_int8" : "",
-                                   spec.hasBias ? "_bias" : "", spec.accumulate ? "_add" : "");
-  return once(name, [&](StringRef name) { return buildMatmul(code, name, spec, target); });
+  spec->hasBias = bool(op.getBias());
+  spec->accumulate = op.getAccumulate();
+  return product(op, llvm::formatv("matmul_{0}_n{1}_k{2}{3}{4}{5}", op.getFormat(), spec->n, spec->k, op.getInputScales() ? "_int8" : "",
+                                   spec->hasBias ? "_bias" : "", spec->accumulate ? "_add" : ""),
+                 *spec);
 }
 
 static MoeRouteSpec routeSpec(RouteExpertsOp op) {
-  return {int64_t(op.getNumExperts()), int64_t(op.getTopK()), op.getNormalize()};
+  RoutingAttr routing = op.getRoutingAttr();
+  MoeRouteSpec spec{int64_t(op.getNumExperts()), int64_t(op.getTopK()), op.getNormalize()};
+  spec.hasCorrection = bool(op.getCorrection());
+  if (!routing)
+    return spec;
+  spec.scale = routing.getScaleValue();
+  spec.sigmoid = routing.getSigmoid();
+  spec.numGroups = routing.getNumGroups();
+  spec.topGroups = routing.getTopGroups();
+  return spec;
 }
 
+static constexpr StringRef mixtures = "mixtures of experts";
+
 FailureOr<func::FuncOp> KernelLibrary::routeExperts(RouteExpertsOp op) {
-  std::string name = llvm::formatv("route_e{0}_k{1}{2}", op.getNumExperts(), op.getTopK(), op.getNormalize() ? "_normalize" : "");
-  return once(name, [&](StringRef name) { return buildMoeRoute(code, name, routeSpec(op)); });
+  MoeRouteSpec spec = routeSpec(op);
+  std::string name = llvm::formatv("route_e{0}_k{1}{2}{3}{4}", spec.numExperts, spec.topK, spec.normalize ? "_normalize" : "",
+                                   spec.sigmoid ? "_sigmoid" : "", spec.hasCorrection ? "_corrected" : "");
+  if (spec.numGroups > 1)
+    name += llvm::formatv("_g{0}of{1}", spec.topGroups, spec.numGroups);
+  if (spec.scale != 1)
+    name += llvm::formatv("_s{0}", llvm::utohexstr(llvm::bit_cast<uint32_t>(spec.scale)));
+  return once(
+      name, [&](StringRef name) { return buildMoeRoute(code, name, spec); }, [&](StringRef) { return refuse(op, mixtures); });
 }
 
 FailureOr<func::FuncOp> KernelLibrary::groupByExpert(RouteExpertsOp op) {
   std::string name = llvm::formatv("group_e{0}_k{1}", op.getNumExperts(), op.getTopK());
-  return once(name, [&](StringRef name) { return buildMoeGroup(code, name, routeSpec(op)); });
+  return once(
+      name, [&](StringRef name) { return buildMoeGroup(code, name, routeSpec(op)); }, [&](StringRef) { return refuse(op, mixtures); });
 }
 
 int64_t KernelLibrary::expertBytes(ExpertMatmulOp op) {
@@ -78,10 +112,10 @@ int64_t KernelLibrary::expertBytes(ExpertMatmulOp op) {
 }
 
 FailureOr<func::FuncOp> KernelLibrary::expertMatmul(ExpertMatmulOp op) {
-  FailureOr<MatmulSpec> product = productSpec(op);
-  if (failed(product))
+  FailureOr<MatmulSpec> shape = productSpec(op);
+  if (failed(shape))
     return failure();
-  MatmulSpec spec = *product;
+  MatmulSpec spec = *shape;
   spec.rows = op.getActivation() ? MatmulRows::Gathered : MatmulRows::Scattered;
   if (op.getActivation() == ActivationKind::Silu)
     spec.epilogue = MatmulEpilogue::GatedSilu;
@@ -95,7 +129,7 @@ FailureOr<func::FuncOp> KernelLibrary::expertMatmul(ExpertMatmulOp op) {
   std::string activation = op.getActivation() ? ("_" + stringifyActivationKind(*op.getActivation())).str() : "";
   std::string name = llvm::formatv("experts_{0}_n{1}_k{2}{3}{4}", op.getFormat(), spec.n, spec.k, op.getInputScales() ? "_int8" : "",
                                    activation);
-  return once(name, [&](StringRef name) { return buildMatmul(code, name, spec, target); });
+  return product(op, name, spec);
 }
 
 // What tells the attention kernels of a model apart. Scale and cap by their bits: two layers that differ in them are two kernels.
@@ -134,25 +168,96 @@ FailureOr<func::FuncOp> KernelLibrary::attention(OnlineAttentionOp op) {
     return op.emitError(error);
   if (failed(verifySplit(op, op.getSplitKv())))
     return failure();
-  return once(attentionName(op.getSplitKv() ? "attention_split" : "attention", spec), [&](StringRef name) {
-    return op.getSplitKv() ? buildAttentionSplit(code, name, spec, target) : buildAttention(code, name, spec, target);
-  });
+  if (op.getSplitKv())
+    return once(
+        attentionName("attention_split", spec), [&](StringRef name) { return buildAttentionSplit(code, name, spec, target.cpu); },
+        [&](StringRef) { return refuse(op, "splits of the keys"); });
+  return once(
+      attentionName("attention", spec), [&](StringRef name) { return buildAttention(code, name, spec, target.cpu); },
+      [&](StringRef name) { return device.attention(op, name, spec); });
 }
 
 FailureOr<func::FuncOp> KernelLibrary::combineSplits(CombineSplitsOp op) {
   if (failed(verifySplit(op, op.getSplitKv())))
     return failure();
   AttentionSpec spec = attentionSpec(op.getCache().getType(), op.getNumHeads(), op.getMask(), bool(op.getSinks()));
-  return once(attentionName("combine_splits", spec), [&](StringRef name) { return buildCombineSplits(code, name, spec, target); });
+  return once(
+      attentionName("combine_splits", spec), [&](StringRef name) { return buildCombineSplits(code, name, spec, target.cpu); },
+      [&](StringRef) { return refuse(op, "splits of the keys"); });
+}
+
+FailureOr<func::FuncOp> KernelLibrary::plainMatmul(Operation *op, StringRef format, int64_t n, int64_t k, int64_t &bytes) {
+  FailureOr<PackedLayout> layout = layoutOf(op, format);
+  if (failed(layout))
+    return failure();
+  MatmulSpec spec;
+  spec.layout = *layout;
+  spec.n = n;
+  spec.k = k;
+  bytes = layout->bytes(n, k);
+  return product(op, llvm::formatv("matmul_{0}_n{1}_k{2}", format, n, k), spec);
+}
+
+static constexpr StringRef latent = "latent attention";
+
+FailureOr<KernelLibrary::LatentKernels> KernelLibrary::latentAttention(OnlineLatentAttentionOp op) {
+  if (target.isDevice())
+    return refuse(op, latent);
+  LatentAttentionSpec spec;
+  LatentDims &dims = spec.dims = op.getDims();
+  spec.form = op.getForm();
+  spec.scale = op.getScale().convertToDouble();
+  spec.window = op.getMask().getWindow();
+  spec.causal = op.getMask().getCausal();
+  spec.kv = kvTypeOf(op.getCache().getType());
+  std::string error;
+  if (failed(verifyAttention(spec.absorbed(), error)) || failed(verifyAttention(spec.rebuilt(), error)))
+    return op.emitError(error);
+  std::string suffix = llvm::formatv("_{0}_h{1}_kv{2}_r{3}_n{4}_p{5}_v{6}_w{7}_s{8}{9}", stringifyLatentForm(spec.form), dims.numHeads,
+                                     dims.numKvHeads, dims.rank, dims.nope, dims.rope, dims.value, spec.window,
+                                     llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.scale)), spec.causal ? "" : "_full");
+  for (std::optional<StringRef> format : {op.getKeyFormat(), op.getFoldFormat(), op.getValueFormat()})
+    suffix += "_" + format.value_or("none").str();
+  LatentKernels kernels;
+  FailureOr<func::FuncOp> matmulValue = plainMatmul(op, *op.getValueFormat(), dims.value, dims.rank, spec.valueBytes);
+  if (failed(matmulValue))
+    return failure();
+  auto build = [&](func::FuncOp &kernel, const char *name, function_ref<func::FuncOp(StringRef)> make) {
+    kernel = *once(name + suffix, make, [&](StringRef) { return refuse(op, latent); });
+  };
+  if (spec.form != LatentForm::Materialised) {
+    FailureOr<func::FuncOp> matmulFold = plainMatmul(op, *op.getFoldFormat(), dims.rank, dims.nope, spec.foldBytes);
+    if (failed(matmulFold))
+      return failure();
+    func::FuncOp attention;
+    build(kernels.fold, "latent_fold", [&](StringRef name) { return buildLatentFold(code, name, spec, *matmulFold); });
+    build(attention, "latent_attention", [&](StringRef name) { return buildAttention(code, name, spec.absorbed(), target.cpu); });
+    build(kernels.attend, "latent_attend", [&](StringRef name) { return buildLatentAttend(code, name, spec, attention); });
+    build(kernels.project, "latent_project", [&](StringRef name) { return buildLatentProject(code, name, spec, *matmulValue); });
+  }
+  if (spec.form != LatentForm::Absorbed) {
+    FailureOr<func::FuncOp> matmulKey = plainMatmul(op, *op.getKeyFormat(), dims.nope, dims.rank, spec.keyBytes);
+    if (failed(matmulKey))
+      return failure();
+    build(kernels.rebuild, "latent_rebuild",
+          [&](StringRef name) { return buildLatentRebuild(code, name, spec, target.cpu, *matmulKey, *matmulValue); });
+  }
+  return kernels;
 }
 
 FailureOr<func::FuncOp> KernelLibrary::kvAppend(KvAppendOp op) {
   KvCacheType cache = op.getCache().getType();
   KvAppendSpec spec;
   spec.numKvHeads = cache.getNumKvHeads();
-  spec.headDim = cache.getHeadDim();
+  spec.headDim = cache.getKeyDim();
+  spec.valueHeadDim = cache.getValueDim();
+  spec.isLatent = cache.isLatent();
   spec.kv = kvTypeOf(cache);
-  return once("kv_append", [&](StringRef name) { return buildKvAppend(code, name, spec, target); });
+  return once(
+      "kv_append", [&](StringRef name) { return buildKvAppend(code, name, spec, target.cpu); },
+      [&](StringRef name) -> FailureOr<func::FuncOp> {
+        return spec.isLatent ? FailureOr<func::FuncOp>(refuse(op, latent)) : device.kvAppend(op, name, spec);
+      });
 }
 
 FailureOr<func::FuncOp> KernelLibrary::embedding(DequantizeOp op) {
@@ -164,31 +269,35 @@ FailureOr<func::FuncOp> KernelLibrary::embedding(DequantizeOp op) {
   spec.k = op.getK();
   spec.scale = op.getScale().convertToDouble();
   std::string name = llvm::formatv("embedding_{0}_k{1}{2}", op.getFormat(), spec.k, spec.scale == 1 ? "" : "_s" + llvm::utohexstr(llvm::bit_cast<uint32_t>(spec.scale)));
-  return once(name, [&](StringRef name) { return buildEmbedding(code, name, spec); });
+  return once(
+      name, [&](StringRef name) { return buildEmbedding(code, name, spec); },
+      [&](StringRef name) { return device.embedding(op, name, spec, op.getN()); });
 }
 
-// Halide's kernels come as objects; the code module only declares them.
+// Halide's kernels come as objects; the code module only declares them. On a device, their first parameter is the device.
 FailureOr<func::FuncOp> KernelLibrary::rowWise(KernelCallOp op) {
-  return once(op.getCallee().str(), [&](StringRef name) -> FailureOr<func::FuncOp> {
+  auto emit = [&](StringRef name) -> FailureOr<func::FuncOp> {
     FailureOr<std::string> object = emitHalideKernel(source.lookupSymbol<func::FuncOp>(name), target, name);
     if (failed(object))
       return failure();
     halideObjects.push_back(std::move(*object));
+    halideKernels.insert(name);
     OpBuilder b(code.getContext());
     b.setInsertionPointToEnd(code.getBody());
-    SmallVector<Type> parameters(op.getNumOperands(), LLVM::LLVMPointerType::get(b.getContext()));
+    SmallVector<Type> parameters(op.getNumOperands() + target.isDevice(), LLVM::LLVMPointerType::get(b.getContext()));
     auto declaration = func::FuncOp::create(b, op.getLoc(), name, b.getFunctionType(parameters, {b.getI32Type()}));
     declaration.setPrivate();
     return declaration;
-  });
+  };
+  return once(op.getCallee().str(), emit, emit);
 }
 
-unsigned KernelLibrary::record(func::FuncOp kernel, Operation *op, StringRef emitter, unsigned times) {
+unsigned KernelLibrary::record(func::FuncOp kernel, Operation *op, unsigned times) {
   auto entry = kernels.try_emplace(kernel.getSymNameAttr()).first;
   unsigned index = entry - kernels.begin();
   KernelRecord &record = entry->second;
   record.name = kernel.getSymName().str();
-  record.emitter = emitter.str();
+  record.emitter = halideKernels.contains(record.name) ? "halide" : "mlir";
   record.calls += times;
   auto cost = dyn_cast<KernelOpInterface>(op);
   record.kind = cost ? cost.getKernelKind().str() : "cache";
