@@ -13,6 +13,7 @@
 
 #include "compiler/codegen/EmitObject.h"
 #include "compiler/optimize/Passes.h"
+#include "compiler/raise/Passes.h"
 #include "compiler/schedule/Passes.h"
 
 #include "mlir/Dialect/Arith/Transforms/BufferizableOpInterfaceImpl.h"
@@ -39,6 +40,11 @@ std::optional<Stage> heddle::parseStage(StringRef name) {
     if (name == known)
       return stage;
   return std::nullopt;
+}
+
+// Reads what a frontend emits for a graph that it knows nothing about: linalg, tensor, arith. Leaves model ops.
+void heddle::addRaiseStage(OpPassManager &pm) {
+  pm.addNestedPass<func::FuncOp>(createFuseAttention());
 }
 
 // Reads what frontends and raise leave: @forward over whole sequences. Leaves @step over the new tokens of a ragged batch.
@@ -95,8 +101,10 @@ void heddle::registerDialects(DialectRegistry &registry) {
 }
 
 void heddle::registerPasses() {
+  registerHeddleRaisePasses();
   registerHeddleOptimizePasses();
   registerHeddleSchedulePasses();
+  PassPipelineRegistration<>("heddle-raise", "The raise stage", [](OpPassManager &pm) { addRaiseStage(pm); });
   PassPipelineRegistration<>("heddle-optimize", "The optimize stage with its defaults",
                              [](OpPassManager &pm) { addOptimizeStage(pm, PipelineOptions()); });
   PassPipelineRegistration<>("heddle-schedule", "The schedule stage with its defaults",

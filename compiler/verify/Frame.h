@@ -61,6 +61,7 @@ void addModelHandlers(HandlerTable &table);
 void addAttentionHandlers(HandlerTable &table);
 void addKernelHandlers(HandlerTable &table);
 void addTensorHandlers(HandlerTable &table);
+void addLinalgHandlers(HandlerTable &table);
 void addControlFlowHandlers(HandlerTable &table);
 
 // linalg ops with a payload: named ones and generic.

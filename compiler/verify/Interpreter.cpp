@@ -18,6 +18,7 @@ Interpreter::Interpreter(InterpreterOptions options) : options(std::move(options
   addAttentionHandlers(handlers->table);
   addKernelHandlers(handlers->table);
   addTensorHandlers(handlers->table);
+  addLinalgHandlers(handlers->table);
   addControlFlowHandlers(handlers->table);
 }
 Interpreter::~Interpreter() = default;
