@@ -44,7 +44,17 @@ std::optional<Stage> heddle::parseStage(StringRef name) {
 
 // Reads what a frontend emits for a graph that it knows nothing about: linalg, tensor, arith. Leaves model ops.
 void heddle::addRaiseStage(OpPassManager &pm) {
+  // First: where a trace of elements ends is at products of rows with stored matrices.
+  pm.addNestedPass<func::FuncOp>(createRaiseLinear());
+  pm.addNestedPass<func::FuncOp>(createRaiseNorm());
+  // After norms: a norm's power is not an activation, but a gate may multiply one.
+  pm.addNestedPass<func::FuncOp>(createRaiseGlu());
+  // After norms: some rotate normalised heads. Before attention: a rotated head is then one value.
+  pm.addNestedPass<func::FuncOp>(createRaiseRope());
+  pm.addNestedPass<func::FuncOp>(createRaiseSoftmax());
   pm.addNestedPass<func::FuncOp>(createFuseAttention());
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
 }
 
 // Reads what frontends and raise leave: @forward over whole sequences. Leaves @step over the new tokens of a ragged batch.

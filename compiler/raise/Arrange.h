@@ -26,10 +26,12 @@ mlir::Value arrange(mlir::OpBuilder &b, mlir::Location loc, ExprContext &exprs, 
 mlir::Value arrangeAs(mlir::OpBuilder &b, mlir::Location loc, ExprContext &exprs, mlir::Value source, llvm::ArrayRef<Axis> axes,
                       llvm::ArrayRef<Expr> outputs, mlir::RankedTensorType type, std::string &reason);
 
-// A linalg.generic that computes `expr` at `axes`; those that `expr` does not depend on have size 1. Null if `expr` holds what
-// has no op here.
+// A linalg.generic that computes `expr` at `axes`; those that `expr` does not depend on have size 1 unless `repeats`. Null if
+// `expr` holds what has no op here.
 mlir::Value emitTensor(mlir::OpBuilder &b, mlir::Location loc, ExprContext &exprs, Expr expr, llvm::ArrayRef<Axis> axes,
-                       mlir::Type elementType);
+                       mlir::Type elementType, bool repeats = false);
+// `expr`, integers, as a tensor of i32: the tensor itself, narrowed, where `expr` is its element.
+mlir::Value emitIntegers(mlir::OpBuilder &b, mlir::Location loc, ExprContext &exprs, Expr expr, llvm::ArrayRef<Axis> axes);
 
 // `expr`, a size or an index of loop indices that `symbols` gives, as ops; null if it holds what has no op.
 mlir::Value emitIndex(mlir::OpBuilder &b, mlir::Location loc, Expr expr, const llvm::DenseMap<Expr, mlir::Value> &symbols);

@@ -227,11 +227,27 @@ Value heddle::emitIndex(OpBuilder &b, Location loc, Expr expr, const DenseMap<Ex
   return ScalarEmitter(b, loc, symbols).index(expr);
 }
 
-Value heddle::emitTensor(OpBuilder &b, Location loc, ExprContext &exprs, Expr expr, ArrayRef<Axis> axes, Type elementType) {
+Value heddle::emitIntegers(OpBuilder &b, Location loc, ExprContext &exprs, Expr expr, ArrayRef<Axis> axes) {
+  bool isElement = expr->kind == ExprKind::Leaf && expr->arguments.size() == axes.size() &&
+                   llvm::all_of(llvm::zip_equal(expr->arguments, axes), [](auto pair) {
+                     return std::get<0>(pair) == std::get<1>(pair).index;
+                   });
+  if (!isElement)
+    return emitTensor(b, loc, exprs, expr, axes, b.getI32Type(), /*repeats=*/true);
+  auto type = cast<RankedTensorType>(expr->value.getType());
+  if (type.getElementType().isInteger(32))
+    return expr->value;
+  auto narrow = type.clone(b.getI32Type());
+  return type.getElementTypeBitWidth() > 32 ? arith::TruncIOp::create(b, loc, narrow, expr->value).getResult()
+                                            : arith::ExtSIOp::create(b, loc, narrow, expr->value).getResult();
+}
+
+Value heddle::emitTensor(OpBuilder &b, Location loc, ExprContext &exprs, Expr expr, ArrayRef<Axis> axes, Type elementType,
+                         bool repeats) {
   SmallVector<OpFoldResult> sizes;
   for (const Axis &axis : axes) {
-    if (axis.extent->isConstant() || !exprs.contains(expr, axis.index)) {
-      bool isThere = axis.extent->isConstant() && exprs.contains(expr, axis.index);
+    bool isThere = repeats || exprs.contains(expr, axis.index);
+    if (axis.extent->isConstant() || !isThere) {
       sizes.push_back(b.getIndexAttr(isThere ? (int64_t)axis.extent->constant : 1));
       continue;
     }

@@ -6,6 +6,92 @@
 
 include "mlir/Pass/PassBase.td"
 
+def RaiseLinear : Pass<"heddle-raise-linear", "::mlir::func::FuncOp"> {
+  let summary = "Recognise products with stored matrices and look-ups in stored tables";
+  let description = [{
+    A contraction of rows with a stored matrix becomes `linear`, whichever way the matrix lies (the other one is the same bytes with
+    another #heddle.storage, never a transpose op), with the stored vector that is added to it; collapsing leading dimensions moves
+    behind it. A gather of a stored table's rows becomes `embedding`, with the constant it is multiplied by. Products of two
+    activations stay. Example: test/raise/raise-linear.mlir.
+
+    ```mlir
+    %y = linalg.contract indexing_maps = [(b, s, n, k) -> (b, s, k), (b, s, n, k) -> (k, n), …] ins(%x, %w) …
+    // becomes
+    %wt = heddle.weight "w" <…, transposed = true> : tensor<32x64xf32>
+    %y = heddle.linear %x, weights(%wt : tensor<32x64xf32>) : tensor<1x?x64xf32> -> tensor<1x?x32xf32>
+    ```
+  }];
+  let dependentDialects = ["::heddle::HeddleDialect", "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect",
+                           "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
+}
+
+def RaiseNorm : Pass<"heddle-raise-norm", "::mlir::func::FuncOp"> {
+  let summary = "Recognise RMS and layer normalisation by their formulas";
+  let description = [{
+    Anchors on a sum over the last dimension and looks for the furthest value that is
+    `weight * x * (mean(x^2) + eps)^(-1/2)`, or that of x - mean(x), plus a bias, for a stored weight. Roots, reciprocals, powers and
+    the order of factors do not matter. Example: test/raise/raise-norm.mlir.
+
+    ```mlir
+    %squares = arith.mulf %x, %x …; %sum = linalg.reduce …; %r = math.rsqrt …; %n = arith.mulf %x, %r …; %y = arith.mulf %w, %n
+    // becomes
+    %y = heddle.rms_norm %x, %w {eps = 1.000000e-06 : f64} : tensor<1x?x64xf32>, tensor<64xf32>
+    ```
+  }];
+  let dependentDialects = ["::heddle::HeddleDialect", "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect",
+                           "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
+}
+
+def RaiseGlu : Pass<"heddle-raise-glu", "::mlir::func::FuncOp"> {
+  let summary = "Recognise activations and gates by the function that they compute";
+  let description = [{
+    An elementwise expression of one value, or of one times a function of another, is compared with the activations of `glu`. All
+    but relu are analytic: they are the same function if they agree on an interval to the precision of their constants.
+    cap * tanh(x / cap) becomes `softcap`. Example: test/raise/raise-glu.mlir.
+
+    ```mlir
+    %e = math.exp %minus_gate …; %d = arith.addf %one, %e …; %s = arith.divf %gate, %d …; %y = arith.mulf %s, %up
+    // becomes
+    %y = heddle.glu <silu> %gate, %up : tensor<1x?x96xf32>
+    ```
+  }];
+  let dependentDialects = ["::heddle::HeddleDialect", "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect",
+                           "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
+}
+
+def RaiseRope : Pass<"heddle-raise-rope", "::mlir::func::FuncOp"> {
+  let summary = "Recognise rotary position embeddings from the elements of a head";
+  let description = [{
+    Asks for each place in the head which two elements of the source it combines and by which angle: the layout (halves, pairs),
+    how much of the head is rotated, the frequencies and the attention factor follow, whatever slices, concatenations and
+    reshapes moved the elements. Must run after linear and norm, whose results it starts from. Example: test/raise/raise-rope.mlir.
+
+    ```mlir
+    %a = arith.mulf %x, %cos …; %r = tensor.concat dim(3) %minus_second, %first …; %b = arith.mulf %r, %sin …; %y = arith.addf %a, %b
+    // becomes
+    %y = heddle.rope %x, %positions, <half, table = 0, …> : tensor<1x4x?x16xf32>, tensor<1x?xi32>
+    ```
+  }];
+  let dependentDialects = ["::heddle::HeddleDialect", "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect",
+                           "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
+}
+
+def RaiseSoftmax : Pass<"heddle-raise-softmax", "::mlir::func::FuncOp"> {
+  let summary = "Recognise a softmax that was written out";
+  let description = [{
+    exp(x - m) / sum exp(x - m) becomes linalg.softmax, whatever m is if it is one value for the row: it cancels. Casts to f32 on
+    the way are kept inside. Example: test/raise/raise-softmax.mlir.
+
+    ```mlir
+    %m = linalg.reduce { arith.maximumf } …; %e = math.exp %shifted …; %sum = linalg.reduce { arith.addf } …; %p = arith.divf %e, %sums
+    // becomes
+    %p = linalg.softmax dimension(3) ins(%x : tensor<1x4x?x?xf32>) …
+    ```
+  }];
+  let dependentDialects = ["::heddle::HeddleDialect", "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect",
+                           "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
+}
+
 def FuseAttention : Pass<"heddle-fuse-attention", "::mlir::func::FuncOp"> {
   let summary = "Recognise attention by what it computes";
   let description = [{

@@ -73,3 +73,33 @@ void heddle::eraseDeadOps(Operation *root) {
       }
   }
 }
+
+void heddle::foldIdentityLayouts(Operation *root) {
+  SmallVector<Operation *> layouts;
+  root->walk([&](Operation *op) {
+    if (isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::ReshapeOp, tensor::ExtractSliceOp, linalg::TransposeOp>(op))
+      layouts.push_back(op);
+  });
+  for (Operation *op : layouts) {
+    ExprContext exprs;
+    ElementTrace layout(exprs, TraceDepth::Layout);
+    Value result = op->getResult(0);
+    SmallVector<Expr> symbols = layout.indexSymbols(result);
+    Expr element = layout.element(result, symbols);
+    if (element->kind != ExprKind::Leaf || element->value == result || element->arguments.size() != symbols.size() ||
+        !llvm::equal(element->arguments, symbols))
+      continue;
+    // The same indices say the same sizes only where the source's are those of the result.
+    bool sameSizes = llvm::all_of(llvm::seq<int64_t>(0, symbols.size()),
+                                  [&](int64_t d) { return layout.size(element->value, d) == layout.size(result, d); });
+    if (!sameSizes)
+      continue;
+    Value source = element->value;
+    if (source.getType() != result.getType()) {
+      OpBuilder b(op);
+      source = tensor::CastOp::create(b, op->getLoc(), result.getType(), source);
+    }
+    result.replaceAllUsesWith(source);
+  }
+  eraseDeadOps(root);
+}

@@ -18,6 +18,9 @@ std::string describe(mlir::Operation *op);
 std::string blockingOp(ExprContext &exprs, mlir::Value operand, llvm::ArrayRef<Expr> indices, llvm::ArrayRef<Expr> axes,
                        Expr sequence);
 
+// Replaces reshapes, transposes, slices and casts that together move nothing by what they start from.
+void foldIdentityLayouts(mlir::Operation *root);
+
 // Erases ops without effect whose results nobody reads.
 void eraseDeadOps(mlir::Operation *root);
 
