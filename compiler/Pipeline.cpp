@@ -55,6 +55,8 @@ void heddle::addRaiseStage(OpPassManager &pm) {
   pm.addNestedPass<func::FuncOp>(createFuseAttention());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
+  // Last: a layer is found by the attention in it.
+  pm.addPass(createFormForward());
 }
 
 // Reads what frontends and raise leave: @forward over whole sequences. Leaves @step over the new tokens of a ragged batch.

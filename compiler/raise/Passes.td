@@ -118,4 +118,24 @@ def FuseAttention : Pass<"heddle-fuse-attention", "::mlir::func::FuncOp"> {
                            "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
 }
 
+def FormForward : Pass<"heddle-form-forward", "::mlir::ModuleOp"> {
+  let summary = "Turn a decoder's graph into @forward and its layers, as checkpoints give them";
+  let description = [{
+    A graph from token ids to logits whose attention is causal and without bias becomes @forward(ids, positions) with an open batch,
+    one private function per layer with the layer's weights as arguments, and ops in the order in which results need them. Layers
+    are found between values that all later results come through, one attention in each. Positions that a range gives become the
+    argument; ids are taken to be in the vocabulary. Other graphs stay as they are; a decoder that cannot be written so gets a
+    remark, `no generate: …`. Must run last. Example: test/raise/form-forward.mlir.
+
+    ```mlir
+    func.func @graph(%ids: tensor<1x?xi64>) -> tensor<1x?x256xf32>
+    // becomes
+    func.func private @layer_0(%x: tensor<?x?x64xf32>, %positions: tensor<?x?xi32>, %w: tensor<64xf32>, …) -> tensor<?x?x64xf32>
+    func.func @forward(%ids: tensor<?x?xi32>, %positions: tensor<?x?xi32>) -> tensor<?x?x256xf32>
+    ```
+  }];
+  let dependentDialects = ["::heddle::HeddleDialect", "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect",
+                           "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect"];
+}
+
 #endif
