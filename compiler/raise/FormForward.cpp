@@ -107,7 +107,7 @@ SmallVector<Value> LayerFinder::run(LinearOp head) {
   if (!last || *last <= attentions.back())
     return {};
   boundaries.push_back(*last);
-  return llvm::map_to_vector(boundaries, [&](size_t i) { return ops[i]->getResult(0); });
+  return llvm::map_to_vector(boundaries, [&](size_t i) -> Value { return ops[i]->getResult(0); });
 }
 
 //===- rewriting ----------------------------------------------------------===//
