@@ -42,8 +42,20 @@ std::optional<Stage> heddle::parseStage(StringRef name) {
   return std::nullopt;
 }
 
+ArrayRef<StringRef> heddle::extensionPoints() {
+  static const StringRef points[] = {"after-import", "after-raise", "after-optimize", "before-bufferize", "after-schedule"};
+  return points;
+}
+
+// The pipelines were parsed once when they were given: they are good here.
+static void extend(OpPassManager &pm, const PipelineOptions &options, StringRef point) {
+  for (const auto &[at, pipeline] : options.extensions)
+    if (point == at && failed(parsePassPipeline(pipeline, pm)))
+      llvm::report_fatal_error("a pass pipeline that was parsed before cannot be parsed");
+}
+
 // Reads what a frontend emits for a graph that it knows nothing about: linalg, tensor, arith. Leaves model ops.
-void heddle::addRaiseStage(OpPassManager &pm) {
+void heddle::addRaiseStage(OpPassManager &pm, const PipelineOptions &options) {
   // First: where a trace of elements ends is at products of rows with stored matrices.
   pm.addNestedPass<func::FuncOp>(createRaiseLinear());
   pm.addNestedPass<func::FuncOp>(createRaiseNorm());
@@ -57,10 +69,12 @@ void heddle::addRaiseStage(OpPassManager &pm) {
   pm.addPass(createCSEPass());
   // Last: a layer is found by the attention in it.
   pm.addPass(createFormForward());
+  extend(pm, options, "after-raise");
 }
 
 // Reads what frontends and raise leave: @forward over whole sequences. Leaves @step over the new tokens of a ragged batch.
 void heddle::addOptimizeStage(OpPassManager &pm, const PipelineOptions &options) {
+  extend(pm, options, "after-import");
   // Before the cache: it must hold num_kv_heads heads, not repeated ones.
   if (options.shareKv)
     pm.addPass(createShareKvHeads());
@@ -74,6 +88,7 @@ void heddle::addOptimizeStage(OpPassManager &pm, const PipelineOptions &options)
   // Last: layers are equal only once each has its final form.
   if (options.shareLayers)
     pm.addPass(createShareLayers());
+  extend(pm, options, "after-optimize");
 }
 
 // Reads model and cache ops on rows; leaves kernels on buffers that have their place in the arena.
@@ -96,8 +111,10 @@ void heddle::addScheduleStage(OpPassManager &pm, const PipelineOptions &options)
   pm.addPass(createShareLayers());
   // Before buffers: views that nobody needs any more would become copies.
   pm.addPass(createCanonicalizerPass());
+  extend(pm, options, "before-bufferize");
   pm.addPass(createBufferizeKernels());
   pm.addPass(createPlanMemory());
+  extend(pm, options, "after-schedule");
 }
 
 void heddle::registerDialects(DialectRegistry &registry) {
@@ -116,7 +133,7 @@ void heddle::registerPasses() {
   registerHeddleRaisePasses();
   registerHeddleOptimizePasses();
   registerHeddleSchedulePasses();
-  PassPipelineRegistration<>("heddle-raise", "The raise stage", [](OpPassManager &pm) { addRaiseStage(pm); });
+  PassPipelineRegistration<>("heddle-raise", "The raise stage", [](OpPassManager &pm) { addRaiseStage(pm, PipelineOptions()); });
   PassPipelineRegistration<>("heddle-optimize", "The optimize stage with its defaults",
                              [](OpPassManager &pm) { addOptimizeStage(pm, PipelineOptions()); });
   PassPipelineRegistration<>("heddle-schedule", "The schedule stage with its defaults",
