@@ -64,7 +64,7 @@ private:
   }
   CompileStatus readInputs();
   int64_t contextLength() const {
-    return options.context ? options.context : std::min<int64_t>(model->config.contextLength, 8192);
+    return options.context ? options.context : std::min<int64_t>(model->config.longestContext(), 8192);
   }
   std::string refusedByDevice() const;
   void choosePrecision();
@@ -118,9 +118,9 @@ CompileStatus Compilation::readInputs() {
   tokenizer = std::move(*table);
   if (target.isDevice() && !refusedByDevice().empty())
     return fail(CompileStatus::InvalidInput, options.model + ": target " + target.name + " has no kernels for " + refusedByDevice());
-  if (options.context > model->config.contextLength)
+  if (options.context > model->config.longestContext())
     return fail(CompileStatus::InvalidInput, "--context=" + std::to_string(options.context) + " is more than the model's " +
-                                                 std::to_string(model->config.contextLength) + " positions");
+                                                 std::to_string(model->config.longestContext()) + " positions");
   return CompileStatus::Done;
 }
 
