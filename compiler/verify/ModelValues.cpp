@@ -109,7 +109,7 @@ static PackedWeights interleaved(const PackedLayout &layout, heddle::TensorType 
 static FailureOr<RuntimeValue> readPacked(WeightOp op, const Checkpoint &checkpoint, const Packed &packed) {
   std::vector<WeightSource> sources;
   std::vector<double> vector;
-  std::vector<std::vector<float>> widened; // numbers of quantised matrices that are packed across their blocks
+  std::vector<std::vector<float>> widened; // numbers of matrices that are packed as f32
   std::optional<heddle::TensorType> type;
   for (auto [storage, rows] : llvm::zip_equal(packed.sources, packed.rows)) {
     FailureOr<Stored> stored = locate(op, checkpoint, storage, rows * (packed.isVector() ? 1 : packed.k));
