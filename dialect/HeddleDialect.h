@@ -43,10 +43,9 @@ struct LatentDims {
   // more a query needs for each key where it meets the latent instead of the rebuilt key and value.
   int64_t rebuildCost() const { return rank * (nope + value); }
   int64_t latentCost() const { return 2 * rank - nope - value; }
-  // Floats per row that the bodies work in: folded queries and what they attend to, or a record (a row's maximum, sum and
-  // output, in whole cache lines) per head.
-  // Floats that keep a row and head while blocks of keys go by: maximum, sum, a cache line in all; then the output.
+  // Floats that hold a row and head while blocks of keys go by: maximum and sum, then the output, each in whole cache lines.
   int64_t stateFloats() const { return 16 + (value + 15) / 16 * 16; }
+  // Floats per row that the bodies work in, per head: a folded query and what it attends to, or a state.
   int64_t scratchDim() const { return numHeads * std::max(cachedDim() + rank, stateFloats()); }
 };
 
