@@ -6,6 +6,7 @@
 #include "compiler/package/OutputFile.h"
 #include "compiler/package/Package.h"
 #include "frontends/families/ModelBuilder.h"
+#include "frontends/mlir/ReadGraph.h"
 #include "frontends/tokenizer/TokenizerReader.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -62,32 +63,41 @@ private:
     error = std::move(message);
     return status;
   }
+  CompileStatus checkOptions();
+  void createContext();
   CompileStatus readInputs();
+  CompileStatus readGenerating();
+  CompileStatus readGraph();
+  CompileStatus runStages();
   void choosePrecision();
   LogicalResult runStage(Stage stage, function_ref<void(OpPassManager &)> add);
   LogicalResult dump(Stage stage);
   CompileStatus writeText(const std::string &text);
   CompileStatus writeBinary();
   CompileStatus writeDepfile();
+  PackageInfo packageInfo() const;
+  const Checkpoint &checkpoint() const { return model ? model->checkpoint : graphFiles; }
   std::string printed();
 
   const CompileOptions &options;
   std::string &error;
   Progress progress;
-  std::optional<Model> model;
+  std::optional<Model> model;  // of a model that generates
+  Checkpoint graphFiles;       // of a graph
+  GraphSignature signature;
   std::string tokenizer;
   CpuTarget target;
   PipelineOptions pipeline;
   DialectRegistry registry;
   std::unique_ptr<MLIRContext> context;
+  std::optional<ScopedDiagnosticHandler> diagnostics;
   OwningOpRef<ModuleOp> module;
   std::vector<std::string> passes;
 };
 
 } // namespace
 
-CompileStatus Compilation::readInputs() {
-  progress.stage("reading " + options.model);
+CompileStatus Compilation::checkOptions() {
   FailureOr<CpuTarget> parsed = parseCpuTarget(options.target, error);
   if (failed(parsed))
     return CompileStatus::InvalidInput;
@@ -96,6 +106,25 @@ CompileStatus Compilation::readInputs() {
     return fail(CompileStatus::InvalidInput, "no output given: use -o FILE");
   if (!options.output.empty() && options.output != "-" && !OutputFile::isPossible(options.output, error))
     return CompileStatus::InvalidInput;
+  return CompileStatus::Done;
+}
+
+// After a model's files are read: one that is refused costs no more than reading it.
+void Compilation::createContext() {
+  registerDialects(registry);
+  context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
+  context->loadAllAvailableDialects();
+  // What passes report becomes part of the one line that the user sees.
+  diagnostics.emplace(context.get(), [&](Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Error && error.empty())
+      llvm::raw_string_ostream(error) << diagnostic.getLocation() << ": " << diagnostic;
+    return success();
+  });
+}
+
+CompileStatus Compilation::readGenerating() {
+  if (options.task == Task::Graph)
+    return fail(CompileStatus::InvalidInput, options.model + ": --task=graph: only an MLIR module (.mlir) holds a graph");
   Expected<Model> read = readModel(options.model);
   if (!read)
     return fail(CompileStatus::InvalidInput, read.takeError().message);
@@ -107,7 +136,36 @@ CompileStatus Compilation::readInputs() {
   if (options.context > model->config.contextLength)
     return fail(CompileStatus::InvalidInput, "--context=" + std::to_string(options.context) + " is more than the model's " +
                                                  std::to_string(model->config.contextLength) + " positions");
+  choosePrecision();
+  createContext();
+  progress.stage("import");
+  module = importModel(*context, *model);
+  return module && succeeded(verify(*module)) ? CompileStatus::Done : CompileStatus::Failure;
+}
+
+CompileStatus Compilation::readGraph() {
+  if (options.task == Task::Generate)
+    return fail(CompileStatus::InvalidInput, options.model + ": --task=generate: an MLIR module runs as a graph");
+  createContext();
+  Expected<ImportedGraph> read = readMlirGraph(*context, options.model);
+  if (!read)
+    return fail(CompileStatus::InvalidInput, read.takeError().message);
+  module = std::move(read->module);
+  graphFiles = std::move(read->checkpoint);
+  FailureOr<GraphSignature> found = graphSignature(*module);
+  if (failed(found) || failed(verifyStage(*module, Stage::Import)))
+    return CompileStatus::InvalidInput; // the diagnostic has said why
+  signature = std::move(*found);
   return CompileStatus::Done;
+}
+
+CompileStatus Compilation::readInputs() {
+  progress.stage("reading " + options.model);
+  bool isMlir = llvm::sys::path::extension(options.model) == ".mlir";
+  CompileStatus status = isMlir ? readGraph() : readGenerating();
+  if (status != CompileStatus::Done)
+    return status;
+  return succeeded(verifyStage(*module, Stage::Import)) && succeeded(dump(Stage::Import)) ? CompileStatus::Done : CompileStatus::Failure;
 }
 
 // What DESIGN says of fast and precise, for the types that the file holds.
@@ -179,9 +237,9 @@ CompileStatus Compilation::writeText(const std::string &text) {
 }
 
 // Of the file, or of all files of a folder in order of name.
-static std::string sourceHash(const Model &model) {
+static std::string sourceHash(const Checkpoint &checkpoint) {
   llvm::SHA256 hash;
-  for (const auto &file : model.checkpoint.files)
+  for (const auto &file : checkpoint.files)
     hash.update(ArrayRef(file->data(), file->size()));
   return llvm::toHex(hash.final(), /*LowerCase=*/true);
 }
@@ -196,9 +254,9 @@ static std::string symbolName(const CompileOptions &options) {
 }
 
 // The files that a model is read from, sorted.
-static std::vector<std::string> filesOf(const Model &model, const std::string &path) {
+static std::vector<std::string> filesOf(const Checkpoint &checkpoint, const std::string &path) {
   std::set<std::string> files;
-  for (const auto &file : model.checkpoint.files)
+  for (const auto &file : checkpoint.files)
     files.insert(file->path());
   std::error_code code;
   if (llvm::sys::fs::is_directory(path))
@@ -225,7 +283,7 @@ CompileStatus Compilation::writeDepfile() {
   if (options.depfile.empty())
     return CompileStatus::Done;
   std::string rule = escapeForMake(options.output) + ":";
-  for (const std::string &name : filesOf(*model, options.model))
+  for (const std::string &name : filesOf(checkpoint(), options.model))
     rule += " \\\n  " + escapeForMake(name);
   OutputFile file;
   if (!OutputFile::create(options.depfile, file, error))
@@ -260,56 +318,62 @@ CompileStatus Compilation::writeBinary() {
   MachineCode kind = options.emit == Emit::Llvm ? MachineCode::LLVMIR
                      : options.emit == Emit::Assembly ? MachineCode::Assembly
                                                       : MachineCode::Object;
-  FailureOr<GeneratedCode> code = generateCode(*module, target, kind);
+  FailureOr<GeneratedCode> code = model ? generateCode(*module, target, kind) : generateGraphCode(*module, target, kind);
   if (failed(code))
     return CompileStatus::Failure;
   if (kind != MachineCode::Object)
     return writeText(code->objects.front());
   progress.stage("packing weights");
-  PackageInfo info;
-  // Nothing of the output depends on where or under which name it is written, unless --name says so.
-  info.name = options.emit == Emit::Executable && options.name.empty() ? "main" : symbolName(options);
-  info.sourceName = llvm::sys::path::filename(StringRef(options.model).rtrim('/')).str();
-  info.sourceSha256 = sourceHash(*model);
-  info.precision = options.precision == Precision::Fast ? "fast" : "precise";
-  info.passes = passes;
-  info.context = options.context ? options.context : std::min<int64_t>(model->config.contextLength, 8192);
-  info.maxRows = std::min(chunkRows, info.context);
-  info.tokenizer = tokenizer;
+  PackageInfo info = packageInfo();
   LinkKind link = options.emit == Emit::Object    ? LinkKind::Relocatable
                   : options.emit == Emit::Package ? LinkKind::Package
                   : options.emit == Emit::Library ? LinkKind::SharedLibrary
                                                   : LinkKind::Executable;
-  PackageRequest request{*module, *model, target, *code, info, link, options.sidecar, options.output};
+  auto metadata = [&](ArrayRef<PackedWeight> weights) {
+    return model ? buildMetadata(*module, *model, info, target, code->kernels, weights)
+                 : buildGraphMetadata(*module, signature, info, target, weights);
+  };
+  PackageRequest request{*module, checkpoint(), target, *code, info.name, metadata, link, options.sidecar, options.output};
   return succeeded(writePackage(request, error)) ? writeDepfile() : CompileStatus::Failure;
 }
 
-CompileStatus Compilation::run() {
-  if (CompileStatus status = readInputs(); status != CompileStatus::Done)
-    return status;
-  choosePrecision();
-  registerDialects(registry);
-  context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
-  context->loadAllAvailableDialects();
-  // What passes report becomes part of the one line that the user sees.
-  ScopedDiagnosticHandler handler(context.get(), [&](Diagnostic &diagnostic) {
-    if (diagnostic.getSeverity() == DiagnosticSeverity::Error && error.empty())
-      llvm::raw_string_ostream(error) << diagnostic.getLocation() << ": " << diagnostic;
-    return success();
-  });
-  progress.stage("import");
-  module = importModel(*context, *model);
-  if (!module || failed(verify(*module)) || failed(verifyStage(*module, Stage::Import)) || failed(dump(Stage::Import)))
+PackageInfo Compilation::packageInfo() const {
+  PackageInfo info;
+  // Nothing of the output depends on where or under which name it is written, unless --name says so.
+  info.name = options.emit == Emit::Executable && options.name.empty() ? "main" : symbolName(options);
+  info.sourceName = llvm::sys::path::filename(StringRef(options.model).rtrim('/')).str();
+  info.sourceSha256 = sourceHash(checkpoint());
+  info.precision = options.precision == Precision::Fast ? "fast" : "precise";
+  info.passes = passes;
+  if (model) {
+    info.context = options.context ? options.context : std::min<int64_t>(model->config.contextLength, 8192);
+    info.maxRows = std::min(chunkRows, info.context);
+    info.tokenizer = tokenizer;
+  }
+  return info;
+}
+
+CompileStatus Compilation::runStages() {
+  bool isGenerating = model.has_value();
+  if (options.stopAfter > Stage::Raise && failed(runStage(Stage::Optimize, [&](OpPassManager &pm) {
+        isGenerating ? addOptimizeStage(pm, pipeline) : addGraphOptimizeStage(pm);
+      })))
     return CompileStatus::Failure;
-  if (options.stopAfter > Stage::Raise &&
-      failed(runStage(Stage::Optimize, [&](OpPassManager &pm) { addOptimizeStage(pm, pipeline); })))
-    return CompileStatus::Failure;
-  if (options.stopAfter > Stage::Optimize &&
-      failed(runStage(Stage::Schedule, [&](OpPassManager &pm) { addScheduleStage(pm, pipeline); })))
+  if (options.stopAfter > Stage::Optimize && failed(runStage(Stage::Schedule, [&](OpPassManager &pm) {
+        isGenerating ? addScheduleStage(pm, pipeline) : addGraphScheduleStage(pm);
+      })))
     return CompileStatus::Failure;
   if (options.stopAfter < Stage::Codegen || options.emit == Emit::Mlir)
     return writeText(printed());
   return writeBinary();
+}
+
+CompileStatus Compilation::run() {
+  if (CompileStatus status = checkOptions(); status != CompileStatus::Done)
+    return status;
+  if (CompileStatus status = readInputs(); status != CompileStatus::Done)
+    return status;
+  return runStages();
 }
 
 CompileStatus heddle::compileModel(const CompileOptions &options, std::string &error) {

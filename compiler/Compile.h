@@ -13,10 +13,12 @@ namespace heddle {
 
 enum class Emit { Executable, Library, Object, Package, Mlir, Llvm, Assembly };
 enum class Precision { Fast, Precise };
+enum class Task { Auto, Generate, Graph };
 
 struct CompileOptions {
   std::string model, output;
   Emit emit = Emit::Executable;
+  Task task = Task::Auto;            // of the files read here, MLIR modules are graphs, all others generate
   std::string target = "native";
   Precision precision = Precision::Fast;
   std::string kv = "auto";           // auto | f32 | bf16 | f16

@@ -56,17 +56,15 @@ LogicalResult heddle::lowerToLLVM(ModuleOp module, const CpuTarget &target) {
   return pm.run(module);
 }
 
-static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
+static void optimize(llvm::Module &module, llvm::TargetMachine &machine, Loops kind) {
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager graph;
   llvm::ModuleAnalysisManager modules;
-  // Kernels are unrolled and vectorised where they are written: the optimiser only cleans up.
   llvm::PipelineTuningOptions tuning;
-  tuning.LoopVectorization = false;
+  tuning.LoopVectorization = tuning.LoopInterleaving = kind == Loops::Vectorized;
   tuning.SLPVectorization = false;
   tuning.LoopUnrolling = false;
-  tuning.LoopInterleaving = false;
   llvm::PassBuilder builder(&machine, tuning);
   builder.registerModuleAnalyses(modules);
   builder.registerCGSCCAnalyses(graph);
@@ -76,7 +74,7 @@ static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(module, modules);
 }
 
-FailureOr<std::string> heddle::emitMachineCode(ModuleOp module, const CpuTarget &target, MachineCode kind) {
+FailureOr<std::string> heddle::emitMachineCode(ModuleOp module, const CpuTarget &target, MachineCode kind, Loops loops) {
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> llvmModule = translateModuleToLLVMIR(module, context);
   std::unique_ptr<llvm::TargetMachine> machine = target.createMachine();
@@ -92,7 +90,7 @@ FailureOr<std::string> heddle::emitMachineCode(ModuleOp module, const CpuTarget 
       function.addFnAttr("min-legal-vector-width", "512");
     }
   }
-  optimize(*llvmModule, *machine);
+  optimize(*llvmModule, *machine, loops);
   std::string out;
   if (kind == MachineCode::LLVMIR) {
     llvm::raw_string_ostream(out) << *llvmModule;

@@ -18,8 +18,12 @@ mlir::LogicalResult lowerToLLVM(mlir::ModuleOp module, const CpuTarget &target);
 
 enum class MachineCode { Object, Assembly, LLVMIR };
 
+// Kernels are unrolled and vectorised where they are written; loops of a graph are plain.
+enum class Loops { AsWritten, Vectorized };
+
 // The module (`llvm` dialect) as an ELF object, assembly or LLVM IR text for `target`, optimised. Deterministic.
-mlir::FailureOr<std::string> emitMachineCode(mlir::ModuleOp module, const CpuTarget &target, MachineCode kind);
+mlir::FailureOr<std::string> emitMachineCode(mlir::ModuleOp module, const CpuTarget &target, MachineCode kind,
+                                             Loops loops = Loops::AsWritten);
 
 } // namespace heddle
 
