@@ -165,7 +165,7 @@ static bool mayRemain(Operation *op, Stage stage) {
   case Stage::Schedule: {
     auto func = op->getParentOfType<func::FuncOp>();
     if (isGraph(op))
-      return dialect == "linalg" || dialect == "cf" || dialect == "memref" || dialect == "bufferization" || isa<WeightOp>(op);
+      return dialect == "linalg" || dialect == "affine" || dialect == "cf" || dialect == "memref" || dialect == "bufferization" || isa<WeightOp>(op);
     if (func && func->hasAttr("heddle.kernel"))
       return isTensorOp || dialect == "heddle";
     return dialect == "memref" || dialect == "bufferization" || isKernel || isa<KvAppendOp, WeightOp>(op);
