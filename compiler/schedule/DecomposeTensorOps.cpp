@@ -47,11 +47,7 @@ struct WidenAccumulator : OpRewritePattern<linalg::ContractOp> {
     if (!element.isF16() && !element.isBF16())
       return rewriter.notifyMatchFailure(op, "accumulates in 32 bits or more, or in integers");
     Value wide = convertFloats(rewriter, op.getLoc(), init, rewriter.getF32Type());
-    SmallVector<Value> operands(op.getInputs());
-    operands.push_back(wide);
-    Operation *contract = rewriter.clone(*op);
-    contract->setOperands(operands);
-    contract->getResult(0).setType(wide.getType());
+    auto contract = linalg::ContractOp::create(rewriter, op.getLoc(), wide.getType(), op.getInputs(), wide, op.getIndexingMapsAttr());
     rewriter.replaceOp(op, convertFloats(rewriter, op.getLoc(), contract->getResult(0), element));
     return success();
   }
