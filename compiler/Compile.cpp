@@ -71,6 +71,7 @@ private:
   CompileStatus runStages();
   void choosePrecision();
   LogicalResult runStage(Stage stage, function_ref<void(OpPassManager &)> add);
+  LogicalResult finishStage(Stage stage);
   LogicalResult dump(Stage stage);
   CompileStatus writeText(const std::string &text);
   CompileStatus writeBinary();
@@ -118,6 +119,8 @@ void Compilation::createContext() {
   diagnostics.emplace(context.get(), [&](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error && error.empty())
       llvm::raw_string_ostream(error) << diagnostic.getLocation() << ": " << diagnostic;
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Remark && options.printRemarks)
+      llvm::errs() << "remark: " << diagnostic.getLocation() << ": " << diagnostic << "\n";
     return success();
   });
 }
@@ -165,7 +168,7 @@ CompileStatus Compilation::readInputs() {
   CompileStatus status = isMlir ? readGraph() : readGenerating();
   if (status != CompileStatus::Done)
     return status;
-  return succeeded(verifyStage(*module, Stage::Import)) && succeeded(dump(Stage::Import)) ? CompileStatus::Done : CompileStatus::Failure;
+  return succeeded(finishStage(Stage::Import)) ? CompileStatus::Done : CompileStatus::Failure;
 }
 
 // What DESIGN says of fast and precise, for the types that the file holds.
@@ -219,8 +222,16 @@ LogicalResult Compilation::runStage(Stage stage, function_ref<void(OpPassManager
   add(pm);
   for (Pass &pass : pm)
     passes.push_back(pass.getArgument().str());
+  if (options.observer)
+    options.observer->willRun(pm, stage);
+  return success(succeeded(pm.run(*module)) && succeeded(finishStage(stage)));
+}
+
+LogicalResult Compilation::finishStage(Stage stage) {
   // Dumped before it is verified: a broken contract is easier to see than to read about.
-  return success(succeeded(pm.run(*module)) && succeeded(dump(stage)) && succeeded(verifyStage(*module, stage)));
+  if (failed(dump(stage)) || failed(verifyStage(*module, stage)))
+    return failure();
+  return options.observer ? options.observer->didRun(*module, stage, *model) : success();
 }
 
 CompileStatus Compilation::writeText(const std::string &text) {
