@@ -2,15 +2,10 @@
 
 #include "compiler/Compile.h"
 
-#include "compiler/codegen/Codegen.h"
+#include "compiler/Program.h"
 #include "compiler/package/OutputFile.h"
-#include "compiler/package/Package.h"
-#include "frontends/families/ModelBuilder.h"
-#include "frontends/mlir/ReadGraph.h"
-#include "frontends/tokenizer/TokenizerReader.h"
 
 #include "mlir/IR/MLIRContext.h"
-#include "mlir/IR/Verifier.h"
 #include "mlir/Pass/Pass.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -26,9 +21,6 @@
 
 using namespace mlir;
 using namespace heddle;
-
-// Rows of a step: prompts are read in chunks of this size.
-static constexpr int64_t chunkRows = 512;
 
 namespace {
 
@@ -65,11 +57,7 @@ private:
   }
   CompileStatus checkOptions();
   void createContext();
-  CompileStatus readInputs();
-  CompileStatus readGenerating();
-  CompileStatus readGraph();
-  CompileStatus runStages();
-  void choosePrecision();
+  CompileStatus import();
   LogicalResult runStage(Stage stage, function_ref<void(OpPassManager &)> add);
   LogicalResult finishStage(Stage stage);
   LogicalResult dump(Stage stage);
@@ -77,18 +65,13 @@ private:
   CompileStatus writeBinary();
   CompileStatus writeDepfile();
   PackageInfo packageInfo() const;
-  const Checkpoint &checkpoint() const { return model ? model->checkpoint : graphFiles; }
   std::string printed();
 
   const CompileOptions &options;
   std::string &error;
   Progress progress;
-  std::optional<Model> model;  // of a model that generates
-  Checkpoint graphFiles;       // of a graph
-  GraphSignature signature;
-  std::string tokenizer;
-  CpuTarget target;
-  PipelineOptions pipeline;
+  Target target;
+  std::unique_ptr<Program> program;
   DialectRegistry registry;
   std::unique_ptr<MLIRContext> context;
   std::optional<ScopedDiagnosticHandler> diagnostics;
@@ -99,7 +82,7 @@ private:
 } // namespace
 
 CompileStatus Compilation::checkOptions() {
-  FailureOr<CpuTarget> parsed = parseCpuTarget(options.target, error);
+  FailureOr<Target> parsed = parseTarget(options.target, error);
   if (failed(parsed))
     return CompileStatus::InvalidInput;
   target = *parsed;
@@ -110,7 +93,6 @@ CompileStatus Compilation::checkOptions() {
   return CompileStatus::Done;
 }
 
-// After a model's files are read: one that is refused costs no more than reading it.
 void Compilation::createContext() {
   registerDialects(registry);
   context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
@@ -125,71 +107,16 @@ void Compilation::createContext() {
   });
 }
 
-CompileStatus Compilation::readGenerating() {
-  if (options.task == Task::Graph)
-    return fail(CompileStatus::InvalidInput, options.model + ": --task=graph: only an MLIR module (.mlir) holds a graph");
-  Expected<Model> read = readModel(options.model);
-  if (!read)
-    return fail(CompileStatus::InvalidInput, read.takeError().message);
-  model = std::move(*read);
-  Expected<std::string> table = readTokenizer(options.model);
-  if (!table)
-    return fail(CompileStatus::InvalidInput, table.takeError().message);
-  tokenizer = std::move(*table);
-  if (options.context > model->config.contextLength)
-    return fail(CompileStatus::InvalidInput, "--context=" + std::to_string(options.context) + " is more than the model's " +
-                                                 std::to_string(model->config.contextLength) + " positions");
-  choosePrecision();
+CompileStatus Compilation::import() {
+  progress.stage("reading " + options.model);
+  program = makeProgram(options, target);
+  if (CompileStatus status = program->read(error); status != CompileStatus::Done)
+    return status;
   createContext();
   progress.stage("import");
-  module = importModel(*context, *model);
-  return module && succeeded(verify(*module)) ? CompileStatus::Done : CompileStatus::Failure;
-}
-
-CompileStatus Compilation::readGraph() {
-  if (options.task == Task::Generate)
-    return fail(CompileStatus::InvalidInput, options.model + ": --task=generate: an MLIR module runs as a graph");
-  createContext();
-  Expected<ImportedGraph> read = readMlirGraph(*context, options.model);
-  if (!read)
-    return fail(CompileStatus::InvalidInput, read.takeError().message);
-  module = std::move(read->module);
-  graphFiles = std::move(read->checkpoint);
-  FailureOr<GraphSignature> found = graphSignature(*module);
-  if (failed(found) || failed(verifyStage(*module, Stage::Import)))
-    return CompileStatus::InvalidInput; // the diagnostic has said why
-  signature = std::move(*found);
-  return CompileStatus::Done;
-}
-
-CompileStatus Compilation::readInputs() {
-  progress.stage("reading " + options.model);
-  bool isMlir = llvm::sys::path::extension(options.model) == ".mlir";
-  CompileStatus status = isMlir ? readGraph() : readGenerating();
-  if (status != CompileStatus::Done)
+  if (CompileStatus status = program->import(*context, module, error); status != CompileStatus::Done)
     return status;
   return succeeded(finishStage(Stage::Import)) ? CompileStatus::Done : CompileStatus::Failure;
-}
-
-// What DESIGN says of fast and precise, for the types that the file holds.
-void Compilation::choosePrecision() {
-  bool quantized = false, bf16 = false, f16 = false;
-  for (auto &[name, tensor] : model->checkpoint.tensors) {
-    if (tensor.shape.size() < 2)
-      continue;
-    quantized |= tensorTypeInfo(tensor.type).blockValues > 1;
-    bf16 |= tensor.type == heddle::TensorType::BF16;
-    f16 |= tensor.type == heddle::TensorType::F16;
-  }
-  pipeline = options.pipeline;
-  bool fast = options.precision == Precision::Fast;
-  pipeline.kvElementType = !fast ? "f32" : quantized || bf16 ? "bf16" : f16 ? "f16" : "f32";
-  // Not int8 in fast: compiler/schedule/README.md has the figures.
-  pipeline.activations = "f32";
-  if (options.kv != "auto")
-    pipeline.kvElementType = options.kv;
-  if (options.activations != "auto")
-    pipeline.activations = options.activations;
 }
 
 std::string Compilation::printed() {
@@ -231,7 +158,7 @@ LogicalResult Compilation::finishStage(Stage stage) {
   // Dumped before it is verified: a broken contract is easier to see than to read about.
   if (failed(dump(stage)) || failed(verifyStage(*module, stage)))
     return failure();
-  return options.observer ? options.observer->didRun(*module, stage, *model) : success();
+  return options.observer ? options.observer->didRun(*module, stage, program->checkpoint()) : success();
 }
 
 CompileStatus Compilation::writeText(const std::string &text) {
@@ -294,7 +221,7 @@ CompileStatus Compilation::writeDepfile() {
   if (options.depfile.empty())
     return CompileStatus::Done;
   std::string rule = escapeForMake(options.output) + ":";
-  for (const std::string &name : filesOf(checkpoint(), options.model))
+  for (const std::string &name : filesOf(program->checkpoint(), options.model))
     rule += " \\\n  " + escapeForMake(name);
   OutputFile file;
   if (!OutputFile::create(options.depfile, file, error))
@@ -329,7 +256,7 @@ CompileStatus Compilation::writeBinary() {
   MachineCode kind = options.emit == Emit::Llvm ? MachineCode::LLVMIR
                      : options.emit == Emit::Assembly ? MachineCode::Assembly
                                                       : MachineCode::Object;
-  FailureOr<GeneratedCode> code = model ? generateCode(*module, target, kind) : generateGraphCode(*module, target, kind);
+  FailureOr<GeneratedCode> code = program->generateCode(*module, kind);
   if (failed(code))
     return CompileStatus::Failure;
   if (kind != MachineCode::Object)
@@ -341,10 +268,9 @@ CompileStatus Compilation::writeBinary() {
                   : options.emit == Emit::Library ? LinkKind::SharedLibrary
                                                   : LinkKind::Executable;
   auto metadata = [&](ArrayRef<PackedWeight> weights) {
-    return model ? buildMetadata(*module, *model, info, target, code->kernels, weights)
-                 : buildGraphMetadata(*module, signature, info, target, weights);
+    return program->buildMetadata(*module, info, *code, weights);
   };
-  PackageRequest request{*module, checkpoint(), target, *code, info.name, metadata, link, options.sidecar, options.output};
+  PackageRequest request{*module, program->checkpoint(), target, *code, info.name, metadata, link, options.sidecar, options.output};
   return succeeded(writePackage(request, error)) ? writeDepfile() : CompileStatus::Failure;
 }
 
@@ -353,38 +279,31 @@ PackageInfo Compilation::packageInfo() const {
   // Nothing of the output depends on where or under which name it is written, unless --name says so.
   info.name = options.emit == Emit::Executable && options.name.empty() ? "main" : symbolName(options);
   info.sourceName = llvm::sys::path::filename(StringRef(options.model).rtrim('/')).str();
-  info.sourceSha256 = sourceHash(checkpoint());
+  info.sourceSha256 = sourceHash(program->checkpoint());
   info.precision = options.precision == Precision::Fast ? "fast" : "precise";
   info.passes = passes;
-  if (model) {
-    info.context = options.context ? options.context : std::min<int64_t>(model->config.contextLength, 8192);
-    info.maxRows = std::min(chunkRows, info.context);
-    info.tokenizer = tokenizer;
-  }
   return info;
 }
 
-CompileStatus Compilation::runStages() {
-  bool isGenerating = model.has_value();
-  if (options.stopAfter > Stage::Raise && failed(runStage(Stage::Optimize, [&](OpPassManager &pm) {
-        isGenerating ? addOptimizeStage(pm, pipeline) : addGraphOptimizeStage(pm);
-      })))
+CompileStatus Compilation::run() {
+  if (CompileStatus status = checkOptions(); status != CompileStatus::Done)
+    return status;
+  if (CompileStatus status = import(); status != CompileStatus::Done)
+    return status;
+  if (options.stopAfter > Stage::Raise &&
+      failed(runStage(Stage::Optimize, [&](OpPassManager &pm) { program->addOptimizeStage(pm); })))
     return CompileStatus::Failure;
-  if (options.stopAfter > Stage::Optimize && failed(runStage(Stage::Schedule, [&](OpPassManager &pm) {
-        isGenerating ? addScheduleStage(pm, pipeline) : addGraphScheduleStage(pm);
-      })))
+  if (options.stopAfter > Stage::Optimize &&
+      failed(runStage(Stage::Schedule, [&](OpPassManager &pm) { program->addScheduleStage(pm); })))
     return CompileStatus::Failure;
   if (options.stopAfter < Stage::Codegen || options.emit == Emit::Mlir)
     return writeText(printed());
   return writeBinary();
 }
 
-CompileStatus Compilation::run() {
-  if (CompileStatus status = checkOptions(); status != CompileStatus::Done)
-    return status;
-  if (CompileStatus status = readInputs(); status != CompileStatus::Done)
-    return status;
-  return runStages();
+std::unique_ptr<Program> heddle::makeProgram(const CompileOptions &options, const Target &target) {
+  bool isGraph = llvm::sys::path::extension(options.model) == ".mlir";
+  return isGraph ? makeGraphProgram(options, target) : makeGeneratingProgram(options, target);
 }
 
 CompileStatus heddle::compileModel(const CompileOptions &options, std::string &error) {

@@ -15,7 +15,7 @@ enum class Emit { Executable, Library, Object, Package, Mlir, Llvm, Assembly };
 enum class Precision { Fast, Precise };
 enum class Task { Auto, Generate, Graph };
 
-struct Model;
+struct Checkpoint;
 
 // Is told of a compilation's progress: `heddle verify` checks modules through it. Nothing it does may change a module.
 class CompileObserver {
@@ -23,8 +23,8 @@ public:
   virtual ~CompileObserver() = default;
   // Before the passes of `stage` run.
   virtual void willRun(mlir::PassManager &pm, Stage stage) {}
-  // `module` is as `stage` leaves it. A failure has emitted its diagnostic and ends the compilation.
-  virtual mlir::LogicalResult didRun(mlir::ModuleOp module, Stage stage, const Model &model) { return mlir::success(); }
+  // `module` is as `stage` leaves it; its weights lie in `files`. A failure has emitted its diagnostic and ends the compilation.
+  virtual mlir::LogicalResult didRun(mlir::ModuleOp module, Stage stage, const Checkpoint &files) { return mlir::success(); }
 };
 
 struct CompileOptions {

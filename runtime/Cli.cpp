@@ -81,10 +81,10 @@ Status dimensionList(const char *option, std::string_view text, std::vector<std:
   return Status();
 }
 
-enum Needs { Nothing, NeedsSteps, NeedsTokenizer, NeedsTemplate, NeedsGraph };
+enum Needs { Nothing, NeedsSteps, NeedsTokenizer, NeedsTemplate, NeedsGraph, NeedsDevice };
 
 const char *const missing[] = {"", "this model runs a graph and generates nothing", "this model was compiled without a tokenizer",
-                               "this model was compiled without a chat template", "this model is no graph"};
+                               "this model was compiled without a chat template", "this model is no graph", "this model was compiled for the CPU"};
 
 struct Option {
   const char *name;       // with its dashes
@@ -144,6 +144,13 @@ const Option optionTable[] = {
      SET { o.command = Command::Perplexity; o.perplexityFile = v[0]; return Status(); }},
     {"--threads", "N", "worker threads (default: physical cores)", NeedsSteps,
      SET { return integerInto("--threads", v[0], 1, 1024, o.threads); }},
+    {"--device", "D", "which device to run on: its number, or part of its name (default: the first GPU)", NeedsDevice,
+     SET {
+       if (!*v[0])
+         return invalidInput("--device: a number or a name is expected");
+       o.device = v[0];
+       return Status();
+     }},
     {"--deterministic", nullptr, "the same bits for every batch, chunk, cache state and thread count: always so, the flag changes nothing", NeedsSteps,
      FLAG(deterministic)},
     {"--bench", nullptr, "measure the speed", Nothing, COMMAND(Bench)},
@@ -185,6 +192,8 @@ bool isAvailable(const Option &option, const Package &package) {
     return hasTokenizer && tokenizer->chat_template() && tokenizer->chat_template()->size();
   case NeedsGraph:
     return isGraph(package);
+  case NeedsDevice:
+    return package.metadata().target() && isDeviceTarget(package.metadata().target()->string_view());
   }
   return false;
 }
@@ -255,7 +264,7 @@ Status parseCommandLine(int argc, char **argv, const Package &package, CliOption
     if (!option)
       return invalidInput("unknown option '" + std::string(name) + "' (--help lists what this model can do)");
     if (!isAvailable(*option, package))
-      return invalidInput(std::string(name) + ": " + missing[isGraph(package) ? NeedsSteps : option->needs]);
+      return invalidInput(std::string(name) + ": " + missing[isGraph(package) && option->needs != NeedsDevice ? NeedsSteps : option->needs]);
     int arguments = !option->arguments ? 0 : strchr(option->arguments, ' ') ? 2 : 1;
     char *inlineValue = equals == argument.npos ? nullptr : argv[i] + equals + 1;
     if (inlineValue ? arguments != 1 : i + arguments >= argc)

@@ -23,18 +23,18 @@ static void hideAllBut(ModuleOp code, StringRef entry) {
       func.setLinkage(LLVM::Linkage::Internal);
 }
 
-FailureOr<GeneratedCode> heddle::generateCode(ModuleOp module, const CpuTarget &target, MachineCode kind) {
+FailureOr<GeneratedCode> heddle::generateCode(ModuleOp module, const Target &target, MachineCode kind) {
   OpBuilder b(module.getContext());
   OwningOpRef<ModuleOp> code = ModuleOp::create(b, module.getLoc());
   KernelLibrary kernels(module, *code, target);
-  if (failed(buildHostCode(module, *code, kernels, target)) || failed(lowerToLLVM(*code, target)))
+  if (failed(buildHostCode(module, *code, kernels, target)) || failed(lowerToLLVM(*code, target.cpu)))
     return failure();
   hideAllBut(*code, "heddle_step");
   // Kernels of Halide's objects.
   for (auto func : code->getOps<LLVM::LLVMFuncOp>())
     if (func.isExternal())
       func.setVisibility_(LLVM::Visibility::Hidden);
-  FailureOr<std::string> object = emitMachineCode(*code, target, kind);
+  FailureOr<std::string> object = emitMachineCode(*code, target.cpu, kind);
   if (failed(object))
     return failure();
   GeneratedCode result;
@@ -88,7 +88,7 @@ static LLVM::GlobalOp modelGlobal(OpBuilder &b, Location loc, StringRef name, Ar
 }
 
 FailureOr<std::string> heddle::emitModelObject(MLIRContext &context, StringRef name, ArrayRef<uint8_t> packageSha256,
-                                               ModelEntry entry, const CpuTarget &target) {
+                                               ModelEntry entry, const Target &target) {
   OpBuilder b(&context);
   Location loc = NameLoc::get(b.getStringAttr(name));
   OwningOpRef<ModuleOp> module = ModuleOp::create(b, loc);
@@ -105,5 +105,5 @@ FailureOr<std::string> heddle::emitModelObject(MLIRContext &context, StringRef n
   Block *body = accessor.addEntryBlock(b);
   b.setInsertionPointToEnd(body);
   LLVM::ReturnOp::create(b, loc, LLVM::AddressOfOp::create(b, loc, pointer, "heddle_model_data"));
-  return emitMachineCode(*module, target, MachineCode::Object);
+  return emitMachineCode(*module, target.cpu, MachineCode::Object);
 }

@@ -19,13 +19,13 @@ static fb::Offset<fb::Vector<fb::Offset<package::GraphTensor>>> tensorTable(fb::
   return b.CreateVector(table);
 }
 
-std::string heddle::buildGraphMetadata(ModuleOp module, const GraphSignature &signature, const PackageInfo &info, const CpuTarget &target,
+std::string heddle::buildGraphMetadata(ModuleOp module, const GraphSignature &signature, const PackageInfo &info, const Target &target,
                                        ArrayRef<PackedWeight> weights) {
   fb::FlatBufferBuilder b(1 << 12);
   auto inputs = tensorTable(b, signature.inputs), outputs = tensorTable(b, signature.outputs);
   auto graph = package::CreateGraph(b, inputs, outputs);
   auto weightVector = weightTable(b, weights);
-  auto features = strings(b, target.features), passes = strings(b, info.passes);
+  auto features = strings(b, target.cpu.features), passes = strings(b, info.passes);
   auto name = b.CreateString(info.name), architecture = b.CreateString("graph"), source = b.CreateString(info.sourceName),
        sha = b.CreateString(info.sourceSha256), version = b.CreateString(HEDDLE_VERSION), targetName = b.CreateString(target.name),
        precision = b.CreateString(info.precision);

@@ -79,7 +79,7 @@ static uint64_t bytesPerToken(ModuleOp module, ArrayRef<PackedWeight> weights) {
   return bytes;
 }
 
-std::string heddle::buildMetadata(ModuleOp module, const Model &model, const PackageInfo &info, const CpuTarget &target,
+std::string heddle::buildMetadata(ModuleOp module, const Model &model, const PackageInfo &info, const Target &target,
                                   ArrayRef<KernelRecord> kernels, ArrayRef<PackedWeight> weights) {
   fb::FlatBufferBuilder b(1 << 16);
   uint64_t weightsSize = module->getAttrOfType<IntegerAttr>(weightsSizeAttr).getInt();
@@ -98,7 +98,7 @@ std::string heddle::buildMetadata(ModuleOp module, const Model &model, const Pac
   auto ropeVector = b.CreateVector(ropes);
   auto weightVector = weightTable(b, weights);
   auto kernelVector = b.CreateVector(kernelTable);
-  auto features = strings(b, target.features);
+  auto features = strings(b, target.cpu.features);
   auto passes = strings(b, info.passes);
   auto config = strings(b, configLines(model.config));
   auto name = b.CreateString(info.name), architecture = b.CreateString(model.config.architecture),

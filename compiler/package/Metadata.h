@@ -25,11 +25,11 @@ struct PackageInfo {
 };
 
 // `module` after plan-memory.
-std::string buildMetadata(mlir::ModuleOp module, const Model &model, const PackageInfo &info, const CpuTarget &target,
+std::string buildMetadata(mlir::ModuleOp module, const Model &model, const PackageInfo &info, const Target &target,
                           llvm::ArrayRef<KernelRecord> kernels, llvm::ArrayRef<PackedWeight> weights);
 
 // Of a graph. `module` after place-weights.
-std::string buildGraphMetadata(mlir::ModuleOp module, const GraphSignature &signature, const PackageInfo &info, const CpuTarget &target,
+std::string buildGraphMetadata(mlir::ModuleOp module, const GraphSignature &signature, const PackageInfo &info, const Target &target,
                                llvm::ArrayRef<PackedWeight> weights);
 
 } // namespace heddle

@@ -14,7 +14,7 @@ namespace heddle {
 struct PackageRequest {
   mlir::ModuleOp module;          // after the schedule stage
   const Checkpoint &checkpoint;   // where the weights lie
-  const CpuTarget &target;
+  const Target &target;
   const GeneratedCode &code;
   std::string name;               // symbol: heddle_model_<name>
   std::function<std::string(llvm::ArrayRef<PackedWeight>)> metadata;  // once the weights are hashed
