@@ -33,6 +33,7 @@ struct PipelineOptions {
 llvm::ArrayRef<llvm::StringRef> extensionPoints();
 
 // One stage's passes.
+void addRaiseStage(mlir::OpPassManager &pm, const PipelineOptions &options);
 void addOptimizeStage(mlir::OpPassManager &pm, const PipelineOptions &options);
 void addScheduleStage(mlir::OpPassManager &pm, const PipelineOptions &options);
 // Of a graph, the module of task graph: @graph over tensors of any shape.
