@@ -28,6 +28,8 @@ KvPageLayout pageLayout(const package::KvPlan &plan) {
 } // namespace
 
 Status Session::create(Package &package, const SessionOptions &options, std::unique_ptr<Session> &outSession) {
+  if (package.metadata().task() != package::Task::Generate)
+    return invalidInput(package.path() + ": a graph has no sessions");
   std::unique_ptr<Session> session(new Session(package));
   HEDDLE_RETURN_IF_ERROR(session->allocate(options));
   outSession = std::move(session);
