@@ -16,8 +16,11 @@ std::string gguf(std::string_view bytes);
 // config.json and model.safetensors of a folder: the first two bytes say where one ends and the other begins.
 std::string huggingFace(std::string_view bytes);
 
-// A safetensors file, for the compiler's reader and the runtime's.
+// A safetensors file as the compiler reads it.
 std::string safetensors(std::string_view bytes);
+
+// A safetensors file as `--io` reads it.
+std::string request(std::string_view bytes);
 
 // A chat template, and the messages behind the first byte 1 if there is one.
 std::string chatTemplate(std::string_view bytes);

@@ -10,11 +10,11 @@ using namespace heddle::reference;
 
 namespace {
 
-constexpr int64_t layerBytes = 8192, longContext = 4096, page = HEDDLE_KV_PAGE_SIZE;
+constexpr int64_t partBytes = 8192, longContext = 4096, page = HEDDLE_KV_PAGE_SIZE;
 
 struct Cache : KvCache {
   explicit Cache(std::vector<int64_t> windows, int32_t sequences = 1) {
-    KvPageLayout layout = {windows.size() * layerBytes, windows};
+    KvPageLayout layout = {windows.size() * partBytes, windows};
     EXPECT_TRUE(create(layout, sequences, longContext).isOk());
   }
   // Takes `count` tokens in one step, whose pages are written.
@@ -63,13 +63,13 @@ TEST(KvCache, layersWithAWindowGiveTheirPartOfAPageBack) {
   EXPECT_EQ(cache.pagesInUse(), 10);
   const uint8_t *old = cache.pages(0)[2], *recent = cache.pages(0)[9];
   for (int layer : {0, 2}) {
-    EXPECT_EQ(residentPages(old + layer * layerBytes, layerBytes), 2u);
-    EXPECT_EQ(old[layer * layerBytes], 7);
-    EXPECT_EQ(old[(layer + 1) * layerBytes - 1], 7);
+    EXPECT_EQ(residentPages(old + layer * partBytes, partBytes), 2u);
+    EXPECT_EQ(old[layer * partBytes], 7);
+    EXPECT_EQ(old[(layer + 1) * partBytes - 1], 7);
   }
   for (int layer : {1, 3}) {
-    EXPECT_EQ(residentPages(old + layer * layerBytes, layerBytes), 0u);
-    EXPECT_EQ(residentPages(recent + layer * layerBytes, layerBytes), 2u);
+    EXPECT_EQ(residentPages(old + layer * partBytes, partBytes), 0u);
+    EXPECT_EQ(residentPages(recent + layer * partBytes, partBytes), 2u);
   }
 }
 
@@ -77,14 +77,14 @@ TEST(KvCache, sharedPagesStayUntilNobodySeesThem) {
   Cache cache({0, 100}, 2);
   cache.grow(0, 64);
   cache.fork(0, 1);
-  const uint8_t *windowed = cache.pages(0)[0] + layerBytes;
+  const uint8_t *windowed = cache.pages(0)[0] + partBytes;
   cache.grow(0, 512);
   cache.grow(0, 64);
-  EXPECT_EQ(residentPages(windowed, layerBytes), 2u); // sequence 1 has 64 tokens
+  EXPECT_EQ(residentPages(windowed, partBytes), 2u); // sequence 1 has 64 tokens
   EXPECT_TRUE(cache.holdsWindow(1));
   cache.grow(1, 512);
   cache.grow(1, 64);
-  EXPECT_EQ(residentPages(windowed, layerBytes), 0u);
+  EXPECT_EQ(residentPages(windowed, partBytes), 0u);
   Cache recycling({100}, 2);
   recycling.grow(0, 64);
   recycling.fork(0, 1);
@@ -100,7 +100,8 @@ TEST(KvCache, sharedPagesStayUntilNobodySeesThem) {
 }
 
 TEST(KvCache, forgettingTokensCanUncoverWhatIsGone) {
-  for (auto windows : {std::vector<int64_t>{100}, {0, 100}}) {
+  const std::vector<int64_t> cases[] = {{100}, {0, 100}};
+  for (const auto &windows : cases) {
     Cache cache(windows);
     for (int i = 0; i < 640; ++i)
       cache.grow(0, 1);
@@ -116,9 +117,10 @@ TEST(KvCache, forgettingTokensCanUncoverWhatIsGone) {
 }
 
 TEST(KvCache, withoutWindowsEverythingStays) {
-  for (auto windows : {std::vector<int64_t>{}, {0, 0}}) {
+  const std::vector<int64_t> cases[] = {{}, {0, 0}};
+  for (const auto &windows : cases) {
     KvCache cache;
-    ASSERT_TRUE(cache.create({layerBytes, windows}, 1, longContext).isOk());
+    ASSERT_TRUE(cache.create({partBytes, windows}, 1, longContext).isOk());
     for (int chunk = 0; chunk < 8; ++chunk) {
       ASSERT_TRUE(cache.makeRoom(0, 512).isOk());
       cache.setLength(0, cache.length(0) + 512);
@@ -127,7 +129,7 @@ TEST(KvCache, withoutWindowsEverythingStays) {
   }
 }
 
-// The reference model with a window of 5 tokens; `recycles`: the package says so.
+// The reference model with a window of 5 tokens; `windows` is what the package says of its layers.
 struct WindowModel : TestModel {
   explicit WindowModel(std::vector<uint32_t> windows) {
     reference::window = 5;
@@ -136,6 +138,9 @@ struct WindowModel : TestModel {
   }
   ~WindowModel() { reference::window = 0; }
 };
+
+// Whole pages are used again; a layer's part of a page is given back.
+const std::vector<uint32_t> windowCases[] = {{5, 5}, {0, 5}};
 
 std::vector<int32_t> someIds(int count) {
   std::vector<int32_t> ids(count);
@@ -146,7 +151,7 @@ std::vector<int32_t> someIds(int count) {
 
 TEST(SessionWindow, recyclingChangesNoBit) {
   std::vector<int32_t> ids = someIds(context);
-  for (auto windows : {std::vector<uint32_t>{5, 5}, {0, 5}}) {
+  for (const auto &windows : windowCases) {
     WindowModel keeping({}), recycling(windows);
     auto whole = keeping.session(), recycled = recycling.session();
     for (int i = 0; i < context; ++i) {
@@ -161,7 +166,7 @@ TEST(SessionWindow, recyclingChangesNoBit) {
 
 TEST(SessionWindow, whatIsGoneIsComputedAgain) {
   std::vector<int32_t> ids = someIds(context);
-  for (auto windows : {std::vector<uint32_t>{5, 5}, {0, 5}}) {
+  for (const auto &windows : windowCases) {
     WindowModel model(windows);
     auto session = model.session(), fresh = model.session();
     ASSERT_TRUE(session->append(0, ids.data(), 100).isOk());

@@ -2,61 +2,18 @@
 //
 // A few thousand changes of good inputs, the same ones every time. The fuzzers go on from there.
 #include "runtime/Package.h"
-#include "test/fuzz/Mutator.h"
+#include "test/fuzz/SafetensorsMutations.h"
 #include "test/fuzz/Targets.h"
 #include "test/unit/TestPackage.h"
 
-#include <fstream>
 #include <gtest/gtest.h>
-#include <iterator>
 
 using namespace heddle;
 using fuzz::Mutator;
 
 namespace {
 
-std::string readFile(const std::string &path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string bytes{std::istreambuf_iterator<char>(file), {}};
-  EXPECT_FALSE(bytes.empty()) << path;
-  return bytes;
-}
-
-std::string withLength(const std::string &header, const std::string &data) {
-  std::string length(8, '\0');
-  for (int i = 0; i < 8; ++i)
-    length[i] = char(header.size() >> 8 * i);
-  return length + header + data;
-}
-
-std::string tinySafetensors() {
-  std::string header = R"({"__metadata__":{"format":"pt"},"a.weight":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
-                       R"("b":{"dtype":"BF16","shape":[4],"data_offsets":[24,32]},"empty":{"dtype":"I64","shape":[0],"data_offsets":[32,32]}})";
-  return withLength(header, std::string(32, '\1'));
-}
-
-TEST(Mutations, safetensorsHeaders) {
-  const std::string file = tinySafetensors(), header = file.substr(8, file.size() - 40), data = file.substr(file.size() - 32);
-  ASSERT_EQ(fuzz::safetensors(file), "");
-  Mutator mutator(1, {"\"shape\":", "\"dtype\":", "\"data_offsets\":", "[", "]", "{", "}", ",", ":", "\"", "\\", "\\u0000", "\"F8_E4M3\"",
-                      "\"__metadata__\":", "[0,0]", "null", "true", "1e5", "\xff", std::string(1, '\0')});
-  for (int i = 0; i < 3000; ++i) {
-    // The length fits the header, so that this is what is read; now and then any byte of the file changes.
-    std::string bytes = i % 8 ? withLength(mutator.mutate(header), data) : mutator.mutate(file);
-    ASSERT_EQ(fuzz::safetensors(bytes), "") << "case " << i << ": " << bytes;
-  }
-}
-
-TEST(Mutations, checkpoints) {
-  std::string config = readFile(HEDDLE_TEST_MODELS "/llama/config.json");
-  std::string split = {char(config.size()), char(config.size() >> 8)};
-  Mutator mutator(2, {"null", "true", "[]", "{}", "-1", "0", "1e400", "\"llama\"", "\"hidden_size\":", "\"num_key_value_heads\":",
-                      "\"rope_scaling\":{\"rope_type\":\"dynamic\",\"factor\":2.0},", "\"sliding_window\":4,", "[[[[[[[["});
-  for (int i = 0; i < 1500; ++i) {
-    std::string changed = mutator.mutate(config), length = {char(changed.size()), char(changed.size() >> 8)};
-    ASSERT_EQ(fuzz::huggingFace(length + changed + tinySafetensors()), "") << "case " << i << ": " << changed;
-  }
-}
+TEST(Mutations, tensorsOfARequest) { EXPECT_EQ(fuzz::mutateSafetensors(fuzz::request), ""); }
 
 TEST(Mutations, chatTemplates) {
   const std::string sources[] = {
