@@ -245,7 +245,7 @@ void MatmulEmitter::emitManyRowsTile(const LineBlock &block, ValuesRef activatio
     }
     return next;
   };
-  constexpr int64_t unroll = 4;
+  const int64_t unroll = isBf16() ? 2 : 4; // lines of four steps are loaded early enough to spill
   Value whole = b.wholeSteps(b.index(0), count, unroll);
   sums = b.loop(b.index(0), whole, unroll, sums,
                 [&](Value line, ValuesRef carried) { return step(line, unroll, Values(carried)); });
