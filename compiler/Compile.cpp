@@ -123,9 +123,8 @@ void Compilation::choosePrecision() {
   pipeline = options.pipeline;
   bool fast = options.precision == Precision::Fast;
   pipeline.kvElementType = !fast ? "f32" : quantized || bf16 ? "bf16" : f16 ? "f16" : "f32";
-  // Not int8 in fast, and bf16 for quantised weights only where products of tiles pay for rounding them:
-  // compiler/schedule/README.md has the figures.
-  pipeline.activations = fast && target.hasBf16Tiles() ? "bf16" : "f32";
+  // Neither int8 nor bf16 in fast: compiler/schedule/README.md has the figures.
+  pipeline.activations = "f32";
   pipeline.bf16Products = fast && (target.hasBf16Dot() || target.hasBf16Tiles());
   if (options.kv != "auto")
     pipeline.kvElementType = options.kv;
