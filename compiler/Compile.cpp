@@ -65,6 +65,7 @@ private:
   CompileStatus readInputs();
   void choosePrecision();
   LogicalResult runStage(Stage stage, function_ref<void(OpPassManager &)> add);
+  LogicalResult finishStage(Stage stage);
   LogicalResult dump(Stage stage);
   CompileStatus writeText(const std::string &text);
   CompileStatus writeBinary();
@@ -162,8 +163,16 @@ LogicalResult Compilation::runStage(Stage stage, function_ref<void(OpPassManager
   add(pm);
   for (Pass &pass : pm)
     passes.push_back(pass.getArgument().str());
+  if (options.observer)
+    options.observer->willRun(pm, stage);
+  return success(succeeded(pm.run(*module)) && succeeded(finishStage(stage)));
+}
+
+LogicalResult Compilation::finishStage(Stage stage) {
   // Dumped before it is verified: a broken contract is easier to see than to read about.
-  return success(succeeded(pm.run(*module)) && succeeded(dump(stage)) && succeeded(verifyStage(*module, stage)));
+  if (failed(dump(stage)) || failed(verifyStage(*module, stage)))
+    return failure();
+  return options.observer ? options.observer->didRun(*module, stage, *model) : success();
 }
 
 CompileStatus Compilation::writeText(const std::string &text) {
@@ -296,11 +305,13 @@ CompileStatus Compilation::run() {
   ScopedDiagnosticHandler handler(context.get(), [&](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error && error.empty())
       llvm::raw_string_ostream(error) << diagnostic.getLocation() << ": " << diagnostic;
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Remark && options.printRemarks)
+      llvm::errs() << "remark: " << diagnostic.getLocation() << ": " << diagnostic << "\n";
     return success();
   });
   progress.stage("import");
   module = importModel(*context, *model);
-  if (!module || failed(verify(*module)) || failed(verifyStage(*module, Stage::Import)) || failed(dump(Stage::Import)))
+  if (!module || failed(verify(*module)) || failed(finishStage(Stage::Import)))
     return CompileStatus::Failure;
   if (options.stopAfter > Stage::Raise &&
       failed(runStage(Stage::Optimize, [&](OpPassManager &pm) { addOptimizeStage(pm, pipeline); })))

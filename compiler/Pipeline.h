@@ -9,6 +9,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace heddle {
 
@@ -25,7 +26,11 @@ struct PipelineOptions {
   bool shareKv = true;                // query heads of a group share KV loads
   bool fuseProjections = true;
   bool shareLayers = true;
+  std::vector<std::pair<std::string, std::string>> extensions;  // (extension point, textual pipeline), run in this order
 };
+
+// Where passes of others run (--add-pass): after-import, after-optimize, before-bufferize, after-schedule.
+llvm::ArrayRef<llvm::StringRef> extensionPoints();
 
 // One stage's passes.
 void addOptimizeStage(mlir::OpPassManager &pm, const PipelineOptions &options);

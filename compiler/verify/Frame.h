@@ -33,6 +33,7 @@ public:
 private:
   mlir::LogicalResult execute(mlir::Operation *op);
   void releaseAfter(mlir::Operation *op);
+  llvm::SmallVector<RuntimeValue> valuesOf(mlir::ValueRange range);
 
   Interpreter &interpreter;
   llvm::DenseMap<mlir::Value, RuntimeValue> values;

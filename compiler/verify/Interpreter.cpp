@@ -111,7 +111,13 @@ LogicalResult Frame::execute(Operation *op) {
     if (!fitsType(values[result], result.getType()))
       return op->emitOpError("gives ") << describe(values[result]) << " as result " << result.getResultNumber() << ", which is "
                                        << result.getType();
+  if (interpreter.options.observe)
+    interpreter.options.observe(op, valuesOf(op->getOperands()), valuesOf(op->getResults()));
   return success();
+}
+
+SmallVector<RuntimeValue> Frame::valuesOf(ValueRange range) {
+  return llvm::map_to_vector(range, [&](Value value) { return values[value]; });
 }
 
 // Drops the values that no later op of the block reads: weights are large.

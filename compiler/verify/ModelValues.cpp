@@ -195,8 +195,13 @@ std::function<FailureOr<SmallVector<RuntimeValue>>(func::FuncOp)> heddle::modelI
         continue;
       }
       auto tensorType = dyn_cast<RankedTensorType>(type);
+      // A result's destination: (rows, features), written before it is read.
+      if (tensorType && isa<FloatType>(tensorType.getElementType()) && tensorType.getRank() == 2 && tensorType.getNumDynamicDims() == 1) {
+        inputs.push_back(makeValue(Tensor::zeros(tensorType.getElementType(), {length, tensorType.getDimSize(1)})));
+        continue;
+      }
       if (!tensorType || !tensorType.getElementType().isInteger() || tensorType.getRank() < 1 || tensorType.getRank() > 2)
-        return entry.emitError("argument ") << i << " of '" << entry.getName() << "' is " << type << ", not ids or positions";
+        return entry.emitError("argument ") << i << " of '" << entry.getName() << "' is " << type << ", not ids, positions or a destination";
       Tensor tensor = Tensor::zeros(tensorType.getElementType(),
                                     tensorType.getRank() == 2 ? SmallVector<int64_t>{1, length} : SmallVector<int64_t>{length});
       for (int64_t row = 0; row < length; ++row)
