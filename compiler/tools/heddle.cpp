@@ -53,15 +53,11 @@ How exact, how large
 For researchers
   --stop-after=STAGE            print the module after import, optimize or schedule
   --dump-stages=DIR             write the module after every stage
-<<<<<<< HEAD
   --activations=auto|f32|bf16|int8
                                 inputs of products with quantised weights
-=======
-  --activations=auto|f32|int8   inputs of products with quantised weights
   --print-remarks               what passes say of the choices they made
   --load-pass-plugin=LIB        load the MLIR passes of a shared library; repeatable
   --add-pass=POINT:PIPELINE     run passes at after-import, after-optimize, before-bufferize or after-schedule; repeatable
->>>>>>> main
   --share-kv=on|off  --fuse-projections=on|off  --share-layers=on|off
                                 passes that can be turned off to measure them
 For pipelines
