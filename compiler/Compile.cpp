@@ -63,6 +63,7 @@ private:
     return status;
   }
   CompileStatus readInputs();
+  std::string refusedByDevice() const;
   void choosePrecision();
   LogicalResult runStage(Stage stage, function_ref<void(OpPassManager &)> add);
   LogicalResult finishStage(Stage stage);
@@ -77,7 +78,7 @@ private:
   Progress progress;
   std::optional<Model> model;
   std::string tokenizer;
-  CpuTarget target;
+  Target target;
   PipelineOptions pipeline;
   DialectRegistry registry;
   std::unique_ptr<MLIRContext> context;
@@ -87,9 +88,16 @@ private:
 
 } // namespace
 
+// What devices cannot compute of what the model or the flags ask for; empty if they can.
+std::string Compilation::refusedByDevice() const {
+  if (model->config.moe.numExperts > 0)
+    return "mixtures of experts (" + model->config.architecture + ")";
+  return options.activations == "int8" ? "--activations=int8" : "";
+}
+
 CompileStatus Compilation::readInputs() {
   progress.stage("reading " + options.model);
-  FailureOr<CpuTarget> parsed = parseCpuTarget(options.target, error);
+  FailureOr<Target> parsed = parseTarget(options.target, error);
   if (failed(parsed))
     return CompileStatus::InvalidInput;
   target = *parsed;
@@ -105,6 +113,8 @@ CompileStatus Compilation::readInputs() {
   if (!table)
     return fail(CompileStatus::InvalidInput, table.takeError().message);
   tokenizer = std::move(*table);
+  if (target.isDevice() && !refusedByDevice().empty())
+    return fail(CompileStatus::InvalidInput, options.model + ": target " + target.name + " has no kernels for " + refusedByDevice());
   if (options.context > model->config.contextLength)
     return fail(CompileStatus::InvalidInput, "--context=" + std::to_string(options.context) + " is more than the model's " +
                                                  std::to_string(model->config.contextLength) + " positions");
@@ -131,6 +141,7 @@ void Compilation::choosePrecision() {
     pipeline.kvElementType = options.kv;
   if (options.activations != "auto")
     pipeline.activations = options.activations;
+  pipeline.singleResult = target.isDevice();
 }
 
 std::string Compilation::printed() {

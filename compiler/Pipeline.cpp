@@ -88,7 +88,9 @@ void heddle::addScheduleStage(OpPassManager &pm, const PipelineOptions &options)
   // Before outlining: a value that only tells its size would have to leave its kernel.
   pm.addPass(memref::createResolveRankedShapeTypeResultDimsPass());
   pm.addPass(createCanonicalizerPass());
-  pm.addPass(createOutlineKernels());
+  OutlineKernelsOptions outline;
+  outline.singleResult = options.singleResult;
+  pm.addPass(createOutlineKernels(outline));
   // Kernels of different layers are equal more often than the layers are.
   pm.addPass(createShareLayers());
   // Before buffers: views that nobody needs any more would become copies.

@@ -27,6 +27,7 @@ struct PipelineOptions {
   bool fuseProjections = true;
   bool shareLayers = true;
   std::vector<std::pair<std::string, std::string>> extensions;  // (extension point, textual pipeline), run in this order
+  bool singleResult = false;          // a kernel of a device computes one result
 };
 
 // Where passes of others run (--add-pass): after-import, after-optimize, before-bufferize, after-schedule.

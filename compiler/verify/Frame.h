@@ -60,6 +60,7 @@ private:
 
 void addModelHandlers(HandlerTable &table);
 void addAttentionHandlers(HandlerTable &table);
+void addLatentAttentionHandlers(HandlerTable &table);
 void addKernelHandlers(HandlerTable &table);
 void addTensorHandlers(HandlerTable &table);
 void addControlFlowHandlers(HandlerTable &table);
