@@ -17,7 +17,7 @@ using namespace heddle::test;
 
 static constexpr llvm::StringLiteral emulatedPrefix = "emulated-";
 
-static CpuTarget parseTarget(llvm::StringRef name) {
+static CpuTarget cpuTargetNamed(llvm::StringRef name) {
   std::string error;
   mlir::FailureOr<CpuTarget> target = parseCpuTarget(name, error);
   if (failed(target))
@@ -33,7 +33,7 @@ KernelLibrary::KernelLibrary(const std::string &targetName) {
   moduleRef = mlir::ModuleOp::create(mlir::UnknownLoc::get(&context));
   llvm::StringRef name = targetName;
   isEmulated = name.consume_front(emulatedPrefix);
-  cpuTarget = parseTarget(name);
+  cpuTarget = cpuTargetNamed(name);
 }
 
 KernelLibrary::~KernelLibrary() {
@@ -43,7 +43,7 @@ KernelLibrary::~KernelLibrary() {
 
 // Whether this machine has all that `name` stands for.
 static bool isRunnable(llvm::StringRef name) {
-  CpuTarget level = parseTarget(name), host = parseTarget("native");
+  CpuTarget level = cpuTargetNamed(name), host = cpuTargetNamed("native");
   return level.triple == host.triple &&
          llvm::all_of(level.features, [&](const std::string &feature) { return host.has(feature); });
 }
@@ -83,7 +83,7 @@ static bool isSelfContained(const std::string &object) {
 std::optional<std::string> KernelLibrary::compile() {
   if (isEmulated)
     emulateInstructions(*moduleRef);
-  CpuTarget machine = isEmulated ? parseTarget("native") : cpuTarget;
+  CpuTarget machine = isEmulated ? cpuTargetNamed("native") : cpuTarget;
   if (failed(moduleRef->verify()) || failed(lowerToLLVM(*moduleRef, machine)))
     return std::nullopt;
   mlir::FailureOr<std::string> object = emitMachineCode(*moduleRef, machine, MachineCode::Object);
