@@ -17,7 +17,8 @@
 using namespace heddle;
 using namespace heddle::test;
 
-using RouteFunction = void(const float *logits, int32_t *experts, float *weights, int64_t rowBegin, int64_t rowEnd);
+using RouteFunction = void(const float *logits, const float *correction, int32_t *experts, float *weights,
+                           int64_t rowBegin, int64_t rowEnd);
 using GroupFunction = void(const int32_t *experts, const float *weights, int32_t *offsets, int32_t *rowIndex,
                            float *rowScale, int64_t rows);
 using IndexedMatmul = void(const void *act, const float *actScales, const int32_t *actSums, const uint8_t *weights,
@@ -76,8 +77,8 @@ TEST_P(MoeTest, RoutesToTheLargestLogits) {
     for (int64_t e = 0; e < spec.numExperts; ++e)                     // pairs of equals
       logits[3 * spec.numExperts + e] = float(e / 2 % 3);
     std::vector<int32_t> experts(rows * spec.topK, -1);
-    route(logits.data(), experts.data(), weights.data(), 0, 2);
-    route(logits.data(), experts.data(), weights.data(), 2, rows - 1);
+    route(logits.data(), nullptr, experts.data(), weights.data(), 0, 2);
+    route(logits.data(), nullptr, experts.data(), weights.data(), 2, rows - 1);
     for (int64_t row = 0; row < rows - 1; ++row) {
       SCOPED_TRACE("spec " + std::to_string(i) + ", row " + std::to_string(row));
       expectRouted(spec, &logits[row * spec.numExperts], &experts[row * spec.topK], &weights[row * spec.topK]);
@@ -93,7 +94,7 @@ TEST_P(MoeTest, NaNLogitsGiveValidExpertsAndNaNWeights) {
   ASSERT_TRUE(library.load());
   std::vector<float> logits(20, std::numeric_limits<float>::quiet_NaN()), weights(3);
   std::vector<int32_t> experts(3, -1);
-  library.find<RouteFunction>("route")(logits.data(), experts.data(), weights.data(), 0, 1);
+  library.find<RouteFunction>("route")(logits.data(), nullptr, experts.data(), weights.data(), 0, 1);
   EXPECT_EQ(experts, (std::vector<int32_t>{0, 1, 2}));
   EXPECT_TRUE(std::isnan(weights[0]));
 }
