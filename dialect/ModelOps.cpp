@@ -141,6 +141,22 @@ LogicalResult AttentionOp::reifyResultShapes(OpBuilder &b, ReifiedRankedShapedTy
 
 //===- latent_attention ---------------------------------------------------===//
 
+std::string LatentDims::describe(LatentForm form) const {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << stringifyLatentForm(form) << ": " << rank << " + " << rope << " values cached per token";
+  if (form != LatentForm::Automatic)
+    return text;
+  int64_t rebuild = rebuildCost(), latent = latentCost();
+  if (latent <= 0) {
+    os << "; absorbed always, since 2 * " << rank << " is not more than " << nope << " + " << value;
+    return text;
+  }
+  os << "; materialised above " << rebuild << " / (" << latent << " + " << rebuild << " / keys) queries, " << (rebuild + latent / 2) / latent
+     << " for long contexts";
+  return text;
+}
+
 LatentDims LatentAttentionOp::getDims() {
   LatentDims dims;
   dims.numHeads = shaped(getQuery()).getDimSize(1);

@@ -133,7 +133,7 @@ const Option optionTable[] = {
        o.device = v[0];
        return Status();
      }},
-    {"--deterministic", nullptr, "the same bits for every batch, chunk, cache state and thread count: always so, the flag changes nothing", Nothing,
+    {"--deterministic", nullptr, "the same bits for every batch, chunk, cache state and thread count: so without it, but for latent attention", Nothing,
      FLAG(deterministic)},
     {"--bench", nullptr, "measure tokens per second", Nothing, COMMAND(Bench)},
     {"--profile", nullptr, "measure the share of each kernel", Nothing,

@@ -57,6 +57,9 @@ For researchers
   --print-remarks               what passes say of the choices they made
   --load-pass-plugin=LIB        load the MLIR passes of a shared library; repeatable
   --add-pass=POINT:PIPELINE     run passes at after-import, after-optimize, before-bufferize or after-schedule; repeatable
+  --mla=auto|absorbed|materialised|off
+                                body of latent attention: by the number of queries, for few, for many; off leaves low-rank
+                                keys and values of other models in the cache
   --share-kv=on|off  --fuse-projections=on|off  --share-layers=on|off
                                 passes that can be turned off to measure them
 For pipelines
@@ -176,6 +179,10 @@ bool CompileArguments::parseFlag(StringRef key, StringRef value, bool hasValue) 
   }
   if (key == "--add-pass")
     return addPass(value);
+  if (key == "--mla")
+    return choose<std::string>(key, value,
+                               {{"auto", "automatic"}, {"absorbed", "absorbed"}, {"materialised", "materialised"}, {"off", ""}},
+                               options.pipeline.latentForm);
   if (key == "--share-kv")
     return onOff(options.pipeline.shareKv);
   if (key == "--fuse-projections")
