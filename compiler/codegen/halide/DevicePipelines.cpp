@@ -83,11 +83,23 @@ FailureOr<std::string> heddle::emitDeviceMatmul(Location loc, const Target &targ
     Var column("column"), row("row");
 
     // out[row][column] = sum_i act[row][i] W[column][i] + bias[column] + residual[row][column], i ascending
-    Func sum = b.func("sum"), out = b.func("out");
-    RDom i(0, k, "i");
-    Expr last = act.dim(1).extent() - 1;
+    Func sum = b.func("sum"), out = b.func("out"), weight = b.func("weight"), scale = b.func("scale"), min = b.func("min");
+    Var index("index"), block("block");
+    bool isQuantized = spec.layout.isQuantized(), hasMin = isQuantized && spec.layout.hasMin;
+    int blockValues = isQuantized ? spec.layout.block : 1;
+    RDom i(0, blockValues, 0, k / blockValues, "i");
+    PackedWeights::Terms terms;
+    if (isQuantized) {
+      terms = weights.terms(column, block);
+      scale(column, block) = terms.scale;
+      if (hasMin)
+        min(column, block) = terms.min;
+      Expr of = index / blockValues;
+      terms = {scale(column, of), hasMin ? min(column, of) : Expr()};
+    }
+    weight(column, index) = weights.at(column, index, terms);
     sum(column, row) = 0.0f;
-    sum(column, row) += act(i, Halide::min(row, last)) * weights.at(Halide::min(column, n - 1), i);
+    sum(column, row) += act(i.y * blockValues + i.x, row) * weight(column, i.y * blockValues + i.x);
     Expr result = sum(column, row);
     if (spec.hasBias)
       result += b.input("bias", Halide::Float(32), {n})(column);
@@ -106,7 +118,12 @@ FailureOr<std::string> heddle::emitDeviceMatmul(Location loc, const Target &targ
         .gpu_blocks(panel, tile)
         .gpu_threads(lane);
     sum.compute_at(out, lane).bound_storage(row, tileRows).bound_storage(column, 1);
-    sum.update().reorder(row, i, column);
+    sum.update().reorder(row, i.x, i.y, column);
+    weight.compute_at(sum, i.x);
+    if (isQuantized)
+      scale.compute_at(sum, i.y);
+    if (hasMin)
+      min.compute_at(sum, i.y);
     return b.finish(out);
   });
 }

@@ -66,7 +66,12 @@ Expr PackedWeights::scaleAt(Expr panel, Expr lane, Expr block, int64_t offset) c
   return layout.wideScales ? value : halfExpr(value);
 }
 
-Expr PackedWeights::at(Expr row, Expr column) const {
+PackedWeights::Terms PackedWeights::terms(Expr row, Expr block) const {
+  Expr panel = row / lanes, lane = row % lanes;
+  return {scaleAt(panel, lane, block, 0), layout.hasMin ? scaleAt(panel, lane, block, layout.minOffset()) : Expr()};
+}
+
+Expr PackedWeights::at(Expr row, Expr column, const Terms &ofBlock) const {
   Expr panel = row / lanes, lane = row % lanes;
   if (layout.numbers == PackedNumbers::F32)
     return all[0].param(column * lanes + lane, panel);
@@ -82,6 +87,6 @@ Expr PackedWeights::at(Expr row, Expr column) const {
   Expr code = Halide::cast<int32_t>(all[1].param(byte, panel));
   if (isNibble)
     code = Halide::select(inBlock < half, code & 15, code >> 4);
-  Expr weight = scaleAt(panel, lane, block, 0) * Halide::cast<float>(code - int(layout.zero));
-  return layout.hasMin ? weight + scaleAt(panel, lane, block, layout.minOffset()) : weight;
+  Expr weight = ofBlock.scale * Halide::cast<float>(code - int(layout.zero));
+  return layout.hasMin ? weight + ofBlock.min : weight;
 }

@@ -22,8 +22,16 @@ class PackedWeights {
 public:
   PackedWeights(const PackedLayout &layout, int64_t n, int64_t k, const std::string &name);
 
-  // W[row][column]; row < N, column < K.
-  Halide::Expr at(Halide::Expr row, Halide::Expr column) const;
+  // What the values of a block share; min is undefined where the layout has none. Of quantised weights only.
+  struct Terms {
+    Halide::Expr scale, min;
+  };
+  Terms terms(Halide::Expr row, Halide::Expr block) const;
+  // W[row][column]; row < N, column < K. `ofBlock`: the terms of its block.
+  Halide::Expr at(Halide::Expr row, Halide::Expr column, const Terms &ofBlock) const;
+  Halide::Expr at(Halide::Expr row, Halide::Expr column) const {
+    return at(row, column, layout.isQuantized() ? terms(row, column / int(layout.block)) : Terms());
+  }
 
   struct View {
     Halide::ImageParam param;  // (elements of a panel, panels), innermost first
