@@ -17,12 +17,16 @@ FailureOr<GeneratedCode> heddle::generateCode(ModuleOp module, const Target &tar
   KernelLibrary kernels(module, *code, target);
   if (failed(buildHostCode(module, *code, kernels, target)) || failed(lowerToLLVM(*code, target.cpu)))
     return failure();
-  // Only the step is seen by other objects of the link.
-  for (auto func : code->getOps<LLVM::LLVMFuncOp>())
-    if (!func.isExternal() && func.getSymName() != "heddle_step")
+  // Only the step is seen by other objects of the link. Kernels stay functions: inlined where they are called, one layer would be
+  // a function of all of them, which takes more time and memory to compile and is no faster.
+  for (auto func : code->getOps<LLVM::LLVMFuncOp>()) {
+    if (!func.isExternal() && func.getSymName() != "heddle_step") {
       func.setLinkage(LLVM::Linkage::Internal);
-    else
+      func.setNoInline(true);
+    } else {
       func.setVisibility_(LLVM::Visibility::Hidden);
+    }
+  }
   FailureOr<std::string> object = emitMachineCode(*code, target.cpu, kind);
   if (failed(object))
     return failure();

@@ -23,6 +23,7 @@ mlir::LogicalResult lowerToLLVM(mlir::ModuleOp module, const CpuTarget &target);
 enum class MachineCode { Object, Assembly, LLVMIR };
 
 // The module (`llvm` dialect) as an ELF object, assembly or LLVM IR text for `target`, optimised. Deterministic.
+// Leaves the module empty, so that its ops and the machine code are not in memory together.
 mlir::FailureOr<std::string> emitMachineCode(mlir::ModuleOp module, const CpuTarget &target, MachineCode kind);
 
 // The same for a module of LLVM IR whose functions carry their target's attributes. Fails where `machine` emits no such
