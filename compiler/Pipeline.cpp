@@ -13,6 +13,7 @@
 
 #include "compiler/codegen/EmitObject.h"
 #include "compiler/optimize/Passes.h"
+#include "compiler/raise/Passes.h"
 #include "compiler/schedule/Passes.h"
 
 #include "mlir/Dialect/Arith/Transforms/BufferizableOpInterfaceImpl.h"
@@ -42,7 +43,7 @@ std::optional<Stage> heddle::parseStage(StringRef name) {
 }
 
 ArrayRef<StringRef> heddle::extensionPoints() {
-  static const StringRef points[] = {"after-import", "after-optimize", "before-bufferize", "after-schedule"};
+  static const StringRef points[] = {"after-import", "after-raise", "after-optimize", "before-bufferize", "after-schedule"};
   return points;
 }
 
@@ -51,6 +52,24 @@ static void extend(OpPassManager &pm, const PipelineOptions &options, StringRef 
   for (const auto &[at, pipeline] : options.extensions)
     if (point == at && failed(parsePassPipeline(pipeline, pm)))
       llvm::report_fatal_error("a pass pipeline that was parsed before cannot be parsed");
+}
+
+// Reads what a frontend emits for a graph that it knows nothing about: linalg, tensor, arith. Leaves model ops.
+void heddle::addRaiseStage(OpPassManager &pm, const PipelineOptions &options) {
+  // First: where a trace of elements ends is at products of rows with stored matrices.
+  pm.addNestedPass<func::FuncOp>(createRaiseLinear());
+  pm.addNestedPass<func::FuncOp>(createRaiseNorm());
+  // After norms: a norm's power is not an activation, but a gate may multiply one.
+  pm.addNestedPass<func::FuncOp>(createRaiseGlu());
+  // After norms: some rotate normalised heads. Before attention: a rotated head is then one value.
+  pm.addNestedPass<func::FuncOp>(createRaiseRope());
+  pm.addNestedPass<func::FuncOp>(createRaiseSoftmax());
+  pm.addNestedPass<func::FuncOp>(createFuseAttention());
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+  // Last: a layer is found by the attention in it.
+  pm.addPass(createFormForward());
+  extend(pm, options, "after-raise");
 }
 
 // Reads what frontends and raise leave: @forward over whole sequences. Leaves @step over the new tokens of a ragged batch.
@@ -119,8 +138,10 @@ void heddle::registerDialects(DialectRegistry &registry) {
 }
 
 void heddle::registerPasses() {
+  registerHeddleRaisePasses();
   registerHeddleOptimizePasses();
   registerHeddleSchedulePasses();
+  PassPipelineRegistration<>("heddle-raise", "The raise stage", [](OpPassManager &pm) { addRaiseStage(pm, PipelineOptions()); });
   PassPipelineRegistration<>("heddle-optimize", "The optimize stage with its defaults",
                              [](OpPassManager &pm) { addOptimizeStage(pm, PipelineOptions()); });
   PassPipelineRegistration<>("heddle-schedule", "The schedule stage with its defaults",

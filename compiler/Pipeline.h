@@ -34,6 +34,7 @@ struct PipelineOptions {
 llvm::ArrayRef<llvm::StringRef> extensionPoints();
 
 // One stage's passes.
+void addRaiseStage(mlir::OpPassManager &pm, const PipelineOptions &options);
 void addOptimizeStage(mlir::OpPassManager &pm, const PipelineOptions &options);
 void addScheduleStage(mlir::OpPassManager &pm, const PipelineOptions &options);
 
