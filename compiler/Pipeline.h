@@ -23,7 +23,7 @@ struct PipelineOptions {
   std::string activations = "f32";    // f32, int8: inputs of products with quantised weights
   int64_t blockKv = 64;               // keys per block of attention
   bool shareKv = true;                // query heads of a group share KV loads
-  std::string latentForm = "automatic"; // automatic, absorbed, materialised: body of latent attention; "": the pass is off
+  std::string latentForm = "automatic"; // of heddle-absorb-mla-weights: automatic, absorbed, materialised; "": the pass is off
   bool fuseProjections = true;
   bool shareLayers = true;
   std::vector<std::pair<std::string, std::string>> extensions;  // (extension point, textual pipeline), run in this order

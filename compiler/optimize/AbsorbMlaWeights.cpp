@@ -28,6 +28,8 @@ struct Match {
   UpProjection keys, values;
   Value keyRope; // (batch, 1, sequence, qk_rope_head_dim), or none
   Value query;
+  RopeOp queryRope; // where not null, the query is still to be rotated, from ropeBegin on
+  int64_t ropeBegin = 0;
 };
 
 // Why an attention is left alone: the op that is in the way.
@@ -132,26 +134,39 @@ static Value sharedHead(Value value) {
   return isOne ? broadcast.getInput() : Value();
 }
 
-// The stored matrix behind a weight, which a layer function takes as an argument: one per call.
-static LogicalResult storedWeights(Value weight, ModuleOp module, SmallVectorImpl<std::pair<func::CallOp, WeightOp>> &found) {
+// Where a head's rows of a weight come from.
+struct WeightSource {
+  WeightOp stored;     // null: rows are slices of the weight's value
+  func::CallOp call;   // that passes it to a layer function, whose argument the weight is
+};
+
+// The stored matrices behind a weight: one, or one for each call of the layer function that takes it as an argument. Failure
+// where rows of a stored one do not lie together.
+static FailureOr<SmallVector<WeightSource>> sourcesOf(Value weight, ModuleOp module) {
+  auto isRowMajor = [](WeightOp op) { return !op.getStorage().getTransposed(); };
+  SmallVector<WeightSource> sources;
   if (auto op = weight.getDefiningOp<WeightOp>()) {
-    found.push_back({func::CallOp(), op});
-    return success();
+    sources.push_back({op, func::CallOp()});
+    if (!isRowMajor(op))
+      return failure();
+    return sources;
   }
   auto argument = dyn_cast<BlockArgument>(weight);
   auto func = argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : func::FuncOp();
   if (!func || !func.isPrivate())
-    return failure();
+    return SmallVector<WeightSource>{{}};
   WalkResult walk = module.walk([&](func::CallOp call) {
     if (call.getCallee() != func.getSymName())
       return WalkResult::advance();
     auto op = call.getOperand(argument.getArgNumber()).getDefiningOp<WeightOp>();
-    if (!op || op.getStorage().getTransposed())
-      return WalkResult::interrupt(); // rows of a transposed matrix do not lie together
-    found.push_back({call, op});
+    if (!op || !isRowMajor(op))
+      return WalkResult::interrupt();
+    sources.push_back({op, call});
     return WalkResult::advance();
   });
-  return failure(walk.wasInterrupted() || found.empty());
+  if (walk.wasInterrupted() || sources.empty())
+    return failure();
+  return sources;
 }
 
 static int64_t rowBytes(WeightOp op) {
@@ -172,6 +187,14 @@ static WeightOp rowsOf(WeightOp op, int64_t begin, int64_t rows) {
   return WeightOp::create(b, op.getLoc(), type, name, part);
 }
 
+// The same of a matrix that is no weight of the model's file.
+static Value rowsOf(AttentionOp op, Value matrix, int64_t begin, int64_t rows) {
+  OpBuilder b(op);
+  auto size = [&](int64_t value) -> OpFoldResult { return b.getIndexAttr(value); };
+  SmallVector<OpFoldResult> offsets = {size(begin), size(0)}, sizes = {size(rows), size(lastDim(matrix))}, strides(2, size(1));
+  return tensor::ExtractSliceOp::create(b, op.getLoc(), matrix, offsets, sizes, strides);
+}
+
 namespace {
 
 struct AbsorbMlaWeights : heddle::impl::AbsorbMlaWeightsBase<AbsorbMlaWeights> {
@@ -179,7 +202,7 @@ struct AbsorbMlaWeights : heddle::impl::AbsorbMlaWeightsBase<AbsorbMlaWeights> {
 
   FailureOr<Match> match(AttentionOp op, Obstacle &obstacle);
   LogicalResult matchRope(AttentionOp op, Match &match, Value &key, Obstacle &obstacle);
-  SmallVector<Value> headMatrices(const UpProjection &up);
+  SmallVector<Value> headMatrices(AttentionOp op, const UpProjection &up);
   void replace(AttentionOp op, const Match &match);
   void eraseUnused(func::FuncOp func);
   void runOnOperation() override;
@@ -206,8 +229,9 @@ LogicalResult AbsorbMlaWeights::matchRope(AttentionOp op, Match &match, Value &k
   if (!whole || sliceOfColumns(queries.getInputs()[0], nopeBegin) != whole || nopeBegin != 0 ||
       ropeBegin != lastDim(queries.getInputs()[0]) || lastDim(whole) != lastDim(queries) || rope.getOffset() != 0)
     return success();
-  OpBuilder b(queries);
-  match.query = RopeOp::create(b, rope.getLoc(), whole.getType(), whole, rope.getPositions(), rope.getTable(), rope.getRope(), ropeBegin);
+  match.query = whole;
+  match.queryRope = rope;
+  match.ropeBegin = ropeBegin;
   return success();
 }
 
@@ -238,8 +262,7 @@ FailureOr<Match> AbsorbMlaWeights::match(AttentionOp op, Obstacle &obstacle) {
   if (cached >= whole)
     return fail(op, "caches " + std::to_string(whole) + " values per token, its latent would be " + std::to_string(cached));
   for (const UpProjection &up : {*keys, *values}) {
-    SmallVector<std::pair<func::CallOp, WeightOp>> stored;
-    if (failed(storedWeights(up.weight, getOperation(), stored)))
+    if (failed(sourcesOf(up.weight, getOperation())))
       return fail(op, "has an up-projection whose rows do not lie together in the model's file");
   }
   match.keys = *keys;
@@ -247,26 +270,24 @@ FailureOr<Match> AbsorbMlaWeights::match(AttentionOp op, Obstacle &obstacle) {
   return match;
 }
 
-// One weight per head, at the calls of a layer function or where the whole one is.
-SmallVector<Value> AbsorbMlaWeights::headMatrices(const UpProjection &up) {
-  SmallVector<std::pair<func::CallOp, WeightOp>> stored;
-  LogicalResult isStored = storedWeights(up.weight, getOperation(), stored);
-  assert(succeeded(isStored) && "matched before");
-  (void)isStored;
+// One weight per head, made where the whole one is: at the calls of a layer function, which then takes it as an argument.
+SmallVector<Value> AbsorbMlaWeights::headMatrices(AttentionOp op, const UpProjection &up) {
+  SmallVector<WeightSource> sources = *sourcesOf(up.weight, getOperation());
+  auto argument = dyn_cast<BlockArgument>(up.weight);
   SmallVector<Value> matrices;
   for (int64_t head = 0; head < up.heads; ++head) {
+    int64_t begin = up.first + head * up.stride;
     Value matrix;
-    for (auto [call, weight] : stored) {
-      WeightOp part = rowsOf(weight, up.first + head * up.stride, up.rows);
-      matrix = part.getResult();
+    for (auto [stored, call] : sources) {
+      matrix = stored ? rowsOf(stored, begin, up.rows).getResult() : rowsOf(op, up.weight, begin, up.rows);
       if (call)
         call->insertOperands(call->getNumOperands(), matrix);
     }
-    if (auto argument = dyn_cast<BlockArgument>(up.weight))
+    if (sources.front().call)
       matrix = argument.getOwner()->addArgument(matrix.getType(), up.weight.getLoc());
     matrices.push_back(matrix);
   }
-  if (auto argument = dyn_cast<BlockArgument>(up.weight)) {
+  if (sources.front().call) {
     auto func = cast<func::FuncOp>(argument.getOwner()->getParentOp());
     func.setType(FunctionType::get(&getContext(), func.front().getArgumentTypes(), func.getResultTypes()));
   }
@@ -274,11 +295,13 @@ SmallVector<Value> AbsorbMlaWeights::headMatrices(const UpProjection &up) {
 }
 
 void AbsorbMlaWeights::replace(AttentionOp op, const Match &match) {
-  SmallVector<Value> keyUps = headMatrices(match.keys), valueUps = headMatrices(match.values);
+  SmallVector<Value> keyUps = headMatrices(op, match.keys), valueUps = headMatrices(op, match.values);
   OpBuilder b(op);
   Location loc = op.getLoc();
+  Value latent = match.keys.latent, query = match.query;
+  if (RopeOp rope = match.queryRope)
+    query = RopeOp::create(b, rope.getLoc(), query.getType(), query, rope.getPositions(), rope.getTable(), rope.getRope(), match.ropeBegin);
   // (batch, sequence, rank) as the one head of (batch, 1, sequence, rank)
-  Value latent = match.keys.latent;
   SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, latent);
   RankedTensorType type = typeOf(latent);
   SmallVector<OpFoldResult> split = {sizes[0], sizes[1], b.getIndexAttr(1), sizes[2]}, turned = {sizes[0], b.getIndexAttr(1), sizes[1], sizes[2]};
@@ -286,7 +309,7 @@ void AbsorbMlaWeights::replace(AttentionOp op, const Match &match) {
   Value heads = tensor::ExpandShapeOp::create(b, loc, splitType, latent, SmallVector<ReassociationIndices>{{0}, {1}, {2, 3}}, split);
   Value init = tensor::EmptyOp::create(b, loc, turned, type.getElementType());
   heads = linalg::TransposeOp::create(b, loc, heads, init, ArrayRef<int64_t>{0, 2, 1, 3}).getResult()[0];
-  auto attention = LatentAttentionOp::create(b, loc, op.getType(), match.query, heads, match.keyRope, keyUps, valueUps, op.getMaskAttr(),
+  auto attention = LatentAttentionOp::create(b, loc, op.getType(), query, heads, match.keyRope, keyUps, valueUps, op.getMaskAttr(),
                                              op.getScaleAttr(), LatentFormAttr::get(&getContext(), LatentForm::Materialised));
   op.replaceAllUsesWith(attention.getResult());
   op.erase();
@@ -294,11 +317,9 @@ void AbsorbMlaWeights::replace(AttentionOp op, const Match &match) {
 
 // Ops and weight arguments that nothing reads any more.
 void AbsorbMlaWeights::eraseUnused(func::FuncOp func) {
-  SmallVector<Operation *> ops;
-  func.walk([&](Operation *op) { ops.push_back(op); });
-  for (Operation *op : llvm::reverse(ops))
-    if (isOpTriviallyDead(op))
-      op->erase();
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(func.front())))
+    if (isOpTriviallyDead(&op))
+      op.erase();
   if (!func.isPrivate())
     return;
   llvm::BitVector unused(func.getNumArguments());
@@ -342,7 +363,7 @@ void AbsorbMlaWeights::runOnOperation() {
     remark << obstacle.reason;
   }
   if (replaced)
-    for (auto func : llvm::reverse(llvm::to_vector(getOperation().getOps<func::FuncOp>())))
+    for (auto func : getOperation().getOps<func::FuncOp>()) // layers first, then who passes weights to them
       eraseUnused(func);
   getOperation().walk([&](LatentAttentionOp op) {
     op.setForm(chosen);
