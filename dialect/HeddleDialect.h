@@ -43,6 +43,8 @@ struct LatentDims {
   // more a query needs for each key where it meets the latent instead of the rebuilt key and value.
   int64_t rebuildCost() const { return rank * (nope + value); }
   int64_t latentCost() const { return 2 * rank - nope - value; }
+  // "automatic: 24 + 8 values cached per token; …", with the formula of the threshold and its value for long contexts.
+  std::string describe(LatentForm form) const;
   // Floats that hold a row and head while blocks of keys go by: maximum and sum, then the output, each in whole cache lines.
   int64_t stateFloats() const { return 16 + (value + 15) / 16 * 16; }
   // Floats per row that the bodies work in, per head: a folded query and what it attends to, or a state.

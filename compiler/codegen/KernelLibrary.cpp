@@ -29,6 +29,15 @@ static KvType kvTypeOf(KvCacheType cache) {
   return cache.getElementType().isF32() ? KvType::F32 : cache.getElementType().isBF16() ? KvType::BF16 : KvType::F16;
 }
 
+// How a product's input comes, and what tells its kernel from others by it.
+template <typename Product> static std::pair<MatmulActivation, StringRef> activationOf(Product op) {
+  if (op.getInputScales())
+    return {MatmulActivation::Q8, "_int8"};
+  if (getElementTypeOrSelf(op.getInput()).isBF16())
+    return {MatmulActivation::Bf16, "_bf16"};
+  return {MatmulActivation::F32, ""};
+}
+
 FailureOr<func::FuncOp> KernelLibrary::once(const std::string &name, Build onCpu, Build onDevice) {
   if (auto known = code.lookupSymbol<func::FuncOp>(name))
     return known;
@@ -53,7 +62,7 @@ template <typename Op> static FailureOr<MatmulSpec> productSpec(Op op) {
   spec.layout = *layout;
   spec.n = op.getN();
   spec.k = op.getK();
-  spec.activation = op.getInputScales() ? MatmulActivation::Q8 : MatmulActivation::F32;
+  spec.activation = activationOf(op).first;
   return spec;
 }
 
@@ -69,7 +78,7 @@ FailureOr<func::FuncOp> KernelLibrary::matmul(PackedMatmulOp op) {
     return failure();
   spec->hasBias = bool(op.getBias());
   spec->accumulate = op.getAccumulate();
-  return product(op, llvm::formatv("matmul_{0}_n{1}_k{2}{3}{4}{5}", op.getFormat(), spec->n, spec->k, op.getInputScales() ? "_int8" : "",
+  return product(op, llvm::formatv("matmul_{0}_n{1}_k{2}{3}{4}{5}", op.getFormat(), spec->n, spec->k, activationOf(op).second,
                                    spec->hasBias ? "_bias" : "", spec->accumulate ? "_add" : ""),
                  *spec);
 }
@@ -127,7 +136,7 @@ FailureOr<func::FuncOp> KernelLibrary::expertMatmul(ExpertMatmulOp op) {
   if (expertBytes(op) != bytes)
     return op.emitError("an expert's weights take ") << expertBytes(op) << " bytes, their layout " << bytes;
   std::string activation = op.getActivation() ? ("_" + stringifyActivationKind(*op.getActivation())).str() : "";
-  std::string name = llvm::formatv("experts_{0}_n{1}_k{2}{3}{4}", op.getFormat(), spec.n, spec.k, op.getInputScales() ? "_int8" : "",
+  std::string name = llvm::formatv("experts_{0}_n{1}_k{2}{3}{4}", op.getFormat(), spec.n, spec.k, activationOf(op).second,
                                    activation);
   return product(op, name, spec);
 }
