@@ -63,7 +63,7 @@ private:
     return status;
   }
   CompileStatus readInputs();
-  std::string refusedByDevice() const;
+  CompileStatus checkDeviceKernels();
   void choosePrecision();
   LogicalResult runStage(Stage stage, function_ref<void(OpPassManager &)> add);
   LogicalResult finishStage(Stage stage);
@@ -88,13 +88,6 @@ private:
 
 } // namespace
 
-// What devices cannot compute of what the model or the flags ask for; empty if they can.
-std::string Compilation::refusedByDevice() const {
-  if (model->config.moe.numExperts > 0)
-    return "mixtures of experts (" + model->config.architecture + ")";
-  return options.activations == "int8" ? "--activations=int8" : "";
-}
-
 CompileStatus Compilation::readInputs() {
   progress.stage("reading " + options.model);
   FailureOr<Target> parsed = parseTarget(options.target, error);
@@ -113,12 +106,20 @@ CompileStatus Compilation::readInputs() {
   if (!table)
     return fail(CompileStatus::InvalidInput, table.takeError().message);
   tokenizer = std::move(*table);
-  if (target.isDevice() && !refusedByDevice().empty())
-    return fail(CompileStatus::InvalidInput, options.model + ": target " + target.name + " has no kernels for " + refusedByDevice());
+  if (target.isDevice() && options.activations == "int8")
+    return fail(CompileStatus::InvalidInput, "--activations=int8: target " + target.name + " has no kernels for 8-bit activations");
   if (options.context > model->config.contextLength)
     return fail(CompileStatus::InvalidInput, "--context=" + std::to_string(options.context) + " is more than the model's " +
                                                  std::to_string(model->config.contextLength) + " positions");
   return CompileStatus::Done;
+}
+
+// Before any stage: a model that the target cannot run is refused by what it asks for, not by what a pass made of it.
+CompileStatus Compilation::checkDeviceKernels() {
+  std::string missing = target.isDevice() ? missingDeviceKernel(*module) : "";
+  if (missing.empty())
+    return CompileStatus::Done;
+  return fail(CompileStatus::InvalidInput, options.model + ": target " + target.name + " has no kernel for " + missing);
 }
 
 // What DESIGN says of fast and precise, for the types that the file holds.
@@ -323,6 +324,8 @@ CompileStatus Compilation::run() {
   module = importModel(*context, *model);
   if (!module || failed(verify(*module)) || failed(finishStage(Stage::Import)))
     return CompileStatus::Failure;
+  if (CompileStatus status = checkDeviceKernels(); status != CompileStatus::Done)
+    return status;
   if (options.stopAfter > Stage::Raise &&
       failed(runStage(Stage::Optimize, [&](OpPassManager &pm) { addOptimizeStage(pm, pipeline); })))
     return CompileStatus::Failure;

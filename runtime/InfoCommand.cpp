@@ -19,6 +19,19 @@ std::string joined(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::St
   return text.empty() ? "-" : text;
 }
 
+// Which device the model would run on, or why on none.
+Status describeDevice(const Program &program, std::string &out) {
+  const flatbuffers::String *target = program.metadata().target();
+  if (!target || !isDeviceTarget(target->string_view()))
+    return Status();
+  std::unique_ptr<Device> device;
+  Status status = Device::open(target->string_view(), program.options.device, device);
+  if (status.code() == HEDDLE_INVALID_INPUT)
+    return status;
+  add(out, "device", status.isOk() ? device->description() : "none: " + status.message());
+  return Status();
+}
+
 } // namespace
 
 Status runInfo(const Program &program) {
@@ -33,6 +46,7 @@ Status runInfo(const Program &program) {
   add(out, "compiler", orDash(metadata.compiler_version()));
   add(out, "runtime", heddle_version_string());
   add(out, "target", orDash(metadata.target()));
+  HEDDLE_RETURN_IF_ERROR(describeDevice(program, out));
   add(out, "cpu features", joined(metadata.cpu_features()));
   add(out, "precision", orDash(metadata.precision()));
   add(out, "vocabulary", std::to_string(metadata.vocab_size()));
