@@ -4,6 +4,7 @@
 # the build, %tools scripts that tests share, run by %python; FileCheck, not and the rest of LLVM's test tools are on the path.
 import glob
 import os
+import shutil
 import sys
 
 import lit.formats
@@ -22,6 +23,11 @@ for tool in ["heddle-opt", "heddle-lsp-server", "heddle-reduce", "heddle"]:
     config.substitutions.append(("%" + tool + r"\b", path))
     if os.path.exists(path):
         config.available_features.add(tool)
+# The browser that `./dev setup` installs: it views the report.
+browser = shutil.which("chromium-headless-shell")
+if browser:
+    config.substitutions.append(("%browser", browser))
+    config.available_features.add("browser")
 config.substitutions.append(("%tools", os.path.join(config.test_source_root, "tools")))
 config.substitutions.append(("%python", sys.executable))
 config.substitutions.append(("%build", config.heddle_binary_dir))
