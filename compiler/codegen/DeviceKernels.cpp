@@ -132,7 +132,7 @@ FailureOr<func::FuncOp> DeviceKernels::refuse(Operation *op, const Twine &what) 
 
 FailureOr<func::FuncOp> DeviceKernels::matmul(Operation *op, StringRef name, const MatmulSpec &spec) {
   if (spec.activation != MatmulActivation::F32)
-    return refuse(op, "8-bit activations");
+    return refuse(op, "activations that are not f32");
   if (spec.rows != MatmulRows::Dense || spec.epilogue != MatmulEpilogue::None)
     return refuse(op, "products of experts");
   std::string symbol = (name + "_device").str();
