@@ -20,7 +20,8 @@ std::optional<Stage> parseStage(llvm::StringRef name);
 // What the passes up to codegen need to know of a compilation.
 struct PipelineOptions {
   std::string kvElementType = "f32";  // f32, bf16, f16: storage of the cache
-  std::string activations = "f32";    // f32, int8: inputs of products with quantised weights
+  std::string activations = "f32";    // f32, bf16, int8: inputs of products with quantised weights
+  bool bf16Products = false;          // inputs of products with bf16 weights are rounded to bf16
   int64_t blockKv = 64;               // keys per block of attention
   bool shareKv = true;                // query heads of a group share KV loads
   std::string latentForm = "automatic"; // of heddle-absorb-mla-weights: automatic, absorbed, materialised; "": the pass is off
@@ -37,6 +38,10 @@ llvm::ArrayRef<llvm::StringRef> extensionPoints();
 void addRaiseStage(mlir::OpPassManager &pm, const PipelineOptions &options);
 void addOptimizeStage(mlir::OpPassManager &pm, const PipelineOptions &options);
 void addScheduleStage(mlir::OpPassManager &pm, const PipelineOptions &options);
+// Of a graph, the module of task graph: @graph over tensors of any shape.
+void addGraphOptimizeStage(mlir::OpPassManager &pm);
+void addGraphScheduleStage(mlir::OpPassManager &pm);
+bool isGraph(mlir::ModuleOp module);
 
 // Dialects and interfaces of everything up to codegen.
 void registerDialects(mlir::DialectRegistry &registry);

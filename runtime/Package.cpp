@@ -67,6 +67,19 @@ std::string hexadecimal(const uint8_t *bytes, size_t count) {
   return text;
 }
 
+// Fails with one line that names what is missing.
+Status checkCpuFeatures(const package::Package &package) {
+  std::string missing;
+  if (package.cpu_features())
+    for (const flatbuffers::String *name : *package.cpu_features())
+      if (!hasCpuFeature({name->c_str(), name->size()}))
+        missing += (missing.empty() ? "" : ", ") + name->str();
+  if (missing.empty())
+    return Status();
+  return failure("compiled for " + (package.target() ? package.target()->str() : std::string("another CPU")) +
+                 ", but this machine lacks " + missing);
+}
+
 } // namespace
 
 Package::~Package() {
@@ -122,6 +135,9 @@ Status Package::openFile(const std::string &path, const heddle_model *code, std:
     return failure(package->filePath + ": the package does not belong to this code (SHA-256 " +
                    hexadecimal(package->header.sha256, 8) + "…, the code was compiled with " +
                    hexadecimal(package->model->package_sha256, 8) + "…)");
+  bool isGraph = package->root->task() == package::Task::Graph;
+  if (isGraph ? !package->model->graph : !package->model->step)
+    return failure(package->filePath + ": the code lacks the function of task " + package::EnumNameTask(package->root->task()));
   outPackage = std::move(package);
   return Status();
 }
