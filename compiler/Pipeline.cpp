@@ -139,9 +139,8 @@ void heddle::addGraphOptimizeStage(OpPassManager &pm) {
 void heddle::addGraphScheduleStage(OpPassManager &pm) {
   // Before named ops become generic: it knows them by name.
   pm.addPass(createDecomposeTensorOps());
-  pm.addPass(createConvertElementwiseToLinalgPass());
   pm.addPass(createLinalgGeneralizeNamedOpsPass());
-  pm.addPass(createLinalgElementwiseOpFusionPass());
+  pm.addPass(createFuseElementwise());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
   // After fusion: the loops are then the final ones.

@@ -142,7 +142,7 @@ const Option optionTable[] = {
      SET { o.outputs = split(v[0]); return Status(); }},
     {"--perplexity", "FILE", "perplexity of a text", NeedsTokenizer,
      SET { o.command = Command::Perplexity; o.perplexityFile = v[0]; return Status(); }},
-    {"--threads", "N", "worker threads (default: physical cores)", NeedsSteps,
+    {"--threads", "N", "worker threads (default: physical cores)", Nothing,
      SET { return integerInto("--threads", v[0], 1, 1024, o.threads); }},
     {"--device", "D", "which device to run on: its number, or part of its name (default: the first GPU)", NeedsDevice,
      SET {

@@ -154,6 +154,25 @@ void GraphRunner::onFail(heddle_graph_call *call, const char *message) {
   longjmp(runner.caller, 1);
 }
 
+void GraphRunner::onParallel(heddle_graph_call *call, void (*task)(const void *, int64_t, int64_t), const void *argument) {
+  GraphRunner &runner = *static_cast<Call *>(call)->runner;
+  if (!runner.pool) {
+    runner.ended = ThreadPool::create(runner.threads ? runner.threads : defaultThreadCount(), runner.pool);
+    if (!runner.ended.isOk())
+      longjmp(runner.caller, 1);
+  }
+  struct Work {
+    void (*task)(const void *, int64_t, int64_t);
+    const void *argument;
+  } work = {task, argument};
+  runner.pool->run(
+      [](void *user, int32_t thread, int32_t numThreads) {
+        const Work &work = *static_cast<Work *>(user);
+        work.task(work.argument, thread, numThreads);
+      },
+      &work);
+}
+
 Status GraphRunner::run(const std::vector<GraphInput> &inputs, const std::string &where, std::vector<GraphOutput> &outOutputs) {
   HEDDLE_RETURN_IF_ERROR(checkInputs(inputs, where));
   releaseAll();
@@ -173,7 +192,7 @@ Status GraphRunner::run(const std::vector<GraphInput> &inputs, const std::string
     results[i].shape.resize(dims ? dims->size() : 0);
     written[i] = {nullptr, results[i].shape.data()};
   }
-  Call call = {{package.weights(), read.data(), written.data(), onAllocate, onRelease, onFail}, this};
+  Call call = {{package.weights(), read.data(), written.data(), onAllocate, onRelease, onFail, onParallel}, this};
   if (setjmp(caller) == 0)
     package.code().graph(&call);
   if (!ended.isOk()) {

@@ -3,6 +3,7 @@
 #include "compiler/codegen/GraphCode.h"
 
 #include "compiler/codegen/GraphEntry.h"
+#include "compiler/codegen/GraphProducts.h"
 #include "dialect/HeddleDialect.h"
 
 #include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
@@ -44,7 +45,7 @@ namespace {
 // The steps of one lowering, in order; each leaves a valid module.
 class GraphLowering {
 public:
-  GraphLowering(ModuleOp module) : module(module), b(module.getContext()) {}
+  GraphLowering(ModuleOp module, const CpuTarget &target) : module(module), target(target), b(module.getContext()) {}
   LogicalResult run();
 
 private:
@@ -60,6 +61,7 @@ private:
   void lowerAssertions();
 
   ModuleOp module;
+  const CpuTarget &target;
   OpBuilder b;
   func::FuncOp graph;
 };
@@ -131,7 +133,7 @@ void GraphLowering::guardDivisions() {
     APInt value;
     return matchPattern(divisor, m_ConstantInt(&value)) && !value.isZero() && !value.isAllOnes();
   };
-  module.walk([&](Operation *op) {
+  graph.walk([&](Operation *op) {
     bool isSigned = isa<arith::DivSIOp, arith::RemSIOp>(op), isDivision = isa<arith::DivSIOp, arith::DivUIOp>(op);
     if (!(isSigned || isa<arith::DivUIOp, arith::RemUIOp>(op)) || isSafe(op->getOperand(1)))
       return;
@@ -193,6 +195,7 @@ LogicalResult GraphLowering::run() {
     return failure();
   guardAllocations();
   expandCopies();
+  lowerProducts(graph, target);
   if (failed(runPasses([](OpPassManager &pm) {
         pm.addPass(createConvertLinalgToLoopsPass());
         pm.addPass(memref::createExpandStridedMetadataPass());
@@ -215,6 +218,7 @@ LogicalResult GraphLowering::run() {
   guardDivisions();
   lowerAssertions();
   return runPasses([](OpPassManager &pm) {
+    pm.addPass(createConvertVectorToLLVMPass());
     ConvertMathToFuncsOptions powers;
     powers.minWidthOfFPowIExponent = 1;
     pm.addPass(createConvertMathToFuncs(powers));
@@ -231,7 +235,7 @@ LogicalResult GraphLowering::run() {
   });
 }
 
-FailureOr<OwningOpRef<ModuleOp>> heddle::buildGraphCode(ModuleOp source) {
+FailureOr<OwningOpRef<ModuleOp>> heddle::buildGraphCode(ModuleOp source, const CpuTarget &target) {
   auto graph = source.lookupSymbol<func::FuncOp>("graph");
   SmallVector<MemRefType> inputs, outputs;
   for (Type type : graph.getArgumentTypes())
@@ -239,7 +243,7 @@ FailureOr<OwningOpRef<ModuleOp>> heddle::buildGraphCode(ModuleOp source) {
   for (Type type : graph.getResultTypes())
     outputs.push_back(cast<MemRefType>(type));
   OwningOpRef<ModuleOp> code = source.clone();
-  if (failed(GraphLowering(*code).run()) || failed(addGraphEntry(*code, inputs, outputs)))
+  if (failed(GraphLowering(*code, target).run()) || failed(addGraphEntry(*code, inputs, outputs)))
     return failure();
   return code;
 }
