@@ -32,8 +32,12 @@ public:
   FailureOr<GeneratedCode> generateCode(ModuleOp module, MachineCode kind) const override {
     return heddle::generateCode(module, target, kind);
   }
-  std::string buildMetadata(ModuleOp module, PackageInfo info, const GeneratedCode &code,
-                            ArrayRef<PackedWeight> weights) const override;
+  std::string architecture() const override { return model.config.architecture; }
+  void describe(PackageInfo &info) const override;
+  std::string buildMetadata(ModuleOp module, const PackageInfo &info, const GeneratedCode &code,
+                            ArrayRef<PackedWeight> weights) const override {
+    return heddle::buildMetadata(module, model, info, target, code.kernels, weights);
+  }
   const Checkpoint &checkpoint() const override { return model.checkpoint; }
 
 private:
@@ -102,12 +106,10 @@ void GeneratingProgram::choosePrecision() {
   pipeline.singleResult = target.isDevice();
 }
 
-std::string GeneratingProgram::buildMetadata(ModuleOp module, PackageInfo info, const GeneratedCode &code,
-                                             ArrayRef<PackedWeight> weights) const {
+void GeneratingProgram::describe(PackageInfo &info) const {
   info.context = options.context ? options.context : std::min(model.config.contextLength, defaultContext);
   info.maxRows = std::min(chunkRows, info.context);
   info.tokenizer = tokenizer;
-  return heddle::buildMetadata(module, model, info, target, code.kernels, weights);
 }
 
 std::unique_ptr<Program> heddle::makeGeneratingProgram(const CompileOptions &options, const Target &target) {

@@ -20,9 +20,11 @@ public:
   FailureOr<GeneratedCode> generateCode(ModuleOp module, MachineCode kind) const override {
     return generateGraphCode(module, target.cpu, kind);
   }
-  std::string buildMetadata(ModuleOp module, PackageInfo info, const GeneratedCode &, ArrayRef<PackedWeight> weights) const override {
+  std::string buildMetadata(ModuleOp module, const PackageInfo &info, const GeneratedCode &,
+                            ArrayRef<PackedWeight> weights) const override {
     return buildGraphMetadata(module, signature, info, target, weights);
   }
+  std::string architecture() const override { return "graph"; }
   const Checkpoint &checkpoint() const override { return files; }
 
 private:

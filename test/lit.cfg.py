@@ -3,6 +3,7 @@
 # Tests of the tools: .mlir files through heddle-opt, .test files through anything. %heddle-opt and %heddle are the tools of
 # the build, %tools scripts that tests share, run by %python; FileCheck, not and the rest of LLVM's test tools are on the path.
 import os
+import shutil
 import sys
 
 import lit.formats
@@ -21,6 +22,11 @@ for tool in ["heddle-opt", "heddle-lsp-server", "heddle-reduce", "heddle"]:
     config.substitutions.append(("%" + tool + r"\b", path))
     if os.path.exists(path):
         config.available_features.add(tool)
+# The browser that `./dev setup` installs: it views the report.
+browser = shutil.which("chromium-headless-shell")
+if browser:
+    config.substitutions.append(("%browser", browser))
+    config.available_features.add("browser")
 config.substitutions.append(("%tools", os.path.join(config.test_source_root, "tools")))
 config.substitutions.append(("%python", sys.executable))
 config.substitutions.append(("%build", config.heddle_binary_dir))

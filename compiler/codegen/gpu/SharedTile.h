@@ -18,6 +18,7 @@ public:
   SharedTile(GpuBuilder &builder, int64_t rows, int64_t columns, int64_t offset);
 
   int64_t bytes() const { return rows * chunks * chunkBytes; }
+  int64_t chunksPerRow() const { return chunks; }
   // Where chunk `chunk` of row `row` lies, from the tile's begin on, in bytes.
   mlir::Value offsetOf(mlir::Value row, mlir::Value chunk);
   // The same for a row that is a multiple of 8 above `row`: the swizzle does not see the difference.
