@@ -176,7 +176,8 @@ void GraphLowering::lowerAssertions() {
     }
     Block *before = op->getBlock(), *after = before->splitBlock(op->getNextNode());
     Block *failed = b.createBlock(&graph.getBody(), graph.getBody().end());
-    callRuntime(b, loc, graph.getArgument(0), RuntimeCall::Fail, LLVM::AddressOfOp::create(b, loc, pointer, entry->second));
+    callRuntime(b, loc, graph.getArgument(0), RuntimeCall::Fail,
+                LLVM::AddressOfOp::create(b, loc, pointer, entry->second).getResult());
     LLVM::UnreachableOp::create(b, loc);
     b.setInsertionPointToEnd(before);
     cf::CondBranchOp::create(b, loc, op.getArg(), after, failed);

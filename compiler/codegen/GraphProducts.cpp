@@ -12,6 +12,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 #include <cstddef>
+#include <vector>
 
 using namespace mlir;
 using namespace heddle;
@@ -32,15 +33,16 @@ using LoopGroup = SmallVector<unsigned>;
 // What each loop of a contraction does.
 struct ProductLoops {
   linalg::GenericOp op;
+  SmallVector<AffineMap, 3> maps;
   unsigned operands[3]; // of the op, for A, B, C
-  SmallVector<LoopGroup> rows, columns, depth, repeats;
+  std::vector<LoopGroup> rows, columns, depth, repeats;
 
   MemRefType type(Operand x) const { return cast<MemRefType>(buffer(x).getType()); }
-  Value buffer(Operand x) const { return op->getOperand(operands[x]); }
-  AffineMap map(Operand x) const { return op.getIndexingMapsArray()[operands[x]]; }
+  Value buffer(Operand x) const { return linalg::GenericOp(op)->getOperand(operands[x]); }
+  AffineMap map(Operand x) const { return maps[operands[x]]; }
   // The dimension of an operand that `loop` walks, -1 for none.
   int64_t position(Operand x, unsigned loop) const {
-    std::optional<unsigned> at = map(x).getResultPosition(getAffineDimExpr(loop, op.getContext()));
+    std::optional<unsigned> at = map(x).getResultPosition(getAffineDimExpr(loop, maps.front().getContext()));
     return at ? int64_t(*at) : -1;
   }
 };
@@ -73,7 +75,7 @@ static bool isF32Product(linalg::GenericOp op) {
 }
 
 // Puts loop `loop` of `kind` behind the last group if both run as one, else into a group of its own.
-static void addLoop(const ProductLoops &loops, SmallVector<LoopGroup> &groups, unsigned loop) {
+static void addLoop(const ProductLoops &loops, std::vector<LoopGroup> &groups, unsigned loop) {
   auto runsOn = [&](Operand x) {
     int64_t before = loops.position(x, groups.back().back()), at = loops.position(x, loop);
     return (before < 0 && at < 0) || (before >= 0 && at == before + 1 && loops.type(x).getLayout().isIdentity());
@@ -88,7 +90,7 @@ static void addLoop(const ProductLoops &loops, SmallVector<LoopGroup> &groups, u
 static FailureOr<ProductLoops> classify(linalg::GenericOp op) {
   if (!isF32Product(op))
     return failure();
-  ProductLoops loops{op, {0, 1, 2}, {}, {}, {}, {}};
+  ProductLoops loops{op, op.getIndexingMapsArray(), {0, 1, 2}, {}, {}, {}, {}};
   AffineMap outMap = loops.map(C);
   // Columns of c are those of the operand that has them: B, or both exchange places.
   if (outMap.getNumResults() && loops.map(A).isFunctionOfDim(cast<AffineDimExpr>(outMap.getResults().back()).getPosition()))
@@ -120,7 +122,7 @@ namespace {
 class ProductLowering {
 public:
   ProductLowering(const ProductLoops &loops, func::FuncOp graph, Value memory)
-      : loops(loops), graph(graph), memory(memory), b(loops.op), loc(loops.op.getLoc()) {
+      : loops(loops), op(loops.op), graph(graph), memory(memory), b(op), loc(op.getLoc()) {
     for (Operand x : {A, B, C})
       parts[x] = memref::ExtractStridedMetadataOp::create(b, loc, loops.buffer(x));
   }
@@ -133,10 +135,11 @@ private:
   Value strideOf(Operand x, const LoopGroup &group);
   void store(size_t offset, Value value);
   void storePointer(size_t offset, Operand x);
-  void storeMain(size_t size, const SmallVector<LoopGroup> &groups, std::initializer_list<std::pair<size_t, Operand>> strides);
+  void storeMain(size_t size, const std::vector<LoopGroup> &groups, std::initializer_list<std::pair<size_t, Operand>> strides);
   void storeOuter(const LoopGroup &group);
 
   const ProductLoops &loops;
+  linalg::GenericOp op;
   func::FuncOp graph;
   Value memory; // of a ProductCall
   OpBuilder b;
@@ -178,7 +181,7 @@ void ProductLowering::storePointer(size_t offset, Operand x) {
 }
 
 // The last group is the kernel's own loop, or there is none and it runs once; the others are outer loops.
-void ProductLowering::storeMain(size_t size, const SmallVector<LoopGroup> &groups,
+void ProductLowering::storeMain(size_t size, const std::vector<LoopGroup> &groups,
                                 std::initializer_list<std::pair<size_t, Operand>> strides) {
   store(size, groups.empty() ? constant(1) : sizeOf(groups.back()));
   for (auto [offset, x] : strides)
@@ -215,11 +218,11 @@ void ProductLowering::run() {
   callRuntime(b, loc, graph.getArgument(0), RuntimeCall::Parallel, {address, memory});
   b.setInsertionPointToStart(branch.elseBlock());
   func::CallOp::create(b, loc, kernel, ValueRange{memory, constant(0), constant(1)});
-  loops.op.erase();
+  op.erase();
 }
 
 void heddle::lowerProducts(func::FuncOp graph, const CpuTarget &target) {
-  SmallVector<ProductLoops> products;
+  std::vector<ProductLoops> products;
   graph.walk([&](linalg::GenericOp op) {
     if (FailureOr<ProductLoops> loops = classify(op); succeeded(loops))
       products.push_back(std::move(*loops));
