@@ -58,17 +58,17 @@ private:
   }
   CompileStatus checkOptions();
   void createContext();
-  CompileStatus import();
   void takeRemark(Diagnostic &diagnostic);
+  CompileStatus import();
   LogicalResult runStage(Stage stage, function_ref<void(OpPassManager &)> add);
   LogicalResult finishStage(Stage stage);
   LogicalResult dump(Stage stage);
   CompileStatus writeText(const std::string &text);
   CompileStatus writeBinary();
   CompileStatus writeDepfile();
-  PackageInfo packageInfo() const;
   CompileStatus writeReport(const PackageInfo &info, const GeneratedCode &code);
   CompileStatus writeFile(const std::string &path, const std::string &text);
+  PackageInfo packageInfo() const;
   std::string printed();
 
   const CompileOptions &options;
@@ -117,6 +117,15 @@ void Compilation::createContext() {
   });
 }
 
+void Compilation::takeRemark(Diagnostic &diagnostic) {
+  Remark remark;
+  llvm::raw_string_ostream(remark.location) << diagnostic.getLocation();
+  remark.text = diagnostic.str();
+  if (options.printRemarks)
+    llvm::errs() << "remark: " << remark.location << ": " << remark.text << "\n";
+  remarks.push_back(std::move(remark));
+}
+
 CompileStatus Compilation::import() {
   progress.stage("reading " + options.model);
   program = makeProgram(options, target);
@@ -127,15 +136,6 @@ CompileStatus Compilation::import() {
   if (CompileStatus status = program->import(*context, module, error); status != CompileStatus::Done)
     return status;
   return succeeded(finishStage(Stage::Import)) ? CompileStatus::Done : CompileStatus::Failure;
-}
-
-void Compilation::takeRemark(Diagnostic &diagnostic) {
-  Remark remark;
-  llvm::raw_string_ostream(remark.location) << diagnostic.getLocation();
-  remark.text = diagnostic.str();
-  if (options.printRemarks)
-    llvm::errs() << "remark: " << remark.location << ": " << remark.text << "\n";
-  remarks.push_back(std::move(remark));
 }
 
 std::string Compilation::printed() {
@@ -252,7 +252,7 @@ CompileStatus Compilation::writeDepfile() {
 CompileStatus Compilation::writeReport(const PackageInfo &info, const GeneratedCode &code) {
   if (options.report.empty())
     return CompileStatus::Done;
-  std::string report = buildReport(*module, program->architecture(), info, target, code, remarks);
+  std::string report = buildReport(*module, info, target, code, remarks);
   return writeFile(options.report, StringRef(options.report).ends_with(".json") ? report : reportPage(report));
 }
 

@@ -32,7 +32,6 @@ public:
   FailureOr<GeneratedCode> generateCode(ModuleOp module, MachineCode kind) const override {
     return heddle::generateCode(module, target, kind);
   }
-  std::string architecture() const override { return model.config.architecture; }
   void describe(PackageInfo &info) const override;
   std::string buildMetadata(ModuleOp module, const PackageInfo &info, const GeneratedCode &code,
                             ArrayRef<PackedWeight> weights) const override {
@@ -107,6 +106,7 @@ void GeneratingProgram::choosePrecision() {
 }
 
 void GeneratingProgram::describe(PackageInfo &info) const {
+  info.architecture = model.config.architecture;
   info.context = options.context ? options.context : std::min(model.config.contextLength, defaultContext);
   info.maxRows = std::min(chunkRows, info.context);
   info.tokenizer = tokenizer;

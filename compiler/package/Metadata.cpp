@@ -101,7 +101,7 @@ std::string heddle::buildMetadata(ModuleOp module, const Model &model, const Pac
   auto features = strings(b, target.cpu.features);
   auto passes = strings(b, info.passes);
   auto config = strings(b, configLines(model.config));
-  auto name = b.CreateString(info.name), architecture = b.CreateString(model.config.architecture),
+  auto name = b.CreateString(info.name), architecture = b.CreateString(info.architecture),
        source = b.CreateString(info.sourceName), sha = b.CreateString(info.sourceSha256), version = b.CreateString(HEDDLE_VERSION),
        targetName = b.CreateString(target.name), precision = b.CreateString(info.precision);
 

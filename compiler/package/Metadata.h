@@ -14,6 +14,7 @@ namespace heddle {
 // What a package says beside the module and the config.
 struct PackageInfo {
   std::string name;           // symbol: heddle_model_<name>
+  std::string architecture;   // of the model's config, or graph
   std::string sourceName;     // file name of the model, without folders
   std::string sourceSha256;   // 64 hexadecimal digits
   std::string precision;      // fast | precise

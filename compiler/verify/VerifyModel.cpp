@@ -52,6 +52,7 @@ private:
 
   const VerifyOptions &options;
   std::vector<int64_t> ids;
+  MLIRContext context;                       // of the types below: a compilation's own ends with it
   std::vector<NamedTensor> inputs, outputs;  // of the binary; outputs as the reference has them
   std::shared_ptr<NumericCheck> check;
   bool saidEnd = false, inputsFit = true;
@@ -70,6 +71,15 @@ void StageCheck::print(const std::string &what) {
   if (!saidEnd)
     printLine(what, ("on buffers from here: the binary is run instead (" + check->endReason() + ")").str());
   saidEnd = true;
+}
+
+static void moveToContext(Tensor &tensor, MLIRContext &context) {
+  Type type = tensor.elementType;
+  tensor.elementType = type.isF16()    ? Type(Float16Type::get(&context))
+                       : type.isBF16() ? Type(BFloat16Type::get(&context))
+                       : type.isF64()  ? Type(Float64Type::get(&context))
+                       : type.isF32()  ? Type(Float32Type::get(&context))
+                                       : Type(IntegerType::get(&context, integerWidth(type)));
 }
 
 // A model that generates is given ids in the form that its entry takes; a graph gets its own inputs.
@@ -110,6 +120,8 @@ LogicalResult StageCheck::begin(ModuleOp module, Stage stage, const Checkpoint &
     return failure();
   if (!check->endReason().empty())
     return module.emitError("the imported module cannot be evaluated: ") << check->endReason();
+  for (NamedTensor &input : inputs)
+    moveToContext(input.values, context);
   SmallVector<Tensor> results;
   for (const RuntimeValue &value : check->expectation())
     if (auto tensor = std::get_if<TensorRef>(&value))
@@ -118,6 +130,12 @@ LogicalResult StageCheck::begin(ModuleOp module, Stage stage, const Checkpoint &
     outputs = graphOutputs(module.lookupSymbol<func::FuncOp>("graph"), results);
   else
     outputs.push_back({"logits", results.front()});
+  for (NamedTensor &output : outputs) {
+    moveToContext(output.values, context);
+    // Whatever the module's type is, a model's binary writes f32.
+    if (!isGraph(module))
+      output.values.elementType = Float32Type::get(&context);
+  }
   std::string what = isGraph(module) ? llvm::formatv("{0} inputs", inputs.size()).str() : llvm::formatv("{0} tokens", ids.size()).str();
   return printLine(stageName(stage), "reference, " + what), success();
 }
