@@ -3,6 +3,7 @@
 #include "compiler/codegen/GraphCode.h"
 
 #include "compiler/codegen/GraphEntry.h"
+#include "compiler/codegen/GraphMath.h"
 #include "compiler/codegen/GraphProducts.h"
 #include "dialect/HeddleDialect.h"
 
@@ -27,6 +28,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/SCF/Transforms/BufferDeallocationOpInterfaceImpl.h"
 #include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "mlir/Transforms/Passes.h"
 
 using namespace mlir;
@@ -57,6 +59,7 @@ private:
   void addArguments();
   void guardAllocations();
   void expandCopies();
+  void expandMath();
   void guardDivisions();
   void lowerAssertions();
 
@@ -125,6 +128,12 @@ void GraphLowering::expandCopies() {
     linalg::makeMemRefCopyOp(b, op.getLoc(), op.getSource(), op.getTarget());
     op.erase();
   });
+}
+
+void GraphLowering::expandMath() {
+  RewritePatternSet patterns(b.getContext());
+  populateGraphMathPatterns(patterns);
+  (void)applyPatternsGreedily(module, std::move(patterns));
 }
 
 // Integer division by zero gives 0 and the smallest number divided by -1 itself, as in numpy: no machine trap ends a graph.
@@ -203,6 +212,10 @@ LogicalResult GraphLowering::run() {
         pm.addPass(createLowerAffinePass());
         math::MathExtendToSupportedTypesOptions wideMath;
         pm.addPass(math::createMathExtendToSupportedTypes(wideMath));
+      })))
+    return failure();
+  expandMath();
+  if (failed(runPasses([](OpPassManager &pm) {
         // 16-bit floats are stored, not computed with: every op rounds once.
         arith::ArithEmulateUnsupportedFloatsOptions narrow;
         narrow.sourceTypeStrs = {"bf16", "f16"};
