@@ -47,9 +47,6 @@ struct CompileOptions {
   CompileObserver *observer = nullptr;
 };
 
-// Whether a graph is made of the model, not a program that generates.
-bool holdsGraph(const CompileOptions &options);
-
 enum class CompileStatus { Done = 0, Failure = 1, InvalidInput = 2 };
 
 // Reads, compiles and writes. On failure `error` is one line; nothing is left behind and a previous output is untouched.

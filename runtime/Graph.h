@@ -5,6 +5,7 @@
 #define HEDDLE_RUNTIME_GRAPH_H
 
 #include "runtime/Package.h"
+#include "runtime/ParallelGraph.h"
 #include "runtime/ThreadPool.h"
 
 #include <csetjmp>
@@ -53,7 +54,7 @@ private:
     Block *previous, *next;
     uint64_t size;
   };
-  struct Call : heddle_graph_call {
+  struct Call : heddle_parallel_graph_call {
     GraphRunner *runner;
   };
 
@@ -64,7 +65,7 @@ private:
   static void *onAllocate(heddle_graph_call *call, int64_t size);
   static void onRelease(heddle_graph_call *call, void *memory);
   static void onFail(heddle_graph_call *call, const char *message);
-  static void onParallel(heddle_graph_call *call, void (*task)(const void *, int64_t, int64_t), const void *argument);
+  static void onParallel(heddle_graph_call *call, heddle_graph_task task, const void *argument);
 
   const Package &package;
   const int32_t threads;

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define HEDDLE_MODEL_ABI_VERSION 3u
+#define HEDDLE_MODEL_ABI_VERSION 2u
 
 // Tokens in a page of the KV cache.
 #define HEDDLE_KV_PAGE_SIZE 64
@@ -100,9 +100,6 @@ typedef struct heddle_graph_call {
   void *(*allocate)(struct heddle_graph_call *call, int64_t size);    // 64-byte aligned; does not return without memory
   void (*release)(struct heddle_graph_call *call, void *memory);      // what the callee no longer needs
   void (*fail)(struct heddle_graph_call *call, const char *message);  // does not return: the input is at fault
-  // Runs task(argument, t, num_threads) on every thread t and returns when all have ended. A task calls nothing back.
-  void (*parallel)(struct heddle_graph_call *call, void (*task)(const void *argument, int64_t thread, int64_t num_threads),
-                   const void *argument);
 } heddle_graph_call;
 
 typedef void (*heddle_graph_function)(heddle_graph_call *call);

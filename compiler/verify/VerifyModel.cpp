@@ -2,6 +2,7 @@
 
 #include "compiler/verify/VerifyModel.h"
 
+#include "compiler/Program.h"
 #include "compiler/verify/GraphValues.h"
 #include "compiler/verify/ModelValues.h"
 #include "compiler/verify/NumericCheck.h"

@@ -24,7 +24,7 @@ namespace {
 class ProductEmitter {
 public:
   ProductEmitter(ModuleOp module, StringRef name, const CpuTarget &target)
-      : b(module, name, "pii"), tile(matmulTiles(target).f32Many) {}
+      : b(module, name, "pii"), tile(matmulTiles(target).floatMany) {}
   func::FuncOp emit();
 
 private:
