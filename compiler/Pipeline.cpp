@@ -15,6 +15,7 @@
 #include "compiler/codegen/GraphCode.h"
 #include "compiler/optimize/Passes.h"
 #include "compiler/raise/Passes.h"
+#include "compiler/schedule/GraphPasses.h"
 #include "compiler/schedule/Passes.h"
 
 #include "mlir/Dialect/Arith/Transforms/BufferizableOpInterfaceImpl.h"
@@ -174,6 +175,7 @@ void heddle::registerPasses() {
   registerHeddleRaisePasses();
   registerHeddleOptimizePasses();
   registerHeddleSchedulePasses();
+  registerHeddleGraphSchedulePasses();
   PassPipelineRegistration<>("heddle-raise", "The raise stage", [](OpPassManager &pm) { addRaiseStage(pm, PipelineOptions()); });
   PassPipelineRegistration<>("heddle-optimize", "The optimize stage with its defaults",
                              [](OpPassManager &pm) { addOptimizeStage(pm, PipelineOptions()); });

@@ -85,15 +85,6 @@ def DecomposeTensorOps : Pass<"heddle-decompose-tensor-ops", "::mlir::ModuleOp">
   let dependentDialects = ["::mlir::linalg::LinalgDialect", "::mlir::tensor::TensorDialect", "::mlir::arith::ArithDialect"];
 }
 
-def FuseElementwise : Pass<"heddle-fuse-elementwise", "::mlir::ModuleOp"> {
-  let summary = "Make loops of elementwise ops, one for each chain of them";
-  let description = [{
-    Elementwise `arith` and `math` ops on tensors become `linalg.generic`; one whose only reader is another `linalg.generic`
-    becomes part of it. Not into products, which have kernels of their own, nor where a costly element would be computed more
-    than once. A body has at most 48 ops. Example: test/schedule/fuse-elementwise.mlir.
-  }];
-  let dependentDialects = ["::mlir::linalg::LinalgDialect", "::mlir::tensor::TensorDialect"];
-}
 def OrderLoops : Pass<"heddle-order-loops", "::mlir::ModuleOp"> {
   let summary = "Make the innermost loop of every linalg.generic the one that walks memory in order";
   let description = [{
