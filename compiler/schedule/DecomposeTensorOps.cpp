@@ -65,7 +65,9 @@ struct WidenInputs : OpRewritePattern<linalg::ContractOp> {
     SmallVector<Value> inputs;
     for (Value input : op.getInputs())
       inputs.push_back(isNarrow(input) ? convertFloats(rewriter, op.getLoc(), input, rewriter.getF32Type()) : input);
-    rewriter.modifyOpInPlace(op, [&] { op.getInputsMutable().assign(inputs); });
+    auto contract = linalg::ContractOp::create(rewriter, op.getLoc(), op->getResultTypes(), inputs, op.getDpsInits()[0],
+                                               op.getIndexingMapsAttr());
+    rewriter.replaceOp(op, contract->getResults());
     return success();
   }
 };
