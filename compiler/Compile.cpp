@@ -330,9 +330,10 @@ CompileStatus Compilation::run() {
   return writeBinary();
 }
 
+bool heddle::holdsGraph(const CompileOptions &options) { return llvm::sys::path::extension(options.model) == ".mlir"; }
+
 std::unique_ptr<Program> heddle::makeProgram(const CompileOptions &options, const Target &target) {
-  bool isGraph = llvm::sys::path::extension(options.model) == ".mlir";
-  return isGraph ? makeGraphProgram(options, target) : makeGeneratingProgram(options, target);
+  return holdsGraph(options) ? makeGraphProgram(options, target) : makeGeneratingProgram(options, target);
 }
 
 CompileStatus heddle::compileModel(const CompileOptions &options, std::string &error) {

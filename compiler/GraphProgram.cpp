@@ -40,6 +40,8 @@ CompileStatus GraphProgram::read(std::string &error) {
     error = options.model + ": --task=generate: an MLIR module runs as a graph";
   else if (target.isDevice())
     error = options.model + ": target " + target.name + " has no kernels for graphs";
+  else if (!options.report.empty())
+    error = "--report describes the steps of a model that generates; " + options.model + " is a graph";
   return error.empty() ? CompileStatus::Done : CompileStatus::InvalidInput;
 }
 

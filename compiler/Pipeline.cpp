@@ -15,6 +15,7 @@
 #include "compiler/codegen/GraphCode.h"
 #include "compiler/optimize/Passes.h"
 #include "compiler/raise/Passes.h"
+#include "compiler/schedule/GraphPasses.h"
 #include "compiler/schedule/Passes.h"
 
 #include "mlir/Dialect/Arith/Transforms/BufferizableOpInterfaceImpl.h"
@@ -152,9 +153,8 @@ void heddle::addGraphOptimizeStage(OpPassManager &pm) {
 void heddle::addGraphScheduleStage(OpPassManager &pm) {
   // Before named ops become generic: it knows them by name.
   pm.addPass(createDecomposeTensorOps());
-  pm.addPass(createConvertElementwiseToLinalgPass());
   pm.addPass(createLinalgGeneralizeNamedOpsPass());
-  pm.addPass(createLinalgElementwiseOpFusionPass());
+  pm.addPass(createFuseElementwise());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
   // After fusion: the loops are then the final ones.
@@ -187,6 +187,7 @@ void heddle::registerPasses() {
   registerHeddleRaisePasses();
   registerHeddleOptimizePasses();
   registerHeddleSchedulePasses();
+  registerHeddleGraphSchedulePasses();
   PassPipelineRegistration<>("heddle-raise", "The raise stage", [](OpPassManager &pm) { addRaiseStage(pm, PipelineOptions()); });
   PassPipelineRegistration<>("heddle-optimize", "The optimize stage with its defaults",
                              [](OpPassManager &pm) { addOptimizeStage(pm, PipelineOptions()); });

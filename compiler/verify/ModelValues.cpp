@@ -4,6 +4,7 @@
 
 #include "compiler/codegen/cpu/PackedLayout.h"
 #include "compiler/verify/NumericCheck.h"
+#include "compiler/verify/TensorBytes.h"
 
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/xxhash.h"
@@ -146,9 +147,14 @@ std::function<FailureOr<RuntimeValue>(WeightOp)> heddle::weightsOf(std::shared_p
     if (std::optional<Packed> packed = packedOf(op))
       return readPacked(op, *checkpoint, *packed);
     auto type = cast<RankedTensorType>(op.getType());
-    FailureOr<Stored> stored = locate(op, *checkpoint, op.getStorage(), type.getNumElements());
+    // A graph's weight that has its place in the section is the tensor of the file as it is.
+    auto sources = op->getAttrOfType<ArrayAttr>("heddle.sources");
+    StorageAttr storage = sources ? cast<StorageAttr>(sources[0]) : op.getStorage();
+    FailureOr<Stored> stored = locate(op, *checkpoint, storage, type.getNumElements());
     if (failed(stored))
       return failure();
+    if (!isa<FloatType>(type.getElementType()) || type.getElementType().isF64())
+      return makeValue(tensorFromBytes(type.getElementType(), type.getShape(), stored->data));
     int64_t columns = type.getRank() ? type.getShape().back() : 1;
     Tensor tensor = Tensor::zeros(type.getElementType(), type.getShape());
     tensor.reals = readStored(*stored, columns ? type.getNumElements() / columns : 0, columns);
