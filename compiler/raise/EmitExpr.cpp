@@ -27,6 +27,7 @@ public:
 
 private:
   Value leaf(Expr expr, Type wanted);
+  Value inside(Value tensor, int64_t dimension, Expr expr);
   Value power(Value base, double exponent);
   Value realConstant(double value) { return arith::ConstantOp::create(b, loc, b.getF32FloatAttr(value)); }
   Value call(Expr expr);
@@ -37,15 +38,29 @@ private:
 };
 } // namespace
 
+// An index of `tensor`, kept within it: both ends of a decision are computed, and that which is not taken may lie outside.
+Value ScalarEmitter::inside(Value tensor, int64_t dimension, Expr expr) {
+  Value at = index(expr);
+  int64_t size = cast<RankedTensorType>(tensor.getType()).getDimSize(dimension);
+  bool isWithin = expr->isConstant() || (expr->kind == ExprKind::Symbol && expr->extent &&
+                                          (expr->extent->isConstant(size) || (expr->extent->value == tensor && expr->extent->dimension == dimension)));
+  if (!at || isWithin)
+    return at;
+  Value zero = arith::ConstantIndexOp::create(b, loc, 0), one = arith::ConstantIndexOp::create(b, loc, 1);
+  Value end = tensor::DimOp::create(b, loc, tensor, dimension);
+  at = arith::MaxSIOp::create(b, loc, at, zero);
+  return arith::MinSIOp::create(b, loc, at, arith::SubIOp::create(b, loc, end, one));
+}
+
 Value ScalarEmitter::leaf(Expr expr, Type wanted) {
+  if (!isa<RankedTensorType>(expr->value.getType()))
+    return {};
   SmallVector<Value> indices;
-  for (Expr argument : expr->arguments) {
-    indices.push_back(index(argument));
+  for (auto [d, argument] : llvm::enumerate(expr->arguments)) {
+    indices.push_back(inside(expr->value, d, argument));
     if (!indices.back())
       return {};
   }
-  if (!isa<RankedTensorType>(expr->value.getType()))
-    return {};
   Value element = tensor::ExtractOp::create(b, loc, expr->value, indices);
   Type type = element.getType();
   if (type == wanted)
