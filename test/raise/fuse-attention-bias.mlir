@@ -97,7 +97,7 @@ func.func @buckets_of_scores(%q: !heads {heddle.dims = #s}, %k: !heads {heddle.d
 }
 
 // CHECK-LABEL: @softcap_before_the_mask
-// CHECK: heddle.attention %{{[a-z0-9]+}}, %{{[a-z0-9]+}}, %{{[a-z0-9]+}} <causal> {scale = 2.500000e-01 : f64, softcap = 5.000000e+01 : f64}
+// CHECK: heddle.attention %{{[a-z0-9]+}}, %{{[a-z0-9]+}}, %{{[a-z0-9]+}} <causal> {scale = 0.249999{{[0-9]+}} : f64, softcap = 5.000000e+01 : f64}
 func.func @softcap_before_the_mask(%q: !heads {heddle.dims = #s}, %k: !heads {heddle.dims = #s}, %v: !heads {heddle.dims = #s}) -> !heads {
   %factor = arith.constant 0.005 : f32
   %cap = arith.constant 50.0 : f32
