@@ -6,6 +6,7 @@
 #include "compiler/package/OutputFile.h"
 #include "compiler/package/Package.h"
 #include "frontends/families/ModelBuilder.h"
+#include "frontends/onnx/import/Importer.h"
 #include "frontends/tokenizer/TokenizerReader.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -63,6 +64,7 @@ private:
     return status;
   }
   CompileStatus readInputs();
+  CompileStatus import();
   void choosePrecision();
   LogicalResult runStage(Stage stage, function_ref<void(OpPassManager &)> add);
   LogicalResult dump(Stage stage);
@@ -104,7 +106,7 @@ CompileStatus Compilation::readInputs() {
   if (!table)
     return fail(CompileStatus::InvalidInput, table.takeError().message);
   tokenizer = std::move(*table);
-  if (options.context > model->config.contextLength)
+  if (!model->onnx && options.context > model->config.contextLength)
     return fail(CompileStatus::InvalidInput, "--context=" + std::to_string(options.context) + " is more than the model's " +
                                                  std::to_string(model->config.contextLength) + " positions");
   return CompileStatus::Done;
@@ -284,6 +286,20 @@ CompileStatus Compilation::writeBinary() {
   return succeeded(writePackage(request, error)) ? writeDepfile() : CompileStatus::Failure;
 }
 
+// Model file -> module. What an ONNX graph says is only understood here, so that its faults are the input's.
+CompileStatus Compilation::import() {
+  progress.stage("import");
+  module = model->onnx ? importOnnx(*context, *model->onnx, error) : importModel(*context, *model);
+  if (!module)
+    return model->onnx ? CompileStatus::InvalidInput : CompileStatus::Failure;
+  if (failed(verify(*module)) || failed(runStage(Stage::Import, [&](OpPassManager &pm) {
+        if (model->onnx)
+          addImportStage(pm);
+      })))
+    return CompileStatus::Failure;
+  return CompileStatus::Done;
+}
+
 CompileStatus Compilation::run() {
   if (CompileStatus status = readInputs(); status != CompileStatus::Done)
     return status;
@@ -297,10 +313,8 @@ CompileStatus Compilation::run() {
       llvm::raw_string_ostream(error) << diagnostic.getLocation() << ": " << diagnostic;
     return success();
   });
-  progress.stage("import");
-  module = importModel(*context, *model);
-  if (!module || failed(verify(*module)) || failed(verifyStage(*module, Stage::Import)) || failed(dump(Stage::Import)))
-    return CompileStatus::Failure;
+  if (CompileStatus status = import(); status != CompileStatus::Done)
+    return status;
   if (options.stopAfter > Stage::Raise &&
       failed(runStage(Stage::Optimize, [&](OpPassManager &pm) { addOptimizeStage(pm, pipeline); })))
     return CompileStatus::Failure;

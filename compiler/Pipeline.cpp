@@ -41,6 +41,12 @@ std::optional<Stage> heddle::parseStage(StringRef name) {
   return std::nullopt;
 }
 
+// Reads an ONNX graph as its frontend writes it, one op after the other; leaves it without what folds or is computed twice.
+void heddle::addImportStage(OpPassManager &pm) {
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+}
+
 // Reads what frontends and raise leave: @forward over whole sequences. Leaves @step over the new tokens of a ragged batch.
 void heddle::addOptimizeStage(OpPassManager &pm, const PipelineOptions &options) {
   // Before the cache: it must hold num_kv_heads heads, not repeated ones.

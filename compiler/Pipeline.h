@@ -27,6 +27,7 @@ struct PipelineOptions {
 };
 
 // One stage's passes.
+void addImportStage(mlir::OpPassManager &pm);
 void addOptimizeStage(mlir::OpPassManager &pm, const PipelineOptions &options);
 void addScheduleStage(mlir::OpPassManager &pm, const PipelineOptions &options);
 

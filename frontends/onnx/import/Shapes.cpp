@@ -1,0 +1,457 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Ops that move elements without looking at them: reshapes, permutations, parts, and the arithmetic of shapes.
+#include "frontends/onnx/import/GraphImporter.h"
+
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+using namespace heddle;
+
+namespace {
+
+// An attribute of 'value', 'value_int', …
+void constant(NodeImport &n) {
+  GraphBuilder &g = n.g;
+  if (const OnnxTensor *tensor = n.tensor("value"))
+    return n.out(n.importer.constantOf(*tensor));
+  if (n.hasAttribute("value_float"))
+    return n.out(g.scalar(OnnxType::Float, n.real("value_float", 0)));
+  if (n.hasAttribute("value_int"))
+    return n.out(g.integers(OnnxType::Int64, {}, {Dim(n.integer("value_int", 0))}));
+  if (auto ints = n.integers("value_ints"))
+    return n.out(g.vectorOf(Dims(ints->begin(), ints->end())));
+  if (const OnnxAttribute *floats = n.attribute("value_floats", 6)) {
+    auto type = g.tensorType(OnnxType::Float, {Dim(int64_t(floats->floats.size()))});
+    Value value = arith::ConstantOp::create(g.b, g.loc, DenseElementsAttr::get(type, ArrayRef<float>(floats->floats)));
+    return n.out(g.wrap(value, OnnxType::Float));
+  }
+  if (n.attribute("sparse_value", 11))
+    return n.out(n.importer.constantOf(n.attribute("sparse_value", 11)->tensors.front()));
+  n.fail("has no value that is a tensor of numbers");
+}
+
+void constantOfShape(NodeImport &n) {
+  GraphBuilder &g = n.g;
+  std::optional<Dims> dims = g.toDims(n.in(0));
+  if (!dims)
+    return (void)n.fail("the length of the shape (input 0) is not known");
+  const OnnxTensor *value = n.tensor("value");
+  if (!value)
+    return n.out(g.full(OnnxType::Float, *dims, 0));
+  if (value->elements != 1)
+    return (void)n.fail("attribute 'value' has " + Twine(value->elements) + " elements, expected 1");
+  n.out(g.broadcast(g.reshape(n.importer.constantOf(*value), {}), *dims));
+}
+
+void shape(NodeImport &n) {
+  const GraphValue &x = n.in(0);
+  auto clamp = [&](int64_t i) { return std::min(std::max<int64_t>(i < 0 ? i + x.rank() : i, 0), x.rank()); };
+  int64_t begin = clamp(n.integer("start", 0)), end = clamp(n.integer("end", x.rank()));
+  n.out(n.g.vectorOf(ArrayRef<Dim>(x.dims).slice(begin, std::max<int64_t>(end - begin, 0))));
+}
+
+void size(NodeImport &n) { n.out(n.g.integers(OnnxType::Int64, {}, {n.g.product(n.in(0).dims)})); }
+
+// 0 copies a dimension (unless allowzero), one -1 is what is left.
+void reshape(NodeImport &n) {
+  GraphBuilder &g = n.g;
+  const GraphValue &x = n.in(0);
+  GraphValue target;
+  if (auto attribute = n.integers("shape"))
+    target = g.vectorOf(Dims(attribute->begin(), attribute->end()));
+  else
+    target = n.in(1);
+  std::optional<Dims> dims = g.toDims(target);
+  if (!dims || target.rank() != 1)
+    return (void)n.fail("the rank of the result is not known: input 1 (shape) has an unknown length");
+  std::optional<size_t> inferred;
+  Dim known(1);
+  for (size_t i = 0; i < dims->size(); ++i) {
+    Dim &dim = (*dims)[i];
+    if (dim.is(0) && !n.integer("allowzero", 0)) {
+      if (i >= x.dims.size())
+        return (void)n.fail("shape has 0 at " + Twine(i) + ", where the input of rank " + Twine(x.rank()) + " has no dimension");
+      dim = x.dims[i];
+    }
+    if (dim.is(-1) && inferred)
+      return (void)n.fail("shape has -1 twice, at " + Twine(*inferred) + " and " + Twine(i) + ": one can be inferred");
+    if (dim.isStatic() && dim.value() < -1)
+      return (void)n.fail("shape has " + Twine(dim.value()) + " at " + Twine(i));
+    if (dim.is(-1))
+      inferred = i;
+    else
+      known = known * dim;
+  }
+  if (inferred) {
+    Dim total = g.product(x.dims);
+    std::optional<Dim> rest = known.is(0) ? std::optional<Dim>(0) : total.dividedBy(known);
+    if (!rest && total.isStatic() && known.isStatic())
+      return (void)n.fail("a tensor of " + Twine(total.value()) + " elements has no shape with -1 where the rest is " +
+                          Twine(known.value()));
+    (*dims)[*inferred] = rest ? *rest : g.floorDiv(total, g.maxOf(known, 1));
+  }
+  n.out(g.reshape(x, *dims));
+}
+
+void flatten(NodeImport &n) {
+  const GraphValue &x = n.in(0);
+  int64_t axis = n.integer("axis", 1);
+  if (axis < -x.rank() || axis > x.rank())
+    return (void)n.fail("axis " + Twine(axis) + " is out of range for rank " + Twine(x.rank()));
+  n.out(n.g.flatten(x, axis < 0 ? axis + x.rank() : axis));
+}
+
+void squeeze(NodeImport &n) {
+  const GraphValue &x = n.in(0);
+  std::optional<SmallVector<int64_t>> axes = n.axesOf(1, "axes", x.rank());
+  if (!axes) {
+    axes.emplace();
+    for (int64_t i = 0; i < x.rank(); ++i)
+      if (x.dims[i].is(1))
+        axes->push_back(i);
+  }
+  if (n.g.failed())
+    return;
+  for (int64_t axis : *axes)
+    if (x.dims[axis].isStatic() && !x.dims[axis].is(1))
+      return (void)n.fail("dimension " + Twine(axis) + " is " + Twine(x.dims[axis].value()) + ", expected 1");
+  n.out(n.g.squeeze(x, *axes));
+}
+
+void unsqueeze(NodeImport &n) {
+  const GraphValue &x = n.in(0);
+  std::optional<SmallVector<int64_t>> given = n.has(1) ? n.constants(1, "axes") : n.integers("axes");
+  if (!given)
+    return (void)n.fail("has no axes");
+  SmallVector<int64_t> axes = n.axes(*given, x.rank() + int64_t(given->size()));
+  if (!n.g.failed())
+    n.out(n.g.unsqueeze(x, axes));
+}
+
+void transpose(NodeImport &n) {
+  const GraphValue &x = n.in(0);
+  SmallVector<int64_t> permutation;
+  if (auto given = n.integers("perm"))
+    permutation = n.axes(*given, x.rank());
+  else
+    permutation = llvm::to_vector(llvm::reverse(llvm::seq<int64_t>(0, x.rank())));
+  if (int64_t(permutation.size()) != x.rank())
+    n.fail("attribute 'perm' has " + Twine(permutation.size()) + " axes for rank " + Twine(x.rank()));
+  if (!n.g.failed())
+    n.out(n.g.transpose(x, permutation));
+}
+
+void concat(NodeImport &n) {
+  ArrayRef<GraphValue> parts = n.all();
+  if (!n.hasAttribute("axis"))
+    n.fail("has no attribute 'axis'");
+  if (n.g.failed())
+    return;
+  for (const GraphValue &part : parts)
+    if (part.rank() != parts[0].rank())
+      return (void)n.fail("inputs of rank " + Twine(parts[0].rank()) + " and rank " + Twine(part.rank()) + ", expected the same");
+  int64_t axis = n.axis(n.integer("axis", 0), parts[0].rank());
+  if (!n.g.failed())
+    n.out(n.g.concat(parts, axis));
+}
+
+// Lengths from an attribute or input, or equal parts, the last one smaller.
+void split(NodeImport &n) {
+  GraphBuilder &g = n.g;
+  const GraphValue &x = n.in(0);
+  int64_t axis = n.axis(n.integer("axis", 0), x.rank());
+  if (g.failed())
+    return;
+  size_t count = n.node.outputs.size();
+  Dims lengths;
+  std::optional<SmallVector<int64_t>> attribute = n.integers("split");
+  if (n.has(1) || attribute) {
+    std::optional<Dims> given = n.has(1) ? g.toDims(n.in(1)) : Dims(attribute->begin(), attribute->end());
+    if (!given || given->size() != count)
+      return (void)n.fail("split has " + Twine(given ? given->size() : 0) + " lengths for " + Twine(count) + " outputs");
+    lengths = *given;
+    Dim sum(0);
+    for (const Dim &length : lengths)
+      sum = sum + length;
+    if (sum.isStatic() && x.dims[axis].isStatic() && sum != x.dims[axis])
+      return (void)n.fail("the lengths of split add up to " + Twine(sum.value()) + ", dimension " + Twine(axis) + " is " +
+                          Twine(x.dims[axis].value()));
+    if (sum != x.dims[axis])
+      g.require(arith::CmpIOp::create(g.b, g.loc, arith::CmpIPredicate::eq, g.index(sum), g.index(x.dims[axis])),
+                "the lengths of a split do not add up");
+  } else {
+    Dim part = g.floorDiv(x.dims[axis] + Dim(int64_t(count) - 1), int64_t(count));
+    Dim rest = x.dims[axis];
+    for (size_t i = 0; i < count; ++i) {
+      lengths.push_back(g.minOf(part, g.maxOf(rest, 0)));
+      rest = rest - lengths.back();
+    }
+  }
+  Dim begin(0);
+  for (size_t i = 0; i < count; ++i) {
+    n.out(g.slice(x, axis, begin, lengths[i]), i);
+    begin = begin + lengths[i];
+  }
+}
+
+// Where a slice begins or ends: negative counts from the end, then clamped.
+Dim clampEnd(GraphBuilder &g, const Dim &given, const Dim &size, const Dim &low, const Dim &high) {
+  Dim position = given;
+  if (given.isStatic()) {
+    if (given.value() < 0)
+      position = given.value() == INT64_MIN ? low : size + given;
+    if (given.value() >= INT32_MAX)
+      return high;
+    if (given.value() <= -int64_t(INT32_MAX))
+      return low;
+  } else if (!g.isNonNegative(given)) {
+    Value index = g.index(given), zero = g.constantIndex(0);
+    Value isNegative = arith::CmpIOp::create(g.b, g.loc, arith::CmpIPredicate::slt, index, zero);
+    Value wrapped = arith::AddIOp::create(g.b, g.loc, index, g.index(size));
+    position = g.dimOf(arith::SelectOp::create(g.b, g.loc, isNegative, wrapped, index));
+  }
+  return g.minOf(g.maxOf(position, low), high);
+}
+
+GraphValue sliceStep(NodeImport &n, const GraphValue &x, int64_t axis, const Dim &start, const Dim &end, int64_t step) {
+  GraphBuilder &g = n.g;
+  const Dim &size = x.dims[axis];
+  if (step == 1) {
+    Dim begin = clampEnd(g, start, size, 0, size), stop = clampEnd(g, end, size, 0, size);
+    return g.slice(x, axis, begin, g.maxOf(stop - begin, 0));
+  }
+  Dim last = step > 0 ? size : size - 1, first = step > 0 ? Dim(0) : Dim(-1);
+  Dim begin = clampEnd(g, start, size, step > 0 ? first : Dim(0), last), stop = clampEnd(g, end, size, first, last);
+  int64_t width = step > 0 ? step : -step;
+  Dim span = step > 0 ? stop - begin : begin - stop;
+  Dim length = g.floorDiv(g.maxOf(span, 0) + Dim(width - 1), width);
+  Dims dims = x.dims;
+  dims[axis] = length;
+  if (x.content && x.rank() == 1 && begin.isStatic() && length.isStatic()) {
+    std::vector<Dim> content;
+    for (int64_t i = 0; i < length.value(); ++i)
+      content.push_back((*x.content)[begin.value() + i * step]);
+    return g.integers(x.type, dims, std::move(content));
+  }
+  if (step > 0) {
+    SmallVector<OpFoldResult> offsets(dims.size(), g.b.getIndexAttr(0)), strides(dims.size(), g.b.getIndexAttr(1));
+    offsets[axis] = g.size(begin);
+    strides[axis] = g.b.getIndexAttr(step);
+    return g.wrap(tensor::ExtractSliceOp::create(g.b, g.loc, g.tensor(x), offsets, g.sizes(dims), strides), x.type, dims);
+  }
+  Value source = g.tensor(x), from = g.index(begin), stride = g.constantIndex(step);
+  return g.generate(x.type, dims, [&](OpBuilder &b, ValueRange at) -> Value {
+    SmallVector<Value> place(at.begin(), at.end());
+    place[axis] = arith::AddIOp::create(b, g.loc, from, arith::MulIOp::create(b, g.loc, at[axis], stride));
+    return tensor::ExtractOp::create(b, g.loc, source, place);
+  });
+}
+
+void slice(NodeImport &n) {
+  GraphBuilder &g = n.g;
+  GraphValue x = n.in(0);
+  std::optional<Dims> starts, ends;
+  SmallVector<int64_t> axes, steps;
+  if (n.opset < 10) {
+    auto from = n.integers("starts"), to = n.integers("ends");
+    if (!from || !to)
+      return (void)n.fail("has no starts or ends");
+    starts = Dims(from->begin(), from->end());
+    ends = Dims(to->begin(), to->end());
+  } else {
+    starts = g.toDims(n.in(1));
+    ends = g.toDims(n.in(2));
+  }
+  if (g.failed())
+    return;
+  if (!starts || !ends || starts->size() != ends->size())
+    return (void)n.fail("starts and ends have different or unknown lengths");
+  if (auto given = n.axesOf(3, "axes", x.rank()))
+    axes = *given;
+  else
+    axes = llvm::to_vector(llvm::seq<int64_t>(0, int64_t(starts->size())));
+  if (n.has(4)) {
+    auto given = n.constants(4, "steps");
+    if (!given)
+      return;
+    steps = *given;
+  } else {
+    steps.assign(starts->size(), 1);
+  }
+  if (axes.size() != starts->size() || steps.size() != starts->size() || int64_t(axes.size()) > x.rank())
+    return (void)n.fail("has " + Twine(starts->size()) + " starts, " + Twine(axes.size()) + " axes and " + Twine(steps.size()) +
+                        " steps for rank " + Twine(x.rank()));
+  for (size_t i = 0; i < axes.size() && !g.failed(); ++i) {
+    if (steps[i] == 0 || steps[i] == INT64_MIN)
+      return (void)n.fail("has a step of " + Twine(steps[i]));
+    x = sliceStep(n, x, axes[i], (*starts)[i], (*ends)[i], steps[i]);
+  }
+  n.out(x);
+}
+
+void expand(NodeImport &n) {
+  GraphBuilder &g = n.g;
+  const GraphValue &x = n.in(0);
+  std::optional<Dims> wanted = g.toDims(n.in(1));
+  if (!wanted)
+    return (void)n.fail("the rank of the result is not known: input 1 (shape) has an unknown length");
+  std::optional<Dims> dims = g.broadcastDims({x, GraphValue{x.type, *wanted, Value(), nullptr}});
+  if (dims)
+    n.out(g.broadcast(x, *dims));
+}
+
+void tile(NodeImport &n) {
+  GraphBuilder &g = n.g;
+  const GraphValue &x = n.in(0);
+  std::optional<Dims> repeats = g.toDims(n.in(1));
+  if (!repeats || int64_t(repeats->size()) != x.rank())
+    return (void)n.fail("repeats (input 1) has not one element per dimension of rank " + Twine(x.rank()));
+  // (d0, d1) -> (1, d0, 1, d1) -> (r0, d0, r1, d1) -> (r0 d0, r1 d1)
+  Dims apart, spread, dims;
+  for (int64_t i = 0; i < x.rank(); ++i) {
+    const Dim &repeat = (*repeats)[i];
+    if (repeat.isStatic() && repeat.value() < 0)
+      return (void)n.fail("repeats has " + Twine(repeat.value()));
+    if (!repeat.is(1)) {
+      apart.push_back(1);
+      spread.push_back(repeat);
+    }
+    apart.push_back(x.dims[i]);
+    spread.push_back(x.dims[i]);
+    dims.push_back(repeat * x.dims[i]);
+  }
+  n.out(g.reshape(g.broadcast(g.reshape(x, apart), spread), dims));
+}
+
+// reflect, edge, wrap: the element of the input that stands at a position outside of it.
+GraphValue padFrom(NodeImport &n, const GraphValue &x, const std::string &mode, ArrayRef<Dim> low, ArrayRef<Dim> high) {
+  GraphBuilder &g = n.g;
+  Dims dims;
+  SmallVector<Value> lows, sizes;
+  for (int64_t i = 0; i < x.rank(); ++i) {
+    dims.push_back(x.dims[i] + low[i] + high[i]);
+    lows.push_back(g.index(low[i]));
+    sizes.push_back(g.index(x.dims[i]));
+    if (low[i].is(0) && high[i].is(0))
+      continue;
+    g.require(arith::CmpIOp::create(g.b, g.loc, arith::CmpIPredicate::sgt, sizes[i], g.constantIndex(0)),
+              "an empty tensor cannot be padded with its elements");
+  }
+  Value source = g.tensor(x), zero = g.constantIndex(0), one = g.constantIndex(1);
+  return g.generate(x.type, dims, [&](OpBuilder &b, ValueRange at) -> Value {
+    SmallVector<Value> place;
+    Location loc = g.loc;
+    for (int64_t i = 0; i < x.rank(); ++i) {
+      Value p = arith::SubIOp::create(b, loc, at[i], lows[i]), last = arith::SubIOp::create(b, loc, sizes[i], one);
+      auto wrapped = [&](Value value, Value size) -> Value {
+        Value rest = arith::RemSIOp::create(b, loc, value, size);
+        Value isNegative = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, rest, zero);
+        return arith::SelectOp::create(b, loc, isNegative, arith::AddIOp::create(b, loc, rest, size), rest);
+      };
+      if (low[i].is(0) && high[i].is(0)) {
+        place.push_back(at[i]);
+      } else if (mode == "wrap") {
+        place.push_back(wrapped(p, sizes[i]));
+      } else if (mode == "edge") {
+        place.push_back(arith::MinSIOp::create(b, loc, arith::MaxSIOp::create(b, loc, p, zero), last));
+      } else { // reflect: period 2 (size - 1), mirrored in its second half
+        Value period = arith::MaxSIOp::create(b, loc, arith::AddIOp::create(b, loc, last, last), one);
+        Value q = wrapped(p, period);
+        place.push_back(arith::MinSIOp::create(b, loc, q, arith::SubIOp::create(b, loc, period, q)));
+        Value isPoint = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, last, zero);
+        place.back() = arith::SelectOp::create(b, loc, isPoint, zero, place.back());
+      }
+    }
+    return tensor::ExtractOp::create(b, loc, source, place);
+  });
+}
+
+void pad(NodeImport &n) {
+  GraphBuilder &g = n.g;
+  GraphValue x = n.in(0);
+  std::optional<Dims> given;
+  if (auto attribute = n.integers("pads"))
+    given = Dims(attribute->begin(), attribute->end());
+  else
+    given = g.toDims(n.in(1));
+  SmallVector<int64_t> axes = llvm::to_vector(llvm::seq<int64_t>(0, x.rank()));
+  if (n.has(3)) {
+    auto constants = n.constants(3, "axes");
+    if (!constants)
+      return;
+    axes = n.axes(*constants, x.rank());
+  }
+  if (!given || given->size() != 2 * axes.size())
+    return (void)n.fail("pads has " + Twine(given ? given->size() : 0) + " elements, expected " + Twine(2 * axes.size()));
+  Dims low(x.rank(), Dim(0)), high(x.rank(), Dim(0));
+  for (size_t i = 0; i < axes.size(); ++i) {
+    low[axes[i]] = (*given)[i];
+    high[axes[i]] = (*given)[axes.size() + i];
+  }
+  // Negative pads cut.
+  for (int64_t i = 0; i < x.rank(); ++i) {
+    auto cut = [](Dim &pad) {
+      int64_t amount = pad.isStatic() && pad.value() < 0 ? -pad.value() : 0;
+      if (amount)
+        pad = Dim(0);
+      return Dim(amount);
+    };
+    Dim before = cut(low[i]), after = cut(high[i]);
+    if (!before.is(0) || !after.is(0))
+      x = g.slice(x, i, before, g.maxOf(x.dims[i] - before - after, 0));
+  }
+  if (g.failed())
+    return;
+  std::string mode = n.text("mode", "constant");
+  if (mode == "reflect" || mode == "edge" || mode == "wrap")
+    return n.out(padFrom(n, x, mode, low, high));
+  if (mode != "constant")
+    return (void)n.fail("attribute 'mode' is '" + mode + "', expected constant, reflect, edge or wrap");
+  Value scalar = n.has(2) ? g.toScalar(n.in(2)) : g.constant(x.type, n.real("value", 0));
+  n.out(g.pad(x, low, high, scalar));
+}
+
+void depthToSpace(NodeImport &n) {
+  GraphBuilder &g = n.g;
+  const GraphValue &x = n.in(0);
+  int64_t block = n.integer("blocksize", 0);
+  if (!n.checkRank(0, 4, "input"))
+    return;
+  std::optional<Dim> depth = block > 0 ? x.dims[1].dividedBy(Dim(block) * Dim(block)) : std::nullopt;
+  if (!depth)
+    return (void)n.fail("blocksize " + Twine(block) + " does not divide the channels");
+  bool isDcr = n.text("mode", "DCR") == "DCR";
+  Dims apart = isDcr ? Dims{x.dims[0], block, block, *depth, x.dims[2], x.dims[3]}
+                     : Dims{x.dims[0], *depth, block, block, x.dims[2], x.dims[3]};
+  GraphValue moved = g.transpose(g.reshape(x, apart), isDcr ? ArrayRef<int64_t>{0, 3, 4, 1, 5, 2} : ArrayRef<int64_t>{0, 1, 4, 2, 5, 3});
+  n.out(g.reshape(moved, {x.dims[0], *depth, x.dims[2] * Dim(block), x.dims[3] * Dim(block)}));
+}
+
+void spaceToDepth(NodeImport &n) {
+  GraphBuilder &g = n.g;
+  const GraphValue &x = n.in(0);
+  int64_t block = n.integer("blocksize", 0);
+  if (!n.checkRank(0, 4, "input"))
+    return;
+  std::optional<Dim> rows = block > 0 ? x.dims[2].dividedBy(block) : std::nullopt;
+  std::optional<Dim> columns = block > 0 ? x.dims[3].dividedBy(block) : std::nullopt;
+  if (!rows || !columns)
+    return (void)n.fail("blocksize " + Twine(block) + " does not divide the image");
+  GraphValue apart = g.reshape(x, {x.dims[0], x.dims[1], *rows, block, *columns, block});
+  n.out(g.reshape(g.transpose(apart, {0, 3, 5, 1, 2, 4}), {x.dims[0], x.dims[1] * Dim(block) * Dim(block), *rows, *columns}));
+}
+
+} // namespace
+
+ArrayRef<OpRow> heddle::shapeOps() {
+  static const OpRow table[] = {
+      {"", "Concat", 4, concat}, {"", "Constant", 1, constant}, {"", "ConstantOfShape", 9, constantOfShape},
+      {"", "DepthToSpace", 1, depthToSpace}, {"", "Expand", 8, expand}, {"", "Flatten", 1, flatten}, {"", "Pad", 2, pad},
+      {"", "Reshape", 1, reshape}, {"", "Shape", 1, shape}, {"", "Size", 1, size}, {"", "Slice", 1, slice},
+      {"", "SpaceToDepth", 1, spaceToDepth}, {"", "Split", 2, split}, {"", "Squeeze", 1, squeeze}, {"", "Tile", 6, tile},
+      {"", "Transpose", 1, transpose}, {"", "Unsqueeze", 1, unsqueeze},
+  };
+  return table;
+}
