@@ -65,8 +65,10 @@ private:
   }
   CompileStatus readInputs();
   CompileStatus import();
+  std::string refusedByDevice() const;
   void choosePrecision();
   LogicalResult runStage(Stage stage, function_ref<void(OpPassManager &)> add);
+  LogicalResult finishStage(Stage stage);
   LogicalResult dump(Stage stage);
   CompileStatus writeText(const std::string &text);
   CompileStatus writeBinary();
@@ -78,7 +80,7 @@ private:
   Progress progress;
   std::optional<Model> model;
   std::string tokenizer;
-  CpuTarget target;
+  Target target;
   PipelineOptions pipeline;
   DialectRegistry registry;
   std::unique_ptr<MLIRContext> context;
@@ -88,9 +90,16 @@ private:
 
 } // namespace
 
+// What devices cannot compute of what the model or the flags ask for; empty if they can.
+std::string Compilation::refusedByDevice() const {
+  if (model->config.moe.numExperts > 0)
+    return "mixtures of experts (" + model->config.architecture + ")";
+  return options.activations == "int8" ? "--activations=int8" : "";
+}
+
 CompileStatus Compilation::readInputs() {
   progress.stage("reading " + options.model);
-  FailureOr<CpuTarget> parsed = parseCpuTarget(options.target, error);
+  FailureOr<Target> parsed = parseTarget(options.target, error);
   if (failed(parsed))
     return CompileStatus::InvalidInput;
   target = *parsed;
@@ -106,6 +115,8 @@ CompileStatus Compilation::readInputs() {
   if (!table)
     return fail(CompileStatus::InvalidInput, table.takeError().message);
   tokenizer = std::move(*table);
+  if (target.isDevice() && !refusedByDevice().empty())
+    return fail(CompileStatus::InvalidInput, options.model + ": target " + target.name + " has no kernels for " + refusedByDevice());
   if (!model->onnx && options.context > model->config.contextLength)
     return fail(CompileStatus::InvalidInput, "--context=" + std::to_string(options.context) + " is more than the model's " +
                                                  std::to_string(model->config.contextLength) + " positions");
@@ -131,6 +142,7 @@ void Compilation::choosePrecision() {
     pipeline.kvElementType = options.kv;
   if (options.activations != "auto")
     pipeline.activations = options.activations;
+  pipeline.singleResult = target.isDevice();
 }
 
 std::string Compilation::printed() {
@@ -163,8 +175,16 @@ LogicalResult Compilation::runStage(Stage stage, function_ref<void(OpPassManager
   add(pm);
   for (Pass &pass : pm)
     passes.push_back(pass.getArgument().str());
+  if (options.observer)
+    options.observer->willRun(pm, stage);
+  return success(succeeded(pm.run(*module)) && succeeded(finishStage(stage)));
+}
+
+LogicalResult Compilation::finishStage(Stage stage) {
   // Dumped before it is verified: a broken contract is easier to see than to read about.
-  return success(succeeded(pm.run(*module)) && succeeded(dump(stage)) && succeeded(verifyStage(*module, stage)));
+  if (failed(dump(stage)) || failed(verifyStage(*module, stage)))
+    return failure();
+  return options.observer ? options.observer->didRun(*module, stage, *model) : success();
 }
 
 CompileStatus Compilation::writeText(const std::string &text) {
@@ -311,6 +331,8 @@ CompileStatus Compilation::run() {
   ScopedDiagnosticHandler handler(context.get(), [&](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error && error.empty())
       llvm::raw_string_ostream(error) << diagnostic.getLocation() << ": " << diagnostic;
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Remark && options.printRemarks)
+      llvm::errs() << "remark: " << diagnostic.getLocation() << ": " << diagnostic << "\n";
     return success();
   });
   if (CompileStatus status = import(); status != CompileStatus::Done)

@@ -14,6 +14,18 @@ namespace heddle {
 enum class Emit { Executable, Library, Object, Package, Mlir, Llvm, Assembly };
 enum class Precision { Fast, Precise };
 
+struct Model;
+
+// Is told of a compilation's progress: `heddle verify` checks modules through it. Nothing it does may change a module.
+class CompileObserver {
+public:
+  virtual ~CompileObserver() = default;
+  // Before the passes of `stage` run.
+  virtual void willRun(mlir::PassManager &pm, Stage stage) {}
+  // `module` is as `stage` leaves it. A failure has emitted its diagnostic and ends the compilation.
+  virtual mlir::LogicalResult didRun(mlir::ModuleOp module, Stage stage, const Model &model) { return mlir::success(); }
+};
+
 struct CompileOptions {
   std::string model, output;
   Emit emit = Emit::Executable;
@@ -27,7 +39,9 @@ struct CompileOptions {
   std::string name;                  // symbol; empty: from the output's file name
   std::string depfile;               // make rule: the output depends on the model's files; empty: none
   bool sidecar = false, quiet = false;
+  bool printRemarks = false;         // what passes remark, to stderr
   PipelineOptions pipeline;
+  CompileObserver *observer = nullptr;
 };
 
 enum class CompileStatus { Done = 0, Failure = 1, InvalidInput = 2 };

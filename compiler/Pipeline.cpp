@@ -41,6 +41,18 @@ std::optional<Stage> heddle::parseStage(StringRef name) {
   return std::nullopt;
 }
 
+ArrayRef<StringRef> heddle::extensionPoints() {
+  static const StringRef points[] = {"after-import", "after-optimize", "before-bufferize", "after-schedule"};
+  return points;
+}
+
+// The pipelines were parsed once when they were given: they are good here.
+static void extend(OpPassManager &pm, const PipelineOptions &options, StringRef point) {
+  for (const auto &[at, pipeline] : options.extensions)
+    if (point == at && failed(parsePassPipeline(pipeline, pm)))
+      llvm::report_fatal_error("a pass pipeline that was parsed before cannot be parsed");
+}
+
 // Reads an ONNX graph as its frontend writes it, one op after the other; leaves it without what folds or is computed twice.
 void heddle::addImportStage(OpPassManager &pm) {
   pm.addPass(createCanonicalizerPass());
@@ -49,6 +61,7 @@ void heddle::addImportStage(OpPassManager &pm) {
 
 // Reads what frontends and raise leave: @forward over whole sequences. Leaves @step over the new tokens of a ragged batch.
 void heddle::addOptimizeStage(OpPassManager &pm, const PipelineOptions &options) {
+  extend(pm, options, "after-import");
   // Before the cache: it must hold num_kv_heads heads, not repeated ones.
   if (options.shareKv)
     pm.addPass(createShareKvHeads());
@@ -62,6 +75,7 @@ void heddle::addOptimizeStage(OpPassManager &pm, const PipelineOptions &options)
   // Last: layers are equal only once each has its final form.
   if (options.shareLayers)
     pm.addPass(createShareLayers());
+  extend(pm, options, "after-optimize");
 }
 
 // Reads model and cache ops on rows; leaves kernels on buffers that have their place in the arena.
@@ -79,13 +93,17 @@ void heddle::addScheduleStage(OpPassManager &pm, const PipelineOptions &options)
   // Before outlining: a value that only tells its size would have to leave its kernel.
   pm.addPass(memref::createResolveRankedShapeTypeResultDimsPass());
   pm.addPass(createCanonicalizerPass());
-  pm.addPass(createOutlineKernels());
+  OutlineKernelsOptions outline;
+  outline.singleResult = options.singleResult;
+  pm.addPass(createOutlineKernels(outline));
   // Kernels of different layers are equal more often than the layers are.
   pm.addPass(createShareLayers());
   // Before buffers: views that nobody needs any more would become copies.
   pm.addPass(createCanonicalizerPass());
+  extend(pm, options, "before-bufferize");
   pm.addPass(createBufferizeKernels());
   pm.addPass(createPlanMemory());
+  extend(pm, options, "after-schedule");
 }
 
 void heddle::registerDialects(DialectRegistry &registry) {

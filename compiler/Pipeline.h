@@ -9,6 +9,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace heddle {
 
@@ -24,7 +25,12 @@ struct PipelineOptions {
   bool shareKv = true;                // query heads of a group share KV loads
   bool fuseProjections = true;
   bool shareLayers = true;
+  std::vector<std::pair<std::string, std::string>> extensions;  // (extension point, textual pipeline), run in this order
+  bool singleResult = false;          // a kernel of a device computes one result
 };
+
+// Where passes of others run (--add-pass): after-import, after-optimize, before-bufferize, after-schedule.
+llvm::ArrayRef<llvm::StringRef> extensionPoints();
 
 // One stage's passes.
 void addImportStage(mlir::OpPassManager &pm);

@@ -19,22 +19,27 @@ template <typename Op> static LogicalResult verifyLayer(Op op) {
 }
 
 LogicalResult KvAppendOp::verify() {
-  int64_t width = getCache().getType().getNumKvHeads() * getCache().getType().getHeadDim();
-  for (Value operand : {getKey(), getValue()}) {
+  KvCacheType cache = getCache().getType();
+  int64_t keyWidth = cache.getNumKvHeads() * cache.getKeyDim(), valueWidth = cache.getNumKvHeads() * cache.getValueDim();
+  auto isRows = [](Value operand, int64_t width) {
     auto type = cast<ShapedType>(operand.getType());
-    if (type.getRank() != 2 || type.getDimSize(1) != width) // kv_append_c1
-      return emitOpError("key and value must be (rows, ") << width << "), got " << type;
-  }
+    return type.getRank() == 2 && type.getDimSize(1) == width;
+  };
+  if (!isRows(getKey(), keyWidth)) // kv_append_c1
+    return emitOpError("key must be (rows, ") << keyWidth << "), got " << getKey().getType();
+  if (bool(getValue()) != (valueWidth > 0)) // kv_append_c1
+    return emitOpError("must have a value of ") << valueWidth << " columns";
+  if (getValue() && !isRows(getValue(), valueWidth)) // kv_append_c1
+    return emitOpError("value must be (rows, ") << valueWidth << "), got " << getValue().getType();
   return verifyLayer(*this);
 }
 
 LogicalResult KvViewOp::verify() {
   KvCacheType cache = getCache().getType();
-  for (Value result : getResults()) {
+  for (auto [result, headDim] : {std::pair(getKey(), cache.getKeyDim()), std::pair(getValue(), cache.getValueDim())}) {
     auto type = cast<RankedTensorType>(result.getType());
-    if (type.getDimSize(1) != cache.getNumKvHeads() || type.getDimSize(3) != cache.getHeadDim()) // kv_view_c1
-      return emitOpError("view ") << type << " must have num_kv_heads " << cache.getNumKvHeads() << " and head_dim "
-                                  << cache.getHeadDim();
+    if (type.getDimSize(1) != cache.getNumKvHeads() || type.getDimSize(3) != headDim) // kv_view_c1
+      return emitOpError("view ") << type << " must have num_kv_heads " << cache.getNumKvHeads() << " and head_dim " << headDim;
   }
   return verifyLayer(*this);
 }

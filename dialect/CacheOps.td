@@ -14,19 +14,23 @@ def Heddle_KvAppendOp : Heddle_Op<"kv_append", [MemoryEffects<[MemWrite]>]> {
     Rows belong to sequences as the step says; row r of a sequence with `past` cached tokens goes to position past + r.
     Converts to the cache's element type.
 
+    Of a latent cache, key is the latent and value the shared rotary key, if there is one.
+
     Constraints:
-      * C1: key and value are (rows, num_kv_heads * head_dim).
+      * C1: key and value are (rows, num_kv_heads * head_dim); of a latent cache (rows, latent) and (rows, head_dim - latent),
+        and there is no value where that is empty.
       * C2: layer is less than the cache's number of layers.
   }];
-  let arguments = (ins Heddle_KvCacheType:$cache, AnyTypeOf<[AnyRankedTensor, AnyMemRef]>:$key, AnyTypeOf<[AnyRankedTensor, AnyMemRef]>:$value, Index:$layer);
-  let assemblyFormat = "$cache `[` $layer `]` `,` $key `,` $value attr-dict `:` type($cache) `,` type($key) `,` type($value)";
+  let arguments = (ins Heddle_KvCacheType:$cache, AnyTypeOf<[AnyRankedTensor, AnyMemRef]>:$key, Optional<AnyTypeOf<[AnyRankedTensor, AnyMemRef]>>:$value, Index:$layer);
+  let assemblyFormat = "$cache `[` $layer `]` `,` $key (`,` $value^)? attr-dict `:` type($cache) `,` type($key) (`,` type($value)^)?";
   let hasVerifier = 1;
 }
 
 def Heddle_KvViewOp : Heddle_Op<"kv_view", [MemoryEffects<[MemRead]>]> {
   let summary = "All cached keys and values of a layer, those of this step included";
   let description = [{
-    key and value are (batch, num_kv_heads, tokens, head_dim). A view is read by attention only, in its pages; it is never
+    key and value are (batch, num_kv_heads, tokens, head_dim); of a latent cache the latent, (batch, 1, tokens, latent), and
+    the shared rotary key, (batch, 1, tokens, head_dim - latent). A view is read by attention only, in its pages; it is never
     materialised.
 
     Constraints:

@@ -23,6 +23,13 @@ def Heddle_ActivationKind : Heddle_Enum<"ActivationKind", [
   I32EnumAttrCase<"Relu", 3, "relu">, I32EnumAttrCase<"QuickGelu", 4, "quick_gelu">, I32EnumAttrCase<"Tanh", 5, "tanh">]>;
 def Heddle_ActivationAttr : Heddle_EnumAttr<Heddle_ActivationKind, "activation">;
 
+def Heddle_LatentForm : Heddle_Enum<"LatentForm", [
+  I32EnumAttrCase<"Materialised", 0, "materialised">, I32EnumAttrCase<"Absorbed", 1, "absorbed">,
+  I32EnumAttrCase<"Automatic", 2, "automatic">]>;
+def Heddle_LatentFormAttr : Heddle_EnumAttr<Heddle_LatentForm, "latent_form"> {
+  let summary = "Which body computes latent attention";
+}
+
 // Block formats are ggml's; the encoding of a weight tensor until pack-weights.
 def Heddle_QuantKind : Heddle_Enum<"QuantKind", [
   I32EnumAttrCase<"Q4_0", 0, "q4_0">, I32EnumAttrCase<"Q4_1", 1, "q4_1">, I32EnumAttrCase<"Q5_0", 2, "q5_0">,
@@ -58,6 +65,21 @@ def Heddle_RopeAttr : Heddle_Attr<"Rope", "rope"> {
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     int64_t getRotaryDim() const { return 2 * getInverseFrequency().size(); }
+  }];
+}
+
+def Heddle_RoutingAttr : Heddle_Attr<"Routing", "routing"> {
+  let summary = "How experts are scored and grouped (`heddle.moe`)";
+  let description = [{
+    `sigmoid`: scores are sigmoids of the router's logits instead of their softmax. The top_groups best of num_groups
+    groups of experts take part. Weights are multiplied by `scale`.
+  }];
+  let parameters = (ins DefaultValuedParameter<"bool", "false">:$sigmoid, DefaultValuedParameter<"int64_t", "1">:$numGroups,
+                        DefaultValuedParameter<"int64_t", "1">:$topGroups, OptionalParameter<"::mlir::FloatAttr">:$scale);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    double getScaleValue() const { return getScale() ? getScale().getValueAsDouble() : 1.0; }
   }];
 }
 

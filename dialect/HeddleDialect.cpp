@@ -121,13 +121,26 @@ LogicalResult RopeAttr::verify(function_ref<InFlightDiagnostic()> emitError, boo
   return success();
 }
 
+//===- RoutingAttr --------------------------------------------------------===//
+
+LogicalResult RoutingAttr::verify(function_ref<InFlightDiagnostic()> emitError, bool, int64_t numGroups, int64_t topGroups,
+                                  FloatAttr scale) {
+  if (numGroups < 1 || topGroups < 1 || topGroups > numGroups)
+    return emitError() << "topGroups (" << topGroups << ") must be 1 to numGroups (" << numGroups << ")";
+  if (scale && !scale.getValue().isFinite())
+    return emitError() << "scale must be finite";
+  return success();
+}
+
 //===- KvCacheType --------------------------------------------------------===//
 
 LogicalResult KvCacheType::verify(function_ref<InFlightDiagnostic()> emitError, int64_t numLayers, int64_t numKvHeads,
-                                  int64_t headDim, Type elementType) {
+                                  int64_t headDim, Type elementType, int64_t latent) {
   if (numLayers <= 0 || numKvHeads <= 0 || headDim <= 0)
     return emitError() << "layers (" << numLayers << "), num_kv_heads (" << numKvHeads << ") and head_dim (" << headDim
                        << ") must be positive";
+  if (latent < 0 || latent > headDim || (latent && numKvHeads != 1))
+    return emitError() << "latent (" << latent << ") must be 0 to head_dim (" << headDim << ") of one head (" << numKvHeads << ")";
   if (!elementType.isF32() && !elementType.isBF16() && !elementType.isF16())
     return emitError() << "element type must be f32, bf16 or f16, got " << elementType;
   return success();

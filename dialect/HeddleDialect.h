@@ -25,10 +25,38 @@
 
 #include "dialect/HeddleInterfaces.h.inc"
 
+#include <algorithm>
+
+namespace heddle {
+
+// What latent attention is built from.
+struct LatentDims {
+  int64_t numHeads = 0, numKvHeads = 0;
+  int64_t rank = 0;            // kv_lora_rank: of the latent
+  int64_t nope = 0, rope = 0;  // qk_nope_head_dim, qk_rope_head_dim
+  int64_t value = 0;           // v_head_dim
+
+  int64_t queryDim() const { return nope + rope; }
+  // What the cache holds of a token, and what an absorbed query head is as wide as.
+  int64_t cachedDim() const { return rank + rope; }
+  // Products, per head, of rebuilding a token's key and value or of folding a query's and a result's side; and how many
+  // more a query needs for each key where it meets the latent instead of the rebuilt key and value.
+  int64_t rebuildCost() const { return rank * (nope + value); }
+  int64_t latentCost() const { return 2 * rank - nope - value; }
+  // Floats per row that the bodies work in: folded queries and what they attend to, or a record (a row's maximum, sum and
+  // output, in whole cache lines) per head.
+  int64_t scratchDim() const { return numHeads * std::max(cachedDim() + rank, 16 + (value + 15) / 16 * 16); }
+};
+
+} // namespace heddle
+
 #define GET_OP_CLASSES
 #include "dialect/HeddleOps.h.inc"
 
 namespace heddle {
+
+// moe_c5, route_experts_c4: groups divide the experts and hold enough of them.
+llvm::LogicalResult verifyRouting(mlir::Operation *op, RoutingAttr routing, bool hasCorrection, int64_t numExperts, int64_t topK);
 
 // Bufferization of kernel and cache ops: destinations are written in place.
 void registerBufferizationModels(mlir::DialectRegistry &registry);

@@ -13,14 +13,23 @@ def Heddle_KvCacheType : TypeDef<Heddle_Dialect, "KvCache"> {
   let description = [{
     `!heddle.kv_cache<30 x 3 x 64 x bf16>`: layers, num_kv_heads, head_dim, element type. In a page, a layer's K is
     (num_kv_heads, 64, head_dim) row-major and its V follows it likewise.
+
+    `!heddle.kv_cache<30 x 1 x 576 x bf16, latent = 512>`: a layer has one plane, (64, head_dim), whose rows are a latent of
+    512 values and the shared rotary key behind it (`heddle.latent_attention`).
   }];
-  let parameters = (ins "int64_t":$numLayers, "int64_t":$numKvHeads, "int64_t":$headDim, "::mlir::Type":$elementType);
-  let assemblyFormat = "`<` $numLayers `x` $numKvHeads `x` $headDim `x` $elementType `>`";
+  let parameters = (ins "int64_t":$numLayers, "int64_t":$numKvHeads, "int64_t":$headDim, "::mlir::Type":$elementType,
+                        DefaultValuedParameter<"int64_t", "0">:$latent);
+  let assemblyFormat = "`<` $numLayers `x` $numKvHeads `x` $headDim `x` $elementType (`,` `latent` `=` $latent^)? `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    // Bytes of a layer's K (or V) in a page, and of a whole page.
+    bool isLatent() const { return getLatent() != 0; }
+    // Values of a token and head that kv_append takes as key and as value: those of a latent cache share a row.
+    int64_t getKeyDim() const { return isLatent() ? getLatent() : getHeadDim(); }
+    int64_t getValueDim() const { return isLatent() ? getHeadDim() - getLatent() : getHeadDim(); }
+    // Bytes of a layer's plane (K or V, or the latent rows) in a page, and of a whole page.
     int64_t getPlaneBytes() const;
-    int64_t getPageBytes() const { return 2 * getNumLayers() * getPlaneBytes(); }
+    int64_t getLayerBytes() const { return (isLatent() ? 1 : 2) * getPlaneBytes(); }
+    int64_t getPageBytes() const { return getNumLayers() * getLayerBytes(); }
   }];
 }
 

@@ -83,6 +83,10 @@ LogicalResult RouteExpertsOp::verify() {
            << topK << "), offsets i32 (rows, " << experts + 1 << "), row_index i32 and row_scale f32 (rows, " << topK << ")";
   if (topK < 1 || topK > experts) // route_experts_c3
     return emitOpError("top_k (") << topK << ") must be 1 to num_experts (" << experts << ")";
+  if (getCorrection() && shaped(getCorrection()).getShape() != ArrayRef<int64_t>(experts)) // route_experts_c4
+    return emitOpError("correction must be (") << experts << ")";
+  if (failed(verifyRouting(*this, getRoutingAttr(), bool(getCorrection()), experts, topK))) // route_experts_c4
+    return failure();
   return verifyResults(*this);
 }
 
@@ -143,6 +147,49 @@ StringRef OnlineAttentionOp::getKernelKind() { return "attention"; }
 int64_t OnlineAttentionOp::getFlopsPerRow() { return 0; }
 int64_t OnlineAttentionOp::getFixedBytes() { return 0; }
 int64_t OnlineAttentionOp::getBytesPerRow() { return rowBytes(getQuery()) + rowBytes(getInits()[0]); }
+
+//===- online_latent_attention --------------------------------------------===//
+
+LatentDims OnlineLatentAttentionOp::getDims() {
+  KvCacheType cache = getCache().getType();
+  LatentDims dims;
+  dims.numHeads = getNumHeads();
+  dims.numKvHeads = getNumKvHeads();
+  dims.rank = cache.getKeyDim();
+  dims.rope = cache.getValueDim();
+  dims.nope = getNope();
+  dims.value = getValue();
+  return dims;
+}
+
+LogicalResult OnlineLatentAttentionOp::verify() {
+  LatentDims dims = getDims();
+  if (!getCache().getType().isLatent() || dims.numKvHeads < 1 || dims.numHeads % dims.numKvHeads) // online_latent_attention_c2
+    return emitOpError("needs a latent cache, and num_heads (") << dims.numHeads << ") a multiple of num_kv_heads (" << dims.numKvHeads << ")";
+  int64_t queryWidth = dims.numHeads * dims.queryDim(), width = dims.numHeads * dims.value;
+  if (getInits().size() != 2 || !isMatrix(getQuery(), queryWidth) || !isMatrix(getInits()[0], width) ||
+      !isMatrix(getInits()[1], dims.scratchDim())) // online_latent_attention_c1
+    return emitOpError("query must be (rows, ") << queryWidth << "), the destinations (rows, " << width << ") and (rows, "
+                                                << dims.scratchDim() << ")";
+  auto fits = [&](OperandRange ups) { return ups.size() == 1 || int64_t(ups.size()) == dims.numKvHeads; };
+  if (!fits(getValueUps()) || !(fits(getKeyUps()) || (getKeyUps().empty() && getKeyFolds()))) // online_latent_attention_c3
+    return emitOpError("key_ups (") << getKeyUps().size() << ") and value_ups (" << getValueUps().size() << ") must be "
+                                    << dims.numKvHeads << " matrices or one packed tensor";
+  return verifyResults(*this);
+}
+
+void OnlineLatentAttentionOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
+  kernelEffects(*this, effects);
+  effects.emplace_back(MemoryEffects::Read::get(), SideEffects::DefaultResource::get()); // the cache
+}
+StringRef OnlineLatentAttentionOp::getKernelKind() { return "attention"; }
+// What every row costs whatever the keys: its query and its result are folded.
+int64_t OnlineLatentAttentionOp::getFlopsPerRow() { return 2 * getDims().numHeads * getDims().rebuildCost(); }
+int64_t OnlineLatentAttentionOp::getFixedBytes() {
+  Value keys = getKeyFolds() ? Value(getKeyFolds()) : getKeyUps().front();
+  return staticBytes(keys) + staticBytes(getValueUps().front());
+}
+int64_t OnlineLatentAttentionOp::getBytesPerRow() { return rowBytes(getQuery()) + rowBytes(getInits()[0]); }
 
 //===- dequantize ---------------------------------------------------------===//
 

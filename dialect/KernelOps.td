@@ -47,12 +47,12 @@ def Heddle_PackedMatmulOp : Heddle_KernelOp<"packed_matmul", [AttrSizedOperandSe
   let hasVerifier = 1;
 }
 
-def Heddle_RouteExpertsOp : Heddle_KernelOp<"route_experts"> {
+def Heddle_RouteExpertsOp : Heddle_KernelOp<"route_experts", [AttrSizedOperandSegments]> {
   let summary = "Chooses the experts of each token and lists the tokens of each expert"
                 " (Jiang et al. 2024, arXiv:2401.04088)";
   let description = [{
     For a token, experts are its top_k largest logits, descending (ties: the lower index), and weights their softmax over all
-    experts, with `normalize` divided by their sum. An entry is a token and one of its experts. The list of entries is
+    experts, with `normalize` divided by their sum; `correction` and `routing` are as in `moe`. An entry is a token and one of its experts. The list of entries is
     sorted by expert, then by token: entries [offsets[e], offsets[e + 1]) are expert e's, entry i is of token row_index[i]
     with weight row_scale[i].
 
@@ -61,12 +61,14 @@ def Heddle_RouteExpertsOp : Heddle_KernelOp<"route_experts"> {
       * C2: destinations are experts i32, weights f32 (rows, top_k), offsets i32 (rows, num_experts + 1), of which the first
         row is written, row_index i32 and row_scale f32 (rows, top_k), of which entry i is element i.
       * C3: 1 <= top_k <= num_experts.
+      * C4: correction is (num_experts); num_experts is a multiple of num_groups, the top_groups hold at least top_k experts.
   }];
-  let arguments = (ins Heddle_Buffer:$logits, Variadic<Heddle_Buffer>:$inits, I64Attr:$num_experts, I64Attr:$top_k,
-                       BoolAttr:$normalize);
+  let arguments = (ins Heddle_Buffer:$logits, Optional<Heddle_Buffer>:$correction, Variadic<Heddle_Buffer>:$inits, I64Attr:$num_experts,
+                       I64Attr:$top_k, BoolAttr:$normalize, OptionalAttr<Heddle_RoutingAttr>:$routing);
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let assemblyFormat = [{
-    `ins` `(` $logits `:` type($logits) `)` `outs` `(` $inits `:` type($inits) `)` attr-dict (`->` type($results)^)?
+    `ins` `(` $logits (`correction` $correction^)? `:` type($logits) (`,` type($correction)^)? `)` (`routing` $routing^)?
+    `outs` `(` $inits `:` type($inits) `)` attr-dict (`->` type($results)^)?
   }];
   let hasVerifier = 1;
 }
@@ -125,6 +127,43 @@ def Heddle_OnlineAttentionOp : Heddle_KernelOp<"online_attention", [AttrSizedOpe
   let assemblyFormat = [{
     $mask `ins` `(` $query `,` $cache `[` $layer `]` (`sinks` $sinks^)? `:` type($query) `,` type($cache) (`,` type($sinks)^)? `)`
     `outs` `(` $inits `:` type($inits) `)` attr-dict (`->` type($results)^)?
+  }];
+  let hasVerifier = 1;
+}
+
+def Heddle_OnlineLatentAttentionOp : Heddle_KernelOp<"online_latent_attention", [AttrSizedOperandSegments]> {
+  let summary = "Latent attention over the cache, block by block, in one of two bodies";
+  let description = [{
+    What `latent_attention` computes, over the rows [latent | rotary key] of the cache. Materialised: for each KV head and
+    block of keys, keys and values are rebuilt and met by all queries of the sequence. Absorbed: queries are folded,
+    [q_nope @ key_up | q_rope], attend with one KV head of head_dim rank + rope whose value is the first rank columns of its
+    key, and the result is projected by value_up. `automatic` takes the cheaper one for each sequence: materialised where
+    queries * (rebuild + keys * latent) > keys * rebuild, with rebuild = rank * (nope + value) and latent = 2 * rank - nope
+    - value, unless the step asks for one form.
+
+    key_ups and value_ups are one matrix per KV head up to pack-weights, then one packed tensor: each head packed for
+    itself, one after the other. key_folds are the transposed key_ups, packed likewise, where the absorbed body may run.
+    The second destination is scratch.
+
+    Constraints:
+      * C1: query is (rows, num_heads * (nope + rope)), the destinations (rows, num_heads * value) and (rows, the scratch
+        of the dimensions).
+      * C2: the cache is latent and num_heads a multiple of num_kv_heads.
+      * C3: key_ups and value_ups are num_kv_heads matrices or one packed tensor; key_ups may be left out where key_folds are there.
+  }];
+  let arguments = (ins Heddle_Buffer:$query, Heddle_KvCacheType:$cache, Index:$layer, Variadic<Heddle_Buffer>:$key_ups,
+                       Variadic<Heddle_Buffer>:$value_ups, Optional<Heddle_Buffer>:$key_folds, Variadic<Heddle_Buffer>:$inits,
+                       I64Attr:$num_heads, I64Attr:$num_kv_heads, I64Attr:$nope, I64Attr:$value, Heddle_MaskAttr:$mask,
+                       F64Attr:$scale, Heddle_LatentFormAttr:$form, OptionalAttr<StrAttr>:$key_format,
+                       OptionalAttr<StrAttr>:$fold_format, OptionalAttr<StrAttr>:$value_format);
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let assemblyFormat = [{
+    $form $mask `ins` `(` $query `,` $cache `[` $layer `]` `:` type($query) `,` type($cache) `)`
+    (`key_ups` `(` $key_ups^ `:` type($key_ups) `)`)? `value_ups` `(` $value_ups `:` type($value_ups) `)`
+    (`key_folds` `(` $key_folds^ `:` type($key_folds) `)`)? `outs` `(` $inits `:` type($inits) `)` attr-dict (`->` type($results)^)?
+  }];
+  let extraClassDeclaration = dpsMethods # [{
+    LatentDims getDims();
   }];
   let hasVerifier = 1;
 }

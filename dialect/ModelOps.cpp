@@ -106,9 +106,10 @@ LogicalResult RopeOp::verify() {
   RankedTensorType input = shaped(getInput()), positions = shaped(getPositions());
   if (positions.getDimSize(0) != input.getDimSize(0) || positions.getDimSize(1) != input.getDimSize(2)) // rope_c1
     return emitOpError("positions ") << positions << " must be (batch, sequence) of " << input;
-  if (getRope().getRotaryDim() > input.getDimSize(3)) // rope_c2
-    return emitOpError("rotary_dim (") << getRope().getRotaryDim() << ") must not be greater than head_dim ("
-                                       << input.getDimSize(3) << ")";
+  int64_t offset = getOffset();
+  if (offset < 0 || offset + getRope().getRotaryDim() > input.getDimSize(3)) // rope_c2
+    return emitOpError("rotary_dim (") << getRope().getRotaryDim() << ") behind offset (" << offset
+                                       << ") must not be greater than head_dim (" << input.getDimSize(3) << ")";
   return success();
 }
 
@@ -138,6 +139,51 @@ LogicalResult AttentionOp::reifyResultShapes(OpBuilder &b, ReifiedRankedShapedTy
   return success();
 }
 
+//===- latent_attention ---------------------------------------------------===//
+
+LatentDims LatentAttentionOp::getDims() {
+  LatentDims dims;
+  dims.numHeads = shaped(getQuery()).getDimSize(1);
+  dims.numKvHeads = getKeyUps().size();
+  dims.rank = lastDim(shaped(getLatent()));
+  dims.rope = getKeyRope() ? lastDim(shaped(getKeyRope())) : 0;
+  dims.nope = shaped(getKeyUps().front()).getDimSize(0);
+  dims.value = shaped(getValueUps().front()).getDimSize(0);
+  return dims;
+}
+
+LogicalResult LatentAttentionOp::verify() {
+  RankedTensorType query = shaped(getQuery()), latent = shaped(getLatent()), result = shaped(getResult());
+  if (latent.getDimSize(1) != 1 || (getKeyRope() && shaped(getKeyRope()).getDimSize(1) != 1)) // latent_attention_c1
+    return emitOpError("latent and key_rope must have one head, got ") << latent.getDimSize(1);
+  if (getKeyUps().empty() || getKeyUps().size() != getValueUps().size() || query.getDimSize(1) % int64_t(getKeyUps().size())) // latent_attention_c2
+    return emitOpError("key_ups (") << getKeyUps().size() << ") must be as many as value_ups (" << getValueUps().size()
+                                    << ") and divide num_heads (" << query.getDimSize(1) << ")";
+  LatentDims dims = getDims();
+  for (Value up : getKeyUps())
+    if (shaped(up).getShape() != ArrayRef<int64_t>({dims.nope, dims.rank})) // latent_attention_c3
+      return emitOpError("key_ups ") << up.getType() << " must be (" << dims.nope << ", kv_lora_rank " << dims.rank << ")";
+  if (lastDim(query) != dims.nope + dims.rope) // latent_attention_c3
+    return emitOpError("head_dim of query (") << lastDim(query) << ") must be qk_nope_head_dim (" << dims.nope
+                                              << ") and qk_rope_head_dim (" << dims.rope << ") together";
+  for (Value up : getValueUps())
+    if (shaped(up).getShape() != ArrayRef<int64_t>({dims.value, dims.rank})) // latent_attention_c4
+      return emitOpError("value_ups ") << up.getType() << " must be (" << dims.value << ", kv_lora_rank " << dims.rank << ")";
+  SmallVector<int64_t> expected(query.getShape());
+  expected[3] = dims.value;
+  if (result.getShape() != ArrayRef<int64_t>(expected)) // latent_attention_c4
+    return emitOpError("result ") << result << " must be (batch, num_heads, queries, v_head_dim " << dims.value << ")";
+  if (getKeyRope() && failed(verifyCompatibleShape({latent.getDimSize(0), latent.getDimSize(2)},
+                                                   {shaped(getKeyRope()).getDimSize(0), shaped(getKeyRope()).getDimSize(2)}))) // latent_attention_c5
+    return emitOpError("batch and sequence of latent ") << latent << " must be those of key_rope " << getKeyRope().getType();
+  return success();
+}
+
+LogicalResult LatentAttentionOp::reifyResultShapes(OpBuilder &b, ReifiedRankedShapedTypeDims &shapes) {
+  shapes.push_back(sizesOf(b, getLoc(), getQuery(), 1, {getDims().value}));
+  return success();
+}
+
 //===- softcap ------------------------------------------------------------===//
 
 LogicalResult SoftcapOp::verify() {
@@ -147,6 +193,15 @@ LogicalResult SoftcapOp::verify() {
 }
 
 //===- moe ----------------------------------------------------------------===//
+
+LogicalResult heddle::verifyRouting(Operation *op, RoutingAttr routing, bool hasCorrection, int64_t numExperts, int64_t topK) {
+  int64_t groups = routing ? routing.getNumGroups() : 1, top = routing ? routing.getTopGroups() : 1;
+  int64_t perGroup = numExperts / groups;
+  if (numExperts % groups || top * perGroup < topK || (groups > 1 && hasCorrection && perGroup < 2))
+    return op->emitOpError("num_experts (") << numExperts << ") must be a multiple of num_groups (" << groups << "), whose top_groups ("
+                                            << top << ") hold top_k (" << topK << ") experts";
+  return success();
+}
 
 LogicalResult MoeOp::verify() {
   int64_t width = lastDim(shaped(getInput())), experts = shaped(getRouter()).getDimSize(0);
@@ -165,7 +220,9 @@ LogicalResult MoeOp::verify() {
   int64_t topK = getTopK();
   if (topK < 1 || topK > experts) // moe_c3
     return emitOpError("top_k (") << topK << ") must be 1 to num_experts (" << experts << ")";
-  return success();
+  if (getCorrection() && shaped(getCorrection()).getDimSize(0) != experts) // moe_c4
+    return emitOpError("correction (") << shaped(getCorrection()).getDimSize(0) << ") must be num_experts (" << experts << ")";
+  return verifyRouting(*this, getRoutingAttr(), bool(getCorrection()), experts, topK); // moe_c5
 }
 
 //===- shapes of ops that keep the input's --------------------------------===//

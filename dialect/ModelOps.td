@@ -97,12 +97,14 @@ def Heddle_RopeOp : Heddle_ModelOp<"rope", [AllTypesMatch<["input", "result"]>]>
     For each pair (a, b) of the rotated dimensions and angle t = positions[batch, sequence] * inverse_frequency[i]:
     (a, b) becomes (a cos t - b sin t, b cos t + a sin t), cos and sin times the attention factor. From schedule on,
     cos and sin come from `table` (context, rotary_dim): rotary_dim / 2 cosines, then as many sines, of each position.
+    The rotated dimensions begin at `offset`; the others pass.
 
     Constraints:
       * C1: input has rank 4: (batch, heads, sequence, head_dim); positions (batch, sequence).
-      * C2: rotary_dim is not greater than head_dim.
+      * C2: offset is not negative and offset + rotary_dim not greater than head_dim.
   }];
-  let arguments = (ins 4DTensorOf<[F32]>:$input, 2DTensorOf<[I32]>:$positions, Optional<2DTensorOf<[F32]>>:$table, Heddle_RopeAttr:$rope);
+  let arguments = (ins 4DTensorOf<[F32]>:$input, 2DTensorOf<[I32]>:$positions, Optional<2DTensorOf<[F32]>>:$table, Heddle_RopeAttr:$rope,
+                       DefaultValuedAttr<I64Attr, "0">:$offset);
   let results = (outs 4DTensorOf<[F32]>:$result);
   let assemblyFormat = "$input `,` $positions (`table` `(` $table^ `:` type($table) `)`) : (`,`)? $rope attr-dict `:` type($input) `,` type($positions)";
 }
@@ -136,6 +138,40 @@ def Heddle_AttentionOp : Heddle_ModelOp<"attention", [AttrSizedOperandSegments]>
   }];
 }
 
+def Heddle_LatentAttentionOp : Heddle_ModelOp<"latent_attention", [AttrSizedOperandSegments]> {
+  let summary = "Multi-head latent attention: keys and values rebuilt from a low-rank latent (DeepSeek-V2, arXiv:2405.04434)";
+  let description = [{
+    With g = h / group, group = num_heads / num_kv_heads, and query[h] = [q_nope | q_rope], nope and rope values long:
+    result[h] = softmax(scale * (q_nope @ (latent @ key_ups[g]^T)^T + q_rope @ key_rope^T)) @ (latent @ value_ups[g]^T),
+    over the keys that the mask lets through; query i stands at key position (keys - queries + i). key_ups and value_ups hold
+    one matrix per KV head and depend on no position, so both forms of the body compute this: `materialised` rebuilds keys
+    and values, `absorbed` moves them to the query's and the result's side, q_nope @ key_ups[g] against latent itself, and
+    `automatic` takes, for each sequence, the cheaper one (heddle-absorb-mla-weights). What is kept per token is
+    [latent | key_rope].
+
+    Constraints:
+      * C1: query, latent and key_rope have rank 4; latent is (batch, 1, keys, kv_lora_rank), key_rope (batch, 1, keys,
+        qk_rope_head_dim).
+      * C2: there are as many key_ups as value_ups, num_kv_heads, at least one, and num_heads is a multiple of it.
+      * C3: each of key_ups is (qk_nope_head_dim, kv_lora_rank), and query's last dimension is qk_nope_head_dim +
+        qk_rope_head_dim (0 without key_rope).
+      * C4: each of value_ups is (v_head_dim, kv_lora_rank); the result is (batch, num_heads, queries, v_head_dim).
+      * C5: batch and keys of latent are those of key_rope.
+  }];
+  let arguments = (ins 4DTensorOf<[AnyFloat]>:$query, 4DTensorOf<[AnyFloat]>:$latent, Optional<4DTensorOf<[AnyFloat]>>:$key_rope,
+                       Variadic<2DTensorOf<[AnyFloat]>>:$key_ups, Variadic<2DTensorOf<[AnyFloat]>>:$value_ups,
+                       Heddle_MaskAttr:$mask, F64Attr:$scale,
+                       DefaultValuedAttr<Heddle_LatentFormAttr, "LatentForm::Materialised">:$form);
+  let results = (outs 4DTensorOf<[AnyFloat]>:$result);
+  let assemblyFormat = [{
+    $query `,` $latent (`rope` `(` $key_rope^ `:` type($key_rope) `)`)? `key_ups` `(` $key_ups `:` type($key_ups) `)`
+    `value_ups` `(` $value_ups `:` type($value_ups) `)` $mask attr-dict `:` type($query) `,` type($latent) `->` type($result)
+  }];
+  let extraClassDeclaration = [{
+    LatentDims getDims();
+  }];
+}
+
 def Heddle_GluOp : Heddle_ModelOp<"glu", [SameOperandsAndResultType]> {
   let summary = "Activation, gated where there is an `up` operand (Shazeer 2020, arXiv:2002.05202)";
   let description = [{
@@ -161,20 +197,28 @@ def Heddle_SoftcapOp : Heddle_ModelOp<"softcap", [SameOperandsAndResultType]> {
 def Heddle_MoeOp : Heddle_ModelOp<"moe", [AttrSizedOperandSegments]> {
   let summary = "Mixture of gated feed-forward experts with top-k routing (Jiang et al. 2024, arXiv:2401.04088)";
   let description = [{
-    p = softmax(input @ router^T); for the top_k greatest p_e of a token (ties: the lower index), optionally divided by their
-    sum: result = sum_e p_e * down_e(activation(gate_e(input)) * up_e(input)).
+    p = softmax(input @ router^T), or sigmoid; for the top_k experts of a token with the greatest p_e + correction_e (ties:
+    the lower index), optionally divided by the sum of their p and multiplied by `routing`'s scale:
+    result = sum_e p_e * down_e(activation(gate_e(input)) * up_e(input)).
+    With groups (DeepSeek-V3, arXiv:2412.19437) experts are cut into num_groups runs, of which the top_groups with the greatest
+    score stay: the greatest p of the group, or, with `correction`, the sum of its two greatest p + correction. Experts of
+    the others count as 0 when the top_k are chosen.
 
     Constraints:
       * C1: router is (num_experts, width); there are num_experts gates, ups and downs.
       * C2: gate and up are (intermediate, width), down is (width, intermediate).
       * C3: 1 <= top_k <= num_experts.
+      * C4: correction is (num_experts).
+      * C5: num_experts is a multiple of num_groups, the top_groups hold at least top_k experts, and with `correction` a group
+        at least two.
   }];
-  let arguments = (ins TensorOf<[F32]>:$input, 2DTensorOf<[AnyFloat]>:$router, Variadic<2DTensorOf<[AnyFloat]>>:$gates,
+  let arguments = (ins TensorOf<[F32]>:$input, 2DTensorOf<[AnyFloat]>:$router, Optional<1DTensorOf<[AnyFloat]>>:$correction,
+                       Variadic<2DTensorOf<[AnyFloat]>>:$gates,
                        Variadic<2DTensorOf<[AnyFloat]>>:$ups, Variadic<2DTensorOf<[AnyFloat]>>:$downs,
-                       I64Attr:$top_k, BoolAttr:$normalize, Heddle_ActivationAttr:$activation);
+                       I64Attr:$top_k, BoolAttr:$normalize, OptionalAttr<Heddle_RoutingAttr>:$routing, Heddle_ActivationAttr:$activation);
   let results = (outs TensorOf<[F32]>:$result);
   let assemblyFormat = [{
-    $activation $input `,` $router `gates` `(` $gates `:` type($gates) `)` `ups` `(` $ups `:` type($ups) `)` `downs` `(` $downs `:`
+    $activation $input `,` $router (`correction` `(` $correction^ `:` type($correction) `)`)? (`routing` $routing^)? `gates` `(` $gates `:` type($gates) `)` `ups` `(` $ups `:` type($ups) `)` `downs` `(` $downs `:`
     type($downs) `)` attr-dict `:` type($input) `,` type($router) `->` type($result)
   }];
 }

@@ -58,6 +58,38 @@ constexpr TensorRule qwenExperts[] = {
      Dim::ExpertIntermediate, When::Sparse},
 };
 
+constexpr TensorRule latentAttention[] = {
+    {"model.layers.#.input_layernorm.weight", "blk.#.attn_norm.weight", Dim::Hidden},
+    {"model.layers.#.self_attn.q_proj.weight", "blk.#.attn_q.weight", Dim::Queries, Dim::Hidden, When::NoQueryLora},
+    {"model.layers.#.self_attn.q_a_proj.weight", "blk.#.attn_q_a.weight", Dim::QueryRank, Dim::Hidden, When::QueryLora},
+    {"model.layers.#.self_attn.q_a_proj.bias", "blk.#.attn_q_a.bias", Dim::QueryRank, Dim::None, When::QueryLoraBias},
+    {"model.layers.#.self_attn.q_a_layernorm.weight", "blk.#.attn_q_a_norm.weight", Dim::QueryRank, Dim::None,
+     When::QueryLora},
+    {"model.layers.#.self_attn.q_b_proj.weight", "blk.#.attn_q_b.weight", Dim::Queries, Dim::QueryRank, When::QueryLora},
+    {"model.layers.#.self_attn.kv_a_proj_with_mqa.weight", "blk.#.attn_kv_a_mqa.weight", Dim::LatentAndRope, Dim::Hidden},
+    {"model.layers.#.self_attn.kv_a_proj_with_mqa.bias", "blk.#.attn_kv_a_mqa.bias", Dim::LatentAndRope, Dim::None,
+     When::AttentionBias},
+    {"model.layers.#.self_attn.kv_a_layernorm.weight", "blk.#.attn_kv_a_norm.weight", Dim::LatentRank},
+    {"model.layers.#.self_attn.kv_b_proj.weight", "blk.#.attn_kv_b.weight", Dim::LatentUps, Dim::LatentRank,
+     When::WholeUps},
+    {"model.layers.#.self_attn.k_b_proj.weight", "blk.#.attn_k_b.weight", Dim::LatentKeyUps, Dim::NopeDim, When::SplitUps},
+    {"model.layers.#.self_attn.v_b_proj.weight", "blk.#.attn_v_b.weight", Dim::LatentOutput, Dim::LatentRank,
+     When::SplitUps},
+    {"model.layers.#.self_attn.o_proj.weight", "blk.#.attn_output.weight", Dim::Hidden, Dim::LatentOutput},
+    {"model.layers.#.self_attn.o_proj.bias", "blk.#.attn_output.bias", Dim::Hidden, Dim::None, When::OutputBias},
+};
+
+constexpr TensorRule deepseekExperts[] = {
+    {"model.layers.#.mlp.gate.e_score_correction_bias", "blk.#.exp_probs_b.bias", Dim::Experts, Dim::None,
+     When::Correction},
+    {"model.layers.#.mlp.shared_experts.gate_proj.weight", "blk.#.ffn_gate_shexp.weight", Dim::SharedIntermediate,
+     Dim::Hidden, When::Shared},
+    {"model.layers.#.mlp.shared_experts.up_proj.weight", "blk.#.ffn_up_shexp.weight", Dim::SharedIntermediate,
+     Dim::Hidden, When::Shared},
+    {"model.layers.#.mlp.shared_experts.down_proj.weight", "blk.#.ffn_down_shexp.weight", Dim::Hidden,
+     Dim::SharedIntermediate, When::Shared},
+};
+
 // w1 gates, w3 is "up", w2 is "down".
 constexpr TensorRule mixtralExperts[] = {
     {"model.layers.#.block_sparse_moe.gate.weight", "blk.#.ffn_gate_inp.weight", Dim::Experts, Dim::Hidden},
@@ -136,8 +168,20 @@ ConfigDefaults gpt2Defaults() {
   return defaults;
 }
 
+// deepseek2 is one architecture in GGUF, and its files say all of what differs.
+Architecture deepseek(const char *name, ConfigDefaults defaults) {
+  Architecture architecture = {name, "deepseek2", defaults,
+                               {list(embeddings), list(latentAttention), list(feedForwardNorm), list(feedForward),
+                                list(qwenExperts), list(deepseekExperts)},
+                               true};
+  architecture.isLatent = true;
+  return architecture;
+}
+
 const std::vector<Architecture> &table() {
   static const std::vector<Architecture> architectures = {
+      deepseek("deepseek_v2", withDefaults(0, 0, 2048, 0, 1e-6, 1e4)),
+      deepseek("deepseek_v3", withDefaults(0, 0, 4096, 0, 1e-6, 1e4)),
       {"gemma2",
        "gemma2",
        gemmaDefaults(8192),
@@ -254,6 +298,22 @@ int64_t dimension(Dim dim, const ModelConfig &config) {
     return config.moe.numExperts;
   case Dim::ExpertIntermediate:
     return config.moe.intermediateSize;
+  case Dim::SharedIntermediate:
+    return config.moe.sharedIntermediateSize;
+  case Dim::QueryRank:
+    return config.latent.qLoraRank;
+  case Dim::LatentRank:
+    return config.latent.kvLoraRank;
+  case Dim::LatentAndRope:
+    return config.latent.kvLoraRank + config.latent.qkRopeHeadDim;
+  case Dim::LatentUps:
+    return config.numHeads * (config.latent.qkNopeHeadDim + config.latent.vHeadDim);
+  case Dim::LatentKeyUps:
+    return config.numHeads * config.latent.kvLoraRank;
+  case Dim::LatentOutput:
+    return config.numHeads * config.latent.vHeadDim;
+  case Dim::NopeDim:
+    return config.latent.qkNopeHeadDim;
   }
   return 1;
 }
@@ -275,6 +335,20 @@ bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
     return !sparse;
   case When::Sparse:
     return sparse;
+  case When::Correction:
+    return sparse && config.moe.hasCorrection;
+  case When::Shared:
+    return sparse && config.moe.sharedIntermediateSize > 0;
+  case When::QueryLora:
+    return config.latent.qLoraRank > 0;
+  case When::QueryLoraBias:
+    return config.latent.qLoraRank > 0 && config.attentionBias;
+  case When::NoQueryLora:
+    return config.latent.qLoraRank == 0;
+  case When::WholeUps:
+    return !config.latent.splitUps;
+  case When::SplitUps:
+    return config.latent.splitUps;
   }
   return true;
 }

@@ -24,10 +24,33 @@ enum class Dim : uint8_t {
   GateAndUp /* 2 x intermediate_size */,
   Experts,
   ExpertIntermediate,
+  SharedIntermediate,
+  QueryRank /* q_lora_rank */,
+  LatentRank /* kv_lora_rank */,
+  LatentAndRope /* kv_lora_rank + qk_rope_head_dim */,
+  LatentUps /* num_heads x (qk_nope_head_dim + v_head_dim) */,
+  LatentKeyUps /* num_heads x kv_lora_rank */,
+  LatentOutput /* num_heads x v_head_dim */,
+  NopeDim /* qk_nope_head_dim */,
 };
 
-// When a tensor is required. `Dense` and `Sparse` speak of a layer.
-enum class When : uint8_t { Always, Untied, AttentionBias, OutputBias, MlpBias, Dense, Sparse };
+// When a tensor is required. `Dense`, `Sparse`, `Correction` and `Shared` speak of a layer.
+enum class When : uint8_t {
+  Always,
+  Untied,
+  AttentionBias,
+  OutputBias,
+  MlpBias,
+  Dense,
+  Sparse,
+  Correction /* e_score_correction_bias of a sparse layer */,
+  Shared /* shared experts of a sparse layer */,
+  QueryLora,
+  QueryLoraBias,
+  NoQueryLora,
+  WholeUps /* kv_b_proj in one tensor */,
+  SplitUps,
+};
 
 // A tensor: '#' stands for the layer, '@' for the expert. Where `name` has an '@' and `gguf` has none, GGUF stacks the
 // experts in one tensor (experts, out, in).
@@ -66,6 +89,7 @@ struct Architecture {
   bool interleavedInGguf = false; // the writer permutes rows of q and k for interleaved rotary embedding
   bool offsetNorm = false;        // Hugging Face stores norm weights less 1
   bool hasRope = true;
+  bool isLatent = false;          // multi-head latent attention
 };
 
 const Architecture *findArchitecture(std::string_view modelType);

@@ -41,8 +41,19 @@ constexpr Field fields[] = {
     {"attn_logit_softcapping", "attn_logit_softcapping", nullptr, nullptr, 0, 0},
     {"final_logit_softcapping", "final_logit_softcapping", nullptr, nullptr, 0, 0},
     {"query_pre_attn_scalar", "attention.scale", nullptr, nullptr, 0, 0},
+    {"n_group", "expert_group_count", nullptr, nullptr, 0, 0},
+    {"topk_group", "expert_group_used_count", nullptr, nullptr, 0, 0},
+    {"routed_scaling_factor", "expert_weights_scale", nullptr, nullptr, 0, 0},
+    {"n_shared_experts", "expert_shared_count", nullptr, nullptr, 0, 0},
+    {"kv_lora_rank", "attention.kv_lora_rank", nullptr, nullptr, 0, 0},
+    {"q_lora_rank", "attention.q_lora_rank", nullptr, nullptr, 0, 0},
+    {"qk_nope_head_dim", "attention.key_length_mla", nullptr, nullptr, 0, 0},
+    {"qk_rope_head_dim", "rope.dimension_count", nullptr, nullptr, 0, 0},
+    {"v_head_dim", "attention.value_length_mla", nullptr, nullptr, 0, 0},
 };
 constexpr int64_t maxExperts = 1 << 12;
+// Of a head or a latent: attention keeps rows of a tile in the cache of a core.
+constexpr int64_t maxLatentDim = 1024;
 
 std::string shown(double value) {
   char text[32];
@@ -87,6 +98,11 @@ Status ConfigChecker::checkHeads() {
     return fail("num_attention_heads", "(" + std::to_string(config.numHeads) + ") must be a multiple of " +
                                            fieldName(config, "num_key_value_heads") + " (" +
                                            std::to_string(config.numKvHeads) + ")");
+  const LatentConfig &latent = config.latent;
+  if (latent.enabled && latent.kvLoraRank + latent.qkRopeHeadDim > maxLatentDim)
+    return fail("kv_lora_rank", "(" + std::to_string(latent.kvLoraRank) + ") and " + fieldName(config, "qk_rope_head_dim") + " (" +
+                                    std::to_string(latent.qkRopeHeadDim) + ") are more than " + std::to_string(maxLatentDim) +
+                                    " together");
   return Done{};
 }
 
@@ -166,6 +182,8 @@ Status ConfigChecker::checkRope(const RopeConfig &rope) {
   if (!isPositive(rope.theta) || (rope.scaling == RopeScalingKind::Yarn && rope.theta == 1.0))
     return fail("rope_theta", "is " + shown(rope.theta) + ", expected a finite number above 0" +
                                   (rope.theta == 1.0 ? " other than 1" : ""));
+  if (config.latent.enabled && (rope.rotaryDim != config.latent.qkRopeHeadDim || rope.rotaryDim % 2 != 0))
+    return fail("qk_rope_head_dim", "is " + std::to_string(config.latent.qkRopeHeadDim) + ", expected an even number, all of it rotated");
   if (rope.rotaryDim < 2 || rope.rotaryDim > config.headDim || rope.rotaryDim % 2 != 0)
     return fail("partial_rotary_factor",
                 "and " + fieldName(config, "head_dim") + " (" + std::to_string(config.headDim) + ") give " +
@@ -181,6 +199,18 @@ Status ConfigChecker::checkMoe() {
     return fail("num_experts_per_tok", "is " + std::to_string(moe.expertsPerToken) + ", expected 1 to " +
                                            fieldName(config, "num_local_experts") + " (" +
                                            std::to_string(moe.numExperts) + ")");
+  if (moe.numGroups < 1 || moe.numExperts % moe.numGroups != 0)
+    return fail("n_group", "is " + std::to_string(moe.numGroups) + ", expected a divisor of " +
+                               fieldName(config, "num_local_experts") + " (" + std::to_string(moe.numExperts) + ")");
+  int64_t perGroup = moe.numExperts / moe.numGroups;
+  if (moe.topGroups < 1 || moe.topGroups > moe.numGroups || moe.topGroups * perGroup < moe.expertsPerToken)
+    return fail("topk_group", "is " + std::to_string(moe.topGroups) + ", expected at most " +
+                                  std::to_string(moe.numGroups) + " groups of " + std::to_string(perGroup) +
+                                  " experts that hold " + std::to_string(moe.expertsPerToken));
+  if (moe.hasCorrection && moe.numGroups > 1 && perGroup < 2)
+    return fail("n_group", "is " + std::to_string(moe.numGroups) + ", expected groups of at least 2 experts");
+  if (!isPositive(moe.routedScale))
+    return fail("routed_scaling_factor", "is " + shown(moe.routedScale) + ", expected a positive number");
   return Done{};
 }
 
@@ -332,10 +362,22 @@ Status validateSizes(const ModelConfig &config, const std::string &file) {
     if (field.member)
       if (Status checked = check(field.name, config.*field.member, field.low, field.high); !checked)
         return checked;
+  const LatentConfig &latent = config.latent;
+  if (latent.enabled)
+    for (auto [name, value] : {std::pair<const char *, int64_t>{"kv_lora_rank", latent.kvLoraRank},
+                               {"qk_nope_head_dim", latent.qkNopeHeadDim},
+                               {"qk_rope_head_dim", latent.qkRopeHeadDim},
+                               {"v_head_dim", latent.vHeadDim}})
+      if (Status checked = check(name, value, 1, maxLatentDim); !checked)
+        return checked;
+  if (Status checked = check("q_lora_rank", latent.qLoraRank, 0, 1 << 16); !checked)
+    return checked;
   if (Status checked = check("num_local_experts", config.moe.numExperts, 0, maxExperts); !checked)
     return checked;
   if (config.moe.numExperts == 0)
     return Done{};
+  if (Status checked = check("n_shared_experts", config.moe.sharedIntermediateSize, 0, 1 << 24); !checked)
+    return checked;
   return check("moe_intermediate_size", config.moe.intermediateSize, 1, 1 << 24);
 }
 

@@ -36,6 +36,8 @@ struct RopeConfig {
   // `longContext` selects longFactor. Also gives the factor that multiplies cos and sin. `maxPositions` matters to
   // Dynamic only: the length of the sequence, at most originalContext for the unscaled frequencies.
   std::vector<float> inverseFrequency(bool longContext, float &attentionFactor, int64_t maxPositions) const;
+  // What YaRN multiplies attention scores by where it is not on cos and sin of the whole head: mscale(mscale_all_dim)^2.
+  double scoreFactor() const;
 };
 
 struct MoeConfig {
@@ -43,7 +45,22 @@ struct MoeConfig {
   int64_t expertsPerToken = 0;
   int64_t intermediateSize = 0;
   bool normTopkProb = true;
+  bool sigmoidScores = false;   // scoring_func
+  bool hasCorrection = false;   // e_score_correction_bias takes part in the choice of experts
+  double routedScale = 1.0;     // routed_scaling_factor
+  int64_t numGroups = 1, topGroups = 1; // n_group, topk_group
+  int64_t sharedIntermediateSize = 0;   // of the experts that every token passes, together; 0: none
   std::vector<bool> layerIsMoe; // (num_hidden_layers)
+};
+
+// Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434).
+struct LatentConfig {
+  bool enabled = false;
+  int64_t kvLoraRank = 0;
+  int64_t qLoraRank = 0;        // 0: queries are projected in one step
+  int64_t qkNopeHeadDim = 0, qkRopeHeadDim = 0, vHeadDim = 0;
+  double normEps = 1e-6;        // of the norms of both latents
+  bool splitUps = false;        // up-projections stored apart, that of keys transposed per head (GGUF)
 };
 
 struct ModelConfig {
@@ -51,7 +68,8 @@ struct ModelConfig {
   std::string source;          // "gguf" | "huggingface"
   std::string name;
   int64_t vocabSize = 0, hiddenSize = 0, intermediateSize = 0;
-  int64_t numHiddenLayers = 0, numHeads = 0, numKvHeads = 0, headDim = 0;
+  int64_t numHiddenLayers = 0, numHeads = 0, numKvHeads = 0;
+  int64_t headDim = 0;         // of queries and keys
   int64_t contextLength = 0;   // max_position_embeddings
   double normEps = 1e-6;
   double normWeightOffset = 0.0; // norms multiply by (offset + weight): 1 for Hugging Face's gemma, else 0
@@ -67,6 +85,7 @@ struct ModelConfig {
   std::vector<uint8_t> layerRope;    // (num_hidden_layers): index into ropes
   std::vector<RopeConfig> ropes;     // empty: no rotary embedding (gpt2: learned positions)
   MoeConfig moe;
+  LatentConfig latent;
   std::optional<int64_t> bosId, padId, decoderStartId;
   std::vector<int64_t> eosIds;
   // generation_config.json; generation defaults are greedy where do_sample is absent or false

@@ -108,6 +108,13 @@ double longropeAttention(const RopeConfig &rope) {
 
 } // namespace
 
+double RopeConfig::scoreFactor() const {
+  if (scaling != RopeScalingKind::Yarn || mscaleAllDim == 0.0)
+    return 1.0;
+  double scale = yarnScale(factor, mscaleAllDim);
+  return scale * scale;
+}
+
 std::vector<float> RopeConfig::inverseFrequency(bool longContext, float &attention, int64_t maxPositions) const {
   double scale = 1.0;
   std::vector<float> frequencies;

@@ -66,7 +66,7 @@ std::vector<std::string> split(std::string_view text) {
   return items;
 }
 
-enum Needs { Nothing, NeedsTokenizer, NeedsTemplate };
+enum Needs { Nothing, NeedsTokenizer, NeedsTemplate, NeedsDevice };
 
 struct Option {
   const char *name;       // with its dashes
@@ -126,6 +126,13 @@ const Option optionTable[] = {
      SET { o.command = Command::Perplexity; o.perplexityFile = v[0]; return Status(); }},
     {"--threads", "N", "worker threads (default: physical cores)", Nothing,
      SET { return integerInto("--threads", v[0], 1, 1024, o.threads); }},
+    {"--device", "D", "which device to run on: its number, or part of its name (default: the first GPU)", NeedsDevice,
+     SET {
+       if (!*v[0])
+         return invalidInput("--device: a number or a name is expected");
+       o.device = v[0];
+       return Status();
+     }},
     {"--deterministic", nullptr, "the same bits for every batch, chunk, cache state and thread count: always so, the flag changes nothing", Nothing,
      FLAG(deterministic)},
     {"--bench", nullptr, "measure tokens per second", Nothing, COMMAND(Bench)},
@@ -152,6 +159,8 @@ bool isAvailable(const Option &option, const Package &package) {
   bool hasTokenizer = tokenizer && tokenizer->model() != package::TokenizerModel::None;
   if (option.needs == NeedsTemplate)
     return hasTokenizer && tokenizer->chat_template() && tokenizer->chat_template()->size();
+  if (option.needs == NeedsDevice)
+    return package.metadata().target() && isDeviceTarget(package.metadata().target()->string_view());
   return option.needs == Nothing || hasTokenizer;
 }
 
@@ -207,8 +216,10 @@ Status parseCommandLine(int argc, char **argv, const Package &package, CliOption
     if (!option)
       return invalidInput("unknown option '" + std::string(name) + "' (--help lists what this model can do)");
     if (!isAvailable(*option, package))
-      return invalidInput(std::string(name) + ": this model was compiled without a " +
-                          (option->needs == NeedsTemplate ? "chat template" : "tokenizer"));
+      return invalidInput(std::string(name) + ": this model was compiled " +
+                          (option->needs == NeedsDevice     ? "for the CPU"
+                           : option->needs == NeedsTemplate ? "without a chat template"
+                                                            : "without a tokenizer"));
     int arguments = !option->arguments ? 0 : strchr(option->arguments, ' ') ? 2 : 1;
     char *inlineValue = equals == argument.npos ? nullptr : argv[i] + equals + 1;
     if (inlineValue ? arguments != 1 : i + arguments >= argc)

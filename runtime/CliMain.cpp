@@ -115,6 +115,7 @@ SessionOptions Program::sessionOptions(int32_t maxSequences) const {
   SessionOptions session;
   session.threads = options.threads;
   session.maxSequences = maxSequences;
+  session.device = options.device;
   return session;
 }
 

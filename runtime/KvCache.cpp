@@ -5,14 +5,16 @@
 
 namespace heddle {
 
-Status KvCache::create(uint64_t newPageBytes, int32_t maxSequences, int64_t context) {
+Status KvCache::create(uint64_t newPageBytes, int32_t maxSequences, int64_t context, Device *newDevice) {
+  device = newDevice;
   pageBytes = newPageBytes;
   stride = (pageBytes + 4095) / 4096 * 4096;
   pagesPerSequence = (context + HEDDLE_KV_PAGE_SIZE - 1) / HEDDLE_KV_PAGE_SIZE;
   uint64_t numPages = uint64_t(pagesPerSequence) * maxSequences, size;
   if (__builtin_mul_overflow(numPages, stride, &size))
     return outOfMemory("the cache does not fit into the address space");
-  HEDDLE_RETURN_IF_ERROR(memory.reserve(size, "KV cache", /*writable=*/false));
+  HEDDLE_RETURN_IF_ERROR(device ? deviceMemory.allocate(*device, size, "KV cache")
+                                : memory.reserve(size, "KV cache", /*writable=*/false));
   tables.assign(numPages, nullptr);
   lengths.assign(maxSequences, 0);
   references.assign(numPages, 0);
@@ -28,9 +30,9 @@ uint8_t *KvCache::take() {
     freePages.pop_back();
   } else {
     uint64_t offset = (references.size() - uncommitted) * stride;
-    if (uncommitted == 0 || !memory.commit(offset, stride))
+    if (uncommitted == 0 || (!device && !memory.commit(offset, stride)))
       return nullptr;
-    page = memory.data() + offset;
+    page = base() + offset;
     --uncommitted;
   }
   referencesOf(page) = 1;
@@ -41,6 +43,13 @@ void KvCache::release(uint8_t *&page) {
   if (page && --referencesOf(page) == 0)
     freePages.push_back(page);
   page = nullptr;
+}
+
+Status KvCache::copyPage(uint8_t *to, const uint8_t *from) {
+  if (device)
+    return device->copy(to, from, pageBytes);
+  memcpy(to, from, pageBytes);
+  return Status();
 }
 
 Status KvCache::makeRoom(int32_t sequence, int64_t count) {
@@ -54,7 +63,7 @@ Status KvCache::makeRoom(int32_t sequence, int64_t count) {
     if (!page)
       return outOfMemory(format("no memory for page %lld of the KV cache", (long long)index));
     if (table[index])  // shared, and about to be written
-      memcpy(page, table[index], pageBytes);
+      HEDDLE_RETURN_IF_ERROR(copyPage(page, table[index]));
     release(table[index]);
     table[index] = page;
   }

@@ -10,6 +10,7 @@
 
 #include "runtime/ModelAbi.h"
 #include "runtime/Reserved.h"
+#include "runtime/device/Device.h"
 
 #include <vector>
 
@@ -17,7 +18,8 @@ namespace heddle {
 
 class KvCache {
 public:
-  Status create(uint64_t pageBytes, int32_t maxSequences, int64_t context);
+  // On `device`, or in the host's memory without one. A device commits all pages at once.
+  Status create(uint64_t pageBytes, int32_t maxSequences, int64_t context, Device *device = nullptr);
 
   int64_t length(int32_t sequence) const { return lengths[sequence]; }
   uint8_t *const *pages(int32_t sequence) const {
@@ -31,14 +33,23 @@ public:
   // Makes `target` share the pages of `source`.
   void fork(int32_t source, int32_t target);
 
+  // Page p lies p * pageStride() bytes behind the base.
+  uint8_t *base() const { return device ? deviceMemory.data() : memory.data(); }
+  uint64_t pageStride() const { return stride; }
+  int64_t numPages() const { return references.size(); }
+  int32_t indexOf(const uint8_t *page) const { return int32_t((page - base()) / stride); }
+
   int64_t pagesInUse() const { return int64_t(references.size() - freePages.size()) - uncommitted; }
 
 private:
   uint8_t *take();            // a page that nobody refers to, or null without memory
   void release(uint8_t *&page);
-  int32_t &referencesOf(const uint8_t *page) { return references[(page - memory.data()) / stride]; }
+  int32_t &referencesOf(const uint8_t *page) { return references[indexOf(page)]; }
+  Status copyPage(uint8_t *to, const uint8_t *from);
 
+  Device *device = nullptr;
   Reserved memory;
+  DeviceMemory deviceMemory;
   uint64_t pageBytes = 0, stride = 0;  // stride: pageBytes rounded up to 4096
   int64_t pagesPerSequence = 0;
   std::vector<uint8_t *> tables;       // (maxSequences, pagesPerSequence): null where there is no page

@@ -8,13 +8,14 @@
 #ifndef HEDDLE_RUNTIME_MODELABI_H
 #define HEDDLE_RUNTIME_MODELABI_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define HEDDLE_MODEL_ABI_VERSION 1u
+#define HEDDLE_MODEL_ABI_VERSION 2u
 
 // Tokens in a page of the KV cache.
 #define HEDDLE_KV_PAGE_SIZE 64
@@ -26,10 +27,30 @@ typedef struct heddle_sequence {
   int32_t past;           // its tokens in the cache before this step
   int32_t reserved;
   uint8_t *const *pages;  // (ceil(context / 64)): page p holds tokens [64 p, 64 p + 64) of every layer. Inside a page, a
-                          // layer's K lies at a fixed offset as (num_kv_heads, 64, head_dim), its V after it likewise.
+                          // layer's K lies at a fixed offset as (num_kv_heads, 64, head_dim), its V after it likewise;
+                          // of latent attention (64, kv_lora_rank + qk_rope_head_dim).
 } heddle_sequence;
 
-// Everything a step reads and writes. Pointers are 64-byte aligned where they name an array of numbers.
+// A kernel to run on a device. Arguments are values, or addresses of the device's memory.
+typedef struct heddle_launch {
+  const char *code;               // OpenCL C or PTX, NUL-terminated; loaded at first use, then known by its address
+  const char *entry;              // name of the kernel in it, NUL-terminated
+  uint32_t blocks[3], threads[3]; // of the grid; of a block
+  uint32_t shared_bytes;          // of a block; OpenCL kernels take them as one parameter more, their last
+  uint32_t num_arguments;
+  void *const *arguments;         // (num_arguments): where each value lies
+  const size_t *argument_sizes;   // (num_arguments): bytes of each; 0: an address
+} heddle_launch;
+
+// What a step enqueues kernels on. They run in that order. The session waits for them and reports the first that failed.
+typedef struct heddle_device heddle_device;
+struct heddle_device {
+  void (*launch)(heddle_device *device, const heddle_launch *launch);
+};
+
+// Everything a step reads and writes. Pointers are 64-byte aligned where they name an array of numbers. On a device, such
+// pointers are its addresses, and the step function runs on one thread of the host; `sequences`, `rope_tables` and
+// `kernel_ticks` are read by the host in any case.
 typedef struct heddle_step {
   const uint8_t *weights;             // base of the packed weights
   uint8_t *arena;                     // activations: plan-memory's offsets count from here
@@ -49,6 +70,15 @@ typedef struct heddle_step {
   void (*barrier_wait)(void *barrier, int32_t thread);  // returns once every thread of the step has called it
   void *barrier;
   uint64_t *kernel_ticks;             // (num_kernels): time-stamp counts added by thread 0 under --profile, or null
+  int64_t fixed_forms;                // not 0: what has bodies for few and for many tokens takes the one for few, whose
+                                      // bits do not depend on how a sequence is cut into steps
+  // Of a device only; null and 0 on the CPU.
+  heddle_device *device;
+  uint8_t *cache;                     // page p of the KV cache begins p * page_stride bytes behind it
+  const int32_t *page_table;          // (num_sequences, pages_per_sequence): the cache's page that holds tokens [64 p, 64 p + 64)
+  int64_t page_stride;
+  int64_t num_pages;                  // that the cache has
+  int64_t pages_per_sequence;         // pages of the longest sequence of the step
 } heddle_step;
 
 // Runs thread `thread` of `num_threads`. Results do not depend on num_threads, to the bit.

@@ -74,6 +74,27 @@ Package::~Package() {
     dlclose(library);
 }
 
+Status Package::openDevice(const std::string &selector, Device *&outDevice) {
+  std::string_view target = root->target() ? root->target()->string_view() : std::string_view();
+  outDevice = nullptr;
+  if (!isDeviceTarget(target))
+    return selector.empty() ? Status() : invalidInput("--device: this model was compiled for the CPU");
+  MutexLock lock(deviceMutex);
+  if (!device) {
+    std::unique_ptr<Device> opened;
+    HEDDLE_RETURN_IF_ERROR(Device::open(target, selector, opened));
+    HEDDLE_RETURN_IF_ERROR(deviceWeights.allocate(*opened, weightsSize(), "weights"));
+    Status status = opened->upload(deviceWeights.data(), weightBytes, weightsSize());
+    if (!status.isOk()) {
+      deviceWeights.release();
+      return status;
+    }
+    device = std::move(opened);
+  }
+  outDevice = device.get();
+  return Status();
+}
+
 Status Package::open(const heddle_model *code, std::unique_ptr<Package> &outPackage) {
   ObjectSearch search = {reinterpret_cast<uintptr_t>(code), {}, false};
   dl_iterate_phdr(visitObject, &search);

@@ -10,6 +10,7 @@
 #include "runtime/MappedFile.h"
 #include "runtime/ModelAbi.h"
 #include "runtime/PackageHeader.h"
+#include "runtime/device/Device.h"
 #include "runtime/schema/package_generated.h"
 
 #include <memory>
@@ -26,11 +27,16 @@ public:
   ~Package();
 
   const package::Package &metadata() const { return *root; }
-  const uint8_t *weights() const { return weightBytes; }
+  // What kernels read: addresses of the device, if the model was compiled for one.
+  const uint8_t *weights() const { return device ? deviceWeights.data() : weightBytes; }
   uint64_t weightsSize() const { return root->weights_size(); }
   const heddle_model &code() const { return *model; }
   const std::string &path() const { return filePath; }
   std::string metadataSha256() const;  // 64 hexadecimal digits
+
+  // The device that the model was compiled for, with the weights on it, null for the CPU: opened by the first call, which may
+  // select one, and shared by all sessions.
+  Status openDevice(const std::string &selector, Device *&outDevice);
 
   // Hashes all weights.
   Status checkWeights() const;
@@ -51,6 +57,9 @@ private:
   const package::Package *root = nullptr;
   const heddle_model *model = nullptr;
   void *library = nullptr;  // of dlopen
+  pthread_mutex_t deviceMutex = PTHREAD_MUTEX_INITIALIZER;
+  std::unique_ptr<Device> device;
+  DeviceMemory deviceWeights;
 };
 
 // Checks every value of verified FlatBuffers metadata that code relies on (PackageCheck.cpp).

@@ -34,6 +34,8 @@ public:
   void prepare(const Mode &mode, const int32_t *positions, int64_t count);
   // (num_tables): (context, rotary_dim) each, for the mode of the last prepare().
   const float *const *tables() const { return current.data(); }
+  size_t numTables() const { return all.size(); }
+  uint32_t rotaryDim(size_t table) const { return all[table].source->rotary_dim(); }
 
 private:
   struct Table {

@@ -19,7 +19,7 @@ bool allFinite(const float *values, int64_t count) {
 
 } // namespace
 
-Status Session::create(const Package &package, const SessionOptions &options, std::unique_ptr<Session> &outSession) {
+Status Session::create(Package &package, const SessionOptions &options, std::unique_ptr<Session> &outSession) {
   std::unique_ptr<Session> session(new Session(package));
   HEDDLE_RETURN_IF_ERROR(session->allocate(options));
   outSession = std::move(session);
@@ -40,10 +40,17 @@ Status Session::allocate(const SessionOptions &options) {
   sequenceLimit = options.maxSequences;
   if (sequenceLimit < 1 || sequenceLimit > 65536)
     return invalidInput(format("max_sequences is %d, expected 1 … 65536", sequenceLimit));
-  HEDDLE_RETURN_IF_ERROR(ThreadPool::create(options.threads ? options.threads : defaultThreadCount(), pool));
-  HEDDLE_RETURN_IF_ERROR(cache.create(metadata.kv()->page_bytes(), sequenceLimit, contextLength));
+  HEDDLE_RETURN_IF_ERROR(model.openDevice(options.device, device));
+  // One thread enqueues what a device runs.
+  HEDDLE_RETURN_IF_ERROR(ThreadPool::create(device ? 1 : options.threads ? options.threads : defaultThreadCount(), pool));
+  HEDDLE_RETURN_IF_ERROR(cache.create(metadata.kv()->page_bytes(), sequenceLimit, contextLength, device));
   HEDDLE_RETURN_IF_ERROR(rope.create(metadata, contextLength));
-  HEDDLE_RETURN_IF_ERROR(arena.reserve(plan.fixed() + plan.per_row() * maxRows, "activations"));
+  uint64_t arenaBytes = plan.fixed() + plan.per_row() * maxRows;
+  if (device)
+    HEDDLE_RETURN_IF_ERROR(
+        deviceStep.create(*device, {arenaBytes, maxRows, sequenceLimit, contextLength, vocabSize, hiddenSize}, rope));
+  else
+    HEDDLE_RETURN_IF_ERROR(arena.reserve(arenaBytes, "activations"));
   int64_t outputLimit = std::max<int64_t>(maxRows, sequenceLimit);
   HEDDLE_RETURN_IF_ERROR(logitRows.reserve(outputLimit * vocabSize * sizeof(float), "logits"));
   HEDDLE_RETURN_IF_ERROR(hiddenRows.reserve(maxRows * hiddenSize * sizeof(float), "hidden states"));
@@ -210,6 +217,36 @@ Status Session::fillChunk(size_t numRuns, bool all, Chunk &chunk) {
   return Status();
 }
 
+void Session::waitForKernel(void *session, int32_t) {
+  auto &self = *static_cast<Session *>(session);
+  if (self.profileStatus.isOk())
+    self.profileStatus = self.device->synchronise();
+}
+
+// On return, logits and hidden states are where `step` names them.
+Status Session::runStep(heddle_step &step) {
+  struct Call {
+    heddle_step_function function;
+    const heddle_step *step;
+  } call = {model.code().step, &step};
+  float *hostLogits = step.logits, *hostHidden = step.last_hidden_state;
+  if (device) {
+    HEDDLE_RETURN_IF_ERROR(deviceStep.begin(step, cache));
+    step.barrier_wait = step.kernel_ticks ? waitForKernel : [](void *, int32_t) {};
+    step.barrier = this;
+  }
+  pool->run([](void *user, int32_t thread, int32_t numThreads) {
+    auto &call = *static_cast<Call *>(user);
+    call.function(call.step, thread, numThreads);
+  }, &call);
+  if (!device)
+    return Status();
+  Status profiled;
+  std::swap(profiled, profileStatus);
+  HEDDLE_RETURN_IF_ERROR(profiled);
+  return deviceStep.end(step, hostLogits, keepHidden ? hostHidden : nullptr);
+}
+
 Status Session::compute(const Chunk &chunk) {
   heddle_step step = {};
   step.weights = model.weights();
@@ -230,17 +267,11 @@ Status Session::compute(const Chunk &chunk) {
   step.barrier_wait = ThreadPool::waitInStep;
   step.barrier = pool->stepBarrier();
   step.kernel_ticks = ticks.empty() ? nullptr : ticks.data();
-  struct Call {
-    heddle_step_function function;
-    const heddle_step *step;
-  } call = {model.code().step, &step};
-  pool->run([](void *user, int32_t thread, int32_t numThreads) {
-    auto &call = *static_cast<Call *>(user);
-    call.function(call.step, thread, numThreads);
-  }, &call);
+  float *logitsOfStep = step.logits;
+  HEDDLE_RETURN_IF_ERROR(runStep(step));
   ++stepsDone;
   for (int32_t output = 0; output < chunk.outputs; ++output)
-    if (!allFinite(step.logits + output * vocabSize, vocabSize))
+    if (!allFinite(logitsOfStep + output * vocabSize, vocabSize))
       return failure(format("step %lld: the logits after token %d at position %d are not finite", (long long)stepsDone,
                             ids[outputRows[output]], cachePositions[outputRows[output]]));
   return Status();

@@ -10,6 +10,7 @@
 #include "runtime/Package.h"
 #include "runtime/RopeTables.h"
 #include "runtime/ThreadPool.h"
+#include "runtime/device/DeviceStep.h"
 
 #include <vector>
 
@@ -21,6 +22,7 @@ struct SessionOptions {
   int64_t context = 0;       // 0: the package's
   bool keepHidden = false;
   bool profile = false;      // counts ticks per kernel
+  std::string device;        // which one, of a model for a device: a number or part of a name; empty: the best
 };
 
 // Receives every row of a forward run, in any order of feeds, in order within a feed.
@@ -47,7 +49,8 @@ struct Progress {
 
 class Session {
 public:
-  static Status create(const Package &package, const SessionOptions &options, std::unique_ptr<Session> &outSession);
+  // Opens the package's device, if it was compiled for one.
+  static Status create(Package &package, const SessionOptions &options, std::unique_ptr<Session> &outSession);
 
   // Appends the feeds' tokens and computes the logits of each feed's last token.
   Status step(const heddle_feed *feeds, size_t numFeeds) { return run(feeds, numFeeds, nullptr); }
@@ -89,17 +92,22 @@ private:
     int32_t rows = 0, sequences = 0, outputs = 0;
   };
 
-  explicit Session(const Package &package) : model(package) {}
+  explicit Session(Package &package) : model(package) {}
   Status allocate(const SessionOptions &options);
   Status checkFeeds(const heddle_feed *feeds, size_t numFeeds);
   void begin(const heddle_feed *feeds, size_t numFeeds);
   Status run(const heddle_feed *feeds, size_t numFeeds, const RowSink *sink);
   Status fillChunk(size_t numRuns, bool all, Chunk &chunk);
   Status compute(const Chunk &chunk);
+  Status runStep(heddle_step &step);
+  // barrier_wait of a device under --profile: a kernel's time ends when it has run, not when it is enqueued.
+  static void waitForKernel(void *session, int32_t thread);
   void deliver(const Chunk &chunk, const RowSink *sink);
   int64_t longestPosition(int32_t sequence, int64_t length) const;
 
-  const Package &model;
+  Package &model;
+  Device *device = nullptr;  // null: kernels run on the pool's threads
+  DeviceStep deviceStep;
   int64_t vocabSize = 0, hiddenSize = 0, contextLength = 0, maxRows = 0;
   int32_t sequenceLimit = 0;
   bool keepHidden = false;
@@ -119,6 +127,7 @@ private:
   std::vector<int64_t> outputOfFeed;          // (maxSequences): row of logitRows
   std::vector<float> lastHidden;              // (maxSequences, hiddenSize)
   std::vector<uint64_t> ticks;
+  Status profileStatus;                       // of waitForKernel
   int64_t outputsDone = 0;                    // rows of logitRows that the running call has filled
   int64_t stepsDone = 0;                      // for messages
 };

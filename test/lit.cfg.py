@@ -16,11 +16,16 @@ config.test_exec_root = os.path.join(config.heddle_binary_dir, "test")
 
 bin_dir = os.path.join(config.heddle_binary_dir, "bin")
 # The longer name first: lit replaces them in this order.
-for tool in ["heddle-opt", "heddle-lsp-server", "heddle"]:
+for tool in ["heddle-opt", "heddle-lsp-server", "heddle-reduce", "heddle"]:
     path = os.path.join(bin_dir, tool)
     config.substitutions.append(("%" + tool + r"\b", path))
     if os.path.exists(path):
         config.available_features.add(tool)
 config.substitutions.append(("%tools", os.path.join(config.test_source_root, "tools")))
 config.substitutions.append(("%python", sys.executable))
+config.substitutions.append(("%build", config.heddle_binary_dir))
+config.substitutions.append(("%source", os.path.dirname(config.test_source_root)))
+config.substitutions.append(("%cmake", config.cmake_command))
+config.substitutions.append(("%ninja", config.ninja))
+config.substitutions.append(("%mlir_dir", config.mlir_dir))
 config.environment["PATH"] = os.pathsep.join([config.llvm_tools_dir, config.environment.get("PATH", os.defpath)])

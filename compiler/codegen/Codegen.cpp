@@ -11,11 +11,11 @@
 using namespace mlir;
 using namespace heddle;
 
-FailureOr<GeneratedCode> heddle::generateCode(ModuleOp module, const CpuTarget &target, MachineCode kind) {
+FailureOr<GeneratedCode> heddle::generateCode(ModuleOp module, const Target &target, MachineCode kind) {
   OpBuilder b(module.getContext());
   OwningOpRef<ModuleOp> code = ModuleOp::create(b, module.getLoc());
   KernelLibrary kernels(module, *code, target);
-  if (failed(buildHostCode(module, *code, kernels, target)) || failed(lowerToLLVM(*code, target)))
+  if (failed(buildHostCode(module, *code, kernels, target)) || failed(lowerToLLVM(*code, target.cpu)))
     return failure();
   // Only the step is seen by other objects of the link.
   for (auto func : code->getOps<LLVM::LLVMFuncOp>())
@@ -23,7 +23,7 @@ FailureOr<GeneratedCode> heddle::generateCode(ModuleOp module, const CpuTarget &
       func.setLinkage(LLVM::Linkage::Internal);
     else
       func.setVisibility_(LLVM::Visibility::Hidden);
-  FailureOr<std::string> object = emitMachineCode(*code, target, kind);
+  FailureOr<std::string> object = emitMachineCode(*code, target.cpu, kind);
   if (failed(object))
     return failure();
   GeneratedCode result;
@@ -61,7 +61,7 @@ static LLVM::GlobalOp modelGlobal(OpBuilder &b, Location loc, StringRef name, Ar
 }
 
 FailureOr<std::string> heddle::emitModelObject(MLIRContext &context, StringRef name, ArrayRef<uint8_t> packageSha256,
-                                               const CpuTarget &target) {
+                                               const Target &target) {
   OpBuilder b(&context);
   Location loc = NameLoc::get(b.getStringAttr(name));
   OwningOpRef<ModuleOp> module = ModuleOp::create(b, loc);
@@ -75,5 +75,5 @@ FailureOr<std::string> heddle::emitModelObject(MLIRContext &context, StringRef n
   Block *entry = accessor.addEntryBlock(b);
   b.setInsertionPointToEnd(entry);
   LLVM::ReturnOp::create(b, loc, LLVM::AddressOfOp::create(b, loc, pointer, "heddle_model_data"));
-  return emitMachineCode(*module, target, MachineCode::Object);
+  return emitMachineCode(*module, target.cpu, MachineCode::Object);
 }

@@ -15,11 +15,11 @@ struct GeneratedCode {
 };
 
 // Kernels and the step function of a module after plan-memory.
-mlir::FailureOr<GeneratedCode> generateCode(mlir::ModuleOp module, const CpuTarget &target, MachineCode kind);
+mlir::FailureOr<GeneratedCode> generateCode(mlir::ModuleOp module, const Target &target, MachineCode kind);
 
 // The object that defines const heddle_model *heddle_model_<name>(void), for a package whose metadata has this SHA-256.
 mlir::FailureOr<std::string> emitModelObject(mlir::MLIRContext &context, llvm::StringRef name, llvm::ArrayRef<uint8_t> packageSha256,
-                                             const CpuTarget &target);
+                                             const Target &target);
 
 } // namespace heddle
 

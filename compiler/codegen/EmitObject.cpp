@@ -76,14 +76,31 @@ static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(module, modules);
 }
 
+FailureOr<std::string> heddle::printMachineCode(llvm::Module &module, llvm::TargetMachine &machine, MachineCode kind) {
+  module.setDataLayout(machine.createDataLayout());
+  module.setTargetTriple(machine.getTargetTriple());
+  optimize(module, machine);
+  std::string out;
+  if (kind == MachineCode::LLVMIR) {
+    llvm::raw_string_ostream(out) << module;
+    return out;
+  }
+  llvm::SmallVector<char, 0> buffer;
+  llvm::raw_svector_ostream stream(buffer);
+  llvm::legacy::PassManager passes;
+  auto fileType = kind == MachineCode::Object ? llvm::CodeGenFileType::ObjectFile : llvm::CodeGenFileType::AssemblyFile;
+  if (machine.addPassesToEmitFile(passes, stream, nullptr, fileType))
+    return failure();
+  passes.run(module);
+  return std::string(buffer.begin(), buffer.end());
+}
+
 FailureOr<std::string> heddle::emitMachineCode(ModuleOp module, const CpuTarget &target, MachineCode kind) {
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> llvmModule = translateModuleToLLVMIR(module, context);
   std::unique_ptr<llvm::TargetMachine> machine = target.createMachine();
   if (!llvmModule || !machine)
     return module.emitError("cannot be translated for ") << target.triple;
-  llvmModule->setDataLayout(machine->createDataLayout());
-  llvmModule->setTargetTriple(machine->getTargetTriple());
   for (llvm::Function &function : *llvmModule) {
     function.addFnAttr("target-cpu", machine->getTargetCPU());
     function.addFnAttr("target-features", machine->getTargetFeatureString());
@@ -92,18 +109,8 @@ FailureOr<std::string> heddle::emitMachineCode(ModuleOp module, const CpuTarget 
       function.addFnAttr("min-legal-vector-width", "512");
     }
   }
-  optimize(*llvmModule, *machine);
-  std::string out;
-  if (kind == MachineCode::LLVMIR) {
-    llvm::raw_string_ostream(out) << *llvmModule;
-    return out;
-  }
-  llvm::SmallVector<char, 0> buffer;
-  llvm::raw_svector_ostream stream(buffer);
-  llvm::legacy::PassManager passes;
-  auto fileType = kind == MachineCode::Object ? llvm::CodeGenFileType::ObjectFile : llvm::CodeGenFileType::AssemblyFile;
-  if (machine->addPassesToEmitFile(passes, stream, nullptr, fileType))
+  FailureOr<std::string> code = printMachineCode(*llvmModule, *machine, kind);
+  if (failed(code))
     return module.emitError("no machine code can be emitted for ") << target.triple;
-  passes.run(*llvmModule);
-  return std::string(buffer.begin(), buffer.end());
+  return code;
 }

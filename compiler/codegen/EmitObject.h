@@ -8,6 +8,10 @@
 
 #include "mlir/IR/BuiltinOps.h"
 
+namespace llvm {
+class Module;
+}
+
 namespace heddle {
 
 // Registers the dialects that kernels and host code are written in, and their translation to LLVM IR.
@@ -20,6 +24,10 @@ enum class MachineCode { Object, Assembly, LLVMIR };
 
 // The module (`llvm` dialect) as an ELF object, assembly or LLVM IR text for `target`, optimised. Deterministic.
 mlir::FailureOr<std::string> emitMachineCode(mlir::ModuleOp module, const CpuTarget &target, MachineCode kind);
+
+// The same for a module of LLVM IR whose functions carry their target's attributes. Fails where `machine` emits no such
+// code.
+mlir::FailureOr<std::string> printMachineCode(llvm::Module &module, llvm::TargetMachine &machine, MachineCode kind);
 
 } // namespace heddle
 

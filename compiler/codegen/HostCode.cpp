@@ -4,7 +4,7 @@
 
 #include "compiler/codegen/cpu/PackedLayout.h"
 #include "compiler/codegen/cpu/RawBuilder.h"
-#include "compiler/codegen/halide/BufferLayout.h"
+#include "compiler/codegen/halide/BufferBuilder.h"
 #include "compiler/schedule/Passes.h"
 #include "runtime/ModelAbi.h"
 
@@ -32,7 +32,7 @@ int64_t rowStride(MemRefType type) {
 // Lowers one function.
 class HostFunction {
 public:
-  HostFunction(func::FuncOp func, ModuleOp code, KernelLibrary &kernels, const CpuTarget &target, unsigned calls)
+  HostFunction(func::FuncOp func, ModuleOp code, KernelLibrary &kernels, const Target &target, unsigned calls)
       : func(func), code(code), kernels(kernels), target(target), calls(calls), b(func.getLoc(), code.getContext()) {}
   LogicalResult run(bool isStep);
 
@@ -47,11 +47,12 @@ private:
   LogicalResult lowerExperts(ExpertMatmulOp op);
   void clearColumns(Value buffer, Value begin, Value end);
   LogicalResult lowerAttention(OnlineAttentionOp op);
+  LogicalResult lowerLatentAttention(OnlineLatentAttentionOp op);
   LogicalResult lowerAppend(KvAppendOp op);
   LogicalResult lowerEmbedding(DequantizeOp op);
   LogicalResult lowerRowWise(KernelCallOp op);
   LogicalResult lowerCall(func::CallOp op);
-  void launch(Operation *op, func::FuncOp kernel, ArrayRef<Value> arguments, StringRef emitter);
+  void launch(Operation *op, func::FuncOp kernel, SmallVector<Value> arguments);
   // Ends the kernel launched last: waits for all threads, then counts its time.
   void finishKernel();
   // Under --profile, thread 0 reads the clock; `then` gets the time.
@@ -68,7 +69,7 @@ private:
   func::FuncOp func;
   ModuleOp code;
   KernelLibrary &kernels;
-  const CpuTarget &target;
+  const Target &target;
   unsigned calls;  // of this function in a step
   RawBuilder b;
   Value context, thread, numThreads, arena, rows, maxRows;
@@ -154,7 +155,7 @@ std::pair<Value, Value> HostFunction::share(Value count) {
 // The counter that user code may read: an x86 time stamp, AArch64's virtual timer (its cycle counter traps).
 void HostFunction::whenProfiled(function_ref<void(Value)> then) {
   b.ifThen(isProfiled, [&] {
-    StringRef clock = target.isX86() ? "llvm.readcyclecounter" : "llvm.readsteadycounter";
+    StringRef clock = target.cpu.isX86() ? "llvm.readcyclecounter" : "llvm.readsteadycounter";
     then(LLVM::CallIntrinsicOp::create(b, b.getI64Type(), b.getStringAttr(clock), ValueRange()).getResult(0));
   });
 }
@@ -176,9 +177,14 @@ void HostFunction::finishKernel() {
   });
 }
 
-void HostFunction::launch(Operation *op, func::FuncOp kernel, ArrayRef<Value> arguments, StringRef emitter) {
+void HostFunction::launch(Operation *op, func::FuncOp kernel, SmallVector<Value> arguments) {
+  // A device's kernel also takes what it is enqueued on: the step, or where Halide's own entry is called, its device.
+  if (target.isDevice() && isa<KernelCallOp>(op))
+    arguments.insert(arguments.begin(), field(offsetof(heddle_step, device), b.pointerType()));
+  else if (target.isDevice())
+    arguments.push_back(context);
   func::CallOp::create(b, kernel, arguments);
-  launched = kernels.record(kernel, op, emitter, calls);
+  launched = kernels.record(kernel, op, calls);
 }
 
 LogicalResult HostFunction::lowerMatmul(PackedMatmulOp op) {
@@ -194,8 +200,7 @@ LogicalResult HostFunction::lowerMatmul(PackedMatmulOp op) {
     launch(op, *kernel,
            {pointerOf(op.getInput()), optional(op.getInputScales()), optional(op.getInputSums()), pointerOf(op.getWeights()),
             optional(op.getBias()), pointerOf(op.getInits()[0]), rowCounts.lookup(op.getInput()), b.constant(rowStride(input)),
-            b.constant(rowStride(output)), first, last},
-           "mlir");
+            b.constant(rowStride(output)), first, last});
   });
   finishKernel();
   return success();
@@ -208,11 +213,12 @@ LogicalResult HostFunction::lowerRoute(RouteExpertsOp op) {
   auto inits = llvm::map_to_vector(op.getInits(), [&](Value init) { return pointerOf(init); });
   Value count = rowCounts.lookup(op.getLogits());
   auto [begin, end] = share(count);
-  launch(op, *route, {pointerOf(op.getLogits()), inits[0], inits[1], begin, end}, "mlir");
+  Value correction = op.getCorrection() ? pointerOf(op.getCorrection()) : null();
+  launch(op, *route, {pointerOf(op.getLogits()), correction, inits[0], inits[1], begin, end});
   finishKernel();
   Value isFirstThread = b.equal(arith::ExtSIOp::create(b, b.getI64Type(), thread), b.constant(0));
   b.ifThen(isFirstThread, [&] {
-    launch(op, *group, {inits[0], inits[1], inits[2], inits[3], inits[4], count}, "mlir");
+    launch(op, *group, {inits[0], inits[1], inits[2], inits[3], inits[4], count});
   });
   finishKernel();
   return success();
@@ -255,8 +261,7 @@ LogicalResult HostFunction::lowerExperts(ExpertMatmulOp op) {
                {entryOf(op.getInput(), !gathers, from, isQ8 ? k : 4 * k), entryOf(op.getInputScales(), !gathers, from, k / 32 * 4),
                 entryOf(op.getInputSums(), !gathers, from, k / 16 * 4), b.at(pointerOf(op.getWeights()), expert, expertBytes), null(),
                 entryOf(output, gathers, from, 4 * n), b.sub(to, from), b.constant(actStride), b.constant(outStride), first, last,
-                entryOf(op.getRowIndex(), true, from, 4), entryOf(op.getRowScale(), true, from, 4)},
-               "mlir");
+                entryOf(op.getRowIndex(), true, from, 4), entryOf(op.getRowScale(), true, from, 4)});
       });
     });
   });
@@ -265,7 +270,7 @@ LogicalResult HostFunction::lowerExperts(ExpertMatmulOp op) {
 }
 
 std::pair<Value, Value> HostFunction::planes(KvCacheType cache, Value layer) {
-  Value key = b.mul(scalars.lookup(layer), 2 * cache.getPlaneBytes());
+  Value key = b.mul(scalars.lookup(layer), cache.getLayerBytes());
   return {key, b.add(key, cache.getPlaneBytes())};
 }
 
@@ -278,9 +283,28 @@ LogicalResult HostFunction::lowerAttention(OnlineAttentionOp op) {
   launch(op, *kernel,
          {pointerOf(op.getQuery()), pointerOf(op.getInits()[0]), field(offsetof(heddle_step, sequences), b.pointerType()),
           field(offsetof(heddle_step, num_sequences), b.getI64Type()), key, value, b.constant(rowStride(query)),
-          b.constant(rowStride(output)), op.getSinks() ? pointerOf(op.getSinks()) : null(), thread, numThreads},
-         "mlir");
+          b.constant(rowStride(output)), op.getSinks() ? pointerOf(op.getSinks()) : null(), thread, numThreads});
   finishKernel();
+  return success();
+}
+
+LogicalResult HostFunction::lowerLatentAttention(OnlineLatentAttentionOp op) {
+  FailureOr<KernelLibrary::LatentKernels> kernel = kernels.latentAttention(op);
+  if (failed(kernel))
+    return failure();
+  auto first = [&](OperandRange ups) { return ups.empty() ? null() : pointerOf(ups.front()); };
+  auto query = cast<MemRefType>(op.getQuery().getType()), output = cast<MemRefType>(op.getInits()[0].getType());
+  SmallVector<Value> arguments = {pointerOf(op.getQuery()), pointerOf(op.getInits()[0]), pointerOf(op.getInits()[1]),
+                                  first(op.getKeyUps()), op.getKeyFolds() ? pointerOf(op.getKeyFolds()) : null(),
+                                  first(op.getValueUps()), field(offsetof(heddle_step, sequences), b.pointerType()),
+                                  field(offsetof(heddle_step, num_sequences), b.getI64Type()),
+                                  planes(op.getCache().getType(), op.getLayer()).first, b.constant(rowStride(query)),
+                                  b.constant(rowStride(output)), field(offsetof(heddle_step, fixed_forms), b.getI64Type()), thread, numThreads};
+  for (func::FuncOp body : {kernel->fold, kernel->attend, kernel->project, kernel->rebuild})
+    if (body) {
+      launch(op, body, arguments);
+      finishKernel();
+    }
   return success();
 }
 
@@ -288,14 +312,14 @@ LogicalResult HostFunction::lowerAppend(KvAppendOp op) {
   FailureOr<func::FuncOp> kernel = kernels.kvAppend(op);
   if (failed(kernel))
     return failure();
-  auto keyType = cast<MemRefType>(op.getKey().getType()), valueType = cast<MemRefType>(op.getValue().getType());
+  auto keyType = cast<MemRefType>(op.getKey().getType());
+  auto valueType = op.getValue() ? cast<MemRefType>(op.getValue().getType()) : keyType;
   auto [key, value] = planes(op.getCache().getType(), op.getLayer());
   auto [begin, end] = share(rows);
   launch(op, *kernel,
-         {pointerOf(op.getKey()), pointerOf(op.getValue()), b.constant(rowStride(keyType)), b.constant(rowStride(valueType)),
+         {pointerOf(op.getKey()), op.getValue() ? pointerOf(op.getValue()) : null(), b.constant(rowStride(keyType)), b.constant(rowStride(valueType)),
           field(offsetof(heddle_step, row_sequence), b.pointerType()), field(offsetof(heddle_step, cache_positions), b.pointerType()),
-          field(offsetof(heddle_step, sequences), b.pointerType()), key, value, begin, end},
-         "mlir");
+          field(offsetof(heddle_step, sequences), b.pointerType()), key, value, begin, end});
   finishKernel();
   return success();
 }
@@ -307,53 +331,23 @@ LogicalResult HostFunction::lowerEmbedding(DequantizeOp op) {
   auto output = cast<MemRefType>(op.getInits()[0].getType());
   auto [begin, end] = share(rowCounts.lookup(op.getInits()[0]));
   launch(op, *kernel,
-         {pointerOf(op.getIds()), pointerOf(op.getWeights()), pointerOf(op.getInits()[0]), begin, end, b.constant(rowStride(output))},
-         "mlir");
+         {pointerOf(op.getIds()), pointerOf(op.getWeights()), pointerOf(op.getInits()[0]), begin, end, b.constant(rowStride(output))});
   finishKernel();
   return success();
 }
 
-// A halide_buffer_t on the stack; `rows` null: the buffer has no rows, or is read as a whole.
+// `rows` null: the buffer has no rows, or is read as a whole.
 Value HostFunction::halideBuffer(MemRefType type, Value pointer, Value rows) {
-  using namespace buffer_layout;
-  auto i8 = [&](int64_t value) { return arith::ConstantOp::create(b, b.getI8IntegerAttr(value)).getResult(); };
-  auto i16 = [&](int64_t value) { return arith::ConstantOp::create(b, b.getI16IntegerAttr(value)).getResult(); };
-  auto i32 = [&](int64_t value) { return arith::ConstantOp::create(b, b.getI32IntegerAttr(value)).getResult(); };
-  int64_t rank = type.getRank();
-  Value buffer, dims;
-  {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(&b.getInsertionBlock()->getParent()->getParentOfType<func::FuncOp>().front());
-    buffer = b.stackScratch(bufferSize);
-    dims = b.stackScratch(std::max<int64_t>(1, rank) * dimensionSize);
-  }
-  Value zero = b.constant(0);
-  for (size_t offset = 0; offset < bufferSize; offset += 8)
-    b.store(zero, b.at(buffer, offset));
-  Type element = type.getElementType();
-  TypeCode code = isa<BFloat16Type>(element) ? BFloat : isa<FloatType>(element) ? Float : SignedInteger;
-  b.store(pointer, b.at(buffer, hostOffset));
-  b.store(i8(code), b.at(buffer, typeCodeOffset));
-  b.store(i8(element.getIntOrFloatBitWidth()), b.at(buffer, typeBitsOffset));
-  b.store(i16(1), b.at(buffer, typeLanesOffset));
-  b.store(i32(rank), b.at(buffer, dimensionsOffset));
-  b.store(dims, b.at(buffer, dimOffset));
-  for (int64_t axis = 0; axis < rank; ++axis) {
-    Value dim = b.at(dims, (rank - 1 - axis) * dimensionSize); // innermost first
-    b.store(i32(0), b.at(dim, minOffset));
-    b.store(i32(0), b.at(dim, dimensionSize - 4)); // flags
-    int64_t stride = 1;
-    for (int64_t size : type.getShape().drop_front(axis + 1))
-      stride *= size;
+  SmallVector<BufferDim> dims;
+  int64_t stride = 1;
+  for (int64_t axis = type.getRank() - 1; axis >= 0; --axis) { // innermost first
+    bool isRows = type.isDynamicDim(axis);
     if (axis == 0)
-      stride = rank > 1 ? rowStride(type) : 1;
-    b.store(i32(stride), b.at(dim, strideOffset));
-    Value extent = i32(type.isDynamicDim(axis) ? INT32_MAX : type.getDimSize(axis));
-    if (type.isDynamicDim(axis) && rows)
-      extent = arith::TruncIOp::create(b, b.getI32Type(), rows);
-    b.store(extent, b.at(dim, extentOffset));
+      stride = type.getRank() > 1 ? rowStride(type) : 1;
+    dims.push_back({isRows && rows ? rows : b.constant(isRows ? INT32_MAX : type.getDimSize(axis)), b.constant(stride)});
+    stride *= isRows ? 1 : type.getDimSize(axis);
   }
-  return buffer;
+  return buildBuffer(b, target.isDevice(), bufferElement(type.getElementType()), pointer, dims);
 }
 
 LogicalResult HostFunction::lowerRowWise(KernelCallOp op) {
@@ -375,7 +369,7 @@ LogicalResult HostFunction::lowerRowWise(KernelCallOp op) {
       int64_t bytes = type.getElementType().getIntOrFloatBitWidth() / 8 * (type.getRank() > 1 ? rowStride(type) : 1);
       buffers.push_back(halideBuffer(type, b.at(pointerOf(operand), first, bytes), b.sub(last, first)));
     }
-    launch(op, *kernel, buffers, "halide");
+    launch(op, *kernel, buffers);
   });
   finishKernel();
   return success();
@@ -435,6 +429,7 @@ LogicalResult HostFunction::lower(Operation *op) {
       .Case([&](RouteExpertsOp op) { return lowerRoute(op); })
       .Case([&](ExpertMatmulOp op) { return lowerExperts(op); })
       .Case([&](OnlineAttentionOp op) { return lowerAttention(op); })
+      .Case([&](OnlineLatentAttentionOp op) { return lowerLatentAttention(op); })
       .Case([&](KvAppendOp op) { return lowerAppend(op); })
       .Case([&](DequantizeOp op) { return lowerEmbedding(op); })
       .Case([&](KernelCallOp op) { return lowerRowWise(op); })
@@ -464,7 +459,7 @@ LogicalResult HostFunction::run(bool isStep) {
   return success();
 }
 
-LogicalResult heddle::buildHostCode(ModuleOp source, ModuleOp code, KernelLibrary &kernels, const CpuTarget &target) {
+LogicalResult heddle::buildHostCode(ModuleOp source, ModuleOp code, KernelLibrary &kernels, const Target &target) {
   llvm::StringMap<unsigned> calls;
   source.walk([&](func::CallOp call) { ++calls[call.getCallee()]; });
   for (auto func : source.getOps<func::FuncOp>()) {

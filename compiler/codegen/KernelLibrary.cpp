@@ -5,6 +5,7 @@
 #include "compiler/codegen/cpu/AttentionKernel.h"
 #include "compiler/codegen/cpu/CacheKernel.h"
 #include "compiler/codegen/cpu/EmbeddingKernel.h"
+#include "compiler/codegen/cpu/LatentAttentionKernel.h"
 #include "compiler/codegen/cpu/MatmulKernel.h"
 #include "compiler/codegen/cpu/MoeKernels.h"
 #include "compiler/codegen/halide/HalideEmitter.h"
@@ -31,6 +32,12 @@ static KvType kvTypeOf(KvCacheType cache) {
 
 func::FuncOp KernelLibrary::find(StringRef name) { return code.lookupSymbol<func::FuncOp>(name); }
 
+FailureOr<func::FuncOp> KernelLibrary::fromHalide(FailureOr<func::FuncOp> kernel) {
+  if (succeeded(kernel))
+    halideKernels.insert(kernel->getSymName());
+  return kernel;
+}
+
 FailureOr<func::FuncOp> KernelLibrary::matmul(PackedMatmulOp op) {
   FailureOr<PackedLayout> layout = layoutOf(op, op.getFormat());
   if (failed(layout))
@@ -46,18 +53,37 @@ FailureOr<func::FuncOp> KernelLibrary::matmul(PackedMatmulOp op) {
                                    spec.hasBias ? "_bias" : "", spec.accumulate ? "_add" : "");
   if (func::FuncOp known = find(name))
     return known;
-  return buildMatmul(code, name, spec, target);
+  if (target.isDevice())
+    return fromHalide(device.matmul(op, name, spec));
+  return buildMatmul(code, name, spec, target.cpu);
 }
 
 static MoeRouteSpec routeSpec(RouteExpertsOp op) {
-  return {int64_t(op.getNumExperts()), int64_t(op.getTopK()), op.getNormalize()};
+  RoutingAttr routing = op.getRoutingAttr();
+  MoeRouteSpec spec{int64_t(op.getNumExperts()), int64_t(op.getTopK()), op.getNormalize()};
+  spec.hasCorrection = bool(op.getCorrection());
+  if (!routing)
+    return spec;
+  spec.scale = routing.getScaleValue();
+  spec.sigmoid = routing.getSigmoid();
+  spec.numGroups = routing.getNumGroups();
+  spec.topGroups = routing.getTopGroups();
+  return spec;
 }
 
 FailureOr<func::FuncOp> KernelLibrary::routeExperts(RouteExpertsOp op) {
-  std::string name = llvm::formatv("route_e{0}_k{1}{2}", op.getNumExperts(), op.getTopK(), op.getNormalize() ? "_normalize" : "");
+  if (target.isDevice())
+    return op.emitError("target ") << target.name << " has no kernel for mixtures of experts";
+  MoeRouteSpec spec = routeSpec(op);
+  std::string name = llvm::formatv("route_e{0}_k{1}{2}{3}{4}", spec.numExperts, spec.topK, spec.normalize ? "_normalize" : "",
+                                   spec.sigmoid ? "_sigmoid" : "", spec.hasCorrection ? "_corrected" : "");
+  if (spec.numGroups > 1)
+    name += llvm::formatv("_g{0}of{1}", spec.topGroups, spec.numGroups);
+  if (spec.scale != 1)
+    name += llvm::formatv("_s{0}", llvm::utohexstr(llvm::bit_cast<uint32_t>(spec.scale)));
   if (func::FuncOp known = find(name))
     return known;
-  return buildMoeRoute(code, name, routeSpec(op));
+  return buildMoeRoute(code, name, spec);
 }
 
 FailureOr<func::FuncOp> KernelLibrary::groupByExpert(RouteExpertsOp op) {
@@ -95,7 +121,9 @@ FailureOr<func::FuncOp> KernelLibrary::expertMatmul(ExpertMatmulOp op) {
                                    activation);
   if (func::FuncOp known = find(name))
     return known;
-  return buildMatmul(code, name, spec, target);
+  if (target.isDevice())
+    return fromHalide(device.matmul(op, name, spec));
+  return buildMatmul(code, name, spec, target.cpu);
 }
 
 FailureOr<func::FuncOp> KernelLibrary::attention(OnlineAttentionOp op) {
@@ -121,18 +149,88 @@ FailureOr<func::FuncOp> KernelLibrary::attention(OnlineAttentionOp op) {
                                    spec.hasSinks ? "_sinks" : "", spec.shareKvHeads ? "" : "_unshared");
   if (func::FuncOp known = find(name))
     return known;
-  return buildAttention(code, name, spec, target);
+  if (target.isDevice())
+    return fromHalide(device.attention(op, name, spec));
+  return buildAttention(code, name, spec, target.cpu);
+}
+
+FailureOr<func::FuncOp> KernelLibrary::plainMatmul(Operation *op, StringRef format, int64_t n, int64_t k, int64_t &bytes) {
+  FailureOr<PackedLayout> layout = layoutOf(op, format);
+  if (failed(layout))
+    return failure();
+  MatmulSpec spec;
+  spec.layout = *layout;
+  spec.n = n;
+  spec.k = k;
+  bytes = layout->bytes(n, k);
+  std::string name = llvm::formatv("matmul_{0}_n{1}_k{2}", format, n, k);
+  if (func::FuncOp known = find(name))
+    return known;
+  return buildMatmul(code, name, spec, target.cpu);
+}
+
+FailureOr<KernelLibrary::LatentKernels> KernelLibrary::latentAttention(OnlineLatentAttentionOp op) {
+  if (target.isDevice())
+    return op.emitError("target ") << target.name << " has no kernel for latent attention";
+  LatentAttentionSpec spec;
+  LatentDims &dims = spec.dims = op.getDims();
+  spec.form = op.getForm();
+  spec.scale = op.getScale().convertToDouble();
+  spec.window = op.getMask().getWindow();
+  spec.causal = op.getMask().getCausal();
+  spec.kv = kvTypeOf(op.getCache().getType());
+  std::string error;
+  if (failed(verifyAttention(spec.absorbed(), error)) || failed(verifyAttention(spec.rebuilt(), error)))
+    return op.emitError(error);
+  std::string suffix = llvm::formatv("_{0}_h{1}_kv{2}_r{3}_n{4}_p{5}_v{6}_w{7}_s{8}{9}", stringifyLatentForm(spec.form), dims.numHeads,
+                                     dims.numKvHeads, dims.rank, dims.nope, dims.rope, dims.value, spec.window,
+                                     llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.scale)), spec.causal ? "" : "_full");
+  for (std::optional<StringRef> format : {op.getKeyFormat(), op.getFoldFormat(), op.getValueFormat()})
+    suffix += "_" + format.value_or("none").str();
+  LatentKernels kernels;
+  FailureOr<func::FuncOp> matmulValue = plainMatmul(op, *op.getValueFormat(), dims.value, dims.rank, spec.valueBytes);
+  if (failed(matmulValue))
+    return failure();
+  auto build = [&](func::FuncOp &kernel, const char *name, function_ref<func::FuncOp(StringRef)> make) {
+    kernel = find(name + suffix);
+    if (!kernel)
+      kernel = make(name + suffix);
+  };
+  if (spec.form != LatentForm::Materialised) {
+    FailureOr<func::FuncOp> matmulFold = plainMatmul(op, *op.getFoldFormat(), dims.rank, dims.nope, spec.foldBytes);
+    if (failed(matmulFold))
+      return failure();
+    func::FuncOp attention;
+    build(kernels.fold, "latent_fold", [&](StringRef name) { return buildLatentFold(code, name, spec, *matmulFold); });
+    build(attention, "latent_attention", [&](StringRef name) { return buildAttention(code, name, spec.absorbed(), target.cpu); });
+    build(kernels.attend, "latent_attend", [&](StringRef name) { return buildLatentAttend(code, name, spec, attention); });
+    build(kernels.project, "latent_project", [&](StringRef name) { return buildLatentProject(code, name, spec, *matmulValue); });
+  }
+  if (spec.form != LatentForm::Absorbed) {
+    FailureOr<func::FuncOp> matmulKey = plainMatmul(op, *op.getKeyFormat(), dims.nope, dims.rank, spec.keyBytes);
+    if (failed(matmulKey))
+      return failure();
+    build(kernels.rebuild, "latent_rebuild",
+          [&](StringRef name) { return buildLatentRebuild(code, name, spec, target.cpu, *matmulKey, *matmulValue); });
+  }
+  return kernels;
 }
 
 FailureOr<func::FuncOp> KernelLibrary::kvAppend(KvAppendOp op) {
   KvCacheType cache = op.getCache().getType();
   KvAppendSpec spec;
   spec.numKvHeads = cache.getNumKvHeads();
-  spec.headDim = cache.getHeadDim();
+  spec.headDim = cache.getKeyDim();
+  spec.valueHeadDim = cache.getValueDim();
+  spec.isLatent = cache.isLatent();
   spec.kv = kvTypeOf(cache);
   if (func::FuncOp known = find("kv_append"))
     return known;
-  return buildKvAppend(code, "kv_append", spec, target);
+  if (target.isDevice() && spec.isLatent)
+    return op.emitError("target ") << target.name << " has no kernel for latent attention";
+  if (target.isDevice())
+    return fromHalide(device.kvAppend(op, "kv_append", spec));
+  return buildKvAppend(code, "kv_append", spec, target.cpu);
 }
 
 FailureOr<func::FuncOp> KernelLibrary::embedding(DequantizeOp op) {
@@ -146,10 +244,12 @@ FailureOr<func::FuncOp> KernelLibrary::embedding(DequantizeOp op) {
   std::string name = llvm::formatv("embedding_{0}_k{1}{2}", op.getFormat(), spec.k, spec.scale == 1 ? "" : "_s" + llvm::utohexstr(llvm::bit_cast<uint32_t>(spec.scale)));
   if (func::FuncOp known = find(name))
     return known;
+  if (target.isDevice())
+    return fromHalide(device.embedding(op, name, spec, op.getN()));
   return buildEmbedding(code, name, spec);
 }
 
-// Halide's kernels come as objects; the code module only declares them.
+// Halide's kernels come as objects; the code module only declares them. On a device, their first parameter is the device.
 FailureOr<func::FuncOp> KernelLibrary::rowWise(KernelCallOp op) {
   if (func::FuncOp known = find(op.getCallee()))
     return known;
@@ -160,18 +260,18 @@ FailureOr<func::FuncOp> KernelLibrary::rowWise(KernelCallOp op) {
   halideObjects.push_back(std::move(*object));
   OpBuilder b(code.getContext());
   b.setInsertionPointToEnd(code.getBody());
-  SmallVector<Type> parameters(op.getNumOperands(), LLVM::LLVMPointerType::get(b.getContext()));
+  SmallVector<Type> parameters(op.getNumOperands() + target.isDevice(), LLVM::LLVMPointerType::get(b.getContext()));
   auto declaration = func::FuncOp::create(b, op.getLoc(), op.getCallee(), b.getFunctionType(parameters, {b.getI32Type()}));
   declaration.setPrivate();
-  return declaration;
+  return fromHalide(declaration);
 }
 
-unsigned KernelLibrary::record(func::FuncOp kernel, Operation *op, StringRef emitter, unsigned times) {
+unsigned KernelLibrary::record(func::FuncOp kernel, Operation *op, unsigned times) {
   auto entry = kernels.try_emplace(kernel.getSymNameAttr()).first;
   unsigned index = entry - kernels.begin();
   KernelRecord &record = entry->second;
   record.name = kernel.getSymName().str();
-  record.emitter = emitter.str();
+  record.emitter = halideKernels.contains(record.name) ? "halide" : "mlir";
   record.calls += times;
   auto cost = dyn_cast<KernelOpInterface>(op);
   record.kind = cost ? cost.getKernelKind().str() : "cache";

@@ -1,14 +1,16 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The kernels of one model, each emitted once: by MLIR for products and attention, by Halide for what is row-wise.
+// The kernels of one model, each emitted once: by MLIR for products and attention, by Halide for what is row-wise and for all of
+// a device. A device's kernels are host functions that enqueue them (DeviceKernels.h).
 #ifndef HEDDLE_COMPILER_CODEGEN_KERNELLIBRARY_H
 #define HEDDLE_COMPILER_CODEGEN_KERNELLIBRARY_H
 
-#include "compiler/codegen/Target.h"
+#include "compiler/codegen/DeviceKernels.h"
 #include "dialect/HeddleDialect.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace heddle {
 
@@ -22,8 +24,8 @@ struct KernelRecord {
 class KernelLibrary {
 public:
   // `code` takes the kernels that MLIR emits; `source` holds the outlined ones.
-  KernelLibrary(mlir::ModuleOp source, mlir::ModuleOp code, const CpuTarget &target)
-      : source(source), code(code), target(target) {}
+  KernelLibrary(mlir::ModuleOp source, mlir::ModuleOp code, const Target &target)
+      : source(source), code(code), target(target), device(code, target, halideObjects) {}
 
   // The function to call for an op: emitted on first use, shared by ops with the same shape, type, epilogue and schedule.
   mlir::FailureOr<mlir::func::FuncOp> matmul(PackedMatmulOp op);
@@ -31,6 +33,11 @@ public:
   mlir::FailureOr<mlir::func::FuncOp> groupByExpert(RouteExpertsOp op);
   mlir::FailureOr<mlir::func::FuncOp> expertMatmul(ExpertMatmulOp op);
   mlir::FailureOr<mlir::func::FuncOp> attention(OnlineAttentionOp op);
+  // The bodies that the op's form asks for; null where it asks for the other alone.
+  struct LatentKernels {
+    mlir::func::FuncOp fold, attend, project, rebuild;
+  };
+  mlir::FailureOr<LatentKernels> latentAttention(OnlineLatentAttentionOp op);
   mlir::FailureOr<mlir::func::FuncOp> kvAppend(KvAppendOp op);
   mlir::FailureOr<mlir::func::FuncOp> embedding(DequantizeOp op);
   mlir::FailureOr<mlir::func::FuncOp> rowWise(KernelCallOp op);
@@ -41,15 +48,20 @@ public:
   // Objects that Halide emitted.
   llvm::ArrayRef<std::string> objects() const { return halideObjects; }
   // Counts one call of a kernel by `op`, which runs `times` in a step. Returns the kernel's index in records().
-  unsigned record(mlir::func::FuncOp kernel, mlir::Operation *op, llvm::StringRef emitter, unsigned times);
+  unsigned record(mlir::func::FuncOp kernel, mlir::Operation *op, unsigned times);
   const llvm::MapVector<mlir::StringAttr, KernelRecord> &records() const { return kernels; }
 
 private:
   mlir::func::FuncOp find(llvm::StringRef name);
+  // A product of f32 rows with (n, k) packed as `format`; sets `bytes` to what the matrix takes.
+  mlir::FailureOr<mlir::func::FuncOp> plainMatmul(mlir::Operation *op, llvm::StringRef format, int64_t n, int64_t k, int64_t &bytes);
+  mlir::FailureOr<mlir::func::FuncOp> fromHalide(mlir::FailureOr<mlir::func::FuncOp> kernel);
 
   mlir::ModuleOp source, code;
-  const CpuTarget &target;
+  const Target &target;
   std::vector<std::string> halideObjects;
+  llvm::StringSet<> halideKernels;  // names of those that Halide emitted
+  DeviceKernels device;
   llvm::MapVector<mlir::StringAttr, KernelRecord> kernels;
 };
 

@@ -67,6 +67,17 @@ mlir::FailureOr<CpuTarget> heddle::parseCpuTarget(llvm::StringRef name, std::str
   return mlir::failure();
 }
 
+mlir::FailureOr<Target> heddle::parseTarget(llvm::StringRef name, std::string &error) {
+  if (name == "opencl")
+    return Target{name.str(), x86Target(name, "x86-64", {}), DeviceKind::OpenCl, ""};
+  mlir::FailureOr<CpuTarget> cpu = parseCpuTarget(name, error);
+  if (mlir::failed(cpu)) {
+    error += ", opencl";
+    return mlir::failure();
+  }
+  return Target{name.str(), *cpu, DeviceKind::None, ""};
+}
+
 std::unique_ptr<llvm::TargetMachine> CpuTarget::createMachine() const {
   static bool initialized = [] {
     llvm::InitializeAllTargetInfos();
@@ -84,7 +95,7 @@ std::unique_ptr<llvm::TargetMachine> CpuTarget::createMachine() const {
     return nullptr;
   for (const std::string &feature : features)
     attributes += (attributes.empty() ? "+" : ",+") + feature;
-  if (isX86())
+  if (hasAvx512())
     attributes += ",-prefer-256-bit";
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;

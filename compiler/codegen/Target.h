@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The processors that code is generated for.
+// The processors and devices that code is generated for.
 #ifndef HEDDLE_COMPILER_CODEGEN_TARGET_H
 #define HEDDLE_COMPILER_CODEGEN_TARGET_H
 
@@ -38,6 +38,22 @@ struct CpuTarget {
 
 // `name` is native, x86-64-v3, x86-64-v4, znver5, sapphirerapids or aarch64. The error lists them.
 mlir::FailureOr<CpuTarget> parseCpuTarget(llvm::StringRef name, std::string &error);
+
+enum class DeviceKind : uint8_t { None, OpenCl, Cuda };
+
+// What a model is compiled for: the processor that the step function runs on, and the device that kernels run on, if they do not
+// run on the processor as well.
+struct Target {
+  std::string name;          // as given to --target
+  CpuTarget cpu;
+  DeviceKind device = DeviceKind::None;
+  std::string architecture;  // of a CUDA device: sm_80
+
+  bool isDevice() const { return device != DeviceKind::None; }
+};
+
+// A CPU target, or opencl, with host code for any x86-64. The error lists them.
+mlir::FailureOr<Target> parseTarget(llvm::StringRef name, std::string &error);
 
 } // namespace heddle
 

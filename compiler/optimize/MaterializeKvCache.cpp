@@ -21,7 +21,7 @@ constexpr int64_t dynamic = ShapedType::kDynamic;
 // Whether the call runs a layer that needs its place in the cache.
 bool runsAttention(func::CallOp call) {
   auto callee = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(call, call.getCalleeAttr());
-  return callee && !callee.getOps<AttentionOp>().empty();
+  return callee && !(callee.getOps<AttentionOp>().empty() && callee.getOps<LatentAttentionOp>().empty());
 }
 
 // The type of a (batch, sequence, …) or (batch, heads, sequence, head_dim) tensor when rows take the place of both: (rows, …),
@@ -44,7 +44,10 @@ public:
 
 private:
   LogicalResult rewrite(Operation *op);
+  // Checks that `op` can be computed step by step; it is then the layer's one attention.
+  LogicalResult beginAttention(Operation *op, MaskAttr mask, bool hasBias);
   LogicalResult rewriteAttention(AttentionOp op);
+  LogicalResult rewriteLatentAttention(LatentAttentionOp op);
   LogicalResult rewriteCall(func::CallOp op);
   void rewriteExpand(tensor::ExpandShapeOp op);
   void rewriteCollapse(tensor::CollapseShapeOp op);
@@ -78,14 +81,38 @@ Value RaggedRewriter::toRows(Location loc, Value heads) {
   return tensor::CollapseShapeOp::create(b, loc, flat, rows, SmallVector<ReassociationIndices>{{0, 1}, {2, 3}});
 }
 
-LogicalResult RaggedRewriter::rewriteAttention(AttentionOp op) {
-  if (!op.getMask().getCausal() || op.getBias())
-    return op.emitError("only causal attention without bias can be computed step by step");
+LogicalResult RaggedRewriter::beginAttention(Operation *op, MaskAttr mask, bool hasBias) {
+  if (!mask.getCausal() || hasBias)
+    return op->emitError("only causal attention without bias can be computed step by step");
   if (hasAttention)
-    return op.emitError("a layer function may hold one attention");
+    return op->emitError("a layer function may hold one attention");
   if (!layer)
-    return op.emitError("attention must lie in a layer function that @forward calls");
+    return op->emitError("attention must lie in a layer function that @forward calls");
   hasAttention = true;
+  return success();
+}
+
+// What is appended, and seen again, is the latent and the rotary key.
+LogicalResult RaggedRewriter::rewriteLatentAttention(LatentAttentionOp op) {
+  if (failed(beginAttention(op, op.getMask(), false)))
+    return failure();
+  Location loc = op.getLoc();
+  Value latent = map.lookup(op.getLatent()), rope = op.getKeyRope() ? map.lookup(op.getKeyRope()) : Value();
+  KvAppendOp::create(b, loc, cache, toRows(loc, latent), rope ? toRows(loc, rope) : Value(), layer);
+  auto viewType = [&](int64_t width) { return RankedTensorType::get({1, 1, dynamic, width}, cacheType.getElementType()); };
+  auto view = KvViewOp::create(b, loc, viewType(cacheType.getKeyDim()), viewType(cacheType.getValueDim()), cache, layer);
+  auto lookUp = [&](OperandRange values) { return llvm::map_to_vector(values, [&](Value value) { return map.lookup(value); }); };
+  auto attention = LatentAttentionOp::create(b, loc, raggedType(cast<RankedTensorType>(op.getResult().getType())),
+                                             map.lookup(op.getQuery()), view.getKey(), rope ? view.getValue() : Value(),
+                                             lookUp(op.getKeyUps()), lookUp(op.getValueUps()), op.getMaskAttr(), op.getScaleAttr(),
+                                             op.getFormAttr());
+  map.map(op.getResult(), attention.getResult());
+  return success();
+}
+
+LogicalResult RaggedRewriter::rewriteAttention(AttentionOp op) {
+  if (failed(beginAttention(op, op.getMask(), bool(op.getBias()))))
+    return failure();
   Location loc = op.getLoc();
   Value q = map.lookup(op.getQuery()), k = map.lookup(op.getKey()), v = map.lookup(op.getValue());
   KvAppendOp::create(b, loc, cache, toRows(loc, k), toRows(loc, v), layer);
@@ -142,6 +169,8 @@ LogicalResult RaggedRewriter::rewrite(Operation *op) {
     return success(); // made anew where they are needed
   if (auto attention = dyn_cast<AttentionOp>(op))
     return rewriteAttention(attention);
+  if (auto attention = dyn_cast<LatentAttentionOp>(op))
+    return rewriteLatentAttention(attention);
   if (auto call = dyn_cast<func::CallOp>(op))
     return rewriteCall(call);
   if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op)) {
@@ -162,7 +191,7 @@ LogicalResult RaggedRewriter::rewrite(Operation *op) {
     SmallVector<OpFoldResult> sizes = {b.getIndexAttr(1), tensor::DimOp::create(b, op->getLoc(), positions, 0).getResult()};
     Value expanded = tensor::ExpandShapeOp::create(b, op->getLoc(), grid, positions, SmallVector<ReassociationIndices>{{0, 1}}, sizes);
     Value input = map.lookup(rope.getInput());
-    map.map(rope.getResult(), RopeOp::create(b, op->getLoc(), input.getType(), input, expanded, Value(), rope.getRope()).getResult());
+    map.map(rope.getResult(), RopeOp::create(b, op->getLoc(), input.getType(), input, expanded, Value(), rope.getRope(), rope.getOffset()).getResult());
     return success();
   }
   if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op)) {
@@ -245,23 +274,35 @@ struct MaterializeKvCache : heddle::impl::MaterializeKvCacheBase<MaterializeKvCa
                        .Default({});
     if (!element)
       return module.emitError("element-type must be f32, bf16 or f16, got '") << elementType << "'";
-    int64_t heads = 0, headDim = 0;
-    WalkResult walk = module.walk([&](AttentionOp op) {
-      int64_t opHeads = op.getNumKvHeads(), opDim = op.getHeadDim();
-      if (heads && (opHeads != heads || opDim != headDim)) {
-        op.emitError("all layers must have the same num_kv_heads and head_dim: (") << opHeads << ", " << opDim << ") after ("
-                                                                                  << heads << ", " << headDim << ")";
+    // num_kv_heads, head_dim, and how much of it is a latent: 0 where keys and values are cached.
+    using Shape = std::tuple<int64_t, int64_t, int64_t>;
+    Shape shape{0, 0, 0};
+    auto text = [](Shape shape) {
+      auto [heads, headDim, latent] = shape;
+      return "(" + std::to_string(heads) + ", " + std::to_string(headDim) + (latent ? ", latent " + std::to_string(latent) : "") + ")";
+    };
+    WalkResult walk = module.walk([&](Operation *op) {
+      Shape wanted;
+      if (auto attention = dyn_cast<AttentionOp>(op))
+        wanted = {attention.getNumKvHeads(), attention.getHeadDim(), 0};
+      else if (auto latent = dyn_cast<LatentAttentionOp>(op))
+        wanted = {1, latent.getDims().cachedDim(), latent.getDims().rank};
+      else
+        return WalkResult::advance();
+      if (shape != Shape{0, 0, 0} && shape != wanted) {
+        op->emitError("all layers must have the same num_kv_heads and head_dim: ") << text(wanted) << " after " << text(shape);
         return WalkResult::interrupt();
       }
-      heads = opHeads, headDim = opDim;
+      shape = wanted;
       return WalkResult::advance();
     });
     if (walk.wasInterrupted())
       return failure();
+    auto [heads, headDim, latent] = shape;
     if (!heads)
       return module.emitError("has no attention: there is nothing to cache");
     int64_t layers = llvm::count_if(forward.getOps<func::CallOp>(), runsAttention);
-    return KvCacheType::get(&getContext(), layers, heads, headDim, element);
+    return KvCacheType::get(&getContext(), layers, heads, headDim, element, latent);
   }
 
   void runOnOperation() override {

@@ -15,9 +15,9 @@
 using namespace mlir;
 using namespace heddle;
 
-static const char *gnuTriple(const CpuTarget &target) { return target.isAArch64() ? "aarch64-linux-gnu" : "x86_64-linux-gnu"; }
+static const char *gnuTriple(const Target &target) { return target.cpu.isAArch64() ? "aarch64-linux-gnu" : "x86_64-linux-gnu"; }
 
-std::string heddle::sysrootFolder(const CpuTarget &target) {
+std::string heddle::sysrootFolder(const Target &target) {
   std::string self = llvm::sys::fs::getMainExecutable(nullptr, nullptr);
   llvm::SmallString<256> folder(llvm::sys::path::parent_path(llvm::sys::path::parent_path(self)));
   llvm::sys::path::append(folder, "lib", "heddle", gnuTriple(target));
@@ -79,9 +79,9 @@ static std::string findLinker() {
 }
 
 // The command line; `runtime` is the folder of libheddle.a, start files and stand-ins for the C library.
-static std::vector<std::string> linkerArguments(LinkKind kind, ArrayRef<std::string> objects, StringRef modelName, const CpuTarget &target,
+static std::vector<std::string> linkerArguments(LinkKind kind, ArrayRef<std::string> objects, StringRef modelName, const Target &target,
                                                 StringRef runtime, StringRef output) {
-  bool arm = target.isAArch64();
+  bool arm = target.cpu.isAArch64();
   std::string loader = arm ? "ld-linux-aarch64.so.1" : "ld-linux-x86-64.so.2";
   auto file = [&](StringRef name) { return (runtime + "/" + name).str(); };
   std::vector<std::string> arguments = {"ld.lld", "-m", arm ? "aarch64linux" : "elf_x86_64", "-o", output.str()};
@@ -107,7 +107,10 @@ static std::vector<std::string> linkerArguments(LinkKind kind, ArrayRef<std::str
   return arguments;
 }
 
-static FailureOr<std::string> runLinker(LinkKind kind, ArrayRef<std::string> objects, StringRef modelName, const CpuTarget &target,
+// What code for a device is linked with before anything else is.
+static const char *const launchObject = "heddle_halide_launch.o";
+
+static FailureOr<std::string> runLinker(LinkKind kind, ArrayRef<std::string> objects, StringRef modelName, const Target &target,
                                         std::string &error) {
   auto fail = [&](const llvm::Twine &message) -> FailureOr<std::string> {
     error = message.str();
@@ -142,12 +145,22 @@ static FailureOr<std::string> runLinker(LinkKind kind, ArrayRef<std::string> obj
   return (*linked)->getBuffer().str();
 }
 
-FailureOr<std::string> heddle::link(LinkKind kind, ArrayRef<std::string> objects, StringRef modelName, const CpuTarget &target,
+FailureOr<std::string> heddle::link(LinkKind kind, ArrayRef<std::string> objects, StringRef modelName, const Target &target,
                                     std::string &error) {
+  std::vector<std::string> inputs = objects.vec();
+  if (target.isDevice()) {
+    std::string path = sysrootFolder(target) + "/" + launchObject;
+    auto launch = llvm::MemoryBuffer::getFile(path);
+    if (!launch) {
+      error = path + ": the runtime for this target is not installed";
+      return failure();
+    }
+    inputs.push_back((*launch)->getBuffer().str());
+  }
   if (kind == LinkKind::Executable)
-    return runLinker(kind, objects, modelName, target, error);
+    return runLinker(kind, inputs, modelName, target, error);
   // Kernels call each other across objects; once these are one, nobody else sees a kernel's name.
-  FailureOr<std::string> merged = runLinker(LinkKind::Relocatable, objects, modelName, target, error);
+  FailureOr<std::string> merged = runLinker(LinkKind::Relocatable, inputs, modelName, target, error);
   if (succeeded(merged))
     merged = keepOneGlobal(*merged, ("heddle_model_" + modelName).str(), error);
   if (failed(merged) || kind == LinkKind::Relocatable)

@@ -86,7 +86,7 @@ static uint64_t bytesPerToken(ModuleOp module, ArrayRef<PackedWeight> weights) {
   return bytes;
 }
 
-std::string heddle::buildMetadata(ModuleOp module, const Model &model, const PackageInfo &info, const CpuTarget &target,
+std::string heddle::buildMetadata(ModuleOp module, const Model &model, const PackageInfo &info, const Target &target,
                                   ArrayRef<KernelRecord> kernels, ArrayRef<PackedWeight> weights) {
   fb::FlatBufferBuilder b(1 << 16);
   std::vector<fb::Offset<package::Weight>> weightTable;
@@ -109,7 +109,7 @@ std::string heddle::buildMetadata(ModuleOp module, const Model &model, const Pac
   auto ropeVector = b.CreateVector(ropes);
   auto weightVector = b.CreateVector(weightTable);
   auto kernelVector = b.CreateVector(kernelTable);
-  auto features = b.CreateVector(strings(b, target.features));
+  auto features = b.CreateVector(strings(b, target.cpu.features));
   auto passes = b.CreateVector(strings(b, info.passes));
   auto config = b.CreateVector(strings(b, configLines(model.config)));
   auto name = b.CreateString(info.name), architecture = b.CreateString(model.config.architecture),

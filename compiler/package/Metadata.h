@@ -23,7 +23,7 @@ struct PackageInfo {
 };
 
 // `module` after plan-memory.
-std::string buildMetadata(mlir::ModuleOp module, const Model &model, const PackageInfo &info, const CpuTarget &target,
+std::string buildMetadata(mlir::ModuleOp module, const Model &model, const PackageInfo &info, const Target &target,
                           llvm::ArrayRef<KernelRecord> kernels, llvm::ArrayRef<PackedWeight> weights);
 
 } // namespace heddle

@@ -12,7 +12,7 @@ namespace heddle {
 struct PackageRequest {
   mlir::ModuleOp module;          // after plan-memory
   const Model &model;
-  const CpuTarget &target;
+  const Target &target;
   const GeneratedCode &code;
   PackageInfo info;
   LinkKind kind = LinkKind::Executable;

@@ -69,13 +69,25 @@ LogicalResult WeightWriter::emit(ArrayRef<uint8_t> bytes) {
 }
 
 LogicalResult WeightWriter::writeMatrix(ArrayRef<Source> sources, int64_t k, PanelOrder order) {
-  std::optional<PackedLayout> layout = layoutFor(sources.front().type);
+  heddle::TensorType type = sources.front().type;
+  // Numbers of a quantised matrix that is packed across its blocks.
+  bool isWidened = op->getAttrOfType<StringAttr>("heddle.format") == "f32" && type != heddle::TensorType::F32;
+  if (isWidened)
+    type = heddle::TensorType::F32;
+  std::optional<PackedLayout> layout = layoutFor(type);
   if (!layout)
     return op.emitError("has no packed layout");
   std::vector<WeightSource> stacked;
+  std::vector<std::vector<float>> widened;
   int64_t n = 0;
   for (const Source &source : sources) {
-    stacked.push_back({source.data, source.rows, source.transposed});
+    const uint8_t *data = source.data;
+    if (isWidened) {
+      widened.emplace_back(source.rows * k);
+      dequantize(source.type, source.data, source.rows * k, widened.back().data());
+      data = reinterpret_cast<const uint8_t *>(widened.back().data());
+    }
+    stacked.push_back({data, source.rows, source.transposed});
     n += source.rows;
   }
   int64_t panelBytes = layout->panelBytes(k);
@@ -84,7 +96,7 @@ LogicalResult WeightWriter::writeMatrix(ArrayRef<Source> sources, int64_t k, Pan
   std::vector<uint8_t> buffer(std::min(panels, perChunk) * panelBytes);
   for (int64_t panel = 0; panel < panels; panel += perChunk) {
     int64_t end = std::min(panels, panel + perChunk);
-    packPanels(sources.front().type, stacked, k, panel, end, buffer.data(), order);
+    packPanels(type, stacked, k, panel, end, buffer.data(), order);
     if (failed(emit(ArrayRef(buffer).take_front((end - panel) * panelBytes))))
       return failure();
   }

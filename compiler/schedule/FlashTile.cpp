@@ -42,6 +42,20 @@ static void forwardRows(Value heads, Value rows) {
             collapse.replaceAllUsesWith(rows);
 }
 
+// Uses of `heads`, (1, heads, rows, head_dim), read `rows` instead: as it is where they merge it back, else split again.
+static void replaceHeads(OpBuilder &b, Value heads, Value rows) {
+  forwardRows(heads, rows);
+  if (heads.use_empty())
+    return;
+  auto type = cast<RankedTensorType>(heads.getType());
+  Location loc = heads.getLoc();
+  Value count = tensor::DimOp::create(b, loc, rows, 0);
+  SmallVector<OpFoldResult> sizes = {b.getIndexAttr(1), count, b.getIndexAttr(type.getDimSize(1)), b.getIndexAttr(type.getDimSize(3))};
+  auto split = type.clone({1, ShapedType::kDynamic, type.getDimSize(1), type.getDimSize(3)});
+  Value expanded = tensor::ExpandShapeOp::create(b, loc, split, rows, headGroups, sizes);
+  heads.replaceAllUsesWith(transposeHeads(b, loc, expanded));
+}
+
 namespace {
 struct FlashTile : heddle::impl::FlashTileBase<FlashTile> {
   using FlashTileBase::FlashTileBase;
@@ -59,14 +73,30 @@ struct FlashTile : heddle::impl::FlashTileBase<FlashTile> {
     auto online = OnlineAttentionOp::create(b, loc, TypeRange{type}, query, view.getCache(), view.getLayer(), op.getSinks(), init,
                                             b.getI64IntegerAttr(op.getNumHeads()), op.getMaskAttr(), op.getScaleAttr(),
                                             op.getSoftcapAttr(), b.getI64IntegerAttr(blockKv), b.getBoolAttr(shareKv));
-    forwardRows(op.getResult(), online.getResult(0));
-    if (!op.getResult().use_empty()) {
-      auto result = op.getResult().getType();
-      SmallVector<OpFoldResult> sizes = {b.getIndexAttr(1), rows, b.getIndexAttr(result.getDimSize(1)), b.getIndexAttr(result.getDimSize(3))};
-      auto split = result.clone({1, ShapedType::kDynamic, result.getDimSize(1), result.getDimSize(3)});
-      Value expanded = tensor::ExpandShapeOp::create(b, loc, split, online.getResult(0), headGroups, sizes);
-      op.replaceAllUsesWith(transposeHeads(b, loc, expanded));
-    }
+    replaceHeads(b, op.getResult(), online.getResult(0));
+    op.erase();
+    if (view->use_empty())
+      view.erase();
+    return success();
+  }
+
+  LogicalResult tileLatent(LatentAttentionOp op) {
+    auto view = op.getLatent().getDefiningOp<KvViewOp>();
+    if (!view || (op.getKeyRope() && op.getKeyRope() != view.getValue()))
+      return op.emitError("latent and rotary key must be views of the cache");
+    OpBuilder b(op);
+    Location loc = op.getLoc();
+    LatentDims dims = op.getDims();
+    Value query = toRows(b, loc, op.getQuery());
+    Value rows = tensor::DimOp::create(b, loc, query, 0);
+    SmallVector<Value> inits;
+    for (int64_t width : {dims.numHeads * dims.value, dims.scratchDim()})
+      inits.push_back(tensor::EmptyOp::create(b, loc, {rows, b.getIndexAttr(width)}, b.getF32Type()));
+    auto online = OnlineLatentAttentionOp::create(
+        b, loc, TypeRange(ValueRange(inits)), query, view.getCache(), view.getLayer(), op.getKeyUps(), op.getValueUps(), Value(), inits,
+        b.getI64IntegerAttr(dims.numHeads), b.getI64IntegerAttr(dims.numKvHeads), b.getI64IntegerAttr(dims.nope),
+        b.getI64IntegerAttr(dims.value), op.getMaskAttr(), op.getScaleAttr(), op.getFormAttr(), StringAttr(), StringAttr(), StringAttr());
+    replaceHeads(b, op.getResult(), online.getResult(0));
     op.erase();
     if (view->use_empty())
       view.erase();
@@ -74,18 +104,23 @@ struct FlashTile : heddle::impl::FlashTileBase<FlashTile> {
   }
 
   void runOnOperation() override {
-    SmallVector<AttentionOp> ops;
-    getOperation().walk([&](AttentionOp op) { ops.push_back(op); });
-    for (AttentionOp op : ops)
-      if (failed(tile(op)))
+    SmallVector<Operation *> ops;
+    getOperation().walk([&](Operation *op) {
+      if (isa<AttentionOp, LatentAttentionOp>(op))
+        ops.push_back(op);
+    });
+    for (Operation *op : ops) {
+      auto attention = dyn_cast<AttentionOp>(op);
+      if (failed(attention ? tile(attention) : tileLatent(cast<LatentAttentionOp>(op))))
         return signalPassFailure();
+    }
     // Values appended in heads form are appended as the rows they were split from.
     getOperation().walk([&](KvAppendOp op) {
-      for (OpOperand *operand : {&op.getKeyMutable(), &op.getValueMutable()})
-        if (auto collapse = operand->get().getDefiningOp<tensor::CollapseShapeOp>())
+      for (OpOperand &operand : op->getOpOperands())
+        if (auto collapse = operand.get().getDefiningOp<tensor::CollapseShapeOp>())
           if (auto transpose = collapse.getSrc().getDefiningOp<linalg::TransposeOp>()) {
             OpBuilder b(op);
-            operand->set(toRows(b, op.getLoc(), transpose.getInput()));
+            operand.set(toRows(b, op.getLoc(), transpose.getInput()));
           }
     });
   }

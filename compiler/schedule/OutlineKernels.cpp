@@ -6,6 +6,7 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace heddle {
@@ -168,11 +169,15 @@ namespace {
 // Makes a function of one cluster and calls it.
 class Outliner {
 public:
-  Outliner(ModuleOp module, Cluster cluster, unsigned number)
-      : b(module.getContext()), cluster(std::move(cluster)), module(module), number(number) {}
+  // Kernels are numbered from `number` on, which then is the next one's.
+  Outliner(ModuleOp module, Cluster cluster, bool singleResult, unsigned &number)
+      : b(module.getContext()), cluster(std::move(cluster)), module(module), singleResult(singleResult), number(number) {}
   LogicalResult run();
 
 private:
+  // The kernel that computes `results`, and its call.
+  LogicalResult outline(ArrayRef<Value> results, ArrayRef<Operation *> ordered);
+  func::FuncOp makeKernel(ArrayRef<Value> results, ArrayRef<Operation *> ordered, Value &rows);
   void addWithShapes(Value value);
   void collectOutputs(Value value);
   bool isWhole(Value input);
@@ -180,9 +185,11 @@ private:
   OpBuilder b;
   Cluster cluster;
   ModuleOp module;
-  unsigned number;
+  bool singleResult;
+  unsigned &number;
   llvm::SetVector<Operation *> body;  // in no order yet
   llvm::SetVector<Value> inputs, outputs;
+  SmallVector<std::pair<Value, Value>> replacements;  // outputs and what the calls return
   llvm::SetVector<Value> sizes;       // sizes that the body asks for: all are the kernel's rows, the one dynamic size
 };
 
@@ -235,8 +242,72 @@ bool Outliner::isWhole(Value input) {
   });
 }
 
-LogicalResult Outliner::run() {
+// `rows`: an input with rows.
+func::FuncOp Outliner::makeKernel(ArrayRef<Value> results, ArrayRef<Operation *> ordered, Value &rows) {
+  Location loc = ordered.back()->getLoc();
+  SmallVector<Type> inputTypes, outputTypes;
+  for (Value input : inputs)
+    inputTypes.push_back(input.getType());
+  for (Value result : results)
+    outputTypes.push_back(result.getType());
+  std::string name = "kernel_" + std::to_string(number++);
+  b.setInsertionPointToEnd(module.getBody());
+  auto kernel = func::FuncOp::create(b, loc, name, b.getFunctionType(inputTypes, outputTypes));
+  kernel.setPrivate();
+  kernel->setAttr("heddle.kernel", b.getUnitAttr());
+  Block *entry = kernel.addEntryBlock();
+  IRMapping map;
+  for (auto [index, input] : llvm::enumerate(inputs)) {
+    map.map(input, entry->getArgument(index));
+    if (isWhole(input))
+      kernel.setArgAttr(index, "heddle.whole", b.getUnitAttr());
+    else if (isRows(input) && !rows)
+      rows = input;
+  }
+  if (!rows)
+    return kernel;
+  b.setInsertionPointToEnd(entry);
+  if (!sizes.empty()) {
+    Value size = tensor::DimOp::create(b, loc, map.lookup(rows), 0);
+    for (Value outside : sizes)
+      map.map(outside, size);
+  }
+  for (Operation *op : ordered)
+    b.clone(*op, map);
+  SmallVector<Value> returned;
+  for (Value result : results)
+    returned.push_back(map.lookup(result));
+  func::ReturnOp::create(b, loc, returned);
+  // What only other results need.
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*entry)))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+  return kernel;
+}
+
+LogicalResult Outliner::outline(ArrayRef<Value> results, ArrayRef<Operation *> ordered) {
   Operation *last = lastOf(cluster);
+  Value rows;
+  func::FuncOp kernel = makeKernel(results, ordered, rows);
+  if (!rows)
+    return last->emitError("kernel has no input with rows");
+  b.setInsertionPointAfter(last);
+  Value count = tensor::DimOp::create(b, last->getLoc(), rows, 0);
+  SmallVector<Value> inits;
+  for (Type type : kernel.getResultTypes()) {
+    auto tensorType = cast<RankedTensorType>(type);
+    SmallVector<OpFoldResult> sizes = {count};
+    for (int64_t size : tensorType.getShape().drop_front())
+      sizes.push_back(b.getIndexAttr(size));
+    inits.push_back(tensor::EmptyOp::create(b, last->getLoc(), sizes, tensorType.getElementType()));
+  }
+  auto call = KernelCallOp::create(b, last->getLoc(), kernel.getResultTypes(), kernel.getSymName(), inputs.getArrayRef(), inits);
+  for (auto [output, result] : llvm::zip(results, call.getResults()))
+    replacements.push_back({output, result});
+  return success();
+}
+
+LogicalResult Outliner::run() {
   for (Operation *op : cluster) {
     body.insert(op);
     for (Value operand : op->getOperands())
@@ -247,55 +318,12 @@ LogicalResult Outliner::run() {
       collectOutputs(result);
   SmallVector<Operation *> ordered(body.begin(), body.end());
   llvm::sort(ordered, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
-
-  SmallVector<Type> inputTypes, outputTypes;
-  for (Value input : inputs)
-    inputTypes.push_back(input.getType());
-  for (Value output : outputs)
-    outputTypes.push_back(output.getType());
-  std::string name = "kernel_" + std::to_string(number);
-  b.setInsertionPointToEnd(module.getBody());
-  auto kernel = func::FuncOp::create(b, last->getLoc(), name, b.getFunctionType(inputTypes, outputTypes));
-  kernel.setPrivate();
-  kernel->setAttr("heddle.kernel", b.getUnitAttr());
-  Block *entry = kernel.addEntryBlock();
-  IRMapping map;
-  Value rows;
-  for (auto [index, input] : llvm::enumerate(inputs)) {
-    map.map(input, entry->getArgument(index));
-    if (isWhole(input))
-      kernel.setArgAttr(index, "heddle.whole", b.getUnitAttr());
-    else if (isRows(input) && !rows)
-      rows = input;
-  }
-  if (!rows)
-    return last->emitError("kernel has no input with rows");
-  b.setInsertionPointToEnd(entry);
-  if (!sizes.empty()) {
-    Value size = tensor::DimOp::create(b, last->getLoc(), map.lookup(rows), 0);
-    for (Value outside : sizes)
-      map.map(outside, size);
-  }
-  for (Operation *op : ordered)
-    b.clone(*op, map);
-  SmallVector<Value> returned;
-  for (Value output : outputs)
-    returned.push_back(map.lookup(output));
-  func::ReturnOp::create(b, last->getLoc(), returned);
-
-  b.setInsertionPointAfter(last);
-  Value count = tensor::DimOp::create(b, last->getLoc(), rows, 0);
-  SmallVector<Value> inits;
-  for (Type type : outputTypes) {
-    auto tensorType = cast<RankedTensorType>(type);
-    SmallVector<OpFoldResult> sizes = {count};
-    for (int64_t size : tensorType.getShape().drop_front())
-      sizes.push_back(b.getIndexAttr(size));
-    inits.push_back(tensor::EmptyOp::create(b, last->getLoc(), sizes, tensorType.getElementType()));
-  }
-  auto call = KernelCallOp::create(b, last->getLoc(), outputTypes, name, inputs.getArrayRef(), inits);
-  for (auto [output, result] : llvm::zip(outputs, call.getResults()))
-    Value(output).replaceAllUsesWith(result);
+  ArrayRef<Value> all = outputs.getArrayRef();
+  for (size_t i = 0; i < all.size(); i += singleResult ? 1 : all.size())
+    if (failed(outline(singleResult ? all.slice(i, 1) : all, ordered)))
+      return failure();
+  for (auto [output, result] : replacements)
+    output.replaceAllUsesWith(result);
   for (Operation *op : llvm::reverse(ordered))
     if (op->use_empty())
       op->erase();
@@ -330,13 +358,15 @@ static void passDestination(ModuleOp module, func::FuncOp func) {
 
 namespace {
 struct OutlineKernels : heddle::impl::OutlineKernelsBase<OutlineKernels> {
+  using OutlineKernelsBase::OutlineKernelsBase;
+
   void runOnOperation() override {
     ModuleOp module = getOperation();
     SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
     unsigned number = 0;
     for (func::FuncOp func : functions) {
       for (Cluster &cluster : Clustering(func.front()).run())
-        if (failed(Outliner(module, std::move(cluster), number++).run()))
+        if (failed(Outliner(module, std::move(cluster), singleResult, number).run()))
           return signalPassFailure();
       passDestination(module, func);
     }

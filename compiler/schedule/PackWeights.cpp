@@ -40,6 +40,7 @@ struct PackedGroup {
   int64_t n = 0, k = 0;
   // 0: all sources are stacked. Else each run of so many is packed for itself, their panels interleaved: an expert's.
   int64_t interleave = 0;
+  bool transposed = false; // of each source, what is packed is its transpose
 };
 
 class Packer {
@@ -54,7 +55,8 @@ private:
   LogicalResult packMoe(MoeOp op);
   RouteExpertsOp routeExperts(MoeOp op, Value rows);
   Value emptyRows(Location loc, Value rows, int64_t width, Type element);
-  FailureOr<Value> packed(Operation *user, ValueRange matrices, int64_t interleave = 0);
+  LogicalResult packLatentAttention(OnlineLatentAttentionOp op);
+  FailureOr<Value> packed(Operation *user, ValueRange matrices, int64_t interleave = 0, bool transposed = false);
   FailureOr<Value> packedVector(Operation *user, ValueRange vectors);
   FailureOr<Value> place(Operation *user, PackedGroup group, RankedTensorType type);
   FailureOr<Value> placeInSection(Operation *user, PackedGroup group, RankedTensorType type);
@@ -73,19 +75,25 @@ private:
 
 } // namespace
 
-FailureOr<Value> Packer::packed(Operation *user, ValueRange matrices, int64_t interleave) {
-  PackedGroup group{SmallVector<Value>(matrices), formatOf(typeOf(matrices.front()))};
+// What a transposed matrix is packed as: blocks of a quantised one lie along its rows, so its numbers are stored as they are,
+// never quantised again.
+static std::string transposedFormat(RankedTensorType type) { return type.getEncoding() ? "f32" : formatOf(type); }
+
+FailureOr<Value> Packer::packed(Operation *user, ValueRange matrices, int64_t interleave, bool transposed) {
+  RankedTensorType first = typeOf(matrices.front());
+  PackedGroup group{SmallVector<Value>(matrices), transposed ? transposedFormat(first) : formatOf(first)};
   for (Value matrix : matrices)
-    group.n += typeOf(matrix).getDimSize(0);
+    group.n += typeOf(matrix).getDimSize(transposed ? 1 : 0);
   group.interleave = interleave;
-  group.k = typeOf(matrices.front()).getDimSize(1);
+  group.transposed = transposed;
+  group.k = first.getDimSize(transposed ? 0 : 1);
   FailureOr<heddle::TensorType> type = tensorType(user->getLoc(), group.format);
   if (failed(type))
     return failure();
   std::optional<PackedLayout> layout = layoutFor(*type);
   if (!layout)
     return user->emitError("no packed layout holds weights of type ") << group.format;
-  int64_t rows = typeOf(matrices.front()).getDimSize(0);
+  int64_t rows = first.getDimSize(transposed ? 1 : 0);
   int64_t bytes = interleave ? matrices.size() * layout->bytes(rows, group.k) : layout->bytes(group.n, group.k);
   return place(user, std::move(group), RankedTensorType::get({bytes}, b.getI8Type()));
 }
@@ -104,6 +112,7 @@ FailureOr<Value> Packer::place(Operation *user, PackedGroup group, RankedTensorT
   auto func = user->getParentOfType<func::FuncOp>();
   for (NewArgument &known : newArguments[func])
     if (known.group.sources == group.sources && known.group.interleave == group.interleave &&
+        known.group.transposed == group.transposed &&
         known.argument.getType() == type)
       return known.argument;
   Value argument = func.front().addArgument(type, group.sources.front().getLoc());
@@ -118,11 +127,14 @@ FailureOr<Value> Packer::placeInSection(Operation *user, PackedGroup group, Rank
     auto weight = source.getDefiningOp<WeightOp>();
     if (!weight)
       return user->emitError("operand is no weight of the model");
-    llvm::raw_string_ostream(key) << weight.getStorage() << ";";
+    StorageAttr storage = weight.getStorage();
+    if (group.transposed)
+      storage = StorageAttr::get(b.getContext(), storage.getType(), storage.getFile(), storage.getOffset(), !storage.getTransposed());
+    llvm::raw_string_ostream(key) << storage << ";";
     name += (name.empty() ? "" : "+") + weight.getName().str();
-    sources.push_back(weight.getStorage());
+    sources.push_back(storage);
     names.push_back(weight.getNameAttr());
-    rows.push_back(b.getI64IntegerAttr(typeOf(source).getDimSize(0)));
+    rows.push_back(b.getI64IntegerAttr(typeOf(source).getDimSize(group.transposed ? 1 : 0)));
   }
   auto [entry, isNew] = offsets.try_emplace(key + group.format + std::to_string(group.interleave), sectionSize);
   if (isNew) {
@@ -137,6 +149,8 @@ FailureOr<Value> Packer::placeInSection(Operation *user, PackedGroup group, Rank
   op->setAttr("heddle.sources", b.getArrayAttr(sources));
   op->setAttr("heddle.source_names", b.getArrayAttr(names));
   op->setAttr("heddle.source_rows", b.getArrayAttr(rows));
+  if (group.transposed)
+    op->setAttr("heddle.transposed", b.getUnitAttr());
   if (group.interleave)
     op->setAttr("heddle.interleave", b.getI64IntegerAttr(group.interleave));
   return op.getResult();
@@ -208,10 +222,18 @@ RouteExpertsOp Packer::routeExperts(MoeOp op, Value rows) {
                                   b.getI64IntegerAttr(experts), b.getI64IntegerAttr(typeOf(op.getInput()).getDimSize(1)),
                                   b.getStringAttr(formatOf(typeOf(op.getRouter()))), UnitAttr())
                .getResult(0);
+  Value correction;
+  if (op.getCorrection()) {
+    FailureOr<Value> vector = packedVector(op, op.getCorrection());
+    if (failed(vector))
+      return {};
+    correction = *vector;
+    b.setInsertionPoint(op);
+  }
   SmallVector<Value> inits = {emptyRows(loc, rows, topK, i32), emptyRows(loc, rows, topK, f32), emptyRows(loc, rows, experts + 1, i32),
                               emptyRows(loc, rows, topK, i32), emptyRows(loc, rows, topK, f32)};
-  return RouteExpertsOp::create(b, loc, TypeRange(ValueRange(inits)), logits, inits, b.getI64IntegerAttr(experts), op.getTopKAttr(),
-                                op.getNormalizeAttr());
+  return RouteExpertsOp::create(b, loc, TypeRange(ValueRange(inits)), logits, correction, inits, b.getI64IntegerAttr(experts),
+                                op.getTopKAttr(), op.getNormalizeAttr(), op.getRoutingAttr());
 }
 
 LogicalResult Packer::packMoe(MoeOp op) {
@@ -250,6 +272,30 @@ LogicalResult Packer::packMoe(MoeOp op) {
   return success();
 }
 
+// Each head's matrices are packed for themselves: the bodies take them head by head.
+LogicalResult Packer::packLatentAttention(OnlineLatentAttentionOp op) {
+  bool rebuilds = op.getForm() != LatentForm::Absorbed, folds = op.getForm() != LatentForm::Materialised;
+  RankedTensorType keyType = typeOf(op.getKeyUps().front()), valueType = typeOf(op.getValueUps().front());
+  for (OperandRange ups : {op.getKeyUps(), op.getValueUps()})
+    for (Value up : ups)
+      if (up.getType() != ups.front().getType())
+        return op.emitError("up-projections must be stored alike: ") << ups.front().getType() << ", " << up.getType();
+  FailureOr<Value> keys = rebuilds ? packed(op, op.getKeyUps(), 1) : FailureOr<Value>(Value());
+  FailureOr<Value> folded = folds ? packed(op, op.getKeyUps(), 1, /*transposed=*/true) : FailureOr<Value>(Value());
+  FailureOr<Value> values = packed(op, op.getValueUps(), 1);
+  if (failed(keys) || failed(folded) || failed(values))
+    return failure();
+  op.getKeyUpsMutable().assign(rebuilds ? ValueRange(*keys) : ValueRange());
+  op.getValueUpsMutable().assign(*values);
+  op.setKeyFormat(formatOf(keyType));
+  op.setValueFormat(formatOf(valueType));
+  if (folds) {
+    op.getKeyFoldsMutable().assign(*folded);
+    op.setFoldFormat(transposedFormat(keyType));
+  }
+  return success();
+}
+
 LogicalResult Packer::packEmbedding(EmbeddingOp op) {
   FailureOr<Value> table = packed(op, op.getTable());
   if (failed(table))
@@ -284,6 +330,11 @@ LogicalResult Packer::packFunction(func::FuncOp func) {
     }
     if (auto moe = dyn_cast<MoeOp>(op)) {
       if (failed(packMoe(moe)))
+        return failure();
+      continue;
+    }
+    if (auto latent = dyn_cast<OnlineLatentAttentionOp>(op)) {
+      if (failed(packLatentAttention(latent)))
         return failure();
       continue;
     }

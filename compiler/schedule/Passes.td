@@ -48,8 +48,10 @@ def OutlineKernels : Pass<"heddle-outline-kernels", "::mlir::ModuleOp"> {
     Row-wise ops (norms, rotary embedding, activations, residuals, quantisation) that feed one another become one private
     function @kernel_N each, called by `kernel_call`; shape ops go into the kernels that need them, and equal kernels are shared.
     Layers write their result where the caller says. After: functions hold kernels, calls and views only.
-    Example: test/schedule/outline-kernels.mlir.
+    With `single-result`, for devices, where a grid of threads computes one result, a kernel with several is one kernel for each,
+    which compute again what they share. Example: test/schedule/outline-kernels.mlir, outline-kernels-single.mlir.
   }];
+  let options = [Option<"singleResult", "single-result", "bool", "false", "Kernels have one result each">];
   let dependentDialects = ["::heddle::HeddleDialect", "::mlir::func::FuncDialect", "::mlir::tensor::TensorDialect"];
 }
 

@@ -2,10 +2,13 @@
 //
 // The command `heddle`.
 
-#include "compiler/Compile.h"
+#include "compiler/tools/CompileArguments.h"
 #include "frontends/Inspect.h"
 #include "frontends/tokenizer/TokenizeTool.h"
 
+#include "mlir/InitAllPasses.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Tools/Plugins/PassPlugin.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
@@ -20,6 +23,7 @@ static const char *const usage = R"(Heddle compiles Transformer models to native
 
   heddle compile MODEL -o OUT      compile a GGUF file or a Hugging Face folder
   heddle inspect MODEL [--json]    show what is in a model file
+  heddle verify MODEL              evaluate the model after every stage and name the first that changed a result
   heddle tokenize MODEL            text to ids and back, as JSON lines (--no-special, --decode, --chat)
   heddle compile --help            all options of compile
   heddle --version
@@ -38,7 +42,7 @@ What to make
   --emit=exe|lib|object|package|mlir|llvm|asm
                                 program, shared library with the runtime inside, object for libheddle.a, container for
                                 heddle_package_open_file, or text (default exe)
-  --target=T                    native, x86-64-v3, x86-64-v4, znver5, sapphirerapids, aarch64 (default native)
+  --target=T                    native, x86-64-v3, x86-64-v4, znver5, sapphirerapids, aarch64, opencl (default native)
   --name=ID                     symbol heddle_model_ID of libraries, objects and packages (default: from the output's name)
   --sidecar                     weights in a second file, OUT.weights
 How exact, how large
@@ -50,6 +54,9 @@ For researchers
   --stop-after=STAGE            print the module after import, optimize or schedule
   --dump-stages=DIR             write the module after every stage
   --activations=auto|f32|int8   inputs of products with quantised weights
+  --print-remarks               what passes say of the choices they made
+  --load-pass-plugin=LIB        load the MLIR passes of a shared library; repeatable
+  --add-pass=POINT:PIPELINE     run passes at after-import, after-optimize, before-bufferize or after-schedule; repeatable
   --share-kv=on|off  --fuse-projections=on|off  --share-layers=on|off
                                 passes that can be turned off to measure them
 For pipelines
@@ -60,45 +67,13 @@ For pipelines
 Exit code: 0 done, 1 our or the machine's failure, 2 the input or the command line is at fault.
 )";
 
-static int fail(int code, const llvm::Twine &message, bool asJson = false) {
+int heddle::failCommand(int code, const llvm::Twine &message, bool asJson) {
   if (asJson)
     llvm::errs() << llvm::json::Object{{"severity", "error"}, {"exit_code", code}, {"message", llvm::json::fixUTF8(message.str())}} << "\n";
   else
     llvm::errs() << "heddle: error: " << message << "\n";
   return code;
 }
-
-namespace {
-
-// Reads the words after `heddle compile`.
-class CompileArguments {
-public:
-  explicit CompileArguments(CompileOptions &options) : options(options) {}
-  bool parse(int argc, char **argv);
-  std::string error;
-  bool help = false, jsonErrors = false;
-
-private:
-  bool parseFlag(StringRef key, StringRef value, bool hasValue);
-  template <typename T>
-  bool choose(StringRef key, StringRef value, std::initializer_list<std::pair<const char *, T>> choices, T &out) {
-    std::string known;
-    for (auto &[name, choice] : choices) {
-      if (value == name) {
-        out = choice;
-        return true;
-      }
-      known += (known.empty() ? "" : ", ") + std::string(name);
-    }
-    error = (key + ": '" + value + "' is none of " + known).str();
-    return false;
-  }
-  bool word(StringRef key, StringRef value, std::initializer_list<const char *> known, std::string &out);
-
-  CompileOptions &options;
-};
-
-} // namespace
 
 bool CompileArguments::word(StringRef key, StringRef value, std::initializer_list<const char *> known, std::string &out) {
   std::string list;
@@ -113,6 +88,23 @@ bool CompileArguments::word(StringRef key, StringRef value, std::initializer_lis
   return false;
 }
 
+// Parsed here for its errors; the pipeline parses it again at its place.
+bool CompileArguments::addPass(StringRef value) {
+  auto [point, pipeline] = value.split(':');
+  if (!llvm::is_contained(extensionPoints(), point)) {
+    error = ("--add-pass: '" + point + "' is none of " + llvm::join(extensionPoints(), ", ")).str();
+    return false;
+  }
+  mlir::OpPassManager scratch(mlir::ModuleOp::getOperationName());
+  llvm::raw_string_ostream said(error);
+  if (pipeline.empty() || failed(mlir::parsePassPipeline(pipeline, scratch, said))) {
+    error = ("--add-pass: '" + pipeline + "' is no pass pipeline: " + StringRef(error).trim().split('\n').first).str();
+    return false;
+  }
+  options.pipeline.extensions.emplace_back(point.str(), pipeline.str());
+  return true;
+}
+
 bool CompileArguments::parseFlag(StringRef key, StringRef value, bool hasValue) {
   auto onOff = [&](bool &out) { return choose<bool>(key, value, {{"on", true}, {"off", false}}, out); };
   if (!hasValue) {
@@ -120,6 +112,8 @@ bool CompileArguments::parseFlag(StringRef key, StringRef value, bool hasValue) 
       return options.sidecar = true;
     if (key == "--quiet")
       return options.quiet = true;
+    if (key == "--print-remarks")
+      return options.printRemarks = true;
     if (key == "--precise") {
       options.precision = Precision::Precise;
       return true;
@@ -172,6 +166,16 @@ bool CompileArguments::parseFlag(StringRef key, StringRef value, bool hasValue) 
       error = ("--context: '" + value + "' is no positive number").str();
     return error.empty();
   }
+  if (key == "--load-pass-plugin") {
+    llvm::Expected<mlir::PassPlugin> plugin = mlir::PassPlugin::load(value.str());
+    if (!plugin)
+      error = "--load-pass-plugin: " + llvm::toString(plugin.takeError());
+    else
+      plugin->registerPassRegistryCallbacks();
+    return error.empty();
+  }
+  if (key == "--add-pass")
+    return addPass(value);
   if (key == "--share-kv")
     return onOff(options.pipeline.shareKv);
   if (key == "--fuse-projections")
@@ -215,14 +219,14 @@ static int runCompile(int argc, char **argv) {
   CompileOptions options;
   CompileArguments arguments(options);
   if (!arguments.parse(argc, argv))
-    return fail(2, arguments.error, arguments.jsonErrors);
+    return failCommand(2, arguments.error, arguments.jsonErrors);
   if (arguments.help) {
     llvm::outs() << compileUsage;
     return 0;
   }
   std::string error;
   CompileStatus status = compileModel(options, error);
-  return status == CompileStatus::Done ? 0 : fail(int(status), error, arguments.jsonErrors);
+  return status == CompileStatus::Done ? 0 : failCommand(int(status), error, arguments.jsonErrors);
 }
 
 static int runInspect(int argc, char **argv) {
@@ -233,11 +237,11 @@ static int runInspect(int argc, char **argv) {
     if (word == "--json")
       json = true;
     else if (word.starts_with("-"))
-      return fail(2, "inspect: unknown option '" + word + "'");
+      return failCommand(2, "inspect: unknown option '" + word + "'");
     else
       model = word.str();
   }
-  return model.empty() ? fail(2, "inspect: no model given") : inspectModel(model, json);
+  return model.empty() ? failCommand(2, "inspect: no model given") : inspectModel(model, json);
 }
 
 int main(int argc, char **argv) {
@@ -248,6 +252,8 @@ int main(int argc, char **argv) {
     return runCompile(argc - 2, argv + 2);
   if (command == "inspect")
     return runInspect(argc - 2, argv + 2);
+  if (command == "verify")
+    return runVerifyCommand(argc - 2, argv + 2);
   if (command == "tokenize")
     return runTokenizeCommand(argc - 2, argv + 2, stdin, stdout, stderr);
   if (command == "--version") {
@@ -258,5 +264,5 @@ int main(int argc, char **argv) {
     llvm::outs() << usage;
     return 0;
   }
-  return fail(2, "unknown command '" + command + "'; 'heddle --help' lists them");
+  return failCommand(2, "unknown command '" + command + "'; 'heddle --help' lists them");
 }

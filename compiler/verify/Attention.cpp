@@ -153,11 +153,14 @@ static LogicalResult kvAppend(Frame &frame, KvAppendOp op) {
   if (failed(layer))
     return failure();
   for (bool isValue : {false, true}) {
+    if (isValue && !op.getValue())
+      continue;
     const Tensor &rows = frame.tensor(isValue ? op.getValue() : op.getKey());
+    int64_t width = cache.width(isValue);
     if (rows.dim(0) != static_cast<int64_t>(cache.rows().size()))
       return op.emitOpError("appends ") << rows.dim(0) << " rows in a step of " << cache.rows().size();
     for (auto [r, place] : llvm::enumerate(cache.rows()))
-      cache.store(*layer, isValue, place, ArrayRef<double>(rows.reals).slice(r * cache.width(), cache.width()));
+      cache.store(*layer, isValue, place, ArrayRef<double>(rows.reals).slice(r * width, width));
   }
   return success();
 }

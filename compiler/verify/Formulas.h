@@ -15,6 +15,10 @@ double activate(ActivationKind kind, double x);
 // exp(v) / sum exp(v), in place.
 void softmax(llvm::MutableArrayRef<double> values);
 
+// The experts of a token and their weights, as `moe` chooses them from the router's logits; `correction` may be empty.
+llvm::SmallVector<std::pair<int64_t, double>> routeToken(llvm::ArrayRef<double> logits, llvm::ArrayRef<double> correction,
+                                                         int64_t topK, bool normalize, RoutingAttr routing);
+
 // One query of one head against the keys of its sequence.
 struct AttentionRow {
   int64_t keys = 0;      // in the sequence

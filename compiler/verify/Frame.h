@@ -33,6 +33,7 @@ public:
 private:
   mlir::LogicalResult execute(mlir::Operation *op);
   void releaseAfter(mlir::Operation *op);
+  llvm::SmallVector<RuntimeValue> valuesOf(mlir::ValueRange range);
 
   Interpreter &interpreter;
   llvm::DenseMap<mlir::Value, RuntimeValue> values;
@@ -59,6 +60,7 @@ private:
 
 void addModelHandlers(HandlerTable &table);
 void addAttentionHandlers(HandlerTable &table);
+void addLatentAttentionHandlers(HandlerTable &table);
 void addKernelHandlers(HandlerTable &table);
 void addTensorHandlers(HandlerTable &table);
 void addControlFlowHandlers(HandlerTable &table);

@@ -16,6 +16,7 @@ struct Interpreter::Handlers {
 Interpreter::Interpreter(InterpreterOptions options) : options(std::move(options)), handlers(std::make_unique<Handlers>()) {
   addModelHandlers(handlers->table);
   addAttentionHandlers(handlers->table);
+  addLatentAttentionHandlers(handlers->table);
   addKernelHandlers(handlers->table);
   addTensorHandlers(handlers->table);
   addControlFlowHandlers(handlers->table);
@@ -30,7 +31,7 @@ static FailureOr<Tensor> materialise(Operation *op, const KvView &view) {
   if (cache.numSequences() != 1)
     return op->emitOpError("cannot read a view of a cache of ") << cache.numSequences() << " sequences: only attention does";
   KvCacheType type = cache.type();
-  int64_t heads = type.getNumKvHeads(), headDim = type.getHeadDim(), tokens = cache.tokens(0);
+  int64_t heads = type.getNumKvHeads(), headDim = view.isValue ? type.getValueDim() : type.getKeyDim(), tokens = cache.tokens(0);
   Tensor tensor = Tensor::zeros(type.getElementType(), {1, heads, tokens, headDim});
   for (int64_t token = 0; token < tokens; ++token) {
     ArrayRef<double> row = cache.load(view.layer, view.isValue, 0, token);
@@ -81,7 +82,7 @@ static std::string describe(const RuntimeValue &value) {
 //===- running ------------------------------------------------------------===//
 
 static bool passesValuesOn(Operation *op) {
-  return isa<func::CallOp, AttentionOp, PackedMatmulOp, ExpertMatmulOp, DequantizeOp, KernelCallOp>(op);
+  return isa<func::CallOp, AttentionOp, LatentAttentionOp, OnlineLatentAttentionOp, PackedMatmulOp, ExpertMatmulOp, DequantizeOp, KernelCallOp>(op);
 }
 
 LogicalResult Frame::execute(Operation *op) {
@@ -111,7 +112,13 @@ LogicalResult Frame::execute(Operation *op) {
     if (!fitsType(values[result], result.getType()))
       return op->emitOpError("gives ") << describe(values[result]) << " as result " << result.getResultNumber() << ", which is "
                                        << result.getType();
+  if (interpreter.options.observe)
+    interpreter.options.observe(op, valuesOf(op->getOperands()), valuesOf(op->getResults()));
   return success();
+}
+
+SmallVector<RuntimeValue> Frame::valuesOf(ValueRange range) {
+  return llvm::map_to_vector(range, [&](Value value) { return values[value]; });
 }
 
 // Drops the values that no later op of the block reads: weights are large.

@@ -38,6 +38,8 @@ struct InterpreterOptions {
   std::function<mlir::FailureOr<RuntimeValue>(WeightOp)> weight;
   // How to read the bytes (N, i8) of a weight packed as `format`, an (n, k) matrix. Emits its error at the op.
   std::function<mlir::FailureOr<PackedWeights>(mlir::Operation *, llvm::StringRef format, int64_t n, int64_t k, TensorRef)> packed;
+  // Told of every op that ran: its operands and results as they were. For reports; changes nothing.
+  std::function<void(mlir::Operation *, llvm::ArrayRef<RuntimeValue> operands, llvm::ArrayRef<RuntimeValue> results)> observe;
   // Rows of a rope_table whose type does not say them.
   int64_t context = 2048;
   // Calls inside calls, before recursion is an error.

@@ -66,17 +66,14 @@ static LogicalResult routeExperts(Frame &frame, RouteExpertsOp op) {
   for (Value init : op.getInits())
     out.push_back(frame.tensor(init));
   Tensor &experts = out[0], &weights = out[1], &offsets = out[2], &rowIndex = out[3], &rowScale = out[4];
+  ArrayRef<double> correction;
+  if (op.getCorrection())
+    correction = frame.tensor(op.getCorrection()).reals;
   for (int64_t row = 0; row < rows; ++row) {
-    SmallVector<double> p(ArrayRef(logits.reals).slice(row * numExperts, numExperts));
-    softmax(p);
-    auto order = llvm::to_vector(llvm::seq<int64_t>(0, numExperts));
-    llvm::stable_sort(order, [&](int64_t a, int64_t b) { return p[a] > p[b]; });
-    double sum = 0;
-    for (int64_t i = 0; i < topK; ++i)
-      sum += p[order[i]];
-    for (int64_t i = 0; i < topK; ++i) {
-      experts.integers[row * topK + i] = order[i];
-      weights.setReal(row * topK + i, p[order[i]] / (op.getNormalize() ? sum : 1));
+    ArrayRef<double> rowLogits = ArrayRef(logits.reals).slice(row * numExperts, numExperts);
+    for (auto [i, chosen] : llvm::enumerate(routeToken(rowLogits, correction, topK, op.getNormalize(), op.getRoutingAttr()))) {
+      experts.integers[row * topK + i] = chosen.first;
+      weights.setReal(row * topK + i, chosen.second);
     }
   }
   int64_t listed = 0;

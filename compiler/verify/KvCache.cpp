@@ -14,18 +14,18 @@ void KvCache::beginStep(llvm::ArrayRef<int64_t> rowSequence) {
   }
   for (Sequence &sequence : sequences) {
     sequence.planes.resize(2 * cacheType.getNumLayers());
-    for (std::vector<double> &plane : sequence.planes)
-      plane.resize(sequence.tokens * width());
+    for (auto [i, plane] : llvm::enumerate(sequence.planes))
+      plane.resize(sequence.tokens * width(i % 2));
   }
 }
 
 void KvCache::store(int64_t layer, bool isValue, Row row, llvm::ArrayRef<double> values) {
-  double *out = sequences[row.sequence].planes[2 * layer + isValue].data() + row.position * width();
+  double *out = sequences[row.sequence].planes[2 * layer + isValue].data() + row.position * width(isValue);
   for (auto [i, value] : llvm::enumerate(values))
     out[i] = roundTo(cacheType.getElementType(), {value, 0}).real;
 }
 
 llvm::ArrayRef<double> KvCache::load(int64_t layer, bool isValue, int64_t sequence, int64_t token) const {
   const std::vector<double> &plane = sequences[sequence].planes[2 * layer + isValue];
-  return llvm::ArrayRef<double>(plane).slice(token * width(), width());
+  return llvm::ArrayRef<double>(plane).slice(token * width(isValue), width(isValue));
 }

@@ -28,9 +28,11 @@ public:
   int64_t numSequences() const { return sequences.size(); }
   // Cached tokens, those of this step included.
   int64_t tokens(int64_t sequence) const { return sequences[sequence].tokens; }
-  int64_t width() const { return cacheType.getNumKvHeads() * cacheType.getHeadDim(); }
+  int64_t width(bool isValue) const {
+    return cacheType.getNumKvHeads() * (isValue ? cacheType.getValueDim() : cacheType.getKeyDim());
+  }
 
-  // Keys or values of a token, (num_kv_heads, head_dim), rounded to the cache's element type by `store`.
+  // Keys or values of a token, (num_kv_heads, head_dim), or its latent and its rotary key; rounded to the cache's element type by `store`.
   void store(int64_t layer, bool isValue, Row row, llvm::ArrayRef<double> values);
   llvm::ArrayRef<double> load(int64_t layer, bool isValue, int64_t sequence, int64_t token) const;
 

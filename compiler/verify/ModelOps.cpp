@@ -154,7 +154,7 @@ static LogicalResult rope(Frame &frame, RopeOp op) {
   const Tensor &input = frame.tensor(op.getInput()), &positions = frame.tensor(op.getPositions());
   const Tensor *table = op.getTable() ? &frame.tensor(op.getTable()) : nullptr;
   int64_t heads = input.dim(1), sequence = input.dim(2), headDim = input.dim(3);
-  int64_t half = op.getRope().getRotaryDim() / 2;
+  int64_t half = op.getRope().getRotaryDim() / 2, offset = op.getOffset();
   bool interleaved = op.getRope().getInterleaved();
   if (table && table->dim(1) != 2 * half)
     return op.emitOpError("table has ") << table->dim(1) << " columns, rotary_dim is " << 2 * half;
@@ -167,7 +167,7 @@ static LogicalResult rope(Frame &frame, RopeOp op) {
       for (int64_t i = 0; i < half; ++i) {
         auto [cosine, sine] = rotation(op, table, position, i);
         for (int64_t h = 0; h < heads; ++h) {
-          int64_t row = ((b * heads + h) * sequence + s) * headDim;
+          int64_t row = ((b * heads + h) * sequence + s) * headDim + offset;
           int64_t first = row + (interleaved ? 2 * i : i), second = interleaved ? first + 1 : first + half;
           double x = input.reals[first], y = input.reals[second];
           result.setReal(first, x * cosine - y * sine);
@@ -230,33 +230,60 @@ void heddle::softmax(MutableArrayRef<double> values) {
     value /= sum;
 }
 
-// Expert and weight of the greatest probabilities; ties go to the lower index.
-static SmallVector<std::pair<int64_t, double>> route(MoeOp op, const Tensor &router, const double *x) {
-  SmallVector<double> probabilities;
-  for (int64_t e = 0; e < router.dim(0); ++e)
-    probabilities.push_back(dot(x, &router.reals[e * router.dim(1)], router.dim(1)));
-  softmax(probabilities);
-  SmallVector<std::pair<int64_t, double>> experts;
-  for (auto [e, p] : llvm::enumerate(probabilities))
-    experts.push_back({e, p});
-  llvm::sort(experts, [](auto a, auto b) { return a.second != b.second ? a.second > b.second : a.first < b.first; });
-  experts.resize(op.getTopK());
+// What is compared when experts are chosen: p + correction, and 0 for experts of groups that do not take part.
+static SmallVector<double> choiceScores(ArrayRef<double> p, ArrayRef<double> correction, RoutingAttr routing) {
+  SmallVector<double> scores(p);
+  for (auto [e, c] : llvm::enumerate(correction))
+    scores[e] += c;
+  int64_t groups = routing ? routing.getNumGroups() : 1, size = scores.size() / groups;
+  if (groups == 1)
+    return scores;
+  SmallVector<std::pair<double, int64_t>> order; // score and group
+  for (int64_t g = 0; g < groups; ++g) {
+    SmallVector<double> sorted(ArrayRef(scores).slice(g * size, size));
+    llvm::sort(sorted, std::greater<>());
+    order.push_back({correction.empty() ? sorted[0] : sorted[0] + sorted[1], g});
+  }
+  llvm::stable_sort(order, [](auto a, auto b) { return a.first > b.first; });
+  for (auto [score, g] : ArrayRef(order).drop_front(routing.getTopGroups()))
+    std::fill_n(scores.begin() + g * size, size, 0.0);
+  return scores;
+}
+
+SmallVector<std::pair<int64_t, double>> heddle::routeToken(ArrayRef<double> logits, ArrayRef<double> correction, int64_t topK,
+                                                           bool normalize, RoutingAttr routing) {
+  SmallVector<double> p(logits);
+  if (routing && routing.getSigmoid())
+    for (double &x : p)
+      x = 1 / (1 + std::exp(-x));
+  else
+    softmax(p);
+  SmallVector<double> scores = choiceScores(p, correction, routing);
+  auto order = llvm::to_vector(llvm::seq<int64_t>(0, p.size()));
+  llvm::stable_sort(order, [&](int64_t a, int64_t b) { return scores[a] > scores[b]; }); // ties: the lower index
   double sum = 0;
-  for (auto [e, p] : experts)
-    sum += p;
-  if (op.getNormalize())
-    for (auto &expert : experts)
-      expert.second /= sum;
+  for (int64_t e : ArrayRef(order).take_front(topK))
+    sum += p[e];
+  double scale = (routing ? routing.getScaleValue() : 1) / (normalize ? sum : 1);
+  SmallVector<std::pair<int64_t, double>> experts;
+  for (int64_t e : ArrayRef(order).take_front(topK))
+    experts.push_back({e, p[e] * scale});
   return experts;
 }
 
 static LogicalResult moe(Frame &frame, MoeOp op) {
   const Tensor &input = frame.tensor(op.getInput()), &router = frame.tensor(op.getRouter());
   int64_t width = input.lastDim();
+  ArrayRef<double> correction;
+  if (op.getCorrection())
+    correction = frame.tensor(op.getCorrection()).reals;
   Tensor result = Tensor::zeros(getElementTypeOrSelf(op.getType()), input.shape);
   for (int64_t row = 0; row < input.rows(); ++row) {
     const double *x = &input.reals[row * width];
-    for (auto [e, p] : route(op, router, x)) {
+    SmallVector<double> logits;
+    for (int64_t e = 0; e < router.dim(0); ++e)
+      logits.push_back(dot(x, &router.reals[e * width], width));
+    for (auto [e, p] : routeToken(logits, correction, op.getTopK(), op.getNormalize(), op.getRoutingAttr())) {
       const Tensor &gate = frame.tensor(op.getGates()[e]), &up = frame.tensor(op.getUps()[e]);
       const Tensor &down = frame.tensor(op.getDowns()[e]);
       int64_t intermediate = gate.dim(0);

@@ -116,13 +116,21 @@ static PackedWeights interleaved(const PackedLayout &layout, heddle::TensorType 
 static FailureOr<RuntimeValue> readPacked(WeightOp op, const Checkpoint &checkpoint, const Packed &packed) {
   std::vector<WeightSource> sources;
   std::vector<double> vector;
+  std::vector<std::vector<float>> widened; // numbers of quantised matrices that are packed across their blocks
   std::optional<heddle::TensorType> type;
   for (auto [storage, rows] : llvm::zip_equal(packed.sources, packed.rows)) {
     FailureOr<Stored> stored = locate(op, checkpoint, storage, rows * (packed.isVector() ? 1 : packed.k));
     if (failed(stored))
       return failure();
     type = stored->type;
-    sources.push_back({stored->data, rows, stored->transposed});
+    const uint8_t *data = stored->data;
+    if (packed.format == "f32" && type != heddle::TensorType::F32) {
+      widened.emplace_back(rows * packed.k);
+      dequantize(*type, data, rows * packed.k, widened.back().data());
+      data = reinterpret_cast<const uint8_t *>(widened.back().data());
+      type = heddle::TensorType::F32;
+    }
+    sources.push_back({data, rows, stored->transposed});
     if (packed.isVector())
       llvm::append_range(vector, readStored(*stored, 1, rows));
   }
@@ -173,7 +181,16 @@ std::function<FailureOr<RuntimeValue>(WeightOp)> heddle::randomWeights(uint64_t 
       SmallVector<int64_t> shape{rows};
       if (!packed->isVector())
         shape.push_back(packed->k);
-      llvm::append_range(*stacked, randomSource(op, name, shape, seed).reals);
+      if (op->hasAttr("heddle.transposed"))
+        std::swap(shape[0], shape[1]);
+      Tensor source = randomSource(op, name, shape, seed);
+      if (!op->hasAttr("heddle.transposed")) {
+        llvm::append_range(*stacked, source.reals);
+        continue;
+      }
+      for (int64_t row = 0; row < rows; ++row)
+        for (int64_t column = 0; column < packed->k; ++column)
+          stacked->push_back(source.reals[column * rows + row]);
     }
     if (packed->isVector())
       return vectorValue(op, std::move(*stacked));
@@ -195,8 +212,13 @@ std::function<FailureOr<SmallVector<RuntimeValue>>(func::FuncOp)> heddle::modelI
         continue;
       }
       auto tensorType = dyn_cast<RankedTensorType>(type);
+      // A result's destination: (rows, features), written before it is read.
+      if (tensorType && isa<FloatType>(tensorType.getElementType()) && tensorType.getRank() == 2 && tensorType.getNumDynamicDims() == 1) {
+        inputs.push_back(makeValue(Tensor::zeros(tensorType.getElementType(), {length, tensorType.getDimSize(1)})));
+        continue;
+      }
       if (!tensorType || !tensorType.getElementType().isInteger() || tensorType.getRank() < 1 || tensorType.getRank() > 2)
-        return entry.emitError("argument ") << i << " of '" << entry.getName() << "' is " << type << ", not ids or positions";
+        return entry.emitError("argument ") << i << " of '" << entry.getName() << "' is " << type << ", not ids, positions or a destination";
       Tensor tensor = Tensor::zeros(tensorType.getElementType(),
                                     tensorType.getRank() == 2 ? SmallVector<int64_t>{1, length} : SmallVector<int64_t>{length});
       for (int64_t row = 0; row < length; ++row)

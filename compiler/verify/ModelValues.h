@@ -18,7 +18,7 @@ std::function<mlir::FailureOr<RuntimeValue>(WeightOp)> weightsOf(std::shared_ptr
 std::function<mlir::FailureOr<RuntimeValue>(WeightOp)> randomWeights(uint64_t seed);
 
 // Inputs of a model's entry for `ids` as the one sequence, whichever form the entry has: @forward(ids, positions) of (1,
-// sequence), or @step(ids, positions, output rows, cache) of (rows), the step being the whole sequence.
+// sequence), or @step(ids, positions, output rows, cache, destinations) of (rows), the step being the whole sequence.
 std::function<mlir::FailureOr<llvm::SmallVector<RuntimeValue>>(mlir::func::FuncOp)> modelInputs(std::vector<int64_t> ids);
 
 } // namespace heddle

@@ -81,19 +81,24 @@ static func::FuncOp findEntry(ModuleOp module, StringRef name) {
   return {};
 }
 
-// What the interpreter says goes to `error`: whether it is one, the caller decides.
-FailureOr<SmallVector<RuntimeValue>> NumericCheck::evaluate(func::FuncOp entry, std::string &error) {
+// What the interpreter says goes to `message`: whether it is one, the caller decides.
+FailureOr<SmallVector<RuntimeValue>> NumericCheck::evaluate(func::FuncOp entry, std::string &message) {
   ScopedDiagnosticHandler handler(entry.getContext(), [&](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
       return failure();
-    llvm::raw_string_ostream os(error);
-    os << (error.empty() ? "" : "; ") << diagnostic.str() << " at " << diagnostic.getLocation();
+    llvm::raw_string_ostream os(message);
+    os << (message.empty() ? "" : "; ") << diagnostic.str() << " at " << diagnostic.getLocation();
     return success();
   });
   FailureOr<SmallVector<RuntimeValue>> inputs = inputsFor(entry);
   if (failed(inputs))
     return failure();
-  return Interpreter(options.interpreter).call(entry, *inputs);
+  now = ValueTrace();
+  InterpreterOptions traced = options.interpreter;
+  traced.observe = [this](Operation *op, ArrayRef<RuntimeValue> operands, ArrayRef<RuntimeValue> results) {
+    now.record(op, operands, results);
+  };
+  return Interpreter(std::move(traced)).call(entry, *inputs);
 }
 
 LogicalResult NumericCheck::compareResults(func::FuncOp entry, ArrayRef<RuntimeValue> results, StringRef stage) {
@@ -110,32 +115,38 @@ LogicalResult NumericCheck::compareResults(func::FuncOp entry, ArrayRef<RuntimeV
       flat.shape = (*e)->shape;  // (1, sequence, …) may become (rows, …)
     Difference difference = compare(flat, **e);
     double limit = options.limit && (*e)->isFloat() ? options.limit : nmseLimit((*e)->elementType);
+    error = std::max(error.value_or(0), difference.nmse);
     if (difference.nmse <= limit)
       continue;
-    InFlightDiagnostic error = entry.emitError("after ") << stage << ", result " << i << " of '" << entry.getName() << "' ";
+    InFlightDiagnostic diagnostic = entry.emitError("after ") << stage << ", result " << i << " of '" << entry.getName() << "' ";
     if (!difference.sameShape)
-      return error << "has another shape";
-    return error << llvm::formatv("differs: NMSE {0:e3} (limit {1:e3}), element {2} by {3:e3}", difference.nmse, limit,
-                                  difference.worst, difference.maxAbs).str();
+      return diagnostic << "has another shape";
+    diagnostic << llvm::formatv("differs: NMSE {0:e3} (limit {1:e3}), element {2} by {3:e3}", difference.nmse, limit,
+                                difference.worst, difference.maxAbs).str();
+    if (Operation *op = now.firstNewOp(before))
+      diagnostic << "; first in '" << op->getName() << "' at " << op->getLoc();
+    return diagnostic;
   }
+  before = std::move(now);
   return success();
 }
 
 LogicalResult NumericCheck::check(ModuleOp module, StringRef stage) {
-  if (ended)
+  error = std::nullopt;
+  if (!ended.empty())
     return success();
   func::FuncOp entry = findEntry(module, options.entry);
   if (!entry && options.entry.empty())
     return module.emitError("after ") << stage << ", there is no public function to evaluate";
   if (!entry)
     return module.emitError("after ") << stage << ", there is no function '" << options.entry << "' to evaluate";
-  std::string error;
-  FailureOr<SmallVector<RuntimeValue>> results = evaluate(entry, error);
+  std::string message;
+  FailureOr<SmallVector<RuntimeValue>> results = evaluate(entry, message);
   if (failed(results)) {
-    ended = options.stopsAtUnknownOps;
-    if (ended)
-      return entry.emitRemark("not evaluated after ") << stage << ": " << error, success();
-    return entry.emitError("cannot be evaluated after ") << stage << ": " << error;
+    if (!options.stopsAtUnknownOps)
+      return entry.emitError("cannot be evaluated after ") << stage << ": " << message;
+    ended = message;
+    return entry.emitRemark("not evaluated after ") << stage << ": " << message, success();
   }
   bool isNewType = entryType && entryType != entry.getFunctionType() && !options.inputs;
   if (!entryType || isNewType) {
@@ -143,6 +154,7 @@ LogicalResult NumericCheck::check(ModuleOp module, StringRef stage) {
       entry.emitRemark("the type of '") << entry.getName() << "' changed in " << stage << "; later results are compared with this one's";
     entryType = entry.getFunctionType();
     expected = std::move(*results);
+    before = std::move(now);
     return success();
   }
   return compareResults(entry, *results, stage);
@@ -152,7 +164,8 @@ LogicalResult NumericCheck::check(ModuleOp module, StringRef stage) {
 
 namespace {
 struct CheckInstrumentation : PassInstrumentation {
-  explicit CheckInstrumentation(NumericCheckOptions options) : check(std::move(options)) {}
+  CheckInstrumentation(std::shared_ptr<NumericCheck> check, std::function<void(StringRef)> report)
+      : check(std::move(check)), report(std::move(report)), hasBegun(!this->check->expectation().empty()) {}
 
   void runBeforePass(Pass *pass, Operation *op) override {
     if (hasBegun || isAdaptor(pass))
@@ -162,27 +175,35 @@ struct CheckInstrumentation : PassInstrumentation {
   }
   void runAfterPass(Pass *pass, Operation *op) override {
     if (!hasFailed && !isAdaptor(pass))
-      run(pass, op, ("pass '" + (pass->getArgument().empty() ? pass->getName() : pass->getArgument()) + "'").str());
+      run(pass, op, "pass '" + nameOf(pass).str() + "'");
+    if (report && !hasFailed && !isAdaptor(pass))
+      report(nameOf(pass));
   }
 
 private:
   // The pass that runs a nested pipeline computes nothing itself.
+  static StringRef nameOf(Pass *pass) { return pass->getArgument().empty() ? pass->getName() : pass->getArgument(); }
   static bool isAdaptor(Pass *pass) { return pass->getName().ends_with("OpToOpPassAdaptor"); }
   void run(Pass *pass, Operation *op, const std::string &stage) {
     auto module = dyn_cast<ModuleOp>(op);
     if (!module)
       module = op->getParentOfType<ModuleOp>();
-    hasFailed = module && failed(check.check(module, stage));
+    hasFailed = module && failed(check->check(module, stage));
     if (hasFailed)
       signalPassFailure(pass);
   }
 
-  NumericCheck check;
-  bool hasBegun = false, hasFailed = false;
+  std::shared_ptr<NumericCheck> check;
+  std::function<void(StringRef)> report;
+  bool hasBegun, hasFailed = false;
 };
 } // namespace
 
-void heddle::addNumericCheck(PassManager &pm, NumericCheckOptions options) {
+void heddle::addNumericCheck(PassManager &pm, std::shared_ptr<NumericCheck> check, std::function<void(StringRef)> report) {
   pm.getContext()->disableMultithreading();
-  pm.addInstrumentation(std::make_unique<CheckInstrumentation>(std::move(options)));
+  pm.addInstrumentation(std::make_unique<CheckInstrumentation>(std::move(check), std::move(report)));
+}
+
+void heddle::addNumericCheck(PassManager &pm, NumericCheckOptions options) {
+  addNumericCheck(pm, std::make_shared<NumericCheck>(std::move(options)));
 }

@@ -6,7 +6,7 @@
 #define HEDDLE_COMPILER_VERIFY_NUMERICCHECK_H
 
 #include "compiler/verify/Compare.h"
-#include "compiler/verify/Interpreter.h"
+#include "compiler/verify/ValueTrace.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassManager.h"
@@ -40,20 +40,32 @@ public:
   // and its error. The first call, and one after the entry's type changed, sets the expectation.
   mlir::LogicalResult check(mlir::ModuleOp module, llvm::StringRef stage);
 
+  // What the first evaluation gave, empty before it.
+  llvm::ArrayRef<RuntimeValue> expectation() const { return expected; }
+  // The largest NMSE of the last comparison; none if the last module was not evaluated or set the expectation.
+  std::optional<double> lastError() const { return error; }
+  // Why evaluations ended (NumericCheckOptions::stopsAtUnknownOps), empty while they go on.
+  llvm::StringRef endReason() const { return ended; }
+
 private:
-  mlir::FailureOr<llvm::SmallVector<RuntimeValue>> evaluate(mlir::func::FuncOp entry, std::string &error);
+  mlir::FailureOr<llvm::SmallVector<RuntimeValue>> evaluate(mlir::func::FuncOp entry, std::string &message);
   mlir::FailureOr<llvm::SmallVector<RuntimeValue>> inputsFor(mlir::func::FuncOp entry);
   mlir::LogicalResult compareResults(mlir::func::FuncOp entry, llvm::ArrayRef<RuntimeValue> results, llvm::StringRef stage);
 
   NumericCheckOptions options;
   llvm::SmallVector<RuntimeValue> expected;
   mlir::FunctionType entryType;
-  bool ended = false;
+  ValueTrace before, now;  // of the last module that was right, and of the one that is being checked
+  std::optional<double> error;
+  std::string ended;
 };
 
 // Checks before the first and after every pass of `pm`, whose context it makes single-threaded: passes on functions run
 // while the whole module is read.
 void addNumericCheck(mlir::PassManager &pm, NumericCheckOptions options);
+// The same with a check that others go on with; `report` is told of every pass that it passed.
+void addNumericCheck(mlir::PassManager &pm, std::shared_ptr<NumericCheck> check,
+                     std::function<void(llvm::StringRef pass)> report = nullptr);
 
 } // namespace heddle
 

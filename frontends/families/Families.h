@@ -8,6 +8,7 @@
 
 namespace heddle {
 
+void buildDeepSeek(ModelBuilder &b);
 void buildGemma(ModelBuilder &b);
 void buildGpt2(ModelBuilder &b);
 void buildLlama(ModelBuilder &b);

@@ -43,22 +43,43 @@ RankedTensorType ModelBuilder::activations(int64_t width) {
   return RankedTensorType::get({dynamic, dynamic, width}, b.getF32Type());
 }
 
-Value ModelBuilder::weightOp(const std::string &name) {
-  const TensorInfo *tensor = model.checkpoint.find(name);
+RankedTensorType ModelBuilder::partType(const WeightPart &part) {
+  const TensorInfo *tensor = model.checkpoint.find(part.name);
   assert(tensor && "readers check that every weight is there");
-  auto storage = StorageAttr::get(b.getContext(), b.getStringAttr(tensorTypeInfo(tensor->type).name), tensor->file,
-                                  tensor->offset, tensor->transposed);
-  return WeightOp::create(b, NameLoc::get(b.getStringAttr(name)), storedType(b.getContext(), *tensor), name, storage);
+  RankedTensorType type = storedType(b.getContext(), *tensor);
+  if (!part.rows)
+    return type;
+  if (!part.transposed)
+    return RankedTensorType::get({part.rows, type.getDimSize(1)}, type.getElementType(), type.getEncoding());
+  // Blocks of a quantised matrix lie along its rows: seen as columns they are numbers without a format.
+  return RankedTensorType::get({type.getDimSize(1), part.rows}, type.getElementType());
+}
+
+Value ModelBuilder::weightOp(const WeightPart &part) {
+  const TensorInfo *tensor = model.checkpoint.find(part.name);
+  assert(tensor && "readers check that every weight is there");
+  std::string name = part.name;
+  uint64_t offset = tensor->offset;
+  if (part.rows) {
+    name += "[" + std::to_string(part.begin) + ":" + std::to_string(part.begin + part.rows) + "]";
+    offset += tensor->bytes / tensor->shape[0] * part.begin;
+  }
+  auto storage = StorageAttr::get(b.getContext(), b.getStringAttr(tensorTypeInfo(tensor->type).name), tensor->file, offset,
+                                  part.transposed != tensor->transposed);
+  return WeightOp::create(b, NameLoc::get(b.getStringAttr(name)), partType(part), name, storage);
 }
 
 // Outside layers a weight is an op where it is used; inside, an argument that the caller fills.
-Value ModelBuilder::weight(const std::string &name) {
+Value ModelBuilder::weight(WeightPart part) {
   if (!layerFunc)
-    return weightOp(name);
-  layerWeights.push_back(prefix + name);
-  const TensorInfo *tensor = model.checkpoint.find(prefix + name);
-  assert(tensor && "readers check that every weight is there");
-  return layerFunc.front().addArgument(storedType(b.getContext(), *tensor), NameLoc::get(b.getStringAttr(name)));
+    return weightOp(part);
+  std::string name = part.name.substr(prefix.size());
+  layerWeights.push_back(part);
+  return layerFunc.front().addArgument(partType(part), NameLoc::get(b.getStringAttr(name)));
+}
+
+Value ModelBuilder::weightRows(const std::string &name, int64_t begin, int64_t rows, bool transposed) {
+  return weight(WeightPart{prefix + name, begin, rows, transposed});
 }
 
 Value ModelBuilder::embedTokens(const std::string &name) {
@@ -91,8 +112,8 @@ Value ModelBuilder::layer(int64_t index, const std::string &scope, Value x, func
   b.restoreInsertionPoint(caller);
   positions = callerPositions;
   SmallVector<Value> arguments = {x, positions};
-  for (const std::string &name : layerWeights)
-    arguments.push_back(weightOp(name));
+  for (const WeightPart &part : layerWeights)
+    arguments.push_back(weightOp(part));
   func::FuncOp callee = layerFunc;
   layerFunc = {};
   layerWeights.clear();
@@ -109,8 +130,8 @@ Value ModelBuilder::linear(Value x, const std::string &name) {
   return LinearOp::create(b, loc, activations(typeOf(matrix).getDimSize(0)), x, ValueRange{matrix}, biases);
 }
 
-Value ModelBuilder::rmsNorm(Value x, const std::string &name) {
-  return RmsNormOp::create(b, loc, x.getType(), x, weight(name + ".weight"), b.getF64FloatAttr(config().normEps),
+Value ModelBuilder::rmsNorm(Value x, const std::string &name, double eps) {
+  return RmsNormOp::create(b, loc, x.getType(), x, weight(name + ".weight"), b.getF64FloatAttr(eps ? eps : config().normEps),
                            b.getF64FloatAttr(config().normWeightOffset));
 }
 
@@ -154,13 +175,13 @@ Value ModelBuilder::mergeHeads(Value x) {
   return tensor::CollapseShapeOp::create(b, loc, activations(typeOf(x).getDimSize(1) * typeOf(x).getDimSize(3)), rows, groups);
 }
 
-Value ModelBuilder::rope(Value x) {
+Value ModelBuilder::rope(Value x, int64_t offset) {
   int64_t table = config().layerRope[layerIndex];
   float factor = 1.0f;
   std::vector<float> frequencies = config().ropes[table].inverseFrequency(false, factor, config().contextLength);
   auto attr = RopeAttr::get(b.getContext(), config().ropes[table].interleaved, table, b.getF64FloatAttr(factor),
                             b.getDenseF32ArrayAttr(frequencies));
-  return RopeOp::create(b, loc, x.getType(), x, positions, Value(), attr);
+  return RopeOp::create(b, loc, x.getType(), x, positions, Value(), attr, b.getI64IntegerAttr(offset));
 }
 
 Value ModelBuilder::attention(Value q, Value k, Value v) {
@@ -168,6 +189,13 @@ Value ModelBuilder::attention(Value q, Value k, Value v) {
   auto mask = MaskAttr::get(b.getContext(), true, config().layerWindow[layerIndex]);
   return AttentionOp::create(b, loc, q.getType(), q, k, v, Value(), Value(), mask, b.getF64FloatAttr(scale),
                              b.getF64FloatAttr(config().attentionSoftcap));
+}
+
+Value ModelBuilder::latentAttention(Value q, Value latent, Value keyRope, ValueRange keyUps, ValueRange valueUps) {
+  auto mask = MaskAttr::get(b.getContext(), true, config().layerWindow[layerIndex]);
+  auto type = typeOf(q).clone({dynamic, typeOf(q).getDimSize(1), dynamic, typeOf(valueUps.front()).getDimSize(0)});
+  return LatentAttentionOp::create(b, loc, type, q, latent, keyRope, keyUps, valueUps, mask, b.getF64FloatAttr(config().attentionScale),
+                                   LatentFormAttr::get(b.getContext(), LatentForm::Materialised));
 }
 
 Value ModelBuilder::moe(Value x, const std::string &router, const std::string &experts, const char *gate, const char *up,
@@ -180,10 +208,14 @@ Value ModelBuilder::moe(Value x, const std::string &router, const std::string &e
     ups.push_back(weight(expert + up + ".weight"));
     downs.push_back(weight(expert + down + ".weight"));
   }
+  const MoeConfig &moe = config().moe;
+  Value correction = moe.hasCorrection ? weight(router + ".e_score_correction_bias") : Value();
+  RoutingAttr routing;
+  if (moe.sigmoidScores || moe.numGroups > 1 || moe.routedScale != 1.0)
+    routing = RoutingAttr::get(b.getContext(), moe.sigmoidScores, moe.numGroups, moe.topGroups, b.getF64FloatAttr(moe.routedScale));
   auto kind = static_cast<ActivationKind>(config().activation);
-  return MoeOp::create(b, loc, x.getType(), x, routerWeight, gates, ups, downs,
-                       b.getI64IntegerAttr(config().moe.expertsPerToken), b.getBoolAttr(config().moe.normTopkProb),
-                       ActivationKindAttr::get(b.getContext(), kind));
+  return MoeOp::create(b, loc, x.getType(), x, routerWeight, correction, gates, ups, downs, b.getI64IntegerAttr(moe.expertsPerToken),
+                       b.getBoolAttr(moe.normTopkProb), routing, ActivationKindAttr::get(b.getContext(), kind));
 }
 
 void ModelBuilder::finish(Value x, const std::string &head) {

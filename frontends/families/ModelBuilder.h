@@ -31,8 +31,8 @@ public:
 
   // x W^T (+ <name>.bias where the model has one), W being <name>.weight (out, in).
   mlir::Value linear(mlir::Value x, const std::string &name);
-  // Norms with <name>.weight (and <name>.bias).
-  mlir::Value rmsNorm(mlir::Value x, const std::string &name);
+  // Norms with <name>.weight (and <name>.bias). `eps` 0: the config's.
+  mlir::Value rmsNorm(mlir::Value x, const std::string &name, double eps = 0);
   mlir::Value layerNorm(mlir::Value x, const std::string &name);
   mlir::Value add(mlir::Value a, mlir::Value b);
   mlir::Value glu(mlir::Value gate, mlir::Value up);
@@ -43,9 +43,16 @@ public:
   // (batch, sequence, heads * head_dim) <-> (batch, heads, sequence, head_dim)
   mlir::Value splitHeads(mlir::Value x, int64_t heads);
   mlir::Value mergeHeads(mlir::Value x);
-  // Norm over head_dim, rotary embedding and attention of the layer that is being built.
-  mlir::Value rope(mlir::Value x);
+  // Norm over head_dim, rotary embedding (from dimension `offset` of a head on) and attention of the layer that is being
+  // built.
+  mlir::Value rope(mlir::Value x, int64_t offset = 0);
   mlir::Value attention(mlir::Value q, mlir::Value k, mlir::Value v);
+  // Keys and values from a latent and a rotary key of one head, with one matrix per head each.
+  mlir::Value latentAttention(mlir::Value q, mlir::Value latent, mlir::Value keyRope, mlir::ValueRange keyUps,
+                              mlir::ValueRange valueUps);
+  // Rows [begin, begin + rows) of the matrix `name`, as a weight of its own; `transposed`: as (columns, rows).
+  mlir::Value weightRows(const std::string &name, int64_t begin, int64_t rows, bool transposed = false);
+  // Where the config corrects scores, <router>.e_score_correction_bias does.
   mlir::Value moe(mlir::Value x, const std::string &router, const std::string &experts, const char *gate, const char *up,
                   const char *down);
 
@@ -54,8 +61,16 @@ public:
   mlir::OwningOpRef<mlir::ModuleOp> take() { return std::move(module); }
 
 private:
-  mlir::Value weight(const std::string &name);
-  mlir::Value weightOp(const std::string &name);
+  // A matrix of the checkpoint, or rows of it.
+  struct WeightPart {
+    std::string name;
+    int64_t begin = 0, rows = 0; // rows 0: all
+    bool transposed = false;
+  };
+  mlir::Value weight(const std::string &name) { return weight(WeightPart{prefix + name}); }
+  mlir::Value weight(WeightPart part);
+  mlir::Value weightOp(const WeightPart &part);
+  mlir::RankedTensorType partType(const WeightPart &part);
   mlir::RankedTensorType activations(int64_t width);
 
   const Model &model;
@@ -67,7 +82,7 @@ private:
   std::string prefix;               // scope of names while a layer is built
   mlir::func::FuncOp layerFunc;     // null outside layers
   int64_t layerIndex = -1;
-  std::vector<std::string> layerWeights;
+  std::vector<WeightPart> layerWeights;
 };
 
 // How to build a family, by model_type.

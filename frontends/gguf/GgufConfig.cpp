@@ -26,6 +26,10 @@ double GgufKeys::number(const char *key, double fallback) {
   return has(key) ? keep<double>(file.number(prefix + key), fallback) : fallback;
 }
 
+bool GgufKeys::boolean(const char *key, bool fallback) {
+  return has(key) ? keep<bool>(file.boolean(prefix + key), fallback) : fallback;
+}
+
 std::string GgufKeys::string(const char *key, const char *fallback) {
   return has(key) ? keep<std::string>(file.string(prefix + key), fallback) : fallback;
 }
@@ -85,6 +89,12 @@ void ConfigReader::readSizes() {
   config.numHiddenLayers = keys.integer("block_count");
   config.numHeads = heads("attention.head_count", 0);
   config.numKvHeads = heads("attention.head_count_kv", config.numHeads);
+  config.intermediateSize = heads("feed_forward_length", 0);
+  const char *eps = is("gpt2") ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon";
+  config.normEps = keys.number(eps, architecture.defaults.normEps);
+  config.activation = architecture.defaults.activation;
+  if (architecture.isLatent)
+    return readGgufLatentSizes(keys, file, config);
   int64_t evenHead = config.numHeads > 0 ? config.hiddenSize / config.numHeads : 0;
   config.headDim = keys.integer("attention.key_length", evenHead);
   if (int64_t valueDim = keys.integer("attention.value_length", config.headDim); valueDim != config.headDim)
@@ -93,10 +103,6 @@ void ConfigReader::readSizes() {
   if (!keys.has("attention.key_length") && config.numHeads > 0 && config.hiddenSize % config.numHeads != 0)
     keys.fail(keys.full("embedding_length") + " (" + std::to_string(config.hiddenSize) + ") must be a multiple of " +
               keys.full("attention.head_count") + " (" + std::to_string(config.numHeads) + ")");
-  config.intermediateSize = heads("feed_forward_length", 0);
-  const char *eps = is("gpt2") ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon";
-  config.normEps = keys.number(eps, architecture.defaults.normEps);
-  config.activation = architecture.defaults.activation;
 }
 
 void ConfigReader::readExperts() {
@@ -107,6 +113,8 @@ void ConfigReader::readExperts() {
   moe.expertsPerToken = keys.integer("expert_used_count");
   for (int64_t layer = 0; layer < config.numHiddenLayers; ++layer)
     moe.layerIsMoe[layer] = file.tensors().find("blk." + std::to_string(layer) + ".ffn_gate_inp.weight") != nullptr;
+  if (architecture.isLatent)
+    readGgufDeepSeekExperts(keys, file, config);
 }
 
 void ConfigReader::readWindows() {
@@ -186,8 +194,11 @@ Expected<ModelConfig> ConfigReader::read() {
   readWindows();
   readScales();
   readGgufRopes(keys, file, config);
+  if (architecture.isLatent && !config.ropes.empty())
+    setGgufLatentScale(config);
   config.tieWordEmbeddings = !file.tensors().find("output.weight");
-  config.attentionBias = !is("gpt2") && file.tensors().find("blk.0.attn_q.bias");
+  const char *bias = architecture.isLatent ? "blk.0.attn_kv_a_mqa.bias" : "blk.0.attn_q.bias";
+  config.attentionBias = !is("gpt2") && file.tensors().find(bias);
   config.attentionOutputBias = !is("gpt2") && file.tensors().find("blk.0.attn_output.bias");
   config.mlpBias = is("llama") && file.tensors().find("blk.0.ffn_gate.bias");
   if (keys.failure())

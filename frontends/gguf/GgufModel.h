@@ -17,6 +17,12 @@ Expected<ModelConfig> readGgufConfig(const GgufFile &file);
 class GgufKeys;
 void readGgufRopes(GgufKeys &keys, const GgufFile &file, ModelConfig &config);
 
+// The keys of deepseek2: sizes of heads and latents; its experts, once sizes are bounded; the scale of scores, after
+// readGgufRopes.
+void readGgufLatentSizes(GgufKeys &keys, const GgufFile &file, ModelConfig &config);
+void readGgufDeepSeekExperts(GgufKeys &keys, const GgufFile &file, ModelConfig &config);
+void setGgufLatentScale(ModelConfig &config);
+
 // Typed access to the keys under "ARCHITECTURE.". The first failure is kept, later reads give fallbacks: ask failure()
 // once.
 class GgufKeys {
@@ -26,6 +32,7 @@ public:
   int64_t integer(const char *key);                   // required
   int64_t integer(const char *key, int64_t fallback); // optional
   double number(const char *key, double fallback);
+  bool boolean(const char *key, bool fallback);
   std::string string(const char *key, const char *fallback);
   void fail(const std::string &what);
   const std::optional<Error> &failure() const { return error; }

@@ -38,6 +38,8 @@ void readScaling(GgufKeys &keys, const ModelConfig &config, RopeConfig &rope) {
   rope.originalContext = keys.integer("rope.scaling.original_context_length", config.contextLength);
   rope.betaFast = keys.number("rope.scaling.yarn_beta_fast", rope.betaFast);
   rope.betaSlow = keys.number("rope.scaling.yarn_beta_slow", rope.betaSlow);
+  // 0.1 mscale_all_dim; published models have mscale equal to it, which leaves cos and sin unscaled.
+  rope.mscale = rope.mscaleAllDim = 10.0 * keys.number("rope.scaling.yarn_log_multiplier", 0.0);
 }
 
 } // namespace

@@ -74,12 +74,14 @@ void ConfigReader::readSizes() {
     config.normEps = object.number("layer_norm_epsilon").value_or(defaults.normEps);
   } else {
     config.intermediateSize = size("intermediate_size");
+    config.normEps = object.number("rms_norm_eps").value_or(defaults.normEps);
+    if (architecture.isLatent)
+      return readDeepSeekSizes(object, config);
     int64_t kvHeads =
         defaults.numKvHeads && !object.isNull("num_key_value_heads") ? defaults.numKvHeads : config.numHeads;
     config.numKvHeads = object.integer("num_key_value_heads").value_or(kvHeads);
     bool hasHeadDim = object.has("head_dim");
     config.headDim = object.integer("head_dim").value_or(defaults.headDim ? defaults.headDim : evenHead);
-    config.normEps = object.number("rms_norm_eps").value_or(defaults.normEps);
     if (hasHeadDim || defaults.headDim)
       return;
   }
@@ -140,7 +142,7 @@ std::vector<std::string> ConfigReader::defaultLayerTypes(int64_t window) {
 void ConfigReader::readWindows() {
   bool isQwen = is("qwen2") || is("qwen3") || is("qwen3_moe");
   int64_t window = 0;
-  if (!is("llama") && !is("gpt2") && !object.isNull("sliding_window"))
+  if (!is("llama") && !is("gpt2") && !architecture.isLatent && !object.isNull("sliding_window"))
     window = object.integer("sliding_window").value_or(architecture.defaults.slidingWindow);
   if (window < 0)
     object.fail("sliding_window", "is negative (" + std::to_string(window) + ")");
@@ -165,6 +167,8 @@ void ConfigReader::readWindows() {
 
 void ConfigReader::readExperts() {
   config.moe.layerIsMoe.assign(static_cast<size_t>(config.numHiddenLayers), false);
+  if (architecture.isLatent)
+    return readDeepSeekExperts(object, config);
   if (!is("mixtral") && !is("qwen3_moe"))
     return;
   MoeConfig &moe = config.moe;
@@ -242,6 +246,8 @@ Expected<ModelConfig> ConfigReader::read() {
   readScales();
   if (!object.failure())
     readRopes(object, architecture, config);
+  if (architecture.isLatent && !object.failure())
+    setDeepSeekScale(config);
   readIds();
   if (object.failure())
     return *object.failure();

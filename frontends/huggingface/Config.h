@@ -17,6 +17,12 @@ constexpr size_t maxConfigBytes = 2 << 20;
 // not.
 Expected<ModelConfig> readHuggingFaceConfig(const std::string &directory);
 
+// deepseek_v2 and deepseek_v3: the sizes of their heads and latents; their experts, once sizes are bounded; the scale of
+// scores, after readRopes.
+void readDeepSeekSizes(JsonObject &object, ModelConfig &config);
+void readDeepSeekExperts(JsonObject &object, ModelConfig &config);
+void setDeepSeekScale(ModelConfig &config);
+
 // One rotary embedding: `rope` holds type, factors and perhaps theta; `config` what stands outside of it.
 RopeConfig readRope(JsonObject &rope, JsonObject &config, const ModelConfig &model, double theta);
 // config.ropes and config.layerRope, after layerWindow.

@@ -59,7 +59,9 @@ RopeConfig readRope(JsonObject &rope, JsonObject &config, const ModelConfig &mod
   if (!(partial > 0.0 && partial <= 1.0))
     rope.fail("partial_rotary_factor", "is " + std::to_string(partial) + ", expected a number above 0, at most 1");
   else
-    out.rotaryDim = static_cast<int64_t>(static_cast<double>(model.headDim) * partial);
+    out.rotaryDim =
+        model.latent.enabled ? model.latent.qkRopeHeadDim
+                             : static_cast<int64_t>(static_cast<double>(model.headDim) * partial);
   out.scaling = readKind(rope);
   if (out.scaling == RopeScalingKind::None)
     return out;
@@ -88,6 +90,7 @@ void readRopes(JsonObject &object, const Architecture &architecture, ModelConfig
   JsonObject rope = object.object(key);
   if (config.architecture != "gemma3_text") {
     config.ropes = {readRope(rope, object, config, theta)};
+    config.ropes[0].interleaved = architecture.isLatent && object.boolean("rope_interleave").value_or(true);
     object.adopt(rope);
     return;
   }

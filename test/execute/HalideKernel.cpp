@@ -87,7 +87,7 @@ std::string heddle::test::emitObject(const std::string &mlir, const std::string 
   mlir::ScopedDiagnosticHandler handler(&context,
                                         [&](mlir::Diagnostic &diagnostic) { error += diagnostic.str() + "\n"; });
   mlir::OwningOpRef<mlir::ModuleOp> module = mlir::parseSourceString<mlir::ModuleOp>(mlir, &context);
-  auto target = parseCpuTarget(targetName, error);
+  auto target = parseTarget(targetName, error);
   if (!module || mlir::failed(target))
     return "";
   auto kernel = *module->getOps<mlir::func::FuncOp>().begin();

@@ -1,9 +1,10 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiles a tiny checkpoint and compares what it answers with stored goldens, and with itself run another way.
 
-check_golden.py HEDDLE FOLDER
+check_golden.py HEDDLE FOLDER [FLAG…]
 
-FOLDER holds a Hugging Face checkpoint, golden.json (cases) and golden.safetensors (their tensors). Checked, compiled --precise:
+FOLDER holds a Hugging Face checkpoint, golden.json (cases) and golden.safetensors (their tensors); FLAGs go to every compile.
+Checked, compiled --precise:
 
   forward    logits of every case, the left-padded batch included
   greedy     ids by --prompt-ids, and the logits each was picked from
@@ -184,9 +185,9 @@ def check_padded(model, flags, limit):
             expect(f"padded, row {i} {' '.join(flags)}", batch[i][-len(alone):], alone, limit)
 
 
-def promises(heddle, folder, box):
+def promises(heddle, folder, box, *flags_of_all):
     """Checks, each of which raises Failure."""
-    precise = Model(heddle, folder, box, "--precise")
+    precise = Model(heddle, folder, box, "--precise", *flags_of_all)
     yield lambda: check_forward(precise)
     yield lambda: check_greedy(precise)
     yield lambda: check_threads(precise)
@@ -194,17 +195,17 @@ def promises(heddle, folder, box):
         for check in (check_cached, check_chunked, check_padded):
             yield lambda: check(precise, flags, limit)
     if precise.is_bf16:
-        fast = Model(heddle, folder, box)
+        fast = Model(heddle, folder, box, *flags_of_all)
         yield lambda: check_forward(fast, fast.stats["bf16_arithmetic_differs_by"])
         yield lambda: check_threads(fast)
 
 
 def main():
-    heddle, folder = sys.argv[1:]
+    heddle, folder, *flags = sys.argv[1:]
     broken = 0
     with tempfile.TemporaryDirectory() as box:
         try:
-            for check in promises(heddle, folder, box):
+            for check in promises(heddle, folder, box, *flags):
                 try:
                     check()
                 except Failure as failure:

@@ -28,6 +28,10 @@ LogicalResult heddle::verifyAttention(const AttentionSpec &spec, std::string &er
   if (spec.headDim < 1 || spec.headDim > 1024 || spec.valueDim() < 1 || spec.valueDim() > 1024)
     return fail("head_dim (" + Twine(spec.headDim) + ", values " + Twine(spec.valueDim()) +
                 ") must be between 1 and 1024");
+  if (spec.valuesInKeys && spec.valueDim() > spec.headDim)
+    return fail("values (" + Twine(spec.valueDim()) + ") in keys must not be wider than these (" + Twine(spec.headDim) + ")");
+  if (spec.tileHeads < 0 || spec.group() % spec.headsOfTile())
+    return fail("tile_heads (" + Twine(spec.tileHeads) + ") must divide the group (" + Twine(spec.group()) + ")");
   if (!std::isfinite(spec.scale) || !std::isfinite(spec.softcap) || spec.softcap < 0)
     return fail("scale must be finite, softcap finite and not negative");
   if (spec.window < 0 || spec.window > INT32_MAX || spec.blockQ < 0 || spec.blockQ > 1024)

@@ -37,10 +37,16 @@ struct AttentionSpec {
   bool hasSinks = false;       // one more logit per head that takes part in the sum alone
   bool hasAlibiSlopes = false; // score += slope[head] * (j - i)
   bool shareKvHeads = true;    // false: the query heads of a group one by one, to measure what sharing gains
+  // Values are the first valueDim() columns of the keys: one plane holds both, and vOffset is kOffset.
+  bool valuesInKeys = false;
+  int64_t tileHeads = 0;       // query heads of a tile, a divisor of the group; 0: the group
   int64_t blockQ = 0;          // tokens of a tile; 0: chosen from the dimensions
 
   int64_t valueDim() const { return valueHeadDim ? valueHeadDim : headDim; }
   int64_t group() const { return numHeads / numKvHeads; }
+  // Columns from a value to that of the next token, and heads of a tile.
+  int64_t valueRowDim() const { return valuesInKeys ? headDim : valueDim(); }
+  int64_t headsOfTile() const { return !shareKvHeads ? 1 : tileHeads ? tileHeads : group(); }
 };
 
 // Fails with the violated constraint: heads positive and divisible, dims in 1 … 1024, finite scale and softcap, what

@@ -38,7 +38,7 @@ static int64_t chooseTokens(const AttentionSpec &spec, int64_t group) {
 AttentionTile::AttentionTile(RawBuilder &builder, const AttentionSpec &spec, const CpuTarget &target)
     : b(builder), spec(spec), vectorLanes(target.vectorLanes()), pairs(spec.products == Products::Bf16),
       hasPairDot(target.hasAvx512() && target.has("avx512bf16")), wide(target.vectorRegisters() >= 32 ? 4 : 2),
-      groupSize(spec.shareKvHeads ? spec.group() : 1), queryStride(wholeLines(spec.headDim)),
+      groupSize(spec.headsOfTile()), queryStride(wholeLines(spec.headDim)),
       valueStride(wholeLines(spec.valueDim())), tileTokens(chooseTokens(spec, groupSize)),
       tileRows(tileTokens * groupSize) {}
 
@@ -104,7 +104,7 @@ void AttentionTile::attendSplit(const TileValues &tile, Value firstKey, Value en
   });
   int64_t element = kvBytes(spec.kv);
   Value headKeys = b.add(kOffset, b.mul(tile.kvHead, pageTokens * spec.headDim * element));
-  Value headValues = b.add(vOffset, b.mul(tile.kvHead, pageTokens * spec.valueDim() * element));
+  Value headValues = b.add(vOffset, b.mul(tile.kvHead, pageTokens * spec.valueRowDim() * element));
   // Beyond the split the next thread's or this thread's next split begins.
   Value lastPage = b.divide(b.sub(tile.sequence.length, b.constant(1)), pageTokens);
   b.loop(b.divide(firstKey, pageTokens), b.divideUp(endKey, pageTokens), 1, [&](Value pageIndex) {
@@ -166,7 +166,7 @@ void AttentionTile::transposeKeys(Value keys, Value nextKeys) {
 void AttentionTile::widenValues(Value values, Value nextValues, Value firstKey, Value endKey) {
   int64_t element = kvBytes(spec.kv);
   b.loop(firstKey, endKey, 1, [&](Value key) {
-    Value offset = b.mul(key, spec.valueDim() * element);
+    Value offset = b.mul(key, spec.valueRowDim() * element);
     Value from = b.at(values, offset), next = b.at(nextValues, offset), to = b.at(panel, key, valueStride * floatBytes);
     for (ColumnRun run : columnRuns(spec.valueDim(), vectorLanes)) {
       b.store(b.loadKv(spec.kv, b.at(from, run.begin * element), run.lanes), b.at(to, run.begin * floatBytes));
@@ -177,7 +177,7 @@ void AttentionTile::widenValues(Value values, Value nextValues, Value firstKey, 
 }
 
 void AttentionTile::pairValues(Value values, Value nextValues, Value firstKey, Value endKey) {
-  int64_t rowBytes = spec.valueDim() * kvBytes(spec.kv);
+  int64_t rowBytes = spec.valueRowDim() * kvBytes(spec.kv);
   b.loop(b.divide(firstKey, 2), b.divideUp(endKey, 2), 1, [&](Value pair) {
     Value key = b.mul(pair, 2), from = b.at(values, key, rowBytes), next = b.at(nextValues, key, rowBytes);
     Value to = b.at(panel, pair, valueStride * floatBytes);
@@ -360,7 +360,7 @@ void AttentionTile::valueBlock(Value row, unsigned rows, Value values, Value fir
 
 void AttentionTile::valueColumns(Value row, unsigned rows, ArrayRef<ColumnRun> runs, Value column, Value values,
                                  Value firstKey, Value endKey) {
-  int64_t stride = spec.kv == KvType::F32 ? spec.valueDim() : valueStride;
+  int64_t stride = spec.kv == KvType::F32 ? spec.valueRowDim() : valueStride;
   Value accRow = b.at(b.at(accs, row, valueStride * floatBytes), column, floatBytes);
   Value weights = b.at(scores, row, pageTokens * floatBytes), valueColumn = b.at(values, column, floatBytes);
   Value rowFactors = b.at(factors, row, floatBytes);

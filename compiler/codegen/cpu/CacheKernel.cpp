@@ -10,13 +10,13 @@ using namespace heddle;
 
 static constexpr int64_t pageTokens = HEDDLE_KV_PAGE_SIZE;
 
-// page[head][slot] = row[head] for every head, converted.
-static void storeHeads(RawBuilder &b, const KvAppendSpec &spec, int64_t headDim, Value row, Value page, Value slot,
-                       unsigned lanes) {
+// page[head][slot] = row[head] for every head, converted; rows of the page are `pageDim` wide.
+static void storeHeads(RawBuilder &b, const KvAppendSpec &spec, int64_t headDim, int64_t pageDim, Value row, Value page,
+                       Value slot, unsigned lanes) {
   int64_t element = kvBytes(spec.kv);
   b.loop(0, spec.numKvHeads, 1, [&](Value head) {
     Value from = b.at(row, head, headDim * sizeof(float));
-    Value to = b.at(page, b.add(b.mul(head, pageTokens), slot), headDim * element);
+    Value to = b.at(page, b.add(b.mul(head, pageTokens), slot), pageDim * element);
     for (ColumnRun run : columnRuns(headDim, lanes))
       b.storeKv(spec.kv, b.loadFloats(b.at(from, run.begin * sizeof(float)), run.lanes),
                 b.at(to, run.begin * element));
@@ -40,10 +40,14 @@ func::FuncOp heddle::buildKvAppend(ModuleOp module, StringRef name, const KvAppe
     Value page = loadPage(b, sequence.pages, b.divide(position, pageTokens));
     Value slot = b.remainder(position, b.constant(pageTokens));
     unsigned lanes = target.vectorLanes();
-    storeHeads(b, spec, spec.headDim, b.at(key, b.mul(row, keyStride), sizeof(float)), b.at(page, kOffset), slot,
-               lanes);
-    storeHeads(b, spec, spec.valueDim(), b.at(value, b.mul(row, valueStride), sizeof(float)), b.at(page, vOffset),
-               slot, lanes);
+    int64_t keyDim = spec.headDim, valueDim = spec.valueDim();
+    int64_t latentDim = spec.isLatent ? keyDim + valueDim : 0;
+    Value valuePlane = spec.isLatent ? b.at(b.at(page, kOffset), keyDim * kvBytes(spec.kv)) : b.at(page, vOffset);
+    storeHeads(b, spec, keyDim, latentDim ? latentDim : keyDim, b.at(key, b.mul(row, keyStride), sizeof(float)),
+               b.at(page, kOffset), slot, lanes);
+    if (valueDim)
+      storeHeads(b, spec, valueDim, latentDim ? latentDim : valueDim, b.at(value, b.mul(row, valueStride), sizeof(float)),
+                 valuePlane, slot, lanes);
   });
   func::ReturnOp::create(b);
   return function;

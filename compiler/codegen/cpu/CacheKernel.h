@@ -14,8 +14,11 @@ struct KvAppendSpec {
   int64_t headDim = 0;
   int64_t valueHeadDim = 0;  // 0: headDim
   KvType kv = KvType::BF16;
+  // One head, whose rows in the page are its key and its value side by side: a latent and a rotary key, which may be
+  // empty. vOffset is not read.
+  bool isLatent = false;
 
-  int64_t valueDim() const { return valueHeadDim ? valueHeadDim : headDim; }
+  int64_t valueDim() const { return valueHeadDim || isLatent ? valueHeadDim : headDim; }
 };
 
 // void name(const float *key,        // (rows, numKvHeads * headDim), rows keyStride floats apart

@@ -14,12 +14,18 @@ struct MoeRouteSpec {
   int64_t topK = 0;       // experts per token, at most numExperts
   bool normalize = false; // weights of a token are divided by their sum (norm_topk_prob)
   float scale = 1;        // and multiplied by this (routed_scaling_factor)
+  bool sigmoid = false;   // weights are sigmoids of the logits instead of their softmax
+  bool hasCorrection = false; // experts are chosen by weight + correction
+  // Experts of the topGroups best of numGroups groups take part: by their greatest score, or with a correction by the sum
+  // of the two greatest; others then count as 0.
+  int64_t numGroups = 1, topGroups = 1;
 };
 
 // Adds to `module`
 //   void name(const float *logits,  // (rowEnd, numExperts)
-//             int32_t *experts,     // (rowEnd, topK): the largest logits, descending; of equal ones the lower index
-//             float *weights,       // (rowEnd, topK): their softmax over all experts, in f32
+//             const float *correction, // (numExperts), or null without hasCorrection
+//             int32_t *experts,     // (rowEnd, topK): the greatest scores, descending; of equal ones the lower index
+//             float *weights,       // (rowEnd, topK): their softmax over all experts (or sigmoid), in f32
 //             int64_t rowBegin, int64_t rowEnd)
 mlir::func::FuncOp buildMoeRoute(mlir::ModuleOp module, llvm::StringRef name, const MoeRouteSpec &spec);
 

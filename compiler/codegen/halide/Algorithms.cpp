@@ -74,29 +74,34 @@ LogicalResult AlgorithmBuilder::addRope(RopeOp op) {
   if (!op.getTable() || !isa<BlockArgument>(op.getTable()))
     return op.emitError("the cosines and sines of a rope must be an input of the kernel");
   int64_t headDim = op.getInput().getType().getShape().back(), rotaryDim = op.getRope().getRotaryDim();
-  int64_t half = rotaryDim / 2;
+  int64_t half = rotaryDim / 2, offset = op.getOffset();
   bool interleaved = op.getRope().getInterleaved();
   Contiguity contiguity = meet(view(op.getInput()).contiguity, {headDim, headDim});
   if (!interleaved)
     contiguity = {std::gcd(contiguity.run, std::gcd(half, headDim)), headDim};
+  if (offset)
+    contiguity.run = std::gcd(contiguity.run, offset);
   define(op.getResult(), contiguity, [&](ArrayRef<Expr> index) {
     // (a, b) becomes (a cos - b sin, b cos + a sin): x cos + partner (±sin)
-    Expr d = index.back(), position = tableRow(op.getTable(), view(op.getPositions()).read({index[0], index[2]}));
+    // d counts from the first rotated dimension.
+    Expr d = index.back() - int(offset), position = tableRow(op.getTable(), view(op.getPositions()).read({index[0], index[2]}));
     Expr first = interleaved ? d % 2 == 0 : d < int(half);
     Expr pair = interleaved ? d / 2 : d % int(half);
     Expr partner = interleaved ? select(first, d + 1, d - 1) : select(first, d + int(half), d - int(half));
     bool partial = rotaryDim < headDim;
+    Expr isRotated = offset ? d >= 0 && d < int(rotaryDim) : d < int(rotaryDim);
     if (partial) {
-      partner = select(d < int(rotaryDim), partner, d);
-      pair = Halide::min(pair, int(half) - 1);
+      partner = select(isRotated, partner, d);
+      pair = Halide::clamp(pair, 0, int(half) - 1);
     }
+    partner = partner + int(offset);
     // Which it is; bounds inference cannot see it.
     partner = Halide::unsafe_promise_clamped(partner, 0, int(headDim) - 1);
     Expr x = view(op.getInput()).read(index), y = view(op.getInput()).read(withLast(index, partner));
     Expr cosine = view(op.getTable()).read({position, pair}),
          sine = view(op.getTable()).read({position, pair + int(half)});
     Expr rotated = x * cosine + y * select(first, sine * -1.0f, sine);
-    return partial ? select(d < int(rotaryDim), rotated, x) : rotated;
+    return partial ? select(isRotated, rotated, x) : rotated;
   });
   return success();
 }

@@ -11,10 +11,11 @@
 
 namespace heddle::buffer_layout {
 
-// struct halide_buffer_t. Fields not listed (device, device_interface, flags, padding) are zero for buffers in host
-// memory.
+// struct halide_buffer_t. Memory is the host's or a device's, whose address is then its handle; fields not listed
+// (device_interface, flags, padding) and the other memory are zero.
 constexpr size_t bufferSize = sizeof(halide_buffer_t);
 constexpr size_t bufferAlignment = alignof(halide_buffer_t);
+constexpr size_t deviceOffset = offsetof(halide_buffer_t, device);                  // uint64_t
 constexpr size_t hostOffset = offsetof(halide_buffer_t, host);                      // uint8_t *
 constexpr size_t flagsOffset = offsetof(halide_buffer_t, flags);                    // uint64_t
 constexpr size_t typeCodeOffset = offsetof(halide_buffer_t, type);                  // uint8_t, TypeCode

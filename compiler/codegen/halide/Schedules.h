@@ -11,6 +11,9 @@ namespace heddle {
 // `lanes`: f32 values of a vector register.
 void scheduleRows(Algorithm &algorithm, unsigned lanes);
 
+// A block of threads for each row; for one result (DeviceSchedules.cpp).
+void scheduleRowsOnDevice(Algorithm &algorithm);
+
 } // namespace heddle
 
 #endif

@@ -1,0 +1,63 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Products of bf16 activations with a bf16 weight matrix on tensor cores: out = act W^T [+ bias] [activation] [+ out].
+#ifndef HEDDLE_COMPILER_CODEGEN_GPU_GPUMATMUL_H
+#define HEDDLE_COMPILER_CODEGEN_GPU_GPUMATMUL_H
+
+#include "compiler/codegen/cpu/MatmulKernel.h"
+
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+
+namespace heddle {
+
+// A kernel's tile: a block of warpsM * warpsN warps computes blockM x blockN outputs, blockK columns of K at a time,
+// with `stages` such slices of both matrices in shared memory.
+struct GpuMatmulTile {
+  int64_t blockM, blockN, blockK, warpsM, warpsN, stages;
+
+  int64_t threads() const { return warpsM * warpsN * 32; }
+  int64_t warpM() const { return blockM / warpsM; }
+  int64_t warpN() const { return blockN / warpsN; }
+};
+
+// The tile for steps of at least `rows` rows: few rows are a matter of bandwidth, many of arithmetic.
+const GpuMatmulTile &gpuMatmulTile(int64_t rows);
+
+struct GpuMatmulSpec {
+  int64_t n = 0; // out_features
+  int64_t k = 0; // in_features
+  bool hasBias = false;
+  bool accumulate = false; // out += …: a residual
+  // After the bias, before the residual. Gated: W has 2 N rows, 16 of the gate's and 16 of the up projection's by turns
+  // (PanelOrder::Interleaved), and out = activation(gate) * up; no bias.
+  MatmulEpilogue epilogue = MatmulEpilogue::None;
+
+  bool isGated() const { return epilogue >= MatmulEpilogue::GatedSilu; }
+  // Rows of W.
+  int64_t weightRows() const { return isGated() ? 2 * n : n; }
+  // Elements from one row of W to the next: rows begin at 16 bytes.
+  int64_t weightStride() const { return (k + 7) / 8 * 8; }
+};
+
+// Fails with the violated constraint: N and K positive, N a multiple of 16 where gated, no bias where gated.
+mlir::LogicalResult verifyGpuMatmul(const GpuMatmulSpec &spec, std::string &error);
+
+// void name(const bf16 *act,      // (rows, K), row stride actStride elements, a multiple of 8
+//           const bf16 *weights,  // (weightRows, K), row stride weightStride()
+//           const float *bias,    // (N) with hasBias, else unused
+//           float *out,           // (rows, N), row stride outStride elements, even if N is
+//           int32_t rows, int64_t actStride, int64_t outStride)
+// for a grid of (ceil(weightRows / blockN), ceil(rows / blockM)) blocks of threads() threads. act and weights are
+// 16-byte aligned, out 8-byte. What lies between K and a row's stride is never read.
+mlir::gpu::GPUFuncOp buildGpuMatmul(mlir::gpu::GPUModuleOp module, llvm::StringRef name, const GpuMatmulSpec &spec,
+                                    const GpuMatmulTile &tile);
+
+// void name(const float *in,   // (rows, width), row stride `width`
+//           bf16 *out,         // (rows, width), row stride outStride elements
+//           int32_t rows, int64_t outStride)
+// for a grid of (ceil(width / 256), rows) blocks of 256 threads: activations rounded to nearest even for a product.
+mlir::gpu::GPUFuncOp buildRoundActivations(mlir::gpu::GPUModuleOp module, llvm::StringRef name, int64_t width);
+
+} // namespace heddle
+
+#endif

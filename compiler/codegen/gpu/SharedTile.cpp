@@ -1,0 +1,35 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/codegen/gpu/SharedTile.h"
+
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace heddle;
+
+// 16-byte groups of the 32 banks.
+static constexpr int64_t bankGroups = 8;
+
+SharedTile::SharedTile(GpuBuilder &builder, int64_t rows, int64_t columns, int64_t offset)
+    : b(builder), rows(rows), chunks(llvm::PowerOf2Ceil(llvm::divideCeil(columns, chunkElements))), offset(offset) {}
+
+Value SharedTile::offsetOf(Value row, Value chunk) {
+  // Rows that fill all banks once share a swizzle.
+  int64_t rowsPerSwizzle = std::max<int64_t>(1, bankGroups / chunks);
+  int64_t swizzles = std::min(bankGroups, chunks);
+  Value swizzle = b.bitAnd(b.divide(row, rowsPerSwizzle), b.constant(swizzles - 1));
+  Value place = b.add(b.mul(row, chunks), b.bitXor(chunk, swizzle));
+  return b.mul(place, chunkBytes);
+}
+
+Value SharedTile::address(Value bytes, Value stage) {
+  Value total = b.add(bytes, offset);
+  return b.shared(stage ? b.add(total, stage) : total);
+}
+
+Value SharedTile::laneOffset(Value lane, int64_t chunk, Order order) {
+  Value low = b.bitAnd(lane, b.constant(7));
+  Value third = b.bitAnd(b.divide(lane, 8), b.constant(1)), fourth = b.divide(lane, 16);
+  Value row = b.add(low, b.mul(order == Order::ByRows ? third : fourth, 8));
+  return offsetOf(row, b.add(order == Order::ByRows ? fourth : third, chunk));
+}

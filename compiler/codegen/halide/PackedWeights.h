@@ -1,0 +1,54 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Packed weights (cpu/PackedLayout.h) as functions of row and column, read where they lie and dequantised in registers.
+#ifndef HEDDLE_COMPILER_CODEGEN_HALIDE_PACKEDWEIGHTS_H
+#define HEDDLE_COMPILER_CODEGEN_HALIDE_PACKEDWEIGHTS_H
+
+#include "compiler/codegen/cpu/PackedLayout.h"
+
+#include "Halide.h"
+
+namespace heddle {
+
+// The bits of an f16 as f32, exactly. bf16 is the upper half of f32.
+Halide::Expr halfExpr(Halide::Expr bits);
+Halide::Expr bfloatExpr(Halide::Expr bits);
+// f32 rounded to the nearest f16 or bf16, ties to even, as 16 bits.
+Halide::Expr halfBits(Halide::Expr value);
+Halide::Expr bfloatBits(Halide::Expr value);
+
+// W (N, K). All views look at the same memory, as numbers of different types.
+class PackedWeights {
+public:
+  PackedWeights(const PackedLayout &layout, int64_t n, int64_t k, const std::string &name);
+
+  // What the values of a block share; min is undefined where the layout has none. Of quantised weights only.
+  struct Terms {
+    Halide::Expr scale, min;
+  };
+  Terms terms(Halide::Expr row, Halide::Expr block) const;
+  // W[row][column]; row < N, column < K. `ofBlock`: the terms of its block.
+  Halide::Expr at(Halide::Expr row, Halide::Expr column, const Terms &ofBlock) const;
+  Halide::Expr at(Halide::Expr row, Halide::Expr column) const {
+    return at(row, column, layout.isQuantized() ? terms(row, column / int(layout.block)) : Terms());
+  }
+
+  struct View {
+    Halide::ImageParam param;  // (elements of a panel, panels), innermost first
+    int bytes;                 // of an element
+  };
+  const std::vector<View> &views() const { return all; }
+
+private:
+  Halide::Expr scaleAt(Halide::Expr panel, Halide::Expr lane, Halide::Expr block, int64_t offset) const;
+
+  PackedLayout layout;
+  std::vector<View> all;  // plain: the numbers; blocks: scales, codes
+};
+
+// The views that weights of a layout are read through, as (type, elements of a panel); in order of views().
+std::vector<std::pair<Halide::Type, int64_t>> packedViews(const PackedLayout &layout, int64_t k);
+
+} // namespace heddle
+
+#endif

@@ -1,0 +1,81 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// `heddle verify`.
+
+#include "compiler/tools/CompileArguments.h"
+#include "compiler/verify/VerifyModel.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace heddle;
+using llvm::StringRef;
+
+static const char *const verifyUsage = R"(heddle verify MODEL [options]
+
+Evaluates the model on a sequence of tokens with a reference interpreter (plain loops, 64-bit accumulation, the model's own
+weights) after every stage of the compiler, then runs the binary. Names the first stage whose result moved beyond rounding,
+the op where the first new value appears, and the error. Takes minutes for models of a billion weights.
+
+  --each-pass                   evaluate after every pass, and name the pass
+  --tokens=N                    length of the sequence (default 8)
+  --ids=1,2,3                   the sequence itself (default: random, by --seed)
+  --seed=N                      seed of the random sequence (default 1)
+  --limit=X                     largest normalised mean square error (default: 1e-10, 5e-5 where the cache is 16-bit)
+
+Options of 'heddle compile' that say how to compile are taken as well; --precise is the default.
+
+Example:
+  heddle verify model.gguf --each-pass --share-kv=off
+
+Exit code: 0 every result is the same, 1 a result moved, 2 the input or the command line is at fault.
+)";
+
+static bool parseIds(StringRef list, std::vector<int64_t> &ids) {
+  llvm::SmallVector<StringRef> words;
+  list.split(words, ',');
+  for (StringRef word : words)
+    if (word.trim().getAsInteger(10, ids.emplace_back()))
+      return false;
+  return true;
+}
+
+// Takes the words of verify out of `words`; the rest is for compile.
+static bool takeOwnFlag(StringRef word, VerifyOptions &options, std::string &error) {
+  auto [key, value] = word.split('=');
+  bool isBad = false;
+  if (word == "--each-pass")
+    return options.eachPass = true;
+  if (key == "--tokens")
+    isBad = value.getAsInteger(10, options.tokens) || options.tokens < 1;
+  else if (key == "--seed")
+    isBad = value.getAsInteger(10, options.seed);
+  else if (key == "--limit")
+    isBad = value.getAsDouble(options.limit) || options.limit <= 0;
+  else if (key == "--ids")
+    isBad = !parseIds(value, options.ids);
+  else
+    return false;
+  if (isBad)
+    error = (key + ": '" + value + "' is no " + (key == "--ids" ? "list of token ids" : "positive number")).str();
+  return true;
+}
+
+int heddle::runVerifyCommand(int argc, char **argv) {
+  VerifyOptions options;
+  options.compile.precision = Precision::Precise;
+  std::string error;
+  std::vector<char *> rest;
+  for (char *word : llvm::ArrayRef(argv, argc))
+    if (!takeOwnFlag(word, options, error))
+      rest.push_back(word);
+  CompileArguments arguments(options.compile);
+  if (!error.empty() || !arguments.parse(rest.size(), rest.data()))
+    return failCommand(2, error.empty() ? arguments.error : error, arguments.jsonErrors);
+  if (arguments.help) {
+    llvm::outs() << verifyUsage;
+    return 0;
+  }
+  CompileStatus status = verifyModel(options, error);
+  return status == CompileStatus::Done ? 0 : failCommand(int(status), error, arguments.jsonErrors);
+}

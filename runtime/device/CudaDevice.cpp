@@ -1,0 +1,206 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// NVIDIA GPUs, through the driver's interface. PTX is compiled by the driver at its first launch.
+#include "runtime/device/CudaApi.h"
+#include "runtime/device/Device.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+namespace heddle {
+namespace {
+
+using namespace cuda;
+
+class CudaDevice final : public Device {
+public:
+  ~CudaDevice() override;
+  Status open(std::string_view architecture, const std::string &selector);
+
+  std::string description() const override;
+  Status allocate(uint64_t size, const char *what, uint8_t *&outAddress) override;
+  void release(uint8_t *address) override;
+  Status upload(uint8_t *to, const void *from, uint64_t size) override;
+  Status download(void *to, const uint8_t *from, uint64_t size) override;
+  Status copy(uint8_t *to, const uint8_t *from, uint64_t size) override;
+
+protected:
+  Status launch(const heddle_launch &launch) override;
+  Status finish() override;
+
+private:
+  struct LoadedModule {
+    const char *code;
+    Module module;
+  };
+  struct LoadedFunction {
+    const char *code, *entry;
+    Function function;
+  };
+
+  Status findDevice(const std::string &selector);
+  Status checkArchitecture(std::string_view architecture);
+  Status functionOf(const heddle_launch &launch, Function &outFunction);
+  Status loadFunction(const heddle_launch &launch, Function &outFunction);
+  Status check(const char *what, int32_t code) const;
+  int32_t attribute(int32_t which) const {
+    int32_t value = 0;
+    return api.cuDeviceGetAttribute(&value, which, device) == success ? value : 0;
+  }
+
+  Api api;
+  DeviceId device = -1;
+  Context context = nullptr;
+  Stream stream = nullptr;
+  std::vector<LoadedModule> modules;  // in order of first launch
+  std::vector<LoadedFunction> functions;
+};
+
+} // namespace
+
+Status CudaDevice::check(const char *what, int32_t code) const {
+  if (code == success)
+    return Status();
+  const char *name = "an unknown error";
+  api.cuGetErrorName(code, &name);
+  return failure(format("CUDA: %s failed: %s (%d)", what, name, code));
+}
+
+CudaDevice::~CudaDevice() {
+  if (!context)
+    return;
+  api.cuCtxSetCurrent(context);
+  if (stream) {
+    api.cuStreamSynchronize(stream);
+    for (const LoadedModule &loaded : modules)
+      api.cuModuleUnload(loaded.module);
+    api.cuStreamDestroy(stream);
+  }
+  api.cuDevicePrimaryCtxRelease(device);
+}
+
+Status CudaDevice::findDevice(const std::string &selector) {
+  int32_t count = 0;
+  HEDDLE_RETURN_IF_ERROR(check("cuDeviceGetCount", api.cuDeviceGetCount(&count)));
+  if (count == 0)
+    return failure("no CUDA device: the driver sees no GPU");
+  std::vector<std::string> names;
+  for (int32_t i = 0; i < count; ++i) {
+    char name[256] = "?";
+    api.cuDeviceGetName(name, sizeof name, i);
+    names.push_back(name);
+  }
+  size_t index = 0;
+  HEDDLE_RETURN_IF_ERROR(selectDevice("CUDA", selector, names.data(), names.size(), index));
+  return check("cuDeviceGet", api.cuDeviceGet(&device, int32_t(index)));
+}
+
+// "sm_80" runs on 8.0 and later; "sm_90a" on 9.0 alone: its instructions are in no other architecture.
+Status CudaDevice::checkArchitecture(std::string_view architecture) {
+  std::string name(architecture);
+  int32_t needed = name.substr(0, 3) == "sm_" ? atoi(name.c_str() + 3) : 0;
+  int32_t found = 10 * attribute(deviceCapabilityMajor) + attribute(deviceCapabilityMinor);
+  bool isExact = !name.empty() && name.back() == 'a';
+  if (needed > 0 && (isExact ? found == needed : found >= needed))
+    return Status();
+  return failure(format("compiled for cuda:%s, but this GPU, %s, is sm_%d", name.c_str(), description().c_str(), found));
+}
+
+Status CudaDevice::open(std::string_view architecture, const std::string &selector) {
+  HEDDLE_RETURN_IF_ERROR(api.open());
+  HEDDLE_RETURN_IF_ERROR(check("cuInit", api.cuInit(0)));
+  HEDDLE_RETURN_IF_ERROR(findDevice(selector));
+  HEDDLE_RETURN_IF_ERROR(checkArchitecture(architecture));
+  HEDDLE_RETURN_IF_ERROR(check("cuDevicePrimaryCtxRetain", api.cuDevicePrimaryCtxRetain(&context, device)));
+  HEDDLE_RETURN_IF_ERROR(check("cuCtxSetCurrent", api.cuCtxSetCurrent(context)));
+  return check("cuStreamCreate", api.cuStreamCreate(&stream, streamNonBlocking));
+}
+
+std::string CudaDevice::description() const {
+  char name[256] = "?";
+  int32_t version = 0;
+  api.cuDeviceGetName(name, sizeof name, device);
+  api.cuDriverGetVersion(&version);
+  return format("%s (CUDA driver %d.%d)", name, version / 1000, version % 1000 / 10);
+}
+
+Status CudaDevice::allocate(uint64_t size, const char *what, uint8_t *&outAddress) {
+  Address address = 0;
+  api.cuCtxSetCurrent(context);
+  if (api.cuMemAlloc(&address, size) != success)
+    return outOfMemory(format("no device memory for %llu bytes of %s", (unsigned long long)size, what));
+  outAddress = reinterpret_cast<uint8_t *>(address);
+  return Status();
+}
+
+void CudaDevice::release(uint8_t *address) {
+  api.cuCtxSetCurrent(context);
+  api.cuStreamSynchronize(stream);
+  api.cuMemFree(Address(address));
+}
+
+Status CudaDevice::upload(uint8_t *to, const void *from, uint64_t size) {
+  api.cuCtxSetCurrent(context);
+  HEDDLE_RETURN_IF_ERROR(check("an upload", api.cuMemcpyHtoDAsync(Address(to), from, size, stream)));
+  return check("an upload", api.cuStreamSynchronize(stream));
+}
+
+Status CudaDevice::download(void *to, const uint8_t *from, uint64_t size) {
+  api.cuCtxSetCurrent(context);
+  HEDDLE_RETURN_IF_ERROR(check("a download", api.cuMemcpyDtoHAsync(to, Address(from), size, stream)));
+  return check("a download", api.cuStreamSynchronize(stream));
+}
+
+Status CudaDevice::copy(uint8_t *to, const uint8_t *from, uint64_t size) {
+  api.cuCtxSetCurrent(context);
+  return check("a copy", api.cuMemcpyDtoDAsync(Address(to), Address(from), size, stream));
+}
+
+Status CudaDevice::loadFunction(const heddle_launch &launch, Function &outFunction) {
+  Module module = nullptr;
+  for (const LoadedModule &loaded : modules)
+    if (loaded.code == launch.code)
+      module = loaded.module;
+  if (!module) {
+    HEDDLE_RETURN_IF_ERROR(check("loading PTX", api.cuModuleLoadData(&module, launch.code)));
+    modules.push_back({launch.code, module});
+  }
+  HEDDLE_RETURN_IF_ERROR(check(launch.entry, api.cuModuleGetFunction(&outFunction, module, launch.entry)));
+  // What lies above 48 KiB is given to those who ask.
+  return check(launch.entry, api.cuFuncSetAttribute(outFunction, functionMaxDynamicShared, attribute(deviceMaxSharedMemory)));
+}
+
+Status CudaDevice::functionOf(const heddle_launch &launch, Function &outFunction) {
+  for (const LoadedFunction &loaded : functions)
+    if (loaded.code == launch.code && (loaded.entry == launch.entry || strcmp(loaded.entry, launch.entry) == 0)) {
+      outFunction = loaded.function;
+      return Status();
+    }
+  HEDDLE_RETURN_IF_ERROR(loadFunction(launch, outFunction));
+  functions.push_back({launch.code, launch.entry, outFunction});
+  return Status();
+}
+
+Status CudaDevice::launch(const heddle_launch &launch) {
+  api.cuCtxSetCurrent(context);
+  Function function = nullptr;
+  HEDDLE_RETURN_IF_ERROR(functionOf(launch, function));
+  return check(launch.entry, api.cuLaunchKernel(function, launch.blocks[0], launch.blocks[1], launch.blocks[2], launch.threads[0],
+                                                launch.threads[1], launch.threads[2], launch.shared_bytes, stream,
+                                                const_cast<void **>(launch.arguments), nullptr));
+}
+
+Status CudaDevice::finish() {
+  api.cuCtxSetCurrent(context);
+  return check("a kernel", api.cuStreamSynchronize(stream));
+}
+
+Status openCuda(std::string_view architecture, const std::string &selector, std::unique_ptr<Device> &outDevice) {
+  std::unique_ptr<CudaDevice> device(new CudaDevice);
+  HEDDLE_RETURN_IF_ERROR(device->open(architecture, selector));
+  outDevice = std::move(device);
+  return Status();
+}
+
+} // namespace heddle

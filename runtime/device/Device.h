@@ -1,0 +1,99 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A device that kernels run on instead of the CPU: memory, copies and launches, all in the order they are called. OpenCL and
+// CUDA are two implementations (OpenClDevice.cpp, CudaDevice.cpp); each opens its driver by dlopen, so that an output runs,
+// and can say what is missing, on a machine without one. Safe to call from several threads.
+#ifndef HEDDLE_RUNTIME_DEVICE_DEVICE_H
+#define HEDDLE_RUNTIME_DEVICE_DEVICE_H
+
+#include "runtime/ModelAbi.h"
+#include "runtime/Status.h"
+
+#include <memory>
+#include <pthread.h>
+#include <string_view>
+
+namespace heddle {
+
+// Whether a package's target is a device: "opencl", "cuda:sm_80".
+bool isDeviceTarget(std::string_view target);
+
+// Addresses are the device's: the host computes with them and never reads through them.
+class Device : protected heddle_device {
+public:
+  // `selector` is what --device says: a number, part of a name, or empty for the best device there is.
+  static Status open(std::string_view target, const std::string &selector, std::unique_ptr<Device> &outDevice);
+  virtual ~Device();
+
+  virtual std::string description() const = 0;  // its name, and the driver's
+  // Memory until the device is closed or the address released; `what` is named in the error.
+  virtual Status allocate(uint64_t size, const char *what, uint8_t *&outAddress) = 0;
+  virtual void release(uint8_t *address) = 0;
+  // `from` may change once upload returns.
+  virtual Status upload(uint8_t *to, const void *from, uint64_t size) = 0;
+  virtual Status download(void *to, const uint8_t *from, uint64_t size) = 0;
+  virtual Status copy(uint8_t *to, const uint8_t *from, uint64_t size) = 0;
+  // Waits for all that was enqueued. Fails with the first launch that failed.
+  Status synchronise();
+  // Enqueues a kernel. A failure is kept for synchronise(): code of a step has nobody to tell.
+  void enqueue(const heddle_launch &launch);
+
+  // For the step function: heddle_step::device.
+  heddle_device *forStep() { return this; }
+
+protected:
+  Device();
+  virtual Status launch(const heddle_launch &launch) = 0;
+  virtual Status finish() = 0;
+
+  // One caller at a time: a kernel's arguments are set, then it is enqueued.
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+private:
+  Status failed;
+};
+
+// Holds a mutex while it lives.
+class MutexLock {
+public:
+  explicit MutexLock(pthread_mutex_t &mutex) : mutex(mutex) { pthread_mutex_lock(&mutex); }
+  ~MutexLock() { pthread_mutex_unlock(&mutex); }
+
+private:
+  pthread_mutex_t &mutex;
+};
+
+// Memory of a device, which it has to go before.
+class DeviceMemory {
+public:
+  DeviceMemory() = default;
+  DeviceMemory(const DeviceMemory &) = delete;
+  DeviceMemory &operator=(const DeviceMemory &) = delete;
+  ~DeviceMemory() { release(); }
+  void release() {
+    if (address)
+      owner->release(address);
+    address = nullptr;
+  }
+  Status allocate(Device &device, uint64_t size, const char *what) {
+    owner = &device;
+    return device.allocate(size ? size : 1, what, address);
+  }
+  uint8_t *data() const { return address; }
+  template <typename T> T *as() const { return reinterpret_cast<T *>(address); }
+
+private:
+  Device *owner = nullptr;
+  uint8_t *address = nullptr;
+};
+
+// The implementations; `architecture` is what follows the colon of the target.
+Status openOpenCl(const std::string &selector, std::unique_ptr<Device> &outDevice);
+Status openCuda(std::string_view architecture, const std::string &selector, std::unique_ptr<Device> &outDevice);
+
+// What a selector names among devices: an index, or part of a name. The first device without one.
+Status selectDevice(const char *kind, const std::string &selector, const std::string *names, size_t count, size_t &outIndex);
+
+} // namespace heddle
+
+#endif

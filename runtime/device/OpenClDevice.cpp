@@ -1,0 +1,239 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// OpenCL 2.0 and later. Memory is coarse-grained shared virtual memory: it has addresses that host code may add to, which buffer
+// objects have not. Programs are built from source at their first launch.
+#include "runtime/device/Device.h"
+#include "runtime/device/OpenClApi.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+namespace heddle {
+namespace {
+
+using namespace opencl;
+
+class OpenClDevice final : public Device {
+public:
+  ~OpenClDevice() override;
+  Status open(const std::string &selector);
+
+  std::string description() const override { return text(deviceName) + " (OpenCL driver " + text(driverVersion) + ")"; }
+  Status allocate(uint64_t size, const char *what, uint8_t *&outAddress) override;
+  void release(uint8_t *address) override;
+  Status upload(uint8_t *to, const void *from, uint64_t size) override { return transfer(to, from, size, "an upload", true); }
+  Status download(void *to, const uint8_t *from, uint64_t size) override { return transfer(to, from, size, "a download", true); }
+  Status copy(uint8_t *to, const uint8_t *from, uint64_t size) override { return transfer(to, from, size, "a copy", false); }
+
+protected:
+  Status launch(const heddle_launch &launch) override;
+  Status finish() override;
+
+private:
+  struct LoadedKernel {
+    const char *code, *entry;
+    Kernel kernel;
+  };
+  struct LoadedProgram {
+    const char *code;
+    Program program;
+  };
+
+  Status findDevice(const std::string &selector);
+  Status checkDevice();
+  Status programOf(const char *code, Program &outProgram);
+  Status kernelOf(const heddle_launch &launch, Kernel &outKernel);
+  Status transfer(void *to, const void *from, uint64_t size, const char *what, bool wait);
+  std::string text(uint32_t property) const;
+  template <typename T> T number(uint32_t property) const {
+    T value = 0;
+    return api.clGetDeviceInfo(device, property, sizeof value, &value, nullptr) == success ? value : 0;
+  }
+
+  Api api;
+  DeviceId device = nullptr;
+  Context context = nullptr;
+  Queue queue = nullptr;
+  std::vector<LoadedProgram> programs;  // in order of first launch
+  std::vector<LoadedKernel> kernels;
+};
+
+Status error(const char *what, int32_t code) { return failure(format("OpenCL: %s failed with code %d", what, code)); }
+
+// `read(capacity, buffer, outSize)`: a string of a driver.
+template <typename Read> std::string readText(Read read) {
+  size_t size = 0;
+  if (read(0, nullptr, &size) != success || size == 0)
+    return "?";
+  std::string value(size, '\0');
+  if (read(size, value.data(), nullptr) != success)
+    return "?";
+  value.resize(strlen(value.c_str()));
+  return value;
+}
+
+std::string nameOf(const Api &api, DeviceId device, uint32_t property) {
+  return readText([&](size_t size, void *value, size_t *outSize) { return api.clGetDeviceInfo(device, property, size, value, outSize); });
+}
+
+} // namespace
+
+std::string OpenClDevice::text(uint32_t property) const { return nameOf(api, device, property); }
+
+OpenClDevice::~OpenClDevice() {
+  if (queue)
+    api.clFinish(queue);
+  for (const LoadedKernel &loaded : kernels)
+    api.clReleaseKernel(loaded.kernel);
+  for (const LoadedProgram &loaded : programs)
+    api.clReleaseProgram(loaded.program);
+  if (queue)
+    api.clReleaseCommandQueue(queue);
+  if (context)
+    api.clReleaseContext(context);
+}
+
+Status OpenClDevice::findDevice(const std::string &selector) {
+  uint32_t numPlatforms = 0;
+  int32_t code = api.clGetPlatformIDs(0, nullptr, &numPlatforms);
+  if (code == platformNotFound || numPlatforms == 0)
+    return failure("no OpenCL platform is installed: /etc/OpenCL/vendors names none");
+  if (code != success)
+    return error("clGetPlatformIDs", code);
+  std::vector<Platform> platforms(numPlatforms);
+  api.clGetPlatformIDs(numPlatforms, platforms.data(), nullptr);
+  // GPUs first, so that the device without a number is the one that was meant.
+  std::vector<DeviceId> devices;
+  for (uint64_t type : {typeGpuOrAccelerator, typeCpu})
+    for (Platform platform : platforms) {
+      uint32_t count = 0;
+      if (api.clGetDeviceIDs(platform, type, 0, nullptr, &count) != success || count == 0)
+        continue;
+      devices.resize(devices.size() + count);
+      api.clGetDeviceIDs(platform, type, count, devices.data() + devices.size() - count, nullptr);
+    }
+  if (devices.empty())
+    return failure("no OpenCL device: the installed platforms have none");
+  std::vector<std::string> names;
+  for (DeviceId id : devices)
+    names.push_back(nameOf(api, id, deviceName));
+  size_t index = 0;
+  HEDDLE_RETURN_IF_ERROR(selectDevice("OpenCL", selector, names.data(), names.size(), index));
+  device = devices[index];
+  return Status();
+}
+
+Status OpenClDevice::checkDevice() {
+  if (number<uint64_t>(deviceSvmCapabilities) & svmCoarseGrainBuffer)
+    return Status();
+  return failure("OpenCL device '" + text(deviceName) + "' has no shared virtual memory, which OpenCL 2.0 calls coarse-grained buffers");
+}
+
+Status OpenClDevice::open(const std::string &selector) {
+  HEDDLE_RETURN_IF_ERROR(api.open());
+  HEDDLE_RETURN_IF_ERROR(findDevice(selector));
+  HEDDLE_RETURN_IF_ERROR(checkDevice());
+  int32_t code = success;
+  context = api.clCreateContext(nullptr, 1, &device, nullptr, nullptr, &code);
+  if (!context)
+    return error("clCreateContext", code);
+  queue = api.clCreateCommandQueueWithProperties(context, device, nullptr, &code);
+  return queue ? Status() : error("clCreateCommandQueueWithProperties", code);
+}
+
+Status OpenClDevice::allocate(uint64_t size, const char *what, uint8_t *&outAddress) {
+  uint64_t largest = number<uint64_t>(deviceMaxAllocation);
+  if (size > largest)
+    return outOfMemory(format("%llu bytes of %s: OpenCL device '%s' allocates at most %llu at once", (unsigned long long)size, what,
+                              text(deviceName).c_str(), (unsigned long long)largest));
+  outAddress = static_cast<uint8_t *>(api.clSVMAlloc(context, memReadWrite, size, /*alignment=*/128));
+  return outAddress ? Status() : outOfMemory(format("no device memory for %llu bytes of %s", (unsigned long long)size, what));
+}
+
+void OpenClDevice::release(uint8_t *address) {
+  api.clFinish(queue);
+  api.clSVMFree(context, address);
+}
+
+Status OpenClDevice::transfer(void *to, const void *from, uint64_t size, const char *what, bool wait) {
+  int32_t code = size ? api.clEnqueueSVMMemcpy(queue, wait, to, from, size, 0, nullptr, nullptr) : success;
+  return code == success ? Status() : error(what, code);
+}
+
+Status OpenClDevice::programOf(const char *code, Program &outProgram) {
+  for (const LoadedProgram &loaded : programs)
+    if (loaded.code == code) {
+      outProgram = loaded.program;
+      return Status();
+    }
+  int32_t result = success;
+  Program program = api.clCreateProgramWithSource(context, 1, &code, nullptr, &result);
+  if (!program)
+    return error("clCreateProgramWithSource", result);
+  programs.push_back({code, program});
+  bool isExact = number<uint64_t>(deviceSingleFpConfig) & correctlyRoundedDivideSqrt;
+  result = api.clBuildProgram(program, 1, &device, isExact ? "-cl-fp32-correctly-rounded-divide-sqrt" : "", nullptr, nullptr);
+  if (result == buildProgramFailure)
+    return failure("OpenCL: the driver's compiler says: " + readText([&](size_t size, void *value, size_t *outSize) {
+                     return api.clGetProgramBuildInfo(program, device, programBuildLog, size, value, outSize);
+                   }));
+  outProgram = program;
+  return result == success ? Status() : error("clBuildProgram", result);
+}
+
+Status OpenClDevice::kernelOf(const heddle_launch &launch, Kernel &outKernel) {
+  for (const LoadedKernel &loaded : kernels)
+    if (loaded.code == launch.code && (loaded.entry == launch.entry || strcmp(loaded.entry, launch.entry) == 0)) {
+      outKernel = loaded.kernel;
+      return Status();
+    }
+  Program program = nullptr;
+  HEDDLE_RETURN_IF_ERROR(programOf(launch.code, program));
+  int32_t code = success;
+  outKernel = api.clCreateKernel(program, launch.entry, &code);
+  if (!outKernel)
+    return failure(format("OpenCL: no kernel %s in its program: code %d", launch.entry, code));
+  kernels.push_back({launch.code, launch.entry, outKernel});
+  return Status();
+}
+
+// The memory that a work-group shares is a kernel's last parameter.
+Status OpenClDevice::launch(const heddle_launch &launch) {
+  Kernel kernel = nullptr;
+  HEDDLE_RETURN_IF_ERROR(kernelOf(launch, kernel));
+  uint32_t index = 0;
+  int32_t code = success;
+  for (; index < launch.num_arguments && code == success; ++index) {
+    const void *value = launch.arguments[index];
+    if (launch.argument_sizes[index])
+      code = api.clSetKernelArg(kernel, index, launch.argument_sizes[index], value);
+    else
+      code = api.clSetKernelArgSVMPointer(kernel, index, *static_cast<void *const *>(value));
+  }
+  if (code == success)
+    code = api.clSetKernelArg(kernel, index, std::max<size_t>(1, launch.shared_bytes), nullptr);
+  if (code != success)
+    return failure(format("OpenCL: argument %u of kernel %s is refused with code %d", index, launch.entry, code));
+  size_t global[3], local[3];
+  for (int axis = 0; axis < 3; ++axis) {
+    local[axis] = launch.threads[axis];
+    global[axis] = local[axis] * launch.blocks[axis];
+  }
+  code = api.clEnqueueNDRangeKernel(queue, kernel, 3, nullptr, global, local, 0, nullptr, nullptr);
+  return code == success ? Status() : failure(format("OpenCL: kernel %s is refused with code %d", launch.entry, code));
+}
+
+Status OpenClDevice::finish() {
+  int32_t code = api.clFinish(queue);
+  return code == success ? Status() : error("clFinish", code);
+}
+
+Status openOpenCl(const std::string &selector, std::unique_ptr<Device> &outDevice) {
+  std::unique_ptr<OpenClDevice> device(new OpenClDevice);
+  HEDDLE_RETURN_IF_ERROR(device->open(selector));
+  outDevice = std::move(device);
+  return Status();
+}
+
+} // namespace heddle

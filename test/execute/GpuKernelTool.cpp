@@ -1,0 +1,80 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// heddle-gpu-kernel: one GPU kernel as PTX, LLVM IR or MLIR on stdout, for the lit tests.
+//   heddle-gpu-kernel matmul n=256 k=100 rows=128 [bias] [add] [silu|gelu|gated-silu|gated-gelu]
+//     [target=cuda:sm_80] [emit=ptx|llvm|mlir]
+
+#include "compiler/codegen/gpu/EmitPtx.h"
+#include "compiler/codegen/gpu/GpuMatmul.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/Verifier.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace mlir;
+using namespace heddle;
+
+static int64_t number(const llvm::StringMap<std::string> &words, StringRef key, int64_t otherwise) {
+  int64_t value = otherwise;
+  if (words.count(key) && StringRef(words.lookup(key)).getAsInteger(10, value))
+    llvm::report_fatal_error("no number: " + key);
+  return value;
+}
+
+static LogicalResult buildMatmul(gpu::GPUModuleOp module, const llvm::StringMap<std::string> &words,
+                                 std::string &error) {
+  GpuMatmulSpec spec;
+  spec.n = number(words, "n", 256);
+  spec.k = number(words, "k", 256);
+  spec.hasBias = words.count("bias");
+  spec.accumulate = words.count("add");
+  for (auto [name, epilogue] :
+       {std::pair("silu", MatmulEpilogue::Silu), std::pair("gelu", MatmulEpilogue::GeluTanh),
+        std::pair("gated-silu", MatmulEpilogue::GatedSilu), std::pair("gated-gelu", MatmulEpilogue::GatedGeluTanh)})
+    if (words.count(name))
+      spec.epilogue = epilogue;
+  if (failed(verifyGpuMatmul(spec, error)))
+    return failure();
+  buildGpuMatmul(module, "matmul", spec, gpuMatmulTile(number(words, "rows", 512)));
+  return success();
+}
+
+int main(int argc, char **argv) {
+  llvm::StringMap<std::string> words;
+  for (int i = 1; i < argc; ++i) {
+    auto [key, value] = StringRef(argv[i]).split('=');
+    words[key] = value.str();
+  }
+  auto word = [&](StringRef key, StringRef otherwise) {
+    return words.count(key) ? words.lookup(key) : otherwise.str();
+  };
+  std::string error;
+  FailureOr<GpuTarget> target = parseGpuTarget(word("target", "cuda:sm_80"), error);
+  DialectRegistry registry;
+  registerGpuDialects(registry);
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  context.loadAllAvailableDialects();
+  OpBuilder b(&context);
+  OwningOpRef<ModuleOp> outer = ModuleOp::create(b, b.getUnknownLoc());
+  b.setInsertionPointToStart(outer->getBody());
+  auto module = gpu::GPUModuleOp::create(b, b.getUnknownLoc(), "kernels");
+  if (failed(target) || failed(buildMatmul(module, words, error))) {
+    llvm::errs() << error << "\n";
+    return 2;
+  }
+  if (failed(verify(*outer)))
+    return 1;
+  std::string emit = word("emit", "ptx");
+  if (emit == "mlir") {
+    llvm::outs() << *outer;
+    return 0;
+  }
+  if (failed(lowerToNVVM(module)))
+    return 1;
+  FailureOr<std::string> text = emitPtx(module, *target, emit == "llvm" ? MachineCode::LLVMIR : MachineCode::Assembly);
+  if (failed(text))
+    return 1;
+  llvm::outs() << *text;
+  return 0;
+}
