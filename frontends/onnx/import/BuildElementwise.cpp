@@ -295,10 +295,31 @@ GraphValue GraphBuilder::cast(const GraphValue &x, OnnxType type) {
   return wrap(result, type, x.dims);
 }
 
+GraphValue GraphBuilder::modulo(const GraphValue &x, const GraphValue &y) {
+  GraphValue rest = sub(x, mul(div(x, y), y));
+  if (isUnsigned(x.type))
+    return rest;
+  GraphValue zero = like(x, 0);
+  GraphValue isRest = compare(Predicate::NotEqual, rest, zero);
+  GraphValue restNegative = compare(Predicate::Less, rest, zero), divisorNegative = compare(Predicate::Less, y, zero);
+  GraphValue differ = compare(Predicate::NotEqual, restNegative, divisorNegative);
+  return select(logicalAnd(isRest, differ), add(rest, y), rest);
+}
+
 GraphValue GraphBuilder::neg(const GraphValue &x) {
   if (!isFloat(x.type))
     return sub(like(x, 0), x);
   return map({x}, x.type, [&](ArrayRef<Value> v) -> Value { return arith::NegFOp::create(b, loc, v[0]); });
+}
+
+GraphValue GraphBuilder::abs(const GraphValue &x) {
+  if (isUnsigned(x.type))
+    return x;
+  return map({x}, x.type, [&](ArrayRef<Value> v) -> Value {
+    if (isFloat(x.type))
+      return math::AbsFOp::create(b, loc, v[0]);
+    return math::AbsIOp::create(b, loc, v[0]);
+  });
 }
 
 GraphValue GraphBuilder::exp(const GraphValue &x) {

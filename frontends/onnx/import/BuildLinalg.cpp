@@ -72,7 +72,10 @@ GraphValue GraphBuilder::contract(const GraphValue &x, ArrayRef<int64_t> xLabels
   Dims dims;
   for (int64_t label : out)
     dims.push_back(sizes[label]);
-  AffineMap outMap = b.getMultiDimIdentityMap(unsigned(loops.size())).getMajorSubMap(unsigned(out.size()));
+  SmallVector<AffineExpr> outPlaces;
+  for (unsigned i = 0; i < out.size(); ++i)
+    outPlaces.push_back(b.getAffineDimExpr(i));
+  AffineMap outMap = AffineMap::get(unsigned(loops.size()), 0, outPlaces, b.getContext());
   OnnxType accumulator = accumulatorOf(result);
   Value init = filled(accumulator, dims, constant(accumulator, 0));
   auto castAttr = isUnsigned(x.type) && !isFloat(x.type) ? linalg::TypeFn::cast_unsigned : linalg::TypeFn::cast_signed;
@@ -128,7 +131,7 @@ GraphValue GraphBuilder::matmul(const GraphValue &x, const GraphValue &y, OnnxTy
 
 // --- reductions -----------------------------------------------------------------------------------------------------
 
-static Value combine(OpBuilder &b, Location loc, Reduction kind, OnnxType type, Value x, Value y) {
+Value GraphBuilder::combine(OpBuilder &b, Location loc, Reduction kind, OnnxType type, Value x, Value y) {
   bool isReal = isFloat(type), isNatural = isUnsigned(type);
   switch (kind) {
   case Reduction::Sum:
@@ -151,6 +154,12 @@ static Value combine(OpBuilder &b, Location loc, Reduction kind, OnnxType type, 
   return {};
 }
 
+Value GraphBuilder::neutral(Reduction kind, OnnxType type) {
+  if (kind == Reduction::Max || kind == Reduction::Min)
+    return limit(type, kind == Reduction::Min);
+  return constant(type, kind == Reduction::Product || kind == Reduction::And);
+}
+
 GraphValue GraphBuilder::reduce(Reduction kind, const GraphValue &x, ArrayRef<int64_t> axes, bool keepDims) {
   if (hasFailed)
     return {};
@@ -165,10 +174,7 @@ GraphValue GraphBuilder::reduce(Reduction kind, const GraphValue &x, ArrayRef<in
     if (!isReduced)
       kept.push_back(x.dims[i]);
   }
-  Value start = isSum                      ? constant(wide.type, kind == Reduction::Product)
-                : kind == Reduction::And   ? constant(wide.type, 1)
-                : kind == Reduction::Or    ? constant(wide.type, 0)
-                                           : limit(wide.type, kind == Reduction::Min);
+  Value start = neutral(kind, wide.type);
   SmallVector<int64_t> sorted(axes.begin(), axes.end());
   llvm::sort(sorted);
   auto op = linalg::ReduceOp::create(b, loc, ValueRange{tensor(wide)}, ValueRange{filled(wide.type, kept, start)}, sorted,

@@ -2,6 +2,7 @@
 #include "frontends/onnx/import/GraphBuilder.h"
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Matchers.h"
 
@@ -259,6 +260,9 @@ GraphValue GraphBuilder::slice(const GraphValue &x, int64_t axis, const Dim &beg
     if (GraphValue folded = foldShape(x, dims, source))
       return folded;
   }
+  // Of nothing even the first place is out of range.
+  if (length.is(0))
+    return wrap(empty(x.type, dims), x.type, dims);
   SmallVector<OpFoldResult> offsets(x.dims.size(), b.getIndexAttr(0)), strides(x.dims.size(), b.getIndexAttr(1));
   offsets[axis] = size(begin);
   return wrap(tensor::ExtractSliceOp::create(b, loc, tensor(x), offsets, sizes(dims), strides), x.type, dims);
@@ -333,6 +337,22 @@ GraphValue GraphBuilder::generate(OnnxType type, ArrayRef<Dim> dims, function_re
                                         linalg::YieldOp::create(inner, loc, element);
                                       });
   return wrap(op.getResult(0), type, dims);
+}
+
+SmallVector<Value> GraphBuilder::loopNest(ArrayRef<Dim> dims, ValueRange state,
+                                          function_ref<SmallVector<Value>(OpBuilder &, ValueRange, ValueRange)> body) {
+  SmallVector<Value> sizes, zeros(dims.size(), constantIndex(0)), ones(dims.size(), constantIndex(1));
+  for (const Dim &dim : dims)
+    sizes.push_back(index(dim));
+  if (dims.empty())
+    return body(b, {}, state);
+  scf::LoopNest nest = scf::buildLoopNest(b, loc, zeros, sizes, ones, state,
+                                          [&](OpBuilder &inner, Location, ValueRange at, ValueRange old) { return body(inner, at, old); });
+  return llvm::to_vector(llvm::map_range(nest.results, [](Value value) { return value; }));
+}
+
+Value GraphBuilder::indexAt(OpBuilder &inner, Value tensor, ValueRange at) {
+  return arith::IndexCastOp::create(inner, loc, inner.getIndexType(), tensor::ExtractOp::create(inner, loc, tensor, at));
 }
 
 GraphValue GraphBuilder::iota(OnnxType type, const Dim &length) {

@@ -106,18 +106,6 @@ void where(NodeImport &n) {
     n.out(n.g.select(n.in(0), n.in(1), n.in(2)));
 }
 
-void absolute(NodeImport &n) {
-  const GraphValue &x = n.in(0);
-  GraphBuilder &g = n.g;
-  if (isUnsigned(x.type))
-    return n.out(x);
-  n.out(g.map({x}, x.type, [&](ArrayRef<Value> v) -> Value {
-    if (isFloat(x.type))
-      return math::AbsFOp::create(g.b, g.loc, v[0]);
-    return math::AbsIOp::create(g.b, g.loc, v[0]);
-  }));
-}
-
 void sign(NodeImport &n) {
   const GraphValue &x = n.in(0);
   GraphBuilder &g = n.g;
@@ -145,16 +133,7 @@ void mod(NodeImport &n) {
     GraphValue differs = g.compare(Predicate::Less, g.mul(rest, y), g.like(x, 0));
     return n.out(g.select(differs, g.add(rest, y), rest));
   }
-  GraphValue rest = g.sub(x, g.mul(g.div(x, y), y));
-  if (n.integer("fmod", 0) || isUnsigned(x.type))
-    return n.out(rest);
-  GraphValue zero = g.like(x, 0);
-  GraphValue isRest = g.compare(Predicate::NotEqual, rest, zero);
-  GraphValue restNegative = g.compare(Predicate::Less, rest, zero), divisorNegative = g.compare(Predicate::Less, y, zero);
-  GraphValue differ = g.map({restNegative, divisorNegative}, OnnxType::Bool, [&](ArrayRef<Value> v) -> Value {
-    return arith::XOrIOp::create(g.b, g.loc, v[0], v[1]);
-  });
-  n.out(g.select(g.logicalAnd(isRest, differ), g.add(rest, y), rest));
+  n.out(n.integer("fmod", 0) ? g.sub(x, g.mul(g.div(x, y), y)) : g.modulo(x, y));
 }
 
 // Bounds are attributes up to opset 6, inputs since 11.
@@ -273,7 +252,7 @@ void hardSwish(NodeImport &n) {
 
 // log(1 + exp(x)) as max(x, 0) + log(1 + exp(-|x|)), which does not overflow
 GraphValue softplusOf(GraphBuilder &g, const GraphValue &x) {
-  GraphValue magnitude = g.maximum(x, g.neg(x));
+  GraphValue magnitude = g.abs(x);
   return g.add(g.maximum(x, g.like(x, 0)), g.log(g.add(g.like(x, 1), g.exp(g.neg(magnitude)))));
 }
 
@@ -282,7 +261,7 @@ void mish(NodeImport &n) { n.out(n.g.mul(n.in(0), n.g.tanh(softplusOf(n.g, n.in(
 
 void softsign(NodeImport &n) {
   const GraphValue &x = n.in(0);
-  n.out(n.g.div(x, n.g.add(n.g.like(x, 1), n.g.maximum(x, n.g.neg(x)))));
+  n.out(n.g.div(x, n.g.add(n.g.like(x, 1), n.g.abs(x))));
 }
 
 void swish(NodeImport &n) {
@@ -325,7 +304,7 @@ void gelu(NodeImport &n) {
 
 ArrayRef<OpRow> heddle::elementwiseOps() {
   static const OpRow table[] = {
-      {"", "Abs", 6, absolute}, {"", "Acos", 7, mathOp<math::AcosOp>}, {"", "Acosh", 9, mathOp<math::AcoshOp>},
+      {"", "Abs", 6, unary<&GraphBuilder::abs>}, {"", "Acos", 7, mathOp<math::AcosOp>}, {"", "Acosh", 9, mathOp<math::AcoshOp>},
       {"", "Add", 7, binary<&GraphBuilder::add>}, {"", "And", 7, binary<&GraphBuilder::logicalAnd>},
       {"", "Asin", 7, mathOp<math::AsinOp>}, {"", "Asinh", 9, mathOp<math::AsinhOp>}, {"", "Atan", 7, mathOp<math::AtanOp>},
       {"", "Atanh", 9, mathOp<math::AtanhOp>}, {"", "BitCast", 26, bitCast}, {"", "BitShift", 11, bitShift},

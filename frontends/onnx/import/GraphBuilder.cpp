@@ -140,6 +140,12 @@ bool GraphBuilder::isNonNegative(const Dim &dim) const {
   });
 }
 
+Dim GraphBuilder::indicator(Value condition) {
+  Value number = arith::IndexCastUIOp::create(b, loc, b.getIndexType(), condition);
+  symbols.push_back({number, /*isNonNegative=*/true});
+  return Dim::symbol(unsigned(symbols.size() - 1));
+}
+
 Dim GraphBuilder::derived(int kind, const Dim &a, const Dim &c) {
   for (const DerivedDim &known : derivedDims)
     if (known.kind == kind && known.a == a && known.c == c)

@@ -87,6 +87,8 @@ public:
   };
   Scope enter() const { return {derivedDims.size()}; }
   void leave(Scope scope) { derivedDims.resize(scope.derived); }
+  // 1 where the i1 holds, else 0.
+  Dim indicator(mlir::Value condition);
   // floor(a / c), max(a, c), min(a, c) of integers that are not all constants.
   Dim floorDiv(const Dim &a, const Dim &c);
   Dim maxOf(const Dim &a, const Dim &c);
@@ -128,7 +130,10 @@ public:
   GraphValue logicalOr(const GraphValue &x, const GraphValue &y);
   GraphValue logicalNot(const GraphValue &x);
   GraphValue cast(const GraphValue &x, OnnxType type);
+  // The rest of an integer division with the divisor's sign.
+  GraphValue modulo(const GraphValue &x, const GraphValue &y);
   GraphValue neg(const GraphValue &x);
+  GraphValue abs(const GraphValue &x);
   GraphValue exp(const GraphValue &x);
   GraphValue log(const GraphValue &x);
   GraphValue sqrt(const GraphValue &x);
@@ -157,6 +162,12 @@ public:
   // A tensor whose element at given indices is what the body returns.
   GraphValue generate(OnnxType type, llvm::ArrayRef<Dim> dims,
                       llvm::function_ref<mlir::Value(mlir::OpBuilder &, mlir::ValueRange)> body);
+  // Loops over indices in row-major order; the body makes the new state from the old one. Returns the last state.
+  llvm::SmallVector<mlir::Value>
+  loopNest(llvm::ArrayRef<Dim> dims, mlir::ValueRange state,
+           llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::OpBuilder &, mlir::ValueRange, mlir::ValueRange)> body);
+  // An integer of a tensor as an index, inside a body.
+  mlir::Value indexAt(mlir::OpBuilder &inner, mlir::Value tensor, mlir::ValueRange at);
   GraphValue flatten(const GraphValue &x, int64_t axis); // rank 2
   Dim product(llvm::ArrayRef<Dim> dims);
 
@@ -167,6 +178,9 @@ public:
   GraphValue matmul(const GraphValue &x, const GraphValue &y);
   GraphValue matmul(const GraphValue &x, const GraphValue &y, OnnxType result);
   GraphValue reduce(Reduction kind, const GraphValue &x, llvm::ArrayRef<int64_t> axes, bool keepDims);
+  // Of two scalars, and what leaves the other one as it is.
+  static mlir::Value combine(mlir::OpBuilder &b, mlir::Location loc, Reduction kind, OnnxType type, mlir::Value x, mlir::Value y);
+  mlir::Value neutral(Reduction kind, OnnxType type);
   GraphValue mean(const GraphValue &x, llvm::ArrayRef<int64_t> axes, bool keepDims);
   GraphValue softmax(const GraphValue &x, int64_t axis);
   // Indices made non-negative; a run whose indices leave [-size, size) stops.

@@ -89,12 +89,12 @@ public:
   // `axis` counted from the front; out of [-rank, rank) is an error.
   int64_t axis(int64_t axis, int64_t rank);
   llvm::SmallVector<int64_t> axes(llvm::ArrayRef<int64_t> axes, int64_t rank);
-  // Axes from the attribute of old opsets or the input of new ones; nothing if neither is given.
-  std::optional<llvm::SmallVector<int64_t>> axesOf(size_t input, llvm::StringRef attribute, int64_t rank);
   // The constants of input i.
   std::optional<llvm::SmallVector<int64_t>> constants(size_t i, llvm::StringRef what);
 
   GraphValue fail(const llvm::Twine &what) { return g.fail(what); }
+  // Whether a <= c: known to be wrong it is the node's error, unknown it is checked when the graph runs.
+  bool requireAtMost(const Dim &a, const Dim &c, const llvm::Twine &what);
   bool checkRank(size_t i, int64_t rank, llvm::StringRef what);
 
   GraphImporter &importer;

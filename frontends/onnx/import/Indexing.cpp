@@ -26,13 +26,8 @@ void gatherElements(NodeImport &n) {
   if (g.failed() || !n.checkRank(1, x.rank(), "indices"))
     return;
   for (int64_t i = 0; i < x.rank(); ++i) {
-    if (i == axis || indices.dims[i] == x.dims[i])
-      continue;
-    if (indices.dims[i].isStatic() && x.dims[i].isStatic() && indices.dims[i].value() > x.dims[i].value())
-      return (void)n.fail("indices has dimension " + Twine(i) + " of " + Twine(indices.dims[i].value()) + ", data of " +
-                          Twine(x.dims[i].value()));
-    g.require(arith::CmpIOp::create(g.b, g.loc, arith::CmpIPredicate::sle, g.index(indices.dims[i]), g.index(x.dims[i])),
-              "indices of GatherElements are larger than the data");
+    if (i != axis && !n.requireAtMost(indices.dims[i], x.dims[i], "dimension " + Twine(i) + " of indices is larger than that of data"))
+      return;
   }
   GraphValue at = g.checkedIndices(indices, x.dims[axis], "elements");
   if (g.failed())
@@ -40,7 +35,7 @@ void gatherElements(NodeImport &n) {
   Value source = g.tensor(x), rows = g.tensor(at);
   n.out(g.generate(x.type, indices.dims, [&](OpBuilder &b, ValueRange to) -> Value {
     SmallVector<Value> place(to.begin(), to.end());
-    place[axis] = arith::IndexCastOp::create(b, g.loc, b.getIndexType(), tensor::ExtractOp::create(b, g.loc, rows, to));
+    place[axis] = g.indexAt(b, rows, to);
     return tensor::ExtractOp::create(b, g.loc, source, place);
   }));
 }
@@ -73,8 +68,7 @@ void gatherNd(NodeImport &n) {
   n.out(g.generate(x.type, dims, [&](OpBuilder &b, ValueRange to) -> Value {
     SmallVector<Value> place(to.begin(), to.begin() + batch);
     for (Value column : columns)
-      place.push_back(arith::IndexCastOp::create(b, g.loc, b.getIndexType(),
-                                                 tensor::ExtractOp::create(b, g.loc, column, to.take_front(leading))));
+      place.push_back(g.indexAt(b, column, to.take_front(leading)));
     place.append(to.begin() + leading, to.end());
     return tensor::ExtractOp::create(b, g.loc, source, place);
   }));

@@ -108,11 +108,16 @@ std::optional<SmallVector<int64_t>> NodeImport::constants(size_t i, StringRef wh
   return numbers;
 }
 
-std::optional<SmallVector<int64_t>> NodeImport::axesOf(size_t input, StringRef attribute, int64_t rank) {
-  std::optional<SmallVector<int64_t>> given = has(input) ? constants(input, attribute) : integers(attribute);
-  if (!given)
-    return std::nullopt;
-  return axes(*given, rank);
+bool NodeImport::requireAtMost(const Dim &a, const Dim &c, const Twine &what) {
+  Dim room = c - a;
+  if (room.isStatic() && room.value() < 0) {
+    std::string both = a.isStatic() && c.isStatic() ? (": " + Twine(a.value()) + " and " + Twine(c.value())).str() : "";
+    fail(what + both);
+    return false;
+  }
+  if (!g.failed() && !room.isStatic() && !g.isNonNegative(room))
+    g.require(arith::CmpIOp::create(g.b, g.loc, arith::CmpIPredicate::sle, g.index(a), g.index(c)), what);
+  return !g.failed();
 }
 
 bool NodeImport::checkRank(size_t i, int64_t rank, StringRef what) {

@@ -2,93 +2,155 @@
 //
 // Reductions over axes, and ArgMax, ArgMin.
 #include "frontends/onnx/import/GraphImporter.h"
+#include "frontends/onnx/import/RuntimeAxes.h"
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 using namespace mlir;
 using namespace heddle;
 
 namespace {
 
-// Input and axes of a Reduce op. Without axes it reduces all, or nothing with noop_with_empty_axes.
-struct Reduced {
+// What a Reduce op reduces, and over which axes. Without axes it reduces all, or nothing with noop_with_empty_axes.
+class Reduced {
+public:
+  static std::optional<Reduced> read(NodeImport &n);
+
+  GraphValue reduce(Reduction kind, const GraphValue &value) const { return squeezed(reduceKept(kind, value)); }
+  // Reduced dimensions stay, as 1.
+  GraphValue reduceKept(Reduction kind, const GraphValue &value) const;
+  GraphValue squeezed(const GraphValue &kept) const;
+  // How many elements become one.
+  GraphValue count(OnnxType type) const;
+
   GraphValue x;
-  SmallVector<int64_t> axes;
-  bool keepDims;
+
+private:
+  Reduced(GraphBuilder &g) : g(g) {}
+  GraphBuilder &g;
+  std::optional<SmallVector<int64_t>> axes; // if they are constants
+  std::optional<RuntimeAxes> places;        // else
+  bool keepDims = true;
 };
 
-std::optional<Reduced> operands(NodeImport &n) {
-  Reduced r{n.in(0), {}, n.integer("keepdims", 1) != 0};
-  std::optional<SmallVector<int64_t>> given;
-  if (n.has(1) && n.in(1).isStatic() && n.in(1).rank() == 1 && n.in(1).dims[0].is(0))
-    given.emplace();
-  else
-    given = n.axesOf(1, "axes", r.x.rank());
+std::optional<Reduced> Reduced::read(NodeImport &n) {
+  Reduced r(n.g);
+  r.x = n.in(0);
+  r.keepDims = n.integer("keepdims", 1) != 0;
+  bool isEmpty = n.has(1) && n.in(1).rank() == 1 && n.in(1).dims[0].is(0);
   if (n.g.failed())
     return std::nullopt;
-  if (given && !given->empty())
-    r.axes = *given;
-  else if (!n.integer("noop_with_empty_axes", 0))
+  if (auto attribute = n.integers("axes"); attribute && !attribute->empty())
+    r.axes = n.axes(*attribute, r.x.rank());
+  else if (n.has(1) && !isEmpty && !(r.places = RuntimeAxes::read(n, n.in(1), r.x.rank())))
+    return std::nullopt;
+  else if (r.places)
+    r.axes = r.places->constants();
+  else if (n.integer("noop_with_empty_axes", 0))
+    r.axes.emplace();
+  else
     r.axes = llvm::to_vector(llvm::seq<int64_t>(0, r.x.rank()));
+  if (n.g.failed())
+    return std::nullopt;
   return r;
 }
 
-template <Reduction Kind> void reduction(NodeImport &n) {
-  if (auto r = operands(n)) {
-    Reduction kind = Kind;
-    if (r->x.type == OnnxType::Bool && (Kind == Reduction::Max || Kind == Reduction::Min))
-      kind = Kind == Reduction::Max ? Reduction::Or : Reduction::And;
-    n.out(n.g.reduce(kind, r->x, r->axes, r->keepDims));
-  }
+GraphValue Reduced::reduceKept(Reduction kind, const GraphValue &value) const {
+  if (axes || g.failed())
+    return g.reduce(kind, value, axes.value_or(SmallVector<int64_t>()), true);
+  // Which dimensions are 1 is known only at run time: every element is added where its other indices say.
+  Dims ones(value.rank(), Dim(1)), dims = places->spread(ones, value.dims);
+  OnnxType wide = accumulatorOf(value.type);
+  GraphValue terms = g.cast(value, wide);
+  Value source = g.tensor(terms), zero = g.constantIndex(0);
+  SmallVector<Value> isReduced;
+  for (const Dim &member : places->members())
+    isReduced.push_back(arith::CmpIOp::create(g.b, g.loc, arith::CmpIPredicate::ne, g.index(member), zero));
+  Value start = g.filled(wide, dims, g.neutral(kind, wide));
+  Value sum = g.loopNest(value.dims, start, [&](OpBuilder &b, ValueRange at, ValueRange state) -> SmallVector<Value> {
+    SmallVector<Value> to;
+    for (auto [index, flag] : llvm::zip_equal(at, isReduced))
+      to.push_back(arith::SelectOp::create(b, g.loc, flag, zero, index));
+    Value old = tensor::ExtractOp::create(b, g.loc, state[0], to), term = tensor::ExtractOp::create(b, g.loc, source, at);
+    return {tensor::InsertOp::create(b, g.loc, GraphBuilder::combine(b, g.loc, kind, wide, old, term), state[0], to)};
+  })[0];
+  return g.cast(g.wrap(sum, wide, dims), value.type);
 }
 
-void reduceMean(NodeImport &n) {
-  if (auto r = operands(n))
-    n.out(n.g.mean(r->x, r->axes, r->keepDims));
+GraphValue Reduced::squeezed(const GraphValue &kept) const {
+  if (keepDims || g.failed())
+    return kept;
+  return axes ? g.squeeze(kept, *axes) : g.reshape(kept, places->without(g, kept.dims));
 }
 
-// A sum of f(x), in the accumulator's type, then h of it.
-template <typename Before, typename After> void sumOf(NodeImport &n, Before before, After after) {
-  auto r = operands(n);
+GraphValue Reduced::count(OnnxType type) const {
+  Dims sizes;
+  if (axes)
+    for (int64_t axis : *axes)
+      sizes.push_back(x.dims[axis]);
+  else
+    for (auto [member, dim] : llvm::zip_equal(places->members(), x.dims))
+      sizes.push_back(member * dim + Dim(1) - member);
+  return g.cast(g.integers(OnnxType::Int64, {}, {g.product(sizes)}), type);
+}
+
+// before(x) combined in the accumulator's type, then after(result).
+template <typename Before, typename After> void reduceWith(NodeImport &n, Reduction kind, Before before, After after) {
+  auto r = Reduced::read(n);
   if (!r)
     return;
   GraphValue wide = n.g.cast(r->x, accumulatorOf(r->x.type));
-  GraphValue sum = n.g.reduce(Reduction::Sum, before(wide), r->axes, r->keepDims);
-  n.out(n.g.cast(after(sum), r->x.type));
+  n.out(n.g.cast(after(*r, r->reduce(kind, before(wide))), r->x.type));
+}
+
+GraphValue itself(const GraphValue &x) { return x; }
+GraphValue result(const Reduced &, const GraphValue &sum) { return sum; }
+
+template <Reduction Kind> void reduction(NodeImport &n) {
+  bool isBool = n.in(0).type == OnnxType::Bool;
+  constexpr Reduction ofBools = Kind == Reduction::Max ? Reduction::Or : Kind == Reduction::Min ? Reduction::And : Kind;
+  reduceWith(n, isBool ? ofBools : Kind, itself, result);
+}
+
+void reduceMean(NodeImport &n) {
+  reduceWith(n, Reduction::Sum, itself,
+             [&](const Reduced &r, const GraphValue &sum) { return n.g.div(sum, r.count(sum.type)); });
 }
 
 void reduceSumSquare(NodeImport &n) {
-  sumOf(n, [&](const GraphValue &x) { return n.g.mul(x, x); }, [](const GraphValue &sum) { return sum; });
+  reduceWith(n, Reduction::Sum, [&](const GraphValue &x) { return n.g.mul(x, x); }, result);
 }
 
 void reduceL1(NodeImport &n) {
-  sumOf(n, [&](const GraphValue &x) { return isUnsigned(x.type) ? x : n.g.maximum(x, n.g.neg(x)); },
-        [](const GraphValue &sum) { return sum; });
+  reduceWith(n, Reduction::Sum, [&](const GraphValue &x) { return n.g.abs(x); }, result);
+}
+
+// f of a sum, computed in floating point.
+template <typename F> auto real(NodeImport &n, F f) {
+  return [&n, f](const Reduced &, const GraphValue &sum) {
+    return (n.g.*f)(isFloat(sum.type) ? sum : n.g.cast(sum, OnnxType::Double));
+  };
 }
 
 void reduceL2(NodeImport &n) {
-  sumOf(n, [&](const GraphValue &x) { return n.g.mul(x, x); },
-        [&](const GraphValue &sum) { return n.g.sqrt(isFloat(sum.type) ? sum : n.g.cast(sum, OnnxType::Double)); });
+  reduceWith(n, Reduction::Sum, [&](const GraphValue &x) { return n.g.mul(x, x); }, real(n, &GraphBuilder::sqrt));
 }
 
-void reduceLogSum(NodeImport &n) {
-  sumOf(n, [](const GraphValue &x) { return x; },
-        [&](const GraphValue &sum) { return n.g.log(isFloat(sum.type) ? sum : n.g.cast(sum, OnnxType::Double)); });
-}
+void reduceLogSum(NodeImport &n) { reduceWith(n, Reduction::Sum, itself, real(n, &GraphBuilder::log)); }
 
 // m + log(sum(exp(x - m))) with m the largest, or 0 where that is not finite
 void reduceLogSumExp(NodeImport &n) {
   GraphBuilder &g = n.g;
-  auto r = operands(n);
+  auto r = Reduced::read(n);
   if (!r)
     return;
   GraphValue wide = g.cast(r->x, isFloat(r->x.type) ? accumulatorOf(r->x.type) : OnnxType::Double);
-  GraphValue top = g.reduce(Reduction::Max, wide, r->axes, true), magnitude = g.maximum(top, g.neg(top));
+  GraphValue top = r->reduceKept(Reduction::Max, wide);
   GraphValue infinite = g.wrap(g.filled(wide.type, {}, g.limit(wide.type, true)), wide.type, {});
-  top = g.select(g.compare(Predicate::Less, magnitude, infinite), top, g.like(top, 0));
-  GraphValue sum = g.reduce(Reduction::Sum, g.exp(g.sub(wide, top)), r->axes, true);
-  GraphValue result = g.add(g.log(sum), top);
-  n.out(g.cast(r->keepDims ? result : g.squeeze(result, r->axes), r->x.type));
+  top = g.select(g.compare(Predicate::Less, g.abs(top), infinite), top, g.like(top, 0));
+  GraphValue sum = r->reduceKept(Reduction::Sum, g.exp(g.sub(wide, top)));
+  n.out(g.cast(r->squeezed(g.add(g.log(sum), top)), r->x.type));
 }
 
 // The place of the largest (smallest) element: the first, or with select_last_index the last of equal ones.

@@ -2,6 +2,7 @@
 //
 // Ops that move elements without looking at them: reshapes, permutations, parts, and the arithmetic of shapes.
 #include "frontends/onnx/import/GraphImporter.h"
+#include "frontends/onnx/import/RuntimeAxes.h"
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -103,31 +104,40 @@ void flatten(NodeImport &n) {
   n.out(n.g.flatten(x, axis < 0 ? axis + x.rank() : axis));
 }
 
+// The axes of the attribute of old opsets, or of input 1; a null value if neither is there.
+GraphValue axesOf(NodeImport &n, size_t input) {
+  if (auto attribute = n.integers("axes"))
+    return n.g.vectorOf(Dims(attribute->begin(), attribute->end()));
+  return n.has(input) ? n.in(input) : GraphValue();
+}
+
 void squeeze(NodeImport &n) {
   const GraphValue &x = n.in(0);
-  std::optional<SmallVector<int64_t>> axes = n.axesOf(1, "axes", x.rank());
-  if (!axes) {
-    axes.emplace();
+  GraphValue given = axesOf(n, 1);
+  if (!given) {
+    SmallVector<int64_t> units;
     for (int64_t i = 0; i < x.rank(); ++i)
       if (x.dims[i].is(1))
-        axes->push_back(i);
+        units.push_back(i);
+    return n.out(n.g.squeeze(x, units));
   }
-  if (n.g.failed())
+  std::optional<RuntimeAxes> axes = RuntimeAxes::read(n, given, x.rank());
+  if (!axes)
     return;
-  for (int64_t axis : *axes)
-    if (x.dims[axis].isStatic() && !x.dims[axis].is(1))
-      return (void)n.fail("dimension " + Twine(axis) + " is " + Twine(x.dims[axis].value()) + ", expected 1");
-  n.out(n.g.squeeze(x, *axes));
+  for (auto [member, dim] : llvm::zip_equal(axes->members(), x.dims))
+    if (member.is(1) && dim.isStatic() && !dim.is(1))
+      return (void)n.fail("a dimension of " + Twine(dim.value()) + " cannot be squeezed, expected 1");
+  n.out(n.g.reshape(x, axes->without(n.g, x.dims)));
 }
 
 void unsqueeze(NodeImport &n) {
   const GraphValue &x = n.in(0);
-  std::optional<SmallVector<int64_t>> given = n.has(1) ? n.constants(1, "axes") : n.integers("axes");
-  if (!given)
+  GraphValue given = axesOf(n, 1);
+  if (!given || n.g.failed())
     return (void)n.fail("has no axes");
-  SmallVector<int64_t> axes = n.axes(*given, x.rank() + int64_t(given->size()));
-  if (!n.g.failed())
-    n.out(n.g.unsqueeze(x, axes));
+  int64_t count = given.rank() == 0 ? 1 : given.dims[0].isStatic() ? given.dims[0].value() : 0;
+  if (std::optional<RuntimeAxes> axes = RuntimeAxes::read(n, given, x.rank() + count))
+    n.out(n.g.reshape(x, axes->inserted(n.g, x.dims)));
 }
 
 void transpose(NodeImport &n) {
@@ -223,7 +233,7 @@ GraphValue sliceStep(NodeImport &n, const GraphValue &x, int64_t axis, const Dim
     return g.slice(x, axis, begin, g.maxOf(stop - begin, 0));
   }
   Dim last = step > 0 ? size : size - 1, first = step > 0 ? Dim(0) : Dim(-1);
-  Dim begin = clampEnd(g, start, size, step > 0 ? first : Dim(0), last), stop = clampEnd(g, end, size, first, last);
+  Dim begin = clampEnd(g, start, size, 0, last), stop = clampEnd(g, end, size, first, last);
   int64_t width = step > 0 ? step : -step;
   Dim span = step > 0 ? stop - begin : begin - stop;
   Dim length = g.floorDiv(g.maxOf(span, 0) + Dim(width - 1), width);
@@ -235,6 +245,8 @@ GraphValue sliceStep(NodeImport &n, const GraphValue &x, int64_t axis, const Dim
       content.push_back((*x.content)[begin.value() + i * step]);
     return g.integers(x.type, dims, std::move(content));
   }
+  if (length.is(0))
+    return g.slice(x, axis, 0, 0);
   if (step > 0) {
     SmallVector<OpFoldResult> offsets(dims.size(), g.b.getIndexAttr(0)), strides(dims.size(), g.b.getIndexAttr(1));
     offsets[axis] = g.size(begin);
@@ -249,44 +261,85 @@ GraphValue sliceStep(NodeImport &n, const GraphValue &x, int64_t axis, const Dim
   });
 }
 
+// One dimension of a slice of which nothing need be known: its first element and its length.
+std::pair<Value, Dim> runtimeSlice(GraphBuilder &g, const Dim &size, const Dim &start, const Dim &end, Value step) {
+  OpBuilder &b = g.b;
+  Value zero = g.constantIndex(0), all = g.index(size);
+  auto compare = [&](arith::CmpIPredicate p, Value x, Value y) -> Value { return arith::CmpIOp::create(b, g.loc, p, x, y); };
+  g.require(compare(arith::CmpIPredicate::ne, step, zero), "a step is 0");
+  Value isForward = compare(arith::CmpIPredicate::sgt, step, zero);
+  auto choose = [&](int64_t forward, int64_t backward, bool ofSize) -> Value {
+    Dim base = ofSize ? size : Dim(0);
+    return arith::SelectOp::create(b, g.loc, isForward, g.index(base + forward), g.index(base + backward));
+  };
+  auto clamp = [&](const Dim &given, Value low, Value high) -> Value {
+    Value position = g.index(given), isNegative = compare(arith::CmpIPredicate::slt, position, zero);
+    position = arith::SelectOp::create(b, g.loc, isNegative, arith::AddIOp::create(b, g.loc, position, all), position);
+    return arith::MinSIOp::create(b, g.loc, arith::MaxSIOp::create(b, g.loc, position, low), high);
+  };
+  Value begin = clamp(start, zero, choose(0, -1, true)), stop = clamp(end, choose(0, -1, false), choose(0, -1, true));
+  Value span = arith::SubIOp::create(b, g.loc, stop, begin);
+  // The step may be 0 on the way to the check.
+  Value divisor = arith::SelectOp::create(b, g.loc, compare(arith::CmpIPredicate::eq, step, zero), g.constantIndex(1), step);
+  Value count = arith::MaxSIOp::create(b, g.loc, arith::CeilDivSIOp::create(b, g.loc, span, divisor), zero);
+  return {begin, g.dimOf(count)};
+}
+
+// Axes and steps that only the run knows: every dimension may be cut.
+void sliceAtRunTime(NodeImport &n, const RuntimeAxes &axes, ArrayRef<Dim> starts, ArrayRef<Dim> ends, ArrayRef<Dim> steps) {
+  GraphBuilder &g = n.g;
+  const GraphValue &x = n.in(0);
+  Dims zeros(x.rank(), Dim(0)), ones(x.rank(), Dim(1));
+  Dims first = axes.spread(starts, zeros), last = axes.spread(ends, x.dims), width = axes.spread(steps, ones), dims;
+  SmallVector<Value> begins, strides;
+  for (int64_t d = 0; d < x.rank(); ++d) {
+    strides.push_back(g.index(width[d]));
+    auto [begin, length] = runtimeSlice(g, x.dims[d], first[d], last[d], strides.back());
+    begins.push_back(begin);
+    dims.push_back(length);
+  }
+  Value source = g.tensor(x);
+  n.out(g.generate(x.type, dims, [&](OpBuilder &b, ValueRange at) -> Value {
+    SmallVector<Value> place;
+    for (size_t d = 0; d < at.size(); ++d)
+      place.push_back(arith::AddIOp::create(b, g.loc, begins[d], arith::MulIOp::create(b, g.loc, at[d], strides[d])));
+    return tensor::ExtractOp::create(b, g.loc, source, place);
+  }));
+}
+
 void slice(NodeImport &n) {
   GraphBuilder &g = n.g;
   GraphValue x = n.in(0);
-  std::optional<Dims> starts, ends;
-  SmallVector<int64_t> axes, steps;
-  if (n.opset < 10) {
-    auto from = n.integers("starts"), to = n.integers("ends");
-    if (!from || !to)
-      return (void)n.fail("has no starts or ends");
-    starts = Dims(from->begin(), from->end());
-    ends = Dims(to->begin(), to->end());
-  } else {
-    starts = g.toDims(n.in(1));
-    ends = g.toDims(n.in(2));
-  }
+  // Up to opset 9 all are attributes.
+  auto numbers = [&](StringRef attribute, size_t input) -> std::optional<Dims> {
+    if (n.opset >= 10)
+      return n.has(input) ? g.toDims(n.in(input)) : std::nullopt;
+    auto given = n.integers(attribute);
+    return given ? std::optional<Dims>(Dims(given->begin(), given->end())) : std::nullopt;
+  };
+  std::optional<Dims> starts = numbers("starts", 1), ends = numbers("ends", 2), axes = numbers("axes", 3), steps = numbers("steps", 4);
   if (g.failed())
     return;
-  if (!starts || !ends || starts->size() != ends->size())
-    return (void)n.fail("starts and ends have different or unknown lengths");
-  if (auto given = n.axesOf(3, "axes", x.rank()))
-    axes = *given;
-  else
-    axes = llvm::to_vector(llvm::seq<int64_t>(0, int64_t(starts->size())));
-  if (n.has(4)) {
-    auto given = n.constants(4, "steps");
-    if (!given)
-      return;
-    steps = *given;
-  } else {
-    steps.assign(starts->size(), 1);
-  }
-  if (axes.size() != starts->size() || steps.size() != starts->size() || int64_t(axes.size()) > x.rank())
-    return (void)n.fail("has " + Twine(starts->size()) + " starts, " + Twine(axes.size()) + " axes and " + Twine(steps.size()) +
-                        " steps for rank " + Twine(x.rank()));
-  for (size_t i = 0; i < axes.size() && !g.failed(); ++i) {
-    if (steps[i] == 0 || steps[i] == INT64_MIN)
-      return (void)n.fail("has a step of " + Twine(steps[i]));
-    x = sliceStep(n, x, axes[i], (*starts)[i], (*ends)[i], steps[i]);
+  if (!starts || !ends || (n.has(3) && !axes) || (n.has(4) && !steps))
+    return (void)n.fail("has no starts or ends, or lists of unknown length");
+  if (!axes)
+    axes = llvm::map_to_vector(llvm::seq<int64_t>(0, int64_t(starts->size())), [](int64_t i) { return Dim(i); });
+  if (!steps)
+    steps = Dims(starts->size(), Dim(1));
+  if (ends->size() != starts->size() || axes->size() != starts->size() || steps->size() != starts->size() ||
+      int64_t(axes->size()) > x.rank())
+    return (void)n.fail("has " + Twine(starts->size()) + " starts, " + Twine(ends->size()) + " ends, " + Twine(axes->size()) +
+                        " axes and " + Twine(steps->size()) + " steps for rank " + Twine(x.rank()));
+  std::optional<RuntimeAxes> places = RuntimeAxes::read(n, g.vectorOf(*axes), x.rank());
+  if (!places)
+    return;
+  std::optional<SmallVector<int64_t>> known = places->constants(), strides = g.vectorOf(*steps).integers();
+  if (!known || !strides)
+    return sliceAtRunTime(n, *places, *starts, *ends, *steps);
+  for (size_t i = 0; i < known->size() && !g.failed(); ++i) {
+    if ((*strides)[i] == 0 || (*strides)[i] == INT64_MIN)
+      return (void)n.fail("has a step of " + Twine((*strides)[i]));
+    x = sliceStep(n, x, (*known)[i], (*starts)[i], (*ends)[i], (*strides)[i]);
   }
   n.out(x);
 }
@@ -376,19 +429,20 @@ void pad(NodeImport &n) {
     given = Dims(attribute->begin(), attribute->end());
   else
     given = g.toDims(n.in(1));
-  SmallVector<int64_t> axes = llvm::to_vector(llvm::seq<int64_t>(0, x.rank()));
+  Dims low, high, zeros(x.rank(), Dim(0));
   if (n.has(3)) {
-    auto constants = n.constants(3, "axes");
-    if (!constants)
+    std::optional<RuntimeAxes> axes = RuntimeAxes::read(n, n.in(3), x.rank());
+    if (!axes)
       return;
-    axes = n.axes(*constants, x.rank());
-  }
-  if (!given || given->size() != 2 * axes.size())
-    return (void)n.fail("pads has " + Twine(given ? given->size() : 0) + " elements, expected " + Twine(2 * axes.size()));
-  Dims low(x.rank(), Dim(0)), high(x.rank(), Dim(0));
-  for (size_t i = 0; i < axes.size(); ++i) {
-    low[axes[i]] = (*given)[i];
-    high[axes[i]] = (*given)[axes.size() + i];
+    if (!given || int64_t(given->size()) != 2 * axes->count())
+      return (void)n.fail("pads has " + Twine(given ? given->size() : 0) + " elements, expected " + Twine(2 * axes->count()));
+    low = axes->spread(ArrayRef<Dim>(*given).take_front(axes->count()), zeros);
+    high = axes->spread(ArrayRef<Dim>(*given).drop_front(axes->count()), zeros);
+  } else {
+    if (!given || int64_t(given->size()) != 2 * x.rank())
+      return (void)n.fail("pads has " + Twine(given ? given->size() : 0) + " elements, expected " + Twine(2 * x.rank()));
+    low.append(given->begin(), given->begin() + x.rank());
+    high.append(given->begin() + x.rank(), given->end());
   }
   // Negative pads cut.
   for (int64_t i = 0; i < x.rank(); ++i) {
