@@ -67,6 +67,20 @@ static Expected<Model> readOnnxModel(std::shared_ptr<MappedFile> file) {
   return model;
 }
 
+static bool endsWith(std::string_view path, std::string_view suffix) {
+  return path.size() > suffix.size() && path.substr(path.size() - suffix.size()) == suffix;
+}
+
+static bool isOnnx(const MappedFile &file) { return looksLikeOnnx(file) || endsWith(file.path(), ".onnx"); }
+
+bool isOnnx(const std::string &path) {
+  struct stat status;
+  if (stat(path.c_str(), &status) != 0 || S_ISDIR(status.st_mode))
+    return false;
+  Expected<std::shared_ptr<MappedFile>> file = MappedFile::open(path);
+  return file && isOnnx(**file);
+}
+
 Expected<Model> readModel(const std::string &path) {
   struct stat status;
   if (stat(path.c_str(), &status) != 0)
@@ -76,12 +90,9 @@ Expected<Model> readModel(const std::string &path) {
   Expected<std::shared_ptr<MappedFile>> file = MappedFile::open(path);
   if (!file)
     return file.takeError();
-  auto endsWith = [&](std::string_view suffix) {
-    return path.size() > suffix.size() && path.compare(path.size() - suffix.size(), suffix.size(), suffix) == 0;
-  };
-  if (looksLikeOnnx(**file) || endsWith(".onnx"))
+  if (isOnnx(**file))
     return readOnnxModel(*file);
-  if (endsWith(".safetensors"))
+  if (endsWith(path, ".safetensors"))
     return errorIn(path, "is a file of weights; give the directory that also holds its config.json");
   return readGguf(path);
 }

@@ -5,6 +5,7 @@
 #define HEDDLE_COMPILER_PACKAGE_METADATA_H
 
 #include "compiler/codegen/Codegen.h"
+#include "compiler/package/GraphSignature.h"
 #include "compiler/package/WeightsSection.h"
 #include "frontends/ModelConfig.h"
 
@@ -17,6 +18,7 @@ struct PackageInfo {
   std::string sourceSha256;   // 64 hexadecimal digits
   std::string precision;      // fast | precise
   std::vector<std::string> passes;
+  // Of a model that generates:
   int64_t context = 0;        // longest sequence
   int64_t maxRows = 0;        // rows of a step
   std::string tokenizer;      // serialised package::Tokenizer, empty without one
@@ -25,6 +27,10 @@ struct PackageInfo {
 // `module` after plan-memory.
 std::string buildMetadata(mlir::ModuleOp module, const Model &model, const PackageInfo &info, const Target &target,
                           llvm::ArrayRef<KernelRecord> kernels, llvm::ArrayRef<PackedWeight> weights);
+
+// Of a graph. `module` after place-weights.
+std::string buildGraphMetadata(mlir::ModuleOp module, const GraphSignature &signature, const PackageInfo &info, const Target &target,
+                               llvm::ArrayRef<PackedWeight> weights);
 
 } // namespace heddle
 

@@ -63,6 +63,7 @@ void addAttentionHandlers(HandlerTable &table);
 void addLatentAttentionHandlers(HandlerTable &table);
 void addKernelHandlers(HandlerTable &table);
 void addTensorHandlers(HandlerTable &table);
+void addLinalgHandlers(HandlerTable &table);
 void addControlFlowHandlers(HandlerTable &table);
 
 // linalg ops with a payload: named ones and generic.

@@ -19,6 +19,7 @@ Interpreter::Interpreter(InterpreterOptions options) : options(std::move(options
   addLatentAttentionHandlers(handlers->table);
   addKernelHandlers(handlers->table);
   addTensorHandlers(handlers->table);
+  addLinalgHandlers(handlers->table);
   addControlFlowHandlers(handlers->table);
 }
 Interpreter::~Interpreter() = default;

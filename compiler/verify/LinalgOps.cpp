@@ -7,6 +7,8 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace heddle;
 
@@ -203,3 +205,27 @@ LogicalResult heddle::evaluateStructured(Frame &frame, Operation *operation) {
   }
   return success();
 }
+
+//===- softmax ------------------------------------------------------------===//
+
+// exp(x - max x) / sum exp(x - max x) along one dimension: NaN where all are -inf, as the formula says.
+static LogicalResult softmaxOp(Frame &frame, linalg::SoftmaxOp op) {
+  const Tensor &input = frame.tensor(op.getInput());
+  int64_t dimension = op.getDimension(), count = input.dim(dimension), stride = stridesOf(input.shape)[dimension];
+  Tensor result = Tensor::zeros(input.elementType, input.shape);
+  for (int64_t first = 0; count > 0 && first < input.size(); ++first) {
+    if (first / stride % count)
+      continue;
+    double greatest = -INFINITY, sum = 0;
+    for (int64_t i = 0; i < count; ++i)
+      greatest = std::fmax(greatest, input.reals[first + i * stride]);
+    for (int64_t i = 0; i < count; ++i)
+      sum += std::exp(input.reals[first + i * stride] - greatest);
+    for (int64_t i = 0; i < count; ++i)
+      result.setReal(first + i * stride, std::exp(input.reals[first + i * stride] - greatest) / sum);
+  }
+  frame.set(op.getResult()[0], std::move(result));
+  return success();
+}
+
+void heddle::addLinalgHandlers(HandlerTable &table) { table.add<linalg::SoftmaxOp>(softmaxOp); }

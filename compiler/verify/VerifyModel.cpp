@@ -39,7 +39,7 @@ public:
     if (options.eachPass)
       addNumericCheck(pm, check, [this](StringRef pass) { print("  " + pass.str()); });
   }
-  LogicalResult didRun(ModuleOp module, Stage stage, const Model &model) override;
+  LogicalResult didRun(ModuleOp module, Stage stage, const Checkpoint &files) override;
   const Tensor &reference() const { return *std::get<TensorRef>(check->expectation().front()); }
 
 private:
@@ -66,13 +66,13 @@ void StageCheck::print(const std::string &what) {
   saidEnd = true;
 }
 
-LogicalResult StageCheck::didRun(ModuleOp module, Stage stage, const Model &model) {
+LogicalResult StageCheck::didRun(ModuleOp module, Stage stage, const Checkpoint &files) {
   if (!check) {
     NumericCheckOptions numeric;
     numeric.limit = limitOf(options);
     numeric.stopsAtUnknownOps = true;
-    // Shared without ownership: the compilation holds the model for as long as it runs.
-    numeric.interpreter.weight = weightsOf(std::shared_ptr<const Checkpoint>(std::shared_ptr<void>(), &model.checkpoint));
+    // Shared without ownership: the compilation holds the files for as long as it runs.
+    numeric.interpreter.weight = weightsOf(std::shared_ptr<const Checkpoint>(std::shared_ptr<void>(), &files));
     numeric.interpreter.context = std::max<int64_t>(ids.size(), numeric.interpreter.context);
     numeric.inputs = modelInputs(ids);
     check = std::make_shared<NumericCheck>(std::move(numeric));

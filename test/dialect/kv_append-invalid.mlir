@@ -2,7 +2,7 @@
 // RUN: %heddle-opt %s --split-input-file --verify-diagnostics -o %t
 
 func.func @kv_append_c1(%c: !heddle.kv_cache<30 x 3 x 64 x bf16>, %k: tensor<?x128xf32>, %layer: index) {
-  // expected-error @+1 {{key and value must be (rows, 192), got 'tensor<?x128xf32>'}}
+  // expected-error @+1 {{key must be (rows, 192), got 'tensor<?x128xf32>'}}
   heddle.kv_append %c[%layer], %k, %k : <30 x 3 x 64 x bf16>, tensor<?x128xf32>, tensor<?x128xf32>
   return
 }
@@ -13,5 +13,13 @@ func.func @kv_append_c2(%c: !heddle.kv_cache<30 x 3 x 64 x bf16>, %k: tensor<?x1
   %layer = arith.constant 30 : index
   // expected-error @+1 {{layer (30) must be less than the cache's layers (30)}}
   heddle.kv_append %c[%layer], %k, %k : <30 x 3 x 64 x bf16>, tensor<?x192xf32>, tensor<?x192xf32>
+  return
+}
+
+// -----
+
+func.func @kv_append_c3(%c: !heddle.kv_cache<30 x 3 x 64 x bf16>, %k: tensor<?x192xf32>, %v: tensor<?x128xf32>, %layer: index) {
+  // expected-error @+1 {{value must be (rows, 192), got 'tensor<?x128xf32>'}}
+  heddle.kv_append %c[%layer], %k, %v : <30 x 3 x 64 x bf16>, tensor<?x192xf32>, tensor<?x128xf32>
   return
 }

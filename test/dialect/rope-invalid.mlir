@@ -12,7 +12,7 @@ func.func @rope_c1(%x: tensor<1x2x5x8xf32>, %p: tensor<1x4xi32>) {
 
 #rope = #heddle.rope<half, table = 0, attention_factor = 1.0, inverse_frequency = array<f32: 1.0, 1.0>>
 func.func @rope_c2(%x: tensor<1x2x5x3xf32>, %p: tensor<1x5xi32>) {
-  // expected-error @+1 {{rotary_dim (4) must not be greater than head_dim (3)}}
+  // expected-error @+1 {{rotary_dim (4) behind offset (0) must not be greater than head_dim (3)}}
   %0 = heddle.rope %x, %p, #rope : tensor<1x2x5x3xf32>, tensor<1x5xi32>
   return
 }

@@ -1,0 +1,470 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/raise/ElementTrace.h"
+
+#include "dialect/HeddleDialect.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace heddle;
+
+// Symbols of reductions are numbered from here by nesting, so that equal reductions are equal expressions.
+static constexpr int64_t firstReductionSymbol = 1000;
+
+static RankedTensorType shaped(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+bool heddle::isContraction(Operation *op) {
+  auto linalgOp = dyn_cast<linalg::LinalgOp>(op);
+  return linalgOp && linalg::isaContractionOpInterface(linalgOp);
+}
+
+double heddle::valueAt(DenseElementsAttr elements, int64_t position) {
+  if (!isa<FloatType>(elements.getElementType())) {
+    APInt number = elements.getValues<APInt>()[position];
+    return elements.getElementType().isInteger(1) ? number.getZExtValue() : (double)number.getSExtValue();
+  }
+  APFloat number = elements.getValues<APFloat>()[position];
+  bool lossy;
+  number.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &lossy);
+  return number.convertToDouble();
+}
+
+Expr ElementTrace::foldResult(OpFoldResult value) {
+  if (auto attr = dyn_cast<Attribute>(value))
+    return exprs.constant(cast<IntegerAttr>(attr).getInt());
+  return element(cast<Value>(value));
+}
+
+SmallVector<Expr> ElementTrace::indexSymbols(Value value, int64_t first) {
+  SmallVector<Expr> symbols;
+  for (int64_t d = 0; d < shaped(value).getRank(); ++d)
+    symbols.push_back(exprs.symbol(first + d, size(value, d)));
+  return symbols;
+}
+
+//===- sizes --------------------------------------------------------------===//
+
+// Dimensions that `heddle.dims` gives one name are one: the first argument that has it stands for all.
+static std::pair<Value, int64_t> namedDimension(BlockArgument argument, int64_t dimension) {
+  auto func = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  auto nameOf = [&](unsigned index, int64_t d) -> StringAttr {
+    auto names = func.getArgAttrOfType<ArrayAttr>(index, "heddle.dims");
+    return names && d < (int64_t)names.size() ? dyn_cast<StringAttr>(names[d]) : StringAttr();
+  };
+  StringAttr name = func ? nameOf(argument.getArgNumber(), dimension) : StringAttr();
+  if (!name || name.getValue().empty())
+    return {argument, dimension};
+  for (BlockArgument other : argument.getOwner()->getArguments())
+    if (auto type = dyn_cast<RankedTensorType>(other.getType()))
+      for (int64_t d = 0; d < type.getRank(); ++d)
+        if (type.isDynamicDim(d) && nameOf(other.getArgNumber(), d) == name)
+          return {other, d};
+  return {argument, dimension};
+}
+
+Expr ElementTrace::size(Value value, int64_t dimension) {
+  RankedTensorType type = shaped(value);
+  if (!type.isDynamicDim(dimension))
+    return exprs.constant(type.getDimSize(dimension));
+  Operation *op = value.getDefiningOp();
+  if (!op) {
+    auto [argument, d] = namedDimension(cast<BlockArgument>(value), dimension);
+    return exprs.size(argument, d);
+  }
+  if (auto empty = dyn_cast<tensor::EmptyOp>(op))
+    return element(empty.getDynamicSize(dimension));
+  if (auto cast = dyn_cast<tensor::CastOp>(op))
+    return size(cast.getSource(), dimension);
+  if (auto linalgOp = dyn_cast<linalg::LinalgOp>(op))
+    return size(linalgOp.getDpsInitOperand(cast<OpResult>(value).getResultNumber())->get(), dimension);
+  if (auto softmax = dyn_cast<linalg::SoftmaxOp>(op))
+    return size(softmax.getInput(), dimension);
+  if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op))
+    return foldResult(expand.getMixedOutputShape()[dimension]);
+  if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op)) {
+    llvm::SmallBitVector dropped = slice.getDroppedDims();
+    int64_t kept = -1;
+    for (auto [d, dimSize] : llvm::enumerate(slice.getMixedSizes()))
+      if (!dropped[d] && ++kept == dimension)
+        return foldResult(dimSize);
+  }
+  if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
+    Expr product = exprs.constant(1);
+    for (int64_t d : collapse.getReassociationIndices()[dimension])
+      product = exprs.mul(product, size(collapse.getSrc(), d));
+    return product;
+  }
+  if (auto reshape = dyn_cast<tensor::ReshapeOp>(op))
+    return element(reshape.getShape(), {exprs.constant(dimension)});
+  if (auto concat = dyn_cast<tensor::ConcatOp>(op)) {
+    Expr total = exprs.constant(0);
+    for (Value input : concat.getInputs())
+      total = exprs.add(total, size(input, dimension));
+    return (int64_t)concat.getDim() == dimension ? total : size(concat.getInputs()[0], dimension);
+  }
+  if (auto pad = dyn_cast<tensor::PadOp>(op))
+    return exprs.add(size(pad.getSource(), dimension),
+                     exprs.add(foldResult(pad.getMixedLowPad()[dimension]), foldResult(pad.getMixedHighPad()[dimension])));
+  if (auto generate = dyn_cast<tensor::GenerateOp>(op)) {
+    unsigned dynamicIndex = llvm::count_if(type.getShape().take_front(dimension), ShapedType::isDynamic);
+    return element(generate.getDynamicExtents()[dynamicIndex]);
+  }
+  if (auto embedding = dyn_cast<EmbeddingOp>(op))
+    return size(embedding.getIds(), dimension);
+  if (isa<LinearOp, RmsNormOp, LayerNormOp, RopeOp, GluOp, SoftcapOp, MoeOp, AttentionOp>(op))
+    return size(op->getOperand(0), dimension);
+  if (op->hasTrait<OpTrait::Elementwise>())
+    for (Value operand : op->getOperands())
+      if (isa<RankedTensorType>(operand.getType()))
+        return size(operand, dimension);
+  return exprs.size(value, dimension);
+}
+
+//===- elements -----------------------------------------------------------===//
+
+Expr ElementTrace::element(Value value, ArrayRef<Expr> indices) {
+  if (stops.contains(value) || exprs.exhausted())
+    return exprs.leaf(value, indices);
+  std::pair<void *, SmallVector<Expr>> key{value.getAsOpaquePointer(), SmallVector<Expr>(indices)};
+  // Inside a reduction its symbols depend on the nesting, which the key does not hold.
+  if (auto found = memo.find(key); nesting == 0 && found != memo.end())
+    return found->second;
+  Expr result = compute(value, indices);
+  if (nesting == 0)
+    memo[key] = result;
+  return result;
+}
+
+Expr ElementTrace::compute(Value value, ArrayRef<Expr> indices) {
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return exprs.leaf(value, indices);
+  if (Expr moved = layout(op, value, indices))
+    return moved;
+  if (auto linalgOp = dyn_cast<linalg::LinalgOp>(op))
+    return structured(linalgOp, cast<OpResult>(value).getResultNumber(), indices);
+  auto operand = [&](Value part) { return element(part, isa<RankedTensorType>(part.getType()) ? indices : ArrayRef<Expr>()); };
+  bool isScalarOp = !isa<RankedTensorType>(value.getType());
+  if (op->getNumResults() == 1 && (isScalarOp || op->hasTrait<OpTrait::Elementwise>()))
+    if (Expr result = opElement(op, operand))
+      return result;
+  return exprs.leaf(value, indices);
+}
+
+// An elementwise op. A layout trace follows what leaves one operand's element as it is, up to a constant factor.
+Expr ElementTrace::opElement(Operation *op, function_ref<Expr(Value)> operand) {
+  SmallVector<Expr> operands;
+  bool onFloats = isa<FloatType>(getElementTypeOrSelf(op->getResult(0).getType()));
+  if (depth == TraceDepth::Layout && onFloats && !isa<arith::ExtFOp, arith::TruncFOp, arith::NegFOp, arith::SelectOp>(op)) {
+    if (!isa<arith::MulFOp, arith::DivFOp>(op))
+      return nullptr;
+    Expr a = operand(op->getOperand(0)), b = operand(op->getOperand(1));
+    if (!b->isConstant() && !(isa<arith::MulFOp>(op) && a->isConstant()))
+      return nullptr;
+    return isa<arith::MulFOp>(op) ? exprs.mul(a, b) : exprs.div(a, b);
+  }
+  for (Value value : op->getOperands())
+    operands.push_back(operand(value));
+  return scalarOp(exprs, op, operands);
+}
+
+Expr ElementTrace::constantElement(Value value, DenseElementsAttr elements, ArrayRef<Expr> indices) {
+  if (elements.isSplat())
+    return exprs.constant(valueAt(elements, 0));
+  int64_t position = 0;
+  for (auto [index, extent] : llvm::zip_equal(indices, elements.getType().getShape())) {
+    if (!index->isConstant() || index->constant < 0 || index->constant >= extent)
+      return exprs.leaf(value, indices);
+    position = position * extent + (int64_t)index->constant;
+  }
+  return exprs.constant(valueAt(elements, position));
+}
+
+// Appends the indices of element `linear` among `dimensions` of `source`.
+Expr ElementTrace::reshaped(Value source, Expr linear, ArrayRef<int64_t> dimensions, SmallVectorImpl<Expr> &indices) {
+  SmallVector<Expr> reversed;
+  int64_t wide = llvm::count_if(dimensions, [&](int64_t d) { return !size(source, d)->isConstant(1); });
+  for (int64_t d : llvm::reverse(dimensions)) {
+    Expr extent = size(source, d);
+    if (extent->isConstant(1)) {
+      reversed.push_back(exprs.constant(0));
+      continue;
+    }
+    // The first dimension that is not 1 takes what is left.
+    reversed.push_back(--wide == 0 ? linear : exprs.remainder(linear, extent));
+    linear = exprs.floorDiv(linear, extent);
+  }
+  indices.append(reversed.rbegin(), reversed.rend());
+  return linear;
+}
+
+Expr ElementTrace::concatenated(tensor::ConcatOp op, ArrayRef<Expr> indices) {
+  unsigned dim = op.getDim();
+  Expr begin = exprs.constant(0), result = nullptr;
+  SmallVector<Expr> starts;
+  for (Value input : op.getInputs()) {
+    starts.push_back(begin);
+    begin = exprs.add(begin, size(input, dim));
+  }
+  for (int64_t i = op.getInputs().size() - 1; i >= 0; --i) {
+    Expr reached = exprs.notBelow(indices[dim], starts[i]);
+    if (reached->isConstant(0))
+      continue;
+    SmallVector<Expr> inner(indices);
+    inner[dim] = exprs.sub(indices[dim], starts[i]);
+    Expr piece = element(op.getInputs()[i], inner);
+    if (reached->isConstant(1) && !result)
+      return piece;
+    // Later pieces decide first: `result` holds where they were reached.
+    result = result ? result : piece;
+    if (result != piece) {
+      Expr laterReached = exprs.notBelow(indices[dim], starts[i + 1]);
+      result = exprs.select(laterReached, result, piece);
+    }
+    if (reached->isConstant(1))
+      break;
+  }
+  return result;
+}
+
+Expr ElementTrace::padded(tensor::PadOp op, ArrayRef<Expr> indices) {
+  Value padding = op.getConstantPaddingValue();
+  if (!padding)
+    return exprs.leaf(op.getResult(), indices);
+  Expr inside = exprs.constant(1);
+  SmallVector<Expr> inner;
+  for (auto [d, low] : llvm::enumerate(op.getMixedLowPad())) {
+    inner.push_back(exprs.sub(indices[d], foldResult(low)));
+    inside = exprs.mul(inside, exprs.notBelow(inner.back(), exprs.constant(0)));
+    inside = exprs.mul(inside, exprs.notBelow(exprs.sub(size(op.getSource(), d), exprs.constant(1)), inner.back()));
+  }
+  return exprs.select(inside, element(op.getSource(), inner), element(padding));
+}
+
+// Ops that move elements; null for others.
+Expr ElementTrace::layout(Operation *op, Value value, ArrayRef<Expr> indices) {
+  Attribute attr;
+  if (matchPattern(op, m_Constant(&attr))) {
+    if (auto elements = dyn_cast<DenseElementsAttr>(attr))
+      return constantElement(value, elements, indices);
+    if (auto integer = dyn_cast<IntegerAttr>(attr))
+      return exprs.constant(integer.getType().isInteger(1) ? integer.getValue().getZExtValue() : integer.getInt());
+    if (auto real = dyn_cast<FloatAttr>(attr))
+      return exprs.constant(real.getValueAsDouble());
+  }
+  SmallVector<Expr> inner;
+  if (auto dim = dyn_cast<tensor::DimOp>(op)) {
+    if (std::optional<int64_t> d = dim.getConstantIndex())
+      return size(dim.getSource(), *d);
+    return nullptr;
+  }
+  if (auto cast = dyn_cast<tensor::CastOp>(op))
+    return element(cast.getSource(), indices);
+  if (auto splat = dyn_cast<tensor::SplatOp>(op))
+    return element(splat.getInput());
+  if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op)) {
+    for (const ReassociationIndices &group : expand.getReassociationIndices()) {
+      Expr linear = exprs.constant(0);
+      for (int64_t d : group)
+        linear = exprs.add(exprs.mul(linear, size(value, d)), indices[d]);
+      inner.push_back(linear);
+    }
+    return element(expand.getSrc(), inner);
+  }
+  if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
+    for (auto [d, group] : llvm::enumerate(collapse.getReassociationIndices()))
+      reshaped(collapse.getSrc(), indices[d], group, inner);
+    if (collapse.getReassociationIndices().empty())
+      inner.assign(shaped(collapse.getSrc()).getRank(), exprs.constant(0));
+    return element(collapse.getSrc(), inner);
+  }
+  if (auto reshape = dyn_cast<tensor::ReshapeOp>(op)) {
+    Expr linear = exprs.constant(0);
+    for (auto [d, index] : llvm::enumerate(indices))
+      linear = exprs.add(exprs.mul(linear, size(value, d)), index);
+    reshaped(reshape.getSource(), linear, llvm::to_vector(llvm::seq<int64_t>(0, shaped(reshape.getSource()).getRank())), inner);
+    return element(reshape.getSource(), inner);
+  }
+  if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op)) {
+    llvm::SmallBitVector dropped = slice.getDroppedDims();
+    const Expr *next = indices.begin();
+    for (unsigned d = 0; d < dropped.size(); ++d) {
+      Expr offset = foldResult(slice.getMixedOffsets()[d]);
+      Expr step = foldResult(slice.getMixedStrides()[d]);
+      inner.push_back(dropped[d] ? offset : exprs.add(offset, exprs.mul(*next++, step)));
+    }
+    return element(slice.getSource(), inner);
+  }
+  if (auto concat = dyn_cast<tensor::ConcatOp>(op))
+    return concatenated(concat, indices);
+  if (auto pad = dyn_cast<tensor::PadOp>(op))
+    return padded(pad, indices);
+  if (auto elements = dyn_cast<tensor::FromElementsOp>(op)) {
+    int64_t position = 0;
+    for (auto [index, extent] : llvm::zip_equal(indices, shaped(value).getShape())) {
+      if (!index->isConstant())
+        return nullptr;
+      position = position * extent + (int64_t)index->constant;
+    }
+    return element(elements.getElements()[position]);
+  }
+  if (auto extract = dyn_cast<tensor::ExtractOp>(op)) {
+    for (Value index : extract.getIndices())
+      inner.push_back(element(index));
+    return element(extract.getTensor(), inner);
+  }
+  if (auto generate = dyn_cast<tensor::GenerateOp>(op)) {
+    DenseMap<Value, Expr> bound;
+    for (auto [argument, index] : llvm::zip_equal(generate.getBody().getArguments(), indices))
+      bound[argument] = index;
+    return scalar(generate.getBody().front().getTerminator()->getOperand(0), bound, {});
+  }
+  return nullptr;
+}
+
+//===- linalg -------------------------------------------------------------===//
+
+Expr ElementTrace::affine(AffineExpr expr, ArrayRef<Expr> loops) {
+  if (auto value = dyn_cast<AffineConstantExpr>(expr))
+    return exprs.constant(value.getValue());
+  if (auto dim = dyn_cast<AffineDimExpr>(expr))
+    return loops[dim.getPosition()];
+  auto binary = dyn_cast<AffineBinaryOpExpr>(expr);
+  if (!binary)
+    return nullptr;
+  Expr a = affine(binary.getLHS(), loops), b = affine(binary.getRHS(), loops);
+  if (!a || !b)
+    return nullptr;
+  switch (expr.getKind()) {
+  case AffineExprKind::Add:
+    return exprs.add(a, b);
+  case AffineExprKind::Mul:
+    return exprs.mul(a, b);
+  case AffineExprKind::FloorDiv:
+    return exprs.floorDiv(a, b);
+  case AffineExprKind::Mod:
+    return exprs.remainder(a, b);
+  default:
+    return nullptr;
+  }
+}
+
+Expr ElementTrace::loopExtent(linalg::LinalgOp op, unsigned loop) {
+  for (OpOperand &operand : op->getOpOperands()) {
+    AffineMap map = op.getMatchingIndexingMap(&operand);
+    for (auto [d, expr] : llvm::enumerate(map.getResults()))
+      if (expr == getAffineDimExpr(loop, op.getContext()))
+        return size(operand.get(), d);
+  }
+  return nullptr;
+}
+
+// The op of a reduction's body that combines `argument`, the running value, with another, and that other.
+static std::pair<StringRef, Value> combiner(Value yielded, Value argument) {
+  Operation *op = yielded.getDefiningOp();
+  if (!op || op->getNumOperands() != 2 || !argument.hasOneUse())
+    return {};
+  StringRef name = isa<arith::AddFOp, arith::AddIOp>(op)                                          ? "sum"
+                   : isa<arith::MaximumFOp, arith::MaxNumFOp, arith::MaxSIOp, arith::MaxUIOp>(op) ? "max"
+                   : isa<arith::MinimumFOp, arith::MinNumFOp, arith::MinSIOp, arith::MinUIOp>(op) ? "min"
+                                                                                                  : "";
+  if (name.empty())
+    return {};
+  if (op->getOperand(0) == argument)
+    return {name, op->getOperand(1)};
+  if (op->getOperand(1) == argument)
+    return {name, op->getOperand(0)};
+  return {};
+}
+
+// Whether a reduction starts at its combiner's neutral element, so that its start can be left out.
+static bool isNeutral(Expr start, StringRef name) {
+  if (name == "sum")
+    return start->isConstant(0);
+  return start->isConstant() && (name == "max" ? start->constant <= -1e30 : start->constant >= 1e30);
+}
+
+Expr ElementTrace::structured(linalg::LinalgOp op, unsigned result, ArrayRef<Expr> indices) {
+  Value value = op->getResult(result);
+  Expr unknown = exprs.leaf(value, indices);
+  if (isContraction(op) || !op.hasPureTensorSemantics())
+    return unknown;
+  AffineMap outMap = op.getMatchingIndexingMap(op.getDpsInitOperand(result));
+  if (!outMap.isProjectedPermutation())
+    return unknown;
+  SmallVector<Expr> loops(op.getNumLoops(), nullptr), reductionSymbols;
+  for (auto [d, expr] : llvm::enumerate(outMap.getResults()))
+    loops[cast<AffineDimExpr>(expr).getPosition()] = indices[d];
+  bool reduces = llvm::is_contained(loops, nullptr);
+  if (reduces && depth == TraceDepth::Layout)
+    return unknown;
+  unsigned outer = nesting;
+  for (auto [l, loop] : llvm::enumerate(loops)) {
+    if (loop)
+      continue;
+    Expr extent = loopExtent(op, l);
+    if (!extent)
+      return unknown;
+    loop = exprs.symbol(firstReductionSymbol + nesting++, extent);
+    reductionSymbols.push_back(loop);
+  }
+  Block *body = op.getBlock();
+  DenseMap<Value, Expr> bound;
+  bool failed = false;
+  for (OpOperand &operand : op->getOpOperands()) {
+    BlockArgument argument = op.getMatchingBlockArgument(&operand);
+    if (argument.use_empty() || op.isDpsInit(&operand))
+      continue;
+    SmallVector<Expr> inner;
+    for (AffineExpr expr : op.getMatchingIndexingMap(&operand).getResults()) {
+      inner.push_back(affine(expr, loops));
+      failed |= !inner.back();
+    }
+    if (!failed)
+      bound[argument] = isa<RankedTensorType>(operand.get().getType()) ? element(operand.get(), inner) : element(operand.get());
+  }
+  OpOperand *init = op.getDpsInitOperand(result);
+  BlockArgument running = op.getMatchingBlockArgument(init);
+  Value yielded = body->getTerminator()->getOperand(result);
+  Expr answer = unknown;
+  if (!failed && reduces) {
+    auto [name, part] = combiner(yielded, running);
+    if (part && isNeutral(element(init->get(), indices), name)) {
+      answer = scalar(part, bound, loops);
+      for (Expr symbol : llvm::reverse(reductionSymbols))
+        answer = exprs.reduce(name, symbol, answer);
+    }
+  } else if (!failed) {
+    if (!running.use_empty())
+      bound[running] = element(init->get(), indices);
+    answer = scalar(yielded, bound, loops);
+  }
+  nesting = outer;
+  return answer;
+}
+
+Expr ElementTrace::scalar(Value value, DenseMap<Value, Expr> &bound, ArrayRef<Expr> loops) {
+  if (Expr known = bound.lookup(value))
+    return known;
+  Operation *op = value.getDefiningOp();
+  Expr result = nullptr;
+  if (op && isa<linalg::IndexOp>(op) && !loops.empty()) {
+    result = loops[cast<linalg::IndexOp>(op).getDim()];
+  } else if (auto extract = op ? dyn_cast<tensor::ExtractOp>(op) : nullptr) {
+    SmallVector<Expr> inner;
+    for (Value index : extract.getIndices())
+      inner.push_back(scalar(index, bound, loops));
+    result = element(extract.getTensor(), inner);
+  } else if (op && op->getNumRegions() == 0 && op->getNumResults() == 1 && op->getNumOperands() &&
+             op->getBlock()->getParentOp()->getNumRegions() && !isa<func::FuncOp>(op->getBlock()->getParentOp())) {
+    result = opElement(op, [&](Value operand) { return scalar(operand, bound, loops); });
+  } else {
+    result = element(value);
+  }
+  if (!result)
+    result = exprs.leaf(value, loops);
+  return bound[value] = result;
+}

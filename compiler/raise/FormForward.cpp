@@ -1,0 +1,384 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/raise/Passes.h"
+
+#include "compiler/raise/ElementTrace.h"
+#include "compiler/raise/Remarks.h"
+#include "compiler/raise/Weights.h"
+
+#include "mlir/IR/IRMapping.h"
+
+namespace heddle {
+#define GEN_PASS_DEF_FORMFORWARD
+#include "compiler/raise/Passes.h.inc"
+} // namespace heddle
+
+using namespace mlir;
+using namespace heddle;
+
+static constexpr int64_t dynamic = ShapedType::kDynamic;
+
+static RankedTensorType shaped(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+// Activations: floats that are computed.
+static bool isData(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  return type && type.getRank() >= 2 && isa<FloatType>(type.getElementType()) && !isStored(value) &&
+         !value.getDefiningOp<tensor::EmptyOp>();
+}
+
+static bool isDataOp(Operation &op) { return op.getNumResults() == 1 && isData(op.getResult(0)); }
+
+//===- where layers begin and end -----------------------------------------===//
+
+namespace {
+// The values between which a decoder's layers lie: boundaries[k] and boundaries[k + 1] are input and output of layer k.
+class LayerFinder {
+public:
+  explicit LayerFinder(func::FuncOp graph) {
+    for (Operation &op : graph.front())
+      if (isDataOp(op)) {
+        index[op.getResult(0)] = ops.size();
+        ops.push_back(&op);
+      }
+    findCuts();
+  }
+  // Empty if the graph is no chain of layers with one attention each.
+  SmallVector<Value> run(LinearOp head);
+
+private:
+  void findCuts();
+  std::optional<size_t> lastCut(size_t begin, size_t end);
+  std::optional<size_t> lastBoundary(ArrayRef<size_t> attentions, ArrayRef<size_t> found, LinearOp head);
+
+  SmallVector<Operation *> ops;
+  DenseMap<Value, size_t> index;
+  SmallVector<bool> isCut; // nothing that is computed before is read after
+};
+} // namespace
+
+void LayerFinder::findCuts() {
+  size_t read = 0; // the last reader of what came before
+  for (size_t i = 0; i < ops.size(); ++i) {
+    isCut.push_back(read <= i && shaped(ops[i]->getResult(0)).getRank() == 3);
+    for (Operation *user : ops[i]->getUsers())
+      if (isDataOp(*user))
+        read = std::max(read, index.lookup(user->getResult(0)));
+  }
+}
+
+std::optional<size_t> LayerFinder::lastCut(size_t begin, size_t end) {
+  for (size_t i = end; i-- > begin;)
+    if (isCut[i])
+      return i;
+  return std::nullopt;
+}
+
+// The last layer ends where the one before would, or else before the final norm and head.
+std::optional<size_t> LayerFinder::lastBoundary(ArrayRef<size_t> attentions, ArrayRef<size_t> found, LinearOp head) {
+  if (attentions.size() > 1) {
+    size_t end = attentions.back() + found.back() - attentions[attentions.size() - 2];
+    if (end < ops.size() && isCut[end] && ops[end]->getName() == ops[found.back()]->getName())
+      return end;
+  }
+  Value input = head.getInput();
+  if (isa_and_nonnull<RmsNormOp, LayerNormOp>(input.getDefiningOp()))
+    input = input.getDefiningOp()->getOperand(0);
+  auto place = index.find(input);
+  if (place == index.end() || !isCut[place->second])
+    return std::nullopt;
+  return place->second;
+}
+
+SmallVector<Value> LayerFinder::run(LinearOp head) {
+  SmallVector<size_t> attentions, boundaries;
+  for (auto [i, op] : llvm::enumerate(ops))
+    if (isa<AttentionOp>(op))
+      attentions.push_back(i);
+  size_t begin = 0;
+  for (size_t attention : attentions) {
+    std::optional<size_t> cut = lastCut(begin, attention);
+    if (!cut)
+      return {};
+    boundaries.push_back(*cut);
+    begin = attention;
+  }
+  std::optional<size_t> last = lastBoundary(attentions, boundaries, head);
+  if (!last || *last <= attentions.back())
+    return {};
+  boundaries.push_back(*last);
+  return llvm::map_to_vector(boundaries, [&](size_t i) -> Value { return ops[i]->getResult(0); });
+}
+
+//===- rewriting ----------------------------------------------------------===//
+
+namespace {
+// Writes the graph once more, as @forward and its layers: batch and sequence open, ops in the order in which results need them.
+class ForwardWriter {
+public:
+  ForwardWriter(func::FuncOp graph, ArrayRef<Value> boundaries) : graph(graph), boundaries(boundaries), b(graph.getContext()) {}
+  LogicalResult run();
+  const std::string &why() const { return reason; }
+
+private:
+  FailureOr<Value> write(Value old);
+  FailureOr<Value> writeOp(Operation *op);
+  FailureOr<Value> writeWeight(Value old);
+  FailureOr<Value> writeIndices(Operation *op, Value old);
+  LogicalResult writeLayer(unsigned layer);
+  RankedTensorType open(Type type);
+  unsigned height(Value value);
+  FailureOr<Value> cannot(Operation *op, const char *what) {
+    if (reason.empty())
+      reason = describe(op) + " " + what;
+    return failure();
+  }
+
+  func::FuncOp graph, forward, layerFunc;
+  ArrayRef<Value> boundaries;
+  OpBuilder b;
+  IRMapping map;
+  DenseMap<Value, unsigned> heights;
+  Value ids, positions;
+  SmallVector<Value> layerWeights;
+  std::string reason;
+};
+} // namespace
+
+// (batch, …): whatever the exporter fixed the batch to.
+RankedTensorType ForwardWriter::open(Type type) {
+  auto tensorType = cast<RankedTensorType>(type);
+  SmallVector<int64_t> shape(tensorType.getShape());
+  shape[0] = dynamic;
+  return tensorType.clone(shape);
+}
+
+// Ops between a value and the inputs: of two summands, the one nearer to the inputs is the residual and comes first.
+unsigned ForwardWriter::height(Value value) {
+  if (!isData(value) || !value.getDefiningOp())
+    return 0;
+  if (auto known = heights.find(value); known != heights.end())
+    return known->second;
+  unsigned greatest = 0;
+  for (Value operand : value.getDefiningOp()->getOperands())
+    greatest = std::max(greatest, height(operand));
+  return heights[value] = greatest + 1;
+}
+
+FailureOr<Value> ForwardWriter::writeWeight(Value old) {
+  Operation *op = old.getDefiningOp();
+  if (!layerFunc || !isa<WeightOp>(op))
+    return b.clone(*op)->getResult(0);
+  layerWeights.push_back(old);
+  return Value(layerFunc.front().addArgument(old.getType(), old.getLoc()));
+}
+
+// Token ids or positions, by what they are. An id is not negative, so that counting from the vocabulary's end does not happen.
+FailureOr<Value> ForwardWriter::writeIndices(Operation *op, Value old) {
+  ExprContext exprs;
+  ElementTrace trace(exprs);
+  SmallVector<Expr> symbols = trace.indexSymbols(old);
+  if (symbols.size() != 2)
+    return cannot(op, "looks up ids that are not (batch, sequence)");
+  Expr element = trace.element(old, symbols);
+  if (element == symbols[1])
+    return positions;
+  if (element->kind == ExprKind::Choice && element->atom()->kind == ExprKind::NotBelow &&
+      element->atom()->arguments[0] == element->high())
+    element = element->high();
+  if (element->kind == ExprKind::Leaf && element->value == graph.getArgument(0) && llvm::equal(element->arguments, symbols))
+    return ids;
+  return cannot(op, "reads neither token ids nor their positions");
+}
+
+FailureOr<Value> ForwardWriter::write(Value old) {
+  if (Value known = map.lookupOrNull(old))
+    return known;
+  Operation *op = old.getDefiningOp();
+  if (!op) {
+    reason = "an argument is read that is no token id";
+    return failure();
+  }
+  FailureOr<Value> result = isStored(old) ? writeWeight(old) : writeOp(op);
+  if (succeeded(result))
+    map.map(old, *result);
+  return result;
+}
+
+FailureOr<Value> ForwardWriter::writeOp(Operation *op) {
+  Location loc = op->getLoc();
+  if (auto cast = dyn_cast<tensor::CastOp>(op))
+    return write(cast.getSource());
+  IRMapping operands;
+  for (Value operand : op->getOperands()) {
+    auto type = dyn_cast<RankedTensorType>(operand.getType());
+    if (!type || operand.getDefiningOp<tensor::EmptyOp>())
+      continue; // sizes, written anew
+    bool isIndices = isa<IntegerType>(type.getElementType());
+    FailureOr<Value> written = isIndices ? writeIndices(op, operand) : write(operand);
+    if (failed(written))
+      return failure();
+    operands.map(operand, *written);
+  }
+  auto operand = [&](unsigned i) { return operands.lookup(op->getOperand(i)); };
+  if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op)) {
+    if (expand.getReassociationIndices()[0].size() != 1)
+      return cannot(op, "splits the batch");
+    RankedTensorType type = open(expand.getType());
+    SmallVector<OpFoldResult> sizes, source = tensor::getMixedSizes(b, loc, operand(0));
+    for (auto [g, group] : llvm::enumerate(expand.getReassociationIndices()))
+      for (int64_t d : group) {
+        if (group.size() > 1 && type.isDynamicDim(d))
+          return cannot(op, "splits a dimension of dynamic size");
+        sizes.push_back(group.size() == 1 ? source[g] : OpFoldResult(b.getIndexAttr(type.getDimSize(d))));
+      }
+    return Value(tensor::ExpandShapeOp::create(b, loc, type, operand(0), expand.getReassociationIndices(), sizes));
+  }
+  if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
+    if (collapse.getReassociationIndices()[0].size() != 1)
+      return cannot(op, "joins the batch with another axis");
+    return Value(tensor::CollapseShapeOp::create(b, loc, open(collapse.getType()), operand(0), collapse.getReassociationIndices()));
+  }
+  if (auto transpose = dyn_cast<linalg::TransposeOp>(op)) {
+    if (transpose.getPermutation()[0] != 0)
+      return cannot(op, "moves the batch");
+    SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, operand(0)), permuted;
+    for (int64_t axis : transpose.getPermutation())
+      permuted.push_back(sizes[axis]);
+    Value init = tensor::EmptyOp::create(b, loc, permuted, shaped(operand(0)).getElementType());
+    return Value(linalg::TransposeOp::create(b, loc, operand(0), init, transpose.getPermutation()).getResult()[0]);
+  }
+  if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op)) {
+    SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, operand(0)), offsets = slice.getMixedOffsets();
+    bool lastOnly = slice.getSourceType().getRank() == slice.getType().getRank() && slice.hasUnitStride() &&
+                    llvm::all_of(ArrayRef(offsets).drop_back(), [](OpFoldResult o) { return isConstantIntValue(o, 0); }) &&
+                    slice.getSourceType().getShape().drop_back() == slice.getType().getShape().drop_back();
+    if (!lastOnly)
+      return cannot(op, "slices more than its last dimension");
+    sizes.back() = slice.getMixedSizes().back();
+    return Value(tensor::ExtractSliceOp::create(b, loc, open(slice.getType()), operand(0), offsets, sizes, slice.getMixedStrides()));
+  }
+  bool isRowwise = isa<EmbeddingOp, LinearOp, RmsNormOp, LayerNormOp, GluOp, SoftcapOp, RopeOp, AttentionOp, MoeOp>(op);
+  bool isElementwise = op->hasTrait<OpTrait::Elementwise>() && llvm::all_of(op->getOperands(), isData);
+  if (!isRowwise && !isElementwise)
+    return cannot(op, "is no part of a decoder's step");
+  Operation *clone = b.clone(*op, operands);
+  clone->getResult(0).setType(open(op->getResult(0).getType()));
+  return clone->getResult(0);
+}
+
+LogicalResult ForwardWriter::writeLayer(unsigned layer) {
+  Value input = boundaries[layer], output = boundaries[layer + 1];
+  OpBuilder::InsertPoint caller = b.saveInsertionPoint();
+  IRMapping callerMap = map;
+  Value callerIds = ids, callerPositions = positions, x = map.lookup(input);
+  b.setInsertionPoint(forward);
+  layerFunc = func::FuncOp::create(b, output.getLoc(), "layer_" + std::to_string(layer),
+                                   b.getFunctionType({x.getType(), positions.getType()}, {open(output.getType())}));
+  layerFunc.setPrivate();
+  Block *entry = layerFunc.addEntryBlock();
+  b.setInsertionPointToEnd(entry);
+  map = IRMapping();
+  map.map(input, entry->getArgument(0));
+  ids = Value();
+  positions = entry->getArgument(1);
+  FailureOr<Value> result = write(output);
+  if (failed(result))
+    return failure();
+  func::ReturnOp::create(b, output.getLoc(), *result);
+  layerFunc.setType(b.getFunctionType(entry->getArgumentTypes(), {(*result).getType()}));
+
+  b.restoreInsertionPoint(caller);
+  map = callerMap;
+  ids = callerIds;
+  positions = callerPositions;
+  func::FuncOp callee = layerFunc;
+  layerFunc = {};
+  SmallVector<Value> arguments{x, positions};
+  for (Value weight : layerWeights)
+    arguments.push_back(b.clone(*weight.getDefiningOp())->getResult(0));
+  layerWeights.clear();
+  map.map(output, func::CallOp::create(b, output.getLoc(), callee, arguments).getResult(0));
+  return success();
+}
+
+LogicalResult ForwardWriter::run() {
+  graph.walk([&](arith::AddFOp add) {
+    if (isData(add.getLhs()) && isData(add.getRhs()) && height(add.getLhs()) > height(add.getRhs())) {
+      Value first = add.getLhs();
+      add.getLhsMutable().assign(add.getRhs());
+      add.getRhsMutable().assign(first);
+    }
+  });
+  Operation *terminator = graph.front().getTerminator();
+  Value logits = terminator->getOperand(0);
+  auto grid = RankedTensorType::get({dynamic, dynamic}, b.getI32Type());
+  b.setInsertionPointAfter(graph);
+  forward = func::FuncOp::create(b, graph.getLoc(), "forward", b.getFunctionType({grid, grid}, {open(logits.getType())}));
+  Block *entry = forward.addEntryBlock();
+  ids = entry->getArgument(0);
+  positions = entry->getArgument(1);
+  b.setInsertionPointToEnd(entry);
+  if (failed(write(boundaries[0])))
+    return failure();
+  for (unsigned layer = 0; layer + 1 < boundaries.size(); ++layer)
+    if (failed(writeLayer(layer)))
+      return failure();
+  FailureOr<Value> result = write(logits);
+  if (failed(result))
+    return failure();
+  func::ReturnOp::create(b, terminator->getLoc(), *result);
+  return success();
+}
+
+//===- the pass -----------------------------------------------------------===//
+
+// input_ids -> logits, causal: the head of a decoder, null if the graph is none.
+static LinearOp decoderHead(func::FuncOp graph) {
+  if (graph.getNumArguments() != 1 || graph.getNumResults() != 1)
+    return {};
+  auto ids = dyn_cast<RankedTensorType>(graph.getArgumentTypes()[0]);
+  auto logits = dyn_cast<RankedTensorType>(graph.getResultTypes()[0]);
+  if (!ids || !logits || ids.getRank() != 2 || !isa<IntegerType>(ids.getElementType()) || !ids.isDynamicDim(1) ||
+      logits.getRank() != 3 || !logits.getElementType().isF32())
+    return {};
+  auto attentions = llvm::to_vector(graph.getOps<AttentionOp>());
+  if (attentions.empty() ||
+      llvm::any_of(attentions, [](AttentionOp op) { return !op.getMask().getCausal() || op.getBias(); }))
+    return {};
+  Value result = graph.front().getTerminator()->getOperand(0);
+  while (auto cap = result.getDefiningOp<SoftcapOp>())
+    result = cap.getInput();
+  return result.getDefiningOp<LinearOp>();
+}
+
+namespace {
+struct FormForward : heddle::impl::FormForwardBase<FormForward> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto graph = module.lookupSymbol<func::FuncOp>("graph");
+    LinearOp head = graph && graph.getBody().hasOneBlock() ? decoderHead(graph) : LinearOp();
+    if (!head)
+      return;
+    SmallVector<Value> boundaries = LayerFinder(graph).run(head);
+    if (boundaries.empty()) {
+      graph.emitRemark("no generate: its attentions do not lie in layers that follow each other");
+      return;
+    }
+    SmallVector<Operation *> before;
+    for (Operation &op : *module.getBody())
+      before.push_back(&op);
+    ForwardWriter writer(graph, boundaries);
+    if (succeeded(writer.run())) {
+      graph.erase();
+      return;
+    }
+    for (Operation &op : llvm::make_early_inc_range(*module.getBody()))
+      if (!llvm::is_contained(before, &op)) {
+        op.dropAllReferences();
+        op.erase();
+      }
+    graph.emitRemark("no generate: ") << writer.why();
+  }
+};
+} // namespace

@@ -1,0 +1,573 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/raise/Passes.h"
+
+#include "compiler/raise/Arrange.h"
+#include "compiler/raise/MaskAnalysis.h"
+#include "compiler/raise/Remarks.h"
+
+namespace heddle {
+#define GEN_PASS_DEF_FUSEATTENTION
+#include "compiler/raise/Passes.h.inc"
+} // namespace heddle
+
+using namespace mlir;
+using namespace heddle;
+
+static RankedTensorType shaped(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+// Numbers of the symbols: canonical axes, loops of the two products, and the softmax's own dimensions while roles are unknown.
+enum : int64_t { batchSymbol, headSymbol, querySymbol, keySymbol, depthSymbol, groupSymbol, firstProbe = 10, firstLoop = 30 };
+
+namespace {
+
+// A product of two tensors over one loop.
+struct Product {
+  linalg::LinalgOp op;
+  SmallVector<unsigned> outLoops;  // of each result dimension
+  unsigned contracted;
+
+  static std::optional<Product> of(Operation *candidate) {
+    if (!isContraction(candidate))
+      return std::nullopt;
+    Product product{cast<linalg::LinalgOp>(candidate), {}, 0};
+    SmallVector<unsigned> contracted;
+    product.op.getReductionDims(contracted);
+    if (contracted.size() != 1)
+      return std::nullopt;
+    product.contracted = contracted[0];
+    for (AffineExpr expr : product.op.getMatchingIndexingMap(product.op.getDpsInitOperand(0)).getResults()) {
+      auto dim = dyn_cast<AffineDimExpr>(expr);
+      if (!dim)
+        return std::nullopt;
+      product.outLoops.push_back(dim.getPosition());
+    }
+    return product;
+  }
+  // The indices of an operand's element at `loops`; empty if the map is no projection.
+  SmallVector<Expr> indices(unsigned operand, ArrayRef<Expr> loops) {
+    SmallVector<Expr> result;
+    for (AffineExpr expr : op.getMatchingIndexingMap(op.getDpsInputOperand(operand)).getResults()) {
+      auto dim = dyn_cast<AffineDimExpr>(expr);
+      if (!dim)
+        return {};
+      result.push_back(loops[dim.getPosition()]);
+    }
+    return result;
+  }
+  Value input(unsigned operand) { return op.getDpsInputOperand(operand)->get(); }
+};
+
+// One softmax: what its input computes, and what is done with its result.
+class AttentionMatcher {
+public:
+  AttentionMatcher(linalg::SoftmaxOp softmax) : softmax(softmax), trace(exprs), layout(exprs, TraceDepth::Layout), b(softmax) {}
+
+  // The reason why not, empty if the softmax became an attention. `silent` if it is no attention at all.
+  std::string run();
+  bool isSilent() const { return silent; }
+
+private:
+  bool findScores();
+  bool assignAxes();
+  bool readScores();
+  bool findValues();
+  bool solve(Expr traced, Expr target, DenseMap<Expr, Expr> &loops, DenseMap<Expr, Expr> &quotients);
+  Value operandTensor(Value operand, ArrayRef<Expr> indices, Expr sequence, Expr length, Expr depth, Expr width, bool grouped,
+                      int64_t &heads);
+  bool splitTerminal(Expr end, double &factor, double &cap, Expr &rest);
+  bool collectEnds(Expr expr);
+  Expr addedOf(Expr expr);
+  Value biasTensor(Expr bias);
+  bool emit();
+  bool because(std::string text) {
+    if (reason.empty())
+      reason = std::move(text);
+    return false;
+  }
+
+  linalg::SoftmaxOp softmax;
+  ExprContext exprs;
+  ElementTrace trace, layout;
+  OpBuilder b;
+  std::string reason;
+  bool silent = false;
+
+  std::optional<Product> scores, values;
+  Expr score = nullptr;               // the element of the first product
+  Expr total = nullptr;               // what the softmax reads
+  unsigned queryOperand = 0, probabilityOperand = 0;
+  SmallVector<Expr> dimensions;       // of the softmax, in canonical symbols
+  Expr batch, head, query, key, depth;
+  Expr batchSize, numHeads, queries, keys, headDim;
+  double scale = 0, softcap = 0;
+  MaskProof mask;
+  double valueScale = 1;
+  SmallVector<Expr> valueIndices, resultIndices;
+  Expr valueDepth = nullptr, valueDim = nullptr;
+};
+
+} // namespace
+
+//===- the first product --------------------------------------------------===//
+
+static void collectProducts(Expr expr, SmallVectorImpl<Expr> &found) {
+  if (expr->kind == ExprKind::Leaf) {
+    Operation *op = expr->value.getDefiningOp();
+    if (op && isContraction(op) && !llvm::is_contained(found, expr))
+      found.push_back(expr);
+    return;
+  }
+  if (expr->kind == ExprKind::Reduce)
+    return;
+  for (Expr argument : expr->arguments)
+    collectProducts(argument, found);
+  for (auto &[term, factor] : expr->terms)
+    collectProducts(term, found);
+}
+
+bool AttentionMatcher::findScores() {
+  int64_t rank = shaped(softmax.getInput()).getRank();
+  if (rank < 2 || softmax.getDimension() != (uint64_t)rank - 1) {
+    silent = rank < 2;
+    return because("its dimension " + std::to_string(softmax.getDimension()) + " is not the last of " + std::to_string(rank));
+  }
+  SmallVector<Expr> probe = trace.indexSymbols(softmax.getInput(), firstProbe);
+  Expr element = trace.element(softmax.getInput(), probe);
+  if (exprs.exhausted())
+    return because("its scores are too large an expression");
+  SmallVector<Expr> products;
+  collectProducts(element, products);
+  llvm::erase_if(products, [&](Expr product) { return !exprs.contains(product, probe.back()); });
+  silent = products.empty();
+  if (products.empty())
+    return because("its input holds no product of queries and keys");
+  if (products.size() > 1)
+    return because("its input adds " + std::to_string(products.size()) + " products");
+  score = products[0];
+  scores = Product::of(score->value.getDefiningOp());
+  if (!scores)
+    return because(describe(score->value.getDefiningOp()) + " sums over more than one axis");
+  dimensions = probe;
+  return true;
+}
+
+// The divisor by which `symbol` is split into batch and heads somewhere in `expr`.
+static Expr divisorOf(Expr expr, Expr symbol) {
+  if (expr->kind == ExprKind::FloorDiv && termsOf(expr->arguments[0]).size() == 1 &&
+      termsOf(expr->arguments[0])[0].first == symbol && expr->arguments[1]->isConstant())
+    return expr->arguments[1];
+  for (Expr argument : expr->arguments)
+    if (Expr found = divisorOf(argument, symbol))
+      return found;
+  for (auto &[term, factor] : expr->terms)
+    if (Expr found = divisorOf(term, symbol))
+      return found;
+  return nullptr;
+}
+
+// Which dimension of the softmax is what: keys are the last, queries the one that only the query operand depends on, and the
+// others batch and heads.
+bool AttentionMatcher::assignAxes() {
+  SmallVector<Expr> probe = dimensions;
+  int64_t rank = probe.size();
+  SmallVector<Expr> loops(scores->op.getNumLoops());
+  for (auto [loop, index] : llvm::zip_equal(scores->outLoops, score->arguments))
+    loops[loop] = index;
+  headDim = nullptr;
+  Expr contracted = exprs.symbol(depthSymbol, nullptr);
+  loops[scores->contracted] = contracted;
+  SmallVector<Expr> elements;
+  for (unsigned operand : {0u, 1u}) {
+    SmallVector<Expr> indices = scores->indices(operand, loops);
+    if (indices.empty())
+      return because(describe(scores->op) + " is no plain product");
+    for (auto [d, index] : llvm::enumerate(indices))
+      if (index == contracted)
+        headDim = trace.size(scores->input(operand), d);
+    elements.push_back(layout.element(scores->input(operand), indices));
+  }
+  bool keyIsFirst = exprs.contains(elements[0], probe.back());
+  if (keyIsFirst == exprs.contains(elements[1], probe.back()))
+    return because("both or neither operand of " + describe(scores->op) + " depend on the softmax's dimension");
+  queryOperand = keyIsFirst ? 1 : 0;
+  Expr ofQuery = elements[queryOperand], ofKey = elements[1 - queryOperand];
+  int64_t row = -1;
+  for (int64_t d = rank - 2; d >= 0 && row < 0; --d)
+    if (exprs.contains(ofQuery, probe[d]) && !exprs.contains(ofKey, probe[d]))
+      row = d;
+  if (row < 0) // a single query
+    row = rank - 2;
+  SmallVector<int64_t> outer;
+  for (int64_t d = 0; d < rank - 1; ++d)
+    if (d != row)
+      outer.push_back(d);
+
+  auto extent = [&](int64_t d) { return trace.size(softmax.getInput(), d); };
+  Expr one = exprs.constant(1);
+  batchSize = numHeads = one;
+  SmallVector<Expr> split; // heads, from several dimensions
+  if (outer.size() == 1) {
+    Expr divisor = divisorOf(ofQuery, probe[outer[0]]);
+    if (!divisor)
+      divisor = divisorOf(ofKey, probe[outer[0]]);
+    if (divisor) {
+      numHeads = divisor;
+      batchSize = exprs.floorDiv(extent(outer[0]), divisor);
+    } else {
+      (extent(outer[0])->isConstant() ? numHeads : batchSize) = extent(outer[0]);
+    }
+  } else if (outer.size() >= 2) {
+    batchSize = extent(outer[0]);
+    for (int64_t d : ArrayRef(outer).drop_front())
+      numHeads = exprs.mul(numHeads, extent(d));
+  }
+  if (!numHeads->isConstant())
+    return because("its number of heads is dynamic");
+  queries = extent(row);
+  keys = extent(rank - 1);
+  batch = exprs.symbol(batchSymbol, batchSize);
+  head = exprs.symbol(headSymbol, numHeads);
+  query = exprs.symbol(querySymbol, queries);
+  key = exprs.symbol(keySymbol, keys);
+  depth = exprs.symbol(depthSymbol, headDim);
+  dimensions[row] = query;
+  dimensions[rank - 1] = key;
+  if (outer.size() == 1) {
+    dimensions[outer[0]] = exprs.add(exprs.mul(batch, numHeads), head);
+  } else if (!outer.empty()) {
+    dimensions[outer[0]] = batch;
+    Expr rest = head;
+    for (int64_t d : llvm::reverse(ArrayRef(outer).drop_front())) {
+      bool isFirst = d == outer[1];
+      dimensions[d] = isFirst ? rest : exprs.remainder(rest, extent(d));
+      rest = exprs.floorDiv(rest, extent(d));
+    }
+  }
+  return true;
+}
+
+//===- scale, softcap, mask -----------------------------------------------===//
+
+// An end of the diagram is cap * tanh(factor * score) + rest, or factor * score + rest.
+bool AttentionMatcher::splitTerminal(Expr end, double &factor, double &cap, Expr &rest) {
+  Expr found = nullptr;
+  double outside = 0;
+  for (auto &[term, coefficient] : termsOf(end))
+    if (exprs.contains(term, score)) {
+      if (found)
+        return because("the scores appear twice in its input");
+      found = term;
+      outside = coefficient;
+    }
+  assert(found && "only ends that hold the score are split");
+  rest = exprs.sub(end, exprs.mul(exprs.constant(outside), found));
+  factor = outside;
+  cap = 0;
+  if (found->kind == ExprKind::Call && found->name == "tanh") {
+    SmallVector<std::pair<Expr, double>> inner = termsOf(found->arguments[0]);
+    if (inner.size() != 1 || constantOf(found->arguments[0]) != 0 || inner[0].first != score)
+      return because("what its tanh reads is not the scaled scores");
+    cap = outside;
+    factor = inner[0].second * outside;
+    return true;
+  }
+  if (found != score)
+    return because("its scores pass through " + toString(found));
+  return true;
+}
+
+// Takes scale and softcap from every end that is not hidden; all must agree.
+bool AttentionMatcher::collectEnds(Expr expr) {
+  if (expr->kind == ExprKind::Choice)
+    return collectEnds(expr->high()) && collectEnds(expr->low());
+  if (!exprs.contains(expr, score)) {
+    if (expr->isConstant() && expr->constant <= hiddenValue)
+      return true;
+    return because("where its mask is off, the scores are replaced by " + toString(expr));
+  }
+  double factor, cap;
+  Expr rest;
+  if (!splitTerminal(expr, factor, cap, rest))
+    return false;
+  if (rest->isConstant() && rest->constant <= hiddenValue)
+    return true;
+  if (scale != 0 && (scale != factor || softcap != cap))
+    return because("its scale differs from key to key");
+  scale = factor;
+  softcap = cap;
+  return true;
+}
+
+// What is added to the scores: the diagram with its ends freed of them.
+Expr AttentionMatcher::addedOf(Expr expr) {
+  if (expr->kind == ExprKind::Choice) {
+    Expr condition = expr->atom()->kind == ExprKind::NotBelow ? exprs.notBelow(expr->atom()->arguments[0], exprs.constant(0))
+                                                              : exprs.condition(expr->atom());
+    return exprs.select(condition, addedOf(expr->high()), addedOf(expr->low()));
+  }
+  double factor, cap;
+  Expr rest = expr;
+  if (exprs.contains(expr, score))
+    splitTerminal(expr, factor, cap, rest);
+  return rest;
+}
+
+bool AttentionMatcher::readScores() {
+  total = resolveConstants(exprs, trace.element(softmax.getInput(), dimensions));
+  SmallVector<Expr> products;
+  collectProducts(total, products);
+  if (products.size() != 1)
+    return because("its input reads its products in more than one way");
+  score = products[0];
+  if (!collectEnds(total))
+    return false;
+  if (scale == 0)
+    return because("its mask hides every key");
+  mask = proveMask(exprs, addedOf(total), query, key, queries, keys);
+  return true;
+}
+
+//===- the second product -------------------------------------------------===//
+
+// Finds the loops for which `traced`, an index of the probabilities in loops of the second product, is `target`.
+bool AttentionMatcher::solve(Expr traced, Expr target, DenseMap<Expr, Expr> &loops, DenseMap<Expr, Expr> &quotients) {
+  auto assign = [&](Expr loop, Expr value) {
+    Expr &known = loops[loop];
+    if (known && known != value)
+      return false;
+    known = value;
+    return true;
+  };
+  if (traced->kind == ExprKind::Symbol)
+    return assign(traced, target);
+  if (traced->isConstant())
+    return traced == target;
+  if (traced->kind == ExprKind::FloorDiv && traced->arguments[0]->kind == ExprKind::Symbol) {
+    quotients[traced] = target;
+    return true;
+  }
+  SmallVector<std::pair<Expr, double>> terms = termsOf(traced);
+  if (traced->kind != ExprKind::Sum || constantOf(traced) != 0 || terms.size() != 2)
+    return false;
+  if (terms[0].first->kind == ExprKind::FloorDiv)
+    std::swap(terms[0], terms[1]);
+  if (terms[1].first->kind == ExprKind::FloorDiv) { // the remainder of a loop whose quotient came before
+    Expr quotient = quotients.lookup(terms[1].first);
+    return quotient && terms[0].second == 1 && terms[1].first->arguments[0] == terms[0].first &&
+           assign(terms[0].first, exprs.add(exprs.mul(exprs.constant(-terms[1].second), quotient), target));
+  }
+  if (terms[0].second == 1)
+    std::swap(terms[0], terms[1]);
+  if (terms[1].second != 1 || terms[0].first->kind != ExprKind::Symbol || terms[1].first->kind != ExprKind::Symbol)
+    return false;
+  Expr step = exprs.constant(terms[0].second);
+  return assign(terms[0].first, exprs.floorDiv(target, step)) && assign(terms[1].first, exprs.remainder(target, step));
+}
+
+// Products that read the softmax's result, through ops on elements.
+static SmallVector<OpOperand *> readingProducts(Value result, Operation *&escape) {
+  SmallVector<OpOperand *> found;
+  SmallVector<Value> work{result};
+  llvm::SmallDenseSet<Operation *> seen;
+  while (!work.empty()) {
+    for (OpOperand &use : work.pop_back_val().getUses()) {
+      Operation *user = use.getOwner();
+      if (isContraction(user)) {
+        found.push_back(&use);
+        continue;
+      }
+      if (!seen.insert(user).second || isa<tensor::DimOp>(user))
+        continue;
+      if (user->hasTrait<OpTrait::IsTerminator>() || seen.size() > 16) {
+        escape = user;
+        continue;
+      }
+      llvm::append_range(work, user->getResults());
+    }
+  }
+  return found;
+}
+
+bool AttentionMatcher::findValues() {
+  Value result = softmax.getResult()[0];
+  Operation *escape = nullptr;
+  SmallVector<OpOperand *> uses = readingProducts(result, escape);
+  if (escape)
+    return because(describe(escape) + " also reads its probabilities");
+  if (uses.size() != 1)
+    return because(std::to_string(uses.size()) + " products read its probabilities");
+  values = Product::of(uses[0]->getOwner());
+  if (!values)
+    return because(describe(uses[0]->getOwner()) + " sums over more than one axis");
+  probabilityOperand = uses[0]->getOperandNumber();
+  if (probabilityOperand > 1)
+    return because(describe(values->op) + " accumulates into its probabilities");
+
+  unsigned valueOperand = 1 - probabilityOperand;
+  SmallVector<Expr> loops;
+  for (unsigned loop = 0; loop < values->op.getNumLoops(); ++loop) {
+    Expr extent = nullptr;
+    for (unsigned operand : {0u, 1u})
+      for (auto [d, expr] : llvm::enumerate(values->op.getMatchingIndexingMap(values->op.getDpsInputOperand(operand)).getResults()))
+        if (expr == b.getAffineDimExpr(loop) && !extent)
+          extent = trace.size(values->input(operand), d);
+    loops.push_back(exprs.symbol(firstLoop + loop, extent));
+  }
+  ElementTrace towards(exprs);
+  towards.stopAt(result);
+  Expr probability = towards.element(values->input(probabilityOperand), values->indices(probabilityOperand, loops));
+  // A guard that turns NaN, which a row without keys gives, into 0 changes nothing else.
+  while (probability->kind == ExprKind::Choice && probability->atom()->name == "isnan" && probability->high()->isConstant(0) &&
+         probability->atom()->arguments[0] == probability->low())
+    probability = probability->low();
+  if (probability->kind != ExprKind::Leaf || probability->value != result)
+    return because(describe(values->op) + " reads not its probabilities but " + toString(probability));
+  DenseMap<Expr, Expr> solution, quotients;
+  for (auto [traced, target] : llvm::zip_equal(probability->arguments, dimensions))
+    if (!solve(traced, target, solution, quotients))
+      return because(describe(values->op) + " reads its probabilities at " + toString(traced));
+  // What is left is the values' own dimension.
+  for (Expr loop : loops)
+    if (loop->kind == ExprKind::Symbol && !solution.contains(loop)) {
+      if (valueDepth)
+        return because(describe(values->op) + " has more than one dimension of its own");
+      valueDim = loop->extent;
+      valueDepth = solution[loop] = exprs.symbol(depthSymbol, loop->extent);
+    }
+  if (!valueDepth) {
+    valueDepth = exprs.constant(0);
+    valueDim = exprs.constant(1);
+  }
+  for (Expr index : values->indices(valueOperand, loops))
+    valueIndices.push_back(exprs.substitute(index, solution));
+  for (unsigned loop : values->outLoops)
+    resultIndices.push_back(exprs.substitute(loops[loop], solution));
+  return true;
+}
+
+//===- operands -----------------------------------------------------------===//
+
+// `operand[indices]` as (batch, heads, sequence, depth). With `grouped`, heads that are equal in every group of consecutive ones
+// are kept once; `heads` says how many there are.
+Value AttentionMatcher::operandTensor(Value operand, ArrayRef<Expr> indices, Expr sequence, Expr length, Expr depthIndex, Expr width,
+                                      bool grouped, int64_t &heads) {
+  int64_t all = (int64_t)numHeads->constant;
+  SmallVector<Expr> perHead; // the source's element for each head
+  for (int64_t h = 0; h < all; ++h) {
+    SmallVector<Expr> at;
+    DenseMap<Expr, Expr> fixed;
+    if (head->kind == ExprKind::Symbol)
+      fixed[head] = exprs.constant(h);
+    for (Expr index : indices)
+      at.push_back(exprs.substitute(index, fixed));
+    perHead.push_back(layout.element(operand, at));
+  }
+  auto leafOf = [](Expr element) { return factorsOf(element)[0].first; };
+  auto factorOf = [](Expr element) { return element->kind == ExprKind::Sum ? element->terms[0].second : 1.0; };
+  Expr first = leafOf(perHead[0]);
+  for (Expr element : perHead)
+    if (element->kind == ExprKind::Choice || leafOf(element)->kind != ExprKind::Leaf || leafOf(element)->value != first->value ||
+        factorOf(element) != factorOf(perHead[0]))
+      return because(blockingOp(exprs, operand, indices, {batch, head, sequence, depthIndex}, sequence)), Value();
+  // Heads of a group read the same; groups follow each other at one distance.
+  int64_t group = 1;
+  while (group < all && leafOf(perHead[group]) == first)
+    ++group;
+  if (!grouped && all > 1)
+    group = 1;
+  if (all % group)
+    return because("its heads repeat keys and values unevenly"), Value();
+  Expr index = exprs.symbol(group == 1 ? headSymbol : groupSymbol, exprs.constant(all / group));
+  SmallVector<Expr> source;
+  for (auto [d, base] : llvm::enumerate(first->arguments)) {
+    Expr distance = all > group ? exprs.sub(leafOf(perHead[group])->arguments[d], base) : exprs.constant(0);
+    for (int64_t h = 0; h < all; ++h)
+      if (leafOf(perHead[h])->arguments[d] != exprs.add(base, exprs.mul(distance, exprs.constant(h / group))))
+        return because("its heads are in no regular order"), Value();
+    source.push_back(exprs.add(base, exprs.mul(distance, index)));
+  }
+  heads = all / group;
+  scale *= operand == values->input(1 - probabilityOperand) ? 1 : factorOf(perHead[0]);
+  if (operand == values->input(1 - probabilityOperand))
+    valueScale = factorOf(perHead[0]);
+  Axis axes[] = {{batch, batchSize}, {index, exprs.constant(heads)}, {sequence, length}, {depthIndex, width}};
+  std::string why;
+  Value result = arrange(b, softmax.getLoc(), exprs, first->value, source, axes, why);
+  if (!result)
+    because(blockingOp(exprs, operand, indices, {batch, head, sequence, depthIndex}, sequence));
+  return result;
+}
+
+Value AttentionMatcher::biasTensor(Expr bias) {
+  Axis axes[] = {{batch, batchSize}, {head, numHeads}, {query, queries}, {key, keys}};
+  std::string why;
+  if (bias->kind == ExprKind::Leaf && isa<FloatType>(getElementTypeOrSelf(bias->value.getType())))
+    if (Value tensor = arrange(b, softmax.getLoc(), exprs, bias->value, bias->arguments, axes, why, /*keepUnit=*/true))
+      return tensor;
+  Value tensor = emitTensor(b, softmax.getLoc(), exprs, bias, axes, b.getF32Type());
+  if (!tensor)
+    because("what is added to its scores has no op: " + toString(bias));
+  return tensor;
+}
+
+bool AttentionMatcher::emit() {
+  b.setInsertionPoint(values->op);
+  SmallVector<Expr> loops(scores->op.getNumLoops());
+  for (auto [loop, index] : llvm::zip_equal(scores->outLoops, score->arguments))
+    loops[loop] = index;
+  loops[scores->contracted] = depth;
+  int64_t heads, keyHeads, valueHeads;
+  unsigned keyOperand = 1 - queryOperand;
+  Value v, q, k;
+  q = operandTensor(scores->input(queryOperand), scores->indices(queryOperand, loops), query, queries, depth, headDim, false, heads);
+  if (q)
+    k = operandTensor(scores->input(keyOperand), scores->indices(keyOperand, loops), key, keys, depth, headDim, true, keyHeads);
+  if (k)
+    v = operandTensor(values->input(1 - probabilityOperand), valueIndices, key, keys, valueDepth, valueDim, true, valueHeads);
+  if (!v)
+    return false;
+  if (valueScale != 1)
+    return because("its values are scaled by " + std::to_string(valueScale));
+  if (keyHeads != valueHeads)
+    return because("it has " + std::to_string(keyHeads) + " heads of keys and " + std::to_string(valueHeads) + " of values");
+  Value bias;
+  if (mask.bias && !(bias = biasTensor(mask.bias)))
+    return false;
+  SmallVector<int64_t> shape(shaped(q).getShape());
+  shape[3] = shaped(v).getShape()[3];
+  auto attr = MaskAttr::get(b.getContext(), mask.causal, mask.window);
+  Location loc = softmax.getLoc();
+  Value result = AttentionOp::create(b, loc, shaped(q).clone(shape), q, k, v, bias, Value(), attr, b.getF64FloatAttr(scale),
+                                     b.getF64FloatAttr(softcap));
+  Axis axes[] = {{batch, batchSize}, {head, numHeads}, {query, queries}, {valueDepth, valueDim}};
+  std::string why;
+  Value old = values->op->getResult(0);
+  Value arranged = arrangeAs(b, loc, exprs, result, axes, resultIndices, shaped(old), why);
+  if (!arranged)
+    return because(describe(values->op) + ": " + why);
+  old.replaceAllUsesWith(arranged);
+  return true;
+}
+
+std::string AttentionMatcher::run() {
+  if (findScores() && assignAxes() && readScores() && findValues() && emit())
+    return "";
+  return reason.empty() ? "its form is not known" : reason;
+}
+
+namespace {
+struct FuseAttention : heddle::impl::FuseAttentionBase<FuseAttention> {
+  void runOnOperation() override {
+    SmallVector<linalg::SoftmaxOp> anchors;
+    getOperation().walk([&](linalg::SoftmaxOp op) { anchors.push_back(op); });
+    for (linalg::SoftmaxOp anchor : anchors) {
+      AttentionMatcher matcher(anchor);
+      std::string reason = matcher.run();
+      if (!reason.empty() && !matcher.isSilent())
+        anchor.emitRemark("not fused: ") << reason;
+    }
+    eraseDeadOps(getOperation());
+  }
+};
+} // namespace

@@ -1,0 +1,175 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/raise/MaskAnalysis.h"
+
+#include "mlir/IR/Matchers.h"
+
+#include <set>
+
+using namespace mlir;
+using namespace heddle;
+
+//===- positions ----------------------------------------------------------===//
+
+namespace {
+// An atom that compares the distance t = row - column (+ keys - queries): holds where direction * t + offset >= 0.
+struct DistanceAtom {
+  int direction;
+  int64_t offset;
+  bool holds(int64_t t) const { return direction * t + offset >= 0; }
+};
+
+class DistanceReader {
+public:
+  DistanceReader(ExprContext &exprs, Expr distance) : exprs(exprs), distance(distance) {}
+
+  std::optional<DistanceAtom> read(Expr atom) {
+    if (atom->kind != ExprKind::NotBelow)
+      return std::nullopt;
+    for (int direction : {1, -1}) {
+      Expr rest = exprs.sub(atom->arguments[0], exprs.mul(exprs.constant(direction), distance));
+      if (rest->isConstant())
+        return DistanceAtom{direction, (int64_t)rest->constant};
+    }
+    return std::nullopt;
+  }
+
+  // Distances at which some atom of `expr` changes.
+  void collect(Expr expr, std::set<int64_t> &changes) {
+    if (expr->kind != ExprKind::Choice)
+      return;
+    if (auto atom = read(expr->atom()))
+      changes.insert(atom->direction > 0 ? -atom->offset : atom->offset + 1);
+    collect(expr->high(), changes);
+    collect(expr->low(), changes);
+  }
+
+  // `expr` at distance t: only decisions on other things are left.
+  Expr at(Expr expr, int64_t t) {
+    if (expr->kind != ExprKind::Choice)
+      return expr;
+    if (auto atom = read(expr->atom()))
+      return at(atom->holds(t) ? expr->high() : expr->low(), t);
+    Expr high = at(expr->high(), t), low = at(expr->low(), t);
+    if (high == low)
+      return high;
+    return exprs.select(expr->atom()->kind == ExprKind::NotBelow ? exprs.notBelow(expr->atom()->arguments[0], exprs.constant(0))
+                                                                 : exprs.condition(expr->atom()),
+                        high, low);
+  }
+
+private:
+  ExprContext &exprs;
+  Expr distance;
+};
+} // namespace
+
+static bool isHidden(Expr value) { return value->isConstant() && value->constant <= hiddenValue; }
+
+// Whether every end of `expr` hides.
+static bool hidesAlways(Expr expr) {
+  return expr->kind == ExprKind::Choice ? hidesAlways(expr->high()) && hidesAlways(expr->low()) : isHidden(expr);
+}
+
+MaskProof heddle::proveMask(ExprContext &exprs, Expr added, Expr row, Expr column, Expr queries, Expr keys) {
+  Expr distance = exprs.add(exprs.sub(row, column), exprs.sub(keys, queries));
+  DistanceReader reader(exprs, distance);
+  std::set<int64_t> changes{0};
+  reader.collect(added, changes);
+  // Between two changes nothing differs, so one distance per interval stands for all of it.
+  SmallVector<int64_t> samples{*changes.begin() - 1};
+  samples.append(changes.begin(), changes.end());
+  SmallVector<Expr> values;
+  for (int64_t t : samples)
+    values.push_back(reader.at(added, t));
+
+  auto hiddenBetween = [&](std::optional<int64_t> begin, std::optional<int64_t> end) {
+    for (auto [t, value] : llvm::zip_equal(samples, values))
+      if ((!begin || t >= *begin) && (!end || t < *end) && !hidesAlways(value))
+        return false;
+    return true;
+  };
+  MaskProof proof;
+  proof.causal = hiddenBetween(std::nullopt, 0);
+  for (int64_t t : changes)
+    if (t > 0 && hiddenBetween(t, std::nullopt)) {
+      proof.window = t;
+      break;
+    }
+  // What the mask lets through: one value for all distances, or the whole diagram.
+  Expr rest = nullptr;
+  for (auto [t, value] : llvm::zip_equal(samples, values)) {
+    if ((proof.causal && t < 0) || (proof.window && t >= proof.window))
+      continue;
+    if (rest && rest != value) {
+      rest = added;
+      break;
+    }
+    rest = value;
+  }
+  if (rest && !rest->isConstant(0))
+    proof.bias = rest;
+  return proof;
+}
+
+//===- constants ----------------------------------------------------------===//
+
+// Values of a constant by row - column, from -(columns - 1) on; nothing if two elements of one distance differ.
+static std::optional<SmallVector<double>> byDistance(DenseElementsAttr elements) {
+  ArrayRef<int64_t> shape = elements.getType().getShape();
+  SmallVector<int64_t> large;
+  for (int64_t extent : shape)
+    if (extent != 1)
+      large.push_back(extent);
+  if (large.size() != 2)
+    return std::nullopt;
+  int64_t rows = large[0], columns = large[1];
+  SmallVector<double> values(rows + columns - 1);
+  SmallVector<bool> known(values.size());
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < columns; ++c) {
+      int64_t distance = r - c + columns - 1;
+      double value = valueAt(elements, r * columns + c);
+      if (known[distance] && values[distance] != value)
+        return std::nullopt;
+      values[distance] = value;
+      known[distance] = true;
+    }
+  return values;
+}
+
+Expr heddle::resolveConstants(ExprContext &exprs, Expr expr) {
+  DenseMap<Expr, Expr> replacements;
+  std::function<void(Expr)> visit = [&](Expr part) {
+    for (Expr argument : part->arguments)
+      visit(argument);
+    for (auto &[term, factor] : part->terms)
+      visit(term);
+    DenseElementsAttr elements;
+    if (part->kind != ExprKind::Leaf || replacements.contains(part) || !matchPattern(part->value, m_Constant(&elements)))
+      return;
+    std::optional<SmallVector<double>> values = byDistance(elements);
+    if (!values)
+      return;
+    SmallVector<Expr> large;
+    int64_t columns = 0;
+    for (auto [index, extent] : llvm::zip_equal(part->arguments, elements.getType().getShape()))
+      if (extent != 1) {
+        large.push_back(index);
+        columns = extent;
+      }
+    // Decisions at every distance where the value changes; a diagram of many values is no mask.
+    Expr distance = exprs.sub(large[0], large[1]), result = exprs.constant(values->front());
+    int64_t changes = 0;
+    for (size_t i = 1; i < values->size(); ++i)
+      if ((*values)[i] != (*values)[i - 1]) {
+        int64_t t = (int64_t)i - (columns - 1);
+        result = exprs.select(exprs.notBelow(distance, exprs.constant(t)), exprs.constant((*values)[i]), result);
+        ++changes;
+      }
+    if (changes <= 4)
+      replacements[part] = result;
+  };
+  visit(expr);
+  return replacements.empty() ? expr : exprs.substitute(expr, replacements);
+}

@@ -1,0 +1,183 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/raise/Passes.h"
+
+#include "compiler/raise/ElementTrace.h"
+#include "compiler/raise/Remarks.h"
+#include "compiler/raise/Weights.h"
+
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include <cmath>
+
+namespace heddle {
+#define GEN_PASS_DEF_RAISEGLU
+#include "compiler/raise/Passes.h.inc"
+} // namespace heddle
+
+using namespace mlir;
+using namespace heddle;
+
+//===- functions of one value ---------------------------------------------===//
+
+// `expr` with `x` for its leaf; nothing if it holds anything that is not analytic.
+static std::optional<double> evaluate(Expr expr, Expr leaf, double x) {
+  if (expr == leaf)
+    return x;
+  if (expr->isConstant())
+    return expr->constant;
+  if (expr->kind == ExprKind::Sum || expr->kind == ExprKind::Product) {
+    bool isSum = expr->kind == ExprKind::Sum;
+    double result = isSum ? expr->constant : 1;
+    for (auto &[part, factor] : expr->terms) {
+      std::optional<double> value = evaluate(part, leaf, x);
+      if (!value)
+        return std::nullopt;
+      isSum ? result += factor * *value : result *= std::pow(*value, factor);
+    }
+    return result;
+  }
+  if (expr->kind != ExprKind::Call || expr->arguments.size() != 1)
+    return std::nullopt;
+  std::optional<double> value = evaluate(expr->arguments[0], leaf, x);
+  if (!value)
+    return std::nullopt;
+  if (expr->name == "exp")
+    return std::exp(*value);
+  if (expr->name == "tanh")
+    return std::tanh(*value);
+  if (expr->name == "erf")
+    return std::erf(*value);
+  return std::nullopt;
+}
+
+static double activation(ActivationKind kind, double x) {
+  switch (kind) {
+  case ActivationKind::Silu:
+    return x / (1 + std::exp(-x));
+  case ActivationKind::Gelu:
+    return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
+  case ActivationKind::GeluTanh:
+    return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+  case ActivationKind::Relu:
+    return std::fmax(x, 0);
+  case ActivationKind::QuickGelu:
+    return x / (1 + std::exp(-1.702 * x));
+  case ActivationKind::Tanh:
+    return std::tanh(x);
+  }
+  llvm_unreachable("all activations are listed");
+}
+
+// Analytic functions that agree at this many points to the precision of their constants, 32-bit floats, are the same one;
+// relu is none and is matched by its form.
+static std::optional<ActivationKind> activationOf(Expr expr, Expr leaf) {
+  if (expr->kind == ExprKind::Call && expr->name == "max" && llvm::is_contained(expr->arguments, leaf) &&
+      llvm::any_of(expr->arguments, [](Expr argument) { return argument->isConstant(0); }))
+    return ActivationKind::Relu;
+  for (ActivationKind kind : {ActivationKind::Silu, ActivationKind::Gelu, ActivationKind::GeluTanh, ActivationKind::QuickGelu,
+                              ActivationKind::Tanh}) {
+    bool agrees = true;
+    for (int i = -128; i <= 128 && agrees; ++i) {
+      double x = 0.09375 * i + 0.01, wanted = activation(kind, x);
+      std::optional<double> value = evaluate(expr, leaf, x);
+      if (!value)
+        return std::nullopt;
+      agrees = std::abs(*value - wanted) <= 1e-6 * (1e-3 + std::abs(wanted)) + 1e-9;
+    }
+    if (agrees)
+      return kind;
+  }
+  return std::nullopt;
+}
+
+//===- roots --------------------------------------------------------------===//
+
+static void collectLeaves(Expr expr, SmallVectorImpl<Expr> &leaves) {
+  if (expr->kind == ExprKind::Leaf) {
+    if (!llvm::is_contained(leaves, expr))
+      leaves.push_back(expr);
+    return;
+  }
+  for (Expr argument : expr->arguments)
+    collectLeaves(argument, leaves);
+  for (auto &[term, factor] : expr->terms)
+    collectLeaves(term, leaves);
+}
+
+// cap * tanh(x / cap)
+static std::optional<double> softcapOf(Expr expr, Expr leaf) {
+  SmallVector<std::pair<Expr, double>> outer = termsOf(expr);
+  if (constantOf(expr) != 0 || outer.size() != 1 || outer[0].first->kind != ExprKind::Call || outer[0].first->name != "tanh")
+    return std::nullopt;
+  SmallVector<std::pair<Expr, double>> inner = termsOf(outer[0].first->arguments[0]);
+  double cap = outer[0].second;
+  if (inner.size() != 1 || inner[0].first != leaf || constantOf(outer[0].first->arguments[0]) != 0 || cap <= 0 || cap == 1 ||
+      std::abs(inner[0].second * cap - 1) > 1e-6)
+    return std::nullopt;
+  return asWritten(cap);
+}
+
+static Value raised(Operation *root) {
+  ExprContext exprs;
+  ElementTrace trace(exprs);
+  Value result = root->getResult(0);
+  SmallVector<Expr> symbols = trace.indexSymbols(result), leaves;
+  Expr element = trace.element(result, symbols);
+  if (exprs.exhausted())
+    return {};
+  collectLeaves(element, leaves);
+  if (leaves.empty() || leaves.size() > 2 || llvm::any_of(leaves, [&](Expr leaf) {
+        return leaf->value.getType() != result.getType() || !llvm::equal(leaf->arguments, symbols);
+      }))
+    return {};
+  OpBuilder b(root);
+  auto create = [&](Expr gate, Expr up, ActivationKind kind) -> Value {
+    return GluOp::create(b, root->getLoc(), result.getType(), gate->value, up ? up->value : Value(),
+                         ActivationKindAttr::get(b.getContext(), kind));
+  };
+  if (leaves.size() == 1) {
+    if (auto cap = softcapOf(element, leaves[0]))
+      return SoftcapOp::create(b, root->getLoc(), result.getType(), leaves[0]->value, b.getF64FloatAttr(*cap));
+    if (auto kind = activationOf(element, leaves[0]))
+      return create(leaves[0], nullptr, *kind);
+    return {};
+  }
+  // One is a plain factor, the other what is activated.
+  for (unsigned up : {0u, 1u}) {
+    Expr rest = exprs.div(element, leaves[up]);
+    if (exprs.contains(rest, leaves[up]))
+      continue;
+    if (auto kind = activationOf(rest, leaves[1 - up]))
+      return create(leaves[1 - up], leaves[up], *kind);
+  }
+  return {};
+}
+
+// Whether only ops that were replaced read its result.
+static bool isDead(Operation *op) {
+  return isOpTriviallyDead(op) || (isMemoryEffectFree(op) && llvm::all_of(op->getUsers(), [](Operation *user) {
+                                     return !user->hasTrait<OpTrait::IsTerminator>() && isDead(user);
+                                   }));
+}
+
+namespace {
+struct RaiseGlu : heddle::impl::RaiseGluBase<RaiseGlu> {
+  void runOnOperation() override {
+    SmallVector<Operation *> candidates;
+    getOperation().walk([&](Operation *op) {
+      bool isRoot = isa<arith::MulFOp, arith::DivFOp, arith::MaximumFOp, arith::MaxNumFOp, math::TanhOp>(op);
+      auto type = op->getNumResults() ? dyn_cast<RankedTensorType>(op->getResult(0).getType()) : RankedTensorType();
+      if (isRoot && type && type.getRank() && type.getElementType().isF32())
+        candidates.push_back(op);
+    });
+    // Last first: silu(gate) * up before silu(gate).
+    for (Operation *op : llvm::reverse(candidates))
+      if (!isDead(op))
+        if (Value value = raised(op)) {
+          op->getResult(0).replaceAllUsesWith(value);
+        }
+    eraseDeadOps(getOperation());
+  }
+};
+} // namespace

@@ -1,0 +1,232 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/raise/Passes.h"
+
+#include "compiler/raise/Arrange.h"
+#include "compiler/raise/ElementTrace.h"
+#include "compiler/raise/Remarks.h"
+#include "compiler/raise/Weights.h"
+
+namespace heddle {
+#define GEN_PASS_DEF_RAISELINEAR
+#include "compiler/raise/Passes.h.inc"
+} // namespace heddle
+
+using namespace mlir;
+using namespace heddle;
+
+static RankedTensorType shaped(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+//===- linear -------------------------------------------------------------===//
+
+// The loops that an operand's dimensions are, or nothing if its map computes.
+static std::optional<SmallVector<unsigned>> loopsOf(linalg::LinalgOp op, OpOperand *operand) {
+  SmallVector<unsigned> loops;
+  for (AffineExpr expr : op.getMatchingIndexingMap(operand).getResults()) {
+    auto dim = dyn_cast<AffineDimExpr>(expr);
+    if (!dim)
+      return std::nullopt;
+    loops.push_back(dim.getPosition());
+  }
+  return loops;
+}
+
+static bool isZero(Value init) {
+  ExprContext exprs;
+  ElementTrace trace(exprs);
+  return trace.element(init, trace.indexSymbols(init))->isConstant(0);
+}
+
+// `input` without the collapse_shape of its leading dimensions, which the result is collapsed by instead: what works on rows does not
+// care how they are counted.
+static Value uncollapsed(Value input, std::optional<SmallVector<ReassociationIndices>> &groups) {
+  auto collapse = input.getDefiningOp<tensor::CollapseShapeOp>();
+  if (!collapse || collapse.getReassociationIndices().back().size() != 1)
+    return input;
+  groups = collapse.getReassociationIndices();
+  return collapse.getSrc();
+}
+
+static LinearOp createLinear(OpBuilder &b, Location loc, Value input, Value weight, Value bias) {
+  SmallVector<int64_t> shape(shaped(input).getShape());
+  shape.back() = shaped(weight).getDimSize(0);
+  SmallVector<Value> biases;
+  if (bias)
+    biases.push_back(bias);
+  return LinearOp::create(b, loc, shaped(input).clone(shape), input, ValueRange{weight}, biases);
+}
+
+// x W with a stored W, whichever way it lies and whatever broadcasts it.
+static bool raiseProduct(linalg::LinalgOp op) {
+  if (op.getNumDpsInputs() != 2 || !shaped(op->getResult(0)).getElementType().isF32())
+    return false;
+  OpBuilder b(op);
+  for (unsigned weightOperand : {1u, 0u}) {
+    OpOperand *rows = op.getDpsInputOperand(1 - weightOperand), *matrix = op.getDpsInputOperand(weightOperand);
+    auto in = loopsOf(op, rows), stored = loopsOf(op, matrix), out = loopsOf(op, op.getDpsInitOperand(0));
+    if (!in || !stored || !out || in->empty() || in->size() != out->size() || !shaped(rows->get()).getElementType().isF32())
+      continue;
+    // Same leading dimensions; the last is contracted and replaced by the matrix's own.
+    if (ArrayRef(*in).drop_back() != ArrayRef(*out).drop_back())
+      continue;
+    ExprContext exprs;
+    ElementTrace layout(exprs, TraceDepth::Layout);
+    DenseMap<unsigned, Expr> symbols;
+    for (auto [d, loop] : llvm::enumerate(*stored))
+      symbols[loop] = exprs.symbol(loop, layout.size(matrix->get(), d));
+    SmallVector<Expr> indices;
+    for (unsigned loop : *stored)
+      indices.push_back(symbols[loop]);
+    Expr row = symbols.lookup(out->back()), column = symbols.lookup(in->back());
+    if (!row || !column)
+      continue;
+    Value weight = storedMatrix(b, layout.element(matrix->get(), indices), row, column);
+    if (!weight)
+      continue;
+    std::optional<SmallVector<ReassociationIndices>> groups;
+    Value result = createLinear(b, op.getLoc(), uncollapsed(rows->get(), groups), weight, Value());
+    Value init = op.getDpsInitOperand(0)->get();
+    if (groups)
+      result = tensor::CollapseShapeOp::create(b, op.getLoc(), result, *groups);
+    if (result.getType() != op->getResult(0).getType())
+      result = tensor::CastOp::create(b, op.getLoc(), op->getResult(0).getType(), result);
+    if (!isZero(init))
+      result = arith::AddFOp::create(b, op.getLoc(), result, init);
+    op->getResult(0).replaceAllUsesWith(result);
+    op->erase();
+    return true;
+  }
+  return false;
+}
+
+// The linear op behind a collapse_shape of its leading dimensions.
+static LinearOp linearBehind(Value value) {
+  if (auto collapse = value.getDefiningOp<tensor::CollapseShapeOp>();
+      collapse && collapse.getReassociationIndices().back().size() == 1 && collapse->hasOneUse())
+    value = collapse.getSrc();
+  return value.getDefiningOp<LinearOp>();
+}
+
+// linear + a stored vector along the last dimension.
+static bool raiseBias(arith::AddFOp add) {
+  for (unsigned side : {0u, 1u}) {
+    Value product = add->getOperand(side), other = add->getOperand(1 - side);
+    LinearOp linear = linearBehind(product);
+    if (!linear || !linear.getBiases().empty() || !product.hasOneUse() || !linear->hasOneUse())
+      continue;
+    ExprContext exprs;
+    ElementTrace layout(exprs, TraceDepth::Layout);
+    SmallVector<Expr> symbols = layout.indexSymbols(other);
+    Value bias = storedVector(layout.element(other, symbols), symbols.back());
+    if (!bias)
+      continue;
+    OpBuilder b(add);
+    Value result = createLinear(b, linear.getLoc(), linear.getInput(), linear.getWeights()[0], bias);
+    if (product != linear.getResult()) {
+      auto collapse = cast<tensor::CollapseShapeOp>(product.getDefiningOp());
+      result = tensor::CollapseShapeOp::create(b, collapse.getLoc(), result, collapse.getReassociationIndices());
+    }
+    if (result.getType() != add.getType())
+      result = tensor::CastOp::create(b, linear.getLoc(), add.getType(), result);
+    add.replaceAllUsesWith(result);
+    add.erase();
+    return true;
+  }
+  return false;
+}
+
+//===- embedding ----------------------------------------------------------===//
+
+// The row of `table` that `element` is at each end of its decisions; null if an end is something else.
+static Expr rowOf(ExprContext &exprs, Expr element, Expr column, Value &table) {
+  if (element->kind == ExprKind::Choice) {
+    Expr high = rowOf(exprs, element->high(), column, table), low = rowOf(exprs, element->low(), column, table);
+    if (!high || !low)
+      return nullptr;
+    Expr atom = element->atom();
+    Expr condition = atom->kind == ExprKind::NotBelow ? exprs.notBelow(atom->arguments[0], exprs.constant(0)) : exprs.condition(atom);
+    return exprs.select(condition, high, low);
+  }
+  if (element->kind != ExprKind::Leaf || element->arguments.size() != 2 || element->arguments[1] != column ||
+      !isStored(element->value) || (table && table != element->value))
+    return nullptr;
+  table = element->value;
+  return element->arguments[0];
+}
+
+// A gather of a stored table's rows.
+static bool raiseGather(Operation *op) {
+  RankedTensorType type = op->getNumResults() == 1 ? dyn_cast<RankedTensorType>(op->getResult(0).getType()) : RankedTensorType();
+  if (!type || !type.getElementType().isF32() || type.getRank() < 2)
+    return false;
+  ExprContext exprs;
+  ElementTrace trace(exprs);
+  SmallVector<Expr> symbols = trace.indexSymbols(op->getResult(0));
+  Expr column = symbols.pop_back_val();
+  Value table;
+  Expr row = rowOf(exprs, trace.element(op->getResult(0), llvm::to_vector(llvm::concat<Expr>(symbols, SmallVector<Expr>{column}))),
+                   column, table);
+  if (!row || !table || row->isConstant() || column->kind != ExprKind::Symbol ||
+      shaped(table).getDimSize(1) != type.getShape().back())
+    return false;
+  bool isLookup = llvm::any_of(symbols, [&](Expr symbol) { return exprs.contains(row, symbol); });
+  if (!isLookup)
+    return false;
+  SmallVector<Axis> axes;
+  for (auto [d, symbol] : llvm::enumerate(symbols))
+    axes.push_back({symbol, trace.size(op->getResult(0), d)});
+  OpBuilder b(op);
+  Value ids = emitIntegers(b, op->getLoc(), exprs, row, axes);
+  if (!ids)
+    return false;
+  SmallVector<int64_t> shape(shaped(ids).getShape());
+  shape.push_back(type.getShape().back());
+  Value result = EmbeddingOp::create(b, op->getLoc(), type.clone(shape), ids, table, b.getF64FloatAttr(1.0));
+  if (result.getType() != type)
+    result = tensor::CastOp::create(b, op->getLoc(), type, result);
+  op->getResult(0).replaceAllUsesWith(result);
+  op->erase();
+  return true;
+}
+
+// A constant factor on an embedding is its scale.
+static void raiseScale(arith::MulFOp mul) {
+  for (unsigned side : {0u, 1u}) {
+    auto embedding = mul->getOperand(side).getDefiningOp<EmbeddingOp>();
+    if (!embedding || !embedding->hasOneUse() || embedding.getScale().convertToDouble() != 1)
+      continue;
+    ExprContext exprs;
+    ElementTrace trace(exprs);
+    Expr factor = trace.element(mul->getOperand(1 - side), trace.indexSymbols(mul->getOperand(1 - side)));
+    if (!factor->isConstant())
+      continue;
+    embedding.setScaleAttr(FloatAttr::get(Float64Type::get(mul.getContext()), factor->constant));
+    mul.replaceAllUsesWith(embedding.getResult());
+    mul.erase();
+    return;
+  }
+}
+
+namespace {
+struct RaiseLinear : heddle::impl::RaiseLinearBase<RaiseLinear> {
+  template <typename Op> SmallVector<Op> all() {
+    SmallVector<Op> ops;
+    getOperation().walk([&](Op op) { ops.push_back(op); });
+    return ops;
+  }
+  void runOnOperation() override {
+    for (linalg::LinalgOp op : all<linalg::LinalgOp>())
+      if (isContraction(op))
+        raiseProduct(op);
+    for (linalg::GenericOp op : all<linalg::GenericOp>())
+      raiseGather(op);
+    eraseDeadOps(getOperation());
+    for (arith::AddFOp op : all<arith::AddFOp>())
+      raiseBias(op);
+    for (arith::MulFOp op : all<arith::MulFOp>())
+      raiseScale(op);
+    eraseDeadOps(getOperation());
+    foldIdentityLayouts(getOperation());
+  }
+};
+} // namespace

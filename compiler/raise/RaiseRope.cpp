@@ -1,0 +1,229 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/raise/Passes.h"
+
+#include "compiler/raise/Arrange.h"
+#include "compiler/raise/ElementTrace.h"
+#include "compiler/raise/Remarks.h"
+
+#include <cmath>
+
+namespace heddle {
+#define GEN_PASS_DEF_RAISEROPE
+#include "compiler/raise/Passes.h.inc"
+} // namespace heddle
+
+using namespace mlir;
+using namespace heddle;
+
+static RankedTensorType shaped(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+namespace {
+
+// One element of a rotated head, for a fixed place d in the head.
+struct Rotated {
+  Expr own = nullptr, other = nullptr;     // leaves: x[d], and its partner; no partner where nothing is rotated
+  double cosine = 1, sine = 0;             // their factors
+  Expr position = nullptr;                 // the angle is position * frequency
+  double frequency = 0;
+};
+
+class RopeMatcher {
+public:
+  RopeMatcher(Value root, SmallVectorImpl<RopeAttr> &tables) : root(root), tables(tables), trace(exprs) {}
+  bool run();
+
+private:
+  bool readAngle(Expr angle, Expr &position, double &frequency);
+  std::optional<Rotated> readElement(Expr element);
+  bool pairUp(ArrayRef<Rotated> elements, bool interleaved, int64_t half);
+  bool findAxes(ArrayRef<Rotated> elements);
+  bool emit(ArrayRef<Rotated> elements, bool interleaved, int64_t half);
+
+  Value root;
+  SmallVectorImpl<RopeAttr> &tables;
+  ExprContext exprs;
+  ElementTrace trace;
+  SmallVector<Expr> symbols;
+  int64_t headDim = 0;
+  int64_t headAxis = 0, sequenceAxis = 0;
+};
+
+} // namespace
+
+bool RopeMatcher::readAngle(Expr angle, Expr &position, double &frequency) {
+  SmallVector<std::pair<Expr, double>> terms = termsOf(angle);
+  if (terms.size() != 1 || constantOf(angle) != 0 || !terms[0].first->isInteger)
+    return false;
+  position = terms[0].first;
+  frequency = terms[0].second;
+  return true;
+}
+
+std::optional<Rotated> RopeMatcher::readElement(Expr element) {
+  Rotated rotated;
+  if (constantOf(element) != 0)
+    return std::nullopt;
+  for (auto &[term, coefficient] : termsOf(element)) {
+    Expr leaf = nullptr, turn = nullptr;
+    for (auto &[base, exponent] : factorsOf(term)) {
+      bool isTurn = base->kind == ExprKind::Call && (base->name == "cos" || base->name == "sin");
+      if (exponent != 1 || (!isTurn && base->kind != ExprKind::Leaf) || (isTurn ? turn : leaf))
+        return std::nullopt;
+      (isTurn ? turn : leaf) = base;
+    }
+    if (!leaf)
+      return std::nullopt;
+    if (!turn) {
+      if (rotated.own || coefficient != 1)
+        return std::nullopt;
+      rotated.own = leaf;
+      continue;
+    }
+    Expr position;
+    double frequency;
+    if (!readAngle(turn->arguments[0], position, frequency))
+      return std::nullopt;
+    if (rotated.position && (rotated.position != position || rotated.frequency != frequency))
+      return std::nullopt;
+    rotated.position = position;
+    rotated.frequency = frequency;
+    bool isCosine = turn->name == "cos";
+    if (isCosine ? rotated.own : rotated.other)
+      return std::nullopt;
+    (isCosine ? rotated.own : rotated.other) = leaf;
+    (isCosine ? rotated.cosine : rotated.sine) = coefficient;
+  }
+  if (!rotated.own || bool(rotated.other) != bool(rotated.position))
+    return std::nullopt;
+  return rotated;
+}
+
+// Whether the first 2 * half elements are rotated in pairs of this layout and the others not at all.
+bool RopeMatcher::pairUp(ArrayRef<Rotated> elements, bool interleaved, int64_t half) {
+  for (int64_t d = 0; d < headDim; ++d) {
+    const Rotated &element = elements[d];
+    if (d >= 2 * half) {
+      if (element.other)
+        return false;
+      continue;
+    }
+    bool isFirst = interleaved ? d % 2 == 0 : d < half;
+    int64_t partner = interleaved ? d ^ 1 : isFirst ? d + half : d - half;
+    if (!element.other || element.other != elements[partner].own || element.frequency != elements[partner].frequency ||
+        element.position != elements[0].position || element.cosine != elements[0].cosine || element.cosine <= 0 ||
+        element.sine != (isFirst ? -element.cosine : element.cosine))
+      return false;
+  }
+  return true;
+}
+
+// Batch comes first; the position says which of the others is the sequence.
+bool RopeMatcher::findAxes(ArrayRef<Rotated> elements) {
+  sequenceAxis = -1;
+  for (int64_t axis : {1, 2})
+    if (exprs.contains(elements[0].position, symbols[axis])) {
+      if (sequenceAxis >= 0)
+        return false;
+      sequenceAxis = axis;
+    }
+  headAxis = 3 - sequenceAxis;
+  return sequenceAxis > 0 && !exprs.contains(elements[0].position, symbols[headAxis]);
+}
+
+bool RopeMatcher::emit(ArrayRef<Rotated> elements, bool interleaved, int64_t half) {
+  OpBuilder b(root.getDefiningOp());
+  Location loc = root.getLoc();
+  // x[..., d] as a function of d: the same source at a regular distance.
+  Expr place = exprs.symbol(3, exprs.constant(headDim));
+  SmallVector<Expr> indices;
+  for (auto [m, base] : llvm::enumerate(elements[0].own->arguments)) {
+    Expr step = headDim > 1 ? exprs.sub(elements[1].own->arguments[m], base) : exprs.constant(0);
+    for (int64_t d = 0; d < headDim; ++d)
+      if (elements[d].own->value != elements[0].own->value ||
+          elements[d].own->arguments[m] != exprs.add(base, exprs.mul(exprs.constant(d), step)))
+        return false;
+    indices.push_back(exprs.add(base, exprs.mul(place, step)));
+  }
+  auto axis = [&](int64_t d) { return Axis{symbols[d], trace.size(root, d)}; };
+  Axis axes[] = {axis(0), axis(headAxis), axis(sequenceAxis), {place, exprs.constant(headDim)}};
+  std::string why;
+  Value input = arrange(b, loc, exprs, elements[0].own->value, indices, axes, why);
+  Value positions = input ? emitIntegers(b, loc, exprs, elements[0].position, {axes[0], axes[2]}) : Value();
+  if (!positions)
+    return false;
+  SmallVector<float> frequencies;
+  for (int64_t i = 0; i < half; ++i)
+    frequencies.push_back(elements[interleaved ? 2 * i : i].frequency);
+  // Equal rotary embeddings share a table.
+  auto make = [&](int64_t table) {
+    return RopeAttr::get(b.getContext(), interleaved, table, b.getF64FloatAttr(elements[0].cosine),
+                         b.getDenseF32ArrayAttr(frequencies));
+  };
+  int64_t table = 0;
+  while (table < (int64_t)tables.size() && tables[table] != make(table))
+    ++table;
+  if (table == (int64_t)tables.size())
+    tables.push_back(make(table));
+  Value result = RopeOp::create(b, loc, input.getType(), input, positions, Value(), tables[table]);
+  SmallVector<Expr> outputs{symbols[0], symbols[1], symbols[2], place};
+  result = arrangeAs(b, loc, exprs, result, axes, outputs, shaped(root), why);
+  if (!result)
+    return false;
+  root.replaceAllUsesWith(result);
+  return true;
+}
+
+bool RopeMatcher::run() {
+  RankedTensorType type = shaped(root);
+  headDim = type.getDimSize(3);
+  symbols = trace.indexSymbols(root);
+  symbols.pop_back();
+  SmallVector<Rotated> elements;
+  for (int64_t d = 0; d < headDim; ++d) {
+    SmallVector<Expr> at(symbols);
+    at.push_back(exprs.constant(d));
+    std::optional<Rotated> rotated = readElement(trace.element(root, at));
+    if (!rotated)
+      return false;
+    elements.push_back(*rotated);
+  }
+  if (!elements[0].position || !findAxes(elements))
+    return false;
+  int64_t rotaryDim = llvm::count_if(elements, [](const Rotated &element) { return element.other; });
+  for (bool interleaved : {false, true})
+    if (rotaryDim % 2 == 0 && pairUp(elements, interleaved, rotaryDim / 2))
+      return emit(elements, interleaved, rotaryDim / 2);
+  return false;
+}
+
+namespace {
+struct RaiseRope : heddle::impl::RaiseRopeBase<RaiseRope> {
+  void runOnOperation() override {
+    // What depends on a sine or cosine without a product in between.
+    llvm::SetVector<Value> turned;
+    getOperation().walk([&](Operation *op) {
+      if (op->getNumResults() != 1 || !isa<RankedTensorType>(op->getResult(0).getType()))
+        return;
+      bool isTurn = isa<math::SinOp, math::CosOp>(op);
+      op->walk([&](Operation *inner) { isTurn |= isa<math::SinOp, math::CosOp>(inner); });
+      bool passes = !isContraction(op) && !isa<HeddleDialect>(op->getDialect());
+      if (isTurn || (passes && llvm::any_of(op->getOperands(), [&](Value operand) { return turned.contains(operand); })))
+        turned.insert(op->getResult(0));
+    });
+    SmallVector<RopeAttr> tables;
+    DenseSet<Value> replaced;
+    for (Value value : llvm::reverse(turned)) {
+      auto type = shaped(value);
+      bool isHeads = type.getRank() == 4 && type.getElementType().isF32() && !type.isDynamicDim(3);
+      bool feedsReplaced = !value.use_empty() && llvm::all_of(value.getUsers(), [&](Operation *user) {
+        return user->getNumResults() == 1 && replaced.contains(user->getResult(0));
+      });
+      if (feedsReplaced || (isHeads && !value.use_empty() && RopeMatcher(value, tables).run()))
+        replaced.insert(value);
+    }
+    eraseDeadOps(getOperation());
+    foldIdentityLayouts(getOperation());
+  }
+};
+} // namespace

@@ -1,0 +1,26 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Weights as operands of model ops.
+#ifndef HEDDLE_COMPILER_RAISE_WEIGHTS_H
+#define HEDDLE_COMPILER_RAISE_WEIGHTS_H
+
+#include "compiler/raise/Expr.h"
+#include "dialect/HeddleDialect.h"
+
+#include "mlir/IR/Builders.h"
+
+namespace heddle {
+
+// Whether `value` is stored with the model: a weight, or a constant.
+bool isStored(mlir::Value value);
+// The stored matrix (rows, columns) whose element [row, column] is `element`; its transpose is one with another storage. Null if
+// `element` is something else.
+mlir::Value storedMatrix(mlir::OpBuilder &b, Expr element, Expr row, Expr column);
+// The stored vector whose element [index] is `element`, null if it is something else.
+mlir::Value storedVector(Expr element, Expr index);
+// The decimal that a 32-bit float was written as: 1e-6, not 9.99999997e-7. Configs say it so.
+double asWritten(double value);
+
+} // namespace heddle
+
+#endif
