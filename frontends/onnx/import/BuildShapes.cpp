@@ -87,6 +87,8 @@ GraphValue GraphBuilder::guardedBroadcast(const GraphValue &x, ArrayRef<Dim> dim
 GraphValue GraphBuilder::broadcast(const GraphValue &x, ArrayRef<Dim> dims) {
   if (hasFailed || ArrayRef<Dim>(x.dims) == dims)
     return x;
+  if (isImpossible(dims))
+    return fail("the result's size is negative or too large");
   if (x.rank() > int64_t(dims.size()))
     return fail("a tensor of " + rankText(x) + " does not broadcast to rank " + Twine(dims.size()));
   size_t missing = dims.size() - x.dims.size();
@@ -318,6 +320,8 @@ GraphValue GraphBuilder::pad(const GraphValue &x, ArrayRef<Dim> low, ArrayRef<Di
   }
   if (isEmpty)
     return x;
+  if (isImpossible(dims))
+    return fail("the result's size is negative or too large");
   Value padded = tensor::PadOp::create(b, loc, tensorType(x.type, dims), tensor(x), sizes(low), sizes(high), scalar);
   return wrap(padded, x.type, dims);
 }
@@ -325,6 +329,8 @@ GraphValue GraphBuilder::pad(const GraphValue &x, ArrayRef<Dim> low, ArrayRef<Di
 GraphValue GraphBuilder::generate(OnnxType type, ArrayRef<Dim> dims, function_ref<Value(OpBuilder &, ValueRange)> body) {
   if (hasFailed)
     return {};
+  if (isImpossible(dims))
+    return fail("the result's size is negative or too large");
   RankedTensorType shaped = tensorType(type, dims);
   auto identity = b.getMultiDimIdentityMap(dims.size());
   SmallVector<utils::IteratorType> parallel(dims.size(), utils::IteratorType::parallel);
@@ -349,6 +355,41 @@ SmallVector<Value> GraphBuilder::loopNest(ArrayRef<Dim> dims, ValueRange state,
   scf::LoopNest nest = scf::buildLoopNest(b, loc, zeros, sizes, ones, state,
                                           [&](OpBuilder &inner, Location, ValueRange at, ValueRange old) { return body(inner, at, old); });
   return llvm::to_vector(llvm::map_range(nest.results, [](Value value) { return value; }));
+}
+
+SmallVector<GraphValue> GraphBuilder::loop(const Dim &count, ArrayRef<GraphValue> state,
+                                           function_ref<SmallVector<GraphValue>(const Dim &, ArrayRef<GraphValue>)> body) {
+  if (hasFailed)
+    return {};
+  SmallVector<Value> inits = llvm::map_to_vector(state, [&](const GraphValue &x) { return tensor(x); });
+  auto forOp = scf::ForOp::create(b, loc, constantIndex(0), index(count), constantIndex(1), inits);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(forOp.getBody());
+  Scope scope = enter();
+  SmallVector<GraphValue> old;
+  for (auto [x, argument] : llvm::zip_equal(state, forOp.getRegionIterArgs()))
+    old.push_back({x.type, x.dims, argument, nullptr});
+  SmallVector<GraphValue> next = body(dimOf(forOp.getInductionVar()), old);
+  SmallVector<Value> yielded;
+  for (auto [x, result] : llvm::zip(state, next))
+    if (!hasFailed)
+      yielded.push_back(tensor(wrap(tensor(result), x.type, x.dims)));
+  if (hasFailed)
+    return {};
+  scf::YieldOp::create(b, loc, yielded);
+  leave(scope);
+  SmallVector<GraphValue> last;
+  for (auto [x, result] : llvm::zip_equal(state, forOp.getResults()))
+    last.push_back({x.type, x.dims, result, nullptr});
+  return last;
+}
+
+GraphValue GraphBuilder::insertSlice(const GraphValue &x, const GraphValue &part, int64_t axis, const Dim &begin) {
+  if (hasFailed)
+    return {};
+  SmallVector<OpFoldResult> offsets(x.dims.size(), b.getIndexAttr(0)), strides(x.dims.size(), b.getIndexAttr(1));
+  offsets[axis] = size(begin);
+  return wrap(tensor::InsertSliceOp::create(b, loc, tensor(part), tensor(x), offsets, sizes(part.dims), strides), x.type, x.dims);
 }
 
 Value GraphBuilder::indexAt(OpBuilder &inner, Value tensor, ValueRange at) {

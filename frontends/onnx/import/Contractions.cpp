@@ -14,20 +14,6 @@ void matMul(NodeImport &n) {
   n.out(n.g.matmul(n.in(0), n.in(1)));
 }
 
-void matMulInteger(NodeImport &n) {
-  GraphBuilder &g = n.g;
-  // Zero points are per tensor, per row of A or per column of B.
-  auto centered = [&](size_t input, size_t zero, bool isRows) {
-    GraphValue wide = g.cast(n.in(input), OnnxType::Int32);
-    if (!n.has(zero))
-      return wide;
-    GraphValue point = g.cast(n.in(zero), OnnxType::Int32);
-    return g.sub(wide, isRows && point.rank() == 1 ? g.unsqueeze(point, {1}) : point);
-  };
-  GraphValue a = centered(0, 2, true), c = centered(1, 3, false);
-  n.out(g.matmul(a, c));
-}
-
 // alpha A B + beta C
 void gemm(NodeImport &n) {
   GraphBuilder &g = n.g;
@@ -173,7 +159,7 @@ void einsum(NodeImport &n) {
 
 ArrayRef<OpRow> heddle::contractionOps() {
   static const OpRow table[] = {
-      {"", "Einsum", 12, einsum}, {"", "Gemm", 7, gemm}, {"", "MatMul", 1, matMul}, {"", "MatMulInteger", 10, matMulInteger},
+      {"", "Einsum", 12, einsum}, {"", "Gemm", 7, gemm}, {"", "MatMul", 1, matMul},
   };
   return table;
 }

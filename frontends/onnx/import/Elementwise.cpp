@@ -1,12 +1,28 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // One element in, one element out: arithmetic, comparisons, logic, activations, casts.
+#include "frontends/onnx/import/Formulas.h"
 #include "frontends/onnx/import/GraphImporter.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
 
 using namespace mlir;
 using namespace heddle;
+
+GraphValue heddle::gelu(GraphBuilder &g, const GraphValue &x) {
+  GraphValue curve = g.erf(g.mul(x, g.like(x, 0.7071067811865476)));
+  return g.mul(g.mul(g.like(x, 0.5), x), g.add(g.like(x, 1), curve));
+}
+
+GraphValue heddle::geluTanh(GraphBuilder &g, const GraphValue &x) {
+  GraphValue cube = g.mul(g.mul(x, x), x);
+  GraphValue curve = g.tanh(g.mul(g.like(x, 0.7978845608028654), g.add(x, g.mul(g.like(x, 0.044715), cube))));
+  return g.mul(g.mul(g.like(x, 0.5), x), g.add(g.like(x, 1), curve));
+}
+
+GraphValue heddle::swish(GraphBuilder &g, const GraphValue &x, double alpha) {
+  return g.mul(x, g.sigmoid(alpha == 1 ? x : g.mul(g.like(x, alpha), x)));
+}
 
 namespace {
 
@@ -264,11 +280,7 @@ void softsign(NodeImport &n) {
   n.out(n.g.div(x, n.g.add(n.g.like(x, 1), n.g.abs(x))));
 }
 
-void swish(NodeImport &n) {
-  const GraphValue &x = n.in(0);
-  double alpha = n.real("alpha", 1);
-  n.out(n.g.mul(x, n.g.sigmoid(alpha == 1 ? x : n.g.mul(n.g.like(x, alpha), x))));
-}
+void swishOp(NodeImport &n) { n.out(swish(n.g, n.in(0), n.real("alpha", 1))); }
 
 void thresholdedRelu(NodeImport &n) {
   const GraphValue &x = n.in(0);
@@ -283,21 +295,11 @@ void shrink(NodeImport &n) {
   n.out(g.select(g.compare(Predicate::Less, x, g.neg(lambda)), g.add(x, bias), high));
 }
 
-// erf, or the tanh approximation
-void gelu(NodeImport &n) {
-  GraphBuilder &g = n.g;
-  const GraphValue &x = n.in(0);
+void geluOp(NodeImport &n) {
   std::string approximate = n.text("approximate", "none");
   if (approximate != "none" && approximate != "tanh")
     n.fail("attribute 'approximate' is '" + approximate + "', expected none or tanh");
-  GraphValue half = g.mul(g.like(x, 0.5), x), inner;
-  if (approximate == "tanh") {
-    GraphValue cube = g.mul(g.mul(x, x), x);
-    inner = g.tanh(g.mul(g.like(x, 0.7978845608028654), g.add(x, g.mul(g.like(x, 0.044715), cube))));
-  } else {
-    inner = g.erf(g.mul(x, g.like(x, 0.7071067811865476)));
-  }
-  n.out(g.mul(half, g.add(g.like(x, 1), inner)));
+  n.out(approximate == "tanh" ? geluTanh(n.g, n.in(0)) : gelu(n.g, n.in(0)));
 }
 
 } // namespace
@@ -314,7 +316,7 @@ ArrayRef<OpRow> heddle::elementwiseOps() {
       {"", "Cos", 7, mathOp<math::CosOp>}, {"", "Cosh", 9, mathOp<math::CoshOp>}, {"", "Div", 7, binary<&GraphBuilder::div>},
       {"", "Dropout", 7, dropout}, {"", "Elu", 6, elu}, {"", "Equal", 7, comparison<Predicate::Equal>},
       {"", "Erf", 9, unary<&GraphBuilder::erf>}, {"", "Exp", 6, unary<&GraphBuilder::exp>},
-      {"", "Floor", 6, mathOp<math::FloorOp>}, {"", "Gelu", 20, gelu}, {"", "Greater", 7, comparison<Predicate::Greater>},
+      {"", "Floor", 6, mathOp<math::FloorOp>}, {"", "Gelu", 20, geluOp}, {"", "Greater", 7, comparison<Predicate::Greater>},
       {"", "GreaterOrEqual", 12, comparison<Predicate::GreaterOrEqual>}, {"", "HardSigmoid", 6, hardSigmoid},
       {"", "HardSwish", 14, hardSwish}, {"", "Identity", 1, identity}, {"", "IsInf", 10, isInf}, {"", "IsNaN", 9, isNan},
       {"", "LeakyRelu", 6, leakyRelu}, {"", "Less", 7, comparison<Predicate::Less>},
@@ -327,7 +329,7 @@ ArrayRef<OpRow> heddle::elementwiseOps() {
       {"", "Selu", 6, selu}, {"", "Shrink", 9, shrink}, {"", "Sigmoid", 6, unary<&GraphBuilder::sigmoid>}, {"", "Sign", 9, sign},
       {"", "Sin", 7, mathOp<math::SinOp>}, {"", "Sinh", 9, mathOp<math::SinhOp>}, {"", "Softplus", 1, softplus},
       {"", "Softsign", 1, softsign}, {"", "Sqrt", 6, unary<&GraphBuilder::sqrt>}, {"", "Sub", 7, binary<&GraphBuilder::sub>},
-      {"", "Sum", 6, variadic<&GraphBuilder::add>}, {"", "Swish", 24, swish}, {"", "Tan", 7, mathOp<math::TanOp>},
+      {"", "Sum", 6, variadic<&GraphBuilder::add>}, {"", "Swish", 24, swishOp}, {"", "Tan", 7, mathOp<math::TanOp>},
       {"", "Tanh", 6, unary<&GraphBuilder::tanh>}, {"", "ThresholdedRelu", 10, thresholdedRelu}, {"", "Where", 9, where},
       {"", "Xor", 7, logicalXor},
   };

@@ -111,6 +111,13 @@ Value GraphBuilder::tensor(const GraphValue &x) {
   return tensor::FromElementsOp::create(b, loc, type, elements);
 }
 
+bool GraphBuilder::isImpossible(ArrayRef<Dim> dims) {
+  double elements = 1;
+  for (const Dim &dim : dims)
+    elements *= dim.isStatic() ? double(dim.value()) : 1;
+  return elements > double(uint64_t(1) << 46) || llvm::any_of(dims, [](const Dim &dim) { return dim.isStatic() && dim.value() < 0; });
+}
+
 GraphValue GraphBuilder::wrap(Value value, OnnxType type, ArrayRef<Dim> dims) {
   RankedTensorType wanted = tensorType(type, dims);
   if (value.getType() != wanted)
@@ -132,6 +139,12 @@ Value GraphBuilder::empty(OnnxType type, ArrayRef<Dim> dims) {
 
 Value GraphBuilder::filled(OnnxType type, ArrayRef<Dim> dims, Value scalar) {
   return linalg::FillOp::create(b, loc, scalar, empty(type, dims)).getResult(0);
+}
+
+bool GraphBuilder::isVisible(const Dim &dim, Scope scope) const {
+  return llvm::all_of(dim.polynomial(), [&](const auto &term) {
+    return llvm::all_of(term.first, [&](unsigned symbol) { return symbol < scope.symbols; });
+  });
 }
 
 bool GraphBuilder::isNonNegative(const Dim &dim) const {
@@ -205,6 +218,8 @@ Value GraphBuilder::constant(OnnxType type, double number) {
 GraphValue GraphBuilder::scalar(OnnxType type, double number) { return full(type, {}, number); }
 
 GraphValue GraphBuilder::full(OnnxType type, ArrayRef<Dim> dims, double number) {
+  if (isImpossible(dims))
+    return fail("the result's size is negative or too large");
   RankedTensorType shaped = tensorType(type, dims);
   if (!shaped.hasStaticShape())
     return wrap(filled(type, dims, constant(type, number)), type, dims);

@@ -73,6 +73,8 @@ public:
   mlir::OpFoldResult size(const Dim &dim);
   llvm::SmallVector<mlir::OpFoldResult> sizes(llvm::ArrayRef<Dim> dims);
   llvm::SmallVector<mlir::Value> dynamicSizes(llvm::ArrayRef<Dim> dims);
+  // Whether a tensor of these dims has a negative size, or one beyond the address space of today's machines.
+  static bool isImpossible(llvm::ArrayRef<Dim> dims);
   // The tensor, written now if it was not.
   mlir::Value tensor(const GraphValue &x);
   // `value` as a graph value of these dims; cast if its MLIR type is another.
@@ -83,10 +85,12 @@ public:
   mlir::Value filled(OnnxType type, llvm::ArrayRef<Dim> dims, mlir::Value scalar);
   // Symbols made since a mark die with the region that made them.
   struct Scope {
-    size_t derived;
+    size_t derived, symbols;
   };
-  Scope enter() const { return {derivedDims.size()}; }
+  Scope enter() const { return {derivedDims.size(), symbols.size()}; }
   void leave(Scope scope) { derivedDims.resize(scope.derived); }
+  // Whether a dimension was there before the mark.
+  bool isVisible(const Dim &dim, Scope scope) const;
   // 1 where the i1 holds, else 0.
   Dim indicator(mlir::Value condition);
   // floor(a / c), max(a, c), min(a, c) of integers that are not all constants.
@@ -166,6 +170,12 @@ public:
   llvm::SmallVector<mlir::Value>
   loopNest(llvm::ArrayRef<Dim> dims, mlir::ValueRange state,
            llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::OpBuilder &, mlir::ValueRange, mlir::ValueRange)> body);
+  // The same over whole tensors: 'body' lowers one iteration, and what it returns has the types and shapes of 'state'.
+  llvm::SmallVector<GraphValue>
+  loop(const Dim &count, llvm::ArrayRef<GraphValue> state,
+       llvm::function_ref<llvm::SmallVector<GraphValue>(const Dim &i, llvm::ArrayRef<GraphValue> old)> body);
+  // x with 'part' in place of [begin, begin + part.dims[axis]) of one axis.
+  GraphValue insertSlice(const GraphValue &x, const GraphValue &part, int64_t axis, const Dim &begin);
   // An integer of a tensor as an index, inside a body.
   mlir::Value indexAt(mlir::OpBuilder &inner, mlir::Value tensor, mlir::ValueRange at);
   GraphValue flatten(const GraphValue &x, int64_t axis); // rank 2

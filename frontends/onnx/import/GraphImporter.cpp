@@ -28,7 +28,8 @@ static const OpRow *findRow(const OnnxNode &node, int64_t opset, bool &isKnown) 
   isKnown = false;
   for (ArrayRef<OpRow> group :
        {elementwiseOps(), shapeOps(), indexingOps(), scatterOps(), contractionOps(), convolutionOps(), reductionOps(), sortingOps(),
-        normalizationOps(), attentionOps(), recurrenceOps(), quantizationOps(), controlFlowOps(), microsoftOps()})
+        normalizationOps(), attentionOps(), recurrenceOps(), quantizationOps(), controlFlowOps(), microsoftOps(),
+        microsoftAttentionOps()})
     for (const OpRow &row : group) {
       if (node.opType != row.name || node.domain != row.domain)
         continue;

@@ -130,6 +130,7 @@ llvm::ArrayRef<OpRow> recurrenceOps();
 llvm::ArrayRef<OpRow> quantizationOps();
 llvm::ArrayRef<OpRow> controlFlowOps();
 llvm::ArrayRef<OpRow> microsoftOps();
+llvm::ArrayRef<OpRow> microsoftAttentionOps();
 
 } // namespace heddle
 

@@ -1,10 +1,23 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Softmax and the norms, written from the formulas of the ONNX operator specification.
+#include "frontends/onnx/import/Formulas.h"
 #include "frontends/onnx/import/GraphImporter.h"
 
 using namespace mlir;
 using namespace heddle;
+
+Normalized heddle::normalize(GraphBuilder &g, const GraphValue &x, ArrayRef<int64_t> axes, double epsilon) {
+  GraphValue mean = g.mean(x, axes, true), centered = g.sub(x, mean);
+  GraphValue variance = g.mean(g.mul(centered, centered), axes, true);
+  GraphValue inverse = g.rsqrt(g.add(variance, g.like(x, epsilon)));
+  return {g.mul(centered, inverse), mean, inverse};
+}
+
+Normalized heddle::normalizeRms(GraphBuilder &g, const GraphValue &x, ArrayRef<int64_t> axes, double epsilon) {
+  GraphValue square = g.mean(g.mul(x, x), axes, true), inverse = g.rsqrt(g.add(square, g.like(x, epsilon)));
+  return {g.mul(x, inverse), GraphValue(), inverse};
+}
 
 namespace {
 
@@ -48,18 +61,6 @@ void hardmax(NodeImport &n) {
   });
 }
 
-// (x - mean) / sqrt(var + epsilon) over the axes, in at least f32; also mean and 1 / sqrt(var + epsilon).
-struct Normalized {
-  GraphValue value, mean, inverse;
-};
-
-Normalized normalize(GraphBuilder &g, const GraphValue &x, ArrayRef<int64_t> axes, double epsilon) {
-  GraphValue mean = g.mean(x, axes, true), centered = g.sub(x, mean);
-  GraphValue variance = g.mean(g.mul(centered, centered), axes, true);
-  GraphValue inverse = g.rsqrt(g.add(variance, g.like(x, epsilon)));
-  return {g.mul(centered, inverse), mean, inverse};
-}
-
 void layerNormalization(NodeImport &n) {
   GraphBuilder &g = n.g;
   const GraphValue &x = n.in(0);
@@ -83,10 +84,10 @@ void rmsNormalization(NodeImport &n) {
   if (g.failed())
     return;
   OnnxType stash = n.integer("stash_type", 1) == 1 && x.type != OnnxType::Double ? OnnxType::Float : x.type;
-  GraphValue wide = g.cast(x, stash);
-  GraphValue square = g.mean(g.mul(wide, wide), llvm::to_vector(llvm::seq<int64_t>(axis, x.rank())), true);
-  GraphValue y = g.mul(wide, g.rsqrt(g.add(square, g.like(wide, n.real("epsilon", 1e-5)))));
-  n.out(g.mul(g.cast(y, x.type), n.in(1)));
+  SmallVector<int64_t> axes = llvm::to_vector(llvm::seq<int64_t>(axis, x.rank()));
+  Normalized y = normalizeRms(g, g.cast(x, stash), axes, n.real("epsilon", 1e-5));
+  n.out(g.mul(g.cast(y.value, x.type), n.in(1)));
+  n.out(y.inverse, 1);
 }
 
 // (C) as (1, C, 1, …) beside x of the rank.
@@ -159,7 +160,7 @@ void lpNormalization(NodeImport &n) {
     return;
   if (p != 1 && p != 2)
     return (void)n.fail("attribute 'p' is " + Twine(p) + ", expected 1 or 2");
-  GraphValue norm = p == 1 ? g.reduce(Reduction::Sum, g.maximum(x, g.neg(x)), {axis}, true)
+  GraphValue norm = p == 1 ? g.reduce(Reduction::Sum, g.abs(x), {axis}, true)
                            : g.sqrt(g.reduce(Reduction::Sum, g.mul(x, x), {axis}, true));
   GraphValue isZero = g.compare(Predicate::Equal, norm, g.like(norm, 0));
   n.out(g.div(x, g.select(isZero, g.like(norm, 1), norm)));
@@ -173,7 +174,8 @@ ArrayRef<OpRow> heddle::normalizationOps() {
       {"", "Hardmax", 1, hardmax}, {"", "InstanceNormalization", 6, instanceNormalization},
       {"", "LayerNormalization", 17, layerNormalization}, {"", "LogSoftmax", 1, logSoftmax},
       {"", "LpNormalization", 1, lpNormalization}, {"", "MeanVarianceNormalization", 9, meanVarianceNormalization},
-      {"", "RMSNormalization", 23, rmsNormalization}, {"", "Softmax", 1, softmax},
+      {"", "RMSNormalization", 23, rmsNormalization}, {"", "SimplifiedLayerNormalization", 1, rmsNormalization},
+      {"", "Softmax", 1, softmax},
   };
   return table;
 }
