@@ -140,9 +140,11 @@ void rotaryEmbedding(NodeImport &n) {
   Dim turned = rotaryDim ? Dim(rotaryDim) : x.dims.back();
   if (g.failed())
     return;
-  if (cos.rank() != 3 || sin.rank() != 3 || (cos.dims[2] * Dim(2) - turned).isStatic() && !(cos.dims[2] * Dim(2) - turned).is(0) ||
-      !n.requireAtMost(turned, x.dims.back(), "rotary_embedding_dim is larger than head_dim"))
-    return (void)n.fail("cos_cache and sin_cache must hold half as many elements as are rotated, per position");
+  Dim spare = cos.rank() == 3 && sin.rank() == 3 ? cos.dims[2] * Dim(2) - turned : Dim(1);
+  if (spare.isStatic() && !spare.is(0))
+    return (void)n.fail("cos_cache and sin_cache must hold half as many elements as are rotated, per batch and position");
+  if (!n.requireAtMost(turned, x.dims.back(), "rotary_embedding_dim is larger than head_dim"))
+    return;
   // (B, S, half): the axis of heads is 1 in (B, H, S, D), 2 in (B, S, H, D).
   int64_t heads = isPacked ? 2 : 1;
   n.out(g.reshape(rotate(g, x, g.unsqueeze(cos, {heads}), g.unsqueeze(sin, {heads}), turned, n.integer("interleaved", 0) != 0), n.in(0).dims));

@@ -263,7 +263,7 @@ GraphValue GraphBuilder::slice(const GraphValue &x, int64_t axis, const Dim &beg
       return folded;
   }
   // Of nothing even the first place is out of range.
-  if (length.is(0))
+  if (length.is(0) || x.dims[axis].is(0))
     return wrap(empty(x.type, dims), x.type, dims);
   SmallVector<OpFoldResult> offsets(x.dims.size(), b.getIndexAttr(0)), strides(x.dims.size(), b.getIndexAttr(1));
   offsets[axis] = size(begin);

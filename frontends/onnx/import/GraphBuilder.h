@@ -91,6 +91,8 @@ public:
   void leave(Scope scope) { derivedDims.resize(scope.derived); }
   // Whether a dimension was there before the mark.
   bool isVisible(const Dim &dim, Scope scope) const;
+  // A symbol for a polynomial that would only grow in what is computed from it.
+  Dim opaque(const Dim &dim) { return dim.isStatic() || hasFailed ? dim : dimOf(index(dim)); }
   // 1 where the i1 holds, else 0.
   Dim indicator(mlir::Value condition);
   // floor(a / c), max(a, c), min(a, c) of integers that are not all constants.

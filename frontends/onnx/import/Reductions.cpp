@@ -60,7 +60,7 @@ GraphValue Reduced::reduceKept(Reduction kind, const GraphValue &value) const {
   if (axes || g.failed())
     return g.reduce(kind, value, axes.value_or(SmallVector<int64_t>()), true);
   // Which dimensions are 1 is known only at run time: every element is added where its other indices say.
-  Dims ones(value.rank(), Dim(1)), dims = places->spread(ones, value.dims);
+  Dims ones(value.rank(), Dim(1)), dims = places->spread(g, ones, value.dims);
   OnnxType wide = accumulatorOf(value.type);
   GraphValue terms = g.cast(value, wide);
   Value source = g.tensor(terms), zero = g.constantIndex(0);

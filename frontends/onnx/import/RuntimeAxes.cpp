@@ -62,13 +62,13 @@ std::optional<SmallVector<int64_t>> RuntimeAxes::constants() const {
   return known;
 }
 
-Dims RuntimeAxes::spread(ArrayRef<Dim> values, ArrayRef<Dim> otherwise) const {
+Dims RuntimeAxes::spread(GraphBuilder &g, ArrayRef<Dim> values, ArrayRef<Dim> otherwise) const {
   Dims result;
   for (size_t d = 0; d < isMember.size(); ++d) {
     Dim value = (Dim(1) - isMember[d]) * otherwise[d];
     for (size_t j = 0; j < picks.size(); ++j)
       value = value + picks[j][d] * values[j];
-    result.push_back(value);
+    result.push_back(isMember[d].isStatic() ? value : g.opaque(value));
   }
   return result;
 }
@@ -81,8 +81,10 @@ Dims RuntimeAxes::without(GraphBuilder &g, ArrayRef<Dim> values) const {
     for (size_t j = 0; j < result.size() && j <= d; ++j)
       if (!isKept.is(0))
         result[j] = result[j] + isKept * isEqual(g, position, int64_t(j)) * values[d];
-    position = position + isKept;
+    position = g.opaque(position + isKept);
   }
+  for (Dim &dim : result)
+    dim = constants() ? dim : g.opaque(dim);
   return result;
 }
 
@@ -94,8 +96,8 @@ Dims RuntimeAxes::inserted(GraphBuilder &g, ArrayRef<Dim> rest) const {
     for (size_t j = 0; j < rest.size() && j <= d; ++j)
       if (!isOld.is(0))
         value = value + isOld * isEqual(g, position, int64_t(j)) * rest[j];
-    position = position + isOld;
-    result.push_back(value);
+    position = g.opaque(position + isOld);
+    result.push_back(constants() ? value : g.opaque(value));
   }
   return result;
 }

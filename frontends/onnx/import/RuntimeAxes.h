@@ -21,7 +21,7 @@ public:
   // Per dimension: 1 if it is among the axes.
   const Dims &members() const { return isMember; }
   // Per dimension: the value that its axis has in `values`, or the one of `otherwise`.
-  Dims spread(llvm::ArrayRef<Dim> values, llvm::ArrayRef<Dim> otherwise) const;
+  Dims spread(GraphBuilder &g, llvm::ArrayRef<Dim> values, llvm::ArrayRef<Dim> otherwise) const;
   // The values of the dimensions that are no axes, in order.
   Dims without(GraphBuilder &g, llvm::ArrayRef<Dim> values) const;
   // One value per dimension: 1 for the axes, `rest` in order for the others.

@@ -55,45 +55,70 @@ void shape(NodeImport &n) {
 
 void size(NodeImport &n) { n.out(n.g.integers(OnnxType::Int64, {}, {n.g.product(n.in(0).dims)})); }
 
-// 0 copies a dimension (unless allowzero), one -1 is what is left.
-void reshape(NodeImport &n) {
+// The shape that a Reshape asks for: 0 copies a dimension (unless allowzero), one -1 is what is left. Numbers that only the run knows
+// may be either: indicators choose.
+std::optional<Dims> wantedDims(NodeImport &n, const GraphValue &x, ArrayRef<Dim> asked) {
   GraphBuilder &g = n.g;
-  const GraphValue &x = n.in(0);
-  GraphValue target;
-  if (auto attribute = n.integers("shape"))
-    target = g.vectorOf(Dims(attribute->begin(), attribute->end()));
-  else
-    target = n.in(1);
-  std::optional<Dims> dims = g.toDims(target);
-  if (!dims || target.rank() != 1)
-    return (void)n.fail("the rank of the result is not known: input 1 (shape) has an unknown length");
-  std::optional<size_t> inferred;
+  bool copies = !n.integer("allowzero", 0);
+  auto indicator = [&](const Dim &dim, int64_t number) {
+    return g.indicator(arith::CmpIOp::create(g.b, g.loc, arith::CmpIPredicate::eq, g.index(dim), g.constantIndex(number)));
+  };
+  Dims dims, isInferred;
   Dim known(1);
-  for (size_t i = 0; i < dims->size(); ++i) {
-    Dim &dim = (*dims)[i];
-    if (dim.is(0) && !n.integer("allowzero", 0)) {
-      if (i >= x.dims.size())
-        return (void)n.fail("shape has 0 at " + Twine(i) + ", where the input of rank " + Twine(x.rank()) + " has no dimension");
-      dim = x.dims[i];
+  std::optional<size_t> inferred;
+  for (auto [i, number] : llvm::enumerate(asked)) {
+    Dim dim = number, isRest(0);
+    if (dim.is(0) && copies && i >= x.dims.size()) {
+      n.fail("shape has 0 at " + Twine(i) + ", where the input of rank " + Twine(x.rank()) + " has no dimension");
+      return std::nullopt;
     }
-    if (dim.is(-1) && inferred)
-      return (void)n.fail("shape has -1 twice, at " + Twine(*inferred) + " and " + Twine(i) + ": one can be inferred");
-    if (dim.isStatic() && dim.value() < -1)
-      return (void)n.fail("shape has " + Twine(dim.value()) + " at " + Twine(i));
-    if (dim.is(-1))
+    if (dim.is(-1) && inferred) {
+      n.fail("shape has -1 twice, at " + Twine(*inferred) + " and " + Twine(i) + ": one can be inferred");
+      return std::nullopt;
+    }
+    if (dim.isStatic() && dim.value() < -1) {
+      n.fail("shape has " + Twine(dim.value()) + " at " + Twine(i));
+      return std::nullopt;
+    }
+    if (dim.is(0) && copies) {
+      dim = x.dims[i];
+    } else if (dim.is(-1)) {
       inferred = i;
-    else
-      known = known * dim;
+      isRest = Dim(1);
+    } else if (!dim.isStatic() && !g.isNonNegative(dim)) {
+      isRest = indicator(dim, -1);
+      if (copies && i < x.dims.size())
+        dim = g.opaque(dim + indicator(dim, 0) * x.dims[i]);
+    }
+    dims.push_back(dim);
+    isInferred.push_back(isRest);
+    // -1 where the rest goes counts as 1.
+    known = known * (isRest.is(1) ? Dim(1) : isRest.is(0) ? dim : g.opaque(dim + isRest * Dim(2)));
   }
-  if (inferred) {
-    Dim total = g.product(x.dims);
+  Dim total = g.product(x.dims);
+  for (auto [i, isRest] : llvm::enumerate(isInferred)) {
+    if (isRest.is(0))
+      continue;
     std::optional<Dim> rest = known.is(0) ? std::optional<Dim>(0) : total.dividedBy(known);
-    if (!rest && total.isStatic() && known.isStatic())
-      return (void)n.fail("a tensor of " + Twine(total.value()) + " elements has no shape with -1 where the rest is " +
-                          Twine(known.value()));
-    (*dims)[*inferred] = rest ? *rest : g.floorDiv(total, g.maxOf(known, 1));
+    if (!rest && total.isStatic() && known.isStatic()) {
+      n.fail("a tensor of " + Twine(total.value()) + " elements has no shape with -1 where the rest is " + Twine(known.value()));
+      return std::nullopt;
+    }
+    Dim size = rest ? *rest : g.floorDiv(total, g.maxOf(known, 1));
+    dims[i] = isRest.is(1) ? size : g.opaque(dims[i] + isRest * (size + 1));
   }
-  n.out(g.reshape(x, *dims));
+  return dims;
+}
+
+void reshape(NodeImport &n) {
+  const GraphValue &x = n.in(0);
+  auto attribute = n.integers("shape"); // up to opset 4
+  GraphValue target = attribute ? n.g.vectorOf(Dims(attribute->begin(), attribute->end())) : n.in(1);
+  std::optional<Dims> asked = n.g.toDims(target);
+  if (!asked || target.rank() != 1)
+    return (void)n.fail("the rank of the result is not known: input 1 (shape) has an unknown length");
+  if (std::optional<Dims> dims = wantedDims(n, x, *asked))
+    n.out(n.g.reshape(x, *dims));
 }
 
 void flatten(NodeImport &n) {
@@ -290,7 +315,7 @@ void sliceAtRunTime(NodeImport &n, const RuntimeAxes &axes, ArrayRef<Dim> starts
   GraphBuilder &g = n.g;
   const GraphValue &x = n.in(0);
   Dims zeros(x.rank(), Dim(0)), ones(x.rank(), Dim(1));
-  Dims first = axes.spread(starts, zeros), last = axes.spread(ends, x.dims), width = axes.spread(steps, ones), dims;
+  Dims first = axes.spread(g, starts, zeros), last = axes.spread(g, ends, x.dims), width = axes.spread(g, steps, ones), dims;
   SmallVector<Value> begins, strides;
   for (int64_t d = 0; d < x.rank(); ++d) {
     strides.push_back(g.index(width[d]));
@@ -436,8 +461,8 @@ void pad(NodeImport &n) {
       return;
     if (!given || int64_t(given->size()) != 2 * axes->count())
       return (void)n.fail("pads has " + Twine(given ? given->size() : 0) + " elements, expected " + Twine(2 * axes->count()));
-    low = axes->spread(ArrayRef<Dim>(*given).take_front(axes->count()), zeros);
-    high = axes->spread(ArrayRef<Dim>(*given).drop_front(axes->count()), zeros);
+    low = axes->spread(g, ArrayRef<Dim>(*given).take_front(axes->count()), zeros);
+    high = axes->spread(g, ArrayRef<Dim>(*given).drop_front(axes->count()), zeros);
   } else {
     if (!given || int64_t(given->size()) != 2 * x.rank())
       return (void)n.fail("pads has " + Twine(given ? given->size() : 0) + " elements, expected " + Twine(2 * x.rank()));
