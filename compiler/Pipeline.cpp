@@ -154,7 +154,7 @@ void heddle::addGraphScheduleStage(OpPassManager &pm) {
   pm.addPass(createOrderLoops());
   pm.addPass(createPlaceWeights());
   pm.addPass(createBufferizeGraph());
-  pm.addPass(createCanonicalizerPass());
+  // Not canonicalised: that would turn a load from a weight's buffer back into an extract from its tensor.
   pm.addPass(createCSEPass());
 }
 

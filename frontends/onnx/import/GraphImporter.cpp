@@ -27,7 +27,7 @@ static const OpRow *findRow(const OnnxNode &node, int64_t opset, bool &isKnown) 
   const OpRow *best = nullptr;
   isKnown = false;
   for (ArrayRef<OpRow> group :
-       {elementwiseOps(), shapeOps(), indexingOps(), scatterOps(), contractionOps(), convolutionOps(), reductionOps(), sortingOps(),
+       {elementwiseOps(), shapeOps(), sliceOps(), indexingOps(), scatterOps(), contractionOps(), convolutionOps(), reductionOps(), sortingOps(),
         normalizationOps(), attentionOps(), recurrenceOps(), quantizationOps(), controlFlowOps(), microsoftOps(),
         microsoftAttentionOps()})
     for (const OpRow &row : group) {

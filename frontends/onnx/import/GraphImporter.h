@@ -89,9 +89,6 @@ public:
   // `axis` counted from the front; out of [-rank, rank) is an error.
   int64_t axis(int64_t axis, int64_t rank);
   llvm::SmallVector<int64_t> axes(llvm::ArrayRef<int64_t> axes, int64_t rank);
-  // The constants of input i.
-  std::optional<llvm::SmallVector<int64_t>> constants(size_t i, llvm::StringRef what);
-
   GraphValue fail(const llvm::Twine &what) { return g.fail(what); }
   // Whether a <= c: known to be wrong it is the node's error, unknown it is checked when the graph runs.
   bool requireAtMost(const Dim &a, const Dim &c, const llvm::Twine &what);
@@ -118,6 +115,7 @@ struct OpRow {
 // One table per group of ops.
 llvm::ArrayRef<OpRow> elementwiseOps();
 llvm::ArrayRef<OpRow> shapeOps();
+llvm::ArrayRef<OpRow> sliceOps();
 llvm::ArrayRef<OpRow> indexingOps();
 llvm::ArrayRef<OpRow> scatterOps();
 llvm::ArrayRef<OpRow> contractionOps();

@@ -101,13 +101,6 @@ SmallVector<int64_t> NodeImport::axes(ArrayRef<int64_t> given, int64_t rank) {
   return result;
 }
 
-std::optional<SmallVector<int64_t>> NodeImport::constants(size_t i, StringRef what) {
-  std::optional<SmallVector<int64_t>> numbers = in(i).integers();
-  if (!numbers)
-    fail("input " + Twine(i) + " (" + what + ") is computed at run time: expected constants");
-  return numbers;
-}
-
 bool NodeImport::requireAtMost(const Dim &a, const Dim &c, const Twine &what) {
   Dim room = c - a;
   if (room.isStatic() && room.value() < 0) {
