@@ -4,6 +4,7 @@
 
 #include "compiler/Program.h"
 #include "compiler/package/OutputFile.h"
+#include "compiler/report/Report.h"
 #include "frontends/ModelConfig.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -58,6 +59,7 @@ private:
   }
   CompileStatus checkOptions();
   void createContext();
+  void takeRemark(Diagnostic &diagnostic);
   CompileStatus import();
   LogicalResult runStage(Stage stage, function_ref<void(OpPassManager &)> add);
   LogicalResult finishStage(Stage stage);
@@ -65,6 +67,8 @@ private:
   CompileStatus writeText(const std::string &text);
   CompileStatus writeBinary();
   CompileStatus writeDepfile();
+  CompileStatus writeReport(const PackageInfo &info, const GeneratedCode &code);
+  CompileStatus writeFile(const std::string &path, const std::string &text);
   PackageInfo packageInfo() const;
   std::string printed();
 
@@ -78,6 +82,7 @@ private:
   std::optional<ScopedDiagnosticHandler> diagnostics;
   OwningOpRef<ModuleOp> module;
   std::vector<std::string> passes;
+  std::vector<Remark> remarks;
 };
 
 } // namespace
@@ -91,6 +96,11 @@ CompileStatus Compilation::checkOptions() {
     return fail(CompileStatus::InvalidInput, "no output given: use -o FILE");
   if (!options.output.empty() && options.output != "-" && !OutputFile::isPossible(options.output, error))
     return CompileStatus::InvalidInput;
+  bool endsInText = options.stopAfter != Stage::Package || options.emit == Emit::Mlir || options.emit == Emit::Llvm || options.emit == Emit::Assembly;
+  if (!options.report.empty() && endsInText)
+    return fail(CompileStatus::InvalidInput, "--report describes a whole compilation: it goes with no --stop-after and no text output");
+  if (!options.report.empty() && !OutputFile::isPossible(options.report, error))
+    return CompileStatus::InvalidInput;
   return CompileStatus::Done;
 }
 
@@ -102,10 +112,19 @@ void Compilation::createContext() {
   diagnostics.emplace(context.get(), [&](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error && error.empty())
       llvm::raw_string_ostream(error) << diagnostic.getLocation() << ": " << diagnostic;
-    if (diagnostic.getSeverity() == DiagnosticSeverity::Remark && options.printRemarks)
-      llvm::errs() << "remark: " << diagnostic.getLocation() << ": " << diagnostic << "\n";
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Remark)
+      takeRemark(diagnostic);
     return success();
   });
+}
+
+void Compilation::takeRemark(Diagnostic &diagnostic) {
+  Remark remark;
+  llvm::raw_string_ostream(remark.location) << diagnostic.getLocation();
+  remark.text = diagnostic.str();
+  if (options.printRemarks)
+    llvm::errs() << "remark: " << remark.location << ": " << remark.text << "\n";
+  remarks.push_back(std::move(remark));
 }
 
 CompileStatus Compilation::import() {
@@ -167,8 +186,12 @@ CompileStatus Compilation::writeText(const std::string &text) {
     llvm::outs() << text;
     return CompileStatus::Done;
   }
+  return writeFile(options.output, text);
+}
+
+CompileStatus Compilation::writeFile(const std::string &path, const std::string &text) {
   OutputFile file;
-  if (!OutputFile::create(options.output, file, error))
+  if (!OutputFile::create(path, file, error))
     return CompileStatus::Failure;
   if (!file.write(0, text) || !file.keep(false))
     return fail(CompileStatus::Failure, file.error());
@@ -224,12 +247,14 @@ CompileStatus Compilation::writeDepfile() {
   std::string rule = escapeForMake(options.output) + ":";
   for (const std::string &name : filesOf(program->checkpoint(), options.model))
     rule += " \\\n  " + escapeForMake(name);
-  OutputFile file;
-  if (!OutputFile::create(options.depfile, file, error))
-    return CompileStatus::Failure;
-  if (!file.write(0, rule + "\n") || !file.keep(false))
-    return fail(CompileStatus::Failure, file.error());
-  return CompileStatus::Done;
+  return writeFile(options.depfile, rule + "\n");
+}
+
+CompileStatus Compilation::writeReport(const PackageInfo &info, const GeneratedCode &code) {
+  if (options.report.empty())
+    return CompileStatus::Done;
+  std::string report = buildReport(*module, info, target, code, remarks);
+  return writeFile(options.report, StringRef(options.report).ends_with(".json") ? report : reportPage(report));
 }
 
 // Code of the shared LLVM, MLIR and Halide that earlier stages ran is mapped from their files and comes back when it is needed:
@@ -272,7 +297,10 @@ CompileStatus Compilation::writeBinary() {
     return program->buildMetadata(*module, info, *code, weights);
   };
   PackageRequest request{*module, program->checkpoint(), target, *code, info.name, metadata, link, options.sidecar, options.output};
-  return succeeded(writePackage(request, error)) ? writeDepfile() : CompileStatus::Failure;
+  if (failed(writePackage(request, error)))
+    return CompileStatus::Failure;
+  CompileStatus status = writeReport(info, *code);
+  return status == CompileStatus::Done ? writeDepfile() : status;
 }
 
 PackageInfo Compilation::packageInfo() const {
@@ -283,6 +311,7 @@ PackageInfo Compilation::packageInfo() const {
   info.sourceSha256 = sourceHash(program->checkpoint());
   info.precision = options.precision == Precision::Fast ? "fast" : "precise";
   info.passes = passes;
+  program->describe(info);
   return info;
 }
 

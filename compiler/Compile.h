@@ -34,11 +34,12 @@ struct CompileOptions {
   std::string target = "native";
   Precision precision = Precision::Fast;
   std::string kv = "auto";           // auto | f32 | bf16 | f16
-  std::string activations = "auto";  // auto | f32 | int8: inputs of products with quantised weights
+  std::string activations = "auto";  // auto | f32 | bf16 | int8: inputs of products with quantised weights
   int64_t context = 0;               // 0: the model's, at most 8192
   Stage stopAfter = Stage::Package;
   std::string dumpStages;            // folder for <number>-<stage>.mlir, empty: none
   std::string name;                  // symbol; empty: from the output's file name
+  std::string report;                // .html or .json of what was made; empty: none
   std::string depfile;               // make rule: the output depends on the model's files; empty: none
   bool sidecar = false, quiet = false;
   bool printRemarks = false;         // what passes remark, to stderr

@@ -32,8 +32,11 @@ public:
   FailureOr<GeneratedCode> generateCode(ModuleOp module, MachineCode kind) const override {
     return heddle::generateCode(module, target, kind);
   }
-  std::string buildMetadata(ModuleOp module, PackageInfo info, const GeneratedCode &code,
-                            ArrayRef<PackedWeight> weights) const override;
+  void describe(PackageInfo &info) const override;
+  std::string buildMetadata(ModuleOp module, const PackageInfo &info, const GeneratedCode &code,
+                            ArrayRef<PackedWeight> weights) const override {
+    return heddle::buildMetadata(module, model, info, target, code.kernels, weights);
+  }
   const Checkpoint &checkpoint() const override { return model.checkpoint; }
 
 private:
@@ -53,7 +56,8 @@ private:
 std::string GeneratingProgram::refusedByDevice() const {
   if (model.config.moe.numExperts > 0)
     return "mixtures of experts (" + model.config.architecture + ")";
-  return options.activations == "int8" ? "--activations=int8" : "";
+  bool computesF32 = options.activations == "auto" || options.activations == "f32";
+  return computesF32 ? "" : "--activations=" + options.activations;
 }
 
 CompileStatus GeneratingProgram::read(std::string &error) {
@@ -93,8 +97,9 @@ void GeneratingProgram::choosePrecision() {
   pipeline = options.pipeline;
   bool fast = options.precision == Precision::Fast;
   pipeline.kvElementType = !fast ? "f32" : quantized || bf16 ? "bf16" : f16 ? "f16" : "f32";
-  // Not int8 in fast: compiler/schedule/README.md has the figures.
+  // Neither int8 nor bf16 in fast: compiler/schedule/README.md has the figures.
   pipeline.activations = "f32";
+  pipeline.bf16Products = fast && !target.isDevice() && (target.cpu.hasBf16Dot() || target.cpu.hasBf16Tiles());
   if (options.kv != "auto")
     pipeline.kvElementType = options.kv;
   if (options.activations != "auto")
@@ -102,12 +107,11 @@ void GeneratingProgram::choosePrecision() {
   pipeline.singleResult = target.isDevice();
 }
 
-std::string GeneratingProgram::buildMetadata(ModuleOp module, PackageInfo info, const GeneratedCode &code,
-                                             ArrayRef<PackedWeight> weights) const {
+void GeneratingProgram::describe(PackageInfo &info) const {
+  info.architecture = model.config.architecture;
   info.context = options.context ? options.context : std::min(model.config.contextLength, defaultContext);
   info.maxRows = std::min(chunkRows, info.context);
   info.tokenizer = tokenizer;
-  return heddle::buildMetadata(module, model, info, target, code.kernels, weights);
 }
 
 std::unique_ptr<Program> heddle::makeGeneratingProgram(const CompileOptions &options, const Target &target) {

@@ -25,7 +25,8 @@ public:
   FailureOr<GeneratedCode> generateCode(ModuleOp module, MachineCode kind) const override {
     return generateGraphCode(module, target.cpu, kind);
   }
-  std::string buildMetadata(ModuleOp module, PackageInfo info, const GeneratedCode &, ArrayRef<PackedWeight> weights) const override {
+  void describe(PackageInfo &info) const override { info.architecture = "graph"; }
+  std::string buildMetadata(ModuleOp module, const PackageInfo &info, const GeneratedCode &, ArrayRef<PackedWeight> weights) const override {
     return buildGraphMetadata(module, signature, info, target, weights);
   }
   const Checkpoint &checkpoint() const override { return files; }

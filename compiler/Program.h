@@ -22,7 +22,9 @@ public:
   virtual void addScheduleStage(mlir::OpPassManager &pm) const = 0;
   // Of the module that the schedule stage leaves.
   virtual mlir::FailureOr<GeneratedCode> generateCode(mlir::ModuleOp module, MachineCode kind) const = 0;
-  virtual std::string buildMetadata(mlir::ModuleOp module, PackageInfo info, const GeneratedCode &code,
+  // Adds what only this kind of program knows.
+  virtual void describe(PackageInfo &info) const = 0;
+  virtual std::string buildMetadata(mlir::ModuleOp module, const PackageInfo &info, const GeneratedCode &code,
                                     llvm::ArrayRef<PackedWeight> weights) const = 0;
   // Where weights lie; valid after import.
   virtual const Checkpoint &checkpoint() const = 0;

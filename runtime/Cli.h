@@ -28,7 +28,7 @@ struct CliOptions {
   std::optional<int32_t> eos;
   int32_t beams = 1, returned = 1, logprobs = 0, threads = 0;
   float lengthPenalty = 1;
-  std::string ioInput, ioOutput, perplexityFile, device;
+  std::string ioInput, ioOutput, perplexityFile, device, report;
   std::vector<std::string> outputs;      // --outputs
   std::string benchInput;                // --input
   std::vector<std::pair<std::string, int64_t>> dims;  // --dims

@@ -16,6 +16,7 @@ struct GeneratedCode {
   ModelEntry entry = ModelEntry::Step;
   std::vector<std::string> objects;   // ELF, or for text kinds what MLIR emitted as one text
   std::vector<KernelRecord> kernels;  // in order of first call
+  std::vector<KernelLaunch> launches; // in order of emission
 };
 
 // Kernels and the step function of a module after plan-memory.

@@ -4,10 +4,13 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_TARGET_H
 #define HEDDLE_COMPILER_CODEGEN_TARGET_H
 
+#include "compiler/codegen/gpu/GpuTarget.h"
+
 #include "mlir/Support/LLVM.h"
 #include "llvm/ADT/StringRef.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +31,9 @@ struct CpuTarget {
   bool isX86() const;
   bool isAArch64() const;
   bool hasAvx512() const { return has("avx512f") && has("avx512bw") && has("avx512vl") && has("avx512dq"); }
+  // Sums of products of bf16 pairs in one instruction: of vectors, and of tiles (AMX).
+  bool hasBf16Dot() const { return hasAvx512() && has("avx512bf16"); }
+  bool hasBf16Tiles() const { return hasAvx512() && has("amx-tile") && has("amx-bf16"); }
   // f32 lanes of the widest vector register: 16, 8 or 4.
   unsigned vectorLanes() const;
   // Vector registers: 32 with AVX-512 and NEON, 16 with AVX2.
@@ -47,12 +53,12 @@ struct Target {
   std::string name;          // as given to --target
   CpuTarget cpu;
   DeviceKind device = DeviceKind::None;
-  std::string architecture;  // of a CUDA device: sm_80
+  std::optional<GpuTarget> gpu;  // of a CUDA device
 
   bool isDevice() const { return device != DeviceKind::None; }
 };
 
-// A CPU target, or opencl, with host code for any x86-64. The error lists them.
+// A CPU target, or opencl or a GPU, with host code for any x86-64. The error lists them.
 mlir::FailureOr<Target> parseTarget(llvm::StringRef name, std::string &error);
 
 } // namespace heddle

@@ -26,7 +26,7 @@ std::string heddle::buildGraphMetadata(ModuleOp module, const GraphSignature &si
   auto graph = package::CreateGraph(b, inputs, outputs);
   auto weightVector = weightTable(b, weights);
   auto features = strings(b, target.cpu.features), passes = strings(b, info.passes);
-  auto name = b.CreateString(info.name), architecture = b.CreateString("graph"), source = b.CreateString(info.sourceName),
+  auto name = b.CreateString(info.name), architecture = b.CreateString(info.architecture), source = b.CreateString(info.sourceName),
        sha = b.CreateString(info.sourceSha256), version = b.CreateString(HEDDLE_VERSION), targetName = b.CreateString(target.name),
        precision = b.CreateString(info.precision);
 

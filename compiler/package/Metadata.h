@@ -14,6 +14,7 @@ namespace heddle {
 // What a package says beside the module and the config.
 struct PackageInfo {
   std::string name;           // symbol: heddle_model_<name>
+  std::string architecture;   // of the model's config, or graph
   std::string sourceName;     // file name of the model, without folders
   std::string sourceSha256;   // 64 hexadecimal digits
   std::string precision;      // fast | precise
@@ -23,6 +24,9 @@ struct PackageInfo {
   int64_t maxRows = 0;        // rows of a step
   std::string tokenizer;      // serialised package::Tokenizer, empty without one
 };
+
+// The cache that the step takes; null where it takes none.
+KvCacheType kvCacheOf(mlir::ModuleOp module);
 
 // `module` after plan-memory.
 std::string buildMetadata(mlir::ModuleOp module, const Model &model, const PackageInfo &info, const Target &target,

@@ -125,7 +125,7 @@ CompileStatus heddle::verifyModel(const VerifyOptions &options, std::string &err
     error = "cannot make a temporary folder: " + code.message();
     return CompileStatus::Failure;
   }
-  auto cleanUp = llvm::make_scope_exit([&] { llvm::sys::fs::remove_directories(folder); });
+  llvm::scope_exit cleanUp([&] { llvm::sys::fs::remove_directories(folder); });
   StageCheck check(options, ids);
   CompileOptions compile = options.compile;
   compile.observer = &check;
@@ -133,10 +133,13 @@ CompileStatus heddle::verifyModel(const VerifyOptions &options, std::string &err
   compile.output = (folder + "/model").str();
   if (CompileStatus status = compileModel(compile, error); status != CompileStatus::Done)
     return status;
-  Tensor logits;
-  if (!runOnIds(compile.output, folder.str().str(), ids, check.reference(), logits, error))
+  // The compilation's types went with its context; a binary writes f32.
+  MLIRContext context;
+  Tensor logits, reference = check.reference();
+  reference.elementType = Float32Type::get(&context);
+  if (!runOnIds(compile.output, folder.str().str(), ids, reference, logits, error))
     return CompileStatus::Failure;
-  Difference difference = compare(logits, check.reference());
+  Difference difference = compare(logits, reference);
   // Rounding adds up over the layers, in another order than the interpreter's.
   double limit = std::max(limitOf(options), options.limit ? 0 : 1e-8);
   if (difference.nmse > limit) {

@@ -2,15 +2,18 @@
 //
 // heddle-gpu-kernel: one GPU kernel as PTX, LLVM IR or MLIR on stdout, for the lit tests.
 //   heddle-gpu-kernel matmul n=256 k=100 rows=128 [bias] [add] [silu|gelu|gated-silu|gated-gelu]
-//     [target=cuda:sm_80] [emit=ptx|llvm|mlir]
+//   heddle-gpu-kernel attention heads=8 kv-heads=2 head-dim=128 [window=N] [softcap=N] [unshared]
+// and for both [target=cuda:sm_80] [emit=ptx|llvm|mlir]
 
 #include "compiler/codegen/gpu/EmitPtx.h"
+#include "compiler/codegen/gpu/GpuAttention.h"
 #include "compiler/codegen/gpu/GpuMatmul.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Verifier.h"
 #include "llvm/ADT/StringMap.h"
-#include "llvm/ADT/StringSwitch.h"
+
+#include <cmath>
 
 using namespace mlir;
 using namespace heddle;
@@ -22,7 +25,7 @@ static int64_t number(const llvm::StringMap<std::string> &words, StringRef key, 
   return value;
 }
 
-static LogicalResult buildMatmul(gpu::GPUModuleOp module, const llvm::StringMap<std::string> &words,
+static LogicalResult addMatmul(gpu::GPUModuleOp module, const llvm::StringMap<std::string> &words,
                                  std::string &error) {
   GpuMatmulSpec spec;
   spec.n = number(words, "n", 256);
@@ -37,6 +40,22 @@ static LogicalResult buildMatmul(gpu::GPUModuleOp module, const llvm::StringMap<
   if (failed(verifyGpuMatmul(spec, error)))
     return failure();
   buildGpuMatmul(module, "matmul", spec, gpuMatmulTile(number(words, "rows", 512)));
+  return success();
+}
+
+static LogicalResult addAttention(gpu::GPUModuleOp module, const llvm::StringMap<std::string> &words,
+                                    std::string &error) {
+  AttentionSpec spec;
+  spec.numHeads = number(words, "heads", 8);
+  spec.numKvHeads = number(words, "kv-heads", 2);
+  spec.headDim = number(words, "head-dim", 128);
+  spec.scale = 1 / std::sqrt(double(spec.headDim));
+  spec.window = number(words, "window", 0);
+  spec.softcap = number(words, "softcap", 0);
+  spec.shareKvHeads = !words.count("unshared");
+  if (failed(verifyGpuAttention(spec, error)))
+    return failure();
+  buildGpuAttention(module, "attention", spec);
   return success();
 }
 
@@ -59,7 +78,8 @@ int main(int argc, char **argv) {
   OwningOpRef<ModuleOp> outer = ModuleOp::create(b, b.getUnknownLoc());
   b.setInsertionPointToStart(outer->getBody());
   auto module = gpu::GPUModuleOp::create(b, b.getUnknownLoc(), "kernels");
-  if (failed(target) || failed(buildMatmul(module, words, error))) {
+  auto build = words.count("attention") ? addAttention : addMatmul;
+  if (failed(target) || failed(build(module, words, error))) {
     llvm::errs() << error << "\n";
     return 2;
   }

@@ -43,6 +43,10 @@ gpu::GPUFuncOp GpuBuilder::finish() {
   return function;
 }
 
+void GpuBuilder::setBlocksPerProcessor(int64_t blocks) {
+  function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), getI32IntegerAttr(blocks));
+}
+
 Value GpuBuilder::constant(int64_t value) {
   return arith::ConstantOp::create(*this, getI32IntegerAttr(value));
 }
@@ -66,6 +70,9 @@ Value GpuBuilder::bitXor(Value a, Value b) {
 }
 Value GpuBuilder::bitAnd(Value a, Value b) {
   return arith::AndIOp::create(*this, a, b);
+}
+Value GpuBuilder::bitOr(Value a, Value b) {
+  return arith::OrIOp::create(*this, a, b);
 }
 Value GpuBuilder::min(Value a, Value b) {
   return arith::MinSIOp::create(*this, a, b);
@@ -102,7 +109,7 @@ Value GpuBuilder::fma(Value a, Value b, Value c) {
   return LLVM::FMAOp::create(*this, a, b, c);
 }
 Value GpuBuilder::maxF(Value a, Value b) {
-  return arith::MaxNumFOp::create(*this, a, b);
+  return LLVM::MaxNumOp::create(*this, a, b);
 }
 
 Value GpuBuilder::exp2(Value x) {

@@ -36,6 +36,8 @@ public:
   GpuBuilder(mlir::gpu::GPUModuleOp module, llvm::StringRef name, llvm::ArrayRef<mlir::Type> parameters,
              int64_t threads, int64_t sharedBytes);
   mlir::gpu::GPUFuncOp finish();
+  // What a multiprocessor has registers for, at least: without it, the assembler spills to make room for more blocks.
+  void setBlocksPerProcessor(int64_t blocks);
   Value argument(unsigned index) { return function.getArgument(index); }
 
   static mlir::Type globalPointer(mlir::MLIRContext *context);
@@ -52,6 +54,7 @@ public:
   Value divideUp(Value a, int64_t b) { return divide(add(a, b - 1), b); }
   Value bitXor(Value a, Value b);
   Value bitAnd(Value a, Value b);
+  Value bitOr(Value a, Value b);
   Value min(Value a, Value b);
   Value max(Value a, Value b);
   Value lessThan(Value a, Value b);

@@ -261,8 +261,9 @@ void spaceToDepth(NodeImport &n) {
 ArrayRef<OpRow> heddle::shapeOps() {
   static const OpRow table[] = {
       {"", "Concat", 4, concat}, {"", "Constant", 1, constant}, {"", "ConstantOfShape", 9, constantOfShape},
-      {"", "DepthToSpace", 1, depthToSpace}, {"", "Expand", 8, expand}, {"", "Flatten", 1, flatten}, {"", "Reshape", 1, reshape}, {"", "Shape", 1, shape}, {"", "Size", 1, size}, {"", "SpaceToDepth", 1, spaceToDepth}, {"", "Squeeze", 1, squeeze}, {"", "Tile", 6, tile},
-      {"", "Transpose", 1, transpose}, {"", "Unsqueeze", 1, unsqueeze},
+      {"", "DepthToSpace", 1, depthToSpace}, {"", "Expand", 8, expand}, {"", "Flatten", 1, flatten}, {"", "Reshape", 1, reshape},
+      {"", "Shape", 1, shape}, {"", "Size", 1, size}, {"", "SpaceToDepth", 1, spaceToDepth}, {"", "Squeeze", 1, squeeze},
+      {"", "Tile", 6, tile}, {"", "Transpose", 1, transpose}, {"", "Unsqueeze", 1, unsqueeze},
   };
   return table;
 }
