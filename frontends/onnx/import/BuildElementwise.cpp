@@ -270,6 +270,9 @@ GraphValue GraphBuilder::cast(const GraphValue &x, OnnxType type) {
   }
   if (type == OnnxType::Bool)
     return compare(Predicate::NotEqual, x, like(x, 0));
+  // Integers become 16-bit floats by way of f32: processors have no instruction for it.
+  if (!isFloat(x.type) && isFloat(type) && onnxTypeBits(type) == 16)
+    return cast(cast(x, OnnxType::Float), type);
   RankedTensorType to = tensorType(type, x.dims);
   unsigned fromBits = x.type == OnnxType::Bool ? 1 : onnxTypeBits(x.type), toBits = onnxTypeBits(type);
   Value value = tensor(x), result;

@@ -49,7 +49,11 @@ public:
   InnerBlock(GraphBuilder &g) : g(g), guard(g.b), block(std::make_unique<Block>()), scope(g.enter()) {
     g.b.setInsertionPointToStart(block.get());
   }
-  ~InnerBlock() { g.leave(scope); }
+  ~InnerBlock() {
+    g.leave(scope);
+    if (block)
+      g.forget(scope);
+  }
 
 private:
   GraphBuilder &g;
@@ -144,6 +148,20 @@ struct Body {
 
 using MakeInputs = function_ref<SmallVector<GraphValue>(const Dim &i, ArrayRef<GraphValue> state)>;
 
+// An output that is stacked must have one shape: what the graph cannot promise of it, its declaration may, and the run checks that.
+GraphValue asDeclared(GraphBuilder &g, const GraphValue &x, const OnnxValueInfo &info, GraphBuilder::Scope outer) {
+  Dims dims = x.dims;
+  for (size_t i = 0; i < dims.size() && info.dims.size() == dims.size(); ++i) {
+    if (g.isVisible(dims[i], outer) || info.dims[i].value < 0)
+      continue;
+    Dim declared(info.dims[i].value);
+    g.require(arith::CmpIOp::create(g.b, g.loc, arith::CmpIPredicate::eq, g.index(dims[i]), g.index(declared)),
+              "an output of a loop has another shape than it declares");
+    dims[i] = declared;
+  }
+  return g.wrap(g.tensor(x), x.type, dims);
+}
+
 // Lowers the graph with the shapes that the state begins with; a dimension that an iteration changes becomes unknown, and the graph is
 // lowered again. The state's next values are outputs from `first` on.
 std::optional<Body> importBody(NodeImport &n, const OnnxGraph &graph, ArrayRef<GraphValue> initial, size_t first, MakeInputs makeInputs) {
@@ -178,7 +196,10 @@ std::optional<Body> importBody(NodeImport &n, const OnnxGraph &graph, ArrayRef<G
     }
     for (GraphValue &output : body.outputs)
       output.value = g.tensor(output);
-    body.block = std::move(inner.block);
+    for (size_t k = first + initial.size(); k < body.outputs.size() && isStable; ++k)
+      body.outputs[k] = asDeclared(g, body.outputs[k], graph.outputs[k], inner.scope);
+    if (isStable)
+      body.block = std::move(inner.block);
   }
   return body;
 }

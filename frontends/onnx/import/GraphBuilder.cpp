@@ -141,6 +141,11 @@ Value GraphBuilder::filled(OnnxType type, ArrayRef<Dim> dims, Value scalar) {
   return linalg::FillOp::create(b, loc, scalar, empty(type, dims)).getResult(0);
 }
 
+void GraphBuilder::forget(Scope scope) {
+  for (size_t i = scope.symbols; i < symbols.size(); ++i)
+    symbols[i].index = Value();
+}
+
 bool GraphBuilder::isVisible(const Dim &dim, Scope scope) const {
   return llvm::all_of(dim.polynomial(), [&](const auto &term) {
     return llvm::all_of(term.first, [&](unsigned symbol) { return symbol < scope.symbols; });

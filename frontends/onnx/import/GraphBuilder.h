@@ -89,6 +89,8 @@ public:
   };
   Scope enter() const { return {derivedDims.size(), symbols.size()}; }
   void leave(Scope scope) { derivedDims.resize(scope.derived); }
+  // Of a region that is thrown away: its values may be made again where they were.
+  void forget(Scope scope);
   // Whether a dimension was there before the mark.
   bool isVisible(const Dim &dim, Scope scope) const;
   // A symbol for a polynomial that would only grow in what is computed from it.

@@ -253,7 +253,9 @@ void spaceToDepth(NodeImport &n) {
   if (!rows || !columns)
     return (void)n.fail("blocksize " + Twine(block) + " does not divide the image");
   GraphValue apart = g.reshape(x, {x.dims[0], x.dims[1], *rows, block, *columns, block});
-  n.out(g.reshape(g.transpose(apart, {0, 3, 5, 1, 2, 4}), {x.dims[0], x.dims[1] * Dim(block) * Dim(block), *rows, *columns}));
+  bool isDcr = n.text("mode", "DCR") == "DCR";
+  GraphValue moved = g.transpose(apart, isDcr ? ArrayRef<int64_t>{0, 3, 5, 1, 2, 4} : ArrayRef<int64_t>{0, 1, 3, 5, 2, 4});
+  n.out(g.reshape(moved, {x.dims[0], x.dims[1] * Dim(block) * Dim(block), *rows, *columns}));
 }
 
 } // namespace
