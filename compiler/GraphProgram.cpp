@@ -26,7 +26,8 @@ public:
     return generateGraphCode(module, target.cpu, kind);
   }
   void describe(PackageInfo &info) const override { info.architecture = "graph"; }
-  std::string buildMetadata(ModuleOp module, const PackageInfo &info, const GeneratedCode &, ArrayRef<PackedWeight> weights) const override {
+  std::string buildMetadata(ModuleOp module, const PackageInfo &info, const GeneratedCode &,
+                            ArrayRef<PackedWeight> weights) const override {
     return buildGraphMetadata(module, signature, info, target, weights);
   }
   const Checkpoint &checkpoint() const override { return files; }

@@ -65,7 +65,8 @@ bool isContained(const std::string &location) {
 Expected<std::shared_ptr<MappedFile>> openBeneath(const std::string &modelPath, const std::string &location) {
   std::string quoted = "location '" + printable(location) + "' ";
   if (!isContained(location))
-    return Error{quoted + "is not allowed: expected a relative path that stays inside the model's folder, without '..'"};
+    return Error{quoted +
+                 "is not allowed: expected a relative path that stays inside the model's folder, without '..'"};
   size_t slash = modelPath.rfind('/');
   std::string folderPath = slash == std::string::npos ? "." : modelPath.substr(0, slash + 1);
   int folder = open(folderPath.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -1,8 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// An ONNX file as plain data: the graph, its functions, and tensors whose bytes stay in the mapped files. Names and fields are
-// those of onnx-ml.proto (ONNX IR specification, docs/IR.md); what the compiler does not use (documentation, training,
-// metadata, device placement) is not kept.
+// An ONNX file as plain data: the graph, its functions, and tensors whose bytes stay in the mapped files. Names and
+// fields are those of onnx-ml.proto (ONNX IR specification, docs/IR.md); what the compiler does not use (documentation,
+// training, metadata, device placement) is not kept.
 #ifndef HEDDLE_FRONTENDS_ONNX_ONNXMODEL_H
 #define HEDDLE_FRONTENDS_ONNX_ONNXMODEL_H
 
@@ -29,10 +29,11 @@ struct OnnxTensor {
   uint64_t elements = 0;          // product of dims
   uint32_t file = 0;              // index into OnnxModel::files
   uint64_t offset = 0, bytes = 0; // of the elements in that file, little-endian, row-major
-  std::vector<uint8_t> spilled;   // the elements where the file holds them as varints; `bytes` long, file and offset unused
+  std::vector<uint8_t>
+      spilled; // the elements where the file holds them as varints; `bytes` long, file and offset unused
 
-  // Of a sparse initialiser: positions of the stored elements in row-major order; `dims` is the dense shape, `elements` the
-  // number stored.
+  // Of a sparse initialiser: positions of the stored elements in row-major order; `dims` is the dense shape, `elements`
+  // the number stored.
   bool isSparse = false;
   std::vector<int64_t> positions;
 };
@@ -110,8 +111,8 @@ struct OnnxModel {
 // "node 3 '/layers.0/Reshape' (op Reshape)", for messages.
 std::string describeNode(const OnnxNode &node, size_t index);
 
-// Reads and checks a model: names are defined once and before their use, tensors have as many bytes as their shapes ask for,
-// functions do not call themselves, domains are imported. What ops mean is the importer's to check.
+// Reads and checks a model: names are defined once and before their use, tensors have as many bytes as their shapes ask
+// for, functions do not call themselves, domains are imported. What ops mean is the importer's to check.
 Expected<OnnxModel> readOnnx(std::shared_ptr<MappedFile> file);
 
 // Whether the file starts as a ModelProto does.

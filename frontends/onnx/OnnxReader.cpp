@@ -121,7 +121,8 @@ bool Reader::readGraph(const onnx::GraphProto &proto, OnnxGraph &graph) {
   return true;
 }
 
-bool Reader::readOpsets(const google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto> &protos, OnnxOpsets &opsets) {
+bool Reader::readOpsets(const google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto> &protos,
+                        OnnxOpsets &opsets) {
   for (const auto &opset : protos)
     if (!opsets.emplace(domainName(opset.domain()), opset.version()).second)
       return fail("opset_import: domain '" + printable(opset.domain()) + "' is there twice");

@@ -80,7 +80,8 @@ const Field *findField(Kind parent, uint32_t number) {
 }
 
 bool holdsElements(const Field &field) {
-  return field.parent == Kind::Tensor && ((field.number >= 4 && field.number <= 7) || (field.number >= 9 && field.number <= 11));
+  return field.parent == Kind::Tensor &&
+         ((field.number >= 4 && field.number <= 7) || (field.number >= 9 && field.number <= 11));
 }
 
 // What an object of the generated classes takes at most, in bytes.
@@ -134,8 +135,8 @@ void putTag(std::string &out, uint32_t number, unsigned wire) {
 bool Scanner::spend(uint64_t cost, size_t at) {
   spent += cost;
   return spent <= budget ||
-         fail(at, "too many elements: objects for them would take more than " + std::to_string(budget) + " bytes, the limit for " +
-                      std::to_string(size) + " bytes of file");
+         fail(at, "too many elements: objects for them would take more than " + std::to_string(budget) +
+                      " bytes, the limit for " + std::to_string(size) + " bytes of file");
 }
 
 bool Scanner::varint(size_t &at, size_t end, uint64_t &value) {
@@ -163,7 +164,8 @@ bool Scanner::skip(unsigned wire, size_t &at, size_t end) {
     if (!varint(at, end, length))
       return false;
     if (length > end - at)
-      return fail(begin, "length " + std::to_string(length) + " is past the end: " + std::to_string(end - at) + " bytes left");
+      return fail(begin,
+                  "length " + std::to_string(length) + " is past the end: " + std::to_string(end - at) + " bytes left");
   } else if (wire != 1 && wire != 5) {
     return fail(at, "wire type " + std::to_string(wire) + ", which no field of ONNX has");
   } else if (length > end - at) {

@@ -1,7 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The first pass over an ONNX file. It walks the protobuf wire format without building anything, bounds depth and counts, and
-// then copies what the compiler reads into a small message of the same schema in which no tensor holds its bytes.
+// The first pass over an ONNX file. It walks the protobuf wire format without building anything, bounds depth and
+// counts, and then copies what the compiler reads into a small message of the same schema in which no tensor holds its
+// bytes.
 #ifndef HEDDLE_FRONTENDS_ONNX_ONNXSCAN_H
 #define HEDDLE_FRONTENDS_ONNX_ONNXSCAN_H
 

@@ -96,21 +96,22 @@ Status OnnxTensorReader::readExternal(const onnx::TensorProto &proto, OnnxTensor
     if (entry.key() == "location")
       location = entry.value();
     else if (number && !parseNumber(entry.value(), *number))
-      return fail(tensor.name, "external data: " + entry.key() + " '" + printable(entry.value()) + "' is no number of bytes");
+      return fail(tensor.name,
+                  "external data: " + entry.key() + " '" + printable(entry.value()) + "' is no number of bytes");
   }
   if (proto.has_raw_data() || proto.int32_data_size() || proto.int64_data_size() || proto.uint64_data_size())
     return fail(tensor.name, "has data of its own and external data, expected one of them");
   if (length != tensor.bytes)
-    return fail(tensor.name, "external data: length " + std::to_string(length) + ", expected " + std::to_string(tensor.bytes) +
-                                 " bytes for shape " + shapeOf(tensor.dims));
+    return fail(tensor.name, "external data: length " + std::to_string(length) + ", expected " +
+                                 std::to_string(tensor.bytes) + " bytes for shape " + shapeOf(tensor.dims));
   Expected<uint32_t> file = openExternal(tensor.name, location);
   if (!file)
     return file.takeError();
   uint64_t size = model.files[*file]->size();
   if (!(Size(offset) + Size(length)).atMost(size))
-    return fail(tensor.name, "external data: offset " + std::to_string(offset) + " and length " + std::to_string(length) +
-                                 " reach past the end of '" + printable(location) + "', which has " + std::to_string(size) +
-                                 " bytes");
+    return fail(tensor.name, "external data: offset " + std::to_string(offset) + " and length " +
+                                 std::to_string(length) + " reach past the end of '" + printable(location) +
+                                 "', which has " + std::to_string(size) + " bytes");
   tensor.file = *file;
   tensor.offset = offset;
   return Done{};
@@ -122,15 +123,19 @@ Status OnnxTensorReader::readTyped(const onnx::TensorProto &proto, OnnxTensor &t
   bool isWide = tensor.type == OnnxType::Int64;
   bool isUnsigned = tensor.type == OnnxType::Uint32 || tensor.type == OnnxType::Uint64;
   bool isFloat = tensor.type == OnnxType::Float || tensor.type == OnnxType::Double;
-  const char *field = isWide ? "int64_data" : isUnsigned ? "uint64_data" : isFloat ? "float_data or double_data" : "int32_data";
+  const char *field = isWide       ? "int64_data"
+                      : isUnsigned ? "uint64_data"
+                      : isFloat    ? "float_data or double_data"
+                                   : "int32_data";
   uint64_t held = isWide       ? proto.int64_data_size()
                   : isUnsigned ? proto.uint64_data_size()
                   : isFloat    ? 0
                                : proto.int32_data_size();
   uint64_t needed = bits < 8 ? bytes : tensor.elements;
   if (held != needed)
-    return fail(tensor.name, "has " + std::to_string(held) + " elements in " + field + ", expected " + std::to_string(needed) +
-                                 " for shape " + shapeOf(tensor.dims) + " of " + onnxTypeName(proto.data_type()));
+    return fail(tensor.name, "has " + std::to_string(held) + " elements in " + field + ", expected " +
+                                 std::to_string(needed) + " for shape " + shapeOf(tensor.dims) + " of " +
+                                 onnxTypeName(proto.data_type()));
   tensor.spilled.reserve(bytes);
   unsigned width = std::max(bits / 8, 1u);
   for (uint64_t i = 0; i < held; ++i)
@@ -184,8 +189,9 @@ Expected<OnnxTensor> OnnxTensorReader::read(const onnx::TensorProto &proto) {
   OnnxByteRange range;
   std::memcpy(&range, proto.raw_data().data(), sizeof(range));
   if (range.length != tensor.bytes)
-    return fail(tensor.name, "has " + std::to_string(range.length) + " bytes of raw_data (or packed floats), expected " +
-                                 std::to_string(tensor.bytes) + " for shape " + shapeOf(tensor.dims) + " of " + row->name);
+    return fail(tensor.name, "has " + std::to_string(range.length) +
+                                 " bytes of raw_data (or packed floats), expected " + std::to_string(tensor.bytes) +
+                                 " for shape " + shapeOf(tensor.dims) + " of " + row->name);
   tensor.offset = range.offset;
   return tensor;
 }
@@ -204,8 +210,8 @@ Expected<OnnxTensor> OnnxTensorReader::read(const onnx::SparseTensorProto &proto
   if (tensor.dims.size() != 1 || indices->type != OnnxType::Int64 || rank == 0 || rank > 64 ||
       !(isLinear || (indices->dims.size() == 2 && indices->dims[1] == static_cast<int64_t>(rank))) ||
       indices->dims[0] != tensor.dims[0])
-    return fail(tensor.name, "sparse tensor: values " + shapeOf(tensor.dims) + " and indices " + shapeOf(indices->dims) +
-                                 " do not fit dense shape " + shapeOf(dense));
+    return fail(tensor.name, "sparse tensor: values " + shapeOf(tensor.dims) + " and indices " +
+                                 shapeOf(indices->dims) + " do not fit dense shape " + shapeOf(dense));
   Size total(1);
   for (int64_t dim : dense) {
     if (dim < 1)
@@ -225,7 +231,8 @@ Expected<OnnxTensor> OnnxTensorReader::read(const onnx::SparseTensorProto &proto
   for (uint64_t i = 0; i < tensor.elements; ++i) {
     int64_t position = 0;
     for (size_t d = 0; d < (isLinear ? 1 : rank); ++d) {
-      int64_t limit = isLinear ? static_cast<int64_t>(total.value()) : dense[d], at = index(isLinear ? i : i * rank + d);
+      int64_t limit = isLinear ? static_cast<int64_t>(total.value()) : dense[d],
+              at = index(isLinear ? i : i * rank + d);
       if (at < 0 || at >= limit)
         return fail(tensor.name, "sparse indices: " + std::to_string(at) + " is out of range, expected 0 to " +
                                      std::to_string(limit - 1));

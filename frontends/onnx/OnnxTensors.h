@@ -31,7 +31,8 @@ private:
   std::map<std::string, uint32_t> opened; // by location
 };
 
-// Opens `location`, a relative path, below the folder of `modelPath`. Nothing on the way may be a link, nothing leads out.
+// Opens `location`, a relative path, below the folder of `modelPath`. Nothing on the way may be a link, nothing leads
+// out.
 Expected<std::shared_ptr<MappedFile>> openBeneath(const std::string &modelPath, const std::string &location);
 
 } // namespace heddle

@@ -68,7 +68,8 @@ bool Validator::node(const OnnxNode &node, size_t index, Scope &scope, const Onn
                 "' is not in opset_import");
   for (const std::string &output : node.outputs)
     if (!output.empty() && !scope.names.insert(output).second)
-      return fail(describeNode(node, index) + ": output '" + printable(output) + "' is already defined: a duplicate name");
+      return fail(describeNode(node, index) + ": output '" + printable(output) +
+                  "' is already defined: a duplicate name");
   return true;
 }
 

@@ -8,8 +8,8 @@
 
 namespace heddle {
 
-// Every name is defined once in its scope and before it is used, graph outputs are defined, domains of nodes are imported or
-// those of local functions, no function reaches itself through its calls.
+// Every name is defined once in its scope and before it is used, graph outputs are defined, domains of nodes are
+// imported or those of local functions, no function reaches itself through its calls.
 Status validateOnnx(const OnnxModel &model);
 
 } // namespace heddle

@@ -1,8 +1,9 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """onnx_node.py COMPILER FOLDER: compiles each NAME.onnx of a folder and runs it on NAME.in.safetensors.
 
-Every tensor of NAME.out.safetensors must come out with its type, shape and values: integers and booleans exactly, floats
-within rtol 1e-3 and atol 1e-7 (16 bits: 1e-2 and 1e-3). Prints a line per failure and the count; exit status 1 if one failed.
+Every tensor of NAME.out.safetensors must come out with its type, shape and values: integers and booleans exactly,
+floats within rtol 1e-3 and atol 1e-7 (16 bits: 1e-2 and 1e-3). Prints a line per failure and the count; exit status 1
+if one failed.
 """
 import math
 import os
@@ -34,7 +35,8 @@ def fault(got, want):
 
 def run(compiler, stem, box):
     binary, target = os.path.join(box, "model"), os.path.join(box, "out.safetensors")
-    for command in ([compiler, "compile", stem + ".onnx", "-o", binary], [binary, "--io", stem + ".in.safetensors", target]):
+    compile_it, run_it = [compiler, "compile", stem + ".onnx", "-o", binary], [binary, "--io", stem + ".in.safetensors", target]
+    for command in (compile_it, run_it):
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
             return f"{os.path.basename(command[0])} {command[1]}: exit {done.returncode}: {done.stderr.strip()}"

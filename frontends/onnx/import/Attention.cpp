@@ -26,13 +26,16 @@ GraphValue present(NodeImport &n, size_t past, const GraphValue &x) {
 void addMasks(NodeImport &n, AttentionOperands &a) {
   GraphBuilder &g = n.g;
   Dim queries = a.query.dims[2], keys = a.key.dims[2];
-  auto also = [&](const GraphValue &condition) { a.allowed = a.allowed ? g.logicalAnd(a.allowed, condition) : condition; };
+  auto also = [&](const GraphValue &condition) {
+    a.allowed = a.allowed ? g.logicalAnd(a.allowed, condition) : condition;
+  };
   if (n.has(3)) {
     GraphValue mask = padMask(g, n.in(3), keys);
     (mask.type == OnnxType::Bool ? a.allowed : a.bias) = mask;
     a.mayHideRows = true;
   }
-  PositionMask byPosition{n.integer("is_causal", 0) != 0, n.integer("left_window_size", -1), n.integer("right_window_size", -1)};
+  PositionMask byPosition{n.integer("is_causal", 0) != 0, n.integer("left_window_size", -1),
+                          n.integer("right_window_size", -1)};
   GraphValue valid, offset = g.integers(OnnxType::Int64, {}, {n.has(4) ? n.in(4).dims[2] : Dim(0)});
   if (n.has(6)) {
     if (!n.checkRank(6, 1, "nonpad_kv_seqlen"))
@@ -108,9 +111,11 @@ void flexAttention(NodeImport &n) {
   if (g.failed())
     return;
   a.scale = n.real("scale", 0);
-  OnnxType precision = OnnxType(n.integer("softmax_precision", int64_t(a.query.type == OnnxType::Double ? OnnxType::Double : OnnxType::Float)));
+  OnnxType precision = OnnxType(
+      n.integer("softmax_precision", int64_t(a.query.type == OnnxType::Double ? OnnxType::Double : OnnxType::Float)));
   if (!isFloat(precision))
-    return (void)n.fail("attribute 'softmax_precision' is " + Twine(onnxTypeName(int32_t(precision))) + ", expected a float");
+    return (void)n.fail("attribute 'softmax_precision' is " + Twine(onnxTypeName(int32_t(precision))) +
+                        ", expected a float");
   a.precision = precision;
   AttentionResult r = attend(
       g, a, [&](const GraphValue &scores) { return modified(n, "score_mod", scores, precision); },
@@ -142,12 +147,15 @@ void rotaryEmbedding(NodeImport &n) {
     return;
   Dim spare = cos.rank() == 3 && sin.rank() == 3 ? cos.dims[2] * Dim(2) - turned : Dim(1);
   if (spare.isStatic() && !spare.is(0))
-    return (void)n.fail("cos_cache and sin_cache must hold half as many elements as are rotated, per batch and position");
+    return (void)n.fail(
+        "cos_cache and sin_cache must hold half as many elements as are rotated, per batch and position");
   if (!n.requireAtMost(turned, x.dims.back(), "rotary_embedding_dim is larger than head_dim"))
     return;
   // (B, S, half): the axis of heads is 1 in (B, H, S, D), 2 in (B, S, H, D).
   int64_t heads = isPacked ? 2 : 1;
-  n.out(g.reshape(rotate(g, x, g.unsqueeze(cos, {heads}), g.unsqueeze(sin, {heads}), turned, n.integer("interleaved", 0) != 0), n.in(0).dims));
+  n.out(g.reshape(
+      rotate(g, x, g.unsqueeze(cos, {heads}), g.unsqueeze(sin, {heads}), turned, n.integer("interleaved", 0) != 0),
+      n.in(0).dims));
 }
 
 } // namespace

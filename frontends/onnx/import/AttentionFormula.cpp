@@ -23,19 +23,21 @@ GraphValue ungrouped(GraphBuilder &g, const GraphValue &x) {
 
 } // namespace
 
-AttentionResult heddle::attend(GraphBuilder &g, const AttentionOperands &a, ChangeScores changeScores, ChangeScores changeProbabilities) {
+AttentionResult heddle::attend(GraphBuilder &g, const AttentionOperands &a, ChangeScores changeScores,
+                               ChangeScores changeProbabilities) {
   AttentionResult r;
   if (g.failed())
     return r;
   if (a.query.rank() != 4 || a.key.rank() != 4 || a.value.rank() != 4) {
-    g.fail("query, key and value have ranks " + Twine(a.query.rank()) + ", " + Twine(a.key.rank()) + " and " + Twine(a.value.rank()) +
-           ", expected 4");
+    g.fail("query, key and value have ranks " + Twine(a.query.rank()) + ", " + Twine(a.key.rank()) + " and " +
+           Twine(a.value.rank()) + ", expected 4");
     return r;
   }
   Dim heads = a.query.dims[1], kvHeads = a.key.dims[1];
   std::optional<Dim> group = heads.dividedBy(kvHeads);
   if (!group || (group->isStatic() && group->value() < 1)) {
-    g.fail("num_heads" + (heads.isStatic() ? " (" + Twine(heads.value()) + ")" : Twine("")) + " must be a multiple of num_kv_heads" +
+    g.fail("num_heads" + (heads.isStatic() ? " (" + Twine(heads.value()) + ")" : Twine("")) +
+           " must be a multiple of num_kv_heads" +
            (kvHeads.isStatic() ? " (" + Twine(kvHeads.value()) + ")" : Twine("")));
     return r;
   }
@@ -49,10 +51,12 @@ AttentionResult heddle::attend(GraphBuilder &g, const AttentionOperands &a, Chan
     }
     scale = 1 / std::sqrt(double(a.query.dims[3].value()));
   }
-  r.scores = isGrouped ? ungrouped(g, g.contract(grouped(g, a.query, kvHeads, *group), {B, H, G, S, D}, a.key, {B, H, T, D}, {B, H, G, S, T}, wide))
+  r.scores = isGrouped ? ungrouped(g, g.contract(grouped(g, a.query, kvHeads, *group), {B, H, G, S, D}, a.key,
+                                                 {B, H, T, D}, {B, H, G, S, T}, wide))
                        : g.contract(a.query, {B, H, S, D}, a.key, {B, H, T, D}, {B, H, S, T}, wide);
   r.scores = g.mul(r.scores, g.scalar(wide, scale));
-  r.capped = a.softcap > 0 ? g.mul(g.tanh(g.div(r.scores, g.scalar(wide, a.softcap))), g.scalar(wide, a.softcap)) : r.scores;
+  r.capped =
+      a.softcap > 0 ? g.mul(g.tanh(g.div(r.scores, g.scalar(wide, a.softcap))), g.scalar(wide, a.softcap)) : r.scores;
   r.masked = a.bias ? g.add(r.capped, g.cast(a.bias, wide)) : r.capped;
   if (g.failed())
     return r;
@@ -73,14 +77,16 @@ AttentionResult heddle::attend(GraphBuilder &g, const AttentionOperands &a, Chan
     r.probabilities = g.select(any, r.probabilities, g.scalar(wide, 0));
   }
   GraphValue weights = g.cast(r.probabilities, a.value.type);
-  r.output = isGrouped
-                 ? ungrouped(g, g.contract(grouped(g, weights, kvHeads, *group), {B, H, G, S, T}, a.value, {B, H, T, D}, {B, H, G, S, D}, a.query.type))
-                 : g.contract(weights, {B, H, S, T}, a.value, {B, H, T, D}, {B, H, S, D}, a.query.type);
+  r.output = isGrouped ? ungrouped(g, g.contract(grouped(g, weights, kvHeads, *group), {B, H, G, S, T}, a.value,
+                                                 {B, H, T, D}, {B, H, G, S, D}, a.query.type))
+                       : g.contract(weights, {B, H, S, T}, a.value, {B, H, T, D}, {B, H, S, D}, a.query.type);
   return r;
 }
 
-GraphValue heddle::positionMask(GraphBuilder &g, const PositionMask &mask, const Dim &queries, const Dim &keys, const GraphValue &offset) {
-  GraphValue position = g.unsqueeze(g.iota(OnnxType::Int64, queries), {1}), key = g.unsqueeze(g.iota(OnnxType::Int64, keys), {0});
+GraphValue heddle::positionMask(GraphBuilder &g, const PositionMask &mask, const Dim &queries, const Dim &keys,
+                                const GraphValue &offset) {
+  GraphValue position = g.unsqueeze(g.iota(OnnxType::Int64, queries), {1}),
+             key = g.unsqueeze(g.iota(OnnxType::Int64, keys), {0});
   if (!g.constantNumber(offset) || *g.constantNumber(offset) != 0)
     position = g.add(position, offset);
   GraphValue allowed;
@@ -99,8 +105,8 @@ GraphValue heddle::splitHeads(NodeImport &n, const GraphValue &x, int64_t numHea
     return {};
   std::optional<Dim> size = numHeads > 0 && x.rank() == 3 ? x.dims[2].dividedBy(numHeads) : std::nullopt;
   if (!size)
-    return n.fail(what + " of rank " + Twine(x.rank()) + " cannot be split: expected (batch, sequence, a multiple of " + Twine(numHeads) +
-                  " heads)");
+    return n.fail(what + " of rank " + Twine(x.rank()) + " cannot be split: expected (batch, sequence, a multiple of " +
+                  Twine(numHeads) + " heads)");
   return n.g.transpose(n.g.reshape(x, {x.dims[0], x.dims[1], Dim(numHeads), *size}), {0, 2, 1, 3});
 }
 
@@ -110,15 +116,16 @@ GraphValue heddle::mergeHeads(GraphBuilder &g, const GraphValue &x) {
   return g.reshape(g.transpose(x, {0, 2, 1, 3}), {x.dims[0], x.dims[2], x.dims[1] * x.dims[3]});
 }
 
-GraphValue heddle::rotate(GraphBuilder &g, const GraphValue &x, const GraphValue &cos, const GraphValue &sin, const Dim &rotaryDim,
-                          bool interleaved) {
+GraphValue heddle::rotate(GraphBuilder &g, const GraphValue &x, const GraphValue &cos, const GraphValue &sin,
+                          const Dim &rotaryDim, bool interleaved) {
   if (g.failed())
     return {};
   int64_t last = x.rank() - 1;
   std::optional<Dim> half = rotaryDim.dividedBy(2);
   if (!half)
     return g.fail("an odd number of elements cannot be rotated");
-  GraphValue turned = g.slice(x, last, 0, rotaryDim), rest = g.slice(x, last, rotaryDim, x.dims[last] - rotaryDim), first, second;
+  GraphValue turned = g.slice(x, last, 0, rotaryDim), rest = g.slice(x, last, rotaryDim, x.dims[last] - rotaryDim),
+             first, second;
   Dims pairs = turned.dims;
   if (interleaved) {
     pairs.back() = *half;
@@ -130,10 +137,13 @@ GraphValue heddle::rotate(GraphBuilder &g, const GraphValue &x, const GraphValue
     first = g.slice(turned, last, 0, *half);
     second = g.slice(turned, last, *half, *half);
   }
-  GraphValue real = g.sub(g.mul(cos, first), g.mul(sin, second)), imaginary = g.add(g.mul(sin, first), g.mul(cos, second));
+  GraphValue real = g.sub(g.mul(cos, first), g.mul(sin, second)),
+             imaginary = g.add(g.mul(sin, first), g.mul(cos, second));
   if (g.failed())
     return {};
-  GraphValue result = interleaved ? g.reshape(g.concat({g.unsqueeze(real, {last + 1}), g.unsqueeze(imaginary, {last + 1})}, last + 1), turned.dims)
-                                  : g.concat({real, imaginary}, last);
+  GraphValue result =
+      interleaved ? g.reshape(g.concat({g.unsqueeze(real, {last + 1}), g.unsqueeze(imaginary, {last + 1})}, last + 1),
+                              turned.dims)
+                  : g.concat({real, imaginary}, last);
   return (x.dims[last] - rotaryDim).is(0) ? result : g.concat({result, rest}, last);
 }

@@ -101,7 +101,8 @@ GraphValue GraphBuilder::div(const GraphValue &x, const GraphValue &y) {
     GraphValue traps = compare(Predicate::Equal, y, like(y, 0));
     if (!isUnsigned(x.type) && !(known && *known == 0)) {
       GraphValue lowest = wrap(filled(x.type, {}, limit(x.type, false)), x.type, {});
-      traps = logicalOr(traps, logicalAnd(compare(Predicate::Equal, y, like(y, -1)), compare(Predicate::Equal, x, lowest)));
+      traps =
+          logicalOr(traps, logicalAnd(compare(Predicate::Equal, y, like(y, -1)), compare(Predicate::Equal, x, lowest)));
     }
     divisor = select(traps, like(y, 1), y);
   }
@@ -138,8 +139,8 @@ GraphValue GraphBuilder::minimum(const GraphValue &x, const GraphValue &y) {
   });
 }
 
-// A constant exponent of 2, 3 or 1/2 is a product or a root; elsewhere the power is computed in floating point, or by squaring where
-// base and exponent are integers.
+// A constant exponent of 2, 3 or 1/2 is a product or a root; elsewhere the power is computed in floating point, or by
+// squaring where base and exponent are integers.
 GraphValue GraphBuilder::pow(const GraphValue &x, const GraphValue &y) {
   if (hasFailed)
     return {};
@@ -160,7 +161,8 @@ GraphValue GraphBuilder::pow(const GraphValue &x, const GraphValue &y) {
   }
   if (isInteger(x.type) && isInteger(y.type)) {
     GraphValue power = cast(y, x.type);
-    return map({x, power}, x.type, [&](ArrayRef<Value> v) -> Value { return math::IPowIOp::create(b, loc, v[0], v[1]); });
+    return map({x, power}, x.type,
+               [&](ArrayRef<Value> v) -> Value { return math::IPowIOp::create(b, loc, v[0], v[1]); });
   }
   OnnxType real = isFloat(x.type) ? x.type : y.type;
   GraphValue base = cast(x, real), power = cast(y, real);
@@ -257,7 +259,8 @@ GraphValue GraphBuilder::logicalNot(const GraphValue &x) {
   GraphValue one = scalar(OnnxType::Bool, 1);
   if (GraphValue folded = foldIntegers(x, one, OnnxType::Bool, [](const Dim &a, const Dim &c) { return c - a; }))
     return folded;
-  return map({x, one}, OnnxType::Bool, [&](ArrayRef<Value> v) -> Value { return arith::XOrIOp::create(b, loc, v[0], v[1]); });
+  return map({x, one}, OnnxType::Bool,
+             [&](ArrayRef<Value> v) -> Value { return arith::XOrIOp::create(b, loc, v[0], v[1]); });
 }
 
 GraphValue GraphBuilder::cast(const GraphValue &x, OnnxType type) {

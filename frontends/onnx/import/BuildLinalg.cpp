@@ -20,8 +20,8 @@ Value GraphBuilder::limit(OnnxType type, bool highest) {
 // --- contractions ---------------------------------------------------------------------------------------------------
 
 // out = sum over the labels it lacks of x * y, accumulated in the accumulator's type.
-GraphValue GraphBuilder::contract(const GraphValue &x, ArrayRef<int64_t> xLabels, const GraphValue &y, ArrayRef<int64_t> yLabels,
-                                  ArrayRef<int64_t> out, OnnxType result) {
+GraphValue GraphBuilder::contract(const GraphValue &x, ArrayRef<int64_t> xLabels, const GraphValue &y,
+                                  ArrayRef<int64_t> yLabels, ArrayRef<int64_t> out, OnnxType result) {
   if (hasFailed)
     return {};
   // A dimension of 1 beside a larger one of the same label is dropped from its operand: the maps then need no constant.
@@ -120,7 +120,8 @@ GraphValue GraphBuilder::matmul(const GraphValue &x, const GraphValue &y, OnnxTy
     Dim &a = xs.dims[xBatch - 1 - i], &c = ys.dims[yBatch - 1 - i];
     if (a == c || a.is(1) || c.is(1) || (a.isStatic() && c.isStatic()))
       continue;
-    std::optional<Dims> both = broadcastDims({GraphValue{x.type, {a}, Value(), nullptr}, GraphValue{y.type, {c}, Value(), nullptr}});
+    std::optional<Dims> both =
+        broadcastDims({GraphValue{x.type, {a}, Value(), nullptr}, GraphValue{y.type, {c}, Value(), nullptr}});
     Dims xDims = xs.dims, yDims = ys.dims;
     xDims[xBatch - 1 - i] = yDims[yBatch - 1 - i] = (*both)[0];
     xs = broadcast(xs, xDims);
@@ -177,8 +178,8 @@ GraphValue GraphBuilder::reduce(Reduction kind, const GraphValue &x, ArrayRef<in
   Value start = neutral(kind, wide.type);
   SmallVector<int64_t> sorted(axes.begin(), axes.end());
   llvm::sort(sorted);
-  auto op = linalg::ReduceOp::create(b, loc, ValueRange{tensor(wide)}, ValueRange{filled(wide.type, kept, start)}, sorted,
-                                     [&](OpBuilder &inner, Location at, ValueRange v) {
+  auto op = linalg::ReduceOp::create(b, loc, ValueRange{tensor(wide)}, ValueRange{filled(wide.type, kept, start)},
+                                     sorted, [&](OpBuilder &inner, Location at, ValueRange v) {
                                        Value both = combine(inner, at, kind, wide.type, v[0], v[1]);
                                        linalg::YieldOp::create(inner, at, both);
                                      });

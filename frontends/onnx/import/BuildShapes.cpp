@@ -36,7 +36,8 @@ static std::optional<Dim> broadcastDim(GraphBuilder &g, const Dim &a, const Dim 
     return arith::CmpIOp::create(b, g.loc, arith::CmpIPredicate::eq, x, y);
   };
   Value isLeftOne = equal(left, one);
-  Value fits = arith::OrIOp::create(b, g.loc, equal(left, right), arith::OrIOp::create(b, g.loc, isLeftOne, equal(right, one)));
+  Value fits =
+      arith::OrIOp::create(b, g.loc, equal(left, right), arith::OrIOp::create(b, g.loc, isLeftOne, equal(right, one)));
   g.require(fits, "dimensions that are neither equal nor 1 do not broadcast");
   // Of a number above 1 and an unknown size the result is the number: the other one equals it, or is 1.
   if (a.isStatic())
@@ -72,14 +73,16 @@ GraphValue GraphBuilder::guardedBroadcast(const GraphValue &x, ArrayRef<Dim> dim
   size_t missing = dims.size() - x.dims.size();
   SmallVector<Value> isOne;
   for (size_t i = 0; i < x.dims.size(); ++i)
-    isOne.push_back(x.dims[i] == dims[missing + i]
-                        ? Value()
-                        : arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, index(x.dims[i]), constantIndex(1)).getResult());
+    isOne.push_back(
+        x.dims[i] == dims[missing + i]
+            ? Value()
+            : arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, index(x.dims[i]), constantIndex(1)).getResult());
   return generate(x.type, dims, [&](OpBuilder &inner, ValueRange at) -> Value {
     SmallVector<Value> from;
     Value zero = arith::ConstantIndexOp::create(inner, loc, 0);
     for (size_t i = 0; i < x.dims.size(); ++i)
-      from.push_back(isOne[i] ? arith::SelectOp::create(inner, loc, isOne[i], zero, at[missing + i]).getResult() : at[missing + i]);
+      from.push_back(isOne[i] ? arith::SelectOp::create(inner, loc, isOne[i], zero, at[missing + i]).getResult()
+                              : at[missing + i]);
     return tensor::ExtractOp::create(inner, loc, source, from);
   });
 }
@@ -127,9 +130,11 @@ GraphValue GraphBuilder::broadcast(const GraphValue &x, ArrayRef<Dim> dims) {
 }
 
 // Rearranges known integers; `source` gives the old position of the element at new indices.
-GraphValue GraphBuilder::foldShape(const GraphValue &x, ArrayRef<Dim> dims, function_ref<int64_t(ArrayRef<int64_t>)> source) {
+GraphValue GraphBuilder::foldShape(const GraphValue &x, ArrayRef<Dim> dims,
+                                   function_ref<int64_t(ArrayRef<int64_t>)> source) {
   Dim total = product(dims);
-  if (!x.content || !x.isStatic() || !llvm::all_of(dims, [](const Dim &dim) { return dim.isStatic(); }) || total.value() > 1024)
+  if (!x.content || !x.isStatic() || !llvm::all_of(dims, [](const Dim &dim) { return dim.isStatic(); }) ||
+      total.value() > 1024)
     return {};
   std::vector<Dim> content;
   SmallVector<int64_t> at(dims.size(), 0);
@@ -143,8 +148,8 @@ GraphValue GraphBuilder::foldShape(const GraphValue &x, ArrayRef<Dim> dims, func
 
 // --- reshapes -------------------------------------------------------------------------------------------------------
 
-// Splits both shapes into the shortest runs of equal product. The total products are equal, so that what one shape has left at the
-// end are ones, which join the last run.
+// Splits both shapes into the shortest runs of equal product. The total products are equal, so that what one shape has
+// left at the end are ones, which join the last run.
 static bool matchRuns(ArrayRef<Dim> from, ArrayRef<Dim> to, SmallVectorImpl<std::pair<size_t, size_t>> &ends) {
   size_t i = 0, j = 0;
   while (i < from.size() && j < to.size()) {
@@ -180,12 +185,13 @@ GraphValue GraphBuilder::reshape(const GraphValue &x, ArrayRef<Dim> dims) {
   bool hasZero = llvm::any_of(dims, [](const Dim &dim) { return dim.is(0); });
   if (from != to || hasZero || x.rank() == 0 || dims.empty() || !matchRuns(x.dims, dims, ends)) {
     if (from == to && !hasZero && x.rank() == 0)
-      return wrap(tensor::ExpandShapeOp::create(b, loc, tensorType(x.type, dims), tensor(x), ArrayRef<ReassociationIndices>{},
-                                                sizes(dims)),
+      return wrap(tensor::ExpandShapeOp::create(b, loc, tensorType(x.type, dims), tensor(x),
+                                                ArrayRef<ReassociationIndices>{}, sizes(dims)),
                   x.type, dims);
     if (from == to && !hasZero && dims.empty())
-      return wrap(tensor::CollapseShapeOp::create(b, loc, tensorType(x.type, {}), tensor(x), ArrayRef<ReassociationIndices>{}),
-                  x.type, dims);
+      return wrap(
+          tensor::CollapseShapeOp::create(b, loc, tensorType(x.type, {}), tensor(x), ArrayRef<ReassociationIndices>{}),
+          x.type, dims);
     if (from != to)
       require(arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, index(from), index(to)),
               "a reshape changes the number of elements");
@@ -242,7 +248,8 @@ GraphValue GraphBuilder::transpose(const GraphValue &x, ArrayRef<int64_t> permut
   Dims dims;
   for (int64_t axis : permutation)
     dims.push_back(x.dims[axis]);
-  return wrap(linalg::TransposeOp::create(b, loc, tensor(x), empty(x.type, dims), permutation).getResult()[0], x.type, dims);
+  return wrap(linalg::TransposeOp::create(b, loc, tensor(x), empty(x.type, dims), permutation).getResult()[0], x.type,
+              dims);
 }
 
 // --- parts ----------------------------------------------------------------------------------------------------------
@@ -326,7 +333,8 @@ GraphValue GraphBuilder::pad(const GraphValue &x, ArrayRef<Dim> low, ArrayRef<Di
   return wrap(padded, x.type, dims);
 }
 
-GraphValue GraphBuilder::generate(OnnxType type, ArrayRef<Dim> dims, function_ref<Value(OpBuilder &, ValueRange)> body) {
+GraphValue GraphBuilder::generate(OnnxType type, ArrayRef<Dim> dims,
+                                  function_ref<Value(OpBuilder &, ValueRange)> body) {
   if (hasFailed)
     return {};
   if (isImpossible(dims))
@@ -352,13 +360,15 @@ SmallVector<Value> GraphBuilder::loopNest(ArrayRef<Dim> dims, ValueRange state,
     sizes.push_back(index(dim));
   if (dims.empty())
     return body(b, {}, state);
-  scf::LoopNest nest = scf::buildLoopNest(b, loc, zeros, sizes, ones, state,
-                                          [&](OpBuilder &inner, Location, ValueRange at, ValueRange old) { return body(inner, at, old); });
+  scf::LoopNest nest = scf::buildLoopNest(
+      b, loc, zeros, sizes, ones, state,
+      [&](OpBuilder &inner, Location, ValueRange at, ValueRange old) { return body(inner, at, old); });
   return llvm::to_vector(llvm::map_range(nest.results, [](Value value) { return value; }));
 }
 
-SmallVector<GraphValue> GraphBuilder::loop(const Dim &count, ArrayRef<GraphValue> state,
-                                           function_ref<SmallVector<GraphValue>(const Dim &, ArrayRef<GraphValue>)> body) {
+SmallVector<GraphValue>
+GraphBuilder::loop(const Dim &count, ArrayRef<GraphValue> state,
+                   function_ref<SmallVector<GraphValue>(const Dim &, ArrayRef<GraphValue>)> body) {
   if (hasFailed)
     return {};
   SmallVector<Value> inits = llvm::map_to_vector(state, [&](const GraphValue &x) { return tensor(x); });
@@ -389,11 +399,13 @@ GraphValue GraphBuilder::insertSlice(const GraphValue &x, const GraphValue &part
     return {};
   SmallVector<OpFoldResult> offsets(x.dims.size(), b.getIndexAttr(0)), strides(x.dims.size(), b.getIndexAttr(1));
   offsets[axis] = size(begin);
-  return wrap(tensor::InsertSliceOp::create(b, loc, tensor(part), tensor(x), offsets, sizes(part.dims), strides), x.type, x.dims);
+  return wrap(tensor::InsertSliceOp::create(b, loc, tensor(part), tensor(x), offsets, sizes(part.dims), strides),
+              x.type, x.dims);
 }
 
 Value GraphBuilder::indexAt(OpBuilder &inner, Value tensor, ValueRange at) {
-  return arith::IndexCastOp::create(inner, loc, inner.getIndexType(), tensor::ExtractOp::create(inner, loc, tensor, at));
+  return arith::IndexCastOp::create(inner, loc, inner.getIndexType(),
+                                    tensor::ExtractOp::create(inner, loc, tensor, at));
 }
 
 GraphValue GraphBuilder::iota(OnnxType type, const Dim &length) {

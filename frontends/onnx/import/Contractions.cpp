@@ -69,7 +69,8 @@ GraphValue takeDiagonals(GraphBuilder &g, GraphValue x, SmallVectorImpl<int64_t>
       line.assign(x.rank(), Dim(1));
       line[j] = x.dims[j];
       GraphValue columns = g.reshape(g.iota(OnnxType::Int64, x.dims[j]), line);
-      x = g.reduce(Reduction::Sum, g.select(g.compare(Predicate::Equal, rows, columns), x, g.like(x, 0)), {int64_t(j)}, false);
+      x = g.reduce(Reduction::Sum, g.select(g.compare(Predicate::Equal, rows, columns), x, g.like(x, 0)), {int64_t(j)},
+                   false);
       labels.erase(labels.begin() + j);
       --j;
     }
@@ -80,7 +81,8 @@ GraphValue takeDiagonals(GraphBuilder &g, GraphValue x, SmallVectorImpl<int64_t>
 GraphValue arrange(GraphBuilder &g, GraphValue x, SmallVectorImpl<int64_t> &labels, ArrayRef<int64_t> out) {
   SmallVector<int64_t> summed, left;
   for (size_t i = 0; i < labels.size(); ++i)
-    (llvm::is_contained(out, labels[i]) ? left : summed).push_back(llvm::is_contained(out, labels[i]) ? labels[i] : int64_t(i));
+    (llvm::is_contained(out, labels[i]) ? left : summed)
+        .push_back(llvm::is_contained(out, labels[i]) ? labels[i] : int64_t(i));
   x = g.reduce(Reduction::Sum, x, summed, false);
   SmallVector<int64_t> permutation;
   for (int64_t label : out) {
@@ -113,7 +115,8 @@ void einsum(NodeImport &n) {
   for (size_t i = 0; i < terms.size(); ++i) {
     int64_t named = int64_t(terms[i].size()) - (terms[i].contains("...") ? 3 : 0), rest = values[i].rank() - named;
     if (rest < 0 || rest > 8 || (rest && !terms[i].contains("...")))
-      return (void)n.fail("term '" + terms[i] + "' of the equation does not fit an input of rank " + Twine(values[i].rank()));
+      return (void)n.fail("term '" + terms[i] + "' of the equation does not fit an input of rank " +
+                          Twine(values[i].rank()));
     widest = std::max(widest, rest);
     if (!parseTerm(n, terms[i], rest, labels[i]))
       return;
@@ -137,8 +140,9 @@ void einsum(NodeImport &n) {
   while (values.size() > 1 && !g.failed()) {
     SmallVector<int64_t> kept;
     auto isNeeded = [&](int64_t label) {
-      return llvm::is_contained(out, label) ||
-             llvm::any_of(ArrayRef(labels).drop_front(2), [&](const auto &term) { return llvm::is_contained(term, label); });
+      return llvm::is_contained(out, label) || llvm::any_of(ArrayRef(labels).drop_front(2), [&](const auto &term) {
+               return llvm::is_contained(term, label);
+             });
     };
     bool isLast = values.size() == 2;
     for (int64_t label : llvm::concat<int64_t>(labels[0], labels[1]))

@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// If, Loop and Scan as structured control flow. Inner graphs are lowered into a block of their own before the op that holds it
-// exists: which shapes its results have is known only then.
+// If, Loop and Scan as structured control flow. Inner graphs are lowered into a block of their own before the op that
+// holds it exists: which shapes its results have is known only then.
 #include "frontends/onnx/import/GraphImporter.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -83,8 +83,8 @@ Branch importBranch(NodeImport &n, const OnnxGraph &graph) {
 // What both branches have in common.
 std::optional<Carried> meet(NodeImport &n, const GraphValue &a, const GraphValue &c, GraphBuilder::Scope outer) {
   if (a.type != c.type || a.rank() != c.rank()) {
-    n.fail("branches give tensors of " + Twine(onnxTypeName(int32_t(a.type))) + ", rank " + Twine(a.rank()) + ", and of " +
-           onnxTypeName(int32_t(c.type)) + ", rank " + Twine(c.rank()) + ": expected the same");
+    n.fail("branches give tensors of " + Twine(onnxTypeName(int32_t(a.type))) + ", rank " + Twine(a.rank()) +
+           ", and of " + onnxTypeName(int32_t(c.type)) + ", rank " + Twine(c.rank()) + ": expected the same");
     return std::nullopt;
   }
   Carried both{a.type, {}};
@@ -102,7 +102,8 @@ void ifOp(NodeImport &n) {
   if (condition.type != OnnxType::Bool)
     return (void)n.fail("the condition is of " + Twine(onnxTypeName(int32_t(condition.type))) + ", expected bool");
   if (std::optional<double> known = g.constantNumber(condition)) {
-    SmallVector<GraphValue> outputs = n.importer.importGraph(*known != 0 ? *thenGraph : *elseGraph, {}, n.importer.currentScope());
+    SmallVector<GraphValue> outputs =
+        n.importer.importGraph(*known != 0 ? *thenGraph : *elseGraph, {}, n.importer.currentScope());
     for (auto [i, output] : llvm::enumerate(outputs))
       n.out(output, i);
     return;
@@ -111,7 +112,8 @@ void ifOp(NodeImport &n) {
   GraphBuilder::Scope outer = g.enter();
   Branch branches[] = {importBranch(n, *thenGraph), importBranch(n, *elseGraph)};
   if (!g.failed() && branches[0].outputs.size() != branches[1].outputs.size())
-    n.fail("branches have " + Twine(branches[0].outputs.size()) + " and " + Twine(branches[1].outputs.size()) + " outputs");
+    n.fail("branches have " + Twine(branches[0].outputs.size()) + " and " + Twine(branches[1].outputs.size()) +
+           " outputs");
   if (g.failed())
     return;
   SmallVector<Carried> carried;
@@ -137,7 +139,8 @@ void ifOp(NodeImport &n) {
     n.out(received(g, op.getResult(i), c), i);
 }
 
-// --- bodies of loops --------------------------------------------------------------------------------------------------
+// --- bodies of loops
+// --------------------------------------------------------------------------------------------------
 
 // An iteration: arguments are its number (an index) and the state.
 struct Body {
@@ -148,7 +151,8 @@ struct Body {
 
 using MakeInputs = function_ref<SmallVector<GraphValue>(const Dim &i, ArrayRef<GraphValue> state)>;
 
-// An output that is stacked must have one shape: what the graph cannot promise of it, its declaration may, and the run checks that.
+// An output that is stacked must have one shape: what the graph cannot promise of it, its declaration may, and the run
+// checks that.
 GraphValue asDeclared(GraphBuilder &g, const GraphValue &x, const OnnxValueInfo &info, GraphBuilder::Scope outer) {
   Dims dims = x.dims;
   for (size_t i = 0; i < dims.size() && info.dims.size() == dims.size(); ++i) {
@@ -162,14 +166,16 @@ GraphValue asDeclared(GraphBuilder &g, const GraphValue &x, const OnnxValueInfo 
   return g.wrap(g.tensor(x), x.type, dims);
 }
 
-// Lowers the graph with the shapes that the state begins with; a dimension that an iteration changes becomes unknown, and the graph is
-// lowered again. The state's next values are outputs from `first` on.
-std::optional<Body> importBody(NodeImport &n, const OnnxGraph &graph, ArrayRef<GraphValue> initial, size_t first, MakeInputs makeInputs) {
+// Lowers the graph with the shapes that the state begins with; a dimension that an iteration changes becomes unknown,
+// and the graph is lowered again. The state's next values are outputs from `first` on.
+std::optional<Body> importBody(NodeImport &n, const OnnxGraph &graph, ArrayRef<GraphValue> initial, size_t first,
+                               MakeInputs makeInputs) {
   GraphBuilder &g = n.g;
   Body body;
   body.state = llvm::map_to_vector(initial, carriedOf);
   if (graph.outputs.size() < first + initial.size()) {
-    n.fail("the body has " + Twine(graph.outputs.size()) + " outputs, expected at least " + Twine(first + initial.size()));
+    n.fail("the body has " + Twine(graph.outputs.size()) + " outputs, expected at least " +
+           Twine(first + initial.size()));
     return std::nullopt;
   }
   for (bool isStable = false; !isStable;) {
@@ -205,7 +211,8 @@ std::optional<Body> importBody(NodeImport &n, const OnnxGraph &graph, ArrayRef<G
 }
 
 // For one element per iteration.
-std::optional<GraphValue> emptyStack(NodeImport &n, const GraphValue &element, const Dim &count, GraphBuilder::Scope outer) {
+std::optional<GraphValue> emptyStack(NodeImport &n, const GraphValue &element, const Dim &count,
+                                     GraphBuilder::Scope outer) {
   Dims dims = {count};
   for (const Dim &dim : element.dims) {
     if (!n.g.isVisible(dim, outer)) {
@@ -221,10 +228,11 @@ std::optional<GraphValue> emptyStack(NodeImport &n, const GraphValue &element, c
   return n.g.wrap(n.g.empty(element.type, dims), element.type, dims);
 }
 
-// A loop of `count` iterations over the body, stacking its outputs from `firstStacked` on. Returns the state and the stacks.
-// `place` says where iteration i writes in stack k.
-SmallVector<GraphValue> countedLoop(NodeImport &n, Body body, ArrayRef<GraphValue> initial, size_t first, const Dim &count,
-                                    GraphBuilder::Scope outer, function_ref<Dim(const Dim &i, size_t k)> place) {
+// A loop of `count` iterations over the body, stacking its outputs from `firstStacked` on. Returns the state and the
+// stacks. `place` says where iteration i writes in stack k.
+SmallVector<GraphValue> countedLoop(NodeImport &n, Body body, ArrayRef<GraphValue> initial, size_t first,
+                                    const Dim &count, GraphBuilder::Scope outer,
+                                    function_ref<Dim(const Dim &i, size_t k)> place) {
   GraphBuilder &g = n.g;
   SmallVector<Value> inits;
   for (auto [x, c] : llvm::zip_equal(initial, body.state))
@@ -267,8 +275,8 @@ SmallVector<GraphValue> countedLoop(NodeImport &n, Body body, ArrayRef<GraphValu
 // --- Loop -----------------------------------------------------------------------------------------------------------
 
 // Runs while i < limit and the condition holds; stacks grow by one element per iteration.
-SmallVector<GraphValue> conditionalLoop(NodeImport &n, Body body, ArrayRef<GraphValue> initial, const std::optional<Dim> &limit,
-                                        Value condition, GraphBuilder::Scope outer) {
+SmallVector<GraphValue> conditionalLoop(NodeImport &n, Body body, ArrayRef<GraphValue> initial,
+                                        const std::optional<Dim> &limit, Value condition, GraphBuilder::Scope outer) {
   GraphBuilder &g = n.g;
   SmallVector<Value> inits = {g.constantIndex(0), condition};
   SmallVector<Carried> carried = body.state;
@@ -293,13 +301,15 @@ SmallVector<GraphValue> conditionalLoop(NodeImport &n, Body body, ArrayRef<Graph
     Value goesOn = before->getArgument(1);
     if (limitValue)
       goesOn = arith::AndIOp::create(
-          g.b, g.loc, goesOn, arith::CmpIOp::create(g.b, g.loc, arith::CmpIPredicate::slt, before->getArgument(0), limitValue));
+          g.b, g.loc, goesOn,
+          arith::CmpIOp::create(g.b, g.loc, arith::CmpIPredicate::slt, before->getArgument(0), limitValue));
     SmallVector<Value> passed(before->getArguments());
     passed.erase(passed.begin() + 1);
     scf::ConditionOp::create(g.b, g.loc, goesOn, passed);
     GraphBuilder::Scope scope = g.enter();
     g.b.setInsertionPointToEnd(body.block.get());
-    SmallVector<Value> yielded = {arith::AddIOp::create(g.b, g.loc, body.block->getArgument(0), one), g.toScalar(body.outputs[0])};
+    SmallVector<Value> yielded = {arith::AddIOp::create(g.b, g.loc, body.block->getArgument(0), one),
+                                  g.toScalar(body.outputs[0])};
     for (auto [k, c] : llvm::enumerate(carried)) {
       if (k < initial.size()) {
         yielded.push_back(sent(g, body.outputs[1 + k], c));
@@ -357,9 +367,9 @@ void loopOp(NodeImport &n) {
   Value condition = isCounted ? Value() : n.has(1) ? g.toScalar(n.in(1)) : g.constant(OnnxType::Bool, 1);
   if (g.failed())
     return;
-  SmallVector<GraphValue> results =
-      isCounted ? countedLoop(n, std::move(*body), initial, 1, g.maxOf(*limit, 0), outer, [](const Dim &i, size_t) { return i; })
-                : conditionalLoop(n, std::move(*body), initial, limit, condition, outer);
+  SmallVector<GraphValue> results = isCounted ? countedLoop(n, std::move(*body), initial, 1, g.maxOf(*limit, 0), outer,
+                                                            [](const Dim &i, size_t) { return i; })
+                                              : conditionalLoop(n, std::move(*body), initial, limit, condition, outer);
   for (auto [i, result] : llvm::enumerate(results))
     n.out(result, i);
 }
@@ -373,7 +383,8 @@ struct ScanAxes {
 
 std::optional<ScanAxes> scanAxes(NodeImport &n, StringRef kind, size_t count) {
   SmallVector<int64_t> zeros(count, 0);
-  ScanAxes result{n.integers(("scan_" + kind + "_axes").str()).value_or(zeros), n.integers(("scan_" + kind + "_directions").str()).value_or(zeros)};
+  ScanAxes result{n.integers(("scan_" + kind + "_axes").str()).value_or(zeros),
+                  n.integers(("scan_" + kind + "_directions").str()).value_or(zeros)};
   if (result.axes.size() == count && result.isReverse.size() == count)
     return result;
   n.fail("scan_" + kind + "_axes and scan_" + kind + "_directions must have " + Twine(count) + " numbers");
@@ -388,8 +399,8 @@ void scan(NodeImport &n) {
   if (g.failed())
     return;
   if (count < 1 || count > int64_t(inputs.size()) || graph->inputs.size() != inputs.size())
-    return (void)n.fail("num_scan_inputs is " + Twine(count) + " for " + Twine(inputs.size()) + " inputs and a body of " +
-                        Twine(graph->inputs.size()));
+    return (void)n.fail("num_scan_inputs is " + Twine(count) + " for " + Twine(inputs.size()) +
+                        " inputs and a body of " + Twine(graph->inputs.size()));
   size_t states = inputs.size() - size_t(count);
   if (graph->outputs.size() < states)
     return (void)n.fail("the body has fewer outputs than the state has values");
@@ -418,9 +429,9 @@ void scan(NodeImport &n) {
   });
   if (!body)
     return;
-  SmallVector<GraphValue> results = countedLoop(n, std::move(*body), initial, 0, length, outer, [&](const Dim &i, size_t k) {
-    return out->isReverse[k] ? length - 1 - i : i;
-  });
+  SmallVector<GraphValue> results =
+      countedLoop(n, std::move(*body), initial, 0, length, outer,
+                  [&](const Dim &i, size_t k) { return out->isReverse[k] ? length - 1 - i : i; });
   for (auto [i, result] : llvm::enumerate(results)) {
     if (i >= states) {
       int64_t axis = n.axis(out->axes[i - states], result.rank());

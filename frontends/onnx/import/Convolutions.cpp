@@ -83,7 +83,8 @@ GraphValue convolve(NodeImport &n, const GraphValue &x, const GraphValue &weight
     return n.fail("weights for other channels per group than the input's" +
                   (channels->isStatic() ? " (" + Twine(channels->value()) + ")" : Twine("")));
   OnnxType wide = accumulatorOf(x.type);
-  Dims xDims = {x.dims[0], Dim(group), *channels}, wDims = {Dim(group), *features, *channels}, dims = {x.dims[0], Dim(group), *features};
+  Dims xDims = {x.dims[0], Dim(group), *channels}, wDims = {Dim(group), *features, *channels},
+       dims = {x.dims[0], Dim(group), *features};
   xDims.append(x.dims.begin() + 2, x.dims.end());
   wDims.append(weights.dims.begin() + 2, weights.dims.end());
   dims.append(w.out.begin(), w.out.end());
@@ -102,14 +103,15 @@ GraphValue convolve(NodeImport &n, const GraphValue &x, const GraphValue &weight
   std::fill_n(iterators.begin(), 3 + spatial, utils::IteratorType::parallel);
   AffineMap outMap = g.b.getMultiDimIdentityMap(loops).getMajorSubMap(3 + spatial);
   auto map = [&](ArrayRef<AffineExpr> places) { return AffineMap::get(loops, 0, places, g.b.getContext()); };
-  auto op = linalg::GenericOp::create(g.b, g.loc, g.tensorType(wide, dims), ValueRange{g.tensor(source), g.tensor(kernel)},
-                                      g.filled(wide, dims, g.constant(wide, 0)), {map(xPlaces), map(wPlaces), outMap}, iterators,
-                                      [&](OpBuilder &b, Location loc, ValueRange v) {
-                                        Value product = isFloat(wide) ? arith::MulFOp::create(b, loc, v[0], v[1]).getResult()
-                                                                      : arith::MulIOp::create(b, loc, v[0], v[1]).getResult();
-                                        Value sum = GraphBuilder::combine(b, loc, Reduction::Sum, wide, v[2], product);
-                                        linalg::YieldOp::create(b, loc, sum);
-                                      });
+  auto op =
+      linalg::GenericOp::create(g.b, g.loc, g.tensorType(wide, dims), ValueRange{g.tensor(source), g.tensor(kernel)},
+                                g.filled(wide, dims, g.constant(wide, 0)), {map(xPlaces), map(wPlaces), outMap},
+                                iterators, [&](OpBuilder &b, Location loc, ValueRange v) {
+                                  Value product = isFloat(wide) ? arith::MulFOp::create(b, loc, v[0], v[1]).getResult()
+                                                                : arith::MulIOp::create(b, loc, v[0], v[1]).getResult();
+                                  Value sum = GraphBuilder::combine(b, loc, Reduction::Sum, wide, v[2], product);
+                                  linalg::YieldOp::create(b, loc, sum);
+                                });
   Dims merged = {x.dims[0], weights.dims[0]};
   merged.append(w.out.begin(), w.out.end());
   return g.cast(g.reshape(g.wrap(op.getResult(0), wide, dims), merged), x.type);
@@ -164,7 +166,8 @@ GraphValue pool(GraphBuilder &g, Reduction kind, const GraphValue &x, const Wind
   AffineMap outMap = g.b.getMultiDimIdentityMap(loops).getMajorSubMap(2 + spatial);
   auto map = [&](ArrayRef<AffineExpr> exprs) { return AffineMap::get(loops, 0, exprs, g.b.getContext()); };
   auto op = linalg::GenericOp::create(g.b, g.loc, g.tensorType(x.type, dims), ValueRange{g.tensor(x), shape}, start,
-                                      {map(places), map(window), outMap}, iterators, [&](OpBuilder &b, Location loc, ValueRange v) {
+                                      {map(places), map(window), outMap}, iterators,
+                                      [&](OpBuilder &b, Location loc, ValueRange v) {
                                         Value both = GraphBuilder::combine(b, loc, kind, x.type, v[2], v[0]);
                                         linalg::YieldOp::create(b, loc, both);
                                       });
@@ -212,7 +215,9 @@ void averagePool(NodeImport &n) {
       rest.high[i] = w->high[i] - given.high[i];
     }
     GraphValue counted = padded(g, ones, given, g.constant(wide, 1));
-    return n.out(g.cast(g.div(sum(g.cast(x, wide)), pool(g, Reduction::Sum, padded(g, counted, rest, g.constant(wide, 0)), *w)), x.type));
+    return n.out(
+        g.cast(g.div(sum(g.cast(x, wide)), pool(g, Reduction::Sum, padded(g, counted, rest, g.constant(wide, 0)), *w)),
+               x.type));
   }
   n.out(g.cast(g.div(sum(g.cast(x, wide)), sum(ones)), x.type));
 }

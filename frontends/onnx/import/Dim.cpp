@@ -44,11 +44,12 @@ Dim Dim::operator*(const Dim &other) const {
 }
 
 bool Dim::isSimple() const {
-  return terms.size() <= 16 && std::all_of(terms.begin(), terms.end(), [](auto &term) { return term.first.size() <= 8; });
+  return terms.size() <= 16 &&
+         std::all_of(terms.begin(), terms.end(), [](auto &term) { return term.first.size() <= 8; });
 }
 
-// Long division by leading terms; monomials are ordered by std::map, which need not be a monomial order: the division then
-// stops without a result, never with a wrong one.
+// Long division by leading terms; monomials are ordered by std::map, which need not be a monomial order: the division
+// then stops without a result, never with a wrong one.
 std::optional<Dim> Dim::dividedBy(const Dim &divisor) const {
   if (divisor.terms.empty())
     return std::nullopt;
@@ -62,7 +63,8 @@ std::optional<Dim> Dim::dividedBy(const Dim &divisor) const {
       return std::nullopt;
     Dim part;
     Monomial factor;
-    std::set_difference(monomial.begin(), monomial.end(), leadMonomial.begin(), leadMonomial.end(), std::back_inserter(factor));
+    std::set_difference(monomial.begin(), monomial.end(), leadMonomial.begin(), leadMonomial.end(),
+                        std::back_inserter(factor));
     part.terms[factor] = coefficient / leadCoefficient;
     quotient = quotient + part;
     rest = rest - part * divisor;

@@ -1,7 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A dimension, or an element of a shape computation: a polynomial with integer coefficients in symbols, each of which stands for
-// a size that is known only at run time. Two dimensions are provably equal if their polynomials are the same.
+// A dimension, or an element of a shape computation: a polynomial with integer coefficients in symbols, each of which
+// stands for a size that is known only at run time. Two dimensions are provably equal if their polynomials are the
+// same.
 #ifndef HEDDLE_FRONTENDS_ONNX_IMPORT_DIM_H
 #define HEDDLE_FRONTENDS_ONNX_IMPORT_DIM_H
 

@@ -142,8 +142,8 @@ void mod(NodeImport &n) {
   if (!sameTypes(n, {x, y}))
     return;
   if (isFloat(x.type)) {
-    GraphValue rest =
-        g.map({x, y}, x.type, [&](ArrayRef<Value> v) -> Value { return arith::RemFOp::create(g.b, g.loc, v[0], v[1]); });
+    GraphValue rest = g.map({x, y}, x.type,
+                            [&](ArrayRef<Value> v) -> Value { return arith::RemFOp::create(g.b, g.loc, v[0], v[1]); });
     if (n.integer("fmod", 0))
       return n.out(rest);
     GraphValue differs = g.compare(Predicate::Less, g.mul(rest, y), g.like(x, 0));
@@ -306,32 +306,35 @@ void geluOp(NodeImport &n) {
 
 ArrayRef<OpRow> heddle::elementwiseOps() {
   static const OpRow table[] = {
-      {"", "Abs", 6, unary<&GraphBuilder::abs>}, {"", "Acos", 7, mathOp<math::AcosOp>}, {"", "Acosh", 9, mathOp<math::AcoshOp>},
-      {"", "Add", 7, binary<&GraphBuilder::add>}, {"", "And", 7, binary<&GraphBuilder::logicalAnd>},
-      {"", "Asin", 7, mathOp<math::AsinOp>}, {"", "Asinh", 9, mathOp<math::AsinhOp>}, {"", "Atan", 7, mathOp<math::AtanOp>},
+      {"", "Abs", 6, unary<&GraphBuilder::abs>}, {"", "Acos", 7, mathOp<math::AcosOp>},
+      {"", "Acosh", 9, mathOp<math::AcoshOp>}, {"", "Add", 7, binary<&GraphBuilder::add>},
+      {"", "And", 7, binary<&GraphBuilder::logicalAnd>}, {"", "Asin", 7, mathOp<math::AsinOp>},
+      {"", "Asinh", 9, mathOp<math::AsinhOp>}, {"", "Atan", 7, mathOp<math::AtanOp>},
       {"", "Atanh", 9, mathOp<math::AtanhOp>}, {"", "BitCast", 26, bitCast}, {"", "BitShift", 11, bitShift},
       {"", "BitwiseAnd", 18, bitwise<arith::AndIOp>}, {"", "BitwiseNot", 18, bitwiseNot},
-      {"", "BitwiseOr", 18, bitwise<arith::OrIOp>}, {"", "BitwiseXor", 18, bitwise<arith::XOrIOp>}, {"", "Cast", 6, castTo},
-      {"", "CastLike", 15, castLike}, {"", "Ceil", 6, mathOp<math::CeilOp>}, {"", "Celu", 12, celu}, {"", "Clip", 6, clip},
-      {"", "Cos", 7, mathOp<math::CosOp>}, {"", "Cosh", 9, mathOp<math::CoshOp>}, {"", "Div", 7, binary<&GraphBuilder::div>},
-      {"", "Dropout", 7, dropout}, {"", "Elu", 6, elu}, {"", "Equal", 7, comparison<Predicate::Equal>},
-      {"", "Erf", 9, unary<&GraphBuilder::erf>}, {"", "Exp", 6, unary<&GraphBuilder::exp>},
-      {"", "Floor", 6, mathOp<math::FloorOp>}, {"", "Gelu", 20, geluOp}, {"", "Greater", 7, comparison<Predicate::Greater>},
+      {"", "BitwiseOr", 18, bitwise<arith::OrIOp>}, {"", "BitwiseXor", 18, bitwise<arith::XOrIOp>},
+      {"", "Cast", 6, castTo}, {"", "CastLike", 15, castLike}, {"", "Ceil", 6, mathOp<math::CeilOp>},
+      {"", "Celu", 12, celu}, {"", "Clip", 6, clip}, {"", "Cos", 7, mathOp<math::CosOp>},
+      {"", "Cosh", 9, mathOp<math::CoshOp>}, {"", "Div", 7, binary<&GraphBuilder::div>}, {"", "Dropout", 7, dropout},
+      {"", "Elu", 6, elu}, {"", "Equal", 7, comparison<Predicate::Equal>}, {"", "Erf", 9, unary<&GraphBuilder::erf>},
+      {"", "Exp", 6, unary<&GraphBuilder::exp>}, {"", "Floor", 6, mathOp<math::FloorOp>}, {"", "Gelu", 20, geluOp},
+      {"", "Greater", 7, comparison<Predicate::Greater>},
       {"", "GreaterOrEqual", 12, comparison<Predicate::GreaterOrEqual>}, {"", "HardSigmoid", 6, hardSigmoid},
-      {"", "HardSwish", 14, hardSwish}, {"", "Identity", 1, identity}, {"", "IsInf", 10, isInf}, {"", "IsNaN", 9, isNan},
-      {"", "LeakyRelu", 6, leakyRelu}, {"", "Less", 7, comparison<Predicate::Less>},
+      {"", "HardSwish", 14, hardSwish}, {"", "Identity", 1, identity}, {"", "IsInf", 10, isInf},
+      {"", "IsNaN", 9, isNan}, {"", "LeakyRelu", 6, leakyRelu}, {"", "Less", 7, comparison<Predicate::Less>},
       {"", "LessOrEqual", 12, comparison<Predicate::LessOrEqual>}, {"", "Log", 6, unary<&GraphBuilder::log>},
-      {"", "Max", 6, variadic<&GraphBuilder::maximum>}, {"", "Mean", 6, mean}, {"", "Min", 6, variadic<&GraphBuilder::minimum>},
-      {"", "Mish", 18, mish}, {"", "Mod", 10, mod}, {"", "Mul", 7, binary<&GraphBuilder::mul>},
-      {"", "Neg", 6, unary<&GraphBuilder::neg>}, {"", "Not", 1, unary<&GraphBuilder::logicalNot>},
-      {"", "Or", 7, binary<&GraphBuilder::logicalOr>}, {"", "PRelu", 7, prelu}, {"", "Pow", 7, power},
-      {"", "Reciprocal", 6, reciprocal}, {"", "Relu", 6, relu}, {"", "Round", 11, mathOp<math::RoundEvenOp>},
-      {"", "Selu", 6, selu}, {"", "Shrink", 9, shrink}, {"", "Sigmoid", 6, unary<&GraphBuilder::sigmoid>}, {"", "Sign", 9, sign},
-      {"", "Sin", 7, mathOp<math::SinOp>}, {"", "Sinh", 9, mathOp<math::SinhOp>}, {"", "Softplus", 1, softplus},
-      {"", "Softsign", 1, softsign}, {"", "Sqrt", 6, unary<&GraphBuilder::sqrt>}, {"", "Sub", 7, binary<&GraphBuilder::sub>},
+      {"", "Max", 6, variadic<&GraphBuilder::maximum>}, {"", "Mean", 6, mean},
+      {"", "Min", 6, variadic<&GraphBuilder::minimum>}, {"", "Mish", 18, mish}, {"", "Mod", 10, mod},
+      {"", "Mul", 7, binary<&GraphBuilder::mul>}, {"", "Neg", 6, unary<&GraphBuilder::neg>},
+      {"", "Not", 1, unary<&GraphBuilder::logicalNot>}, {"", "Or", 7, binary<&GraphBuilder::logicalOr>},
+      {"", "PRelu", 7, prelu}, {"", "Pow", 7, power}, {"", "Reciprocal", 6, reciprocal}, {"", "Relu", 6, relu},
+      {"", "Round", 11, mathOp<math::RoundEvenOp>}, {"", "Selu", 6, selu}, {"", "Shrink", 9, shrink},
+      {"", "Sigmoid", 6, unary<&GraphBuilder::sigmoid>}, {"", "Sign", 9, sign}, {"", "Sin", 7, mathOp<math::SinOp>},
+      {"", "Sinh", 9, mathOp<math::SinhOp>}, {"", "Softplus", 1, softplus}, {"", "Softsign", 1, softsign},
+      {"", "Sqrt", 6, unary<&GraphBuilder::sqrt>}, {"", "Sub", 7, binary<&GraphBuilder::sub>},
       {"", "Sum", 6, variadic<&GraphBuilder::add>}, {"", "Swish", 24, swishOp}, {"", "Tan", 7, mathOp<math::TanOp>},
-      {"", "Tanh", 6, unary<&GraphBuilder::tanh>}, {"", "ThresholdedRelu", 10, thresholdedRelu}, {"", "Where", 9, where},
-      {"", "Xor", 7, logicalXor},
+      {"", "Tanh", 6, unary<&GraphBuilder::tanh>}, {"", "ThresholdedRelu", 10, thresholdedRelu},
+      {"", "Where", 9, where}, {"", "Xor", 7, logicalXor},
   };
   return table;
 }

@@ -101,8 +101,9 @@ Value GraphBuilder::tensor(const GraphValue &x) {
   RankedTensorType type = tensorType(x.type, x.dims);
   if (auto numbers = x.integers()) {
     unsigned width = type.getElementTypeBitWidth();
-    auto elements = llvm::map_to_vector(
-        *numbers, [&](int64_t number) { return APInt(width, uint64_t(number), /*isSigned=*/false, /*implicitTrunc=*/true); });
+    auto elements = llvm::map_to_vector(*numbers, [&](int64_t number) {
+      return APInt(width, uint64_t(number), /*isSigned=*/false, /*implicitTrunc=*/true);
+    });
     return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(type, elements));
   }
   SmallVector<Value> elements;
@@ -115,7 +116,8 @@ bool GraphBuilder::isImpossible(ArrayRef<Dim> dims) {
   double elements = 1;
   for (const Dim &dim : dims)
     elements *= dim.isStatic() ? double(dim.value()) : 1;
-  return elements > double(uint64_t(1) << 46) || llvm::any_of(dims, [](const Dim &dim) { return dim.isStatic() && dim.value() < 0; });
+  return elements > double(uint64_t(1) << 46) ||
+         llvm::any_of(dims, [](const Dim &dim) { return dim.isStatic() && dim.value() < 0; });
 }
 
 GraphValue GraphBuilder::wrap(Value value, OnnxType type, ArrayRef<Dim> dims) {

@@ -1,8 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What ops are lowered with: values of the graph, whose shapes and small integer contents are followed symbolically, and one
-// call per primitive. A call that is given wrong operands records the first error; every later call then does nothing, so that a
-// lowering reads as its formula and checks once, at its end.
+// What ops are lowered with: values of the graph, whose shapes and small integer contents are followed symbolically,
+// and one call per primitive. A call that is given wrong operands records the first error; every later call then does
+// nothing, so that a lowering reads as its formula and checks once, at its end.
 #ifndef HEDDLE_FRONTENDS_ONNX_IMPORT_GRAPHBUILDER_H
 #define HEDDLE_FRONTENDS_ONNX_IMPORT_GRAPHBUILDER_H
 
@@ -20,8 +20,9 @@ namespace heddle {
 
 using Dims = llvm::SmallVector<Dim>;
 
-// A tensor of the graph. Its MLIR type follows from `type` and `dims`: static where a dimension is, '?' elsewhere. The op that
-// makes it may not be there yet: integers that are known are written only when something reads them as a tensor.
+// A tensor of the graph. Its MLIR type follows from `type` and `dims`: static where a dimension is, '?' elsewhere. The
+// op that makes it may not be there yet: integers that are known are written only when something reads them as a
+// tensor.
 struct GraphValue {
   OnnxType type = OnnxType::Undefined;
   Dims dims;
@@ -171,9 +172,9 @@ public:
   GraphValue generate(OnnxType type, llvm::ArrayRef<Dim> dims,
                       llvm::function_ref<mlir::Value(mlir::OpBuilder &, mlir::ValueRange)> body);
   // Loops over indices in row-major order; the body makes the new state from the old one. Returns the last state.
-  llvm::SmallVector<mlir::Value>
-  loopNest(llvm::ArrayRef<Dim> dims, mlir::ValueRange state,
-           llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::OpBuilder &, mlir::ValueRange, mlir::ValueRange)> body);
+  llvm::SmallVector<mlir::Value> loopNest(
+      llvm::ArrayRef<Dim> dims, mlir::ValueRange state,
+      llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::OpBuilder &, mlir::ValueRange, mlir::ValueRange)> body);
   // The same over whole tensors: 'body' lowers one iteration, and what it returns has the types and shapes of 'state'.
   llvm::SmallVector<GraphValue>
   loop(const Dim &count, llvm::ArrayRef<GraphValue> state,
@@ -193,7 +194,8 @@ public:
   GraphValue matmul(const GraphValue &x, const GraphValue &y, OnnxType result);
   GraphValue reduce(Reduction kind, const GraphValue &x, llvm::ArrayRef<int64_t> axes, bool keepDims);
   // Of two scalars, and what leaves the other one as it is.
-  static mlir::Value combine(mlir::OpBuilder &b, mlir::Location loc, Reduction kind, OnnxType type, mlir::Value x, mlir::Value y);
+  static mlir::Value combine(mlir::OpBuilder &b, mlir::Location loc, Reduction kind, OnnxType type, mlir::Value x,
+                             mlir::Value y);
   mlir::Value neutral(Reduction kind, OnnxType type);
   GraphValue mean(const GraphValue &x, llvm::ArrayRef<int64_t> axes, bool keepDims);
   GraphValue softmax(const GraphValue &x, int64_t axis);
@@ -209,7 +211,8 @@ private:
   Dim derived(int kind, const Dim &a, const Dim &c);
   GraphValue foldIntegers(const GraphValue &x, const GraphValue &y, OnnxType type,
                           llvm::function_ref<std::optional<Dim>(const Dim &, const Dim &)> fold);
-  GraphValue foldShape(const GraphValue &x, llvm::ArrayRef<Dim> dims, llvm::function_ref<int64_t(llvm::ArrayRef<int64_t>)> source);
+  GraphValue foldShape(const GraphValue &x, llvm::ArrayRef<Dim> dims,
+                       llvm::function_ref<int64_t(llvm::ArrayRef<int64_t>)> source);
   GraphValue guardedBroadcast(const GraphValue &x, llvm::ArrayRef<Dim> dims);
 
   struct DerivedDim {

@@ -27,9 +27,9 @@ static const OpRow *findRow(const OnnxNode &node, int64_t opset, bool &isKnown) 
   const OpRow *best = nullptr;
   isKnown = false;
   for (ArrayRef<OpRow> group :
-       {elementwiseOps(), shapeOps(), sliceOps(), indexingOps(), scatterOps(), contractionOps(), convolutionOps(), reductionOps(), sortingOps(),
-        normalizationOps(), attentionOps(), recurrenceOps(), quantizationOps(), controlFlowOps(), microsoftOps(),
-        microsoftAttentionOps()})
+       {elementwiseOps(), shapeOps(), sliceOps(), indexingOps(), scatterOps(), contractionOps(), convolutionOps(),
+        reductionOps(), sortingOps(), normalizationOps(), attentionOps(), recurrenceOps(), quantizationOps(),
+        controlFlowOps(), microsoftOps(), microsoftAttentionOps()})
     for (const OpRow &row : group) {
       if (node.opType != row.name || node.domain != row.domain)
         continue;
@@ -91,13 +91,16 @@ std::string GraphImporter::uniqueWeightName(const std::string &name) {
 GraphValue GraphImporter::constantOf(const OnnxTensor &tensor) {
   // Four bits are widened: no arithmetic of ONNX is on them.
   bool isNarrow = tensor.type == OnnxType::Int4 || tensor.type == OnnxType::Uint4;
-  OnnxType type = tensor.type == OnnxType::Int4 ? OnnxType::Int8 : tensor.type == OnnxType::Uint4 ? OnnxType::Uint8 : tensor.type;
+  OnnxType type = tensor.type == OnnxType::Int4    ? OnnxType::Int8
+                  : tensor.type == OnnxType::Uint4 ? OnnxType::Uint8
+                                                   : tensor.type;
   Dims dims;
   for (int64_t dim : tensor.dims)
     dims.push_back(Dim(dim));
   RankedTensorType shaped = g.tensorType(type, dims);
   if (!isNarrow && !tensor.isSparse && tensor.spilled.empty() && tensor.elements > maxConstantElements) {
-    auto storage = StorageAttr::get(g.b.getContext(), g.b.getStringAttr(storageName(type)), tensor.file, int64_t(tensor.offset), false);
+    auto storage = StorageAttr::get(g.b.getContext(), g.b.getStringAttr(storageName(type)), tensor.file,
+                                    int64_t(tensor.offset), false);
     Value weight = WeightOp::create(g.b, NameLoc::get(g.b.getStringAttr(printable(tensor.name, 1024))), shaped,
                                     uniqueWeightName(printable(tensor.name, 1024)), storage);
     return g.wrap(weight, type, dims);
@@ -119,7 +122,8 @@ void GraphImporter::addInitializers(const OnnxGraph &graph, ValueScope &scope) {
 
 // --- graphs and nodes -----------------------------------------------------------------------------------------------
 
-SmallVector<GraphValue> GraphImporter::importGraph(const OnnxGraph &graph, ArrayRef<GraphValue> inputs, const ValueScope *outer) {
+SmallVector<GraphValue> GraphImporter::importGraph(const OnnxGraph &graph, ArrayRef<GraphValue> inputs,
+                                                   const ValueScope *outer) {
   ValueScope inner{outer, {}};
   for (auto [info, value] : llvm::zip(graph.inputs, inputs))
     inner.values[info.name] = value;
@@ -174,7 +178,8 @@ bool GraphImporter::importNode(const OnnxNode &node, size_t index, ValueScope &i
   }
   NodeImport import(*this, node, opset, std::move(inputs));
   std::string who = cast<NameLoc>(g.loc).getName().str() + ": " + printable(node.opType) + " (domain " +
-                    (node.domain.empty() ? "ai.onnx" : printable(node.domain)) + ", opset " + std::to_string(opset) + ")";
+                    (node.domain.empty() ? "ai.onnx" : printable(node.domain)) + ", opset " + std::to_string(opset) +
+                    ")";
   auto complain = [&](const Twine &what) {
     g.fail(who + " " + what);
     return false;
@@ -210,8 +215,8 @@ bool GraphImporter::importNode(const OnnxNode &node, size_t index, ValueScope &i
 bool GraphImporter::callFunction(const OnnxFunction &function, NodeImport &call) {
   ValueScope inner;
   if (call.numInputs() > function.inputs.size()) {
-    g.fail("function '" + printable(function.name) + "' has " + Twine(function.inputs.size()) + " inputs, called with " +
-           Twine(call.numInputs()));
+    g.fail("function '" + printable(function.name) + "' has " + Twine(function.inputs.size()) +
+           " inputs, called with " + Twine(call.numInputs()));
     return false;
   }
   for (size_t i = 0; i < function.inputs.size(); ++i)

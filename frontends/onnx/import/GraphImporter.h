@@ -32,7 +32,8 @@ public:
   GraphImporter(const OnnxModel &model, GraphBuilder &g) : model(model), g(g) {}
 
   // The outputs of the graph, whose inputs are given; its nodes see `outer`.
-  llvm::SmallVector<GraphValue> importGraph(const OnnxGraph &graph, llvm::ArrayRef<GraphValue> inputs, const ValueScope *outer);
+  llvm::SmallVector<GraphValue> importGraph(const OnnxGraph &graph, llvm::ArrayRef<GraphValue> inputs,
+                                            const ValueScope *outer);
   // Adds the constants and weights of a graph.
   void addInitializers(const OnnxGraph &graph, ValueScope &scope);
   GraphValue constantOf(const OnnxTensor &tensor);
@@ -60,7 +61,8 @@ private:
 class NodeImport {
 public:
   NodeImport(GraphImporter &importer, const OnnxNode &node, int64_t opset, std::vector<GraphValue> inputs)
-      : importer(importer), g(importer.g), node(node), opset(opset), inputs(std::move(inputs)), outputs(node.outputs.size()) {}
+      : importer(importer), g(importer.g), node(node), opset(opset), inputs(std::move(inputs)),
+        outputs(node.outputs.size()) {}
 
   size_t numInputs() const { return inputs.size(); }
   bool has(size_t i) const { return i < inputs.size() && inputs[i]; }

@@ -26,7 +26,8 @@ void gatherElements(NodeImport &n) {
   if (g.failed() || !n.checkRank(1, x.rank(), "indices"))
     return;
   for (int64_t i = 0; i < x.rank(); ++i) {
-    if (i != axis && !n.requireAtMost(indices.dims[i], x.dims[i], "dimension " + Twine(i) + " of indices is larger than that of data"))
+    if (i != axis && !n.requireAtMost(indices.dims[i], x.dims[i],
+                                      "dimension " + Twine(i) + " of indices is larger than that of data"))
       return;
   }
   GraphValue at = g.checkedIndices(indices, x.dims[axis], "elements");
@@ -51,8 +52,8 @@ void gatherNd(NodeImport &n) {
     return (void)n.fail("the last dimension of indices is not known");
   int64_t depth = indices.dims.back().value();
   if (batch < 0 || batch >= std::min(x.rank(), indices.rank()) || depth < 1 || depth > x.rank() - batch)
-    return (void)n.fail("indices of " + Twine(depth) + " elements after " + Twine(batch) + " batch dimensions, for data of rank " +
-                        Twine(x.rank()));
+    return (void)n.fail("indices of " + Twine(depth) + " elements after " + Twine(batch) +
+                        " batch dimensions, for data of rank " + Twine(x.rank()));
   // One column of indices per dimension that they name.
   SmallVector<Value> columns;
   for (int64_t i = 0; i < depth; ++i) {

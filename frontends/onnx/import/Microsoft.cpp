@@ -79,18 +79,20 @@ GraphValue unpacked(GraphBuilder &g, const GraphValue &bytes, int64_t bits) {
 void matMulNBits(NodeImport &n) {
   GraphBuilder &g = n.g;
   const GraphValue &a = n.in(0), &packed = n.in(1);
-  int64_t rows = n.integer("N", 0), columns = n.integer("K", 0), bits = n.integer("bits", 4), block = n.integer("block_size", 0);
+  int64_t rows = n.integer("N", 0), columns = n.integer("K", 0), bits = n.integer("bits", 4),
+          block = n.integer("block_size", 0);
   if (g.failed())
     return;
   if (rows < 1 || columns < 1 || block < 1 || (bits != 2 && bits != 4 && bits != 8) || packed.type != OnnxType::Uint8)
-    return (void)n.fail("N " + Twine(rows) + ", K " + Twine(columns) + ", block_size " + Twine(block) + ", bits " + Twine(bits) +
-                        ": expected positive numbers, 2, 4 or 8 bits and weights of uint8");
+    return (void)n.fail("N " + Twine(rows) + ", K " + Twine(columns) + ", block_size " + Twine(block) + ", bits " +
+                        Twine(bits) + ": expected positive numbers, 2, 4 or 8 bits and weights of uint8");
   if (n.has(4))
     return (void)n.fail("with g_idx is not supported");
   int64_t blocks = llvm::divideCeil(columns, block);
   OnnxType wide = accumulatorOf(a.type);
   GraphValue q = unpacked(g, g.reshape(packed, {Dim(rows), Dim(blocks), Dim(block * bits / 8)}), bits);
-  GraphValue scale = g.cast(g.reshape(n.in(2), {Dim(rows), Dim(blocks), Dim(1)}), wide), zero = g.scalar(wide, double(int64_t(1) << (bits - 1)));
+  GraphValue scale = g.cast(g.reshape(n.in(2), {Dim(rows), Dim(blocks), Dim(1)}), wide),
+             zero = g.scalar(wide, double(int64_t(1) << (bits - 1)));
   if (n.has(3) && n.in(3).type == OnnxType::Uint8) {
     int64_t bytes = llvm::divideCeil(blocks * bits, 8);
     GraphValue zeros = unpacked(g, g.reshape(n.in(3), {Dim(rows), Dim(bytes)}), bits);

@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The attention ops of com.microsoft, as exporters write them for ONNX Runtime (its ContribOperators page is the specification).
+// The attention ops of com.microsoft, as exporters write them for ONNX Runtime (its ContribOperators page is the
+// specification).
 #include "frontends/onnx/import/AttentionFormula.h"
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -15,7 +16,8 @@ GraphValue part(GraphBuilder &g, const GraphValue &x, const Dim &begin, const Di
   return g.failed() ? GraphValue() : g.slice(x, x.rank() - 1, begin, length);
 }
 
-// What a mask of keys adds to scores: 0, or mask_filter_value where a key is hidden. Shapes: lengths (B), keys (B, T), or (B, S, T).
+// What a mask of keys adds to scores: 0, or mask_filter_value where a key is hidden. Shapes: lengths (B), keys (B, T),
+// or (B, S, T).
 GraphValue maskBias(NodeImport &n, const GraphValue &mask, const AttentionOperands &a) {
   GraphBuilder &g = n.g;
   if (g.failed())
@@ -23,13 +25,15 @@ GraphValue maskBias(NodeImport &n, const GraphValue &mask, const AttentionOperan
   GraphValue seen;
   Dim keys = a.key.dims[2];
   if (mask.rank() == 1 && mask.dims[0] == a.query.dims[0])
-    seen = g.compare(Predicate::Less, g.iota(OnnxType::Int64, keys), g.unsqueeze(g.cast(mask, OnnxType::Int64), {1, 2, 3}));
+    seen = g.compare(Predicate::Less, g.iota(OnnxType::Int64, keys),
+                     g.unsqueeze(g.cast(mask, OnnxType::Int64), {1, 2, 3}));
   else if (mask.rank() == 2)
     seen = g.unsqueeze(g.cast(mask, OnnxType::Bool), {1, 2});
   else if (mask.rank() == 3)
     seen = g.unsqueeze(g.cast(mask, OnnxType::Bool), {1});
   else
-    return n.fail("a mask of rank " + Twine(mask.rank()) + " is not supported: expected (batch), (batch, keys) or (batch, queries, keys)");
+    return n.fail("a mask of rank " + Twine(mask.rank()) +
+                  " is not supported: expected (batch), (batch, keys) or (batch, queries, keys)");
   OnnxType type = accumulatorOf(a.query.type);
   return g.select(seen, g.scalar(type, 0), g.scalar(type, n.real("mask_filter_value", -10000)));
 }
@@ -92,7 +96,8 @@ GraphValue headsOf(NodeImport &n, const GraphValue &x, const Dim &biasBegin, int
   GraphBuilder &g = n.g;
   if (g.failed() || x.rank() == 4)
     return x;
-  return splitHeads(n, n.has(3) && x.rank() == 3 ? g.add(x, part(g, n.in(3), biasBegin, x.dims[2])) : x, numHeads, what);
+  return splitHeads(n, n.has(3) && x.rank() == 3 ? g.add(x, part(g, n.in(3), biasBegin, x.dims[2])) : x, numHeads,
+                    what);
 }
 
 // Tensor k of (B, S, H, parts, D), as (B, H, S, D).
@@ -158,13 +163,15 @@ GraphValue cached(NodeImport &n, size_t past, const GraphValue &x, const GraphVa
   // Row t: x[t - begin] where that is a row of x, else the past's; rows behind both are 0.
   GraphValue row = g.iota(OnnxType::Int64, length), fresh = g.sub(row, begin), zero = g.like(row, 0);
   GraphValue oldSize = g.integers(OnnxType::Int64, {}, {old}), newSize = g.integers(OnnxType::Int64, {}, {x.dims[2]});
-  GraphValue isFresh = g.logicalAnd(g.compare(Predicate::GreaterOrEqual, fresh, zero), g.compare(Predicate::Less, fresh, newSize));
+  GraphValue isFresh =
+      g.logicalAnd(g.compare(Predicate::GreaterOrEqual, fresh, zero), g.compare(Predicate::Less, fresh, newSize));
   GraphValue isOld = g.compare(Predicate::Less, row, oldSize);
   GraphValue from = g.select(isFresh, g.add(fresh, oldSize), g.select(isOld, row, zero));
   Dims dims = {x.dims[0], x.dims[1], length, x.dims[3]};
   if (g.failed())
     return {};
-  Value source = g.tensor(whole), places = g.tensor(g.broadcast(g.reshape(from, {from.dims[0], length}), {x.dims[0], length}));
+  Value source = g.tensor(whole),
+        places = g.tensor(g.broadcast(g.reshape(from, {from.dims[0], length}), {x.dims[0], length}));
   GraphValue moved = g.generate(x.type, dims, [&](OpBuilder &b, ValueRange at) -> Value {
     Value place = g.indexAt(b, places, {at[0], at[2]});
     return tensor::ExtractOp::create(b, g.loc, source, ValueRange{at[0], at[1], place, at[3]});
@@ -173,7 +180,8 @@ GraphValue cached(NodeImport &n, size_t past, const GraphValue &x, const GraphVa
   return g.select(isThere, moved, g.like(moved, 0));
 }
 
-// query, key, value, past_key, past_value, seqlens_k, total_sequence_length, cos_cache, sin_cache, position_ids, attention_bias
+// query, key, value, past_key, past_value, seqlens_k, total_sequence_length, cos_cache, sin_cache, position_ids,
+// attention_bias
 void groupQueryAttention(NodeImport &n) {
   GraphBuilder &g = n.g;
   int64_t numHeads = n.integer("num_heads", 0), numKvHeads = n.integer("kv_num_heads", 0);
@@ -181,7 +189,8 @@ void groupQueryAttention(NodeImport &n) {
   if (!n.checkRank(0, 3, "query") || !n.checkRank(5, n.in(5).rank(), "seqlens_k"))
     return;
   if (numHeads < 1 || numKvHeads < 1)
-    return (void)n.fail("num_heads is " + Twine(numHeads) + ", kv_num_heads " + Twine(numKvHeads) + ", expected positive numbers");
+    return (void)n.fail("num_heads is " + Twine(numHeads) + ", kv_num_heads " + Twine(numKvHeads) +
+                        ", expected positive numbers");
   if (n.has(11) || n.integer("smooth_softmax", 0))
     return (void)n.fail("with head_sink or smooth_softmax is not supported");
   if (n.has(1)) {
@@ -189,7 +198,8 @@ void groupQueryAttention(NodeImport &n) {
   } else {
     std::optional<Dim> headDim = q.dims[2].dividedBy(numHeads + 2 * numKvHeads);
     if (!headDim)
-      return (void)n.fail("a packed query does not divide into " + Twine(numHeads) + " and twice " + Twine(numKvHeads) + " heads");
+      return (void)n.fail("a packed query does not divide into " + Twine(numHeads) + " and twice " + Twine(numKvHeads) +
+                          " heads");
     Dim qSize = *headDim * Dim(numHeads), kvSize = *headDim * Dim(numKvHeads);
     k = part(g, q, qSize, kvSize), v = part(g, q, qSize + kvSize, kvSize), q = part(g, q, 0, qSize);
   }
@@ -202,7 +212,8 @@ void groupQueryAttention(NodeImport &n) {
   Dim queries = a.query.dims[2], past = n.has(3) ? n.in(3).dims[2] : Dim(0);
   // seqlens_k holds the last position of each batch: what is new begins S positions before its end.
   GraphValue last = g.cast(g.reshape(n.in(5), {g.product(n.in(5).dims)}), OnnxType::Int64);
-  GraphValue begin = g.maximum(g.sub(g.add(last, g.like(last, 1)), g.integers(OnnxType::Int64, {}, {queries})), g.like(last, 0));
+  GraphValue begin =
+      g.maximum(g.sub(g.add(last, g.like(last, 1)), g.integers(OnnxType::Int64, {}, {queries})), g.like(last, 0));
   Dim total = n.has(6) ? g.toDim(n.in(6)) : past + queries, length = g.maxOf(past, total);
   begin = g.unsqueeze(begin, {1});
   if (n.integer("do_rotary", 0)) {
@@ -240,7 +251,9 @@ void rotaryEmbedding(NodeImport &n) {
   if (isPacked) {
     // Without num_heads a head is as wide as what is rotated.
     std::optional<Dim> heads = x.dims[2].dividedBy(cos.dims[1] * Dim(2));
-    int64_t given = n.integer("num_heads", 0), numHeads = given ? given : heads && heads->isStatic() ? heads->value() : 0;
+    int64_t given = n.integer("num_heads", 0), numHeads = given                        ? given
+                                                          : heads && heads->isStatic() ? heads->value()
+                                                                                       : 0;
     x = splitHeads(n, x, numHeads, "input");
   }
   if (g.failed() || x.rank() != 4)

@@ -31,7 +31,8 @@ static StringRef attributeTypeName(int32_t type) {
 const OnnxAttribute *NodeImport::attribute(StringRef name, int32_t type) {
   const OnnxAttribute *found = node.find({name.data(), name.size()});
   // Inside a function an attribute may stand for one of the call, or for its default.
-  for (const CallFrame *frame = importer.currentFrame(); found && !found->reference.empty() && frame; frame = frame->caller) {
+  for (const CallFrame *frame = importer.currentFrame(); found && !found->reference.empty() && frame;
+       frame = frame->caller) {
     std::string wanted = found->reference;
     found = frame->call->find(wanted);
     for (const OnnxAttribute &given : frame->function->defaults)

@@ -105,7 +105,8 @@ void instanceNormalization(NodeImport &n) {
   if (g.failed() || x.rank() < 3)
     return (void)n.fail("input 0 has rank " + Twine(x.rank()) + ", expected at least 3");
   GraphValue wide = g.cast(x, accumulatorOf(x.type));
-  GraphValue y = g.cast(normalize(g, wide, llvm::to_vector(llvm::seq<int64_t>(2, x.rank())), n.real("epsilon", 1e-5)).value, x.type);
+  GraphValue y = g.cast(
+      normalize(g, wide, llvm::to_vector(llvm::seq<int64_t>(2, x.rank())), n.real("epsilon", 1e-5)).value, x.type);
   n.out(g.add(g.mul(y, alongChannels(g, n.in(1), x.rank())), alongChannels(g, n.in(2), x.rank())));
 }
 
@@ -125,7 +126,8 @@ void groupNormalization(NodeImport &n) {
   GraphValue y = normalize(g, wide, llvm::to_vector(llvm::seq<int64_t>(2, wide.rank())), n.real("epsilon", 1e-5)).value;
   y = g.cast(y, x.type);
   if (n.opset < 21)
-    return n.out(g.reshape(g.add(g.mul(y, alongChannels(g, n.in(1), y.rank())), alongChannels(g, n.in(2), y.rank())), x.dims));
+    return n.out(
+        g.reshape(g.add(g.mul(y, alongChannels(g, n.in(1), y.rank())), alongChannels(g, n.in(2), y.rank())), x.dims));
   y = g.reshape(y, x.dims);
   n.out(g.add(g.mul(y, alongChannels(g, n.in(1), x.rank())), alongChannels(g, n.in(2), x.rank())));
 }

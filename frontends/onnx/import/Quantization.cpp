@@ -22,8 +22,8 @@ GraphValue beside(NodeImport &n, const GraphValue &v, const GraphValue &x) {
     return g.reshape(v, line);
   }
   if (v.rank() != x.rank() || block < 1)
-    return n.fail("scale or zero point of rank " + Twine(v.rank()) + " with block_size " + Twine(block) + " for an input of rank " +
-                  Twine(x.rank()));
+    return n.fail("scale or zero point of rank " + Twine(v.rank()) + " with block_size " + Twine(block) +
+                  " for an input of rank " + Twine(x.rank()));
   // (…, n, …) -> (…, n, block, …) -> (…, n * block, …), cut to x.
   Dims apart = v.dims, spread, merged = v.dims;
   apart.insert(apart.begin() + axis + 1, Dim(1));
@@ -74,9 +74,11 @@ void dequantizeLinear(NodeImport &n) {
   if (type == OnnxType::Undefined)
     type = scale.type;
   if (!isFloat(type) || isFloat(x.type))
-    return (void)n.fail("from " + Twine(onnxTypeName(int32_t(x.type))) + " to " + onnxTypeName(int32_t(type)) + " is not supported");
+    return (void)n.fail("from " + Twine(onnxTypeName(int32_t(x.type))) + " to " + onnxTypeName(int32_t(type)) +
+                        " is not supported");
   // A difference of 16-bit integers fits in 32 bits.
-  GraphValue centered = n.has(2) ? g.sub(g.cast(x, OnnxType::Int32), g.cast(beside(n, n.in(2), x), OnnxType::Int32)) : x;
+  GraphValue centered =
+      n.has(2) ? g.sub(g.cast(x, OnnxType::Int32), g.cast(beside(n, n.in(2), x), OnnxType::Int32)) : x;
   OnnxType wide = accumulatorOf(type);
   n.out(g.cast(g.mul(g.cast(centered, wide), g.cast(beside(n, scale, x), wide)), type));
 }
@@ -125,7 +127,8 @@ void qLinearMatMul(NodeImport &n) {
   if (!isQuantized(type))
     return (void)n.fail("to " + Twine(onnxTypeName(int32_t(type))) + " is not supported");
   auto scale = [&](size_t i, bool isRows) { return g.cast(besideRows(n, i, isRows), OnnxType::Float); };
-  GraphValue real = g.mul(g.cast(product, OnnxType::Float), g.div(g.mul(scale(1, true), scale(4, false)), scale(6, true)));
+  GraphValue real =
+      g.mul(g.cast(product, OnnxType::Float), g.div(g.mul(scale(1, true), scale(4, false)), scale(6, true)));
   n.out(saturated(g, real, besideRows(n, 7, true), type));
 }
 

@@ -53,7 +53,8 @@ std::optional<Recurrence> operands(NodeImport &n) {
   if (!isGated && !isDelta && rule != "linear")
     n.fail("attribute 'update_rule' is '" + rule + "', expected linear, gated, delta or gated_delta");
   if (n.has(4) != isGated || n.has(5) != isDelta)
-    n.fail("update_rule '" + rule + "' needs " + (isGated ? "a decay" : "no decay") + " and " + (isDelta ? "a beta" : "no beta"));
+    n.fail("update_rule '" + rule + "' needs " + (isGated ? "a decay" : "no decay") + " and " +
+           (isDelta ? "a beta" : "no beta"));
   auto apart = [&](size_t i, int64_t heads, const Twine &what) {
     return splitHeads(n, g.cast(n.in(i), OnnxType::Float), heads, what);
   };
@@ -84,10 +85,11 @@ void linearAttention(NodeImport &n) {
     return;
   Dims outDims = {r->query.dims[0], r->query.dims[1], r->query.dims[2], r->value.dims[3]};
   GraphValue outputs = g.wrap(g.empty(OnnxType::Float, outDims), OnnxType::Float, outDims);
-  SmallVector<GraphValue> last = g.loop(r->query.dims[2], {state, outputs}, [&](const Dim &t, ArrayRef<GraphValue> old) {
-    auto [next, o] = step(g, *r, old[0], t);
-    return SmallVector<GraphValue>{next, g.insertSlice(old[1], g.unsqueeze(o, {2}), 2, t)};
-  });
+  SmallVector<GraphValue> last =
+      g.loop(r->query.dims[2], {state, outputs}, [&](const Dim &t, ArrayRef<GraphValue> old) {
+        auto [next, o] = step(g, *r, old[0], t);
+        return SmallVector<GraphValue>{next, g.insertSlice(old[1], g.unsqueeze(o, {2}), 2, t)};
+      });
   if (g.failed())
     return;
   n.out(g.cast(mergeHeads(g, last[1]), n.in(0).type));

@@ -72,7 +72,8 @@ GraphValue Reduced::reduceKept(Reduction kind, const GraphValue &value) const {
     SmallVector<Value> to;
     for (auto [index, flag] : llvm::zip_equal(at, isReduced))
       to.push_back(arith::SelectOp::create(b, g.loc, flag, zero, index));
-    Value old = tensor::ExtractOp::create(b, g.loc, state[0], to), term = tensor::ExtractOp::create(b, g.loc, source, at);
+    Value old = tensor::ExtractOp::create(b, g.loc, state[0], to),
+          term = tensor::ExtractOp::create(b, g.loc, source, at);
     return {tensor::InsertOp::create(b, g.loc, GraphBuilder::combine(b, g.loc, kind, wide, old, term), state[0], to)};
   })[0];
   return g.cast(g.wrap(sum, wide, dims), value.type);
@@ -169,8 +170,10 @@ template <bool IsMax> void argument(NodeImport &n) {
   for (int64_t i = 0; i < x.rank(); ++i)
     if (i != axis)
       outer.push_back(g.b.getAffineDimExpr(unsigned(i)));
-  AffineMap all = g.b.getMultiDimIdentityMap(unsigned(x.rank())), kept = AffineMap::get(unsigned(x.rank()), 0, outer, g.b.getContext());
-  Value best = g.filled(x.type, dims, g.limit(x.type, !IsMax)), place = g.filled(OnnxType::Int64, dims, g.constant(OnnxType::Int64, -1));
+  AffineMap all = g.b.getMultiDimIdentityMap(unsigned(x.rank())),
+            kept = AffineMap::get(unsigned(x.rank()), 0, outer, g.b.getContext());
+  Value best = g.filled(x.type, dims, g.limit(x.type, !IsMax)),
+        place = g.filled(OnnxType::Int64, dims, g.constant(OnnxType::Int64, -1));
   auto op = linalg::GenericOp::create(
       g.b, g.loc, TypeRange{g.tensorType(x.type, dims), g.tensorType(OnnxType::Int64, dims)}, ValueRange{g.tensor(x)},
       ValueRange{best, place}, {all, kept, kept}, iterators, [&](OpBuilder &b, Location loc, ValueRange v) {

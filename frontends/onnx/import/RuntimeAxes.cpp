@@ -28,7 +28,8 @@ std::optional<RuntimeAxes> RuntimeAxes::read(NodeImport &n, const GraphValue &ax
     if (one.isStatic()) {
       axis = n.axis(one.value(), rank);
     } else {
-      Value index = g.index(one), isNegative = arith::CmpIOp::create(g.b, g.loc, arith::CmpIPredicate::slt, index, g.constantIndex(0));
+      Value index = g.index(one),
+            isNegative = arith::CmpIOp::create(g.b, g.loc, arith::CmpIPredicate::slt, index, g.constantIndex(0));
       axis = one + g.indicator(isNegative) * Dim(rank);
       g.require(arith::CmpIOp::create(g.b, g.loc, arith::CmpIPredicate::ult, g.index(axis), g.constantIndex(rank)),
                 "an axis is out of range for rank " + Twine(rank));
@@ -45,7 +46,8 @@ std::optional<RuntimeAxes> RuntimeAxes::read(NodeImport &n, const GraphValue &ax
     if (count.isStatic() && count.value() > 1)
       n.fail("an axis is given twice");
     else if (!count.isStatic() && given->size() > 1)
-      g.require(arith::CmpIOp::create(g.b, g.loc, arith::CmpIPredicate::sle, g.index(count), g.constantIndex(1)), "an axis is given twice");
+      g.require(arith::CmpIOp::create(g.b, g.loc, arith::CmpIPredicate::sle, g.index(count), g.constantIndex(1)),
+                "an axis is given twice");
   }
   if (g.failed())
     return std::nullopt;

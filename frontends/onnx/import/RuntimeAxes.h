@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Axes that a node reads from an input, known when it is imported or only when it runs. Both are the same arithmetic: the
-// indicator of (axis, dimension) is 1 if they are the same, else 0, and constants fold.
+// Axes that a node reads from an input, known when it is imported or only when it runs. Both are the same arithmetic:
+// the indicator of (axis, dimension) is 1 if they are the same, else 0, and constants fold.
 #ifndef HEDDLE_FRONTENDS_ONNX_IMPORT_RUNTIMEAXES_H
 #define HEDDLE_FRONTENDS_ONNX_IMPORT_RUNTIMEAXES_H
 
@@ -11,8 +11,8 @@ namespace heddle {
 
 class RuntimeAxes {
 public:
-  // The elements of `axes`, of which only the number must be known; negative ones count from the end. One that is out of range,
-  // or there twice, is an error of the node or ends the run.
+  // The elements of `axes`, of which only the number must be known; negative ones count from the end. One that is out
+  // of range, or there twice, is an error of the node or ends the run.
   static std::optional<RuntimeAxes> read(NodeImport &n, const GraphValue &axes, int64_t rank);
 
   int64_t count() const { return int64_t(picks.size()); }

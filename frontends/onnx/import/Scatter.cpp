@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Ops that write elements at computed places, one after the other: of equal places the last one wins, or all are combined.
+// Ops that write elements at computed places, one after the other: of equal places the last one wins, or all are
+// combined.
 #include "frontends/onnx/import/GraphImporter.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -31,17 +32,20 @@ GraphValue scatter(NodeImport &n, const GraphValue &x, const GraphValue &updates
   GraphBuilder &g = n.g;
   std::optional<Reduction> reduction = reductionOf(n);
   if (!g.failed() && updates.type != x.type)
-    n.fail("updates are of " + Twine(onnxTypeName(int32_t(updates.type))) + ", data of " + onnxTypeName(int32_t(x.type)));
+    n.fail("updates are of " + Twine(onnxTypeName(int32_t(updates.type))) + ", data of " +
+           onnxTypeName(int32_t(x.type)));
   if (g.failed())
     return {};
   Value source = g.tensor(updates);
-  Value result = g.loopNest(updates.dims, g.tensor(x), [&](OpBuilder &b, ValueRange at, ValueRange state) -> SmallVector<Value> {
-    SmallVector<Value> to = place(b, at);
-    Value update = tensor::ExtractOp::create(b, g.loc, source, at);
-    if (reduction)
-      update = GraphBuilder::combine(b, g.loc, *reduction, x.type, tensor::ExtractOp::create(b, g.loc, state[0], to), update);
-    return {tensor::InsertOp::create(b, g.loc, update, state[0], to)};
-  })[0];
+  Value result =
+      g.loopNest(updates.dims, g.tensor(x), [&](OpBuilder &b, ValueRange at, ValueRange state) -> SmallVector<Value> {
+        SmallVector<Value> to = place(b, at);
+        Value update = tensor::ExtractOp::create(b, g.loc, source, at);
+        if (reduction)
+          update = GraphBuilder::combine(b, g.loc, *reduction, x.type,
+                                         tensor::ExtractOp::create(b, g.loc, state[0], to), update);
+        return {tensor::InsertOp::create(b, g.loc, update, state[0], to)};
+      })[0];
   return g.wrap(result, x.type, x.dims);
 }
 
@@ -67,7 +71,8 @@ void scatterElements(NodeImport &n) {
   for (int64_t i = 0; i < x.rank(); ++i) {
     if (!sameDim(n, indices.dims[i], updates.dims[i], "indices and updates have different shapes"))
       return;
-    if (i != axis && !n.requireAtMost(indices.dims[i], x.dims[i], "dimension " + Twine(i) + " of indices is larger than that of data"))
+    if (i != axis && !n.requireAtMost(indices.dims[i], x.dims[i],
+                                      "dimension " + Twine(i) + " of indices is larger than that of data"))
       return;
   }
   GraphValue rows = g.checkedIndices(indices, x.dims[axis], "elements");
@@ -121,7 +126,8 @@ void tensorScatter(NodeImport &n) {
   if (g.failed() || !n.checkRank(1, past.rank(), "update"))
     return;
   if (axis == 0 || (mode != "linear" && mode != "circular") || past.type != update.type)
-    return (void)n.fail("axis " + Twine(axis) + ", mode '" + mode + "': expected an axis behind the batch, and linear or circular");
+    return (void)n.fail("axis " + Twine(axis) + ", mode '" + mode +
+                        "': expected an axis behind the batch, and linear or circular");
   for (int64_t i = 0; i < past.rank(); ++i)
     if (i != axis && !sameDim(n, past.dims[i], update.dims[i], "cache and update differ in dimension " + Twine(i)))
       return;
@@ -135,11 +141,13 @@ void tensorScatter(NodeImport &n) {
   GraphValue room = g.integers(OnnxType::Int64, {}, {mode == "linear" ? size - length + 1 : size});
   if (mode == "circular")
     first = g.modulo(first, room);
-  GraphValue fits = g.logicalAnd(g.compare(Predicate::GreaterOrEqual, first, g.like(first, 0)), g.compare(Predicate::Less, first, room));
+  GraphValue fits = g.logicalAnd(g.compare(Predicate::GreaterOrEqual, first, g.like(first, 0)),
+                                 g.compare(Predicate::Less, first, room));
   g.require(g.toScalar(g.reduce(Reduction::And, fits, {0}, false)), "a write index leads out of the cache");
   if (g.failed())
     return;
-  Value cache = g.tensor(past), source = g.tensor(update), begins = g.tensor(first), sizeValue = g.index(size), lengthValue = g.index(length);
+  Value cache = g.tensor(past), source = g.tensor(update), begins = g.tensor(first), sizeValue = g.index(size),
+        lengthValue = g.index(length);
   Value zero = g.constantIndex(0);
   n.out(g.generate(past.type, past.dims, [&](OpBuilder &b, ValueRange at) -> Value {
     Value rest = arith::SubIOp::create(b, g.loc, at[axis], g.indexAt(b, begins, at[0]));
@@ -150,7 +158,8 @@ void tensorScatter(NodeImport &n) {
     SmallVector<Value> from(at.begin(), at.end());
     // Read in both cases, so that the place must be one.
     from[axis] = arith::SelectOp::create(b, g.loc, isNew, place, zero);
-    Value fresh = tensor::ExtractOp::create(b, g.loc, source, from), old = tensor::ExtractOp::create(b, g.loc, cache, at);
+    Value fresh = tensor::ExtractOp::create(b, g.loc, source, from),
+          old = tensor::ExtractOp::create(b, g.loc, cache, at);
     return arith::SelectOp::create(b, g.loc, isNew, fresh, old);
   }));
 }
@@ -159,8 +168,8 @@ void tensorScatter(NodeImport &n) {
 
 ArrayRef<OpRow> heddle::scatterOps() {
   static const OpRow table[] = {
-      {"", "Scatter", 9, scatterElements}, {"", "ScatterElements", 11, scatterElements}, {"", "ScatterND", 11, scatterNd},
-      {"", "TensorScatter", 24, tensorScatter},
+      {"", "Scatter", 9, scatterElements}, {"", "ScatterElements", 11, scatterElements},
+      {"", "ScatterND", 11, scatterNd}, {"", "TensorScatter", 24, tensorScatter},
   };
   return table;
 }

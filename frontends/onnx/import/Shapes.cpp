@@ -55,13 +55,14 @@ void shape(NodeImport &n) {
 
 void size(NodeImport &n) { n.out(n.g.integers(OnnxType::Int64, {}, {n.g.product(n.in(0).dims)})); }
 
-// The shape that a Reshape asks for: 0 copies a dimension (unless allowzero), one -1 is what is left. Numbers that only the run knows
-// may be either: indicators choose.
+// The shape that a Reshape asks for: 0 copies a dimension (unless allowzero), one -1 is what is left. Numbers that only
+// the run knows may be either: indicators choose.
 std::optional<Dims> wantedDims(NodeImport &n, const GraphValue &x, ArrayRef<Dim> asked) {
   GraphBuilder &g = n.g;
   bool copies = !n.integer("allowzero", 0);
   auto indicator = [&](const Dim &dim, int64_t number) {
-    return g.indicator(arith::CmpIOp::create(g.b, g.loc, arith::CmpIPredicate::eq, g.index(dim), g.constantIndex(number)));
+    return g.indicator(
+        arith::CmpIOp::create(g.b, g.loc, arith::CmpIPredicate::eq, g.index(dim), g.constantIndex(number)));
   };
   Dims dims, isInferred;
   Dim known(1);
@@ -101,7 +102,8 @@ std::optional<Dims> wantedDims(NodeImport &n, const GraphValue &x, ArrayRef<Dim>
       continue;
     std::optional<Dim> rest = known.is(0) ? std::optional<Dim>(0) : total.dividedBy(known);
     if (!rest && total.isStatic() && known.isStatic()) {
-      n.fail("a tensor of " + Twine(total.value()) + " elements has no shape with -1 where the rest is " + Twine(known.value()));
+      n.fail("a tensor of " + Twine(total.value()) + " elements has no shape with -1 where the rest is " +
+             Twine(known.value()));
       return std::nullopt;
     }
     Dim size = rest ? *rest : g.floorDiv(total, g.maxOf(known, 1));
@@ -186,7 +188,8 @@ void concat(NodeImport &n) {
     return;
   for (const GraphValue &part : parts)
     if (part.rank() != parts[0].rank())
-      return (void)n.fail("inputs of rank " + Twine(parts[0].rank()) + " and rank " + Twine(part.rank()) + ", expected the same");
+      return (void)n.fail("inputs of rank " + Twine(parts[0].rank()) + " and rank " + Twine(part.rank()) +
+                          ", expected the same");
   int64_t axis = n.axis(n.integer("axis", 0), parts[0].rank());
   if (!n.g.failed())
     n.out(n.g.concat(parts, axis));
@@ -238,7 +241,8 @@ void depthToSpace(NodeImport &n) {
   bool isDcr = n.text("mode", "DCR") == "DCR";
   Dims apart = isDcr ? Dims{x.dims[0], block, block, *depth, x.dims[2], x.dims[3]}
                      : Dims{x.dims[0], *depth, block, block, x.dims[2], x.dims[3]};
-  GraphValue moved = g.transpose(g.reshape(x, apart), isDcr ? ArrayRef<int64_t>{0, 3, 4, 1, 5, 2} : ArrayRef<int64_t>{0, 1, 4, 2, 5, 3});
+  GraphValue moved = g.transpose(g.reshape(x, apart),
+                                 isDcr ? ArrayRef<int64_t>{0, 3, 4, 1, 5, 2} : ArrayRef<int64_t>{0, 1, 4, 2, 5, 3});
   n.out(g.reshape(moved, {x.dims[0], *depth, x.dims[2] * Dim(block), x.dims[3] * Dim(block)}));
 }
 
@@ -254,7 +258,8 @@ void spaceToDepth(NodeImport &n) {
     return (void)n.fail("blocksize " + Twine(block) + " does not divide the image");
   GraphValue apart = g.reshape(x, {x.dims[0], x.dims[1], *rows, block, *columns, block});
   bool isDcr = n.text("mode", "DCR") == "DCR";
-  GraphValue moved = g.transpose(apart, isDcr ? ArrayRef<int64_t>{0, 3, 5, 1, 2, 4} : ArrayRef<int64_t>{0, 1, 3, 5, 2, 4});
+  GraphValue moved =
+      g.transpose(apart, isDcr ? ArrayRef<int64_t>{0, 3, 5, 1, 2, 4} : ArrayRef<int64_t>{0, 1, 3, 5, 2, 4});
   n.out(g.reshape(moved, {x.dims[0], x.dims[1] * Dim(block) * Dim(block), *rows, *columns}));
 }
 
@@ -263,9 +268,10 @@ void spaceToDepth(NodeImport &n) {
 ArrayRef<OpRow> heddle::shapeOps() {
   static const OpRow table[] = {
       {"", "Concat", 4, concat}, {"", "Constant", 1, constant}, {"", "ConstantOfShape", 9, constantOfShape},
-      {"", "DepthToSpace", 1, depthToSpace}, {"", "Expand", 8, expand}, {"", "Flatten", 1, flatten}, {"", "Reshape", 1, reshape},
-      {"", "Shape", 1, shape}, {"", "Size", 1, size}, {"", "SpaceToDepth", 1, spaceToDepth}, {"", "Squeeze", 1, squeeze},
-      {"", "Tile", 6, tile}, {"", "Transpose", 1, transpose}, {"", "Unsqueeze", 1, unsqueeze},
+      {"", "DepthToSpace", 1, depthToSpace}, {"", "Expand", 8, expand}, {"", "Flatten", 1, flatten},
+      {"", "Reshape", 1, reshape}, {"", "Shape", 1, shape}, {"", "Size", 1, size},
+      {"", "SpaceToDepth", 1, spaceToDepth}, {"", "Squeeze", 1, squeeze}, {"", "Tile", 6, tile},
+      {"", "Transpose", 1, transpose}, {"", "Unsqueeze", 1, unsqueeze},
   };
   return table;
 }

@@ -25,14 +25,15 @@ void split(NodeImport &n) {
   if (n.has(1) || attribute) {
     std::optional<Dims> given = n.has(1) ? g.toDims(n.in(1)) : Dims(attribute->begin(), attribute->end());
     if (!given || given->size() != count)
-      return (void)n.fail("split has " + Twine(given ? given->size() : 0) + " lengths for " + Twine(count) + " outputs");
+      return (void)n.fail("split has " + Twine(given ? given->size() : 0) + " lengths for " + Twine(count) +
+                          " outputs");
     lengths = *given;
     Dim sum(0);
     for (const Dim &length : lengths)
       sum = sum + length;
     if (sum.isStatic() && x.dims[axis].isStatic() && sum != x.dims[axis])
-      return (void)n.fail("the lengths of split add up to " + Twine(sum.value()) + ", dimension " + Twine(axis) + " is " +
-                          Twine(x.dims[axis].value()));
+      return (void)n.fail("the lengths of split add up to " + Twine(sum.value()) + ", dimension " + Twine(axis) +
+                          " is " + Twine(x.dims[axis].value()));
     if (sum != x.dims[axis])
       g.require(arith::CmpIOp::create(g.b, g.loc, arith::CmpIPredicate::eq, g.index(sum), g.index(x.dims[axis])),
                 "the lengths of a split do not add up");
@@ -96,7 +97,8 @@ GraphValue sliceStep(NodeImport &n, const GraphValue &x, int64_t axis, const Dim
     SmallVector<OpFoldResult> offsets(dims.size(), g.b.getIndexAttr(0)), strides(dims.size(), g.b.getIndexAttr(1));
     offsets[axis] = g.size(begin);
     strides[axis] = g.b.getIndexAttr(step);
-    return g.wrap(tensor::ExtractSliceOp::create(g.b, g.loc, g.tensor(x), offsets, g.sizes(dims), strides), x.type, dims);
+    return g.wrap(tensor::ExtractSliceOp::create(g.b, g.loc, g.tensor(x), offsets, g.sizes(dims), strides), x.type,
+                  dims);
   }
   Value source = g.tensor(x), from = g.index(begin), stride = g.constantIndex(step);
   return g.generate(x.type, dims, [&](OpBuilder &b, ValueRange at) -> Value {
@@ -110,7 +112,9 @@ GraphValue sliceStep(NodeImport &n, const GraphValue &x, int64_t axis, const Dim
 std::pair<Value, Dim> runtimeSlice(GraphBuilder &g, const Dim &size, const Dim &start, const Dim &end, Value step) {
   OpBuilder &b = g.b;
   Value zero = g.constantIndex(0), all = g.index(size);
-  auto compare = [&](arith::CmpIPredicate p, Value x, Value y) -> Value { return arith::CmpIOp::create(b, g.loc, p, x, y); };
+  auto compare = [&](arith::CmpIPredicate p, Value x, Value y) -> Value {
+    return arith::CmpIOp::create(b, g.loc, p, x, y);
+  };
   g.require(compare(arith::CmpIPredicate::ne, step, zero), "a step is 0");
   Value isForward = compare(arith::CmpIPredicate::sgt, step, zero);
   auto choose = [&](int64_t forward, int64_t backward, bool ofSize) -> Value {
@@ -125,17 +129,20 @@ std::pair<Value, Dim> runtimeSlice(GraphBuilder &g, const Dim &size, const Dim &
   Value begin = clamp(start, zero, choose(0, -1, true)), stop = clamp(end, choose(0, -1, false), choose(0, -1, true));
   Value span = arith::SubIOp::create(b, g.loc, stop, begin);
   // The step may be 0 on the way to the check.
-  Value divisor = arith::SelectOp::create(b, g.loc, compare(arith::CmpIPredicate::eq, step, zero), g.constantIndex(1), step);
+  Value divisor =
+      arith::SelectOp::create(b, g.loc, compare(arith::CmpIPredicate::eq, step, zero), g.constantIndex(1), step);
   Value count = arith::MaxSIOp::create(b, g.loc, arith::CeilDivSIOp::create(b, g.loc, span, divisor), zero);
   return {begin, g.dimOf(count)};
 }
 
 // Axes and steps that only the run knows: every dimension may be cut.
-void sliceAtRunTime(NodeImport &n, const RuntimeAxes &axes, ArrayRef<Dim> starts, ArrayRef<Dim> ends, ArrayRef<Dim> steps) {
+void sliceAtRunTime(NodeImport &n, const RuntimeAxes &axes, ArrayRef<Dim> starts, ArrayRef<Dim> ends,
+                    ArrayRef<Dim> steps) {
   GraphBuilder &g = n.g;
   const GraphValue &x = n.in(0);
   Dims zeros(x.rank(), Dim(0)), ones(x.rank(), Dim(1));
-  Dims first = axes.spread(g, starts, zeros), last = axes.spread(g, ends, x.dims), width = axes.spread(g, steps, ones), dims;
+  Dims first = axes.spread(g, starts, zeros), last = axes.spread(g, ends, x.dims), width = axes.spread(g, steps, ones),
+       dims;
   SmallVector<Value> begins, strides;
   for (int64_t d = 0; d < x.rank(); ++d) {
     strides.push_back(g.index(width[d]));
@@ -162,7 +169,8 @@ void slice(NodeImport &n) {
     auto given = n.integers(attribute);
     return given ? std::optional<Dims>(Dims(given->begin(), given->end())) : std::nullopt;
   };
-  std::optional<Dims> starts = numbers("starts", 1), ends = numbers("ends", 2), axes = numbers("axes", 3), steps = numbers("steps", 4);
+  std::optional<Dims> starts = numbers("starts", 1), ends = numbers("ends", 2), axes = numbers("axes", 3),
+                      steps = numbers("steps", 4);
   if (g.failed())
     return;
   if (!starts || !ends || (n.has(3) && !axes) || (n.has(4) && !steps))
@@ -173,8 +181,9 @@ void slice(NodeImport &n) {
     steps = Dims(starts->size(), Dim(1));
   if (ends->size() != starts->size() || axes->size() != starts->size() || steps->size() != starts->size() ||
       int64_t(axes->size()) > x.rank())
-    return (void)n.fail("has " + Twine(starts->size()) + " starts, " + Twine(ends->size()) + " ends, " + Twine(axes->size()) +
-                        " axes and " + Twine(steps->size()) + " steps for rank " + Twine(x.rank()));
+    return (void)n.fail("has " + Twine(starts->size()) + " starts, " + Twine(ends->size()) + " ends, " +
+                        Twine(axes->size()) + " axes and " + Twine(steps->size()) + " steps for rank " +
+                        Twine(x.rank()));
   std::optional<RuntimeAxes> places = RuntimeAxes::read(n, g.vectorOf(*axes), x.rank());
   if (!places)
     return;
@@ -246,12 +255,14 @@ void pad(NodeImport &n) {
     if (!axes)
       return;
     if (!given || int64_t(given->size()) != 2 * axes->count())
-      return (void)n.fail("pads has " + Twine(given ? given->size() : 0) + " elements, expected " + Twine(2 * axes->count()));
+      return (void)n.fail("pads has " + Twine(given ? given->size() : 0) + " elements, expected " +
+                          Twine(2 * axes->count()));
     low = axes->spread(g, ArrayRef<Dim>(*given).take_front(axes->count()), zeros);
     high = axes->spread(g, ArrayRef<Dim>(*given).drop_front(axes->count()), zeros);
   } else {
     if (!given || int64_t(given->size()) != 2 * x.rank())
-      return (void)n.fail("pads has " + Twine(given ? given->size() : 0) + " elements, expected " + Twine(2 * x.rank()));
+      return (void)n.fail("pads has " + Twine(given ? given->size() : 0) + " elements, expected " +
+                          Twine(2 * x.rank()));
     low.append(given->begin(), given->begin() + x.rank());
     high.append(given->begin() + x.rank(), given->end());
   }
