@@ -35,7 +35,8 @@ def fault(got, want):
 
 def run(compiler, stem, box):
     binary, target = os.path.join(box, "model"), os.path.join(box, "out.safetensors")
-    compile_it, run_it = [compiler, "compile", stem + ".onnx", "-o", binary], [binary, "--io", stem + ".in.safetensors", target]
+    compile_it = [compiler, "compile", stem + ".onnx", "-o", binary]
+    run_it = [binary, "--io", stem + ".in.safetensors", target]
     for command in (compile_it, run_it):
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
