@@ -62,6 +62,12 @@ static void extend(OpPassManager &pm, const PipelineOptions &options, StringRef 
       llvm::report_fatal_error("a pass pipeline that was parsed before cannot be parsed");
 }
 
+// Reads an ONNX graph as its frontend writes it, one op after the other; leaves it without what folds or is computed twice.
+void heddle::addImportStage(OpPassManager &pm) {
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+}
+
 // Reads what a frontend emits for a graph that it knows nothing about: linalg, tensor, arith. Leaves model ops.
 void heddle::addRaiseStage(OpPassManager &pm, const PipelineOptions &options) {
   // First: where a trace of elements ends is at products of rows with stored matrices.
@@ -155,7 +161,7 @@ void heddle::addGraphScheduleStage(OpPassManager &pm) {
   pm.addPass(createOrderLoops());
   pm.addPass(createPlaceWeights());
   pm.addPass(createBufferizeGraph());
-  pm.addPass(createCanonicalizerPass());
+  // Not canonicalised: that would turn a load from a weight's buffer back into an extract from its tensor.
   pm.addPass(createCSEPass());
 }
 
