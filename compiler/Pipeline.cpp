@@ -12,6 +12,7 @@
 #include "compiler/Pipeline.h"
 
 #include "compiler/codegen/EmitObject.h"
+#include "compiler/codegen/gpu/EmitPtx.h"
 #include "compiler/optimize/Passes.h"
 #include "compiler/raise/Passes.h"
 #include "compiler/schedule/Passes.h"
@@ -123,6 +124,7 @@ void heddle::registerDialects(DialectRegistry &registry) {
   registry.insert<HeddleDialect, tensor::TensorDialect, linalg::LinalgDialect, memref::MemRefDialect,
                   bufferization::BufferizationDialect>();
   registerCodegenDialects(registry);
+  registerGpuDialects(registry);
   registerBufferizationModels(registry);
   arith::registerBufferizableOpInterfaceExternalModels(registry);
   bufferization::func_ext::registerBufferizableOpInterfaceExternalModels(registry);

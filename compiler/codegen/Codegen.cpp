@@ -15,7 +15,16 @@ FailureOr<GeneratedCode> heddle::generateCode(ModuleOp module, const Target &tar
   OpBuilder b(module.getContext());
   OwningOpRef<ModuleOp> code = ModuleOp::create(b, module.getLoc());
   KernelLibrary kernels(module, *code, target);
-  if (failed(buildHostCode(module, *code, kernels, target)) || failed(lowerToLLVM(*code, target.cpu)))
+  if (failed(buildHostCode(module, *code, kernels, target)))
+    return failure();
+  if (GpuKernels *gpu = kernels.gpuKernels()) {
+    FailureOr<std::string> text = gpu->finish(kind);
+    if (failed(text))
+      return failure();
+    if (kind != MachineCode::Object)
+      return GeneratedCode{{std::move(*text)}, {}};
+  }
+  if (failed(lowerToLLVM(*code, target.cpu)))
     return failure();
   // Only the step is seen by other objects of the link.
   for (auto func : code->getOps<LLVM::LLVMFuncOp>())

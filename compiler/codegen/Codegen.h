@@ -10,7 +10,7 @@
 namespace heddle {
 
 struct GeneratedCode {
-  std::vector<std::string> objects;   // ELF, or for text kinds what MLIR emitted as one text
+  std::vector<std::string> objects;   // ELF, or for text kinds what MLIR emitted as one text: of a GPU, its kernels alone
   std::vector<KernelRecord> kernels;  // in order of first call
 };
 

@@ -2,6 +2,7 @@
 
 #include "compiler/codegen/DeviceKernels.h"
 
+#include "compiler/codegen/gpu/GpuAttention.h"
 #include "compiler/codegen/halide/BufferBuilder.h"
 #include "compiler/codegen/halide/PackedWeights.h"
 #include "runtime/ModelAbi.h"
@@ -103,16 +104,22 @@ FailureOr<func::FuncOp> DeviceKernels::refuse(Operation *op, const Twine &what) 
   return op->emitError("target ") << target.name << " has no kernel for " << what;
 }
 
+LogicalResult DeviceKernels::add(StringRef name, FailureOr<std::string> object) {
+  if (failed(object))
+    return failure();
+  objects.push_back(std::move(*object));
+  halideKernels.insert(name);
+  return success();
+}
+
 FailureOr<func::FuncOp> DeviceKernels::matmul(Operation *op, StringRef name, const MatmulSpec &spec) {
   if (spec.activation != MatmulActivation::F32)
     return refuse(op, "8-bit activations");
   if (spec.rows != MatmulRows::Dense || spec.epilogue != MatmulEpilogue::None)
     return refuse(op, "products of experts");
   std::string symbol = (name + "_device").str();
-  FailureOr<std::string> object = emitDeviceMatmul(op->getLoc(), target, symbol, spec);
-  if (failed(object))
+  if (failed(add(name, emitDeviceMatmul(op->getLoc(), target, symbol, spec))))
     return failure();
-  objects.push_back(std::move(*object));
   // act, scales, sums, weights, bias, out, rows, actStride, outStride, panelBegin, panelEnd
   Enqueuer e(op->getLoc(), code, name, "ppppppnnnnn");
   Value out = e.argument(5), rows = e.argument(6), outStride = e.argument(8);
@@ -129,10 +136,8 @@ FailureOr<func::FuncOp> DeviceKernels::matmul(Operation *op, StringRef name, con
 
 FailureOr<func::FuncOp> DeviceKernels::embedding(Operation *op, StringRef name, const EmbeddingSpec &spec, int64_t n) {
   std::string symbol = (name + "_device").str();
-  FailureOr<std::string> object = emitDeviceEmbedding(op->getLoc(), target, symbol, spec, n);
-  if (failed(object))
+  if (failed(add(name, emitDeviceEmbedding(op->getLoc(), target, symbol, spec, n))))
     return failure();
-  objects.push_back(std::move(*object));
   // ids, weights, out, rowBegin, rowEnd, outStride
   Enqueuer e(op->getLoc(), code, name, "pppnnn");
   Value rows = e.argument(4);
@@ -147,10 +152,8 @@ FailureOr<func::FuncOp> DeviceKernels::kvAppend(Operation *op, StringRef name, c
   if (spec.valueDim() != spec.headDim)
     return refuse(op, "values of another head_dim than keys");
   std::string symbol = (name + "_device").str();
-  FailureOr<std::string> object = emitDeviceKvAppend(op->getLoc(), target, symbol, spec);
-  if (failed(object))
+  if (failed(add(name, emitDeviceKvAppend(op->getLoc(), target, symbol, spec))))
     return failure();
-  objects.push_back(std::move(*object));
   // key, value, keyStride, valueStride, rowSequence, cachePositions, sequences, kOffset, vOffset, rowBegin, rowEnd
   Enqueuer e(op->getLoc(), code, name, "ppnnpppnnnn");
   for (unsigned plane : {0, 1}) {
@@ -169,11 +172,11 @@ FailureOr<func::FuncOp> DeviceKernels::attention(Operation *op, StringRef name, 
     return refuse(op, "attention with sinks or ALiBi");
   if (spec.valueDim() != spec.headDim)
     return refuse(op, "values of another head_dim than keys");
+  if (std::string reason; gpu && succeeded(verifyGpuAttention(spec, reason)))
+    return gpu->attention(op->getLoc(), name, spec);
   std::string symbol = (name + "_device").str();
-  FailureOr<std::string> object = emitDeviceAttention(op->getLoc(), target, symbol, spec);
-  if (failed(object))
+  if (failed(add(name, emitDeviceAttention(op->getLoc(), target, symbol, spec))))
     return failure();
-  objects.push_back(std::move(*object));
   // q, out, sequences, numSequences, kOffset, vOffset, qStride, outStride, sinks, thread, numThreads
   Enqueuer e(op->getLoc(), code, name, "pppnnnnnptt");
   Value rows = e.number(offsetof(heddle_step, rows));

@@ -32,12 +32,6 @@ static KvType kvTypeOf(KvCacheType cache) {
 
 func::FuncOp KernelLibrary::find(StringRef name) { return code.lookupSymbol<func::FuncOp>(name); }
 
-FailureOr<func::FuncOp> KernelLibrary::fromHalide(FailureOr<func::FuncOp> kernel) {
-  if (succeeded(kernel))
-    halideKernels.insert(kernel->getSymName());
-  return kernel;
-}
-
 FailureOr<func::FuncOp> KernelLibrary::matmul(PackedMatmulOp op) {
   FailureOr<PackedLayout> layout = layoutOf(op, op.getFormat());
   if (failed(layout))
@@ -54,7 +48,7 @@ FailureOr<func::FuncOp> KernelLibrary::matmul(PackedMatmulOp op) {
   if (func::FuncOp known = find(name))
     return known;
   if (target.isDevice())
-    return fromHalide(device.matmul(op, name, spec));
+    return device.matmul(op, name, spec);
   return buildMatmul(code, name, spec, target.cpu);
 }
 
@@ -122,7 +116,7 @@ FailureOr<func::FuncOp> KernelLibrary::expertMatmul(ExpertMatmulOp op) {
   if (func::FuncOp known = find(name))
     return known;
   if (target.isDevice())
-    return fromHalide(device.matmul(op, name, spec));
+    return device.matmul(op, name, spec);
   return buildMatmul(code, name, spec, target.cpu);
 }
 
@@ -150,7 +144,7 @@ FailureOr<func::FuncOp> KernelLibrary::attention(OnlineAttentionOp op) {
   if (func::FuncOp known = find(name))
     return known;
   if (target.isDevice())
-    return fromHalide(device.attention(op, name, spec));
+    return device.attention(op, name, spec);
   return buildAttention(code, name, spec, target.cpu);
 }
 
@@ -229,7 +223,7 @@ FailureOr<func::FuncOp> KernelLibrary::kvAppend(KvAppendOp op) {
   if (target.isDevice() && spec.isLatent)
     return op.emitError("target ") << target.name << " has no kernel for latent attention";
   if (target.isDevice())
-    return fromHalide(device.kvAppend(op, "kv_append", spec));
+    return device.kvAppend(op, "kv_append", spec);
   return buildKvAppend(code, "kv_append", spec, target.cpu);
 }
 
@@ -245,7 +239,7 @@ FailureOr<func::FuncOp> KernelLibrary::embedding(DequantizeOp op) {
   if (func::FuncOp known = find(name))
     return known;
   if (target.isDevice())
-    return fromHalide(device.embedding(op, name, spec, op.getN()));
+    return device.embedding(op, name, spec, op.getN());
   return buildEmbedding(code, name, spec);
 }
 
@@ -263,7 +257,8 @@ FailureOr<func::FuncOp> KernelLibrary::rowWise(KernelCallOp op) {
   SmallVector<Type> parameters(op.getNumOperands() + target.isDevice(), LLVM::LLVMPointerType::get(b.getContext()));
   auto declaration = func::FuncOp::create(b, op.getLoc(), op.getCallee(), b.getFunctionType(parameters, {b.getI32Type()}));
   declaration.setPrivate();
-  return fromHalide(declaration);
+  halideKernels.insert(op.getCallee());
+  return declaration;
 }
 
 unsigned KernelLibrary::record(func::FuncOp kernel, Operation *op, unsigned times) {

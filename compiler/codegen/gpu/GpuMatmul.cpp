@@ -12,12 +12,21 @@ using namespace mlir;
 using namespace heddle;
 
 // Registers and spills are ptxas' for sm_80 (test/codegen/gpu-matmul.test); no tile was timed on a GPU yet.
-static const GpuMatmulTile manyRows = {128, 128, 32, 2, 4, 3}; // 64 x 32 per warp: 64 sums; 48 KiB, two blocks per SM
-static const GpuMatmulTile someRows = {64, 64, 64, 2, 2, 3};   // 32 x 32 per warp; enough blocks for short prompts
-static const GpuMatmulTile fewRows = {16, 64, 64, 1, 2, 4};    // one height of mma; four slices in flight hide latency
+static const GpuMatmulTile tiles[] = {
+    {INT32_MAX, 128, 128, 32, 2, 4, 3}, // 64 x 32 per warp: 64 sums; 48 KiB, two blocks per SM
+    {128, 64, 64, 64, 2, 2, 3},         // 32 x 32 per warp; enough blocks for short prompts
+    {16, 16, 64, 64, 1, 2, 4},          // one height of mma; four slices in flight hide latency
+};
+
+ArrayRef<GpuMatmulTile> heddle::gpuMatmulTiles() {
+  return tiles;
+}
 
 const GpuMatmulTile &heddle::gpuMatmulTile(int64_t rows) {
-  return rows <= fewRows.blockM ? fewRows : rows <= 2 * someRows.blockM ? someRows : manyRows;
+  const GpuMatmulTile *tile = std::end(tiles) - 1;
+  while (rows > tile->maxRows)
+    --tile;
+  return *tile;
 }
 
 LogicalResult heddle::verifyGpuMatmul(const GpuMatmulSpec &spec, std::string &error) {

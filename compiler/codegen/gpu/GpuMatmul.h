@@ -13,6 +13,7 @@ namespace heddle {
 // A kernel's tile: a block of warpsM * warpsN warps computes blockM x blockN outputs, blockK columns of K at a time,
 // with `stages` such slices of both matrices in shared memory.
 struct GpuMatmulTile {
+  int64_t maxRows; // of the steps it is for
   int64_t blockM, blockN, blockK, warpsM, warpsN, stages;
 
   int64_t threads() const { return warpsM * warpsN * 32; }
@@ -20,7 +21,9 @@ struct GpuMatmulTile {
   int64_t warpN() const { return blockN / warpsN; }
 };
 
-// The tile for steps of at least `rows` rows: few rows are a matter of bandwidth, many of arithmetic.
+// By falling maxRows: few rows are a matter of bandwidth, many of arithmetic.
+llvm::ArrayRef<GpuMatmulTile> gpuMatmulTiles();
+// The tile for steps of `rows` rows.
 const GpuMatmulTile &gpuMatmulTile(int64_t rows);
 
 struct GpuMatmulSpec {
