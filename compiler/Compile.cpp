@@ -5,6 +5,7 @@
 #include "compiler/codegen/Codegen.h"
 #include "compiler/package/OutputFile.h"
 #include "compiler/package/Package.h"
+#include "compiler/report/Report.h"
 #include "frontends/families/ModelBuilder.h"
 #include "frontends/tokenizer/TokenizerReader.h"
 
@@ -64,6 +65,7 @@ private:
   }
   CompileStatus readInputs();
   std::string refusedByDevice() const;
+  void takeRemark(Diagnostic &diagnostic);
   void choosePrecision();
   LogicalResult runStage(Stage stage, function_ref<void(OpPassManager &)> add);
   LogicalResult finishStage(Stage stage);
@@ -71,6 +73,8 @@ private:
   CompileStatus writeText(const std::string &text);
   CompileStatus writeBinary();
   CompileStatus writeDepfile();
+  CompileStatus writeReport(const PackageInfo &info, const GeneratedCode &code);
+  CompileStatus writeFile(const std::string &path, const std::string &text);
   std::string printed();
 
   const CompileOptions &options;
@@ -84,6 +88,7 @@ private:
   std::unique_ptr<MLIRContext> context;
   OwningOpRef<ModuleOp> module;
   std::vector<std::string> passes;
+  std::vector<Remark> remarks;
 };
 
 } // namespace
@@ -104,6 +109,11 @@ CompileStatus Compilation::readInputs() {
   if (options.output.empty() && options.stopAfter == Stage::Package)
     return fail(CompileStatus::InvalidInput, "no output given: use -o FILE");
   if (!options.output.empty() && options.output != "-" && !OutputFile::isPossible(options.output, error))
+    return CompileStatus::InvalidInput;
+  bool endsInText = options.stopAfter != Stage::Package || options.emit == Emit::Mlir || options.emit == Emit::Llvm || options.emit == Emit::Assembly;
+  if (!options.report.empty() && endsInText)
+    return fail(CompileStatus::InvalidInput, "--report describes a whole compilation: it goes with no --stop-after and no text output");
+  if (!options.report.empty() && !OutputFile::isPossible(options.report, error))
     return CompileStatus::InvalidInput;
   Expected<Model> read = readModel(options.model);
   if (!read)
@@ -141,6 +151,15 @@ void Compilation::choosePrecision() {
   if (options.activations != "auto")
     pipeline.activations = options.activations;
   pipeline.singleResult = target.isDevice();
+}
+
+void Compilation::takeRemark(Diagnostic &diagnostic) {
+  Remark remark;
+  llvm::raw_string_ostream(remark.location) << diagnostic.getLocation();
+  remark.text = diagnostic.str();
+  if (options.printRemarks)
+    llvm::errs() << "remark: " << remark.location << ": " << remark.text << "\n";
+  remarks.push_back(std::move(remark));
 }
 
 std::string Compilation::printed() {
@@ -190,8 +209,12 @@ CompileStatus Compilation::writeText(const std::string &text) {
     llvm::outs() << text;
     return CompileStatus::Done;
   }
+  return writeFile(options.output, text);
+}
+
+CompileStatus Compilation::writeFile(const std::string &path, const std::string &text) {
   OutputFile file;
-  if (!OutputFile::create(options.output, file, error))
+  if (!OutputFile::create(path, file, error))
     return CompileStatus::Failure;
   if (!file.write(0, text) || !file.keep(false))
     return fail(CompileStatus::Failure, file.error());
@@ -247,12 +270,14 @@ CompileStatus Compilation::writeDepfile() {
   std::string rule = escapeForMake(options.output) + ":";
   for (const std::string &name : filesOf(*model, options.model))
     rule += " \\\n  " + escapeForMake(name);
-  OutputFile file;
-  if (!OutputFile::create(options.depfile, file, error))
-    return CompileStatus::Failure;
-  if (!file.write(0, rule + "\n") || !file.keep(false))
-    return fail(CompileStatus::Failure, file.error());
-  return CompileStatus::Done;
+  return writeFile(options.depfile, rule + "\n");
+}
+
+CompileStatus Compilation::writeReport(const PackageInfo &info, const GeneratedCode &code) {
+  if (options.report.empty())
+    return CompileStatus::Done;
+  std::string report = buildReport(*module, model->config.architecture, info, target, code, remarks);
+  return writeFile(options.report, StringRef(options.report).ends_with(".json") ? report : reportPage(report));
 }
 
 // Code of the shared LLVM, MLIR and Halide that earlier stages ran is mapped from their files and comes back when it is needed:
@@ -301,7 +326,10 @@ CompileStatus Compilation::writeBinary() {
                   : options.emit == Emit::Library ? LinkKind::SharedLibrary
                                                   : LinkKind::Executable;
   PackageRequest request{*module, *model, target, *code, info, link, options.sidecar, options.output};
-  return succeeded(writePackage(request, error)) ? writeDepfile() : CompileStatus::Failure;
+  if (failed(writePackage(request, error)))
+    return CompileStatus::Failure;
+  CompileStatus status = writeReport(info, *code);
+  return status == CompileStatus::Done ? writeDepfile() : status;
 }
 
 CompileStatus Compilation::run() {
@@ -315,8 +343,8 @@ CompileStatus Compilation::run() {
   ScopedDiagnosticHandler handler(context.get(), [&](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error && error.empty())
       llvm::raw_string_ostream(error) << diagnostic.getLocation() << ": " << diagnostic;
-    if (diagnostic.getSeverity() == DiagnosticSeverity::Remark && options.printRemarks)
-      llvm::errs() << "remark: " << diagnostic.getLocation() << ": " << diagnostic << "\n";
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Remark)
+      takeRemark(diagnostic);
     return success();
   });
   progress.stage("import");

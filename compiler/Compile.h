@@ -37,6 +37,7 @@ struct CompileOptions {
   Stage stopAfter = Stage::Package;
   std::string dumpStages;            // folder for <number>-<stage>.mlir, empty: none
   std::string name;                  // symbol; empty: from the output's file name
+  std::string report;                // .html or .json of what was made; empty: none
   std::string depfile;               // make rule: the output depends on the model's files; empty: none
   bool sidecar = false, quiet = false;
   bool printRemarks = false;         // what passes remark, to stderr

@@ -3,6 +3,8 @@
 // BIN --bench and --profile: tokens per second of reading a prompt and of generating, without sampling.
 #include "runtime/Bandwidth.h"
 #include "runtime/Cli.h"
+#include "runtime/MappedFile.h"
+#include "runtime/WholeFile.h"
 
 #include <algorithm>
 #include <cmath>
@@ -27,6 +29,8 @@ public:
       return invalidInput(format("--bench: %lld tokens (prompt %lld, depth %lld, generate %lld), the context is %lld",
                                  (long long)needed, (long long)options.benchPrompt, (long long)options.benchDepth,
                                  (long long)options.benchGenerate, (long long)context));
+    if (!options.report.empty())
+      HEDDLE_RETURN_IF_ERROR(openReport());
     SessionOptions sessionOptions = program.sessionOptions();
     sessionOptions.profile = options.profile;
     HEDDLE_RETURN_IF_ERROR(Session::create(*program.package, sessionOptions, session));
@@ -43,10 +47,34 @@ public:
     double cached = double(options.benchDepth) + 0.5 * double(options.benchGenerate);
     figures.bytesPerToken =
         double(program.metadata().bytes_per_token()) + cached * double(program.metadata().kv()->bytes_per_token());
+    HEDDLE_RETURN_IF_ERROR(fillReport());
     return writeOut(options.json ? asJson() : asText());
   }
 
 private:
+  // The report's line of measured times: one at this indentation, of the page as of the JSON file.
+  static constexpr std::string_view measuredLine = "\n  \"measured\": ";
+
+  // Before anything is measured: the user learns of a wrong name at once.
+  Status openReport() {
+    HEDDLE_RETURN_IF_ERROR(report.open(options.report));
+    std::string_view text(reinterpret_cast<const char *>(report.data()), report.size());
+    std::string source = "\"sha256\": " + jsonString(program.metadata().source_sha256()->str());
+    if (text.find(measuredLine) == text.npos || text.find(source) == text.npos)
+      return invalidInput(options.report + ": no report that 'heddle compile --report' wrote of this model");
+    return Status();
+  }
+
+  Status fillReport() {
+    if (options.report.empty())
+      return Status();
+    std::string_view text(reinterpret_cast<const char *>(report.data()), report.size());
+    size_t begin = text.find(measuredLine) + measuredLine.size();
+    std::string figures = asJson();
+    figures.pop_back();  // its end of line
+    return writeWholeFile(options.report, {text.substr(0, begin), figures, text.substr(text.find('\n', begin))});
+  }
+
   // Feeds ids [0, count) from an empty cache and adds nothing to the figures.
   Status fill(int64_t count) {
     session->truncate(0, 0);
@@ -139,6 +167,7 @@ private:
   std::unique_ptr<Session> session;
   std::vector<int32_t> ids;
   Figures figures;
+  MappedFile report;
   std::vector<double> prefillTicks, decodeTicks;
 };
 

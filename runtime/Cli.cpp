@@ -146,6 +146,8 @@ const Option optionTable[] = {
      SET { return integerInto("--depth", v[0], 0, INT32_MAX, o.benchDepth); }},
     {"--rounds", "N", "with --bench: rounds, of which the best counts (5)", Nothing,
      SET { return integerInto("--rounds", v[0], 1, 100000, o.benchRounds); }},
+    {"--report", "FILE", "with --bench: fill the measured times into what 'heddle compile --report=FILE' wrote", Nothing,
+     SET { o.report = v[0]; o.profile = true; return Status(); }},
     {"--json", nullptr, "with --bench and --profile: one JSON object", Nothing, FLAG(json)},
     {"--info", nullptr, "what this model was compiled from and for", Nothing, COMMAND(Info)},
     {"--check", nullptr, "hash all weights", Nothing, COMMAND(Check)},
@@ -178,6 +180,8 @@ Status checkCombination(const CliOptions &options, const Package &package) {
     return invalidInput("--system belongs to --chat");
   if (!options.outputs.empty() && options.command != Command::Io)
     return invalidInput("--outputs belongs to --io");
+  if (!options.report.empty() && options.command != Command::Bench)
+    return invalidInput("--report belongs to --bench");
   if (options.sampler.topP <= 0)
     return invalidInput("--top-p: 0 leaves no token, expected a number above it");
   return Status();

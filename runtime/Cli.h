@@ -28,7 +28,7 @@ struct CliOptions {
   std::optional<int32_t> eos;
   int32_t beams = 1, returned = 1, logprobs = 0, threads = 0;
   float lengthPenalty = 1;
-  std::string ioInput, ioOutput, perplexityFile, device;
+  std::string ioInput, ioOutput, perplexityFile, device, report;
   std::vector<std::string> outputs;      // --outputs
   int64_t benchPrompt = 512, benchGenerate = 64, benchDepth = 0, benchRounds = 5;
 };

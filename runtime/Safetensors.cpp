@@ -1,6 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/Safetensors.h"
 
+#include "runtime/WholeFile.h"
+
 #include "runtime/Unicode.h"
 
 #include <algorithm>
@@ -280,20 +282,11 @@ Status writeSafetensors(const std::string &path, const std::vector<TensorToWrite
   header += "}";
   header.append((8 - header.size() % 8) % 8, ' ');  // the data is aligned to 8 bytes
 
-  std::string beside = path + ".part" + std::to_string(getpid());
-  FILE *out = fopen(beside.c_str(), "wbe");
-  if (!out)
-    return failure(beside + ": " + strerror(errno));
   uint64_t headerSize = header.size();
-  bool ok = fwrite(&headerSize, 8, 1, out) == 1 && fwrite(header.data(), header.size(), 1, out) == 1;
+  std::vector<std::string_view> parts = {{reinterpret_cast<const char *>(&headerSize), 8}, header};
   for (const TensorToWrite &tensor : tensors)
-    ok = ok && (tensor.size == 0 || fwrite(tensor.data, tensor.size, 1, out) == 1);
-  ok = fclose(out) == 0 && ok;
-  if (ok && rename(beside.c_str(), path.c_str()) == 0)
-    return Status();
-  int error = errno;
-  unlink(beside.c_str());
-  return failure(path + ": " + strerror(error));
+    parts.emplace_back(reinterpret_cast<const char *>(tensor.data), tensor.size);
+  return writeWholeFile(path, parts);
 }
 
 } // namespace heddle

@@ -2,7 +2,9 @@
 #
 # Tests of the tools: .mlir files through heddle-opt, .test files through anything. %heddle-opt and %heddle are the tools of
 # the build, %tools scripts that tests share, run by %python; FileCheck, not and the rest of LLVM's test tools are on the path.
+import glob
 import os
+import shutil
 import sys
 
 import lit.formats
@@ -21,6 +23,11 @@ for tool in ["heddle-opt", "heddle-lsp-server", "heddle-reduce", "heddle"]:
     config.substitutions.append(("%" + tool + r"\b", path))
     if os.path.exists(path):
         config.available_features.add(tool)
+# The browser that `./dev setup` installs: it views the report.
+browser = shutil.which("chromium-headless-shell")
+if browser:
+    config.substitutions.append(("%browser", browser))
+    config.available_features.add("browser")
 config.substitutions.append(("%tools", os.path.join(config.test_source_root, "tools")))
 config.substitutions.append(("%python", sys.executable))
 config.substitutions.append(("%build", config.heddle_binary_dir))
@@ -28,4 +35,9 @@ config.substitutions.append(("%source", os.path.dirname(config.test_source_root)
 config.substitutions.append(("%cmake", config.cmake_command))
 config.substitutions.append(("%ninja", config.ninja))
 config.substitutions.append(("%mlir_dir", config.mlir_dir))
+# A real model, if ./dev setup has fetched it.
+smollm2 = glob.glob(os.path.join(os.path.dirname(config.test_source_root), ".setup", "smollm2", "*.gguf"))
+if smollm2:
+    config.available_features.add("smollm2")
+    config.substitutions.append(("%smollm2", smollm2[0]))
 config.environment["PATH"] = os.pathsep.join([config.llvm_tools_dir, config.environment.get("PATH", os.defpath)])

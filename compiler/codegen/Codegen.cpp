@@ -41,6 +41,7 @@ FailureOr<GeneratedCode> heddle::generateCode(ModuleOp module, const Target &tar
     llvm::append_range(result.objects, kernels.objects());
   for (auto &[name, record] : kernels.records())
     result.kernels.push_back(record);
+  result.launches = kernels.launches().vec();
   return result;
 }
 

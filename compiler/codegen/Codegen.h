@@ -12,6 +12,7 @@ namespace heddle {
 struct GeneratedCode {
   std::vector<std::string> objects;   // ELF, or for text kinds what MLIR emitted as one text: of a GPU, its kernels alone
   std::vector<KernelRecord> kernels;  // in order of first call
+  std::vector<KernelLaunch> launches; // in order of emission
 };
 
 // Kernels and the step function of a module after plan-memory.

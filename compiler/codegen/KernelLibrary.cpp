@@ -264,11 +264,14 @@ FailureOr<func::FuncOp> KernelLibrary::rowWise(KernelCallOp op) {
 unsigned KernelLibrary::record(func::FuncOp kernel, Operation *op, unsigned times) {
   auto entry = kernels.try_emplace(kernel.getSymNameAttr()).first;
   unsigned index = entry - kernels.begin();
+  launched.push_back({index, op});
   KernelRecord &record = entry->second;
   record.name = kernel.getSymName().str();
   record.emitter = halideKernels.contains(record.name) ? "halide" : "mlir";
   record.calls += times;
   auto cost = dyn_cast<KernelOpInterface>(op);
+  if (auto attention = dyn_cast<OnlineAttentionOp>(op))
+    record.schedule = "block_kv=" + std::to_string(attention.getBlockKv());
   record.kind = cost ? cost.getKernelKind().str() : "cache";
   if (!cost)
     return index;

@@ -21,6 +21,12 @@ struct KernelRecord {
   int64_t flopsPerRow = 0, fixedBytes = 0, bytesPerRow = 0;
 };
 
+// One launch in a function of the step.
+struct KernelLaunch {
+  unsigned kernel;      // index of its record
+  mlir::Operation *op;  // of the scheduled module
+};
+
 class KernelLibrary {
 public:
   // `code` takes the kernels that MLIR emits; `source` holds the outlined ones.
@@ -49,9 +55,10 @@ public:
   GpuKernels *gpuKernels() { return device.gpuKernels(); }
   // Objects that Halide emitted.
   llvm::ArrayRef<std::string> objects() const { return halideObjects; }
-  // Counts one call of a kernel by `op`, which runs `times` in a step. Returns the kernel's index in records().
+  // Counts one launch of a kernel by `op`, which runs `times` in a step. Returns the kernel's index in records().
   unsigned record(mlir::func::FuncOp kernel, mlir::Operation *op, unsigned times);
   const llvm::MapVector<mlir::StringAttr, KernelRecord> &records() const { return kernels; }
+  llvm::ArrayRef<KernelLaunch> launches() const { return launched; }
 
 private:
   mlir::func::FuncOp find(llvm::StringRef name);
@@ -64,6 +71,7 @@ private:
   llvm::StringSet<> halideKernels;  // names of those that Halide emitted
   DeviceKernels device;
   llvm::MapVector<mlir::StringAttr, KernelRecord> kernels;
+  std::vector<KernelLaunch> launched;
 };
 
 } // namespace heddle

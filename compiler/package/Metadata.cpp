@@ -9,7 +9,7 @@ using namespace mlir;
 using namespace heddle;
 namespace fb = flatbuffers;
 
-static KvCacheType cacheTypeOf(ModuleOp module) {
+KvCacheType heddle::kvCacheOf(ModuleOp module) {
   for (Type type : module.lookupSymbol<func::FuncOp>("step").getArgumentTypes())
     if (auto cache = dyn_cast<KvCacheType>(type))
       return cache;
@@ -103,7 +103,7 @@ std::string heddle::buildMetadata(ModuleOp module, const Model &model, const Pac
   for (const RopeConfig &rope : model.config.ropes)
     ropes.push_back(ropeTable(b, model.config, rope));
   auto memory = package::CreateMemoryPlan(b, 0, module->getAttrOfType<IntegerAttr>(rowBytesAttr).getInt(), info.maxRows);
-  auto kv = kvPlan(b, cacheTypeOf(module));
+  auto kv = kvPlan(b, kvCacheOf(module));
   auto generated = generation(b, model.config);
   auto tokenizer = tokenizerTable(b, info.tokenizer);
   auto ropeVector = b.CreateVector(ropes);

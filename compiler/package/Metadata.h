@@ -22,6 +22,9 @@ struct PackageInfo {
   std::string tokenizer;      // serialised package::Tokenizer, empty without one
 };
 
+// The cache that the step takes; null where it takes none.
+KvCacheType kvCacheOf(mlir::ModuleOp module);
+
 // `module` after plan-memory.
 std::string buildMetadata(mlir::ModuleOp module, const Model &model, const PackageInfo &info, const Target &target,
                           llvm::ArrayRef<KernelRecord> kernels, llvm::ArrayRef<PackedWeight> weights);

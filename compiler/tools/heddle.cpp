@@ -61,6 +61,7 @@ For researchers
   --share-kv=on|off  --fuse-projections=on|off  --share-layers=on|off
                                 passes that can be turned off to measure them
 For pipelines
+  --report=FILE.html|FILE.json  what was fused, scheduled and planned, as a page or as data
   --depfile=FILE                make rule: the output depends on every file of the model
   --diagnostics=text|json       errors as one line of text, or as one JSON object in a line (default text)
   --quiet                       no progress on a terminal
@@ -142,6 +143,12 @@ bool CompileArguments::parseFlag(StringRef key, StringRef value, bool hasValue) 
     options.depfile = value.str();
     if (value.empty())
       error = "--depfile needs the name of a file";
+    return error.empty();
+  }
+  if (key == "--report") {
+    options.report = value.str();
+    if (!value.ends_with(".html") && !value.ends_with(".json"))
+      error = ("--report: '" + value + "' ends in neither .html nor .json").str();
     return error.empty();
   }
   if (key == "--diagnostics")

@@ -1,0 +1,247 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/report/Report.h"
+
+#include "compiler/schedule/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <nlohmann/json.hpp>
+
+using namespace mlir;
+using namespace heddle;
+using Json = nlohmann::ordered_json;
+
+// Tokens of a page of the cache.
+static constexpr int64_t pageTokens = 64;
+
+static std::string maskText(MaskAttr mask) {
+  std::string text;
+  llvm::raw_string_ostream(text) << mask;
+  StringRef inner = StringRef(text).split('<').second.drop_back();
+  return inner.empty() ? "no mask" : inner.str();
+}
+
+// What an op computes, in the terms of its source: "matmul 576 -> 960, q4_1, + residual".
+static std::string describe(Operation *op) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  TypeSwitch<Operation *, void>(op)
+      .Case([&](PackedMatmulOp matmul) {
+        out << matmul.getK() << " → " << matmul.getN() << ", " << matmul.getFormat();
+        if (matmul.getInputScales())
+          out << ", int8 input";
+        if (matmul.getBias())
+          out << ", + bias";
+        if (matmul.getAccumulate())
+          out << ", + residual";
+      })
+      .Case([&](ExpertMatmulOp matmul) {
+        out << matmul.getK() << " → " << matmul.getN() << ", " << matmul.getFormat() << ", " << matmul.getTopK() << " of "
+            << matmul.getNumExperts() << " experts";
+        if (matmul.getActivation())
+          out << ", gated";
+        if (matmul.getAccumulate())
+          out << ", + residual";
+      })
+      .Case([&](RouteExpertsOp route) { out << route.getTopK() << " of " << route.getNumExperts() << " experts"; })
+      .Case([&](OnlineAttentionOp attention) {
+        KvCacheType cache = attention.getCache().getType();
+        out << attention.getNumHeads() << " heads, " << cache.getNumKvHeads() << " of K and V, head_dim " << cache.getHeadDim() << ", "
+            << maskText(attention.getMask()) << (attention.getShareKv() ? ", one load of K and V for a group" : "");
+      })
+      .Case([&](OnlineLatentAttentionOp attention) {
+        LatentDims dims = attention.getDims();
+        int64_t rebuild = dims.rank * (dims.nope + dims.value), latent = 2 * dims.rank - dims.nope - dims.value;
+        out << attention.getNumHeads() << " heads over latents of " << dims.rank << " + " << dims.rope << ", body "
+            << stringifyLatentForm(attention.getForm()) << "; keys and values are rebuilt where queries × (" << rebuild << " + keys × "
+            << latent << ") > keys × " << rebuild;
+      })
+      .Case([&](DequantizeOp rows) { out << "rows of (" << rows.getN() << ", " << rows.getK() << "), " << rows.getFormat(); });
+  return text;
+}
+
+// The ops that were fused into an outlined kernel, in order; views and changes of shape are no work.
+static Json fusedOps(Operation *op) {
+  Json ops = Json::array();
+  auto call = dyn_cast<KernelCallOp>(op);
+  auto callee = call ? SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(op, call.getCalleeAttr()) : func::FuncOp();
+  if (callee)
+    callee.walk([&](Operation *inner) {
+      bool isView = isa<tensor::TensorDialect, func::FuncDialect>(inner->getDialect()) || inner->hasTrait<OpTrait::IsTerminator>() ||
+                    inner->hasTrait<OpTrait::ConstantLike>() || isa<linalg::TransposeOp>(inner);
+      if (!isView)
+        ops.push_back(inner->getName().stripDialect().str());
+    });
+  return ops;
+}
+
+namespace {
+
+// A function of the step: the step itself, or a layer that it calls several times.
+struct StepFunction {
+  func::FuncOp func;
+  int64_t calls = 0;
+  func::CallOp firstCall;  // null for the step itself
+};
+
+} // namespace
+
+// The weights that an op reads where the step first calls its function, by their names in the model.
+static Json weightsOf(Operation *op, func::CallOp call) {
+  Json names = Json::array();
+  for (Value operand : op->getOperands()) {
+    auto argument = dyn_cast<BlockArgument>(operand);
+    Value value = argument && call ? call.getOperand(argument.getArgNumber()) : operand;
+    while (value && value.getDefiningOp() && value.getDefiningOp()->getNumOperands() == 1)
+      value = value.getDefiningOp()->getOperand(0);
+    auto weight = value ? value.getDefiningOp<WeightOp>() : WeightOp();
+    if (!weight)
+      continue;
+    if (auto sources = weight->getAttrOfType<ArrayAttr>("heddle.source_names"))
+      for (auto source : sources.getAsRange<StringAttr>())
+        names.push_back(source.str());
+    else
+      names.push_back(weight.getName().str());
+  }
+  return names;
+}
+
+// Of one query row per key that it sees.
+static void addAttentionCost(Operation *op, Json &launch) {
+  if (auto attention = dyn_cast<OnlineAttentionOp>(op)) {
+    KvCacheType cache = attention.getCache().getType();
+    launch["flops_per_row_and_key"] = 4 * int64_t(attention.getNumHeads()) * cache.getHeadDim();
+    launch["bytes_per_key"] = cache.getPageBytes() / pageTokens / cache.getNumLayers();
+  } else if (auto latent = dyn_cast<OnlineLatentAttentionOp>(op)) {
+    KvCacheType cache = latent.getCache().getType();
+    LatentDims dims = latent.getDims();
+    launch["flops_per_row_and_key"] = 2 * dims.numHeads * (2 * dims.rank + dims.rope);
+    launch["bytes_per_key"] = cache.getPageBytes() / pageTokens / cache.getNumLayers();
+  }
+}
+
+static Json launchesOf(const StepFunction &function, const GeneratedCode &code) {
+  Json launches = Json::array();
+  for (const KernelLaunch &launch : code.launches) {
+    if (launch.op->getParentOfType<func::FuncOp>() != function.func)
+      continue;
+    const KernelRecord &kernel = code.kernels[launch.kernel];
+    Json entry = {{"kernel", kernel.name}, {"kind", kernel.kind}, {"emitter", kernel.emitter}, {"what", describe(launch.op)},
+                  {"fused", fusedOps(launch.op)}, {"weights", weightsOf(launch.op, function.firstCall)},
+                  {"flops_per_row", kernel.flopsPerRow}, {"fixed_bytes", kernel.fixedBytes}, {"bytes_per_row", kernel.bytesPerRow}};
+    addAttentionCost(launch.op, entry);
+    launches.push_back(std::move(entry));
+  }
+  return launches;
+}
+
+// Where plan-memory put each buffer, bytes per row, and the launches between which it lives.
+static Json buffersOf(func::FuncOp func) {
+  DenseMap<Operation *, int64_t> index;
+  int64_t launches = 0;
+  for (Operation &op : func.front()) {
+    index[&op] = launches;
+    launches += isa<KernelOpInterface, KvAppendOp, func::CallOp>(op);
+  }
+  Json buffers = Json::array();
+  for (auto alloc : func.getOps<memref::AllocOp>()) {
+    auto offset = alloc->getAttrOfType<IntegerAttr>(rowOffsetAttr);
+    if (!offset)
+      continue;
+    int64_t first = launches, last = 0;
+    SmallVector<Value> views = {alloc};
+    while (!views.empty())
+      for (Operation *user : views.pop_back_val().getUsers()) {
+        first = std::min(first, index.lookup(user)), last = std::max(last, index.lookup(user));
+        if (isa<memref::SubViewOp, memref::CastOp>(user))
+          views.push_back(user->getResult(0));
+      }
+    std::string type;
+    llvm::raw_string_ostream(type) << alloc.getType();
+    int64_t bytes = alloc.getType().getElementType().getIntOrFloatBitWidth() / 8;
+    for (int64_t size : alloc.getType().getShape().drop_front())
+      bytes *= size;
+    buffers.push_back({{"type", type}, {"offset", offset.getInt()}, {"bytes", bytes}, {"first", first}, {"last", last}});
+  }
+  return buffers;
+}
+
+// The step and its layers, in order of call.
+static SmallVector<StepFunction> stepFunctions(ModuleOp module) {
+  SmallVector<StepFunction> functions;
+  auto step = module.lookupSymbol<func::FuncOp>("step");
+  if (!step)
+    return functions;
+  functions.push_back({step, 1, {}});
+  step.walk([&](func::CallOp call) {
+    auto callee = module.lookupSymbol<func::FuncOp>(call.getCallee());
+    auto known = llvm::find_if(functions, [&](const StepFunction &function) { return function.func == callee; });
+    if (known == functions.end())
+      functions.push_back({callee, 1, call});
+    else
+      ++known->calls;
+  });
+  return functions;
+}
+
+static Json cacheOf(ModuleOp module) {
+  KvCacheType cache = kvCacheOf(module);
+  if (!cache)
+    return nullptr;
+  std::string type;
+  llvm::raw_string_ostream(type) << cache.getElementType();
+  Json json = {{"type", type}, {"layers", cache.getNumLayers()}, {"bytes_per_token", cache.getPageBytes() / pageTokens},
+               {"latent", cache.isLatent()}};
+  if (cache.isLatent())
+    json.update({{"kv_lora_rank", cache.getKeyDim()}, {"qk_rope_head_dim", cache.getValueDim()}});
+  else
+    json.update({{"num_kv_heads", cache.getNumKvHeads()}, {"head_dim", cache.getHeadDim()}});
+  return json;
+}
+
+// Bytes of the weights section by format.
+static Json weightFormats(ModuleOp module) {
+  std::map<std::string, int64_t> bytes;
+  llvm::DenseSet<int64_t> seen;
+  module.walk([&](WeightOp op) {
+    auto format = op->getAttrOfType<StringAttr>("heddle.format");
+    auto type = cast<ShapedType>(op.getType());
+    if (format && seen.insert(op.getStorage().getOffset()).second)
+      bytes[format.str()] += type.getNumElements() * type.getElementTypeBitWidth() / 8;
+  });
+  return bytes;
+}
+
+// What a core of the target is taken to do where nothing was measured: two fused multiply-adds of a vector per cycle.
+static Json assumedLimits(const CpuTarget &cpu) {
+  return {{"flops_per_cycle", int64_t(cpu.vectorLanes()) * 4}, {"ghz", 3.0}, {"cores", 1}, {"read_bandwidth", 15e9}};
+}
+
+std::string heddle::buildReport(ModuleOp module, StringRef architecture, const PackageInfo &info, const Target &target,
+                                const GeneratedCode &code, ArrayRef<Remark> remarks) {
+  Json functions = Json::array(), kernels = Json::array(), said = Json::array();
+  for (StepFunction &function : stepFunctions(module))
+    functions.push_back({{"name", function.func.getSymName().str()}, {"calls", function.calls},
+                         {"launches", launchesOf(function, code)}, {"buffers", buffersOf(function.func)}});
+  for (const KernelRecord &kernel : code.kernels)
+    kernels.push_back({{"name", kernel.name}, {"kind", kernel.kind}, {"emitter", kernel.emitter}, {"schedule", kernel.schedule},
+                       {"calls", kernel.calls}, {"flops_per_row", kernel.flopsPerRow}, {"fixed_bytes", kernel.fixedBytes},
+                       {"bytes_per_row", kernel.bytesPerRow}});
+  for (const Remark &remark : remarks)
+    said.push_back({{"location", remark.location}, {"text", remark.text}});
+  auto moduleInt = [&](StringRef name) { return module->getAttrOfType<IntegerAttr>(name) ? module->getAttrOfType<IntegerAttr>(name).getInt() : 0; };
+  Json report = {{"compiler", HEDDLE_VERSION},
+                 {"model", {{"name", info.sourceName}, {"architecture", architecture.str()}, {"sha256", info.sourceSha256}}},
+                 {"target", {{"name", target.name}, {"features", target.cpu.features}, {"device", target.isDevice()}}},
+                 {"precision", info.precision}, {"context", info.context}, {"max_rows", info.maxRows}, {"passes", info.passes},
+                 {"remarks", said}, {"functions", functions}, {"kernels", kernels},
+                 {"memory", {{"bytes_per_row", moduleInt(rowBytesAttr)}, {"bytes", moduleInt(rowBytesAttr) * info.maxRows}}},
+                 {"cache", cacheOf(module)},
+                 {"weights", {{"bytes", moduleInt(weightsSizeAttr)}, {"formats", weightFormats(module)}}},
+                 {"assumed", assumedLimits(target.cpu)}, {"measured", nullptr}};
+  return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
