@@ -146,6 +146,7 @@ void Compilation::choosePrecision() {
   pipeline.kvElementType = !fast ? "f32" : quantized || bf16 ? "bf16" : f16 ? "f16" : "f32";
   // Not int8 in fast: compiler/schedule/README.md has the figures.
   pipeline.activations = "f32";
+  pipeline.bf16Products = fast && target.device == DeviceKind::Cuda;
   if (options.kv != "auto")
     pipeline.kvElementType = options.kv;
   if (options.activations != "auto")

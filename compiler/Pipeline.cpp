@@ -102,6 +102,7 @@ void heddle::addScheduleStage(OpPassManager &pm, const PipelineOptions &options)
   pm.addPass(createPackWeights());
   AssignSchedulesOptions schedules;
   schedules.activations = options.activations;
+  schedules.bf16Products = options.bf16Products;
   pm.addPass(createAssignSchedules(schedules));
   pm.addPass(createCSEPass());
   // Before outlining: a value that only tells its size would have to leave its kernel.

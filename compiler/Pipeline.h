@@ -20,7 +20,8 @@ std::optional<Stage> parseStage(llvm::StringRef name);
 // What the passes up to codegen need to know of a compilation.
 struct PipelineOptions {
   std::string kvElementType = "f32";  // f32, bf16, f16: storage of the cache
-  std::string activations = "f32";    // f32, int8: inputs of products with quantised weights
+  std::string activations = "f32";    // f32, bf16, int8: inputs of products with quantised weights
+  bool bf16Products = false;          // inputs of products with bf16 weights are rounded to bf16
   int64_t blockKv = 64;               // keys per block of attention
   bool shareKv = true;                // query heads of a group share KV loads
   bool fuseProjections = true;

@@ -27,8 +27,8 @@ def Heddle_PackedMatmulOp : Heddle_KernelOp<"packed_matmul", [AttrSizedOperandSe
   let summary = "x W^T + b with W packed in panels of 16 output rows";
   let description = [{
     The weights are those of one or several `linear` weights stacked along out_features and packed as `format` says
-    (compiler/codegen/cpu/PackedLayout.h). The input is f32, or, with `input_scales` and `input_sums`, what `quantize`
-    made of it. `accumulate` adds to the destination: a residual connection.
+    (compiler/codegen/cpu/PackedLayout.h). The input is f32, or bf16, which rounds the weights to bf16 as well, or, with
+    `input_scales` and `input_sums`, what `quantize` made of it. `accumulate` adds to the destination: a residual connection.
 
     Constraints:
       * C1: input is (rows, k), the destination (rows, n).

@@ -40,4 +40,9 @@ smollm2 = glob.glob(os.path.join(os.path.dirname(config.test_source_root), ".set
 if smollm2:
     config.available_features.add("smollm2")
     config.substitutions.append(("%smollm2", smollm2[0]))
+# The assembler of an installed CUDA toolkit, else the one that ./dev setup takes from PyPI.
+config.ptxas = shutil.which("ptxas") or os.path.join(os.path.dirname(config.test_source_root), ".setup", "cuda", "bin", "ptxas")
+if os.path.exists(config.ptxas):
+    config.available_features.add("ptxas")
+config.substitutions.append((r"%ptxas\b", config.ptxas))
 config.environment["PATH"] = os.pathsep.join([config.llvm_tools_dir, config.environment.get("PATH", os.defpath)])

@@ -2,6 +2,7 @@
 
 #include "compiler/codegen/DeviceKernels.h"
 
+#include "compiler/codegen/HostKernel.h"
 #include "compiler/codegen/gpu/GpuAttention.h"
 #include "compiler/codegen/halide/BufferBuilder.h"
 #include "compiler/codegen/halide/PackedWeights.h"
@@ -15,27 +16,18 @@ using namespace mlir;
 using namespace heddle;
 
 static constexpr BufferElement f32 = {buffer_layout::Float, 32}, i32 = {buffer_layout::SignedInteger, 32};
+static constexpr BufferElement bf16 = {buffer_layout::UnsignedInteger, 16}; // as Halide reads it
 
 namespace {
 
-// Writes one host function: the buffers of a kernel, then its call.
-class Enqueuer {
+// Calls Halide's kernels: their buffers, then the call.
+class Enqueuer : public HostKernel {
 public:
-  // `parameters`: 'p' a pointer, 'n' an i64, 't' an i32. The step comes behind them.
-  Enqueuer(Location loc, ModuleOp code, StringRef name, StringRef parameters) : code(code), b(loc, code.getContext()) {
-    SmallVector<Type> types;
-    for (char kind : parameters)
-      types.push_back(kind == 'p' ? b.pointerType() : kind == 'n' ? Type(b.getI64Type()) : Type(b.getI32Type()));
-    types.push_back(b.pointerType());
-    function = beginFunction(b, code, name, types);
-    step = function.getArguments().back();
+  Enqueuer(Location loc, ModuleOp code, StringRef name, StringRef parameters) : HostKernel(loc, code, name, parameters) {
     arguments.push_back(b.load(b.pointerType(), b.at(step, offsetof(heddle_step, device))));
   }
 
   Value constant(int64_t value) { return b.constant(value); }
-  Value argument(unsigned index) { return function.getArgument(index); }
-  Value number(size_t offset) { return b.load(b.getI64Type(), b.at(step, offset)); }
-  Value pointer(size_t offset) { return b.load(b.pointerType(), b.at(step, offset)); }
 
   // (width, rows), rows `stride` elements apart.
   void addRows(BufferElement element, Value at, int64_t width, Value stride, Value rows) {
@@ -83,18 +75,10 @@ public:
     func::CallOp::create(b, symbol, TypeRange{b.getI32Type()}, arguments);
     arguments.truncate(1);
   }
-  func::FuncOp finish() {
-    func::ReturnOp::create(b);
-    return function;
-  }
 
 private:
   void add(BufferElement element, Value at, ArrayRef<BufferDim> dims) { arguments.push_back(buildBuffer(b, true, element, at, dims)); }
 
-  ModuleOp code;
-  RawBuilder b;
-  func::FuncOp function;
-  Value step;
   SmallVector<Value> arguments; // the device, then buffers
 };
 
@@ -113,17 +97,25 @@ LogicalResult DeviceKernels::add(StringRef name, FailureOr<std::string> object) 
 }
 
 FailureOr<func::FuncOp> DeviceKernels::matmul(Operation *op, StringRef name, const MatmulSpec &spec) {
-  if (spec.activation != MatmulActivation::F32)
+  if (spec.activation == MatmulActivation::Q8)
     return refuse(op, "8-bit activations");
   if (spec.rows != MatmulRows::Dense || spec.epilogue != MatmulEpilogue::None)
     return refuse(op, "products of experts");
+  bool isBf16 = spec.activation == MatmulActivation::Bf16;
+  // cp.async takes rows that begin at 16 bytes.
+  if (gpu && isBf16 && spec.layout.numbers == PackedNumbers::BF16 && spec.k % 8 == 0) {
+    GpuMatmulSpec product{spec.n, spec.k, spec.hasBias, spec.accumulate, spec.epilogue};
+    if (std::string reason; failed(verifyGpuMatmul(product, reason)))
+      return op->emitError(reason);
+    return gpu->matmul(op->getLoc(), name, product);
+  }
   std::string symbol = (name + "_device").str();
   if (failed(add(name, emitDeviceMatmul(op->getLoc(), target, symbol, spec))))
     return failure();
   // act, scales, sums, weights, bias, out, rows, actStride, outStride, panelBegin, panelEnd
   Enqueuer e(op->getLoc(), code, name, "ppppppnnnnn");
   Value out = e.argument(5), rows = e.argument(6), outStride = e.argument(8);
-  e.addRows(f32, e.argument(0), spec.k, e.argument(7), rows);
+  e.addRows(isBf16 ? bf16 : f32, e.argument(0), spec.k, e.argument(7), rows);
   e.addWeights(e.argument(3), spec.layout, spec.n, spec.k);
   if (spec.hasBias)
     e.addVector(f32, e.argument(4), e.constant(spec.n));

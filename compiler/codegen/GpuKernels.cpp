@@ -2,7 +2,7 @@
 
 #include "compiler/codegen/GpuKernels.h"
 
-#include "compiler/codegen/cpu/RawBuilder.h"
+#include "compiler/codegen/HostKernel.h"
 #include "compiler/codegen/gpu/EmitPtx.h"
 #include "compiler/codegen/gpu/GpuAttention.h"
 #include "runtime/ModelAbi.h"
@@ -19,23 +19,11 @@ static constexpr char ptxName[] = "heddle_ptx";
 
 namespace {
 
-// Writes one host function that launches kernels of the PTX module.
-class LaunchBuilder {
+// Launches a kernel of the PTX module.
+class LaunchBuilder : public HostKernel {
 public:
-  // `parameters`: 'p' a pointer, 'n' an i64, 't' an i32. The step comes behind them.
-  LaunchBuilder(Location loc, ModuleOp code, StringRef name, StringRef parameters) : code(code), b(loc, code.getContext()) {
-    SmallVector<Type> types;
-    for (char kind : parameters)
-      types.push_back(kind == 'p' ? b.pointerType() : kind == 'n' ? Type(b.getI64Type()) : Type(b.getI32Type()));
-    types.push_back(b.pointerType());
-    function = beginFunction(b, code, name, types);
-    step = function.getArguments().back();
-  }
+  using HostKernel::HostKernel;
 
-  RawBuilder &builder() { return b; }
-  Value argument(unsigned index) { return function.getArgument(index); }
-  Value number(size_t offset) { return b.load(b.getI64Type(), b.at(step, offset)); }
-  Value pointer(size_t offset) { return b.load(b.pointerType(), b.at(step, offset)); }
   Value narrow(Value value) { return arith::TruncIOp::create(b, b.getI32Type(), value); }
   // The address of the kernel's name.
   Value entry(StringRef kernel);
@@ -44,16 +32,8 @@ public:
   void add(Value value) { arguments.push_back(value); }
   // `blocks`: (x, y, z). Shared memory is the kernel's own.
   void launch(Value entry, ArrayRef<Value> blocks, Value threads);
-  func::FuncOp finish() {
-    func::ReturnOp::create(b);
-    return function;
-  }
 
 private:
-  ModuleOp code;
-  RawBuilder b;
-  func::FuncOp function;
-  Value step;
   SmallVector<Value> arguments;
 };
 

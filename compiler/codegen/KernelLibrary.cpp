@@ -30,6 +30,15 @@ static KvType kvTypeOf(KvCacheType cache) {
   return cache.getElementType().isF32() ? KvType::F32 : cache.getElementType().isBF16() ? KvType::BF16 : KvType::F16;
 }
 
+// How a product's input comes, and what tells its kernel from others by it.
+template <typename Product> static std::pair<MatmulActivation, StringRef> activationOf(Product op) {
+  if (op.getInputScales())
+    return {MatmulActivation::Q8, "_int8"};
+  if (getElementTypeOrSelf(op.getInput()).isBF16())
+    return {MatmulActivation::Bf16, "_bf16"};
+  return {MatmulActivation::F32, ""};
+}
+
 func::FuncOp KernelLibrary::find(StringRef name) { return code.lookupSymbol<func::FuncOp>(name); }
 
 FailureOr<func::FuncOp> KernelLibrary::matmul(PackedMatmulOp op) {
@@ -40,10 +49,11 @@ FailureOr<func::FuncOp> KernelLibrary::matmul(PackedMatmulOp op) {
   spec.layout = *layout;
   spec.n = op.getN();
   spec.k = op.getK();
-  spec.activation = op.getInputScales() ? MatmulActivation::Q8 : MatmulActivation::F32;
+  auto [activation, suffix] = activationOf(op);
+  spec.activation = activation;
   spec.hasBias = bool(op.getBias());
   spec.accumulate = op.getAccumulate();
-  std::string name = llvm::formatv("matmul_{0}_n{1}_k{2}{3}{4}{5}", op.getFormat(), spec.n, spec.k, op.getInputScales() ? "_int8" : "",
+  std::string name = llvm::formatv("matmul_{0}_n{1}_k{2}{3}{4}{5}", op.getFormat(), spec.n, spec.k, suffix,
                                    spec.hasBias ? "_bias" : "", spec.accumulate ? "_add" : "");
   if (func::FuncOp known = find(name))
     return known;
@@ -99,7 +109,8 @@ FailureOr<func::FuncOp> KernelLibrary::expertMatmul(ExpertMatmulOp op) {
   spec.layout = *layout;
   spec.n = op.getN();
   spec.k = op.getK();
-  spec.activation = op.getInputScales() ? MatmulActivation::Q8 : MatmulActivation::F32;
+  auto [activation, suffix] = activationOf(op);
+  spec.activation = activation;
   spec.rows = op.getActivation() ? MatmulRows::Gathered : MatmulRows::Scattered;
   if (op.getActivation() == ActivationKind::Silu)
     spec.epilogue = MatmulEpilogue::GatedSilu;
@@ -110,9 +121,9 @@ FailureOr<func::FuncOp> KernelLibrary::expertMatmul(ExpertMatmulOp op) {
   int64_t bytes = op.getActivation() ? 2 * layout->bytes(spec.n, spec.k) : layout->bytes(spec.n, spec.k);
   if (expertBytes(op) != bytes)
     return op.emitError("an expert's weights take ") << expertBytes(op) << " bytes, their layout " << bytes;
-  std::string activation = op.getActivation() ? ("_" + stringifyActivationKind(*op.getActivation())).str() : "";
-  std::string name = llvm::formatv("experts_{0}_n{1}_k{2}{3}{4}", op.getFormat(), spec.n, spec.k, op.getInputScales() ? "_int8" : "",
-                                   activation);
+  std::string gate = op.getActivation() ? ("_" + stringifyActivationKind(*op.getActivation())).str() : "";
+  std::string name = llvm::formatv("experts_{0}_n{1}_k{2}{3}{4}", op.getFormat(), spec.n, spec.k, suffix,
+                                   gate);
   if (func::FuncOp known = find(name))
     return known;
   if (target.isDevice())

@@ -3,6 +3,8 @@
 #include "compiler/schedule/Passes.h"
 #include "compiler/codegen/cpu/PackedLayout.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
 namespace heddle {
 #define GEN_PASS_DEF_ASSIGNSCHEDULES
 #include "compiler/schedule/Passes.h.inc"
@@ -12,16 +14,36 @@ using namespace mlir;
 using namespace heddle;
 
 template <typename Product> static bool hasQuantizedWeights(Product op) {
-  return symbolizeQuantKind(op.getFormat()).has_value() && op.getK() % 32 == 0;
+  return symbolizeQuantKind(op.getFormat()).has_value();
 }
 
 namespace {
 struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
   using AssignSchedulesBase::AssignSchedulesBase;
 
+  // How the input of a product comes.
+  template <typename Product> void assignInput(Product op) {
+    bool isQuantized = hasQuantizedWeights(op);
+    if (isQuantized && activations == "int8" && op.getK() % 32 == 0)
+      return quantizeInput(op);
+    bool isRounded = isQuantized ? activations == "bf16" : bf16Products && op.getFormat() == "bf16";
+    if (isRounded && op.getK() % 2 == 0)
+      roundInput(op);
+  }
+
+  template <typename Product> void roundInput(Product op) {
+    Value input = op.getInput();
+    Value &rounded = roundedInput[input];
+    if (!rounded) {
+      OpBuilder b(op);
+      b.setInsertionPointAfterValue(input);
+      auto type = cast<RankedTensorType>(input.getType()).clone(b.getBF16Type());
+      rounded = arith::TruncFOp::create(b, op.getLoc(), type, input);
+    }
+    op.getInputMutable().assign(rounded);
+  }
+
   template <typename Product> void quantizeInput(Product op) {
-    if (!hasQuantizedWeights(op))
-      return;
     Value input = op.getInput();
     QuantizeOp quantized = byInput.lookup(input);
     if (!quantized) {
@@ -39,15 +61,15 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
   }
 
   void runOnOperation() override {
-    if (activations != "f32" && activations != "int8") {
-      getOperation().emitError("activations must be f32 or int8, got '") << activations << "'";
+    if (activations != "f32" && activations != "bf16" && activations != "int8") {
+      getOperation().emitError("activations must be f32, bf16 or int8, got '") << activations << "'";
       return signalPassFailure();
     }
     getOperation().walk([&](Operation *op) {
-      if (auto matmul = dyn_cast<PackedMatmulOp>(op); matmul && activations == "int8")
-        quantizeInput(matmul);
-      if (auto experts = dyn_cast<ExpertMatmulOp>(op); experts && activations == "int8")
-        quantizeInput(experts);
+      if (auto matmul = dyn_cast<PackedMatmulOp>(op))
+        assignInput(matmul);
+      if (auto experts = dyn_cast<ExpertMatmulOp>(op))
+        assignInput(experts);
       if (auto rope = dyn_cast<RopeOp>(op); rope && !rope.getTable()) {
         OpBuilder b(rope);
         auto type = RankedTensorType::get({ShapedType::kDynamic, rope.getRope().getRotaryDim()}, b.getF32Type());
@@ -57,5 +79,6 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
   }
 
   DenseMap<Value, QuantizeOp> byInput;
+  DenseMap<Value, Value> roundedInput;
 };
 } // namespace

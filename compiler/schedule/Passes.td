@@ -35,11 +35,13 @@ def PackWeights : Pass<"heddle-pack-weights", "::mlir::ModuleOp"> {
 def AssignSchedules : Pass<"heddle-assign-schedules", "::mlir::ModuleOp"> {
   let summary = "Choose number formats and tables that kernels run with";
   let description = [{
-    With `activations=int8`, inputs of products with quantised weights are quantised, once per value however many products read
-    it. Rotary embeddings read the session's table. Example: test/schedule/assign-schedules.mlir.
+    With `activations=int8`, inputs of products with quantised weights are quantised, with `bf16` rounded; with `bf16-products`,
+    inputs of products with bf16 weights are rounded: once per value however many products read it. Rotary embeddings read the session's table. Example: test/schedule/assign-schedules.mlir.
   }];
-  let options = [Option<"activations", "activations", "std::string", "\"f32\"", "Inputs of products with quantised weights: f32 or int8">];
-  let dependentDialects = ["::heddle::HeddleDialect"];
+  let options = [
+    Option<"activations", "activations", "std::string", "\"f32\"", "Inputs of products with quantised weights: f32, bf16 or int8">,
+    Option<"bf16Products", "bf16-products", "bool", "false", "Inputs of products with bf16 weights are rounded to bf16">];
+  let dependentDialects = ["::heddle::HeddleDialect", "::mlir::arith::ArithDialect"];
 }
 
 def OutlineKernels : Pass<"heddle-outline-kernels", "::mlir::ModuleOp"> {

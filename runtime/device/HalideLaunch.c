@@ -26,9 +26,6 @@ static int run(void *user_context, void *state, const char *entry, const uint32_
   void *values[maxArguments];
   size_t value_sizes[maxArguments];
   uint32_t count = 0;
-  // No rows: nothing to do, and no grid that a driver takes.
-  if (!blocks[0] || !blocks[1] || !blocks[2])
-    return 0;
   for (; sizes[count]; ++count) {
     if (count == maxArguments)
       return -1;

@@ -1,9 +1,11 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: %heddle-opt %s --heddle-assign-schedules=activations=int8 | FileCheck %s --check-prefixes=CHECK,INT8
 // RUN: %heddle-opt %s --heddle-assign-schedules | FileCheck %s --check-prefixes=CHECK,F32
+// RUN: %heddle-opt %s --heddle-assign-schedules=activations=bf16 | FileCheck %s --check-prefixes=CHECK,BF16
+// RUN: %heddle-opt %s --heddle-assign-schedules=bf16-products | FileCheck %s --check-prefixes=PRODUCTS
 // RUN: not %heddle-opt %s --heddle-assign-schedules=activations=int4 -o %t 2>&1 | FileCheck %s --check-prefix=ERROR
 
-// ERROR: error: activations must be f32 or int8, got 'int4'
+// ERROR: error: activations must be f32, bf16 or int8, got 'int4'
 
 #rope = #heddle.rope<half, table = 3, attention_factor = 1.0, inverse_frequency = array<f32: 1.0, 0.1>>
 
@@ -14,6 +16,11 @@
 // INT8-COUNT-2: heddle.packed_matmul ins(%[[CODES]] scales %[[SCALES]] sums %[[SUMS]]
 // F32-NOT: heddle.quantize
 // F32-COUNT-2: heddle.packed_matmul ins(%[[X]],
+// BF16: %[[ROUNDED:.*]] = arith.truncf %[[X]] : tensor<?x64xf32> to tensor<?x64xbf16>
+// BF16-NOT: arith.truncf
+// BF16-COUNT-2: heddle.packed_matmul ins(%[[ROUNDED]],
+// PRODUCTS-LABEL: @one_quantized_input_for_two_products
+// PRODUCTS-NOT: arith.truncf
 func.func @one_quantized_input_for_two_products(%x: tensor<?x64xf32>, %w0: tensor<2304xi8>, %w1: tensor<2304xi8>, %d: tensor<?x32xf32>)
     -> (tensor<?x32xf32>, tensor<?x32xf32>) {
   %0 = heddle.packed_matmul ins(%x, %w0 : tensor<?x64xf32>, tensor<2304xi8>) outs(%d : tensor<?x32xf32>)
@@ -27,9 +34,22 @@ func.func @one_quantized_input_for_two_products(%x: tensor<?x64xf32>, %w0: tenso
 // CHECK-SAME: %[[X:.*]]: tensor<?x64xf32>
 // CHECK-NOT: heddle.quantize
 // CHECK: heddle.packed_matmul ins(%[[X]],
+// PRODUCTS-LABEL: @float_weights_read_floats
+// PRODUCTS: %[[ROUNDED:.*]] = arith.truncf %{{.*}} : tensor<?x64xf32> to tensor<?x64xbf16>
+// PRODUCTS: heddle.packed_matmul ins(%[[ROUNDED]],
 func.func @float_weights_read_floats(%x: tensor<?x64xf32>, %w: tensor<4096xi8>, %d: tensor<?x32xf32>) -> tensor<?x32xf32> {
   %0 = heddle.packed_matmul ins(%x, %w : tensor<?x64xf32>, tensor<4096xi8>) outs(%d : tensor<?x32xf32>)
     {format = "bf16", k = 64 : i64, n = 32 : i64} -> tensor<?x32xf32>
+  return %0 : tensor<?x32xf32>
+}
+
+// A pair of columns is what bf16 products read.
+// PRODUCTS-LABEL: @odd_depth_stays_f32
+// PRODUCTS-NOT: arith.truncf
+// PRODUCTS: return
+func.func @odd_depth_stays_f32(%x: tensor<?x33xf32>, %w: tensor<4096xi8>, %d: tensor<?x32xf32>) -> tensor<?x32xf32> {
+  %0 = heddle.packed_matmul ins(%x, %w : tensor<?x33xf32>, tensor<4096xi8>) outs(%d : tensor<?x32xf32>)
+    {format = "bf16", k = 33 : i64, n = 32 : i64} -> tensor<?x32xf32>
   return %0 : tensor<?x32xf32>
 }
 

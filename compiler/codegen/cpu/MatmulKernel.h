@@ -12,8 +12,9 @@
 
 namespace heddle {
 
-// How activations come. Q8: int8 codes in [-127, 127] with a f32 scale per 32 values, and the sum of every 16 codes.
-enum class MatmulActivation : uint8_t { F32, Q8 };
+// How activations come. Bf16: weights are bf16 as well, those of quantised files rounded to it, and sums are f32. Q8: int8
+// codes in [-127, 127] with a f32 scale per 32 values, and the sum of every 16 codes.
+enum class MatmulActivation : uint8_t { F32, Bf16, Q8 };
 
 // Which rows of `act` and `out` the kernel's row r stands for. Gathered: act row rowIndex[r], out row r. Scattered: act
 // row r, and out row rowIndex[r] += rowScale[r] * (product + bias).
@@ -26,7 +27,7 @@ enum class MatmulEpilogue : uint8_t { None, Silu, GeluTanh, GatedSilu, GatedGelu
 struct MatmulSpec {
   PackedLayout layout;
   int64_t n = 0; // out_features
-  int64_t k = 0; // in_features; Q8: a multiple of 32
+  int64_t k = 0; // in_features; Bf16: even; Q8: a multiple of 32
   MatmulActivation activation = MatmulActivation::F32;
   bool hasBias = false;
   bool accumulate = false; // out += product (+ bias): a residual
@@ -37,7 +38,7 @@ struct MatmulSpec {
 };
 
 // Adds to `module`
-//   void name(const void *act,            // (rows, K) f32 or int8, row stride actStride elements
+//   void name(const void *act,            // (rows, K) f32, bf16 or int8, row stride actStride elements
 //             const float *actScales,     // Q8: (rows, K / 32), else unused
 //             const int32_t *actSums,     // Q8: (rows, K / 16), else unused
 //             const uint8_t *weights,     // the packed matrix, 64-byte aligned
@@ -46,10 +47,10 @@ struct MatmulSpec {
 //             int64_t rows, int64_t actStride, int64_t outStride, int64_t panelBegin, int64_t panelEnd
 //             [, const int32_t *rowIndex, const float *rowScale])  // not Dense: (rows)
 // which computes output columns [16 panelBegin, min(16 panelEnd, N)) of every row. An element's bits depend on its row
-// of `act` and of W alone: not on `rows`, the slice of panels, the row's place nor the target. It takes up to 128 KiB
-// of stack.
+// of `act` and of W alone: not on `rows`, the slice of panels, the row's place nor, but for Bf16, the target. It takes up
+// to 128 KiB of stack.
 // Panels are those of `out`: gated, a pair of W's. Fails, with an error at the module, for Q8 activations with weights
-// that are not quantised, and for a gated product with bias.
+// that are not quantised, Bf16 ones with weights that are neither quantised nor bf16, and for a gated product with bias.
 mlir::FailureOr<mlir::func::FuncOp> buildMatmul(mlir::ModuleOp module, llvm::StringRef name, const MatmulSpec &spec,
                                                 const CpuTarget &target);
 

@@ -5,7 +5,6 @@
 #include "compiler/codegen/gpu/GpuMath.h"
 #include "compiler/codegen/gpu/SharedTile.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -267,7 +266,7 @@ Value MatmulEmitter::finishValue(Value value, Value column) {
 }
 
 void MatmulEmitter::storePair(Value low, Value high, Value row, Value column) {
-  Value to = b.at(b.at(out, arith::MulIOp::create(b, b.wide(row), outStride), 4), column, 4);
+  Value to = b.at(b.at(out, b.mul(b.wide(row), outStride), 4), column, 4);
   auto pairType = VectorType::get({2}, b.getF32Type());
   Value end = b.constant(spec.n);
   if (spec.n % 2 == 0) {
@@ -294,19 +293,4 @@ void MatmulEmitter::storePair(Value low, Value high, Value row, Value column) {
 gpu::GPUFuncOp heddle::buildGpuMatmul(gpu::GPUModuleOp module, StringRef name, const GpuMatmulSpec &spec,
                                       const GpuMatmulTile &tile) {
   return MatmulEmitter(module, name, spec, tile).emit();
-}
-
-gpu::GPUFuncOp heddle::buildRoundActivations(gpu::GPUModuleOp module, StringRef name, int64_t width) {
-  constexpr int64_t threads = 256;
-  MLIRContext *context = module.getContext();
-  Type pointer = GpuBuilder::globalPointer(context);
-  GpuBuilder b(module, name, {pointer, pointer, IntegerType::get(context, 32), IntegerType::get(context, 64)}, threads,
-               0);
-  Value column = b.add(b.mul(b.blockIndex(0), threads), b.threadIndex()), row = b.wide(b.blockIndex(1));
-  b.ifThen(b.lessThan(column, b.constant(width)), [&] {
-    Value from = b.at(b.at(b.argument(0), row, width * 4), column, 4);
-    Value to = b.at(b.at(b.argument(1), arith::MulIOp::create(b, row, b.argument(3)), 2), column, 2);
-    b.store(arith::TruncFOp::create(b, b.getBF16Type(), b.load(b.getF32Type(), from)), to);
-  });
-  return b.finish();
 }

@@ -57,12 +57,6 @@ mlir::LogicalResult verifyGpuMatmul(const GpuMatmulSpec &spec, std::string &erro
 mlir::gpu::GPUFuncOp buildGpuMatmul(mlir::gpu::GPUModuleOp module, llvm::StringRef name, const GpuMatmulSpec &spec,
                                     const GpuMatmulTile &tile);
 
-// void name(const float *in,   // (rows, width), row stride `width`
-//           bf16 *out,         // (rows, width), row stride outStride elements
-//           int32_t rows, int64_t outStride)
-// for a grid of (ceil(width / 256), rows) blocks of 256 threads: activations rounded to nearest even for a product.
-mlir::gpu::GPUFuncOp buildRoundActivations(mlir::gpu::GPUModuleOp module, llvm::StringRef name, int64_t width);
-
 } // namespace heddle
 
 #endif

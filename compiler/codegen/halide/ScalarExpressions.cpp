@@ -326,6 +326,14 @@ static Expr mathExpr(mlir::Operation *op, llvm::ArrayRef<Expr> x) {
       .Default([](mlir::Operation *) { return Expr(); });
 }
 
+// The upper half of the bits, rounded to nearest even; a NaN stays one, which the addition could carry into infinity.
+static Expr roundToBf16(Expr x) {
+  Expr bits = Halide::reinterpret<uint32_t>(x);
+  Expr rounded = bits + 0x7fff + ((bits >> 16) & 1);
+  Expr kept = select(Halide::is_nan(x), bits | 0x400000, rounded) >> 16;
+  return Halide::reinterpret(Halide::BFloat(16), Halide::cast<uint16_t>(kept));
+}
+
 Expr heddle::scalarExpr(mlir::Operation *op, llvm::ArrayRef<Expr> x) {
   namespace arith = mlir::arith;
   Halide::Type type = halideType(mlir::getElementTypeOrSelf(op->getResult(0).getType()));
@@ -351,7 +359,8 @@ Expr heddle::scalarExpr(mlir::Operation *op, llvm::ArrayRef<Expr> x) {
       .Case([&](arith::CmpFOp cmp) { return compareFloat(cmp.getPredicate(), x[0], x[1]); })
       .Case([&](arith::CmpIOp cmp) { return compareInteger(cmp.getPredicate(), x[0], x[1]); })
       .Case([&](arith::SelectOp) { return select(x[0], x[1], x[2]); })
-      .Case<arith::ExtFOp, arith::TruncFOp, arith::SIToFPOp, arith::FPToSIOp, arith::ExtSIOp, arith::TruncIOp,
+      .Case([&](arith::TruncFOp) { return type == Halide::BFloat(16) ? roundToBf16(x[0]) : Halide::cast(type, x[0]); })
+      .Case<arith::ExtFOp, arith::SIToFPOp, arith::FPToSIOp, arith::ExtSIOp, arith::TruncIOp,
             arith::IndexCastOp>([&](auto) { return Halide::cast(type, x[0]); })
       .Case<arith::ExtUIOp, arith::UIToFPOp>(
           [&](auto) { return Halide::cast(type, x[0].type().is_bool() ? x[0] : asUnsigned(x[0])); })
