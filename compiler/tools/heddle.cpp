@@ -21,7 +21,7 @@ using llvm::StringRef;
 
 static const char *const usage = R"(Heddle compiles Transformer models to native programs.
 
-  heddle compile MODEL -o OUT      compile a GGUF file or a Hugging Face folder
+  heddle compile MODEL -o OUT      compile a GGUF file, a Hugging Face folder or an MLIR module
   heddle inspect MODEL [--json]    show what is in a model file
   heddle verify MODEL              evaluate the model after every stage and name the first that changed a result
   heddle tokenize MODEL            text to ids and back, as JSON lines (--no-special, --decode, --chat)
@@ -35,13 +35,15 @@ Example:
 
 static const char *const compileUsage = R"(heddle compile MODEL -o OUT [options]
 
-MODEL is a GGUF file (any part of a split one) or a Hugging Face folder.
+MODEL is a GGUF file (any part of a split one), a Hugging Face folder, or a graph as an MLIR module (FILE.mlir).
 
 What to make
   -o FILE                       the output
   --emit=exe|lib|object|package|mlir|llvm|asm
                                 program, shared library with the runtime inside, object for libheddle.a, container for
                                 heddle_package_open_file, or text (default exe)
+  --task=auto|generate|graph    what the output is for: generate continues a prompt, graph maps named tensors to named tensors
+                                (default auto: MLIR modules are graphs, all others generate)
   --target=T                    native, x86-64-v3, x86-64-v4, znver5, sapphirerapids, aarch64, opencl,
                                 cuda:sm_80, cuda:sm_90a (default native)
   --name=ID                     symbol heddle_model_ID of libraries, objects and packages (default: from the output's name)
@@ -126,6 +128,11 @@ bool CompileArguments::parseFlag(StringRef key, StringRef value, bool hasValue) 
                         {{"exe", Emit::Executable}, {"lib", Emit::Library}, {"object", Emit::Object}, {"package", Emit::Package},
                          {"mlir", Emit::Mlir}, {"llvm", Emit::Llvm}, {"asm", Emit::Assembly}},
                         options.emit);
+  if (key == "--task") {
+    if (llvm::is_contained({"encode", "classify", "seq2seq"}, value))
+      error = ("--task=" + value + ": no model can be compiled for that yet; auto, generate and graph are possible").str();
+    return error.empty() && choose<Task>(key, value, {{"auto", Task::Auto}, {"generate", Task::Generate}, {"graph", Task::Graph}}, options.task);
+  }
   if (key == "--precision")
     return choose<Precision>(key, value, {{"fast", Precision::Fast}, {"precise", Precision::Precise}}, options.precision);
   if (key == "--target") {
