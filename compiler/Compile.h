@@ -34,7 +34,7 @@ struct CompileOptions {
   std::string target = "native";
   Precision precision = Precision::Fast;
   std::string kv = "auto";           // auto | f32 | bf16 | f16
-  std::string activations = "auto";  // auto | f32 | int8: inputs of products with quantised weights
+  std::string activations = "auto";  // auto | f32 | bf16 | int8: inputs of products with quantised weights
   int64_t context = 0;               // 0: the model's, at most 8192
   Stage stopAfter = Stage::Package;
   std::string dumpStages;            // folder for <number>-<stage>.mlir, empty: none

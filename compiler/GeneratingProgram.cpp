@@ -56,7 +56,8 @@ private:
 std::string GeneratingProgram::refusedByDevice() const {
   if (model.config.moe.numExperts > 0)
     return "mixtures of experts (" + model.config.architecture + ")";
-  return options.activations == "int8" ? "--activations=int8" : "";
+  bool computesF32 = options.activations == "auto" || options.activations == "f32";
+  return computesF32 ? "" : "--activations=" + options.activations;
 }
 
 CompileStatus GeneratingProgram::read(std::string &error) {
@@ -96,8 +97,10 @@ void GeneratingProgram::choosePrecision() {
   pipeline = options.pipeline;
   bool fast = options.precision == Precision::Fast;
   pipeline.kvElementType = !fast ? "f32" : quantized || bf16 ? "bf16" : f16 ? "f16" : "f32";
-  // Not int8 in fast: compiler/schedule/README.md has the figures.
+  // Neither int8 nor bf16 in fast: compiler/schedule/README.md has the figures.
   pipeline.activations = "f32";
+  bool hasBf16 = target.isDevice() ? target.gpu.has_value() : target.cpu.hasBf16Dot() || target.cpu.hasBf16Tiles();
+  pipeline.bf16Products = fast && hasBf16;
   if (options.kv != "auto")
     pipeline.kvElementType = options.kv;
   if (options.activations != "auto")

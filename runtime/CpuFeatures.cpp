@@ -116,16 +116,4 @@ bool hasCpuFeature(std::string_view name) {
   return false;
 }
 
-Status checkCpuFeatures(const package::Package &package) {
-  std::string missing;
-  if (package.cpu_features())
-    for (const flatbuffers::String *name : *package.cpu_features())
-      if (!hasCpuFeature({name->c_str(), name->size()}))
-        missing += (missing.empty() ? "" : ", ") + name->str();
-  if (missing.empty())
-    return Status();
-  return failure("compiled for " + (package.target() ? package.target()->str() : std::string("another CPU")) +
-                 ", but this machine lacks " + missing);
-}
-
 } // namespace heddle

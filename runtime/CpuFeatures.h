@@ -4,20 +4,13 @@
 #ifndef HEDDLE_RUNTIME_CPUFEATURES_H
 #define HEDDLE_RUNTIME_CPUFEATURES_H
 
-#include "runtime/Status.h"
-#include "runtime/schema/package_generated.h"
-
 #include <string_view>
 
 namespace heddle {
 
 // Whether instructions of the LLVM feature `name` can be executed; false for an unknown name. For AMX this asks the
-// kernel for
-// permission to use the tile registers, which holds for the process from then on.
+// operating system for permission to use the tile registers, which holds for the process from then on.
 bool hasCpuFeature(std::string_view name);
-
-// Fails with one line that names what is missing.
-Status checkCpuFeatures(const package::Package &package);
 
 } // namespace heddle
 

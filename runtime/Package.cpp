@@ -67,6 +67,19 @@ std::string hexadecimal(const uint8_t *bytes, size_t count) {
   return text;
 }
 
+// Fails with one line that names what is missing.
+Status checkCpuFeatures(const package::Package &package) {
+  std::string missing;
+  if (package.cpu_features())
+    for (const flatbuffers::String *name : *package.cpu_features())
+      if (!hasCpuFeature({name->c_str(), name->size()}))
+        missing += (missing.empty() ? "" : ", ") + name->str();
+  if (missing.empty())
+    return Status();
+  return failure("compiled for " + (package.target() ? package.target()->str() : std::string("another CPU")) +
+                 ", but this machine lacks " + missing);
+}
+
 } // namespace
 
 Package::~Package() {

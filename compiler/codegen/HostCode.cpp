@@ -239,7 +239,8 @@ LogicalResult HostFunction::lowerExperts(ExpertMatmulOp op) {
   FailureOr<func::FuncOp> kernel = kernels.expertMatmul(op);
   if (failed(kernel))
     return failure();
-  bool gathers = op.getActivation().has_value(), isQ8 = bool(op.getInputScales());
+  bool gathers = op.getActivation().has_value();
+  int64_t inputBytes = getElementTypeOrSelf(op.getInput()).getIntOrFloatBitWidth() / 8;
   int64_t n = op.getN(), k = op.getK(), expertBytes = KernelLibrary::expertBytes(op);
   Value output = op.getInits()[0];
   int64_t outStride = gathers ? n : rowStride(cast<MemRefType>(output.getType()));
@@ -258,7 +259,7 @@ LogicalResult HostFunction::lowerExperts(ExpertMatmulOp op) {
       Value from = b.loadIndex(bounds), to = b.loadIndex(b.at(bounds, 4));
       b.ifThen(b.lessThan(from, to), [&] {
         launch(op, *kernel,
-               {entryOf(op.getInput(), !gathers, from, isQ8 ? k : 4 * k), entryOf(op.getInputScales(), !gathers, from, k / 32 * 4),
+               {entryOf(op.getInput(), !gathers, from, inputBytes * k), entryOf(op.getInputScales(), !gathers, from, k / 32 * 4),
                 entryOf(op.getInputSums(), !gathers, from, k / 16 * 4), b.at(pointerOf(op.getWeights()), expert, expertBytes), null(),
                 entryOf(output, gathers, from, 4 * n), b.sub(to, from), b.constant(actStride), b.constant(outStride), first, last,
                 entryOf(op.getRowIndex(), true, from, 4), entryOf(op.getRowScale(), true, from, 4)});

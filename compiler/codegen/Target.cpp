@@ -2,13 +2,13 @@
 
 #include "compiler/codegen/Target.h"
 
+#include "runtime/CpuFeatures.h"
+
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringMap.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Target/TargetOptions.h"
-#include "llvm/TargetParser/Host.h"
 
 using namespace heddle;
 
@@ -28,10 +28,11 @@ static CpuTarget x86Target(llvm::StringRef name, llvm::StringRef cpu, std::vecto
 }
 
 static CpuTarget hostTarget() {
-  auto host = llvm::sys::getHostCPUFeatures();
+  // The runtime's own question, so that what is compiled for this machine runs on it: a CPU with AMX is none where the
+  // operating system does not permit its state.
   std::vector<std::string> features;
   for (const char *feature : knownFeatures)
-    if (host.lookup(feature))
+    if (hasCpuFeature(feature))
       features.push_back(feature);
 #if defined(__aarch64__)
   return {"native", "aarch64-unknown-linux-gnu", "generic", std::move(features)};

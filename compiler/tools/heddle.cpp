@@ -56,7 +56,8 @@ How exact, how large
 For researchers
   --stop-after=STAGE            print the module after import, optimize or schedule
   --dump-stages=DIR             write the module after every stage
-  --activations=auto|f32|int8   inputs of products with quantised weights
+  --activations=auto|f32|bf16|int8
+                                inputs of products with quantised weights
   --print-remarks               what passes say of the choices they made
   --load-pass-plugin=LIB        load the MLIR passes of a shared library; repeatable
   --add-pass=POINT:PIPELINE     run passes at after-import, after-optimize, before-bufferize or after-schedule; repeatable
@@ -163,7 +164,7 @@ bool CompileArguments::parseFlag(StringRef key, StringRef value, bool hasValue) 
   if (key == "--kv")
     return word(key, value, {"auto", "f32", "bf16", "f16"}, options.kv);
   if (key == "--activations")
-    return word(key, value, {"auto", "f32", "int8"}, options.activations);
+    return word(key, value, {"auto", "f32", "bf16", "int8"}, options.activations);
   if (key == "--dump-stages") {
     options.dumpStages = value.str();
     return true;

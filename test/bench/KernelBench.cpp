@@ -37,6 +37,10 @@ static const uint8_t *randomWeights(TensorType type, const MatmulSpec &spec) {
   return weights;
 }
 
+static const char *activationName(MatmulActivation activation) {
+  return activation == MatmulActivation::Q8 ? "q8" : activation == MatmulActivation::Bf16 ? "bf16" : "f32";
+}
+
 static void measure(MatmulFunction *kernel, const MatmulSpec &spec, const uint8_t *weights, int64_t rows) {
   bool q8 = spec.activation == MatmulActivation::Q8;
   auto *act = allocate(rows * spec.k * 4);
@@ -57,20 +61,22 @@ static void measure(MatmulFunction *kernel, const MatmulSpec &spec, const uint8_
   double bytes = spec.layout.bytes(spec.n, spec.k), flops = 2.0 * spec.n * spec.k * rows;
   std::printf("{\"rows\": %ld, \"act\": \"%s\", \"microseconds\": %.1f, \"gigabytes_per_second\": %.2f, "
               "\"gigaflops\": %.1f}\n",
-              long(rows), q8 ? "q8" : "f32", best * 1e6, bytes / best * 1e-9, flops / best * 1e-9);
+              long(rows), activationName(spec.activation), best * 1e6, bytes / best * 1e-9, flops / best * 1e-9);
 }
 
 int main(int argc, char **argv) {
   bool assembly = argc > 1 && !std::strcmp(argv[1], "--asm");
   argv += assembly, argc -= assembly;
   if (argc < 6)
-    return std::fprintf(stderr, "usage: heddle-kernel-bench [--asm] TYPE f32|q8 N K ROWS...\n"), 2;
+    return std::fprintf(stderr, "usage: heddle-kernel-bench [--asm] TYPE f32|bf16|q8 N K ROWS...\n"), 2;
   TensorType type = TensorType::F32;
   for (TensorType candidate : weightTypes())
     if (!std::strcmp(tensorTypeInfo(candidate).name, argv[1]))
       type = candidate;
-  MatmulSpec spec{*layoutFor(type), std::atol(argv[3]), std::atol(argv[4]),
-                  std::strcmp(argv[2], "q8") ? MatmulActivation::F32 : MatmulActivation::Q8};
+  MatmulActivation activation = !std::strcmp(argv[2], "q8")     ? MatmulActivation::Q8
+                                : !std::strcmp(argv[2], "bf16") ? MatmulActivation::Bf16
+                                                                : MatmulActivation::F32;
+  MatmulSpec spec{*layoutFor(type), std::atol(argv[3]), std::atol(argv[4]), activation};
   const char *target = std::getenv("HEDDLE_BENCH_TARGET");
   KernelLibrary library(target ? target : "native");
   if (failed(buildMatmul(library.module(), "kernel", spec, library.target())))

@@ -1,14 +1,10 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "test/execute/AttentionReference.h"
+#include "test/execute/ForeignProgram.h"
 #include "test/execute/KernelLibrary.h"
 
 #include "compiler/codegen/EmitObject.h"
-
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/Program.h"
-#include "llvm/Support/raw_ostream.h"
 
 #include "gtest/gtest.h"
 
@@ -110,18 +106,6 @@ TEST(AttentionCode, IsReproducible) {
   EXPECT_EQ(emit(spec, "znver5", MachineCode::Object), emit(spec, "znver5", MachineCode::Object));
 }
 
-// A file in the temporary folder that goes away with its owner.
-struct TemporaryFile {
-  explicit TemporaryFile(llvm::StringRef suffix, llvm::StringRef contents = "") {
-    int descriptor;
-    if (llvm::sys::fs::createTemporaryFile("heddle-attention", suffix, descriptor, path))
-      return;
-    llvm::raw_fd_ostream(descriptor, /*shouldClose=*/true) << contents;
-  }
-  ~TemporaryFile() { llvm::sys::fs::remove(path); }
-  llvm::SmallString<128> path;
-};
-
 void append(std::string &to, const void *data, size_t bytes) { to.append(static_cast<const char *>(data), bytes); }
 
 // The driver's input; see attention-driver.c.
@@ -147,38 +131,31 @@ std::string driverInput(const AttentionSpec &spec, const PagedCache &cache, cons
   return bytes + contents;
 }
 
-void checkEmulated(const AttentionSpec &spec, llvm::StringRef compiler, llvm::StringRef emulator) {
+void checkOnAArch64(const AttentionSpec &spec) {
   const std::vector<StepPart> parts = {{0, 70}, {500, 20}, {63, 1}};
   const int64_t rows = 91;
   PagedCache cache(spec, {70, 520, 64}, 9);
   std::vector<float> q = randomFloats(rows * spec.numHeads * spec.headDim, 1.0f, 10);
-  TemporaryFile object("o", emit(spec, "aarch64", MachineCode::Object)), program("exe"), out("out");
-  TemporaryFile in("in", driverInput(spec, cache, parts, q, rows));
-  llvm::StringRef build[] = {compiler, "-static", "-I", HEDDLE_SOURCE_DIR, "-o", program.path,
-                             HEDDLE_SOURCE_DIR "/test/execute/attention-driver.c", object.path};
-  ASSERT_EQ(llvm::sys::ExecuteAndWait(compiler, build), 0);
-  llvm::StringRef run[] = {emulator, "-cpu", "max", program.path, in.path, out.path};
-  ASSERT_EQ(llvm::sys::ExecuteAndWait(emulator, run), 0);
-  auto buffer = llvm::MemoryBuffer::getFile(out.path);
-  ASSERT_TRUE(bool(buffer));
-  std::vector<float> actual((*buffer)->getBufferSize() / sizeof(float));
-  std::memcpy(actual.data(), (*buffer)->getBufferStart(), actual.size() * sizeof(float));
+  std::optional<std::string> out =
+      runOnAArch64(HEDDLE_SOURCE_DIR "/test/execute/attention-driver.c", HEDDLE_SOURCE_DIR,
+                   emit(spec, "aarch64", MachineCode::Object), driverInput(spec, cache, parts, q, rows));
+  ASSERT_TRUE(out);
+  std::vector<float> actual(out->size() / sizeof(float));
+  std::memcpy(actual.data(), out->data(), actual.size() * sizeof(float));
   std::vector<double> expected = referenceAttention(spec, cache, parts, q, {}, {});
   ASSERT_EQ(actual.size(), expected.size());
   EXPECT_LE(nmse(actual, expected), 1e-10);
 }
 
 TEST(AttentionCode, RunsOnAArch64) {
-  auto compiler = llvm::sys::findProgramByName("aarch64-linux-gnu-gcc");
-  auto emulator = llvm::sys::findProgramByName("qemu-aarch64");
-  if (!compiler || !emulator)
-    GTEST_SKIP() << "needs aarch64-linux-gnu-gcc and qemu-aarch64";
-  checkEmulated(makeSpec(64, KvType::BF16), *compiler, *emulator);
-  checkEmulated(makeSpec(20, KvType::F16), *compiler, *emulator);
+  if (std::string missing = missingForAArch64(); !missing.empty())
+    GTEST_SKIP() << "needs " << missing;
+  checkOnAArch64(makeSpec(64, KvType::BF16));
+  checkOnAArch64(makeSpec(20, KvType::F16));
   AttentionSpec spec = makeSpec(37, KvType::F32);
   spec.window = 70;
   spec.softcap = 20;
-  checkEmulated(spec, *compiler, *emulator);
+  checkOnAArch64(spec);
 }
 
 } // namespace

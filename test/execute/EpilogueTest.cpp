@@ -27,7 +27,7 @@ static double activate(MatmulEpilogue epilogue, double x) {
 
 namespace {
 
-// int8 activations (rows, k) and what they stand for.
+// int8 activations (rows, k) and what they stand for; as bf16, the codes.
 struct Activations {
   Activations(int64_t rows, int64_t k) : k(k), codes(rows * k), scales(rows * k / 32), sums(rows * k / 16) {
     Random random(15);
@@ -37,6 +37,10 @@ struct Activations {
       codes[i] = int8_t(int(random.bits() % 255) - 127);
       sums[i / 16] += codes[i];
       values.push_back(codes[i] * scales[i / 32]);
+      float whole = codes[i];
+      uint32_t bits;
+      std::memcpy(&bits, &whole, 4);
+      halves.push_back(uint16_t(bits >> 16));
     }
   }
   int64_t k;
@@ -44,13 +48,14 @@ struct Activations {
   std::vector<float> scales;
   std::vector<int32_t> sums;
   std::vector<float> values;
+  std::vector<uint16_t> halves;
 };
 
 class EpilogueTest : public testing::TestWithParam<std::string> {
-protected:
+public:
   static constexpr int64_t n = 37, k = 64, rows = 19;
 
-  void expectFormula(const MatmulSpec &spec, TensorType type);
+  static void expectFormula(const std::string &target, const MatmulSpec &spec, TensorType type);
 };
 
 std::string targetName(const testing::TestParamInfo<std::string> &info) {
@@ -60,8 +65,8 @@ std::string targetName(const testing::TestParamInfo<std::string> &info) {
 }
 INSTANTIATE_TEST_SUITE_P(Targets, EpilogueTest, testing::ValuesIn(KernelLibrary::runnableTargets()), targetName);
 
-void EpilogueTest::expectFormula(const MatmulSpec &spec, TensorType type) {
-  KernelLibrary library(GetParam());
+void EpilogueTest::expectFormula(const std::string &target, const MatmulSpec &spec, TensorType type) {
+  KernelLibrary library(target);
   ASSERT_TRUE(succeeded(buildMatmul(library.module(), "kernel", spec, library.target())) && library.load());
   auto *kernel = library.find<MatmulFunction>("kernel");
   RandomWeights gate(type, n, k, 31), up(type, n, k, 32);
@@ -72,9 +77,11 @@ void EpilogueTest::expectFormula(const MatmulSpec &spec, TensorType type) {
   std::vector<uint8_t> packed(panels * sources.size() * spec.layout.panelBytes(k));
   packPanels(type, sources, k, 0, panels * sources.size(), packed.data(), PanelOrder::Interleaved);
   Activations act(rows, k);
-  bool q8 = spec.activation == MatmulActivation::Q8;
+  bool q8 = spec.activation == MatmulActivation::Q8, bf16 = spec.activation == MatmulActivation::Bf16;
   auto run = [&](int64_t row, int64_t count, GuardedMatrix &out, int64_t begin, int64_t end) {
-    const void *from = q8 ? (const void *)&act.codes[row * k] : &act.values[row * k];
+    const void *from = q8     ? (const void *)&act.codes[row * k]
+                       : bf16 ? (const void *)&act.halves[row * k]
+                              : &act.values[row * k];
     kernel(from, &act.scales[row * k / 32], &act.sums[row * k / 16], packed.data(), nullptr, out.row(row), count, k,
            out.stride, begin, end);
   };
@@ -91,7 +98,8 @@ void EpilogueTest::expectFormula(const MatmulSpec &spec, TensorType type) {
     for (int64_t column = 0; column < n; ++column) {
       double gateSum = 0, upSum = 0;
       for (int64_t i = 0; i < k; ++i) {
-        double x = q8 ? act.codes[row * k + i] * double(act.scales[(row * k + i) / 32]) : act.values[row * k + i];
+        double x = bf16 ? act.codes[row * k + i]
+                   : q8 ? act.codes[row * k + i] * double(act.scales[(row * k + i) / 32]) : act.values[row * k + i];
         gateSum += x * gate.values[column * k + i];
         upSum += x * up.values[column * k + i];
       }
@@ -113,8 +121,18 @@ TEST_P(EpilogueTest, ActivationsFollowTheirFormulas) {
         SCOPED_TRACE(std::string(tensorTypeInfo(type).name) + ", epilogue " + std::to_string(int(epilogue)));
         MatmulSpec spec{*layoutFor(type), n, k, activation};
         spec.epilogue = epilogue;
-        expectFormula(spec, type);
+        expectFormula(GetParam(), spec, type);
       }
+}
+
+TEST(Epilogue, ActivationsOfBf16ProductsFollowTheirFormulas) {
+  for (const std::string &target : KernelLibrary::bf16Targets())
+    for (auto epilogue : {MatmulEpilogue::GeluTanh, MatmulEpilogue::GatedSilu}) {
+      SCOPED_TRACE(target + ", epilogue " + std::to_string(int(epilogue)));
+      MatmulSpec spec{*layoutFor(TensorType::BF16), EpilogueTest::n, EpilogueTest::k, MatmulActivation::Bf16};
+      spec.epilogue = epilogue;
+      EpilogueTest::expectFormula(target, spec, TensorType::BF16);
+    }
 }
 
 TEST(Epilogue, GatedProductsTakeNoBias) {

@@ -3,12 +3,8 @@
 // Products give the same bits whatever target they are compiled for; AArch64's run under qemu-aarch64.
 
 #include "compiler/codegen/cpu/MatmulKernel.h"
+#include "test/execute/ForeignProgram.h"
 #include "test/execute/RandomWeights.h"
-
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/Program.h"
-#include "llvm/Support/raw_ostream.h"
 
 #include <gtest/gtest.h>
 
@@ -21,17 +17,6 @@ using MatmulFunction = void(const void *, const float *, const int32_t *, const 
                             int64_t, int64_t, int64_t, int64_t, int64_t);
 
 namespace {
-
-// A file that lives as long as the object.
-struct TemporaryFile {
-  explicit TemporaryFile(llvm::StringRef suffix, llvm::StringRef contents = "") {
-    int descriptor;
-    if (!llvm::sys::fs::createTemporaryFile("foreign", suffix, descriptor, path))
-      llvm::raw_fd_ostream(descriptor, /*shouldClose=*/true) << contents;
-  }
-  ~TemporaryFile() { llvm::sys::fs::remove(path); }
-  llvm::SmallString<128> path;
-};
 
 struct Product {
   MatmulSpec spec;
@@ -85,28 +70,17 @@ struct Product {
     return bytes;
   }
 
-  // What the program wrote; empty, with the reason printed, if a step failed.
-  std::vector<float> runUnderQemu(llvm::StringRef clang, llvm::StringRef qemu) {
+  // Empty, with the reason printed, if a step failed.
+  std::vector<float> runThere() {
     KernelLibrary library("aarch64");
     if (failed(buildMatmul(library.module(), "kernel", spec, library.target())))
       return {};
-    std::optional<std::string> object = library.compile();
-    if (!object)
-      return {};
-    TemporaryFile kernel("o", *object), program("exe"), in("in", input()), out("out");
-    std::string message;
-    if (llvm::sys::ExecuteAndWait(clang,
-                                  {clang, "--target=aarch64-linux-gnu", "-O1", "-ffreestanding", "-nostdlib", "-static",
-                                   "-fuse-ld=lld", HEDDLE_FOREIGN_DRIVER, kernel.path, "-o", program.path},
-                                  std::nullopt, {}, 0, 0, &message))
-      return llvm::errs() << message << '\n', std::vector<float>();
-    llvm::sys::fs::setPermissions(program.path, llvm::sys::fs::all_all);
-    std::optional<llvm::StringRef> redirects[] = {in.path.str(), out.path.str(), std::nullopt};
-    if (int status = llvm::sys::ExecuteAndWait(qemu, {qemu, "-cpu", "max", program.path}, std::nullopt, redirects))
-      return llvm::errs() << "the program ended with " << status << '\n', std::vector<float>();
-    auto buffer = llvm::MemoryBuffer::getFile(out.path);
-    std::vector<float> values((*buffer)->getBufferSize() / 4);
-    std::memcpy(values.data(), (*buffer)->getBufferStart(), values.size() * 4);
+    std::optional<std::string> object = library.compile(), out;
+    if (object)
+      out = runOnAArch64(HEDDLE_SOURCE_DIR "/test/execute/foreign-driver.c", HEDDLE_SOURCE_DIR, *object, input());
+    std::vector<float> values(out ? out->size() / 4 : 0);
+    if (out)
+      std::memcpy(values.data(), out->data(), values.size() * 4);
     return values;
   }
 };
@@ -141,11 +115,10 @@ TEST_P(ForeignMatmulTest, EveryX86LevelGivesTheSameBits) {
 }
 
 TEST_P(ForeignMatmulTest, AArch64GivesTheSameBits) {
-  auto clang = llvm::sys::findProgramByName("clang-22"), qemu = llvm::sys::findProgramByName("qemu-aarch64");
-  if (!clang || !qemu)
-    GTEST_SKIP() << "needs clang-22 and qemu-aarch64";
+  if (std::string missing = missingForAArch64(); !missing.empty())
+    GTEST_SKIP() << "needs " << missing;
   Product product(GetParam().first, GetParam().second);
-  std::vector<float> here = product.runHere(), there = product.runUnderQemu(*clang, *qemu);
+  std::vector<float> here = product.runHere(), there = product.runThere();
   ASSERT_FALSE(here.empty());
   ASSERT_EQ(here.size(), there.size());
   EXPECT_EQ(std::memcmp(here.data(), there.data(), 4 * here.size()), 0);

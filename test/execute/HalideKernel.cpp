@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "test/execute/HalideKernel.h"
+#include "test/execute/ForeignProgram.h"
 
 #include "compiler/codegen/halide/HalideEmitter.h"
 #include "dialect/HeddleDialect.h"
@@ -196,27 +197,18 @@ static std::string serialize(const std::vector<Tensor *> &tensors) {
 }
 
 // All rows on AArch64, under emulation; the tensors' bytes are replaced. False if this machine lacks the tools.
-static bool runOnAArch64(const std::string &mlir, const std::vector<Tensor *> &tensors) {
-  auto compiler = llvm::sys::findProgramByName("aarch64-linux-gnu-gcc"),
-       emulator = llvm::sys::findProgramByName("qemu-aarch64");
-  if (!compiler || !emulator)
+static bool runForeign(const std::string &mlir, const std::vector<Tensor *> &tensors) {
+  if (!missingForAArch64().empty())
     return false;
-  std::string error;
-  TemporaryFile object("o", emitObject(mlir, "aarch64", error)), program("exe"), in("in", serialize(tensors)),
-      out("out");
+  std::string error, object = emitObject(mlir, "aarch64", error);
   EXPECT_EQ(error, "");
-  EXPECT_EQ(llvm::sys::ExecuteAndWait(*compiler, {*compiler, "-O1", "-static", "-I", HEDDLE_HALIDE_INCLUDE,
-                                                  HEDDLE_FOREIGN_KERNEL, object.path, "-o", program.path}),
-            0);
-  int status = llvm::sys::ExecuteAndWait(*emulator, {*emulator, "-cpu", "max", program.path}, std::nullopt,
-                                         {in.path.str(), out.path.str(), std::nullopt});
-  auto result = llvm::MemoryBuffer::getFile(out.path);
-  EXPECT_TRUE(status == 0 && result);
-  const char *from = result ? (*result)->getBufferStart() : nullptr;
+  std::optional<std::string> out =
+      runOnAArch64(HEDDLE_SOURCE_DIR "/test/execute/foreign-kernel.c", HEDDLE_HALIDE_INCLUDE, object, serialize(tensors));
+  size_t from = 0;
   for (Tensor *tensor : tensors) {
-    if (!from || size_t((*result)->getBufferEnd() - from) < tensor->bytes.size())
+    if (!out || out->size() - from < tensor->bytes.size())
       return ADD_FAILURE() << "no output of the emulated kernel", false;
-    std::memcpy(tensor->bytes.data(), from, tensor->bytes.size());
+    std::memcpy(tensor->bytes.data(), out->data() + from, tensor->bytes.size());
     from += tensor->bytes.size();
   }
   return true;
@@ -280,7 +272,7 @@ void heddle::test::checkKernel(const std::string &mlir, std::vector<Tensor> inpu
   }
   SCOPED_TRACE("aarch64");
   clear();
-  if (!runOnAArch64(mlir, tensors))
+  if (!runForeign(mlir, tensors))
     return;
   for (size_t i = 0; i < outputs.size(); ++i) {
     unifyNans(outputs[i]);

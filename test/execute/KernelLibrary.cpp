@@ -3,6 +3,7 @@
 #include "test/execute/KernelLibrary.h"
 
 #include "compiler/codegen/EmitObject.h"
+#include "test/execute/EmulatedInstructions.h"
 
 #include "llvm/Object/ObjectFile.h"
 #include "llvm/Support/FileSystem.h"
@@ -14,18 +15,25 @@
 using namespace heddle;
 using namespace heddle::test;
 
+static constexpr llvm::StringLiteral emulatedPrefix = "emulated-";
+
+static CpuTarget cpuTargetNamed(llvm::StringRef name) {
+  std::string error;
+  mlir::FailureOr<CpuTarget> target = parseCpuTarget(name, error);
+  if (failed(target))
+    llvm::errs() << error << '\n';
+  return failed(target) ? CpuTarget() : *target;
+}
+
 KernelLibrary::KernelLibrary(const std::string &targetName) {
   mlir::DialectRegistry registry;
   registerCodegenDialects(registry);
   context.appendDialectRegistry(registry);
   context.loadAllAvailableDialects();
   moduleRef = mlir::ModuleOp::create(mlir::UnknownLoc::get(&context));
-  std::string error;
-  mlir::FailureOr<CpuTarget> parsed = parseCpuTarget(targetName, error);
-  if (failed(parsed))
-    llvm::errs() << error << '\n';
-  else
-    cpuTarget = *parsed;
+  llvm::StringRef name = targetName;
+  isEmulated = name.consume_front(emulatedPrefix);
+  cpuTarget = cpuTargetNamed(name);
 }
 
 KernelLibrary::~KernelLibrary() {
@@ -33,14 +41,28 @@ KernelLibrary::~KernelLibrary() {
     dlclose(handle);
 }
 
+// Whether this machine has all that `name` stands for.
+static bool isRunnable(llvm::StringRef name) {
+  CpuTarget level = cpuTargetNamed(name), host = cpuTargetNamed("native");
+  return level.triple == host.triple &&
+         llvm::all_of(level.features, [&](const std::string &feature) { return host.has(feature); });
+}
+
 std::vector<std::string> KernelLibrary::runnableTargets() {
   std::vector<std::string> targets = {"native"};
-  std::string error;
-  CpuTarget host = *parseCpuTarget("native", error);
   for (const char *name : {"x86-64-v4", "x86-64-v3"})
-    if (CpuTarget level = *parseCpuTarget(name, error); level.triple == host.triple)
-      if (llvm::all_of(level.features, [&](const std::string &feature) { return host.has(feature); }))
-        targets.push_back(name);
+    if (isRunnable(name))
+      targets.push_back(name);
+  return targets;
+}
+
+std::vector<std::string> KernelLibrary::bf16Targets() {
+  std::vector<std::string> targets;
+  for (const char *name : {"znver5", "sapphirerapids"}) {
+    targets.push_back(emulatedPrefix.str() + name);
+    if (isRunnable(name))
+      targets.push_back(name);
+  }
   return targets;
 }
 
@@ -59,9 +81,12 @@ static bool isSelfContained(const std::string &object) {
 }
 
 std::optional<std::string> KernelLibrary::compile() {
-  if (failed(moduleRef->verify()) || failed(lowerToLLVM(*moduleRef, cpuTarget)))
+  if (isEmulated)
+    emulateInstructions(*moduleRef);
+  CpuTarget machine = isEmulated ? cpuTargetNamed("native") : cpuTarget;
+  if (failed(moduleRef->verify()) || failed(lowerToLLVM(*moduleRef, machine)))
     return std::nullopt;
-  mlir::FailureOr<std::string> object = emitMachineCode(*moduleRef, cpuTarget, MachineCode::Object);
+  mlir::FailureOr<std::string> object = emitMachineCode(*moduleRef, machine, MachineCode::Object);
   if (failed(object) || !isSelfContained(*object))
     return std::nullopt;
   return *object;

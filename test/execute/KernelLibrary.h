@@ -19,11 +19,15 @@ namespace heddle::test {
 
 class KernelLibrary {
 public:
+  // A name that begins with "emulated-" stands for the target behind it: kernels are made for that, and what this machine
+  // may lack of it is replaced by plain arithmetic (EmulatedInstructions.h).
   explicit KernelLibrary(const std::string &targetName);
   ~KernelLibrary();
 
   // The targets whose code this machine can run: native, and the levels below it.
   static std::vector<std::string> runnableTargets();
+  // Targets with bf16 or tile instructions: the code itself where this machine can run it, and emulated everywhere.
+  static std::vector<std::string> bf16Targets();
 
   mlir::ModuleOp module() { return *moduleRef; }
   const CpuTarget &target() const { return cpuTarget; }
@@ -42,6 +46,7 @@ private:
   mlir::MLIRContext context;
   mlir::OwningOpRef<mlir::ModuleOp> moduleRef;
   CpuTarget cpuTarget;
+  bool isEmulated;
   void *handle = nullptr;
 };
 

@@ -21,15 +21,36 @@ using MatmulFunction = void(const void *act, const float *actScales, const int32
 
 namespace {
 
-// Activations (rows, k), as f32 and as int8 with what the kernel wants beside them.
+float roundToBf16(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, 4);
+  bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;
+  std::memcpy(&value, &bits, 4);
+  return value;
+}
+
+// Activations (rows, k), as f32, as bf16, and as int8 with what the kernel wants beside them.
 struct Activations {
-  Activations(int64_t rows, int64_t k, bool q8) : rows(rows), k(k), q8(q8), stride(q8 ? k + 16 : k + 3) {
+  Activations(int64_t rows, int64_t k, MatmulActivation kind)
+      : rows(rows), k(k), kind(kind), stride(kind == MatmulActivation::Q8 ? k + 16 : k + 3) {
     Random random(77);
-    values.resize(rows * stride);
-    for (float &value : values)
-      value = random.uniform();
-    if (q8)
+    // Beside the rows lies what must not be multiplied, not even by zero.
+    values.assign(rows * stride, std::nanf(""));
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t column = 0; column < k; ++column)
+        values[row * stride + column] = random.uniform();
+    if (kind == MatmulActivation::Q8)
       quantize();
+    if (kind == MatmulActivation::Bf16)
+      round();
+  }
+  void round() {
+    for (float &value : values) {
+      uint32_t bits;
+      value = roundToBf16(value);
+      std::memcpy(&bits, &value, 4);
+      halves.push_back(uint16_t(bits >> 16));
+    }
   }
   void quantize() {
     codes.resize(rows * stride);
@@ -53,15 +74,29 @@ struct Activations {
   }
   // The value that the product is to be computed with.
   double at(int64_t row, int64_t column) const {
-    if (!q8)
+    if (kind != MatmulActivation::Q8)
       return values[row * stride + column];
     return double(codes[row * stride + column]) * scales[row * (k / 32) + column / 32];
   }
 
+  const void *rowAt(int64_t row) const {
+    int64_t first = row * stride;
+    switch (kind) {
+    case MatmulActivation::F32:
+      return &values[first];
+    case MatmulActivation::Bf16:
+      return &halves[first];
+    case MatmulActivation::Q8:
+      return &codes[first];
+    }
+    return nullptr;
+  }
+
   int64_t rows, k;
-  bool q8;
+  MatmulActivation kind;
   int64_t stride;
   std::vector<float> values;
+  std::vector<uint16_t> halves;
   std::vector<int8_t> codes;
   std::vector<float> scales;
   std::vector<int32_t> sums;
@@ -75,9 +110,8 @@ struct Case {
   MatmulFunction *kernel = nullptr;
 
   void run(const Activations &act, int64_t row, int64_t rows, GuardedMatrix &out, int64_t begin, int64_t end) const {
-    bool q8 = act.q8;
-    const void *codes = q8 ? (const void *)&act.codes[row * act.stride] : &act.values[row * act.stride];
-    kernel(codes, q8 ? &act.scales[row * (act.k / 32)] : nullptr, q8 ? &act.sums[row * (act.k / 16)] : nullptr,
+    bool q8 = act.kind == MatmulActivation::Q8;
+    kernel(act.rowAt(row), q8 ? &act.scales[row * (act.k / 32)] : nullptr, q8 ? &act.sums[row * (act.k / 16)] : nullptr,
            weights.packed, spec.hasBias ? bias.data() : nullptr, out.row(row), rows, act.stride, out.stride, begin,
            end);
   }
@@ -92,16 +126,28 @@ GuardedMatrix freshOutput(int64_t rows, int64_t n) {
   return out;
 }
 
-double nmse(const Case &test, const Activations &act, GuardedMatrix &out, int64_t rows) {
+// `weights` (n, k)
+double nmse(const Case &test, const std::vector<float> &weights, const Activations &act, GuardedMatrix &out,
+            int64_t rows) {
   NormalizedError error;
   for (int64_t row = 0; row < rows; ++row)
     for (int64_t n = 0; n < test.spec.n; ++n) {
       double sum = (test.spec.hasBias ? test.bias[n] : 0) + (test.spec.accumulate ? residual : 0);
       for (int64_t k = 0; k < test.spec.k; ++k)
-        sum += act.at(row, k) * test.weights.values[n * test.spec.k + k];
+        sum += act.at(row, k) * weights[n * test.spec.k + k];
       error.add(out.at(row, n), sum);
     }
   return error.value();
+}
+
+// The weights that the kernel multiplies: what is stored, which for bf16 products is rounded.
+std::vector<float> multiplied(const Case &test) {
+  std::vector<float> weights = test.weights.values;
+  if (test.spec.activation == MatmulActivation::Bf16)
+    for (int64_t i = 0; i < int64_t(weights.size()); ++i)
+      weights[i] = roundToBf16(
+          test.spec.layout.unpack(test.weights.packed, test.spec.k, i / test.spec.k, i % test.spec.k));
+  return weights;
 }
 
 struct Parameters {
@@ -117,21 +163,30 @@ std::vector<Parameters> allParameters() {
       for (MatmulActivation activation : {MatmulActivation::F32, MatmulActivation::Q8})
         if (activation == MatmulActivation::F32 || tensorTypeInfo(type).blockValues > 1)
           all.push_back({target, type, activation});
+  // One format of each way to unpack; native, which may lack the instruction, and the targets that have it.
+  std::vector<std::string> bf16Targets = KernelLibrary::bf16Targets();
+  bf16Targets.push_back("native");
+  for (const std::string &target : bf16Targets)
+    for (TensorType type : {TensorType::BF16, TensorType::Q4_1, TensorType::Q6_K})
+      all.push_back({target, type, MatmulActivation::Bf16});
   return all;
+}
+
+// Columns of a step of the loop over K, of a tile and of a block are straddled.
+std::vector<int64_t> depths(TensorType type, MatmulActivation activation) {
+  if (int64_t block = tensorTypeInfo(type).blockValues; block != 1)
+    return block == 32 ? std::vector<int64_t>{32, 96, 544} : std::vector<int64_t>{256, 512, 768};
+  return activation == MatmulActivation::Bf16 ? std::vector<int64_t>{2, 70, 556} : std::vector<int64_t>{1, 35, 300};
 }
 
 class MatmulTest : public testing::TestWithParam<Parameters> {
 protected:
   void SetUp() override {
     auto [target, type, activation] = GetParam();
-    int64_t block = tensorTypeInfo(type).blockValues;
-    std::vector<int64_t> depths = block == 1    ? std::vector<int64_t>{1, 35, 300}
-                                  : block == 32 ? std::vector<int64_t>{32, 96, 288}
-                                                : std::vector<int64_t>{256, 512, 768};
     library = std::make_unique<KernelLibrary>(target);
     int64_t i = 0;
     for (int64_t n : {1, 15, 16, 17, 48, 100}) {
-      int64_t k = depths[i % 3];
+      int64_t k = depths(type, activation)[i % 3];
       MatmulSpec spec{*layoutFor(type), n, k, activation, /*hasBias=*/i % 2 == 1, /*accumulate=*/i % 4 >= 2};
       std::string name = "matmul_" + std::to_string(n) + "_" + std::to_string(k);
       cases.push_back({name, spec, RandomWeights(type, n, k, i), {}});
@@ -147,29 +202,35 @@ protected:
 
   void expectAgreesWithPlainLoops();
   void expectBitsDependOnNeitherRowsNorSlices();
-  bool isQ8() const { return GetParam().activation == MatmulActivation::Q8; }
   std::unique_ptr<KernelLibrary> library;
   std::vector<Case> cases;
 };
 
 std::string parameterName(const testing::TestParamInfo<Parameters> &info) {
   std::string name = info.param.target + "_" + tensorTypeInfo(info.param.type).name +
-                     (info.param.activation == MatmulActivation::Q8 ? "_q8" : "_f32");
+                     (info.param.activation == MatmulActivation::Q8     ? "_q8"
+                      : info.param.activation == MatmulActivation::Bf16 ? "_bf16"
+                                                                        : "_f32");
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 }
 INSTANTIATE_TEST_SUITE_P(Formats, MatmulTest, testing::ValuesIn(allParameters()), parameterName);
 
 void MatmulTest::expectAgreesWithPlainLoops() {
-  for (const Case &test : cases)
+  for (const Case &test : cases) {
+    std::vector<float> weights = multiplied(test);
     for (int64_t rows : {1, 2, 3, 5, 16, 17, 33, 128, 259}) {
       SCOPED_TRACE(test.name + ", rows " + std::to_string(rows));
-      Activations act(rows, test.spec.k, isQ8());
+      Activations act(rows, test.spec.k, test.spec.activation);
       GuardedMatrix out = freshOutput(rows, test.spec.n);
       test.run(act, 0, rows, out, 0, test.spec.layout.numPanels(test.spec.n));
-      EXPECT_LE(nmse(test, act, out, rows), 1e-10);
+      EXPECT_LE(nmse(test, weights, act, out, rows), 1e-10);
+      if (rows == 259) {
+        EXPECT_LE(nmse(test, test.weights.values, act, out, rows), 5e-5); // rounded or not
+      }
       EXPECT_TRUE(out.guardsIntact());
     }
+  }
 }
 
 void MatmulTest::expectBitsDependOnNeitherRowsNorSlices() {
@@ -177,7 +238,7 @@ void MatmulTest::expectBitsDependOnNeitherRowsNorSlices() {
   for (const Case &test : cases) {
     SCOPED_TRACE(test.name);
     int64_t panels = test.spec.layout.numPanels(test.spec.n);
-    Activations act(rows, test.spec.k, isQ8());
+    Activations act(rows, test.spec.k, test.spec.activation);
     GuardedMatrix whole = freshOutput(rows, test.spec.n);
     test.run(act, 0, rows, whole, 0, panels);
     auto expectSame = [&](GuardedMatrix &out) {
@@ -207,6 +268,15 @@ TEST_P(MatmulTest, AgreesWithPlainLoopsInEverySlice) {
 }
 
 } // namespace
+
+TEST(Matmul, RefusesBf16ActivationsThatFitNoPairs) {
+  KernelLibrary library("native");
+  mlir::ScopedDiagnosticHandler quiet(library.module().getContext(), [](mlir::Diagnostic &) {});
+  for (auto [type, k] : {std::pair(TensorType::F32, 32), std::pair(TensorType::F16, 32), std::pair(TensorType::BF16, 33)}) {
+    MatmulSpec spec{*layoutFor(type), 16, k, MatmulActivation::Bf16};
+    EXPECT_TRUE(failed(buildMatmul(library.module(), "refused", spec, library.target())));
+  }
+}
 
 TEST(Matmul, RefusesInt8ActivationsWithPlainWeights) {
   KernelLibrary library("native");

@@ -17,7 +17,8 @@
 using namespace heddle;
 using namespace heddle::test;
 
-using RouteFunction = void(const float *logits, int32_t *experts, float *weights, int64_t rowBegin, int64_t rowEnd);
+using RouteFunction = void(const float *logits, const float *correction, int32_t *experts, float *weights,
+                           int64_t rowBegin, int64_t rowEnd);
 using GroupFunction = void(const int32_t *experts, const float *weights, int32_t *offsets, int32_t *rowIndex,
                            float *rowScale, int64_t rows);
 using IndexedMatmul = void(const void *act, const float *actScales, const int32_t *actSums, const uint8_t *weights,
@@ -76,8 +77,8 @@ TEST_P(MoeTest, RoutesToTheLargestLogits) {
     for (int64_t e = 0; e < spec.numExperts; ++e)                     // pairs of equals
       logits[3 * spec.numExperts + e] = float(e / 2 % 3);
     std::vector<int32_t> experts(rows * spec.topK, -1);
-    route(logits.data(), experts.data(), weights.data(), 0, 2);
-    route(logits.data(), experts.data(), weights.data(), 2, rows - 1);
+    route(logits.data(), nullptr, experts.data(), weights.data(), 0, 2);
+    route(logits.data(), nullptr, experts.data(), weights.data(), 2, rows - 1);
     for (int64_t row = 0; row < rows - 1; ++row) {
       SCOPED_TRACE("spec " + std::to_string(i) + ", row " + std::to_string(row));
       expectRouted(spec, &logits[row * spec.numExperts], &experts[row * spec.topK], &weights[row * spec.topK]);
@@ -93,7 +94,7 @@ TEST_P(MoeTest, NaNLogitsGiveValidExpertsAndNaNWeights) {
   ASSERT_TRUE(library.load());
   std::vector<float> logits(20, std::numeric_limits<float>::quiet_NaN()), weights(3);
   std::vector<int32_t> experts(3, -1);
-  library.find<RouteFunction>("route")(logits.data(), experts.data(), weights.data(), 0, 1);
+  library.find<RouteFunction>("route")(logits.data(), nullptr, experts.data(), weights.data(), 0, 1);
   EXPECT_EQ(experts, (std::vector<int32_t>{0, 1, 2}));
   EXPECT_TRUE(std::isnan(weights[0]));
 }
@@ -114,57 +115,74 @@ TEST_P(MoeTest, GroupsRowsByExpert) {
 }
 
 // The rows of an expert give the same bits gathered as dense, and are added where they belong.
-TEST_P(MoeTest, GatheredAndScatteredProductsFollowTheIndex) {
-  const int64_t tokens = 23, n = 40, k = 64;
-  std::vector<int32_t> index = {22, 3, 4, 19, 0, 7, 11, 12, 13};
+static void expectIndexFollowed(const std::string &targetName, MatmulActivation activation) {
+  const int64_t tokens = 43, n = 40, k = 64;
+  std::vector<int32_t> index = {42, 3, 4, 19, 0, 7, 11, 12, 13, 40, 41, 1, 2, 20, 21, 22, 31, 30, 39};
   const int64_t rows = index.size();
-  for (bool q8 : {false, true}) {
-    SCOPED_TRACE(q8 ? "q8" : "f32");
-    MatmulSpec spec{*layoutFor(TensorType::Q4_1), n, k, q8 ? MatmulActivation::Q8 : MatmulActivation::F32};
-    KernelLibrary library(GetParam());
-    const char *names[] = {"dense", "gathered", "scattered"};
-    for (int i = 0; i < 3; ++i) {
-      spec.rows = MatmulRows(i);
-      ASSERT_TRUE(succeeded(buildMatmul(library.module(), names[i], spec, library.target())));
+  bool q8 = activation == MatmulActivation::Q8;
+  MatmulSpec spec{*layoutFor(TensorType::Q4_1), n, k, activation};
+  KernelLibrary library(targetName);
+  const char *names[] = {"dense", "gathered", "scattered"};
+  for (int i = 0; i < 3; ++i) {
+    spec.rows = MatmulRows(i);
+    ASSERT_TRUE(succeeded(buildMatmul(library.module(), names[i], spec, library.target())));
+  }
+  ASSERT_TRUE(library.load());
+  RandomWeights weights(TensorType::Q4_1, n, k, 8);
+  Random random(6);
+  std::vector<float> act(tokens * k), scales(tokens * k / 32), rowScale(rows);
+  std::vector<int8_t> codes(tokens * k);
+  std::vector<int32_t> sums(tokens * k / 16);
+  std::vector<uint16_t> halves;
+  for (float &value : act) {
+    value = random.uniform();
+    halves.push_back(uint16_t(0x3f00 | random.bits() % 256 | (random.bits() & 0x8000))); // 0.5 to 2, either sign
+  }
+  for (float &scale : scales)
+    scale = 0.01f * random.uniform();
+  for (float &scale : rowScale)
+    scale = random.uniform();
+  for (int64_t i = 0; i < tokens * k; ++i)
+    sums[i / 16] += codes[i] = int8_t(int(random.bits() % 255) - 127);
+  auto call = [&](const char *name, int64_t first, int64_t count, GuardedMatrix &out, const int32_t *rowIndex) {
+    const void *from = q8                                       ? (const void *)&codes[first * k]
+                       : activation == MatmulActivation::Bf16 ? (const void *)&halves[first * k]
+                                                              : &act[first * k];
+    library.find<IndexedMatmul>(name)(from, &scales[first * k / 32], &sums[first * k / 16], weights.packed, nullptr,
+                                      out.row(0), count, k, out.stride, 0, 3, rowIndex, rowScale.data());
+    EXPECT_TRUE(out.guardsIntact());
+  };
+  GuardedMatrix gathered(rows, n), scattered(tokens, n);
+  call("gathered", 0, rows, gathered, index.data());
+  for (int64_t token = 0; token < tokens; ++token)
+    std::fill_n(scattered.row(token), n, float(token));
+  call("scattered", 0, rows, scattered, index.data());
+  std::vector<bool> touched(tokens);
+  for (int64_t row = 0; row < rows; ++row) {
+    GuardedMatrix source(1, n), target(1, n);
+    call("dense", index[row], 1, source, nullptr);
+    EXPECT_EQ(std::memcmp(source.row(0), gathered.row(row), 4 * n), 0) << row;
+    call("dense", row, 1, target, nullptr);
+    touched[index[row]] = true;
+    for (int64_t column = 0; column < n; ++column)
+      ASSERT_EQ(scattered.at(index[row], column), std::fma(rowScale[row], target.at(0, column), float(index[row])));
+  }
+  for (int64_t token = 0; token < tokens; ++token)
+    if (!touched[token]) {
+      EXPECT_EQ(scattered.at(token, 0), float(token));
     }
-    ASSERT_TRUE(library.load());
-    RandomWeights weights(TensorType::Q4_1, n, k, 8);
-    Random random(6);
-    std::vector<float> act(tokens * k), scales(tokens * k / 32), rowScale(rows);
-    std::vector<int8_t> codes(tokens * k);
-    std::vector<int32_t> sums(tokens * k / 16);
-    for (float &value : act)
-      value = random.uniform();
-    for (float &scale : scales)
-      scale = 0.01f * random.uniform();
-    for (float &scale : rowScale)
-      scale = random.uniform();
-    for (int64_t i = 0; i < tokens * k; ++i)
-      sums[i / 16] += codes[i] = int8_t(int(random.bits() % 255) - 127);
-    auto call = [&](const char *name, int64_t first, int64_t count, GuardedMatrix &out, const int32_t *rowIndex) {
-      const void *from = q8 ? (const void *)&codes[first * k] : &act[first * k];
-      library.find<IndexedMatmul>(name)(from, &scales[first * k / 32], &sums[first * k / 16], weights.packed, nullptr,
-                                        out.row(0), count, k, out.stride, 0, 3, rowIndex, rowScale.data());
-      EXPECT_TRUE(out.guardsIntact());
-    };
-    GuardedMatrix gathered(rows, n), scattered(tokens, n);
-    call("gathered", 0, rows, gathered, index.data());
-    for (int64_t token = 0; token < tokens; ++token)
-      std::fill_n(scattered.row(token), n, float(token));
-    call("scattered", 0, rows, scattered, index.data());
-    std::vector<bool> touched(tokens);
-    for (int64_t row = 0; row < rows; ++row) {
-      GuardedMatrix source(1, n), target(1, n);
-      call("dense", index[row], 1, source, nullptr);
-      EXPECT_EQ(std::memcmp(source.row(0), gathered.row(row), 4 * n), 0) << row;
-      call("dense", row, 1, target, nullptr);
-      touched[index[row]] = true;
-      for (int64_t column = 0; column < n; ++column)
-        ASSERT_EQ(scattered.at(index[row], column), std::fma(rowScale[row], target.at(0, column), float(index[row])));
-    }
-    for (int64_t token = 0; token < tokens; ++token)
-      if (!touched[token]) {
-        EXPECT_EQ(scattered.at(token, 0), float(token));
-      }
+}
+
+TEST_P(MoeTest, GatheredAndScatteredProductsFollowTheIndex) {
+  for (MatmulActivation activation : {MatmulActivation::F32, MatmulActivation::Bf16, MatmulActivation::Q8}) {
+    SCOPED_TRACE("activation " + std::to_string(int(activation)));
+    expectIndexFollowed(GetParam(), activation);
+  }
+}
+
+TEST(Moe, GatheredAndScatteredBf16ProductsFollowTheIndex) {
+  for (const std::string &target : KernelLibrary::bf16Targets()) {
+    SCOPED_TRACE(target);
+    expectIndexFollowed(target, MatmulActivation::Bf16);
   }
 }

@@ -1,8 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Runs one attention step under an emulator: attention-driver IN OUT. IN holds eight int64 (query floats, output floats,
+// Runs one attention step under an emulator. Standard input holds eight int64 (query floats, output floats,
 // sequences, pages of all sequences, page bytes, key offset, value offset, floats of an output row), then per sequence
-// four int64 (first row, rows, past, pages), the queries and the pages; OUT gets the output floats.
+// four int64 (first row, rows, past, pages), the queries and the pages; standard output gets the output floats.
 #include "runtime/ModelAbi.h"
 
 #include <stdio.h>
@@ -12,21 +12,18 @@ void attention(const float *q, float *out, const heddle_sequence *sequences, int
                int64_t v_offset, int64_t q_stride, int64_t out_stride, const float *sinks, int32_t thread,
                int32_t num_threads);
 
-static void *read_array(FILE *file, size_t bytes) {
+static void *read_array(size_t bytes) {
   void *data = calloc(1, bytes + 1);
-  if (!data || fread(data, 1, bytes, file) != bytes)
+  if (!data || fread(data, 1, bytes, stdin) != bytes)
     exit(2);
   return data;
 }
 
-int main(int argc, char **argv) {
-  FILE *in = argc == 3 ? fopen(argv[1], "rb") : NULL;
-  if (!in)
-    return 2;
-  int64_t *header = read_array(in, 8 * sizeof(int64_t));
-  int64_t *parts = read_array(in, header[2] * 4 * sizeof(int64_t));
-  float *q = read_array(in, header[0] * sizeof(float));
-  uint8_t *pages = read_array(in, header[3] * header[4]);
+int main(void) {
+  int64_t *header = read_array(8 * sizeof(int64_t));
+  int64_t *parts = read_array(header[2] * 4 * sizeof(int64_t));
+  float *q = read_array(header[0] * sizeof(float));
+  uint8_t *pages = read_array(header[3] * header[4]);
   uint8_t **tables = calloc(header[3], sizeof *tables);
   heddle_sequence *sequences = calloc(header[2], sizeof *sequences);
   float *out = calloc(header[1], sizeof *out);
@@ -41,6 +38,5 @@ int main(int argc, char **argv) {
   int64_t rows = header[1] / header[7];
   for (int32_t thread = 0; thread < 2; ++thread)
     attention(q, out, sequences, header[2], header[5], header[6], header[0] / rows, header[7], NULL, thread, 2);
-  FILE *file = fopen(argv[2], "wb");
-  return !file || fwrite(out, sizeof *out, header[1], file) != (size_t)header[1] || fclose(file) ? 2 : 0;
+  return fwrite(out, sizeof *out, header[1], stdout) == (size_t)header[1] ? 0 : 2;
 }

@@ -1,19 +1,22 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the products with f32 and with int8 activations share; internal to this folder.
+// What the products with float and with int8 activations share; internal to this folder.
 #ifndef HEDDLE_COMPILER_CODEGEN_CPU_MATMULEMITTER_H
 #define HEDDLE_COMPILER_CODEGEN_CPU_MATMULEMITTER_H
 
+#include "compiler/codegen/cpu/Bf16Pairs.h"
 #include "compiler/codegen/cpu/KernelBuilder.h"
 #include "compiler/codegen/cpu/MatmulKernel.h"
 #include "compiler/codegen/cpu/MatmulTiles.h"
 
 namespace heddle {
 
+class BlockReader;
+
 class MatmulEmitter {
 public:
   MatmulEmitter(mlir::ModuleOp module, llvm::StringRef name, const MatmulSpec &spec, const CpuTarget &target);
-  void emitF32();
+  void emitFloat();
   void emitQ8();
   mlir::func::FuncOp finish() { return b.finish(); }
 
@@ -39,32 +42,62 @@ private:
   mlir::Value activate(mlir::Value x);
   Values zeros(int64_t count);
 
-  // f32: rows × panels with the weights unpacked in registers; for few rows.
+  // f32 and bf16. Columns of W in a line of 64 bytes, and bytes of an activation; their product is 4.
+  bool isBf16() const { return spec.activation == MatmulActivation::Bf16; }
+  int64_t lineValues() const { return isBf16() ? 2 : 1; }
+  int64_t activationBytes() const { return 4 / lineValues(); }
+  bool readsLinesInPlace() const; // no unpacking
+  Values readUnit(mlir::Value unit);
+  Values readQuad(BlockReader &reader, mlir::Value codes);
+  mlir::Value loadActivation(mlir::Value address);
+  mlir::Value multiplyAdd(mlir::Value activation, mlir::Value line, mlir::Value sum);
+  // Rows × panels with the weights unpacked in registers; for few rows.
   void emitFewRows(const MatmulTile &tile);
   Values accumulateUnits(ValuesRef panelAddresses, ValuesRef rowAddresses, Values sums);
   Values accumulatePlain(ValuesRef units, ValuesRef activations, int64_t columns, Values sums);
   Values accumulateBlock(ValuesRef blocks, ValuesRef activations, Values sums);
-  void accumulateColumn(ValuesRef weights, ValuesRef activations, int64_t column, Values &sums);
-  // f32: weights of a block of K unpacked once into a scratch panel, then reused by many rows.
+  void accumulateLine(ValuesRef lines, ValuesRef activations, int64_t offset, Values &sums);
+  // Weights of a block of K unpacked once into a scratch panel, then reused by many rows.
+  struct LineBlock {
+    mlir::Value address;        // (panels, lines, 64 bytes)
+    int64_t panelStride;        // bytes
+    int64_t panels;
+    mlir::Value begin, columns; // of K
+  };
+  using RowAddress = llvm::function_ref<mlir::Value(mlir::Value row)>;
   void emitManyRows(const MatmulTile &tile);
   void emitRowBlock(const MatmulTile &tile, mlir::Value panel, int64_t panels, mlir::Value rowBegin,
                     mlir::Value rowEnd);
   void unpackPanels(mlir::Value panel, int64_t panels, mlir::Value begin, mlir::Value end);
-  void unpackBlock(mlir::Value block, mlir::Value columns);
-  void emitManyRowsTile(mlir::Value weights, int64_t panelStride, ValuesRef activations, int64_t panels,
-                        mlir::Value columns, mlir::Value partial);
+  void unpackBlock(mlir::Value block, mlir::Value lines);
+  void emitManyRowsTile(const LineBlock &block, ValuesRef activations, mlir::Value partial);
+
+  // bf16 with AMX
+  bool usesTileUnit() const { return isBf16() && target.hasBf16Tiles(); }
+  void emitTileUnit();
+  void emitTileUnitRows(const LineBlock &block, mlir::Value rowBegin, mlir::Value rowEnd, RowAddress partial);
+  void emitTileUnitBlock(const LineBlock &block, mlir::Value row, mlir::Value height, int64_t rowTiles,
+                         mlir::Value partial);
+  void configureTiles(mlir::Value height, int64_t rowTiles);
+  bool stagesActivations() const;
+  int64_t stagedStride() const;
+  void stageActivations(const LineBlock &block, mlir::Value row, mlir::Value height);
 
   // int8
   void emitQ8Terms(mlir::Value row, mlir::Value rowTerms);
   void emitQ8Tile(mlir::Value panel, int64_t panels, mlir::Value row, int64_t height, mlir::Value tileTerms);
 
+  static constexpr int64_t lineBytes = 4 * PackedLayout::panelRows;
+
   KernelBuilder b;
   const MatmulSpec &spec;
   const CpuTarget &target;
   MatmulTiles tiles;
+  Bf16Pairs pairs;
   mlir::Value act, actScales, actSums, weights, bias, out, rows, actStride, outStride, panelBegin, panelEnd, rowIndex,
       rowScale;
   mlir::Value scratch, partials, terms;
+  mlir::Value tileConfig, staged;
   int32_t zeroPoint = 0; // of the codes as the dot product reads them
 };
 

@@ -14,13 +14,13 @@ using namespace heddle;
 
 MatmulEmitter::MatmulEmitter(ModuleOp module, StringRef name, const MatmulSpec &spec, const CpuTarget &target)
     : b(module, name, spec.rows == MatmulRows::Dense ? "ppppppiiiii" : "ppppppiiiiipp"), spec(spec), target(target),
-      tiles(matmulTiles(target)) {
+      tiles(matmulTiles(target)), pairs(b, target) {
   Value *arguments[] = {&act,  &actScales, &actSums,   &weights,    &bias,    &out,
                         &rows, &actStride, &outStride, &panelBegin, &panelEnd};
   for (auto [position, argument] : llvm::enumerate(arguments))
     *argument = b.argument(position);
   if (spec.isGated())
-    for (MatmulTile *tile : {&tiles.f32Few, &tiles.f32Many, &tiles.q8})
+    for (MatmulTile *tile : {&tiles.floatFew, &tiles.floatMany, &tiles.tileUnit, &tiles.q8})
       tile->makePaired();
   if (spec.rows != MatmulRows::Dense) {
     rowIndex = b.argument(11);
@@ -60,7 +60,7 @@ Value MatmulEmitter::storedRow(Value row) {
 }
 
 Value MatmulEmitter::activationRow(Value row) {
-  int64_t width = spec.activation == MatmulActivation::F32 ? 4 : 1;
+  int64_t width = spec.activation == MatmulActivation::Q8 ? 1 : activationBytes();
   return b.at(act, b.mul(b.mul(storedRow(row), actStride), width));
 }
 
@@ -121,9 +121,14 @@ FailureOr<func::FuncOp> heddle::buildMatmul(ModuleOp module, StringRef name, con
   if (q8 && (!spec.layout.isQuantized() || spec.k % 32 != 0))
     return module.emitError("kernel '") << name << "': int8 activations need quantised weights and K (" << spec.k
                                         << ") a multiple of 32";
+  bool bf16 = spec.activation == MatmulActivation::Bf16;
+  bool fitsPairs = spec.layout.isQuantized() || spec.layout.numbers == PackedNumbers::BF16;
+  if (bf16 && (!fitsPairs || spec.k % 2 != 0))
+    return module.emitError("kernel '") << name << "': bf16 activations need bf16 or quantised weights and an even K ("
+                                        << spec.k << ")";
   if (spec.isGated() && spec.hasBias)
     return module.emitError("kernel '") << name << "': a gated product takes no bias";
   MatmulEmitter emitter(module, name, spec, target);
-  q8 ? emitter.emitQ8() : emitter.emitF32();
+  q8 ? emitter.emitQ8() : emitter.emitFloat();
   return emitter.finish();
 }

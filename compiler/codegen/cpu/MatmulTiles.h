@@ -20,10 +20,11 @@ struct MatmulTile {
 };
 
 struct MatmulTiles {
-  MatmulTile f32Few;  // weights unpacked in registers; up to f32Few.heights[0] rows
-  MatmulTile f32Many; // weights from an f32 scratch panel
+  MatmulTile floatFew;  // weights unpacked in registers; up to floatFew.heights[0] rows
+  MatmulTile floatMany; // weights from a scratch panel
+  MatmulTile tileUnit;  // AMX: heights in rows of whole tiles
   MatmulTile q8;
-  int64_t columnBlock;   // columns of W that are unpacked at once
+  int64_t lineBlock;     // lines of 64 bytes of a panel that are unpacked at once
   int64_t rowBlock;      // rows that share them
   int64_t q8TermBytes;   // stack for what rows contribute to every panel; bounds the rows per pass over the weights
   int64_t prefetchBytes; // how far ahead of the loads of a streamed panel

@@ -44,7 +44,9 @@ int64_t PackedLayout::unitBytes() const {
 
 int64_t PackedLayout::panelBytes(int64_t k) const {
   int64_t units = (k + unitValues() - 1) / unitValues();
-  return (units * unitBytes() + 63) / 64 * 64;
+  // 16-bit panels are whole tiles of 16 rows by 32 columns.
+  int64_t multiple = isQuantized() || numbers == PackedNumbers::F32 ? 64 : 1024;
+  return (units * unitBytes() + multiple - 1) / multiple * multiple;
 }
 
 bool PackedLayout::operator==(const PackedLayout &other) const {

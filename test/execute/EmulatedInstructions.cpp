@@ -1,0 +1,208 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Written from Intel's description of the instructions (Software Developer's Manual, volume 2). Subnormals are kept, where
+// the processor takes them for zero.
+
+#include "test/execute/EmulatedInstructions.h"
+
+#include "compiler/codegen/cpu/KernelBuilder.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+#include <numeric>
+
+using namespace heddle;
+using namespace mlir;
+
+namespace {
+
+// What a thread's tile registers hold, in memory: the 64 bytes of ldtilecfg, then eight tiles of 16 rows of 64 bytes.
+constexpr int64_t tilesOffset = 64, rowBytes = 64, maxRows = 16, tileBytes = maxRows * rowBytes, numTiles = 8;
+constexpr int64_t stateBytes = tilesOffset + numTiles * tileBytes;
+
+// A function of the state and further arguments that does what one instruction does.
+class TileInstruction {
+public:
+  TileInstruction(ModuleOp module, StringRef name, StringRef signature)
+      : b(module, ("emulated_" + name).str(), ("p" + signature).str()), state(b.argument(0)) {
+    b.function.setPrivate();
+  }
+  KernelBuilder b;
+  Value state;
+
+  Value argument(unsigned index) { return b.argument(index + 1); }
+  Value tile(Value index) { return b.at(b.at(state, tilesOffset), b.mul(index, tileBytes)); }
+  Value rows(Value index) { return widen(b.load(b.i8, b.at(b.at(state, 48), index))); }
+  Value bytes(Value index) { return widen(b.load(b.i16, b.at(b.at(state, 16), b.mul(index, 2)))); }
+  Value widen(Value integer) { return arith::ExtUIOp::create(b, b.i64, integer); }
+  void require(Value condition) {
+    b.branch(
+        condition, [] {}, [&] { LLVM::Trap::create(b); });
+  }
+  void requireEqual(Value x, Value y) { require(arith::CmpIOp::create(b, arith::CmpIPredicate::eq, x, y)); }
+  void requireWithin(Value x, int64_t most) {
+    require(b.lessThan(b.index(0), x));
+    require(b.lessThan(x, b.index(most + 1)));
+  }
+  void requireShape(Value index) {
+    requireEqual(widen(b.load(b.i8, state)), b.index(1)); // the palette
+    requireWithin(rows(index), maxRows);
+    requireWithin(bytes(index), rowBytes);
+  }
+  void clear(Value index) {
+    b.loop(b.index(0), b.index(maxRows), 1,
+           [&](Value row) { b.store(b.splatInt(0), b.at(tile(index), b.mul(row, rowBytes))); });
+  }
+  // Bytes that exist, row by row: body(offset in the tile, offset in memory).
+  void forBytes(Value index, Value stride, function_ref<void(Value, Value)> body) {
+    b.loop(b.index(0), rows(index), 1, [&](Value row) {
+      b.loop(b.index(0), bytes(index), 1, [&](Value byte) {
+        body(b.add(b.mul(row, rowBytes), byte), b.add(b.mul(row, stride), byte));
+      });
+    });
+  }
+};
+
+void buildLdtilecfg(ModuleOp module) {
+  TileInstruction at(module, "ldtilecfg", "p");
+  KernelBuilder &b = at.b;
+  b.loop(b.index(0), b.index(tilesOffset), 1,
+         [&](Value i) { b.store(b.load(b.i8, b.at(at.argument(0), i)), b.at(at.state, i)); });
+  b.loop(b.index(0), b.index(numTiles), 1, [&](Value index) {
+    at.requireShape(index);
+    at.clear(index);
+  });
+  b.finish();
+}
+
+void buildTilerelease(ModuleOp module) {
+  TileInstruction at(module, "tilerelease", "");
+  at.b.store(at.b.splatInt(0), at.state);
+  at.b.finish();
+}
+
+void buildTileload(ModuleOp module) {
+  TileInstruction at(module, "tileloadd64", "ipi");
+  KernelBuilder &b = at.b;
+  Value index = at.argument(0), memory = at.argument(1);
+  at.requireShape(index);
+  at.clear(index);
+  at.forBytes(index, at.argument(2), [&](Value inTile, Value offset) {
+    b.store(b.load(b.i8, b.at(memory, offset)), b.at(at.tile(index), inTile));
+  });
+  b.finish();
+}
+
+void buildTilestore(ModuleOp module) {
+  TileInstruction at(module, "tilestored64", "ipi");
+  KernelBuilder &b = at.b;
+  Value index = at.argument(0), memory = at.argument(1);
+  at.requireShape(index);
+  at.forBytes(index, at.argument(2), [&](Value inTile, Value offset) {
+    b.store(b.load(b.i8, b.at(at.tile(index), inTile)), b.at(memory, offset));
+  });
+  b.finish();
+}
+
+Value splat(ImplicitLocOpBuilder &b, uint32_t value) {
+  auto type = VectorType::get(16, b.getI32Type());
+  return arith::ConstantOp::create(b, DenseElementsAttr::get(type, APInt(32, value)));
+}
+
+// The low and the high of two bf16 in each of 16 lanes.
+std::pair<Value, Value> halves(ImplicitLocOpBuilder &b, Value pairs) {
+  auto reals = VectorType::get(16, b.getF32Type());
+  Value low = arith::ShLIOp::create(b, pairs, splat(b, 16)), high = arith::AndIOp::create(b, pairs, splat(b, 0xffff0000));
+  return {LLVM::BitcastOp::create(b, reals, low), LLVM::BitcastOp::create(b, reals, high)};
+}
+
+// sum[m][n] += (sum over k of x[m][2k] y[k][2n]) + (sum over k of x[m][2k + 1] y[k][2n + 1])
+void buildTdpbf16ps(ModuleOp module) {
+  TileInstruction at(module, "tdpbf16ps", "iii");
+  KernelBuilder &b = at.b;
+  Value sum = at.argument(0), x = at.argument(1), y = at.argument(2);
+  for (Value tile : {sum, x, y})
+    at.requireShape(tile);
+  at.requireEqual(at.rows(sum), at.rows(x));
+  at.requireEqual(at.bytes(sum), at.bytes(y));
+  at.requireEqual(b.mul(at.rows(y), 4), at.bytes(x));
+  b.loop(b.index(0), at.rows(sum), 1, [&](Value m) {
+    Value row = b.at(at.tile(sum), b.mul(m, rowBytes)), left = b.at(at.tile(x), b.mul(m, rowBytes));
+    SmallVector<Value> zeros(2, b.splatReal(0));
+    SmallVector<Value> sums = b.loop(b.index(0), at.rows(y), 1, zeros, [&](Value k, ArrayRef<Value> carried) {
+      auto [xLow, xHigh] = halves(b, b.splat(b.load(b.i32, b.at(left, b.mul(k, 4)))));
+      auto [yLow, yHigh] = halves(b, b.load(b.v16i32, b.at(at.tile(y), b.mul(k, rowBytes))));
+      return SmallVector<Value>{b.fma(xLow, yLow, carried[0]), b.fma(xHigh, yHigh, carried[1])};
+    });
+    b.store(b.add(b.load(b.v16f32, row), b.add(sums[0], sums[1])), row);
+  });
+  b.finish();
+}
+
+// vdpbf16ps: the high halves first.
+Value emulateDot(ImplicitLocOpBuilder &b, OperandRange operands) {
+  auto pairs = VectorType::get(16, b.getI32Type());
+  auto [xLow, xHigh] = halves(b, LLVM::BitcastOp::create(b, pairs, operands[1]));
+  auto [yLow, yHigh] = halves(b, LLVM::BitcastOp::create(b, pairs, operands[2]));
+  return math::FmaOp::create(b, xLow, yLow, math::FmaOp::create(b, xHigh, yHigh, operands[0]));
+}
+
+// vcvtne2ps2bf16: the second operand's values, then the first's, to nearest even. Numbers only.
+Value emulateConversion(ImplicitLocOpBuilder &b, OperandRange operands) {
+  auto words = VectorType::get(16, b.getI16Type());
+  auto round = [&](Value reals) -> Value {
+    Value bits = LLVM::BitcastOp::create(b, VectorType::get(16, b.getI32Type()), reals);
+    Value odd = arith::AndIOp::create(b, arith::ShRUIOp::create(b, bits, splat(b, 16)), splat(b, 1));
+    Value sum = arith::AddIOp::create(b, bits, arith::AddIOp::create(b, odd, splat(b, 0x7fff)));
+    return arith::TruncIOp::create(b, words, arith::ShRUIOp::create(b, sum, splat(b, 16)));
+  };
+  SmallVector<int64_t> order(32);
+  std::iota(order.begin(), order.end(), 0);
+  Value joined = vector::ShuffleOp::create(b, round(operands[1]), round(operands[0]), order);
+  return LLVM::BitcastOp::create(b, VectorType::get(32, b.getBF16Type()), joined);
+}
+
+void emulateTile(ImplicitLocOpBuilder &b, func::FuncOp instruction, Value state, OperandRange operands) {
+  SmallVector<Value> arguments = {state};
+  for (Value operand : operands)
+    arguments.push_back(operand.getType().isInteger(8) ? arith::ExtUIOp::create(b, b.getI64Type(), operand) : operand);
+  func::CallOp::create(b, instruction, arguments);
+}
+
+} // namespace
+
+void heddle::test::emulateInstructions(ModuleOp module) {
+  SmallVector<LLVM::CallIntrinsicOp> calls;
+  module.walk([&](LLVM::CallIntrinsicOp call) { calls.push_back(call); });
+  for (auto build : {buildLdtilecfg, buildTilerelease, buildTileload, buildTilestore, buildTdpbf16ps})
+    build(module);
+  DenseMap<Operation *, Value> states; // of the functions that use tiles
+  for (LLVM::CallIntrinsicOp call : calls) {
+    StringRef name = call.getIntrin();
+    ImplicitLocOpBuilder b(call.getLoc(), call);
+    if (name == "llvm.x86.avx512bf16.dpbf16ps.512") {
+      call.getResult(0).replaceAllUsesWith(emulateDot(b, call.getArgs()));
+    } else if (name == "llvm.x86.avx512bf16.cvtne2ps2bf16.512") {
+      call.getResult(0).replaceAllUsesWith(emulateConversion(b, call.getArgs()));
+    } else if (name.consume_front("llvm.x86.")) {
+      auto instruction = module.lookupSymbol<func::FuncOp>(("emulated_" + name).str());
+      if (!instruction)
+        continue; // one that every machine has
+      auto function = call->getParentOfType<func::FuncOp>();
+      Value &state = states[function];
+      if (!state) {
+        OpBuilder::InsertionGuard guard(b);
+        b.setInsertionPointToStart(&function.front());
+        Value size = arith::ConstantOp::create(b, b.getI64IntegerAttr(stateBytes));
+        state = LLVM::AllocaOp::create(b, LLVM::LLVMPointerType::get(b.getContext()), b.getI8Type(), size, 64);
+      }
+      emulateTile(b, instruction, state, call.getArgs());
+    } else {
+      continue;
+    }
+    call.erase();
+  }
+}

@@ -1,0 +1,109 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What machine code products become: which instructions their inner loops hold, and which not.
+
+#include "compiler/codegen/EmitObject.h"
+#include "compiler/codegen/cpu/MatmulKernel.h"
+#include "test/execute/KernelLibrary.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+using namespace heddle;
+using namespace heddle::test;
+using llvm::StringRef;
+
+static std::string emitAssembly(TensorType type, const char *targetName) {
+  KernelLibrary library(targetName);
+  MatmulSpec spec{*layoutFor(type), 4096, 4096, MatmulActivation::Bf16};
+  if (failed(buildMatmul(library.module(), "kernel", spec, library.target())) ||
+      failed(lowerToLLVM(library.module(), library.target())))
+    return "";
+  auto code = emitMachineCode(library.module(), library.target(), MachineCode::Assembly);
+  return failed(code) ? "" : *code;
+}
+
+// Instructions of each innermost loop: from a label to a jump back to it with no label between.
+static std::vector<std::vector<StringRef>> innerLoops(StringRef assembly) {
+  std::vector<std::vector<StringRef>> loops;
+  std::vector<StringRef> body;
+  StringRef label;
+  llvm::SmallVector<StringRef> lines;
+  assembly.split(lines, '\n');
+  for (StringRef line : lines) {
+    StringRef code = line.trim();
+    if (code.starts_with(".LBB")) {
+      label = code.take_until([](char c) { return c == ':'; });
+      body.clear();
+    } else if (code.starts_with("j") && !label.empty() && code.ends_with(label)) {
+      loops.push_back(body);
+    } else if (!code.empty() && !code.starts_with("#") && !code.starts_with(".")) {
+      body.push_back(code);
+    }
+  }
+  return loops;
+}
+
+static int countOf(const std::vector<StringRef> &loop, StringRef instruction) {
+  return llvm::count_if(loop, [&](StringRef code) { return code.split('\t').first == instruction; });
+}
+
+// AT&T syntax: a store's last operand is memory.
+static int countStores(const std::vector<StringRef> &loop) {
+  return llvm::count_if(loop, [](StringRef code) { return code.starts_with("vmov") && code.ends_with(")"); });
+}
+
+static std::set<std::string> tileRegisters(StringRef assembly) {
+  std::set<std::string> found;
+  for (size_t at = assembly.find("%tmm"); at != StringRef::npos; at = assembly.find("%tmm", at + 1))
+    found.insert(assembly.substr(at, 5).str());
+  return found;
+}
+
+TEST(MatmulCode, Avx512Bf16SumsStayInRegisters) {
+  for (TensorType type : {TensorType::BF16, TensorType::Q4_1}) {
+    std::string assembly = emitAssembly(type, "znver5");
+    EXPECT_EQ(assembly.find("call"), std::string::npos) << "a kernel calls nothing";
+    int tallest = 0;
+    for (const auto &loop : innerLoops(assembly)) {
+      int dots = countOf(loop, "vdpbf16ps");
+      tallest = std::max(tallest, dots);
+      if (dots) {
+        EXPECT_EQ(countStores(loop), 0) << "with " << dots << " products";
+      }
+    }
+    EXPECT_EQ(tallest, 2 * 8 * 3) << "two lines, eight rows, three panels";
+  }
+}
+
+TEST(MatmulCode, TilesStayInTheirRegisters) {
+  for (TensorType type : {TensorType::BF16, TensorType::Q4_1}) {
+    std::string assembly = emitAssembly(type, "sapphirerapids");
+    EXPECT_EQ(assembly.find("call"), std::string::npos) << "a call would lose the configuration";
+    EXPECT_EQ(tileRegisters(assembly).size(), 8u);
+    std::multiset<int> products;
+    for (const auto &loop : innerLoops(assembly)) {
+      int dots = countOf(loop, "tdpbf16ps");
+      if (!dots)
+        continue;
+      products.insert(dots);
+      EXPECT_EQ(countOf(loop, "tilestored"), 0);
+      EXPECT_EQ(countOf(loop, "tilezero"), 0);
+      EXPECT_EQ(countOf(loop, "ldtilecfg"), 0);
+      EXPECT_EQ(countStores(loop), 0);
+      EXPECT_EQ(countOf(loop, "tileloadd"), dots == 4 ? 4 : dots == 2 ? 3 : 2);
+    }
+    // Two panels and what is left over: one; two row tiles, the last rows in two, and in one.
+    EXPECT_EQ(products, (std::multiset<int>{1, 2, 2, 2, 4, 4}));
+  }
+}
+
+TEST(MatmulCode, TilesAreReleased) {
+  std::string assembly = emitAssembly(TensorType::BF16, "sapphirerapids");
+  size_t release = assembly.find("tilerelease");
+  ASSERT_NE(release, std::string::npos);
+  EXPECT_EQ(assembly.find("%tmm", release), std::string::npos) << "nothing follows";
+}
