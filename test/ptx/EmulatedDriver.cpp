@@ -18,7 +18,7 @@ using namespace heddle;
 
 namespace {
 
-enum : int32_t { invalidValue = 1, outOfMemory = 2, invalidPtx = 218, notFound = 500, illegalAddress = 700 };
+enum : int32_t { invalidValue = 1, noMemory = 2, invalidPtx = 218, notFound = 500, illegalAddress = 700 };
 
 constexpr uint32_t staticSharedLimit = 48 * 1024, optInSharedLimit = 163 * 1024;
 
@@ -71,7 +71,7 @@ int32_t cuInit(uint32_t) {
 }
 
 int32_t cuGetErrorName(int32_t code, const char **name) {
-  *name = code == outOfMemory      ? "CUDA_ERROR_OUT_OF_MEMORY"
+  *name = code == noMemory         ? "CUDA_ERROR_OUT_OF_MEMORY"
           : code == invalidPtx     ? "CUDA_ERROR_INVALID_PTX"
           : code == notFound       ? "CUDA_ERROR_NOT_FOUND"
           : code == illegalAddress ? "CUDA_ERROR_ILLEGAL_ADDRESS"
@@ -106,7 +106,7 @@ int32_t cuStreamSynchronize(cuda::Stream stream) { return stream ? int32_t(cuda:
 int32_t cuMemAlloc_v2(cuda::Address *address, size_t size) {
   void *memory = size ? aligned_alloc(256, (size + 255) / 256 * 256) : nullptr;
   if (!memory)
-    return size ? outOfMemory : invalidValue;
+    return size ? noMemory : invalidValue;
   memset(memory, 0xff, size);
   *address = reinterpret_cast<cuda::Address>(memory);
   driver().allocations[*address] = size;
