@@ -13,6 +13,8 @@ namespace heddle {
 class CompileArguments {
 public:
   explicit CompileArguments(CompileOptions &options) : options(options) {}
+  // What `heddle compile --help` prints.
+  static const char *const usage;
   // False: `error` is one line.
   bool parse(int argc, char **argv);
   std::string error;
