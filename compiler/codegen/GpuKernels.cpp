@@ -95,8 +95,8 @@ func::FuncOp GpuKernels::attention(Location loc, StringRef name, const Attention
   RawBuilder &b = l.builder();
   l.add(l.argument(0));
   l.add(l.argument(1));
-  for (size_t offset : {offsetof(heddle_step, cache), offsetof(heddle_step, page_table), offsetof(heddle_step, sequence_rows),
-                        offsetof(heddle_step, cache_positions)})
+  for (size_t offset : {offsetof(heddle_step, cache), offsetof(heddle_step, page_table),
+                        offsetof(heddle_step, sequence_rows), offsetof(heddle_step, cache_positions)})
     l.add(l.pointer(offset));
   l.add(l.argument(4));
   l.add(l.argument(5));
@@ -107,11 +107,13 @@ func::FuncOp GpuKernels::attention(Location loc, StringRef name, const Attention
   // The grid has tiles for the sequence with the most rows.
   Value sequences = l.argument(2), count = l.argument(3);
   Value longest = b.fold(b.constant(0), count, {b.constant(1)}, [&](Value index, ValueRange carried) {
-    Value rows = b.loadIndex(b.at(b.at(sequences, index, sizeof(heddle_sequence)), offsetof(heddle_sequence, num_rows)));
+    Value rows =
+        b.loadIndex(b.at(b.at(sequences, index, sizeof(heddle_sequence)), offsetof(heddle_sequence, num_rows)));
     return SmallVector<Value>{b.max(carried[0], rows)};
   })[0];
   Value tiles = b.divideUp(b.mul(longest, spec.headsOfTile()), gpuAttentionRows);
-  l.launch(l.entry(kernel), {tiles, b.constant(spec.numHeads / spec.headsOfTile()), count}, b.constant(gpuAttentionThreads));
+  l.launch(l.entry(kernel), {tiles, b.constant(spec.numHeads / spec.headsOfTile()), count},
+           b.constant(gpuAttentionThreads));
   return l.finish();
 }
 

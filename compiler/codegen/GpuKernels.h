@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Kernels that MLIR emits for an NVIDIA GPU (gpu/*.h), as host functions that launch them; their parameters are those that
-// DeviceKernels.h states. All kernels of a model are one PTX module, a constant of the host code.
+// Kernels that MLIR emits for an NVIDIA GPU (gpu/*.h), as host functions that launch them; their parameters are those
+// that DeviceKernels.h states. All kernels of a model are one PTX module, a constant of the host code.
 #ifndef HEDDLE_COMPILER_CODEGEN_GPUKERNELS_H
 #define HEDDLE_COMPILER_CODEGEN_GPUKERNELS_H
 

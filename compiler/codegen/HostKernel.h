@@ -15,7 +15,9 @@ public:
       : code(code), b(loc, code.getContext()) {
     llvm::SmallVector<mlir::Type> types;
     for (char kind : parameters)
-      types.push_back(kind == 'p' ? b.pointerType() : kind == 'n' ? mlir::Type(b.getI64Type()) : mlir::Type(b.getI32Type()));
+      types.push_back(kind == 'p'   ? b.pointerType()
+                      : kind == 'n' ? mlir::Type(b.getI64Type())
+                                    : mlir::Type(b.getI32Type()));
     types.push_back(b.pointerType());
     function = beginFunction(b, code, name, types);
     step = function.getArguments().back();

@@ -1,7 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// libcuda.so.1 for machines without a GPU: the part of the CUDA driver interface that the runtime opens, with the emulator as its
-// device. Device memory is memory of the process that begins as no number; launches run at once. Environment:
+// libcuda.so.1 for machines without a GPU: the part of the CUDA driver interface that the runtime opens, with the
+// emulator as its device. Device memory is memory of the process that begins as no number; launches run at once.
+// Environment:
 //   HEDDLE_CUDA_LOG         file that gets a line per call that a test may ask about
 //   HEDDLE_CUDA_DEVICES     how many devices there are; 1
 //   HEDDLE_CUDA_CAPABILITY  their compute capability; 80
@@ -79,29 +80,48 @@ int32_t cuGetErrorName(int32_t code, const char **name) {
   return cuda::success;
 }
 
-int32_t cuDriverGetVersion(int32_t *version) { return *version = 12040, cuda::success; }
-int32_t cuDeviceGetCount(int32_t *count) { return *count = number("HEDDLE_CUDA_DEVICES", 1), cuda::success; }
-int32_t cuDeviceGet(cuda::DeviceId *device, int32_t index) { return *device = index, cuda::success; }
-int32_t cuDeviceGetName(char *name, int32_t size, cuda::DeviceId) { return snprintf(name, size, "PTX emulator"), cuda::success; }
+int32_t cuDriverGetVersion(int32_t *version) {
+  return *version = 12040, cuda::success;
+}
+int32_t cuDeviceGetCount(int32_t *count) {
+  return *count = number("HEDDLE_CUDA_DEVICES", 1), cuda::success;
+}
+int32_t cuDeviceGet(cuda::DeviceId *device, int32_t index) {
+  return *device = index, cuda::success;
+}
+int32_t cuDeviceGetName(char *name, int32_t size, cuda::DeviceId) {
+  return snprintf(name, size, "PTX emulator"), cuda::success;
+}
 
 int32_t cuDeviceGetAttribute(int32_t *value, int32_t attribute, cuda::DeviceId) {
   int32_t capability = number("HEDDLE_CUDA_CAPABILITY", 80);
-  *value = attribute == cuda::deviceCapabilityMajor ? capability / 10 : attribute == cuda::deviceCapabilityMinor ? capability % 10 : 0;
-  return attribute == cuda::deviceCapabilityMajor || attribute == cuda::deviceCapabilityMinor ? int32_t(cuda::success) : invalidValue;
+  *value = attribute == cuda::deviceCapabilityMajor   ? capability / 10
+           : attribute == cuda::deviceCapabilityMinor ? capability % 10
+                                                      : 0;
+  return attribute == cuda::deviceCapabilityMajor || attribute == cuda::deviceCapabilityMinor ? int32_t(cuda::success)
+                                                                                              : invalidValue;
 }
 
 int32_t cuDevicePrimaryCtxRetain(cuda::Context *context, cuda::DeviceId) {
   *context = reinterpret_cast<cuda::Context>(&driver());
   return cuda::success;
 }
-int32_t cuDevicePrimaryCtxRelease_v2(cuda::DeviceId) { return cuda::success; }
-int32_t cuCtxSetCurrent(cuda::Context context) { return context ? int32_t(cuda::success) : invalidValue; }
+int32_t cuDevicePrimaryCtxRelease_v2(cuda::DeviceId) {
+  return cuda::success;
+}
+int32_t cuCtxSetCurrent(cuda::Context context) {
+  return context ? int32_t(cuda::success) : invalidValue;
+}
 int32_t cuStreamCreate(cuda::Stream *stream, uint32_t) {
   *stream = reinterpret_cast<cuda::Stream>(&driver().memory);
   return cuda::success;
 }
-int32_t cuStreamDestroy_v2(cuda::Stream) { return cuda::success; }
-int32_t cuStreamSynchronize(cuda::Stream stream) { return stream ? int32_t(cuda::success) : invalidValue; }
+int32_t cuStreamDestroy_v2(cuda::Stream) {
+  return cuda::success;
+}
+int32_t cuStreamSynchronize(cuda::Stream stream) {
+  return stream ? int32_t(cuda::success) : invalidValue;
+}
 
 int32_t cuMemAlloc_v2(cuda::Address *address, size_t size) {
   void *memory = size ? aligned_alloc(256, (size + 255) / 256 * 256) : nullptr;
@@ -172,22 +192,24 @@ int32_t cuModuleGetFunction(cuda::Function *function, cuda::Module module, const
 // What a kernel has already counts against the limit.
 int32_t cuFuncSetAttribute(cuda::Function function, int32_t attribute, int32_t value) {
   auto *loaded = reinterpret_cast<LoadedFunction *>(function);
-  if (attribute != cuda::functionMaxDynamicShared || value < 0 || loaded->kernel->sharedBytes + uint32_t(value) > optInSharedLimit)
+  if (attribute != cuda::functionMaxDynamicShared || value < 0 ||
+      loaded->kernel->sharedBytes + uint32_t(value) > optInSharedLimit)
     return invalidValue;
   loaded->dynamicSharedLimit = uint32_t(value);
   return cuda::success;
 }
 
 int32_t cuLaunchKernel(cuda::Function function, uint32_t blocksX, uint32_t blocksY, uint32_t blocksZ, uint32_t threadsX,
-                       uint32_t threadsY, uint32_t threadsZ, uint32_t sharedBytes, cuda::Stream stream, void **arguments, void **) {
+                       uint32_t threadsY, uint32_t threadsZ, uint32_t sharedBytes, cuda::Stream stream,
+                       void **arguments, void **) {
   auto *loaded = reinterpret_cast<LoadedFunction *>(function);
   const ptx::Kernel &kernel = *loaded->kernel;
   ptx::Launch launch = {{blocksX, blocksY, blocksZ}, {threadsX, threadsY, threadsZ}, sharedBytes};
-  record("launch %s blocks %u %u %u threads %u %u %u shared %u + %u, %zu arguments\n", kernel.name.c_str(), blocksX, blocksY, blocksZ,
-         threadsX, threadsY, threadsZ, kernel.sharedBytes, sharedBytes, kernel.parameters.size());
+  record("launch %s blocks %u %u %u threads %u %u %u shared %u + %u, %zu arguments\n", kernel.name.c_str(), blocksX,
+         blocksY, blocksZ, threadsX, threadsY, threadsZ, kernel.sharedBytes, sharedBytes, kernel.parameters.size());
   uint64_t threads = uint64_t(threadsX) * threadsY * threadsZ;
-  bool isShared = sharedBytes <= loaded->dynamicSharedLimit &&
-                  (loaded->dynamicSharedLimit > staticSharedLimit || kernel.sharedBytes + sharedBytes <= staticSharedLimit);
+  bool isShared = sharedBytes <= loaded->dynamicSharedLimit && (loaded->dynamicSharedLimit > staticSharedLimit ||
+                                                                kernel.sharedBytes + sharedBytes <= staticSharedLimit);
   if (!stream || !blocksX || !blocksY || !blocksZ || !threads || threads > 1024 || !isShared)
     return invalidValue;
   try {
