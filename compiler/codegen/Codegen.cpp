@@ -42,10 +42,13 @@ FailureOr<GeneratedCode> heddle::generateCode(ModuleOp module, const Target &tar
   if (failed(lowerToLLVM(*code, target.cpu)))
     return failure();
   hideAllBut(*code, "heddle_step");
-  // Kernels of Halide's objects.
+  // Kernels stay functions: inlined where they are called, one layer would be a function of all of them, which takes more time and
+  // memory to compile and is no faster. External ones are of Halide's objects.
   for (auto func : code->getOps<LLVM::LLVMFuncOp>())
     if (func.isExternal())
       func.setVisibility_(LLVM::Visibility::Hidden);
+    else if (func.getSymName() != "heddle_step")
+      func.setNoInline(true);
   FailureOr<std::string> object = emitMachineCode(*code, target.cpu, kind);
   if (failed(object))
     return failure();

@@ -148,14 +148,28 @@ static FailureOr<Up> upOfFolds(Frame &frame, OnlineLatentAttentionOp op) {
   return Up([packed = *packed, rank = dims.rank](int64_t g, int64_t i, int64_t r) { return packed.at(g * rank + r, i); });
 }
 
+// `automatic` reads the one or the other, so both must hold the same numbers.
+static LogicalResult verifyFolds(OnlineLatentAttentionOp op, const Up &keyUp, const Up &fold) {
+  LatentDims dims = op.getDims();
+  for (int64_t g = 0; g < dims.numKvHeads; ++g)
+    for (int64_t i = 0; i < dims.nope; ++i)
+      for (int64_t r = 0; r < dims.rank; ++r)
+        if (keyUp(g, i, r) != fold(g, i, r))
+          return op.emitOpError("key_folds are not key_ups transposed: (") << i << ", " << r << ") of KV head " << g << " is " << fold(g, i, r)
+                                                                           << ", expected " << keyUp(g, i, r);
+  return success();
+}
+
 static LogicalResult onlineLatentAttention(Frame &frame, OnlineLatentAttentionOp op) {
   LatentDims dims = op.getDims();
   const KvCache &cache = *std::get<std::shared_ptr<KvCache>>(frame.value(op.getCache()));
   const Tensor &query = frame.tensor(op.getQuery());
   int64_t layer = frame.integer(op.getLayer());
-  FailureOr<Up> keyUp = op.getKeyUps().empty() ? upOfFolds(frame, op) : upOf(frame, op, op.getKeyUps(), op.getKeyFormat(), dims.nope);
+  bool rebuilds = !op.getKeyUps().empty();
+  FailureOr<Up> keyUp = rebuilds ? upOf(frame, op, op.getKeyUps(), op.getKeyFormat(), dims.nope) : upOfFolds(frame, op);
   FailureOr<Up> valueUp = upOf(frame, op, op.getValueUps(), op.getValueFormat(), dims.value);
-  if (failed(keyUp) || failed(valueUp))
+  FailureOr<Up> fold = rebuilds && op.getKeyFolds() ? upOfFolds(frame, op) : keyUp;
+  if (failed(keyUp) || failed(valueUp) || failed(fold) || failed(verifyFolds(op, *keyUp, *fold)))
     return failure();
   if (layer < 0 || layer >= cache.type().getNumLayers())
     return op.emitOpError("layer ") << layer << " is not one of the cache's " << cache.type().getNumLayers();

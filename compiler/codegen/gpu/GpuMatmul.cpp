@@ -2,6 +2,7 @@
 
 #include "compiler/codegen/gpu/GpuMatmul.h"
 
+#include "compiler/codegen/cpu/PackedLayout.h"
 #include "compiler/codegen/gpu/GpuMath.h"
 #include "compiler/codegen/gpu/SharedTile.h"
 
@@ -27,6 +28,8 @@ const GpuMatmulTile &heddle::gpuMatmulTile(int64_t rows) {
     --tile;
   return *tile;
 }
+
+int64_t GpuMatmulSpec::panelBytes() const { return layoutFor(heddle::TensorType::BF16)->panelBytes(k); }
 
 LogicalResult heddle::verifyGpuMatmul(const GpuMatmulSpec &spec, std::string &error) {
   auto fail = [&](const Twine &message) {

@@ -74,6 +74,7 @@ typedef struct heddle_session_options {
   int32_t max_sequences; /* sequences that live at the same time; 0: 1 */
   int64_t context;       /* tokens of the longest sequence; 0: the model's */
   int32_t keep_hidden;   /* nonzero: heddle_session_hidden_state has the final hidden states */
+  int32_t deterministic; /* nonzero: no bit depends on how a sequence is cut into steps; matters to latent attention only */
 } heddle_session_options;
 
 /* `options` may be null. No later call allocates or locks in the decoding path. */
