@@ -20,6 +20,19 @@ std::string joined(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::St
   return text.empty() ? "-" : text;
 }
 
+// Which device the model would run on, or why on none.
+Status addDevice(const Program &program, std::string &out) {
+  const flatbuffers::String *target = program.metadata().target();
+  if (!target || !isDeviceTarget(target->string_view()))
+    return Status();
+  std::unique_ptr<Device> device;
+  Status status = Device::open(target->string_view(), program.options.device, device);
+  if (status.code() == HEDDLE_INVALID_INPUT)
+    return status;
+  add(out, "device", status.isOk() ? device->description() : "none: " + status.message());
+  return Status();
+}
+
 // What a model that generates has.
 void addGenerating(const Program &program, std::string &out) {
   const package::Package &metadata = program.metadata();
@@ -67,6 +80,7 @@ Status runInfo(const Program &program) {
   add(out, "compiler", orDash(metadata.compiler_version()));
   add(out, "runtime", heddle_version_string());
   add(out, "target", orDash(metadata.target()));
+  HEDDLE_RETURN_IF_ERROR(addDevice(program, out));
   add(out, "cpu features", joined(metadata.cpu_features()));
   add(out, "precision", orDash(metadata.precision()));
   if (metadata.graph())

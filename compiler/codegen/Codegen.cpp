@@ -42,13 +42,13 @@ FailureOr<GeneratedCode> heddle::generateCode(ModuleOp module, const Target &tar
   if (failed(lowerToLLVM(*code, target.cpu)))
     return failure();
   hideAllBut(*code, "heddle_step");
-  // Kernels stay functions: inlined where they are called, one layer would be a function of all of them, which takes more time and
-  // memory to compile and is no faster. External ones are of Halide's objects.
-  for (auto func : code->getOps<LLVM::LLVMFuncOp>())
+  for (auto func : code->getOps<LLVM::LLVMFuncOp>()) {
+    // Kernels of Halide's objects.
     if (func.isExternal())
       func.setVisibility_(LLVM::Visibility::Hidden);
-    else if (func.getSymName() != "heddle_step")
-      func.setNoInline(true);
+    // Inlined where it is called, a layer's kernels would be one function, which takes more time and memory to compile.
+    func.setNoInline(true);
+  }
   FailureOr<std::string> object = emitMachineCode(*code, target.cpu, kind);
   if (failed(object))
     return failure();

@@ -6,6 +6,7 @@
 #include "compiler/codegen/gpu/GpuAttention.h"
 #include "compiler/codegen/halide/BufferBuilder.h"
 #include "compiler/codegen/halide/PackedWeights.h"
+#include "dialect/HeddleDialect.h"
 #include "runtime/ModelAbi.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -17,6 +18,32 @@ using namespace heddle;
 
 static constexpr BufferElement f32 = {buffer_layout::Float, 32}, i32 = {buffer_layout::SignedInteger, 32};
 static constexpr BufferElement bf16 = {buffer_layout::UnsignedInteger, 16}; // as Halide reads it
+
+// What of an attention has no kernel; null if all has.
+static const char *missingOf(AttentionOp op) {
+  if (!op.getMask().getCausal())
+    return "without a causal mask";
+  if (op.getBias())
+    return "with a bias";
+  if (op.getSinks())
+    return "with sinks";
+  auto headDim = [](Value value) { return cast<RankedTensorType>(value.getType()).getDimSize(3); };
+  return headDim(op.getKey()) != headDim(op.getValue()) ? "with values of another head_dim than keys" : nullptr;
+}
+
+std::string heddle::missingDeviceKernel(ModuleOp module) {
+  std::string missing;
+  module.walk([&](Operation *op) {
+    const char *what = isa<MoeOp, LatentAttentionOp>(op) ? "" : nullptr;
+    if (auto attention = dyn_cast<AttentionOp>(op))
+      what = missingOf(attention);
+    if (!what)
+      return WalkResult::advance();
+    missing = ("'" + op->getName().getStringRef() + "'" + (*what ? " " : "") + what).str();
+    return WalkResult::interrupt();
+  });
+  return missing;
+}
 
 namespace {
 

@@ -40,14 +40,18 @@ struct Obstacle {
 
 } // namespace
 
-static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
-static int64_t lastDim(Value value) { return typeOf(value).getShape().back(); }
+static RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+static int64_t lastDim(Value value) {
+  return typeOf(value).getShape().back();
+}
 
 // A slice of the last dimension alone: its source, and where it begins.
 static Value sliceOfColumns(Value value, int64_t &begin) {
   auto slice = value.getDefiningOp<tensor::ExtractSliceOp>();
-  if (!slice || slice.getSourceType().getRank() != slice.getType().getRank() || ShapedType::isDynamic(slice.getStaticOffsets().back()) ||
-      slice.getStaticStrides().back() != 1)
+  if (!slice || slice.getSourceType().getRank() != slice.getType().getRank() ||
+      ShapedType::isDynamic(slice.getStaticOffsets().back()) || slice.getStaticStrides().back() != 1)
     return {};
   for (int64_t axis = 0; axis + 1 < slice.getType().getRank(); ++axis)
     if (slice.getStaticOffsets()[axis] != 0 || slice.getStaticStrides()[axis] != 1 ||
@@ -130,14 +134,15 @@ static Value sharedHead(Value value) {
   if (!collapse || collapse.getReassociationIndices() != groups)
     return {};
   auto broadcast = collapse.getSrc().getDefiningOp<linalg::BroadcastOp>();
-  bool isOne = broadcast && broadcast.getDimensions() == ArrayRef<int64_t>{2} && typeOf(broadcast.getInput()).getDimSize(1) == 1;
+  bool isOne =
+      broadcast && broadcast.getDimensions() == ArrayRef<int64_t>{2} && typeOf(broadcast.getInput()).getDimSize(1) == 1;
   return isOne ? broadcast.getInput() : Value();
 }
 
 // Where a head's rows of a weight come from.
 struct WeightSource {
-  WeightOp stored;     // null: rows are slices of the weight's value
-  func::CallOp call;   // that passes it to a layer function, whose argument the weight is
+  WeightOp stored;   // null: rows are slices of the weight's value
+  func::CallOp call; // that passes it to a layer function, whose argument the weight is
 };
 
 // The stored matrices behind a weight: one, or one for each call of the layer function that takes it as an argument. Failure
@@ -179,10 +184,11 @@ static int64_t rowBytes(WeightOp op) {
 
 static WeightOp rowsOf(WeightOp op, int64_t begin, int64_t rows) {
   OpBuilder b(op);
-  auto type = RankedTensorType::get({rows, typeOf(op.getResult()).getDimSize(1)}, typeOf(op.getResult()).getElementType(),
-                                    typeOf(op.getResult()).getEncoding());
+  auto type = RankedTensorType::get({rows, typeOf(op.getResult()).getDimSize(1)},
+                                    typeOf(op.getResult()).getElementType(), typeOf(op.getResult()).getEncoding());
   StorageAttr storage = op.getStorage();
-  auto part = StorageAttr::get(b.getContext(), storage.getType(), storage.getFile(), storage.getOffset() + begin * rowBytes(op), false);
+  auto part = StorageAttr::get(b.getContext(), storage.getType(), storage.getFile(),
+                               storage.getOffset() + begin * rowBytes(op), false);
   std::string name = (op.getName() + "[" + Twine(begin) + ":" + Twine(begin + rows) + "]").str();
   return WeightOp::create(b, op.getLoc(), type, name, part);
 }
@@ -191,7 +197,8 @@ static WeightOp rowsOf(WeightOp op, int64_t begin, int64_t rows) {
 static Value rowsOf(AttentionOp op, Value matrix, int64_t begin, int64_t rows) {
   OpBuilder b(op);
   auto size = [&](int64_t value) -> OpFoldResult { return b.getIndexAttr(value); };
-  SmallVector<OpFoldResult> offsets = {size(begin), size(0)}, sizes = {size(rows), size(lastDim(matrix))}, strides(2, size(1));
+  SmallVector<OpFoldResult> offsets = {size(begin), size(0)}, sizes = {size(rows), size(lastDim(matrix))},
+                            strides(2, size(1));
   return tensor::ExtractSliceOp::create(b, op.getLoc(), matrix, offsets, sizes, strides);
 }
 
@@ -215,7 +222,9 @@ LogicalResult AbsorbMlaWeights::matchRope(AttentionOp op, Match &match, Value &k
   auto keys = key.getDefiningOp<tensor::ConcatOp>(), queries = op.getQuery().getDefiningOp<tensor::ConcatOp>();
   if (!keys)
     return success();
-  auto isPair = [](tensor::ConcatOp concat) { return concat && concat.getDim() == 3 && concat.getInputs().size() == 2; };
+  auto isPair = [](tensor::ConcatOp concat) {
+    return concat && concat.getDim() == 3 && concat.getInputs().size() == 2;
+  };
   match.keyRope = isPair(keys) ? sharedHead(keys.getInputs()[1]) : Value();
   if (!match.keyRope) {
     obstacle = {keys, "joins keys with what is not one head for all"};
@@ -260,7 +269,8 @@ FailureOr<Match> AbsorbMlaWeights::match(AttentionOp op, Obstacle &obstacle) {
   int64_t cached = lastDim(keys->latent) + (match.keyRope ? lastDim(match.keyRope) : 0);
   int64_t whole = keys->heads * (lastDim(op.getKey()) + values->rows);
   if (cached >= whole)
-    return fail(op, "caches " + std::to_string(whole) + " values per token, its latent would be " + std::to_string(cached));
+    return fail(op,
+                "caches " + std::to_string(whole) + " values per token, its latent would be " + std::to_string(cached));
   for (const UpProjection &up : {*keys, *values}) {
     if (failed(sourcesOf(up.weight, getOperation())))
       return fail(op, "has an up-projection whose rows do not lie together in the model's file");
@@ -300,17 +310,21 @@ void AbsorbMlaWeights::replace(AttentionOp op, const Match &match) {
   Location loc = op.getLoc();
   Value latent = match.keys.latent, query = match.query;
   if (RopeOp rope = match.queryRope)
-    query = RopeOp::create(b, rope.getLoc(), query.getType(), query, rope.getPositions(), rope.getTable(), rope.getRope(), match.ropeBegin);
+    query = RopeOp::create(b, rope.getLoc(), query.getType(), query, rope.getPositions(), rope.getTable(),
+                           rope.getRope(), match.ropeBegin);
   // (batch, sequence, rank) as the one head of (batch, 1, sequence, rank)
   SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, latent);
   RankedTensorType type = typeOf(latent);
-  SmallVector<OpFoldResult> split = {sizes[0], sizes[1], b.getIndexAttr(1), sizes[2]}, turned = {sizes[0], b.getIndexAttr(1), sizes[1], sizes[2]};
+  SmallVector<OpFoldResult> split = {sizes[0], sizes[1], b.getIndexAttr(1), sizes[2]},
+                            turned = {sizes[0], b.getIndexAttr(1), sizes[1], sizes[2]};
   auto splitType = type.clone({type.getDimSize(0), type.getDimSize(1), 1, type.getDimSize(2)});
-  Value heads = tensor::ExpandShapeOp::create(b, loc, splitType, latent, SmallVector<ReassociationIndices>{{0}, {1}, {2, 3}}, split);
+  Value heads = tensor::ExpandShapeOp::create(b, loc, splitType, latent,
+                                              SmallVector<ReassociationIndices>{{0}, {1}, {2, 3}}, split);
   Value init = tensor::EmptyOp::create(b, loc, turned, type.getElementType());
   heads = linalg::TransposeOp::create(b, loc, heads, init, ArrayRef<int64_t>{0, 2, 1, 3}).getResult()[0];
-  auto attention = LatentAttentionOp::create(b, loc, op.getType(), query, heads, match.keyRope, keyUps, valueUps, op.getMaskAttr(),
-                                             op.getScaleAttr(), LatentFormAttr::get(&getContext(), LatentForm::Materialised));
+  auto attention =
+      LatentAttentionOp::create(b, loc, op.getType(), query, heads, match.keyRope, keyUps, valueUps, op.getMaskAttr(),
+                                op.getScaleAttr(), LatentFormAttr::get(&getContext(), LatentForm::Materialised));
   op.replaceAllUsesWith(attention.getResult());
   op.erase();
 }
@@ -324,7 +338,8 @@ void AbsorbMlaWeights::eraseUnused(func::FuncOp func) {
     return;
   llvm::BitVector unused(func.getNumArguments());
   for (BlockArgument argument : func.getArguments())
-    if (auto type = dyn_cast<RankedTensorType>(argument.getType()); type && type.hasStaticShape() && argument.use_empty())
+    if (auto type = dyn_cast<RankedTensorType>(argument.getType());
+        type && type.hasStaticShape() && argument.use_empty())
       unused.set(argument.getArgNumber());
   if (unused.none())
     return;

@@ -31,9 +31,6 @@ Device::Device() {
 Device::~Device() { pthread_mutex_destroy(&mutex); }
 
 void Device::enqueue(const heddle_launch &newLaunch) {
-  // No rows: nothing to do, and no grid that a driver takes.
-  if (!newLaunch.blocks[0] || !newLaunch.blocks[1] || !newLaunch.blocks[2])
-    return;
   MutexLock lock(mutex);
   if (failed.isOk())
     failed = launch(newLaunch);
