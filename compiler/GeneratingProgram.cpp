@@ -55,7 +55,7 @@ CompileStatus GeneratingProgram::read(std::string &error) {
     return CompileStatus::InvalidInput;
   };
   if (options.task == Task::Graph)
-    return refuse(options.model + ": --task=graph: only an MLIR module (.mlir) holds a graph");
+    return refuse(options.model + ": --task=graph: only an MLIR module (.mlir) or an ONNX file holds a graph");
   Expected<Model> read = readModel(options.model);
   if (!read)
     return refuse(read.takeError().message);

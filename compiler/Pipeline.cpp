@@ -16,6 +16,7 @@
 #include "compiler/codegen/gpu/EmitPtx.h"
 #include "compiler/optimize/Passes.h"
 #include "compiler/raise/Passes.h"
+#include "compiler/schedule/GraphPasses.h"
 #include "compiler/schedule/Passes.h"
 
 #include "mlir/Dialect/Arith/Transforms/BufferizableOpInterfaceImpl.h"
@@ -60,6 +61,12 @@ static void extend(OpPassManager &pm, const PipelineOptions &options, StringRef 
   for (const auto &[at, pipeline] : options.extensions)
     if (point == at && failed(parsePassPipeline(pipeline, pm)))
       llvm::report_fatal_error("a pass pipeline that was parsed before cannot be parsed");
+}
+
+// Reads an ONNX graph as its frontend writes it, one op after the other; leaves it without what folds or is computed twice.
+void heddle::addImportStage(OpPassManager &pm) {
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
 }
 
 // Reads what a frontend emits for a graph that it knows nothing about: linalg, tensor, arith. Leaves model ops.
@@ -147,16 +154,15 @@ void heddle::addGraphOptimizeStage(OpPassManager &pm) {
 void heddle::addGraphScheduleStage(OpPassManager &pm) {
   // Before named ops become generic: it knows them by name.
   pm.addPass(createDecomposeTensorOps());
-  pm.addPass(createConvertElementwiseToLinalgPass());
   pm.addPass(createLinalgGeneralizeNamedOpsPass());
-  pm.addPass(createLinalgElementwiseOpFusionPass());
+  pm.addPass(createFuseElementwise());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
   // After fusion: the loops are then the final ones.
   pm.addPass(createOrderLoops());
   pm.addPass(createPlaceWeights());
   pm.addPass(createBufferizeGraph());
-  pm.addPass(createCanonicalizerPass());
+  // Not canonicalised: that would turn a load from a weight's buffer back into an extract from its tensor.
   pm.addPass(createCSEPass());
 }
 
@@ -183,6 +189,7 @@ void heddle::registerPasses() {
   registerHeddleRaisePasses();
   registerHeddleOptimizePasses();
   registerHeddleSchedulePasses();
+  registerHeddleGraphSchedulePasses();
   PassPipelineRegistration<>("heddle-raise", "The raise stage", [](OpPassManager &pm) { addRaiseStage(pm, PipelineOptions()); });
   PassPipelineRegistration<>("heddle-optimize", "The optimize stage with its defaults",
                              [](OpPassManager &pm) { addOptimizeStage(pm, PipelineOptions()); });

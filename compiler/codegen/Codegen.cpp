@@ -63,7 +63,7 @@ FailureOr<GeneratedCode> heddle::generateCode(ModuleOp module, const Target &tar
 }
 
 FailureOr<GeneratedCode> heddle::generateGraphCode(ModuleOp module, const CpuTarget &target, MachineCode kind) {
-  FailureOr<OwningOpRef<ModuleOp>> code = buildGraphCode(module);
+  FailureOr<OwningOpRef<ModuleOp>> code = buildGraphCode(module, target);
   if (failed(code))
     return failure();
   hideAllBut(**code, "heddle_graph");
