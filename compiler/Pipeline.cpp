@@ -13,6 +13,7 @@
 
 #include "compiler/codegen/EmitObject.h"
 #include "compiler/codegen/GraphCode.h"
+#include "compiler/codegen/gpu/EmitPtx.h"
 #include "compiler/optimize/Passes.h"
 #include "compiler/raise/Passes.h"
 #include "compiler/schedule/GraphPasses.h"
@@ -169,6 +170,7 @@ void heddle::registerDialects(DialectRegistry &registry) {
   registry.insert<HeddleDialect, tensor::TensorDialect, linalg::LinalgDialect, memref::MemRefDialect,
                   bufferization::BufferizationDialect>();
   registerCodegenDialects(registry);
+  registerGpuDialects(registry);
   registerGraphCodeModels(registry);
   registerBufferizationModels(registry);
   arith::registerBufferizableOpInterfaceExternalModels(registry);

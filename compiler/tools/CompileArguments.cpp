@@ -23,7 +23,8 @@ What to make
                                 heddle_package_open_file, or text (default exe)
   --task=auto|generate|graph    what the output is for: generate continues a prompt, graph maps named tensors to named tensors
                                 (default auto: MLIR modules are graphs, all others generate)
-  --target=T                    native, x86-64-v3, x86-64-v4, znver5, sapphirerapids, aarch64, opencl (default native)
+  --target=T                    native, x86-64-v3, x86-64-v4, znver5, sapphirerapids, aarch64, opencl,
+                                cuda:sm_80, cuda:sm_90a (default native)
   --name=ID                     symbol heddle_model_ID of libraries, objects and packages (default: from the output's name)
   --sidecar                     weights in a second file, OUT.weights
 How exact, how large
