@@ -13,6 +13,7 @@
 
 #include "compiler/codegen/EmitObject.h"
 #include "compiler/codegen/GraphCode.h"
+#include "compiler/codegen/gpu/EmitPtx.h"
 #include "compiler/optimize/Passes.h"
 #include "compiler/raise/Passes.h"
 #include "compiler/schedule/GraphPasses.h"
@@ -60,6 +61,12 @@ static void extend(OpPassManager &pm, const PipelineOptions &options, StringRef 
   for (const auto &[at, pipeline] : options.extensions)
     if (point == at && failed(parsePassPipeline(pipeline, pm)))
       llvm::report_fatal_error("a pass pipeline that was parsed before cannot be parsed");
+}
+
+// Reads an ONNX graph as its frontend writes it, one op after the other; leaves it without what folds or is computed twice.
+void heddle::addImportStage(OpPassManager &pm) {
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
 }
 
 // Reads what a frontend emits for a graph that it knows nothing about: linalg, tensor, arith. Leaves model ops.
@@ -161,7 +168,7 @@ void heddle::addGraphScheduleStage(OpPassManager &pm) {
   pm.addPass(createOrderLoops());
   pm.addPass(createPlaceWeights());
   pm.addPass(createBufferizeGraph());
-  pm.addPass(createCanonicalizerPass());
+  // Not canonicalised: that would turn a load from a weight's buffer back into an extract from its tensor.
   pm.addPass(createCSEPass());
 }
 
@@ -169,6 +176,7 @@ void heddle::registerDialects(DialectRegistry &registry) {
   registry.insert<HeddleDialect, tensor::TensorDialect, linalg::LinalgDialect, memref::MemRefDialect, scf::SCFDialect,
                   bufferization::BufferizationDialect>();
   registerCodegenDialects(registry);
+  registerGpuDialects(registry);
   registerGraphCodeModels(registry);
   registerBufferizationModels(registry);
   arith::registerBufferizableOpInterfaceExternalModels(registry);

@@ -37,6 +37,7 @@ struct PipelineOptions {
 llvm::ArrayRef<llvm::StringRef> extensionPoints();
 
 // One stage's passes.
+void addImportStage(mlir::OpPassManager &pm);
 void addRaiseStage(mlir::OpPassManager &pm, const PipelineOptions &options);
 void addOptimizeStage(mlir::OpPassManager &pm, const PipelineOptions &options);
 void addScheduleStage(mlir::OpPassManager &pm, const PipelineOptions &options);

@@ -36,7 +36,8 @@ bool holdsGraph(const CompileOptions &options);
 // What the task of the options and the kind of file ask for. Both arguments outlive the program.
 std::unique_ptr<Program> makeProgram(const CompileOptions &options, const Target &target);
 std::unique_ptr<Program> makeGeneratingProgram(const CompileOptions &options, const Target &target);
-std::unique_ptr<Program> makeGraphProgram(const CompileOptions &options, const Target &target);
+std::unique_ptr<Program> makeMlirProgram(const CompileOptions &options, const Target &target);
+std::unique_ptr<Program> makeOnnxProgram(const CompileOptions &options, const Target &target);
 
 } // namespace heddle
 

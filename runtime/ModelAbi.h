@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define HEDDLE_MODEL_ABI_VERSION 2u
+#define HEDDLE_MODEL_ABI_VERSION 3u
 
 // Tokens in a page of the KV cache.
 #define HEDDLE_KV_PAGE_SIZE 64
@@ -81,6 +81,7 @@ typedef struct heddle_step {
   int64_t page_stride;
   int64_t num_pages;                  // that the cache has
   int64_t pages_per_sequence;         // pages of the longest sequence of the step
+  const int32_t *sequence_rows;       // (num_sequences, 2): first row, number of rows
 } heddle_step;
 
 // Runs thread `thread` of `num_threads`. Results do not depend on num_threads, to the bit.

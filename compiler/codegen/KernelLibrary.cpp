@@ -41,12 +41,7 @@ template <typename Product> static std::pair<MatmulActivation, StringRef> activa
 FailureOr<func::FuncOp> KernelLibrary::once(const std::string &name, Build onCpu, Build onDevice) {
   if (auto known = code.lookupSymbol<func::FuncOp>(name))
     return known;
-  if (!target.isDevice())
-    return onCpu(name);
-  FailureOr<func::FuncOp> kernel = onDevice(name);
-  if (succeeded(kernel))
-    halideKernels.insert(name);
-  return kernel;
+  return target.isDevice() ? onDevice(name) : onCpu(name);
 }
 
 LogicalResult KernelLibrary::refuse(Operation *op, StringRef what) {

@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The kernels of one model, each emitted once: by MLIR for products and attention, by Halide for what is row-wise and for all of
-// a device. A device's kernels are host functions that enqueue them (DeviceKernels.h).
+// The kernels of one model, each emitted once: by MLIR for products and attention, by Halide for what is row-wise and for what
+// a device computes besides. A device's kernels are host functions that enqueue them (DeviceKernels.h).
 #ifndef HEDDLE_COMPILER_CODEGEN_KERNELLIBRARY_H
 #define HEDDLE_COMPILER_CODEGEN_KERNELLIBRARY_H
 
@@ -31,7 +31,7 @@ class KernelLibrary {
 public:
   // `code` takes the kernels that MLIR emits; `source` holds the outlined ones.
   KernelLibrary(mlir::ModuleOp source, mlir::ModuleOp code, const Target &target)
-      : source(source), code(code), target(target), device(code, target, halideObjects) {}
+      : source(source), code(code), target(target), device(code, target, halideObjects, halideKernels) {}
 
   // The function to call for an op: emitted on first use, shared by ops with the same shape, type, epilogue and schedule.
   mlir::FailureOr<mlir::func::FuncOp> matmul(PackedMatmulOp op);
@@ -52,6 +52,8 @@ public:
   // Bytes from the packed weights of one expert to those of the next.
   static int64_t expertBytes(ExpertMatmulOp op);
 
+  // What MLIR emitted for a GPU; null for other targets.
+  GpuKernels *gpuKernels() { return device.gpuKernels(); }
   // Objects that Halide emitted.
   llvm::ArrayRef<std::string> objects() const { return halideObjects; }
   // Counts one launch of a kernel by `op`, which runs `times` in a step. Returns the kernel's index in records().
@@ -60,8 +62,7 @@ public:
   llvm::ArrayRef<KernelLaunch> launches() const { return launched; }
 
 private:
-  // The kernel of that name, which tells it apart by all that its code depends on: built if there is none yet, for a device by
-  // Halide.
+  // The kernel of that name, which tells it apart by all that its code depends on: built if there is none yet.
   using Build = llvm::function_ref<mlir::FailureOr<mlir::func::FuncOp>(llvm::StringRef name)>;
   mlir::FailureOr<mlir::func::FuncOp> once(const std::string &name, Build onCpu, Build onDevice);
   mlir::FailureOr<mlir::func::FuncOp> product(mlir::Operation *op, const std::string &name, const MatmulSpec &spec);

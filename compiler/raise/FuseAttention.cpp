@@ -6,6 +6,8 @@
 #include "compiler/raise/MaskAnalysis.h"
 #include "compiler/raise/Remarks.h"
 
+#include "mlir/Analysis/SliceAnalysis.h"
+
 namespace heddle {
 #define GEN_PASS_DEF_FUSEATTENTION
 #include "compiler/raise/Passes.h.inc"
@@ -17,7 +19,7 @@ using namespace heddle;
 static RankedTensorType shaped(Value value) { return cast<RankedTensorType>(value.getType()); }
 
 // Numbers of the symbols: canonical axes, loops of the two products, and the softmax's own dimensions while roles are unknown.
-enum : int64_t { batchSymbol, headSymbol, querySymbol, keySymbol, depthSymbol, groupSymbol, firstProbe = 10, firstLoop = 30 };
+enum : int64_t { batchSymbol, headSymbol, querySymbol, keySymbol, depthSymbol, groupSymbol, innerSymbol, firstProbe = 10, firstLoop = 30 };
 
 namespace {
 
@@ -77,8 +79,13 @@ private:
                       int64_t &heads);
   bool splitTerminal(Expr end, double &factor, double &cap, Expr &rest);
   bool collectEnds(Expr expr);
+  bool hasExtraLogit(ArrayRef<Expr> probe);
+  bool readSinks();
+  void nameBlockingOp();
   Expr addedOf(Expr expr);
   Value biasTensor(Expr bias);
+  Value sinkTensor();
+  Value splitHeads(Value result, SmallVectorImpl<Axis> &axes);
   bool emit();
   bool because(std::string text) {
     if (reason.empty())
@@ -101,6 +108,8 @@ private:
   Expr batch, head, query, key, depth;
   Expr batchSize, numHeads, queries, keys, headDim;
   double scale = 0, softcap = 0;
+  bool hasSinks = false;
+  Expr sink = nullptr;                // in `head`
   MaskProof mask;
   double valueScale = 1;
   SmallVector<Expr> valueIndices, resultIndices;
@@ -126,6 +135,20 @@ static void collectProducts(Expr expr, SmallVectorImpl<Expr> &found) {
     collectProducts(term, found);
 }
 
+// Whether the softmax has one more logit than there are keys, in which no product is.
+bool AttentionMatcher::hasExtraLogit(ArrayRef<Expr> probe) {
+  if (probe.back()->kind != ExprKind::Symbol)
+    return false;
+  auto holdsProduct = [&](Expr column) {
+    SmallVector<Expr> indices(probe), products;
+    indices.back() = column;
+    collectProducts(trace.element(softmax.getInput(), indices), products);
+    return !products.empty();
+  };
+  Expr last = exprs.sub(keys, exprs.constant(1));
+  return !holdsProduct(last) && holdsProduct(exprs.symbol(probe.back()->dimension, last));
+}
+
 bool AttentionMatcher::findScores() {
   int64_t rank = shaped(softmax.getInput()).getRank();
   if (rank < 2 || softmax.getDimension() != (uint64_t)rank - 1) {
@@ -133,6 +156,12 @@ bool AttentionMatcher::findScores() {
     return because("its dimension " + std::to_string(softmax.getDimension()) + " is not the last of " + std::to_string(rank));
   }
   SmallVector<Expr> probe = trace.indexSymbols(softmax.getInput(), firstProbe);
+  keys = trace.size(softmax.getInput(), rank - 1);
+  hasSinks = hasExtraLogit(probe);
+  if (hasSinks) {
+    keys = exprs.sub(keys, exprs.constant(1));
+    probe.back() = exprs.symbol(probe.back()->dimension, keys);
+  }
   Expr element = trace.element(softmax.getInput(), probe);
   if (exprs.exhausted())
     return because("its scores are too large an expression");
@@ -225,7 +254,6 @@ bool AttentionMatcher::assignAxes() {
   if (!numHeads->isConstant())
     return because("its number of heads is dynamic");
   queries = extent(row);
-  keys = extent(rank - 1);
   batch = exprs.symbol(batchSymbol, batchSize);
   head = exprs.symbol(headSymbol, numHeads);
   query = exprs.symbol(querySymbol, queries);
@@ -279,10 +307,12 @@ bool AttentionMatcher::splitTerminal(Expr end, double &factor, double &cap, Expr
 
 // Takes scale and softcap from every end that is not hidden; all must agree.
 bool AttentionMatcher::collectEnds(Expr expr) {
+  if (expr->kind == ExprKind::Choice && exprs.contains(expr->atom(), score))
+    return because("its mask depends on the scores");
   if (expr->kind == ExprKind::Choice)
     return collectEnds(expr->high()) && collectEnds(expr->low());
   if (!exprs.contains(expr, score)) {
-    if (expr->isConstant() && expr->constant <= hiddenValue)
+    if (hides(expr))
       return true;
     return because("where its mask is off, the scores are replaced by " + toString(expr));
   }
@@ -290,7 +320,7 @@ bool AttentionMatcher::collectEnds(Expr expr) {
   Expr rest;
   if (!splitTerminal(expr, factor, cap, rest))
     return false;
-  if (rest->isConstant() && rest->constant <= hiddenValue)
+  if (hides(rest))
     return true;
   if (scale != 0 && (scale != factor || softcap != cap))
     return because("its scale differs from key to key");
@@ -301,27 +331,73 @@ bool AttentionMatcher::collectEnds(Expr expr) {
 
 // What is added to the scores: the diagram with its ends freed of them.
 Expr AttentionMatcher::addedOf(Expr expr) {
-  if (expr->kind == ExprKind::Choice) {
-    Expr condition = expr->atom()->kind == ExprKind::NotBelow ? exprs.notBelow(expr->atom()->arguments[0], exprs.constant(0))
-                                                              : exprs.condition(expr->atom());
-    return exprs.select(condition, addedOf(expr->high()), addedOf(expr->low()));
+  return exprs.mapEnds(expr, [&](Expr end) {
+    double factor, cap;
+    Expr rest = end;
+    if (exprs.contains(end, score))
+      splitTerminal(end, factor, cap, rest);
+    return rest;
+  });
+}
+
+// Names the op between the first product and the softmax after which the scores are those of no attention any more.
+void AttentionMatcher::nameBlockingOp() {
+  std::string why = reason;
+  SetVector<Operation *> path;
+  BackwardSliceOptions options;
+  options.omitBlockArguments = options.inclusive = true;
+  options.filter = [&](Operation *op) { return op != scores->op && op->getBlock() == softmax->getBlock(); };
+  if (failed(getBackwardSlice(softmax.getInput(), &path, options)))
+    return;
+  for (Operation *op : path) {
+    if (op->getNumResults() != 1 || !isa<RankedTensorType>(op->getResult(0).getType()))
+      continue;
+    Expr element = resolveConstants(exprs, trace.element(op->getResult(0), trace.indexSymbols(op->getResult(0), firstProbe)));
+    SmallVector<Expr> products;
+    collectProducts(element, products);
+    if (products.empty() || products[0]->value != scores->op->getResult(0))
+      continue;
+    score = products[0];
+    scale = softcap = 0;
+    reason.clear();
+    if (collectEnds(element) && scale != 0)
+      continue;
+    reason = describe(op) + ": " + why;
+    return;
   }
-  double factor, cap;
-  Expr rest = expr;
-  if (exprs.contains(expr, score))
-    splitTerminal(expr, factor, cap, rest);
-  return rest;
+  reason = why;
+}
+
+// The extra logit of each head. What is taken off every logit of a row, its greatest, cancels.
+bool AttentionMatcher::readSinks() {
+  SmallVector<Expr> indices(dimensions);
+  indices.back() = keys;
+  sink = trace.element(softmax.getInput(), indices);
+  Expr shift = exprs.constant(0);
+  for (auto &[term, factor] : termsOf(sink))
+    if (term->kind == ExprKind::Reduce)
+      shift = exprs.add(shift, exprs.mul(exprs.constant(factor), term));
+  sink = exprs.sub(sink, shift);
+  total = exprs.mapEnds(total, [&](Expr end) { return exprs.sub(end, shift); });
+  for (Expr other : {batch, query, key})
+    if (!other->isConstant() && exprs.contains(sink, other))
+      return because("its softmax has one more logit than it has keys, which is no sink of a head");
+  return true;
 }
 
 bool AttentionMatcher::readScores() {
   total = resolveConstants(exprs, trace.element(softmax.getInput(), dimensions));
+  if (hasSinks && !readSinks())
+    return false;
   SmallVector<Expr> products;
   collectProducts(total, products);
   if (products.size() != 1)
     return because("its input reads its products in more than one way");
   score = products[0];
-  if (!collectEnds(total))
+  if (!collectEnds(total)) {
+    nameBlockingOp();
     return false;
+  }
   if (scale == 0)
     return because("its mask hides every key");
   mask = proveMask(exprs, addedOf(total), query, key, queries, keys);
@@ -408,7 +484,7 @@ bool AttentionMatcher::findValues() {
   SmallVector<Expr> loops;
   for (unsigned loop = 0; loop < values->op.getNumLoops(); ++loop) {
     Expr extent = nullptr;
-    for (unsigned operand : {0u, 1u})
+    for (unsigned operand : {probabilityOperand, valueOperand})
       for (auto [d, expr] : llvm::enumerate(values->op.getMatchingIndexingMap(values->op.getDpsInputOperand(operand)).getResults()))
         if (expr == b.getAffineDimExpr(loop) && !extent)
           extent = trace.size(values->input(operand), d);
@@ -427,6 +503,14 @@ bool AttentionMatcher::findValues() {
   for (auto [traced, target] : llvm::zip_equal(probability->arguments, dimensions))
     if (!solve(traced, target, solution, quotients))
       return because(describe(values->op) + " reads its probabilities at " + toString(traced));
+  Expr summed = loops[values->contracted];
+  if (summed->kind == ExprKind::Symbol && solution.lookup(summed) != key)
+    return because(describe(values->op) + " sums its probabilities over another axis than their keys");
+  for (Expr loop : loops) {
+    Expr read = solution.lookup(loop);
+    if ((read == key && loop->extent != keys) || (read == query && !query->isConstant() && loop->extent != queries))
+      return because(describe(values->op) + " reads a part of its probabilities");
+  }
   // What is left is the values' own dimension.
   for (Expr loop : loops)
     if (loop->kind == ExprKind::Symbol && !solution.contains(loop)) {
@@ -511,6 +595,42 @@ Value AttentionMatcher::biasTensor(Expr bias) {
   return tensor;
 }
 
+Value AttentionMatcher::sinkTensor() {
+  Axis axis{head, numHeads};
+  std::string why;
+  if (sink->kind == ExprKind::Leaf && isa<FloatType>(getElementTypeOrSelf(sink->value.getType())))
+    if (Value tensor = arrange(b, softmax.getLoc(), exprs, sink->value, sink->arguments, axis, why))
+      return tensor;
+  Value tensor = emitTensor(b, softmax.getLoc(), exprs, sink, axis, b.getF32Type(), /*repeats=*/true);
+  if (!tensor)
+    because("its sinks have no op: " + toString(sink));
+  return tensor;
+}
+
+// `result` with its heads in two axes, if the second product keeps them so.
+Value AttentionMatcher::splitHeads(Value result, SmallVectorImpl<Axis> &axes) {
+  Expr inner = nullptr;
+  for (Expr index : resultIndices)
+    if (head->kind == ExprKind::Symbol && !inner)
+      inner = divisorOf(index, head);
+  if (!inner)
+    return result;
+  Expr outer = exprs.floorDiv(numHeads, inner);
+  Axis first{exprs.symbol(groupSymbol, outer), outer}, second{exprs.symbol(innerSymbol, inner), inner};
+  DenseMap<Expr, Expr> apart{{head, exprs.add(exprs.mul(first.index, inner), second.index)}};
+  for (Expr &index : resultIndices)
+    index = exprs.substitute(index, apart);
+  axes[1] = first;
+  axes.insert(axes.begin() + 2, second);
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, softmax.getLoc(), result);
+  SmallVector<int64_t> shape(shaped(result).getShape());
+  sizes[1] = b.getIndexAttr(shape[1] = (int64_t)outer->constant);
+  sizes.insert(sizes.begin() + 2, b.getIndexAttr((int64_t)inner->constant));
+  shape.insert(shape.begin() + 2, (int64_t)inner->constant);
+  SmallVector<ReassociationIndices> groups{{0}, {1, 2}, {3}, {4}};
+  return tensor::ExpandShapeOp::create(b, softmax.getLoc(), shaped(result).clone(shape), result, groups, sizes);
+}
+
 bool AttentionMatcher::emit() {
   b.setInsertionPoint(values->op);
   SmallVector<Expr> loops(scores->op.getNumLoops());
@@ -534,13 +654,17 @@ bool AttentionMatcher::emit() {
   Value bias;
   if (mask.bias && !(bias = biasTensor(mask.bias)))
     return false;
+  Value sinks;
+  if (sink && !(sinks = sinkTensor()))
+    return false;
   SmallVector<int64_t> shape(shaped(q).getShape());
   shape[3] = shaped(v).getShape()[3];
   auto attr = MaskAttr::get(b.getContext(), mask.causal, mask.window);
   Location loc = softmax.getLoc();
-  Value result = AttentionOp::create(b, loc, shaped(q).clone(shape), q, k, v, bias, Value(), attr, b.getF64FloatAttr(scale),
+  Value result = AttentionOp::create(b, loc, shaped(q).clone(shape), q, k, v, bias, sinks, attr, b.getF64FloatAttr(scale),
                                      b.getF64FloatAttr(softcap));
-  Axis axes[] = {{batch, batchSize}, {head, numHeads}, {query, queries}, {valueDepth, valueDim}};
+  SmallVector<Axis> axes{{batch, batchSize}, {head, numHeads}, {query, queries}, {valueDepth, valueDim}};
+  result = splitHeads(result, axes);
   std::string why;
   Value old = values->op->getResult(0);
   Value arranged = arrangeAs(b, loc, exprs, result, axes, resultIndices, shaped(old), why);

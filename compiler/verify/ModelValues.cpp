@@ -185,9 +185,22 @@ static Tensor randomSource(WeightOp op, StringRef name, ArrayRef<int64_t> shape,
   return matrix;
 }
 
+static SmallVector<int64_t> reversed(RankedTensorType type) { return {type.getShape().rbegin(), type.getShape().rend()}; }
+
+static Tensor transposed(const Tensor &matrix) {
+  int64_t rows = matrix.shape[0], columns = matrix.shape[1];
+  Tensor result = Tensor::zeros(matrix.elementType, {columns, rows});
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t column = 0; column < columns; ++column)
+      result.reals[column * rows + row] = matrix.reals[row * columns + column];
+  return result;
+}
+
 std::function<FailureOr<RuntimeValue>(WeightOp)> heddle::randomWeights(uint64_t seed) {
   return [seed](WeightOp op) -> FailureOr<RuntimeValue> {
     std::optional<Packed> packed = packedOf(op);
+    if (!packed && op.getStorage().getTransposed()) // the same numbers as those of the stored tensor
+      return makeValue(transposed(randomSource(op, op.getName(), reversed(cast<RankedTensorType>(op.getType())), seed)));
     if (!packed)
       return makeValue(randomSource(op, op.getName(), cast<RankedTensorType>(op.getType()).getShape(), seed));
     auto stacked = std::make_shared<std::vector<double>>();  // (n, k)
