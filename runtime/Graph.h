@@ -4,8 +4,8 @@
 #ifndef HEDDLE_RUNTIME_GRAPH_H
 #define HEDDLE_RUNTIME_GRAPH_H
 
-#include "runtime/Package.h"
 #include "runtime/ModelAbi.h"
+#include "runtime/Package.h"
 #include "runtime/ThreadPool.h"
 
 #include <csetjmp>
