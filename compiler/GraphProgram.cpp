@@ -20,8 +20,8 @@ public:
 
   CompileStatus read(std::string &error) override;
   CompileStatus import(MLIRContext &context, OwningOpRef<ModuleOp> &module, std::string &error) override;
-  void addOptimizeStage(OpPassManager &pm) const override { addGraphOptimizeStage(pm); }
-  void addScheduleStage(OpPassManager &pm) const override { addGraphScheduleStage(pm); }
+  void addOptimizeStage(OpPassManager &pm) const override { addGraphOptimizeStage(pm, options.pipeline); }
+  void addScheduleStage(OpPassManager &pm) const override { addGraphScheduleStage(pm, options.pipeline); }
   FailureOr<GeneratedCode> generateCode(ModuleOp module, MachineCode kind) const override {
     return generateGraphCode(module, target.cpu, kind);
   }
@@ -71,6 +71,8 @@ CompileStatus GraphProgram::read(std::string &error) {
     error = options.model + ": --task=generate: the file holds a graph, which runs as one";
   else if (target.isDevice())
     error = options.model + ": target " + target.name + " has no kernels for graphs";
+  else if (options.context || options.kv != "auto" || options.activations != "auto")
+    error = "--context, --kv and --activations are of a model that generates; " + options.model + " is a graph";
   else if (!options.report.empty())
     error = "--report describes the steps of a model that generates; " + options.model + " is a graph";
   return error.empty() ? CompileStatus::Done : CompileStatus::InvalidInput;

@@ -52,7 +52,7 @@ std::optional<Stage> heddle::parseStage(StringRef name) {
 }
 
 ArrayRef<StringRef> heddle::extensionPoints() {
-  static const StringRef points[] = {"after-import", "after-raise", "after-optimize", "before-bufferize", "after-schedule"};
+  static const StringRef points[] = {"after-import", "after-optimize", "before-bufferize", "after-schedule"};
   return points;
 }
 
@@ -70,7 +70,7 @@ void heddle::addImportStage(OpPassManager &pm) {
 }
 
 // Reads what a frontend emits for a graph that it knows nothing about: linalg, tensor, arith. Leaves model ops.
-void heddle::addRaiseStage(OpPassManager &pm, const PipelineOptions &options) {
+void heddle::addRaiseStage(OpPassManager &pm) {
   // First: where a trace of elements ends is at products of rows with stored matrices.
   pm.addNestedPass<func::FuncOp>(createRaiseLinear());
   pm.addNestedPass<func::FuncOp>(createRaiseNorm());
@@ -84,7 +84,6 @@ void heddle::addRaiseStage(OpPassManager &pm, const PipelineOptions &options) {
   pm.addPass(createCSEPass());
   // Last: a layer is found by the attention in it.
   pm.addPass(createFormForward());
-  extend(pm, options, "after-raise");
 }
 
 // Reads what frontends and raise leave: @forward over whole sequences. Leaves @step over the new tokens of a ragged batch.
@@ -148,16 +147,18 @@ void heddle::addScheduleStage(OpPassManager &pm, const PipelineOptions &options)
 }
 
 // A graph has no step and no cache: what is said here holds for any tensor program.
-void heddle::addGraphOptimizeStage(OpPassManager &pm) {
+void heddle::addGraphOptimizeStage(OpPassManager &pm, const PipelineOptions &options) {
+  extend(pm, options, "after-import");
   // One function: its buffers and run-time checks then belong to one call.
   pm.addPass(createInlinerPass());
   pm.addPass(createSymbolDCEPass());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
+  extend(pm, options, "after-optimize");
 }
 
 // Upstream's linalg on tensors -> on buffers; weights stay as the file has them.
-void heddle::addGraphScheduleStage(OpPassManager &pm) {
+void heddle::addGraphScheduleStage(OpPassManager &pm, const PipelineOptions &options) {
   // Before named ops become generic: it knows them by name.
   pm.addPass(createDecomposeTensorOps());
   pm.addPass(createLinalgGeneralizeNamedOpsPass());
@@ -167,9 +168,11 @@ void heddle::addGraphScheduleStage(OpPassManager &pm) {
   // After fusion: the loops are then the final ones.
   pm.addPass(createOrderLoops());
   pm.addPass(createPlaceWeights());
+  extend(pm, options, "before-bufferize");
   pm.addPass(createBufferizeGraph());
   // Not canonicalised: that would turn a load from a weight's buffer back into an extract from its tensor.
   pm.addPass(createCSEPass());
+  extend(pm, options, "after-schedule");
 }
 
 void heddle::registerDialects(DialectRegistry &registry) {
@@ -196,13 +199,15 @@ void heddle::registerPasses() {
   registerHeddleOptimizePasses();
   registerHeddleSchedulePasses();
   registerHeddleGraphSchedulePasses();
-  PassPipelineRegistration<>("heddle-raise", "The raise stage", [](OpPassManager &pm) { addRaiseStage(pm, PipelineOptions()); });
+  PassPipelineRegistration<>("heddle-raise", "The raise stage", addRaiseStage);
   PassPipelineRegistration<>("heddle-optimize", "The optimize stage with its defaults",
                              [](OpPassManager &pm) { addOptimizeStage(pm, PipelineOptions()); });
   PassPipelineRegistration<>("heddle-schedule", "The schedule stage with its defaults",
                              [](OpPassManager &pm) { addScheduleStage(pm, PipelineOptions()); });
-  PassPipelineRegistration<>("heddle-graph-optimize", "The optimize stage of a graph", addGraphOptimizeStage);
-  PassPipelineRegistration<>("heddle-graph-schedule", "The schedule stage of a graph", addGraphScheduleStage);
+  PassPipelineRegistration<>("heddle-graph-optimize", "The optimize stage of a graph",
+                             [](OpPassManager &pm) { addGraphOptimizeStage(pm, PipelineOptions()); });
+  PassPipelineRegistration<>("heddle-graph-schedule", "The schedule stage of a graph",
+                             [](OpPassManager &pm) { addGraphScheduleStage(pm, PipelineOptions()); });
 }
 
 bool heddle::isGraph(ModuleOp module) { return bool(module.lookupSymbol<func::FuncOp>("graph")); }

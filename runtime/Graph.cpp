@@ -192,9 +192,9 @@ Status GraphRunner::run(const std::vector<GraphInput> &inputs, const std::string
     results[i].shape.resize(dims ? dims->size() : 0);
     written[i] = {nullptr, results[i].shape.data()};
   }
-  Call call = {{{package.weights(), read.data(), written.data(), onAllocate, onRelease, onFail}, onParallel}, this};
+  Call call = {{package.weights(), read.data(), written.data(), onAllocate, onRelease, onFail, onParallel}, this};
   if (setjmp(caller) == 0)
-    package.code().graph(&call.call);
+    package.code().graph(&call);
   if (!ended.isOk()) {
     std::string message = ended.code() == HEDDLE_INVALID_INPUT ? where + ": " + ended.message() : ended.message();
     return Status(ended.code(), std::move(message));

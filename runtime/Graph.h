@@ -4,8 +4,8 @@
 #ifndef HEDDLE_RUNTIME_GRAPH_H
 #define HEDDLE_RUNTIME_GRAPH_H
 
+#include "runtime/ModelAbi.h"
 #include "runtime/Package.h"
-#include "runtime/ParallelGraph.h"
 #include "runtime/ThreadPool.h"
 
 #include <csetjmp>
@@ -54,7 +54,7 @@ private:
     Block *previous, *next;
     uint64_t size;
   };
-  struct Call : heddle_parallel_graph_call {
+  struct Call : heddle_graph_call {
     GraphRunner *runner;
   };
 

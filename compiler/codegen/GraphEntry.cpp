@@ -2,7 +2,7 @@
 
 #include "compiler/codegen/GraphEntry.h"
 
-#include "runtime/ParallelGraph.h"
+#include "runtime/ModelAbi.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
@@ -30,7 +30,7 @@ static size_t offsetOf(RuntimeCall callback) {
   case RuntimeCall::Fail:
     return offsetof(heddle_graph_call, fail);
   case RuntimeCall::Parallel:
-    return offsetof(heddle_parallel_graph_call, parallel);
+    return offsetof(heddle_graph_call, parallel);
   }
   llvm_unreachable("no other callback");
 }

@@ -4,7 +4,12 @@
 #ifndef HEDDLE_COMPILER_SCHEDULE_GRAPHPASSES_H
 #define HEDDLE_COMPILER_SCHEDULE_GRAPHPASSES_H
 
+#include "dialect/HeddleDialect.h"
+
+#include "mlir/Dialect/Bufferization/IR/Bufferization.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Pass/Pass.h"
 
