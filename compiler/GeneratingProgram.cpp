@@ -68,6 +68,8 @@ CompileStatus GeneratingProgram::read(std::string &error) {
   bool computesF32 = options.activations == "auto" || options.activations == "f32";
   if (target.isDevice() && !computesF32)
     return refuse("--activations=" + options.activations + ": target " + target.name + " computes in f32");
+  if (target.isDevice() && !options.pipeline.flashTile)
+    return refuse("--flash-tile=off: target " + target.name + " has kernels in tiles only");
   if (int64_t longest = model.config.longestContext(); options.context > longest)
     return refuse("--context=" + std::to_string(options.context) + " is more than the model's " + std::to_string(longest) + " positions");
   choosePrecision();
@@ -79,6 +81,11 @@ CompileStatus GeneratingProgram::import(MLIRContext &context, OwningOpRef<Module
   module = importModel(context, model);
   if (!module || failed(verify(*module)))
     return CompileStatus::Failure;
+  bool isLatent = module->walk([](LatentAttentionOp) { return WalkResult::interrupt(); }).wasInterrupted();
+  if (isLatent && !options.pipeline.flashTile) {
+    error = options.model + ": --flash-tile=off: latent attention has kernels in tiles only";
+    return CompileStatus::InvalidInput;
+  }
   std::string missing = target.isDevice() ? missingDeviceKernel(*module) : "";
   if (missing.empty())
     return CompileStatus::Done;

@@ -114,6 +114,8 @@ void heddle::addOptimizeStage(OpPassManager &pm, const PipelineOptions &options)
 // Reads model and cache ops on rows; leaves kernels on buffers that have their place in the arena.
 void heddle::addScheduleStage(OpPassManager &pm, const PipelineOptions &options) {
   FlashTileOptions tile;
+  tile.tiles = options.flashTile;
+  tile.context = options.context;
   tile.blockKv = options.blockKv;
   tile.shareKv = options.shareKv;
   pm.addPass(createFlashTile(tile));
