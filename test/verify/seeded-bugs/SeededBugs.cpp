@@ -144,8 +144,11 @@ static const Bug bugs[] = {
        auto op = find<RopeOp>(module);
        return op && replace(op, op.getInput());
      }},
-    {"bug-eps", "epsilon of a norm is 1e-3",
-     [](ModuleOp module) { return setReal(find<RmsNormOp>(module), "eps", 1e-3); }},
+    {"bug-eps", "epsilon of a norm is ten times too large",
+     [](ModuleOp module) {
+       auto op = find<RmsNormOp>(module);
+       return op && setReal(op, "eps", op.getEps().convertToDouble() * 10);
+     }},
     {"bug-norm-offset", "the 1 that is added to a norm's weights is lost",
      [](ModuleOp module) {
        return setReal(find<RmsNormOp>(module, [](RmsNormOp op) { return op.getWeightOffset().convertToDouble() != 0; }), "weight_offset", 0);
@@ -244,6 +247,28 @@ static const Bug bugs[] = {
     {"bug-cache-swap", "keys are cached as values and values as keys",
      [](ModuleOp module) {
        return swapOperands(find<KvAppendOp>(module, [](KvAppendOp op) { return bool(op.getValue()); }), 1, 2);
+     }},
+    {"bug-positions", "positions are counted from the step's first row",
+     [](ModuleOp module) {
+       auto step = module.lookupSymbol<func::FuncOp>("step");
+       if (!step)
+         return false;
+       OpBuilder b = OpBuilder::atBlockBegin(&step.front());
+       Value positions = step.getArgument(1);
+       Value count = tensor::DimOp::create(b, step.getLoc(), positions, 0);
+       auto rows = tensor::GenerateOp::create(b, step.getLoc(), positions.getType(), count, [](OpBuilder &b, Location loc, ValueRange index) {
+         tensor::YieldOp::create(b, loc, arith::IndexCastOp::create(b, loc, b.getI32Type(), index[0]));
+       });
+       positions.replaceAllUsesExcept(rows, count.getDefiningOp());
+       return true;
+     }},
+    {"bug-sequences", "every row is put out that has the place of a new token in the step",
+     [](ModuleOp module) {
+       auto step = module.lookupSymbol<func::FuncOp>("step");
+       if (!step || step.getArgument(1).getType() != step.getArgument(2).getType())
+         return false;
+       step.getArgument(2).replaceAllUsesWith(step.getArgument(1));
+       return true;
      }},
 };
 
