@@ -239,10 +239,11 @@ static FailureOr<SmallVector<RuntimeValue>> argumentsOf(func::FuncOp entry, Arra
       arguments.push_back(cache);
       continue;
     }
-    auto tensorType = dyn_cast<RankedTensorType>(type);
+    auto tensorType = dyn_cast<ShapedType>(type); // a tensor or a buffer
     // A result's destination: (rows, features), written before it is read.
     if (tensorType && isa<FloatType>(tensorType.getElementType()) && tensorType.getRank() == 2 && tensorType.getNumDynamicDims() == 1) {
-      arguments.push_back(makeValue(Tensor::zeros(tensorType.getElementType(), {length, tensorType.getDimSize(1)})));
+      Tensor zeros = Tensor::zeros(tensorType.getElementType(), {length, tensorType.getDimSize(1)});
+      arguments.push_back(isa<MemRefType>(type) ? RuntimeValue(Buffer::of(zeros)) : makeValue(std::move(zeros)));
       continue;
     }
     if (!tensorType || !tensorType.getElementType().isInteger() || tensorType.getRank() < 1 || tensorType.getRank() > 2)

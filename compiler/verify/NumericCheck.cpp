@@ -89,6 +89,16 @@ static std::string firstIn(const ValueTrace &now, const ValueTrace &before) {
   return text;
 }
 
+// Results as tensors, whether the module is on buffers or not.
+static FailureOr<SmallVector<RuntimeValue>> call(InterpreterOptions options, func::FuncOp entry, ArrayRef<RuntimeValue> inputs) {
+  FailureOr<SmallVector<RuntimeValue>> results = Interpreter(std::move(options)).call(entry, inputs);
+  if (succeeded(results))
+    for (RuntimeValue &result : *results)
+      if (auto *buffer = std::get_if<Buffer>(&result))
+        result = makeValue(buffer->load());
+  return results;
+}
+
 // What the interpreter says goes to `message`: whether it is one, the caller decides.
 FailureOr<SmallVector<RuntimeValue>> NumericCheck::evaluate(func::FuncOp entry, std::string &message) {
   ScopedDiagnosticHandler handler(entry.getContext(), [&](Diagnostic &diagnostic) {
@@ -106,7 +116,7 @@ FailureOr<SmallVector<RuntimeValue>> NumericCheck::evaluate(func::FuncOp entry, 
   traced.observe = [this](Operation *op, ArrayRef<RuntimeValue> operands, ArrayRef<RuntimeValue> results) {
     now.record(op, operands, results);
   };
-  return Interpreter(std::move(traced)).call(entry, *inputs);
+  return call(std::move(traced), entry, *inputs);
 }
 
 LogicalResult NumericCheck::compareResults(func::FuncOp entry, ArrayRef<RuntimeValue> results, StringRef stage) {
@@ -160,7 +170,7 @@ LogicalResult NumericCheck::checkSteps(func::FuncOp entry, StringRef stage) {
     FailureOr<bool> isThere = options.steps(entry, step, inputs);
     if (failed(isThere) || !*isThere)
       return isThere;
-    FailureOr<SmallVector<RuntimeValue>> results = Interpreter(options.interpreter).call(entry, inputs.arguments);
+    FailureOr<SmallVector<RuntimeValue>> results = call(options.interpreter, entry, inputs.arguments);
     if (failed(results))
       return failure();
     for (auto [i, wanted] : llvm::enumerate(expected)) {

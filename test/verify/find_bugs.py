@@ -13,6 +13,7 @@ places = {
     "llama after-import": "bug-scale bug-not-causal bug-rope-pairs bug-rope-direction bug-rope-lost bug-eps bug-norm-weights bug-residual "
                           "bug-residual-twice bug-gate-up bug-activation bug-layer-skipped bug-layer-twice bug-query-heads bug-key-group",
     "llama after-optimize": "bug-cache-swap bug-positions bug-sequences",
+    "llama after-schedule": "bug-memory bug-columns",
     "mistral after-import": "bug-window",
     "gemma2 after-import": "bug-no-window bug-softcap bug-logit-cap bug-norm-offset bug-embedding-scale",
     "qwen2 after-import": "bug-bias bug-value-group",

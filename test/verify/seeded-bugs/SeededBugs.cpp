@@ -7,6 +7,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/Pass/Pass.h"
@@ -269,6 +270,35 @@ static const Bug bugs[] = {
          return false;
        step.getArgument(2).replaceAllUsesWith(step.getArgument(1));
        return true;
+     }},
+    {"bug-memory", "two buffers that live at the same time share their place",
+     [](ModuleOp module) {
+       memref::AllocOp first;
+       return module
+           .walk([&](memref::AllocOp op) {
+             // The output of a kernel lies on its input.
+             if (first && first->getBlock() == op->getBlock() && llvm::any_of(first->getUsers(), [&](Operation *user) {
+                   return llvm::is_contained(op->getUsers(), user) && !isa<memref::DimOp>(user);
+                 })) {
+               op->setAttr("heddle.row_offset", first->getAttr("heddle.row_offset"));
+               return WalkResult::interrupt();
+             }
+             first = op;
+             return WalkResult::advance();
+           })
+           .wasInterrupted();
+     }},
+    {"bug-columns", "a window of columns begins one column too early",
+     [](ModuleOp module) {
+       auto op = find<memref::SubViewOp>(module, [](memref::SubViewOp op) { return op.getStaticOffsets()[1] != 0; });
+       if (!op)
+         return false;
+       OpBuilder b(op);
+       SmallVector<OpFoldResult> offsets = op.getMixedOffsets();
+       Value moved = arith::ConstantIndexOp::create(b, op.getLoc(), op.getStaticOffsets()[1] - 1);
+       offsets[1] = moved;
+       Value view = memref::SubViewOp::create(b, op.getLoc(), op.getSource(), offsets, op.getMixedSizes(), op.getMixedStrides());
+       return replace(op, memref::CastOp::create(b, op.getLoc(), op.getType(), view));
      }},
 };
 
