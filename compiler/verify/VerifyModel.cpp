@@ -3,6 +3,7 @@
 #include "compiler/verify/VerifyModel.h"
 
 #include "compiler/Program.h"
+#include "compiler/raise/ForwardConfig.h"
 #include "compiler/verify/GraphValues.h"
 #include "compiler/verify/ModelValues.h"
 #include "compiler/verify/NumericCheck.h"
@@ -41,13 +42,14 @@ public:
       addNumericCheck(pm, check, [this](StringRef pass) { print("  " + pass.str()); });
   }
   LogicalResult didRun(ModuleOp module, Stage stage, const Checkpoint &files) override;
-  // Whether the inputs that the options name are those of the graph.
+  // Whether the inputs that the options name are those of the model.
   bool hasInputs() const { return inputsFit; }
   bool checkBinary(const std::string &binary, const std::string &folder, std::string &error);
 
 private:
   LogicalResult begin(ModuleOp module, Stage stage, const Checkpoint &files);
   LogicalResult chooseInputs(ModuleOp module, NumericCheckOptions &numeric);
+  LogicalResult chooseSequence(ModuleOp module);
   double binaryLimit(const Tensor &reference) const;
   void print(const std::string &what);
 
@@ -57,6 +59,7 @@ private:
   std::vector<NamedTensor> inputs, outputs;  // of the binary; outputs as the reference has them
   std::shared_ptr<NumericCheck> check;
   bool saidEnd = false, inputsFit = true;
+  bool generates = true;  // or may turn out to, in the raise stage
 };
 
 } // namespace
@@ -83,9 +86,48 @@ static void moveToContext(Tensor &tensor, MLIRContext &context) {
                                        : Type(IntegerType::get(&context, integerWidth(type)));
 }
 
+// Any ids will do, but the same for one seed on every machine.
+static std::vector<int64_t> randomIds(int64_t count, int64_t vocabSize, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<int64_t> ids(count);
+  for (int64_t &id : ids)
+    id = random() % vocabSize;
+  return ids;
+}
+
+// The sequence that the options ask for; what is wrong with it, empty if nothing is.
+static std::string idsOf(const VerifyOptions &options, int64_t vocabSize, std::vector<int64_t> &ids) {
+  ids = options.ids.empty() ? randomIds(options.tokens, vocabSize, options.seed) : options.ids;
+  for (int64_t id : ids)
+    if (id < 0 || id >= vocabSize)
+      return llvm::formatv("--ids: {0} is no token of a vocabulary of {1}", id, vocabSize).str();
+  return "";
+}
+
+// The ids of a decoder that is a graph: only its type says how large the vocabulary is.
+LogicalResult StageCheck::chooseSequence(ModuleOp module) {
+  auto graph = module.lookupSymbol<func::FuncOp>("graph");
+  std::string wrong;
+  if (options.inputs.empty()) {
+    wrong = idsOf(options, cast<RankedTensorType>(graph.getResultTypes()[0]).getShape().back(), ids);
+  } else if (Expected<std::vector<NamedTensor>> given = graphInputs(graph, options.inputs, options.seed); !given) {
+    wrong = "--inputs: " + given.takeError().message;
+  } else if (given->front().values.shape[0] != 1) {
+    wrong = "--inputs: input_ids holds more than one sequence, expected one";
+  } else {
+    ids = given->front().values.integers;
+  }
+  inputsFit = wrong.empty();
+  return inputsFit ? success() : LogicalResult(graph.emitError(wrong));
+}
+
 // A model that generates is given ids in the form that its entry takes; a graph gets its own inputs.
 LogicalResult StageCheck::chooseInputs(ModuleOp module, NumericCheckOptions &numeric) {
-  if (!isGraph(module)) {
+  if (isGraph(module))
+    generates = options.compile.task != Task::Graph && noDecoderSignature(module.lookupSymbol<func::FuncOp>("graph")).empty();
+  if (generates) {
+    if (isGraph(module) && failed(chooseSequence(module)))
+      return failure();
     numeric.inputs = modelInputs(ids);
     Tensor sequence = Tensor::zeros(IntegerType::get(module.getContext(), 64), {1, int64_t(ids.size())});
     sequence.integers = ids;
@@ -108,14 +150,14 @@ LogicalResult StageCheck::chooseInputs(ModuleOp module, NumericCheckOptions &num
 
 LogicalResult StageCheck::begin(ModuleOp module, Stage stage, const Checkpoint &files) {
   NumericCheckOptions numeric;
-  // A graph's types say what is rounded.
-  numeric.limit = isGraph(module) ? options.limit : limitOf(options);
   numeric.stopsAtUnknownOps = true;
   // Shared without ownership: the compilation holds the files for as long as it runs.
   numeric.interpreter.weight = weightsOf(std::shared_ptr<const Checkpoint>(std::shared_ptr<void>(), &files));
-  numeric.interpreter.context = std::max<int64_t>(ids.size(), numeric.interpreter.context);
   if (failed(chooseInputs(module, numeric)))
     return failure();
+  numeric.interpreter.context = std::max<int64_t>(ids.size(), numeric.interpreter.context);
+  // A graph's types say what is rounded.
+  numeric.limit = generates ? limitOf(options) : options.limit;
   check = std::make_shared<NumericCheck>(std::move(numeric));
   if (failed(check->check(module, stageName(stage))))
     return failure();
@@ -127,17 +169,17 @@ LogicalResult StageCheck::begin(ModuleOp module, Stage stage, const Checkpoint &
   for (const RuntimeValue &value : check->expectation())
     if (auto tensor = std::get_if<TensorRef>(&value))
       results.push_back(**tensor);
-  if (isGraph(module))
+  if (!generates)
     outputs = graphOutputs(module.lookupSymbol<func::FuncOp>("graph"), results);
   else
     outputs.push_back({"logits", results.front()});
   for (NamedTensor &output : outputs) {
     moveToContext(output.values, context);
     // Whatever the module's type is, a model's binary writes f32.
-    if (!isGraph(module))
+    if (generates)
       output.values.elementType = Float32Type::get(&context);
   }
-  std::string what = isGraph(module) ? llvm::formatv("{0} inputs", inputs.size()).str() : llvm::formatv("{0} tokens", ids.size()).str();
+  std::string what = generates ? llvm::formatv("{0} tokens", ids.size()).str() : llvm::formatv("{0} inputs", inputs.size()).str();
   return printLine(stageName(stage), "reference, " + what), success();
 }
 
@@ -175,28 +217,15 @@ LogicalResult StageCheck::didRun(ModuleOp module, Stage stage, const Checkpoint 
   return print(stageName(stage).str()), success();
 }
 
-// Any ids will do, but the same for one seed on every machine.
-static std::vector<int64_t> randomIds(int64_t count, int64_t vocabSize, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::vector<int64_t> ids(count);
-  for (int64_t &id : ids)
-    id = random() % vocabSize;
-  return ids;
-}
-
 static CompileStatus checkIds(const VerifyOptions &options, std::vector<int64_t> &ids, std::string &error) {
   Expected<Model> model = readModel(options.compile.model);
   if (!model) {
     error = model.takeError().message;
     return CompileStatus::InvalidInput;
   }
-  int64_t vocabSize = model->config.vocabSize;
-  ids = options.ids.empty() ? randomIds(options.tokens, vocabSize, options.seed) : options.ids;
-  for (int64_t id : ids)
-    if (id < 0 || id >= vocabSize) {
-      error = llvm::formatv("--ids: {0} is no token of a vocabulary of {1}", id, vocabSize).str();
-      return CompileStatus::InvalidInput;
-    }
+  error = idsOf(options, model->config.vocabSize, ids);
+  if (!error.empty())
+    return CompileStatus::InvalidInput;
   if (int64_t(ids.size()) > model->config.contextLength) {
     error = llvm::formatv("{0} tokens are more than the model's {1} positions", ids.size(), model->config.contextLength).str();
     return CompileStatus::InvalidInput;
