@@ -41,6 +41,7 @@ public:
   const Checkpoint &checkpoint() const override { return model.checkpoint; }
 
 private:
+  int64_t contextLength() const { return options.context ? options.context : std::min(model.config.longestContext(), defaultContext); }
   void choosePrecision();
 
   const CompileOptions &options;
@@ -74,9 +75,8 @@ CompileStatus GeneratingProgram::take(Model read, std::string table, std::string
   bool computesF32 = options.activations == "auto" || options.activations == "f32";
   if (target.isDevice() && !computesF32)
     error = "--activations=" + options.activations + ": target " + target.name + " computes in f32";
-  else if (options.context > model.config.contextLength)
-    error = "--context=" + std::to_string(options.context) + " is more than the model's " +
-            std::to_string(model.config.contextLength) + " positions";
+  else if (int64_t longest = model.config.longestContext(); options.context > longest)
+    error = "--context=" + std::to_string(options.context) + " is more than the model's " + std::to_string(longest) + " positions";
   if (!error.empty())
     return CompileStatus::InvalidInput;
   choosePrecision();
@@ -110,6 +110,7 @@ void GeneratingProgram::choosePrecision() {
     f16 |= tensor.type == heddle::TensorType::F16;
   }
   pipeline = options.pipeline;
+  pipeline.context = contextLength();
   bool fast = options.precision == Precision::Fast;
   pipeline.kvElementType = !fast ? "f32" : quantized || bf16 ? "bf16" : f16 ? "f16" : "f32";
   // Neither int8 nor bf16 in fast: compiler/schedule/README.md has the figures.
@@ -121,11 +122,12 @@ void GeneratingProgram::choosePrecision() {
   if (options.activations != "auto")
     pipeline.activations = options.activations;
   pipeline.singleResult = target.isDevice();
+  pipeline.splitKv &= !target.isDevice(); // keys of all rows and heads are work enough for it
 }
 
 void GeneratingProgram::describe(PackageInfo &info) const {
   info.architecture = model.config.architecture;
-  info.context = options.context ? options.context : std::min(model.config.contextLength, defaultContext);
+  info.context = contextLength();
   info.maxRows = std::min(chunkRows, info.context);
   info.tokenizer = tokenizer;
 }

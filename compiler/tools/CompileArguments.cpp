@@ -46,7 +46,7 @@ For researchers
                                 queries, always, or never (keys and values are rebuilt; other models than MLA cache them)
   --PASS=on|off                 passes that can be turned off to measure or bisect them: raise-linear, raise-norm, raise-glu,
                                 raise-rope, raise-softmax, fuse-attention, form-forward (what is found in ONNX graphs),
-                                share-kv, fuse-projections, share-layers
+                                share-kv, split-kv, fuse-projections, share-layers
 For pipelines
   --report=FILE.html|FILE.json  what was fused, scheduled and planned, as a page or as data
   --depfile=FILE                make rule: the output depends on every file of the model
@@ -170,7 +170,7 @@ bool CompileArguments::parseFlag(StringRef key, StringRef value, bool hasValue) 
   if (key == "--mla-absorb")
     return choose<std::string>(key, value, {{"auto", "automatic"}, {"on", "absorbed"}, {"off", ""}}, options.pipeline.latentForm);
   for (const PassSwitch &pass : passSwitches())
-    if (key.drop_front(2) == pass.name)
+    if (StringRef name = key; name.consume_front("--") && name == pass.name)
       return choose<bool>(key, value, {{"on", true}, {"off", false}}, options.pipeline.*pass.enabled);
   error = ("unknown option '" + key + "'; 'heddle compile --help' lists them").str();
   return false;
