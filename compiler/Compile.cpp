@@ -2,15 +2,11 @@
 
 #include "compiler/Compile.h"
 
-#include "compiler/codegen/Codegen.h"
+#include "compiler/Program.h"
 #include "compiler/package/OutputFile.h"
-#include "compiler/package/Package.h"
 #include "compiler/report/Report.h"
-#include "frontends/families/ModelBuilder.h"
-#include "frontends/tokenizer/TokenizerReader.h"
 
 #include "mlir/IR/MLIRContext.h"
-#include "mlir/IR/Verifier.h"
 #include "mlir/Pass/Pass.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -26,9 +22,6 @@
 
 using namespace mlir;
 using namespace heddle;
-
-// Rows of a step: prompts are read in chunks of this size.
-static constexpr int64_t chunkRows = 512;
 
 namespace {
 
@@ -63,10 +56,10 @@ private:
     error = std::move(message);
     return status;
   }
-  CompileStatus readInputs();
-  std::string refusedByDevice() const;
+  CompileStatus checkOptions();
+  void createContext();
   void takeRemark(Diagnostic &diagnostic);
-  void choosePrecision();
+  CompileStatus import();
   LogicalResult runStage(Stage stage, function_ref<void(OpPassManager &)> add);
   LogicalResult finishStage(Stage stage);
   LogicalResult dump(Stage stage);
@@ -75,17 +68,17 @@ private:
   CompileStatus writeDepfile();
   CompileStatus writeReport(const PackageInfo &info, const GeneratedCode &code);
   CompileStatus writeFile(const std::string &path, const std::string &text);
+  PackageInfo packageInfo() const;
   std::string printed();
 
   const CompileOptions &options;
   std::string &error;
   Progress progress;
-  std::optional<Model> model;
-  std::string tokenizer;
   Target target;
-  PipelineOptions pipeline;
+  std::unique_ptr<Program> program;
   DialectRegistry registry;
   std::unique_ptr<MLIRContext> context;
+  std::optional<ScopedDiagnosticHandler> diagnostics;
   OwningOpRef<ModuleOp> module;
   std::vector<std::string> passes;
   std::vector<Remark> remarks;
@@ -93,16 +86,7 @@ private:
 
 } // namespace
 
-// What devices cannot compute of what the model or the flags ask for; empty if they can.
-std::string Compilation::refusedByDevice() const {
-  if (model->config.moe.numExperts > 0)
-    return "mixtures of experts (" + model->config.architecture + ")";
-  bool computesF32 = options.activations == "auto" || options.activations == "f32";
-  return computesF32 ? "" : "--activations=" + options.activations;
-}
-
-CompileStatus Compilation::readInputs() {
-  progress.stage("reading " + options.model);
+CompileStatus Compilation::checkOptions() {
   FailureOr<Target> parsed = parseTarget(options.target, error);
   if (failed(parsed))
     return CompileStatus::InvalidInput;
@@ -116,43 +100,21 @@ CompileStatus Compilation::readInputs() {
     return fail(CompileStatus::InvalidInput, "--report describes a whole compilation: it goes with no --stop-after and no text output");
   if (!options.report.empty() && !OutputFile::isPossible(options.report, error))
     return CompileStatus::InvalidInput;
-  Expected<Model> read = readModel(options.model);
-  if (!read)
-    return fail(CompileStatus::InvalidInput, read.takeError().message);
-  model = std::move(*read);
-  Expected<std::string> table = readTokenizer(options.model);
-  if (!table)
-    return fail(CompileStatus::InvalidInput, table.takeError().message);
-  tokenizer = std::move(*table);
-  if (target.isDevice() && !refusedByDevice().empty())
-    return fail(CompileStatus::InvalidInput, options.model + ": target " + target.name + " has no kernels for " + refusedByDevice());
-  if (options.context > model->config.contextLength)
-    return fail(CompileStatus::InvalidInput, "--context=" + std::to_string(options.context) + " is more than the model's " +
-                                                 std::to_string(model->config.contextLength) + " positions");
   return CompileStatus::Done;
 }
 
-// What DESIGN says of fast and precise, for the types that the file holds.
-void Compilation::choosePrecision() {
-  bool quantized = false, bf16 = false, f16 = false;
-  for (auto &[name, tensor] : model->checkpoint.tensors) {
-    if (tensor.shape.size() < 2)
-      continue;
-    quantized |= tensorTypeInfo(tensor.type).blockValues > 1;
-    bf16 |= tensor.type == heddle::TensorType::BF16;
-    f16 |= tensor.type == heddle::TensorType::F16;
-  }
-  pipeline = options.pipeline;
-  bool fast = options.precision == Precision::Fast;
-  pipeline.kvElementType = !fast ? "f32" : quantized || bf16 ? "bf16" : f16 ? "f16" : "f32";
-  // Neither int8 nor bf16 in fast: compiler/schedule/README.md has the figures.
-  pipeline.activations = "f32";
-  pipeline.bf16Products = fast && !target.isDevice() && (target.cpu.hasBf16Dot() || target.cpu.hasBf16Tiles());
-  if (options.kv != "auto")
-    pipeline.kvElementType = options.kv;
-  if (options.activations != "auto")
-    pipeline.activations = options.activations;
-  pipeline.singleResult = target.isDevice();
+void Compilation::createContext() {
+  registerDialects(registry);
+  context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
+  context->loadAllAvailableDialects();
+  // What passes report becomes part of the one line that the user sees.
+  diagnostics.emplace(context.get(), [&](Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Error && error.empty())
+      llvm::raw_string_ostream(error) << diagnostic.getLocation() << ": " << diagnostic;
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Remark)
+      takeRemark(diagnostic);
+    return success();
+  });
 }
 
 void Compilation::takeRemark(Diagnostic &diagnostic) {
@@ -162,6 +124,18 @@ void Compilation::takeRemark(Diagnostic &diagnostic) {
   if (options.printRemarks)
     llvm::errs() << "remark: " << remark.location << ": " << remark.text << "\n";
   remarks.push_back(std::move(remark));
+}
+
+CompileStatus Compilation::import() {
+  progress.stage("reading " + options.model);
+  program = makeProgram(options, target);
+  if (CompileStatus status = program->read(error); status != CompileStatus::Done)
+    return status;
+  createContext();
+  progress.stage("import");
+  if (CompileStatus status = program->import(*context, module, error); status != CompileStatus::Done)
+    return status;
+  return succeeded(finishStage(Stage::Import)) ? CompileStatus::Done : CompileStatus::Failure;
 }
 
 std::string Compilation::printed() {
@@ -203,7 +177,7 @@ LogicalResult Compilation::finishStage(Stage stage) {
   // Dumped before it is verified: a broken contract is easier to see than to read about.
   if (failed(dump(stage)) || failed(verifyStage(*module, stage)))
     return failure();
-  return options.observer ? options.observer->didRun(*module, stage, *model) : success();
+  return options.observer ? options.observer->didRun(*module, stage, program->checkpoint()) : success();
 }
 
 CompileStatus Compilation::writeText(const std::string &text) {
@@ -224,9 +198,9 @@ CompileStatus Compilation::writeFile(const std::string &path, const std::string 
 }
 
 // Of the file, or of all files of a folder in order of name.
-static std::string sourceHash(const Model &model) {
+static std::string sourceHash(const Checkpoint &checkpoint) {
   llvm::SHA256 hash;
-  for (const auto &file : model.checkpoint.files)
+  for (const auto &file : checkpoint.files)
     hash.update(ArrayRef(file->data(), file->size()));
   return llvm::toHex(hash.final(), /*LowerCase=*/true);
 }
@@ -241,9 +215,9 @@ static std::string symbolName(const CompileOptions &options) {
 }
 
 // The files that a model is read from, sorted.
-static std::vector<std::string> filesOf(const Model &model, const std::string &path) {
+static std::vector<std::string> filesOf(const Checkpoint &checkpoint, const std::string &path) {
   std::set<std::string> files;
-  for (const auto &file : model.checkpoint.files)
+  for (const auto &file : checkpoint.files)
     files.insert(file->path());
   std::error_code code;
   if (llvm::sys::fs::is_directory(path))
@@ -270,7 +244,7 @@ CompileStatus Compilation::writeDepfile() {
   if (options.depfile.empty())
     return CompileStatus::Done;
   std::string rule = escapeForMake(options.output) + ":";
-  for (const std::string &name : filesOf(*model, options.model))
+  for (const std::string &name : filesOf(program->checkpoint(), options.model))
     rule += " \\\n  " + escapeForMake(name);
   return writeFile(options.depfile, rule + "\n");
 }
@@ -278,7 +252,7 @@ CompileStatus Compilation::writeDepfile() {
 CompileStatus Compilation::writeReport(const PackageInfo &info, const GeneratedCode &code) {
   if (options.report.empty())
     return CompileStatus::Done;
-  std::string report = buildReport(*module, model->config.architecture, info, target, code, remarks);
+  std::string report = buildReport(*module, info, target, code, remarks);
   return writeFile(options.report, StringRef(options.report).ends_with(".json") ? report : reportPage(report));
 }
 
@@ -307,61 +281,58 @@ CompileStatus Compilation::writeBinary() {
   MachineCode kind = options.emit == Emit::Llvm ? MachineCode::LLVMIR
                      : options.emit == Emit::Assembly ? MachineCode::Assembly
                                                       : MachineCode::Object;
-  FailureOr<GeneratedCode> code = generateCode(*module, target, kind);
+  FailureOr<GeneratedCode> code = program->generateCode(*module, kind);
   if (failed(code))
     return CompileStatus::Failure;
   if (kind != MachineCode::Object)
     return writeText(code->objects.front());
   progress.stage("packing weights");
-  PackageInfo info;
-  // Nothing of the output depends on where or under which name it is written, unless --name says so.
-  info.name = options.emit == Emit::Executable && options.name.empty() ? "main" : symbolName(options);
-  info.sourceName = llvm::sys::path::filename(StringRef(options.model).rtrim('/')).str();
-  info.sourceSha256 = sourceHash(*model);
-  info.precision = options.precision == Precision::Fast ? "fast" : "precise";
-  info.passes = passes;
-  info.context = options.context ? options.context : std::min<int64_t>(model->config.contextLength, 8192);
-  info.maxRows = std::min(chunkRows, info.context);
-  info.tokenizer = tokenizer;
+  PackageInfo info = packageInfo();
   LinkKind link = options.emit == Emit::Object    ? LinkKind::Relocatable
                   : options.emit == Emit::Package ? LinkKind::Package
                   : options.emit == Emit::Library ? LinkKind::SharedLibrary
                                                   : LinkKind::Executable;
-  PackageRequest request{*module, *model, target, *code, info, link, options.sidecar, options.output};
+  auto metadata = [&](ArrayRef<PackedWeight> weights) {
+    return program->buildMetadata(*module, info, *code, weights);
+  };
+  PackageRequest request{*module, program->checkpoint(), target, *code, info.name, metadata, link, options.sidecar, options.output};
   if (failed(writePackage(request, error)))
     return CompileStatus::Failure;
   CompileStatus status = writeReport(info, *code);
   return status == CompileStatus::Done ? writeDepfile() : status;
 }
 
+PackageInfo Compilation::packageInfo() const {
+  PackageInfo info;
+  // Nothing of the output depends on where or under which name it is written, unless --name says so.
+  info.name = options.emit == Emit::Executable && options.name.empty() ? "main" : symbolName(options);
+  info.sourceName = llvm::sys::path::filename(StringRef(options.model).rtrim('/')).str();
+  info.sourceSha256 = sourceHash(program->checkpoint());
+  info.precision = options.precision == Precision::Fast ? "fast" : "precise";
+  info.passes = passes;
+  program->describe(info);
+  return info;
+}
+
 CompileStatus Compilation::run() {
-  if (CompileStatus status = readInputs(); status != CompileStatus::Done)
+  if (CompileStatus status = checkOptions(); status != CompileStatus::Done)
     return status;
-  choosePrecision();
-  registerDialects(registry);
-  context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
-  context->loadAllAvailableDialects();
-  // What passes report becomes part of the one line that the user sees.
-  ScopedDiagnosticHandler handler(context.get(), [&](Diagnostic &diagnostic) {
-    if (diagnostic.getSeverity() == DiagnosticSeverity::Error && error.empty())
-      llvm::raw_string_ostream(error) << diagnostic.getLocation() << ": " << diagnostic;
-    if (diagnostic.getSeverity() == DiagnosticSeverity::Remark)
-      takeRemark(diagnostic);
-    return success();
-  });
-  progress.stage("import");
-  module = importModel(*context, *model);
-  if (!module || failed(verify(*module)) || failed(finishStage(Stage::Import)))
-    return CompileStatus::Failure;
+  if (CompileStatus status = import(); status != CompileStatus::Done)
+    return status;
   if (options.stopAfter > Stage::Raise &&
-      failed(runStage(Stage::Optimize, [&](OpPassManager &pm) { addOptimizeStage(pm, pipeline); })))
+      failed(runStage(Stage::Optimize, [&](OpPassManager &pm) { program->addOptimizeStage(pm); })))
     return CompileStatus::Failure;
   if (options.stopAfter > Stage::Optimize &&
-      failed(runStage(Stage::Schedule, [&](OpPassManager &pm) { addScheduleStage(pm, pipeline); })))
+      failed(runStage(Stage::Schedule, [&](OpPassManager &pm) { program->addScheduleStage(pm); })))
     return CompileStatus::Failure;
   if (options.stopAfter < Stage::Codegen || options.emit == Emit::Mlir)
     return writeText(printed());
   return writeBinary();
+}
+
+std::unique_ptr<Program> heddle::makeProgram(const CompileOptions &options, const Target &target) {
+  bool isGraph = llvm::sys::path::extension(options.model) == ".mlir";
+  return isGraph ? makeGraphProgram(options, target) : makeGeneratingProgram(options, target);
 }
 
 CompileStatus heddle::compileModel(const CompileOptions &options, std::string &error) {

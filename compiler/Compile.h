@@ -13,8 +13,9 @@ namespace heddle {
 
 enum class Emit { Executable, Library, Object, Package, Mlir, Llvm, Assembly };
 enum class Precision { Fast, Precise };
+enum class Task { Auto, Generate, Graph };
 
-struct Model;
+struct Checkpoint;
 
 // Is told of a compilation's progress: `heddle verify` checks modules through it. Nothing it does may change a module.
 class CompileObserver {
@@ -22,13 +23,14 @@ public:
   virtual ~CompileObserver() = default;
   // Before the passes of `stage` run.
   virtual void willRun(mlir::PassManager &pm, Stage stage) {}
-  // `module` is as `stage` leaves it. A failure has emitted its diagnostic and ends the compilation.
-  virtual mlir::LogicalResult didRun(mlir::ModuleOp module, Stage stage, const Model &model) { return mlir::success(); }
+  // `module` is as `stage` leaves it; its weights lie in `files`. A failure has emitted its diagnostic and ends the compilation.
+  virtual mlir::LogicalResult didRun(mlir::ModuleOp module, Stage stage, const Checkpoint &files) { return mlir::success(); }
 };
 
 struct CompileOptions {
   std::string model, output;
   Emit emit = Emit::Executable;
+  Task task = Task::Auto;            // of the files read here, MLIR modules are graphs, all others generate
   std::string target = "native";
   Precision precision = Precision::Fast;
   std::string kv = "auto";           // auto | f32 | bf16 | f16

@@ -12,17 +12,24 @@
 #include "compiler/Pipeline.h"
 
 #include "compiler/codegen/EmitObject.h"
+#include "compiler/codegen/GraphCode.h"
 #include "compiler/optimize/Passes.h"
 #include "compiler/raise/Passes.h"
 #include "compiler/schedule/Passes.h"
 
 #include "mlir/Dialect/Arith/Transforms/BufferizableOpInterfaceImpl.h"
 #include "mlir/Dialect/Bufferization/Transforms/FuncBufferizableOpInterfaceImpl.h"
+#include "mlir/Dialect/ControlFlow/Transforms/BufferizableOpInterfaceImpl.h"
+#include "mlir/Dialect/Func/Extensions/InlinerExtension.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Linalg/Passes.h"
 #include "mlir/Dialect/Linalg/Transforms/BufferizableOpInterfaceImpl.h"
+#include "mlir/Dialect/Linalg/Transforms/SubsetInsertionOpInterfaceImpl.h"
 #include "mlir/Dialect/MemRef/Transforms/Passes.h"
+#include "mlir/Dialect/SCF/Transforms/BufferizableOpInterfaceImpl.h"
 #include "mlir/Dialect/Tensor/IR/TensorInferTypeOpInterfaceImpl.h"
 #include "mlir/Dialect/Tensor/Transforms/BufferizableOpInterfaceImpl.h"
+#include "mlir/Dialect/Tensor/Transforms/SubsetInsertionOpInterfaceImpl.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
 
@@ -120,16 +127,48 @@ void heddle::addScheduleStage(OpPassManager &pm, const PipelineOptions &options)
   extend(pm, options, "after-schedule");
 }
 
+// A graph has no step and no cache: what is said here holds for any tensor program.
+void heddle::addGraphOptimizeStage(OpPassManager &pm) {
+  // One function: its buffers and run-time checks then belong to one call.
+  pm.addPass(createInlinerPass());
+  pm.addPass(createSymbolDCEPass());
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+}
+
+// Upstream's linalg on tensors -> on buffers; weights stay as the file has them.
+void heddle::addGraphScheduleStage(OpPassManager &pm) {
+  // Before named ops become generic: it knows them by name.
+  pm.addPass(createDecomposeTensorOps());
+  pm.addPass(createConvertElementwiseToLinalgPass());
+  pm.addPass(createLinalgGeneralizeNamedOpsPass());
+  pm.addPass(createLinalgElementwiseOpFusionPass());
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+  // After fusion: the loops are then the final ones.
+  pm.addPass(createOrderLoops());
+  pm.addPass(createPlaceWeights());
+  pm.addPass(createBufferizeGraph());
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+}
+
 void heddle::registerDialects(DialectRegistry &registry) {
   registry.insert<HeddleDialect, tensor::TensorDialect, linalg::LinalgDialect, memref::MemRefDialect,
                   bufferization::BufferizationDialect>();
   registerCodegenDialects(registry);
+  registerGraphCodeModels(registry);
   registerBufferizationModels(registry);
   arith::registerBufferizableOpInterfaceExternalModels(registry);
   bufferization::func_ext::registerBufferizableOpInterfaceExternalModels(registry);
+  cf::registerBufferizableOpInterfaceExternalModels(registry);
+  func::registerInlinerExtension(registry);
   linalg::registerBufferizableOpInterfaceExternalModels(registry);
+  linalg::registerSubsetOpInterfaceExternalModels(registry);
+  scf::registerBufferizableOpInterfaceExternalModels(registry);
   tensor::registerBufferizableOpInterfaceExternalModels(registry);
   tensor::registerInferTypeOpInterfaceExternalModels(registry);
+  tensor::registerSubsetOpInterfaceExternalModels(registry);
 }
 
 void heddle::registerPasses() {
@@ -141,7 +180,13 @@ void heddle::registerPasses() {
                              [](OpPassManager &pm) { addOptimizeStage(pm, PipelineOptions()); });
   PassPipelineRegistration<>("heddle-schedule", "The schedule stage with its defaults",
                              [](OpPassManager &pm) { addScheduleStage(pm, PipelineOptions()); });
+  PassPipelineRegistration<>("heddle-graph-optimize", "The optimize stage of a graph", addGraphOptimizeStage);
+  PassPipelineRegistration<>("heddle-graph-schedule", "The schedule stage of a graph", addGraphScheduleStage);
 }
+
+bool heddle::isGraph(ModuleOp module) { return bool(module.lookupSymbol<func::FuncOp>("graph")); }
+
+static bool isGraph(Operation *op) { return heddle::isGraph(op->getParentOfType<ModuleOp>()); }
 
 // Dialects and ops that may remain at a stage's end (DESIGN: the way of the data).
 static bool mayRemain(Operation *op, Stage stage) {
@@ -157,10 +202,14 @@ static bool mayRemain(Operation *op, Stage stage) {
     return isTensorOp || (dialect == "heddle" && !isCache && !isKernel);
   case Stage::Optimize:
     return isTensorOp || (dialect == "heddle" && !isKernel);
-  case Stage::Schedule:
-    if (op->getParentOfType<func::FuncOp>()->hasAttr("heddle.kernel"))
+  case Stage::Schedule: {
+    auto func = op->getParentOfType<func::FuncOp>();
+    if (isGraph(op))
+      return dialect == "linalg" || dialect == "affine" || dialect == "cf" || dialect == "memref" || dialect == "bufferization" || isa<WeightOp>(op);
+    if (func && func->hasAttr("heddle.kernel"))
       return isTensorOp || dialect == "heddle";
     return dialect == "memref" || dialect == "bufferization" || isKernel || isa<KvAppendOp, WeightOp>(op);
+  }
   case Stage::Codegen:
   case Stage::Package:
     return dialect == "llvm";

@@ -1,6 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/Cli.h"
 
+#include "runtime/Graph.h"
+
 #include <cerrno>
 #include <cmath>
 #include <cstdlib>
@@ -66,7 +68,23 @@ std::vector<std::string> split(std::string_view text) {
   return items;
 }
 
-enum Needs { Nothing, NeedsTokenizer, NeedsTemplate, NeedsDevice };
+// "batch=2,sequence=16"
+Status dimensionList(const char *option, std::string_view text, std::vector<std::pair<std::string, int64_t>> &dims) {
+  for (const std::string &item : split(text)) {
+    size_t equals = item.find('=');
+    if (equals == item.npos || equals == 0)
+      return invalidInput(std::string(option) + ": '" + item + "' is not NAME=SIZE");
+    int64_t size = 0;
+    HEDDLE_RETURN_IF_ERROR(integer(option, std::string_view(item).substr(equals + 1), 0, INT32_MAX, size));
+    dims.emplace_back(item.substr(0, equals), size);
+  }
+  return Status();
+}
+
+enum Needs { Nothing, NeedsSteps, NeedsTokenizer, NeedsTemplate, NeedsGraph, NeedsDevice };
+
+const char *const missing[] = {"", "this model runs a graph and generates nothing", "this model was compiled without a tokenizer",
+                               "this model was compiled without a chat template", "this model is no graph", "this model was compiled for the CPU"};
 
 struct Option {
   const char *name;       // with its dashes
@@ -81,19 +99,19 @@ struct Option {
 #define COMMAND(which) SET { (void)v; o.command = Command::which; return Status(); }
 
 const Option optionTable[] = {
-    {"-n", "N", "new tokens (default: until the answer ends or the context is full)", Nothing,
+    {"-n", "N", "new tokens (default: until the answer ends or the context is full)", NeedsSteps,
      SET { o.hasMaxTokens = true; return integerInto("-n", v[0], 1, INT32_MAX, o.maxTokens); }},
-    {"--temp", "T", "temperature; 0 takes the most probable token", Nothing,
+    {"--temp", "T", "temperature; 0 takes the most probable token", NeedsSteps,
      SET { return numberInto("--temp", v[0], 0, 1000, o.sampler.temperature); }},
-    {"--top-k", "K", "sample from the K most probable tokens; 0: all", Nothing,
+    {"--top-k", "K", "sample from the K most probable tokens; 0: all", NeedsSteps,
      SET { return integerInto("--top-k", v[0], 0, INT32_MAX, o.sampler.topK); }},
-    {"--top-p", "P", "sample from the tokens that hold probability P", Nothing,
+    {"--top-p", "P", "sample from the tokens that hold probability P", NeedsSteps,
      SET { return numberInto("--top-p", v[0], 0, 1, o.sampler.topP); }},
-    {"--min-p", "P", "drop tokens below P times the best one's probability", Nothing,
+    {"--min-p", "P", "drop tokens below P times the best one's probability", NeedsSteps,
      SET { return numberInto("--min-p", v[0], 0, 1, o.sampler.minP); }},
-    {"--repeat-penalty", "R", "divide the logits of tokens seen before by R; 1: off", Nothing,
+    {"--repeat-penalty", "R", "divide the logits of tokens seen before by R; 1: off", NeedsSteps,
      SET { return numberInto("--repeat-penalty", v[0], 1e-3, 1000, o.sampler.repetitionPenalty); }},
-    {"--seed", "N", "the same seed gives the same answer", Nothing,
+    {"--seed", "N", "the same seed gives the same answer", NeedsSteps,
      SET { o.hasSeed = true; return integerInto("--seed", v[0], 0, INT64_MAX, o.sampler.seed); }},
     {"--stop", "TEXT", "end the answer before TEXT; may be repeated", NeedsTokenizer,
      SET {
@@ -104,27 +122,27 @@ const Option optionTable[] = {
      }},
     {"--chat", nullptr, "talk: one message per line, with the model's chat template", NeedsTemplate, COMMAND(Chat)},
     {"--system", "TEXT", "system message of --chat", NeedsTemplate, SET { o.system = v[0]; return Status(); }},
-    {"--beam", "N", "beam search with N beams", Nothing, SET { return integerInto("--beam", v[0], 1, 256, o.beams); }},
-    {"--num-return-sequences", "N", "answers of a beam search, best first", Nothing,
+    {"--beam", "N", "beam search with N beams", NeedsSteps, SET { return integerInto("--beam", v[0], 1, 256, o.beams); }},
+    {"--num-return-sequences", "N", "answers of a beam search, best first", NeedsSteps,
      SET { return integerInto("--num-return-sequences", v[0], 1, 256, o.returned); }},
-    {"--length-penalty", "X", "beam scores are divided by length^X", Nothing,
+    {"--length-penalty", "X", "beam scores are divided by length^X", NeedsSteps,
      SET { return numberInto("--length-penalty", v[0], -100, 100, o.lengthPenalty); }},
-    {"--early-stopping", nullptr, "end a beam search when N answers are complete", Nothing, FLAG(earlyStopping)},
-    {"--logprobs", "N", "print each token as a JSON line with the N most probable ones", Nothing,
+    {"--early-stopping", nullptr, "end a beam search when N answers are complete", NeedsSteps, FLAG(earlyStopping)},
+    {"--logprobs", "N", "print each token as a JSON line with the N most probable ones", NeedsSteps,
      SET { return integerInto("--logprobs", v[0], 1, 1000, o.logprobs); }},
-    {"--prompt-ids", "IDS", "a prompt as token ids: 1,2,3", Nothing,
+    {"--prompt-ids", "IDS", "a prompt as token ids: 1,2,3", NeedsSteps,
      SET { o.promptIds.emplace(); return idList("--prompt-ids", v[0], *o.promptIds); }},
-    {"--print-ids", nullptr, "print the new token ids, separated by commas", Nothing, FLAG(printIds)},
-    {"--ignore-eos", nullptr, "go on after end tokens", Nothing, FLAG(ignoreEos)},
-    {"--eos", "ID", "the token that ends an answer, instead of the model's", Nothing,
+    {"--print-ids", nullptr, "print the new token ids, separated by commas", NeedsSteps, FLAG(printIds)},
+    {"--ignore-eos", nullptr, "go on after end tokens", NeedsSteps, FLAG(ignoreEos)},
+    {"--eos", "ID", "the token that ends an answer, instead of the model's", NeedsSteps,
      SET { o.eos = 0; return integerInto("--eos", v[0], 0, INT32_MAX, *o.eos); }},
-    {"--io", "IN OUT", "named tensors in, named tensors out (safetensors): input_ids, attention_mask, position_ids",
+    {"--io", "IN OUT", "named tensors in, named tensors out (safetensors); the list is below",
      Nothing, SET { o.command = Command::Io; o.ioInput = v[0]; o.ioOutput = v[1]; return Status(); }},
-    {"--outputs", "A,B", "which tensors --io writes: logits, last_hidden_state; with -n ids, generated_logits", Nothing,
+    {"--outputs", "A,B", "which tensors --io writes", Nothing,
      SET { o.outputs = split(v[0]); return Status(); }},
     {"--perplexity", "FILE", "perplexity of a text", NeedsTokenizer,
      SET { o.command = Command::Perplexity; o.perplexityFile = v[0]; return Status(); }},
-    {"--threads", "N", "worker threads (default: physical cores)", Nothing,
+    {"--threads", "N", "worker threads (default: physical cores)", NeedsSteps,
      SET { return integerInto("--threads", v[0], 1, 1024, o.threads); }},
     {"--device", "D", "which device to run on: its number, or part of its name (default: the first GPU)", NeedsDevice,
      SET {
@@ -133,16 +151,20 @@ const Option optionTable[] = {
        o.device = v[0];
        return Status();
      }},
-    {"--deterministic", nullptr, "the same bits for every batch, chunk, cache state and thread count: always so, the flag changes nothing", Nothing,
+    {"--deterministic", nullptr, "the same bits for every batch, chunk, cache state and thread count: always so, the flag changes nothing", NeedsSteps,
      FLAG(deterministic)},
-    {"--bench", nullptr, "measure tokens per second", Nothing, COMMAND(Bench)},
-    {"--profile", nullptr, "measure the share of each kernel", Nothing,
+    {"--bench", nullptr, "measure the speed", Nothing, COMMAND(Bench)},
+    {"--input", "FILE", "with --bench: inputs from a safetensors file (default: random ones)", NeedsGraph,
+     SET { o.benchInput = v[0]; return Status(); }},
+    {"--dims", "A=N,B=M", "with --bench: sizes of named dimensions of random inputs (1)", NeedsGraph,
+     SET { return dimensionList("--dims", v[0], o.dims); }},
+    {"--profile", nullptr, "measure the share of each kernel", NeedsSteps,
      SET { (void)v; o.command = Command::Bench; o.profile = true; return Status(); }},
-    {"--prompt", "N", "with --bench: tokens of the prompt (512)", Nothing,
+    {"--prompt", "N", "with --bench: tokens of the prompt (512)", NeedsSteps,
      SET { return integerInto("--prompt", v[0], 1, INT32_MAX, o.benchPrompt); }},
-    {"--generate", "N", "with --bench: tokens to generate (64)", Nothing,
+    {"--generate", "N", "with --bench: tokens to generate (64)", NeedsSteps,
      SET { return integerInto("--generate", v[0], 1, INT32_MAX, o.benchGenerate); }},
-    {"--depth", "N", "with --bench: tokens in the cache before generating (0)", Nothing,
+    {"--depth", "N", "with --bench: tokens in the cache before generating (0)", NeedsSteps,
      SET { return integerInto("--depth", v[0], 0, INT32_MAX, o.benchDepth); }},
     {"--rounds", "N", "with --bench: rounds, of which the best counts (5)", Nothing,
      SET { return integerInto("--rounds", v[0], 1, 100000, o.benchRounds); }},
@@ -156,14 +178,38 @@ const Option optionTable[] = {
     {"--help", nullptr, "this text", Nothing, COMMAND(Help)},
 };
 
+bool isGraph(const Package &package) { return package.metadata().task() == package::Task::Graph; }
+
 bool isAvailable(const Option &option, const Package &package) {
   const package::Tokenizer *tokenizer = package.metadata().tokenizer();
   bool hasTokenizer = tokenizer && tokenizer->model() != package::TokenizerModel::None;
-  if (option.needs == NeedsTemplate)
+  switch (option.needs) {
+  case Nothing:
+    return true;
+  case NeedsSteps:
+    return !isGraph(package);
+  case NeedsTokenizer:
+    return hasTokenizer;
+  case NeedsTemplate:
     return hasTokenizer && tokenizer->chat_template() && tokenizer->chat_template()->size();
-  if (option.needs == NeedsDevice)
+  case NeedsGraph:
+    return isGraph(package);
+  case NeedsDevice:
     return package.metadata().target() && isDeviceTarget(package.metadata().target()->string_view());
-  return option.needs == Nothing || hasTokenizer;
+  }
+  return false;
+}
+
+Status checkGraphCombination(const CliOptions &options) {
+  if (options.prompt)
+    return invalidInput("'" + *options.prompt + "': this model runs a graph and takes no prompt (--io IN OUT runs it)");
+  if (options.command == Command::Generate)
+    return invalidInput("nothing to do: --io IN OUT runs the graph (--help lists what else this model can do)");
+  if (options.command != Command::Bench && (!options.benchInput.empty() || !options.dims.empty()))
+    return invalidInput("--input and --dims belong to --bench");
+  if (!options.benchInput.empty() && !options.dims.empty())
+    return invalidInput("--input and --dims: one of them is expected");
+  return Status();
 }
 
 Status checkCombination(const CliOptions &options, const Package &package) {
@@ -182,6 +228,8 @@ Status checkCombination(const CliOptions &options, const Package &package) {
     return invalidInput("--outputs belongs to --io");
   if (!options.report.empty() && options.command != Command::Bench)
     return invalidInput("--report belongs to --bench");
+  if (isGraph(package))
+    return checkGraphCombination(options);
   if (options.sampler.topP <= 0)
     return invalidInput("--top-p: 0 leaves no token, expected a number above it");
   return Status();
@@ -220,10 +268,7 @@ Status parseCommandLine(int argc, char **argv, const Package &package, CliOption
     if (!option)
       return invalidInput("unknown option '" + std::string(name) + "' (--help lists what this model can do)");
     if (!isAvailable(*option, package))
-      return invalidInput(std::string(name) + ": this model was compiled " +
-                          (option->needs == NeedsDevice     ? "for the CPU"
-                           : option->needs == NeedsTemplate ? "without a chat template"
-                                                            : "without a tokenizer"));
+      return invalidInput(std::string(name) + ": " + missing[isGraph(package) && option->needs != NeedsDevice ? NeedsSteps : option->needs]);
     int arguments = !option->arguments ? 0 : strchr(option->arguments, ' ') ? 2 : 1;
     char *inlineValue = equals == argument.npos ? nullptr : argv[i] + equals + 1;
     if (inlineValue ? arguments != 1 : i + arguments >= argc)
@@ -237,22 +282,50 @@ Status parseCommandLine(int argc, char **argv, const Package &package, CliOption
   return checkCombination(options, package);
 }
 
-std::string helpText(const std::string &name, const Package &package) {
-  const package::Package &metadata = package.metadata();
-  bool hasTokenizer = metadata.tokenizer() && metadata.tokenizer()->model() != package::TokenizerModel::None;
-  std::string text = name + ": " + metadata.name()->str() + ", compiled by Heddle. It continues a prompt of up to " +
-                     std::to_string(metadata.context()) + " tokens.\n\n";
-  if (hasTokenizer)
-    text += "  " + name + " \"The capital of France is\"\n  echo \"Once upon a time\" | " + name + " -n 100 --temp 0.8 --seed 7\n";
-  text += "  " + name + " --prompt-ids 1,2,3 -n 24 --temp 0 --ignore-eos --print-ids\n\nOptions:\n";
+namespace {
+
+std::string optionLines(const Package &package) {
+  std::string text = "\nOptions:\n";
   for (const Option &option : optionTable)
     if (isAvailable(option, package)) {
       std::string left = std::string("  ") + option.name + (option.arguments ? std::string(" ") + option.arguments : "");
       left.resize(std::max<size_t>(left.size() + 1, 30), ' ');
       text += left + option.help + "\n";
     }
-  text += "\nExit codes: 0 done, 1 a failure of the program or the machine, 2 a mistake in the input.\n";
   return text;
+}
+
+void addTensorLines(const char *title, const flatbuffers::Vector<flatbuffers::Offset<package::GraphTensor>> &tensors, std::string &text) {
+  text += std::string("\n") + title + ":\n";
+  for (const package::GraphTensor *tensor : tensors)
+    text += "  " + tensor->name()->str() + ": " + dataTypeName(tensor->type()) + " " + declaredShape(*tensor) + "\n";
+}
+
+const char exitCodes[] = "\nExit codes: 0 done, 1 a failure of the program or the machine, 2 a mistake in the input.\n";
+
+std::string graphHelp(const std::string &name, const Package &package) {
+  const package::Package &metadata = package.metadata();
+  std::string text = name + ": " + metadata.name()->str() + ", compiled by Heddle. It runs a graph: named tensors in, named tensors out.\n\n  " +
+                     name + " --io in.safetensors out.safetensors\n" + optionLines(package);
+  addTensorLines("Inputs", *metadata.graph()->inputs(), text);
+  addTensorLines("Outputs", *metadata.graph()->outputs(), text);
+  return text + exitCodes;
+}
+
+} // namespace
+
+std::string helpText(const std::string &name, const Package &package) {
+  if (isGraph(package))
+    return graphHelp(name, package);
+  const package::Package &metadata = package.metadata();
+  bool hasTokenizer = metadata.tokenizer() && metadata.tokenizer()->model() != package::TokenizerModel::None;
+  std::string text = name + ": " + metadata.name()->str() + ", compiled by Heddle. It continues a prompt of up to " +
+                     std::to_string(metadata.context()) + " tokens.\n\n";
+  if (hasTokenizer)
+    text += "  " + name + " \"The capital of France is\"\n  echo \"Once upon a time\" | " + name + " -n 100 --temp 0.8 --seed 7\n";
+  text += "  " + name + " --prompt-ids 1,2,3 -n 24 --temp 0 --ignore-eos --print-ids\n" + optionLines(package);
+  text += "\nTensors of --io: input_ids, attention_mask, position_ids; logits, last_hidden_state; with -n ids, generated_logits\n";
+  return text + exitCodes;
 }
 
 } // namespace heddle

@@ -30,6 +30,8 @@ struct CliOptions {
   float lengthPenalty = 1;
   std::string ioInput, ioOutput, perplexityFile, device, report;
   std::vector<std::string> outputs;      // --outputs
+  std::string benchInput;                // --input
+  std::vector<std::pair<std::string, int64_t>> dims;  // --dims
   int64_t benchPrompt = 512, benchGenerate = 64, benchDepth = 0, benchRounds = 5;
 };
 
@@ -69,6 +71,8 @@ Status runGenerate(Program &program);
 Status runChat(Program &program);
 Status runIo(Program &program);
 Status runBench(Program &program);
+Status runGraphIo(Program &program);
+Status runGraphBench(Program &program);
 Status runPerplexity(Program &program);
 Status runInfo(const Program &program);
 Status runLicenses(const Program &program);

@@ -25,15 +25,16 @@ void onInterrupt(int) {
 }
 
 Status dispatch(Program &program) {
+  bool isGraph = program.metadata().task() == package::Task::Graph;
   switch (program.options.command) {
   case Command::Generate:
     return runGenerate(program);
   case Command::Chat:
     return runChat(program);
   case Command::Io:
-    return runIo(program);
+    return isGraph ? runGraphIo(program) : runIo(program);
   case Command::Bench:
-    return runBench(program);
+    return isGraph ? runGraphBench(program) : runBench(program);
   case Command::Perplexity:
     return runPerplexity(program);
   case Command::Info:

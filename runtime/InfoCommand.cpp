@@ -2,6 +2,7 @@
 //
 // BIN --info and --licenses.
 #include "runtime/Cli.h"
+#include "runtime/Graph.h"
 
 namespace heddle {
 namespace {
@@ -19,22 +20,9 @@ std::string joined(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::St
   return text.empty() ? "-" : text;
 }
 
-} // namespace
-
-Status runInfo(const Program &program) {
+// What a model that generates has.
+void addGenerating(const Program &program, std::string &out) {
   const package::Package &metadata = program.metadata();
-  std::string out;
-  add(out, "name", metadata.name()->str());
-  add(out, "architecture", orDash(metadata.architecture()));
-  add(out, "task", package::EnumNameTask(metadata.task()));
-  add(out, "source", orDash(metadata.source_name()));
-  add(out, "source sha256", orDash(metadata.source_sha256()));
-  add(out, "package sha256", program.package->metadataSha256());
-  add(out, "compiler", orDash(metadata.compiler_version()));
-  add(out, "runtime", heddle_version_string());
-  add(out, "target", orDash(metadata.target()));
-  add(out, "cpu features", joined(metadata.cpu_features()));
-  add(out, "precision", orDash(metadata.precision()));
   add(out, "vocabulary", std::to_string(metadata.vocab_size()));
   add(out, "hidden size", std::to_string(metadata.hidden_size()));
   add(out, "layers", std::to_string(metadata.num_layers()));
@@ -53,6 +41,38 @@ Status runInfo(const Program &program) {
       program.tokenizer ? format("%s, %d pieces", package::EnumNameTokenizerModel(program.tokenizer->table().model()),
                                  program.tokenizer->size())
                         : "-");
+}
+
+void addGraph(const package::Graph &graph, uint64_t weightsSize, std::string &out) {
+  add(out, "weights", format("%llu bytes", (unsigned long long)weightsSize));
+  auto addTensors = [&](const char *key, const auto &tensors) {
+    for (const package::GraphTensor *tensor : tensors)
+      add(out, key, tensor->name()->str() + " " + dataTypeName(tensor->type()) + " " + declaredShape(*tensor));
+  };
+  addTensors("input", *graph.inputs());
+  addTensors("output", *graph.outputs());
+}
+
+} // namespace
+
+Status runInfo(const Program &program) {
+  const package::Package &metadata = program.metadata();
+  std::string out;
+  add(out, "name", metadata.name()->str());
+  add(out, "architecture", orDash(metadata.architecture()));
+  add(out, "task", package::EnumNameTask(metadata.task()));
+  add(out, "source", orDash(metadata.source_name()));
+  add(out, "source sha256", orDash(metadata.source_sha256()));
+  add(out, "package sha256", program.package->metadataSha256());
+  add(out, "compiler", orDash(metadata.compiler_version()));
+  add(out, "runtime", heddle_version_string());
+  add(out, "target", orDash(metadata.target()));
+  add(out, "cpu features", joined(metadata.cpu_features()));
+  add(out, "precision", orDash(metadata.precision()));
+  if (metadata.graph())
+    addGraph(*metadata.graph(), metadata.weights_size(), out);
+  else
+    addGenerating(program, out);
   add(out, "passes", joined(metadata.passes()));
   for (size_t i = 0; metadata.config() && i < metadata.config()->size(); ++i)
     add(out, "config", metadata.config()->Get(i)->str());

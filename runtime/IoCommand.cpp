@@ -13,13 +13,6 @@
 namespace heddle {
 namespace {
 
-std::string shapeText(const std::vector<int64_t> &shape) {
-  std::string text = "(";
-  for (size_t i = 0; i < shape.size(); ++i)
-    text += (i ? ", " : "") + std::to_string(shape[i]);
-  return text + ")";
-}
-
 // Integers of a tensor, or an error that names it.
 Status readIntegers(const std::string &path, const TensorView &tensor, std::vector<int64_t> &values) {
   auto convert = [&](auto example) {

@@ -3,6 +3,8 @@
 // What generated code and the runtime agree on. The compiler takes every offset from this header with offsetof, so the
 // two cannot drift apart; a change of layout raises HEDDLE_MODEL_ABI_VERSION.
 //
+// A model that generates has a step, one of task graph a graph function.
+//
 // A *step* runs the model once over `rows` tokens that belong to `num_sequences` sequences (a ragged batch): the rows of
 // a sequence are adjacent and in order. Every worker thread calls the step function with the same heddle_step.
 #ifndef HEDDLE_RUNTIME_MODELABI_H
@@ -84,6 +86,24 @@ typedef struct heddle_step {
 // Runs thread `thread` of `num_threads`. Results do not depend on num_threads, to the bit.
 typedef void (*heddle_step_function)(const heddle_step *step, int32_t thread, int32_t num_threads);
 
+// A tensor of a graph's call: row-major without gaps.
+typedef struct heddle_graph_tensor {
+  void *data;     // aligned to its elements; booleans are bytes, 0 or 1
+  int64_t *dims;  // (rank)
+} heddle_graph_tensor;
+
+// One run of a graph. Order and types of tensors are those of the package's metadata.
+typedef struct heddle_graph_call {
+  const uint8_t *weights;             // base of the weights, 64-byte aligned
+  const heddle_graph_tensor *inputs;  // (num_inputs): read only
+  heddle_graph_tensor *outputs;       // (num_outputs): the callee sets data, which comes from allocate, and fills dims
+  void *(*allocate)(struct heddle_graph_call *call, int64_t size);    // 64-byte aligned; does not return without memory
+  void (*release)(struct heddle_graph_call *call, void *memory);      // what the callee no longer needs
+  void (*fail)(struct heddle_graph_call *call, const char *message);  // does not return: the input is at fault
+} heddle_graph_call;
+
+typedef void (*heddle_graph_function)(heddle_graph_call *call);
+
 // What the object `heddle compile` emits defines: const heddle_model *heddle_model_<name>(void).
 // Everything else about the model (config, tokenizer, weights table, memory plan) is in the FlatBuffers package.
 typedef struct heddle_model {
@@ -91,7 +111,8 @@ typedef struct heddle_model {
   uint32_t reserved;
   const char *name;            // NUL-terminated
   uint8_t package_sha256[32];  // of the package's metadata that this code was compiled with
-  heddle_step_function step;
+  heddle_step_function step;    // null in a graph
+  heddle_graph_function graph;  // null in a model that generates
 } heddle_model;
 
 #ifdef __cplusplus

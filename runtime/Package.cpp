@@ -135,6 +135,9 @@ Status Package::openFile(const std::string &path, const heddle_model *code, std:
     return failure(package->filePath + ": the package does not belong to this code (SHA-256 " +
                    hexadecimal(package->header.sha256, 8) + "…, the code was compiled with " +
                    hexadecimal(package->model->package_sha256, 8) + "…)");
+  bool isGraph = package->root->task() == package::Task::Graph;
+  if (isGraph ? !package->model->graph : !package->model->step)
+    return failure(package->filePath + ": the code lacks the function of task " + package::EnumNameTask(package->root->task()));
   outPackage = std::move(package);
   return Status();
 }

@@ -93,11 +93,29 @@ Status checkWeightTable(const std::string &path, const package::Package &root) {
   return Status();
 }
 
-} // namespace
+Status checkGraphTensors(const std::string &path, const char *field,
+                         const flatbuffers::Vector<flatbuffers::Offset<package::GraphTensor>> *tensors) {
+  if (!tensors)
+    return failure(path + ": package: " + field + " is missing");
+  for (const package::GraphTensor *tensor : *tensors) {
+    if (!tensor->name())
+      return failure(path + ": package: " + field + ": a tensor lacks its name");
+    if (tensor->type() > package::DataType::MAX)
+      return wrong(path, field, double(tensor->type()), "a known type");
+    unsigned rank = tensor->dims() ? tensor->dims()->size() : 0;
+    if (tensor->dim_names() && tensor->dim_names()->size() != rank)
+      return wrong(path, field, tensor->dim_names()->size(), "a name for each dimension");
+    for (unsigned i = 0; i < rank; ++i)
+      if (tensor->dims()->Get(i) < -1)
+        return wrong(path, field, double(tensor->dims()->Get(i)), "sizes from 0, or -1");
+  }
+  return Status();
+}
 
-Status checkMetadata(const package::Package &root, const std::string &path) {
-  if (!root.name() || !root.memory() || !root.kv())
-    return failure(path + ": package: name, memory or kv is missing");
+// What a model that generates has.
+Status checkGenerating(const package::Package &root, const std::string &path) {
+  if (!root.memory() || !root.kv())
+    return failure(path + ": package: memory or kv is missing");
   if (root.vocab_size() == 0 || root.vocab_size() > maxDimension)
     return wrong(path, "vocab_size", root.vocab_size(), "1 … 2^24");
   if (root.hidden_size() == 0 || root.hidden_size() > maxDimension)
@@ -106,8 +124,6 @@ Status checkMetadata(const package::Package &root, const std::string &path) {
     return wrong(path, "context", root.context(), "1 … 2^26");
   if (root.position_offset() < 0 || uint32_t(root.position_offset()) > maxContext)
     return wrong(path, "position_offset", root.position_offset(), "0 … 2^26");
-  if (root.weights_size() > maxBytes)
-    return wrong(path, "weights_size", double(root.weights_size()), "at most 2^44");
   const package::MemoryPlan &memory = *root.memory();
   if (memory.max_rows() == 0 || memory.max_rows() > maxContext)
     return wrong(path, "memory.max_rows", memory.max_rows(), "1 … 2^26");
@@ -126,6 +142,26 @@ Status checkMetadata(const package::Package &root, const std::string &path) {
       HEDDLE_RETURN_IF_ERROR(checkRope(path, *rope, commonContext));
   if (root.generation())
     HEDDLE_RETURN_IF_ERROR(checkGeneration(path, *root.generation(), root.vocab_size()));
+  return Status();
+}
+
+} // namespace
+
+Status checkMetadata(const package::Package &root, const std::string &path) {
+  if (!root.name())
+    return failure(path + ": package: the name is missing");
+  if (root.weights_size() > maxBytes)
+    return wrong(path, "weights_size", double(root.weights_size()), "at most 2^44");
+  if (root.task() == package::Task::Graph) {
+    if (!root.graph())
+      return failure(path + ": package: the graph is missing");
+    HEDDLE_RETURN_IF_ERROR(checkGraphTensors(path, "graph.inputs", root.graph()->inputs()));
+    HEDDLE_RETURN_IF_ERROR(checkGraphTensors(path, "graph.outputs", root.graph()->outputs()));
+  } else if (root.task() == package::Task::Generate) {
+    HEDDLE_RETURN_IF_ERROR(checkGenerating(root, path));
+  } else {
+    return wrong(path, "task", double(root.task()), "generate or graph");
+  }
   if (root.kernels())
     for (const package::Kernel *kernel : *root.kernels())
       if (!kernel->name())

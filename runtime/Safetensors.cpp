@@ -268,6 +268,13 @@ const TensorView *SafetensorsFile::find(std::string_view name) const {
   return nullptr;
 }
 
+std::string shapeText(const std::vector<int64_t> &shape) {
+  std::string text = "(";
+  for (size_t i = 0; i < shape.size(); ++i)
+    text += (i ? ", " : "") + std::to_string(shape[i]);
+  return text + ")";
+}
+
 Status writeSafetensors(const std::string &path, const std::vector<TensorToWrite> &tensors) {
   std::string header = "{";
   uint64_t offset = 0;

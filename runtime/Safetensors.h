@@ -32,6 +32,9 @@ private:
   std::vector<TensorView> list;
 };
 
+// "(2, 3)", as messages spell it.
+std::string shapeText(const std::vector<int64_t> &shape);
+
 struct TensorToWrite {
   std::string name, dtype;
   std::vector<int64_t> shape;

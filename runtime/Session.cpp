@@ -20,6 +20,8 @@ bool allFinite(const float *values, int64_t count) {
 } // namespace
 
 Status Session::create(Package &package, const SessionOptions &options, std::unique_ptr<Session> &outSession) {
+  if (package.metadata().task() != package::Task::Generate)
+    return invalidInput(package.path() + ": a graph has no sessions");
   std::unique_ptr<Session> session(new Session(package));
   HEDDLE_RETURN_IF_ERROR(session->allocate(options));
   outSession = std::move(session);

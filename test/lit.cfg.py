@@ -2,6 +2,7 @@
 #
 # Tests of the tools: .mlir files through heddle-opt, .test files through anything. %heddle-opt and %heddle are the tools of
 # the build, %tools scripts that tests share, run by %python; FileCheck, not and the rest of LLVM's test tools are on the path.
+import glob
 import os
 import shutil
 import sys
@@ -34,4 +35,9 @@ config.substitutions.append(("%source", os.path.dirname(config.test_source_root)
 config.substitutions.append(("%cmake", config.cmake_command))
 config.substitutions.append(("%ninja", config.ninja))
 config.substitutions.append(("%mlir_dir", config.mlir_dir))
+# A real model, if ./dev setup has fetched it.
+smollm2 = glob.glob(os.path.join(os.path.dirname(config.test_source_root), ".setup", "smollm2", "*.gguf"))
+if smollm2:
+    config.available_features.add("smollm2")
+    config.substitutions.append(("%smollm2", smollm2[0]))
 config.environment["PATH"] = os.pathsep.join([config.llvm_tools_dir, config.environment.get("PATH", os.defpath)])

@@ -2,6 +2,7 @@
 
 #include "compiler/codegen/Codegen.h"
 
+#include "compiler/codegen/GraphCode.h"
 #include "compiler/codegen/HostCode.h"
 #include "runtime/ModelAbi.h"
 
@@ -11,17 +12,27 @@
 using namespace mlir;
 using namespace heddle;
 
+static const char *entryName(ModelEntry entry) { return entry == ModelEntry::Graph ? "heddle_graph" : "heddle_step"; }
+
+// Only the entry is seen by other objects of the link.
+static void hideAllBut(ModuleOp code, StringRef entry) {
+  for (auto func : code.getOps<LLVM::LLVMFuncOp>())
+    if (func.getSymName() == entry)
+      func.setVisibility_(LLVM::Visibility::Hidden);
+    else if (!func.isExternal())
+      func.setLinkage(LLVM::Linkage::Internal);
+}
+
 FailureOr<GeneratedCode> heddle::generateCode(ModuleOp module, const Target &target, MachineCode kind) {
   OpBuilder b(module.getContext());
   OwningOpRef<ModuleOp> code = ModuleOp::create(b, module.getLoc());
   KernelLibrary kernels(module, *code, target);
   if (failed(buildHostCode(module, *code, kernels, target)) || failed(lowerToLLVM(*code, target.cpu)))
     return failure();
-  // Only the step is seen by other objects of the link.
+  hideAllBut(*code, "heddle_step");
+  // Kernels of Halide's objects.
   for (auto func : code->getOps<LLVM::LLVMFuncOp>())
-    if (!func.isExternal() && func.getSymName() != "heddle_step")
-      func.setLinkage(LLVM::Linkage::Internal);
-    else
+    if (func.isExternal())
       func.setVisibility_(LLVM::Visibility::Hidden);
   FailureOr<std::string> object = emitMachineCode(*code, target.cpu, kind);
   if (failed(object))
@@ -36,24 +47,40 @@ FailureOr<GeneratedCode> heddle::generateCode(ModuleOp module, const Target &tar
   return result;
 }
 
-// {abi_version, reserved, name, package_sha256, step}, as struct heddle_model lies in memory.
-static LLVM::GlobalOp modelGlobal(OpBuilder &b, Location loc, StringRef name, ArrayRef<uint8_t> sha256) {
+FailureOr<GeneratedCode> heddle::generateGraphCode(ModuleOp module, const CpuTarget &target, MachineCode kind) {
+  FailureOr<OwningOpRef<ModuleOp>> code = buildGraphCode(module);
+  if (failed(code))
+    return failure();
+  hideAllBut(**code, "heddle_graph");
+  FailureOr<std::string> object = emitMachineCode(**code, target, kind, Loops::Vectorized);
+  if (failed(object))
+    return failure();
+  GeneratedCode result;
+  result.entry = ModelEntry::Graph;
+  result.objects.push_back(std::move(*object));
+  return result;
+}
+
+// {abi_version, reserved, name, package_sha256, step, graph}, as struct heddle_model lies in memory.
+static LLVM::GlobalOp modelGlobal(OpBuilder &b, Location loc, StringRef name, ArrayRef<uint8_t> sha256, ModelEntry entry) {
   MLIRContext *context = b.getContext();
   auto pointer = LLVM::LLVMPointerType::get(context);
   auto nameType = LLVM::LLVMArrayType::get(b.getI8Type(), name.size() + 1);
   LLVM::GlobalOp::create(b, loc, nameType, true, LLVM::Linkage::Internal, "heddle_name",
                          b.getStringAttr(name + StringRef("\0", 1)));
   auto hashType = LLVM::LLVMArrayType::get(b.getI8Type(), sha256.size());
-  auto type = LLVM::LLVMStructType::getLiteral(context, {b.getI32Type(), b.getI32Type(), pointer, hashType, pointer});
+  auto type = LLVM::LLVMStructType::getLiteral(context, {b.getI32Type(), b.getI32Type(), pointer, hashType, pointer, pointer});
   auto global = LLVM::GlobalOp::create(b, loc, type, true, LLVM::Linkage::Internal, "heddle_model_data", Attribute());
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(b.createBlock(&global.getInitializerRegion()));
   auto hash = DenseElementsAttr::get(RankedTensorType::get({int64_t(sha256.size())}, b.getI8Type()),
                                      ArrayRef(reinterpret_cast<const int8_t *>(sha256.data()), sha256.size()));
+  Value function = LLVM::AddressOfOp::create(b, loc, pointer, entryName(entry)), none = LLVM::ZeroOp::create(b, loc, pointer);
+  bool isGraph = entry == ModelEntry::Graph;
   const Value fields[] = {LLVM::ConstantOp::create(b, loc, b.getI32IntegerAttr(HEDDLE_MODEL_ABI_VERSION)),
                           LLVM::ConstantOp::create(b, loc, b.getI32IntegerAttr(0)),
                           LLVM::AddressOfOp::create(b, loc, pointer, "heddle_name"), LLVM::ConstantOp::create(b, loc, hashType, hash),
-                          LLVM::AddressOfOp::create(b, loc, pointer, "heddle_step")};
+                          isGraph ? none : function, isGraph ? function : none};
   Value model = LLVM::UndefOp::create(b, loc, type);
   for (auto [index, field] : llvm::enumerate(fields))
     model = LLVM::InsertValueOp::create(b, loc, model, field, int64_t(index));
@@ -62,19 +89,22 @@ static LLVM::GlobalOp modelGlobal(OpBuilder &b, Location loc, StringRef name, Ar
 }
 
 FailureOr<std::string> heddle::emitModelObject(MLIRContext &context, StringRef name, ArrayRef<uint8_t> packageSha256,
-                                               const Target &target) {
+                                               ModelEntry entry, const Target &target) {
   OpBuilder b(&context);
   Location loc = NameLoc::get(b.getStringAttr(name));
   OwningOpRef<ModuleOp> module = ModuleOp::create(b, loc);
   b.setInsertionPointToEnd(module->getBody());
   auto pointer = LLVM::LLVMPointerType::get(&context);
-  auto step = LLVM::LLVMFuncOp::create(b, loc, "heddle_step",
-                                       LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(&context), {pointer, b.getI32Type(), b.getI32Type()}));
-  step.setVisibility_(LLVM::Visibility::Hidden);
-  modelGlobal(b, loc, name, packageSha256);
+  SmallVector<Type> parameters = {pointer};
+  if (entry == ModelEntry::Step)
+    parameters.append(2, b.getI32Type());
+  auto function = LLVM::LLVMFuncOp::create(b, loc, entryName(entry),
+                                           LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(&context), parameters));
+  function.setVisibility_(LLVM::Visibility::Hidden);
+  modelGlobal(b, loc, name, packageSha256, entry);
   auto accessor = LLVM::LLVMFuncOp::create(b, loc, ("heddle_model_" + name).str(), LLVM::LLVMFunctionType::get(pointer, {}));
-  Block *entry = accessor.addEntryBlock(b);
-  b.setInsertionPointToEnd(entry);
+  Block *body = accessor.addEntryBlock(b);
+  b.setInsertionPointToEnd(body);
   LLVM::ReturnOp::create(b, loc, LLVM::AddressOfOp::create(b, loc, pointer, "heddle_model_data"));
   return emitMachineCode(*module, target.cpu, MachineCode::Object);
 }

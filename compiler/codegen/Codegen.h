@@ -9,7 +9,11 @@
 
 namespace heddle {
 
+// Which function the runtime calls (runtime/ModelAbi.h).
+enum class ModelEntry { Step, Graph };
+
 struct GeneratedCode {
+  ModelEntry entry = ModelEntry::Step;
   std::vector<std::string> objects;   // ELF, or for text kinds what MLIR emitted as one text
   std::vector<KernelRecord> kernels;  // in order of first call
   std::vector<KernelLaunch> launches; // in order of emission
@@ -18,9 +22,12 @@ struct GeneratedCode {
 // Kernels and the step function of a module after plan-memory.
 mlir::FailureOr<GeneratedCode> generateCode(mlir::ModuleOp module, const Target &target, MachineCode kind);
 
+// The code of a module after bufferize-graph.
+mlir::FailureOr<GeneratedCode> generateGraphCode(mlir::ModuleOp module, const CpuTarget &target, MachineCode kind);
+
 // The object that defines const heddle_model *heddle_model_<name>(void), for a package whose metadata has this SHA-256.
 mlir::FailureOr<std::string> emitModelObject(mlir::MLIRContext &context, llvm::StringRef name, llvm::ArrayRef<uint8_t> packageSha256,
-                                             const Target &target);
+                                             ModelEntry entry, const Target &target);
 
 } // namespace heddle
 

@@ -56,17 +56,15 @@ LogicalResult heddle::lowerToLLVM(ModuleOp module, const CpuTarget &target) {
   return pm.run(module);
 }
 
-static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
+static void optimize(llvm::Module &module, llvm::TargetMachine &machine, Loops kind) {
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager graph;
   llvm::ModuleAnalysisManager modules;
-  // Kernels are unrolled and vectorised where they are written: the optimiser only cleans up.
   llvm::PipelineTuningOptions tuning;
-  tuning.LoopVectorization = false;
+  tuning.LoopVectorization = tuning.LoopInterleaving = kind == Loops::Vectorized;
   tuning.SLPVectorization = false;
   tuning.LoopUnrolling = false;
-  tuning.LoopInterleaving = false;
   llvm::PassBuilder builder(&machine, tuning);
   builder.registerModuleAnalyses(modules);
   builder.registerCGSCCAnalyses(graph);
@@ -76,10 +74,10 @@ static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(module, modules);
 }
 
-FailureOr<std::string> heddle::printMachineCode(llvm::Module &module, llvm::TargetMachine &machine, MachineCode kind) {
+FailureOr<std::string> heddle::printMachineCode(llvm::Module &module, llvm::TargetMachine &machine, MachineCode kind, Loops loops) {
   module.setDataLayout(machine.createDataLayout());
   module.setTargetTriple(machine.getTargetTriple());
-  optimize(module, machine);
+  optimize(module, machine, loops);
   std::string out;
   if (kind == MachineCode::LLVMIR) {
     llvm::raw_string_ostream(out) << module;
@@ -95,7 +93,7 @@ FailureOr<std::string> heddle::printMachineCode(llvm::Module &module, llvm::Targ
   return std::string(buffer.begin(), buffer.end());
 }
 
-FailureOr<std::string> heddle::emitMachineCode(ModuleOp module, const CpuTarget &target, MachineCode kind) {
+FailureOr<std::string> heddle::emitMachineCode(ModuleOp module, const CpuTarget &target, MachineCode kind, Loops loops) {
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> llvmModule = translateModuleToLLVMIR(module, context);
   std::unique_ptr<llvm::TargetMachine> machine = target.createMachine();
@@ -109,7 +107,7 @@ FailureOr<std::string> heddle::emitMachineCode(ModuleOp module, const CpuTarget 
       function.addFnAttr("min-legal-vector-width", "512");
     }
   }
-  FailureOr<std::string> code = printMachineCode(*llvmModule, *machine, kind);
+  FailureOr<std::string> code = printMachineCode(*llvmModule, *machine, kind, loops);
   if (failed(code))
     return module.emitError("no machine code can be emitted for ") << target.triple;
   return code;

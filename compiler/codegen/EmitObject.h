@@ -22,12 +22,17 @@ mlir::LogicalResult lowerToLLVM(mlir::ModuleOp module, const CpuTarget &target);
 
 enum class MachineCode { Object, Assembly, LLVMIR };
 
+// Kernels are unrolled and vectorised where they are written; loops of a graph are plain.
+enum class Loops { AsWritten, Vectorized };
+
 // The module (`llvm` dialect) as an ELF object, assembly or LLVM IR text for `target`, optimised. Deterministic.
-mlir::FailureOr<std::string> emitMachineCode(mlir::ModuleOp module, const CpuTarget &target, MachineCode kind);
+mlir::FailureOr<std::string> emitMachineCode(mlir::ModuleOp module, const CpuTarget &target, MachineCode kind,
+                                             Loops loops = Loops::AsWritten);
 
 // The same for a module of LLVM IR whose functions carry their target's attributes. Fails where `machine` emits no such
 // code.
-mlir::FailureOr<std::string> printMachineCode(llvm::Module &module, llvm::TargetMachine &machine, MachineCode kind);
+mlir::FailureOr<std::string> printMachineCode(llvm::Module &module, llvm::TargetMachine &machine, MachineCode kind,
+                                              Loops loops = Loops::AsWritten);
 
 } // namespace heddle
 

@@ -70,13 +70,19 @@ mlir::FailureOr<CpuTarget> heddle::parseCpuTarget(llvm::StringRef name, std::str
 
 mlir::FailureOr<Target> heddle::parseTarget(llvm::StringRef name, std::string &error) {
   if (name == "opencl")
-    return Target{name.str(), x86Target(name, "x86-64", {}), DeviceKind::OpenCl, ""};
+    return Target{name.str(), x86Target(name, "x86-64", {}), DeviceKind::OpenCl, std::nullopt};
+  if (isGpuTargetName(name)) {
+    mlir::FailureOr<GpuTarget> gpu = parseGpuTarget(name, error);
+    if (mlir::failed(gpu))
+      return mlir::failure();
+    return Target{name.str(), x86Target(name, "x86-64", {}), DeviceKind::Cuda, *gpu};
+  }
   mlir::FailureOr<CpuTarget> cpu = parseCpuTarget(name, error);
   if (mlir::failed(cpu)) {
-    error += ", opencl";
+    error += ", opencl, cuda:sm_80, cuda:sm_90a";
     return mlir::failure();
   }
-  return Target{name.str(), *cpu, DeviceKind::None, ""};
+  return Target{name.str(), *cpu, DeviceKind::None, std::nullopt};
 }
 
 std::unique_ptr<llvm::TargetMachine> CpuTarget::createMachine() const {

@@ -4,10 +4,13 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_TARGET_H
 #define HEDDLE_COMPILER_CODEGEN_TARGET_H
 
+#include "compiler/codegen/gpu/GpuTarget.h"
+
 #include "mlir/Support/LLVM.h"
 #include "llvm/ADT/StringRef.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,12 +53,12 @@ struct Target {
   std::string name;          // as given to --target
   CpuTarget cpu;
   DeviceKind device = DeviceKind::None;
-  std::string architecture;  // of a CUDA device: sm_80
+  std::optional<GpuTarget> gpu;  // of a CUDA device
 
   bool isDevice() const { return device != DeviceKind::None; }
 };
 
-// A CPU target, or opencl, with host code for any x86-64. The error lists them.
+// A CPU target, or opencl or a GPU, with host code for any x86-64. The error lists them.
 mlir::FailureOr<Target> parseTarget(llvm::StringRef name, std::string &error);
 
 } // namespace heddle

@@ -2,8 +2,8 @@
 
 #include "compiler/package/Metadata.h"
 
+#include "compiler/package/MetadataTables.h"
 #include "compiler/schedule/Passes.h"
-#include "runtime/schema/package_generated.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -47,13 +47,6 @@ static fb::Offset<package::Generation> generation(fb::FlatBufferBuilder &b, cons
                                    config.repetitionPenalty);
 }
 
-static std::vector<fb::Offset<fb::String>> strings(fb::FlatBufferBuilder &b, ArrayRef<std::string> values) {
-  std::vector<fb::Offset<fb::String>> result;
-  for (const std::string &value : values)
-    result.push_back(b.CreateString(value));
-  return result;
-}
-
 static std::vector<std::string> configLines(const ModelConfig &c) {
   std::vector<std::string> lines;
   auto add = [&](const char *key, auto value) { lines.push_back(std::string(key) + "=" + std::to_string(value)); };
@@ -89,11 +82,7 @@ static uint64_t bytesPerToken(ModuleOp module, ArrayRef<PackedWeight> weights) {
 std::string heddle::buildMetadata(ModuleOp module, const Model &model, const PackageInfo &info, const Target &target,
                                   ArrayRef<KernelRecord> kernels, ArrayRef<PackedWeight> weights) {
   fb::FlatBufferBuilder b(1 << 16);
-  std::vector<fb::Offset<package::Weight>> weightTable;
   uint64_t weightsSize = module->getAttrOfType<IntegerAttr>(weightsSizeAttr).getInt();
-  for (const PackedWeight &weight : weights)
-    weightTable.push_back(package::CreateWeight(b, b.CreateString(weight.name), b.CreateString(weight.format), b.CreateVector(weight.shape),
-                                                weight.offset, weight.size, b.CreateVector(weight.sha256.data(), weight.sha256.size())));
   std::vector<fb::Offset<package::Kernel>> kernelTable;
   for (const KernelRecord &kernel : kernels)
     kernelTable.push_back(package::CreateKernel(b, b.CreateString(kernel.name), b.CreateString(kernel.kind), b.CreateString(kernel.emitter),
@@ -107,12 +96,12 @@ std::string heddle::buildMetadata(ModuleOp module, const Model &model, const Pac
   auto generated = generation(b, model.config);
   auto tokenizer = tokenizerTable(b, info.tokenizer);
   auto ropeVector = b.CreateVector(ropes);
-  auto weightVector = b.CreateVector(weightTable);
+  auto weightVector = weightTable(b, weights);
   auto kernelVector = b.CreateVector(kernelTable);
-  auto features = b.CreateVector(strings(b, target.cpu.features));
-  auto passes = b.CreateVector(strings(b, info.passes));
-  auto config = b.CreateVector(strings(b, configLines(model.config)));
-  auto name = b.CreateString(info.name), architecture = b.CreateString(model.config.architecture),
+  auto features = strings(b, target.cpu.features);
+  auto passes = strings(b, info.passes);
+  auto config = strings(b, configLines(model.config));
+  auto name = b.CreateString(info.name), architecture = b.CreateString(info.architecture),
        source = b.CreateString(info.sourceName), sha = b.CreateString(info.sourceSha256), version = b.CreateString(HEDDLE_VERSION),
        targetName = b.CreateString(target.name), precision = b.CreateString(info.precision);
 

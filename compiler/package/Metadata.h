@@ -5,6 +5,7 @@
 #define HEDDLE_COMPILER_PACKAGE_METADATA_H
 
 #include "compiler/codegen/Codegen.h"
+#include "compiler/package/GraphSignature.h"
 #include "compiler/package/WeightsSection.h"
 #include "frontends/ModelConfig.h"
 
@@ -13,10 +14,12 @@ namespace heddle {
 // What a package says beside the module and the config.
 struct PackageInfo {
   std::string name;           // symbol: heddle_model_<name>
+  std::string architecture;   // of the model's config, or graph
   std::string sourceName;     // file name of the model, without folders
   std::string sourceSha256;   // 64 hexadecimal digits
   std::string precision;      // fast | precise
   std::vector<std::string> passes;
+  // Of a model that generates:
   int64_t context = 0;        // longest sequence
   int64_t maxRows = 0;        // rows of a step
   std::string tokenizer;      // serialised package::Tokenizer, empty without one
@@ -28,6 +31,10 @@ KvCacheType kvCacheOf(mlir::ModuleOp module);
 // `module` after plan-memory.
 std::string buildMetadata(mlir::ModuleOp module, const Model &model, const PackageInfo &info, const Target &target,
                           llvm::ArrayRef<KernelRecord> kernels, llvm::ArrayRef<PackedWeight> weights);
+
+// Of a graph. `module` after place-weights.
+std::string buildGraphMetadata(mlir::ModuleOp module, const GraphSignature &signature, const PackageInfo &info, const Target &target,
+                               llvm::ArrayRef<PackedWeight> weights);
 
 } // namespace heddle
 

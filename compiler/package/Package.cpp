@@ -77,7 +77,7 @@ private:
 
 LogicalResult Writer::writeWeights(OutputFile &file, uint64_t offset) {
   FailureOr<std::vector<PackedWeight>> table = streamWeights(
-      request.module, request.model.checkpoint, [&](uint64_t at, ArrayRef<uint8_t> bytes) { return file.write(offset + at, bytes); });
+      request.module, request.checkpoint, [&](uint64_t at, ArrayRef<uint8_t> bytes) { return file.write(offset + at, bytes); });
   if (failed(table))
     return fail(file.error().empty() ? "weights cannot be packed" : file.error());
   weights = std::move(*table);
@@ -95,17 +95,17 @@ LogicalResult Writer::run() {
   uint64_t weightsOffset = linkedBound(request);
   if (failed(request.sidecar ? writeWeights(sidecar, sizeof(heddle_sidecar_header)) : writeWeights(file, weightsOffset)))
     return failure();
-  std::string metadata =
-      buildMetadata(request.module, request.model, request.info, request.target, request.code.kernels, weights);
+  std::string metadata = request.metadata(weights);
   std::array<uint8_t, 32> sha256;
   std::string package = packageBytes(metadata, request.sidecar ? 0 : weightsSize, sha256);
 
-  FailureOr<std::string> model = emitModelObject(*ModuleOp(request.module).getContext(), request.info.name, sha256, request.target);
+  FailureOr<std::string> model = emitModelObject(*ModuleOp(request.module).getContext(), request.name, sha256,
+                                                   request.code.entry, request.target);
   if (failed(model))
     return fail("the model's descriptor cannot be emitted");
   std::vector<std::string> objects = request.code.objects;
   objects.push_back(*model);
-  FailureOr<std::string> elf = link(request.kind, objects, request.info.name, request.target, error);
+  FailureOr<std::string> elf = link(request.kind, objects, request.name, request.target, error);
   if (failed(elf))
     return failure();
   if (elf->size() > weightsOffset)

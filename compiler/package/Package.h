@@ -7,14 +7,17 @@
 #include "compiler/package/Link.h"
 #include "compiler/package/Metadata.h"
 
+#include <functional>
+
 namespace heddle {
 
 struct PackageRequest {
-  mlir::ModuleOp module;          // after plan-memory
-  const Model &model;
+  mlir::ModuleOp module;          // after the schedule stage
+  const Checkpoint &checkpoint;   // where the weights lie
   const Target &target;
   const GeneratedCode &code;
-  PackageInfo info;
+  std::string name;               // symbol: heddle_model_<name>
+  std::function<std::string(llvm::ArrayRef<PackedWeight>)> metadata;  // once the weights are hashed
   LinkKind kind = LinkKind::Executable;
   bool sidecar = false;           // weights in OUT.weights
   std::string output;

@@ -11,7 +11,7 @@
 using namespace mlir;
 using namespace heddle;
 
-static constexpr uint64_t chunkBytes = 4 << 20;
+static constexpr size_t chunkBytes = 4 << 20;
 
 namespace {
 
@@ -33,6 +33,7 @@ private:
   LogicalResult emit(ArrayRef<uint8_t> bytes);
   LogicalResult writeMatrix(ArrayRef<Source> sources, int64_t k, PanelOrder order);
   LogicalResult writeVector(ArrayRef<Source> sources);
+  LogicalResult writeStored();
 
   WeightOp op;
   const Checkpoint &checkpoint;
@@ -113,6 +114,23 @@ LogicalResult WeightWriter::writeVector(ArrayRef<Source> sources) {
   return success();
 }
 
+// The bytes as the file has them.
+LogicalResult WeightWriter::writeStored() {
+  auto storage = cast<StorageAttr>(op->getAttrOfType<ArrayAttr>("heddle.sources")[0]);
+  auto type = cast<RankedTensorType>(op.getType());
+  if (storage.getFile() < 0 || storage.getFile() >= int64_t(checkpoint.files.size()))
+    return op.emitError("names no file of the model: ") << storage;
+  const MappedFile &file = *checkpoint.files[storage.getFile()];
+  uint64_t width = llvm::divideCeil(type.getElementTypeBitWidth(), 8), begin = storage.getOffset(), count = type.getNumElements();
+  if (storage.getOffset() < 0 || begin > file.size() || count > (file.size() - begin) / width)
+    return op.emitError("'") << op.getName() << "': " << count << " elements at byte " << storage.getOffset() << " do not lie in "
+                             << file.path() << " of " << file.size() << " bytes";
+  for (ArrayRef<uint8_t> rest(file.data() + begin, count * width); !rest.empty(); rest = rest.drop_front(std::min(rest.size(), chunkBytes)))
+    if (failed(emit(rest.take_front(chunkBytes))))
+      return failure();
+  return success();
+}
+
 FailureOr<PackedWeight> WeightWriter::run() {
   PackedWeight weight;
   weight.name = op.getName().str();
@@ -121,6 +139,13 @@ FailureOr<PackedWeight> WeightWriter::run() {
   bool isVector = weight.format == "vector";
   weight.shape.assign(shape.begin(), isVector ? shape.begin() + 1 : shape.end());
   weight.offset = offset = op.getStorage().getOffset();
+  if (weight.format == "stored") {
+    if (failed(writeStored()))
+      return failure();
+    weight.size = offset - weight.offset;
+    weight.sha256 = hash.final();
+    return weight;
+  }
   FailureOr<SmallVector<Source>> from = sources();
   if (failed(from))
     return failure();

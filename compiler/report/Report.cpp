@@ -221,7 +221,7 @@ static Json assumedLimits(const CpuTarget &cpu) {
   return {{"flops_per_cycle", int64_t(cpu.vectorLanes()) * 4}, {"ghz", 3.0}, {"cores", 1}, {"read_bandwidth", 15e9}};
 }
 
-std::string heddle::buildReport(ModuleOp module, StringRef architecture, const PackageInfo &info, const Target &target,
+std::string heddle::buildReport(ModuleOp module, const PackageInfo &info, const Target &target,
                                 const GeneratedCode &code, ArrayRef<Remark> remarks) {
   Json functions = Json::array(), kernels = Json::array(), said = Json::array();
   for (StepFunction &function : stepFunctions(module))
@@ -235,7 +235,7 @@ std::string heddle::buildReport(ModuleOp module, StringRef architecture, const P
     said.push_back({{"location", remark.location}, {"text", remark.text}});
   auto moduleInt = [&](StringRef name) { return module->getAttrOfType<IntegerAttr>(name) ? module->getAttrOfType<IntegerAttr>(name).getInt() : 0; };
   Json report = {{"compiler", HEDDLE_VERSION},
-                 {"model", {{"name", info.sourceName}, {"architecture", architecture.str()}, {"sha256", info.sourceSha256}}},
+                 {"model", {{"name", info.sourceName}, {"architecture", info.architecture}, {"sha256", info.sourceSha256}}},
                  {"target", {{"name", target.name}, {"features", target.cpu.features}, {"device", target.isDevice()}}},
                  {"precision", info.precision}, {"context", info.context}, {"max_rows", info.maxRows}, {"passes", info.passes},
                  {"remarks", said}, {"functions", functions}, {"kernels", kernels},

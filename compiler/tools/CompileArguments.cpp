@@ -14,13 +14,15 @@ using llvm::StringRef;
 
 const char *const CompileArguments::usage = R"(heddle compile MODEL -o OUT [options]
 
-MODEL is a GGUF file (any part of a split one) or a Hugging Face folder.
+MODEL is a GGUF file (any part of a split one), a Hugging Face folder, or a graph as an MLIR module (FILE.mlir).
 
 What to make
   -o FILE                       the output
   --emit=exe|lib|object|package|mlir|llvm|asm
                                 program, shared library with the runtime inside, object for libheddle.a, container for
                                 heddle_package_open_file, or text (default exe)
+  --task=auto|generate|graph    what the output is for: generate continues a prompt, graph maps named tensors to named tensors
+                                (default auto: MLIR modules are graphs, all others generate)
   --target=T                    native, x86-64-v3, x86-64-v4, znver5, sapphirerapids, aarch64, opencl (default native)
   --name=ID                     symbol heddle_model_ID of libraries, objects and packages (default: from the output's name)
   --sidecar                     weights in a second file, OUT.weights
@@ -97,6 +99,11 @@ bool CompileArguments::parseFlag(StringRef key, StringRef value, bool hasValue) 
                         {{"exe", Emit::Executable}, {"lib", Emit::Library}, {"object", Emit::Object}, {"package", Emit::Package},
                          {"mlir", Emit::Mlir}, {"llvm", Emit::Llvm}, {"asm", Emit::Assembly}},
                         options.emit);
+  if (key == "--task") {
+    if (llvm::is_contained({"encode", "classify", "seq2seq"}, value))
+      error = ("--task=" + value + ": no model can be compiled for that yet; auto, generate and graph are possible").str();
+    return error.empty() && choose<Task>(key, value, {{"auto", Task::Auto}, {"generate", Task::Generate}, {"graph", Task::Graph}}, options.task);
+  }
   if (key == "--precision")
     return choose<Precision>(key, value, {{"fast", Precision::Fast}, {"precise", Precision::Precise}}, options.precision);
   if (key == "--target") {

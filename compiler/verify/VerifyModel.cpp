@@ -39,7 +39,7 @@ public:
     if (options.eachPass)
       addNumericCheck(pm, check, [this](StringRef pass) { print("  " + pass.str()); });
   }
-  LogicalResult didRun(ModuleOp module, Stage stage, const Model &model) override;
+  LogicalResult didRun(ModuleOp module, Stage stage, const Checkpoint &files) override;
   const Tensor &reference() const { return *std::get<TensorRef>(check->expectation().front()); }
 
 private:
@@ -66,13 +66,13 @@ void StageCheck::print(const std::string &what) {
   saidEnd = true;
 }
 
-LogicalResult StageCheck::didRun(ModuleOp module, Stage stage, const Model &model) {
+LogicalResult StageCheck::didRun(ModuleOp module, Stage stage, const Checkpoint &files) {
   if (!check) {
     NumericCheckOptions numeric;
     numeric.limit = limitOf(options);
     numeric.stopsAtUnknownOps = true;
-    // Shared without ownership: the compilation holds the model for as long as it runs.
-    numeric.interpreter.weight = weightsOf(std::shared_ptr<const Checkpoint>(std::shared_ptr<void>(), &model.checkpoint));
+    // Shared without ownership: the compilation holds the files for as long as it runs.
+    numeric.interpreter.weight = weightsOf(std::shared_ptr<const Checkpoint>(std::shared_ptr<void>(), &files));
     numeric.interpreter.context = std::max<int64_t>(ids.size(), numeric.interpreter.context);
     numeric.inputs = modelInputs(ids);
     check = std::make_shared<NumericCheck>(std::move(numeric));
@@ -125,7 +125,7 @@ CompileStatus heddle::verifyModel(const VerifyOptions &options, std::string &err
     error = "cannot make a temporary folder: " + code.message();
     return CompileStatus::Failure;
   }
-  auto cleanUp = llvm::make_scope_exit([&] { llvm::sys::fs::remove_directories(folder); });
+  llvm::scope_exit cleanUp([&] { llvm::sys::fs::remove_directories(folder); });
   StageCheck check(options, ids);
   CompileOptions compile = options.compile;
   compile.observer = &check;
@@ -133,10 +133,13 @@ CompileStatus heddle::verifyModel(const VerifyOptions &options, std::string &err
   compile.output = (folder + "/model").str();
   if (CompileStatus status = compileModel(compile, error); status != CompileStatus::Done)
     return status;
-  Tensor logits;
-  if (!runOnIds(compile.output, folder.str().str(), ids, check.reference(), logits, error))
+  // The compilation's types went with its context; a binary writes f32.
+  MLIRContext context;
+  Tensor logits, reference = check.reference();
+  reference.elementType = Float32Type::get(&context);
+  if (!runOnIds(compile.output, folder.str().str(), ids, reference, logits, error))
     return CompileStatus::Failure;
-  Difference difference = compare(logits, check.reference());
+  Difference difference = compare(logits, reference);
   // Rounding adds up over the layers, in another order than the interpreter's.
   double limit = std::max(limitOf(options), options.limit ? 0 : 1e-8);
   if (difference.nmse > limit) {

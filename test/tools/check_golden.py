@@ -1,10 +1,10 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiles a tiny checkpoint and compares what it answers with stored goldens, and with itself run another way.
 
-check_golden.py HEDDLE FOLDER [FLAG…]
+check_golden.py HEDDLE FOLDER [--only=CHECK,…] [FLAG…]
 
 FOLDER holds a Hugging Face checkpoint, golden.json (cases) and golden.safetensors (their tensors); FLAGs go to every compile.
-Checked, compiled --precise:
+Checked, all or only those named, compiled --precise:
 
   forward    logits of every case, the left-padded batch included
   greedy     ids by --prompt-ids, and the logits each was picked from
@@ -29,6 +29,7 @@ import safetensors
 LIMIT = 1e-4  # absolute, and relative to the golden's largest magnitude
 AGREE = 5e-4
 GREEDY = ["--temp", "0", "--ignore-eos"]
+CHECKS = ["forward", "greedy", "threads", "cached", "chunked", "padded"]
 
 
 class Failure(Exception):
@@ -185,29 +186,39 @@ def check_padded(model, flags, limit):
             expect(f"padded, row {i} {' '.join(flags)}", batch[i][-len(alone):], alone, limit)
 
 
-def promises(heddle, folder, box, *flags_of_all):
-    """Checks, each of which raises Failure."""
-    precise = Model(heddle, folder, box, "--precise", *flags_of_all)
-    yield lambda: check_forward(precise)
-    yield lambda: check_greedy(precise)
-    yield lambda: check_threads(precise)
+def promises(precise, fast):
+    """(name, check): checks raise Failure; `fast` is null where users compile as precisely."""
+    yield "forward", lambda: check_forward(precise)
+    yield "greedy", lambda: check_greedy(precise)
+    yield "threads", lambda: check_threads(precise)
     for flags, limit in ([], AGREE), (["--deterministic"], 0.0):
-        for check in (check_cached, check_chunked, check_padded):
-            yield lambda: check(precise, flags, limit)
-    if precise.is_bf16:
-        fast = Model(heddle, folder, box, *flags_of_all)
-        yield lambda: check_forward(fast, fast.stats["bf16_arithmetic_differs_by"])
-        yield lambda: check_threads(fast)
+        yield "cached", lambda: check_cached(precise, flags, limit)
+        yield "chunked", lambda: check_chunked(precise, flags, limit)
+        yield "padded", lambda: check_padded(precise, flags, limit)
+    if fast:
+        yield "forward", lambda: check_forward(fast, fast.stats["bf16_arithmetic_differs_by"])
+        yield "threads", lambda: check_threads(fast)
+
+
+def compiled(heddle, folder, box, flags):
+    precise = Model(heddle, folder, box, "--precise", *flags)
+    return precise, Model(heddle, folder, box, *flags) if precise.is_bf16 else None
 
 
 def main():
     heddle, folder, *flags = sys.argv[1:]
+    wanted = CHECKS
+    if flags and flags[0].startswith("--only="):
+        wanted = flags.pop(0).removeprefix("--only=").split(",")
+        if unknown := set(wanted) - set(CHECKS):
+            sys.exit(f"--only: unknown checks {sorted(unknown)}; known: {', '.join(CHECKS)}")
     broken = 0
     with tempfile.TemporaryDirectory() as box:
         try:
-            for check in promises(heddle, folder, box, *flags):
+            for name, check in promises(*compiled(heddle, folder, box, flags)):
                 try:
-                    check()
+                    if name in wanted:
+                        check()
                 except Failure as failure:
                     broken += 1
                     print(failure)

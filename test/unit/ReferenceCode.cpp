@@ -11,6 +11,7 @@ static const heddle_model model = {
 #include "reference-sha256.inc"
     },
     heddle::reference::step,
+    nullptr,
 };
 
 extern "C" const heddle_model *heddle_model_reference(void) { return &model; }

@@ -139,7 +139,7 @@ TEST(PackageErrors, fieldsOutOfRange) {
   } cases[] = {
       {"vocab_size is 0", [](package::PackageT &m) { m.vocab_size = 0; }},
       {"context is 0", [](package::PackageT &m) { m.context = 0; }},
-      {"name, memory or kv is missing", [](package::PackageT &m) { m.kv.reset(); }},
+      {"memory or kv is missing", [](package::PackageT &m) { m.kv.reset(); }},
       {"memory.max_rows is 0", [](package::PackageT &m) { m.memory->max_rows = 0; }},
       {"memory.fixed + per_row", [](package::PackageT &m) { m.memory->per_row = UINT64_MAX; }},
       {"kv.page_bytes is 0", [](package::PackageT &m) { m.kv->page_bytes = 0; }},

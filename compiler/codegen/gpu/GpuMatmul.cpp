@@ -37,12 +37,12 @@ LogicalResult heddle::verifyGpuMatmul(const GpuMatmulSpec &spec, std::string &er
 
 namespace {
 
-// A (blockRows x blockK) slice of a row-major bf16 matrix on its way to shared memory: what each thread copies.
+// A slice of blockK columns of the block's rows on its way to shared memory: what each thread copies.
 struct SliceCopies {
   SmallVector<Value> shared; // byte offsets in the tile
   SmallVector<Value> global; // first byte to copy in the matrix' first slice
   SmallVector<Value> column; // first column in the slice, i32
-  SmallVector<Value> inside; // the row exists, i1; null: it does always
+  SmallVector<Value> inside; // the row or panel exists, i1; null: it does always
 };
 
 class MatmulEmitter {
@@ -50,8 +50,7 @@ public:
   MatmulEmitter(gpu::GPUModuleOp module, StringRef name, const GpuMatmulSpec &spec, const GpuMatmulTile &tile)
       : spec(spec), tile(tile),
         b(module, name, parameters(module.getContext()), tile.threads(), tile.stages * stageBytes(tile)),
-        actTile(b, tile.blockM, tile.blockK, 0),
-        weightTile(b, tile.blockN, tile.blockK, tile.blockM * tile.blockK * 2) {}
+        actTile(b, tile.blockM, tile.blockK, 0), panels(b, tile.blockK, actTile.bytes()) {}
   gpu::GPUFuncOp emit();
 
 private:
@@ -67,9 +66,11 @@ private:
   int64_t columnTiles() const { return tile.warpN() / 8; }
 
   void setUp();
-  SliceCopies planCopies(SharedTile &to, int64_t blockRows, Value firstRow, Value endRow, bool mayEnd, Value matrix,
-                         Value stride);
-  void copySlice(SharedTile &to, const SliceCopies &copies, Value slice, Value stage);
+  void planActCopies();
+  void planWeightCopies();
+  template <typename Tile>
+  void copySlice(Tile &to, const SliceCopies &copies, int64_t end, int64_t sliceBytes, int64_t columns, Value slice,
+                 Value stage);
   void load(Value slice, Value stage);
   SmallVector<Value> compute(Value stage, ValueRange sums);
   void finish(ValueRange sums);
@@ -81,11 +82,13 @@ private:
   const GpuMatmulSpec &spec;
   const GpuMatmulTile &tile;
   GpuBuilder b;
-  SharedTile actTile, weightTile;
+  SharedTile actTile;
+  SharedPanels panels;
   Value act, weights, bias, out, rows, actStride, outStride;
   Value lane, warpRow, warpColumn, blockRow, blockColumn;
   SliceCopies actCopies, weightCopies;
-  SmallVector<Value> actLane, weightLane; // [k / 16]: the lane's offset in the warp's first 16 rows
+  SmallVector<Value> actLane; // [k / 16]: the lane's offset in the warp's first 16 rows
+  Value weightLane[2];        // in rows 0-7 and 8-15 of the warp's first panel
 };
 
 } // namespace
@@ -130,55 +133,64 @@ void MatmulEmitter::setUp() {
   warpColumn = b.mul(b.remainder(warp, tile.warpsN), tile.warpN());
   blockColumn = b.mul(b.blockIndex(0), tile.blockN);
   blockRow = b.mul(b.blockIndex(1), tile.blockM);
-  Value weightStride = arith::ConstantOp::create(b, b.getI64IntegerAttr(spec.weightStride()));
-  actCopies = planCopies(actTile, tile.blockM, blockRow, rows, true, act, actStride);
-  weightCopies = planCopies(weightTile, tile.blockN, blockColumn, b.constant(spec.weightRows()),
-                            spec.weightRows() % tile.blockN, weights, weightStride);
-  for (int64_t k = 0; k < tile.blockK; k += 16) {
-    int64_t chunk = k / chunkElements;
-    actLane.push_back(
-        b.add(actTile.laneOffset(lane, chunk, SharedTile::Order::ByRows), b.mul(warpRow, actTile.rowBytes())));
-    weightLane.push_back(b.add(weightTile.laneOffset(lane, chunk, SharedTile::Order::ByChunks),
-                               b.mul(warpColumn, weightTile.rowBytes())));
-  }
+  planActCopies();
+  planWeightCopies();
+  for (int64_t k = 0; k < tile.blockK; k += 16)
+    actLane.push_back(b.add(actTile.laneOffset(lane, k / chunkElements, SharedTile::Order::ByRows),
+                            b.mul(warpRow, actTile.rowBytes())));
+  for (int64_t half : {0, 1})
+    weightLane[half] = b.add(panels.laneOffset(lane, half), b.mul(b.divide(warpColumn, 16), panels.panelBytes()));
 }
 
-SliceCopies MatmulEmitter::planCopies(SharedTile &to, int64_t blockRows, Value firstRow, Value endRow, bool mayEnd,
-                                      Value matrix, Value stride) {
-  SliceCopies copies;
+void MatmulEmitter::planActCopies() {
   int64_t chunksPerRow = tile.blockK / chunkElements;
-  for (int64_t first = 0; first < blockRows * chunksPerRow; first += tile.threads()) {
+  for (int64_t first = 0; first < tile.blockM * chunksPerRow; first += tile.threads()) {
     Value index = b.add(b.threadIndex(), first);
-    Value row = b.divide(index, chunksPerRow), chunk = b.remainder(index, chunksPerRow);
-    Value matrixRow = b.add(firstRow, row);
-    copies.shared.push_back(to.offsetOf(row, chunk));
-    Value rowBegin = b.at(matrix, arith::MulIOp::create(b, b.wide(matrixRow), stride), 2);
-    copies.global.push_back(b.at(rowBegin, chunk, chunkBytes));
-    copies.column.push_back(b.mul(chunk, chunkElements));
-    copies.inside.push_back(mayEnd ? b.lessThan(matrixRow, endRow) : Value());
+    Value row = b.divide(index, chunksPerRow), chunk = b.remainder(index, chunksPerRow), actRow = b.add(blockRow, row);
+    actCopies.shared.push_back(actTile.offsetOf(row, chunk));
+    Value rowBegin = b.at(act, b.mul(b.wide(actRow), actStride), 2);
+    actCopies.global.push_back(b.at(rowBegin, chunk, chunkBytes));
+    actCopies.column.push_back(b.mul(chunk, chunkElements));
+    actCopies.inside.push_back(b.lessThan(actRow, rows));
   }
-  return copies;
 }
 
-void MatmulEmitter::copySlice(SharedTile &to, const SliceCopies &copies, Value slice, Value stage) {
+// A panel's slice is one stretch of memory.
+void MatmulEmitter::planWeightCopies() {
+  int64_t chunksPerPanel = panels.panelBytes() / chunkBytes, panelsOfBlock = tile.blockN / 16;
+  for (int64_t first = 0; first < panelsOfBlock * chunksPerPanel; first += tile.threads()) {
+    Value index = b.add(b.threadIndex(), first), inPanel = b.remainder(index, chunksPerPanel);
+    Value panel = b.divide(index, chunksPerPanel), pair = b.divide(inPanel, 4), chunk = b.remainder(inPanel, 4);
+    weightCopies.shared.push_back(b.add(panels.offsetOf(pair, chunk), b.mul(panel, panels.panelBytes())));
+    Value weightPanel = b.add(b.divide(blockColumn, 16), panel);
+    weightCopies.global.push_back(b.at(b.at(weights, weightPanel, spec.panelBytes()), inPanel, chunkBytes));
+    weightCopies.column.push_back(b.mul(pair, 2));
+    bool mayEnd = spec.weightPanels() % panelsOfBlock;
+    weightCopies.inside.push_back(mayEnd ? b.lessThan(weightPanel, b.constant(spec.weightPanels())) : Value());
+  }
+}
+
+// A chunk holds `columns` columns, of which those from `end` on become 0; slices are `sliceBytes` apart.
+template <typename Tile>
+void MatmulEmitter::copySlice(Tile &to, const SliceCopies &copies, int64_t end, int64_t sliceBytes, int64_t columns,
+                              Value slice, Value stage) {
   bool hasTail = spec.k % tile.blockK;
   for (size_t i = 0; i < copies.shared.size(); ++i) {
     Value bytes;
     if (hasTail) {
-      // Columns from K on become 0.
-      Value left = b.sub(b.constant(spec.k), b.add(b.mul(slice, tile.blockK), copies.column[i]));
-      bytes = b.mul(b.max(b.constant(0), b.min(left, b.constant(chunkElements))), 2);
+      Value left = b.sub(b.constant(end), b.add(b.mul(slice, tile.blockK), copies.column[i]));
+      bytes = b.mul(b.max(b.constant(0), b.min(left, b.constant(columns))), chunkBytes / columns);
     }
     if (copies.inside[i])
       bytes = b.select(copies.inside[i], bytes ? bytes : b.constant(chunkBytes), b.constant(0));
-    Value from = b.at(copies.global[i], b.mul(slice, tile.blockK * 2), 1);
-    b.copyAsync(to.address(copies.shared[i], stage), from, bytes);
+    b.copyAsync(to.address(copies.shared[i], stage), b.at(copies.global[i], b.mul(slice, sliceBytes), 1), bytes);
   }
 }
 
 void MatmulEmitter::load(Value slice, Value stage) {
-  copySlice(actTile, actCopies, slice, stage);
-  copySlice(weightTile, weightCopies, slice, stage);
+  copySlice(actTile, actCopies, spec.k, tile.blockK * 2, chunkElements, slice, stage);
+  // A pair is there as a whole: what stands behind an odd K is 0.
+  copySlice(panels, weightCopies, llvm::alignTo(spec.k, 2), panels.panelBytes(), 2, slice, stage);
 }
 
 SmallVector<Value> MatmulEmitter::compute(Value stage, ValueRange values) {
@@ -188,12 +200,8 @@ SmallVector<Value> MatmulEmitter::compute(Value stage, ValueRange values) {
     SmallVector<FragmentB> w;
     for (int64_t i = 0; i < rowTiles(); ++i)
       a.push_back(b.loadMatrices(actTile.address(b.add(actLane[k], i * 16 * actTile.rowBytes()), stage), false));
-    for (int64_t j = 0; j < columnTiles(); j += 2) {
-      FragmentA pair =
-          b.loadMatrices(weightTile.address(b.add(weightLane[k], j * 8 * weightTile.rowBytes()), stage), false);
-      w.push_back({pair[0], pair[1]});
-      w.push_back({pair[2], pair[3]});
-    }
+    for (int64_t j = 0; j < columnTiles(); ++j)
+      w.push_back(panels.load(weightLane[j % 2], j / 2 * panels.panelBytes() + k * 8 * SharedPanels::pairBytes, stage));
     for (int64_t i = 0; i < rowTiles(); ++i)
       for (int64_t j = 0; j < columnTiles(); ++j) {
         int64_t at = (i * columnTiles() + j) * 4;

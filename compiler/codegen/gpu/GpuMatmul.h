@@ -28,27 +28,29 @@ struct GpuMatmulSpec {
   int64_t k = 0; // in_features
   bool hasBias = false;
   bool accumulate = false; // out += …: a residual
-  // After the bias, before the residual. Gated: W has 2 N rows, 16 of the gate's and 16 of the up projection's by turns
+  // After the bias, before the residual. Gated: W has 2 N rows, a panel of the gate's and one of the up projection's by turns
   // (PanelOrder::Interleaved), and out = activation(gate) * up; no bias.
   MatmulEpilogue epilogue = MatmulEpilogue::None;
 
   bool isGated() const { return epilogue >= MatmulEpilogue::GatedSilu; }
   // Rows of W.
   int64_t weightRows() const { return isGated() ? 2 * n : n; }
-  // Elements from one row of W to the next: rows begin at 16 bytes.
-  int64_t weightStride() const { return (k + 7) / 8 * 8; }
+  // W as PackedLayout has it: panels of 16 rows, filled up with zeros.
+  int64_t weightPanels() const { return (weightRows() + 15) / 16; }
+  int64_t panelBytes() const { return (k + 1) / 2 * 64; }
 };
 
 // Fails with the violated constraint: N and K positive, N a multiple of 16 where gated, no bias where gated.
 mlir::LogicalResult verifyGpuMatmul(const GpuMatmulSpec &spec, std::string &error);
 
 // void name(const bf16 *act,      // (rows, K), row stride actStride elements, a multiple of 8
-//           const bf16 *weights,  // (weightRows, K), row stride weightStride()
+//           const bf16 *weights,  // (weightPanels, (K + 1) / 2, 16, 2): the layout of the CPU's products
 //           const float *bias,    // (N) with hasBias, else unused
 //           float *out,           // (rows, N), row stride outStride elements, even if N is
 //           int32_t rows, int64_t actStride, int64_t outStride)
 // for a grid of (ceil(weightRows / blockN), ceil(rows / blockM)) blocks of threads() threads. act and weights are
-// 16-byte aligned, out 8-byte. What lies between K and a row's stride is never read.
+// 16-byte aligned, out 8-byte. What lies between K and a row's stride is never
+// read.
 mlir::gpu::GPUFuncOp buildGpuMatmul(mlir::gpu::GPUModuleOp module, llvm::StringRef name, const GpuMatmulSpec &spec,
                                     const GpuMatmulTile &tile);
 

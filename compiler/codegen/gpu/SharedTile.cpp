@@ -33,3 +33,22 @@ Value SharedTile::laneOffset(Value lane, int64_t chunk, Order order) {
   Value row = b.add(low, b.mul(order == Order::ByRows ? third : fourth, 8));
   return offsetOf(row, b.add(order == Order::ByRows ? fourth : third, chunk));
 }
+
+Value SharedPanels::offsetOf(Value pair, Value chunk) {
+  Value place = b.bitXor(chunk, b.bitAnd(pair, b.constant(2)));
+  return b.add(b.mul(pair, pairBytes), b.mul(place, chunkBytes));
+}
+
+Value SharedPanels::address(Value bytes, Value stage) {
+  return b.shared(b.add(b.add(bytes, offset), stage));
+}
+
+Value SharedPanels::laneOffset(Value lane, int64_t half) {
+  Value row = b.divide(lane, 4), pair = b.remainder(lane, 4);
+  return b.add(offsetOf(pair, b.add(b.divide(row, 4), 2 * half)), b.mul(b.remainder(row, 4), 4));
+}
+
+FragmentB SharedPanels::load(Value laneOffset, int64_t bytes, Value stage) {
+  Value at = b.add(laneOffset, bytes);
+  return {b.load(b.getI32Type(), address(at, stage)), b.load(b.getI32Type(), address(b.add(at, 4 * pairBytes), stage))};
+}

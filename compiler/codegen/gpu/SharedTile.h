@@ -38,6 +38,28 @@ private:
   int64_t rows, chunks, offset;
 };
 
+// Panels of packed bf16 weights (PackedLayout), a slice of `depth` columns of each: pair p of columns is 64 bytes, the pairs
+// of 16 rows, which are fragments B as they lie. A fragment takes 8 rows of 4 pairs: rows 8 to 15 of every second couple of
+// pairs change places with rows 0 to 7, so that they lie in 32 different banks.
+class SharedPanels {
+public:
+  SharedPanels(GpuBuilder &builder, int64_t depth, int64_t offset) : b(builder), depth(depth), offset(offset) {}
+
+  static constexpr int64_t pairBytes = 64;
+  int64_t panelBytes() const { return depth / 2 * pairBytes; }
+  // Where a chunk, 4 rows of a pair, lies from the panel's begin on, in bytes.
+  mlir::Value offsetOf(mlir::Value pair, mlir::Value chunk);
+  mlir::Value address(mlir::Value bytes, mlir::Value stage);
+  // Byte offset of the lane's register in the first panel's rows 0-7 (half 0) or 8-15 and its first 4 pairs.
+  mlir::Value laneOffset(mlir::Value lane, int64_t half);
+  // 8 rows and 16 columns, `bytes` behind what the lane's offset says.
+  FragmentB load(mlir::Value laneOffset, int64_t bytes, mlir::Value stage);
+
+private:
+  GpuBuilder &b;
+  int64_t depth, offset;
+};
+
 } // namespace heddle
 
 #endif

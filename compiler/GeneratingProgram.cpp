@@ -1,0 +1,119 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/Program.h"
+#include "frontends/families/ModelBuilder.h"
+#include "frontends/tokenizer/TokenizerReader.h"
+
+#include "mlir/IR/Verifier.h"
+
+using namespace mlir;
+using namespace heddle;
+
+// Rows of a step: prompts are read in chunks of this size.
+static constexpr int64_t chunkRows = 512;
+
+// Without --context.
+static constexpr int64_t defaultContext = 8192;
+
+namespace {
+
+// A model whose architecture a frontend knows: @forward becomes steps over a cache.
+class GeneratingProgram : public Program {
+public:
+  GeneratingProgram(const CompileOptions &options, const Target &target) : options(options), target(target) {}
+
+  CompileStatus read(std::string &error) override;
+  CompileStatus import(MLIRContext &context, OwningOpRef<ModuleOp> &module, std::string &) override {
+    module = importModel(context, model);
+    return module && succeeded(verify(*module)) ? CompileStatus::Done : CompileStatus::Failure;
+  }
+  void addOptimizeStage(OpPassManager &pm) const override { heddle::addOptimizeStage(pm, pipeline); }
+  void addScheduleStage(OpPassManager &pm) const override { heddle::addScheduleStage(pm, pipeline); }
+  FailureOr<GeneratedCode> generateCode(ModuleOp module, MachineCode kind) const override {
+    return heddle::generateCode(module, target, kind);
+  }
+  void describe(PackageInfo &info) const override;
+  std::string buildMetadata(ModuleOp module, const PackageInfo &info, const GeneratedCode &code,
+                            ArrayRef<PackedWeight> weights) const override {
+    return heddle::buildMetadata(module, model, info, target, code.kernels, weights);
+  }
+  const Checkpoint &checkpoint() const override { return model.checkpoint; }
+
+private:
+  std::string refusedByDevice() const;
+  void choosePrecision();
+
+  const CompileOptions &options;
+  const Target &target;
+  Model model;
+  std::string tokenizer;
+  PipelineOptions pipeline;
+};
+
+} // namespace
+
+// What devices cannot compute of what the model or the flags ask for; empty if they can.
+std::string GeneratingProgram::refusedByDevice() const {
+  if (model.config.moe.numExperts > 0)
+    return "mixtures of experts (" + model.config.architecture + ")";
+  bool computesF32 = options.activations == "auto" || options.activations == "f32";
+  return computesF32 ? "" : "--activations=" + options.activations;
+}
+
+CompileStatus GeneratingProgram::read(std::string &error) {
+  auto refuse = [&](std::string message) {
+    error = std::move(message);
+    return CompileStatus::InvalidInput;
+  };
+  if (options.task == Task::Graph)
+    return refuse(options.model + ": --task=graph: only an MLIR module (.mlir) holds a graph");
+  Expected<Model> read = readModel(options.model);
+  if (!read)
+    return refuse(read.takeError().message);
+  model = std::move(*read);
+  Expected<std::string> table = readTokenizer(options.model);
+  if (!table)
+    return refuse(table.takeError().message);
+  tokenizer = std::move(*table);
+  if (target.isDevice() && !refusedByDevice().empty())
+    return refuse(options.model + ": target " + target.name + " has no kernels for " + refusedByDevice());
+  if (options.context > model.config.contextLength)
+    return refuse("--context=" + std::to_string(options.context) + " is more than the model's " +
+                  std::to_string(model.config.contextLength) + " positions");
+  choosePrecision();
+  return CompileStatus::Done;
+}
+
+// What DESIGN says of fast and precise, for the types that the file holds.
+void GeneratingProgram::choosePrecision() {
+  bool quantized = false, bf16 = false, f16 = false;
+  for (auto &[name, tensor] : model.checkpoint.tensors) {
+    if (tensor.shape.size() < 2)
+      continue;
+    quantized |= tensorTypeInfo(tensor.type).blockValues > 1;
+    bf16 |= tensor.type == heddle::TensorType::BF16;
+    f16 |= tensor.type == heddle::TensorType::F16;
+  }
+  pipeline = options.pipeline;
+  bool fast = options.precision == Precision::Fast;
+  pipeline.kvElementType = !fast ? "f32" : quantized || bf16 ? "bf16" : f16 ? "f16" : "f32";
+  // Neither int8 nor bf16 in fast: compiler/schedule/README.md has the figures.
+  pipeline.activations = "f32";
+  pipeline.bf16Products = fast && !target.isDevice() && (target.cpu.hasBf16Dot() || target.cpu.hasBf16Tiles());
+  if (options.kv != "auto")
+    pipeline.kvElementType = options.kv;
+  if (options.activations != "auto")
+    pipeline.activations = options.activations;
+  pipeline.singleResult = target.isDevice();
+}
+
+void GeneratingProgram::describe(PackageInfo &info) const {
+  info.architecture = model.config.architecture;
+  info.context = options.context ? options.context : std::min(model.config.contextLength, defaultContext);
+  info.maxRows = std::min(chunkRows, info.context);
+  info.tokenizer = tokenizer;
+}
+
+std::unique_ptr<Program> heddle::makeGeneratingProgram(const CompileOptions &options, const Target &target) {
+  return std::make_unique<GeneratingProgram>(options, target);
+}

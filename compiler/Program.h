@@ -1,0 +1,40 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What is compiled: a model that generates, or a graph. Compile.cpp takes either through the same steps.
+#ifndef HEDDLE_COMPILER_PROGRAM_H
+#define HEDDLE_COMPILER_PROGRAM_H
+
+#include "compiler/Compile.h"
+#include "compiler/package/Package.h"
+
+#include "mlir/IR/OwningOpRef.h"
+
+namespace heddle {
+
+class Program {
+public:
+  virtual ~Program() = default;
+  // Reads files and checks the options against them. No MLIR context exists yet: what is refused here costs no more than reading it.
+  virtual CompileStatus read(std::string &error) = 0;
+  // The verified module of the import stage. A status without an error has emitted a diagnostic.
+  virtual CompileStatus import(mlir::MLIRContext &context, mlir::OwningOpRef<mlir::ModuleOp> &module, std::string &error) = 0;
+  virtual void addOptimizeStage(mlir::OpPassManager &pm) const = 0;
+  virtual void addScheduleStage(mlir::OpPassManager &pm) const = 0;
+  // Of the module that the schedule stage leaves.
+  virtual mlir::FailureOr<GeneratedCode> generateCode(mlir::ModuleOp module, MachineCode kind) const = 0;
+  // Adds what only this kind of program knows.
+  virtual void describe(PackageInfo &info) const = 0;
+  virtual std::string buildMetadata(mlir::ModuleOp module, const PackageInfo &info, const GeneratedCode &code,
+                                    llvm::ArrayRef<PackedWeight> weights) const = 0;
+  // Where weights lie; valid after import.
+  virtual const Checkpoint &checkpoint() const = 0;
+};
+
+// What the task of the options and the kind of file ask for. Both arguments outlive the program.
+std::unique_ptr<Program> makeProgram(const CompileOptions &options, const Target &target);
+std::unique_ptr<Program> makeGeneratingProgram(const CompileOptions &options, const Target &target);
+std::unique_ptr<Program> makeGraphProgram(const CompileOptions &options, const Target &target);
+
+} // namespace heddle
+
+#endif

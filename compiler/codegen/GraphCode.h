@@ -1,0 +1,23 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The code of a graph: upstream's linalg as loops, and the function that the runtime calls.
+#ifndef HEDDLE_COMPILER_CODEGEN_GRAPHCODE_H
+#define HEDDLE_COMPILER_CODEGEN_GRAPHCODE_H
+
+#include "compiler/codegen/Target.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+namespace heddle {
+
+// Registers the interfaces that lowering a graph needs.
+void registerGraphCodeModels(mlir::DialectRegistry &registry);
+
+// A module in the `llvm` dialect that defines heddle_graph (heddle_graph_function of runtime/ModelAbi.h), which runs @graph of
+// `source`, a module after bufferize-graph. Every buffer comes from the call's allocate; run-time checks end in its fail.
+mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> buildGraphCode(mlir::ModuleOp source);
+
+} // namespace heddle
+
+#endif

@@ -1,0 +1,145 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/codegen/GraphEntry.h"
+
+#include "runtime/ModelAbi.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+
+#include <cstddef>
+
+using namespace mlir;
+using namespace heddle;
+
+// One pointer field of the structure at `base`.
+static Value pointerAt(OpBuilder &b, Location loc, Value base, int64_t offset) {
+  auto pointer = LLVM::LLVMPointerType::get(b.getContext());
+  return LLVM::GEPOp::create(b, loc, pointer, b.getI8Type(), base, ArrayRef<LLVM::GEPArg>{LLVM::GEPArg(int32_t(offset))});
+}
+
+static Value loadAt(OpBuilder &b, Location loc, Type type, Value base, int64_t offset) {
+  return LLVM::LoadOp::create(b, loc, type, pointerAt(b, loc, base, offset));
+}
+
+Value heddle::callRuntime(OpBuilder &b, Location loc, Value call, RuntimeCall callback, Value argument) {
+  auto pointer = LLVM::LLVMPointerType::get(b.getContext());
+  bool returns = callback == RuntimeCall::Allocate;
+  size_t offset = returns                            ? offsetof(heddle_graph_call, allocate)
+                  : callback == RuntimeCall::Release ? offsetof(heddle_graph_call, release)
+                                                     : offsetof(heddle_graph_call, fail);
+  Type result = returns ? Type(pointer) : Type(LLVM::LLVMVoidType::get(b.getContext()));
+  auto type = LLVM::LLVMFunctionType::get(result, {pointer, argument.getType()});
+  Value function = loadAt(b, loc, pointer, call, offset);
+  auto made = LLVM::CallOp::create(b, loc, type, ValueRange{function, call, argument});
+  return returns ? made.getResult() : Value();
+}
+
+namespace {
+
+// Writes heddle_graph.
+class EntryBuilder {
+public:
+  EntryBuilder(ModuleOp code, LLVM::LLVMFuncOp graph) : code(code), graph(graph), b(code.getContext()), loc(graph.getLoc()) {}
+  void run(ArrayRef<MemRefType> inputs, ArrayRef<MemRefType> outputs);
+
+private:
+  Value constant(int64_t value) { return LLVM::ConstantOp::create(b, loc, b.getI64IntegerAttr(value)); }
+  Value multiply(Value x, Value y) { return LLVM::MulOp::create(b, loc, x, y); }
+  // Where tensor `index` of the call's inputs or outputs lies.
+  Value tensorAt(size_t list, unsigned index) {
+    return pointerAt(b, loc, loadAt(b, loc, pointer(), call, list), int64_t(index) * sizeof(heddle_graph_tensor));
+  }
+  void addInput(MemRefType type, Value tensor);
+  void storeOutput(MemRefType type, Value descriptor, Value tensor);
+  Type pointer() { return LLVM::LLVMPointerType::get(b.getContext()); }
+
+  ModuleOp code;
+  LLVM::LLVMFuncOp graph;
+  OpBuilder b;
+  Location loc;
+  Value call;
+  SmallVector<Value> arguments;
+};
+
+} // namespace
+
+// A memref's parts: allocated and aligned pointer, offset, sizes, strides.
+void EntryBuilder::addInput(MemRefType type, Value tensor) {
+  Value data = loadAt(b, loc, pointer(), tensor, offsetof(heddle_graph_tensor, data));
+  Value dims = loadAt(b, loc, pointer(), tensor, offsetof(heddle_graph_tensor, dims));
+  SmallVector<Value> sizes, strides(type.getRank());
+  for (auto [axis, size] : llvm::enumerate(type.getShape()))
+    sizes.push_back(ShapedType::isDynamic(size) ? loadAt(b, loc, b.getI64Type(), dims, axis * sizeof(int64_t)) : constant(size));
+  Value stride = constant(1);
+  for (int64_t axis = type.getRank() - 1; axis >= 0; --axis) {
+    strides[axis] = stride;
+    stride = multiply(stride, sizes[axis]);
+  }
+  arguments.append({data, data, constant(0)});
+  arguments.append(sizes);
+  arguments.append(strides);
+}
+
+void EntryBuilder::storeOutput(MemRefType type, Value descriptor, Value tensor) {
+  Value aligned = LLVM::ExtractValueOp::create(b, loc, descriptor, 1), offset = LLVM::ExtractValueOp::create(b, loc, descriptor, 2);
+  Value bytes = multiply(offset, constant(llvm::divideCeil(type.getElementTypeBitWidth(), 8)));
+  Value data = LLVM::GEPOp::create(b, loc, pointer(), b.getI8Type(), aligned, ArrayRef<LLVM::GEPArg>{bytes});
+  LLVM::StoreOp::create(b, loc, data, pointerAt(b, loc, tensor, offsetof(heddle_graph_tensor, data)));
+  Value dims = loadAt(b, loc, pointer(), tensor, offsetof(heddle_graph_tensor, dims));
+  for (int64_t axis = 0; axis < type.getRank(); ++axis)
+    LLVM::StoreOp::create(b, loc, LLVM::ExtractValueOp::create(b, loc, descriptor, ArrayRef<int64_t>{3, axis}),
+                          pointerAt(b, loc, dims, axis * sizeof(int64_t)));
+}
+
+void EntryBuilder::run(ArrayRef<MemRefType> inputs, ArrayRef<MemRefType> outputs) {
+  b.setInsertionPointToEnd(code.getBody());
+  auto entry = LLVM::LLVMFuncOp::create(b, loc, "heddle_graph",
+                                        LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), {pointer()}));
+  b.setInsertionPointToEnd(entry.addEntryBlock(b));
+  call = entry.getArgument(0);
+  arguments.push_back(call);
+  for (auto [index, type] : llvm::enumerate(inputs))
+    addInput(type, tensorAt(offsetof(heddle_graph_call, inputs), index));
+  Value weights = loadAt(b, loc, pointer(), call, offsetof(heddle_graph_call, weights));
+  arguments.append({weights, weights, constant(0), constant(INT64_MAX), constant(1)});
+  auto made = LLVM::CallOp::create(b, loc, graph, arguments);
+  for (auto [index, type] : llvm::enumerate(outputs)) {
+    Value descriptor = outputs.size() == 1 ? made.getResult() : LLVM::ExtractValueOp::create(b, loc, made.getResult(), index);
+    storeOutput(type, descriptor, tensorAt(offsetof(heddle_graph_call, outputs), index));
+  }
+  LLVM::ReturnOp::create(b, loc, ValueRange());
+}
+
+// aligned_alloc(alignment, size) → call->allocate(call, size), free(memory) → call->release(call, memory).
+static LogicalResult redirectAllocations(ModuleOp code, LLVM::LLVMFuncOp graph) {
+  OpBuilder b(code.getContext());
+  WalkResult walk = code.walk([&](LLVM::CallOp op) {
+    StringRef callee = op.getCallee().value_or("");
+    bool isAllocation = callee == "aligned_alloc";
+    if (!isAllocation && callee != "free")
+      return WalkResult::advance();
+    if (op->getParentOp() != graph) {
+      op.emitError("internal error: memory is managed outside @graph");
+      return WalkResult::interrupt();
+    }
+    b.setInsertionPoint(op);
+    Value memory = callRuntime(b, op.getLoc(), graph.getArgument(0), isAllocation ? RuntimeCall::Allocate : RuntimeCall::Release,
+                               op.getArgOperands()[isAllocation ? 1 : 0]);
+    if (isAllocation)
+      op.getResult().replaceAllUsesWith(memory);
+    op.erase();
+    return WalkResult::advance();
+  });
+  return failure(walk.wasInterrupted());
+}
+
+LogicalResult heddle::addGraphEntry(ModuleOp code, ArrayRef<MemRefType> inputs, ArrayRef<MemRefType> outputs) {
+  auto graph = code.lookupSymbol<LLVM::LLVMFuncOp>("graph");
+  if (failed(redirectAllocations(code, graph)))
+    return failure();
+  for (const char *name : {"aligned_alloc", "free", "malloc"})
+    if (Operation *declaration = code.lookupSymbol(name))
+      declaration->erase();
+  EntryBuilder(code, graph).run(inputs, outputs);
+  return success();
+}

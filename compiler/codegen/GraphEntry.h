@@ -1,0 +1,23 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Where a graph's code meets the runtime: the entry function and the calls back (runtime/ModelAbi.h, heddle_graph_call).
+#ifndef HEDDLE_COMPILER_CODEGEN_GRAPHENTRY_H
+#define HEDDLE_COMPILER_CODEGEN_GRAPHENTRY_H
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace heddle {
+
+enum class RuntimeCall { Allocate, Release, Fail };
+
+// Calls back through `call` with one argument; the result of Allocate, else null.
+mlir::Value callRuntime(mlir::OpBuilder &b, mlir::Location loc, mlir::Value call, RuntimeCall callback, mlir::Value argument);
+
+// Adds heddle_graph to `code`, whose llvm function @graph takes the call, the parts of each of `inputs` and of the weights, and
+// returns descriptors of `outputs`; sends @graph's allocations to the runtime.
+mlir::LogicalResult addGraphEntry(mlir::ModuleOp code, llvm::ArrayRef<mlir::MemRefType> inputs, llvm::ArrayRef<mlir::MemRefType> outputs);
+
+} // namespace heddle
+
+#endif

@@ -1,0 +1,35 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What a graph is called with: the names, types and shapes of its tensors.
+#ifndef HEDDLE_COMPILER_PACKAGE_GRAPHSIGNATURE_H
+#define HEDDLE_COMPILER_PACKAGE_GRAPHSIGNATURE_H
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <string>
+#include <vector>
+
+namespace heddle {
+
+namespace package {
+enum class DataType : uint8_t;
+}
+
+struct GraphTensor {
+  std::string name;
+  package::DataType type;
+  std::vector<int64_t> dims;          // -1: dynamic
+  std::vector<std::string> dimNames;  // one per dimension, "" without a name; or none at all
+};
+
+struct GraphSignature {
+  std::vector<GraphTensor> inputs, outputs;
+};
+
+// Of the module's @graph, whose arguments and results are ranked tensors (or, later, buffers) with a `heddle.name` each; `heddle.dims`
+// names dimensions, `heddle.unsigned` marks unsigned integers. Diagnoses what a graph may not have.
+mlir::FailureOr<GraphSignature> graphSignature(mlir::ModuleOp module);
+
+} // namespace heddle
+
+#endif

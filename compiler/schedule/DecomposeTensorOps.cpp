@@ -1,0 +1,65 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/schedule/Passes.h"
+
+#include "mlir/Dialect/Linalg/Transforms/Transforms.h"
+#include "mlir/Dialect/Tensor/Transforms/Transforms.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+namespace heddle {
+#define GEN_PASS_DEF_DECOMPOSETENSOROPS
+#include "compiler/schedule/Passes.h.inc"
+} // namespace heddle
+
+using namespace mlir;
+using namespace heddle;
+
+namespace {
+
+struct DecomposeAggregated : OpInterfaceRewritePattern<linalg::AggregatedOpInterface> {
+  using OpInterfaceRewritePattern::OpInterfaceRewritePattern;
+  LogicalResult matchAndRewrite(linalg::AggregatedOpInterface op, PatternRewriter &rewriter) const override {
+    FailureOr<SmallVector<Value>> results = op.decomposeOperation(rewriter);
+    if (failed(results))
+      return rewriter.notifyMatchFailure(op, "has no decomposition");
+    rewriter.replaceOp(op, *results);
+    return success();
+  }
+};
+
+// Elementwise conversion of a tensor's floats, by the upstream arith op.
+Value convertFloats(PatternRewriter &rewriter, Location loc, Value tensor, Type element) {
+  auto type = cast<RankedTensorType>(tensor.getType());
+  RankedTensorType converted = type.clone(element);
+  if (type.getElementTypeBitWidth() < element.getIntOrFloatBitWidth())
+    return arith::ExtFOp::create(rewriter, loc, converted, tensor);
+  return arith::TruncFOp::create(rewriter, loc, converted, tensor);
+}
+
+// A 16-bit accumulator loses what is small beside the sum: contractions cast their operands to the type of their destination.
+struct WidenAccumulator : OpRewritePattern<linalg::ContractOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(linalg::ContractOp op, PatternRewriter &rewriter) const override {
+    if (op.getNumResults() != 1)
+      return rewriter.notifyMatchFailure(op, "works on buffers");
+    Value init = op.getDpsInits()[0];
+    Type element = getElementTypeOrSelf(init.getType());
+    if (!element.isF16() && !element.isBF16())
+      return rewriter.notifyMatchFailure(op, "accumulates in 32 bits or more, or in integers");
+    Value wide = convertFloats(rewriter, op.getLoc(), init, rewriter.getF32Type());
+    auto contract = linalg::ContractOp::create(rewriter, op.getLoc(), wide.getType(), op.getInputs(), wide, op.getIndexingMapsAttr());
+    rewriter.replaceOp(op, convertFloats(rewriter, op.getLoc(), contract->getResult(0), element));
+    return success();
+  }
+};
+
+struct DecomposeTensorOps : heddle::impl::DecomposeTensorOpsBase<DecomposeTensorOps> {
+  void runOnOperation() override {
+    RewritePatternSet patterns(&getContext());
+    patterns.add<DecomposeAggregated, WidenAccumulator>(&getContext());
+    tensor::populateDecomposeTensorConcatPatterns(patterns);
+    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
+      signalPassFailure();
+  }
+};
+} // namespace

@@ -1,0 +1,49 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "test/execute/GpuKernel.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/Verifier.h"
+
+#include "gtest/gtest.h"
+
+#include <cstring>
+
+using namespace heddle;
+using namespace heddle::test;
+using namespace mlir;
+
+GpuKernel::GpuKernel(const std::function<void(gpu::GPUModuleOp)> &build) {
+  DialectRegistry registry;
+  registerGpuDialects(registry);
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  context.loadAllAvailableDialects();
+  OpBuilder b(&context);
+  OwningOpRef<ModuleOp> outer = ModuleOp::create(b, b.getUnknownLoc());
+  b.setInsertionPointToStart(outer->getBody());
+  auto kernels = gpu::GPUModuleOp::create(b, b.getUnknownLoc(), "kernels");
+  build(kernels);
+  std::string error;
+  FailureOr<GpuTarget> target = parseGpuTarget("cuda:sm_80", error);
+  EXPECT_TRUE(succeeded(verify(*outer)) && succeeded(lowerToNVVM(kernels)));
+  FailureOr<std::string> text = emitPtx(kernels, *target, MachineCode::Assembly);
+  EXPECT_TRUE(succeeded(text));
+  module = ptx::parseModule(*text);
+}
+
+void GpuKernel::run(const ptx::Launch &launch, std::initializer_list<const void *> arguments, ptx::Memory &memory,
+                    ptx::WarpOrder order) const {
+  ptx::run(module.kernels.begin()->second, launch, arguments.begin(), memory, order);
+}
+
+uint16_t heddle::test::bf16BitsOf(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return uint16_t((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+float heddle::test::roundToBf16(float value) {
+  uint32_t bits = uint32_t(bf16BitsOf(value)) << 16;
+  std::memcpy(&value, &bits, sizeof bits);
+  return value;
+}

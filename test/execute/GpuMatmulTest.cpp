@@ -1,0 +1,189 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "compiler/codegen/cpu/PackedLayout.h"
+#include "compiler/codegen/gpu/GpuMatmul.h"
+#include "test/execute/AttentionReference.h"
+#include "test/execute/GpuKernel.h"
+
+#include "gtest/gtest.h"
+
+#include <cmath>
+
+using namespace heddle;
+using namespace heddle::test;
+
+namespace {
+
+const float canary = -12345.678f;
+
+// Operands of one product, in double precision and as the kernel takes them.
+struct Operands {
+  Operands(const GpuMatmulSpec &spec, int64_t rows) : actStride((spec.k + 7) / 8 * 8 + 8), outStride(spec.n + spec.n % 2 + 4) {
+    act = rounded(rows * spec.k, 1);
+    weights = rounded(spec.weightRows() * spec.k, 2);
+    bias = randomFloats(spec.n, 1.0f, 3);
+    before = randomFloats(rows * spec.n, 1.0f, 4);
+    // What lies behind a row is no number.
+    actBits.assign(rows * actStride, 0x7fff);
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t k = 0; k < spec.k; ++k)
+        actBits[row * actStride + k] = bf16BitsOf(act[row * spec.k + k]);
+    std::vector<uint16_t> stored;
+    for (float weight : weights)
+      stored.push_back(bf16BitsOf(weight));
+    auto *data = reinterpret_cast<const uint8_t *>(stored.data());
+    packed.resize(spec.weightPanels() * spec.panelBytes() / 2);
+    auto *out = reinterpret_cast<uint8_t *>(packed.data());
+    std::vector<WeightSource> sources = {{data, spec.n}};
+    if (spec.isGated())
+      sources.push_back({data + spec.n * spec.k * 2, spec.n});
+    packPanels(heddle::TensorType::BF16, sources, spec.k, 0, spec.weightPanels(), out,
+               spec.isGated() ? PanelOrder::Interleaved : PanelOrder::Stacked);
+  }
+
+  static std::vector<float> rounded(size_t count, unsigned seed) {
+    std::vector<float> values = randomFloats(count, 1.0f, seed);
+    for (float &value : values)
+      value = roundToBf16(value);
+    return values;
+  }
+
+  int64_t actStride, outStride;
+  std::vector<float> act, weights, bias, before;
+  std::vector<uint16_t> actBits, packed;
+};
+
+double activated(MatmulEpilogue epilogue, double x) {
+  switch (epilogue) {
+  case MatmulEpilogue::None:
+    return x;
+  case MatmulEpilogue::Silu:
+  case MatmulEpilogue::GatedSilu:
+    return x / (1 + std::exp(-x));
+  case MatmulEpilogue::GeluTanh:
+  case MatmulEpilogue::GatedGeluTanh:
+    return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+  }
+  return x;
+}
+
+std::vector<double> reference(const GpuMatmulSpec &spec, const Operands &operands, int64_t rows) {
+  auto product = [&](int64_t row, int64_t weightRow) {
+    double sum = 0;
+    for (int64_t k = 0; k < spec.k; ++k)
+      sum += double(operands.act[row * spec.k + k]) * operands.weights[weightRow * spec.k + k];
+    return sum;
+  };
+  std::vector<double> out;
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t column = 0; column < spec.n; ++column) {
+      double value = product(row, column);
+      if (spec.hasBias)
+        value += operands.bias[column];
+      value = activated(spec.epilogue, value);
+      if (spec.isGated())
+        value *= product(row, spec.n + column);
+      out.push_back(spec.accumulate ? value + operands.before[row * spec.n + column] : value);
+    }
+  return out;
+}
+
+// Runs the kernel and takes its rows out of the canaries around them.
+std::vector<float> runMatmul(const GpuKernel &kernel, const GpuMatmulSpec &spec, const GpuMatmulTile &tile, const Operands &operands,
+                             int64_t rows, ptx::WarpOrder order) {
+  std::vector<float> out((rows + 2) * operands.outStride, canary);
+  float *first = out.data() + operands.outStride;
+  for (int64_t row = 0; spec.accumulate && row < rows; ++row)
+    std::copy_n(&operands.before[row * spec.n], spec.n, first + row * operands.outStride);
+  ptx::Memory memory;
+  memory.allow(operands.actBits.data(), operands.actBits.size() * 2, ptx::Memory::Access::Read);
+  memory.allow(operands.packed.data(), operands.packed.size() * 2, ptx::Memory::Access::Read);
+  memory.allow(operands.bias.data(), operands.bias.size() * 4, ptx::Memory::Access::Read);
+  memory.allow(out.data(), out.size() * 4, ptx::Memory::Access::ReadWrite);
+  const void *act = operands.actBits.data(), *weights = operands.packed.data(), *bias = operands.bias.data();
+  int32_t numRows = int32_t(rows);
+  ptx::Launch launch;
+  launch.blocks[0] = uint32_t((spec.weightPanels() * 16 + tile.blockN - 1) / tile.blockN);
+  launch.blocks[1] = uint32_t((rows + tile.blockM - 1) / tile.blockM);
+  launch.threads[0] = uint32_t(tile.threads());
+  kernel.run(launch, {&act, &weights, &bias, &first, &numRows, &operands.actStride, &operands.outStride}, memory, order);
+  std::vector<float> result;
+  int64_t spoiled = 0;
+  for (int64_t row = 0; row < rows + 2; ++row)
+    for (int64_t column = 0; column < operands.outStride; ++column) {
+      float value = out[row * operands.outStride + column];
+      if (row >= 1 && row <= rows && column < spec.n)
+        result.push_back(value);
+      else
+        spoiled += value != canary;
+    }
+  EXPECT_EQ(spoiled, 0) << "floats written outside the rows";
+  return result;
+}
+
+// Sums are f32: only their order differs from the reference.
+void check(const GpuMatmulSpec &spec, const GpuMatmulTile &tile, std::initializer_list<int64_t> rowCounts) {
+  GpuKernel kernel([&](mlir::gpu::GPUModuleOp module) { buildGpuMatmul(module, "matmul", spec, tile); });
+  for (int64_t rows : rowCounts) {
+    SCOPED_TRACE("rows " + std::to_string(rows) + ", n " + std::to_string(spec.n) + ", k " + std::to_string(spec.k));
+    Operands operands(spec, rows);
+    std::vector<float> out = runMatmul(kernel, spec, tile, operands, rows, ptx::WarpOrder::Ascending);
+    EXPECT_LE(nmse(out, reference(spec, operands, rows)), 1e-10);
+    EXPECT_EQ(out, runMatmul(kernel, spec, tile, operands, rows, ptx::WarpOrder::Descending)) << "warps in another order";
+  }
+}
+
+const GpuMatmulTile &few = gpuMatmulTile(1), &some = gpuMatmulTile(100), &many = gpuMatmulTile(512);
+
+GpuMatmulSpec makeSpec(int64_t n, int64_t k) {
+  GpuMatmulSpec spec;
+  spec.n = n;
+  spec.k = k;
+  return spec;
+}
+
+TEST(GpuMatmul, EveryTile) {
+  check(makeSpec(64, 256), few, {1, 5, 16, 17});
+  check(makeSpec(64, 256), some, {1, 63, 64, 65});
+  check(makeSpec(128, 128), many, {127, 128, 129});
+}
+
+TEST(GpuMatmul, EdgesOfColumns) {
+  for (int64_t n : {1, 2, 15, 16, 17, 63, 65, 100})
+    check(makeSpec(n, 64), few, {3});
+  check(makeSpec(127, 64), some, {33});
+  check(makeSpec(250, 32), many, {33});
+}
+
+TEST(GpuMatmul, EdgesOfDepth) {
+  for (int64_t k : {1, 2, 7, 8, 15, 16, 17, 31, 33, 63, 65, 99, 200, 257})
+    check(makeSpec(32, k), few, {2});
+  for (int64_t k : {30, 65})
+    check(makeSpec(64, k), some, {20});
+  for (int64_t k : {31, 33, 97})
+    check(makeSpec(128, k), many, {20});
+}
+
+TEST(GpuMatmul, EpiloguesBiasAndResidual) {
+  for (const GpuMatmulTile *tile : {&few, &some, &many})
+    for (MatmulEpilogue epilogue : {MatmulEpilogue::None, MatmulEpilogue::Silu, MatmulEpilogue::GeluTanh}) {
+      GpuMatmulSpec spec = makeSpec(tile == &few ? 40 : 41, 72);
+      spec.epilogue = epilogue;
+      spec.hasBias = true;
+      check(spec, *tile, {9});
+      spec.accumulate = true;
+      check(spec, *tile, {9});
+    }
+}
+
+TEST(GpuMatmul, Gated) {
+  for (const GpuMatmulTile *tile : {&few, &some, &many})
+    for (MatmulEpilogue epilogue : {MatmulEpilogue::GatedSilu, MatmulEpilogue::GatedGeluTanh}) {
+      GpuMatmulSpec spec = makeSpec(80, 48);
+      spec.epilogue = epilogue;
+      check(spec, *tile, {7});
+      spec.accumulate = true;
+      check(spec, *tile, {7});
+    }
+}
+
+} // namespace

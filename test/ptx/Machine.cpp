@@ -1,0 +1,378 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "test/ptx/Machine.h"
+
+#include "test/ptx/Warp.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <deque>
+
+namespace heddle::ptx {
+
+// A kernel that does not come to an end: no test runs as long.
+static constexpr uint64_t maxSteps = uint64_t(1) << 32;
+
+void Memory::allow(const void *begin, size_t size, Access access) {
+  ranges[reinterpret_cast<uint64_t>(begin)] = {reinterpret_cast<uint64_t>(begin) + size, access};
+}
+
+void Memory::forbid(const void *begin) {
+  ranges.erase(reinterpret_cast<uint64_t>(begin));
+  last = {0, {0, Access::Read}};
+}
+
+uint8_t *Memory::at(uint64_t address, size_t size, size_t alignment, Access access) {
+  if (address % alignment)
+    throw Error("an access of " + std::to_string(size) + " bytes is not aligned");
+  if (address < last.first || address + size > last.second.end) {
+    auto after = ranges.upper_bound(address);
+    if (after == ranges.begin() || address + size > std::prev(after)->second.end)
+      throw Error("an access of " + std::to_string(size) + " bytes lies outside of every allocation");
+    last = *std::prev(after);
+  }
+  if (access == Access::ReadWrite && last.second.access == Access::Read)
+    throw Error("a store to memory that is only read");
+  return reinterpret_cast<uint8_t *>(address);
+}
+
+namespace {
+
+constexpr int lanes = 32;
+
+struct Copy {
+  uint32_t to;
+  uint64_t from;
+  uint32_t bytes, size; // the rest of `size` becomes 0
+};
+
+struct Thread {
+  enum class State : uint8_t { Running, AtWarp, AtBarrier, Done } state = State::Running;
+  uint32_t pc = 0;
+  std::vector<Copy> copies;             // not committed yet
+  std::deque<std::vector<Copy>> groups; // oldest first
+};
+
+float flushed(float value) { return std::fabs(value) < 0x1p-126f ? std::copysign(0.0f, value) : value; }
+
+uint64_t flushedBits(uint64_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  value = flushed(value);
+  bits = 0;
+  std::memcpy(&bits, &value, sizeof value);
+  return bits;
+}
+
+class Block {
+public:
+  Block(const Kernel &kernel, const Launch &launch, const uint8_t *parameters, Memory &memory, WarpOrder order)
+      : kernel(kernel), launch(launch), parameters(parameters), memory(memory), order(order),
+        count(int(launch.threads[0] * launch.threads[1] * launch.threads[2])), shared(kernel.sharedBytes + launch.sharedBytes) {}
+  void run(const uint32_t (&at)[3]);
+
+private:
+  void runWarp(int warp);
+  void runThread(int index);
+  bool step(int index, const Instruction &instruction);
+  void releaseBarrier();
+  void collective(int warp);
+  uint64_t read(int index, const Operand &operand) const;
+  uint64_t special(int index, SpecialRegister which) const;
+  void write(int index, const Operand &operand, uint64_t value) { registers[size_t(index) * kernel.numRegisters + operand.value] = value; }
+  uint8_t *locate(int index, const Instruction &instruction, size_t bytes, Memory::Access access);
+  uint8_t *sharedAt(uint64_t offset, size_t bytes);
+  void loadOrStore(int index, const Instruction &instruction);
+  void issueCopy(int index, const Instruction &instruction);
+  void waitCopies(Thread &thread, size_t left);
+  void compute(int index, const Instruction &instruction);
+
+  const Kernel &kernel;
+  const Launch &launch;
+  const uint8_t *parameters;
+  Memory &memory;
+  WarpOrder order;
+  int count; // threads
+  uint32_t block[3] = {0, 0, 0};
+  std::vector<uint8_t> shared, local;
+  std::vector<uint64_t> registers; // (threads, numRegisters)
+  std::vector<Thread> threads;
+  uint64_t steps = 0;
+};
+
+} // namespace
+
+void Block::run(const uint32_t (&at)[3]) {
+  std::copy(at, at + 3, block);
+  threads.assign(count, {});
+  registers.assign(size_t(count) * kernel.numRegisters, 0);
+  local.assign(size_t(count) * kernel.localBytes, 0xff);
+  std::fill(shared.begin(), shared.end(), 0xff);
+  int warps = (count + lanes - 1) / lanes;
+  auto isDone = [](const Thread &thread) { return thread.state == Thread::State::Done; };
+  while (!std::all_of(threads.begin(), threads.end(), isDone)) {
+    for (int warp = 0; warp < warps; ++warp)
+      runWarp(order == WarpOrder::Ascending ? warp : warps - 1 - warp);
+    releaseBarrier();
+  }
+}
+
+// Everyone waits, or is done.
+void Block::releaseBarrier() {
+  const Instruction *first = nullptr;
+  for (Thread &thread : threads) {
+    if (thread.state == Thread::State::Done)
+      continue;
+    const Instruction &barrier = kernel.code[thread.pc];
+    if (first && first->sources[0].value != barrier.sources[0].value)
+      throw Error("line " + std::to_string(barrier.line) + ": threads wait at different barriers");
+    first = &barrier;
+    thread.state = Thread::State::Running;
+    ++thread.pc;
+  }
+}
+
+// Until each thread of the warp waits at a barrier or is done.
+void Block::runWarp(int warp) {
+  int begin = warp * lanes, end = std::min(count, begin + lanes);
+  while (true) {
+    int atWarp = 0;
+    for (int i = begin; i < end; ++i) {
+      if (threads[i].state == Thread::State::Running)
+        runThread(i);
+      atWarp += threads[i].state == Thread::State::AtWarp;
+    }
+    if (atWarp == 0)
+      return;
+    const Instruction &instruction = kernel.code[threads[begin].pc];
+    for (int i = begin; i < begin + lanes; ++i)
+      if (atWarp != lanes || threads[i].pc != threads[begin].pc)
+        throw Error("line " + std::to_string(instruction.line) + ": a warp does not execute it together");
+    collective(begin);
+    for (int i = begin; i < end; ++i) {
+      threads[i].state = Thread::State::Running;
+      ++threads[i].pc;
+    }
+  }
+}
+
+void Block::runThread(int index) {
+  Thread &thread = threads[index];
+  while (thread.state == Thread::State::Running) {
+    const Instruction &instruction = kernel.code[thread.pc];
+    if (++steps > maxSteps)
+      throw Error("the kernel does not end");
+    if (instruction.guard >= 0 &&
+        bool(registers[size_t(index) * kernel.numRegisters + instruction.guard] & 1) == instruction.isGuardNegated) {
+      ++thread.pc;
+      continue;
+    }
+    try {
+      if (step(index, instruction))
+        ++thread.pc;
+    } catch (const Error &error) {
+      throw Error(kernel.name + ", line " + std::to_string(instruction.line) + ", thread " + std::to_string(index) + ": " + error.what());
+    }
+  }
+}
+
+// Returns whether the next instruction follows.
+bool Block::step(int index, const Instruction &instruction) {
+  Thread &thread = threads[index];
+  switch (instruction.action) {
+  case Action::Compute:
+    compute(index, instruction);
+    return true;
+  case Action::Convert: {
+    uint64_t sources[2] = {read(index, instruction.sources[0]), instruction.sources.size() > 1 ? read(index, instruction.sources[1]) : 0};
+    if (instruction.flushesInputs)
+      sources[0] = flushedBits(sources[0]);
+    uint64_t value = convert(instruction, sources[0], sources[1]);
+    write(index, instruction.results[0], instruction.flushesResult ? flushedBits(value) : value);
+    return true;
+  }
+  case Action::Load:
+  case Action::Store:
+    loadOrStore(index, instruction);
+    return true;
+  case Action::Branch:
+    thread.pc = instruction.target;
+    return false;
+  case Action::Exit:
+    thread.state = Thread::State::Done;
+    return false;
+  case Action::Barrier:
+    thread.state = Thread::State::AtBarrier;
+    return false;
+  case Action::CopyAsync:
+    issueCopy(index, instruction);
+    return true;
+  case Action::CommitCopies:
+    thread.groups.push_back(std::move(thread.copies));
+    thread.copies.clear();
+    return true;
+  case Action::WaitCopies:
+    waitCopies(thread, read(index, instruction.sources[0]));
+    return true;
+  case Action::Shuffle:
+  case Action::LoadMatrices:
+  case Action::Multiply:
+    thread.state = Thread::State::AtWarp;
+    return false;
+  case Action::Nothing:
+    return true;
+  }
+  return true;
+}
+
+void Block::compute(int index, const Instruction &instruction) {
+  uint64_t sources[3] = {0, 0, 0};
+  for (size_t i = 0; i < instruction.sources.size(); ++i) {
+    sources[i] = read(index, instruction.sources[i]);
+    if (instruction.flushesInputs)
+      sources[i] = flushedBits(sources[i]);
+  }
+  uint64_t value = instruction.compute(sources[0], sources[1], sources[2]);
+  write(index, instruction.results[0], instruction.flushesResult ? flushedBits(value) : value);
+}
+
+uint64_t Block::special(int index, SpecialRegister which) const {
+  uint32_t x = launch.threads[0], y = launch.threads[1];
+  switch (which) {
+  case SpecialRegister::ThreadX:
+    return index % x;
+  case SpecialRegister::ThreadY:
+    return index / x % y;
+  case SpecialRegister::ThreadZ:
+    return index / x / y;
+  case SpecialRegister::Lane:
+    return index % lanes;
+  case SpecialRegister::ThreadsX:
+  case SpecialRegister::ThreadsY:
+  case SpecialRegister::ThreadsZ:
+    return launch.threads[int(which) - int(SpecialRegister::ThreadsX)];
+  case SpecialRegister::BlockX:
+  case SpecialRegister::BlockY:
+  case SpecialRegister::BlockZ:
+    return block[int(which) - int(SpecialRegister::BlockX)];
+  case SpecialRegister::BlocksX:
+  case SpecialRegister::BlocksY:
+  case SpecialRegister::BlocksZ:
+    return launch.blocks[int(which) - int(SpecialRegister::BlocksX)];
+  }
+  return 0;
+}
+
+uint64_t Block::read(int index, const Operand &operand) const {
+  if (operand.kind == Operand::Kind::Register)
+    return registers[size_t(index) * kernel.numRegisters + operand.value];
+  return operand.kind == Operand::Kind::Immediate ? operand.value : special(index, SpecialRegister(operand.value));
+}
+
+uint8_t *Block::sharedAt(uint64_t offset, size_t bytes) {
+  if (offset % bytes || offset + bytes > shared.size())
+    throw Error("shared memory: " + std::to_string(bytes) + " bytes at " + std::to_string(offset) + " of " + std::to_string(shared.size()));
+  return shared.data() + offset;
+}
+
+uint8_t *Block::locate(int index, const Instruction &instruction, size_t bytes, Memory::Access access) {
+  uint64_t address = read(index, instruction.address) + instruction.offset;
+  switch (instruction.space) {
+  case Space::Generic:
+  case Space::Global:
+    return memory.at(address, bytes, bytes, access);
+  case Space::Shared:
+    return sharedAt(uint32_t(address), bytes);
+  case Space::Local:
+    if (uint32_t(address) + bytes > kernel.localBytes)
+      throw Error("local memory: address " + std::to_string(address));
+    return local.data() + size_t(index) * kernel.localBytes + uint32_t(address);
+  case Space::Parameters:
+    if (address + bytes > kernel.parameterBytes || access == Memory::Access::ReadWrite)
+      throw Error("parameters: address " + std::to_string(address));
+    return const_cast<uint8_t *>(parameters) + address;
+  }
+  return nullptr;
+}
+
+void Block::loadOrStore(int index, const Instruction &instruction) {
+  bool isLoad = instruction.action == Action::Load;
+  const std::vector<Operand> &values = isLoad ? instruction.results : instruction.sources;
+  size_t bytes = sizeOf(instruction.type);
+  uint8_t *at = locate(index, instruction, bytes * values.size(), isLoad ? Memory::Access::Read : Memory::Access::ReadWrite);
+  for (const Operand &operand : values) {
+    uint64_t value = 0;
+    if (isLoad) {
+      std::memcpy(&value, at, bytes);
+      if (isSigned(instruction.type))
+        value = uint64_t(int64_t(value << (64 - 8 * bytes)) >> (64 - 8 * bytes));
+      write(index, operand, value);
+    } else {
+      value = read(index, operand);
+      std::memcpy(at, &value, bytes);
+    }
+    at += bytes;
+  }
+}
+
+// Nothing is there before the group is waited for; what lay there is gone.
+void Block::issueCopy(int index, const Instruction &instruction) {
+  Copy copy;
+  copy.to = uint32_t(read(index, instruction.address) + instruction.offset);
+  copy.from = read(index, instruction.copyFrom) + instruction.copyFromOffset;
+  copy.size = uint32_t(read(index, instruction.sources[0]));
+  copy.bytes = uint32_t(read(index, instruction.sources[1]));
+  if (copy.bytes > copy.size)
+    throw Error("a copy of " + std::to_string(copy.bytes) + " of " + std::to_string(copy.size) + " bytes");
+  if (copy.bytes)
+    memory.at(copy.from, copy.bytes, copy.size, Memory::Access::Read);
+  std::memset(sharedAt(copy.to, copy.size), 0xff, copy.size);
+  threads[index].copies.push_back(copy);
+}
+
+void Block::waitCopies(Thread &thread, size_t left) {
+  while (thread.groups.size() > left) {
+    for (const Copy &copy : thread.groups.front()) {
+      uint8_t *to = shared.data() + copy.to;
+      if (copy.bytes)
+        std::memcpy(to, reinterpret_cast<const void *>(copy.from), copy.bytes);
+      std::memset(to + copy.bytes, 0, copy.size - copy.bytes);
+    }
+    thread.groups.pop_front();
+  }
+}
+
+void Block::collective(int begin) {
+  const Instruction &instruction = kernel.code[threads[begin].pc];
+  WarpValues sources(lanes), results(lanes);
+  for (int lane = 0; lane < lanes; ++lane)
+    for (const Operand &operand : instruction.sources)
+      sources[lane].push_back(uint32_t(read(begin + lane, operand)));
+  if (instruction.action == Action::Shuffle)
+    shuffleXor(sources, results);
+  else if (instruction.action == Action::Multiply)
+    multiply(sources, results);
+  else
+    loadMatrices(
+        [&](int lane) { return sharedAt(uint32_t(read(begin + lane, instruction.address) + instruction.offset), 16); },
+        instruction.isTransposed, results);
+  for (int lane = 0; lane < lanes; ++lane)
+    for (size_t i = 0; i < instruction.results.size(); ++i)
+      write(begin + lane, instruction.results[i], results[lane].at(i));
+}
+
+void run(const Kernel &kernel, const Launch &launch, const void *const *arguments, Memory &memory, WarpOrder order) {
+  std::vector<uint8_t> parameters(kernel.parameterBytes + 1);
+  for (size_t i = 0; i < kernel.parameters.size(); ++i)
+    std::memcpy(parameters.data() + kernel.parameters[i].offset, arguments[i], kernel.parameters[i].size);
+  for (int axis = 0; axis < 3; ++axis)
+    if (kernel.threads[axis] && launch.threads[axis] > kernel.threads[axis])
+      throw Error(kernel.name + ": a block has more threads than .maxntid allows");
+  Block block(kernel, launch, parameters.data(), memory, order);
+  for (uint32_t z = 0; z < launch.blocks[2]; ++z)
+    for (uint32_t y = 0; y < launch.blocks[1]; ++y)
+      for (uint32_t x = 0; x < launch.blocks[0]; ++x)
+        block.run({x, y, z});
+}
+
+} // namespace heddle::ptx
