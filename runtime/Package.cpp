@@ -111,7 +111,7 @@ Status Package::openFile(const std::string &path, const heddle_model *code, std:
   HEDDLE_RETURN_IF_ERROR(file.open(path, ownMachine));
   file.rename(resolveSelf(path));
   bool found = true; // the last one is found not to belong to the code once it is known to be whole
-  while (code && found && memcmp(code->package_sha256, file.sha256(), 32) != 0)
+  while (code && found && memcmp(code->package_sha256, file.metadataSha256(), 32) != 0)
     HEDDLE_RETURN_IF_ERROR(file.next(found));
   HEDDLE_RETURN_IF_ERROR(file.readMetadata());
   HEDDLE_RETURN_IF_ERROR(checkCpuFeatures(file.metadata()));
@@ -122,8 +122,8 @@ Status Package::openFile(const std::string &path, const heddle_model *code, std:
   if (model.abi_version != HEDDLE_MODEL_ABI_VERSION)
     return failure(format("%s: code of ABI version %u, this runtime has %u", file.path().c_str(), model.abi_version,
                           HEDDLE_MODEL_ABI_VERSION));
-  if (memcmp(model.package_sha256, file.sha256(), 32) != 0)
-    return failure(file.path() + ": the package does not belong to this code (SHA-256 " + hexadecimal(file.sha256(), 8) +
+  if (memcmp(model.package_sha256, file.metadataSha256(), 32) != 0)
+    return failure(file.path() + ": the package does not belong to this code (SHA-256 " + hexadecimal(file.metadataSha256(), 8) +
                    "…, the code was compiled with " + hexadecimal(model.package_sha256, 8) + "…)");
   package::Task task = file.metadata().task();
   if (task == package::Task::Graph ? !model.graph : !model.step)

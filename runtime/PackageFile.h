@@ -32,7 +32,7 @@ public:
   void rename(std::string path) { filePath = std::move(path); } // for messages and the sidecar
   uint64_t size() const { return file.size(); }
   const Elf64_Ehdr &elfHeader() const { return elf; }
-  const uint8_t *sha256() const { return header.sha256; } // (32), of the metadata
+  const uint8_t *metadataSha256() const { return header.sha256; } // (32)
   bool hasSidecar() const { return header.weights_size == 0 && root->weights_size() != 0; }
   const package::Package &metadata() const { return *root; }
   const uint8_t *weights() const { return weightBytes; }

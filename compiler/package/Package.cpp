@@ -117,7 +117,7 @@ LogicalResult Writer::run() {
   std::vector<AddedSection> sections = {{HEDDLE_PACKAGE_SECTION, packageOffset, package.size()}};
   if (!request.sidecar)
     sections.push_back({HEDDLE_WEIGHTS_SECTION, weightsOffset, weightsSize});
-  std::string tail = declareSections(*elf, sections, tailOffset);
+  std::string tail = declareSections(*elf, sections, tailOffset, modelNoteSection);
   if (!file.write(0, *elf) || !file.write(packageOffset, package) || !file.write(tailOffset, tail))
     return fail(file.error());
   bool isProgram = request.kind == LinkKind::Executable;
