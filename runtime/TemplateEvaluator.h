@@ -28,6 +28,7 @@ public:
   bool run(TemplateText &out, std::string &error);
 
 private:
+  static constexpr uint32_t maxEvaluationDepth = 1000;
   using Scope = std::vector<std::pair<std::string, TemplateValue>>;
   enum class Flow : uint8_t { Next, Break, Continue };
   // A place on the evaluator's stack; fails once there are too many.
@@ -60,13 +61,6 @@ private:
   TemplateValue loopAttribute(const TemplateLoop &loop, const std::string &name);
   TemplateValue index(const TemplateValue &object, const TemplateValue &key);
   TemplateValue slice(const TemplateNode &node);
-  TemplateValue binary(const TemplateNode &node);
-  TemplateValue arithmetic(const std::string &op, const TemplateValue &left, const TemplateValue &right);
-  TemplateValue integerArithmetic(const std::string &op, int64_t a, int64_t b);
-  TemplateValue repeat(const TemplateValue &value, int64_t count);
-  TemplateValue compare(const TemplateNode &node);
-  bool less(const TemplateValue &left, const TemplateValue &right);
-  bool contains(const TemplateValue &container, const TemplateValue &item);
   TemplateValue call(const TemplateNode &node);
   TemplateValue callFunction(int32_t function, const TemplateArguments &arguments);
   TemplateValue range(const TemplateArguments &arguments);
@@ -75,6 +69,15 @@ private:
   // The elements that a loop over `value` sees: keys of a mapping, characters of a string.
   std::vector<TemplateValue> elements(const TemplateValue &value);
   TemplateText toText(const TemplateValue &value);
+
+  // Operators (TemplateOperators.cpp).
+  TemplateValue binary(const TemplateNode &node);
+  TemplateValue arithmetic(const std::string &op, const TemplateValue &left, const TemplateValue &right);
+  TemplateValue integerArithmetic(const std::string &op, int64_t a, int64_t b);
+  TemplateValue repeat(const TemplateValue &value, int64_t count);
+  TemplateValue compare(const TemplateNode &node);
+  bool less(const TemplateValue &left, const TemplateValue &right);
+  bool contains(const TemplateValue &container, const TemplateValue &item);
 
   // TemplateFilters.cpp, TemplateTests.cpp, TemplateMethods.cpp.
   TemplateValue filter(const std::string &name, const TemplateValue &value, const TemplateArguments &arguments);
