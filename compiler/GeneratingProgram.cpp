@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "compiler/Program.h"
+#include "compiler/codegen/DeviceKernels.h"
 #include "frontends/families/ModelBuilder.h"
 #include "frontends/tokenizer/TokenizerReader.h"
 
@@ -23,10 +24,7 @@ public:
   GeneratingProgram(const CompileOptions &options, const Target &target) : options(options), target(target) {}
 
   CompileStatus read(std::string &error) override;
-  CompileStatus import(MLIRContext &context, OwningOpRef<ModuleOp> &module, std::string &) override {
-    module = importModel(context, model);
-    return module && succeeded(verify(*module)) ? CompileStatus::Done : CompileStatus::Failure;
-  }
+  CompileStatus import(MLIRContext &context, OwningOpRef<ModuleOp> &module, std::string &error) override;
   void addOptimizeStage(OpPassManager &pm) const override { heddle::addOptimizeStage(pm, pipeline); }
   void addScheduleStage(OpPassManager &pm) const override { heddle::addScheduleStage(pm, pipeline); }
   FailureOr<GeneratedCode> generateCode(ModuleOp module, MachineCode kind) const override {
@@ -40,7 +38,6 @@ public:
   const Checkpoint &checkpoint() const override { return model.checkpoint; }
 
 private:
-  std::string refusedByDevice() const;
   void choosePrecision();
 
   const CompileOptions &options;
@@ -51,14 +48,6 @@ private:
 };
 
 } // namespace
-
-// What devices cannot compute of what the model or the flags ask for; empty if they can.
-std::string GeneratingProgram::refusedByDevice() const {
-  if (model.config.moe.numExperts > 0)
-    return "mixtures of experts (" + model.config.architecture + ")";
-  bool computesF32 = options.activations == "auto" || options.activations == "f32";
-  return computesF32 ? "" : "--activations=" + options.activations;
-}
 
 CompileStatus GeneratingProgram::read(std::string &error) {
   auto refuse = [&](std::string message) {
@@ -75,13 +64,26 @@ CompileStatus GeneratingProgram::read(std::string &error) {
   if (!table)
     return refuse(table.takeError().message);
   tokenizer = std::move(*table);
-  if (target.isDevice() && !refusedByDevice().empty())
-    return refuse(options.model + ": target " + target.name + " has no kernels for " + refusedByDevice());
+  bool computesF32 = options.activations == "auto" || options.activations == "f32";
+  if (target.isDevice() && !computesF32)
+    return refuse("--activations=" + options.activations + ": target " + target.name + " computes in f32");
   if (options.context > model.config.contextLength)
     return refuse("--context=" + std::to_string(options.context) + " is more than the model's " +
                   std::to_string(model.config.contextLength) + " positions");
   choosePrecision();
   return CompileStatus::Done;
+}
+
+// What a device cannot run is refused by what the model asks for, not by what a pass made of it.
+CompileStatus GeneratingProgram::import(MLIRContext &context, OwningOpRef<ModuleOp> &module, std::string &error) {
+  module = importModel(context, model);
+  if (!module || failed(verify(*module)))
+    return CompileStatus::Failure;
+  std::string missing = target.isDevice() ? missingDeviceKernel(*module) : "";
+  if (missing.empty())
+    return CompileStatus::Done;
+  error = options.model + ": target " + target.name + " has no kernel for " + missing;
+  return CompileStatus::InvalidInput;
 }
 
 // What DESIGN says of fast and precise, for the types that the file holds.

@@ -85,6 +85,12 @@ void heddle::addOptimizeStage(OpPassManager &pm, const PipelineOptions &options)
   // Before the cache: it must hold num_kv_heads heads, not repeated ones.
   if (options.shareKv)
     pm.addPass(createShareKvHeads());
+  // Before the cache, which then holds latents; after heads are shared, which hides where they come from.
+  if (!options.latentForm.empty()) {
+    AbsorbMlaWeightsOptions absorb;
+    absorb.form = options.latentForm;
+    pm.addPass(createAbsorbMlaWeights(absorb));
+  }
   MaterializeKvCacheOptions cache;
   cache.elementType = options.kvElementType;
   pm.addPass(createMaterializeKvCache(cache));

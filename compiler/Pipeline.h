@@ -24,6 +24,7 @@ struct PipelineOptions {
   bool bf16Products = false;          // inputs of products with bf16 weights are rounded to bf16
   int64_t blockKv = 64;               // keys per block of attention
   bool shareKv = true;                // query heads of a group share KV loads
+  std::string latentForm = "automatic"; // of heddle-absorb-mla-weights: automatic, absorbed, materialised; "": the pass is off
   bool fuseProjections = true;
   bool shareLayers = true;
   std::vector<std::pair<std::string, std::string>> extensions;  // (extension point, textual pipeline), run in this order

@@ -43,6 +43,8 @@ struct LatentDims {
   // more a query needs for each key where it meets the latent instead of the rebuilt key and value.
   int64_t rebuildCost() const { return rank * (nope + value); }
   int64_t latentCost() const { return 2 * rank - nope - value; }
+  // "automatic: 24 + 8 values cached per token; …", with the formula of the threshold and its value for long contexts.
+  std::string describe(LatentForm form) const;
   // Floats per row that the bodies work in: folded queries and what they attend to, or a record (a row's maximum, sum and
   // output, in whole cache lines) per head.
   int64_t scratchDim() const { return numHeads * std::max(cachedDim() + rank, 16 + (value + 15) / 16 * 16); }

@@ -141,6 +141,22 @@ LogicalResult AttentionOp::reifyResultShapes(OpBuilder &b, ReifiedRankedShapedTy
 
 //===- latent_attention ---------------------------------------------------===//
 
+std::string LatentDims::describe(LatentForm form) const {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << stringifyLatentForm(form) << ": " << rank << " + " << rope << " values cached per token";
+  if (form != LatentForm::Automatic)
+    return text;
+  int64_t rebuild = rebuildCost(), latent = latentCost();
+  if (latent <= 0) {
+    os << "; absorbed always, since 2 * " << rank << " is not more than " << nope << " + " << value;
+    return text;
+  }
+  os << "; materialised above " << rebuild << " / (" << latent << " + " << rebuild << " / keys) queries, " << (rebuild + latent / 2) / latent
+     << " for long contexts";
+  return text;
+}
+
 LatentDims LatentAttentionOp::getDims() {
   LatentDims dims;
   dims.numHeads = shaped(getQuery()).getDimSize(1);
@@ -154,8 +170,9 @@ LatentDims LatentAttentionOp::getDims() {
 
 LogicalResult LatentAttentionOp::verify() {
   RankedTensorType query = shaped(getQuery()), latent = shaped(getLatent()), result = shaped(getResult());
-  if (latent.getDimSize(1) != 1 || (getKeyRope() && shaped(getKeyRope()).getDimSize(1) != 1)) // latent_attention_c1
-    return emitOpError("latent and key_rope must have one head, got ") << latent.getDimSize(1);
+  int64_t latentHeads = latent.getDimSize(1), ropeHeads = getKeyRope() ? shaped(getKeyRope()).getDimSize(1) : 1;
+  if (latentHeads != 1 || ropeHeads != 1) // latent_attention_c1
+    return emitOpError("latent (") << latentHeads << ") and key_rope (" << ropeHeads << ") must have one head";
   if (getKeyUps().empty() || getKeyUps().size() != getValueUps().size() || query.getDimSize(1) % int64_t(getKeyUps().size())) // latent_attention_c2
     return emitOpError("key_ups (") << getKeyUps().size() << ") must be as many as value_ups (" << getValueUps().size()
                                     << ") and divide num_heads (" << query.getDimSize(1) << ")";

@@ -151,7 +151,7 @@ const Option optionTable[] = {
        o.device = v[0];
        return Status();
      }},
-    {"--deterministic", nullptr, "the same bits for every batch, chunk, cache state and thread count: always so, the flag changes nothing", NeedsSteps,
+    {"--deterministic", nullptr, "the same bits for every batch, chunk, cache state and thread count: so without it, but for latent attention", NeedsSteps,
      FLAG(deterministic)},
     {"--bench", nullptr, "measure the speed", Nothing, COMMAND(Bench)},
     {"--input", "FILE", "with --bench: inputs from a safetensors file (default: random ones)", NeedsGraph,

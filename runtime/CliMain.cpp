@@ -117,6 +117,7 @@ SessionOptions Program::sessionOptions(int32_t maxSequences) const {
   session.threads = options.threads;
   session.maxSequences = maxSequences;
   session.device = options.device;
+  session.fixedForms = options.deterministic;
   return session;
 }
 

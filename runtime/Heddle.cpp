@@ -134,6 +134,8 @@ heddle_status heddle_session_create(heddle_package *package, const heddle_sessio
   sessionOptions.maxSequences = given.max_sequences ? given.max_sequences : 1;
   sessionOptions.context = given.context;
   sessionOptions.keepHidden = given.keep_hidden != 0;
+  sessionOptions.fixedForms = given.deterministic != 0;
+  sessionOptions.device = given.device ? given.device : "";
   std::unique_ptr<heddle_session> session(new heddle_session{package, nullptr});
   if (Status status = Session::create(*package->package, sessionOptions, session->session); !status.isOk())
     return report(status);

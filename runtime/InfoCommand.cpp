@@ -4,9 +4,27 @@
 #include "runtime/Cli.h"
 
 namespace heddle {
+namespace {
+
+// Which device the model would run on, or why on none.
+Status addDevice(const Program &program, std::string &out) {
+  const flatbuffers::String *target = program.metadata().target();
+  if (!target || !isDeviceTarget(target->string_view()))
+    return Status();
+  std::unique_ptr<Device> device;
+  Status status = Device::open(target->string_view(), program.options.device, device);
+  if (status.code() == HEDDLE_INVALID_INPUT)
+    return status;
+  out += packageFact("device", status.isOk() ? device->description() : "none: " + status.message());
+  return Status();
+}
+
+} // namespace
 
 Status runInfo(const Program &program) {
-  return writeOut(packageText(program.package->onDisk()) + format("%-18s %s\n", "runtime", heddle_version_string()));
+  std::string out = packageText(program.package->onDisk()) + packageFact("runtime", heddle_version_string());
+  HEDDLE_RETURN_IF_ERROR(addDevice(program, out));
+  return writeOut(out);
 }
 
 Status runLicenses(const Program &program) {

@@ -62,8 +62,11 @@ Status KvCache::makeRoom(int32_t sequence, int64_t count) {
     uint8_t *page = take();
     if (!page)
       return outOfMemory(format("no memory for page %lld of the KV cache", (long long)index));
-    if (table[index])  // shared, and about to be written
-      HEDDLE_RETURN_IF_ERROR(copyPage(page, table[index]));
+    Status copied = table[index] ? copyPage(page, table[index]) : Status();  // shared, and about to be written
+    if (!copied.isOk()) {
+      release(page);
+      return copied;
+    }
     release(table[index]);
     table[index] = page;
   }

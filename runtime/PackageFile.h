@@ -55,6 +55,7 @@ Status checkMetadata(const package::Package &root, const std::string &path);
 
 // What --info and `heddle inspect` say of a package, a line per fact (PackageText.cpp).
 std::string packageText(const PackageFile &file);
+std::string packageFact(const char *key, const std::string &value); // such a line
 
 std::string hexadecimal(const uint8_t *bytes, size_t count);
 

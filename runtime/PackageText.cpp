@@ -3,13 +3,14 @@
 #include "runtime/PackageFile.h"
 
 namespace heddle {
+
+std::string packageFact(const char *key, const std::string &value) { return format("%-18s %s\n", key, value.c_str()); }
+
 namespace {
 
 std::string orDash(const flatbuffers::String *text) { return text && text->size() ? text->str() : "-"; }
 
-void add(std::string &out, const char *key, const std::string &value) {
-  out += format("%-18s %s\n", key, value.c_str());
-}
+void add(std::string &out, const char *key, const std::string &value) { out += packageFact(key, value); }
 
 std::string joined(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>> *list) {
   std::string text;

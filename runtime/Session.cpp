@@ -35,6 +35,7 @@ Status Session::allocate(const SessionOptions &options) {
   hiddenSize = metadata.hidden_size();
   maxRows = plan.max_rows();
   keepHidden = options.keepHidden;
+  fixedForms = options.fixedForms;
   contextLength = options.context ? options.context : metadata.context();
   if (contextLength < 1 || contextLength > metadata.context())
     return invalidInput(
@@ -268,6 +269,7 @@ Status Session::compute(const Chunk &chunk) {
   step.max_rows = maxRows;
   step.barrier_wait = ThreadPool::waitInStep;
   step.barrier = pool->stepBarrier();
+  step.fixed_forms = fixedForms;
   step.kernel_ticks = ticks.empty() ? nullptr : ticks.data();
   float *logitsOfStep = step.logits;
   HEDDLE_RETURN_IF_ERROR(runStep(step));

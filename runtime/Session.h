@@ -21,6 +21,7 @@ struct SessionOptions {
   int32_t maxSequences = 1;
   int64_t context = 0;       // 0: the package's
   bool keepHidden = false;
+  bool fixedForms = false;   // bits do not depend on how a sequence is cut into steps
   bool profile = false;      // counts ticks per kernel
   std::string device;        // which one, of a model for a device: a number or part of a name; empty: the best
 };
@@ -110,7 +111,7 @@ private:
   DeviceStep deviceStep;
   int64_t vocabSize = 0, hiddenSize = 0, contextLength = 0, maxRows = 0;
   int32_t sequenceLimit = 0;
-  bool keepHidden = false;
+  bool keepHidden = false, fixedForms = false;
   KvCache cache;
   RopeTables rope;
   std::unique_ptr<ThreadPool> pool;

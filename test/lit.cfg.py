@@ -35,6 +35,11 @@ config.substitutions.append(("%source", os.path.dirname(config.test_source_root)
 config.substitutions.append(("%cmake", config.cmake_command))
 config.substitutions.append(("%ninja", config.ninja))
 config.substitutions.append(("%mlir_dir", config.mlir_dir))
+# PoCL is the OpenCL device of the tests, also where there is a GPU; what it compiles stays beside the test's files.
+pocl = "/etc/OpenCL/vendors/pocl.icd"
+if os.path.exists(pocl):
+    config.available_features.add("pocl")
+config.substitutions.append(("%on-pocl", f"env OCL_ICD_VENDORS={pocl} POCL_CACHE_DIR=%t.pocl"))
 # A real model, if ./dev setup has fetched it.
 smollm2 = glob.glob(os.path.join(os.path.dirname(config.test_source_root), ".setup", "smollm2", "*.gguf"))
 if smollm2:

@@ -30,10 +30,13 @@ FailureOr<GeneratedCode> heddle::generateCode(ModuleOp module, const Target &tar
   if (failed(buildHostCode(module, *code, kernels, target)) || failed(lowerToLLVM(*code, target.cpu)))
     return failure();
   hideAllBut(*code, "heddle_step");
-  // Kernels of Halide's objects.
-  for (auto func : code->getOps<LLVM::LLVMFuncOp>())
+  for (auto func : code->getOps<LLVM::LLVMFuncOp>()) {
+    // Kernels of Halide's objects.
     if (func.isExternal())
       func.setVisibility_(LLVM::Visibility::Hidden);
+    // Inlined where it is called, a layer's kernels would be one function, which takes more time and memory to compile.
+    func.setNoInline(true);
+  }
   FailureOr<std::string> object = emitMachineCode(*code, target.cpu, kind);
   if (failed(object))
     return failure();

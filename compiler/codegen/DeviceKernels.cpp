@@ -4,6 +4,7 @@
 
 #include "compiler/codegen/halide/BufferBuilder.h"
 #include "compiler/codegen/halide/PackedWeights.h"
+#include "dialect/HeddleDialect.h"
 #include "runtime/ModelAbi.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -14,6 +15,32 @@ using namespace mlir;
 using namespace heddle;
 
 static constexpr BufferElement f32 = {buffer_layout::Float, 32}, i32 = {buffer_layout::SignedInteger, 32};
+
+// What of an attention has no kernel; null if all has.
+static const char *missingOf(AttentionOp op) {
+  if (!op.getMask().getCausal())
+    return "without a causal mask";
+  if (op.getBias())
+    return "with a bias";
+  if (op.getSinks())
+    return "with sinks";
+  auto headDim = [](Value value) { return cast<RankedTensorType>(value.getType()).getDimSize(3); };
+  return headDim(op.getKey()) != headDim(op.getValue()) ? "with values of another head_dim than keys" : nullptr;
+}
+
+std::string heddle::missingDeviceKernel(ModuleOp module) {
+  std::string missing;
+  module.walk([&](Operation *op) {
+    const char *what = isa<MoeOp, LatentAttentionOp>(op) ? "" : nullptr;
+    if (auto attention = dyn_cast<AttentionOp>(op))
+      what = missingOf(attention);
+    if (!what)
+      return WalkResult::advance();
+    missing = ("'" + op->getName().getStringRef() + "'" + (*what ? " " : "") + what).str();
+    return WalkResult::interrupt();
+  });
+  return missing;
+}
 
 namespace {
 
@@ -105,7 +132,7 @@ FailureOr<func::FuncOp> DeviceKernels::refuse(Operation *op, const Twine &what) 
 
 FailureOr<func::FuncOp> DeviceKernels::matmul(Operation *op, StringRef name, const MatmulSpec &spec) {
   if (spec.activation != MatmulActivation::F32)
-    return refuse(op, "8-bit activations");
+    return refuse(op, "activations that are not f32");
   if (spec.rows != MatmulRows::Dense || spec.epilogue != MatmulEpilogue::None)
     return refuse(op, "products of experts");
   std::string symbol = (name + "_device").str();

@@ -10,6 +10,9 @@
 
 namespace heddle {
 
+// The first op of a module of model ops that devices have no kernel for, and what of it; empty if they have all.
+std::string missingDeviceKernel(mlir::ModuleOp module);
+
 class DeviceKernels {
 public:
   // Host functions go to `code`, what Halide emits for them to `objects`.

@@ -99,6 +99,7 @@ FailureOr<std::string> heddle::emitMachineCode(ModuleOp module, const CpuTarget 
   std::unique_ptr<llvm::TargetMachine> machine = target.createMachine();
   if (!llvmModule || !machine)
     return module.emitError("cannot be translated for ") << target.triple;
+  module.getBody()->clear(); // as large as what the optimiser works on
   for (llvm::Function &function : *llvmModule) {
     function.addFnAttr("target-cpu", machine->getTargetCPU());
     function.addFnAttr("target-features", machine->getTargetFeatureString());

@@ -26,6 +26,7 @@ enum class MachineCode { Object, Assembly, LLVMIR };
 enum class Loops { AsWritten, Vectorized };
 
 // The module (`llvm` dialect) as an ELF object, assembly or LLVM IR text for `target`, optimised. Deterministic.
+// Leaves the module empty, so that its ops and the machine code are not in memory together.
 mlir::FailureOr<std::string> emitMachineCode(mlir::ModuleOp module, const CpuTarget &target, MachineCode kind,
                                              Loops loops = Loops::AsWritten);
 

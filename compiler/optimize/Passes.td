@@ -29,6 +29,36 @@ def MaterializeKvCache : Pass<"heddle-materialize-kv-cache", "::mlir::ModuleOp">
   let dependentDialects = ["::heddle::HeddleDialect", "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect"];
 }
 
+def AbsorbMlaWeights : Pass<"heddle-absorb-mla-weights", "::mlir::ModuleOp"> {
+  let summary = "Cache the latent that keys and values are made of, and choose where their up-projections are applied";
+  let description = [{
+    softmax(q (U c)^T + r) (V c) with U and V independent of position needs only c in the cache, and r's shared key. Found by
+    shape: `attention` whose keys and values are heads of products, without bias, of one value c that a product of low rank
+    made (perhaps normalised), the key perhaps joined with a head that all share, becomes `latent_attention` where this
+    caches fewer values; so does an SVD-compressed projection, whose rank and dimensions are free. What is not rewritten gets a
+    remark with the op that is in the way: a rotation behind the product, a bias, a full-rank input.
+
+    Then each `latent_attention`, whoever wrote it, gets the body that `form` names. `absorbed` folds U into the query's and V
+    into the result's side: attention over c itself, as with one KV head. `materialised` rebuilds keys and values. `automatic`
+    has both and takes, for each sequence of a step, the one with fewer products: materialised from R / (D + R / keys) queries
+    on, R = rank (nope + v), D = 2 rank - nope - v; 171 for DeepSeek's dimensions and long contexts.
+
+    U and V stay as they are stored: nothing is quantised again. U is not folded into the query's projection ahead of time: that
+    would move rank * q_in numbers per head instead of nope * (q_in + rank), more for every published model (512 * 1536 against
+    128 * 2048), and leave none for the materialised body. Examples: test/optimize/absorb-mla-weights.mlir.
+
+    ```mlir
+    %k = heddle.linear %c, weights(%u : tensor<32x8xf32>) …   // and heads of it
+    %v = heddle.linear %c, weights(%w : tensor<32x8xf32>) …
+    %o = heddle.attention %q, %k_heads, %v_heads …
+    // becomes
+    %o = heddle.latent_attention %q, %c_head key_ups(%u0, %u1 : …) value_ups(%w0, %w1 : …) …
+    ```
+  }];
+  let options = [Option<"form", "form", "std::string", "\"automatic\"", "Which body computes it: automatic, absorbed or materialised">];
+  let dependentDialects = ["::heddle::HeddleDialect", "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect"];
+}
+
 def ShareKvHeads : Pass<"heddle-share-kv-heads", "::mlir::ModuleOp"> {
   let summary = "Let query heads read their group's KV head instead of a repeated copy";
   let description = [{

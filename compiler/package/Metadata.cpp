@@ -47,12 +47,16 @@ static fb::Offset<package::Generation> generation(fb::FlatBufferBuilder &b, cons
                                    config.repetitionPenalty);
 }
 
-static std::vector<std::string> configLines(const ModelConfig &c) {
+static std::vector<std::string> configLines(const ModelConfig &c, ModuleOp module) {
   std::vector<std::string> lines;
   auto add = [&](const char *key, auto value) { lines.push_back(std::string(key) + "=" + std::to_string(value)); };
   add("vocab_size", c.vocabSize), add("hidden_size", c.hiddenSize), add("intermediate_size", c.intermediateSize);
   add("num_hidden_layers", c.numHiddenLayers), add("num_attention_heads", c.numHeads), add("num_key_value_heads", c.numKvHeads);
   add("head_dim", c.headDim), add("max_position_embeddings", c.contextLength), add("tie_word_embeddings", int(c.tieWordEmbeddings));
+  module.walk([&](OnlineLatentAttentionOp op) {
+    lines.push_back("latent_attention=" + op.getDims().describe(op.getForm()));
+    return WalkResult::interrupt();
+  });
   return lines;
 }
 
@@ -64,17 +68,20 @@ static fb::Offset<package::Tokenizer> tokenizerTable(fb::FlatBufferBuilder &b, c
   return package::CreateTokenizer(b, unpacked.get());
 }
 
-// What one generated token reads: every weight but those read by row, embeddings that no product shares.
+// What one generated token reads: every weight but those read by row, embeddings that no product shares, and those of bodies
+// that many tokens take.
 static uint64_t bytesPerToken(ModuleOp module, ArrayRef<PackedWeight> weights) {
-  llvm::DenseSet<int64_t> rowLookups, others;
+  llvm::DenseSet<int64_t> rowLookups, others, manyRows;
   module.walk([&](WeightOp op) {
+    if (op->hasAttr("heddle.many_rows"))
+      manyRows.insert(op.getStorage().getOffset());
     for (Operation *user : op->getUsers())
       for (Operation *reader : user->getUsers())
         (isa<DequantizeOp>(reader) ? rowLookups : others).insert(op.getStorage().getOffset());
   });
   uint64_t bytes = 0;
   for (const PackedWeight &weight : weights)
-    if (others.contains(weight.offset) || !rowLookups.contains(weight.offset))
+    if (!manyRows.contains(weight.offset) && (others.contains(weight.offset) || !rowLookups.contains(weight.offset)))
       bytes += weight.size;
   return bytes;
 }
@@ -100,7 +107,7 @@ std::string heddle::buildMetadata(ModuleOp module, const Model &model, const Pac
   auto kernelVector = b.CreateVector(kernelTable);
   auto features = strings(b, target.cpu.features);
   auto passes = strings(b, info.passes);
-  auto config = strings(b, configLines(model.config));
+  auto config = strings(b, configLines(model.config, module));
   auto name = b.CreateString(info.name), architecture = b.CreateString(info.architecture),
        source = b.CreateString(info.sourceName), sha = b.CreateString(info.sourceSha256), version = b.CreateString(HEDDLE_VERSION),
        targetName = b.CreateString(target.name), precision = b.CreateString(info.precision);

@@ -41,6 +41,7 @@ struct PackedGroup {
   // 0: all sources are stacked. Else each run of so many is packed for itself, their panels interleaved: an expert's.
   int64_t interleave = 0;
   bool transposed = false; // of each source, what is packed is its transpose
+  bool manyRows = false;   // only a body for many rows reads it
 };
 
 class Packer {
@@ -56,7 +57,7 @@ private:
   RouteExpertsOp routeExperts(MoeOp op, Value rows);
   Value emptyRows(Location loc, Value rows, int64_t width, Type element);
   LogicalResult packLatentAttention(OnlineLatentAttentionOp op);
-  FailureOr<Value> packed(Operation *user, ValueRange matrices, int64_t interleave = 0, bool transposed = false);
+  FailureOr<Value> packed(Operation *user, ValueRange matrices, int64_t interleave = 0, bool transposed = false, bool manyRows = false);
   FailureOr<Value> packedVector(Operation *user, ValueRange vectors);
   FailureOr<Value> place(Operation *user, PackedGroup group, RankedTensorType type);
   FailureOr<Value> placeInSection(Operation *user, PackedGroup group, RankedTensorType type);
@@ -79,13 +80,14 @@ private:
 // never quantised again.
 static std::string transposedFormat(RankedTensorType type) { return type.getEncoding() ? "f32" : formatOf(type); }
 
-FailureOr<Value> Packer::packed(Operation *user, ValueRange matrices, int64_t interleave, bool transposed) {
+FailureOr<Value> Packer::packed(Operation *user, ValueRange matrices, int64_t interleave, bool transposed, bool manyRows) {
   RankedTensorType first = typeOf(matrices.front());
   PackedGroup group{SmallVector<Value>(matrices), transposed ? transposedFormat(first) : formatOf(first)};
   for (Value matrix : matrices)
     group.n += typeOf(matrix).getDimSize(transposed ? 1 : 0);
   group.interleave = interleave;
   group.transposed = transposed;
+  group.manyRows = manyRows;
   group.k = first.getDimSize(transposed ? 0 : 1);
   FailureOr<heddle::TensorType> type = tensorType(user->getLoc(), group.format);
   if (failed(type))
@@ -151,6 +153,8 @@ FailureOr<Value> Packer::placeInSection(Operation *user, PackedGroup group, Rank
   op->setAttr("heddle.source_rows", b.getArrayAttr(rows));
   if (group.transposed)
     op->setAttr("heddle.transposed", b.getUnitAttr());
+  if (group.manyRows)
+    op->setAttr("heddle.many_rows", b.getUnitAttr());
   if (group.interleave)
     op->setAttr("heddle.interleave", b.getI64IntegerAttr(group.interleave));
   return op.getResult();
@@ -280,7 +284,7 @@ LogicalResult Packer::packLatentAttention(OnlineLatentAttentionOp op) {
     for (Value up : ups)
       if (up.getType() != ups.front().getType())
         return op.emitError("up-projections must be stored alike: ") << ups.front().getType() << ", " << up.getType();
-  FailureOr<Value> keys = rebuilds ? packed(op, op.getKeyUps(), 1) : FailureOr<Value>(Value());
+  FailureOr<Value> keys = rebuilds ? packed(op, op.getKeyUps(), 1, false, folds) : FailureOr<Value>(Value());
   FailureOr<Value> folded = folds ? packed(op, op.getKeyUps(), 1, /*transposed=*/true) : FailureOr<Value>(Value());
   FailureOr<Value> values = packed(op, op.getValueUps(), 1);
   if (failed(keys) || failed(folded) || failed(values))

@@ -39,6 +39,8 @@ For researchers
   --print-remarks               what passes say of the choices they made
   --load-pass-plugin=LIB        load the MLIR passes of a shared library; repeatable
   --add-pass=POINT:PIPELINE     run passes at after-import, after-optimize, before-bufferize or after-schedule; repeatable
+  --mla-absorb=auto|on|off      up-projections of a low-rank latent: absorbed into queries and results where a step has few
+                                queries, always, or never (keys and values are rebuilt; other models than MLA cache them)
   --share-kv=on|off  --fuse-projections=on|off  --share-layers=on|off
                                 passes that can be turned off to measure them
 For pipelines
@@ -162,6 +164,8 @@ bool CompileArguments::parseFlag(StringRef key, StringRef value, bool hasValue) 
   }
   if (key == "--add-pass")
     return addPass(value);
+  if (key == "--mla-absorb")
+    return choose<std::string>(key, value, {{"auto", "automatic"}, {"on", "absorbed"}, {"off", ""}}, options.pipeline.latentForm);
   if (key == "--share-kv")
     return onOff(options.pipeline.shareKv);
   if (key == "--fuse-projections")

@@ -23,8 +23,8 @@ struct Cached {
 };
 } // namespace
 
-static Rebuilt rebuild(const LatentDims &dims, int64_t tokens, function_ref<Cached(int64_t)> token, int64_t g, const Up &keyUp,
-                       const Up &valueUp) {
+static Rebuilt rebuild(const LatentDims &dims, int64_t tokens, function_ref<Cached(int64_t)> token, int64_t g,
+                       const Up &keyUp, const Up &valueUp) {
   Rebuilt rebuilt;
   auto product = [&](const Up &up, int64_t i, ArrayRef<double> latent) {
     double sum = 0;
@@ -60,8 +60,9 @@ static void attendRebuilt(Op op, const LatentDims &dims, const Rebuilt &rebuilt,
 
 // Every row of the step and every head of `op`: `index(r, h)` numbers the (row, head) pairs of query and result.
 template <typename Op>
-static void attendCache(Op op, const LatentDims &dims, const KvCache &cache, int64_t layer, const Up &keyUp, const Up &valueUp,
-                        const Tensor &query, Tensor &result, function_ref<int64_t(int64_t r, int64_t h)> index) {
+static void attendCache(Op op, const LatentDims &dims, const KvCache &cache, int64_t layer, const Up &keyUp,
+                        const Up &valueUp, const Tensor &query, Tensor &result,
+                        function_ref<int64_t(int64_t r, int64_t h)> index) {
   int64_t group = dims.numHeads / dims.numKvHeads;
   for (int64_t sequence = 0; sequence < cache.numSequences(); ++sequence)
     for (int64_t g = 0; g < dims.numKvHeads; ++g) {
@@ -95,7 +96,8 @@ static LogicalResult latentAttention(Frame &frame, LatentAttentionOp op) {
   Tensor result = Tensor::zeros(getElementTypeOrSelf(op.getType()), {batch, heads, queries, dims.value});
   if (const auto *view = std::get_if<KvView>(&frame.value(op.getLatent()))) {
     if (view->isValue || batch != 1 || queries != static_cast<int64_t>(view->cache->rows().size()))
-      return op.emitOpError("over the cache takes a query of (1, heads, ") << view->cache->rows().size() << ", head_dim)";
+      return op.emitOpError("over the cache takes a query of (1, heads, ")
+             << view->cache->rows().size() << ", head_dim)";
     attendCache(op, dims, *view->cache, view->layer, keyUp, valueUp, query, result,
                 [&](int64_t r, int64_t h) { return h * queries + r; });
     frame.set(op, std::move(result));
@@ -128,7 +130,8 @@ static LogicalResult latentAttention(Frame &frame, LatentAttentionOp op) {
 //===- online_latent_attention --------------------------------------------===//
 
 // One packed tensor, heads one after the other, or a matrix per head.
-static FailureOr<Up> upOf(Frame &frame, OnlineLatentAttentionOp op, OperandRange ups, std::optional<StringRef> format, int64_t rows) {
+static FailureOr<Up> upOf(Frame &frame, OnlineLatentAttentionOp op, OperandRange ups, std::optional<StringRef> format,
+                          int64_t rows) {
   if (!format)
     return matrices(frame, ups);
   LatentDims dims = op.getDims();
@@ -141,11 +144,25 @@ static FailureOr<Up> upOf(Frame &frame, OnlineLatentAttentionOp op, OperandRange
 // The same from the transposed matrices.
 static FailureOr<Up> upOfFolds(Frame &frame, OnlineLatentAttentionOp op) {
   LatentDims dims = op.getDims();
-  FailureOr<PackedWeights> packed =
-      packedWeights(frame, op, op.getKeyFolds(), op.getFoldFormat().value_or("f32"), dims.numKvHeads * dims.rank, dims.nope);
+  FailureOr<PackedWeights> packed = packedWeights(frame, op, op.getKeyFolds(), op.getFoldFormat().value_or("f32"),
+                                                  dims.numKvHeads * dims.rank, dims.nope);
   if (failed(packed))
     return failure();
-  return Up([packed = *packed, rank = dims.rank](int64_t g, int64_t i, int64_t r) { return packed.at(g * rank + r, i); });
+  return Up(
+      [packed = *packed, rank = dims.rank](int64_t g, int64_t i, int64_t r) { return packed.at(g * rank + r, i); });
+}
+
+// `automatic` reads the one or the other, so both must hold the same numbers.
+static LogicalResult verifyFolds(OnlineLatentAttentionOp op, const Up &keyUp, const Up &fold) {
+  LatentDims dims = op.getDims();
+  for (int64_t g = 0; g < dims.numKvHeads; ++g)
+    for (int64_t i = 0; i < dims.nope; ++i)
+      for (int64_t r = 0; r < dims.rank; ++r)
+        if (keyUp(g, i, r) != fold(g, i, r))
+          return op.emitOpError("key_folds are not key_ups transposed: (")
+                 << i << ", " << r << ") of KV head " << g << " is " << fold(g, i, r) << ", expected "
+                 << keyUp(g, i, r);
+  return success();
 }
 
 static LogicalResult onlineLatentAttention(Frame &frame, OnlineLatentAttentionOp op) {
@@ -153,16 +170,19 @@ static LogicalResult onlineLatentAttention(Frame &frame, OnlineLatentAttentionOp
   const KvCache &cache = *std::get<std::shared_ptr<KvCache>>(frame.value(op.getCache()));
   const Tensor &query = frame.tensor(op.getQuery());
   int64_t layer = frame.integer(op.getLayer());
-  FailureOr<Up> keyUp = op.getKeyUps().empty() ? upOfFolds(frame, op) : upOf(frame, op, op.getKeyUps(), op.getKeyFormat(), dims.nope);
+  bool rebuilds = !op.getKeyUps().empty();
+  FailureOr<Up> keyUp = rebuilds ? upOf(frame, op, op.getKeyUps(), op.getKeyFormat(), dims.nope) : upOfFolds(frame, op);
   FailureOr<Up> valueUp = upOf(frame, op, op.getValueUps(), op.getValueFormat(), dims.value);
-  if (failed(keyUp) || failed(valueUp))
+  FailureOr<Up> fold = rebuilds && op.getKeyFolds() ? upOfFolds(frame, op) : keyUp;
+  if (failed(keyUp) || failed(valueUp) || failed(fold) || failed(verifyFolds(op, *keyUp, *fold)))
     return failure();
   if (layer < 0 || layer >= cache.type().getNumLayers())
     return op.emitOpError("layer ") << layer << " is not one of the cache's " << cache.type().getNumLayers();
   if (query.dim(0) != static_cast<int64_t>(cache.rows().size()))
     return op.emitOpError("has ") << query.dim(0) << " rows in a step of " << cache.rows().size();
   Tensor result = Tensor::zeros(frame.tensor(op.getInits()[0]).elementType, {query.dim(0), dims.numHeads * dims.value});
-  attendCache(op, dims, cache, layer, *keyUp, *valueUp, query, result, [&](int64_t r, int64_t h) { return r * dims.numHeads + h; });
+  attendCache(op, dims, cache, layer, *keyUp, *valueUp, query, result,
+              [&](int64_t r, int64_t h) { return r * dims.numHeads + h; });
   frame.set(op.getResults()[0], std::move(result));
   frame.set(op.getResults()[1], frame.value(op.getInits()[1]));
   return success();

@@ -166,9 +166,24 @@ std::function<FailureOr<RuntimeValue>(WeightOp)> heddle::weightsOf(std::shared_p
 
 //===- random -------------------------------------------------------------===//
 
+// What stands for a stored tensor: row by row, so that rows of a matrix, "name[begin:end]", are those of the whole.
 static Tensor randomSource(WeightOp op, StringRef name, ArrayRef<int64_t> shape, uint64_t seed) {
   Type type = getElementTypeOrSelf(op.getType());
-  return randomTensor(isa<FloatType>(type) ? type : Float32Type::get(op.getContext()), shape, seed ^ llvm::xxh3_64bits(name), 2);
+  if (!isa<FloatType>(type))
+    type = Float32Type::get(op.getContext());
+  if (shape.size() != 2)
+    return randomTensor(type, shape, seed ^ llvm::xxh3_64bits(name), 2);
+  auto [whole, range] = name.split('[');
+  int64_t begin = 0;
+  if (range.consumeInteger(10, begin) || !range.starts_with(":"))
+    whole = name, begin = 0;
+  Tensor matrix = Tensor::zeros(type, shape);
+  matrix.reals.clear();
+  for (int64_t row = begin; row < begin + shape[0]; ++row) {
+    std::string source = (whole + "#" + Twine(row)).str();
+    llvm::append_range(matrix.reals, randomTensor(type, {shape[1]}, seed ^ llvm::xxh3_64bits(source), 2).reals);
+  }
+  return matrix;
 }
 
 std::function<FailureOr<RuntimeValue>(WeightOp)> heddle::randomWeights(uint64_t seed) {

@@ -12,7 +12,8 @@ using namespace heddle;
 static Value queries(ModelBuilder &b, Value x) {
   const LatentConfig &latent = b.config().latent;
   if (latent.qLoraRank)
-    return b.linear(b.rmsNorm(b.linear(x, "self_attn.q_a_proj"), "self_attn.q_a_layernorm", latent.normEps), "self_attn.q_b_proj");
+    return b.linear(b.rmsNorm(b.linear(x, "self_attn.q_a_proj"), "self_attn.q_a_layernorm", latent.normEps),
+                    "self_attn.q_b_proj");
   return b.linear(x, "self_attn.q_proj");
 }
 

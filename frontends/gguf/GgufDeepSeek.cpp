@@ -18,12 +18,14 @@ void readGgufLatentSizes(GgufKeys &keys, const GgufFile &file, ModelConfig &conf
   latent.qLoraRank = keys.integer("attention.q_lora_rank", 0);
   latent.qkRopeHeadDim = keys.integer("rope.dimension_count");
   const char *keyLength = keys.has("attention.key_length_mla") ? "attention.key_length_mla" : "attention.key_length";
-  const char *valueLength = keys.has("attention.value_length_mla") ? "attention.value_length_mla" : "attention.value_length";
+  const char *valueLength =
+      keys.has("attention.value_length_mla") ? "attention.value_length_mla" : "attention.value_length";
   config.headDim = keys.integer(keyLength);
   latent.vHeadDim = keys.integer(valueLength);
   if (config.headDim <= latent.qkRopeHeadDim || config.headDim > 1 << 16 || latent.qkRopeHeadDim < 1)
     return keys.fail(keys.full(keyLength) + " (" + std::to_string(config.headDim) + ") must be more than " +
-                     keys.full("rope.dimension_count") + " (" + std::to_string(latent.qkRopeHeadDim) + "), at most 65536");
+                     keys.full("rope.dimension_count") + " (" + std::to_string(latent.qkRopeHeadDim) +
+                     "), at most 65536");
   latent.qkNopeHeadDim = config.headDim - latent.qkRopeHeadDim;
   latent.normEps = config.normEps;
   config.numKvHeads = config.numHeads;
@@ -33,7 +35,8 @@ void readGgufDeepSeekExperts(GgufKeys &keys, const GgufFile &file, ModelConfig &
   MoeConfig &moe = config.moe;
   int64_t gating = keys.integer("expert_gating_func", 1);
   if (gating != 1 && gating != 2)
-    keys.fail(keys.full("expert_gating_func") + " is " + std::to_string(gating) + ", expected 1 (softmax) or 2 (sigmoid)");
+    keys.fail(keys.full("expert_gating_func") + " is " + std::to_string(gating) +
+              ", expected 1 (softmax) or 2 (sigmoid)");
   moe.sigmoidScores = gating == 2;
   moe.normTopkProb = keys.boolean("expert_weights_norm", false);
   moe.routedScale = keys.number("expert_weights_scale", 1.0);

@@ -40,7 +40,8 @@ void readDeepSeekSizes(JsonObject &object, ModelConfig &config) {
   config.numKvHeads = object.integer("num_key_value_heads").value_or(config.numHeads);
   if (config.numKvHeads != config.numHeads)
     object.fail("num_key_value_heads", "is " + std::to_string(config.numKvHeads) + ", expected num_attention_heads (" +
-                                           std::to_string(config.numHeads) + "): every head has its own up-projections");
+                                           std::to_string(config.numHeads) +
+                                           "): every head has its own up-projections");
 }
 
 void readDeepSeekExperts(JsonObject &object, ModelConfig &config) {
@@ -70,7 +71,8 @@ void readDeepSeekExperts(JsonObject &object, ModelConfig &config) {
   std::string method = object.string("topk_method").value_or(v3 ? "noaux_tc" : "greedy");
   bool isGrouped = v3 || method == "group_limited_greedy";
   if (!v3 && !isGrouped && method != "greedy")
-    object.fail("topk_method", "is '" + printable(method, 64) + "', which is not supported; known: greedy, group_limited_greedy");
+    object.fail("topk_method",
+                "is '" + printable(method, 64) + "', which is not supported; known: greedy, group_limited_greedy");
   if (v3)
     expectWord(object, "topk_method", "noaux_tc");
   if (isGrouped) {

@@ -12,8 +12,6 @@ struct buffer {
   uint64_t device;
 };
 
-enum { maxArguments = 64 };
-
 // The code is a constant of the object: its address says which it is.
 static int initializeKernels(void **state, const char *code) {
   *state = (void *)code;
@@ -23,17 +21,17 @@ static int initializeKernels(void **state, const char *code) {
 static int run(void *user_context, void *state, const char *entry, const uint32_t blocks[3], const uint32_t threads[3],
                int shared_bytes, const size_t *sizes, void **arguments, const int8_t *is_buffer) {
   heddle_device *device = user_context;
-  void *values[maxArguments];
-  size_t value_sizes[maxArguments];
   uint32_t count = 0;
   // No rows: nothing to do, and no grid that a driver takes.
   if (!blocks[0] || !blocks[1] || !blocks[2])
     return 0;
-  for (; sizes[count]; ++count) {
-    if (count == maxArguments)
-      return -1;
-    values[count] = is_buffer[count] ? &((struct buffer *)arguments[count])->device : arguments[count];
-    value_sizes[count] = is_buffer[count] ? 0 : sizes[count];
+  while (sizes[count])
+    ++count;
+  void *values[count + 1];
+  size_t value_sizes[count + 1];
+  for (uint32_t i = 0; i < count; ++i) {
+    values[i] = is_buffer[i] ? &((struct buffer *)arguments[i])->device : arguments[i];
+    value_sizes[i] = is_buffer[i] ? 0 : sizes[i];
   }
   const heddle_launch launch = {state, entry, {blocks[0], blocks[1], blocks[2]}, {threads[0], threads[1], threads[2]},
                                 (uint32_t)shared_bytes, count, values, value_sizes};

@@ -6,6 +6,7 @@
 #include "runtime/device/OpenClApi.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstring>
 #include <vector>
 
@@ -44,6 +45,7 @@ private:
   Status checkDevice();
   Status programOf(const char *code, Program &outProgram);
   Status kernelOf(const heddle_launch &launch, Kernel &outKernel);
+  int32_t setArgument(Kernel kernel, const heddle_launch &launch, uint32_t index);
   Status transfer(void *to, const void *from, uint64_t size, const char *what, bool wait);
   std::string text(uint32_t property) const;
   template <typename T> T number(uint32_t property) const {
@@ -61,7 +63,7 @@ private:
 
 Status error(const char *what, int32_t code) { return failure(format("OpenCL: %s failed with code %d", what, code)); }
 
-// `read(capacity, buffer, outSize)`: a string of a driver.
+// `read(capacity, buffer, outSize)`: a string of a driver, as one line.
 template <typename Read> std::string readText(Read read) {
   size_t size = 0;
   if (read(0, nullptr, &size) != success || size == 0)
@@ -70,6 +72,10 @@ template <typename Read> std::string readText(Read read) {
   if (read(size, value.data(), nullptr) != success)
     return "?";
   value.resize(strlen(value.c_str()));
+  while (!value.empty() && isspace(uint8_t(value.back())))
+    value.pop_back();
+  for (char &c : value)
+    c = isspace(uint8_t(c)) ? ' ' : c;
   return value;
 }
 
@@ -199,28 +205,27 @@ Status OpenClDevice::kernelOf(const heddle_launch &launch, Kernel &outKernel) {
 }
 
 // The memory that a work-group shares is a kernel's last parameter.
+int32_t OpenClDevice::setArgument(Kernel kernel, const heddle_launch &launch, uint32_t index) {
+  if (index == launch.num_arguments)
+    return api.clSetKernelArg(kernel, index, std::max<size_t>(1, launch.shared_bytes), nullptr);
+  const void *value = launch.arguments[index];
+  if (launch.argument_sizes[index])
+    return api.clSetKernelArg(kernel, index, launch.argument_sizes[index], value);
+  return api.clSetKernelArgSVMPointer(kernel, index, *static_cast<void *const *>(value));
+}
+
 Status OpenClDevice::launch(const heddle_launch &launch) {
   Kernel kernel = nullptr;
   HEDDLE_RETURN_IF_ERROR(kernelOf(launch, kernel));
-  uint32_t index = 0;
-  int32_t code = success;
-  for (; index < launch.num_arguments && code == success; ++index) {
-    const void *value = launch.arguments[index];
-    if (launch.argument_sizes[index])
-      code = api.clSetKernelArg(kernel, index, launch.argument_sizes[index], value);
-    else
-      code = api.clSetKernelArgSVMPointer(kernel, index, *static_cast<void *const *>(value));
-  }
-  if (code == success)
-    code = api.clSetKernelArg(kernel, index, std::max<size_t>(1, launch.shared_bytes), nullptr);
-  if (code != success)
-    return failure(format("OpenCL: argument %u of kernel %s is refused with code %d", index, launch.entry, code));
+  for (uint32_t index = 0; index <= launch.num_arguments; ++index)
+    if (int32_t code = setArgument(kernel, launch, index); code != success)
+      return failure(format("OpenCL: argument %u of kernel %s is refused with code %d", index, launch.entry, code));
   size_t global[3], local[3];
   for (int axis = 0; axis < 3; ++axis) {
     local[axis] = launch.threads[axis];
     global[axis] = local[axis] * launch.blocks[axis];
   }
-  code = api.clEnqueueNDRangeKernel(queue, kernel, 3, nullptr, global, local, 0, nullptr, nullptr);
+  int32_t code = api.clEnqueueNDRangeKernel(queue, kernel, 3, nullptr, global, local, 0, nullptr, nullptr);
   return code == success ? Status() : failure(format("OpenCL: kernel %s is refused with code %d", launch.entry, code));
 }
 

@@ -23,3 +23,11 @@ func.func @kv_append_c3(%c: !heddle.kv_cache<30 x 3 x 64 x bf16>, %k: tensor<?x1
   heddle.kv_append %c[%layer], %k, %v : <30 x 3 x 64 x bf16>, tensor<?x192xf32>, tensor<?x128xf32>
   return
 }
+
+// -----
+
+func.func @kv_append_c1_latent(%c: !heddle.kv_cache<2 x 1 x 11 x f32, latent = 7>, %l: tensor<?x7xf32>, %layer: index) {
+  // expected-error @+1 {{must have a value of 4 columns}}
+  heddle.kv_append %c[%layer], %l : <2 x 1 x 11 x f32, latent = 7>, tensor<?x7xf32>
+  return
+}

@@ -16,3 +16,17 @@ func.func @buffers(%c: !heddle.kv_cache<2 x 1 x 4 x f32>, %k: memref<?x4xf32>) {
   heddle.kv_append %c[%last], %k, %k : <2 x 1 x 4 x f32>, memref<?x4xf32>, memref<?x4xf32>
   return
 }
+
+// CHECK-LABEL: @latent
+func.func @latent(%c: !heddle.kv_cache<2 x 1 x 11 x f32, latent = 7>, %l: tensor<?x7xf32>, %r: tensor<?x4xf32>, %layer: index) {
+  // CHECK: heddle.kv_append %{{.*}}[%{{.*}}], %{{.*}}, %{{.*}} : <2 x 1 x 11 x f32, latent = 7>, tensor<?x7xf32>, tensor<?x4xf32>
+  heddle.kv_append %c[%layer], %l, %r : <2 x 1 x 11 x f32, latent = 7>, tensor<?x7xf32>, tensor<?x4xf32>
+  return
+}
+
+// CHECK-LABEL: @latent_without_rotary_key
+func.func @latent_without_rotary_key(%c: !heddle.kv_cache<2 x 1 x 7 x f32, latent = 7>, %l: tensor<?x7xf32>, %layer: index) {
+  // CHECK: heddle.kv_append %{{.*}}[%{{.*}}], %{{.*}} : <2 x 1 x 7 x f32, latent = 7>, tensor<?x7xf32>
+  heddle.kv_append %c[%layer], %l : <2 x 1 x 7 x f32, latent = 7>, tensor<?x7xf32>
+  return
+}

@@ -8,3 +8,13 @@ func.func private @no_layers(!heddle.kv_cache<0 x 3 x 64 x f32>)
 
 // expected-error @+1 {{element type must be f32, bf16 or f16, got 'i8'}}
 func.func private @element_type(!heddle.kv_cache<1 x 3 x 64 x i8>)
+
+// -----
+
+// expected-error @+1 {{latent (577) must be 0 to head_dim (576) of one head (1)}}
+func.func private @wider_than_the_row(!heddle.kv_cache<1 x 1 x 576 x f32, latent = 577>)
+
+// -----
+
+// expected-error @+1 {{latent (512) must be 0 to head_dim (576) of one head (2)}}
+func.func private @of_two_heads(!heddle.kv_cache<1 x 2 x 576 x f32, latent = 512>)

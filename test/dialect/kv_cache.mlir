@@ -4,3 +4,6 @@
 
 // CHECK: func.func private @types(!heddle.kv_cache<30 x 3 x 64 x bf16>, !heddle.kv_cache<1 x 1 x 24 x f32>, !heddle.kv_cache<2 x 8 x 80 x f16>)
 func.func private @types(!heddle.kv_cache<30 x 3 x 64 x bf16>, !heddle.kv_cache<1 x 1 x 24 x f32>, !heddle.kv_cache<2 x 8 x 80 x f16>)
+
+// CHECK: func.func private @latent(!heddle.kv_cache<27 x 1 x 576 x bf16, latent = 512>, !heddle.kv_cache<1 x 1 x 7 x f32, latent = 7>)
+func.func private @latent(!heddle.kv_cache<27 x 1 x 576 x bf16, latent = 512>, !heddle.kv_cache<1 x 1 x 7 x f32, latent = 7>)

@@ -33,7 +33,7 @@ int main(void) {
   heddle_package *package;
   require(heddle_package_open(heddle_model_reference(), &package));
   require(heddle_package_check(package));
-  heddle_session_options options = {sizeof options, 2, 2, 0, 1};
+  heddle_session_options options = {.size = sizeof options, .threads = 2, .max_sequences = 2, .keep_hidden = 1};
   heddle_session *session;
   require(heddle_session_create(package, &options, &session));
 

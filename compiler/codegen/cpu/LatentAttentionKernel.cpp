@@ -75,7 +75,8 @@ public:
   // `body` for each of this thread's heads.
   void forEachHead(function_ref<void(Value)> body) { b.loop(thread, b.constant(spec.dims.numHeads), numThreads, body); }
   // out (rows, n) = act (rows, k) W^T for a head's packed W; strides in floats.
-  void multiply(func::FuncOp matmul, Value act, Value actStride, Value weights, Value out, Value outStride, Value rows, int64_t n);
+  void multiply(func::FuncOp matmul, Value act, Value actStride, Value weights, Value out, Value outStride, Value rows,
+                int64_t n);
   void copyFloats(Value from, Value to, int64_t count, unsigned lanes);
   func::FuncOp finish() {
     func::ReturnOp::create(b);
@@ -97,8 +98,9 @@ private:
 LatentKernel::LatentKernel(ModuleOp module, StringRef name, const LatentAttentionSpec &spec)
     : b(module.getLoc(), module.getContext()), spec(spec) {
   Type pointer = b.pointerType(), size = b.getI64Type(), index = b.getI32Type();
-  function = beginFunction(b, module, name,
-                           {pointer, pointer, pointer, pointer, pointer, pointer, pointer, size, size, size, size, size, index, index});
+  function = beginFunction(
+      b, module, name,
+      {pointer, pointer, pointer, pointer, pointer, pointer, pointer, size, size, size, size, size, index, index});
   Value *const arguments[] = {&q,         &out,          &scratch, &keyUps,  &keyFolds,  &valueUps,
                               &sequences, &numSequences, &kOffset, &qStride, &outStride, &isFixed};
   for (auto [position, argument] : llvm::enumerate(arguments))
@@ -127,12 +129,13 @@ void LatentKernel::forEachSequence(bool isAbsorbed, function_ref<void(Value, con
   });
 }
 
-void LatentKernel::multiply(func::FuncOp matmul, Value act, Value actStride, Value weights, Value to, Value toStride, Value rows,
-                            int64_t n) {
+void LatentKernel::multiply(func::FuncOp matmul, Value act, Value actStride, Value weights, Value to, Value toStride,
+                            Value rows, int64_t n) {
   Value null = LLVM::ZeroOp::create(b, b.pointerType());
   int64_t panels = (n + PackedLayout::panelRows - 1) / PackedLayout::panelRows;
-  func::CallOp::create(b, matmul,
-                       ValueRange{act, null, null, weights, null, to, rows, actStride, toStride, b.constant(0), b.constant(panels)});
+  func::CallOp::create(
+      b, matmul,
+      ValueRange{act, null, null, weights, null, to, rows, actStride, toStride, b.constant(0), b.constant(panels)});
 }
 
 void LatentKernel::copyFloats(Value from, Value to, int64_t count, unsigned lanes) {
@@ -140,7 +143,8 @@ void LatentKernel::copyFloats(Value from, Value to, int64_t count, unsigned lane
     b.store(b.loadFloats(b.at(from, run.begin * floatBytes), run.lanes), b.at(to, run.begin * floatBytes));
 }
 
-func::FuncOp heddle::buildLatentFold(ModuleOp module, StringRef name, const LatentAttentionSpec &spec, func::FuncOp matmulFold) {
+func::FuncOp heddle::buildLatentFold(ModuleOp module, StringRef name, const LatentAttentionSpec &spec,
+                                     func::FuncOp matmulFold) {
   LatentKernel k(module, name, spec);
   RawBuilder &b = k.b;
   const LatentDims &dims = spec.dims;
@@ -162,7 +166,8 @@ func::FuncOp heddle::buildLatentFold(ModuleOp module, StringRef name, const Late
   return k.finish();
 }
 
-func::FuncOp heddle::buildLatentAttend(ModuleOp module, StringRef name, const LatentAttentionSpec &spec, func::FuncOp attention) {
+func::FuncOp heddle::buildLatentAttend(ModuleOp module, StringRef name, const LatentAttentionSpec &spec,
+                                       func::FuncOp attention) {
   LatentKernel k(module, name, spec);
   RawBuilder &b = k.b;
   Value stride = b.constant(spec.dims.scratchDim()), null = LLVM::ZeroOp::create(b, b.pointerType());
@@ -172,13 +177,14 @@ func::FuncOp heddle::buildLatentAttend(ModuleOp module, StringRef name, const La
     Value first = b.remainder(b.add(k.thread, index), k.numThreads);
     Value turned = arith::TruncIOp::create(b, b.getI32Type(), first), threads = k.function.getArgument(13);
     func::CallOp::create(b, attention,
-                         ValueRange{k.scratch, attended, b.at(k.sequences, index, sizeof(heddle_sequence)), b.constant(1), k.kOffset,
-                                    k.kOffset, stride, stride, null, turned, threads});
+                         ValueRange{k.scratch, attended, b.at(k.sequences, index, sizeof(heddle_sequence)),
+                                    b.constant(1), k.kOffset, k.kOffset, stride, stride, null, turned, threads});
   });
   return k.finish();
 }
 
-func::FuncOp heddle::buildLatentProject(ModuleOp module, StringRef name, const LatentAttentionSpec &spec, func::FuncOp matmulValue) {
+func::FuncOp heddle::buildLatentProject(ModuleOp module, StringRef name, const LatentAttentionSpec &spec,
+                                        func::FuncOp matmulValue) {
   LatentKernel k(module, name, spec);
   RawBuilder &b = k.b;
   const LatentDims &dims = spec.dims;
@@ -187,7 +193,8 @@ func::FuncOp heddle::buildLatentProject(ModuleOp module, StringRef name, const L
     k.forEachSequence(true, [&](Value, const SequenceValues &sequence) {
       Value from = b.at(k.scratchRow(sequence.firstRow, k.attendedBegin()), head, dims.rank * floatBytes);
       Value to = b.at(b.at(k.out, b.mul(sequence.firstRow, k.outStride), floatBytes), head, dims.value * floatBytes);
-      k.multiply(matmulValue, from, b.constant(dims.scratchDim()), weights, to, k.outStride, sequence.numRows, dims.value);
+      k.multiply(matmulValue, from, b.constant(dims.scratchDim()), weights, to, k.outStride, sequence.numRows,
+                 dims.value);
     });
   });
   return k.finish();
@@ -199,10 +206,10 @@ namespace {
 // tile of its queries meets the block before the next one takes its place. A row's state waits in scratch.
 class RebuildKernel {
 public:
-  RebuildKernel(ModuleOp module, StringRef name, const LatentAttentionSpec &spec, const CpuTarget &target, func::FuncOp matmulKey,
-                func::FuncOp matmulValue)
-      : k(module, name, spec), b(k.b), attention(spec.rebuilt()), tile(b, attention, target), lanes(target.vectorLanes()),
-        matmulKey(matmulKey), matmulValue(matmulValue) {}
+  RebuildKernel(ModuleOp module, StringRef name, const LatentAttentionSpec &spec, const CpuTarget &target,
+                func::FuncOp matmulKey, func::FuncOp matmulValue)
+      : k(module, name, spec), b(k.b), attention(spec.rebuilt()), tile(b, attention, target),
+        lanes(target.vectorLanes()), matmulKey(matmulKey), matmulValue(matmulValue) {}
   func::FuncOp build();
 
 private:
@@ -211,7 +218,8 @@ private:
   void attendTile(const SequenceValues &sequence, Value firstToken, Value kvHead, Value blockBegin);
   TileValues tileAt(const SequenceValues &sequence, Value firstToken, Value kvHead);
   // `body(tile row, state in scratch)` for every row of the tile.
-  void forEachRow(const TileValues &values, function_ref<void(Value row, RowState total, Value stepRow, Value head)> body);
+  void forEachRow(const TileValues &values,
+                  function_ref<void(Value row, RowState total, Value stepRow, Value head)> body);
   int64_t recordFloats() const { return attentionRecordFloats(attention); }
 
   LatentKernel k;
@@ -246,22 +254,26 @@ void RebuildKernel::forEachRow(const TileValues &values, function_ref<void(Value
 }
 
 // keys (64, nope + rope) = [latent @ key_up^T | rope], values (64, value) = latent @ value_up^T for the cached rows of a page.
-void RebuildKernel::rebuildPage(const SequenceValues &sequence, Value pageIndex, Value kvHead, Value keys, Value values) {
+void RebuildKernel::rebuildPage(const SequenceValues &sequence, Value pageIndex, Value kvHead, Value keys,
+                                Value values) {
   const LatentDims &dims = k.dims();
   Value rows = b.min(b.constant(pageTokens), b.sub(sequence.length, b.mul(pageIndex, pageTokens)));
   Value cached = b.at(loadPage(b, sequence.pages, pageIndex), k.kOffset);
   if (k.spec.kv != KvType::F32) {
     int64_t element = kvBytes(k.spec.kv);
     b.loop(b.constant(0), rows, 1, [&](Value row) {
-      Value from = b.at(cached, row, dims.cachedDim() * element), to = b.at(widened, row, dims.cachedDim() * floatBytes);
+      Value from = b.at(cached, row, dims.cachedDim() * element),
+            to = b.at(widened, row, dims.cachedDim() * floatBytes);
       for (ColumnRun run : columnRuns(dims.cachedDim(), lanes))
         b.store(b.loadKv(k.spec.kv, b.at(from, run.begin * element), run.lanes), b.at(to, run.begin * floatBytes));
     });
     cached = widened;
   }
   Value stride = b.constant(dims.cachedDim());
-  k.multiply(matmulKey, cached, stride, b.at(k.keyUps, kvHead, k.spec.keyBytes), keys, b.constant(dims.queryDim()), rows, dims.nope);
-  k.multiply(matmulValue, cached, stride, b.at(k.valueUps, kvHead, k.spec.valueBytes), values, b.constant(dims.value), rows, dims.value);
+  k.multiply(matmulKey, cached, stride, b.at(k.keyUps, kvHead, k.spec.keyBytes), keys, b.constant(dims.queryDim()),
+             rows, dims.nope);
+  k.multiply(matmulValue, cached, stride, b.at(k.valueUps, kvHead, k.spec.valueBytes), values, b.constant(dims.value),
+             rows, dims.value);
   if (!dims.rope)
     return;
   b.loop(b.constant(0), rows, 1, [&](Value row) {
@@ -278,7 +290,8 @@ void RebuildKernel::attendTile(const SequenceValues &sequence, Value firstToken,
     tile.loadQueries(values, k.q, k.qStride);
     // Page p of the sequence is page p - blockBegin / 64 of the block.
     values.sequence.pages = b.at(blockTable, b.mul(b.divide(blockBegin, pageTokens), -int64_t(sizeof(void *))));
-    tile.attendSplit(values, firstKey, endKey, b.constant(0), b.constant(pageTokens * k.dims().queryDim() * floatBytes), Value());
+    tile.attendSplit(values, firstKey, endKey, b.constant(0), b.constant(pageTokens * k.dims().queryDim() * floatBytes),
+                     Value());
     forEachRow(values, [&](Value row, RowState total, Value, Value) {
       tile.reduceSum(row);
       tile.mergeInto(total, tile.splitState(row));
@@ -287,9 +300,12 @@ void RebuildKernel::attendTile(const SequenceValues &sequence, Value firstToken,
 }
 
 void RebuildKernel::attendItem(const SequenceValues &sequence, Value kvHead) {
-  auto forEachTile = [&](function_ref<void(Value)> body) { b.loop(b.constant(0), sequence.numRows, tile.tokens(), body); };
+  auto forEachTile = [&](function_ref<void(Value)> body) {
+    b.loop(b.constant(0), sequence.numRows, tile.tokens(), body);
+  };
   forEachTile([&](Value token) {
-    forEachRow(tileAt(sequence, token, kvHead), [&](Value, RowState total, Value, Value head) { tile.beginTotal(total, head, Value()); });
+    forEachRow(tileAt(sequence, token, kvHead),
+               [&](Value, RowState total, Value, Value head) { tile.beginTotal(total, head, Value()); });
   });
   int64_t pageFloats = pageTokens * (k.dims().queryDim() + k.dims().value);
   auto [begin, end] = tile.visibleKeys(sequence, b.constant(0), sequence.numRows);
@@ -330,7 +346,7 @@ func::FuncOp RebuildKernel::build() {
   return k.finish();
 }
 
-func::FuncOp heddle::buildLatentRebuild(ModuleOp module, StringRef name, const LatentAttentionSpec &spec, const CpuTarget &target,
-                                        func::FuncOp matmulKey, func::FuncOp matmulValue) {
+func::FuncOp heddle::buildLatentRebuild(ModuleOp module, StringRef name, const LatentAttentionSpec &spec,
+                                        const CpuTarget &target, func::FuncOp matmulKey, func::FuncOp matmulValue) {
   return RebuildKernel(module, name, spec, target, matmulKey, matmulValue).build();
 }

@@ -47,7 +47,8 @@ mlir::func::FuncOp buildLatentProject(mlir::ModuleOp module, llvm::StringRef nam
                                       mlir::func::FuncOp matmulValue);
 // The materialised body, whole.
 mlir::func::FuncOp buildLatentRebuild(mlir::ModuleOp module, llvm::StringRef name, const LatentAttentionSpec &spec,
-                                      const CpuTarget &target, mlir::func::FuncOp matmulKey, mlir::func::FuncOp matmulValue);
+                                      const CpuTarget &target, mlir::func::FuncOp matmulKey,
+                                      mlir::func::FuncOp matmulValue);
 
 } // namespace heddle
 

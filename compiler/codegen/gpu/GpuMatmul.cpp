@@ -2,6 +2,7 @@
 
 #include "compiler/codegen/gpu/GpuMatmul.h"
 
+#include "compiler/codegen/cpu/PackedLayout.h"
 #include "compiler/codegen/gpu/GpuMath.h"
 #include "compiler/codegen/gpu/SharedTile.h"
 
@@ -19,6 +20,8 @@ static const GpuMatmulTile fewRows = {16, 64, 64, 1, 2, 4};    // one height of 
 const GpuMatmulTile &heddle::gpuMatmulTile(int64_t rows) {
   return rows <= fewRows.blockM ? fewRows : rows <= 2 * someRows.blockM ? someRows : manyRows;
 }
+
+int64_t GpuMatmulSpec::panelBytes() const { return layoutFor(heddle::TensorType::BF16)->panelBytes(k); }
 
 LogicalResult heddle::verifyGpuMatmul(const GpuMatmulSpec &spec, std::string &error) {
   auto fail = [&](const Twine &message) {

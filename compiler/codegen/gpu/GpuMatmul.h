@@ -37,7 +37,7 @@ struct GpuMatmulSpec {
   int64_t weightRows() const { return isGated() ? 2 * n : n; }
   // W as PackedLayout has it: panels of 16 rows, filled up with zeros.
   int64_t weightPanels() const { return (weightRows() + 15) / 16; }
-  int64_t panelBytes() const { return (k + 1) / 2 * 64; }
+  int64_t panelBytes() const;
 };
 
 // Fails with the violated constraint: N and K positive, N a multiple of 16 where gated, no bias where gated.

@@ -74,9 +74,13 @@ typedef struct heddle_session_options {
   int32_t max_sequences; /* sequences that live at the same time; 0: 1 */
   int64_t context;       /* tokens of the longest sequence; 0: the model's */
   int32_t keep_hidden;   /* nonzero: heddle_session_hidden_state has the final hidden states */
+  int32_t deterministic; /* nonzero: no bit depends on how a sequence is cut into steps; matters to latent attention only */
+  const char *device;    /* of a model for a device: its number, or part of its name; null: the first GPU, else the first device */
 } heddle_session_options;
 
-/* `options` may be null. No later call allocates or locks in the decoding path. */
+/* `options` may be null. No later call allocates or locks in the decoding path. The first session of a package opens its device and
+ * uploads the weights; later ones share both, whatever their options say.
+ * Errors: HEDDLE_FAILURE for a machine without the device; HEDDLE_OUT_OF_MEMORY; HEDDLE_INVALID_INPUT for a device that is not there. */
 HEDDLE_API heddle_status heddle_session_create(heddle_package *package, const heddle_session_options *options,
                                                heddle_session **out_session);
 HEDDLE_API void heddle_session_destroy(heddle_session *session); /* null is allowed */

@@ -1,0 +1,37 @@
+# Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""same_logits.py PROMPTS BINARY OTHER: runs two binaries of one model on the same batch and compares what they answer.
+
+PROMPTS is a safetensors file with input_ids and attention_mask. Logits of positions that are no padding agree within 1e-4 of
+the largest magnitude, or 1e-4 if that is more. Exit status 1 where they do not.
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+import safetensors
+
+LIMIT = 1e-4
+
+
+def logits(binary, prompts, box):
+    out = os.path.join(box, "out.safetensors")
+    subprocess.run([binary, "--io", prompts, out], check=True)
+    return safetensors.load(out)["logits"][2]
+
+
+def main(prompts, *binaries):
+    with tempfile.TemporaryDirectory() as box:
+        first, second = (logits(binary, prompts, box) for binary in binaries)
+    mask = safetensors.load(prompts)["attention_mask"][2]
+    width, error, largest = len(first) // len(mask), 0.0, 1.0
+    for i, (a, b) in enumerate(zip(first, second, strict=True)):
+        if mask[i // width]:
+            error = max(error, abs(a - b) if a - b == a - b else float("inf"))
+            largest = max(largest, abs(a))
+    print(f"{sum(mask)} positions: max abs difference {error:.2e}, largest magnitude {largest:.1f}")
+    return 0 if error <= LIMIT * largest else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,261 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "runtime/device/DeviceStep.h"
+#include "test/unit/TestModel.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <map>
+
+using namespace heddle;
+using namespace heddle::reference;
+
+namespace {
+
+// A device in the host's memory, whose addresses the host cannot read: no processor has memory there.
+class FakeDevice final : public Device {
+public:
+  ~FakeDevice() override { EXPECT_TRUE(memory.empty()) << memory.size() << " allocations were not released"; }
+
+  std::string description() const override { return "fake"; }
+  Status allocate(uint64_t size, const char *what, uint8_t *&outAddress) override {
+    if (size > largest)
+      return outOfMemory(format("no device memory for %llu bytes of %s", (unsigned long long)size, what));
+    auto *bytes = static_cast<uint8_t *>(calloc(size, 1));
+    outAddress = addressOf(bytes);
+    memory[outAddress] = bytes;
+    return Status();
+  }
+  void release(uint8_t *address) override {
+    free(memory.at(address));
+    memory.erase(address);
+  }
+  Status upload(uint8_t *to, const void *from, uint64_t size) override {
+    uploaded += size;
+    memcpy(host(to), from, size);
+    return Status();
+  }
+  Status download(void *to, const uint8_t *from, uint64_t size) override {
+    memcpy(to, host(from), size);
+    return Status();
+  }
+  Status copy(uint8_t *to, const uint8_t *from, uint64_t size) override {
+    if (failsToCopy)
+      return failure("the copy failed");
+    memcpy(host(to), host(from), size);
+    return Status();
+  }
+
+  template <typename T> static T *host(T *address) { return reinterpret_cast<T *>(uintptr_t(address) ^ unreadable); }
+
+  uint64_t largest = uint64_t(1) << 30, uploaded = 0;
+  bool failsToCopy = false;
+  int launches = 0;
+
+protected:
+  Status launch(const heddle_launch &launch) override {
+    ++launches;
+    return strcmp(launch.entry, "good") == 0 ? Status() : failure(std::string(launch.entry) + " failed");
+  }
+  Status finish() override { return Status(); }
+
+private:
+  static constexpr uintptr_t unreadable = uintptr_t(1) << 55;
+  static uint8_t *addressOf(uint8_t *bytes) { return host(bytes); }
+  std::map<uint8_t *, uint8_t *> memory;
+};
+
+TEST(Device, isSelectedByNumberOrPartOfItsName) {
+  const std::string names[] = {"Loom 9000", "Spindle"};
+  size_t index = 7;
+  EXPECT_TRUE(selectDevice("OpenCL", "", names, 2, index).isOk());
+  EXPECT_EQ(index, 0u);
+  EXPECT_TRUE(selectDevice("OpenCL", "1", names, 2, index).isOk());
+  EXPECT_EQ(index, 1u);
+  EXPECT_TRUE(selectDevice("OpenCL", "9000", names, 2, index).code() == HEDDLE_INVALID_INPUT);
+  EXPECT_TRUE(selectDevice("OpenCL", "Spin", names, 2, index).isOk());
+  EXPECT_EQ(index, 1u);
+  EXPECT_EQ(selectDevice("OpenCL", "Bobbin", names, 2, index).message(),
+            "--device: there is no OpenCL device 'Bobbin', only: 0 Loom 9000, 1 Spindle");
+}
+
+TEST(Device, targetsAreToldFromProcessors) {
+  EXPECT_TRUE(isDeviceTarget("opencl"));
+  EXPECT_TRUE(isDeviceTarget("cuda:sm_80"));
+  for (const char *target : {"", "native", "cuda", "opencl2", "x86-64-v3"})
+    EXPECT_FALSE(isDeviceTarget(target)) << target;
+  std::unique_ptr<Device> device;
+  EXPECT_EQ(Device::open("vax", "", device).message(), "no device is called 'vax'");
+  // Whether or not there is a driver.
+  Status status = Device::open("cuda:banana", "", device);
+  EXPECT_EQ(status.exitCode(), 1);
+  EXPECT_EQ(status.message().find('\n'), std::string::npos) << status.message();
+}
+
+TEST(Device, theFirstFailedLaunchIsToldOnce) {
+  FakeDevice device;
+  heddle_launch launch = {};
+  for (const char *entry : {"good", "first", "second", "good"}) {
+    launch.entry = entry;
+    device.forStep()->launch(device.forStep(), &launch);
+  }
+  EXPECT_EQ(device.launches, 2) << "nothing runs on what a failed launch has left";
+  EXPECT_EQ(device.synchronise().message(), "first failed");
+  EXPECT_TRUE(device.synchronise().isOk());
+  device.enqueue(launch);
+  EXPECT_TRUE(device.synchronise().isOk());
+  EXPECT_EQ(device.launches, 3);
+}
+
+TEST(DeviceCache, aSharedPageIsCopiedOnTheDevice) {
+  FakeDevice device;
+  KvCache cache;
+  ASSERT_TRUE(cache.create(pageBytes, 2, context, &device).isOk());
+  ASSERT_TRUE(cache.makeRoom(0, 3).isOk());
+  cache.setLength(0, 3);
+  const uint8_t written = 42;
+  ASSERT_TRUE(device.upload(cache.pages(0)[0], &written, 1).isOk());
+  cache.fork(0, 1);
+  EXPECT_EQ(cache.pagesInUse(), 1);
+
+  device.failsToCopy = true;
+  EXPECT_EQ(cache.makeRoom(1, 1).message(), "the copy failed");
+  EXPECT_EQ(cache.pagesInUse(), 1) << "the page that was to be the copy is free again";
+  EXPECT_EQ(cache.pages(1)[0], cache.pages(0)[0]);
+
+  device.failsToCopy = false;
+  ASSERT_TRUE(cache.makeRoom(1, 1).isOk());
+  EXPECT_NE(cache.pages(1)[0], cache.pages(0)[0]);
+  EXPECT_EQ(*FakeDevice::host(cache.pages(1)[0]), written);
+  EXPECT_EQ(cache.indexOf(cache.pages(0)[0]), 0);
+  EXPECT_EQ(cache.base() + cache.indexOf(cache.pages(1)[0]) * cache.pageStride(), cache.pages(1)[0]);
+}
+
+TEST(DeviceCache, lackOfMemoryNamesTheCache) {
+  FakeDevice device;
+  device.largest = 1000;
+  KvCache cache;
+  Status status = cache.create(pageBytes, 2, context, &device);
+  EXPECT_EQ(status.code(), HEDDLE_OUT_OF_MEMORY);
+  EXPECT_EQ(status.message(), format("no device memory for %zu bytes of KV cache", 4 * pageBytes));
+}
+
+// A step of two sequences: 2 tokens behind 70, and the first of another.
+struct DeviceStepTest : testing::Test {
+  void SetUp() override {
+    ASSERT_TRUE(cache.create(pageBytes, 2, context, &device).isOk());
+    ASSERT_TRUE(cache.makeRoom(1, 1).isOk());  // its page is the first, so that pages are in no order
+    ASSERT_TRUE(cache.makeRoom(0, 72).isOk());
+    ASSERT_TRUE(rope.create(model.package->metadata(), context).isOk());
+    rope.prepare(rope.modeOf(72), positions, 3);
+    sequences[0].pages = cache.pages(0);
+    sequences[0].past = 70;
+    sequences[0].num_rows = 2;
+    sequences[1].pages = cache.pages(1);
+    sequences[1].num_rows = 1;
+    host.ids = ids;
+    host.positions = positions;
+    host.row_sequence = rowSequence;
+    host.cache_positions = positions;
+    host.output_rows = outputRows;
+    host.sequences = sequences;
+    host.rope_tables = rope.tables();
+    host.rows = 3;
+    host.num_sequences = host.num_outputs = 2;
+  }
+  std::vector<int32_t> read(const int32_t *address, size_t count) {
+    const int32_t *values = FakeDevice::host(address);
+    return {values, values + count};
+  }
+
+  TestModel model;
+  FakeDevice device;
+  KvCache cache;
+  RopeTables rope;
+  heddle_sequence sequences[2] = {};
+  heddle_step host = {};
+  const int32_t ids[3] = {5, 6, 7}, positions[3] = {70, 71, 0}, rowSequence[3] = {0, 0, 1}, outputRows[2] = {1, 2};
+  const DeviceStep::Sizes sizes = {4096, maxRows, 2, context, vocabSize, hiddenSize};
+};
+
+TEST_F(DeviceStepTest, whatAStepReadsIsOnTheDevice) {
+  DeviceStep onDevice;
+  ASSERT_TRUE(onDevice.create(device, sizes, rope).isOk());
+  heddle_step step = host;
+  ASSERT_TRUE(onDevice.begin(step, cache).isOk());
+  EXPECT_EQ(read(step.ids, 3), std::vector<int32_t>({5, 6, 7}));
+  EXPECT_EQ(read(step.positions, 3), std::vector<int32_t>({70, 71, 0}));
+  EXPECT_EQ(read(step.row_sequence, 3), std::vector<int32_t>({0, 0, 1}));
+  EXPECT_EQ(read(step.cache_positions, 3), std::vector<int32_t>({70, 71, 0}));
+  EXPECT_EQ(read(step.output_rows, 2), std::vector<int32_t>({1, 2}));
+  // 72 tokens lie in two pages; the other sequence has one, and 0 where it has none.
+  EXPECT_EQ(step.pages_per_sequence, 2);
+  EXPECT_EQ(read(step.page_table, 4), std::vector<int32_t>({1, 2, 0, 0}));
+  EXPECT_EQ(step.num_pages, 4);
+  for (int32_t position : positions)
+    EXPECT_EQ(memcmp(FakeDevice::host(step.rope_tables[0]) + position * headDim, rope.tables()[0] + position * headDim,
+                     headDim * sizeof(float)),
+              0)
+        << "rotary row " << position;
+  EXPECT_EQ(step.device, device.forStep());
+  for (const void *array : {(const void *)step.ids, (const void *)step.positions, (const void *)step.output_rows})
+    EXPECT_EQ((uintptr_t(array) - uintptr_t(step.ids)) % 64, 0u);
+}
+
+TEST_F(DeviceStepTest, resultsComeBack) {
+  DeviceStep onDevice;
+  ASSERT_TRUE(onDevice.create(device, sizes, rope).isOk());
+  heddle_step step = host;
+  ASSERT_TRUE(onDevice.begin(step, cache).isOk());
+  FakeDevice::host(step.logits)[vocabSize] = 1.5f;
+  FakeDevice::host(step.last_hidden_state)[2 * hiddenSize] = 2.5f;
+  std::vector<float> logits(2 * vocabSize), hidden(3 * hiddenSize);
+  ASSERT_TRUE(onDevice.end(step, logits.data(), nullptr).isOk());
+  EXPECT_EQ(logits[vocabSize], 1.5f);
+  ASSERT_TRUE(onDevice.end(step, logits.data(), hidden.data()).isOk());
+  EXPECT_EQ(hidden[2 * hiddenSize], 2.5f);
+
+  heddle_launch launch = {};
+  launch.entry = "broken";
+  step.device->launch(step.device, &launch);
+  EXPECT_EQ(onDevice.end(step, logits.data(), nullptr).message(), "broken failed");
+}
+
+// Weights stay where they are, and of the rotary tables only what the step reads is moved.
+TEST_F(DeviceStepTest, aStepUploadsLittle) {
+  DeviceStep onDevice;
+  ASSERT_TRUE(onDevice.create(device, sizes, rope).isOk());
+  const int32_t position = 70;
+  heddle_step step = host;
+  step.positions = step.cache_positions = &position;
+  step.rows = step.num_sequences = step.num_outputs = 1;
+  uint64_t before = device.uploaded;
+  ASSERT_TRUE(onDevice.begin(step, cache).isOk());
+  EXPECT_LE(device.uploaded - before, headDim * sizeof(float) + 5 * 64 + 2 * sizeof(int32_t));
+}
+
+TEST_F(DeviceStepTest, lackOfMemoryIsNamed) {
+  device.largest = 100;
+  DeviceStep onDevice;
+  EXPECT_EQ(onDevice.create(device, sizes, rope).message(), "no device memory for 4096 bytes of activations");
+}
+
+TEST(DevicePackage, aModelForTheProcessorHasNoDevice) {
+  TestModel model;
+  Device *device = nullptr;
+  ASSERT_TRUE(model.package->openDevice("", device).isOk());
+  EXPECT_EQ(device, nullptr);
+  EXPECT_EQ(model.package->openDevice("0", device).message(), "--device: this model was compiled for the CPU");
+}
+
+TEST(DevicePackage, aModelForAnUnknownGpuSaysWhyItCannotRun) {
+  TestModel model;
+  model.metadata.target = "cuda:banana";
+  model.open();
+  std::unique_ptr<Session> session;
+  Status status = Session::create(*model.package, {}, session);
+  EXPECT_EQ(status.exitCode(), 1);
+  EXPECT_EQ(session, nullptr);
+  EXPECT_EQ(status.message().find('\n'), std::string::npos) << status.message();
+}
+
+} // namespace
