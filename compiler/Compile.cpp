@@ -5,6 +5,7 @@
 #include "compiler/Program.h"
 #include "compiler/package/OutputFile.h"
 #include "compiler/report/Report.h"
+#include "frontends/ModelConfig.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Pass/Pass.h"
@@ -330,9 +331,14 @@ CompileStatus Compilation::run() {
   return writeBinary();
 }
 
+static bool isMlir(StringRef path) { return llvm::sys::path::extension(path) == ".mlir"; }
+
+bool heddle::holdsGraph(const CompileOptions &options) { return isMlir(options.model) || isOnnx(options.model); }
+
 std::unique_ptr<Program> heddle::makeProgram(const CompileOptions &options, const Target &target) {
-  bool isGraph = llvm::sys::path::extension(options.model) == ".mlir";
-  return isGraph ? makeGraphProgram(options, target) : makeGeneratingProgram(options, target);
+  if (isMlir(options.model))
+    return makeMlirProgram(options, target);
+  return isOnnx(options.model) ? makeOnnxProgram(options, target) : makeGeneratingProgram(options, target);
 }
 
 CompileStatus heddle::compileModel(const CompileOptions &options, std::string &error) {

@@ -55,7 +55,7 @@ CompileStatus GeneratingProgram::read(std::string &error) {
     return CompileStatus::InvalidInput;
   };
   if (options.task == Task::Graph)
-    return refuse(options.model + ": --task=graph: only an MLIR module (.mlir) holds a graph");
+    return refuse(options.model + ": --task=graph: only an MLIR module (.mlir) or an ONNX file holds a graph");
   Expected<Model> read = readModel(options.model);
   if (!read)
     return refuse(read.takeError().message);
@@ -101,7 +101,8 @@ void GeneratingProgram::choosePrecision() {
   pipeline.kvElementType = !fast ? "f32" : quantized || bf16 ? "bf16" : f16 ? "f16" : "f32";
   // Neither int8 nor bf16 in fast: compiler/schedule/README.md has the figures.
   pipeline.activations = "f32";
-  pipeline.bf16Products = fast && !target.isDevice() && (target.cpu.hasBf16Dot() || target.cpu.hasBf16Tiles());
+  bool hasBf16 = target.isDevice() ? target.gpu.has_value() : target.cpu.hasBf16Dot() || target.cpu.hasBf16Tiles();
+  pipeline.bf16Products = fast && hasBf16;
   if (options.kv != "auto")
     pipeline.kvElementType = options.kv;
   if (options.activations != "auto")

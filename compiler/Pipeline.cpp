@@ -13,8 +13,10 @@
 
 #include "compiler/codegen/EmitObject.h"
 #include "compiler/codegen/GraphCode.h"
+#include "compiler/codegen/gpu/EmitPtx.h"
 #include "compiler/optimize/Passes.h"
 #include "compiler/raise/Passes.h"
+#include "compiler/schedule/GraphPasses.h"
 #include "compiler/schedule/Passes.h"
 
 #include "mlir/Dialect/Arith/Transforms/BufferizableOpInterfaceImpl.h"
@@ -50,7 +52,7 @@ std::optional<Stage> heddle::parseStage(StringRef name) {
 }
 
 ArrayRef<StringRef> heddle::extensionPoints() {
-  static const StringRef points[] = {"after-import", "after-raise", "after-optimize", "before-bufferize", "after-schedule"};
+  static const StringRef points[] = {"after-import", "after-optimize", "before-bufferize", "after-schedule"};
   return points;
 }
 
@@ -61,8 +63,14 @@ static void extend(OpPassManager &pm, const PipelineOptions &options, StringRef 
       llvm::report_fatal_error("a pass pipeline that was parsed before cannot be parsed");
 }
 
+// Reads an ONNX graph as its frontend writes it, one op after the other; leaves it without what folds or is computed twice.
+void heddle::addImportStage(OpPassManager &pm) {
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+}
+
 // Reads what a frontend emits for a graph that it knows nothing about: linalg, tensor, arith. Leaves model ops.
-void heddle::addRaiseStage(OpPassManager &pm, const PipelineOptions &options) {
+void heddle::addRaiseStage(OpPassManager &pm) {
   // First: where a trace of elements ends is at products of rows with stored matrices.
   pm.addNestedPass<func::FuncOp>(createRaiseLinear());
   pm.addNestedPass<func::FuncOp>(createRaiseNorm());
@@ -76,7 +84,6 @@ void heddle::addRaiseStage(OpPassManager &pm, const PipelineOptions &options) {
   pm.addPass(createCSEPass());
   // Last: a layer is found by the attention in it.
   pm.addPass(createFormForward());
-  extend(pm, options, "after-raise");
 }
 
 // Reads what frontends and raise leave: @forward over whole sequences. Leaves @step over the new tokens of a ragged batch.
@@ -134,35 +141,39 @@ void heddle::addScheduleStage(OpPassManager &pm, const PipelineOptions &options)
 }
 
 // A graph has no step and no cache: what is said here holds for any tensor program.
-void heddle::addGraphOptimizeStage(OpPassManager &pm) {
+void heddle::addGraphOptimizeStage(OpPassManager &pm, const PipelineOptions &options) {
+  extend(pm, options, "after-import");
   // One function: its buffers and run-time checks then belong to one call.
   pm.addPass(createInlinerPass());
   pm.addPass(createSymbolDCEPass());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
+  extend(pm, options, "after-optimize");
 }
 
 // Upstream's linalg on tensors -> on buffers; weights stay as the file has them.
-void heddle::addGraphScheduleStage(OpPassManager &pm) {
+void heddle::addGraphScheduleStage(OpPassManager &pm, const PipelineOptions &options) {
   // Before named ops become generic: it knows them by name.
   pm.addPass(createDecomposeTensorOps());
-  pm.addPass(createConvertElementwiseToLinalgPass());
   pm.addPass(createLinalgGeneralizeNamedOpsPass());
-  pm.addPass(createLinalgElementwiseOpFusionPass());
+  pm.addPass(createFuseElementwise());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
   // After fusion: the loops are then the final ones.
   pm.addPass(createOrderLoops());
   pm.addPass(createPlaceWeights());
+  extend(pm, options, "before-bufferize");
   pm.addPass(createBufferizeGraph());
-  pm.addPass(createCanonicalizerPass());
+  // Not canonicalised: that would turn a load from a weight's buffer back into an extract from its tensor.
   pm.addPass(createCSEPass());
+  extend(pm, options, "after-schedule");
 }
 
 void heddle::registerDialects(DialectRegistry &registry) {
   registry.insert<HeddleDialect, tensor::TensorDialect, linalg::LinalgDialect, memref::MemRefDialect,
                   bufferization::BufferizationDialect>();
   registerCodegenDialects(registry);
+  registerGpuDialects(registry);
   registerGraphCodeModels(registry);
   registerBufferizationModels(registry);
   arith::registerBufferizableOpInterfaceExternalModels(registry);
@@ -181,13 +192,16 @@ void heddle::registerPasses() {
   registerHeddleRaisePasses();
   registerHeddleOptimizePasses();
   registerHeddleSchedulePasses();
-  PassPipelineRegistration<>("heddle-raise", "The raise stage", [](OpPassManager &pm) { addRaiseStage(pm, PipelineOptions()); });
+  registerHeddleGraphSchedulePasses();
+  PassPipelineRegistration<>("heddle-raise", "The raise stage", addRaiseStage);
   PassPipelineRegistration<>("heddle-optimize", "The optimize stage with its defaults",
                              [](OpPassManager &pm) { addOptimizeStage(pm, PipelineOptions()); });
   PassPipelineRegistration<>("heddle-schedule", "The schedule stage with its defaults",
                              [](OpPassManager &pm) { addScheduleStage(pm, PipelineOptions()); });
-  PassPipelineRegistration<>("heddle-graph-optimize", "The optimize stage of a graph", addGraphOptimizeStage);
-  PassPipelineRegistration<>("heddle-graph-schedule", "The schedule stage of a graph", addGraphScheduleStage);
+  PassPipelineRegistration<>("heddle-graph-optimize", "The optimize stage of a graph",
+                             [](OpPassManager &pm) { addGraphOptimizeStage(pm, PipelineOptions()); });
+  PassPipelineRegistration<>("heddle-graph-schedule", "The schedule stage of a graph",
+                             [](OpPassManager &pm) { addGraphScheduleStage(pm, PipelineOptions()); });
 }
 
 bool heddle::isGraph(ModuleOp module) { return bool(module.lookupSymbol<func::FuncOp>("graph")); }

@@ -30,10 +30,14 @@ public:
   virtual const Checkpoint &checkpoint() const = 0;
 };
 
+// Whether a graph is made of the model, not a program that generates.
+bool holdsGraph(const CompileOptions &options);
+
 // What the task of the options and the kind of file ask for. Both arguments outlive the program.
 std::unique_ptr<Program> makeProgram(const CompileOptions &options, const Target &target);
 std::unique_ptr<Program> makeGeneratingProgram(const CompileOptions &options, const Target &target);
-std::unique_ptr<Program> makeGraphProgram(const CompileOptions &options, const Target &target);
+std::unique_ptr<Program> makeMlirProgram(const CompileOptions &options, const Target &target);
+std::unique_ptr<Program> makeOnnxProgram(const CompileOptions &options, const Target &target);
 
 } // namespace heddle
 

@@ -16,6 +16,10 @@ Expected<std::shared_ptr<MappedFile>> MappedFile::open(const std::string &path) 
   int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0)
     return errorIn(path, std::string("cannot be opened: ") + std::strerror(errno));
+  return map(descriptor, path);
+}
+
+Expected<std::shared_ptr<MappedFile>> MappedFile::map(int descriptor, const std::string &path) {
   struct stat status;
   if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
     close(descriptor);

@@ -19,7 +19,7 @@ namespace heddle {
 // How the numbers of a tensor are stored. Block types are ggml's; values per block and bytes per block in
 // tensorTypeInfo.
 enum class TensorType : uint8_t {
-  F32, F16, BF16, F64, I8, I16, I32, I64, U8, Bool,
+  F32, F16, BF16, F64, I8, I16, I32, I64, U8, U16, U32, U64, Bool,
   Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, MXFP4,
 };
 
@@ -46,6 +46,8 @@ struct TensorInfo {
 class MappedFile {
 public:
   static Expected<std::shared_ptr<MappedFile>> open(const std::string &path);
+  // The same of an open descriptor, which it closes; `path` is for messages.
+  static Expected<std::shared_ptr<MappedFile>> map(int descriptor, const std::string &path);
   ~MappedFile();
   const uint8_t *data() const { return base; }
   size_t size() const { return length; }

@@ -11,6 +11,8 @@
 
 namespace heddle {
 
+struct OnnxModel;
+
 enum class Activation : uint8_t { Silu, Gelu, GeluTanh, Relu, QuickGelu, Tanh };
 enum class RopeScalingKind : uint8_t { None, Linear, Dynamic, Llama3, Yarn, Longrope };
 
@@ -96,6 +98,8 @@ struct Model {
   ModelConfig config;
   Checkpoint checkpoint;
   std::string sourcePath;            // the GGUF file or the Hugging Face folder, as given
+  // Of an ONNX file, which has no config: its graph. The checkpoint then holds the graph's initialisers.
+  std::shared_ptr<const OnnxModel> onnx;
 };
 
 // The checks of every reader, in two steps. The first bounds the sizes, before anything is allocated by them; `file` is
@@ -115,9 +119,10 @@ std::string fieldName(const ModelConfig &config, std::string_view name);
 // "(64, 32)"
 std::string shapeText(const std::vector<int64_t> &shape);
 
-// Reads a GGUF file (any part of a split one), or a Hugging Face directory. Does not read the tokenizer.
-// ONNX is told by its content and refused here with an error that says so.
+// Reads a GGUF file (any part of a split one), a Hugging Face directory, or an ONNX file. Does not read the tokenizer.
 Expected<Model> readModel(const std::string &path);
+// Whether readModel takes the path for an ONNX file: by its content, or by its name.
+bool isOnnx(const std::string &path);
 
 } // namespace heddle
 

@@ -3,6 +3,7 @@
 #include "frontends/Size.h"
 #include "frontends/gguf/GgufModel.h"
 #include "frontends/huggingface/HuggingFace.h"
+#include "frontends/onnx/OnnxModel.h"
 
 #include <cmath>
 #include <cstring>
@@ -33,10 +34,51 @@ void setEmbeddingScale(Model &model) {
     model.config.embeddingScale = roundTo(embedding->type, std::sqrt(static_cast<double>(model.config.hiddenSize)));
 }
 
-// ONNX is a protobuf whose first field is ir_version, a small number, followed by another field of the model.
-static bool looksLikeOnnx(const MappedFile &file) {
-  const uint8_t *bytes = file.data();
-  return file.size() >= 4 && bytes[0] == 0x08 && bytes[1] > 0 && bytes[1] < 32 && (bytes[2] & 7) == 2;
+static TensorType storedType(OnnxType type) {
+  switch (type) {
+  case OnnxType::Double: return TensorType::F64;
+  case OnnxType::Float16: return TensorType::F16;
+  case OnnxType::Bfloat16: return TensorType::BF16;
+  case OnnxType::Bool: return TensorType::Bool;
+  case OnnxType::Uint4: case OnnxType::Uint8: return TensorType::U8;
+  case OnnxType::Uint16: return TensorType::U16;
+  case OnnxType::Uint32: return TensorType::U32;
+  case OnnxType::Uint64: return TensorType::U64;
+  case OnnxType::Int4: case OnnxType::Int8: return TensorType::I8;
+  case OnnxType::Int16: return TensorType::I16;
+  case OnnxType::Int32: return TensorType::I32;
+  case OnnxType::Int64: return TensorType::I64;
+  default: return TensorType::F32;
+  }
+}
+
+// The graph, and its initialisers as tensors of the checkpoint.
+static Expected<Model> readOnnxModel(std::shared_ptr<MappedFile> file) {
+  Expected<OnnxModel> onnx = readOnnx(file);
+  if (!onnx)
+    return onnx.takeError();
+  Model model{{}, {}, file->path(), nullptr};
+  model.config.source = "onnx";
+  model.config.name = onnx->graph.name;
+  model.checkpoint.files = onnx->files;
+  for (const OnnxTensor &tensor : onnx->graph.initializers)
+    model.checkpoint.tensors[tensor.name] = {storedType(tensor.type), tensor.dims, tensor.file, tensor.offset, tensor.bytes, false};
+  model.onnx = std::make_shared<const OnnxModel>(std::move(*onnx));
+  return model;
+}
+
+static bool endsWith(std::string_view path, std::string_view suffix) {
+  return path.size() > suffix.size() && path.substr(path.size() - suffix.size()) == suffix;
+}
+
+static bool isOnnx(const MappedFile &file) { return looksLikeOnnx(file) || endsWith(file.path(), ".onnx"); }
+
+bool isOnnx(const std::string &path) {
+  struct stat status;
+  if (stat(path.c_str(), &status) != 0 || S_ISDIR(status.st_mode))
+    return false;
+  Expected<std::shared_ptr<MappedFile>> file = MappedFile::open(path);
+  return file && isOnnx(**file);
 }
 
 Expected<Model> readModel(const std::string &path) {
@@ -48,10 +90,9 @@ Expected<Model> readModel(const std::string &path) {
   Expected<std::shared_ptr<MappedFile>> file = MappedFile::open(path);
   if (!file)
     return file.takeError();
-  if (looksLikeOnnx(**file))
-    return errorIn(path, "is an ONNX graph, which has no config: import it as a graph");
-  constexpr std::string_view suffix = ".safetensors";
-  if (path.size() > suffix.size() && path.compare(path.size() - suffix.size(), suffix.size(), suffix) == 0)
+  if (isOnnx(**file))
+    return readOnnxModel(*file);
+  if (endsWith(path, ".safetensors"))
     return errorIn(path, "is a file of weights; give the directory that also holds its config.json");
   return readGguf(path);
 }

@@ -142,7 +142,7 @@ const Option optionTable[] = {
      SET { o.outputs = split(v[0]); return Status(); }},
     {"--perplexity", "FILE", "perplexity of a text", NeedsTokenizer,
      SET { o.command = Command::Perplexity; o.perplexityFile = v[0]; return Status(); }},
-    {"--threads", "N", "worker threads (default: physical cores)", NeedsSteps,
+    {"--threads", "N", "worker threads (default: physical cores)", Nothing,
      SET { return integerInto("--threads", v[0], 1, 1024, o.threads); }},
     {"--device", "D", "which device to run on: its number, or part of its name (default: the first GPU)", NeedsDevice,
      SET {
@@ -168,7 +168,7 @@ const Option optionTable[] = {
      SET { return integerInto("--depth", v[0], 0, INT32_MAX, o.benchDepth); }},
     {"--rounds", "N", "with --bench: rounds, of which the best counts (5)", Nothing,
      SET { return integerInto("--rounds", v[0], 1, 100000, o.benchRounds); }},
-    {"--report", "FILE", "with --bench: fill the measured times into what 'heddle compile --report=FILE' wrote", Nothing,
+    {"--report", "FILE", "with --bench: fill the measured times into what 'heddle compile --report=FILE' wrote", NeedsSteps,
      SET { o.report = v[0]; o.profile = true; return Status(); }},
     {"--json", nullptr, "with --bench and --profile: one JSON object", Nothing, FLAG(json)},
     {"--info", nullptr, "what this model was compiled from and for", Nothing, COMMAND(Info)},

@@ -132,7 +132,7 @@ void GraphRunner::releaseAll() {
 }
 
 void *GraphRunner::onAllocate(heddle_graph_call *call, int64_t size) {
-  GraphRunner &runner = *static_cast<Call *>(call)->runner;
+  GraphRunner &runner = *reinterpret_cast<Call *>(call)->runner;
   if (void *memory = runner.allocate(size))
     return memory;
   longjmp(runner.caller, 1);
@@ -144,14 +144,33 @@ void GraphRunner::onRelease(heddle_graph_call *call, void *memory) {
   Block *block = static_cast<Block *>(memory) - 1;
   block->previous->next = block->next;
   block->next->previous = block->previous;
-  static_cast<Call *>(call)->runner->held -= block->size;
+  reinterpret_cast<Call *>(call)->runner->held -= block->size;
   free(block);
 }
 
 void GraphRunner::onFail(heddle_graph_call *call, const char *message) {
-  GraphRunner &runner = *static_cast<Call *>(call)->runner;
+  GraphRunner &runner = *reinterpret_cast<Call *>(call)->runner;
   runner.ended = invalidInput(message);
   longjmp(runner.caller, 1);
+}
+
+void GraphRunner::onParallel(heddle_graph_call *call, heddle_graph_task task, const void *argument) {
+  GraphRunner &runner = *reinterpret_cast<Call *>(call)->runner;
+  if (!runner.pool) {
+    runner.ended = ThreadPool::create(runner.threads ? runner.threads : defaultThreadCount(), runner.pool);
+    if (!runner.ended.isOk())
+      longjmp(runner.caller, 1);
+  }
+  struct Work {
+    heddle_graph_task task;
+    const void *argument;
+  } work = {task, argument};
+  runner.pool->run(
+      [](void *user, int32_t thread, int32_t numThreads) {
+        const Work &work = *static_cast<Work *>(user);
+        work.task(work.argument, thread, numThreads);
+      },
+      &work);
 }
 
 Status GraphRunner::run(const std::vector<GraphInput> &inputs, const std::string &where, std::vector<GraphOutput> &outOutputs) {
@@ -173,7 +192,7 @@ Status GraphRunner::run(const std::vector<GraphInput> &inputs, const std::string
     results[i].shape.resize(dims ? dims->size() : 0);
     written[i] = {nullptr, results[i].shape.data()};
   }
-  Call call = {{package.weights(), read.data(), written.data(), onAllocate, onRelease, onFail}, this};
+  Call call = {{package.weights(), read.data(), written.data(), onAllocate, onRelease, onFail, onParallel}, this};
   if (setjmp(caller) == 0)
     package.code().graph(&call);
   if (!ended.isOk()) {

@@ -4,7 +4,9 @@
 #ifndef HEDDLE_RUNTIME_GRAPH_H
 #define HEDDLE_RUNTIME_GRAPH_H
 
+#include "runtime/ModelAbi.h"
 #include "runtime/Package.h"
+#include "runtime/ThreadPool.h"
 
 #include <csetjmp>
 #include <vector>
@@ -36,7 +38,8 @@ struct GraphOutput {
 // Runs a graph. Everything that a run allocates lives until the next one or the end of the object.
 class GraphRunner {
 public:
-  explicit GraphRunner(const Package &package) : package(package) {}
+  // `threads` 0: as many as there are cores. They start when a run first has work for them.
+  GraphRunner(const Package &package, int32_t threads) : package(package), threads(threads) {}
   GraphRunner(const GraphRunner &) = delete;
   ~GraphRunner() { releaseAll(); }
 
@@ -62,8 +65,11 @@ private:
   static void *onAllocate(heddle_graph_call *call, int64_t size);
   static void onRelease(heddle_graph_call *call, void *memory);
   static void onFail(heddle_graph_call *call, const char *message);
+  static void onParallel(heddle_graph_call *call, heddle_graph_task task, const void *argument);
 
   const Package &package;
+  const int32_t threads;
+  std::unique_ptr<ThreadPool> pool;
   Block ring = {&ring, &ring, 0};
   uint64_t held = 0, peak = 0;
   Status ended;       // why a call did not return

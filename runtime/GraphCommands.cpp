@@ -163,7 +163,7 @@ Status runGraphIo(Program &program) {
   HEDDLE_RETURN_IF_ERROR(file.open(options.ioInput));
   std::vector<GraphInput> inputs;
   HEDDLE_RETURN_IF_ERROR(readInputs(graph, options.ioInput, file, inputs));
-  GraphRunner runner(*program.package);
+  GraphRunner runner(*program.package, options.threads);
   std::vector<GraphOutput> outputs;
   HEDDLE_RETURN_IF_ERROR(runner.run(inputs, options.ioInput, outputs));
   std::vector<TensorToWrite> written;
@@ -188,7 +188,7 @@ Status runGraphBench(Program &program) {
     HEDDLE_RETURN_IF_ERROR(random.create(graph, options.dims));
     inputs = random.inputs;
   }
-  GraphRunner runner(*program.package);
+  GraphRunner runner(*program.package, options.threads);
   double best = INFINITY;
   for (int64_t round = 0; round < options.benchRounds; ++round) {
     if (wasInterrupted())

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define HEDDLE_MODEL_ABI_VERSION 2u
+#define HEDDLE_MODEL_ABI_VERSION 3u
 
 // Tokens in a page of the KV cache.
 #define HEDDLE_KV_PAGE_SIZE 64
@@ -81,6 +81,7 @@ typedef struct heddle_step {
   int64_t page_stride;
   int64_t num_pages;                  // that the cache has
   int64_t pages_per_sequence;         // pages of the longest sequence of the step
+  const int32_t *sequence_rows;       // (num_sequences, 2): first row, number of rows
 } heddle_step;
 
 // Runs thread `thread` of `num_threads`. Results do not depend on num_threads, to the bit.
@@ -92,6 +93,9 @@ typedef struct heddle_graph_tensor {
   int64_t *dims;  // (rank)
 } heddle_graph_tensor;
 
+// Thread `thread`'s share of what `argument` describes. A task calls nothing back.
+typedef void (*heddle_graph_task)(const void *argument, int64_t thread, int64_t num_threads);
+
 // One run of a graph. Order and types of tensors are those of the package's metadata.
 typedef struct heddle_graph_call {
   const uint8_t *weights;             // base of the weights, 64-byte aligned
@@ -100,6 +104,8 @@ typedef struct heddle_graph_call {
   void *(*allocate)(struct heddle_graph_call *call, int64_t size);    // 64-byte aligned; does not return without memory
   void (*release)(struct heddle_graph_call *call, void *memory);      // what the callee no longer needs
   void (*fail)(struct heddle_graph_call *call, const char *message);  // does not return: the input is at fault
+  // Runs task(argument, t, num_threads) on every thread t and returns when all have ended.
+  void (*parallel)(struct heddle_graph_call *call, heddle_graph_task task, const void *argument);
 } heddle_graph_call;
 
 typedef void (*heddle_graph_function)(heddle_graph_call *call);

@@ -40,9 +40,19 @@ pocl = "/etc/OpenCL/vendors/pocl.icd"
 if os.path.exists(pocl):
     config.available_features.add("pocl")
 config.substitutions.append(("%on-pocl", f"env OCL_ICD_VENDORS={pocl} POCL_CACHE_DIR=%t.pocl"))
+# The emulated CUDA driver of test/ptx, also where there is a GPU.
+driver = os.path.join(config.heddle_binary_dir, "test", "ptx")
+if os.path.exists(os.path.join(driver, "libcuda.so.1")):
+    config.available_features.add("emulated-cuda")
+config.substitutions.append(("%on-cuda", f"env LD_LIBRARY_PATH={driver}"))
 # A real model, if ./dev setup has fetched it.
 smollm2 = glob.glob(os.path.join(os.path.dirname(config.test_source_root), ".setup", "smollm2", "*.gguf"))
 if smollm2:
     config.available_features.add("smollm2")
     config.substitutions.append(("%smollm2", smollm2[0]))
+# The assembler of an installed CUDA toolkit, else the one that ./dev setup takes from PyPI.
+config.ptxas = shutil.which("ptxas") or os.path.join(os.path.dirname(config.test_source_root), ".setup", "cuda", "bin", "ptxas")
+if os.path.exists(config.ptxas):
+    config.available_features.add("ptxas")
+config.substitutions.append((r"%ptxas\b", config.ptxas))
 config.environment["PATH"] = os.pathsep.join([config.llvm_tools_dir, config.environment.get("PATH", os.defpath)])

@@ -27,7 +27,19 @@ FailureOr<GeneratedCode> heddle::generateCode(ModuleOp module, const Target &tar
   OpBuilder b(module.getContext());
   OwningOpRef<ModuleOp> code = ModuleOp::create(b, module.getLoc());
   KernelLibrary kernels(module, *code, target);
-  if (failed(buildHostCode(module, *code, kernels, target)) || failed(lowerToLLVM(*code, target.cpu)))
+  if (failed(buildHostCode(module, *code, kernels, target)))
+    return failure();
+  if (GpuKernels *gpu = kernels.gpuKernels()) {
+    FailureOr<std::string> text = gpu->finish(kind);
+    if (failed(text))
+      return failure();
+    if (kind != MachineCode::Object) {
+      GeneratedCode result;
+      result.objects.push_back(std::move(*text));
+      return result;
+    }
+  }
+  if (failed(lowerToLLVM(*code, target.cpu)))
     return failure();
   hideAllBut(*code, "heddle_step");
   for (auto func : code->getOps<LLVM::LLVMFuncOp>()) {
@@ -51,7 +63,7 @@ FailureOr<GeneratedCode> heddle::generateCode(ModuleOp module, const Target &tar
 }
 
 FailureOr<GeneratedCode> heddle::generateGraphCode(ModuleOp module, const CpuTarget &target, MachineCode kind) {
-  FailureOr<OwningOpRef<ModuleOp>> code = buildGraphCode(module);
+  FailureOr<OwningOpRef<ModuleOp>> code = buildGraphCode(module, target);
   if (failed(code))
     return failure();
   hideAllBut(**code, "heddle_graph");

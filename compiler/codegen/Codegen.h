@@ -14,7 +14,7 @@ enum class ModelEntry { Step, Graph };
 
 struct GeneratedCode {
   ModelEntry entry = ModelEntry::Step;
-  std::vector<std::string> objects;   // ELF, or for text kinds what MLIR emitted as one text
+  std::vector<std::string> objects;   // ELF, or for text kinds what MLIR emitted as one text: of a GPU, its kernels alone
   std::vector<KernelRecord> kernels;  // in order of first call
   std::vector<KernelLaunch> launches; // in order of emission
 };

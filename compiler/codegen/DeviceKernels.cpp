@@ -2,6 +2,8 @@
 
 #include "compiler/codegen/DeviceKernels.h"
 
+#include "compiler/codegen/HostKernel.h"
+#include "compiler/codegen/gpu/GpuAttention.h"
 #include "compiler/codegen/halide/BufferBuilder.h"
 #include "compiler/codegen/halide/PackedWeights.h"
 #include "dialect/HeddleDialect.h"
@@ -15,6 +17,7 @@ using namespace mlir;
 using namespace heddle;
 
 static constexpr BufferElement f32 = {buffer_layout::Float, 32}, i32 = {buffer_layout::SignedInteger, 32};
+static constexpr BufferElement bf16 = {buffer_layout::UnsignedInteger, 16}; // as Halide reads it
 
 // What of an attention has no kernel; null if all has.
 static const char *missingOf(AttentionOp op) {
@@ -44,24 +47,14 @@ std::string heddle::missingDeviceKernel(ModuleOp module) {
 
 namespace {
 
-// Writes one host function: the buffers of a kernel, then its call.
-class Enqueuer {
+// Calls Halide's kernels: their buffers, then the call.
+class Enqueuer : public HostKernel {
 public:
-  // `parameters`: 'p' a pointer, 'n' an i64, 't' an i32. The step comes behind them.
-  Enqueuer(Location loc, ModuleOp code, StringRef name, StringRef parameters) : code(code), b(loc, code.getContext()) {
-    SmallVector<Type> types;
-    for (char kind : parameters)
-      types.push_back(kind == 'p' ? b.pointerType() : kind == 'n' ? Type(b.getI64Type()) : Type(b.getI32Type()));
-    types.push_back(b.pointerType());
-    function = beginFunction(b, code, name, types);
-    step = function.getArguments().back();
+  Enqueuer(Location loc, ModuleOp code, StringRef name, StringRef parameters) : HostKernel(loc, code, name, parameters) {
     arguments.push_back(b.load(b.pointerType(), b.at(step, offsetof(heddle_step, device))));
   }
 
   Value constant(int64_t value) { return b.constant(value); }
-  Value argument(unsigned index) { return function.getArgument(index); }
-  Value number(size_t offset) { return b.load(b.getI64Type(), b.at(step, offset)); }
-  Value pointer(size_t offset) { return b.load(b.pointerType(), b.at(step, offset)); }
 
   // (width, rows), rows `stride` elements apart.
   void addRows(BufferElement element, Value at, int64_t width, Value stride, Value rows) {
@@ -109,18 +102,10 @@ public:
     func::CallOp::create(b, symbol, TypeRange{b.getI32Type()}, arguments);
     arguments.truncate(1);
   }
-  func::FuncOp finish() {
-    func::ReturnOp::create(b);
-    return function;
-  }
 
 private:
   void add(BufferElement element, Value at, ArrayRef<BufferDim> dims) { arguments.push_back(buildBuffer(b, true, element, at, dims)); }
 
-  ModuleOp code;
-  RawBuilder b;
-  func::FuncOp function;
-  Value step;
   SmallVector<Value> arguments; // the device, then buffers
 };
 
@@ -130,20 +115,34 @@ FailureOr<func::FuncOp> DeviceKernels::refuse(Operation *op, const Twine &what) 
   return op->emitError("target ") << target.name << " has no kernel for " << what;
 }
 
-FailureOr<func::FuncOp> DeviceKernels::matmul(Operation *op, StringRef name, const MatmulSpec &spec) {
-  if (spec.activation != MatmulActivation::F32)
-    return refuse(op, "activations that are not f32");
-  if (spec.rows != MatmulRows::Dense || spec.epilogue != MatmulEpilogue::None)
-    return refuse(op, "products of experts");
-  std::string symbol = (name + "_device").str();
-  FailureOr<std::string> object = emitDeviceMatmul(op->getLoc(), target, symbol, spec);
+LogicalResult DeviceKernels::add(StringRef name, FailureOr<std::string> object) {
   if (failed(object))
     return failure();
   objects.push_back(std::move(*object));
+  halideKernels.insert(name);
+  return success();
+}
+
+FailureOr<func::FuncOp> DeviceKernels::matmul(Operation *op, StringRef name, const MatmulSpec &spec) {
+  if (spec.activation == MatmulActivation::Q8)
+    return refuse(op, "8-bit activations");
+  if (spec.rows != MatmulRows::Dense || spec.epilogue != MatmulEpilogue::None)
+    return refuse(op, "products of experts");
+  bool isBf16 = spec.activation == MatmulActivation::Bf16;
+  // cp.async takes rows that begin at 16 bytes.
+  if (gpu && isBf16 && spec.layout.numbers == PackedNumbers::BF16 && spec.k % 8 == 0) {
+    GpuMatmulSpec product{spec.n, spec.k, spec.hasBias, spec.accumulate, spec.epilogue};
+    if (std::string reason; failed(verifyGpuMatmul(product, reason)))
+      return op->emitError(reason);
+    return gpu->matmul(op->getLoc(), name, product);
+  }
+  std::string symbol = (name + "_device").str();
+  if (failed(add(name, emitDeviceMatmul(op->getLoc(), target, symbol, spec))))
+    return failure();
   // act, scales, sums, weights, bias, out, rows, actStride, outStride, panelBegin, panelEnd
   Enqueuer e(op->getLoc(), code, name, "ppppppnnnnn");
   Value out = e.argument(5), rows = e.argument(6), outStride = e.argument(8);
-  e.addRows(f32, e.argument(0), spec.k, e.argument(7), rows);
+  e.addRows(isBf16 ? bf16 : f32, e.argument(0), spec.k, e.argument(7), rows);
   e.addWeights(e.argument(3), spec.layout, spec.n, spec.k);
   if (spec.hasBias)
     e.addVector(f32, e.argument(4), e.constant(spec.n));
@@ -156,10 +155,8 @@ FailureOr<func::FuncOp> DeviceKernels::matmul(Operation *op, StringRef name, con
 
 FailureOr<func::FuncOp> DeviceKernels::embedding(Operation *op, StringRef name, const EmbeddingSpec &spec, int64_t n) {
   std::string symbol = (name + "_device").str();
-  FailureOr<std::string> object = emitDeviceEmbedding(op->getLoc(), target, symbol, spec, n);
-  if (failed(object))
+  if (failed(add(name, emitDeviceEmbedding(op->getLoc(), target, symbol, spec, n))))
     return failure();
-  objects.push_back(std::move(*object));
   // ids, weights, out, rowBegin, rowEnd, outStride
   Enqueuer e(op->getLoc(), code, name, "pppnnn");
   Value rows = e.argument(4);
@@ -174,10 +171,8 @@ FailureOr<func::FuncOp> DeviceKernels::kvAppend(Operation *op, StringRef name, c
   if (spec.valueDim() != spec.headDim)
     return refuse(op, "values of another head_dim than keys");
   std::string symbol = (name + "_device").str();
-  FailureOr<std::string> object = emitDeviceKvAppend(op->getLoc(), target, symbol, spec);
-  if (failed(object))
+  if (failed(add(name, emitDeviceKvAppend(op->getLoc(), target, symbol, spec))))
     return failure();
-  objects.push_back(std::move(*object));
   // key, value, keyStride, valueStride, rowSequence, cachePositions, sequences, kOffset, vOffset, rowBegin, rowEnd
   Enqueuer e(op->getLoc(), code, name, "ppnnpppnnnn");
   for (unsigned plane : {0, 1}) {
@@ -196,11 +191,11 @@ FailureOr<func::FuncOp> DeviceKernels::attention(Operation *op, StringRef name, 
     return refuse(op, "attention with sinks or ALiBi");
   if (spec.valueDim() != spec.headDim)
     return refuse(op, "values of another head_dim than keys");
+  if (std::string reason; gpu && succeeded(verifyGpuAttention(spec, reason)))
+    return gpu->attention(op->getLoc(), name, spec);
   std::string symbol = (name + "_device").str();
-  FailureOr<std::string> object = emitDeviceAttention(op->getLoc(), target, symbol, spec);
-  if (failed(object))
+  if (failed(add(name, emitDeviceAttention(op->getLoc(), target, symbol, spec))))
     return failure();
-  objects.push_back(std::move(*object));
   // q, out, sequences, numSequences, kOffset, vOffset, qStride, outStride, sinks, thread, numThreads
   Enqueuer e(op->getLoc(), code, name, "pppnnnnnptt");
   Value rows = e.number(offsetof(heddle_step, rows));

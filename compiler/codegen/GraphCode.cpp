@@ -3,6 +3,8 @@
 #include "compiler/codegen/GraphCode.h"
 
 #include "compiler/codegen/GraphEntry.h"
+#include "compiler/codegen/GraphMath.h"
+#include "compiler/codegen/GraphProducts.h"
 #include "dialect/HeddleDialect.h"
 
 #include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
@@ -26,6 +28,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/SCF/Transforms/BufferDeallocationOpInterfaceImpl.h"
 #include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "mlir/Transforms/Passes.h"
 
 using namespace mlir;
@@ -44,7 +47,7 @@ namespace {
 // The steps of one lowering, in order; each leaves a valid module.
 class GraphLowering {
 public:
-  GraphLowering(ModuleOp module) : module(module), b(module.getContext()) {}
+  GraphLowering(ModuleOp module, const CpuTarget &target) : module(module), target(target), b(module.getContext()) {}
   LogicalResult run();
 
 private:
@@ -56,10 +59,12 @@ private:
   void addArguments();
   void guardAllocations();
   void expandCopies();
+  void expandMath();
   void guardDivisions();
   void lowerAssertions();
 
   ModuleOp module;
+  const CpuTarget &target;
   OpBuilder b;
   func::FuncOp graph;
 };
@@ -125,13 +130,19 @@ void GraphLowering::expandCopies() {
   });
 }
 
+void GraphLowering::expandMath() {
+  RewritePatternSet patterns(b.getContext());
+  populateGraphMathPatterns(patterns);
+  (void)applyPatternsGreedily(module, std::move(patterns));
+}
+
 // Integer division by zero gives 0 and the smallest number divided by -1 itself, as in numpy: no machine trap ends a graph.
 void GraphLowering::guardDivisions() {
   auto isSafe = [](Value divisor) {
     APInt value;
     return matchPattern(divisor, m_ConstantInt(&value)) && !value.isZero() && !value.isAllOnes();
   };
-  module.walk([&](Operation *op) {
+  graph.walk([&](Operation *op) {
     bool isSigned = isa<arith::DivSIOp, arith::RemSIOp>(op), isDivision = isa<arith::DivSIOp, arith::DivUIOp>(op);
     if (!(isSigned || isa<arith::DivUIOp, arith::RemUIOp>(op)) || isSafe(op->getOperand(1)))
       return;
@@ -174,7 +185,8 @@ void GraphLowering::lowerAssertions() {
     }
     Block *before = op->getBlock(), *after = before->splitBlock(op->getNextNode());
     Block *failed = b.createBlock(&graph.getBody(), graph.getBody().end());
-    callRuntime(b, loc, graph.getArgument(0), RuntimeCall::Fail, LLVM::AddressOfOp::create(b, loc, pointer, entry->second));
+    callRuntime(b, loc, graph.getArgument(0), RuntimeCall::Fail,
+                LLVM::AddressOfOp::create(b, loc, pointer, entry->second).getResult());
     LLVM::UnreachableOp::create(b, loc);
     b.setInsertionPointToEnd(before);
     cf::CondBranchOp::create(b, loc, op.getArg(), after, failed);
@@ -193,12 +205,17 @@ LogicalResult GraphLowering::run() {
     return failure();
   guardAllocations();
   expandCopies();
+  lowerProducts(graph, target);
   if (failed(runPasses([](OpPassManager &pm) {
         pm.addPass(createConvertLinalgToLoopsPass());
         pm.addPass(memref::createExpandStridedMetadataPass());
         pm.addPass(createLowerAffinePass());
         math::MathExtendToSupportedTypesOptions wideMath;
         pm.addPass(math::createMathExtendToSupportedTypes(wideMath));
+      })))
+    return failure();
+  expandMath();
+  if (failed(runPasses([](OpPassManager &pm) {
         // 16-bit floats are stored, not computed with: every op rounds once.
         arith::ArithEmulateUnsupportedFloatsOptions narrow;
         narrow.sourceTypeStrs = {"bf16", "f16"};
@@ -215,6 +232,7 @@ LogicalResult GraphLowering::run() {
   guardDivisions();
   lowerAssertions();
   return runPasses([](OpPassManager &pm) {
+    pm.addPass(createConvertVectorToLLVMPass());
     ConvertMathToFuncsOptions powers;
     powers.minWidthOfFPowIExponent = 1;
     pm.addPass(createConvertMathToFuncs(powers));
@@ -231,7 +249,7 @@ LogicalResult GraphLowering::run() {
   });
 }
 
-FailureOr<OwningOpRef<ModuleOp>> heddle::buildGraphCode(ModuleOp source) {
+FailureOr<OwningOpRef<ModuleOp>> heddle::buildGraphCode(ModuleOp source, const CpuTarget &target) {
   auto graph = source.lookupSymbol<func::FuncOp>("graph");
   SmallVector<MemRefType> inputs, outputs;
   for (Type type : graph.getArgumentTypes())
@@ -239,7 +257,7 @@ FailureOr<OwningOpRef<ModuleOp>> heddle::buildGraphCode(ModuleOp source) {
   for (Type type : graph.getResultTypes())
     outputs.push_back(cast<MemRefType>(type));
   OwningOpRef<ModuleOp> code = source.clone();
-  if (failed(GraphLowering(*code).run()) || failed(addGraphEntry(*code, inputs, outputs)))
+  if (failed(GraphLowering(*code, target).run()) || failed(addGraphEntry(*code, inputs, outputs)))
     return failure();
   return code;
 }

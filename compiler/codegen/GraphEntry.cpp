@@ -21,16 +21,28 @@ static Value loadAt(OpBuilder &b, Location loc, Type type, Value base, int64_t o
   return LLVM::LoadOp::create(b, loc, type, pointerAt(b, loc, base, offset));
 }
 
-Value heddle::callRuntime(OpBuilder &b, Location loc, Value call, RuntimeCall callback, Value argument) {
+static size_t offsetOf(RuntimeCall callback) {
+  switch (callback) {
+  case RuntimeCall::Allocate:
+    return offsetof(heddle_graph_call, allocate);
+  case RuntimeCall::Release:
+    return offsetof(heddle_graph_call, release);
+  case RuntimeCall::Fail:
+    return offsetof(heddle_graph_call, fail);
+  case RuntimeCall::Parallel:
+    return offsetof(heddle_graph_call, parallel);
+  }
+  llvm_unreachable("no other callback");
+}
+
+Value heddle::callRuntime(OpBuilder &b, Location loc, Value call, RuntimeCall callback, ValueRange arguments) {
   auto pointer = LLVM::LLVMPointerType::get(b.getContext());
   bool returns = callback == RuntimeCall::Allocate;
-  size_t offset = returns                            ? offsetof(heddle_graph_call, allocate)
-                  : callback == RuntimeCall::Release ? offsetof(heddle_graph_call, release)
-                                                     : offsetof(heddle_graph_call, fail);
+  SmallVector<Value> operands = {loadAt(b, loc, pointer, call, offsetOf(callback)), call};
+  llvm::append_range(operands, arguments);
   Type result = returns ? Type(pointer) : Type(LLVM::LLVMVoidType::get(b.getContext()));
-  auto type = LLVM::LLVMFunctionType::get(result, {pointer, argument.getType()});
-  Value function = loadAt(b, loc, pointer, call, offset);
-  auto made = LLVM::CallOp::create(b, loc, type, ValueRange{function, call, argument});
+  auto type = LLVM::LLVMFunctionType::get(result, llvm::to_vector(TypeRange(ValueRange(operands).drop_front())));
+  auto made = LLVM::CallOp::create(b, loc, type, operands);
   return returns ? made.getResult() : Value();
 }
 

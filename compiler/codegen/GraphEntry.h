@@ -9,10 +9,10 @@
 
 namespace heddle {
 
-enum class RuntimeCall { Allocate, Release, Fail };
+enum class RuntimeCall { Allocate, Release, Fail, Parallel };
 
-// Calls back through `call` with one argument; the result of Allocate, else null.
-mlir::Value callRuntime(mlir::OpBuilder &b, mlir::Location loc, mlir::Value call, RuntimeCall callback, mlir::Value argument);
+// Calls back through `call` with what the callback takes behind it; the result of Allocate, else null.
+mlir::Value callRuntime(mlir::OpBuilder &b, mlir::Location loc, mlir::Value call, RuntimeCall callback, mlir::ValueRange arguments);
 
 // Adds heddle_graph to `code`, whose llvm function @graph takes the call, the parts of each of `inputs` and of the weights, and
 // returns descriptors of `outputs`; sends @graph's allocations to the runtime.

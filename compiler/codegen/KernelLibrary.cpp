@@ -41,12 +41,6 @@ template <typename Product> static std::pair<MatmulActivation, StringRef> activa
 
 func::FuncOp KernelLibrary::find(StringRef name) { return code.lookupSymbol<func::FuncOp>(name); }
 
-FailureOr<func::FuncOp> KernelLibrary::fromHalide(FailureOr<func::FuncOp> kernel) {
-  if (succeeded(kernel))
-    halideKernels.insert(kernel->getSymName());
-  return kernel;
-}
-
 FailureOr<func::FuncOp> KernelLibrary::matmul(PackedMatmulOp op) {
   FailureOr<PackedLayout> layout = layoutOf(op, op.getFormat());
   if (failed(layout))
@@ -64,7 +58,7 @@ FailureOr<func::FuncOp> KernelLibrary::matmul(PackedMatmulOp op) {
   if (func::FuncOp known = find(name))
     return known;
   if (target.isDevice())
-    return fromHalide(device.matmul(op, name, spec));
+    return device.matmul(op, name, spec);
   return buildMatmul(code, name, spec, target.cpu);
 }
 
@@ -133,7 +127,7 @@ FailureOr<func::FuncOp> KernelLibrary::expertMatmul(ExpertMatmulOp op) {
   if (func::FuncOp known = find(name))
     return known;
   if (target.isDevice())
-    return fromHalide(device.matmul(op, name, spec));
+    return device.matmul(op, name, spec);
   return buildMatmul(code, name, spec, target.cpu);
 }
 
@@ -161,7 +155,7 @@ FailureOr<func::FuncOp> KernelLibrary::attention(OnlineAttentionOp op) {
   if (func::FuncOp known = find(name))
     return known;
   if (target.isDevice())
-    return fromHalide(device.attention(op, name, spec));
+    return device.attention(op, name, spec);
   return buildAttention(code, name, spec, target.cpu);
 }
 
@@ -240,7 +234,7 @@ FailureOr<func::FuncOp> KernelLibrary::kvAppend(KvAppendOp op) {
   if (target.isDevice() && spec.isLatent)
     return op.emitError("target ") << target.name << " has no kernel for latent attention";
   if (target.isDevice())
-    return fromHalide(device.kvAppend(op, "kv_append", spec));
+    return device.kvAppend(op, "kv_append", spec);
   return buildKvAppend(code, "kv_append", spec, target.cpu);
 }
 
@@ -256,7 +250,7 @@ FailureOr<func::FuncOp> KernelLibrary::embedding(DequantizeOp op) {
   if (func::FuncOp known = find(name))
     return known;
   if (target.isDevice())
-    return fromHalide(device.embedding(op, name, spec, op.getN()));
+    return device.embedding(op, name, spec, op.getN());
   return buildEmbedding(code, name, spec);
 }
 
@@ -274,7 +268,8 @@ FailureOr<func::FuncOp> KernelLibrary::rowWise(KernelCallOp op) {
   SmallVector<Type> parameters(op.getNumOperands() + target.isDevice(), LLVM::LLVMPointerType::get(b.getContext()));
   auto declaration = func::FuncOp::create(b, op.getLoc(), op.getCallee(), b.getFunctionType(parameters, {b.getI32Type()}));
   declaration.setPrivate();
-  return fromHalide(declaration);
+  halideKernels.insert(op.getCallee());
+  return declaration;
 }
 
 unsigned KernelLibrary::record(func::FuncOp kernel, Operation *op, unsigned times) {

@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The kernels of one model, each emitted once: by MLIR for products and attention, by Halide for what is row-wise and for all of
-// a device. A device's kernels are host functions that enqueue them (DeviceKernels.h).
+// The kernels of one model, each emitted once: by MLIR for products and attention, by Halide for what is row-wise and for what
+// a device computes besides. A device's kernels are host functions that enqueue them (DeviceKernels.h).
 #ifndef HEDDLE_COMPILER_CODEGEN_KERNELLIBRARY_H
 #define HEDDLE_COMPILER_CODEGEN_KERNELLIBRARY_H
 
@@ -31,7 +31,7 @@ class KernelLibrary {
 public:
   // `code` takes the kernels that MLIR emits; `source` holds the outlined ones.
   KernelLibrary(mlir::ModuleOp source, mlir::ModuleOp code, const Target &target)
-      : source(source), code(code), target(target), device(code, target, halideObjects) {}
+      : source(source), code(code), target(target), device(code, target, halideObjects, halideKernels) {}
 
   // The function to call for an op: emitted on first use, shared by ops with the same shape, type, epilogue and schedule.
   mlir::FailureOr<mlir::func::FuncOp> matmul(PackedMatmulOp op);
@@ -51,6 +51,8 @@ public:
   // Bytes from the packed weights of one expert to those of the next.
   static int64_t expertBytes(ExpertMatmulOp op);
 
+  // What MLIR emitted for a GPU; null for other targets.
+  GpuKernels *gpuKernels() { return device.gpuKernels(); }
   // Objects that Halide emitted.
   llvm::ArrayRef<std::string> objects() const { return halideObjects; }
   // Counts one launch of a kernel by `op`, which runs `times` in a step. Returns the kernel's index in records().
@@ -62,7 +64,6 @@ private:
   mlir::func::FuncOp find(llvm::StringRef name);
   // A product of f32 rows with (n, k) packed as `format`; sets `bytes` to what the matrix takes.
   mlir::FailureOr<mlir::func::FuncOp> plainMatmul(mlir::Operation *op, llvm::StringRef format, int64_t n, int64_t k, int64_t &bytes);
-  mlir::FailureOr<mlir::func::FuncOp> fromHalide(mlir::FailureOr<mlir::func::FuncOp> kernel);
 
   mlir::ModuleOp source, code;
   const Target &target;

@@ -32,6 +32,16 @@ double heddle::valueAt(DenseElementsAttr elements, int64_t position) {
   return number.convertToDouble();
 }
 
+std::optional<int64_t> heddle::positionOf(ArrayRef<Expr> indices, ArrayRef<int64_t> shape) {
+  int64_t position = 0;
+  for (auto [index, extent] : llvm::zip_equal(indices, shape)) {
+    if (!index->isConstant() || index->constant < 0 || index->constant >= extent)
+      return std::nullopt;
+    position = position * extent + (int64_t)index->constant;
+  }
+  return position;
+}
+
 Expr ElementTrace::foldResult(OpFoldResult value) {
   if (auto attr = dyn_cast<Attribute>(value))
     return exprs.constant(cast<IntegerAttr>(attr).getInt());
@@ -93,7 +103,8 @@ Expr ElementTrace::size(Value value, int64_t dimension) {
   }
   if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
     Expr product = exprs.constant(1);
-    for (int64_t d : collapse.getReassociationIndices()[dimension])
+    ReassociationIndices group = collapse.getReassociationIndices()[dimension];
+    for (int64_t d : group)
       product = exprs.mul(product, size(collapse.getSrc(), d));
     return product;
   }
@@ -174,13 +185,8 @@ Expr ElementTrace::opElement(Operation *op, function_ref<Expr(Value)> operand) {
 Expr ElementTrace::constantElement(Value value, DenseElementsAttr elements, ArrayRef<Expr> indices) {
   if (elements.isSplat())
     return exprs.constant(valueAt(elements, 0));
-  int64_t position = 0;
-  for (auto [index, extent] : llvm::zip_equal(indices, elements.getType().getShape())) {
-    if (!index->isConstant() || index->constant < 0 || index->constant >= extent)
-      return exprs.leaf(value, indices);
-    position = position * extent + (int64_t)index->constant;
-  }
-  return exprs.constant(valueAt(elements, position));
+  std::optional<int64_t> position = positionOf(indices, elements.getType().getShape());
+  return position ? exprs.constant(valueAt(elements, *position)) : exprs.leaf(value, indices);
 }
 
 // Appends the indices of element `linear` among `dimensions` of `source`.
@@ -251,7 +257,7 @@ Expr ElementTrace::layout(Operation *op, Value value, ArrayRef<Expr> indices) {
     if (auto elements = dyn_cast<DenseElementsAttr>(attr))
       return constantElement(value, elements, indices);
     if (auto integer = dyn_cast<IntegerAttr>(attr))
-      return exprs.constant(integer.getType().isInteger(1) ? integer.getValue().getZExtValue() : integer.getInt());
+      return exprs.constant(integer.getType().isInteger(1) ? (double)integer.getValue().getZExtValue() : (double)integer.getInt());
     if (auto real = dyn_cast<FloatAttr>(attr))
       return exprs.constant(real.getValueAsDouble());
   }
@@ -303,13 +309,8 @@ Expr ElementTrace::layout(Operation *op, Value value, ArrayRef<Expr> indices) {
   if (auto pad = dyn_cast<tensor::PadOp>(op))
     return padded(pad, indices);
   if (auto elements = dyn_cast<tensor::FromElementsOp>(op)) {
-    int64_t position = 0;
-    for (auto [index, extent] : llvm::zip_equal(indices, shaped(value).getShape())) {
-      if (!index->isConstant())
-        return nullptr;
-      position = position * extent + (int64_t)index->constant;
-    }
-    return element(elements.getElements()[position]);
+    std::optional<int64_t> position = positionOf(indices, shaped(value).getShape());
+    return position ? element(elements.getElements()[*position]) : nullptr;
   }
   if (auto extract = dyn_cast<tensor::ExtractOp>(op)) {
     for (Value index : extract.getIndices())

@@ -59,6 +59,8 @@ private:
 
 // Element `position`, in row-major order, of a constant.
 double valueAt(mlir::DenseElementsAttr elements, int64_t position);
+// The place of the element at constant indices, in row-major order; nothing if they are no constants within `shape`.
+std::optional<int64_t> positionOf(llvm::ArrayRef<Expr> indices, llvm::ArrayRef<int64_t> shape);
 // sum over k of a[..., k] * b[..., k]: linalg.contract, matmul and generic ops that compute it.
 bool isContraction(mlir::Operation *op);
 // A scalar op's result from its operands' expressions; null for an op that has no meaning here.

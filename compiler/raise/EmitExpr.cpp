@@ -15,18 +15,24 @@
 using namespace mlir;
 using namespace heddle;
 
+// Dimensions of tensors that are known as ops.
+using Sizes = DenseMap<std::pair<Value, int64_t>, Value>;
+
 namespace {
 // Emits an expression in one of two kinds: index, for integers, or `real`.
 class ScalarEmitter {
 public:
-  ScalarEmitter(OpBuilder &b, Location loc, const DenseMap<Expr, Value> &symbols) : b(b), loc(loc), symbols(symbols) {}
+  ScalarEmitter(OpBuilder &b, Location loc, const DenseMap<Expr, Value> &symbols, const Sizes &sizes = Sizes())
+      : b(b), loc(loc), symbols(symbols), sizes(sizes) {}
 
   Value index(Expr expr);
   Value real(Expr expr);
   Value condition(Expr atom);
 
 private:
+  Value sizeOf(Value tensor, int64_t dimension);
   Value leaf(Expr expr, Type wanted);
+  Value inside(Value tensor, int64_t dimension, Expr expr);
   Value power(Value base, double exponent);
   Value realConstant(double value) { return arith::ConstantOp::create(b, loc, b.getF32FloatAttr(value)); }
   Value call(Expr expr);
@@ -34,18 +40,55 @@ private:
   OpBuilder &b;
   Location loc;
   const DenseMap<Expr, Value> &symbols;
+  Sizes sizes;
 };
 } // namespace
 
+Value ScalarEmitter::sizeOf(Value tensor, int64_t dimension) {
+  auto type = cast<RankedTensorType>(tensor.getType());
+  if (!type.isDynamicDim(dimension))
+    return arith::ConstantIndexOp::create(b, loc, type.getDimSize(dimension));
+  if (Value known = sizes.lookup({tensor, dimension}))
+    return known;
+  return tensor::DimOp::create(b, loc, tensor, dimension);
+}
+
+// The dynamic sizes of tensors that `expr` names: a body reads elements, not sizes.
+static void collectSizes(OpBuilder &b, Location loc, Expr expr, Sizes &sizes) {
+  for (Expr argument : expr->arguments)
+    collectSizes(b, loc, argument, sizes);
+  for (auto &[term, factor] : expr->terms)
+    collectSizes(b, loc, term, sizes);
+  bool isNamed = expr->kind == ExprKind::Size || expr->kind == ExprKind::Leaf;
+  auto type = isNamed ? dyn_cast<RankedTensorType>(expr->value.getType()) : RankedTensorType();
+  for (int64_t d = 0; type && d < type.getRank(); ++d)
+    if (Value &size = sizes[{expr->value, d}]; !size && type.isDynamicDim(d))
+      size = tensor::DimOp::create(b, loc, expr->value, d);
+}
+
+// An index of `tensor`, kept within it: both ends of a decision are computed, and that which is not taken may lie outside.
+Value ScalarEmitter::inside(Value tensor, int64_t dimension, Expr expr) {
+  Value at = index(expr);
+  int64_t size = cast<RankedTensorType>(tensor.getType()).getDimSize(dimension);
+  bool isWithin = expr->isConstant() || (expr->kind == ExprKind::Symbol && expr->extent &&
+                                          (expr->extent->isConstant(size) || (expr->extent->value == tensor && expr->extent->dimension == dimension)));
+  if (!at || isWithin)
+    return at;
+  Value zero = arith::ConstantIndexOp::create(b, loc, 0), one = arith::ConstantIndexOp::create(b, loc, 1);
+  Value end = sizeOf(tensor, dimension);
+  at = arith::MaxSIOp::create(b, loc, at, zero);
+  return arith::MinSIOp::create(b, loc, at, arith::SubIOp::create(b, loc, end, one));
+}
+
 Value ScalarEmitter::leaf(Expr expr, Type wanted) {
+  if (!isa<RankedTensorType>(expr->value.getType()))
+    return {};
   SmallVector<Value> indices;
-  for (Expr argument : expr->arguments) {
-    indices.push_back(index(argument));
+  for (auto [d, argument] : llvm::enumerate(expr->arguments)) {
+    indices.push_back(inside(expr->value, d, argument));
     if (!indices.back())
       return {};
   }
-  if (!isa<RankedTensorType>(expr->value.getType()))
-    return {};
   Value element = tensor::ExtractOp::create(b, loc, expr->value, indices);
   Type type = element.getType();
   if (type == wanted)
@@ -71,7 +114,7 @@ Value ScalarEmitter::index(Expr expr) {
   case ExprKind::Constant:
     return constant(expr->constant);
   case ExprKind::Size:
-    return tensor::DimOp::create(b, loc, expr->value, expr->dimension);
+    return sizeOf(expr->value, expr->dimension);
   case ExprKind::Leaf:
     return leaf(expr, b.getIndexType());
   case ExprKind::Sum: {
@@ -260,13 +303,15 @@ Value heddle::emitTensor(OpBuilder &b, Location loc, ExprContext &exprs, Expr ex
   AffineMap identity = b.getMultiDimIdentityMap(axes.size());
   SmallVector<utils::IteratorType> loops(axes.size(), utils::IteratorType::parallel);
   bool complete = true;
+  Sizes known;
+  collectSizes(b, loc, expr, known);
   auto generic = linalg::GenericOp::create(
       b, loc, init.getType(), ValueRange{}, init, identity, loops, [&](OpBuilder &inner, Location at, ValueRange) {
         DenseMap<Expr, Value> symbols;
         for (auto [d, axis] : llvm::enumerate(axes))
           if (!axis.index->isConstant())
             symbols[axis.index] = linalg::IndexOp::create(inner, at, d);
-        ScalarEmitter emitter(inner, at, symbols);
+        ScalarEmitter emitter(inner, at, symbols, known);
         bool isReal = isa<FloatType>(elementType);
         Value value = isReal ? emitter.real(expr) : emitter.index(expr);
         complete = bool(value);

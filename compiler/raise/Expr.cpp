@@ -334,10 +334,16 @@ Expr ExprContext::lift(ArrayRef<Expr> arguments, function_ref<Expr(ArrayRef<Expr
 }
 
 Expr ExprContext::choice(Expr atom, Expr high, Expr low) {
+  Expr wholeHigh = high, wholeLow = low;
   high = assume(high, atom, true);
   low = assume(low, atom, false);
   if (high == low)
     return high;
+  // Where one end is at most a point, and the other end is the same there, there is no decision.
+  if (assume(wholeLow, atom, true) == high)
+    return wholeLow;
+  if (assume(wholeHigh, atom, false) == low)
+    return wholeHigh;
   ExprNode node = makeNode(ExprKind::Choice);
   node.arguments = {atom, high, low};
   node.isInteger = high->isInteger && low->isInteger;
@@ -352,10 +358,13 @@ Expr ExprContext::assume(Expr expr, Expr atom, bool holds) {
     Expr bound = atom->arguments[0]; // bound >= 0, or -bound - 1 >= 0
     Expr fact = holds ? bound : sub(constant(-1), bound);
     Terms terms = termsOf(fact);
-    if (terms.size() == 1 && terms[0].first->kind == ExprKind::Symbol) {
+    bool isRanged = terms.size() == 1 && (terms[0].first->kind == ExprKind::Symbol || terms[0].first->kind == ExprKind::Size);
+    if (isRanged) {
       Expr index = terms[0].first;
       std::optional<Expr> point;
-      if (terms[0].second == -1 && constantOf(fact) == 0) // index <= 0
+      if (index->kind == ExprKind::Size && terms[0].second == -1 && constantOf(fact) == 1) // size <= 1
+        point = constant(1);
+      if (index->kind == ExprKind::Symbol && terms[0].second == -1 && constantOf(fact) == 0) // index <= 0
         point = constant(0);
       if (terms[0].second == 1 && index->extent && index->extent->isConstant(1 - constantOf(fact))) // index >= extent - 1
         point = constant(-constantOf(fact));
@@ -404,6 +413,8 @@ Expr ExprContext::condition(Expr opaque) {
   return lift({opaque}, [&](ArrayRef<Expr> plain) -> Expr {
     if (plain[0]->isConstant())
       return constant(plain[0]->constant != 0);
+    if (plain[0]->kind == ExprKind::NotBelow)
+      return notBelow(plain[0]->arguments[0], constant(0));
     return choice(plain[0], constant(1), constant(0));
   });
 }
@@ -418,6 +429,23 @@ Expr ExprContext::select(Expr condition, Expr high, Expr low) {
 
 //===- reductions ---------------------------------------------------------===//
 
+// For how many values of `index` the atom holds; null if it does not follow.
+Expr ExprContext::countWhere(Expr atom, Expr index) {
+  if (atom->kind != ExprKind::NotBelow)
+    return nullptr;
+  Expr difference = atom->arguments[0];
+  for (double sign : {1, -1}) {
+    Expr rest = sub(difference, mul(constant(sign), index));
+    if (contains(rest, index))
+      continue;
+    // index <= rest, or index >= -rest
+    Expr end = sign < 0 ? add(rest, constant(1)) : mul(constant(-1), rest);
+    if (isNotBelowZero(end) == true && isNotBelowZero(sub(index->extent, end)) == true)
+      return sign < 0 ? end : sub(index->extent, end);
+  }
+  return nullptr;
+}
+
 Expr ExprContext::reduce(StringRef name, Expr index, Expr body) {
   if (index->isConstant()) // an extent of one
     return body;
@@ -426,6 +454,9 @@ Expr ExprContext::reduce(StringRef name, Expr index, Expr body) {
     return choice(body->atom(), high, low);
   }
   bool isSum = name == "sum";
+  if (isSum && body->kind == ExprKind::Choice && !contains(body->high(), index) && !contains(body->low(), index))
+    if (Expr count = countWhere(body->atom(), index))
+      return add(mul(count, body->high()), mul(sub(index->extent, count), body->low()));
   if (!contains(body, index))
     return isSum && body->kind != ExprKind::Choice ? mul(body, index->extent) : body;
   if (isSum && body->kind == ExprKind::Sum && body->constant == 0 && body->terms.size() == 1)
@@ -494,6 +525,12 @@ Expr ExprContext::map(Expr expr, function_ref<Expr(Expr)> leafwise, DenseMap<Exp
   }
   }
   return memo[expr] = result;
+}
+
+Expr ExprContext::mapEnds(Expr expr, function_ref<Expr(Expr)> end) {
+  if (expr->kind != ExprKind::Choice)
+    return end(expr);
+  return select(condition(expr->atom()), mapEnds(expr->high(), end), mapEnds(expr->low(), end));
 }
 
 Expr ExprContext::substitute(Expr expr, const DenseMap<Expr, Expr> &replacements) {

@@ -82,10 +82,12 @@ public:
   // Conditions are 1 where they hold, else 0.
   Expr notBelow(Expr a, Expr b);  // a >= b, integers
   Expr equal(Expr a, Expr b);     // integers
-  Expr condition(Expr opaque);    // an element or call that is 0 or 1
+  Expr condition(Expr opaque);    // an element or call that is 0 or 1, or an atom
   Expr negate(Expr condition) { return sub(constant(1), condition); }
   Expr select(Expr condition, Expr high, Expr low);
 
+  // `expr` with its ends, what is left after all decisions, replaced.
+  Expr mapEnds(Expr expr, llvm::function_ref<Expr(Expr)> end);
   // `expr` with symbols and other nodes replaced.
   Expr substitute(Expr expr, const llvm::DenseMap<Expr, Expr> &map);
   bool contains(Expr expr, Expr part);
@@ -103,6 +105,7 @@ private:
   Expr sum(double constant, llvm::ArrayRef<std::pair<Expr, double>> terms);
   Expr product(llvm::ArrayRef<std::pair<Expr, double>> factors);
   Expr lowerBound(Expr expr);
+  Expr countWhere(Expr atom, Expr index);
   Expr map(Expr expr, llvm::function_ref<Expr(Expr)> leafwise, llvm::DenseMap<Expr, Expr> &memo);
 
   static constexpr size_t limit = 1 << 20;

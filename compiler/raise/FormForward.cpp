@@ -333,9 +333,14 @@ LogicalResult ForwardWriter::run() {
 
 //===- the pass -----------------------------------------------------------===//
 
+// A graph that says how its tensors are called keeps these names: only those of a decoder may become @forward's.
+static bool isCalled(StringAttr name, StringRef wanted) { return !name || name.getValue() == wanted; }
+
 // input_ids -> logits, causal: the head of a decoder, null if the graph is none.
 static LinearOp decoderHead(func::FuncOp graph) {
-  if (graph.getNumArguments() != 1 || graph.getNumResults() != 1)
+  if (graph.getNumArguments() != 1 || graph.getNumResults() != 1 ||
+      !isCalled(graph.getArgAttrOfType<StringAttr>(0, "heddle.name"), "input_ids") ||
+      !isCalled(graph.getResultAttrOfType<StringAttr>(0, "heddle.name"), "logits"))
     return {};
   auto ids = dyn_cast<RankedTensorType>(graph.getArgumentTypes()[0]);
   auto logits = dyn_cast<RankedTensorType>(graph.getResultTypes()[0]);
@@ -356,6 +361,11 @@ namespace {
 struct FormForward : heddle::impl::FormForwardBase<FormForward> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
+    form(module);
+    module.walk([](WeightOp op) { op->removeAttr("heddle.content"); });
+  }
+
+  void form(ModuleOp module) {
     auto graph = module.lookupSymbol<func::FuncOp>("graph");
     LinearOp head = graph && graph.getBody().hasOneBlock() ? decoderHead(graph) : LinearOp();
     if (!head)

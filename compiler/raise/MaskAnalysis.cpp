@@ -2,7 +2,7 @@
 
 #include "compiler/raise/MaskAnalysis.h"
 
-#include "mlir/IR/Matchers.h"
+#include "compiler/raise/Weights.h"
 
 #include <set>
 
@@ -53,9 +53,7 @@ public:
     Expr high = at(expr->high(), t), low = at(expr->low(), t);
     if (high == low)
       return high;
-    return exprs.select(expr->atom()->kind == ExprKind::NotBelow ? exprs.notBelow(expr->atom()->arguments[0], exprs.constant(0))
-                                                                 : exprs.condition(expr->atom()),
-                        high, low);
+    return exprs.select(exprs.condition(expr->atom()), high, low);
   }
 
 private:
@@ -64,11 +62,13 @@ private:
 };
 } // namespace
 
-static bool isHidden(Expr value) { return value->isConstant() && value->constant <= hiddenValue; }
+bool heddle::hides(Expr added) {
+  return added->isConstant() ? added->constant <= hiddenValue : constantOf(added) <= lowestValue;
+}
 
 // Whether every end of `expr` hides.
 static bool hidesAlways(Expr expr) {
-  return expr->kind == ExprKind::Choice ? hidesAlways(expr->high()) && hidesAlways(expr->low()) : isHidden(expr);
+  return expr->kind == ExprKind::Choice ? hidesAlways(expr->high()) && hidesAlways(expr->low()) : hides(expr);
 }
 
 MaskProof heddle::proveMask(ExprContext &exprs, Expr added, Expr row, Expr column, Expr queries, Expr keys) {
@@ -90,7 +90,8 @@ MaskProof heddle::proveMask(ExprContext &exprs, Expr added, Expr row, Expr colum
     return true;
   };
   MaskProof proof;
-  proof.causal = hiddenBetween(std::nullopt, 0);
+  // Where a query does not even see itself, the first one sees nothing, and its row is no softmax over what a mask lets through.
+  proof.causal = hiddenBetween(std::nullopt, 0) && !hidesAlways(reader.at(added, 0));
   for (int64_t t : changes)
     if (t > 0 && hiddenBetween(t, std::nullopt)) {
       proof.window = t;
@@ -145,8 +146,10 @@ Expr heddle::resolveConstants(ExprContext &exprs, Expr expr) {
       visit(argument);
     for (auto &[term, factor] : part->terms)
       visit(term);
-    DenseElementsAttr elements;
-    if (part->kind != ExprKind::Leaf || replacements.contains(part) || !matchPattern(part->value, m_Constant(&elements)))
+    if (part->kind != ExprKind::Leaf || replacements.contains(part))
+      return;
+    DenseElementsAttr elements = elementsOf(part->value);
+    if (!elements)
       return;
     std::optional<SmallVector<double>> values = byDistance(elements);
     if (!values)

@@ -11,6 +11,12 @@ namespace heddle {
 // Added values from here down hide a key: exp of what is left is 0 in every float type for scores that differ by less than 9,000.
 constexpr double hiddenValue = -1e4;
 
+// Added values from here down hide a key whatever else is added to them.
+constexpr double lowestValue = -1e30;
+
+// Whether a score that `added` is added to is hidden.
+bool hides(Expr added);
+
 struct MaskProof {
   bool causal = false;
   int64_t window = 0;

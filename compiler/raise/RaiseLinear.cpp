@@ -39,12 +39,27 @@ static bool isZero(Value init) {
 
 // `input` without the collapse_shape of its leading dimensions, which the result is collapsed by instead: what works on rows does not
 // care how they are counted.
-static Value uncollapsed(Value input, std::optional<SmallVector<ReassociationIndices>> &groups) {
+static Value uncollapsed(OpBuilder &b, Value input, std::optional<SmallVector<ReassociationIndices>> &groups) {
   auto collapse = input.getDefiningOp<tensor::CollapseShapeOp>();
-  if (!collapse || collapse.getReassociationIndices().back().size() != 1)
+  if (!collapse)
     return input;
-  groups = collapse.getReassociationIndices();
-  return collapse.getSrc();
+  SmallVector<ReassociationIndices> all = collapse.getReassociationIndices();
+  bool joinsRows = llvm::any_of(ArrayRef(all).drop_back(), [](const ReassociationIndices &group) { return group.size() > 1; });
+  if (!joinsRows)
+    return input;
+  ReassociationIndices columns = all.back();
+  Value source = collapse.getSrc();
+  int64_t leading = columns.front();
+  if (columns.size() > 1) { // only the columns are joined before the product
+    SmallVector<ReassociationIndices> apart;
+    for (int64_t d = 0; d < leading; ++d)
+      apart.push_back({d});
+    apart.push_back(columns);
+    source = tensor::CollapseShapeOp::create(b, collapse.getLoc(), source, apart);
+  }
+  all.back() = {leading};
+  groups = all;
+  return source;
 }
 
 static LinearOp createLinear(OpBuilder &b, Location loc, Value input, Value weight, Value bias) {
@@ -84,7 +99,7 @@ static bool raiseProduct(linalg::LinalgOp op) {
     if (!weight)
       continue;
     std::optional<SmallVector<ReassociationIndices>> groups;
-    Value result = createLinear(b, op.getLoc(), uncollapsed(rows->get(), groups), weight, Value());
+    Value result = createLinear(b, op.getLoc(), uncollapsed(b, rows->get(), groups), weight, Value());
     Value init = op.getDpsInitOperand(0)->get();
     if (groups)
       result = tensor::CollapseShapeOp::create(b, op.getLoc(), result, *groups);
@@ -143,9 +158,7 @@ static Expr rowOf(ExprContext &exprs, Expr element, Expr column, Value &table) {
     Expr high = rowOf(exprs, element->high(), column, table), low = rowOf(exprs, element->low(), column, table);
     if (!high || !low)
       return nullptr;
-    Expr atom = element->atom();
-    Expr condition = atom->kind == ExprKind::NotBelow ? exprs.notBelow(atom->arguments[0], exprs.constant(0)) : exprs.condition(atom);
-    return exprs.select(condition, high, low);
+    return exprs.select(exprs.condition(element->atom()), high, low);
   }
   if (element->kind != ExprKind::Leaf || element->arguments.size() != 2 || element->arguments[1] != column ||
       !isStored(element->value) || (table && table != element->value))

@@ -191,7 +191,8 @@ static SmallVector<Value> rootsOf(Value start, RankedTensorType type) {
 
 static bool raise(linalg::LinalgOp reduction) {
   // The furthest first: what is normalised with its mean taken off is a layer norm, not the RMS norm of the difference.
-  for (Value input : llvm::reverse(inputsOf(reduction))) {
+  SmallVector<Value> inputs = inputsOf(reduction);
+  for (Value input : llvm::reverse(inputs)) {
     auto type = dyn_cast<RankedTensorType>(input.getType());
     if (!type || type.getRank() == 0 || !type.getElementType().isF32() || type.isDynamicDim(type.getRank() - 1))
       continue;

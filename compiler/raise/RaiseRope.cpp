@@ -5,6 +5,7 @@
 #include "compiler/raise/Arrange.h"
 #include "compiler/raise/ElementTrace.h"
 #include "compiler/raise/Remarks.h"
+#include "compiler/raise/Weights.h"
 
 #include <cmath>
 
@@ -183,7 +184,7 @@ bool RopeMatcher::run() {
   for (int64_t d = 0; d < headDim; ++d) {
     SmallVector<Expr> at(symbols);
     at.push_back(exprs.constant(d));
-    std::optional<Rotated> rotated = readElement(trace.element(root, at));
+    std::optional<Rotated> rotated = readElement(resolveElements(exprs, trace.element(root, at)));
     if (!rotated)
       return false;
     elements.push_back(*rotated);

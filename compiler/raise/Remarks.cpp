@@ -14,6 +14,8 @@ static std::string locationText(Location loc) {
     return named.getName().str();
   if (auto file = dyn_cast<FileLineColLoc>(loc))
     return file.getFilename().str() + ":" + std::to_string(file.getLine());
+  if (auto call = dyn_cast<CallSiteLoc>(loc))
+    return locationText(call.getCallee());
   if (auto fused = dyn_cast<FusedLoc>(loc); fused && !fused.getLocations().empty())
     return locationText(fused.getLocations().front());
   return "an unknown place";

@@ -2,6 +2,8 @@
 
 #include "compiler/raise/Weights.h"
 
+#include "compiler/raise/ElementTrace.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
 
@@ -14,6 +16,34 @@ using namespace heddle;
 static RankedTensorType shaped(Value value) { return cast<RankedTensorType>(value.getType()); }
 
 bool heddle::isStored(Value value) { return value.getDefiningOp<WeightOp>() || matchPattern(value, m_Constant()); }
+
+DenseElementsAttr heddle::elementsOf(Value value) {
+  if (auto weight = value.getDefiningOp<WeightOp>())
+    return weight->getAttrOfType<DenseElementsAttr>("heddle.content");
+  DenseElementsAttr elements;
+  return matchPattern(value, m_Constant(&elements)) ? elements : DenseElementsAttr();
+}
+
+Expr heddle::resolveElements(ExprContext &exprs, Expr expr) {
+  DenseMap<Expr, Expr> known;
+  llvm::SmallDenseSet<Expr> seen;
+  std::function<void(Expr)> visit = [&](Expr part) {
+    if (!seen.insert(part).second)
+      return;
+    for (Expr argument : part->arguments)
+      visit(argument);
+    for (auto &[term, factor] : part->terms)
+      visit(term);
+    if (part->kind != ExprKind::Leaf)
+      return;
+    DenseElementsAttr elements = elementsOf(part->value);
+    std::optional<int64_t> position = elements ? positionOf(part->arguments, elements.getType().getShape()) : std::nullopt;
+    if (position)
+      known[part] = exprs.constant(valueAt(elements, *position));
+  };
+  visit(expr);
+  return known.empty() ? expr : exprs.substitute(expr, known);
+}
 
 // Whether the symbol runs over the whole dimension.
 static bool covers(Expr symbol, Value value, int64_t dimension) {

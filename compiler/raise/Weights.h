@@ -13,6 +13,10 @@ namespace heddle {
 
 // Whether `value` is stored with the model: a weight, or a constant.
 bool isStored(mlir::Value value);
+// The elements of a constant, or of a weight that says them; null for others.
+mlir::DenseElementsAttr elementsOf(mlir::Value value);
+// `expr` with the elements at known places of weights that say them.
+Expr resolveElements(ExprContext &exprs, Expr expr);
 // The stored matrix (rows, columns) whose element [row, column] is `element`; its transpose is one with another storage. Null if
 // `element` is something else.
 mlir::Value storedMatrix(mlir::OpBuilder &b, Expr element, Expr row, Expr column);

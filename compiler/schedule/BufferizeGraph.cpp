@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "compiler/schedule/Passes.h"
+#include "compiler/schedule/GraphPasses.h"
 
 #include "mlir/Dialect/Bufferization/IR/BufferizableOpInterface.h"
 #include "mlir/Dialect/Bufferization/Transforms/OneShotAnalysis.h"
@@ -9,7 +9,7 @@
 
 namespace heddle {
 #define GEN_PASS_DEF_BUFFERIZEGRAPH
-#include "compiler/schedule/Passes.h.inc"
+#include "compiler/schedule/GraphPasses.h.inc"
 } // namespace heddle
 
 using namespace mlir;

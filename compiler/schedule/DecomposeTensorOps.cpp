@@ -1,14 +1,15 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "compiler/schedule/Passes.h"
+#include "compiler/schedule/GraphPasses.h"
 
+#include "mlir/Dialect/Linalg/IR/LinalgInterfaces.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
 #include "mlir/Dialect/Tensor/Transforms/Transforms.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 namespace heddle {
 #define GEN_PASS_DEF_DECOMPOSETENSOROPS
-#include "compiler/schedule/Passes.h.inc"
+#include "compiler/schedule/GraphPasses.h.inc"
 } // namespace heddle
 
 using namespace mlir;
@@ -36,6 +37,41 @@ Value convertFloats(PatternRewriter &rewriter, Location loc, Value tensor, Type 
   return arith::TruncFOp::create(rewriter, loc, converted, tensor);
 }
 
+bool isNarrow(Value tensor) {
+  Type element = getElementTypeOrSelf(tensor.getType());
+  return element.isF16() || element.isBF16();
+}
+
+// Named contractions of 16-bit floats as the one op that the patterns below know.
+struct NamedToContract : OpInterfaceRewritePattern<linalg::LinalgOp> {
+  using OpInterfaceRewritePattern::OpInterfaceRewritePattern;
+  LogicalResult matchAndRewrite(linalg::LinalgOp op, PatternRewriter &rewriter) const override {
+    if (isa<linalg::GenericOp, linalg::ContractOp>(op) || !linalg::isaContractionOpInterface(op) || op->getNumResults() != 1 ||
+        !llvm::any_of(op->getOperands(), isNarrow))
+      return rewriter.notifyMatchFailure(op, "is no named contraction of 16-bit floats");
+    auto contract = linalg::ContractOp::create(rewriter, op.getLoc(), op->getResultTypes(), op.getDpsInputs(), op.getDpsInits()[0],
+                                               op.getIndexingMaps());
+    rewriter.replaceOp(op, contract->getResults());
+    return success();
+  }
+};
+
+// The kernel for products reads f32.
+struct WidenInputs : OpRewritePattern<linalg::ContractOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(linalg::ContractOp op, PatternRewriter &rewriter) const override {
+    if (op.getNumResults() != 1 || !getElementTypeOrSelf(op.getResult(0).getType()).isF32() || !llvm::any_of(op.getInputs(), isNarrow))
+      return rewriter.notifyMatchFailure(op, "has no 16-bit inputs of a sum in f32");
+    SmallVector<Value> inputs;
+    for (Value input : op.getInputs())
+      inputs.push_back(isNarrow(input) ? convertFloats(rewriter, op.getLoc(), input, rewriter.getF32Type()) : input);
+    auto contract = linalg::ContractOp::create(rewriter, op.getLoc(), op->getResultTypes(), inputs, op.getDpsInits()[0],
+                                               op.getIndexingMapsAttr());
+    rewriter.replaceOp(op, contract->getResults());
+    return success();
+  }
+};
+
 // A 16-bit accumulator loses what is small beside the sum: contractions cast their operands to the type of their destination.
 struct WidenAccumulator : OpRewritePattern<linalg::ContractOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -44,7 +80,7 @@ struct WidenAccumulator : OpRewritePattern<linalg::ContractOp> {
       return rewriter.notifyMatchFailure(op, "works on buffers");
     Value init = op.getDpsInits()[0];
     Type element = getElementTypeOrSelf(init.getType());
-    if (!element.isF16() && !element.isBF16())
+    if (!isNarrow(init))
       return rewriter.notifyMatchFailure(op, "accumulates in 32 bits or more, or in integers");
     Value wide = convertFloats(rewriter, op.getLoc(), init, rewriter.getF32Type());
     auto contract = linalg::ContractOp::create(rewriter, op.getLoc(), wide.getType(), op.getInputs(), wide, op.getIndexingMapsAttr());
@@ -56,7 +92,7 @@ struct WidenAccumulator : OpRewritePattern<linalg::ContractOp> {
 struct DecomposeTensorOps : heddle::impl::DecomposeTensorOpsBase<DecomposeTensorOps> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<DecomposeAggregated, WidenAccumulator>(&getContext());
+    patterns.add<DecomposeAggregated, NamedToContract, WidenAccumulator, WidenInputs>(&getContext());
     tensor::populateDecomposeTensorConcatPatterns(patterns);
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
       signalPassFailure();

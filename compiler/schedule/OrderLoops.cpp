@@ -1,12 +1,12 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "compiler/schedule/Passes.h"
+#include "compiler/schedule/GraphPasses.h"
 
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
 
 namespace heddle {
 #define GEN_PASS_DEF_ORDERLOOPS
-#include "compiler/schedule/Passes.h.inc"
+#include "compiler/schedule/GraphPasses.h.inc"
 } // namespace heddle
 
 using namespace mlir;

@@ -1,12 +1,13 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
+#include "compiler/schedule/GraphPasses.h"
 #include "compiler/schedule/Passes.h"
 
 #include "mlir/IR/Builders.h"
 
 namespace heddle {
 #define GEN_PASS_DEF_PLACEWEIGHTS
-#include "compiler/schedule/Passes.h.inc"
+#include "compiler/schedule/GraphPasses.h.inc"
 } // namespace heddle
 
 using namespace mlir;

@@ -14,7 +14,7 @@ using llvm::StringRef;
 
 const char *const CompileArguments::usage = R"(heddle compile MODEL -o OUT [options]
 
-MODEL is a GGUF file (any part of a split one), a Hugging Face folder, or a graph as an MLIR module (FILE.mlir).
+MODEL is a GGUF file (any part of a split one), a Hugging Face folder, or a graph: an ONNX file or an MLIR module (FILE.mlir).
 
 What to make
   -o FILE                       the output
@@ -22,8 +22,9 @@ What to make
                                 program, shared library with the runtime inside, object for libheddle.a, container for
                                 heddle_package_open_file, or text (default exe)
   --task=auto|generate|graph    what the output is for: generate continues a prompt, graph maps named tensors to named tensors
-                                (default auto: MLIR modules are graphs, all others generate)
-  --target=T                    native, x86-64-v3, x86-64-v4, znver5, sapphirerapids, aarch64, opencl (default native)
+                                (default auto: ONNX files and MLIR modules are graphs, all others generate)
+  --target=T                    native, x86-64-v3, x86-64-v4, znver5, sapphirerapids, aarch64, opencl,
+                                cuda:sm_80, cuda:sm_90a (default native)
   --name=ID                     symbol heddle_model_ID of libraries, objects and packages (default: from the output's name)
   --sidecar                     weights in a second file, OUT.weights
 How exact, how large

@@ -20,7 +20,8 @@ the op where the first new value appears, and the error. Takes minutes for model
   --each-pass                   evaluate after every pass, and name the pass
   --tokens=N                    length of the sequence (default 8)
   --ids=1,2,3                   the sequence itself (default: random, by --seed)
-  --seed=N                      seed of the random sequence (default 1)
+  --inputs=FILE                 a graph's inputs, a safetensors file (default: random, by --seed, dynamic dimensions of size 5)
+  --seed=N                      seed of what is random (default 1)
   --limit=X                     largest normalised mean square error (default: 1e-10, 5e-5 where the cache is 16-bit)
 
 Options of 'heddle compile' that say how to compile are taken as well; --precise is the default.
@@ -46,6 +47,8 @@ static bool takeOwnFlag(StringRef word, VerifyOptions &options, std::string &err
   bool isBad = false;
   if (word == "--each-pass")
     return options.eachPass = true;
+  if (key == "--inputs")
+    return options.inputs = value.str(), true;
   if (key == "--tokens")
     isBad = value.getAsInteger(10, options.tokens) || options.tokens < 1;
   else if (key == "--seed")

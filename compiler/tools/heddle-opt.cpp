@@ -20,6 +20,7 @@ using namespace mlir;
 static llvm::cl::opt<bool> check("heddle-check", llvm::cl::desc("Fail after the first pass that changes what the module computes"));
 static llvm::cl::opt<std::string> checkEntry("heddle-check-entry", llvm::cl::init(""),
                                              llvm::cl::desc("Function that --heddle-check evaluates (default: the first public one)"));
+static llvm::cl::opt<bool> checkAll("heddle-check-all", llvm::cl::desc("--heddle-check of every public function"));
 static llvm::cl::opt<double> checkLimit("heddle-check-limit", llvm::cl::init(0),
                                         llvm::cl::desc("Largest normalised error (default: by element type)"));
 static llvm::cl::opt<uint64_t> checkSeed("heddle-check-seed", llvm::cl::init(1), llvm::cl::desc("Seed of --heddle-check's inputs"));
@@ -28,14 +29,17 @@ static llvm::cl::list<int64_t> checkIds("heddle-check-ids", llvm::cl::CommaSepar
                                        llvm::cl::desc("Token ids that --heddle-check evaluates a model with, as @forward and as @step"));
 
 static LogicalResult setUpPasses(PassManager &pm, const MlirOptMainConfig &config) {
-  if (check) {
+  if (check || checkAll) {
     heddle::NumericCheckOptions options;
     options.entry = checkEntry;
     options.limit = checkLimit;
     options.seed = checkSeed;
     if (!checkIds.empty())
       options.inputs = heddle::modelInputs(std::vector<int64_t>(checkIds.begin(), checkIds.end()));
-    heddle::addNumericCheck(pm, std::move(options));
+    if (checkAll)
+      heddle::addNumericChecks(pm, std::move(options));
+    else
+      heddle::addNumericCheck(pm, std::move(options));
   }
   return config.setupPassPipeline(pm);
 }

@@ -15,7 +15,7 @@ using llvm::StringRef;
 
 static const char *const usage = R"(Heddle compiles Transformer models to native programs.
 
-  heddle compile MODEL -o OUT      compile a GGUF file, a Hugging Face folder or an MLIR module
+  heddle compile MODEL -o OUT      compile a GGUF or ONNX file, a Hugging Face folder or an MLIR module
   heddle inspect FILE [--json]     show what is in a model file or in what was compiled (--check: are its weights whole)
   heddle verify MODEL              evaluate the model after every stage and name the first that changed a result
   heddle tokenize MODEL            text to ids and back, as JSON lines (--no-special, --decode, --chat)

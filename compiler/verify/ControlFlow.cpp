@@ -44,6 +44,25 @@ static LogicalResult loop(Frame &frame, scf::ForOp op) {
   return success();
 }
 
+static LogicalResult repeat(Frame &frame, scf::WhileOp op) {
+  SmallVector<RuntimeValue> carried = valuesOf(frame, op.getInits());
+  while (true) {
+    SmallVector<RuntimeValue> passed;
+    if (failed(frame.run(*op.getBeforeBody(), carried, passed)))
+      return failure();
+    bool goesOn = std::get<TensorRef>(passed.front())->integers[0];
+    passed.erase(passed.begin());
+    if (!goesOn) {
+      for (auto [result, value] : llvm::zip_equal(op.getResults(), passed))
+        frame.set(result, value);
+      return success();
+    }
+    carried.clear();
+    if (failed(frame.run(*op.getAfterBody(), passed, carried)))
+      return failure();
+  }
+}
+
 static LogicalResult branch(Frame &frame, scf::IfOp op) {
   Region &region = frame.integer(op.getCondition()) ? op.getThenRegion() : op.getElseRegion();
   SmallVector<RuntimeValue> results;
@@ -64,5 +83,6 @@ void heddle::addControlFlowHandlers(HandlerTable &table) {
   table.add<func::CallOp>(call);
   table.add<scf::ForOp>(loop);
   table.add<scf::IfOp>(branch);
+  table.add<scf::WhileOp>(repeat);
   table.add<cf::AssertOp>(check);
 }

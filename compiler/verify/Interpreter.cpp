@@ -143,7 +143,7 @@ LogicalResult Frame::run(Block &block, ArrayRef<RuntimeValue> arguments, SmallVe
   for (auto [formal, actual] : llvm::zip_equal(block.getArguments(), arguments))
     values[formal] = actual;
   for (Operation &op : block) {
-    if (op.hasTrait<OpTrait::ReturnLike>()) {
+    if (op.hasTrait<OpTrait::IsTerminator>()) {
       for (Value operand : op.getOperands())
         out.push_back(values[operand]);
       return success();

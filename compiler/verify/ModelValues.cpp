@@ -4,6 +4,7 @@
 
 #include "compiler/codegen/cpu/PackedLayout.h"
 #include "compiler/verify/NumericCheck.h"
+#include "compiler/verify/TensorBytes.h"
 
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/xxhash.h"
@@ -153,9 +154,14 @@ std::function<FailureOr<RuntimeValue>(WeightOp)> heddle::weightsOf(std::shared_p
     if (std::optional<Packed> packed = packedOf(op))
       return readPacked(op, *checkpoint, *packed);
     auto type = cast<RankedTensorType>(op.getType());
-    FailureOr<Stored> stored = locate(op, *checkpoint, op.getStorage(), type.getNumElements());
+    // A graph's weight that has its place in the section is the tensor of the file as it is.
+    auto sources = op->getAttrOfType<ArrayAttr>("heddle.sources");
+    StorageAttr storage = sources ? cast<StorageAttr>(sources[0]) : op.getStorage();
+    FailureOr<Stored> stored = locate(op, *checkpoint, storage, type.getNumElements());
     if (failed(stored))
       return failure();
+    if (!isa<FloatType>(type.getElementType()) || type.getElementType().isF64())
+      return makeValue(tensorFromBytes(type.getElementType(), type.getShape(), stored->data));
     int64_t columns = type.getRank() ? type.getShape().back() : 1;
     Tensor tensor = Tensor::zeros(type.getElementType(), type.getShape());
     tensor.reals = readStored(*stored, columns ? type.getNumElements() / columns : 0, columns);
@@ -186,9 +192,22 @@ static Tensor randomSource(WeightOp op, StringRef name, ArrayRef<int64_t> shape,
   return matrix;
 }
 
+static SmallVector<int64_t> reversed(RankedTensorType type) { return {type.getShape().rbegin(), type.getShape().rend()}; }
+
+static Tensor transposed(const Tensor &matrix) {
+  int64_t rows = matrix.shape[0], columns = matrix.shape[1];
+  Tensor result = Tensor::zeros(matrix.elementType, {columns, rows});
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t column = 0; column < columns; ++column)
+      result.reals[column * rows + row] = matrix.reals[row * columns + column];
+  return result;
+}
+
 std::function<FailureOr<RuntimeValue>(WeightOp)> heddle::randomWeights(uint64_t seed) {
   return [seed](WeightOp op) -> FailureOr<RuntimeValue> {
     std::optional<Packed> packed = packedOf(op);
+    if (!packed && op.getStorage().getTransposed()) // the same numbers as those of the stored tensor
+      return makeValue(transposed(randomSource(op, op.getName(), reversed(cast<RankedTensorType>(op.getType())), seed)));
     if (!packed)
       return makeValue(randomSource(op, op.getName(), cast<RankedTensorType>(op.getType()).getShape(), seed));
     auto stacked = std::make_shared<std::vector<double>>();  // (n, k)

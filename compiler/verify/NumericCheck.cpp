@@ -162,6 +162,16 @@ LogicalResult NumericCheck::check(ModuleOp module, StringRef stage) {
 
 //===- after every pass ---------------------------------------------------===//
 
+// The pass that runs a nested pipeline computes nothing itself.
+static bool isAdaptor(Pass *pass) { return pass->getName().ends_with("OpToOpPassAdaptor"); }
+
+static StringRef nameOf(Pass *pass) { return pass->getArgument().empty() ? pass->getName() : pass->getArgument(); }
+
+static ModuleOp moduleOf(Operation *op) {
+  auto module = dyn_cast<ModuleOp>(op);
+  return module ? module : op->getParentOfType<ModuleOp>();
+}
+
 namespace {
 struct CheckInstrumentation : PassInstrumentation {
   CheckInstrumentation(std::shared_ptr<NumericCheck> check, std::function<void(StringRef)> report)
@@ -181,13 +191,8 @@ struct CheckInstrumentation : PassInstrumentation {
   }
 
 private:
-  // The pass that runs a nested pipeline computes nothing itself.
-  static StringRef nameOf(Pass *pass) { return pass->getArgument().empty() ? pass->getName() : pass->getArgument(); }
-  static bool isAdaptor(Pass *pass) { return pass->getName().ends_with("OpToOpPassAdaptor"); }
   void run(Pass *pass, Operation *op, const std::string &stage) {
-    auto module = dyn_cast<ModuleOp>(op);
-    if (!module)
-      module = op->getParentOfType<ModuleOp>();
+    ModuleOp module = moduleOf(op);
     hasFailed = module && failed(check->check(module, stage));
     if (hasFailed)
       signalPassFailure(pass);
@@ -196,6 +201,41 @@ private:
   std::shared_ptr<NumericCheck> check;
   std::function<void(StringRef)> report;
   bool hasBegun, hasFailed = false;
+};
+
+struct CheckFunctions : PassInstrumentation {
+  explicit CheckFunctions(NumericCheckOptions options) : options(std::move(options)) {}
+
+  void runBeforePass(Pass *pass, Operation *op) override {
+    if (hasBegun || isAdaptor(pass))
+      return;
+    hasBegun = true;
+    for (auto function : moduleOf(op).getOps<func::FuncOp>()) {
+      if (!function.isPublic() || function.isExternal())
+        continue;
+      options.entry = function.getName().str();
+      checks.emplace_back(options.entry, std::make_unique<NumericCheck>(options));
+    }
+    run(pass, op, "the input", "");
+  }
+  void runAfterPass(Pass *pass, Operation *op) override {
+    auto function = dyn_cast<func::FuncOp>(op);
+    if (!isAdaptor(pass))
+      run(pass, op, "pass '" + nameOf(pass).str() + "'", function ? function.getName() : "");
+  }
+
+private:
+  // `only` may be called by the others; a private function is judged by all.
+  void run(Pass *pass, Operation *op, const std::string &stage, StringRef only) {
+    bool isKnown = llvm::any_of(checks, [&](auto &check) { return check.first == only; });
+    for (auto &[name, check] : checks)
+      if ((!isKnown || name == only) && failed(check->check(moduleOf(op), stage)))
+        signalPassFailure(pass);
+  }
+
+  NumericCheckOptions options;
+  SmallVector<std::pair<std::string, std::unique_ptr<NumericCheck>>> checks;
+  bool hasBegun = false;
 };
 } // namespace
 
@@ -206,4 +246,9 @@ void heddle::addNumericCheck(PassManager &pm, std::shared_ptr<NumericCheck> chec
 
 void heddle::addNumericCheck(PassManager &pm, NumericCheckOptions options) {
   addNumericCheck(pm, std::make_shared<NumericCheck>(std::move(options)));
+}
+
+void heddle::addNumericChecks(PassManager &pm, NumericCheckOptions options) {
+  pm.getContext()->disableMultithreading();
+  pm.addInstrumentation(std::make_unique<CheckFunctions>(std::move(options)));
 }

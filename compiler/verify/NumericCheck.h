@@ -63,6 +63,8 @@ private:
 // Checks before the first and after every pass of `pm`, whose context it makes single-threaded: passes on functions run
 // while the whole module is read.
 void addNumericCheck(mlir::PassManager &pm, NumericCheckOptions options);
+// The same for every public function of the module that the passes begin with. A pass on one function is judged by that one.
+void addNumericChecks(mlir::PassManager &pm, NumericCheckOptions options);
 // The same with a check that others go on with; `report` is told of every pass that it passed.
 void addNumericCheck(mlir::PassManager &pm, std::shared_ptr<NumericCheck> check,
                      std::function<void(llvm::StringRef pass)> report = nullptr);

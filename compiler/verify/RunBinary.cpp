@@ -3,60 +3,95 @@
 #include "compiler/verify/RunBinary.h"
 
 #include "compiler/package/OutputFile.h"
-#include "frontends/huggingface/Safetensors.h"
+#include "compiler/verify/TensorBytes.h"
 
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
+#include "llvm/Support/MathExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Program.h"
 
 using namespace heddle;
 using llvm::StringRef;
 
-static bool writeIds(const std::string &path, llvm::ArrayRef<int64_t> ids, std::string &error) {
-  llvm::json::Object entry{{"dtype", "I64"}, {"shape", {1, ids.size()}}, {"data_offsets", {0, ids.size() * sizeof(int64_t)}}};
-  std::string header = llvm::formatv("{0}", llvm::json::Value(llvm::json::Object{{"input_ids", std::move(entry)}})).str();
+// As safetensors call it.
+static std::string dtypeOf(const NamedTensor &tensor) {
+  mlir::Type type = tensor.values.elementType;
+  if (type.isInteger(1))
+    return "BOOL";
+  std::string width = std::to_string(type.getIntOrFloatBitWidth());
+  return type.isBF16() ? "BF16" : (tensor.values.isFloat() ? "F" : tensor.isUnsigned ? "U" : "I") + width;
+}
+
+static bool writeTensors(const std::string &path, llvm::ArrayRef<NamedTensor> tensors, std::string &error) {
+  llvm::json::Object table;
+  std::string data;
+  for (const NamedTensor &tensor : tensors) {
+    int64_t begin = data.size();
+    data += bytesOf(tensor.values);
+    table[tensor.name] = llvm::json::Object{{"dtype", dtypeOf(tensor)},
+                                            {"shape", llvm::json::Array(tensor.values.shape)},
+                                            {"data_offsets", llvm::json::Array{begin, int64_t(data.size())}}};
+  }
+  std::string header = llvm::formatv("{0}", llvm::json::Value(std::move(table))).str();
+  header.resize(llvm::alignTo(header.size(), 8), ' ');
   uint64_t length = header.size();
-  std::string bytes(reinterpret_cast<const char *>(&length), sizeof length);
-  bytes += header;
-  bytes.append(reinterpret_cast<const char *>(ids.data()), ids.size() * sizeof(int64_t));
   OutputFile file;
   if (!OutputFile::create(path, file, error))
     return false;
-  if (file.write(0, bytes) && file.keep(false))
+  if (file.write(0, std::string(reinterpret_cast<const char *>(&length), sizeof length) + header + data) && file.keep(false))
     return true;
   error = file.error();
   return false;
 }
 
-static bool readLogits(const std::string &path, const Tensor &like, Tensor &outLogits, std::string &error) {
-  Checkpoint file;
-  if (Status read = readSafetensors(path, file); !read) {
-    error = read.takeError().message;
+// What the file says of a tensor must be what the reference is.
+static bool readTensor(const llvm::json::Object &table, StringRef data, NamedTensor &tensor, std::string &error) {
+  const llvm::json::Object *entry = table.getObject(tensor.name);
+  const llvm::json::Array *shape = entry ? entry->getArray("shape") : nullptr;
+  const llvm::json::Array *offsets = entry ? entry->getArray("data_offsets") : nullptr;
+  std::string dtype = dtypeOf(tensor);
+  llvm::json::Value wanted = llvm::json::Array(tensor.values.shape);
+  if (!shape || !offsets || offsets->size() != 2 || entry->getString("dtype") != StringRef(dtype) ||
+      llvm::json::Value(llvm::json::Array(*shape)) != wanted) {
+    error = llvm::formatv("the binary wrote no '{0}' of the reference's type {1} and shape {2}", tensor.name, dtype, wanted).str();
     return false;
   }
-  const TensorInfo *logits = file.find("logits");
-  if (!logits || llvm::ArrayRef(logits->shape) != llvm::ArrayRef(like.shape)) {
-    error = path + ": the binary wrote no logits of the reference's shape";
+  int64_t begin = (*offsets)[0].getAsInteger().value_or(-1), size = tensor.values.size() * storedBytes(tensor.values.elementType);
+  if (begin < 0 || begin + size > int64_t(data.size())) {
+    error = "the binary wrote a file that ends inside '" + tensor.name + "'";
     return false;
   }
-  std::vector<float> values(like.size());
-  dequantize(logits->type, file.data(*logits), values.size(), values.data());
-  outLogits = Tensor::zeros(like.elementType, like.shape);
-  outLogits.reals.assign(values.begin(), values.end());
+  tensor.values = tensorFromBytes(tensor.values.elementType, tensor.values.shape, data.bytes_begin() + begin);
   return true;
 }
 
-bool heddle::runOnIds(const std::string &binary, const std::string &folder, llvm::ArrayRef<int64_t> ids, const Tensor &like,
-                      Tensor &outLogits, std::string &error) {
+static bool readTensors(const std::string &path, std::vector<NamedTensor> &tensors, std::string &error) {
+  auto file = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  StringRef bytes = file ? (*file)->getBuffer() : StringRef();
+  uint64_t length = 0;
+  if (bytes.size() >= sizeof length)
+    memcpy(&length, bytes.data(), sizeof length);
+  auto header = llvm::json::parse(bytes.drop_front(std::min(bytes.size(), sizeof length)).take_front(length));
+  if (!header || !header->getAsObject()) {
+    llvm::consumeError(header.takeError());
+    error = path + ": the binary wrote no tensors";
+    return false;
+  }
+  StringRef data = bytes.drop_front(sizeof length + length);
+  return llvm::all_of(tensors, [&](NamedTensor &tensor) { return readTensor(*header->getAsObject(), data, tensor, error); });
+}
+
+bool heddle::runBinary(const std::string &binary, const std::string &folder, llvm::ArrayRef<NamedTensor> inputs,
+                       std::vector<NamedTensor> &outputs, std::string &error) {
   std::string in = folder + "/in.safetensors", out = folder + "/out.safetensors", log = folder + "/log";
-  if (!writeIds(in, ids, error))
+  if (!writeTensors(in, inputs, error))
     return false;
   std::optional<StringRef> redirects[] = {StringRef(""), StringRef(""), StringRef(log)};
   std::string launchError;
   int code = llvm::sys::ExecuteAndWait(binary, {binary, "--io", in, out}, std::nullopt, redirects, 0, 0, &launchError);
   if (code == 0)
-    return readLogits(out, like, outLogits, error);
+    return readTensors(out, outputs, error);
   auto said = llvm::MemoryBuffer::getFile(log);
   StringRef line = said ? (*said)->getBuffer().split('\n').first : StringRef();
   error = llvm::formatv("the binary ended with code {0}: {1}", code, launchError.empty() ? line : StringRef(launchError)).str();

@@ -1,19 +1,26 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Runs a compiled model as its users do: BIN --io.
+// Runs a compiled binary on given tensors.
 #ifndef HEDDLE_COMPILER_VERIFY_RUNBINARY_H
 #define HEDDLE_COMPILER_VERIFY_RUNBINARY_H
 
 #include "compiler/verify/Tensor.h"
 
 #include <string>
+#include <vector>
 
 namespace heddle {
 
-// Logits of `binary` for one sequence, in the type and shape of `like`, (1, sequence, vocab_size). Files go to `folder`.
-// On failure `error` is what the binary said.
-bool runOnIds(const std::string &binary, const std::string &folder, llvm::ArrayRef<int64_t> ids, const Tensor &like,
-              Tensor &outLogits, std::string &error);
+struct NamedTensor {
+  std::string name;
+  Tensor values;
+  bool isUnsigned = false;
+};
+
+// Runs `binary` with --io in `folder`. `outputs` come with the names and the reference's values and get the binary's; fails, with
+// one line in `error`, where the binary does or an output has another shape.
+bool runBinary(const std::string &binary, const std::string &folder, llvm::ArrayRef<NamedTensor> inputs,
+               std::vector<NamedTensor> &outputs, std::string &error);
 
 } // namespace heddle
 

@@ -108,6 +108,14 @@ static LogicalResult expandShape(Frame &frame, tensor::ExpandShapeOp op) {
   return keepElements(frame, op, frame.tensor(op.getSrc()), resolve(frame, op.getStaticOutputShape(), op.getOutputShape()));
 }
 
+static LogicalResult reshape(Frame &frame, tensor::ReshapeOp op) {
+  const Tensor &shape = frame.tensor(op.getShape());
+  for (int64_t size : shape.integers)
+    if (size < 0)
+      return op.emitOpError("asks for a dimension of size ") << size;
+  return keepElements(frame, op, frame.tensor(op.getSource()), llvm::to_vector(ArrayRef(shape.integers)));
+}
+
 static LogicalResult collapseShape(Frame &frame, tensor::CollapseShapeOp op) {
   const Tensor &source = frame.tensor(op.getSrc());
   SmallVector<int64_t> shape;
@@ -320,6 +328,7 @@ void heddle::addTensorHandlers(HandlerTable &table) {
   table.add<tensor::CastOp>(cast);
   table.add<tensor::ExpandShapeOp>(expandShape);
   table.add<tensor::CollapseShapeOp>(collapseShape);
+  table.add<tensor::ReshapeOp>(reshape);
   table.add<tensor::ExtractSliceOp>(extractSlice);
   table.add<tensor::InsertSliceOp>(insertSlice);
   table.add<tensor::ExtractOp>(extract);

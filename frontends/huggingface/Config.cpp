@@ -221,7 +221,7 @@ void ConfigReader::readIds() {
     config.padId.reset();
 }
 
-// Options that change results and are not implemented must not be ignored.
+// An option that changes results is refused where nothing computes it.
 void ConfigReader::refuseUnsupported() {
   if (object.has("quantization_config"))
     object.fail("quantization_config", "is not supported: expected an unquantised checkpoint (F32, F16 or BF16)");

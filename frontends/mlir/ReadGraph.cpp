@@ -53,6 +53,8 @@ Expected<ImportedGraph> readMlirGraph(MLIRContext &context, const std::string &p
         return mapped.takeError();
       graph.checkpoint.files.push_back(std::move(*mapped));
     }
+  // Last: weights count the files that the module names.
+  graph.checkpoint.files.push_back(std::move(*text));
   return graph;
 }
 

@@ -26,7 +26,6 @@ enum : int32_t { success = 0 };
 enum : int32_t {
   deviceCapabilityMajor = 75,
   deviceCapabilityMinor = 76,
-  deviceMaxSharedMemory = 97,        // per block, by opting in
   functionMaxDynamicShared = 8,
 };
 enum : uint32_t { streamNonBlocking = 1 };

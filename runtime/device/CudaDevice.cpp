@@ -13,6 +13,8 @@ namespace {
 
 using namespace cuda;
 
+constexpr uint32_t sharedWithoutAsking = 48 * 1024;
+
 class CudaDevice final : public Device {
 public:
   ~CudaDevice() override;
@@ -166,9 +168,7 @@ Status CudaDevice::loadFunction(const heddle_launch &launch, Function &outFuncti
     HEDDLE_RETURN_IF_ERROR(check("loading PTX", api.cuModuleLoadData(&module, launch.code)));
     modules.push_back({launch.code, module});
   }
-  HEDDLE_RETURN_IF_ERROR(check(launch.entry, api.cuModuleGetFunction(&outFunction, module, launch.entry)));
-  // What lies above 48 KiB is given to those who ask.
-  return check(launch.entry, api.cuFuncSetAttribute(outFunction, functionMaxDynamicShared, attribute(deviceMaxSharedMemory)));
+  return check(launch.entry, api.cuModuleGetFunction(&outFunction, module, launch.entry));
 }
 
 Status CudaDevice::functionOf(const heddle_launch &launch, Function &outFunction) {
@@ -186,6 +186,9 @@ Status CudaDevice::launch(const heddle_launch &launch) {
   api.cuCtxSetCurrent(context);
   Function function = nullptr;
   HEDDLE_RETURN_IF_ERROR(functionOf(launch, function));
+  // More is given to those who ask; what a kernel declares counts as well, so that nobody may ask for all there is.
+  if (launch.shared_bytes > sharedWithoutAsking)
+    HEDDLE_RETURN_IF_ERROR(check(launch.entry, api.cuFuncSetAttribute(function, functionMaxDynamicShared, int32_t(launch.shared_bytes))));
   return check(launch.entry, api.cuLaunchKernel(function, launch.blocks[0], launch.blocks[1], launch.blocks[2], launch.threads[0],
                                                 launch.threads[1], launch.threads[2], launch.shared_bytes, stream,
                                                 const_cast<void **>(launch.arguments), nullptr));

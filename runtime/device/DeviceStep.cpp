@@ -21,7 +21,7 @@ Status DeviceStep::create(Device &newDevice, const Sizes &newSizes, const RopeTa
   HEDDLE_RETURN_IF_ERROR(logits.allocate(*device, sizes.maxRows * sizes.vocabSize * sizeof(float), "logits"));
   HEDDLE_RETURN_IF_ERROR(hidden.allocate(*device, sizes.maxRows * sizes.hiddenSize * sizeof(float), "hidden states"));
   int64_t pages = (sizes.context + HEDDLE_KV_PAGE_SIZE - 1) / HEDDLE_KV_PAGE_SIZE;
-  staged.resize(5 * aligned(sizes.maxRows) + pages * sizes.maxSequences);
+  staged.resize(5 * aligned(sizes.maxRows) + aligned(2 * sizes.maxSequences) + pages * sizes.maxSequences);
   HEDDLE_RETURN_IF_ERROR(inputs.allocate(*device, staged.size() * sizeof(int32_t), "inputs"));
   int64_t floats = 0;
   for (size_t table = 0; table < rope->numTables(); ++table)
@@ -48,10 +48,14 @@ Status DeviceStep::uploadInputs(heddle_step &step, const KvCache &cache) {
   add(step.row_sequence, step.rows);
   add(step.cache_positions, step.rows);
   add(step.output_rows, step.num_outputs);
+  step.sequence_rows = inputs.as<int32_t>() + used;
   for (int64_t i = 0; i < step.num_sequences; ++i) {
     const heddle_sequence &sequence = step.sequences[i];
+    staged[used + 2 * i] = sequence.first_row;
+    staged[used + 2 * i + 1] = sequence.num_rows;
     pages = std::max<int64_t>(pages, (sequence.past + sequence.num_rows + HEDDLE_KV_PAGE_SIZE - 1) / HEDDLE_KV_PAGE_SIZE);
   }
+  used += aligned(2 * step.num_sequences);
   step.page_table = inputs.as<int32_t>() + used;
   for (int64_t i = 0; i < step.num_sequences; ++i)
     for (int64_t page = 0; page < pages; ++page) {

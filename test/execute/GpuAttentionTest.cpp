@@ -27,7 +27,8 @@ AttentionSpec makeSpec(int64_t heads, int64_t kvHeads, int64_t headDim) {
 
 // One step on a device: its cache is one allocation, in which the pages of all sequences lie in no order.
 struct Step {
-  Step(const AttentionSpec &spec, const PagedCache &cache, const std::vector<StepPart> &parts) : pageStride(cache.pageBytes()) {
+  Step(const AttentionSpec &spec, const PagedCache &cache, const std::vector<StepPart> &parts)
+      : pageStride(cache.pageBytes()) {
     size_t pages = 0;
     for (StepPart part : parts)
       pages += pagesOf(part), pagesPerSequence = std::max(pagesPerSequence, int32_t(pagesOf(part)));
@@ -47,7 +48,9 @@ struct Step {
       }
     }
   }
-  static size_t pagesOf(StepPart part) { return (part.past + part.rows + HEDDLE_KV_PAGE_SIZE - 1) / HEDDLE_KV_PAGE_SIZE; }
+  static size_t pagesOf(StepPart part) {
+    return (part.past + part.rows + HEDDLE_KV_PAGE_SIZE - 1) / HEDDLE_KV_PAGE_SIZE;
+  }
 
   int64_t pageStride, longest = 0;
   int32_t rows = 0, pagesPerSequence = 0;
@@ -137,8 +140,21 @@ void check(const AttentionSpec &spec, const std::vector<StepPart> &parts, double
 const std::vector<StepPart> shortSteps = {{0, 1}, {63, 2}, {40, 33}, {0, 17}, {150, 1}, {0, 0}};
 
 TEST(GpuAttention, RaggedBatchMeetsEveryPageBoundary) {
-  check(makeSpec(4, 2, 32), {{0, 1},  {62, 1}, {63, 1}, {64, 1},  {0, 63},  {0, 64}, {0, 65}, {5, 17},
-                             {95, 33}, {126, 2}, {127, 2}, {0, 128}, {1, 128}, {0, 0}, {300, 1}});
+  check(makeSpec(4, 2, 32), {{0, 1},
+                             {62, 1},
+                             {63, 1},
+                             {64, 1},
+                             {0, 63},
+                             {0, 64},
+                             {0, 65},
+                             {5, 17},
+                             {95, 33},
+                             {126, 2},
+                             {127, 2},
+                             {0, 128},
+                             {1, 128},
+                             {0, 0},
+                             {300, 1}});
 }
 
 TEST(GpuAttention, EveryHeadDim) {
@@ -219,7 +235,8 @@ TEST(GpuAttention, RefusesWhatItDoesNotCompute) {
   EXPECT_EQ(messageFor(makeSpec(8, 2, 136)), "head_dim (136) must be a multiple of 8 up to 128");
   AttentionSpec spec = makeSpec(8, 2, 64);
   spec.kv = KvType::F32;
-  EXPECT_EQ(messageFor(spec), "attention on tensor cores is causal and reads keys and values of one head_dim from a bf16 cache");
+  EXPECT_EQ(messageFor(spec),
+            "attention on tensor cores is causal and reads keys and values of one head_dim from a bf16 cache");
   spec = makeSpec(8, 2, 64);
   spec.hasSinks = true;
   EXPECT_EQ(messageFor(spec), "attention on tensor cores has neither sinks nor ALiBi");

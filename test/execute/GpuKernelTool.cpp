@@ -25,8 +25,7 @@ static int64_t number(const llvm::StringMap<std::string> &words, StringRef key, 
   return value;
 }
 
-static LogicalResult addMatmul(gpu::GPUModuleOp module, const llvm::StringMap<std::string> &words,
-                                 std::string &error) {
+static LogicalResult addMatmul(gpu::GPUModuleOp module, const llvm::StringMap<std::string> &words, std::string &error) {
   GpuMatmulSpec spec;
   spec.n = number(words, "n", 256);
   spec.k = number(words, "k", 256);
@@ -44,7 +43,7 @@ static LogicalResult addMatmul(gpu::GPUModuleOp module, const llvm::StringMap<st
 }
 
 static LogicalResult addAttention(gpu::GPUModuleOp module, const llvm::StringMap<std::string> &words,
-                                    std::string &error) {
+                                  std::string &error) {
   AttentionSpec spec;
   spec.numHeads = number(words, "heads", 8);
   spec.numKvHeads = number(words, "kv-heads", 2);

@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "compiler/codegen/cpu/PackedLayout.h"
 #include "compiler/codegen/gpu/GpuMatmul.h"
+#include "compiler/codegen/cpu/PackedLayout.h"
 #include "test/execute/AttentionReference.h"
 #include "test/execute/GpuKernel.h"
 
@@ -17,7 +17,8 @@ const float canary = -12345.678f;
 
 // Operands of one product, in double precision and as the kernel takes them.
 struct Operands {
-  Operands(const GpuMatmulSpec &spec, int64_t rows) : actStride((spec.k + 7) / 8 * 8 + 8), outStride(spec.n + spec.n % 2 + 4) {
+  Operands(const GpuMatmulSpec &spec, int64_t rows)
+      : actStride((spec.k + 7) / 8 * 8 + 8), outStride(spec.n + spec.n % 2 + 4) {
     act = rounded(rows * spec.k, 1);
     weights = rounded(spec.weightRows() * spec.k, 2);
     bias = randomFloats(spec.n, 1.0f, 3);
@@ -88,8 +89,8 @@ std::vector<double> reference(const GpuMatmulSpec &spec, const Operands &operand
 }
 
 // Runs the kernel and takes its rows out of the canaries around them.
-std::vector<float> runMatmul(const GpuKernel &kernel, const GpuMatmulSpec &spec, const GpuMatmulTile &tile, const Operands &operands,
-                             int64_t rows, ptx::WarpOrder order) {
+std::vector<float> runMatmul(const GpuKernel &kernel, const GpuMatmulSpec &spec, const GpuMatmulTile &tile,
+                             const Operands &operands, int64_t rows, ptx::WarpOrder order) {
   std::vector<float> out((rows + 2) * operands.outStride, canary);
   float *first = out.data() + operands.outStride;
   for (int64_t row = 0; spec.accumulate && row < rows; ++row)
@@ -105,7 +106,8 @@ std::vector<float> runMatmul(const GpuKernel &kernel, const GpuMatmulSpec &spec,
   launch.blocks[0] = uint32_t((spec.weightPanels() * 16 + tile.blockN - 1) / tile.blockN);
   launch.blocks[1] = uint32_t((rows + tile.blockM - 1) / tile.blockM);
   launch.threads[0] = uint32_t(tile.threads());
-  kernel.run(launch, {&act, &weights, &bias, &first, &numRows, &operands.actStride, &operands.outStride}, memory, order);
+  kernel.run(launch, {&act, &weights, &bias, &first, &numRows, &operands.actStride, &operands.outStride}, memory,
+             order);
   std::vector<float> result;
   int64_t spoiled = 0;
   for (int64_t row = 0; row < rows + 2; ++row)
@@ -128,7 +130,8 @@ void check(const GpuMatmulSpec &spec, const GpuMatmulTile &tile, std::initialize
     Operands operands(spec, rows);
     std::vector<float> out = runMatmul(kernel, spec, tile, operands, rows, ptx::WarpOrder::Ascending);
     EXPECT_LE(nmse(out, reference(spec, operands, rows)), 1e-10);
-    EXPECT_EQ(out, runMatmul(kernel, spec, tile, operands, rows, ptx::WarpOrder::Descending)) << "warps in another order";
+    EXPECT_EQ(out, runMatmul(kernel, spec, tile, operands, rows, ptx::WarpOrder::Descending))
+        << "warps in another order";
   }
 }
 

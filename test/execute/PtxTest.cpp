@@ -13,11 +13,15 @@ using namespace heddle::ptx;
 
 namespace {
 
-// A kernel with the parameters `in` and `out` in %rd1 and %rd2, the thread's index in %r1 and its 4 bytes of `out` at %rd3.
+// A kernel with the parameters `in` and `out` in %rd1 and %rd2, the thread's index in %r1 and its 4 bytes of `out` at
+// %rd3.
 std::string kernelOf(const std::string &body, const std::string &variables = "") {
-  return ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry test(\n.param .u64 in,\n.param .u64 out\n)\n{\n" + variables +
+  return ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry test(\n.param .u64 in,\n.param .u64 "
+         "out\n)\n{\n" +
+         variables +
          "ld.param.b64 %rd1, [in];\nld.param.b64 %rd2, [out];\nmov.u32 %r1, %tid.x;\nmul.wide.u32 %rd4, %r1, 4;\n"
-         "add.s64 %rd3, %rd2, %rd4;\n" + body + "\nret;\n}\n";
+         "add.s64 %rd3, %rd2, %rd4;\n" +
+         body + "\nret;\n}\n";
 }
 
 // What each thread of a block stores.
@@ -97,10 +101,13 @@ TEST(Ptx, MultiplyTakesFragmentsWhereTheIsaHasThem) {
   }
   for (int result = 0; result < 4; ++result) {
     std::vector<uint32_t> out = runKernel(
-        kernelOf("mul.wide.u32 %rd5, %r1, 12;\nadd.s64 %rd5, %rd1, %rd5;\nld.global.b32 %r2, [%rd5];\nld.global.b32 %r3, [%rd5+4];\n"
+        kernelOf("mul.wide.u32 %rd5, %r1, 12;\nadd.s64 %rd5, %rd1, %rd5;\nld.global.b32 %r2, [%rd5];\nld.global.b32 "
+                 "%r3, [%rd5+4];\n"
                  "ld.global.b32 %r4, [%rd5+8];\nmov.b32 %r5, 0;\nmma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32\n"
                  "{%q0, %q1, %q2, %q3},\n{%r2, %r3, %r5, %r5},\n{%r4, %r5},\n{%r5, %r5, %r5, %r5};\n"
-                 "st.global.b32 [%rd3], %q" + std::to_string(result) + ";"), 32, in);
+                 "st.global.b32 [%rd3], %q" +
+                 std::to_string(result) + ";"),
+        32, in);
     for (uint32_t lane = 0; lane < 32; ++lane)
       EXPECT_EQ(out[lane], bits(float((lane / 4 + result / 2 * 8) * (2 * (lane % 4) + result % 2)))) << lane;
   }
@@ -108,8 +115,10 @@ TEST(Ptx, MultiplyTakesFragmentsWhereTheIsaHasThem) {
 
 TEST(Ptx, CopiesArriveWhenTheyAreWaitedFor) {
   const std::string variables = ".shared .align 16 .b8 tile[64];\n";
-  const std::string copy = "mov.b32 %r2, tile;\ncp.async.cg.shared.global [%r2], [%rd1], 16, 8;\ncp.async.commit_group;\n";
-  const std::string load = "ld.shared.b32 %r3, [tile+4];\nld.shared.b32 %r4, [tile+8];\nadd.s32 %r3, %r3, %r4;\nst.global.b32 [%rd3], %r3;";
+  const std::string copy =
+      "mov.b32 %r2, tile;\ncp.async.cg.shared.global [%r2], [%rd1], 16, 8;\ncp.async.commit_group;\n";
+  const std::string load =
+      "ld.shared.b32 %r3, [tile+4];\nld.shared.b32 %r4, [tile+8];\nadd.s32 %r3, %r3, %r4;\nst.global.b32 [%rd3], %r3;";
   alignas(16) static const uint32_t source[] = {1, 2, 3, 4};
   auto run = [&](const char *wait) {
     Module module = parseModule(kernelOf(copy + wait + load, variables));
@@ -141,12 +150,15 @@ TEST(Ptx, AMissingBarrierShowsInTheOrderOfWarps) {
 TEST(Ptx, WhatAKernelMustNotDo) {
   EXPECT_EQ(errorOf(kernelOf("ld.global.b32 %r2, [%rd1+8];"), 1, {1, 2}),
             "test, line 14, thread 0: an access of 4 bytes lies outside of every allocation");
-  EXPECT_EQ(errorOf(kernelOf("ld.global.b32 %r2, [%rd1+2];"), 1, {1, 2}), "test, line 14, thread 0: an access of 4 bytes is not aligned");
-  EXPECT_EQ(errorOf(kernelOf("st.global.b32 [%rd1], %r1;"), 1, {1}), "test, line 14, thread 0: a store to memory that is only read");
+  EXPECT_EQ(errorOf(kernelOf("ld.global.b32 %r2, [%rd1+2];"), 1, {1, 2}),
+            "test, line 14, thread 0: an access of 4 bytes is not aligned");
+  EXPECT_EQ(errorOf(kernelOf("st.global.b32 [%rd1], %r1;"), 1, {1}),
+            "test, line 14, thread 0: a store to memory that is only read");
   EXPECT_EQ(errorOf(kernelOf("ld.shared.b32 %r2, [tile+16];", ".shared .align 4 .b8 tile[16];\n")),
             "test, line 15, thread 0: shared memory: 4 bytes at 16 of 16");
-  EXPECT_EQ(errorOf(kernelOf("setp.eq.u32 %p1, %r1, 3;\n@%p1 bra end;\nshfl.sync.bfly.b32 %r2, %r1, 1, 31, -1;\nend:"), 32),
-            "line 16: a warp does not execute it together");
+  EXPECT_EQ(
+      errorOf(kernelOf("setp.eq.u32 %p1, %r1, 3;\n@%p1 bra end;\nshfl.sync.bfly.b32 %r2, %r1, 1, 31, -1;\nend:"), 32),
+      "line 16: a warp does not execute it together");
   EXPECT_EQ(errorOf(kernelOf("frobnicate.b32 %r2, %r1;")), "PTX line 14: instruction 'frobnicate.b32' is not known");
   EXPECT_EQ(errorOf(kernelOf("bra nowhere;")), "PTX line 16: no label nowhere");
 }

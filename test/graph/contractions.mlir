@@ -1,3 +1,4 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Products with a stored weight, softmax, a convolution, sums of 16-bit floats.
 // RUN: rm -rf %t && mkdir %t && cp %s %t/model.mlir
 // RUN: %python -c "import array; array.array('f', [9, 1, 2, 3, 4]).tofile(open(r'%t/w.bin', 'wb'))"

@@ -1,3 +1,4 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Branches, counted loops, loops that end when they like, buffers that swap places and that grow.
 // RUN: %heddle compile %s -o %t --quiet
 // RUN: %python %tools/graph_io.py %t x=F32[2]:1,2 flip=BOOL[]:1 n=I64[]:3 | FileCheck %s

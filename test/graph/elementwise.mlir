@@ -1,3 +1,4 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Every element type, stored and computed: 16-bit floats round once per op, unsigned integers keep their name.
 // RUN: %heddle compile %s -o %t --quiet
 // RUN: %python %tools/graph_io.py %t a=F32[3]:1,2,-3 b=F16[3]:1,2,3 c=BF16[3]:1,2,3 d=F64[2]:1,2 e=I8[2]:100,-7 f=I16[2]:300,-2 g=I32[2]:7,-7 h=I64[2]:9,-9 i=U8[2]:250,3 j=BOOL[4]:0,1,0,7 k=U64[1]:18446744073709551615 | FileCheck %s

@@ -1,3 +1,4 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Results whose size the data decide; reshapes, slices, padding, gathers; nothing at all.
 // RUN: %heddle compile %s -o %t --quiet
 // RUN: %python %tools/graph_io.py %t x=I64[2,3]:0,5,0,7,0,9 shape=I64[2]:3,2 rows=I64[3]:1,0,1 | FileCheck %s

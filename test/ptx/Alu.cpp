@@ -35,19 +35,27 @@ template <typename T, typename Wide> void addIntegers(Table &table, const std::s
   add("add.", 2, [](uint64_t a, uint64_t b, uint64_t) { return bitsOf(U(as<U>(a) + as<U>(b))); });
   add("sub.", 2, [](uint64_t a, uint64_t b, uint64_t) { return bitsOf(U(as<U>(a) - as<U>(b))); });
   add("mul.lo.", 2, [](uint64_t a, uint64_t b, uint64_t) { return bitsOf(U(uint64_t(as<U>(a)) * as<U>(b))); });
-  add("mul.hi.", 2, [](uint64_t a, uint64_t b, uint64_t) { return bitsOf(T(Wide(as<T>(a)) * Wide(as<T>(b)) >> width)); });
-  add("mad.lo.", 3, [](uint64_t a, uint64_t b, uint64_t c) { return bitsOf(U(uint64_t(as<U>(a)) * as<U>(b) + as<U>(c))); });
+  add("mul.hi.", 2,
+      [](uint64_t a, uint64_t b, uint64_t) { return bitsOf(T(Wide(as<T>(a)) * Wide(as<T>(b)) >> width)); });
+  add("mad.lo.", 3,
+      [](uint64_t a, uint64_t b, uint64_t c) { return bitsOf(U(uint64_t(as<U>(a)) * as<U>(b) + as<U>(c))); });
   // By 0, the result is all ones.
-  add("div.", 2, [](uint64_t a, uint64_t b, uint64_t) { return as<T>(b) ? bitsOf(T(Wide(as<T>(a)) / Wide(as<T>(b)))) : bitsOf(U(-1)); });
-  add("rem.", 2, [](uint64_t a, uint64_t b, uint64_t) { return as<T>(b) ? bitsOf(T(Wide(as<T>(a)) % Wide(as<T>(b)))) : a; });
+  add("div.", 2, [](uint64_t a, uint64_t b, uint64_t) {
+    return as<T>(b) ? bitsOf(T(Wide(as<T>(a)) / Wide(as<T>(b)))) : bitsOf(U(-1));
+  });
+  add("rem.", 2,
+      [](uint64_t a, uint64_t b, uint64_t) { return as<T>(b) ? bitsOf(T(Wide(as<T>(a)) % Wide(as<T>(b)))) : a; });
   add("neg.", 1, [](uint64_t a, uint64_t, uint64_t) { return bitsOf(U(-as<U>(a))); });
   add("abs.", 1, [](uint64_t a, uint64_t, uint64_t) { return as<T>(a) < T(0) ? bitsOf(U(-as<U>(a))) : a; });
   add("min.", 2, [](uint64_t a, uint64_t b, uint64_t) { return bitsOf(std::min(as<T>(a), as<T>(b))); });
   add("max.", 2, [](uint64_t a, uint64_t b, uint64_t) { return bitsOf(std::max(as<T>(a), as<T>(b))); });
-  add("shr.", 2, [](uint64_t a, uint64_t b, uint64_t) { return bitsOf(T(Wide(as<T>(a)) >> std::min<uint32_t>(as<uint32_t>(b), width))); });
+  add("shr.", 2, [](uint64_t a, uint64_t b, uint64_t) {
+    return bitsOf(T(Wide(as<T>(a)) >> std::min<uint32_t>(as<uint32_t>(b), width)));
+  });
   if constexpr (sizeof(Wide) <= 8) {
     add("mul.wide.", 2, [](uint64_t a, uint64_t b, uint64_t) { return bitsOf(Wide(Wide(as<T>(a)) * Wide(as<T>(b)))); });
-    add("mad.wide.", 3, [](uint64_t a, uint64_t b, uint64_t c) { return bitsOf(Wide(Wide(as<T>(a)) * Wide(as<T>(b)) + as<Wide>(c))); });
+    add("mad.wide.", 3,
+        [](uint64_t a, uint64_t b, uint64_t c) { return bitsOf(Wide(Wide(as<T>(a)) * Wide(as<T>(b)) + as<Wide>(c))); });
   }
 }
 
@@ -58,8 +66,12 @@ template <typename U> void addBits(Table &table, const std::string &type) {
   add("or.", 2, [](uint64_t a, uint64_t b, uint64_t) { return a | b; });
   add("xor.", 2, [](uint64_t a, uint64_t b, uint64_t) { return a ^ b; });
   add("not.", 1, [](uint64_t a, uint64_t, uint64_t) { return bitsOf(U(~a)); });
-  add("shl.", 2, [](uint64_t a, uint64_t b, uint64_t) { return as<uint32_t>(b) < width ? bitsOf(U(as<U>(a) << as<uint32_t>(b))) : 0; });
-  add("shr.", 2, [](uint64_t a, uint64_t b, uint64_t) { return as<uint32_t>(b) < width ? bitsOf(U(as<U>(a) >> as<uint32_t>(b))) : 0; });
+  add("shl.", 2, [](uint64_t a, uint64_t b, uint64_t) {
+    return as<uint32_t>(b) < width ? bitsOf(U(as<U>(a) << as<uint32_t>(b))) : 0;
+  });
+  add("shr.", 2, [](uint64_t a, uint64_t b, uint64_t) {
+    return as<uint32_t>(b) < width ? bitsOf(U(as<U>(a) >> as<uint32_t>(b))) : 0;
+  });
 }
 
 // What moves or chooses bits of any type.
@@ -68,7 +80,8 @@ void addMoves(Table &table, const std::string &type) {
   table["selp." + type] = {[](uint64_t a, uint64_t b, uint64_t c) { return c & 1 ? a : b; }, 3};
 }
 
-template <typename T, bool (*holds)(T, T)> void addComparison(Table &table, const std::string &name, const std::string &type) {
+template <typename T, bool (*holds)(T, T)>
+void addComparison(Table &table, const std::string &name, const std::string &type) {
   using C = uint64_t (*)(uint64_t, uint64_t, uint64_t);
   C plain = [](uint64_t a, uint64_t b, uint64_t) -> uint64_t { return holds(as<T>(a), as<T>(b)); };
   C conjunction = [](uint64_t a, uint64_t b, uint64_t c) -> uint64_t { return holds(as<T>(a), as<T>(b)) && (c & 1); };
@@ -78,21 +91,49 @@ template <typename T, bool (*holds)(T, T)> void addComparison(Table &table, cons
   table["setp." + name + ".or." + type] = {disjunction, 3};
 }
 
-template <typename T> bool equal(T a, T b) { return a == b; }
-template <typename T> bool notEqual(T a, T b) { return a < b || a > b; }
-template <typename T> bool less(T a, T b) { return a < b; }
-template <typename T> bool lessOrEqual(T a, T b) { return a <= b; }
-template <typename T> bool greater(T a, T b) { return a > b; }
-template <typename T> bool greaterOrEqual(T a, T b) { return a >= b; }
+template <typename T> bool equal(T a, T b) {
+  return a == b;
+}
+template <typename T> bool notEqual(T a, T b) {
+  return a < b || a > b;
+}
+template <typename T> bool less(T a, T b) {
+  return a < b;
+}
+template <typename T> bool lessOrEqual(T a, T b) {
+  return a <= b;
+}
+template <typename T> bool greater(T a, T b) {
+  return a > b;
+}
+template <typename T> bool greaterOrEqual(T a, T b) {
+  return a >= b;
+}
 // True as well where one is not a number.
-template <typename T> bool equalOrNan(T a, T b) { return !(a < b || a > b); }
-template <typename T> bool notEqualOrNan(T a, T b) { return !(a == b); }
-template <typename T> bool lessOrNan(T a, T b) { return !(a >= b); }
-template <typename T> bool lessOrEqualOrNan(T a, T b) { return !(a > b); }
-template <typename T> bool greaterOrNan(T a, T b) { return !(a <= b); }
-template <typename T> bool greaterOrEqualOrNan(T a, T b) { return !(a < b); }
-template <typename T> bool areNumbers(T a, T b) { return a == a && b == b; }
-template <typename T> bool isOneNan(T a, T b) { return !areNumbers(a, b); }
+template <typename T> bool equalOrNan(T a, T b) {
+  return !(a < b || a > b);
+}
+template <typename T> bool notEqualOrNan(T a, T b) {
+  return !(a == b);
+}
+template <typename T> bool lessOrNan(T a, T b) {
+  return !(a >= b);
+}
+template <typename T> bool lessOrEqualOrNan(T a, T b) {
+  return !(a > b);
+}
+template <typename T> bool greaterOrNan(T a, T b) {
+  return !(a <= b);
+}
+template <typename T> bool greaterOrEqualOrNan(T a, T b) {
+  return !(a < b);
+}
+template <typename T> bool areNumbers(T a, T b) {
+  return a == a && b == b;
+}
+template <typename T> bool isOneNan(T a, T b) {
+  return !areNumbers(a, b);
+}
 
 template <typename T> void addComparisons(Table &table, const std::string &type) {
   addComparison<T, equal<T>>(table, "eq", type);
@@ -103,8 +144,12 @@ template <typename T> void addComparisons(Table &table, const std::string &type)
   addComparison<T, greaterOrEqual<T>>(table, "ge", type);
 }
 
-template <typename T> T smaller(T a, T b) { return a != a ? b : b != b ? a : std::min(a, b); }
-template <typename T> T larger(T a, T b) { return a != a ? b : b != b ? a : std::max(a, b); }
+template <typename T> T smaller(T a, T b) {
+  return a != a ? b : b != b ? a : std::min(a, b);
+}
+template <typename T> T larger(T a, T b) {
+  return a != a ? b : b != b ? a : std::max(a, b);
+}
 
 template <typename T> void addFloats(Table &table, const std::string &type) {
   auto add = [&](const char *name, size_t sources, Compute compute) { table[name + type] = {compute, sources}; };

@@ -53,7 +53,9 @@ struct Thread {
   std::deque<std::vector<Copy>> groups; // oldest first
 };
 
-float flushed(float value) { return std::fabs(value) < 0x1p-126f ? std::copysign(0.0f, value) : value; }
+float flushed(float value) {
+  return std::fabs(value) < 0x1p-126f ? std::copysign(0.0f, value) : value;
+}
 
 uint64_t flushedBits(uint64_t bits) {
   float value;
@@ -68,7 +70,8 @@ class Block {
 public:
   Block(const Kernel &kernel, const Launch &launch, const uint8_t *parameters, Memory &memory, WarpOrder order)
       : kernel(kernel), launch(launch), parameters(parameters), memory(memory), order(order),
-        count(int(launch.threads[0] * launch.threads[1] * launch.threads[2])), shared(kernel.sharedBytes + launch.sharedBytes) {}
+        count(int(launch.threads[0] * launch.threads[1] * launch.threads[2])),
+        shared(kernel.sharedBytes + launch.sharedBytes) {}
   void run(const uint32_t (&at)[3]);
 
 private:
@@ -79,7 +82,9 @@ private:
   void collective(int warp);
   uint64_t read(int index, const Operand &operand) const;
   uint64_t special(int index, SpecialRegister which) const;
-  void write(int index, const Operand &operand, uint64_t value) { registers[size_t(index) * kernel.numRegisters + operand.value] = value; }
+  void write(int index, const Operand &operand, uint64_t value) {
+    registers[size_t(index) * kernel.numRegisters + operand.value] = value;
+  }
   uint8_t *locate(int index, const Instruction &instruction, size_t bytes, Memory::Access access);
   uint8_t *sharedAt(uint64_t offset, size_t bytes);
   void loadOrStore(int index, const Instruction &instruction);
@@ -171,7 +176,8 @@ void Block::runThread(int index) {
       if (step(index, instruction))
         ++thread.pc;
     } catch (const Error &error) {
-      throw Error(kernel.name + ", line " + std::to_string(instruction.line) + ", thread " + std::to_string(index) + ": " + error.what());
+      throw Error(kernel.name + ", line " + std::to_string(instruction.line) + ", thread " + std::to_string(index) +
+                  ": " + error.what());
     }
   }
 }
@@ -184,7 +190,8 @@ bool Block::step(int index, const Instruction &instruction) {
     compute(index, instruction);
     return true;
   case Action::Convert: {
-    uint64_t sources[2] = {read(index, instruction.sources[0]), instruction.sources.size() > 1 ? read(index, instruction.sources[1]) : 0};
+    uint64_t sources[2] = {read(index, instruction.sources[0]),
+                           instruction.sources.size() > 1 ? read(index, instruction.sources[1]) : 0};
     if (instruction.flushesInputs)
       sources[0] = flushedBits(sources[0]);
     uint64_t value = convert(instruction, sources[0], sources[1]);
@@ -271,7 +278,8 @@ uint64_t Block::read(int index, const Operand &operand) const {
 
 uint8_t *Block::sharedAt(uint64_t offset, size_t bytes) {
   if (offset % bytes || offset + bytes > shared.size())
-    throw Error("shared memory: " + std::to_string(bytes) + " bytes at " + std::to_string(offset) + " of " + std::to_string(shared.size()));
+    throw Error("shared memory: " + std::to_string(bytes) + " bytes at " + std::to_string(offset) + " of " +
+                std::to_string(shared.size()));
   return shared.data() + offset;
 }
 
@@ -299,7 +307,8 @@ void Block::loadOrStore(int index, const Instruction &instruction) {
   bool isLoad = instruction.action == Action::Load;
   const std::vector<Operand> &values = isLoad ? instruction.results : instruction.sources;
   size_t bytes = sizeOf(instruction.type);
-  uint8_t *at = locate(index, instruction, bytes * values.size(), isLoad ? Memory::Access::Read : Memory::Access::ReadWrite);
+  uint8_t *at =
+      locate(index, instruction, bytes * values.size(), isLoad ? Memory::Access::Read : Memory::Access::ReadWrite);
   for (const Operand &operand : values) {
     uint64_t value = 0;
     if (isLoad) {

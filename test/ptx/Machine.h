@@ -2,9 +2,9 @@
 //
 // Runs PTX kernels on the CPU, one block at a time and thread by thread between the points where threads meet.
 //
-// What hardware leaves open is made visible: warps run in either order between barriers, and what cp.async brings is not a
-// number until its group was waited for. Each access to global memory lies in one of the ranges that were allowed, and is
-// aligned.
+// What hardware leaves open is made visible: warps run in either order between barriers, and what cp.async brings is not
+// a number until its group was waited for. Each access to global memory lies in one of the ranges that were allowed, and
+// is aligned.
 #ifndef HEDDLE_TEST_PTX_MACHINE_H
 #define HEDDLE_TEST_PTX_MACHINE_H
 
@@ -18,7 +18,7 @@ public:
   enum class Access : uint8_t { Read, ReadWrite };
   void allow(const void *begin, size_t size, Access access);
   void forbid(const void *begin);
-  // Throws Error unless [address, address + size) lies in one range that allows it, and address is a multiple of alignment.
+  // Throws Error unless [address, address + size) lies in one range that allows it, and address is aligned.
   uint8_t *at(uint64_t address, size_t size, size_t alignment, Access access);
 
 private:

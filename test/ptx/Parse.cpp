@@ -30,20 +30,25 @@ int sizeOf(Type type) {
   }
 }
 
-bool isSigned(Type type) { return type == Type::S8 || type == Type::S16 || type == Type::S32 || type == Type::S64; }
+bool isSigned(Type type) {
+  return type == Type::S8 || type == Type::S16 || type == Type::S32 || type == Type::S64;
+}
 
 namespace {
 
 constexpr std::pair<const char *, Type> typeNames[] = {
-    {"pred", Type::Pred}, {"b8", Type::B8},   {"b16", Type::B16}, {"b32", Type::B32}, {"b64", Type::B64},   {"u8", Type::U8},
-    {"u16", Type::U16},   {"u32", Type::U32}, {"u64", Type::U64}, {"s8", Type::S8},   {"s16", Type::S16},   {"s32", Type::S32},
-    {"s64", Type::S64},   {"f32", Type::F32}, {"f64", Type::F64}, {"bf16", Type::BF16}, {"bf16x2", Type::BF16x2}};
+    {"pred", Type::Pred}, {"b8", Type::B8},        {"b16", Type::B16}, {"b32", Type::B32}, {"b64", Type::B64},
+    {"u8", Type::U8},     {"u16", Type::U16},      {"u32", Type::U32}, {"u64", Type::U64}, {"s8", Type::S8},
+    {"s16", Type::S16},   {"s32", Type::S32},      {"s64", Type::S64}, {"f32", Type::F32}, {"f64", Type::F64},
+    {"bf16", Type::BF16}, {"bf16x2", Type::BF16x2}};
 
 constexpr std::pair<const char *, SpecialRegister> specialNames[] = {
-    {"%tid.x", SpecialRegister::ThreadX},     {"%tid.y", SpecialRegister::ThreadY},     {"%tid.z", SpecialRegister::ThreadZ},
-    {"%ntid.x", SpecialRegister::ThreadsX},   {"%ntid.y", SpecialRegister::ThreadsY},   {"%ntid.z", SpecialRegister::ThreadsZ},
-    {"%ctaid.x", SpecialRegister::BlockX},    {"%ctaid.y", SpecialRegister::BlockY},    {"%ctaid.z", SpecialRegister::BlockZ},
-    {"%nctaid.x", SpecialRegister::BlocksX},  {"%nctaid.y", SpecialRegister::BlocksY},  {"%nctaid.z", SpecialRegister::BlocksZ},
+    {"%tid.x", SpecialRegister::ThreadX},    {"%tid.y", SpecialRegister::ThreadY},
+    {"%tid.z", SpecialRegister::ThreadZ},    {"%ntid.x", SpecialRegister::ThreadsX},
+    {"%ntid.y", SpecialRegister::ThreadsY},  {"%ntid.z", SpecialRegister::ThreadsZ},
+    {"%ctaid.x", SpecialRegister::BlockX},   {"%ctaid.y", SpecialRegister::BlockY},
+    {"%ctaid.z", SpecialRegister::BlockZ},   {"%nctaid.x", SpecialRegister::BlocksX},
+    {"%nctaid.y", SpecialRegister::BlocksY}, {"%nctaid.z", SpecialRegister::BlocksZ},
     {"%laneid", SpecialRegister::Lane}};
 
 std::optional<Type> typeOf(std::string_view name) {
@@ -61,7 +66,9 @@ std::string_view trim(std::string_view text) {
   return text;
 }
 
-bool isWord(char c) { return isalnum((unsigned char)c) || c == '_' || c == '$' || c == '%' || c == '.'; }
+bool isWord(char c) {
+  return isalnum((unsigned char)c) || c == '_' || c == '$' || c == '%' || c == '.';
+}
 
 // Comments become blanks; lines stay.
 std::string withoutComments(std::string_view text) {
@@ -109,7 +116,9 @@ std::vector<std::string> splitName(std::string_view name) {
   return parts;
 }
 
-bool contains(const std::vector<std::string> &parts, std::string_view name) { return std::find(parts.begin(), parts.end(), name) != parts.end(); }
+bool contains(const std::vector<std::string> &parts, std::string_view name) {
+  return std::find(parts.begin(), parts.end(), name) != parts.end();
+}
 
 class Parser {
 public:
@@ -117,8 +126,12 @@ public:
   Module parse();
 
 private:
-  [[noreturn]] void fail(const std::string &message) const { throw Error("PTX line " + std::to_string(lineAt(at)) + ": " + message); }
-  int lineAt(size_t offset) const { return 1 + int(std::count(text.begin(), text.begin() + std::min(offset, text.size()), '\n')); }
+  [[noreturn]] void fail(const std::string &message) const {
+    throw Error("PTX line " + std::to_string(lineAt(at)) + ": " + message);
+  }
+  int lineAt(size_t offset) const {
+    return 1 + int(std::count(text.begin(), text.begin() + std::min(offset, text.size()), '\n'));
+  }
   void skipBlanks() {
     while (at < text.size() && isspace((unsigned char)text[at]))
       ++at;
@@ -138,10 +151,13 @@ private:
   void parseVariable(std::string_view declaration, bool isShared);
   uint32_t placeVariable(std::string_view declaration, uint32_t &end, std::string &name);
   Instruction parseInstruction(std::string_view name, std::string_view operands);
-  void parseMemory(Instruction &instruction, const std::vector<std::string> &parts, const std::vector<std::string_view> &operands);
+  void parseMemory(Instruction &instruction, const std::vector<std::string> &parts,
+                   const std::vector<std::string_view> &operands);
   void parseConvert(Instruction &instruction, const std::vector<std::string> &parts);
-  void parseCompute(Instruction &instruction, const std::vector<std::string> &parts, const std::vector<std::string_view> &operands);
-  void parseCopy(Instruction &instruction, const std::vector<std::string> &parts, const std::vector<std::string_view> &operands);
+  void parseCompute(Instruction &instruction, const std::vector<std::string> &parts,
+                    const std::vector<std::string_view> &operands);
+  void parseCopy(Instruction &instruction, const std::vector<std::string> &parts,
+                 const std::vector<std::string_view> &operands);
   Operand operand(std::string_view name);
   void addOperands(std::vector<Operand> &to, std::string_view text);
   void address(std::string_view text, Operand &base, int64_t &offset);
@@ -291,7 +307,8 @@ void Parser::parseStatement(std::string_view statement) {
 // .shared .align 16 .b8 name[64]: returns its address, and moves `end` behind it.
 uint32_t Parser::placeVariable(std::string_view declaration, uint32_t &end, std::string &name) {
   size_t align = declaration.find(".align"), bracket = declaration.find('[');
-  uint32_t alignment = align == std::string_view::npos ? 1 : uint32_t(atoi(std::string(declaration.substr(align + 6)).c_str()));
+  uint32_t alignment =
+      align == std::string_view::npos ? 1 : uint32_t(atoi(std::string(declaration.substr(align + 6)).c_str()));
   std::string_view head = trim(declaration.substr(0, bracket));
   size_t begin = head.find_last_of(" \t") + 1;
   name = head.substr(begin);
@@ -301,7 +318,8 @@ uint32_t Parser::placeVariable(std::string_view declaration, uint32_t &end, std:
       type = found;
   if (!type || !alignment)
     fail("a variable without type or alignment: " + std::string(declaration));
-  uint32_t count = bracket == std::string_view::npos ? 1 : uint32_t(atoi(std::string(declaration.substr(bracket + 1)).c_str()));
+  uint32_t count =
+      bracket == std::string_view::npos ? 1 : uint32_t(atoi(std::string(declaration.substr(bracket + 1)).c_str()));
   uint32_t offset = (end + alignment - 1) / alignment * alignment;
   end = offset + count * sizeOf(*type);
   return offset;
@@ -332,7 +350,8 @@ Operand Parser::operand(std::string_view name) {
   if (name.size() > 2 && name[0] == '0' && strchr("fFdD", name[1]))
     return {Operand::Kind::Immediate, strtoull(spelled.c_str() + 2, nullptr, 16)};
   char *end = nullptr;
-  uint64_t value = name.front() == '-' ? uint64_t(strtoll(spelled.c_str(), &end, 0)) : strtoull(spelled.c_str(), &end, 0);
+  uint64_t value =
+      name.front() == '-' ? uint64_t(strtoll(spelled.c_str(), &end, 0)) : strtoull(spelled.c_str(), &end, 0);
   if (*end && *end != 'U')
     fail("no operand: '" + spelled + "'");
   return {Operand::Kind::Immediate, value};
@@ -359,11 +378,12 @@ void Parser::address(std::string_view text, Operand &base, int64_t &offset) {
   base = operand(trim(text.substr(0, plus)));
 }
 
-void Parser::parseMemory(Instruction &instruction, const std::vector<std::string> &parts, const std::vector<std::string_view> &operands) {
+void Parser::parseMemory(Instruction &instruction, const std::vector<std::string> &parts,
+                         const std::vector<std::string_view> &operands) {
   bool isLoad = parts[0] == "ld";
   instruction.action = isLoad ? Action::Load : Action::Store;
-  for (auto [name, space] : {std::pair("global", Space::Global), std::pair("shared", Space::Shared), std::pair("local", Space::Local),
-                             std::pair("param", Space::Parameters)})
+  for (auto [name, space] : {std::pair("global", Space::Global), std::pair("shared", Space::Shared),
+                             std::pair("local", Space::Local), std::pair("param", Space::Parameters)})
     if (contains(parts, name))
       instruction.space = space;
   std::optional<Type> type = typeOf(parts.back());
@@ -380,15 +400,17 @@ void Parser::parseConvert(Instruction &instruction, const std::vector<std::strin
     fail("a conversion that is not known");
   instruction.action = Action::Convert;
   instruction.type = *to, instruction.from = *from;
-  for (auto [name, rounding] : {std::pair("rn", Rounding::Nearest), std::pair("rni", Rounding::Nearest), std::pair("rzi", Rounding::Zero),
-                                std::pair("rz", Rounding::Zero), std::pair("rmi", Rounding::Down), std::pair("rpi", Rounding::Up)})
+  for (auto [name, rounding] :
+       {std::pair("rn", Rounding::Nearest), std::pair("rni", Rounding::Nearest), std::pair("rzi", Rounding::Zero),
+        std::pair("rz", Rounding::Zero), std::pair("rmi", Rounding::Down), std::pair("rpi", Rounding::Up)})
     if (contains(parts, name))
       instruction.rounding = rounding;
   instruction.flushesInputs = contains(parts, "ftz") && *from == Type::F32;
   instruction.flushesResult = contains(parts, "ftz") && *to == Type::F32;
 }
 
-void Parser::parseCopy(Instruction &instruction, const std::vector<std::string> &parts, const std::vector<std::string_view> &operands) {
+void Parser::parseCopy(Instruction &instruction, const std::vector<std::string> &parts,
+                       const std::vector<std::string_view> &operands) {
   if (contains(parts, "commit_group")) {
     instruction.action = Action::CommitCopies;
     return;
@@ -408,7 +430,8 @@ void Parser::parseCopy(Instruction &instruction, const std::vector<std::string> 
 }
 
 // Modifiers of precision fall away: what is computed is the nearest number, which every precision allows.
-void Parser::parseCompute(Instruction &instruction, const std::vector<std::string> &parts, const std::vector<std::string_view> &operands) {
+void Parser::parseCompute(Instruction &instruction, const std::vector<std::string> &parts,
+                          const std::vector<std::string_view> &operands) {
   std::string name = parts[0];
   for (size_t i = 1; i < parts.size(); ++i)
     if (parts[i] != "rn" && parts[i] != "ftz" && parts[i] != "approx" && parts[i] != "full")
@@ -470,7 +493,8 @@ Instruction Parser::parseInstruction(std::string_view name, std::string_view res
     collective(Action::Shuffle);
   else if (name == "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32")
     collective(Action::Multiply);
-  else if (name == "ldmatrix.sync.aligned.m8n8.x4.shared.b16" || name == "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16") {
+  else if (name == "ldmatrix.sync.aligned.m8n8.x4.shared.b16" ||
+           name == "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16") {
     instruction.action = Action::LoadMatrices;
     instruction.isTransposed = contains(parts, "trans");
     addOperands(instruction.results, operands.at(0));
@@ -484,6 +508,8 @@ Instruction Parser::parseInstruction(std::string_view name, std::string_view res
 
 } // namespace
 
-Module parseModule(std::string_view text) { return Parser(text).parse(); }
+Module parseModule(std::string_view text) {
+  return Parser(text).parse();
+}
 
 } // namespace heddle::ptx

@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// PTX as data: what the emulator executes. The meaning of every instruction is that of NVIDIA's "Parallel Thread Execution
-// ISA"; what is not in here is refused when it is read.
+// PTX as data: what the emulator executes. The meaning of every instruction is that of NVIDIA's "Parallel Thread
+// Execution ISA"; what is not in here is refused when it is read.
 #ifndef HEDDLE_TEST_PTX_PROGRAM_H
 #define HEDDLE_TEST_PTX_PROGRAM_H
 
@@ -19,8 +19,21 @@ struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-enum class SpecialRegister : uint8_t { ThreadX, ThreadY, ThreadZ, ThreadsX, ThreadsY, ThreadsZ, BlockX, BlockY, BlockZ,
-                                       BlocksX, BlocksY, BlocksZ, Lane };
+enum class SpecialRegister : uint8_t {
+  ThreadX,
+  ThreadY,
+  ThreadZ,
+  ThreadsX,
+  ThreadsY,
+  ThreadsZ,
+  BlockX,
+  BlockY,
+  BlockZ,
+  BlocksX,
+  BlocksY,
+  BlocksZ,
+  Lane
+};
 
 struct Operand {
   enum class Kind : uint8_t { Register, Immediate, Special } kind = Kind::Immediate;
@@ -35,15 +48,20 @@ bool isSigned(Type type);
 enum class Rounding : uint8_t { None, Nearest, Zero, Down, Up };
 
 enum class Action : uint8_t {
-  Compute,     // result = compute(sources)
-  Convert,     // result = source as `type`, read as `from`
-  Load, Store, // results or sources from or to [address]
+  Compute, // result = compute(sources)
+  Convert, // result = source as `type`, read as `from`
+  Load,
+  Store, // results or sources from or to [address]
   Branch,
   Exit,
-  Barrier,     // of the block
-  CopyAsync, CommitCopies, WaitCopies,
+  Barrier, // of the block
+  CopyAsync,
+  CommitCopies,
+  WaitCopies,
   // Of a whole warp, which must execute them together.
-  Shuffle, LoadMatrices, Multiply,
+  Shuffle,
+  LoadMatrices,
+  Multiply,
   Nothing,
 };
 
@@ -88,7 +106,8 @@ struct Module {
 // Throws Error.
 Module parseModule(std::string_view text);
 
-// The instruction without modifiers that change no bit: "add.s32" (Alu.cpp); null: not known. Sets how many sources it has.
+// The instruction without modifiers that change no bit: "add.s32" (Alu.cpp); null: not known. Sets how many sources it
+// has.
 Compute findCompute(const std::string &name, size_t &numSources);
 
 } // namespace heddle::ptx

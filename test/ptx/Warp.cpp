@@ -16,7 +16,9 @@ template <typename To, typename From> To bitCast(From from) {
 }
 
 // Half `index` of a register.
-float bf16(uint32_t pair, int index) { return bitCast<float>((index ? pair >> 16 : pair) << 16); }
+float bf16(uint32_t pair, int index) {
+  return bitCast<float>((index ? pair >> 16 : pair) << 16);
+}
 
 // To nearest, ties to even.
 uint32_t toBf16(float value) {
@@ -42,10 +44,14 @@ double rounded(double value, Rounding rounding) {
   return value;
 }
 
-bool isFloat(Type type) { return type == Type::F32 || type == Type::F64 || type == Type::BF16; }
+bool isFloat(Type type) {
+  return type == Type::F32 || type == Type::F64 || type == Type::BF16;
+}
 
 double floatOf(Type type, uint64_t bits) {
-  return type == Type::F64 ? bitCast<double>(bits) : type == Type::BF16 ? bf16(uint32_t(bits), 0) : bitCast<float>(uint32_t(bits));
+  return type == Type::F64    ? bitCast<double>(bits)
+         : type == Type::BF16 ? bf16(uint32_t(bits), 0)
+                              : bitCast<float>(uint32_t(bits));
 }
 
 // Sign or zeros above the type's bits.
@@ -102,8 +108,8 @@ void shuffleXor(const WarpValues &sources, WarpValues &results) {
   }
 }
 
-// Lane 4 g + t holds, of A, rows g and g + 8, columns 2 t and 2 t + 1 and those 8 further; of B, the same rows for columns of A,
-// and column g; of C, rows g and g + 8, columns 2 t and 2 t + 1.
+// Lane 4 g + t holds, of A, rows g and g + 8, columns 2 t and 2 t + 1 and those 8 further; of B, the same rows for
+// columns of A, and column g; of C, rows g and g + 8, columns 2 t and 2 t + 1.
 void multiply(const WarpValues &sources, WarpValues &results) {
   double a[16][16], b[16][8];
   for (int lane = 0; lane < 32; ++lane) {

@@ -1,8 +1,8 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""same_logits.py PROMPTS BINARY OTHER: runs two binaries of one model on the same batch and compares what they answer.
+"""same_logits.py LIMIT PROMPTS BINARY OTHER: runs two binaries of one model on the same batch and compares what they answer.
 
-PROMPTS is a safetensors file with input_ids and attention_mask. Logits of positions that are no padding agree within 1e-4 of
-the largest magnitude, or 1e-4 if that is more. Exit status 1 where they do not.
+PROMPTS is a safetensors file with input_ids and attention_mask. Logits of positions that are no padding agree within LIMIT, absolute
+and relative to the largest magnitude. Exit status 1 where they do not.
 """
 import os
 import subprocess
@@ -11,8 +11,6 @@ import tempfile
 
 import safetensors
 
-LIMIT = 1e-4
-
 
 def logits(binary, prompts, box):
     out = os.path.join(box, "out.safetensors")
@@ -20,7 +18,7 @@ def logits(binary, prompts, box):
     return safetensors.load(out)["logits"][2]
 
 
-def main(prompts, *binaries):
+def main(limit, prompts, *binaries):
     with tempfile.TemporaryDirectory() as box:
         first, second = (logits(binary, prompts, box) for binary in binaries)
     mask = safetensors.load(prompts)["attention_mask"][2]
@@ -30,7 +28,7 @@ def main(prompts, *binaries):
             error = max(error, abs(a - b) if a - b == a - b else float("inf"))
             largest = max(largest, abs(a))
     print(f"{sum(mask)} positions: max abs difference {error:.2e}, largest magnitude {largest:.1f}")
-    return 0 if error <= LIMIT * largest else 1
+    return 0 if error <= float(limit) * largest else 1
 
 
 if __name__ == "__main__":

@@ -230,7 +230,7 @@ TEST_F(DeviceStepTest, aStepUploadsLittle) {
   step.rows = step.num_sequences = step.num_outputs = 1;
   uint64_t before = device.uploaded;
   ASSERT_TRUE(onDevice.begin(step, cache).isOk());
-  EXPECT_LE(device.uploaded - before, headDim * sizeof(float) + 5 * 64 + 2 * sizeof(int32_t));
+  EXPECT_LE(device.uploaded - before, headDim * sizeof(float) + 6 * 64 + 2 * sizeof(int32_t));
 }
 
 TEST_F(DeviceStepTest, lackOfMemoryIsNamed) {

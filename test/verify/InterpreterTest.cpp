@@ -191,10 +191,11 @@ TEST(Interpreter, UnknownOpsAreNamed) {
   Evaluation run("func.func @main(%x: memref<2xf32>) -> f32 {\n  %c = arith.constant 0 : index\n"
                  "  %0 = memref.load %x[%c] : memref<2xf32>\n  return %0 : f32\n}");
   EXPECT_NE(run.error({run.f32({2}, {1, 2})}).find("argument 0 of 'main' is 'memref<2xf32>'"), std::string::npos);
-  Evaluation softmax("func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n"
-                     "  %0 = linalg.softmax dimension(0) ins(%x : tensor<2xf32>) outs(%x : tensor<2xf32>) -> tensor<2xf32>\n"
-                     "  return %0 : tensor<2xf32>\n}");
-  EXPECT_NE(softmax.error({softmax.f32({2}, {1, 2})}).find("'linalg.softmax' op is an op that the reference interpreter does not know"),
+  Evaluation packed("func.func @main(%x: tensor<2xf32>) -> tensor<1x2xf32> {\n"
+                    "  %e = tensor.empty() : tensor<1x2xf32>\n"
+                    "  %0 = linalg.pack %x inner_dims_pos = [0] inner_tiles = [2] into %e : tensor<2xf32> -> tensor<1x2xf32>\n"
+                    "  return %0 : tensor<1x2xf32>\n}");
+  EXPECT_NE(packed.error({packed.f32({2}, {1, 2})}).find("'linalg.pack' op is an op that the reference interpreter does not know"),
             std::string::npos);
 }
 

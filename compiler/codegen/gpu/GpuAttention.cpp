@@ -88,10 +88,10 @@ private:
   GpuBuilder b;
   SharedTile keyTile, valueTile;
   Value sequence, firstRow, numRows, tileBegin, lane, warp, pairColumn;
-  Value firstPosition, lastPosition;   // of the block's query tokens
-  Value rows[2], positions[2];         // of this thread
-  Value queryAt[2], outAt[2];          // first column of the row
-  SmallVector<FragmentA> queries;      // [head_dim / 16]
+  Value firstPosition, lastPosition; // of the block's query tokens
+  Value rows[2], positions[2];       // of this thread
+  Value queryAt[2], outAt[2];        // first column of the row
+  SmallVector<FragmentA> queries;    // [head_dim / 16]
   Value copyRow, copyBytes, copyTo, copyFrom;
   SmallVector<Value> keyLane, valueLane; // [head_dim / 16]: the lane's offset for ldmatrix
 };
@@ -147,7 +147,8 @@ void AttentionEmitter::planCopies() {
   Value chunk = b.remainder(b.threadIndex(), chunks);
   copyTo = keyTile.offsetOf(copyRow, chunk);
   copyFrom = b.add(b.mul(copyRow, spec.headDim * 2), b.mul(chunk, chunkBytes));
-  copyBytes = b.select(b.lessThan(chunk, b.constant(spec.headDim / chunkElements)), b.constant(chunkBytes), b.constant(0));
+  copyBytes =
+      b.select(b.lessThan(chunk, b.constant(spec.headDim / chunkElements)), b.constant(chunkBytes), b.constant(0));
   for (int64_t step = 0; step < dimSteps(); ++step) {
     keyLane.push_back(keyTile.laneOffset(lane, 2 * step, SharedTile::Order::ByChunks));
     valueLane.push_back(valueTile.laneOffset(lane, 2 * step, SharedTile::Order::ByRows));
@@ -332,7 +333,8 @@ void AttentionEmitter::finish(ValueRange carried) {
     Value factor = b.divF(b.constantF32(1), rowSum(carried[4 * outTiles() + 2 + half]));
     b.ifThen(b.lessThan(rows[half], numRows), [&] {
       for (int64_t tile = 0; tile < outTiles(); ++tile) {
-        Value low = b.mulF(carried[4 * tile + 2 * half], factor), high = b.mulF(carried[4 * tile + 2 * half + 1], factor);
+        Value low = b.mulF(carried[4 * tile + 2 * half], factor),
+              high = b.mulF(carried[4 * tile + 2 * half + 1], factor);
         b.store(b.vector({low, high}), b.at(outAt[half], b.constant(8 * tile), 4));
       }
     });

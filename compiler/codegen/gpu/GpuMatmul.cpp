@@ -6,19 +6,27 @@
 #include "compiler/codegen/gpu/GpuMath.h"
 #include "compiler/codegen/gpu/SharedTile.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace heddle;
 
 // Registers and spills are ptxas' for sm_80 (test/codegen/gpu-matmul.test); no tile was timed on a GPU yet.
-static const GpuMatmulTile manyRows = {128, 128, 32, 2, 4, 3}; // 64 x 32 per warp: 64 sums; 48 KiB, two blocks per SM
-static const GpuMatmulTile someRows = {64, 64, 64, 2, 2, 3};   // 32 x 32 per warp; enough blocks for short prompts
-static const GpuMatmulTile fewRows = {16, 64, 64, 1, 2, 4};    // one height of mma; four slices in flight hide latency
+static const GpuMatmulTile tiles[] = {
+    {INT32_MAX, 128, 128, 32, 2, 4, 3}, // 64 x 32 per warp: 64 sums; 48 KiB, two blocks per SM
+    {128, 64, 64, 64, 2, 2, 3},         // 32 x 32 per warp; enough blocks for short prompts
+    {16, 16, 64, 64, 1, 2, 4},          // one height of mma; four slices in flight hide latency
+};
+
+ArrayRef<GpuMatmulTile> heddle::gpuMatmulTiles() {
+  return tiles;
+}
 
 const GpuMatmulTile &heddle::gpuMatmulTile(int64_t rows) {
-  return rows <= fewRows.blockM ? fewRows : rows <= 2 * someRows.blockM ? someRows : manyRows;
+  const GpuMatmulTile *tile = std::end(tiles) - 1;
+  while (rows > tile->maxRows)
+    --tile;
+  return *tile;
 }
 
 int64_t GpuMatmulSpec::panelBytes() const { return layoutFor(heddle::TensorType::BF16)->panelBytes(k); }
@@ -261,7 +269,7 @@ Value MatmulEmitter::finishValue(Value value, Value column) {
 }
 
 void MatmulEmitter::storePair(Value low, Value high, Value row, Value column) {
-  Value to = b.at(b.at(out, arith::MulIOp::create(b, b.wide(row), outStride), 4), column, 4);
+  Value to = b.at(b.at(out, b.mul(b.wide(row), outStride), 4), column, 4);
   auto pairType = VectorType::get({2}, b.getF32Type());
   Value end = b.constant(spec.n);
   if (spec.n % 2 == 0) {
@@ -288,19 +296,4 @@ void MatmulEmitter::storePair(Value low, Value high, Value row, Value column) {
 gpu::GPUFuncOp heddle::buildGpuMatmul(gpu::GPUModuleOp module, StringRef name, const GpuMatmulSpec &spec,
                                       const GpuMatmulTile &tile) {
   return MatmulEmitter(module, name, spec, tile).emit();
-}
-
-gpu::GPUFuncOp heddle::buildRoundActivations(gpu::GPUModuleOp module, StringRef name, int64_t width) {
-  constexpr int64_t threads = 256;
-  MLIRContext *context = module.getContext();
-  Type pointer = GpuBuilder::globalPointer(context);
-  GpuBuilder b(module, name, {pointer, pointer, IntegerType::get(context, 32), IntegerType::get(context, 64)}, threads,
-               0);
-  Value column = b.add(b.mul(b.blockIndex(0), threads), b.threadIndex()), row = b.wide(b.blockIndex(1));
-  b.ifThen(b.lessThan(column, b.constant(width)), [&] {
-    Value from = b.at(b.at(b.argument(0), row, width * 4), column, 4);
-    Value to = b.at(b.at(b.argument(1), arith::MulIOp::create(b, row, b.argument(3)), 2), column, 2);
-    b.store(arith::TruncFOp::create(b, b.getBF16Type(), b.load(b.getF32Type(), from)), to);
-  });
-  return b.finish();
 }

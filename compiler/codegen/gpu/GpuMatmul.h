@@ -13,6 +13,7 @@ namespace heddle {
 // A kernel's tile: a block of warpsM * warpsN warps computes blockM x blockN outputs, blockK columns of K at a time,
 // with `stages` such slices of both matrices in shared memory.
 struct GpuMatmulTile {
+  int64_t maxRows; // of the steps it is for
   int64_t blockM, blockN, blockK, warpsM, warpsN, stages;
 
   int64_t threads() const { return warpsM * warpsN * 32; }
@@ -20,7 +21,9 @@ struct GpuMatmulTile {
   int64_t warpN() const { return blockN / warpsN; }
 };
 
-// The tile for steps of at least `rows` rows: few rows are a matter of bandwidth, many of arithmetic.
+// By falling maxRows: few rows are a matter of bandwidth, many of arithmetic.
+llvm::ArrayRef<GpuMatmulTile> gpuMatmulTiles();
+// The tile for steps of `rows` rows.
 const GpuMatmulTile &gpuMatmulTile(int64_t rows);
 
 struct GpuMatmulSpec {
@@ -53,12 +56,6 @@ mlir::LogicalResult verifyGpuMatmul(const GpuMatmulSpec &spec, std::string &erro
 // read.
 mlir::gpu::GPUFuncOp buildGpuMatmul(mlir::gpu::GPUModuleOp module, llvm::StringRef name, const GpuMatmulSpec &spec,
                                     const GpuMatmulTile &tile);
-
-// void name(const float *in,   // (rows, width), row stride `width`
-//           bf16 *out,         // (rows, width), row stride outStride elements
-//           int32_t rows, int64_t outStride)
-// for a grid of (ceil(width / 256), rows) blocks of 256 threads: activations rounded to nearest even for a product.
-mlir::gpu::GPUFuncOp buildRoundActivations(mlir::gpu::GPUModuleOp module, llvm::StringRef name, int64_t width);
 
 } // namespace heddle
 

@@ -78,7 +78,8 @@ FailureOr<std::string> heddle::emitDeviceMatmul(Location loc, const Target &targ
   return emitPipeline(loc, target, symbol, [&]() -> FailureOr<ScheduledPipeline> {
     PipelineBuilder b(symbol);
     int n = int(spec.n), k = int(spec.k);
-    ImageParam act = b.input("act", Halide::Float(32), {k, 0});
+    bool isBf16 = spec.activation == MatmulActivation::Bf16;
+    ImageParam act = b.input("act", isBf16 ? Halide::Type(Halide::UInt(16)) : Halide::Type(Halide::Float(32)), {k, 0});
     PackedWeights weights = b.weights(spec.layout, n, k);
     Var column("column"), row("row");
 
@@ -99,7 +100,8 @@ FailureOr<std::string> heddle::emitDeviceMatmul(Location loc, const Target &targ
     }
     weight(column, index) = weights.at(column, index, terms);
     sum(column, row) = 0.0f;
-    sum(column, row) += act(i.y * blockValues + i.x, row) * weight(column, i.y * blockValues + i.x);
+    Expr value = act(i.y * blockValues + i.x, row);
+    sum(column, row) += (isBf16 ? bfloatExpr(value) : value) * weight(column, i.y * blockValues + i.x);
     Expr result = sum(column, row);
     if (spec.hasBias)
       result += b.input("bias", Halide::Float(32), {n})(column);

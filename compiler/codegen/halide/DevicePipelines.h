@@ -15,7 +15,7 @@ namespace heddle {
 
 // Columns of the page table that attention takes: one per sequence. Pages of the cache are (head_dim, 64, num_kv_heads, pages).
 
-// (act (k, rows) f32, weights through each of packedViews, [bias (n)], [residual (n, rows), which may be the result itself])
+// (act (k, rows) f32 or bf16, weights through each of packedViews, [bias (n)], [residual (n, rows), which may be the result itself])
 //   -> (n, rows)
 mlir::FailureOr<std::string> emitDeviceMatmul(mlir::Location loc, const Target &target, llvm::StringRef symbol, const MatmulSpec &spec);
 

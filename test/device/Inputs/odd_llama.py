@@ -19,7 +19,8 @@ LENGTHS = [1, 63, 64, 65, 131]
 
 def weights(rng):
     def tensor(*shape):
-        return ("F32", shape, [rng.gauss(0, shape[-1] ** -0.5) for _ in range(math.prod(shape))])
+        deviation = shape[-1] ** -0.5 if len(shape) > 1 else 1
+        return ("F32", shape, [rng.gauss(0, deviation) for _ in range(math.prod(shape))])
 
     yield "model.embed_tokens.weight", tensor(VOCABULARY, HIDDEN)
     yield "lm_head.weight", tensor(VOCABULARY, HIDDEN)

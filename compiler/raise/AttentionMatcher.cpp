@@ -1,0 +1,427 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/raise/AttentionMatcher.h"
+
+#include "mlir/Analysis/SliceAnalysis.h"
+
+using namespace mlir;
+using namespace heddle;
+
+static RankedTensorType shaped(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+//===- the first product --------------------------------------------------===//
+
+static void collectProducts(Expr expr, SmallVectorImpl<Expr> &found) {
+  if (expr->kind == ExprKind::Leaf) {
+    Operation *op = expr->value.getDefiningOp();
+    if (op && isContraction(op) && !llvm::is_contained(found, expr))
+      found.push_back(expr);
+    return;
+  }
+  if (expr->kind == ExprKind::Reduce)
+    return;
+  for (Expr argument : expr->arguments)
+    collectProducts(argument, found);
+  for (auto &[term, factor] : expr->terms)
+    collectProducts(term, found);
+}
+
+// Whether the softmax has one more logit than there are keys, in which no product is.
+bool AttentionMatcher::hasExtraLogit(ArrayRef<Expr> probe) {
+  if (probe.back()->kind != ExprKind::Symbol)
+    return false;
+  auto holdsProduct = [&](Expr column) {
+    SmallVector<Expr> indices(probe), products;
+    indices.back() = column;
+    collectProducts(trace.element(softmax.getInput(), indices), products);
+    return !products.empty();
+  };
+  Expr last = exprs.sub(keys, exprs.constant(1));
+  return !holdsProduct(last) && holdsProduct(exprs.symbol(probe.back()->dimension, last));
+}
+
+bool AttentionMatcher::findScores() {
+  int64_t rank = shaped(softmax.getInput()).getRank();
+  if (rank < 2 || softmax.getDimension() != (uint64_t)rank - 1) {
+    silent = rank < 2;
+    return because("its dimension " + std::to_string(softmax.getDimension()) + " is not the last of " + std::to_string(rank));
+  }
+  SmallVector<Expr> probe = trace.indexSymbols(softmax.getInput(), firstProbe);
+  keys = trace.size(softmax.getInput(), rank - 1);
+  hasSinks = hasExtraLogit(probe);
+  if (hasSinks) {
+    keys = exprs.sub(keys, exprs.constant(1));
+    probe.back() = exprs.symbol(probe.back()->dimension, keys);
+  }
+  Expr element = trace.element(softmax.getInput(), probe);
+  if (exprs.exhausted())
+    return because("its scores are too large an expression");
+  SmallVector<Expr> products;
+  collectProducts(element, products);
+  llvm::erase_if(products, [&](Expr product) { return !exprs.contains(product, probe.back()); });
+  silent = products.empty();
+  if (products.empty())
+    return because("its input holds no product of queries and keys");
+  if (products.size() > 1)
+    return because("its input adds " + std::to_string(products.size()) + " products");
+  score = products[0];
+  scores = Product::of(score->value.getDefiningOp());
+  if (!scores)
+    return because(describe(score->value.getDefiningOp()) + " sums over more than one axis");
+  dimensions = probe;
+  return true;
+}
+
+Expr heddle::divisorOf(Expr expr, Expr symbol) {
+  if (expr->kind == ExprKind::FloorDiv && termsOf(expr->arguments[0]).size() == 1 &&
+      termsOf(expr->arguments[0])[0].first == symbol && expr->arguments[1]->isConstant())
+    return expr->arguments[1];
+  for (Expr argument : expr->arguments)
+    if (Expr found = divisorOf(argument, symbol))
+      return found;
+  for (auto &[term, factor] : expr->terms)
+    if (Expr found = divisorOf(term, symbol))
+      return found;
+  return nullptr;
+}
+
+// Which dimension of the softmax is what: keys are the last, queries the one that only the query operand depends on, and the
+// others batch and heads.
+bool AttentionMatcher::assignAxes() {
+  SmallVector<Expr> probe = dimensions;
+  int64_t rank = probe.size();
+  SmallVector<Expr> loops(scores->op.getNumLoops());
+  for (auto [loop, index] : llvm::zip_equal(scores->outLoops, score->arguments))
+    loops[loop] = index;
+  headDim = nullptr;
+  Expr contracted = exprs.symbol(depthSymbol, nullptr);
+  loops[scores->contracted] = contracted;
+  SmallVector<Expr> elements;
+  for (unsigned operand : {0u, 1u}) {
+    SmallVector<Expr> indices = scores->indices(operand, loops);
+    if (indices.empty())
+      return because(describe(scores->op) + " is no plain product");
+    for (auto [d, index] : llvm::enumerate(indices))
+      if (index == contracted)
+        headDim = trace.size(scores->input(operand), d);
+    elements.push_back(layout.element(scores->input(operand), indices));
+  }
+  bool keyIsFirst = exprs.contains(elements[0], probe.back());
+  if (keyIsFirst == exprs.contains(elements[1], probe.back()))
+    return because("both or neither operand of " + describe(scores->op) + " depend on the softmax's dimension");
+  queryOperand = keyIsFirst ? 1 : 0;
+  Expr ofQuery = elements[queryOperand], ofKey = elements[1 - queryOperand];
+  int64_t row = -1;
+  for (int64_t d = rank - 2; d >= 0 && row < 0; --d)
+    if (exprs.contains(ofQuery, probe[d]) && !exprs.contains(ofKey, probe[d]))
+      row = d;
+  if (row < 0) // a single query
+    row = rank - 2;
+  SmallVector<int64_t> outer;
+  for (int64_t d = 0; d < rank - 1; ++d)
+    if (d != row)
+      outer.push_back(d);
+
+  auto extent = [&](int64_t d) { return trace.size(softmax.getInput(), d); };
+  Expr one = exprs.constant(1);
+  batchSize = numHeads = one;
+  SmallVector<Expr> split; // heads, from several dimensions
+  if (outer.size() == 1) {
+    Expr divisor = divisorOf(ofQuery, probe[outer[0]]);
+    if (!divisor)
+      divisor = divisorOf(ofKey, probe[outer[0]]);
+    if (divisor) {
+      numHeads = divisor;
+      batchSize = exprs.floorDiv(extent(outer[0]), divisor);
+    } else {
+      (extent(outer[0])->isConstant() ? numHeads : batchSize) = extent(outer[0]);
+    }
+  } else if (outer.size() >= 2) {
+    batchSize = extent(outer[0]);
+    for (int64_t d : ArrayRef(outer).drop_front())
+      numHeads = exprs.mul(numHeads, extent(d));
+  }
+  if (!numHeads->isConstant())
+    return because("its number of heads is dynamic");
+  queries = extent(row);
+  batch = exprs.symbol(batchSymbol, batchSize);
+  head = exprs.symbol(headSymbol, numHeads);
+  query = exprs.symbol(querySymbol, queries);
+  key = exprs.symbol(keySymbol, keys);
+  depth = exprs.symbol(depthSymbol, headDim);
+  dimensions[row] = query;
+  dimensions[rank - 1] = key;
+  if (outer.size() == 1) {
+    dimensions[outer[0]] = exprs.add(exprs.mul(batch, numHeads), head);
+  } else if (!outer.empty()) {
+    dimensions[outer[0]] = batch;
+    Expr rest = head;
+    for (int64_t d : llvm::reverse(ArrayRef(outer).drop_front())) {
+      bool isFirst = d == outer[1];
+      dimensions[d] = isFirst ? rest : exprs.remainder(rest, extent(d));
+      rest = exprs.floorDiv(rest, extent(d));
+    }
+  }
+  return true;
+}
+
+//===- scale, softcap, mask -----------------------------------------------===//
+
+// An end of the diagram is cap * tanh(factor * score) + rest, or factor * score + rest.
+bool AttentionMatcher::splitTerminal(Expr end, double &factor, double &cap, Expr &rest) {
+  Expr found = nullptr;
+  double outside = 0;
+  for (auto &[term, coefficient] : termsOf(end))
+    if (exprs.contains(term, score)) {
+      if (found)
+        return because("the scores appear twice in its input");
+      found = term;
+      outside = coefficient;
+    }
+  assert(found && "only ends that hold the score are split");
+  rest = exprs.sub(end, exprs.mul(exprs.constant(outside), found));
+  factor = outside;
+  cap = 0;
+  if (found->kind == ExprKind::Call && found->name == "tanh") {
+    SmallVector<std::pair<Expr, double>> inner = termsOf(found->arguments[0]);
+    if (inner.size() != 1 || constantOf(found->arguments[0]) != 0 || inner[0].first != score)
+      return because("what its tanh reads is not the scaled scores");
+    cap = outside;
+    factor = inner[0].second * outside;
+    return true;
+  }
+  if (found != score)
+    return because("its scores pass through " + toString(found));
+  return true;
+}
+
+// Takes scale and softcap from every end that is not hidden; all must agree.
+bool AttentionMatcher::collectEnds(Expr expr) {
+  if (expr->kind == ExprKind::Choice && exprs.contains(expr->atom(), score))
+    return because("its mask depends on the scores");
+  if (expr->kind == ExprKind::Choice)
+    return collectEnds(expr->high()) && collectEnds(expr->low());
+  if (!exprs.contains(expr, score)) {
+    if (hides(expr))
+      return true;
+    return because("where its mask is off, the scores are replaced by " + toString(expr));
+  }
+  double factor, cap;
+  Expr rest;
+  if (!splitTerminal(expr, factor, cap, rest))
+    return false;
+  if (hides(rest))
+    return true;
+  if (scale != 0 && (scale != factor || softcap != cap))
+    return because("its scale differs from key to key");
+  scale = factor;
+  softcap = cap;
+  return true;
+}
+
+// What is added to the scores: the diagram with its ends freed of them.
+Expr AttentionMatcher::addedOf(Expr expr) {
+  return exprs.mapEnds(expr, [&](Expr end) {
+    double factor, cap;
+    Expr rest = end;
+    if (exprs.contains(end, score))
+      splitTerminal(end, factor, cap, rest);
+    return rest;
+  });
+}
+
+// Names the op between the first product and the softmax after which the scores are those of no attention any more.
+void AttentionMatcher::nameBlockingOp() {
+  std::string why = reason;
+  SetVector<Operation *> path;
+  BackwardSliceOptions options;
+  options.omitBlockArguments = options.inclusive = true;
+  options.filter = [&](Operation *op) { return op != scores->op && op->getBlock() == softmax->getBlock(); };
+  if (failed(getBackwardSlice(softmax.getInput(), &path, options)))
+    return;
+  for (Operation *op : path) {
+    if (op->getNumResults() != 1 || !isa<RankedTensorType>(op->getResult(0).getType()))
+      continue;
+    Expr element = resolveConstants(exprs, trace.element(op->getResult(0), trace.indexSymbols(op->getResult(0), firstProbe)));
+    SmallVector<Expr> products;
+    collectProducts(element, products);
+    if (products.empty() || products[0]->value != scores->op->getResult(0))
+      continue;
+    score = products[0];
+    scale = softcap = 0;
+    reason.clear();
+    if (collectEnds(element) && scale != 0)
+      continue;
+    reason = describe(op) + ": " + why;
+    return;
+  }
+  reason = why;
+}
+
+// The extra logit of each head. What is taken off every logit of a row, its greatest, cancels.
+bool AttentionMatcher::readSinks() {
+  SmallVector<Expr> indices(dimensions);
+  indices.back() = keys;
+  sink = trace.element(softmax.getInput(), indices);
+  Expr shift = exprs.constant(0);
+  for (auto &[term, factor] : termsOf(sink))
+    if (term->kind == ExprKind::Reduce)
+      shift = exprs.add(shift, exprs.mul(exprs.constant(factor), term));
+  sink = exprs.sub(sink, shift);
+  total = exprs.mapEnds(total, [&](Expr end) { return exprs.sub(end, shift); });
+  for (Expr other : {batch, query, key})
+    if (!other->isConstant() && exprs.contains(sink, other))
+      return because("its softmax has one more logit than it has keys, which is no sink of a head");
+  return true;
+}
+
+bool AttentionMatcher::readScores() {
+  total = resolveConstants(exprs, trace.element(softmax.getInput(), dimensions));
+  if (hasSinks && !readSinks())
+    return false;
+  SmallVector<Expr> products;
+  collectProducts(total, products);
+  if (products.size() != 1)
+    return because("its input reads its products in more than one way");
+  score = products[0];
+  if (!collectEnds(total)) {
+    nameBlockingOp();
+    return false;
+  }
+  if (scale == 0)
+    return because("its mask hides every key");
+  mask = proveMask(exprs, addedOf(total), query, key, queries, keys);
+  return true;
+}
+
+//===- the second product -------------------------------------------------===//
+
+// Finds the loops for which `traced`, an index of the probabilities in loops of the second product, is `target`.
+bool AttentionMatcher::solve(Expr traced, Expr target, DenseMap<Expr, Expr> &loops, DenseMap<Expr, Expr> &quotients) {
+  auto assign = [&](Expr loop, Expr value) {
+    Expr &known = loops[loop];
+    if (known && known != value)
+      return false;
+    known = value;
+    return true;
+  };
+  if (traced->kind == ExprKind::Symbol)
+    return assign(traced, target);
+  if (traced->isConstant())
+    return traced == target;
+  if (traced->kind == ExprKind::FloorDiv && traced->arguments[0]->kind == ExprKind::Symbol) {
+    quotients[traced] = target;
+    return true;
+  }
+  SmallVector<std::pair<Expr, double>> terms = termsOf(traced);
+  if (traced->kind != ExprKind::Sum || constantOf(traced) != 0 || terms.size() != 2)
+    return false;
+  if (terms[0].first->kind == ExprKind::FloorDiv)
+    std::swap(terms[0], terms[1]);
+  if (terms[1].first->kind == ExprKind::FloorDiv) { // the remainder of a loop whose quotient came before
+    Expr quotient = quotients.lookup(terms[1].first);
+    return quotient && terms[0].second == 1 && terms[1].first->arguments[0] == terms[0].first &&
+           assign(terms[0].first, exprs.add(exprs.mul(exprs.constant(-terms[1].second), quotient), target));
+  }
+  if (terms[0].second == 1)
+    std::swap(terms[0], terms[1]);
+  if (terms[1].second != 1 || terms[0].first->kind != ExprKind::Symbol || terms[1].first->kind != ExprKind::Symbol)
+    return false;
+  Expr step = exprs.constant(terms[0].second);
+  return assign(terms[0].first, exprs.floorDiv(target, step)) && assign(terms[1].first, exprs.remainder(target, step));
+}
+
+// Products that read the softmax's result, through ops on elements.
+static SmallVector<OpOperand *> readingProducts(Value result, Operation *&escape) {
+  SmallVector<OpOperand *> found;
+  SmallVector<Value> work{result};
+  llvm::SmallDenseSet<Operation *> seen;
+  while (!work.empty()) {
+    for (OpOperand &use : work.pop_back_val().getUses()) {
+      Operation *user = use.getOwner();
+      if (isContraction(user)) {
+        found.push_back(&use);
+        continue;
+      }
+      if (!seen.insert(user).second || isa<tensor::DimOp>(user))
+        continue;
+      if (user->hasTrait<OpTrait::IsTerminator>() || seen.size() > 16) {
+        escape = user;
+        continue;
+      }
+      llvm::append_range(work, user->getResults());
+    }
+  }
+  return found;
+}
+
+bool AttentionMatcher::findValues() {
+  Value result = softmax.getResult()[0];
+  Operation *escape = nullptr;
+  SmallVector<OpOperand *> uses = readingProducts(result, escape);
+  if (escape)
+    return because(describe(escape) + " also reads its probabilities");
+  if (uses.size() != 1)
+    return because(std::to_string(uses.size()) + " products read its probabilities");
+  values = Product::of(uses[0]->getOwner());
+  if (!values)
+    return because(describe(uses[0]->getOwner()) + " sums over more than one axis");
+  probabilityOperand = uses[0]->getOperandNumber();
+  if (probabilityOperand > 1)
+    return because(describe(values->op) + " accumulates into its probabilities");
+
+  unsigned valueOperand = 1 - probabilityOperand;
+  SmallVector<Expr> loops;
+  for (unsigned loop = 0; loop < values->op.getNumLoops(); ++loop) {
+    Expr extent = nullptr;
+    for (unsigned operand : {probabilityOperand, valueOperand})
+      for (auto [d, expr] : llvm::enumerate(values->op.getMatchingIndexingMap(values->op.getDpsInputOperand(operand)).getResults()))
+        if (expr == b.getAffineDimExpr(loop) && !extent)
+          extent = trace.size(values->input(operand), d);
+    loops.push_back(exprs.symbol(firstLoop + loop, extent));
+  }
+  ElementTrace towards(exprs);
+  towards.stopAt(result);
+  Expr probability = towards.element(values->input(probabilityOperand), values->indices(probabilityOperand, loops));
+  // A guard that turns NaN, which a row without keys gives, into 0 changes nothing else.
+  while (probability->kind == ExprKind::Choice && probability->atom()->name == "isnan" && probability->high()->isConstant(0) &&
+         probability->atom()->arguments[0] == probability->low())
+    probability = probability->low();
+  if (probability->kind != ExprKind::Leaf || probability->value != result)
+    return because(describe(values->op) + " reads not its probabilities but " + toString(probability));
+  DenseMap<Expr, Expr> solution, quotients;
+  for (auto [traced, target] : llvm::zip_equal(probability->arguments, dimensions))
+    if (!solve(traced, target, solution, quotients))
+      return because(describe(values->op) + " reads its probabilities at " + toString(traced));
+  Expr summed = loops[values->contracted];
+  if (summed->kind == ExprKind::Symbol && solution.lookup(summed) != key)
+    return because(describe(values->op) + " sums its probabilities over another axis than their keys");
+  for (Expr loop : loops) {
+    Expr read = solution.lookup(loop);
+    if ((read == key && loop->extent != keys) || (read == query && !query->isConstant() && loop->extent != queries))
+      return because(describe(values->op) + " reads a part of its probabilities");
+  }
+  // What is left is the values' own dimension.
+  for (Expr loop : loops)
+    if (loop->kind == ExprKind::Symbol && !solution.contains(loop)) {
+      if (valueDepth)
+        return because(describe(values->op) + " has more than one dimension of its own");
+      valueDim = loop->extent;
+      valueDepth = solution[loop] = exprs.symbol(depthSymbol, loop->extent);
+    }
+  if (!valueDepth) {
+    valueDepth = exprs.constant(0);
+    valueDim = exprs.constant(1);
+  }
+  for (Expr index : values->indices(valueOperand, loops))
+    valueIndices.push_back(exprs.substitute(index, solution));
+  for (unsigned loop : values->outLoops)
+    resultIndices.push_back(exprs.substitute(loops[loop], solution));
+  return true;
+}
+
+std::string AttentionMatcher::run() {
+  if (findScores() && assignAxes() && readScores() && findValues() && emit())
+    return "";
+  return reason.empty() ? "its form is not known" : reason;
+}

@@ -1,0 +1,114 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// From one softmax to an attention: AttentionMatcher.cpp finds what it computes, AttentionOperands.cpp writes it as an op.
+#ifndef HEDDLE_COMPILER_RAISE_ATTENTIONMATCHER_H
+#define HEDDLE_COMPILER_RAISE_ATTENTIONMATCHER_H
+
+#include "compiler/raise/Arrange.h"
+#include "compiler/raise/MaskAnalysis.h"
+#include "compiler/raise/Remarks.h"
+
+namespace heddle {
+
+// A product of two tensors over one loop.
+struct Product {
+  mlir::linalg::LinalgOp op;
+  llvm::SmallVector<unsigned> outLoops;  // of each result dimension
+  unsigned contracted;
+
+  static std::optional<Product> of(mlir::Operation *candidate) {
+    if (!isContraction(candidate))
+      return std::nullopt;
+    Product product{llvm::cast<mlir::linalg::LinalgOp>(candidate), {}, 0};
+    llvm::SmallVector<unsigned> contracted;
+    product.op.getReductionDims(contracted);
+    if (contracted.size() != 1)
+      return std::nullopt;
+    product.contracted = contracted[0];
+    for (mlir::AffineExpr expr : product.op.getMatchingIndexingMap(product.op.getDpsInitOperand(0)).getResults()) {
+      auto dim = llvm::dyn_cast<mlir::AffineDimExpr>(expr);
+      if (!dim)
+        return std::nullopt;
+      product.outLoops.push_back(dim.getPosition());
+    }
+    return product;
+  }
+  // The indices of an operand's element at `loops`; empty if the map is no projection.
+  llvm::SmallVector<Expr> indices(unsigned operand, llvm::ArrayRef<Expr> loops) {
+    llvm::SmallVector<Expr> result;
+    for (mlir::AffineExpr expr : op.getMatchingIndexingMap(op.getDpsInputOperand(operand)).getResults()) {
+      auto dim = llvm::dyn_cast<mlir::AffineDimExpr>(expr);
+      if (!dim)
+        return {};
+      result.push_back(loops[dim.getPosition()]);
+    }
+    return result;
+  }
+  mlir::Value input(unsigned operand) { return op.getDpsInputOperand(operand)->get(); }
+};
+
+// One softmax: what its input computes, and what is done with its result.
+class AttentionMatcher {
+public:
+  AttentionMatcher(mlir::linalg::SoftmaxOp softmax) : softmax(softmax), trace(exprs), layout(exprs, TraceDepth::Layout), b(softmax) {}
+
+  // The reason why not, empty if the softmax became an attention. `silent` if it is no attention at all.
+  std::string run();
+  bool isSilent() const { return silent; }
+
+private:
+  // Numbers of the symbols: canonical axes, loops of the two products, and the softmax's own dimensions while roles are unknown.
+  enum : int64_t { batchSymbol, headSymbol, querySymbol, keySymbol, depthSymbol, groupSymbol, innerSymbol, firstProbe = 10, firstLoop = 30 };
+
+  bool findScores();
+  bool assignAxes();
+  bool readScores();
+  bool findValues();
+  bool solve(Expr traced, Expr target, llvm::DenseMap<Expr, Expr> &loops, llvm::DenseMap<Expr, Expr> &quotients);
+  mlir::Value operandTensor(mlir::Value operand, llvm::ArrayRef<Expr> indices, Expr sequence, Expr length, Expr depth, Expr width, bool grouped,
+                      int64_t &heads);
+  bool splitTerminal(Expr end, double &factor, double &cap, Expr &rest);
+  bool collectEnds(Expr expr);
+  bool hasExtraLogit(llvm::ArrayRef<Expr> probe);
+  bool readSinks();
+  void nameBlockingOp();
+  Expr addedOf(Expr expr);
+  mlir::Value biasTensor(Expr bias);
+  mlir::Value sinkTensor();
+  mlir::Value splitHeads(mlir::Value result, llvm::SmallVectorImpl<Axis> &axes);
+  bool emit();
+  bool because(std::string text) {
+    if (reason.empty())
+      reason = std::move(text);
+    return false;
+  }
+
+  mlir::linalg::SoftmaxOp softmax;
+  ExprContext exprs;
+  ElementTrace trace, layout;
+  mlir::OpBuilder b;
+  std::string reason;
+  bool silent = false;
+
+  std::optional<Product> scores, values;
+  Expr score = nullptr;               // the element of the first product
+  Expr total = nullptr;               // what the softmax reads
+  unsigned queryOperand = 0, probabilityOperand = 0;
+  llvm::SmallVector<Expr> dimensions;       // of the softmax, in canonical symbols
+  Expr batch, head, query, key, depth;
+  Expr batchSize, numHeads, queries, keys, headDim;
+  double scale = 0, softcap = 0;
+  bool hasSinks = false;
+  Expr sink = nullptr;                // in `head`
+  MaskProof mask;
+  double valueScale = 1;
+  llvm::SmallVector<Expr> valueIndices, resultIndices;
+  Expr valueDepth = nullptr, valueDim = nullptr;
+};
+
+// The divisor by which `symbol` is split into batch and heads somewhere in `expr`.
+Expr divisorOf(Expr expr, Expr symbol);
+
+} // namespace heddle
+
+#endif

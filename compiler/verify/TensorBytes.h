@@ -1,0 +1,21 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Tensors as files hold them: little-endian, booleans in bytes.
+#ifndef HEDDLE_COMPILER_VERIFY_TENSORBYTES_H
+#define HEDDLE_COMPILER_VERIFY_TENSORBYTES_H
+
+#include "compiler/verify/Tensor.h"
+
+#include <string>
+
+namespace heddle {
+
+int64_t storedBytes(mlir::Type elementType); // of one element
+
+// `bytes` holds all elements of the shape.
+Tensor tensorFromBytes(mlir::Type elementType, llvm::ArrayRef<int64_t> shape, const uint8_t *bytes);
+std::string bytesOf(const Tensor &tensor);
+
+} // namespace heddle
+
+#endif

@@ -1,0 +1,40 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// From a TensorProto to an OnnxTensor: where its elements lie, and that they are all there.
+#ifndef HEDDLE_FRONTENDS_ONNX_ONNXTENSORS_H
+#define HEDDLE_FRONTENDS_ONNX_ONNXTENSORS_H
+
+#include "frontends/onnx/OnnxModel.h"
+
+namespace onnx {
+class TensorProto;
+class SparseTensorProto;
+} // namespace onnx
+
+namespace heddle {
+
+// Opens the files of external data, each once, and only regular files inside the model's folder.
+class OnnxTensorReader {
+public:
+  OnnxTensorReader(OnnxModel &model) : model(model) {}
+  // `proto` comes from scanOnnx: its raw_data is an OnnxByteRange.
+  Expected<OnnxTensor> read(const onnx::TensorProto &proto);
+  Expected<OnnxTensor> read(const onnx::SparseTensorProto &proto);
+
+private:
+  Error fail(const std::string &name, const std::string &what) const;
+  Status readExternal(const onnx::TensorProto &proto, OnnxTensor &tensor);
+  Status readTyped(const onnx::TensorProto &proto, OnnxTensor &tensor, uint64_t bytes);
+  Expected<uint32_t> openExternal(const std::string &name, const std::string &location);
+
+  OnnxModel &model;
+  std::map<std::string, uint32_t> opened; // by location
+};
+
+// Opens `location`, a relative path, below the folder of `modelPath`. Nothing on the way may be a link, nothing leads
+// out.
+Expected<std::shared_ptr<MappedFile>> openBeneath(const std::string &modelPath, const std::string &location);
+
+} // namespace heddle
+
+#endif

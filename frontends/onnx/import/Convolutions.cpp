@@ -1,0 +1,262 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Windows that slide: Conv, pools, CausalConvWithState.
+#include "frontends/onnx/import/GraphImporter.h"
+
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+
+using namespace mlir;
+using namespace heddle;
+
+namespace {
+
+// Per spatial axis.
+struct Windows {
+  SmallVector<int64_t> strides, dilations;
+  Dims kernel, low, high, out;
+};
+
+std::optional<SmallVector<int64_t>> positives(NodeImport &n, StringRef name, size_t count) {
+  SmallVector<int64_t> numbers = n.integers(name).value_or(SmallVector<int64_t>(count, 1));
+  if (numbers.size() == count && llvm::all_of(numbers, [](int64_t i) { return i > 0; }))
+    return numbers;
+  n.fail("attribute '" + name + "' must have " + Twine(count) + " positive numbers");
+  return std::nullopt;
+}
+
+// Pads from pads or auto_pad, and the size of the result: floor or ceil((low + size + high - reach) / stride) + 1.
+std::optional<Windows> windowsOf(NodeImport &n, const GraphValue &x, ArrayRef<Dim> kernel, bool ceil) {
+  GraphBuilder &g = n.g;
+  size_t count = kernel.size();
+  Windows w;
+  w.kernel.assign(kernel.begin(), kernel.end());
+  auto strides = positives(n, "strides", count), dilations = positives(n, "dilations", count);
+  if (!strides || !dilations)
+    return std::nullopt;
+  w.strides = *strides, w.dilations = *dilations;
+  SmallVector<int64_t> pads = n.integers("pads").value_or(SmallVector<int64_t>(2 * count, 0));
+  std::string mode = n.text("auto_pad", "NOTSET");
+  bool isSame = mode == "SAME_UPPER" || mode == "SAME_LOWER";
+  if (!isSame && mode != "NOTSET" && mode != "VALID")
+    n.fail("attribute 'auto_pad' is '" + mode + "', expected NOTSET, SAME_UPPER, SAME_LOWER or VALID");
+  if (pads.size() != 2 * count || llvm::any_of(pads, [](int64_t i) { return i < 0; }))
+    n.fail("attribute 'pads' must have " + Twine(2 * count) + " numbers of at least 0");
+  for (size_t i = 0; i < count && !g.failed(); ++i) {
+    Dim size = x.dims[i + 2], reach = (kernel[i] - 1) * Dim(w.dilations[i]) + 1, stride(w.strides[i]);
+    if (isSame) {
+      Dim out = g.floorDiv(size + stride - 1, stride), total = g.maxOf((out - 1) * stride + reach - size, 0);
+      Dim less = g.floorDiv(total, 2);
+      w.low.push_back(mode == "SAME_UPPER" ? less : total - less);
+      w.high.push_back(total - w.low.back());
+      w.out.push_back(out);
+      continue;
+    }
+    w.low.push_back(mode == "VALID" ? 0 : pads[i]);
+    w.high.push_back(mode == "VALID" ? 0 : pads[count + i]);
+    Dim room = size + w.low.back() + w.high.back() - reach, steps = g.floorDiv(ceil ? room + stride - 1 : room, stride);
+    // A window that would begin in the padding behind the input is left out.
+    if (ceil)
+      steps = g.minOf(steps, g.floorDiv(size + w.low.back() - 1, stride));
+    w.out.push_back(steps + 1);
+    n.requireAtMost(0, room, "the kernel is larger than the padded input");
+    // With ceil the last window may reach further.
+    w.high.back() = w.high.back() + g.maxOf(steps * stride - room, 0);
+  }
+  return g.failed() ? std::nullopt : std::optional<Windows>(std::move(w));
+}
+
+// Behind batch and channel; the value is `scalar`.
+GraphValue padded(GraphBuilder &g, const GraphValue &x, const Windows &w, Value scalar) {
+  Dims low(2, Dim(0)), high(2, Dim(0));
+  low.append(w.low);
+  high.append(w.high);
+  return g.pad(x, low, high, scalar);
+}
+
+// out[n, g, m, o…] = sum over c, k… of x[n, g, c, o s + k d…] * w[g, m, c, k…]
+GraphValue convolve(NodeImport &n, const GraphValue &x, const GraphValue &weights, const Windows &w, int64_t group) {
+  GraphBuilder &g = n.g;
+  std::optional<Dim> channels = x.dims[1].dividedBy(group), features = weights.dims[0].dividedBy(group);
+  if (!channels || !features)
+    return n.fail("group (" + Twine(group) + ") must divide channels and features");
+  if ((*channels - weights.dims[1]).isStatic() && *channels != weights.dims[1])
+    return n.fail("weights for other channels per group than the input's" +
+                  (channels->isStatic() ? " (" + Twine(channels->value()) + ")" : Twine("")));
+  OnnxType wide = accumulatorOf(x.type);
+  Dims xDims = {x.dims[0], Dim(group), *channels}, wDims = {Dim(group), *features, *channels},
+       dims = {x.dims[0], Dim(group), *features};
+  xDims.append(x.dims.begin() + 2, x.dims.end());
+  wDims.append(weights.dims.begin() + 2, weights.dims.end());
+  dims.append(w.out.begin(), w.out.end());
+  GraphValue source = g.reshape(g.cast(x, wide), xDims), kernel = g.reshape(g.cast(weights, wide), wDims);
+  if (g.failed())
+    return {};
+  // Loops: n, g, m, o…, c, k…
+  unsigned spatial = unsigned(w.out.size()), loops = 4 + 2 * spatial, channel = 3 + spatial;
+  auto d = [&](unsigned i) { return g.b.getAffineDimExpr(i); };
+  SmallVector<AffineExpr> xPlaces = {d(0), d(1), d(channel)}, wPlaces = {d(1), d(2), d(channel)};
+  for (unsigned i = 0; i < spatial; ++i) {
+    xPlaces.push_back(d(3 + i) * w.strides[i] + d(channel + 1 + i) * w.dilations[i]);
+    wPlaces.push_back(d(channel + 1 + i));
+  }
+  SmallVector<utils::IteratorType> iterators(loops, utils::IteratorType::reduction);
+  std::fill_n(iterators.begin(), 3 + spatial, utils::IteratorType::parallel);
+  AffineMap outMap = g.b.getMultiDimIdentityMap(loops).getMajorSubMap(3 + spatial);
+  auto map = [&](ArrayRef<AffineExpr> places) { return AffineMap::get(loops, 0, places, g.b.getContext()); };
+  auto op =
+      linalg::GenericOp::create(g.b, g.loc, g.tensorType(wide, dims), ValueRange{g.tensor(source), g.tensor(kernel)},
+                                g.filled(wide, dims, g.constant(wide, 0)), {map(xPlaces), map(wPlaces), outMap},
+                                iterators, [&](OpBuilder &b, Location loc, ValueRange v) {
+                                  Value product = isFloat(wide) ? arith::MulFOp::create(b, loc, v[0], v[1]).getResult()
+                                                                : arith::MulIOp::create(b, loc, v[0], v[1]).getResult();
+                                  Value sum = GraphBuilder::combine(b, loc, Reduction::Sum, wide, v[2], product);
+                                  linalg::YieldOp::create(b, loc, sum);
+                                });
+  Dims merged = {x.dims[0], weights.dims[0]};
+  merged.append(w.out.begin(), w.out.end());
+  return g.cast(g.reshape(g.wrap(op.getResult(0), wide, dims), merged), x.type);
+}
+
+// (C) beside (N, C, …).
+GraphValue perChannel(GraphBuilder &g, const GraphValue &v, int64_t rank) {
+  if (g.failed())
+    return {};
+  Dims dims(rank, Dim(1));
+  dims[1] = v.dims[0];
+  return g.reshape(v, dims);
+}
+
+void conv(NodeImport &n) {
+  GraphBuilder &g = n.g;
+  const GraphValue &x = n.in(0), &weights = n.in(1);
+  if (g.failed())
+    return;
+  if (x.rank() < 3 || weights.rank() != x.rank() || x.type != weights.type)
+    return (void)n.fail("input and weights have ranks " + Twine(x.rank()) + " and " + Twine(weights.rank()) +
+                        ", expected the same, at least 3, and one type");
+  std::optional<Windows> w = windowsOf(n, x, ArrayRef<Dim>(weights.dims).drop_front(2), false);
+  int64_t group = n.integer("group", 1);
+  if (!w)
+    return;
+  if (group < 1)
+    return (void)n.fail("attribute 'group' is " + Twine(group));
+  GraphValue y = convolve(n, padded(g, x, *w, g.constant(x.type, 0)), weights, *w, group);
+  if (n.has(2) && n.checkRank(2, 1, "bias"))
+    y = g.add(y, perChannel(g, n.in(2), x.rank()));
+  n.out(y);
+}
+
+// x combined over windows: a reduction over the kernel's places.
+GraphValue pool(GraphBuilder &g, Reduction kind, const GraphValue &x, const Windows &w) {
+  if (g.failed())
+    return {};
+  Dims dims = {x.dims[0], x.dims[1]};
+  dims.append(w.out.begin(), w.out.end());
+  unsigned spatial = unsigned(w.out.size()), loops = 2 + 2 * spatial;
+  auto d = [&](unsigned i) { return g.b.getAffineDimExpr(i); };
+  SmallVector<AffineExpr> places = {d(0), d(1)}, window;
+  for (unsigned i = 0; i < spatial; ++i) {
+    places.push_back(d(2 + i) * w.strides[i] + d(2 + spatial + i) * w.dilations[i]);
+    window.push_back(d(2 + spatial + i));
+  }
+  SmallVector<utils::IteratorType> iterators(loops, utils::IteratorType::reduction);
+  std::fill_n(iterators.begin(), 2 + spatial, utils::IteratorType::parallel);
+  // The empty tensor only says how large a window is.
+  Value shape = g.empty(x.type, w.kernel), start = g.filled(x.type, dims, g.neutral(kind, x.type));
+  AffineMap outMap = g.b.getMultiDimIdentityMap(loops).getMajorSubMap(2 + spatial);
+  auto map = [&](ArrayRef<AffineExpr> exprs) { return AffineMap::get(loops, 0, exprs, g.b.getContext()); };
+  auto op = linalg::GenericOp::create(g.b, g.loc, g.tensorType(x.type, dims), ValueRange{g.tensor(x), shape}, start,
+                                      {map(places), map(window), outMap}, iterators,
+                                      [&](OpBuilder &b, Location loc, ValueRange v) {
+                                        Value both = GraphBuilder::combine(b, loc, kind, x.type, v[2], v[0]);
+                                        linalg::YieldOp::create(b, loc, both);
+                                      });
+  return g.wrap(op.getResult(0), x.type, dims);
+}
+
+std::optional<Windows> poolWindows(NodeImport &n) {
+  const GraphValue &x = n.in(0);
+  auto kernel = n.integers("kernel_shape");
+  if (n.g.failed())
+    return std::nullopt;
+  if (!kernel || int64_t(kernel->size()) + 2 != x.rank() || llvm::any_of(*kernel, [](int64_t i) { return i < 1; })) {
+    n.fail("attribute 'kernel_shape' must have a positive number per spatial axis");
+    return std::nullopt;
+  }
+  return windowsOf(n, x, Dims(kernel->begin(), kernel->end()), n.integer("ceil_mode", 0) != 0);
+}
+
+void maxPool(NodeImport &n) {
+  GraphBuilder &g = n.g;
+  if (n.wants(1))
+    return (void)n.fail("with indices is not supported");
+  if (auto w = poolWindows(n))
+    n.out(pool(g, Reduction::Max, padded(g, n.in(0), *w, g.limit(n.in(0).type, false)), *w));
+}
+
+// The sum over a window by its number of elements, those of the padding counted or not.
+void averagePool(NodeImport &n) {
+  GraphBuilder &g = n.g;
+  auto w = poolWindows(n);
+  if (!w)
+    return;
+  const GraphValue &x = n.in(0);
+  OnnxType wide = accumulatorOf(x.type);
+  auto sum = [&](const GraphValue &v) { return pool(g, Reduction::Sum, padded(g, v, *w, g.constant(wide, 0)), *w); };
+  GraphValue ones = g.full(wide, x.dims, 1);
+  if (n.integer("count_include_pad", 0)) {
+    // Pads that were asked for count, what ceil_mode adds does not.
+    SmallVector<int64_t> pads = n.integers("pads").value_or(SmallVector<int64_t>(2 * w->kernel.size(), 0));
+    Windows given = *w, rest = *w;
+    for (size_t i = 0; i < w->kernel.size(); ++i) {
+      if (n.text("auto_pad", "NOTSET") == "NOTSET")
+        given.high[i] = pads[w->kernel.size() + i];
+      rest.low[i] = 0;
+      rest.high[i] = w->high[i] - given.high[i];
+    }
+    GraphValue counted = padded(g, ones, given, g.constant(wide, 1));
+    return n.out(
+        g.cast(g.div(sum(g.cast(x, wide)), pool(g, Reduction::Sum, padded(g, counted, rest, g.constant(wide, 0)), *w)),
+               x.type));
+  }
+  n.out(g.cast(g.div(sum(g.cast(x, wide)), sum(ones)), x.type));
+}
+
+template <bool IsMax> void globalPool(NodeImport &n) {
+  const GraphValue &x = n.in(0);
+  SmallVector<int64_t> axes = llvm::to_vector(llvm::seq<int64_t>(2, std::max<int64_t>(x.rank(), 2)));
+  n.out(IsMax ? n.g.reduce(Reduction::Max, x, axes, true) : n.g.mean(x, axes, true));
+}
+
+// Each channel convolved with what came before it; the last k - 1 elements are carried to the next call.
+void causalConvWithState(NodeImport &n) {
+  GraphBuilder &g = n.g;
+  const GraphValue &x = n.in(0), &weights = n.in(1);
+  if (!n.checkRank(0, 3, "input") || !n.checkRank(1, 3, "weight"))
+    return;
+  std::string activation = n.text("activation", "none");
+  if (activation != "none" && activation != "silu" && activation != "swish")
+    return (void)n.fail("attribute 'activation' is '" + activation + "', expected none, silu or swish");
+  if (!x.dims[1].isStatic() || x.dims[1].value() < 1 || !weights.dims[2].isStatic() || weights.dims[2].value() < 1)
+    return (void)n.fail("channels and kernel size must be known");
+  Dim carried = weights.dims[2] - 1;
+  GraphValue past = n.has(3) ? n.in(3) : g.full(x.type, {x.dims[0], x.dims[1], carried}, 0);
+  GraphValue whole = carried.is(0) ? x : g.concat({past, x}, 2);
+  Windows w{{1}, {1}, {weights.dims[2]}, {Dim(0)}, {Dim(0)}, {x.dims[2]}};
+  GraphValue y = convolve(n, whole, weights, w, x.dims[1].value());
+  if (n.has(2) && n.checkRank(2, 1, "bias"))
+    y = g.add(y, perChannel(g, n.in(2), 3));
+  n.out(activation == "none" || g.failed() ? y : g.mul(y, g.sigmoid(y)));
+  n.out(g.slice(whole, 2, x.dims[2], carried), 1);
+}
+
+} // namespace
+
+ArrayRef<OpRow> heddle::convolutionOps() {
+  static const OpRow table[] = {
+      {"", "AveragePool", 7, averagePool},         {"", "CausalConvWithState", 27, causalConvWithState},
+      {"", "Conv", 1, conv},                       {"", "GlobalAveragePool", 1, globalPool<false>},
+      {"", "GlobalMaxPool", 1, globalPool<true>},  {"", "MaxPool", 1, maxPool},
+  };
+  return table;
+}

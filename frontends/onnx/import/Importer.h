@@ -1,0 +1,24 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// From an ONNX graph to @graph: one function of upstream ops on tensors.
+#ifndef HEDDLE_FRONTENDS_ONNX_IMPORT_IMPORTER_H
+#define HEDDLE_FRONTENDS_ONNX_IMPORT_IMPORTER_H
+
+#include "frontends/onnx/OnnxModel.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+namespace heddle {
+
+// A module with
+//   func.func @graph(%ids: tensor<?x?xi64> {heddle.name = "input_ids", heddle.dims = ["batch", "sequence"]}, …)
+//       -> (tensor<…> {heddle.name = "logits"}, …) attributes {heddle.task = "graph"}
+// Inputs that are initialisers are no arguments. Unsigned integers are signless in the IR; arguments and results say
+// `heddle.unsigned`. Null with `error`, one line that names file, node, op, domain and opset, if the graph means nothing or
+// has an op that is not supported.
+mlir::OwningOpRef<mlir::ModuleOp> importOnnx(mlir::MLIRContext &context, const OnnxModel &model, std::string &error);
+
+} // namespace heddle
+
+#endif

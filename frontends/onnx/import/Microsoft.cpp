@@ -1,0 +1,126 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Ops of com.microsoft beside attention: norms of sums, gelus, products with packed weights.
+#include "frontends/onnx/import/Formulas.h"
+#include "frontends/onnx/import/GraphImporter.h"
+
+using namespace mlir;
+using namespace heddle;
+
+namespace {
+
+SmallVector<int64_t> lastAxis(const GraphValue &x) { return {x.rank() - 1}; }
+
+// The norm of input + skip (+ bias), times gamma (+ beta); the sum is output 3.
+void skipNorm(NodeImport &n, bool isRms, size_t beta, size_t bias) {
+  GraphBuilder &g = n.g;
+  GraphValue sum = g.add(n.in(0), n.in(1));
+  if (n.has(bias))
+    sum = g.add(sum, n.in(bias));
+  if (g.failed())
+    return;
+  GraphValue wide = g.cast(sum, accumulatorOf(sum.type));
+  Normalized y = (isRms ? normalizeRms : normalize)(g, wide, lastAxis(wide), n.real("epsilon", 1e-12));
+  GraphValue result = g.mul(y.value, g.cast(n.in(2), wide.type));
+  if (beta && n.has(beta))
+    result = g.add(result, g.cast(n.in(beta), wide.type));
+  n.out(g.cast(result, sum.type));
+  n.out(y.mean, 1);
+  n.out(y.inverse, 2);
+  n.out(sum, 3);
+}
+
+void skipLayerNormalization(NodeImport &n) { skipNorm(n, false, 3, 4); }
+void skipSimplifiedLayerNormalization(NodeImport &n) { skipNorm(n, true, 0, 3); }
+
+// ids, segments, tables of words, positions and segments, gamma, beta, mask, position ids
+void embedLayerNormalization(NodeImport &n) {
+  GraphBuilder &g = n.g;
+  const GraphValue &ids = n.in(0);
+  if (!n.checkRank(0, 2, "input_ids"))
+    return;
+  GraphValue positions = n.has(8) ? n.in(8) : g.iota(OnnxType::Int64, ids.dims[1]);
+  GraphValue sum = g.add(g.gather(n.in(2), ids, 0), g.gather(n.in(3), positions, 0));
+  if (n.has(1) && n.has(4))
+    sum = g.add(sum, g.gather(n.in(4), n.in(1), 0));
+  if (g.failed())
+    return;
+  GraphValue wide = g.cast(sum, accumulatorOf(sum.type));
+  Normalized y = normalize(g, wide, lastAxis(wide), n.real("epsilon", 1e-12));
+  GraphValue result = g.add(g.mul(y.value, g.cast(n.in(5), wide.type)), g.cast(n.in(6), wide.type));
+  n.out(g.cast(result, sum.type));
+  GraphValue mask = n.has(7) ? g.cast(n.in(7), OnnxType::Int32) : g.full(OnnxType::Int32, {ids.dims[0]}, 0);
+  n.out(n.has(7) ? g.reduce(Reduction::Sum, mask, lastAxis(mask), false) : mask, 1);
+  n.out(sum, 2);
+}
+
+template <GraphValue (*Curve)(GraphBuilder &, const GraphValue &)> void biasGelu(NodeImport &n) {
+  n.out(Curve(n.g, n.has(1) ? n.g.add(n.in(0), n.in(1)) : n.in(0)));
+}
+
+void quickGelu(NodeImport &n) { n.out(swish(n.g, n.in(0), n.real("alpha", 1.702))); }
+
+// Numbers of `bits` in bytes, low ones first: (…, bytes) -> (…, bytes * 8 / bits).
+GraphValue unpacked(GraphBuilder &g, const GraphValue &bytes, int64_t bits) {
+  if (g.failed() || bits == 8)
+    return bytes;
+  SmallVector<GraphValue> parts;
+  int64_t count = 8 / bits, range = int64_t(1) << bits;
+  for (int64_t i = 0; i < count; ++i) {
+    GraphValue shifted = g.div(bytes, g.like(bytes, double(int64_t(1) << (bits * i))));
+    parts.push_back(g.unsqueeze(g.modulo(shifted, g.like(bytes, double(range))), {bytes.rank()}));
+  }
+  Dims dims = bytes.dims;
+  dims.back() = dims.back() * Dim(count);
+  return g.reshape(g.concat(parts, bytes.rank()), dims);
+}
+
+// A (…, K) @ W^T with W (N, K): block b of row n is (q - zero[n, b]) * scale[n, b].
+void matMulNBits(NodeImport &n) {
+  GraphBuilder &g = n.g;
+  const GraphValue &a = n.in(0), &packed = n.in(1);
+  int64_t rows = n.integer("N", 0), columns = n.integer("K", 0), bits = n.integer("bits", 4),
+          block = n.integer("block_size", 0);
+  if (g.failed())
+    return;
+  if (rows < 1 || columns < 1 || block < 1 || (bits != 2 && bits != 4 && bits != 8) || packed.type != OnnxType::Uint8)
+    return (void)n.fail("N " + Twine(rows) + ", K " + Twine(columns) + ", block_size " + Twine(block) + ", bits " +
+                        Twine(bits) + ": expected positive numbers, 2, 4 or 8 bits and weights of uint8");
+  if (n.has(4))
+    return (void)n.fail("with g_idx is not supported");
+  int64_t blocks = llvm::divideCeil(columns, block);
+  OnnxType wide = accumulatorOf(a.type);
+  GraphValue q = unpacked(g, g.reshape(packed, {Dim(rows), Dim(blocks), Dim(block * bits / 8)}), bits);
+  GraphValue scale = g.cast(g.reshape(n.in(2), {Dim(rows), Dim(blocks), Dim(1)}), wide),
+             zero = g.scalar(wide, double(int64_t(1) << (bits - 1)));
+  if (n.has(3) && n.in(3).type == OnnxType::Uint8) {
+    int64_t bytes = llvm::divideCeil(blocks * bits, 8);
+    GraphValue zeros = unpacked(g, g.reshape(n.in(3), {Dim(rows), Dim(bytes)}), bits);
+    zero = g.unsqueeze(g.cast(g.slice(zeros, 1, 0, blocks), wide), {2});
+  } else if (n.has(3)) {
+    zero = g.cast(g.reshape(n.in(3), {Dim(rows), Dim(blocks), Dim(1)}), wide);
+  }
+  GraphValue weights = g.reshape(g.mul(g.sub(g.cast(q, wide), zero), scale), {Dim(rows), Dim(blocks * block)});
+  if (g.failed())
+    return;
+  GraphValue y = g.matmul(g.cast(a, wide), g.transpose(g.slice(weights, 1, 0, columns), {1, 0}));
+  if (n.has(5))
+    y = g.add(y, g.cast(n.in(5), wide));
+  n.out(g.cast(y, a.type));
+}
+
+} // namespace
+
+ArrayRef<OpRow> heddle::microsoftOps() {
+  static const OpRow table[] = {
+      {"com.microsoft", "BiasGelu", 1, biasGelu<gelu>},
+      {"com.microsoft", "EmbedLayerNormalization", 1, embedLayerNormalization},
+      {"com.microsoft", "FastGelu", 1, biasGelu<geluTanh>},
+      {"com.microsoft", "Gelu", 1, biasGelu<gelu>},
+      {"com.microsoft", "MatMulNBits", 1, matMulNBits},
+      {"com.microsoft", "QuickGelu", 1, quickGelu},
+      {"com.microsoft", "SkipLayerNormalization", 1, skipLayerNormalization},
+      {"com.microsoft", "SkipSimplifiedLayerNormalization", 1, skipSimplifiedLayerNormalization},
+  };
+  return table;
+}

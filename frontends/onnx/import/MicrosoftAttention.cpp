@@ -1,0 +1,277 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The attention ops of com.microsoft, as exporters write them for ONNX Runtime (its ContribOperators page is the
+// specification).
+#include "frontends/onnx/import/AttentionFormula.h"
+
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+using namespace heddle;
+
+namespace {
+
+// Part k of a fused bias or product along the last axis.
+GraphValue part(GraphBuilder &g, const GraphValue &x, const Dim &begin, const Dim &length) {
+  return g.failed() ? GraphValue() : g.slice(x, x.rank() - 1, begin, length);
+}
+
+// What a mask of keys adds to scores: 0, or mask_filter_value where a key is hidden. Shapes: lengths (B), keys (B, T),
+// or (B, S, T).
+GraphValue maskBias(NodeImport &n, const GraphValue &mask, const AttentionOperands &a) {
+  GraphBuilder &g = n.g;
+  if (g.failed())
+    return {};
+  GraphValue seen;
+  Dim keys = a.key.dims[2];
+  if (mask.rank() == 1 && mask.dims[0] == a.query.dims[0])
+    seen = g.compare(Predicate::Less, g.iota(OnnxType::Int64, keys),
+                     g.unsqueeze(g.cast(mask, OnnxType::Int64), {1, 2, 3}));
+  else if (mask.rank() == 2)
+    seen = g.unsqueeze(g.cast(mask, OnnxType::Bool), {1, 2});
+  else if (mask.rank() == 3)
+    seen = g.unsqueeze(g.cast(mask, OnnxType::Bool), {1});
+  else
+    return n.fail("a mask of rank " + Twine(mask.rank()) +
+                  " is not supported: expected (batch), (batch, keys) or (batch, queries, keys)");
+  OnnxType type = accumulatorOf(a.query.type);
+  return g.select(seen, g.scalar(type, 0), g.scalar(type, n.real("mask_filter_value", -10000)));
+}
+
+void addBias(GraphBuilder &g, AttentionOperands &a, const GraphValue &bias) {
+  OnnxType type = accumulatorOf(a.query.type);
+  a.bias = a.bias ? g.add(a.bias, g.cast(bias, type)) : bias;
+}
+
+// Queries stand behind the keys that were there before.
+void addCausality(NodeImport &n, AttentionOperands &a) {
+  GraphBuilder &g = n.g;
+  if (!n.integer("unidirectional", 0) || g.failed())
+    return;
+  Dim queries = a.query.dims[2], keys = a.key.dims[2];
+  a.allowed = positionMask(g, {/*isCausal=*/true}, queries, keys, g.integers(OnnxType::Int64, {}, {keys - queries}));
+}
+
+// input (B, S, I), weights (I, 3 * hidden), bias, mask_index, past (2, B, H, P, D), attention_bias
+void attention(NodeImport &n) {
+  GraphBuilder &g = n.g;
+  const GraphValue &x = n.in(0), &weights = n.in(1);
+  int64_t numHeads = n.integer("num_heads", 0);
+  if (n.integer("do_rotary", 0) || n.integer("past_present_share_buffer", 0))
+    n.fail("with do_rotary or past_present_share_buffer is not supported");
+  if (!n.checkRank(0, 3, "input") || !n.checkRank(1, 2, "weights"))
+    return;
+  GraphValue all = g.matmul(x, weights);
+  if (n.has(2))
+    all = g.add(all, n.in(2));
+  SmallVector<int64_t> sizes = n.integers("qkv_hidden_sizes").value_or(SmallVector<int64_t>());
+  std::optional<Dim> third = weights.dims[1].dividedBy(3);
+  if (sizes.empty() && third)
+    sizes.assign(3, third->isStatic() ? third->value() : 0);
+  if (sizes.size() != 3 || sizes[0] != sizes[1] || !weights.dims[1].is(sizes[0] + sizes[1] + sizes[2]))
+    return (void)n.fail("qkv_hidden_sizes do not add up to the weights' columns");
+  AttentionOperands a;
+  a.query = splitHeads(n, part(g, all, 0, sizes[0]), numHeads, "query");
+  a.key = splitHeads(n, part(g, all, sizes[0], sizes[1]), numHeads, "key");
+  a.value = splitHeads(n, part(g, all, sizes[0] + sizes[1], sizes[2]), numHeads, "value");
+  if (n.has(4) && n.checkRank(4, 5, "past")) {
+    a.key = g.concat({g.squeeze(g.slice(n.in(4), 0, 0, 1), {0}), a.key}, 2);
+    a.value = g.concat({g.squeeze(g.slice(n.in(4), 0, 1, 1), {0}), a.value}, 2);
+  }
+  if (g.failed())
+    return;
+  a.scale = n.real("scale", 0);
+  if (n.has(3))
+    addBias(g, a, maskBias(n, n.in(3), a));
+  if (n.has(5))
+    addBias(g, a, n.in(5));
+  addCausality(n, a);
+  n.out(mergeHeads(g, attend(g, a).output));
+  if (n.wants(1) && !g.failed())
+    n.out(g.concat({g.unsqueeze(a.key, {0}), g.unsqueeze(a.value, {0})}, 0), 1);
+}
+
+// One of query, key, value with its part of the bias: (B, S, H * D), or (B, H, S, D) as it is.
+GraphValue headsOf(NodeImport &n, const GraphValue &x, const Dim &biasBegin, int64_t numHeads, const Twine &what) {
+  GraphBuilder &g = n.g;
+  if (g.failed() || x.rank() == 4)
+    return x;
+  return splitHeads(n, n.has(3) && x.rank() == 3 ? g.add(x, part(g, n.in(3), biasBegin, x.dims[2])) : x, numHeads,
+                    what);
+}
+
+// Tensor k of (B, S, H, parts, D), as (B, H, S, D).
+GraphValue packedPart(GraphBuilder &g, const GraphValue &x, int64_t k) {
+  return g.transpose(g.squeeze(g.slice(x, 3, k, 1), {3}), {0, 2, 1, 3});
+}
+
+// query, key, value, bias, key_padding_mask, attention_bias, past_key, past_value
+void multiHeadAttention(NodeImport &n) {
+  GraphBuilder &g = n.g;
+  int64_t numHeads = n.integer("num_heads", 0);
+  const GraphValue &query = n.in(0);
+  if (g.failed())
+    return;
+  AttentionOperands a;
+  if (query.rank() == 5) {
+    a.query = packedPart(g, query, 0), a.key = packedPart(g, query, 1), a.value = packedPart(g, query, 2);
+  } else {
+    a.query = headsOf(n, query, 0, numHeads, "query");
+    Dim hidden = query.dims.back();
+    bool isPacked = n.in(1).rank() == 5;
+    a.key = isPacked ? packedPart(g, n.in(1), 0) : headsOf(n, n.in(1), hidden, numHeads, "key");
+    a.value = isPacked ? packedPart(g, n.in(1), 1) : headsOf(n, n.in(2), hidden * Dim(2), numHeads, "value");
+  }
+  if (g.failed())
+    return;
+  if (n.has(6) && n.has(7)) {
+    a.key = g.concat({n.in(6), a.key}, 2);
+    a.value = g.concat({n.in(7), a.value}, 2);
+  }
+  a.scale = n.real("scale", 0);
+  if (n.has(4) && !g.failed())
+    addBias(g, a, maskBias(n, n.in(4), a));
+  if (n.has(5))
+    addBias(g, a, n.in(5));
+  addCausality(n, a);
+  n.out(mergeHeads(g, attend(g, a).output));
+  n.out(a.key, 1);
+  n.out(a.value, 2);
+}
+
+GraphValue rotated(NodeImport &n, const GraphValue &x, const GraphValue &positions, size_t cosInput, bool interleaved) {
+  GraphBuilder &g = n.g;
+  GraphValue cos = g.gather(n.in(cosInput), positions, 0), sin = g.gather(n.in(cosInput + 1), positions, 0);
+  if (g.failed())
+    return {};
+  return rotate(g, x, g.unsqueeze(cos, {1}), g.unsqueeze(sin, {1}), cos.dims.back() * Dim(2), interleaved);
+}
+
+// A cache (B, H, P, D) with x (B, H, S, D) from place `begin` of each batch on, in `length` places.
+GraphValue cached(NodeImport &n, size_t past, const GraphValue &x, const GraphValue &begin, const Dim &length) {
+  GraphBuilder &g = n.g;
+  if (g.failed())
+    return {};
+  GraphValue whole = x;
+  Dim old(0);
+  if (n.has(past)) {
+    if (!n.checkRank(past, 4, "past"))
+      return {};
+    old = n.in(past).dims[2];
+    whole = g.concat({n.in(past), x}, 2);
+  }
+  // Row t: x[t - begin] where that is a row of x, else the past's; rows behind both are 0.
+  GraphValue row = g.iota(OnnxType::Int64, length), fresh = g.sub(row, begin), zero = g.like(row, 0);
+  GraphValue oldSize = g.integers(OnnxType::Int64, {}, {old}), newSize = g.integers(OnnxType::Int64, {}, {x.dims[2]});
+  GraphValue isFresh =
+      g.logicalAnd(g.compare(Predicate::GreaterOrEqual, fresh, zero), g.compare(Predicate::Less, fresh, newSize));
+  GraphValue isOld = g.compare(Predicate::Less, row, oldSize);
+  GraphValue from = g.select(isFresh, g.add(fresh, oldSize), g.select(isOld, row, zero));
+  Dims dims = {x.dims[0], x.dims[1], length, x.dims[3]};
+  if (g.failed())
+    return {};
+  Value source = g.tensor(whole),
+        places = g.tensor(g.broadcast(g.reshape(from, {from.dims[0], length}), {x.dims[0], length}));
+  GraphValue moved = g.generate(x.type, dims, [&](OpBuilder &b, ValueRange at) -> Value {
+    Value place = g.indexAt(b, places, {at[0], at[2]});
+    return tensor::ExtractOp::create(b, g.loc, source, ValueRange{at[0], at[1], place, at[3]});
+  });
+  GraphValue isThere = g.unsqueeze(g.reshape(g.logicalOr(isFresh, isOld), {from.dims[0], length}), {1, 3});
+  return g.select(isThere, moved, g.like(moved, 0));
+}
+
+// query, key, value, past_key, past_value, seqlens_k, total_sequence_length, cos_cache, sin_cache, position_ids,
+// attention_bias
+void groupQueryAttention(NodeImport &n) {
+  GraphBuilder &g = n.g;
+  int64_t numHeads = n.integer("num_heads", 0), numKvHeads = n.integer("kv_num_heads", 0);
+  GraphValue q = n.in(0), k, v;
+  if (!n.checkRank(0, 3, "query") || !n.checkRank(5, n.in(5).rank(), "seqlens_k"))
+    return;
+  if (numHeads < 1 || numKvHeads < 1)
+    return (void)n.fail("num_heads is " + Twine(numHeads) + ", kv_num_heads " + Twine(numKvHeads) +
+                        ", expected positive numbers");
+  if (n.has(11) || n.integer("smooth_softmax", 0))
+    return (void)n.fail("with head_sink or smooth_softmax is not supported");
+  if (n.has(1)) {
+    k = n.in(1), v = n.in(2);
+  } else {
+    std::optional<Dim> headDim = q.dims[2].dividedBy(numHeads + 2 * numKvHeads);
+    if (!headDim)
+      return (void)n.fail("a packed query does not divide into " + Twine(numHeads) + " and twice " + Twine(numKvHeads) +
+                          " heads");
+    Dim qSize = *headDim * Dim(numHeads), kvSize = *headDim * Dim(numKvHeads);
+    k = part(g, q, qSize, kvSize), v = part(g, q, qSize + kvSize, kvSize), q = part(g, q, 0, qSize);
+  }
+  AttentionOperands a;
+  a.query = splitHeads(n, q, numHeads, "query");
+  k = splitHeads(n, k, numKvHeads, "key");
+  v = splitHeads(n, v, numKvHeads, "value");
+  if (g.failed())
+    return;
+  Dim queries = a.query.dims[2], past = n.has(3) ? n.in(3).dims[2] : Dim(0);
+  // seqlens_k holds the last position of each batch: what is new begins S positions before its end.
+  GraphValue last = g.cast(g.reshape(n.in(5), {g.product(n.in(5).dims)}), OnnxType::Int64);
+  GraphValue begin =
+      g.maximum(g.sub(g.add(last, g.like(last, 1)), g.integers(OnnxType::Int64, {}, {queries})), g.like(last, 0));
+  Dim total = n.has(6) ? g.toDim(n.in(6)) : past + queries, length = g.maxOf(past, total);
+  begin = g.unsqueeze(begin, {1});
+  if (n.integer("do_rotary", 0)) {
+    bool interleaved = n.integer("rotary_interleaved", 0) != 0;
+    GraphValue positions = n.has(9) ? n.in(9) : g.add(begin, g.iota(OnnxType::Int64, queries));
+    a.query = rotated(n, a.query, positions, 7, interleaved);
+    k = rotated(n, k, positions, 7, interleaved);
+  }
+  a.key = cached(n, 3, k, begin, length);
+  a.value = cached(n, 4, v, begin, length);
+  if (g.failed())
+    return;
+  a.scale = n.real("scale", 0);
+  a.softcap = n.real("softcap", 0);
+  int64_t window = n.integer("local_window_size", -1);
+  PositionMask mask{/*isCausal=*/true, /*left=*/window > 0 ? window - 1 : -1};
+  a.allowed = positionMask(g, mask, queries, length, g.unsqueeze(begin, {2, 3}));
+  if (n.has(10))
+    a.bias = n.in(10);
+  n.out(mergeHeads(g, attend(g, a).output));
+  n.out(a.key, 1);
+  n.out(a.value, 2);
+}
+
+// input, position_ids (B, S) or (1), cos_cache, sin_cache
+void rotaryEmbedding(NodeImport &n) {
+  GraphBuilder &g = n.g;
+  GraphValue x = n.in(0), positions = n.in(1);
+  const GraphValue &cos = n.in(2);
+  if (g.failed() || !n.checkRank(2, 2, "cos_cache"))
+    return;
+  if (n.integer("is_packed_batching", 0) || n.real("scale", 1) != 1)
+    return (void)n.fail("with is_packed_batching or a scale is not supported");
+  bool isPacked = x.rank() == 3;
+  if (isPacked) {
+    // Without num_heads a head is as wide as what is rotated.
+    std::optional<Dim> heads = x.dims[2].dividedBy(cos.dims[1] * Dim(2));
+    int64_t given = n.integer("num_heads", 0), numHeads = given                        ? given
+                                                          : heads && heads->isStatic() ? heads->value()
+                                                                                       : 0;
+    x = splitHeads(n, x, numHeads, "input");
+  }
+  if (g.failed() || x.rank() != 4)
+    return (void)n.fail("input 0 has rank " + Twine(n.in(0).rank()) + ", expected 3 or 4");
+  if (positions.rank() == 1)
+    positions = g.unsqueeze(g.add(g.cast(positions, OnnxType::Int64), g.iota(OnnxType::Int64, x.dims[2])), {0});
+  GraphValue y = rotated(n, x, positions, 2, n.integer("interleaved", 0) != 0);
+  n.out(isPacked ? mergeHeads(g, y) : y);
+}
+
+} // namespace
+
+ArrayRef<OpRow> heddle::microsoftAttentionOps() {
+  static const OpRow table[] = {
+      {"com.microsoft", "Attention", 1, attention},
+      {"com.microsoft", "GroupQueryAttention", 1, groupQueryAttention},
+      {"com.microsoft", "MultiHeadAttention", 1, multiHeadAttention},
+      {"com.microsoft", "RotaryEmbedding", 1, rotaryEmbedding},
+  };
+  return table;
+}

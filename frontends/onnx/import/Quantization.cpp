@@ -1,0 +1,144 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Integers that stand for reals: x = (q - zero_point) * scale.
+#include "frontends/onnx/import/GraphImporter.h"
+
+using namespace mlir;
+using namespace heddle;
+
+namespace {
+
+// Scale or zero point beside x: a scalar, one per index of the axis, or one per block along it.
+GraphValue beside(NodeImport &n, const GraphValue &v, const GraphValue &x) {
+  GraphBuilder &g = n.g;
+  if (g.failed() || v.rank() == 0 || (v.rank() == 1 && v.dims[0].is(1)))
+    return g.failed() ? GraphValue() : g.reshape(v, {});
+  int64_t axis = n.axis(n.integer("axis", 1), x.rank()), block = n.integer("block_size", 0);
+  if (g.failed())
+    return {};
+  if (v.rank() == 1 && block == 0) {
+    Dims line(x.rank(), Dim(1));
+    line[axis] = v.dims[0];
+    return g.reshape(v, line);
+  }
+  if (v.rank() != x.rank() || block < 1)
+    return n.fail("scale or zero point of rank " + Twine(v.rank()) + " with block_size " + Twine(block) +
+                  " for an input of rank " + Twine(x.rank()));
+  // (…, n, …) -> (…, n, block, …) -> (…, n * block, …), cut to x.
+  Dims apart = v.dims, spread, merged = v.dims;
+  apart.insert(apart.begin() + axis + 1, Dim(1));
+  spread = apart;
+  spread[axis + 1] = Dim(block);
+  merged[axis] = v.dims[axis] * Dim(block);
+  GraphValue repeated = g.reshape(g.broadcast(g.reshape(v, apart), spread), merged);
+  if (!n.requireAtMost(x.dims[axis], merged[axis], "the blocks of scale do not cover the input"))
+    return {};
+  return g.slice(repeated, axis, 0, x.dims[axis]);
+}
+
+bool isQuantized(OnnxType type) {
+  return type == OnnxType::Uint8 || type == OnnxType::Int8 || type == OnnxType::Uint16 || type == OnnxType::Int16;
+}
+
+// round(x) + zero, in the range of `type`; ties to even.
+GraphValue saturated(GraphBuilder &g, const GraphValue &x, const GraphValue &zero, OnnxType type) {
+  unsigned bits = onnxTypeBits(type);
+  double low = isUnsigned(type) ? 0 : -double(int64_t(1) << (bits - 1)), high = low + double((int64_t(1) << bits) - 1);
+  GraphValue y = g.roundEven(x);
+  if (zero)
+    y = g.add(y, g.cast(zero, y.type));
+  return g.cast(g.minimum(g.maximum(y, g.like(y, low)), g.like(y, high)), type);
+}
+
+void quantizeLinear(NodeImport &n) {
+  GraphBuilder &g = n.g;
+  const GraphValue &x = n.in(0), &scale = n.in(1);
+  OnnxType type = n.has(2) ? n.in(2).type : OnnxType(n.integer("output_dtype", int64_t(OnnxType::Uint8)));
+  if (!n.has(2) && type == OnnxType::Undefined)
+    type = OnnxType::Uint8;
+  if (g.failed())
+    return;
+  if (!isQuantized(type))
+    return (void)n.fail("to " + Twine(onnxTypeName(int32_t(type))) + " is not supported");
+  OnnxType real = scale.type == OnnxType::Double || x.type == OnnxType::Double ? OnnxType::Double : OnnxType::Float;
+  GraphValue ratio = g.div(g.cast(x, real), g.cast(beside(n, scale, x), real));
+  n.out(saturated(g, ratio, n.has(2) ? beside(n, n.in(2), x) : GraphValue(), type));
+}
+
+void dequantizeLinear(NodeImport &n) {
+  GraphBuilder &g = n.g;
+  const GraphValue &x = n.in(0), &scale = n.in(1);
+  OnnxType type = OnnxType(n.integer("output_dtype", 0));
+  if (g.failed())
+    return;
+  if (type == OnnxType::Undefined)
+    type = scale.type;
+  if (!isFloat(type) || isFloat(x.type))
+    return (void)n.fail("from " + Twine(onnxTypeName(int32_t(x.type))) + " to " + onnxTypeName(int32_t(type)) +
+                        " is not supported");
+  // A difference of 16-bit integers fits in 32 bits.
+  GraphValue centered =
+      n.has(2) ? g.sub(g.cast(x, OnnxType::Int32), g.cast(beside(n, n.in(2), x), OnnxType::Int32)) : x;
+  OnnxType wide = accumulatorOf(type);
+  n.out(g.cast(g.mul(g.cast(centered, wide), g.cast(beside(n, scale, x), wide)), type));
+}
+
+// The range of x, which always contains 0, over the 256 numbers of uint8.
+void dynamicQuantizeLinear(NodeImport &n) {
+  GraphBuilder &g = n.g;
+  const GraphValue &x = n.in(0);
+  SmallVector<int64_t> all = llvm::to_vector(llvm::seq<int64_t>(0, x.rank()));
+  if (g.failed())
+    return;
+  GraphValue zero = g.like(x, 0), high = g.maximum(g.reduce(Reduction::Max, x, all, false), zero);
+  GraphValue low = g.minimum(g.reduce(Reduction::Min, x, all, false), zero);
+  GraphValue scale = g.div(g.sub(high, low), g.like(x, 255));
+  // Of nothing but zeros the scale is 0: any divisor does.
+  GraphValue divisor = g.select(g.compare(Predicate::Equal, scale, zero), g.like(x, 1), scale);
+  GraphValue point = saturated(g, g.div(g.neg(low), divisor), GraphValue(), OnnxType::Uint8);
+  n.out(saturated(g, g.div(x, divisor), point, OnnxType::Uint8));
+  n.out(scale, 1);
+  n.out(point, 2);
+}
+
+// Zero points and scales are per tensor, per row of A or per column of B.
+GraphValue besideRows(NodeImport &n, size_t i, bool isRows) {
+  GraphValue v = n.in(i);
+  if (n.g.failed() || v.rank() != 1 || v.dims[0].is(1))
+    return n.g.failed() || v.rank() != 1 ? v : n.g.reshape(v, {});
+  return isRows ? n.g.unsqueeze(v, {1}) : v;
+}
+
+// The integer x without its zero point, if input `zero` gives one.
+GraphValue centered(NodeImport &n, size_t input, size_t zero, bool isRows) {
+  GraphValue wide = n.g.cast(n.in(input), OnnxType::Int32);
+  return n.has(zero) ? n.g.sub(wide, n.g.cast(besideRows(n, zero, isRows), OnnxType::Int32)) : wide;
+}
+
+void matMulInteger(NodeImport &n) { n.out(n.g.matmul(centered(n, 0, 2, true), centered(n, 1, 3, false))); }
+
+// a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, y_zero_point
+void qLinearMatMul(NodeImport &n) {
+  GraphBuilder &g = n.g;
+  GraphValue product = g.matmul(centered(n, 0, 2, true), centered(n, 3, 5, false));
+  OnnxType type = n.in(7).type;
+  if (g.failed())
+    return;
+  if (!isQuantized(type))
+    return (void)n.fail("to " + Twine(onnxTypeName(int32_t(type))) + " is not supported");
+  auto scale = [&](size_t i, bool isRows) { return g.cast(besideRows(n, i, isRows), OnnxType::Float); };
+  GraphValue real =
+      g.mul(g.cast(product, OnnxType::Float), g.div(g.mul(scale(1, true), scale(4, false)), scale(6, true)));
+  n.out(saturated(g, real, besideRows(n, 7, true), type));
+}
+
+} // namespace
+
+ArrayRef<OpRow> heddle::quantizationOps() {
+  static const OpRow table[] = {
+      {"", "DequantizeLinear", 10, dequantizeLinear}, {"", "DynamicQuantizeLinear", 11, dynamicQuantizeLinear},
+      {"", "MatMulInteger", 10, matMulInteger},       {"", "QLinearMatMul", 10, qLinearMatMul},
+      {"", "QuantizeLinear", 10, quantizeLinear},
+  };
+  return table;
+}

@@ -1,0 +1,224 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// libcuda.so.1 for machines without a GPU: the part of the CUDA driver interface that the runtime opens, with the
+// emulator as its device. Device memory is memory of the process that begins as no number; launches run at once.
+// Environment:
+//   HEDDLE_CUDA_LOG         file that gets a line per call that a test may ask about
+//   HEDDLE_CUDA_DEVICES     how many devices there are; 1
+//   HEDDLE_CUDA_CAPABILITY  their compute capability; 80
+// What a kernel must not do is told on stderr and fails its launch.
+#include "runtime/device/CudaApi.h"
+#include "test/ptx/Machine.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+using namespace heddle;
+
+namespace {
+
+enum : int32_t { invalidValue = 1, noMemory = 2, invalidPtx = 218, notFound = 500, illegalAddress = 700 };
+
+constexpr uint32_t staticSharedLimit = 48 * 1024, optInSharedLimit = 163 * 1024;
+
+struct LoadedModule {
+  ptx::Module module;
+};
+struct LoadedFunction {
+  const ptx::Kernel *kernel;
+  uint32_t dynamicSharedLimit;
+};
+
+struct Driver {
+  ptx::Memory memory;
+  std::map<uint64_t, size_t> allocations;
+  std::vector<std::unique_ptr<LoadedFunction>> functions;
+  FILE *log = nullptr;
+};
+
+Driver &driver() {
+  static Driver driver;
+  return driver;
+}
+
+int32_t number(const char *name, int32_t otherwise) {
+  const char *value = getenv(name);
+  return value ? atoi(value) : otherwise;
+}
+
+// [address, address + size) lies in one allocation.
+bool isAllocated(cuda::Address address, size_t size) {
+  auto after = driver().allocations.upper_bound(address);
+  return after != driver().allocations.begin() && address + size <= std::prev(after)->first + std::prev(after)->second;
+}
+
+template <typename... Arguments> void record(const char *format, Arguments... arguments) {
+  if (!driver().log)
+    return;
+  fprintf(driver().log, format, arguments...);
+  fflush(driver().log);
+}
+
+} // namespace
+
+extern "C" {
+
+int32_t cuInit(uint32_t) {
+  if (const char *path = getenv("HEDDLE_CUDA_LOG"))
+    driver().log = fopen(path, "w");
+  return cuda::success;
+}
+
+int32_t cuGetErrorName(int32_t code, const char **name) {
+  *name = code == noMemory         ? "CUDA_ERROR_OUT_OF_MEMORY"
+          : code == invalidPtx     ? "CUDA_ERROR_INVALID_PTX"
+          : code == notFound       ? "CUDA_ERROR_NOT_FOUND"
+          : code == illegalAddress ? "CUDA_ERROR_ILLEGAL_ADDRESS"
+                                   : "CUDA_ERROR_INVALID_VALUE";
+  return cuda::success;
+}
+
+int32_t cuDriverGetVersion(int32_t *version) {
+  return *version = 12040, cuda::success;
+}
+int32_t cuDeviceGetCount(int32_t *count) {
+  return *count = number("HEDDLE_CUDA_DEVICES", 1), cuda::success;
+}
+int32_t cuDeviceGet(cuda::DeviceId *device, int32_t index) {
+  return *device = index, cuda::success;
+}
+int32_t cuDeviceGetName(char *name, int32_t size, cuda::DeviceId) {
+  return snprintf(name, size, "PTX emulator"), cuda::success;
+}
+
+int32_t cuDeviceGetAttribute(int32_t *value, int32_t attribute, cuda::DeviceId) {
+  int32_t capability = number("HEDDLE_CUDA_CAPABILITY", 80);
+  *value = attribute == cuda::deviceCapabilityMajor   ? capability / 10
+           : attribute == cuda::deviceCapabilityMinor ? capability % 10
+                                                      : 0;
+  return attribute == cuda::deviceCapabilityMajor || attribute == cuda::deviceCapabilityMinor ? int32_t(cuda::success)
+                                                                                              : invalidValue;
+}
+
+int32_t cuDevicePrimaryCtxRetain(cuda::Context *context, cuda::DeviceId) {
+  *context = reinterpret_cast<cuda::Context>(&driver());
+  return cuda::success;
+}
+int32_t cuDevicePrimaryCtxRelease_v2(cuda::DeviceId) {
+  return cuda::success;
+}
+int32_t cuCtxSetCurrent(cuda::Context context) {
+  return context ? int32_t(cuda::success) : invalidValue;
+}
+int32_t cuStreamCreate(cuda::Stream *stream, uint32_t) {
+  *stream = reinterpret_cast<cuda::Stream>(&driver().memory);
+  return cuda::success;
+}
+int32_t cuStreamDestroy_v2(cuda::Stream) {
+  return cuda::success;
+}
+int32_t cuStreamSynchronize(cuda::Stream stream) {
+  return stream ? int32_t(cuda::success) : invalidValue;
+}
+
+int32_t cuMemAlloc_v2(cuda::Address *address, size_t size) {
+  void *memory = size ? aligned_alloc(256, (size + 255) / 256 * 256) : nullptr;
+  if (!memory)
+    return size ? noMemory : invalidValue;
+  memset(memory, 0xff, size);
+  *address = reinterpret_cast<cuda::Address>(memory);
+  driver().allocations[*address] = size;
+  driver().memory.allow(memory, size, ptx::Memory::Access::ReadWrite);
+  record("allocate %zu\n", size);
+  return cuda::success;
+}
+
+int32_t cuMemFree_v2(cuda::Address address) {
+  if (!driver().allocations.erase(address))
+    return invalidValue;
+  driver().memory.forbid(reinterpret_cast<void *>(address));
+  free(reinterpret_cast<void *>(address));
+  return cuda::success;
+}
+
+int32_t cuMemcpyHtoDAsync_v2(cuda::Address to, const void *from, size_t size, cuda::Stream) {
+  if (!isAllocated(to, size))
+    return invalidValue;
+  memcpy(reinterpret_cast<void *>(to), from, size);
+  return cuda::success;
+}
+int32_t cuMemcpyDtoHAsync_v2(void *to, cuda::Address from, size_t size, cuda::Stream) {
+  if (!isAllocated(from, size))
+    return invalidValue;
+  memcpy(to, reinterpret_cast<const void *>(from), size);
+  return cuda::success;
+}
+int32_t cuMemcpyDtoDAsync_v2(cuda::Address to, cuda::Address from, size_t size, cuda::Stream) {
+  if (!isAllocated(to, size) || !isAllocated(from, size))
+    return invalidValue;
+  memmove(reinterpret_cast<void *>(to), reinterpret_cast<const void *>(from), size);
+  return cuda::success;
+}
+
+int32_t cuModuleLoadData(cuda::Module *module, const void *text) {
+  try {
+    auto loaded = std::make_unique<LoadedModule>(LoadedModule{ptx::parseModule(static_cast<const char *>(text))});
+    record("load %s, %zu kernels\n", loaded->module.target.c_str(), loaded->module.kernels.size());
+    *module = reinterpret_cast<cuda::Module>(loaded.release());
+    return cuda::success;
+  } catch (const ptx::Error &error) {
+    fprintf(stderr, "emulated driver: %s\n", error.what());
+    return invalidPtx;
+  }
+}
+
+int32_t cuModuleUnload(cuda::Module module) {
+  delete reinterpret_cast<LoadedModule *>(module);
+  return cuda::success;
+}
+
+int32_t cuModuleGetFunction(cuda::Function *function, cuda::Module module, const char *name) {
+  const auto &kernels = reinterpret_cast<LoadedModule *>(module)->module.kernels;
+  auto found = kernels.find(name);
+  if (found == kernels.end())
+    return notFound;
+  driver().functions.push_back(std::make_unique<LoadedFunction>(LoadedFunction{&found->second, staticSharedLimit}));
+  *function = reinterpret_cast<cuda::Function>(driver().functions.back().get());
+  return cuda::success;
+}
+
+// What a kernel has already counts against the limit.
+int32_t cuFuncSetAttribute(cuda::Function function, int32_t attribute, int32_t value) {
+  auto *loaded = reinterpret_cast<LoadedFunction *>(function);
+  if (attribute != cuda::functionMaxDynamicShared || value < 0 ||
+      loaded->kernel->sharedBytes + uint32_t(value) > optInSharedLimit)
+    return invalidValue;
+  loaded->dynamicSharedLimit = uint32_t(value);
+  return cuda::success;
+}
+
+int32_t cuLaunchKernel(cuda::Function function, uint32_t blocksX, uint32_t blocksY, uint32_t blocksZ, uint32_t threadsX,
+                       uint32_t threadsY, uint32_t threadsZ, uint32_t sharedBytes, cuda::Stream stream,
+                       void **arguments, void **) {
+  auto *loaded = reinterpret_cast<LoadedFunction *>(function);
+  const ptx::Kernel &kernel = *loaded->kernel;
+  ptx::Launch launch = {{blocksX, blocksY, blocksZ}, {threadsX, threadsY, threadsZ}, sharedBytes};
+  record("launch %s blocks %u %u %u threads %u %u %u shared %u + %u, %zu arguments\n", kernel.name.c_str(), blocksX,
+         blocksY, blocksZ, threadsX, threadsY, threadsZ, kernel.sharedBytes, sharedBytes, kernel.parameters.size());
+  uint64_t threads = uint64_t(threadsX) * threadsY * threadsZ;
+  bool isShared = sharedBytes <= loaded->dynamicSharedLimit && (loaded->dynamicSharedLimit > staticSharedLimit ||
+                                                                kernel.sharedBytes + sharedBytes <= staticSharedLimit);
+  if (!stream || !blocksX || !blocksY || !blocksZ || !threads || threads > 1024 || !isShared)
+    return invalidValue;
+  try {
+    ptx::run(kernel, launch, arguments, driver().memory);
+  } catch (const ptx::Error &error) {
+    fprintf(stderr, "emulated driver: %s\n", error.what());
+    return illegalAddress;
+  }
+  return cuda::success;
+}
+
+} // extern "C"

@@ -1,0 +1,103 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// RUN: %heddle-opt %s --heddle-check-all --heddle-raise-linear --canonicalize -o %t.out
+// RUN: FileCheck %s --input-file=%t.out
+
+#x = affine_map<(b, s, n, k) -> (b, s, k)>
+#kn = affine_map<(b, s, n, k) -> (k, n)>
+#nk = affine_map<(b, s, n, k) -> (n, k)>
+#y = affine_map<(b, s, n, k) -> (b, s, n)>
+
+// Stored as (in, out): the same bytes with another storage, and no op that moves them.
+// CHECK-LABEL: @columns_first_with_bias
+// CHECK-NOT: linalg
+// CHECK: %[[W:.*]] = heddle.weight "w" <type = "f32", file = 0, offset = 0, transposed = true> : tensor<3x4xf32>
+// CHECK: heddle.linear %{{.*}}, weights(%[[W]] : tensor<3x4xf32>) biases(%{{.*}} : tensor<3xf32>)
+func.func @columns_first_with_bias(%x: tensor<1x?x4xf32>) -> tensor<1x?x3xf32> {
+  %w = heddle.weight "w" <type = "f32", file = 0, offset = 0> : tensor<4x3xf32>
+  %b = heddle.weight "b" <type = "f32", file = 0, offset = 48> : tensor<3xf32>
+  %c1 = arith.constant 1 : index
+  %n = tensor.dim %x, %c1 : tensor<1x?x4xf32>
+  %zero = arith.constant 0.0 : f32
+  %init = tensor.empty(%n) : tensor<1x?x3xf32>
+  %start = linalg.fill ins(%zero : f32) outs(%init : tensor<1x?x3xf32>) -> tensor<1x?x3xf32>
+  %y = linalg.contract indexing_maps = [#x, #kn, #y] ins(%x, %w : tensor<1x?x4xf32>, tensor<4x3xf32>) outs(%start : tensor<1x?x3xf32>) -> tensor<1x?x3xf32>
+  %bs = linalg.broadcast ins(%b : tensor<3xf32>) outs(%init : tensor<1x?x3xf32>) dimensions = [0, 1]
+  %sum = arith.addf %bs, %y : tensor<1x?x3xf32>
+  return %sum : tensor<1x?x3xf32>
+}
+
+// The product of two activations is none.
+// CHECK-LABEL: @product_of_activations
+// CHECK-NOT: heddle.linear
+// CHECK: linalg.contract
+func.func @product_of_activations(%x: tensor<1x?x4xf32>, %w: tensor<3x4xf32>) -> tensor<1x?x3xf32> {
+  %c1 = arith.constant 1 : index
+  %n = tensor.dim %x, %c1 : tensor<1x?x4xf32>
+  %zero = arith.constant 0.0 : f32
+  %init = tensor.empty(%n) : tensor<1x?x3xf32>
+  %start = linalg.fill ins(%zero : f32) outs(%init : tensor<1x?x3xf32>) -> tensor<1x?x3xf32>
+  %y = linalg.contract indexing_maps = [#x, #nk, #y] ins(%x, %w : tensor<1x?x4xf32>, tensor<3x4xf32>) outs(%start : tensor<1x?x3xf32>) -> tensor<1x?x3xf32>
+  return %y : tensor<1x?x3xf32>
+}
+
+// Rows are counted in one dimension for the product, columns joined: what collapses rows moves behind it.
+// CHECK-LABEL: @rows_flattened_for_the_product
+// CHECK: %[[X:.*]] = tensor.collapse_shape %{{.*}} {{\[\[}}0], [1], [2, 3]]
+// CHECK: %[[Y:.*]] = heddle.linear %[[X]], weights({{.*}}) : tensor<1x?x4xf32> -> tensor<1x?x3xf32>
+// CHECK-NEXT: return %[[Y]]
+#x2 = affine_map<(s, n, k) -> (s, k)>
+#nk2 = affine_map<(s, n, k) -> (n, k)>
+#y2 = affine_map<(s, n, k) -> (s, n)>
+func.func @rows_flattened_for_the_product(%x: tensor<1x?x2x2xf32>) -> tensor<1x?x3xf32> {
+  %w = heddle.weight "w" <type = "f32", file = 0, offset = 0> : tensor<3x4xf32>
+  %c1 = arith.constant 1 : index
+  %n = tensor.dim %x, %c1 : tensor<1x?x2x2xf32>
+  %flat = tensor.collapse_shape %x [[0, 1], [2, 3]] : tensor<1x?x2x2xf32> into tensor<?x4xf32>
+  %zero = arith.constant 0.0 : f32
+  %init = tensor.empty(%n) : tensor<?x3xf32>
+  %start = linalg.fill ins(%zero : f32) outs(%init : tensor<?x3xf32>) -> tensor<?x3xf32>
+  %y = linalg.contract indexing_maps = [#x2, #nk2, #y2] ins(%flat, %w : tensor<?x4xf32>, tensor<3x4xf32>) outs(%start : tensor<?x3xf32>) -> tensor<?x3xf32>
+  %o = tensor.expand_shape %y [[0, 1], [2]] output_shape [1, %n, 3] : tensor<?x3xf32> into tensor<1x?x3xf32>
+  return %o : tensor<1x?x3xf32>
+}
+
+// CHECK-LABEL: @scaled_lookup
+// CHECK: heddle.embedding %{{.*}}, %{{.*}} {scale = 8.000000e+00 : f64} : tensor<1x?xi32>, tensor<6x4xf32>
+func.func @scaled_lookup(%ids: tensor<1x?xi64>) -> tensor<1x?x4xf32> {
+  %table = heddle.weight "t" <type = "f32", file = 0, offset = 0> : tensor<6x4xf32>
+  %c1 = arith.constant 1 : index
+  %n = tensor.dim %ids, %c1 : tensor<1x?xi64>
+  %init = tensor.empty(%n) : tensor<1x?x4xf32>
+  %rows = linalg.generic {indexing_maps = [affine_map<(b, s, d) -> (b, s)>, affine_map<(b, s, d) -> (b, s, d)>],
+                          iterator_types = ["parallel", "parallel", "parallel"]} ins(%ids : tensor<1x?xi64>) outs(%init : tensor<1x?x4xf32>) {
+  ^bb0(%id: i64, %out: f32):
+    %d = linalg.index 2 : index
+    %row = arith.index_cast %id : i64 to index
+    %element = tensor.extract %table[%row, %d] : tensor<6x4xf32>
+    linalg.yield %element : f32
+  } -> tensor<1x?x4xf32>
+  %eight = arith.constant 8.0 : f32
+  %eights = tensor.splat %eight[%n] : tensor<1x?x4xf32>
+  %y = arith.mulf %rows, %eights : tensor<1x?x4xf32>
+  return %y : tensor<1x?x4xf32>
+}
+
+// Columns are looked up, not rows.
+// CHECK-LABEL: @lookup_of_columns
+// CHECK-NOT: heddle.embedding
+// CHECK: return
+func.func @lookup_of_columns(%ids: tensor<1x?xi64>) -> tensor<1x?x6xf32> {
+  %table = heddle.weight "t" <type = "f32", file = 0, offset = 0> : tensor<6x4xf32>
+  %c1 = arith.constant 1 : index
+  %n = tensor.dim %ids, %c1 : tensor<1x?xi64>
+  %init = tensor.empty(%n) : tensor<1x?x6xf32>
+  %rows = linalg.generic {indexing_maps = [affine_map<(b, s, d) -> (b, s)>, affine_map<(b, s, d) -> (b, s, d)>],
+                          iterator_types = ["parallel", "parallel", "parallel"]} ins(%ids : tensor<1x?xi64>) outs(%init : tensor<1x?x6xf32>) {
+  ^bb0(%id: i64, %out: f32):
+    %d = linalg.index 2 : index
+    %column = arith.index_cast %id : i64 to index
+    %element = tensor.extract %table[%d, %column] : tensor<6x4xf32>
+    linalg.yield %element : f32
+  } -> tensor<1x?x6xf32>
+  return %rows : tensor<1x?x6xf32>
+}

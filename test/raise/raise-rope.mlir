@@ -1,0 +1,76 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// RUN: %heddle-opt %s --inline --symbol-dce --heddle-check-all --heddle-raise-rope --canonicalize -o %t.out
+// RUN: FileCheck %s --input-file=%t.out
+
+!heads = tensor<1x2x?x4xf32>
+!angles = tensor<1x?x4xf32>
+#s = ["", "", "s", ""]
+
+// Angles of positions 0, 1, 2 …, the two frequencies twice.
+func.func private @angles(%x: !heads) -> !angles {
+  %frequencies = arith.constant dense<[1.0, 0.125, 1.0, 0.125]> : tensor<4xf32>
+  %c2 = arith.constant 2 : index
+  %n = tensor.dim %x, %c2 : !heads
+  %init = tensor.empty(%n) : !angles
+  %angles = linalg.generic {indexing_maps = [affine_map<(b, s, d) -> (d)>, affine_map<(b, s, d) -> (b, s, d)>],
+                            iterator_types = ["parallel", "parallel", "parallel"]} ins(%frequencies : tensor<4xf32>) outs(%init : !angles) {
+  ^bb0(%in: f32, %out: f32):
+    %s = linalg.index 1 : index
+    %wide = arith.index_cast %s : index to i64
+    %position = arith.sitofp %wide : i64 to f32
+    %angle = arith.mulf %position, %in : f32
+    linalg.yield %angle : f32
+  } -> !angles
+  return %angles : !angles
+}
+func.func private @per_head(%x: !angles) -> !heads {
+  %c1 = arith.constant 1 : index
+  %n = tensor.dim %x, %c1 : !angles
+  %init = tensor.empty(%n) : !heads
+  %all = linalg.broadcast ins(%x : !angles) outs(%init : !heads) dimensions = [1]
+  return %all : !heads
+}
+
+// x cos + rotate_half(x) sin
+// CHECK: #[[ROPE:.*]] = #heddle.rope<half, table = 0, attention_factor = 1.000000e+00, inverse_frequency = array<f32: 1.000000e+00, 1.250000e-01>>
+// CHECK-LABEL: @halves
+// CHECK: heddle.rope %{{.*}}, %{{.*}}, #[[ROPE]] : tensor<1x2x?x4xf32>
+// CHECK-NEXT: return
+func.func @halves(%x: !heads {heddle.dims = #s}) -> !heads {
+  %c2 = arith.constant 2 : index
+  %n = tensor.dim %x, %c2 : !heads
+  %angles = call @angles(%x) : (!heads) -> !angles
+  %cos_row = math.cos %angles : !angles
+  %sin_row = math.sin %angles : !angles
+  %cos = call @per_head(%cos_row) : (!angles) -> !heads
+  %sin = call @per_head(%sin_row) : (!angles) -> !heads
+  %first = tensor.extract_slice %x[0, 0, 0, 0] [1, 2, %n, 2] [1, 1, 1, 1] : !heads to tensor<1x2x?x2xf32>
+  %second = tensor.extract_slice %x[0, 0, 0, 2] [1, 2, %n, 2] [1, 1, 1, 1] : !heads to tensor<1x2x?x2xf32>
+  %minus = arith.negf %second : tensor<1x2x?x2xf32>
+  %rotated = tensor.concat dim(3) %minus, %first : (tensor<1x2x?x2xf32>, tensor<1x2x?x2xf32>) -> !heads
+  %a = arith.mulf %x, %cos : !heads
+  %b = arith.mulf %rotated, %sin : !heads
+  %y = arith.addf %a, %b : !heads
+  return %y : !heads
+}
+
+// The second half is not negated: no rotation.
+// CHECK-LABEL: @halves_without_a_sign
+// CHECK-NOT: heddle.rope
+// CHECK: return
+func.func @halves_without_a_sign(%x: !heads {heddle.dims = #s}) -> !heads {
+  %c2 = arith.constant 2 : index
+  %n = tensor.dim %x, %c2 : !heads
+  %angles = call @angles(%x) : (!heads) -> !angles
+  %cos_row = math.cos %angles : !angles
+  %sin_row = math.sin %angles : !angles
+  %cos = call @per_head(%cos_row) : (!angles) -> !heads
+  %sin = call @per_head(%sin_row) : (!angles) -> !heads
+  %first = tensor.extract_slice %x[0, 0, 0, 0] [1, 2, %n, 2] [1, 1, 1, 1] : !heads to tensor<1x2x?x2xf32>
+  %second = tensor.extract_slice %x[0, 0, 0, 2] [1, 2, %n, 2] [1, 1, 1, 1] : !heads to tensor<1x2x?x2xf32>
+  %rotated = tensor.concat dim(3) %second, %first : (tensor<1x2x?x2xf32>, tensor<1x2x?x2xf32>) -> !heads
+  %a = arith.mulf %x, %cos : !heads
+  %b = arith.mulf %rotated, %sin : !heads
+  %y = arith.addf %a, %b : !heads
+  return %y : !heads
+}

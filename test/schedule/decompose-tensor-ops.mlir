@@ -1,0 +1,59 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// RUN: %heddle-opt %s --heddle-decompose-tensor-ops --split-input-file | FileCheck %s
+
+// CHECK-LABEL: @softmax_by_parts
+// CHECK-NOT: linalg.softmax
+// CHECK: arith.maxnumf
+// CHECK: math.exp
+// CHECK: arith.divf
+func.func @softmax_by_parts(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %room = tensor.empty() : tensor<4x8xf32>
+  %y = linalg.softmax dimension(1) ins(%x : tensor<4x8xf32>) outs(%room : tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %y : tensor<4x8xf32>
+}
+
+// -----
+
+// CHECK-LABEL: @concat_is_inserts
+// CHECK-NOT: tensor.concat
+// CHECK-COUNT-2: tensor.insert_slice
+func.func @concat_is_inserts(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>) -> tensor<6x3xf32> {
+  %z = tensor.concat dim(0) %x, %y : (tensor<2x3xf32>, tensor<4x3xf32>) -> tensor<6x3xf32>
+  return %z : tensor<6x3xf32>
+}
+
+// -----
+
+#a = affine_map<(m, n, k) -> (m, k)>
+#b = affine_map<(m, n, k) -> (k, n)>
+#c = affine_map<(m, n, k) -> (m, n)>
+
+// CHECK-LABEL: @sum_of_halves_in_f32
+// CHECK: linalg.contract {{.*}} ins({{.*}} : tensor<2x9xf32>, tensor<9x3xf32>) outs({{.*}} : tensor<2x3xf32>)
+// CHECK: arith.truncf {{.*}} : tensor<2x3xf32> to tensor<2x3xf16>
+func.func @sum_of_halves_in_f32(%x: tensor<2x9xf16>, %y: tensor<9x3xf16>, %init: tensor<2x3xf16>) -> tensor<2x3xf16> {
+  %z = linalg.contract indexing_maps = [#a, #b, #c] ins(%x, %y : tensor<2x9xf16>, tensor<9x3xf16>) outs(%init : tensor<2x3xf16>) -> tensor<2x3xf16>
+  return %z : tensor<2x3xf16>
+}
+
+// -----
+
+// CHECK-LABEL: @named_product_of_halves
+// CHECK: linalg.contract {{.*}} outs({{.*}} : tensor<2x3xf32>)
+func.func @named_product_of_halves(%x: tensor<2x9xbf16>, %y: tensor<9x3xbf16>, %init: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %z = linalg.matmul ins(%x, %y : tensor<2x9xbf16>, tensor<9x3xbf16>) outs(%init : tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %z : tensor<2x3xf32>
+}
+
+// -----
+
+// CHECK-LABEL: @wide_products_kept
+// CHECK-NOT: ext
+// CHECK: linalg.matmul ins({{.*}} : tensor<2x9xf64>, tensor<9x3xf64>)
+// CHECK: linalg.matmul ins({{.*}} : tensor<2x9xi8>, tensor<9x3xi8>)
+func.func @wide_products_kept(%x: tensor<2x9xf64>, %y: tensor<9x3xf64>, %init: tensor<2x3xf64>, %p: tensor<2x9xi8>, %q: tensor<9x3xi8>,
+                              %sum: tensor<2x3xi32>) -> (tensor<2x3xf64>, tensor<2x3xi32>) {
+  %z = linalg.matmul ins(%x, %y : tensor<2x9xf64>, tensor<9x3xf64>) outs(%init : tensor<2x3xf64>) -> tensor<2x3xf64>
+  %r = linalg.matmul ins(%p, %q : tensor<2x9xi8>, tensor<9x3xi8>) outs(%sum : tensor<2x3xi32>) -> tensor<2x3xi32>
+  return %z, %r : tensor<2x3xf64>, tensor<2x3xi32>
+}

@@ -1,0 +1,46 @@
+# Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# find_bugs.py HEDDLE PLUGIN MODELS: runs every seeded bug through `heddle verify` on a model that has a place for it; verify must
+# blame the seeded pass. The same models must be clean without a bug.
+import re
+import subprocess
+import sys
+
+heddle, plugin, models = sys.argv[1:]
+tokens = "--tokens=9"
+
+# Model and extension point of each bug.
+places = {
+    "llama after-import": "bug-scale bug-not-causal bug-rope-pairs bug-rope-direction bug-rope-lost bug-eps bug-norm-weights bug-residual "
+                          "bug-residual-twice bug-gate-up bug-activation bug-layer-skipped bug-layer-twice bug-query-heads bug-key-group",
+    "llama after-optimize": "bug-cache-swap",
+    "mistral after-import": "bug-window",
+    "gemma2 after-import": "bug-no-window bug-softcap bug-logit-cap bug-norm-offset bug-embedding-scale",
+    "qwen2 after-import": "bug-bias bug-value-group",
+    "qwen3_moe after-import": "bug-top-k bug-experts bug-normalize",
+    "deepseek_v2 after-import": "bug-absorbed-factor bug-absorbed-scale",
+}
+
+
+def verify(model, *flags):
+    command = [heddle, "verify", f"{models}/{model}", "--each-pass", tokens, f"--load-pass-plugin={plugin}", *flags]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    return done.returncode, done.stdout + done.stderr
+
+
+failures, found = [], 0
+for model in sorted({place.split()[0] for place in places}):
+    code, said = verify(model)
+    if code:
+        failures.append(f"{model} without a bug: {said}")
+for place, bugs in places.items():
+    model, point = place.split()
+    for bug in bugs.split():
+        code, said = verify(model, f"--add-pass={point}:{bug}")
+        if code == 1 and re.search(f"after pass '{bug}', result \\d+ of '\\w+' differs", said):
+            found += 1
+            print(f"{bug}: {said.strip().splitlines()[-1]}")
+        else:
+            failures.append(f"{bug} on {model}: exit code {code}: {said}")
+print(f"{found} of {sum(len(bugs.split()) for bugs in places.values())} bugs named")
+sys.exit("\n".join(failures) or 0)
