@@ -15,24 +15,33 @@ MappedFile::~MappedFile() {
     munmap(const_cast<uint8_t *>(bytes), length);
 }
 
-Status MappedFile::open(const std::string &path) {
+bool MappedFile::open(const std::string &path, std::string &outWhy) {
   // Not blocking: a FIFO would wait for its writer before fstat could refuse it.
-  int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0)
-    return invalidInput(path + ": " + strerror(errno));
+  int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor >= 0)
+    return map(descriptor, path, outWhy);
+  outWhy = std::string("cannot be opened: ") + strerror(errno);
+  return false;
+}
+
+bool MappedFile::map(int descriptor, const std::string &path, std::string &outWhy) {
   struct stat info;
-  if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) {
-    ::close(file);
-    return invalidInput(path + ": not a regular file");
+  if (fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode)) {
+    close(descriptor);
+    outWhy = "is not a regular file";
+    return false;
   }
-  void *mapping = info.st_size ? mmap(nullptr, info.st_size, PROT_READ, MAP_PRIVATE, file, 0) : nullptr;
+  void *mapping = info.st_size ? mmap(nullptr, info.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0) : nullptr;
   int error = errno;
-  ::close(file);
-  if (mapping == MAP_FAILED)
-    return failure(path + ": cannot be mapped: " + strerror(error));
+  close(descriptor);
+  if (mapping == MAP_FAILED) {
+    outWhy = std::string("cannot be mapped: ") + strerror(error);
+    return false;
+  }
+  name = path;
   bytes = static_cast<const uint8_t *>(mapping);
   length = info.st_size;
-  return Status();
+  return true;
 }
 
 } // namespace heddle

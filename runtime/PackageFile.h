@@ -8,6 +8,7 @@
 
 #include "runtime/MappedFile.h"
 #include "runtime/PackageHeader.h"
+#include "runtime/Status.h"
 #include "runtime/schema/package_generated.h"
 
 #include <elf.h>
@@ -56,6 +57,11 @@ Status checkMetadata(const package::Package &root, const std::string &path);
 // What --info and `heddle inspect` say of a package, a line per fact (PackageText.cpp).
 std::string packageText(const PackageFile &file);
 std::string packageFact(const char *key, const std::string &value); // such a line
+
+// "F32", as safetensors spells it.
+const char *dataTypeName(package::DataType type);
+// "(batch, 3, ?)"
+std::string declaredShape(const package::GraphTensor &tensor);
 
 std::string hexadecimal(const uint8_t *bytes, size_t count);
 

@@ -1,8 +1,19 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "runtime/Graph.h"
 #include "runtime/PackageFile.h"
 
 namespace heddle {
+
+const char *dataTypeName(package::DataType type) { return package::EnumNameDataType(type); }
+
+std::string declaredShape(const package::GraphTensor &tensor) {
+  std::string text = "(";
+  for (unsigned i = 0; tensor.dims() && i < tensor.dims()->size(); ++i) {
+    int64_t dim = tensor.dims()->Get(i);
+    std::string name = tensor.dim_names() ? tensor.dim_names()->Get(i)->str() : "";
+    text += (i ? ", " : "") + (dim >= 0 ? std::to_string(dim) : name.empty() ? "?" : name);
+  }
+  return text + ")";
+}
 
 std::string packageFact(const char *key, const std::string &value) { return format("%-18s %s\n", key, value.c_str()); }
 

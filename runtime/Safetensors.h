@@ -7,6 +7,7 @@
 #define HEDDLE_RUNTIME_SAFETENSORS_H
 
 #include "runtime/MappedFile.h"
+#include "runtime/Status.h"
 
 #include <string_view>
 #include <vector>

@@ -35,28 +35,28 @@ static json::Object describeWeight(const package::Weight *weight) {
   json::Array shape;
   for (unsigned i = 0; weight->shape() && i < weight->shape()->size(); ++i)
     shape.push_back(weight->shape()->Get(i));
-  return {{"name", textOf(weight->name())},
-          {"format", textOf(weight->format())},
-          {"shape", std::move(shape)},
-          {"offset", weight->offset()},
-          {"bytes", weight->size()},
-          {"sha256", hexadecimal(weight->sha256()->data(), weight->sha256()->size())}};
+  return json::Object{{"name", textOf(weight->name())},
+                      {"format", textOf(weight->format())},
+                      {"shape", std::move(shape)},
+                      {"offset", weight->offset()},
+                      {"bytes", weight->size()},
+                      {"sha256", hexadecimal(weight->sha256()->data(), weight->sha256()->size())}};
 }
 
 static json::Object describeKernel(const package::Kernel *kernel) {
-  return {{"name", textOf(kernel->name())},
-          {"kind", textOf(kernel->kind())},
-          {"emitter", textOf(kernel->emitter())},
-          {"schedule", textOf(kernel->schedule())},
-          {"calls", kernel->calls()},
-          {"flops_per_row", kernel->flops_per_row()},
-          {"bytes_fixed", kernel->bytes_fixed()},
-          {"bytes_per_row", kernel->bytes_per_row()}};
+  return json::Object{{"name", textOf(kernel->name())},
+                      {"kind", textOf(kernel->kind())},
+                      {"emitter", textOf(kernel->emitter())},
+                      {"schedule", textOf(kernel->schedule())},
+                      {"calls", kernel->calls()},
+                      {"flops_per_row", kernel->flops_per_row()},
+                      {"bytes_fixed", kernel->bytes_fixed()},
+                      {"bytes_per_row", kernel->bytes_per_row()}};
 }
 
 static json::Object describeTensor(const package::GraphTensor *tensor) {
   json::Array dims = tensor->dims() ? listOf(tensor->dims(), [](int64_t size) { return size; }) : json::Array();
-  return {{"name", textOf(tensor->name())}, {"type", package::EnumNameDataType(tensor->type())}, {"shape", std::move(dims)}};
+  return json::Object{{"name", textOf(tensor->name())}, {"type", dataTypeName(tensor->type())}, {"shape", std::move(dims)}};
 }
 
 // What a model that generates has beside the rest.
@@ -167,7 +167,8 @@ static int inspectCompiled(const std::string &path, bool asJson, bool check) {
 
 static bool isElf(const std::string &path) {
   MappedFile file;
-  return file.open(path).isOk() && StringRef(reinterpret_cast<const char *>(file.data()), file.size()).starts_with(ELFMAG);
+  std::string why;
+  return file.open(path, why) && StringRef(reinterpret_cast<const char *>(file.data()), file.size()).starts_with(ELFMAG);
 }
 
 int heddle::runInspectCommand(int argc, char **argv) {
