@@ -6,7 +6,6 @@
 #define HEDDLE_FRONTENDS_CHECKPOINT_H
 
 #include "frontends/Expected.h"
-#include "runtime/MappedFile.h"
 
 #include <cstdint>
 #include <map>
@@ -46,9 +45,23 @@ struct TensorInfo {
   bool transposed = false;     // stored as (in_features, out_features), though `shape` says (out, in): GPT-2's Conv1D
 };
 
-Expected<std::shared_ptr<MappedFile>> mapFile(const std::string &path);
-// The same of an open descriptor, which it closes; `path` is for messages.
-Expected<std::shared_ptr<MappedFile>> mapDescriptor(int descriptor, const std::string &path);
+// A file mapped read-only for as long as the object lives.
+class MappedFile {
+public:
+  static Expected<std::shared_ptr<MappedFile>> open(const std::string &path);
+  // The same of an open descriptor, which it closes; `path` is for messages.
+  static Expected<std::shared_ptr<MappedFile>> map(int descriptor, const std::string &path);
+  ~MappedFile();
+  const uint8_t *data() const { return base; }
+  size_t size() const { return length; }
+  const std::string &path() const { return name; }
+
+private:
+  MappedFile() = default;
+  const uint8_t *base = nullptr;
+  size_t length = 0;
+  std::string name;
+};
 
 struct Checkpoint {
   std::vector<std::shared_ptr<MappedFile>> files;

@@ -266,7 +266,7 @@ bool JsonScanner::finish() {
 }
 
 Expected<nlohmann::json> parseJsonFile(const std::string &path, size_t maxBytes) {
-  Expected<std::shared_ptr<MappedFile>> file = mapFile(path);
+  Expected<std::shared_ptr<MappedFile>> file = MappedFile::open(path);
   if (!file)
     return file.takeError();
   std::string_view text(reinterpret_cast<const char *>((*file)->data()), (*file)->size());

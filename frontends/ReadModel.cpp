@@ -77,7 +77,7 @@ bool isOnnx(const std::string &path) {
   struct stat status;
   if (stat(path.c_str(), &status) != 0 || S_ISDIR(status.st_mode))
     return false;
-  Expected<std::shared_ptr<MappedFile>> file = mapFile(path);
+  Expected<std::shared_ptr<MappedFile>> file = MappedFile::open(path);
   return file && isOnnx(**file);
 }
 
@@ -87,7 +87,7 @@ Expected<Model> readModel(const std::string &path) {
     return errorIn(path, "no such file or directory");
   if (S_ISDIR(status.st_mode))
     return readHuggingFace(path);
-  Expected<std::shared_ptr<MappedFile>> file = mapFile(path);
+  Expected<std::shared_ptr<MappedFile>> file = MappedFile::open(path);
   if (!file)
     return file.takeError();
   if (isOnnx(**file))

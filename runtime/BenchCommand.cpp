@@ -3,7 +3,7 @@
 // BIN --bench and --profile: tokens per second of reading a prompt and of generating, without sampling.
 #include "runtime/Bandwidth.h"
 #include "runtime/Cli.h"
-#include "runtime/OpenFile.h"
+#include "runtime/FileMapping.h"
 #include "runtime/WholeFile.h"
 
 #include <algorithm>
@@ -57,7 +57,7 @@ private:
 
   // Before anything is measured: the user learns of a wrong name at once.
   Status openReport() {
-    HEDDLE_RETURN_IF_ERROR(openFile(options.report, report));
+    HEDDLE_RETURN_IF_ERROR(report.open(options.report));
     std::string_view text(reinterpret_cast<const char *>(report.data()), report.size());
     std::string source = "\"sha256\": " + jsonString(program.metadata().source_sha256()->str());
     if (text.find(measuredLine) == text.npos || text.find(source) == text.npos)
@@ -167,7 +167,7 @@ private:
   std::unique_ptr<Session> session;
   std::vector<int32_t> ids;
   Figures figures;
-  MappedFile report;
+  FileMapping report;
   std::vector<double> prefillTicks, decodeTicks;
 };
 

@@ -4,7 +4,6 @@
 #include "runtime/AnswerStream.h"
 #include "runtime/BeamSearch.h"
 #include "runtime/Cli.h"
-#include "runtime/OpenFile.h"
 
 #include <cmath>
 #include <cstdio>
@@ -144,8 +143,8 @@ Status runGenerate(Program &program) {
 
 Status runPerplexity(Program &program) {
   const std::string &path = program.options.perplexityFile;
-  MappedFile file;
-  HEDDLE_RETURN_IF_ERROR(openFile(path, file));
+  FileMapping file;
+  HEDDLE_RETURN_IF_ERROR(file.open(path));
   if (file.size() > Tokenizer::maxText)
     return invalidInput(format("%s: %llu bytes, at most %zu are expected", path.c_str(),
                                (unsigned long long)file.size(), Tokenizer::maxText));

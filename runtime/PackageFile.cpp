@@ -1,7 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/PackageFile.h"
 
-#include "runtime/OpenFile.h"
 #include "runtime/Sha256.h"
 
 #include <algorithm>
@@ -19,7 +18,7 @@ std::string hexadecimal(const uint8_t *bytes, size_t count) {
 static bool contains(uint64_t size, uint64_t offset, uint64_t length) { return offset <= size && length <= size - offset; }
 
 Status PackageFile::open(const std::string &path, uint16_t wantedMachine) {
-  HEDDLE_RETURN_IF_ERROR(openFile(path, file));
+  HEDDLE_RETURN_IF_ERROR(file.open(path));
   filePath = path;
   HEDDLE_RETURN_IF_ERROR(findSections(wantedMachine));
   return readHeader();
@@ -126,7 +125,7 @@ Status PackageFile::findWeights() {
                             (unsigned long long)header.weights_size, (unsigned long long)expected));
   } else if (expected != 0) {
     std::string path = filePath + HEDDLE_SIDECAR_SUFFIX;
-    if (Status status = openFile(path, sidecar); !status.isOk())
+    if (Status status = sidecar.open(path); !status.isOk())
       return failure(status.message() + " (the weights of " + filePath + ")");
     heddle_sidecar_header side = {};
     if (sidecar.size() < sizeof side)

@@ -6,9 +6,8 @@
 #ifndef HEDDLE_RUNTIME_PACKAGEFILE_H
 #define HEDDLE_RUNTIME_PACKAGEFILE_H
 
-#include "runtime/MappedFile.h"
+#include "runtime/FileMapping.h"
 #include "runtime/PackageHeader.h"
-#include "runtime/Status.h"
 #include "runtime/schema/package_generated.h"
 
 #include <elf.h>
@@ -43,7 +42,7 @@ private:
   Status readHeader();
 
   std::string filePath;
-  MappedFile file, sidecar;
+  FileMapping file, sidecar;
   Elf64_Ehdr elf = {};
   const uint8_t *packageBytes = nullptr, *weightBytes = nullptr;
   uint64_t packageSize = 0, weightSectionSize = 0;

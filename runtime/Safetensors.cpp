@@ -1,9 +1,9 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/Safetensors.h"
 
-#include "runtime/OpenFile.h"
-#include "runtime/Unicode.h"
 #include "runtime/WholeFile.h"
+
+#include "runtime/Unicode.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -247,7 +247,7 @@ Status parseSafetensorsHeader(const std::string &what, const char *text, size_t 
 }
 
 Status SafetensorsFile::open(const std::string &path) {
-  HEDDLE_RETURN_IF_ERROR(openFile(path, file));
+  HEDDLE_RETURN_IF_ERROR(file.open(path));
   uint64_t headerSize = 0;
   if (file.size() < 8)
     return invalidInput(

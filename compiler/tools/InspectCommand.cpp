@@ -166,9 +166,8 @@ static int inspectCompiled(const std::string &path, bool asJson, bool check) {
 }
 
 static bool isElf(const std::string &path) {
-  MappedFile file;
-  std::string why;
-  return file.open(path, why) && StringRef(reinterpret_cast<const char *>(file.data()), file.size()).starts_with(ELFMAG);
+  FileMapping file;
+  return file.open(path).isOk() && StringRef(reinterpret_cast<const char *>(file.data()), file.size()).starts_with(ELFMAG);
 }
 
 int heddle::runInspectCommand(int argc, char **argv) {

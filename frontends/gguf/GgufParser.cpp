@@ -367,7 +367,7 @@ uint32_t ggufTypeSize(GgufType type) {
 }
 
 Expected<GgufPart> parseGguf(const std::string &path) {
-  Expected<std::shared_ptr<MappedFile>> file = mapFile(path);
+  Expected<std::shared_ptr<MappedFile>> file = MappedFile::open(path);
   if (!file)
     return file.takeError();
   return Parser(*file).parse();

@@ -222,7 +222,7 @@ Status HeaderReader::read() {
 } // namespace
 
 Status readSafetensors(const std::string &path, Checkpoint &checkpoint) {
-  Expected<std::shared_ptr<MappedFile>> opened = mapFile(path);
+  Expected<std::shared_ptr<MappedFile>> opened = MappedFile::open(path);
   if (!opened)
     return opened.takeError();
   const MappedFile &file = **opened;
@@ -347,7 +347,7 @@ Expected<Checkpoint> readSafetensorsDirectory(const std::string &directory) {
                                                  "(save_pretrained(..., safe_serialization=True))");
     return errorIn(directory, "holds no model.safetensors and no model.safetensors.index.json");
   }
-  Expected<std::shared_ptr<MappedFile>> file = mapFile(index);
+  Expected<std::shared_ptr<MappedFile>> file = MappedFile::open(index);
   if (!file)
     return file.takeError();
   if (Status read = ShardIndex(directory, **file).read(checkpoint); !read)

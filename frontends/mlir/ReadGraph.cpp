@@ -25,7 +25,7 @@ static Expected<std::string> resolve(const std::string &modulePath, llvm::String
 }
 
 Expected<ImportedGraph> readMlirGraph(MLIRContext &context, const std::string &path) {
-  Expected<std::shared_ptr<MappedFile>> text = mapFile(path);
+  Expected<std::shared_ptr<MappedFile>> text = MappedFile::open(path);
   if (!text)
     return text.takeError();
   std::string message;
@@ -48,7 +48,7 @@ Expected<ImportedGraph> readMlirGraph(MLIRContext &context, const std::string &p
       Expected<std::string> file = resolve(path, word ? word.getValue() : "");
       if (!file)
         return file.takeError();
-      Expected<std::shared_ptr<MappedFile>> mapped = mapFile(*file);
+      Expected<std::shared_ptr<MappedFile>> mapped = MappedFile::open(*file);
       if (!mapped)
         return mapped.takeError();
       graph.checkpoint.files.push_back(std::move(*mapped));

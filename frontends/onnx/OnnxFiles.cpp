@@ -84,7 +84,7 @@ Expected<std::shared_ptr<MappedFile>> openBeneath(const std::string &modelPath, 
     close(descriptor);
     return Error{quoted + "is not a regular file"};
   }
-  return mapDescriptor(descriptor, (folderPath == "." ? "" : folderPath) + location);
+  return MappedFile::map(descriptor, (folderPath == "." ? "" : folderPath) + location);
 }
 
 } // namespace heddle

@@ -195,7 +195,7 @@ Status SentencePieceReader::read(std::string_view bytes) {
 }
 
 Status readSentencePieceModel(const std::string &path, TokenizerDraft &draft) {
-  auto file = mapFile(path);
+  auto file = MappedFile::open(path);
   if (!file)
     return file.takeError();
   return SentencePieceReader(path, draft).read({reinterpret_cast<const char *>((*file)->data()), (*file)->size()});

@@ -148,7 +148,7 @@ Status TokenizerConfigReader::readSurround(JsonValue config) {
 Status TokenizerConfigReader::readChatTemplate(JsonValue config) {
   std::string plain = path("chat_template.jinja");
   if (fileExists(plain)) {
-    auto file = mapFile(plain);
+    auto file = MappedFile::open(plain);
     if (!file)
       return file.takeError();
     if ((*file)->size() > maxChatTemplateBytes)

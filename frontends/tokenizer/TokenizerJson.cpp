@@ -24,7 +24,7 @@ bool fileExists(const std::string &path) {
 }
 
 Expected<JsonFile> openJson(const std::string &path) {
-  auto file = mapFile(path);
+  auto file = MappedFile::open(path);
   if (!file)
     return file.takeError();
   JsonFile result{*file, {}};

@@ -24,7 +24,7 @@ static Expected<std::string> readGguf(const std::string &path) {
 }
 
 static bool startsWithGguf(const std::string &path) {
-  auto file = mapFile(path);
+  auto file = MappedFile::open(path);
   return file && (*file)->size() >= 4 && memcmp((*file)->data(), "GGUF", 4) == 0;
 }
 

@@ -26,7 +26,7 @@ static std::string_view nextLine(std::string_view &rest) {
 }
 
 static Expected<std::shared_ptr<MappedFile>> openText(const std::string &path) {
-  auto file = mapFile(path);
+  auto file = MappedFile::open(path);
   if (!file)
     return file.takeError();
   std::string_view text(reinterpret_cast<const char *>((*file)->data()), (*file)->size());

@@ -92,7 +92,7 @@ TEST(SafetensorsErrors, everyRule) {
   lying[5] = 1;
   EXPECT_NE(errorOf(lying).find("a header of"), std::string::npos);
   SafetensorsFile file;
-  EXPECT_EQ(file.open("/dev/null").message(), "/dev/null: is not a regular file");
+  EXPECT_EQ(file.open("/dev/null").message(), "/dev/null: not a regular file");
   EXPECT_NE(writeSafetensors("/nowhere/at/all", {}).message().find("No such file"), std::string::npos);
 }
 
