@@ -2,15 +2,13 @@
 
 #include "compiler/package/Link.h"
 
+#include "compiler/codegen/TemporaryFiles.h"
 #include "compiler/package/Elf.h"
 
-#include "llvm/ADT/ScopeExit.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
-#include "llvm/Support/Signals.h"
-#include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -23,56 +21,6 @@ std::string heddle::sysrootFolder(const Target &target) {
   llvm::sys::path::append(folder, "lib", "heddle", gnuTriple(target));
   return folder.str().str();
 }
-
-namespace {
-
-// Temporary files of one link, removed when it is over, also by a signal. No folder: LLVM's handler removes files alone.
-class Scratch {
-public:
-  ~Scratch() {
-    for (const std::string &file : files) {
-      llvm::sys::fs::remove(file);
-      llvm::sys::DontRemoveFileOnSignal(file);
-    }
-  }
-  // A new file that holds `content`.
-  std::error_code add(llvm::StringRef content, std::string &outPath) {
-    int descriptor;
-    if (std::error_code error = create(outPath, descriptor))
-      return error;
-    llvm::raw_fd_ostream out(descriptor, /*shouldClose=*/true);
-    out << content;
-    out.close();
-    std::error_code error = out.error();
-    out.clear_error();
-    return error;
-  }
-
-private:
-  // The handler knows each file before it exists, so that no moment is left at which a signal leaves one.
-  std::error_code create(std::string &outPath, int &outDescriptor) {
-    std::error_code error;
-    for (int attempt = 0; attempt < 100; ++attempt) {
-      llvm::SmallString<128> path;
-      llvm::sys::fs::createUniquePath("heddle-%%%%%%%%%%%%", path, /*MakeAbsolute=*/true);
-      outPath = path.str().str();
-      llvm::sys::RemoveFileOnSignal(outPath);
-      error = llvm::sys::fs::openFileForWrite(outPath, outDescriptor, llvm::sys::fs::CD_CreateNew, llvm::sys::fs::OF_None, 0600);
-      if (!error) {
-        files.push_back(outPath);
-        return error;
-      }
-      llvm::sys::DontRemoveFileOnSignal(outPath); // somebody else's
-      if (error != std::errc::file_exists)
-        return error;
-    }
-    return error;
-  }
-
-  std::vector<std::string> files;
-};
-
-} // namespace
 
 static std::string findLinker() {
   std::string self = llvm::sys::fs::getMainExecutable(nullptr, nullptr);
@@ -131,7 +79,7 @@ static FailureOr<std::string> runLinker(LinkKind kind, ArrayRef<std::string> obj
     return fail("ld.lld is neither beside the compiler nor on the PATH");
   if (kind != LinkKind::Relocatable && !llvm::sys::fs::exists(runtime + "/libheddle.a"))
     return fail(runtime + "/libheddle.a: the runtime for this target is not installed");
-  Scratch scratch;
+  TemporaryFiles scratch;
   std::vector<std::string> paths(objects.size());
   std::error_code failed = scratch.add("", output);
   if (!failed)
