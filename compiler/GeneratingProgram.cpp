@@ -26,7 +26,7 @@ public:
   CompileStatus read(std::string &error) override;
   // What read does with the files that it found.
   CompileStatus take(Model read, std::string table, std::string &error);
-  CompileStatus checkDevice(ModuleOp module, std::string &error) const;
+  CompileStatus checkKernels(ModuleOp module, std::string &error) const;
   CompileStatus import(MLIRContext &context, OwningOpRef<ModuleOp> &module, std::string &error) override;
   void addOptimizeStage(OpPassManager &pm) const override { heddle::addOptimizeStage(pm, pipeline); }
   void addScheduleStage(OpPassManager &pm) const override { heddle::addScheduleStage(pm, pipeline); }
@@ -75,6 +75,8 @@ CompileStatus GeneratingProgram::take(Model read, std::string table, std::string
   bool computesF32 = options.activations == "auto" || options.activations == "f32";
   if (target.isDevice() && !computesF32)
     error = "--activations=" + options.activations + ": target " + target.name + " computes in f32";
+  else if (target.isDevice() && !options.pipeline.flashTile)
+    error = "--flash-tile=off: target " + target.name + " has kernels in tiles only";
   else if (int64_t longest = model.config.longestContext(); options.context > longest)
     error = "--context=" + std::to_string(options.context) + " is more than the model's " + std::to_string(longest) + " positions";
   if (!error.empty())
@@ -87,11 +89,16 @@ CompileStatus GeneratingProgram::import(MLIRContext &context, OwningOpRef<Module
   module = importModel(context, model);
   if (!module || failed(verify(*module)))
     return CompileStatus::Failure;
-  return checkDevice(*module, error);
+  return checkKernels(*module, error);
 }
 
-// What a device cannot run is refused by what the model asks for, not by what a pass made of it.
-CompileStatus GeneratingProgram::checkDevice(ModuleOp module, std::string &error) const {
+// What has no kernel is refused by what the model asks for, not by what a pass made of it.
+CompileStatus GeneratingProgram::checkKernels(ModuleOp module, std::string &error) const {
+  bool isLatent = module.walk([](LatentAttentionOp) { return WalkResult::interrupt(); }).wasInterrupted();
+  if (isLatent && !options.pipeline.flashTile) {
+    error = options.model + ": --flash-tile=off: latent attention has kernels in tiles only";
+    return CompileStatus::InvalidInput;
+  }
   std::string missing = target.isDevice() ? missingDeviceKernel(module) : "";
   if (missing.empty())
     return CompileStatus::Done;
@@ -140,6 +147,6 @@ std::unique_ptr<Program> heddle::makeGeneratingProgram(const CompileOptions &opt
                                                        Model model, std::string tokenizer, std::string &error) {
   auto program = std::make_unique<GeneratingProgram>(options, target);
   bool fits = program->take(std::move(model), std::move(tokenizer), error) == CompileStatus::Done &&
-              program->checkDevice(module, error) == CompileStatus::Done;
+              program->checkKernels(module, error) == CompileStatus::Done;
   return fits ? std::move(program) : nullptr;
 }

@@ -60,6 +60,7 @@ ArrayRef<PassSwitch> heddle::passSwitches() {
                                         {"raise-softmax", &Options::raiseSoftmax},
                                         {"fuse-attention", &Options::fuseAttention},
                                         {"form-forward", &Options::formForward},
+                                        {"flash-tile", &Options::flashTile},
                                         {"share-kv", &Options::shareKv},
                                         {"split-kv", &Options::splitKv},
                                         {"fuse-projections", &Options::fuseProjections},
@@ -134,6 +135,8 @@ void heddle::addOptimizeStage(OpPassManager &pm, const PipelineOptions &options)
 // Reads model and cache ops on rows; leaves kernels on buffers that have their place in the arena.
 void heddle::addScheduleStage(OpPassManager &pm, const PipelineOptions &options) {
   FlashTileOptions tile;
+  tile.tiles = options.flashTile;
+  tile.context = options.context;
   tile.blockKv = options.blockKv;
   tile.shareKv = options.shareKv;
   pm.addPass(createFlashTile(tile));

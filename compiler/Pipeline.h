@@ -23,6 +23,7 @@ struct PipelineOptions {
   std::string activations = "f32";    // f32, bf16, int8: inputs of products with quantised weights
   bool bf16Products = false;          // inputs of products with bf16 weights are rounded to bf16
   int64_t context = 8192;             // tokens of the longest sequence
+  bool flashTile = true;              // attention never stores more scores than those of a tile
   int64_t blockKv = 64;               // keys per block of attention
   bool raiseLinear = true, raiseNorm = true, raiseGlu = true, raiseRope = true, raiseSoftmax = true, fuseAttention = true;
   bool formForward = true;            // a causal graph from ids to logits becomes a model that generates
