@@ -27,7 +27,8 @@ static Value tokenGrid(OpBuilder &b, Location loc, RankedTensorType type, Value 
       element = arith::ConstantOp::create(b, loc, b.getOneAttr(type.getElementType()));
     linalg::YieldOp::create(b, loc, element);
   });
-  return tensor::CastOp::create(b, loc, type, grid.getResult(0));
+  Value result = grid.getResult(0);
+  return result.getType() == type ? result : tensor::CastOp::create(b, loc, type, result);
 }
 
 namespace {

@@ -225,9 +225,18 @@ def BindDecoderInputs : Pass<"heddle-bind-decoder-inputs", "::mlir::ModuleOp"> {
     Example: test/raise/bind-decoder-inputs.mlir.
 
     ```mlir
-    func.func @graph(%ids: tensor<?x?xi64> {heddle.name = "input_ids"}, %mask: tensor<?x?xi64> {heddle.name = "attention_mask"}) -> …
+    func.func @graph(%ids: tensor<1x?xi64> {heddle.name = "input_ids"}, %mask: tensor<1x?xi64> {heddle.name = "attention_mask"})
+        -> (tensor<1x?x4xf32> {heddle.name = "logits"}) {
+      %all = arith.addi %ids, %mask : tensor<1x?xi64>
+      %narrow = arith.trunci %all : tensor<1x?xi64> to tensor<1x?xi32>
+      %table = heddle.weight "table" <type = "f32", file = 0, offset = 0> : tensor<6x4xf32>
+      %x = heddle.embedding %narrow, %table : tensor<1x?xi32>, tensor<6x4xf32> -> tensor<1x?x4xf32>
+      return %x : tensor<1x?x4xf32>
+    }
     // becomes
-    func.func @graph(%ids: tensor<?x?xi64> {heddle.name = "input_ids"}) -> …
+    func.func @graph(%ids: tensor<1x?xi64> {heddle.name = "input_ids"}) -> (tensor<1x?x4xf32> {heddle.name = "logits"}) {
+    %ones = linalg.generic {…
+    %sum = arith.addi %ids, %ones : tensor<1x?xi64>
     ```
   }];
   let dependentDialects = ["::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect", "::mlir::arith::ArithDialect"];
