@@ -47,6 +47,13 @@ struct Product {
   mlir::Value input(unsigned operand) { return op.getDpsInputOperand(operand)->get(); }
 };
 
+// An operand of an attention: (batch, heads, sequence, head_dim), its elements without `factor`.
+struct HeadsTensor {
+  mlir::Value tensor;
+  int64_t heads;
+  double factor;
+};
+
 // One softmax: what its input computes, and what is done with its result.
 class AttentionMatcher {
 public:
@@ -65,8 +72,9 @@ private:
   bool readScores();
   bool findValues();
   bool solve(Expr traced, Expr target, llvm::DenseMap<Expr, Expr> &loops, llvm::DenseMap<Expr, Expr> &quotients);
-  mlir::Value operandTensor(mlir::Value operand, llvm::ArrayRef<Expr> indices, Expr sequence, Expr length, Expr depth, Expr width, bool grouped,
-                      int64_t &heads);
+  std::optional<HeadsTensor> operandTensor(mlir::Value operand, llvm::ArrayRef<Expr> indices, Axis sequence, Axis depthAxis, bool grouped);
+  std::optional<HeadsTensor> pieceTensor(mlir::Value operand, llvm::ArrayRef<Expr> indices, Axis sequence, Axis depthAxis, bool grouped);
+  mlir::Value repeatedHeads(const HeadsTensor &piece, int64_t heads);
   bool splitTerminal(Expr end, double &factor, double &cap, Expr &rest);
   bool collectEnds(Expr expr);
   bool hasExtraLogit(llvm::ArrayRef<Expr> probe);
@@ -101,7 +109,6 @@ private:
   bool hasSinks = false;
   Expr sink = nullptr;                // in `head`
   MaskProof mask;
-  double valueScale = 1;
   llvm::SmallVector<Expr> valueIndices, resultIndices;
   Expr valueDepth = nullptr, valueDim = nullptr;
 };
