@@ -76,6 +76,8 @@ void heddle::addRaiseStage(OpPassManager &pm) {
   pm.addNestedPass<func::FuncOp>(createRaiseNorm());
   // After norms: a norm's power is not an activation, but a gate may multiply one.
   pm.addNestedPass<func::FuncOp>(createRaiseGlu());
+  // After GLU: an expert is a gated product.
+  pm.addNestedPass<func::FuncOp>(createRaiseMoe());
   // After norms: some rotate normalised heads. Before attention: a rotated head is then one value.
   pm.addNestedPass<func::FuncOp>(createRaiseRope());
   pm.addNestedPass<func::FuncOp>(createRaiseSoftmax());

@@ -6,46 +6,10 @@
 
 #include "compiler/raise/Arrange.h"
 #include "compiler/raise/MaskAnalysis.h"
+#include "compiler/raise/Product.h"
 #include "compiler/raise/Remarks.h"
 
 namespace heddle {
-
-// A product of two tensors over one loop.
-struct Product {
-  mlir::linalg::LinalgOp op;
-  llvm::SmallVector<unsigned> outLoops;  // of each result dimension
-  unsigned contracted;
-
-  static std::optional<Product> of(mlir::Operation *candidate) {
-    if (!isContraction(candidate))
-      return std::nullopt;
-    Product product{llvm::cast<mlir::linalg::LinalgOp>(candidate), {}, 0};
-    llvm::SmallVector<unsigned> contracted;
-    product.op.getReductionDims(contracted);
-    if (contracted.size() != 1)
-      return std::nullopt;
-    product.contracted = contracted[0];
-    for (mlir::AffineExpr expr : product.op.getMatchingIndexingMap(product.op.getDpsInitOperand(0)).getResults()) {
-      auto dim = llvm::dyn_cast<mlir::AffineDimExpr>(expr);
-      if (!dim)
-        return std::nullopt;
-      product.outLoops.push_back(dim.getPosition());
-    }
-    return product;
-  }
-  // The indices of an operand's element at `loops`; empty if the map is no projection.
-  llvm::SmallVector<Expr> indices(unsigned operand, llvm::ArrayRef<Expr> loops) {
-    llvm::SmallVector<Expr> result;
-    for (mlir::AffineExpr expr : op.getMatchingIndexingMap(op.getDpsInputOperand(operand)).getResults()) {
-      auto dim = llvm::dyn_cast<mlir::AffineDimExpr>(expr);
-      if (!dim)
-        return {};
-      result.push_back(loops[dim.getPosition()]);
-    }
-    return result;
-  }
-  mlir::Value input(unsigned operand) { return op.getDpsInputOperand(operand)->get(); }
-};
 
 // An operand of an attention: (batch, heads, sequence, head_dim), its elements without `factor`.
 struct HeadsTensor {

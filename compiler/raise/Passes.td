@@ -59,6 +59,31 @@ def RaiseGlu : Pass<"heddle-raise-glu", "::mlir::func::FuncOp"> {
                            "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
 }
 
+def RaiseMoe : Pass<"heddle-raise-moe", "::mlir::func::FuncOp"> {
+  let summary = "Recognise mixtures of experts: weighted sums of gated products, weighted by a routing";
+  let description = [{
+    Anchors on a sum over experts, as a reduction, a product or additions one by one, of what stored matrices make of the same rows
+    (down(activation(gate(x)) * up(x)), the matrices apart or parts of larger ones) times a weight per token and expert. The weights
+    must be a function of one product's logits. That function is evaluated by the reference interpreter on random logits; if what it
+    gives is what `moe` computes for some top_k, normalisation, scoring, correction, groups and scale, it is that routing, however
+    choices, scatters and masks were written. Checks of the indices that it computed go with it.
+
+    Must run after linear and glu, whose results it starts from. What looks like experts and is no `moe` gets a remark, `no moe: …`.
+    Example: test/raise/raise-moe.mlir.
+
+    ```mlir
+    %p = linalg.softmax … ins(%logits …); %best:2 = scf.for …  // the greatest, one after the other
+    %w = scf.for …                                             // scattered to a weight per expert
+    %each = linalg.contract … ins(%hidden, %down …)            // (experts, tokens, width)
+    %y = linalg.reduce { arith.addf } ins(%each * %w) … dimensions = [0]
+    // becomes
+    %y = heddle.moe <silu> %x, %router gates(…) ups(…) downs(…) {normalize = false, top_k = 2 : i64} : …
+    ```
+  }];
+  let dependentDialects = ["::heddle::HeddleDialect", "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect",
+                           "::mlir::arith::ArithDialect", "::mlir::cf::ControlFlowDialect", "::mlir::func::FuncDialect"];
+}
+
 def RaiseRope : Pass<"heddle-raise-rope", "::mlir::func::FuncOp"> {
   let summary = "Recognise rotary position embeddings from the elements of a head";
   let description = [{
