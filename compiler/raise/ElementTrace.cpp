@@ -83,6 +83,8 @@ Expr ElementTrace::size(Value value, int64_t dimension) {
   }
   if (auto empty = dyn_cast<tensor::EmptyOp>(op))
     return element(empty.getDynamicSize(dimension));
+  if (auto splat = dyn_cast<tensor::SplatOp>(op))
+    return element(splat.getDynamicSizes()[llvm::count_if(type.getShape().take_front(dimension), ShapedType::isDynamic)]);
   if (auto cast = dyn_cast<tensor::CastOp>(op))
     return size(cast.getSource(), dimension);
   if (auto linalgOp = dyn_cast<linalg::LinalgOp>(op))
@@ -166,6 +168,8 @@ Expr ElementTrace::compute(Value value, ArrayRef<Expr> indices) {
 Expr ElementTrace::opElement(Operation *op, function_ref<Expr(Value)> operand) {
   SmallVector<Expr> operands;
   bool onFloats = isa<FloatType>(getElementTypeOrSelf(op->getResult(0).getType()));
+  if (depth == TraceDepth::Moves && onFloats)
+    return nullptr;
   if (depth == TraceDepth::Layout && onFloats && !isa<arith::ExtFOp, arith::TruncFOp, arith::NegFOp, arith::SelectOp>(op)) {
     if (!isa<arith::MulFOp, arith::DivFOp>(op))
       return nullptr;

@@ -156,6 +156,9 @@ Value ScalarEmitter::index(Expr expr) {
     Value whole = expr->name == "truncate" ? real(expr->arguments[0]) : Value();
     if (!whole)
       return {};
+    // Both ends of a decision are computed, and that which is not taken may be infinite.
+    whole = arith::MaxNumFOp::create(b, loc, whole, realConstant(-2147483648.0));
+    whole = arith::MinNumFOp::create(b, loc, whole, realConstant(2147483520.0));
     whole = arith::FPToSIOp::create(b, loc, b.getI64Type(), whole);
     return arith::IndexCastOp::create(b, loc, b.getIndexType(), whole);
   }

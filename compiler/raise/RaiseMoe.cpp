@@ -40,7 +40,7 @@ struct Expert {
 // A sum over experts and what it takes to write it as `moe`.
 class MoeMatcher {
 public:
-  explicit MoeMatcher(Operation *root) : root(root), layout(exprs, TraceDepth::Layout), b(root) {}
+  explicit MoeMatcher(Operation *root) : root(root), layout(exprs, TraceDepth::Layout), moves(exprs, TraceDepth::Moves), b(root) {}
 
   // The reason why not, empty if the sum became a `moe`.
   std::string run();
@@ -53,7 +53,7 @@ private:
   bool findTerms();
   void additions(Value value);
   bool sumOfOne(linalg::LinalgOp op);
-  void factors(Value value, ArrayRef<Expr> indices, SmallVectorImpl<Expr> &found);
+  SmallVector<Expr> factors(Value value, ArrayRef<Expr> indices);
   std::optional<RowProduct> rowProduct(Expr element, int64_t number);
   bool readExpert(ArrayRef<Expr> term);
   Value matrixOf(Expr element, Axis row, Axis column);
@@ -67,7 +67,7 @@ private:
 
   Operation *root;
   ExprContext exprs;
-  ElementTrace layout;
+  ElementTrace layout, moves;
   OpBuilder b;
   std::string reason;
   bool silent = true;
@@ -79,25 +79,28 @@ private:
 
 //===- terms --------------------------------------------------------------===//
 
-// What is multiplied to give element [indices] of `value`.
-void MoeMatcher::factors(Value value, ArrayRef<Expr> indices, SmallVectorImpl<Expr> &found) {
-  Expr element = layout.element(value, indices);
+// What is multiplied to give element [indices] of `value`. Products are taken apart only where an expert's result is in them: the weight
+// of a token may be one as well.
+SmallVector<Expr> MoeMatcher::factors(Value value, ArrayRef<Expr> indices) {
+  Expr element = moves.element(value, indices);
   auto product = element->kind == ExprKind::Leaf ? element->value.getDefiningOp<arith::MulFOp>() : arith::MulFOp();
   if (!product)
-    return found.push_back(element);
+    return {element};
+  SmallVector<Expr> parts;
   for (Value operand : product->getOperands())
-    factors(operand, element->arguments, found);
+    parts.append(factors(operand, element->arguments));
+  bool holdsExpert = llvm::any_of(parts, [](Expr part) {
+    Operation *op = part->kind == ExprKind::Leaf ? part->value.getDefiningOp() : nullptr;
+    return op && (isa<LinearOp>(op) || isContraction(op));
+  });
+  return holdsExpert ? parts : SmallVector<Expr>{element};
 }
 
 void MoeMatcher::additions(Value value) {
   auto add = value.getDefiningOp<arith::AddFOp>();
   if (!add || (add != root && !add->hasOneUse())) {
-    terms.emplace_back();
-    Expr start = layout.element(value, symbols);
-    if (start->isConstant(0)) // what a loop over experts begins with
-      terms.pop_back();
-    else
-      factors(value, symbols, terms.back());
+    if (!layout.element(value, symbols)->isConstant(0)) // what a loop over experts begins with
+      terms.push_back(factors(value, symbols));
     return;
   }
   for (Value operand : add->getOperands())
@@ -140,7 +143,7 @@ bool MoeMatcher::sumOfOne(linalg::LinalgOp op) {
           return false;
         indices.push_back(loops[dim.getPosition()]);
       }
-      factors(operand->get(), indices, terms.back());
+      terms.back().append(factors(operand->get(), indices));
     }
   }
   return layout.element(op.getDpsInitOperand(0)->get(), symbols)->isConstant(0);
@@ -165,7 +168,7 @@ std::optional<RowProduct> MoeMatcher::rowProduct(Expr element, int64_t number) {
     if (linear.getWeights().size() != 1 || !linear.getBiases().empty())
       return std::nullopt;
     Expr extent = exprs.constant(shaped(linear.getWeights()[0]).getDimSize(1)), k = exprs.symbol(number, extent);
-    SmallVector<Expr> row(element->arguments);
+    SmallVector<Expr> row = llvm::to_vector(element->arguments);
     row.back() = k;
     return RowProduct{layout.element(linear.getInput(), row),
                       layout.element(linear.getWeights()[0], {element->arguments.back(), k}), {k, extent}};
@@ -215,7 +218,7 @@ bool MoeMatcher::readExpert(ArrayRef<Expr> term) {
     auto gated = product && product->rows->kind == ExprKind::Leaf ? product->rows->value.getDefiningOp<GluOp>() : GluOp();
     if (gated && !down)
       down = product;
-    else if (factor->kind == ExprKind::Leaf && !expert.weight)
+    else if (factor->kind == ExprKind::Leaf && isa<RankedTensorType>(factor->value.getType()) && !expert.weight)
       expert.weight = factor;
     else
       return because("a term of it has more factors than an expert and its weight");
@@ -315,8 +318,11 @@ std::string MoeMatcher::run() {
   if (!findTerms())
     return "it is no sum of products";
   for (ArrayRef<Expr> term : terms)
-    if (!readExpert(term))
+    if (!readExpert(term)) {
+      // A residual beside experts; the sum without it comes later.
+      silent |= isa<arith::AddFOp>(root);
       return reason;
+    }
   return emit() ? "" : reason;
 }
 
@@ -339,7 +345,7 @@ struct RaiseMoe : heddle::impl::RaiseMoeBase<RaiseMoe> {
       bool isPart = op->hasOneUse() && done.contains(*op->user_begin());
       MoeMatcher matcher(op);
       std::string reason = isPart ? std::string() : matcher.run();
-      if (isPart || reason.empty() || (isa<arith::AddFOp>(op) && !matcher.isSilent()))
+      if (isPart || reason.empty() || !matcher.isSilent())
         done.insert(op);
       if (!reason.empty() && !matcher.isSilent())
         op->emitRemark("no moe: ") << reason;

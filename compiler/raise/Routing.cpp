@@ -165,8 +165,8 @@ bool RoutingFunction::build() {
     if (map.contains(value) || value.getParentBlock() != block)
       return true;
     auto dim = value.getDefiningOp<tensor::DimOp>();
-    if (dim && map.contains(dim.getSource())) {
-      map.map(value, b.clone(*dim, map)->getResult(0));
+    if (dim && map.contains(dim.getSource()) && dim.getConstantIndex()) {
+      map.map(value, tensor::DimOp::create(b, loc, map.lookup(dim.getSource()), *dim.getConstantIndex()));
       return true;
     }
     std::optional<int64_t> size = dim ? sizeOf(dim) : std::nullopt;
@@ -271,21 +271,26 @@ static bool appendSamples(const Tensor &logits, const Tensor &weights, unsigned 
   return true;
 }
 
-// The factor by which `found` is greater than what `routing` gives, if it is one for all tokens.
+// The factor by which the weights are greater than what `routing` gives, if it is one for all tokens.
 static std::optional<double> scaleOf(const Samples &samples, const Routing &routing, ArrayRef<double> correction) {
-  double scale = 0;
+  std::vector<SmallVector<double>> wanted;
+  double sumFound = 0, sumWanted = 0;
   for (auto [logits, weights] : llvm::zip_equal(samples.logits, samples.weights)) {
-    SmallVector<double> wanted(weights.size());
+    wanted.emplace_back(weights.size());
     for (auto [e, p] : routeToken(logits, correction, routing.topK, routing.normalize, routing.attr)) {
-      wanted[e] = p;
-      if (scale == 0)
-        scale = weights[e] / p;
+      wanted.back()[e] = p;
+      sumWanted += p;
+      sumFound += weights[e];
     }
-    for (auto [found, given] : llvm::zip_equal(weights, wanted))
-      if (!(std::abs(found - scale * given) <= 1e-5 * (std::abs(scale) + std::abs(found))))
-        return std::nullopt;
   }
-  return scale > 0 && std::isfinite(scale) ? std::optional(scale) : std::nullopt;
+  double scale = sumFound / sumWanted;
+  if (!(scale > 0) || !std::isfinite(scale))
+    return std::nullopt;
+  for (auto [weights, given] : llvm::zip_equal(samples.weights, wanted))
+    for (auto [found, p] : llvm::zip_equal(weights, given))
+      if (!(std::abs(found - scale * p) <= 1e-5 * (scale + std::abs(found))))
+        return std::nullopt;
+  return scale;
 }
 
 // Experts that take part, if every token has as many.

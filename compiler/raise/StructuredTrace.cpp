@@ -92,7 +92,7 @@ Expr ElementTrace::structured(linalg::LinalgOp op, unsigned result, ArrayRef<Exp
   for (auto [d, expr] : llvm::enumerate(outMap.getResults()))
     loops[cast<AffineDimExpr>(expr).getPosition()] = indices[d];
   bool reduces = llvm::is_contained(loops, nullptr);
-  if (reduces && depth == TraceDepth::Layout)
+  if (reduces && depth != TraceDepth::Everything)
     return unknown;
   unsigned outer = nesting;
   for (auto [l, loop] : llvm::enumerate(loops)) {

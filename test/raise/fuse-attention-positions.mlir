@@ -108,7 +108,7 @@ func.func private @buckets_of_both_sides(%s: !scores, %ahead: !grid) -> !grid {
   %all = arith.addi %half, %bucket : !grid
   return %all : !grid
 }
-// size below 2, then min(2 + trunc(log(size / 2) / log(16 / 2) * 2), 3)
+// size below 2, then min(2 + trunc(log(max(size, 1) / 2) / log(16 / 2) * 2), 3)
 func.func private @logarithmic(%s: !scores, %size: !grid) -> !grid {
   %two = arith.constant 2 : i64
   %three = arith.constant 3 : i64
@@ -121,7 +121,10 @@ func.func private @logarithmic(%s: !scores, %size: !grid) -> !grid {
   %exacts = tensor.splat %exact[%n, %m] : !bias
   %logs = tensor.splat %log8[%n, %m] : !bias
   %isSmall = arith.cmpi slt, %size, %twos : !grid
-  %real = arith.sitofp %size : !grid to !bias
+  %one = arith.constant 1 : i64
+  %ones = call @everywhere(%s, %one) : (!scores, i64) -> !grid
+  %positive = arith.maxsi %size, %ones : !grid
+  %real = arith.sitofp %positive : !grid to !bias
   %ratio = arith.divf %real, %exacts : !bias
   %log = math.log %ratio : !bias
   %part = arith.divf %log, %logs : !bias

@@ -11,6 +11,7 @@
 !gate_up = tensor<4x6x5xf32>    // (experts, 2 intermediate, width)
 !down = tensor<4x5x3xf32>       // (experts, width, intermediate)
 !router = tensor<4x5xf32>
+!hidden = tensor<4x?x3xf32>     // (experts, tokens, intermediate)
 
 #x = affine_map<(e, t, o, h) -> (t, h)>
 #w = affine_map<(e, t, o, h) -> (e, o, h)>
@@ -23,19 +24,28 @@ func.func private @count(%x: !rows) -> index {
   return %n : index
 }
 
-// All experts at once, gate and up in one matrix each: (experts, tokens, width).
-func.func private @each_expert(%x: !rows, %gate_up: !gate_up, %down: !down) -> tensor<4x?x5xf32> {
+// Gate and up of all experts: (experts, tokens, 2 intermediate).
+func.func private @first_product(%x: !rows, %gate_up: !gate_up) -> tensor<4x?x6xf32> {
   %n = call @count(%x) : (!rows) -> index
   %zero = arith.constant 0.0 : f32
-  %both_init = tensor.empty(%n) : tensor<4x?x6xf32>
-  %both_start = linalg.fill ins(%zero : f32) outs(%both_init : tensor<4x?x6xf32>) -> tensor<4x?x6xf32>
-  %both = linalg.contract indexing_maps = [#x, #w, #y] ins(%x, %gate_up : !rows, !gate_up) outs(%both_start : tensor<4x?x6xf32>) -> tensor<4x?x6xf32>
-  %gate = tensor.extract_slice %both[0, 0, 0] [4, %n, 3] [1, 1, 1] : tensor<4x?x6xf32> to tensor<4x?x3xf32>
-  %up = tensor.extract_slice %both[0, 0, 3] [4, %n, 3] [1, 1, 1] : tensor<4x?x6xf32> to tensor<4x?x3xf32>
-  %hidden = heddle.glu <silu> %gate, %up : tensor<4x?x3xf32>
+  %init = tensor.empty(%n) : tensor<4x?x6xf32>
+  %start = linalg.fill ins(%zero : f32) outs(%init : tensor<4x?x6xf32>) -> tensor<4x?x6xf32>
+  %both = linalg.contract indexing_maps = [#x, #w, #y] ins(%x, %gate_up : !rows, !gate_up) outs(%start : tensor<4x?x6xf32>) -> tensor<4x?x6xf32>
+  return %both : tensor<4x?x6xf32>
+}
+func.func private @half(%both: tensor<4x?x6xf32>, %begin: index) -> !hidden {
+  %c1 = arith.constant 1 : index
+  %n = tensor.dim %both, %c1 : tensor<4x?x6xf32>
+  %half = tensor.extract_slice %both[0, 0, %begin] [4, %n, 3] [1, 1, 1] : tensor<4x?x6xf32> to !hidden
+  return %half : !hidden
+}
+func.func private @second_product(%hidden: !hidden, %down: !down) -> tensor<4x?x5xf32> {
+  %c1 = arith.constant 1 : index
+  %n = tensor.dim %hidden, %c1 : !hidden
+  %zero = arith.constant 0.0 : f32
   %init = tensor.empty(%n) : tensor<4x?x5xf32>
   %start = linalg.fill ins(%zero : f32) outs(%init : tensor<4x?x5xf32>) -> tensor<4x?x5xf32>
-  %each = linalg.contract indexing_maps = [#hidden, #w, #y] ins(%hidden, %down : tensor<4x?x3xf32>, !down) outs(%start : tensor<4x?x5xf32>) -> tensor<4x?x5xf32>
+  %each = linalg.contract indexing_maps = [#hidden, #w, #y] ins(%hidden, %down : !hidden, !down) outs(%start : tensor<4x?x5xf32>) -> tensor<4x?x5xf32>
   return %each : tensor<4x?x5xf32>
 }
 
@@ -54,9 +64,9 @@ func.func private @weighted_sum(%each: tensor<4x?x5xf32>, %w: !weights) -> !rows
   return %y : !rows
 }
 
-func.func private @probabilities(%x: !rows, %router: !router) -> !weights {
-  %n = call @count(%x) : (!rows) -> index
-  %logits = heddle.linear %x, weights(%router : !router) : !rows -> !weights
+func.func private @probabilities(%logits: !weights) -> !weights {
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %logits, %c0 : !weights
   %init = tensor.empty(%n) : !weights
   %p = linalg.softmax dimension(1) ins(%logits : !weights) outs(%init : !weights) -> !weights
   return %p : !weights
@@ -135,10 +145,17 @@ func.func private @scattered(%values: tensor<?x2xf32>, %places: tensor<?x2xi64>)
 // CHECK: %[[Y:.*]] = heddle.moe <silu> %[[X]], %[[ROUTER]] gates({{.*}}) {normalize = false, top_k = 2 : i64} : tensor<?x5xf32>, tensor<4x5xf32> -> tensor<?x5xf32>
 // CHECK-NEXT: return %[[Y]]
 func.func @all_experts_with_scattered_weights(%x: !rows, %router: !router, %gate_up: !gate_up, %down: !down) -> !rows {
-  %p = call @probabilities(%x, %router) : (!rows, !router) -> !weights
+  %logits = heddle.linear %x, weights(%router : !router) : !rows -> !weights
+  %p = call @probabilities(%logits) : (!weights) -> !weights
   %best:2 = call @two_greatest(%p) : (!weights) -> (tensor<?x2xf32>, tensor<?x2xi64>)
   %w = call @scattered(%best#0, %best#1) : (tensor<?x2xf32>, tensor<?x2xi64>) -> !weights
-  %each = call @each_expert(%x, %gate_up, %down) : (!rows, !gate_up, !down) -> tensor<4x?x5xf32>
+  %both = call @first_product(%x, %gate_up) : (!rows, !gate_up) -> tensor<4x?x6xf32>
+  %g0 = arith.constant 0 : index
+  %u0 = arith.constant 3 : index
+  %gate = call @half(%both, %g0) : (tensor<4x?x6xf32>, index) -> !hidden
+  %up = call @half(%both, %u0) : (tensor<4x?x6xf32>, index) -> !hidden
+  %hidden = heddle.glu <silu> %gate, %up : !hidden
+  %each = call @second_product(%hidden, %down) : (!hidden, !down) -> tensor<4x?x5xf32>
   %y = call @weighted_sum(%each, %w) : (tensor<4x?x5xf32>, !weights) -> !rows
   return %y : !rows
 }
@@ -149,22 +166,30 @@ func.func @all_experts_with_scattered_weights(%x: !rows, %router: !router, %gate
 // CHECK-NOT: heddle.moe
 // CHECK: linalg.softmax
 func.func @routed_by_other_rows(%x: !rows {heddle.dims = ["t", ""]}, %other: !rows {heddle.dims = ["t", ""]}, %router: !router, %gate_up: !gate_up, %down: !down) -> !rows {
-  %p = call @probabilities(%other, %router) : (!rows, !router) -> !weights
+  %logits = heddle.linear %other, weights(%router : !router) : !rows -> !weights
+  %p = call @probabilities(%logits) : (!weights) -> !weights
   %best:2 = call @two_greatest(%p) : (!weights) -> (tensor<?x2xf32>, tensor<?x2xi64>)
   %w = call @scattered(%best#0, %best#1) : (tensor<?x2xf32>, tensor<?x2xi64>) -> !weights
-  %each = call @each_expert(%x, %gate_up, %down) : (!rows, !gate_up, !down) -> tensor<4x?x5xf32>
+  %both = call @first_product(%x, %gate_up) : (!rows, !gate_up) -> tensor<4x?x6xf32>
+  %g0 = arith.constant 0 : index
+  %u0 = arith.constant 3 : index
+  %gate = call @half(%both, %g0) : (tensor<4x?x6xf32>, index) -> !hidden
+  %up = call @half(%both, %u0) : (tensor<4x?x6xf32>, index) -> !hidden
+  %hidden = heddle.glu <silu> %gate, %up : !hidden
+  %each = call @second_product(%hidden, %down) : (!hidden, !down) -> tensor<4x?x5xf32>
   %y = call @weighted_sum(%each, %w) : (tensor<4x?x5xf32>, !weights) -> !rows
   return %y : !rows
 }
 
 // Divided by their sum, and multiplied: w / sum w * 1.5.
 // CHECK-LABEL: @normalised_and_scaled
-// CHECK: heddle.moe <silu> %{{.*}}, %{{.*}} routing <scale = 1.500000e+00 : f64> gates({{.*}}) {normalize = true, top_k = 2 : i64}
+// CHECK: heddle.moe <silu> %{{.*}}, %{{.*}} routing <{{.*}}scale = 1.500000{{.*}} : f64> gates({{.*}}) {normalize = true, top_k = 2 : i64}
 func.func @normalised_and_scaled(%x: !rows, %router: !router, %gate_up: !gate_up, %down: !down) -> !rows {
   %zero = arith.constant 0.0 : f32
   %scale = arith.constant 1.5 : f32
   %n = call @count(%x) : (!rows) -> index
-  %p = call @probabilities(%x, %router) : (!rows, !router) -> !weights
+  %logits = heddle.linear %x, weights(%router : !router) : !rows -> !weights
+  %p = call @probabilities(%logits) : (!weights) -> !weights
   %best:2 = call @two_greatest(%p) : (!weights) -> (tensor<?x2xf32>, tensor<?x2xi64>)
   %sum_init = tensor.empty(%n) : tensor<?xf32>
   %sum_start = linalg.fill ins(%zero : f32) outs(%sum_init : tensor<?xf32>) -> tensor<?xf32>
@@ -175,7 +200,13 @@ func.func @normalised_and_scaled(%x: !rows, %router: !router, %gate_up: !gate_up
   %scales = tensor.splat %scale[%n] : tensor<?x2xf32>
   %scaled = arith.mulf %shares, %scales : tensor<?x2xf32>
   %w = call @scattered(%scaled, %best#1) : (tensor<?x2xf32>, tensor<?x2xi64>) -> !weights
-  %each = call @each_expert(%x, %gate_up, %down) : (!rows, !gate_up, !down) -> tensor<4x?x5xf32>
+  %both = call @first_product(%x, %gate_up) : (!rows, !gate_up) -> tensor<4x?x6xf32>
+  %g0 = arith.constant 0 : index
+  %u0 = arith.constant 3 : index
+  %gate = call @half(%both, %g0) : (tensor<4x?x6xf32>, index) -> !hidden
+  %up = call @half(%both, %u0) : (tensor<4x?x6xf32>, index) -> !hidden
+  %hidden = heddle.glu <silu> %gate, %up : !hidden
+  %each = call @second_product(%hidden, %down) : (!hidden, !down) -> tensor<4x?x5xf32>
   %y = call @weighted_sum(%each, %w) : (tensor<4x?x5xf32>, !weights) -> !rows
   return %y : !rows
 }
@@ -186,11 +217,18 @@ func.func @normalised_and_scaled(%x: !rows, %router: !router, %gate_up: !gate_up
 // CHECK-NOT: heddle.moe
 // CHECK: linalg.softmax
 func.func @squared(%x: !rows, %router: !router, %gate_up: !gate_up, %down: !down) -> !rows {
-  %p = call @probabilities(%x, %router) : (!rows, !router) -> !weights
+  %logits = heddle.linear %x, weights(%router : !router) : !rows -> !weights
+  %p = call @probabilities(%logits) : (!weights) -> !weights
   %best:2 = call @two_greatest(%p) : (!weights) -> (tensor<?x2xf32>, tensor<?x2xi64>)
   %square = arith.mulf %best#0, %best#0 : tensor<?x2xf32>
   %w = call @scattered(%square, %best#1) : (tensor<?x2xf32>, tensor<?x2xi64>) -> !weights
-  %each = call @each_expert(%x, %gate_up, %down) : (!rows, !gate_up, !down) -> tensor<4x?x5xf32>
+  %both = call @first_product(%x, %gate_up) : (!rows, !gate_up) -> tensor<4x?x6xf32>
+  %g0 = arith.constant 0 : index
+  %u0 = arith.constant 3 : index
+  %gate = call @half(%both, %g0) : (tensor<4x?x6xf32>, index) -> !hidden
+  %up = call @half(%both, %u0) : (tensor<4x?x6xf32>, index) -> !hidden
+  %hidden = heddle.glu <silu> %gate, %up : !hidden
+  %each = call @second_product(%hidden, %down) : (!hidden, !down) -> tensor<4x?x5xf32>
   %y = call @weighted_sum(%each, %w) : (tensor<4x?x5xf32>, !weights) -> !rows
   return %y : !rows
 }
@@ -198,14 +236,15 @@ func.func @squared(%x: !rows, %router: !router, %gate_up: !gate_up, %down: !down
 // DeepSeek V3's form (arXiv:2412.19437) without a sort: sigmoids, two groups of two, of which the one with the greater sum of p +
 // correction stays, of it the expert with the greater p + correction, weight 2.5 p.
 // CHECK-LABEL: @best_of_the_better_group
-// CHECK: heddle.moe <silu> %{{.*}}, %{{.*}} correction(%{{.*}} : tensor<4xf32>) routing <sigmoid = true, numGroups = 2, topGroups = 1, scale = 2.500000e+00 : f64> gates({{.*}}) {normalize = false, top_k = 1 : i64}
+// CHECK: heddle.moe <silu> %{{.*}}, %{{.*}} correction(%{{.*}} : tensor<4xf32>) routing <sigmoid = true, numGroups = 2, topGroups = 1, scale = 2.50000{{.*}} : f64> gates({{.*}}) {normalize = false, top_k = 1 : i64}
 func.func @best_of_the_better_group(%x: !rows, %router: !router, %gate_up: !gate_up, %down: !down) -> !rows {
   %correction = arith.constant dense<[0.3, 0.1, 0.25, 0.2]> : tensor<4xf32>
   %n = call @count(%x) : (!rows) -> index
   %zero = arith.constant 0.0 : f32
   %scale = arith.constant 2.5 : f32
   %init = tensor.empty(%n) : !weights
-  %p = call @sigmoids(%x, %router) : (!rows, !router) -> !weights
+  %logits = heddle.linear %x, weights(%router : !router) : !rows -> !weights
+  %p = call @sigmoids(%logits) : (!weights) -> !weights
   %corrections = linalg.broadcast ins(%correction : tensor<4xf32>) outs(%init : !weights) dimensions = [0]
   %score = arith.addf %p, %corrections : !weights
   %apart = tensor.expand_shape %score [[0], [1, 2]] output_shape [%n, 2, 2] : !weights into tensor<?x2x2xf32>
@@ -219,14 +258,20 @@ func.func @best_of_the_better_group(%x: !rows, %router: !router, %gate_up: !gate
   %chosen = call @where_greatest(%in_group, %p) : (!weights, !weights) -> !weights
   %scales = tensor.splat %scale[%n] : !weights
   %w = arith.mulf %chosen, %scales : !weights
-  %each = call @each_expert(%x, %gate_up, %down) : (!rows, !gate_up, !down) -> tensor<4x?x5xf32>
+  %both = call @first_product(%x, %gate_up) : (!rows, !gate_up) -> tensor<4x?x6xf32>
+  %g0 = arith.constant 0 : index
+  %u0 = arith.constant 3 : index
+  %gate = call @half(%both, %g0) : (tensor<4x?x6xf32>, index) -> !hidden
+  %up = call @half(%both, %u0) : (tensor<4x?x6xf32>, index) -> !hidden
+  %hidden = heddle.glu <silu> %gate, %up : !hidden
+  %each = call @second_product(%hidden, %down) : (!hidden, !down) -> tensor<4x?x5xf32>
   %y = call @weighted_sum(%each, %w) : (tensor<4x?x5xf32>, !weights) -> !rows
   return %y : !rows
 }
-func.func private @sigmoids(%x: !rows, %router: !router) -> !weights {
-  %n = call @count(%x) : (!rows) -> index
+func.func private @sigmoids(%logits: !weights) -> !weights {
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %logits, %c0 : !weights
   %one = arith.constant 1.0 : f32
-  %logits = heddle.linear %x, weights(%router : !router) : !rows -> !weights
   %minus = arith.negf %logits : !weights
   %e = math.exp %minus : !weights
   %ones = tensor.splat %one[%n] : !weights
@@ -260,12 +305,19 @@ func.func @above_a_threshold(%x: !rows, %router: !router, %gate_up: !gate_up, %d
   %half = arith.constant 0.5 : f32
   %zero = arith.constant 0.0 : f32
   %n = call @count(%x) : (!rows) -> index
-  %p = call @sigmoids(%x, %router) : (!rows, !router) -> !weights
+  %logits = heddle.linear %x, weights(%router : !router) : !rows -> !weights
+  %p = call @sigmoids(%logits) : (!weights) -> !weights
   %halves = tensor.splat %half[%n] : !weights
   %zeros = tensor.splat %zero[%n] : !weights
   %isChosen = arith.cmpf oge, %p, %halves : !weights
   %w = arith.select %isChosen, %p, %zeros : tensor<?x4xi1>, !weights
-  %each = call @each_expert(%x, %gate_up, %down) : (!rows, !gate_up, !down) -> tensor<4x?x5xf32>
+  %both = call @first_product(%x, %gate_up) : (!rows, !gate_up) -> tensor<4x?x6xf32>
+  %g0 = arith.constant 0 : index
+  %u0 = arith.constant 3 : index
+  %gate = call @half(%both, %g0) : (tensor<4x?x6xf32>, index) -> !hidden
+  %up = call @half(%both, %u0) : (tensor<4x?x6xf32>, index) -> !hidden
+  %hidden = heddle.glu <silu> %gate, %up : !hidden
+  %each = call @second_product(%hidden, %down) : (!hidden, !down) -> tensor<4x?x5xf32>
   %y = call @weighted_sum(%each, %w) : (tensor<4x?x5xf32>, !weights) -> !rows
   return %y : !rows
 }
@@ -281,12 +333,29 @@ func.func @one_by_one(%x: !rows, %router: !router,
   %c1 = arith.constant 1 : index
   %c2 = arith.constant 2 : index
   %c3 = arith.constant 3 : index
-  %p = call @probabilities(%x, %router) : (!rows, !router) -> !weights
+  %logits = heddle.linear %x, weights(%router : !router) : !rows -> !weights
+  %p = call @probabilities(%logits) : (!weights) -> !weights
   %w = call @where_greatest(%p, %p) : (!weights, !weights) -> !weights
-  %y0 = call @expert(%x, %g0, %u0, %d0, %w, %c0) : (!rows, tensor<3x5xf32>, tensor<3x5xf32>, tensor<5x3xf32>, !weights, index) -> !rows
-  %y1 = call @expert(%x, %g1, %u1, %d1, %w, %c1) : (!rows, tensor<3x5xf32>, tensor<3x5xf32>, tensor<5x3xf32>, !weights, index) -> !rows
-  %y2 = call @expert(%x, %g2, %u2, %d2, %w, %c2) : (!rows, tensor<3x5xf32>, tensor<3x5xf32>, tensor<5x3xf32>, !weights, index) -> !rows
-  %y3 = call @expert(%x, %g3, %u3, %d3, %w, %c3) : (!rows, tensor<3x5xf32>, tensor<3x5xf32>, tensor<5x3xf32>, !weights, index) -> !rows
+  %a0 = heddle.linear %x, weights(%g0 : tensor<3x5xf32>) : !rows -> tensor<?x3xf32>
+  %b0 = heddle.linear %x, weights(%u0 : tensor<3x5xf32>) : !rows -> tensor<?x3xf32>
+  %h0 = heddle.glu <gelu> %a0, %b0 : tensor<?x3xf32>
+  %o0 = heddle.linear %h0, weights(%d0 : tensor<5x3xf32>) : tensor<?x3xf32> -> !rows
+  %y0 = call @weighted(%o0, %w, %c0) : (!rows, !weights, index) -> !rows
+  %a1 = heddle.linear %x, weights(%g1 : tensor<3x5xf32>) : !rows -> tensor<?x3xf32>
+  %b1 = heddle.linear %x, weights(%u1 : tensor<3x5xf32>) : !rows -> tensor<?x3xf32>
+  %h1 = heddle.glu <gelu> %a1, %b1 : tensor<?x3xf32>
+  %o1 = heddle.linear %h1, weights(%d1 : tensor<5x3xf32>) : tensor<?x3xf32> -> !rows
+  %y1 = call @weighted(%o1, %w, %c1) : (!rows, !weights, index) -> !rows
+  %a2 = heddle.linear %x, weights(%g2 : tensor<3x5xf32>) : !rows -> tensor<?x3xf32>
+  %b2 = heddle.linear %x, weights(%u2 : tensor<3x5xf32>) : !rows -> tensor<?x3xf32>
+  %h2 = heddle.glu <gelu> %a2, %b2 : tensor<?x3xf32>
+  %o2 = heddle.linear %h2, weights(%d2 : tensor<5x3xf32>) : tensor<?x3xf32> -> !rows
+  %y2 = call @weighted(%o2, %w, %c2) : (!rows, !weights, index) -> !rows
+  %a3 = heddle.linear %x, weights(%g3 : tensor<3x5xf32>) : !rows -> tensor<?x3xf32>
+  %b3 = heddle.linear %x, weights(%u3 : tensor<3x5xf32>) : !rows -> tensor<?x3xf32>
+  %h3 = heddle.glu <gelu> %a3, %b3 : tensor<?x3xf32>
+  %o3 = heddle.linear %h3, weights(%d3 : tensor<5x3xf32>) : tensor<?x3xf32> -> !rows
+  %y3 = call @weighted(%o3, %w, %c3) : (!rows, !weights, index) -> !rows
   %s1 = arith.addf %y0, %y1 : !rows
   %s2 = arith.addf %s1, %y2 : !rows
   %s3 = arith.addf %s2, %y3 : !rows
@@ -305,25 +374,38 @@ func.func @one_of_them_twice(%x: !rows, %router: !router,
   %c1 = arith.constant 1 : index
   %c2 = arith.constant 2 : index
   %c3 = arith.constant 3 : index
-  %p = call @probabilities(%x, %router) : (!rows, !router) -> !weights
+  %logits = heddle.linear %x, weights(%router : !router) : !rows -> !weights
+  %p = call @probabilities(%logits) : (!weights) -> !weights
   %w = call @where_greatest(%p, %p) : (!weights, !weights) -> !weights
-  %y0 = call @expert(%x, %g0, %u0, %d0, %w, %c0) : (!rows, tensor<3x5xf32>, tensor<3x5xf32>, tensor<5x3xf32>, !weights, index) -> !rows
-  %y1 = call @expert(%x, %g1, %u1, %d1, %w, %c1) : (!rows, tensor<3x5xf32>, tensor<3x5xf32>, tensor<5x3xf32>, !weights, index) -> !rows
-  %y2 = call @expert(%x, %g2, %u2, %d2, %w, %c2) : (!rows, tensor<3x5xf32>, tensor<3x5xf32>, tensor<5x3xf32>, !weights, index) -> !rows
-  %y3 = call @expert(%x, %g2, %u2, %d2, %w, %c2) : (!rows, tensor<3x5xf32>, tensor<3x5xf32>, tensor<5x3xf32>, !weights, index) -> !rows
+  %a0 = heddle.linear %x, weights(%g0 : tensor<3x5xf32>) : !rows -> tensor<?x3xf32>
+  %b0 = heddle.linear %x, weights(%u0 : tensor<3x5xf32>) : !rows -> tensor<?x3xf32>
+  %h0 = heddle.glu <gelu> %a0, %b0 : tensor<?x3xf32>
+  %o0 = heddle.linear %h0, weights(%d0 : tensor<5x3xf32>) : tensor<?x3xf32> -> !rows
+  %y0 = call @weighted(%o0, %w, %c0) : (!rows, !weights, index) -> !rows
+  %a1 = heddle.linear %x, weights(%g1 : tensor<3x5xf32>) : !rows -> tensor<?x3xf32>
+  %b1 = heddle.linear %x, weights(%u1 : tensor<3x5xf32>) : !rows -> tensor<?x3xf32>
+  %h1 = heddle.glu <gelu> %a1, %b1 : tensor<?x3xf32>
+  %o1 = heddle.linear %h1, weights(%d1 : tensor<5x3xf32>) : tensor<?x3xf32> -> !rows
+  %y1 = call @weighted(%o1, %w, %c1) : (!rows, !weights, index) -> !rows
+  %a2 = heddle.linear %x, weights(%g2 : tensor<3x5xf32>) : !rows -> tensor<?x3xf32>
+  %b2 = heddle.linear %x, weights(%u2 : tensor<3x5xf32>) : !rows -> tensor<?x3xf32>
+  %h2 = heddle.glu <gelu> %a2, %b2 : tensor<?x3xf32>
+  %o2 = heddle.linear %h2, weights(%d2 : tensor<5x3xf32>) : tensor<?x3xf32> -> !rows
+  %y2 = call @weighted(%o2, %w, %c2) : (!rows, !weights, index) -> !rows
+  %a3 = heddle.linear %x, weights(%g2 : tensor<3x5xf32>) : !rows -> tensor<?x3xf32>
+  %b3 = heddle.linear %x, weights(%u2 : tensor<3x5xf32>) : !rows -> tensor<?x3xf32>
+  %h3 = heddle.glu <gelu> %a3, %b3 : tensor<?x3xf32>
+  %o3 = heddle.linear %h3, weights(%d2 : tensor<5x3xf32>) : tensor<?x3xf32> -> !rows
+  %y3 = call @weighted(%o3, %w, %c2) : (!rows, !weights, index) -> !rows
   %s1 = arith.addf %y0, %y1 : !rows
   %s2 = arith.addf %s1, %y2 : !rows
   %y = arith.addf %s2, %y3 : !rows
   return %y : !rows
 }
 
-// w[:, e] times the expert's rows.
-func.func private @expert(%x: !rows, %gate: tensor<3x5xf32>, %up: tensor<3x5xf32>, %down: tensor<5x3xf32>, %w: !weights, %e: index) -> !rows {
-  %n = call @count(%x) : (!rows) -> index
-  %g = heddle.linear %x, weights(%gate : tensor<3x5xf32>) : !rows -> tensor<?x3xf32>
-  %u = heddle.linear %x, weights(%up : tensor<3x5xf32>) : !rows -> tensor<?x3xf32>
-  %hidden = heddle.glu <gelu> %g, %u : tensor<?x3xf32>
-  %y = heddle.linear %hidden, weights(%down : tensor<5x3xf32>) : tensor<?x3xf32> -> !rows
+// w[:, e] times y.
+func.func private @weighted(%y: !rows, %w: !weights, %e: index) -> !rows {
+  %n = call @count(%y) : (!rows) -> index
   %column = tensor.extract_slice %w[0, %e] [%n, 1] [1, 1] : !weights to tensor<?xf32>
   %init = tensor.empty(%n) : !rows
   %all = linalg.broadcast ins(%column : tensor<?xf32>) outs(%init : !rows) dimensions = [1]
