@@ -183,7 +183,7 @@ func.func @routed_by_other_rows(%x: !rows {heddle.dims = ["t", ""]}, %other: !ro
 
 // Divided by their sum, and multiplied: w / sum w * 1.5.
 // CHECK-LABEL: @normalised_and_scaled
-// CHECK: heddle.moe <silu> %{{.*}}, %{{.*}} routing <{{.*}}scale = 1.500000{{.*}} : f64> gates({{.*}}) {normalize = true, top_k = 2 : i64}
+// CHECK: heddle.moe <silu> %{{.*}}, %{{.*}} routing <scale = 1.500000e+00 : f64> gates({{.*}}) {normalize = true, top_k = 2 : i64}
 func.func @normalised_and_scaled(%x: !rows, %router: !router, %gate_up: !gate_up, %down: !down) -> !rows {
   %zero = arith.constant 0.0 : f32
   %scale = arith.constant 1.5 : f32
@@ -236,7 +236,7 @@ func.func @squared(%x: !rows, %router: !router, %gate_up: !gate_up, %down: !down
 // DeepSeek V3's form (arXiv:2412.19437) without a sort: sigmoids, two groups of two, of which the one with the greater sum of p +
 // correction stays, of it the expert with the greater p + correction, weight 2.5 p.
 // CHECK-LABEL: @best_of_the_better_group
-// CHECK: heddle.moe <silu> %{{.*}}, %{{.*}} correction(%{{.*}} : tensor<4xf32>) routing <sigmoid = true, numGroups = 2, topGroups = 1, scale = 2.50000{{.*}} : f64> gates({{.*}}) {normalize = false, top_k = 1 : i64}
+// CHECK: heddle.moe <silu> %{{.*}}, %{{.*}} correction(%{{.*}} : tensor<4xf32>) routing <sigmoid = true, numGroups = 2, scale = 2.500000e+00 : f64> gates({{.*}}) {normalize = false, top_k = 1 : i64}
 func.func @best_of_the_better_group(%x: !rows, %router: !router, %gate_up: !gate_up, %down: !down) -> !rows {
   %correction = arith.constant dense<[0.3, 0.1, 0.25, 0.2]> : tensor<4xf32>
   %n = call @count(%x) : (!rows) -> index
