@@ -213,6 +213,15 @@ Value Arranger::place(Value source, SmallVector<int64_t> order, bool keepUnit) {
     source = tensor::ExtractSliceOp::create(b, loc, shaped(source).clone(shape), source, begin, sizes, step);
     order = kept;
   }
+  // Rows as one head, in the form in which checkpoints split rows into several.
+  bool isOneHead = axes.size() == 4 && ArrayRef(repeated) == ArrayRef<int64_t>{1} && axes[1].extent->isConstant(1) && order.back() == 3;
+  if (isOneHead) {
+    SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, source);
+    sizes.insert(sizes.end() - 1, b.getIndexAttr(1));
+    source = expanded(b, loc, source, {{0}, {1}, {2, 3}}, sizes);
+    order.insert(order.end() - 1, 1);
+    repeated.clear();
+  }
   SmallVector<int64_t> permutation(llvm::to_vector(llvm::seq<int64_t>(0, order.size())));
   llvm::sort(permutation, [&](int64_t x, int64_t y) { return order[x] < order[y]; });
   source = transposed(b, loc, source, permutation);
