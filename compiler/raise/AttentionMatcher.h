@@ -21,7 +21,8 @@ struct HeadsTensor {
 // One softmax: what its input computes, and what is done with its result.
 class AttentionMatcher {
 public:
-  AttentionMatcher(mlir::linalg::SoftmaxOp softmax) : softmax(softmax), trace(exprs), layout(exprs, TraceDepth::Layout), b(softmax) {}
+  AttentionMatcher(mlir::linalg::SoftmaxOp softmax)
+      : softmax(softmax), trace(exprs), layout(exprs, TraceDepth::Layout), b(softmax) {}
 
   // The reason why not, empty if the softmax became an attention. `silent` if it is no attention at all.
   std::string run();
@@ -29,15 +30,27 @@ public:
 
 private:
   // Numbers of the symbols: canonical axes, loops of the two products, and the softmax's own dimensions while roles are unknown.
-  enum : int64_t { batchSymbol, headSymbol, querySymbol, keySymbol, depthSymbol, groupSymbol, innerSymbol, firstProbe = 10, firstLoop = 30 };
+  enum : int64_t {
+    batchSymbol,
+    headSymbol,
+    querySymbol,
+    keySymbol,
+    depthSymbol,
+    groupSymbol,
+    innerSymbol,
+    firstProbe = 10,
+    firstLoop = 30
+  };
 
   bool findScores();
   bool assignAxes();
   bool readScores();
   bool findValues();
   bool solve(Expr traced, Expr target, llvm::DenseMap<Expr, Expr> &loops, llvm::DenseMap<Expr, Expr> &quotients);
-  std::optional<HeadsTensor> operandTensor(mlir::Value operand, llvm::ArrayRef<Expr> indices, Axis sequence, Axis depthAxis, bool grouped);
-  std::optional<HeadsTensor> pieceTensor(mlir::Value operand, llvm::ArrayRef<Expr> indices, Axis sequence, Axis depthAxis, bool grouped);
+  std::optional<HeadsTensor> operandTensor(mlir::Value operand, llvm::ArrayRef<Expr> indices, Axis sequence,
+                                           Axis depthAxis, bool grouped);
+  std::optional<HeadsTensor> pieceTensor(mlir::Value operand, llvm::ArrayRef<Expr> indices, Axis sequence,
+                                         Axis depthAxis, bool grouped);
   mlir::Value repeatedHeads(const HeadsTensor &piece, int64_t heads);
   bool splitTerminal(Expr end, double &factor, double &cap, Expr &rest);
   bool collectEnds(Expr expr);
@@ -63,15 +76,15 @@ private:
   bool silent = false;
 
   std::optional<Product> scores, values;
-  Expr score = nullptr;               // the element of the first product
-  Expr total = nullptr;               // what the softmax reads
+  Expr score = nullptr; // the element of the first product
+  Expr total = nullptr; // what the softmax reads
   unsigned queryOperand = 0, probabilityOperand = 0;
-  llvm::SmallVector<Expr> dimensions;       // of the softmax, in canonical symbols
+  llvm::SmallVector<Expr> dimensions; // of the softmax, in canonical symbols
   Expr batch, head, query, key, depth;
   Expr batchSize, numHeads, queries, keys, headDim;
   double scale = 0, softcap = 0;
   bool hasSinks = false;
-  Expr sink = nullptr;                // in `head`
+  Expr sink = nullptr; // in `head`
   MaskProof mask;
   llvm::SmallVector<Expr> valueIndices, resultIndices;
   Expr valueDepth = nullptr, valueDim = nullptr;

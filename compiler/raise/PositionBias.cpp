@@ -141,7 +141,8 @@ std::optional<Interval> IntervalEvaluator::evaluate(Expr expr) {
   if (expr->kind == ExprKind::FloorDiv && expr->arguments[1]->isConstant() && expr->arguments[1]->constant > 0) {
     std::optional<Interval> part = evaluate(expr->arguments[0]);
     double divisor = expr->arguments[1]->constant;
-    return part ? std::optional(Interval{std::floor(part->low / divisor), std::floor(part->high / divisor)}) : std::nullopt;
+    return part ? std::optional(Interval{std::floor(part->low / divisor), std::floor(part->high / divisor)})
+                : std::nullopt;
   }
   if (expr->kind != ExprKind::Sum)
     return std::nullopt;
@@ -195,7 +196,8 @@ static Expr bucketOf(ExprContext &exprs, Expr element, Expr head, PositionBias &
       return nullptr;
     return exprs.select(exprs.condition(element->atom()), high, low);
   }
-  if (element->kind != ExprKind::Leaf || element->arguments.size() != 2 || !isa<FloatType>(getElementTypeOrSelf(element->value)))
+  if (element->kind != ExprKind::Leaf || element->arguments.size() != 2 ||
+      !isa<FloatType>(getElementTypeOrSelf(element->value)))
     return nullptr;
   bool headIsLast = element->arguments[1] == head;
   if (!headIsLast && element->arguments[0] != head)
@@ -225,8 +227,8 @@ static bool readBuckets(ExprContext &exprs, Expr bias, const ScorePlaces &places
 
 //===- reading and writing ------------------------------------------------===//
 
-std::optional<PositionBias> heddle::readPositionBias(ExprContext &exprs, Expr bias, const ScorePlaces &places, bool shifts,
-                                                     bool causal) {
+std::optional<PositionBias> heddle::readPositionBias(ExprContext &exprs, Expr bias, const ScorePlaces &places,
+                                                     bool shifts, bool causal) {
   PositionBias found;
   if (shifts && (found.slope = readSlope(exprs, bias, places)))
     return found;
@@ -254,14 +256,19 @@ static Value tableOf(OpBuilder &b, Location loc, ExprContext &exprs, const Posit
   return arrange(b, loc, exprs, table, indices, axes, why);
 }
 
-Value heddle::emitPositionBias(OpBuilder &b, Location loc, ExprContext &exprs, const PositionBias &bias, const ScorePlaces &places) {
-  Value table = bias.slope ? slopesOf(b, loc, exprs, bias.slope, places.head) : tableOf(b, loc, exprs, bias, places.head);
+Value heddle::emitPositionBias(OpBuilder &b, Location loc, ExprContext &exprs, const PositionBias &bias,
+                               const ScorePlaces &places) {
+  Value table =
+      bias.slope ? slopesOf(b, loc, exprs, bias.slope, places.head) : tableOf(b, loc, exprs, bias, places.head);
   DenseMap<Expr, Value> none;
   Value queries = emitIndex(b, loc, places.query.extent, none), keys = emitIndex(b, loc, places.key.extent, none);
   if (!table || !queries || !keys)
     return {};
   auto size = [](Expr extent) { return extent->isConstant() ? (int64_t)extent->constant : ShapedType::kDynamic; };
-  auto type = RankedTensorType::get({1, size(places.head.extent), size(places.query.extent), size(places.key.extent)}, b.getF32Type());
-  auto list = [&](ArrayRef<int64_t> numbers) { return bias.slope ? DenseI64ArrayAttr() : b.getDenseI64ArrayAttr(numbers); };
+  auto type = RankedTensorType::get({1, size(places.head.extent), size(places.query.extent), size(places.key.extent)},
+                                    b.getF32Type());
+  auto list = [&](ArrayRef<int64_t> numbers) {
+    return bias.slope ? DenseI64ArrayAttr() : b.getDenseI64ArrayAttr(numbers);
+  };
   return PositionBiasOp::create(b, loc, type, table, queries, keys, list(bias.starts), list(bias.rows));
 }

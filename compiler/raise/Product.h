@@ -11,7 +11,7 @@ namespace heddle {
 // A product of two tensors over one loop.
 struct Product {
   mlir::linalg::LinalgOp op;
-  llvm::SmallVector<unsigned> outLoops;  // of each result dimension
+  llvm::SmallVector<unsigned> outLoops; // of each result dimension
   unsigned contracted;
 
   static std::optional<Product> of(mlir::Operation *candidate) {

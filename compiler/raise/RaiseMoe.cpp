@@ -18,7 +18,9 @@ namespace heddle {
 using namespace mlir;
 using namespace heddle;
 
-static RankedTensorType shaped(Value value) { return cast<RankedTensorType>(value.getType()); }
+static RankedTensorType shaped(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 //===- experts ------------------------------------------------------------===//
 
@@ -31,8 +33,8 @@ struct RowProduct {
 
 // One term of the sum over experts.
 struct Expert {
-  Expr weight = nullptr;               // of the token: an element of the routing's result
-  Expr rows = nullptr;                 // x[token, h]
+  Expr weight = nullptr; // of the token: an element of the routing's result
+  Expr rows = nullptr;   // x[token, h]
   Value gate, up, down;
   ActivationKind activation = ActivationKind::Silu;
 };
@@ -40,7 +42,8 @@ struct Expert {
 // A sum over experts and what it takes to write it as `moe`.
 class MoeMatcher {
 public:
-  explicit MoeMatcher(Operation *root) : root(root), layout(exprs, TraceDepth::Layout), moves(exprs, TraceDepth::Moves), b(root) {}
+  explicit MoeMatcher(Operation *root)
+      : root(root), layout(exprs, TraceDepth::Layout), moves(exprs, TraceDepth::Moves), b(root) {}
 
   // The reason why not, empty if the sum became a `moe`.
   std::string run();
@@ -71,8 +74,8 @@ private:
   OpBuilder b;
   std::string reason;
   bool silent = true;
-  SmallVector<Expr> symbols;             // of root's result: tokens, then the width
-  std::vector<SmallVector<Expr>> terms;  // the factors of each
+  SmallVector<Expr> symbols;            // of root's result: tokens, then the width
+  std::vector<SmallVector<Expr>> terms; // the factors of each
   SmallVector<Expert> experts;
 };
 } // namespace
@@ -116,9 +119,9 @@ bool MoeMatcher::sumOfOne(linalg::LinalgOp op) {
     return false;
   if (!isProduct) {
     Operation *yielded = op.getBlock()->getTerminator()->getOperand(0).getDefiningOp();
-    bool isSum = isa_and_nonnull<arith::AddFOp>(yielded) && llvm::all_of(yielded->getOperands(), [](Value part) {
-                   return isa<BlockArgument>(part);
-                 }) && yielded->getOperand(0) != yielded->getOperand(1);
+    bool isSum = isa_and_nonnull<arith::AddFOp>(yielded) &&
+                 llvm::all_of(yielded->getOperands(), [](Value part) { return isa<BlockArgument>(part); }) &&
+                 yielded->getOperand(0) != yielded->getOperand(1);
     if (!isSum)
       return false;
   }
@@ -171,7 +174,8 @@ std::optional<RowProduct> MoeMatcher::rowProduct(Expr element, int64_t number) {
     SmallVector<Expr> row = llvm::to_vector(element->arguments);
     row.back() = k;
     return RowProduct{layout.element(linear.getInput(), row),
-                      layout.element(linear.getWeights()[0], {element->arguments.back(), k}), {k, extent}};
+                      layout.element(linear.getWeights()[0], {element->arguments.back(), k}),
+                      {k, extent}};
   }
   std::optional<Product> product = op ? Product::of(op) : std::nullopt;
   int64_t summed = product ? product->op.getStaticLoopRanges()[product->contracted] : ShapedType::kDynamic;
@@ -215,7 +219,8 @@ bool MoeMatcher::readExpert(ArrayRef<Expr> term) {
   std::optional<RowProduct> down;
   for (Expr factor : term) {
     std::optional<RowProduct> product = rowProduct(factor, hiddenSymbol);
-    auto gated = product && product->rows->kind == ExprKind::Leaf ? product->rows->value.getDefiningOp<GluOp>() : GluOp();
+    auto gated =
+        product && product->rows->kind == ExprKind::Leaf ? product->rows->value.getDefiningOp<GluOp>() : GluOp();
     if (gated && !down)
       down = product;
     else if (factor->kind == ExprKind::Leaf && isa<RankedTensorType>(factor->value.getType()) && !expert.weight)
@@ -232,7 +237,8 @@ bool MoeMatcher::readExpert(ArrayRef<Expr> term) {
   expert.activation = glu.getActivation();
   auto inner = [&](Value value) { return rowProduct(layout.element(value, down->rows->arguments), columnSymbol); };
   std::optional<RowProduct> gate = inner(glu.getGate()), up = inner(glu.getUp());
-  if (!gate || !up || gate->rows != up->rows || gate->rows->kind != ExprKind::Leaf || gate->rows->arguments.back() != gate->k.index)
+  if (!gate || !up || gate->rows != up->rows || gate->rows->kind != ExprKind::Leaf ||
+      gate->rows->arguments.back() != gate->k.index)
     return because(describe(glu) + " does not gate two products of the same rows");
   expert.rows = gate->rows;
   expert.gate = matrixOf(gate->matrix, down->k, gate->k);
@@ -299,11 +305,12 @@ bool MoeMatcher::emit() {
   }
   RankedTensorType type = shaped(root->getResult(0));
   bool isJoined = shaped(input).getRank() == type.getRank() + 1 && type.getRank() == 2;
-  if ((!isJoined && shaped(input).getRank() != type.getRank()) || tokenOf(root->getResult(0), symbols, symbols.size() - 1) != token)
+  if ((!isJoined && shaped(input).getRank() != type.getRank()) ||
+      tokenOf(root->getResult(0), symbols, symbols.size() - 1) != token)
     return because("its result counts tokens otherwise than its rows");
-  Value result = MoeOp::create(b, root->getLoc(), input.getType(), input, router.getWeights()[0], routing->correction, gates, ups, downs,
-                               b.getI64IntegerAttr(routing->topK), b.getBoolAttr(routing->normalize), routing->attr,
-                               ActivationKindAttr::get(b.getContext(), first.activation));
+  Value result = MoeOp::create(b, root->getLoc(), input.getType(), input, router.getWeights()[0], routing->correction,
+                               gates, ups, downs, b.getI64IntegerAttr(routing->topK), b.getBoolAttr(routing->normalize),
+                               routing->attr, ActivationKindAttr::get(b.getContext(), first.activation));
   if (isJoined)
     result = tensor::CollapseShapeOp::create(b, root->getLoc(), result, SmallVector<ReassociationIndices>{{0, 1}, {2}});
   if (result.getType() != type)
@@ -333,8 +340,10 @@ struct RaiseMoe : heddle::impl::RaiseMoeBase<RaiseMoe> {
   void runOnOperation() override {
     SmallVector<Operation *> candidates;
     getOperation().walk([&](Operation *op) {
-      auto type = op->getNumResults() == 1 ? dyn_cast<RankedTensorType>(op->getResult(0).getType()) : RankedTensorType();
-      bool isRoot = isa<arith::AddFOp>(op) || (isa<linalg::LinalgOp>(op) && cast<linalg::LinalgOp>(op).getNumReductionLoops() == 1);
+      auto type =
+          op->getNumResults() == 1 ? dyn_cast<RankedTensorType>(op->getResult(0).getType()) : RankedTensorType();
+      bool isRoot = isa<arith::AddFOp>(op) ||
+                    (isa<linalg::LinalgOp>(op) && cast<linalg::LinalgOp>(op).getNumReductionLoops() == 1);
       bool isInFunction = isa<func::FuncOp>(op->getParentOp());
       if (isRoot && isInFunction && type && type.getRank() >= 2 && type.getElementType().isF32())
         candidates.push_back(op);

@@ -11,6 +11,8 @@
 #include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "llvm/Support/Threading.h"
+#include "llvm/Support/xxhash.h"
 
 #include <cmath>
 #include <random>
@@ -18,7 +20,9 @@
 using namespace mlir;
 using namespace heddle;
 
-static RankedTensorType shaped(Value value) { return cast<RankedTensorType>(value.getType()); }
+static RankedTensorType shaped(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 //===- the function -------------------------------------------------------===//
 
@@ -26,7 +30,8 @@ namespace {
 // The ops between a router's logits and the weights of experts, as a function of their own.
 class RoutingFunction {
 public:
-  RoutingFunction(Value weights, int64_t numExperts, std::string &reason) : weights(weights), numExperts(numExperts), reason(reason) {}
+  RoutingFunction(Value weights, int64_t numExperts, std::string &reason)
+      : weights(weights), numExperts(numExperts), reason(reason) {}
 
   bool find();
   // Logits of some tokens -> weights; checks that do not hold are an error. Needs `find`.
@@ -43,7 +48,6 @@ private:
   void findChecks();
   std::optional<int64_t> sizeOf(tensor::DimOp op) const;
   bool build();
-  FailureOr<RuntimeValue> weightValue(WeightOp op);
 
   // Every size that the input leaves open. Prime, so that no other size of the model is taken for it.
   static constexpr int64_t openSize = 7;
@@ -85,9 +89,12 @@ void RoutingFunction::findChecks() {
     auto check = dyn_cast<cf::AssertOp>(op);
     SetVector<Operation *> slice;
     LinearOp known = router;
-    bool isOfRouting = check && collect(check.getArg(), slice) &&
-                       llvm::any_of(slice, [&](Operation *part) { return llvm::is_contained(part->getOperands(), router.getResult()); }) &&
-                       llvm::all_of(slice, [&](Operation *part) { return part->getBlock() != op->getBlock() || isMemoryEffectFree(part); });
+    bool isOfRouting =
+        check && collect(check.getArg(), slice) &&
+        llvm::any_of(slice,
+                     [&](Operation *part) { return llvm::is_contained(part->getOperands(), router.getResult()); }) &&
+        llvm::all_of(slice,
+                     [&](Operation *part) { return part->getBlock() != op->getBlock() || isMemoryEffectFree(part); });
     router = known;
     if (!isOfRouting)
       continue;
@@ -100,7 +107,8 @@ bool RoutingFunction::find() {
   bool isInFunction = isa<func::FuncOp>(weights.getParentBlock()->getParentOp());
   if (!isInFunction || !collect(weights, body) || !router)
     return reason = "its weights are no function of one product's logits", false;
-  if (!router.getBiases().empty() || router.getWeights().size() != 1 || shaped(router.getResult()).getShape().back() != numExperts)
+  if (!router.getBiases().empty() || router.getWeights().size() != 1 ||
+      shaped(router.getResult()).getShape().back() != numExperts)
     return reason = describe(router) + " does not give one logit per expert", false;
   findChecks();
   for (Operation *op : body)
@@ -137,7 +145,8 @@ std::optional<int64_t> RoutingFunction::sizeOf(tensor::DimOp op) const {
       std::optional<int64_t> value = evaluate(part);
       if (!value)
         return std::nullopt;
-      result = expr->kind == ExprKind::Sum ? result + (int64_t)factor * *value : result * (int64_t)std::pow(*value, factor);
+      result =
+          expr->kind == ExprKind::Sum ? result + (int64_t)factor * *value : result * (int64_t)std::pow(*value, factor);
     }
     return result;
   };
@@ -192,44 +201,31 @@ bool RoutingFunction::build() {
   return true;
 }
 
-// A weight whose numbers the IR does not say may be any: what holds for random ones holds.
-FailureOr<RuntimeValue> RoutingFunction::weightValue(WeightOp op) {
-  auto type = cast<RankedTensorType>(op.getType());
-  Tensor tensor = Tensor::zeros(type.getElementType(), type.getShape());
-  if (DenseElementsAttr elements = elementsOf(op.getResult())) {
-    for (int64_t i = 0; i < tensor.size(); ++i)
-      tensor.setReal(i, valueAt(elements, i));
-  } else {
-    std::mt19937_64 random(llvm::hash_value(op.getName()));
-    for (int64_t i = 0; i < tensor.size(); ++i)
-      tensor.setReal(i, (double)(random() >> 40) / (1 << 24) * 0.5);
-  }
-  return makeValue(std::move(tensor));
+// The numbers of a stored tensor. Those that the IR does not say may be any: what holds for random ones holds.
+static Tensor numbersOf(Value stored) {
+  Tensor tensor = Tensor::zeros(shaped(stored).getElementType(), shaped(stored).getShape());
+  DenseElementsAttr elements = elementsOf(stored);
+  std::mt19937_64 random(elements ? 0 : llvm::xxh3_64bits(stored.getDefiningOp<WeightOp>().getName()));
+  for (int64_t i = 0; i < tensor.size(); ++i)
+    tensor.setReal(i, elements ? valueAt(elements, i) : double(random() >> 40) / (1 << 25));
+  return tensor;
 }
 
 FailureOr<Tensor> RoutingFunction::evaluate(const Tensor &logits) {
   InterpreterOptions options;
-  options.weight = [this](WeightOp op) { return weightValue(op); };
-  // What fails here is no error of the model: it is no routing, which the caller says.
-  ScopedDiagnosticHandler quiet(weights.getContext(), [](Diagnostic &) { return success(); });
+  options.weight = [](WeightOp op) -> FailureOr<RuntimeValue> { return makeValue(numbersOf(op.getResult())); };
+  // What fails here is no error of the model: it is no routing, which the caller says. Other threads raise other functions.
+  uint64_t thread = llvm::get_threadid();
+  ScopedDiagnosticHandler quiet(weights.getContext(),
+                                [&](Diagnostic &) { return success(llvm::get_threadid() == thread); });
   FailureOr<SmallVector<RuntimeValue>> results = Interpreter(options).call(function, {makeValue(logits)});
   if (failed(results))
     return failure();
   for (const RuntimeValue &check : ArrayRef(*results).drop_front())
     if (!std::get<TensorRef>(check)->integers[0])
       return failure();
-  for (Value correction : corrections) {
-    Tensor values = Tensor::zeros(shaped(correction).getElementType(), shaped(correction).getShape());
-    if (auto weight = correction.getDefiningOp<WeightOp>()) {
-      FailureOr<RuntimeValue> read = weightValue(weight);
-      values = *std::get<TensorRef>(*read);
-    } else {
-      DenseElementsAttr elements = elementsOf(correction);
-      for (int64_t i = 0; i < values.size(); ++i)
-        values.setReal(i, valueAt(elements, i));
-    }
-    correctionValues[correction] = std::move(values);
-  }
+  for (Value correction : corrections)
+    correctionValues[correction] = numbersOf(correction);
   return *std::get<TensorRef>((*results)[0]);
 }
 
@@ -250,7 +246,8 @@ static Tensor randomLogits(Type type, ArrayRef<int64_t> shape, uint64_t seed) {
   for (int64_t row = 0; row < logits.rows(); ++row) {
     double spread = std::exp2(row % 4 - 1.0);
     for (int64_t e = 0; e < logits.lastDim(); ++e)
-      logits.setReal(row * logits.lastDim() + e, spread * std::sqrt(-2 * std::log(uniform())) * std::cos(2 * M_PI * uniform()));
+      logits.setReal(row * logits.lastDim() + e,
+                     spread * std::sqrt(-2 * std::log(uniform())) * std::cos(2 * M_PI * uniform()));
   }
   return logits;
 }

@@ -11,11 +11,11 @@
 namespace heddle {
 
 struct Routing {
-  LinearOp router;                             // gives the logits
+  LinearOp router; // gives the logits
   int64_t topK = 0;
   bool normalize = false;
-  mlir::Value correction;                      // or none
-  RoutingAttr attr;                            // null: softmax, no groups, no scale
+  mlir::Value correction;                       // or none
+  RoutingAttr attr;                             // null: softmax, no groups, no scale
   llvm::SmallVector<mlir::cf::AssertOp> checks; // of what the routing computes, such as its indices
 };
 
