@@ -125,7 +125,11 @@ def Heddle_PositionBiasOp : Heddle_ModelOp<"position_bias"> {
 
     Example: distances below 1 read row 0, 1 and 2 read row 1, greater ones row 2.
     ```mlir
-    %bias = heddle.position_bias %table [%n, %m] {starts = array<i64: 1, 3>, rows = array<i64: 0, 1, 2>} : tensor<3x4xf32> -> tensor<1x4x?x?xf32>
+    func.func @three_buckets(%table: tensor<3x4xf32>, %n: index, %m: index) -> tensor<1x4x?x?xf32> {
+      %bias = heddle.position_bias %table[%n, %m] {starts = array<i64: 1, 3>, rows = array<i64: 0, 1, 2>}
+        : tensor<3x4xf32> -> tensor<1x4x?x?xf32>
+      return %bias : tensor<1x4x?x?xf32>
+    }
     ```
   }];
   let arguments = (ins TensorOf<[AnyFloat]>:$table, Index:$queries, Index:$keys,
