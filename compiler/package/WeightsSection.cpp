@@ -79,7 +79,8 @@ LogicalResult WeightWriter::writeMatrix(ArrayRef<Source> sources, int64_t k, Pan
   int64_t n = 0;
   for (const Source &source : sources) {
     const uint8_t *data = source.data;
-    if (source.type != type) {
+    bool isWidened = source.type != type;
+    if (isWidened) {
       widened.emplace_back(source.rows * k);
       int64_t storedRows = source.transposed ? k : source.rows, width = source.transposed ? source.rows : k;
       dequantizeRows(source.type, source.data, storedRows, width, source.stride, widened.back().data());
