@@ -28,6 +28,7 @@ public:
   static std::vector<std::string> runnableTargets();
   // Targets with bf16 or tile instructions: the code itself where this machine can run it, and emulated everywhere.
   static std::vector<std::string> bf16Targets();
+  static std::vector<std::string> int8TileTargets();
 
   mlir::ModuleOp module() { return *moduleRef; }
   const CpuTarget &target() const { return cpuTarget; }
