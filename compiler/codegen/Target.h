@@ -34,8 +34,6 @@ struct CpuTarget {
   // Sums of products of bf16 pairs in one instruction: of vectors, and of tiles (AMX).
   bool hasBf16Dot() const { return hasAvx512() && has("avx512bf16"); }
   bool hasBf16Tiles() const { return hasAvx512() && has("amx-tile") && has("amx-bf16"); }
-  // Sums of products of bytes, of tiles.
-  bool hasInt8Tiles() const { return hasAvx512() && has("amx-tile") && has("amx-int8"); }
   // f32 lanes of the widest vector register: 16, 8 or 4.
   unsigned vectorLanes() const;
   // Vector registers: 32 with AVX-512 and NEON, 16 with AVX2.

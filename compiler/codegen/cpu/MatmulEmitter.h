@@ -94,7 +94,9 @@ private:
   void emitQ8Tile(mlir::Value panel, int64_t panels, mlir::Value row, int64_t height, mlir::Value tileTerms);
   Values emitQ8Dots(BlockReader &weights, llvm::ArrayRef<Q8Row> blockRows);
   // int8 with AMX: tiles hold rows that lie equally far apart
-  bool usesInt8Tiles() const { return target.hasInt8Tiles() && spec.rows != MatmulRows::Gathered; }
+  bool usesInt8Tiles() const {
+    return target.hasAvx512() && target.has("amx-tile") && target.has("amx-int8") && spec.rows != MatmulRows::Gathered;
+  }
   int64_t q8UnitRows() const;
   void beginQ8Unit();
   void endQ8Unit();
