@@ -52,6 +52,14 @@ public:
     requireWithin(rows(index), maxRows);
     requireWithin(bytes(index), rowBytes);
   }
+  // Of sum (M, N) += x (M, K) y (K, N), with K in groups of four bytes.
+  void requireProduct(Value sum, Value x, Value y) {
+    for (Value tile : {sum, x, y})
+      requireShape(tile);
+    requireEqual(rows(sum), rows(x));
+    requireEqual(bytes(sum), bytes(y));
+    requireEqual(b.mul(rows(y), 4), bytes(x));
+  }
   void clear(Value index) {
     b.loop(b.index(0), b.index(maxRows), 1,
            [&](Value row) { b.store(b.splatInt(0), b.at(tile(index), b.mul(row, rowBytes))); });
@@ -81,6 +89,13 @@ void buildLdtilecfg(ModuleOp module) {
 void buildTilerelease(ModuleOp module) {
   TileInstruction at(module, "tilerelease", "");
   at.b.store(at.b.splatInt(0), at.state);
+  at.b.finish();
+}
+
+void buildTilezero(ModuleOp module) {
+  TileInstruction at(module, "tilezero", "i");
+  at.requireShape(at.argument(0));
+  at.clear(at.argument(0));
   at.b.finish();
 }
 
@@ -124,11 +139,7 @@ void buildTdpbf16ps(ModuleOp module) {
   TileInstruction at(module, "tdpbf16ps", "iii");
   KernelBuilder &b = at.b;
   Value sum = at.argument(0), x = at.argument(1), y = at.argument(2);
-  for (Value tile : {sum, x, y})
-    at.requireShape(tile);
-  at.requireEqual(at.rows(sum), at.rows(x));
-  at.requireEqual(at.bytes(sum), at.bytes(y));
-  at.requireEqual(b.mul(at.rows(y), 4), at.bytes(x));
+  at.requireProduct(sum, x, y);
   b.loop(b.index(0), at.rows(sum), 1, [&](Value m) {
     Value row = b.at(at.tile(sum), b.mul(m, rowBytes)), left = b.at(at.tile(x), b.mul(m, rowBytes));
     SmallVector<Value> zeros(2, b.splatReal(0));
@@ -138,6 +149,29 @@ void buildTdpbf16ps(ModuleOp module) {
       return SmallVector<Value>{b.fma(xLow, yLow, carried[0]), b.fma(xHigh, yHigh, carried[1])};
     });
     b.store(b.add(b.load(b.v16f32, row), b.add(sums[0], sums[1])), row);
+  });
+  b.finish();
+}
+
+// sum[m][n] += sum over k and j < 4 of x[m][4k + j] y[k][4n + j], signed bytes by unsigned ones
+void buildTdpbsud(ModuleOp module) {
+  TileInstruction at(module, "tdpbsud", "iii");
+  KernelBuilder &b = at.b;
+  Value sum = at.argument(0), x = at.argument(1), y = at.argument(2);
+  at.requireProduct(sum, x, y);
+  b.loop(b.index(0), at.rows(sum), 1, [&](Value m) {
+    Value row = b.at(at.tile(sum), b.mul(m, rowBytes)), left = b.at(at.tile(x), b.mul(m, rowBytes));
+    SmallVector<Value> sums =
+        b.loop(b.index(0), at.rows(y), 1, b.load(b.v16i32, row), [&](Value k, ArrayRef<Value> carried) {
+          Value four = b.splat(b.load(b.i32, b.at(left, b.mul(k, 4))));
+          Value codes = b.load(b.v16i32, b.at(at.tile(y), b.mul(k, rowBytes))), next = carried[0];
+          for (int64_t j = 0; j < 4; ++j) {
+            Value byte = arith::ShRSIOp::create(b, arith::ShLIOp::create(b, four, b.splatInt(24 - 8 * j)), b.splatInt(24));
+            next = b.add(next, b.mul(byte, b.maskBits(b.shiftRight(codes, 8 * j), 0xff)));
+          }
+          return SmallVector<Value>{next};
+        });
+    b.store(sums[0], row);
   });
   b.finish();
 }
@@ -177,7 +211,8 @@ void emulateTile(ImplicitLocOpBuilder &b, func::FuncOp instruction, Value state,
 void heddle::test::emulateInstructions(ModuleOp module) {
   SmallVector<LLVM::CallIntrinsicOp> calls;
   module.walk([&](LLVM::CallIntrinsicOp call) { calls.push_back(call); });
-  for (auto build : {buildLdtilecfg, buildTilerelease, buildTileload, buildTilestore, buildTdpbf16ps})
+  for (auto build : {buildLdtilecfg, buildTilerelease, buildTileload, buildTilestore, buildTilezero, buildTdpbf16ps,
+                     buildTdpbsud})
     build(module);
   DenseMap<Operation *, Value> states; // of the functions that use tiles
   for (LLVM::CallIntrinsicOp call : calls) {

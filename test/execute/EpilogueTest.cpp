@@ -135,6 +135,17 @@ TEST(Epilogue, ActivationsOfBf16ProductsFollowTheirFormulas) {
     }
 }
 
+TEST(Epilogue, ActivationsOfProductsOnInt8TilesFollowTheirFormulas) {
+  for (const std::string &target : KernelLibrary::int8TileTargets())
+    for (TensorType type : {TensorType::Q4_1, TensorType::Q8_0})
+      for (auto epilogue : {MatmulEpilogue::GeluTanh, MatmulEpilogue::GatedSilu}) {
+        SCOPED_TRACE(target + ", " + tensorTypeInfo(type).name + ", epilogue " + std::to_string(int(epilogue)));
+        MatmulSpec spec{*layoutFor(type), EpilogueTest::n, EpilogueTest::k, MatmulActivation::Q8};
+        spec.epilogue = epilogue;
+        EpilogueTest::expectFormula(target, spec, type);
+      }
+}
+
 TEST(Epilogue, GatedProductsTakeNoBias) {
   KernelLibrary library("native");
   MatmulSpec spec{*layoutFor(TensorType::F32), 16, 32};

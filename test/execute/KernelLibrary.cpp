@@ -56,14 +56,22 @@ std::vector<std::string> KernelLibrary::runnableTargets() {
   return targets;
 }
 
-std::vector<std::string> KernelLibrary::bf16Targets() {
+static std::vector<std::string> withEmulated(llvm::ArrayRef<const char *> names) {
   std::vector<std::string> targets;
-  for (const char *name : {"znver5", "sapphirerapids"}) {
+  for (const char *name : names) {
     targets.push_back(emulatedPrefix.str() + name);
     if (isRunnable(name))
       targets.push_back(name);
   }
   return targets;
+}
+
+std::vector<std::string> KernelLibrary::bf16Targets() {
+  return withEmulated({"znver5", "sapphirerapids"});
+}
+
+std::vector<std::string> KernelLibrary::int8TileTargets() {
+  return withEmulated({"sapphirerapids"});
 }
 
 // Kernels need the C library's memory functions and nothing else.

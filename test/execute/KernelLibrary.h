@@ -26,8 +26,10 @@ public:
 
   // The targets whose code this machine can run: native, and the levels below it.
   static std::vector<std::string> runnableTargets();
-  // Targets with bf16 or tile instructions: the code itself where this machine can run it, and emulated everywhere.
+  // Targets with bf16 instructions, of vectors or tiles: the code itself where this machine can run it, and emulated everywhere.
   static std::vector<std::string> bf16Targets();
+  // The same with tiles of bytes.
+  static std::vector<std::string> int8TileTargets();
 
   mlir::ModuleOp module() { return *moduleRef; }
   const CpuTarget &target() const { return cpuTarget; }

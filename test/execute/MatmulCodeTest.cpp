@@ -16,9 +16,9 @@ using namespace heddle;
 using namespace heddle::test;
 using llvm::StringRef;
 
-static std::string emitAssembly(TensorType type, const char *targetName) {
+static std::string emitAssembly(TensorType type, const char *targetName, MatmulActivation activation = MatmulActivation::Bf16) {
   KernelLibrary library(targetName);
-  MatmulSpec spec{*layoutFor(type), 4096, 4096, MatmulActivation::Bf16};
+  MatmulSpec spec{*layoutFor(type), 4096, 4096, activation};
   if (failed(buildMatmul(library.module(), "kernel", spec, library.target())) ||
       failed(lowerToLLVM(library.module(), library.target())))
     return "";
@@ -106,4 +106,28 @@ TEST(MatmulCode, TilesAreReleased) {
   size_t release = assembly.find("tilerelease");
   ASSERT_NE(release, std::string::npos);
   EXPECT_EQ(assembly.find("%tmm", release), std::string::npos) << "nothing follows";
+}
+
+// A block's sums pass through memory once and are scaled into sums that do not.
+TEST(MatmulCode, SumsOfInt8TilesStayInRegisters) {
+  for (auto [type, unpacked] : {std::pair(TensorType::Q8_0, 0), std::pair(TensorType::Q4_1, 8)}) {
+    std::string assembly = emitAssembly(type, "sapphirerapids", MatmulActivation::Q8);
+    EXPECT_EQ(assembly.find("call"), std::string::npos) << "a call would lose the configuration";
+    int loops = 0;
+    for (const auto &loop : innerLoops(assembly)) {
+      if (!countOf(loop, "tdpbsud"))
+        continue;
+      ++loops;
+      EXPECT_EQ(countOf(loop, "tdpbsud"), 1);
+      EXPECT_EQ(countOf(loop, "tileloadd"), 2);
+      EXPECT_EQ(countOf(loop, "tilestored"), 1);
+      EXPECT_EQ(countOf(loop, "ldtilecfg"), 0);
+      EXPECT_EQ(countOf(loop, "vpdpbusd"), 0);
+      EXPECT_EQ(countStores(loop), unpacked) << "the lines of codes of four bits, and no spill";
+    }
+    EXPECT_EQ(loops, 1);
+    size_t release = assembly.find("tilerelease");
+    ASSERT_NE(release, std::string::npos);
+    EXPECT_EQ(assembly.find("%tmm", release), std::string::npos) << "nothing follows";
+  }
 }

@@ -169,6 +169,9 @@ std::vector<Parameters> allParameters() {
   for (const std::string &target : bf16Targets)
     for (TensorType type : {TensorType::BF16, TensorType::Q4_1, TensorType::Q6_K})
       all.push_back({target, type, MatmulActivation::Bf16});
+  for (const std::string &target : KernelLibrary::int8TileTargets())
+    for (TensorType type : {TensorType::Q8_0, TensorType::Q4_0, TensorType::Q4_1, TensorType::Q2_K, TensorType::Q6_K})
+      all.push_back({target, type, MatmulActivation::Q8});
   return all;
 }
 

@@ -186,3 +186,10 @@ TEST(Moe, GatheredAndScatteredBf16ProductsFollowTheIndex) {
     expectIndexFollowed(target, MatmulActivation::Bf16);
   }
 }
+
+TEST(Moe, GatheredAndScatteredProductsOnInt8TilesFollowTheIndex) {
+  for (const std::string &target : KernelLibrary::int8TileTargets()) {
+    SCOPED_TRACE(target);
+    expectIndexFollowed(target, MatmulActivation::Q8);
+  }
+}

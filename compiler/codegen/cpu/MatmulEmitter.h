@@ -8,6 +8,9 @@
 #include "compiler/codegen/cpu/KernelBuilder.h"
 #include "compiler/codegen/cpu/MatmulKernel.h"
 #include "compiler/codegen/cpu/MatmulTiles.h"
+#include "compiler/codegen/cpu/TileUnit.h"
+
+#include <optional>
 
 namespace heddle {
 
@@ -83,9 +86,23 @@ private:
   int64_t stagedStride() const;
   void stageActivations(const LineBlock &block, mlir::Value row, mlir::Value height);
 
-  // int8
+  // int8. Where a row's codes, scale and terms of a step along K begin, or of a block of weights in it.
+  struct Q8Row {
+    mlir::Value codes, scales, terms;
+  };
   void emitQ8Terms(mlir::Value row, mlir::Value rowTerms);
   void emitQ8Tile(mlir::Value panel, int64_t panels, mlir::Value row, int64_t height, mlir::Value tileTerms);
+  Values emitQ8Dots(BlockReader &weights, llvm::ArrayRef<Q8Row> blockRows);
+  // int8 with AMX: tiles hold rows that lie equally far apart
+  bool usesInt8Tiles() const {
+    return target.hasAvx512() && target.has("amx-tile") && target.has("amx-int8") && spec.rows != MatmulRows::Gathered;
+  }
+  int64_t q8UnitRows() const;
+  void beginQ8Unit();
+  void endQ8Unit();
+  mlir::Value fillsQ8Unit();
+  Values emitQ8UnitDots(BlockReader &weights, llvm::ArrayRef<Q8Row> blockRows, int64_t p);
+  mlir::Value unitCodesOf(BlockReader &weights, int64_t p);
 
   static constexpr int64_t lineBytes = 4 * PackedLayout::panelRows;
 
@@ -97,7 +114,8 @@ private:
   mlir::Value act, actScales, actSums, weights, bias, out, rows, actStride, outStride, panelBegin, panelEnd, rowIndex,
       rowScale;
   mlir::Value scratch, partials, terms;
-  mlir::Value tileConfig, staged;
+  std::optional<TileUnit> tileUnit;
+  mlir::Value staged, unitDots, unitCodes;
   int32_t zeroPoint = 0; // of the codes as the dot product reads them
 };
 

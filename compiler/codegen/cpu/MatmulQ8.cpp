@@ -17,28 +17,30 @@ using namespace heddle;
 // Values that share a scale of activations, and those whose codes are summed.
 static constexpr int64_t scaleValues = 32, sumValues = 16;
 
-namespace {
-// One row's share of a step along K: 32 codes, their scale, and the terms of the step's blocks of weights.
-struct ActivationRow {
-  Value codes, scales, terms;
-};
-} // namespace
-
 void MatmulEmitter::emitQ8() {
   zeroPoint = int32_t(spec.layout.zero) - DotProduct(b, target, spec.layout.maxCode).codeBias();
   // setup: terms (rowBlock, K / block)
+  SmallVector<int64_t> heights = tiles.q8.heights;
+  if (usesInt8Tiles())
+    heights.insert(heights.begin(), q8UnitRows());
   int64_t rowBytes = spec.k / spec.layout.block * 4;
-  int64_t rowBlock = std::clamp<int64_t>(tiles.q8TermBytes / rowBytes / 8 * 8, 8, tiles.rowBlock);
+  int64_t rowBlock = std::clamp<int64_t>(tiles.q8TermBytes / rowBytes / heights[0] * heights[0], 8, tiles.rowBlock);
   terms = b.stack(rowBlock * rowBytes);
+  if (usesInt8Tiles())
+    beginQ8Unit();
+  // compute
   b.loop(b.index(0), rows, rowBlock, [&](Value begin) {
     Value end = b.minimum(rows, b.add(begin, rowBlock));
     auto rowTerms = [&](Value row) { return b.at(terms, b.mul(b.sub(row, begin), rowBytes)); };
     b.loop(begin, end, 1, [&](Value row) { emitQ8Terms(storedRow(row), rowTerms(row)); });
     forPanels(tiles.q8.panels, [&](Value panel, int64_t panels) {
-      forRows(tiles.q8.heights, begin, end,
+      forRows(heights, begin, end,
               [&](Value row, int64_t height) { emitQ8Tile(panel, panels, row, height, rowTerms(row)); });
     });
   });
+  // finish
+  if (usesInt8Tiles())
+    endQ8Unit();
 }
 
 // What a row contributes to every panel's block beside the products, once for all panels: with mins scale_a * sum_a as
@@ -63,13 +65,13 @@ void MatmulEmitter::emitQ8Terms(Value row, Value rowTerms) {
 void MatmulEmitter::emitQ8Tile(Value panel, int64_t panels, Value row, int64_t height, Value tileTerms) {
   const PackedLayout &layout = spec.layout;
   int64_t blocks = scaleValues / layout.block; // of weights, in a step
-  DotProduct dot(b, target, layout.maxCode);
+  bool onUnit = usesInt8Tiles() && height == q8UnitRows();
   // setup
-  SmallVector<ActivationRow> rowAddresses;
+  SmallVector<Q8Row> tileRows;
   for (int64_t r = 0; r < height; ++r) {
     Value stored = storedRow(b.add(row, r));
-    rowAddresses.push_back({activationRow(b.add(row, r)), b.at(actScales, b.mul(stored, spec.k / scaleValues * 4)),
-                            b.at(tileTerms, r * (spec.k / layout.block * 4))});
+    tileRows.push_back({activationRow(b.add(row, r)), b.at(actScales, b.mul(stored, spec.k / scaleValues * 4)),
+                        b.at(tileTerms, r * (spec.k / layout.block * 4))});
   }
   Values panelAddresses;
   for (int64_t p = 0; p < panels; ++p)
@@ -81,30 +83,18 @@ void MatmulEmitter::emitQ8Tile(Value panel, int64_t panels, Value row, int64_t h
     for (int64_t line = 0; line < layout.unitBytes(); line += 64)
       b.prefetch(b.at(unit, tiles.prefetchBytes + line));
     BlockReader weights(b, layout, unit);
-    auto loadTerm = [&](const ActivationRow &row, Type type) {
-      return b.splat(b.load(type, b.at(b.at(row.terms, b.mul(step, 4 * blocks)), 4 * block)));
-    };
-    Values dots;
-    for (const ActivationRow &row : rowAddresses)
-      dots.push_back(zeroPoint ? loadTerm(row, b.i32) : b.splatInt(0));
-    // the halves of a quad share its bytes
-    for (int64_t quad = 0; quad < BlockReader::quadsPerHalf(layout); ++quad) {
-      Value stored = weights.loadQuad(quad);
-      for (int64_t half = 0; half < BlockReader::numHalves(layout); ++half) {
-        Value codes = dot.prepareCodes(weights.codes(stored, half));
-        int64_t column = layout.block * block + half * layout.block / 2 + 4 * quad;
-        for (auto [r, row] : llvm::enumerate(rowAddresses)) {
-          Value four = b.load(b.i32, b.at(b.at(row.codes, b.mul(step, scaleValues)), column), 1);
-          dots[r] = dot.emit(dots[r], codes, b.splat(four));
-        }
-      }
-    }
-    for (auto [r, row] : llvm::enumerate(rowAddresses)) {
-      Value scale = b.splat(b.load(b.f32, b.at(row.scales, b.mul(step, 4))));
+    SmallVector<Q8Row> blockRows;
+    for (const Q8Row &row : tileRows)
+      blockRows.push_back({b.at(b.at(row.codes, b.mul(step, scaleValues)), layout.block * block),
+                           b.at(row.scales, b.mul(step, 4)),
+                           b.at(b.at(row.terms, b.mul(step, 4 * blocks)), 4 * block)});
+    Values dots = onUnit ? emitQ8UnitDots(weights, blockRows, p) : emitQ8Dots(weights, blockRows);
+    for (auto [r, row] : llvm::enumerate(blockRows)) {
+      Value scale = b.splat(b.load(b.f32, row.scales));
       Value &sum = sums[r * panels + p];
       sum = b.fma(b.mul(b.toFloat(dots[r]), scale), weights.scale(), sum);
       if (layout.hasMin)
-        sum = b.fma(weights.min(), loadTerm(row, b.f32), sum);
+        sum = b.fma(weights.min(), b.splat(b.load(b.f32, row.terms)), sum);
     }
   };
   Values sums =
@@ -118,4 +108,24 @@ void MatmulEmitter::emitQ8Tile(Value panel, int64_t panels, Value row, int64_t h
   // store
   for (int64_t r = 0; r < height; ++r)
     storeRow(ValuesRef(sums).slice(r * panels, panels), panel, b.add(row, r));
+}
+
+// -zero * sum_a + the products of a block, of each row.
+SmallVector<Value> MatmulEmitter::emitQ8Dots(BlockReader &weights, ArrayRef<Q8Row> blockRows) {
+  const PackedLayout &layout = spec.layout;
+  DotProduct dot(b, target, layout.maxCode);
+  Values dots;
+  for (const Q8Row &row : blockRows)
+    dots.push_back(zeroPoint ? b.splat(b.load(b.i32, row.terms)) : b.splatInt(0));
+  // the halves of a quad share its bytes
+  for (int64_t quad = 0; quad < BlockReader::quadsPerHalf(layout); ++quad) {
+    Value stored = weights.loadQuad(quad);
+    for (int64_t half = 0; half < BlockReader::numHalves(layout); ++half) {
+      Value codes = dot.prepareCodes(weights.codes(stored, half));
+      int64_t column = half * layout.block / 2 + 4 * quad;
+      for (auto [r, row] : llvm::enumerate(blockRows))
+        dots[r] = dot.emit(dots[r], codes, b.splat(b.load(b.i32, b.at(row.codes, column), 1)));
+    }
+  }
+  return dots;
 }

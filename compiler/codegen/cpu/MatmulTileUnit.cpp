@@ -2,21 +2,20 @@
 //
 // Products with bf16 activations on AMX: 16 rows by 32 columns of activations times 32 columns of a panel, one instruction.
 //
-// Tile registers are named here, not allocated: eight are alive, none is ever spilled, and the configuration stays what
-// the kernel made it, since a kernel calls nothing. One row is a tile of one row: every number of rows adds up in the
-// same order. Within 32 columns the order is the instruction's, between them it ascends.
+// One row is a tile of one row: every number of rows adds up in the same order. Within 32 columns the order is the
+// instruction's, between them it ascends.
 
 #include "compiler/codegen/cpu/MatmulEmitter.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
 using namespace mlir;
 using namespace heddle;
 
 // A tile: 16 rows of 64 bytes, of activations (rows, 32 columns), of weights (16 pairs of columns, 16 lanes), of sums
 // (rows, 16 lanes).
-static constexpr int64_t tileRows = 16, tileRowBytes = 64, tileBytes = tileRows * tileRowBytes, tileColumns = 32;
+static constexpr int64_t tileRows = TileUnit::maxRows, tileRowBytes = TileUnit::maxRowBytes, tileBytes = tileRows * tileRowBytes,
+                         tileColumns = 32;
 
 // Registers by row tile r and panel p, two each.
 static int64_t sumTile(int64_t r, int64_t p) {
@@ -29,39 +28,15 @@ static int64_t weightTile(int64_t p) {
   return 6 + p;
 }
 
-// The instruction's 64-byte operand: palette 1, then from these offsets on bytes per row (u16) and rows (u8) of each tile.
-static constexpr int64_t configBytes = 64, rowBytesOffset = 16, rowsOffset = 48;
-
-static void emitTile(KernelBuilder &b, StringRef name, ArrayRef<int64_t> registers, ValueRange operands = {}) {
-  SmallVector<Value> all;
-  for (int64_t index : registers)
-    all.push_back(arith::ConstantOp::create(b, b.getI8IntegerAttr(index)));
-  llvm::append_range(all, operands);
-  LLVM::CallIntrinsicOp::create(b, b.getStringAttr(("llvm.x86." + name).str()), all);
-}
-
-static void loadTile(KernelBuilder &b, int64_t index, Value address, Value stride) {
-  emitTile(b, "tileloadd64", index, {address, stride});
-}
-
 void MatmulEmitter::emitTileUnit() {
   // setup
-  tileConfig = b.stack(configBytes);
-  b.store(b.splatInt(0), tileConfig);
-  b.store(arith::ConstantOp::create(b, b.getI8IntegerAttr(1)), tileConfig);
-  auto tileShapes = [&](Type element, int64_t offset, int64_t value) {
-    for (int64_t tile = 0; tile < 8; ++tile)
-      b.store(arith::ConstantOp::create(b, b.getIntegerAttr(element, value)),
-              b.at(tileConfig, offset + tile * element.getIntOrFloatBitWidth() / 8));
-  };
-  tileShapes(b.i16, rowBytesOffset, tileRowBytes);
-  tileShapes(b.i8, rowsOffset, tileRows);
+  tileUnit.emplace(b);
   if (stagesActivations())
     staged = b.stack(2 * tileRows * stagedStride());
   // compute
   emitManyRows(tiles.tileUnit);
   // finish
-  emitTile(b, "tilerelease", {});
+  tileUnit->release();
 }
 
 // Shapes the tiles of sums and activations for a block of `height` rows, 16 in all but the last row tile, and clears all.
@@ -70,9 +45,9 @@ void MatmulEmitter::configureTiles(Value height, int64_t rowTiles) {
     Value left = b.minimum(b.sub(height, b.index(r * tileRows)), b.index(tileRows));
     Value count = arith::TruncIOp::create(b, b.i8, left);
     for (int64_t tile : {sumTile(r, 0), sumTile(r, 1), activationTile(r)})
-      b.store(count, b.at(tileConfig, rowsOffset + tile));
+      tileUnit->setRows(tile, count);
   }
-  emitTile(b, "ldtilecfg", {}, tileConfig);
+  tileUnit->configure();
 }
 
 // partial (rows, panels, 16) += activations (rows, columns) * W (panels, columns, 16)
@@ -111,21 +86,21 @@ void MatmulEmitter::emitTileUnitBlock(const LineBlock &block, Value row, Value h
       for (int64_t p = 0; p < block.panels; ++p)
         body(sumTile(r, p), b.at(partial, (r * tileRows * block.panels + p) * lineBytes));
   };
-  forSums([&](int64_t tile, Value address) { loadTile(b, tile, address, partialStride); });
+  forSums([&](int64_t tile, Value address) { tileUnit->load(tile, address, partialStride); });
   // compute: padded, the last columns of a row of W and of the activations are zero
   Value count = b.divide(b.add(block.columns, tileColumns - 1), tileColumns);
   b.loop(b.index(0), count, 1, [&](Value step) {
     Value columns = b.at(activations, b.mul(step, tileRowBytes)), lines = b.at(block.address, b.mul(step, tileBytes));
     for (int64_t r = 0; r < rowTiles; ++r)
-      loadTile(b, activationTile(r), b.at(columns, b.mul(stride, r * tileRows)), stride);
+      tileUnit->load(activationTile(r), b.at(columns, b.mul(stride, r * tileRows)), stride);
     for (int64_t p = 0; p < block.panels; ++p) {
-      loadTile(b, weightTile(p), b.at(lines, p * block.panelStride), lineStride);
+      tileUnit->load(weightTile(p), b.at(lines, p * block.panelStride), lineStride);
       for (int64_t r = 0; r < rowTiles; ++r)
-        emitTile(b, "tdpbf16ps", {sumTile(r, p), activationTile(r), weightTile(p)});
+        tileUnit->multiplyAdd("tdpbf16ps", sumTile(r, p), activationTile(r), weightTile(p));
     }
   });
   // store
-  forSums([&](int64_t tile, Value address) { emitTile(b, "tilestored64", tile, {address, partialStride}); });
+  forSums([&](int64_t tile, Value address) { tileUnit->store(tile, address, partialStride); });
 }
 
 // Tiles read rows that are equally far apart and whole to 32 columns.

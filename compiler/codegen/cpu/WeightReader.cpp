@@ -20,8 +20,12 @@ Value BlockReader::loadScales(int64_t offset) {
   return arith::ExtFOp::create(b, b.v16f32, b.load(b.vec(16, b.f16), address));
 }
 
+Value BlockReader::codesAddress() {
+  return b.at(block, layout.codeOffset());
+}
+
 Value BlockReader::loadQuad(Value quad) {
-  return b.load(b.v16i32, b.at(b.at(block, b.mul(quad, 4 * PackedLayout::panelRows)), layout.codeOffset()));
+  return b.load(b.v16i32, b.at(codesAddress(), b.mul(quad, 4 * PackedLayout::panelRows)));
 }
 
 Value BlockReader::codes(Value stored, int64_t half) {

@@ -22,6 +22,7 @@ public:
   // the low nibbles of what is stored, those of its second half the high ones.
   static int64_t numHalves(const PackedLayout &layout) { return layout.numbers == PackedNumbers::U4 ? 2 : 1; }
   static int64_t quadsPerHalf(const PackedLayout &layout) { return layout.block / 4 / numHalves(layout); }
+  mlir::Value codesAddress();
   mlir::Value loadQuad(mlir::Value quad);
   mlir::Value loadQuad(int64_t quad) { return loadQuad(b.index(quad)); }
   mlir::Value codes(mlir::Value stored, int64_t half);
