@@ -53,7 +53,8 @@ std::optional<Stage> heddle::parseStage(StringRef name) {
 
 ArrayRef<PassSwitch> heddle::passSwitches() {
   using Options = PipelineOptions;
-  static const PassSwitch switches[] = {{"raise-linear", &Options::raiseLinear},
+  static const PassSwitch switches[] = {{"bind-decoder-inputs", &Options::bindDecoderInputs},
+                                        {"raise-linear", &Options::raiseLinear},
                                         {"raise-norm", &Options::raiseNorm},
                                         {"raise-glu", &Options::raiseGlu},
                                         {"raise-moe", &Options::raiseMoe},
@@ -94,7 +95,7 @@ void heddle::addRaiseStage(OpPassManager &pm, const PipelineOptions &options) {
       pm.addNestedPass<func::FuncOp>(std::move(pass));
   };
   // First: what follows from the mask's ones and the positions' range is seen by every pass.
-  if (options.formForward)
+  if (options.formForward && options.bindDecoderInputs)
     pm.addPass(createBindDecoderInputs());
   // Before others: where a trace of elements ends is at products of rows with stored matrices.
   addIf(options.raiseLinear, createRaiseLinear());

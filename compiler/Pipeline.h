@@ -25,6 +25,7 @@ struct PipelineOptions {
   int64_t context = 8192;             // tokens of the longest sequence
   bool flashTile = true;              // attention never stores more scores than those of a tile
   int64_t blockKv = 64;               // keys per block of attention
+  bool bindDecoderInputs = true;      // a decoder takes no attention_mask and position_ids
   bool raiseLinear = true, raiseNorm = true, raiseGlu = true, raiseMoe = true, raiseRope = true, raiseSoftmax = true;
   bool fuseAttention = true;
   bool formForward = true;            // a causal graph from ids to logits becomes a model that generates

@@ -31,6 +31,8 @@ std::string heddle::noDecoderSignature(func::FuncOp graph) {
   for (auto [i, argument] : llvm::enumerate(graph.getArguments())) {
     auto name = graph.getArgAttrOfType<StringAttr>(i, "heddle.name");
     DecoderInput input = decoderInput(graph, i);
+    if (name && name.getValue().starts_with("past"))
+      return "it takes its cache as inputs ('" + name.getValue().str() + "'), expected an export without one";
     if (input == DecoderInput::Other)
       return "its input '" + (name ? name.getValue().str() : "#" + std::to_string(i)) +
              "' is none of input_ids, attention_mask and position_ids";

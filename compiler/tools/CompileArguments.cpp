@@ -46,9 +46,9 @@ For researchers
                                 after-schedule; repeatable
   --mla-absorb=auto|on|off      up-projections of a low-rank latent: absorbed into queries and results where a step has few
                                 queries, always, or never (keys and values are rebuilt; other models than MLA cache them)
-  --PASS=on|off                 passes that can be turned off to measure or bisect them: raise-linear, raise-norm, raise-glu,
-                                raise-rope, raise-softmax, fuse-attention, form-forward (what is found in ONNX graphs),
-                                flash-tile, split-kv, share-kv, fuse-projections, share-layers
+  --PASS=on|off                 passes that can be turned off to measure or bisect them: bind-decoder-inputs, raise-linear,
+                                raise-norm, raise-glu, raise-moe, raise-rope, raise-softmax, fuse-attention, form-forward (what
+                                is found in ONNX graphs), flash-tile, split-kv, share-kv, fuse-projections, share-layers
 For pipelines
   --report=FILE.html|FILE.json  what was fused, scheduled and planned, as a page or as data
   --depfile=FILE                make rule: the output depends on every file of the model

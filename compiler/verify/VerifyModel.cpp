@@ -124,10 +124,11 @@ LogicalResult StageCheck::chooseSequence(ModuleOp module) {
     wrong = idsOf(options, fewTokens, cast<RankedTensorType>(graph.getResultTypes()[0]).getShape().back(), ids);
   } else if (Expected<std::vector<NamedTensor>> given = graphInputs(graph, options.inputs, options.seed); !given) {
     wrong = "--inputs: " + given.takeError().message;
-  } else if (given->front().values.shape[0] != 1) {
-    wrong = "--inputs: input_ids holds more than one sequence, expected one";
   } else {
-    ids = given->front().values.integers;
+    auto input = llvm::find_if(*given, [](const NamedTensor &tensor) { return tensor.name == "input_ids"; });
+    ids = input->values.integers;
+    if (input->values.shape[0] != 1)
+      wrong = "--inputs: input_ids holds more than one sequence, expected one";
   }
   inputsFit = wrong.empty();
   return inputsFit ? success() : LogicalResult(graph.emitError(wrong));

@@ -79,13 +79,12 @@ Expected<std::string> readTokenizer(const std::string &modelPath) {
   if (startsWithGguf(modelPath))
     return readGguf(modelPath);
   std::string directory = directoryOf(modelPath);
-  // ONNX and safetensors files have their tokenizer beside them.
-  bool beside = isOnnx(modelPath) || endsWith(modelPath, ".safetensors");
-  if (beside)
-    return readDirectory(directory, "");
   for (const auto &candidate : vocabularyFiles)
     if (endsWith(modelPath, candidate.name))
       return readDirectory(directory, modelPath);
+  // ONNX and safetensors files have their tokenizer beside them.
+  if (isOnnx(modelPath) || endsWith(modelPath, ".safetensors"))
+    return readDirectory(directory, "");
   return readGguf(modelPath);
 }
 
