@@ -20,6 +20,14 @@ def Heddle_KvAppendOp : Heddle_Op<"kv_append", [MemoryEffects<[MemWrite]>]> {
       * C1: key and value are (rows, num_kv_heads * head_dim); of a latent cache (rows, latent) and (rows, head_dim - latent),
         and there is no value where that is empty.
       * C2: layer is less than the cache's number of layers.
+
+    ```mlir
+    func.func @of_the_second_layer(%cache: !heddle.kv_cache<2 x 3 x 64 x bf16>, %k: tensor<?x192xf32>, %v: tensor<?x192xf32>) {
+      %layer = arith.constant 1 : index
+      heddle.kv_append %cache[%layer], %k, %v : <2 x 3 x 64 x bf16>, tensor<?x192xf32>, tensor<?x192xf32>
+      return
+    }
+    ```
   }];
   let arguments = (ins Heddle_KvCacheType:$cache, AnyTypeOf<[AnyRankedTensor, AnyMemRef]>:$key, Optional<AnyTypeOf<[AnyRankedTensor, AnyMemRef]>>:$value, Index:$layer);
   let assemblyFormat = "$cache `[` $layer `]` `,` $key (`,` $value^)? attr-dict `:` type($cache) `,` type($key) (`,` type($value)^)?";
@@ -36,6 +44,16 @@ def Heddle_KvViewOp : Heddle_Op<"kv_view", [MemoryEffects<[MemRead]>]> {
     Constraints:
       * C1: heads and head_dim are the cache's.
       * C2: layer is less than the cache's number of layers.
+
+    ```mlir
+    func.func @of_the_second_layer(%cache: !heddle.kv_cache<2 x 3 x 64 x bf16>, %q: tensor<1x9x?x64xf32>) -> tensor<1x9x?x64xf32> {
+      %layer = arith.constant 1 : index
+      %k, %v = heddle.kv_view %cache[%layer] : <2 x 3 x 64 x bf16> -> tensor<1x3x?x64xbf16>, tensor<1x3x?x64xbf16>
+      %o = heddle.attention %q, %k, %v <causal> {scale = 0.125}
+        : tensor<1x9x?x64xf32>, tensor<1x3x?x64xbf16>, tensor<1x3x?x64xbf16> -> tensor<1x9x?x64xf32>
+      return %o : tensor<1x9x?x64xf32>
+    }
+    ```
   }];
   let arguments = (ins Heddle_KvCacheType:$cache, Index:$layer);
   let results = (outs 4DTensorOf<[AnyFloat]>:$key, 4DTensorOf<[AnyFloat]>:$value);

@@ -16,6 +16,11 @@ def Heddle_KvCacheType : TypeDef<Heddle_Dialect, "KvCache"> {
 
     `!heddle.kv_cache<30 x 1 x 576 x bf16, latent = 512>`: a layer has one plane, (64, head_dim), whose rows are a latent of
     512 values and the shared rotary key behind it (`heddle.latent_attention`).
+
+    ```mlir
+    func.func private @of_thirty_layers(!heddle.kv_cache<30 x 3 x 64 x bf16>)
+    func.func private @of_latents(!heddle.kv_cache<27 x 1 x 576 x bf16, latent = 512>)
+    ```
   }];
   let parameters = (ins "int64_t":$numLayers, "int64_t":$numKvHeads, "int64_t":$headDim, "::mlir::Type":$elementType,
                         DefaultValuedParameter<"int64_t", "0">:$latent);

@@ -34,6 +34,14 @@ def Heddle_PackedMatmulOp : Heddle_KernelOp<"packed_matmul", [AttrSizedOperandSe
       * C1: input is (rows, k), the destination (rows, n).
       * C2: scales are (rows, k / 32), sums (rows, k / 16); both are there if the input is i8, and only then.
       * C3: bias is (n).
+
+    ```mlir
+    func.func @added_to_the_residual(%x: tensor<?x64xf32>, %w: tensor<4096xi8>, %residual: tensor<?x16xf32>) -> tensor<?x16xf32> {
+      %y = heddle.packed_matmul ins(%x, %w : tensor<?x64xf32>, tensor<4096xi8>) outs(%residual : tensor<?x16xf32>)
+        {n = 16, k = 64, format = "q4_1", accumulate} -> tensor<?x16xf32>
+      return %y : tensor<?x16xf32>
+    }
+    ```
   }];
   let arguments = (ins Heddle_Buffer:$input, Optional<Heddle_Buffer>:$input_scales, Optional<Heddle_Buffer>:$input_sums,
                        Heddle_Buffer:$weights, Optional<Heddle_Buffer>:$bias, Variadic<Heddle_Buffer>:$inits,
@@ -62,6 +70,17 @@ def Heddle_RouteExpertsOp : Heddle_KernelOp<"route_experts", [AttrSizedOperandSe
         row is written, row_index i32 and row_scale f32 (rows, top_k), of which entry i is element i.
       * C3: 1 <= top_k <= num_experts.
       * C4: correction is (num_experts); num_experts is a multiple of num_groups, the top_groups hold at least top_k experts.
+
+    ```mlir
+    func.func @two_of_eight(%logits: tensor<?x8xf32>, %e: tensor<?x2xi32>, %w: tensor<?x2xf32>, %f: tensor<?x9xi32>)
+        -> (tensor<?x9xi32>, tensor<?x2xi32>, tensor<?x2xf32>) {
+      %experts, %weights, %offsets, %row_index, %row_scale = heddle.route_experts ins(%logits : tensor<?x8xf32>)
+        outs(%e, %w, %f, %e, %w : tensor<?x2xi32>, tensor<?x2xf32>, tensor<?x9xi32>, tensor<?x2xi32>, tensor<?x2xf32>)
+        {num_experts = 8, top_k = 2, normalize = true}
+        -> tensor<?x2xi32>, tensor<?x2xf32>, tensor<?x9xi32>, tensor<?x2xi32>, tensor<?x2xf32>
+      return %offsets, %row_index, %row_scale : tensor<?x9xi32>, tensor<?x2xi32>, tensor<?x2xf32>
+    }
+    ```
   }];
   let arguments = (ins Heddle_Buffer:$logits, Optional<Heddle_Buffer>:$correction, Variadic<Heddle_Buffer>:$inits, I64Attr:$num_experts,
                        I64Attr:$top_k, BoolAttr:$normalize, OptionalAttr<Heddle_RoutingAttr>:$routing);
@@ -89,6 +108,16 @@ def Heddle_ExpertMatmulOp : Heddle_KernelOp<"expert_matmul", [AttrSizedOperandSe
       * C2: scales are input's width / 32, sums width / 16 columns wide; both are there if the input is i8, and only then.
       * C3: offsets are (rows, num_experts + 1), row_index and row_scale (rows, top_k).
       * C4: an activation excludes `accumulate`.
+
+    ```mlir
+    func.func @gate_and_up(%x: tensor<?x64xf32>, %w: tensor<32768xi8>, %offsets: tensor<?x9xi32>, %row_index: tensor<?x2xi32>,
+                           %row_scale: tensor<?x2xf32>, %out: tensor<?x32xf32>) -> tensor<?x32xf32> {
+      %y = heddle.expert_matmul gated <silu> ins(%x, %w : tensor<?x64xf32>, tensor<32768xi8>)
+        list(%offsets, %row_index, %row_scale : tensor<?x9xi32>, tensor<?x2xi32>, tensor<?x2xf32>) outs(%out : tensor<?x32xf32>)
+        {num_experts = 8, top_k = 2, n = 16, k = 64, format = "q4_1"} -> tensor<?x32xf32>
+      return %y : tensor<?x32xf32>
+    }
+    ```
   }];
   let arguments = (ins Heddle_Buffer:$input, Optional<Heddle_Buffer>:$input_scales, Optional<Heddle_Buffer>:$input_sums,
                        Heddle_Buffer:$offsets, Heddle_Buffer:$row_index, Heddle_Buffer:$row_scale, Heddle_Buffer:$weights,
@@ -119,6 +148,15 @@ def Heddle_OnlineAttentionOp : Heddle_KernelOp<"online_attention", [AttrSizedOpe
       * C1: query and destination are (rows, num_heads * head_dim), head_dim being the cache's.
       * C2: num_heads is a multiple of the cache's num_kv_heads.
       * C3: block_kv is a multiple or a divisor of the cache's page of 64 tokens.
+
+    ```mlir
+    func.func @step(%q: tensor<?x48xf32>, %cache: !heddle.kv_cache<2 x 2 x 8 x bf16>, %out: tensor<?x48xf32>) -> tensor<?x48xf32> {
+      %layer = arith.constant 1 : index
+      %o = heddle.online_attention <causal> ins(%q, %cache[%layer] : tensor<?x48xf32>, <2 x 2 x 8 x bf16>) outs(%out : tensor<?x48xf32>)
+        {num_heads = 6, scale = 0.35, softcap = 0.0, block_kv = 64, share_kv = true} -> tensor<?x48xf32>
+      return %o : tensor<?x48xf32>
+    }
+    ```
   }];
   let arguments = (ins Heddle_Buffer:$query, Heddle_KvCacheType:$cache, Index:$layer, Optional<Heddle_Buffer>:$sinks,
                        Variadic<Heddle_Buffer>:$inits, I64Attr:$num_heads, Heddle_MaskAttr:$mask, F64Attr:$scale,
@@ -150,6 +188,19 @@ def Heddle_OnlineLatentAttentionOp : Heddle_KernelOp<"online_latent_attention", 
         of the dimensions).
       * C2: the cache is latent and num_heads a multiple of num_kv_heads.
       * C3: key_ups and value_ups are num_kv_heads matrices or one packed tensor; key_ups may be left out where key_folds are there.
+
+    ```mlir
+    func.func @step(%q: tensor<?x18xf32>, %cache: !heddle.kv_cache<2 x 1 x 11 x bf16, latent = 7>, %u: tensor<5x7xf32>,
+                    %w: tensor<3x7xf32>, %out: tensor<?x6xf32>, %scratch: tensor<?x64xf32>) -> tensor<?x6xf32> {
+      %layer = arith.constant 1 : index
+      %o, %used = heddle.online_latent_attention <materialised> <causal>
+        ins(%q, %cache[%layer] : tensor<?x18xf32>, <2 x 1 x 11 x bf16, latent = 7>)
+        key_ups(%u, %u : tensor<5x7xf32>, tensor<5x7xf32>) value_ups(%w, %w : tensor<3x7xf32>, tensor<3x7xf32>)
+        outs(%out, %scratch : tensor<?x6xf32>, tensor<?x64xf32>)
+        {num_heads = 2, num_kv_heads = 2, nope = 5, value = 3, scale = 0.33} -> tensor<?x6xf32>, tensor<?x64xf32>
+      return %o : tensor<?x6xf32>
+    }
+    ```
   }];
   let arguments = (ins Heddle_Buffer:$query, Heddle_KvCacheType:$cache, Index:$layer, Variadic<Heddle_Buffer>:$key_ups,
                        Variadic<Heddle_Buffer>:$value_ups, Optional<Heddle_Buffer>:$key_folds, Variadic<Heddle_Buffer>:$inits,
@@ -175,6 +226,14 @@ def Heddle_DequantizeOp : Heddle_KernelOp<"dequantize"> {
 
     Constraints:
       * C1: ids is (rows), i32; the destination (rows, k).
+
+    ```mlir
+    func.func @rows_of_the_table(%ids: tensor<?xi32>, %table: tensor<4352xi8>, %out: tensor<?x64xf32>) -> tensor<?x64xf32> {
+      %x = heddle.dequantize ins(%ids, %table : tensor<?xi32>, tensor<4352xi8>) outs(%out : tensor<?x64xf32>)
+        {n = 64, k = 64, format = "q8_0", scale = 1.0} -> tensor<?x64xf32>
+      return %x : tensor<?x64xf32>
+    }
+    ```
   }];
   let arguments = (ins Heddle_Buffer:$ids, Heddle_Buffer:$weights, Variadic<Heddle_Buffer>:$inits, I64Attr:$n, I64Attr:$k,
                        StrAttr:$format, F64Attr:$scale);
@@ -194,6 +253,17 @@ def Heddle_KernelCallOp : Heddle_KernelOp<"kernel_call", [AttrSizedOperandSegmen
 
     Constraints:
       * C1: the callee exists, takes the inputs' shapes and returns the destinations'.
+
+    ```mlir
+    func.func @step(%x: tensor<?x64xf32>, %w: tensor<64xf32>, %out: tensor<?x64xf32>) -> tensor<?x64xf32> {
+      %y = heddle.kernel_call @norm ins(%x, %w : tensor<?x64xf32>, tensor<64xf32>) outs(%out : tensor<?x64xf32>) -> tensor<?x64xf32>
+      return %y : tensor<?x64xf32>
+    }
+    func.func private @norm(%x: tensor<?x64xf32>, %w: tensor<64xf32>) -> tensor<?x64xf32> {
+      %y = heddle.rms_norm %x, %w {eps = 1.0e-5} : tensor<?x64xf32>, tensor<64xf32>
+      return %y : tensor<?x64xf32>
+    }
+    ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$callee, Variadic<Heddle_Buffer>:$inputs, Variadic<Heddle_Buffer>:$inits);
   let results = (outs Variadic<AnyRankedTensor>:$results);
@@ -207,6 +277,15 @@ def Heddle_RopeTableOp : Heddle_Op<"rope_table", [Pure]> {
   let description = [{
     result is (context, rotary_dim): for each position rotary_dim / 2 cosines, then as many sines, of rotary embedding
     number `table`.
+
+    ```mlir
+    #rope = #heddle.rope<half, table = 0, attention_factor = 1.0, inverse_frequency = array<f32: 1.0, 0.1>>
+    func.func @from_the_session(%q: tensor<1x2x?x4xf32>, %positions: tensor<1x?xi32>) -> tensor<1x2x?x4xf32> {
+      %table = heddle.rope_table 0 : tensor<?x4xf32>
+      %rotated = heddle.rope %q, %positions table(%table : tensor<?x4xf32>) #rope : tensor<1x2x?x4xf32>, tensor<1x?xi32>
+      return %rotated : tensor<1x2x?x4xf32>
+    }
+    ```
   }];
   let arguments = (ins I64Attr:$table);
   let results = (outs 2DTensorOf<[F32]>:$result);
@@ -221,6 +300,16 @@ def Heddle_QuantizeOp : Heddle_Op<"quantize", [Pure]> {
 
     Constraints:
       * C1: input is (rows, width), width a multiple of 32; codes have its shape, scales (rows, width / 32), sums (rows, width / 16).
+
+    ```mlir
+    func.func @once_for_all_products(%x: tensor<?x64xf32>, %w: tensor<1280xi8>, %out: tensor<?x16xf32>) -> tensor<?x16xf32> {
+      %codes, %scales, %sums = heddle.quantize %x : tensor<?x64xf32> -> tensor<?x64xi8>, tensor<?x2xf32>, tensor<?x4xi32>
+      %y = heddle.packed_matmul ins(%codes scales %scales sums %sums, %w
+          : tensor<?x64xi8> scales tensor<?x2xf32> sums tensor<?x4xi32>, tensor<1280xi8>)
+        outs(%out : tensor<?x16xf32>) {n = 16, k = 64, format = "q8_0"} -> tensor<?x16xf32>
+      return %y : tensor<?x16xf32>
+    }
+    ```
   }];
   let arguments = (ins 2DTensorOf<[F32]>:$input);
   let results = (outs 2DTensorOf<[I8]>:$codes, 2DTensorOf<[F32]>:$scales, 2DTensorOf<[I32]>:$sums);

@@ -20,9 +20,11 @@ def Heddle_WeightOp : Heddle_Op<"weight", [Pure]> {
     Constraints:
       * C1: the result is statically shaped.
 
-    Example:
     ```mlir
-    %w = heddle.weight "model.norm.weight" <type = "f32", file = 0, offset = 4096> : tensor<576xf32>
+    func.func @norm() -> tensor<576xf32> {
+      %w = heddle.weight "model.norm.weight" <type = "f32", file = 0, offset = 4096> : tensor<576xf32>
+      return %w : tensor<576xf32>
+    }
     ```
   }];
   let arguments = (ins StrAttr:$name, Heddle_StorageAttr:$storage);
@@ -38,6 +40,13 @@ def Heddle_EmbeddingOp : Heddle_ModelOp<"embedding"> {
     Constraints:
       * C1: table has rank 2: (vocabulary, width).
       * C2: result has the shape of ids, with width appended.
+
+    ```mlir
+    func.func @tokens(%ids: tensor<1x?xi32>, %table: tensor<256x64xbf16>) -> tensor<1x?x64xf32> {
+      %x = heddle.embedding %ids, %table {scale = 8.0} : tensor<1x?xi32>, tensor<256x64xbf16> -> tensor<1x?x64xf32>
+      return %x : tensor<1x?x64xf32>
+    }
+    ```
   }];
   let arguments = (ins TensorOf<[I32]>:$ids, TensorOf<[AnyFloat]>:$table, DefaultValuedAttr<F64Attr, "1.0">:$scale);
   let results = (outs TensorOf<[F32]>:$result);
@@ -53,6 +62,13 @@ def Heddle_LinearOp : Heddle_ModelOp<"linear", [AttrSizedOperandSegments]> {
       * C1: weights have rank 2, (out_features, in_features), and in_features is the input's last dimension.
       * C2: result's last dimension is the sum of out_features; its others are the input's.
       * C3: there is no bias, or one per weight, (out_features).
+
+    ```mlir
+    func.func @query_and_key(%x: tensor<?x64xf32>, %wq: tensor<64x64xbf16>, %wk: tensor<32x64xbf16>) -> tensor<?x96xf32> {
+      %qk = heddle.linear %x, weights(%wq, %wk : tensor<64x64xbf16>, tensor<32x64xbf16>) : tensor<?x64xf32> -> tensor<?x96xf32>
+      return %qk : tensor<?x96xf32>
+    }
+    ```
   }];
   let arguments = (ins TensorOf<[F32]>:$input, Variadic<TensorOf<[AnyFloat]>>:$weights, Variadic<TensorOf<[AnyFloat]>>:$biases);
   let results = (outs TensorOf<[F32]>:$result);
@@ -70,6 +86,13 @@ def Heddle_RmsNormOp : Heddle_ModelOp<"rms_norm", [AllTypesMatch<["input", "resu
     Constraints:
       * C1: weight is (width), width being the input's last dimension.
       * C2: eps is not negative.
+
+    ```mlir
+    func.func @gemma_norm(%x: tensor<?x64xf32>, %w: tensor<64xf32>) -> tensor<?x64xf32> {
+      %y = heddle.rms_norm %x, %w {eps = 1.0e-6, weight_offset = 1.0} : tensor<?x64xf32>, tensor<64xf32>
+      return %y : tensor<?x64xf32>
+    }
+    ```
   }];
   let arguments = (ins TensorOf<[F32]>:$input, TensorOf<[AnyFloat]>:$weight, F64Attr:$eps,
                        DefaultValuedAttr<F64Attr, "0.0">:$weight_offset);
@@ -85,6 +108,13 @@ def Heddle_LayerNormOp : Heddle_ModelOp<"layer_norm", [AllTypesMatch<["input", "
     Constraints:
       * C1: weight and bias are (width), width being the input's last dimension.
       * C2: eps is not negative.
+
+    ```mlir
+    func.func @gpt2_norm(%x: tensor<?x64xf32>, %w: tensor<64xf32>, %b: tensor<64xf32>) -> tensor<?x64xf32> {
+      %y = heddle.layer_norm %x, %w, %b {eps = 1.0e-5} : tensor<?x64xf32>, tensor<64xf32>, tensor<64xf32>
+      return %y : tensor<?x64xf32>
+    }
+    ```
   }];
   let arguments = (ins TensorOf<[F32]>:$input, TensorOf<[AnyFloat]>:$weight, Optional<TensorOf<[AnyFloat]>>:$bias, F64Attr:$eps);
   let results = (outs TensorOf<[F32]>:$result);
@@ -102,6 +132,14 @@ def Heddle_RopeOp : Heddle_ModelOp<"rope", [AllTypesMatch<["input", "result"]>]>
     Constraints:
       * C1: input has rank 4: (batch, heads, sequence, head_dim); positions (batch, sequence).
       * C2: offset is not negative and offset + rotary_dim not greater than head_dim.
+
+    ```mlir
+    #rope = #heddle.rope<half, table = 0, attention_factor = 1.0, inverse_frequency = array<f32: 1.0, 0.1>>
+    func.func @last_four_of_six(%q: tensor<1x2x?x6xf32>, %positions: tensor<1x?xi32>) -> tensor<1x2x?x6xf32> {
+      %rotated = heddle.rope %q, %positions, #rope {offset = 2} : tensor<1x2x?x6xf32>, tensor<1x?xi32>
+      return %rotated : tensor<1x2x?x6xf32>
+    }
+    ```
   }];
   let arguments = (ins 4DTensorOf<[F32]>:$input, 2DTensorOf<[I32]>:$positions, Optional<2DTensorOf<[F32]>>:$table, Heddle_RopeAttr:$rope,
                        DefaultValuedAttr<I64Attr, "0">:$offset);
@@ -122,6 +160,15 @@ def Heddle_AttentionOp : Heddle_ModelOp<"attention", [AttrSizedOperandSegments]>
       * C3: query and key have the same head_dim; key and value the same batch, heads and sequence.
       * C4: result is (batch, num_heads, queries, head_dim of value).
       * C5: sinks is (num_heads).
+
+    ```mlir
+    func.func @three_query_heads_share_a_key(%q: tensor<1x6x?x8xf32>, %k: tensor<1x2x?x8xf32>, %v: tensor<1x2x?x8xf32>)
+        -> tensor<1x6x?x8xf32> {
+      %o = heddle.attention %q, %k, %v <causal, window = 128> {scale = 0.35, softcap = 50.0}
+        : tensor<1x6x?x8xf32>, tensor<1x2x?x8xf32>, tensor<1x2x?x8xf32> -> tensor<1x6x?x8xf32>
+      return %o : tensor<1x6x?x8xf32>
+    }
+    ```
   }];
   let arguments = (ins 4DTensorOf<[AnyFloat]>:$query, 4DTensorOf<[AnyFloat]>:$key, 4DTensorOf<[AnyFloat]>:$value,
                        Optional<4DTensorOf<[AnyFloat]>>:$bias, Optional<1DTensorOf<[AnyFloat]>>:$sinks,
@@ -157,6 +204,16 @@ def Heddle_LatentAttentionOp : Heddle_ModelOp<"latent_attention", [AttrSizedOper
         qk_rope_head_dim (0 without key_rope).
       * C4: each of value_ups is (v_head_dim, kv_lora_rank); the result is (batch, num_heads, queries, v_head_dim).
       * C5: batch and keys of latent are those of key_rope.
+
+    ```mlir
+    func.func @two_heads(%q: tensor<1x2x?x9xf32>, %latent: tensor<1x1x?x7xf32>, %rope: tensor<1x1x?x4xf32>,
+                         %u: tensor<5x7xf32>, %w: tensor<3x7xf32>) -> tensor<1x2x?x3xf32> {
+      %o = heddle.latent_attention %q, %latent rope(%rope : tensor<1x1x?x4xf32>)
+        key_ups(%u, %u : tensor<5x7xf32>, tensor<5x7xf32>) value_ups(%w, %w : tensor<3x7xf32>, tensor<3x7xf32>) <causal>
+        {scale = 0.33, form = #heddle.latent_form<automatic>} : tensor<1x2x?x9xf32>, tensor<1x1x?x7xf32> -> tensor<1x2x?x3xf32>
+      return %o : tensor<1x2x?x3xf32>
+    }
+    ```
   }];
   let arguments = (ins 4DTensorOf<[AnyFloat]>:$query, 4DTensorOf<[AnyFloat]>:$latent, Optional<4DTensorOf<[AnyFloat]>>:$key_rope,
                        Variadic<2DTensorOf<[AnyFloat]>>:$key_ups, Variadic<2DTensorOf<[AnyFloat]>>:$value_ups,
@@ -176,6 +233,13 @@ def Heddle_GluOp : Heddle_ModelOp<"glu", [SameOperandsAndResultType]> {
   let summary = "Activation, gated where there is an `up` operand (Shazeer 2020, arXiv:2002.05202)";
   let description = [{
     result = activation(gate) * up, or activation(gate).
+
+    ```mlir
+    func.func @swiglu(%gate: tensor<?x96xf32>, %up: tensor<?x96xf32>) -> tensor<?x96xf32> {
+      %y = heddle.glu <silu> %gate, %up : tensor<?x96xf32>
+      return %y : tensor<?x96xf32>
+    }
+    ```
   }];
   let arguments = (ins TensorOf<[F32]>:$gate, Optional<TensorOf<[F32]>>:$up, Heddle_ActivationAttr:$activation);
   let results = (outs TensorOf<[F32]>:$result);
@@ -188,6 +252,13 @@ def Heddle_SoftcapOp : Heddle_ModelOp<"softcap", [SameOperandsAndResultType]> {
   let description = [{
     Constraints:
       * C1: cap is positive.
+
+    ```mlir
+    func.func @logits(%x: tensor<?x256xf32>) -> tensor<?x256xf32> {
+      %y = heddle.softcap %x {cap = 30.0} : tensor<?x256xf32>
+      return %y : tensor<?x256xf32>
+    }
+    ```
   }];
   let arguments = (ins TensorOf<[F32]>:$input, F64Attr:$cap);
   let results = (outs TensorOf<[F32]>:$result);
@@ -211,6 +282,16 @@ def Heddle_MoeOp : Heddle_ModelOp<"moe", [AttrSizedOperandSegments]> {
       * C4: correction is (num_experts).
       * C5: num_experts is a multiple of num_groups, the top_groups hold at least top_k experts, and with `correction` a group
         at least two.
+
+    ```mlir
+    func.func @better_of_two(%x: tensor<?x8xf32>, %router: tensor<2x8xf32>, %up: tensor<3x8xf32>, %down: tensor<8x3xf32>)
+        -> tensor<?x8xf32> {
+      %y = heddle.moe <silu> %x, %router gates(%up, %up : tensor<3x8xf32>, tensor<3x8xf32>)
+        ups(%up, %up : tensor<3x8xf32>, tensor<3x8xf32>) downs(%down, %down : tensor<8x3xf32>, tensor<8x3xf32>)
+        {top_k = 1, normalize = true} : tensor<?x8xf32>, tensor<2x8xf32> -> tensor<?x8xf32>
+      return %y : tensor<?x8xf32>
+    }
+    ```
   }];
   let arguments = (ins TensorOf<[F32]>:$input, 2DTensorOf<[AnyFloat]>:$router, Optional<1DTensorOf<[AnyFloat]>>:$correction,
                        Variadic<2DTensorOf<[AnyFloat]>>:$gates,

@@ -156,7 +156,7 @@ Status Program::encode(const std::string &text, std::vector<int32_t> &ids) const
 
 std::string Program::tokenText(int32_t id) const {
   std::string text;
-  if (tokenizer && id < tokenizer->size()) {
+  if (tokenizer) {
     TokenDecoder decoder(*tokenizer, /*skipSpecial=*/false);
     decoder.append(id, text);
     decoder.finish(text);

@@ -115,7 +115,7 @@ void TokenDecoder::applyToken(const package::TextStep &step, int32_t id, std::st
 }
 
 void TokenDecoder::append(int32_t id, std::string &out) {
-  if (skipSpecial && tokenizer.isSpecial(id))
+  if (id < 0 || id >= tokenizer.size() || (skipSpecial && tokenizer.isSpecial(id)))
     return;
   std::string token(tokenizer.vocabulary().text(id));
   const auto *steps = tokenizer.table().decoder();

@@ -16,7 +16,8 @@ public:
   // `tokenizer` outlives the object. Special tokens give their text, or nothing if `skipSpecial`.
   TokenDecoder(const Tokenizer &tokenizer, bool skipSpecial) : tokenizer(tokenizer), skipSpecial(skipSpecial) {}
 
-  // Appends the text that `id` (in range) completes. A character whose bytes are not all there yet is held back.
+  // Appends the text that `id` completes. A character whose bytes are not all there yet is held back. A model may have more rows
+  // than its tokenizer has tokens (padding): those have no text.
   void append(int32_t id, std::string &out);
   // Appends what is held back: bytes that never became a character are U+FFFD.
   void finish(std::string &out);

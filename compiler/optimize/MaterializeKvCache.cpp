@@ -222,6 +222,8 @@ void RaggedRewriter::selectOutputs(LinearOp head) {
 
 LogicalResult RaggedRewriter::run(bool isStep) {
   Block &old = func.front();
+  if (old.getNumArguments() < 2)
+    return func.emitError("takes ") << old.getNumArguments() << " arguments, expected at least 2: what it computes on and positions";
   SmallVector<Type> inputs, results;
   for (Type type : old.getArgumentTypes()) {
     auto tensorType = dyn_cast<RankedTensorType>(type);

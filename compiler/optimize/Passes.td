@@ -18,11 +18,41 @@ def MaterializeKvCache : Pass<"heddle-materialize-kv-cache", "::mlir::ModuleOp">
     calls, and each layer has at most one causal attention. Example: test/optimize/materialize-kv-cache.mlir.
 
     ```mlir
-    %o = heddle.attention %q, %k, %v #heddle.mask<causal> : tensor<?x4x?x16xf32>, tensor<?x2x?x16xf32>, …
-    // becomes
-    heddle.kv_append %cache[%layer], %k_rows, %v_rows
-    %keys, %values = heddle.kv_view %cache[%layer]
-    %o = heddle.attention %q, %keys, %values #heddle.mask<causal> : tensor<1x4x?x16xf32>, tensor<1x2x?x16xbf16>, …
+    func.func private @layer(%x: tensor<?x?x8xf32>, %positions: tensor<?x?xi32>, %w: tensor<8x8xf32>)
+        -> tensor<?x?x8xf32> {
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      %b = tensor.dim %x, %c0 : tensor<?x?x8xf32>
+      %n = tensor.dim %x, %c1 : tensor<?x?x8xf32>
+      %q = heddle.linear %x, weights(%w : tensor<8x8xf32>) : tensor<?x?x8xf32> -> tensor<?x?x8xf32>
+      %split = tensor.expand_shape %q [[0], [1], [2, 3]] output_shape [%b, %n, 1, 8] : tensor<?x?x8xf32> into tensor<?x?x1x8xf32>
+      %init = tensor.empty(%b, %n) : tensor<?x1x?x8xf32>
+      %h = linalg.transpose ins(%split : tensor<?x?x1x8xf32>) outs(%init : tensor<?x1x?x8xf32>) permutation = [0, 2, 1, 3]
+      %o = heddle.attention %h, %h, %h <causal> {scale = 0.5}
+        : tensor<?x1x?x8xf32>, tensor<?x1x?x8xf32>, tensor<?x1x?x8xf32> -> tensor<?x1x?x8xf32>
+      %room = tensor.empty(%b, %n) : tensor<?x?x1x8xf32>
+      %back = linalg.transpose ins(%o : tensor<?x1x?x8xf32>) outs(%room : tensor<?x?x1x8xf32>) permutation = [0, 2, 1, 3]
+      %y = tensor.collapse_shape %back [[0], [1], [2, 3]] : tensor<?x?x1x8xf32> into tensor<?x?x8xf32>
+      return %y : tensor<?x?x8xf32>
+    }
+    func.func @forward(%ids: tensor<?x?xi32>, %positions: tensor<?x?xi32>) -> tensor<?x?x16xf32> {
+      %table = heddle.weight "table" <type = "f32", file = 0, offset = 0> : tensor<16x8xf32>
+      %w = heddle.weight "w" <type = "f32", file = 0, offset = 512> : tensor<8x8xf32>
+      %x = heddle.embedding %ids, %table : tensor<?x?xi32>, tensor<16x8xf32> -> tensor<?x?x8xf32>
+      %y = call @layer(%x, %positions, %w) : (tensor<?x?x8xf32>, tensor<?x?xi32>, tensor<8x8xf32>) -> tensor<?x?x8xf32>
+      %logits = heddle.linear %y, weights(%table : tensor<16x8xf32>) : tensor<?x?x8xf32> -> tensor<?x?x16xf32>
+      return %logits : tensor<?x?x16xf32>
+    }
+    // becomes, with element-type=bf16
+    func.func private @layer(%x: tensor<?x8xf32>, %at: tensor<?xi32>, %cache: !heddle.kv_cache<1 x 1 x 8 x bf16>, %layer: index, …
+    heddle.kv_append %cache[%layer], %k, %v : <1 x 1 x 8 x bf16>, tensor<?x8xf32>, tensor<?x8xf32>
+    %keys, %values = heddle.kv_view %cache[%layer] : <1 x 1 x 8 x bf16> -> tensor<1x1x?x8xbf16>, tensor<1x1x?x8xbf16>
+    %o = heddle.attention %q, %keys, %values <causal> … : tensor<1x1x?x8xf32>, tensor<1x1x?x8xbf16>, tensor<1x1x?x8xbf16> -> …
+    func.func @step(%ids: tensor<?xi32>, %positions: tensor<?xi32>, %output_rows: tensor<?xi32>, %kv: …) -> (tensor<?x16xf32>, …
+    %y = call @layer(%x, …
+    %selected = heddle.embedding %output_rows, %y : …
+    %logits = heddle.linear %selected, weights(…
+    return %logits, %y : …
     ```
   }];
   let options = [Option<"elementType", "element-type", "std::string", "\"f32\"", "Element type of the cache: f32, bf16 or f16">];
@@ -48,11 +78,28 @@ def AbsorbMlaWeights : Pass<"heddle-absorb-mla-weights", "::mlir::ModuleOp"> {
     128 * 2048), and leave none for the materialised body. Examples: test/optimize/absorb-mla-weights.mlir.
 
     ```mlir
-    %k = heddle.linear %c, weights(%u : tensor<32x8xf32>) …   // and heads of it
-    %v = heddle.linear %c, weights(%w : tensor<32x8xf32>) …
-    %o = heddle.attention %q, %k_heads, %v_heads …
+    func.func @low_rank_keys(%q: tensor<1x2x6x5xf32>, %x: tensor<1x6x16xf32>, %down: tensor<7x16xf32>, %u: tensor<10x7xf32>,
+                             %w: tensor<6x7xf32>) -> tensor<1x2x6x3xf32> {
+      %c = heddle.linear %x, weights(%down : tensor<7x16xf32>) : tensor<1x6x16xf32> -> tensor<1x6x7xf32>
+      %k = heddle.linear %c, weights(%u : tensor<10x7xf32>) : tensor<1x6x7xf32> -> tensor<1x6x10xf32>
+      %k_split = tensor.expand_shape %k [[0], [1], [2, 3]] output_shape [1, 6, 2, 5] : tensor<1x6x10xf32> into tensor<1x6x2x5xf32>
+      %k_init = tensor.empty() : tensor<1x2x6x5xf32>
+      %k_heads = linalg.transpose ins(%k_split : tensor<1x6x2x5xf32>) outs(%k_init : tensor<1x2x6x5xf32>) permutation = [0, 2, 1, 3]
+      %v = heddle.linear %c, weights(%w : tensor<6x7xf32>) : tensor<1x6x7xf32> -> tensor<1x6x6xf32>
+      %v_split = tensor.expand_shape %v [[0], [1], [2, 3]] output_shape [1, 6, 2, 3] : tensor<1x6x6xf32> into tensor<1x6x2x3xf32>
+      %v_init = tensor.empty() : tensor<1x2x6x3xf32>
+      %v_heads = linalg.transpose ins(%v_split : tensor<1x6x2x3xf32>) outs(%v_init : tensor<1x2x6x3xf32>) permutation = [0, 2, 1, 3]
+      %o = heddle.attention %q, %k_heads, %v_heads <causal> {scale = 0.5}
+        : tensor<1x2x6x5xf32>, tensor<1x2x6x5xf32>, tensor<1x2x6x3xf32> -> tensor<1x2x6x3xf32>
+      return %o : tensor<1x2x6x3xf32>
+    }
     // becomes
-    %o = heddle.latent_attention %q, %c_head key_ups(%u0, %u1 : …) value_ups(%w0, %w1 : …) …
+    %c = heddle.linear %x, weights(%down : …
+    %u0 = tensor.extract_slice %u[0, 0] [5, 7] [1, 1] : tensor<10x7xf32> to tensor<5x7xf32>
+    %u1 = tensor.extract_slice %u[5, 0] [5, 7] [1, 1] : tensor<10x7xf32> to tensor<5x7xf32>
+    %w0 = tensor.extract_slice %w[0, 0] [3, 7] [1, 1] : tensor<6x7xf32> to tensor<3x7xf32>
+    %w1 = tensor.extract_slice %w[3, 0] [3, 7] [1, 1] : tensor<6x7xf32> to tensor<3x7xf32>
+    %o = heddle.latent_attention %q, %c_head key_ups(%u0, %u1 : …) value_ups(%w0, %w1 : …) <causal> {form = #heddle.latent_form<automatic>, …
     ```
   }];
   let options = [Option<"form", "form", "std::string", "\"automatic\"", "Which body computes it: automatic, absorbed or materialised">];
@@ -66,6 +113,19 @@ def ShareKvHeads : Pass<"heddle-share-kv-heads", "::mlir::ModuleOp"> {
     collapsed to (batch, heads, sequence, head_dim)) and gives attention the unrepeated ones: its head counts say the group.
     After: no attention operand is such a broadcast. A repetition in another order (heads interleaved) is left alone.
     Example: test/optimize/share-kv-heads.mlir.
+
+    ```mlir
+    func.func @repeated(%q: tensor<1x6x3x8xf32>, %k: tensor<1x2x5x8xf32>) -> tensor<1x6x3x8xf32> {
+      %init = tensor.empty() : tensor<1x2x3x5x8xf32>
+      %group = linalg.broadcast ins(%k : tensor<1x2x5x8xf32>) outs(%init : tensor<1x2x3x5x8xf32>) dimensions = [2]
+      %heads = tensor.collapse_shape %group [[0], [1, 2], [3], [4]] : tensor<1x2x3x5x8xf32> into tensor<1x6x5x8xf32>
+      %o = heddle.attention %q, %heads, %heads <full> {scale = 0.5}
+        : tensor<1x6x3x8xf32>, tensor<1x6x5x8xf32>, tensor<1x6x5x8xf32> -> tensor<1x6x3x8xf32>
+      return %o : tensor<1x6x3x8xf32>
+    }
+    // becomes
+    %o = heddle.attention %q, %k, %k <full> {…} : tensor<1x6x3x8xf32>, tensor<1x2x5x8xf32>, tensor<1x2x5x8xf32> -> tensor<1x6x3x8xf32>
+    ```
   }];
   let dependentDialects = ["::heddle::HeddleDialect"];
 }
@@ -78,11 +138,16 @@ def FuseProjections : Pass<"heddle-fuse-projections", "::mlir::ModuleOp"> {
     layer is read by one product per stored type. Example: test/optimize/fuse-projections.mlir.
 
     ```mlir
-    %q = heddle.linear %x, weights(%wq : tensor<64x64xf32>) …
-    %k = heddle.linear %x, weights(%wk : tensor<32x64xf32>) …
+    func.func @query_and_key(%x: tensor<?x64xf32>, %wq: tensor<64x64xf32>, %wk: tensor<32x64xf32>) -> (tensor<?x64xf32>, tensor<?x32xf32>) {
+      %q = heddle.linear %x, weights(%wq : tensor<64x64xf32>) : tensor<?x64xf32> -> tensor<?x64xf32>
+      %k = heddle.linear %x, weights(%wk : tensor<32x64xf32>) : tensor<?x64xf32> -> tensor<?x32xf32>
+      return %q, %k : tensor<?x64xf32>, tensor<?x32xf32>
+    }
     // becomes
     %qk = heddle.linear %x, weights(%wq, %wk : tensor<64x64xf32>, tensor<32x64xf32>) : tensor<?x64xf32> -> tensor<?x96xf32>
-    %q = tensor.extract_slice %qk[0, 0] [%rows, 64] [1, 1] : …
+    %rows = tensor.dim %qk, …
+    %q = tensor.extract_slice %qk[0, 0] [%rows, 64] [1, 1] : tensor<?x96xf32> to tensor<?x64xf32>
+    %k = tensor.extract_slice %qk[0, 64] [%rows, 32] [1, 1] : tensor<?x96xf32> to tensor<?x32xf32>
     ```
   }];
   let dependentDialects = ["::heddle::HeddleDialect", "::mlir::tensor::TensorDialect"];
@@ -94,6 +159,27 @@ def ShareLayers : Pass<"heddle-share-layers", "::mlir::ModuleOp"> {
     Private functions (layers, kernels) with equal types, attributes and bodies become one; whoever called the others calls it. Layers that differ in structure,
     quantisation, window or rotary table stay apart. Compile time and code size do not grow with depth from here on.
     Example: test/optimize/share-layers.mlir.
+
+    ```mlir
+    func.func private @layer_0(%x: tensor<?x64xf32>, %w: tensor<64x64xf32>) -> tensor<?x64xf32> {
+      %y = heddle.linear %x, weights(%w : tensor<64x64xf32>) : tensor<?x64xf32> -> tensor<?x64xf32>
+      return %y : tensor<?x64xf32>
+    }
+    func.func private @layer_1(%x: tensor<?x64xf32>, %w: tensor<64x64xf32>) -> tensor<?x64xf32> {
+      %y = heddle.linear %x, weights(%w : tensor<64x64xf32>) : tensor<?x64xf32> -> tensor<?x64xf32>
+      return %y : tensor<?x64xf32>
+    }
+    func.func @forward(%x: tensor<?x64xf32>, %w0: tensor<64x64xf32>, %w1: tensor<64x64xf32>) -> tensor<?x64xf32> {
+      %y = call @layer_0(%x, %w0) : (tensor<?x64xf32>, tensor<64x64xf32>) -> tensor<?x64xf32>
+      %z = call @layer_1(%y, %w1) : (tensor<?x64xf32>, tensor<64x64xf32>) -> tensor<?x64xf32>
+      return %z : tensor<?x64xf32>
+    }
+    // becomes
+    func.func private @layer_0(…
+    func.func @forward(%x: tensor<?x64xf32>, %w0: tensor<64x64xf32>, %w1: tensor<64x64xf32>) -> tensor<?x64xf32> {
+    %y = call @layer_0(%x, %w0) : (tensor<?x64xf32>, tensor<64x64xf32>) -> tensor<?x64xf32>
+    %z = call @layer_0(%y, %w1) : (tensor<?x64xf32>, tensor<64x64xf32>) -> tensor<?x64xf32>
+    ```
   }];
 }
 

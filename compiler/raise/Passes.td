@@ -15,10 +15,20 @@ def RaiseLinear : Pass<"heddle-raise-linear", "::mlir::func::FuncOp"> {
     activations stay. Example: test/raise/raise-linear.mlir.
 
     ```mlir
-    %y = linalg.contract indexing_maps = [(b, s, n, k) -> (b, s, k), (b, s, n, k) -> (k, n), …] ins(%x, %w) …
+    #x = affine_map<(s, n, k) -> (s, k)>
+    #w = affine_map<(s, n, k) -> (k, n)>
+    #y = affine_map<(s, n, k) -> (s, n)>
+    func.func @stored_by_columns(%x: tensor<5x64xf32>) -> tensor<5x32xf32> {
+      %w = heddle.weight "w" <type = "f32", file = 0, offset = 0> : tensor<64x32xf32>
+      %zero = arith.constant dense<0.0> : tensor<5x32xf32>
+      %y = linalg.contract indexing_maps = [#x, #w, #y] ins(%x, %w : tensor<5x64xf32>, tensor<64x32xf32>)
+        outs(%zero : tensor<5x32xf32>) -> tensor<5x32xf32>
+      return %y : tensor<5x32xf32>
+    }
     // becomes
-    %wt = heddle.weight "w" <…, transposed = true> : tensor<32x64xf32>
-    %y = heddle.linear %x, weights(%wt : tensor<32x64xf32>) : tensor<1x?x64xf32> -> tensor<1x?x32xf32>
+    %w = heddle.weight "w" <type = "f32", file = 0, offset = 0, transposed = true> : tensor<32x64xf32>
+    %y = heddle.linear %x, weights(%w : tensor<32x64xf32>) : tensor<5x64xf32> -> tensor<5x32xf32>
+    return %y : tensor<5x32xf32>
     ```
   }];
   let dependentDialects = ["::heddle::HeddleDialect", "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect",
@@ -33,9 +43,27 @@ def RaiseNorm : Pass<"heddle-raise-norm", "::mlir::func::FuncOp"> {
     the order of factors do not matter. Example: test/raise/raise-norm.mlir.
 
     ```mlir
-    %squares = arith.mulf %x, %x …; %sum = linalg.reduce …; %r = math.rsqrt …; %n = arith.mulf %x, %r …; %y = arith.mulf %w, %n
+    func.func @written_out(%x: tensor<5x8xf32>) -> tensor<5x8xf32> {
+      %w = heddle.weight "w" <type = "f32", file = 0, offset = 0> : tensor<8xf32>
+      %zero = arith.constant dense<0.0> : tensor<5xf32>
+      %width = arith.constant dense<8.0> : tensor<5xf32>
+      %eps = arith.constant dense<0.5> : tensor<5xf32>
+      %squares = arith.mulf %x, %x : tensor<5x8xf32>
+      %sum = linalg.reduce { arith.addf } ins(%squares : tensor<5x8xf32>) outs(%zero : tensor<5xf32>) dimensions = [1]
+      %mean = arith.divf %sum, %width : tensor<5xf32>
+      %moved = arith.addf %mean, %eps : tensor<5xf32>
+      %r = math.rsqrt %moved : tensor<5xf32>
+      %init = tensor.empty() : tensor<5x8xf32>
+      %rs = linalg.broadcast ins(%r : tensor<5xf32>) outs(%init : tensor<5x8xf32>) dimensions = [1]
+      %ws = linalg.broadcast ins(%w : tensor<8xf32>) outs(%init : tensor<5x8xf32>) dimensions = [0]
+      %n = arith.mulf %x, %rs : tensor<5x8xf32>
+      %y = arith.mulf %ws, %n : tensor<5x8xf32>
+      return %y : tensor<5x8xf32>
+    }
     // becomes
-    %y = heddle.rms_norm %x, %w {eps = 1.000000e-06 : f64} : tensor<1x?x64xf32>, tensor<64xf32>
+    %w = heddle.weight "w" <type = "f32", file = 0, offset = 0> : tensor<8xf32>
+    %y = heddle.rms_norm %x, %w {eps = 5.000000e-01 : f64} : tensor<5x8xf32>, tensor<8xf32>
+    return %y : tensor<5x8xf32>
     ```
   }];
   let dependentDialects = ["::heddle::HeddleDialect", "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect",
@@ -50,9 +78,18 @@ def RaiseGlu : Pass<"heddle-raise-glu", "::mlir::func::FuncOp"> {
     cap * tanh(x / cap) becomes `softcap`. Example: test/raise/raise-glu.mlir.
 
     ```mlir
-    %e = math.exp %minus_gate …; %d = arith.addf %one, %e …; %s = arith.divf %gate, %d …; %y = arith.mulf %s, %up
+    func.func @swiglu(%gate: tensor<5x96xf32>, %up: tensor<5x96xf32>) -> tensor<5x96xf32> {
+      %one = arith.constant dense<1.0> : tensor<5x96xf32>
+      %minus = arith.negf %gate : tensor<5x96xf32>
+      %e = math.exp %minus : tensor<5x96xf32>
+      %d = arith.addf %one, %e : tensor<5x96xf32>
+      %s = arith.divf %gate, %d : tensor<5x96xf32>
+      %y = arith.mulf %s, %up : tensor<5x96xf32>
+      return %y : tensor<5x96xf32>
+    }
     // becomes
-    %y = heddle.glu <silu> %gate, %up : tensor<1x?x96xf32>
+    %y = heddle.glu <silu> %gate, %up : tensor<5x96xf32>
+    return %y : tensor<5x96xf32>
     ```
   }];
   let dependentDialects = ["::heddle::HeddleDialect", "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect",
@@ -67,9 +104,39 @@ def RaiseRope : Pass<"heddle-raise-rope", "::mlir::func::FuncOp"> {
     reshapes moved the elements. Must run after linear and norm, whose results it starts from. Example: test/raise/raise-rope.mlir.
 
     ```mlir
-    %a = arith.mulf %x, %cos …; %r = tensor.concat dim(3) %minus_second, %first …; %b = arith.mulf %r, %sin …; %y = arith.addf %a, %b
+    #d = affine_map<(b, s, d) -> (d)>
+    #bsd = affine_map<(b, s, d) -> (b, s, d)>
+    func.func @rotate_half(%x: tensor<1x2x6x4xf32>) -> tensor<1x2x6x4xf32> {
+      %frequencies = arith.constant dense<[1.0, 0.125, 1.0, 0.125]> : tensor<4xf32>
+      %room = tensor.empty() : tensor<1x6x4xf32>
+      %angles = linalg.generic {indexing_maps = [#d, #bsd], iterator_types = ["parallel", "parallel", "parallel"]}
+          ins(%frequencies : tensor<4xf32>) outs(%room : tensor<1x6x4xf32>) {
+      ^bb0(%frequency: f32, %out: f32):
+        %s = linalg.index 1 : index
+        %i = arith.index_cast %s : index to i64
+        %position = arith.sitofp %i : i64 to f32
+        %angle = arith.mulf %position, %frequency : f32
+        linalg.yield %angle : f32
+      } -> tensor<1x6x4xf32>
+      %cos_row = math.cos %angles : tensor<1x6x4xf32>
+      %sin_row = math.sin %angles : tensor<1x6x4xf32>
+      %init = tensor.empty() : tensor<1x2x6x4xf32>
+      %cos = linalg.broadcast ins(%cos_row : tensor<1x6x4xf32>) outs(%init : tensor<1x2x6x4xf32>) dimensions = [1]
+      %sin = linalg.broadcast ins(%sin_row : tensor<1x6x4xf32>) outs(%init : tensor<1x2x6x4xf32>) dimensions = [1]
+      %first = tensor.extract_slice %x[0, 0, 0, 0] [1, 2, 6, 2] [1, 1, 1, 1] : tensor<1x2x6x4xf32> to tensor<1x2x6x2xf32>
+      %second = tensor.extract_slice %x[0, 0, 0, 2] [1, 2, 6, 2] [1, 1, 1, 1] : tensor<1x2x6x4xf32> to tensor<1x2x6x2xf32>
+      %minus = arith.negf %second : tensor<1x2x6x2xf32>
+      %rotated = tensor.concat dim(3) %minus, %first : (tensor<1x2x6x2xf32>, tensor<1x2x6x2xf32>) -> tensor<1x2x6x4xf32>
+      %a = arith.mulf %x, %cos : tensor<1x2x6x4xf32>
+      %b = arith.mulf %rotated, %sin : tensor<1x2x6x4xf32>
+      %y = arith.addf %a, %b : tensor<1x2x6x4xf32>
+      return %y : tensor<1x2x6x4xf32>
+    }
     // becomes
-    %y = heddle.rope %x, %positions, <half, table = 0, …> : tensor<1x4x?x16xf32>, tensor<1x?xi32>
+    #rope = #heddle.rope<half, table = 0, attention_factor = 1.000000e+00, inverse_frequency = array<f32: 1.000000e+00, 1.250000e-01>>
+    %positions = linalg.generic {…} outs(%room : tensor<1x6xi32>) {
+    %y = heddle.rope %x, %positions, #rope : tensor<1x2x6x4xf32>, tensor<1x6xi32>
+    return %y : tensor<1x2x6x4xf32>
     ```
   }];
   let dependentDialects = ["::heddle::HeddleDialect", "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect",
@@ -83,9 +150,22 @@ def RaiseSoftmax : Pass<"heddle-raise-softmax", "::mlir::func::FuncOp"> {
     the way are kept inside. Example: test/raise/raise-softmax.mlir.
 
     ```mlir
-    %m = linalg.reduce { arith.maximumf } …; %e = math.exp %shifted …; %sum = linalg.reduce { arith.addf } …; %p = arith.divf %e, %sums
+    func.func @written_out(%x: tensor<3x5xf32>) -> tensor<3x5xf32> {
+      %zero = arith.constant dense<0.0> : tensor<3xf32>
+      %lowest = arith.constant dense<0xFF800000> : tensor<3xf32>
+      %init = tensor.empty() : tensor<3x5xf32>
+      %m = linalg.reduce { arith.maximumf } ins(%x : tensor<3x5xf32>) outs(%lowest : tensor<3xf32>) dimensions = [1]
+      %ms = linalg.broadcast ins(%m : tensor<3xf32>) outs(%init : tensor<3x5xf32>) dimensions = [1]
+      %shifted = arith.subf %x, %ms : tensor<3x5xf32>
+      %e = math.exp %shifted : tensor<3x5xf32>
+      %sum = linalg.reduce { arith.addf } ins(%e : tensor<3x5xf32>) outs(%zero : tensor<3xf32>) dimensions = [1]
+      %sums = linalg.broadcast ins(%sum : tensor<3xf32>) outs(%init : tensor<3x5xf32>) dimensions = [1]
+      %p = arith.divf %e, %sums : tensor<3x5xf32>
+      return %p : tensor<3x5xf32>
+    }
     // becomes
-    %p = linalg.softmax dimension(3) ins(%x : tensor<1x4x?x?xf32>) …
+    %p = linalg.softmax dimension(1) ins(%x : tensor<3x5xf32>) outs(%room : tensor<3x5xf32>) -> tensor<3x5xf32>
+    return %p : tensor<3x5xf32>
     ```
   }];
   let dependentDialects = ["::heddle::HeddleDialect", "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect",
@@ -105,13 +185,31 @@ def FuseAttention : Pass<"heddle-fuse-attention", "::mlir::func::FuncOp"> {
     Example: test/raise/fuse-attention.mlir.
 
     ```mlir
-    %s = linalg.contract … ins(%q, %k) …
-    %scaled = arith.mulf %s, %quarter : tensor<1x4x?x?xf32>
-    %masked = arith.addf %scaled, %triangle : tensor<1x4x?x?xf32>
-    %p = linalg.softmax dimension(3) ins(%masked : …) …
-    %o = linalg.contract … ins(%p, %v) …
+    #q = affine_map<(b, h, i, j, d) -> (b, h, i, d)>
+    #k = affine_map<(b, h, i, j, d) -> (b, h, j, d)>
+    #s = affine_map<(b, h, i, j, d) -> (b, h, i, j)>
+    #p = affine_map<(b, h, i, d, j) -> (b, h, i, j)>
+    #v = affine_map<(b, h, i, d, j) -> (b, h, j, d)>
+    #o = affine_map<(b, h, i, d, j) -> (b, h, i, d)>
+    func.func @masked_by_a_constant(%q: tensor<1x2x3x8xf32>, %k: tensor<1x2x3x8xf32>, %v: tensor<1x2x3x8xf32>) -> tensor<1x2x3x8xf32> {
+      %zero = arith.constant dense<0.0> : tensor<1x2x3x3xf32>
+      %quarter = arith.constant dense<0.25> : tensor<1x2x3x3xf32>
+      %triangle = arith.constant dense<[[0.0, -3.0e38, -3.0e38], [0.0, 0.0, -3.0e38], [0.0, 0.0, 0.0]]> : tensor<3x3xf32>
+      %init = tensor.empty() : tensor<1x2x3x3xf32>
+      %s = linalg.contract indexing_maps = [#q, #k, #s] ins(%q, %k : tensor<1x2x3x8xf32>, tensor<1x2x3x8xf32>)
+        outs(%zero : tensor<1x2x3x3xf32>) -> tensor<1x2x3x3xf32>
+      %scaled = arith.mulf %s, %quarter : tensor<1x2x3x3xf32>
+      %mask = linalg.broadcast ins(%triangle : tensor<3x3xf32>) outs(%init : tensor<1x2x3x3xf32>) dimensions = [0, 1]
+      %masked = arith.addf %scaled, %mask : tensor<1x2x3x3xf32>
+      %p = linalg.softmax dimension(3) ins(%masked : tensor<1x2x3x3xf32>) outs(%init : tensor<1x2x3x3xf32>) -> tensor<1x2x3x3xf32>
+      %start = arith.constant dense<0.0> : tensor<1x2x3x8xf32>
+      %o = linalg.contract indexing_maps = [#p, #v, #o] ins(%p, %v : tensor<1x2x3x3xf32>, tensor<1x2x3x8xf32>)
+        outs(%start : tensor<1x2x3x8xf32>) -> tensor<1x2x3x8xf32>
+      return %o : tensor<1x2x3x8xf32>
+    }
     // becomes
-    %o = heddle.attention %q, %k, %v <causal> {scale = 2.500000e-01 : f64} : …
+    %o = heddle.attention %q, %k, %v <causal> {scale = 2.500000e-01 : f64} : tensor<1x2x3x8xf32>, …
+    return %o : tensor<1x2x3x8xf32>
     ```
   }];
   let dependentDialects = ["::heddle::HeddleDialect", "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect",
@@ -128,10 +226,31 @@ def FormForward : Pass<"heddle-form-forward", "::mlir::ModuleOp"> {
     remark, `no generate: …`. Must run last. Example: test/raise/form-forward.mlir.
 
     ```mlir
-    func.func @graph(%ids: tensor<1x?xi64>) -> tensor<1x?x256xf32>
+    func.func @graph(%ids: tensor<1x?xi64>) -> tensor<1x?x6xf32> {
+      %c1 = arith.constant 1 : index
+      %n = tensor.dim %ids, %c1 : tensor<1x?xi64>
+      %narrow = arith.trunci %ids : tensor<1x?xi64> to tensor<1x?xi32>
+      %table = heddle.weight "table" <type = "f32", file = 0, offset = 0> : tensor<6x4xf32>
+      %w = heddle.weight "norm" <type = "f32", file = 0, offset = 96> : tensor<4xf32>
+      %x = heddle.embedding %narrow, %table : tensor<1x?xi32>, tensor<6x4xf32> -> tensor<1x?x4xf32>
+      %a = heddle.rms_norm %x, %w {eps = 1.0e-6} : tensor<1x?x4xf32>, tensor<4xf32>
+      %split = tensor.expand_shape %a [[0], [1], [2, 3]] output_shape [1, %n, 1, 4] : tensor<1x?x4xf32> into tensor<1x?x1x4xf32>
+      %h_init = tensor.empty(%n) : tensor<1x1x?x4xf32>
+      %h = linalg.transpose ins(%split : tensor<1x?x1x4xf32>) outs(%h_init : tensor<1x1x?x4xf32>) permutation = [0, 2, 1, 3]
+      %o = heddle.attention %h, %h, %h <causal> {scale = 0.5}
+        : tensor<1x1x?x4xf32>, tensor<1x1x?x4xf32>, tensor<1x1x?x4xf32> -> tensor<1x1x?x4xf32>
+      %t_init = tensor.empty(%n) : tensor<1x?x1x4xf32>
+      %t = linalg.transpose ins(%o : tensor<1x1x?x4xf32>) outs(%t_init : tensor<1x?x1x4xf32>) permutation = [0, 2, 1, 3]
+      %r = tensor.collapse_shape %t [[0], [1], [2, 3]] : tensor<1x?x1x4xf32> into tensor<1x?x4xf32>
+      %y = arith.addf %r, %x : tensor<1x?x4xf32>
+      %logits = heddle.linear %y, weights(%table : tensor<6x4xf32>) : tensor<1x?x4xf32> -> tensor<1x?x6xf32>
+      return %logits : tensor<1x?x6xf32>
+    }
     // becomes
-    func.func private @layer_0(%x: tensor<?x?x64xf32>, %positions: tensor<?x?xi32>, %w: tensor<64xf32>, …) -> tensor<?x?x64xf32>
-    func.func @forward(%ids: tensor<?x?xi32>, %positions: tensor<?x?xi32>) -> tensor<?x?x256xf32>
+    func.func private @layer_0(%x: tensor<?x?x4xf32>, %at: tensor<?x?xi32>, %norm: tensor<4xf32>) -> tensor<?x?x4xf32> {
+    %o = heddle.attention %h, %h, %h <causal> {…} : tensor<?x1x?x4xf32>, …
+    func.func @forward(%ids: tensor<?x?xi32>, %positions: tensor<?x?xi32>) -> tensor<?x?x6xf32> {
+    %y = call @layer_0(%embedded, %positions, %w) : …
     ```
   }];
   let dependentDialects = ["::heddle::HeddleDialect", "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect",

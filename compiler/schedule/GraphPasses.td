@@ -12,6 +12,21 @@ def FuseElementwise : Pass<"heddle-fuse-elementwise", "::mlir::ModuleOp"> {
     Elementwise `arith` and `math` ops on tensors become `linalg.generic`; one whose only reader is another `linalg.generic`
     becomes part of it. Not into products, which have kernels of their own, nor where a costly element would be computed more
     than once. A body has at most 48 ops. Example: test/schedule/fuse-elementwise.mlir.
+
+    ```mlir
+    func.func @graph(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {
+      %a = math.tanh %x : tensor<?x4xf32>
+      %b = arith.mulf %a, %x : tensor<?x4xf32>
+      return %b : tensor<?x4xf32>
+    }
+    // becomes
+    %y = linalg.generic {…} ins(%x : tensor<?x4xf32>) outs(%room : tensor<?x4xf32>) {
+    ^bb0(%in: f32, %out: f32):
+    %a = math.tanh %in : f32
+    %b = arith.mulf %a, %in : f32
+    linalg.yield %b : f32
+    return %y : tensor<?x4xf32>
+    ```
   }];
   let dependentDialects = ["::mlir::linalg::LinalgDialect", "::mlir::tensor::TensorDialect"];
 }
@@ -22,6 +37,18 @@ def DecomposeTensorOps : Pass<"heddle-decompose-tensor-ops", "::mlir::ModuleOp">
     For graphs, which run through upstream's linalg. `linalg.softmax` becomes its maximum, exponential, sum and quotient,
     `tensor.concat` a row of `tensor.insert_slice`. Sums and contractions of 16-bit floats accumulate in f32 and round once.
     Example: test/schedule/decompose-tensor-ops.mlir.
+
+    ```mlir
+    func.func @graph(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>) -> tensor<6x3xf32> {
+      %z = tensor.concat dim(0) %x, %y : (tensor<2x3xf32>, tensor<4x3xf32>) -> tensor<6x3xf32>
+      return %z : tensor<6x3xf32>
+    }
+    // becomes
+    %room = tensor.empty() : tensor<6x3xf32>
+    %first = tensor.insert_slice %x into %room[0, 0] [2, 3] [1, 1] : tensor<2x3xf32> into tensor<6x3xf32>
+    %z = tensor.insert_slice %y into %first[2, 0] [4, 3] [1, 1] : tensor<4x3xf32> into tensor<6x3xf32>
+    return %z : tensor<6x3xf32>
+    ```
   }];
   let dependentDialects = ["::mlir::linalg::LinalgDialect", "::mlir::tensor::TensorDialect", "::mlir::arith::ArithDialect"];
 }
@@ -32,6 +59,27 @@ def OrderLoops : Pass<"heddle-order-loops", "::mlir::ModuleOp"> {
     The innermost loop becomes the one whose steps are contiguous in most operands, and a parallel one where that is a draw: the
     compiler behind can vectorise it, and a row of the output stays in cache. Must hold before: named ops are generic. The order
     of a reduction's terms does not change. Example: test/schedule/order-loops.mlir.
+
+    ```mlir
+    #a = affine_map<(m, n, k) -> (m, k)>
+    #b = affine_map<(m, n, k) -> (k, n)>
+    #c = affine_map<(m, n, k) -> (m, n)>
+    func.func @graph(%x: tensor<2x3xf64>, %y: tensor<3x4xf64>, %init: tensor<2x4xf64>) -> tensor<2x4xf64> {
+      %z = linalg.generic {indexing_maps = [#a, #b, #c], iterator_types = ["parallel", "parallel", "reduction"]}
+          ins(%x, %y : tensor<2x3xf64>, tensor<3x4xf64>) outs(%init : tensor<2x4xf64>) {
+      ^bb0(%p: f64, %q: f64, %o: f64):
+        %t = arith.mulf %p, %q : f64
+        %s = arith.addf %o, %t : f64
+        linalg.yield %s : f64
+      } -> tensor<2x4xf64>
+      return %z : tensor<2x4xf64>
+    }
+    // becomes
+    #a = affine_map<(d0, d1, d2) -> (d0, d1)>
+    #b = affine_map<(d0, d1, d2) -> (d1, d2)>
+    #c = affine_map<(d0, d1, d2) -> (d0, d2)>
+    %z = linalg.generic {indexing_maps = [#a, #b, #c], iterator_types = ["parallel", "reduction", "parallel"]} …
+    ```
   }];
 }
 
@@ -40,6 +88,18 @@ def PlaceWeights : Pass<"heddle-place-weights", "::mlir::ModuleOp"> {
   let description = [{
     After: every `weight` says its offset in the section and its source; equal ones share their bytes. No byte is read here.
     Example: test/schedule/place-weights.mlir.
+
+    ```mlir
+    func.func @graph() -> (tensor<2x2xf32>, tensor<2xi1>) {
+      %a = heddle.weight "a" <type = "f32", file = 0, offset = 4> : tensor<2x2xf32>
+      %flags = heddle.weight "flags" <type = "bool", file = 0, offset = 20> : tensor<2xi1>
+      return %a, %flags : tensor<2x2xf32>, tensor<2xi1>
+    }
+    // becomes
+    module attributes {heddle.weights_size = 66 : i64} {
+    %a = heddle.weight "a" <type = "packed", file = 0, offset = 0> {heddle.format = "stored", …
+    %flags = heddle.weight "flags" <type = "packed", file = 0, offset = 64> {…} : tensor<2xi1>
+    ```
   }];
   let dependentDialects = ["::heddle::HeddleDialect"];
 }
@@ -49,6 +109,24 @@ def BufferizeGraph : Pass<"heddle-bufferize-graph", "::mlir::ModuleOp"> {
   let description = [{
     One-shot bufferization of @graph. Arguments and weights are read only; what is returned, also by loops, is a buffer of its own.
     Example: test/schedule/bufferize-graph.mlir.
+
+    ```mlir
+    #row = affine_map<(i) -> (i)>
+    func.func @graph(%x: tensor<8xf32>) -> tensor<8xf32> {
+      %room = tensor.empty() : tensor<8xf32>
+      %y = linalg.generic {indexing_maps = [#row, #row], iterator_types = ["parallel"]} ins(%x : tensor<8xf32>) outs(%room : tensor<8xf32>) {
+      ^bb0(%in: f32, %out: f32):
+        %t = math.tanh %in : f32
+        linalg.yield %t : f32
+      } -> tensor<8xf32>
+      return %y : tensor<8xf32>
+    }
+    // becomes
+    func.func @graph(%x: memref<8xf32>) -> memref<8xf32> {
+    %y = memref.alloc() {alignment = 64 : i64} : memref<8xf32>
+    linalg.generic {…} ins(%x : memref<8xf32>) outs(%y : memref<8xf32>) {
+    return %y : memref<8xf32>
+    ```
   }];
   let dependentDialects = ["::mlir::bufferization::BufferizationDialect", "::mlir::memref::MemRefDialect"];
 }

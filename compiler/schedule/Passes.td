@@ -12,6 +12,17 @@ def FlashTile : Pass<"heddle-flash-tile", "::mlir::ModuleOp"> {
     `attention` of `kv_view`s becomes `online_attention`, which walks the cache in blocks of `block-kv` keys with a running
     maximum and sum; scores are never stored for more than a tile. Must hold before: keys and values are views of the cache.
     After: no `attention` and no `kv_view` is left. Example: test/schedule/flash-tile.mlir.
+
+    ```mlir
+    func.func @step(%q: tensor<1x4x?x16xf32>, %cache: !heddle.kv_cache<2 x 2 x 16 x bf16>, %layer: index) -> tensor<1x4x?x16xf32> {
+      %k, %v = heddle.kv_view %cache[%layer] : <2 x 2 x 16 x bf16> -> tensor<1x2x?x16xbf16>, tensor<1x2x?x16xbf16>
+      %o = heddle.attention %q, %k, %v <causal> {scale = 0.25}
+        : tensor<1x4x?x16xf32>, tensor<1x2x?x16xbf16>, tensor<1x2x?x16xbf16> -> tensor<1x4x?x16xf32>
+      return %o : tensor<1x4x?x16xf32>
+    }
+    // becomes, with block-kv=32
+    %o = heddle.online_attention <causal> ins(%rows, %cache[%layer] : tensor<?x64xf32>, <2 x 2 x 16 x bf16>) outs(%room : tensor<?x64xf32>) {block_kv = 32 : i64, num_heads = 4 : i64, …, share_kv = true, …} -> tensor<?x64xf32>
+    ```
   }];
   let options = [
     Option<"blockKv", "block-kv", "int64_t", "64", "Keys per block: a multiple or a divisor of the page of 64">,
@@ -28,6 +39,20 @@ def PackWeights : Pass<"heddle-pack-weights", "::mlir::ModuleOp"> {
     Norm weights and biases become f32. Equal packed weights (a tied head) are stored once. After: no tensor has an encoding;
     every `weight` says its offset in the section and its sources. No byte is read here: packaging streams them.
     Examples: test/schedule/pack-weights.mlir, pack-weights-moe.mlir.
+
+    ```mlir
+    func.func @step(%x: tensor<?x64xf32>, %residual: tensor<?x32xf32>) -> tensor<?x32xf32> {
+      %w = heddle.weight "w" <type = "bf16", file = 0, offset = 128> : tensor<32x64xbf16>
+      %y = heddle.linear %x, weights(%w : tensor<32x64xbf16>) : tensor<?x64xf32> -> tensor<?x32xf32>
+      %sum = arith.addf %residual, %y : tensor<?x32xf32>
+      return %sum : tensor<?x32xf32>
+    }
+    // becomes
+    module attributes {heddle.weights_size = 4096 : i64} {
+    %w = heddle.weight "w" <type = "packed", file = 0, offset = 0> {heddle.format = "bf16", heddle.shape = array<i64: 32, 64>, …} : tensor<4096xi8>
+    %y = heddle.packed_matmul ins(%x, %w : …) outs(%residual : tensor<?x32xf32>) {accumulate, format = "bf16", k = 64 : i64, n = 32 : i64} -> tensor<?x32xf32>
+    return %y : tensor<?x32xf32>
+    ```
   }];
   let dependentDialects = ["::heddle::HeddleDialect", "::mlir::tensor::TensorDialect"];
 }
@@ -37,6 +62,20 @@ def AssignSchedules : Pass<"heddle-assign-schedules", "::mlir::ModuleOp"> {
   let description = [{
     With `activations=int8`, inputs of products with quantised weights are quantised, with `bf16` rounded; with `bf16-products`,
     inputs of products with bf16 weights are rounded: once per value however many products read it. Rotary embeddings read the session's table. Example: test/schedule/assign-schedules.mlir.
+
+    ```mlir
+    func.func @step(%x: tensor<?x64xf32>, %w: tensor<2304xi8>, %out: tensor<?x32xf32>) -> tensor<?x32xf32> {
+      %y = heddle.packed_matmul ins(%x, %w : tensor<?x64xf32>, tensor<2304xi8>) outs(%out : tensor<?x32xf32>)
+        {n = 32, k = 64, format = "q8_0"} -> tensor<?x32xf32>
+      return %y : tensor<?x32xf32>
+    }
+    // becomes, with activations=int8
+    %codes, %scales, %sums = heddle.quantize %x : tensor<?x64xf32> -> tensor<?x64xi8>, tensor<?x2xf32>, tensor<?x4xi32>
+    %y = heddle.packed_matmul ins(%codes scales %scales sums %sums, %w : …
+    // becomes, with activations=bf16
+    %rounded = arith.truncf %x : tensor<?x64xf32> to tensor<?x64xbf16>
+    %y = heddle.packed_matmul ins(%rounded, %w : …
+    ```
   }];
   let options = [
     Option<"activations", "activations", "std::string", "\"f32\"", "Inputs of products with quantised weights: f32, bf16 or int8">,
@@ -52,6 +91,20 @@ def OutlineKernels : Pass<"heddle-outline-kernels", "::mlir::ModuleOp"> {
     Layers write their result where the caller says. After: functions hold kernels, calls and views only.
     With `single-result`, for devices, where a grid of threads computes one result, a kernel with several is one kernel for each,
     which compute again what they share. Example: test/schedule/outline-kernels.mlir, outline-kernels-single.mlir.
+
+    ```mlir
+    func.func @step(%x: tensor<?x64xf32>, %y: tensor<?x64xf32>, %w: tensor<64xf32>) -> tensor<?x64xf32> {
+      %sum = arith.addf %x, %y : tensor<?x64xf32>
+      %n = heddle.rms_norm %sum, %w {eps = 1.0e-5} : tensor<?x64xf32>, tensor<64xf32>
+      return %n : tensor<?x64xf32>
+    }
+    // becomes
+    func.func @step(%x: …, %y: …, %w: tensor<64xf32>, %out: tensor<?x64xf32>) -> tensor<?x64xf32> {
+    %n = heddle.kernel_call @kernel_0 ins(%x, %y, %w : …) outs(%out : tensor<?x64xf32>) -> tensor<?x64xf32>
+    func.func private @kernel_0(…) -> tensor<?x64xf32> attributes {heddle.kernel} {
+    %sum = arith.addf …
+    %normalised = heddle.rms_norm %sum, …
+    ```
   }];
   let options = [Option<"singleResult", "single-result", "bool", "false", "Kernels have one result each">];
   let dependentDialects = ["::heddle::HeddleDialect", "::mlir::func::FuncDialect", "::mlir::tensor::TensorDialect"];
@@ -62,6 +115,21 @@ def BufferizeKernels : Pass<"heddle-bufferize-kernels", "::mlir::ModuleOp"> {
   let description = [{
     One-shot bufferization of the step and its layers. Must hold before: kernels are outlined. Buffers of layer results are the
     caller's. Example: test/schedule/bufferize-kernels.mlir.
+
+    ```mlir
+    func.func @step(%x: tensor<?x64xf32>, %w: tensor<64xf32>, %out: tensor<?x64xf32>) -> tensor<?x64xf32> {
+      %y = heddle.kernel_call @kernel_0 ins(%x, %w : tensor<?x64xf32>, tensor<64xf32>) outs(%out : tensor<?x64xf32>) -> tensor<?x64xf32>
+      return %y : tensor<?x64xf32>
+    }
+    func.func private @kernel_0(%x: tensor<?x64xf32>, %w: tensor<64xf32>) -> tensor<?x64xf32> attributes {heddle.kernel} {
+      %y = heddle.rms_norm %x, %w {eps = 1.0e-5} : tensor<?x64xf32>, tensor<64xf32>
+      return %y : tensor<?x64xf32>
+    }
+    // becomes
+    func.func @step(%x: memref<?x64xf32>, %w: memref<64xf32>, %out: memref<?x64xf32>) -> memref<?x64xf32> {
+    heddle.kernel_call @kernel_0 ins(%x, %w : memref<?x64xf32>, memref<64xf32>) outs(%out : memref<?x64xf32>)
+    return %out : memref<?x64xf32>
+    ```
   }];
   let dependentDialects = ["::mlir::bufferization::BufferizationDialect", "::mlir::memref::MemRefDialect"];
 }
@@ -72,6 +140,22 @@ def PlanMemory : Pass<"heddle-plan-memory", "::mlir::ModuleOp"> {
     Offsets are multiples of the rows of a step, so that one plan serves every length: `heddle.row_offset` bytes per row on each
     allocation, the total on the module. Buffers that do not live at the same time share bytes; a layer's lie behind its
     caller's. Example: test/schedule/plan-memory.mlir.
+
+    ```mlir
+    func.func @step(%rows: index, %w: memref<8192xi8>) {
+      %a = memref.alloc(%rows) : memref<?x64xf32>
+      %b = memref.alloc(%rows) : memref<?x64xf32>
+      heddle.packed_matmul ins(%a, %w : memref<?x64xf32>, memref<8192xi8>) outs(%b : memref<?x64xf32>) {n = 64, k = 64, format = "bf16"}
+      %c = memref.alloc(%rows) : memref<?x64xf32>
+      heddle.packed_matmul ins(%b, %w : memref<?x64xf32>, memref<8192xi8>) outs(%c : memref<?x64xf32>) {n = 64, k = 64, format = "bf16"}
+      return
+    }
+    // becomes
+    module attributes {heddle.row_bytes = 512 : i64} {
+    %a = memref.alloc(%rows) {heddle.row_offset = 0 : i64} : memref<?x64xf32>
+    %b = memref.alloc(%rows) {heddle.row_offset = 256 : i64} : memref<?x64xf32>
+    %c = memref.alloc(%rows) {heddle.row_offset = 0 : i64} : memref<?x64xf32>
+    ```
   }];
 }
 

@@ -59,3 +59,21 @@ func.func @forward(%q: tensor<?x2x?x4xf32>, %p: tensor<?x?xi32>) -> tensor<?x2x?
   %0 = heddle.attention %q, %q, %q <causal> {scale = 0.5} : tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32> -> tensor<?x2x?x4xf32>
   return %0 : tensor<?x2x?x4xf32>
 }
+
+// -----
+
+// expected-error @+1 {{takes 1 arguments, expected at least 2: what it computes on and positions}}
+func.func private @layer(%x: tensor<?x?x8xf32>) -> tensor<?x?x8xf32> {
+  %h = tensor.expand_shape %x [[0, 1], [2], [3]] output_shape [1, 1, 1, 8] : tensor<?x?x8xf32> into tensor<?x1x?x8xf32>
+  %o = heddle.attention %h, %h, %h <causal> {scale = 0.5}
+    : tensor<?x1x?x8xf32>, tensor<?x1x?x8xf32>, tensor<?x1x?x8xf32> -> tensor<?x1x?x8xf32>
+  %y = tensor.collapse_shape %o [[0, 1], [2], [3]] : tensor<?x1x?x8xf32> into tensor<?x?x8xf32>
+  return %y : tensor<?x?x8xf32>
+}
+func.func @forward(%ids: tensor<?x?xi32>, %positions: tensor<?x?xi32>) -> tensor<?x?x8xf32> {
+  %w = heddle.weight "w" <type = "f32", file = 0, offset = 0> : tensor<8x8xf32>
+  %x = heddle.embedding %ids, %w : tensor<?x?xi32>, tensor<8x8xf32> -> tensor<?x?x8xf32>
+  %y = call @layer(%x) : (tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
+  %z = heddle.linear %y, weights(%w : tensor<8x8xf32>) : tensor<?x?x8xf32> -> tensor<?x?x8xf32>
+  return %z : tensor<?x?x8xf32>
+}

@@ -44,6 +44,15 @@ TEST(TokenDecoder, RefusesIdsOutOfRange) {
   EXPECT_EQ(error, "id 8 at index 0 is outside the vocabulary of 8");
 }
 
+TEST(TokenDecoder, RowsWithoutTokenHaveNoText) {
+  LoadedTokenizer t = bytes();
+  TokenDecoder decoder(*t.tokenizer, true);
+  std::string text;
+  for (int32_t id : {5, 8, 1 << 20, -1, 5})
+    decoder.append(id, text);
+  EXPECT_EQ(text, "aa");
+}
+
 TEST(TokenDecoder, RoundTripsAllBytes) {
   std::vector<std::string> pieces;
   for (int byte = 0; byte < 256; ++byte)
