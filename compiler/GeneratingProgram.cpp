@@ -38,6 +38,7 @@ public:
   const Checkpoint &checkpoint() const override { return model.checkpoint; }
 
 private:
+  int64_t contextLength() const { return options.context ? options.context : std::min(model.config.longestContext(), defaultContext); }
   void choosePrecision();
 
   const CompileOptions &options;
@@ -67,9 +68,8 @@ CompileStatus GeneratingProgram::read(std::string &error) {
   bool computesF32 = options.activations == "auto" || options.activations == "f32";
   if (target.isDevice() && !computesF32)
     return refuse("--activations=" + options.activations + ": target " + target.name + " computes in f32");
-  if (options.context > model.config.contextLength)
-    return refuse("--context=" + std::to_string(options.context) + " is more than the model's " +
-                  std::to_string(model.config.contextLength) + " positions");
+  if (int64_t longest = model.config.longestContext(); options.context > longest)
+    return refuse("--context=" + std::to_string(options.context) + " is more than the model's " + std::to_string(longest) + " positions");
   choosePrecision();
   return CompileStatus::Done;
 }
@@ -97,6 +97,7 @@ void GeneratingProgram::choosePrecision() {
     f16 |= tensor.type == heddle::TensorType::F16;
   }
   pipeline = options.pipeline;
+  pipeline.context = contextLength();
   bool fast = options.precision == Precision::Fast;
   pipeline.kvElementType = !fast ? "f32" : quantized || bf16 ? "bf16" : f16 ? "f16" : "f32";
   // Neither int8 nor bf16 in fast: compiler/schedule/README.md has the figures.
@@ -108,11 +109,12 @@ void GeneratingProgram::choosePrecision() {
   if (options.activations != "auto")
     pipeline.activations = options.activations;
   pipeline.singleResult = target.isDevice();
+  pipeline.splitKv &= !target.isDevice(); // keys of all rows and heads are work enough for it
 }
 
 void GeneratingProgram::describe(PackageInfo &info) const {
   info.architecture = model.config.architecture;
-  info.context = options.context ? options.context : std::min(model.config.contextLength, defaultContext);
+  info.context = contextLength();
   info.maxRows = std::min(chunkRows, info.context);
   info.tokenizer = tokenizer;
 }

@@ -117,6 +117,12 @@ void heddle::addScheduleStage(OpPassManager &pm, const PipelineOptions &options)
   tile.blockKv = options.blockKv;
   tile.shareKv = options.shareKv;
   pm.addPass(createFlashTile(tile));
+  // After tiling, whose op says what a split leaves; before outlining, which must see what a branch reads.
+  if (options.splitKv) {
+    SplitKvOptions split;
+    split.context = options.context;
+    pm.addPass(createSplitKv(split));
+  }
   // Before outlining: a residual that a product adds in place is no kernel of its own.
   pm.addPass(createPackWeights());
   AssignSchedulesOptions schedules;
@@ -170,7 +176,7 @@ void heddle::addGraphScheduleStage(OpPassManager &pm, const PipelineOptions &opt
 }
 
 void heddle::registerDialects(DialectRegistry &registry) {
-  registry.insert<HeddleDialect, tensor::TensorDialect, linalg::LinalgDialect, memref::MemRefDialect,
+  registry.insert<HeddleDialect, tensor::TensorDialect, linalg::LinalgDialect, memref::MemRefDialect, scf::SCFDialect,
                   bufferization::BufferizationDialect>();
   registerCodegenDialects(registry);
   registerGpuDialects(registry);
@@ -215,7 +221,7 @@ static bool mayRemain(Operation *op, Stage stage) {
     return true;
   bool isTensorOp = dialect == "linalg" || dialect == "tensor" || dialect == "cf";
   bool isCache = isa<KvAppendOp, KvViewOp>(op);
-  bool isKernel = isa<KernelOpInterface, QuantizeOp, RopeTableOp>(op);
+  bool isKernel = isa<KernelOpInterface, QuantizeOp, RopeTableOp, PreferSplitsOp>(op);
   switch (stage) {
   case Stage::Import:
   case Stage::Raise:

@@ -22,8 +22,10 @@ struct PipelineOptions {
   std::string kvElementType = "f32";  // f32, bf16, f16: storage of the cache
   std::string activations = "f32";    // f32, bf16, int8: inputs of products with quantised weights
   bool bf16Products = false;          // inputs of products with bf16 weights are rounded to bf16
+  int64_t context = 8192;             // tokens of the longest sequence
   int64_t blockKv = 64;               // keys per block of attention
   bool shareKv = true;                // query heads of a group share KV loads
+  bool splitKv = true;                // steps of few queries divide their keys among threads
   std::string latentForm = "automatic"; // of heddle-absorb-mla-weights: automatic, absorbed, materialised; "": the pass is off
   bool fuseProjections = true;
   bool shareLayers = true;

@@ -82,6 +82,7 @@ void heddle::registerBufferizationModels(DialectRegistry &registry) {
     RouteExpertsOp::attachInterface<KernelModel<RouteExpertsOp>>(*context);
     ExpertMatmulOp::attachInterface<KernelModel<ExpertMatmulOp>>(*context);
     OnlineAttentionOp::attachInterface<KernelModel<OnlineAttentionOp>>(*context);
+    CombineSplitsOp::attachInterface<KernelModel<CombineSplitsOp>>(*context);
     OnlineLatentAttentionOp::attachInterface<KernelModel<OnlineLatentAttentionOp>>(*context);
     DequantizeOp::attachInterface<KernelModel<DequantizeOp>>(*context);
     KernelCallOp::attachInterface<KernelModel<KernelCallOp>>(*context);

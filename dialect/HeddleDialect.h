@@ -45,9 +45,10 @@ struct LatentDims {
   int64_t latentCost() const { return 2 * rank - nope - value; }
   // "automatic: 24 + 8 values cached per token; …", with the formula of the threshold and its value for long contexts.
   std::string describe(LatentForm form) const;
-  // Floats per row that the bodies work in: folded queries and what they attend to, or a record (a row's maximum, sum and
-  // output, in whole cache lines) per head.
-  int64_t scratchDim() const { return numHeads * std::max(cachedDim() + rank, 16 + (value + 15) / 16 * 16); }
+  // Floats that hold a row and head while blocks of keys go by: maximum and sum, then the output, each in whole cache lines.
+  int64_t stateFloats() const { return 16 + (value + 15) / 16 * 16; }
+  // Floats per row that the bodies work in, per head: a folded query and what it attends to, or a state.
+  int64_t scratchDim() const { return numHeads * std::max(cachedDim() + rank, stateFloats()); }
 };
 
 } // namespace heddle

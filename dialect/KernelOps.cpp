@@ -20,6 +20,10 @@ static int64_t rowBytes(Value value) {
     bytes *= ShapedType::isDynamic(size) ? 1 : size;
   return ShapedType::isDynamicShape(type.getShape()) ? bytes : 0;
 }
+// Of a matrix, whether or not its rows are those of the step.
+static int64_t matrixRowBytes(Value value) {
+  return shaped(value).getDimSize(1) * shaped(value).getElementType().getIntOrFloatBitWidth() / 8;
+}
 static int64_t staticBytes(Value value) {
   ShapedType type = shaped(value);
   return type.hasStaticShape() ? type.getNumElements() * type.getElementType().getIntOrFloatBitWidth() / 8 : 0;
@@ -124,18 +128,34 @@ int64_t ExpertMatmulOp::getFlopsPerRow() { return 2 * int64_t(getTopK()) * getEx
 int64_t ExpertMatmulOp::getFixedBytes() { return staticBytes(getWeights()) / int64_t(getNumExperts()) * int64_t(getTopK()); }
 int64_t ExpertMatmulOp::getBytesPerRow() { return rowBytes(getInput()) + rowBytes(getInits()[0]) * (getAccumulate() ? 2 : 1); }
 
-//===- online_attention ---------------------------------------------------===//
+//===- online_attention, combine_splits, prefer_splits ---------------------===//
+
+// Outputs, maxima and sums of the splits of max_rows rows.
+static bool areSplitStates(ValueRange states, int64_t numHeads, int64_t headDim) {
+  for (Value state : states)
+    if (shaped(state).getRank() != 2 || !shaped(state).hasStaticShape() || !shaped(state).getElementType().isF32())
+      return false;
+  int64_t rows = shaped(states[0]).getDimSize(0), columns = shaped(states[1]).getDimSize(1);
+  return columns > 0 && columns % numHeads == 0 && shaped(states[0]).getDimSize(1) == columns * headDim &&
+         shaped(states[1]).getShape() == shaped(states[2]).getShape() && shaped(states[1]).getDimSize(0) == rows;
+}
 
 LogicalResult OnlineAttentionOp::verify() {
   KvCacheType cache = getCache().getType();
   int64_t width = getNumHeads() * cache.getHeadDim();
-  if (getInits().size() != 1 || !isMatrix(getQuery(), width) || !isMatrix(getInits()[0], width)) // online_attention_c1
+  bool isSplit = getSplitKv().has_value();
+  if (!isMatrix(getQuery(), width) || (!isSplit && (getInits().size() != 1 || !isMatrix(getInits()[0], width)))) // online_attention_c1
     return emitOpError("query and the one destination must be (rows, ") << width << ")";
   if (getNumHeads() % cache.getNumKvHeads()) // online_attention_c2
     return emitOpError("num_heads (") << getNumHeads() << ") must be a multiple of num_kv_heads (" << cache.getNumKvHeads() << ")";
   int64_t block = getBlockKv();
   if (block <= 0 || (block % 64 && 64 % block)) // online_attention_c3
     return emitOpError("block_kv (") << block << ") must be a multiple or a divisor of the page size (64)";
+  if (isSplit && (int64_t(*getSplitKv()) <= 0 || getSinks())) // online_attention_c4
+    return emitOpError("split_kv (") << *getSplitKv() << ") must be positive and excludes sinks";
+  if (isSplit && (getInits().size() != 3 || !areSplitStates(getInits(), getNumHeads(), cache.getHeadDim()))) // online_attention_c4
+    return emitOpError("destinations must be f32 outputs (max_rows, splits * ")
+           << width << "), maxima and sums (max_rows, splits * " << getNumHeads() << ")";
   return verifyResults(*this);
 }
 
@@ -146,7 +166,40 @@ void OnlineAttentionOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance
 StringRef OnlineAttentionOp::getKernelKind() { return "attention"; }
 int64_t OnlineAttentionOp::getFlopsPerRow() { return 0; }
 int64_t OnlineAttentionOp::getFixedBytes() { return 0; }
-int64_t OnlineAttentionOp::getBytesPerRow() { return rowBytes(getQuery()) + rowBytes(getInits()[0]); }
+int64_t OnlineAttentionOp::getBytesPerRow() {
+  int64_t bytes = matrixRowBytes(getQuery());
+  for (Value init : getInits())
+    bytes += matrixRowBytes(init);
+  return bytes;
+}
+
+LogicalResult CombineSplitsOp::verify() {
+  int64_t width = getNumHeads() * getCache().getType().getHeadDim();
+  if (getInits().size() != 1 || !isMatrix(getInits()[0], width)) // combine_splits_c1
+    return emitOpError("the one destination must be (rows, ") << width << ")";
+  if (!areSplitStates({getOutputs(), getMaxima(), getSums()}, getNumHeads(), getCache().getType().getHeadDim())) // combine_splits_c2
+    return emitOpError("reads f32 outputs (max_rows, splits * ")
+           << width << "), maxima and sums (max_rows, splits * " << getNumHeads() << ")";
+  if (int64_t(getSplitKv()) <= 0) // combine_splits_c3
+    return emitOpError("split_kv (") << getSplitKv() << ") must be positive";
+  return verifyResults(*this);
+}
+
+void CombineSplitsOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) { kernelEffects(*this, effects); }
+StringRef CombineSplitsOp::getKernelKind() { return "attention"; }
+// A scaling and an addition per element of every split.
+int64_t CombineSplitsOp::getFlopsPerRow() { return 2 * shaped(getOutputs()).getDimSize(1); }
+int64_t CombineSplitsOp::getFixedBytes() { return getSinks() ? staticBytes(getSinks()) : 0; }
+int64_t CombineSplitsOp::getBytesPerRow() {
+  return matrixRowBytes(getOutputs()) + matrixRowBytes(getMaxima()) + matrixRowBytes(getSums()) + matrixRowBytes(getInits()[0]);
+}
+
+LogicalResult PreferSplitsOp::verify() {
+  if (int64_t(getMaxRows()) <= 0 || int64_t(getSplitKv()) <= 0 || int64_t(getItemsPerThread()) <= 0) // prefer_splits_c1
+    return emitOpError("max_rows (") << getMaxRows() << "), split_kv (" << getSplitKv() << ") and items_per_thread ("
+                                     << getItemsPerThread() << ") must be positive";
+  return success();
+}
 
 //===- online_latent_attention --------------------------------------------===//
 

@@ -144,10 +144,16 @@ def Heddle_OnlineAttentionOp : Heddle_KernelOp<"online_attention", [AttrSizedOpe
     tile see, m' = max(m, rowmax(s)), l' = l exp(m - m') + rowsum(exp(s - m')), o' = o exp(m - m') + exp(s - m') v. The
     query heads that share a KV head are rows of one tile, so one load of a KV block serves the group (`share_kv`).
 
+    With `split_kv` the keys are attended to in splits [i split_kv, (i + 1) split_kv) by themselves, and what `combine_splits`
+    needs of each is left: o' unscaled, m' in units of log 2, l'. Splits that a row sees nothing of are left as they are or
+    neutral (m' = -1e38, l' = 0, o' = 0); sinks are the merge's.
+
     Constraints:
-      * C1: query and destination are (rows, num_heads * head_dim), head_dim being the cache's.
+      * C1: query is (rows, num_heads * head_dim), head_dim being the cache's; so is, without `split_kv`, the one destination.
       * C2: num_heads is a multiple of the cache's num_kv_heads.
       * C3: block_kv is a multiple or a divisor of the cache's page of 64 tokens.
+      * C4: with `split_kv`, a positive number, destinations are f32 outputs (max_rows, splits * num_heads * head_dim), row
+        maxima and row sums (max_rows, splits * num_heads), and there are no sinks.
 
     ```mlir
     func.func @step(%q: tensor<?x48xf32>, %cache: !heddle.kv_cache<2 x 2 x 8 x bf16>, %out: tensor<?x48xf32>) -> tensor<?x48xf32> {
@@ -160,12 +166,69 @@ def Heddle_OnlineAttentionOp : Heddle_KernelOp<"online_attention", [AttrSizedOpe
   }];
   let arguments = (ins Heddle_Buffer:$query, Heddle_KvCacheType:$cache, Index:$layer, Optional<Heddle_Buffer>:$sinks,
                        Variadic<Heddle_Buffer>:$inits, I64Attr:$num_heads, Heddle_MaskAttr:$mask, F64Attr:$scale,
-                       F64Attr:$softcap, I64Attr:$block_kv, BoolAttr:$share_kv);
+                       F64Attr:$softcap, I64Attr:$block_kv, BoolAttr:$share_kv, OptionalAttr<I64Attr>:$split_kv);
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let assemblyFormat = [{
     $mask `ins` `(` $query `,` $cache `[` $layer `]` (`sinks` $sinks^)? `:` type($query) `,` type($cache) (`,` type($sinks)^)? `)`
     `outs` `(` $inits `:` type($inits) `)` attr-dict (`->` type($results)^)?
   }];
+  let hasVerifier = 1;
+}
+
+def Heddle_CombineSplitsOp : Heddle_KernelOp<"combine_splits", [AttrSizedOperandSegments]> {
+  let summary = "Merges what attention to the splits of the keys left (Dao et al. 2023, Flash-Decoding)";
+  let description = [{
+    m = max over splits m_i, and the sink in units of log 2;
+    destination = sum 2^(m_i - m) o_i / (sum 2^(m_i - m) l_i + 2^(sink - m)), splits ascending: those that the row sees a key
+    of under the mask, with the row's place in the cache.
+
+    Constraints:
+      * C1: the one destination is (rows, num_heads * head_dim), head_dim being the cache's.
+      * C2: outputs are (max_rows, splits * num_heads * head_dim), maxima and sums (max_rows, splits * num_heads), all f32.
+      * C3: split_kv is positive.
+
+    ```mlir
+    func.func @two_splits(%o: tensor<16x96xf32>, %m: tensor<16x12xf32>, %l: tensor<16x12xf32>, %cache: !heddle.kv_cache<2 x 2 x 8 x bf16>,
+                          %out: tensor<?x48xf32>) -> tensor<?x48xf32> {
+      %y = heddle.combine_splits <causal> ins(%o, %m, %l, %cache
+          : tensor<16x96xf32>, tensor<16x12xf32>, tensor<16x12xf32>, <2 x 2 x 8 x bf16>)
+        outs(%out : tensor<?x48xf32>) {num_heads = 6, split_kv = 512} -> tensor<?x48xf32>
+      return %y : tensor<?x48xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Heddle_Buffer:$outputs, Heddle_Buffer:$maxima, Heddle_Buffer:$sums, Heddle_KvCacheType:$cache,
+                       Optional<Heddle_Buffer>:$sinks, Variadic<Heddle_Buffer>:$inits, I64Attr:$num_heads,
+                       Heddle_MaskAttr:$mask, I64Attr:$split_kv);
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let assemblyFormat = [{
+    $mask `ins` `(` $outputs `,` $maxima `,` $sums `,` $cache (`sinks` $sinks^)? `:` type($outputs) `,` type($maxima) `,`
+    type($sums) `,` type($cache) (`,` type($sinks)^)? `)` `outs` `(` $inits `:` type($inits) `)` attr-dict (`->` type($results)^)?
+  }];
+  let hasVerifier = 1;
+}
+
+def Heddle_PreferSplitsOp : Heddle_Op<"prefer_splits", [MemoryEffects<[MemRead]>]> {
+  let summary = "Whether a step has too little attention for its threads unless the keys are split";
+  let description = [{
+    True if the step has at most max_rows rows, its longest sequence more than split_kv tokens, and its sequences times the
+    cache's KV heads are fewer than items_per_thread for each of several threads. Both answers lead to the same bits; where
+    there are no threads (the interpreter), the last condition holds.
+
+    Constraints:
+      * C1: max_rows, split_kv and items_per_thread are positive.
+
+    ```mlir
+    func.func @few_rows(%cache: !heddle.kv_cache<2 x 2 x 8 x bf16>, %rows: index) -> i1 {
+      %few = heddle.prefer_splits %cache, %rows {max_rows = 16, split_kv = 512, items_per_thread = 4} : <2 x 2 x 8 x bf16>
+      return %few : i1
+    }
+    ```
+  }];
+  let arguments = (ins Heddle_KvCacheType:$cache, Index:$rows, I64Attr:$max_rows, I64Attr:$split_kv,
+                       DefaultValuedAttr<I64Attr, "1">:$items_per_thread);
+  let results = (outs I1:$result);
+  let assemblyFormat = "$cache `,` $rows attr-dict `:` type($cache)";
   let hasVerifier = 1;
 }
 

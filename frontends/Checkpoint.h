@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,8 @@ struct TensorTypeInfo {
   uint32_t blockBytes;
 };
 const TensorTypeInfo &tensorTypeInfo(TensorType type);
+// The type that TensorTypeInfo::name names.
+std::optional<TensorType> tensorTypeNamed(std::string_view name);
 
 // Values [0, count) of a row whose blocks start at `data`, as f32. `count` is a multiple of blockValues.
 void dequantize(TensorType type, const uint8_t *data, size_t count, float *out);

@@ -92,6 +92,9 @@ struct ModelConfig {
   bool doSample = false;
   double temperature = 1.0, topP = 1.0, repetitionPenalty = 1.0;
   int64_t topK = 0;
+
+  // Tokens of the longest sequence: contextLength, or what dynamic rotary scaling stretches it to.
+  int64_t longestContext() const;
 };
 
 struct Model {

@@ -1,13 +1,27 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/KvCache.h"
 
+#include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace heddle {
 
-Status KvCache::create(uint64_t newPageBytes, int32_t maxSequences, int64_t context, Device *newDevice) {
+Status KvCache::create(const KvPageLayout &layout, int32_t maxSequences, int64_t context, Device *newDevice) {
   device = newDevice;
-  pageBytes = newPageBytes;
+  pageBytes = layout.bytes;
+  layerBytes = layout.windows.empty() ? 0 : pageBytes / layout.windows.size();
+  allHaveWindows = !layout.windows.empty();
+  for (size_t layer = 0; layer < layout.windows.size(); ++layer) {
+    int64_t tokens = layout.windows[layer];
+    auto known = std::find_if(windows.begin(), windows.end(), [&](const Window &window) { return window.tokens == tokens; });
+    if (tokens == 0 || (known == windows.end() && windows.size() == 64)) // more lengths than bits: the rest keeps its pages
+      allHaveWindows = false;
+    else if (known == windows.end())
+      windows.push_back({tokens, {layer}});
+    else
+      known->layers.push_back(layer);
+  }
   stride = (pageBytes + 4095) / 4096 * 4096;
   pagesPerSequence = (context + HEDDLE_KV_PAGE_SIZE - 1) / HEDDLE_KV_PAGE_SIZE;
   uint64_t numPages = uint64_t(pagesPerSequence) * maxSequences, size;
@@ -17,7 +31,9 @@ Status KvCache::create(uint64_t newPageBytes, int32_t maxSequences, int64_t cont
                                 : memory.reserve(size, "KV cache", /*writable=*/false));
   tables.assign(numPages, nullptr);
   lengths.assign(maxSequences, 0);
+  recycled.assign(maxSequences, 0);
   references.assign(numPages, 0);
+  discarded.assign(numPages, 0);
   freePages.reserve(numPages);
   uncommitted = numPages;
   return Status();
@@ -36,6 +52,7 @@ uint8_t *KvCache::take() {
     --uncommitted;
   }
   referencesOf(page) = 1;
+  discarded[indexOf(page)] = 0;
   return page;
 }
 
@@ -52,10 +69,64 @@ Status KvCache::copyPage(uint8_t *to, const uint8_t *from) {
   return Status();
 }
 
+int64_t KvCache::pagesBefore(const Window &window, int32_t sequence) const {
+  return std::max<int64_t>(0, lengths[sequence] - window.tokens + 1) / HEDDLE_KV_PAGE_SIZE;
+}
+
+// The whole system pages within the layers' parts. A device keeps its memory.
+void KvCache::discard(const Window &window, const uint8_t *page) {
+  discarded[indexOf(page)] |= uint64_t(1) << (&window - windows.data());
+  for (size_t layer : window.layers) {
+    uint64_t begin = (layer * layerBytes + 4095) / 4096 * 4096, end = (layer + 1) * layerBytes / 4096 * 4096;
+    if (!device && begin < end)
+      memory.discard(indexOf(page) * stride + begin, end - begin);
+  }
+}
+
+void KvCache::recycle(int32_t sequence) {
+  uint8_t **table = tables.data() + sequence * pagesPerSequence;
+  int64_t unseen = allHaveWindows ? pagesPerSequence : 0, total = 0; // pages that no layer sees
+  for (const Window &window : windows) {
+    unseen = std::min(unseen, pagesBefore(window, sequence));
+    total += pagesBefore(window, sequence);
+  }
+  if (std::exchange(recycled[sequence], total) == total)
+    return;
+  for (int64_t index = 0; index < unseen; ++index)
+    release(table[index]);
+  for (const Window &window : windows) {
+    uint64_t bit = uint64_t(1) << (&window - windows.data());
+    for (int64_t index = unseen; index < pagesBefore(window, sequence); ++index) {
+      const uint8_t *page = table[index];
+      if (!page || (discarded[indexOf(page)] & bit))
+        continue;
+      // Sequences share a page at the same place only.
+      bool isSeen = false;
+      for (size_t other = 0; other < lengths.size(); ++other)
+        isSeen |= tables[other * pagesPerSequence + index] == page && pagesBefore(window, int32_t(other)) <= index;
+      if (!isSeen)
+        discard(window, page);
+    }
+  }
+}
+
+bool KvCache::holdsWindow(int32_t sequence) const {
+  uint8_t *const *table = pages(sequence);
+  int64_t used = (lengths[sequence] + HEDDLE_KV_PAGE_SIZE - 1) / HEDDLE_KV_PAGE_SIZE;
+  for (const Window &window : windows) {
+    uint64_t bit = uint64_t(1) << (&window - windows.data());
+    for (int64_t index = pagesBefore(window, sequence); index < used; ++index)
+      if (!table[index] || (discarded[indexOf(table[index])] & bit))
+        return false;
+  }
+  return true;
+}
+
 Status KvCache::makeRoom(int32_t sequence, int64_t count) {
   uint8_t **table = tables.data() + sequence * pagesPerSequence;
   int64_t begin = lengths[sequence] / HEDDLE_KV_PAGE_SIZE,
           end = (lengths[sequence] + count + HEDDLE_KV_PAGE_SIZE - 1) / HEDDLE_KV_PAGE_SIZE;
+  recycle(sequence); // before a page is taken: it may be one of those
   for (int64_t index = begin; index < end; ++index) {
     if (table[index] && referencesOf(table[index]) == 1)
       continue;
@@ -76,7 +147,8 @@ Status KvCache::makeRoom(int32_t sequence, int64_t count) {
 void KvCache::setLength(int32_t sequence, int64_t length) {
   uint8_t **table = tables.data() + sequence * pagesPerSequence;
   int64_t keep = (length + HEDDLE_KV_PAGE_SIZE - 1) / HEDDLE_KV_PAGE_SIZE;
-  for (int64_t index = keep; index < pagesPerSequence && table[index]; ++index)
+  int64_t used = (lengths[sequence] + HEDDLE_KV_PAGE_SIZE - 1) / HEDDLE_KV_PAGE_SIZE; // of which the first may be recycled
+  for (int64_t index = keep; index < pagesPerSequence && (table[index] || index < used); ++index)
     release(table[index]);
   lengths[sequence] = length;
 }
@@ -89,7 +161,8 @@ void KvCache::fork(int32_t source, int32_t target) {
   int64_t used = (lengths[source] + HEDDLE_KV_PAGE_SIZE - 1) / HEDDLE_KV_PAGE_SIZE;
   for (int64_t index = 0; index < used; ++index) {
     to[index] = from[index];
-    ++referencesOf(to[index]);
+    if (to[index]) // not recycled
+      ++referencesOf(to[index]);
   }
   lengths[target] = lengths[source];
 }

@@ -35,6 +35,9 @@ public:
   // Offset and size are multiples of 4096.
   bool commit(uint64_t offset, uint64_t size) { return mprotect(bytes + offset, size, PROT_READ | PROT_WRITE) == 0; }
 
+  // What was written there is forgotten, its memory goes back to the system. Offset and size are multiples of 4096.
+  void discard(uint64_t offset, uint64_t size) { madvise(bytes + offset, size, MADV_DONTNEED); }
+
   uint8_t *data() const { return bytes; }
   template <typename T> T *as() const { return reinterpret_cast<T *>(bytes); }
 

@@ -6,14 +6,13 @@
 namespace heddle {
 namespace {
 
-// NTK-aware scaling: theta' = theta (factor length / original - (factor - 1))^(d / (d - 2)), as transformers
-// computes it.
+// NTK-aware scaling: theta' = theta (factor length / original - (factor - 1))^(d / (d - 2)); in f32, as transformers computes it.
 void computeDynamicFrequencies(const package::RopeTable &rope, int64_t length, std::vector<float> &frequencies) {
-  double dim = rope.rotary_dim(), factor = rope.factor();
-  double growth = factor * double(length) / rope.original_context() - (factor - 1);
-  double theta = rope.theta() * std::pow(growth, dim / (dim - 2));
+  float dim = float(rope.rotary_dim()), factor = rope.factor();
+  float growth = factor * float(length) / float(rope.original_context()) - (factor - 1);
+  float theta = float(rope.theta()) * std::pow(growth, dim / (dim - 2));
   for (size_t i = 0; i < frequencies.size(); ++i)
-    frequencies[i] = float(1.0 / std::pow(theta, 2.0 * double(i) / dim));
+    frequencies[i] = 1 / std::pow(theta, float(2 * i) / dim);
 }
 
 } // namespace

@@ -17,6 +17,14 @@ bool allFinite(const float *values, int64_t count) {
   return bad == 0;
 }
 
+KvPageLayout pageLayout(const package::KvPlan &plan) {
+  KvPageLayout layout;
+  layout.bytes = plan.page_bytes();
+  if (plan.windows())
+    layout.windows.assign(plan.windows()->begin(), plan.windows()->end());
+  return layout;
+}
+
 } // namespace
 
 Status Session::create(Package &package, const SessionOptions &options, std::unique_ptr<Session> &outSession) {
@@ -46,7 +54,7 @@ Status Session::allocate(const SessionOptions &options) {
   HEDDLE_RETURN_IF_ERROR(model.openDevice(options.device, device));
   // One thread enqueues what a device runs.
   HEDDLE_RETURN_IF_ERROR(ThreadPool::create(device ? 1 : options.threads ? options.threads : defaultThreadCount(), pool));
-  HEDDLE_RETURN_IF_ERROR(cache.create(metadata.kv()->page_bytes(), sequenceLimit, contextLength, device));
+  HEDDLE_RETURN_IF_ERROR(cache.create(pageLayout(*metadata.kv()), sequenceLimit, contextLength, device));
   HEDDLE_RETURN_IF_ERROR(rope.create(metadata, contextLength));
   uint64_t arenaBytes = plan.fixed() + plan.per_row() * maxRows;
   if (device)
@@ -128,9 +136,8 @@ int64_t Session::longestPosition(int32_t sequence, int64_t length) const {
   return 1 + *std::max_element(positionIds, positionIds + length);
 }
 
-// Appends the feeds to the histories and states the runs. A sequence whose keys were rotated for another length
-// class is
-// computed again from its start; only its new tokens have outputs.
+// Appends the feeds to the histories and states the runs. A sequence whose keys were rotated for another length class, or that
+// lost keys of its window, is computed again from its start; only its new tokens have outputs.
 void Session::begin(const heddle_feed *feeds, size_t numFeeds) {
   runs.clear();
   outputsDone = 0;
@@ -146,7 +153,7 @@ void Session::begin(const heddle_feed *feeds, size_t numFeeds) {
                            : token == 0   ? 0
                                           : std::min<int32_t>(positionRow[token - 1] + 1, contextLength - 1);
     RopeTables::Mode mode = rope.modeOf(longestPosition(feed.sequence, end));
-    bool again = past > 0 && mode.isLong != modes[feed.sequence].isLong;
+    bool again = past > 0 && (mode.isLong != modes[feed.sequence].isLong || !cache.holdsWindow(feed.sequence));
     modes[feed.sequence] = mode;
     pastLengths[feed.sequence] = past;
     if (again)

@@ -19,7 +19,7 @@ const TemplateValue *TemplateArguments::get(size_t index, std::string_view name)
 
 TemplateValue TemplateEvaluator::fail(const std::string &what) {
   if (error.empty())
-    error = "chat_template line " + std::to_string(line) + ": " + what;
+    error = templateError(line, what);
   return TemplateValue();
 }
 

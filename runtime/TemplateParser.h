@@ -39,7 +39,7 @@ private:
 
   int32_t fail(const std::string &what) {
     if (error.empty())
-      error = "chat_template line " + std::to_string(token.line) + ": " + what;
+      error = templateError(token.line, what);
     return -1;
   }
   bool advance() {

@@ -76,6 +76,15 @@ bool parseTemplate(std::string_view source, TemplateProgram &program, std::strin
 bool isTemplateFilter(std::string_view name);
 bool isTemplateTest(std::string_view name);
 
+// One line of bounded length, whatever the template's text that `what` quotes.
+inline std::string templateError(uint32_t line, std::string what) {
+  what.resize(what.size() < 1024 ? what.size() : 1024);
+  for (char &c : what)
+    if (static_cast<unsigned char>(c) < ' ')
+      c = ' ';
+  return "chat_template line " + std::to_string(line) + ": " + what;
+}
+
 } // namespace heddle
 
 #endif

@@ -2,9 +2,8 @@
 
 #include "compiler/codegen/HostCode.h"
 
+#include "compiler/codegen/HostFunction.h"
 #include "compiler/codegen/cpu/PackedLayout.h"
-#include "compiler/codegen/cpu/RawBuilder.h"
-#include "compiler/codegen/halide/BufferBuilder.h"
 #include "compiler/schedule/Passes.h"
 #include "runtime/ModelAbi.h"
 
@@ -17,10 +16,7 @@
 using namespace mlir;
 using namespace heddle;
 
-namespace {
-
-// How far apart the rows of a buffer lie, in elements.
-int64_t rowStride(MemRefType type) {
+int64_t heddle::rowStride(MemRefType type) {
   SmallVector<int64_t> strides;
   int64_t offset;
   LogicalResult known = type.getStridesAndOffset(strides, offset);
@@ -28,60 +24,6 @@ int64_t rowStride(MemRefType type) {
   (void)known;
   return strides.front();
 }
-
-// Lowers one function.
-class HostFunction {
-public:
-  HostFunction(func::FuncOp func, ModuleOp code, KernelLibrary &kernels, const Target &target, unsigned calls)
-      : func(func), code(code), kernels(kernels), target(target), calls(calls), b(func.getLoc(), code.getContext()) {}
-  LogicalResult run(bool isStep);
-
-private:
-  void begin(bool isStep);
-  void mapStepArguments();
-  Value field(size_t offset, Type type) { return b.load(type, b.at(context, offset)); }
-  LogicalResult lower(Operation *op);
-  LogicalResult lowerView(Operation *op);
-  LogicalResult lowerMatmul(PackedMatmulOp op);
-  LogicalResult lowerRoute(RouteExpertsOp op);
-  LogicalResult lowerExperts(ExpertMatmulOp op);
-  void clearColumns(Value buffer, Value begin, Value end);
-  LogicalResult lowerAttention(OnlineAttentionOp op);
-  LogicalResult lowerLatentAttention(OnlineLatentAttentionOp op);
-  LogicalResult lowerAppend(KvAppendOp op);
-  LogicalResult lowerEmbedding(DequantizeOp op);
-  LogicalResult lowerRowWise(KernelCallOp op);
-  LogicalResult lowerCall(func::CallOp op);
-  void launch(Operation *op, func::FuncOp kernel, SmallVector<Value> arguments);
-  // Ends the kernel launched last: waits for all threads, then counts its time.
-  void finishKernel();
-  // Under --profile, thread 0 reads the clock; `then` gets the time.
-  void whenProfiled(function_ref<void(Value)> then);
-  void startClock();
-  // This thread's [begin, end) of `count` equal parts.
-  std::pair<Value, Value> share(Value count);
-  Value halideBuffer(MemRefType type, Value pointer, Value rows);
-  // Byte offsets of a layer's K and V in a page.
-  std::pair<Value, Value> planes(KvCacheType cache, Value layer);
-  Value pointerOf(Value buffer) { return pointers.lookup(buffer); }
-  Value null();
-
-  func::FuncOp func;
-  ModuleOp code;
-  KernelLibrary &kernels;
-  const Target &target;
-  unsigned calls;  // of this function in a step
-  RawBuilder b;
-  Value context, thread, numThreads, arena, rows, maxRows;
-  Value ticks, isProfiled;  // kernel_ticks; thread 0 of a step that has them
-  Value lastTime;           // in memory: when the kernel before ended
-  unsigned launched = 0;    // index of the kernel launched last
-  DenseMap<Value, Value> pointers;  // buffer -> its first element
-  DenseMap<Value, Value> rowCounts; // buffer -> rows, i64
-  DenseMap<Value, Value> scalars;   // index -> i64
-};
-
-} // namespace
 
 static std::string loweredName(func::FuncOp func) {
   return func.getSymName() == "step" ? "heddle_step" : ("heddle_" + func.getSymName()).str();
@@ -105,6 +47,8 @@ void HostFunction::begin(bool isStep) {
   arena = field(offsetof(heddle_step, arena), b.pointerType());
   rows = field(offsetof(heddle_step, rows), b.getI64Type());
   maxRows = field(offsetof(heddle_step, max_rows), b.getI64Type());
+  int64_t rowBytes = func->getParentOfType<ModuleOp>()->getAttrOfType<IntegerAttr>(rowBytesAttr).getInt();
+  fixedArena = b.at(arena, b.mul(maxRows, rowBytes));
   ticks = field(offsetof(heddle_step, kernel_ticks), b.pointerType());
   Value isCounted = LLVM::ICmpOp::create(b, LLVM::ICmpPredicate::ne, ticks, null());
   Value isFirst = b.equal(arith::ExtSIOp::create(b, b.getI64Type(), thread), b.constant(0));
@@ -206,109 +150,6 @@ LogicalResult HostFunction::lowerMatmul(PackedMatmulOp op) {
   return success();
 }
 
-LogicalResult HostFunction::lowerRoute(RouteExpertsOp op) {
-  FailureOr<func::FuncOp> route = kernels.routeExperts(op), group = kernels.groupByExpert(op);
-  if (failed(route) || failed(group))
-    return failure();
-  auto inits = llvm::map_to_vector(op.getInits(), [&](Value init) { return pointerOf(init); });
-  Value count = rowCounts.lookup(op.getLogits());
-  auto [begin, end] = share(count);
-  Value correction = op.getCorrection() ? pointerOf(op.getCorrection()) : null();
-  launch(op, *route, {pointerOf(op.getLogits()), correction, inits[0], inits[1], begin, end});
-  finishKernel();
-  Value isFirstThread = b.equal(arith::ExtSIOp::create(b, b.getI64Type(), thread), b.constant(0));
-  b.ifThen(isFirstThread, [&] {
-    launch(op, *group, {inits[0], inits[1], inits[2], inits[3], inits[4], count});
-  });
-  finishKernel();
-  return success();
-}
-
-// Zeroes columns [begin, end) of an f32 buffer.
-void HostFunction::clearColumns(Value buffer, Value begin, Value end) {
-  int64_t rowBytes = 4 * rowStride(cast<MemRefType>(buffer.getType()));
-  Value zero = arith::ConstantOp::create(b, b.getI8IntegerAttr(0));
-  b.loop(b.constant(0), rowCounts.lookup(buffer), 1, [&](Value row) {
-    Value first = b.at(b.at(pointerOf(buffer), row, rowBytes), begin, 4);
-    LLVM::MemsetOp::create(b, first, zero, b.mul(b.sub(end, begin), 4), /*isVolatile=*/false);
-  });
-}
-
-// A thread takes the same columns of every expert: what is added to an element comes in the order of experts, from one thread.
-LogicalResult HostFunction::lowerExperts(ExpertMatmulOp op) {
-  FailureOr<func::FuncOp> kernel = kernels.expertMatmul(op);
-  if (failed(kernel))
-    return failure();
-  bool gathers = op.getActivation().has_value();
-  int64_t inputBytes = getElementTypeOrSelf(op.getInput()).getIntOrFloatBitWidth() / 8;
-  int64_t n = op.getN(), k = op.getK(), expertBytes = KernelLibrary::expertBytes(op);
-  Value output = op.getInits()[0];
-  int64_t outStride = gathers ? n : rowStride(cast<MemRefType>(output.getType()));
-  int64_t actStride = gathers ? rowStride(cast<MemRefType>(op.getInput().getType())) : k;
-  auto [begin, end] = share(b.constant((n + PackedLayout::panelRows - 1) / PackedLayout::panelRows));
-  Value first = begin, last = end;
-  // Entry `entry` of the list, in the buffer that is in its order.
-  auto entryOf = [&](Value buffer, bool isListed, Value entry, int64_t bytes) {
-    return !buffer ? null() : isListed ? b.at(pointerOf(buffer), entry, bytes) : pointerOf(buffer);
-  };
-  b.ifThen(b.lessThan(first, last), [&] {
-    if (!gathers && !op.getAccumulate())
-      clearColumns(output, b.mul(first, PackedLayout::panelRows), b.min(b.mul(last, PackedLayout::panelRows), b.constant(n)));
-    b.loop(0, op.getNumExperts(), 1, [&](Value expert) {
-      Value bounds = b.at(pointerOf(op.getOffsets()), expert, 4);
-      Value from = b.loadIndex(bounds), to = b.loadIndex(b.at(bounds, 4));
-      b.ifThen(b.lessThan(from, to), [&] {
-        launch(op, *kernel,
-               {entryOf(op.getInput(), !gathers, from, inputBytes * k), entryOf(op.getInputScales(), !gathers, from, k / 32 * 4),
-                entryOf(op.getInputSums(), !gathers, from, k / 16 * 4), b.at(pointerOf(op.getWeights()), expert, expertBytes), null(),
-                entryOf(output, gathers, from, 4 * n), b.sub(to, from), b.constant(actStride), b.constant(outStride), first, last,
-                entryOf(op.getRowIndex(), true, from, 4), entryOf(op.getRowScale(), true, from, 4)});
-      });
-    });
-  });
-  finishKernel();
-  return success();
-}
-
-std::pair<Value, Value> HostFunction::planes(KvCacheType cache, Value layer) {
-  Value key = b.mul(scalars.lookup(layer), cache.getLayerBytes());
-  return {key, b.add(key, cache.getPlaneBytes())};
-}
-
-LogicalResult HostFunction::lowerAttention(OnlineAttentionOp op) {
-  FailureOr<func::FuncOp> kernel = kernels.attention(op);
-  if (failed(kernel))
-    return failure();
-  auto query = cast<MemRefType>(op.getQuery().getType()), output = cast<MemRefType>(op.getInits()[0].getType());
-  auto [key, value] = planes(op.getCache().getType(), op.getLayer());
-  launch(op, *kernel,
-         {pointerOf(op.getQuery()), pointerOf(op.getInits()[0]), field(offsetof(heddle_step, sequences), b.pointerType()),
-          field(offsetof(heddle_step, num_sequences), b.getI64Type()), key, value, b.constant(rowStride(query)),
-          b.constant(rowStride(output)), op.getSinks() ? pointerOf(op.getSinks()) : null(), thread, numThreads});
-  finishKernel();
-  return success();
-}
-
-LogicalResult HostFunction::lowerLatentAttention(OnlineLatentAttentionOp op) {
-  FailureOr<KernelLibrary::LatentKernels> kernel = kernels.latentAttention(op);
-  if (failed(kernel))
-    return failure();
-  auto first = [&](OperandRange ups) { return ups.empty() ? null() : pointerOf(ups.front()); };
-  auto query = cast<MemRefType>(op.getQuery().getType()), output = cast<MemRefType>(op.getInits()[0].getType());
-  SmallVector<Value> arguments = {pointerOf(op.getQuery()), pointerOf(op.getInits()[0]), pointerOf(op.getInits()[1]),
-                                  first(op.getKeyUps()), op.getKeyFolds() ? pointerOf(op.getKeyFolds()) : null(),
-                                  first(op.getValueUps()), field(offsetof(heddle_step, sequences), b.pointerType()),
-                                  field(offsetof(heddle_step, num_sequences), b.getI64Type()),
-                                  planes(op.getCache().getType(), op.getLayer()).first, b.constant(rowStride(query)),
-                                  b.constant(rowStride(output)), field(offsetof(heddle_step, fixed_forms), b.getI64Type()), thread, numThreads};
-  for (func::FuncOp body : {kernel->fold, kernel->attend, kernel->project, kernel->rebuild})
-    if (body) {
-      launch(op, body, arguments);
-      finishKernel();
-    }
-  return success();
-}
-
 LogicalResult HostFunction::lowerAppend(KvAppendOp op) {
   FailureOr<func::FuncOp> kernel = kernels.kvAppend(op);
   if (failed(kernel))
@@ -337,45 +178,6 @@ LogicalResult HostFunction::lowerEmbedding(DequantizeOp op) {
   return success();
 }
 
-// `rows` null: the buffer has no rows, or is read as a whole.
-Value HostFunction::halideBuffer(MemRefType type, Value pointer, Value rows) {
-  SmallVector<BufferDim> dims;
-  int64_t stride = 1;
-  for (int64_t axis = type.getRank() - 1; axis >= 0; --axis) { // innermost first
-    bool isRows = type.isDynamicDim(axis);
-    if (axis == 0)
-      stride = type.getRank() > 1 ? rowStride(type) : 1;
-    dims.push_back({isRows && rows ? rows : b.constant(isRows ? INT32_MAX : type.getDimSize(axis)), b.constant(stride)});
-    stride *= isRows ? 1 : type.getDimSize(axis);
-  }
-  return buildBuffer(b, target.isDevice(), bufferElement(type.getElementType()), pointer, dims);
-}
-
-LogicalResult HostFunction::lowerRowWise(KernelCallOp op) {
-  FailureOr<func::FuncOp> kernel = kernels.rowWise(op);
-  if (failed(kernel))
-    return failure();
-  auto callee = func->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(op.getCallee());
-  auto [begin, end] = share(rowCounts.lookup(op.getInits()[0]));
-  Value first = begin, last = end;
-  b.ifThen(b.lessThan(first, last), [&] {
-    SmallVector<Value> buffers;
-    for (auto [index, operand] : llvm::enumerate(op->getOperands())) {
-      auto type = cast<MemRefType>(operand.getType());
-      bool isWhole = index < callee.getNumArguments() && callee.getArgAttr(index, "heddle.whole");
-      if (isWhole || type.hasStaticShape()) {
-        buffers.push_back(halideBuffer(type, pointerOf(operand), Value()));
-        continue;
-      }
-      int64_t bytes = type.getElementType().getIntOrFloatBitWidth() / 8 * (type.getRank() > 1 ? rowStride(type) : 1);
-      buffers.push_back(halideBuffer(type, b.at(pointerOf(operand), first, bytes), b.sub(last, first)));
-    }
-    launch(op, *kernel, buffers);
-  });
-  finishKernel();
-  return success();
-}
-
 LogicalResult HostFunction::lowerCall(func::CallOp op) {
   SmallVector<Value> arguments = {context, thread, numThreads};
   for (Value operand : op.getOperands())
@@ -389,6 +191,10 @@ LogicalResult HostFunction::lowerCall(func::CallOp op) {
 // Ops that say where a buffer lies.
 LogicalResult HostFunction::lowerView(Operation *op) {
   if (auto alloc = dyn_cast<memref::AllocOp>(op)) {
+    if (auto fixed = op->getAttrOfType<IntegerAttr>(offsetAttr)) {
+      pointers[alloc] = b.at(fixedArena, fixed.getInt());
+      return success();
+    }
     auto offset = op->getAttrOfType<IntegerAttr>(rowOffsetAttr);
     if (!offset)
       return op->emitError("buffer has no place in the arena");
@@ -430,6 +236,10 @@ LogicalResult HostFunction::lower(Operation *op) {
       .Case([&](RouteExpertsOp op) { return lowerRoute(op); })
       .Case([&](ExpertMatmulOp op) { return lowerExperts(op); })
       .Case([&](OnlineAttentionOp op) { return lowerAttention(op); })
+      .Case([&](CombineSplitsOp op) { return lowerCombine(op); })
+      .Case([&](PreferSplitsOp op) { return lowerPreference(op); })
+      .Case([&](scf::IfOp op) { return lowerBranch(op); })
+      .Case([&](scf::YieldOp) { return success(); })
       .Case([&](OnlineLatentAttentionOp op) { return lowerLatentAttention(op); })
       .Case([&](KvAppendOp op) { return lowerAppend(op); })
       .Case([&](DequantizeOp op) { return lowerEmbedding(op); })

@@ -19,10 +19,9 @@ using namespace mlir;
 using namespace heddle;
 
 static FailureOr<PackedLayout> layoutOf(Operation *op, StringRef format) {
-  for (int i = 0; i <= int(heddle::TensorType::MXFP4); ++i)
-    if (format == tensorTypeInfo(heddle::TensorType(i)).name)
-      if (std::optional<PackedLayout> layout = layoutFor(heddle::TensorType(i)))
-        return *layout;
+  std::optional<heddle::TensorType> type = tensorTypeNamed(format);
+  if (std::optional<PackedLayout> layout = type ? layoutFor(*type) : std::nullopt)
+    return *layout;
   return op->emitError("no packed layout holds weights of type '") << format << "'";
 }
 
@@ -39,9 +38,18 @@ template <typename Product> static std::pair<MatmulActivation, StringRef> activa
   return {MatmulActivation::F32, ""};
 }
 
-func::FuncOp KernelLibrary::find(StringRef name) { return code.lookupSymbol<func::FuncOp>(name); }
+FailureOr<func::FuncOp> KernelLibrary::once(const std::string &name, Build onCpu, Build onDevice) {
+  if (auto known = code.lookupSymbol<func::FuncOp>(name))
+    return known;
+  return target.isDevice() ? onDevice(name) : onCpu(name);
+}
 
-FailureOr<func::FuncOp> KernelLibrary::matmul(PackedMatmulOp op) {
+LogicalResult KernelLibrary::refuse(Operation *op, StringRef what) {
+  return op->emitError("target ") << target.name << " has no kernel for " << what;
+}
+
+// What `packed_matmul` and `expert_matmul` have in common.
+template <typename Op> static FailureOr<MatmulSpec> productSpec(Op op) {
   FailureOr<PackedLayout> layout = layoutOf(op, op.getFormat());
   if (failed(layout))
     return failure();
@@ -49,17 +57,25 @@ FailureOr<func::FuncOp> KernelLibrary::matmul(PackedMatmulOp op) {
   spec.layout = *layout;
   spec.n = op.getN();
   spec.k = op.getK();
-  auto [activation, suffix] = activationOf(op);
-  spec.activation = activation;
-  spec.hasBias = bool(op.getBias());
-  spec.accumulate = op.getAccumulate();
-  std::string name = llvm::formatv("matmul_{0}_n{1}_k{2}{3}{4}{5}", op.getFormat(), spec.n, spec.k, suffix,
-                                   spec.hasBias ? "_bias" : "", spec.accumulate ? "_add" : "");
-  if (func::FuncOp known = find(name))
-    return known;
-  if (target.isDevice())
-    return device.matmul(op, name, spec);
-  return buildMatmul(code, name, spec, target.cpu);
+  spec.activation = activationOf(op).first;
+  return spec;
+}
+
+FailureOr<func::FuncOp> KernelLibrary::product(Operation *op, const std::string &name, const MatmulSpec &spec) {
+  return once(
+      name, [&](StringRef name) { return buildMatmul(code, name, spec, target.cpu); },
+      [&](StringRef name) { return device.matmul(op, name, spec); });
+}
+
+FailureOr<func::FuncOp> KernelLibrary::matmul(PackedMatmulOp op) {
+  FailureOr<MatmulSpec> spec = productSpec(op);
+  if (failed(spec))
+    return failure();
+  spec->hasBias = bool(op.getBias());
+  spec->accumulate = op.getAccumulate();
+  return product(op, llvm::formatv("matmul_{0}_n{1}_k{2}{3}{4}{5}", op.getFormat(), spec->n, spec->k, activationOf(op).second,
+                                   spec->hasBias ? "_bias" : "", spec->accumulate ? "_add" : ""),
+                 *spec);
 }
 
 static MoeRouteSpec routeSpec(RouteExpertsOp op) {
@@ -75,9 +91,9 @@ static MoeRouteSpec routeSpec(RouteExpertsOp op) {
   return spec;
 }
 
+static constexpr StringRef mixtures = "mixtures of experts";
+
 FailureOr<func::FuncOp> KernelLibrary::routeExperts(RouteExpertsOp op) {
-  if (target.isDevice())
-    return op.emitError("target ") << target.name << " has no kernel for mixtures of experts";
   MoeRouteSpec spec = routeSpec(op);
   std::string name = llvm::formatv("route_e{0}_k{1}{2}{3}{4}", spec.numExperts, spec.topK, spec.normalize ? "_normalize" : "",
                                    spec.sigmoid ? "_sigmoid" : "", spec.hasCorrection ? "_corrected" : "");
@@ -85,16 +101,14 @@ FailureOr<func::FuncOp> KernelLibrary::routeExperts(RouteExpertsOp op) {
     name += llvm::formatv("_g{0}of{1}", spec.topGroups, spec.numGroups);
   if (spec.scale != 1)
     name += llvm::formatv("_s{0}", llvm::utohexstr(llvm::bit_cast<uint32_t>(spec.scale)));
-  if (func::FuncOp known = find(name))
-    return known;
-  return buildMoeRoute(code, name, spec);
+  return once(
+      name, [&](StringRef name) { return buildMoeRoute(code, name, spec); }, [&](StringRef) { return refuse(op, mixtures); });
 }
 
 FailureOr<func::FuncOp> KernelLibrary::groupByExpert(RouteExpertsOp op) {
   std::string name = llvm::formatv("group_e{0}_k{1}", op.getNumExperts(), op.getTopK());
-  if (func::FuncOp known = find(name))
-    return known;
-  return buildMoeGroup(code, name, routeSpec(op));
+  return once(
+      name, [&](StringRef name) { return buildMoeGroup(code, name, routeSpec(op)); }, [&](StringRef) { return refuse(op, mixtures); });
 }
 
 int64_t KernelLibrary::expertBytes(ExpertMatmulOp op) {
@@ -102,15 +116,10 @@ int64_t KernelLibrary::expertBytes(ExpertMatmulOp op) {
 }
 
 FailureOr<func::FuncOp> KernelLibrary::expertMatmul(ExpertMatmulOp op) {
-  FailureOr<PackedLayout> layout = layoutOf(op, op.getFormat());
-  if (failed(layout))
+  FailureOr<MatmulSpec> shape = productSpec(op);
+  if (failed(shape))
     return failure();
-  MatmulSpec spec;
-  spec.layout = *layout;
-  spec.n = op.getN();
-  spec.k = op.getK();
-  auto [activation, suffix] = activationOf(op);
-  spec.activation = activation;
+  MatmulSpec spec = *shape;
   spec.rows = op.getActivation() ? MatmulRows::Gathered : MatmulRows::Scattered;
   if (op.getActivation() == ActivationKind::Silu)
     spec.epilogue = MatmulEpilogue::GatedSilu;
@@ -118,45 +127,67 @@ FailureOr<func::FuncOp> KernelLibrary::expertMatmul(ExpertMatmulOp op) {
     spec.epilogue = MatmulEpilogue::GatedGeluTanh;
   else if (op.getActivation())
     return op.emitError("no kernel computes experts gated by ") << stringifyActivationKind(*op.getActivation());
-  int64_t bytes = op.getActivation() ? 2 * layout->bytes(spec.n, spec.k) : layout->bytes(spec.n, spec.k);
+  int64_t bytes = (op.getActivation() ? 2 : 1) * spec.layout.bytes(spec.n, spec.k);
   if (expertBytes(op) != bytes)
     return op.emitError("an expert's weights take ") << expertBytes(op) << " bytes, their layout " << bytes;
-  std::string gate = op.getActivation() ? ("_" + stringifyActivationKind(*op.getActivation())).str() : "";
-  std::string name = llvm::formatv("experts_{0}_n{1}_k{2}{3}{4}", op.getFormat(), spec.n, spec.k, suffix,
-                                   gate);
-  if (func::FuncOp known = find(name))
-    return known;
-  if (target.isDevice())
-    return device.matmul(op, name, spec);
-  return buildMatmul(code, name, spec, target.cpu);
+  std::string activation = op.getActivation() ? ("_" + stringifyActivationKind(*op.getActivation())).str() : "";
+  std::string name = llvm::formatv("experts_{0}_n{1}_k{2}{3}{4}", op.getFormat(), spec.n, spec.k, activationOf(op).second,
+                                   activation);
+  return product(op, name, spec);
+}
+
+// What tells the attention kernels of a model apart. Scale and cap by their bits: two layers that differ in them are two kernels.
+static std::string attentionName(StringRef prefix, const AttentionSpec &spec) {
+  return llvm::formatv("{0}_h{1}_kv{2}_d{3}_w{4}_s{5}_c{6}{7}{8}{9}", prefix, spec.numHeads, spec.numKvHeads, spec.headDim, spec.window,
+                       llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.scale)), llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.softcap)),
+                       spec.causal ? "" : "_full", spec.hasSinks ? "_sinks" : "", spec.shareKvHeads ? "" : "_unshared");
+}
+
+// The part that attention and the merge of its splits have in common.
+static AttentionSpec attentionSpec(KvCacheType cache, int64_t numHeads, MaskAttr mask, bool hasSinks) {
+  AttentionSpec spec;
+  spec.numHeads = numHeads;
+  spec.numKvHeads = cache.getNumKvHeads();
+  spec.headDim = cache.getHeadDim();
+  spec.window = mask.getWindow();
+  spec.causal = mask.getCausal();
+  spec.kv = kvTypeOf(cache);
+  spec.hasSinks = hasSinks;
+  return spec;
+}
+
+static LogicalResult verifySplit(Operation *op, std::optional<uint64_t> splitKv) {
+  if (!splitKv || *splitKv == attentionSplitTokens)
+    return success();
+  return op->emitError("no kernel splits the keys every ") << *splitKv << " tokens, only every " << attentionSplitTokens;
 }
 
 FailureOr<func::FuncOp> KernelLibrary::attention(OnlineAttentionOp op) {
-  KvCacheType cache = op.getCache().getType();
-  AttentionSpec spec;
-  spec.numHeads = op.getNumHeads();
-  spec.numKvHeads = cache.getNumKvHeads();
-  spec.headDim = cache.getHeadDim();
+  AttentionSpec spec = attentionSpec(op.getCache().getType(), op.getNumHeads(), op.getMask(), bool(op.getSinks()));
   spec.scale = op.getScale().convertToDouble();
   spec.softcap = op.getSoftcap().convertToDouble();
-  spec.window = op.getMask().getWindow();
-  spec.causal = op.getMask().getCausal();
-  spec.kv = kvTypeOf(cache);
-  spec.hasSinks = bool(op.getSinks());
   spec.shareKvHeads = op.getShareKv();
   std::string error;
   if (failed(verifyAttention(spec, error)))
     return op.emitError(error);
-  // Scale and cap by their bits: two layers that differ in them are two kernels.
-  std::string name = llvm::formatv("attention_h{0}_kv{1}_d{2}_w{3}_s{4}_c{5}{6}{7}{8}", spec.numHeads, spec.numKvHeads, spec.headDim,
-                                   spec.window, llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.scale)),
-                                   llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.softcap)), spec.causal ? "" : "_full",
-                                   spec.hasSinks ? "_sinks" : "", spec.shareKvHeads ? "" : "_unshared");
-  if (func::FuncOp known = find(name))
-    return known;
-  if (target.isDevice())
-    return device.attention(op, name, spec);
-  return buildAttention(code, name, spec, target.cpu);
+  if (failed(verifySplit(op, op.getSplitKv())))
+    return failure();
+  if (op.getSplitKv())
+    return once(
+        attentionName("attention_split", spec), [&](StringRef name) { return buildAttentionSplit(code, name, spec, target.cpu); },
+        [&](StringRef) { return refuse(op, "splits of the keys"); });
+  return once(
+      attentionName("attention", spec), [&](StringRef name) { return buildAttention(code, name, spec, target.cpu); },
+      [&](StringRef name) { return device.attention(op, name, spec); });
+}
+
+FailureOr<func::FuncOp> KernelLibrary::combineSplits(CombineSplitsOp op) {
+  if (failed(verifySplit(op, op.getSplitKv())))
+    return failure();
+  AttentionSpec spec = attentionSpec(op.getCache().getType(), op.getNumHeads(), op.getMask(), bool(op.getSinks()));
+  return once(
+      attentionName("combine_splits", spec), [&](StringRef name) { return buildCombineSplits(code, name, spec, target.cpu); },
+      [&](StringRef) { return refuse(op, "splits of the keys"); });
 }
 
 FailureOr<func::FuncOp> KernelLibrary::plainMatmul(Operation *op, StringRef format, int64_t n, int64_t k, int64_t &bytes) {
@@ -168,15 +199,14 @@ FailureOr<func::FuncOp> KernelLibrary::plainMatmul(Operation *op, StringRef form
   spec.n = n;
   spec.k = k;
   bytes = layout->bytes(n, k);
-  std::string name = llvm::formatv("matmul_{0}_n{1}_k{2}", format, n, k);
-  if (func::FuncOp known = find(name))
-    return known;
-  return buildMatmul(code, name, spec, target.cpu);
+  return product(op, llvm::formatv("matmul_{0}_n{1}_k{2}", format, n, k), spec);
 }
+
+static constexpr StringRef latent = "latent attention";
 
 FailureOr<KernelLibrary::LatentKernels> KernelLibrary::latentAttention(OnlineLatentAttentionOp op) {
   if (target.isDevice())
-    return op.emitError("target ") << target.name << " has no kernel for latent attention";
+    return refuse(op, latent);
   LatentAttentionSpec spec;
   LatentDims &dims = spec.dims = op.getDims();
   spec.form = op.getForm();
@@ -197,9 +227,7 @@ FailureOr<KernelLibrary::LatentKernels> KernelLibrary::latentAttention(OnlineLat
   if (failed(matmulValue))
     return failure();
   auto build = [&](func::FuncOp &kernel, const char *name, function_ref<func::FuncOp(StringRef)> make) {
-    kernel = find(name + suffix);
-    if (!kernel)
-      kernel = make(name + suffix);
+    kernel = *once(name + suffix, make, [&](StringRef) { return refuse(op, latent); });
   };
   if (spec.form != LatentForm::Materialised) {
     FailureOr<func::FuncOp> matmulFold = plainMatmul(op, *op.getFoldFormat(), dims.rank, dims.nope, spec.foldBytes);
@@ -229,13 +257,11 @@ FailureOr<func::FuncOp> KernelLibrary::kvAppend(KvAppendOp op) {
   spec.valueHeadDim = cache.getValueDim();
   spec.isLatent = cache.isLatent();
   spec.kv = kvTypeOf(cache);
-  if (func::FuncOp known = find("kv_append"))
-    return known;
-  if (target.isDevice() && spec.isLatent)
-    return op.emitError("target ") << target.name << " has no kernel for latent attention";
-  if (target.isDevice())
-    return device.kvAppend(op, "kv_append", spec);
-  return buildKvAppend(code, "kv_append", spec, target.cpu);
+  return once(
+      "kv_append", [&](StringRef name) { return buildKvAppend(code, name, spec, target.cpu); },
+      [&](StringRef name) -> FailureOr<func::FuncOp> {
+        return spec.isLatent ? FailureOr<func::FuncOp>(refuse(op, latent)) : device.kvAppend(op, name, spec);
+      });
 }
 
 FailureOr<func::FuncOp> KernelLibrary::embedding(DequantizeOp op) {
@@ -247,29 +273,27 @@ FailureOr<func::FuncOp> KernelLibrary::embedding(DequantizeOp op) {
   spec.k = op.getK();
   spec.scale = op.getScale().convertToDouble();
   std::string name = llvm::formatv("embedding_{0}_k{1}{2}", op.getFormat(), spec.k, spec.scale == 1 ? "" : "_s" + llvm::utohexstr(llvm::bit_cast<uint32_t>(spec.scale)));
-  if (func::FuncOp known = find(name))
-    return known;
-  if (target.isDevice())
-    return device.embedding(op, name, spec, op.getN());
-  return buildEmbedding(code, name, spec);
+  return once(
+      name, [&](StringRef name) { return buildEmbedding(code, name, spec); },
+      [&](StringRef name) { return device.embedding(op, name, spec, op.getN()); });
 }
 
 // Halide's kernels come as objects; the code module only declares them. On a device, their first parameter is the device.
 FailureOr<func::FuncOp> KernelLibrary::rowWise(KernelCallOp op) {
-  if (func::FuncOp known = find(op.getCallee()))
-    return known;
-  auto kernel = source.lookupSymbol<func::FuncOp>(op.getCallee());
-  FailureOr<std::string> object = emitHalideKernel(kernel, target, op.getCallee());
-  if (failed(object))
-    return failure();
-  halideObjects.push_back(std::move(*object));
-  OpBuilder b(code.getContext());
-  b.setInsertionPointToEnd(code.getBody());
-  SmallVector<Type> parameters(op.getNumOperands() + target.isDevice(), LLVM::LLVMPointerType::get(b.getContext()));
-  auto declaration = func::FuncOp::create(b, op.getLoc(), op.getCallee(), b.getFunctionType(parameters, {b.getI32Type()}));
-  declaration.setPrivate();
-  halideKernels.insert(op.getCallee());
-  return declaration;
+  auto emit = [&](StringRef name) -> FailureOr<func::FuncOp> {
+    FailureOr<std::string> object = emitHalideKernel(source.lookupSymbol<func::FuncOp>(name), target, name);
+    if (failed(object))
+      return failure();
+    halideObjects.push_back(std::move(*object));
+    halideKernels.insert(name);
+    OpBuilder b(code.getContext());
+    b.setInsertionPointToEnd(code.getBody());
+    SmallVector<Type> parameters(op.getNumOperands() + target.isDevice(), LLVM::LLVMPointerType::get(b.getContext()));
+    auto declaration = func::FuncOp::create(b, op.getLoc(), name, b.getFunctionType(parameters, {b.getI32Type()}));
+    declaration.setPrivate();
+    return declaration;
+  };
+  return once(op.getCallee().str(), emit, emit);
 }
 
 unsigned KernelLibrary::record(func::FuncOp kernel, Operation *op, unsigned times) {

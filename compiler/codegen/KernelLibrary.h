@@ -39,6 +39,7 @@ public:
   mlir::FailureOr<mlir::func::FuncOp> groupByExpert(RouteExpertsOp op);
   mlir::FailureOr<mlir::func::FuncOp> expertMatmul(ExpertMatmulOp op);
   mlir::FailureOr<mlir::func::FuncOp> attention(OnlineAttentionOp op);
+  mlir::FailureOr<mlir::func::FuncOp> combineSplits(CombineSplitsOp op);
   // The bodies that the op's form asks for; null where it asks for the other alone.
   struct LatentKernels {
     mlir::func::FuncOp fold, attend, project, rebuild;
@@ -61,9 +62,13 @@ public:
   llvm::ArrayRef<KernelLaunch> launches() const { return launched; }
 
 private:
-  mlir::func::FuncOp find(llvm::StringRef name);
+  // The kernel of that name, which tells it apart by all that its code depends on: built if there is none yet.
+  using Build = llvm::function_ref<mlir::FailureOr<mlir::func::FuncOp>(llvm::StringRef name)>;
+  mlir::FailureOr<mlir::func::FuncOp> once(const std::string &name, Build onCpu, Build onDevice);
+  mlir::FailureOr<mlir::func::FuncOp> product(mlir::Operation *op, const std::string &name, const MatmulSpec &spec);
   // A product of f32 rows with (n, k) packed as `format`; sets `bytes` to what the matrix takes.
   mlir::FailureOr<mlir::func::FuncOp> plainMatmul(mlir::Operation *op, llvm::StringRef format, int64_t n, int64_t k, int64_t &bytes);
+  mlir::LogicalResult refuse(mlir::Operation *op, llvm::StringRef what);
 
   mlir::ModuleOp source, code;
   const Target &target;

@@ -307,6 +307,19 @@ struct MaterializeKvCache : heddle::impl::MaterializeKvCacheBase<MaterializeKvCa
     return KvCacheType::get(&getContext(), layers, heads, headDim, element, latent);
   }
 
+  // Tokens that each layer of the cache sees, 0: all; nothing where no layer has a window.
+  void noteWindows(func::FuncOp forward) {
+    SmallVector<int64_t> windows;
+    for (auto call : forward.getOps<func::CallOp>()) {
+      if (!runsAttention(call))
+        continue;
+      windows.push_back(0);
+      getOperation().lookupSymbol<func::FuncOp>(call.getCallee()).walk([&](AttentionOp op) { windows.back() = op.getMask().getWindow(); });
+    }
+    if (llvm::any_of(windows, [](int64_t window) { return window != 0; }))
+      getOperation()->setAttr(kvWindowsAttr, DenseI64ArrayAttr::get(&getContext(), windows));
+  }
+
   void runOnOperation() override {
     ModuleOp module = getOperation();
     auto forward = module.lookupSymbol<func::FuncOp>("forward");
@@ -317,6 +330,7 @@ struct MaterializeKvCache : heddle::impl::MaterializeKvCacheBase<MaterializeKvCa
     FailureOr<KvCacheType> type = cacheType(forward);
     if (failed(type))
       return signalPassFailure();
+    noteWindows(forward);
     for (auto func : llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
       if (failed(RaggedRewriter(func, *type).run(func == forward)))
         return signalPassFailure();

@@ -17,6 +17,9 @@ namespace heddle {
 #define GEN_PASS_REGISTRATION
 #include "compiler/optimize/Passes.h.inc"
 
+// On the module: the window of each layer of the cache in tokens, 0 where it sees all; absent where all see all.
+constexpr llvm::StringLiteral kvWindowsAttr = "heddle.kv_windows";
+
 } // namespace heddle
 
 #endif

@@ -13,6 +13,7 @@ def MaterializeKvCache : Pass<"heddle-materialize-kv-cache", "::mlir::ModuleOp">
     @step(ids, positions, output_rows, cache) of (rows), where rows are the new tokens of a ragged batch of sequences:
     every attention appends its keys and values to the cache and reads all of them from there, and logits are computed for
     output_rows only; the head's input is the second result, the last hidden state of all rows. Layer functions take the cache and their layer's index.
+    If any layer has a sliding window, the module tells all of them in `heddle.kv_windows`: the runtime recycles what fell out.
 
     Must hold before: batch and sequence are the two leading dimensions of activations, layers are functions that @forward
     calls, and each layer has at most one causal attention. Example: test/optimize/materialize-kv-cache.mlir.

@@ -71,10 +71,13 @@ private:
 static std::string findLinker() {
   std::string self = llvm::sys::fs::getMainExecutable(nullptr, nullptr);
   llvm::StringRef beside = llvm::sys::path::parent_path(self);
+  // On the path the name with a version comes first: plain ld.lld may be an older linker that lacks options we pass.
   for (const char *name : {"ld.lld", "ld.lld-22"})
-    for (llvm::ArrayRef<llvm::StringRef> paths : {llvm::ArrayRef<llvm::StringRef>(beside), llvm::ArrayRef<llvm::StringRef>()})
-      if (auto found = llvm::sys::findProgramByName(name, paths))
-        return *found;
+    if (auto found = llvm::sys::findProgramByName(name, beside))
+      return *found;
+  for (const char *name : {"ld.lld-22", "ld.lld"})
+    if (auto found = llvm::sys::findProgramByName(name))
+      return *found;
   return {};
 }
 

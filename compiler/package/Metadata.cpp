@@ -2,6 +2,7 @@
 
 #include "compiler/package/Metadata.h"
 
+#include "compiler/optimize/Passes.h"
 #include "compiler/package/MetadataTables.h"
 #include "compiler/schedule/Passes.h"
 
@@ -16,14 +17,18 @@ KvCacheType heddle::kvCacheOf(ModuleOp module) {
   return {};
 }
 
-static fb::Offset<package::KvPlan> kvPlan(fb::FlatBufferBuilder &b, KvCacheType cache) {
+static fb::Offset<package::KvPlan> kvPlan(fb::FlatBufferBuilder &b, ModuleOp module) {
+  KvCacheType cache = kvCacheOf(module);
   if (!cache)
     return package::CreateKvPlan(b);
   auto type = cache.getElementType().isF32()    ? package::KvType::F32
               : cache.getElementType().isBF16() ? package::KvType::BF16
                                                 : package::KvType::F16;
+  std::vector<uint32_t> windows;
+  if (auto ofLayers = module->getAttrOfType<DenseI64ArrayAttr>(kvWindowsAttr))
+    windows.assign(ofLayers.asArrayRef().begin(), ofLayers.asArrayRef().end());
   return package::CreateKvPlan(b, type, cache.getPageBytes(), cache.getNumLayers(), cache.getNumKvHeads(), cache.getHeadDim(),
-                               cache.getPageBytes() / 64);
+                               cache.getPageBytes() / 64, b.CreateVector(windows));
 }
 
 static fb::Offset<package::RopeTable> ropeTable(fb::FlatBufferBuilder &b, const ModelConfig &config, const RopeConfig &rope) {
@@ -98,8 +103,9 @@ std::string heddle::buildMetadata(ModuleOp module, const Model &model, const Pac
   std::vector<fb::Offset<package::RopeTable>> ropes;
   for (const RopeConfig &rope : model.config.ropes)
     ropes.push_back(ropeTable(b, model.config, rope));
-  auto memory = package::CreateMemoryPlan(b, 0, module->getAttrOfType<IntegerAttr>(rowBytesAttr).getInt(), info.maxRows);
-  auto kv = kvPlan(b, kvCacheOf(module));
+  auto memory = package::CreateMemoryPlan(b, module->getAttrOfType<IntegerAttr>(fixedBytesAttr).getInt(),
+                                          module->getAttrOfType<IntegerAttr>(rowBytesAttr).getInt(), info.maxRows);
+  auto kv = kvPlan(b, module);
   auto generated = generation(b, model.config);
   auto tokenizer = tokenizerTable(b, info.tokenizer);
   auto ropeVector = b.CreateVector(ropes);

@@ -49,10 +49,7 @@ FailureOr<SmallVector<Source>> WeightWriter::sources() {
   auto rows = op->getAttrOfType<ArrayAttr>("heddle.source_rows");
   for (auto [attr, count] : llvm::zip(op->getAttrOfType<ArrayAttr>("heddle.sources"), rows)) {
     auto storage = cast<StorageAttr>(attr);
-    std::optional<heddle::TensorType> type;
-    for (int i = 0; i <= int(heddle::TensorType::MXFP4); ++i)
-      if (storage.getType().getValue() == tensorTypeInfo(heddle::TensorType(i)).name)
-        type = heddle::TensorType(i);
+    std::optional<heddle::TensorType> type = tensorTypeNamed(storage.getType().getValue());
     if (!type || storage.getFile() >= int64_t(checkpoint.files.size()))
       return op.emitError("names no stored tensor: ") << storage;
     result.push_back({checkpoint.files[storage.getFile()]->data() + storage.getOffset(), *type,
@@ -70,11 +67,9 @@ LogicalResult WeightWriter::emit(ArrayRef<uint8_t> bytes) {
 }
 
 LogicalResult WeightWriter::writeMatrix(ArrayRef<Source> sources, int64_t k, PanelOrder order) {
-  heddle::TensorType type = sources.front().type;
-  // Numbers of a quantised matrix that is packed across its blocks.
-  bool isWidened = op->getAttrOfType<StringAttr>("heddle.format") == "f32" && type != heddle::TensorType::F32;
-  if (isWidened)
-    type = heddle::TensorType::F32;
+  // As f32, also numbers of matrices of other types: packed across their blocks, or beside matrices of another type.
+  bool isF32 = op->getAttrOfType<StringAttr>("heddle.format") == "f32";
+  heddle::TensorType type = isF32 ? heddle::TensorType::F32 : sources.front().type;
   std::optional<PackedLayout> layout = layoutFor(type);
   if (!layout)
     return op.emitError("has no packed layout");
@@ -83,7 +78,7 @@ LogicalResult WeightWriter::writeMatrix(ArrayRef<Source> sources, int64_t k, Pan
   int64_t n = 0;
   for (const Source &source : sources) {
     const uint8_t *data = source.data;
-    if (isWidened) {
+    if (source.type != type) {
       widened.emplace_back(source.rows * k);
       dequantize(source.type, source.data, source.rows * k, widened.back().data());
       data = reinterpret_cast<const uint8_t *>(widened.back().data());

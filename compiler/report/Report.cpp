@@ -52,6 +52,12 @@ static std::string describe(Operation *op) {
         KvCacheType cache = attention.getCache().getType();
         out << attention.getNumHeads() << " heads, " << cache.getNumKvHeads() << " of K and V, head_dim " << cache.getHeadDim() << ", "
             << maskText(attention.getMask()) << (attention.getShareKv() ? ", one load of K and V for a group" : "");
+        if (attention.getSplitKv())
+          out << ", keys split every " << *attention.getSplitKv();
+      })
+      .Case([&](CombineSplitsOp combine) {
+        out << combine.getNumHeads() << " heads, at most "
+            << cast<ShapedType>(combine.getMaxima().getType()).getDimSize(1) / int64_t(combine.getNumHeads()) << " splits";
       })
       .Case([&](OnlineLatentAttentionOp attention) {
         LatentDims dims = attention.getDims();
@@ -143,10 +149,10 @@ static Json launchesOf(const StepFunction &function, const GeneratedCode &code) 
 static Json buffersOf(func::FuncOp func) {
   DenseMap<Operation *, int64_t> index;
   int64_t launches = 0;
-  for (Operation &op : func.front()) {
-    index[&op] = launches;
+  func.walk<WalkOrder::PreOrder>([&](Operation *op) { // both sides of a branch count, one after the other
+    index[op] = launches;
     launches += isa<KernelOpInterface, KvAppendOp, func::CallOp>(op);
-  }
+  });
   Json buffers = Json::array();
   for (auto alloc : func.getOps<memref::AllocOp>()) {
     auto offset = alloc->getAttrOfType<IntegerAttr>(rowOffsetAttr);
@@ -239,7 +245,7 @@ std::string heddle::buildReport(ModuleOp module, const PackageInfo &info, const 
                  {"target", {{"name", target.name}, {"features", target.cpu.features}, {"device", target.isDevice()}}},
                  {"precision", info.precision}, {"context", info.context}, {"max_rows", info.maxRows}, {"passes", info.passes},
                  {"remarks", said}, {"functions", functions}, {"kernels", kernels},
-                 {"memory", {{"bytes_per_row", moduleInt(rowBytesAttr)}, {"bytes", moduleInt(rowBytesAttr) * info.maxRows}}},
+                 {"memory", {{"bytes_per_row", moduleInt(rowBytesAttr)}, {"bytes", moduleInt(rowBytesAttr) * info.maxRows + moduleInt(fixedBytesAttr)}}},
                  {"cache", cacheOf(module)},
                  {"weights", {{"bytes", moduleInt(weightsSizeAttr)}, {"formats", weightFormats(module)}}},
                  {"assumed", assumedLimits(target.cpu)}, {"measured", nullptr}};

@@ -13,6 +13,10 @@ namespace heddle {
 using namespace mlir;
 using namespace heddle;
 
+// With n tiles of attention per thread the last of them may wait for the others' idle threads up to 1 / n of its time; a
+// barrier and the way of partial results through the cache cost less than a quarter once a sequence exceeds a split.
+static constexpr int64_t attentionItemsPerThread = 4;
+
 template <typename Product> static bool hasQuantizedWeights(Product op) {
   return symbolizeQuantKind(op.getFormat()).has_value();
 }
@@ -70,6 +74,8 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
         assignInput(matmul);
       if (auto experts = dyn_cast<ExpertMatmulOp>(op))
         assignInput(experts);
+      if (auto prefer = dyn_cast<PreferSplitsOp>(op))
+        prefer.setItemsPerThread(attentionItemsPerThread);
       if (auto rope = dyn_cast<RopeOp>(op); rope && !rope.getTable()) {
         OpBuilder b(rope);
         auto type = RankedTensorType::get({ShapedType::kDynamic, rope.getRope().getRotaryDim()}, b.getF32Type());

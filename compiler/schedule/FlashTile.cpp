@@ -72,7 +72,7 @@ struct FlashTile : heddle::impl::FlashTileBase<FlashTile> {
     Value init = tensor::EmptyOp::create(b, loc, {rows, b.getIndexAttr(type.getDimSize(1))}, type.getElementType());
     auto online = OnlineAttentionOp::create(b, loc, TypeRange{type}, query, view.getCache(), view.getLayer(), op.getSinks(), init,
                                             b.getI64IntegerAttr(op.getNumHeads()), op.getMaskAttr(), op.getScaleAttr(),
-                                            op.getSoftcapAttr(), b.getI64IntegerAttr(blockKv), b.getBoolAttr(shareKv));
+                                            op.getSoftcapAttr(), b.getI64IntegerAttr(blockKv), b.getBoolAttr(shareKv), /*split_kv=*/nullptr);
     replaceHeads(b, op.getResult(), online.getResult(0));
     op.erase();
     if (view->use_empty())

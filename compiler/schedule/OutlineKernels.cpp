@@ -88,7 +88,8 @@ bool Clustering::isUsedBefore(Value value, const Cluster &cluster, Operation *la
       return false;
     if (isShape(user))
       return isUsedBefore(user->getResult(0), cluster, last);
-    return user->isBeforeInBlock(last);
+    // A user inside a branch runs where the branch does.
+    return block.findAncestorOpInBlock(*user)->isBeforeInBlock(last);
   });
 }
 

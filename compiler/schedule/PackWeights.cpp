@@ -24,10 +24,17 @@ static std::string formatOf(RankedTensorType type) {
   return type.getElementType().isBF16() ? "bf16" : type.getElementType().isF16() ? "f16" : "f32";
 }
 
+// What matrices that one product reads are packed as: their stored type. Where types differ, numbers are stored as they are: no
+// block format holds those of another, and none is ever quantised again.
+static std::string commonFormat(ValueRange matrices) {
+  std::string first = formatOf(typeOf(matrices.front()));
+  bool isCommon = llvm::all_of(matrices, [&](Value matrix) { return formatOf(typeOf(matrix)) == first; });
+  return isCommon ? first : "f32";
+}
+
 static FailureOr<heddle::TensorType> tensorType(Location loc, StringRef format) {
-  for (int i = 0; i <= int(heddle::TensorType::MXFP4); ++i)
-    if (format == tensorTypeInfo(heddle::TensorType(i)).name)
-      return heddle::TensorType(i);
+  if (std::optional<heddle::TensorType> type = tensorTypeNamed(format))
+    return *type;
   return emitError(loc) << "no tensor type is called '" << format << "'";
 }
 
@@ -82,7 +89,7 @@ static std::string transposedFormat(RankedTensorType type) { return type.getEnco
 
 FailureOr<Value> Packer::packed(Operation *user, ValueRange matrices, int64_t interleave, bool transposed, bool manyRows) {
   RankedTensorType first = typeOf(matrices.front());
-  PackedGroup group{SmallVector<Value>(matrices), transposed ? transposedFormat(first) : formatOf(first)};
+  PackedGroup group{SmallVector<Value>(matrices), transposed ? transposedFormat(first) : commonFormat(matrices)};
   for (Value matrix : matrices)
     group.n += typeOf(matrix).getDimSize(transposed ? 1 : 0);
   group.interleave = interleave;
@@ -204,7 +211,7 @@ LogicalResult Packer::packLinear(LinearOp op) {
     Value rows = tensor::DimOp::create(b, op.getLoc(), op.getInput(), 0);
     init = emptyRows(op.getLoc(), rows, type.getDimSize(1), type.getElementType());
   }
-  std::string format = formatOf(typeOf(op.getWeights().front()));
+  std::string format = commonFormat(op.getWeights());
   auto matmul = PackedMatmulOp::create(b, op.getLoc(), TypeRange{type}, op.getInput(), Value(), Value(), *weights, *bias, init,
                                        b.getI64IntegerAttr(type.getDimSize(1)), b.getI64IntegerAttr(typeOf(op.getInput()).getDimSize(1)),
                                        b.getStringAttr(format), add ? b.getUnitAttr() : UnitAttr());
@@ -243,11 +250,13 @@ RouteExpertsOp Packer::routeExperts(MoeOp op, Value rows) {
 LogicalResult Packer::packMoe(MoeOp op) {
   // One kernel serves all experts of a role.
   SmallVector<Value> gatesAndUps;
-  for (auto [gate, up, down] : llvm::zip(op.getGates(), op.getUps(), op.getDowns())) {
+  for (auto [gate, up] : llvm::zip(op.getGates(), op.getUps()))
     gatesAndUps.append({gate, up});
-    if (gate.getType() != op.getGates()[0].getType() || up.getType() != gate.getType() || down.getType() != op.getDowns()[0].getType())
-      return op.emitError("experts must be stored alike: gate ") << gate.getType() << ", up " << up.getType() << ", down " << down.getType();
-  }
+  std::string gateUpFormat = commonFormat(gatesAndUps), downFormat = commonFormat(op.getDowns());
+  for (auto [role, matrices, format] : {std::tuple("gate and up", ValueRange(gatesAndUps), gateUpFormat),
+                                        std::tuple("down", ValueRange(op.getDowns()), downFormat)})
+    if (format != formatOf(typeOf(matrices.front())))
+      op.emitRemark("experts' ") << role << " matrices are of several stored types: packed as " << format;
   FailureOr<Value> gateUp = packed(op, gatesAndUps, 2), down = packed(op, op.getDowns(), 1);
   if (failed(gateUp) || failed(down))
     return failure();
@@ -258,21 +267,21 @@ LogicalResult Packer::packMoe(MoeOp op) {
   if (!route)
     return failure();
   int64_t width = typeOf(op.getInput()).getDimSize(1), intermediate = typeOf(op.getGates()[0]).getDimSize(0), topK = op.getTopK();
-  auto product = [&](Value input, Value weights, Value init, int64_t n, int64_t k, RankedTensorType stored, ActivationKindAttr activation,
+  auto product = [&](Value input, Value weights, Value init, int64_t n, int64_t k, StringRef format, ActivationKindAttr activation,
                      bool accumulate) {
     return ExpertMatmulOp::create(b, loc, TypeRange{init.getType()}, input, Value(), Value(), route.getResult(2), route.getResult(3),
                                   route.getResult(4), weights, init, route.getNumExpertsAttr(), route.getTopKAttr(),
-                                  b.getI64IntegerAttr(n), b.getI64IntegerAttr(k), b.getStringAttr(formatOf(stored)), activation,
+                                  b.getI64IntegerAttr(n), b.getI64IntegerAttr(k), b.getStringAttr(format), activation,
                                   accumulate ? b.getUnitAttr() : UnitAttr())
         .getResult(0);
   };
   Value hidden = emptyRows(loc, rows, topK * intermediate, b.getF32Type());
-  hidden = product(op.getInput(), *gateUp, hidden, intermediate, width, typeOf(op.getGates()[0]), op.getActivationAttr(), false);
+  hidden = product(op.getInput(), *gateUp, hidden, intermediate, width, gateUpFormat, op.getActivationAttr(), false);
   Value init;
   arith::AddFOp add = residualOf(op, init);
   if (!add)
     init = emptyRows(loc, rows, width, b.getF32Type());
-  replaceWithProduct(op, add, product(hidden, *down, init, width, intermediate, typeOf(op.getDowns()[0]), {}, bool(add)));
+  replaceWithProduct(op, add, product(hidden, *down, init, width, intermediate, downFormat, {}, bool(add)));
   return success();
 }
 

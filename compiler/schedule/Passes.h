@@ -10,6 +10,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Pass/Pass.h"
 
@@ -21,7 +22,9 @@ namespace heddle {
 
 // Attributes that the stage leaves for codegen and packaging.
 constexpr llvm::StringLiteral rowOffsetAttr = "heddle.row_offset"; // on memref.alloc: offset = rows * this, from the arena
-constexpr llvm::StringLiteral rowBytesAttr = "heddle.row_bytes";   // on the module: arena = rows * this
+constexpr llvm::StringLiteral rowBytesAttr = "heddle.row_bytes";   // on the module: arena = rows * this + fixed
+constexpr llvm::StringLiteral offsetAttr = "heddle.offset";          // on memref.alloc without rows: from the fixed part
+constexpr llvm::StringLiteral fixedBytesAttr = "heddle.fixed_bytes"; // on the module
 constexpr llvm::StringLiteral weightsSizeAttr = "heddle.weights_size"; // on the module: bytes of the weights section
 
 } // namespace heddle

@@ -30,6 +30,40 @@ def FlashTile : Pass<"heddle-flash-tile", "::mlir::ModuleOp"> {
   let dependentDialects = ["::heddle::HeddleDialect"];
 }
 
+def SplitKv : Pass<"heddle-split-kv", "::mlir::ModuleOp"> {
+  let summary = "Let steps of few queries divide their keys among the threads";
+  let description = [{
+    `online_attention` becomes a branch on `prefer_splits`: on one side attention to splits of `split-kv` keys and
+    `combine_splits`, on the other what was there. Split points are multiples of `split-kv` in the sequence, whatever the
+    threads and the rows, so both sides leave the same bits. Must hold before: attention is tiled. After: a split attention
+    writes to buffers for max_rows rows and the splits of `context` tokens, `slots` in all. One split, nothing changes.
+    Example: test/schedule/split-kv.mlir.
+
+    ```mlir
+    func.func @step(%q: tensor<?x64xf32>, %cache: !heddle.kv_cache<2 x 2 x 16 x bf16>, %layer: index, %out: tensor<?x64xf32>)
+        -> tensor<?x64xf32> {
+      %o = heddle.online_attention <causal> ins(%q, %cache[%layer] : tensor<?x64xf32>, <2 x 2 x 16 x bf16>) outs(%out : tensor<?x64xf32>)
+        {num_heads = 4, scale = 0.25, softcap = 0.0, block_kv = 64, share_kv = true} -> tensor<?x64xf32>
+      return %o : tensor<?x64xf32>
+    }
+    // becomes, with context=2000
+    %few = heddle.prefer_splits %cache, %rows {max_rows = 64 : i64, split_kv = 512 : i64} : …
+    %o = scf.if %few -> (tensor<?x64xf32>) {
+    %s:3 = heddle.online_attention <causal> ins(%q, %cache[%layer] : …) outs(…) {…, split_kv = 512 : i64} -> …
+    %c = heddle.combine_splits <causal> ins(%s#0, %s#1, %s#2, %cache : …) outs(%out : …
+    scf.yield %c : tensor<?x64xf32>
+    } else {
+    %w = heddle.online_attention <causal> ins(%q, %cache[%layer] : …) outs(%out : …
+    scf.yield %w : tensor<?x64xf32>
+    ```
+  }];
+  let options = [
+    Option<"context", "context", "int64_t", "8192", "The longest sequence in tokens">,
+    Option<"splitKv", "split-kv", "int64_t", "512", "Keys of a split; the CPU's kernels know 512">,
+    Option<"slots", "slots", "int64_t", "256", "Rows times splits that a step may have: what the buffers hold">];
+  let dependentDialects = ["::heddle::HeddleDialect", "::mlir::scf::SCFDialect", "::mlir::tensor::TensorDialect"];
+}
+
 def PackWeights : Pass<"heddle-pack-weights", "::mlir::ModuleOp"> {
   let summary = "Give every weight the layout its kernel reads, and a place in the weights section";
   let description = [{
@@ -61,7 +95,8 @@ def AssignSchedules : Pass<"heddle-assign-schedules", "::mlir::ModuleOp"> {
   let summary = "Choose number formats and tables that kernels run with";
   let description = [{
     With `activations=int8`, inputs of products with quantised weights are quantised, with `bf16` rounded; with `bf16-products`,
-    inputs of products with bf16 weights are rounded: once per value however many products read it. Rotary embeddings read the session's table. Example: test/schedule/assign-schedules.mlir.
+    inputs of products with bf16 weights are rounded: once per value however many products read it. Rotary embeddings read the session's table.
+    Keys are split if there are too few tiles of attention per thread. Example: test/schedule/assign-schedules.mlir.
 
     ```mlir
     func.func @step(%x: tensor<?x64xf32>, %w: tensor<2304xi8>, %out: tensor<?x32xf32>) -> tensor<?x32xf32> {
@@ -138,7 +173,7 @@ def PlanMemory : Pass<"heddle-plan-memory", "::mlir::ModuleOp"> {
   let summary = "Give every buffer an offset in the arena";
   let description = [{
     Offsets are multiples of the rows of a step, so that one plan serves every length: `heddle.row_offset` bytes per row on each
-    allocation, the total on the module. Buffers that do not live at the same time share bytes; a layer's lie behind its
+    allocation, the total on the module. What does not depend on the rows lies behind (`heddle.offset`, `heddle.fixed_bytes`). Buffers that do not live at the same time share bytes; a layer's lie behind its
     caller's. Example: test/schedule/plan-memory.mlir.
 
     ```mlir

@@ -12,35 +12,53 @@ using namespace heddle;
 
 namespace {
 
-// A buffer from its first to its last use, both by index of op in the block.
+// A buffer from its first to its last use, both by index of op in the function's block.
 struct Lifetime {
   memref::AllocOp alloc;
   unsigned begin, end;
-  int64_t bytes;      // per row
-  int64_t offset = 0; // per row
+  int64_t bytes;      // per row, or of all
+  int64_t offset = 0; // likewise
+};
+
+// The buffers of a function: those whose size is a multiple of the rows of a step, and those of one size.
+struct Buffers {
+  SmallVector<Lifetime> rows, fixed;
+};
+
+// Bytes that buffers take: arena = rows * perRow + fixed.
+struct Size {
+  int64_t perRow = 0, fixed = 0;
 };
 
 } // namespace
 
-static int64_t rowBytesOf(MemRefType type) {
+// Bytes of the dimensions from `first`; rounded up, it keeps every offset aligned, whatever the rows.
+static int64_t bytesOf(MemRefType type, unsigned first) {
   int64_t bytes = type.getElementType().getIntOrFloatBitWidth() / 8;
-  for (int64_t size : type.getShape().drop_front())
+  for (int64_t size : type.getShape().drop_front(first))
     bytes *= size;
-  return llvm::alignTo(bytes, 64); // keeps every offset aligned, whatever the rows
+  return llvm::alignTo(bytes, 64);
+}
+
+// Ops inside a branch count as the branch.
+static unsigned indexOf(Operation *op, const DenseMap<Operation *, unsigned> &index) {
+  while (op && !index.contains(op))
+    op = op->getParentOp();
+  return index.lookup(op);
 }
 
 // The last op that uses the buffer or a view of it.
 static unsigned lastUse(Value buffer, const DenseMap<Operation *, unsigned> &index) {
   unsigned last = 0;
   for (Operation *user : buffer.getUsers()) {
-    last = std::max(last, index.lookup(user));
+    last = std::max(last, indexOf(user, index));
     if (isa<memref::SubViewOp, memref::CastOp>(user))
       last = std::max(last, lastUse(user->getResult(0), index));
   }
   return last;
 }
 
-// First fit by decreasing size; returns the bytes per row that all take together.
+// First fit by decreasing size; returns the bytes that all take together.
 static int64_t place(SmallVectorImpl<Lifetime> &lifetimes) {
   llvm::stable_sort(lifetimes, [](const Lifetime &a, const Lifetime &b) { return a.bytes > b.bytes; });
   int64_t total = 0;
@@ -61,22 +79,41 @@ static int64_t place(SmallVectorImpl<Lifetime> &lifetimes) {
   return total;
 }
 
-static FailureOr<int64_t> planFunction(func::FuncOp func, int64_t base) {
+static FailureOr<Buffers> buffersOf(func::FuncOp func) {
   DenseMap<Operation *, unsigned> index;
   for (Operation &op : func.front())
     index[&op] = index.size();
-  SmallVector<Lifetime> lifetimes;
-  for (auto alloc : func.getOps<memref::AllocOp>()) {
+  Buffers buffers;
+  WalkResult walked = func.walk([&](memref::AllocOp alloc) {
     MemRefType type = alloc.getType();
-    if (!type.hasRank() || type.getRank() == 0 || type.getNumDynamicDims() != 1 || !type.isDynamicDim(0))
-      return alloc.emitError("buffer ") << type << " does not consist of rows";
-    lifetimes.push_back({alloc, index[alloc], lastUse(alloc, index), rowBytesOf(type)});
-  }
-  int64_t total = place(lifetimes);
+    Lifetime lifetime{alloc, indexOf(alloc, index), lastUse(alloc, index), 0};
+    if (type.hasStaticShape()) {
+      lifetime.bytes = bytesOf(type, 0);
+      buffers.fixed.push_back(lifetime);
+    } else if (type.getNumDynamicDims() == 1 && type.isDynamicDim(0)) {
+      lifetime.bytes = bytesOf(type, 1);
+      buffers.rows.push_back(lifetime);
+    } else {
+      alloc.emitError("buffer ") << type << " does not consist of rows";
+      return WalkResult::interrupt();
+    }
+    return WalkResult::advance();
+  });
+  return walked.wasInterrupted() ? FailureOr<Buffers>(failure()) : buffers;
+}
+
+// Gives the buffers of a function their places behind `base`; returns where the next may begin.
+static FailureOr<Size> planFunction(func::FuncOp func, Size base) {
+  FailureOr<Buffers> buffers = buffersOf(func);
+  if (failed(buffers))
+    return failure();
   Builder b(func.getContext());
-  for (Lifetime &lifetime : lifetimes)
-    lifetime.alloc->setAttr(rowOffsetAttr, b.getI64IntegerAttr(base + lifetime.offset));
-  return base + total;
+  Size total{base.perRow + place(buffers->rows), base.fixed + place(buffers->fixed)};
+  for (Lifetime &lifetime : buffers->rows)
+    lifetime.alloc->setAttr(rowOffsetAttr, b.getI64IntegerAttr(base.perRow + lifetime.offset));
+  for (Lifetime &lifetime : buffers->fixed)
+    lifetime.alloc->setAttr(offsetAttr, b.getI64IntegerAttr(base.fixed + lifetime.offset));
+  return total;
 }
 
 namespace {
@@ -88,19 +125,21 @@ struct PlanMemory : heddle::impl::PlanMemoryBase<PlanMemory> {
       module.emitError("has no function @step");
       return signalPassFailure();
     }
-    FailureOr<int64_t> stepBytes = planFunction(step, 0);
-    if (failed(stepBytes))
+    FailureOr<Size> stepSize = planFunction(step, Size());
+    if (failed(stepSize))
       return signalPassFailure();
-    int64_t total = *stepBytes;
+    Size total = *stepSize;
     for (auto func : module.getOps<func::FuncOp>()) {
       if (func == step || func->hasAttr("heddle.kernel"))
         continue;
-      FailureOr<int64_t> layerBytes = planFunction(func, *stepBytes);
-      if (failed(layerBytes))
+      FailureOr<Size> layerSize = planFunction(func, *stepSize);
+      if (failed(layerSize))
         return signalPassFailure();
-      total = std::max(total, *layerBytes);
+      total = {std::max(total.perRow, layerSize->perRow), std::max(total.fixed, layerSize->fixed)};
     }
-    module->setAttr(rowBytesAttr, Builder(&getContext()).getI64IntegerAttr(total));
+    Builder b(&getContext());
+    module->setAttr(rowBytesAttr, b.getI64IntegerAttr(total.perRow));
+    module->setAttr(fixedBytesAttr, b.getI64IntegerAttr(total.fixed));
   }
 };
 } // namespace

@@ -42,7 +42,7 @@ For researchers
   --add-pass=POINT:PIPELINE     run passes at after-import, after-optimize, before-bufferize or after-schedule; repeatable
   --mla-absorb=auto|on|off      up-projections of a low-rank latent: absorbed into queries and results where a step has few
                                 queries, always, or never (keys and values are rebuilt; other models than MLA cache them)
-  --share-kv=on|off  --fuse-projections=on|off  --share-layers=on|off
+  --share-kv=on|off  --split-kv=on|off  --fuse-projections=on|off  --share-layers=on|off
                                 passes that can be turned off to measure them
 For pipelines
   --report=FILE.html|FILE.json  what was fused, scheduled and planned, as a page or as data
@@ -169,6 +169,8 @@ bool CompileArguments::parseFlag(StringRef key, StringRef value, bool hasValue) 
     return choose<std::string>(key, value, {{"auto", "automatic"}, {"on", "absorbed"}, {"off", ""}}, options.pipeline.latentForm);
   if (key == "--share-kv")
     return onOff(options.pipeline.shareKv);
+  if (key == "--split-kv")
+    return onOff(options.pipeline.splitKv);
   if (key == "--fuse-projections")
     return onOff(options.pipeline.fuseProjections);
   if (key == "--share-layers")

@@ -10,11 +10,18 @@
 using namespace mlir;
 using namespace heddle;
 
-void heddle::attend(const AttentionRow &row, MutableArrayRef<double> out) {
+namespace {
+// A row over some of its keys: weights are exp(score - max), their sum, and the values so weighted go to `out`.
+struct PartialRow {
+  double max = -INFINITY, sum = 0;
+};
+} // namespace
+
+static PartialRow attendKeys(const AttentionRow &row, int64_t begin, int64_t end, MutableArrayRef<double> out) {
   llvm::fill(out, 0);
+  PartialRow part;
   SmallVector<std::pair<int64_t, double>> scores;  // key, logit
-  double greatest = row.sink ? *row.sink : -INFINITY;
-  for (int64_t j = 0; j < row.keys; ++j) {
+  for (int64_t j = begin; j < std::min(end, row.keys); ++j) {
     if (!row.sees(j))
       continue;
     ArrayRef<double> key = row.key(j);
@@ -27,20 +34,29 @@ void heddle::attend(const AttentionRow &row, MutableArrayRef<double> out) {
     if (row.bias)
       score += row.bias(j);
     scores.push_back({j, score});
-    greatest = std::isnan(score) ? score : std::fmax(greatest, score);
+    part.max = std::isnan(score) ? score : std::fmax(part.max, score);
   }
-  if (greatest == -INFINITY)
-    return;
-  double sum = row.sink ? std::exp(*row.sink - greatest) : 0;
+  if (part.max == -INFINITY)
+    return part;
   for (auto [j, score] : scores) {
-    double weight = std::exp(score - greatest);
-    sum += weight;
+    double weight = std::exp(score - part.max);
+    part.sum += weight;
     ArrayRef<double> value = row.value(j);
     for (size_t d = 0; d < out.size(); ++d)
       out[d] += weight * value[d];
   }
+  return part;
+}
+
+void heddle::attend(const AttentionRow &row, MutableArrayRef<double> out) {
+  PartialRow part = attendKeys(row, 0, row.keys, out);
+  double greatest = row.sink ? std::fmax(*row.sink, part.max) : part.max;
+  if (greatest == -INFINITY)
+    return;
+  double factor = std::exp(part.max - greatest);
+  double sum = factor * part.sum + (row.sink ? std::exp(*row.sink - greatest) : 0);
   for (double &element : out)
-    element /= sum;
+    element *= factor / sum;
 }
 
 // What an op says about every row.
@@ -177,7 +193,8 @@ static LogicalResult kvView(Frame &frame, KvViewOp op) {
 
 //===- online_attention ---------------------------------------------------===//
 
-static LogicalResult onlineAttention(Frame &frame, OnlineAttentionOp op) {
+// `body(row, r, h)` for row r of the step and query head h of an op.
+static LogicalResult forEachQuery(Frame &frame, OnlineAttentionOp op, function_ref<void(AttentionRow &, int64_t, int64_t)> body) {
   const KvCache &cache = *std::get<std::shared_ptr<KvCache>>(frame.value(op.getCache()));
   const Tensor &query = frame.tensor(op.getQuery());
   FailureOr<int64_t> layer = layerOf(frame, op, cache, op.getLayer());
@@ -186,18 +203,111 @@ static LogicalResult onlineAttention(Frame &frame, OnlineAttentionOp op) {
   if (query.dim(0) != static_cast<int64_t>(cache.rows().size()))
     return op.emitOpError("has ") << query.dim(0) << " rows in a step of " << cache.rows().size();
   int64_t heads = op.getNumHeads(), headDim = cache.type().getHeadDim(), group = heads / cache.type().getNumKvHeads();
-  Tensor result = Tensor::zeros(frame.tensor(op.getInits()[0]).elementType, query.shape);
   for (auto [r, place] : llvm::enumerate(cache.rows()))
     for (int64_t h = 0; h < heads; ++h) {
       AttentionRow row = rowOf(op);
       readCache(row, cache, *layer, h / group, place);
       row.query = ArrayRef<double>(query.reals).slice((r * heads + h) * headDim, headDim);
-      if (op.getSinks())
-        row.sink = frame.tensor(op.getSinks()).reals[h];
-      attend(row, MutableArrayRef<double>(result.reals).slice((r * heads + h) * headDim, headDim));
+      body(row, r, h);
     }
+  return success();
+}
+
+// Row maxima are in units of log 2; that of a split of which nothing is seen is finite.
+static constexpr double log2e = 1.4426950408889634, emptyMax = -1e38;
+
+// Rows and splits of a step that buffers of (max_rows, splits * num_heads) have no room for are an error.
+static LogicalResult verifyRoom(Frame &frame, Operation *op, const KvCache &cache, const Tensor &maxima, int64_t heads, int64_t splitKv) {
+  int64_t rows = cache.rows().size(), splits = maxima.dim(1) / heads;
+  if (rows > maxima.dim(0))
+    return op->emitOpError("has ") << rows << " rows and room for " << maxima.dim(0);
+  for (KvCache::Row place : cache.rows())
+    if (cache.tokens(place.sequence) > splits * splitKv)
+      return op->emitOpError("has a sequence of ") << cache.tokens(place.sequence) << " tokens and room for " << splits * splitKv;
+  return success();
+}
+
+static LogicalResult splitAttention(Frame &frame, OnlineAttentionOp op) {
+  Tensor outputs = frame.tensor(op.getInits()[0]), maxima = frame.tensor(op.getInits()[1]), sums = frame.tensor(op.getInits()[2]);
+  int64_t heads = op.getNumHeads(), splits = maxima.dim(1) / heads, splitKv = *op.getSplitKv();
+  const KvCache &cache = *std::get<std::shared_ptr<KvCache>>(frame.value(op.getCache()));
+  int64_t headDim = cache.type().getHeadDim();
+  if (failed(verifyRoom(frame, op, cache, maxima, heads, splitKv)))
+    return failure();
+  LogicalResult result = forEachQuery(frame, op, [&](AttentionRow &row, int64_t r, int64_t h) {
+    for (int64_t split = 0; split < splits; ++split) {
+      int64_t state = (r * splits + split) * heads + h;
+      MutableArrayRef<double> out = MutableArrayRef<double>(outputs.reals).slice(state * headDim, headDim);
+      PartialRow part = attendKeys(row, split * splitKv, (split + 1) * splitKv, out);
+      maxima.setReal(state, part.max == -INFINITY ? emptyMax : part.max * log2e);
+      sums.setReal(state, part.sum);
+    }
+  });
+  outputs.round();
+  frame.set(op.getResult(0), std::move(outputs));
+  frame.set(op.getResult(1), std::move(maxima));
+  frame.set(op.getResult(2), std::move(sums));
+  return result;
+}
+
+static LogicalResult onlineAttention(Frame &frame, OnlineAttentionOp op) {
+  if (op.getSplitKv())
+    return splitAttention(frame, op);
+  int64_t heads = op.getNumHeads(), headDim = op.getCache().getType().getHeadDim();
+  Tensor result = Tensor::zeros(frame.tensor(op.getInits()[0]).elementType, frame.tensor(op.getQuery()).shape);
+  LogicalResult status = forEachQuery(frame, op, [&](AttentionRow &row, int64_t r, int64_t h) {
+    if (op.getSinks())
+      row.sink = frame.tensor(op.getSinks()).reals[h];
+    attend(row, MutableArrayRef<double>(result.reals).slice((r * heads + h) * headDim, headDim));
+  });
   result.round();
   frame.set(op.getResults()[0], std::move(result));
+  return status;
+}
+
+static LogicalResult combineSplits(Frame &frame, CombineSplitsOp op) {
+  const KvCache &cache = *std::get<std::shared_ptr<KvCache>>(frame.value(op.getCache()));
+  const Tensor &outputs = frame.tensor(op.getOutputs()), &maxima = frame.tensor(op.getMaxima()), &sums = frame.tensor(op.getSums());
+  int64_t heads = op.getNumHeads(), headDim = cache.type().getHeadDim(), splits = maxima.dim(1) / heads, splitKv = op.getSplitKv();
+  if (failed(verifyRoom(frame, op, cache, maxima, heads, splitKv)))
+    return failure();
+  Tensor result = frame.tensor(op.getInits()[0]);
+  for (auto [r, place] : llvm::enumerate(cache.rows()))
+    for (int64_t h = 0; h < heads; ++h) {
+      AttentionRow row;
+      row.causal = op.getMask().getCausal();
+      row.window = op.getMask().getWindow();
+      row.position = place.position;
+      SmallVector<int64_t> seen; // states of the splits that the row sees a key of
+      double max = op.getSinks() ? frame.tensor(op.getSinks()).reals[h] * log2e : emptyMax;
+      double sink = max;
+      for (int64_t split = 0; split < splits; ++split) {
+        auto keys = llvm::seq(split * splitKv, std::min((split + 1) * splitKv, cache.tokens(place.sequence)));
+        if (llvm::none_of(keys, [&](int64_t key) { return row.sees(key); }))
+          continue;
+        seen.push_back((r * splits + split) * heads + h);
+        max = std::fmax(max, maxima.reals[seen.back()]);
+      }
+      double sum = op.getSinks() ? std::exp2(sink - max) : 0;
+      std::vector<double> merged(headDim);
+      for (int64_t state : seen) {
+        double factor = std::exp2(maxima.reals[state] - max);
+        sum += factor * sums.reals[state];
+        for (int64_t d = 0; d < headDim; ++d)
+          merged[d] += factor * outputs.reals[state * headDim + d];
+      }
+      for (int64_t d = 0; d < headDim; ++d)
+        result.setReal((r * heads + h) * headDim + d, merged[d] / sum);
+    }
+  frame.set(op.getResults()[0], std::move(result));
+  return success();
+}
+
+static LogicalResult preferSplits(Frame &frame, PreferSplitsOp op) {
+  const KvCache &cache = *std::get<std::shared_ptr<KvCache>>(frame.value(op.getCache()));
+  bool isLong = llvm::any_of(cache.rows(), [&](KvCache::Row row) { return cache.tokens(row.sequence) > int64_t(op.getSplitKv()); });
+  bool isFew = frame.integer(op.getRows()) <= int64_t(op.getMaxRows());
+  frame.set(op.getResult(), Tensor::scalar(op.getType(), {0, isLong && isFew}));
   return success();
 }
 
@@ -206,4 +316,6 @@ void heddle::addAttentionHandlers(HandlerTable &table) {
   table.add<KvAppendOp>(kvAppend);
   table.add<KvViewOp>(kvView);
   table.add<OnlineAttentionOp>(onlineAttention);
+  table.add<CombineSplitsOp>(combineSplits);
+  table.add<PreferSplitsOp>(preferSplits);
 }

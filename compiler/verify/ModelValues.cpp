@@ -14,13 +14,6 @@ using namespace heddle;
 
 //===- stored matrices ----------------------------------------------------===//
 
-static std::optional<heddle::TensorType> typeNamed(StringRef name) {
-  for (int i = 0; i <= int(heddle::TensorType::MXFP4); ++i)
-    if (name == tensorTypeInfo(heddle::TensorType(i)).name)
-      return heddle::TensorType(i);
-  return std::nullopt;
-}
-
 namespace {
 // A tensor in the model's files.
 struct Stored {
@@ -31,7 +24,7 @@ struct Stored {
 } // namespace
 
 static FailureOr<Stored> locate(WeightOp op, const Checkpoint &checkpoint, StorageAttr storage, int64_t values) {
-  std::optional<heddle::TensorType> type = typeNamed(storage.getType().getValue());
+  std::optional<heddle::TensorType> type = tensorTypeNamed(storage.getType().getValue());
   if (!type)
     return op.emitOpError("is stored as '") << storage.getType().getValue() << "', which is no tensor type";
   if (storage.getFile() < 0 || storage.getFile() >= static_cast<int64_t>(checkpoint.files.size()))
@@ -117,7 +110,7 @@ static PackedWeights interleaved(const PackedLayout &layout, heddle::TensorType 
 static FailureOr<RuntimeValue> readPacked(WeightOp op, const Checkpoint &checkpoint, const Packed &packed) {
   std::vector<WeightSource> sources;
   std::vector<double> vector;
-  std::vector<std::vector<float>> widened; // numbers of quantised matrices that are packed across their blocks
+  std::vector<std::vector<float>> widened; // numbers of matrices that are packed as f32
   std::optional<heddle::TensorType> type;
   for (auto [storage, rows] : llvm::zip_equal(packed.sources, packed.rows)) {
     FailureOr<Stored> stored = locate(op, checkpoint, storage, rows * (packed.isVector() ? 1 : packed.k));

@@ -34,3 +34,19 @@ func.func @online_attention_c3_zero(%q: tensor<?x48xf32>, %c: !heddle.kv_cache<2
   %0 = heddle.online_attention <causal> ins(%q, %c[%layer] : tensor<?x48xf32>, <2 x 2 x 8 x f32>) outs(%o : tensor<?x48xf32>) {num_heads = 6 : i64, scale = 1.0, softcap = 0.0, block_kv = 0 : i64, share_kv = true} -> tensor<?x48xf32>
   return %0 : tensor<?x48xf32>
 }
+
+// -----
+
+func.func @online_attention_c4(%q: tensor<?x48xf32>, %c: !heddle.kv_cache<2 x 2 x 8 x f32>, %layer: index, %a: tensor<4x144xf32>, %m: tensor<4x16xf32>) -> tensor<4x16xf32> {
+  // expected-error @+1 {{destinations must be f32 outputs (max_rows, splits * 48), maxima and sums (max_rows, splits * 6)}}
+  %0:3 = heddle.online_attention <causal> ins(%q, %c[%layer] : tensor<?x48xf32>, <2 x 2 x 8 x f32>) outs(%a, %m, %m : tensor<4x144xf32>, tensor<4x16xf32>, tensor<4x16xf32>) {num_heads = 6 : i64, scale = 1.0, softcap = 0.0, block_kv = 64 : i64, share_kv = true, split_kv = 512 : i64} -> tensor<4x144xf32>, tensor<4x16xf32>, tensor<4x16xf32>
+  return %0#2 : tensor<4x16xf32>
+}
+
+// -----
+
+func.func @online_attention_c4_sinks(%q: tensor<?x48xf32>, %c: !heddle.kv_cache<2 x 2 x 8 x f32>, %layer: index, %s: tensor<6xf32>, %a: tensor<4x144xf32>, %m: tensor<4x18xf32>) -> tensor<4x18xf32> {
+  // expected-error @+1 {{split_kv (512) must be positive and excludes sinks}}
+  %0:3 = heddle.online_attention <causal> ins(%q, %c[%layer] sinks %s : tensor<?x48xf32>, <2 x 2 x 8 x f32>, tensor<6xf32>) outs(%a, %m, %m : tensor<4x144xf32>, tensor<4x18xf32>, tensor<4x18xf32>) {num_heads = 6 : i64, scale = 1.0, softcap = 0.0, block_kv = 64 : i64, share_kv = true, split_kv = 512 : i64} -> tensor<4x144xf32>, tensor<4x18xf32>, tensor<4x18xf32>
+  return %0#2 : tensor<4x18xf32>
+}

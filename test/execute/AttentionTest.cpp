@@ -16,11 +16,11 @@ using WithoutSlopes = void(const float *, float *, const heddle_sequence *, int6
                            int64_t, const float *, int32_t, int32_t);
 using WithSlopes = void(const float *, float *, const heddle_sequence *, int64_t, int64_t, int64_t, int64_t, int64_t,
                         const float *, const float *, int32_t, int32_t);
-using SplitWithoutSlopes = void(const float *, float *, const heddle_sequence *, int64_t, int64_t, int64_t, int64_t,
+using SplitWithoutSlopes = void(const float *, float *, float *, float *, const heddle_sequence *, int64_t, int64_t, int64_t, int64_t,
                                 int64_t, int32_t, int32_t);
-using SplitWithSlopes = void(const float *, float *, const heddle_sequence *, int64_t, int64_t, int64_t, int64_t,
+using SplitWithSlopes = void(const float *, float *, float *, float *, const heddle_sequence *, int64_t, int64_t, int64_t, int64_t,
                              int64_t, const float *, int32_t, int32_t);
-using Combine = void(const float *, float *, const heddle_sequence *, int64_t, int64_t, int64_t, const float *,
+using Combine = void(const float *, const float *, const float *, float *, const heddle_sequence *, int64_t, int64_t, int64_t, const float *,
                      int32_t, int32_t);
 
 namespace {
@@ -87,20 +87,24 @@ private:
                  float *out, int64_t stride, int64_t rows, int64_t longest, int32_t threads) const {
     int64_t qStride = spec.numHeads * spec.headDim, count = sequences.size();
     int64_t k = cache.keyOffset(), v = cache.valueOffset(), maxSplits = (longest + 511) / 512;
-    size_t floats = attentionPartialsBytes(spec, rows, longest) / sizeof(float);
-    std::vector<float> partials(floats + 16, canary);
+    size_t states = rows * maxSplits * spec.numHeads;
+    std::vector<float> outputs(states * spec.valueDim() + 16, canary), maxima(states + 16, canary), sums(states + 16, canary);
     for (int32_t thread = 0; thread < threads; ++thread)
       if (spec.hasAlibiSlopes)
-        library->find<SplitWithSlopes>("attention_split")(q.data(), partials.data(), sequences.data(), count, k, v,
-                                                         qStride, maxSplits, slopes.data(), thread, threads);
+        library->find<SplitWithSlopes>("attention_split")(q.data(), outputs.data(), maxima.data(), sums.data(),
+                                                         sequences.data(), count, k, v, qStride, maxSplits,
+                                                         slopes.data(), thread, threads);
       else
-        library->find<SplitWithoutSlopes>("attention_split")(q.data(), partials.data(), sequences.data(), count, k, v,
-                                                            qStride, maxSplits, thread, threads);
+        library->find<SplitWithoutSlopes>("attention_split")(q.data(), outputs.data(), maxima.data(), sums.data(),
+                                                            sequences.data(), count, k, v, qStride, maxSplits, thread,
+                                                            threads);
     for (int32_t thread = 0; thread < threads; ++thread)
-      library->find<Combine>("combine_splits")(partials.data(), out, sequences.data(), count, stride, maxSplits,
-                                              spec.hasSinks ? sinks.data() : nullptr, thread, threads);
-    for (size_t i = floats; i < partials.size(); ++i)
-      EXPECT_EQ(partials[i], canary) << "behind the partial results";
+      library->find<Combine>("combine_splits")(outputs.data(), maxima.data(), sums.data(), out, sequences.data(), count,
+                                              stride, maxSplits, spec.hasSinks ? sinks.data() : nullptr, thread,
+                                              threads);
+    for (const std::vector<float> *buffer : {&outputs, &maxima, &sums})
+      for (size_t i = buffer->size() - 16; i < buffer->size(); ++i)
+        EXPECT_EQ((*buffer)[i], canary) << "behind the states of splits";
   }
 
   // The rows of out[1 … rows]; everything around them must be untouched.

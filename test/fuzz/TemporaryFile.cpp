@@ -4,25 +4,34 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 
 const std::string &heddle::fuzzFolder() {
-  static const std::string folder = [] {
-    // Memory, where the system has it: a fuzzer writes thousands of files per second.
-    for (const char *base : {"/dev/shm", "/tmp"}) {
-      std::string path = std::string(base) + "/heddle-fuzz-XXXXXX";
-      if (mkdtemp(path.data()))
-        return path;
+  struct Folder {
+    std::string path;
+    Folder() {
+      // Memory, where the system has it: a fuzzer writes thousands of files per second.
+      for (const char *base : {"/dev/shm", "/tmp"}) {
+        path = std::string(base) + "/heddle-fuzz-XXXXXX";
+        if (mkdtemp(path.data()))
+          return;
+      }
+      perror("heddle-fuzz");
+      exit(1);
     }
-    perror("heddle-fuzz");
-    exit(1);
-  }();
-  return folder;
+    ~Folder() {
+      std::error_code ignored;
+      std::filesystem::remove_all(path, ignored);
+    }
+  };
+  static const Folder folder;
+  return folder.path;
 }
 
-std::string heddle::writeFuzzFile(const std::string &name, const uint8_t *data, size_t size) {
+std::string heddle::writeFuzzFile(const std::string &name, std::string_view bytes) {
   std::string path = fuzzFolder() + "/" + name;
   FILE *file = fopen(path.c_str(), "wb");
-  if (!file || fwrite(data, 1, size, file) != size || fclose(file) != 0) {
+  if (!file || fwrite(bytes.data(), 1, bytes.size(), file) != bytes.size() || fclose(file) != 0) {
     perror(path.c_str());
     exit(1);
   }

@@ -4,17 +4,16 @@
 #ifndef HEDDLE_TEST_FUZZ_TEMPORARYFILE_H
 #define HEDDLE_TEST_FUZZ_TEMPORARYFILE_H
 
-#include <cstddef>
-#include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace heddle {
 
-// A folder of this process, made on the first call.
+// A folder of this process, made on the first call, gone when it exits.
 const std::string &fuzzFolder();
 
-// Writes `size` bytes to `name` in that folder, replacing what is there; the file's path.
-std::string writeFuzzFile(const std::string &name, const uint8_t *data, size_t size);
+// Writes the bytes to `name` in that folder, replacing what is there; the file's path.
+std::string writeFuzzFile(const std::string &name, std::string_view bytes);
 
 } // namespace heddle
 

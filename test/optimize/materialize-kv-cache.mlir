@@ -2,6 +2,11 @@
 // RUN: %heddle-opt %s --heddle-materialize-kv-cache --canonicalize | FileCheck %s
 // RUN: %heddle-opt %s --heddle-materialize-kv-cache=element-type=bf16 | FileCheck %s --check-prefix=BF16
 // RUN: %heddle-opt %s --heddle-check --heddle-check-ids=3,1,4,1,5,2 --heddle-materialize-kv-cache -o %t
+// RUN: sed 's/, window = 3//' %s | %heddle-opt --heddle-materialize-kv-cache | FileCheck %s --check-prefix=FULL
+
+// FULL-NOT: heddle.kv_windows
+
+// CHECK: module attributes {heddle.kv_windows = array<i64: 3, 3>}
 
 // Two layers call one function: the cache has a place for each.
 // BF16: !heddle.kv_cache<2 x 1 x 4 x bf16>

@@ -2,7 +2,7 @@
 // RUN: %heddle-opt %s --heddle-plan-memory --split-input-file --verify-diagnostics | FileCheck %s
 
 // A row of 64 floats takes 256 bytes, one of 10 is rounded up to 64. %late takes the place of %early, which nobody reads any more.
-// CHECK: module attributes {heddle.row_bytes = 832 : i64}
+// CHECK: module attributes {heddle.fixed_bytes = 0 : i64, heddle.row_bytes = 832 : i64}
 // CHECK-LABEL: @step
 // CHECK: memref.alloc(%{{.*}}) {heddle.row_offset = 0 : i64} : memref<?x64xf32>
 // CHECK: memref.alloc(%{{.*}}) {heddle.row_offset = 256 : i64} : memref<?x64xf32>
@@ -35,7 +35,7 @@ module {
 // -----
 
 // A view keeps its buffer alive: %b must not lie where %a does.
-// CHECK: module attributes {heddle.row_bytes = 512 : i64}
+// CHECK: module attributes {heddle.fixed_bytes = 0 : i64, heddle.row_bytes = 512 : i64}
 // CHECK-LABEL: @step
 // CHECK: heddle.row_offset = 0 : i64
 // CHECK: heddle.row_offset = 256 : i64
@@ -62,4 +62,32 @@ func.func @step(%n: index) {
   // expected-error @+1 {{buffer 'memref<4x?xf32>' does not consist of rows}}
   %columns = memref.alloc(%n) : memref<4x?xf32>
   return
+}
+
+// -----
+
+// Buffers without rows lie behind those with rows; buffers used inside a branch live until its end, so %out does not lie
+// where %q does.
+// CHECK: module attributes {heddle.fixed_bytes = 320 : i64, heddle.row_bytes = 384 : i64}
+// CHECK-LABEL: @step
+// CHECK: heddle.row_offset = 0 : i64
+// CHECK: heddle.row_offset = 192 : i64
+// CHECK: scf.if
+// CHECK: memref.alloc() {heddle.offset = 0 : i64} : memref<1x48xf32>
+// CHECK: memref.alloc() {heddle.offset = 192 : i64} : memref<1x6xf32>
+// CHECK: memref.alloc() {heddle.offset = 256 : i64} : memref<1x6xf32>
+module {
+  func.func @step(%n: index, %few: i1, %c: !heddle.kv_cache<1 x 2 x 8 x f32>) {
+    %layer = arith.constant 0 : index
+    %q = memref.alloc(%n) : memref<?x48xf32>
+    %out = memref.alloc(%n) : memref<?x48xf32>
+    scf.if %few {
+      %o = memref.alloc() : memref<1x48xf32>
+      %m = memref.alloc() : memref<1x6xf32>
+      %l = memref.alloc() : memref<1x6xf32>
+      heddle.online_attention <causal> ins(%q, %c[%layer] : memref<?x48xf32>, <1 x 2 x 8 x f32>) outs(%o, %m, %l : memref<1x48xf32>, memref<1x6xf32>, memref<1x6xf32>) {num_heads = 6 : i64, scale = 1.0, softcap = 0.0, block_kv = 64 : i64, share_kv = true, split_kv = 512 : i64}
+      heddle.combine_splits <causal> ins(%o, %m, %l, %c : memref<1x48xf32>, memref<1x6xf32>, memref<1x6xf32>, <1 x 2 x 8 x f32>) outs(%out : memref<?x48xf32>) {num_heads = 6 : i64, split_kv = 512 : i64}
+    }
+    return
+  }
 }

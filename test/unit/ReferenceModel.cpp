@@ -5,6 +5,9 @@
 #include <cmath>
 
 namespace heddle::reference {
+
+int window = 0;
+
 namespace {
 
 constexpr size_t kvSize = numKvHeads * headDim;
@@ -99,11 +102,11 @@ void project(const heddle_step &step, int64_t index, int layer, const float *con
 void attend(const heddle_step &step, int64_t index, int layer) {
   Row row = rowAt(step, index);
   const heddle_sequence &sequence = step.sequences[step.row_sequence[index]];
-  int length = step.cache_positions[index] + 1;
+  int length = step.cache_positions[index] + 1, begin = window ? std::max(0, length - window) : 0;
   for (int head = 0; head < numHeads; ++head) {
     int kvHead = head / (numHeads / numKvHeads);
     double scores[context], top = -INFINITY, sum = 0;
-    for (int t = 0; t < length; ++t) {
+    for (int t = begin; t < length; ++t) {
       const float *k = cached(sequence, layer, 0, kvHead, t);
       double dot = 0;
       for (int i = 0; i < headDim; ++i)
@@ -111,11 +114,11 @@ void attend(const heddle_step &step, int64_t index, int layer) {
       scores[t] = dot / std::sqrt(double(headDim));
       top = std::max(top, scores[t]);
     }
-    for (int t = 0; t < length; ++t)
+    for (int t = begin; t < length; ++t)
       sum += scores[t] = std::exp(scores[t] - top);
     for (int i = 0; i < headDim; ++i) {
       double value = 0;
-      for (int t = 0; t < length; ++t)
+      for (int t = begin; t < length; ++t)
         value += scores[t] * cached(sequence, layer, 1, kvHead, t)[i];
       row.attended[head * headDim + i] = float(value / sum);
     }

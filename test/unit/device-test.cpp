@@ -109,7 +109,7 @@ TEST(Device, theFirstFailedLaunchIsToldOnce) {
 TEST(DeviceCache, aSharedPageIsCopiedOnTheDevice) {
   FakeDevice device;
   KvCache cache;
-  ASSERT_TRUE(cache.create(pageBytes, 2, context, &device).isOk());
+  ASSERT_TRUE(cache.create({pageBytes, {}}, 2, context, &device).isOk());
   ASSERT_TRUE(cache.makeRoom(0, 3).isOk());
   cache.setLength(0, 3);
   const uint8_t written = 42;
@@ -134,7 +134,7 @@ TEST(DeviceCache, lackOfMemoryNamesTheCache) {
   FakeDevice device;
   device.largest = 1000;
   KvCache cache;
-  Status status = cache.create(pageBytes, 2, context, &device);
+  Status status = cache.create({pageBytes, {}}, 2, context, &device);
   EXPECT_EQ(status.code(), HEDDLE_OUT_OF_MEMORY);
   EXPECT_EQ(status.message(), format("no device memory for %zu bytes of KV cache", 4 * pageBytes));
 }
@@ -142,7 +142,7 @@ TEST(DeviceCache, lackOfMemoryNamesTheCache) {
 // A step of two sequences: 2 tokens behind 70, and the first of another.
 struct DeviceStepTest : testing::Test {
   void SetUp() override {
-    ASSERT_TRUE(cache.create(pageBytes, 2, context, &device).isOk());
+    ASSERT_TRUE(cache.create({pageBytes, {}}, 2, context, &device).isOk());
     ASSERT_TRUE(cache.makeRoom(1, 1).isOk());  // its page is the first, so that pages are in no order
     ASSERT_TRUE(cache.makeRoom(0, 72).isOk());
     ASSERT_TRUE(rope.create(model.package->metadata(), context).isOk());

@@ -85,6 +85,12 @@ TEST(Longrope, sequencesOfABatchKeepTheirOwnFactors) {
   EXPECT_LE(maxDifference({batch->logits(1), batch->logits(1) + vocabSize}, lastLogits(*single)), 1e-5f);
 }
 
+void expectCosines(const RopeTables &tables, int64_t position, const std::vector<float> &expected) {
+  const float *row = tables.tables()[0] + position * headDim;
+  for (size_t i = 0; i < expected.size(); ++i)
+    EXPECT_NEAR(row[i], expected[i], 2e-6f) << i; // angles up to 25 of 1 to 2 units in the last place
+}
+
 TEST(Dynamic, thetaGrowsWithTheLength) {
   ScaledModel model(package::RopeScaling::Dynamic);
   RopeTables tables;
@@ -92,13 +98,20 @@ TEST(Dynamic, thetaGrowsWithTheLength) {
   EXPECT_EQ(tables.modeOf(20).dynamicLength, 0);
   int32_t position = 25;
   tables.prepare(tables.modeOf(30), &position, 1);
-  double growth = 2.0 * 30 / 20 - 1, theta = 10000 * std::pow(growth, 16.0 / 14.0);
-  float angle = 25.0f * float(1 / std::pow(theta, 2.0 * 5 / 16));
-  EXPECT_FLOAT_EQ(tables.tables()[0][25 * headDim + 5], float(std::cos(double(angle))));
-  // The same position in a longer sequence has another angle.
+  // numpy: theta = f32(1e4) * (f32(2) * f32(L) / f32(20) - f32(1)) ** f32(16 / 14);
+  // cos(f64(f32(25) / theta ** (arange(0, 16, 2, f32) / f32(16))))
+  expectCosines(tables, position,
+                {0.991202831f, 0.639315665f, -0.461816341f, 0.832389474f,
+                 0.985881388f, 0.998839319f, 0.999904752f, 0.999992192f});
+  // The same position in a longer sequence has other angles.
   tables.prepare(tables.modeOf(60), &position, 1);
-  EXPECT_NE(tables.tables()[0][25 * headDim + 5], float(std::cos(double(angle))));
-  tables.prepare(tables.modeOf(26), &position, 1);
+  expectCosines(tables, position,
+                {0.991202831f, 0.999999106f, -0.00766607979f, 0.92236954f,
+                 0.995037854f, 0.99968648f, 0.999980211f, 0.999998748f});
+  tables.prepare(tables.modeOf(20), &position, 1);
+  expectCosines(tables, position,
+                {0.991202831f, -0.0516893305f, -0.801143587f, 0.703440666f,
+                 0.968912423f, 0.996876597f, 0.999687493f, 0.999968767f});
   auto session = model.session();
   std::vector<int32_t> ids = someIds(40);
   ASSERT_TRUE(session->append(0, ids.data(), 30).isOk());

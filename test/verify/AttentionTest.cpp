@@ -5,6 +5,8 @@
 
 #include "test/verify/Evaluate.h"
 
+#include <cmath>
+
 using namespace heddle;
 
 static const double ln2 = std::log(2.0), ln3 = std::log(3.0), ln4 = std::log(4.0);
@@ -147,6 +149,82 @@ TEST(Cache, HeadsOfAGroupWeighTheSameKeys) {
   // Second query: weights 1 : 3 in head 0 (query 1) and 1 : 9 in head 1 (query 2).
   Reals y = run.reals({cache, run.f32({2, 2}, {1, 2, 1, 2}), run.f32({2, 1}, {0, ln3}), run.f32({2, 1}, {0, 40})}, 1);
   expectNear(y, {0, 0, 30, 36}, 1e-6);
+}
+
+//===- splits -------------------------------------------------------------===//
+
+// Attention as a whole, and the merge of its splits of two keys each; whether splits would be preferred for this step.
+static const char *splitStep = R"(
+  func.func @main(%cache: !heddle.kv_cache<1 x 1 x 2 x f32>, %q: tensor<?x4xf32>, %k: tensor<?x2xf32>, %v: tensor<?x2xf32>,
+                  %sinks: tensor<2xf32>) -> (tensor<?x4xf32>, tensor<?x4xf32>, tensor<3x8xf32>, i1) {
+    %layer = arith.constant 0 : index
+    %rows = tensor.dim %q, %layer : tensor<?x4xf32>
+    heddle.kv_append %cache[%layer], %k, %v : <1 x 1 x 2 x f32>, tensor<?x2xf32>, tensor<?x2xf32>
+    %out = tensor.empty(%rows) : tensor<?x4xf32>
+    %whole = heddle.online_attention <causal, window = 3> ins(%q, %cache[%layer] sinks %sinks : tensor<?x4xf32>, <1 x 1 x 2 x f32>, tensor<2xf32>)
+      outs(%out : tensor<?x4xf32>) {num_heads = 2 : i64, scale = 0.5, softcap = 3.0, block_kv = 64 : i64, share_kv = true} -> tensor<?x4xf32>
+    %o = tensor.empty() : tensor<3x16xf32>
+    %m = tensor.empty() : tensor<3x8xf32>
+    %s:3 = heddle.online_attention <causal, window = 3> ins(%q, %cache[%layer] : tensor<?x4xf32>, <1 x 1 x 2 x f32>)
+      outs(%o, %m, %m : tensor<3x16xf32>, tensor<3x8xf32>, tensor<3x8xf32>)
+      {num_heads = 2 : i64, scale = 0.5, softcap = 3.0, block_kv = 64 : i64, share_kv = true, split_kv = 2 : i64}
+      -> tensor<3x16xf32>, tensor<3x8xf32>, tensor<3x8xf32>
+    %merged = heddle.combine_splits <causal, window = 3> ins(%s#0, %s#1, %s#2, %cache sinks %sinks : tensor<3x16xf32>, tensor<3x8xf32>,
+      tensor<3x8xf32>, <1 x 1 x 2 x f32>, tensor<2xf32>) outs(%out : tensor<?x4xf32>) {num_heads = 2 : i64, split_kv = 2 : i64} -> tensor<?x4xf32>
+    %few = heddle.prefer_splits %cache, %rows {max_rows = 2 : i64, split_kv = 2 : i64} : <1 x 1 x 2 x f32>
+    return %whole, %merged, %s#2, %few : tensor<?x4xf32>, tensor<?x4xf32>, tensor<3x8xf32>, i1
+  })";
+
+static llvm::SmallVector<RuntimeValue> runSplitStep(Evaluation &run, std::shared_ptr<KvCache> cache, int64_t rows, double seed) {
+  auto values = [&](int64_t count, double step) {
+    Reals x(count);
+    for (int64_t i = 0; i < count; ++i)
+      x[i] = 2 * std::sin(seed + step * i);
+    return x;
+  };
+  return run.call({cache, run.f32({rows, 4}, values(rows * 4, 1.1)), run.f32({rows, 2}, values(rows * 2, 0.7)),
+                   run.f32({rows, 2}, values(rows * 2, 1.9)), run.f32({2}, {0.3, -0.2})});
+}
+
+TEST(Splits, MergeIsAttentionToAllKeys) {
+  Evaluation run(splitStep);
+  auto cache = run.cache(0);
+  for (auto step : {std::vector<int64_t>{0, 0, 1}, {0, 1}, {1, 0}, {0, 0}}) {
+    cache->beginStep(step);
+    auto results = runSplitStep(run, cache, step.size(), cache->tokens(0));
+    expectNear(std::get<TensorRef>(results[1])->reals, std::get<TensorRef>(results[0])->reals, 1e-6);
+  }
+  // Six tokens: the last row, at position 5 with a window of 3, sees nothing of the first split and one key of the second.
+  Reals sums = std::get<TensorRef>(runSplitStep(run, cache, 2, 9)[2])->reals;
+  EXPECT_EQ(sums[1 * 8 + 0], 0);
+  EXPECT_EQ(sums[1 * 8 + 2], 1);
+  EXPECT_GT(sums[1 * 8 + 4], 1);
+}
+
+TEST(Splits, ArePreferredForFewRowsOfLongSequences) {
+  Evaluation run(splitStep);
+  auto cache = run.cache(0);
+  auto preferred = [&](std::vector<int64_t> rows) {
+    cache->beginStep(rows);
+    return std::get<TensorRef>(runSplitStep(run, cache, rows.size(), 1)[3])->integers[0];
+  };
+  EXPECT_EQ(preferred({0, 0}), 0); // one split holds both
+  EXPECT_EQ(preferred({0}), 1);
+  EXPECT_EQ(preferred({0, 1, 1}), 0); // three rows
+}
+
+TEST(Splits, MustHaveRoom) {
+  Evaluation run(splitStep);
+  auto cache = run.cache(0);
+  auto error = [&](std::vector<int64_t> rows) {
+    cache->beginStep(rows);
+    int64_t n = rows.size();
+    return run.error({cache, run.f32({n, 4}, Reals(4 * n, 1)), run.f32({n, 2}, Reals(2 * n, 1)), run.f32({n, 2}, Reals(2 * n, 1)),
+                      run.f32({2}, {0, 0})});
+  };
+  EXPECT_NE(error({0, 1, 2, 3}).find("has 4 rows and room for 3"), std::string::npos);
+  cache->beginStep({0, 0, 0, 0, 0, 0, 0});
+  EXPECT_NE(error({0}).find("has a sequence of 9 tokens and room for 8"), std::string::npos);
 }
 
 TEST(Cache, RowsMustBeThoseOfTheStep) {

@@ -14,8 +14,6 @@ using namespace mlir;
 using namespace heddle;
 
 static constexpr int64_t floatBytes = sizeof(float);
-// Floats before a record's output: its maximum and its sum, then padding to a cache line.
-static constexpr int64_t recordHeader = 16;
 
 LogicalResult heddle::verifyAttention(const AttentionSpec &spec, std::string &error) {
   auto fail = [&](const Twine &message) {
@@ -40,15 +38,6 @@ LogicalResult heddle::verifyAttention(const AttentionSpec &spec, std::string &er
   if (spec.products == Products::Bf16 && (spec.kv != KvType::BF16 || spec.headDim % 2))
     return fail("bf16 products need a bf16 cache and an even head_dim (" + Twine(spec.headDim) + ")");
   return success();
-}
-
-int64_t heddle::attentionRecordFloats(const AttentionSpec &spec) {
-  return recordHeader + llvm::alignTo(spec.valueDim(), 16);
-}
-
-int64_t heddle::attentionPartialsBytes(const AttentionSpec &spec, int64_t rows, int64_t context) {
-  int64_t splits = llvm::divideCeil(context, attentionSplitTokens);
-  return rows * splits * spec.numHeads * attentionRecordFloats(spec) * floatBytes;
 }
 
 namespace {
@@ -77,18 +66,6 @@ struct Arguments {
   unsigned next = 0;
   Value take() { return function.getArgument(next++); }
   Value takeThread() { return arith::ExtSIOp::create(b, b.getI64Type(), take()); }
-};
-
-// Where partial states of a step lie.
-struct Records {
-  RawBuilder &b;
-  const AttentionSpec &spec;
-  Value base, maxSplits;
-  RowState state(Value stepRow, Value split, Value head) const {
-    Value index = b.add(b.mul(b.add(b.mul(stepRow, maxSplits), split), spec.numHeads), head);
-    Value record = b.at(base, index, attentionRecordFloats(spec) * floatBytes);
-    return {record, b.at(record, floatBytes), b.at(record, recordHeader * floatBytes)};
-  }
 };
 } // namespace
 
@@ -129,6 +106,13 @@ static void forEachRow(RawBuilder &b, AttentionTile &emitter, const TileValues &
 
 static Value stepRow(RawBuilder &b, const TileValues &tile, Value token) {
   return b.add(b.add(tile.sequence.firstRow, tile.firstToken), token);
+}
+
+static RowState splitState(RawBuilder &b, const AttentionSpec &spec, const SplitStates &states, Value stepRow, Value split,
+                           Value head) {
+  Value index = b.add(b.mul(b.add(b.mul(stepRow, states.maxSplits), split), spec.numHeads), head);
+  return {b.at(states.maxima, index, floatBytes), b.at(states.sums, index, floatBytes),
+          b.at(states.outputs, index, spec.valueDim() * floatBytes)};
 }
 
 static Value outputRow(RawBuilder &b, const AttentionSpec &spec, Value out, Value outStride, Value row, Value head) {
@@ -179,18 +163,19 @@ func::FuncOp heddle::buildAttentionSplit(ModuleOp module, StringRef name, const 
                                          const CpuTarget &target) {
   RawBuilder b(module.getLoc(), module.getContext());
   Signature signature(b);
-  signature.pointers(3).sizes(5).pointers(spec.hasAlibiSlopes ? 1 : 0).threads();
+  signature.pointers(5).sizes(5).pointers(spec.hasAlibiSlopes ? 1 : 0).threads();
   func::FuncOp function = beginFunction(b, module, name, signature.types());
   Arguments arguments{b, function};
-  Value q = arguments.take(), partials = arguments.take(), sequences = arguments.take();
-  Value numSequences = arguments.take(), kOffset = arguments.take(), vOffset = arguments.take();
-  Value qStride = arguments.take(), maxSplits = arguments.take();
+  Value q = arguments.take();
+  SplitStates states{arguments.take(), arguments.take(), arguments.take(), Value()};
+  Value sequences = arguments.take(), numSequences = arguments.take(), kOffset = arguments.take(), vOffset = arguments.take();
+  Value qStride = arguments.take();
+  states.maxSplits = arguments.take();
   Value slopes = spec.hasAlibiSlopes ? arguments.take() : Value();
   Value thread = arguments.takeThread(), numThreads = arguments.takeThread();
 
   AttentionTile emitter(b, spec, target);
   emitter.allocate();
-  Records records{b, spec, partials, maxSplits};
   auto count = [&](const SequenceValues &sequence) { return b.divideUp(sequence.length, attentionSplitTokens); };
   forEachTile(b, emitter, sequences, numSequences, thread, numThreads, count,
               [&](const TileValues &tile, Value split) {
@@ -203,7 +188,7 @@ func::FuncOp heddle::buildAttentionSplit(ModuleOp module, StringRef name, const 
       forEachRow(b, emitter, tile, [&](Value token, Value head, Value row) {
         emitter.reduceSum(row);
         Value inStep = stepRow(b, tile, token);
-        emitter.copyState(records.state(inStep, split, b.add(tile.firstHead, head)), emitter.splitState(row));
+        emitter.copyState(splitState(b, spec, states, inStep, split, b.add(tile.firstHead, head)), emitter.splitState(row));
       });
     });
   });
@@ -215,17 +200,18 @@ func::FuncOp heddle::buildCombineSplits(ModuleOp module, StringRef name, const A
                                         const CpuTarget &target) {
   RawBuilder b(module.getLoc(), module.getContext());
   Signature signature(b);
-  signature.pointers(3).sizes(3).pointers(1).threads();
+  signature.pointers(5).sizes(3).pointers(1).threads();
   func::FuncOp function = beginFunction(b, module, name, signature.types());
   Arguments arguments{b, function};
-  Value partials = arguments.take(), out = arguments.take(), sequences = arguments.take();
-  Value numSequences = arguments.take(), outStride = arguments.take(), maxSplits = arguments.take();
+  SplitStates states{arguments.take(), arguments.take(), arguments.take(), Value()};
+  Value out = arguments.take(), sequences = arguments.take(), numSequences = arguments.take();
+  Value outStride = arguments.take();
+  states.maxSplits = arguments.take();
   Value sinks = arguments.take(), thread = arguments.takeThread(), numThreads = arguments.takeThread();
 
   AttentionTile emitter(b, spec, target);
   RowState total{b.stackScratch(floatBytes), b.stackScratch(floatBytes),
                  b.stackScratch(llvm::alignTo(spec.valueDim(), 16) * floatBytes)};
-  Records records{b, spec, partials, maxSplits};
   b.loop(b.constant(0), numSequences, 1, [&](Value index) {
     SequenceValues sequence = loadSequence(b, sequences, index);
     // Item (token, head) of a sequence belongs to thread item mod numThreads.
@@ -233,10 +219,10 @@ func::FuncOp heddle::buildCombineSplits(ModuleOp module, StringRef name, const A
       Value token = b.divide(item, spec.numHeads), head = b.remainder(item, b.constant(spec.numHeads));
       Value row = b.add(sequence.firstRow, token);
       emitter.beginTotal(total, head, sinks);
-      // Splits that this row sees nothing of have no record or an empty one, which would change nothing.
+      // Splits that this row sees nothing of have no state or an empty one, which would change nothing.
       auto [begin, end] = emitter.visibleKeys(sequence, token, b.constant(1));
       b.loop(b.divide(begin, attentionSplitTokens), b.divideUp(end, attentionSplitTokens), 1,
-             [&](Value split) { emitter.mergeInto(total, records.state(row, split, head)); });
+             [&](Value split) { emitter.mergeInto(total, splitState(b, spec, states, row, split, head)); });
       emitter.storeOutput(total, outputRow(b, spec, out, outStride, row, head));
     });
   });

@@ -65,21 +65,25 @@ mlir::LogicalResult verifyAttention(const AttentionSpec &spec, std::string &erro
 mlir::func::FuncOp buildAttention(mlir::ModuleOp module, llvm::StringRef name, const AttentionSpec &spec,
                                   const CpuTarget &target);
 
-// Decoding divides the keys among threads as well. A record holds a row's running maximum, sum and unscaled output over
-// one split; records lie as (rows of the step, maxSplits, numHeads, attentionRecordFloats).
-int64_t attentionRecordFloats(const AttentionSpec &spec);
-// Bytes of `partials` for steps of `rows` rows and sequences of `context` tokens: maxSplits = ceil(context / 512).
-int64_t attentionPartialsBytes(const AttentionSpec &spec, int64_t rows, int64_t context);
+// Steps of few rows divide the keys among threads as well: what a row saw of each split of attentionSplitTokens is kept,
+// unscaled, until it is merged. maxSplits is at least that of the longest sequence.
+struct SplitStates {
+  // float *outputs,   // (rows of the step, maxSplits, numHeads, valueHeadDim)
+  // float *maxima,    // (rows of the step, maxSplits, numHeads), in units of log 2
+  // float *sums,      // (rows of the step, maxSplits, numHeads)
+  mlir::Value outputs, maxima, sums, maxSplits;
+};
 
-// void name(const float *q, float *partials, const heddle_sequence *sequences, int64_t numSequences, int64_t kOffset,
-//           int64_t vOffset, int64_t qStride, int64_t maxSplits, [const float *slopes,] int32_t thread,
-//           int32_t numThreads)
+// void name(const float *q, float *outputs, float *maxima, float *sums, const heddle_sequence *sequences,
+//           int64_t numSequences, int64_t kOffset, int64_t vOffset, int64_t qStride, int64_t maxSplits,
+//           [const float *slopes,] int32_t thread, int32_t numThreads)
 mlir::func::FuncOp buildAttentionSplit(mlir::ModuleOp module, llvm::StringRef name, const AttentionSpec &spec,
                                        const CpuTarget &target);
 
 // After a barrier. Together the two leave the bits that buildAttention's kernel leaves.
-// void name(const float *partials, float *out, const heddle_sequence *sequences, int64_t numSequences,
-//           int64_t outStride, int64_t maxSplits, const float *sinks, int32_t thread, int32_t numThreads)
+// void name(const float *outputs, const float *maxima, const float *sums, float *out, const heddle_sequence *sequences,
+//           int64_t numSequences, int64_t outStride, int64_t maxSplits, const float *sinks, int32_t thread,
+//           int32_t numThreads)
 mlir::func::FuncOp buildCombineSplits(mlir::ModuleOp module, llvm::StringRef name, const AttentionSpec &spec,
                                       const CpuTarget &target);
 

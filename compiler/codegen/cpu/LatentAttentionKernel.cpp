@@ -220,7 +220,6 @@ private:
   // `body(tile row, state in scratch)` for every row of the tile.
   void forEachRow(const TileValues &values,
                   function_ref<void(Value row, RowState total, Value stepRow, Value head)> body);
-  int64_t recordFloats() const { return attentionRecordFloats(attention); }
 
   LatentKernel k;
   RawBuilder &b;
@@ -246,8 +245,8 @@ void RebuildKernel::forEachRow(const TileValues &values, function_ref<void(Value
     Value stepRow = b.add(b.add(values.sequence.firstRow, values.firstToken), token);
     b.loop(0, tile.group(), 1, [&](Value headInGroup) {
       Value head = b.add(values.firstHead, headInGroup);
-      Value record = b.at(k.scratchRow(stepRow), head, recordFloats() * floatBytes);
-      RowState total{record, b.at(record, floatBytes), b.at(record, 16 * floatBytes)};
+      Value state = b.at(k.scratchRow(stepRow), head, k.dims().stateFloats() * floatBytes);
+      RowState total{state, b.at(state, floatBytes), b.at(state, 16 * floatBytes)};
       body(b.add(b.mul(token, tile.group()), headInGroup), total, stepRow, head);
     });
   });

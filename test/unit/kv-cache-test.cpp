@@ -1,0 +1,182 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "runtime/KvCache.h"
+#include "test/unit/TestModel.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+using namespace heddle;
+using namespace heddle::reference;
+
+namespace {
+
+constexpr int64_t partBytes = 8192, longContext = 4096, page = HEDDLE_KV_PAGE_SIZE;
+
+struct Cache : KvCache {
+  explicit Cache(std::vector<int64_t> windows, int32_t sequences = 1) {
+    KvPageLayout layout = {windows.size() * partBytes, windows};
+    EXPECT_TRUE(create(layout, sequences, longContext).isOk());
+  }
+  // Takes `count` tokens in one step, whose pages are written.
+  void grow(int32_t sequence, int64_t count, uint8_t value = 1) {
+    int64_t past = length(sequence);
+    ASSERT_TRUE(makeRoom(sequence, count).isOk());
+    setLength(sequence, past + count);
+    for (int64_t index = past / page; index < (past + count + page - 1) / page; ++index)
+      memset(pages(sequence)[index], value, pageStride());
+  }
+};
+
+// System pages of [begin, begin + bytes) that have memory.
+size_t residentPages(const uint8_t *begin, size_t bytes) {
+  std::vector<unsigned char> resident(bytes / 4096);
+  EXPECT_EQ(mincore(const_cast<uint8_t *>(begin), bytes, resident.data()), 0);
+  return std::count_if(resident.begin(), resident.end(), [](unsigned char flags) { return flags & 1; });
+}
+
+TEST(KvCache, pagesBeyondTheWidestWindowAreUsedAgain) {
+  Cache cache({100, 40});
+  for (int64_t token = 0; token < longContext; ++token) {
+    cache.grow(0, 1);
+    ASSERT_LE(cache.pagesInUse(), 3) << token; // 100 tokens lie in at most 3 pages
+    ASSERT_TRUE(cache.holdsWindow(0)) << token;
+  }
+  EXPECT_EQ(cache.pages(0)[0], nullptr);
+  cache.setLength(0, 0);
+  EXPECT_EQ(cache.pagesInUse(), 0);
+}
+
+TEST(KvCache, aChunkSeesTheWindowOfItsFirstToken) {
+  Cache cache({100});
+  for (int64_t chunk = 0; chunk < longContext; chunk += 512) {
+    cache.grow(0, 512);
+    ASSERT_LE(cache.pagesInUse(), (100 + 512) / page + 2);
+    for (int64_t token = std::max<int64_t>(0, chunk - 99); token < chunk + 512; ++token)
+      ASSERT_NE(cache.pages(0)[token / page], nullptr) << token;
+  }
+}
+
+TEST(KvCache, layersWithAWindowGiveTheirPartOfAPageBack) {
+  Cache cache({0, 100, 0, 100});
+  for (int i = 0; i < 640; ++i)
+    cache.grow(0, 1, 7);
+  EXPECT_EQ(cache.pagesInUse(), 10);
+  const uint8_t *old = cache.pages(0)[2], *recent = cache.pages(0)[9];
+  for (int layer : {0, 2}) {
+    EXPECT_EQ(residentPages(old + layer * partBytes, partBytes), 2u);
+    EXPECT_EQ(old[layer * partBytes], 7);
+    EXPECT_EQ(old[(layer + 1) * partBytes - 1], 7);
+  }
+  for (int layer : {1, 3}) {
+    EXPECT_EQ(residentPages(old + layer * partBytes, partBytes), 0u);
+    EXPECT_EQ(residentPages(recent + layer * partBytes, partBytes), 2u);
+  }
+}
+
+TEST(KvCache, sharedPagesStayUntilNobodySeesThem) {
+  Cache cache({0, 100}, 2);
+  cache.grow(0, 64);
+  cache.fork(0, 1);
+  const uint8_t *windowed = cache.pages(0)[0] + partBytes;
+  cache.grow(0, 512);
+  cache.grow(0, 64);
+  EXPECT_EQ(residentPages(windowed, partBytes), 2u); // sequence 1 has 64 tokens
+  EXPECT_TRUE(cache.holdsWindow(1));
+  cache.grow(1, 512);
+  cache.grow(1, 64);
+  EXPECT_EQ(residentPages(windowed, partBytes), 0u);
+  Cache recycling({100}, 2);
+  recycling.grow(0, 64);
+  recycling.fork(0, 1);
+  recycling.grow(0, 512);
+  recycling.grow(0, 64);
+  EXPECT_EQ(recycling.pages(0)[0], nullptr);
+  EXPECT_EQ(recycling.pages(1)[0][0], 1);
+  recycling.fork(0, 1); // what was recycled is shared as such
+  EXPECT_EQ(recycling.pages(1)[0], nullptr);
+  recycling.setLength(0, 0);
+  recycling.setLength(1, 0);
+  EXPECT_EQ(recycling.pagesInUse(), 0);
+}
+
+TEST(KvCache, forgettingTokensCanUncoverWhatIsGone) {
+  const std::vector<int64_t> cases[] = {{100}, {0, 100}};
+  for (const auto &windows : cases) {
+    Cache cache(windows);
+    for (int i = 0; i < 640; ++i)
+      cache.grow(0, 1);
+    cache.setLength(0, 630);
+    EXPECT_TRUE(cache.holdsWindow(0));
+    cache.setLength(0, 300);
+    EXPECT_FALSE(cache.holdsWindow(0));
+    cache.setLength(0, 0);
+    EXPECT_TRUE(cache.holdsWindow(0));
+    cache.grow(0, 200);
+    EXPECT_TRUE(cache.holdsWindow(0));
+  }
+}
+
+TEST(KvCache, withoutWindowsEverythingStays) {
+  const std::vector<int64_t> cases[] = {{}, {0, 0}};
+  for (const auto &windows : cases) {
+    KvCache cache;
+    ASSERT_TRUE(cache.create({partBytes, windows}, 1, longContext).isOk());
+    for (int chunk = 0; chunk < 8; ++chunk) {
+      ASSERT_TRUE(cache.makeRoom(0, 512).isOk());
+      cache.setLength(0, cache.length(0) + 512);
+    }
+    EXPECT_EQ(cache.pagesInUse(), longContext / page);
+  }
+}
+
+// The reference model with a window of 5 tokens; `windows` is what the package says of its layers.
+struct WindowModel : TestModel {
+  explicit WindowModel(std::vector<uint32_t> windows) {
+    reference::window = 5;
+    metadata.kv->windows = windows;
+    open();
+  }
+  ~WindowModel() { reference::window = 0; }
+};
+
+// Whole pages are used again; a layer's part of a page is given back.
+const std::vector<uint32_t> windowCases[] = {{5, 5}, {0, 5}};
+
+std::vector<int32_t> someIds(int count) {
+  std::vector<int32_t> ids(count);
+  for (int i = 0; i < count; ++i)
+    ids[i] = 3 + (i * 37) % 250;
+  return ids;
+}
+
+TEST(SessionWindow, recyclingChangesNoBit) {
+  std::vector<int32_t> ids = someIds(context);
+  for (const auto &windows : windowCases) {
+    WindowModel keeping({}), recycling(windows);
+    auto whole = keeping.session(), recycled = recycling.session();
+    for (int i = 0; i < context; ++i) {
+      ASSERT_TRUE(whole->append(0, ids.data() + i, 1).isOk());
+      ASSERT_TRUE(recycled->append(0, ids.data() + i, 1).isOk());
+      ASSERT_EQ(memcmp(whole->logits(0), recycled->logits(0), vocabSize * sizeof(float)), 0) << i;
+    }
+    EXPECT_EQ(whole->cachePagesInUse(), 2);
+    EXPECT_EQ(recycled->cachePagesInUse(), windows[0] ? 1 : 2);
+  }
+}
+
+TEST(SessionWindow, whatIsGoneIsComputedAgain) {
+  std::vector<int32_t> ids = someIds(context);
+  for (const auto &windows : windowCases) {
+    WindowModel model(windows);
+    auto session = model.session(), fresh = model.session();
+    ASSERT_TRUE(session->append(0, ids.data(), 100).isOk());
+    session->truncate(0, 50);
+    EXPECT_EQ(session->length(0), 50);
+    ASSERT_TRUE(session->append(0, ids.data() + 50, 3).isOk());
+    ASSERT_TRUE(fresh->append(0, ids.data(), 53).isOk());
+    EXPECT_EQ(session->length(0), 53);
+    EXPECT_EQ(memcmp(session->logits(0), fresh->logits(0), vocabSize * sizeof(float)), 0);
+  }
+}
+
+} // namespace
