@@ -73,8 +73,6 @@ CompileStatus GraphProgram::read(std::string &error) {
     error = options.model + ": target " + target.name + " has no kernels for graphs";
   else if (options.context || options.kv != "auto" || options.activations != "auto")
     error = "--context, --kv and --activations are of a model that generates; " + options.model + " is a graph";
-  else if (!options.report.empty())
-    error = "--report describes the steps of a model that generates; " + options.model + " is a graph";
   return error.empty() ? CompileStatus::Done : CompileStatus::InvalidInput;
 }
 
