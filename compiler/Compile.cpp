@@ -61,6 +61,9 @@ private:
   void createContext();
   void takeRemark(Diagnostic &diagnostic);
   CompileStatus import();
+  CompileStatus raise();
+  std::string blockedRaise() const;
+  LogicalResult runPasses(Stage stage, function_ref<void(OpPassManager &)> add);
   LogicalResult runStage(Stage stage, function_ref<void(OpPassManager &)> add);
   LogicalResult finishStage(Stage stage);
   LogicalResult dump(Stage stage);
@@ -76,7 +79,7 @@ private:
   std::string &error;
   Progress progress;
   Target target;
-  std::unique_ptr<Program> program;
+  std::unique_ptr<Program> reader, program;  // reader: of files that turned out to hold another program
   DialectRegistry registry;
   std::unique_ptr<MLIRContext> context;
   std::optional<ScopedDiagnosticHandler> diagnostics;
@@ -163,15 +166,70 @@ LogicalResult Compilation::dump(Stage stage) {
   return success();
 }
 
-LogicalResult Compilation::runStage(Stage stage, function_ref<void(OpPassManager &)> add) {
+// Names as heddle-opt takes them, those of nested passes too, without options.
+static void appendPassNames(OpPassManager &pm, std::vector<std::string> &names) {
+  std::string text, name;
+  llvm::raw_string_ostream stream(text);
+  pm.printAsTextualPipeline(stream);
+  int depth = 0;  // of options
+  for (char c : text) {
+    depth += c == '{' ? 1 : c == '}' ? -1 : 0;
+    if (depth > 0 || c == '}')
+      continue;
+    bool endsName = c == ',' || c == ')';
+    if (endsName && !name.empty())
+      names.push_back(name);
+    if (endsName || c == '(')
+      name.clear();
+    else
+      name += c;
+  }
+}
+
+LogicalResult Compilation::runPasses(Stage stage, function_ref<void(OpPassManager &)> add) {
   progress.stage(stageName(stage));
   PassManager pm(context.get());
   add(pm);
-  for (Pass &pass : pm)
-    passes.push_back(pass.getArgument().str());
+  appendPassNames(pm, passes);
   if (options.observer)
     options.observer->willRun(pm, stage);
-  return success(succeeded(pm.run(*module)) && succeeded(finishStage(stage)));
+  return pm.run(*module);
+}
+
+LogicalResult Compilation::runStage(Stage stage, function_ref<void(OpPassManager &)> add) {
+  return success(succeeded(runPasses(stage, add)) && succeeded(finishStage(stage)));
+}
+
+// The op that stood in the way of attention, or else what no decoder was formed for.
+std::string Compilation::blockedRaise() const {
+  for (StringRef kind : {"not fused: ", "no generate: "})
+    for (const Remark &remark : remarks)
+      if (StringRef text = remark.text; text.consume_front(kind))
+        return text.str();
+  return "";
+}
+
+CompileStatus Compilation::raise() {
+  if (failed(runPasses(Stage::Raise, [&](OpPassManager &pm) { addExtensions(pm, options.pipeline, "after-import"); })))
+    return CompileStatus::Failure;
+  if (!program->isRaised(*module))
+    return CompileStatus::Done;
+  OwningOpRef<ModuleOp> imported = module->clone();
+  size_t passesBefore = passes.size();
+  if (failed(runStage(Stage::Raise, [&](OpPassManager &pm) { program->addRaiseStage(pm); })))
+    return CompileStatus::Failure;
+  if (options.stopAfter == Stage::Raise)
+    return CompileStatus::Done;
+  std::unique_ptr<Program> found = program->takeRaised(*module, blockedRaise(), error);
+  if (!error.empty())
+    return CompileStatus::InvalidInput;
+  if (found) {
+    reader = std::exchange(program, std::move(found));
+    return CompileStatus::Done;
+  }
+  passes.resize(passesBefore);
+  module = std::move(imported);
+  return CompileStatus::Done;
 }
 
 LogicalResult Compilation::finishStage(Stage stage) {
@@ -320,6 +378,9 @@ CompileStatus Compilation::run() {
     return status;
   if (CompileStatus status = import(); status != CompileStatus::Done)
     return status;
+  if (options.stopAfter > Stage::Import)
+    if (CompileStatus status = raise(); status != CompileStatus::Done)
+      return status;
   if (options.stopAfter > Stage::Raise &&
       failed(runStage(Stage::Optimize, [&](OpPassManager &pm) { program->addOptimizeStage(pm); })))
     return CompileStatus::Failure;

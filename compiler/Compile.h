@@ -30,7 +30,7 @@ public:
 struct CompileOptions {
   std::string model, output;
   Emit emit = Emit::Executable;
-  Task task = Task::Auto;            // of the files read here, MLIR modules are graphs, all others generate
+  Task task = Task::Auto;            // MLIR modules are graphs, checkpoints generate, and so do ONNX files that are causal decoders
   std::string target = "native";
   Precision precision = Precision::Fast;
   std::string kv = "auto";           // auto | f32 | bf16 | f16

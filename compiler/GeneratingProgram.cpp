@@ -24,6 +24,9 @@ public:
   GeneratingProgram(const CompileOptions &options, const Target &target) : options(options), target(target) {}
 
   CompileStatus read(std::string &error) override;
+  // What read does with the files that it found.
+  CompileStatus take(Model read, std::string table, std::string &error);
+  CompileStatus checkKernels(ModuleOp module, std::string &error) const;
   CompileStatus import(MLIRContext &context, OwningOpRef<ModuleOp> &module, std::string &error) override;
   void addOptimizeStage(OpPassManager &pm) const override { heddle::addOptimizeStage(pm, pipeline); }
   void addScheduleStage(OpPassManager &pm) const override { heddle::addScheduleStage(pm, pipeline); }
@@ -60,26 +63,43 @@ CompileStatus GeneratingProgram::read(std::string &error) {
   Expected<Model> read = readModel(options.model);
   if (!read)
     return refuse(read.takeError().message);
-  model = std::move(*read);
   Expected<std::string> table = readTokenizer(options.model);
   if (!table)
     return refuse(table.takeError().message);
-  tokenizer = std::move(*table);
+  return take(std::move(*read), std::move(*table), error);
+}
+
+CompileStatus GeneratingProgram::take(Model read, std::string table, std::string &error) {
+  model = std::move(read);
+  tokenizer = std::move(table);
   bool computesF32 = options.activations == "auto" || options.activations == "f32";
   if (target.isDevice() && !computesF32)
-    return refuse("--activations=" + options.activations + ": target " + target.name + " computes in f32");
-  if (int64_t longest = model.config.longestContext(); options.context > longest)
-    return refuse("--context=" + std::to_string(options.context) + " is more than the model's " + std::to_string(longest) + " positions");
+    error = "--activations=" + options.activations + ": target " + target.name + " computes in f32";
+  else if (target.isDevice() && !options.pipeline.flashTile)
+    error = "--flash-tile=off: target " + target.name + " has kernels in tiles only";
+  else if (int64_t longest = model.config.longestContext(); options.context > longest)
+    error = "--context=" + std::to_string(options.context) + " is more than the model's " + std::to_string(longest) + " positions";
+  if (!error.empty())
+    return CompileStatus::InvalidInput;
   choosePrecision();
   return CompileStatus::Done;
 }
 
-// What a device cannot run is refused by what the model asks for, not by what a pass made of it.
 CompileStatus GeneratingProgram::import(MLIRContext &context, OwningOpRef<ModuleOp> &module, std::string &error) {
   module = importModel(context, model);
   if (!module || failed(verify(*module)))
     return CompileStatus::Failure;
-  std::string missing = target.isDevice() ? missingDeviceKernel(*module) : "";
+  return checkKernels(*module, error);
+}
+
+// What has no kernel is refused by what the model asks for, not by what a pass made of it.
+CompileStatus GeneratingProgram::checkKernels(ModuleOp module, std::string &error) const {
+  bool isLatent = module.walk([](LatentAttentionOp) { return WalkResult::interrupt(); }).wasInterrupted();
+  if (isLatent && !options.pipeline.flashTile) {
+    error = options.model + ": --flash-tile=off: latent attention has kernels in tiles only";
+    return CompileStatus::InvalidInput;
+  }
+  std::string missing = target.isDevice() ? missingDeviceKernel(module) : "";
   if (missing.empty())
     return CompileStatus::Done;
   error = options.model + ": target " + target.name + " has no kernel for " + missing;
@@ -121,4 +141,12 @@ void GeneratingProgram::describe(PackageInfo &info) const {
 
 std::unique_ptr<Program> heddle::makeGeneratingProgram(const CompileOptions &options, const Target &target) {
   return std::make_unique<GeneratingProgram>(options, target);
+}
+
+std::unique_ptr<Program> heddle::makeGeneratingProgram(const CompileOptions &options, const Target &target, ModuleOp module,
+                                                       Model model, std::string tokenizer, std::string &error) {
+  auto program = std::make_unique<GeneratingProgram>(options, target);
+  bool fits = program->take(std::move(model), std::move(tokenizer), error) == CompileStatus::Done &&
+              program->checkKernels(module, error) == CompileStatus::Done;
+  return fits ? std::move(program) : nullptr;
 }

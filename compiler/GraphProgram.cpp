@@ -1,12 +1,15 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "compiler/Program.h"
-#include "frontends/ModelConfig.h"
+#include "compiler/raise/ForwardConfig.h"
+#include "frontends/huggingface/Config.h"
 #include "frontends/mlir/ReadGraph.h"
 #include "frontends/onnx/import/Importer.h"
+#include "frontends/tokenizer/TokenizerReader.h"
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
+#include "llvm/Support/Path.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -18,7 +21,6 @@ class GraphProgram : public Program {
 public:
   GraphProgram(const CompileOptions &options, const Target &target) : options(options), target(target) {}
 
-  CompileStatus read(std::string &error) override;
   CompileStatus import(MLIRContext &context, OwningOpRef<ModuleOp> &module, std::string &error) override;
   void addOptimizeStage(OpPassManager &pm) const override { addGraphOptimizeStage(pm, options.pipeline); }
   void addScheduleStage(OpPassManager &pm) const override { addGraphScheduleStage(pm, options.pipeline); }
@@ -33,6 +35,8 @@ public:
   const Checkpoint &checkpoint() const override { return files; }
 
 protected:
+  // Why the options do not fit a graph; empty if they do.
+  std::string misfit() const;
   // Makes the module; null with an error if the input is at fault.
   virtual OwningOpRef<ModuleOp> importGraph(MLIRContext &context, std::string &error) = 0;
 
@@ -48,15 +52,22 @@ private:
 class MlirProgram : public GraphProgram {
 public:
   using GraphProgram::GraphProgram;
+  CompileStatus read(std::string &error) override;
 
 private:
   OwningOpRef<ModuleOp> importGraph(MLIRContext &context, std::string &error) override;
 };
 
+// Whether an ONNX graph generates, the raise stage finds out. What stays a graph is compiled as the file says it: kernels of model ops
+// work on the rows of a step.
 class OnnxProgram : public GraphProgram {
 public:
   using GraphProgram::GraphProgram;
   CompileStatus read(std::string &error) override;
+  CompileStatus import(MLIRContext &context, OwningOpRef<ModuleOp> &module, std::string &error) override;
+  bool isRaised(ModuleOp imported) const override;
+  void addRaiseStage(OpPassManager &pm) const override;
+  std::unique_ptr<Program> takeRaised(ModuleOp raised, StringRef blocked, std::string &error) override;
 
 private:
   OwningOpRef<ModuleOp> importGraph(MLIRContext &context, std::string &error) override;
@@ -66,14 +77,12 @@ private:
 
 } // namespace
 
-CompileStatus GraphProgram::read(std::string &error) {
-  if (options.task == Task::Generate)
-    error = options.model + ": --task=generate: the file holds a graph, which runs as one";
-  else if (target.isDevice())
-    error = options.model + ": target " + target.name + " has no kernels for graphs";
-  else if (options.context || options.kv != "auto" || options.activations != "auto")
-    error = "--context, --kv and --activations are of a model that generates; " + options.model + " is a graph";
-  return error.empty() ? CompileStatus::Done : CompileStatus::InvalidInput;
+std::string GraphProgram::misfit() const {
+  if (target.isDevice())
+    return options.model + ": target " + target.name + " has no kernels for graphs";
+  if (options.context || options.kv != "auto" || options.activations != "auto")
+    return "--context, --kv and --activations are of a model that generates; " + options.model + " is a graph";
+  return "";
 }
 
 CompileStatus GraphProgram::import(MLIRContext &context, OwningOpRef<ModuleOp> &module, std::string &error) {
@@ -88,6 +97,11 @@ CompileStatus GraphProgram::import(MLIRContext &context, OwningOpRef<ModuleOp> &
   return CompileStatus::Done;
 }
 
+CompileStatus MlirProgram::read(std::string &error) {
+  error = options.task == Task::Generate ? options.model + ": --task=generate: the file holds a graph, which runs as one" : misfit();
+  return error.empty() ? CompileStatus::Done : CompileStatus::InvalidInput;
+}
+
 OwningOpRef<ModuleOp> MlirProgram::importGraph(MLIRContext &context, std::string &error) {
   Expected<ImportedGraph> read = readMlirGraph(context, options.model);
   if (!read) {
@@ -99,8 +113,10 @@ OwningOpRef<ModuleOp> MlirProgram::importGraph(MLIRContext &context, std::string
 }
 
 CompileStatus OnnxProgram::read(std::string &error) {
-  if (CompileStatus status = GraphProgram::read(error); status != CompileStatus::Done)
-    return status;
+  if (options.task == Task::Graph)
+    error = misfit();
+  if (!error.empty())
+    return CompileStatus::InvalidInput;
   Expected<Model> read = readModel(options.model);
   if (!read) {
     error = read.takeError().message;
@@ -109,6 +125,48 @@ CompileStatus OnnxProgram::read(std::string &error) {
   model = std::move(*read);
   files = model.checkpoint;
   return CompileStatus::Done;
+}
+
+CompileStatus OnnxProgram::import(MLIRContext &context, OwningOpRef<ModuleOp> &module, std::string &error) {
+  if (CompileStatus status = GraphProgram::import(context, module, error); status != CompileStatus::Done)
+    return status;
+  if (!isRaised(*module))
+    error = misfit();
+  return error.empty() ? CompileStatus::Done : CompileStatus::InvalidInput;
+}
+
+// Where nothing can come of it, raising would cost time for nothing; who asks for the stage sees it of every graph.
+bool OnnxProgram::isRaised(ModuleOp imported) const {
+  if (options.task == Task::Generate || options.stopAfter == Stage::Raise || options.observer)
+    return true;
+  return options.task == Task::Auto && noDecoderSignature(imported.lookupSymbol<func::FuncOp>("graph")).empty();
+}
+
+void OnnxProgram::addRaiseStage(OpPassManager &pm) const {
+  PipelineOptions pipeline = options.pipeline;
+  pipeline.formForward &= options.task != Task::Graph;
+  heddle::addRaiseStage(pm, pipeline);
+}
+
+std::unique_ptr<Program> OnnxProgram::takeRaised(ModuleOp raised, StringRef blocked, std::string &error) {
+  if (!readForward(raised, model.config)) {
+    error = options.task == Task::Generate ? (options.model + ": --task=generate: " + blocked).str() : misfit();
+    return nullptr;
+  }
+  model.config.architecture = "onnx";
+  llvm::SmallString<128> folder = llvm::sys::path::parent_path(options.model);
+  if (folder.empty())
+    folder = ".";
+  if (Status read = readConfigBesideGraph(folder.str().str(), model.config); !read) {
+    error = read.takeError().message;
+    return nullptr;
+  }
+  Expected<std::string> tokenizer = readTokenizer(options.model);
+  if (!tokenizer) {
+    error = tokenizer.takeError().message;
+    return nullptr;
+  }
+  return makeGeneratingProgram(options, target, raised, model, std::move(*tokenizer), error);
 }
 
 // What ops mean is understood here, so that this may still find the input at fault.

@@ -51,13 +51,30 @@ std::optional<Stage> heddle::parseStage(StringRef name) {
   return std::nullopt;
 }
 
+ArrayRef<PassSwitch> heddle::passSwitches() {
+  using Options = PipelineOptions;
+  static const PassSwitch switches[] = {{"raise-linear", &Options::raiseLinear},
+                                        {"raise-norm", &Options::raiseNorm},
+                                        {"raise-glu", &Options::raiseGlu},
+                                        {"raise-rope", &Options::raiseRope},
+                                        {"raise-softmax", &Options::raiseSoftmax},
+                                        {"fuse-attention", &Options::fuseAttention},
+                                        {"form-forward", &Options::formForward},
+                                        {"flash-tile", &Options::flashTile},
+                                        {"share-kv", &Options::shareKv},
+                                        {"split-kv", &Options::splitKv},
+                                        {"fuse-projections", &Options::fuseProjections},
+                                        {"share-layers", &Options::shareLayers}};
+  return switches;
+}
+
 ArrayRef<StringRef> heddle::extensionPoints() {
   static const StringRef points[] = {"after-import", "after-optimize", "before-bufferize", "after-schedule"};
   return points;
 }
 
 // The pipelines were parsed once when they were given: they are good here.
-static void extend(OpPassManager &pm, const PipelineOptions &options, StringRef point) {
+void heddle::addExtensions(OpPassManager &pm, const PipelineOptions &options, StringRef point) {
   for (const auto &[at, pipeline] : options.extensions)
     if (point == at && failed(parsePassPipeline(pipeline, pm)))
       llvm::report_fatal_error("a pass pipeline that was parsed before cannot be parsed");
@@ -70,25 +87,29 @@ void heddle::addImportStage(OpPassManager &pm) {
 }
 
 // Reads what a frontend emits for a graph that it knows nothing about: linalg, tensor, arith. Leaves model ops.
-void heddle::addRaiseStage(OpPassManager &pm) {
+void heddle::addRaiseStage(OpPassManager &pm, const PipelineOptions &options) {
+  auto addIf = [&](bool enabled, std::unique_ptr<Pass> pass) {
+    if (enabled)
+      pm.addNestedPass<func::FuncOp>(std::move(pass));
+  };
   // First: where a trace of elements ends is at products of rows with stored matrices.
-  pm.addNestedPass<func::FuncOp>(createRaiseLinear());
-  pm.addNestedPass<func::FuncOp>(createRaiseNorm());
+  addIf(options.raiseLinear, createRaiseLinear());
+  addIf(options.raiseNorm, createRaiseNorm());
   // After norms: a norm's power is not an activation, but a gate may multiply one.
-  pm.addNestedPass<func::FuncOp>(createRaiseGlu());
+  addIf(options.raiseGlu, createRaiseGlu());
   // After norms: some rotate normalised heads. Before attention: a rotated head is then one value.
-  pm.addNestedPass<func::FuncOp>(createRaiseRope());
-  pm.addNestedPass<func::FuncOp>(createRaiseSoftmax());
-  pm.addNestedPass<func::FuncOp>(createFuseAttention());
+  addIf(options.raiseRope, createRaiseRope());
+  addIf(options.raiseSoftmax, createRaiseSoftmax());
+  addIf(options.fuseAttention, createFuseAttention());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
   // Last: a layer is found by the attention in it.
-  pm.addPass(createFormForward());
+  if (options.formForward)
+    pm.addPass(createFormForward());
 }
 
 // Reads what frontends and raise leave: @forward over whole sequences. Leaves @step over the new tokens of a ragged batch.
 void heddle::addOptimizeStage(OpPassManager &pm, const PipelineOptions &options) {
-  extend(pm, options, "after-import");
   // Before the cache: it must hold num_kv_heads heads, not repeated ones.
   if (options.shareKv)
     pm.addPass(createShareKvHeads());
@@ -108,12 +129,14 @@ void heddle::addOptimizeStage(OpPassManager &pm, const PipelineOptions &options)
   // Last: layers are equal only once each has its final form.
   if (options.shareLayers)
     pm.addPass(createShareLayers());
-  extend(pm, options, "after-optimize");
+  addExtensions(pm, options, "after-optimize");
 }
 
 // Reads model and cache ops on rows; leaves kernels on buffers that have their place in the arena.
 void heddle::addScheduleStage(OpPassManager &pm, const PipelineOptions &options) {
   FlashTileOptions tile;
+  tile.tiles = options.flashTile;
+  tile.context = options.context;
   tile.blockKv = options.blockKv;
   tile.shareKv = options.shareKv;
   pm.addPass(createFlashTile(tile));
@@ -140,21 +163,20 @@ void heddle::addScheduleStage(OpPassManager &pm, const PipelineOptions &options)
   pm.addPass(createShareLayers());
   // Before buffers: views that nobody needs any more would become copies.
   pm.addPass(createCanonicalizerPass());
-  extend(pm, options, "before-bufferize");
+  addExtensions(pm, options, "before-bufferize");
   pm.addPass(createBufferizeKernels());
   pm.addPass(createPlanMemory());
-  extend(pm, options, "after-schedule");
+  addExtensions(pm, options, "after-schedule");
 }
 
 // A graph has no step and no cache: what is said here holds for any tensor program.
 void heddle::addGraphOptimizeStage(OpPassManager &pm, const PipelineOptions &options) {
-  extend(pm, options, "after-import");
   // One function: its buffers and run-time checks then belong to one call.
   pm.addPass(createInlinerPass());
   pm.addPass(createSymbolDCEPass());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
-  extend(pm, options, "after-optimize");
+  addExtensions(pm, options, "after-optimize");
 }
 
 // Upstream's linalg on tensors -> on buffers; weights stay as the file has them.
@@ -168,11 +190,11 @@ void heddle::addGraphScheduleStage(OpPassManager &pm, const PipelineOptions &opt
   // After fusion: the loops are then the final ones.
   pm.addPass(createOrderLoops());
   pm.addPass(createPlaceWeights());
-  extend(pm, options, "before-bufferize");
+  addExtensions(pm, options, "before-bufferize");
   pm.addPass(createBufferizeGraph());
   // Not canonicalised: that would turn a load from a weight's buffer back into an extract from its tensor.
   pm.addPass(createCSEPass());
-  extend(pm, options, "after-schedule");
+  addExtensions(pm, options, "after-schedule");
 }
 
 void heddle::registerDialects(DialectRegistry &registry) {
@@ -199,7 +221,8 @@ void heddle::registerPasses() {
   registerHeddleOptimizePasses();
   registerHeddleSchedulePasses();
   registerHeddleGraphSchedulePasses();
-  PassPipelineRegistration<>("heddle-raise", "The raise stage", addRaiseStage);
+  PassPipelineRegistration<>("heddle-raise", "The raise stage",
+                             [](OpPassManager &pm) { addRaiseStage(pm, PipelineOptions()); });
   PassPipelineRegistration<>("heddle-optimize", "The optimize stage with its defaults",
                              [](OpPassManager &pm) { addOptimizeStage(pm, PipelineOptions()); });
   PassPipelineRegistration<>("heddle-schedule", "The schedule stage with its defaults",

@@ -23,7 +23,10 @@ struct PipelineOptions {
   std::string activations = "f32";    // f32, bf16, int8: inputs of products with quantised weights
   bool bf16Products = false;          // inputs of products with bf16 weights are rounded to bf16
   int64_t context = 8192;             // tokens of the longest sequence
+  bool flashTile = true;              // attention never stores more scores than those of a tile
   int64_t blockKv = 64;               // keys per block of attention
+  bool raiseLinear = true, raiseNorm = true, raiseGlu = true, raiseRope = true, raiseSoftmax = true, fuseAttention = true;
+  bool formForward = true;            // a causal graph from ids to logits becomes a model that generates
   bool shareKv = true;                // query heads of a group share KV loads
   bool splitKv = true;                // steps of few queries divide their keys among threads
   std::string latentForm = "automatic"; // of heddle-absorb-mla-weights: automatic, absorbed, materialised; "": the pass is off
@@ -33,12 +36,22 @@ struct PipelineOptions {
   bool singleResult = false;          // a kernel of a device computes one result
 };
 
+// A pass that --NAME=off leaves out, to measure or bisect it.
+struct PassSwitch {
+  llvm::StringRef name;
+  bool PipelineOptions::*enabled;
+};
+llvm::ArrayRef<PassSwitch> passSwitches();
+
 // Where passes of others run (--add-pass): after-import, after-optimize, before-bufferize, after-schedule.
 llvm::ArrayRef<llvm::StringRef> extensionPoints();
 
+// Passes of others at `point`.
+void addExtensions(mlir::OpPassManager &pm, const PipelineOptions &options, llvm::StringRef point);
+
 // One stage's passes.
 void addImportStage(mlir::OpPassManager &pm);
-void addRaiseStage(mlir::OpPassManager &pm);
+void addRaiseStage(mlir::OpPassManager &pm, const PipelineOptions &options);
 void addOptimizeStage(mlir::OpPassManager &pm, const PipelineOptions &options);
 void addScheduleStage(mlir::OpPassManager &pm, const PipelineOptions &options);
 // Of a graph, the module of task graph: @graph over tensors of any shape.

@@ -18,6 +18,12 @@ public:
   virtual CompileStatus read(std::string &error) = 0;
   // The verified module of the import stage. A status without an error has emitted a diagnostic.
   virtual CompileStatus import(mlir::MLIRContext &context, mlir::OwningOpRef<mlir::ModuleOp> &module, std::string &error) = 0;
+  // Whether the raise stage may find something in the imported module; a frontend that knows the architecture leaves it nothing to do.
+  virtual bool isRaised(mlir::ModuleOp imported) const { return false; }
+  virtual void addRaiseStage(mlir::OpPassManager &pm) const {}
+  // What is to be compiled of the module that the raise stage left, if it is another kind of program; it outlives this one's files.
+  // Null: this one goes on, with the module as it was imported, unless `error` is set. `blocked` says what the stage could not raise.
+  virtual std::unique_ptr<Program> takeRaised(mlir::ModuleOp raised, llvm::StringRef blocked, std::string &error) { return nullptr; }
   virtual void addOptimizeStage(mlir::OpPassManager &pm) const = 0;
   virtual void addScheduleStage(mlir::OpPassManager &pm) const = 0;
   // Of the module that the schedule stage leaves.
@@ -36,6 +42,9 @@ bool holdsGraph(const CompileOptions &options);
 // What the task of the options and the kind of file ask for. Both arguments outlive the program.
 std::unique_ptr<Program> makeProgram(const CompileOptions &options, const Target &target);
 std::unique_ptr<Program> makeGeneratingProgram(const CompileOptions &options, const Target &target);
+// Of a module that has @forward: null, with an error, if the options do not fit it.
+std::unique_ptr<Program> makeGeneratingProgram(const CompileOptions &options, const Target &target, mlir::ModuleOp module,
+                                               Model model, std::string tokenizer, std::string &error);
 std::unique_ptr<Program> makeMlirProgram(const CompileOptions &options, const Target &target);
 std::unique_ptr<Program> makeOnnxProgram(const CompileOptions &options, const Target &target);
 

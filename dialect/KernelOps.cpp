@@ -144,8 +144,9 @@ LogicalResult OnlineAttentionOp::verify() {
   KvCacheType cache = getCache().getType();
   int64_t width = getNumHeads() * cache.getHeadDim();
   bool isSplit = getSplitKv().has_value();
-  if (!isMatrix(getQuery(), width) || (!isSplit && (getInits().size() != 1 || !isMatrix(getInits()[0], width)))) // online_attention_c1
-    return emitOpError("query and the one destination must be (rows, ") << width << ")";
+  bool hasOutput = isSplit || ((getInits().size() == 1 || storesScores()) && isMatrix(getInits()[0], width));
+  if (!isMatrix(getQuery(), width) || !hasOutput) // online_attention_c1
+    return emitOpError("query and the first destination must be (rows, ") << width << ")";
   if (getNumHeads() % cache.getNumKvHeads()) // online_attention_c2
     return emitOpError("num_heads (") << getNumHeads() << ") must be a multiple of num_kv_heads (" << cache.getNumKvHeads() << ")";
   int64_t block = getBlockKv();
@@ -156,6 +157,12 @@ LogicalResult OnlineAttentionOp::verify() {
   if (isSplit && (getInits().size() != 3 || !areSplitStates(getInits(), getNumHeads(), cache.getHeadDim()))) // online_attention_c4
     return emitOpError("destinations must be f32 outputs (max_rows, splits * ")
            << width << "), maxima and sums (max_rows, splits * " << getNumHeads() << ")";
+  if (storesScores()) { // online_attention_c5
+    ShapedType scores = shaped(getInits()[1]);
+    int64_t columns = scores.getRank() == 2 ? scores.getDimSize(1) : 0;
+    if (columns <= 0 || columns % (64 * int64_t(getNumHeads())) || !scores.getElementType().isF32())
+      return emitOpError("scores must be f32 (rows, ") << getNumHeads() << " * keys), keys being a multiple of 64";
+  }
   return verifyResults(*this);
 }
 

@@ -148,12 +148,16 @@ def Heddle_OnlineAttentionOp : Heddle_KernelOp<"online_attention", [AttrSizedOpe
     needs of each is left: o' unscaled, m' in units of log 2, l'. Splits that a row sees nothing of are left as they are or
     neutral (m' = -1e38, l' = 0, o' = 0); sinks are the merge's.
 
+    With a second destination the op is not tiled, so that what tiling gains can be measured: the scores of all keys are stored
+    there before the softmax, and read back for it and for the weighted sum. What is left in it is of no use.
+
     Constraints:
-      * C1: query is (rows, num_heads * head_dim), head_dim being the cache's; so is, without `split_kv`, the one destination.
+      * C1: query is (rows, num_heads * head_dim), head_dim being the cache's; so is, without `split_kv`, the first destination.
       * C2: num_heads is a multiple of the cache's num_kv_heads.
       * C3: block_kv is a multiple or a divisor of the cache's page of 64 tokens.
       * C4: with `split_kv`, a positive number, destinations are f32 outputs (max_rows, splits * num_heads * head_dim), row
         maxima and row sums (max_rows, splits * num_heads), and there are no sinks.
+      * C5: scores are f32 (rows, num_heads * keys), keys being a multiple of 64 that no sequence exceeds.
 
     ```mlir
     func.func @step(%q: tensor<?x48xf32>, %cache: !heddle.kv_cache<2 x 2 x 8 x bf16>, %out: tensor<?x48xf32>) -> tensor<?x48xf32> {
@@ -171,6 +175,9 @@ def Heddle_OnlineAttentionOp : Heddle_KernelOp<"online_attention", [AttrSizedOpe
   let assemblyFormat = [{
     $mask `ins` `(` $query `,` $cache `[` $layer `]` (`sinks` $sinks^)? `:` type($query) `,` type($cache) (`,` type($sinks)^)? `)`
     `outs` `(` $inits `:` type($inits) `)` attr-dict (`->` type($results)^)?
+  }];
+  let extraClassDeclaration = dpsMethods # [{
+    bool storesScores() { return getInits().size() == 2; }
   }];
   let hasVerifier = 1;
 }

@@ -31,6 +31,8 @@ struct RopeConfig {
   std::optional<double> attentionFactor;
   // longrope: (rotary_dim / 2) each. Without scaling, shortFactor holds GGUF's rope_freqs, if it has them: divisors.
   std::vector<double> shortFactor, longFactor;
+  // (rotary_dim / 2) where a graph says the frequencies themselves: they are used as they are, with attentionFactor.
+  std::vector<float> stated;
 
   // (rotary_dim / 2) inverse frequencies in f32 as the Hugging Face implementation computes them, scaling applied.
   // `longContext` selects longFactor. Also gives the factor that multiplies cos and sin. `maxPositions` matters to

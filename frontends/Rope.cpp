@@ -116,6 +116,10 @@ double RopeConfig::scoreFactor() const {
 }
 
 std::vector<float> RopeConfig::inverseFrequency(bool longContext, float &attention, int64_t maxPositions) const {
+  if (!stated.empty()) {
+    attention = static_cast<float>(attentionFactor.value_or(1.0));
+    return stated;
+  }
   double scale = 1.0;
   std::vector<float> frequencies;
   switch (scaling) {

@@ -27,10 +27,17 @@ LogicalResult HostFunction::lowerAttention(OnlineAttentionOp op) {
     return failure();
   auto query = cast<MemRefType>(op.getQuery().getType()), output = cast<MemRefType>(op.getInits()[0].getType());
   auto [key, value] = planes(op.getCache().getType(), op.getLayer());
-  launch(op, *kernel,
-         {pointerOf(op.getQuery()), pointerOf(op.getInits()[0]), field(offsetof(heddle_step, sequences), b.pointerType()),
-          field(offsetof(heddle_step, num_sequences), b.getI64Type()), key, value, b.constant(rowStride(query)),
-          b.constant(rowStride(output)), op.getSinks() ? pointerOf(op.getSinks()) : null(), thread, numThreads});
+  SmallVector<Value> arguments = {pointerOf(op.getQuery()), pointerOf(op.getInits()[0]),
+                                  field(offsetof(heddle_step, sequences), b.pointerType()),
+                                  field(offsetof(heddle_step, num_sequences), b.getI64Type()), key, value,
+                                  b.constant(rowStride(query)), b.constant(rowStride(output)),
+                                  op.getSinks() ? pointerOf(op.getSinks()) : null()};
+  if (op.storesScores()) {
+    Value scores = op.getInits()[1];
+    arguments.append({pointerOf(scores), b.constant(rowStride(cast<MemRefType>(scores.getType())) / op.getNumHeads())});
+  }
+  arguments.append({thread, numThreads});
+  launch(op, *kernel, arguments);
   finishKernel();
   return success();
 }

@@ -138,9 +138,10 @@ FailureOr<func::FuncOp> KernelLibrary::expertMatmul(ExpertMatmulOp op) {
 
 // What tells the attention kernels of a model apart. Scale and cap by their bits: two layers that differ in them are two kernels.
 static std::string attentionName(StringRef prefix, const AttentionSpec &spec) {
-  return llvm::formatv("{0}_h{1}_kv{2}_d{3}_w{4}_s{5}_c{6}{7}{8}{9}", prefix, spec.numHeads, spec.numKvHeads, spec.headDim, spec.window,
+  return llvm::formatv("{0}_h{1}_kv{2}_d{3}_w{4}_s{5}_c{6}{7}{8}{9}{10}", prefix, spec.numHeads, spec.numKvHeads, spec.headDim, spec.window,
                        llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.scale)), llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.softcap)),
-                       spec.causal ? "" : "_full", spec.hasSinks ? "_sinks" : "", spec.shareKvHeads ? "" : "_unshared");
+                       spec.causal ? "" : "_full", spec.hasSinks ? "_sinks" : "", spec.shareKvHeads ? "" : "_unshared",
+                       spec.storesScores ? "_stored" : "");
 }
 
 // The part that attention and the merge of its splits have in common.
@@ -167,6 +168,7 @@ FailureOr<func::FuncOp> KernelLibrary::attention(OnlineAttentionOp op) {
   spec.scale = op.getScale().convertToDouble();
   spec.softcap = op.getSoftcap().convertToDouble();
   spec.shareKvHeads = op.getShareKv();
+  spec.storesScores = op.storesScores();
   std::string error;
   if (failed(verifyAttention(spec, error)))
     return op.emitError(error);
@@ -178,7 +180,9 @@ FailureOr<func::FuncOp> KernelLibrary::attention(OnlineAttentionOp op) {
         [&](StringRef) { return refuse(op, "splits of the keys"); });
   return once(
       attentionName("attention", spec), [&](StringRef name) { return buildAttention(code, name, spec, target.cpu); },
-      [&](StringRef name) { return device.attention(op, name, spec); });
+      [&](StringRef name) {
+        return spec.storesScores ? FailureOr<func::FuncOp>(refuse(op, "stored scores")) : device.attention(op, name, spec);
+      });
 }
 
 FailureOr<func::FuncOp> KernelLibrary::combineSplits(CombineSplitsOp op) {
@@ -306,7 +310,7 @@ unsigned KernelLibrary::record(func::FuncOp kernel, Operation *op, unsigned time
   record.calls += times;
   auto cost = dyn_cast<KernelOpInterface>(op);
   if (auto attention = dyn_cast<OnlineAttentionOp>(op))
-    record.schedule = "block_kv=" + std::to_string(attention.getBlockKv());
+    record.schedule = attention.storesScores() ? "scores stored" : "block_kv=" + std::to_string(attention.getBlockKv());
   record.kind = cost ? cost.getKernelKind().str() : "cache";
   if (!cost)
     return index;

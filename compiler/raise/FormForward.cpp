@@ -3,6 +3,7 @@
 #include "compiler/raise/Passes.h"
 
 #include "compiler/raise/ElementTrace.h"
+#include "compiler/raise/ForwardConfig.h"
 #include "compiler/raise/Remarks.h"
 #include "compiler/raise/Weights.h"
 
@@ -333,28 +334,26 @@ LogicalResult ForwardWriter::run() {
 
 //===- the pass -----------------------------------------------------------===//
 
-// A graph that says how its tensors are called keeps these names: only those of a decoder may become @forward's.
-static bool isCalled(StringAttr name, StringRef wanted) { return !name || name.getValue() == wanted; }
-
-// input_ids -> logits, causal: the head of a decoder, null if the graph is none.
-static LinearOp decoderHead(func::FuncOp graph) {
-  if (graph.getNumArguments() != 1 || graph.getNumResults() != 1 ||
-      !isCalled(graph.getArgAttrOfType<StringAttr>(0, "heddle.name"), "input_ids") ||
-      !isCalled(graph.getResultAttrOfType<StringAttr>(0, "heddle.name"), "logits"))
-    return {};
-  auto ids = dyn_cast<RankedTensorType>(graph.getArgumentTypes()[0]);
-  auto logits = dyn_cast<RankedTensorType>(graph.getResultTypes()[0]);
-  if (!ids || !logits || ids.getRank() != 2 || !isa<IntegerType>(ids.getElementType()) || !ids.isDynamicDim(1) ||
-      logits.getRank() != 3 || !logits.getElementType().isF32())
+// input_ids -> logits, causal: the head of a decoder. Null, with a reason, if the graph is none.
+static LinearOp decoderHead(func::FuncOp graph, std::string &reason) {
+  reason = noDecoderSignature(graph);
+  if (!reason.empty())
     return {};
   auto attentions = llvm::to_vector(graph.getOps<AttentionOp>());
-  if (attentions.empty() ||
-      llvm::any_of(attentions, [](AttentionOp op) { return !op.getMask().getCausal() || op.getBias(); }))
+  if (attentions.empty())
+    reason = "it has no attention";
+  for (AttentionOp attention : attentions)
+    if (!attention.getMask().getCausal() || attention.getBias())
+      reason = describe(attention) + (attention.getBias() ? " adds a bias to its scores" : " is not causal");
+  if (!reason.empty())
     return {};
   Value result = graph.front().getTerminator()->getOperand(0);
   while (auto cap = result.getDefiningOp<SoftcapOp>())
     result = cap.getInput();
-  return result.getDefiningOp<LinearOp>();
+  auto head = result.getDefiningOp<LinearOp>();
+  if (!head)
+    reason = "its logits are no product with stored weights";
+  return head;
 }
 
 namespace {
@@ -367,9 +366,14 @@ struct FormForward : heddle::impl::FormForwardBase<FormForward> {
 
   void form(ModuleOp module) {
     auto graph = module.lookupSymbol<func::FuncOp>("graph");
-    LinearOp head = graph && graph.getBody().hasOneBlock() ? decoderHead(graph) : LinearOp();
-    if (!head)
+    if (!graph || !graph.getBody().hasOneBlock())
       return;
+    std::string reason;
+    LinearOp head = decoderHead(graph, reason);
+    if (!head) {
+      graph.emitRemark("no generate: ") << reason;
+      return;
+    }
     SmallVector<Value> boundaries = LayerFinder(graph).run(head);
     if (boundaries.empty()) {
       graph.emitRemark("no generate: its attentions do not lie in layers that follow each other");

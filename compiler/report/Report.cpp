@@ -51,6 +51,8 @@ static std::string describe(Operation *op) {
         KvCacheType cache = attention.getCache().getType();
         out << attention.getNumHeads() << " heads, " << cache.getNumKvHeads() << " of K and V, head_dim " << cache.getHeadDim() << ", "
             << maskText(attention.getMask()) << (attention.getShareKv() ? ", one load of K and V for a group" : "");
+        if (attention.storesScores())
+          out << ", all scores stored";
         if (attention.getSplitKv())
           out << ", keys split every " << *attention.getSplitKv();
       })

@@ -69,9 +69,12 @@ struct FlashTile : heddle::impl::FlashTileBase<FlashTile> {
     Value query = toRows(b, loc, op.getQuery());
     Value rows = tensor::DimOp::create(b, loc, query, 0);
     auto type = cast<RankedTensorType>(query.getType());
-    Value init = tensor::EmptyOp::create(b, loc, {rows, b.getIndexAttr(type.getDimSize(1))}, type.getElementType());
-    auto online = OnlineAttentionOp::create(b, loc, TypeRange{type}, query, view.getCache(), view.getLayer(), op.getSinks(), init,
-                                            b.getI64IntegerAttr(op.getNumHeads()), op.getMaskAttr(), op.getScaleAttr(),
+    int64_t heads = op.getNumHeads();
+    SmallVector<Value> inits = {tensor::EmptyOp::create(b, loc, {rows, b.getIndexAttr(type.getDimSize(1))}, type.getElementType())};
+    if (!tiles)
+      inits.push_back(tensor::EmptyOp::create(b, loc, {rows, b.getIndexAttr(heads * llvm::alignTo(context, 64))}, b.getF32Type()));
+    auto online = OnlineAttentionOp::create(b, loc, ValueRange(inits).getTypes(), query, view.getCache(), view.getLayer(), op.getSinks(), inits,
+                                            b.getI64IntegerAttr(heads), op.getMaskAttr(), op.getScaleAttr(),
                                             op.getSoftcapAttr(), b.getI64IntegerAttr(blockKv), b.getBoolAttr(shareKv), /*split_kv=*/nullptr);
     replaceHeads(b, op.getResult(), online.getResult(0));
     op.erase();
@@ -81,6 +84,8 @@ struct FlashTile : heddle::impl::FlashTileBase<FlashTile> {
   }
 
   LogicalResult tileLatent(LatentAttentionOp op) {
+    if (!tiles)
+      return op.emitError("has kernels in tiles only");
     auto view = op.getLatent().getDefiningOp<KvViewOp>();
     if (!view || (op.getKeyRope() && op.getKeyRope() != view.getValue()))
       return op.emitError("latent and rotary key must be views of the cache");

@@ -11,7 +11,8 @@ def FlashTile : Pass<"heddle-flash-tile", "::mlir::ModuleOp"> {
   let description = [{
     `attention` of `kv_view`s becomes `online_attention`, which walks the cache in blocks of `block-kv` keys with a running
     maximum and sum; scores are never stored for more than a tile. Must hold before: keys and values are views of the cache.
-    After: no `attention` and no `kv_view` is left. Example: test/schedule/flash-tile.mlir.
+    After: no `attention` and no `kv_view` is left. Switched off by `tiles=false`, the scores of all keys of `context` tokens are
+    stored, which takes that much more memory; latent attention has no such form. Example: test/schedule/flash-tile.mlir.
 
     ```mlir
     func.func @step(%q: tensor<1x4x?x16xf32>, %cache: !heddle.kv_cache<2 x 2 x 16 x bf16>, %layer: index) -> tensor<1x4x?x16xf32> {
@@ -25,6 +26,8 @@ def FlashTile : Pass<"heddle-flash-tile", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [
+    Option<"tiles", "tiles", "bool", "true", "Walk the keys in blocks, without storing their scores">,
+    Option<"context", "context", "int64_t", "8192", "The longest sequence in tokens, where scores are stored">,
     Option<"blockKv", "block-kv", "int64_t", "64", "Keys per block: a multiple or a divisor of the page of 64">,
     Option<"shareKv", "share-kv", "bool", "true", "Query heads of a group share each load of a KV block">];
   let dependentDialects = ["::heddle::HeddleDialect"];

@@ -14,7 +14,7 @@ using llvm::StringRef;
 
 const char *const CompileArguments::usage = R"(heddle compile MODEL -o OUT [options]
 
-MODEL is a GGUF file (any part of a split one), a Hugging Face folder, or a graph: an ONNX file or an MLIR module (FILE.mlir).
+MODEL is a GGUF file (any part of a split one), a Hugging Face folder, an ONNX file, or an MLIR module (FILE.mlir).
 
 What to make
   -o FILE                       the output
@@ -22,7 +22,9 @@ What to make
                                 program, shared library with the runtime inside, object for libheddle.a, container for
                                 heddle_package_open_file, or text (default exe)
   --task=auto|generate|graph    what the output is for: generate continues a prompt, graph maps named tensors to named tensors
-                                (default auto: ONNX files and MLIR modules are graphs, all others generate)
+                                (default auto: an ONNX file generates if it is a causal decoder from input_ids to logits,
+                                else it is a graph, as MLIR modules are; all others generate). The tokenizer and
+                                config.json beside an ONNX file are read, and a cache is made for it
   --target=T                    native, x86-64-v3, x86-64-v4, znver5, sapphirerapids, aarch64, opencl,
                                 cuda:sm_80, cuda:sm_90a (default native)
   --name=ID                     symbol heddle_model_ID of libraries, objects and packages (default: from the output's name)
@@ -33,7 +35,7 @@ How exact, how large
   --kv=auto|f32|bf16|f16        storage of the KV cache
   --context=N                   longest sequence in tokens (default: the model's, at most 8192)
 For researchers
-  --stop-after=STAGE            print the module after import, optimize or schedule
+  --stop-after=STAGE            print the module after import, raise, optimize or schedule
   --dump-stages=DIR             write the module after every stage
   --activations=auto|f32|bf16|int8
                                 inputs of products with quantised weights
@@ -42,8 +44,9 @@ For researchers
   --add-pass=POINT:PIPELINE     run passes at after-import, after-optimize, before-bufferize or after-schedule; repeatable
   --mla-absorb=auto|on|off      up-projections of a low-rank latent: absorbed into queries and results where a step has few
                                 queries, always, or never (keys and values are rebuilt; other models than MLA cache them)
-  --share-kv=on|off  --split-kv=on|off  --fuse-projections=on|off  --share-layers=on|off
-                                passes that can be turned off to measure them
+  --PASS=on|off                 passes that can be turned off to measure or bisect them: raise-linear, raise-norm, raise-glu,
+                                raise-rope, raise-softmax, fuse-attention, form-forward (what is found in ONNX graphs),
+                                flash-tile, split-kv, share-kv, fuse-projections, share-layers
 For pipelines
   --report=FILE.html|FILE.json  what was fused, scheduled and planned, as a page or as data
   --depfile=FILE                make rule: the output depends on every file of the model
@@ -84,7 +87,6 @@ bool CompileArguments::addPass(StringRef value) {
 }
 
 bool CompileArguments::parseFlag(StringRef key, StringRef value, bool hasValue) {
-  auto onOff = [&](bool &out) { return choose<bool>(key, value, {{"on", true}, {"off", false}}, out); };
   if (!hasValue) {
     if (key == "--sidecar")
       return options.sidecar = true;
@@ -167,14 +169,9 @@ bool CompileArguments::parseFlag(StringRef key, StringRef value, bool hasValue) 
     return addPass(value);
   if (key == "--mla-absorb")
     return choose<std::string>(key, value, {{"auto", "automatic"}, {"on", "absorbed"}, {"off", ""}}, options.pipeline.latentForm);
-  if (key == "--share-kv")
-    return onOff(options.pipeline.shareKv);
-  if (key == "--split-kv")
-    return onOff(options.pipeline.splitKv);
-  if (key == "--fuse-projections")
-    return onOff(options.pipeline.fuseProjections);
-  if (key == "--share-layers")
-    return onOff(options.pipeline.shareLayers);
+  for (const PassSwitch &pass : passSwitches())
+    if (StringRef name = key; name.consume_front("--") && name == pass.name)
+      return choose<bool>(key, value, {{"on", true}, {"off", false}}, options.pipeline.*pass.enabled);
   error = ("unknown option '" + key + "'; 'heddle compile --help' lists them").str();
   return false;
 }

@@ -14,15 +14,16 @@ using llvm::StringRef;
 static const char *const verifyUsage = R"(heddle verify MODEL [options]
 
 Evaluates the model on a sequence of tokens with a reference interpreter (plain loops, 64-bit accumulation, the model's own
-weights) after every stage of the compiler, then runs the binary. Names the first stage whose result moved beyond rounding,
-the op where the first new value appears, and the error. Takes minutes for models of a billion weights.
+weights) after every stage of the compiler: at once, and in steps of a batch that go on behind cached tokens. Then runs the
+binary, which also generates. Names the first stage whose result moved beyond rounding, the op where the first new value
+appears, and the error. Takes minutes for models of a billion weights.
 
   --each-pass                   evaluate after every pass, and name the pass
-  --tokens=N                    length of the sequence (default 8)
+  --tokens=N                    length of the sequence (default 8, or 3 more than the smallest sliding window of at most 128)
   --ids=1,2,3                   the sequence itself (default: random, by --seed)
   --inputs=FILE                 a graph's inputs, a safetensors file (default: random, by --seed, dynamic dimensions of size 5)
   --seed=N                      seed of what is random (default 1)
-  --limit=X                     largest normalised mean square error (default: 1e-10, 5e-5 where the cache is 16-bit)
+  --limit=X                     largest normalised mean square error (default: 1e-11, 5e-5 where the cache is 16-bit)
 
 Options of 'heddle compile' that say how to compile are taken as well; --precise is the default.
 

@@ -34,8 +34,10 @@ static LogicalResult setUpPasses(PassManager &pm, const MlirOptMainConfig &confi
     options.entry = checkEntry;
     options.limit = checkLimit;
     options.seed = checkSeed;
-    if (!checkIds.empty())
+    if (!checkIds.empty()) {
       options.inputs = heddle::modelInputs(std::vector<int64_t>(checkIds.begin(), checkIds.end()));
+      options.steps = heddle::modelSteps(std::vector<int64_t>(checkIds.begin(), checkIds.end()));
+    }
     if (checkAll)
       heddle::addNumericChecks(pm, std::move(options));
     else

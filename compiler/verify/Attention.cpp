@@ -262,6 +262,8 @@ static LogicalResult onlineAttention(Frame &frame, OnlineAttentionOp op) {
   });
   result.round();
   frame.set(op.getResults()[0], std::move(result));
+  if (op.storesScores())
+    frame.set(op.getResults()[1], frame.tensor(op.getInits()[1])); // says nothing afterwards
   return status;
 }
 

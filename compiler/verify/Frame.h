@@ -28,10 +28,13 @@ public:
   void set(mlir::Value value, Tensor tensor) { values[value] = makeValue(std::move(tensor)); }
   void set(mlir::Value value, RuntimeValue runtimeValue) { values[value] = std::move(runtimeValue); }
 
+  void forget(mlir::Value value) { values.erase(value); }
+
   Interpreter &getInterpreter() { return interpreter; }
 
 private:
   mlir::LogicalResult execute(mlir::Operation *op);
+  mlir::LogicalResult evaluate(mlir::Operation *op);
   void releaseAfter(mlir::Operation *op);
   llvm::SmallVector<RuntimeValue> valuesOf(mlir::ValueRange range);
 
@@ -65,6 +68,26 @@ void addKernelHandlers(HandlerTable &table);
 void addTensorHandlers(HandlerTable &table);
 void addLinalgHandlers(HandlerTable &table);
 void addControlFlowHandlers(HandlerTable &table);
+void addBufferHandlers(HandlerTable &table);
+
+// Whether an op works on what buffers hold, rather than on where they lie.
+bool readsBuffers(mlir::Operation *op);
+
+// An op on buffers as one on tensors, beside it in its block for as long as this lives.
+class TensorForm {
+public:
+  TensorForm(Frame &frame, mlir::Operation *op);
+  ~TensorForm();
+  TensorForm(const TensorForm &) = delete;
+  mlir::Operation *operator*() const { return form; }
+  mlir::LogicalResult storeResults();
+
+private:
+  Frame &frame;
+  mlir::Operation *form;
+  llvm::SmallVector<mlir::Operation *> carriers;
+  llvm::SmallVector<mlir::Value> destinations;
+};
 
 // linalg ops with a payload: named ones and generic.
 mlir::LogicalResult evaluateStructured(Frame &frame, mlir::Operation *op);

@@ -3,7 +3,9 @@
 #include "compiler/verify/Interpreter.h"
 #include "compiler/verify/Frame.h"
 
+#include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 using namespace mlir;
@@ -21,6 +23,7 @@ Interpreter::Interpreter(InterpreterOptions options) : options(std::move(options
   addTensorHandlers(handlers->table);
   addLinalgHandlers(handlers->table);
   addControlFlowHandlers(handlers->table);
+  addBufferHandlers(handlers->table);
 }
 Interpreter::~Interpreter() = default;
 
@@ -43,6 +46,13 @@ static FailureOr<Tensor> materialise(Operation *op, const KvView &view) {
   return tensor;
 }
 
+static bool fitsShape(Type elementType, ArrayRef<int64_t> shape, ShapedType type) {
+  return elementType == type.getElementType() && int64_t(shape.size()) == type.getRank() &&
+         llvm::all_of(llvm::zip(shape, type.getShape()), [](auto pair) {
+           return ShapedType::isDynamic(std::get<1>(pair)) || std::get<0>(pair) == std::get<1>(pair);
+         });
+}
+
 static bool fitsType(const RuntimeValue &value, Type type) {
   if (auto cacheType = dyn_cast<KvCacheType>(type))
     return std::holds_alternative<std::shared_ptr<KvCache>>(value) &&
@@ -50,17 +60,15 @@ static bool fitsType(const RuntimeValue &value, Type type) {
   if (std::holds_alternative<KvView>(value))
     return isa<RankedTensorType>(type);
   if (std::holds_alternative<PackedWeights>(value))
-    return isa<RankedTensorType>(type) && cast<RankedTensorType>(type).getElementType().isInteger(8);
+    return isa<RankedTensorType, MemRefType>(type) && cast<ShapedType>(type).getElementType().isInteger(8);
+  if (auto *buffer = std::get_if<Buffer>(&value))
+    return isa<MemRefType>(type) && fitsShape(buffer->elementType, buffer->shape, cast<ShapedType>(type));
   if (!std::holds_alternative<TensorRef>(value) || !std::get<TensorRef>(value))
     return false;
   const Tensor &tensor = *std::get<TensorRef>(value);
-  auto tensorType = dyn_cast<RankedTensorType>(type);
-  if (!tensorType)
+  if (!isa<RankedTensorType, MemRefType>(type))
     return tensor.shape.empty() && tensor.elementType == type;
-  return tensor.elementType == tensorType.getElementType() && tensor.rank() == tensorType.getRank() &&
-         llvm::all_of(llvm::zip(tensor.shape, tensorType.getShape()), [](auto pair) {
-           return ShapedType::isDynamic(std::get<1>(pair)) || std::get<0>(pair) == std::get<1>(pair);
-         });
+  return fitsShape(tensor.elementType, tensor.shape, cast<ShapedType>(type));
 }
 
 static std::string describe(const RuntimeValue &value) {
@@ -73,6 +81,11 @@ static std::string describe(const RuntimeValue &value) {
     os << (*ref)->elementType << ">";
   } else if (auto *cache = std::get_if<std::shared_ptr<KvCache>>(&value)) {
     os << (*cache)->type();
+  } else if (auto *buffer = std::get_if<Buffer>(&value)) {
+    os << "memref<";
+    for (int64_t dim : buffer->shape)
+      os << dim << "x";
+    os << buffer->elementType << ">";
   } else {
     os << (std::holds_alternative<KvView>(value) ? "a view of a cache" : std::holds_alternative<PackedWeights>(value)
                                                                          ? "packed weights" : "nothing");
@@ -83,10 +96,26 @@ static std::string describe(const RuntimeValue &value) {
 //===- running ------------------------------------------------------------===//
 
 static bool passesValuesOn(Operation *op) {
-  return isa<func::CallOp, AttentionOp, LatentAttentionOp, OnlineLatentAttentionOp, PackedMatmulOp, ExpertMatmulOp, DequantizeOp, KernelCallOp>(op);
+  return isa<bufferization::ToBufferOp, memref::CastOp, func::CallOp, AttentionOp, LatentAttentionOp, OnlineLatentAttentionOp, PackedMatmulOp, ExpertMatmulOp, DequantizeOp, KernelCallOp>(op);
 }
 
 LogicalResult Frame::execute(Operation *op) {
+  auto observe = [&](Operation *evaluated) {
+    if (interpreter.options.observe)
+      interpreter.options.observe(op, valuesOf(evaluated->getOperands()), valuesOf(evaluated->getResults()));
+  };
+  if (!readsBuffers(op)) {
+    if (failed(evaluate(op)))
+      return failure();
+    return observe(op), success();
+  }
+  TensorForm form(*this, op);
+  if (failed(evaluate(*form)) || failed(form.storeResults()))
+    return failure();
+  return observe(*form), success();
+}
+
+LogicalResult Frame::evaluate(Operation *op) {
   for (Value operand : op->getOperands()) {
     RuntimeValue &value = values[operand];
     if (passesValuesOn(op))
@@ -113,8 +142,6 @@ LogicalResult Frame::execute(Operation *op) {
     if (!fitsType(values[result], result.getType()))
       return op->emitOpError("gives ") << describe(values[result]) << " as result " << result.getResultNumber() << ", which is "
                                        << result.getType();
-  if (interpreter.options.observe)
-    interpreter.options.observe(op, valuesOf(op->getOperands()), valuesOf(op->getResults()));
   return success();
 }
 

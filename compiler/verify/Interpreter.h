@@ -1,10 +1,11 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Evaluates functions on tensors, op by op, from the ops' formulas: plain loops, f64 accumulation, results rounded to the
+// Evaluates functions on tensors and buffers, op by op, from the ops' formulas: plain loops, f64 accumulation, results rounded to the
 // element type that the IR gives them. It is the oracle of the tests and of `heddle verify`; kernels are never consulted.
 #ifndef HEDDLE_COMPILER_VERIFY_INTERPRETER_H
 #define HEDDLE_COMPILER_VERIFY_INTERPRETER_H
 
+#include "compiler/verify/Buffer.h"
 #include "compiler/verify/KvCache.h"
 #include "compiler/verify/Tensor.h"
 
@@ -29,7 +30,7 @@ struct KvView {
 };
 
 using TensorRef = std::shared_ptr<const Tensor>;
-using RuntimeValue = std::variant<std::monostate, TensorRef, std::shared_ptr<KvCache>, KvView, PackedWeights>;
+using RuntimeValue = std::variant<std::monostate, TensorRef, std::shared_ptr<KvCache>, KvView, PackedWeights, Buffer>;
 
 inline RuntimeValue makeValue(Tensor tensor) { return std::make_shared<const Tensor>(std::move(tensor)); }
 
@@ -42,6 +43,8 @@ struct InterpreterOptions {
   std::function<void(mlir::Operation *, llvm::ArrayRef<RuntimeValue> operands, llvm::ArrayRef<RuntimeValue> results)> observe;
   // Rows of a rope_table whose type does not say them.
   int64_t context = 2048;
+  // Rows that the arena of a module with a memory plan has room for.
+  int64_t arenaRows = 512;
   // Calls inside calls, before recursion is an error.
   unsigned maxDepth = 64;
 };
@@ -51,17 +54,20 @@ public:
   explicit Interpreter(InterpreterOptions options = {});
   ~Interpreter();
 
-  // Results of `function` on `arguments`: a TensorRef per tensor or scalar (packed weights may be PackedWeights), a KvCache
-  // per !heddle.kv_cache, on which the caller has begun the step. An error is emitted at the op that cannot be evaluated.
+  // Results of `function` on `arguments`: a TensorRef per tensor or scalar (packed weights may be PackedWeights), a Buffer per
+  // memref (or a TensorRef, which nobody may write to), a KvCache per !heddle.kv_cache, on which the caller has begun the step. An error is emitted at the op that cannot be evaluated.
   mlir::FailureOr<llvm::SmallVector<RuntimeValue>> call(mlir::func::FuncOp function, llvm::ArrayRef<RuntimeValue> arguments);
 
   const InterpreterOptions &getOptions() const { return options; }
+  // Where the memory plan of `module` puts buffers; empty of meaning until they are written.
+  Buffer arena(mlir::ModuleOp module);
 
 private:
   friend class Frame;
   struct Handlers;
   InterpreterOptions options;
   std::unique_ptr<Handlers> handlers;
+  std::optional<Buffer> arenaBuffer;
   unsigned depth = 0;
 };
 

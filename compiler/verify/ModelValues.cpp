@@ -9,6 +9,8 @@
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/xxhash.h"
 
+#include <array>
+
 using namespace mlir;
 using namespace heddle;
 
@@ -227,31 +229,75 @@ std::function<FailureOr<RuntimeValue>(WeightOp)> heddle::randomWeights(uint64_t 
 
 //===- inputs -------------------------------------------------------------===//
 
-std::function<FailureOr<SmallVector<RuntimeValue>>(func::FuncOp)> heddle::modelInputs(std::vector<int64_t> ids) {
-  return [ids](func::FuncOp entry) -> FailureOr<SmallVector<RuntimeValue>> {
-    SmallVector<RuntimeValue> inputs;
-    int64_t length = ids.size();
-    for (auto [i, type] : llvm::enumerate(entry.getArgumentTypes())) {
-      if (auto cacheType = dyn_cast<KvCacheType>(type)) {
-        auto cache = std::make_shared<KvCache>(cacheType);
-        cache->beginStep(SmallVector<int64_t>(length, 0));
-        inputs.push_back(std::move(cache));
-        continue;
-      }
-      auto tensorType = dyn_cast<RankedTensorType>(type);
-      // A result's destination: (rows, features), written before it is read.
-      if (tensorType && isa<FloatType>(tensorType.getElementType()) && tensorType.getRank() == 2 && tensorType.getNumDynamicDims() == 1) {
-        inputs.push_back(makeValue(Tensor::zeros(tensorType.getElementType(), {length, tensorType.getDimSize(1)})));
-        continue;
-      }
-      if (!tensorType || !tensorType.getElementType().isInteger() || tensorType.getRank() < 1 || tensorType.getRank() > 2)
-        return entry.emitError("argument ") << i << " of '" << entry.getName() << "' is " << type << ", not ids, positions or a destination";
-      Tensor tensor = Tensor::zeros(tensorType.getElementType(),
-                                    tensorType.getRank() == 2 ? SmallVector<int64_t>{1, length} : SmallVector<int64_t>{length});
-      for (int64_t row = 0; row < length; ++row)
-        tensor.set(row, {0, i == 0 ? ids[row] : row});  // positions and output rows count the tokens
-      inputs.push_back(makeValue(std::move(tensor)));
+// Arguments of an entry for tokens `ids` at `positions` of their sequences, which the cache's step knows.
+static FailureOr<SmallVector<RuntimeValue>> argumentsOf(func::FuncOp entry, ArrayRef<int64_t> ids, ArrayRef<int64_t> positions,
+                                                        std::shared_ptr<KvCache> cache) {
+  SmallVector<RuntimeValue> arguments;
+  int64_t length = ids.size();
+  for (auto [i, type] : llvm::enumerate(entry.getArgumentTypes())) {
+    if (isa<KvCacheType>(type)) {
+      arguments.push_back(cache);
+      continue;
     }
-    return inputs;
+    auto tensorType = dyn_cast<ShapedType>(type); // a tensor or a buffer
+    // A result's destination: (rows, features), written before it is read.
+    if (tensorType && isa<FloatType>(tensorType.getElementType()) && tensorType.getRank() == 2 && tensorType.getNumDynamicDims() == 1) {
+      Tensor zeros = Tensor::zeros(tensorType.getElementType(), {length, tensorType.getDimSize(1)});
+      arguments.push_back(isa<MemRefType>(type) ? RuntimeValue(Buffer::of(zeros)) : makeValue(std::move(zeros)));
+      continue;
+    }
+    if (!tensorType || !tensorType.getElementType().isInteger() || tensorType.getRank() < 1 || tensorType.getRank() > 2)
+      return entry.emitError("argument ") << i << " of '" << entry.getName() << "' is " << type << ", not ids, positions or a destination";
+    Tensor tensor = Tensor::zeros(tensorType.getElementType(),
+                                  tensorType.getRank() == 2 ? SmallVector<int64_t>{1, length} : SmallVector<int64_t>{length});
+    for (int64_t row = 0; row < length; ++row)
+      tensor.set(row, {0, i == 0 ? ids[row] : i == 1 ? positions[row] : row});  // output rows: all
+    arguments.push_back(makeValue(std::move(tensor)));
+  }
+  return arguments;
+}
+
+static std::shared_ptr<KvCache> emptyCache(func::FuncOp entry) {
+  for (Type type : entry.getArgumentTypes())
+    if (auto cacheType = dyn_cast<KvCacheType>(type))
+      return std::make_shared<KvCache>(cacheType);
+  return nullptr;
+}
+
+std::function<FailureOr<SmallVector<RuntimeValue>>(func::FuncOp)> heddle::modelInputs(std::vector<int64_t> ids) {
+  return [ids](func::FuncOp entry) {
+    std::shared_ptr<KvCache> cache = emptyCache(entry);
+    if (cache)
+      cache->beginStep(SmallVector<int64_t>(ids.size(), 0));
+    return argumentsOf(entry, ids, llvm::to_vector(llvm::seq<int64_t>(ids.size())), cache);
+  };
+}
+
+std::function<FailureOr<bool>(func::FuncOp, size_t, StepInputs &)> heddle::modelSteps(std::vector<int64_t> ids) {
+  // Tokens of the first and of the second sequence, a prefix of the first, after each step.
+  int64_t length = ids.size(), half = (length + 1) / 2;
+  const std::array<std::pair<int64_t, int64_t>, 4> ends = {{{0, 0}, {length / 2, 1}, {length - 1, half}, {length, half}}};
+  return [ids, ends, cache = std::shared_ptr<KvCache>()](func::FuncOp entry, size_t step, StepInputs &inputs) mutable -> FailureOr<bool> {
+    if (step == 0)
+      cache = emptyCache(entry);
+    if (!cache || step + 1 == ends.size() || ids.size() < 2)
+      return false;
+    SmallVector<int64_t> sequences, tokens;
+    inputs.rows.clear();
+    // The second sequence first: no row of the first is where it is in the whole.
+    for (int64_t sequence : {1, 0}) {
+      int64_t begin = sequence ? ends[step].second : ends[step].first, end = sequence ? ends[step + 1].second : ends[step + 1].first;
+      for (int64_t position = begin; position < end; ++position) {
+        sequences.push_back(sequence);
+        inputs.rows.push_back(position);
+        tokens.push_back(ids[position]);
+      }
+    }
+    cache->beginStep(sequences);
+    FailureOr<SmallVector<RuntimeValue>> arguments = argumentsOf(entry, tokens, inputs.rows, cache);
+    if (failed(arguments))
+      return failure();
+    inputs.arguments = std::move(*arguments);
+    return true;
   };
 }

@@ -81,6 +81,24 @@ static func::FuncOp findEntry(ModuleOp module, StringRef name) {
   return {};
 }
 
+// The op that gave the first value nobody had before.
+static std::string firstIn(const ValueTrace &now, const ValueTrace &before) {
+  std::string text;
+  if (Operation *op = now.firstNewOp(before))
+    llvm::raw_string_ostream(text) << "; first in '" << op->getName() << "' at " << op->getLoc();
+  return text;
+}
+
+// Results as tensors, whether the module is on buffers or not.
+static FailureOr<SmallVector<RuntimeValue>> call(InterpreterOptions options, func::FuncOp entry, ArrayRef<RuntimeValue> inputs) {
+  FailureOr<SmallVector<RuntimeValue>> results = Interpreter(std::move(options)).call(entry, inputs);
+  if (succeeded(results))
+    for (RuntimeValue &result : *results)
+      if (auto *buffer = std::get_if<Buffer>(&result))
+        result = makeValue(buffer->load());
+  return results;
+}
+
 // What the interpreter says goes to `message`: whether it is one, the caller decides.
 FailureOr<SmallVector<RuntimeValue>> NumericCheck::evaluate(func::FuncOp entry, std::string &message) {
   ScopedDiagnosticHandler handler(entry.getContext(), [&](Diagnostic &diagnostic) {
@@ -98,7 +116,7 @@ FailureOr<SmallVector<RuntimeValue>> NumericCheck::evaluate(func::FuncOp entry, 
   traced.observe = [this](Operation *op, ArrayRef<RuntimeValue> operands, ArrayRef<RuntimeValue> results) {
     now.record(op, operands, results);
   };
-  return Interpreter(std::move(traced)).call(entry, *inputs);
+  return call(std::move(traced), entry, *inputs);
 }
 
 LogicalResult NumericCheck::compareResults(func::FuncOp entry, ArrayRef<RuntimeValue> results, StringRef stage) {
@@ -114,20 +132,60 @@ LogicalResult NumericCheck::compareResults(func::FuncOp entry, ArrayRef<RuntimeV
     if (options.inputs && flat.size() == (*e)->size())
       flat.shape = (*e)->shape;  // (1, sequence, …) may become (rows, …)
     Difference difference = compare(flat, **e);
-    double limit = options.limit && (*e)->isFloat() ? options.limit : nmseLimit((*e)->elementType);
     error = std::max(error.value_or(0), difference.nmse);
-    if (difference.nmse <= limit)
-      continue;
-    InFlightDiagnostic diagnostic = entry.emitError("after ") << stage << ", result " << i << " of '" << entry.getName() << "' ";
-    if (!difference.sameShape)
-      return diagnostic << "has another shape";
-    diagnostic << llvm::formatv("differs: NMSE {0:e3} (limit {1:e3}), element {2} by {3:e3}", difference.nmse, limit,
-                                difference.worst, difference.maxAbs).str();
-    if (Operation *op = now.firstNewOp(before))
-      diagnostic << "; first in '" << op->getName() << "' at " << op->getLoc();
-    return diagnostic;
+    if (difference.nmse > limitFor(**e))
+      return differs(entry, stage, i, difference, limitFor(**e)) << firstIn(now, before);
   }
+  if (failed(checkSteps(entry, stage)))
+    return failure();
   before = std::move(now);
+  return success();
+}
+
+double NumericCheck::limitFor(const Tensor &expected) const {
+  return options.limit && expected.isFloat() ? options.limit : nmseLimit(expected.elementType);
+}
+
+InFlightDiagnostic NumericCheck::differs(func::FuncOp entry, StringRef stage, unsigned result, const Difference &difference, double limit) {
+  InFlightDiagnostic diagnostic = entry.emitError("after ") << stage << ", result " << result << " of '" << entry.getName() << "' ";
+  if (!difference.sameShape)
+    return std::move(diagnostic << "has another shape");
+  return std::move(diagnostic << llvm::formatv("differs: NMSE {0:e3} (limit {1:e3}), element {2} by {3:e3}", difference.nmse, limit,
+                                               difference.worst, difference.maxAbs).str());
+}
+
+// Rows `rows` of a tensor of `count` rows, whatever dimensions these are.
+static Tensor takeRows(const Tensor &whole, ArrayRef<int64_t> rows, int64_t count) {
+  int64_t width = whole.size() / count;
+  Tensor result = Tensor::zeros(whole.elementType, {int64_t(rows.size()), width});
+  for (auto [i, row] : llvm::enumerate(rows))
+    for (int64_t column = 0; column < width; ++column)
+      result.set(i * width + column, whole.get(row * width + column));
+  return result;
+}
+
+LogicalResult NumericCheck::checkSteps(func::FuncOp entry, StringRef stage) {
+  StepInputs inputs;
+  for (size_t step = 0; options.steps; ++step) {
+    FailureOr<bool> isThere = options.steps(entry, step, inputs);
+    if (failed(isThere) || !*isThere)
+      return isThere;
+    FailureOr<SmallVector<RuntimeValue>> results = call(options.interpreter, entry, inputs.arguments);
+    if (failed(results))
+      return failure();
+    for (auto [i, wanted] : llvm::enumerate(expected)) {
+      const auto *a = std::get_if<TensorRef>(&(*results)[i]), *e = std::get_if<TensorRef>(&wanted);
+      int64_t width = a ? (*a)->size() / inputs.rows.size() : 0;
+      if (!a || !e || !width)
+        continue;
+      Tensor flat = **a;
+      flat.shape = {int64_t(inputs.rows.size()), width};
+      Difference difference = compare(flat, takeRows(**e, inputs.rows, (*e)->size() / width));
+      error = std::max(error.value_or(0), difference.nmse);
+      if (difference.nmse > limitFor(**e))
+        return differs(entry, stage, i, difference, limitFor(**e)) << " of step " << step << ", behind cached tokens and beside another sequence";
+    }
+  }
   return success();
 }
 

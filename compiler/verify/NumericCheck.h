@@ -13,6 +13,12 @@
 
 namespace heddle {
 
+// A call of the entry with some of the rows that the inputs have: row r of each result is row rows[r] of the whole's.
+struct StepInputs {
+  llvm::SmallVector<RuntimeValue> arguments;
+  llvm::SmallVector<int64_t> rows;
+};
+
 struct NumericCheckOptions {
   std::string entry;        // "": the first public function
   uint64_t seed = 1;
@@ -26,6 +32,8 @@ struct NumericCheckOptions {
   // The inputs, instead of random ones. They mean the same whatever the type of the entry, so that results of one size are
   // compared across its changes.
   std::function<mlir::FailureOr<llvm::SmallVector<RuntimeValue>>(mlir::func::FuncOp)> inputs;
+  // With `inputs`: further calls whose rows must be those of the first; false where there is none behind `step` of them.
+  std::function<mlir::FailureOr<bool>(mlir::func::FuncOp, size_t step, StepInputs &)> steps;
 };
 
 // Normally distributed floats and small integers, the same for the same seed whatever the machine.
@@ -51,6 +59,11 @@ private:
   mlir::FailureOr<llvm::SmallVector<RuntimeValue>> evaluate(mlir::func::FuncOp entry, std::string &message);
   mlir::FailureOr<llvm::SmallVector<RuntimeValue>> inputsFor(mlir::func::FuncOp entry);
   mlir::LogicalResult compareResults(mlir::func::FuncOp entry, llvm::ArrayRef<RuntimeValue> results, llvm::StringRef stage);
+  // `whole` is what the expectation is compared with, `what` is said of it.
+  mlir::InFlightDiagnostic differs(mlir::func::FuncOp entry, llvm::StringRef stage, unsigned result, const Difference &difference,
+                                   double limit);
+  double limitFor(const Tensor &expected) const;
+  mlir::LogicalResult checkSteps(mlir::func::FuncOp entry, llvm::StringRef stage);
 
   NumericCheckOptions options;
   llvm::SmallVector<RuntimeValue> expected;

@@ -83,13 +83,15 @@ static bool readTensors(const std::string &path, std::vector<NamedTensor> &tenso
 }
 
 bool heddle::runBinary(const std::string &binary, const std::string &folder, llvm::ArrayRef<NamedTensor> inputs,
-                       std::vector<NamedTensor> &outputs, std::string &error) {
+                       std::vector<NamedTensor> &outputs, std::string &error, llvm::ArrayRef<StringRef> options) {
   std::string in = folder + "/in.safetensors", out = folder + "/out.safetensors", log = folder + "/log";
   if (!writeTensors(in, inputs, error))
     return false;
   std::optional<StringRef> redirects[] = {StringRef(""), StringRef(""), StringRef(log)};
   std::string launchError;
-  int code = llvm::sys::ExecuteAndWait(binary, {binary, "--io", in, out}, std::nullopt, redirects, 0, 0, &launchError);
+  llvm::SmallVector<StringRef> command = {binary, "--io", in, out};
+  command.append(options.begin(), options.end());
+  int code = llvm::sys::ExecuteAndWait(binary, command, std::nullopt, redirects, 0, 0, &launchError);
   if (code == 0)
     return readTensors(out, outputs, error);
   auto said = llvm::MemoryBuffer::getFile(log);

@@ -17,10 +17,10 @@ struct NamedTensor {
   bool isUnsigned = false;
 };
 
-// Runs `binary` with --io in `folder`. `outputs` come with the names and the reference's values and get the binary's; fails, with
+// Runs `binary` with --io and `options` in `folder`. `outputs` come with the names and the reference's values and get the binary's; fails, with
 // one line in `error`, where the binary does or an output has another shape.
 bool runBinary(const std::string &binary, const std::string &folder, llvm::ArrayRef<NamedTensor> inputs,
-               std::vector<NamedTensor> &outputs, std::string &error);
+               std::vector<NamedTensor> &outputs, std::string &error, llvm::ArrayRef<llvm::StringRef> options = {});
 
 } // namespace heddle
 

@@ -22,6 +22,14 @@ constexpr ActivationName activationNames[] = {
     {"tanh", Activation::Tanh},
 };
 
+void readIds(JsonObject &object, ModelConfig &config) {
+  config.bosId = object.integer("bos_token_id");
+  config.eosIds = object.integers("eos_token_id");
+  config.padId = object.integer("pad_token_id");
+  if (config.padId == -1) // published llama checkpoints say "none" this way
+    config.padId.reset();
+}
+
 // Reads one config object, the model's own or the text part of a multimodal one.
 class ConfigReader {
 public:
@@ -42,7 +50,6 @@ private:
   std::vector<std::string> defaultLayerTypes(int64_t window);
   void readExperts();
   void readScales();
-  void readIds();
   void refuseUnsupported();
 
   JsonObject &object;
@@ -213,14 +220,6 @@ void ConfigReader::readScales() {
   config.finalSoftcap = softcap("final_logit_softcapping", 30.0);
 }
 
-void ConfigReader::readIds() {
-  config.bosId = object.integer("bos_token_id");
-  config.eosIds = object.integers("eos_token_id");
-  config.padId = object.integer("pad_token_id");
-  if (config.padId == -1) // published llama checkpoints say "none" this way
-    config.padId.reset();
-}
-
 // An option that changes results is refused where nothing computes it.
 void ConfigReader::refuseUnsupported() {
   if (object.has("quantization_config"))
@@ -248,7 +247,7 @@ Expected<ModelConfig> ConfigReader::read() {
     readRopes(object, architecture, config);
   if (architecture.isLatent && !object.failure())
     setDeepSeekScale(config);
-  readIds();
+  readIds(object, config);
   if (object.failure())
     return *object.failure();
   return config;
@@ -270,6 +269,26 @@ void readGeneration(JsonObject &object, ModelConfig &config) {
   config.topK =
       object.integer("top_k").value_or(config.doSample ? 50 : 0); // 50: the default of Hugging Face's generate
   config.repetitionPenalty = object.number("repetition_penalty").value_or(1.0);
+}
+
+bool isThere(const std::string &path) {
+  struct stat status;
+  return stat(path.c_str(), &status) == 0;
+}
+
+// generation_config.json, which overrides config.json; there may be none.
+Status readGenerationFile(const std::string &directory, ModelConfig &config) {
+  std::string path = directory + "/generation_config.json";
+  if (!isThere(path))
+    return Done{};
+  Expected<nlohmann::json> json = parseJsonFile(path, maxConfigBytes);
+  if (!json)
+    return json.takeError();
+  JsonObject defaults(*json, path);
+  readGeneration(defaults, config);
+  if (defaults.failure())
+    return *defaults.failure();
+  return validateGeneration(config, path);
 }
 
 } // namespace
@@ -299,21 +318,33 @@ Expected<ModelConfig> readHuggingFaceConfig(const std::string &directory) {
     config->eosIds = top.integers("eos_token_id");
   if (Status valid = validateGeneration(*config, path); !valid)
     return valid.takeError();
-
-  std::string generationPath = directory + "/generation_config.json";
-  struct stat status;
-  if (stat(generationPath.c_str(), &status) == 0) {
-    Expected<nlohmann::json> generation = parseJsonFile(generationPath, maxConfigBytes);
-    if (!generation)
-      return generation.takeError();
-    JsonObject defaults(*generation, generationPath);
-    readGeneration(defaults, *config);
-    if (defaults.failure())
-      return *defaults.failure();
-    if (Status valid = validateGeneration(*config, generationPath); !valid)
-      return valid.takeError();
-  }
+  if (Status generation = readGenerationFile(directory, *config); !generation)
+    return generation.takeError();
   return config;
+}
+
+Status readConfigBesideGraph(const std::string &directory, ModelConfig &config) {
+  std::string path = directory + "/config.json";
+  if (isThere(path)) {
+    Expected<nlohmann::json> json = parseJsonFile(path, maxConfigBytes);
+    if (!json)
+      return json.takeError();
+    JsonObject object(*json, path);
+    if (std::optional<std::string> type = object.string("model_type"))
+      config.architecture = printable(*type, 64);
+    for (const char *key : {"max_position_embeddings", "n_positions"})
+      if (std::optional<int64_t> length = object.integer(key)) {
+        if (*length < 1)
+          object.fail(key, "is " + std::to_string(*length) + ", expected at least 1");
+        config.contextLength = std::min(config.contextLength, *length);
+      }
+    readIds(object, config);
+    if (object.failure())
+      return *object.failure();
+    if (Status valid = validateGeneration(config, path); !valid)
+      return valid;
+  }
+  return readGenerationFile(directory, config);
 }
 
 } // namespace heddle

@@ -17,6 +17,11 @@ constexpr size_t maxConfigBytes = 2 << 20;
 // not.
 Expected<ModelConfig> readHuggingFaceConfig(const std::string &directory);
 
+// What a graph does not say of a decoder, from the same two files of its directory, where they are: the name of the
+// architecture, special tokens, defaults of generation, and the trained length, which may only be less than what
+// `config` holds.
+Status readConfigBesideGraph(const std::string &directory, ModelConfig &config);
+
 // deepseek_v2 and deepseek_v3: the sizes of their heads and latents; their experts, once sizes are bounded; the scale of
 // scores, after readRopes.
 void readDeepSeekSizes(JsonObject &object, ModelConfig &config);

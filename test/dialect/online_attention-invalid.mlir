@@ -3,7 +3,7 @@
 
 func.func @online_attention_c1(%q: tensor<?x40xf32>, %c: !heddle.kv_cache<2 x 2 x 8 x f32>, %s: tensor<6xf32>, %o: tensor<?x40xf32>) -> tensor<?x40xf32> {
   %layer = arith.constant 1 : index
-  // expected-error @+1 {{query and the one destination must be (rows, 48)}}
+  // expected-error @+1 {{query and the first destination must be (rows, 48)}}
   %0 = heddle.online_attention <causal> ins(%q, %c[%layer] : tensor<?x40xf32>, <2 x 2 x 8 x f32>) outs(%o : tensor<?x40xf32>) {num_heads = 6 : i64, scale = 1.0, softcap = 0.0, block_kv = 64 : i64, share_kv = true} -> tensor<?x40xf32>
   return %0 : tensor<?x40xf32>
 }
@@ -49,4 +49,12 @@ func.func @online_attention_c4_sinks(%q: tensor<?x48xf32>, %c: !heddle.kv_cache<
   // expected-error @+1 {{split_kv (512) must be positive and excludes sinks}}
   %0:3 = heddle.online_attention <causal> ins(%q, %c[%layer] sinks %s : tensor<?x48xf32>, <2 x 2 x 8 x f32>, tensor<6xf32>) outs(%a, %m, %m : tensor<4x144xf32>, tensor<4x18xf32>, tensor<4x18xf32>) {num_heads = 6 : i64, scale = 1.0, softcap = 0.0, block_kv = 64 : i64, share_kv = true, split_kv = 512 : i64} -> tensor<4x144xf32>, tensor<4x18xf32>, tensor<4x18xf32>
   return %0#2 : tensor<4x18xf32>
+}
+
+// -----
+
+func.func @online_attention_c5(%q: tensor<?x48xf32>, %c: !heddle.kv_cache<2 x 2 x 8 x f32>, %layer: index, %o: tensor<?x48xf32>, %s: tensor<?x600xf32>) -> tensor<?x48xf32> {
+  // expected-error @+1 {{scores must be f32 (rows, 6 * keys), keys being a multiple of 64}}
+  %0:2 = heddle.online_attention <causal> ins(%q, %c[%layer] : tensor<?x48xf32>, <2 x 2 x 8 x f32>) outs(%o, %s : tensor<?x48xf32>, tensor<?x600xf32>) {num_heads = 6 : i64, scale = 1.0, softcap = 0.0, block_kv = 64 : i64, share_kv = true} -> tensor<?x48xf32>, tensor<?x600xf32>
+  return %0#0 : tensor<?x48xf32>
 }

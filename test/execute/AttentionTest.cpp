@@ -5,6 +5,7 @@
 
 #include "gtest/gtest.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -16,6 +17,8 @@ using WithoutSlopes = void(const float *, float *, const heddle_sequence *, int6
                            int64_t, const float *, int32_t, int32_t);
 using WithSlopes = void(const float *, float *, const heddle_sequence *, int64_t, int64_t, int64_t, int64_t, int64_t,
                         const float *, const float *, int32_t, int32_t);
+using WithScores = void(const float *, float *, const heddle_sequence *, int64_t, int64_t, int64_t, int64_t, int64_t,
+                        const float *, float *, int64_t, int32_t, int32_t);
 using SplitWithoutSlopes = void(const float *, float *, float *, float *, const heddle_sequence *, int64_t, int64_t, int64_t, int64_t,
                                 int64_t, int32_t, int32_t);
 using SplitWithSlopes = void(const float *, float *, float *, float *, const heddle_sequence *, int64_t, int64_t, int64_t, int64_t,
@@ -25,7 +28,7 @@ using Combine = void(const float *, const float *, const float *, float *, const
 
 namespace {
 
-enum class Body { Whole, Split };
+enum class Body { Whole, Split, Stored };
 
 const float canary = -12345.678f;
 
@@ -39,6 +42,9 @@ public:
     buildAttention(library->module(), "attention", spec, library->target());
     buildAttentionSplit(library->module(), "attention_split", spec, library->target());
     buildCombineSplits(library->module(), "combine_splits", spec, library->target());
+    AttentionSpec stored = spec;
+    stored.storesScores = true;
+    buildAttention(library->module(), "attention_stored", stored, library->target());
     EXPECT_TRUE(library->load());
     sinks = randomFloats(spec.numHeads, 2.0f, 71);
     for (int64_t head = 0; head < spec.numHeads; ++head)
@@ -60,6 +66,8 @@ public:
     float *first = out.data() + stride;
     for (int32_t thread = 0; body == Body::Whole && thread < threads; ++thread)
       callWhole(cache, sequences, q, first, stride, thread, threads);
+    if (body == Body::Stored)
+      callStored(cache, sequences, q, first, stride, rows, longest, threads);
     if (body == Body::Split)
       callSplit(cache, sequences, q, first, stride, rows, longest, threads);
     return withoutCanaries(out, rows, width, stride);
@@ -81,6 +89,19 @@ private:
     else
       library->find<WithoutSlopes>("attention")(q.data(), out, sequences.data(), count, k, v, qStride, stride,
                                                spec.hasSinks ? sinks.data() : nullptr, thread, threads);
+  }
+
+  void callStored(const PagedCache &cache, const std::vector<heddle_sequence> &sequences, const std::vector<float> &q,
+                  float *out, int64_t stride, int64_t rows, int64_t longest, int32_t threads) const {
+    ASSERT_FALSE(spec.hasAlibiSlopes);
+    int64_t keys = (longest + 63) / 64 * 64;
+    std::vector<float> scores(rows * spec.numHeads * keys + 16, canary);
+    for (int32_t thread = 0; thread < threads; ++thread)
+      library->find<WithScores>("attention_stored")(q.data(), out, sequences.data(), sequences.size(), cache.keyOffset(),
+                                                   cache.valueOffset(), spec.numHeads * spec.headDim, stride,
+                                                   spec.hasSinks ? sinks.data() : nullptr, scores.data(), keys, thread,
+                                                   threads);
+    EXPECT_TRUE(std::all_of(scores.end() - 16, scores.end(), [](float value) { return value == canary; })) << "behind the scores";
   }
 
   void callSplit(const PagedCache &cache, const std::vector<heddle_sequence> &sequences, const std::vector<float> &q,
@@ -293,6 +314,29 @@ TEST(Attention, SharingKvHeadsLeavesTheSameBits) {
   std::vector<float> q = queriesOf(spec, shortSteps, 4), shared = Attention(spec).run(cache, shortSteps, q);
   spec.shareKvHeads = false;
   EXPECT_TRUE(sameBits(shared, Attention(spec).run(cache, shortSteps, q)));
+}
+
+// Without tiles the maximum is known before the first weight: other bits, the same function.
+TEST(Attention, StoredScores) {
+  AttentionSpec spec = makeSpec(6, 2, 40, KvType::BF16);
+  for (const char *variant : {"plain", "window", "sinks", "softcap", "bidirectional", "bf16 products"}) {
+    SCOPED_TRACE(variant);
+    std::string name = variant;
+    spec.window = name == "window" ? 70 : 0;
+    spec.hasSinks = name == "sinks";
+    spec.softcap = name == "softcap" ? 5 : 0;
+    spec.causal = name != "bidirectional";
+    spec.products = name == "bf16 products" ? Products::Bf16 : Products::F32;
+    const std::vector<StepPart> parts = spec.causal ? raggedSteps : std::vector<StepPart>{{0, 1}, {0, 17}, {0, 64}, {0, 600}};
+    PagedCache cache(spec, lengthsOf(parts), 3);
+    std::vector<float> q = queriesOf(spec, parts, 4);
+    for (const std::string &target : KernelLibrary::runnableTargets()) {
+      Attention attention(spec, target);
+      std::vector<float> out = attention.run(cache, parts, q, 1, Body::Stored);
+      EXPECT_LE(nmse(out, attention.reference(cache, parts, q)), spec.products == Products::Bf16 ? 5e-5 : 1e-10) << target;
+      EXPECT_TRUE(sameBits(out, attention.run(cache, parts, q, 3, Body::Stored))) << target;
+    }
+  }
 }
 
 // Rows [begin, begin + rows) of a sequence whose queries are `q`.

@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: %heddle-opt %s --heddle-flash-tile --split-input-file --verify-diagnostics | FileCheck %s
 // RUN: %heddle-opt %s --heddle-flash-tile=block-kv=32\ share-kv=false --split-input-file --verify-diagnostics | FileCheck %s --check-prefix=OPTIONS
+// RUN: %heddle-opt %s --heddle-flash-tile=tiles=false\ context=100 --split-input-file --verify-diagnostics | FileCheck %s --check-prefix=STORED
 
 // CHECK-LABEL: @views_become_blocks
 // CHECK-SAME: %[[Q:.*]]: tensor<?x64xf32>, %[[CACHE:.*]]: !heddle.kv_cache<2 x 2 x 16 x bf16>, %[[LAYER:.*]]: index
@@ -9,6 +10,9 @@
 // CHECK: %[[O:.*]] = heddle.online_attention <causal, window = 5> ins(%[[Q]], %[[CACHE]][%[[LAYER]]]
 // CHECK-SAME: block_kv = 64 : i64, num_heads = 4 : i64, scale = 2.500000e-01 : f64, share_kv = true, softcap = 3.000000e+01 : f64
 // CHECK: return %[[O]]
+// STORED-LABEL: @views_become_blocks
+// STORED: %[[SCORES:.*]] = tensor.empty(%{{.*}}) : tensor<?x512xf32>
+// STORED: %{{.*}}:2 = heddle.online_attention <causal, window = 5> {{.*}} outs(%{{.*}}, %[[SCORES]] : tensor<?x64xf32>, tensor<?x512xf32>)
 // OPTIONS-LABEL: @views_become_blocks
 // OPTIONS: block_kv = 32 : i64, {{.*}} share_kv = false
 func.func @views_become_blocks(%rows: tensor<?x64xf32>, %cache: !heddle.kv_cache<2 x 2 x 16 x bf16>, %layer: index) -> tensor<?x64xf32> {

@@ -1,9 +1,10 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiles a tiny checkpoint and compares what it answers with stored goldens, and with itself run another way.
 
-check_golden.py HEDDLE FOLDER [--only=CHECK,…] [FLAG…]
+check_golden.py HEDDLE FOLDER [--only=CHECK,…] [--file=NAME] [FLAG…]
 
-FOLDER holds a Hugging Face checkpoint, golden.json (cases) and golden.safetensors (their tensors); FLAGs go to every compile.
+FOLDER holds a Hugging Face checkpoint, golden.json (cases) and golden.safetensors (their tensors); with --file, that file of it is
+compiled, beside config.json and generation_config.json, instead of the checkpoint. FLAGs go to every compile.
 Checked, all or only those named, compiled --precise:
 
   forward    logits of every case, the left-padded batch included
@@ -76,7 +77,7 @@ def integers(rows):
 class Model:
     """One compiled checkpoint and its goldens."""
 
-    def __init__(self, heddle, folder, box, *flags):
+    def __init__(self, heddle, folder, file, box, *flags):
         self.folder, self.box = pathlib.Path(folder), pathlib.Path(box)
         meta = json.loads((self.folder / "golden.json").read_text())
         self.cases, self.stats, self.is_bf16 = meta["cases"], meta["stats"], meta["weights_dtype"] == "bfloat16"
@@ -84,13 +85,13 @@ class Model:
         checkpoint = self.box / "checkpoint"  # the goldens stay where the compiler cannot see them
         if not checkpoint.exists():
             checkpoint.mkdir()
-            for name in ("config.json", "generation_config.json", "model.safetensors"):
+            for name in ("config.json", "generation_config.json", file or "model.safetensors"):
                 shutil.copy(self.folder / name, checkpoint)
         config = json.loads((self.folder / "config.json").read_text())
         self.context = meta.get("context") or config.get("max_position_embeddings") or config["n_positions"]
         self.rotates_by_length = meta.get("rotates_by_length", False)  # cached keys have the rotation of a shorter sequence
         self.binary = self.box / "-".join(["model", *flags])
-        run([heddle, "compile", checkpoint, "-o", self.binary, *flags])
+        run([heddle, "compile", checkpoint / file, "-o", self.binary, *flags])
 
     def io(self, inputs, *flags):
         """Output tensors, and the bytes of the file."""
@@ -206,9 +207,9 @@ def promises(precise, fast):
         yield "threads", lambda: check_threads(fast)
 
 
-def compiled(heddle, folder, box, flags):
-    precise = Model(heddle, folder, box, "--precise", *flags)
-    return precise, Model(heddle, folder, box, *flags) if precise.is_bf16 else None
+def compiled(heddle, folder, file, box, flags):
+    precise = Model(heddle, folder, file, box, "--precise", *flags)
+    return precise, Model(heddle, folder, file, box, *flags) if precise.is_bf16 else None
 
 
 def main():
@@ -218,10 +219,11 @@ def main():
         wanted = flags.pop(0).removeprefix("--only=").split(",")
         if unknown := set(wanted) - set(CHECKS):
             sys.exit(f"--only: unknown checks {sorted(unknown)}; known: {', '.join(CHECKS)}")
+    file = flags.pop(0).removeprefix("--file=") if flags and flags[0].startswith("--file=") else ""
     broken = 0
     with tempfile.TemporaryDirectory() as box:
         try:
-            for name, check in promises(*compiled(heddle, folder, box, flags)):
+            for name, check in promises(*compiled(heddle, folder, file, box, flags)):
                 try:
                     if name in wanted:
                         check()

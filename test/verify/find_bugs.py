@@ -7,13 +7,13 @@ import subprocess
 import sys
 
 heddle, plugin, models = sys.argv[1:]
-tokens = "--tokens=9"
 
 # Model and extension point of each bug.
 places = {
     "llama after-import": "bug-scale bug-not-causal bug-rope-pairs bug-rope-direction bug-rope-lost bug-eps bug-norm-weights bug-residual "
                           "bug-residual-twice bug-gate-up bug-activation bug-layer-skipped bug-layer-twice bug-query-heads bug-key-group",
-    "llama after-optimize": "bug-cache-swap",
+    "llama after-optimize": "bug-cache-swap bug-positions bug-sequences",
+    "llama after-schedule": "bug-memory bug-columns",
     "mistral after-import": "bug-window",
     "gemma2 after-import": "bug-no-window bug-softcap bug-logit-cap bug-norm-offset bug-embedding-scale",
     "qwen2 after-import": "bug-bias bug-value-group",
@@ -23,7 +23,7 @@ places = {
 
 
 def verify(model, *flags):
-    command = [heddle, "verify", f"{models}/{model}", "--each-pass", tokens, f"--load-pass-plugin={plugin}", *flags]
+    command = [heddle, "verify", f"{models}/{model}", "--each-pass", f"--load-pass-plugin={plugin}", *flags]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     return done.returncode, done.stdout + done.stderr
 

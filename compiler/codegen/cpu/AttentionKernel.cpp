@@ -95,15 +95,6 @@ static void forEachTile(RawBuilder &b, AttentionTile &emitter, Value sequences, 
   });
 }
 
-// `body(token, headInGroup, tileRow)` for every row of the tile.
-static void forEachRow(RawBuilder &b, AttentionTile &emitter, const TileValues &tile,
-                       llvm::function_ref<void(Value, Value, Value)> body) {
-  b.loop(b.constant(0), tile.numTokens, 1, [&](Value token) {
-    b.loop(0, emitter.group(), 1,
-           [&](Value head) { body(token, head, b.add(b.mul(token, emitter.group()), head)); });
-  });
-}
-
 static Value stepRow(RawBuilder &b, const TileValues &tile, Value token) {
   return b.add(b.add(tile.sequence.firstRow, tile.firstToken), token);
 }
@@ -123,13 +114,19 @@ func::FuncOp heddle::buildAttention(ModuleOp module, StringRef name, const Atten
                                     const CpuTarget &target) {
   RawBuilder b(module.getLoc(), module.getContext());
   Signature signature(b);
-  signature.pointers(3).sizes(5).pointers(spec.hasAlibiSlopes ? 2 : 1).threads();
+  signature.pointers(3).sizes(5).pointers(spec.hasAlibiSlopes ? 2 : 1);
+  if (spec.storesScores)
+    signature.pointers(1).sizes(1);
+  signature.threads();
   func::FuncOp function = beginFunction(b, module, name, signature.types());
   Arguments arguments{b, function};
   Value q = arguments.take(), out = arguments.take(), sequences = arguments.take(), numSequences = arguments.take();
   Value kOffset = arguments.take(), vOffset = arguments.take(), qStride = arguments.take();
   Value outStride = arguments.take(), sinks = arguments.take();
   Value slopes = spec.hasAlibiSlopes ? arguments.take() : Value();
+  StoredScores stored;
+  if (spec.storesScores)
+    stored = {arguments.take(), arguments.take()};
   Value thread = arguments.takeThread(), numThreads = arguments.takeThread();
 
   AttentionTile emitter(b, spec, target);
@@ -137,20 +134,28 @@ func::FuncOp heddle::buildAttention(ModuleOp module, StringRef name, const Atten
   auto one = [&](const SequenceValues &) { return b.constant(1); };
   forEachTile(b, emitter, sequences, numSequences, thread, numThreads, one, [&](const TileValues &tile, Value) {
     emitter.loadQueries(tile, q, qStride);
-    forEachRow(b, emitter, tile, [&](Value, Value head, Value row) {
+    emitter.forEachRow(tile, [&](Value, Value head, Value row) {
       emitter.beginTotal(emitter.totalState(row), b.add(tile.firstHead, head), sinks);
     });
     auto [begin, end] = emitter.visibleKeys(tile.sequence, tile.firstToken, tile.numTokens);
-    Value firstSplit = b.divide(begin, attentionSplitTokens), endSplit = b.divideUp(end, attentionSplitTokens);
-    b.loop(firstSplit, endSplit, 1, [&, begin = begin, end = end](Value split) {
-      Value splitBegin = b.mul(split, attentionSplitTokens), splitEnd = b.add(splitBegin, attentionSplitTokens);
-      emitter.attendSplit(tile, b.max(begin, splitBegin), b.min(end, splitEnd), kOffset, vOffset, slopes);
-      forEachRow(b, emitter, tile, [&](Value, Value, Value row) {
+    auto mergeRows = [&] {
+      emitter.forEachRow(tile, [&](Value, Value, Value row) {
         emitter.reduceSum(row);
         emitter.mergeInto(emitter.totalState(row), emitter.splitState(row));
       });
-    });
-    forEachRow(b, emitter, tile, [&](Value token, Value head, Value row) {
+    };
+    if (spec.storesScores) {
+      emitter.attendStored(tile, {begin, end, kOffset, vOffset}, slopes, stored);
+      mergeRows();
+    } else {
+      Value firstSplit = b.divide(begin, attentionSplitTokens), endSplit = b.divideUp(end, attentionSplitTokens);
+      b.loop(firstSplit, endSplit, 1, [&, begin = begin, end = end](Value split) {
+        Value splitBegin = b.mul(split, attentionSplitTokens), splitEnd = b.add(splitBegin, attentionSplitTokens);
+        emitter.attendSplit(tile, {b.max(begin, splitBegin), b.min(end, splitEnd), kOffset, vOffset}, slopes);
+        mergeRows();
+      });
+    }
+    emitter.forEachRow(tile, [&](Value token, Value head, Value row) {
       Value to = outputRow(b, spec, out, outStride, stepRow(b, tile, token), b.add(tile.firstHead, head));
       emitter.storeOutput(emitter.totalState(row), to);
     });
@@ -184,8 +189,8 @@ func::FuncOp heddle::buildAttentionSplit(ModuleOp module, StringRef name, const 
     Value firstKey = b.max(begin, splitBegin), endKey = b.min(end, splitEnd);
     b.ifThen(b.lessThan(firstKey, endKey), [&] {
       emitter.loadQueries(tile, q, qStride);
-      emitter.attendSplit(tile, firstKey, endKey, kOffset, vOffset, slopes);
-      forEachRow(b, emitter, tile, [&](Value token, Value head, Value row) {
+      emitter.attendSplit(tile, {firstKey, endKey, kOffset, vOffset}, slopes);
+      emitter.forEachRow(tile, [&](Value token, Value head, Value row) {
         emitter.reduceSum(row);
         Value inStep = stepRow(b, tile, token);
         emitter.copyState(splitState(b, spec, states, inStep, split, b.add(tile.firstHead, head)), emitter.splitState(row));

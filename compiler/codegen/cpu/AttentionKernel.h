@@ -39,6 +39,7 @@ struct AttentionSpec {
   bool shareKvHeads = true;    // false: the query heads of a group one by one, to measure what sharing gains
   // Values are the first valueDim() columns of the keys: one plane holds both, and vOffset is kOffset.
   bool valuesInKeys = false;
+  bool storesScores = false;   // all scores of a tile go to memory before the softmax, to measure what tiling gains
   int64_t tileHeads = 0;       // query heads of a tile, a divisor of the group; 0: the group
   int64_t blockQ = 0;          // tokens of a tile; 0: chosen from the dimensions
 
@@ -60,6 +61,8 @@ mlir::LogicalResult verifyAttention(const AttentionSpec &spec, std::string &erro
 //           int64_t qStride, int64_t outStride,
 //           const float *sinks,     // (numHeads), or null without hasSinks
 //           [const float *slopes,]  // (numHeads), this parameter only with hasAlibiSlopes
+//           [float *scores,         // (rows, numHeads, keys), keys a multiple of 64 that no sequence exceeds;
+//            int64_t keys,]         // these only with storesScores
 //           int32_t thread, int32_t numThreads)
 // Every thread needs stack for a tile: about 200 KB at head_dim 128, 1 MB at 1024.
 mlir::func::FuncOp buildAttention(mlir::ModuleOp module, llvm::StringRef name, const AttentionSpec &spec,

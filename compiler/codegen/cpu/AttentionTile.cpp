@@ -9,7 +9,6 @@
 #include "llvm/Support/MathExtras.h"
 
 #include <numeric>
-#include <tuple>
 
 using namespace mlir;
 using namespace heddle;
@@ -18,10 +17,7 @@ static constexpr int64_t pageTokens = HEDDLE_KV_PAGE_SIZE;
 static constexpr int64_t floatBytes = sizeof(float);
 // Score vectors that the softmax keeps in registers.
 static constexpr int64_t registerScores = 4;
-static constexpr int64_t cacheLine = 64;
 static constexpr double log2e = 1.4426950408889634;
-// Rows of a register tile. With `wide` vectors each: 6 * 4 accumulators + 4 + 1 of 32 registers, 6 * 2 + 2 + 1 of 16.
-static constexpr unsigned blockRows = 6;
 // The maximum of a row that has seen nothing: finite, so that differences are never NaN.
 static constexpr double emptyMax = -1e38;
 
@@ -92,9 +88,7 @@ void AttentionTile::loadQueries(const TileValues &tile, Value q, Value qStride) 
   });
 }
 
-void AttentionTile::attendSplit(const TileValues &tile, Value firstKey, Value endKey, Value kOffset, Value vOffset,
-                                Value slopes) {
-  Value rows = numRows(tile);
+void AttentionTile::beginRows(Value rows) {
   b.loop(b.constant(0), rows, 1, [&](Value row) {
     b.store(b.constantF32(emptyMax), b.at(rowMax, row, floatBytes));
     b.store(b.constantF32(0, vectorLanes), b.at(sums, row, vectorLanes * floatBytes));
@@ -102,144 +96,74 @@ void AttentionTile::attendSplit(const TileValues &tile, Value firstKey, Value en
     for (ColumnRun run : columnRuns(valueStride, vectorLanes))
       b.store(b.constantF32(0, run.lanes), b.at(acc, run.begin * floatBytes));
   });
+}
+
+void AttentionTile::forEachPage(const TileValues &tile, const KeyRange &keys,
+                                llvm::function_ref<void(const PageValues &)> body) {
   int64_t element = kvBytes(spec.kv);
-  Value headKeys = b.add(kOffset, b.mul(tile.kvHead, pageTokens * spec.headDim * element));
-  Value headValues = b.add(vOffset, b.mul(tile.kvHead, pageTokens * spec.valueRowDim() * element));
+  Value headKeys = b.add(keys.kOffset, b.mul(tile.kvHead, pageTokens * spec.headDim * element));
+  Value headValues = b.add(keys.vOffset, b.mul(tile.kvHead, pageTokens * spec.valueRowDim() * element));
   // Beyond the split the next thread's or this thread's next split begins.
   Value lastPage = b.divide(b.sub(tile.sequence.length, b.constant(1)), pageTokens);
-  b.loop(b.divide(firstKey, pageTokens), b.divideUp(endKey, pageTokens), 1, [&](Value pageIndex) {
+  b.loop(b.divide(keys.first, pageTokens), b.divideUp(keys.end, pageTokens), 1, [&](Value pageIndex) {
     Value page = loadPage(b, tile.sequence.pages, pageIndex);
     Value nextPage = loadPage(b, tile.sequence.pages, b.min(b.add(pageIndex, 1), lastPage));
     Value pageBegin = b.mul(pageIndex, pageTokens);
-    Value begin = b.max(b.sub(firstKey, pageBegin), b.constant(0));
-    Value end = b.min(b.sub(endKey, pageBegin), b.constant(pageTokens));
-    transposeKeys(b.at(page, headKeys), b.at(nextPage, headKeys));
+    body({pageBegin, b.max(b.sub(keys.first, pageBegin), b.constant(0)), b.min(b.sub(keys.end, pageBegin), b.constant(pageTokens)),
+          b.at(page, headKeys), b.at(nextPage, headKeys), b.at(page, headValues), b.at(nextPage, headValues)});
+  });
+}
+
+void AttentionTile::forEachRow(const TileValues &tile, llvm::function_ref<void(Value, Value, Value)> body) {
+  b.loop(b.constant(0), tile.numTokens, 1, [&](Value token) {
+    b.loop(0, groupSize, 1, [&](Value head) { body(token, head, b.add(b.mul(token, groupSize), head)); });
+  });
+}
+
+void AttentionTile::attendSplit(const TileValues &tile, const KeyRange &keys, Value slopes) {
+  Value rows = numRows(tile);
+  beginRows(rows);
+  forEachPage(tile, keys, [&](const PageValues &page) {
+    transposeKeys(page.keys, page.nextKeys);
     multiplyScores(rows);
-    b.loop(b.constant(0), tile.numTokens, 1, [&](Value token) {
-      b.loop(0, groupSize, 1, [&](Value head) { softmaxRow(tile, token, head, pageBegin, slopes); });
-    });
-    Value values = b.at(page, headValues);
-    if (pairs)
-      pairValues(values, b.at(nextPage, headValues), begin, end);
-    else if (spec.kv != KvType::F32)
-      widenValues(values, b.at(nextPage, headValues), begin, end);
-    if (pairs)
-      accumulateValues(rows, panel, b.divide(begin, 2), b.divideUp(end, 2));
-    else
-      accumulateValues(rows, spec.kv == KvType::F32 ? values : panel, begin, end);
+    forEachRow(tile, [&](Value token, Value head, Value) { softmaxRow(tile, token, head, page.begin, slopes); });
+    weighValues(rows, page);
   });
 }
 
-void AttentionTile::transposeKeys(Value keys, Value nextKeys) {
-  // Two bf16 columns travel as one 32-bit lane: half the loads and shuffles, and widening is a shift or a mask.
-  bool inPairs = spec.kv == KvType::BF16 && spec.headDim % 2 == 0;
-  int64_t perLane = inPairs ? 2 : 1, lanesPerRow = spec.headDim / perLane, element = kvBytes(spec.kv);
-  // Square blocks; the last block of columns overlaps its neighbour where the row is no multiple.
-  int64_t side = std::min<int64_t>(vectorLanes, llvm::bit_floor(uint64_t(lanesPerRow)));
-  b.loop(0, pageTokens, side, [&](Value key) {
-    b.loop(0, lanesPerRow, side, [&](Value lane) {
-      if (lanesPerRow % side)
-        lane = b.min(lane, b.constant(lanesPerRow - side));
-      Value offset = b.mul(b.add(b.mul(key, lanesPerRow), lane), perLane * element);
-      Value from = b.at(keys, offset), next = b.at(nextKeys, offset);
-      int64_t panelRows = pairs ? 1 : perLane;  // of one lane
-      Value to = b.at(panel, b.add(b.mul(lane, panelRows * pageTokens), key), floatBytes);
-      SmallVector<Value> block;
-      for (int64_t row = 0; row < side; ++row) {
-        Value pointer = b.at(from, row * spec.headDim * element);
-        block.push_back(inPairs ? b.load(b.ints(side), pointer) : b.loadKv(spec.kv, pointer, side));
-        b.prefetch(b.at(next, row * spec.headDim * element));
-      }
-      b.transpose(block);
-      for (int64_t row = 0; row < side; ++row) {
-        Value low = block[row], high;
-        if (inPairs && !pairs)
-          std::tie(low, high) = b.widenPair(block[row]);
-        b.store(low, b.at(to, row * panelRows * pageTokens * floatBytes));
-        if (high)
-          b.store(high, b.at(to, (row * panelRows + 1) * pageTokens * floatBytes));
-      }
+void AttentionTile::attendStored(const TileValues &tile, const KeyRange &keys, Value slopes, const StoredScores &stored) {
+  Value rows = numRows(tile);
+  auto vectorsOf = [&](Value token, Value head, Value pageBegin) {
+    Value stepRow = b.add(b.add(tile.sequence.firstRow, tile.firstToken), token);
+    Value scoresRow = b.add(b.mul(stepRow, spec.numHeads), b.add(tile.firstHead, head));
+    return b.at(stored.scores, b.add(b.mul(scoresRow, stored.keys), pageBegin), floatBytes);
+  };
+  beginRows(rows);
+  forEachPage(tile, keys, [&](const PageValues &page) {
+    transposeKeys(page.keys, page.nextKeys);
+    multiplyScores(rows);
+    forEachRow(tile, [&](Value token, Value head, Value row) {
+      Value rowScores = b.at(scores, row, pageTokens * floatBytes), max = b.at(rowMax, row, floatBytes);
+      Value to = vectorsOf(token, head, page.begin);
+      SmallVector<Value> finished;
+      Value laneMax = finishScores(tile, token, head, page.begin, slopes, rowScores, b.loadBroadcast(max, vectorLanes), finished);
+      b.storeLane0(b.maxOfLanes(laneMax), max);
+      ArrayRef<Value> kept = finished;
+      forEachScoreVector(laneMax, [&](Value key, Value carried) {
+        b.store(takeScore(kept, rowScores, key), b.at(to, key, floatBytes));
+        return carried;
+      });
     });
   });
-}
-
-void AttentionTile::widenValues(Value values, Value nextValues, Value firstKey, Value endKey) {
-  int64_t element = kvBytes(spec.kv);
-  b.loop(firstKey, endKey, 1, [&](Value key) {
-    Value offset = b.mul(key, spec.valueRowDim() * element);
-    Value from = b.at(values, offset), next = b.at(nextValues, offset), to = b.at(panel, key, valueStride * floatBytes);
-    for (ColumnRun run : columnRuns(spec.valueDim(), vectorLanes)) {
-      b.store(b.loadKv(spec.kv, b.at(from, run.begin * element), run.lanes), b.at(to, run.begin * floatBytes));
-      if (run.begin * element % cacheLine == 0)
-        b.prefetch(b.at(next, run.begin * element));
-    }
-  });
-}
-
-void AttentionTile::pairValues(Value values, Value nextValues, Value firstKey, Value endKey) {
-  int64_t rowBytes = spec.valueRowDim() * kvBytes(spec.kv);
-  b.loop(b.divide(firstKey, 2), b.divideUp(endKey, 2), 1, [&](Value pair) {
-    Value key = b.mul(pair, 2), from = b.at(values, key, rowBytes), next = b.at(nextValues, key, rowBytes);
-    Value to = b.at(panel, pair, valueStride * floatBytes);
-    // A slot that no row sees may hold anything: its weight of 0 needs a finite partner.
-    Value lowSeen = b.lessThan(b.sub(firstKey, b.constant(1)), key), highSeen = b.lessThan(b.add(key, 1), endKey);
-    for (ColumnRun run : columnRuns(spec.valueDim(), vectorLanes)) {
-      Value pointer = b.at(from, run.begin * kvBytes(spec.kv)), zero = b.constantI32(0, run.lanes);
-      Value low = b.select(lowSeen, b.loadHalves(pointer, run.lanes), zero);
-      Value high = b.select(highSeen, b.loadHalves(b.at(pointer, rowBytes), run.lanes), zero);
-      b.store(b.joinHalves(low, high), b.at(to, run.begin * floatBytes));
-      if (run.begin * kvBytes(spec.kv) % cacheLine == 0) {
-        b.prefetch(b.at(next, run.begin * kvBytes(spec.kv)));
-        b.prefetch(b.at(next, run.begin * kvBytes(spec.kv) + rowBytes));
-      }
-    }
-  });
-}
-
-Type AttentionTile::operandElement() { return pairs ? Type(b.getI32Type()) : Type(b.getF32Type()); }
-
-Value AttentionTile::multiplyAdd(Value x, Value y, Value acc) {
-  return pairs ? b.dotPairs(x, y, acc, hasPairDot) : b.fma(x, y, acc);
-}
-
-void AttentionTile::rowBlocks(Value rows, llvm::function_ref<void(Value, unsigned)> body) {
-  Value whole = b.mul(b.divide(rows, blockRows), blockRows);
-  if (tileRows >= blockRows)
-    b.loop(b.constant(0), whole, blockRows, [&](Value row) { body(row, blockRows); });
-  Value rest = b.sub(rows, whole);
-  unsigned step = std::gcd<int64_t>(groupSize, blockRows);
-  for (unsigned count = step; count < blockRows && count <= tileRows; count += step)
-    b.ifThen(b.equal(rest, b.constant(count)), [&] { body(whole, count); });
-}
-
-void AttentionTile::multiplyScores(Value rows) {
-  rowBlocks(rows, [&](Value row, unsigned count) { scoreBlock(row, count); });
-}
-
-void AttentionTile::scoreBlock(Value row, unsigned rows) {
-  int64_t columns = wide * vectorLanes;
-  b.loop(0, pageTokens, columns, [&](Value key) {
-    Value keys = b.at(panel, key, floatBytes);
-    Value queries = b.at(query, row, queryStride * floatBytes);
-    SmallVector<Value> zero(rows * wide, b.constantF32(0, vectorLanes));
-    Value steps = b.constant(pairs ? spec.headDim / 2 : spec.headDim);
-    auto products = b.fold(b.constant(0), steps, zero, [&](Value column, ValueRange acc) {
-      Value keyRow = b.at(keys, column, pageTokens * floatBytes), queryColumn = b.at(queries, column, floatBytes);
-      SmallVector<Value> keyVectors, next;
-      for (unsigned w = 0; w < wide; ++w)
-        keyVectors.push_back(
-            b.load(VectorType::get({vectorLanes}, operandElement()), b.at(keyRow, w * vectorLanes * floatBytes)));
-      for (unsigned r = 0; r < rows; ++r) {
-        Value element = b.load(operandElement(), b.at(queryColumn, r * queryStride * floatBytes));
-        element = b.broadcast(element, vectorLanes);
-        for (unsigned w = 0; w < wide; ++w)
-          next.push_back(multiplyAdd(element, keyVectors[w], acc[r * wide + w]));
-      }
-      return next;
+  forEachPage(tile, keys, [&](const PageValues &page) {
+    forEachRow(tile, [&](Value token, Value head, Value row) {
+      Value rowScores = b.at(scores, row, pageTokens * floatBytes), sum = b.at(sums, row, vectorLanes * floatBytes);
+      Value max = b.loadBroadcast(b.at(rowMax, row, floatBytes), vectorLanes);
+      ArrayRef<Value> inMemory;
+      b.store(weighScores(max, b.loadFloats(sum, vectorLanes), vectorsOf(token, head, page.begin), inMemory, rowScores), sum);
+      b.store(b.constantF32(1), b.at(factors, row, floatBytes));
     });
-    Value to = b.at(b.at(scores, row, pageTokens * floatBytes), key, floatBytes);
-    for (unsigned i = 0; i < rows * wide; ++i)
-      b.store(products[i], b.at(to, (i / wide * pageTokens + i % wide * vectorLanes) * floatBytes));
+    weighValues(rows, page);
   });
 }
 
@@ -312,6 +236,22 @@ void AttentionTile::storeWeights(Value weights, Value rowScores, Value key) {
   b.store(arith::TruncFOp::create(b, VectorType::get({vectorLanes}, b.getBF16Type()), weights), to);
 }
 
+Value AttentionTile::takeScore(ArrayRef<Value> &kept, Value rowScores, Value key) {
+  if (kept.empty())
+    return b.loadFloats(b.at(rowScores, key, floatBytes), vectorLanes);
+  Value score = kept.front();
+  kept = kept.drop_front();
+  return score;
+}
+
+Value AttentionTile::weighScores(Value max, Value sum, Value from, ArrayRef<Value> kept, Value weights) {
+  return forEachScoreVector(sum, [&](Value key, Value carried) {
+    Value p = emitExp2(b, b.subF(takeScore(kept, from, key), max));
+    storeWeights(p, weights, key);
+    return b.addF(carried, p);
+  });
+}
+
 void AttentionTile::softmaxRow(const TileValues &tile, Value token, Value headInGroup, Value pageBegin, Value slopes) {
   Value row = b.add(b.mul(token, groupSize), headInGroup);
   Value rowScores = b.at(scores, row, pageTokens * floatBytes);
@@ -324,68 +264,10 @@ void AttentionTile::softmaxRow(const TileValues &tile, Value token, Value headIn
   Value factor = emitExp2(b, b.subF(oldMax, newMax));
   Value oldSum = b.mulF(b.loadFloats(sumPointer, vectorLanes), factor);
   ArrayRef<Value> kept = finished;
-  Value sum = forEachScoreVector(oldSum, [&](Value key, Value carried) {
-    Value score;
-    if (kept.empty()) {
-      score = b.loadFloats(b.at(rowScores, key, floatBytes), vectorLanes);
-    } else {
-      score = kept.front();
-      kept = kept.drop_front();
-    }
-    Value p = emitExp2(b, b.subF(score, newMax));
-    storeWeights(p, rowScores, key);
-    return b.addF(carried, p);
-  });
+  Value sum = weighScores(newMax, oldSum, rowScores, kept, rowScores);
   b.store(sum, sumPointer);
   b.storeLane0(newMax, maxPointer);
   b.storeLane0(factor, b.at(factors, row, floatBytes));
-}
-
-void AttentionTile::accumulateValues(Value rows, Value values, Value firstKey, Value endKey) {
-  rowBlocks(rows, [&](Value row, unsigned count) { valueBlock(row, count, values, firstKey, endKey); });
-}
-
-void AttentionTile::valueBlock(Value row, unsigned rows, Value values, Value firstKey, Value endKey) {
-  int64_t columns = wide * vectorLanes, whole = spec.valueDim() / columns * columns;
-  SmallVector<ColumnRun> full;
-  for (unsigned w = 0; w < wide; ++w)
-    full.push_back({w * vectorLanes, vectorLanes});
-  if (whole)
-    b.loop(0, whole, columns,
-           [&](Value column) { valueColumns(row, rows, full, column, values, firstKey, endKey); });
-  SmallVector<ColumnRun> tail = columnRuns(spec.valueDim() - whole, vectorLanes);
-  for (ArrayRef<ColumnRun> rest = tail; !rest.empty(); rest = rest.drop_front(std::min<size_t>(wide, rest.size())))
-    valueColumns(row, rows, rest.take_front(wide), b.constant(whole), values, firstKey, endKey);
-}
-
-void AttentionTile::valueColumns(Value row, unsigned rows, ArrayRef<ColumnRun> runs, Value column, Value values,
-                                 Value firstKey, Value endKey) {
-  int64_t stride = spec.kv == KvType::F32 ? spec.valueRowDim() : valueStride;
-  Value accRow = b.at(b.at(accs, row, valueStride * floatBytes), column, floatBytes);
-  Value weights = b.at(scores, row, pageTokens * floatBytes), valueColumn = b.at(values, column, floatBytes);
-  Value rowFactors = b.at(factors, row, floatBytes);
-  auto accAt = [&](unsigned r, ColumnRun run) { return b.at(accRow, (r * valueStride + run.begin) * floatBytes); };
-  SmallVector<Value> init;
-  for (unsigned r = 0; r < rows; ++r)
-    for (ColumnRun run : runs)
-      init.push_back(b.mulF(b.loadFloats(accAt(r, run), run.lanes),
-                            b.loadBroadcast(b.at(rowFactors, r * floatBytes), run.lanes)));
-  auto sums = b.fold(firstKey, endKey, init, [&](Value key, ValueRange acc) {
-    Value valueRow = b.at(valueColumn, key, stride * floatBytes), weightColumn = b.at(weights, key, floatBytes);
-    SmallVector<Value> vectors, next;
-    for (ColumnRun run : runs)
-      vectors.push_back(
-          b.load(VectorType::get({run.lanes}, operandElement()), b.at(valueRow, run.begin * floatBytes)));
-    for (unsigned r = 0; r < rows; ++r) {
-      Value weight = b.load(operandElement(), b.at(weightColumn, r * pageTokens * floatBytes));
-      for (auto [i, run] : llvm::enumerate(runs))
-        next.push_back(multiplyAdd(b.broadcast(weight, run.lanes), vectors[i], acc[r * runs.size() + i]));
-    }
-    return next;
-  });
-  for (unsigned r = 0; r < rows; ++r)
-    for (auto [i, run] : llvm::enumerate(runs))
-      b.store(sums[r * runs.size() + i], accAt(r, run));
 }
 
 RowState AttentionTile::splitState(Value row) {

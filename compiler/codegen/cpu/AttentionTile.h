@@ -22,6 +22,21 @@ struct TileValues {
   mlir::Value firstToken, numTokens, kvHead, firstHead;
 };
 
+// Keys [first, end) of the sequence, and where this layer's K and V lie inside a page.
+struct KeyRange {
+  mlir::Value first, end, kOffset, vOffset;
+};
+
+// The page whose first token is `begin`, and its tokens [firstKey, endKey) to look at. Pointers to the tile's KV head.
+struct PageValues {
+  mlir::Value begin, firstKey, endKey, keys, nextKeys, values, nextValues;
+};
+
+// float *scores, (rows of the step, numHeads, keys)
+struct StoredScores {
+  mlir::Value scores, keys;
+};
+
 // Emits the steps of a tile into a kernel. Tile row r is token r / group, head r % group.
 class AttentionTile {
 public:
@@ -37,6 +52,8 @@ public:
   // Scratch of the whole tile; in the entry block.
   void allocate();
   mlir::Value numRows(const TileValues &tile);
+  // `body(token, headInGroup, tileRow)`
+  void forEachRow(const TileValues &tile, llvm::function_ref<void(mlir::Value, mlir::Value, mlir::Value)> body);
   // Keys [first, second) that any row of tokens [firstToken, firstToken + numTokens) sees.
   std::pair<mlir::Value, mlir::Value> visibleKeys(const SequenceValues &sequence, mlir::Value firstToken,
                                                   mlir::Value numTokens);
@@ -44,8 +61,9 @@ public:
   // query = scale * q, in the units of exp2.
   void loadQueries(const TileValues &tile, mlir::Value q, mlir::Value qStride);
   // State of each row over the keys [firstKey, endKey), all in one split.
-  void attendSplit(const TileValues &tile, mlir::Value firstKey, mlir::Value endKey, mlir::Value kOffset,
-                   mlir::Value vOffset, mlir::Value slopes);
+  void attendSplit(const TileValues &tile, const KeyRange &keys, mlir::Value slopes);
+  // The same without blocks: all scores are stored, then the softmax reads them, whose weights go with the values.
+  void attendStored(const TileValues &tile, const KeyRange &keys, mlir::Value slopes, const StoredScores &stored);
 
   // total: nothing seen yet but the sink of the head.
   void beginTotal(RowState total, mlir::Value head, mlir::Value sinks);
@@ -62,6 +80,9 @@ public:
   RowState totalState(mlir::Value row);
 
 private:
+  // Nothing seen.
+  void beginRows(mlir::Value numRows);
+  void forEachPage(const TileValues &tile, const KeyRange &keys, llvm::function_ref<void(const PageValues &)> body);
   // Types of what a product step loads, and acc + a b.
   mlir::Type operandElement();
   mlir::Value multiplyAdd(mlir::Value a, mlir::Value b, mlir::Value acc);
@@ -84,9 +105,14 @@ private:
   // Folds `body(first key, carried)` over the score vectors of a row.
   mlir::Value forEachScoreVector(mlir::Value init,
                                  llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)> body);
+  // weights = exp2(score - max) of a row's scores, those `kept` or, if there are none, `from` memory; their sum on top of `sum`.
+  mlir::Value weighScores(mlir::Value max, mlir::Value sum, mlir::Value from, llvm::ArrayRef<mlir::Value> kept,
+                          mlir::Value weights);
+  mlir::Value takeScore(llvm::ArrayRef<mlir::Value> &kept, mlir::Value rowScores, mlir::Value key);
   void storeWeights(mlir::Value weights, mlir::Value rowScores, mlir::Value key);
   mlir::Value splatInt(mlir::Value index);
   // acc = factor * acc + scores @ value
+  void weighValues(mlir::Value numRows, const PageValues &page);
   void accumulateValues(mlir::Value numRows, mlir::Value values, mlir::Value firstKey, mlir::Value endKey);
   void valueBlock(mlir::Value row, unsigned rows, mlir::Value values, mlir::Value firstKey, mlir::Value endKey);
   void valueColumns(mlir::Value row, unsigned rows, llvm::ArrayRef<ColumnRun> runs, mlir::Value column,

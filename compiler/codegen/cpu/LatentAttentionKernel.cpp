@@ -289,8 +289,8 @@ void RebuildKernel::attendTile(const SequenceValues &sequence, Value firstToken,
     tile.loadQueries(values, k.q, k.qStride);
     // Page p of the sequence is page p - blockBegin / 64 of the block.
     values.sequence.pages = b.at(blockTable, b.mul(b.divide(blockBegin, pageTokens), -int64_t(sizeof(void *))));
-    tile.attendSplit(values, firstKey, endKey, b.constant(0), b.constant(pageTokens * k.dims().queryDim() * floatBytes),
-                     Value());
+    KeyRange range = {firstKey, endKey, b.constant(0), b.constant(pageTokens * k.dims().queryDim() * floatBytes)};
+    tile.attendSplit(values, range, /*slopes=*/Value());
     forEachRow(values, [&](Value row, RowState total, Value, Value) {
       tile.reduceSum(row);
       tile.mergeInto(total, tile.splitState(row));

@@ -98,11 +98,15 @@ GraphValue GraphImporter::constantOf(const OnnxTensor &tensor) {
   for (int64_t dim : tensor.dims)
     dims.push_back(Dim(dim));
   RankedTensorType shaped = g.tensorType(type, dims);
-  if (!isNarrow && !tensor.isSparse && tensor.spilled.empty() && tensor.elements > maxConstantElements) {
+  // A small tensor of floats may be a parameter as well as a part of a computation: it is a weight that says its elements.
+  bool isSmall = tensor.elements <= maxConstantElements, mayBeParameter = isFloat(type) && tensor.elements > 1;
+  if (!isNarrow && !tensor.isSparse && tensor.spilled.empty() && (!isSmall || mayBeParameter)) {
     auto storage = StorageAttr::get(g.b.getContext(), g.b.getStringAttr(storageName(type)), tensor.file,
                                     int64_t(tensor.offset), false);
-    Value weight = WeightOp::create(g.b, NameLoc::get(g.b.getStringAttr(printable(tensor.name, 1024))), shaped,
-                                    uniqueWeightName(printable(tensor.name, 1024)), storage);
+    auto weight = WeightOp::create(g.b, NameLoc::get(g.b.getStringAttr(printable(tensor.name, 1024))), shaped,
+                                   uniqueWeightName(printable(tensor.name, 1024)), storage);
+    if (isSmall)
+      weight->setAttr("heddle.content", denseOf(model, tensor, shaped));
     return g.wrap(weight, type, dims);
   }
   DenseElementsAttr attr = denseOf(model, tensor, shaped);

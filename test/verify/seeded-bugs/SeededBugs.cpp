@@ -7,6 +7,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/Pass/Pass.h"
@@ -144,8 +145,11 @@ static const Bug bugs[] = {
        auto op = find<RopeOp>(module);
        return op && replace(op, op.getInput());
      }},
-    {"bug-eps", "epsilon of a norm is 1e-3",
-     [](ModuleOp module) { return setReal(find<RmsNormOp>(module), "eps", 1e-3); }},
+    {"bug-eps", "epsilon of a norm is ten times too large",
+     [](ModuleOp module) {
+       auto op = find<RmsNormOp>(module);
+       return op && setReal(op, "eps", op.getEps().convertToDouble() * 10);
+     }},
     {"bug-norm-offset", "the 1 that is added to a norm's weights is lost",
      [](ModuleOp module) {
        return setReal(find<RmsNormOp>(module, [](RmsNormOp op) { return op.getWeightOffset().convertToDouble() != 0; }), "weight_offset", 0);
@@ -244,6 +248,57 @@ static const Bug bugs[] = {
     {"bug-cache-swap", "keys are cached as values and values as keys",
      [](ModuleOp module) {
        return swapOperands(find<KvAppendOp>(module, [](KvAppendOp op) { return bool(op.getValue()); }), 1, 2);
+     }},
+    {"bug-positions", "positions are counted from the step's first row",
+     [](ModuleOp module) {
+       auto step = module.lookupSymbol<func::FuncOp>("step");
+       if (!step)
+         return false;
+       OpBuilder b = OpBuilder::atBlockBegin(&step.front());
+       Value positions = step.getArgument(1);
+       Value count = tensor::DimOp::create(b, step.getLoc(), positions, 0);
+       auto rows = tensor::GenerateOp::create(b, step.getLoc(), positions.getType(), count, [](OpBuilder &b, Location loc, ValueRange index) {
+         tensor::YieldOp::create(b, loc, arith::IndexCastOp::create(b, loc, b.getI32Type(), index[0]));
+       });
+       positions.replaceAllUsesExcept(rows, count.getDefiningOp());
+       return true;
+     }},
+    {"bug-sequences", "every row is put out that has the place of a new token in the step",
+     [](ModuleOp module) {
+       auto step = module.lookupSymbol<func::FuncOp>("step");
+       if (!step || step.getArgument(1).getType() != step.getArgument(2).getType())
+         return false;
+       step.getArgument(2).replaceAllUsesWith(step.getArgument(1));
+       return true;
+     }},
+    {"bug-memory", "two buffers that live at the same time share their place",
+     [](ModuleOp module) {
+       memref::AllocOp first;
+       return module
+           .walk([&](memref::AllocOp op) {
+             // The output of a kernel lies on its input.
+             if (first && first->getBlock() == op->getBlock() && llvm::any_of(first->getUsers(), [&](Operation *user) {
+                   return llvm::is_contained(op->getUsers(), user) && !isa<memref::DimOp>(user);
+                 })) {
+               op->setAttr("heddle.row_offset", first->getAttr("heddle.row_offset"));
+               return WalkResult::interrupt();
+             }
+             first = op;
+             return WalkResult::advance();
+           })
+           .wasInterrupted();
+     }},
+    {"bug-columns", "a window of columns begins one column too early",
+     [](ModuleOp module) {
+       auto op = find<memref::SubViewOp>(module, [](memref::SubViewOp op) { return op.getStaticOffsets()[1] != 0; });
+       if (!op)
+         return false;
+       OpBuilder b(op);
+       SmallVector<OpFoldResult> offsets = op.getMixedOffsets();
+       Value moved = arith::ConstantIndexOp::create(b, op.getLoc(), op.getStaticOffsets()[1] - 1);
+       offsets[1] = moved;
+       Value view = memref::SubViewOp::create(b, op.getLoc(), op.getSource(), offsets, op.getMixedSizes(), op.getMixedStrides());
+       return replace(op, memref::CastOp::create(b, op.getLoc(), op.getType(), view));
      }},
 };
 

@@ -1,0 +1,23 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What a model that was found in a graph says of itself, where a checkpoint has a config.
+#ifndef HEDDLE_COMPILER_RAISE_FORWARDCONFIG_H
+#define HEDDLE_COMPILER_RAISE_FORWARDCONFIG_H
+
+#include "frontends/ModelConfig.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace heddle {
+
+// Why the type of @graph and the names of its tensors are not those of a decoder, input_ids -> logits; empty if they are. Without
+// names, the type decides.
+std::string noDecoderSignature(mlir::func::FuncOp graph);
+
+// Sizes, head counts, rotary embeddings and the greatest length of `module`'s @forward. False if it has none.
+bool readForward(mlir::ModuleOp module, ModelConfig &config);
+
+} // namespace heddle
+
+#endif
