@@ -100,7 +100,7 @@ private:
 
 Value LoopTask::isEnoughWork() {
   Value work = arith::ConstantOp::create(b, loc, b.getF64FloatAttr(double(costOfElement(op))));
-  for (Range range : op.createLoopRanges(b, loc)) {
+  for (Range range : cast<linalg::LinalgOp>(op.getOperation()).createLoopRanges(b, loc)) {
     Value size = arith::IndexCastOp::create(b, loc, b.getI64Type(), getValueOrCreateConstantIndexOp(b, loc, range.size));
     work = arith::MulFOp::create(b, loc, work, arith::SIToFPOp::create(b, loc, b.getF64Type(), size));
   }

@@ -189,7 +189,7 @@ def PlanMemory : Pass<"heddle-plan-memory", "::mlir::ModuleOp"> {
       return
     }
     // becomes
-    module attributes {heddle.row_bytes = 512 : i64} {
+    module attributes {…heddle.row_bytes = 512 : i64} {
     %a = memref.alloc(%rows) {heddle.row_offset = 0 : i64} : memref<?x64xf32>
     %b = memref.alloc(%rows) {heddle.row_offset = 256 : i64} : memref<?x64xf32>
     %c = memref.alloc(%rows) {heddle.row_offset = 0 : i64} : memref<?x64xf32>
