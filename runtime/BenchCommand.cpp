@@ -3,7 +3,7 @@
 // BIN --bench and --profile: tokens per second of reading a prompt and of generating, without sampling.
 #include "runtime/Bandwidth.h"
 #include "runtime/Cli.h"
-#include "runtime/MappedFile.h"
+#include "runtime/FileMapping.h"
 #include "runtime/WholeFile.h"
 
 #include <algorithm>
@@ -167,7 +167,7 @@ private:
   std::unique_ptr<Session> session;
   std::vector<int32_t> ids;
   Figures figures;
-  MappedFile report;
+  FileMapping report;
   std::vector<double> prefillTicks, decodeTicks;
 };
 

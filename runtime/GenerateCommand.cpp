@@ -143,7 +143,7 @@ Status runGenerate(Program &program) {
 
 Status runPerplexity(Program &program) {
   const std::string &path = program.options.perplexityFile;
-  MappedFile file;
+  FileMapping file;
   HEDDLE_RETURN_IF_ERROR(file.open(path));
   if (file.size() > Tokenizer::maxText)
     return invalidInput(format("%s: %llu bytes, at most %zu are expected", path.c_str(),

@@ -29,18 +29,6 @@ uint64_t elementBytes(package::DataType type) {
   }
 }
 
-const char *dataTypeName(package::DataType type) { return package::EnumNameDataType(type); }
-
-std::string declaredShape(const package::GraphTensor &tensor) {
-  std::string text = "(";
-  for (unsigned i = 0; tensor.dims() && i < tensor.dims()->size(); ++i) {
-    int64_t dim = tensor.dims()->Get(i);
-    std::string name = tensor.dim_names() ? tensor.dim_names()->Get(i)->str() : "";
-    text += (i ? ", " : "") + (dim >= 0 ? std::to_string(dim) : name.empty() ? "?" : name);
-  }
-  return text + ")";
-}
-
 bool sizeInBytes(package::DataType type, const std::vector<int64_t> &shape, uint64_t &outSize) {
   outSize = elementBytes(type);
   if (std::find(shape.begin(), shape.end(), 0) != shape.end())

@@ -14,10 +14,6 @@
 namespace heddle {
 
 uint64_t elementBytes(package::DataType type);
-// "F32", as safetensors spells it.
-const char *dataTypeName(package::DataType type);
-// "(batch, 3, ?)"
-std::string declaredShape(const package::GraphTensor &tensor);
 // shape x type; false where that exceeds 64 bits.
 bool sizeInBytes(package::DataType type, const std::vector<int64_t> &shape, uint64_t &outSize);
 

@@ -2,23 +2,9 @@
 //
 // BIN --info and --licenses.
 #include "runtime/Cli.h"
-#include "runtime/Graph.h"
 
 namespace heddle {
 namespace {
-
-std::string orDash(const flatbuffers::String *text) { return text && text->size() ? text->str() : "-"; }
-
-void add(std::string &out, const char *key, const std::string &value) {
-  out += format("%-18s %s\n", key, value.c_str());
-}
-
-std::string joined(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>> *list) {
-  std::string text;
-  for (size_t i = 0; list && i < list->size(); ++i)
-    text += (i ? " " : "") + list->Get(i)->str();
-  return text.empty() ? "-" : text;
-}
 
 // Which device the model would run on, or why on none.
 Status addDevice(const Program &program, std::string &out) {
@@ -29,78 +15,21 @@ Status addDevice(const Program &program, std::string &out) {
   Status status = Device::open(target->string_view(), program.options.device, device);
   if (status.code() == HEDDLE_INVALID_INPUT)
     return status;
-  add(out, "device", status.isOk() ? device->description() : "none: " + status.message());
+  out += packageFact("device", status.isOk() ? device->description() : "none: " + status.message());
   return Status();
-}
-
-// What a model that generates has.
-void addGenerating(const Program &program, std::string &out) {
-  const package::Package &metadata = program.metadata();
-  add(out, "vocabulary", std::to_string(metadata.vocab_size()));
-  add(out, "hidden size", std::to_string(metadata.hidden_size()));
-  add(out, "layers", std::to_string(metadata.num_layers()));
-  add(out, "context", std::to_string(metadata.context()) + " tokens");
-  add(out, "weights", format("%llu bytes, %llu read per token", (unsigned long long)metadata.weights_size(),
-                             (unsigned long long)metadata.bytes_per_token()));
-  const package::KvPlan &kv = *metadata.kv();
-  add(out, "kv cache",
-      format("%s, %u KV heads of %u, %llu bytes per token", package::EnumNameKvType(kv.type()), kv.num_kv_heads(),
-             kv.head_dim(), (unsigned long long)kv.bytes_per_token()));
-  const package::MemoryPlan &memory = *metadata.memory();
-  add(out, "activations",
-      format("%llu bytes for chunks of %u tokens",
-             (unsigned long long)(memory.fixed() + memory.per_row() * memory.max_rows()), memory.max_rows()));
-  add(out, "tokenizer",
-      program.tokenizer ? format("%s, %d pieces", package::EnumNameTokenizerModel(program.tokenizer->table().model()),
-                                 program.tokenizer->size())
-                        : "-");
-}
-
-void addGraph(const package::Graph &graph, uint64_t weightsSize, std::string &out) {
-  add(out, "weights", format("%llu bytes", (unsigned long long)weightsSize));
-  auto addTensors = [&](const char *key, const auto &tensors) {
-    for (const package::GraphTensor *tensor : tensors)
-      add(out, key, tensor->name()->str() + " " + dataTypeName(tensor->type()) + " " + declaredShape(*tensor));
-  };
-  addTensors("input", *graph.inputs());
-  addTensors("output", *graph.outputs());
 }
 
 } // namespace
 
 Status runInfo(const Program &program) {
-  const package::Package &metadata = program.metadata();
-  std::string out;
-  add(out, "name", metadata.name()->str());
-  add(out, "architecture", orDash(metadata.architecture()));
-  add(out, "task", package::EnumNameTask(metadata.task()));
-  add(out, "source", orDash(metadata.source_name()));
-  add(out, "source sha256", orDash(metadata.source_sha256()));
-  add(out, "package sha256", program.package->metadataSha256());
-  add(out, "compiler", orDash(metadata.compiler_version()));
-  add(out, "runtime", heddle_version_string());
-  add(out, "target", orDash(metadata.target()));
+  std::string out = packageText(program.package->onDisk()) + packageFact("runtime", heddle_version_string());
   HEDDLE_RETURN_IF_ERROR(addDevice(program, out));
-  add(out, "cpu features", joined(metadata.cpu_features()));
-  add(out, "precision", orDash(metadata.precision()));
-  if (metadata.graph())
-    addGraph(*metadata.graph(), metadata.weights_size(), out);
-  else
-    addGenerating(program, out);
-  add(out, "passes", joined(metadata.passes()));
-  for (size_t i = 0; metadata.config() && i < metadata.config()->size(); ++i)
-    add(out, "config", metadata.config()->Get(i)->str());
-  for (size_t i = 0; metadata.kernels() && i < metadata.kernels()->size(); ++i) {
-    const package::Kernel &kernel = *metadata.kernels()->Get(i);
-    add(out, "kernel",
-        kernel.name()->str() + " (" + orDash(kernel.kind()) + ", " + orDash(kernel.emitter()) + ", " +
-            std::to_string(kernel.calls()) + " calls) " + (kernel.schedule() ? kernel.schedule()->str() : ""));
-  }
   return writeOut(out);
 }
 
 Status runLicenses(const Program &program) {
-  return writeOut("model    " + orDash(program.metadata().license()) +
+  const flatbuffers::String *license = program.metadata().license();
+  return writeOut("model    " + (license && license->size() ? license->str() : "-") +
                   "\n"
                   "runtime  Heddle, Apache-2.0 WITH LLVM-exception\n"
                   "         FlatBuffers (Google), Apache-2.0\n"

@@ -6,7 +6,7 @@
 #ifndef HEDDLE_RUNTIME_SAFETENSORS_H
 #define HEDDLE_RUNTIME_SAFETENSORS_H
 
-#include "runtime/MappedFile.h"
+#include "runtime/FileMapping.h"
 
 #include <string_view>
 #include <vector>
@@ -28,7 +28,7 @@ public:
   const TensorView *find(std::string_view name) const;
 
 private:
-  MappedFile file;
+  FileMapping file;
   std::vector<TensorView> list;
 };
 

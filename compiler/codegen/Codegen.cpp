@@ -103,6 +103,21 @@ static LLVM::GlobalOp modelGlobal(OpBuilder &b, Location loc, StringRef name, Ar
   return global;
 }
 
+// Header (sizes of name and hash, type), name, hash: each part a multiple of 8 bytes, so that the note shares no program header
+// with those of C's start files, which are aligned to 4.
+static void modelNote(OpBuilder &b, Location loc, ArrayRef<uint8_t> sha256) {
+  const StringRef owner("Heddle", 7);
+  const uint32_t header[] = {uint32_t(owner.size()), uint32_t(sha256.size()), /*type=*/1};
+  std::string note(reinterpret_cast<const char *>(header), sizeof(header));
+  note += owner;
+  note.resize(llvm::alignTo<8>(note.size()));
+  note.append(reinterpret_cast<const char *>(sha256.data()), sha256.size());
+  auto type = LLVM::LLVMArrayType::get(b.getI8Type(), note.size());
+  auto global = LLVM::GlobalOp::create(b, loc, type, true, LLVM::Linkage::External, "heddle_model_note", b.getStringAttr(note), 8);
+  global.setVisibility_(LLVM::Visibility::Hidden);
+  global.setSection(modelNoteSection);
+}
+
 FailureOr<std::string> heddle::emitModelObject(MLIRContext &context, StringRef name, ArrayRef<uint8_t> packageSha256,
                                                ModelEntry entry, const Target &target) {
   OpBuilder b(&context);
@@ -117,6 +132,7 @@ FailureOr<std::string> heddle::emitModelObject(MLIRContext &context, StringRef n
                                            LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(&context), parameters));
   function.setVisibility_(LLVM::Visibility::Hidden);
   modelGlobal(b, loc, name, packageSha256, entry);
+  modelNote(b, loc, packageSha256);
   auto accessor = LLVM::LLVMFuncOp::create(b, loc, ("heddle_model_" + name).str(), LLVM::LLVMFunctionType::get(pointer, {}));
   Block *body = accessor.addEntryBlock(b);
   b.setInsertionPointToEnd(body);

@@ -25,6 +25,10 @@ mlir::FailureOr<GeneratedCode> generateCode(mlir::ModuleOp module, const Target 
 // The code of a module after bufferize-graph.
 mlir::FailureOr<GeneratedCode> generateGraphCode(mlir::ModuleOp module, const CpuTarget &target, MachineCode kind);
 
+// The section of the note that names a model's package by its SHA-256. Linkers give it a program header, which the package stage
+// puts to another use.
+inline constexpr llvm::StringLiteral modelNoteSection = ".note.heddle";
+
 // The object that defines const heddle_model *heddle_model_<name>(void), for a package whose metadata has this SHA-256.
 mlir::FailureOr<std::string> emitModelObject(mlir::MLIRContext &context, llvm::StringRef name, llvm::ArrayRef<uint8_t> packageSha256,
                                              ModelEntry entry, const Target &target);

@@ -8,19 +8,49 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <algorithm>
 #include <cassert>
 #include <cstring>
 #include <elf.h>
 
 using namespace heddle;
 
-std::string heddle::declareSections(std::string &elf, llvm::ArrayRef<AddedSection> added, uint64_t tailOffset) {
+// In the range that is left to operating systems; loaders ignore what they do not know there.
+static constexpr uint32_t holdingSegmentType = 0x68656464; // "hedd"
+
+// Turns the program header of `note` into that of a segment around `added`.
+static void holdSections(std::string &elf, const Elf64_Ehdr &header, const Elf64_Shdr &note, llvm::ArrayRef<AddedSection> added) {
+  Elf64_Phdr holding = {};
+  holding.p_type = holdingSegmentType;
+  holding.p_flags = PF_R;
+  holding.p_align = addedSectionAlignment;
+  holding.p_offset = UINT64_MAX;
+  uint64_t end = 0;
+  for (const AddedSection &section : added) {
+    holding.p_offset = std::min(holding.p_offset, section.offset);
+    end = std::max(end, section.offset + section.size);
+  }
+  holding.p_filesz = end - holding.p_offset;
+  for (unsigned i = 0; i < header.e_phnum; ++i) {
+    char *place = elf.data() + header.e_phoff + i * sizeof(Elf64_Phdr);
+    Elf64_Phdr segment;
+    std::memcpy(&segment, place, sizeof(segment));
+    if (segment.p_type == PT_NOTE && segment.p_offset == note.sh_offset && segment.p_filesz == note.sh_size)
+      std::memcpy(place, &holding, sizeof(holding));
+  }
+}
+
+std::string heddle::declareSections(std::string &elf, llvm::ArrayRef<AddedSection> added, uint64_t tailOffset,
+                                    llvm::StringRef reserved) {
   assert(elf.size() >= sizeof(Elf64_Ehdr) && tailOffset % 8 == 0 && "a linked ELF64 file");
   Elf64_Ehdr header;
   std::memcpy(&header, elf.data(), sizeof(header));
   std::vector<Elf64_Shdr> sections(header.e_shnum);
   std::memcpy(sections.data(), elf.data() + header.e_shoff, sections.size() * sizeof(Elf64_Shdr));
   std::string strings = elf.substr(sections[header.e_shstrndx].sh_offset, sections[header.e_shstrndx].sh_size);
+  for (const Elf64_Shdr &section : sections)
+    if (section.sh_type == SHT_NOTE && strings.c_str() + section.sh_name == reserved)
+      holdSections(elf, header, section, added);
   for (const AddedSection &section : added) {
     Elf64_Shdr entry = {};
     entry.sh_name = strings.size();

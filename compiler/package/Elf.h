@@ -23,8 +23,10 @@ struct AddedSection {
 constexpr uint64_t addedSectionAlignment = 64;
 
 // The tail of the file that declares `added` beside the sections of `elf` (ELF64, little-endian): string table and section headers, to
-// be written at `tailOffset`, a multiple of 8. Changes the header in `elf` to point there.
-std::string declareSections(std::string &elf, llvm::ArrayRef<AddedSection> added, uint64_t tailOffset);
+// be written at `tailOffset`, a multiple of 8. Changes the header in `elf` to point there. The program header of the note section
+// `reserved`, where there is one, becomes that of a segment which holds `added` and which no loader maps: llvm-strip drops what
+// lies in no segment.
+std::string declareSections(std::string &elf, llvm::ArrayRef<AddedSection> added, uint64_t tailOffset, llvm::StringRef reserved);
 
 // `object` (relocatable) with every symbol that it defines made local, but `symbol`.
 mlir::FailureOr<std::string> keepOneGlobal(const std::string &object, llvm::StringRef symbol, std::string &error);

@@ -2,15 +2,13 @@
 
 #include "compiler/package/Link.h"
 
+#include "compiler/codegen/TemporaryFiles.h"
 #include "compiler/package/Elf.h"
 
-#include "llvm/ADT/ScopeExit.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
-#include "llvm/Support/Signals.h"
-#include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -23,50 +21,6 @@ std::string heddle::sysrootFolder(const Target &target) {
   llvm::sys::path::append(folder, "lib", "heddle", gnuTriple(target));
   return folder.str().str();
 }
-
-namespace {
-
-// Files of one link, removed when it is over, also by a signal.
-class Scratch {
-public:
-  ~Scratch() {
-    for (const std::string &file : files)
-      llvm::sys::fs::remove(file);
-    if (!folder.empty())
-      llvm::sys::fs::remove(folder);
-  }
-  std::error_code create() {
-    llvm::SmallString<128> path;
-    std::error_code error = llvm::sys::fs::createUniqueDirectory("heddle", path);
-    folder = path.str().str();
-    return error;
-  }
-  // A file of that name in the folder; `content` null: made by somebody else.
-  std::error_code add(llvm::StringRef name, const std::string *content, std::string &outPath) {
-    llvm::SmallString<128> path(folder);
-    llvm::sys::path::append(path, name);
-    outPath = path.str().str();
-    files.push_back(outPath);
-    llvm::sys::RemoveFileOnSignal(outPath);
-    if (!content)
-      return {};
-    std::error_code error;
-    llvm::raw_fd_ostream out(outPath, error);
-    if (error)
-      return error;
-    out << *content;
-    out.close();
-    error = out.error();
-    out.clear_error();
-    return error;
-  }
-
-private:
-  std::string folder;
-  std::vector<std::string> files;
-};
-
-} // namespace
 
 static std::string findLinker() {
   std::string self = llvm::sys::fs::getMainExecutable(nullptr, nullptr);
@@ -81,13 +35,14 @@ static std::string findLinker() {
   return {};
 }
 
-// The command line; `runtime` is the folder of libheddle.a, start files and stand-ins for the C library.
+// The command line; `runtime` is the folder of libheddle.a, start files and stand-ins for the C library. The result goes to
+// standard output: the linker makes no temporary file of its own, which it would leave where it alone outlives us.
 static std::vector<std::string> linkerArguments(LinkKind kind, ArrayRef<std::string> objects, StringRef modelName, const Target &target,
-                                                StringRef runtime, StringRef output) {
+                                                StringRef runtime) {
   bool arm = target.cpu.isAArch64();
   std::string loader = arm ? "ld-linux-aarch64.so.1" : "ld-linux-x86-64.so.2";
   auto file = [&](StringRef name) { return (runtime + "/" + name).str(); };
-  std::vector<std::string> arguments = {"ld.lld", "-m", arm ? "aarch64linux" : "elf_x86_64", "-o", output.str()};
+  std::vector<std::string> arguments = {"ld.lld", "-m", arm ? "aarch64linux" : "elf_x86_64", "-o", "-"};
   auto add = [&](ArrayRef<std::string> more) { arguments.insert(arguments.end(), more.begin(), more.end()); };
   if (kind == LinkKind::Relocatable) {
     add({"-r", "--force-group-allocation"});
@@ -124,19 +79,18 @@ static FailureOr<std::string> runLinker(LinkKind kind, ArrayRef<std::string> obj
     return fail("ld.lld is neither beside the compiler nor on the PATH");
   if (kind != LinkKind::Relocatable && !llvm::sys::fs::exists(runtime + "/libheddle.a"))
     return fail(runtime + "/libheddle.a: the runtime for this target is not installed");
-  Scratch scratch;
-  std::error_code failed = scratch.create();
-  if (failed)
-    return fail("cannot make a temporary folder: " + failed.message());
+  TemporaryFiles scratch;
   std::vector<std::string> paths(objects.size());
-  for (size_t i = 0; i < objects.size(); ++i)
-    if ((failed = scratch.add("object" + std::to_string(i) + ".o", &objects[i], paths[i])))
-      return fail(paths[i] + ": " + failed.message());
-  (void)scratch.add("linked", nullptr, output);
-  (void)scratch.add("log", nullptr, log);
-  std::vector<std::string> arguments = linkerArguments(kind, paths, modelName, target, runtime, output);
+  std::error_code failed = scratch.add("", output);
+  if (!failed)
+    failed = scratch.add("", log);
+  for (size_t i = 0; i < objects.size() && !failed; ++i)
+    failed = scratch.add(objects[i], paths[i]);
+  if (failed)
+    return fail("cannot write temporary files: " + failed.message());
+  std::vector<std::string> arguments = linkerArguments(kind, paths, modelName, target, runtime);
   SmallVector<StringRef> views(arguments.begin(), arguments.end());
-  std::optional<StringRef> redirects[] = {StringRef(""), StringRef(log), StringRef(log)};
+  std::optional<StringRef> redirects[] = {StringRef(""), StringRef(output), StringRef(log)};
   std::string launchError;
   int code = llvm::sys::ExecuteAndWait(linker, views, std::nullopt, redirects, 0, 0, &launchError);
   auto said = llvm::MemoryBuffer::getFile(log);

@@ -7,6 +7,7 @@
 #include "llvm/Support/Signals.h"
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -49,9 +50,10 @@ bool OutputFile::create(const std::string &path, OutputFile &file, std::string &
 }
 
 OutputFile::~OutputFile() {
-  if (descriptor < 0)
+  if (descriptor >= 0)
+    close(descriptor);
+  if (temporary.empty())
     return;
-  close(descriptor);
   unlink(temporary.c_str());
   llvm::sys::DontRemoveFileOnSignal(temporary);
 }
@@ -69,16 +71,60 @@ bool OutputFile::write(uint64_t offset, llvm::ArrayRef<uint8_t> bytes) {
   return true;
 }
 
-bool OutputFile::keep(bool executable) {
+bool OutputFile::finish(bool executable) {
   mode_t mask = umask(0);
   umask(mask);
   if (fchmod(descriptor, (executable ? 0777 : 0666) & ~mask))
     return fail("set the mode");
-  if (close(std::exchange(descriptor, -1)) || rename(temporary.c_str(), path.c_str())) {
-    fail("write");
-    unlink(temporary.c_str());
-    return false;
-  }
+  return close(std::exchange(descriptor, -1)) == 0 || fail("write");
+}
+
+bool OutputFile::publish() {
+  if (rename(temporary.c_str(), path.c_str()))
+    return fail("write");
   llvm::sys::DontRemoveFileOnSignal(temporary);
+  temporary.clear();
   return true;
+}
+
+bool OutputFile::keep(bool executable) { return finish(executable) && publish(); }
+
+namespace {
+
+// Signals that end a process wait while this lives.
+class SignalsHeld {
+public:
+  SignalsHeld() {
+    sigset_t held;
+    sigemptyset(&held);
+    for (int signal : {SIGHUP, SIGINT, SIGQUIT, SIGTERM})
+      sigaddset(&held, signal);
+    pthread_sigmask(SIG_BLOCK, &held, &before);
+  }
+  ~SignalsHeld() { pthread_sigmask(SIG_SETMASK, &before, nullptr); }
+
+private:
+  sigset_t before;
+};
+
+} // namespace
+
+bool OutputFile::keepWith(OutputFile &companion, bool executable) {
+  bool finished = companion.finish(false) && finish(executable);
+  SignalsHeld held;
+  std::string previous = companion.temporary + ".previous";
+  bool hadPrevious = finished && rename(companion.path.c_str(), previous.c_str()) == 0;
+  bool published = finished && companion.publish();
+  if (published && publish()) {
+    if (hadPrevious)
+      unlink(previous.c_str());
+    return true;
+  }
+  if (message.empty())
+    message = companion.message;
+  if (hadPrevious)
+    rename(previous.c_str(), companion.path.c_str());
+  else if (published)
+    unlink(companion.path.c_str());
+  return false;
 }

@@ -27,14 +27,20 @@ public:
   }
   // Gives the file its name, its mode (0755 if executable) and forgets it.
   bool keep(bool executable);
+  // Keeps this file and `companion`, which belongs to it, or neither: on failure the previous file stands under both names. No
+  // signal comes between; a machine that dies there leaves a companion that does not fit, which loading says.
+  bool keepWith(OutputFile &companion, bool executable);
   // One line about the last failure.
   const std::string &error() const { return message; }
 
 private:
   bool fail(const char *what);
+  bool finish(bool executable); // all bytes and the mode; the name stays temporary
+  bool publish();
 
   int descriptor = -1;
-  std::string path, temporary, message;
+  std::string path, message;
+  std::string temporary; // the name until `path` is its name
 };
 
 } // namespace heddle

@@ -117,16 +117,13 @@ LogicalResult Writer::run() {
   std::vector<AddedSection> sections = {{HEDDLE_PACKAGE_SECTION, packageOffset, package.size()}};
   if (!request.sidecar)
     sections.push_back({HEDDLE_WEIGHTS_SECTION, weightsOffset, weightsSize});
-  std::string tail = declareSections(*elf, sections, tailOffset);
+  std::string tail = declareSections(*elf, sections, tailOffset, modelNoteSection);
   if (!file.write(0, *elf) || !file.write(packageOffset, package) || !file.write(tailOffset, tail))
     return fail(file.error());
-  if (request.sidecar) {
-    if (!sidecar.write(0, sidecarHeader(weightsSize, sha256)) || !sidecar.keep(false))
-      return fail(sidecar.error());
-  }
-  if (!file.keep(request.kind == LinkKind::Executable))
-    return fail(file.error());
-  return success();
+  bool isProgram = request.kind == LinkKind::Executable;
+  if (request.sidecar && !sidecar.write(0, sidecarHeader(weightsSize, sha256)))
+    return fail(sidecar.error());
+  return (request.sidecar ? file.keepWith(sidecar, isProgram) : file.keep(isProgram)) ? success() : fail(file.error());
 }
 
 LogicalResult heddle::writePackage(const PackageRequest &request, std::string &error) { return Writer(request, error).run(); }

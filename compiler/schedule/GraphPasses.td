@@ -11,7 +11,8 @@ def FuseElementwise : Pass<"heddle-fuse-elementwise", "::mlir::ModuleOp"> {
   let description = [{
     Elementwise `arith` and `math` ops on tensors become `linalg.generic`; one whose only reader is another `linalg.generic`
     becomes part of it. Not into products, which have kernels of their own, nor where a costly element would be computed more
-    than once. A body has at most 48 ops. Remarks say why a loop was not fused into the one that reads it. Example: test/schedule/fuse-elementwise.mlir.
+    than once. A body has at most 48 ops. Remarks say why a loop was not fused into the one that
+    reads it. Example: test/schedule/fuse-elementwise.mlir.
 
     ```mlir
     func.func @graph(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {

@@ -44,6 +44,8 @@ private:
 // Prints an error, as one JSON object if asked to, and gives back `code`.
 int failCommand(int code, const llvm::Twine &message, bool asJson = false);
 
+// The other commands: the words after their name; what to exit with.
+int runInspectCommand(int argc, char **argv);
 int runVerifyCommand(int argc, char **argv);
 
 } // namespace heddle

@@ -3,7 +3,6 @@
 // The command `heddle`.
 
 #include "compiler/tools/CompileArguments.h"
-#include "frontends/Inspect.h"
 #include "frontends/tokenizer/TokenizeTool.h"
 
 #include "llvm/Support/JSON.h"
@@ -17,7 +16,7 @@ using llvm::StringRef;
 static const char *const usage = R"(Heddle compiles Transformer models to native programs.
 
   heddle compile MODEL -o OUT      compile a GGUF or ONNX file, a Hugging Face folder or an MLIR module
-  heddle inspect MODEL [--json]    show what is in a model file
+  heddle inspect FILE [--json]     show what is in a model file or in what was compiled (--check: are its weights whole)
   heddle verify MODEL              evaluate the model after every stage and name the first that changed a result
   heddle tokenize MODEL            text to ids and back, as JSON lines (--no-special, --decode, --chat)
   heddle compile --help            all options of compile
@@ -50,21 +49,6 @@ static int runCompile(int argc, char **argv) {
   return status == CompileStatus::Done ? 0 : failCommand(int(status), error, arguments.jsonErrors);
 }
 
-static int runInspect(int argc, char **argv) {
-  std::string model;
-  bool json = false;
-  for (int i = 0; i < argc; ++i) {
-    StringRef word = argv[i];
-    if (word == "--json")
-      json = true;
-    else if (word.starts_with("-"))
-      return failCommand(2, "inspect: unknown option '" + word + "'");
-    else
-      model = word.str();
-  }
-  return model.empty() ? failCommand(2, "inspect: no model given") : inspectModel(model, json);
-}
-
 int main(int argc, char **argv) {
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN); // a file over the limit is a failed write that is reported
@@ -72,7 +56,7 @@ int main(int argc, char **argv) {
   if (command == "compile")
     return runCompile(argc - 2, argv + 2);
   if (command == "inspect")
-    return runInspect(argc - 2, argv + 2);
+    return runInspectCommand(argc - 2, argv + 2);
   if (command == "verify")
     return runVerifyCommand(argc - 2, argv + 2);
   if (command == "tokenize")

@@ -2,11 +2,11 @@
 
 #include "compiler/codegen/halide/EmitPipeline.h"
 
+#include "compiler/codegen/TemporaryFiles.h"
+
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/ScopeExit.h"
 #include "llvm/Object/ELFObjectFile.h"
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 
 using namespace heddle;
@@ -72,11 +72,11 @@ protected:
 
 // Halide compiles to files only.
 static FailureOr<std::string> compileObject(Location loc, Halide::Module module) {
-  llvm::SmallString<128> path;
-  if (std::error_code error = llvm::sys::fs::createTemporaryFile("heddle-kernel", "o", path))
+  TemporaryFiles scratch;
+  std::string path;
+  if (std::error_code error = scratch.add("", path))
     return emitError(loc) << "no temporary file for an object: " << error.message();
-  llvm::scope_exit remove([&] { llvm::sys::fs::remove(path); });
-  module.compile({{Halide::OutputFileType::object, std::string(path)}});
+  module.compile({{Halide::OutputFileType::object, path}});
   auto buffer = llvm::MemoryBuffer::getFile(path);
   if (!buffer)
     return emitError(loc) << "cannot read " << path << ": " << buffer.getError().message();

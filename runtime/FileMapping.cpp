@@ -1,5 +1,5 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "runtime/MappedFile.h"
+#include "runtime/FileMapping.h"
 
 #include <cerrno>
 #include <cstring>
@@ -10,12 +10,12 @@
 
 namespace heddle {
 
-MappedFile::~MappedFile() {
+FileMapping::~FileMapping() {
   if (bytes)
     munmap(const_cast<uint8_t *>(bytes), length);
 }
 
-Status MappedFile::open(const std::string &path) {
+Status FileMapping::open(const std::string &path) {
   // Not blocking: a FIFO would wait for its writer before fstat could refuse it.
   int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0)

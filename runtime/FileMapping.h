@@ -1,8 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A regular file mapped read-only and private: processes that run the same model share its pages.
-#ifndef HEDDLE_RUNTIME_MAPPEDFILE_H
-#define HEDDLE_RUNTIME_MAPPEDFILE_H
+#ifndef HEDDLE_RUNTIME_FILEMAPPING_H
+#define HEDDLE_RUNTIME_FILEMAPPING_H
 
 #include "runtime/Status.h"
 
@@ -10,12 +10,12 @@
 
 namespace heddle {
 
-class MappedFile {
+class FileMapping {
 public:
-  MappedFile() = default;
-  MappedFile(const MappedFile &) = delete;
-  MappedFile &operator=(const MappedFile &) = delete;
-  ~MappedFile();
+  FileMapping() = default;
+  FileMapping(const FileMapping &) = delete;
+  FileMapping &operator=(const FileMapping &) = delete;
+  ~FileMapping();
 
   // Fails with invalidInput where the path does not name a readable regular file.
   Status open(const std::string &path);

@@ -1,0 +1,196 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// heddle inspect: a model file, or an executable, library, object or package that holds compiled ones.
+
+#include "compiler/tools/CompileArguments.h"
+#include "frontends/Inspect.h"
+#include "runtime/PackageFile.h"
+
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace heddle;
+using llvm::StringRef;
+namespace json = llvm::json;
+
+// Strings of a file are what it says: JSON wants UTF-8, a terminal no control bytes.
+static std::string textOf(const flatbuffers::String *value) { return value ? json::fixUTF8(value->str()) : ""; }
+
+static std::string printable(std::string text) {
+  for (char &c : text)
+    if (c != '\n' && (static_cast<unsigned char>(c) < ' ' || c == 0x7f))
+      c = '?';
+  return text;
+}
+
+template <typename List, typename Describe> static json::Array listOf(const List *list, Describe describe) {
+  json::Array out;
+  for (unsigned i = 0; list && i < list->size(); ++i)
+    out.push_back(describe(list->Get(i)));
+  return out;
+}
+
+static json::Object describeWeight(const package::Weight *weight) {
+  json::Array shape;
+  for (unsigned i = 0; weight->shape() && i < weight->shape()->size(); ++i)
+    shape.push_back(weight->shape()->Get(i));
+  return json::Object{{"name", textOf(weight->name())},
+                      {"format", textOf(weight->format())},
+                      {"shape", std::move(shape)},
+                      {"offset", weight->offset()},
+                      {"bytes", weight->size()},
+                      {"sha256", hexadecimal(weight->sha256()->data(), weight->sha256()->size())}};
+}
+
+static json::Object describeKernel(const package::Kernel *kernel) {
+  return json::Object{{"name", textOf(kernel->name())},
+                      {"kind", textOf(kernel->kind())},
+                      {"emitter", textOf(kernel->emitter())},
+                      {"schedule", textOf(kernel->schedule())},
+                      {"calls", kernel->calls()},
+                      {"flops_per_row", kernel->flops_per_row()},
+                      {"bytes_fixed", kernel->bytes_fixed()},
+                      {"bytes_per_row", kernel->bytes_per_row()}};
+}
+
+static json::Object describeTensor(const package::GraphTensor *tensor) {
+  json::Array dims = tensor->dims() ? listOf(tensor->dims(), [](int64_t size) { return size; }) : json::Array();
+  return json::Object{{"name", textOf(tensor->name())}, {"type", dataTypeName(tensor->type())}, {"shape", std::move(dims)}};
+}
+
+// What a model that generates has beside the rest.
+static void addGenerating(const package::Package &metadata, json::Object &out) {
+  out["vocab_size"] = metadata.vocab_size();
+  out["hidden_size"] = metadata.hidden_size();
+  out["num_layers"] = metadata.num_layers();
+  out["context"] = metadata.context();
+  const package::KvPlan &kv = *metadata.kv();
+  out["kv_cache"] = json::Object{{"type", package::EnumNameKvType(kv.type())}, {"num_layers", kv.num_layers()},
+                                 {"num_kv_heads", kv.num_kv_heads()},           {"head_dim", kv.head_dim()},
+                                 {"page_bytes", kv.page_bytes()},               {"bytes_per_token", kv.bytes_per_token()}};
+  const package::MemoryPlan &memory = *metadata.memory();
+  out["activations"] = json::Object{{"fixed", memory.fixed()}, {"per_row", memory.per_row()}, {"max_rows", memory.max_rows()}};
+  if (const package::Tokenizer *tokenizer = metadata.tokenizer())
+    out["tokenizer"] = json::Object{{"model", package::EnumNameTokenizerModel(tokenizer->model())},
+                                    {"pieces", tokenizer->pieces() ? tokenizer->pieces()->size() : 0}};
+}
+
+static json::Object describePackage(const PackageFile &file) {
+  const package::Package &metadata = file.metadata();
+  auto text = [](const flatbuffers::String *value) { return textOf(value); };
+  json::Object out{{"name", textOf(metadata.name())},
+                   {"architecture", textOf(metadata.architecture())},
+                   {"task", package::EnumNameTask(metadata.task())},
+                   {"source", textOf(metadata.source_name())},
+                   {"source_sha256", textOf(metadata.source_sha256())},
+                   {"package_sha256", hexadecimal(file.metadataSha256(), 32)},
+                   {"compiler", textOf(metadata.compiler_version())},
+                   {"target", textOf(metadata.target())},
+                   {"cpu_features", listOf(metadata.cpu_features(), text)},
+                   {"precision", textOf(metadata.precision())},
+                   {"passes", listOf(metadata.passes(), text)},
+                   {"config", listOf(metadata.config(), text)},
+                   {"kernels", listOf(metadata.kernels(), describeKernel)},
+                   {"weights_bytes", metadata.weights_size()},
+                   {"bytes_per_token", metadata.bytes_per_token()},
+                   {"sidecar", file.hasSidecar()},
+                   {"weights", listOf(metadata.weights(), describeWeight)}};
+  if (metadata.task() == package::Task::Graph) {
+    out["inputs"] = listOf(metadata.graph()->inputs(), describeTensor);
+    out["outputs"] = listOf(metadata.graph()->outputs(), describeTensor);
+  } else {
+    addGenerating(metadata, out);
+  }
+  return out;
+}
+
+static void printPackage(const PackageFile &file, llvm::raw_ostream &out) {
+  const package::Package &metadata = file.metadata();
+  out << packageText(file);
+  unsigned count = metadata.weights() ? metadata.weights()->size() : 0;
+  for (unsigned i = 0; i < count; ++i) {
+    const package::Weight *weight = metadata.weights()->Get(i);
+    std::string shape;
+    for (unsigned d = 0; weight->shape() && d < weight->shape()->size(); ++d)
+      shape += (d ? "," : "") + std::to_string(weight->shape()->Get(d));
+    out << llvm::formatv("{0,-18} {1,-60} {2,-7} {3,-24} {4,14}\n", "weight", textOf(weight->name()), textOf(weight->format()),
+                         "[" + shape + "]", weight->size());
+  }
+  out << count << " weights, " << metadata.weights_size() << " bytes in "
+      << (file.hasSidecar() ? file.path() + HEDDLE_SIDECAR_SUFFIX : "this file") << "\n";
+}
+
+static const char *machineName(uint16_t machine) {
+  return machine == EM_X86_64 ? "x86-64" : machine == EM_AARCH64 ? "aarch64" : "unknown";
+}
+
+// Every package of `file`, in its order.
+static Status inspectPackages(PackageFile &file, bool check, json::Array &outDescriptions, std::string &outText) {
+  llvm::raw_string_ostream text(outText);
+  for (bool found = true; found;) {
+    HEDDLE_RETURN_IF_ERROR(file.readMetadata());
+    if (check) {
+      HEDDLE_RETURN_IF_ERROR(file.findWeights());
+      HEDDLE_RETURN_IF_ERROR(file.checkWeights());
+    }
+    outDescriptions.push_back(describePackage(file));
+    text << "\n";
+    printPackage(file, text);
+    if (check)
+      text << "all hashes match\n";
+    HEDDLE_RETURN_IF_ERROR(file.next(found));
+  }
+  return Status();
+}
+
+static int inspectCompiled(const std::string &path, bool asJson, bool check) {
+  PackageFile file;
+  json::Array packages;
+  std::string text;
+  Status status = file.open(path, EM_NONE);
+  if (status.isOk())
+    status = inspectPackages(file, check, packages, text);
+  if (!status.isOk())
+    return failCommand(2, printable(status.message()));
+  const char *kind = file.elfHeader().e_type == ET_REL ? "object" : "program or library";
+  const char *machine = machineName(file.elfHeader().e_machine);
+  if (asJson) {
+    json::Object out{{"file", json::fixUTF8(path)}, {"kind", kind}, {"machine", machine}, {"bytes", file.size()},
+                     {"checked", check},            {"packages", std::move(packages)}};
+    llvm::outs() << llvm::formatv("{0:2}", json::Value(std::move(out))) << "\n";
+  } else {
+    llvm::outs() << path << ": " << kind << " for " << machine << ", " << file.size() << " bytes\n" << printable(text);
+  }
+  return 0;
+}
+
+static bool isElf(const std::string &path) {
+  FileMapping file;
+  return file.open(path).isOk() && StringRef(reinterpret_cast<const char *>(file.data()), file.size()).starts_with(ELFMAG);
+}
+
+int heddle::runInspectCommand(int argc, char **argv) {
+  std::string path;
+  bool asJson = false, check = false;
+  for (int i = 0; i < argc; ++i) {
+    StringRef word = argv[i];
+    if (word == "--json")
+      asJson = true;
+    else if (word == "--check")
+      check = true;
+    else if (word.starts_with("-"))
+      return failCommand(2, "inspect: unknown option '" + word + "'; known: --json, --check");
+    else if (path.empty())
+      path = word.str();
+    else
+      return failCommand(2, "inspect: one file expected, got '" + path + "' and '" + word + "'");
+  }
+  if (path.empty())
+    return failCommand(2, "inspect: no model given");
+  if (isElf(path))
+    return inspectCompiled(path, asJson, check);
+  if (check)
+    return failCommand(2, path + ": --check compares the hashes of what was compiled; a model file has none");
+  return inspectModel(path, asJson);
+}

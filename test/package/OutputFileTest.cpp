@@ -1,0 +1,102 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Files of an output appear whole, or what was there before stays.
+
+#include "compiler/package/OutputFile.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+using namespace heddle;
+
+namespace {
+
+class OutputFileTest : public testing::Test {
+protected:
+  void SetUp() override {
+    llvm::SmallString<128> path;
+    ASSERT_FALSE(llvm::sys::fs::createUniqueDirectory("output-file", path));
+    folder = path.str().str();
+  }
+  void TearDown() override { llvm::sys::fs::remove_directories(folder); }
+
+  std::string path(const char *name) const { return folder + "/" + name; }
+  void put(const char *name, const char *content) {
+    std::error_code error;
+    llvm::raw_fd_ostream(path(name), error) << content;
+  }
+  std::string content(const char *name) const {
+    auto buffer = llvm::MemoryBuffer::getFile(path(name));
+    return buffer ? (*buffer)->getBuffer().str() : "absent";
+  }
+  std::set<std::string> names() const {
+    std::set<std::string> found;
+    std::error_code error;
+    for (llvm::sys::fs::directory_iterator entry(folder, error), end; entry != end && !error; entry.increment(error))
+      found.insert(entry->path().substr(folder.size() + 1));
+    return found;
+  }
+
+  // A new program and its weights; `between` runs when both are written and neither has its name. Whether they were kept.
+  bool writePair(void (*between)(OutputFileTest &test) = nullptr) {
+    OutputFile file, weights;
+    EXPECT_TRUE(OutputFile::create(path("model"), file, error) && OutputFile::create(path("model.weights"), weights, error));
+    EXPECT_TRUE(file.write(0, "new program") && weights.write(0, "new weights"));
+    if (between)
+      between(*this);
+    bool kept = file.keepWith(weights, true);
+    error = file.error();
+    return kept;
+  }
+  // A program cannot take the name of a folder.
+  static void block(OutputFileTest &test) { llvm::sys::fs::create_directory(test.path("model")); }
+
+  std::string folder, error;
+};
+
+TEST_F(OutputFileTest, PairIsKept) {
+  EXPECT_TRUE(writePair());
+  EXPECT_EQ(content("model"), "new program");
+  EXPECT_EQ(content("model.weights"), "new weights");
+  EXPECT_TRUE(llvm::sys::fs::can_execute(path("model")));
+  EXPECT_FALSE(llvm::sys::fs::can_execute(path("model.weights")));
+  EXPECT_EQ(names(), (std::set<std::string>{"model", "model.weights"}));
+}
+
+TEST_F(OutputFileTest, PairReplacesThePreviousOne) {
+  put("model", "old program");
+  put("model.weights", "old weights");
+  EXPECT_TRUE(writePair());
+  EXPECT_EQ(content("model"), "new program");
+  EXPECT_EQ(content("model.weights"), "new weights");
+  EXPECT_EQ(names(), (std::set<std::string>{"model", "model.weights"}));
+}
+
+TEST_F(OutputFileTest, PreviousWeightsStayWithoutTheirProgram) {
+  put("model.weights", "old weights");
+  EXPECT_FALSE(writePair(block));
+  EXPECT_NE(error.find("model: cannot write: Is a directory"), std::string::npos) << error;
+  EXPECT_EQ(content("model.weights"), "old weights");
+  EXPECT_EQ(names(), (std::set<std::string>{"model", "model.weights"}));
+}
+
+TEST_F(OutputFileTest, NoWeightsAreLeftWithoutTheirProgram) {
+  EXPECT_FALSE(writePair(block));
+  EXPECT_EQ(names(), (std::set<std::string>{"model"}));
+}
+
+TEST_F(OutputFileTest, WhatIsNotKeptIsRemoved) {
+  {
+    OutputFile file;
+    ASSERT_TRUE(OutputFile::create(path("model"), file, error));
+    EXPECT_TRUE(file.write(0, "half"));
+  }
+  EXPECT_TRUE(names().empty());
+}
+
+} // namespace
