@@ -76,10 +76,9 @@ public:
 private:
   Value index(int64_t value) { return arith::ConstantIndexOp::create(b, loc, value); }
   Value isEnoughWork();
-  // What the loops read from around them, but for constants, which go with them.
-  SmallVector<Value> outerValues(Operation *loops);
-  Value store(ArrayRef<Value> values);
-  void load(func::FuncOp task, ArrayRef<Value> values, Operation *loops);
+  void collectOuterValues(Operation *loops);
+  Value store();
+  void load(func::FuncOp task, Operation *loops);
   void cut(func::FuncOp task, ArrayRef<scf::ForOp> loops);
   Value at(Value memory, size_t slot);
   Type storedType(Value value) { return converter.convertType(value.getType()); }
@@ -94,6 +93,7 @@ private:
   IRRewriter b;
   Location loc;
   LLVMTypeConverter converter;
+  SmallVector<Value> values, constants; // what the loops read from around them
 };
 
 } // namespace
@@ -108,11 +108,11 @@ Value LoopTask::isEnoughWork() {
   return arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OGE, work, limit);
 }
 
-SmallVector<Value> LoopTask::outerValues(Operation *loops) {
-  llvm::SetVector<Value> values(loops->operand_begin(), loops->operand_end());
-  getUsedValuesDefinedAbove(loops->getRegions(), values);
-  values.remove_if([](Value value) { return matchPattern(value, m_Constant()); });
-  return values.takeVector();
+void LoopTask::collectOuterValues(Operation *loops) {
+  llvm::SetVector<Value> outer(loops->operand_begin(), loops->operand_end());
+  getUsedValuesDefinedAbove(loops->getRegions(), outer);
+  for (Value value : outer)
+    (matchPattern(value, m_Constant()) ? constants : values).push_back(value);
 }
 
 Value LoopTask::at(Value memory, size_t offset) {
@@ -121,7 +121,7 @@ Value LoopTask::at(Value memory, size_t offset) {
 }
 
 // Room for the values in the graph's frame, filled where the loops stand.
-Value LoopTask::store(ArrayRef<Value> values) {
+Value LoopTask::store() {
   size_t size = 0;
   for (Value value : values)
     size += bytesOf(value);
@@ -142,8 +142,8 @@ Value LoopTask::store(ArrayRef<Value> values) {
   return memory;
 }
 
-// The loops, already in the task, read its own copies of the values.
-void LoopTask::load(func::FuncOp task, ArrayRef<Value> values, Operation *loops) {
+// The loops, already in the task, read its own copies of the values; constants go with them.
+void LoopTask::load(func::FuncOp task, Operation *loops) {
   auto replace = [&](Value value, Value own) {
     value.replaceUsesWithIf(own, [&](OpOperand &use) { return loops->isAncestor(use.getOwner()); });
   };
@@ -154,11 +154,8 @@ void LoopTask::load(func::FuncOp task, ArrayRef<Value> values, Operation *loops)
     replace(value, type == value.getType() ? stored : UnrealizedConversionCastOp::create(b, loc, value.getType(), stored).getResult(0));
     offset += bytesOf(value);
   }
-  llvm::SetVector<Value> constants(loops->operand_begin(), loops->operand_end());
-  getUsedValuesDefinedAbove(loops->getRegions(), constants);
   for (Value constant : constants)
-    if (Operation *defining = constant.getDefiningOp(); defining && defining->getParentOp() != task)
-      replace(constant, b.clone(*defining)->getResult(0));
+    replace(constant, b.clone(*constant.getDefiningOp())->getResult(0));
 }
 
 // Gives each thread its part of one of `loops`: the outermost with several steps for each thread, else the longest.
@@ -194,9 +191,9 @@ FailureOr<func::FuncOp> LoopTask::run(unsigned number) {
     return failure();
   SmallVector<scf::ForOp> loops = llvm::map_to_vector(cuttable, [&](unsigned loop) { return cast<scf::ForOp>((*made)[loop]); });
   Operation *outermost = made->front();
-  SmallVector<Value> values = outerValues(outermost);
+  collectOuterValues(outermost);
   b.setInsertionPoint(outermost);
-  Value memory = store(values);
+  Value memory = store();
 
   auto pointer = LLVM::LLVMPointerType::get(b.getContext());
   b.setInsertionPoint(graph);
@@ -210,7 +207,7 @@ FailureOr<func::FuncOp> LoopTask::run(unsigned number) {
   auto end = func::ReturnOp::create(b, loc);
   outermost->moveBefore(end);
   b.setInsertionPoint(outermost);
-  load(task, values, outermost);
+  load(task, outermost);
   cut(task, loops);
   b.eraseOp(op);
   return task;

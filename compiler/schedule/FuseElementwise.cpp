@@ -119,7 +119,8 @@ void remarkOnUnfused(ModuleOp module) {
       StringRef reason = whyNotFused(&use);
       if (!isa<linalg::GenericOp>(use.getOwner()) || reason.empty())
         continue;
-      producer.emitRemark("not fused into the loop that reads it: ") << reason;
+      // Of the location alone: the op would be printed with it, and numbered in its function, every time.
+      mlir::emitRemark(producer.getLoc(), "not fused into the loop that reads it: ") << reason;
       return;
     }
   });
