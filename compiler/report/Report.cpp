@@ -187,7 +187,7 @@ static SmallVector<StepFunction> stepFunctions(ModuleOp module) {
 }
 
 static Json cacheOf(ModuleOp module) {
-  KvCacheType cache = kvCacheOf(module);
+  KvCacheType cache = module.lookupSymbol("step") ? kvCacheOf(module) : KvCacheType();
   if (!cache)
     return nullptr;
   std::string type;
