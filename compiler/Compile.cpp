@@ -273,14 +273,14 @@ static std::string symbolName(const CompileOptions &options) {
   return name.empty() || llvm::isDigit(name[0]) ? "m" + name : name;
 }
 
-// The files that a model is read from, sorted.
-static std::vector<std::string> filesOf(const Checkpoint &checkpoint, const std::string &path) {
+// The files that a model is read from, sorted: `folder` holds more than its weights, "" if no folder does.
+static std::vector<std::string> filesOf(const Checkpoint &checkpoint, const std::string &folder) {
   std::set<std::string> files;
   for (const auto &file : checkpoint.files)
     files.insert(file->path());
   std::error_code code;
-  if (llvm::sys::fs::is_directory(path))
-    for (llvm::sys::fs::directory_iterator entry(path, code), end; entry != end && !code; entry.increment(code))
+  if (!folder.empty())
+    for (llvm::sys::fs::directory_iterator entry(folder, code), end; entry != end && !code; entry.increment(code))
       if (llvm::is_contained({".json", ".safetensors", ".model", ".txt", ".jinja"}, llvm::sys::path::extension(entry->path())))
         files.insert(entry->path());
   return {files.begin(), files.end()};
@@ -303,7 +303,9 @@ CompileStatus Compilation::writeDepfile() {
   if (options.depfile.empty())
     return CompileStatus::Done;
   std::string rule = escapeForMake(options.output) + ":";
-  for (const std::string &name : filesOf(program->checkpoint(), options.model))
+  // An ONNX file that generates has its config and tokenizer beside it.
+  std::string folder = llvm::sys::fs::is_directory(options.model) ? options.model : reader ? folderOf(options.model) : "";
+  for (const std::string &name : filesOf(program->checkpoint(), folder))
     rule += " \\\n  " + escapeForMake(name);
   return writeFile(options.depfile, rule + "\n");
 }
@@ -395,6 +397,11 @@ CompileStatus Compilation::run() {
 static bool isMlir(StringRef path) { return llvm::sys::path::extension(path) == ".mlir"; }
 
 bool heddle::holdsGraph(const CompileOptions &options) { return isMlir(options.model) || isOnnx(options.model); }
+
+std::string heddle::folderOf(StringRef path) {
+  StringRef folder = llvm::sys::path::parent_path(path);
+  return folder.empty() ? "." : folder.str();
+}
 
 std::unique_ptr<Program> heddle::makeProgram(const CompileOptions &options, const Target &target) {
   if (isMlir(options.model))

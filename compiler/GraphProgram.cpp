@@ -9,7 +9,6 @@
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
-#include "llvm/Support/Path.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -154,10 +153,7 @@ std::unique_ptr<Program> OnnxProgram::takeRaised(ModuleOp raised, StringRef bloc
     return nullptr;
   }
   model.config.architecture = "onnx";
-  llvm::SmallString<128> folder = llvm::sys::path::parent_path(options.model);
-  if (folder.empty())
-    folder = ".";
-  if (Status read = readConfigBesideGraph(folder.str().str(), model.config); !read) {
+  if (Status read = readConfigBesideGraph(folderOf(options.model), model.config); !read) {
     error = read.takeError().message;
     return nullptr;
   }

@@ -92,7 +92,10 @@ void heddle::addRaiseStage(OpPassManager &pm, const PipelineOptions &options) {
     if (enabled)
       pm.addNestedPass<func::FuncOp>(std::move(pass));
   };
-  // First: where a trace of elements ends is at products of rows with stored matrices.
+  // First: what follows from the mask's ones and the positions' range is seen by every pass.
+  if (options.formForward)
+    pm.addPass(createBindDecoderInputs());
+  // Before others: where a trace of elements ends is at products of rows with stored matrices.
   addIf(options.raiseLinear, createRaiseLinear());
   addIf(options.raiseNorm, createRaiseNorm());
   // After norms: a norm's power is not an activation, but a gate may multiply one.

@@ -39,6 +39,9 @@ public:
 // Whether a graph is made of the model, not a program that generates.
 bool holdsGraph(const CompileOptions &options);
 
+// Of a file; "." for a name alone.
+std::string folderOf(llvm::StringRef path);
+
 // What the task of the options and the kind of file ask for. Both arguments outlive the program.
 std::unique_ptr<Program> makeProgram(const CompileOptions &options, const Target &target);
 std::unique_ptr<Program> makeGeneratingProgram(const CompileOptions &options, const Target &target);

@@ -2,10 +2,12 @@
 #include "frontends/Inspect.h"
 #include "frontends/ModelConfig.h"
 #include "frontends/Size.h"
+#include "frontends/onnx/OnnxModel.h"
 
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <sys/stat.h>
 
 namespace heddle {
 
@@ -72,6 +74,41 @@ Json describeConfig(const ModelConfig &config) {
   return out;
 }
 
+// "float (1, sequence)"
+std::string typeText(const OnnxValueInfo &value) {
+  std::string shape;
+  for (const OnnxDim &dim : value.dims)
+    shape += (shape.empty() ? "" : ", ") + (dim.value >= 0      ? std::to_string(dim.value)
+                                            : dim.param.empty() ? "?"
+                                                                : printable(dim.param, 64));
+  return onnxTypeName(value.type) + " (" + (value.hasShape ? shape : "...") + ")";
+}
+
+// What a graph says of itself, and the files beside it that a model that generates is compiled with.
+Json describeGraph(const OnnxModel &onnx) {
+  Json out = {{"source", "onnx"},
+              {"name", onnx.graph.name},
+              {"producer", onnx.producer},
+              {"nodes", onnx.graph.nodes.size()},
+              {"opsets", Json::object()},
+              {"inputs", Json::object()},
+              {"outputs", Json::object()},
+              {"beside", Json::array()}};
+  for (const auto &[domain, opset] : onnx.opsets)
+    out["opsets"][domain.empty() ? "ai.onnx" : domain] = opset;
+  for (const OnnxValueInfo &input : onnx.graph.inputs)
+    out["inputs"][input.name] = typeText(input);
+  for (const OnnxValueInfo &output : onnx.graph.outputs)
+    out["outputs"][output.name] = typeText(output);
+  std::string folder = onnx.path.substr(0, onnx.path.rfind('/') + 1);
+  struct stat status;
+  for (const char *name : {"config.json", "generation_config.json", "tokenizer.json", "tokenizer.model", "spiece.model",
+                           "sentencepiece.bpe.model", "vocab.json", "vocab.txt", "tokenizer_config.json"})
+    if (stat((folder + name).c_str(), &status) == 0)
+      out["beside"].push_back(name);
+  return out;
+}
+
 double parameterCount(const TensorInfo &tensor) {
   double count = 1.0;
   for (int64_t dim : tensor.shape)
@@ -91,7 +128,7 @@ Json describeModel(const Model &model) {
     bytes += tensor.bytes;
     parameters += parameterCount(tensor);
   }
-  return {{"config", describeConfig(model.config)},
+  return {{"config", model.onnx ? describeGraph(*model.onnx) : describeConfig(model.config)},
           {"tensors", std::move(tensors)},
           {"total",
            {{"tensors", model.checkpoint.tensors.size()},
@@ -109,8 +146,9 @@ void printText(const Json &model) {
   for (const auto &[key, value] : model["config"].items())
     if (key != "layer_windows" && key != "rope")
       printf("%-26s %s\n", key.c_str(), asciiText(value).c_str());
-  for (const Json &rope : model["config"]["rope"])
-    printf("%-26s %s\n", "rope", rope.dump().c_str());
+  if (model["config"].contains("rope"))
+    for (const Json &rope : model["config"]["rope"])
+      printf("%-26s %s\n", "rope", rope.dump().c_str());
   printf("\n");
   for (const Json &tensor : model["tensors"])
     printf("%-60s %-7s %-24s %14llu\n", tensor["name"].get_ref<const std::string &>().c_str(),

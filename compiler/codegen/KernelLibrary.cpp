@@ -9,6 +9,7 @@
 #include "compiler/codegen/cpu/MatmulKernel.h"
 #include "compiler/codegen/cpu/MoeKernels.h"
 #include "compiler/codegen/halide/HalideEmitter.h"
+#include "runtime/ModelAbi.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMTypes.h"
 #include "llvm/ADT/StringExtras.h"
@@ -157,6 +158,13 @@ static AttentionSpec attentionSpec(KvCacheType cache, int64_t numHeads, MaskAttr
   return spec;
 }
 
+// Kernels walk the cache page by page.
+static LogicalResult verifyBlock(OnlineAttentionOp op) {
+  if (op.getBlockKv() == HEDDLE_KV_PAGE_SIZE)
+    return success();
+  return op.emitError("no kernel has blocks of ") << op.getBlockKv() << " keys, only of " << HEDDLE_KV_PAGE_SIZE;
+}
+
 static LogicalResult verifySplit(Operation *op, std::optional<uint64_t> splitKv) {
   if (!splitKv || *splitKv == attentionSplitTokens)
     return success();
@@ -172,7 +180,7 @@ FailureOr<func::FuncOp> KernelLibrary::attention(OnlineAttentionOp op) {
   std::string error;
   if (failed(verifyAttention(spec, error)))
     return op.emitError(error);
-  if (failed(verifySplit(op, op.getSplitKv())))
+  if (failed(verifyBlock(op)) || failed(verifySplit(op, op.getSplitKv())))
     return failure();
   if (op.getSplitKv())
     return once(

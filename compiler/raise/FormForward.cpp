@@ -340,7 +340,9 @@ static LinearOp decoderHead(func::FuncOp graph, std::string &reason) {
   if (!reason.empty())
     return {};
   auto attentions = llvm::to_vector(graph.getOps<AttentionOp>());
-  if (attentions.empty())
+  if (graph.getNumArguments() != 1)
+    reason = "its inputs beside input_ids are not bound (heddle-bind-decoder-inputs)";
+  else if (attentions.empty())
     reason = "it has no attention";
   for (AttentionOp attention : attentions)
     if (!attention.getMask().getCausal() || attention.getBias())

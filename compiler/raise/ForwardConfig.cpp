@@ -4,6 +4,8 @@
 
 #include "dialect/HeddleDialect.h"
 
+#include "llvm/ADT/StringSwitch.h"
+
 using namespace mlir;
 using namespace heddle;
 
@@ -13,19 +15,37 @@ static std::string otherName(StringAttr name, StringRef wanted) {
   return isOther ? ("'" + name.getValue() + "' is not called '" + wanted + "'").str() : "";
 }
 
+DecoderInput heddle::decoderInput(func::FuncOp graph, unsigned index) {
+  auto name = graph.getArgAttrOfType<StringAttr>(index, "heddle.name");
+  if (!name)
+    return graph.getNumArguments() == 1 ? DecoderInput::InputIds : DecoderInput::Other;
+  return llvm::StringSwitch<DecoderInput>(name.getValue())
+      .Case("input_ids", DecoderInput::InputIds)
+      .Case("attention_mask", DecoderInput::AttentionMask)
+      .Case("position_ids", DecoderInput::PositionIds)
+      .Default(DecoderInput::Other);
+}
+
 std::string heddle::noDecoderSignature(func::FuncOp graph) {
-  if (graph.getNumArguments() != 1 || graph.getNumResults() != 1)
-    return "it has " + std::to_string(graph.getNumArguments()) + " inputs and " + std::to_string(graph.getNumResults()) +
-           " outputs, expected input_ids and logits alone";
-  std::string other = otherName(graph.getArgAttrOfType<StringAttr>(0, "heddle.name"), "input_ids");
-  if (other.empty())
-    other = otherName(graph.getResultAttrOfType<StringAttr>(0, "heddle.name"), "logits");
+  unsigned numIds = 0;
+  for (auto [i, argument] : llvm::enumerate(graph.getArguments())) {
+    auto name = graph.getArgAttrOfType<StringAttr>(i, "heddle.name");
+    DecoderInput input = decoderInput(graph, i);
+    if (input == DecoderInput::Other)
+      return "its input '" + (name ? name.getValue().str() : "#" + std::to_string(i)) +
+             "' is none of input_ids, attention_mask and position_ids";
+    numIds += input == DecoderInput::InputIds;
+    auto type = dyn_cast<RankedTensorType>(argument.getType());
+    if (!type || type.getRank() != 2 || !isa<IntegerType>(type.getElementType()) || !type.isDynamicDim(1))
+      return "its input" + (name ? " '" + name.getValue().str() + "'" : "") + " is not (batch, sequence) integers with a dynamic sequence";
+  }
+  if (numIds != 1 || graph.getNumResults() != 1)
+    return "it has " + std::to_string(numIds) + " inputs called input_ids and " + std::to_string(graph.getNumResults()) +
+           " outputs, expected input_ids and logits";
+  std::string other = otherName(graph.getResultAttrOfType<StringAttr>(0, "heddle.name"), "logits");
   if (!other.empty())
     return other;
-  auto ids = dyn_cast<RankedTensorType>(graph.getArgumentTypes()[0]);
   auto logits = dyn_cast<RankedTensorType>(graph.getResultTypes()[0]);
-  if (!ids || ids.getRank() != 2 || !isa<IntegerType>(ids.getElementType()) || !ids.isDynamicDim(1))
-    return "its input is not (batch, sequence) integers with a dynamic sequence";
   if (!logits || logits.getRank() != 3 || !logits.getElementType().isF32() || logits.isDynamicDim(2))
     return "its output is not (batch, sequence, vocabulary) 32-bit floats with a static vocabulary";
   return "";

@@ -11,8 +11,13 @@
 
 namespace heddle {
 
-// Why the type of @graph and the names of its tensors are not those of a decoder, input_ids -> logits; empty if they are. Without
-// names, the type decides.
+enum class DecoderInput { InputIds, AttentionMask, PositionIds, Other };
+
+// What argument `index` of @graph is by its name; without names, the one argument is input_ids.
+DecoderInput decoderInput(mlir::func::FuncOp graph, unsigned index);
+
+// Why the type of @graph and the names of its tensors are not those of a decoder without a cache, input_ids and maybe
+// attention_mask and position_ids -> logits; empty if they are. Without names, the type decides.
 std::string noDecoderSignature(mlir::func::FuncOp graph);
 
 // Sizes, head counts, rotary embeddings and the greatest length of `module`'s @forward. False if it has none.

@@ -216,6 +216,32 @@ def FuseAttention : Pass<"heddle-fuse-attention", "::mlir::func::FuncOp"> {
                            "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
 }
 
+def BindDecoderInputs : Pass<"heddle-bind-decoder-inputs", "::mlir::ModuleOp"> {
+  let summary = "Give a decoder's graph the attention_mask and position_ids of a sequence without padding";
+  let description = [{
+    Exporters give decoders a mask of padding and positions beside input_ids. A step of the program that comes of one knows no
+    padding and counts itself: attention_mask becomes ones, position_ids 0, 1, 2 …, both of input_ids' dimensions. What masks
+    with them folds away when attention is fused. Must run first; graphs with other inputs stay as they are.
+    Example: test/raise/bind-decoder-inputs.mlir.
+
+    ```mlir
+    func.func @graph(%ids: tensor<1x?xi64> {heddle.name = "input_ids"}, %mask: tensor<1x?xi64> {heddle.name = "attention_mask"})
+        -> (tensor<1x?x4xf32> {heddle.name = "logits"}) {
+      %all = arith.addi %ids, %mask : tensor<1x?xi64>
+      %narrow = arith.trunci %all : tensor<1x?xi64> to tensor<1x?xi32>
+      %table = heddle.weight "table" <type = "f32", file = 0, offset = 0> : tensor<6x4xf32>
+      %x = heddle.embedding %narrow, %table : tensor<1x?xi32>, tensor<6x4xf32> -> tensor<1x?x4xf32>
+      return %x : tensor<1x?x4xf32>
+    }
+    // becomes
+    func.func @graph(%ids: tensor<1x?xi64> {heddle.name = "input_ids"}) -> (tensor<1x?x4xf32> {heddle.name = "logits"}) {
+    %ones = linalg.generic {…
+    %sum = arith.addi %ids, %ones : tensor<1x?xi64>
+    ```
+  }];
+  let dependentDialects = ["::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect", "::mlir::arith::ArithDialect"];
+}
+
 def FormForward : Pass<"heddle-form-forward", "::mlir::ModuleOp"> {
   let summary = "Turn a decoder's graph into @forward and its layers, as checkpoints give them";
   let description = [{

@@ -189,6 +189,22 @@ static SmallVector<Value> rootsOf(Value start, RankedTensorType type) {
   return SmallVector<Value>(roots.rbegin(), roots.rend());
 }
 
+// Whether `root` is computed from `input` and what is stored: only then can it be a norm, and only then is its element a short expression.
+static bool isMadeOf(Value root, Value input) {
+  SmallVector<Value> work{root};
+  llvm::SmallDenseSet<Value> seen{input};
+  while (!work.empty()) {
+    Value value = work.pop_back_val();
+    if (!isa<RankedTensorType>(value.getType()) || isStored(value) || !seen.insert(value).second)
+      continue;
+    Operation *op = value.getDefiningOp();
+    if (!op || isa<LinearOp, EmbeddingOp>(op) || isContraction(op))
+      return false;
+    op->walk([&](Operation *inner) { llvm::append_range(work, inner->getOperands()); });
+  }
+  return true;
+}
+
 static bool raise(linalg::LinalgOp reduction) {
   // The furthest first: what is normalised with its mean taken off is a layer norm, not the RMS norm of the difference.
   SmallVector<Value> inputs = inputsOf(reduction);
@@ -197,7 +213,7 @@ static bool raise(linalg::LinalgOp reduction) {
     if (!type || type.getRank() == 0 || !type.getElementType().isF32() || type.isDynamicDim(type.getRank() - 1))
       continue;
     for (Value root : rootsOf(reduction->getResult(0), type))
-      if (root != input && NormMatcher(input, root).run())
+      if (root != input && isMadeOf(root, input) && NormMatcher(input, root).run())
         return true;
   }
   return false;

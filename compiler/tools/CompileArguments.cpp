@@ -2,6 +2,7 @@
 
 #include "compiler/tools/CompileArguments.h"
 
+#include "mlir/InitAllPasses.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Tools/Plugins/PassPlugin.h"
 #include "llvm/ADT/StringExtras.h"
@@ -41,7 +42,8 @@ For researchers
                                 inputs of products with quantised weights
   --print-remarks               what passes say of the choices they made
   --load-pass-plugin=LIB        load the MLIR passes of a shared library; repeatable
-  --add-pass=POINT:PIPELINE     run passes at after-import, after-optimize, before-bufferize or after-schedule; repeatable
+  --add-pass=POINT:PIPELINE     run passes, ours, MLIR's or a plugin's, at after-import, after-optimize, before-bufferize or
+                                after-schedule; repeatable
   --mla-absorb=auto|on|off      up-projections of a low-rank latent: absorbed into queries and results where a step has few
                                 queries, always, or never (keys and values are rebuilt; other models than MLA cache them)
   --PASS=on|off                 passes that can be turned off to measure or bisect them: raise-linear, raise-norm, raise-glu,
@@ -76,6 +78,8 @@ bool CompileArguments::addPass(StringRef value) {
     error = ("--add-pass: '" + point + "' is none of " + llvm::join(extensionPoints(), ", ")).str();
     return false;
   }
+  static const bool registered = [] { return mlir::registerAllPasses(), registerPasses(), true; }();
+  (void)registered;
   mlir::OpPassManager scratch(mlir::ModuleOp::getOperationName());
   llvm::raw_string_ostream said(error);
   if (pipeline.empty() || failed(mlir::parsePassPipeline(pipeline, scratch, said))) {

@@ -250,8 +250,11 @@ static FailureOr<SmallVector<RuntimeValue>> argumentsOf(func::FuncOp entry, Arra
       return entry.emitError("argument ") << i << " of '" << entry.getName() << "' is " << type << ", not ids, positions or a destination";
     Tensor tensor = Tensor::zeros(tensorType.getElementType(),
                                   tensorType.getRank() == 2 ? SmallVector<int64_t>{1, length} : SmallVector<int64_t>{length});
+    auto name = entry.getArgAttrOfType<StringAttr>(i, "heddle.name"); // of a graph's input
+    bool isMask = name && name.getValue() == "attention_mask", isIds = name ? name.getValue() == "input_ids" : i == 0;
+    bool isPosition = name ? name.getValue() == "position_ids" : i == 1;
     for (int64_t row = 0; row < length; ++row)
-      tensor.set(row, {0, i == 0 ? ids[row] : i == 1 ? positions[row] : row});  // output rows: all
+      tensor.set(row, {0, isMask ? 1 : isIds ? ids[row] : isPosition ? positions[row] : row});  // output rows: all
     arguments.push_back(makeValue(std::move(tensor)));
   }
   return arguments;

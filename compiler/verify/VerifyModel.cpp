@@ -142,9 +142,20 @@ LogicalResult StageCheck::chooseInputs(ModuleOp module, NumericCheckOptions &num
       return failure();
     numeric.inputs = modelInputs(ids);
     numeric.steps = modelSteps(ids);
-    Tensor sequence = Tensor::zeros(IntegerType::get(module.getContext(), 64), {1, int64_t(ids.size())});
-    sequence.integers = ids;
-    inputs.push_back({"input_ids", std::move(sequence)});
+    if (!isGraph(module)) {
+      Tensor sequence = Tensor::zeros(IntegerType::get(module.getContext(), 64), {1, int64_t(ids.size())});
+      sequence.integers = ids;
+      inputs.push_back({"input_ids", std::move(sequence)});
+      return success();
+    }
+    auto graph = module.lookupSymbol<func::FuncOp>("graph");
+    FailureOr<SmallVector<RuntimeValue>> values = numeric.inputs(graph);
+    if (failed(values))
+      return failure();
+    for (auto [i, value] : llvm::enumerate(*values)) {
+      auto name = graph.getArgAttrOfType<StringAttr>(i, "heddle.name");
+      inputs.push_back({name ? name.getValue().str() : "input_ids", *std::get<TensorRef>(value)});
+    }
     return success();
   }
   numeric.entry = "graph";

@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "frontends/tokenizer/TokenizerReader.h"
 
+#include "frontends/ModelConfig.h"
 #include "frontends/Size.h"
 #include "frontends/tokenizer/GgufTokenizer.h"
 #include "frontends/tokenizer/TokenizerFiles.h"
@@ -79,7 +80,7 @@ Expected<std::string> readTokenizer(const std::string &modelPath) {
     return readGguf(modelPath);
   std::string directory = directoryOf(modelPath);
   // ONNX and safetensors files have their tokenizer beside them.
-  bool beside = endsWith(modelPath, ".onnx") || endsWith(modelPath, ".safetensors");
+  bool beside = isOnnx(modelPath) || endsWith(modelPath, ".safetensors");
   if (beside)
     return readDirectory(directory, "");
   for (const auto &candidate : vocabularyFiles)

@@ -35,6 +35,11 @@ static std::optional<Dim> broadcastDim(GraphBuilder &g, const Dim &a, const Dim 
   auto equal = [&](Value x, Value y) -> Value {
     return arith::CmpIOp::create(b, g.loc, arith::CmpIPredicate::eq, x, y);
   };
+  bool isLeftClamp = g.isClampOf(a, c);
+  if (isLeftClamp || g.isClampOf(c, a)) {
+    g.require(equal(left, right), "dimensions that are neither equal nor 1 do not broadcast");
+    return isLeftClamp ? c : a;
+  }
   Value isLeftOne = equal(left, one);
   Value fits =
       arith::OrIOp::create(b, g.loc, equal(left, right), arith::OrIOp::create(b, g.loc, isLeftOne, equal(right, one)));
@@ -118,13 +123,15 @@ GraphValue GraphBuilder::broadcast(const GraphValue &x, ArrayRef<Dim> dims) {
   for (size_t i = 0; i < missing; ++i)
     added.push_back(int64_t(i));
   for (size_t i = 0; i < x.dims.size(); ++i) {
-    if (x.dims[i] == dims[missing + i])
+    if (x.dims[i] == dims[missing + i] || isClampOf(x.dims[i], dims[missing + i]))
       continue;
     if (!x.dims[i].is(1))
       return guardedBroadcast(x, dims);
     units.push_back(int64_t(i));
     added.push_back(int64_t(missing + i));
   }
+  if (added.empty())
+    return wrap(value, x.type, dims);
   Value thin = tensor(squeeze(x, units));
   return wrap(linalg::BroadcastOp::create(b, loc, thin, empty(x.type, dims), added).getResult()[0], x.type, dims);
 }

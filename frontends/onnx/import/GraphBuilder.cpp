@@ -204,6 +204,14 @@ Dim GraphBuilder::minOf(const Dim &a, const Dim &c) {
   return derived(2, a, c);
 }
 
+bool GraphBuilder::isClampOf(const Dim &clamped, const Dim &size) const {
+  auto isNumber = [](const Dim &dim) { return dim.isStatic() && dim.value() > 1; };
+  return llvm::any_of(derivedDims, [&](const DerivedDim &known) {
+    return known.kind == 2 && known.result == clamped && isNonNegative(size) &&
+           ((known.a == size && isNumber(known.c)) || (known.c == size && isNumber(known.a)));
+  });
+}
+
 void GraphBuilder::require(Value condition, const Twine &what) {
   std::string text;
   llvm::raw_string_ostream(text) << what;

@@ -96,6 +96,9 @@ public:
   bool isVisible(const Dim &dim, Scope scope) const;
   // A symbol for a polynomial that would only grow in what is computed from it.
   Dim opaque(const Dim &dim) { return dim.isStatic() || hasFailed ? dim : dimOf(index(dim)); }
+  // Whether `clamped` is min(size, k) for a number k above 1: the length of a slice of a table by the size of another tensor.
+  // Where the two broadcast they are equal, since min(size, k) is 1 only if size is.
+  bool isClampOf(const Dim &clamped, const Dim &size) const;
   // 1 where the i1 holds, else 0.
   Dim indicator(mlir::Value condition);
   // floor(a / c), max(a, c), min(a, c) of integers that are not all constants.
