@@ -56,6 +56,7 @@ ArrayRef<PassSwitch> heddle::passSwitches() {
   static const PassSwitch switches[] = {{"raise-linear", &Options::raiseLinear},
                                         {"raise-norm", &Options::raiseNorm},
                                         {"raise-glu", &Options::raiseGlu},
+                                        {"raise-moe", &Options::raiseMoe},
                                         {"raise-rope", &Options::raiseRope},
                                         {"raise-softmax", &Options::raiseSoftmax},
                                         {"fuse-attention", &Options::fuseAttention},
@@ -100,6 +101,8 @@ void heddle::addRaiseStage(OpPassManager &pm, const PipelineOptions &options) {
   addIf(options.raiseNorm, createRaiseNorm());
   // After norms: a norm's power is not an activation, but a gate may multiply one.
   addIf(options.raiseGlu, createRaiseGlu());
+  // After GLU: an expert is a gated product.
+  addIf(options.raiseMoe, createRaiseMoe());
   // After norms: some rotate normalised heads. Before attention: a rotated head is then one value.
   addIf(options.raiseRope, createRaiseRope());
   addIf(options.raiseSoftmax, createRaiseSoftmax());

@@ -25,7 +25,8 @@ struct PipelineOptions {
   int64_t context = 8192;             // tokens of the longest sequence
   bool flashTile = true;              // attention never stores more scores than those of a tile
   int64_t blockKv = 64;               // keys per block of attention
-  bool raiseLinear = true, raiseNorm = true, raiseGlu = true, raiseRope = true, raiseSoftmax = true, fuseAttention = true;
+  bool raiseLinear = true, raiseNorm = true, raiseGlu = true, raiseMoe = true, raiseRope = true, raiseSoftmax = true;
+  bool fuseAttention = true;
   bool formForward = true;            // a causal graph from ids to logits becomes a model that generates
   bool shareKv = true;                // query heads of a group share KV loads
   bool splitKv = true;                // steps of few queries divide their keys among threads

@@ -117,13 +117,23 @@ def Heddle_StorageAttr : Heddle_Attr<"Storage", "storage"> {
   let summary = "Where a weight lies in the model's files";
   let description = [{
     `type` is the stored type, `file` an index into the model's files, `offset` in bytes. `transposed`: stored as
-    (in_features, out_features). Weights stay in the file until pack-weights streams them.
+    (in_features, out_features). `stride`: values from one stored row to the next, of a matrix whose stored rows are parts of
+    others (only in types without blocks); 0 where they follow each other. Weights stay in the file until pack-weights streams them.
 
     ```mlir
     func.func private @conv1d() attributes {storage = #heddle.storage<type = "f32", file = 0, offset = 4096, transposed = true>}
     ```
   }];
-  let parameters = (ins "::mlir::StringAttr":$type, "int64_t":$file, "int64_t":$offset, DefaultValuedParameter<"bool", "false">:$transposed);
+  let parameters = (ins "::mlir::StringAttr":$type, "int64_t":$file, "int64_t":$offset, DefaultValuedParameter<"bool", "false">:$transposed,
+                        DefaultValuedParameter<"int64_t", "0">:$stride);
+  let builders = [AttrBuilder<(ins "::mlir::StringAttr":$type, "int64_t":$file, "int64_t":$offset, CArg<"bool", "false">:$transposed), [{
+    return $_get($_ctxt, type, file, offset, transposed, /*stride=*/0);
+  }]>];
+  let extraClassDeclaration = [{
+    // The same bytes as the transpose of what they are here.
+    StorageAttr getTurned() const { return get(getContext(), getType(), getFile(), getOffset(), !getTransposed(), getStride()); }
+  }];
+  let genVerifyDecl = 1;
   let assemblyFormat = "`<` struct(params) `>`";
 }
 

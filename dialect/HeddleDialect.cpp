@@ -132,6 +132,14 @@ LogicalResult RoutingAttr::verify(function_ref<InFlightDiagnostic()> emitError, 
   return success();
 }
 
+//===- StorageAttr --------------------------------------------------------===//
+
+LogicalResult StorageAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringAttr, int64_t, int64_t, bool, int64_t stride) {
+  if (stride < 0)
+    return emitError() << "stride (" << stride << ") must not be negative";
+  return success();
+}
+
 //===- KvCacheType --------------------------------------------------------===//
 
 LogicalResult KvCacheType::verify(function_ref<InFlightDiagnostic()> emitError, int64_t numLayers, int64_t numKvHeads,

@@ -113,6 +113,34 @@ LogicalResult RopeOp::verify() {
   return success();
 }
 
+//===- position_bias ------------------------------------------------------===//
+
+LogicalResult PositionBiasOp::verify() {
+  RankedTensorType table = shaped(getTable()), result = shaped(getResult());
+  int64_t rank = getRows() ? 2 : 1;
+  if (table.getRank() != rank || getStarts().has_value() != getRows().has_value()) // position_bias_c1
+    return emitOpError("table ") << table << " must be (num_heads), or (num_buckets, num_heads) with starts and rows";
+  if (getRows()) {
+    ArrayRef<int64_t> starts = *getStarts(), rows = *getRows();
+    bool ascends = llvm::all_of(llvm::seq<size_t>(1, std::max<size_t>(starts.size(), 1)),
+                                [&](size_t k) { return starts[k - 1] < starts[k]; });
+    if (rows.size() != starts.size() + 1 || !ascends) // position_bias_c2
+      return emitOpError("starts must ascend and rows (") << rows.size() << ") be one more than starts (" << starts.size() << ")";
+    for (int64_t row : rows)
+      if (row < 0 || (!table.isDynamicDim(0) && row >= table.getDimSize(0))) // position_bias_c3
+        return emitOpError("row ") << row << " is not in the table of " << table.getDimSize(0) << " rows";
+  }
+  if (result.getDimSize(0) != 1 || result.getDimSize(1) != lastDim(table)) // position_bias_c4
+    return emitOpError("result ") << result << " must be (1, " << lastDim(table) << ", queries, keys)";
+  return success();
+}
+
+LogicalResult PositionBiasOp::reifyResultShapes(OpBuilder &b, ReifiedRankedShapedTypeDims &shapes) {
+  shapes.push_back({b.getIndexAttr(1), b.getIndexAttr(lastDim(shaped(getTable()))), getAsOpFoldResult(getQueries()),
+                    getAsOpFoldResult(getKeys())});
+  return success();
+}
+
 //===- attention ----------------------------------------------------------===//
 
 LogicalResult AttentionOp::verify() {

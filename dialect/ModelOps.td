@@ -147,6 +147,35 @@ def Heddle_RopeOp : Heddle_ModelOp<"rope", [AllTypesMatch<["input", "result"]>]>
   let assemblyFormat = "$input `,` $positions (`table` `(` $table^ `:` type($table) `)`) : (`,`)? $rope attr-dict `:` type($input) `,` type($positions)";
 }
 
+def Heddle_PositionBiasOp : Heddle_ModelOp<"position_bias"> {
+  let summary = "What scores get for the distance between query and key: slopes (ALiBi, arXiv:2108.12409), buckets (T5, arXiv:1910.10683)";
+  let description = [{
+    With distance = keys - queries + i - j, as attention counts positions: without buckets
+    result[0, h, i, j] = -table[h] * distance; with them result[0, h, i, j] = table[rows[k], h], k being the number of `starts` that
+    are not greater than the distance. T5's logarithmic buckets are runs of distances like any other; the result is an operand
+    of `attention` and made where scores are, never stored.
+
+    Constraints:
+      * C1: table is (num_heads), or (num_buckets, num_heads) with `starts` and `rows`.
+      * C2: starts ascend, and there is one row more than starts.
+      * C3: rows are rows of the table.
+      * C4: result is (1, num_heads, queries, keys).
+
+    Example: distances below 1 read row 0, 1 and 2 read row 1, greater ones row 2.
+    ```mlir
+    func.func @three_buckets(%table: tensor<3x4xf32>, %n: index, %m: index) -> tensor<1x4x?x?xf32> {
+      %bias = heddle.position_bias %table[%n, %m] {starts = array<i64: 1, 3>, rows = array<i64: 0, 1, 2>}
+        : tensor<3x4xf32> -> tensor<1x4x?x?xf32>
+      return %bias : tensor<1x4x?x?xf32>
+    }
+    ```
+  }];
+  let arguments = (ins TensorOf<[AnyFloat]>:$table, Index:$queries, Index:$keys,
+                       OptionalAttr<DenseI64ArrayAttr>:$starts, OptionalAttr<DenseI64ArrayAttr>:$rows);
+  let results = (outs 4DTensorOf<[F32]>:$result);
+  let assemblyFormat = "$table `[` $queries `,` $keys `]` attr-dict `:` type($table) `->` type($result)";
+}
+
 def Heddle_AttentionOp : Heddle_ModelOp<"attention", [AttrSizedOperandSegments]> {
   let summary = "Scaled dot-product attention with grouped KV heads (arXiv:1706.03762, arXiv:2305.13245)";
   let description = [{

@@ -35,6 +35,8 @@ std::optional<TensorType> tensorTypeNamed(std::string_view name);
 
 // Values [0, count) of a row whose blocks start at `data`, as f32. `count` is a multiple of blockValues.
 void dequantize(TensorType type, const uint8_t *data, size_t count, float *out);
+// `rows` of `width` values each, dense in `out`; `stride` values, of a type without blocks, from one to the next, 0: `width`.
+void dequantizeRows(TensorType type, const uint8_t *data, size_t rows, size_t width, size_t stride, float *out);
 
 struct TensorInfo {
   TensorType type;

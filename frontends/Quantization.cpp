@@ -292,4 +292,11 @@ void dequantize(TensorType type, const uint8_t *data, size_t count, float *out) 
     dequantizeBlock(type, data, out + i);
 }
 
+void dequantizeRows(TensorType type, const uint8_t *data, size_t rows, size_t width, size_t stride, float *out) {
+  if (!stride)
+    return dequantize(type, data, rows * width, out);
+  for (size_t row = 0; row < rows; ++row)
+    dequantize(type, data + row * stride * tensorTypeInfo(type).blockBytes, width, out + row * width);
+}
+
 } // namespace heddle

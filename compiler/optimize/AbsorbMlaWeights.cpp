@@ -145,14 +145,22 @@ struct WeightSource {
   func::CallOp call; // that passes it to a layer function, whose argument the weight is
 };
 
+static const TensorTypeInfo *storedType(WeightOp op) {
+  std::optional<heddle::TensorType> type = tensorTypeNamed(op.getStorage().getType().getValue());
+  return type ? &tensorTypeInfo(*type) : nullptr;
+}
+
 // The stored matrices behind a weight: one, or one for each call of the layer function that takes it as an argument. Failure
-// where rows of a stored one do not lie together.
+// where rows of a stored one cannot be taken apart: blocks of a transposed one lie across them.
 static FailureOr<SmallVector<WeightSource>> sourcesOf(Value weight, ModuleOp module) {
-  auto isRowMajor = [](WeightOp op) { return !op.getStorage().getTransposed(); };
+  auto hasRows = [](WeightOp op) {
+    const TensorTypeInfo *type = storedType(op);
+    return type && (!op.getStorage().getTransposed() || type->blockValues == 1);
+  };
   SmallVector<WeightSource> sources;
   if (auto op = weight.getDefiningOp<WeightOp>()) {
     sources.push_back({op, func::CallOp()});
-    if (!isRowMajor(op))
+    if (!hasRows(op))
       return failure();
     return sources;
   }
@@ -164,7 +172,7 @@ static FailureOr<SmallVector<WeightSource>> sourcesOf(Value weight, ModuleOp mod
     if (call.getCallee() != func.getSymName())
       return WalkResult::advance();
     auto op = call.getOperand(argument.getArgNumber()).getDefiningOp<WeightOp>();
-    if (!op || !isRowMajor(op))
+    if (!op || !hasRows(op))
       return WalkResult::interrupt();
     sources.push_back({op, call});
     return WalkResult::advance();
@@ -174,21 +182,20 @@ static FailureOr<SmallVector<WeightSource>> sourcesOf(Value weight, ModuleOp mod
   return sources;
 }
 
-static int64_t rowBytes(WeightOp op) {
-  StringRef type = op.getStorage().getType().getValue();
-  for (int i = 0; i <= int(heddle::TensorType::MXFP4); ++i)
-    if (const TensorTypeInfo &info = tensorTypeInfo(heddle::TensorType(i)); type == info.name)
-      return typeOf(op.getResult()).getDimSize(1) / info.blockValues * info.blockBytes;
-  return 0;
-}
-
 static WeightOp rowsOf(WeightOp op, int64_t begin, int64_t rows) {
   OpBuilder b(op);
   auto type = RankedTensorType::get({rows, typeOf(op.getResult()).getDimSize(1)},
                                     typeOf(op.getResult()).getElementType(), typeOf(op.getResult()).getEncoding());
   StorageAttr storage = op.getStorage();
-  auto part = StorageAttr::get(b.getContext(), storage.getType(), storage.getFile(),
-                               storage.getOffset() + begin * rowBytes(op), false);
+  const TensorTypeInfo &stored = *storedType(op);
+  int64_t columns = typeOf(op.getResult()).getDimSize(1), stride = storage.getStride();
+  int64_t rowBytes = (stride ? stride : columns) / stored.blockValues * stored.blockBytes;
+  if (storage.getTransposed()) { // a row is a column of what is stored
+    rowBytes = stored.blockBytes;
+    stride = stride ? stride : typeOf(op.getResult()).getDimSize(0);
+  }
+  auto part = StorageAttr::get(b.getContext(), storage.getType(), storage.getFile(), storage.getOffset() + begin * rowBytes,
+                               storage.getTransposed(), stride);
   std::string name = (op.getName() + "[" + Twine(begin) + ":" + Twine(begin + rows) + "]").str();
   return WeightOp::create(b, op.getLoc(), type, name, part);
 }
@@ -273,7 +280,7 @@ FailureOr<Match> AbsorbMlaWeights::match(AttentionOp op, Obstacle &obstacle) {
                 "caches " + std::to_string(whole) + " values per token, its latent would be " + std::to_string(cached));
   for (const UpProjection &up : {*keys, *values}) {
     if (failed(sourcesOf(up.weight, getOperation())))
-      return fail(op, "has an up-projection whose rows do not lie together in the model's file");
+      return fail(op, "has an up-projection whose blocks lie across its rows in the model's file");
   }
   match.keys = *keys;
   match.values = *values;

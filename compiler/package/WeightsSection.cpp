@@ -20,6 +20,7 @@ struct Source {
   heddle::TensorType type;
   int64_t rows;
   bool transposed;
+  int64_t stride;
 };
 
 // Streams one weight.
@@ -53,7 +54,7 @@ FailureOr<SmallVector<Source>> WeightWriter::sources() {
     if (!type || storage.getFile() >= int64_t(checkpoint.files.size()))
       return op.emitError("names no stored tensor: ") << storage;
     result.push_back({checkpoint.files[storage.getFile()]->data() + storage.getOffset(), *type,
-                      cast<IntegerAttr>(count).getInt(), storage.getTransposed()});
+                      cast<IntegerAttr>(count).getInt(), storage.getTransposed(), storage.getStride()});
   }
   return result;
 }
@@ -78,12 +79,14 @@ LogicalResult WeightWriter::writeMatrix(ArrayRef<Source> sources, int64_t k, Pan
   int64_t n = 0;
   for (const Source &source : sources) {
     const uint8_t *data = source.data;
-    if (source.type != type) {
+    bool isWidened = source.type != type;
+    if (isWidened) {
       widened.emplace_back(source.rows * k);
-      dequantize(source.type, source.data, source.rows * k, widened.back().data());
+      int64_t storedRows = source.transposed ? k : source.rows, width = source.transposed ? source.rows : k;
+      dequantizeRows(source.type, source.data, storedRows, width, source.stride, widened.back().data());
       data = reinterpret_cast<const uint8_t *>(widened.back().data());
     }
-    stacked.push_back({data, source.rows, source.transposed});
+    stacked.push_back({data, source.rows, source.transposed, isWidened ? 0 : source.stride});
     n += source.rows;
   }
   int64_t panelBytes = layout->panelBytes(k);

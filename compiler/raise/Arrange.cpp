@@ -105,11 +105,13 @@ Value Arranger::run(Value source, ArrayRef<Expr> indices, bool keepUnit) {
       if (!used.insert(part.axis).second)
         return reason = "an axis appears twice", Value();
   }
-  // Slice whole groups of a dimension, then split it into its axes, then slice within the groups.
-  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, source), begin, length, step, split, innerBegin, innerLength;
+  // Slice whole groups of a dimension, then split it into its axes, then, these in their order, slice within the groups: parts of a
+  // head are slices of one transposed tensor.
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, source), begin, length, step, split;
+  DenseMap<int64_t, std::pair<int64_t, Expr>> within; // of an axis: where it begins and its extent
   SmallVector<ReassociationIndices> groups(rank);
   SmallVector<int64_t> order; // axis of each split dimension, -1: none
-  bool slices = false, splits = false, slicesInside = false;
+  bool slices = false, splits = false;
   for (int64_t d = 0; d < rank; ++d) {
     int64_t offset = offsets[d];
     begin.push_back(b.getIndexAttr(0));
@@ -133,8 +135,6 @@ Value Arranger::run(Value source, ArrayRef<Expr> indices, bool keepUnit) {
       }
       groups[d].push_back(split.size());
       split.push_back(length.back());
-      innerBegin.push_back(b.getIndexAttr(0));
-      innerLength.push_back(length.back());
       order.push_back(parts[d].empty() ? -1 : parts[d][0].axis);
       continue;
     }
@@ -157,9 +157,8 @@ Value Arranger::run(Value source, ArrayRef<Expr> indices, bool keepUnit) {
       groups[d].push_back(split.size());
       order.push_back(part.axis);
       split.push_back(sizeOf(b, loc, capacity));
-      innerBegin.push_back(b.getIndexAttr(p ? digit : 0));
-      innerLength.push_back(sizeOf(b, loc, extent));
-      slicesInside |= p > 0 && (digit || capacity != extent);
+      if (p > 0 && (digit || capacity != extent))
+        within[part.axis] = {digit, extent};
       if (p == 0) {
         Expr covered = exprs.mul(extent, part.factor);
         if (digit || staticSize(covered) != whole) {
@@ -174,9 +173,15 @@ Value Arranger::run(Value source, ArrayRef<Expr> indices, bool keepUnit) {
     source = slice(b, loc, source, begin, length, step);
   if (splits)
     source = expanded(b, loc, source, groups, split);
-  if (slicesInside)
-    source = slice(b, loc, source, innerBegin, innerLength, SmallVector<OpFoldResult>(split.size(), b.getIndexAttr(1)));
-  return place(source, order, keepUnit);
+  source = place(source, order, keepUnit);
+  if (within.empty())
+    return source;
+  SmallVector<OpFoldResult> innerLength = tensor::getMixedSizes(b, loc, source), innerBegin(axes.size(), b.getIndexAttr(0));
+  for (auto &[axis, part] : within) {
+    innerBegin[axis] = b.getIndexAttr(part.first);
+    innerLength[axis] = sizeOf(b, loc, part.second);
+  }
+  return slice(b, loc, source, innerBegin, innerLength, SmallVector<OpFoldResult>(axes.size(), b.getIndexAttr(1)));
 }
 
 // `source`, whose dimensions are the axes `order`, with all axes in their order.
@@ -207,6 +212,15 @@ Value Arranger::place(Value source, SmallVector<int64_t> order, bool keepUnit) {
       }
     source = tensor::ExtractSliceOp::create(b, loc, shaped(source).clone(shape), source, begin, sizes, step);
     order = kept;
+  }
+  // Rows as one head, in the form in which checkpoints split rows into several.
+  bool isOneHead = axes.size() == 4 && ArrayRef(repeated) == ArrayRef<int64_t>{1} && axes[1].extent->isConstant(1) && order.back() == 3;
+  if (isOneHead) {
+    SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, source);
+    sizes.insert(sizes.end() - 1, b.getIndexAttr(1));
+    source = expanded(b, loc, source, {{0}, {1}, {2, 3}}, sizes);
+    order.insert(order.end() - 1, 1);
+    repeated.clear();
   }
   SmallVector<int64_t> permutation(llvm::to_vector(llvm::seq<int64_t>(0, order.size())));
   llvm::sort(permutation, [&](int64_t x, int64_t y) { return order[x] < order[y]; });

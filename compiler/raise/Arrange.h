@@ -17,7 +17,7 @@ struct Axis {
 };
 
 // The tensor whose element at `axes` is `source[indices]`, where each index is a sum of axes with constant factors: at most
-// one slice, expand_shape, slice and transpose, each only where needed. An axis that no index has is repeated along, or of size 1
+// one slice, expand_shape, transpose and slice, each only where needed. An axis that no index has is repeated along, or of size 1
 // with `keepUnit`. Null, and `reason` set, if it cannot be written so.
 mlir::Value arrange(mlir::OpBuilder &b, mlir::Location loc, ExprContext &exprs, mlir::Value source, llvm::ArrayRef<Expr> indices,
                     llvm::ArrayRef<Axis> axes, std::string &reason, bool keepUnit = false);

@@ -6,51 +6,23 @@
 
 #include "compiler/raise/Arrange.h"
 #include "compiler/raise/MaskAnalysis.h"
+#include "compiler/raise/Product.h"
 #include "compiler/raise/Remarks.h"
 
 namespace heddle {
 
-// A product of two tensors over one loop.
-struct Product {
-  mlir::linalg::LinalgOp op;
-  llvm::SmallVector<unsigned> outLoops;  // of each result dimension
-  unsigned contracted;
-
-  static std::optional<Product> of(mlir::Operation *candidate) {
-    if (!isContraction(candidate))
-      return std::nullopt;
-    Product product{llvm::cast<mlir::linalg::LinalgOp>(candidate), {}, 0};
-    llvm::SmallVector<unsigned> contracted;
-    product.op.getReductionDims(contracted);
-    if (contracted.size() != 1)
-      return std::nullopt;
-    product.contracted = contracted[0];
-    for (mlir::AffineExpr expr : product.op.getMatchingIndexingMap(product.op.getDpsInitOperand(0)).getResults()) {
-      auto dim = llvm::dyn_cast<mlir::AffineDimExpr>(expr);
-      if (!dim)
-        return std::nullopt;
-      product.outLoops.push_back(dim.getPosition());
-    }
-    return product;
-  }
-  // The indices of an operand's element at `loops`; empty if the map is no projection.
-  llvm::SmallVector<Expr> indices(unsigned operand, llvm::ArrayRef<Expr> loops) {
-    llvm::SmallVector<Expr> result;
-    for (mlir::AffineExpr expr : op.getMatchingIndexingMap(op.getDpsInputOperand(operand)).getResults()) {
-      auto dim = llvm::dyn_cast<mlir::AffineDimExpr>(expr);
-      if (!dim)
-        return {};
-      result.push_back(loops[dim.getPosition()]);
-    }
-    return result;
-  }
-  mlir::Value input(unsigned operand) { return op.getDpsInputOperand(operand)->get(); }
+// An operand of an attention: (batch, heads, sequence, head_dim), its elements without `factor`.
+struct HeadsTensor {
+  mlir::Value tensor;
+  int64_t heads;
+  double factor;
 };
 
 // One softmax: what its input computes, and what is done with its result.
 class AttentionMatcher {
 public:
-  AttentionMatcher(mlir::linalg::SoftmaxOp softmax) : softmax(softmax), trace(exprs), layout(exprs, TraceDepth::Layout), b(softmax) {}
+  AttentionMatcher(mlir::linalg::SoftmaxOp softmax)
+      : softmax(softmax), trace(exprs), layout(exprs, TraceDepth::Layout), b(softmax) {}
 
   // The reason why not, empty if the softmax became an attention. `silent` if it is no attention at all.
   std::string run();
@@ -58,15 +30,28 @@ public:
 
 private:
   // Numbers of the symbols: canonical axes, loops of the two products, and the softmax's own dimensions while roles are unknown.
-  enum : int64_t { batchSymbol, headSymbol, querySymbol, keySymbol, depthSymbol, groupSymbol, innerSymbol, firstProbe = 10, firstLoop = 30 };
+  enum : int64_t {
+    batchSymbol,
+    headSymbol,
+    querySymbol,
+    keySymbol,
+    depthSymbol,
+    groupSymbol,
+    innerSymbol,
+    firstProbe = 10,
+    firstLoop = 30
+  };
 
   bool findScores();
   bool assignAxes();
   bool readScores();
   bool findValues();
   bool solve(Expr traced, Expr target, llvm::DenseMap<Expr, Expr> &loops, llvm::DenseMap<Expr, Expr> &quotients);
-  mlir::Value operandTensor(mlir::Value operand, llvm::ArrayRef<Expr> indices, Expr sequence, Expr length, Expr depth, Expr width, bool grouped,
-                      int64_t &heads);
+  std::optional<HeadsTensor> operandTensor(mlir::Value operand, llvm::ArrayRef<Expr> indices, Axis sequence,
+                                           Axis depthAxis, bool grouped);
+  std::optional<HeadsTensor> pieceTensor(mlir::Value operand, llvm::ArrayRef<Expr> indices, Axis sequence,
+                                         Axis depthAxis, bool grouped);
+  mlir::Value repeatedHeads(const HeadsTensor &piece, int64_t heads);
   bool splitTerminal(Expr end, double &factor, double &cap, Expr &rest);
   bool collectEnds(Expr expr);
   bool hasExtraLogit(llvm::ArrayRef<Expr> probe);
@@ -91,17 +76,16 @@ private:
   bool silent = false;
 
   std::optional<Product> scores, values;
-  Expr score = nullptr;               // the element of the first product
-  Expr total = nullptr;               // what the softmax reads
+  Expr score = nullptr; // the element of the first product
+  Expr total = nullptr; // what the softmax reads
   unsigned queryOperand = 0, probabilityOperand = 0;
-  llvm::SmallVector<Expr> dimensions;       // of the softmax, in canonical symbols
+  llvm::SmallVector<Expr> dimensions; // of the softmax, in canonical symbols
   Expr batch, head, query, key, depth;
   Expr batchSize, numHeads, queries, keys, headDim;
   double scale = 0, softcap = 0;
   bool hasSinks = false;
-  Expr sink = nullptr;                // in `head`
+  Expr sink = nullptr; // in `head`
   MaskProof mask;
-  double valueScale = 1;
   llvm::SmallVector<Expr> valueIndices, resultIndices;
   Expr valueDepth = nullptr, valueDim = nullptr;
 };

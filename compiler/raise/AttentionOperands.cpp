@@ -1,17 +1,84 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "compiler/raise/AttentionMatcher.h"
+#include "compiler/raise/PositionBias.h"
 #include "dialect/HeddleDialect.h"
+
+#include <cmath>
+#include <set>
 
 using namespace mlir;
 using namespace heddle;
 
 static RankedTensorType shaped(Value value) { return cast<RankedTensorType>(value.getType()); }
 
+// Where along `depth` the operand's element changes from one source to another: 0 and what its decisions compare with.
+static SmallVector<int64_t> startsOf(Expr element, Expr depth) {
+  std::set<int64_t> starts{0};
+  std::function<void(Expr)> visit = [&](Expr part) {
+    if (part->kind != ExprKind::Choice)
+      return;
+    SmallVector<std::pair<Expr, double>> terms =
+        part->atom()->kind == ExprKind::NotBelow ? termsOf(part->atom()->arguments[0]) : SmallVector<std::pair<Expr, double>>();
+    if (terms.size() == 1 && terms[0].first == depth && std::abs(terms[0].second) == 1) {
+      int64_t offset = (int64_t)constantOf(part->atom()->arguments[0]);
+      starts.insert(terms[0].second > 0 ? -offset : offset + 1);
+    }
+    visit(part->high());
+    visit(part->low());
+  };
+  visit(element);
+  return llvm::to_vector(starts);
+}
+
 // `operand[indices]` as (batch, heads, sequence, depth). With `grouped`, heads that are equal in every group of consecutive ones
-// are kept once; `heads` says how many there are.
-Value AttentionMatcher::operandTensor(Value operand, ArrayRef<Expr> indices, Expr sequence, Expr length, Expr depthIndex, Expr width,
-                                      bool grouped, int64_t &heads) {
+// are kept once. Along the depth it may be joined from several sources, each with heads of its own.
+std::optional<HeadsTensor> AttentionMatcher::operandTensor(Value operand, ArrayRef<Expr> indices, Axis sequence, Axis depthAxis,
+                                                           bool grouped) {
+  DenseMap<Expr, Expr> firstHead;
+  if (head->kind == ExprKind::Symbol)
+    firstHead[head] = exprs.constant(0);
+  SmallVector<Expr> at = llvm::map_to_vector(indices, [&](Expr index) { return exprs.substitute(index, firstHead); });
+  SmallVector<int64_t> starts = startsOf(layout.element(operand, at), depthAxis.index);
+  if (starts.size() == 1 || !depthAxis.extent->isConstant())
+    return pieceTensor(operand, indices, sequence, depthAxis, grouped);
+  starts.push_back((int64_t)depthAxis.extent->constant);
+  SmallVector<HeadsTensor> pieces;
+  for (size_t p = 0; p + 1 < starts.size(); ++p) {
+    Expr width = exprs.constant(starts[p + 1] - starts[p]), place = exprs.symbol(depthSymbol, width);
+    DenseMap<Expr, Expr> moved{{depthAxis.index, exprs.add(place, exprs.constant(starts[p]))}};
+    SmallVector<Expr> inPiece = llvm::map_to_vector(indices, [&](Expr index) { return exprs.substitute(index, moved); });
+    std::optional<HeadsTensor> piece = pieceTensor(operand, inPiece, sequence, {place, width}, grouped);
+    if (!piece)
+      return std::nullopt;
+    pieces.push_back(*piece);
+    if (piece->factor != pieces[0].factor)
+      return because("the parts of a head are scaled differently"), std::nullopt;
+  }
+  HeadsTensor whole{Value(), 1, pieces[0].factor};
+  for (const HeadsTensor &piece : pieces)
+    whole.heads = std::max(whole.heads, piece.heads);
+  SmallVector<Value> parts;
+  for (const HeadsTensor &piece : pieces)
+    parts.push_back(repeatedHeads(piece, whole.heads));
+  whole.tensor = tensor::ConcatOp::create(b, softmax.getLoc(), 3, parts);
+  return whole;
+}
+
+// Each head `heads / piece.heads` times in a row.
+Value AttentionMatcher::repeatedHeads(const HeadsTensor &piece, int64_t heads) {
+  if (piece.heads == heads)
+    return piece.tensor;
+  Location loc = softmax.getLoc();
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, piece.tensor);
+  sizes.insert(sizes.begin() + 2, b.getIndexAttr(heads / piece.heads));
+  Value init = tensor::EmptyOp::create(b, loc, sizes, shaped(piece.tensor).getElementType());
+  Value repeated = linalg::BroadcastOp::create(b, loc, piece.tensor, init, ArrayRef<int64_t>{2}).getResult()[0];
+  return tensor::CollapseShapeOp::create(b, loc, repeated, SmallVector<ReassociationIndices>{{0}, {1, 2}, {3}, {4}});
+}
+
+std::optional<HeadsTensor> AttentionMatcher::pieceTensor(Value operand, ArrayRef<Expr> indices, Axis sequence, Axis depthAxis,
+                                                         bool grouped) {
   int64_t all = (int64_t)numHeads->constant;
   SmallVector<Expr> perHead; // the source's element for each head
   for (int64_t h = 0; h < all; ++h) {
@@ -23,13 +90,14 @@ Value AttentionMatcher::operandTensor(Value operand, ArrayRef<Expr> indices, Exp
       at.push_back(exprs.substitute(index, fixed));
     perHead.push_back(layout.element(operand, at));
   }
+  Expr places[] = {batch, head, sequence.index, depthAxis.index};
   auto leafOf = [](Expr element) { return factorsOf(element)[0].first; };
   auto factorOf = [](Expr element) { return element->kind == ExprKind::Sum ? element->terms[0].second : 1.0; };
   Expr first = leafOf(perHead[0]);
   for (Expr element : perHead)
     if (element->kind == ExprKind::Choice || leafOf(element)->kind != ExprKind::Leaf || leafOf(element)->value != first->value ||
         factorOf(element) != factorOf(perHead[0]))
-      return because(blockingOp(exprs, operand, indices, {batch, head, sequence, depthIndex}, sequence)), Value();
+      return because(blockingOp(exprs, operand, indices, places, sequence.index)), std::nullopt;
   // Heads of a group read the same; groups follow each other at one distance.
   int64_t group = 1;
   while (group < all && leafOf(perHead[group]) == first)
@@ -37,26 +105,22 @@ Value AttentionMatcher::operandTensor(Value operand, ArrayRef<Expr> indices, Exp
   if (!grouped && all > 1)
     group = 1;
   if (all % group)
-    return because("its heads repeat keys and values unevenly"), Value();
+    return because("its heads repeat keys and values unevenly"), std::nullopt;
   Expr index = exprs.symbol(group == 1 ? headSymbol : groupSymbol, exprs.constant(all / group));
   SmallVector<Expr> source;
   for (auto [d, base] : llvm::enumerate(first->arguments)) {
     Expr distance = all > group ? exprs.sub(leafOf(perHead[group])->arguments[d], base) : exprs.constant(0);
     for (int64_t h = 0; h < all; ++h)
       if (leafOf(perHead[h])->arguments[d] != exprs.add(base, exprs.mul(distance, exprs.constant(h / group))))
-        return because("its heads are in no regular order"), Value();
+        return because("its heads are in no regular order"), std::nullopt;
     source.push_back(exprs.add(base, exprs.mul(distance, index)));
   }
-  heads = all / group;
-  scale *= operand == values->input(1 - probabilityOperand) ? 1 : factorOf(perHead[0]);
-  if (operand == values->input(1 - probabilityOperand))
-    valueScale = factorOf(perHead[0]);
-  Axis axes[] = {{batch, batchSize}, {index, exprs.constant(heads)}, {sequence, length}, {depthIndex, width}};
+  Axis axes[] = {{batch, batchSize}, {index, exprs.constant(all / group)}, sequence, depthAxis};
   std::string why;
-  Value result = arrange(b, softmax.getLoc(), exprs, first->value, source, axes, why);
-  if (!result)
-    because(blockingOp(exprs, operand, indices, {batch, head, sequence, depthIndex}, sequence));
-  return result;
+  Value tensor = arrange(b, softmax.getLoc(), exprs, first->value, source, axes, why);
+  if (!tensor)
+    return because(blockingOp(exprs, operand, indices, places, sequence.index)), std::nullopt;
+  return HeadsTensor{tensor, all / group, factorOf(perHead[0])};
 }
 
 Value AttentionMatcher::biasTensor(Expr bias) {
@@ -64,6 +128,11 @@ Value AttentionMatcher::biasTensor(Expr bias) {
   std::string why;
   if (bias->kind == ExprKind::Leaf && isa<FloatType>(getElementTypeOrSelf(bias->value.getType())))
     if (Value tensor = arrange(b, softmax.getLoc(), exprs, bias->value, bias->arguments, axes, why, /*keepUnit=*/true))
+      return tensor;
+  // What is the same for all keys of a query cancels, but not against a sink.
+  ScorePlaces places{axes[1], axes[2], axes[3]};
+  if (std::optional<PositionBias> position = readPositionBias(exprs, bias, places, /*shifts=*/!hasSinks, mask.causal))
+    if (Value tensor = emitPositionBias(b, softmax.getLoc(), exprs, *position, places))
       return tensor;
   Value tensor = emitTensor(b, softmax.getLoc(), exprs, bias, axes, b.getF32Type());
   if (!tensor)
@@ -113,31 +182,31 @@ bool AttentionMatcher::emit() {
   for (auto [loop, index] : llvm::zip_equal(scores->outLoops, score->arguments))
     loops[loop] = index;
   loops[scores->contracted] = depth;
-  int64_t heads, keyHeads, valueHeads;
-  unsigned keyOperand = 1 - queryOperand;
-  Value v, q, k;
-  q = operandTensor(scores->input(queryOperand), scores->indices(queryOperand, loops), query, queries, depth, headDim, false, heads);
-  if (q)
-    k = operandTensor(scores->input(keyOperand), scores->indices(keyOperand, loops), key, keys, depth, headDim, true, keyHeads);
-  if (k)
-    v = operandTensor(values->input(1 - probabilityOperand), valueIndices, key, keys, valueDepth, valueDim, true, valueHeads);
+  unsigned keyOperand = 1 - queryOperand, valueOperand = 1 - probabilityOperand;
+  Axis ofQueries{query, queries}, ofKeys{key, keys}, ofDepth{depth, headDim};
+  auto q = operandTensor(scores->input(queryOperand), scores->indices(queryOperand, loops), ofQueries, ofDepth, /*grouped=*/false);
+  auto k = q ? operandTensor(scores->input(keyOperand), scores->indices(keyOperand, loops), ofKeys, ofDepth, /*grouped=*/true)
+             : std::nullopt;
+  auto v = k ? operandTensor(values->input(valueOperand), valueIndices, ofKeys, {valueDepth, valueDim}, /*grouped=*/true) : std::nullopt;
   if (!v)
     return false;
-  if (valueScale != 1)
-    return because("its values are scaled by " + std::to_string(valueScale));
-  if (keyHeads != valueHeads)
-    return because("it has " + std::to_string(keyHeads) + " heads of keys and " + std::to_string(valueHeads) + " of values");
+  scale *= q->factor * k->factor;
+  if (v->factor != 1)
+    return because("its values are scaled by " + std::to_string(v->factor));
+  if (k->heads != v->heads)
+    return because("it has " + std::to_string(k->heads) + " heads of keys and " + std::to_string(v->heads) + " of values");
   Value bias;
   if (mask.bias && !(bias = biasTensor(mask.bias)))
     return false;
   Value sinks;
   if (sink && !(sinks = sinkTensor()))
     return false;
-  SmallVector<int64_t> shape(shaped(q).getShape());
-  shape[3] = shaped(v).getShape()[3];
+  RankedTensorType type = shaped(q->tensor);
+  SmallVector<int64_t> shape(type.getShape());
+  shape[3] = shaped(v->tensor).getShape()[3];
   auto attr = MaskAttr::get(b.getContext(), mask.causal, mask.window);
   Location loc = softmax.getLoc();
-  Value result = AttentionOp::create(b, loc, shaped(q).clone(shape), q, k, v, bias, sinks, attr, b.getF64FloatAttr(scale),
+  Value result = AttentionOp::create(b, loc, type.clone(shape), q->tensor, k->tensor, v->tensor, bias, sinks, attr, b.getF64FloatAttr(scale),
                                      b.getF64FloatAttr(softcap));
   SmallVector<Axis> axes{{batch, batchSize}, {head, numHeads}, {query, queries}, {valueDepth, valueDim}};
   result = splitHeads(result, axes);

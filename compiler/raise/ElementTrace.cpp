@@ -11,9 +11,6 @@
 using namespace mlir;
 using namespace heddle;
 
-// Symbols of reductions are numbered from here by nesting, so that equal reductions are equal expressions.
-static constexpr int64_t firstReductionSymbol = 1000;
-
 static RankedTensorType shaped(Value value) { return cast<RankedTensorType>(value.getType()); }
 
 bool heddle::isContraction(Operation *op) {
@@ -86,6 +83,8 @@ Expr ElementTrace::size(Value value, int64_t dimension) {
   }
   if (auto empty = dyn_cast<tensor::EmptyOp>(op))
     return element(empty.getDynamicSize(dimension));
+  if (auto splat = dyn_cast<tensor::SplatOp>(op))
+    return element(splat.getDynamicSizes()[llvm::count_if(type.getShape().take_front(dimension), ShapedType::isDynamic)]);
   if (auto cast = dyn_cast<tensor::CastOp>(op))
     return size(cast.getSource(), dimension);
   if (auto linalgOp = dyn_cast<linalg::LinalgOp>(op))
@@ -169,6 +168,8 @@ Expr ElementTrace::compute(Value value, ArrayRef<Expr> indices) {
 Expr ElementTrace::opElement(Operation *op, function_ref<Expr(Value)> operand) {
   SmallVector<Expr> operands;
   bool onFloats = isa<FloatType>(getElementTypeOrSelf(op->getResult(0).getType()));
+  if (depth == TraceDepth::Moves && onFloats)
+    return nullptr;
   if (depth == TraceDepth::Layout && onFloats && !isa<arith::ExtFOp, arith::TruncFOp, arith::NegFOp, arith::SelectOp>(op)) {
     if (!isa<arith::MulFOp, arith::DivFOp>(op))
       return nullptr;
@@ -324,148 +325,4 @@ Expr ElementTrace::layout(Operation *op, Value value, ArrayRef<Expr> indices) {
     return scalar(generate.getBody().front().getTerminator()->getOperand(0), bound, {});
   }
   return nullptr;
-}
-
-//===- linalg -------------------------------------------------------------===//
-
-Expr ElementTrace::affine(AffineExpr expr, ArrayRef<Expr> loops) {
-  if (auto value = dyn_cast<AffineConstantExpr>(expr))
-    return exprs.constant(value.getValue());
-  if (auto dim = dyn_cast<AffineDimExpr>(expr))
-    return loops[dim.getPosition()];
-  auto binary = dyn_cast<AffineBinaryOpExpr>(expr);
-  if (!binary)
-    return nullptr;
-  Expr a = affine(binary.getLHS(), loops), b = affine(binary.getRHS(), loops);
-  if (!a || !b)
-    return nullptr;
-  switch (expr.getKind()) {
-  case AffineExprKind::Add:
-    return exprs.add(a, b);
-  case AffineExprKind::Mul:
-    return exprs.mul(a, b);
-  case AffineExprKind::FloorDiv:
-    return exprs.floorDiv(a, b);
-  case AffineExprKind::Mod:
-    return exprs.remainder(a, b);
-  default:
-    return nullptr;
-  }
-}
-
-Expr ElementTrace::loopExtent(linalg::LinalgOp op, unsigned loop) {
-  for (OpOperand &operand : op->getOpOperands()) {
-    AffineMap map = op.getMatchingIndexingMap(&operand);
-    for (auto [d, expr] : llvm::enumerate(map.getResults()))
-      if (expr == getAffineDimExpr(loop, op.getContext()))
-        return size(operand.get(), d);
-  }
-  return nullptr;
-}
-
-// The op of a reduction's body that combines `argument`, the running value, with another, and that other.
-static std::pair<StringRef, Value> combiner(Value yielded, Value argument) {
-  Operation *op = yielded.getDefiningOp();
-  if (!op || op->getNumOperands() != 2 || !argument.hasOneUse())
-    return {};
-  StringRef name = isa<arith::AddFOp, arith::AddIOp>(op)                                          ? "sum"
-                   : isa<arith::MaximumFOp, arith::MaxNumFOp, arith::MaxSIOp, arith::MaxUIOp>(op) ? "max"
-                   : isa<arith::MinimumFOp, arith::MinNumFOp, arith::MinSIOp, arith::MinUIOp>(op) ? "min"
-                                                                                                  : "";
-  if (name.empty())
-    return {};
-  if (op->getOperand(0) == argument)
-    return {name, op->getOperand(1)};
-  if (op->getOperand(1) == argument)
-    return {name, op->getOperand(0)};
-  return {};
-}
-
-// Whether a reduction starts at its combiner's neutral element, so that its start can be left out.
-static bool isNeutral(Expr start, StringRef name) {
-  if (name == "sum")
-    return start->isConstant(0);
-  return start->isConstant() && (name == "max" ? start->constant <= -1e30 : start->constant >= 1e30);
-}
-
-Expr ElementTrace::structured(linalg::LinalgOp op, unsigned result, ArrayRef<Expr> indices) {
-  Value value = op->getResult(result);
-  Expr unknown = exprs.leaf(value, indices);
-  if (isContraction(op) || !op.hasPureTensorSemantics())
-    return unknown;
-  AffineMap outMap = op.getMatchingIndexingMap(op.getDpsInitOperand(result));
-  if (!outMap.isProjectedPermutation())
-    return unknown;
-  SmallVector<Expr> loops(op.getNumLoops(), nullptr), reductionSymbols;
-  for (auto [d, expr] : llvm::enumerate(outMap.getResults()))
-    loops[cast<AffineDimExpr>(expr).getPosition()] = indices[d];
-  bool reduces = llvm::is_contained(loops, nullptr);
-  if (reduces && depth == TraceDepth::Layout)
-    return unknown;
-  unsigned outer = nesting;
-  for (auto [l, loop] : llvm::enumerate(loops)) {
-    if (loop)
-      continue;
-    Expr extent = loopExtent(op, l);
-    if (!extent)
-      return unknown;
-    loop = exprs.symbol(firstReductionSymbol + nesting++, extent);
-    reductionSymbols.push_back(loop);
-  }
-  Block *body = op.getBlock();
-  DenseMap<Value, Expr> bound;
-  bool failed = false;
-  for (OpOperand &operand : op->getOpOperands()) {
-    BlockArgument argument = op.getMatchingBlockArgument(&operand);
-    if (argument.use_empty() || op.isDpsInit(&operand))
-      continue;
-    SmallVector<Expr> inner;
-    for (AffineExpr expr : op.getMatchingIndexingMap(&operand).getResults()) {
-      inner.push_back(affine(expr, loops));
-      failed |= !inner.back();
-    }
-    if (!failed)
-      bound[argument] = isa<RankedTensorType>(operand.get().getType()) ? element(operand.get(), inner) : element(operand.get());
-  }
-  OpOperand *init = op.getDpsInitOperand(result);
-  BlockArgument running = op.getMatchingBlockArgument(init);
-  Value yielded = body->getTerminator()->getOperand(result);
-  Expr answer = unknown;
-  if (!failed && reduces) {
-    auto [name, part] = combiner(yielded, running);
-    if (part && isNeutral(element(init->get(), indices), name)) {
-      answer = scalar(part, bound, loops);
-      for (Expr symbol : llvm::reverse(reductionSymbols))
-        answer = exprs.reduce(name, symbol, answer);
-    }
-  } else if (!failed) {
-    if (!running.use_empty())
-      bound[running] = element(init->get(), indices);
-    answer = scalar(yielded, bound, loops);
-  }
-  nesting = outer;
-  return answer;
-}
-
-Expr ElementTrace::scalar(Value value, DenseMap<Value, Expr> &bound, ArrayRef<Expr> loops) {
-  if (Expr known = bound.lookup(value))
-    return known;
-  Operation *op = value.getDefiningOp();
-  Expr result = nullptr;
-  if (op && isa<linalg::IndexOp>(op) && !loops.empty()) {
-    result = loops[cast<linalg::IndexOp>(op).getDim()];
-  } else if (auto extract = op ? dyn_cast<tensor::ExtractOp>(op) : nullptr) {
-    SmallVector<Expr> inner;
-    for (Value index : extract.getIndices())
-      inner.push_back(scalar(index, bound, loops));
-    result = element(extract.getTensor(), inner);
-  } else if (op && op->getNumRegions() == 0 && op->getNumResults() == 1 && op->getNumOperands() &&
-             op->getBlock()->getParentOp()->getNumRegions() && !isa<func::FuncOp>(op->getBlock()->getParentOp())) {
-    result = opElement(op, [&](Value operand) { return scalar(operand, bound, loops); });
-  } else {
-    result = element(value);
-  }
-  if (!result)
-    result = exprs.leaf(value, loops);
-  return bound[value] = result;
 }

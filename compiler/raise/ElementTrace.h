@@ -17,7 +17,8 @@ namespace heddle {
 // How far back a trace goes. It always ends at arguments, weights, products of matrices, model ops and ops it does not know.
 enum class TraceDepth {
   Everything,  // through arithmetic
-  Layout       // through what only moves elements, casts floats to floats, or scales by a constant
+  Layout,      // through what only moves elements, casts floats to floats, decides between two, or scales by a constant
+  Moves        // through what only moves elements
 };
 
 class ElementTrace {

@@ -152,6 +152,16 @@ Value ScalarEmitter::index(Expr expr) {
       return {};
     return arith::SelectOp::create(b, loc, decided, high, low);
   }
+  case ExprKind::Call: {
+    Value whole = expr->name == "truncate" ? real(expr->arguments[0]) : Value();
+    if (!whole)
+      return {};
+    // Both ends of a decision are computed, and that which is not taken may be infinite.
+    whole = arith::MaxNumFOp::create(b, loc, whole, realConstant(-2147483648.0));
+    whole = arith::MinNumFOp::create(b, loc, whole, realConstant(2147483520.0));
+    whole = arith::FPToSIOp::create(b, loc, b.getI64Type(), whole);
+    return arith::IndexCastOp::create(b, loc, b.getIndexType(), whole);
+  }
   default:
     return {};
   }
@@ -219,6 +229,8 @@ Value ScalarEmitter::call(Expr expr) {
       .Case("sin", [&] { return math::SinOp::create(b, loc, x[0]); })
       .Case("cos", [&] { return math::CosOp::create(b, loc, x[0]); })
       .Case("log", [&] { return math::LogOp::create(b, loc, x[0]); })
+      .Case("floor", [&] { return math::FloorOp::create(b, loc, x[0]); })
+      .Case("ceil", [&] { return math::CeilOp::create(b, loc, x[0]); })
       .Case("abs", [&] { return math::AbsFOp::create(b, loc, x[0]); })
       .Case("max", [&] { return arith::MaximumFOp::create(b, loc, x[0], x[1]); })
       .Case("min", [&] { return arith::MinimumFOp::create(b, loc, x[0], x[1]); })

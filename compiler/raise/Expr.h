@@ -43,7 +43,9 @@ struct ExprNode;
 using Expr = const ExprNode *;
 
 struct ExprNode {
-  ExprKind kind = ExprKind::Constant;
+  explicit ExprNode(ExprKind kind) : kind(kind) {}
+
+  ExprKind kind;
   unsigned id = 0;
   double constant = 0;                                    // Constant, Sum
   llvm::SmallVector<std::pair<Expr, double>, 2> terms;    // Sum: coefficients; Product: exponents. Sorted by id
@@ -118,6 +120,9 @@ double constantOf(Expr expr);
 llvm::SmallVector<std::pair<Expr, double>> termsOf(Expr expr);
 // Bases and exponents of `expr` as a product, its coefficient left out.
 llvm::SmallVector<std::pair<Expr, double>> factorsOf(Expr expr);
+
+// What a call of `name` is at constants; nothing for a function that is not known here.
+std::optional<double> evaluateCall(llvm::StringRef name, llvm::ArrayRef<double> arguments);
 
 // As a person would write it, for diagnostics and debugging.
 std::string toString(Expr expr);

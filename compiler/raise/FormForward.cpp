@@ -249,6 +249,22 @@ FailureOr<Value> ForwardWriter::writeOp(Operation *op) {
     Value init = tensor::EmptyOp::create(b, loc, permuted, shaped(operand(0)).getElementType());
     return Value(linalg::TransposeOp::create(b, loc, operand(0), init, transpose.getPermutation()).getResult()[0]);
   }
+  if (auto broadcast = dyn_cast<linalg::BroadcastOp>(op)) { // heads of latent attention that share a key
+    SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, operand(0));
+    for (int64_t d : broadcast.getDimensions()) {
+      if (d == 0 || shaped(op->getResult(0)).isDynamicDim(d))
+        return cannot(op, "repeats along the batch or a dimension of dynamic size");
+      sizes.insert(sizes.begin() + d, b.getIndexAttr(shaped(op->getResult(0)).getDimSize(d)));
+    }
+    Value init = tensor::EmptyOp::create(b, loc, sizes, shaped(operand(0)).getElementType());
+    return Value(linalg::BroadcastOp::create(b, loc, operand(0), init, broadcast.getDimensions()).getResult()[0]);
+  }
+  if (auto concat = dyn_cast<tensor::ConcatOp>(op)) {
+    if ((int64_t)concat.getDim() + 1 != concat.getResultType().getRank())
+      return cannot(op, "joins tensors along another dimension than their last");
+    SmallVector<Value> parts = llvm::map_to_vector(op->getOperands(), [&](Value part) { return operands.lookup(part); });
+    return Value(tensor::ConcatOp::create(b, loc, open(concat.getType()), concat.getDim(), parts));
+  }
   if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op)) {
     SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, operand(0)), offsets = slice.getMixedOffsets();
     bool lastOnly = slice.getSourceType().getRank() == slice.getType().getRank() && slice.hasUnitStride() &&

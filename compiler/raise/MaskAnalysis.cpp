@@ -56,6 +56,20 @@ public:
     return exprs.select(exprs.condition(expr->atom()), high, low);
   }
 
+  // `expr` where the distance is in [begin, end), an open end without one: what holds in all of it, or nowhere in it, is decided.
+  Expr within(Expr expr, std::optional<int64_t> begin, std::optional<int64_t> end) {
+    if (expr->kind != ExprKind::Choice)
+      return expr;
+    if (auto atom = read(expr->atom())) {
+      // An atom holds from some distance on, or up to one: what it says at both ends it says between them.
+      bool atBegin = begin ? atom->holds(*begin) : atom->direction < 0, atEnd = end ? atom->holds(*end - 1) : atom->direction > 0;
+      if (atBegin == atEnd)
+        return within(atBegin ? expr->high() : expr->low(), begin, end);
+    }
+    Expr high = within(expr->high(), begin, end), low = within(expr->low(), begin, end);
+    return exprs.select(exprs.condition(expr->atom()), high, low);
+  }
+
 private:
   ExprContext &exprs;
   Expr distance;
@@ -97,13 +111,14 @@ MaskProof heddle::proveMask(ExprContext &exprs, Expr added, Expr row, Expr colum
       proof.window = t;
       break;
     }
-  // What the mask lets through: one value for all distances, or the whole diagram.
+  // What the mask lets through: one value for all distances, or the diagram between them.
   Expr rest = nullptr;
   for (auto [t, value] : llvm::zip_equal(samples, values)) {
     if ((proof.causal && t < 0) || (proof.window && t >= proof.window))
       continue;
     if (rest && rest != value) {
-      rest = added;
+      rest = reader.within(added, proof.causal ? std::optional<int64_t>(0) : std::nullopt,
+                           proof.window ? std::optional<int64_t>(proof.window) : std::nullopt);
       break;
     }
     rest = value;

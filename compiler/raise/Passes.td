@@ -96,6 +96,55 @@ def RaiseGlu : Pass<"heddle-raise-glu", "::mlir::func::FuncOp"> {
                            "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
 }
 
+def RaiseMoe : Pass<"heddle-raise-moe", "::mlir::func::FuncOp"> {
+  let summary = "Recognise mixtures of experts: weighted sums of gated products, weighted by a routing";
+  let description = [{
+    Anchors on a sum over experts, as a reduction, a product or additions one by one, of what stored matrices make of the same rows
+    (down(activation(gate(x)) * up(x)), the matrices apart or parts of larger ones) times a weight per token and expert. The weights
+    must be a function of one product's logits. That function is evaluated by the reference interpreter on random logits; if what it
+    gives is what `moe` computes for some top_k, normalisation, scoring, correction, groups and scale, it is that routing, however
+    choices, scatters and masks were written. Checks of the indices that it computed go with it.
+
+    Must run after linear and glu, whose results it starts from. What looks like experts and is no `moe` gets a remark, `no moe: …`.
+    Example: test/raise/raise-moe.mlir.
+
+    ```mlir
+    func.func @the_better_of_two(%x: tensor<5x4xf32>, %router: tensor<2x4xf32>, %gate: tensor<3x4xf32>, %up: tensor<3x4xf32>,
+                                 %down: tensor<4x3xf32>) -> tensor<5x4xf32> {
+      %lowest = arith.constant dense<0xFF800000> : tensor<5xf32>
+      %none = arith.constant dense<0.0> : tensor<5x2xf32>
+      %rooms = tensor.empty() : tensor<5x2xf32>
+      %room = tensor.empty() : tensor<5x4xf32>
+      %logits = heddle.linear %x, weights(%router : tensor<2x4xf32>) : tensor<5x4xf32> -> tensor<5x2xf32>
+      %p = linalg.softmax dimension(1) ins(%logits : tensor<5x2xf32>) outs(%rooms : tensor<5x2xf32>) -> tensor<5x2xf32>
+      %top = linalg.reduce { arith.maximumf } ins(%p : tensor<5x2xf32>) outs(%lowest : tensor<5xf32>) dimensions = [1]
+      %tops = linalg.broadcast ins(%top : tensor<5xf32>) outs(%rooms : tensor<5x2xf32>) dimensions = [1]
+      %isTop = arith.cmpf oge, %p, %tops : tensor<5x2xf32>
+      %w = arith.select %isTop, %p, %none : tensor<5x2xi1>, tensor<5x2xf32>
+      %g = heddle.linear %x, weights(%gate : tensor<3x4xf32>) : tensor<5x4xf32> -> tensor<5x3xf32>
+      %u = heddle.linear %x, weights(%up : tensor<3x4xf32>) : tensor<5x4xf32> -> tensor<5x3xf32>
+      %one = heddle.glu <silu> %g, %u : tensor<5x3xf32>
+      %other = heddle.glu <silu> %u, %g : tensor<5x3xf32>
+      %first = heddle.linear %one, weights(%down : tensor<4x3xf32>) : tensor<5x3xf32> -> tensor<5x4xf32>
+      %second = heddle.linear %other, weights(%down : tensor<4x3xf32>) : tensor<5x3xf32> -> tensor<5x4xf32>
+      %w0 = tensor.extract_slice %w[0, 0] [5, 1] [1, 1] : tensor<5x2xf32> to tensor<5xf32>
+      %w1 = tensor.extract_slice %w[0, 1] [5, 1] [1, 1] : tensor<5x2xf32> to tensor<5xf32>
+      %of_first = linalg.broadcast ins(%w0 : tensor<5xf32>) outs(%room : tensor<5x4xf32>) dimensions = [1]
+      %of_second = linalg.broadcast ins(%w1 : tensor<5xf32>) outs(%room : tensor<5x4xf32>) dimensions = [1]
+      %y0 = arith.mulf %first, %of_first : tensor<5x4xf32>
+      %y1 = arith.mulf %second, %of_second : tensor<5x4xf32>
+      %y = arith.addf %y0, %y1 : tensor<5x4xf32>
+      return %y : tensor<5x4xf32>
+    }
+    // becomes
+    %y = heddle.moe <silu> %x, %router gates(%gate, %up : …) ups(%up, %gate : …) downs(%down, %down : …) {normalize = false, top_k = 1 : i64} : …
+    return %y : tensor<5x4xf32>
+    ```
+  }];
+  let dependentDialects = ["::heddle::HeddleDialect", "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect",
+                           "::mlir::arith::ArithDialect", "::mlir::cf::ControlFlowDialect", "::mlir::func::FuncDialect"];
+}
+
 def RaiseRope : Pass<"heddle-raise-rope", "::mlir::func::FuncOp"> {
   let summary = "Recognise rotary position embeddings from the elements of a head";
   let description = [{

@@ -2,10 +2,12 @@
 
 #include "compiler/raise/Passes.h"
 
+#include "compiler/raise/Arrange.h"
 #include "compiler/raise/ElementTrace.h"
 #include "compiler/raise/Remarks.h"
 #include "compiler/raise/Weights.h"
 
+#include "mlir/IR/TypeUtilities.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 #include <cmath>
@@ -118,6 +120,25 @@ static std::optional<double> softcapOf(Expr expr, Expr leaf) {
   return asWritten(cap);
 }
 
+// `leaf`, an element for every index of root's result, as a tensor of its type; null if it is repeated or no activation.
+static Value elementwise(OpBuilder &b, Operation *root, ExprContext &exprs, ElementTrace &trace, Expr leaf, ArrayRef<Expr> symbols) {
+  Value result = root->getResult(0);
+  if (leaf->value.getType() == result.getType() && llvm::equal(leaf->arguments, symbols))
+    return leaf->value;
+  bool dependsOnAll = llvm::all_of(symbols, [&](Expr symbol) { return symbol->isConstant() || exprs.contains(leaf, symbol); });
+  if (!dependsOnAll || isStored(leaf->value) || !isa<RankedTensorType>(leaf->value.getType()) ||
+      !getElementTypeOrSelf(leaf->value.getType()).isF32())
+    return {};
+  SmallVector<Axis> axes;
+  for (auto [d, symbol] : llvm::enumerate(symbols))
+    axes.push_back({symbol, trace.size(result, d)});
+  std::string why;
+  Value part = arrange(b, root->getLoc(), exprs, leaf->value, leaf->arguments, axes, why);
+  if (part && part.getType() != result.getType())
+    part = tensor::CastOp::create(b, root->getLoc(), result.getType(), part);
+  return part;
+}
+
 static Value raised(Operation *root) {
   ExprContext exprs;
   ElementTrace trace(exprs);
@@ -127,18 +148,21 @@ static Value raised(Operation *root) {
   if (exprs.exhausted())
     return {};
   collectLeaves(element, leaves);
-  if (leaves.empty() || leaves.size() > 2 || llvm::any_of(leaves, [&](Expr leaf) {
-        return leaf->value.getType() != result.getType() || !llvm::equal(leaf->arguments, symbols);
-      }))
+  if (leaves.empty() || leaves.size() > 2)
     return {};
   OpBuilder b(root);
+  // Gate and up may be parts of one product.
+  auto valueOf = [&](Expr leaf) { return elementwise(b, root, exprs, trace, leaf, symbols); };
   auto create = [&](Expr gate, Expr up, ActivationKind kind) -> Value {
-    return GluOp::create(b, root->getLoc(), result.getType(), gate->value, up ? up->value : Value(),
-                         ActivationKindAttr::get(b.getContext(), kind));
+    Value gateValue = valueOf(gate), upValue = up ? valueOf(up) : Value();
+    if (!gateValue || (up && !upValue))
+      return {};
+    return GluOp::create(b, root->getLoc(), result.getType(), gateValue, upValue, ActivationKindAttr::get(b.getContext(), kind));
   };
   if (leaves.size() == 1) {
     if (auto cap = softcapOf(element, leaves[0]))
-      return SoftcapOp::create(b, root->getLoc(), result.getType(), leaves[0]->value, b.getF64FloatAttr(*cap));
+      if (Value input = valueOf(leaves[0]))
+        return SoftcapOp::create(b, root->getLoc(), result.getType(), input, b.getF64FloatAttr(*cap));
     if (auto kind = activationOf(element, leaves[0]))
       return create(leaves[0], nullptr, *kind);
     return {};

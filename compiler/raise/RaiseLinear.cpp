@@ -62,6 +62,17 @@ static Value uncollapsed(OpBuilder &b, Value input, std::optional<SmallVector<Re
   return source;
 }
 
+// The expand_shape that gives rows dimensions of size 1, which the result gets instead; null where there is none.
+static tensor::ExpandShapeOp unitRows(Value input) {
+  auto expand = input.getDefiningOp<tensor::ExpandShapeOp>();
+  if (!expand || expand.getSrcType().getRank() < 3 || expand.getReassociationIndices().back().size() != 1)
+    return {};
+  bool addsUnits = llvm::all_of(expand.getReassociationIndices(), [&](const ReassociationIndices &group) {
+    return llvm::count_if(group, [&](int64_t d) { return expand.getType().getDimSize(d) != 1; }) <= 1;
+  });
+  return addsUnits ? expand : tensor::ExpandShapeOp();
+}
+
 static LinearOp createLinear(OpBuilder &b, Location loc, Value input, Value weight, Value bias) {
   SmallVector<int64_t> shape(shaped(input).getShape());
   shape.back() = shaped(weight).getDimSize(0);
@@ -99,8 +110,17 @@ static bool raiseProduct(linalg::LinalgOp op) {
     if (!weight)
       continue;
     std::optional<SmallVector<ReassociationIndices>> groups;
-    Value result = createLinear(b, op.getLoc(), uncollapsed(b, rows->get(), groups), weight, Value());
+    tensor::ExpandShapeOp units = unitRows(rows->get());
+    Value input = units ? units.getSrc() : uncollapsed(b, rows->get(), groups);
+    Value result = createLinear(b, op.getLoc(), input, weight, Value());
     Value init = op.getDpsInitOperand(0)->get();
+    if (units) {
+      SmallVector<OpFoldResult> sizes = units.getMixedOutputShape();
+      SmallVector<int64_t> shape(units.getType().getShape());
+      shape.back() = shaped(weight).getDimSize(0);
+      sizes.back() = b.getIndexAttr(shape.back());
+      result = tensor::ExpandShapeOp::create(b, op.getLoc(), shaped(result).clone(shape), result, units.getReassociationIndices(), sizes);
+    }
     if (groups)
       result = tensor::CollapseShapeOp::create(b, op.getLoc(), result, *groups);
     if (result.getType() != op->getResult(0).getType())

@@ -148,6 +148,11 @@ bool RopeMatcher::emit(ArrayRef<Rotated> elements, bool interleaved, int64_t hal
   }
   auto axis = [&](int64_t d) { return Axis{symbols[d], trace.size(root, d)}; };
   Axis axes[] = {axis(0), axis(headAxis), axis(sequenceAxis), {place, exprs.constant(headDim)}};
+  // One head that is repeated, as latent attention shares its key's: rotated once, repeated after.
+  bool isShared = symbols[headAxis]->kind == ExprKind::Symbol &&
+                  llvm::none_of(indices, [&](Expr index) { return exprs.contains(index, symbols[headAxis]); });
+  if (isShared)
+    axes[1] = {exprs.constant(0), exprs.constant(1)};
   std::string why;
   Value input = arrange(b, loc, exprs, elements[0].own->value, indices, axes, why);
   Value positions = input ? emitIntegers(b, loc, exprs, elements[0].position, {axes[0], axes[2]}) : Value();
@@ -167,8 +172,15 @@ bool RopeMatcher::emit(ArrayRef<Rotated> elements, bool interleaved, int64_t hal
   if (table == (int64_t)tables.size())
     tables.push_back(make(table));
   Value result = RopeOp::create(b, loc, input.getType(), input, positions, Value(), tables[table]);
-  SmallVector<Expr> outputs{symbols[0], symbols[1], symbols[2], place};
-  result = arrangeAs(b, loc, exprs, result, axes, outputs, shaped(root), why);
+  if (isShared) {
+    Axis whole[] = {axis(0), axis(1), axis(2), axes[3]};
+    result = arrange(b, loc, exprs, result, {symbols[0], exprs.constant(0), symbols[sequenceAxis], place}, whole, why);
+    if (result && result.getType() != root.getType())
+      result = tensor::CastOp::create(b, loc, root.getType(), result);
+  } else {
+    SmallVector<Expr> outputs{symbols[0], symbols[1], symbols[2], place};
+    result = arrangeAs(b, loc, exprs, result, axes, outputs, shaped(root), why);
+  }
   if (!result)
     return false;
   root.replaceAllUsesWith(result);

@@ -104,8 +104,11 @@ static Expr power(ExprContext &exprs, Expr base, Expr exponent) {
   return exprs.call("pow", {base, exponent});
 }
 
-static Expr function(ExprContext &exprs, StringRef name, ArrayRef<Expr> operands, double (*of)(double)) {
-  return operands[0]->isConstant() ? exprs.constant(of(operands[0]->constant)) : exprs.call(name, operands);
+// |x|; a decision where x is an index.
+static Expr magnitude(ExprContext &exprs, Expr x) {
+  if (!x->isInteger)
+    return exprs.call("abs", x);
+  return exprs.select(exprs.notBelow(x, exprs.constant(0)), x, exprs.mul(exprs.constant(-1), x));
 }
 
 // Integer division: towards zero where the op says so, which is downwards for what is not negative.
@@ -158,7 +161,9 @@ static Expr integerOp(ExprContext &exprs, Operation *op, ArrayRef<Expr> x) {
       // Indices and positions fit: what is cut off is zero.
       .Case([&](arith::TruncIOp) { return isBool(op->getResult(0)) ? Expr() : x[0]; })
       .Case<arith::SIToFPOp, arith::UIToFPOp>([&](auto) { return isBool(op->getOperand(0)) ? exprs.condition(x[0]) : x[0]; })
-      .Case<arith::FPToSIOp, arith::FPToUIOp>([&](auto) { return x[0]->isInteger ? x[0] : Expr(); })
+      .Case([&](math::AbsIOp) { return magnitude(exprs, x[0]); })
+      .Case<arith::FPToSIOp, arith::FPToUIOp>(
+          [&](auto) { return x[0]->isInteger ? x[0] : exprs.call("truncate", x, /*isInteger=*/true); })
       .Default([](Operation *) { return Expr(); });
 }
 
@@ -176,15 +181,15 @@ static Expr floatOp(ExprContext &exprs, Operation *op, ArrayRef<Expr> x) {
       .Case([&](math::SqrtOp) { return exprs.power(x[0], 0.5); })
       .Case([&](math::RsqrtOp) { return exprs.power(x[0], -0.5); })
       .Case<math::PowFOp, math::FPowIOp>([&](auto) { return power(exprs, x[0], x[1]); })
-      .Case([&](math::ExpOp) { return function(exprs, "exp", x, std::exp); })
-      .Case([&](math::TanhOp) { return function(exprs, "tanh", x, std::tanh); })
-      .Case([&](math::ErfOp) { return function(exprs, "erf", x, std::erf); })
-      .Case([&](math::SinOp) { return function(exprs, "sin", x, std::sin); })
-      .Case([&](math::CosOp) { return function(exprs, "cos", x, std::cos); })
-      .Case([&](math::LogOp) { return function(exprs, "log", x, std::log); })
-      .Case([&](math::AbsFOp) { return function(exprs, "abs", x, std::fabs); })
-      .Case([&](math::FloorOp) { return x[0]->isInteger ? x[0] : function(exprs, "floor", x, std::floor); })
-      .Case([&](math::CeilOp) { return x[0]->isInteger ? x[0] : function(exprs, "ceil", x, std::ceil); })
+      .Case([&](math::ExpOp) { return exprs.call("exp", x); })
+      .Case([&](math::TanhOp) { return exprs.call("tanh", x); })
+      .Case([&](math::ErfOp) { return exprs.call("erf", x); })
+      .Case([&](math::SinOp) { return exprs.call("sin", x); })
+      .Case([&](math::CosOp) { return exprs.call("cos", x); })
+      .Case([&](math::LogOp) { return exprs.call("log", x); })
+      .Case([&](math::AbsFOp) { return magnitude(exprs, x[0]); })
+      .Case([&](math::FloorOp) { return x[0]->isInteger ? x[0] : exprs.call("floor", x); })
+      .Case([&](math::CeilOp) { return x[0]->isInteger ? x[0] : exprs.call("ceil", x); })
       .Case([&](math::IsNaNOp) { return exprs.condition(exprs.call("isnan", x)); })
       .Default([](Operation *) { return Expr(); });
 }

@@ -80,9 +80,79 @@ Value heddle::storedMatrix(OpBuilder &b, Expr element, Expr row, Expr column) {
   auto weight = element->value.getDefiningOp<WeightOp>();
   if (!weight)
     return transposedConstant(b, element->value, turned);
-  StorageAttr storage = weight.getStorage();
-  auto other = StorageAttr::get(b.getContext(), storage.getType(), storage.getFile(), storage.getOffset(), !storage.getTransposed());
-  return WeightOp::create(b, weight.getLoc(), turned, weight.getName(), other);
+  return WeightOp::create(b, weight.getLoc(), turned, weight.getName(), weight.getStorage().getTurned());
+}
+
+namespace {
+// Where a matrix lies in a tensor: values from its first one to the next row and column.
+struct Part {
+  int64_t offset = 0, rowStep = 0, columnStep = 0;
+  std::string text; // "3, 0:32, :"
+};
+} // namespace
+
+static std::optional<Part> partOf(Expr element, const Axis &row, const Axis &column, ArrayRef<int64_t> steps) {
+  Part part;
+  for (auto [d, index] : llvm::enumerate(element->arguments)) {
+    int64_t begin = (int64_t)constantOf(index), last = begin;
+    part.offset += begin * steps[d];
+    for (auto &[term, factor] : termsOf(index)) {
+      bool isRow = term == row.index;
+      if ((!isRow && term != column.index) || factor < 0)
+        return std::nullopt;
+      (isRow ? part.rowStep : part.columnStep) += (int64_t)factor * steps[d];
+      last += (int64_t)factor * ((int64_t)(isRow ? row : column).extent->constant - 1);
+    }
+    int64_t size = shaped(element->value).getDimSize(d);
+    if (begin < 0 || last >= size)
+      return std::nullopt;
+    std::string range = begin == last ? std::to_string(begin) : std::to_string(begin) + ":" + std::to_string(last + 1);
+    part.text += (d ? ", " : "") + (begin == 0 && last == size - 1 ? ":" : range);
+  }
+  return part;
+}
+
+// Values from one index to the next along each dimension, as they are stored.
+static std::optional<SmallVector<int64_t>> storedSteps(RankedTensorType type, StorageAttr storage) {
+  SmallVector<int64_t> steps(type.getRank(), 1);
+  for (int64_t d = type.getRank() - 2; d >= 0; --d)
+    steps[d] = steps[d + 1] * type.getDimSize(d + 1);
+  bool isDense = !storage || (!storage.getTransposed() && !storage.getStride());
+  if (isDense)
+    return steps;
+  if (type.getRank() != 2)
+    return std::nullopt;
+  int64_t stride = storage.getStride() ? storage.getStride() : type.getDimSize(storage.getTransposed() ? 0 : 1);
+  return storage.getTransposed() ? SmallVector<int64_t>{1, stride} : SmallVector<int64_t>{stride, 1};
+}
+
+Value heddle::storedPart(OpBuilder &b, Expr element, const Axis &row, const Axis &column) {
+  RankedTensorType type = shaped(element->value);
+  auto weight = element->value.getDefiningOp<WeightOp>();
+  StorageAttr storage = weight ? weight.getStorage() : StorageAttr();
+  std::optional<SmallVector<int64_t>> steps = storedSteps(type, storage);
+  bool isPlain = !type.getEncoding() && isa<FloatType>(type.getElementType());
+  if (!steps || !isPlain || !row.extent->isConstant() || !column.extent->isConstant())
+    return {};
+  std::optional<Part> part = partOf(element, row, column, *steps);
+  if (!part || (part->rowStep != 1 && part->columnStep != 1))
+    return {};
+  int64_t rows = (int64_t)row.extent->constant, columns = (int64_t)column.extent->constant;
+  auto matrix = RankedTensorType::get({rows, columns}, type.getElementType());
+  if (!weight) {
+    DenseElementsAttr elements = elementsOf(element->value);
+    auto values = elements.getValues<Attribute>();
+    SmallVector<Attribute> moved;
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < columns; ++c)
+        moved.push_back(values[part->offset + r * part->rowStep + c * part->columnStep]);
+    return arith::ConstantOp::create(b, element->value.getLoc(), DenseElementsAttr::get(matrix, moved));
+  }
+  bool transposed = part->columnStep != 1;
+  int64_t step = transposed ? part->columnStep : part->rowStep, dense = transposed ? rows : columns;
+  int64_t offset = storage.getOffset() + part->offset * (type.getElementTypeBitWidth() / 8);
+  auto moved = StorageAttr::get(b.getContext(), storage.getType(), storage.getFile(), offset, transposed, step == dense ? 0 : step);
+  return WeightOp::create(b, weight.getLoc(), matrix, (weight.getName() + "[" + part->text + "]").str(), moved);
 }
 
 Value heddle::storedVector(Expr element, Expr index) {

@@ -4,7 +4,7 @@
 #ifndef HEDDLE_COMPILER_RAISE_WEIGHTS_H
 #define HEDDLE_COMPILER_RAISE_WEIGHTS_H
 
-#include "compiler/raise/Expr.h"
+#include "compiler/raise/Arrange.h"
 #include "dialect/HeddleDialect.h"
 
 #include "mlir/IR/Builders.h"
@@ -20,6 +20,9 @@ Expr resolveElements(ExprContext &exprs, Expr expr);
 // The stored matrix (rows, columns) whose element [row, column] is `element`; its transpose is one with another storage. Null if
 // `element` is something else.
 mlir::Value storedMatrix(mlir::OpBuilder &b, Expr element, Expr row, Expr column);
+// The matrix whose element [row, column] is `element`, a part of a stored tensor of any rank: the same bytes with another storage.
+// Null if `element` is something else, or its rows and columns both lie apart.
+mlir::Value storedPart(mlir::OpBuilder &b, Expr element, const Axis &row, const Axis &column);
 // The stored vector whose element [index] is `element`, null if it is something else.
 mlir::Value storedVector(Expr element, Expr index);
 // The decimal that a 32-bit float was written as: 1e-6, not 9.99999997e-7. Configs say it so.

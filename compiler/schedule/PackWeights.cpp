@@ -138,7 +138,7 @@ FailureOr<Value> Packer::placeInSection(Operation *user, PackedGroup group, Rank
       return user->emitError("operand is no weight of the model");
     StorageAttr storage = weight.getStorage();
     if (group.transposed)
-      storage = StorageAttr::get(b.getContext(), storage.getType(), storage.getFile(), storage.getOffset(), !storage.getTransposed());
+      storage = storage.getTurned();
     llvm::raw_string_ostream(key) << storage << ";";
     name += (name.empty() ? "" : "+") + weight.getName().str();
     sources.push_back(storage);

@@ -81,6 +81,29 @@ static void readCache(AttentionRow &row, const KvCache &cache, int64_t layer, in
   row.value = reader(true);
 }
 
+//===- position_bias ------------------------------------------------------===//
+
+static LogicalResult positionBias(Frame &frame, PositionBiasOp op) {
+  const Tensor &table = frame.tensor(op.getTable());
+  int64_t heads = table.lastDim(), queries = frame.integer(op.getQueries()), keys = frame.integer(op.getKeys());
+  Tensor result = Tensor::zeros(getElementTypeOrSelf(op.getType()), {1, heads, queries, keys});
+  for (int64_t h = 0; h < heads; ++h)
+    for (int64_t i = 0; i < queries; ++i)
+      for (int64_t j = 0; j < keys; ++j) {
+        int64_t distance = keys - queries + i - j;
+        double bias = 0;
+        if (op.getRows()) {
+          size_t k = llvm::count_if(*op.getStarts(), [&](int64_t start) { return start <= distance; });
+          bias = table.reals[(*op.getRows())[k] * heads + h];
+        } else {
+          bias = -table.reals[h] * distance;
+        }
+        result.setReal((h * queries + i) * keys + j, bias);
+      }
+  frame.set(op, std::move(result));
+  return success();
+}
+
 //===- attention ----------------------------------------------------------===//
 
 // Query rows are those of the step, each against its own sequence: (1, num_heads, rows, head_dim).
@@ -315,6 +338,7 @@ static LogicalResult preferSplits(Frame &frame, PreferSplitsOp op) {
 
 void heddle::addAttentionHandlers(HandlerTable &table) {
   table.add<AttentionOp>(attention);
+  table.add<PositionBiasOp>(positionBias);
   table.add<KvAppendOp>(kvAppend);
   table.add<KvViewOp>(kvView);
   table.add<OnlineAttentionOp>(onlineAttention);

@@ -22,10 +22,11 @@ struct Stored {
   heddle::TensorType type;
   const uint8_t *data;
   bool transposed;
+  int64_t stride; // of stored rows, in values; 0: none lie between
 };
 } // namespace
 
-static FailureOr<Stored> locate(WeightOp op, const Checkpoint &checkpoint, StorageAttr storage, int64_t values) {
+static FailureOr<Stored> locate(WeightOp op, const Checkpoint &checkpoint, StorageAttr storage, int64_t rows, int64_t columns) {
   std::optional<heddle::TensorType> type = tensorTypeNamed(storage.getType().getValue());
   if (!type)
     return op.emitOpError("is stored as '") << storage.getType().getValue() << "', which is no tensor type";
@@ -33,16 +34,19 @@ static FailureOr<Stored> locate(WeightOp op, const Checkpoint &checkpoint, Stora
     return op.emitOpError("lies in file ") << storage.getFile() << " of " << checkpoint.files.size();
   const TensorTypeInfo &info = tensorTypeInfo(*type);
   uint64_t size = checkpoint.files[storage.getFile()]->size(), offset = storage.getOffset();
-  uint64_t bytes = llvm::divideCeil(uint64_t(values), info.blockValues) * info.blockBytes;
+  int64_t storedRows = storage.getTransposed() ? columns : rows, width = storage.getTransposed() ? rows : columns;
+  uint64_t between = storage.getStride() && storedRows ? uint64_t(storedRows - 1) * (storage.getStride() - width) : 0;
+  uint64_t bytes = llvm::divideCeil(uint64_t(rows * columns) + between, info.blockValues) * info.blockBytes;
   if (offset > size || bytes > size - offset)
     return op.emitOpError("lies at ") << offset << " with " << bytes << " bytes, in a file of " << size;
-  return Stored{*type, checkpoint.files[storage.getFile()]->data() + offset, storage.getTransposed()};
+  return Stored{*type, checkpoint.files[storage.getFile()]->data() + offset, storage.getTransposed(), storage.getStride()};
 }
 
 // The values of a stored (rows, columns) matrix, or of a vector of `columns`.
 static std::vector<double> readStored(const Stored &stored, int64_t rows, int64_t columns) {
+  int64_t storedRows = stored.transposed ? columns : rows, width = stored.transposed ? rows : columns;
   std::vector<float> values(rows * columns);
-  dequantize(stored.type, stored.data, values.size(), values.data());
+  dequantizeRows(stored.type, stored.data, storedRows, width, stored.stride, values.data());
   if (!stored.transposed)
     return std::vector<double>(values.begin(), values.end());
   std::vector<double> turned(values.size());
@@ -115,18 +119,20 @@ static FailureOr<RuntimeValue> readPacked(WeightOp op, const Checkpoint &checkpo
   std::vector<std::vector<float>> widened; // numbers of matrices that are packed as f32
   std::optional<heddle::TensorType> type;
   for (auto [storage, rows] : llvm::zip_equal(packed.sources, packed.rows)) {
-    FailureOr<Stored> stored = locate(op, checkpoint, storage, rows * (packed.isVector() ? 1 : packed.k));
+    FailureOr<Stored> stored = locate(op, checkpoint, storage, rows, packed.isVector() ? 1 : packed.k);
     if (failed(stored))
       return failure();
     type = stored->type;
     const uint8_t *data = stored->data;
     if (packed.format == "f32" && type != heddle::TensorType::F32) {
       widened.emplace_back(rows * packed.k);
-      dequantize(*type, data, rows * packed.k, widened.back().data());
+      int64_t storedRows = stored->transposed ? packed.k : rows, width = stored->transposed ? rows : packed.k;
+      dequantizeRows(*type, data, storedRows, width, stored->stride, widened.back().data());
+      stored->stride = 0;
       data = reinterpret_cast<const uint8_t *>(widened.back().data());
       type = heddle::TensorType::F32;
     }
-    sources.push_back({data, rows, stored->transposed});
+    sources.push_back({data, rows, stored->transposed, stored->stride});
     if (packed.isVector())
       llvm::append_range(vector, readStored(*stored, 1, rows));
   }
@@ -152,14 +158,14 @@ std::function<FailureOr<RuntimeValue>(WeightOp)> heddle::weightsOf(std::shared_p
     // A graph's weight that has its place in the section is the tensor of the file as it is.
     auto sources = op->getAttrOfType<ArrayAttr>("heddle.sources");
     StorageAttr storage = sources ? cast<StorageAttr>(sources[0]) : op.getStorage();
-    FailureOr<Stored> stored = locate(op, *checkpoint, storage, type.getNumElements());
+    int64_t columns = type.getRank() ? type.getShape().back() : 1, rows = columns ? type.getNumElements() / columns : 0;
+    FailureOr<Stored> stored = locate(op, *checkpoint, storage, rows, columns);
     if (failed(stored))
       return failure();
     if (!isa<FloatType>(type.getElementType()) || type.getElementType().isF64())
       return makeValue(tensorFromBytes(type.getElementType(), type.getShape(), stored->data));
-    int64_t columns = type.getRank() ? type.getShape().back() : 1;
     Tensor tensor = Tensor::zeros(type.getElementType(), type.getShape());
-    tensor.reals = readStored(*stored, columns ? type.getNumElements() / columns : 0, columns);
+    tensor.reals = readStored(*stored, rows, columns);
     tensor.round();
     return makeValue(std::move(tensor));
   };
@@ -168,7 +174,8 @@ std::function<FailureOr<RuntimeValue>(WeightOp)> heddle::weightsOf(std::shared_p
 //===- random -------------------------------------------------------------===//
 
 // What stands for a stored tensor: row by row, so that rows of a matrix, "name[begin:end]", are those of the whole.
-static Tensor randomSource(WeightOp op, StringRef name, ArrayRef<int64_t> shape, uint64_t seed) {
+// With a stride rows are longer than what is read of them, from the column that the range begins at.
+static Tensor randomSource(WeightOp op, StringRef name, ArrayRef<int64_t> shape, uint64_t seed, int64_t stride = 0) {
   Type type = getElementTypeOrSelf(op.getType());
   if (!isa<FloatType>(type))
     type = Float32Type::get(op.getContext());
@@ -180,9 +187,11 @@ static Tensor randomSource(WeightOp op, StringRef name, ArrayRef<int64_t> shape,
     whole = name, begin = 0;
   Tensor matrix = Tensor::zeros(type, shape);
   matrix.reals.clear();
-  for (int64_t row = begin; row < begin + shape[0]; ++row) {
+  int64_t firstRow = stride ? 0 : begin, firstColumn = stride ? begin : 0, width = stride ? stride : shape[1];
+  for (int64_t row = firstRow; row < firstRow + shape[0]; ++row) {
     std::string source = (whole + "#" + Twine(row)).str();
-    llvm::append_range(matrix.reals, randomTensor(type, {shape[1]}, seed ^ llvm::xxh3_64bits(source), 2).reals);
+    Tensor values = randomTensor(type, {width}, seed ^ llvm::xxh3_64bits(source), 2);
+    llvm::append_range(matrix.reals, ArrayRef(values.reals).slice(firstColumn, shape[1]));
   }
   return matrix;
 }
@@ -202,7 +211,8 @@ std::function<FailureOr<RuntimeValue>(WeightOp)> heddle::randomWeights(uint64_t 
   return [seed](WeightOp op) -> FailureOr<RuntimeValue> {
     std::optional<Packed> packed = packedOf(op);
     if (!packed && op.getStorage().getTransposed()) // the same numbers as those of the stored tensor
-      return makeValue(transposed(randomSource(op, op.getName(), reversed(cast<RankedTensorType>(op.getType())), seed)));
+      return makeValue(transposed(randomSource(op, op.getName(), reversed(cast<RankedTensorType>(op.getType())), seed,
+                                               op.getStorage().getStride())));
     if (!packed)
       return makeValue(randomSource(op, op.getName(), cast<RankedTensorType>(op.getType()).getShape(), seed));
     auto stacked = std::make_shared<std::vector<double>>();  // (n, k)

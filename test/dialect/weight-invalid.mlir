@@ -6,3 +6,11 @@ func.func @weight_c1() {
   %0 = heddle.weight "norm" <type = "f32", file = 0, offset = 0> : tensor<?xf32>
   return
 }
+
+// -----
+
+func.func @stride() {
+  // expected-error @+1 {{stride (-1) must not be negative}}
+  %0 = heddle.weight "w" <type = "f32", file = 0, offset = 0, stride = -1> : tensor<2x2xf32>
+  return
+}

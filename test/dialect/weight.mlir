@@ -11,6 +11,14 @@ func.func @stored() -> (tensor<576xf32>, tensor<8x32xf32, #heddle.quant<q4_0>>) 
   return %0, %1 : tensor<576xf32>, tensor<8x32xf32, #heddle.quant<q4_0>>
 }
 
+// Rows of 3 values, 16 from one to the next.
+// CHECK-LABEL: @part_of_a_matrix
+func.func @part_of_a_matrix() -> tensor<3x7xf32> {
+  // CHECK: heddle.weight "up[5:8]" <type = "f32", file = 0, offset = 20, transposed = true, stride = 16> : tensor<3x7xf32>
+  %0 = heddle.weight "up[5:8]" <type = "f32", file = 0, offset = 20, transposed = true, stride = 16> : tensor<3x7xf32>
+  return %0 : tensor<3x7xf32>
+}
+
 // CHECK-LABEL: @equal_weights_are_one
 // RUN: %heddle-opt %s --cse | FileCheck %s --check-prefix=CSE
 // CSE-LABEL: @equal_weights_are_one

@@ -65,6 +65,25 @@ TEST_P(PackedLayoutTest, CodesStayWithinTheirBound) {
   EXPECT_LE(largest, format->layout.maxCode);
 }
 
+// A matrix whose stored rows are parts of wider ones: rows of W, or its columns.
+TEST(PackedLayout, StridedRowsAreThoseOfTheWiderMatrix) {
+  const int64_t rows = 6, columns = 5, wide = 11, begin = 4;
+  for (bool transposed : {false, true}) {
+    std::vector<float> stored((transposed ? columns : rows) * wide);
+    for (size_t i = 0; i < stored.size(); ++i)
+      stored[i] = float(i);
+    WeightSource source{reinterpret_cast<const uint8_t *>(&stored[begin]), rows, transposed, wide};
+    PackedLayout layout = *layoutFor(TensorType::F32);
+    std::vector<uint8_t> packed(layout.bytes(rows, columns));
+    packPanels(TensorType::F32, {source}, columns, 0, layout.numPanels(rows), packed.data());
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t column = 0; column < columns; ++column)
+        ASSERT_EQ(layout.unpack(packed.data(), columns, row, column),
+                  float(transposed ? column * wide + begin + row : row * wide + begin + column))
+            << row << ", " << column << ", " << transposed;
+  }
+}
+
 TEST_P(PackedLayoutTest, StackedMatricesFollowEachOther) {
   const int64_t k = 256, rows[] = {5, 20, 18};
   RandomWeights whole(GetParam(), 43, k, 3);

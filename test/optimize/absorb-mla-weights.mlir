@@ -7,6 +7,7 @@
 // RUN: %heddle-opt %s --heddle-check --heddle-check-entry=shared_rotary_key --heddle-absorb-mla-weights -o %t
 // RUN: %heddle-opt %s --heddle-check --heddle-check-entry=interleaved_keys_and_values --heddle-absorb-mla-weights -o %t
 // RUN: %heddle-opt %s --heddle-check --heddle-check-entry=stored --heddle-absorb-mla-weights -o %t
+// RUN: %heddle-opt %s --heddle-check --heddle-check-entry=stored_as_columns --heddle-absorb-mla-weights -o %t
 
 // FORM: error: form must be automatic, absorbed or materialised, got 'folded'
 // ON-NOT: latent_form<automatic>
@@ -130,6 +131,20 @@ func.func @stored(%x: tensor<1x6x16xf32>) -> tensor<1x2x6x3xf32> {
   %wq = heddle.weight "q" <type = "f32", file = 0, offset = 0> : tensor<10x16xf32>
   %down = heddle.weight "down" <type = "f32", file = 0, offset = 640> : tensor<7x16xf32>
   %up = heddle.weight "up" <type = "f32", file = 0, offset = 1000> : tensor<16x7xf32>
+  %o = call @layer(%x, %wq, %down, %up) : (tensor<1x6x16xf32>, tensor<10x16xf32>, tensor<7x16xf32>, tensor<16x7xf32>) -> tensor<1x2x6x3xf32>
+  return %o : tensor<1x2x6x3xf32>
+}
+
+// As ONNX stores it, (in_features, out_features): a head's matrix is some columns of it.
+// CHECK-LABEL: @stored_as_columns
+// CHECK-DAG: %[[UP_K0:.*]] = heddle.weight "up[0:5]" <type = "f32", file = 0, offset = 1000, transposed = true, stride = 16> : tensor<5x7xf32>
+// CHECK-DAG: %[[UP_V1:.*]] = heddle.weight "up[13:16]" <type = "f32", file = 0, offset = 1052, transposed = true, stride = 16> : tensor<3x7xf32>
+// CHECK-NOT: heddle.weight "up" 
+// CHECK: call @layer(%{{.*}}, %{{.*}}, %{{.*}}, %[[UP_K0]], %{{.*}}, %{{.*}}, %[[UP_V1]])
+func.func @stored_as_columns(%x: tensor<1x6x16xf32>) -> tensor<1x2x6x3xf32> {
+  %wq = heddle.weight "q" <type = "f32", file = 0, offset = 0> : tensor<10x16xf32>
+  %down = heddle.weight "down" <type = "f32", file = 0, offset = 640> : tensor<7x16xf32>
+  %up = heddle.weight "up" <type = "f32", file = 0, offset = 1000, transposed = true> : tensor<16x7xf32>
   %o = call @layer(%x, %wq, %down, %up) : (tensor<1x6x16xf32>, tensor<10x16xf32>, tensor<7x16xf32>, tensor<16x7xf32>) -> tensor<1x2x6x3xf32>
   return %o : tensor<1x2x6x3xf32>
 }

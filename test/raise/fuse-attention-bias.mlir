@@ -9,7 +9,8 @@
 
 // ALiBi (arXiv:2108.12409): a slope for each head times the distance. The mask is found beside it.
 // CHECK-LABEL: @alibi
-// CHECK: heddle.attention {{.*}} bias(%{{.*}} : tensor<1x4x?x?xf32>) <causal>
+// CHECK: %[[BIAS:.*]] = heddle.position_bias %{{.*}} : tensor<4xf32> -> tensor<1x4x?x?xf32>
+// CHECK: heddle.attention {{.*}} bias(%[[BIAS]] : tensor<1x4x?x?xf32>) <causal>
 func.func @alibi(%q: !heads {heddle.dims = #s}, %k: !heads {heddle.dims = #s}, %v: !heads {heddle.dims = #s}) -> !heads {
   %slopes = arith.constant dense<[0.5, 0.25, 0.125, 0.0625]> : tensor<4xf32>
   %s = call @product(%q, %k) : (!heads, !heads) -> !scores
@@ -48,7 +49,8 @@ func.func @slope_times_the_score(%q: !heads {heddle.dims = #s}, %k: !heads {hedd
 
 // T5 (arXiv:1910.10683): a learned number for each head and bucket of distances.
 // CHECK-LABEL: @buckets_of_distances
-// CHECK: heddle.attention {{.*}} bias(%{{.*}} : tensor<1x4x?x?xf32>) <full>
+// CHECK: %[[BIAS:.*]] = heddle.position_bias %{{.*}} {rows = array<i64: 0, 1, 2, 3>, starts = array<i64: 1, 2, 3>} : tensor<4x4xf32>
+// CHECK: heddle.attention {{.*}} bias(%[[BIAS]] : tensor<1x4x?x?xf32>) <full>
 func.func @buckets_of_distances(%q: !heads {heddle.dims = #s}, %k: !heads {heddle.dims = #s}, %v: !heads {heddle.dims = #s},
                                 %table: tensor<4x4xf32>) -> !heads {
   %three = arith.constant 3 : i64

@@ -98,3 +98,38 @@ func.func @softcap(%x: tensor<2x8xf32>) -> tensor<2x8xf32> {
   %y = arith.mulf %t, %cap : tensor<2x8xf32>
   return %y : tensor<2x8xf32>
 }
+
+// Gate and up are the halves of one product.
+// CHECK-LABEL: @halves_of_one_product
+// CHECK-DAG: %[[GATE:.*]] = tensor.extract_slice %{{.*}}[0, 0] [2, 4] [1, 1]
+// CHECK-DAG: %[[UP:.*]] = tensor.extract_slice %{{.*}}[0, 4] [2, 4] [1, 1]
+// CHECK: heddle.glu <silu> %[[GATE]], %[[UP]] : tensor<2x4xf32>
+func.func @halves_of_one_product(%both: tensor<2x8xf32>) -> tensor<2x4xf32> {
+  %gate = tensor.extract_slice %both[0, 0] [2, 4] [1, 1] : tensor<2x8xf32> to tensor<2x4xf32>
+  %up = tensor.extract_slice %both[0, 4] [2, 4] [1, 1] : tensor<2x8xf32> to tensor<2x4xf32>
+  %one = arith.constant dense<1.0> : tensor<2x4xf32>
+  %minus = arith.negf %gate : tensor<2x4xf32>
+  %e = math.exp %minus : tensor<2x4xf32>
+  %d = arith.addf %e, %one : tensor<2x4xf32>
+  %sigmoid = arith.divf %one, %d : tensor<2x4xf32>
+  %silu = arith.mulf %gate, %sigmoid : tensor<2x4xf32>
+  %y = arith.mulf %silu, %up : tensor<2x4xf32>
+  return %y : tensor<2x4xf32>
+}
+
+// One gate for all columns of a row.
+// CHECK-LABEL: @one_gate_for_a_row
+// CHECK-NOT: heddle.glu
+// CHECK: math.exp
+func.func @one_gate_for_a_row(%gate: tensor<2xf32>, %up: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  %init = tensor.empty() : tensor<2x4xf32>
+  %gates = linalg.broadcast ins(%gate : tensor<2xf32>) outs(%init : tensor<2x4xf32>) dimensions = [1]
+  %one = arith.constant dense<1.0> : tensor<2x4xf32>
+  %minus = arith.negf %gates : tensor<2x4xf32>
+  %e = math.exp %minus : tensor<2x4xf32>
+  %d = arith.addf %e, %one : tensor<2x4xf32>
+  %sigmoid = arith.divf %one, %d : tensor<2x4xf32>
+  %silu = arith.mulf %gates, %sigmoid : tensor<2x4xf32>
+  %y = arith.mulf %silu, %up : tensor<2x4xf32>
+  return %y : tensor<2x4xf32>
+}

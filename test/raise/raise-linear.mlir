@@ -101,3 +101,23 @@ func.func @lookup_of_columns(%ids: tensor<1x?xi64>) -> tensor<1x?x6xf32> {
   } -> tensor<1x?x6xf32>
   return %rows : tensor<1x?x6xf32>
 }
+
+// Rows with a dimension of size 1 more: the product is of the rows without it.
+// CHECK-LABEL: @rows_with_a_unit_dimension
+// CHECK: %[[Y:.*]] = heddle.linear %{{.*}}, weights({{.*}}) : tensor<1x?x4xf32> -> tensor<1x?x3xf32>
+// CHECK: tensor.expand_shape %[[Y]] {{\[\[}}0], [1, 2], [3]]
+#x4 = affine_map<(a, b, s, n, k) -> (a, b, s, k)>
+#nk4 = affine_map<(a, b, s, n, k) -> (n, k)>
+#y4 = affine_map<(a, b, s, n, k) -> (a, b, s, n)>
+func.func @rows_with_a_unit_dimension(%x: tensor<1x?x4xf32>) -> tensor<1x1x?x3xf32> {
+  %w = heddle.weight "w" <type = "f32", file = 0, offset = 0> : tensor<3x4xf32>
+  %c1 = arith.constant 1 : index
+  %n = tensor.dim %x, %c1 : tensor<1x?x4xf32>
+  %rows = tensor.expand_shape %x [[0], [1, 2], [3]] output_shape [1, 1, %n, 4] : tensor<1x?x4xf32> into tensor<1x1x?x4xf32>
+  %zero = arith.constant 0.0 : f32
+  %init = tensor.empty(%n) : tensor<1x1x?x3xf32>
+  %start = linalg.fill ins(%zero : f32) outs(%init : tensor<1x1x?x3xf32>) -> tensor<1x1x?x3xf32>
+  %y = linalg.contract indexing_maps = [#x4, #nk4, #y4] ins(%rows, %w : tensor<1x1x?x4xf32>, tensor<3x4xf32>)
+       outs(%start : tensor<1x1x?x3xf32>) -> tensor<1x1x?x3xf32>
+  return %y : tensor<1x1x?x3xf32>
+}

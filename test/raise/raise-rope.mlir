@@ -74,3 +74,28 @@ func.func @halves_without_a_sign(%x: !heads {heddle.dims = #s}) -> !heads {
   %y = arith.addf %a, %b : !heads
   return %y : !heads
 }
+
+// One head is repeated before it is rotated: it is rotated once and repeated after.
+// CHECK-LABEL: @head_that_all_share
+// CHECK-SAME: %[[X:.*]]: tensor<1x1x?x4xf32>
+// CHECK: %[[R:.*]] = heddle.rope %[[X]], %{{.*}}, #[[ROPE]] : tensor<1x1x?x4xf32>
+// CHECK: linalg.broadcast ins(%{{.*}} : tensor<1x?x4xf32>) outs({{.*}}) dimensions = [1]
+func.func @head_that_all_share(%one: tensor<1x1x?x4xf32> {heddle.dims = #s}) -> !heads {
+  %c2 = arith.constant 2 : index
+  %n = tensor.dim %one, %c2 : tensor<1x1x?x4xf32>
+  %row = tensor.collapse_shape %one [[0], [1, 2], [3]] : tensor<1x1x?x4xf32> into !angles
+  %x = call @per_head(%row) : (!angles) -> !heads
+  %angles = call @angles(%x) : (!heads) -> !angles
+  %cos_row = math.cos %angles : !angles
+  %sin_row = math.sin %angles : !angles
+  %cos = call @per_head(%cos_row) : (!angles) -> !heads
+  %sin = call @per_head(%sin_row) : (!angles) -> !heads
+  %first = tensor.extract_slice %x[0, 0, 0, 0] [1, 2, %n, 2] [1, 1, 1, 1] : !heads to tensor<1x2x?x2xf32>
+  %second = tensor.extract_slice %x[0, 0, 0, 2] [1, 2, %n, 2] [1, 1, 1, 1] : !heads to tensor<1x2x?x2xf32>
+  %minus = arith.negf %second : tensor<1x2x?x2xf32>
+  %rotated = tensor.concat dim(3) %minus, %first : (tensor<1x2x?x2xf32>, tensor<1x2x?x2xf32>) -> !heads
+  %a = arith.mulf %x, %cos : !heads
+  %b = arith.mulf %rotated, %sin : !heads
+  %y = arith.addf %a, %b : !heads
+  return %y : !heads
+}

@@ -255,3 +255,20 @@ TEST(Cache, ViewsAreRoundedToTheCachesType) {
   cache->beginStep({1, 1});
   EXPECT_NE(run.error({cache, k, run.index(0)}).find("cannot read a view of a cache of 2 sequences"), std::string::npos);
 }
+
+static Reals positionBias(const std::string &table, const std::string &attributes, llvm::ArrayRef<int64_t> shape, const Reals &values) {
+  Evaluation run("func.func @main(%t: " + table + ", %n: index, %m: index) -> tensor<1x2x?x?xf32> {\n  %0 = heddle.position_bias %t[%n, %m] " +
+                 attributes + " : " + table + " -> tensor<1x2x?x?xf32>\n  return %0 : tensor<1x2x?x?xf32>\n}");
+  return run.reals({run.f32(shape, values), run.index(2), run.index(3)});
+}
+
+TEST(PositionBias, SlopesFallWithTheDistance) {
+  // Two queries at positions 1 and 2 of three keys: distances 1, 0, -1 and 2, 1, 0.
+  expectNear(positionBias("tensor<2xf32>", "", {2}, {0.5, 2}), {-0.5, 0, 0.5, -1, -0.5, 0, -2, 0, 2, -4, -2, 0}, 0);
+}
+
+TEST(PositionBias, RowsOfRunsOfDistances) {
+  // Below 0 row 1, 0 and 1 row 2, from 2 on row 0; columns are heads.
+  expectNear(positionBias("tensor<3x2xf32>", "{starts = array<i64: 0, 2>, rows = array<i64: 1, 2, 0>}", {3, 2}, {1, 2, 3, 4, 5, 6}),
+             {5, 5, 3, 1, 5, 5, 6, 6, 4, 2, 6, 6}, 0);
+}

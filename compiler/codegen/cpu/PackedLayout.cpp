@@ -122,8 +122,9 @@ static void packPlainPanel(const std::vector<WeightSource> &sources, int64_t pan
     auto [source, row] = locate(sources, panel * lanes + count);
     if (!source)
       break;
-    rows[count] = source->transposed ? PlainRow{source->data + row * width, source->rows * width}
-                                     : PlainRow{source->data + row * k * width, width};
+    int64_t stride = source->stride ? source->stride : source->transposed ? source->rows : k;
+    rows[count] = source->transposed ? PlainRow{source->data + row * width, stride * width}
+                                     : PlainRow{source->data + row * stride * width, width};
   }
   for (int64_t i = 0; i < k; ++i) {
     uint8_t *column = out + (i / unit * lanes * unit + i % unit) * width;

@@ -62,6 +62,7 @@ struct WeightSource {
   const uint8_t *data;
   int64_t rows;            // out_features
   bool transposed = false; // stored (in_features, out_features); plain types only
+  int64_t stride = 0;      // values from one stored row to the next; 0: none lie between; plain types only
 };
 
 // Writes panels [panelBegin, panelEnd) of the stacked `sources`, all of `type` and `k` columns, to `out`, whose first
