@@ -80,7 +80,7 @@ private:
   Value store();
   void load(func::FuncOp task, Operation *loops);
   void cut(func::FuncOp task, ArrayRef<scf::ForOp> loops);
-  Value at(Value memory, size_t slot);
+  Value at(Value memory, size_t offset);
   Type storedType(Value value) { return converter.convertType(value.getType()); }
   // Bytes that a value takes in the memory of a task: its size, or more.
   size_t bytesOf(Value value) {

@@ -36,7 +36,8 @@ def DecomposeTensorOps : Pass<"heddle-decompose-tensor-ops", "::mlir::ModuleOp">
   let summary = "Break tensor ops that have no loop form of their own into ones that have";
   let description = [{
     For graphs, which run through upstream's linalg. `linalg.softmax` becomes its maximum, exponential, sum and quotient,
-    `tensor.concat` of up to 8 operands a row of `tensor.insert_slice`: what they are may then be computed in its place. Sums and contractions of 16-bit floats accumulate in f32 and round once.
+    `tensor.concat` of up to 8 operands a row of `tensor.insert_slice`: what they are may then be computed in its place. Sums and
+    contractions of 16-bit floats accumulate in f32 and round once.
     Example: test/schedule/decompose-tensor-ops.mlir.
 
     ```mlir
