@@ -81,8 +81,6 @@ std::string GraphProgram::misfit() const {
     return options.model + ": target " + target.name + " has no kernels for graphs";
   if (options.context || options.kv != "auto" || options.activations != "auto")
     return "--context, --kv and --activations are of a model that generates; " + options.model + " is a graph";
-  if (!options.report.empty())
-    return "--report describes the steps of a model that generates; " + options.model + " is a graph";
   return "";
 }
 

@@ -3,6 +3,7 @@
 #include "compiler/codegen/GraphCode.h"
 
 #include "compiler/codegen/GraphEntry.h"
+#include "compiler/codegen/GraphLoops.h"
 #include "compiler/codegen/GraphMath.h"
 #include "compiler/codegen/GraphProducts.h"
 #include "dialect/HeddleDialect.h"
@@ -67,6 +68,7 @@ private:
   const CpuTarget &target;
   OpBuilder b;
   func::FuncOp graph;
+  SmallVector<func::FuncOp> loops; // of `graph`, which threads share
 };
 
 } // namespace
@@ -142,7 +144,7 @@ void GraphLowering::guardDivisions() {
     APInt value;
     return matchPattern(divisor, m_ConstantInt(&value)) && !value.isZero() && !value.isAllOnes();
   };
-  graph.walk([&](Operation *op) {
+  auto guard = [&](Operation *op) {
     bool isSigned = isa<arith::DivSIOp, arith::RemSIOp>(op), isDivision = isa<arith::DivSIOp, arith::DivUIOp>(op);
     if (!(isSigned || isa<arith::DivUIOp, arith::RemUIOp>(op)) || isSafe(op->getOperand(1)))
       return;
@@ -164,7 +166,10 @@ void GraphLowering::guardDivisions() {
     b.setInsertionPointAfter(op);
     auto guarded = arith::SelectOp::create(b, loc, isSpecial, special, op->getResult(0));
     op->getResult(0).replaceAllUsesExcept(guarded, guarded);
-  });
+  };
+  graph.walk(guard);
+  for (func::FuncOp loop : loops)
+    loop.walk(guard);
 }
 
 // cf.assert → call->fail(call, message), which does not return.
@@ -206,6 +211,7 @@ LogicalResult GraphLowering::run() {
   guardAllocations();
   expandCopies();
   lowerProducts(graph, target);
+  loops = shareLoops(graph);
   if (failed(runPasses([](OpPassManager &pm) {
         pm.addPass(createConvertLinalgToLoopsPass());
         pm.addPass(memref::createExpandStridedMetadataPass());

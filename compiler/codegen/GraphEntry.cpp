@@ -4,7 +4,9 @@
 
 #include "runtime/ModelAbi.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 #include <cstddef>
 
@@ -44,6 +46,18 @@ Value heddle::callRuntime(OpBuilder &b, Location loc, Value call, RuntimeCall ca
   auto type = LLVM::LLVMFunctionType::get(result, llvm::to_vector(TypeRange(ValueRange(operands).drop_front())));
   auto made = LLVM::CallOp::create(b, loc, type, operands);
   return returns ? made.getResult() : Value();
+}
+
+void heddle::runTask(OpBuilder &b, Location loc, func::FuncOp graph, func::FuncOp task, Value memory, Value isShared) {
+  OpBuilder::InsertionGuard guard(b);
+  auto branch = scf::IfOp::create(b, loc, isShared, /*withElseRegion=*/true);
+  b.setInsertionPointToStart(branch.thenBlock());
+  Value function = func::ConstantOp::create(b, loc, task.getFunctionType(), task.getName());
+  Value address = UnrealizedConversionCastOp::create(b, loc, memory.getType(), function).getResult(0);
+  callRuntime(b, loc, graph.getArgument(0), RuntimeCall::Parallel, {address, memory});
+  b.setInsertionPointToStart(branch.elseBlock());
+  Value first = arith::ConstantIntOp::create(b, loc, b.getI64Type(), 0), alone = arith::ConstantIntOp::create(b, loc, b.getI64Type(), 1);
+  func::CallOp::create(b, loc, task, ValueRange{memory, first, alone});
 }
 
 namespace {

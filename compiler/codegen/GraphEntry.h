@@ -4,6 +4,7 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_GRAPHENTRY_H
 #define HEDDLE_COMPILER_CODEGEN_GRAPHENTRY_H
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 
@@ -13,6 +14,11 @@ enum class RuntimeCall { Allocate, Release, Fail, Parallel };
 
 // Calls back through `call` with what the callback takes behind it; the result of Allocate, else null.
 mlir::Value callRuntime(mlir::OpBuilder &b, mlir::Location loc, mlir::Value call, RuntimeCall callback, mlir::ValueRange arguments);
+
+// Runs `task`, a function (memory, thread, num_threads): on every thread if `isShared`, else here. The first argument of `graph` is
+// the call.
+void runTask(mlir::OpBuilder &b, mlir::Location loc, mlir::func::FuncOp graph, mlir::func::FuncOp task, mlir::Value memory,
+             mlir::Value isShared);
 
 // Adds heddle_graph to `code`, whose llvm function @graph takes the call, the parts of each of `inputs` and of the weights, and
 // returns descriptors of `outputs`; sends @graph's allocations to the runtime.

@@ -9,7 +9,6 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 
 #include <cstddef>
 #include <vector>
@@ -211,15 +210,11 @@ void ProductLowering::run() {
   auto kernel = graph->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(kernelName);
   Value limit = arith::ConstantOp::create(b, loc, b.getF64FloatAttr(fewestShared));
   Value isLarge = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OGE, work, limit);
-  auto branch = scf::IfOp::create(b, loc, isLarge, /*withElseRegion=*/true);
-  b.setInsertionPointToStart(branch.thenBlock());
-  Value task = func::ConstantOp::create(b, loc, kernel.getFunctionType(), kernelName);
-  Value address = UnrealizedConversionCastOp::create(b, loc, memory.getType(), task).getResult(0);
-  callRuntime(b, loc, graph.getArgument(0), RuntimeCall::Parallel, {address, memory});
-  b.setInsertionPointToStart(branch.elseBlock());
-  func::CallOp::create(b, loc, kernel, ValueRange{memory, constant(0), constant(1)});
+  runTask(b, loc, graph, kernel, memory, isLarge);
   op.erase();
 }
+
+bool heddle::isProductKernel(linalg::GenericOp op) { return succeeded(classify(op)); }
 
 void heddle::lowerProducts(func::FuncOp graph, const CpuTarget &target) {
   std::vector<ProductLoops> products;

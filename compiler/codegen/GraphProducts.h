@@ -7,11 +7,14 @@
 #include "compiler/codegen/Target.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 
 namespace heddle {
 
-// Replaces every `linalg.generic` in `graph` that sums products of two f32 buffers, each of whose loops is one of rows, columns,
-// depth or repetition, and leaves all others. The first argument of `graph` is the call.
+// Whether `op` sums products of two f32 buffers and each of its loops is one of rows, columns, depth or repetition.
+bool isProductKernel(mlir::linalg::GenericOp op);
+
+// Replaces every such op in `graph` and leaves all others. The first argument of `graph` is the call.
 void lowerProducts(mlir::func::FuncOp graph, const CpuTarget &target);
 
 } // namespace heddle

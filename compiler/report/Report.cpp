@@ -2,14 +2,13 @@
 
 #include "compiler/report/Report.h"
 
+#include "compiler/report/GraphReport.h"
 #include "compiler/schedule/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "llvm/ADT/TypeSwitch.h"
-
-#include <nlohmann/json.hpp>
 
 using namespace mlir;
 using namespace heddle;
@@ -103,17 +102,8 @@ static Json weightsOf(Operation *op, func::CallOp call) {
   Json names = Json::array();
   for (Value operand : op->getOperands()) {
     auto argument = dyn_cast<BlockArgument>(operand);
-    Value value = argument && call ? call.getOperand(argument.getArgNumber()) : operand;
-    while (value && value.getDefiningOp() && value.getDefiningOp()->getNumOperands() == 1)
-      value = value.getDefiningOp()->getOperand(0);
-    auto weight = value ? value.getDefiningOp<WeightOp>() : WeightOp();
-    if (!weight)
-      continue;
-    if (auto sources = weight->getAttrOfType<ArrayAttr>("heddle.source_names"))
-      for (auto source : sources.getAsRange<StringAttr>())
-        names.push_back(source.str());
-    else
-      names.push_back(weight.getName().str());
+    for (const Json &name : weightNames(argument && call ? call.getOperand(argument.getArgNumber()) : operand))
+      names.push_back(name);
   }
   return names;
 }
@@ -197,7 +187,7 @@ static SmallVector<StepFunction> stepFunctions(ModuleOp module) {
 }
 
 static Json cacheOf(ModuleOp module) {
-  KvCacheType cache = kvCacheOf(module);
+  KvCacheType cache = module.lookupSymbol("step") ? kvCacheOf(module) : KvCacheType();
   if (!cache)
     return nullptr;
   std::string type;
@@ -231,7 +221,11 @@ static Json assumedLimits(const CpuTarget &cpu) {
 
 std::string heddle::buildReport(ModuleOp module, const PackageInfo &info, const Target &target,
                                 const GeneratedCode &code, ArrayRef<Remark> remarks) {
-  Json functions = Json::array(), kernels = Json::array(), said = Json::array();
+  Json functions = Json::array(), kernels = Json::array(), said = Json::array(), sizes = Json::array();
+  if (auto graph = module.lookupSymbol<func::FuncOp>("graph")) {
+    functions.push_back(describeGraph(graph));
+    sizes = namedSizes(functions.back());
+  }
   for (StepFunction &function : stepFunctions(module))
     functions.push_back({{"name", function.func.getSymName().str()}, {"calls", function.calls},
                          {"launches", launchesOf(function, code)}, {"buffers", buffersOf(function.func)}});
@@ -246,7 +240,7 @@ std::string heddle::buildReport(ModuleOp module, const PackageInfo &info, const 
                  {"model", {{"name", info.sourceName}, {"architecture", info.architecture}, {"sha256", info.sourceSha256}}},
                  {"target", {{"name", target.name}, {"features", target.cpu.features}, {"device", target.isDevice()}}},
                  {"precision", info.precision}, {"context", info.context}, {"max_rows", info.maxRows}, {"passes", info.passes},
-                 {"remarks", said}, {"functions", functions}, {"kernels", kernels},
+                 {"remarks", said}, {"sizes", sizes}, {"functions", functions}, {"kernels", kernels},
                  {"memory", {{"bytes_per_row", moduleInt(rowBytesAttr)}, {"bytes", moduleInt(rowBytesAttr) * info.maxRows + moduleInt(fixedBytesAttr)}}},
                  {"cache", cacheOf(module)},
                  {"weights", {{"bytes", moduleInt(weightsSizeAttr)}, {"formats", weightFormats(module)}}},

@@ -6,6 +6,7 @@
 #include "mlir/Dialect/Bufferization/Transforms/OneShotAnalysis.h"
 #include "mlir/Dialect/Bufferization/Transforms/OneShotModuleBufferize.h"
 #include "mlir/Dialect/Bufferization/Transforms/Transforms.h"
+#include "mlir/IR/IRMapping.h"
 
 namespace heddle {
 #define GEN_PASS_DEF_BUFFERIZEGRAPH
@@ -14,6 +15,33 @@ namespace heddle {
 
 using namespace mlir;
 using namespace heddle;
+
+// The value of `place` as one of its own, made where `b` stands: rooms, and what only fills them, are made again.
+static Value ownPlace(OpBuilder &b, Value place) {
+  Operation *made = place.getDefiningOp();
+  auto fill = dyn_cast_or_null<linalg::GenericOp>(made);
+  bool isFill = fill && fill.getNumResults() == 1 &&
+                llvm::none_of(fill.getInputs(), [](Value input) { return isa<ShapedType>(input.getType()); });
+  if (!isFill && !isa_and_nonnull<tensor::EmptyOp>(made))
+    return place;
+  IRMapping map;
+  if (isFill)
+    map.map(fill.getOutputs()[0], ownPlace(b, fill.getOutputs()[0]));
+  return b.clone(*made, map)->getResult(0);
+}
+
+// Which values may share a place is decided by comparing all that are written into it, so ops that share one for no other reason
+// than that it looks alike take one each.
+static void separatePlaces(ModuleOp module) {
+  SmallVector<linalg::GenericOp> ops;
+  module.walk([&](linalg::GenericOp op) { ops.push_back(op); });
+  for (linalg::GenericOp op : ops) {
+    OpBuilder b(op);
+    for (OpOperand &init : op.getDpsInitsMutable())
+      if (!init.get().hasOneUse())
+        init.set(ownPlace(b, init.get()));
+  }
+}
 
 namespace {
 struct BufferizeGraph : heddle::impl::BufferizeGraphBase<BufferizeGraph> {
@@ -29,6 +57,7 @@ struct BufferizeGraph : heddle::impl::BufferizeGraphBase<BufferizeGraph> {
     for (auto func : module.getOps<func::FuncOp>())
       for (unsigned i = 0; func.isPublic() && i < func.getNumArguments(); ++i)
         func.setArgAttr(i, writable, BoolAttr::get(&getContext(), false));
+    separatePlaces(module);
     IRRewriter rewriter(&getContext());
     // A value that is inserted into another is computed where it goes.
     if (failed(bufferization::eliminateEmptyTensors(rewriter, module)))

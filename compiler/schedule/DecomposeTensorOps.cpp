@@ -4,7 +4,6 @@
 
 #include "mlir/Dialect/Linalg/IR/LinalgInterfaces.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
-#include "mlir/Dialect/Tensor/Transforms/Transforms.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 namespace heddle {
@@ -89,11 +88,27 @@ struct WidenAccumulator : OpRewritePattern<linalg::ContractOp> {
   }
 };
 
+// Which value may lie in which place is decided by comparing the insertions with one another: many are left to bufferization, which
+// copies each operand of a concatenation to its part.
+constexpr size_t mostInsertions = 8;
+
+struct ConcatToInsertions : OpRewritePattern<tensor::ConcatOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(tensor::ConcatOp op, PatternRewriter &rewriter) const override {
+    if (op.getInputs().size() > mostInsertions)
+      return rewriter.notifyMatchFailure(op, "has too many operands to compute them in place");
+    FailureOr<SmallVector<Value>> results = op.decomposeOperation(rewriter);
+    if (failed(results))
+      return rewriter.notifyMatchFailure(op, "has no decomposition");
+    rewriter.replaceOp(op, *results);
+    return success();
+  }
+};
+
 struct DecomposeTensorOps : heddle::impl::DecomposeTensorOpsBase<DecomposeTensorOps> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<DecomposeAggregated, NamedToContract, WidenAccumulator, WidenInputs>(&getContext());
-    tensor::populateDecomposeTensorConcatPatterns(patterns);
+    patterns.add<ConcatToInsertions, DecomposeAggregated, NamedToContract, WidenAccumulator, WidenInputs>(&getContext());
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
       signalPassFailure();
   }

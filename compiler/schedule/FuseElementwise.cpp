@@ -4,6 +4,7 @@
 
 #include "mlir/Dialect/Linalg/IR/LinalgInterfaces.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
+#include "mlir/Dialect/Linalg/Utils/Utils.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/Transforms/Transforms.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
@@ -22,6 +23,16 @@ static constexpr unsigned mostInputs = 16;
 
 namespace {
 
+// The sizes of a tensor, taken from what its loops write into: asked of the result, they would be looked for step by step through
+// all ops before it.
+SmallVector<OpFoldResult> sizesOf(OpBuilder &b, Location loc, Value tensor) {
+  while (auto loops = tensor.getDefiningOp<linalg::GenericOp>())
+    tensor = loops.getDpsInitOperand(cast<OpResult>(tensor).getResultNumber())->get();
+  if (auto room = tensor.getDefiningOp<tensor::EmptyOp>())
+    return room.getMixedSizes();
+  return tensor::getMixedSizes(b, loc, tensor);
+}
+
 // An elementwise op on tensors as loops that write a new tensor. Its result never takes the place of an operand: what lies in
 // one place is compared pair by pair when buffers are assigned.
 struct ElementwiseToLoops : RewritePattern {
@@ -33,7 +44,7 @@ struct ElementwiseToLoops : RewritePattern {
     if (shaped == op->getOperands().end())
       return rewriter.notifyMatchFailure(op, "has no tensor whose size it takes");
     Location loc = op->getLoc();
-    SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(rewriter, loc, *shaped);
+    SmallVector<OpFoldResult> sizes = sizesOf(rewriter, loc, *shaped);
     int64_t rank = sizes.size();
     SmallVector<Value> outputs;
     for (Type type : op->getResultTypes()) {
@@ -66,20 +77,53 @@ bool isCheap(linalg::GenericOp op) {
   return body.getOperations().size() <= 4 && llvm::none_of(body, [](Operation &inner) { return isa<math::MathDialect>(inner.getDialect()); });
 }
 
-// Whether the op that makes `operand` may become part of the one that reads it.
-bool mayFuse(OpOperand *operand) {
+// Why the op that makes `operand` may not become part of the one that reads it; empty if it may.
+StringRef whyNotFused(OpOperand *operand) {
   auto producer = operand->get().getDefiningOp<linalg::GenericOp>();
   auto consumer = dyn_cast<linalg::GenericOp>(operand->getOwner());
-  if (!producer || !consumer || !operand->get().hasOneUse())
-    return false;
+  if (!producer || !consumer)
+    return "it is no loop";
+  if (!operand->get().hasOneUse())
+    return "its result is read in several places";
   // Products have kernels of their own, which read whole buffers.
   if (linalg::isaContractionOpInterface(consumer))
-    return false;
+    return "a product reads it";
   if (producer.getBody()->getOperations().size() + consumer.getBody()->getOperations().size() > mostBodyOps ||
       producer.getNumDpsInputs() + consumer.getNumDpsInputs() > mostInputs)
-    return false;
+    return "the loop would grow over its bounds";
   // Read once per element, or computed again wherever it is read.
-  return consumer.getMatchingIndexingMap(operand).isPermutation() || isCheap(producer);
+  if (!consumer.getMatchingIndexingMap(operand).isPermutation() && !isCheap(producer))
+    return "a costly element would be computed more than once";
+  return "";
+}
+
+// A tensor of one value that several loops read becomes one for each, which is then a number in the loop.
+void splitFills(ModuleOp module) {
+  module.walk([](linalg::GenericOp fill) {
+    bool isOneValue = fill.getBody()->getOperations().size() == 1 && fill.getNumResults() == 1 &&
+                      llvm::none_of(fill.getInputs(), [](Value input) { return isa<ShapedType>(input.getType()); });
+    if (!isOneValue || fill->hasOneUse())
+      return;
+    for (OpOperand &use : llvm::make_early_inc_range(fill->getUses()))
+      if (auto reader = dyn_cast<linalg::GenericOp>(use.getOwner()); reader && reader.isDpsInput(&use))
+        use.set(OpBuilder(reader).clone(*fill)->getResult(0));
+  });
+}
+
+// Remarks on loops whose result another loop reads.
+void remarkOnUnfused(ModuleOp module) {
+  module.walk([](linalg::GenericOp producer) {
+    if (!linalg::isElementwise(producer) || producer.getNumResults() == 0)
+      return;
+    for (OpOperand &use : producer->getUses()) {
+      StringRef reason = whyNotFused(&use);
+      if (!isa<linalg::GenericOp>(use.getOwner()) || reason.empty())
+        continue;
+      // Of the location alone: the op would be printed with it, and numbered in its function, every time.
+      mlir::emitRemark(producer.getLoc(), "not fused into the loop that reads it: ") << reason;
+      return;
+    }
+  });
 }
 
 struct FuseElementwise : heddle::impl::FuseElementwiseBase<FuseElementwise> {
@@ -88,15 +132,18 @@ struct FuseElementwise : heddle::impl::FuseElementwiseBase<FuseElementwise> {
     RewritePatternSet loops(context);
     loops.add<ElementwiseToLoops>(context);
     memref::populateResolveRankedShapedTypeResultDimsPatterns(loops);
-    if (failed(applyPatternsGreedily(getOperation(), std::move(loops))))
+    // Operands first: sizes come from their loops.
+    if (failed(applyPatternsGreedily(getOperation(), std::move(loops), GreedyRewriteConfig().setUseTopDownTraversal())))
       return signalPassFailure();
+    splitFills(getOperation());
     RewritePatternSet fusion(context);
-    linalg::populateElementwiseOpsFusionPatterns(fusion, mayFuse);
+    linalg::populateElementwiseOpsFusionPatterns(fusion, [](OpOperand *operand) { return whyNotFused(operand).empty(); });
     linalg::populateEraseUnusedOperandsAndResultsPatterns(fusion);
     memref::populateResolveRankedShapedTypeResultDimsPatterns(fusion);
     // Inner ops first: a producer is whole before it joins its consumer.
     if (failed(applyPatternsGreedily(getOperation(), std::move(fusion), GreedyRewriteConfig().setUseTopDownTraversal())))
-      signalPassFailure();
+      return signalPassFailure();
+    remarkOnUnfused(getOperation());
   }
 };
 } // namespace

@@ -11,7 +11,8 @@ def FuseElementwise : Pass<"heddle-fuse-elementwise", "::mlir::ModuleOp"> {
   let description = [{
     Elementwise `arith` and `math` ops on tensors become `linalg.generic`; one whose only reader is another `linalg.generic`
     becomes part of it. Not into products, which have kernels of their own, nor where a costly element would be computed more
-    than once. A body has at most 48 ops. Example: test/schedule/fuse-elementwise.mlir.
+    than once. A body has at most 48 ops. Remarks say why a loop was not fused into the one that
+    reads it. Example: test/schedule/fuse-elementwise.mlir.
 
     ```mlir
     func.func @graph(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {
@@ -35,7 +36,8 @@ def DecomposeTensorOps : Pass<"heddle-decompose-tensor-ops", "::mlir::ModuleOp">
   let summary = "Break tensor ops that have no loop form of their own into ones that have";
   let description = [{
     For graphs, which run through upstream's linalg. `linalg.softmax` becomes its maximum, exponential, sum and quotient,
-    `tensor.concat` a row of `tensor.insert_slice`. Sums and contractions of 16-bit floats accumulate in f32 and round once.
+    `tensor.concat` of up to 8 operands a row of `tensor.insert_slice`: what they are may then be computed in its place. Sums and
+    contractions of 16-bit floats accumulate in f32 and round once.
     Example: test/schedule/decompose-tensor-ops.mlir.
 
     ```mlir

@@ -57,3 +57,15 @@ func.func @wide_products_kept(%x: tensor<2x9xf64>, %y: tensor<9x3xf64>, %init: t
   %r = linalg.matmul ins(%p, %q : tensor<2x9xi8>, tensor<9x3xi8>) outs(%sum : tensor<2x3xi32>) -> tensor<2x3xi32>
   return %z, %r : tensor<2x3xf64>, tensor<2x3xi32>
 }
+
+// -----
+
+// Nine operands are left to bufferization, which copies each to its place.
+// CHECK-LABEL: @many_operands_stay
+// CHECK-NOT: tensor.insert_slice
+// CHECK: tensor.concat
+func.func @many_operands_stay(%x: tensor<2xf32>) -> tensor<18xf32> {
+  %z = tensor.concat dim(0) %x, %x, %x, %x, %x, %x, %x, %x, %x
+    : (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) -> tensor<18xf32>
+  return %z : tensor<18xf32>
+}

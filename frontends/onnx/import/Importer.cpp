@@ -50,10 +50,18 @@ static bool isReadType(int32_t type) {
   return onnxTypeBits(OnnxType(type)) >= 8;
 }
 
+// "which OP reads", for messages about an input.
+static std::string readerOf(const OnnxGraph &graph, const std::string &name) {
+  for (const OnnxNode &node : graph.nodes)
+    if (llvm::is_contained(node.inputs, name))
+      return "which " + printable(node.opType) + " reads";
+  return "which nothing reads";
+}
+
 bool Import::addArgument(const OnnxValueInfo &info, ValueScope &scope) {
   std::string who = "graph input '" + printable(info.name) + "' ";
   if (!info.isTensor)
-    return fail(who + "is a sequence, map or optional: only tensors are supported");
+    return fail(who + "is a sequence, map or optional, " + readerOf(model.graph, info.name) + ": only tensors are supported");
   if (!isReadType(info.type))
     return fail(who + "is a tensor of " + onnxTypeName(info.type) + ", which is not supported");
   if (!info.hasShape)

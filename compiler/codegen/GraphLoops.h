@@ -1,0 +1,22 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Large loops of a graph, shared by the threads.
+#ifndef HEDDLE_COMPILER_CODEGEN_GRAPHLOOPS_H
+#define HEDDLE_COMPILER_CODEGEN_GRAPHLOOPS_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+
+namespace heddle {
+
+// Whether the threads may share the loops of `op`, if they are enough work: each of its outputs is written along a parallel loop, so
+// that each element is computed by one thread, in the order of one thread.
+bool canShareLoops(mlir::linalg::GenericOp op);
+
+// Makes functions of the large loops of `graph` that the threads can share, and calls of the runtime in their place. The first
+// argument of `graph` is the call. The functions, which neither allocate nor assert.
+llvm::SmallVector<mlir::func::FuncOp> shareLoops(mlir::func::FuncOp graph);
+
+} // namespace heddle
+
+#endif
