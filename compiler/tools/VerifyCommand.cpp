@@ -15,8 +15,8 @@ static const char *const verifyUsage = R"(heddle verify MODEL [options]
 
 Evaluates the model on a sequence of tokens with a reference interpreter (plain loops, 64-bit accumulation, the model's own
 weights) after every stage of the compiler: at once, and in steps of a batch that go on behind cached tokens. Then runs the
-binary, which also generates. Names the first stage whose result moved beyond rounding, the op where the first new value
-appears, and the error. Takes minutes for models of a billion weights.
+binary: on these tokens, on up to 600 if the model is small, as a batch, and generating. Names the first stage whose result
+moved beyond rounding, the op where the first new value appears, and the error. Takes minutes for models of a billion weights.
 
   --each-pass                   evaluate after every pass, and name the pass
   --tokens=N                    length of the sequence (default 8, or 3 more than the smallest sliding window of at most 128)

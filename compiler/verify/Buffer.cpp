@@ -4,6 +4,10 @@
 
 #include "compiler/verify/TensorBytes.h"
 
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+
 using namespace mlir;
 using namespace heddle;
 
@@ -45,6 +49,33 @@ static void forEachElement(const Buffer &buffer, llvm::function_ref<void(int64_t
       at += i * stride;
     visit(buffer.offset + at * width, element++);
   });
+}
+
+bool Buffer::overlaps(const Buffer &other) const {
+  if (memory != other.memory)
+    return false;
+  auto bytesOf = [](const Buffer &buffer) {
+    std::vector<int64_t> bytes;
+    forEachElement(buffer, [&](int64_t byte, int64_t) {
+      for (int64_t i = 0; i < storedBytes(buffer.elementType); ++i)
+        bytes.push_back(byte + i);
+    });
+    llvm::sort(bytes);
+    return bytes;
+  };
+  auto extent = [](const Buffer &buffer) {
+    int64_t last = 0;
+    for (auto [size, stride] : llvm::zip_equal(buffer.shape, buffer.strides))
+      last += std::max<int64_t>(0, size - 1) * stride;
+    return std::pair(buffer.offset, buffer.offset + (last + 1) * storedBytes(buffer.elementType));
+  };
+  auto [begin, end] = extent(*this);
+  auto [otherBegin, otherEnd] = extent(other);
+  if (end <= otherBegin || otherEnd <= begin)
+    return false;
+  std::vector<int64_t> mine = bytesOf(*this), others = bytesOf(other), both;
+  std::set_intersection(mine.begin(), mine.end(), others.begin(), others.end(), std::back_inserter(both));
+  return !both.empty();
 }
 
 Tensor Buffer::load() const {

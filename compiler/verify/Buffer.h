@@ -22,6 +22,8 @@ struct Buffer {
 
   // Whether no element lies outside the memory.
   bool isInside() const;
+  // Whether an element of both lies on the same bytes.
+  bool overlaps(const Buffer &other) const;
   Tensor load() const;
   void store(const Tensor &tensor) const;  // of the same shape
 };

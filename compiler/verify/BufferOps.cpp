@@ -170,6 +170,17 @@ TensorForm::TensorForm(Frame &frame, Operation *op) : frame(frame) {
   form = b.create(state);
 }
 
+// A kernel may write its results before it has read all operands, so these must lie apart unless they are one buffer.
+LogicalResult TensorForm::verifyApart(Operation *op) const {
+  for (Value destination : destinations)
+    for (Value operand : op->getOperands()) {
+      auto *written = std::get_if<Buffer>(&frame.value(destination)), *read = std::get_if<Buffer>(&frame.value(operand));
+      if (operand != destination && isa<MemRefType>(operand.getType()) && written && read && written->overlaps(*read))
+        return op->emitOpError("writes a result over an operand: ") << destination << " and " << operand;
+    }
+  return success();
+}
+
 LogicalResult TensorForm::storeResults() {
   for (auto [destination, result] : llvm::zip_equal(destinations, form->getResults().take_back(destinations.size()))) {
     auto *buffer = std::get_if<Buffer>(&frame.value(destination));

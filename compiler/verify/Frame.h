@@ -28,6 +28,8 @@ public:
   void set(mlir::Value value, Tensor tensor) { values[value] = makeValue(std::move(tensor)); }
   void set(mlir::Value value, RuntimeValue runtimeValue) { values[value] = std::move(runtimeValue); }
 
+  // Emits the error of an op that nobody knows.
+  mlir::LogicalResult unknown(mlir::Operation *op, llvm::StringRef where = "");
   void forget(mlir::Value value) { values.erase(value); }
 
   Interpreter &getInterpreter() { return interpreter; }
@@ -80,6 +82,7 @@ public:
   ~TensorForm();
   TensorForm(const TensorForm &) = delete;
   mlir::Operation *operator*() const { return form; }
+  mlir::LogicalResult verifyApart(mlir::Operation *op) const;
   mlir::LogicalResult storeResults();
 
 private:

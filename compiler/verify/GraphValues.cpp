@@ -12,8 +12,8 @@ namespace heddle {
 
 // Of each dimension that the graph's type leaves open.
 static constexpr int64_t dynamicSize = 5;
-// Random integers are below it: they may be indices.
-static constexpr int64_t maxIndex = 4;
+// Random integers are below it: they may be indices, also of tables of two rows (token_type_ids).
+static constexpr int64_t maxIndex = 2;
 
 static NamedTensor describe(DictionaryAttr attributes) {
   auto name = attributes ? attributes.getAs<StringAttr>("heddle.name") : StringAttr();

@@ -110,7 +110,7 @@ LogicalResult Frame::execute(Operation *op) {
     return observe(op), success();
   }
   TensorForm form(*this, op);
-  if (failed(evaluate(*form)) || failed(form.storeResults()))
+  if (failed(form.verifyApart(op)) || failed(evaluate(*form)) || failed(form.storeResults()))
     return failure();
   return observe(*form), success();
 }
@@ -143,6 +143,11 @@ LogicalResult Frame::evaluate(Operation *op) {
       return op->emitOpError("gives ") << describe(values[result]) << " as result " << result.getResultNumber() << ", which is "
                                        << result.getType();
   return success();
+}
+
+LogicalResult Frame::unknown(Operation *op, StringRef where) {
+  interpreter.hasMetUnknownOp = true;
+  return op->emitOpError("is an op that the reference interpreter does not know") << where;
 }
 
 SmallVector<RuntimeValue> Frame::valuesOf(ValueRange range) {

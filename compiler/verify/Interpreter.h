@@ -59,6 +59,8 @@ public:
   mlir::FailureOr<llvm::SmallVector<RuntimeValue>> call(mlir::func::FuncOp function, llvm::ArrayRef<RuntimeValue> arguments);
 
   const InterpreterOptions &getOptions() const { return options; }
+  // Whether evaluation ended at an op that nobody knows.
+  bool metUnknownOp() const { return hasMetUnknownOp; }
   // Where the memory plan of `module` puts buffers; empty of meaning until they are written.
   Buffer arena(mlir::ModuleOp module);
 
@@ -67,6 +69,7 @@ private:
   struct Handlers;
   InterpreterOptions options;
   std::unique_ptr<Handlers> handlers;
+  bool hasMetUnknownOp = false;
   std::optional<Buffer> arenaBuffer;
   unsigned depth = 0;
 };

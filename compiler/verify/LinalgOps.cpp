@@ -41,7 +41,7 @@ FailureOr<ScalarBody> ScalarBody::prepare(Frame &frame, Block &block, bool exact
       step.source = frame.tensorRef(extract.getTensor());
       operands = extract.getIndices();
     } else if (step.function = scalarFunctionOf(&op); !step.function || op.getNumResults() != 1) {
-      return op.emitOpError("is an op that the reference interpreter does not know on elements");
+      return frame.unknown(&op, " on elements");
     }
     for (Value operand : operands)
       step.operands.push_back(slot(operand));

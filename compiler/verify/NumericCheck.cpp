@@ -90,8 +90,10 @@ static std::string firstIn(const ValueTrace &now, const ValueTrace &before) {
 }
 
 // Results as tensors, whether the module is on buffers or not.
-static FailureOr<SmallVector<RuntimeValue>> call(InterpreterOptions options, func::FuncOp entry, ArrayRef<RuntimeValue> inputs) {
-  FailureOr<SmallVector<RuntimeValue>> results = Interpreter(std::move(options)).call(entry, inputs);
+FailureOr<SmallVector<RuntimeValue>> NumericCheck::call(InterpreterOptions traced, func::FuncOp entry, ArrayRef<RuntimeValue> inputs) {
+  Interpreter interpreter(std::move(traced));
+  FailureOr<SmallVector<RuntimeValue>> results = interpreter.call(entry, inputs);
+  metUnknownOp |= interpreter.metUnknownOp();
   if (succeeded(results))
     for (RuntimeValue &result : *results)
       if (auto *buffer = std::get_if<Buffer>(&result))
@@ -201,7 +203,7 @@ LogicalResult NumericCheck::check(ModuleOp module, StringRef stage) {
   std::string message;
   FailureOr<SmallVector<RuntimeValue>> results = evaluate(entry, message);
   if (failed(results)) {
-    if (!options.stopsAtUnknownOps)
+    if (!options.stopsAtUnknownOps || !metUnknownOp)
       return entry.emitError("cannot be evaluated after ") << stage << ": " << message;
     ended = message;
     return entry.emitRemark("not evaluated after ") << stage << ": " << message, success();

@@ -57,6 +57,8 @@ public:
 
 private:
   mlir::FailureOr<llvm::SmallVector<RuntimeValue>> evaluate(mlir::func::FuncOp entry, std::string &message);
+  mlir::FailureOr<llvm::SmallVector<RuntimeValue>> call(InterpreterOptions traced, mlir::func::FuncOp entry,
+                                                        llvm::ArrayRef<RuntimeValue> inputs);
   mlir::FailureOr<llvm::SmallVector<RuntimeValue>> inputsFor(mlir::func::FuncOp entry);
   mlir::LogicalResult compareResults(mlir::func::FuncOp entry, llvm::ArrayRef<RuntimeValue> results, llvm::StringRef stage);
   // `whole` is what the expectation is compared with, `what` is said of it.
@@ -71,6 +73,7 @@ private:
   ValueTrace before, now;  // of the last module that was right, and of the one that is being checked
   std::optional<double> error;
   std::string ended;
+  bool metUnknownOp = false;
 };
 
 // Checks before the first and after every pass of `pm`, whose context it makes single-threaded: passes on functions run

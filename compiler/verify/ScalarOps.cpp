@@ -322,7 +322,7 @@ ScalarFunction heddle::scalarFunctionOf(Operation *op) {
 LogicalResult heddle::evaluateElementwise(Frame &frame, Operation *op) {
   ScalarFunction function = scalarFunctionOf(op);
   if (!function || op->getNumResults() != 1)
-    return op->emitOpError("is an op that the reference interpreter does not know");
+    return frame.unknown(op);
   // A scalar operand, such as the condition of select, goes with every element.
   SmallVector<const Tensor *> operands;
   ArrayRef<int64_t> shape;

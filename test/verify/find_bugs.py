@@ -37,7 +37,7 @@ for place, bugs in places.items():
     model, point = place.split()
     for bug in bugs.split():
         code, said = verify(model, f"--add-pass={point}:{bug}")
-        if code == 1 and re.search(f"after pass '{bug}', result \\d+ of '\\w+' differs", said):
+        if code == 1 and re.search(f"after pass '{bug}'(, result \\d+ of '\\w+' differs|: 'heddle)", said):
             found += 1
             print(f"{bug}: {said.strip().splitlines()[-1]}")
         else:
