@@ -10,7 +10,7 @@ doc_examples.py --extract LANGUAGE PAGE                       prints the page's 
   ```sh     each command succeeds in FOLDER, which holds the files that examples name. `./dev NAME`, which installs and builds,
             is not run: `./dev help` must know it.
   ```text   a picture or a synopsis
-  ```cmake  is run by test/package/find-package.test
+  ```cmake  is not run: test/package/find-package.test builds a project of its own
 In READMEs every fence has its language; in pages written by mlir-tblgen one without is a grammar. There every op, attribute,
 type and pass has an example.
 """
