@@ -24,7 +24,7 @@ TEST(Buffers, AWindowOfColumnsIsAViewOfItsSource) {
 }
 
 // Two buffers of rows: 8 bytes each; the second at `offset`.
-static std::string overlapping(int offset) {
+static std::string twoBuffers(int offset, const std::string &writeSecond) {
   return "module attributes {heddle.row_bytes = 16 : i64, heddle.fixed_bytes = 0 : i64} {\n"
          "  func.func @main(%x: tensor<2x2xf32>) -> tensor<2x2xf32> {\n"
          "    %rows = arith.constant 2 : index\n"
@@ -32,20 +32,29 @@ static std::string overlapping(int offset) {
          "    %a = memref.alloc(%rows) {heddle.row_offset = 0 : i64} : memref<?x2xf32>\n"
          "    %b = memref.alloc(%rows) {heddle.row_offset = " + std::to_string(offset) + " : i64} : memref<?x2xf32>\n"
          "    memref.copy %buffer, %a : memref<2x2xf32> to memref<?x2xf32>\n"
-         "    linalg.add ins(%a, %a : memref<?x2xf32>, memref<?x2xf32>) outs(%b : memref<?x2xf32>)\n"
+         "    %c = arith.constant 7.0 : f32\n    " + writeSecond + "\n"
          "    %dynamic = bufferization.to_tensor %a : memref<?x2xf32> to tensor<?x2xf32>\n"
          "    %result = tensor.cast %dynamic : tensor<?x2xf32> to tensor<2x2xf32>\n"
          "    return %result : tensor<2x2xf32>\n  }\n}";
 }
 
+static const char *const fill = "linalg.fill ins(%c : f32) outs(%b : memref<?x2xf32>)";
+
 TEST(Buffers, PlacesOfTheMemoryPlanMayOverlap) {
-  Evaluation apart(overlapping(8)), same(overlapping(0));
+  Evaluation apart(twoBuffers(8, fill)), same(twoBuffers(0, fill));
   EXPECT_EQ(apart.reals({apart.f32({2, 2}, {1, 2, 3, 4})}), (Reals{1, 2, 3, 4}));
-  EXPECT_EQ(same.reals({same.f32({2, 2}, {1, 2, 3, 4})}), (Reals{2, 4, 6, 8}));
+  EXPECT_EQ(same.reals({same.f32({2, 2}, {1, 2, 3, 4})}), (Reals{7, 7, 7, 7}));
+}
+
+TEST(Buffers, AResultOverAnOperandIsAnError) {
+  const std::string add = "linalg.add ins(%a, %a : memref<?x2xf32>, memref<?x2xf32>) outs(%b : memref<?x2xf32>)";
+  Evaluation apart(twoBuffers(8, add)), same(twoBuffers(0, add));
+  EXPECT_EQ(apart.reals({apart.f32({2, 2}, {1, 2, 3, 4})}), (Reals{1, 2, 3, 4}));
+  EXPECT_NE(same.error({same.f32({2, 2}, {1, 2, 3, 4})}).find("writes a result over an operand"), std::string::npos);
 }
 
 TEST(Buffers, APlaceOutsideTheArenaIsAnError) {
-  Evaluation run(overlapping(12));
+  Evaluation run(twoBuffers(12, fill));
   EXPECT_NE(run.error({run.f32({2, 2}, {1, 2, 3, 4})}).find("lies outside the arena"), std::string::npos);
 }
 
