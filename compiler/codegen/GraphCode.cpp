@@ -13,6 +13,7 @@
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/Transforms/BufferDeallocationOpInterfaceImpl.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
+#include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Bufferization/Pipelines/Passes.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
@@ -60,6 +61,7 @@ private:
   void addArguments();
   void guardAllocations();
   void expandCopies();
+  void castOpenGroups();
   void expandMath();
   void guardDivisions();
   void lowerAssertions();
@@ -128,6 +130,36 @@ void GraphLowering::expandCopies() {
       return;
     b.setInsertionPoint(op);
     linalg::makeMemRefCopyOp(b, op.getLoc(), op.getSource(), op.getTarget());
+    op.erase();
+  });
+}
+
+// A dimension that is split into more than one of dynamic size is read through a view of its own: what upstream makes of one takes
+// all but one size of a group for static, and crashes.
+void GraphLowering::castOpenGroups() {
+  module.walk([&](memref::ExpandShapeOp op) {
+    MemRefType type = op.getResultType();
+    auto isOpen = [&](const ReassociationIndices &group) {
+      return llvm::count_if(group, [&](int64_t d) { return type.isDynamicDim(d); }) > 1;
+    };
+    if (llvm::none_of(op.getReassociationIndices(), isOpen))
+      return;
+    b.setInsertionPoint(op);
+    Location loc = op.getLoc();
+    auto [staticStrides, staticOffset] = type.getStridesAndOffset();
+    auto source = memref::ExtractStridedMetadataOp::create(b, loc, op.getSrc());
+    SmallVector<OpFoldResult> sizes = op.getMixedOutputShape(), strides(type.getRank());
+    for (auto [g, group] : llvm::enumerate(op.getReassociationIndices())) {
+      Value stride = source.getStrides()[g]; // of the dimensions after `d` in its group
+      for (int64_t d : llvm::reverse(group)) {
+        strides[d] = ShapedType::isDynamic(staticStrides[d]) ? OpFoldResult(stride) : b.getIndexAttr(staticStrides[d]);
+        stride = arith::MulIOp::create(b, loc, stride, getValueOrCreateConstantIndexOp(b, loc, sizes[d]));
+      }
+    }
+    OpFoldResult offset =
+        ShapedType::isDynamic(staticOffset) ? OpFoldResult(source.getOffset()) : b.getIndexAttr(staticOffset);
+    op.replaceAllUsesWith(
+        memref::ReinterpretCastOp::create(b, loc, type, source.getBaseBuffer(), offset, sizes, strides).getResult());
     op.erase();
   });
 }
@@ -210,6 +242,7 @@ LogicalResult GraphLowering::run() {
     return failure();
   guardAllocations();
   expandCopies();
+  castOpenGroups();
   lowerProducts(graph, target);
   loops = shareLoops(graph);
   if (failed(runPasses([](OpPassManager &pm) {

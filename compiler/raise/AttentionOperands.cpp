@@ -206,12 +206,14 @@ bool AttentionMatcher::emit() {
   shape[3] = shaped(v->tensor).getShape()[3];
   auto attr = MaskAttr::get(b.getContext(), mask.causal, mask.window);
   Location loc = softmax.getLoc();
-  Value result = AttentionOp::create(b, loc, type.clone(shape), q->tensor, k->tensor, v->tensor, bias, sinks, attr, b.getF64FloatAttr(scale),
+  Value old = values->op->getResult(0);
+  // Products of 16-bit floats give f32, which is rounded after them.
+  type = type.clone(shape, shaped(old).getElementType());
+  Value result = AttentionOp::create(b, loc, type, q->tensor, k->tensor, v->tensor, bias, sinks, attr, b.getF64FloatAttr(scale),
                                      b.getF64FloatAttr(softcap));
   SmallVector<Axis> axes{{batch, batchSize}, {head, numHeads}, {query, queries}, {valueDepth, valueDim}};
   result = splitHeads(result, axes);
   std::string why;
-  Value old = values->op->getResult(0);
   Value arranged = arrangeAs(b, loc, exprs, result, axes, resultIndices, shaped(old), why);
   if (!arranged)
     return because(describe(values->op) + ": " + why);

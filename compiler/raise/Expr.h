@@ -108,6 +108,7 @@ private:
   Expr product(llvm::ArrayRef<std::pair<Expr, double>> factors);
   Expr lowerBound(Expr expr);
   Expr countWhere(Expr atom, Expr index);
+  Expr reachedExtreme(bool greatest, Expr index, Expr body);
   Expr map(Expr expr, llvm::function_ref<Expr(Expr)> leafwise, llvm::DenseMap<Expr, Expr> &memo);
 
   static constexpr size_t limit = 1 << 20;

@@ -232,6 +232,44 @@ Expr ExprContext::countWhere(Expr atom, Expr index) {
   return nullptr;
 }
 
+// Whether every end of a diagram is a constant: the greatest (or least) of them, else nothing.
+static std::optional<double> extremeEnd(Expr expr, bool greatest) {
+  if (expr->kind != ExprKind::Choice)
+    return expr->isConstant() ? std::optional(expr->constant) : std::nullopt;
+  std::optional<double> high = extremeEnd(expr->high(), greatest), low = extremeEnd(expr->low(), greatest);
+  if (!high || !low)
+    return std::nullopt;
+  return greatest ? std::max(*high, *low) : std::min(*high, *low);
+}
+
+// The greatest (or least) end of a diagram if some value of `index` provably reaches it, whatever else is decided; null if it does
+// not follow. Tried are both ends of the range and where an atom turns: so a causal row has a visible key, the query's own.
+Expr ExprContext::reachedExtreme(bool greatest, Expr index, Expr body) {
+  std::optional<double> extreme = extremeEnd(body, greatest);
+  if (!extreme || !index->extent)
+    return nullptr;
+  SmallVector<Expr> places{constant(0), sub(index->extent, constant(1))};
+  std::function<void(Expr)> collect = [&](Expr part) {
+    if (part->kind != ExprKind::Choice)
+      return;
+    for (double sign : {1, -1})
+      if (part->atom()->kind == ExprKind::NotBelow)
+        if (Expr rest = sub(part->atom()->arguments[0], mul(constant(sign), index)); !contains(rest, index))
+          places.push_back(mul(constant(-sign), rest));
+    collect(part->high());
+    collect(part->low());
+  };
+  collect(body);
+  for (Expr place : places) {
+    if (isNotBelowZero(place) != true || isNotBelowZero(sub(sub(index->extent, constant(1)), place)) != true)
+      continue;
+    DenseMap<Expr, Expr> map{{index, place}};
+    if (Expr reached = substitute(body, map); reached->isConstant(*extreme))
+      return reached;
+  }
+  return nullptr;
+}
+
 Expr ExprContext::reduce(StringRef name, Expr index, Expr body) {
   if (index->isConstant()) // an extent of one
     return body;
@@ -243,6 +281,9 @@ Expr ExprContext::reduce(StringRef name, Expr index, Expr body) {
   if (isSum && body->kind == ExprKind::Choice && !contains(body->high(), index) && !contains(body->low(), index))
     if (Expr count = countWhere(body->atom(), index))
       return add(mul(count, body->high()), mul(sub(index->extent, count), body->low()));
+  if (!isSum && body->kind == ExprKind::Choice)
+    if (Expr reached = reachedExtreme(name == "max", index, body))
+      return reached;
   if (!contains(body, index))
     return isSum && body->kind != ExprKind::Choice ? mul(body, index->extent) : body;
   if (isSum && body->kind == ExprKind::Sum && body->constant == 0 && body->terms.size() == 1)

@@ -146,12 +146,14 @@ private:
 };
 } // namespace
 
-// (batch, …): whatever the exporter fixed the batch to.
+// (batch, …): whatever the exporter fixed the batch to. Activations are f32 whatever the graph rounds them to, as in every family:
+// what is stored in 16 bits stays so.
 RankedTensorType ForwardWriter::open(Type type) {
   auto tensorType = cast<RankedTensorType>(type);
   SmallVector<int64_t> shape(tensorType.getShape());
   shape[0] = dynamic;
-  return tensorType.clone(shape);
+  bool isNarrow = tensorType.getElementTypeBitWidth() < 32;
+  return RankedTensorType::get(shape, isNarrow ? b.getF32Type() : tensorType.getElementType());
 }
 
 // Ops between a value and the inputs: of two summands, the one nearer to the inputs is the residual and comes first.
@@ -208,8 +210,8 @@ FailureOr<Value> ForwardWriter::write(Value old) {
 
 FailureOr<Value> ForwardWriter::writeOp(Operation *op) {
   Location loc = op->getLoc();
-  if (auto cast = dyn_cast<tensor::CastOp>(op))
-    return write(cast.getSource());
+  if (isa<tensor::CastOp, arith::ExtFOp, arith::TruncFOp>(op))
+    return write(op->getOperand(0));
   IRMapping operands;
   for (Value operand : op->getOperands()) {
     auto type = dyn_cast<RankedTensorType>(operand.getType());

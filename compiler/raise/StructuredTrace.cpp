@@ -48,15 +48,22 @@ Expr ElementTrace::loopExtent(linalg::LinalgOp op, unsigned loop) {
   return nullptr;
 }
 
+// Any of booleans is the greatest of 0 and 1, all of them the least.
+static StringRef reductionName(Operation *op) {
+  if (op->getResult(0).getType().isInteger(1))
+    return isa<arith::OrIOp>(op) ? "max" : isa<arith::AndIOp>(op) ? "min" : "";
+  return isa<arith::AddFOp, arith::AddIOp>(op)                                          ? "sum"
+         : isa<arith::MaximumFOp, arith::MaxNumFOp, arith::MaxSIOp, arith::MaxUIOp>(op) ? "max"
+         : isa<arith::MinimumFOp, arith::MinNumFOp, arith::MinSIOp, arith::MinUIOp>(op) ? "min"
+                                                                                        : "";
+}
+
 // The op of a reduction's body that combines `argument`, the running value, with another, and that other.
 static std::pair<StringRef, Value> combiner(Value yielded, Value argument) {
   Operation *op = yielded.getDefiningOp();
-  if (!op || op->getNumOperands() != 2 || !argument.hasOneUse())
+  if (!op || op->getNumOperands() != 2 || op->getNumResults() != 1 || !argument.hasOneUse())
     return {};
-  StringRef name = isa<arith::AddFOp, arith::AddIOp>(op)                                          ? "sum"
-                   : isa<arith::MaximumFOp, arith::MaxNumFOp, arith::MaxSIOp, arith::MaxUIOp>(op) ? "max"
-                   : isa<arith::MinimumFOp, arith::MinNumFOp, arith::MinSIOp, arith::MinUIOp>(op) ? "min"
-                                                                                                  : "";
+  StringRef name = reductionName(op);
   if (name.empty())
     return {};
   if (op->getOperand(0) == argument)
@@ -67,9 +74,11 @@ static std::pair<StringRef, Value> combiner(Value yielded, Value argument) {
 }
 
 // Whether a reduction starts at its combiner's neutral element, so that its start can be left out.
-static bool isNeutral(Expr start, StringRef name) {
+static bool isNeutral(Expr start, StringRef name, bool isBool) {
   if (name == "sum")
     return start->isConstant(0);
+  if (isBool)
+    return start->isConstant(name == "min");
   return start->isConstant() && (name == "max" ? start->constant <= -1e30 : start->constant >= 1e30);
 }
 
@@ -125,7 +134,7 @@ Expr ElementTrace::structured(linalg::LinalgOp op, unsigned result, ArrayRef<Exp
   Expr answer = unknown;
   if (!failed && reduces) {
     auto [name, part] = combiner(yielded, running);
-    if (part && isNeutral(element(init->get(), indices), name)) {
+    if (part && isNeutral(element(init->get(), indices), name, part.getType().isInteger(1))) {
       answer = scalar(part, bound, loops);
       for (Expr symbol : llvm::reverse(reductionSymbols))
         answer = exprs.reduce(name, symbol, answer);
