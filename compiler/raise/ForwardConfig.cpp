@@ -48,8 +48,9 @@ std::string heddle::noDecoderSignature(func::FuncOp graph) {
   if (!other.empty())
     return other;
   auto logits = dyn_cast<RankedTensorType>(graph.getResultTypes()[0]);
-  if (!logits || logits.getRank() != 3 || !logits.getElementType().isF32() || logits.isDynamicDim(2))
-    return "its output is not (batch, sequence, vocabulary) 32-bit floats with a static vocabulary";
+  bool isFloat = logits && isa<FloatType>(logits.getElementType()) && logits.getElementTypeBitWidth() <= 32;
+  if (!isFloat || logits.getRank() != 3 || logits.isDynamicDim(2))
+    return "its output is not (batch, sequence, vocabulary) floats of at most 32 bits with a static vocabulary";
   return "";
 }
 

@@ -7,6 +7,7 @@
 // RUN: FileCheck %s --input-file=%t.out
 // RUN: FileCheck %s --input-file=%t.err --check-prefix=MISS
 
+// A row without keys would be NaN.
 // CHECK-LABEL: @guard_against_nan
 // CHECK-NOT: linalg.softmax
 // CHECK: heddle.attention {{.*}} <causal>

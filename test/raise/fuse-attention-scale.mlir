@@ -171,7 +171,6 @@ func.func @probabilities_rounded_to_integers(%q: !heads {heddle.dims = #s}, %k: 
   return %o : !heads
 }
 
-// A row without keys would be NaN.
 // max, subtraction, exp, sum, division, each an op.
 // CHECK-LABEL: @softmax_written_out
 // CHECK-NOT: math.exp

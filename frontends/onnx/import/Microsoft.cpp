@@ -109,6 +109,29 @@ void matMulNBits(NodeImport &n) {
   n.out(g.cast(y, a.type));
 }
 
+// Operand `i` of a fused product as (batch..., rows, columns): transBatch says that its first axis belongs behind the batch's, trans
+// that its last two change places after that.
+GraphValue fusedOperand(NodeImport &n, size_t i, StringRef trans, StringRef transBatch) {
+  GraphValue x = n.in(i);
+  if (n.g.failed() || x.rank() < 2)
+    return x;
+  SmallVector<int64_t> permutation = llvm::to_vector(llvm::seq<int64_t>(0, x.rank()));
+  if (n.integer(transBatch, 0))
+    std::rotate(permutation.begin(), permutation.begin() + 1, permutation.end() - 1);
+  if (n.integer(trans, 0))
+    std::swap(permutation[x.rank() - 2], permutation[x.rank() - 1]);
+  return n.g.transpose(x, permutation);
+}
+
+// alpha A B
+void fusedMatMul(NodeImport &n) {
+  if (n.in(0).type != n.in(1).type)
+    n.fail("inputs of two types, expected one");
+  GraphValue product = n.g.matmul(fusedOperand(n, 0, "transA", "transBatchA"), fusedOperand(n, 1, "transB", "transBatchB"));
+  double alpha = n.real("alpha", 1);
+  n.out(alpha == 1 ? product : n.g.mul(n.g.like(product, alpha), product));
+}
+
 } // namespace
 
 ArrayRef<OpRow> heddle::microsoftOps() {
@@ -116,6 +139,7 @@ ArrayRef<OpRow> heddle::microsoftOps() {
       {"com.microsoft", "BiasGelu", 1, biasGelu<gelu>},
       {"com.microsoft", "EmbedLayerNormalization", 1, embedLayerNormalization},
       {"com.microsoft", "FastGelu", 1, biasGelu<geluTanh>},
+      {"com.microsoft", "FusedMatMul", 1, fusedMatMul},
       {"com.microsoft", "Gelu", 1, biasGelu<gelu>},
       {"com.microsoft", "MatMulNBits", 1, matMulNBits},
       {"com.microsoft", "QuickGelu", 1, quickGelu},
