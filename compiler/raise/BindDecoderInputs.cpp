@@ -2,6 +2,7 @@
 
 #include "compiler/raise/ForwardConfig.h"
 #include "compiler/raise/Passes.h"
+#include "compiler/raise/WidenActivations.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -35,8 +36,9 @@ namespace {
 struct BindDecoderInputs : heddle::impl::BindDecoderInputsBase<BindDecoderInputs> {
   void runOnOperation() override {
     auto graph = getOperation().lookupSymbol<func::FuncOp>("graph");
-    if (!graph || !graph.getBody().hasOneBlock() || graph.getNumArguments() == 1 || !noDecoderSignature(graph).empty())
+    if (!graph || !graph.getBody().hasOneBlock() || !noDecoderSignature(graph).empty())
       return;
+    widenActivations(graph);
     unsigned ids = 0;
     for (unsigned i = 0; i < graph.getNumArguments(); ++i)
       if (decoderInput(graph, i) == DecoderInput::InputIds)

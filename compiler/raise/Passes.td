@@ -270,7 +270,8 @@ def BindDecoderInputs : Pass<"heddle-bind-decoder-inputs", "::mlir::ModuleOp"> {
   let description = [{
     Exporters give decoders a mask of padding and positions beside input_ids. A step of the program that comes of one knows no
     padding and counts itself: attention_mask becomes ones, position_ids 0, 1, 2 …, both of input_ids' dimensions. What masks
-    with them folds away when attention is fused. Must run first; graphs with other inputs stay as they are.
+    with them folds away when attention is fused. Activations of 16 bits become f32, as a checkpoint's program computes them:
+    weights stay as they are stored, the logits are f32. Must run first; graphs with other inputs stay as they are.
     Example: test/raise/bind-decoder-inputs.mlir.
 
     ```mlir

@@ -142,27 +142,38 @@ static LinearOp linearBehind(Value value) {
   return value.getDefiningOp<LinearOp>();
 }
 
-// linear + a stored vector along the last dimension.
+// The linear op behind `product` with `other`, a stored vector along the last dimension, as its bias; null if one is none of these.
+static Value withBias(OpBuilder &b, Value product, Value other) {
+  LinearOp linear = linearBehind(product);
+  if (!linear || !linear.getBiases().empty() || !product.hasOneUse() || !linear->hasOneUse())
+    return {};
+  ExprContext exprs;
+  ElementTrace layout(exprs, TraceDepth::Layout);
+  SmallVector<Expr> symbols = layout.indexSymbols(other);
+  Value bias = storedVector(layout.element(other, symbols), symbols.back());
+  if (!bias)
+    return {};
+  Value result = createLinear(b, linear.getLoc(), linear.getInput(), linear.getWeights()[0], bias);
+  if (product != linear.getResult()) {
+    auto collapse = cast<tensor::CollapseShapeOp>(product.getDefiningOp());
+    result = tensor::CollapseShapeOp::create(b, collapse.getLoc(), result, collapse.getReassociationIndices());
+  }
+  if (result.getType() != product.getType())
+    result = tensor::CastOp::create(b, linear.getLoc(), product.getType(), result);
+  return result;
+}
+
+// linear + a stored vector, or (residual + linear) + a stored vector, as exporters that fuse a norm with its sum write it.
 static bool raiseBias(arith::AddFOp add) {
+  OpBuilder b(add);
   for (unsigned side : {0u, 1u}) {
-    Value product = add->getOperand(side), other = add->getOperand(1 - side);
-    LinearOp linear = linearBehind(product);
-    if (!linear || !linear.getBiases().empty() || !product.hasOneUse() || !linear->hasOneUse())
+    Value sum = add->getOperand(side), other = add->getOperand(1 - side), result = withBias(b, sum, other);
+    if (auto inner = sum.getDefiningOp<arith::AddFOp>(); !result && inner && inner->hasOneUse())
+      for (unsigned part : {1u, 0u})
+        if (Value biased = result ? Value() : withBias(b, inner->getOperand(part), other))
+          result = arith::AddFOp::create(b, inner.getLoc(), inner->getOperand(1 - part), biased);
+    if (!result)
       continue;
-    ExprContext exprs;
-    ElementTrace layout(exprs, TraceDepth::Layout);
-    SmallVector<Expr> symbols = layout.indexSymbols(other);
-    Value bias = storedVector(layout.element(other, symbols), symbols.back());
-    if (!bias)
-      continue;
-    OpBuilder b(add);
-    Value result = createLinear(b, linear.getLoc(), linear.getInput(), linear.getWeights()[0], bias);
-    if (product != linear.getResult()) {
-      auto collapse = cast<tensor::CollapseShapeOp>(product.getDefiningOp());
-      result = tensor::CollapseShapeOp::create(b, collapse.getLoc(), result, collapse.getReassociationIndices());
-    }
-    if (result.getType() != add.getType())
-      result = tensor::CastOp::create(b, linear.getLoc(), add.getType(), result);
     add.replaceAllUsesWith(result);
     add.erase();
     return true;

@@ -121,3 +121,46 @@ func.func @rows_with_a_unit_dimension(%x: tensor<1x?x4xf32>) -> tensor<1x1x?x3xf
        outs(%start : tensor<1x1x?x3xf32>) -> tensor<1x1x?x3xf32>
   return %y : tensor<1x1x?x3xf32>
 }
+
+// What follows the sum with a residual is added to the product, as exporters that fuse a norm with its sum write it.
+// CHECK-LABEL: @bias_behind_the_residual
+// CHECK-SAME: %[[R:[a-z0-9]+]]: tensor<1x?x3xf32>
+// CHECK: %[[L:.*]] = heddle.linear %{{.*}} biases(%{{.*}} : tensor<3xf32>)
+// CHECK-NEXT: %[[Y:.*]] = arith.addf %[[R]], %[[L]]
+// CHECK-NEXT: return %[[Y]]
+func.func @bias_behind_the_residual(%x: tensor<1x?x4xf32> {heddle.dims = ["", "s", ""]},
+                                    %residual: tensor<1x?x3xf32> {heddle.dims = ["", "s", ""]}) -> tensor<1x?x3xf32> {
+  %w = heddle.weight "w" <type = "f32", file = 0, offset = 0> : tensor<4x3xf32>
+  %b = heddle.weight "b" <type = "f32", file = 0, offset = 48> : tensor<3xf32>
+  %c1 = arith.constant 1 : index
+  %n = tensor.dim %x, %c1 : tensor<1x?x4xf32>
+  %zero = arith.constant 0.0 : f32
+  %init = tensor.empty(%n) : tensor<1x?x3xf32>
+  %start = linalg.fill ins(%zero : f32) outs(%init : tensor<1x?x3xf32>) -> tensor<1x?x3xf32>
+  %y = linalg.contract indexing_maps = [#x, #kn, #y] ins(%x, %w : tensor<1x?x4xf32>, tensor<4x3xf32>) outs(%start : tensor<1x?x3xf32>) -> tensor<1x?x3xf32>
+  %sum = arith.addf %y, %residual : tensor<1x?x3xf32>
+  %bs = linalg.broadcast ins(%b : tensor<3xf32>) outs(%init : tensor<1x?x3xf32>) dimensions = [0, 1]
+  %all = arith.addf %sum, %bs : tensor<1x?x3xf32>
+  return %all : tensor<1x?x3xf32>
+}
+
+// The sum itself is read once more: what is added later is not in it.
+// CHECK-LABEL: @bias_behind_a_residual_that_is_read
+// CHECK-NOT: biases
+// CHECK: return
+func.func @bias_behind_a_residual_that_is_read(%x: tensor<1x?x4xf32> {heddle.dims = ["", "s", ""]},
+                                               %residual: tensor<1x?x3xf32> {heddle.dims = ["", "s", ""]})
+    -> (tensor<1x?x3xf32>, tensor<1x?x3xf32>) {
+  %w = heddle.weight "w" <type = "f32", file = 0, offset = 0> : tensor<4x3xf32>
+  %b = heddle.weight "b" <type = "f32", file = 0, offset = 48> : tensor<3xf32>
+  %c1 = arith.constant 1 : index
+  %n = tensor.dim %x, %c1 : tensor<1x?x4xf32>
+  %zero = arith.constant 0.0 : f32
+  %init = tensor.empty(%n) : tensor<1x?x3xf32>
+  %start = linalg.fill ins(%zero : f32) outs(%init : tensor<1x?x3xf32>) -> tensor<1x?x3xf32>
+  %y = linalg.contract indexing_maps = [#x, #kn, #y] ins(%x, %w : tensor<1x?x4xf32>, tensor<4x3xf32>) outs(%start : tensor<1x?x3xf32>) -> tensor<1x?x3xf32>
+  %sum = arith.addf %y, %residual : tensor<1x?x3xf32>
+  %bs = linalg.broadcast ins(%b : tensor<3xf32>) outs(%init : tensor<1x?x3xf32>) dimensions = [0, 1]
+  %all = arith.addf %sum, %bs : tensor<1x?x3xf32>
+  return %sum, %all : tensor<1x?x3xf32>, tensor<1x?x3xf32>
+}
