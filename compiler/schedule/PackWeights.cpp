@@ -78,7 +78,7 @@ private:
   };
   llvm::MapVector<Operation *, SmallVector<NewArgument>> newArguments; // by function
   llvm::StringMap<int64_t> offsets;                                    // of packed weights already placed, by their sources
-  int64_t sectionSize = 0;
+  int64_t sectionSize = 0;                                             // the end of the last one placed
 };
 
 } // namespace
@@ -145,11 +145,10 @@ FailureOr<Value> Packer::placeInSection(Operation *user, PackedGroup group, Rank
     names.push_back(weight.getNameAttr());
     rows.push_back(b.getI64IntegerAttr(typeOf(source).getDimSize(group.transposed ? 1 : 0)));
   }
-  auto [entry, isNew] = offsets.try_emplace(key + group.format + std::to_string(group.interleave), sectionSize);
-  if (isNew) {
-    int64_t bytes = type.getNumElements() * type.getElementType().getIntOrFloatBitWidth() / 8;
-    sectionSize = (sectionSize + bytes + 63) / 64 * 64;
-  }
+  auto [entry, isNew] =
+      offsets.try_emplace(key + group.format + std::to_string(group.interleave), llvm::alignTo(sectionSize, 64));
+  if (isNew)
+    sectionSize = entry->second + type.getNumElements() * type.getElementType().getIntOrFloatBitWidth() / 8;
   b.setInsertionPoint(user);
   auto storage = StorageAttr::get(b.getContext(), b.getStringAttr("packed"), 0, entry->second, false);
   auto op = WeightOp::create(b, group.sources.front().getLoc(), type, name, storage);
