@@ -78,7 +78,7 @@ private:
   };
   llvm::MapVector<Operation *, SmallVector<NewArgument>> newArguments; // by function
   llvm::StringMap<int64_t> offsets;                                    // of packed weights already placed, by their sources
-  int64_t sectionSize = 0;                                             // the end of the last one placed
+  int64_t sectionSize = 0;
 };
 
 } // namespace
@@ -145,8 +145,9 @@ FailureOr<Value> Packer::placeInSection(Operation *user, PackedGroup group, Rank
     names.push_back(weight.getNameAttr());
     rows.push_back(b.getI64IntegerAttr(typeOf(source).getDimSize(group.transposed ? 1 : 0)));
   }
-  auto [entry, isNew] =
-      offsets.try_emplace(key + group.format + std::to_string(group.interleave), llvm::alignTo(sectionSize, 64));
+  auto [entry, isNew] = offsets.try_emplace(key + group.format + std::to_string(group.interleave),
+                                               llvm::alignTo(sectionSize, 64));
+  // The section ends with its last weight, whatever its size.
   if (isNew)
     sectionSize = entry->second + type.getNumElements() * type.getElementType().getIntOrFloatBitWidth() / 8;
   b.setInsertionPoint(user);

@@ -43,20 +43,6 @@ func.func @tied_head_is_stored_once(%ids: tensor<?xi32>) -> tensor<?x64xf32> {
 
 // -----
 
-// Weights start on cache lines; the section ends where the last one does.
-// CHECK: module attributes {heddle.weights_size = 208 : i64}
-// CHECK-LABEL: @section_ends_with_its_last_weight
-func.func @section_ends_with_its_last_weight(%x: tensor<?x20xf32>) -> tensor<?x20xf32> {
-  %w0 = heddle.weight "w0" <type = "f32", file = 0, offset = 0> : tensor<20xf32>
-  %w1 = heddle.weight "w1" <type = "f32", file = 0, offset = 80> : tensor<20xf32>
-  %0 = heddle.rms_norm %x, %w0 {eps = 1.0e-5} : tensor<?x20xf32>, tensor<20xf32>
-  // CHECK: heddle.weight "w1" <type = "packed", file = 0, offset = 128>
-  %1 = heddle.rms_norm %0, %w1 {eps = 1.0e-5} : tensor<?x20xf32>, tensor<20xf32>
-  return %1 : tensor<?x20xf32>
-}
-
-// -----
-
 // CHECK-LABEL: @residual_is_added_in_place
 // CHECK-SAME: %[[X:.*]]: tensor<?x64xf32>, %[[Y:.*]]: tensor<?x64xf32>
 // CHECK: heddle.packed_matmul ins(%[[Y]], {{.*}} outs(%[[X]] : tensor<?x64xf32>) {accumulate,
@@ -100,4 +86,19 @@ func.func @product_of_values(%x: tensor<?x64xf32>, %y: tensor<1x64xf32>) -> tens
   // expected-error @+1 {{operand is no weight of the model}}
   %0 = heddle.linear %x, weights(%w : tensor<64x64xf32>) : tensor<?x64xf32> -> tensor<?x64xf32>
   return %0 : tensor<?x64xf32>
+}
+
+// -----
+
+// The section ends with its last weight; only what follows one is aligned.
+// CHECK: module attributes {heddle.weights_size = 176 : i64}
+// CHECK-LABEL: @last_weight_is_not_padded
+// CHECK: heddle.weight "first" <type = "packed", file = 0, offset = 0>
+// CHECK: heddle.weight "last" <type = "packed", file = 0, offset = 128>
+func.func @last_weight_is_not_padded(%x: tensor<?x12xf32>, %y: tensor<?x20xf32>) -> (tensor<?x12xf32>, tensor<?x20xf32>) {
+  %first = heddle.weight "first" <type = "f32", file = 0, offset = 0> : tensor<20xf32>
+  %last = heddle.weight "last" <type = "f32", file = 0, offset = 80> : tensor<12xf32>
+  %0 = heddle.rms_norm %y, %first {eps = 1.0e-5} : tensor<?x20xf32>, tensor<20xf32>
+  %1 = heddle.rms_norm %x, %last {eps = 1.0e-5} : tensor<?x12xf32>, tensor<12xf32>
+  return %1, %0 : tensor<?x12xf32>, tensor<?x20xf32>
 }
