@@ -109,8 +109,8 @@ static const Bug bugs[] = {
        OpBuilder b(op->getContext());
        b.setInsertionPointAfter(op);
        auto narrow = arith::TruncFOp::create(b, op.getLoc(), cast<RankedTensorType>(op.getType()).clone(b.getBF16Type()), op.getResult());
-       auto wide = arith::ExtFOp::create(b, op.getLoc(), op.getType(), narrow);
-       op.getResult().replaceAllUsesExcept(wide, narrow);
+       auto wide = arith::ExtFOp::create(b, op.getLoc(), op.getType(), narrow.getResult());
+       op.getResult().replaceAllUsesExcept(wide.getResult(), narrow);
        return true;
      }},
 };
