@@ -59,8 +59,6 @@ int32_t AddedTokens::longestMatch(std::string_view text, size_t begin, const Rul
     bool special = rules.vocabulary.has(id, PieceFlag::Special);
     if (special && (!rules.special || overlaps(rules.untrusted, begin, position + 1)))
       continue;
-    if (rules.vocabulary.has(id, PieceFlag::SingleWord) && !standsAlone(text, begin, position + 1))
-      continue;
     found = id;
     end = position + 1;
   }
@@ -73,15 +71,16 @@ std::vector<TextSection> AddedTokens::split(std::string_view text, const Rules &
     if (begin < end)
       sections.push_back({static_cast<uint32_t>(begin), static_cast<uint32_t>(end), id});
   };
-  size_t done = 0;
-  for (size_t position = 0; !nodes.empty() && position < text.size();) {
-    size_t end = 0;
-    int32_t id = longestMatch(text, position, rules, end);
+  size_t done = 0, matchEnd = 0;
+  for (size_t position = 0; !nodes.empty() && position < text.size(); position = matchEnd) {
+    int32_t id = longestMatch(text, position, rules, matchEnd);
     if (id < 0) {
-      ++position;
+      matchEnd = position + 1;
       continue;
     }
-    size_t begin = position;
+    if (rules.vocabulary.has(id, PieceFlag::SingleWord) && !standsAlone(text, position, matchEnd))
+      continue;
+    size_t begin = position, end = matchEnd;
     if (rules.vocabulary.has(id, PieceFlag::LeftStrip))
       for (size_t before = begin; before > done && isWhiteSpace(previousCharacter(text, before));)
         begin = before;
@@ -90,7 +89,7 @@ std::vector<TextSection> AddedTokens::split(std::string_view text, const Rules &
         end = after;
     push(done, begin, -1);
     push(begin, end, id);
-    position = done = end;
+    done = matchEnd = end;
   }
   push(done, text.size(), -1);
   return sections;

@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Added tokens: pieces that are matched as a whole before the model sees the text. At each position the longest wins.
+// Added tokens: pieces that are matched as a whole before the model sees the text. At each position the longest wins; one that must
+// stand alone and does not is passed over as a whole.
 #ifndef HEDDLE_RUNTIME_ADDEDTOKENS_H
 #define HEDDLE_RUNTIME_ADDEDTOKENS_H
 
@@ -34,7 +35,7 @@ public:
     bool special;
     const std::vector<TextRange> &untrusted;
   };
-  // Cuts `text` into stretches and tokens, in order, nothing empty, white space of lstrip and rstrip tokens taken out.
+  // Cuts `text` into stretches and tokens, in order, nothing empty, white space of lstrip and rstrip tokens counted to them.
   std::vector<TextSection> split(std::string_view text, const Rules &rules) const;
 
 private:

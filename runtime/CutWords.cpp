@@ -117,7 +117,7 @@ static void metaspace(const package::TextStep &step, CutText &cut) {
     std::string_view word =
         std::string_view(cut.text).substr(cut.words[i].begin, cut.words[i].end - cut.words[i].begin);
     bool starts = word.substr(0, 1) == " " || word.substr(0, sign.size()) == sign;
-    bool prepend = (step.flags() & 1) || ((step.flags() & 2) && cut.first && i == 0);
+    bool prepend = (step.flags() & 1) || ((step.flags() & 2) && cut.first && cut.words[i].begin == 0);
     uint32_t begin = static_cast<uint32_t>(text.size());
     if (prepend && !starts)
       text.append(sign);

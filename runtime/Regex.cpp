@@ -48,6 +48,30 @@ static const char *unsupportedConstruct(std::string_view pattern) {
   return nullptr;
 }
 
+// `pattern` with \w as Oniguruma and Unicode's regular expressions (UTS 18, annex C) read it, which is not PCRE2's: marks are word
+// characters, numbers that are no decimal digits are not.
+static std::string withUnicodeWords(std::string_view pattern) {
+  static constexpr const char *members = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
+  std::string out;
+  bool inClass = false;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    char c = pattern[i];
+    if (c == '\\' && i + 1 < pattern.size()) {
+      char escaped = pattern[++i];
+      if (escaped == 'w' && inClass)
+        out += members;
+      else if (escaped == 'w' || (escaped == 'W' && !inClass))
+        out.append(escaped == 'w' ? "[" : "[^").append(members).append("]");
+      else
+        out.append(1, c).append(1, escaped);
+      continue;
+    }
+    inClass = inClass ? c != ']' : c == '[';
+    out += c;
+  }
+  return out;
+}
+
 std::unique_ptr<Regex> Regex::compile(std::string_view pattern, std::string &error) {
   if (pattern.size() > maxPattern) {
     error = "regex pattern of " + std::to_string(pattern.size()) + " bytes exceeds the limit of " +
@@ -59,6 +83,7 @@ std::unique_ptr<Regex> Regex::compile(std::string_view pattern, std::string &err
             ", which is not supported: " + std::string(pattern.substr(0, 200));
     return nullptr;
   }
+  const std::string unicode = withUnicodeWords(pattern);
   pcre2_compile_context *context = pcre2_compile_context_create(nullptr);
   pcre2_set_parens_nest_limit(context, nestLimit);
   int code = 0;
@@ -66,13 +91,12 @@ std::unique_ptr<Regex> Regex::compile(std::string_view pattern, std::string &err
   // Lines: ^ and $ match at them in the reference implementation of tokenizer.json.
   uint32_t options = PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C | PCRE2_NO_AUTO_CAPTURE;
   pcre2_code *compiled =
-      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(), options, &code, &offset, context);
+      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(unicode.data()), unicode.size(), options, &code, &offset, context);
   pcre2_compile_context_free(context);
   if (!compiled) {
     char text[160] = "";
     pcre2_get_error_message(code, reinterpret_cast<PCRE2_UCHAR *>(text), sizeof text);
-    error = "regex pattern is not valid at byte " + std::to_string(offset) + " (" + text +
-            "): " + std::string(pattern.substr(0, 200));
+    error = "regex pattern is not valid (" + std::string(text) + "): " + std::string(pattern.substr(0, 200));
     return nullptr;
   }
   std::unique_ptr<Regex> regex(new Regex);

@@ -76,12 +76,15 @@ static void isolateChinese(std::string_view text, std::string &out) {
   }
 }
 
-static void mapCharacters(std::string_view text, TextOp op, std::string &out) {
+static void lowercase(std::string_view text, std::string &out) {
+  for (size_t position = 0; position < text.size();)
+    appendLowercase(nextCharacter(text, position), out);
+}
+
+static void stripAccents(std::string_view text, bool allMarks, std::string &out) {
   for (size_t position = 0; position < text.size();) {
     char32_t c = nextCharacter(text, position);
-    if (op == TextOp::Lowercase)
-      appendLowercase(c, out);
-    else if (!isNonspacingMark(c))
+    if (allMarks ? !isMark(c) : !isNonspacingMark(c))
       appendUtf8(c, out);
   }
 }
@@ -151,8 +154,10 @@ bool TextSteps::normalize(std::string &text, std::string &error) const {
       break;
     }
     case TextOp::Lowercase:
+      lowercase(text, out);
+      break;
     case TextOp::StripAccents:
-      mapCharacters(text, step.step->op(), out);
+      stripAccents(text, step.step->flags() & 1, out);
       break;
     case TextOp::CleanText:
       cleanText(text, out);

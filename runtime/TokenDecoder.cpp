@@ -72,10 +72,8 @@ void TokenDecoder::applyToken(const package::TextStep &step, int32_t id, std::st
   case TextOp::Replace:
     replaceAll(token, pattern, content);
     break;
-  case TextOp::Metaspace:
-    if (first && (step.flags() & 3) && startsWith(token, content))
-      token.erase(0, content.size());
-    replaceAll(token, content, " ");
+  case TextOp::Metaspace: // of the first token every one goes
+    replaceAll(token, content, first && (step.flags() & 3) ? "" : " ");
     break;
   case TextOp::ByteFallback:
     if (token.size() == 6 && startsWith(token, "<0x") && token[5] == '>' && hexDigit(token[3]) >= 0 &&
@@ -140,33 +138,22 @@ void TokenDecoder::append(int32_t id, std::string &out) {
   flushWhole(false, out);
 }
 
-// Moves the well-formed characters of `held` to `out`; what can never become well-formed turns into U+FFFD.
+// Moves the well-formed characters of `held` to `out`. What can never become well-formed turns into U+FFFD, one for each maximal
+// subpart (The Unicode Standard, section 3.9).
 void TokenDecoder::flushWhole(bool last, std::string &out) {
   size_t position = 0;
   while (position < held.size()) {
-    size_t length = utf8SequenceLength(held, position);
-    if (length) {
+    size_t announced = utf8AnnouncedLength(held[position]), length = utf8PrefixLength(held, position);
+    bool mayGrow = announced > length && position + length == held.size();
+    if (mayGrow && !last)
+      break;
+    if (length == announced)
       out.append(held, position, length);
-      position += length;
-      continue;
-    }
-    // A tail of fewer bytes than its first byte announces, all of them right so far, may still be completed.
-    uint8_t lead = held[position];
-    size_t announced = lead >= 0xF0 && lead < 0xF5 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC2 ? 2 : 1;
-    std::string probe = held.substr(position);
-    for (char filler : {'\x80', '\x90', '\xA0'}) {
-      std::string filled = probe;
-      if (probe.size() < announced && lead < 0xF5)
-        filled.append(1, filler).append(announced - probe.size() - 1, '\x80');
-      if (!last && probe.size() < announced && utf8SequenceLength(filled, 0)) {
-        held.erase(0, position);
-        return;
-      }
-    }
-    out += "\xEF\xBF\xBD";
-    ++position;
+    else
+      out += "\xEF\xBF\xBD";
+    position += length;
   }
-  held.clear();
+  held.erase(0, position);
 }
 
 void TokenDecoder::finish(std::string &out) {

@@ -7,29 +7,30 @@
 
 namespace heddle {
 
-static bool isContinuation(std::string_view text, size_t position) {
-  return position < text.size() && (static_cast<uint8_t>(text[position]) & 0xC0) == 0x80;
+size_t utf8AnnouncedLength(char lead) {
+  uint8_t byte = static_cast<uint8_t>(lead);
+  return byte < 0x80 ? 1 : byte < 0xC2 || byte > 0xF4 ? 0 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
+}
+
+size_t utf8PrefixLength(std::string_view text, size_t position) {
+  const uint8_t lead = text[position];
+  const size_t announced = utf8AnnouncedLength(text[position]);
+  // The second byte rules out overlong forms, surrogates and what lies beyond U+10FFFF.
+  uint8_t lowest = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
+  uint8_t highest = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+  size_t length = 1;
+  for (; length < announced && position + length < text.size(); ++length) {
+    uint8_t byte = text[position + length];
+    if (byte < lowest || byte > highest)
+      break;
+    lowest = 0x80, highest = 0xBF;
+  }
+  return length;
 }
 
 size_t utf8SequenceLength(std::string_view text, size_t position) {
-  uint8_t lead = text[position];
-  if (lead < 0x80)
-    return 1;
-  if (lead < 0xC2 || lead > 0xF4 || !isContinuation(text, position + 1))
-    return 0;
-  uint8_t second = text[position + 1];
-  if (lead < 0xE0)
-    return 2;
-  if (!isContinuation(text, position + 2))
-    return 0;
-  if (lead < 0xF0) {
-    bool overlong = lead == 0xE0 && second < 0xA0, surrogate = lead == 0xED && second >= 0xA0;
-    return overlong || surrogate ? 0 : 3;
-  }
-  if (!isContinuation(text, position + 3))
-    return 0;
-  bool overlong = lead == 0xF0 && second < 0x90, tooLarge = lead == 0xF4 && second >= 0x90;
-  return overlong || tooLarge ? 0 : 4;
+  size_t length = utf8PrefixLength(text, position);
+  return length == utf8AnnouncedLength(text[position]) ? length : 0;
 }
 
 size_t findInvalidUtf8(std::string_view text) {
@@ -114,7 +115,7 @@ bool isControl(char32_t c) {
   if (c == '\t' || c == '\n' || c == '\r')
     return false;
   utf8proc_category_t category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
-  return category == UTF8PROC_CATEGORY_CN || (category >= UTF8PROC_CATEGORY_CC && category <= UTF8PROC_CATEGORY_CO);
+  return category >= UTF8PROC_CATEGORY_CC && category <= UTF8PROC_CATEGORY_CO;
 }
 
 bool isChinese(char32_t c) {
@@ -123,8 +124,22 @@ bool isChinese(char32_t c) {
          (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);
 }
 
+bool isMark(char32_t c) {
+  utf8proc_category_t category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
+  return category >= UTF8PROC_CATEGORY_MN && category <= UTF8PROC_CATEGORY_ME;
+}
+
 bool isNonspacingMark(char32_t c) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(c)) == UTF8PROC_CATEGORY_MN;
+}
+
+bool isUppercase(char32_t c) {
+  utf8proc_category_t category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
+  return category == UTF8PROC_CATEGORY_LU || category == UTF8PROC_CATEGORY_LT;
+}
+
+bool isLowercase(char32_t c) {
+  return utf8proc_category(static_cast<utf8proc_int32_t>(c)) == UTF8PROC_CATEGORY_LL;
 }
 
 void appendLowercase(char32_t c, std::string &out) {

@@ -170,11 +170,30 @@ static bool isElf(const std::string &path) {
   return file.open(path).isOk() && StringRef(reinterpret_cast<const char *>(file.data()), file.size()).starts_with(ELFMAG);
 }
 
+static constexpr char help[] = R"(heddle inspect FILE [--json] [--check]
+
+Shows what is in FILE: the metadata, tensors and sizes of a model (GGUF, a Hugging Face folder, ONNX), or, of a program, library,
+object or package that Heddle made, the model in it, its target, kernels, weights and memory.
+
+  --json    one JSON object instead of text
+  --check   of what was compiled: compare the hash of every weight, a sidecar's too
+
+Example:
+  heddle inspect model.gguf
+  heddle compile model.gguf -o model && heddle inspect model --check
+
+Exit code: 0 done, 2 the file or the command line is at fault.
+)";
+
 int heddle::runInspectCommand(int argc, char **argv) {
   std::string path;
   bool asJson = false, check = false;
   for (int i = 0; i < argc; ++i) {
     StringRef word = argv[i];
+    if (word == "--help" || word == "-h") {
+      llvm::outs() << help;
+      return 0;
+    }
     if (word == "--json")
       asJson = true;
     else if (word == "--check")

@@ -18,8 +18,8 @@ static const char *const usage = R"(Heddle compiles Transformer models to native
   heddle compile MODEL -o OUT      compile a GGUF or ONNX file, a Hugging Face folder or an MLIR module
   heddle inspect FILE [--json]     show what is in a model file or in what was compiled (--check: are its weights whole)
   heddle verify MODEL              evaluate the model after every stage and name the first that changed a result
-  heddle tokenize MODEL            text to ids and back, as JSON lines (--no-special, --decode, --chat)
-  heddle compile --help            all options of compile
+  heddle tokenize MODEL            text to ids and back, as JSON lines
+  heddle COMMAND --help            all options of a command
   heddle --version
 
 Example:

@@ -7,6 +7,7 @@
 #include "runtime/Template.h"
 #include "runtime/Tokenizer.h"
 
+#include <cerrno>
 #include <cstring>
 
 namespace heddle {
@@ -15,38 +16,22 @@ static constexpr size_t maxLine = 64 << 20;
 
 namespace {
 
-// Reads lines of bounded length.
-class LineReader {
-public:
-  explicit LineReader(FILE *in) : in(in) {}
-  enum class Result { Line, End, TooLong };
+enum class LineResult { Line, End, TooLong, Failed };
 
-  Result next(std::string &line) {
-    line.clear();
-    for (;;) {
-      if (begin == end) {
-        begin = 0;
-        end = fread(buffer, 1, sizeof buffer, in);
-        if (end == 0)
-          return line.empty() ? Result::End : Result::Line;
-      }
-      const char *from = buffer + begin;
-      const void *newline = memchr(from, '\n', end - begin);
-      size_t take = newline ? static_cast<size_t>(static_cast<const char *>(newline) - from) : end - begin;
-      if (line.size() + take > maxLine)
-        return Result::TooLong;
-      line.append(from, take);
-      begin += take + (newline ? 1 : 0);
-      if (newline)
-        return Result::Line;
-    }
+// The next line of at most `maxLine` bytes. Returns as soon as the line is whole: whoever asks may wait for the answer.
+LineResult readLine(FILE *in, std::string &line) {
+  line.clear();
+  for (int c = 0; (c = getc_unlocked(in)) != EOF;) {
+    if (c == '\n')
+      return LineResult::Line;
+    if (line.size() == maxLine)
+      return LineResult::TooLong;
+    line.push_back(static_cast<char>(c));
   }
-
-private:
-  FILE *in;
-  char buffer[1 << 16];
-  size_t begin = 0, end = 0;
-};
+  if (ferror(in))
+    return LineResult::Failed;
+  return line.empty() ? LineResult::End : LineResult::Line;
+}
 
 class TokenizeTool {
 public:
@@ -178,14 +163,17 @@ int runTokenize(const std::string &model, const TokenizeOptions &options, FILE *
       return refuse(errors, printable(model) + ": " + error);
   }
   TokenizeTool tool(*tokenizer, chat.get(), options);
-  LineReader lines(in);
   std::string line;
   for (size_t number = 1;; ++number) {
     std::string where = "input line " + std::to_string(number) + ": ";
-    LineReader::Result result = lines.next(line);
-    if (result == LineReader::Result::TooLong)
+    LineResult result = readLine(in, line);
+    if (result == LineResult::TooLong)
       return refuse(errors, where + "its length exceeds the limit of " + std::to_string(maxLine) + " bytes");
-    if (result == LineReader::Result::End)
+    if (result == LineResult::Failed) {
+      fprintf(errors, "heddle tokenize: %scannot be read: %s\n", where.c_str(), strerror(errno));
+      return 1;
+    }
+    if (result == LineResult::End)
       break;
     if (line.find_first_not_of(" \t\r") == std::string::npos)
       continue;
@@ -193,7 +181,7 @@ int runTokenize(const std::string &model, const TokenizeOptions &options, FILE *
     if (!tool.answer(line, answer, error))
       return refuse(errors, where + error);
     answer += '\n';
-    if (fwrite(answer.data(), 1, answer.size(), out) != answer.size())
+    if (fwrite(answer.data(), 1, answer.size(), out) != answer.size() || fflush(out) != 0)
       break;
   }
   if (fflush(out) != 0 || ferror(out)) {
@@ -203,12 +191,34 @@ int runTokenize(const std::string &model, const TokenizeOptions &options, FILE *
   return 0;
 }
 
+static const char *const help = R"(heddle tokenize MODEL [options] < QUESTIONS > ANSWERS
+
+Turns text to token ids, and back, as the compiled model does. MODEL is a GGUF file, a Hugging Face folder or one of its tokenizer
+files. Questions and answers are JSON, one in each line, in the same order:
+
+  {"text": "a b"}                    -> {"ids": [...]}
+  {"ids": [1, 2]}                    -> {"text": "..."}                 with --decode
+  {"messages": [{"role": "user", "content": "Hi"}]}
+                                     -> {"text": "...", "ids": [...]}   with --chat, by the model's chat template
+
+  --no-special                       special tokens in a text stay text and none is added; with --decode: leave them out
+  --decode                           ids to text
+  --chat                             messages to the text and the ids of a prompt
+
+Example:
+  echo '{"text": "The capital of France is"}' | heddle tokenize model.gguf
+
+Exit code: 0 done, 1 the questions cannot be read or the answers be written, 2 the model, a question or the command line is at fault.
+)";
+
 int runTokenizeCommand(int argc, const char *const *argv, FILE *in, FILE *out, FILE *errors) {
   TokenizeOptions options;
   std::string model;
   bool hasModel = false;
   for (int i = 0; i < argc; ++i) {
     std::string_view word = argv[i];
+    if (word == "--help" || word == "-h")
+      return fputs(help, out) == EOF || fflush(out) != 0;
     if (word == "--no-special")
       options.noSpecial = true;
     else if (word == "--decode")

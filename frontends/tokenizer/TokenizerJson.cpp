@@ -107,11 +107,15 @@ Status addToken(TokenizerDraft &draft, int64_t id, const std::string &text, Json
     return errorIn(draft.file, "duplicate id " + std::to_string(id) + " of token '" + printable(piece.text, 40) +
                                    "' and added token '" + printable(text, 40) + "'");
   bool special = isSet("special", true);
+  bool ofModel = piece.kind != TokenKind::Absent;
   piece.text = text;
-  piece.kind = special ? TokenKind::Control : TokenKind::UserDefined;
+  if (piece.kind != TokenKind::Byte) // the model still falls back to it
+    piece.kind = special ? TokenKind::Control : TokenKind::UserDefined;
   piece.flags = PieceFlag::Added;
   if (special)
-    piece.flags |= PieceFlag::Special | PieceFlag::Unmatched;
+    piece.flags |= PieceFlag::Special;
+  if (special || !ofModel)
+    piece.flags |= PieceFlag::Unmatched;
   if (isSet("lstrip", false))
     piece.flags |= PieceFlag::LeftStrip;
   if (isSet("rstrip", false))

@@ -139,15 +139,12 @@ Status StepReader::readNormalizer(JsonValue step) {
   static constexpr struct {
     const char *name;
     TextOp op;
-  } plain[] = {{"NFC", TextOp::Nfc},
-               {"NFD", TextOp::Nfd},
-               {"NFKC", TextOp::Nfkc},
-               {"NFKD", TextOp::Nfkd},
-               {"Lowercase", TextOp::Lowercase},
-               {"StripAccents", TextOp::StripAccents}};
+    uint32_t flags = 0;
+  } plain[] = {{"NFC", TextOp::Nfc},   {"NFD", TextOp::Nfd},             {"NFKC", TextOp::Nfkc},
+               {"NFKD", TextOp::Nfkd}, {"Lowercase", TextOp::Lowercase}, {"StripAccents", TextOp::StripAccents, 1}};
   for (const auto &entry : plain)
     if (type.equals(entry.name))
-      return push(StepDraft::of(entry.op));
+      return push(StepDraft{entry.op, {}, {}, {}, entry.flags});
   if (type.equals("Sequence"))
     return sequence(step.find("normalizers"), &StepReader::readNormalizer);
   if (type.equals("BertNormalizer"))
@@ -223,7 +220,7 @@ Status StepReader::readPreTokenizer(JsonValue step) {
                                                                        ? SplitBehavior::Isolated
                                                                        : SplitBehavior::Contiguous));
   if (type.equals("Whitespace"))
-    return push(StepDraft::split(R"(\w+|[^\w\s]+)", SplitBehavior::Removed, true));
+    return push(StepDraft::split(R"([\w\p{Join_Control}]+|[^\w\s\p{Join_Control}]+)", SplitBehavior::Removed, true));
   if (type.equals("WhitespaceSplit"))
     return push(StepDraft::split(R"(\s)", SplitBehavior::Removed));
   if (type.equals("CharDelimiterSplit"))
