@@ -64,6 +64,11 @@ private:
   // The same of one whose length changes what the model rotates by.
   LogicalResult evaluateBeyond(MLIRContext *context, const InterpreterOptions &interpreter);
   FailureOr<Tensor> logitsOf(func::FuncOp entry, const InterpreterOptions &interpreter, ArrayRef<int64_t> sequence);
+  // Results of a graph on inputs that are large enough for several threads, where it takes any.
+  void evaluateLarge(func::FuncOp graph, const InterpreterOptions &interpreter);
+  // Whether the binary gives `wanted` for `given`; `what` is said of it.
+  bool compareBinary(const std::string &binary, const std::string &folder, ArrayRef<NamedTensor> given, ArrayRef<NamedTensor> wanted,
+                     const std::string &what, ArrayRef<StringRef> flags, std::string &error);
   double binaryLimit(const Tensor &reference) const;
   void print(const std::string &what);
 
@@ -73,6 +78,7 @@ private:
   bool isQuiet, isSmall = false;
   MLIRContext context;                       // of the types below: a compilation's own ends with it
   std::vector<NamedTensor> inputs, outputs;  // of the binary; outputs as the reference has them
+  std::vector<NamedTensor> largeInputs, largeOutputs;
   Tensor longLogits, beyondLogits;
   std::shared_ptr<NumericCheck> check;
   bool saidEnd = false, inputsFit = true;
@@ -203,6 +209,28 @@ LogicalResult StageCheck::evaluateBeyond(MLIRContext *context, const Interpreter
   return success();
 }
 
+void StageCheck::evaluateLarge(func::FuncOp graph, const InterpreterOptions &interpreter) {
+  int64_t open = 0;
+  for (Type type : graph.getArgumentTypes())
+    open = std::max<int64_t>(open, cast<RankedTensorType>(type).getNumDynamicDims());
+  if (!open || isQuiet || !isSmall || !options.inputs.empty())
+    return;
+  Expected<std::vector<NamedTensor>> given = graphInputs(graph, "", options.seed, open > 1 ? 17 : 100);
+  // A table of positions may be shorter.
+  ScopedDiagnosticHandler quiet(graph.getContext(), [](Diagnostic &) { return success(); });
+  SmallVector<RuntimeValue> values;
+  for (const NamedTensor &input : *given)
+    values.push_back(makeValue(input.values));
+  FailureOr<SmallVector<RuntimeValue>> results = Interpreter(interpreter).call(graph, values);
+  if (failed(results))
+    return;
+  largeInputs = std::move(*given);
+  largeOutputs = graphOutputs(graph, llvm::map_to_vector(*results, [](const RuntimeValue &value) { return *std::get<TensorRef>(value); }));
+  for (std::vector<NamedTensor> *tensors : {&largeInputs, &largeOutputs})
+    for (NamedTensor &tensor : *tensors)
+      moveToContext(tensor.values, context);
+}
+
 LogicalResult StageCheck::begin(ModuleOp module, Stage stage, const Checkpoint &files) {
   isSmall = bytesOf(files) <= smallModelBytes;
   NumericCheckOptions numeric;
@@ -216,6 +244,8 @@ LogicalResult StageCheck::begin(ModuleOp module, Stage stage, const Checkpoint &
   numeric.limit = generates ? limitOf(options) : options.limit;
   if (generates && !isQuiet && failed(evaluateLong(module, numeric.interpreter)))
     return failure();
+  if (!generates)
+    evaluateLarge(module.lookupSymbol<func::FuncOp>("graph"), numeric.interpreter);
   check = std::make_shared<NumericCheck>(std::move(numeric));
   if (failed(check->check(module, stageName(stage))))
     return failure();
@@ -250,12 +280,13 @@ double StageCheck::binaryLimit(const Tensor &reference) const {
   return options.limit ? options.limit : std::max(ids.empty() ? nmseLimit(reference.elementType) : limitOf(options), isSmall ? smallBinaryLimit : exactBinaryLimit);
 }
 
-bool StageCheck::checkBinary(const std::string &binary, const std::string &folder, std::string &error) {
-  std::vector<NamedTensor> actual = outputs;
-  if (!runBinary(binary, folder, inputs, actual, error))
+bool StageCheck::compareBinary(const std::string &binary, const std::string &folder, ArrayRef<NamedTensor> given,
+                               ArrayRef<NamedTensor> wanted, const std::string &what, ArrayRef<StringRef> flags, std::string &error) {
+  std::vector<NamedTensor> actual = wanted.vec();
+  if (!runBinary(binary, folder, given, actual, error, flags))
     return false;
   double largest = 0;
-  for (auto [output, reference] : llvm::zip_equal(actual, outputs)) {
+  for (auto [output, reference] : llvm::zip_equal(actual, wanted)) {
     Difference difference = compare(output.values, reference.values);
     double limit = binaryLimit(reference.values);
     if (difference.nmse > limit) {
@@ -265,7 +296,14 @@ bool StageCheck::checkBinary(const std::string &binary, const std::string &folde
     }
     largest = std::max(largest, difference.nmse);
   }
-  printLine("binary", llvm::formatv("NMSE {0:e2}", largest).str());
+  return printLine(what, llvm::formatv("NMSE {0:e2}", largest).str()), true;
+}
+
+bool StageCheck::checkBinary(const std::string &binary, const std::string &folder, std::string &error) {
+  if (!compareBinary(binary, folder, inputs, outputs, "binary", {}, error))
+    return false;
+  if (!largeInputs.empty() && !compareBinary(binary, folder, largeInputs, largeOutputs, "binary, larger inputs", {"--threads", "3"}, error))
+    return false;
   if (remainsGraph || isQuiet)
     return true;
   auto line = [](const std::string &what, const std::string &said) { printLine(what, said); };
