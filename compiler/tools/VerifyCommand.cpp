@@ -25,8 +25,8 @@ a billion weights.
   --ids=1,2,3                   the sequence itself (default: random, by --seed)
   --inputs=FILE                 a graph's inputs, a safetensors file (default: random, by --seed, dynamic dimensions of size 5)
   --seed=N                      seed of what is random (default 1)
-  --limit=X                     largest normalised mean square error (default: 1e-11, of a binary 3e-11 or, if large, 1e-9; 5e-5 where the cache is
-                                16-bit)
+  --limit=X                     largest normalised mean square error (default: 1e-11, of a binary 3e-11 or, if large, 1e-9;
+                                5e-5 where the cache is 16-bit)
 
 Options of 'heddle compile' that say how to compile are taken as well; --precise is the default.
 

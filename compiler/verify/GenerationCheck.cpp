@@ -80,7 +80,8 @@ bool GenerationCheck::runAlone(const std::string &binary, const std::string &fol
 }
 
 // The tokens that it generates behind prefixes of `lengths` tokens, side by side, against one pass over each with its answer.
-bool GenerationCheck::checkCached(const std::string &binary, const std::string &folder, ArrayRef<int64_t> lengths, std::string &error) const {
+bool GenerationCheck::checkCached(const std::string &binary, const std::string &folder, ArrayRef<int64_t> lengths,
+                                  std::string &error) const {
   const int64_t rows = lengths.size(), width = *llvm::max_element(lengths);
   if (width < 1)
     return true;
@@ -132,8 +133,10 @@ static void extend(const Hypothesis &beam, ArrayRef<double> logits, std::vector<
 // Two beams of the binary, whose sequences are forked, against beams found with one pass over each hypothesis.
 bool GenerationCheck::checkBeams(const std::string &binary, const std::string &folder, std::string &error) const {
   constexpr int64_t beams = 2;
+  // Of two hypotheses that are nearly as good, rounding to 16 bits may choose either.
+  constexpr double exact = 1e-9;
   const int64_t length = std::min<int64_t>(int64_t(ids.size()) - steps, 70); // ends inside a page
-  if (length < 1 || vocabSize() < beams)
+  if (length < 1 || vocabSize() < beams || limit > exact)
     return true;
   MLIRContext *context = reference.elementType.getContext();
   Tensor prompt = grid(context, 1, length);

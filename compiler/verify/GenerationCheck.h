@@ -27,7 +27,8 @@ private:
   bool checkBatch(const std::string &binary, const std::string &folder, std::string &error) const;
   bool checkCached(const std::string &binary, const std::string &folder, llvm::ArrayRef<int64_t> lengths, std::string &error) const;
   bool checkBeams(const std::string &binary, const std::string &folder, std::string &error) const;
-  bool runAlone(const std::string &binary, const std::string &folder, llvm::ArrayRef<int64_t> sequence, Tensor &logits, std::string &error) const;
+  bool runAlone(const std::string &binary, const std::string &folder, llvm::ArrayRef<int64_t> sequence, Tensor &logits,
+                std::string &error) const;
   bool accept(const std::string &what, const Tensor &actual, const Tensor &expected, std::string &error) const;
   int64_t vocabSize() const { return reference.shape.back(); }
   Tensor prefix(int64_t tokens) const;  // logits, (tokens, vocabulary)

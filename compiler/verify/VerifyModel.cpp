@@ -277,7 +277,9 @@ LogicalResult StageCheck::begin(ModuleOp module, Stage stage, const Checkpoint &
 double StageCheck::binaryLimit(const Tensor &reference) const {
   if (!reference.isFloat())
     return 0;
-  return options.limit ? options.limit : std::max(ids.empty() ? nmseLimit(reference.elementType) : limitOf(options), isSmall ? smallBinaryLimit : exactBinaryLimit);
+  if (options.limit)
+    return options.limit;
+  return std::max(ids.empty() ? nmseLimit(reference.elementType) : limitOf(options), isSmall ? smallBinaryLimit : exactBinaryLimit);
 }
 
 bool StageCheck::compareBinary(const std::string &binary, const std::string &folder, ArrayRef<NamedTensor> given,

@@ -11,7 +11,8 @@ heddle, plugin, models = sys.argv[1:]
 # Model and extension point of each bug.
 places = {
     "llama after-import": "bug-scale bug-not-causal bug-rope-pairs bug-rope-direction bug-rope-lost bug-eps bug-norm-weights bug-residual "
-                          "bug-residual-twice bug-eps-lost bug-final-norm bug-gate-up bug-activation bug-layer-skipped bug-layer-twice bug-query-heads bug-key-group",
+                          "bug-residual-twice bug-eps-lost bug-final-norm "
+                          "bug-gate-up bug-activation bug-layer-skipped bug-layer-twice bug-query-heads bug-key-group",
     "llama after-optimize": "bug-cache-swap bug-positions bug-sequences bug-cache-layer bug-projections bug-bf16",
     "llama after-schedule": "bug-memory bug-columns",
     "mistral after-import": "bug-window bug-window-long",
