@@ -36,6 +36,7 @@ struct CompileOptions {
   std::string kv = "auto";           // auto | f32 | bf16 | f16
   std::string activations = "auto";  // auto | f32 | bf16 | int8: inputs of products with quantised weights
   int64_t context = 0;               // 0: the model's, at most 8192
+  bool extrapolates = false;         // `context` may exceed the model's positions: for tests, which do not ask for sense
   Stage stopAfter = Stage::Package;
   std::string dumpStages;            // folder for <number>-<stage>.mlir, empty: none
   std::string name;                  // symbol; empty: from the output's file name

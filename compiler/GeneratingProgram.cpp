@@ -77,7 +77,7 @@ CompileStatus GeneratingProgram::take(Model read, std::string table, std::string
     error = "--activations=" + options.activations + ": target " + target.name + " computes in f32";
   else if (target.isDevice() && !options.pipeline.flashTile)
     error = "--flash-tile=off: target " + target.name + " has kernels in tiles only";
-  else if (int64_t longest = model.config.longestContext(); options.context > longest)
+  else if (int64_t longest = model.config.longestContext(); options.context > longest && !options.extrapolates)
     error = "--context=" + std::to_string(options.context) + " is more than the model's " + std::to_string(longest) + " positions";
   if (!error.empty())
     return CompileStatus::InvalidInput;

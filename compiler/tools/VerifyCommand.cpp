@@ -15,15 +15,18 @@ static const char *const verifyUsage = R"(heddle verify MODEL [options]
 
 Evaluates the model on a sequence of tokens with a reference interpreter (plain loops, 64-bit accumulation, the model's own
 weights) after every stage of the compiler: at once, and in steps of a batch that go on behind cached tokens. Then runs the
-binary: on these tokens, on up to 600 if the model is small, as a batch, and generating. Names the first stage whose result
-moved beyond rounding, the op where the first new value appears, and the error. Takes minutes for models of a billion weights.
+binary: on these tokens, on up to 600 if the model is small, as a batch, generating behind several prompts, and with two beams.
+Does it once more for a small model with its matrices scaled by 1/64: what is added to small numbers shows. Names the first
+stage whose result moved beyond rounding, the op where the first new value appears, and the error. Takes minutes for models of
+a billion weights.
 
   --each-pass                   evaluate after every pass, and name the pass
   --tokens=N                    length of the sequence (default 8, or 3 more than the smallest sliding window of at most 128)
   --ids=1,2,3                   the sequence itself (default: random, by --seed)
   --inputs=FILE                 a graph's inputs, a safetensors file (default: random, by --seed, dynamic dimensions of size 5)
   --seed=N                      seed of what is random (default 1)
-  --limit=X                     largest normalised mean square error (default: 1e-11, 5e-5 where the cache is 16-bit)
+  --limit=X                     largest normalised mean square error (default: 1e-11, of a binary 3e-11 or, if large, 1e-9;
+                                5e-5 where the cache is 16-bit)
 
 Options of 'heddle compile' that say how to compile are taken as well; --precise is the default.
 

@@ -10,8 +10,6 @@ using namespace mlir;
 
 namespace heddle {
 
-// Of each dimension that the graph's type leaves open.
-static constexpr int64_t dynamicSize = 5;
 // Random integers are below it: they may be indices, also of tables of two rows (token_type_ids).
 static constexpr int64_t maxIndex = 2;
 
@@ -37,7 +35,7 @@ static Expected<Tensor> readInput(const Checkpoint &file, const std::string &nam
   return tensorFromBytes(type.getElementType(), llvm::to_vector_of<int64_t>(stored->shape), file.data(*stored));
 }
 
-Expected<std::vector<NamedTensor>> graphInputs(func::FuncOp graph, const std::string &path, uint64_t seed) {
+Expected<std::vector<NamedTensor>> graphInputs(func::FuncOp graph, const std::string &path, uint64_t seed, int64_t dynamicSize) {
   Checkpoint file;
   if (!path.empty())
     if (Status read = readSafetensors(path, file); !read)

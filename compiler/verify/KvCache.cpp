@@ -3,9 +3,12 @@
 #include "compiler/verify/KvCache.h"
 #include "compiler/verify/Tensor.h"
 
+#include <limits>
+
 using namespace heddle;
 
 void KvCache::beginStep(llvm::ArrayRef<int64_t> rowSequence) {
+  forget();
   stepRows.clear();
   for (int64_t sequence : rowSequence) {
     if (sequence >= numSequences())
@@ -17,6 +20,17 @@ void KvCache::beginStep(llvm::ArrayRef<int64_t> rowSequence) {
     for (auto [i, plane] : llvm::enumerate(sequence.planes))
       plane.resize(sequence.tokens * width(i % 2));
   }
+}
+
+// The next token sees itself and window - 1 others.
+void KvCache::forget() {
+  for (Sequence &sequence : sequences)
+    for (auto [layer, window] : llvm::enumerate(windows))
+      for (bool isValue : {false, true}) {
+        std::vector<double> &plane = sequence.planes[2 * layer + isValue];
+        int64_t unseen = window ? std::max<int64_t>(0, sequence.tokens - window + 1) : 0;
+        std::fill_n(plane.begin(), unseen * width(isValue), std::numeric_limits<double>::quiet_NaN());
+      }
 }
 
 void KvCache::store(int64_t layer, bool isValue, Row row, llvm::ArrayRef<double> values) {

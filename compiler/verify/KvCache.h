@@ -17,10 +17,12 @@ public:
     int64_t position;  // from the start of the sequence
   };
 
-  explicit KvCache(KvCacheType type) : cacheType(type) {}
+  // `windows`: tokens that each layer goes on seeing, 0: all; empty: all of every layer.
+  explicit KvCache(KvCacheType type, llvm::ArrayRef<int64_t> windows = {}) : cacheType(type), windows(windows.begin(), windows.end()) {}
 
   // Starts a step of rowSequence.size() tokens: row r belongs to sequence rowSequence[r] (>= 0) and stands behind that
-  // sequence's cached tokens and its earlier rows. Tokens of the step before become past.
+  // sequence's cached tokens and its earlier rows. Tokens of the step before become past; those that fell out of a layer's window
+  // are forgotten, NaN: a session may have given their pages away.
   void beginStep(llvm::ArrayRef<int64_t> rowSequence);
 
   KvCacheType type() const { return cacheType; }
@@ -37,11 +39,14 @@ public:
   llvm::ArrayRef<double> load(int64_t layer, bool isValue, int64_t sequence, int64_t token) const;
 
 private:
+  void forget();
+
   struct Sequence {
     int64_t tokens = 0;
     std::vector<std::vector<double>> planes;  // [2 * layer + isValue]: (tokens, num_kv_heads, head_dim)
   };
   KvCacheType cacheType;
+  std::vector<int64_t> windows;
   std::vector<Sequence> sequences;
   std::vector<Row> stepRows;
 };

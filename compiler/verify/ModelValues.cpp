@@ -3,6 +3,7 @@
 #include "compiler/verify/ModelValues.h"
 
 #include "compiler/codegen/cpu/PackedLayout.h"
+#include "compiler/optimize/Passes.h"
 #include "compiler/verify/NumericCheck.h"
 #include "compiler/verify/TensorBytes.h"
 
@@ -271,9 +272,10 @@ static FailureOr<SmallVector<RuntimeValue>> argumentsOf(func::FuncOp entry, Arra
 }
 
 static std::shared_ptr<KvCache> emptyCache(func::FuncOp entry) {
+  auto windows = entry->getParentOfType<ModuleOp>()->getAttrOfType<DenseI64ArrayAttr>(kvWindowsAttr);
   for (Type type : entry.getArgumentTypes())
     if (auto cacheType = dyn_cast<KvCacheType>(type))
-      return std::make_shared<KvCache>(cacheType);
+      return std::make_shared<KvCache>(cacheType, windows ? windows.asArrayRef() : ArrayRef<int64_t>());
   return nullptr;
 }
 

@@ -8,14 +8,14 @@
 #include "compiler/verify/GraphValues.h"
 #include "compiler/verify/ModelValues.h"
 #include "compiler/verify/NumericCheck.h"
-#include "frontends/ModelConfig.h"
+#include "compiler/verify/QuietModel.h"
+#include "compiler/verify/VerifyPlan.h"
+#include "frontends/families/ModelBuilder.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
-
-#include <random>
 
 using namespace mlir;
 using namespace heddle;
@@ -23,6 +23,8 @@ using namespace heddle;
 // Rounding of right passes moves models of 2 to 30 layers by up to 4e-13 (of binaries 1e-12); an epsilon of 1e-5 that should be 1e-6
 // moves activations of variance 1 by 2e-11.
 static constexpr double exactLimit = 1e-11, exactBinaryLimit = 1e-9;
+// Small models are shallow: their binaries' kernels move them by up to 4e-12, on 600 tokens.
+static constexpr double smallBinaryLimit = 3e-11;
 
 // What a stage may move: nothing but rounding, unless the options let the cache or the products be narrower.
 static double limitOf(const VerifyOptions &options) {
@@ -40,9 +42,9 @@ namespace {
 // Evaluates every module that a compilation shows, then the binary, on the same values.
 class StageCheck : public CompileObserver {
 public:
-  // Of a model that generates: the tokens, and how many it takes.
-  StageCheck(const VerifyOptions &options, std::vector<int64_t> ids, int64_t contextLength)
-      : options(options), ids(std::move(ids)), contextLength(contextLength) {}
+  // The plan is of a model that generates. A quiet one is run on what went through the passes alone.
+  StageCheck(const VerifyOptions &options, const VerifyPlan &plan, bool isQuiet = false)
+      : options(options), plan(plan), ids(plan.ids), isQuiet(isQuiet) {}
 
   void willRun(PassManager &pm, Stage) override {
     if (options.eachPass)
@@ -58,16 +60,26 @@ private:
   LogicalResult chooseInputs(ModuleOp module, NumericCheckOptions &numeric);
   LogicalResult chooseSequence(ModuleOp module);
   // Logits of a sequence that is long for the model, which the binary alone is compared with.
-  LogicalResult evaluateLong(ModuleOp module, const InterpreterOptions &interpreter, const Checkpoint &files);
+  LogicalResult evaluateLong(ModuleOp module, const InterpreterOptions &interpreter);
+  // The same of one whose length changes what the model rotates by.
+  LogicalResult evaluateBeyond(MLIRContext *context, const InterpreterOptions &interpreter);
+  FailureOr<Tensor> logitsOf(func::FuncOp entry, const InterpreterOptions &interpreter, ArrayRef<int64_t> sequence);
+  // Results of a graph on inputs that are large enough for several threads, where it takes any.
+  void evaluateLarge(func::FuncOp graph, const InterpreterOptions &interpreter);
+  // Whether the binary gives `wanted` for `given`; `what` is said of it.
+  bool compareBinary(const std::string &binary, const std::string &folder, ArrayRef<NamedTensor> given, ArrayRef<NamedTensor> wanted,
+                     const std::string &what, ArrayRef<StringRef> flags, std::string &error);
   double binaryLimit(const Tensor &reference) const;
   void print(const std::string &what);
 
   const VerifyOptions &options;
-  std::vector<int64_t> ids, longIds;
-  int64_t contextLength;
+  const VerifyPlan &plan;
+  std::vector<int64_t> ids, longIds, beyondIds;
+  bool isQuiet, isSmall = false;
   MLIRContext context;                       // of the types below: a compilation's own ends with it
   std::vector<NamedTensor> inputs, outputs;  // of the binary; outputs as the reference has them
-  Tensor longLogits;
+  std::vector<NamedTensor> largeInputs, largeOutputs;
+  Tensor longLogits, beyondLogits;
   std::shared_ptr<NumericCheck> check;
   bool saidEnd = false, inputsFit = true;
   bool generates = true;  // or may turn out to, in the raise stage
@@ -96,27 +108,6 @@ static void moveToContext(Tensor &tensor, MLIRContext &context) {
                        : type.isF64()  ? Type(Float64Type::get(&context))
                        : type.isF32()  ? Type(Float32Type::get(&context))
                                        : Type(IntegerType::get(&context, integerWidth(type)));
-}
-
-// Any ids will do, but the same for one seed on every machine.
-static std::vector<int64_t> randomIds(int64_t count, int64_t vocabSize, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::vector<int64_t> ids(count);
-  for (int64_t &id : ids)
-    id = random() % vocabSize;
-  return ids;
-}
-
-// Tokens where nothing asks for more.
-static constexpr int64_t fewTokens = 8;
-
-// The sequence that the options ask for; what is wrong with it, empty if nothing is.
-static std::string idsOf(const VerifyOptions &options, int64_t tokens, int64_t vocabSize, std::vector<int64_t> &ids) {
-  ids = options.ids.empty() ? randomIds(options.tokens ? options.tokens : tokens, vocabSize, options.seed) : options.ids;
-  for (int64_t id : ids)
-    if (id < 0 || id >= vocabSize)
-      return llvm::formatv("--ids: {0} is no token of a vocabulary of {1}", id, vocabSize).str();
-  return "";
 }
 
 // The ids of a decoder that is a graph: only its type says how large the vocabulary is.
@@ -176,34 +167,72 @@ LogicalResult StageCheck::chooseInputs(ModuleOp module, NumericCheckOptions &num
   return success();
 }
 
-LogicalResult StageCheck::evaluateLong(ModuleOp module, const InterpreterOptions &interpreter, const Checkpoint &files) {
-  // Pages, blocks and splits of 64 to 512 tokens: beyond all of them where that is a matter of seconds.
-  constexpr uint64_t smallFiles = 8 << 20;
-  constexpr int64_t longTokens = 600, safeTokens = 100;
-  uint64_t bytes = 0;
-  for (const auto &file : files.files)
-    bytes += file->size();
-  func::FuncOp entry = module.lookupSymbol<func::FuncOp>(isGraph(module) ? "graph" : "forward");
-  longIds = ids;
-  bool isChosen = !options.ids.empty() || options.tokens || !options.inputs.empty();
-  if (!isChosen && bytes <= smallFiles) {
-    int64_t most = contextLength == INT64_MAX ? safeTokens : std::min(contextLength, longTokens);
-    longIds = randomIds(most, cast<RankedTensorType>(entry.getResultTypes()[0]).getShape().back(), options.seed);
-  }
-  if (longIds == ids)
-    return success(); // the passes' reference will do
-  FailureOr<SmallVector<RuntimeValue>> arguments = modelInputs(longIds)(entry);
+FailureOr<Tensor> StageCheck::logitsOf(func::FuncOp entry, const InterpreterOptions &interpreter, ArrayRef<int64_t> sequence) {
+  FailureOr<SmallVector<RuntimeValue>> arguments = modelInputs(sequence.vec())(entry);
   if (failed(arguments))
     return failure();
   FailureOr<SmallVector<RuntimeValue>> results = Interpreter(interpreter).call(entry, *arguments);
   if (failed(results))
     return failure();
-  longLogits = *std::get<TensorRef>(results->front());
-  longLogits.elementType = Float32Type::get(&context);
+  Tensor logits = *std::get<TensorRef>(results->front());
+  logits.elementType = Float32Type::get(&context);
+  return logits;
+}
+
+LogicalResult StageCheck::evaluateLong(ModuleOp module, const InterpreterOptions &interpreter) {
+  constexpr int64_t safeTokens = 100; // that every model has positions for
+  func::FuncOp entry = module.lookupSymbol<func::FuncOp>(isGraph(module) ? "graph" : "forward");
+  longIds = ids;
+  bool isChosen = !options.ids.empty() || options.tokens || !options.inputs.empty();
+  if (!isChosen && isSmall) {
+    int64_t most = plan.longestSequence == VerifyPlan::unknown ? safeTokens : std::min(plan.longestSequence, manyTokens);
+    longIds = randomIds(most, cast<RankedTensorType>(entry.getResultTypes()[0]).getShape().back(), options.seed);
+  }
+  if (longIds == ids)
+    return success(); // the passes' reference will do
+  FailureOr<Tensor> logits = logitsOf(entry, interpreter, longIds);
+  if (failed(logits))
+    return failure();
+  longLogits = std::move(*logits);
+  return isChosen || !plan.beyondTokens ? success() : evaluateBeyond(module.getContext(), interpreter);
+}
+
+LogicalResult StageCheck::evaluateBeyond(MLIRContext *context, const InterpreterOptions &interpreter) {
+  OwningOpRef<ModuleOp> module = importModel(*context, plan.beyond);
+  if (!module)
+    return failure();
+  beyondIds = randomIds(plan.beyondTokens, plan.beyond.config.vocabSize, options.seed);
+  FailureOr<Tensor> logits = logitsOf(module->lookupSymbol<func::FuncOp>("forward"), interpreter, beyondIds);
+  if (failed(logits))
+    return failure();
+  beyondLogits = std::move(*logits);
   return success();
 }
 
+void StageCheck::evaluateLarge(func::FuncOp graph, const InterpreterOptions &interpreter) {
+  int64_t open = 0;
+  for (Type type : graph.getArgumentTypes())
+    open = std::max<int64_t>(open, cast<RankedTensorType>(type).getNumDynamicDims());
+  if (!open || isQuiet || !isSmall || !options.inputs.empty())
+    return;
+  Expected<std::vector<NamedTensor>> given = graphInputs(graph, "", options.seed, open > 1 ? 17 : 100);
+  // A table of positions may be shorter.
+  ScopedDiagnosticHandler quiet(graph.getContext(), [](Diagnostic &) { return success(); });
+  SmallVector<RuntimeValue> values;
+  for (const NamedTensor &input : *given)
+    values.push_back(makeValue(input.values));
+  FailureOr<SmallVector<RuntimeValue>> results = Interpreter(interpreter).call(graph, values);
+  if (failed(results))
+    return;
+  largeInputs = std::move(*given);
+  largeOutputs = graphOutputs(graph, llvm::map_to_vector(*results, [](const RuntimeValue &value) { return *std::get<TensorRef>(value); }));
+  for (std::vector<NamedTensor> *tensors : {&largeInputs, &largeOutputs})
+    for (NamedTensor &tensor : *tensors)
+      moveToContext(tensor.values, context);
+}
+
 LogicalResult StageCheck::begin(ModuleOp module, Stage stage, const Checkpoint &files) {
+  isSmall = bytesOf(files) <= smallModelBytes;
   NumericCheckOptions numeric;
   numeric.stopsAtUnknownOps = true;
   // Shared without ownership: the compilation holds the files for as long as it runs.
@@ -213,8 +242,10 @@ LogicalResult StageCheck::begin(ModuleOp module, Stage stage, const Checkpoint &
   numeric.interpreter.context = std::max<int64_t>(ids.size(), numeric.interpreter.context);
   // A graph's types say what is rounded.
   numeric.limit = generates ? limitOf(options) : options.limit;
-  if (generates && failed(evaluateLong(module, numeric.interpreter, files)))
+  if (generates && !isQuiet && failed(evaluateLong(module, numeric.interpreter)))
     return failure();
+  if (!generates)
+    evaluateLarge(module.lookupSymbol<func::FuncOp>("graph"), numeric.interpreter);
   check = std::make_shared<NumericCheck>(std::move(numeric));
   if (failed(check->check(module, stageName(stage))))
     return failure();
@@ -236,7 +267,7 @@ LogicalResult StageCheck::begin(ModuleOp module, Stage stage, const Checkpoint &
     if (generates)
       output.values.elementType = Float32Type::get(&context);
   }
-  if (generates && longIds == ids)
+  if (generates && !isQuiet && longIds == ids)
     longLogits = outputs.front().values;
   std::string what = generates ? llvm::formatv("{0} tokens", ids.size()).str() : llvm::formatv("{0} inputs", inputs.size()).str();
   return printLine(stageName(stage), "reference, " + what), success();
@@ -246,15 +277,18 @@ LogicalResult StageCheck::begin(ModuleOp module, Stage stage, const Checkpoint &
 double StageCheck::binaryLimit(const Tensor &reference) const {
   if (!reference.isFloat())
     return 0;
-  return options.limit ? options.limit : std::max(ids.empty() ? nmseLimit(reference.elementType) : limitOf(options), exactBinaryLimit);
+  if (options.limit)
+    return options.limit;
+  return std::max(ids.empty() ? nmseLimit(reference.elementType) : limitOf(options), isSmall ? smallBinaryLimit : exactBinaryLimit);
 }
 
-bool StageCheck::checkBinary(const std::string &binary, const std::string &folder, std::string &error) {
-  std::vector<NamedTensor> actual = outputs;
-  if (!runBinary(binary, folder, inputs, actual, error))
+bool StageCheck::compareBinary(const std::string &binary, const std::string &folder, ArrayRef<NamedTensor> given,
+                               ArrayRef<NamedTensor> wanted, const std::string &what, ArrayRef<StringRef> flags, std::string &error) {
+  std::vector<NamedTensor> actual = wanted.vec();
+  if (!runBinary(binary, folder, given, actual, error, flags))
     return false;
   double largest = 0;
-  for (auto [output, reference] : llvm::zip_equal(actual, outputs)) {
+  for (auto [output, reference] : llvm::zip_equal(actual, wanted)) {
     Difference difference = compare(output.values, reference.values);
     double limit = binaryLimit(reference.values);
     if (difference.nmse > limit) {
@@ -264,11 +298,21 @@ bool StageCheck::checkBinary(const std::string &binary, const std::string &folde
     }
     largest = std::max(largest, difference.nmse);
   }
-  printLine("binary", llvm::formatv("NMSE {0:e2}", largest).str());
-  if (remainsGraph)
+  return printLine(what, llvm::formatv("NMSE {0:e2}", largest).str()), true;
+}
+
+bool StageCheck::checkBinary(const std::string &binary, const std::string &folder, std::string &error) {
+  if (!compareBinary(binary, folder, inputs, outputs, "binary", {}, error))
+    return false;
+  if (!largeInputs.empty() && !compareBinary(binary, folder, largeInputs, largeOutputs, "binary, larger inputs", {"--threads", "3"}, error))
+    return false;
+  if (remainsGraph || isQuiet)
     return true;
   auto line = [](const std::string &what, const std::string &said) { printLine(what, said); };
-  return GenerationCheck(longIds, longLogits, binaryLimit(longLogits), line).run(binary, folder, error);
+  if (!GenerationCheck(longIds, longLogits, binaryLimit(longLogits), line).run(binary, folder, error))
+    return false;
+  return beyondIds.empty() ||
+         GenerationCheck(beyondIds, beyondLogits, binaryLimit(beyondLogits), line).runBeyond(binary, folder, plan.isDynamic, error);
 }
 
 LogicalResult StageCheck::didRun(ModuleOp module, Stage stage, const Checkpoint &files) {
@@ -280,42 +324,47 @@ LogicalResult StageCheck::didRun(ModuleOp module, Stage stage, const Checkpoint 
   return print(stageName(stage).str()), success();
 }
 
-// Enough to fall out of the smallest sliding window, where that is not many.
-static int64_t defaultTokens(const ModelConfig &config) {
-  constexpr int64_t many = 128;
-  int64_t tokens = fewTokens;
-  for (int64_t window : config.layerWindow)
-    if (window > 0 && window < many)
-      tokens = std::max(tokens, window + 3);
-  return std::min(tokens, config.contextLength);
+// One compilation, and its binary, under the eyes of `check`.
+static CompileStatus verifyOnce(CompileOptions compile, StageCheck &check, const std::string &folder, std::string &error) {
+  compile.observer = &check;
+  compile.emit = Emit::Executable;
+  compile.output = folder + "/model";
+  if (CompileStatus status = compileModel(compile, error); status != CompileStatus::Done)
+    return check.hasInputs() ? status : CompileStatus::InvalidInput;
+  return check.checkBinary(compile.output, folder, error) ? CompileStatus::Done : CompileStatus::Failure;
 }
 
-static CompileStatus checkIds(const VerifyOptions &options, std::vector<int64_t> &ids, int64_t &contextLength, std::string &error) {
-  Expected<Model> model = readModel(options.compile.model);
+// The model again, its numbers so small that what is added to them shows.
+static CompileStatus verifyQuiet(const VerifyOptions &options, const VerifyPlan &plan, const std::string &folder, std::string &error) {
+  Expected<std::string> model = writeQuietModel(options.compile.model, folder + "/quiet");
   if (!model) {
     error = model.takeError().message;
-    return CompileStatus::InvalidInput;
+    return CompileStatus::Failure;
   }
-  error = idsOf(options, defaultTokens(model->config), model->config.vocabSize, ids);
-  if (!error.empty())
-    return CompileStatus::InvalidInput;
-  contextLength = model->config.contextLength;
-  if (int64_t(ids.size()) > contextLength) {
-    error = llvm::formatv("{0} tokens are more than the model's {1} positions", ids.size(), contextLength).str();
-    return CompileStatus::InvalidInput;
+  if (model->empty())
+    return CompileStatus::Done;
+  VerifyOptions quiet = options;
+  quiet.compile.model = *model;
+  VerifyPlan few;
+  few.ids = plan.ids;
+  llvm::outs() << "again, its matrices scaled by 1/64:\n";
+  StageCheck check(quiet, few, /*isQuiet=*/true);
+  CompileStatus status = verifyOnce(quiet.compile, check, folder, error);
+  // An option may fit the model but not this one: --task=generate, where a small number hides no key.
+  if (status == CompileStatus::InvalidInput) {
+    error.clear();
+    return CompileStatus::Done;
   }
-  // Beyond that rotations depend on the length of the sequence, which the interpreter does not follow.
-  for (const RopeConfig &rope : model->config.ropes)
-    if (rope.scaling == RopeScalingKind::Longrope || rope.scaling == RopeScalingKind::Dynamic)
-      contextLength = std::min(contextLength, rope.originalContext);
-  return CompileStatus::Done;
+  if (status == CompileStatus::Failure)
+    error = "with matrices scaled by 1/64: " + error;
+  return status;
 }
 
 CompileStatus heddle::verifyModel(const VerifyOptions &options, std::string &error) {
-  std::vector<int64_t> ids;
-  int64_t contextLength = INT64_MAX; // of a decoder that is a graph only the binary knows
+  VerifyPlan plan;
+  VerifyOptions chosen = options;
   if (!holdsGraph(options.compile))
-    if (CompileStatus status = checkIds(options, ids, contextLength, error); status != CompileStatus::Done)
+    if (CompileStatus status = planVerification(options, chosen.compile, plan, error); status != CompileStatus::Done)
       return status;
   llvm::SmallString<128> folder;
   if (std::error_code code = llvm::sys::fs::createUniqueDirectory("heddle-verify", folder)) {
@@ -323,12 +372,7 @@ CompileStatus heddle::verifyModel(const VerifyOptions &options, std::string &err
     return CompileStatus::Failure;
   }
   auto cleanUp = llvm::make_scope_exit([&] { llvm::sys::fs::remove_directories(folder); });
-  StageCheck check(options, ids, contextLength);
-  CompileOptions compile = options.compile;
-  compile.observer = &check;
-  compile.emit = Emit::Executable;
-  compile.output = (folder + "/model").str();
-  if (CompileStatus status = compileModel(compile, error); status != CompileStatus::Done)
-    return check.hasInputs() ? status : CompileStatus::InvalidInput;
-  return check.checkBinary(compile.output, folder.str().str(), error) ? CompileStatus::Done : CompileStatus::Failure;
+  StageCheck check(chosen, plan);
+  CompileStatus status = verifyOnce(chosen.compile, check, folder.str().str(), error);
+  return status == CompileStatus::Done ? verifyQuiet(options, plan, folder.str().str(), error) : status;
 }

@@ -11,14 +11,20 @@ heddle, plugin, models = sys.argv[1:]
 # Model and extension point of each bug.
 places = {
     "llama after-import": "bug-scale bug-not-causal bug-rope-pairs bug-rope-direction bug-rope-lost bug-eps bug-norm-weights bug-residual "
-                          "bug-residual-twice bug-gate-up bug-activation bug-layer-skipped bug-layer-twice bug-query-heads bug-key-group",
-    "llama after-optimize": "bug-cache-swap bug-positions bug-sequences",
+                          "bug-residual-twice bug-eps-lost bug-final-norm "
+                          "bug-gate-up bug-activation bug-layer-skipped bug-layer-twice bug-query-heads bug-key-group",
+    "llama after-optimize": "bug-cache-swap bug-positions bug-sequences bug-cache-layer bug-projections bug-bf16",
     "llama after-schedule": "bug-memory bug-columns",
-    "mistral after-import": "bug-window",
+    "mistral after-import": "bug-window bug-window-long",
+    "gpt2 after-import": "bug-layer-norm-eps bug-learned-positions",
+    "llama_yarn after-import": "bug-rope-factor",
+    "gemma3_text after-import": "bug-rope-tables",
     "gemma2 after-import": "bug-no-window bug-softcap bug-logit-cap bug-norm-offset bug-embedding-scale",
+    "gemma2 after-optimize": "bug-kv-windows",
     "qwen2 after-import": "bug-bias bug-value-group",
-    "qwen3_moe after-import": "bug-top-k bug-experts bug-normalize",
-    "deepseek_v2 after-import": "bug-absorbed-factor bug-absorbed-scale",
+    "qwen3_moe after-import": "bug-top-k bug-experts bug-expert-halves bug-normalize",
+    "deepseek_v2 after-import": "bug-absorbed-factor bug-absorbed-scale bug-rope-offset",
+    "deepseek_v3 after-import": "bug-routing-scale bug-groups bug-correction bug-shared-expert",
 }
 
 

@@ -3,45 +3,17 @@
 // Passes that are wrong on purpose: each makes one mistake that a real pass could make, and fails where it finds no place for
 // it. `heddle verify --each-pass` must name every one of them.
 
-#include "dialect/HeddleDialect.h"
+#include "test/verify/seeded-bugs/Bug.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/IR/Builders.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Tools/Plugins/PassPlugin.h"
 
 using namespace mlir;
 using namespace heddle;
-
-// The first op of a kind that `fits`; null if there is none.
-template <typename Op> static Op find(ModuleOp module, llvm::function_ref<bool(Op)> fits = [](Op) { return true; }) {
-  Op found;
-  module.walk([&](Op op) {
-    if (!fits(op))
-      return WalkResult::advance();
-    found = op;
-    return WalkResult::interrupt();
-  });
-  return found;
-}
-
-static bool setReal(Operation *op, StringRef name, double value) {
-  if (op)
-    op->setAttr(name, Builder(op->getContext()).getF64FloatAttr(value));
-  return op;
-}
-
-static bool swapOperands(Operation *op, unsigned a, unsigned b) {
-  if (!op || op->getOperand(a).getType() != op->getOperand(b).getType() || op->getOperand(a) == op->getOperand(b))
-    return false;
-  Value first = op->getOperand(a);
-  op->setOperand(a, op->getOperand(b));
-  op->setOperand(b, first);
-  return true;
-}
 
 // Head h of `value`, (batch, heads, sequence, head_dim), becomes head (h + 1) mod heads.
 static Value rollHeads(OpBuilder &b, Value value) {
@@ -93,21 +65,6 @@ static arith::AddFOp residual(ModuleOp module) {
   return find<arith::AddFOp>(module, [](arith::AddFOp op) { return isa<BlockArgument>(op.getLhs()); });
 }
 
-static bool replace(Operation *op, Value by) {
-  op->getResult(0).replaceAllUsesWith(by);
-  op->erase();
-  return true;
-}
-
-namespace {
-
-struct Bug {
-  const char *name, *what;
-  bool (*plant)(ModuleOp module); // false: found no place
-};
-
-} // namespace
-
 static const Bug bugs[] = {
     {"bug-scale", "scores are scaled by 1 / head_dim instead of its root",
      [](ModuleOp module) {
@@ -118,6 +75,11 @@ static const Bug bugs[] = {
      [](ModuleOp module) {
        AttentionOp op = windowed(module);
        return setMask(op, true, op ? op.getMask().getWindow() - 1 : 0);
+     }},
+    {"bug-window-long", "a window is one key too long",
+     [](ModuleOp module) {
+       AttentionOp op = windowed(module);
+       return setMask(op, true, op ? op.getMask().getWindow() + 1 : 0);
      }},
     {"bug-no-window", "a window is forgotten", [](ModuleOp module) { return setMask(windowed(module), true, 0); }},
     {"bug-not-causal", "queries see later keys", [](ModuleOp module) { return setMask(find<AttentionOp>(module), false, 0); }},
@@ -140,6 +102,27 @@ static const Bug bugs[] = {
        return changeRope(op, op && !op.getRope().getInterleaved(), 1);
      }},
     {"bug-rope-direction", "a rotation goes the other way", [](ModuleOp module) { return changeRope(find<RopeOp>(module), false, -1); }},
+    {"bug-rope-factor", "the factor on rotated values is lost",
+     [](ModuleOp module) {
+       auto op = find<RopeOp>(module, [](RopeOp op) { return op.getRope().getAttentionFactor().getValueAsDouble() != 1; });
+       if (!op)
+         return false;
+       RopeAttr rope = op.getRope();
+       op.setRopeAttr(RopeAttr::get(op.getContext(), rope.getInterleaved(), rope.getTable(), Builder(op.getContext()).getF64FloatAttr(1),
+                                    rope.getInverseFrequency()));
+       return true;
+     }},
+    {"bug-rope-tables", "a local and a global rotation change places",
+     [](ModuleOp module) {
+       auto first = find<RopeOp>(module);
+       auto second = find<RopeOp>(module, [&](RopeOp op) { return op.getRope().getTable() != first.getRope().getTable(); });
+       if (!second)
+         return false;
+       RopeAttr rope = first.getRope();
+       first.setRopeAttr(second.getRope());
+       second.setRopeAttr(rope);
+       return true;
+     }},
     {"bug-rope-lost", "keys are rotated, queries are not",
      [](ModuleOp module) {
        auto op = find<RopeOp>(module);
@@ -149,6 +132,15 @@ static const Bug bugs[] = {
      [](ModuleOp module) {
        auto op = find<RmsNormOp>(module);
        return op && setReal(op, "eps", op.getEps().convertToDouble() * 10);
+     }},
+    {"bug-eps-lost", "epsilon of a norm is lost", [](ModuleOp module) { return setReal(find<RmsNormOp>(module), "eps", 0); }},
+    {"bug-layer-norm-eps", "epsilon of a layer norm is lost", [](ModuleOp module) { return setReal(find<LayerNormOp>(module), "eps", 0); }},
+    {"bug-final-norm", "the norm before the head is dropped",
+     [](ModuleOp module) {
+       auto op = find<RmsNormOp>(module, [](RmsNormOp op) {
+         return llvm::any_of(op->getUsers(), [](Operation *user) { return user->getParentOfType<func::FuncOp>().getName() == "forward"; });
+       });
+       return op && replace(op, op.getInput());
      }},
     {"bug-norm-offset", "the 1 that is added to a norm's weights is lost",
      [](ModuleOp module) {
@@ -327,7 +319,8 @@ struct SeededBug : PassWrapper<SeededBug, OperationPass<ModuleOp>> {
 
 extern "C" LLVM_ATTRIBUTE_WEAK PassPluginLibraryInfo mlirGetPassPluginInfo() {
   return {MLIR_PLUGIN_API_VERSION, "seeded-bugs", "1", [] {
-            for (const Bug &bug : bugs)
-              registerPass([&bug]() -> std::unique_ptr<Pass> { return std::make_unique<SeededBug>(bug); });
+            for (llvm::ArrayRef<Bug> all : {llvm::ArrayRef<Bug>(bugs), routingAndCacheBugs()})
+              for (const Bug &bug : all)
+                registerPass([&bug]() -> std::unique_ptr<Pass> { return std::make_unique<SeededBug>(bug); });
           }};
 }

@@ -1,0 +1,89 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/verify/VerifyPlan.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <random>
+
+using namespace heddle;
+
+uint64_t heddle::bytesOf(const Checkpoint &files) {
+  uint64_t bytes = 0;
+  for (const auto &file : files.files)
+    bytes += file->size();
+  return bytes;
+}
+
+std::vector<int64_t> heddle::randomIds(int64_t count, int64_t vocabSize, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<int64_t> ids(count);
+  for (int64_t &id : ids)
+    id = random() % vocabSize;
+  return ids;
+}
+
+std::string heddle::idsOf(const VerifyOptions &options, int64_t tokens, int64_t vocabSize, std::vector<int64_t> &ids) {
+  ids = options.ids.empty() ? randomIds(options.tokens ? options.tokens : tokens, vocabSize, options.seed) : options.ids;
+  for (int64_t id : ids)
+    if (id < 0 || id >= vocabSize)
+      return llvm::formatv("--ids: {0} is no token of a vocabulary of {1}", id, vocabSize).str();
+  return "";
+}
+
+// Enough to fall out of the smallest sliding window, where that is not many.
+static int64_t defaultTokens(const ModelConfig &config) {
+  constexpr int64_t many = 128;
+  int64_t tokens = fewTokens;
+  for (int64_t window : config.layerWindow)
+    if (window > 0 && window < many)
+      tokens = std::max(tokens, window + 3);
+  return std::min(tokens, config.contextLength);
+}
+
+static bool dependsOnLength(const RopeConfig &rope) {
+  return rope.scaling == RopeScalingKind::Longrope || rope.scaling == RopeScalingKind::Dynamic;
+}
+
+// The interpreter rotates by what the imported module says: for sequences beyond the original context, another module says it.
+static void planBeyond(Model model, VerifyPlan &plan) {
+  int64_t original = plan.longestSequence;
+  for (RopeConfig &rope : model.config.ropes)
+    if (dependsOnLength(rope)) {
+      original = std::min(original, rope.originalContext);
+      plan.isDynamic |= rope.scaling == RopeScalingKind::Dynamic;
+      rope.shortFactor = rope.longFactor;
+    }
+  int64_t length = std::min({model.config.longestContext(), 2 * original, manyTokens});
+  plan.longestSequence = original;
+  if (length <= original)
+    return;
+  plan.beyondTokens = model.config.contextLength = length;
+  plan.beyond = std::move(model);
+}
+
+CompileStatus heddle::planVerification(const VerifyOptions &options, CompileOptions &compile, VerifyPlan &plan, std::string &error) {
+  Expected<Model> model = readModel(compile.model);
+  if (!model) {
+    error = model.takeError().message;
+    return CompileStatus::InvalidInput;
+  }
+  const ModelConfig &config = model->config;
+  error = idsOf(options, defaultTokens(config), config.vocabSize, plan.ids);
+  plan.longestSequence = config.contextLength;
+  if (error.empty() && int64_t(plan.ids.size()) > config.contextLength)
+    error = llvm::formatv("{0} tokens are more than the model's {1} positions", plan.ids.size(), config.contextLength).str();
+  if (!error.empty())
+    return CompileStatus::InvalidInput;
+  bool isSmall = bytesOf(model->checkpoint) <= smallModelBytes;
+  if (llvm::any_of(config.ropes, dependsOnLength)) {
+    planBeyond(std::move(*model), plan);
+  } else if (isSmall && !config.ropes.empty() && !compile.context && config.contextLength < manyTokens) {
+    compile.extrapolates = true;
+    compile.context = plan.longestSequence = manyTokens;
+  }
+  if (!isSmall)
+    plan.beyondTokens = 0;
+  return CompileStatus::Done;
+}
