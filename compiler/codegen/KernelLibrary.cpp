@@ -298,7 +298,9 @@ FailureOr<func::FuncOp> KernelLibrary::embedding(DequantizeOp op) {
   spec.layout = *layout;
   spec.k = op.getK();
   spec.scale = op.getScale().convertToDouble();
-  std::string name = llvm::formatv("embedding_{0}_k{1}{2}", op.getFormat(), spec.k, spec.scale == 1 ? "" : "_s" + llvm::utohexstr(llvm::bit_cast<uint32_t>(spec.scale)));
+  // A device's kernel keeps ids within the table's rows.
+  std::string rows = target.isDevice() ? "_n" + std::to_string(op.getN()) : "";
+  std::string name = llvm::formatv("embedding_{0}_k{1}{2}{3}", op.getFormat(), spec.k, rows, spec.scale == 1 ? "" : "_s" + llvm::utohexstr(llvm::bit_cast<uint32_t>(spec.scale)));
   return once(
       name, [&](StringRef name) { return buildEmbedding(code, name, spec); },
       [&](StringRef name) { return device.embedding(op, name, spec, op.getN()); });

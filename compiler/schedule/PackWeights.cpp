@@ -139,7 +139,7 @@ FailureOr<Value> Packer::placeInSection(Operation *user, PackedGroup group, Rank
     StorageAttr storage = weight.getStorage();
     if (group.transposed)
       storage = storage.getTurned();
-    llvm::raw_string_ostream(key) << storage << ";";
+    llvm::raw_string_ostream(key) << storage << " " << typeOf(source) << ";";
     name += (name.empty() ? "" : "+") + weight.getName().str();
     sources.push_back(storage);
     names.push_back(weight.getNameAttr());

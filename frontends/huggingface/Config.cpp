@@ -258,7 +258,7 @@ Expected<ModelConfig> ConfigReader::read() {
   if (object.failure())
     return *object.failure();
   MoeConfig &moe = config.moe;
-  moe.intermediateSize = 1; // known after the sizes of the layers are bounded
+  moe.intermediateSize = 1; // known, and checked again, after the sizes of the layers are bounded
   if (Status sizes = validateSizes(config, object.file()); !sizes)
     return sizes.takeError();
   readFlags();
@@ -273,6 +273,8 @@ Expected<ModelConfig> ConfigReader::read() {
   readIds(object, config);
   if (object.failure())
     return *object.failure();
+  if (Status sizes = validateSizes(config, object.file()); !sizes)
+    return sizes.takeError();
   return config;
 }
 
