@@ -31,10 +31,11 @@ ModelBuilder::ModelBuilder(MLIRContext &context, const Model &model)
     : model(model), b(&context), loc(NameLoc::get(b.getStringAttr(model.config.architecture))) {
   const Architecture *architecture = findArchitecture(config().architecture);
   assert(architecture && "every family has a row");
-  Status listed = forEachTensor(*architecture, config(), [&](const TensorRule &rule, int64_t layer, int64_t expert) -> Status {
-    weightNames.insert(tensorName(rule.name, layer, expert));
-    return Done{};
-  });
+  Status listed =
+      forEachTensor(*architecture, config(), [&](const TensorRule &rule, int64_t layer, int64_t expert) -> Status {
+        weightNames.insert(tensorName(rule.name, layer, expert));
+        return Done{};
+      });
   assert(listed);
   module = ModuleOp::create(b, loc);
   b.setInsertionPointToEnd(module->getBody());

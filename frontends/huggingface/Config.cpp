@@ -112,7 +112,8 @@ void ConfigReader::readSizes() {
 void ConfigReader::readFlags() {
   config.tieWordEmbeddings = object.boolean("tie_word_embeddings").value_or(architecture.defaults.tied);
   // The reference's other families carry the keys unread.
-  bool bias = !isAny({"gpt2", "mistral", "mixtral", "phi3", "qwen2"}) && object.boolean("attention_bias").value_or(false);
+  bool bias =
+      !isAny({"gpt2", "mistral", "mixtral", "phi3", "qwen2"}) && object.boolean("attention_bias").value_or(false);
   config.attentionBias = is("qwen2") || bias;
   config.attentionOutputBias = bias;
   config.mlpBias = isAny({"deepseek_v2", "llama"}) && object.boolean("mlp_bias").value_or(false);
@@ -182,8 +183,9 @@ void ConfigReader::readWindows() {
       object.fail("layer_types",
                   "holds '" + printable(types[layer], 64) + "', expected full_attention or sliding_attention");
     else if (types[layer] == "sliding_attention" && window == 0)
-      object.fail("layer_types", "holds sliding_attention, but " +
-                                     std::string(isQwen && !usesWindow ? "use_sliding_window is false" : "sliding_window is null"));
+      object.fail("layer_types",
+                  "holds sliding_attention, but " +
+                      std::string(isQwen && !usesWindow ? "use_sliding_window is false" : "sliding_window is null"));
     else
       config.layerWindow[layer] = types[layer] == "sliding_attention" ? window : 0;
   }

@@ -26,7 +26,8 @@ RopeScalingKind readKind(JsonObject &rope, const ModelConfig &model) {
   if (isPhi3 && name == "yarn")
     name = "longrope"; // what early phi3 checkpoints meant by it
   for (const ScalingName &scaling : scalingNames)
-    if (name == scaling.name && (!isPhi3 || scaling.kind == RopeScalingKind::None || scaling.kind == RopeScalingKind::Longrope))
+    if (name == scaling.name &&
+        (!isPhi3 || scaling.kind == RopeScalingKind::None || scaling.kind == RopeScalingKind::Longrope))
       return scaling.kind;
   rope.fail(key, "is '" + printable(name, 64) + "', which is not supported; known: " +
                      (isPhi3 ? "default, longrope" : "default, linear, dynamic, llama3, yarn, longrope"));
@@ -113,8 +114,8 @@ void readRopes(JsonObject &object, const Architecture &architecture, ModelConfig
       rope.fail(rope.has("full_attention") ? "full_attention" : "sliding_attention",
                 "is not supported: " + config.architecture + " has one rotary embedding for all layers");
     config.ropes = {readRope(rope, object, config, theta)};
-    config.ropes[0].interleaved =
-        architecture.isLatent && (config.architecture != "deepseek_v3" || object.boolean("rope_interleave").value_or(true));
+    config.ropes[0].interleaved = architecture.isLatent && (config.architecture != "deepseek_v3" ||
+                                                            object.boolean("rope_interleave").value_or(true));
     object.adopt(rope);
     return;
   }

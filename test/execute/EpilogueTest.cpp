@@ -129,9 +129,9 @@ void EpilogueTest::expectFormula(const std::string &target, const MatmulSpec &sp
 
 TEST_P(EpilogueTest, ActivationsFollowTheirFormulas) {
   for (TensorType type : {TensorType::F32, TensorType::Q4_1, TensorType::Q8_0})
-    for (auto epilogue :
-         {MatmulEpilogue::Silu, MatmulEpilogue::GeluTanh, MatmulEpilogue::GatedSilu, MatmulEpilogue::GatedGelu,
-          MatmulEpilogue::GatedGeluTanh, MatmulEpilogue::GatedRelu, MatmulEpilogue::GatedQuickGelu, MatmulEpilogue::GatedTanh})
+    for (auto epilogue : {MatmulEpilogue::Silu, MatmulEpilogue::GeluTanh, MatmulEpilogue::GatedSilu,
+                          MatmulEpilogue::GatedGelu, MatmulEpilogue::GatedGeluTanh, MatmulEpilogue::GatedRelu,
+                          MatmulEpilogue::GatedQuickGelu, MatmulEpilogue::GatedTanh})
       for (MatmulActivation activation : {MatmulActivation::F32, MatmulActivation::Q8}) {
         if (type == TensorType::F32 && activation == MatmulActivation::Q8)
           continue;

@@ -38,7 +38,8 @@ json scaled(const char *type, const json &more) {
 const BadConfig badConfigs[] = {
     {"architectureUnknown",
      {{"model_type", "frobnitz"}},
-     "architecture 'frobnitz' (model_type) is not supported; known architectures: deepseek_v2, deepseek_v3, gemma2, gemma3_text, gpt2, llama"},
+     "architecture 'frobnitz' (model_type) is not supported; known architectures: deepseek_v2, deepseek_v3, gemma2, "
+     "gemma3_text, gpt2, llama"},
     {"architectureMissing", {{"model_type", nullptr}}, "model_type is missing"},
     {"architectureNumber", {{"model_type", 7}}, "model_type is '7', expected a string"},
     {"layersZero", {{"num_hidden_layers", 0}}, "num_hidden_layers is 0, expected 1 to"},
@@ -62,7 +63,8 @@ const BadConfig badConfigs[] = {
     {"rotaryShareScaled",
      {{"partial_rotary_factor", 0.5}, {"rope_scaling", {{"rope_type", "linear"}, {"factor", 2}}}},
      "partial_rotary_factor is 0.500000, which llama does not support beside scaled frequencies"},
-    {"ropePerLayerType", {{"rope_parameters", {{"full_attention", {{"rope_theta", 1e4}}}}}},
+    {"ropePerLayerType",
+     {{"rope_parameters", {{"full_attention", {{"rope_theta", 1e4}}}}}},
      "rope_parameters.full_attention is not supported: llama has one rotary embedding for all layers"},
     {"rotaryShareZero", {{"partial_rotary_factor", 0}}, "partial_rotary_factor is 0"},
     {"thetaZero", {{"rope_theta", 0}}, "rope_theta is 0, expected a finite number above 0"},
@@ -83,7 +85,8 @@ const BadConfig badConfigs[] = {
     {"windowNotUsed",
      {{"model_type", "qwen2"}, {"sliding_window", 4}, {"layer_types", {"full_attention", "sliding_attention"}}},
      "layer_types holds sliding_attention, but use_sliding_window is false"},
-    {"scalingOfPhi3", {{"model_type", "phi3"}, {"rope_scaling", {{"type", "linear"}, {"factor", 2}}}},
+    {"scalingOfPhi3",
+     {{"model_type", "phi3"}, {"rope_scaling", {{"type", "linear"}, {"factor", 2}}}},
      "rope_scaling.type is 'linear', which is not supported; known: default, longrope"},
     {"scalingUnknown", scaled("warp", json::object()),
      "rope_scaling.rope_type is 'warp', which is not supported; known: default"},
@@ -128,7 +131,8 @@ TEST(Config, slidingLayersNeedAWindow) {
   config["model_type"] = "gemma2";
   config["sliding_window"] = nullptr;
   writeHuggingFace(folder, config, tinyTensors());
-  EXPECT_NE(refusal(folder.path()).find("layer_types holds sliding_attention, but sliding_window is null"), std::string::npos);
+  EXPECT_NE(refusal(folder.path()).find("layer_types holds sliding_attention, but sliding_window is null"),
+            std::string::npos);
 }
 
 TEST(Config, tiedFlagAgainstTensors) {

@@ -165,8 +165,9 @@ TEST(Config, longrope) {
 // The context stands outside the scaling, inside, or is the family's; a factor that is given is not the ratio of contexts.
 TEST(Config, longropeContextAndFactor) {
   auto rope = [](const json &outside, const json &inside) {
-    return familyConfig("phi3_longrope", {{"original_max_position_embeddings", outside},
-                                          {"rope_parameters", {{"original_max_position_embeddings", 32}, {"factor", inside}}}})
+    return familyConfig("phi3_longrope",
+                        {{"original_max_position_embeddings", outside},
+                         {"rope_parameters", {{"original_max_position_embeddings", 32}, {"factor", inside}}}})
         .ropes[0];
   };
   EXPECT_EQ(rope(20, nullptr).originalContext, 20);
