@@ -15,8 +15,7 @@ constexpr uint64_t bufferSize = uint64_t(512) << 20;
 
 using Line = uint64_t __attribute__((vector_size(64)));
 
-// Combines all lines of a range; eight chains keep as many loads in flight as the core can hold. The compiler picks
-// the widest
+// Combines all lines of a range; eight chains keep as many loads in flight as the core can hold. The compiler picks the widest
 // loads that the function may use.
 #define HEDDLE_READ_BODY                                                                                               \
   Line sums[8] = {};                                                                                                   \

@@ -129,8 +129,7 @@ private:
   }
 
   // Gives every next beam the cache of its parent. A parent's first child keeps its sequence, others are forked into
-  // sequences
-  // that no child keeps.
+  // sequences that no child keeps.
   void continueWith(std::vector<Beam> next) {
     while (next.size() < size_t(options.beams)) {
       next.push_back({next[0].ids, never});

@@ -1,8 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Beam search as Hugging Face transformers does it: of the best 2 (1 + number of end tokens, at least 2) x beams
-// continuations, those that
-// end compete by score / length^length_penalty with the finished ones, the others go on.
+// Beam search as Hugging Face transformers does it: of the best (1 + number of end tokens, at least 2) x beams continuations, those
+// that end compete by score / length^length_penalty with the finished ones, the others go on.
 #ifndef HEDDLE_RUNTIME_BEAMSEARCH_H
 #define HEDDLE_RUNTIME_BEAMSEARCH_H
 

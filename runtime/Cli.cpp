@@ -172,7 +172,7 @@ const Option optionTable[] = {
      SET { o.report = v[0]; o.profile = true; return Status(); }},
     {"--json", nullptr, "with --bench and --profile: one JSON object", Nothing, FLAG(json)},
     {"--info", nullptr, "what this model was compiled from and for", Nothing, COMMAND(Info)},
-    {"--check", nullptr, "hash all weights", Nothing, COMMAND(Check)},
+    {"--check", nullptr, "hash all weights and the code", Nothing, COMMAND(Check)},
     {"--licenses", nullptr, "licences of the model and of the code in this file", Nothing, COMMAND(Licenses)},
     {"--version", nullptr, "version of the runtime", Nothing, COMMAND(Version)},
     {"--help", nullptr, "this text", Nothing, COMMAND(Help)},

@@ -39,8 +39,9 @@ Status dispatch(Program &program) {
   case Command::Info:
     return runInfo(program);
   case Command::Check:
-    HEDDLE_RETURN_IF_ERROR(program.package->checkWeights());
-    return writeOut("weights: all hashes match\n");
+    HEDDLE_RETURN_IF_ERROR(program.package->check());
+    return writeOut(std::string("weights: all hashes match\n") +
+                    (program.package->onDisk().hasCodeHash() ? "code: the hash matches\n" : "code: it has no hash, which only Heddle's own links have\n"));
   case Command::Licenses:
     return runLicenses(program);
   case Command::Version:

@@ -55,14 +55,9 @@ constexpr Feature features[] = {
     {"avx512fp16", 7, 0, Edx, 23, avx512State},
     {"avxvnni", 7, 1, Eax, 4, avxState},
     {"avx512bf16", 7, 1, Eax, 5, avx512State},
-    {"avx512_bf16", 7, 1, Eax, 5, avx512State},
-    {"avx512_vnni", 7, 0, Ecx, 11, avx512State},
     {"amx-bf16", 7, 0, Edx, 22, amxState},
     {"amx-tile", 7, 0, Edx, 24, amxState},
     {"amx-int8", 7, 0, Edx, 25, amxState},
-    {"amx_bf16", 7, 0, Edx, 22, amxState},
-    {"amx_tile", 7, 0, Edx, 24, amxState},
-    {"amx_int8", 7, 0, Edx, 25, amxState},
 };
 
 uint64_t enabledState() {

@@ -111,7 +111,7 @@ heddle_status heddle_package_open_file(const char *path, heddle_package **out_pa
   return wrap(std::move(package), out_package);
 }
 
-heddle_status heddle_package_check(const heddle_package *package) { return report(package->package->checkWeights()); }
+heddle_status heddle_package_check(const heddle_package *package) { return report(package->package->check()); }
 
 void heddle_package_close(heddle_package *package) { delete package; }
 

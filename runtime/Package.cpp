@@ -132,6 +132,11 @@ Status Package::openFile(const std::string &path, const heddle_model *code, std:
   return Status();
 }
 
+Status Package::check() const {
+  HEDDLE_RETURN_IF_ERROR(file.checkWeights());
+  return file.checkCode();
+}
+
 Status Package::loadCode() {
   const std::string &name = file.path();
   std::string path = name.find('/') == std::string::npos ? "./" + name : name;

@@ -16,8 +16,7 @@ class Package {
 public:
   // Opens the package of generated code: in the file from which the code was loaded.
   static Status open(const heddle_model *code, std::unique_ptr<Package> &outPackage);
-  // Opens the package in `path`. Without code the file is a shared object, which is loaded once its package is
-  // verified.
+  // Opens the package in `path`. Without code the file is a shared object, which is loaded once its package is verified.
   static Status openFile(const std::string &path, const heddle_model *code, std::unique_ptr<Package> &outPackage);
   ~Package();
 
@@ -34,7 +33,8 @@ public:
   // select one, and shared by all sessions.
   Status openDevice(const std::string &selector, Device *&outDevice);
 
-  Status checkWeights() const { return file.checkWeights(); }
+  // Hashes all weights, and the code where it has a hash.
+  Status check() const;
 
 private:
   Status loadCode();

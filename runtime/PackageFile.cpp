@@ -1,8 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/PackageFile.h"
 
-#include "runtime/Sha256.h"
-
 #include <algorithm>
 #include <cstring>
 
@@ -24,48 +22,18 @@ Status PackageFile::open(const std::string &path, uint16_t wantedMachine) {
   return readHeader();
 }
 
-// Section headers of a 64-bit little-endian ELF file.
 Status PackageFile::findSections(uint16_t wantedMachine) {
-  const uint8_t *bytes = file.data();
-  if (file.size() < sizeof elf || memcmp(bytes, ELFMAG, SELFMAG) != 0)
-    return failure(filePath + ": byte 0: not an ELF file");
-  memcpy(&elf, bytes, sizeof elf);
-  if (elf.e_ident[EI_CLASS] != ELFCLASS64 || elf.e_ident[EI_DATA] != ELFDATA2LSB ||
-      (wantedMachine != EM_NONE && elf.e_machine != wantedMachine))
+  HEDDLE_RETURN_IF_ERROR(sections.read(file.data(), file.size(), filePath));
+  if (wantedMachine != EM_NONE && elfHeader().e_machine != wantedMachine)
     return failure(format("%s: code for another machine (e_machine %u, this one has %u)", filePath.c_str(),
-                          elf.e_machine, wantedMachine));
-  if (elf.e_shentsize != sizeof(Elf64_Shdr) ||
-      !contains(file.size(), elf.e_shoff, uint64_t(elf.e_shnum) * sizeof(Elf64_Shdr)) || elf.e_shstrndx >= elf.e_shnum)
-    return failure(format("%s: section headers at byte %llu do not lie in the file of %llu bytes", filePath.c_str(),
-                          (unsigned long long)elf.e_shoff, (unsigned long long)file.size()));
-  auto sectionAt = [&](unsigned index) {
-    Elf64_Shdr section;
-    memcpy(&section, bytes + elf.e_shoff + index * sizeof section, sizeof section);
-    return section;
-  };
-  Elf64_Shdr names = sectionAt(elf.e_shstrndx);
-  if (names.sh_type == SHT_NOBITS || !contains(file.size(), names.sh_offset, names.sh_size))
-    return failure(filePath + ": the section names do not lie in the file");
-  for (unsigned i = 0; i < elf.e_shnum; ++i) {
-    Elf64_Shdr section = sectionAt(i);
-    if (section.sh_name >= names.sh_size)
-      continue;
-    const char *name = reinterpret_cast<const char *>(bytes + names.sh_offset + section.sh_name);
-    uint64_t room = names.sh_size - section.sh_name;
-    auto is = [&](const char *wanted) {
-      return strlen(wanted) < room && memcmp(name, wanted, strlen(wanted) + 1) == 0;
-    };
-    bool isPackage = is(HEDDLE_PACKAGE_SECTION);
-    if (!isPackage && !is(HEDDLE_WEIGHTS_SECTION))
-      continue;
-    if (section.sh_type == SHT_NOBITS || !contains(file.size(), section.sh_offset, section.sh_size))
-      return failure(format("%s: section %s ends at byte %llu of a file of %llu: truncated", filePath.c_str(),
-                            isPackage ? HEDDLE_PACKAGE_SECTION : HEDDLE_WEIGHTS_SECTION,
-                            (unsigned long long)(section.sh_offset + section.sh_size),
-                            (unsigned long long)file.size()));
-    (isPackage ? packageBytes : weightBytes) = bytes + section.sh_offset;
-    (isPackage ? packageSize : weightSectionSize) = section.sh_size;
-  }
+                          elfHeader().e_machine, wantedMachine));
+  HEDDLE_RETURN_IF_ERROR(sections.find(HEDDLE_PACKAGE_SECTION, packageBytes, packageSize));
+  HEDDLE_RETURN_IF_ERROR(sections.find(HEDDLE_WEIGHTS_SECTION, weightBytes, weightSectionSize));
+  uint64_t hashSize;
+  HEDDLE_RETURN_IF_ERROR(sections.find(HEDDLE_CODE_SECTION, codeHash, hashSize));
+  if (codeHash && hashSize != sizeof(Sha256Digest))
+    return failure(format("%s: " HEDDLE_CODE_SECTION " has %llu bytes, a SHA-256 %zu", filePath.c_str(),
+                          (unsigned long long)hashSize, sizeof(Sha256Digest)));
   return packageBytes ? Status() : failure(filePath + ": no section " HEDDLE_PACKAGE_SECTION);
 }
 
@@ -159,6 +127,17 @@ Status PackageFile::checkWeights() const {
                             (unsigned long long)weight->offset()));
   }
   return Status();
+}
+
+Status PackageFile::checkCode() const {
+  if (!codeHash)
+    return Status();
+  Sha256Digest digest;
+  HEDDLE_RETURN_IF_ERROR(sections.hashCode(digest));
+  if (memcmp(digest.data(), codeHash, digest.size()) == 0)
+    return Status();
+  return failure(filePath + ": the code is damaged (SHA-256 " + hexadecimal(digest.data(), 8) + "…, " HEDDLE_CODE_SECTION " says " +
+                 hexadecimal(codeHash, 8) + "…)");
 }
 
 } // namespace heddle

@@ -1,18 +1,19 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The file of a compiled model, without running it: ELF sections `.heddle.package` (header, FlatBuffers) and `.heddle.weights`, or
-// weights in a sidecar. Nothing of it is trusted: header, hash, FlatBuffers structure and every index are checked before anybody
+// weights in a sidecar; `.heddle.code`, the hash of its code. Nothing of it is trusted: header, hash, FlatBuffers structure and every index are checked before anybody
 // reads a field.
 #ifndef HEDDLE_RUNTIME_PACKAGEFILE_H
 #define HEDDLE_RUNTIME_PACKAGEFILE_H
 
+#include "runtime/ElfSections.h"
 #include "runtime/FileMapping.h"
 #include "runtime/PackageHeader.h"
 #include "runtime/schema/package_generated.h"
 
-#include <elf.h>
-
 namespace heddle {
+
+std::string hexadecimal(const uint8_t *bytes, size_t count);
 
 class PackageFile {
 public:
@@ -27,11 +28,15 @@ public:
   Status findWeights();
   // Hashes all weights, once they are found.
   Status checkWeights() const;
+  // Hashes the code, where it has a hash: what the compiler linked has one, an object and what others link from it has none.
+  bool hasCodeHash() const { return codeHash != nullptr; }
+  std::string codeSha256() const { return codeHash ? hexadecimal(codeHash, sizeof(Sha256Digest)) : ""; }
+  Status checkCode() const;
 
   const std::string &path() const { return filePath; }
   void rename(std::string path) { filePath = std::move(path); } // for messages and the sidecar
   uint64_t size() const { return file.size(); }
-  const Elf64_Ehdr &elfHeader() const { return elf; }
+  const Elf64_Ehdr &elfHeader() const { return sections.header(); }
   const uint8_t *metadataSha256() const { return header.sha256; } // (32)
   bool hasSidecar() const { return header.weights_size == 0 && root->weights_size() != 0; }
   const package::Package &metadata() const { return *root; }
@@ -43,8 +48,8 @@ private:
 
   std::string filePath;
   FileMapping file, sidecar;
-  Elf64_Ehdr elf = {};
-  const uint8_t *packageBytes = nullptr, *weightBytes = nullptr;
+  ElfSections sections;
+  const uint8_t *packageBytes = nullptr, *weightBytes = nullptr, *codeHash = nullptr;
   uint64_t packageSize = 0, weightSectionSize = 0;
   heddle_package_header header = {};
   const package::Package *root = nullptr;
@@ -61,8 +66,6 @@ std::string packageFact(const char *key, const std::string &value); // such a li
 const char *dataTypeName(package::DataType type);
 // "(batch, 3, ?)"
 std::string declaredShape(const package::GraphTensor &tensor);
-
-std::string hexadecimal(const uint8_t *bytes, size_t count);
 
 } // namespace heddle
 

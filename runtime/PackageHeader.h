@@ -8,6 +8,7 @@
 
 #define HEDDLE_PACKAGE_SECTION ".heddle.package"
 #define HEDDLE_WEIGHTS_SECTION ".heddle.weights"
+#define HEDDLE_CODE_SECTION ".heddle.code"  // 32 bytes: ElfSections::hashCode() of a file that the compiler linked
 #define HEDDLE_PACKAGE_MAGIC "HEDDLEPK"  // 8 bytes, no NUL
 #define HEDDLE_PACKAGE_MAJOR 1u
 #define HEDDLE_PACKAGE_MINOR 0u

@@ -1,11 +1,9 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Cosines and sines of rotary position embedding, filled row by row as positions come into use. Two kinds of scaling
-// depend on
-// the length of a sequence, as in Hugging Face transformers:
-//   Longrope  has a second set of frequencies for sequences longer than the original context. Keys in the cache were
-// rotated
-//             with the other set, so a sequence that crosses the border is computed again.
+// Cosines and sines of rotary position embedding, filled row by row as positions come into use. Two kinds of scaling depend on the
+// length of a sequence, as in Hugging Face transformers:
+//   Longrope  has a second set of frequencies for sequences longer than the original context. Keys in the cache were rotated with
+//             the other set, so a sequence that crosses the border is computed again.
 //   Dynamic   lets theta grow with the length once it exceeds the original context; cached keys keep their rotation.
 #ifndef HEDDLE_RUNTIME_ROPETABLES_H
 #define HEDDLE_RUNTIME_ROPETABLES_H

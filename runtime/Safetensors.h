@@ -1,7 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Named tensors in a file (huggingface.co/docs/safetensors): an 8-byte length, a JSON header, and the bytes without
-// gaps. The reader
+// Named tensors in a file (huggingface.co/docs/safetensors): an 8-byte length, a JSON header, and the bytes without gaps. The reader
 // accepts what the reference implementation accepts, and nothing else.
 #ifndef HEDDLE_RUNTIME_SAFETENSORS_H
 #define HEDDLE_RUNTIME_SAFETENSORS_H

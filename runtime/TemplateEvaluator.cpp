@@ -49,17 +49,12 @@ TemplateValue TemplateEvaluator::evaluate(int32_t index) {
   line = node.line;
   switch (node.kind) {
   case NodeKind::String:
-    return heap.text(node.text, true);
   case NodeKind::Integer:
-    return heap.integer(node.integer);
   case NodeKind::Float:
-    return heap.number(node.number);
   case NodeKind::True:
-    return heap.boolean(true);
   case NodeKind::False:
-    return heap.boolean(false);
   case NodeKind::None:
-    return heap.none();
+    return literal(node);
   case NodeKind::Absent:
     return TemplateValue();
   case NodeKind::Name:
@@ -76,62 +71,67 @@ TemplateValue TemplateEvaluator::evaluate(int32_t index) {
     return slice(node);
   case NodeKind::Call:
     return call(node);
-  case NodeKind::Filter: {
-    TemplateValue value = evaluate(child(node, 0));
-    TemplateArguments arguments = evaluateArguments(node);
-    line = node.line;
-    return failed() ? TemplateValue() : filter(node.text, value, arguments);
-  }
-  case NodeKind::Test: {
-    TemplateValue value = evaluate(child(node, 0));
-    TemplateArguments arguments = evaluateArguments(node);
-    return failed() ? TemplateValue() : heap.boolean(test(node.text, value, arguments));
-  }
+  case NodeKind::Filter:
+  case NodeKind::Test:
+    return apply(node);
   case NodeKind::Not:
-    return heap.boolean(!isTrue(evaluate(child(node, 0))));
   case NodeKind::Negate:
-  case NodeKind::Plus: {
-    TemplateValue value = evaluate(child(node, 0));
-    if (!failed() && !isNumber(value))
-      return fail("a sign before " + std::string(kindName(value)));
-    if (node.kind == NodeKind::Plus)
-      return value;
-    return value.kind == ValueKind::Float ? heap.number(-value.number) : arithmetic("-", heap.integer(0), value);
-  }
+  case NodeKind::Plus:
+  case NodeKind::And:
+  case NodeKind::Or:
+  case NodeKind::Conditional:
+    return operation(node);
   case NodeKind::Binary:
     return binary(node);
   case NodeKind::Compare:
     return compare(node);
-  case NodeKind::And: {
-    TemplateValue left = evaluate(child(node, 0));
-    return failed() || !isTrue(left) ? left : evaluate(child(node, 1));
-  }
-  case NodeKind::Or: {
-    TemplateValue left = evaluate(child(node, 0));
-    return failed() || isTrue(left) ? left : evaluate(child(node, 1));
-  }
-  case NodeKind::Conditional: {
-    bool taken = isTrue(evaluate(child(node, 1)));
-    return failed() ? TemplateValue() : evaluate(child(node, taken ? 0 : 2));
-  }
   case NodeKind::List:
-  case NodeKind::Tuple: {
+  case NodeKind::Tuple:
+  case NodeKind::Dict:
+    return collection(node);
+  default:
+    return fail("a statement where an expression is expected");
+  }
+}
+
+TemplateValue TemplateEvaluator::literal(const TemplateNode &node) {
+  switch (node.kind) {
+  case NodeKind::String:
+    return heap.text(node.text, true);
+  case NodeKind::Integer:
+    return heap.integer(node.integer);
+  case NodeKind::Float:
+    return heap.number(node.number);
+  case NodeKind::None:
+    return heap.none();
+  default:
+    return heap.boolean(node.kind == NodeKind::True);
+  }
+}
+
+TemplateValue TemplateEvaluator::apply(const TemplateNode &node) {
+  TemplateValue value = evaluate(child(node, 0));
+  TemplateArguments arguments = evaluateArguments(node);
+  line = node.line;
+  if (failed())
+    return TemplateValue();
+  return node.kind == NodeKind::Filter ? filter(node.text, value, arguments)
+                                       : heap.boolean(test(node.text, value, arguments));
+}
+
+TemplateValue TemplateEvaluator::collection(const TemplateNode &node) {
+  if (node.kind != NodeKind::Dict) {
     std::vector<TemplateValue> items;
     for (int32_t item : node.children)
       items.push_back(evaluate(item));
     return heap.list(std::move(items), node.kind == NodeKind::Tuple);
   }
-  case NodeKind::Dict: {
-    TemplateValue result = heap.dict();
-    for (size_t i = 0; i + 1 < node.children.size() && !failed(); i += 2) {
-      TemplateValue key = evaluate(child(node, i));
-      result.dict->items.emplace_back(key, evaluate(child(node, i + 1)));
-    }
-    return result;
+  TemplateValue result = heap.dict();
+  for (size_t i = 0; i + 1 < node.children.size() && !failed(); i += 2) {
+    TemplateValue key = evaluate(child(node, i));
+    result.dict->items.emplace_back(key, evaluate(child(node, i + 1)));
   }
-  default:
-    return fail("a statement where an expression is expected");
-  }
+  return result;
 }
 
 TemplateValue TemplateEvaluator::lookUp(const std::string &name) {

@@ -53,6 +53,10 @@ private:
 
   // Statements (TemplateStatements.cpp).
   Flow execute(int32_t node, TemplateText &out);
+  void printText(const std::string &text, TemplateText &out);
+  Flow executeBlock(const TemplateNode &node, TemplateText &out);
+  Flow executeIf(const TemplateNode &node, TemplateText &out);
+  TemplateValue capture(int32_t block); // what it prints
   Flow executeFor(const TemplateNode &node, TemplateText &out);
   void executeSet(const TemplateNode &node);
   void store(int32_t target, TemplateValue value);
@@ -62,6 +66,9 @@ private:
 
   // Expressions (TemplateEvaluator.cpp).
   TemplateValue evaluate(int32_t node);
+  TemplateValue literal(const TemplateNode &node);
+  TemplateValue apply(const TemplateNode &node); // a filter or a test
+  TemplateValue collection(const TemplateNode &node);
   TemplateValue lookUp(const std::string &name);
   TemplateValue attribute(const TemplateValue &object, const std::string &name);
   TemplateValue loopAttribute(const TemplateLoop &loop, const std::string &name);
@@ -77,6 +84,7 @@ private:
   TemplateText toText(const TemplateValue &value);
 
   // Operators (TemplateOperators.cpp).
+  TemplateValue operation(const TemplateNode &node); // with its own rule which operands are evaluated, or a sign
   TemplateValue binary(const TemplateNode &node);
   TemplateValue arithmetic(const std::string &op, const TemplateValue &left, const TemplateValue &right);
   TemplateValue integerArithmetic(const std::string &op, int64_t a, int64_t b);

@@ -5,6 +5,28 @@
 
 namespace heddle {
 
+TemplateValue TemplateEvaluator::operation(const TemplateNode &node) {
+  if (node.kind == NodeKind::Conditional) {
+    bool taken = isTrue(evaluate(child(node, 1)));
+    return failed() ? TemplateValue() : evaluate(child(node, taken ? 0 : 2));
+  }
+  TemplateValue value = evaluate(child(node, 0));
+  switch (node.kind) {
+  case NodeKind::Not:
+    return heap.boolean(!isTrue(value));
+  case NodeKind::And:
+    return failed() || !isTrue(value) ? value : evaluate(child(node, 1));
+  case NodeKind::Or:
+    return failed() || isTrue(value) ? value : evaluate(child(node, 1));
+  default: // a sign
+    if (!failed() && !isNumber(value))
+      return fail("a sign before " + std::string(kindName(value)));
+    if (node.kind == NodeKind::Plus)
+      return value;
+    return value.kind == ValueKind::Float ? heap.number(-value.number) : arithmetic("-", heap.integer(0), value);
+  }
+}
+
 TemplateValue TemplateEvaluator::binary(const TemplateNode &node) {
   TemplateValue left = evaluate(child(node, 0)), right = evaluate(child(node, 1));
   line = node.line;

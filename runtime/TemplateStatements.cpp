@@ -34,51 +34,28 @@ TemplateEvaluator::Flow TemplateEvaluator::execute(int32_t index, TemplateText &
     return Flow::Break;
   switch (node.kind) {
   case NodeKind::Text:
-    out.append(node.text, true);
-    pay(static_cast<int64_t>(node.text.size() / 64));
-    if (out.bytes.size() > maxOutput)
-      fail("the output exceeds the limit of " + std::to_string(maxOutput) + " bytes");
+    printText(node.text, out);
     break;
   case NodeKind::Print:
     print(evaluate(child(node, 0)), out);
     break;
   case NodeKind::Block:
-    for (int32_t statement : node.children) {
-      Flow flow = execute(statement, out);
-      if (failed() || flow != Flow::Next)
-        return flow;
-    }
-    break;
-  case NodeKind::If: {
-    size_t i = 0;
-    for (; i + 1 < node.children.size(); i += 2) {
-      bool taken = isTrue(evaluate(child(node, i)));
-      if (failed())
-        return Flow::Break;
-      if (taken)
-        return execute(child(node, i + 1), out);
-    }
-    return i < node.children.size() ? execute(child(node, i), out) : Flow::Next;
-  }
+    return executeBlock(node, out);
+  case NodeKind::If:
+    return executeIf(node, out);
   case NodeKind::For:
     return executeFor(node, out);
   case NodeKind::Set:
     executeSet(node);
     break;
-  case NodeKind::SetBlock: {
-    TemplateText text;
-    execute(child(node, 1), text);
-    store(child(node, 0), heap.text(std::move(text)));
+  case NodeKind::SetBlock:
+    store(child(node, 0), capture(child(node, 1)));
     break;
-  }
-  case NodeKind::FilterBlock: {
-    TemplateText text;
-    execute(child(node, 1), text);
-    captured.push_back(heap.text(std::move(text)));
+  case NodeKind::FilterBlock:
+    captured.push_back(capture(child(node, 1)));
     print(evaluate(child(node, 0)), out);
     captured.pop_back();
     break;
-  }
   case NodeKind::Macro: {
     TemplateValue macro;
     macro.kind = ValueKind::Macro;
@@ -94,6 +71,41 @@ TemplateEvaluator::Flow TemplateEvaluator::execute(int32_t index, TemplateText &
     fail("an expression where a statement is expected");
   }
   return Flow::Next;
+}
+
+void TemplateEvaluator::printText(const std::string &text, TemplateText &out) {
+  out.append(text, true);
+  pay(static_cast<int64_t>(text.size() / 64));
+  if (out.bytes.size() > maxOutput)
+    fail("the output exceeds the limit of " + std::to_string(maxOutput) + " bytes");
+}
+
+TemplateEvaluator::Flow TemplateEvaluator::executeBlock(const TemplateNode &node, TemplateText &out) {
+  for (int32_t statement : node.children) {
+    Flow flow = execute(statement, out);
+    if (failed() || flow != Flow::Next)
+      return flow;
+  }
+  return Flow::Next;
+}
+
+// Children: condition, block, condition, block …, and the block of an else.
+TemplateEvaluator::Flow TemplateEvaluator::executeIf(const TemplateNode &node, TemplateText &out) {
+  size_t i = 0;
+  for (; i + 1 < node.children.size(); i += 2) {
+    bool taken = isTrue(evaluate(child(node, i)));
+    if (failed())
+      return Flow::Break;
+    if (taken)
+      return execute(child(node, i + 1), out);
+  }
+  return i < node.children.size() ? execute(child(node, i), out) : Flow::Next;
+}
+
+TemplateValue TemplateEvaluator::capture(int32_t block) {
+  TemplateText text;
+  execute(block, text);
+  return heap.text(std::move(text));
 }
 
 void TemplateEvaluator::store(int32_t target, TemplateValue value) {

@@ -2,6 +2,7 @@
 
 #include "compiler/package/Package.h"
 
+#include "compiler/package/CodeHash.h"
 #include "compiler/package/Elf.h"
 #include "compiler/package/OutputFile.h"
 #include "runtime/PackageHeader.h"
@@ -54,7 +55,7 @@ static std::string sidecarHeader(uint64_t weightsSize, const std::array<uint8_t,
 
 namespace {
 
-// One output being written: [ELF][weights][package][section headers].
+// One output being written: [ELF][weights][package][hash of the code][section headers].
 class Writer {
 public:
   Writer(const PackageRequest &request, std::string &error) : request(request), error(error) {}
@@ -113,12 +114,20 @@ LogicalResult Writer::run() {
 
   uint64_t packageOffset = request.sidecar ? alignUp(elf->size(), addedSectionAlignment)
                                            : alignUp(weightsOffset + weightsSize, addedSectionAlignment);
-  uint64_t tailOffset = alignUp(packageOffset + package.size(), 8);
+  uint64_t codeHashOffset = alignUp(packageOffset + package.size(), addedSectionAlignment);
+  std::string codeHash;
+  // What somebody links from an object is other code.
+  if (request.kind != LinkKind::Relocatable && !hashCode(*elf, codeHash, error))
+    return failure();
+  uint64_t tailOffset = alignUp(codeHashOffset + codeHash.size(), 8);
   std::vector<AddedSection> sections = {{HEDDLE_PACKAGE_SECTION, packageOffset, package.size()}};
+  if (!codeHash.empty())
+    sections.push_back({HEDDLE_CODE_SECTION, codeHashOffset, codeHash.size()});
   if (!request.sidecar)
     sections.push_back({HEDDLE_WEIGHTS_SECTION, weightsOffset, weightsSize});
   std::string tail = declareSections(*elf, sections, tailOffset, modelNoteSection);
-  if (!file.write(0, *elf) || !file.write(packageOffset, package) || !file.write(tailOffset, tail))
+  if (!file.write(0, *elf) || !file.write(packageOffset, package) || !file.write(codeHashOffset, codeHash) ||
+      !file.write(tailOffset, tail))
     return fail(file.error());
   bool isProgram = request.kind == LinkKind::Executable;
   if (request.sidecar && !sidecar.write(0, sidecarHeader(weightsSize, sha256)))

@@ -4,6 +4,7 @@
 
 #include "compiler/report/GraphReport.h"
 #include "compiler/schedule/Passes.h"
+#include "runtime/ModelAbi.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -15,7 +16,7 @@ using namespace heddle;
 using Json = nlohmann::ordered_json;
 
 // Tokens of a page of the cache.
-static constexpr int64_t pageTokens = 64;
+static constexpr int64_t pageTokens = HEDDLE_KV_PAGE_SIZE;
 
 static std::string maskText(MaskAttr mask) {
   std::string text;

@@ -133,12 +133,13 @@ static Status inspectPackages(PackageFile &file, bool check, json::Array &outDes
     if (check) {
       HEDDLE_RETURN_IF_ERROR(file.findWeights());
       HEDDLE_RETURN_IF_ERROR(file.checkWeights());
+      HEDDLE_RETURN_IF_ERROR(file.checkCode());
     }
     outDescriptions.push_back(describePackage(file));
     text << "\n";
     printPackage(file, text);
     if (check)
-      text << "all hashes match\n";
+      text << (file.hasCodeHash() ? "all hashes match\n" : "all hashes match; the code of an object has none\n");
     HEDDLE_RETURN_IF_ERROR(file.next(found));
   }
   return Status();
@@ -157,7 +158,7 @@ static int inspectCompiled(const std::string &path, bool asJson, bool check) {
   const char *machine = machineName(file.elfHeader().e_machine);
   if (asJson) {
     json::Object out{{"file", json::fixUTF8(path)}, {"kind", kind}, {"machine", machine}, {"bytes", file.size()},
-                     {"checked", check},            {"packages", std::move(packages)}};
+                     {"checked", check},            {"code_sha256", file.codeSha256()}, {"packages", std::move(packages)}};
     llvm::outs() << llvm::formatv("{0:2}", json::Value(std::move(out))) << "\n";
   } else {
     llvm::outs() << path << ": " << kind << " for " << machine << ", " << file.size() << " bytes\n" << printable(text);
@@ -176,7 +177,7 @@ Shows what is in FILE: the metadata, tensors and sizes of a model (GGUF, a Huggi
 object or package that Heddle made, the model in it, its target, kernels, weights and memory.
 
   --json    one JSON object instead of text
-  --check   of what was compiled: compare the hash of every weight, a sidecar's too
+  --check   of what was compiled: compare the hashes of the code and of every weight, a sidecar's too
 
 Example:
   heddle inspect model.gguf

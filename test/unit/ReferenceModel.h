@@ -1,7 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The tiny llama of test/models/llama as hand-written code: plain loops in f64 behind the ABI of generated code, so
-// that the runtime
+// The tiny llama of test/models/llama as hand-written code: plain loops in f64 behind the ABI of generated code, so that the runtime
 // is tested without the compiler.
 #ifndef HEDDLE_TEST_UNIT_REFERENCEMODEL_H
 #define HEDDLE_TEST_UNIT_REFERENCEMODEL_H

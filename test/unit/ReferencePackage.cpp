@@ -1,8 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Writes what the executable reference-llama is made of: PACKAGE and WEIGHTS for its sections, and SHA, a list of
-// the 32 bytes that its
-// code was "compiled with".
+// Writes what the executable reference-llama is made of: PACKAGE and WEIGHTS for its sections, and SHA, a list of the 32 bytes that
+// its code was "compiled with".
 #include "test/unit/TestPackage.h"
 
 #include "runtime/PackageHeader.h"

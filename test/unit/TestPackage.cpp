@@ -143,49 +143,72 @@ Bytes makePackage(const package::PackageT &metadata, const Bytes &weights, bool 
   return package;
 }
 
-Bytes makeElf(const Bytes &package, const Bytes &weights) {
-  const char names[] = "\0" HEDDLE_PACKAGE_SECTION "\0" HEDDLE_WEIGHTS_SECTION "\0.shstrtab";
-  constexpr uint32_t packageName = 1, weightsName = 2 + sizeof HEDDLE_PACKAGE_SECTION - 1,
-                     tableName = weightsName + sizeof HEDDLE_WEIGHTS_SECTION;
-  Bytes file(64);
-  std::vector<Elf64_Shdr> sections(1);
-  auto addSection = [&](uint32_t name, uint32_t type, const void *data, size_t size) {
+namespace {
+
+// Sections of an ELF file, in the order in which they are added.
+class ElfWriter {
+public:
+  void add(const char *name, uint32_t type, uint64_t flags, const Bytes &bytes) {
     align(file, 64);
     Elf64_Shdr section = {};
-    section.sh_name = name;
+    section.sh_name = uint32_t(names.size());
     section.sh_type = type;
+    section.sh_flags = flags;
     section.sh_offset = file.size();
-    section.sh_size = size;
+    section.sh_size = bytes.size();
     section.sh_addralign = 64;
     sections.push_back(section);
-    file.insert(file.end(), static_cast<const uint8_t *>(data), static_cast<const uint8_t *>(data) + size);
-  };
-  addSection(packageName, SHT_PROGBITS, package.data(), package.size());
-  if (!weights.empty())
-    addSection(weightsName, SHT_PROGBITS, weights.data(), weights.size());
-  addSection(tableName, SHT_STRTAB, names, sizeof names);
-  align(file, 64);
-  Elf64_Ehdr elf = {};
-  memcpy(elf.e_ident, ELFMAG, SELFMAG);
-  elf.e_ident[EI_CLASS] = ELFCLASS64;
-  elf.e_ident[EI_DATA] = ELFDATA2LSB;
-  elf.e_ident[EI_VERSION] = EV_CURRENT;
-  elf.e_type = ET_DYN;
+    names.append(name).push_back('\0');
+    append(file, bytes);
+  }
+
+  Bytes finish() {
+    std::string name = ".shstrtab";
+    std::string all = names + name + '\0';
+    add(name.c_str(), SHT_STRTAB, 0, Bytes(all.begin(), all.end()));
+    align(file, 64);
+    Elf64_Ehdr elf = {};
+    memcpy(elf.e_ident, ELFMAG, SELFMAG);
+    elf.e_ident[EI_CLASS] = ELFCLASS64;
+    elf.e_ident[EI_DATA] = ELFDATA2LSB;
+    elf.e_ident[EI_VERSION] = EV_CURRENT;
+    elf.e_type = ET_DYN;
 #if defined(__aarch64__)
-  elf.e_machine = EM_AARCH64;
+    elf.e_machine = EM_AARCH64;
 #else
-  elf.e_machine = EM_X86_64;
+    elf.e_machine = EM_X86_64;
 #endif
-  elf.e_version = EV_CURRENT;
-  elf.e_shoff = file.size();
-  elf.e_ehsize = sizeof elf;
-  elf.e_shentsize = sizeof(Elf64_Shdr);
-  elf.e_shnum = uint16_t(sections.size());
-  elf.e_shstrndx = uint16_t(sections.size() - 1);
-  memcpy(file.data(), &elf, sizeof elf);
-  for (const Elf64_Shdr &section : sections)
-    appendStruct(file, section);
-  return file;
+    elf.e_version = EV_CURRENT;
+    elf.e_shoff = file.size();
+    elf.e_ehsize = sizeof elf;
+    elf.e_shentsize = sizeof(Elf64_Shdr);
+    elf.e_shnum = uint16_t(sections.size());
+    elf.e_shstrndx = uint16_t(sections.size() - 1);
+    memcpy(file.data(), &elf, sizeof elf);
+    for (const Elf64_Shdr &section : sections)
+      appendStruct(file, section);
+    return file;
+  }
+
+private:
+  Bytes file = Bytes(sizeof(Elf64_Ehdr));
+  std::string names = std::string(1, '\0');
+  std::vector<Elf64_Shdr> sections = std::vector<Elf64_Shdr>(1);
+};
+
+} // namespace
+
+Bytes makeElf(const Bytes &package, const Bytes &weights, const Bytes &code) {
+  ElfWriter elf;
+  if (!code.empty()) {
+    Sha256Digest ofSection = sha256(code.data(), code.size()), digest = sha256(ofSection.data(), ofSection.size());
+    elf.add(".text", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, code);
+    elf.add(HEDDLE_CODE_SECTION, SHT_PROGBITS, 0, Bytes(digest.begin(), digest.end()));
+  }
+  elf.add(HEDDLE_PACKAGE_SECTION, SHT_PROGBITS, 0, package);
+  if (!weights.empty())
+    elf.add(HEDDLE_WEIGHTS_SECTION, SHT_PROGBITS, 0, weights);
+  return elf.finish();
 }
 
 Bytes makeSidecar(const Bytes &package, const Bytes &weights) {

@@ -1,7 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Builds packages by hand: metadata, weights, and an ELF file that holds both, as the package stage does it for
-// compiled models.
+// Builds packages by hand: metadata, weights, and an ELF file that holds both, as the package stage does it for compiled models.
 #ifndef HEDDLE_TEST_UNIT_TESTPACKAGE_H
 #define HEDDLE_TEST_UNIT_TESTPACKAGE_H
 
@@ -25,8 +24,9 @@ package::PackageT makeMetadata(const Bytes &weights);
 // Header and FlatBuffers: the contents of `.heddle.package`.
 Bytes makePackage(const package::PackageT &metadata, const Bytes &weights, bool sidecar = false);
 
-// A minimal ELF file of this machine with the two sections; an empty weights section is left out.
-Bytes makeElf(const Bytes &package, const Bytes &weights);
+// A minimal ELF file of this machine with the two sections; an empty weights section is left out. With code, which nothing runs, it
+// has the code's hash.
+Bytes makeElf(const Bytes &package, const Bytes &weights, const Bytes &code = {});
 
 // The bytes of `<file>.weights`.
 Bytes makeSidecar(const Bytes &package, const Bytes &weights);

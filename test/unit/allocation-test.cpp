@@ -1,7 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Decoding allocates nothing: every operator new of the program is counted (the runtime's containers allocate by no
-// other way).
+// Decoding allocates nothing: every operator new of the program is counted (the runtime's containers allocate by no other way).
 #include "test/unit/TestModel.h"
 
 #include "runtime/Sampler.h"

@@ -5,6 +5,7 @@
 #include "runtime/Package.h"
 #include "runtime/Sha256.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <gtest/gtest.h>
@@ -58,7 +59,7 @@ TEST(Package, opensAndChecks) {
   ASSERT_TRUE(status.isOk()) << status.message();
   EXPECT_STREQ(opened->metadata().name()->c_str(), "reference");
   EXPECT_EQ(memcmp(opened->weights(), parts.weights.data(), parts.weights.size()), 0);
-  EXPECT_TRUE(opened->checkWeights().isOk());
+  EXPECT_TRUE(opened->check().isOk());
 }
 
 TEST(Package, sidecarHoldsTheWeights) {
@@ -70,7 +71,7 @@ TEST(Package, sidecarHoldsTheWeights) {
   writeFile("package.weights", sidecar);
   Status status = open(file, package, opened);
   ASSERT_TRUE(status.isOk()) << status.message();
-  EXPECT_TRUE(opened->checkWeights().isOk());
+  EXPECT_TRUE(opened->check().isOk());
   Bytes other = sidecar;
   other[40] ^= 1;  // the package's hash
   writeFile("package.weights", other);
@@ -88,7 +89,27 @@ TEST(Package, damagedWeightsAreFoundByCheckOnly) {
   damaged[100000] ^= 1;
   std::unique_ptr<Package> opened;
   ASSERT_TRUE(open(makeElf(package, damaged), package, opened).isOk());
-  expectError(opened->checkWeights(), "weight 'model.layers.0.self_attn.o_proj.weight'");
+  expectError(opened->check(), "weight 'model.layers.0.self_attn.o_proj.weight'");
+}
+
+// What is loaded has a hash, whatever else is in the file.
+TEST(Package, damagedCodeIsFoundByCheckOnly) {
+  Parts parts;
+  Bytes package = makePackage(parts.metadata, parts.weights), code(1000, 0x90);
+  std::unique_ptr<Package> opened;
+  Bytes whole = makeElf(package, parts.weights, code);
+  ASSERT_TRUE(open(whole, package, opened).isOk());
+  EXPECT_TRUE(opened->onDisk().hasCodeHash());
+  EXPECT_TRUE(opened->check().isOk()) << opened->check().message();
+  size_t at = std::search(whole.begin(), whole.end(), code.begin(), code.end()) - whole.begin();
+  for (size_t byte : {size_t(0), code.size() - 1}) {
+    Bytes damaged = whole;
+    damaged[at + byte] ^= 1;
+    ASSERT_TRUE(open(damaged, package, opened).isOk());
+    expectError(opened->check(), "package: the code is damaged (SHA-256 ");
+  }
+  ASSERT_TRUE(open(makeElf(package, parts.weights), package, opened).isOk());
+  EXPECT_FALSE(opened->onDisk().hasCodeHash());
 }
 
 TEST(PackageErrors, everyFlippedByteOfThePackageIsRefused) {
@@ -168,9 +189,10 @@ TEST(CpuFeatures, knowsTheBaseline) {
 #if defined(__x86_64__)
   EXPECT_EQ(hasCpuFeature("avx2"), bool(__builtin_cpu_supports("avx2")));
   EXPECT_EQ(hasCpuFeature("avx512vnni"), bool(__builtin_cpu_supports("avx512vnni")));
-  EXPECT_EQ(hasCpuFeature("avx512_bf16"), bool(__builtin_cpu_supports("avx512bf16")));
+  EXPECT_EQ(hasCpuFeature("avx512bf16"), bool(__builtin_cpu_supports("avx512bf16")));
 #endif
   EXPECT_FALSE(hasCpuFeature("avx1024"));
+  EXPECT_FALSE(hasCpuFeature("avx512_bf16"));  // LLVM's spelling only
 }
 
 } // namespace

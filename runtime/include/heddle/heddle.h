@@ -51,7 +51,8 @@ HEDDLE_API heddle_status heddle_package_open(const heddle_model *model, heddle_p
 /* Opens a shared object that `heddle compile --emit=package` or `--emit=lib` wrote. */
 HEDDLE_API heddle_status heddle_package_open_file(const char *path, heddle_package **out_package);
 
-/* Reads all weights and compares their hashes. */
+/* Reads all weights and the file's code and compares their hashes. What another linker made of a model's object has no hash of its
+ * code. Errors: HEDDLE_FAILURE for what is damaged. */
 HEDDLE_API heddle_status heddle_package_check(const heddle_package *package);
 HEDDLE_API void heddle_package_close(heddle_package *package); /* after its sessions; null is allowed */
 

@@ -24,5 +24,6 @@ def check(package):
 
 inspection = json.load(sys.stdin)
 assert [package["name"] for package in inspection["packages"]] == sys.argv[1:], inspection
+assert len(inspection["code_sha256"]) == (0 if inspection["kind"] == "object" else 64), inspection["code_sha256"]
 for package in inspection["packages"]:
     check(package)
