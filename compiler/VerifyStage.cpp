@@ -4,6 +4,7 @@
 // their types and operands.
 
 #include "compiler/Pipeline.h"
+#include "dialect/HeddleDialect.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -93,9 +94,10 @@ static LogicalResult isExplained(Operation *op) {
 
 //===- optimize -----------------------------------------------------------===//
 
-// Weights stay in the file, whatever reads them: no cast, no transpose, no constant. A shared layer gets its own as arguments.
+// Weights stay in the file: no cast, no transpose, no constant. A shared layer gets its own as arguments. (`embedding` also gathers rows of
+// what was computed.)
 static LogicalResult readsStoredWeights(Operation *op) {
-  if (!isa<LinearOp, EmbeddingOp, MoeOp>(op))
+  if (!isa<LinearOp, MoeOp>(op))
     return success();
   for (Value weight : op->getOperands().drop_front())
     if (Operation *source = weight.getDefiningOp(); source && !isa<WeightOp>(source))
