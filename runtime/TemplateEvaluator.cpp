@@ -370,7 +370,7 @@ TemplateValue TemplateEvaluator::range(const TemplateArguments &arguments) {
   int64_t begin = bounds[0], end = bounds[1], step = bounds[2], span = 0;
   if (count < 1 || count > 3 || step == 0)
     return fail("range takes one to three integers, the third not zero");
-  if (__builtin_sub_overflow(end, begin, &span) || step == INT64_MIN || (span / step) > 1000000)
+  if (__builtin_sub_overflow(end, begin, &span) || span == INT64_MIN || step == INT64_MIN || (span / step) > 1000000)
     return fail("range of " + std::to_string(begin) + " to " + std::to_string(end) +
                 " exceeds the limit of 1000000 elements");
   std::vector<TemplateValue> items;

@@ -18,6 +18,12 @@ struct TemplateArguments {
   const TemplateValue *get(size_t index, std::string_view name) const;
 };
 
+// TitleOfLetters: Python's str.title, which raises every letter behind what is no letter. TitleOfWords: Jinja's filter, which raises
+// what starts a word.
+enum class CaseMapping : uint8_t { Lower, Upper, Capitalize, TitleOfLetters, TitleOfWords };
+// That of the method or filter `name`.
+CaseMapping caseMapping(std::string_view name, CaseMapping title);
+
 class TemplateEvaluator {
 public:
   TemplateEvaluator(const TemplateProgram &program, TemplateHeap &heap, int64_t fuel, size_t maxOutput)
@@ -96,7 +102,7 @@ private:
   TemplateValue listMethod(const TemplateValue &object, const std::string &name, const TemplateArguments &arguments);
   TemplateValue split(const TemplateText &text, const TemplateArguments &arguments, bool fromRight);
   TemplateValue members(const TemplateValue &dict, bool keys, bool values);
-  TemplateText mapCase(const TemplateText &text, const std::string &how);
+  TemplateText mapCase(const TemplateText &text, CaseMapping mapping);
   TemplateText strip(const TemplateText &text, const TemplateValue *characters, bool left, bool right);
   TemplateText replace(const TemplateText &text, const TemplateText &from, const TemplateText &to, int64_t count);
   const TemplateText *textArgument(const TemplateArguments &arguments, size_t index, std::string_view name);

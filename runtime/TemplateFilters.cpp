@@ -128,7 +128,7 @@ static void appendIndented(const TemplateText &text, std::string_view indent, bo
                            TemplateText &out) {
   for (size_t begin = 0; begin <= text.bytes.size();) {
     size_t end = std::min(text.bytes.find('\n', begin), text.bytes.size());
-    if ((begin || first) && (end > begin || blank))
+    if (begin ? end > begin || blank : first)
       out.append(indent, true);
     out.append(text, begin, std::min(end + 1, text.bytes.size()));
     begin = end + 1;
@@ -182,7 +182,7 @@ TemplateValue TemplateEvaluator::textFilter(const std::string &name, const Templ
     TemplateValue words = split(text, TemplateArguments(), false);
     return failed() ? words : heap.integer(static_cast<int64_t>(words.list->items.size()));
   }
-  return heap.text(mapCase(text, name));
+  return heap.text(mapCase(text, caseMapping(name, CaseMapping::TitleOfWords)));
 }
 
 TemplateValue TemplateEvaluator::numberFilter(const std::string &name, const TemplateValue &value,
@@ -243,7 +243,7 @@ TemplateValue TemplateEvaluator::sorted(const TemplateValue &value, const Templa
     if (key.kind == ValueKind::List && key.isTuple && !name && !key.list->items.empty())
       key = key.list->items[0]; // dictsort
     if (key.kind == ValueKind::String && !caseSensitive)
-      key = heap.text(mapCase(*key.text, "lower"));
+      key = heap.text(mapCase(*key.text, CaseMapping::Lower));
     keyed.push_back({key, i});
   }
   for (size_t i = 1; i < keyed.size() && !failed(); ++i)

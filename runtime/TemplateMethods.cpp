@@ -12,10 +12,11 @@ static char32_t upper(char32_t c) {
   return static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c)));
 }
 
-// upper, lower, title (every word), capitalize (the first letter). Each character keeps where it comes from.
-TemplateText TemplateEvaluator::mapCase(const TemplateText &text, const std::string &how) {
+// Each character keeps where it comes from.
+TemplateText TemplateEvaluator::mapCase(const TemplateText &text, CaseMapping mapping) {
+  constexpr std::string_view betweenWords = "-({[<"; // of Jinja's title, beside white space
   TemplateText out;
-  bool wordStart = true;
+  bool raise = mapping != CaseMapping::Lower;
   size_t range = 0;
   for (size_t position = 0; position < text.bytes.size();) {
     while (range < text.untrusted.size() && text.untrusted[range].end <= position)
@@ -23,14 +24,26 @@ TemplateText TemplateEvaluator::mapCase(const TemplateText &text, const std::str
     bool trusted = range == text.untrusted.size() || text.untrusted[range].begin > position;
     char32_t c = nextCharacter(text.bytes, position);
     std::string mapped;
-    if (how == "upper" || ((how == "title" || how == "capitalize") && wordStart))
+    if (raise)
       appendUtf8(upper(c), mapped);
     else
       appendLowercase(c, mapped);
     out.append(mapped, trusted);
-    wordStart = how == "title" && !isWordCharacter(c);
+    if (mapping == CaseMapping::Capitalize)
+      raise = false;
+    else if (mapping == CaseMapping::TitleOfLetters)
+      raise = !isUppercase(c) && !isLowercase(c);
+    else if (mapping == CaseMapping::TitleOfWords)
+      raise = isWhiteSpace(c) || (c < 0x80 && betweenWords.find(static_cast<char>(c)) != std::string_view::npos);
   }
   return out;
+}
+
+CaseMapping caseMapping(std::string_view name, CaseMapping title) {
+  return name == "upper"   ? CaseMapping::Upper
+         : name == "lower" ? CaseMapping::Lower
+         : name == "title" ? title
+                           : CaseMapping::Capitalize;
 }
 
 // Python's strip: white space, or any of the given characters.
@@ -202,7 +215,7 @@ TemplateValue TemplateEvaluator::textMethod(const TemplateText &text, const std:
   if (name == "split" || name == "rsplit")
     return split(text, arguments, name == "rsplit");
   if (name == "upper" || name == "lower" || name == "title" || name == "capitalize")
-    return heap.text(mapCase(text, name));
+    return heap.text(mapCase(text, caseMapping(name, CaseMapping::TitleOfLetters)));
   if (name == "isspace" || name == "isdigit" || name == "isalpha" || name == "isalnum")
     return heap.boolean(allCharacters(text.bytes, name));
   if (name == "isupper" || name == "islower")
@@ -231,11 +244,15 @@ TemplateValue TemplateEvaluator::textMethod(const TemplateText &text, const std:
   if (name == "join")
     return first ? join(*first, text, nullptr) : fail("join takes a list");
   if (name == "zfill") {
-    int64_t width = integerArgument(arguments, 0, "width", 0), have = static_cast<int64_t>(text.bytes.size());
+    int64_t width = integerArgument(arguments, 0, "width", 0), have = 0;
+    for (size_t position = 0; position < text.bytes.size(); ++have)
+      nextCharacter(text.bytes, position);
+    const size_t sign = text.bytes[0] == '-' || text.bytes[0] == '+' ? 1 : 0;
     TemplateText out;
+    out.append(text, 0, sign);
     for (; width > have && width < 1000; --width)
       out.append("0", true);
-    out.append(text);
+    out.append(text, sign, text.bytes.size());
     return heap.text(std::move(out));
   }
   if (name == "format")

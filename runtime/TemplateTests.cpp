@@ -14,20 +14,14 @@ bool isTemplateTest(std::string_view name) {
   return !name.empty() && testNames.find(" " + std::string(name) + " ") != std::string_view::npos;
 }
 
-// Whether there are letters and all of them have the case.
+// Whether there are letters with a case and all of them have this one.
 static bool hasCase(const TemplateText &text, bool lower) {
   bool letters = false;
   for (size_t position = 0; position < text.bytes.size();) {
-    size_t begin = position;
     char32_t c = nextCharacter(text.bytes, position);
-    std::string lowered;
-    appendLowercase(c, lowered);
-    bool changes = lowered != text.bytes.substr(begin, position - begin);
-    if (lower && changes)
+    if (lower ? isUppercase(c) : isLowercase(c))
       return false;
-    letters |= lower ? isWordCharacter(c) && !(c >= '0' && c <= '9') : changes;
-    if (!lower && !changes && c >= 'a' && c <= 'z')
-      return false;
+    letters |= lower ? isLowercase(c) : isUppercase(c);
   }
   return letters;
 }

@@ -133,6 +133,15 @@ bool isNonspacingMark(char32_t c) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(c)) == UTF8PROC_CATEGORY_MN;
 }
 
+bool isUppercase(char32_t c) {
+  utf8proc_category_t category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
+  return category == UTF8PROC_CATEGORY_LU || category == UTF8PROC_CATEGORY_LT;
+}
+
+bool isLowercase(char32_t c) {
+  return utf8proc_category(static_cast<utf8proc_int32_t>(c)) == UTF8PROC_CATEGORY_LL;
+}
+
 void appendLowercase(char32_t c, std::string &out) {
   // The one character whose lower case is two characters whatever surrounds it: i and a combining dot.
   if (c == 0x130)

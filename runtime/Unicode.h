@@ -40,6 +40,8 @@ bool isControl(char32_t character);        // categories Cc, Cf, Cs and Co, with
 bool isChinese(char32_t character);        // the CJK blocks that BERT sets apart
 bool isMark(char32_t character);           // categories M*
 bool isNonspacingMark(char32_t character); // category Mn
+bool isUppercase(char32_t character);      // categories Lu and Lt
+bool isLowercase(char32_t character);      // category Ll
 void appendLowercase(char32_t character, std::string &out);
 
 enum class NormalForm : uint8_t { Nfc, Nfd, Nfkc, Nfkd };

@@ -7,13 +7,16 @@
 #include "runtime/Template.h"
 #include "runtime/Tokenizer.h"
 
+#include <cerrno>
+#include <cstring>
+
 namespace heddle {
 
 static constexpr size_t maxLine = 64 << 20;
 
 namespace {
 
-enum class LineResult { Line, End, TooLong };
+enum class LineResult { Line, End, TooLong, Failed };
 
 // The next line of at most `maxLine` bytes. Returns as soon as the line is whole: whoever asks may wait for the answer.
 LineResult readLine(FILE *in, std::string &line) {
@@ -25,6 +28,8 @@ LineResult readLine(FILE *in, std::string &line) {
       return LineResult::TooLong;
     line.push_back(static_cast<char>(c));
   }
+  if (ferror(in))
+    return LineResult::Failed;
   return line.empty() ? LineResult::End : LineResult::Line;
 }
 
@@ -164,6 +169,10 @@ int runTokenize(const std::string &model, const TokenizeOptions &options, FILE *
     LineResult result = readLine(in, line);
     if (result == LineResult::TooLong)
       return refuse(errors, where + "its length exceeds the limit of " + std::to_string(maxLine) + " bytes");
+    if (result == LineResult::Failed) {
+      fprintf(errors, "heddle tokenize: %scannot be read: %s\n", where.c_str(), strerror(errno));
+      return 1;
+    }
     if (result == LineResult::End)
       break;
     if (line.find_first_not_of(" \t\r") == std::string::npos)
@@ -199,7 +208,7 @@ files. Questions and answers are JSON, one in each line, in the same order:
 Example:
   echo '{"text": "The capital of France is"}' | heddle tokenize model.gguf
 
-Exit code: 0 done, 1 the answers cannot be written, 2 the model, a question or the command line is at fault.
+Exit code: 0 done, 1 the questions cannot be read or the answers be written, 2 the model, a question or the command line is at fault.
 )";
 
 int runTokenizeCommand(int argc, const char *const *argv, FILE *in, FILE *out, FILE *errors) {

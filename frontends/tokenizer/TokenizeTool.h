@@ -19,7 +19,7 @@ struct TokenizeOptions {
   bool chat = false;
 };
 
-// Answers every line of `in` until its end. Returns the exit code: 0, 1 if `out` cannot be written, or 2 if the model or a line is
+// Answers every line of `in` until its end. Returns the exit code: 0, 1 if `in` cannot be read or `out` cannot be written, or 2 if the model or a line is
 // at fault, which one line on `errors` explains; the lines before it are answered. A line is at most 64 MiB.
 int runTokenize(const std::string &model, const TokenizeOptions &options, FILE *in, FILE *out, FILE *errors);
 

@@ -57,6 +57,7 @@ TEST(TemplateErrors, BoundSizeAndNesting) {
 
 TEST(TemplateErrors, FuelAndMemoryRunOut) {
   expectPart(renderError("{% for i in range(1000000000) %}{% endfor %}"), "exceeds the limit of 1000000 elements");
+  expectPart(renderError("{% for i in range(0, 0 - 2**62 - 2**62, -1) %}{% endfor %}"), "exceeds the limit of 1000000");
   expectPart(renderError("{% for i in range(25000) %}{% for j in range(25000) %}{% endfor %}{% endfor %}"),
              "fuel limit");
   expectPart(renderError("{{ 'x' * 1000000000000 }}"), "limit of memory");

@@ -68,6 +68,13 @@ TEST(Template, Filters) {
   EXPECT_EQ(render("{{ 'aXb' | replace('X', '-') }}{{ 'a\nb' | indent(2) }}"), "a-ba\n  b");
 }
 
+TEST(Template, RaisesLettersAsPythonAndWordsAsJinja) {
+  EXPECT_EQ(render("{{ \"it's im_start 3d\".title() }}"), "It'S Im_Start 3D");
+  EXPECT_EQ(render("{{ \"it's im_start (a-b)\" | title }}"), "It's Im_start (A-B)");
+  EXPECT_EQ(render("{{ 'éA b'.capitalize() }}{{ 'A1'.isupper() }}{{ 'Aé'.isupper() }}{{ 'é'.islower() }}"), "Éa bTrueFalseTrue");
+  EXPECT_EQ(render("{{ '' | indent(2, first=true) }}{{ 'a\n\nb' | indent(2, true) }}"), "    a\n\n  b");
+}
+
 TEST(Template, TestsAndOperators) {
   EXPECT_EQ(render("{{ x is defined }}{{ none is none }}{{ 'a' is string }}{{ {} is mapping }}{{ [] is iterable }}{{ 1 "
                    "is not string }}"),
