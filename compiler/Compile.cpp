@@ -5,7 +5,9 @@
 #include "compiler/Program.h"
 #include "compiler/package/OutputFile.h"
 #include "compiler/report/Report.h"
+#include "frontends/CompanionFiles.h"
 #include "frontends/ModelConfig.h"
+#include "runtime/PackageHeader.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Pass/Pass.h"
@@ -16,9 +18,11 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <chrono>
+#include <fstream>
 #include <link.h>
-#include <sys/mman.h>
+#include <map>
 #include <set>
+#include <sys/mman.h>
 #include <unistd.h>
 
 using namespace mlir;
@@ -58,6 +62,7 @@ private:
     return status;
   }
   CompileStatus checkOptions();
+  CompileStatus checkOutputs();
   void createContext();
   void takeRemark(Diagnostic &diagnostic);
   CompileStatus import();
@@ -69,9 +74,10 @@ private:
   LogicalResult dump(Stage stage);
   CompileStatus writeText(const std::string &text);
   CompileStatus writeBinary();
-  CompileStatus writeDepfile();
-  CompileStatus writeReport(const PackageInfo &info, const GeneratedCode &code);
-  CompileStatus writeFile(const std::string &path, const std::string &text);
+  std::string depfileRule() const;
+  std::vector<std::string> modelFiles() const;
+  LogicalResult prepare(const std::string &path, const std::string &text, OutputFile &outFile);
+  LogicalResult keep(OutputFile &file);
   PackageInfo packageInfo() const;
   std::string printed();
 
@@ -95,15 +101,47 @@ CompileStatus Compilation::checkOptions() {
   if (failed(parsed))
     return CompileStatus::InvalidInput;
   target = *parsed;
+  auto refuse = [&](const char *message) { return fail(CompileStatus::InvalidInput, message); };
+  bool isText = options.stopAfter != Stage::Package || options.emit == Emit::Mlir || options.emit == Emit::Llvm || options.emit == Emit::Assembly;
+  bool toTerminal = options.output.empty() || options.output == "-";
   if (options.output.empty() && options.stopAfter == Stage::Package)
-    return fail(CompileStatus::InvalidInput, "no output given: use -o FILE");
-  if (!options.output.empty() && options.output != "-" && !OutputFile::isPossible(options.output, error))
-    return CompileStatus::InvalidInput;
-  bool endsInText = options.stopAfter != Stage::Package || options.emit == Emit::Mlir || options.emit == Emit::Llvm || options.emit == Emit::Assembly;
-  if (!options.report.empty() && endsInText)
-    return fail(CompileStatus::InvalidInput, "--report describes a whole compilation: it goes with no --stop-after and no text output");
-  if (!options.report.empty() && !OutputFile::isPossible(options.report, error))
-    return CompileStatus::InvalidInput;
+    return refuse("no output given: use -o FILE");
+  if (toTerminal && !isText)
+    return refuse("-o - is for text: a program needs the name of a file");
+  if (!options.report.empty() && isText)
+    return refuse("--report describes a whole compilation: it goes with no --stop-after and no text output");
+  if (!options.depfile.empty() && toTerminal)
+    return refuse("--depfile says what a file depends on: it needs -o FILE");
+  if (options.sidecar && isText)
+    return refuse("--sidecar is of programs, libraries, objects and packages: text has no weights");
+  if (!options.name.empty() && isText)
+    return refuse("--name is of programs, libraries, objects and packages: text has no symbol");
+  for (const std::string &path : {toTerminal ? "" : options.output, options.report, options.depfile})
+    if (!path.empty() && !OutputFile::isPossible(path, error))
+      return CompileStatus::InvalidInput;
+  return CompileStatus::Done;
+}
+
+// No output may be a file that the model is read from, or another output: what is written would be lost, or what it was made of.
+CompileStatus Compilation::checkOutputs() {
+  std::map<llvm::sys::fs::UniqueID, std::string> taken;
+  llvm::sys::fs::UniqueID id;
+  for (const std::string &name : modelFiles())
+    if (!llvm::sys::fs::getUniqueID(name, id))
+      taken.emplace(id, "the model's file " + name);
+  std::set<std::string> names;
+  for (const std::string &path :
+       {options.output, options.sidecar ? options.output + HEDDLE_SIDECAR_SUFFIX : "", options.report, options.depfile}) {
+    if (path.empty() || path == "-")
+      continue;
+    SmallString<256> whole(path);
+    llvm::sys::fs::make_absolute(whole);
+    llvm::sys::path::remove_dots(whole, /*remove_dot_dot=*/true);
+    if (!names.insert(whole.str().str()).second)
+      return fail(CompileStatus::InvalidInput, path + ": two outputs have this name");
+    if (auto found = taken.end(); !llvm::sys::fs::getUniqueID(path, id) && (found = taken.find(id)) != taken.end())
+      return fail(CompileStatus::InvalidInput, path + ": the output would replace " + found->second);
+  }
   return CompileStatus::Done;
 }
 
@@ -138,6 +176,8 @@ CompileStatus Compilation::import() {
   createContext();
   progress.stage("import");
   if (CompileStatus status = program->import(*context, module, error); status != CompileStatus::Done)
+    return status;
+  if (CompileStatus status = checkOutputs(); status != CompileStatus::Done)
     return status;
   return succeeded(finishStage(Stage::Import)) ? CompileStatus::Done : CompileStatus::Failure;
 }
@@ -244,23 +284,41 @@ CompileStatus Compilation::writeText(const std::string &text) {
     llvm::outs() << text;
     return CompileStatus::Done;
   }
-  return writeFile(options.output, text);
+  OutputFile file, depfile;
+  bool isDone = succeeded(prepare(options.output, text, file)) && succeeded(prepare(options.depfile, depfileRule(), depfile)) &&
+                succeeded(keep(file)) && succeeded(keep(depfile));
+  return isDone ? CompileStatus::Done : CompileStatus::Failure;
 }
 
-CompileStatus Compilation::writeFile(const std::string &path, const std::string &text) {
-  OutputFile file;
-  if (!OutputFile::create(path, file, error))
-    return CompileStatus::Failure;
-  if (!file.write(0, text) || !file.keep(false))
-    return fail(CompileStatus::Failure, file.error());
-  return CompileStatus::Done;
+// Writes `text` to a file that has no name yet; nothing where `path` is empty.
+LogicalResult Compilation::prepare(const std::string &path, const std::string &text, OutputFile &outFile) {
+  if (path.empty())
+    return success();
+  if (!OutputFile::create(path, outFile, error))
+    return failure();
+  bool isWritten = outFile.write(0, text);
+  error = outFile.error();
+  return success(isWritten);
 }
 
-// Of the file, or of all files of a folder in order of name.
-static std::string sourceHash(const Checkpoint &checkpoint) {
+LogicalResult Compilation::keep(OutputFile &file) {
+  bool isKept = !file.isOpen() || file.keep(false);
+  error = file.error();
+  return success(isKept);
+}
+
+// Of a single file its SHA-256, as sha256sum prints it; of several that of all names, sizes and contents in order of name.
+static std::string sourceHash(const std::vector<std::string> &files) {
   llvm::SHA256 hash;
-  for (const auto &file : checkpoint.files)
-    hash.update(ArrayRef(file->data(), file->size()));
+  std::vector<char> buffer(1 << 20);
+  for (const std::string &path : files) {
+    uint64_t size = 0;
+    if (files.size() > 1 && !llvm::sys::fs::file_size(path, size))
+      hash.update(llvm::sys::path::filename(path).str() + '\0' + std::to_string(size) + '\0');
+    std::ifstream in(path, std::ios::binary);
+    while (in.read(buffer.data(), buffer.size()), in.gcount() > 0)
+      hash.update(StringRef(buffer.data(), in.gcount()));
+  }
   return llvm::toHex(hash.final(), /*LowerCase=*/true);
 }
 
@@ -273,16 +331,19 @@ static std::string symbolName(const CompileOptions &options) {
   return name.empty() || llvm::isDigit(name[0]) ? "m" + name : name;
 }
 
-// The files that a model is read from, sorted: `folder` holds more than its weights, "" if no folder does.
-static std::vector<std::string> filesOf(const Checkpoint &checkpoint, const std::string &folder) {
+// The files that the model is read from, sorted.
+std::vector<std::string> Compilation::modelFiles() const {
   std::set<std::string> files;
-  for (const auto &file : checkpoint.files)
+  for (const auto &file : program->checkpoint().files)
     files.insert(file->path());
-  std::error_code code;
+  // An ONNX file that generates has its config and tokenizer beside it.
+  bool isFolder = llvm::sys::fs::is_directory(options.model);
+  std::string folder = isFolder ? options.model : reader ? folderOf(options.model) : "";
+  if (!isFolder)
+    files.insert(options.model);
   if (!folder.empty())
-    for (llvm::sys::fs::directory_iterator entry(folder, code), end; entry != end && !code; entry.increment(code))
-      if (llvm::is_contained({".json", ".safetensors", ".model", ".txt", ".jinja"}, llvm::sys::path::extension(entry->path())))
-        files.insert(entry->path());
+    for (const std::string &name : companionFiles(folder))
+      files.insert(folder + "/" + name);
   return {files.begin(), files.end()};
 }
 
@@ -299,22 +360,11 @@ static std::string escapeForMake(StringRef name) {
   return escaped;
 }
 
-CompileStatus Compilation::writeDepfile() {
-  if (options.depfile.empty())
-    return CompileStatus::Done;
+std::string Compilation::depfileRule() const {
   std::string rule = escapeForMake(options.output) + ":";
-  // An ONNX file that generates has its config and tokenizer beside it.
-  std::string folder = llvm::sys::fs::is_directory(options.model) ? options.model : reader ? folderOf(options.model) : "";
-  for (const std::string &name : filesOf(program->checkpoint(), folder))
+  for (const std::string &name : modelFiles())
     rule += " \\\n  " + escapeForMake(name);
-  return writeFile(options.depfile, rule + "\n");
-}
-
-CompileStatus Compilation::writeReport(const PackageInfo &info, const GeneratedCode &code) {
-  if (options.report.empty())
-    return CompileStatus::Done;
-  std::string report = buildReport(*module, info, target, code, remarks);
-  return writeFile(options.report, StringRef(options.report).ends_with(".json") ? report : reportPage(report));
+  return rule + "\n";
 }
 
 // Code of the shared LLVM, MLIR and Halide that earlier stages ran is mapped from their files and comes back when it is needed:
@@ -356,11 +406,18 @@ CompileStatus Compilation::writeBinary() {
   auto metadata = [&](ArrayRef<PackedWeight> weights) {
     return program->buildMetadata(*module, info, *code, weights);
   };
-  PackageRequest request{*module, program->checkpoint(), target, *code, info.name, metadata, link, options.sidecar, options.output};
-  if (failed(writePackage(request, error)))
+  // All that can fail comes before the first file has its name.
+  std::string described;
+  if (!options.report.empty())
+    described = buildReport(*module, info, target, *code, remarks);
+  if (StringRef(options.report).ends_with(".html"))
+    described = reportPage(described);
+  OutputFile report, depfile;
+  if (failed(prepare(options.report, described, report)) || failed(prepare(options.depfile, depfileRule(), depfile)))
     return CompileStatus::Failure;
-  CompileStatus status = writeReport(info, *code);
-  return status == CompileStatus::Done ? writeDepfile() : status;
+  PackageRequest request{*module, program->checkpoint(), target, *code, info.name, metadata, link, options.sidecar, options.output};
+  bool isDone = succeeded(writePackage(request, error)) && succeeded(keep(report)) && succeeded(keep(depfile));
+  return isDone ? CompileStatus::Done : CompileStatus::Failure;
 }
 
 PackageInfo Compilation::packageInfo() const {
@@ -368,7 +425,7 @@ PackageInfo Compilation::packageInfo() const {
   // Nothing of the output depends on where or under which name it is written, unless --name says so.
   info.name = options.emit == Emit::Executable && options.name.empty() ? "main" : symbolName(options);
   info.sourceName = llvm::sys::path::filename(StringRef(options.model).rtrim('/')).str();
-  info.sourceSha256 = sourceHash(program->checkpoint());
+  info.sourceSha256 = sourceHash(modelFiles());
   info.precision = options.precision == Precision::Fast ? "fast" : "precise";
   info.passes = passes;
   program->describe(info);

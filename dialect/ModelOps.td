@@ -341,7 +341,7 @@ def Heddle_MoeOp : Heddle_TiledModelOp<"moe", [AttrSizedOperandSegments]> {
     result = sum_e p_e * down_e(activation(gate_e(input)) * up_e(input)).
     With groups (DeepSeek-V3, arXiv:2412.19437) experts are cut into num_groups runs, of which the top_groups with the greatest
     score stay: the greatest p of the group, or, with `correction`, the sum of its two greatest p + correction. Experts of
-    the others count as 0 when the top_k are chosen.
+    the others are not chosen.
 
     Constraints:
       * C1: router is (num_experts, width); there are num_experts gates, ups and downs.

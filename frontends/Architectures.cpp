@@ -88,6 +88,12 @@ constexpr TensorRule deepseekExperts[] = {
      Dim::Hidden, When::Shared},
     {"model.layers.#.mlp.shared_experts.down_proj.weight", "blk.#.ffn_down_shexp.weight", Dim::Hidden,
      Dim::SharedIntermediate, When::Shared},
+    {"model.layers.#.mlp.shared_experts.gate_proj.bias", "blk.#.ffn_gate_shexp.bias", Dim::SharedIntermediate, Dim::None,
+     When::SharedBias},
+    {"model.layers.#.mlp.shared_experts.up_proj.bias", "blk.#.ffn_up_shexp.bias", Dim::SharedIntermediate, Dim::None,
+     When::SharedBias},
+    {"model.layers.#.mlp.shared_experts.down_proj.bias", "blk.#.ffn_down_shexp.bias", Dim::Hidden, Dim::None,
+     When::SharedBias},
 };
 
 // w1 gates, w3 is "up", w2 is "down".
@@ -339,6 +345,8 @@ bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
     return sparse && config.moe.hasCorrection;
   case When::Shared:
     return sparse && config.moe.sharedIntermediateSize > 0;
+  case When::SharedBias:
+    return sparse && config.mlpBias && config.moe.sharedIntermediateSize > 0;
   case When::QueryLora:
     return config.latent.qLoraRank > 0;
   case When::QueryLoraBias:

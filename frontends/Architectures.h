@@ -34,7 +34,7 @@ enum class Dim : uint8_t {
   NopeDim /* qk_nope_head_dim */,
 };
 
-// When a tensor is required. `Dense`, `Sparse`, `Correction` and `Shared` speak of a layer.
+// When a tensor is required. `Dense`, `Sparse`, `Correction`, `Shared` and `SharedBias` speak of a layer.
 enum class When : uint8_t {
   Always,
   Untied,
@@ -45,6 +45,7 @@ enum class When : uint8_t {
   Sparse,
   Correction /* e_score_correction_bias of a sparse layer */,
   Shared /* shared experts of a sparse layer */,
+  SharedBias,
   QueryLora,
   QueryLoraBias,
   NoQueryLora,

@@ -1,5 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "frontends/Inspect.h"
+
+#include "frontends/CompanionFiles.h"
 #include "frontends/ModelConfig.h"
 #include "frontends/Size.h"
 #include "frontends/onnx/OnnxModel.h"
@@ -100,12 +102,9 @@ Json describeGraph(const OnnxModel &onnx) {
     out["inputs"][input.name] = typeText(input);
   for (const OnnxValueInfo &output : onnx.graph.outputs)
     out["outputs"][output.name] = typeText(output);
-  std::string folder = onnx.path.substr(0, onnx.path.rfind('/') + 1);
-  struct stat status;
-  for (const char *name : {"config.json", "generation_config.json", "tokenizer.json", "tokenizer.model", "spiece.model",
-                           "sentencepiece.bpe.model", "vocab.json", "vocab.txt", "tokenizer_config.json"})
-    if (stat((folder + name).c_str(), &status) == 0)
-      out["beside"].push_back(name);
+  size_t slash = onnx.path.rfind('/');
+  for (const std::string &name : companionFiles(slash == std::string::npos ? "" : onnx.path.substr(0, slash)))
+    out["beside"].push_back(name);
   return out;
 }
 

@@ -81,7 +81,8 @@ struct ModelConfig {
   bool attentionOutputBias = false; // of o
   bool mlpBias = false;
   double attentionScale = 0.0; // 0: 1 / sqrt(head_dim); gemma: query_pre_attn_scalar ^ -0.5
-  double embeddingScale = 1.0; // gemma: sqrt(hidden_size), rounded to the weights' type as the reference does
+  bool scaleByLayer = false;   // layer i divides attentionScale by i + 1 (gpt2: scale_attn_by_inverse_layer_idx)
+  double embeddingScale = 1.0; // gemma: sqrt(hidden_size)
   double attentionSoftcap = 0.0, finalSoftcap = 0.0;
   std::vector<int64_t> layerWindow;  // (num_hidden_layers): sliding window in tokens, 0 for full attention
   std::vector<uint8_t> layerRope;    // (num_hidden_layers): index into ropes
@@ -114,9 +115,6 @@ Status validateSizes(const ModelConfig &config, const std::string &file);
 Status validate(const Model &model, const std::string &file);
 // The part of the second step that generation_config.json can spoil: token ids and sampling defaults.
 Status validateGeneration(const ModelConfig &config, const std::string &file);
-
-// Sets config.embeddingScale of the families that scale embeddings, once the type of these is known.
-void setEmbeddingScale(Model &model);
 
 // What `name`, a Hugging Face key, is called in the file that the config was read from: "llama.block_count", "n_layer",
 // …

@@ -5,34 +5,9 @@
 #include "frontends/huggingface/HuggingFace.h"
 #include "frontends/onnx/OnnxModel.h"
 
-#include <cmath>
-#include <cstring>
 #include <sys/stat.h>
 
 namespace heddle {
-
-// `value` rounded to what a tensor of `type` can hold, as the reference does with the embedding's scale.
-static double roundTo(TensorType type, double value) {
-  float number = static_cast<float>(value);
-  if (type == TensorType::BF16) {
-    uint32_t bits;
-    std::memcpy(&bits, &number, sizeof(bits));
-    bits += 0x7fff + (bits >> 16 & 1);
-    bits &= 0xffff0000;
-    std::memcpy(&number, &bits, sizeof(bits));
-  } else if (type == TensorType::F16) {
-    int exponent;
-    std::frexp(number, &exponent); // 11 significant bits
-    number = std::ldexp(std::nearbyint(std::ldexp(number, 11 - exponent)), exponent - 11);
-  }
-  return number;
-}
-
-void setEmbeddingScale(Model &model) {
-  const TensorInfo *embedding = model.checkpoint.find("model.embed_tokens.weight");
-  if (model.config.architecture.compare(0, 5, "gemma") == 0 && embedding)
-    model.config.embeddingScale = roundTo(embedding->type, std::sqrt(static_cast<double>(model.config.hiddenSize)));
-}
 
 static TensorType storedType(OnnxType type) {
   switch (type) {

@@ -109,7 +109,7 @@ double longropeAttention(const RopeConfig &rope) {
 } // namespace
 
 double RopeConfig::scoreFactor() const {
-  if (scaling != RopeScalingKind::Yarn || mscaleAllDim == 0.0)
+  if (scaling == RopeScalingKind::None || mscaleAllDim == 0.0)
     return 1.0;
   double scale = yarnScale(factor, mscaleAllDim);
   return scale * scale;

@@ -1,8 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// BIN --chat: one message per line, the answer after it. Each turn renders the whole conversation; what of it is in
-// the cache already
-// is not computed again.
+// BIN --chat: one message per line, the answer after it. Each turn renders the whole conversation; what of it is in the cache
+// already is not computed again.
 #include "runtime/AnswerStream.h"
 #include "runtime/Cli.h"
 #include "runtime/Template.h"
@@ -10,21 +9,23 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <unistd.h>
 
 namespace heddle {
 namespace {
 
-// A line without its newline. False at the end of the input or on Ctrl-C.
-bool readLine(std::string &line) {
+// A line without its newline. Not found: at the end of the input or on Ctrl-C.
+Status readLine(std::string &line, bool &outFound) {
   line.clear();
-  for (int c; (c = getchar()) != EOF;) {
-    if (c == '\n')
-      return true;
-    if (line.size() < Tokenizer::maxText)
-      line += char(c);
+  int c;
+  while ((c = getchar()) != EOF && c != '\n') {
+    if (line.size() == Tokenizer::maxText)
+      return invalidInput(format("standard input: a line of more than %zu bytes", Tokenizer::maxText));
+    line += char(c);
   }
-  return !line.empty() && !wasInterrupted();
+  outFound = c == '\n' || (!line.empty() && !wasInterrupted());
+  return ferror(stdin) && !wasInterrupted() ? failure(std::string("standard input: ") + strerror(errno)) : Status();
 }
 
 class Chat {
@@ -42,7 +43,11 @@ public:
       addMessage("system", program.options.system);
     if (program.options.prompt)
       HEDDLE_RETURN_IF_ERROR(turn(*program.options.prompt));
-    for (std::string line; prompt() && readLine(line);) {
+    std::string line;
+    for (bool found = true; prompt();) {
+      HEDDLE_RETURN_IF_ERROR(readLine(line, found));
+      if (!found)
+        break;
       if (!line.empty())
         HEDDLE_RETURN_IF_ERROR(turn(line));
       clearInterrupt();
@@ -86,7 +91,7 @@ private:
     AnswerStream stream(program, /*print=*/true);
     EndReason reason;
     HEDDLE_RETURN_IF_ERROR(generateTokens(
-        *session, 0, {ids.begin() + common, ids.end()}, program.generateOptions(),
+        *session, 0, ids.data() + common, ids.size() - common, program.generateOptions(),
         [](void *user, int32_t id, const float *) { return static_cast<AnswerStream *>(user)->take(id); }, &stream,
         reason));
     HEDDLE_RETURN_IF_ERROR(stream.finish(/*newline=*/true));

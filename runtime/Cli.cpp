@@ -31,11 +31,11 @@ template <typename T> Status integerInto(const char *option, const char *text, i
   return Status();
 }
 
-Status numberInto(const char *option, const char *text, double least, double most, float &out) {
+Status numberInto(const char *option, const char *text, const NumberRange &range, float &out) {
   char *end = nullptr;
   double value = strtod(text, &end);
-  if (end == text || *end || !(value >= least && value <= most))
-    return invalidInput(format("%s: '%.80s' is not a number in [%g, %g]", option, text, least, most));
+  if (end == text || *end || !range.contains(value))
+    return invalidInput(format("%s: '%.80s' is not a number in [%g, %g]", option, text, range.least, range.most));
   out = float(value);
   return Status();
 }
@@ -102,15 +102,15 @@ const Option optionTable[] = {
     {"-n", "N", "new tokens (default: until the answer ends or the context is full)", NeedsSteps,
      SET { o.hasMaxTokens = true; return integerInto("-n", v[0], 1, INT32_MAX, o.maxTokens); }},
     {"--temp", "T", "temperature; 0 takes the most probable token", NeedsSteps,
-     SET { return numberInto("--temp", v[0], 0, 1000, o.sampler.temperature); }},
+     SET { return numberInto("--temp", v[0], temperatureRange, o.sampler.temperature); }},
     {"--top-k", "K", "sample from the K most probable tokens; 0: all", NeedsSteps,
      SET { return integerInto("--top-k", v[0], 0, INT32_MAX, o.sampler.topK); }},
     {"--top-p", "P", "sample from the tokens that hold probability P", NeedsSteps,
-     SET { return numberInto("--top-p", v[0], 0, 1, o.sampler.topP); }},
+     SET { return numberInto("--top-p", v[0], probabilityRange, o.sampler.topP); }},
     {"--min-p", "P", "drop tokens below P times the best one's probability", NeedsSteps,
-     SET { return numberInto("--min-p", v[0], 0, 1, o.sampler.minP); }},
+     SET { return numberInto("--min-p", v[0], probabilityRange, o.sampler.minP); }},
     {"--repeat-penalty", "R", "divide the logits of tokens seen before by R; 1: off", NeedsSteps,
-     SET { return numberInto("--repeat-penalty", v[0], 1e-3, 1000, o.sampler.repetitionPenalty); }},
+     SET { return numberInto("--repeat-penalty", v[0], penaltyRange, o.sampler.repetitionPenalty); }},
     {"--seed", "N", "the same seed gives the same answer", NeedsSteps,
      SET { o.hasSeed = true; return integerInto("--seed", v[0], 0, INT64_MAX, o.sampler.seed); }},
     {"--stop", "TEXT", "end the answer before TEXT; may be repeated", NeedsTokenizer,
@@ -126,7 +126,7 @@ const Option optionTable[] = {
     {"--num-return-sequences", "N", "answers of a beam search, best first", NeedsSteps,
      SET { return integerInto("--num-return-sequences", v[0], 1, 256, o.returned); }},
     {"--length-penalty", "X", "beam scores are divided by length^X", NeedsSteps,
-     SET { return numberInto("--length-penalty", v[0], -100, 100, o.lengthPenalty); }},
+     SET { return numberInto("--length-penalty", v[0], {-100, 100}, o.lengthPenalty); }},
     {"--early-stopping", nullptr, "end a beam search when N answers are complete", NeedsSteps, FLAG(earlyStopping)},
     {"--logprobs", "N", "print each token as a JSON line with the N most probable ones", NeedsSteps,
      SET { return integerInto("--logprobs", v[0], 1, 1000, o.logprobs); }},

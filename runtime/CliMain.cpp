@@ -1,7 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// heddle_runtime_main: opens the model, reads the command line, runs the command, and turns a failure into a line
-// and a code.
+// heddle_runtime_main: opens the model, reads the command line, runs the command, and turns a failure into a line and a code.
 #include "runtime/Cli.h"
 #include "runtime/TokenDecoder.h"
 
@@ -180,11 +179,11 @@ int heddle_runtime_main(const heddle_model *model, int argc, char **argv) {
     raise(SIGINT);
   }
   if (!status.isOk()) {
-    std::string line = status.message();
+    std::string line = status.message().substr(0, wholeCharacters(status.message(), 4000));
     for (char &c : line)
       if (c == '\n' || c == '\r')
         c = ' ';
-    fprintf(stderr, "%s: error: %.4000s\n", program.name.c_str(), line.c_str());
+    fprintf(stderr, "%s: error: %s\n", program.name.c_str(), line.c_str());
   }
   return status.exitCode();
 }

@@ -134,7 +134,7 @@ Status runGenerate(Program &program) {
     return printer.status.isOk() && !wasInterrupted();
   };
   EndReason reason;
-  HEDDLE_RETURN_IF_ERROR(generateTokens(*session, 0, prompt, program.generateOptions(), sink, &printer, reason));
+  HEDDLE_RETURN_IF_ERROR(generateTokens(*session, 0, prompt.data(), prompt.size(), program.generateOptions(), sink, &printer, reason));
   HEDDLE_RETURN_IF_ERROR(printer.status);
   if (printer.asLines)
     return Status();

@@ -5,17 +5,16 @@
 
 namespace heddle {
 
-Status generateTokens(Session &session, int32_t sequence, const std::vector<int32_t> &prompt,
-                      const GenerateOptions &options, TokenSink sink, void *user, EndReason &outReason) {
-  if (prompt.empty())
+Status generateTokens(Session &session, int32_t sequence, const int32_t *prompt, size_t count, const GenerateOptions &options,
+                      TokenSink sink, void *user, EndReason &outReason) {
+  if (count == 0)
     return invalidInput("the prompt has no tokens");
-  if (prompt.size() > size_t(session.context()))
-    return invalidInput(
-        format("the prompt has %zu tokens, the context %lld", prompt.size(), (long long)session.context()));
-  HEDDLE_RETURN_IF_ERROR(session.append(sequence, prompt.data(), int32_t(prompt.size())));
+  if (count > size_t(session.context()))
+    return invalidInput(format("the prompt has %zu tokens, the context %lld", count, (long long)session.context()));
+  HEDDLE_RETURN_IF_ERROR(session.append(sequence, prompt, int32_t(count)));
   Sampler sampler(options.sampler, session.package().metadata().vocab_size());
   sampler.accept(session.history(sequence), session.length(sequence));
-  for (int64_t count = 1;; ++count) {
+  for (int64_t made = 1;; ++made) {
     const float *logits = session.logits(0);
     int32_t id = sampler.sample(logits);
     bool goesOn = sink(user, id, logits);
@@ -23,8 +22,8 @@ Status generateTokens(Session &session, int32_t sequence, const std::vector<int3
       outReason = EndReason::EndToken;
       return Status();
     }
-    if (!goesOn || count == options.maxTokens || session.length(sequence) == session.context()) {
-      outReason = !goesOn ? EndReason::Stopped : count == options.maxTokens ? EndReason::MaxTokens : EndReason::Context;
+    if (!goesOn || made == options.maxTokens || session.length(sequence) == session.context()) {
+      outReason = !goesOn ? EndReason::Stopped : made == options.maxTokens ? EndReason::MaxTokens : EndReason::Context;
       return Status();
     }
     HEDDLE_RETURN_IF_ERROR(session.append(sequence, &id, 1));

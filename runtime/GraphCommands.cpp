@@ -6,6 +6,7 @@
 #include "runtime/Graph.h"
 #include "runtime/Reserved.h"
 #include "runtime/Safetensors.h"
+#include "runtime/WholeFile.h"
 
 #include <algorithm>
 #include <cmath>
@@ -158,6 +159,7 @@ Status runGraphIo(Program &program) {
   const CliOptions &options = program.options;
   const package::Graph &graph = *program.metadata().graph();
   std::vector<unsigned> wanted;
+  HEDDLE_RETURN_IF_ERROR(checkOutputFile(options.ioOutput));
   HEDDLE_RETURN_IF_ERROR(chooseOutputs(graph, options.outputs, wanted));
   SafetensorsFile file;
   HEDDLE_RETURN_IF_ERROR(file.open(options.ioInput));

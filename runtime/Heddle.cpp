@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <new>
 
 struct heddle_package {
   std::unique_ptr<heddle::Package> package;
@@ -29,7 +30,9 @@ using namespace heddle;
 thread_local char lastError[1024];
 
 heddle_status report(const Status &status) {
-  snprintf(lastError, sizeof lastError, "%s", status.message().c_str());
+  size_t size = wholeCharacters(status.message(), sizeof lastError - 1);
+  memcpy(lastError, status.message().data(), size);
+  lastError[size] = '\0';
   return status.code();
 }
 
@@ -64,8 +67,28 @@ Status checkSequence(const Session &session, int32_t sequence) {
   return invalidInput(format("sequence %d is not in [0, %d)", sequence, session.maxSequences()));
 }
 
-Status checkCount(size_t count) {
+Status checkIds(const int32_t *ids, size_t count) {
+  if (!ids && count)
+    return invalidInput(format("the %zu ids are a null pointer", count));
   return count <= INT32_MAX ? Status() : invalidInput(format("%zu tokens, at most 2^31 - 1 are expected", count));
+}
+
+Status readGenerateOptions(const heddle_generate_options *options, const package::Package &metadata, GenerateOptions &out) {
+  heddle_generate_options given;
+  HEDDLE_RETURN_IF_ERROR(copyOptions(options, given));
+  if (given.max_tokens < 0)
+    return invalidInput(format("max_tokens is %d, expected a number from 0", given.max_tokens));
+  out.maxTokens = given.max_tokens;
+  out.sampler.temperature = given.temperature;
+  out.sampler.topK = given.top_k;
+  out.sampler.topP = given.top_p == 0 ? 1 : given.top_p;
+  out.sampler.minP = given.min_p;
+  out.sampler.repetitionPenalty = given.repetition_penalty == 0 ? 1 : given.repetition_penalty;
+  out.sampler.seed = given.seed;
+  const package::Generation *defaults = metadata.generation();
+  if (!given.ignore_eos && defaults && defaults->eos())
+    out.eos.assign(defaults->eos()->begin(), defaults->eos()->end());
+  return checkSamplerOptions(out.sampler);
 }
 
 } // namespace
@@ -116,6 +139,8 @@ heddle_status heddle_package_decode(const heddle_package *package, const int32_t
                                     size_t capacity, size_t *out_size) {
   if (!package->tokenizer)
     return report(invalidInput("the model was compiled without a tokenizer"));
+  if (Status status = checkIds(ids, count); !status.isOk())
+    return report(status);
   std::string decoded, error;
   if (!package->tokenizer->decode({ids, ids + count}, /*skipSpecial=*/true, decoded, error))
     return report(invalidInput(error));
@@ -136,7 +161,9 @@ heddle_status heddle_session_create(heddle_package *package, const heddle_sessio
   sessionOptions.keepHidden = given.keep_hidden != 0;
   sessionOptions.fixedForms = given.deterministic != 0;
   sessionOptions.device = given.device ? given.device : "";
-  std::unique_ptr<heddle_session> session(new heddle_session{package, nullptr});
+  std::unique_ptr<heddle_session> session(new (std::nothrow) heddle_session{package, nullptr});
+  if (!session)
+    return report(outOfMemory("no memory for a session"));
   if (Status status = Session::create(*package->package, sessionOptions, session->session); !status.isOk())
     return report(status);
   *out_session = session.release();
@@ -150,7 +177,7 @@ heddle_status heddle_session_step(heddle_session *session, const heddle_feed *fe
 }
 
 heddle_status heddle_session_prefill(heddle_session *session, int32_t sequence, const int32_t *ids, size_t count) {
-  if (Status status = checkCount(count); !status.isOk())
+  if (Status status = checkIds(ids, count); !status.isOk())
     return report(status);
   return report(session->session->append(sequence, ids, int32_t(count)));
 }
@@ -188,25 +215,14 @@ heddle_status heddle_session_fork(heddle_session *session, int32_t source, int32
 heddle_status heddle_session_generate(heddle_session *session, int32_t sequence, const int32_t *ids, size_t count,
                                       const heddle_generate_options *options, heddle_token_callback callback,
                                       void *user, size_t *out_count) {
-  heddle_generate_options given;
-  Status status = copyOptions(options, given);
+  GenerateOptions generate;
+  Status status = readGenerateOptions(options, session->owner->package->metadata(), generate);
   if (status.isOk())
     status = checkSequence(*session->session, sequence);
   if (status.isOk())
-    status = checkCount(count);
+    status = checkIds(ids, count);
   if (!status.isOk())
     return report(status);
-  GenerateOptions generate;
-  generate.maxTokens = given.max_tokens;
-  generate.sampler.temperature = given.temperature;
-  generate.sampler.topK = given.top_k;
-  generate.sampler.topP = given.top_p > 0 ? given.top_p : 1;
-  generate.sampler.minP = given.min_p;
-  generate.sampler.repetitionPenalty = given.repetition_penalty > 0 ? given.repetition_penalty : 1;
-  generate.sampler.seed = given.seed;
-  const package::Generation *defaults = session->owner->package->metadata().generation();
-  if (!given.ignore_eos && defaults && defaults->eos())
-    generate.eos.assign(defaults->eos()->begin(), defaults->eos()->end());
 
   struct Call {
     heddle_token_callback callback;
@@ -219,7 +235,7 @@ heddle_status heddle_session_generate(heddle_session *session, int32_t sequence,
     call.decoder.emplace(*session->owner->tokenizer, /*skipSpecial=*/true);
   EndReason reason;
   status = generateTokens(
-      *session->session, sequence, {ids, ids + count}, generate,
+      *session->session, sequence, ids, count, generate,
       [](void *callUser, int32_t id, const float *) {
         auto &call = *static_cast<Call *>(callUser);
         ++call.count;

@@ -1,11 +1,11 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// BIN --io IN OUT: named tensors in, named tensors out. Masked tokens are left out of the sequences (padding may lie
-// anywhere) and
+// BIN --io IN OUT: named tensors in, named tensors out. Masked tokens are left out of the sequences (padding may lie anywhere) and
 // their outputs are zeros.
 #include "runtime/BeamSearch.h"
 #include "runtime/Cli.h"
 #include "runtime/Safetensors.h"
+#include "runtime/WholeFile.h"
 
 #include <algorithm>
 #include <cstring>
@@ -46,6 +46,7 @@ public:
         hiddenSize(program.metadata().hidden_size()) {}
 
   Status run() {
+    HEDDLE_RETURN_IF_ERROR(checkOutputFile(options.ioOutput));
     HEDDLE_RETURN_IF_ERROR(readInputs());
     HEDDLE_RETURN_IF_ERROR(chooseOutputs());
     SessionOptions sessionOptions = program.sessionOptions(int32_t(std::max<int64_t>(batch, options.beams)));

@@ -25,25 +25,24 @@ Status KvCache::create(const KvPageLayout &layout, int32_t maxSequences, int64_t
   stride = (pageBytes + 4095) / 4096 * 4096;
   pagesPerSequence = (context + HEDDLE_KV_PAGE_SIZE - 1) / HEDDLE_KV_PAGE_SIZE;
   uint64_t numPages = uint64_t(pagesPerSequence) * maxSequences, size;
-  if (__builtin_mul_overflow(numPages, stride, &size))
+  if (numPages > INT32_MAX || __builtin_mul_overflow(numPages, stride, &size))
     return outOfMemory("the cache does not fit into the address space");
   HEDDLE_RETURN_IF_ERROR(device ? deviceMemory.allocate(*device, size, "KV cache")
                                 : memory.reserve(size, "KV cache", /*writable=*/false));
-  tables.assign(numPages, nullptr);
-  lengths.assign(maxSequences, 0);
-  recycled.assign(maxSequences, 0);
-  references.assign(numPages, 0);
-  discarded.assign(numPages, 0);
-  freePages.reserve(numPages);
+  HEDDLE_RETURN_IF_ERROR(tables.reserve(numPages, "page tables"));
+  HEDDLE_RETURN_IF_ERROR(lengths.reserve(maxSequences, "lengths"));
+  HEDDLE_RETURN_IF_ERROR(recycled.reserve(maxSequences, "lengths"));
+  HEDDLE_RETURN_IF_ERROR(references.reserve(numPages, "page counts"));
+  HEDDLE_RETURN_IF_ERROR(discarded.reserve(numPages, "page marks"));
+  HEDDLE_RETURN_IF_ERROR(freePages.reserve(numPages, "free pages"));
   uncommitted = numPages;
   return Status();
 }
 
 uint8_t *KvCache::take() {
   uint8_t *page;
-  if (!freePages.empty()) {
-    page = freePages.back();
-    freePages.pop_back();
+  if (numFree > 0) {
+    page = freePages[--numFree];
   } else {
     uint64_t offset = (references.size() - uncommitted) * stride;
     if (uncommitted == 0 || (!device && !memory.commit(offset, stride)))
@@ -58,7 +57,7 @@ uint8_t *KvCache::take() {
 
 void KvCache::release(uint8_t *&page) {
   if (page && --referencesOf(page) == 0)
-    freePages.push_back(page);
+    freePages[numFree++] = page;
   page = nullptr;
 }
 

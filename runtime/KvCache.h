@@ -50,7 +50,7 @@ public:
   int64_t numPages() const { return references.size(); }
   int32_t indexOf(const uint8_t *page) const { return int32_t((page - base()) / stride); }
 
-  int64_t pagesInUse() const { return int64_t(references.size() - freePages.size()) - uncommitted; }
+  int64_t pagesInUse() const { return numPages() - numFree - uncommitted; }
 
 private:
   // Layers with the same window.
@@ -75,13 +75,14 @@ private:
   uint64_t layerBytes = 0;             // of a page
   std::vector<Window> windows;         // of different lengths
   bool allHaveWindows = false;
-  std::vector<int64_t> recycled;       // (maxSequences): sum of pagesBefore() when recycle() last ran
-  std::vector<uint64_t> discarded;     // by page: bit w once the layers of windows[w] gave their memory back
+  ReservedArray<int64_t> recycled;     // (maxSequences): sum of pagesBefore() when recycle() last ran
+  ReservedArray<uint64_t> discarded;   // by page: bit w once the layers of windows[w] gave their memory back
   int64_t pagesPerSequence = 0;
-  std::vector<uint8_t *> tables;       // (maxSequences, pagesPerSequence): null where there is no page
-  std::vector<int64_t> lengths;        // (maxSequences) in tokens
-  std::vector<int32_t> references;     // by page
-  std::vector<uint8_t *> freePages;    // committed, not in use; capacity for all pages
+  ReservedArray<uint8_t *> tables;     // (maxSequences, pagesPerSequence): null where there is no page
+  ReservedArray<int64_t> lengths;      // (maxSequences) in tokens
+  ReservedArray<int32_t> references;   // by page
+  ReservedArray<uint8_t *> freePages;  // (numFree) committed, not in use; room for all pages
+  int64_t numFree = 0;
   int64_t uncommitted = 0;             // pages at the end of `memory` never used so far
 };
 

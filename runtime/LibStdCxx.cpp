@@ -1,8 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The few functions of libstdc++ that header code refers to, so that outputs do not need the library. They are local
-// symbols of
-// libheddle.a. Nothing catches exceptions here: what would throw ends the process with a line.
+// The few functions of libstdc++ that header code refers to, so that outputs do not need the library. They are local symbols of
+// libheddle.a. Nothing catches exceptions here: what would throw ends the process with a line. What the numbers of a caller of the
+// C ABI size is therefore reserved (Reserved.h) or made by the nothrow forms, and is a status where memory lacks.
 #include <cstdio>
 #include <cstdlib>
 #include <new>
@@ -39,6 +39,10 @@ void *operator new(size_t size) { return allocate(size); }
 void *operator new[](size_t size) { return allocate(size); }
 void *operator new(size_t size, const std::nothrow_t &) noexcept { return malloc(size ? size : 1); }
 void *operator new[](size_t size, const std::nothrow_t &) noexcept { return malloc(size ? size : 1); }
+void *operator new(size_t size, std::align_val_t alignment, const std::nothrow_t &) noexcept {
+  void *memory = nullptr;
+  return posix_memalign(&memory, size_t(alignment), size ? size : 1) == 0 ? memory : nullptr;
+}
 void *operator new(size_t size, std::align_val_t alignment) { return allocateAligned(size, alignment); }
 void *operator new[](size_t size, std::align_val_t alignment) { return allocateAligned(size, alignment); }
 void operator delete(void *memory) noexcept { free(memory); }
@@ -48,6 +52,7 @@ void operator delete[](void *memory, size_t) noexcept { free(memory); }
 void operator delete(void *memory, const std::nothrow_t &) noexcept { free(memory); }
 void operator delete[](void *memory, const std::nothrow_t &) noexcept { free(memory); }
 void operator delete(void *memory, std::align_val_t) noexcept { free(memory); }
+void operator delete(void *memory, std::align_val_t, const std::nothrow_t &) noexcept { free(memory); }
 void operator delete[](void *memory, std::align_val_t) noexcept { free(memory); }
 void operator delete(void *memory, size_t, std::align_val_t) noexcept { free(memory); }
 void operator delete[](void *memory, size_t, std::align_val_t) noexcept { free(memory); }

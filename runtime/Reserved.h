@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <sys/mman.h>
+#include <type_traits>
 
 namespace heddle {
 
@@ -44,6 +45,31 @@ public:
 private:
   uint8_t *bytes = nullptr;
   uint64_t length = 0;
+};
+
+// (size) elements in such memory: what a caller's numbers size, so that too much of it is a status.
+template <typename T> class ReservedArray {
+public:
+  static_assert(std::is_trivially_copyable_v<T>, "elements begin as zero bytes and are never destroyed");
+
+  Status reserve(uint64_t newSize, const char *what) {
+    uint64_t bytes;
+    if (__builtin_mul_overflow(newSize, sizeof(T), &bytes))
+      return outOfMemory(format("no address space for %llu elements of %s", (unsigned long long)newSize, what));
+    HEDDLE_RETURN_IF_ERROR(memory.reserve(bytes, what));
+    count = newSize;
+    return Status();
+  }
+
+  T *data() const { return memory.as<T>(); }
+  size_t size() const { return count; }
+  T *begin() const { return data(); }
+  T *end() const { return data() + count; }
+  T &operator[](size_t index) const { return data()[index]; }
+
+private:
+  Reserved memory;
+  size_t count = 0;
 };
 
 } // namespace heddle

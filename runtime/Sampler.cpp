@@ -2,9 +2,26 @@
 #include "runtime/Sampler.h"
 
 #include <algorithm>
+#include <cfloat>
 #include <cmath>
 
 namespace heddle {
+
+Status checkSamplerOptions(const SamplerOptions &options) {
+  auto check = [](const char *name, float value, const NumberRange &range) {
+    if (range.contains(value))
+      return Status();
+    return invalidInput(format("%s is %g, expected a number in [%g, %g]", name, value, range.least, range.most));
+  };
+  HEDDLE_RETURN_IF_ERROR(check("temperature", options.temperature, temperatureRange));
+  if (options.topK < 0)
+    return invalidInput(format("top_k is %d, expected a number from 0", options.topK));
+  HEDDLE_RETURN_IF_ERROR(check("top_p", options.topP, probabilityRange));
+  if (options.topP == 0)
+    return invalidInput("top_p is 0, which leaves no token, expected a number above it");
+  HEDDLE_RETURN_IF_ERROR(check("min_p", options.minP, probabilityRange));
+  return check("repetition_penalty", options.repetitionPenalty, penaltyRange);
+}
 
 Random::Random(uint64_t seed) {
   for (uint64_t &word : state) {
@@ -29,7 +46,7 @@ uint64_t Random::next() {
 
 Sampler::Sampler(const SamplerOptions &options, int64_t vocabSize)
     : options(options), vocabSize(vocabSize), random(options.seed), seen(vocabSize),
-      candidates(options.temperature > 0 ? vocabSize : 0) {}
+      candidates(isGreedy(options) ? 0 : vocabSize) {}
 
 void Sampler::accept(const int32_t *ids, int64_t count) {
   for (int64_t i = 0; i < count; ++i)
@@ -39,7 +56,7 @@ void Sampler::accept(const int32_t *ids, int64_t count) {
 float Sampler::penalized(const float *logits, int64_t id) const {
   float logit = logits[id];
   if (options.repetitionPenalty != 1 && seen[id])
-    logit = logit > 0 ? logit / options.repetitionPenalty : logit * options.repetitionPenalty;
+    logit = std::clamp(logit > 0 ? logit / options.repetitionPenalty : logit * options.repetitionPenalty, -FLT_MAX, FLT_MAX);
   return logit;
 }
 
@@ -61,17 +78,24 @@ void Sampler::sortFirst(size_t count) {
   sorted = count;
 }
 
+// Candidates carry (logit - the largest logit) / temperature, so that exp() of the best one is 1 at every temperature. What is too
+// far below it to be a float is as improbable as the lowest float.
+void Sampler::setCandidates(const float *logits) {
+  double top = penalized(logits, best(logits)), temperature = options.temperature;
+  for (int64_t id = 0; id < vocabSize; ++id)
+    candidates[id] = {float(std::max((penalized(logits, id) - top) / temperature, -double(FLT_MAX))), int32_t(id)};
+  sorted = 0;
+}
+
 // How many of the first `count` hold top_p of their probability: the smallest number whose sum reaches it.
 size_t Sampler::keepTopP(size_t count) {
   double total = 0, reached = 0;
-  sortFirst(1);
-  double top = candidates[0].logit;
   for (size_t i = 0; i < count; ++i)
-    total += std::exp(candidates[i].logit - top);
+    total += std::exp(double(candidates[i].logit));
   for (size_t kept = 0; kept < count; ++kept) {
     if (kept == sorted)  // a few are enough nearly always: the vocabulary is not sorted as a whole
       sortFirst(std::min(count, std::max<size_t>(64, 4 * sorted)));
-    reached += std::exp(candidates[kept].logit - top);
+    reached += std::exp(double(candidates[kept].logit));
     if (reached >= options.topP * total)
       return kept + 1;
   }
@@ -79,14 +103,12 @@ size_t Sampler::keepTopP(size_t count) {
 }
 
 int32_t Sampler::sample(const float *logits) {
-  if (options.temperature <= 0 || options.topK == 1) {
+  if (isGreedy(options)) {
     int32_t id = best(logits);
     accept(id);
     return id;
   }
-  for (int64_t id = 0; id < vocabSize; ++id)
-    candidates[id] = {penalized(logits, id) / options.temperature, int32_t(id)};
-  sorted = 0;
+  setCandidates(logits);
   size_t count = vocabSize;
   if (options.topK > 0 && options.topK < vocabSize) {
     count = options.topK;
@@ -95,20 +117,19 @@ int32_t Sampler::sample(const float *logits) {
   if (options.topP < 1)
     count = keepTopP(count);
   sortFirst(1);
-  double top = candidates[0].logit;
   if (options.minP > 0) {
-    double least = top + std::log(double(options.minP));
+    double least = std::log(double(options.minP));
     count = std::partition(candidates.begin(), candidates.begin() + count,
                            [&](const Candidate &c) { return c.logit >= least; }) -
             candidates.begin();
   }
   double total = 0;
   for (size_t i = 0; i < count; ++i)
-    total += std::exp(candidates[i].logit - top);
+    total += std::exp(double(candidates[i].logit));
   double left = random.uniform() * total;
   size_t chosen = 0;
   for (; chosen + 1 < count; ++chosen) {
-    left -= std::exp(candidates[chosen].logit - top);
+    left -= std::exp(double(candidates[chosen].logit));
     if (left < 0)
       break;
   }

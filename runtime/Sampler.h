@@ -1,10 +1,11 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Picks the next token from logits, in the order of Hugging Face's processors: repetition penalty, temperature,
-// top-k, top-p, min-p.
+// Picks the next token from logits, in the order of Hugging Face's processors: repetition penalty, temperature, top-k, top-p, min-p.
 // The same seed gives the same tokens on every machine that gives the same logits.
 #ifndef HEDDLE_RUNTIME_SAMPLER_H
 #define HEDDLE_RUNTIME_SAMPLER_H
+
+#include "runtime/Status.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -20,6 +21,15 @@ struct SamplerOptions {
   float repetitionPenalty = 1;  // 1: off
   uint64_t seed = 0;
 };
+
+// What callers may ask for, both ends included; no NaN. The sampler itself takes any values.
+struct NumberRange {
+  double least, most;
+  bool contains(double value) const { return value >= least && value <= most; }
+};
+constexpr NumberRange temperatureRange = {0, 1000}, probabilityRange = {0, 1}, penaltyRange = {1e-3, 1000};
+// Names the first value out of range. top_p 0 would leave no token and is out of it.
+Status checkSamplerOptions(const SamplerOptions &options);
 
 // xoshiro256** (Blackman, Vigna 2018), seeded by splitmix64.
 class Random {
@@ -57,8 +67,11 @@ private:
     return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
   }
 
+  // Of NaN too, which is above nothing.
+  static bool isGreedy(const SamplerOptions &options) { return !(options.temperature > 0) || options.topK == 1; }
   float penalized(const float *logits, int64_t id) const;
   int32_t best(const float *logits) const;
+  void setCandidates(const float *logits);
   void sortFirst(size_t count);
   size_t keepTopP(size_t count);
 
@@ -66,7 +79,7 @@ private:
   const int64_t vocabSize;
   Random random;
   std::vector<uint8_t> seen;          // (vocab_size)
-  std::vector<Candidate> candidates;  // (vocab_size): the first `sorted` are in order
+  std::vector<Candidate> candidates;  // (vocab_size), none where greedy: the first `sorted` are in order
   size_t sorted = 0;
 };
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 namespace heddle {
 namespace {
@@ -30,7 +31,9 @@ KvPageLayout pageLayout(const package::KvPlan &plan) {
 Status Session::create(Package &package, const SessionOptions &options, std::unique_ptr<Session> &outSession) {
   if (package.metadata().task() != package::Task::Generate)
     return invalidInput(package.path() + ": a graph has no sessions");
-  std::unique_ptr<Session> session(new Session(package));
+  std::unique_ptr<Session> session(new (std::nothrow) Session(package));
+  if (!session)
+    return outOfMemory("no memory for a session");
   HEDDLE_RETURN_IF_ERROR(session->allocate(options));
   outSession = std::move(session);
   return Status();
@@ -65,17 +68,17 @@ Status Session::allocate(const SessionOptions &options) {
   int64_t outputLimit = std::max<int64_t>(maxRows, sequenceLimit);
   HEDDLE_RETURN_IF_ERROR(logitRows.reserve(outputLimit * vocabSize * sizeof(float), "logits"));
   HEDDLE_RETURN_IF_ERROR(hiddenRows.reserve(maxRows * hiddenSize * sizeof(float), "hidden states"));
-  HEDDLE_RETURN_IF_ERROR(idHistory.reserve(sequenceLimit * contextLength * sizeof(int32_t), "token ids"));
-  HEDDLE_RETURN_IF_ERROR(positionHistory.reserve(sequenceLimit * contextLength * sizeof(int32_t), "positions"));
-  modes.resize(sequenceLimit);
-  pastLengths.resize(sequenceLimit);
-  runs.reserve(sequenceLimit);
-  sequences.resize(sequenceLimit);
-  for (std::vector<int32_t> *rows :
+  HEDDLE_RETURN_IF_ERROR(idHistory.reserve(sequenceLimit * contextLength, "token ids"));
+  HEDDLE_RETURN_IF_ERROR(positionHistory.reserve(sequenceLimit * contextLength, "positions"));
+  HEDDLE_RETURN_IF_ERROR(lengths.reserve(sequenceLimit, "sequences"));
+  HEDDLE_RETURN_IF_ERROR(modes.reserve(sequenceLimit, "sequences"));
+  HEDDLE_RETURN_IF_ERROR(runs.reserve(sequenceLimit, "sequences"));
+  HEDDLE_RETURN_IF_ERROR(sequences.reserve(sequenceLimit, "sequences"));
+  for (ReservedArray<int32_t> *rows :
        {&ids, &positions, &rowSequence, &cachePositions, &outputRows, &outputFeed, &outputToken})
-    rows->resize(maxRows);
-  outputOfFeed.resize(sequenceLimit);
-  lastHidden.resize(keepHidden ? sequenceLimit * hiddenSize : 0);
+    HEDDLE_RETURN_IF_ERROR(rows->reserve(maxRows, "rows"));
+  HEDDLE_RETURN_IF_ERROR(outputOfFeed.reserve(sequenceLimit, "sequences"));
+  HEDDLE_RETURN_IF_ERROR(lastHidden.reserve(keepHidden ? sequenceLimit * hiddenSize : 0, "hidden states"));
   ticks.resize(options.profile && metadata.kernels() ? metadata.kernels()->size() : 0);
   return Status();
 }
@@ -86,6 +89,7 @@ Status Session::append(int32_t sequence, const int32_t *newIds, int32_t count) {
 }
 
 void Session::truncate(int32_t sequence, int64_t length) {
+  lengths[sequence] = std::min(length, lengths[sequence]);
   cache.setLength(sequence, std::min(length, cache.length(sequence)));
 }
 
@@ -94,14 +98,16 @@ void Session::fork(int32_t source, int32_t target) {
     return;
   cache.fork(source, target);
   modes[target] = modes[source];
-  size_t bytes = cache.length(source) * sizeof(int32_t);
-  for (const Reserved *history : {&idHistory, &positionHistory})
-    memcpy(history->as<int32_t>() + target * contextLength, history->as<int32_t>() + source * contextLength, bytes);
+  lengths[target] = lengths[source];
+  for (const ReservedArray<int32_t> *history : {&idHistory, &positionHistory})
+    memcpy(history->data() + target * contextLength, history->data() + source * contextLength, lengths[source] * sizeof(int32_t));
 }
 
 Status Session::checkFeeds(const heddle_feed *feeds, size_t numFeeds) {
   if (numFeeds == 0 || numFeeds > size_t(sequenceLimit))
     return invalidInput(format("%zu feeds in a step, expected 1 … %d", numFeeds, sequenceLimit));
+  if (!feeds)
+    return invalidInput(format("the %zu feeds of a step are a null pointer", numFeeds));
   for (size_t i = 0; i < numFeeds; ++i) {
     const heddle_feed &feed = feeds[i];
     if (feed.sequence < 0 || feed.sequence >= sequenceLimit)
@@ -111,7 +117,9 @@ Status Session::checkFeeds(const heddle_feed *feeds, size_t numFeeds) {
         return invalidInput(format("sequence %d is twice in a step", feed.sequence));
     if (feed.count < 1)
       return invalidInput(format("a feed of %d tokens, expected at least 1", feed.count));
-    int64_t past = cache.length(feed.sequence);
+    if (!feed.ids)
+      return invalidInput(format("the ids of sequence %d are a null pointer", feed.sequence));
+    int64_t past = lengths[feed.sequence];
     if (past + feed.count > contextLength)
       return invalidInput(
           past == 0 ? format("the prompt has %d tokens, the context %lld", feed.count, (long long)contextLength)
@@ -132,20 +140,21 @@ Status Session::checkFeeds(const heddle_feed *feeds, size_t numFeeds) {
 int64_t Session::longestPosition(int32_t sequence, int64_t length) const {
   if (!rope.dependsOnLength())
     return length;
-  const int32_t *positionIds = positionHistory.as<int32_t>() + sequence * contextLength;
+  const int32_t *positionIds = positionHistory.data() + sequence * contextLength;
   return 1 + *std::max_element(positionIds, positionIds + length);
 }
 
-// Appends the feeds to the histories and states the runs. A sequence whose keys were rotated for another length class, or that
-// lost keys of its window, is computed again from its start; only its new tokens have outputs.
+// Writes the feeds behind the histories and states the runs. A sequence whose keys were rotated for another length class, or that
+// lost keys of its window, is computed again from its start, one whose computing was broken off from there; only its new tokens
+// have outputs.
 void Session::begin(const heddle_feed *feeds, size_t numFeeds) {
-  runs.clear();
+  numRuns = 0;
   outputsDone = 0;
   for (size_t i = 0; i < numFeeds; ++i) {
     const heddle_feed &feed = feeds[i];
-    int64_t past = cache.length(feed.sequence), end = past + feed.count;
-    int32_t *idRow = idHistory.as<int32_t>() + feed.sequence * contextLength;
-    int32_t *positionRow = positionHistory.as<int32_t>() + feed.sequence * contextLength;
+    int64_t past = lengths[feed.sequence], end = past + feed.count, cached = cache.length(feed.sequence);
+    int32_t *idRow = idHistory.data() + feed.sequence * contextLength;
+    int32_t *positionRow = positionHistory.data() + feed.sequence * contextLength;
     memcpy(idRow + past, feed.ids, feed.count * sizeof(int32_t));
     // Without ids, positions continue from the last one: left padding and explicit ids shift a whole sequence.
     for (int64_t token = past; token < end; ++token)
@@ -153,31 +162,37 @@ void Session::begin(const heddle_feed *feeds, size_t numFeeds) {
                            : token == 0   ? 0
                                           : std::min<int32_t>(positionRow[token - 1] + 1, contextLength - 1);
     RopeTables::Mode mode = rope.modeOf(longestPosition(feed.sequence, end));
-    bool again = past > 0 && (mode.isLong != modes[feed.sequence].isLong || !cache.holdsWindow(feed.sequence));
+    if (cached > 0 && (mode.isLong != modes[feed.sequence].isLong || !cache.holdsWindow(feed.sequence)))
+      cache.setLength(feed.sequence, cached = 0);
     modes[feed.sequence] = mode;
-    pastLengths[feed.sequence] = past;
-    if (again)
-      cache.setLength(feed.sequence, 0);
-    runs.push_back({i, feed.sequence, again ? 0 : past, end, past, mode});
+    runs[numRuns++] = {i, feed.sequence, cached, cached, end, past, mode};
   }
 }
 
 Status Session::run(const heddle_feed *feeds, size_t numFeeds, const RowSink *sink) {
+  answeredFeeds = 0;
   HEDDLE_RETURN_IF_ERROR(checkFeeds(feeds, numFeeds));
   begin(feeds, numFeeds);
+  if (Status status = runChunks(sink); !status.isOk()) {
+    rollBack();
+    return status;
+  }
+  for (size_t i = 0; i < numRuns; ++i)
+    lengths[runs[i].sequence] = runs[i].end;
+  answeredFeeds = sink ? 0 : numFeeds;
+  return Status();
+}
+
+Status Session::runChunks(const RowSink *sink) {
   int64_t total = 0, done = 0;
-  for (const Run &run : runs)
-    total += run.end - run.next;
+  for (size_t i = 0; i < numRuns; ++i)
+    total += runs[i].end - runs[i].next;
   while (done < total) {
     Chunk chunk;
-    Status status = fillChunk(runs.size(), sink != nullptr, chunk);
-    if (status.isOk())
-      status = compute(chunk);
-    if (!status.isOk()) {
-      for (const Run &run : runs)
-        cache.setLength(run.sequence, std::min(pastLengths[run.sequence], cache.length(run.sequence)));
-      return status;
-    }
+    HEDDLE_RETURN_IF_ERROR(fillChunk(sink != nullptr, chunk));
+    HEDDLE_RETURN_IF_ERROR(compute(chunk));
+    for (size_t i = 0; i < numRuns; ++i)
+      runs[i].computed = runs[i].next;
     deliver(chunk, sink);
     done += chunk.rows;
     if (progress.report && !progress.report(progress.user, done, total))
@@ -186,10 +201,15 @@ Status Session::run(const heddle_feed *feeds, size_t numFeeds, const RowSink *si
   return Status();
 }
 
-// Takes rows from the runs in order, as long as they share a rotary mode. An all-rows run starts its outputs at row
-// 0 of
+// The cache keeps what it holds of the tokens from before the call.
+void Session::rollBack() {
+  for (size_t i = 0; i < numRuns; ++i)
+    cache.setLength(runs[i].sequence, std::min(runs[i].wanted, runs[i].computed));
+}
+
+// Takes rows from the runs in order, as long as they share a rotary mode. An all-rows run starts its outputs at row 0 of
 // logitRows each time; otherwise they accumulate, one per feed.
-Status Session::fillChunk(size_t numRuns, bool all, Chunk &chunk) {
+Status Session::fillChunk(bool all, Chunk &chunk) {
   const RopeTables::Mode *mode = nullptr;
   int32_t offset = model.metadata().position_offset();
   if (all)
@@ -203,7 +223,7 @@ Status Session::fillChunk(size_t numRuns, bool all, Chunk &chunk) {
     HEDDLE_RETURN_IF_ERROR(cache.makeRoom(run.sequence, count));
     sequences[chunk.sequences] = {chunk.rows, int32_t(count), int32_t(run.next), 0, cache.pages(run.sequence)};
     const int32_t *idRow = history(run.sequence),
-                  *positionRow = positionHistory.as<int32_t>() + run.sequence * contextLength;
+                  *positionRow = positionHistory.data() + run.sequence * contextLength;
     for (int64_t token = run.next; token < run.next + count; ++token, ++chunk.rows) {
       ids[chunk.rows] = idRow[token];
       positions[chunk.rows] = positionRow[token];

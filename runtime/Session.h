@@ -1,8 +1,11 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Running sequences of one model: their cache, activations and threads. A call takes tokens for any number of
-// sequences (a ragged
+// Running sequences of one model: their cache, activations and threads. A call takes tokens for any number of sequences (a ragged
 // batch) and runs the model over them in chunks of at most max_rows tokens. Everything is allocated at creation.
+//
+// A sequence is its history of ids and positions, of which the cache holds keys and values of the first tokens: all of them, but
+// where they have to be computed again. A call appends to all its sequences or, where it fails or is interrupted, to none: each
+// keeps its length, and what the cache has lost of it is computed again by the sequence's next call.
 #ifndef HEDDLE_RUNTIME_SESSION_H
 #define HEDDLE_RUNTIME_SESSION_H
 
@@ -29,8 +32,7 @@ struct SessionOptions {
 // Receives every row of a forward run, in any order of feeds, in order within a feed.
 class RowSink {
 public:
-  // Token `token` of feed `feed`; logits (vocab_size), hidden (hidden_size) or null. Both are valid during the call
-  // only.
+  // Token `token` of feed `feed`; logits (vocab_size), hidden (hidden_size) or null. Both are valid during the call only.
   using Take = void (*)(void *user, size_t feed, int32_t token, const float *logits, const float *hidden);
   RowSink(Take take, void *user) : take(take), user(user) {}
   void operator()(size_t feed, int32_t token, const float *logits, const float *hidden) const {
@@ -42,7 +44,7 @@ private:
   void *user;
 };
 
-// Called between the chunks of a long prompt with the tokens done so far; false stops with an error.
+// Called between the chunks of a long prompt with the tokens done so far; false interrupts the call.
 struct Progress {
   bool (*report)(void *user, int64_t done, int64_t total) = nullptr;
   void *user = nullptr;
@@ -59,14 +61,16 @@ public:
   Status forward(const heddle_feed *feeds, size_t numFeeds, const RowSink &sink) { return run(feeds, numFeeds, &sink); }
   Status append(int32_t sequence, const int32_t *ids, int32_t count);
 
-  // Of the last token of a feed of the last step; valid until the next.
-  const float *logits(size_t feed) const { return logitRows.as<float>() + outputOfFeed[feed] * vocabSize; }
-  const float *hiddenState(size_t feed) const { return keepHidden ? lastHidden.data() + feed * hiddenSize : nullptr; }
+  // Of the last token of a feed of the last step; valid until the next. Null for a feed that it had not, and once a step failed.
+  const float *logits(size_t feed) const {
+    return feed < answeredFeeds ? logitRows.as<float>() + outputOfFeed[feed] * vocabSize : nullptr;
+  }
+  const float *hiddenState(size_t feed) const {
+    return keepHidden && feed < answeredFeeds ? lastHidden.data() + feed * hiddenSize : nullptr;
+  }
 
-  int64_t length(int32_t sequence) const { return cache.length(sequence); }
-  const int32_t *history(int32_t sequence) const {
-    return idHistory.as<int32_t>() + sequence * contextLength;
-  } // (length)
+  int64_t length(int32_t sequence) const { return lengths[sequence]; }
+  const int32_t *history(int32_t sequence) const { return idHistory.data() + sequence * contextLength; } // (length)
   void truncate(int32_t sequence, int64_t length);
   void fork(int32_t source, int32_t target);
 
@@ -81,13 +85,13 @@ public:
   void setProgress(Progress newProgress) { progress = newProgress; }
 
 private:
-  // What is left to compute of one feed: tokens [next, end) of its sequence; rows before `wanted` have no output.
+  // What is left to compute of one feed: tokens [next, end) of its sequence. Of those before next, the cache holds `computed`;
+  // those from `wanted` on are new, the others have no output.
   struct Run {
     size_t feed;
     int32_t sequence;
-    int64_t next, end, wanted;
+    int64_t computed, next, end, wanted;
     RopeTables::Mode mode;
-    bool done = false;
   };
   struct Chunk {
     int32_t rows = 0, sequences = 0, outputs = 0;
@@ -98,7 +102,9 @@ private:
   Status checkFeeds(const heddle_feed *feeds, size_t numFeeds);
   void begin(const heddle_feed *feeds, size_t numFeeds);
   Status run(const heddle_feed *feeds, size_t numFeeds, const RowSink *sink);
-  Status fillChunk(size_t numRuns, bool all, Chunk &chunk);
+  Status runChunks(const RowSink *sink);
+  void rollBack();
+  Status fillChunk(bool all, Chunk &chunk);
   Status compute(const Chunk &chunk);
   Status runStep(heddle_step &step);
   // barrier_wait of a device under --profile: a kernel's time ends when it has run, not when it is enqueued.
@@ -118,15 +124,17 @@ private:
   Progress progress;
 
   Reserved arena, logitRows, hiddenRows;
-  Reserved idHistory, positionHistory;        // (maxSequences, context) each
-  std::vector<RopeTables::Mode> modes;        // (maxSequences): with which the cached keys were rotated
-  std::vector<int64_t> pastLengths;           // (maxSequences): before the running call
-  std::vector<Run> runs;                      // capacity maxSequences
-  std::vector<heddle_sequence> sequences;     // (maxSequences) of the chunk
-  std::vector<int32_t> ids, positions, rowSequence, cachePositions, outputRows;  // (maxRows)
-  std::vector<int32_t> outputFeed, outputToken;  // (maxRows): whose each output row is
-  std::vector<int64_t> outputOfFeed;          // (maxSequences): row of logitRows
-  std::vector<float> lastHidden;              // (maxSequences, hiddenSize)
+  ReservedArray<int32_t> idHistory, positionHistory;  // (maxSequences, context) each
+  ReservedArray<int64_t> lengths;             // (maxSequences): tokens of the history; the cache holds at most these
+  ReservedArray<RopeTables::Mode> modes;      // (maxSequences): with which the cached keys were rotated
+  ReservedArray<Run> runs;                    // (numRuns) of the running call; room for maxSequences
+  size_t numRuns = 0;
+  ReservedArray<heddle_sequence> sequences;   // (maxSequences) of the chunk
+  ReservedArray<int32_t> ids, positions, rowSequence, cachePositions, outputRows;  // (maxRows)
+  ReservedArray<int32_t> outputFeed, outputToken;  // (maxRows): whose each output row is
+  ReservedArray<int64_t> outputOfFeed;        // (maxSequences): row of logitRows
+  size_t answeredFeeds = 0;                   // of the last step, if it was one and succeeded
+  ReservedArray<float> lastHidden;            // (maxSequences, hiddenSize)
   std::vector<uint64_t> ticks;
   Status profileStatus;                       // of waitForKernel
   int64_t outputsDone = 0;                    // rows of logitRows that the running call has filled

@@ -15,3 +15,11 @@ std::string heddle::format(const char *pattern, ...) {
   va_end(again);
   return text;
 }
+
+size_t heddle::wholeCharacters(const std::string &text, size_t limit) {
+  if (text.size() <= limit)
+    return text.size();
+  while (limit > 0 && (uint8_t(text[limit]) & 0xc0) == 0x80)
+    --limit;
+  return limit;
+}

@@ -13,6 +13,9 @@ namespace heddle {
 // printf into a string.
 std::string format(const char *pattern, ...) __attribute__((format(printf, 1, 2)));
 
+// The most bytes of UTF-8 `text` that are whole characters and at most `limit`.
+size_t wholeCharacters(const std::string &text, size_t limit);
+
 class [[nodiscard]] Status {
 public:
   Status() = default;

@@ -61,8 +61,11 @@ void Barrier::wait() {
 Status ThreadPool::create(int32_t numThreads, std::unique_ptr<ThreadPool> &outPool) {
   if (numThreads < 1 || numThreads > 1024)
     return invalidInput(format("threads is %d, expected 1 … 1024", numThreads));
-  std::unique_ptr<ThreadPool> pool(new ThreadPool(numThreads));
-  pool->workers.reset(new Worker[numThreads]);
+  std::unique_ptr<ThreadPool> pool(new (std::nothrow) ThreadPool(numThreads));
+  if (pool)
+    pool->workers.reset(new (std::nothrow) Worker[numThreads]);
+  if (!pool || !pool->workers)
+    return outOfMemory(format("no memory for %d threads", numThreads));
   for (int32_t thread = 1; thread < numThreads; ++thread) {
     Worker &worker = pool->workers[thread];
     worker.pool = pool.get();

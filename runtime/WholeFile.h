@@ -12,7 +12,12 @@
 
 namespace heddle {
 
-// Writes the parts one after the other beside `path`, then gives the file its name. On failure what was there stays.
+// Whether a file of that name can be made: asked before long work. Its folder is there; the name is free or that of a regular file,
+// also through links, which stay. A device or a pipe would be replaced by a file and is refused.
+Status checkOutputFile(const std::string &path);
+
+// Writes the parts one after the other beside `path`, then gives the file its name. On failure, or where a signal ends the process,
+// nothing is left beside, and what was there stays. Changes how signals are handled while it runs: for one thread of a program.
 Status writeWholeFile(const std::string &path, const std::vector<std::string_view> &parts);
 
 } // namespace heddle

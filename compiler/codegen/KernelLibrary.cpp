@@ -116,18 +116,32 @@ int64_t KernelLibrary::expertBytes(ExpertMatmulOp op) {
   return cast<ShapedType>(op.getWeights().getType()).getNumElements() / int64_t(op.getNumExperts());
 }
 
+static MatmulEpilogue gatedBy(ActivationKind kind) {
+  switch (kind) {
+  case ActivationKind::Silu:
+    return MatmulEpilogue::GatedSilu;
+  case ActivationKind::Gelu:
+    return MatmulEpilogue::GatedGelu;
+  case ActivationKind::GeluTanh:
+    return MatmulEpilogue::GatedGeluTanh;
+  case ActivationKind::Relu:
+    return MatmulEpilogue::GatedRelu;
+  case ActivationKind::QuickGelu:
+    return MatmulEpilogue::GatedQuickGelu;
+  case ActivationKind::Tanh:
+    return MatmulEpilogue::GatedTanh;
+  }
+  llvm_unreachable("an activation of the dialect");
+}
+
 FailureOr<func::FuncOp> KernelLibrary::expertMatmul(ExpertMatmulOp op) {
   FailureOr<MatmulSpec> shape = productSpec(op);
   if (failed(shape))
     return failure();
   MatmulSpec spec = *shape;
   spec.rows = op.getActivation() ? MatmulRows::Gathered : MatmulRows::Scattered;
-  if (op.getActivation() == ActivationKind::Silu)
-    spec.epilogue = MatmulEpilogue::GatedSilu;
-  else if (op.getActivation() == ActivationKind::GeluTanh)
-    spec.epilogue = MatmulEpilogue::GatedGeluTanh;
-  else if (op.getActivation())
-    return op.emitError("no kernel computes experts gated by ") << stringifyActivationKind(*op.getActivation());
+  if (op.getActivation())
+    spec.epilogue = gatedBy(*op.getActivation());
   int64_t bytes = (op.getActivation() ? 2 : 1) * spec.layout.bytes(spec.n, spec.k);
   if (expertBytes(op) != bytes)
     return op.emitError("an expert's weights take ") << expertBytes(op) << " bytes, their layout " << bytes;
@@ -284,7 +298,9 @@ FailureOr<func::FuncOp> KernelLibrary::embedding(DequantizeOp op) {
   spec.layout = *layout;
   spec.k = op.getK();
   spec.scale = op.getScale().convertToDouble();
-  std::string name = llvm::formatv("embedding_{0}_k{1}{2}", op.getFormat(), spec.k, spec.scale == 1 ? "" : "_s" + llvm::utohexstr(llvm::bit_cast<uint32_t>(spec.scale)));
+  // A device's kernel keeps ids within the table's rows.
+  std::string rows = target.isDevice() ? "_n" + std::to_string(op.getN()) : "";
+  std::string name = llvm::formatv("embedding_{0}_k{1}{2}{3}", op.getFormat(), spec.k, rows, spec.scale == 1 ? "" : "_s" + llvm::utohexstr(llvm::bit_cast<uint32_t>(spec.scale)));
   return once(
       name, [&](StringRef name) { return buildEmbedding(code, name, spec); },
       [&](StringRef name) { return device.embedding(op, name, spec, op.getN()); });

@@ -24,6 +24,18 @@ bool runsAttention(func::CallOp call) {
   return callee && !(callee.getOps<AttentionOp>().empty() && callee.getOps<LatentAttentionOp>().empty());
 }
 
+// The first product behind the last layer: with it logits begin, also where a second product or a softcap follows.
+LinearOp findHead(func::FuncOp forward) {
+  LinearOp head;
+  for (Operation &op : forward.front()) {
+    if (auto call = dyn_cast<func::CallOp>(op); call && runsAttention(call))
+      head = {};
+    else if (!head)
+      head = dyn_cast<LinearOp>(op);
+  }
+  return head;
+}
+
 // The type of a (batch, sequence, …) or (batch, heads, sequence, head_dim) tensor when rows take the place of both: (rows, …),
 // and (1, heads, rows, head_dim).
 RankedTensorType raggedType(RankedTensorType type) {
@@ -38,7 +50,9 @@ RankedTensorType raggedType(RankedTensorType type) {
 // Rewrites one function; the layer functions get the cache and their layer index after the positions.
 class RaggedRewriter {
 public:
-  RaggedRewriter(func::FuncOp func, KvCacheType cacheType) : func(func), b(func.getContext()), cacheType(cacheType) {}
+  // `head`: where @forward starts to compute logits.
+  RaggedRewriter(func::FuncOp func, KvCacheType cacheType, LinearOp head)
+      : func(func), b(func.getContext()), cacheType(cacheType), head(head) {}
 
   LogicalResult run(bool isStep);
 
@@ -54,11 +68,12 @@ private:
   Value transpose(Location loc, Value input, ArrayRef<int64_t> permutation);
   // (1, heads, rows, head_dim) -> (rows, heads * head_dim)
   Value toRows(Location loc, Value heads);
-  void selectOutputs(LinearOp head);
+  LogicalResult selectOutputs();
 
   func::FuncOp func;
   OpBuilder b;
   KvCacheType cacheType;
+  LinearOp head;
   IRMapping map;
   Value cache, layer, outputRows, lastHiddenState;
   bool hasAttention = false;
@@ -212,12 +227,28 @@ LogicalResult RaggedRewriter::rewrite(Operation *op) {
   return success();
 }
 
-// The head computes logits for the wanted rows only; its input, for all rows, is the last hidden state.
-void RaggedRewriter::selectOutputs(LinearOp head) {
+// From the head on only the wanted rows are computed: whatever was computed before and is read there gives these rows. The head's
+// input, for all rows, is the last hidden state.
+LogicalResult RaggedRewriter::selectOutputs() {
   lastHiddenState = map.lookup(head.getInput());
-  auto type = cast<RankedTensorType>(lastHiddenState.getType());
-  map.map(head.getInput(),
-          EmbeddingOp::create(b, head.getLoc(), type, outputRows, lastHiddenState, b.getF64FloatAttr(1.0)).getResult());
+  for (Operation *op = head; op; op = op->getNextNode())
+    for (Value value : op->getOperands()) {
+      Operation *def = value.getDefiningOp();
+      bool isBefore = !def || def->isBeforeInBlock(head);
+      if (isBefore && isa_and_present<tensor::DimOp>(def))
+        return op->emitError("behind the head uses a size from before it, where there are more rows");
+      auto type = dyn_cast<RankedTensorType>(value.getType());
+      if (!isBefore || !type || raggedType(type) == type)
+        continue;
+      if (type.getRank() != 3)
+        return op->emitError("behind the head uses ") << type << " from before it, of which no rows can be selected";
+      Value rows = map.lookup(value);
+      if (rows.getDefiningOp<EmbeddingOp>() && cast<EmbeddingOp>(rows.getDefiningOp()).getIds() == outputRows)
+        continue;
+      auto selected = EmbeddingOp::create(b, head.getLoc(), rows.getType(), outputRows, rows, b.getF64FloatAttr(1.0));
+      map.map(value, selected.getResult());
+    }
+  return success();
 }
 
 LogicalResult RaggedRewriter::run(bool isStep) {
@@ -245,13 +276,13 @@ LogicalResult RaggedRewriter::run(bool isStep) {
   (isStep ? outputRows : layer) = block->getArgument(isStep ? 2 : 3);
 
   for (Operation &op : old) {
-    if (isStep && isa<LinearOp>(op))
-      selectOutputs(cast<LinearOp>(op));
+    if (isStep && &op == head && failed(selectOutputs()))
+      return failure();
     if (failed(rewrite(&op)))
       return failure();
   }
   if (isStep && !lastHiddenState)
-    return func.emitError("has no head that computes logits");
+    return func.emitError("has no head that computes logits: a product behind the last layer");
   if (isStep) {
     results.push_back(lastHiddenState.getType());
     block->getTerminator()->insertOperands(1, lastHiddenState);
@@ -331,8 +362,9 @@ struct MaterializeKvCache : heddle::impl::MaterializeKvCacheBase<MaterializeKvCa
     if (failed(type))
       return signalPassFailure();
     noteWindows(forward);
+    LinearOp head = findHead(forward);
     for (auto func : llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
-      if (failed(RaggedRewriter(func, *type).run(func == forward)))
+      if (failed(RaggedRewriter(func, *type, head).run(func == forward)))
         return signalPassFailure();
     forward.setName("step");
   }

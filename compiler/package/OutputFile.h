@@ -21,6 +21,7 @@ public:
   OutputFile(const OutputFile &) = delete;
   ~OutputFile();
 
+  bool isOpen() const { return descriptor >= 0; }
   bool write(uint64_t offset, llvm::ArrayRef<uint8_t> bytes);
   bool write(uint64_t offset, const std::string &bytes) {
     return write(offset, llvm::ArrayRef(reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()));

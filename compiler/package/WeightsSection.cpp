@@ -30,7 +30,8 @@ public:
   FailureOr<PackedWeight> run();
 
 private:
-  FailureOr<SmallVector<Source>> sources();
+  FailureOr<ArrayRef<uint8_t>> stored(StorageAttr storage, uint64_t count, uint64_t width);
+  FailureOr<SmallVector<Source>> sources(int64_t k);
   LogicalResult emit(ArrayRef<uint8_t> bytes);
   LogicalResult writeMatrix(ArrayRef<Source> sources, int64_t k, PanelOrder order);
   LogicalResult writeVector(ArrayRef<Source> sources);
@@ -45,16 +46,37 @@ private:
 
 } // namespace
 
-FailureOr<SmallVector<Source>> WeightWriter::sources() {
+// The bytes of `count` blocks of `width` bytes that `storage` names, if they lie in a file of the model.
+FailureOr<ArrayRef<uint8_t>> WeightWriter::stored(StorageAttr storage, uint64_t count, uint64_t width) {
+  if (storage.getFile() < 0 || storage.getFile() >= int64_t(checkpoint.files.size()))
+    return op.emitError("names no file of the model: ") << storage;
+  const MappedFile &file = *checkpoint.files[storage.getFile()];
+  uint64_t begin = storage.getOffset();
+  if (storage.getOffset() < 0 || begin > file.size() || count > (file.size() - begin) / width)
+    return op.emitError("'") << op.getName() << "': " << count << " elements at byte " << storage.getOffset() << " do not lie in "
+                             << file.path() << " of " << file.size() << " bytes";
+  return ArrayRef(file.data() + begin, count * width);
+}
+
+// `k`: in_features of each matrix, 1 for vectors.
+FailureOr<SmallVector<Source>> WeightWriter::sources(int64_t k) {
   SmallVector<Source> result;
   auto rows = op->getAttrOfType<ArrayAttr>("heddle.source_rows");
   for (auto [attr, count] : llvm::zip(op->getAttrOfType<ArrayAttr>("heddle.sources"), rows)) {
     auto storage = cast<StorageAttr>(attr);
     std::optional<heddle::TensorType> type = tensorTypeNamed(storage.getType().getValue());
-    if (!type || storage.getFile() >= int64_t(checkpoint.files.size()))
+    if (!type)
       return op.emitError("names no stored tensor: ") << storage;
-    result.push_back({checkpoint.files[storage.getFile()]->data() + storage.getOffset(), *type,
-                      cast<IntegerAttr>(count).getInt(), storage.getTransposed(), storage.getStride()});
+    int64_t rows = cast<IntegerAttr>(count).getInt();
+    auto [storedRows, width] = storage.getTransposed() ? std::pair(k, rows) : std::pair(rows, k);
+    int64_t stride = storage.getStride() ? storage.getStride() : width, values = 0;
+    if (rows < 1 || k < 1 || stride < 1 || __builtin_mul_overflow(storedRows - 1, stride, &values) || __builtin_add_overflow(values, width, &values))
+      return op.emitError("'") << op.getName() << "': no matrix has " << rows << " rows of " << k << ", one every " << stride;
+    const TensorTypeInfo &info = tensorTypeInfo(*type);
+    auto bytes = stored(storage, llvm::divideCeil(uint64_t(values), info.blockValues), info.blockBytes);
+    if (failed(bytes))
+      return failure();
+    result.push_back({bytes->data(), *type, rows, storage.getTransposed(), storage.getStride()});
   }
   return result;
 }
@@ -116,14 +138,10 @@ LogicalResult WeightWriter::writeVector(ArrayRef<Source> sources) {
 LogicalResult WeightWriter::writeStored() {
   auto storage = cast<StorageAttr>(op->getAttrOfType<ArrayAttr>("heddle.sources")[0]);
   auto type = cast<RankedTensorType>(op.getType());
-  if (storage.getFile() < 0 || storage.getFile() >= int64_t(checkpoint.files.size()))
-    return op.emitError("names no file of the model: ") << storage;
-  const MappedFile &file = *checkpoint.files[storage.getFile()];
-  uint64_t width = llvm::divideCeil(type.getElementTypeBitWidth(), 8), begin = storage.getOffset(), count = type.getNumElements();
-  if (storage.getOffset() < 0 || begin > file.size() || count > (file.size() - begin) / width)
-    return op.emitError("'") << op.getName() << "': " << count << " elements at byte " << storage.getOffset() << " do not lie in "
-                             << file.path() << " of " << file.size() << " bytes";
-  for (ArrayRef<uint8_t> rest(file.data() + begin, count * width); !rest.empty(); rest = rest.drop_front(std::min(rest.size(), chunkBytes)))
+  auto bytes = stored(storage, type.getNumElements(), llvm::divideCeil(type.getElementTypeBitWidth(), 8));
+  if (failed(bytes))
+    return failure();
+  for (ArrayRef<uint8_t> rest = *bytes; !rest.empty(); rest = rest.drop_front(std::min(rest.size(), chunkBytes)))
     if (failed(emit(rest.take_front(chunkBytes))))
       return failure();
   return success();
@@ -144,7 +162,7 @@ FailureOr<PackedWeight> WeightWriter::run() {
     weight.sha256 = hash.final();
     return weight;
   }
-  FailureOr<SmallVector<Source>> from = sources();
+  FailureOr<SmallVector<Source>> from = sources(isVector ? 1 : shape[1]);
   if (failed(from))
     return failure();
   auto interleave = op->getAttrOfType<IntegerAttr>("heddle.interleave");

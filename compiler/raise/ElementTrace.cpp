@@ -7,6 +7,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Matchers.h"
+#include "llvm/Support/SaveAndRestore.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -17,6 +18,8 @@ bool heddle::isContraction(Operation *op) {
   auto linalgOp = dyn_cast<linalg::LinalgOp>(op);
   return linalgOp && linalg::isaContractionOpInterface(linalgOp);
 }
+
+static constexpr unsigned maxLevel = 256;
 
 double heddle::valueAt(DenseElementsAttr elements, int64_t position) {
   if (!isa<FloatType>(elements.getElementType())) {
@@ -76,6 +79,9 @@ Expr ElementTrace::size(Value value, int64_t dimension) {
   RankedTensorType type = shaped(value);
   if (!type.isDynamicDim(dimension))
     return exprs.constant(type.getDimSize(dimension));
+  llvm::SaveAndRestore deeper(level, level + 1);
+  if (level > maxLevel)
+    return exprs.size(value, dimension);
   Operation *op = value.getDefiningOp();
   if (!op) {
     auto [argument, d] = namedDimension(cast<BlockArgument>(value), dimension);
@@ -136,7 +142,8 @@ Expr ElementTrace::size(Value value, int64_t dimension) {
 //===- elements -----------------------------------------------------------===//
 
 Expr ElementTrace::element(Value value, ArrayRef<Expr> indices) {
-  if (stops.contains(value) || exprs.exhausted())
+  llvm::SaveAndRestore deeper(level, level + 1);
+  if (stops.contains(value) || exprs.exhausted() || level > maxLevel)
     return exprs.leaf(value, indices);
   std::pair<void *, SmallVector<Expr>> key{value.getAsOpaquePointer(), SmallVector<Expr>(indices)};
   // Inside a reduction its symbols depend on the nesting, which the key does not hold.

@@ -14,7 +14,8 @@
 
 namespace heddle {
 
-// How far back a trace goes. It always ends at arguments, weights, products of matrices, model ops and ops it does not know.
+// How far back a trace goes. It always ends at arguments, weights, products of matrices, model ops and ops it does not know, and
+// where more than 256 ops lie between: a graph may be a chain of any length.
 enum class TraceDepth {
   Everything,  // through arithmetic
   Layout,      // through what only moves elements, casts floats to floats, decides between two, or scales by a constant
@@ -56,6 +57,7 @@ private:
   llvm::DenseSet<mlir::Value> stops;
   std::map<std::pair<void *, llvm::SmallVector<Expr>>, Expr> memo;
   unsigned nesting = 0;
+  unsigned level = 0; // ops between the value that was asked for and the one that is looked at
 };
 
 // Element `position`, in row-major order, of a constant.

@@ -8,6 +8,7 @@
 #include "compiler/raise/Weights.h"
 
 #include "mlir/IR/IRMapping.h"
+#include "llvm/Support/SaveAndRestore.h"
 
 namespace heddle {
 #define GEN_PASS_DEF_FORMFORWARD
@@ -18,6 +19,7 @@ using namespace mlir;
 using namespace heddle;
 
 static constexpr int64_t dynamic = ShapedType::kDynamic;
+static constexpr unsigned maxDepth = 1000;
 
 static RankedTensorType shaped(Value value) { return cast<RankedTensorType>(value.getType()); }
 
@@ -129,9 +131,9 @@ private:
   LogicalResult writeLayer(unsigned layer);
   RankedTensorType open(Type type);
   unsigned height(Value value);
-  FailureOr<Value> cannot(Operation *op, const char *what) {
+  FailureOr<Value> cannot(Operation *op, const Twine &what) {
     if (reason.empty())
-      reason = describe(op) + " " + what;
+      reason = (describe(op) + " " + what).str();
     return failure();
   }
 
@@ -140,6 +142,7 @@ private:
   OpBuilder b;
   IRMapping map;
   DenseMap<Value, unsigned> heights;
+  unsigned depth = 0; // of write
   Value ids, positions;
   SmallVector<Value> layerWeights;
   std::string reason;
@@ -156,14 +159,16 @@ RankedTensorType ForwardWriter::open(Type type) {
 
 // Ops between a value and the inputs: of two summands, the one nearer to the inputs is the residual and comes first.
 unsigned ForwardWriter::height(Value value) {
-  if (!isData(value) || !value.getDefiningOp())
-    return 0;
-  if (auto known = heights.find(value); known != heights.end())
-    return known->second;
-  unsigned greatest = 0;
-  for (Value operand : value.getDefiningOp()->getOperands())
-    greatest = std::max(greatest, height(operand));
-  return heights[value] = greatest + 1;
+  // Those of all values, in order: a chain may be longer than the stack.
+  if (heights.empty())
+    for (Operation &op : graph.front()) {
+      unsigned greatest = 0;
+      for (Value operand : op.getOperands())
+        greatest = std::max(greatest, heights.lookup(operand));
+      for (Value result : op.getResults())
+        heights[result] = isData(result) ? greatest + 1 : 0;
+    }
+  return heights.lookup(value);
 }
 
 FailureOr<Value> ForwardWriter::writeWeight(Value old) {
@@ -195,7 +200,10 @@ FailureOr<Value> ForwardWriter::writeIndices(Operation *op, Value old) {
 FailureOr<Value> ForwardWriter::write(Value old) {
   if (Value known = map.lookupOrNull(old))
     return known;
+  llvm::SaveAndRestore deeper(depth, depth + 1);
   Operation *op = old.getDefiningOp();
+  if (op && depth > maxDepth)
+    return cannot(op, "lies behind more than " + Twine(maxDepth) + " ops between two layers");
   if (!op) {
     reason = "an argument is read that is no token id";
     return failure();

@@ -32,14 +32,24 @@ static Expr equals(ExprContext &exprs, Expr a, Expr b) {
   return exprs.condition(exprs.call("equal", {a, b}));
 }
 
+static Expr isUnordered(ExprContext &exprs, Expr a, Expr b) {
+  if (a->isInteger && b->isInteger)
+    return exprs.constant(0);
+  return exprs.condition(a == b ? exprs.call("isnan", {a}) : exprs.call("unordered", {a, b}));
+}
+
 static Expr compareFloats(ExprContext &exprs, arith::CmpFPredicate predicate, Expr a, Expr b) {
+  // A value equals itself unless it is not a number.
+  bool isSelf = a == b;
   switch (predicate) {
   case arith::CmpFPredicate::OEQ:
+    return isSelf ? exprs.negate(isUnordered(exprs, a, b)) : equals(exprs, a, b);
   case arith::CmpFPredicate::UEQ:
-    return equals(exprs, a, b);
+    return isSelf ? exprs.constant(1) : equals(exprs, a, b);
   case arith::CmpFPredicate::ONE:
+    return isSelf ? exprs.constant(0) : exprs.negate(equals(exprs, a, b));
   case arith::CmpFPredicate::UNE:
-    return exprs.negate(equals(exprs, a, b));
+    return isSelf ? isUnordered(exprs, a, b) : exprs.negate(equals(exprs, a, b));
   case arith::CmpFPredicate::OGT:
   case arith::CmpFPredicate::UGT:
     return atLeast(exprs, a, b, true);
@@ -53,9 +63,9 @@ static Expr compareFloats(ExprContext &exprs, arith::CmpFPredicate predicate, Ex
   case arith::CmpFPredicate::ULE:
     return atLeast(exprs, b, a, false);
   case arith::CmpFPredicate::UNO:
-    return exprs.condition(a == b ? exprs.call("isnan", {a}) : exprs.call("unordered", {a, b}));
+    return isUnordered(exprs, a, b);
   case arith::CmpFPredicate::ORD:
-    return exprs.negate(exprs.condition(a == b ? exprs.call("isnan", {a}) : exprs.call("unordered", {a, b})));
+    return exprs.negate(isUnordered(exprs, a, b));
   default:
     return exprs.constant(predicate == arith::CmpFPredicate::AlwaysTrue);
   }

@@ -139,17 +139,17 @@ FailureOr<Value> Packer::placeInSection(Operation *user, PackedGroup group, Rank
     StorageAttr storage = weight.getStorage();
     if (group.transposed)
       storage = storage.getTurned();
-    llvm::raw_string_ostream(key) << storage << ";";
+    llvm::raw_string_ostream(key) << storage << " " << typeOf(source) << ";";
     name += (name.empty() ? "" : "+") + weight.getName().str();
     sources.push_back(storage);
     names.push_back(weight.getNameAttr());
     rows.push_back(b.getI64IntegerAttr(typeOf(source).getDimSize(group.transposed ? 1 : 0)));
   }
-  auto [entry, isNew] = offsets.try_emplace(key + group.format + std::to_string(group.interleave), sectionSize);
-  if (isNew) {
-    int64_t bytes = type.getNumElements() * type.getElementType().getIntOrFloatBitWidth() / 8;
-    sectionSize = (sectionSize + bytes + 63) / 64 * 64;
-  }
+  auto [entry, isNew] = offsets.try_emplace(key + group.format + std::to_string(group.interleave),
+                                               llvm::alignTo(sectionSize, 64));
+  // The section ends with its last weight, whatever its size.
+  if (isNew)
+    sectionSize = entry->second + type.getNumElements() * type.getElementType().getIntOrFloatBitWidth() / 8;
   b.setInsertionPoint(user);
   auto storage = StorageAttr::get(b.getContext(), b.getStringAttr("packed"), 0, entry->second, false);
   auto op = WeightOp::create(b, group.sources.front().getLoc(), type, name, storage);

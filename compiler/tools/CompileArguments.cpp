@@ -9,173 +9,232 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
+#include <initializer_list>
 
 using namespace heddle;
 using llvm::StringRef;
 
-const char *const CompileArguments::usage = R"(heddle compile MODEL -o OUT [options]
+namespace {
 
-MODEL is a GGUF file (any part of a split one), a Hugging Face folder, an ONNX file, or an MLIR module (FILE.mlir).
+// One option: what --help says of it and what its value does.
+struct Flag {
+  const char *name;
+  const char *values; // as --help shows them, with the sign before them; "" for an option without a value
+  const char *help;
+  // Takes the value. What is wrong with it, or "". Null where parse() itself reads the option.
+  std::string (*take)(CompileArguments &arguments, StringRef value);
+};
 
-What to make
-  -o FILE                       the output
-  --emit=exe|lib|object|package|mlir|llvm|asm
-                                program, shared library with the runtime inside, object for libheddle.a, container for
-                                heddle_package_open_file, or text (default exe)
-  --task=auto|generate|graph    what the output is for: generate continues a prompt, graph maps named tensors to named tensors
-                                (default auto: an ONNX file generates if it is a causal decoder from input_ids to logits,
-                                else it is a graph, as MLIR modules are; all others generate). The tokenizer and
-                                config.json beside an ONNX file are read, and a cache is made for it
-  --target=T                    native, x86-64-v3, x86-64-v4, znver5, sapphirerapids, aarch64, opencl,
-                                cuda:sm_80, cuda:sm_90a (default native)
-  --name=ID                     symbol heddle_model_ID of libraries, objects and packages (default: from the output's name)
-  --sidecar                     weights in a second file, OUT.weights
-How exact, how large
-  --precision=fast|precise      fast: 8-bit or 16-bit activations where the weights are stored so; precise: f32 throughout
-  --precise                     the same as --precision=precise
-  --kv=auto|f32|bf16|f16        storage of the KV cache
-  --context=N                   longest sequence in tokens (default: the model's, at most 8192)
-For researchers
-  --stop-after=STAGE            print the module after import, raise, optimize or schedule
-  --dump-stages=DIR             write the module after every stage
-  --activations=auto|f32|bf16|int8
-                                inputs of products with quantised weights
-  --print-remarks               what passes say of the choices they made
-  --load-pass-plugin=LIB        load the MLIR passes of a shared library; repeatable
-  --add-pass=POINT:PIPELINE     run passes, ours, MLIR's or a plugin's, at after-import, after-optimize, before-bufferize or
-                                after-schedule; repeatable
-  --mla-absorb=auto|on|off      up-projections of a low-rank latent: absorbed into queries and results where a step has few
-                                queries, always, or never (keys and values are rebuilt; other models than MLA cache them)
-  --PASS=on|off                 passes that can be turned off to measure or bisect them: bind-decoder-inputs, raise-linear,
-                                raise-norm, raise-glu, raise-moe, raise-rope, raise-softmax, fuse-attention, form-forward (what
-                                is found in ONNX graphs), flash-tile, split-kv, share-kv, fuse-projections, share-layers
-For pipelines
-  --report=FILE.html|FILE.json  what was fused, scheduled and planned, as a page or as data
-  --depfile=FILE                make rule: the output depends on every file of the model
-  --diagnostics=text|json       errors as one line of text, or as one JSON object in a line (default text)
-  --quiet                       no progress on a terminal
+struct FlagGroup {
+  const char *title;
+  std::vector<Flag> flags;
+};
 
-Exit code: 0 done, 1 our or the machine's failure, 2 the input or the command line is at fault.
-)";
+} // namespace
 
-bool CompileArguments::word(StringRef key, StringRef value, std::initializer_list<const char *> known, std::string &out) {
-  std::string list;
-  for (const char *name : known) {
+static std::string quoted(StringRef value) { return ("'" + value + "'").str(); }
+
+template <typename T>
+static std::string choose(StringRef value, std::initializer_list<std::pair<const char *, T>> choices, T &out) {
+  std::string known;
+  for (auto &[name, choice] : choices) {
     if (value == name) {
-      out = value.str();
-      return true;
+      out = choice;
+      return "";
     }
-    list += (list.empty() ? "" : ", ") + std::string(name);
+    known += (known.empty() ? "" : ", ") + std::string(name);
   }
-  error = (key + ": '" + value + "' is none of " + list).str();
-  return false;
+  return quoted(value) + " is none of " + known;
+}
+
+static std::string chooseWord(StringRef value, std::initializer_list<const char *> words, std::string &out) {
+  if (!llvm::is_contained(words, value))
+    return quoted(value) + " is none of " + llvm::join(words, ", ");
+  out = value.str();
+  return "";
+}
+
+static std::string takeName(StringRef value, std::string &out) {
+  out = value.str();
+  return value.empty() ? "a name is expected" : "";
+}
+
+static std::string takeSymbol(CompileArguments &arguments, StringRef value) {
+  bool isWord = !value.empty() && llvm::all_of(value, [](char c) { return llvm::isAlnum(c) || c == '_'; });
+  arguments.options.name = value.str();
+  return isWord ? "" : quoted(value) + " is no C identifier: letters, digits and _ are expected";
+}
+
+static std::string takeTask(CompileArguments &arguments, StringRef value) {
+  if (llvm::is_contained({"encode", "classify", "seq2seq"}, value))
+    return quoted(value) + ": no model can be compiled for that yet; auto, generate and graph are possible";
+  return choose<Task>(value, {{"auto", Task::Auto}, {"generate", Task::Generate}, {"graph", Task::Graph}}, arguments.options.task);
+}
+
+static std::string takeStage(CompileArguments &arguments, StringRef value) {
+  std::optional<Stage> stage = parseStage(value);
+  if (!stage)
+    return quoted(value) + " is none of import, raise, optimize, schedule, codegen, package";
+  arguments.options.stopAfter = *stage;
+  return "";
+}
+
+static std::string takePlugin(CompileArguments &, StringRef value) {
+  llvm::Expected<mlir::PassPlugin> plugin = mlir::PassPlugin::load(value.str());
+  if (!plugin)
+    return llvm::toString(plugin.takeError());
+  plugin->registerPassRegistryCallbacks();
+  return "";
 }
 
 // Parsed here for its errors; the pipeline parses it again at its place.
-bool CompileArguments::addPass(StringRef value) {
+static std::string takePass(CompileArguments &arguments, StringRef value) {
   auto [point, pipeline] = value.split(':');
-  if (!llvm::is_contained(extensionPoints(), point)) {
-    error = ("--add-pass: '" + point + "' is none of " + llvm::join(extensionPoints(), ", ")).str();
-    return false;
-  }
+  if (!llvm::is_contained(extensionPoints(), point))
+    return quoted(point) + " is none of " + llvm::join(extensionPoints(), ", ");
   static const bool registered = [] { return mlir::registerAllPasses(), registerPasses(), true; }();
   (void)registered;
   mlir::OpPassManager scratch(mlir::ModuleOp::getOperationName());
-  llvm::raw_string_ostream said(error);
-  if (pipeline.empty() || failed(mlir::parsePassPipeline(pipeline, scratch, said))) {
-    error = ("--add-pass: '" + pipeline + "' is no pass pipeline: " + StringRef(error).trim().split('\n').first).str();
-    return false;
+  std::string said;
+  llvm::raw_string_ostream stream(said);
+  if (pipeline.empty() || failed(mlir::parsePassPipeline(pipeline, scratch, stream)))
+    return quoted(pipeline) + " is no pass pipeline: " + StringRef(said).trim().split('\n').first.str();
+  arguments.options.pipeline.extensions.emplace_back(point.str(), pipeline.str());
+  return "";
+}
+
+#define TAKE(EXPRESSION) [](CompileArguments &arguments, StringRef value) -> std::string { return EXPRESSION; }
+#define SET(EXPRESSION) [](CompileArguments &arguments, StringRef) -> std::string { return EXPRESSION, ""; }
+
+static std::vector<FlagGroup> makeFlags() {
+  std::vector<Flag> output = {
+      {"-o", " FILE", "the output", nullptr},
+      {"--emit", "=exe|lib|object|package|mlir|llvm|asm",
+       "program, shared library with the runtime inside, object for libheddle.a, container for heddle_package_open_file, or text "
+       "(default exe)",
+       TAKE(choose<Emit>(value,
+                         {{"exe", Emit::Executable}, {"lib", Emit::Library}, {"object", Emit::Object}, {"package", Emit::Package},
+                          {"mlir", Emit::Mlir}, {"llvm", Emit::Llvm}, {"asm", Emit::Assembly}},
+                         arguments.options.emit))},
+      {"--task", "=auto|generate|graph",
+       "what the output is for: generate continues a prompt, graph maps named tensors to named tensors (default auto: an ONNX file "
+       "generates if it is a causal decoder from input_ids to logits, else it is a graph, as MLIR modules are; all others "
+       "generate). The tokenizer and config.json beside an ONNX file are read, and a cache is made for it",
+       takeTask},
+      {"--target", "=T", "native, x86-64-v3, x86-64-v4, znver5, sapphirerapids, aarch64, opencl, cuda:sm_80, cuda:sm_90a (default native)",
+       TAKE(takeName(value, arguments.options.target))},
+      {"--name", "=ID", "symbol heddle_model_ID of libraries, objects and packages (default: from the output's name)", takeSymbol},
+      {"--sidecar", "", "weights in a second file, OUT.weights; an object's lie beside the program it is linked into, as PROGRAM.weights",
+       SET(arguments.options.sidecar = true)}};
+  std::vector<Flag> precision = {
+      {"--precision", "=fast|precise",
+       "fast: a 16-bit cache where the weights are 16-bit or quantised, products of 16-bit numbers where the weights and the target "
+       "have them; precise: f32 throughout (default fast)",
+       TAKE(choose<Precision>(value, {{"fast", Precision::Fast}, {"precise", Precision::Precise}}, arguments.options.precision))},
+      {"--precise", "", "the same as --precision=precise", SET(arguments.options.precision = Precision::Precise)},
+      {"--kv", "=auto|f32|bf16|f16", "storage of the KV cache",
+       TAKE(chooseWord(value, {"auto", "f32", "bf16", "f16"}, arguments.options.kv))},
+      {"--activations", "=auto|f32|bf16|int8", "inputs of products with quantised weights (auto: f32)",
+       TAKE(chooseWord(value, {"auto", "f32", "bf16", "int8"}, arguments.options.activations))},
+      {"--context", "=N", "longest sequence in tokens (default: the model's, at most 8192)",
+       TAKE(value.getAsInteger(10, arguments.options.context) || arguments.options.context < 1 ? quoted(value) + " is no positive number"
+                                                                                               : "")}};
+  std::vector<Flag> research = {
+      {"--stop-after", "=STAGE", "print the module after import, raise, optimize or schedule", takeStage},
+      {"--dump-stages", "=DIR", "write the module after every stage", TAKE(takeName(value, arguments.options.dumpStages))},
+      {"--print-remarks", "", "what passes say of the choices they made", SET(arguments.options.printRemarks = true)},
+      {"--load-pass-plugin", "=LIB", "load the MLIR passes of a shared library; repeatable", takePlugin},
+      {"--add-pass", "=POINT:PIPELINE",
+       "run passes, ours, MLIR's or a plugin's, at after-import, after-optimize, before-bufferize or after-schedule; repeatable", takePass},
+      {"--mla-absorb", "=auto|on|off",
+       "up-projections of a low-rank latent: absorbed into queries and results where a step has few queries, always, or never (keys "
+       "and values are rebuilt; other models than MLA cache them)",
+       TAKE(choose<std::string>(value, {{"auto", "automatic"}, {"on", "absorbed"}, {"off", ""}}, arguments.options.pipeline.latentForm))}};
+  std::vector<Flag> pipelines = {
+      {"--report", "=FILE.html|FILE.json", "what was fused, scheduled and planned, as a page or as data",
+       TAKE((arguments.options.report = value.str(), value.ends_with(".html") || value.ends_with(".json"))
+                ? ""
+                : quoted(value) + " ends in neither .html nor .json")},
+      {"--depfile", "=FILE", "make rule: the output depends on every file of the model", TAKE(takeName(value, arguments.options.depfile))},
+      {"--diagnostics", "=text|json", "errors as one line of text, or as one JSON object in a line (default text)",
+       TAKE(choose<bool>(value, {{"text", false}, {"json", true}}, arguments.jsonErrors))},
+      {"--quiet", "", "no progress on a terminal", SET(arguments.options.quiet = true)}};
+  return {{"What to make", output}, {"How exact, how large", precision}, {"For researchers", research}, {"For pipelines", pipelines}};
+}
+
+#undef TAKE
+#undef SET
+
+static const std::vector<FlagGroup> &flagGroups() {
+  static const std::vector<FlagGroup> groups = makeFlags();
+  return groups;
+}
+
+// Appends an option and its description, in lines of at most 128 columns.
+static void appendOption(const std::string &option, StringRef help, std::string &out) {
+  constexpr size_t column = 32, width = 128;
+  std::string line = "  " + option;
+  if (line.size() + 2 > column) {
+    out += line + "\n";
+    line.clear();
   }
-  options.pipeline.extensions.emplace_back(point.str(), pipeline.str());
-  return true;
+  line.resize(column, ' ');
+  while (!help.empty()) {
+    auto [word, rest] = help.split(' ');
+    if (line.size() > column && line.size() + 1 + word.size() > width) {
+      out += line + "\n";
+      line.assign(column, ' ');
+    }
+    line += (line.size() > column ? " " : "") + word.str();
+    help = rest;
+  }
+  out += line + "\n";
+}
+
+std::string CompileArguments::usage() {
+  std::string text = R"(heddle compile MODEL -o OUT [options]
+
+MODEL is a GGUF file (any part of a split one), a Hugging Face folder, an ONNX file, or an MLIR module (FILE.mlir).
+)";
+  for (const FlagGroup &group : flagGroups()) {
+    text += "\n" + std::string(group.title) + "\n";
+    for (const Flag &flag : group.flags)
+      appendOption(std::string(flag.name) + flag.values, flag.help, text);
+  }
+  auto names = llvm::map_range(passSwitches(), [](const PassSwitch &pass) { return pass.name; });
+  text += "\nPasses that can be turned off, to measure or bisect them\n";
+  appendOption("--PASS=on|off", "PASS is one of " + llvm::join(names, ", "), text);
+  return text + R"(
+Examples:
+  heddle compile model.gguf -o model && ./model "The capital of France is"
+  heddle compile model.onnx -o model --precise --report=model.html
+
+Exit code: 0 done, 1 our or the machine's failure, 2 the input or the command line is at fault.
+)";
 }
 
 bool CompileArguments::parseFlag(StringRef key, StringRef value, bool hasValue) {
-  if (!hasValue) {
-    if (key == "--sidecar")
-      return options.sidecar = true;
-    if (key == "--quiet")
-      return options.quiet = true;
-    if (key == "--print-remarks")
-      return options.printRemarks = true;
-    if (key == "--precise") {
-      options.precision = Precision::Precise;
-      return true;
+  for (const FlagGroup &group : flagGroups())
+    for (const Flag &flag : group.flags) {
+      if (key != flag.name || !flag.take)
+        continue;
+      bool wantsValue = *flag.values;
+      if (wantsValue != hasValue) {
+        error = (key + (wantsValue ? " needs a value: " + key + flag.values : " takes no value")).str();
+        return false;
+      }
+      std::string reason = flag.take(*this, value);
+      if (!reason.empty())
+        error = (key + ": " + reason).str();
+      return reason.empty();
     }
-  }
-  if (key == "--emit")
-    return choose<Emit>(key, value,
-                        {{"exe", Emit::Executable}, {"lib", Emit::Library}, {"object", Emit::Object}, {"package", Emit::Package},
-                         {"mlir", Emit::Mlir}, {"llvm", Emit::Llvm}, {"asm", Emit::Assembly}},
-                        options.emit);
-  if (key == "--task") {
-    if (llvm::is_contained({"encode", "classify", "seq2seq"}, value))
-      error = ("--task=" + value + ": no model can be compiled for that yet; auto, generate and graph are possible").str();
-    return error.empty() && choose<Task>(key, value, {{"auto", Task::Auto}, {"generate", Task::Generate}, {"graph", Task::Graph}}, options.task);
-  }
-  if (key == "--precision")
-    return choose<Precision>(key, value, {{"fast", Precision::Fast}, {"precise", Precision::Precise}}, options.precision);
-  if (key == "--target") {
-    options.target = value.str();
-    return true;
-  }
-  if (key == "--name") {
-    options.name = value.str();
-    bool isWord = !value.empty() && llvm::all_of(value, [](char c) { return llvm::isAlnum(c) || c == '_'; });
-    if (!isWord)
-      error = ("--name: '" + value + "' is no C identifier: letters, digits and _ are expected").str();
-    return isWord;
-  }
-  if (key == "--depfile") {
-    options.depfile = value.str();
-    if (value.empty())
-      error = "--depfile needs the name of a file";
-    return error.empty();
-  }
-  if (key == "--report") {
-    options.report = value.str();
-    if (!value.ends_with(".html") && !value.ends_with(".json"))
-      error = ("--report: '" + value + "' ends in neither .html nor .json").str();
-    return error.empty();
-  }
-  if (key == "--diagnostics")
-    return choose<bool>(key, value, {{"text", false}, {"json", true}}, jsonErrors);
-  if (key == "--kv")
-    return word(key, value, {"auto", "f32", "bf16", "f16"}, options.kv);
-  if (key == "--activations")
-    return word(key, value, {"auto", "f32", "bf16", "int8"}, options.activations);
-  if (key == "--dump-stages") {
-    options.dumpStages = value.str();
-    return true;
-  }
-  if (key == "--stop-after") {
-    std::optional<Stage> stage = parseStage(value);
-    if (stage)
-      options.stopAfter = *stage;
-    else
-      error = ("--stop-after: '" + value + "' is none of import, raise, optimize, schedule, codegen, package").str();
-    return stage.has_value();
-  }
-  if (key == "--context") {
-    if (value.getAsInteger(10, options.context) || options.context < 1)
-      error = ("--context: '" + value + "' is no positive number").str();
-    return error.empty();
-  }
-  if (key == "--load-pass-plugin") {
-    llvm::Expected<mlir::PassPlugin> plugin = mlir::PassPlugin::load(value.str());
-    if (!plugin)
-      error = "--load-pass-plugin: " + llvm::toString(plugin.takeError());
-    else
-      plugin->registerPassRegistryCallbacks();
-    return error.empty();
-  }
-  if (key == "--add-pass")
-    return addPass(value);
-  if (key == "--mla-absorb")
-    return choose<std::string>(key, value, {{"auto", "automatic"}, {"on", "absorbed"}, {"off", ""}}, options.pipeline.latentForm);
   for (const PassSwitch &pass : passSwitches())
-    if (StringRef name = key; name.consume_front("--") && name == pass.name)
-      return choose<bool>(key, value, {{"on", true}, {"off", false}}, options.pipeline.*pass.enabled);
+    if (StringRef name = key; name.consume_front("--") && name == pass.name) {
+      std::string reason = choose<bool>(value, {{"on", true}, {"off", false}}, options.pipeline.*pass.enabled);
+      if (!reason.empty())
+        error = (key + ": " + reason).str();
+      return reason.empty();
+    }
   error = ("unknown option '" + key + "'; 'heddle compile --help' lists them").str();
   return false;
 }

@@ -6,7 +6,7 @@
 
 #include "compiler/Compile.h"
 
-#include <initializer_list>
+#include <string>
 
 namespace heddle {
 
@@ -14,31 +14,16 @@ class CompileArguments {
 public:
   explicit CompileArguments(CompileOptions &options) : options(options) {}
   // What `heddle compile --help` prints.
-  static const char *const usage;
+  static std::string usage();
   // False: `error` is one line.
   bool parse(int argc, char **argv);
+
+  CompileOptions &options;
   std::string error;
   bool help = false, jsonErrors = false;
 
 private:
   bool parseFlag(llvm::StringRef key, llvm::StringRef value, bool hasValue);
-  bool addPass(llvm::StringRef value);
-  template <typename T>
-  bool choose(llvm::StringRef key, llvm::StringRef value, std::initializer_list<std::pair<const char *, T>> choices, T &out) {
-    std::string known;
-    for (auto &[name, choice] : choices) {
-      if (value == name) {
-        out = choice;
-        return true;
-      }
-      known += (known.empty() ? "" : ", ") + std::string(name);
-    }
-    error = (key + ": '" + value + "' is none of " + known).str();
-    return false;
-  }
-  bool word(llvm::StringRef key, llvm::StringRef value, std::initializer_list<const char *> known, std::string &out);
-
-  CompileOptions &options;
 };
 
 // Prints an error, as one JSON object if asked to, and gives back `code`.

@@ -41,7 +41,7 @@ static int runCompile(int argc, char **argv) {
   if (!arguments.parse(argc, argv))
     return failCommand(2, arguments.error, arguments.jsonErrors);
   if (arguments.help) {
-    llvm::outs() << CompileArguments::usage;
+    llvm::outs() << CompileArguments::usage();
     return 0;
   }
   std::string error;

@@ -230,7 +230,8 @@ void heddle::softmax(MutableArrayRef<double> values) {
     value /= sum;
 }
 
-// What is compared when experts are chosen: p + correction, and 0 for experts of groups that do not take part.
+// What is compared when experts are chosen: p + correction, which may be negative; experts of groups that do not take part
+// come after all others.
 static SmallVector<double> choiceScores(ArrayRef<double> p, ArrayRef<double> correction, RoutingAttr routing) {
   SmallVector<double> scores(p);
   for (auto [e, c] : llvm::enumerate(correction))
@@ -246,7 +247,7 @@ static SmallVector<double> choiceScores(ArrayRef<double> p, ArrayRef<double> cor
   }
   llvm::stable_sort(order, [](auto a, auto b) { return a.first > b.first; });
   for (auto [score, g] : ArrayRef(order).drop_front(routing.getTopGroups()))
-    std::fill_n(scores.begin() + g * size, size, 0.0);
+    std::fill_n(scores.begin() + g * size, size, -std::numeric_limits<double>::infinity());
   return scores;
 }
 

@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "frontends/families/ModelBuilder.h"
+#include "frontends/Architectures.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -28,6 +29,13 @@ static RankedTensorType storedType(MLIRContext *context, const TensorInfo &tenso
 
 ModelBuilder::ModelBuilder(MLIRContext &context, const Model &model)
     : model(model), b(&context), loc(NameLoc::get(b.getStringAttr(model.config.architecture))) {
+  const Architecture *architecture = findArchitecture(config().architecture);
+  assert(architecture && "every family has a row");
+  Status listed = forEachTensor(*architecture, config(), [&](const TensorRule &rule, int64_t layer, int64_t expert) -> Status {
+    weightNames.insert(tensorName(rule.name, layer, expert));
+    return Done{};
+  });
+  assert(listed);
   module = ModuleOp::create(b, loc);
   b.setInsertionPointToEnd(module->getBody());
   auto grid = RankedTensorType::get({dynamic, dynamic}, b.getI32Type());
@@ -186,6 +194,8 @@ Value ModelBuilder::rope(Value x, int64_t offset) {
 
 Value ModelBuilder::attention(Value q, Value k, Value v) {
   double scale = config().attentionScale ? config().attentionScale : 1.0 / std::sqrt(double(typeOf(q).getDimSize(3)));
+  if (config().scaleByLayer)
+    scale /= double(layerIndex + 1);
   auto mask = MaskAttr::get(b.getContext(), true, config().layerWindow[layerIndex]);
   return AttentionOp::create(b, loc, q.getType(), q, k, v, Value(), Value(), mask, b.getF64FloatAttr(scale),
                              b.getF64FloatAttr(config().attentionSoftcap));

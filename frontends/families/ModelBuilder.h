@@ -11,6 +11,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace heddle {
 
@@ -19,7 +20,8 @@ public:
   ModelBuilder(mlir::MLIRContext &context, const Model &model);
 
   const ModelConfig &config() const { return model.config; }
-  bool has(const std::string &name) const { return model.checkpoint.find(prefix + name) != nullptr; }
+  // Whether the model has this weight: the config asks for it. What else lies in the checkpoint takes no part.
+  bool has(const std::string &name) const { return weightNames.contains(prefix + name); }
 
   // ids (batch, sequence) -> (batch, sequence, hidden_size); learned position embeddings by position.
   mlir::Value embedTokens(const std::string &name);
@@ -74,6 +76,7 @@ private:
   mlir::RankedTensorType activations(int64_t width);
 
   const Model &model;
+  llvm::StringSet<> weightNames;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   mlir::OpBuilder b;
   mlir::Location loc;

@@ -139,6 +139,8 @@ void ConfigReader::readWindows() {
 
 void ConfigReader::readScales() {
   config.attentionScale = keys.number("attention.scale", 0.0);
+  if (architecture.offsetNorm)
+    config.embeddingScale = std::sqrt(static_cast<double>(config.hiddenSize));
   config.attentionSoftcap = keys.number("attn_logit_softcapping", is("gemma2") ? 50.0 : 0.0);
   config.finalSoftcap = keys.number("final_logit_softcapping", is("gemma2") ? 30.0 : 0.0);
   // The 27B models scale by hidden_size / num_heads instead of head_dim, and the format has no key for it: told by

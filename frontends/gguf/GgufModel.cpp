@@ -102,7 +102,6 @@ Expected<Model> readGguf(const std::string &path) {
     return valid.takeError();
   if (Status used = renamer.checkUnused(); !used)
     return used.takeError();
-  setEmbeddingScale(model);
   return model;
 }
 

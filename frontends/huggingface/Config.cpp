@@ -3,6 +3,7 @@
 #include "frontends/Json.h"
 #include "frontends/Size.h"
 
+#include <algorithm>
 #include <cmath>
 #include <sys/stat.h>
 
@@ -15,10 +16,17 @@ struct ActivationName {
   Activation activation;
 };
 constexpr ActivationName activationNames[] = {
-    {"silu", Activation::Silu},          {"swish", Activation::Silu},
-    {"gelu", Activation::Gelu},          {"gelu_new", Activation::GeluTanh},
-    {"gelu_fast", Activation::GeluTanh}, {"gelu_pytorch_tanh", Activation::GeluTanh},
-    {"relu", Activation::Relu},          {"quick_gelu", Activation::QuickGelu},
+    {"silu", Activation::Silu},
+    {"swish", Activation::Silu},
+    {"gelu", Activation::Gelu},
+    {"gelu_python", Activation::Gelu},
+    {"gelu_new", Activation::GeluTanh},
+    {"gelu_fast", Activation::GeluTanh},
+    {"gelu_pytorch_tanh", Activation::GeluTanh},
+    {"gelu_python_tanh", Activation::GeluTanh},
+    {"gelu_accurate", Activation::GeluTanh},
+    {"relu", Activation::Relu},
+    {"quick_gelu", Activation::QuickGelu},
     {"tanh", Activation::Tanh},
 };
 
@@ -43,6 +51,9 @@ private:
   // The value under the name that this architecture uses for `key`, else `fallback`; 0 stands for no fallback.
   int64_t size(const char *key, int64_t fallback = 0);
   bool is(std::string_view name) const { return config.architecture == name; }
+  bool isAny(std::initializer_list<std::string_view> names) const {
+    return std::find(names.begin(), names.end(), config.architecture) != names.end();
+  }
   void readSizes();
   void readFlags();
   void readActivation();
@@ -100,10 +111,11 @@ void ConfigReader::readSizes() {
 
 void ConfigReader::readFlags() {
   config.tieWordEmbeddings = object.boolean("tie_word_embeddings").value_or(architecture.defaults.tied);
-  bool bias = object.boolean("attention_bias").value_or(false);
+  // The reference's other families carry the keys unread.
+  bool bias = !isAny({"gpt2", "mistral", "mixtral", "phi3", "qwen2"}) && object.boolean("attention_bias").value_or(false);
   config.attentionBias = is("qwen2") || bias;
-  config.attentionOutputBias = bias && !is("qwen2");
-  config.mlpBias = is("llama") && object.boolean("mlp_bias").value_or(false);
+  config.attentionOutputBias = bias;
+  config.mlpBias = isAny({"deepseek_v2", "llama"}) && object.boolean("mlp_bias").value_or(false);
   config.normWeightOffset = architecture.offsetNorm ? 1.0 : 0.0;
   config.name = object.string("_name_or_path").value_or("");
 }
@@ -126,8 +138,9 @@ void ConfigReader::readActivation() {
 }
 
 std::vector<std::string> ConfigReader::defaultLayerTypes(int64_t window) {
+  bool slides = window > 0 || architecture.offsetNorm; // gemma's layers do whatever the window
   std::vector<std::string> types(static_cast<size_t>(config.numHiddenLayers),
-                                 window > 0 ? "sliding_attention" : "full_attention");
+                                 slides ? "sliding_attention" : "full_attention");
   int64_t period = 0; // every period-th layer is full; 0: none
   if (is("gemma2"))
     period = 2;
@@ -148,15 +161,16 @@ std::vector<std::string> ConfigReader::defaultLayerTypes(int64_t window) {
 // Which layers see the last `sliding_window` tokens only.
 void ConfigReader::readWindows() {
   bool isQwen = is("qwen2") || is("qwen3") || is("qwen3_moe");
-  int64_t window = 0;
-  if (!is("llama") && !is("gpt2") && !architecture.isLatent && !object.isNull("sliding_window"))
+  bool usesWindow = isQwen ? object.boolean("use_sliding_window").value_or(false)
+                           : !isAny({"gpt2", "llama"}) && !architecture.isLatent;
+  int64_t window = 0; // none
+  if (usesWindow && !object.isNull("sliding_window"))
     window = object.integer("sliding_window").value_or(architecture.defaults.slidingWindow);
   if (window < 0)
     object.fail("sliding_window", "is negative (" + std::to_string(window) + ")");
-  if (isQwen && !object.boolean("use_sliding_window").value_or(false))
-    window = 0;
-  bool typed = is("gemma2") || is("gemma3_text") || is("qwen2") ||
-               is("qwen3"); // the other architectures do not look at layer_types
+  else if (window == 0 && usesWindow && object.has("sliding_window"))
+    object.fail("sliding_window", "is 0, expected at least 1, or null for none");
+  bool typed = isAny({"gemma2", "gemma3_text", "qwen2", "qwen3"}); // the other architectures do not look at layer_types
   std::vector<std::string> types =
       typed && object.has("layer_types") ? object.strings("layer_types") : defaultLayerTypes(window);
   if (types.size() != static_cast<size_t>(config.numHiddenLayers))
@@ -164,11 +178,14 @@ void ConfigReader::readWindows() {
                                    std::to_string(config.numHiddenLayers) + ")");
   config.layerWindow.assign(static_cast<size_t>(config.numHiddenLayers), 0);
   for (size_t layer = 0; layer < std::min(types.size(), config.layerWindow.size()); ++layer) {
-    if (types[layer] == "sliding_attention")
-      config.layerWindow[layer] = window;
-    else if (types[layer] != "full_attention")
+    if (types[layer] != "full_attention" && types[layer] != "sliding_attention")
       object.fail("layer_types",
                   "holds '" + printable(types[layer], 64) + "', expected full_attention or sliding_attention");
+    else if (types[layer] == "sliding_attention" && window == 0)
+      object.fail("layer_types", "holds sliding_attention, but " +
+                                     std::string(isQwen && !usesWindow ? "use_sliding_window is false" : "sliding_window is null"));
+    else
+      config.layerWindow[layer] = types[layer] == "sliding_attention" ? window : 0;
   }
 }
 
@@ -203,10 +220,13 @@ void ConfigReader::readExperts() {
 }
 
 void ConfigReader::readScales() {
-  if (is("gpt2") && !object.boolean("scale_attn_weights").value_or(true))
-    config.attentionScale = 1.0;
+  if (is("gpt2")) {
+    config.attentionScale = object.boolean("scale_attn_weights").value_or(true) ? 0.0 : 1.0;
+    config.scaleByLayer = object.boolean("scale_attn_by_inverse_layer_idx").value_or(false);
+  }
   if (!architecture.offsetNorm)
     return;
+  config.embeddingScale = std::sqrt(static_cast<double>(config.hiddenSize));
   double scalar = object.number("query_pre_attn_scalar").value_or(256.0);
   if (!(scalar > 0.0) || !std::isfinite(scalar))
     object.fail("query_pre_attn_scalar", "is " + std::to_string(scalar) + ", expected a positive number");
@@ -216,7 +236,8 @@ void ConfigReader::readScales() {
   auto softcap = [&](const char *key, double fallback) {
     return object.isNull(key) ? 0.0 : object.number(key).value_or(is("gemma2") ? fallback : 0.0);
   };
-  config.attentionSoftcap = softcap("attn_logit_softcapping", 50.0);
+  if (is("gemma2")) // the reference's gemma3 has the key and does not apply it
+    config.attentionSoftcap = softcap("attn_logit_softcapping", 50.0);
   config.finalSoftcap = softcap("final_logit_softcapping", 30.0);
 }
 
@@ -224,7 +245,7 @@ void ConfigReader::readScales() {
 void ConfigReader::refuseUnsupported() {
   if (object.has("quantization_config"))
     object.fail("quantization_config", "is not supported: expected an unquantised checkpoint (F32, F16 or BF16)");
-  for (const char *key : {"scale_attn_by_inverse_layer_idx", "add_cross_attention", "use_bidirectional_attention"})
+  for (const char *key : {"add_cross_attention", "use_bidirectional_attention"})
     if (object.boolean(key).value_or(false))
       object.fail(key, "is true, which is not supported");
 }
@@ -235,7 +256,7 @@ Expected<ModelConfig> ConfigReader::read() {
   if (object.failure())
     return *object.failure();
   MoeConfig &moe = config.moe;
-  moe.intermediateSize = 1; // known after the sizes of the layers are bounded
+  moe.intermediateSize = 1; // known, and checked again, after the sizes of the layers are bounded
   if (Status sizes = validateSizes(config, object.file()); !sizes)
     return sizes.takeError();
   readFlags();
@@ -250,6 +271,8 @@ Expected<ModelConfig> ConfigReader::read() {
   readIds(object, config);
   if (object.failure())
     return *object.failure();
+  if (Status sizes = validateSizes(config, object.file()); !sizes)
+    return sizes.takeError();
   return config;
 }
 

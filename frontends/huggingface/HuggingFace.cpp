@@ -120,7 +120,6 @@ Expected<Model> readHuggingFace(const std::string &directory) {
   transposeConv1d(*architecture, model);
   if (Status valid = validate(model, directory + "/config.json"); !valid)
     return valid.takeError();
-  setEmbeddingScale(model);
   return model;
 }
 

@@ -19,29 +19,48 @@ constexpr ScalingName scalingNames[] = {
     {"su", RopeScalingKind::Longrope},
 };
 
-RopeScalingKind readKind(JsonObject &rope) {
+RopeScalingKind readKind(JsonObject &rope, const ModelConfig &model) {
   const char *key = rope.has("rope_type") ? "rope_type" : "type";
   std::string name = rope.string(key).value_or("default");
+  bool isPhi3 = model.architecture == "phi3";
+  if (isPhi3 && name == "yarn")
+    name = "longrope"; // what early phi3 checkpoints meant by it
   for (const ScalingName &scaling : scalingNames)
-    if (name == scaling.name)
+    if (name == scaling.name && (!isPhi3 || scaling.kind == RopeScalingKind::None || scaling.kind == RopeScalingKind::Longrope))
       return scaling.kind;
-  rope.fail(key, "is '" + printable(name, 64) +
-                     "', which is not supported; known: default, linear, dynamic, llama3, yarn, longrope");
+  rope.fail(key, "is '" + printable(name, 64) + "', which is not supported; known: " +
+                     (isPhi3 ? "default, longrope" : "default, linear, dynamic, llama3, yarn, longrope"));
   return RopeScalingKind::None;
 }
 
-// The factor, and the context that it stretches. Phi3 gives the latter outside, and no factor: it is the ratio of both
-// contexts.
+// The share of a head that rotates. Phi3 alone knows it; the reference's other families rotate whole heads whatever the key
+// says, and fail on it where the frequencies are scaled.
+double readPartial(JsonObject &rope, JsonObject &config, const ModelConfig &model, RopeScalingKind scaling) {
+  double partial = rope.number("partial_rotary_factor").value_or(config.number("partial_rotary_factor").value_or(1.0));
+  if (!(partial > 0.0 && partial <= 1.0))
+    rope.fail("partial_rotary_factor", "is " + std::to_string(partial) + ", expected a number above 0, at most 1");
+  if (model.architecture == "phi3")
+    return partial;
+  if (partial != 1.0 && scaling != RopeScalingKind::None)
+    rope.fail("partial_rotary_factor", "is " + std::to_string(partial) + ", which " + model.architecture +
+                                           " does not support beside scaled frequencies");
+  return 1.0;
+}
+
+// The factor, and the context that it stretches. A config that gives the latter outside means it, whatever stands inside.
+// Without a factor it is the ratio of both contexts.
 void readFactor(JsonObject &rope, JsonObject &config, const ModelConfig &model, RopeConfig &out) {
-  std::optional<int64_t> original = rope.integer("original_max_position_embeddings");
+  std::optional<int64_t> original = config.integer("original_max_position_embeddings");
+  if (!original && model.architecture == "phi3")
+    original = 4096;
   if (!original)
-    original = config.integer("original_max_position_embeddings");
+    original = rope.integer("original_max_position_embeddings");
   if (out.scaling == RopeScalingKind::Dynamic)
     original.reset(); // grows from max_position_embeddings, whatever else is said
   out.originalContext = original.value_or(model.contextLength);
   std::optional<double> factor = rope.number("factor");
-  bool isRatio = out.scaling == RopeScalingKind::Longrope || (out.scaling == RopeScalingKind::Yarn && !factor);
-  if (isRatio && original && *original > 0)
+  bool isRatio = out.scaling == RopeScalingKind::Longrope || out.scaling == RopeScalingKind::Yarn;
+  if (!factor && isRatio && original && *original > 0)
     factor = static_cast<double>(model.contextLength) / static_cast<double>(*original);
   if (!factor && out.scaling == RopeScalingKind::Longrope)
     factor = 1.0;
@@ -55,14 +74,12 @@ void readFactor(JsonObject &rope, JsonObject &config, const ModelConfig &model, 
 RopeConfig readRope(JsonObject &rope, JsonObject &config, const ModelConfig &model, double theta) {
   RopeConfig out;
   out.theta = rope.number("rope_theta").value_or(theta);
-  double partial = rope.number("partial_rotary_factor").value_or(config.number("partial_rotary_factor").value_or(1.0));
-  if (!(partial > 0.0 && partial <= 1.0))
-    rope.fail("partial_rotary_factor", "is " + std::to_string(partial) + ", expected a number above 0, at most 1");
-  else
-    out.rotaryDim =
-        model.latent.enabled ? model.latent.qkRopeHeadDim
-                             : static_cast<int64_t>(static_cast<double>(model.headDim) * partial);
-  out.scaling = readKind(rope);
+  out.scaling = readKind(rope, model);
+  int64_t rotated = model.latent.enabled ? model.latent.qkRopeHeadDim : model.headDim;
+  double partial = readPartial(rope, config, model, out.scaling);
+  if (rope.failure())
+    return out;
+  out.rotaryDim = static_cast<int64_t>(static_cast<double>(rotated) * partial);
   if (out.scaling == RopeScalingKind::None)
     return out;
   readFactor(rope, config, model, out);
@@ -86,17 +103,23 @@ void readRopes(JsonObject &object, const Architecture &architecture, ModelConfig
   if (!architecture.hasRope)
     return;
   double theta = object.number("rope_theta").value_or(architecture.defaults.ropeTheta);
-  const char *key = object.has("rope_parameters") ? "rope_parameters" : "rope_scaling";
-  JsonObject rope = object.object(key);
-  if (config.architecture != "gemma3_text") {
+  bool isGemma3 = config.architecture == "gemma3_text";
+  const char *preferred = isGemma3 ? "rope_parameters" : "rope_scaling"; // where a config has both
+  const char *other = isGemma3 ? "rope_scaling" : "rope_parameters";
+  JsonObject rope = object.object(object.has(preferred) ? preferred : other);
+  bool perType = rope.has("full_attention") || rope.has("sliding_attention");
+  if (!isGemma3) {
+    if (perType)
+      rope.fail(rope.has("full_attention") ? "full_attention" : "sliding_attention",
+                "is not supported: " + config.architecture + " has one rotary embedding for all layers");
     config.ropes = {readRope(rope, object, config, theta)};
-    config.ropes[0].interleaved = architecture.isLatent && object.boolean("rope_interleave").value_or(true);
+    config.ropes[0].interleaved =
+        architecture.isLatent && (config.architecture != "deepseek_v3" || object.boolean("rope_interleave").value_or(true));
     object.adopt(rope);
     return;
   }
   // gemma3: full attention has one rotary embedding, layers with a window another, never scaled in the older dialect.
   double localTheta = object.number("rope_local_base_freq").value_or(10000.0);
-  bool perType = rope.has("full_attention") || rope.has("sliding_attention");
   JsonObject none = object.object("");
   JsonObject full = rope.object("full_attention"), sliding = rope.object("sliding_attention");
   config.ropes = {readRope(perType ? full : rope, object, config, theta),

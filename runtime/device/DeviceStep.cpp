@@ -21,7 +21,8 @@ Status DeviceStep::create(Device &newDevice, const Sizes &newSizes, const RopeTa
   HEDDLE_RETURN_IF_ERROR(logits.allocate(*device, sizes.maxRows * sizes.vocabSize * sizeof(float), "logits"));
   HEDDLE_RETURN_IF_ERROR(hidden.allocate(*device, sizes.maxRows * sizes.hiddenSize * sizeof(float), "hidden states"));
   int64_t pages = (sizes.context + HEDDLE_KV_PAGE_SIZE - 1) / HEDDLE_KV_PAGE_SIZE;
-  staged.resize(5 * aligned(sizes.maxRows) + aligned(2 * sizes.maxSequences) + pages * sizes.maxSequences);
+  HEDDLE_RETURN_IF_ERROR(staged.reserve(
+      5 * aligned(sizes.maxRows) + aligned(2 * sizes.maxSequences) + pages * sizes.maxSequences, "inputs"));
   HEDDLE_RETURN_IF_ERROR(inputs.allocate(*device, staged.size() * sizeof(int32_t), "inputs"));
   int64_t floats = 0;
   for (size_t table = 0; table < rope->numTables(); ++table)

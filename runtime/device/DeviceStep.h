@@ -33,7 +33,7 @@ private:
   const RopeTables *rope = nullptr;
   DeviceMemory arena, logits, hidden, inputs, ropeMemory;
   std::vector<float *> ropeTables;  // (num_tables): addresses of (context, rotary_dim)
-  std::vector<int32_t> staged;      // what `inputs` gets: five arrays of rows, the sequences' rows, the page table
+  ReservedArray<int32_t> staged;    // what `inputs` gets: five arrays of rows, the sequences' rows, the page table
 };
 
 } // namespace heddle

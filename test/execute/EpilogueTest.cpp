@@ -20,9 +20,25 @@ using MatmulFunction = void(const void *act, const float *actScales, const int32
                             int64_t panelBegin, int64_t panelEnd);
 
 static double activate(MatmulEpilogue epilogue, double x) {
-  if (epilogue == MatmulEpilogue::Silu || epilogue == MatmulEpilogue::GatedSilu)
+  switch (epilogue) {
+  case MatmulEpilogue::None:
+    return x;
+  case MatmulEpilogue::Silu:
+  case MatmulEpilogue::GatedSilu:
     return x / (1 + std::exp(-x));
-  return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+  case MatmulEpilogue::GatedGelu:
+    return x / 2 * (1 + std::erf(x / std::sqrt(2.0)));
+  case MatmulEpilogue::GeluTanh:
+  case MatmulEpilogue::GatedGeluTanh:
+    return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+  case MatmulEpilogue::GatedRelu:
+    return std::max(x, 0.0);
+  case MatmulEpilogue::GatedQuickGelu:
+    return x / (1 + std::exp(-1.702 * x));
+  case MatmulEpilogue::GatedTanh:
+    return std::tanh(x);
+  }
+  return NAN;
 }
 
 namespace {
@@ -114,7 +130,8 @@ void EpilogueTest::expectFormula(const std::string &target, const MatmulSpec &sp
 TEST_P(EpilogueTest, ActivationsFollowTheirFormulas) {
   for (TensorType type : {TensorType::F32, TensorType::Q4_1, TensorType::Q8_0})
     for (auto epilogue :
-         {MatmulEpilogue::Silu, MatmulEpilogue::GeluTanh, MatmulEpilogue::GatedSilu, MatmulEpilogue::GatedGeluTanh})
+         {MatmulEpilogue::Silu, MatmulEpilogue::GeluTanh, MatmulEpilogue::GatedSilu, MatmulEpilogue::GatedGelu,
+          MatmulEpilogue::GatedGeluTanh, MatmulEpilogue::GatedRelu, MatmulEpilogue::GatedQuickGelu, MatmulEpilogue::GatedTanh})
       for (MatmulActivation activation : {MatmulActivation::F32, MatmulActivation::Q8}) {
         if (type == TensorType::F32 && activation == MatmulActivation::Q8)
           continue;

@@ -63,8 +63,9 @@ double activated(MatmulEpilogue epilogue, double x) {
   case MatmulEpilogue::GeluTanh:
   case MatmulEpilogue::GatedGeluTanh:
     return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+  default:
+    return NAN;
   }
-  return x;
 }
 
 std::vector<double> reference(const GpuMatmulSpec &spec, const Operands &operands, int64_t rows) {

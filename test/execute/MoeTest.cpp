@@ -87,6 +87,23 @@ TEST_P(MoeTest, RoutesToTheLargestLogits) {
   }
 }
 
+// Corrected scores may be negative: those of the groups that stay are still chosen before any other expert.
+TEST_P(MoeTest, ExpertsOfOtherGroupsAreNotChosen) {
+  MoeRouteSpec spec{6, 3};
+  spec.sigmoid = spec.hasCorrection = true;
+  spec.numGroups = 2;
+  spec.topGroups = 1;
+  KernelLibrary library(GetParam());
+  buildMoeRoute(library.module(), "route", spec);
+  ASSERT_TRUE(library.load());
+  const std::vector<float> logits(6, 0.0f); // p = 1 / 2
+  const float correction[] = {-0.9f, -0.9f, -0.9f, 0.25f, -0.8f, 0.5f};
+  std::vector<int32_t> experts(3, -1);
+  std::vector<float> weights(3);
+  library.find<RouteFunction>("route")(logits.data(), correction, experts.data(), weights.data(), 0, 1);
+  EXPECT_EQ(experts, (std::vector<int32_t>{5, 3, 4}));
+}
+
 // Indices stay valid, so that nothing is read out of bounds before the NaN is reported.
 TEST_P(MoeTest, NaNLogitsGiveValidExpertsAndNaNWeights) {
   KernelLibrary library(GetParam());

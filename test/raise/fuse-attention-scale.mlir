@@ -208,6 +208,41 @@ func.func @guard_that_drops_small_probabilities(%q: !heads {heddle.dims = #s}, %
   return %o : !heads
 }
 
+// What is not a number differs from itself.
+// CHECK-LABEL: @guard_against_what_differs_from_itself
+// CHECK-NOT: linalg.softmax
+// CHECK: heddle.attention {{.*}} <causal>
+func.func @guard_against_what_differs_from_itself(%q: !heads {heddle.dims = #s}, %k: !heads {heddle.dims = #s}, %v: !heads {heddle.dims = #s}) -> !heads {
+  %zero = arith.constant 0.0 : f32
+  %s = call @product(%q, %k) : (!heads, !heads) -> !scores
+  %masked = call @causal(%s) : (!scores) -> !scores
+  %p = call @softmax(%masked) : (!scores) -> !scores
+  %n = call @rows(%s) : (!scores) -> index
+  %m = call @columns(%s) : (!scores) -> index
+  %zeros = tensor.splat %zero[%n, %m] : !scores
+  %isOther = arith.cmpf une, %p, %p : !scores
+  %clean = arith.select %isOther, %zeros, %p : tensor<1x4x?x?xi1>, !scores
+  %o = call @weigh(%clean, %v) : (!scores, !heads) -> !heads
+  return %o : !heads
+}
+
+// CHECK-LABEL: @guard_against_what_differs_from_the_scores
+// CHECK-NOT: heddle.attention
+// CHECK: linalg.softmax
+// MISS: not fused: {{.*}}reads not its probabilities
+func.func @guard_against_what_differs_from_the_scores(%q: !heads {heddle.dims = #s}, %k: !heads {heddle.dims = #s}, %v: !heads {heddle.dims = #s}) -> !heads {
+  %zero = arith.constant 0.0 : f32
+  %s = call @product(%q, %k) : (!heads, !heads) -> !scores
+  %p = call @softmax(%s) : (!scores) -> !scores
+  %n = call @rows(%s) : (!scores) -> index
+  %m = call @columns(%s) : (!scores) -> index
+  %zeros = tensor.splat %zero[%n, %m] : !scores
+  %isOther = arith.cmpf une, %p, %s : !scores
+  %clean = arith.select %isOther, %zeros, %p : tensor<1x4x?x?xi1>, !scores
+  %o = call @weigh(%clean, %v) : (!scores, !heads) -> !heads
+  return %o : !heads
+}
+
 // max, subtraction, exp, sum, division, each an op.
 // CHECK-LABEL: @softmax_written_out
 // CHECK-NOT: math.exp

@@ -87,3 +87,18 @@ func.func @product_of_values(%x: tensor<?x64xf32>, %y: tensor<1x64xf32>) -> tens
   %0 = heddle.linear %x, weights(%w : tensor<64x64xf32>) : tensor<?x64xf32> -> tensor<?x64xf32>
   return %0 : tensor<?x64xf32>
 }
+
+// -----
+
+// The section ends with its last weight; only what follows one is aligned.
+// CHECK: module attributes {heddle.weights_size = 176 : i64}
+// CHECK-LABEL: @last_weight_is_not_padded
+// CHECK: heddle.weight "first" <type = "packed", file = 0, offset = 0>
+// CHECK: heddle.weight "last" <type = "packed", file = 0, offset = 128>
+func.func @last_weight_is_not_padded(%x: tensor<?x12xf32>, %y: tensor<?x20xf32>) -> (tensor<?x12xf32>, tensor<?x20xf32>) {
+  %first = heddle.weight "first" <type = "f32", file = 0, offset = 0> : tensor<20xf32>
+  %last = heddle.weight "last" <type = "f32", file = 0, offset = 80> : tensor<12xf32>
+  %0 = heddle.rms_norm %y, %first {eps = 1.0e-5} : tensor<?x20xf32>, tensor<20xf32>
+  %1 = heddle.rms_norm %x, %last {eps = 1.0e-5} : tensor<?x12xf32>, tensor<12xf32>
+  return %1, %0 : tensor<?x12xf32>, tensor<?x20xf32>
+}

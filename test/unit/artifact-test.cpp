@@ -45,6 +45,15 @@ TEST(Artifact, executableNeedsLibcAndLibmOnly) {
 }
 #endif
 
+// Sanitizers reserve address space of their own.
+#if !HEDDLE_SANITIZED
+TEST(CAbi, memoryThatLacksIsAStatus) {
+  int status = 0;
+  EXPECT_EQ(outputOf("'" HEDDLE_C_PROGRAM "' memory", &status), "every call returned\n");
+  EXPECT_EQ(status, 0);
+}
+#endif
+
 TEST(CAbi, programInC) {
   int status = 0;
   std::string ids = outputOf("'" HEDDLE_C_PROGRAM "'", &status);

@@ -1,11 +1,14 @@
 /* Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
  *
- * A C program around a compiled model's object and libheddle.a: prints the ids that --print-ids prints for the same prompt. */
+ * A C program around a compiled model's object and libheddle.a: prints the ids that --print-ids prints for the same prompt, and
+ * meets the errors of the header. As `c-program memory` it asks for sessions within ever less memory. */
 #include "runtime/include/heddle/heddle.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 const heddle_model *heddle_model_reference(void);
 
@@ -23,16 +26,110 @@ static void expectError(heddle_status got, heddle_status wanted, const char *mes
   }
 }
 
+static void expect(int holds, const char *what) {
+  if (!holds) {
+    fprintf(stderr, "%s\n", what);
+    exit(1);
+  }
+}
+
 static int printId(void *user, int32_t id, const char *text, size_t size) {
   int *count = user;
   printf("%s%d", (*count)++ ? "," : "", id);
   return 0;
 }
 
-int main(void) {
+static void refuseOption(heddle_session *session, heddle_generate_options options, const char *message) {
+  const int32_t ids[] = {1, 104};
+  size_t made = 77;
+  options.size = sizeof options;
+  expectError(heddle_session_generate(session, 0, ids, 2, &options, NULL, NULL, &made), HEDDLE_INVALID_INPUT, message);
+  expect(made == 77 && heddle_session_length(session, 0) == 0, "a refused call changes something");
+}
+
+static void refuseOptions(heddle_session *session) {
+  refuseOption(session, (heddle_generate_options){.max_tokens = -1}, "max_tokens is -1, expected a number from 0");
+  refuseOption(session, (heddle_generate_options){.temperature = NAN}, "temperature is nan, expected a number in [0, 1000]");
+  refuseOption(session, (heddle_generate_options){.temperature = -1}, "temperature is -1, expected a number in [0, 1000]");
+  refuseOption(session, (heddle_generate_options){.top_k = -5}, "top_k is -5, expected a number from 0");
+  refuseOption(session, (heddle_generate_options){.top_p = NAN}, "top_p is nan, expected a number in [0, 1]");
+  refuseOption(session, (heddle_generate_options){.min_p = 1.5f}, "min_p is 1.5, expected a number in [0, 1]");
+  refuseOption(session, (heddle_generate_options){.repetition_penalty = -2},
+               "repetition_penalty is -2, expected a number in [0.001, 1000]");
+}
+
+static void refuseIds(heddle_package *package, heddle_session *session) {
+  const int32_t ids[] = {1, 104};
+  size_t made;
+  char text[8];
+  expectError(heddle_session_generate(session, 0, NULL, 3, NULL, NULL, NULL, &made), HEDDLE_INVALID_INPUT,
+              "the 3 ids are a null pointer");
+  expectError(heddle_session_generate(session, 0, ids, 0, NULL, NULL, NULL, &made), HEDDLE_INVALID_INPUT,
+              "the prompt has no tokens");
+  expectError(heddle_session_prefill(session, 0, NULL, 3), HEDDLE_INVALID_INPUT, "the 3 ids are a null pointer");
+  expectError(heddle_package_decode(package, NULL, 3, text, 8, &made), HEDDLE_INVALID_INPUT, "the 3 ids are a null pointer");
+  heddle_feed feed = {.sequence = 0, .count = 1};
+  expectError(heddle_session_step(session, &feed, 1), HEDDLE_INVALID_INPUT, "the ids of sequence 0 are a null pointer");
+  expectError(heddle_session_step(session, NULL, 1), HEDDLE_INVALID_INPUT, "the 1 feeds of a step are a null pointer");
+  /* A failed step has no answers; one that succeeded has those of its feeds. */
+  expect(!heddle_session_logits(session, 0) && !heddle_session_hidden_state(session, 0), "a failed step has an answer");
+  require(heddle_session_prefill(session, 0, ids, 2));
+  expect(heddle_session_logits(session, 0) && heddle_session_hidden_state(session, 0), "a step has no answer");
+  expect(!heddle_session_logits(session, 1) && !heddle_session_hidden_state(session, SIZE_MAX), "a feed too many has an answer");
+  require(heddle_session_reset(session, 0));
+}
+
+/* The message is cut between characters where it is longer than there is room for. */
+static void openLongName(void) {
+  char name[2001];
+  heddle_package *package;
+  for (int start = 0; start < 2; ++start) {
+    memset(name, 'x', sizeof name);
+    for (size_t i = (size_t)start; i + 1 < sizeof name; i += 2)
+      memcpy(name + i, "\xc3\xa9", 2);
+    name[2000] = '\0';
+    expect(heddle_package_open_file(name, &package) != HEDDLE_OK, "a file of a long name was opened");
+    expect(strlen(heddle_error_message()) == (start ? 1023u : 1022u), heddle_error_message());
+  }
+}
+
+/* A session for many sequences, within an address space of `room` times 256 KiB. */
+static heddle_status createWithin(heddle_package *package, rlim_t room) {
+  heddle_session_options options = {.size = sizeof options, .threads = 1, .max_sequences = 65536, .keep_hidden = 1};
+  heddle_session *session = NULL;
+  struct rlimit limit;
+  getrlimit(RLIMIT_AS, &limit);
+  limit.rlim_cur = room << 18;
+  setrlimit(RLIMIT_AS, &limit);
+  heddle_status status = heddle_session_create(package, &options, &session);
+  heddle_session_destroy(session);
+  return status;
+}
+
+/* Every array of a session is the one that there is no room for, once: each call returns, and says so. */
+static void askForMemory(heddle_package *package) {
+  rlim_t enough = 1 << 16, little = 0; /* 16 GiB */
+  require(createWithin(package, enough));
+  while (enough - little > 1) {
+    rlim_t middle = (enough + little) / 2;
+    heddle_status status = createWithin(package, middle);
+    expect(status == HEDDLE_OK || status == HEDDLE_OUT_OF_MEMORY, heddle_error_message());
+    *(status == HEDDLE_OK ? &enough : &little) = middle;
+  }
+  for (rlim_t less = 1; less < 800; ++less)
+    expect(createWithin(package, enough - less) == HEDDLE_OUT_OF_MEMORY, heddle_error_message());
+  puts("every call returned");
+}
+
+int main(int argc, char **argv) {
   heddle_package *package;
   require(heddle_package_open(heddle_model_reference(), &package));
   require(heddle_package_check(package));
+  if (argc > 1 && strcmp(argv[1], "memory") == 0) {
+    askForMemory(package);
+    return 0;
+  }
+  openLongName();
   heddle_session_options options = {.size = sizeof options, .threads = 2, .max_sequences = 2, .keep_hidden = 1};
   heddle_session *session;
   require(heddle_session_create(package, &options, &session));
@@ -45,8 +142,7 @@ int main(void) {
   size_t made;
   require(heddle_session_generate(session, 0, ids, count, &generate, printId, &printed, &made));
   printf("\n");
-  if (made != 8 || heddle_session_length(session, 0) != (int64_t)count + 7)
-    return 1;
+  expect(made == 8 && heddle_session_length(session, 0) == (int64_t)count + 7, "eight tokens are expected");
 
   require(heddle_session_prefill(session, 1, ids, count));
   int64_t best = 0;
@@ -56,9 +152,10 @@ int main(void) {
       best = id;
   require(heddle_session_decode(session, 1, (int32_t)best));
   require(heddle_session_fork(session, 1, 0));
-  if (heddle_session_length(session, 0) != (int64_t)count + 1 || !heddle_session_hidden_state(session, 0))
-    return 1;
+  expect(heddle_session_length(session, 0) == (int64_t)count + 1 && heddle_session_hidden_state(session, 0), "a fork is a copy");
   require(heddle_session_reset(session, 0));
+  refuseOptions(session);
+  refuseIds(package, session);
   expectError(heddle_session_decode(session, 0, 256), HEDDLE_INVALID_INPUT, "token id 256 at position 0 is not in [0, 256)");
   expectError(heddle_session_reset(session, 2), HEDDLE_INVALID_INPUT, "sequence 2 is not in [0, 2)");
   heddle_session_options unsized = {0};

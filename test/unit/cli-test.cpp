@@ -107,6 +107,10 @@ TEST(Cli, sameSeedSameAnswer) {
   EXPECT_NE(run(flags + "7").out, run(flags + "8").out);
 }
 
+TEST(Cli, aTinyTemperatureIsGreedy) {
+  EXPECT_EQ(run("hello -n 8 --ignore-eos --print-ids --temp 1e-38").out, run("hello -n 8 --ignore-eos --print-ids --temp 0").out);
+}
+
 TEST(Cli, logprobsAreJsonLines) {
   Outcome outcome = run("--prompt-ids 1,5 -n 3 --logprobs 2 --ignore-eos");
   EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 3);
@@ -197,6 +201,26 @@ TEST(CliErrors, oneLineAndExitCode2) {
   expectRefused("--stop '' x", "--stop: an empty text");
   expectRefused("-n 1", "the prompt has 201 tokens, the context 128", std::string(200, 'x'));
   EXPECT_EQ(run("-n 2", "bad \xff text").code, 2);
+  expectRefused("--temp nan x", "--temp: 'nan' is not a number in [0, 1000]");
+  expectRefused("--min-p 1.5 x", "--min-p: '1.5' is not a number in [0, 1]");
+  expectRefused("--repeat-penalty 0 x", "--repeat-penalty: '0' is not a number in [0.001, 1000]");
+  expectRefused("--top-p 0 x", "--top-p: 0 leaves no token, expected a number above it");
+}
+
+TEST(CliErrors, chatRefusesWhatItCannotRead) {
+  expectRefused("--chat -n 1", "standard input: a line of more than 16777216 bytes", std::string((16 << 20) + 1, 'x') + "\n");
+  std::string command = "'" HEDDLE_REFERENCE_LLAMA "' --chat -n 1 <" + scratchFolder() + " >/dev/null 2>" + scratchFolder() + "/stderr";
+  EXPECT_EQ(WEXITSTATUS(system(command.c_str())), 1);
+  EXPECT_EQ(readFile(scratchFolder() + "/stderr"), "reference-llama: error: standard input: Is a directory\n");
+}
+
+TEST(CliErrors, aMessageIsCutBetweenCharacters) {
+  const std::string before = "reference-llama: error: ", start = "unknown option '--";
+  for (size_t whole : {3998, 3999}) {  // bytes of the message before two characters of 2 bytes each
+    std::string option(whole - start.size(), 'x');
+    std::string expected = before + start + option + (whole == 3998 ? "\u00e9" : "") + "\n";
+    EXPECT_EQ(run("--" + option + "\u00e9\u00e9").err, expected) << whole;
+  }
 }
 
 TEST(CliErrors, fullDisk) {

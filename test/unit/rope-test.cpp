@@ -73,6 +73,58 @@ TEST(Longrope, aSequenceThatCrossesTheBorderIsComputedAgain) {
   EXPECT_GT(maxDifference(lastLogits(*whole), lastLogits(*unscaled)), 1e-2f);
 }
 
+// Interrupts a call after its chunk `chunk`, once.
+struct InterruptAfter {
+  int chunk;
+  Progress progress() {
+    return {[](void *user, int64_t, int64_t) { return --static_cast<InterruptAfter *>(user)->chunk != 0; }, this};
+  }
+};
+
+TEST(Longrope, aCallBrokenOffLeavesEverySequenceAsItWas) {
+  ScaledModel model(package::RopeScaling::Longrope);
+  std::vector<int32_t> ids = someIds(40);
+  for (int chunk = 1; chunk <= 4; ++chunk) {  // sequence 0 is computed again: 25 tokens in chunks of 8
+    SessionOptions options;
+    options.maxSequences = 2;
+    auto broken = model.session(options), whole = model.session(options);
+    ASSERT_TRUE(broken->append(0, ids.data(), 15).isOk());
+    ASSERT_TRUE(broken->append(1, ids.data(), 3).isOk());
+    InterruptAfter interrupt = {chunk};
+    broken->setProgress(interrupt.progress());
+    heddle_feed feeds[] = {{0, 10, ids.data() + 15, nullptr}, {1, 2, ids.data() + 3, nullptr}};
+    EXPECT_EQ(broken->step(feeds, 2).message(), "interrupted");
+    EXPECT_EQ(broken->length(0), 15);
+    EXPECT_EQ(broken->length(1), 3);
+    EXPECT_EQ(broken->logits(0), nullptr);
+    // The next call gives what it gives without the one before: beyond the border, and short of it.
+    for (int count : {10, 2}) {
+      broken->fork(0, 1);
+      ASSERT_TRUE(broken->append(1, ids.data() + 15, count).isOk());
+      whole->truncate(0, 0);
+      ASSERT_TRUE(whole->append(0, ids.data(), 15 + count).isOk());
+      EXPECT_EQ(broken->length(1), 15 + count);
+      EXPECT_LE(maxDifference(lastLogits(*broken), lastLogits(*whole)), 1e-5f) << chunk;
+    }
+  }
+}
+
+TEST(Longrope, aStepThatFailsLeavesTheSequenceAsItWas) {
+  ScaledModel model(package::RopeScaling::Longrope);
+  std::vector<int32_t> ids = someIds(40);
+  ids[30] = 1;
+  float nan = NAN;
+  memcpy(model.weights.data() + hiddenSize * sizeof(float), &nan, sizeof nan);  // of token 1's embedding
+  model.open();
+  auto failed = model.session(), whole = model.session();
+  ASSERT_TRUE(failed->append(0, ids.data(), 15).isOk());
+  EXPECT_EQ(failed->append(0, ids.data() + 15, 16).exitCode(), 1);
+  EXPECT_EQ(failed->length(0), 15);
+  ASSERT_TRUE(failed->append(0, ids.data() + 15, 15).isOk());
+  ASSERT_TRUE(whole->append(0, ids.data(), 30).isOk());
+  EXPECT_LE(maxDifference(lastLogits(*failed), lastLogits(*whole)), 1e-5f);
+}
+
 TEST(Longrope, sequencesOfABatchKeepTheirOwnFactors) {
   ScaledModel model(package::RopeScaling::Longrope);
   std::vector<int32_t> ids = someIds(30);

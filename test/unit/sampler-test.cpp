@@ -103,6 +103,49 @@ TEST(Sampler, sameSeedSameTokens) {
   EXPECT_NE(draw(1), draw(2));
 }
 
+TEST(Sampler, anyTemperatureIsDefined) {
+  std::vector<float> logits = {1, 30, 29.5f, -100, 2};
+  for (float temperature : {1e-38f, 1e-45f, 1e-3f})
+    EXPECT_EQ(Sampler(warm(temperature), 5).sample(logits.data()), 1) << temperature;
+  EXPECT_EQ(Sampler(warm(NAN), 5).sample(logits.data()), 1);
+  EXPECT_EQ(frequencies(logits, warm(1e30f)).size(), 5u);
+  SamplerOptions options = warm(1e-38f);
+  options.topK = 3;
+  options.topP = 0.9f;
+  options.minP = 0.1f;
+  EXPECT_EQ(Sampler(options, 5).sample(logits.data()), 1);
+  // A penalty takes no logit out of the floats, where differences would be undefined.
+  options.repetitionPenalty = 1e-3f;
+  std::vector<float> large = {3e38f, 1, -3e38f, 0, 0};
+  Sampler sampler(options, 5);
+  sampler.accept(0);
+  sampler.accept(2);
+  EXPECT_EQ(sampler.sample(large.data()), 0);
+}
+
+TEST(Sampler, optionsOutOfRangeAreNamed) {
+  auto refuse = [](const char *message, auto change) {
+    SamplerOptions options;
+    change(options);
+    Status status = checkSamplerOptions(options);
+    EXPECT_EQ(status.exitCode(), 2);
+    EXPECT_EQ(status.message(), message);
+  };
+  refuse("temperature is nan, expected a number in [0, 1000]", [](SamplerOptions &o) { o.temperature = NAN; });
+  refuse("temperature is -1, expected a number in [0, 1000]", [](SamplerOptions &o) { o.temperature = -1; });
+  refuse("temperature is inf, expected a number in [0, 1000]", [](SamplerOptions &o) { o.temperature = INFINITY; });
+  refuse("top_k is -1, expected a number from 0", [](SamplerOptions &o) { o.topK = -1; });
+  refuse("top_p is nan, expected a number in [0, 1]", [](SamplerOptions &o) { o.topP = NAN; });
+  refuse("top_p is 0, which leaves no token, expected a number above it", [](SamplerOptions &o) { o.topP = 0; });
+  refuse("min_p is 1.5, expected a number in [0, 1]", [](SamplerOptions &o) { o.minP = 1.5f; });
+  refuse("repetition_penalty is nan, expected a number in [0.001, 1000]", [](SamplerOptions &o) { o.repetitionPenalty = NAN; });
+  SamplerOptions edges;
+  edges.temperature = 1000;
+  edges.minP = 1;
+  edges.repetitionPenalty = 1e-3f;
+  EXPECT_TRUE(checkSamplerOptions(edges).isOk());
+}
+
 TEST(Sampler, logSoftmaxIsNormalized) {
   std::vector<float> logits = {1000, 1001, 999}, out(3);
   logSoftmax(logits.data(), 3, out.data());

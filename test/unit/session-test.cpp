@@ -195,6 +195,32 @@ TEST(SessionErrors, logitsThatAreNotFinite) {
   EXPECT_EQ(session->length(0), 1);
 }
 
+TEST(SessionErrors, feedsWithoutAnAnswer) {
+  SessionOptions options;
+  options.maxSequences = 3;
+  options.keepHidden = true;
+  auto session = model().session(options);
+  EXPECT_EQ(session->logits(0), nullptr);
+  int32_t ids[] = {5, 300};
+  heddle_feed feeds[] = {{2, 1, ids, nullptr}, {0, 1, ids, nullptr}};
+  ASSERT_TRUE(session->step(feeds, 2).isOk());
+  EXPECT_NE(session->logits(1), nullptr);
+  EXPECT_NE(session->hiddenState(1), nullptr);
+  for (size_t feed : {size_t(2), size_t(1000), SIZE_MAX}) {
+    EXPECT_EQ(session->logits(feed), nullptr);
+    EXPECT_EQ(session->hiddenState(feed), nullptr);
+  }
+  EXPECT_FALSE(session->append(0, ids + 1, 1).isOk());
+  EXPECT_EQ(session->logits(0), nullptr);
+  EXPECT_EQ(session->hiddenState(0), nullptr);
+}
+
+TEST(SessionErrors, nullPointers) {
+  auto session = model().session();
+  EXPECT_EQ(session->step(nullptr, 1).message(), "the 1 feeds of a step are a null pointer");
+  EXPECT_EQ(session->append(0, nullptr, 1).message(), "the ids of sequence 0 are a null pointer");
+}
+
 TEST(SessionErrors, optionsOutOfRange) {
   std::unique_ptr<Session> session;
   SessionOptions options;

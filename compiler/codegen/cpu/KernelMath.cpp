@@ -31,3 +31,15 @@ Value heddle::sigmoid(KernelBuilder &b, Value x) {
   Value numerator = arith::SelectOp::create(b, negative, e, b.splatReal(1));
   return arith::DivFOp::create(b, numerator, b.add(b.splatReal(1), e));
 }
+
+Value heddle::normalDistribution(KernelBuilder &b, Value x) {
+  // Abramowitz and Stegun 7.1.26: erfc(z) = t p(t) e^(-z^2) with t = 1 / (1 + 0.3275911 z), within 1.5e-7 for z >= 0.
+  Value z = b.mul(math::AbsFOp::create(b, x), b.splatReal(0.70710678f));
+  Value t = arith::DivFOp::create(b, b.splatReal(1), b.fma(z, b.splatReal(0.3275911f), b.splatReal(1)));
+  Value polynomial = b.splatReal(1.061405429f);
+  for (float coefficient : {-1.453152027f, 1.421413741f, -0.284496736f, 0.254829592f, 0.0f})
+    polynomial = b.fma(polynomial, t, b.splatReal(coefficient));
+  Value half = b.mul(b.mul(polynomial, b.splatReal(0.5f)), expOfNegative(b, arith::NegFOp::create(b, b.mul(z, z))));
+  Value negative = arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, x, b.splatReal(0));
+  return arith::SelectOp::create(b, negative, half, b.sub(b.splatReal(1), half));
+}

@@ -14,6 +14,9 @@ mlir::Value expOfNegative(KernelBuilder &b, mlir::Value x);
 // 1 / (1 + e^-x) for any x.
 mlir::Value sigmoid(KernelBuilder &b, mlir::Value x);
 
+// (1 + erf(x / sqrt 2)) / 2 for any x, within 1e-7.
+mlir::Value normalDistribution(KernelBuilder &b, mlir::Value x);
+
 } // namespace heddle
 
 #endif

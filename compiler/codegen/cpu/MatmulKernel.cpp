@@ -79,11 +79,28 @@ void MatmulEmitter::storeRow(ValuesRef sums, Value panel, Value row) {
 }
 
 Value MatmulEmitter::activate(Value x) {
-  if (spec.epilogue == MatmulEpilogue::Silu || spec.epilogue == MatmulEpilogue::GatedSilu)
+  switch (spec.epilogue) {
+  case MatmulEpilogue::None:
+    return x;
+  case MatmulEpilogue::Silu:
+  case MatmulEpilogue::GatedSilu:
     return b.mul(x, sigmoid(b, x));
-  // gelu_tanh(x) = x / 2 (1 + tanh u) = x sigmoid(2 u) with u = sqrt(2 / pi) (x + 0.044715 x^3)
-  Value cubic = b.fma(b.mul(b.mul(x, x), x), b.splatReal(0.044715f), x);
-  return b.mul(x, sigmoid(b, b.mul(cubic, b.splatReal(1.5957691216057308f))));
+  case MatmulEpilogue::GatedGelu:
+    return b.mul(x, normalDistribution(b, x));
+  case MatmulEpilogue::GeluTanh:
+  case MatmulEpilogue::GatedGeluTanh: {
+    // x / 2 (1 + tanh u) = x sigmoid(2 u) with u = sqrt(2 / pi) (x + 0.044715 x^3)
+    Value cubic = b.fma(b.mul(b.mul(x, x), x), b.splatReal(0.044715f), x);
+    return b.mul(x, sigmoid(b, b.mul(cubic, b.splatReal(1.5957691216057308f))));
+  }
+  case MatmulEpilogue::GatedRelu:
+    return arith::MaximumFOp::create(b, x, b.splatReal(0));
+  case MatmulEpilogue::GatedQuickGelu:
+    return b.mul(x, sigmoid(b, b.mul(x, b.splatReal(1.702f))));
+  case MatmulEpilogue::GatedTanh:
+    return b.fma(sigmoid(b, b.mul(x, b.splatReal(2))), b.splatReal(2), b.splatReal(-1));
+  }
+  llvm_unreachable("an epilogue of the table");
 }
 
 void MatmulEmitter::storePanel(Value sum, Value gate, Value panel, Value row) {

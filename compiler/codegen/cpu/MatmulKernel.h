@@ -22,7 +22,17 @@ enum class MatmulRows : uint8_t { Dense, Gathered, Scattered };
 
 // What is made of a finished sum. Gated: W holds 2 N rows, packed with PanelOrder::Interleaved from the gate's and the
 // up projection's, and out = activation(gate) * up.
-enum class MatmulEpilogue : uint8_t { None, Silu, GeluTanh, GatedSilu, GatedGeluTanh };
+enum class MatmulEpilogue : uint8_t {
+  None,
+  Silu,
+  GeluTanh,
+  GatedSilu,
+  GatedGelu,
+  GatedGeluTanh,
+  GatedRelu,
+  GatedQuickGelu,
+  GatedTanh
+};
 
 struct MatmulSpec {
   PackedLayout layout;

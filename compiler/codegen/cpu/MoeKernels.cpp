@@ -100,12 +100,11 @@ static void keepTopGroups(KernelBuilder &b, const MoeRouteSpec &spec, const Scra
   });
   b.loop(b.index(0), b.index(spec.topGroups), 1,
          [&](Value) { takeLargest(b, spec.numGroups, scratch.groupScores, scratch.groupTaken); });
-  Value dropped = spec.hasCorrection ? b.real(0) : lowest;
   b.loop(b.index(0), b.index(spec.numExperts), 1, [&](Value expert) {
     Value taken = b.load(b.i32, b.at(scratch.groupTaken, b.mul(b.divide(expert, size), 4)));
     Value address = b.at(scratch.scores, b.mul(expert, 4));
     Value out = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, taken, b.int32(0));
-    b.store(arith::SelectOp::create(b, out, dropped, b.load(b.f32, address)), address);
+    b.store(arith::SelectOp::create(b, out, lowest, b.load(b.f32, address)), address);
   });
 }
 

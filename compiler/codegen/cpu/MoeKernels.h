@@ -17,7 +17,7 @@ struct MoeRouteSpec {
   bool sigmoid = false;   // weights are sigmoids of the logits instead of their softmax
   bool hasCorrection = false; // experts are chosen by weight + correction
   // Experts of the topGroups best of numGroups groups take part: by their greatest score, or with a correction by the sum
-  // of the two greatest; others then count as 0.
+  // of the two greatest; others are not chosen.
   int64_t numGroups = 1, topGroups = 1;
 };
 

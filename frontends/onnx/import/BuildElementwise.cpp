@@ -195,25 +195,31 @@ static arith::CmpIPredicate integerPredicate(Predicate predicate, bool isUnsigne
   return arith::CmpIPredicate::eq;
 }
 
-// What a comparison is, where it follows from the polynomials.
-static std::optional<Dim> foldCompare(Predicate predicate, const Dim &a, const Dim &c) {
-  Dim difference = a - c;
-  if (!difference.isStatic())
+// What a comparison is, where it follows from the polynomials and from sizes of tensors that are not negative.
+static std::optional<Dim> foldCompare(const GraphBuilder &g, Predicate predicate, const Dim &a, const Dim &c) {
+  auto isWide = [](const Dim &dim) { // a difference with it may wrap
+    auto constant = dim.polynomial().find({});
+    return constant != dim.polynomial().end() && (constant->second >= INT64_MAX / 2 || constant->second <= INT64_MIN / 2);
+  };
+  if (isWide(a) || isWide(c))
     return std::nullopt;
-  int64_t d = difference.value();
+  Dim difference = a - c, opposite = c - a;
+  bool isPositive = g.isNonNegative(difference - Dim(1)), isNegative = g.isNonNegative(opposite - Dim(1));
+  bool isNotNegative = g.isNonNegative(difference), isNotPositive = g.isNonNegative(opposite);
+  auto decided = [](bool holds, bool fails) { return holds || fails ? std::optional(Dim(holds)) : std::nullopt; };
   switch (predicate) {
-  case Predicate::Equal: return Dim(d == 0);
-  case Predicate::NotEqual: return Dim(d != 0);
-  case Predicate::Less: return Dim(d < 0);
-  case Predicate::LessOrEqual: return Dim(d <= 0);
-  case Predicate::Greater: return Dim(d > 0);
-  case Predicate::GreaterOrEqual: return Dim(d >= 0);
+  case Predicate::Equal: return decided(isNotNegative && isNotPositive, isPositive || isNegative);
+  case Predicate::NotEqual: return decided(isPositive || isNegative, isNotNegative && isNotPositive);
+  case Predicate::Less: return decided(isNegative, isNotNegative);
+  case Predicate::LessOrEqual: return decided(isNotPositive, isPositive);
+  case Predicate::Greater: return decided(isPositive, isNotPositive);
+  case Predicate::GreaterOrEqual: return decided(isNotNegative, isNegative);
   }
   return std::nullopt;
 }
 
 GraphValue GraphBuilder::compare(Predicate predicate, const GraphValue &x, const GraphValue &y) {
-  auto fold = [&](const Dim &a, const Dim &c) { return foldCompare(predicate, a, c); };
+  auto fold = [&](const Dim &a, const Dim &c) { return foldCompare(*this, predicate, a, c); };
   if (x.type == OnnxType::Int64 || x.type == OnnxType::Int32)
     if (GraphValue folded = foldIntegers(x, y, OnnxType::Bool, fold))
       return folded;

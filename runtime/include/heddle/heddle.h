@@ -6,7 +6,8 @@
  *
  * Every call that can fail returns a heddle_status; heddle_error_message gives the line that belongs to the failure. Results come
  * through out_ parameters, last in the list, and are written only on success. Nothing is global: objects are independent, and
- * one object is used by one thread at a time (a package may be shared). All text is UTF-8.
+ * one object is used by one thread at a time (a package may be shared). All text is UTF-8. Where there are ids to read, a null
+ * pointer to them is HEDDLE_INVALID_INPUT.
  */
 #ifndef HEDDLE_HEDDLE_H
 #define HEDDLE_HEDDLE_H
@@ -35,7 +36,8 @@ typedef struct heddle_model heddle_model;      /* what generated code describes 
 typedef struct heddle_package heddle_package;  /* an opened model */
 typedef struct heddle_session heddle_session;  /* its state over running sequences */
 
-/* The message of this thread's last failed call: one line without newline, valid until the thread's next call. Never null. */
+/* The message of this thread's last failed call: one line without newline, at most 1,023 bytes of whole characters, valid until the
+ * thread's next call. Never null. */
 HEDDLE_API const char *heddle_error_message(void);
 
 /* "0.1.0" */
@@ -78,8 +80,9 @@ typedef struct heddle_session_options {
   const char *device;    /* of a model for a device: its number, or part of its name; null: the first GPU, else the first device */
 } heddle_session_options;
 
-/* `options` may be null. No later call allocates or locks in the decoding path. The first session of a package opens its device and
- * uploads the weights; later ones share both, whatever their options say.
+/* `options` may be null. Of the later calls, heddle_session_step, _prefill and _decode allocate and lock nothing;
+ * heddle_session_generate allocates before its first token. The first session of a package opens its device and uploads the
+ * weights; later ones share both, whatever their options say.
  * Errors: HEDDLE_FAILURE for a machine without the device; HEDDLE_OUT_OF_MEMORY; HEDDLE_INVALID_INPUT for a device that is not there. */
 HEDDLE_API heddle_status heddle_session_create(heddle_package *package, const heddle_session_options *options,
                                                heddle_session **out_session);
@@ -94,17 +97,18 @@ typedef struct heddle_feed {
 } heddle_feed;
 
 /* Appends tokens to sequences and computes the logits of each feed's last token. Long feeds run in chunks.
- * Errors: HEDDLE_INVALID_INPUT for ids out of range and sequences longer than the context (nothing is appended then);
- * HEDDLE_FAILURE for logits that are NaN or infinite. */
+ * Errors: HEDDLE_INVALID_INPUT for ids out of range and sequences longer than the context; HEDDLE_FAILURE for logits that are NaN or
+ * infinite; HEDDLE_OUT_OF_MEMORY for the cache. After each of them every sequence is as it was before the call, and goes on. */
 HEDDLE_API heddle_status heddle_session_step(heddle_session *session, const heddle_feed *feeds, size_t num_feeds);
 
 /* heddle_session_step for one sequence. */
 HEDDLE_API heddle_status heddle_session_prefill(heddle_session *session, int32_t sequence, const int32_t *ids, size_t count);
 HEDDLE_API heddle_status heddle_session_decode(heddle_session *session, int32_t sequence, int32_t id);
 
-/* (vocab_size) logits of the last token of `feed`, an index into the last step's feeds; valid until the next step. */
+/* (vocab_size) logits of the last token of `feed`, an index into the last step's feeds; valid until the next step. Null for a feed
+ * that the last step had not, and where that step failed. */
 HEDDLE_API const float *heddle_session_logits(const heddle_session *session, size_t feed);
-/* (hidden_size) of the same token after the final norm, or null without keep_hidden. */
+/* (hidden_size) of the same token after the final norm; null where the logits are, and without keep_hidden. */
 HEDDLE_API const float *heddle_session_hidden_state(const heddle_session *session, size_t feed);
 
 HEDDLE_API int64_t heddle_session_length(const heddle_session *session, int32_t sequence); /* tokens in the cache */
@@ -114,20 +118,23 @@ HEDDLE_API heddle_status heddle_session_fork(heddle_session *session, int32_t so
 
 typedef struct heddle_generate_options {
   size_t size;              /* sizeof(heddle_generate_options) */
-  int32_t max_tokens;       /* new tokens; 0: up to the context */
+  int32_t max_tokens;       /* new tokens, from 0; 0: up to the context */
   int32_t ignore_eos;       /* nonzero: end tokens do not end */
-  float temperature;        /* 0: greedy */
-  int32_t top_k;            /* 0: off */
-  float top_p;              /* 1: off; 0 is taken as 1 */
-  float min_p;              /* 0: off */
-  float repetition_penalty; /* 1: off; 0 is taken as 1 */
+  float temperature;        /* 0 … 1000; 0: greedy */
+  int32_t top_k;            /* from 0; 0: off */
+  float top_p;              /* 0 … 1; 1: off; 0 is taken as 1 */
+  float min_p;              /* 0 … 1; 0: off */
+  float repetition_penalty; /* 0.001 … 1000; 1: off; 0 is taken as 1 */
   uint64_t seed;
 } heddle_generate_options;
 
 /* Called with each new token and the whole UTF-8 characters that it completes (`size` may be 0); nonzero ends the generation. */
 typedef int (*heddle_token_callback)(void *user, int32_t id, const char *text, size_t size);
 
-/* Appends `count` ids to `sequence`, then generates. `callback` may be null. `out_count` gets the number of new tokens. */
+/* Appends `count` ids (at least 1) to `sequence`, then generates. `options` and `callback` may be null. `out_count` gets the number of
+ * new tokens; the last one is not in the sequence yet.
+ * Errors: HEDDLE_INVALID_INPUT for options out of their ranges or NaN, and those of heddle_session_step: where a token's step fails,
+ * the ones before it stay in the sequence. */
 HEDDLE_API heddle_status heddle_session_generate(heddle_session *session, int32_t sequence, const int32_t *ids, size_t count,
                                                  const heddle_generate_options *options, heddle_token_callback callback,
                                                  void *user, size_t *out_count);

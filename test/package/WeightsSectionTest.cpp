@@ -1,0 +1,73 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/package/WeightsSection.h"
+#include "dialect/HeddleDialect.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Parser/Parser.h"
+
+#include "gtest/gtest.h"
+
+#include <cstdio>
+#include <unistd.h>
+
+using namespace mlir;
+using namespace heddle;
+
+namespace {
+
+// A model file of `size` bytes and the section that one weight of it makes.
+class WeightsSection : public testing::Test {
+protected:
+  WeightsSection() : diagnostics(&context, [&](Diagnostic &diagnostic) { message = diagnostic.str(); }) {
+    context.loadDialect<HeddleDialect, func::FuncDialect>();
+  }
+
+  // `format`, `shape`, `rows` and `storage` as pack-weights writes them.
+  bool write(const std::string &format, const std::string &shape, const std::string &rows, const std::string &storage) {
+    char path[] = "/tmp/heddle-weights-XXXXXX";
+    int descriptor = mkstemp(path);
+    EXPECT_EQ(ftruncate(descriptor, 1024), 0);
+    auto file = MappedFile::map(descriptor, "model");
+    unlink(path);
+    Checkpoint checkpoint;
+    checkpoint.files.push_back(*file);
+    std::string text = "func.func @f() { %0 = heddle.weight \"w\" <type = \"packed\", file = 0, offset = 0> {heddle.format = \"" + format +
+                       "\", heddle.shape = array<i64: " + shape + ">, heddle.source_names = [\"w\"], heddle.source_rows = [" + rows +
+                       "], heddle.sources = [#heddle.storage<" + storage + ">]} : tensor<256xi8>\n return }";
+    auto module = parseSourceString<ModuleOp>(text, ParserConfig(&context));
+    EXPECT_TRUE(module) << message;
+    uint64_t written = 0;
+    auto done = streamWeights(*module, checkpoint, [&](uint64_t, ArrayRef<uint8_t> bytes) { return written += bytes.size(), true; });
+    EXPECT_EQ(succeeded(done), message.empty());
+    return succeeded(done);
+  }
+
+  MLIRContext context;
+  std::string message;
+  ScopedDiagnosticHandler diagnostics;
+};
+
+TEST_F(WeightsSection, WritesWhatLiesInTheFile) {
+  EXPECT_TRUE(write("f32", "16, 16", "16", "type = \"f32\", file = 0, offset = 0")) << message;
+  EXPECT_TRUE(write("vector", "256, 1", "256", "type = \"f32\", file = 0, offset = 0")) << message;
+  EXPECT_TRUE(write("q8_0", "16, 32", "16", "type = \"q8_0\", file = 0, offset = 480")) << message;
+}
+
+TEST_F(WeightsSection, RefusesWhatDoesNot) {
+  EXPECT_FALSE(write("f32", "16, 16", "16", "type = \"f32\", file = 0, offset = 4"));
+  EXPECT_NE(message.find("'w': 256 elements at byte 4 do not lie in model of 1024 bytes"), std::string::npos) << message;
+  message.clear();
+  EXPECT_FALSE(write("q8_0", "16, 32", "16", "type = \"q8_0\", file = 0, offset = 481"));
+  message.clear();
+  EXPECT_FALSE(write("f32", "16, 16", "16", "type = \"f32\", file = -1, offset = 0"));
+  EXPECT_NE(message.find("names no file of the model"), std::string::npos) << message;
+  message.clear();
+  EXPECT_FALSE(write("vector", "257, 1", "257", "type = \"f32\", file = 0, offset = 0"));
+  message.clear();
+  EXPECT_FALSE(write("f32", "16, 4611686018427387904", "16", "type = \"f32\", file = 0, offset = 0"));
+  EXPECT_NE(message.find("no matrix has 16 rows of 4611686018427387904"), std::string::npos) << message;
+}
+
+} // namespace
