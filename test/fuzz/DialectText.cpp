@@ -40,7 +40,7 @@ static std::string printed(ModuleOp module) {
 
 std::string fuzz::dialectText(std::string_view bytes) {
   static MLIRContext &context = makeContext();
-  StringRef source(bytes.data(), bytes.size());
+  std::string source(bytes); // ends in the zero at which the lexer stops
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(source, &context);
   if (!module)
     return {};
