@@ -17,7 +17,8 @@ def Heddle_Dialect : Dialect {
   let cppNamespace = "::heddle";
   let useDefaultTypePrinterParser = 1;
   let useDefaultAttributePrinterParser = 1;
-  let dependentDialects = ["::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect"];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect"];
+  let hasConstantMaterializer = 1;
 }
 
 class Heddle_Op<string mnemonic, list<Trait> traits = []> : Op<Heddle_Dialect, mnemonic, traits>;

@@ -35,6 +35,8 @@ def Heddle_PackedMatmulOp : Heddle_KernelOp<"packed_matmul", [AttrSizedOperandSe
       * C2: scales are (rows, k / 32), sums (rows, k / 16); both are there if the input is i8, and only then.
       * C3: bias is (n).
 
+    Canonical form: nothing is accumulated on zeros.
+
     ```mlir
     func.func @added_to_the_residual(%x: tensor<?x64xf32>, %w: tensor<4096xi8>, %residual: tensor<?x16xf32>) -> tensor<?x16xf32> {
       %y = heddle.packed_matmul ins(%x, %w : tensor<?x64xf32>, tensor<4096xi8>) outs(%residual : tensor<?x16xf32>)
@@ -47,6 +49,7 @@ def Heddle_PackedMatmulOp : Heddle_KernelOp<"packed_matmul", [AttrSizedOperandSe
                        Heddle_Buffer:$weights, Optional<Heddle_Buffer>:$bias, Variadic<Heddle_Buffer>:$inits,
                        I64Attr:$n, I64Attr:$k, StrAttr:$format, UnitAttr:$accumulate);
   let results = (outs Variadic<AnyRankedTensor>:$results);
+  let hasCanonicalizer = 1;
   let assemblyFormat = [{
     `ins` `(` $input (`scales` $input_scales^)? (`sums` $input_sums^)? `,` $weights (`bias` $bias^)? `:` type($input)
     (`scales` type($input_scales)^)? (`sums` type($input_sums)^)? `,` type($weights) (`bias` type($bias)^)? `)`
@@ -109,6 +112,8 @@ def Heddle_ExpertMatmulOp : Heddle_KernelOp<"expert_matmul", [AttrSizedOperandSe
       * C3: offsets are (rows, num_experts + 1), row_index and row_scale (rows, top_k).
       * C4: an activation excludes `accumulate`.
 
+    Canonical form: nothing is accumulated on zeros.
+
     ```mlir
     func.func @gate_and_up(%x: tensor<?x64xf32>, %w: tensor<32768xi8>, %offsets: tensor<?x9xi32>, %row_index: tensor<?x2xi32>,
                            %row_scale: tensor<?x2xf32>, %out: tensor<?x32xf32>) -> tensor<?x32xf32> {
@@ -124,6 +129,7 @@ def Heddle_ExpertMatmulOp : Heddle_KernelOp<"expert_matmul", [AttrSizedOperandSe
                        Variadic<Heddle_Buffer>:$inits, I64Attr:$num_experts, I64Attr:$top_k, I64Attr:$n, I64Attr:$k,
                        StrAttr:$format, OptionalAttr<Heddle_ActivationAttr>:$activation, UnitAttr:$accumulate);
   let results = (outs Variadic<AnyRankedTensor>:$results);
+  let hasCanonicalizer = 1;
   let assemblyFormat = [{
     (`gated` $activation^)? `ins` `(` $input (`scales` $input_scales^)? (`sums` $input_sums^)? `,` $weights `:` type($input)
     (`scales` type($input_scales)^)? (`sums` type($input_sums)^)? `,` type($weights) `)`
@@ -225,6 +231,8 @@ def Heddle_PreferSplitsOp : Heddle_Op<"prefer_splits", [MemoryEffects<[MemRead]>
     Constraints:
       * C1: max_rows, split_kv and items_per_thread are positive.
 
+    Folds to false where rows is a constant above max_rows.
+
     ```mlir
     func.func @few_rows(%cache: !heddle.kv_cache<2 x 2 x 8 x bf16>, %rows: index) -> i1 {
       %few = heddle.prefer_splits %cache, %rows {max_rows = 16, split_kv = 512, items_per_thread = 4} : <2 x 2 x 8 x bf16>
@@ -235,6 +243,7 @@ def Heddle_PreferSplitsOp : Heddle_Op<"prefer_splits", [MemoryEffects<[MemRead]>
   let arguments = (ins Heddle_KvCacheType:$cache, Index:$rows, I64Attr:$max_rows, I64Attr:$split_kv,
                        DefaultValuedAttr<I64Attr, "1">:$items_per_thread);
   let results = (outs I1:$result);
+  let hasFolder = 1;
   let assemblyFormat = "$cache `,` $rows attr-dict `:` type($cache)";
   let hasVerifier = 1;
 }

@@ -7,10 +7,16 @@
 include "dialect/HeddleAttrs.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/TilingInterface.td"
 
 class Heddle_ModelOp<string mnemonic, list<Trait> traits = []> : Heddle_Op<mnemonic, [Pure, DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>] # traits> {
   let hasVerifier = 1;
 }
+
+// Slices of the result are computed from slices of the operands (dialect/Tiling.cpp): loops are the result's leading dimensions.
+class Heddle_TiledModelOp<string mnemonic, list<Trait> traits = []> : Heddle_ModelOp<mnemonic, [DeclareOpInterfaceMethods<TilingInterface,
+    ["getLoopIteratorTypes", "getIterationDomain", "getTiledImplementation", "getResultTilePosition",
+     "getIterationDomainTileFromResultTile", "generateResultTileValue"]>] # traits>;
 
 def Heddle_WeightOp : Heddle_Op<"weight", [Pure]> {
   let summary = "A tensor of the model, where it is stored";
@@ -32,7 +38,7 @@ def Heddle_WeightOp : Heddle_Op<"weight", [Pure]> {
   let assemblyFormat = "$name $storage attr-dict `:` type($result)";
 }
 
-def Heddle_EmbeddingOp : Heddle_ModelOp<"embedding"> {
+def Heddle_EmbeddingOp : Heddle_TiledModelOp<"embedding"> {
   let summary = "Row lookup";
   let description = [{
     result[..., :] = scale * table[ids[...], :]
@@ -40,6 +46,9 @@ def Heddle_EmbeddingOp : Heddle_ModelOp<"embedding"> {
     Constraints:
       * C1: table has rank 2: (vocabulary, width).
       * C2: result has the shape of ids, with width appended.
+
+    Canonical form: a weight is read as it is stored, not widened before.
+    Loops for tiling: the dimensions of ids.
 
     ```mlir
     func.func @tokens(%ids: tensor<1x?xi32>, %table: tensor<256x64xbf16>) -> tensor<1x?x64xf32> {
@@ -50,10 +59,11 @@ def Heddle_EmbeddingOp : Heddle_ModelOp<"embedding"> {
   }];
   let arguments = (ins TensorOf<[I32]>:$ids, TensorOf<[AnyFloat]>:$table, DefaultValuedAttr<F64Attr, "1.0">:$scale);
   let results = (outs TensorOf<[F32]>:$result);
+  let hasCanonicalizer = 1;
   let assemblyFormat = "$ids `,` $table attr-dict `:` type($ids) `,` type($table) `->` type($result)";
 }
 
-def Heddle_LinearOp : Heddle_ModelOp<"linear", [AttrSizedOperandSegments]> {
+def Heddle_LinearOp : Heddle_TiledModelOp<"linear", [AttrSizedOperandSegments]> {
   let summary = "x W^T + b, of one or several weights that share their input";
   let description = [{
     result[..., n] = sum_k input[..., k] * W[n, k] + b[n], where W stacks all weights along out_features and b all biases.
@@ -62,6 +72,10 @@ def Heddle_LinearOp : Heddle_ModelOp<"linear", [AttrSizedOperandSegments]> {
       * C1: weights have rank 2, (out_features, in_features), and in_features is the input's last dimension.
       * C2: result's last dimension is the sum of out_features; its others are the input's.
       * C3: there is no bias, or one per weight, (out_features).
+
+    Canonical form: no biases where all are zero, no weight without rows beside others, weights as they are stored,
+    not widened before.
+    Loops for tiling: all dimensions of the result but the last.
 
     ```mlir
     func.func @query_and_key(%x: tensor<?x64xf32>, %wq: tensor<64x64xbf16>, %wk: tensor<32x64xbf16>) -> tensor<?x96xf32> {
@@ -72,13 +86,14 @@ def Heddle_LinearOp : Heddle_ModelOp<"linear", [AttrSizedOperandSegments]> {
   }];
   let arguments = (ins TensorOf<[F32]>:$input, Variadic<TensorOf<[AnyFloat]>>:$weights, Variadic<TensorOf<[AnyFloat]>>:$biases);
   let results = (outs TensorOf<[F32]>:$result);
+  let hasCanonicalizer = 1;
   let assemblyFormat = [{
     $input `,` `weights` `(` $weights `:` type($weights) `)` (`biases` `(` $biases^ `:` type($biases) `)`)? attr-dict
     `:` type($input) `->` type($result)
   }];
 }
 
-def Heddle_RmsNormOp : Heddle_ModelOp<"rms_norm", [AllTypesMatch<["input", "result"]>]> {
+def Heddle_RmsNormOp : Heddle_TiledModelOp<"rms_norm", [AllTypesMatch<["input", "result"]>]> {
   let summary = "Root mean square normalisation over the last dimension (Zhang and Sennrich 2019, arXiv:1910.07467)";
   let description = [{
     result = input / sqrt(mean(input^2) + eps) * (weight + weight_offset)
@@ -86,6 +101,9 @@ def Heddle_RmsNormOp : Heddle_ModelOp<"rms_norm", [AllTypesMatch<["input", "resu
     Constraints:
       * C1: weight is (width), width being the input's last dimension.
       * C2: eps is not negative.
+
+    Canonical form: the weight is read as it is stored, not widened before.
+    Loops for tiling: all dimensions but the last.
 
     ```mlir
     func.func @gemma_norm(%x: tensor<?x64xf32>, %w: tensor<64xf32>) -> tensor<?x64xf32> {
@@ -97,10 +115,11 @@ def Heddle_RmsNormOp : Heddle_ModelOp<"rms_norm", [AllTypesMatch<["input", "resu
   let arguments = (ins TensorOf<[F32]>:$input, TensorOf<[AnyFloat]>:$weight, F64Attr:$eps,
                        DefaultValuedAttr<F64Attr, "0.0">:$weight_offset);
   let results = (outs TensorOf<[F32]>:$result);
+  let hasCanonicalizer = 1;
   let assemblyFormat = "$input `,` $weight attr-dict `:` type($input) `,` type($weight)";
 }
 
-def Heddle_LayerNormOp : Heddle_ModelOp<"layer_norm", [AllTypesMatch<["input", "result"]>]> {
+def Heddle_LayerNormOp : Heddle_TiledModelOp<"layer_norm", [AllTypesMatch<["input", "result"]>]> {
   let summary = "Layer normalisation over the last dimension (Ba et al. 2016, arXiv:1607.06450)";
   let description = [{
     result = (input - mean(input)) / sqrt(var(input) + eps) * weight + bias
@@ -108,6 +127,9 @@ def Heddle_LayerNormOp : Heddle_ModelOp<"layer_norm", [AllTypesMatch<["input", "
     Constraints:
       * C1: weight and bias are (width), width being the input's last dimension.
       * C2: eps is not negative.
+
+    Canonical form: no bias where it is zero; weight and bias as they are stored, not widened before.
+    Loops for tiling: all dimensions but the last.
 
     ```mlir
     func.func @gpt2_norm(%x: tensor<?x64xf32>, %w: tensor<64xf32>, %b: tensor<64xf32>) -> tensor<?x64xf32> {
@@ -118,10 +140,11 @@ def Heddle_LayerNormOp : Heddle_ModelOp<"layer_norm", [AllTypesMatch<["input", "
   }];
   let arguments = (ins TensorOf<[F32]>:$input, TensorOf<[AnyFloat]>:$weight, Optional<TensorOf<[AnyFloat]>>:$bias, F64Attr:$eps);
   let results = (outs TensorOf<[F32]>:$result);
+  let hasCanonicalizer = 1;
   let assemblyFormat = "$input `,` $weight (`,` $bias^)? attr-dict `:` type($input) `,` type($weight) (`,` type($bias)^)?";
 }
 
-def Heddle_RopeOp : Heddle_ModelOp<"rope", [AllTypesMatch<["input", "result"]>]> {
+def Heddle_RopeOp : Heddle_TiledModelOp<"rope", [AllTypesMatch<["input", "result"]>]> {
   let summary = "Rotary position embedding";
   let description = [{
     For each pair (a, b) of the rotated dimensions and angle t = positions[batch, sequence] * inverse_frequency[i]:
@@ -132,6 +155,9 @@ def Heddle_RopeOp : Heddle_ModelOp<"rope", [AllTypesMatch<["input", "result"]>]>
     Constraints:
       * C1: input has rank 4: (batch, heads, sequence, head_dim); positions (batch, sequence).
       * C2: offset is not negative and offset + rotary_dim not greater than head_dim.
+
+    Folds to its input where no angle is other than 0 (positions or all frequencies are constant zeros), attention_factor is 1 and
+    there is no table. Loops for tiling: batch, heads and sequence.
 
     ```mlir
     #rope = #heddle.rope<half, table = 0, attention_factor = 1.0, inverse_frequency = array<f32: 1.0, 0.1>>
@@ -144,6 +170,7 @@ def Heddle_RopeOp : Heddle_ModelOp<"rope", [AllTypesMatch<["input", "result"]>]>
   let arguments = (ins 4DTensorOf<[F32]>:$input, 2DTensorOf<[I32]>:$positions, Optional<2DTensorOf<[F32]>>:$table, Heddle_RopeAttr:$rope,
                        DefaultValuedAttr<I64Attr, "0">:$offset);
   let results = (outs 4DTensorOf<[F32]>:$result);
+  let hasFolder = 1;
   let assemblyFormat = "$input `,` $positions (`table` `(` $table^ `:` type($table) `)`) : (`,`)? $rope attr-dict `:` type($input) `,` type($positions)";
 }
 
@@ -161,6 +188,8 @@ def Heddle_PositionBiasOp : Heddle_ModelOp<"position_bias"> {
       * C3: rows are rows of the table.
       * C4: result is (1, num_heads, queries, keys).
 
+    Canonical form: neighbouring runs of distances have different rows.
+
     Example: distances below 1 read row 0, 1 and 2 read row 1, greater ones row 2.
     ```mlir
     func.func @three_buckets(%table: tensor<3x4xf32>, %n: index, %m: index) -> tensor<1x4x?x?xf32> {
@@ -173,6 +202,7 @@ def Heddle_PositionBiasOp : Heddle_ModelOp<"position_bias"> {
   let arguments = (ins TensorOf<[AnyFloat]>:$table, Index:$queries, Index:$keys,
                        OptionalAttr<DenseI64ArrayAttr>:$starts, OptionalAttr<DenseI64ArrayAttr>:$rows);
   let results = (outs 4DTensorOf<[F32]>:$result);
+  let hasCanonicalizer = 1;
   let assemblyFormat = "$table `[` $queries `,` $keys `]` attr-dict `:` type($table) `->` type($result)";
 }
 
@@ -190,6 +220,8 @@ def Heddle_AttentionOp : Heddle_ModelOp<"attention", [AttrSizedOperandSegments]>
       * C4: result is (batch, num_heads, queries, head_dim of value).
       * C5: sinks is (num_heads).
 
+    Canonical form: no bias where it, or the table of its `position_bias`, is zero.
+
     ```mlir
     func.func @three_query_heads_share_a_key(%q: tensor<1x6x?x8xf32>, %k: tensor<1x2x?x8xf32>, %v: tensor<1x2x?x8xf32>)
         -> tensor<1x6x?x8xf32> {
@@ -203,6 +235,7 @@ def Heddle_AttentionOp : Heddle_ModelOp<"attention", [AttrSizedOperandSegments]>
                        Optional<4DTensorOf<[AnyFloat]>>:$bias, Optional<1DTensorOf<[AnyFloat]>>:$sinks,
                        Heddle_MaskAttr:$mask, F64Attr:$scale, DefaultValuedAttr<F64Attr, "0.0">:$softcap);
   let results = (outs 4DTensorOf<[AnyFloat]>:$result);
+  let hasCanonicalizer = 1;
   let assemblyFormat = [{
     $query `,` $key `,` $value (`bias` `(` $bias^ `:` type($bias) `)`)? (`sinks` `(` $sinks^ `:` type($sinks) `)`)? $mask
     attr-dict `:` type($query) `,` type($key) `,` type($value) `->` type($result)
@@ -258,10 +291,12 @@ def Heddle_LatentAttentionOp : Heddle_ModelOp<"latent_attention", [AttrSizedOper
   }];
 }
 
-def Heddle_GluOp : Heddle_ModelOp<"glu", [SameOperandsAndResultType]> {
+def Heddle_GluOp : Heddle_TiledModelOp<"glu", [SameOperandsAndResultType]> {
   let summary = "Activation, gated where there is an `up` operand (Shazeer 2020, arXiv:2002.05202)";
   let description = [{
     result = activation(gate) * up, or activation(gate).
+
+    Canonical form: no `up` of ones; relu of relu is one. Loops for tiling: all dimensions.
 
     ```mlir
     func.func @swiglu(%gate: tensor<?x96xf32>, %up: tensor<?x96xf32>) -> tensor<?x96xf32> {
@@ -272,15 +307,19 @@ def Heddle_GluOp : Heddle_ModelOp<"glu", [SameOperandsAndResultType]> {
   }];
   let arguments = (ins TensorOf<[F32]>:$gate, Optional<TensorOf<[F32]>>:$up, Heddle_ActivationAttr:$activation);
   let results = (outs TensorOf<[F32]>:$result);
+  let hasCanonicalizer = 1;
+  let hasFolder = 1;
   let assemblyFormat = "$activation $gate (`,` $up^)? attr-dict `:` type($gate)";
   let hasVerifier = 0;
 }
 
-def Heddle_SoftcapOp : Heddle_ModelOp<"softcap", [SameOperandsAndResultType]> {
+def Heddle_SoftcapOp : Heddle_TiledModelOp<"softcap", [SameOperandsAndResultType]> {
   let summary = "cap * tanh(input / cap), as Gemma 2 bounds its logits (arXiv:2408.00118)";
   let description = [{
     Constraints:
       * C1: cap is positive.
+
+    Loops for tiling: all dimensions.
 
     ```mlir
     func.func @logits(%x: tensor<?x256xf32>) -> tensor<?x256xf32> {
@@ -294,7 +333,7 @@ def Heddle_SoftcapOp : Heddle_ModelOp<"softcap", [SameOperandsAndResultType]> {
   let assemblyFormat = "$input attr-dict `:` type($input)";
 }
 
-def Heddle_MoeOp : Heddle_ModelOp<"moe", [AttrSizedOperandSegments]> {
+def Heddle_MoeOp : Heddle_TiledModelOp<"moe", [AttrSizedOperandSegments]> {
   let summary = "Mixture of gated feed-forward experts with top-k routing (Jiang et al. 2024, arXiv:2401.04088)";
   let description = [{
     p = softmax(input @ router^T), or sigmoid; for the top_k experts of a token with the greatest p_e + correction_e (ties:
@@ -312,6 +351,9 @@ def Heddle_MoeOp : Heddle_ModelOp<"moe", [AttrSizedOperandSegments]> {
       * C5: num_experts is a multiple of num_groups, the top_groups hold at least top_k experts, and with `correction` a group
         at least two.
 
+    Canonical form: a single expert, chosen by softmax and not scaled, is `linear` and `glu`; weights are read as they are stored, not
+    widened before. Loops for tiling: all dimensions but the last.
+
     ```mlir
     func.func @better_of_two(%x: tensor<?x8xf32>, %router: tensor<2x8xf32>, %up: tensor<3x8xf32>, %down: tensor<8x3xf32>)
         -> tensor<?x8xf32> {
@@ -327,6 +369,7 @@ def Heddle_MoeOp : Heddle_ModelOp<"moe", [AttrSizedOperandSegments]> {
                        Variadic<2DTensorOf<[AnyFloat]>>:$ups, Variadic<2DTensorOf<[AnyFloat]>>:$downs,
                        I64Attr:$top_k, BoolAttr:$normalize, OptionalAttr<Heddle_RoutingAttr>:$routing, Heddle_ActivationAttr:$activation);
   let results = (outs TensorOf<[F32]>:$result);
+  let hasCanonicalizer = 1;
   let assemblyFormat = [{
     $activation $input `,` $router (`correction` `(` $correction^ `:` type($correction) `)`)? (`routing` $routing^)? `gates` `(` $gates `:` type($gates) `)` `ups` `(` $ups `:` type($ups) `)` `downs` `(` $downs `:`
     type($downs) `)` attr-dict `:` type($input) `,` type($router) `->` type($result)

@@ -19,7 +19,11 @@ struct FuseAttention : heddle::impl::FuseAttentionBase<FuseAttention> {
     for (linalg::SoftmaxOp anchor : anchors) {
       AttentionMatcher matcher(anchor);
       std::string reason = matcher.run();
-      if (!reason.empty() && !matcher.isSilent())
+      if (reason.empty())
+        continue;
+      // The stage's contract: every softmax inside attention or explained.
+      anchor->setAttr("heddle.not_fused", StringAttr::get(&getContext(), reason));
+      if (!matcher.isSilent())
         anchor.emitRemark("not fused: ") << reason;
     }
     eraseDeadOps(getOperation());

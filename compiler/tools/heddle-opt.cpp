@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Runs passes on a module, as mlir-opt does. --heddle-check evaluates the module after every pass.
+// Runs passes on a module, as mlir-opt does. --heddle-check evaluates the module after every pass, --heddle-verify-stage checks the
+// contract of a stage after the last one.
 
 #include "compiler/Pipeline.h"
 #include "compiler/tools/ToolDialects.h"
@@ -8,6 +9,7 @@
 #include "compiler/verify/NumericCheck.h"
 
 #include "mlir/InitAllPasses.h"
+#include "mlir/Pass/Pass.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "llvm/Support/CommandLine.h"
@@ -28,6 +30,34 @@ static llvm::cl::opt<uint64_t> checkSeed("heddle-check-seed", llvm::cl::init(1),
 static llvm::cl::list<int64_t> checkIds("heddle-check-ids", llvm::cl::CommaSeparated,
                                        llvm::cl::desc("Token ids that --heddle-check evaluates a model with, as @forward and as @step"));
 
+static llvm::cl::opt<std::string> verifiedStage("heddle-verify-stage", llvm::cl::init(""),
+                                                llvm::cl::desc("Fail unless the module keeps the contract of this stage"));
+
+namespace {
+struct VerifyStage : PassWrapper<VerifyStage, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(VerifyStage)
+  explicit VerifyStage(heddle::Stage stage) : stage(stage) {}
+  StringRef getName() const override { return "VerifyStage"; }
+  void runOnOperation() override {
+    if (failed(heddle::verifyStage(getOperation(), stage)))
+      signalPassFailure();
+  }
+  heddle::Stage stage;
+};
+} // namespace
+
+static LogicalResult addStageContract(PassManager &pm) {
+  if (verifiedStage.empty())
+    return success();
+  std::optional<heddle::Stage> stage = heddle::parseStage(verifiedStage);
+  if (!stage) {
+    llvm::errs() << "heddle-opt: error: --heddle-verify-stage: there is no stage '" << verifiedStage << "'\n";
+    return failure();
+  }
+  pm.addPass(std::make_unique<VerifyStage>(*stage));
+  return success();
+}
+
 static LogicalResult setUpPasses(PassManager &pm, const MlirOptMainConfig &config) {
   if (check || checkAll) {
     heddle::NumericCheckOptions options;
@@ -43,7 +73,7 @@ static LogicalResult setUpPasses(PassManager &pm, const MlirOptMainConfig &confi
     else
       heddle::addNumericCheck(pm, std::move(options));
   }
-  return config.setupPassPipeline(pm);
+  return success(succeeded(config.setupPassPipeline(pm)) && succeeded(addStageContract(pm)));
 }
 
 int main(int argc, char **argv) {

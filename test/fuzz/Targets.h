@@ -16,6 +16,18 @@ std::string gguf(std::string_view bytes);
 // config.json and model.safetensors of a folder: the first two bytes say where one ends and the other begins.
 std::string huggingFace(std::string_view bytes);
 
+// An ONNX file.
+std::string onnx(std::string_view bytes);
+
+// The files of a tokenizer (the first byte says which), read and used.
+std::string tokenizerFiles(std::string_view bytes);
+
+// A text through a tokenizer: the first byte says of which kind.
+std::string tokenizerText(std::string_view bytes);
+
+// A module in the dialect: parsed, printed, canonicalised.
+std::string dialectText(std::string_view bytes);
+
 // A safetensors file as the compiler reads it.
 std::string safetensors(std::string_view bytes);
 

@@ -3,7 +3,8 @@
 
 tally.py FOLDER gtest LABEL REPORT.json STATUS   a GoogleTest program's JSON report and exit status
 tally.py FOLDER lit LABEL REPORT.json STATUS     lit's --output file and exit status
-tally.py FOLDER fuzz BINARIES                    runs each BINARIES/fuzz-* for a minute; one test each
+tally.py FOLDER status LABEL STATUS              a program that is one test
+tally.py FOLDER fuzz BINARIES SECONDS            runs each BINARIES/fuzz-* for so long; one test each
 tally.py FOLDER close                            prints the table and the closing line; status 1 unless all passed
 
 A runner that died without a report, or whose status contradicts its counts, counts as one failure more.
@@ -13,7 +14,10 @@ import pathlib
 import subprocess
 import sys
 
-FUZZ_SECONDS = 60
+TEST_FOLDER = pathlib.Path(__file__).resolve().parent.parent
+# Good inputs that a fuzzer starts from, below test/; the others find their way from nothing.
+FUZZ_SEEDS = {"fuzz-dialect": "dialect/*.mlir", "fuzz-gguf": "models/gguf/*.gguf", "fuzz-onnx": "onnx/node/*.onnx",
+              "fuzz-tokenizer": "fuzz/seeds/tokenizer/*"}
 LIT_PASSED = {"PASS", "XFAIL", "FLAKYPASS"}
 LIT_SKIPPED = {"UNSUPPORTED", "SKIPPED", "EXCLUDED"}
 
@@ -62,14 +66,24 @@ def read_counts(kind, path, status):
     return passed, failed, skipped, failures
 
 
-def run_fuzzers(folder):
+def seeds_of(binary, corpus):
+    """The flag that names a fuzzer's seeds, if it has some that are small enough to change."""
+    files = [path for path in sorted(TEST_FOLDER.glob(FUZZ_SEEDS.get(binary.name, "no file"))) if path.stat().st_size < 65536]
+    if not files:
+        return []
+    names = pathlib.Path(f"{corpus}.seeds")
+    names.write_text(",".join(map(str, files)))
+    return [f"-seed_inputs=@{names}"]
+
+
+def run_fuzzers(folder, seconds):
     binaries = sorted(pathlib.Path(folder).glob("fuzz-*"))
     failures = []
     for binary in binaries:
         corpus = binary.parent / f"corpus-{binary.name}"
         corpus.mkdir(exist_ok=True)
-        command = [str(binary), f"-max_total_time={FUZZ_SECONDS}", "-timeout=10", "-rss_limit_mb=2048",
-                   f"-artifact_prefix={corpus}.", "-print_final_stats=1", str(corpus)]
+        command = [str(binary), f"-max_total_time={seconds}", "-timeout=10", "-rss_limit_mb=2048",
+                   f"-artifact_prefix={corpus}.", "-print_final_stats=1", *seeds_of(binary, corpus), str(corpus)]
         if subprocess.run(command).returncode != 0:
             failures.append(binary.name)
     if not binaries:
@@ -95,7 +109,10 @@ def main(arguments):
     if action == "close":
         return close(ledger)
     if action == "fuzz":
-        label, counts = "fuzz", run_fuzzers(rest[0])
+        label, counts = "fuzz", run_fuzzers(rest[0], int(rest[1]))
+    elif action == "status":
+        label, failed = rest[0], int(rest[1]) != 0
+        counts = (not failed, int(failed), 0, [f"exit status {rest[1]}"] if failed else [])
     else:
         label, counts = rest[0], read_counts(action, rest[1], int(rest[2]))
     ledger.append([label, *counts])

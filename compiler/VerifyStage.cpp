@@ -1,0 +1,188 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The contract at the end of each stage (DESIGN: the way of the data, the dialect): which ops may remain, and what holds for
+// their types and operands.
+
+#include "compiler/Pipeline.h"
+#include "dialect/HeddleDialect.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/IR/AttrTypeSubElements.h"
+
+using namespace mlir;
+using namespace heddle;
+
+namespace {
+// What an op belongs to, where that decides what may stand there: the function of a graph, after schedule a kernel's body or the host
+// code around it, or anything.
+enum class Place { Anywhere, Graph, Kernel, Host };
+
+struct Contract {
+  Stage stage;
+  Place place;
+  StringRef dialects; // all of their ops may remain
+  StringRef ops;      // and these groups of ours (groupOf)
+};
+} // namespace
+
+// compiler/README.md shows this table; test/tools/stage_contracts.py compares them.
+static constexpr Contract contracts[] = {
+    {Stage::Import, Place::Anywhere, "builtin func arith math scf cf linalg tensor", "weight model"},
+    {Stage::Raise, Place::Anywhere, "builtin func arith math scf cf linalg tensor", "weight model"},
+    {Stage::Optimize, Place::Anywhere, "builtin func arith math scf cf linalg tensor", "weight model cache"},
+    {Stage::Schedule, Place::Graph, "builtin func arith math scf cf linalg affine memref bufferization", "weight"},
+    {Stage::Schedule, Place::Kernel, "builtin func arith math scf cf linalg tensor", "model kernel"},
+    {Stage::Schedule, Place::Host, "builtin func arith math scf memref bufferization", "weight append kernel"},
+    {Stage::Codegen, Place::Anywhere, "builtin llvm", ""},
+    {Stage::Package, Place::Anywhere, "builtin llvm", ""},
+};
+
+static bool isListed(StringRef words, StringRef wanted) { return llvm::is_contained(llvm::split(words, ' '), wanted); }
+
+// Groups of our ops; "append" is of "cache" as well.
+static bool isInGroups(Operation *op, StringRef groups) {
+  if (isa<WeightOp>(op))
+    return isListed(groups, "weight");
+  if (isa<KvAppendOp>(op) && isListed(groups, "append"))
+    return true;
+  if (isa<KvAppendOp, KvViewOp>(op))
+    return isListed(groups, "cache");
+  if (isa<KernelOpInterface, QuantizeOp, RopeTableOp, PreferSplitsOp>(op))
+    return isListed(groups, "kernel");
+  return isa_and_present<HeddleDialect>(op->getDialect()) && isListed(groups, "model");
+}
+
+static bool isKernel(Operation *op) {
+  auto func = dyn_cast<func::FuncOp>(op);
+  func = func ? func : op->getParentOfType<func::FuncOp>();
+  return func && func->hasAttr("heddle.kernel");
+}
+
+static bool isAt(Place place, bool isGraph, Operation *op) {
+  switch (place) {
+  case Place::Anywhere:
+    return true;
+  case Place::Graph:
+    return isGraph;
+  case Place::Kernel:
+    return !isGraph && isKernel(op);
+  case Place::Host:
+    return !isGraph && !isKernel(op);
+  }
+  llvm_unreachable("all places are listed");
+}
+
+static LogicalResult mayRemain(Operation *op, Stage stage, bool isGraph) {
+  for (const Contract &row : contracts) {
+    if (row.stage != stage || !isAt(row.place, isGraph, op))
+      continue;
+    if (isListed(row.dialects, op->getName().getDialectNamespace()) || isInGroups(op, row.ops))
+      return success();
+  }
+  return op->emitError("'") << op->getName() << "' must not remain after stage " << stageName(stage);
+}
+
+//===- raise --------------------------------------------------------------===//
+
+// heddle-fuse-attention says why it left a softmax.
+static LogicalResult isExplained(Operation *op) {
+  if (isa<linalg::SoftmaxOp>(op) && !op->hasAttr("heddle.not_fused"))
+    return op->emitError("is in no attention after stage raise, and nothing says why");
+  return success();
+}
+
+//===- optimize -----------------------------------------------------------===//
+
+// Weights stay in the file: no cast, no transpose, no constant. A shared layer gets its own as arguments. (`embedding` also gathers rows of
+// what was computed.)
+static LogicalResult readsStoredWeights(Operation *op) {
+  if (!isa<LinearOp, MoeOp>(op))
+    return success();
+  for (Value weight : op->getOperands().drop_front())
+    if (Operation *source = weight.getDefiningOp(); source && !isa<WeightOp>(source))
+      return op->emitError("reads '") << source->getName() << "' as a weight after stage optimize: weights stay in the model's file";
+  return success();
+}
+
+static LogicalResult readsCache(Operation *op) {
+  Value keys;
+  if (auto attention = dyn_cast<AttentionOp>(op))
+    keys = attention.getKey();
+  else if (auto latent = dyn_cast<LatentAttentionOp>(op))
+    keys = latent.getLatent();
+  if (keys && !keys.getDefiningOp<KvViewOp>())
+    return op->emitError("attends to keys that are no view of the cache after stage optimize");
+  return success();
+}
+
+static LogicalResult isStep(ModuleOp module) {
+  if (auto forward = module.lookupSymbol<func::FuncOp>("forward"))
+    return forward.emitError("@forward must not remain after stage optimize: it becomes @step");
+  return success();
+}
+
+//===- schedule -----------------------------------------------------------===//
+
+// A type or attribute that holds an encoded tensor, functions' types among them.
+static Type encodedTensor(Operation *op) {
+  Type found;
+  AttrTypeWalker walker;
+  walker.addWalk([&](RankedTensorType type) {
+    if (type.getEncoding())
+      found = type;
+  });
+  walker.walk(op->getAttrDictionary());
+  for (Type type : op->getResultTypes())
+    walker.walk(type);
+  for (Region &region : op->getRegions())
+    for (Block &block : region)
+      for (Type type : block.getArgumentTypes())
+        walker.walk(type);
+  return found;
+}
+
+// Bufferization would drop an encoding, and the size in bytes with it: packed weights are bytes, their format an attribute.
+static LogicalResult hasNoEncoding(Operation *op) {
+  if (Type type = encodedTensor(op))
+    return op->emitError("has the encoded type ") << type << " after stage schedule: packed weights are bytes";
+  return success();
+}
+
+// Host code works on buffers; weights and tables are tensors until they become one.
+static LogicalResult isOnBuffers(Operation *op) {
+  if (isKernel(op) || isa<WeightOp, RopeTableOp>(op))
+    return success();
+  for (Type type : op->getResultTypes())
+    if (isa<TensorType>(type))
+      return op->emitError("'") << op->getName() << "' gives a tensor outside kernels after stage schedule";
+  return success();
+}
+
+static LogicalResult readsRopeTable(Operation *op) {
+  if (auto rope = dyn_cast<RopeOp>(op); rope && !rope.getTable())
+    return op->emitError("computes cosines and sines itself after stage schedule: it reads the session's table");
+  return success();
+}
+
+//===- all ----------------------------------------------------------------===//
+
+LogicalResult heddle::verifyStage(ModuleOp module, Stage stage) {
+  bool isGraph = heddle::isGraph(module);
+  SmallVector<LogicalResult (*)(Operation *)> rules;
+  if (stage == Stage::Schedule)
+    rules.push_back(hasNoEncoding);
+  // A graph keeps what its file says.
+  if (!isGraph && stage == Stage::Raise)
+    rules.push_back(isExplained);
+  if (!isGraph && stage == Stage::Optimize)
+    rules.append({readsStoredWeights, readsCache});
+  if (!isGraph && stage == Stage::Schedule)
+    rules.append({isOnBuffers, readsRopeTable});
+  WalkResult walk = module.walk([&](Operation *op) {
+    bool holds = succeeded(mayRemain(op, stage, isGraph)) && llvm::all_of(rules, [&](auto rule) { return succeeded(rule(op)); });
+    return holds ? WalkResult::advance() : WalkResult::interrupt();
+  });
+  bool mayHaveForward = isGraph || stage != Stage::Optimize;
+  return success(!walk.wasInterrupted() && (mayHaveForward || succeeded(isStep(module))));
+}

@@ -1,0 +1,43 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// RUN: %heddle-opt %s --heddle-check-all --canonicalize | FileCheck %s
+
+// CHECK-LABEL: @residual_of_zeros_not_added
+// CHECK: heddle.expert_matmul
+// CHECK-NOT: accumulate
+// CHECK: return
+func.func @residual_of_zeros_not_added(%x: tensor<3x128xf32>, %logits: tensor<3x2xf32>) -> tensor<3x16xf32> {
+  %w = heddle.weight "a+b" <type = "packed", file = 0, offset = 0> {heddle.format = "f32", heddle.interleave = 1 : i64,
+    heddle.shape = array<i64: 32, 64>, heddle.source_names = ["a", "b"], heddle.source_rows = [16, 16],
+    heddle.sources = [#heddle.storage<type = "f32", file = 0, offset = 0>, #heddle.storage<type = "f32", file = 0, offset = 4096>]}
+    : tensor<8192xi8>
+  %e = tensor.empty() : tensor<3x2xi32>
+  %p = tensor.empty() : tensor<3x2xf32>
+  %f = tensor.empty() : tensor<3x3xi32>
+  %experts, %weights, %offsets, %row_index, %row_scale = heddle.route_experts ins(%logits : tensor<3x2xf32>)
+    outs(%e, %p, %f, %e, %p : tensor<3x2xi32>, tensor<3x2xf32>, tensor<3x3xi32>, tensor<3x2xi32>, tensor<3x2xf32>)
+    {num_experts = 2, top_k = 2, normalize = true} -> tensor<3x2xi32>, tensor<3x2xf32>, tensor<3x3xi32>, tensor<3x2xi32>, tensor<3x2xf32>
+  %zeros = arith.constant dense<0.0> : tensor<3x16xf32>
+  %0 = heddle.expert_matmul ins(%x, %w : tensor<3x128xf32>, tensor<8192xi8>)
+    list(%offsets, %row_index, %row_scale : tensor<3x3xi32>, tensor<3x2xi32>, tensor<3x2xf32>) outs(%zeros : tensor<3x16xf32>)
+    {accumulate, num_experts = 2, top_k = 2, n = 16, k = 64, format = "f32"} -> tensor<3x16xf32>
+  return %0 : tensor<3x16xf32>
+}
+
+// CHECK-LABEL: @residual_added
+// CHECK: heddle.expert_matmul {{.*}} {accumulate,
+func.func @residual_added(%x: tensor<3x128xf32>, %logits: tensor<3x2xf32>, %residual: tensor<3x16xf32>) -> tensor<3x16xf32> {
+  %w = heddle.weight "a+b" <type = "packed", file = 0, offset = 0> {heddle.format = "f32", heddle.interleave = 1 : i64,
+    heddle.shape = array<i64: 32, 64>, heddle.source_names = ["a", "b"], heddle.source_rows = [16, 16],
+    heddle.sources = [#heddle.storage<type = "f32", file = 0, offset = 0>, #heddle.storage<type = "f32", file = 0, offset = 4096>]}
+    : tensor<8192xi8>
+  %e = tensor.empty() : tensor<3x2xi32>
+  %p = tensor.empty() : tensor<3x2xf32>
+  %f = tensor.empty() : tensor<3x3xi32>
+  %experts, %weights, %offsets, %row_index, %row_scale = heddle.route_experts ins(%logits : tensor<3x2xf32>)
+    outs(%e, %p, %f, %e, %p : tensor<3x2xi32>, tensor<3x2xf32>, tensor<3x3xi32>, tensor<3x2xi32>, tensor<3x2xf32>)
+    {num_experts = 2, top_k = 2, normalize = true} -> tensor<3x2xi32>, tensor<3x2xf32>, tensor<3x3xi32>, tensor<3x2xi32>, tensor<3x2xf32>
+  %0 = heddle.expert_matmul ins(%x, %w : tensor<3x128xf32>, tensor<8192xi8>)
+    list(%offsets, %row_index, %row_scale : tensor<3x3xi32>, tensor<3x2xi32>, tensor<3x2xf32>) outs(%residual : tensor<3x16xf32>)
+    {accumulate, num_experts = 2, top_k = 2, n = 16, k = 64, format = "f32"} -> tensor<3x16xf32>
+  return %0 : tensor<3x16xf32>
+}
