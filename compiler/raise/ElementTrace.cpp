@@ -19,7 +19,7 @@ bool heddle::isContraction(Operation *op) {
   return linalgOp && linalg::isaContractionOpInterface(linalgOp);
 }
 
-static constexpr unsigned maxLevel = 256;
+static constexpr unsigned maxLevel = 4000;
 
 double heddle::valueAt(DenseElementsAttr elements, int64_t position) {
   if (!isa<FloatType>(elements.getElementType())) {

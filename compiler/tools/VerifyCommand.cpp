@@ -8,6 +8,8 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <cmath>
+
 using namespace heddle;
 using llvm::StringRef;
 
@@ -58,7 +60,7 @@ static bool takeOwnFlag(StringRef word, VerifyOptions &options, std::string &err
   else if (key == "--seed")
     isBad = value.getAsInteger(10, options.seed);
   else if (key == "--limit")
-    isBad = value.getAsDouble(options.limit) || options.limit <= 0;
+    isBad = value.getAsDouble(options.limit) || !(options.limit > 0 && std::isfinite(options.limit));
   else if (key == "--ids")
     isBad = !parseIds(value, options.ids);
   else
