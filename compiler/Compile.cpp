@@ -3,9 +3,9 @@
 #include "compiler/Compile.h"
 
 #include "compiler/Program.h"
+#include "compiler/SourceFiles.h"
 #include "compiler/package/OutputFile.h"
 #include "compiler/report/Report.h"
-#include "frontends/CompanionFiles.h"
 #include "frontends/ModelConfig.h"
 #include "runtime/PackageHeader.h"
 
@@ -14,11 +14,9 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/SHA256.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <chrono>
-#include <fstream>
 #include <link.h>
 #include <map>
 #include <set>
@@ -74,7 +72,6 @@ private:
   LogicalResult dump(Stage stage);
   CompileStatus writeText(const std::string &text);
   CompileStatus writeBinary();
-  std::string depfileRule() const;
   std::vector<std::string> modelFiles() const;
   LogicalResult prepare(const std::string &path, const std::string &text, OutputFile &outFile);
   LogicalResult keep(OutputFile &file);
@@ -285,7 +282,7 @@ CompileStatus Compilation::writeText(const std::string &text) {
     return CompileStatus::Done;
   }
   OutputFile file, depfile;
-  bool isDone = succeeded(prepare(options.output, text, file)) && succeeded(prepare(options.depfile, depfileRule(), depfile)) &&
+  bool isDone = succeeded(prepare(options.output, text, file)) && succeeded(prepare(options.depfile, makeRule(options.output, modelFiles()), depfile)) &&
                 succeeded(keep(file)) && succeeded(keep(depfile));
   return isDone ? CompileStatus::Done : CompileStatus::Failure;
 }
@@ -307,21 +304,6 @@ LogicalResult Compilation::keep(OutputFile &file) {
   return success(isKept);
 }
 
-// Of a single file its SHA-256, as sha256sum prints it; of several that of all names, sizes and contents in order of name.
-static std::string sourceHash(const std::vector<std::string> &files) {
-  llvm::SHA256 hash;
-  std::vector<char> buffer(1 << 20);
-  for (const std::string &path : files) {
-    uint64_t size = 0;
-    if (files.size() > 1 && !llvm::sys::fs::file_size(path, size))
-      hash.update(llvm::sys::path::filename(path).str() + '\0' + std::to_string(size) + '\0');
-    std::ifstream in(path, std::ios::binary);
-    while (in.read(buffer.data(), buffer.size()), in.gcount() > 0)
-      hash.update(StringRef(buffer.data(), in.gcount()));
-  }
-  return llvm::toHex(hash.final(), /*LowerCase=*/true);
-}
-
 // A C identifier from the output's name.
 static std::string symbolName(const CompileOptions &options) {
   std::string name = options.name.empty() ? llvm::sys::path::stem(options.output).str() : options.name;
@@ -333,38 +315,8 @@ static std::string symbolName(const CompileOptions &options) {
 
 // The files that the model is read from, sorted.
 std::vector<std::string> Compilation::modelFiles() const {
-  std::set<std::string> files;
-  for (const auto &file : program->checkpoint().files)
-    files.insert(file->path());
   // An ONNX file that generates has its config and tokenizer beside it.
-  bool isFolder = llvm::sys::fs::is_directory(options.model);
-  std::string folder = isFolder ? options.model : reader ? folderOf(options.model) : "";
-  if (!isFolder)
-    files.insert(options.model);
-  if (!folder.empty())
-    for (const std::string &name : companionFiles(folder))
-      files.insert(folder + "/" + name);
-  return {files.begin(), files.end()};
-}
-
-// As make reads a name.
-static std::string escapeForMake(StringRef name) {
-  std::string escaped;
-  for (char c : name) {
-    if (c == ' ' || c == '#' || c == '\\')
-      escaped += '\\';
-    else if (c == '$')
-      escaped += '$';
-    escaped += c;
-  }
-  return escaped;
-}
-
-std::string Compilation::depfileRule() const {
-  std::string rule = escapeForMake(options.output) + ":";
-  for (const std::string &name : modelFiles())
-    rule += " \\\n  " + escapeForMake(name);
-  return rule + "\n";
+  return sourceFiles(options.model, program->checkpoint(), /*hasCompanions=*/reader != nullptr);
 }
 
 // Code of the shared LLVM, MLIR and Halide that earlier stages ran is mapped from their files and comes back when it is needed:
@@ -413,7 +365,7 @@ CompileStatus Compilation::writeBinary() {
   if (StringRef(options.report).ends_with(".html"))
     described = reportPage(described);
   OutputFile report, depfile;
-  if (failed(prepare(options.report, described, report)) || failed(prepare(options.depfile, depfileRule(), depfile)))
+  if (failed(prepare(options.report, described, report)) || failed(prepare(options.depfile, makeRule(options.output, modelFiles()), depfile)))
     return CompileStatus::Failure;
   PackageRequest request{*module, program->checkpoint(), target, *code, info.name, metadata, link, options.sidecar, options.output};
   bool isDone = succeeded(writePackage(request, error)) && succeeded(keep(report)) && succeeded(keep(depfile));
