@@ -17,6 +17,8 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace heddle;
 
@@ -126,6 +128,10 @@ LogicalResult StageCheck::chooseSequence(ModuleOp module) {
   }
   inputsFit = wrong.empty();
   return inputsFit ? success() : LogicalResult(graph.emitError(wrong));
+}
+
+static bool isFinite(const Tensor &tensor) {
+  return llvm::all_of(tensor.reals, [](double value) { return std::isfinite(value); });
 }
 
 // A model that generates is given ids in the form that its entry takes; a graph gets its own inputs.
@@ -257,6 +263,9 @@ LogicalResult StageCheck::begin(ModuleOp module, Stage stage, const Checkpoint &
   for (const RuntimeValue &value : check->expectation())
     if (auto tensor = std::get_if<TensorRef>(&value))
       results.push_back(**tensor);
+  // What is no number equals what is none: everything would pass.
+  if (generates && !isFinite(results.front()))
+    return module.emitError("the model's logits are not finite as it was imported: nothing can be compared with them");
   if (!generates)
     outputs = graphOutputs(module.lookupSymbol<func::FuncOp>("graph"), results);
   else
