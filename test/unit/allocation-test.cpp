@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <new>
 
 namespace {
 std::atomic<int64_t> allocations{0};
@@ -18,6 +19,7 @@ void *operator new(size_t size) {
     return memory;
   abort();
 }
+void *operator new(size_t size, const std::nothrow_t &) noexcept { return operator new(size); }
 void operator delete(void *memory) noexcept { free(memory); }
 void operator delete(void *memory, size_t) noexcept { free(memory); }
 
