@@ -361,6 +361,7 @@ static CompileStatus verifyQuiet(const VerifyOptions &options, const VerifyPlan 
   CompileStatus status = verifyOnce(quiet.compile, check, folder, error);
   // An option may fit the model but not this one: --task=generate, where a small number hides no key.
   if (status == CompileStatus::InvalidInput) {
+    llvm::outs() << "not compared: " << error << "\n";
     error.clear();
     return CompileStatus::Done;
   }
