@@ -51,7 +51,8 @@ private:
 // One compilation.
 class Compilation {
 public:
-  Compilation(const CompileOptions &options, std::string &error) : options(options), error(error), progress(options.quiet) {}
+  Compilation(const CompileOptions &options, std::string &error)
+      : options(options), error(error), progress(options.quiet) {}
   CompileStatus run();
 
 private:
@@ -82,7 +83,7 @@ private:
   std::string &error;
   Progress progress;
   Target target;
-  std::unique_ptr<Program> reader, program;  // reader: of files that turned out to hold another program
+  std::unique_ptr<Program> reader, program; // reader: of files that turned out to hold another program
   DialectRegistry registry;
   std::unique_ptr<MLIRContext> context;
   std::optional<ScopedDiagnosticHandler> diagnostics;
@@ -99,7 +100,8 @@ CompileStatus Compilation::checkOptions() {
     return CompileStatus::InvalidInput;
   target = *parsed;
   auto refuse = [&](const char *message) { return fail(CompileStatus::InvalidInput, message); };
-  bool isText = options.stopAfter != Stage::Package || options.emit == Emit::Mlir || options.emit == Emit::Llvm || options.emit == Emit::Assembly;
+  bool isText = options.stopAfter != Stage::Package || options.emit == Emit::Mlir || options.emit == Emit::Llvm ||
+                options.emit == Emit::Assembly;
   bool toTerminal = options.output.empty() || options.output == "-";
   if (options.output.empty() && options.stopAfter == Stage::Package)
     return refuse("no output given: use -o FILE");
@@ -127,8 +129,8 @@ CompileStatus Compilation::checkOutputs() {
     if (!llvm::sys::fs::getUniqueID(name, id))
       taken.emplace(id, "the model's file " + name);
   std::set<std::string> names;
-  for (const std::string &path :
-       {options.output, options.sidecar ? options.output + HEDDLE_SIDECAR_SUFFIX : "", options.report, options.depfile}) {
+  for (const std::string &path : {options.output, options.sidecar ? options.output + HEDDLE_SIDECAR_SUFFIX : "",
+                                  options.report, options.depfile}) {
     if (path.empty() || path == "-")
       continue;
     SmallString<256> whole(path);
@@ -208,7 +210,7 @@ static void appendPassNames(OpPassManager &pm, std::vector<std::string> &names) 
   std::string text, name;
   llvm::raw_string_ostream stream(text);
   pm.printAsTextualPipeline(stream);
-  int depth = 0;  // of options
+  int depth = 0; // of options
   for (char c : text) {
     depth += c == '{' ? 1 : c == '}' ? -1 : 0;
     if (depth > 0 || c == '}')
@@ -282,7 +284,8 @@ CompileStatus Compilation::writeText(const std::string &text) {
     return CompileStatus::Done;
   }
   OutputFile file, depfile;
-  bool isDone = succeeded(prepare(options.output, text, file)) && succeeded(prepare(options.depfile, makeRule(options.output, modelFiles()), depfile)) &&
+  bool isDone = succeeded(prepare(options.output, text, file)) &&
+                succeeded(prepare(options.depfile, makeRule(options.output, modelFiles()), depfile)) &&
                 succeeded(keep(file)) && succeeded(keep(depfile));
   return isDone ? CompileStatus::Done : CompileStatus::Failure;
 }
@@ -341,7 +344,7 @@ static void releaseLibraryCode() {
 CompileStatus Compilation::writeBinary() {
   releaseLibraryCode();
   progress.stage("codegen");
-  MachineCode kind = options.emit == Emit::Llvm ? MachineCode::LLVMIR
+  MachineCode kind = options.emit == Emit::Llvm       ? MachineCode::LLVMIR
                      : options.emit == Emit::Assembly ? MachineCode::Assembly
                                                       : MachineCode::Object;
   FailureOr<GeneratedCode> code = program->generateCode(*module, kind);
@@ -355,9 +358,7 @@ CompileStatus Compilation::writeBinary() {
                   : options.emit == Emit::Package ? LinkKind::Package
                   : options.emit == Emit::Library ? LinkKind::SharedLibrary
                                                   : LinkKind::Executable;
-  auto metadata = [&](ArrayRef<PackedWeight> weights) {
-    return program->buildMetadata(*module, info, *code, weights);
-  };
+  auto metadata = [&](ArrayRef<PackedWeight> weights) { return program->buildMetadata(*module, info, *code, weights); };
   // All that can fail comes before the first file has its name.
   std::string described;
   if (!options.report.empty())
@@ -365,9 +366,11 @@ CompileStatus Compilation::writeBinary() {
   if (StringRef(options.report).ends_with(".html"))
     described = reportPage(described);
   OutputFile report, depfile;
-  if (failed(prepare(options.report, described, report)) || failed(prepare(options.depfile, makeRule(options.output, modelFiles()), depfile)))
+  if (failed(prepare(options.report, described, report)) ||
+      failed(prepare(options.depfile, makeRule(options.output, modelFiles()), depfile)))
     return CompileStatus::Failure;
-  PackageRequest request{*module, program->checkpoint(), target, *code, info.name, metadata, link, options.sidecar, options.output};
+  PackageRequest request{*module, program->checkpoint(), target,        *code, info.name, metadata,
+                         link,    options.sidecar,       options.output};
   bool isDone = succeeded(writePackage(request, error)) && succeeded(keep(report)) && succeeded(keep(depfile));
   return isDone ? CompileStatus::Done : CompileStatus::Failure;
 }
@@ -403,9 +406,13 @@ CompileStatus Compilation::run() {
   return writeBinary();
 }
 
-static bool isMlir(StringRef path) { return llvm::sys::path::extension(path) == ".mlir"; }
+static bool isMlir(StringRef path) {
+  return llvm::sys::path::extension(path) == ".mlir";
+}
 
-bool heddle::holdsGraph(const CompileOptions &options) { return isMlir(options.model) || isOnnx(options.model); }
+bool heddle::holdsGraph(const CompileOptions &options) {
+  return isMlir(options.model) || isOnnx(options.model);
+}
 
 std::string heddle::folderOf(StringRef path) {
   StringRef folder = llvm::sys::path::parent_path(path);

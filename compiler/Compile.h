@@ -24,26 +24,29 @@ public:
   // Before the passes of `stage` run.
   virtual void willRun(mlir::PassManager &pm, Stage stage) {}
   // `module` is as `stage` leaves it; its weights lie in `files`. A failure has emitted its diagnostic and ends the compilation.
-  virtual mlir::LogicalResult didRun(mlir::ModuleOp module, Stage stage, const Checkpoint &files) { return mlir::success(); }
+  virtual mlir::LogicalResult didRun(mlir::ModuleOp module, Stage stage, const Checkpoint &files) {
+    return mlir::success();
+  }
 };
 
 struct CompileOptions {
   std::string model, output;
   Emit emit = Emit::Executable;
-  Task task = Task::Auto;            // MLIR modules are graphs, checkpoints generate, and so do ONNX files that are causal decoders
+  Task task =
+      Task::Auto; // MLIR modules are graphs, checkpoints generate, and so do ONNX files that are causal decoders
   std::string target = "native";
   Precision precision = Precision::Fast;
-  std::string kv = "auto";           // auto | f32 | bf16 | f16
-  std::string activations = "auto";  // auto | f32 | bf16 | int8: inputs of products with quantised weights
-  int64_t context = 0;               // 0: the model's, at most 8192
-  bool extrapolates = false;         // `context` may exceed the model's positions: for tests, which do not ask for sense
+  std::string kv = "auto";          // auto | f32 | bf16 | f16
+  std::string activations = "auto"; // auto | f32 | bf16 | int8: inputs of products with quantised weights
+  int64_t context = 0;              // 0: the model's, at most 8192
+  bool extrapolates = false;        // `context` may exceed the model's positions: for tests, which do not ask for sense
   Stage stopAfter = Stage::Package;
-  std::string dumpStages;            // folder for <number>-<stage>.mlir, empty: none
-  std::string name;                  // symbol; empty: from the output's file name
-  std::string report;                // .html or .json of what was made; empty: none
-  std::string depfile;               // make rule: the output depends on the model's files; empty: none
+  std::string dumpStages; // folder for <number>-<stage>.mlir, empty: none
+  std::string name;       // symbol; empty: from the output's file name
+  std::string report;     // .html or .json of what was made; empty: none
+  std::string depfile;    // make rule: the output depends on the model's files; empty: none
   bool sidecar = false, quiet = false;
-  bool printRemarks = false;         // what passes remark, to stderr
+  bool printRemarks = false; // what passes remark, to stderr
   PipelineOptions pipeline;
   CompileObserver *observer = nullptr;
 };

@@ -41,7 +41,9 @@ public:
   const Checkpoint &checkpoint() const override { return model.checkpoint; }
 
 private:
-  int64_t contextLength() const { return options.context ? options.context : std::min(model.config.longestContext(), defaultContext); }
+  int64_t contextLength() const {
+    return options.context ? options.context : std::min(model.config.longestContext(), defaultContext);
+  }
   void choosePrecision();
 
   const CompileOptions &options;
@@ -78,7 +80,8 @@ CompileStatus GeneratingProgram::take(Model read, std::string table, std::string
   else if (target.isDevice() && !options.pipeline.flashTile)
     error = "--flash-tile=off: target " + target.name + " has kernels in tiles only";
   else if (int64_t longest = model.config.longestContext(); options.context > longest && !options.extrapolates)
-    error = "--context=" + std::to_string(options.context) + " is more than the model's " + std::to_string(longest) + " positions";
+    error = "--context=" + std::to_string(options.context) + " is more than the model's " + std::to_string(longest) +
+            " positions";
   if (!error.empty())
     return CompileStatus::InvalidInput;
   choosePrecision();
@@ -143,8 +146,9 @@ std::unique_ptr<Program> heddle::makeGeneratingProgram(const CompileOptions &opt
   return std::make_unique<GeneratingProgram>(options, target);
 }
 
-std::unique_ptr<Program> heddle::makeGeneratingProgram(const CompileOptions &options, const Target &target, ModuleOp module,
-                                                       Model model, std::string tokenizer, std::string &error) {
+std::unique_ptr<Program> heddle::makeGeneratingProgram(const CompileOptions &options, const Target &target,
+                                                       ModuleOp module, Model model, std::string tokenizer,
+                                                       std::string &error) {
   auto program = std::make_unique<GeneratingProgram>(options, target);
   bool fits = program->take(std::move(model), std::move(tokenizer), error) == CompileStatus::Done &&
               program->checkKernels(module, error) == CompileStatus::Done;

@@ -97,7 +97,9 @@ CompileStatus GraphProgram::import(MLIRContext &context, OwningOpRef<ModuleOp> &
 }
 
 CompileStatus MlirProgram::read(std::string &error) {
-  error = options.task == Task::Generate ? options.model + ": --task=generate: the file holds a graph, which runs as one" : misfit();
+  error = options.task == Task::Generate
+              ? options.model + ": --task=generate: the file holds a graph, which runs as one"
+              : misfit();
   return error.empty() ? CompileStatus::Done : CompileStatus::InvalidInput;
 }
 

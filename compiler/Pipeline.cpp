@@ -42,7 +42,9 @@ static constexpr std::pair<Stage, const char *> stageNames[] = {
     {Stage::Import, "import"},     {Stage::Raise, "raise"},     {Stage::Optimize, "optimize"},
     {Stage::Schedule, "schedule"}, {Stage::Codegen, "codegen"}, {Stage::Package, "package"}};
 
-StringRef heddle::stageName(Stage stage) { return stageNames[int(stage)].second; }
+StringRef heddle::stageName(Stage stage) {
+  return stageNames[int(stage)].second;
+}
 
 std::optional<Stage> heddle::parseStage(StringRef name) {
   for (auto [stage, known] : stageNames)
@@ -240,4 +242,6 @@ void heddle::registerPasses() {
                              [](OpPassManager &pm) { addGraphScheduleStage(pm, PipelineOptions()); });
 }
 
-bool heddle::isGraph(ModuleOp module) { return bool(module.lookupSymbol<func::FuncOp>("graph")); }
+bool heddle::isGraph(ModuleOp module) {
+  return bool(module.lookupSymbol<func::FuncOp>("graph"));
+}

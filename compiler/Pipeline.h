@@ -19,23 +19,24 @@ std::optional<Stage> parseStage(llvm::StringRef name);
 
 // What the passes up to codegen need to know of a compilation.
 struct PipelineOptions {
-  std::string kvElementType = "f32";  // f32, bf16, f16: storage of the cache
-  std::string activations = "f32";    // f32, bf16, int8: inputs of products with quantised weights
-  bool bf16Products = false;          // inputs of products with bf16 weights are rounded to bf16
-  int64_t context = 8192;             // tokens of the longest sequence
-  bool flashTile = true;              // attention never stores more scores than those of a tile
-  int64_t blockKv = 64;               // keys per block of attention
-  bool bindDecoderInputs = true;      // a decoder takes no attention_mask and position_ids
+  std::string kvElementType = "f32"; // f32, bf16, f16: storage of the cache
+  std::string activations = "f32";   // f32, bf16, int8: inputs of products with quantised weights
+  bool bf16Products = false;         // inputs of products with bf16 weights are rounded to bf16
+  int64_t context = 8192;            // tokens of the longest sequence
+  bool flashTile = true;             // attention never stores more scores than those of a tile
+  int64_t blockKv = 64;              // keys per block of attention
+  bool bindDecoderInputs = true;     // a decoder takes no attention_mask and position_ids
   bool raiseLinear = true, raiseNorm = true, raiseGlu = true, raiseMoe = true, raiseRope = true, raiseSoftmax = true;
   bool fuseAttention = true;
-  bool formForward = true;            // a causal graph from ids to logits becomes a model that generates
-  bool shareKv = true;                // query heads of a group share KV loads
-  bool splitKv = true;                // steps of few queries divide their keys among threads
-  std::string latentForm = "automatic"; // of heddle-absorb-mla-weights: automatic, absorbed, materialised; "": the pass is off
+  bool formForward = true; // a causal graph from ids to logits becomes a model that generates
+  bool shareKv = true;     // query heads of a group share KV loads
+  bool splitKv = true;     // steps of few queries divide their keys among threads
+  std::string latentForm =
+      "automatic"; // of heddle-absorb-mla-weights: automatic, absorbed, materialised; "": the pass is off
   bool fuseProjections = true;
   bool shareLayers = true;
-  std::vector<std::pair<std::string, std::string>> extensions;  // (extension point, textual pipeline), run in this order
-  bool singleResult = false;          // a kernel of a device computes one result
+  std::vector<std::pair<std::string, std::string>> extensions; // (extension point, textual pipeline), run in this order
+  bool singleResult = false;                                   // a kernel of a device computes one result
 };
 
 // A pass that --NAME=off leaves out, to measure or bisect it.

@@ -17,13 +17,16 @@ public:
   // Reads files and checks the options against them. No MLIR context exists yet: what is refused here costs no more than reading it.
   virtual CompileStatus read(std::string &error) = 0;
   // The verified module of the import stage. A status without an error has emitted a diagnostic.
-  virtual CompileStatus import(mlir::MLIRContext &context, mlir::OwningOpRef<mlir::ModuleOp> &module, std::string &error) = 0;
+  virtual CompileStatus import(mlir::MLIRContext &context, mlir::OwningOpRef<mlir::ModuleOp> &module,
+                               std::string &error) = 0;
   // Whether the raise stage may find something in the imported module; a frontend that knows the architecture leaves it nothing to do.
   virtual bool isRaised(mlir::ModuleOp imported) const { return false; }
   virtual void addRaiseStage(mlir::OpPassManager &pm) const {}
   // What is to be compiled of the module that the raise stage left, if it is another kind of program; it outlives this one's files.
   // Null: this one goes on, with the module as it was imported, unless `error` is set. `blocked` says what the stage could not raise.
-  virtual std::unique_ptr<Program> takeRaised(mlir::ModuleOp raised, llvm::StringRef blocked, std::string &error) { return nullptr; }
+  virtual std::unique_ptr<Program> takeRaised(mlir::ModuleOp raised, llvm::StringRef blocked, std::string &error) {
+    return nullptr;
+  }
   virtual void addOptimizeStage(mlir::OpPassManager &pm) const = 0;
   virtual void addScheduleStage(mlir::OpPassManager &pm) const = 0;
   // Of the module that the schedule stage leaves.
@@ -46,8 +49,9 @@ std::string folderOf(llvm::StringRef path);
 std::unique_ptr<Program> makeProgram(const CompileOptions &options, const Target &target);
 std::unique_ptr<Program> makeGeneratingProgram(const CompileOptions &options, const Target &target);
 // Of a module that has @forward: null, with an error, if the options do not fit it.
-std::unique_ptr<Program> makeGeneratingProgram(const CompileOptions &options, const Target &target, mlir::ModuleOp module,
-                                               Model model, std::string tokenizer, std::string &error);
+std::unique_ptr<Program> makeGeneratingProgram(const CompileOptions &options, const Target &target,
+                                               mlir::ModuleOp module, Model model, std::string tokenizer,
+                                               std::string &error);
 std::unique_ptr<Program> makeMlirProgram(const CompileOptions &options, const Target &target);
 std::unique_ptr<Program> makeOnnxProgram(const CompileOptions &options, const Target &target);
 

@@ -16,7 +16,8 @@
 using namespace heddle;
 using llvm::StringRef;
 
-std::vector<std::string> heddle::sourceFiles(const std::string &path, const Checkpoint &checkpoint, bool hasCompanions) {
+std::vector<std::string> heddle::sourceFiles(const std::string &path, const Checkpoint &checkpoint,
+                                             bool hasCompanions) {
   std::set<std::string> files;
   for (const auto &file : checkpoint.files)
     files.insert(file->path());

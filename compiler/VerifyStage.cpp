@@ -38,7 +38,9 @@ static constexpr Contract contracts[] = {
     {Stage::Package, Place::Anywhere, "builtin llvm", ""},
 };
 
-static bool isListed(StringRef words, StringRef wanted) { return llvm::is_contained(llvm::split(words, ' '), wanted); }
+static bool isListed(StringRef words, StringRef wanted) {
+  return llvm::is_contained(llvm::split(words, ' '), wanted);
+}
 
 // Groups of our ops; "append" is of "cache" as well.
 static bool isInGroups(Operation *op, StringRef groups) {
@@ -101,7 +103,8 @@ static LogicalResult readsStoredWeights(Operation *op) {
     return success();
   for (Value weight : op->getOperands().drop_front())
     if (Operation *source = weight.getDefiningOp(); source && !isa<WeightOp>(source))
-      return op->emitError("reads '") << source->getName() << "' as a weight after stage optimize: weights stay in the model's file";
+      return op->emitError("reads '") << source->getName()
+                                      << "' as a weight after stage optimize: weights stay in the model's file";
   return success();
 }
 
@@ -180,7 +183,8 @@ LogicalResult heddle::verifyStage(ModuleOp module, Stage stage) {
   if (!isGraph && stage == Stage::Schedule)
     rules.append({isOnBuffers, readsRopeTable});
   WalkResult walk = module.walk([&](Operation *op) {
-    bool holds = succeeded(mayRemain(op, stage, isGraph)) && llvm::all_of(rules, [&](auto rule) { return succeeded(rule(op)); });
+    bool holds =
+        succeeded(mayRemain(op, stage, isGraph)) && llvm::all_of(rules, [&](auto rule) { return succeeded(rule(op)); });
     return holds ? WalkResult::advance() : WalkResult::interrupt();
   });
   bool mayHaveForward = isGraph || stage != Stage::Optimize;

@@ -36,8 +36,7 @@ static LogicalResult cloneOnBuffers(Operation *op, RewriterBase &rewriter, const
 }
 
 namespace {
-template <typename Op>
-struct KernelModel : DstBufferizableOpInterfaceExternalModel<KernelModel<Op>, Op> {
+template <typename Op> struct KernelModel : DstBufferizableOpInterfaceExternalModel<KernelModel<Op>, Op> {
   bool bufferizesToMemoryRead(Operation *op, OpOperand &operand, const AnalysisState &) const {
     auto dps = cast<DestinationStyleOpInterface>(op);
     if (!dps.isDpsInit(&operand))

@@ -13,14 +13,17 @@ using namespace heddle;
 template <typename Op> static LogicalResult verifyLayer(Op op) {
   llvm::APInt layer;
   int64_t numLayers = op.getCache().getType().getNumLayers();
-  if (matchPattern(op.getLayer(), m_ConstantInt(&layer)) && (layer.isNegative() || layer.sge(numLayers))) // kv_append_c2, kv_view_c2
-    return op.emitOpError("layer (") << layer.getSExtValue() << ") must be less than the cache's layers (" << numLayers << ")";
+  if (matchPattern(op.getLayer(), m_ConstantInt(&layer)) &&
+      (layer.isNegative() || layer.sge(numLayers))) // kv_append_c2, kv_view_c2
+    return op.emitOpError("layer (") << layer.getSExtValue() << ") must be less than the cache's layers (" << numLayers
+                                     << ")";
   return success();
 }
 
 LogicalResult KvAppendOp::verify() {
   KvCacheType cache = getCache().getType();
-  int64_t keyWidth = cache.getNumKvHeads() * cache.getKeyDim(), valueWidth = cache.getNumKvHeads() * cache.getValueDim();
+  int64_t keyWidth = cache.getNumKvHeads() * cache.getKeyDim(),
+          valueWidth = cache.getNumKvHeads() * cache.getValueDim();
   auto isRows = [](Value operand, int64_t width) {
     auto type = cast<ShapedType>(operand.getType());
     return type.getRank() == 2 && type.getDimSize(1) == width;
@@ -39,7 +42,8 @@ LogicalResult KvViewOp::verify() {
   for (auto [result, headDim] : {std::pair(getKey(), cache.getKeyDim()), std::pair(getValue(), cache.getValueDim())}) {
     auto type = cast<RankedTensorType>(result.getType());
     if (type.getDimSize(1) != cache.getNumKvHeads() || type.getDimSize(3) != headDim) // kv_view_c1
-      return emitOpError("view ") << type << " must have num_kv_heads " << cache.getNumKvHeads() << " and head_dim " << headDim;
+      return emitOpError("view ") << type << " must have num_kv_heads " << cache.getNumKvHeads() << " and head_dim "
+                                  << headDim;
   }
   return verifyLayer(*this);
 }

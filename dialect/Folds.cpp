@@ -32,7 +32,9 @@ static bool isFilledWith(Value value, double wanted) {
          llvm::all_of(elements, [&](const APFloat &element) { return element.convertToDouble() == wanted; });
 }
 
-static bool isZero(Value value) { return isFilledWith(value, 0.0); }
+static bool isZero(Value value) {
+  return isFilledWith(value, 0.0);
+}
 
 // A weight as it is stored, where `value` only widens it.
 static Value storedWeight(Value value) {
@@ -118,7 +120,8 @@ OpFoldResult RopeOp::fold(FoldAdaptor adaptor) {
     return {};
   auto positions = dyn_cast_or_null<DenseIntElementsAttr>(adaptor.getPositions());
   bool atZero = positions && llvm::all_of(positions, [](const APInt &position) { return position.isZero(); });
-  bool isStill = llvm::all_of(getRope().getInverseFrequency().asArrayRef(), [](float frequency) { return frequency == 0; });
+  bool isStill =
+      llvm::all_of(getRope().getInverseFrequency().asArrayRef(), [](float frequency) { return frequency == 0; });
   return atZero || isStill ? OpFoldResult(getInput()) : OpFoldResult();
 }
 
@@ -142,7 +145,9 @@ static LogicalResult joinEqualRuns(PositionBiasOp op, PatternRewriter &rewriter)
   return success();
 }
 
-void PositionBiasOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *) { patterns.add(joinEqualRuns); }
+void PositionBiasOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *) {
+  patterns.add(joinEqualRuns);
+}
 
 static LogicalResult dropZeroScoreBias(AttentionOp op, PatternRewriter &rewriter) {
   auto positions = op.getBias() ? op.getBias().getDefiningOp<PositionBiasOp>() : PositionBiasOp();
@@ -152,14 +157,17 @@ static LogicalResult dropZeroScoreBias(AttentionOp op, PatternRewriter &rewriter
   return success();
 }
 
-void AttentionOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *) { patterns.add(dropZeroScoreBias); }
+void AttentionOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *) {
+  patterns.add(dropZeroScoreBias);
+}
 
 //===- glu, moe -----------------------------------------------------------===//
 
 // max(max(x, 0), 0) = max(x, 0)
 OpFoldResult GluOp::fold(FoldAdaptor) {
   auto inner = getGate().getDefiningOp<GluOp>();
-  bool isTwice = getActivation() == ActivationKind::Relu && inner && inner.getActivation() == ActivationKind::Relu && !inner.getUp();
+  bool isTwice = getActivation() == ActivationKind::Relu && inner && inner.getActivation() == ActivationKind::Relu &&
+                 !inner.getUp();
   if (!isTwice)
     return {};
   if (!getUp())
@@ -175,7 +183,9 @@ static LogicalResult dropUpOfOnes(GluOp op, PatternRewriter &rewriter) {
   return success();
 }
 
-void GluOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *) { patterns.add(dropUpOfOnes); }
+void GluOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *) {
+  patterns.add(dropUpOfOnes);
+}
 
 // The softmax over one expert is 1, whatever the router says.
 static LogicalResult runTheOnlyExpert(MoeOp op, PatternRewriter &rewriter) {
@@ -187,7 +197,9 @@ static LogicalResult runTheOnlyExpert(MoeOp op, PatternRewriter &rewriter) {
   SmallVector<int64_t> shape(input.getShape());
   shape.back() = cast<RankedTensorType>(op.getUps()[0].getType()).getDimSize(0);
   auto hidden = RankedTensorType::get(shape, input.getElementType());
-  auto project = [&](Type type, Value from, Value weight) { return LinearOp::create(rewriter, loc, type, from, weight, ValueRange()); };
+  auto project = [&](Type type, Value from, Value weight) {
+    return LinearOp::create(rewriter, loc, type, from, weight, ValueRange());
+  };
   Value gate = project(hidden, op.getInput(), op.getGates()[0]), up = project(hidden, op.getInput(), op.getUps()[0]);
   Value gated = GluOp::create(rewriter, loc, hidden, gate, up, op.getActivation());
   rewriter.replaceOp(op, project(op.getType(), gated, op.getDowns()[0]));
@@ -207,8 +219,8 @@ template <typename Op> static LogicalResult dropZeroResidual(Op op, PatternRewri
     return rewriter.notifyMatchFailure(op, "there is no residual of zeros");
   Value residual = op.getInits()[0];
   auto type = cast<RankedTensorType>(residual.getType());
-  Value destination = tensor::EmptyOp::create(rewriter, op.getLoc(), tensor::getMixedSizes(rewriter, op.getLoc(), residual),
-                                              type.getElementType());
+  Value destination = tensor::EmptyOp::create(
+      rewriter, op.getLoc(), tensor::getMixedSizes(rewriter, op.getLoc(), residual), type.getElementType());
   rewriter.modifyOpInPlace(op, [&] {
     op.getInitsMutable().assign(destination);
     op.setAccumulate(false);
@@ -226,5 +238,6 @@ void ExpertMatmulOp::getCanonicalizationPatterns(RewritePatternSet &patterns, ML
 
 OpFoldResult PreferSplitsOp::fold(FoldAdaptor adaptor) {
   auto rows = dyn_cast_or_null<IntegerAttr>(adaptor.getRows());
-  return rows && rows.getInt() > int64_t(getMaxRows()) ? OpFoldResult(BoolAttr::get(getContext(), false)) : OpFoldResult();
+  return rows && rows.getInt() > int64_t(getMaxRows()) ? OpFoldResult(BoolAttr::get(getContext(), false))
+                                                       : OpFoldResult();
 }

@@ -94,20 +94,21 @@ Attribute RopeAttr::parse(AsmParser &parser, Type) {
   if (layout != "half" && layout != "interleaved")
     return parser.emitError(loc, "expected 'half' or 'interleaved', got '") << layout << "'", Attribute();
   if (parser.parseComma() || parser.parseKeyword("table") || parser.parseEqual() || parser.parseInteger(table) ||
-      parser.parseComma() || parser.parseKeyword("attention_factor") || parser.parseEqual() || parser.parseFloat(factor) ||
-      parser.parseComma() || parser.parseKeyword("inverse_frequency") || parser.parseEqual() ||
-      parser.parseAttribute(frequencies) || parser.parseGreater())
+      parser.parseComma() || parser.parseKeyword("attention_factor") || parser.parseEqual() ||
+      parser.parseFloat(factor) || parser.parseComma() || parser.parseKeyword("inverse_frequency") ||
+      parser.parseEqual() || parser.parseAttribute(frequencies) || parser.parseGreater())
     return {};
   auto array = dyn_cast<DenseF32ArrayAttr>(frequencies);
   if (!array)
     return parser.emitError(loc, "inverse_frequency must be array<f32: …>"), Attribute();
   auto factorAttr = FloatAttr::get(Float64Type::get(parser.getContext()), factor);
-  return RopeAttr::getChecked([&] { return parser.emitError(loc); }, parser.getContext(), layout == "interleaved", table,
-                              factorAttr, array);
+  return RopeAttr::getChecked([&] { return parser.emitError(loc); }, parser.getContext(), layout == "interleaved",
+                              table, factorAttr, array);
 }
 
 void RopeAttr::print(AsmPrinter &printer) const {
-  printer << "<" << (getInterleaved() ? "interleaved" : "half") << ", table = " << getTable() << ", attention_factor = ";
+  printer << "<" << (getInterleaved() ? "interleaved" : "half") << ", table = " << getTable()
+          << ", attention_factor = ";
   printer.printFloat(getAttentionFactor().getValue());
   printer << ", inverse_frequency = " << getInverseFrequency() << ">";
 }
@@ -123,8 +124,8 @@ LogicalResult RopeAttr::verify(function_ref<InFlightDiagnostic()> emitError, boo
 
 //===- RoutingAttr --------------------------------------------------------===//
 
-LogicalResult RoutingAttr::verify(function_ref<InFlightDiagnostic()> emitError, bool, int64_t numGroups, int64_t topGroups,
-                                  FloatAttr scale) {
+LogicalResult RoutingAttr::verify(function_ref<InFlightDiagnostic()> emitError, bool, int64_t numGroups,
+                                  int64_t topGroups, FloatAttr scale) {
   if (numGroups < 1 || topGroups < 1 || topGroups > numGroups)
     return emitError() << "topGroups (" << topGroups << ") must be 1 to numGroups (" << numGroups << ")";
   if (scale && !scale.getValue().isFinite())
@@ -134,7 +135,8 @@ LogicalResult RoutingAttr::verify(function_ref<InFlightDiagnostic()> emitError, 
 
 //===- StorageAttr --------------------------------------------------------===//
 
-LogicalResult StorageAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringAttr, int64_t, int64_t, bool, int64_t stride) {
+LogicalResult StorageAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringAttr, int64_t, int64_t, bool,
+                                  int64_t stride) {
   if (stride < 0)
     return emitError() << "stride (" << stride << ") must not be negative";
   return success();
@@ -148,7 +150,8 @@ LogicalResult KvCacheType::verify(function_ref<InFlightDiagnostic()> emitError, 
     return emitError() << "layers (" << numLayers << "), num_kv_heads (" << numKvHeads << ") and head_dim (" << headDim
                        << ") must be positive";
   if (latent < 0 || latent > headDim || (latent && numKvHeads != 1))
-    return emitError() << "latent (" << latent << ") must be 0 to head_dim (" << headDim << ") of one head (" << numKvHeads << ")";
+    return emitError() << "latent (" << latent << ") must be 0 to head_dim (" << headDim << ") of one head ("
+                       << numKvHeads << ")";
   if (!elementType.isF32() && !elementType.isBF16() && !elementType.isF16())
     return emitError() << "element type must be f32, bf16 or f16, got " << elementType;
   return success();

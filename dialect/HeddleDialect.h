@@ -33,9 +33,9 @@ namespace heddle {
 // What latent attention is built from.
 struct LatentDims {
   int64_t numHeads = 0, numKvHeads = 0;
-  int64_t rank = 0;            // kv_lora_rank: of the latent
-  int64_t nope = 0, rope = 0;  // qk_nope_head_dim, qk_rope_head_dim
-  int64_t value = 0;           // v_head_dim
+  int64_t rank = 0;           // kv_lora_rank: of the latent
+  int64_t nope = 0, rope = 0; // qk_nope_head_dim, qk_rope_head_dim
+  int64_t value = 0;          // v_head_dim
 
   int64_t queryDim() const { return nope + rope; }
   // What the cache holds of a token, and what an absorbed query head is as wide as.
@@ -60,7 +60,8 @@ struct LatentDims {
 namespace heddle {
 
 // moe_c5, route_experts_c4: groups divide the experts and hold enough of them.
-llvm::LogicalResult verifyRouting(mlir::Operation *op, RoutingAttr routing, bool hasCorrection, int64_t numExperts, int64_t topK);
+llvm::LogicalResult verifyRouting(mlir::Operation *op, RoutingAttr routing, bool hasCorrection, int64_t numExperts,
+                                  int64_t topK);
 
 // Bufferization of kernel and cache ops: destinations are written in place.
 void registerBufferizationModels(mlir::DialectRegistry &registry);

@@ -9,7 +9,9 @@
 using namespace mlir;
 using namespace heddle;
 
-static ShapedType shaped(Value value) { return cast<ShapedType>(value.getType()); }
+static ShapedType shaped(Value value) {
+  return cast<ShapedType>(value.getType());
+}
 static bool isMatrix(Value value, int64_t columns) {
   return shaped(value).getRank() == 2 && shaped(value).getDimSize(1) == columns;
 }
@@ -56,18 +58,29 @@ LogicalResult PackedMatmulOp::verify() {
   bool quantized = shaped(getInput()).getElementType().isInteger(8);
   if (quantized != bool(getInputScales()) || quantized != bool(getInputSums())) // packed_matmul_c2
     return emitOpError("scales and sums belong to an i8 input");
-  if (quantized && (!isMatrix(getInputScales(), int64_t(getK()) / 32) || !isMatrix(getInputSums(), int64_t(getK()) / 16))) // packed_matmul_c2
+  if (quantized && (!isMatrix(getInputScales(), int64_t(getK()) / 32) ||
+                    !isMatrix(getInputSums(), int64_t(getK()) / 16))) // packed_matmul_c2
     return emitOpError("scales must be (rows, ") << getK() / 32 << ") and sums (rows, " << getK() / 16 << ")";
   if (getBias() && shaped(getBias()).getShape() != ArrayRef<int64_t>(getN())) // packed_matmul_c3
     return emitOpError("bias must be (") << getN() << ")";
   return verifyResults(*this);
 }
 
-void PackedMatmulOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) { kernelEffects(*this, effects); }
-StringRef PackedMatmulOp::getKernelKind() { return "matmul"; }
-int64_t PackedMatmulOp::getFlopsPerRow() { return 2 * int64_t(getN()) * getK(); }
-int64_t PackedMatmulOp::getFixedBytes() { return staticBytes(getWeights()); }
-int64_t PackedMatmulOp::getBytesPerRow() { return rowBytes(getInput()) + rowBytes(getInits()[0]) * (getAccumulate() ? 2 : 1); }
+void PackedMatmulOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
+  kernelEffects(*this, effects);
+}
+StringRef PackedMatmulOp::getKernelKind() {
+  return "matmul";
+}
+int64_t PackedMatmulOp::getFlopsPerRow() {
+  return 2 * int64_t(getN()) * getK();
+}
+int64_t PackedMatmulOp::getFixedBytes() {
+  return staticBytes(getWeights());
+}
+int64_t PackedMatmulOp::getBytesPerRow() {
+  return rowBytes(getInput()) + rowBytes(getInits()[0]) * (getAccumulate() ? 2 : 1);
+}
 
 //===- route_experts ------------------------------------------------------===//
 
@@ -82,9 +95,11 @@ LogicalResult RouteExpertsOp::verify() {
     return emitOpError("logits must be f32 (rows, ") << experts << "), num_experts wide";
   OperandRange outs = getInits();
   if (outs.size() != 5 || !isMatrixOf(outs[0], topK, false) || !isMatrixOf(outs[1], topK, true) ||
-      !isMatrixOf(outs[2], experts + 1, false) || !isMatrixOf(outs[3], topK, false) || !isMatrixOf(outs[4], topK, true)) // route_experts_c2
+      !isMatrixOf(outs[2], experts + 1, false) || !isMatrixOf(outs[3], topK, false) ||
+      !isMatrixOf(outs[4], topK, true)) // route_experts_c2
     return emitOpError("destinations must be experts i32 and weights f32 (rows, ")
-           << topK << "), offsets i32 (rows, " << experts + 1 << "), row_index i32 and row_scale f32 (rows, " << topK << ")";
+           << topK << "), offsets i32 (rows, " << experts + 1 << "), row_index i32 and row_scale f32 (rows, " << topK
+           << ")";
   if (topK < 1 || topK > experts) // route_experts_c3
     return emitOpError("top_k (") << topK << ") must be 1 to num_experts (" << experts << ")";
   if (getCorrection() && shaped(getCorrection()).getShape() != ArrayRef<int64_t>(experts)) // route_experts_c4
@@ -94,11 +109,21 @@ LogicalResult RouteExpertsOp::verify() {
   return verifyResults(*this);
 }
 
-void RouteExpertsOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) { kernelEffects(*this, effects); }
-StringRef RouteExpertsOp::getKernelKind() { return "routing"; }
-int64_t RouteExpertsOp::getFlopsPerRow() { return int64_t(getNumExperts()) * getTopK(); }
-int64_t RouteExpertsOp::getFixedBytes() { return 0; }
-int64_t RouteExpertsOp::getBytesPerRow() { return rowBytes(getLogits()) + 16 * int64_t(getTopK()); }
+void RouteExpertsOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
+  kernelEffects(*this, effects);
+}
+StringRef RouteExpertsOp::getKernelKind() {
+  return "routing";
+}
+int64_t RouteExpertsOp::getFlopsPerRow() {
+  return int64_t(getNumExperts()) * getTopK();
+}
+int64_t RouteExpertsOp::getFixedBytes() {
+  return 0;
+}
+int64_t RouteExpertsOp::getBytesPerRow() {
+  return rowBytes(getLogits()) + 16 * int64_t(getTopK());
+}
 
 //===- expert_matmul ------------------------------------------------------===//
 
@@ -110,7 +135,8 @@ LogicalResult ExpertMatmulOp::verify() {
   bool quantized = shaped(getInput()).getElementType().isInteger(8);
   if (quantized != bool(getInputScales()) || quantized != bool(getInputSums())) // expert_matmul_c2
     return emitOpError("scales and sums belong to an i8 input");
-  if (quantized && (!isMatrix(getInputScales(), width / 32) || !isMatrix(getInputSums(), width / 16))) // expert_matmul_c2
+  if (quantized &&
+      (!isMatrix(getInputScales(), width / 32) || !isMatrix(getInputSums(), width / 16))) // expert_matmul_c2
     return emitOpError("scales must be (rows, ") << width / 32 << ") and sums (rows, " << width / 16 << ")";
   if (!isMatrixOf(getOffsets(), getNumExperts() + 1, false) || !isMatrixOf(getRowIndex(), topK, false) ||
       !isMatrixOf(getRowScale(), topK, true)) // expert_matmul_c3
@@ -121,12 +147,22 @@ LogicalResult ExpertMatmulOp::verify() {
   return verifyResults(*this);
 }
 
-void ExpertMatmulOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) { kernelEffects(*this, effects); }
-StringRef ExpertMatmulOp::getKernelKind() { return "matmul"; }
-int64_t ExpertMatmulOp::getFlopsPerRow() { return 2 * int64_t(getTopK()) * getExpertRows() * getK(); }
+void ExpertMatmulOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
+  kernelEffects(*this, effects);
+}
+StringRef ExpertMatmulOp::getKernelKind() {
+  return "matmul";
+}
+int64_t ExpertMatmulOp::getFlopsPerRow() {
+  return 2 * int64_t(getTopK()) * getExpertRows() * getK();
+}
 // A token reads the weights of its own experts only.
-int64_t ExpertMatmulOp::getFixedBytes() { return staticBytes(getWeights()) / int64_t(getNumExperts()) * int64_t(getTopK()); }
-int64_t ExpertMatmulOp::getBytesPerRow() { return rowBytes(getInput()) + rowBytes(getInits()[0]) * (getAccumulate() ? 2 : 1); }
+int64_t ExpertMatmulOp::getFixedBytes() {
+  return staticBytes(getWeights()) / int64_t(getNumExperts()) * int64_t(getTopK());
+}
+int64_t ExpertMatmulOp::getBytesPerRow() {
+  return rowBytes(getInput()) + rowBytes(getInits()[0]) * (getAccumulate() ? 2 : 1);
+}
 
 //===- online_attention, combine_splits, prefer_splits ---------------------===//
 
@@ -148,13 +184,15 @@ LogicalResult OnlineAttentionOp::verify() {
   if (!isMatrix(getQuery(), width) || !hasOutput) // online_attention_c1
     return emitOpError("query and the first destination must be (rows, ") << width << ")";
   if (getNumHeads() % cache.getNumKvHeads()) // online_attention_c2
-    return emitOpError("num_heads (") << getNumHeads() << ") must be a multiple of num_kv_heads (" << cache.getNumKvHeads() << ")";
+    return emitOpError("num_heads (") << getNumHeads() << ") must be a multiple of num_kv_heads ("
+                                      << cache.getNumKvHeads() << ")";
   int64_t block = getBlockKv();
   if (block <= 0 || (block % 64 && 64 % block)) // online_attention_c3
     return emitOpError("block_kv (") << block << ") must be a multiple or a divisor of the page size (64)";
   if (isSplit && (int64_t(*getSplitKv()) <= 0 || getSinks())) // online_attention_c4
     return emitOpError("split_kv (") << *getSplitKv() << ") must be positive and excludes sinks";
-  if (isSplit && (getInits().size() != 3 || !areSplitStates(getInits(), getNumHeads(), cache.getHeadDim()))) // online_attention_c4
+  if (isSplit &&
+      (getInits().size() != 3 || !areSplitStates(getInits(), getNumHeads(), cache.getHeadDim()))) // online_attention_c4
     return emitOpError("destinations must be f32 outputs (max_rows, splits * ")
            << width << "), maxima and sums (max_rows, splits * " << getNumHeads() << ")";
   if (storesScores()) { // online_attention_c5
@@ -170,9 +208,15 @@ void OnlineAttentionOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance
   kernelEffects(*this, effects);
   effects.emplace_back(MemoryEffects::Read::get(), SideEffects::DefaultResource::get()); // the cache
 }
-StringRef OnlineAttentionOp::getKernelKind() { return "attention"; }
-int64_t OnlineAttentionOp::getFlopsPerRow() { return 0; }
-int64_t OnlineAttentionOp::getFixedBytes() { return 0; }
+StringRef OnlineAttentionOp::getKernelKind() {
+  return "attention";
+}
+int64_t OnlineAttentionOp::getFlopsPerRow() {
+  return 0;
+}
+int64_t OnlineAttentionOp::getFixedBytes() {
+  return 0;
+}
 int64_t OnlineAttentionOp::getBytesPerRow() {
   int64_t bytes = matrixRowBytes(getQuery());
   for (Value init : getInits())
@@ -184,7 +228,8 @@ LogicalResult CombineSplitsOp::verify() {
   int64_t width = getNumHeads() * getCache().getType().getHeadDim();
   if (getInits().size() != 1 || !isMatrix(getInits()[0], width)) // combine_splits_c1
     return emitOpError("the one destination must be (rows, ") << width << ")";
-  if (!areSplitStates({getOutputs(), getMaxima(), getSums()}, getNumHeads(), getCache().getType().getHeadDim())) // combine_splits_c2
+  if (!areSplitStates({getOutputs(), getMaxima(), getSums()}, getNumHeads(),
+                      getCache().getType().getHeadDim())) // combine_splits_c2
     return emitOpError("reads f32 outputs (max_rows, splits * ")
            << width << "), maxima and sums (max_rows, splits * " << getNumHeads() << ")";
   if (int64_t(getSplitKv()) <= 0) // combine_splits_c3
@@ -192,13 +237,22 @@ LogicalResult CombineSplitsOp::verify() {
   return verifyResults(*this);
 }
 
-void CombineSplitsOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) { kernelEffects(*this, effects); }
-StringRef CombineSplitsOp::getKernelKind() { return "attention"; }
+void CombineSplitsOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
+  kernelEffects(*this, effects);
+}
+StringRef CombineSplitsOp::getKernelKind() {
+  return "attention";
+}
 // A scaling and an addition per element of every split.
-int64_t CombineSplitsOp::getFlopsPerRow() { return 2 * shaped(getOutputs()).getDimSize(1); }
-int64_t CombineSplitsOp::getFixedBytes() { return getSinks() ? staticBytes(getSinks()) : 0; }
+int64_t CombineSplitsOp::getFlopsPerRow() {
+  return 2 * shaped(getOutputs()).getDimSize(1);
+}
+int64_t CombineSplitsOp::getFixedBytes() {
+  return getSinks() ? staticBytes(getSinks()) : 0;
+}
 int64_t CombineSplitsOp::getBytesPerRow() {
-  return matrixRowBytes(getOutputs()) + matrixRowBytes(getMaxima()) + matrixRowBytes(getSums()) + matrixRowBytes(getInits()[0]);
+  return matrixRowBytes(getOutputs()) + matrixRowBytes(getMaxima()) + matrixRowBytes(getSums()) +
+         matrixRowBytes(getInits()[0]);
 }
 
 LogicalResult PreferSplitsOp::verify() {
@@ -224,15 +278,18 @@ LatentDims OnlineLatentAttentionOp::getDims() {
 
 LogicalResult OnlineLatentAttentionOp::verify() {
   LatentDims dims = getDims();
-  if (!getCache().getType().isLatent() || dims.numKvHeads < 1 || dims.numHeads % dims.numKvHeads) // online_latent_attention_c2
-    return emitOpError("needs a latent cache, and num_heads (") << dims.numHeads << ") a multiple of num_kv_heads (" << dims.numKvHeads << ")";
+  if (!getCache().getType().isLatent() || dims.numKvHeads < 1 ||
+      dims.numHeads % dims.numKvHeads) // online_latent_attention_c2
+    return emitOpError("needs a latent cache, and num_heads (")
+           << dims.numHeads << ") a multiple of num_kv_heads (" << dims.numKvHeads << ")";
   int64_t queryWidth = dims.numHeads * dims.queryDim(), width = dims.numHeads * dims.value;
   if (getInits().size() != 2 || !isMatrix(getQuery(), queryWidth) || !isMatrix(getInits()[0], width) ||
       !isMatrix(getInits()[1], dims.scratchDim())) // online_latent_attention_c1
-    return emitOpError("query must be (rows, ") << queryWidth << "), the destinations (rows, " << width << ") and (rows, "
-                                                << dims.scratchDim() << ")";
+    return emitOpError("query must be (rows, ")
+           << queryWidth << "), the destinations (rows, " << width << ") and (rows, " << dims.scratchDim() << ")";
   auto fits = [&](OperandRange ups) { return ups.size() == 1 || int64_t(ups.size()) == dims.numKvHeads; };
-  if (!fits(getValueUps()) || !(fits(getKeyUps()) || (getKeyUps().empty() && getKeyFolds()))) // online_latent_attention_c3
+  if (!fits(getValueUps()) ||
+      !(fits(getKeyUps()) || (getKeyUps().empty() && getKeyFolds()))) // online_latent_attention_c3
     return emitOpError("key_ups (") << getKeyUps().size() << ") and value_ups (" << getValueUps().size() << ") must be "
                                     << dims.numKvHeads << " matrices or one packed tensor";
   return verifyResults(*this);
@@ -242,14 +299,20 @@ void OnlineLatentAttentionOp::getEffects(SmallVectorImpl<MemoryEffects::EffectIn
   kernelEffects(*this, effects);
   effects.emplace_back(MemoryEffects::Read::get(), SideEffects::DefaultResource::get()); // the cache
 }
-StringRef OnlineLatentAttentionOp::getKernelKind() { return "attention"; }
+StringRef OnlineLatentAttentionOp::getKernelKind() {
+  return "attention";
+}
 // What every row costs whatever the keys: its query and its result are folded.
-int64_t OnlineLatentAttentionOp::getFlopsPerRow() { return 2 * getDims().numHeads * getDims().rebuildCost(); }
+int64_t OnlineLatentAttentionOp::getFlopsPerRow() {
+  return 2 * getDims().numHeads * getDims().rebuildCost();
+}
 int64_t OnlineLatentAttentionOp::getFixedBytes() {
   Value keys = getKeyFolds() ? Value(getKeyFolds()) : getKeyUps().front();
   return staticBytes(keys) + staticBytes(getValueUps().front());
 }
-int64_t OnlineLatentAttentionOp::getBytesPerRow() { return rowBytes(getQuery()) + rowBytes(getInits()[0]); }
+int64_t OnlineLatentAttentionOp::getBytesPerRow() {
+  return rowBytes(getQuery()) + rowBytes(getInits()[0]);
+}
 
 //===- dequantize ---------------------------------------------------------===//
 
@@ -260,11 +323,21 @@ LogicalResult DequantizeOp::verify() {
   return verifyResults(*this);
 }
 
-void DequantizeOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) { kernelEffects(*this, effects); }
-StringRef DequantizeOp::getKernelKind() { return "embedding"; }
-int64_t DequantizeOp::getFlopsPerRow() { return 2 * getK(); }
-int64_t DequantizeOp::getFixedBytes() { return 0; }
-int64_t DequantizeOp::getBytesPerRow() { return staticBytes(getWeights()) / std::max<int64_t>(1, getN()) + rowBytes(getInits()[0]); }
+void DequantizeOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
+  kernelEffects(*this, effects);
+}
+StringRef DequantizeOp::getKernelKind() {
+  return "embedding";
+}
+int64_t DequantizeOp::getFlopsPerRow() {
+  return 2 * getK();
+}
+int64_t DequantizeOp::getFixedBytes() {
+  return 0;
+}
+int64_t DequantizeOp::getBytesPerRow() {
+  return staticBytes(getWeights()) / std::max<int64_t>(1, getN()) + rowBytes(getInits()[0]);
+}
 
 //===- kernel_call --------------------------------------------------------===//
 
@@ -284,9 +357,15 @@ LogicalResult KernelCallOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return verifyResults(*this);
 }
 
-void KernelCallOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) { kernelEffects(*this, effects); }
-StringRef KernelCallOp::getKernelKind() { return "rowwise"; }
-int64_t KernelCallOp::getFlopsPerRow() { return getBytesPerRow(); }
+void KernelCallOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
+  kernelEffects(*this, effects);
+}
+StringRef KernelCallOp::getKernelKind() {
+  return "rowwise";
+}
+int64_t KernelCallOp::getFlopsPerRow() {
+  return getBytesPerRow();
+}
 int64_t KernelCallOp::getFixedBytes() {
   int64_t bytes = 0;
   for (Value input : getInputs())
@@ -304,8 +383,10 @@ int64_t KernelCallOp::getBytesPerRow() {
 
 LogicalResult QuantizeOp::verify() {
   int64_t width = shaped(getInput()).getDimSize(1);
-  if (width % 32 || !isMatrix(getCodes(), width) || !isMatrix(getScales(), width / 32) || !isMatrix(getSums(), width / 16)) // quantize_c1
-    return emitOpError("width (") << width << ") must be a multiple of 32, codes (rows, width), scales (rows, width / 32) and "
+  if (width % 32 || !isMatrix(getCodes(), width) || !isMatrix(getScales(), width / 32) ||
+      !isMatrix(getSums(), width / 16)) // quantize_c1
+    return emitOpError("width (") << width
+                                  << ") must be a multiple of 32, codes (rows, width), scales (rows, width / 32) and "
                                      "sums (rows, width / 16)";
   return success();
 }

@@ -15,11 +15,16 @@ using namespace heddle;
 #define GET_OP_CLASSES
 #include "dialect/HeddleOps.cpp.inc"
 
-static RankedTensorType shaped(Value value) { return cast<RankedTensorType>(value.getType()); }
-static int64_t lastDim(RankedTensorType type) { return type.getRank() ? type.getShape().back() : 1; }
+static RankedTensorType shaped(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+static int64_t lastDim(RankedTensorType type) {
+  return type.getRank() ? type.getShape().back() : 1;
+}
 
 // The sizes of `value`, with the last `drop` dimensions left out and `appended` added.
-static SmallVector<OpFoldResult> sizesOf(OpBuilder &b, Location loc, Value value, unsigned drop, ArrayRef<int64_t> appended) {
+static SmallVector<OpFoldResult> sizesOf(OpBuilder &b, Location loc, Value value, unsigned drop,
+                                         ArrayRef<int64_t> appended) {
   SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, value);
   sizes.resize(sizes.size() - drop);
   for (int64_t size : appended)
@@ -61,13 +66,15 @@ LogicalResult LinearOp::verify() {
   for (Value weight : getWeights()) {
     RankedTensorType type = shaped(weight);
     if (type.getRank() != 2 || type.getDimSize(1) != lastDim(input)) // linear_c1
-      return emitOpError("weight ") << type << " must be (out_features, in_features) with in_features " << lastDim(input);
+      return emitOpError("weight ") << type << " must be (out_features, in_features) with in_features "
+                                    << lastDim(input);
     outFeatures += type.getDimSize(0);
   }
   if (!sameButLast(input, result, outFeatures)) // linear_c2
     return emitOpError("result ") << result << " must be the input's shape with last dimension " << outFeatures;
   if (!getBiases().empty() && getBiases().size() != getWeights().size()) // linear_c3
-    return emitOpError("biases (") << getBiases().size() << ") must be as many as weights (" << getWeights().size() << ")";
+    return emitOpError("biases (") << getBiases().size() << ") must be as many as weights (" << getWeights().size()
+                                   << ")";
   for (auto [weight, bias] : llvm::zip(getWeights(), getBiases()))
     if (shaped(bias).getShape() != shaped(weight).getShape().take_front()) // linear_c3
       return emitOpError("bias ") << bias.getType() << " must be (" << shaped(weight).getDimSize(0) << ")";
@@ -91,7 +98,9 @@ template <typename Op> static LogicalResult verifyNorm(Op op) {
   return success();
 }
 
-LogicalResult RmsNormOp::verify() { return verifyNorm(*this); }
+LogicalResult RmsNormOp::verify() {
+  return verifyNorm(*this);
+}
 
 LogicalResult LayerNormOp::verify() {
   int64_t width = lastDim(shaped(getInput()));
@@ -125,7 +134,8 @@ LogicalResult PositionBiasOp::verify() {
     bool ascends = llvm::all_of(llvm::seq<size_t>(1, std::max<size_t>(starts.size(), 1)),
                                 [&](size_t k) { return starts[k - 1] < starts[k]; });
     if (rows.size() != starts.size() + 1 || !ascends) // position_bias_c2
-      return emitOpError("starts must ascend and rows (") << rows.size() << ") be one more than starts (" << starts.size() << ")";
+      return emitOpError("starts must ascend and rows (")
+             << rows.size() << ") be one more than starts (" << starts.size() << ")";
     for (int64_t row : rows)
       if (row < 0 || (!table.isDynamicDim(0) && row >= table.getDimSize(0))) // position_bias_c3
         return emitOpError("row ") << row << " is not in the table of " << table.getDimSize(0) << " rows";
@@ -146,19 +156,24 @@ LogicalResult PositionBiasOp::reifyResultShapes(OpBuilder &b, ReifiedRankedShape
 LogicalResult AttentionOp::verify() {
   RankedTensorType query = shaped(getQuery()), key = shaped(getKey()), value = shaped(getValue());
   if (key.getDimSize(1) == 0 || query.getDimSize(1) % key.getDimSize(1)) // attention_c2
-    return emitOpError("num_heads (") << query.getDimSize(1) << ") must be a multiple of num_kv_heads (" << key.getDimSize(1) << ")";
+    return emitOpError("num_heads (") << query.getDimSize(1) << ") must be a multiple of num_kv_heads ("
+                                      << key.getDimSize(1) << ")";
   if (query.getDimSize(3) != key.getDimSize(3)) // attention_c3
-    return emitOpError("head_dim of query (") << query.getDimSize(3) << ") must be that of key (" << key.getDimSize(3) << ")";
+    return emitOpError("head_dim of query (")
+           << query.getDimSize(3) << ") must be that of key (" << key.getDimSize(3) << ")";
   if (key.getDimSize(1) != value.getDimSize(1)) // attention_c3
-    return emitOpError("heads of key (") << key.getDimSize(1) << ") must be those of value (" << value.getDimSize(1) << ")";
-  if (failed(verifyCompatibleShape({key.getDimSize(0), key.getDimSize(2)}, {value.getDimSize(0), value.getDimSize(2)}))) // attention_c3
+    return emitOpError("heads of key (") << key.getDimSize(1) << ") must be those of value (" << value.getDimSize(1)
+                                         << ")";
+  if (failed(verifyCompatibleShape({key.getDimSize(0), key.getDimSize(2)},
+                                   {value.getDimSize(0), value.getDimSize(2)}))) // attention_c3
     return emitOpError("batch and sequence of key ") << key << " must be those of value " << value;
   SmallVector<int64_t> expected(query.getShape());
   expected[3] = value.getDimSize(3);
   if (shaped(getResult()).getShape() != ArrayRef<int64_t>(expected)) // attention_c4
     return emitOpError("result ") << getResult().getType() << " must be (batch, num_heads, queries, head_dim of value)";
   if (getSinks() && shaped(getSinks()).getDimSize(0) != query.getDimSize(1)) // attention_c5
-    return emitOpError("sinks (") << shaped(getSinks()).getDimSize(0) << ") must be num_heads (" << query.getDimSize(1) << ")";
+    return emitOpError("sinks (") << shaped(getSinks()).getDimSize(0) << ") must be num_heads (" << query.getDimSize(1)
+                                  << ")";
   return success();
 }
 
@@ -180,8 +195,8 @@ std::string LatentDims::describe(LatentForm form) const {
     os << "; absorbed always, since 2 * " << rank << " is not more than " << nope << " + " << value;
     return text;
   }
-  os << "; materialised above " << rebuild << " / (" << latent << " + " << rebuild << " / keys) queries, " << (rebuild + latent / 2) / latent
-     << " for long contexts";
+  os << "; materialised above " << rebuild << " / (" << latent << " + " << rebuild << " / keys) queries, "
+     << (rebuild + latent / 2) / latent << " for long contexts";
   return text;
 }
 
@@ -201,26 +216,31 @@ LogicalResult LatentAttentionOp::verify() {
   int64_t latentHeads = latent.getDimSize(1), ropeHeads = getKeyRope() ? shaped(getKeyRope()).getDimSize(1) : 1;
   if (latentHeads != 1 || ropeHeads != 1) // latent_attention_c1
     return emitOpError("latent (") << latentHeads << ") and key_rope (" << ropeHeads << ") must have one head";
-  if (getKeyUps().empty() || getKeyUps().size() != getValueUps().size() || query.getDimSize(1) % int64_t(getKeyUps().size())) // latent_attention_c2
+  if (getKeyUps().empty() || getKeyUps().size() != getValueUps().size() ||
+      query.getDimSize(1) % int64_t(getKeyUps().size())) // latent_attention_c2
     return emitOpError("key_ups (") << getKeyUps().size() << ") must be as many as value_ups (" << getValueUps().size()
                                     << ") and divide num_heads (" << query.getDimSize(1) << ")";
   LatentDims dims = getDims();
   for (Value up : getKeyUps())
     if (shaped(up).getShape() != ArrayRef<int64_t>({dims.nope, dims.rank})) // latent_attention_c3
-      return emitOpError("key_ups ") << up.getType() << " must be (" << dims.nope << ", kv_lora_rank " << dims.rank << ")";
+      return emitOpError("key_ups ") << up.getType() << " must be (" << dims.nope << ", kv_lora_rank " << dims.rank
+                                     << ")";
   if (lastDim(query) != dims.nope + dims.rope) // latent_attention_c3
     return emitOpError("head_dim of query (") << lastDim(query) << ") must be qk_nope_head_dim (" << dims.nope
                                               << ") and qk_rope_head_dim (" << dims.rope << ") together";
   for (Value up : getValueUps())
     if (shaped(up).getShape() != ArrayRef<int64_t>({dims.value, dims.rank})) // latent_attention_c4
-      return emitOpError("value_ups ") << up.getType() << " must be (" << dims.value << ", kv_lora_rank " << dims.rank << ")";
+      return emitOpError("value_ups ") << up.getType() << " must be (" << dims.value << ", kv_lora_rank " << dims.rank
+                                       << ")";
   SmallVector<int64_t> expected(query.getShape());
   expected[3] = dims.value;
   if (result.getShape() != ArrayRef<int64_t>(expected)) // latent_attention_c4
     return emitOpError("result ") << result << " must be (batch, num_heads, queries, v_head_dim " << dims.value << ")";
   if (getKeyRope() && failed(verifyCompatibleShape({latent.getDimSize(0), latent.getDimSize(2)},
-                                                   {shaped(getKeyRope()).getDimSize(0), shaped(getKeyRope()).getDimSize(2)}))) // latent_attention_c5
-    return emitOpError("batch and sequence of latent ") << latent << " must be those of key_rope " << getKeyRope().getType();
+                                                   {shaped(getKeyRope()).getDimSize(0),
+                                                    shaped(getKeyRope()).getDimSize(2)}))) // latent_attention_c5
+    return emitOpError("batch and sequence of latent ")
+           << latent << " must be those of key_rope " << getKeyRope().getType();
   return success();
 }
 
@@ -239,12 +259,14 @@ LogicalResult SoftcapOp::verify() {
 
 //===- moe ----------------------------------------------------------------===//
 
-LogicalResult heddle::verifyRouting(Operation *op, RoutingAttr routing, bool hasCorrection, int64_t numExperts, int64_t topK) {
+LogicalResult heddle::verifyRouting(Operation *op, RoutingAttr routing, bool hasCorrection, int64_t numExperts,
+                                    int64_t topK) {
   int64_t groups = routing ? routing.getNumGroups() : 1, top = routing ? routing.getTopGroups() : 1;
   int64_t perGroup = numExperts / groups;
   if (numExperts % groups || top * perGroup < topK || (groups > 1 && hasCorrection && perGroup < 2))
-    return op->emitOpError("num_experts (") << numExperts << ") must be a multiple of num_groups (" << groups << "), whose top_groups ("
-                                            << top << ") hold top_k (" << topK << ") experts";
+    return op->emitOpError("num_experts (")
+           << numExperts << ") must be a multiple of num_groups (" << groups << "), whose top_groups (" << top
+           << ") hold top_k (" << topK << ") experts";
   return success();
 }
 
@@ -253,8 +275,8 @@ LogicalResult MoeOp::verify() {
   if (shaped(getRouter()).getDimSize(1) != width || (int64_t)getGates().size() != experts ||
       (int64_t)getUps().size() != experts || (int64_t)getDowns().size() != experts) // moe_c1
     return emitOpError("router ") << getRouter().getType() << " must be (num_experts, " << width << ") with a gate ("
-                                  << getGates().size() << "), up (" << getUps().size() << ") and down (" << getDowns().size()
-                                  << ") per expert";
+                                  << getGates().size() << "), up (" << getUps().size() << ") and down ("
+                                  << getDowns().size() << ") per expert";
   for (auto [gate, up, down] : llvm::zip(getGates(), getUps(), getDowns())) {
     int64_t intermediate = shaped(gate).getDimSize(0);
     if (shaped(gate).getDimSize(1) != width || shaped(up).getShape() != shaped(gate).getShape() ||
@@ -266,7 +288,8 @@ LogicalResult MoeOp::verify() {
   if (topK < 1 || topK > experts) // moe_c3
     return emitOpError("top_k (") << topK << ") must be 1 to num_experts (" << experts << ")";
   if (getCorrection() && shaped(getCorrection()).getDimSize(0) != experts) // moe_c4
-    return emitOpError("correction (") << shaped(getCorrection()).getDimSize(0) << ") must be num_experts (" << experts << ")";
+    return emitOpError("correction (") << shaped(getCorrection()).getDimSize(0) << ") must be num_experts (" << experts
+                                       << ")";
   return verifyRouting(*this, getRoutingAttr(), bool(getCorrection()), experts, topK); // moe_c5
 }
 

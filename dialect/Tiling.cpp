@@ -12,7 +12,9 @@
 using namespace mlir;
 using namespace heddle;
 
-static RankedTensorType resultType(Operation *op) { return cast<RankedTensorType>(op->getResult(0).getType()); }
+static RankedTensorType resultType(Operation *op) {
+  return cast<RankedTensorType>(op->getResult(0).getType());
+}
 
 // How many leading dimensions of the result are loops.
 static int64_t numLoops(Operation *op) {
@@ -40,7 +42,8 @@ static SmallVector<Range> iterationDomain(Operation *op, OpBuilder &b) {
 }
 
 // What a tile reads of an operand; the operand itself where that is all of it.
-static Value operandTile(OpBuilder &b, Operation *op, OpOperand &operand, ArrayRef<OpFoldResult> offsets, ArrayRef<OpFoldResult> sizes) {
+static Value operandTile(OpBuilder &b, Operation *op, OpOperand &operand, ArrayRef<OpFoldResult> offsets,
+                         ArrayRef<OpFoldResult> sizes) {
   Value whole = operand.get();
   int64_t rank = cast<RankedTensorType>(whole.getType()).getRank();
   SmallVector<OpFoldResult> begin(rank, b.getIndexAttr(0)), extent = tensor::getMixedSizes(b, op->getLoc(), whole);
@@ -57,7 +60,8 @@ static Value operandTile(OpBuilder &b, Operation *op, OpOperand &operand, ArrayR
   return tensor::ExtractSliceOp::create(b, op->getLoc(), whole, begin, extent, strides);
 }
 
-static FailureOr<TilingResult> tiled(Operation *op, OpBuilder &b, ArrayRef<OpFoldResult> offsets, ArrayRef<OpFoldResult> sizes) {
+static FailureOr<TilingResult> tiled(Operation *op, OpBuilder &b, ArrayRef<OpFoldResult> offsets,
+                                     ArrayRef<OpFoldResult> sizes) {
   SmallVector<Value> operands;
   SmallVector<Operation *> slices;
   for (OpOperand &operand : op->getOpOperands()) {
@@ -72,8 +76,9 @@ static FailureOr<TilingResult> tiled(Operation *op, OpBuilder &b, ArrayRef<OpFol
   return TilingResult{{tile}, SmallVector<Value>(tile->getResults()), slices};
 }
 
-static LogicalResult resultPosition(Operation *op, OpBuilder &b, ArrayRef<OpFoldResult> offsets, ArrayRef<OpFoldResult> sizes,
-                                    SmallVector<OpFoldResult> &resultOffsets, SmallVector<OpFoldResult> &resultSizes) {
+static LogicalResult resultPosition(Operation *op, OpBuilder &b, ArrayRef<OpFoldResult> offsets,
+                                    ArrayRef<OpFoldResult> sizes, SmallVector<OpFoldResult> &resultOffsets,
+                                    SmallVector<OpFoldResult> &resultSizes) {
   ReifiedRankedShapedTypeDims shapes;
   if (failed(reifyResultShapes(b, op, shapes)))
     return failure();
@@ -91,7 +96,8 @@ static LogicalResult domainTile(Operation *op, ArrayRef<OpFoldResult> resultOffs
                                 SmallVectorImpl<OpFoldResult> &offsets, SmallVectorImpl<OpFoldResult> &sizes) {
   int64_t loops = numLoops(op);
   for (int64_t dim = loops; dim < resultType(op).getRank(); ++dim)
-    if (!isConstantIntValue(resultOffsets[dim], 0) || !isConstantIntValue(resultSizes[dim], resultType(op).getDimSize(dim)))
+    if (!isConstantIntValue(resultOffsets[dim], 0) ||
+        !isConstantIntValue(resultSizes[dim], resultType(op).getDimSize(dim)))
       return failure();
   offsets.assign(resultOffsets.begin(), resultOffsets.begin() + loops);
   sizes.assign(resultSizes.begin(), resultSizes.begin() + loops);
@@ -102,7 +108,9 @@ static LogicalResult domainTile(Operation *op, ArrayRef<OpFoldResult> resultOffs
   SmallVector<utils::IteratorType> Op::getLoopIteratorTypes() {                                                        \
     return SmallVector<utils::IteratorType>(numLoops(*this), utils::IteratorType::parallel);                           \
   }                                                                                                                    \
-  SmallVector<Range> Op::getIterationDomain(OpBuilder &b) { return iterationDomain(*this, b); }                        \
+  SmallVector<Range> Op::getIterationDomain(OpBuilder &b) {                                                            \
+    return iterationDomain(*this, b);                                                                                  \
+  }                                                                                                                    \
   FailureOr<TilingResult> Op::getTiledImplementation(OpBuilder &b, ArrayRef<OpFoldResult> offsets,                     \
                                                      ArrayRef<OpFoldResult> sizes) {                                   \
     return tiled(*this, b, offsets, sizes);                                                                            \

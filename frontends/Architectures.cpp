@@ -65,14 +65,17 @@ constexpr TensorRule latentAttention[] = {
     {"model.layers.#.self_attn.q_a_proj.bias", "blk.#.attn_q_a.bias", Dim::QueryRank, Dim::None, When::QueryLoraBias},
     {"model.layers.#.self_attn.q_a_layernorm.weight", "blk.#.attn_q_a_norm.weight", Dim::QueryRank, Dim::None,
      When::QueryLora},
-    {"model.layers.#.self_attn.q_b_proj.weight", "blk.#.attn_q_b.weight", Dim::Queries, Dim::QueryRank, When::QueryLora},
-    {"model.layers.#.self_attn.kv_a_proj_with_mqa.weight", "blk.#.attn_kv_a_mqa.weight", Dim::LatentAndRope, Dim::Hidden},
+    {"model.layers.#.self_attn.q_b_proj.weight", "blk.#.attn_q_b.weight", Dim::Queries, Dim::QueryRank,
+     When::QueryLora},
+    {"model.layers.#.self_attn.kv_a_proj_with_mqa.weight", "blk.#.attn_kv_a_mqa.weight", Dim::LatentAndRope,
+     Dim::Hidden},
     {"model.layers.#.self_attn.kv_a_proj_with_mqa.bias", "blk.#.attn_kv_a_mqa.bias", Dim::LatentAndRope, Dim::None,
      When::AttentionBias},
     {"model.layers.#.self_attn.kv_a_layernorm.weight", "blk.#.attn_kv_a_norm.weight", Dim::LatentRank},
     {"model.layers.#.self_attn.kv_b_proj.weight", "blk.#.attn_kv_b.weight", Dim::LatentUps, Dim::LatentRank,
      When::WholeUps},
-    {"model.layers.#.self_attn.k_b_proj.weight", "blk.#.attn_k_b.weight", Dim::LatentKeyUps, Dim::NopeDim, When::SplitUps},
+    {"model.layers.#.self_attn.k_b_proj.weight", "blk.#.attn_k_b.weight", Dim::LatentKeyUps, Dim::NopeDim,
+     When::SplitUps},
     {"model.layers.#.self_attn.v_b_proj.weight", "blk.#.attn_v_b.weight", Dim::LatentOutput, Dim::LatentRank,
      When::SplitUps},
     {"model.layers.#.self_attn.o_proj.weight", "blk.#.attn_output.weight", Dim::Hidden, Dim::LatentOutput},
@@ -176,7 +179,9 @@ ConfigDefaults gpt2Defaults() {
 
 // deepseek2 is one architecture in GGUF, and its files say all of what differs.
 Architecture deepseek(const char *name, ConfigDefaults defaults) {
-  Architecture architecture = {name, "deepseek2", defaults,
+  Architecture architecture = {name,
+                               "deepseek2",
+                               defaults,
                                {list(embeddings), list(latentAttention), list(feedForwardNorm), list(feedForward),
                                 list(qwenExperts), list(deepseekExperts)},
                                true};

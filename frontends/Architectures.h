@@ -90,7 +90,7 @@ struct Architecture {
   bool interleavedInGguf = false; // the writer permutes rows of q and k for interleaved rotary embedding
   bool offsetNorm = false;        // Hugging Face stores norm weights less 1
   bool hasRope = true;
-  bool isLatent = false;          // multi-head latent attention
+  bool isLatent = false; // multi-head latent attention
 };
 
 const Architecture *findArchitecture(std::string_view modelType);

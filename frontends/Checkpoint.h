@@ -20,13 +20,37 @@ namespace heddle {
 // How the numbers of a tensor are stored. Block types are ggml's; values per block and bytes per block in
 // tensorTypeInfo.
 enum class TensorType : uint8_t {
-  F32, F16, BF16, F64, I8, I16, I32, I64, U8, U16, U32, U64, Bool,
-  Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, MXFP4,
+  F32,
+  F16,
+  BF16,
+  F64,
+  I8,
+  I16,
+  I32,
+  I64,
+  U8,
+  U16,
+  U32,
+  U64,
+  Bool,
+  Q4_0,
+  Q4_1,
+  Q5_0,
+  Q5_1,
+  Q8_0,
+  Q2_K,
+  Q3_K,
+  Q4_K,
+  Q5_K,
+  Q6_K,
+  IQ4_NL,
+  IQ4_XS,
+  MXFP4,
 };
 
 struct TensorTypeInfo {
-  const char *name;      // lower case, as in #heddle.quant<q4_0>
-  uint32_t blockValues;  // 1 for plain types
+  const char *name;     // lower case, as in #heddle.quant<q4_0>
+  uint32_t blockValues; // 1 for plain types
   uint32_t blockBytes;
 };
 const TensorTypeInfo &tensorTypeInfo(TensorType type);
@@ -40,11 +64,11 @@ void dequantizeRows(TensorType type, const uint8_t *data, size_t rows, size_t wi
 
 struct TensorInfo {
   TensorType type;
-  std::vector<int64_t> shape;  // outermost first, as PyTorch prints it: (out_features, in_features) for a linear weight
-  uint32_t file = 0;           // index into Checkpoint::files
-  uint64_t offset = 0;         // bytes from the start of that file
+  std::vector<int64_t> shape; // outermost first, as PyTorch prints it: (out_features, in_features) for a linear weight
+  uint32_t file = 0;          // index into Checkpoint::files
+  uint64_t offset = 0;        // bytes from the start of that file
   uint64_t bytes = 0;
-  bool transposed = false;     // stored as (in_features, out_features), though `shape` says (out, in): GPT-2's Conv1D
+  bool transposed = false; // stored as (in_features, out_features), though `shape` says (out, in): GPT-2's Conv1D
 };
 
 // A file mapped read-only for as long as the object lives.
@@ -67,7 +91,7 @@ private:
 
 struct Checkpoint {
   std::vector<std::shared_ptr<MappedFile>> files;
-  std::map<std::string, TensorInfo, std::less<>> tensors;  // by the file's own name
+  std::map<std::string, TensorInfo, std::less<>> tensors; // by the file's own name
 
   const TensorInfo *find(std::string_view name) const;
   const uint8_t *data(const TensorInfo &tensor) const { return files[tensor.file]->data() + tensor.offset; }

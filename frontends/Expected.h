@@ -22,11 +22,26 @@ public:
   Expected(T value) : value(std::move(value)) {}
   Expected(Error error) : failure(std::move(error)) {}
   explicit operator bool() const { return value.has_value(); }
-  T &operator*() { assert(value); return *value; }
-  const T &operator*() const { assert(value); return *value; }
-  T *operator->() { assert(value); return &*value; }
-  const T *operator->() const { assert(value); return &*value; }
-  Error takeError() const { assert(!value); return failure; }
+  T &operator*() {
+    assert(value);
+    return *value;
+  }
+  const T &operator*() const {
+    assert(value);
+    return *value;
+  }
+  T *operator->() {
+    assert(value);
+    return &*value;
+  }
+  const T *operator->() const {
+    assert(value);
+    return &*value;
+  }
+  Error takeError() const {
+    assert(!value);
+    return failure;
+  }
 
 private:
   std::optional<T> value;

@@ -88,14 +88,10 @@ std::string typeText(const OnnxValueInfo &value) {
 
 // What a graph says of itself, and the files beside it that a model that generates is compiled with.
 Json describeGraph(const OnnxModel &onnx) {
-  Json out = {{"source", "onnx"},
-              {"name", onnx.graph.name},
-              {"producer", onnx.producer},
-              {"nodes", onnx.graph.nodes.size()},
-              {"opsets", Json::object()},
-              {"inputs", Json::object()},
-              {"outputs", Json::object()},
-              {"beside", Json::array()}};
+  Json out = {{"source", "onnx"},          {"name", onnx.graph.name},
+              {"producer", onnx.producer}, {"nodes", onnx.graph.nodes.size()},
+              {"opsets", Json::object()},  {"inputs", Json::object()},
+              {"outputs", Json::object()}, {"beside", Json::array()}};
   for (const auto &[domain, opset] : onnx.opsets)
     out["opsets"][domain.empty() ? "ai.onnx" : domain] = opset;
   for (const OnnxValueInfo &input : onnx.graph.inputs)

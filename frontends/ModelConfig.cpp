@@ -100,9 +100,10 @@ Status ConfigChecker::checkHeads() {
                                            std::to_string(config.numKvHeads) + ")");
   const LatentConfig &latent = config.latent;
   if (latent.enabled && latent.kvLoraRank + latent.qkRopeHeadDim > maxLatentDim)
-    return fail("kv_lora_rank", "(" + std::to_string(latent.kvLoraRank) + ") and " + fieldName(config, "qk_rope_head_dim") + " (" +
-                                    std::to_string(latent.qkRopeHeadDim) + ") are more than " + std::to_string(maxLatentDim) +
-                                    " together");
+    return fail("kv_lora_rank", "(" + std::to_string(latent.kvLoraRank) + ") and " +
+                                    fieldName(config, "qk_rope_head_dim") + " (" +
+                                    std::to_string(latent.qkRopeHeadDim) + ") are more than " +
+                                    std::to_string(maxLatentDim) + " together");
   return Done{};
 }
 
@@ -183,7 +184,8 @@ Status ConfigChecker::checkRope(const RopeConfig &rope) {
     return fail("rope_theta", "is " + shown(rope.theta) + ", expected a finite number above 0" +
                                   (rope.theta == 1.0 ? " other than 1" : ""));
   if (config.latent.enabled && (rope.rotaryDim != config.latent.qkRopeHeadDim || rope.rotaryDim % 2 != 0))
-    return fail("qk_rope_head_dim", "is " + std::to_string(config.latent.qkRopeHeadDim) + ", expected an even number, all of it rotated");
+    return fail("qk_rope_head_dim",
+                "is " + std::to_string(config.latent.qkRopeHeadDim) + ", expected an even number, all of it rotated");
   if (rope.rotaryDim < 2 || rope.rotaryDim > config.headDim || rope.rotaryDim % 2 != 0)
     return fail("partial_rotary_factor",
                 "and " + fieldName(config, "head_dim") + " (" + std::to_string(config.headDim) + ") give " +

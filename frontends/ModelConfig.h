@@ -20,14 +20,14 @@ enum class RopeScalingKind : uint8_t { None, Linear, Dynamic, Llama3, Yarn, Long
 // arXiv:2402.13753.
 struct RopeConfig {
   double theta = 10000.0;
-  int64_t rotaryDim = 0;       // head_dim x partial_rotary_factor
-  bool interleaved = false;    // pairs (2i, 2i + 1) instead of (i, i + rotary_dim / 2)
+  int64_t rotaryDim = 0;    // head_dim x partial_rotary_factor
+  bool interleaved = false; // pairs (2i, 2i + 1) instead of (i, i + rotary_dim / 2)
   RopeScalingKind scaling = RopeScalingKind::None;
   double factor = 1.0;
-  int64_t originalContext = 0; // original_max_position_embeddings
-  double lowFreqFactor = 1.0, highFreqFactor = 4.0;              // llama3
+  int64_t originalContext = 0;                                              // original_max_position_embeddings
+  double lowFreqFactor = 1.0, highFreqFactor = 4.0;                         // llama3
   double betaFast = 32.0, betaSlow = 1.0, mscale = 0.0, mscaleAllDim = 0.0; // yarn
-  bool truncate = true;                                          // yarn
+  bool truncate = true;                                                     // yarn
   std::optional<double> attentionFactor;
   // longrope: (rotary_dim / 2) each. Without scaling, shortFactor holds GGUF's rope_freqs, if it has them: divisors.
   std::vector<double> shortFactor, longFactor;
@@ -43,36 +43,36 @@ struct RopeConfig {
 };
 
 struct MoeConfig {
-  int64_t numExperts = 0;       // 0: dense
+  int64_t numExperts = 0; // 0: dense
   int64_t expertsPerToken = 0;
   int64_t intermediateSize = 0;
   bool normTopkProb = true;
-  bool sigmoidScores = false;   // scoring_func
-  bool hasCorrection = false;   // e_score_correction_bias takes part in the choice of experts
-  double routedScale = 1.0;     // routed_scaling_factor
+  bool sigmoidScores = false;           // scoring_func
+  bool hasCorrection = false;           // e_score_correction_bias takes part in the choice of experts
+  double routedScale = 1.0;             // routed_scaling_factor
   int64_t numGroups = 1, topGroups = 1; // n_group, topk_group
   int64_t sharedIntermediateSize = 0;   // of the experts that every token passes, together; 0: none
-  std::vector<bool> layerIsMoe; // (num_hidden_layers)
+  std::vector<bool> layerIsMoe;         // (num_hidden_layers)
 };
 
 // Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434).
 struct LatentConfig {
   bool enabled = false;
   int64_t kvLoraRank = 0;
-  int64_t qLoraRank = 0;        // 0: queries are projected in one step
+  int64_t qLoraRank = 0; // 0: queries are projected in one step
   int64_t qkNopeHeadDim = 0, qkRopeHeadDim = 0, vHeadDim = 0;
-  double normEps = 1e-6;        // of the norms of both latents
-  bool splitUps = false;        // up-projections stored apart, that of keys transposed per head (GGUF)
+  double normEps = 1e-6; // of the norms of both latents
+  bool splitUps = false; // up-projections stored apart, that of keys transposed per head (GGUF)
 };
 
 struct ModelConfig {
-  std::string architecture;    // Hugging Face's model_type: "llama", "qwen2", "gemma3_text", "gpt2", …
-  std::string source;          // "gguf" | "huggingface"
+  std::string architecture; // Hugging Face's model_type: "llama", "qwen2", "gemma3_text", "gpt2", …
+  std::string source;       // "gguf" | "huggingface"
   std::string name;
   int64_t vocabSize = 0, hiddenSize = 0, intermediateSize = 0;
   int64_t numHiddenLayers = 0, numHeads = 0, numKvHeads = 0;
-  int64_t headDim = 0;         // of queries and keys
-  int64_t contextLength = 0;   // max_position_embeddings
+  int64_t headDim = 0;       // of queries and keys
+  int64_t contextLength = 0; // max_position_embeddings
   double normEps = 1e-6;
   double normWeightOffset = 0.0; // norms multiply by (offset + weight): 1 for Hugging Face's gemma, else 0
   Activation activation = Activation::Silu;
@@ -84,9 +84,9 @@ struct ModelConfig {
   bool scaleByLayer = false;   // layer i divides attentionScale by i + 1 (gpt2: scale_attn_by_inverse_layer_idx)
   double embeddingScale = 1.0; // gemma: sqrt(hidden_size)
   double attentionSoftcap = 0.0, finalSoftcap = 0.0;
-  std::vector<int64_t> layerWindow;  // (num_hidden_layers): sliding window in tokens, 0 for full attention
-  std::vector<uint8_t> layerRope;    // (num_hidden_layers): index into ropes
-  std::vector<RopeConfig> ropes;     // empty: no rotary embedding (gpt2: learned positions)
+  std::vector<int64_t> layerWindow; // (num_hidden_layers): sliding window in tokens, 0 for full attention
+  std::vector<uint8_t> layerRope;   // (num_hidden_layers): index into ropes
+  std::vector<RopeConfig> ropes;    // empty: no rotary embedding (gpt2: learned positions)
   MoeConfig moe;
   LatentConfig latent;
   std::optional<int64_t> bosId, padId, decoderStartId;
@@ -103,7 +103,7 @@ struct ModelConfig {
 struct Model {
   ModelConfig config;
   Checkpoint checkpoint;
-  std::string sourcePath;            // the GGUF file or the Hugging Face folder, as given
+  std::string sourcePath; // the GGUF file or the Hugging Face folder, as given
   // Of an ONNX file, which has no config: its graph. The checkpoint then holds the graph's initialisers.
   std::shared_ptr<const OnnxModel> onnx;
 };

@@ -12,15 +12,17 @@
 namespace heddle {
 
 static constexpr TensorTypeInfo tensorTypes[] = {
-    {"f32", 1, 4},      {"f16", 1, 2},        {"bf16", 1, 2},     {"f64", 1, 8},      {"i8", 1, 1},
-    {"i16", 1, 2},      {"i32", 1, 4},        {"i64", 1, 8},      {"u8", 1, 1},       {"u16", 1, 2},
-    {"u32", 1, 4},      {"u64", 1, 8},        {"bool", 1, 1},
-    {"q4_0", 32, 18},   {"q4_1", 32, 20},     {"q5_0", 32, 22},   {"q5_1", 32, 24},   {"q8_0", 32, 34},
-    {"q2_k", 256, 84},  {"q3_k", 256, 110},   {"q4_k", 256, 144}, {"q5_k", 256, 176}, {"q6_k", 256, 210},
-    {"iq4_nl", 32, 18}, {"iq4_xs", 256, 136}, {"mxfp4", 32, 17},
+    {"f32", 1, 4},      {"f16", 1, 2},      {"bf16", 1, 2},     {"f64", 1, 8},      {"i8", 1, 1},
+    {"i16", 1, 2},      {"i32", 1, 4},      {"i64", 1, 8},      {"u8", 1, 1},       {"u16", 1, 2},
+    {"u32", 1, 4},      {"u64", 1, 8},      {"bool", 1, 1},     {"q4_0", 32, 18},   {"q4_1", 32, 20},
+    {"q5_0", 32, 22},   {"q5_1", 32, 24},   {"q8_0", 32, 34},   {"q2_k", 256, 84},  {"q3_k", 256, 110},
+    {"q4_k", 256, 144}, {"q5_k", 256, 176}, {"q6_k", 256, 210}, {"iq4_nl", 32, 18}, {"iq4_xs", 256, 136},
+    {"mxfp4", 32, 17},
 };
 
-const TensorTypeInfo &tensorTypeInfo(TensorType type) { return tensorTypes[static_cast<size_t>(type)]; }
+const TensorTypeInfo &tensorTypeInfo(TensorType type) {
+  return tensorTypes[static_cast<size_t>(type)];
+}
 
 std::optional<TensorType> tensorTypeNamed(std::string_view name) {
   for (size_t type = 0; type < std::size(tensorTypes); ++type)

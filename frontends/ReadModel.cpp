@@ -11,19 +11,34 @@ namespace heddle {
 
 static TensorType storedType(OnnxType type) {
   switch (type) {
-  case OnnxType::Double: return TensorType::F64;
-  case OnnxType::Float16: return TensorType::F16;
-  case OnnxType::Bfloat16: return TensorType::BF16;
-  case OnnxType::Bool: return TensorType::Bool;
-  case OnnxType::Uint4: case OnnxType::Uint8: return TensorType::U8;
-  case OnnxType::Uint16: return TensorType::U16;
-  case OnnxType::Uint32: return TensorType::U32;
-  case OnnxType::Uint64: return TensorType::U64;
-  case OnnxType::Int4: case OnnxType::Int8: return TensorType::I8;
-  case OnnxType::Int16: return TensorType::I16;
-  case OnnxType::Int32: return TensorType::I32;
-  case OnnxType::Int64: return TensorType::I64;
-  default: return TensorType::F32;
+  case OnnxType::Double:
+    return TensorType::F64;
+  case OnnxType::Float16:
+    return TensorType::F16;
+  case OnnxType::Bfloat16:
+    return TensorType::BF16;
+  case OnnxType::Bool:
+    return TensorType::Bool;
+  case OnnxType::Uint4:
+  case OnnxType::Uint8:
+    return TensorType::U8;
+  case OnnxType::Uint16:
+    return TensorType::U16;
+  case OnnxType::Uint32:
+    return TensorType::U32;
+  case OnnxType::Uint64:
+    return TensorType::U64;
+  case OnnxType::Int4:
+  case OnnxType::Int8:
+    return TensorType::I8;
+  case OnnxType::Int16:
+    return TensorType::I16;
+  case OnnxType::Int32:
+    return TensorType::I32;
+  case OnnxType::Int64:
+    return TensorType::I64;
+  default:
+    return TensorType::F32;
   }
 }
 
@@ -37,7 +52,8 @@ static Expected<Model> readOnnxModel(std::shared_ptr<MappedFile> file) {
   model.config.name = onnx->graph.name;
   model.checkpoint.files = onnx->files;
   for (const OnnxTensor &tensor : onnx->graph.initializers)
-    model.checkpoint.tensors[tensor.name] = {storedType(tensor.type), tensor.dims, tensor.file, tensor.offset, tensor.bytes, false};
+    model.checkpoint.tensors[tensor.name] = {storedType(tensor.type), tensor.dims,  tensor.file,
+                                             tensor.offset,           tensor.bytes, false};
   model.onnx = std::make_shared<const OnnxModel>(std::move(*onnx));
   return model;
 }
@@ -46,7 +62,9 @@ static bool endsWith(std::string_view path, std::string_view suffix) {
   return path.size() > suffix.size() && path.substr(path.size() - suffix.size()) == suffix;
 }
 
-static bool isOnnx(const MappedFile &file) { return looksLikeOnnx(file) || endsWith(file.path(), ".onnx"); }
+static bool isOnnx(const MappedFile &file) {
+  return looksLikeOnnx(file) || endsWith(file.path(), ".onnx");
+}
 
 bool isOnnx(const std::string &path) {
   struct stat status;

@@ -154,7 +154,8 @@ int64_t ModelConfig::longestContext() const {
   int64_t longest = contextLength;
   for (const RopeConfig &rope : ropes)
     if (rope.scaling == RopeScalingKind::Dynamic)
-      longest = std::max(longest, static_cast<int64_t>(std::min(rope.factor * static_cast<double>(contextLength), 0x1p30)));
+      longest =
+          std::max(longest, static_cast<int64_t>(std::min(rope.factor * static_cast<double>(contextLength), 0x1p30)));
   return longest;
 }
 

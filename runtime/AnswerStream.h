@@ -22,7 +22,7 @@ public:
   const std::string &text() const { return all; }
 
 private:
-  std::optional<TokenDecoder> decoder;  // none without a tokenizer
+  std::optional<TokenDecoder> decoder; // none without a tokenizer
   StopMatcher stops;
   bool print, stopped = false;
   std::string all;

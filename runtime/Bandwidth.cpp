@@ -25,16 +25,22 @@ using Line = uint64_t __attribute__((vector_size(64)));
   Line all = ((sums[0] | sums[1]) | (sums[2] | sums[3])) | ((sums[4] | sums[5]) | (sums[6] | sums[7]));                \
   return all[0] | all[1] | all[2] | all[3] | all[4] | all[5] | all[6] | all[7];
 
-uint64_t readBaseline(const Line *data, uint64_t lines) { HEDDLE_READ_BODY }
+uint64_t readBaseline(const Line *data, uint64_t lines) {
+  HEDDLE_READ_BODY
+}
 #if defined(__x86_64__)
-__attribute__((target("avx512f"))) uint64_t readAvx512(const Line *data, uint64_t lines) { HEDDLE_READ_BODY }
-__attribute__((target("avx2"))) uint64_t readAvx2(const Line *data, uint64_t lines) { HEDDLE_READ_BODY }
+__attribute__((target("avx512f"))) uint64_t readAvx512(const Line *data, uint64_t lines) {
+  HEDDLE_READ_BODY
+}
+__attribute__((target("avx2"))) uint64_t readAvx2(const Line *data, uint64_t lines) {
+  HEDDLE_READ_BODY
+}
 #endif
 
 struct Pass {
   uint64_t (*read)(const Line *data, uint64_t lines);
   uint8_t *data;
-  std::atomic<uint64_t> sink;  // keeps the loads alive
+  std::atomic<uint64_t> sink; // keeps the loads alive
   bool touch;
 };
 

@@ -12,7 +12,7 @@ namespace heddle {
 // loads. 0 without memory.
 double measureReadBandwidth(ThreadPool &pool, int rounds);
 
-double secondsNow();  // monotonic
+double secondsNow(); // monotonic
 
 } // namespace heddle
 

@@ -9,11 +9,11 @@
 namespace heddle {
 namespace {
 
-constexpr double never = -1e9;  // the reference's score of what does not exist
+constexpr double never = -1e9; // the reference's score of what does not exist
 
 struct Beam {
-  std::vector<int32_t> ids;  // new tokens
-  double score;              // sum of log probabilities
+  std::vector<int32_t> ids; // new tokens
+  double score;             // sum of log probabilities
 };
 
 struct Continuation {
@@ -31,7 +31,7 @@ public:
       session.truncate(i, 0);
     HEDDLE_RETURN_IF_ERROR(session.append(0, prompt.data(), int32_t(prompt.size())));
     running.assign(options.beams, {{}, never});
-    running[0].score = 0;  // all start from the same prompt: only the first one counts
+    running[0].score = 0; // all start from the same prompt: only the first one counts
     for (int32_t i = 1; i < options.beams; ++i)
       session.fork(0, i);
     finished.assign(options.beams, {{}, never});
@@ -178,11 +178,11 @@ private:
   const BeamOptions &options;
   const std::vector<int32_t> &prompt;
   const int32_t vocabSize;
-  int64_t length = 0;                // new tokens of the running beams
-  std::vector<Beam> running;         // (beams): beam i lies in sequence i
-  std::vector<BeamResult> finished;  // (beams), best first
+  int64_t length = 0;               // new tokens of the running beams
+  std::vector<Beam> running;        // (beams): beam i lies in sequence i
+  std::vector<BeamResult> finished; // (beams), best first
   std::vector<Continuation> best;
-  std::vector<int32_t> parents;      // of the next beams
+  std::vector<int32_t> parents; // of the next beams
   bool canImprove = true;
 };
 

@@ -11,17 +11,17 @@ namespace heddle {
 
 struct BeamOptions {
   int32_t beams = 4;
-  int32_t returned = 1;             // sequences to return, at most beams
-  float lengthPenalty = 1;          // above 0 favours longer answers
-  bool earlyStopping = false;       // stop at `beams` finished ones
-  int64_t maxTokens = 0;            // new tokens
+  int32_t returned = 1;       // sequences to return, at most beams
+  float lengthPenalty = 1;    // above 0 favours longer answers
+  bool earlyStopping = false; // stop at `beams` finished ones
+  int64_t maxTokens = 0;      // new tokens
   float repetitionPenalty = 1;
-  std::vector<int32_t> eos;         // empty: answers end at maxTokens only
+  std::vector<int32_t> eos; // empty: answers end at maxTokens only
 };
 
 struct BeamResult {
-  std::vector<int32_t> ids;         // new tokens, with the end token where there is one
-  double score;                     // sum of log probabilities / length^length_penalty
+  std::vector<int32_t> ids; // new tokens, with the end token where there is one
+  double score;             // sum of log probabilities / length^length_penalty
 };
 
 // Runs on sequences [0, beams) of the session, which are reset. The prompt and maxTokens fit into the context.

@@ -13,9 +13,9 @@ namespace heddle {
 namespace {
 
 struct Figures {
-  double prefill = 0, decode = 0;  // tokens per second
-  double readBandwidth = 0;        // bytes per second
-  double bytesPerToken = 0;        // read to generate one token, cache included
+  double prefill = 0, decode = 0; // tokens per second
+  double readBandwidth = 0;       // bytes per second
+  double bytesPerToken = 0;       // read to generate one token, cache included
 };
 
 class Bench {
@@ -71,7 +71,7 @@ private:
     std::string_view text(reinterpret_cast<const char *>(report.data()), report.size());
     size_t begin = text.find(measuredLine) + measuredLine.size();
     std::string figures = asJson();
-    figures.pop_back();  // its end of line
+    figures.pop_back(); // its end of line
     return writeWholeFile(options.report, {text.substr(0, begin), figures, text.substr(text.find('\n', begin))});
   }
 
@@ -173,6 +173,8 @@ private:
 
 } // namespace
 
-Status runBench(Program &program) { return Bench(program).run(); }
+Status runBench(Program &program) {
+  return Bench(program).run();
+}
 
 } // namespace heddle

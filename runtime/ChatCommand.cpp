@@ -71,7 +71,7 @@ private:
                               specialTokenVariables(*program.tokenizer), rendered, error))
       return invalidInput(error);
     EncodeOptions options;
-    options.addSpecial = false;  // the template spells them
+    options.addSpecial = false; // the template spells them
     options.untrusted = rendered.untrusted;
     std::vector<int32_t> ids;
     if (!program.tokenizer->encode(rendered.text, options, ids, error))
@@ -103,11 +103,13 @@ private:
   const bool isTerminal;
   std::unique_ptr<ChatTemplate> conversation;
   std::unique_ptr<Session> session;
-  std::string messages;  // JSON objects, separated by commas
+  std::string messages; // JSON objects, separated by commas
 };
 
 } // namespace
 
-Status runChat(Program &program) { return Chat(program).run(); }
+Status runChat(Program &program) {
+  return Chat(program).run();
+}
 
 } // namespace heddle

@@ -83,102 +83,181 @@ Status dimensionList(const char *option, std::string_view text, std::vector<std:
 
 enum Needs { Nothing, NeedsSteps, NeedsTokenizer, NeedsTemplate, NeedsGraph, NeedsDevice };
 
-const char *const missing[] = {"", "this model runs a graph and generates nothing", "this model was compiled without a tokenizer",
-                               "this model was compiled without a chat template", "this model is no graph", "this model was compiled for the CPU"};
+const char *const missing[] = {"",
+                               "this model runs a graph and generates nothing",
+                               "this model was compiled without a tokenizer",
+                               "this model was compiled without a chat template",
+                               "this model is no graph",
+                               "this model was compiled for the CPU"};
 
 struct Option {
-  const char *name;       // with its dashes
-  const char *arguments;  // "N", "IN OUT", or null
+  const char *name;      // with its dashes
+  const char *arguments; // "N", "IN OUT", or null
   const char *help;
   Needs needs;
-  Status (*set)(CliOptions &options, char **values);  // values after the option
+  Status (*set)(CliOptions &options, char **values); // values after the option
 };
 
-#define SET [](CliOptions & o, char **v) -> Status
-#define FLAG(field) SET { (void)v; o.field = true; return Status(); }
-#define COMMAND(which) SET { (void)v; o.command = Command::which; return Status(); }
+#define SET [](CliOptions & o, char **v)->Status
+#define FLAG(field)                                                                                                    \
+  SET {                                                                                                                \
+    (void)v;                                                                                                           \
+    o.field = true;                                                                                                    \
+    return Status();                                                                                                   \
+  }
+#define COMMAND(which)                                                                                                 \
+  SET {                                                                                                                \
+    (void)v;                                                                                                           \
+    o.command = Command::which;                                                                                        \
+    return Status();                                                                                                   \
+  }
 
-const Option optionTable[] = {
-    {"-n", "N", "new tokens (default: until the answer ends or the context is full)", NeedsSteps,
-     SET { o.hasMaxTokens = true; return integerInto("-n", v[0], 1, INT32_MAX, o.maxTokens); }},
-    {"--temp", "T", "temperature; 0 takes the most probable token", NeedsSteps,
-     SET { return numberInto("--temp", v[0], temperatureRange, o.sampler.temperature); }},
-    {"--top-k", "K", "sample from the K most probable tokens; 0: all", NeedsSteps,
-     SET { return integerInto("--top-k", v[0], 0, INT32_MAX, o.sampler.topK); }},
-    {"--top-p", "P", "sample from the tokens that hold probability P", NeedsSteps,
-     SET { return numberInto("--top-p", v[0], probabilityRange, o.sampler.topP); }},
-    {"--min-p", "P", "drop tokens below P times the best one's probability", NeedsSteps,
-     SET { return numberInto("--min-p", v[0], probabilityRange, o.sampler.minP); }},
-    {"--repeat-penalty", "R", "divide the logits of tokens seen before by R; 1: off", NeedsSteps,
-     SET { return numberInto("--repeat-penalty", v[0], penaltyRange, o.sampler.repetitionPenalty); }},
-    {"--seed", "N", "the same seed gives the same answer", NeedsSteps,
-     SET { o.hasSeed = true; return integerInto("--seed", v[0], 0, INT64_MAX, o.sampler.seed); }},
-    {"--stop", "TEXT", "end the answer before TEXT; may be repeated", NeedsTokenizer,
-     SET {
-       if (!*v[0])
-         return invalidInput("--stop: an empty text");
-       o.stops.push_back(v[0]);
-       return Status();
-     }},
-    {"--chat", nullptr, "talk: one message per line, with the model's chat template", NeedsTemplate, COMMAND(Chat)},
-    {"--system", "TEXT", "system message of --chat", NeedsTemplate, SET { o.system = v[0]; return Status(); }},
-    {"--beam", "N", "beam search with N beams", NeedsSteps, SET { return integerInto("--beam", v[0], 1, 256, o.beams); }},
-    {"--num-return-sequences", "N", "answers of a beam search, best first", NeedsSteps,
-     SET { return integerInto("--num-return-sequences", v[0], 1, 256, o.returned); }},
-    {"--length-penalty", "X", "beam scores are divided by length^X", NeedsSteps,
-     SET { return numberInto("--length-penalty", v[0], {-100, 100}, o.lengthPenalty); }},
-    {"--early-stopping", nullptr, "end a beam search when N answers are complete", NeedsSteps, FLAG(earlyStopping)},
+const Option optionTable[] = {{"-n", "N", "new tokens (default: until the answer ends or the context is full)",
+                               NeedsSteps, SET{o.hasMaxTokens = true;
+return integerInto("-n", v[0], 1, INT32_MAX, o.maxTokens);
+} // namespace
+} // namespace heddle
+, {"--temp", "T", "temperature; 0 takes the most probable token", NeedsSteps,
+   SET{return numberInto("--temp", v[0], temperatureRange, o.sampler.temperature);
+}
+}
+, {"--top-k", "K", "sample from the K most probable tokens; 0: all", NeedsSteps,
+   SET{return integerInto("--top-k", v[0], 0, INT32_MAX, o.sampler.topK);
+}
+}
+, {"--top-p", "P", "sample from the tokens that hold probability P", NeedsSteps,
+   SET{return numberInto("--top-p", v[0], probabilityRange, o.sampler.topP);
+}
+}
+, {"--min-p", "P", "drop tokens below P times the best one's probability", NeedsSteps,
+   SET{return numberInto("--min-p", v[0], probabilityRange, o.sampler.minP);
+}
+}
+, {"--repeat-penalty", "R", "divide the logits of tokens seen before by R; 1: off", NeedsSteps,
+   SET{return numberInto("--repeat-penalty", v[0], penaltyRange, o.sampler.repetitionPenalty);
+}
+}
+, {"--seed", "N", "the same seed gives the same answer", NeedsSteps, SET{o.hasSeed = true;
+return integerInto("--seed", v[0], 0, INT64_MAX, o.sampler.seed);
+}
+}
+, {"--stop", "TEXT", "end the answer before TEXT; may be repeated", NeedsTokenizer,
+   SET{if (!*v[0]) return invalidInput("--stop: an empty text");
+o.stops.push_back(v[0]);
+return Status();
+}
+}
+, {"--chat", nullptr, "talk: one message per line, with the model's chat template", NeedsTemplate, COMMAND(Chat)},
+    {"--system", "TEXT", "system message of --chat", NeedsTemplate, SET{o.system = v[0];
+return Status();
+}
+}
+, {"--beam", "N", "beam search with N beams", NeedsSteps, SET{return integerInto("--beam", v[0], 1, 256, o.beams);
+}
+}
+, {"--num-return-sequences", "N", "answers of a beam search, best first", NeedsSteps,
+   SET{return integerInto("--num-return-sequences", v[0], 1, 256, o.returned);
+}
+}
+, {"--length-penalty", "X", "beam scores are divided by length^X", NeedsSteps,
+   SET{return numberInto("--length-penalty", v[0], {-100, 100}, o.lengthPenalty);
+}
+}
+, {"--early-stopping", nullptr, "end a beam search when N answers are complete", NeedsSteps, FLAG(earlyStopping)},
     {"--logprobs", "N", "print each token as a JSON line with the N most probable ones", NeedsSteps,
-     SET { return integerInto("--logprobs", v[0], 1, 1000, o.logprobs); }},
-    {"--prompt-ids", "IDS", "a prompt as token ids: 1,2,3", NeedsSteps,
-     SET { o.promptIds.emplace(); return idList("--prompt-ids", v[0], *o.promptIds); }},
-    {"--print-ids", nullptr, "print the new token ids, separated by commas", NeedsSteps, FLAG(printIds)},
+     SET{return integerInto("--logprobs", v[0], 1, 1000, o.logprobs);
+}
+}
+, {"--prompt-ids", "IDS", "a prompt as token ids: 1,2,3", NeedsSteps, SET{o.promptIds.emplace();
+return idList("--prompt-ids", v[0], *o.promptIds);
+}
+}
+, {"--print-ids", nullptr, "print the new token ids, separated by commas", NeedsSteps, FLAG(printIds)},
     {"--ignore-eos", nullptr, "go on after end tokens", NeedsSteps, FLAG(ignoreEos)},
-    {"--eos", "ID", "the token that ends an answer, instead of the model's", NeedsSteps,
-     SET { o.eos = 0; return integerInto("--eos", v[0], 0, INT32_MAX, *o.eos); }},
-    {"--io", "IN OUT", "named tensors in, named tensors out (safetensors); the list is below",
-     Nothing, SET { o.command = Command::Io; o.ioInput = v[0]; o.ioOutput = v[1]; return Status(); }},
-    {"--outputs", "A,B", "which tensors --io writes", Nothing,
-     SET { o.outputs = split(v[0]); return Status(); }},
-    {"--perplexity", "FILE", "perplexity of a text", NeedsTokenizer,
-     SET { o.command = Command::Perplexity; o.perplexityFile = v[0]; return Status(); }},
-    {"--threads", "N", "worker threads (default: physical cores)", Nothing,
-     SET { return integerInto("--threads", v[0], 1, 1024, o.threads); }},
-    {"--device", "D", "which device to run on: its number, or part of its name (default: the first GPU)", NeedsDevice,
-     SET {
-       if (!*v[0])
-         return invalidInput("--device: a number or a name is expected");
-       o.device = v[0];
-       return Status();
-     }},
-    {"--deterministic", nullptr, "the same bits for every batch, chunk, cache state and thread count: so without it, but for latent attention", NeedsSteps,
-     FLAG(deterministic)},
+    {"--eos", "ID", "the token that ends an answer, instead of the model's", NeedsSteps, SET{o.eos = 0;
+return integerInto("--eos", v[0], 0, INT32_MAX, *o.eos);
+}
+}
+, {"--io", "IN OUT", "named tensors in, named tensors out (safetensors); the list is below", Nothing,
+   SET{o.command = Command::Io;
+o.ioInput = v[0];
+o.ioOutput = v[1];
+return Status();
+}
+}
+, {"--outputs", "A,B", "which tensors --io writes", Nothing, SET{o.outputs = split(v[0]);
+return Status();
+}
+}
+, {"--perplexity", "FILE", "perplexity of a text", NeedsTokenizer, SET{o.command = Command::Perplexity;
+o.perplexityFile = v[0];
+return Status();
+}
+}
+, {"--threads", "N", "worker threads (default: physical cores)", Nothing,
+   SET{return integerInto("--threads", v[0], 1, 1024, o.threads);
+}
+}
+, {"--device", "D", "which device to run on: its number, or part of its name (default: the first GPU)", NeedsDevice,
+   SET{if (!*v[0]) return invalidInput("--device: a number or a name is expected");
+o.device = v[0];
+return Status();
+}
+}
+,
+    {"--deterministic", nullptr,
+     "the same bits for every batch, chunk, cache state and thread count: so without it, but for latent attention",
+     NeedsSteps, FLAG(deterministic)},
     {"--bench", nullptr, "measure the speed", Nothing, COMMAND(Bench)},
     {"--input", "FILE", "with --bench: inputs from a safetensors file (default: random ones)", NeedsGraph,
-     SET { o.benchInput = v[0]; return Status(); }},
-    {"--dims", "A=N,B=M", "with --bench: sizes of named dimensions of random inputs (1)", NeedsGraph,
-     SET { return dimensionList("--dims", v[0], o.dims); }},
-    {"--profile", nullptr, "measure the share of each kernel", NeedsSteps,
-     SET { (void)v; o.command = Command::Bench; o.profile = true; return Status(); }},
-    {"--prompt", "N", "with --bench: tokens of the prompt (512)", NeedsSteps,
-     SET { return integerInto("--prompt", v[0], 1, INT32_MAX, o.benchPrompt); }},
-    {"--generate", "N", "with --bench: tokens to generate (64)", NeedsSteps,
-     SET { return integerInto("--generate", v[0], 1, INT32_MAX, o.benchGenerate); }},
-    {"--depth", "N", "with --bench: tokens in the cache before generating (0)", NeedsSteps,
-     SET { return integerInto("--depth", v[0], 0, INT32_MAX, o.benchDepth); }},
-    {"--rounds", "N", "with --bench: rounds, of which the best counts (5)", Nothing,
-     SET { return integerInto("--rounds", v[0], 1, 100000, o.benchRounds); }},
-    {"--report", "FILE", "with --bench: fill the measured times into what 'heddle compile --report=FILE' wrote", NeedsSteps,
-     SET { o.report = v[0]; o.profile = true; return Status(); }},
-    {"--json", nullptr, "with --bench and --profile: one JSON object", Nothing, FLAG(json)},
+     SET{o.benchInput = v[0];
+return Status();
+}
+}
+, {"--dims", "A=N,B=M", "with --bench: sizes of named dimensions of random inputs (1)", NeedsGraph,
+   SET{return dimensionList("--dims", v[0], o.dims);
+}
+}
+, {"--profile", nullptr, "measure the share of each kernel", NeedsSteps, SET{(void)v;
+o.command = Command::Bench;
+o.profile = true;
+return Status();
+}
+}
+, {"--prompt", "N", "with --bench: tokens of the prompt (512)", NeedsSteps,
+   SET{return integerInto("--prompt", v[0], 1, INT32_MAX, o.benchPrompt);
+}
+}
+, {"--generate", "N", "with --bench: tokens to generate (64)", NeedsSteps,
+   SET{return integerInto("--generate", v[0], 1, INT32_MAX, o.benchGenerate);
+}
+}
+, {"--depth", "N", "with --bench: tokens in the cache before generating (0)", NeedsSteps,
+   SET{return integerInto("--depth", v[0], 0, INT32_MAX, o.benchDepth);
+}
+}
+, {"--rounds", "N", "with --bench: rounds, of which the best counts (5)", Nothing,
+   SET{return integerInto("--rounds", v[0], 1, 100000, o.benchRounds);
+}
+}
+, {"--report", "FILE", "with --bench: fill the measured times into what 'heddle compile --report=FILE' wrote",
+   NeedsSteps, SET{o.report = v[0];
+o.profile = true;
+return Status();
+}
+}
+, {"--json", nullptr, "with --bench and --profile: one JSON object", Nothing, FLAG(json)},
     {"--info", nullptr, "what this model was compiled from and for", Nothing, COMMAND(Info)},
     {"--check", nullptr, "hash all weights and the code", Nothing, COMMAND(Check)},
     {"--licenses", nullptr, "licences of the model and of the code in this file", Nothing, COMMAND(Licenses)},
     {"--version", nullptr, "version of the runtime", Nothing, COMMAND(Version)},
     {"--help", nullptr, "this text", Nothing, COMMAND(Help)},
-};
+}
+;
 
-bool isGraph(const Package &package) { return package.metadata().task() == package::Task::Graph; }
+bool isGraph(const Package &package) {
+  return package.metadata().task() == package::Task::Graph;
+}
 
 bool isAvailable(const Option &option, const Package &package) {
   const package::Tokenizer *tokenizer = package.metadata().tokenizer();
@@ -217,7 +296,8 @@ Status checkCombination(const CliOptions &options, const Package &package) {
   if (options.prompt && options.promptIds)
     return invalidInput("a prompt as text and as --prompt-ids: one of them is expected");
   if (options.returned > options.beams)
-    return invalidInput(format("--num-return-sequences (%d) is more than --beam (%d)", options.returned, options.beams));
+    return invalidInput(
+        format("--num-return-sequences (%d) is more than --beam (%d)", options.returned, options.beams));
   if (options.beams > 1 && (options.logprobs || options.sampler.temperature > 0))
     return invalidInput("--beam takes neither --logprobs nor --temp above 0");
   if (options.eos && *options.eos >= vocabSize)
@@ -253,7 +333,8 @@ Status parseCommandLine(int argc, char **argv, const Package &package, CliOption
     }
     if (onlyPrompt || argument.size() < 2 || argument[0] != '-') {
       if (options.prompt)
-        return invalidInput("two prompts: '" + *options.prompt + "' and '" + std::string(argument) + "' (quote a prompt with spaces)");
+        return invalidInput("two prompts: '" + *options.prompt + "' and '" + std::string(argument) +
+                            "' (quote a prompt with spaces)");
       options.prompt = argument;
       continue;
     }
@@ -268,7 +349,8 @@ Status parseCommandLine(int argc, char **argv, const Package &package, CliOption
     if (!option)
       return invalidInput("unknown option '" + std::string(name) + "' (--help lists what this model can do)");
     if (!isAvailable(*option, package))
-      return invalidInput(std::string(name) + ": " + missing[isGraph(package) && option->needs != NeedsDevice ? NeedsSteps : option->needs]);
+      return invalidInput(std::string(name) + ": " +
+                          missing[isGraph(package) && option->needs != NeedsDevice ? NeedsSteps : option->needs]);
     int arguments = !option->arguments ? 0 : strchr(option->arguments, ' ') ? 2 : 1;
     char *inlineValue = equals == argument.npos ? nullptr : argv[i] + equals + 1;
     if (inlineValue ? arguments != 1 : i + arguments >= argc)
@@ -278,7 +360,7 @@ Status parseCommandLine(int argc, char **argv, const Package &package, CliOption
     i += inlineValue ? 0 : arguments;
   }
   if (options.beams > 1 && !hasTemperature)
-    options.sampler.temperature = 0;  // the model's default is for sampling
+    options.sampler.temperature = 0; // the model's default is for sampling
   return checkCombination(options, package);
 }
 
@@ -288,14 +370,16 @@ std::string optionLines(const Package &package) {
   std::string text = "\nOptions:\n";
   for (const Option &option : optionTable)
     if (isAvailable(option, package)) {
-      std::string left = std::string("  ") + option.name + (option.arguments ? std::string(" ") + option.arguments : "");
+      std::string left =
+          std::string("  ") + option.name + (option.arguments ? std::string(" ") + option.arguments : "");
       left.resize(std::max<size_t>(left.size() + 1, 30), ' ');
       text += left + option.help + "\n";
     }
   return text;
 }
 
-void addTensorLines(const char *title, const flatbuffers::Vector<flatbuffers::Offset<package::GraphTensor>> &tensors, std::string &text) {
+void addTensorLines(const char *title, const flatbuffers::Vector<flatbuffers::Offset<package::GraphTensor>> &tensors,
+                    std::string &text) {
   text += std::string("\n") + title + ":\n";
   for (const package::GraphTensor *tensor : tensors)
     text += "  " + tensor->name()->str() + ": " + dataTypeName(tensor->type()) + " " + declaredShape(*tensor) + "\n";
@@ -305,8 +389,9 @@ const char exitCodes[] = "\nExit codes: 0 done, 1 a failure of the program or th
 
 std::string graphHelp(const std::string &name, const Package &package) {
   const package::Package &metadata = package.metadata();
-  std::string text = name + ": " + metadata.name()->str() + ", compiled by Heddle. It runs a graph: named tensors in, named tensors out.\n\n  " +
-                     name + " --io in.safetensors out.safetensors\n" + optionLines(package);
+  std::string text = name + ": " + metadata.name()->str() +
+                     ", compiled by Heddle. It runs a graph: named tensors in, named tensors out.\n\n  " + name +
+                     " --io in.safetensors out.safetensors\n" + optionLines(package);
   addTensorLines("Inputs", *metadata.graph()->inputs(), text);
   addTensorLines("Outputs", *metadata.graph()->outputs(), text);
   return text + exitCodes;
@@ -322,9 +407,11 @@ std::string helpText(const std::string &name, const Package &package) {
   std::string text = name + ": " + metadata.name()->str() + ", compiled by Heddle. It continues a prompt of up to " +
                      std::to_string(metadata.context()) + " tokens.\n\n";
   if (hasTokenizer)
-    text += "  " + name + " \"The capital of France is\"\n  echo \"Once upon a time\" | " + name + " -n 100 --temp 0.8 --seed 7\n";
+    text += "  " + name + " \"The capital of France is\"\n  echo \"Once upon a time\" | " + name +
+            " -n 100 --temp 0.8 --seed 7\n";
   text += "  " + name + " --prompt-ids 1,2,3 -n 24 --temp 0 --ignore-eos --print-ids\n" + optionLines(package);
-  text += "\nTensors of --io: input_ids, attention_mask, position_ids; logits, last_hidden_state; with -n ids, generated_logits\n";
+  text += "\nTensors of --io: input_ids, attention_mask, position_ids; logits, last_hidden_state; with -n ids, "
+          "generated_logits\n";
   return text + exitCodes;
 }
 

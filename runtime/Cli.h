@@ -19,7 +19,7 @@ struct CliOptions {
   std::optional<std::string> prompt;
   std::optional<std::vector<int32_t>> promptIds;
   std::string system;
-  int64_t maxTokens = 0;                 // -n; 0: up to the context
+  int64_t maxTokens = 0; // -n; 0: up to the context
   bool hasMaxTokens = false, printIds = false, ignoreEos = false, deterministic = false, earlyStopping = false,
        json = false, profile = false;
   SamplerOptions sampler;
@@ -29,23 +29,23 @@ struct CliOptions {
   int32_t beams = 1, returned = 1, logprobs = 0, threads = 0;
   float lengthPenalty = 1;
   std::string ioInput, ioOutput, perplexityFile, device, report;
-  std::vector<std::string> outputs;      // --outputs
-  std::string benchInput;                // --input
-  std::vector<std::pair<std::string, int64_t>> dims;  // --dims
+  std::vector<std::string> outputs;                  // --outputs
+  std::string benchInput;                            // --input
+  std::vector<std::pair<std::string, int64_t>> dims; // --dims
   int64_t benchPrompt = 512, benchGenerate = 64, benchDepth = 0, benchRounds = 5;
 };
 
 // A model with its command line, opened.
 struct Program {
-  std::string name;                      // as the user called it
+  std::string name; // as the user called it
   std::unique_ptr<Package> package;
-  std::unique_ptr<Tokenizer> tokenizer;  // null: the model has none
+  std::unique_ptr<Tokenizer> tokenizer; // null: the model has none
   CliOptions options;
 
   const package::Package &metadata() const { return package->metadata(); }
   SessionOptions sessionOptions(int32_t maxSequences = 1) const;
   std::vector<int32_t> endTokens() const;
-  int64_t newTokens(int64_t promptSize) const;  // -n, or what the context has room for
+  int64_t newTokens(int64_t promptSize) const; // -n, or what the context has room for
   GenerateOptions generateOptions() const;
   Status encode(const std::string &text, std::vector<int32_t> &ids) const;
   std::string tokenText(int32_t id) const;
@@ -62,7 +62,7 @@ std::string helpText(const std::string &name, const Package &package);
 // Set by Ctrl-C; commands end at the next token or chunk.
 bool wasInterrupted();
 void clearInterrupt();
-Progress promptProgress();               // shows the progress of long prompts on a terminal
+Progress promptProgress(); // shows the progress of long prompts on a terminal
 
 // Writes all of `text` to stdout at once; fails where the disk is full or the reader has gone.
 Status writeOut(const std::string &text);

@@ -41,7 +41,9 @@ Status dispatch(Program &program) {
   case Command::Check:
     HEDDLE_RETURN_IF_ERROR(program.package->check());
     return writeOut(std::string("weights: all hashes match\n") +
-                    (program.package->onDisk().hasCodeHash() ? "code: the hash matches\n" : "code: it has no hash, which only Heddle's own links have\n"));
+                    (program.package->onDisk().hasCodeHash()
+                         ? "code: the hash matches\n"
+                         : "code: it has no hash, which only Heddle's own links have\n"));
   case Command::Licenses:
     return runLicenses(program);
   case Command::Version:
@@ -75,14 +77,18 @@ Status runProgram(const heddle_model *model, int argc, char **argv, Program &pro
 
 } // namespace
 
-bool wasInterrupted() { return interrupted; }
-void clearInterrupt() { interrupted = 0; }
+bool wasInterrupted() {
+  return interrupted;
+}
+void clearInterrupt() {
+  interrupted = 0;
+}
 
 Progress promptProgress() {
   Progress progress;
   progress.report = [](void *user, int64_t done, int64_t total) {
     static bool shown = false;
-    if (total == 1)  // a generated token: who takes it looks for Ctrl-C
+    if (total == 1) // a generated token: who takes it looks for Ctrl-C
       return true;
     if ((shown || done < total) && isatty(STDERR_FILENO)) {
       shown = done < total;
@@ -135,7 +141,7 @@ std::vector<int32_t> Program::endTokens() const {
 }
 
 int64_t Program::newTokens(int64_t promptSize) const {
-  int64_t room = int64_t(metadata().context()) - promptSize + 1;  // the last token is not fed back
+  int64_t room = int64_t(metadata().context()) - promptSize + 1; // the last token is not fed back
   return options.hasMaxTokens ? std::min(options.maxTokens, room) : room;
 }
 
@@ -172,7 +178,7 @@ int heddle_runtime_main(const heddle_model *model, int argc, char **argv) {
   const char *slash = argc > 0 ? strrchr(argv[0], '/') : nullptr;
   program.name = argc > 0 ? (slash ? slash + 1 : argv[0]) : model->name;
   struct sigaction action = {};
-  action.sa_handler = onInterrupt;  // without SA_RESTART: reading a line ends
+  action.sa_handler = onInterrupt; // without SA_RESTART: reading a line ends
   sigaction(SIGINT, &action, nullptr);
   Status status = runProgram(model, argc, argv, program);
   if (wasInterrupted()) {

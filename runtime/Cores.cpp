@@ -50,7 +50,7 @@ int32_t physicalCores() {
 
 // Path of this process in the cgroup hierarchy of `controller` ("" for version 2), "" where there is none.
 std::string cgroupPath(std::string_view controller) {
-  std::string table = readSmall("/proc/self/cgroup");  // lines "4:cpu,cpuacct:/path"
+  std::string table = readSmall("/proc/self/cgroup"); // lines "4:cpu,cpuacct:/path"
   for (size_t begin = 0; begin < table.size();) {
     size_t end = std::min(table.find('\n', begin), table.size());
     std::string_view line(table.data() + begin, end - begin);
@@ -87,7 +87,7 @@ template <typename ReadQuota> double tightestQuota(const char *mount, std::strin
 
 double cgroupQuota() {
   double second = tightestQuota("/sys/fs/cgroup", cgroupPath(""), [](const std::string &folder) {
-    std::string text = readSmall(folder + "/cpu.max");  // "200000 100000" or "max 100000"
+    std::string text = readSmall(folder + "/cpu.max"); // "200000 100000" or "max 100000"
     double quota = 0, period = 0;
     return sscanf(text.c_str(), "%lf %lf", &quota, &period) == 2 && period > 0 ? quota / period : 0.0;
   });

@@ -94,11 +94,13 @@ struct Feature {
 };
 
 constexpr Feature features[] = {
-    {"neon", AT_HWCAP, 1},     {"fullfp16", AT_HWCAP, 10}, {"dotprod", AT_HWCAP, 20}, {"sve", AT_HWCAP, 22},
-    {"sve2", AT_HWCAP2, 1},    {"i8mm", AT_HWCAP2, 13},    {"bf16", AT_HWCAP2, 14},
+    {"neon", AT_HWCAP, 1},  {"fullfp16", AT_HWCAP, 10}, {"dotprod", AT_HWCAP, 20}, {"sve", AT_HWCAP, 22},
+    {"sve2", AT_HWCAP2, 1}, {"i8mm", AT_HWCAP2, 13},    {"bf16", AT_HWCAP2, 14},
 };
 
-bool isPresent(const Feature &feature) { return getauxval(feature.capability) >> feature.bit & 1; }
+bool isPresent(const Feature &feature) {
+  return getauxval(feature.capability) >> feature.bit & 1;
+}
 
 #endif
 

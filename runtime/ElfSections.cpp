@@ -5,7 +5,9 @@
 
 namespace heddle {
 
-static bool contains(uint64_t size, uint64_t offset, uint64_t length) { return offset <= size && length <= size - offset; }
+static bool contains(uint64_t size, uint64_t offset, uint64_t length) {
+  return offset <= size && length <= size - offset;
+}
 
 Status ElfSections::read(const uint8_t *newBytes, uint64_t newSize, const std::string &newPath) {
   bytes = newBytes;
@@ -16,8 +18,8 @@ Status ElfSections::read(const uint8_t *newBytes, uint64_t newSize, const std::s
   memcpy(&elf, bytes, sizeof elf);
   if (elf.e_ident[EI_CLASS] != ELFCLASS64 || elf.e_ident[EI_DATA] != ELFDATA2LSB)
     return failure(format("%s: code for another machine (e_machine %u)", path.c_str(), elf.e_machine));
-  if (elf.e_shentsize != sizeof(Elf64_Shdr) || !contains(size, elf.e_shoff, uint64_t(elf.e_shnum) * sizeof(Elf64_Shdr)) ||
-      elf.e_shstrndx >= elf.e_shnum)
+  if (elf.e_shentsize != sizeof(Elf64_Shdr) ||
+      !contains(size, elf.e_shoff, uint64_t(elf.e_shnum) * sizeof(Elf64_Shdr)) || elf.e_shstrndx >= elf.e_shnum)
     return failure(format("%s: section headers at byte %llu do not lie in the file of %llu bytes", path.c_str(),
                           (unsigned long long)elf.e_shoff, (unsigned long long)size));
   names = sectionAt(elf.e_shstrndx);

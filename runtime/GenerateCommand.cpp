@@ -134,7 +134,8 @@ Status runGenerate(Program &program) {
     return printer.status.isOk() && !wasInterrupted();
   };
   EndReason reason;
-  HEDDLE_RETURN_IF_ERROR(generateTokens(*session, 0, prompt.data(), prompt.size(), program.generateOptions(), sink, &printer, reason));
+  HEDDLE_RETURN_IF_ERROR(
+      generateTokens(*session, 0, prompt.data(), prompt.size(), program.generateOptions(), sink, &printer, reason));
   HEDDLE_RETURN_IF_ERROR(printer.status);
   if (printer.asLines)
     return Status();
@@ -161,14 +162,16 @@ Status runPerplexity(Program &program) {
     double negativeLog;
     std::vector<float> logProbabilities;
   } sum = {nullptr, 0, program.metadata().vocab_size(), 0, 0, std::vector<float>(program.metadata().vocab_size())};
-  RowSink sink([](void *user, size_t, int32_t token, const float *logits, const float *) {
-    auto &sum = *static_cast<Sum *>(user);
-    if (token + 1 == sum.count)
-      return;
-    logSoftmax(logits, sum.vocabSize, sum.logProbabilities.data());
-    sum.negativeLog -= sum.logProbabilities[sum.ids[token + 1]];
-    ++sum.tokens;
-  }, &sum);
+  RowSink sink(
+      [](void *user, size_t, int32_t token, const float *logits, const float *) {
+        auto &sum = *static_cast<Sum *>(user);
+        if (token + 1 == sum.count)
+          return;
+        logSoftmax(logits, sum.vocabSize, sum.logProbabilities.data());
+        sum.negativeLog -= sum.logProbabilities[sum.ids[token + 1]];
+        ++sum.tokens;
+      },
+      &sum);
   session->setProgress(promptProgress());
   for (size_t at = 0; at + 1 < ids.size(); at += sum.count) {
     sum.ids = ids.data() + at;

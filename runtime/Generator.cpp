@@ -5,8 +5,8 @@
 
 namespace heddle {
 
-Status generateTokens(Session &session, int32_t sequence, const int32_t *prompt, size_t count, const GenerateOptions &options,
-                      TokenSink sink, void *user, EndReason &outReason) {
+Status generateTokens(Session &session, int32_t sequence, const int32_t *prompt, size_t count,
+                      const GenerateOptions &options, TokenSink sink, void *user, EndReason &outReason) {
   if (count == 0)
     return invalidInput("the prompt has no tokens");
   if (count > size_t(session.context()))

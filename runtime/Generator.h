@@ -11,8 +11,8 @@ namespace heddle {
 
 struct GenerateOptions {
   SamplerOptions sampler;
-  int64_t maxTokens = 0;       // new tokens; 0: up to the context
-  std::vector<int32_t> eos;    // tokens that end the answer; they are its last
+  int64_t maxTokens = 0;    // new tokens; 0: up to the context
+  std::vector<int32_t> eos; // tokens that end the answer; they are its last
 };
 
 // Why an answer ended.
@@ -23,8 +23,8 @@ using TokenSink = bool (*)(void *user, int32_t id, const float *logits);
 
 // Appends `count` ids to `sequence` and generates. The last token is not in the cache: it is appended with the next prompt. Where a
 // step fails or is interrupted, the tokens before it stay appended. After creation of the sampler no token allocates.
-Status generateTokens(Session &session, int32_t sequence, const int32_t *prompt, size_t count, const GenerateOptions &options,
-                      TokenSink sink, void *user, EndReason &outReason);
+Status generateTokens(Session &session, int32_t sequence, const int32_t *prompt, size_t count,
+                      const GenerateOptions &options, TokenSink sink, void *user, EndReason &outReason);
 
 } // namespace heddle
 

@@ -62,7 +62,8 @@ Status GraphRunner::checkInputs(const std::vector<GraphInput> &inputs, const std
       const flatbuffers::String *name = tensor.dim_names()->Get(axis);
       if (!name->size() || tensor.dims()->Get(axis) >= 0)
         continue;
-      auto same = std::find_if(named.begin(), named.end(), [&](const NamedDim &d) { return d.name->str() == name->str(); });
+      auto same =
+          std::find_if(named.begin(), named.end(), [&](const NamedDim &d) { return d.name->str() == name->str(); });
       if (same == named.end())
         named.push_back({name, tensor.name(), input.shape[axis]});
       else if (same->size != input.shape[axis])
@@ -97,7 +98,8 @@ void *GraphRunner::allocate(int64_t size) {
   void *memory = nullptr;
   if (size < 0 || uint64_t(size) > SIZE_MAX - sizeof(Block) ||
       posix_memalign(&memory, alignof(Block), sizeof(Block) + size_t(size)) != 0) {
-    ended = outOfMemory(format("out of memory: a tensor of %lld bytes beside %llu held", (long long)size, (unsigned long long)held));
+    ended = outOfMemory(
+        format("out of memory: a tensor of %lld bytes beside %llu held", (long long)size, (unsigned long long)held));
     return nullptr;
   }
   auto block = static_cast<Block *>(memory);
@@ -161,7 +163,8 @@ void GraphRunner::onParallel(heddle_graph_call *call, heddle_graph_task task, co
       &work);
 }
 
-Status GraphRunner::run(const std::vector<GraphInput> &inputs, const std::string &where, std::vector<GraphOutput> &outOutputs) {
+Status GraphRunner::run(const std::vector<GraphInput> &inputs, const std::string &where,
+                        std::vector<GraphOutput> &outOutputs) {
   HEDDLE_RETURN_IF_ERROR(checkInputs(inputs, where));
   releaseAll();
   peak = 0;
@@ -190,7 +193,8 @@ Status GraphRunner::run(const std::vector<GraphInput> &inputs, const std::string
   for (size_t i = 0; i < written.size(); ++i) {
     results[i].data = written[i].data;
     if (!sizeInBytes(graph.outputs()->Get(i)->type(), results[i].shape, results[i].size))
-      return failure("output '" + graph.outputs()->Get(i)->name()->str() + "' has shape " + shapeText(results[i].shape));
+      return failure("output '" + graph.outputs()->Get(i)->name()->str() + "' has shape " +
+                     shapeText(results[i].shape));
   }
   outOutputs = std::move(results);
   return Status();

@@ -68,8 +68,8 @@ private:
   std::unique_ptr<ThreadPool> pool;
   Block ring = {&ring, &ring, 0};
   uint64_t held = 0, peak = 0;
-  Status ended;       // why a call did not return
-  jmp_buf caller;     // generated code has nothing to destroy
+  Status ended;   // why a call did not return
+  jmp_buf caller; // generated code has nothing to destroy
 };
 
 } // namespace heddle

@@ -33,19 +33,22 @@ bool parseDataType(const std::string &name, package::DataType &outType) {
   return false;
 }
 
-Status readInputs(const package::Graph &graph, const std::string &path, const SafetensorsFile &file, std::vector<GraphInput> &inputs) {
+Status readInputs(const package::Graph &graph, const std::string &path, const SafetensorsFile &file,
+                  std::vector<GraphInput> &inputs) {
   for (const TensorView &tensor : file.tensors())
     if (std::none_of(graph.inputs()->begin(), graph.inputs()->end(),
                      [&](const package::GraphTensor *input) { return input->name()->str() == tensor.name; }))
-      return invalidInput(path + ": tensor '" + tensor.name + "' is no input of this model (" + namesOf(*graph.inputs()) + ")");
+      return invalidInput(path + ": tensor '" + tensor.name + "' is no input of this model (" +
+                          namesOf(*graph.inputs()) + ")");
   for (const package::GraphTensor *declared : *graph.inputs()) {
     const TensorView *tensor = file.find(declared->name()->str());
     if (!tensor)
-      return invalidInput(path + ": no tensor '" + declared->name()->str() + "', a " + dataTypeName(declared->type()) + " of shape " +
-                          declaredShape(*declared));
+      return invalidInput(path + ": no tensor '" + declared->name()->str() + "', a " + dataTypeName(declared->type()) +
+                          " of shape " + declaredShape(*declared));
     GraphInput input;
     if (!parseDataType(tensor->dtype, input.type))
-      return invalidInput(path + ": tensor '" + tensor->name + "' is " + tensor->dtype + ", expected " + dataTypeName(declared->type()));
+      return invalidInput(path + ": tensor '" + tensor->name + "' is " + tensor->dtype + ", expected " +
+                          dataTypeName(declared->type()));
     input.shape = tensor->shape;
     input.data = tensor->data;
     inputs.push_back(std::move(input));
@@ -54,12 +57,14 @@ Status readInputs(const package::Graph &graph, const std::string &path, const Sa
 }
 
 // Which outputs are written, in the order of the command line.
-Status chooseOutputs(const package::Graph &graph, const std::vector<std::string> &wanted, std::vector<unsigned> &outIndices) {
+Status chooseOutputs(const package::Graph &graph, const std::vector<std::string> &wanted,
+                     std::vector<unsigned> &outIndices) {
   const Tensors &outputs = *graph.outputs();
   for (unsigned i = 0; wanted.empty() && i < outputs.size(); ++i)
     outIndices.push_back(i);
   for (const std::string &name : wanted) {
-    auto found = std::find_if(outputs.begin(), outputs.end(), [&](const package::GraphTensor *t) { return t->name()->str() == name; });
+    auto found = std::find_if(outputs.begin(), outputs.end(),
+                              [&](const package::GraphTensor *t) { return t->name()->str() == name; });
     if (found == outputs.end())
       return invalidInput("--outputs: '" + name + "' is no output of this model (" + namesOf(outputs) + ")");
     unsigned index = unsigned(found - outputs.begin());
@@ -112,7 +117,8 @@ private:
   Status fill(const package::GraphTensor &tensor, GraphInput &input) {
     uint64_t size = 0;
     if (!sizeInBytes(input.type, input.shape, size))
-      return invalidInput("--dims: input '" + tensor.name()->str() + "' of shape " + shapeText(input.shape) + " is too large");
+      return invalidInput("--dims: input '" + tensor.name()->str() + "' of shape " + shapeText(input.shape) +
+                          " is too large");
     buffers.emplace_back(new Reserved);
     HEDDLE_RETURN_IF_ERROR(buffers.back()->reserve(size, tensor.name()->c_str()));
     uint8_t *data = buffers.back()->data();
@@ -129,7 +135,7 @@ private:
     float single = float(value);
     uint32_t word;
     memcpy(&word, &single, 4);
-    uint16_t half = uint16_t(word >> 16);  // bf16: the upper half of an f32
+    uint16_t half = uint16_t(word >> 16); // bf16: the upper half of an f32
     switch (type) {
     case package::DataType::F64:
       memcpy(out, &value, 8);
@@ -141,11 +147,11 @@ private:
       memcpy(out, &half, 2);
       return;
     case package::DataType::F16:
-      half = uint16_t((bits & 1) << 15 | 0x3800 | (bits >> 1 & 0x3ff));  // ±[0.5, 1)
+      half = uint16_t((bits & 1) << 15 | 0x3800 | (bits >> 1 & 0x3ff)); // ±[0.5, 1)
       memcpy(out, &half, 2);
       return;
     default:
-      out[0] = uint8_t(bits & 1);  // little-endian; the rest is zero
+      out[0] = uint8_t(bits & 1); // little-endian; the rest is zero
     }
   }
 
@@ -201,10 +207,10 @@ Status runGraphBench(Program &program) {
     best = std::min(best, secondsNow() - start);
   }
   if (options.json)
-    return writeOut(format("{\"seconds\": %.9g, \"rounds\": %lld, \"peak_bytes\": %llu}\n", best, (long long)options.benchRounds,
-                           (unsigned long long)runner.peakBytes()));
-  return writeOut(format("best of %lld runs: %.3f ms, %.1f MiB of tensors at most\n", (long long)options.benchRounds, best * 1e3,
-                         double(runner.peakBytes()) / (1 << 20)));
+    return writeOut(format("{\"seconds\": %.9g, \"rounds\": %lld, \"peak_bytes\": %llu}\n", best,
+                           (long long)options.benchRounds, (unsigned long long)runner.peakBytes()));
+  return writeOut(format("best of %lld runs: %.3f ms, %.1f MiB of tensors at most\n", (long long)options.benchRounds,
+                         best * 1e3, double(runner.peakBytes()) / (1 << 20)));
 }
 
 } // namespace heddle

@@ -14,7 +14,7 @@
 
 struct heddle_package {
   std::unique_ptr<heddle::Package> package;
-  std::unique_ptr<heddle::Tokenizer> tokenizer;  // null: the model has none
+  std::unique_ptr<heddle::Tokenizer> tokenizer; // null: the model has none
 };
 
 struct heddle_session {
@@ -73,7 +73,8 @@ Status checkIds(const int32_t *ids, size_t count) {
   return count <= INT32_MAX ? Status() : invalidInput(format("%zu tokens, at most 2^31 - 1 are expected", count));
 }
 
-Status readGenerateOptions(const heddle_generate_options *options, const package::Package &metadata, GenerateOptions &out) {
+Status readGenerateOptions(const heddle_generate_options *options, const package::Package &metadata,
+                           GenerateOptions &out) {
   heddle_generate_options given;
   HEDDLE_RETURN_IF_ERROR(copyOptions(options, given));
   if (given.max_tokens < 0)
@@ -93,9 +94,13 @@ Status readGenerateOptions(const heddle_generate_options *options, const package
 
 } // namespace
 
-const char *heddle_error_message(void) { return lastError; }
+const char *heddle_error_message(void) {
+  return lastError;
+}
 
-const char *heddle_version_string(void) { return HEDDLE_VERSION; }
+const char *heddle_version_string(void) {
+  return HEDDLE_VERSION;
+}
 
 heddle_status heddle_package_open(const heddle_model *model, heddle_package **out_package) {
   std::unique_ptr<Package> package;
@@ -111,14 +116,26 @@ heddle_status heddle_package_open_file(const char *path, heddle_package **out_pa
   return wrap(std::move(package), out_package);
 }
 
-heddle_status heddle_package_check(const heddle_package *package) { return report(package->package->check()); }
+heddle_status heddle_package_check(const heddle_package *package) {
+  return report(package->package->check());
+}
 
-void heddle_package_close(heddle_package *package) { delete package; }
+void heddle_package_close(heddle_package *package) {
+  delete package;
+}
 
-const char *heddle_package_name(const heddle_package *package) { return package->package->metadata().name()->c_str(); }
-int64_t heddle_package_vocab_size(const heddle_package *package) { return package->package->metadata().vocab_size(); }
-int64_t heddle_package_hidden_size(const heddle_package *package) { return package->package->metadata().hidden_size(); }
-int64_t heddle_package_context(const heddle_package *package) { return package->package->metadata().context(); }
+const char *heddle_package_name(const heddle_package *package) {
+  return package->package->metadata().name()->c_str();
+}
+int64_t heddle_package_vocab_size(const heddle_package *package) {
+  return package->package->metadata().vocab_size();
+}
+int64_t heddle_package_hidden_size(const heddle_package *package) {
+  return package->package->metadata().hidden_size();
+}
+int64_t heddle_package_context(const heddle_package *package) {
+  return package->package->metadata().context();
+}
 
 heddle_status heddle_package_encode(const heddle_package *package, const char *text, size_t size, int plain,
                                     int32_t *ids, size_t capacity, size_t *out_count) {
@@ -170,7 +187,9 @@ heddle_status heddle_session_create(heddle_package *package, const heddle_sessio
   return HEDDLE_OK;
 }
 
-void heddle_session_destroy(heddle_session *session) { delete session; }
+void heddle_session_destroy(heddle_session *session) {
+  delete session;
+}
 
 heddle_status heddle_session_step(heddle_session *session, const heddle_feed *feeds, size_t num_feeds) {
   return report(session->session->step(feeds, num_feeds));

@@ -35,8 +35,8 @@ Status readIntegers(const std::string &path, const TensorView &tensor, std::vect
 
 // One row of the batch without its masked tokens.
 struct Row {
-  std::vector<int32_t> ids, positions;  // positions only where the file has position_ids
-  std::vector<int64_t> columns;         // (ids): where each token stands
+  std::vector<int32_t> ids, positions; // positions only where the file has position_ids
+  std::vector<int64_t> columns;        // (ids): where each token stands
 };
 
 class IoRun {
@@ -158,14 +158,16 @@ private:
     if (!logits && !hidden)
       return Status();
     std::vector<heddle_feed> feeds = feedsOfRows();
-    RowSink sink([](void *user, size_t feed, int32_t token, const float *rowLogits, const float *rowHidden) {
-      auto &self = *static_cast<IoRun *>(user);
-      int64_t row = self.feedRow[feed], at = row * self.length + self.rows[row].columns[token];
-      if (self.logits)
-        memcpy(self.logits + at * self.vocabSize, rowLogits, self.vocabSize * sizeof(float));
-      if (self.hidden)
-        memcpy(self.hidden + at * self.hiddenSize, rowHidden, self.hiddenSize * sizeof(float));
-    }, this);
+    RowSink sink(
+        [](void *user, size_t feed, int32_t token, const float *rowLogits, const float *rowHidden) {
+          auto &self = *static_cast<IoRun *>(user);
+          int64_t row = self.feedRow[feed], at = row * self.length + self.rows[row].columns[token];
+          if (self.logits)
+            memcpy(self.logits + at * self.vocabSize, rowLogits, self.vocabSize * sizeof(float));
+          if (self.hidden)
+            memcpy(self.hidden + at * self.hiddenSize, rowHidden, self.hiddenSize * sizeof(float));
+        },
+        this);
     return feeds.empty() ? Status() : session->forward(feeds.data(), feeds.size(), sink);
   }
 
@@ -281,11 +283,14 @@ private:
       float *picked;
       int64_t first, vocabSize;
     } target = {picked, int64_t(prompt.size()) - 1, vocabSize};
-    RowSink sink([](void *user, size_t, int32_t token, const float *rowLogits, const float *) {
-      auto &target = *static_cast<Target *>(user);
-      if (token >= target.first)
-        memcpy(target.picked + (token - target.first) * target.vocabSize, rowLogits, target.vocabSize * sizeof(float));
-    }, &target);
+    RowSink sink(
+        [](void *user, size_t, int32_t token, const float *rowLogits, const float *) {
+          auto &target = *static_cast<Target *>(user);
+          if (token >= target.first)
+            memcpy(target.picked + (token - target.first) * target.vocabSize, rowLogits,
+                   target.vocabSize * sizeof(float));
+        },
+        &target);
     session->truncate(0, 0);
     heddle_feed feed = {0, int32_t(whole.size()), whole.data(), nullptr};
     return answer.empty() ? Status() : session->forward(&feed, 1, sink);
@@ -296,7 +301,7 @@ private:
   const int64_t vocabSize, hiddenSize;
   int64_t batch = 0, length = 0;
   std::vector<Row> rows;
-  std::vector<int64_t> feedRow;  // by feed: its row
+  std::vector<int64_t> feedRow; // by feed: its row
   std::vector<std::string> wanted;
   std::unique_ptr<Session> session;
   float *logits = nullptr, *hidden = nullptr;
@@ -306,6 +311,8 @@ private:
 
 } // namespace
 
-Status runIo(Program &program) { return IoRun(program).run(); }
+Status runIo(Program &program) {
+  return IoRun(program).run();
+}
 
 } // namespace heddle

@@ -14,8 +14,10 @@ Status KvCache::create(const KvPageLayout &layout, int32_t maxSequences, int64_t
   allHaveWindows = !layout.windows.empty();
   for (size_t layer = 0; layer < layout.windows.size(); ++layer) {
     int64_t tokens = layout.windows[layer];
-    auto known = std::find_if(windows.begin(), windows.end(), [&](const Window &window) { return window.tokens == tokens; });
-    if (tokens == 0 || (known == windows.end() && windows.size() == 64)) // more lengths than bits: the rest keeps its pages
+    auto known =
+        std::find_if(windows.begin(), windows.end(), [&](const Window &window) { return window.tokens == tokens; });
+    if (tokens == 0 ||
+        (known == windows.end() && windows.size() == 64)) // more lengths than bits: the rest keeps its pages
       allHaveWindows = false;
     else if (known == windows.end())
       windows.push_back({tokens, {layer}});
@@ -132,7 +134,7 @@ Status KvCache::makeRoom(int32_t sequence, int64_t count) {
     uint8_t *page = take();
     if (!page)
       return outOfMemory(format("no memory for page %lld of the KV cache", (long long)index));
-    Status copied = table[index] ? copyPage(page, table[index]) : Status();  // shared, and about to be written
+    Status copied = table[index] ? copyPage(page, table[index]) : Status(); // shared, and about to be written
     if (!copied.isOk()) {
       release(page);
       return copied;
@@ -146,7 +148,8 @@ Status KvCache::makeRoom(int32_t sequence, int64_t count) {
 void KvCache::setLength(int32_t sequence, int64_t length) {
   uint8_t **table = tables.data() + sequence * pagesPerSequence;
   int64_t keep = (length + HEDDLE_KV_PAGE_SIZE - 1) / HEDDLE_KV_PAGE_SIZE;
-  int64_t used = (lengths[sequence] + HEDDLE_KV_PAGE_SIZE - 1) / HEDDLE_KV_PAGE_SIZE; // of which the first may be recycled
+  int64_t used =
+      (lengths[sequence] + HEDDLE_KV_PAGE_SIZE - 1) / HEDDLE_KV_PAGE_SIZE; // of which the first may be recycled
   for (int64_t index = keep; index < pagesPerSequence && (table[index] || index < used); ++index)
     release(table[index]);
   lengths[sequence] = length;

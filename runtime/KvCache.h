@@ -21,7 +21,8 @@ namespace heddle {
 // A page: the layers one after the other, in equal parts.
 struct KvPageLayout {
   uint64_t bytes = 0;
-  std::vector<int64_t> windows;  // (layers): tokens that a layer sees, the newest included, 0: all; empty: all layers see all
+  std::vector<int64_t>
+      windows; // (layers): tokens that a layer sees, the newest included, 0: all; empty: all layers see all
 };
 
 class KvCache {
@@ -63,7 +64,7 @@ private:
   // Once more pages lie before what a layer sees.
   void recycle(int32_t sequence);
   void discard(const Window &window, const uint8_t *page);
-  uint8_t *take();            // a page that nobody refers to, or null without memory
+  uint8_t *take(); // a page that nobody refers to, or null without memory
   void release(uint8_t *&page);
   int32_t &referencesOf(const uint8_t *page) { return references[indexOf(page)]; }
   Status copyPage(uint8_t *to, const uint8_t *from);
@@ -71,19 +72,19 @@ private:
   Device *device = nullptr;
   Reserved memory;
   DeviceMemory deviceMemory;
-  uint64_t pageBytes = 0, stride = 0;  // stride: pageBytes rounded up to 4096
-  uint64_t layerBytes = 0;             // of a page
-  std::vector<Window> windows;         // of different lengths
+  uint64_t pageBytes = 0, stride = 0; // stride: pageBytes rounded up to 4096
+  uint64_t layerBytes = 0;            // of a page
+  std::vector<Window> windows;        // of different lengths
   bool allHaveWindows = false;
-  ReservedArray<int64_t> recycled;     // (maxSequences): sum of pagesBefore() when recycle() last ran
-  ReservedArray<uint64_t> discarded;   // by page: bit w once the layers of windows[w] gave their memory back
+  ReservedArray<int64_t> recycled;   // (maxSequences): sum of pagesBefore() when recycle() last ran
+  ReservedArray<uint64_t> discarded; // by page: bit w once the layers of windows[w] gave their memory back
   int64_t pagesPerSequence = 0;
-  ReservedArray<uint8_t *> tables;     // (maxSequences, pagesPerSequence): null where there is no page
-  ReservedArray<int64_t> lengths;      // (maxSequences) in tokens
-  ReservedArray<int32_t> references;   // by page
-  ReservedArray<uint8_t *> freePages;  // (numFree) committed, not in use; room for all pages
+  ReservedArray<uint8_t *> tables;    // (maxSequences, pagesPerSequence): null where there is no page
+  ReservedArray<int64_t> lengths;     // (maxSequences) in tokens
+  ReservedArray<int32_t> references;  // by page
+  ReservedArray<uint8_t *> freePages; // (numFree) committed, not in use; room for all pages
   int64_t numFree = 0;
-  int64_t uncommitted = 0;             // pages at the end of `memory` never used so far
+  int64_t uncommitted = 0; // pages at the end of `memory` never used so far
 };
 
 } // namespace heddle

@@ -35,39 +35,93 @@ void *allocateAligned(size_t size, std::align_val_t alignment) {
 
 } // namespace
 
-void *operator new(size_t size) { return allocate(size); }
-void *operator new[](size_t size) { return allocate(size); }
-void *operator new(size_t size, const std::nothrow_t &) noexcept { return malloc(size ? size : 1); }
-void *operator new[](size_t size, const std::nothrow_t &) noexcept { return malloc(size ? size : 1); }
+void *operator new(size_t size) {
+  return allocate(size);
+}
+void *operator new[](size_t size) {
+  return allocate(size);
+}
+void *operator new(size_t size, const std::nothrow_t &) noexcept {
+  return malloc(size ? size : 1);
+}
+void *operator new[](size_t size, const std::nothrow_t &) noexcept {
+  return malloc(size ? size : 1);
+}
 void *operator new(size_t size, std::align_val_t alignment, const std::nothrow_t &) noexcept {
   void *memory = nullptr;
   return posix_memalign(&memory, size_t(alignment), size ? size : 1) == 0 ? memory : nullptr;
 }
-void *operator new(size_t size, std::align_val_t alignment) { return allocateAligned(size, alignment); }
-void *operator new[](size_t size, std::align_val_t alignment) { return allocateAligned(size, alignment); }
-void operator delete(void *memory) noexcept { free(memory); }
-void operator delete[](void *memory) noexcept { free(memory); }
-void operator delete(void *memory, size_t) noexcept { free(memory); }
-void operator delete[](void *memory, size_t) noexcept { free(memory); }
-void operator delete(void *memory, const std::nothrow_t &) noexcept { free(memory); }
-void operator delete[](void *memory, const std::nothrow_t &) noexcept { free(memory); }
-void operator delete(void *memory, std::align_val_t) noexcept { free(memory); }
-void operator delete(void *memory, std::align_val_t, const std::nothrow_t &) noexcept { free(memory); }
-void operator delete[](void *memory, std::align_val_t) noexcept { free(memory); }
-void operator delete(void *memory, size_t, std::align_val_t) noexcept { free(memory); }
-void operator delete[](void *memory, size_t, std::align_val_t) noexcept { free(memory); }
+void *operator new(size_t size, std::align_val_t alignment) {
+  return allocateAligned(size, alignment);
+}
+void *operator new[](size_t size, std::align_val_t alignment) {
+  return allocateAligned(size, alignment);
+}
+void operator delete(void *memory) noexcept {
+  free(memory);
+}
+void operator delete[](void *memory) noexcept {
+  free(memory);
+}
+void operator delete(void *memory, size_t) noexcept {
+  free(memory);
+}
+void operator delete[](void *memory, size_t) noexcept {
+  free(memory);
+}
+void operator delete(void *memory, const std::nothrow_t &) noexcept {
+  free(memory);
+}
+void operator delete[](void *memory, const std::nothrow_t &) noexcept {
+  free(memory);
+}
+void operator delete(void *memory, std::align_val_t) noexcept {
+  free(memory);
+}
+void operator delete(void *memory, std::align_val_t, const std::nothrow_t &) noexcept {
+  free(memory);
+}
+void operator delete[](void *memory, std::align_val_t) noexcept {
+  free(memory);
+}
+void operator delete(void *memory, size_t, std::align_val_t) noexcept {
+  free(memory);
+}
+void operator delete[](void *memory, size_t, std::align_val_t) noexcept {
+  free(memory);
+}
 
 namespace std {
 const nothrow_t nothrow{};
-void __throw_length_error(const char *what) { die(what); }
-void __throw_logic_error(const char *what) { die(what); }
-void __throw_out_of_range(const char *what) { die(what); }
-void __throw_out_of_range_fmt(const char *what, ...) { die(what); }
-void __throw_invalid_argument(const char *what) { die(what); }
-void __throw_bad_alloc() { die("out of memory"); }
-void __throw_bad_array_new_length() { die("out of memory"); }
-void __throw_bad_function_call() { die("an empty function was called"); }
-void __throw_bad_optional_access() { die("an empty optional was read"); }
+void __throw_length_error(const char *what) {
+  die(what);
+}
+void __throw_logic_error(const char *what) {
+  die(what);
+}
+void __throw_out_of_range(const char *what) {
+  die(what);
+}
+void __throw_out_of_range_fmt(const char *what, ...) {
+  die(what);
+}
+void __throw_invalid_argument(const char *what) {
+  die(what);
+}
+void __throw_bad_alloc() {
+  die("out of memory");
+}
+void __throw_bad_array_new_length() {
+  die("out of memory");
+}
+void __throw_bad_function_call() {
+  die("an empty function was called");
+}
+void __throw_bad_optional_access() {
+  die("an empty optional was read");
+}
 } // namespace std
 
-extern "C" void __cxa_pure_virtual() { die("a pure virtual function was called"); }
+extern "C" void __cxa_pure_virtual() {
+  die("a pure virtual function was called");
+}

@@ -6,4 +6,6 @@
 
 extern "C" const heddle_model *heddle_main_model(void);
 
-int main(int argc, char **argv) { return heddle_runtime_main(heddle_main_model(), argc, argv); }
+int main(int argc, char **argv) {
+  return heddle_runtime_main(heddle_main_model(), argc, argv);
+}

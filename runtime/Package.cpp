@@ -123,8 +123,9 @@ Status Package::openFile(const std::string &path, const heddle_model *code, std:
     return failure(format("%s: code of ABI version %u, this runtime has %u", file.path().c_str(), model.abi_version,
                           HEDDLE_MODEL_ABI_VERSION));
   if (memcmp(model.package_sha256, file.metadataSha256(), 32) != 0)
-    return failure(file.path() + ": the package does not belong to this code (SHA-256 " + hexadecimal(file.metadataSha256(), 8) +
-                   "…, the code was compiled with " + hexadecimal(model.package_sha256, 8) + "…)");
+    return failure(file.path() + ": the package does not belong to this code (SHA-256 " +
+                   hexadecimal(file.metadataSha256(), 8) + "…, the code was compiled with " +
+                   hexadecimal(model.package_sha256, 8) + "…)");
   package::Task task = file.metadata().task();
   if (task == package::Task::Graph ? !model.graph : !model.step)
     return failure(file.path() + ": the code lacks the function of task " + package::EnumNameTask(task));

@@ -41,7 +41,7 @@ private:
 
   PackageFile file;
   const heddle_model *model = nullptr;
-  void *library = nullptr;  // of dlopen
+  void *library = nullptr; // of dlopen
   pthread_mutex_t deviceMutex = PTHREAD_MUTEX_INITIALIZER;
   std::unique_ptr<Device> device;
   DeviceMemory deviceWeights;

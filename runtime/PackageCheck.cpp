@@ -135,7 +135,8 @@ Status checkGenerating(const package::Package &root, const std::string &path) {
   if (kv.page_bytes() == 0 || kv.page_bytes() > maxBytes ||
       kv.bytes_per_token() > kv.page_bytes() / HEDDLE_KV_PAGE_SIZE)
     return wrong(path, "kv.page_bytes", double(kv.page_bytes()), "at least 64 * bytes_per_token");
-  if (kv.windows() && kv.windows()->size() && (kv.windows()->size() != kv.num_layers() || kv.page_bytes() % kv.num_layers()))
+  if (kv.windows() && kv.windows()->size() &&
+      (kv.windows()->size() != kv.num_layers() || kv.page_bytes() % kv.num_layers()))
     return wrong(path, "kv.windows", kv.windows()->size(), "one for each of the layers, which divide a page");
   if (kv.type() > package::KvType::MAX)
     return wrong(path, "kv.type", double(kv.type()), "a known type");

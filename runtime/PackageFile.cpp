@@ -13,7 +13,9 @@ std::string hexadecimal(const uint8_t *bytes, size_t count) {
   return text;
 }
 
-static bool contains(uint64_t size, uint64_t offset, uint64_t length) { return offset <= size && length <= size - offset; }
+static bool contains(uint64_t size, uint64_t offset, uint64_t length) {
+  return offset <= size && length <= size - offset;
+}
 
 Status PackageFile::open(const std::string &path, uint16_t wantedMachine) {
   HEDDLE_RETURN_IF_ERROR(file.open(path));
@@ -136,8 +138,8 @@ Status PackageFile::checkCode() const {
   HEDDLE_RETURN_IF_ERROR(sections.hashCode(digest));
   if (memcmp(digest.data(), codeHash, digest.size()) == 0)
     return Status();
-  return failure(filePath + ": the code is damaged (SHA-256 " + hexadecimal(digest.data(), 8) + "…, " HEDDLE_CODE_SECTION " says " +
-                 hexadecimal(codeHash, 8) + "…)");
+  return failure(filePath + ": the code is damaged (SHA-256 " + hexadecimal(digest.data(), 8) +
+                 "…, " HEDDLE_CODE_SECTION " says " + hexadecimal(codeHash, 8) + "…)");
 }
 
 } // namespace heddle

@@ -3,7 +3,9 @@
 
 namespace heddle {
 
-const char *dataTypeName(package::DataType type) { return package::EnumNameDataType(type); }
+const char *dataTypeName(package::DataType type) {
+  return package::EnumNameDataType(type);
+}
 
 std::string declaredShape(const package::GraphTensor &tensor) {
   std::string text = "(";
@@ -15,13 +17,19 @@ std::string declaredShape(const package::GraphTensor &tensor) {
   return text + ")";
 }
 
-std::string packageFact(const char *key, const std::string &value) { return format("%-18s %s\n", key, value.c_str()); }
+std::string packageFact(const char *key, const std::string &value) {
+  return format("%-18s %s\n", key, value.c_str());
+}
 
 namespace {
 
-std::string orDash(const flatbuffers::String *text) { return text && text->size() ? text->str() : "-"; }
+std::string orDash(const flatbuffers::String *text) {
+  return text && text->size() ? text->str() : "-";
+}
 
-void add(std::string &out, const char *key, const std::string &value) { out += packageFact(key, value); }
+void add(std::string &out, const char *key, const std::string &value) {
+  out += packageFact(key, value);
+}
 
 std::string joined(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>> *list) {
   std::string text;
@@ -36,8 +44,9 @@ void addGenerating(const package::Package &metadata, std::string &out) {
   add(out, "hidden size", std::to_string(metadata.hidden_size()));
   add(out, "layers", std::to_string(metadata.num_layers()));
   add(out, "context", std::to_string(metadata.context()) + " tokens");
-  add(out, "weights", format("%llu bytes, %llu read per token", (unsigned long long)metadata.weights_size(),
-                             (unsigned long long)metadata.bytes_per_token()));
+  add(out, "weights",
+      format("%llu bytes, %llu read per token", (unsigned long long)metadata.weights_size(),
+             (unsigned long long)metadata.bytes_per_token()));
   const package::KvPlan &kv = *metadata.kv();
   add(out, "kv cache",
       format("%s, %u KV heads of %u, %llu bytes per token", package::EnumNameKvType(kv.type()), kv.num_kv_heads(),
@@ -48,9 +57,10 @@ void addGenerating(const package::Package &metadata, std::string &out) {
              (unsigned long long)(memory.fixed() + memory.per_row() * memory.max_rows()), memory.max_rows()));
   const package::Tokenizer *tokenizer = metadata.tokenizer();
   bool hasTokenizer = tokenizer && tokenizer->model() != package::TokenizerModel::None;
-  add(out, "tokenizer", hasTokenizer ? format("%s, %u pieces", package::EnumNameTokenizerModel(tokenizer->model()),
-                                              tokenizer->pieces() ? tokenizer->pieces()->size() : 0)
-                                     : "-");
+  add(out, "tokenizer",
+      hasTokenizer ? format("%s, %u pieces", package::EnumNameTokenizerModel(tokenizer->model()),
+                            tokenizer->pieces() ? tokenizer->pieces()->size() : 0)
+                   : "-");
 }
 
 void addGraph(const package::Graph &graph, uint64_t weightsSize, std::string &out) {

@@ -19,8 +19,8 @@ class RopeTables {
 public:
   // What of a sequence's length decides the frequencies; sequences of different modes do not share a step.
   struct Mode {
-    bool isLong = false;        // Longrope: beyond the original context
-    int64_t dynamicLength = 0;  // Dynamic: the length once beyond it
+    bool isLong = false;       // Longrope: beyond the original context
+    int64_t dynamicLength = 0; // Dynamic: the length once beyond it
     bool operator==(const Mode &other) const { return isLong == other.isLong && dynamicLength == other.dynamicLength; }
   };
 
@@ -38,9 +38,9 @@ public:
 private:
   struct Table {
     const package::RopeTable *source;
-    float *rows[2];               // (context, rotary_dim): [1] for Longrope's long frequencies
-    int64_t *filled[2];           // (context): 1 + the dynamic length that the row was computed for; 0: not yet
-    std::vector<float> dynamicFrequency;  // (rotary_dim / 2) for dynamicLength
+    float *rows[2];                      // (context, rotary_dim): [1] for Longrope's long frequencies
+    int64_t *filled[2];                  // (context): 1 + the dynamic length that the row was computed for; 0: not yet
+    std::vector<float> dynamicFrequency; // (rotary_dim / 2) for dynamicLength
     int64_t dynamicLength = 0;
   };
 
@@ -49,7 +49,7 @@ private:
   std::vector<Table> all;
   std::vector<const float *> current;
   Reserved memory;
-  int64_t originalContext = 0;  // of scaled tables, 0 without
+  int64_t originalContext = 0; // of scaled tables, 0 without
   bool hasLongrope = false, hasDynamic = false;
 };
 

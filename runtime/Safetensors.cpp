@@ -166,7 +166,7 @@ private:
   Status tensor(std::string name, const uint8_t *data, uint64_t dataSize, std::vector<TensorView> &tensors) {
     TensorView view;
     std::vector<uint64_t> shape, offsets;
-    int seen = 0;  // bits: dtype, shape, data_offsets
+    int seen = 0; // bits: dtype, shape, data_offsets
     HEDDLE_RETURN_IF_ERROR(expect('{'));
     do {
       std::string key;
@@ -287,7 +287,7 @@ Status writeSafetensors(const std::string &path, const std::vector<TensorToWrite
     offset += tensor.size;
   }
   header += "}";
-  header.append((8 - header.size() % 8) % 8, ' ');  // the data is aligned to 8 bytes
+  header.append((8 - header.size() % 8) % 8, ' '); // the data is aligned to 8 bytes
 
   uint64_t headerSize = header.size();
   std::vector<std::string_view> parts = {{reinterpret_cast<const char *>(&headerSize), 8}, header};

@@ -13,10 +13,10 @@
 namespace heddle {
 
 struct TensorView {
-  std::string name, dtype;     // dtype as the format spells it: "F32", "I64", …
+  std::string name, dtype; // dtype as the format spells it: "F32", "I64", …
   std::vector<int64_t> shape;
   const uint8_t *data = nullptr;
-  uint64_t size = 0;           // bytes: shape x type
+  uint64_t size = 0; // bytes: shape x type
 };
 
 class SafetensorsFile {
@@ -38,7 +38,7 @@ struct TensorToWrite {
   std::string name, dtype;
   std::vector<int64_t> shape;
   const void *data;
-  uint64_t size;               // bytes
+  uint64_t size; // bytes
 };
 
 // Writes beside `path` and renames: no half-written file is ever seen under the name.

@@ -56,7 +56,8 @@ void Sampler::accept(const int32_t *ids, int64_t count) {
 float Sampler::penalized(const float *logits, int64_t id) const {
   float logit = logits[id];
   if (options.repetitionPenalty != 1 && seen[id])
-    logit = std::clamp(logit > 0 ? logit / options.repetitionPenalty : logit * options.repetitionPenalty, -FLT_MAX, FLT_MAX);
+    logit = std::clamp(logit > 0 ? logit / options.repetitionPenalty : logit * options.repetitionPenalty, -FLT_MAX,
+                       FLT_MAX);
   return logit;
 }
 
@@ -93,7 +94,7 @@ size_t Sampler::keepTopP(size_t count) {
   for (size_t i = 0; i < count; ++i)
     total += std::exp(double(candidates[i].logit));
   for (size_t kept = 0; kept < count; ++kept) {
-    if (kept == sorted)  // a few are enough nearly always: the vocabulary is not sorted as a whole
+    if (kept == sorted) // a few are enough nearly always: the vocabulary is not sorted as a whole
       sortFirst(std::min(count, std::max<size_t>(64, 4 * sorted)));
     reached += std::exp(double(candidates[kept].logit));
     if (reached >= options.topP * total)

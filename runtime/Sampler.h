@@ -14,11 +14,11 @@
 namespace heddle {
 
 struct SamplerOptions {
-  float temperature = 0;        // 0: the largest logit
-  int32_t topK = 0;             // 0: off
-  float topP = 1;               // 1: off
-  float minP = 0;               // 0: off
-  float repetitionPenalty = 1;  // 1: off
+  float temperature = 0;       // 0: the largest logit
+  int32_t topK = 0;            // 0: off
+  float topP = 1;              // 1: off
+  float minP = 0;              // 0: off
+  float repetitionPenalty = 1; // 1: off
   uint64_t seed = 0;
 };
 
@@ -36,7 +36,7 @@ class Random {
 public:
   explicit Random(uint64_t seed);
   uint64_t next();
-  double uniform() { return double(next() >> 11) * 0x1p-53; }  // [0, 1)
+  double uniform() { return double(next() >> 11) * 0x1p-53; } // [0, 1)
 
 private:
   uint64_t state[4];
@@ -78,8 +78,8 @@ private:
   const SamplerOptions options;
   const int64_t vocabSize;
   Random random;
-  std::vector<uint8_t> seen;          // (vocab_size)
-  std::vector<Candidate> candidates;  // (vocab_size), none where greedy: the first `sorted` are in order
+  std::vector<uint8_t> seen;         // (vocab_size)
+  std::vector<Candidate> candidates; // (vocab_size), none where greedy: the first `sorted` are in order
   size_t sorted = 0;
 };
 

@@ -56,7 +56,10 @@ Status Session::allocate(const SessionOptions &options) {
     return invalidInput(format("max_sequences is %d, expected 1 … 65536", sequenceLimit));
   HEDDLE_RETURN_IF_ERROR(model.openDevice(options.device, device));
   // One thread enqueues what a device runs.
-  HEDDLE_RETURN_IF_ERROR(ThreadPool::create(device ? 1 : options.threads ? options.threads : defaultThreadCount(), pool));
+  HEDDLE_RETURN_IF_ERROR(ThreadPool::create(device            ? 1
+                                            : options.threads ? options.threads
+                                                              : defaultThreadCount(),
+                                            pool));
   HEDDLE_RETURN_IF_ERROR(cache.create(pageLayout(*metadata.kv()), sequenceLimit, contextLength, device));
   HEDDLE_RETURN_IF_ERROR(rope.create(metadata, contextLength));
   uint64_t arenaBytes = plan.fixed() + plan.per_row() * maxRows;
@@ -100,7 +103,8 @@ void Session::fork(int32_t source, int32_t target) {
   modes[target] = modes[source];
   lengths[target] = lengths[source];
   for (const ReservedArray<int32_t> *history : {&idHistory, &positionHistory})
-    memcpy(history->data() + target * contextLength, history->data() + source * contextLength, lengths[source] * sizeof(int32_t));
+    memcpy(history->data() + target * contextLength, history->data() + source * contextLength,
+           lengths[source] * sizeof(int32_t));
 }
 
 Status Session::checkFeeds(const heddle_feed *feeds, size_t numFeeds) {
@@ -222,8 +226,7 @@ Status Session::fillChunk(bool all, Chunk &chunk) {
     int64_t count = std::min<int64_t>(run.end - run.next, maxRows - chunk.rows);
     HEDDLE_RETURN_IF_ERROR(cache.makeRoom(run.sequence, count));
     sequences[chunk.sequences] = {chunk.rows, int32_t(count), int32_t(run.next), 0, cache.pages(run.sequence)};
-    const int32_t *idRow = history(run.sequence),
-                  *positionRow = positionHistory.data() + run.sequence * contextLength;
+    const int32_t *idRow = history(run.sequence), *positionRow = positionHistory.data() + run.sequence * contextLength;
     for (int64_t token = run.next; token < run.next + count; ++token, ++chunk.rows) {
       ids[chunk.rows] = idRow[token];
       positions[chunk.rows] = positionRow[token];
@@ -265,10 +268,12 @@ Status Session::runStep(heddle_step &step) {
     step.barrier_wait = step.kernel_ticks ? waitForKernel : [](void *, int32_t) {};
     step.barrier = this;
   }
-  pool->run([](void *user, int32_t thread, int32_t numThreads) {
-    auto &call = *static_cast<Call *>(user);
-    call.function(call.step, thread, numThreads);
-  }, &call);
+  pool->run(
+      [](void *user, int32_t thread, int32_t numThreads) {
+        auto &call = *static_cast<Call *>(user);
+        call.function(call.step, thread, numThreads);
+      },
+      &call);
   if (!device)
     return Status();
   Status profiled;

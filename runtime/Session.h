@@ -20,13 +20,13 @@
 namespace heddle {
 
 struct SessionOptions {
-  int32_t threads = 0;       // 0: defaultThreadCount()
+  int32_t threads = 0; // 0: defaultThreadCount()
   int32_t maxSequences = 1;
-  int64_t context = 0;       // 0: the package's
+  int64_t context = 0; // 0: the package's
   bool keepHidden = false;
-  bool fixedForms = false;   // bits do not depend on how a sequence is cut into steps
-  bool profile = false;      // counts ticks per kernel
-  std::string device;        // which one, of a model for a device: a number or part of a name; empty: the best
+  bool fixedForms = false; // bits do not depend on how a sequence is cut into steps
+  bool profile = false;    // counts ticks per kernel
+  std::string device;      // which one, of a model for a device: a number or part of a name; empty: the best
 };
 
 // Receives every row of a forward run, in any order of feeds, in order within a feed.
@@ -80,7 +80,7 @@ public:
   int32_t threads() const { return pool->size(); }
   ThreadPool &threadPool() { return *pool; }
   int64_t cachePagesInUse() const { return cache.pagesInUse(); }
-  const uint64_t *kernelTicks() const { return ticks.data(); }  // (kernels) with SessionOptions::profile
+  const uint64_t *kernelTicks() const { return ticks.data(); } // (kernels) with SessionOptions::profile
   void clearKernelTicks() { ticks.assign(ticks.size(), 0); }
   void setProgress(Progress newProgress) { progress = newProgress; }
 
@@ -113,7 +113,7 @@ private:
   int64_t longestPosition(int32_t sequence, int64_t length) const;
 
   Package &model;
-  Device *device = nullptr;  // null: kernels run on the pool's threads
+  Device *device = nullptr; // null: kernels run on the pool's threads
   DeviceStep deviceStep;
   int64_t vocabSize = 0, hiddenSize = 0, contextLength = 0, maxRows = 0;
   int32_t sequenceLimit = 0;
@@ -124,21 +124,21 @@ private:
   Progress progress;
 
   Reserved arena, logitRows, hiddenRows;
-  ReservedArray<int32_t> idHistory, positionHistory;  // (maxSequences, context) each
-  ReservedArray<int64_t> lengths;             // (maxSequences): tokens of the history; the cache holds at most these
-  ReservedArray<RopeTables::Mode> modes;      // (maxSequences): with which the cached keys were rotated
-  ReservedArray<Run> runs;                    // (numRuns) of the running call; room for maxSequences
+  ReservedArray<int32_t> idHistory, positionHistory; // (maxSequences, context) each
+  ReservedArray<int64_t> lengths;        // (maxSequences): tokens of the history; the cache holds at most these
+  ReservedArray<RopeTables::Mode> modes; // (maxSequences): with which the cached keys were rotated
+  ReservedArray<Run> runs;               // (numRuns) of the running call; room for maxSequences
   size_t numRuns = 0;
-  ReservedArray<heddle_sequence> sequences;   // (maxSequences) of the chunk
-  ReservedArray<int32_t> ids, positions, rowSequence, cachePositions, outputRows;  // (maxRows)
-  ReservedArray<int32_t> outputFeed, outputToken;  // (maxRows): whose each output row is
-  ReservedArray<int64_t> outputOfFeed;        // (maxSequences): row of logitRows
-  size_t answeredFeeds = 0;                   // of the last step, if it was one and succeeded
-  ReservedArray<float> lastHidden;            // (maxSequences, hiddenSize)
+  ReservedArray<heddle_sequence> sequences;                                       // (maxSequences) of the chunk
+  ReservedArray<int32_t> ids, positions, rowSequence, cachePositions, outputRows; // (maxRows)
+  ReservedArray<int32_t> outputFeed, outputToken;                                 // (maxRows): whose each output row is
+  ReservedArray<int64_t> outputOfFeed;                                            // (maxSequences): row of logitRows
+  size_t answeredFeeds = 0;        // of the last step, if it was one and succeeded
+  ReservedArray<float> lastHidden; // (maxSequences, hiddenSize)
   std::vector<uint64_t> ticks;
-  Status profileStatus;                       // of waitForKernel
-  int64_t outputsDone = 0;                    // rows of logitRows that the running call has filled
-  int64_t stepsDone = 0;                      // for messages
+  Status profileStatus;    // of waitForKernel
+  int64_t outputsDone = 0; // rows of logitRows that the running call has filled
+  int64_t stepsDone = 0;   // for messages
 };
 
 } // namespace heddle

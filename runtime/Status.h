@@ -32,9 +32,15 @@ private:
   std::string text;
 };
 
-inline Status invalidInput(std::string message) { return Status(HEDDLE_INVALID_INPUT, std::move(message)); }
-inline Status failure(std::string message) { return Status(HEDDLE_FAILURE, std::move(message)); }
-inline Status outOfMemory(std::string message) { return Status(HEDDLE_OUT_OF_MEMORY, std::move(message)); }
+inline Status invalidInput(std::string message) {
+  return Status(HEDDLE_INVALID_INPUT, std::move(message));
+}
+inline Status failure(std::string message) {
+  return Status(HEDDLE_FAILURE, std::move(message));
+}
+inline Status outOfMemory(std::string message) {
+  return Status(HEDDLE_OUT_OF_MEMORY, std::move(message));
+}
 
 } // namespace heddle
 

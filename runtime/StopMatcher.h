@@ -20,7 +20,7 @@ public:
   void finish(std::string &out);
 
 private:
-  std::vector<std::string> stops;  // none empty
+  std::vector<std::string> stops; // none empty
   std::string held;
   bool found = false;
 };

@@ -116,6 +116,8 @@ void ThreadPool::run(Job newJob, void *user) {
   between.wait();
 }
 
-void ThreadPool::waitInStep(void *barrier, int32_t) { static_cast<Barrier *>(barrier)->wait(); }
+void ThreadPool::waitInStep(void *barrier, int32_t) {
+  static_cast<Barrier *>(barrier)->wait();
+}
 
 } // namespace heddle

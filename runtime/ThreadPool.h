@@ -51,12 +51,12 @@ private:
   static void *workerMain(void *worker);
 
   const int32_t numThreads;
-  Barrier between, inStep;  // before and after a job; within one
-  std::atomic<uint32_t> gate{0};  // workers wait while 0; 1: all have started; 2: one could not be
-  Job job = nullptr;        // null ends the workers
+  Barrier between, inStep;       // before and after a job; within one
+  std::atomic<uint32_t> gate{0}; // workers wait while 0; 1: all have started; 2: one could not be
+  Job job = nullptr;             // null ends the workers
   void *jobUser = nullptr;
   std::unique_ptr<Worker[]> workers;
-  int32_t numWorkers = 0;   // started
+  int32_t numWorkers = 0; // started
 };
 
 // Physical cores within the affinity mask, at most what the cgroup's CPU quota pays for, at least 1.

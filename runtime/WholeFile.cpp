@@ -16,7 +16,9 @@
 namespace heddle {
 namespace {
 
-Status cannot(const std::string &path) { return failure(path + ": " + strerror(errno)); }
+Status cannot(const std::string &path) {
+  return failure(path + ": " + strerror(errno));
+}
 
 // The name that the links of `path`, if it is one, lead to, once a file of that name can be made.
 Status resolveOutput(const std::string &path, std::string &outPath) {
@@ -25,7 +27,9 @@ Status resolveOutput(const std::string &path, std::string &outPath) {
   if (lstat(path.c_str(), &found) != 0) {
     std::string folder = path.substr(0, path.find_last_of('/') + 1);
     if (errno == ENOENT && (folder.empty() || stat(folder.c_str(), &found) == 0))
-      return path.empty() || path.back() == '/' ? invalidInput("'" + path + "': the name of a file to write is expected") : Status();
+      return path.empty() || path.back() == '/'
+                 ? invalidInput("'" + path + "': the name of a file to write is expected")
+                 : Status();
     return invalidInput(path + ": " + strerror(errno));
   }
   if (S_ISLNK(found.st_mode)) {

@@ -12,7 +12,9 @@
 using namespace mlir;
 using namespace heddle;
 
-static const char *entryName(ModelEntry entry) { return entry == ModelEntry::Graph ? "heddle_graph" : "heddle_step"; }
+static const char *entryName(ModelEntry entry) {
+  return entry == ModelEntry::Graph ? "heddle_graph" : "heddle_step";
+}
 
 // Only the entry is seen by other objects of the link.
 static void hideAllBut(ModuleOp code, StringRef entry) {
@@ -77,25 +79,30 @@ FailureOr<GeneratedCode> heddle::generateGraphCode(ModuleOp module, const CpuTar
 }
 
 // {abi_version, reserved, name, package_sha256, step, graph}, as struct heddle_model lies in memory.
-static LLVM::GlobalOp modelGlobal(OpBuilder &b, Location loc, StringRef name, ArrayRef<uint8_t> sha256, ModelEntry entry) {
+static LLVM::GlobalOp modelGlobal(OpBuilder &b, Location loc, StringRef name, ArrayRef<uint8_t> sha256,
+                                  ModelEntry entry) {
   MLIRContext *context = b.getContext();
   auto pointer = LLVM::LLVMPointerType::get(context);
   auto nameType = LLVM::LLVMArrayType::get(b.getI8Type(), name.size() + 1);
   LLVM::GlobalOp::create(b, loc, nameType, true, LLVM::Linkage::Internal, "heddle_name",
                          b.getStringAttr(name + StringRef("\0", 1)));
   auto hashType = LLVM::LLVMArrayType::get(b.getI8Type(), sha256.size());
-  auto type = LLVM::LLVMStructType::getLiteral(context, {b.getI32Type(), b.getI32Type(), pointer, hashType, pointer, pointer});
+  auto type =
+      LLVM::LLVMStructType::getLiteral(context, {b.getI32Type(), b.getI32Type(), pointer, hashType, pointer, pointer});
   auto global = LLVM::GlobalOp::create(b, loc, type, true, LLVM::Linkage::Internal, "heddle_model_data", Attribute());
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(b.createBlock(&global.getInitializerRegion()));
   auto hash = DenseElementsAttr::get(RankedTensorType::get({int64_t(sha256.size())}, b.getI8Type()),
                                      ArrayRef(reinterpret_cast<const int8_t *>(sha256.data()), sha256.size()));
-  Value function = LLVM::AddressOfOp::create(b, loc, pointer, entryName(entry)), none = LLVM::ZeroOp::create(b, loc, pointer);
+  Value function = LLVM::AddressOfOp::create(b, loc, pointer, entryName(entry)),
+        none = LLVM::ZeroOp::create(b, loc, pointer);
   bool isGraph = entry == ModelEntry::Graph;
   const Value fields[] = {LLVM::ConstantOp::create(b, loc, b.getI32IntegerAttr(HEDDLE_MODEL_ABI_VERSION)),
                           LLVM::ConstantOp::create(b, loc, b.getI32IntegerAttr(0)),
-                          LLVM::AddressOfOp::create(b, loc, pointer, "heddle_name"), LLVM::ConstantOp::create(b, loc, hashType, hash),
-                          isGraph ? none : function, isGraph ? function : none};
+                          LLVM::AddressOfOp::create(b, loc, pointer, "heddle_name"),
+                          LLVM::ConstantOp::create(b, loc, hashType, hash),
+                          isGraph ? none : function,
+                          isGraph ? function : none};
   Value model = LLVM::UndefOp::create(b, loc, type);
   for (auto [index, field] : llvm::enumerate(fields))
     model = LLVM::InsertValueOp::create(b, loc, model, field, int64_t(index));
@@ -113,7 +120,8 @@ static void modelNote(OpBuilder &b, Location loc, ArrayRef<uint8_t> sha256) {
   note.resize(llvm::alignTo<8>(note.size()));
   note.append(reinterpret_cast<const char *>(sha256.data()), sha256.size());
   auto type = LLVM::LLVMArrayType::get(b.getI8Type(), note.size());
-  auto global = LLVM::GlobalOp::create(b, loc, type, true, LLVM::Linkage::External, "heddle_model_note", b.getStringAttr(note), 8);
+  auto global = LLVM::GlobalOp::create(b, loc, type, true, LLVM::Linkage::External, "heddle_model_note",
+                                       b.getStringAttr(note), 8);
   global.setVisibility_(LLVM::Visibility::Hidden);
   global.setSection(modelNoteSection);
 }
@@ -133,7 +141,8 @@ FailureOr<std::string> heddle::emitModelObject(MLIRContext &context, StringRef n
   function.setVisibility_(LLVM::Visibility::Hidden);
   modelGlobal(b, loc, name, packageSha256, entry);
   modelNote(b, loc, packageSha256);
-  auto accessor = LLVM::LLVMFuncOp::create(b, loc, ("heddle_model_" + name).str(), LLVM::LLVMFunctionType::get(pointer, {}));
+  auto accessor =
+      LLVM::LLVMFuncOp::create(b, loc, ("heddle_model_" + name).str(), LLVM::LLVMFunctionType::get(pointer, {}));
   Block *body = accessor.addEntryBlock(b);
   b.setInsertionPointToEnd(body);
   LLVM::ReturnOp::create(b, loc, LLVM::AddressOfOp::create(b, loc, pointer, "heddle_model_data"));

@@ -14,7 +14,7 @@ enum class ModelEntry { Step, Graph };
 
 struct GeneratedCode {
   ModelEntry entry = ModelEntry::Step;
-  std::vector<std::string> objects;   // ELF, or for text kinds what MLIR emitted as one text: of a GPU, its kernels alone
+  std::vector<std::string> objects; // ELF, or for text kinds what MLIR emitted as one text: of a GPU, its kernels alone
   std::vector<KernelRecord> kernels;  // in order of first call
   std::vector<KernelLaunch> launches; // in order of emission
 };
@@ -30,8 +30,9 @@ mlir::FailureOr<GeneratedCode> generateGraphCode(mlir::ModuleOp module, const Cp
 inline constexpr llvm::StringLiteral modelNoteSection = ".note.heddle";
 
 // The object that defines const heddle_model *heddle_model_<name>(void), for a package whose metadata has this SHA-256.
-mlir::FailureOr<std::string> emitModelObject(mlir::MLIRContext &context, llvm::StringRef name, llvm::ArrayRef<uint8_t> packageSha256,
-                                             ModelEntry entry, const Target &target);
+mlir::FailureOr<std::string> emitModelObject(mlir::MLIRContext &context, llvm::StringRef name,
+                                             llvm::ArrayRef<uint8_t> packageSha256, ModelEntry entry,
+                                             const Target &target);
 
 } // namespace heddle
 

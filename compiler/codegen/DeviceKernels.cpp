@@ -50,7 +50,8 @@ namespace {
 // Calls Halide's kernels: their buffers, then the call.
 class Enqueuer : public HostKernel {
 public:
-  Enqueuer(Location loc, ModuleOp code, StringRef name, StringRef parameters) : HostKernel(loc, code, name, parameters) {
+  Enqueuer(Location loc, ModuleOp code, StringRef name, StringRef parameters)
+      : HostKernel(loc, code, name, parameters) {
     arguments.push_back(b.load(b.pointerType(), b.at(step, offsetof(heddle_step, device))));
   }
 
@@ -80,7 +81,8 @@ public:
         {{b.constant(headDim), b.constant(1)},
          {b.constant(tokens), b.constant(headDim)},
          {b.constant(heads), b.constant(headDim * tokens)},
-         {number(offsetof(heddle_step, num_pages)), b.divide(number(offsetof(heddle_step, page_stride)), kvBytes(kv))}});
+         {number(offsetof(heddle_step, num_pages)),
+          b.divide(number(offsetof(heddle_step, page_stride)), kvBytes(kv))}});
   }
   // row_sequence, cache_positions, page_table
   void addPlaces() {
@@ -104,7 +106,9 @@ public:
   }
 
 private:
-  void add(BufferElement element, Value at, ArrayRef<BufferDim> dims) { arguments.push_back(buildBuffer(b, true, element, at, dims)); }
+  void add(BufferElement element, Value at, ArrayRef<BufferDim> dims) {
+    arguments.push_back(buildBuffer(b, true, element, at, dims));
+  }
 
   SmallVector<Value> arguments; // the device, then buffers
 };

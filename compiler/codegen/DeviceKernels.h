@@ -19,14 +19,16 @@ std::string missingDeviceKernel(mlir::ModuleOp module);
 class DeviceKernels {
 public:
   // Host functions go to `code`, what Halide emits for them to `objects`, and their names to `halideKernels`.
-  DeviceKernels(mlir::ModuleOp code, const Target &target, std::vector<std::string> &objects, llvm::StringSet<> &halideKernels)
+  DeviceKernels(mlir::ModuleOp code, const Target &target, std::vector<std::string> &objects,
+                llvm::StringSet<> &halideKernels)
       : code(code), target(target), objects(objects), halideKernels(halideKernels) {
     if (target.gpu)
       gpu.emplace(code, *target.gpu);
   }
 
   mlir::FailureOr<mlir::func::FuncOp> matmul(mlir::Operation *op, llvm::StringRef name, const MatmulSpec &spec);
-  mlir::FailureOr<mlir::func::FuncOp> embedding(mlir::Operation *op, llvm::StringRef name, const EmbeddingSpec &spec, int64_t n);
+  mlir::FailureOr<mlir::func::FuncOp> embedding(mlir::Operation *op, llvm::StringRef name, const EmbeddingSpec &spec,
+                                                int64_t n);
   mlir::FailureOr<mlir::func::FuncOp> attention(mlir::Operation *op, llvm::StringRef name, const AttentionSpec &spec);
   mlir::FailureOr<mlir::func::FuncOp> kvAppend(mlir::Operation *op, llvm::StringRef name, const KvAppendSpec &spec);
 

@@ -74,7 +74,8 @@ static void optimize(llvm::Module &module, llvm::TargetMachine &machine, Loops k
   builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(module, modules);
 }
 
-FailureOr<std::string> heddle::printMachineCode(llvm::Module &module, llvm::TargetMachine &machine, MachineCode kind, Loops loops) {
+FailureOr<std::string> heddle::printMachineCode(llvm::Module &module, llvm::TargetMachine &machine, MachineCode kind,
+                                                Loops loops) {
   module.setDataLayout(machine.createDataLayout());
   module.setTargetTriple(machine.getTargetTriple());
   optimize(module, machine, loops);
@@ -93,7 +94,8 @@ FailureOr<std::string> heddle::printMachineCode(llvm::Module &module, llvm::Targ
   return std::string(buffer.begin(), buffer.end());
 }
 
-FailureOr<std::string> heddle::emitMachineCode(ModuleOp module, const CpuTarget &target, MachineCode kind, Loops loops) {
+FailureOr<std::string> heddle::emitMachineCode(ModuleOp module, const CpuTarget &target, MachineCode kind,
+                                               Loops loops) {
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> llvmModule = translateModuleToLLVMIR(module, context);
   std::unique_ptr<llvm::TargetMachine> machine = target.createMachine();

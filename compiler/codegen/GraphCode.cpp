@@ -89,7 +89,8 @@ void GraphLowering::addArguments() {
       return;
     b.setInsertionPoint(op);
     Value offset = arith::ConstantIndexOp::create(b, op.getLoc(), weight.getStorage().getOffset());
-    op.replaceAllUsesWith(Value(memref::ViewOp::create(b, op.getLoc(), cast<MemRefType>(op.getType()), section, offset, ValueRange())));
+    op.replaceAllUsesWith(
+        Value(memref::ViewOp::create(b, op.getLoc(), cast<MemRefType>(op.getType()), section, offset, ValueRange())));
     op.erase();
   });
   module.walk([](WeightOp op) { op.erase(); });
@@ -118,7 +119,8 @@ void GraphLowering::guardAllocations() {
     }
     Value limit = arith::ConstantOp::create(b, loc, b.getF64FloatAttr(mostBytes));
     Value fits = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OLE, product, limit);
-    cf::AssertOp::create(b, loc, arith::AndIOp::create(b, loc, isValid, fits), "a tensor would have a negative or an impossible size");
+    cf::AssertOp::create(b, loc, arith::AndIOp::create(b, loc, isValid, fits),
+                         "a tensor would have a negative or an impossible size");
   });
 }
 
@@ -186,7 +188,9 @@ void GraphLowering::guardDivisions() {
     auto constant = [&](int64_t value) -> Value {
       return arith::ConstantOp::create(b, loc, b.getIntegerAttr(divisor.getType(), value));
     };
-    auto equal = [&](Value x, Value y) -> Value { return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, x, y); };
+    auto equal = [&](Value x, Value y) -> Value {
+      return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, x, y);
+    };
     Value isZero = equal(divisor, constant(0)), isSpecial = isZero, special = constant(0);
     if (isSigned) {
       Value isMinusOne = equal(divisor, constant(-1));
@@ -217,8 +221,8 @@ void GraphLowering::lowerAssertions() {
     if (isNew) {
       b.setInsertionPointToStart(module.getBody());
       std::string text = op.getMsg().str() + std::string(1, '\0');
-      LLVM::GlobalOp::create(b, loc, LLVM::LLVMArrayType::get(b.getI8Type(), text.size()), true, LLVM::Linkage::Internal, entry->second,
-                             b.getStringAttr(text));
+      LLVM::GlobalOp::create(b, loc, LLVM::LLVMArrayType::get(b.getI8Type(), text.size()), true,
+                             LLVM::Linkage::Internal, entry->second, b.getStringAttr(text));
     }
     Block *before = op->getBlock(), *after = before->splitBlock(op->getNextNode());
     Block *failed = b.createBlock(&graph.getBody(), graph.getBody().end());

@@ -16,7 +16,8 @@ using namespace heddle;
 // One pointer field of the structure at `base`.
 static Value pointerAt(OpBuilder &b, Location loc, Value base, int64_t offset) {
   auto pointer = LLVM::LLVMPointerType::get(b.getContext());
-  return LLVM::GEPOp::create(b, loc, pointer, b.getI8Type(), base, ArrayRef<LLVM::GEPArg>{LLVM::GEPArg(int32_t(offset))});
+  return LLVM::GEPOp::create(b, loc, pointer, b.getI8Type(), base,
+                             ArrayRef<LLVM::GEPArg>{LLVM::GEPArg(int32_t(offset))});
 }
 
 static Value loadAt(OpBuilder &b, Location loc, Type type, Value base, int64_t offset) {
@@ -56,7 +57,8 @@ void heddle::runTask(OpBuilder &b, Location loc, func::FuncOp graph, func::FuncO
   Value address = UnrealizedConversionCastOp::create(b, loc, memory.getType(), function).getResult(0);
   callRuntime(b, loc, graph.getArgument(0), RuntimeCall::Parallel, {address, memory});
   b.setInsertionPointToStart(branch.elseBlock());
-  Value first = arith::ConstantIntOp::create(b, loc, b.getI64Type(), 0), alone = arith::ConstantIntOp::create(b, loc, b.getI64Type(), 1);
+  Value first = arith::ConstantIntOp::create(b, loc, b.getI64Type(), 0),
+        alone = arith::ConstantIntOp::create(b, loc, b.getI64Type(), 1);
   func::CallOp::create(b, loc, task, ValueRange{memory, first, alone});
 }
 
@@ -65,7 +67,8 @@ namespace {
 // Writes heddle_graph.
 class EntryBuilder {
 public:
-  EntryBuilder(ModuleOp code, LLVM::LLVMFuncOp graph) : code(code), graph(graph), b(code.getContext()), loc(graph.getLoc()) {}
+  EntryBuilder(ModuleOp code, LLVM::LLVMFuncOp graph)
+      : code(code), graph(graph), b(code.getContext()), loc(graph.getLoc()) {}
   void run(ArrayRef<MemRefType> inputs, ArrayRef<MemRefType> outputs);
 
 private:
@@ -95,7 +98,8 @@ void EntryBuilder::addInput(MemRefType type, Value tensor) {
   Value dims = loadAt(b, loc, pointer(), tensor, offsetof(heddle_graph_tensor, dims));
   SmallVector<Value> sizes, strides(type.getRank());
   for (auto [axis, size] : llvm::enumerate(type.getShape()))
-    sizes.push_back(ShapedType::isDynamic(size) ? loadAt(b, loc, b.getI64Type(), dims, axis * sizeof(int64_t)) : constant(size));
+    sizes.push_back(ShapedType::isDynamic(size) ? loadAt(b, loc, b.getI64Type(), dims, axis * sizeof(int64_t))
+                                                : constant(size));
   Value stride = constant(1);
   for (int64_t axis = type.getRank() - 1; axis >= 0; --axis) {
     strides[axis] = stride;
@@ -107,7 +111,8 @@ void EntryBuilder::addInput(MemRefType type, Value tensor) {
 }
 
 void EntryBuilder::storeOutput(MemRefType type, Value descriptor, Value tensor) {
-  Value aligned = LLVM::ExtractValueOp::create(b, loc, descriptor, 1), offset = LLVM::ExtractValueOp::create(b, loc, descriptor, 2);
+  Value aligned = LLVM::ExtractValueOp::create(b, loc, descriptor, 1),
+        offset = LLVM::ExtractValueOp::create(b, loc, descriptor, 2);
   Value bytes = multiply(offset, constant(llvm::divideCeil(type.getElementTypeBitWidth(), 8)));
   Value data = LLVM::GEPOp::create(b, loc, pointer(), b.getI8Type(), aligned, ArrayRef<LLVM::GEPArg>{bytes});
   LLVM::StoreOp::create(b, loc, data, pointerAt(b, loc, tensor, offsetof(heddle_graph_tensor, data)));
@@ -119,8 +124,8 @@ void EntryBuilder::storeOutput(MemRefType type, Value descriptor, Value tensor) 
 
 void EntryBuilder::run(ArrayRef<MemRefType> inputs, ArrayRef<MemRefType> outputs) {
   b.setInsertionPointToEnd(code.getBody());
-  auto entry = LLVM::LLVMFuncOp::create(b, loc, "heddle_graph",
-                                        LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), {pointer()}));
+  auto entry = LLVM::LLVMFuncOp::create(
+      b, loc, "heddle_graph", LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), {pointer()}));
   b.setInsertionPointToEnd(entry.addEntryBlock(b));
   call = entry.getArgument(0);
   arguments.push_back(call);
@@ -130,7 +135,8 @@ void EntryBuilder::run(ArrayRef<MemRefType> inputs, ArrayRef<MemRefType> outputs
   arguments.append({weights, weights, constant(0), constant(INT64_MAX), constant(1)});
   auto made = LLVM::CallOp::create(b, loc, graph, arguments);
   for (auto [index, type] : llvm::enumerate(outputs)) {
-    Value descriptor = outputs.size() == 1 ? made.getResult() : LLVM::ExtractValueOp::create(b, loc, made.getResult(), index);
+    Value descriptor =
+        outputs.size() == 1 ? made.getResult() : LLVM::ExtractValueOp::create(b, loc, made.getResult(), index);
     storeOutput(type, descriptor, tensorAt(offsetof(heddle_graph_call, outputs), index));
   }
   LLVM::ReturnOp::create(b, loc, ValueRange());
@@ -149,8 +155,9 @@ static LogicalResult redirectAllocations(ModuleOp code, LLVM::LLVMFuncOp graph) 
       return WalkResult::interrupt();
     }
     b.setInsertionPoint(op);
-    Value memory = callRuntime(b, op.getLoc(), graph.getArgument(0), isAllocation ? RuntimeCall::Allocate : RuntimeCall::Release,
-                               op.getArgOperands()[isAllocation ? 1 : 0]);
+    Value memory =
+        callRuntime(b, op.getLoc(), graph.getArgument(0), isAllocation ? RuntimeCall::Allocate : RuntimeCall::Release,
+                    op.getArgOperands()[isAllocation ? 1 : 0]);
     if (isAllocation)
       op.getResult().replaceAllUsesWith(memory);
     op.erase();

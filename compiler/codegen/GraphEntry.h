@@ -13,16 +13,18 @@ namespace heddle {
 enum class RuntimeCall { Allocate, Release, Fail, Parallel };
 
 // Calls back through `call` with what the callback takes behind it; the result of Allocate, else null.
-mlir::Value callRuntime(mlir::OpBuilder &b, mlir::Location loc, mlir::Value call, RuntimeCall callback, mlir::ValueRange arguments);
+mlir::Value callRuntime(mlir::OpBuilder &b, mlir::Location loc, mlir::Value call, RuntimeCall callback,
+                        mlir::ValueRange arguments);
 
 // Runs `task`, a function (memory, thread, num_threads): on every thread if `isShared`, else here. The first argument of `graph` is
 // the call.
-void runTask(mlir::OpBuilder &b, mlir::Location loc, mlir::func::FuncOp graph, mlir::func::FuncOp task, mlir::Value memory,
-             mlir::Value isShared);
+void runTask(mlir::OpBuilder &b, mlir::Location loc, mlir::func::FuncOp graph, mlir::func::FuncOp task,
+             mlir::Value memory, mlir::Value isShared);
 
 // Adds heddle_graph to `code`, whose llvm function @graph takes the call, the parts of each of `inputs` and of the weights, and
 // returns descriptors of `outputs`; sends @graph's allocations to the runtime.
-mlir::LogicalResult addGraphEntry(mlir::ModuleOp code, llvm::ArrayRef<mlir::MemRefType> inputs, llvm::ArrayRef<mlir::MemRefType> outputs);
+mlir::LogicalResult addGraphEntry(mlir::ModuleOp code, llvm::ArrayRef<mlir::MemRefType> inputs,
+                                  llvm::ArrayRef<mlir::MemRefType> outputs);
 
 } // namespace heddle
 

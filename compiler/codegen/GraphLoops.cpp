@@ -41,9 +41,7 @@ static SmallVector<unsigned> cuttableLoops(linalg::GenericOp op) {
 
 bool heddle::canShareLoops(linalg::GenericOp op) {
   // An assertion ends the call, which a thread of its own cannot.
-  auto isQuiet = [](Operation &inner) {
-    return isMemoryEffectFree(&inner) || isa<memref::LoadOp>(inner);
-  };
+  auto isQuiet = [](Operation &inner) { return isMemoryEffectFree(&inner) || isa<memref::LoadOp>(inner); };
   return op.hasPureBufferSemantics() && llvm::all_of(*op.getBody(), isQuiet) && !cuttableLoops(op).empty();
 }
 
@@ -70,7 +68,8 @@ namespace {
 // Moves the loops of one op into a function (values, thread, num_threads) that runs a thread's part of them.
 class LoopTask {
 public:
-  LoopTask(linalg::GenericOp op, func::FuncOp graph) : op(op), graph(graph), b(op), loc(op.getLoc()), converter(op.getContext()) {}
+  LoopTask(linalg::GenericOp op, func::FuncOp graph)
+      : op(op), graph(graph), b(op), loc(op.getLoc()), converter(op.getContext()) {}
   FailureOr<func::FuncOp> run(unsigned number);
 
 private:
@@ -101,7 +100,8 @@ private:
 Value LoopTask::isEnoughWork() {
   Value work = arith::ConstantOp::create(b, loc, b.getF64FloatAttr(double(costOfElement(op))));
   for (Range range : cast<linalg::LinalgOp>(op.getOperation()).createLoopRanges(b, loc)) {
-    Value size = arith::IndexCastOp::create(b, loc, b.getI64Type(), getValueOrCreateConstantIndexOp(b, loc, range.size));
+    Value size =
+        arith::IndexCastOp::create(b, loc, b.getI64Type(), getValueOrCreateConstantIndexOp(b, loc, range.size));
     work = arith::MulFOp::create(b, loc, work, arith::SIToFPOp::create(b, loc, b.getF64Type(), size));
   }
   Value limit = arith::ConstantOp::create(b, loc, b.getF64FloatAttr(fewestShared));
@@ -117,7 +117,8 @@ void LoopTask::collectOuterValues(Operation *loops) {
 
 Value LoopTask::at(Value memory, size_t offset) {
   auto pointer = LLVM::LLVMPointerType::get(b.getContext());
-  return LLVM::GEPOp::create(b, loc, pointer, b.getI8Type(), memory, ArrayRef<LLVM::GEPArg>{LLVM::GEPArg(int32_t(offset))});
+  return LLVM::GEPOp::create(b, loc, pointer, b.getI8Type(), memory,
+                             ArrayRef<LLVM::GEPArg>{LLVM::GEPArg(int32_t(offset))});
 }
 
 // Room for the values in the graph's frame, filled where the loops stand.
@@ -135,7 +136,8 @@ Value LoopTask::store() {
   size_t offset = 0;
   for (Value value : values) {
     Type type = storedType(value);
-    Value stored = type == value.getType() ? value : UnrealizedConversionCastOp::create(b, loc, type, value).getResult(0);
+    Value stored =
+        type == value.getType() ? value : UnrealizedConversionCastOp::create(b, loc, type, value).getResult(0);
     LLVM::StoreOp::create(b, loc, stored, at(memory, offset));
     offset += bytesOf(value);
   }
@@ -151,7 +153,9 @@ void LoopTask::load(func::FuncOp task, Operation *loops) {
   for (Value value : values) {
     Type type = storedType(value);
     Value stored = LLVM::LoadOp::create(b, loc, type, at(task.getArgument(0), offset));
-    replace(value, type == value.getType() ? stored : UnrealizedConversionCastOp::create(b, loc, value.getType(), stored).getResult(0));
+    replace(value, type == value.getType()
+                       ? stored
+                       : UnrealizedConversionCastOp::create(b, loc, value.getType(), stored).getResult(0));
     offset += bytesOf(value);
   }
   for (Value constant : constants)
@@ -163,7 +167,9 @@ void LoopTask::cut(func::FuncOp task, ArrayRef<scf::ForOp> loops) {
   Value thread = arith::IndexCastOp::create(b, loc, b.getIndexType(), task.getArgument(1));
   Value threads = arith::IndexCastOp::create(b, loc, b.getIndexType(), task.getArgument(2));
   Value enough = arith::MulIOp::create(b, loc, threads, index(stepsPerThread));
-  auto isLess = [&](Value x, Value y) -> Value { return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, x, y); };
+  auto isLess = [&](Value x, Value y) -> Value {
+    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, x, y);
+  };
   Value chosen = index(loops.size() - 1), longest = scf::ForOp(loops.back()).getUpperBound();
   for (int64_t i = int64_t(loops.size()) - 2; i >= 0; --i) {
     Value size = scf::ForOp(loops[i]).getUpperBound();
@@ -189,7 +195,8 @@ FailureOr<func::FuncOp> LoopTask::run(unsigned number) {
   FailureOr<linalg::LinalgLoops> made = linalg::linalgOpToLoops(b, op);
   if (failed(made))
     return failure();
-  SmallVector<scf::ForOp> loops = llvm::map_to_vector(cuttable, [&](unsigned loop) { return cast<scf::ForOp>((*made)[loop]); });
+  SmallVector<scf::ForOp> loops =
+      llvm::map_to_vector(cuttable, [&](unsigned loop) { return cast<scf::ForOp>((*made)[loop]); });
   Operation *outermost = made->front();
   collectOuterValues(outermost);
   b.setInsertionPoint(outermost);

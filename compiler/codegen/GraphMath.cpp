@@ -9,7 +9,8 @@
 using namespace mlir;
 
 // |x| compared with a number.
-static Value compareMagnitude(PatternRewriter &rewriter, Location loc, Value x, arith::CmpFPredicate predicate, const APFloat &number) {
+static Value compareMagnitude(PatternRewriter &rewriter, Location loc, Value x, arith::CmpFPredicate predicate,
+                              const APFloat &number) {
   Value magnitude = math::AbsFOp::create(rewriter, loc, x);
   Value bound = arith::ConstantOp::create(rewriter, loc, rewriter.getFloatAttr(x.getType(), number));
   return arith::CmpFOp::create(rewriter, loc, predicate, magnitude, bound);
@@ -39,7 +40,8 @@ struct ExpandIsNormal : OpRewritePattern<math::IsNormalOp> {
     const llvm::fltSemantics &semantics = type.getFloatSemantics();
     Value isLarge = compareMagnitude(rewriter, op.getLoc(), op.getOperand(), arith::CmpFPredicate::OGE,
                                      APFloat::getSmallestNormalized(semantics));
-    Value isFinite = compareMagnitude(rewriter, op.getLoc(), op.getOperand(), arith::CmpFPredicate::OLT, APFloat::getInf(semantics));
+    Value isFinite =
+        compareMagnitude(rewriter, op.getLoc(), op.getOperand(), arith::CmpFPredicate::OLT, APFloat::getInf(semantics));
     rewriter.replaceOpWithNewOp<arith::AndIOp>(op, isLarge, isFinite);
     return success();
   }
@@ -64,5 +66,6 @@ struct WidenFma : OpRewritePattern<math::FmaOp> {
 
 void heddle::populateGraphMathPatterns(RewritePatternSet &patterns) {
   patterns.add<ExpandIsInf, ExpandIsNormal, WidenFma>(patterns.getContext());
-  populateMathPolynomialApproximationPatterns(patterns, [](StringRef name) { return name == math::ExpOp::getOperationName(); });
+  populateMathPolynomialApproximationPatterns(patterns,
+                                              [](StringRef name) { return name == math::ExpOp::getOperationName(); });
 }

@@ -59,7 +59,8 @@ static bool isMultiplyAdd(linalg::GenericOp op) {
   Value term = sum.getLhs() == out ? sum.getRhs() : sum.getRhs() == out ? sum.getLhs() : Value();
   auto product = term ? term.getDefiningOp<arith::MulFOp>() : arith::MulFOp();
   Value a = body.getArgument(0), b = body.getArgument(1);
-  return product && ((product.getLhs() == a && product.getRhs() == b) || (product.getLhs() == b && product.getRhs() == a));
+  return product &&
+         ((product.getLhs() == a && product.getRhs() == b) || (product.getLhs() == b && product.getRhs() == a));
 }
 
 static bool isF32Product(linalg::GenericOp op) {
@@ -92,7 +93,8 @@ static FailureOr<ProductLoops> classify(linalg::GenericOp op) {
   ProductLoops loops{op, op.getIndexingMapsArray(), {0, 1, 2}, {}, {}, {}, {}};
   AffineMap outMap = loops.map(C);
   // Columns of c are those of the operand that has them: B, or both exchange places.
-  if (outMap.getNumResults() && loops.map(A).isFunctionOfDim(cast<AffineDimExpr>(outMap.getResults().back()).getPosition()))
+  if (outMap.getNumResults() &&
+      loops.map(A).isFunctionOfDim(cast<AffineDimExpr>(outMap.getResults().back()).getPosition()))
     std::swap(loops.operands[A], loops.operands[B]);
   // In the order of memory, so that loops meet those that they run as one with.
   SmallVector<unsigned> order;
@@ -107,9 +109,11 @@ static FailureOr<ProductLoops> classify(linalg::GenericOp op) {
     addLoop(loops, !inC ? loops.depth : inA && inB ? loops.repeats : inA ? loops.rows : loops.columns, loop);
   }
   auto [strides, offset] = loops.type(C).getStridesAndOffset();
-  bool hasColumns = outMap.getNumResults() == 0 || (!loops.columns.empty() && strides.back() == 1 &&
-                                                    loops.position(C, loops.columns.back().back()) + 1 == int64_t(strides.size()));
-  size_t outer = loops.repeats.size() + std::max<size_t>(loops.rows.size(), 1) + std::max<size_t>(loops.columns.size(), 1) - 2;
+  bool hasColumns =
+      outMap.getNumResults() == 0 || (!loops.columns.empty() && strides.back() == 1 &&
+                                      loops.position(C, loops.columns.back().back()) + 1 == int64_t(strides.size()));
+  size_t outer =
+      loops.repeats.size() + std::max<size_t>(loops.rows.size(), 1) + std::max<size_t>(loops.columns.size(), 1) - 2;
   if (!hasColumns || loops.depth.size() != 1 || outer > ProductCall::mostOuter)
     return failure();
   return loops;
@@ -134,7 +138,8 @@ private:
   Value strideOf(Operand x, const LoopGroup &group);
   void store(size_t offset, Value value);
   void storePointer(size_t offset, Operand x);
-  void storeMain(size_t size, const std::vector<LoopGroup> &groups, std::initializer_list<std::pair<size_t, Operand>> strides);
+  void storeMain(size_t size, const std::vector<LoopGroup> &groups,
+                 std::initializer_list<std::pair<size_t, Operand>> strides);
   void storeOuter(const LoopGroup &group);
 
   const ProductLoops &loops;
@@ -144,7 +149,7 @@ private:
   OpBuilder b;
   Location loc;
   memref::ExtractStridedMetadataOp parts[3];
-  Value work;   // multiply-adds, in f64: no product of sizes wraps
+  Value work; // multiply-adds, in f64: no product of sizes wraps
   int64_t numOuter = 0;
 };
 
@@ -169,7 +174,8 @@ Value ProductLowering::strideOf(Operand x, const LoopGroup &group) {
 
 void ProductLowering::store(size_t offset, Value value) {
   auto pointer = LLVM::LLVMPointerType::get(b.getContext());
-  Value at = LLVM::GEPOp::create(b, loc, pointer, b.getI8Type(), memory, ArrayRef<LLVM::GEPArg>{LLVM::GEPArg(int32_t(offset))});
+  Value at = LLVM::GEPOp::create(b, loc, pointer, b.getI8Type(), memory,
+                                 ArrayRef<LLVM::GEPArg>{LLVM::GEPArg(int32_t(offset))});
   LLVM::StoreOp::create(b, loc, value, at);
 }
 
@@ -203,7 +209,8 @@ void ProductLowering::run() {
   storePointer(offsetof(ProductCall, c), C);
   storeMain(offsetof(ProductCall, m), loops.rows, {{offsetof(ProductCall, aRow), A}, {offsetof(ProductCall, cRow), C}});
   storeMain(offsetof(ProductCall, n), loops.columns, {{offsetof(ProductCall, bColumn), B}});
-  storeMain(offsetof(ProductCall, k), loops.depth, {{offsetof(ProductCall, aColumn), A}, {offsetof(ProductCall, bRow), B}});
+  storeMain(offsetof(ProductCall, k), loops.depth,
+            {{offsetof(ProductCall, aColumn), A}, {offsetof(ProductCall, bRow), B}});
   for (const LoopGroup &group : loops.repeats)
     storeOuter(group);
   store(offsetof(ProductCall, numOuter), constant(numOuter));
@@ -214,7 +221,9 @@ void ProductLowering::run() {
   op.erase();
 }
 
-bool heddle::isProductKernel(linalg::GenericOp op) { return succeeded(classify(op)); }
+bool heddle::isProductKernel(linalg::GenericOp op) {
+  return succeeded(classify(op));
+}
 
 void heddle::lowerProducts(func::FuncOp graph, const CpuTarget &target) {
   std::vector<ProductLoops> products;
@@ -228,7 +237,8 @@ void heddle::lowerProducts(func::FuncOp graph, const CpuTarget &target) {
   // One for all, which run one after the other.
   OpBuilder b = OpBuilder::atBlockBegin(&graph.getBody().front());
   Value bytes = arith::ConstantIntOp::create(b, graph.getLoc(), b.getI64Type(), sizeof(ProductCall));
-  Value memory = LLVM::AllocaOp::create(b, graph.getLoc(), LLVM::LLVMPointerType::get(b.getContext()), b.getI8Type(), bytes, 8);
+  Value memory =
+      LLVM::AllocaOp::create(b, graph.getLoc(), LLVM::LLVMPointerType::get(b.getContext()), b.getI8Type(), bytes, 8);
   for (const ProductLoops &loops : products)
     ProductLowering(loops, graph, memory).run();
 }

@@ -27,10 +27,14 @@ LogicalResult HostFunction::lowerAttention(OnlineAttentionOp op) {
     return failure();
   auto query = cast<MemRefType>(op.getQuery().getType()), output = cast<MemRefType>(op.getInits()[0].getType());
   auto [key, value] = planes(op.getCache().getType(), op.getLayer());
-  SmallVector<Value> arguments = {pointerOf(op.getQuery()), pointerOf(op.getInits()[0]),
+  SmallVector<Value> arguments = {pointerOf(op.getQuery()),
+                                  pointerOf(op.getInits()[0]),
                                   field(offsetof(heddle_step, sequences), b.pointerType()),
-                                  field(offsetof(heddle_step, num_sequences), b.getI64Type()), key, value,
-                                  b.constant(rowStride(query)), b.constant(rowStride(output)),
+                                  field(offsetof(heddle_step, num_sequences), b.getI64Type()),
+                                  key,
+                                  value,
+                                  b.constant(rowStride(query)),
+                                  b.constant(rowStride(output)),
                                   op.getSinks() ? pointerOf(op.getSinks()) : null()};
   if (op.storesScores()) {
     Value scores = op.getInits()[1];
@@ -43,7 +47,9 @@ LogicalResult HostFunction::lowerAttention(OnlineAttentionOp op) {
 }
 
 // Splits that buffers of (max_rows, splits * num_heads) have room for.
-static int64_t maxSplits(Value maxima, int64_t numHeads) { return cast<MemRefType>(maxima.getType()).getDimSize(1) / numHeads; }
+static int64_t maxSplits(Value maxima, int64_t numHeads) {
+  return cast<MemRefType>(maxima.getType()).getDimSize(1) / numHeads;
+}
 
 LogicalResult HostFunction::lowerSplitAttention(OnlineAttentionOp op) {
   FailureOr<func::FuncOp> kernel = kernels.attention(op);
@@ -54,8 +60,9 @@ LogicalResult HostFunction::lowerSplitAttention(OnlineAttentionOp op) {
   OperandRange states = op.getInits(); // outputs, maxima, sums
   launch(op, *kernel,
          {pointerOf(op.getQuery()), pointerOf(states[0]), pointerOf(states[1]), pointerOf(states[2]),
-          field(offsetof(heddle_step, sequences), b.pointerType()), field(offsetof(heddle_step, num_sequences), b.getI64Type()), key,
-          value, b.constant(rowStride(query)), b.constant(maxSplits(states[1], op.getNumHeads())), thread, numThreads});
+          field(offsetof(heddle_step, sequences), b.pointerType()),
+          field(offsetof(heddle_step, num_sequences), b.getI64Type()), key, value, b.constant(rowStride(query)),
+          b.constant(maxSplits(states[1], op.getNumHeads())), thread, numThreads});
   finishKernel();
   return success();
 }
@@ -67,9 +74,10 @@ LogicalResult HostFunction::lowerCombine(CombineSplitsOp op) {
   auto output = cast<MemRefType>(op.getInits()[0].getType());
   launch(op, *kernel,
          {pointerOf(op.getOutputs()), pointerOf(op.getMaxima()), pointerOf(op.getSums()), pointerOf(op.getInits()[0]),
-          field(offsetof(heddle_step, sequences), b.pointerType()), field(offsetof(heddle_step, num_sequences), b.getI64Type()),
-          b.constant(rowStride(output)), b.constant(maxSplits(op.getMaxima(), op.getNumHeads())),
-          op.getSinks() ? pointerOf(op.getSinks()) : null(), thread, numThreads});
+          field(offsetof(heddle_step, sequences), b.pointerType()),
+          field(offsetof(heddle_step, num_sequences), b.getI64Type()), b.constant(rowStride(output)),
+          b.constant(maxSplits(op.getMaxima(), op.getNumHeads())), op.getSinks() ? pointerOf(op.getSinks()) : null(),
+          thread, numThreads});
   finishKernel();
   return success();
 }
@@ -80,12 +88,20 @@ LogicalResult HostFunction::lowerLatentAttention(OnlineLatentAttentionOp op) {
     return failure();
   auto first = [&](OperandRange ups) { return ups.empty() ? null() : pointerOf(ups.front()); };
   auto query = cast<MemRefType>(op.getQuery().getType()), output = cast<MemRefType>(op.getInits()[0].getType());
-  SmallVector<Value> arguments = {pointerOf(op.getQuery()), pointerOf(op.getInits()[0]), pointerOf(op.getInits()[1]),
-                                  first(op.getKeyUps()), op.getKeyFolds() ? pointerOf(op.getKeyFolds()) : null(),
-                                  first(op.getValueUps()), field(offsetof(heddle_step, sequences), b.pointerType()),
+  SmallVector<Value> arguments = {pointerOf(op.getQuery()),
+                                  pointerOf(op.getInits()[0]),
+                                  pointerOf(op.getInits()[1]),
+                                  first(op.getKeyUps()),
+                                  op.getKeyFolds() ? pointerOf(op.getKeyFolds()) : null(),
+                                  first(op.getValueUps()),
+                                  field(offsetof(heddle_step, sequences), b.pointerType()),
                                   field(offsetof(heddle_step, num_sequences), b.getI64Type()),
-                                  planes(op.getCache().getType(), op.getLayer()).first, b.constant(rowStride(query)),
-                                  b.constant(rowStride(output)), field(offsetof(heddle_step, fixed_forms), b.getI64Type()), thread, numThreads};
+                                  planes(op.getCache().getType(), op.getLayer()).first,
+                                  b.constant(rowStride(query)),
+                                  b.constant(rowStride(output)),
+                                  field(offsetof(heddle_step, fixed_forms), b.getI64Type()),
+                                  thread,
+                                  numThreads};
   for (func::FuncOp body : {kernel->fold, kernel->attend, kernel->project, kernel->rebuild})
     if (body) {
       launch(op, body, arguments);

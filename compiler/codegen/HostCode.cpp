@@ -29,7 +29,9 @@ static std::string loweredName(func::FuncOp func) {
   return func.getSymName() == "step" ? "heddle_step" : ("heddle_" + func.getSymName()).str();
 }
 
-Value HostFunction::null() { return LLVM::ZeroOp::create(b, b.pointerType()); }
+Value HostFunction::null() {
+  return LLVM::ZeroOp::create(b, b.pointerType());
+}
 
 void HostFunction::begin(bool isStep) {
   SmallVector<Type> parameters = {b.pointerType(), b.getI32Type(), b.getI32Type()};
@@ -142,9 +144,9 @@ LogicalResult HostFunction::lowerMatmul(PackedMatmulOp op) {
   Value first = begin, last = end;
   b.ifThen(b.lessThan(first, last), [&] {
     launch(op, *kernel,
-           {pointerOf(op.getInput()), optional(op.getInputScales()), optional(op.getInputSums()), pointerOf(op.getWeights()),
-            optional(op.getBias()), pointerOf(op.getInits()[0]), rowCounts.lookup(op.getInput()), b.constant(rowStride(input)),
-            b.constant(rowStride(output)), first, last});
+           {pointerOf(op.getInput()), optional(op.getInputScales()), optional(op.getInputSums()),
+            pointerOf(op.getWeights()), optional(op.getBias()), pointerOf(op.getInits()[0]),
+            rowCounts.lookup(op.getInput()), b.constant(rowStride(input)), b.constant(rowStride(output)), first, last});
   });
   finishKernel();
   return success();
@@ -159,8 +161,9 @@ LogicalResult HostFunction::lowerAppend(KvAppendOp op) {
   auto [key, value] = planes(op.getCache().getType(), op.getLayer());
   auto [begin, end] = share(rows);
   launch(op, *kernel,
-         {pointerOf(op.getKey()), op.getValue() ? pointerOf(op.getValue()) : null(), b.constant(rowStride(keyType)), b.constant(rowStride(valueType)),
-          field(offsetof(heddle_step, row_sequence), b.pointerType()), field(offsetof(heddle_step, cache_positions), b.pointerType()),
+         {pointerOf(op.getKey()), op.getValue() ? pointerOf(op.getValue()) : null(), b.constant(rowStride(keyType)),
+          b.constant(rowStride(valueType)), field(offsetof(heddle_step, row_sequence), b.pointerType()),
+          field(offsetof(heddle_step, cache_positions), b.pointerType()),
           field(offsetof(heddle_step, sequences), b.pointerType()), key, value, begin, end});
   finishKernel();
   return success();
@@ -173,7 +176,8 @@ LogicalResult HostFunction::lowerEmbedding(DequantizeOp op) {
   auto output = cast<MemRefType>(op.getInits()[0].getType());
   auto [begin, end] = share(rowCounts.lookup(op.getInits()[0]));
   launch(op, *kernel,
-         {pointerOf(op.getIds()), pointerOf(op.getWeights()), pointerOf(op.getInits()[0]), begin, end, b.constant(rowStride(output))});
+         {pointerOf(op.getIds()), pointerOf(op.getWeights()), pointerOf(op.getInits()[0]), begin, end,
+          b.constant(rowStride(output))});
   finishKernel();
   return success();
 }
@@ -245,7 +249,8 @@ LogicalResult HostFunction::lower(Operation *op) {
       .Case([&](DequantizeOp op) { return lowerEmbedding(op); })
       .Case([&](KernelCallOp op) { return lowerRowWise(op); })
       .Case([&](func::CallOp op) { return lowerCall(op); })
-      .Case<memref::AllocOp, memref::SubViewOp, memref::CastOp, bufferization::ToBufferOp>([&](Operation *op) { return lowerView(op); })
+      .Case<memref::AllocOp, memref::SubViewOp, memref::CastOp, bufferization::ToBufferOp>(
+          [&](Operation *op) { return lowerView(op); })
       .Case([&](memref::DimOp op) {
         scalars[op] = rowCounts.lookup(op.getSource());
         return success();

@@ -23,9 +23,7 @@ LogicalResult HostFunction::lowerRoute(RouteExpertsOp op) {
   launch(op, *route, {pointerOf(op.getLogits()), correction, inits[0], inits[1], begin, end});
   finishKernel();
   Value isFirstThread = b.equal(arith::ExtSIOp::create(b, b.getI64Type(), thread), b.constant(0));
-  b.ifThen(isFirstThread, [&] {
-    launch(op, *group, {inits[0], inits[1], inits[2], inits[3], inits[4], count});
-  });
+  b.ifThen(isFirstThread, [&] { launch(op, *group, {inits[0], inits[1], inits[2], inits[3], inits[4], count}); });
   finishKernel();
   return success();
 }
@@ -59,15 +57,18 @@ LogicalResult HostFunction::lowerExperts(ExpertMatmulOp op) {
   };
   b.ifThen(b.lessThan(first, last), [&] {
     if (!gathers && !op.getAccumulate())
-      clearColumns(output, b.mul(first, PackedLayout::panelRows), b.min(b.mul(last, PackedLayout::panelRows), b.constant(n)));
+      clearColumns(output, b.mul(first, PackedLayout::panelRows),
+                   b.min(b.mul(last, PackedLayout::panelRows), b.constant(n)));
     b.loop(0, op.getNumExperts(), 1, [&](Value expert) {
       Value bounds = b.at(pointerOf(op.getOffsets()), expert, 4);
       Value from = b.loadIndex(bounds), to = b.loadIndex(b.at(bounds, 4));
       b.ifThen(b.lessThan(from, to), [&] {
         launch(op, *kernel,
-               {entryOf(op.getInput(), !gathers, from, inputBytes * k), entryOf(op.getInputScales(), !gathers, from, k / 32 * 4),
-                entryOf(op.getInputSums(), !gathers, from, k / 16 * 4), b.at(pointerOf(op.getWeights()), expert, expertBytes), null(),
-                entryOf(output, gathers, from, 4 * n), b.sub(to, from), b.constant(actStride), b.constant(outStride), first, last,
+               {entryOf(op.getInput(), !gathers, from, inputBytes * k),
+                entryOf(op.getInputScales(), !gathers, from, k / 32 * 4),
+                entryOf(op.getInputSums(), !gathers, from, k / 16 * 4),
+                b.at(pointerOf(op.getWeights()), expert, expertBytes), null(), entryOf(output, gathers, from, 4 * n),
+                b.sub(to, from), b.constant(actStride), b.constant(outStride), first, last,
                 entryOf(op.getRowIndex(), true, from, 4), entryOf(op.getRowScale(), true, from, 4)});
       });
     });

@@ -18,7 +18,8 @@ int64_t rowStride(mlir::MemRefType type);
 // Lowers one function.
 class HostFunction {
 public:
-  HostFunction(mlir::func::FuncOp func, mlir::ModuleOp code, KernelLibrary &kernels, const Target &target, unsigned calls)
+  HostFunction(mlir::func::FuncOp func, mlir::ModuleOp code, KernelLibrary &kernels, const Target &target,
+               unsigned calls)
       : func(func), code(code), kernels(kernels), target(target), calls(calls), b(func.getLoc(), code.getContext()) {}
   mlir::LogicalResult run(bool isStep);
 
@@ -63,10 +64,10 @@ private:
   unsigned calls; // of this function in a step
   RawBuilder b;
   mlir::Value context, thread, numThreads, arena, rows, maxRows;
-  mlir::Value fixedArena; // the arena's part that does not depend on the rows
-  mlir::Value ticks, isProfiled; // kernel_ticks; thread 0 of a step that has them
-  mlir::Value lastTime;          // in memory: when the kernel before ended
-  unsigned launched = 0;          // index of the kernel launched last
+  mlir::Value fixedArena;                             // the arena's part that does not depend on the rows
+  mlir::Value ticks, isProfiled;                      // kernel_ticks; thread 0 of a step that has them
+  mlir::Value lastTime;                               // in memory: when the kernel before ended
+  unsigned launched = 0;                              // index of the kernel launched last
   llvm::DenseMap<mlir::Value, mlir::Value> pointers;  // buffer -> its first element
   llvm::DenseMap<mlir::Value, mlir::Value> rowCounts; // buffer -> rows, i64
   llvm::DenseMap<mlir::Value, mlir::Value> scalars;   // index -> i64, i1

@@ -19,7 +19,8 @@ Value HostFunction::halideBuffer(MemRefType type, Value pointer, Value rows) {
     bool isRows = type.isDynamicDim(axis);
     if (axis == 0)
       stride = type.getRank() > 1 ? rowStride(type) : 1;
-    dims.push_back({isRows && rows ? rows : b.constant(isRows ? INT32_MAX : type.getDimSize(axis)), b.constant(stride)});
+    dims.push_back(
+        {isRows && rows ? rows : b.constant(isRows ? INT32_MAX : type.getDimSize(axis)), b.constant(stride)});
     stride *= isRows ? 1 : type.getDimSize(axis);
   }
   return buildBuffer(b, target.isDevice(), bufferElement(type.getElementType()), pointer, dims);

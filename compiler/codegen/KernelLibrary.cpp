@@ -74,8 +74,9 @@ FailureOr<func::FuncOp> KernelLibrary::matmul(PackedMatmulOp op) {
     return failure();
   spec->hasBias = bool(op.getBias());
   spec->accumulate = op.getAccumulate();
-  return product(op, llvm::formatv("matmul_{0}_n{1}_k{2}{3}{4}{5}", op.getFormat(), spec->n, spec->k, activationOf(op).second,
-                                   spec->hasBias ? "_bias" : "", spec->accumulate ? "_add" : ""),
+  return product(op,
+                 llvm::formatv("matmul_{0}_n{1}_k{2}{3}{4}{5}", op.getFormat(), spec->n, spec->k,
+                               activationOf(op).second, spec->hasBias ? "_bias" : "", spec->accumulate ? "_add" : ""),
                  *spec);
 }
 
@@ -96,20 +97,23 @@ static constexpr StringRef mixtures = "mixtures of experts";
 
 FailureOr<func::FuncOp> KernelLibrary::routeExperts(RouteExpertsOp op) {
   MoeRouteSpec spec = routeSpec(op);
-  std::string name = llvm::formatv("route_e{0}_k{1}{2}{3}{4}", spec.numExperts, spec.topK, spec.normalize ? "_normalize" : "",
-                                   spec.sigmoid ? "_sigmoid" : "", spec.hasCorrection ? "_corrected" : "");
+  std::string name =
+      llvm::formatv("route_e{0}_k{1}{2}{3}{4}", spec.numExperts, spec.topK, spec.normalize ? "_normalize" : "",
+                    spec.sigmoid ? "_sigmoid" : "", spec.hasCorrection ? "_corrected" : "");
   if (spec.numGroups > 1)
     name += llvm::formatv("_g{0}of{1}", spec.topGroups, spec.numGroups);
   if (spec.scale != 1)
     name += llvm::formatv("_s{0}", llvm::utohexstr(llvm::bit_cast<uint32_t>(spec.scale)));
   return once(
-      name, [&](StringRef name) { return buildMoeRoute(code, name, spec); }, [&](StringRef) { return refuse(op, mixtures); });
+      name, [&](StringRef name) { return buildMoeRoute(code, name, spec); },
+      [&](StringRef) { return refuse(op, mixtures); });
 }
 
 FailureOr<func::FuncOp> KernelLibrary::groupByExpert(RouteExpertsOp op) {
   std::string name = llvm::formatv("group_e{0}_k{1}", op.getNumExperts(), op.getTopK());
   return once(
-      name, [&](StringRef name) { return buildMoeGroup(code, name, routeSpec(op)); }, [&](StringRef) { return refuse(op, mixtures); });
+      name, [&](StringRef name) { return buildMoeGroup(code, name, routeSpec(op)); },
+      [&](StringRef) { return refuse(op, mixtures); });
 }
 
 int64_t KernelLibrary::expertBytes(ExpertMatmulOp op) {
@@ -146,16 +150,17 @@ FailureOr<func::FuncOp> KernelLibrary::expertMatmul(ExpertMatmulOp op) {
   if (expertBytes(op) != bytes)
     return op.emitError("an expert's weights take ") << expertBytes(op) << " bytes, their layout " << bytes;
   std::string activation = op.getActivation() ? ("_" + stringifyActivationKind(*op.getActivation())).str() : "";
-  std::string name = llvm::formatv("experts_{0}_n{1}_k{2}{3}{4}", op.getFormat(), spec.n, spec.k, activationOf(op).second,
-                                   activation);
+  std::string name =
+      llvm::formatv("experts_{0}_n{1}_k{2}{3}{4}", op.getFormat(), spec.n, spec.k, activationOf(op).second, activation);
   return product(op, name, spec);
 }
 
 // What tells the attention kernels of a model apart. Scale and cap by their bits: two layers that differ in them are two kernels.
 static std::string attentionName(StringRef prefix, const AttentionSpec &spec) {
-  return llvm::formatv("{0}_h{1}_kv{2}_d{3}_w{4}_s{5}_c{6}{7}{8}{9}{10}", prefix, spec.numHeads, spec.numKvHeads, spec.headDim, spec.window,
-                       llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.scale)), llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.softcap)),
-                       spec.causal ? "" : "_full", spec.hasSinks ? "_sinks" : "", spec.shareKvHeads ? "" : "_unshared",
+  return llvm::formatv("{0}_h{1}_kv{2}_d{3}_w{4}_s{5}_c{6}{7}{8}{9}{10}", prefix, spec.numHeads, spec.numKvHeads,
+                       spec.headDim, spec.window, llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.scale)),
+                       llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.softcap)), spec.causal ? "" : "_full",
+                       spec.hasSinks ? "_sinks" : "", spec.shareKvHeads ? "" : "_unshared",
                        spec.storesScores ? "_stored" : "");
 }
 
@@ -182,7 +187,8 @@ static LogicalResult verifyBlock(OnlineAttentionOp op) {
 static LogicalResult verifySplit(Operation *op, std::optional<uint64_t> splitKv) {
   if (!splitKv || *splitKv == attentionSplitTokens)
     return success();
-  return op->emitError("no kernel splits the keys every ") << *splitKv << " tokens, only every " << attentionSplitTokens;
+  return op->emitError("no kernel splits the keys every ")
+         << *splitKv << " tokens, only every " << attentionSplitTokens;
 }
 
 FailureOr<func::FuncOp> KernelLibrary::attention(OnlineAttentionOp op) {
@@ -198,12 +204,14 @@ FailureOr<func::FuncOp> KernelLibrary::attention(OnlineAttentionOp op) {
     return failure();
   if (op.getSplitKv())
     return once(
-        attentionName("attention_split", spec), [&](StringRef name) { return buildAttentionSplit(code, name, spec, target.cpu); },
+        attentionName("attention_split", spec),
+        [&](StringRef name) { return buildAttentionSplit(code, name, spec, target.cpu); },
         [&](StringRef) { return refuse(op, "splits of the keys"); });
   return once(
       attentionName("attention", spec), [&](StringRef name) { return buildAttention(code, name, spec, target.cpu); },
       [&](StringRef name) {
-        return spec.storesScores ? FailureOr<func::FuncOp>(refuse(op, "stored scores")) : device.attention(op, name, spec);
+        return spec.storesScores ? FailureOr<func::FuncOp>(refuse(op, "stored scores"))
+                                 : device.attention(op, name, spec);
       });
 }
 
@@ -212,11 +220,13 @@ FailureOr<func::FuncOp> KernelLibrary::combineSplits(CombineSplitsOp op) {
     return failure();
   AttentionSpec spec = attentionSpec(op.getCache().getType(), op.getNumHeads(), op.getMask(), bool(op.getSinks()));
   return once(
-      attentionName("combine_splits", spec), [&](StringRef name) { return buildCombineSplits(code, name, spec, target.cpu); },
+      attentionName("combine_splits", spec),
+      [&](StringRef name) { return buildCombineSplits(code, name, spec, target.cpu); },
       [&](StringRef) { return refuse(op, "splits of the keys"); });
 }
 
-FailureOr<func::FuncOp> KernelLibrary::plainMatmul(Operation *op, StringRef format, int64_t n, int64_t k, int64_t &bytes) {
+FailureOr<func::FuncOp> KernelLibrary::plainMatmul(Operation *op, StringRef format, int64_t n, int64_t k,
+                                                   int64_t &bytes) {
   FailureOr<PackedLayout> layout = layoutOf(op, format);
   if (failed(layout))
     return failure();
@@ -243,9 +253,10 @@ FailureOr<KernelLibrary::LatentKernels> KernelLibrary::latentAttention(OnlineLat
   std::string error;
   if (failed(verifyAttention(spec.absorbed(), error)) || failed(verifyAttention(spec.rebuilt(), error)))
     return op.emitError(error);
-  std::string suffix = llvm::formatv("_{0}_h{1}_kv{2}_r{3}_n{4}_p{5}_v{6}_w{7}_s{8}{9}", stringifyLatentForm(spec.form), dims.numHeads,
-                                     dims.numKvHeads, dims.rank, dims.nope, dims.rope, dims.value, spec.window,
-                                     llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.scale)), spec.causal ? "" : "_full");
+  std::string suffix =
+      llvm::formatv("_{0}_h{1}_kv{2}_r{3}_n{4}_p{5}_v{6}_w{7}_s{8}{9}", stringifyLatentForm(spec.form), dims.numHeads,
+                    dims.numKvHeads, dims.rank, dims.nope, dims.rope, dims.value, spec.window,
+                    llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.scale)), spec.causal ? "" : "_full");
   for (std::optional<StringRef> format : {op.getKeyFormat(), op.getFoldFormat(), op.getValueFormat()})
     suffix += "_" + format.value_or("none").str();
   LatentKernels kernels;
@@ -261,9 +272,12 @@ FailureOr<KernelLibrary::LatentKernels> KernelLibrary::latentAttention(OnlineLat
       return failure();
     func::FuncOp attention;
     build(kernels.fold, "latent_fold", [&](StringRef name) { return buildLatentFold(code, name, spec, *matmulFold); });
-    build(attention, "latent_attention", [&](StringRef name) { return buildAttention(code, name, spec.absorbed(), target.cpu); });
-    build(kernels.attend, "latent_attend", [&](StringRef name) { return buildLatentAttend(code, name, spec, attention); });
-    build(kernels.project, "latent_project", [&](StringRef name) { return buildLatentProject(code, name, spec, *matmulValue); });
+    build(attention, "latent_attention",
+          [&](StringRef name) { return buildAttention(code, name, spec.absorbed(), target.cpu); });
+    build(kernels.attend, "latent_attend",
+          [&](StringRef name) { return buildLatentAttend(code, name, spec, attention); });
+    build(kernels.project, "latent_project",
+          [&](StringRef name) { return buildLatentProject(code, name, spec, *matmulValue); });
   }
   if (spec.form != LatentForm::Absorbed) {
     FailureOr<func::FuncOp> matmulKey = plainMatmul(op, *op.getKeyFormat(), dims.nope, dims.rank, spec.keyBytes);
@@ -300,7 +314,8 @@ FailureOr<func::FuncOp> KernelLibrary::embedding(DequantizeOp op) {
   spec.scale = op.getScale().convertToDouble();
   // A device's kernel keeps ids within the table's rows.
   std::string rows = target.isDevice() ? "_n" + std::to_string(op.getN()) : "";
-  std::string name = llvm::formatv("embedding_{0}_k{1}{2}{3}", op.getFormat(), spec.k, rows, spec.scale == 1 ? "" : "_s" + llvm::utohexstr(llvm::bit_cast<uint32_t>(spec.scale)));
+  std::string name = llvm::formatv("embedding_{0}_k{1}{2}{3}", op.getFormat(), spec.k, rows,
+                                   spec.scale == 1 ? "" : "_s" + llvm::utohexstr(llvm::bit_cast<uint32_t>(spec.scale)));
   return once(
       name, [&](StringRef name) { return buildEmbedding(code, name, spec); },
       [&](StringRef name) { return device.embedding(op, name, spec, op.getN()); });

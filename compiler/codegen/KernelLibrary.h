@@ -17,14 +17,14 @@ namespace heddle {
 // What the package's kernel table says of a kernel.
 struct KernelRecord {
   std::string name, kind, emitter, schedule;
-  unsigned calls = 0;  // in one step
+  unsigned calls = 0; // in one step
   int64_t flopsPerRow = 0, fixedBytes = 0, bytesPerRow = 0;
 };
 
 // One launch in a function of the step.
 struct KernelLaunch {
-  unsigned kernel;      // index of its record
-  mlir::Operation *op;  // of the scheduled module
+  unsigned kernel;     // index of its record
+  mlir::Operation *op; // of the scheduled module
 };
 
 class KernelLibrary {
@@ -67,13 +67,14 @@ private:
   mlir::FailureOr<mlir::func::FuncOp> once(const std::string &name, Build onCpu, Build onDevice);
   mlir::FailureOr<mlir::func::FuncOp> product(mlir::Operation *op, const std::string &name, const MatmulSpec &spec);
   // A product of f32 rows with (n, k) packed as `format`; sets `bytes` to what the matrix takes.
-  mlir::FailureOr<mlir::func::FuncOp> plainMatmul(mlir::Operation *op, llvm::StringRef format, int64_t n, int64_t k, int64_t &bytes);
+  mlir::FailureOr<mlir::func::FuncOp> plainMatmul(mlir::Operation *op, llvm::StringRef format, int64_t n, int64_t k,
+                                                  int64_t &bytes);
   mlir::LogicalResult refuse(mlir::Operation *op, llvm::StringRef what);
 
   mlir::ModuleOp source, code;
   const Target &target;
   std::vector<std::string> halideObjects;
-  llvm::StringSet<> halideKernels;  // names of those that Halide emitted
+  llvm::StringSet<> halideKernels; // names of those that Halide emitted
   DeviceKernels device;
   llvm::MapVector<mlir::StringAttr, KernelRecord> kernels;
   std::vector<KernelLaunch> launched;

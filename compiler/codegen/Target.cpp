@@ -13,15 +13,25 @@
 using namespace heddle;
 
 // Features that kernels make use of; a binary requires those of its target and no others.
-static const char *const knownFeatures[] = {
-    "avx2",       "fma",        "f16c",       "avx512f",  "avx512bw", "avx512vl", "avx512dq", "avx512vnni",
-    "avx512bf16", "amx-tile",   "amx-int8",   "amx-bf16", "dotprod",  "fullfp16", "neon"};
+static const char *const knownFeatures[] = {"avx2",     "fma",      "f16c",       "avx512f",    "avx512bw",
+                                            "avx512vl", "avx512dq", "avx512vnni", "avx512bf16", "amx-tile",
+                                            "amx-int8", "amx-bf16", "dotprod",    "fullfp16",   "neon"};
 
-bool CpuTarget::has(llvm::StringRef feature) const { return llvm::is_contained(features, feature); }
-bool CpuTarget::isX86() const { return llvm::StringRef(triple).starts_with("x86_64"); }
-bool CpuTarget::isAArch64() const { return llvm::StringRef(triple).starts_with("aarch64"); }
-unsigned CpuTarget::vectorLanes() const { return hasAvx512() ? 16 : isX86() ? 8 : 4; }
-unsigned CpuTarget::vectorRegisters() const { return isX86() && !hasAvx512() ? 16 : 32; }
+bool CpuTarget::has(llvm::StringRef feature) const {
+  return llvm::is_contained(features, feature);
+}
+bool CpuTarget::isX86() const {
+  return llvm::StringRef(triple).starts_with("x86_64");
+}
+bool CpuTarget::isAArch64() const {
+  return llvm::StringRef(triple).starts_with("aarch64");
+}
+unsigned CpuTarget::vectorLanes() const {
+  return hasAvx512() ? 16 : isX86() ? 8 : 4;
+}
+unsigned CpuTarget::vectorRegisters() const {
+  return isX86() && !hasAvx512() ? 16 : 32;
+}
 
 static CpuTarget x86Target(llvm::StringRef name, llvm::StringRef cpu, std::vector<std::string> features) {
   return {name.str(), "x86_64-unknown-linux-gnu", cpu.str(), std::move(features)};
@@ -63,8 +73,7 @@ mlir::FailureOr<CpuTarget> heddle::parseCpuTarget(llvm::StringRef name, std::str
     return x86Target(name, "x86-64-v4", spr);
   if (name == "aarch64")
     return CpuTarget{"aarch64", "aarch64-unknown-linux-gnu", "generic", {"neon", "dotprod", "fullfp16"}};
-  error = "unknown target '" + name.str() +
-          "'; known: native, x86-64-v3, x86-64-v4, znver5, sapphirerapids, aarch64";
+  error = "unknown target '" + name.str() + "'; known: native, x86-64-v3, x86-64-v4, znver5, sapphirerapids, aarch64";
   return mlir::failure();
 }
 

@@ -22,10 +22,10 @@ namespace heddle {
 
 // One CPU target. Kernels ask what it can do and never name a processor.
 struct CpuTarget {
-  std::string name;                   // as given to --target, "native" resolved
-  std::string triple;                 // x86_64-unknown-linux-gnu | aarch64-unknown-linux-gnu
-  std::string cpu;                    // LLVM's name
-  std::vector<std::string> features;  // LLVM's names, "+avx512vnni" without the plus: required at run time as well
+  std::string name;                  // as given to --target, "native" resolved
+  std::string triple;                // x86_64-unknown-linux-gnu | aarch64-unknown-linux-gnu
+  std::string cpu;                   // LLVM's name
+  std::vector<std::string> features; // LLVM's names, "+avx512vnni" without the plus: required at run time as well
 
   bool has(llvm::StringRef feature) const;
   bool isX86() const;
@@ -50,10 +50,10 @@ enum class DeviceKind : uint8_t { None, OpenCl, Cuda };
 // What a model is compiled for: the processor that the step function runs on, and the device that kernels run on, if they do not
 // run on the processor as well.
 struct Target {
-  std::string name;          // as given to --target
+  std::string name; // as given to --target
   CpuTarget cpu;
   DeviceKind device = DeviceKind::None;
-  std::optional<GpuTarget> gpu;  // of a CUDA device
+  std::optional<GpuTarget> gpu; // of a CUDA device
 
   bool isDevice() const { return device != DeviceKind::None; }
 };

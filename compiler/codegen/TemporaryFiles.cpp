@@ -36,7 +36,8 @@ std::error_code TemporaryFiles::create(std::string &outPath, int &outDescriptor)
     llvm::sys::fs::createUniquePath("heddle-%%%%%%%%%%%%", path, /*MakeAbsolute=*/true);
     outPath = path.str().str();
     llvm::sys::RemoveFileOnSignal(outPath);
-    error = llvm::sys::fs::openFileForWrite(outPath, outDescriptor, llvm::sys::fs::CD_CreateNew, llvm::sys::fs::OF_None, 0600);
+    error = llvm::sys::fs::openFileForWrite(outPath, outDescriptor, llvm::sys::fs::CD_CreateNew, llvm::sys::fs::OF_None,
+                                            0600);
     if (!error) {
       files.push_back(outPath);
       return error;

@@ -194,8 +194,8 @@ static WeightOp rowsOf(WeightOp op, int64_t begin, int64_t rows) {
     rowBytes = stored.blockBytes;
     stride = stride ? stride : typeOf(op.getResult()).getDimSize(0);
   }
-  auto part = StorageAttr::get(b.getContext(), storage.getType(), storage.getFile(), storage.getOffset() + begin * rowBytes,
-                               storage.getTransposed(), stride);
+  auto part = StorageAttr::get(b.getContext(), storage.getType(), storage.getFile(),
+                               storage.getOffset() + begin * rowBytes, storage.getTransposed(), stride);
   std::string name = (op.getName() + "[" + Twine(begin) + ":" + Twine(begin + rows) + "]").str();
   return WeightOp::create(b, op.getLoc(), type, name, part);
 }

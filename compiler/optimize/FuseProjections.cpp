@@ -49,7 +49,8 @@ static void fuse(ArrayRef<LinearOp> group) {
     offsets.back() = b.getIndexAttr(begin);
     sizes.back() = b.getIndexAttr(sliceType.getShape().back());
     begin += sliceType.getShape().back();
-    op.replaceAllUsesWith(tensor::ExtractSliceOp::create(b, op.getLoc(), sliceType, fused, offsets, sizes, strides).getResult());
+    op.replaceAllUsesWith(
+        tensor::ExtractSliceOp::create(b, op.getLoc(), sliceType, fused, offsets, sizes, strides).getResult());
   }
   for (LinearOp op : group)
     op.erase();

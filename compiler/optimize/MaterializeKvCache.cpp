@@ -114,13 +114,18 @@ LogicalResult RaggedRewriter::rewriteLatentAttention(LatentAttentionOp op) {
   Location loc = op.getLoc();
   Value latent = map.lookup(op.getLatent()), rope = op.getKeyRope() ? map.lookup(op.getKeyRope()) : Value();
   KvAppendOp::create(b, loc, cache, toRows(loc, latent), rope ? toRows(loc, rope) : Value(), layer);
-  auto viewType = [&](int64_t width) { return RankedTensorType::get({1, 1, dynamic, width}, cacheType.getElementType()); };
-  auto view = KvViewOp::create(b, loc, viewType(cacheType.getKeyDim()), viewType(cacheType.getValueDim()), cache, layer);
-  auto lookUp = [&](OperandRange values) { return llvm::map_to_vector(values, [&](Value value) { return map.lookup(value); }); };
+  auto viewType = [&](int64_t width) {
+    return RankedTensorType::get({1, 1, dynamic, width}, cacheType.getElementType());
+  };
+  auto view =
+      KvViewOp::create(b, loc, viewType(cacheType.getKeyDim()), viewType(cacheType.getValueDim()), cache, layer);
+  auto lookUp = [&](OperandRange values) {
+    return llvm::map_to_vector(values, [&](Value value) { return map.lookup(value); });
+  };
   auto attention = LatentAttentionOp::create(b, loc, raggedType(cast<RankedTensorType>(op.getResult().getType())),
                                              map.lookup(op.getQuery()), view.getKey(), rope ? view.getValue() : Value(),
-                                             lookUp(op.getKeyUps()), lookUp(op.getValueUps()), op.getMaskAttr(), op.getScaleAttr(),
-                                             op.getFormAttr());
+                                             lookUp(op.getKeyUps()), lookUp(op.getValueUps()), op.getMaskAttr(),
+                                             op.getScaleAttr(), op.getFormAttr());
   map.map(op.getResult(), attention.getResult());
   return success();
 }
@@ -131,11 +136,12 @@ LogicalResult RaggedRewriter::rewriteAttention(AttentionOp op) {
   Location loc = op.getLoc();
   Value q = map.lookup(op.getQuery()), k = map.lookup(op.getKey()), v = map.lookup(op.getValue());
   KvAppendOp::create(b, loc, cache, toRows(loc, k), toRows(loc, v), layer);
-  auto viewType = RankedTensorType::get({1, cacheType.getNumKvHeads(), dynamic, cacheType.getHeadDim()}, cacheType.getElementType());
+  auto viewType = RankedTensorType::get({1, cacheType.getNumKvHeads(), dynamic, cacheType.getHeadDim()},
+                                        cacheType.getElementType());
   auto view = KvViewOp::create(b, loc, viewType, viewType, cache, layer);
   Value sinks = op.getSinks() ? map.lookup(op.getSinks()) : Value();
-  auto attention = AttentionOp::create(b, loc, raggedType(op.getResult().getType()), q, view.getKey(), view.getValue(), Value(), sinks,
-                                       op.getMaskAttr(), op.getScaleAttr(), op.getSoftcapAttr());
+  auto attention = AttentionOp::create(b, loc, raggedType(op.getResult().getType()), q, view.getKey(), view.getValue(),
+                                       Value(), sinks, op.getMaskAttr(), op.getScaleAttr(), op.getSoftcapAttr());
   map.map(op.getResult(), attention.getResult());
   return success();
 }
@@ -145,15 +151,17 @@ void RaggedRewriter::rewriteExpand(tensor::ExpandShapeOp op) {
   Value input = map.lookup(op.getSrc());
   auto type = cast<RankedTensorType>(op.getResult().getType());
   Value rows = tensor::DimOp::create(b, op.getLoc(), input, 0);
-  SmallVector<OpFoldResult> sizes = {b.getIndexAttr(1), rows, b.getIndexAttr(type.getDimSize(2)), b.getIndexAttr(type.getDimSize(3))};
+  SmallVector<OpFoldResult> sizes = {b.getIndexAttr(1), rows, b.getIndexAttr(type.getDimSize(2)),
+                                     b.getIndexAttr(type.getDimSize(3))};
   Value expanded = tensor::ExpandShapeOp::create(b, op.getLoc(), raggedType(type), input,
                                                  SmallVector<ReassociationIndices>{{0, 1}, {2, 3}}, sizes);
   map.map(op.getResult(), expanded);
 }
 
 void RaggedRewriter::rewriteCollapse(tensor::CollapseShapeOp op) {
-  Value collapsed = tensor::CollapseShapeOp::create(b, op.getLoc(), raggedType(cast<RankedTensorType>(op.getResult().getType())),
-                                                    map.lookup(op.getSrc()), SmallVector<ReassociationIndices>{{0, 1}, {2, 3}});
+  Value collapsed =
+      tensor::CollapseShapeOp::create(b, op.getLoc(), raggedType(cast<RankedTensorType>(op.getResult().getType())),
+                                      map.lookup(op.getSrc()), SmallVector<ReassociationIndices>{{0, 1}, {2, 3}});
   map.map(op.getResult(), collapsed);
 }
 
@@ -203,10 +211,14 @@ LogicalResult RaggedRewriter::rewrite(Operation *op) {
   if (auto rope = dyn_cast<RopeOp>(op)) {
     Value positions = map.lookup(rope.getPositions());
     auto grid = RankedTensorType::get({1, dynamic}, b.getI32Type());
-    SmallVector<OpFoldResult> sizes = {b.getIndexAttr(1), tensor::DimOp::create(b, op->getLoc(), positions, 0).getResult()};
-    Value expanded = tensor::ExpandShapeOp::create(b, op->getLoc(), grid, positions, SmallVector<ReassociationIndices>{{0, 1}}, sizes);
+    SmallVector<OpFoldResult> sizes = {b.getIndexAttr(1),
+                                       tensor::DimOp::create(b, op->getLoc(), positions, 0).getResult()};
+    Value expanded = tensor::ExpandShapeOp::create(b, op->getLoc(), grid, positions,
+                                                   SmallVector<ReassociationIndices>{{0, 1}}, sizes);
     Value input = map.lookup(rope.getInput());
-    map.map(rope.getResult(), RopeOp::create(b, op->getLoc(), input.getType(), input, expanded, Value(), rope.getRope(), rope.getOffset()).getResult());
+    map.map(rope.getResult(),
+            RopeOp::create(b, op->getLoc(), input.getType(), input, expanded, Value(), rope.getRope(), rope.getOffset())
+                .getResult());
     return success();
   }
   if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op)) {
@@ -215,8 +227,9 @@ LogicalResult RaggedRewriter::rewrite(Operation *op) {
     sizes.back() = slice.getMixedSizes().back();
     offsets.erase(offsets.begin());
     SmallVector<OpFoldResult> strides(sizes.size(), b.getIndexAttr(1));
-    map.map(slice.getResult(), tensor::ExtractSliceOp::create(b, op->getLoc(), raggedType(slice.getType()), input, offsets, sizes, strides)
-                                   .getResult());
+    map.map(slice.getResult(),
+            tensor::ExtractSliceOp::create(b, op->getLoc(), raggedType(slice.getType()), input, offsets, sizes, strides)
+                .getResult());
     return success();
   }
   // Everything else works on the last dimension, or on one value at a time.
@@ -254,7 +267,8 @@ LogicalResult RaggedRewriter::selectOutputs() {
 LogicalResult RaggedRewriter::run(bool isStep) {
   Block &old = func.front();
   if (old.getNumArguments() < 2)
-    return func.emitError("takes ") << old.getNumArguments() << " arguments, expected at least 2: what it computes on and positions";
+    return func.emitError("takes ") << old.getNumArguments()
+                                    << " arguments, expected at least 2: what it computes on and positions";
   SmallVector<Type> inputs, results;
   for (Type type : old.getArgumentTypes()) {
     auto tensorType = dyn_cast<RankedTensorType>(type);
@@ -269,7 +283,8 @@ LogicalResult RaggedRewriter::run(bool isStep) {
     extra = {RankedTensorType::get({dynamic}, b.getI32Type()), cacheType};
   inputs.insert(inputs.begin() + 2, extra.begin(), extra.end());
 
-  Block *block = b.createBlock(&func.getBody(), func.getBody().end(), inputs, SmallVector<Location>(inputs.size(), func.getLoc()));
+  Block *block =
+      b.createBlock(&func.getBody(), func.getBody().end(), inputs, SmallVector<Location>(inputs.size(), func.getLoc()));
   for (BlockArgument argument : old.getArguments())
     map.map(argument, block->getArgument(argument.getArgNumber() + (argument.getArgNumber() < 2 ? 0 : extra.size())));
   cache = block->getArgument(isStep ? 3 : 2);
@@ -312,7 +327,8 @@ struct MaterializeKvCache : heddle::impl::MaterializeKvCacheBase<MaterializeKvCa
     Shape shape{0, 0, 0};
     auto text = [](Shape shape) {
       auto [heads, headDim, latent] = shape;
-      return "(" + std::to_string(heads) + ", " + std::to_string(headDim) + (latent ? ", latent " + std::to_string(latent) : "") + ")";
+      return "(" + std::to_string(heads) + ", " + std::to_string(headDim) +
+             (latent ? ", latent " + std::to_string(latent) : "") + ")";
     };
     WalkResult walk = module.walk([&](Operation *op) {
       Shape wanted;
@@ -323,7 +339,8 @@ struct MaterializeKvCache : heddle::impl::MaterializeKvCacheBase<MaterializeKvCa
       else
         return WalkResult::advance();
       if (shape != Shape{0, 0, 0} && shape != wanted) {
-        op->emitError("all layers must have the same num_kv_heads and head_dim: ") << text(wanted) << " after " << text(shape);
+        op->emitError("all layers must have the same num_kv_heads and head_dim: ")
+            << text(wanted) << " after " << text(shape);
         return WalkResult::interrupt();
       }
       shape = wanted;
@@ -345,7 +362,9 @@ struct MaterializeKvCache : heddle::impl::MaterializeKvCacheBase<MaterializeKvCa
       if (!runsAttention(call))
         continue;
       windows.push_back(0);
-      getOperation().lookupSymbol<func::FuncOp>(call.getCallee()).walk([&](AttentionOp op) { windows.back() = op.getMask().getWindow(); });
+      getOperation().lookupSymbol<func::FuncOp>(call.getCallee()).walk([&](AttentionOp op) {
+        windows.back() = op.getMask().getWindow();
+      });
     }
     if (llvm::any_of(windows, [](int64_t window) { return window != 0; }))
       getOperation()->setAttr(kvWindowsAttr, DenseI64ArrayAttr::get(&getContext(), windows));

@@ -19,7 +19,8 @@ using namespace heddle;
 static constexpr uint32_t holdingSegmentType = 0x68656464; // "hedd"
 
 // Turns the program header of `note` into that of a segment around `added`.
-static void holdSections(std::string &elf, const Elf64_Ehdr &header, const Elf64_Shdr &note, llvm::ArrayRef<AddedSection> added) {
+static void holdSections(std::string &elf, const Elf64_Ehdr &header, const Elf64_Shdr &note,
+                         llvm::ArrayRef<AddedSection> added) {
   Elf64_Phdr holding = {};
   holding.p_type = holdingSegmentType;
   holding.p_flags = PF_R;
@@ -73,7 +74,8 @@ std::string heddle::declareSections(std::string &elf, llvm::ArrayRef<AddedSectio
   return strings;
 }
 
-mlir::FailureOr<std::string> heddle::keepOneGlobal(const std::string &object, llvm::StringRef symbol, std::string &error) {
+mlir::FailureOr<std::string> heddle::keepOneGlobal(const std::string &object, llvm::StringRef symbol,
+                                                   std::string &error) {
   auto fail = [&](llvm::Error problem) {
     error = "symbols cannot be made local: " + llvm::toString(std::move(problem));
     return mlir::failure();

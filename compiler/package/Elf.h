@@ -26,7 +26,8 @@ constexpr uint64_t addedSectionAlignment = 64;
 // be written at `tailOffset`, a multiple of 8. Changes the header in `elf` to point there. The program header of the note section
 // `reserved`, where there is one, becomes that of a segment which holds `added` and which no loader maps: llvm-strip drops what
 // lies in no segment.
-std::string declareSections(std::string &elf, llvm::ArrayRef<AddedSection> added, uint64_t tailOffset, llvm::StringRef reserved);
+std::string declareSections(std::string &elf, llvm::ArrayRef<AddedSection> added, uint64_t tailOffset,
+                            llvm::StringRef reserved);
 
 // `object` (relocatable) with every symbol that it defines made local, but `symbol`.
 mlir::FailureOr<std::string> keepOneGlobal(const std::string &object, llvm::StringRef symbol, std::string &error);

@@ -8,7 +8,8 @@ using namespace mlir;
 using namespace heddle;
 namespace fb = flatbuffers;
 
-static fb::Offset<fb::Vector<fb::Offset<package::GraphTensor>>> tensorTable(fb::FlatBufferBuilder &b, ArrayRef<GraphTensor> tensors) {
+static fb::Offset<fb::Vector<fb::Offset<package::GraphTensor>>> tensorTable(fb::FlatBufferBuilder &b,
+                                                                            ArrayRef<GraphTensor> tensors) {
   std::vector<fb::Offset<package::GraphTensor>> table;
   for (const GraphTensor &tensor : tensors) {
     auto name = b.CreateString(tensor.name);
@@ -19,15 +20,16 @@ static fb::Offset<fb::Vector<fb::Offset<package::GraphTensor>>> tensorTable(fb::
   return b.CreateVector(table);
 }
 
-std::string heddle::buildGraphMetadata(ModuleOp module, const GraphSignature &signature, const PackageInfo &info, const Target &target,
-                                       ArrayRef<PackedWeight> weights) {
+std::string heddle::buildGraphMetadata(ModuleOp module, const GraphSignature &signature, const PackageInfo &info,
+                                       const Target &target, ArrayRef<PackedWeight> weights) {
   fb::FlatBufferBuilder b(1 << 12);
   auto inputs = tensorTable(b, signature.inputs), outputs = tensorTable(b, signature.outputs);
   auto graph = package::CreateGraph(b, inputs, outputs);
   auto weightVector = weightTable(b, weights);
   auto features = strings(b, target.cpu.features), passes = strings(b, info.passes);
-  auto name = b.CreateString(info.name), architecture = b.CreateString(info.architecture), source = b.CreateString(info.sourceName),
-       sha = b.CreateString(info.sourceSha256), version = b.CreateString(HEDDLE_VERSION), targetName = b.CreateString(target.name),
+  auto name = b.CreateString(info.name), architecture = b.CreateString(info.architecture),
+       source = b.CreateString(info.sourceName), sha = b.CreateString(info.sourceSha256),
+       version = b.CreateString(HEDDLE_VERSION), targetName = b.CreateString(target.name),
        precision = b.CreateString(info.precision);
 
   package::PackageBuilder p(b);

@@ -66,8 +66,8 @@ public:
         if (auto text = dyn_cast<StringAttr>(dim))
           tensor.dimNames.push_back(text.str());
       if (tensor.dimNames.size() != dims.size() || dims.size() != tensor.dims.size())
-        return graph.emitError(what) << " '" << tensor.name << "': heddle.dims has " << dims.size() << " entries, expected "
-                                     << tensor.dims.size() << " strings";
+        return graph.emitError(what) << " '" << tensor.name << "': heddle.dims has " << dims.size()
+                                     << " entries, expected " << tensor.dims.size() << " strings";
     }
     return tensor;
   }

@@ -18,8 +18,8 @@ enum class DataType : uint8_t;
 struct GraphTensor {
   std::string name;
   package::DataType type;
-  std::vector<int64_t> dims;          // -1: dynamic
-  std::vector<std::string> dimNames;  // one per dimension, "" without a name; or none at all
+  std::vector<int64_t> dims;         // -1: dynamic
+  std::vector<std::string> dimNames; // one per dimension, "" without a name; or none at all
 };
 
 struct GraphSignature {

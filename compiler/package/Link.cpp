@@ -13,7 +13,9 @@
 using namespace mlir;
 using namespace heddle;
 
-static const char *gnuTriple(const Target &target) { return target.cpu.isAArch64() ? "aarch64-linux-gnu" : "x86_64-linux-gnu"; }
+static const char *gnuTriple(const Target &target) {
+  return target.cpu.isAArch64() ? "aarch64-linux-gnu" : "x86_64-linux-gnu";
+}
 
 std::string heddle::sysrootFolder(const Target &target) {
   std::string self = llvm::sys::fs::getMainExecutable(nullptr, nullptr);
@@ -37,8 +39,8 @@ static std::string findLinker() {
 
 // The command line; `runtime` is the folder of libheddle.a, start files and stand-ins for the C library. The result goes to
 // standard output: the linker makes no temporary file of its own, which it would leave where it alone outlives us.
-static std::vector<std::string> linkerArguments(LinkKind kind, ArrayRef<std::string> objects, StringRef modelName, const Target &target,
-                                                StringRef runtime) {
+static std::vector<std::string> linkerArguments(LinkKind kind, ArrayRef<std::string> objects, StringRef modelName,
+                                                const Target &target, StringRef runtime) {
   bool arm = target.cpu.isAArch64();
   std::string loader = arm ? "ld-linux-aarch64.so.1" : "ld-linux-x86-64.so.2";
   auto file = [&](StringRef name) { return (runtime + "/" + name).str(); };
@@ -49,10 +51,12 @@ static std::vector<std::string> linkerArguments(LinkKind kind, ArrayRef<std::str
     add(objects);
     return arguments;
   }
-  add({"--eh-frame-hdr", "--gc-sections", "-z", "relro", "-z", "now", "-z", "noexecstack", "--as-needed", "--build-id=none"});
+  add({"--eh-frame-hdr", "--gc-sections", "-z", "relro", "-z", "now", "-z", "noexecstack", "--as-needed",
+       "--build-id=none"});
   if (kind == LinkKind::Executable)
-    add({"-pie", "-dynamic-linker", (arm ? "/lib/" : "/lib64/") + loader, "--defsym=heddle_main_model=heddle_model_" + modelName.str(),
-         file("Scrt1.o"), file("crti.o"), file("heddle_main.o")});
+    add({"-pie", "-dynamic-linker", (arm ? "/lib/" : "/lib64/") + loader,
+         "--defsym=heddle_main_model=heddle_model_" + modelName.str(), file("Scrt1.o"), file("crti.o"),
+         file("heddle_main.o")});
   else
     add({"-shared", "-Bsymbolic", file("crti.o")});
   add(objects);
@@ -68,8 +72,8 @@ static std::vector<std::string> linkerArguments(LinkKind kind, ArrayRef<std::str
 // What code for a device is linked with before anything else is.
 static const char *const launchObject = "heddle_halide_launch.o";
 
-static FailureOr<std::string> runLinker(LinkKind kind, ArrayRef<std::string> objects, StringRef modelName, const Target &target,
-                                        std::string &error) {
+static FailureOr<std::string> runLinker(LinkKind kind, ArrayRef<std::string> objects, StringRef modelName,
+                                        const Target &target, std::string &error) {
   auto fail = [&](const llvm::Twine &message) -> FailureOr<std::string> {
     error = message.str();
     return failure();
@@ -95,15 +99,16 @@ static FailureOr<std::string> runLinker(LinkKind kind, ArrayRef<std::string> obj
   int code = llvm::sys::ExecuteAndWait(linker, views, std::nullopt, redirects, 0, 0, &launchError);
   auto said = llvm::MemoryBuffer::getFile(log);
   if (code != 0)
-    return fail("the linker failed: " + (launchError.empty() && said ? (*said)->getBuffer().split('\n').first.str() : launchError));
+    return fail("the linker failed: " +
+                (launchError.empty() && said ? (*said)->getBuffer().split('\n').first.str() : launchError));
   auto linked = llvm::MemoryBuffer::getFile(output, false, false);
   if (!linked)
     return fail(output + ": " + linked.getError().message());
   return (*linked)->getBuffer().str();
 }
 
-FailureOr<std::string> heddle::link(LinkKind kind, ArrayRef<std::string> objects, StringRef modelName, const Target &target,
-                                    std::string &error) {
+FailureOr<std::string> heddle::link(LinkKind kind, ArrayRef<std::string> objects, StringRef modelName,
+                                    const Target &target, std::string &error) {
   std::vector<std::string> inputs = objects.vec();
   if (target.isDevice()) {
     std::string path = sysrootFolder(target) + "/" + launchObject;

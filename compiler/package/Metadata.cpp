@@ -27,11 +27,12 @@ static fb::Offset<package::KvPlan> kvPlan(fb::FlatBufferBuilder &b, ModuleOp mod
   std::vector<uint32_t> windows;
   if (auto ofLayers = module->getAttrOfType<DenseI64ArrayAttr>(kvWindowsAttr))
     windows.assign(ofLayers.asArrayRef().begin(), ofLayers.asArrayRef().end());
-  return package::CreateKvPlan(b, type, cache.getPageBytes(), cache.getNumLayers(), cache.getNumKvHeads(), cache.getHeadDim(),
-                               cache.getPageBytes() / 64, b.CreateVector(windows));
+  return package::CreateKvPlan(b, type, cache.getPageBytes(), cache.getNumLayers(), cache.getNumKvHeads(),
+                               cache.getHeadDim(), cache.getPageBytes() / 64, b.CreateVector(windows));
 }
 
-static fb::Offset<package::RopeTable> ropeTable(fb::FlatBufferBuilder &b, const ModelConfig &config, const RopeConfig &rope) {
+static fb::Offset<package::RopeTable> ropeTable(fb::FlatBufferBuilder &b, const ModelConfig &config,
+                                                const RopeConfig &rope) {
   float factor = 1, longFactor = 1;
   std::vector<float> frequency = rope.inverseFrequency(false, factor, config.contextLength), longFrequency;
   auto scaling = package::RopeScaling::None;
@@ -41,23 +42,25 @@ static fb::Offset<package::RopeTable> ropeTable(fb::FlatBufferBuilder &b, const 
   } else if (rope.scaling == RopeScalingKind::Dynamic) {
     scaling = package::RopeScaling::Dynamic;
   }
-  return package::CreateRopeTable(b, frequency.size() * 2, b.CreateVector(frequency), b.CreateVector(longFrequency), factor, longFactor,
-                                  scaling, rope.originalContext, rope.theta, rope.factor);
+  return package::CreateRopeTable(b, frequency.size() * 2, b.CreateVector(frequency), b.CreateVector(longFrequency),
+                                  factor, longFactor, scaling, rope.originalContext, rope.theta, rope.factor);
 }
 
 static fb::Offset<package::Generation> generation(fb::FlatBufferBuilder &b, const ModelConfig &config) {
   std::vector<int32_t> eos(config.eosIds.begin(), config.eosIds.end());
   return package::CreateGeneration(b, b.CreateVector(eos), config.bosId.value_or(-1), config.padId.value_or(-1),
-                                   config.decoderStartId.value_or(-1), config.doSample ? config.temperature : 0, config.topK, config.topP,
-                                   config.repetitionPenalty);
+                                   config.decoderStartId.value_or(-1), config.doSample ? config.temperature : 0,
+                                   config.topK, config.topP, config.repetitionPenalty);
 }
 
 static std::vector<std::string> configLines(const ModelConfig &c, ModuleOp module) {
   std::vector<std::string> lines;
   auto add = [&](const char *key, auto value) { lines.push_back(std::string(key) + "=" + std::to_string(value)); };
   add("vocab_size", c.vocabSize), add("hidden_size", c.hiddenSize), add("intermediate_size", c.intermediateSize);
-  add("num_hidden_layers", c.numHiddenLayers), add("num_attention_heads", c.numHeads), add("num_key_value_heads", c.numKvHeads);
-  add("head_dim", c.headDim), add("max_position_embeddings", c.contextLength), add("tie_word_embeddings", int(c.tieWordEmbeddings));
+  add("num_hidden_layers", c.numHiddenLayers), add("num_attention_heads", c.numHeads),
+      add("num_key_value_heads", c.numKvHeads);
+  add("head_dim", c.headDim), add("max_position_embeddings", c.contextLength),
+      add("tie_word_embeddings", int(c.tieWordEmbeddings));
   module.walk([&](OnlineLatentAttentionOp op) {
     lines.push_back("latent_attention=" + op.getDims().describe(op.getForm()));
     return WalkResult::interrupt();
@@ -97,9 +100,9 @@ std::string heddle::buildMetadata(ModuleOp module, const Model &model, const Pac
   uint64_t weightsSize = module->getAttrOfType<IntegerAttr>(weightsSizeAttr).getInt();
   std::vector<fb::Offset<package::Kernel>> kernelTable;
   for (const KernelRecord &kernel : kernels)
-    kernelTable.push_back(package::CreateKernel(b, b.CreateString(kernel.name), b.CreateString(kernel.kind), b.CreateString(kernel.emitter),
-                                                b.CreateString(kernel.schedule), kernel.calls, kernel.flopsPerRow, kernel.fixedBytes,
-                                                kernel.bytesPerRow));
+    kernelTable.push_back(package::CreateKernel(
+        b, b.CreateString(kernel.name), b.CreateString(kernel.kind), b.CreateString(kernel.emitter),
+        b.CreateString(kernel.schedule), kernel.calls, kernel.flopsPerRow, kernel.fixedBytes, kernel.bytesPerRow));
   std::vector<fb::Offset<package::RopeTable>> ropes;
   for (const RopeConfig &rope : model.config.ropes)
     ropes.push_back(ropeTable(b, model.config, rope));
@@ -115,8 +118,9 @@ std::string heddle::buildMetadata(ModuleOp module, const Model &model, const Pac
   auto passes = strings(b, info.passes);
   auto config = strings(b, configLines(model.config, module));
   auto name = b.CreateString(info.name), architecture = b.CreateString(info.architecture),
-       source = b.CreateString(info.sourceName), sha = b.CreateString(info.sourceSha256), version = b.CreateString(HEDDLE_VERSION),
-       targetName = b.CreateString(target.name), precision = b.CreateString(info.precision);
+       source = b.CreateString(info.sourceName), sha = b.CreateString(info.sourceSha256),
+       version = b.CreateString(HEDDLE_VERSION), targetName = b.CreateString(target.name),
+       precision = b.CreateString(info.precision);
 
   package::PackageBuilder p(b);
   p.add_name(name), p.add_architecture(architecture), p.add_task(package::Task::Generate);

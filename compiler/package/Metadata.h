@@ -13,16 +13,16 @@ namespace heddle {
 
 // What a package says beside the module and the config.
 struct PackageInfo {
-  std::string name;           // symbol: heddle_model_<name>
-  std::string architecture;   // of the model's config, or graph
-  std::string sourceName;     // file name of the model, without folders
-  std::string sourceSha256;   // 64 hexadecimal digits
-  std::string precision;      // fast | precise
+  std::string name;         // symbol: heddle_model_<name>
+  std::string architecture; // of the model's config, or graph
+  std::string sourceName;   // file name of the model, without folders
+  std::string sourceSha256; // 64 hexadecimal digits
+  std::string precision;    // fast | precise
   std::vector<std::string> passes;
   // Of a model that generates:
-  int64_t context = 0;        // longest sequence
-  int64_t maxRows = 0;        // rows of a step
-  std::string tokenizer;      // serialised package::Tokenizer, empty without one
+  int64_t context = 0;   // longest sequence
+  int64_t maxRows = 0;   // rows of a step
+  std::string tokenizer; // serialised package::Tokenizer, empty without one
 };
 
 // The cache that the step takes; null where it takes none.
@@ -33,8 +33,8 @@ std::string buildMetadata(mlir::ModuleOp module, const Model &model, const Packa
                           llvm::ArrayRef<KernelRecord> kernels, llvm::ArrayRef<PackedWeight> weights);
 
 // Of a graph. `module` after place-weights.
-std::string buildGraphMetadata(mlir::ModuleOp module, const GraphSignature &signature, const PackageInfo &info, const Target &target,
-                               llvm::ArrayRef<PackedWeight> weights);
+std::string buildGraphMetadata(mlir::ModuleOp module, const GraphSignature &signature, const PackageInfo &info,
+                               const Target &target, llvm::ArrayRef<PackedWeight> weights);
 
 } // namespace heddle
 

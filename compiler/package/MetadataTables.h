@@ -22,8 +22,9 @@ inline flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<package::Weig
 weightTable(flatbuffers::FlatBufferBuilder &b, llvm::ArrayRef<PackedWeight> weights) {
   std::vector<flatbuffers::Offset<package::Weight>> result;
   for (const PackedWeight &weight : weights)
-    result.push_back(package::CreateWeight(b, b.CreateString(weight.name), b.CreateString(weight.format), b.CreateVector(weight.shape),
-                                           weight.offset, weight.size, b.CreateVector(weight.sha256.data(), weight.sha256.size())));
+    result.push_back(package::CreateWeight(b, b.CreateString(weight.name), b.CreateString(weight.format),
+                                           b.CreateVector(weight.shape), weight.offset, weight.size,
+                                           b.CreateVector(weight.sha256.data(), weight.sha256.size())));
   return b.CreateVector(result);
 }
 

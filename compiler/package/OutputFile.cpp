@@ -87,7 +87,9 @@ bool OutputFile::publish() {
   return true;
 }
 
-bool OutputFile::keep(bool executable) { return finish(executable) && publish(); }
+bool OutputFile::keep(bool executable) {
+  return finish(executable) && publish();
+}
 
 namespace {
 

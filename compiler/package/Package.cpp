@@ -16,7 +16,9 @@ using namespace heddle;
 // Packages and weights begin at multiples of a huge page, so that they can be mapped as such.
 static constexpr uint64_t sectionAlignment = 2 << 20;
 
-static uint64_t alignUp(uint64_t value, uint64_t alignment) { return (value + alignment - 1) / alignment * alignment; }
+static uint64_t alignUp(uint64_t value, uint64_t alignment) {
+  return (value + alignment - 1) / alignment * alignment;
+}
 
 // No linked file is larger: every input once, page padding and dynamic tables.
 static uint64_t linkedBound(const PackageRequest &request) {
@@ -77,8 +79,9 @@ private:
 } // namespace
 
 LogicalResult Writer::writeWeights(OutputFile &file, uint64_t offset) {
-  FailureOr<std::vector<PackedWeight>> table = streamWeights(
-      request.module, request.checkpoint, [&](uint64_t at, ArrayRef<uint8_t> bytes) { return file.write(offset + at, bytes); });
+  FailureOr<std::vector<PackedWeight>> table =
+      streamWeights(request.module, request.checkpoint,
+                    [&](uint64_t at, ArrayRef<uint8_t> bytes) { return file.write(offset + at, bytes); });
   if (failed(table))
     return fail(file.error().empty() ? "weights cannot be packed" : file.error());
   weights = std::move(*table);
@@ -94,14 +97,15 @@ LogicalResult Writer::run() {
   if (request.sidecar && !OutputFile::create(request.output + HEDDLE_SIDECAR_SUFFIX, sidecar, error))
     return failure();
   uint64_t weightsOffset = linkedBound(request);
-  if (failed(request.sidecar ? writeWeights(sidecar, sizeof(heddle_sidecar_header)) : writeWeights(file, weightsOffset)))
+  if (failed(request.sidecar ? writeWeights(sidecar, sizeof(heddle_sidecar_header))
+                             : writeWeights(file, weightsOffset)))
     return failure();
   std::string metadata = request.metadata(weights);
   std::array<uint8_t, 32> sha256;
   std::string package = packageBytes(metadata, request.sidecar ? 0 : weightsSize, sha256);
 
-  FailureOr<std::string> model = emitModelObject(*ModuleOp(request.module).getContext(), request.name, sha256,
-                                                   request.code.entry, request.target);
+  FailureOr<std::string> model =
+      emitModelObject(*ModuleOp(request.module).getContext(), request.name, sha256, request.code.entry, request.target);
   if (failed(model))
     return fail("the model's descriptor cannot be emitted");
   std::vector<std::string> objects = request.code.objects;
@@ -135,4 +139,6 @@ LogicalResult Writer::run() {
   return (request.sidecar ? file.keepWith(sidecar, isProgram) : file.keep(isProgram)) ? success() : fail(file.error());
 }
 
-LogicalResult heddle::writePackage(const PackageRequest &request, std::string &error) { return Writer(request, error).run(); }
+LogicalResult heddle::writePackage(const PackageRequest &request, std::string &error) {
+  return Writer(request, error).run();
+}

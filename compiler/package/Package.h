@@ -12,14 +12,14 @@
 namespace heddle {
 
 struct PackageRequest {
-  mlir::ModuleOp module;          // after the schedule stage
-  const Checkpoint &checkpoint;   // where the weights lie
+  mlir::ModuleOp module;        // after the schedule stage
+  const Checkpoint &checkpoint; // where the weights lie
   const Target &target;
   const GeneratedCode &code;
-  std::string name;               // symbol: heddle_model_<name>
-  std::function<std::string(llvm::ArrayRef<PackedWeight>)> metadata;  // once the weights are hashed
+  std::string name;                                                  // symbol: heddle_model_<name>
+  std::function<std::string(llvm::ArrayRef<PackedWeight>)> metadata; // once the weights are hashed
   LinkKind kind = LinkKind::Executable;
-  bool sidecar = false;           // weights in OUT.weights
+  bool sidecar = false; // weights in OUT.weights
   std::string output;
 };
 

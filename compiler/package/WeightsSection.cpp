@@ -26,7 +26,8 @@ struct Source {
 // Streams one weight.
 class WeightWriter {
 public:
-  WeightWriter(WeightOp op, const Checkpoint &checkpoint, WriteBytes write) : op(op), checkpoint(checkpoint), write(write) {}
+  WeightWriter(WeightOp op, const Checkpoint &checkpoint, WriteBytes write)
+      : op(op), checkpoint(checkpoint), write(write) {}
   FailureOr<PackedWeight> run();
 
 private:
@@ -53,8 +54,8 @@ FailureOr<ArrayRef<uint8_t>> WeightWriter::stored(StorageAttr storage, uint64_t 
   const MappedFile &file = *checkpoint.files[storage.getFile()];
   uint64_t begin = storage.getOffset();
   if (storage.getOffset() < 0 || begin > file.size() || count > (file.size() - begin) / width)
-    return op.emitError("'") << op.getName() << "': " << count << " elements at byte " << storage.getOffset() << " do not lie in "
-                             << file.path() << " of " << file.size() << " bytes";
+    return op.emitError("'") << op.getName() << "': " << count << " elements at byte " << storage.getOffset()
+                             << " do not lie in " << file.path() << " of " << file.size() << " bytes";
   return ArrayRef(file.data() + begin, count * width);
 }
 
@@ -70,8 +71,10 @@ FailureOr<SmallVector<Source>> WeightWriter::sources(int64_t k) {
     int64_t rows = cast<IntegerAttr>(count).getInt();
     auto [storedRows, width] = storage.getTransposed() ? std::pair(k, rows) : std::pair(rows, k);
     int64_t stride = storage.getStride() ? storage.getStride() : width, values = 0;
-    if (rows < 1 || k < 1 || stride < 1 || __builtin_mul_overflow(storedRows - 1, stride, &values) || __builtin_add_overflow(values, width, &values))
-      return op.emitError("'") << op.getName() << "': no matrix has " << rows << " rows of " << k << ", one every " << stride;
+    if (rows < 1 || k < 1 || stride < 1 || __builtin_mul_overflow(storedRows - 1, stride, &values) ||
+        __builtin_add_overflow(values, width, &values))
+      return op.emitError("'") << op.getName() << "': no matrix has " << rows << " rows of " << k << ", one every "
+                               << stride;
     const TensorTypeInfo &info = tensorTypeInfo(*type);
     auto bytes = stored(storage, llvm::divideCeil(uint64_t(values), info.blockValues), info.blockBytes);
     if (failed(bytes))
@@ -112,7 +115,8 @@ LogicalResult WeightWriter::writeMatrix(ArrayRef<Source> sources, int64_t k, Pan
     n += source.rows;
   }
   int64_t panelBytes = layout->panelBytes(k);
-  int64_t panels = order == PanelOrder::Stacked ? layout->numPanels(n) : sources.size() * layout->numPanels(sources.front().rows);
+  int64_t panels =
+      order == PanelOrder::Stacked ? layout->numPanels(n) : sources.size() * layout->numPanels(sources.front().rows);
   int64_t perChunk = std::max<int64_t>(1, chunkBytes / panelBytes);
   std::vector<uint8_t> buffer(std::min(panels, perChunk) * panelBytes);
   for (int64_t panel = 0; panel < panels; panel += perChunk) {
@@ -182,7 +186,8 @@ FailureOr<PackedWeight> WeightWriter::run() {
   return weight;
 }
 
-FailureOr<std::vector<PackedWeight>> heddle::streamWeights(ModuleOp module, const Checkpoint &checkpoint, WriteBytes write) {
+FailureOr<std::vector<PackedWeight>> heddle::streamWeights(ModuleOp module, const Checkpoint &checkpoint,
+                                                           WriteBytes write) {
   std::map<int64_t, WeightOp> byOffset; // a weight that several ops name is written once
   module.walk([&](WeightOp op) {
     if (op->hasAttr("heddle.sources"))

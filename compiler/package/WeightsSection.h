@@ -17,7 +17,7 @@ namespace heddle {
 struct PackedWeight {
   std::string name, format;
   std::vector<uint64_t> shape;
-  uint64_t offset = 0, size = 0;   // in the section
+  uint64_t offset = 0, size = 0; // in the section
   std::array<uint8_t, 32> sha256 = {};
 };
 
@@ -25,7 +25,8 @@ struct PackedWeight {
 using WriteBytes = llvm::function_ref<bool(uint64_t offset, llvm::ArrayRef<uint8_t> bytes)>;
 
 // Packs every weight of a module after pack-weights and hashes it. Needs memory for some panels, never for a whole tensor.
-mlir::FailureOr<std::vector<PackedWeight>> streamWeights(mlir::ModuleOp module, const Checkpoint &checkpoint, WriteBytes write);
+mlir::FailureOr<std::vector<PackedWeight>> streamWeights(mlir::ModuleOp module, const Checkpoint &checkpoint,
+                                                         WriteBytes write);
 
 } // namespace heddle
 

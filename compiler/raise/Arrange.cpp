@@ -9,7 +9,9 @@
 using namespace mlir;
 using namespace heddle;
 
-static RankedTensorType shaped(Value value) { return cast<RankedTensorType>(value.getType()); }
+static RankedTensorType shaped(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 static OpFoldResult sizeOf(OpBuilder &b, Location loc, Expr extent) {
   if (extent->isConstant())
@@ -17,12 +19,14 @@ static OpFoldResult sizeOf(OpBuilder &b, Location loc, Expr extent) {
   return emitIndex(b, loc, extent, DenseMap<Expr, Value>());
 }
 
-static int64_t staticSize(Expr extent) { return extent->isConstant() ? (int64_t)extent->constant : ShapedType::kDynamic; }
+static int64_t staticSize(Expr extent) {
+  return extent->isConstant() ? (int64_t)extent->constant : ShapedType::kDynamic;
+}
 
 //===- ops ----------------------------------------------------------------===//
 
-static Value slice(OpBuilder &b, Location loc, Value source, ArrayRef<OpFoldResult> offsets, ArrayRef<OpFoldResult> sizes,
-                   ArrayRef<OpFoldResult> strides) {
+static Value slice(OpBuilder &b, Location loc, Value source, ArrayRef<OpFoldResult> offsets,
+                   ArrayRef<OpFoldResult> sizes, ArrayRef<OpFoldResult> strides) {
   return tensor::ExtractSliceOp::create(b, loc, source, offsets, sizes, strides);
 }
 
@@ -176,7 +180,8 @@ Value Arranger::run(Value source, ArrayRef<Expr> indices, bool keepUnit) {
   source = place(source, order, keepUnit);
   if (within.empty())
     return source;
-  SmallVector<OpFoldResult> innerLength = tensor::getMixedSizes(b, loc, source), innerBegin(axes.size(), b.getIndexAttr(0));
+  SmallVector<OpFoldResult> innerLength = tensor::getMixedSizes(b, loc, source),
+                            innerBegin(axes.size(), b.getIndexAttr(0));
   for (auto &[axis, part] : within) {
     innerBegin[axis] = b.getIndexAttr(part.first);
     innerLength[axis] = sizeOf(b, loc, part.second);
@@ -214,7 +219,8 @@ Value Arranger::place(Value source, SmallVector<int64_t> order, bool keepUnit) {
     order = kept;
   }
   // Rows as one head, in the form in which checkpoints split rows into several.
-  bool isOneHead = axes.size() == 4 && ArrayRef(repeated) == ArrayRef<int64_t>{1} && axes[1].extent->isConstant(1) && order.back() == 3;
+  bool isOneHead = axes.size() == 4 && ArrayRef(repeated) == ArrayRef<int64_t>{1} && axes[1].extent->isConstant(1) &&
+                   order.back() == 3;
   if (isOneHead) {
     SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, source);
     sizes.insert(sizes.end() - 1, b.getIndexAttr(1));
@@ -234,13 +240,13 @@ Value Arranger::place(Value source, SmallVector<int64_t> order, bool keepUnit) {
   return linalg::BroadcastOp::create(b, loc, source, init, repeated).getResult()[0];
 }
 
-Value heddle::arrange(OpBuilder &b, Location loc, ExprContext &exprs, Value source, ArrayRef<Expr> indices, ArrayRef<Axis> axes,
-                      std::string &reason, bool keepUnit) {
+Value heddle::arrange(OpBuilder &b, Location loc, ExprContext &exprs, Value source, ArrayRef<Expr> indices,
+                      ArrayRef<Axis> axes, std::string &reason, bool keepUnit) {
   return Arranger{b, loc, exprs, axes, reason}.run(source, indices, keepUnit);
 }
 
-Value heddle::arrangeAs(OpBuilder &b, Location loc, ExprContext &exprs, Value source, ArrayRef<Axis> axes, ArrayRef<Expr> outputs,
-                        RankedTensorType type, std::string &reason) {
+Value heddle::arrangeAs(OpBuilder &b, Location loc, ExprContext &exprs, Value source, ArrayRef<Axis> axes,
+                        ArrayRef<Expr> outputs, RankedTensorType type, std::string &reason) {
   Arranger arranger{b, loc, exprs, axes, reason};
   SmallVector<int64_t> permutation;
   SmallVector<ReassociationIndices> groups;

@@ -7,7 +7,9 @@
 using namespace mlir;
 using namespace heddle;
 
-static RankedTensorType shaped(Value value) { return cast<RankedTensorType>(value.getType()); }
+static RankedTensorType shaped(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 //===- the first product --------------------------------------------------===//
 
@@ -44,7 +46,8 @@ bool AttentionMatcher::findScores() {
   int64_t rank = shaped(softmax.getInput()).getRank();
   if (rank < 2 || softmax.getDimension() != (uint64_t)rank - 1) {
     silent = rank < 2;
-    return because("its dimension " + std::to_string(softmax.getDimension()) + " is not the last of " + std::to_string(rank));
+    return because("its dimension " + std::to_string(softmax.getDimension()) + " is not the last of " +
+                   std::to_string(rank));
   }
   SmallVector<Expr> probe = trace.indexSymbols(softmax.getInput(), firstProbe);
   keys = trace.size(softmax.getInput(), rank - 1);
@@ -242,7 +245,8 @@ void AttentionMatcher::nameBlockingOp() {
   for (Operation *op : path) {
     if (op->getNumResults() != 1 || !isa<RankedTensorType>(op->getResult(0).getType()))
       continue;
-    Expr element = resolveConstants(exprs, trace.element(op->getResult(0), trace.indexSymbols(op->getResult(0), firstProbe)));
+    Expr element =
+        resolveConstants(exprs, trace.element(op->getResult(0), trace.indexSymbols(op->getResult(0), firstProbe)));
     SmallVector<Expr> products;
     collectProducts(element, products);
     if (products.empty() || products[0]->value != scores->op->getResult(0))
@@ -375,7 +379,8 @@ bool AttentionMatcher::findValues() {
   for (unsigned loop = 0; loop < values->op.getNumLoops(); ++loop) {
     Expr extent = nullptr;
     for (unsigned operand : {probabilityOperand, valueOperand})
-      for (auto [d, expr] : llvm::enumerate(values->op.getMatchingIndexingMap(values->op.getDpsInputOperand(operand)).getResults()))
+      for (auto [d, expr] :
+           llvm::enumerate(values->op.getMatchingIndexingMap(values->op.getDpsInputOperand(operand)).getResults()))
         if (expr == b.getAffineDimExpr(loop) && !extent)
           extent = trace.size(values->input(operand), d);
     loops.push_back(exprs.symbol(firstLoop + loop, extent));
@@ -384,8 +389,8 @@ bool AttentionMatcher::findValues() {
   towards.stopAt(result);
   Expr probability = towards.element(values->input(probabilityOperand), values->indices(probabilityOperand, loops));
   // A guard that turns NaN, which a row without keys gives, into 0 changes nothing else.
-  while (probability->kind == ExprKind::Choice && probability->atom()->name == "isnan" && probability->high()->isConstant(0) &&
-         probability->atom()->arguments[0] == probability->low())
+  while (probability->kind == ExprKind::Choice && probability->atom()->name == "isnan" &&
+         probability->high()->isConstant(0) && probability->atom()->arguments[0] == probability->low())
     probability = probability->low();
   if (probability->kind != ExprKind::Leaf || probability->value != result)
     return because(describe(values->op) + " reads not its probabilities but " + toString(probability));

@@ -10,7 +10,9 @@
 using namespace mlir;
 using namespace heddle;
 
-static RankedTensorType shaped(Value value) { return cast<RankedTensorType>(value.getType()); }
+static RankedTensorType shaped(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 // Where along `depth` the operand's element changes from one source to another: 0 and what its decisions compare with.
 static SmallVector<int64_t> startsOf(Expr element, Expr depth) {
@@ -18,8 +20,9 @@ static SmallVector<int64_t> startsOf(Expr element, Expr depth) {
   std::function<void(Expr)> visit = [&](Expr part) {
     if (part->kind != ExprKind::Choice)
       return;
-    SmallVector<std::pair<Expr, double>> terms =
-        part->atom()->kind == ExprKind::NotBelow ? termsOf(part->atom()->arguments[0]) : SmallVector<std::pair<Expr, double>>();
+    SmallVector<std::pair<Expr, double>> terms = part->atom()->kind == ExprKind::NotBelow
+                                                     ? termsOf(part->atom()->arguments[0])
+                                                     : SmallVector<std::pair<Expr, double>>();
     if (terms.size() == 1 && terms[0].first == depth && std::abs(terms[0].second) == 1) {
       int64_t offset = (int64_t)constantOf(part->atom()->arguments[0]);
       starts.insert(terms[0].second > 0 ? -offset : offset + 1);
@@ -33,8 +36,8 @@ static SmallVector<int64_t> startsOf(Expr element, Expr depth) {
 
 // `operand[indices]` as (batch, heads, sequence, depth). With `grouped`, heads that are equal in every group of consecutive ones
 // are kept once. Along the depth it may be joined from several sources, each with heads of its own.
-std::optional<HeadsTensor> AttentionMatcher::operandTensor(Value operand, ArrayRef<Expr> indices, Axis sequence, Axis depthAxis,
-                                                           bool grouped) {
+std::optional<HeadsTensor> AttentionMatcher::operandTensor(Value operand, ArrayRef<Expr> indices, Axis sequence,
+                                                           Axis depthAxis, bool grouped) {
   DenseMap<Expr, Expr> firstHead;
   if (head->kind == ExprKind::Symbol)
     firstHead[head] = exprs.constant(0);
@@ -47,7 +50,8 @@ std::optional<HeadsTensor> AttentionMatcher::operandTensor(Value operand, ArrayR
   for (size_t p = 0; p + 1 < starts.size(); ++p) {
     Expr width = exprs.constant(starts[p + 1] - starts[p]), place = exprs.symbol(depthSymbol, width);
     DenseMap<Expr, Expr> moved{{depthAxis.index, exprs.add(place, exprs.constant(starts[p]))}};
-    SmallVector<Expr> inPiece = llvm::map_to_vector(indices, [&](Expr index) { return exprs.substitute(index, moved); });
+    SmallVector<Expr> inPiece =
+        llvm::map_to_vector(indices, [&](Expr index) { return exprs.substitute(index, moved); });
     std::optional<HeadsTensor> piece = pieceTensor(operand, inPiece, sequence, {place, width}, grouped);
     if (!piece)
       return std::nullopt;
@@ -77,8 +81,8 @@ Value AttentionMatcher::repeatedHeads(const HeadsTensor &piece, int64_t heads) {
   return tensor::CollapseShapeOp::create(b, loc, repeated, SmallVector<ReassociationIndices>{{0}, {1, 2}, {3}, {4}});
 }
 
-std::optional<HeadsTensor> AttentionMatcher::pieceTensor(Value operand, ArrayRef<Expr> indices, Axis sequence, Axis depthAxis,
-                                                         bool grouped) {
+std::optional<HeadsTensor> AttentionMatcher::pieceTensor(Value operand, ArrayRef<Expr> indices, Axis sequence,
+                                                         Axis depthAxis, bool grouped) {
   int64_t all = (int64_t)numHeads->constant;
   SmallVector<Expr> perHead; // the source's element for each head
   for (int64_t h = 0; h < all; ++h) {
@@ -95,8 +99,8 @@ std::optional<HeadsTensor> AttentionMatcher::pieceTensor(Value operand, ArrayRef
   auto factorOf = [](Expr element) { return element->kind == ExprKind::Sum ? element->terms[0].second : 1.0; };
   Expr first = leafOf(perHead[0]);
   for (Expr element : perHead)
-    if (element->kind == ExprKind::Choice || leafOf(element)->kind != ExprKind::Leaf || leafOf(element)->value != first->value ||
-        factorOf(element) != factorOf(perHead[0]))
+    if (element->kind == ExprKind::Choice || leafOf(element)->kind != ExprKind::Leaf ||
+        leafOf(element)->value != first->value || factorOf(element) != factorOf(perHead[0]))
       return because(blockingOp(exprs, operand, indices, places, sequence.index)), std::nullopt;
   // Heads of a group read the same; groups follow each other at one distance.
   int64_t group = 1;
@@ -184,17 +188,22 @@ bool AttentionMatcher::emit() {
   loops[scores->contracted] = depth;
   unsigned keyOperand = 1 - queryOperand, valueOperand = 1 - probabilityOperand;
   Axis ofQueries{query, queries}, ofKeys{key, keys}, ofDepth{depth, headDim};
-  auto q = operandTensor(scores->input(queryOperand), scores->indices(queryOperand, loops), ofQueries, ofDepth, /*grouped=*/false);
-  auto k = q ? operandTensor(scores->input(keyOperand), scores->indices(keyOperand, loops), ofKeys, ofDepth, /*grouped=*/true)
+  auto q = operandTensor(scores->input(queryOperand), scores->indices(queryOperand, loops), ofQueries, ofDepth,
+                         /*grouped=*/false);
+  auto k = q ? operandTensor(scores->input(keyOperand), scores->indices(keyOperand, loops), ofKeys, ofDepth,
+                             /*grouped=*/true)
              : std::nullopt;
-  auto v = k ? operandTensor(values->input(valueOperand), valueIndices, ofKeys, {valueDepth, valueDim}, /*grouped=*/true) : std::nullopt;
+  auto v =
+      k ? operandTensor(values->input(valueOperand), valueIndices, ofKeys, {valueDepth, valueDim}, /*grouped=*/true)
+        : std::nullopt;
   if (!v)
     return false;
   scale *= q->factor * k->factor;
   if (v->factor != 1)
     return because("its values are scaled by " + std::to_string(v->factor));
   if (k->heads != v->heads)
-    return because("it has " + std::to_string(k->heads) + " heads of keys and " + std::to_string(v->heads) + " of values");
+    return because("it has " + std::to_string(k->heads) + " heads of keys and " + std::to_string(v->heads) +
+                   " of values");
   Value bias;
   if (mask.bias && !(bias = biasTensor(mask.bias)))
     return false;
@@ -209,8 +218,8 @@ bool AttentionMatcher::emit() {
   Value old = values->op->getResult(0);
   // Products of 16-bit floats give f32, which is rounded after them.
   type = type.clone(shape, shaped(old).getElementType());
-  Value result = AttentionOp::create(b, loc, type, q->tensor, k->tensor, v->tensor, bias, sinks, attr, b.getF64FloatAttr(scale),
-                                     b.getF64FloatAttr(softcap));
+  Value result = AttentionOp::create(b, loc, type, q->tensor, k->tensor, v->tensor, bias, sinks, attr,
+                                     b.getF64FloatAttr(scale), b.getF64FloatAttr(softcap));
   SmallVector<Axis> axes{{batch, batchSize}, {head, numHeads}, {query, queries}, {valueDepth, valueDim}};
   result = splitHeads(result, axes);
   std::string why;

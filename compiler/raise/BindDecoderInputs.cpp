@@ -20,14 +20,15 @@ static Value tokenGrid(OpBuilder &b, Location loc, RankedTensorType type, Value 
   Value init = tensor::EmptyOp::create(b, loc, sizes, type.getElementType());
   AffineMap map = b.getMultiDimIdentityMap(2);
   auto parallel = SmallVector<utils::IteratorType>(2, utils::IteratorType::parallel);
-  auto grid = linalg::GenericOp::create(b, loc, init.getType(), ValueRange(), init, map, parallel, [&](OpBuilder &b, Location loc, ValueRange) {
-    Value element;
-    if (counts)
-      element = arith::IndexCastOp::create(b, loc, type.getElementType(), linalg::IndexOp::create(b, loc, 1));
-    else
-      element = arith::ConstantOp::create(b, loc, b.getOneAttr(type.getElementType()));
-    linalg::YieldOp::create(b, loc, element);
-  });
+  auto grid = linalg::GenericOp::create(
+      b, loc, init.getType(), ValueRange(), init, map, parallel, [&](OpBuilder &b, Location loc, ValueRange) {
+        Value element;
+        if (counts)
+          element = arith::IndexCastOp::create(b, loc, type.getElementType(), linalg::IndexOp::create(b, loc, 1));
+        else
+          element = arith::ConstantOp::create(b, loc, b.getOneAttr(type.getElementType()));
+        linalg::YieldOp::create(b, loc, element);
+      });
   Value result = grid.getResult(0);
   return result.getType() == type ? result : tensor::CastOp::create(b, loc, type, result);
 }

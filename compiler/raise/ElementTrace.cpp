@@ -12,7 +12,9 @@
 using namespace mlir;
 using namespace heddle;
 
-static RankedTensorType shaped(Value value) { return cast<RankedTensorType>(value.getType()); }
+static RankedTensorType shaped(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 bool heddle::isContraction(Operation *op) {
   auto linalgOp = dyn_cast<linalg::LinalgOp>(op);
@@ -90,7 +92,8 @@ Expr ElementTrace::size(Value value, int64_t dimension) {
   if (auto empty = dyn_cast<tensor::EmptyOp>(op))
     return element(empty.getDynamicSize(dimension));
   if (auto splat = dyn_cast<tensor::SplatOp>(op))
-    return element(splat.getDynamicSizes()[llvm::count_if(type.getShape().take_front(dimension), ShapedType::isDynamic)]);
+    return element(
+        splat.getDynamicSizes()[llvm::count_if(type.getShape().take_front(dimension), ShapedType::isDynamic)]);
   if (auto cast = dyn_cast<tensor::CastOp>(op))
     return size(cast.getSource(), dimension);
   if (auto linalgOp = dyn_cast<linalg::LinalgOp>(op))
@@ -122,8 +125,8 @@ Expr ElementTrace::size(Value value, int64_t dimension) {
     return (int64_t)concat.getDim() == dimension ? total : size(concat.getInputs()[0], dimension);
   }
   if (auto pad = dyn_cast<tensor::PadOp>(op))
-    return exprs.add(size(pad.getSource(), dimension),
-                     exprs.add(foldResult(pad.getMixedLowPad()[dimension]), foldResult(pad.getMixedHighPad()[dimension])));
+    return exprs.add(size(pad.getSource(), dimension), exprs.add(foldResult(pad.getMixedLowPad()[dimension]),
+                                                                 foldResult(pad.getMixedHighPad()[dimension])));
   if (auto generate = dyn_cast<tensor::GenerateOp>(op)) {
     unsigned dynamicIndex = llvm::count_if(type.getShape().take_front(dimension), ShapedType::isDynamic);
     return element(generate.getDynamicExtents()[dynamicIndex]);
@@ -163,7 +166,9 @@ Expr ElementTrace::compute(Value value, ArrayRef<Expr> indices) {
     return moved;
   if (auto linalgOp = dyn_cast<linalg::LinalgOp>(op))
     return structured(linalgOp, cast<OpResult>(value).getResultNumber(), indices);
-  auto operand = [&](Value part) { return element(part, isa<RankedTensorType>(part.getType()) ? indices : ArrayRef<Expr>()); };
+  auto operand = [&](Value part) {
+    return element(part, isa<RankedTensorType>(part.getType()) ? indices : ArrayRef<Expr>());
+  };
   bool isScalarOp = !isa<RankedTensorType>(value.getType());
   if (op->getNumResults() == 1 && (isScalarOp || op->hasTrait<OpTrait::Elementwise>()))
     if (Expr result = opElement(op, operand))
@@ -177,7 +182,8 @@ Expr ElementTrace::opElement(Operation *op, function_ref<Expr(Value)> operand) {
   bool onFloats = isa<FloatType>(getElementTypeOrSelf(op->getResult(0).getType()));
   if (depth == TraceDepth::Moves && onFloats)
     return nullptr;
-  if (depth == TraceDepth::Layout && onFloats && !isa<arith::ExtFOp, arith::TruncFOp, arith::NegFOp, arith::SelectOp>(op)) {
+  if (depth == TraceDepth::Layout && onFloats &&
+      !isa<arith::ExtFOp, arith::TruncFOp, arith::NegFOp, arith::SelectOp>(op)) {
     if (!isa<arith::MulFOp, arith::DivFOp>(op))
       return nullptr;
     Expr a = operand(op->getOperand(0)), b = operand(op->getOperand(1));
@@ -265,7 +271,8 @@ Expr ElementTrace::layout(Operation *op, Value value, ArrayRef<Expr> indices) {
     if (auto elements = dyn_cast<DenseElementsAttr>(attr))
       return constantElement(value, elements, indices);
     if (auto integer = dyn_cast<IntegerAttr>(attr))
-      return exprs.constant(integer.getType().isInteger(1) ? (double)integer.getValue().getZExtValue() : (double)integer.getInt());
+      return exprs.constant(integer.getType().isInteger(1) ? (double)integer.getValue().getZExtValue()
+                                                           : (double)integer.getInt());
     if (auto real = dyn_cast<FloatAttr>(attr))
       return exprs.constant(real.getValueAsDouble());
   }
@@ -299,7 +306,8 @@ Expr ElementTrace::layout(Operation *op, Value value, ArrayRef<Expr> indices) {
     Expr linear = exprs.constant(0);
     for (auto [d, index] : llvm::enumerate(indices))
       linear = exprs.add(exprs.mul(linear, size(value, d)), index);
-    reshaped(reshape.getSource(), linear, llvm::to_vector(llvm::seq<int64_t>(0, shaped(reshape.getSource()).getRank())), inner);
+    reshaped(reshape.getSource(), linear, llvm::to_vector(llvm::seq<int64_t>(0, shaped(reshape.getSource()).getRank())),
+             inner);
     return element(reshape.getSource(), inner);
   }
   if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op)) {

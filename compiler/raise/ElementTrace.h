@@ -17,9 +17,9 @@ namespace heddle {
 // How far back a trace goes. It always ends at arguments, weights, products of matrices, model ops and ops it does not know, and
 // where more than 4000 ops lie between: a graph may be a chain of any length.
 enum class TraceDepth {
-  Everything,  // through arithmetic
-  Layout,      // through what only moves elements, casts floats to floats, decides between two, or scales by a constant
-  Moves        // through what only moves elements
+  Everything, // through arithmetic
+  Layout,     // through what only moves elements, casts floats to floats, decides between two, or scales by a constant
+  Moves       // through what only moves elements
 };
 
 class ElementTrace {
@@ -41,7 +41,8 @@ private:
   Expr compute(mlir::Value value, llvm::ArrayRef<Expr> indices);
   Expr layout(mlir::Operation *op, mlir::Value value, llvm::ArrayRef<Expr> indices);
   Expr structured(mlir::linalg::LinalgOp op, unsigned result, llvm::ArrayRef<Expr> indices);
-  Expr reshaped(mlir::Value source, Expr linear, llvm::ArrayRef<int64_t> dimensions, llvm::SmallVectorImpl<Expr> &indices);
+  Expr reshaped(mlir::Value source, Expr linear, llvm::ArrayRef<int64_t> dimensions,
+                llvm::SmallVectorImpl<Expr> &indices);
   Expr constantElement(mlir::Value value, mlir::DenseElementsAttr elements, llvm::ArrayRef<Expr> indices);
   Expr concatenated(mlir::tensor::ConcatOp op, llvm::ArrayRef<Expr> indices);
   Expr padded(mlir::tensor::PadOp op, llvm::ArrayRef<Expr> indices);

@@ -70,8 +70,10 @@ static void collectSizes(OpBuilder &b, Location loc, Expr expr, Sizes &sizes) {
 Value ScalarEmitter::inside(Value tensor, int64_t dimension, Expr expr) {
   Value at = index(expr);
   int64_t size = cast<RankedTensorType>(tensor.getType()).getDimSize(dimension);
-  bool isWithin = expr->isConstant() || (expr->kind == ExprKind::Symbol && expr->extent &&
-                                          (expr->extent->isConstant(size) || (expr->extent->value == tensor && expr->extent->dimension == dimension)));
+  bool isWithin =
+      expr->isConstant() ||
+      (expr->kind == ExprKind::Symbol && expr->extent &&
+       (expr->extent->isConstant(size) || (expr->extent->value == tensor && expr->extent->dimension == dimension)));
   if (!at || isWithin)
     return at;
   Value zero = arith::ConstantIndexOp::create(b, loc, 0), one = arith::ConstantIndexOp::create(b, loc, 1);
@@ -284,9 +286,8 @@ Value heddle::emitIndex(OpBuilder &b, Location loc, Expr expr, const DenseMap<Ex
 
 Value heddle::emitIntegers(OpBuilder &b, Location loc, ExprContext &exprs, Expr expr, ArrayRef<Axis> axes) {
   bool isElement = expr->kind == ExprKind::Leaf && expr->arguments.size() == axes.size() &&
-                   llvm::all_of(llvm::zip_equal(expr->arguments, axes), [](auto pair) {
-                     return std::get<0>(pair) == std::get<1>(pair).index;
-                   });
+                   llvm::all_of(llvm::zip_equal(expr->arguments, axes),
+                                [](auto pair) { return std::get<0>(pair) == std::get<1>(pair).index; });
   if (!isElement)
     return emitTensor(b, loc, exprs, expr, axes, b.getI32Type(), /*repeats=*/true);
   auto type = cast<RankedTensorType>(expr->value.getType());
@@ -297,8 +298,8 @@ Value heddle::emitIntegers(OpBuilder &b, Location loc, ExprContext &exprs, Expr 
                                             : arith::ExtSIOp::create(b, loc, narrow, expr->value).getResult();
 }
 
-Value heddle::emitTensor(OpBuilder &b, Location loc, ExprContext &exprs, Expr expr, ArrayRef<Axis> axes, Type elementType,
-                         bool repeats) {
+Value heddle::emitTensor(OpBuilder &b, Location loc, ExprContext &exprs, Expr expr, ArrayRef<Axis> axes,
+                         Type elementType, bool repeats) {
   SmallVector<OpFoldResult> sizes;
   for (const Axis &axis : axes) {
     bool isThere = repeats || exprs.contains(expr, axis.index);
@@ -332,8 +333,9 @@ Value heddle::emitTensor(OpBuilder &b, Location loc, ExprContext &exprs, Expr ex
         else if (!isReal && value.getType() != elementType)
           value = arith::IndexCastOp::create(inner, at, elementType, value);
         else if (isReal && value.getType() != elementType)
-          value = elementType.getIntOrFloatBitWidth() > 32 ? arith::ExtFOp::create(inner, at, elementType, value).getResult()
-                                                           : arith::TruncFOp::create(inner, at, elementType, value).getResult();
+          value = elementType.getIntOrFloatBitWidth() > 32
+                      ? arith::ExtFOp::create(inner, at, elementType, value).getResult()
+                      : arith::TruncFOp::create(inner, at, elementType, value).getResult();
         linalg::YieldOp::create(inner, at, value);
       });
   if (complete)

@@ -27,16 +27,16 @@ namespace heddle {
 
 enum class ExprKind {
   Constant,
-  Symbol,    // an integer in [0, extent): an index
-  Size,      // dimension `dimension` of tensor `value`; at least 1, since an element of it is looked at
-  Leaf,      // element [arguments] of tensor `value`
+  Symbol, // an integer in [0, extent): an index
+  Size,   // dimension `dimension` of tensor `value`; at least 1, since an element of it is looked at
+  Leaf,   // element [arguments] of tensor `value`
   Sum,
   Product,
-  Call,      // function `name` of `arguments`
-  FloorDiv,  // arguments[0] / arguments[1], rounded down; a remainder is written with it
-  Reduce,    // `name` (sum, max, min) of arguments[0] over `symbol`
-  NotBelow,  // atom: integer arguments[0] >= 0
-  Choice     // arguments: atom, high, low
+  Call,     // function `name` of `arguments`
+  FloorDiv, // arguments[0] / arguments[1], rounded down; a remainder is written with it
+  Reduce,   // `name` (sum, max, min) of arguments[0] over `symbol`
+  NotBelow, // atom: integer arguments[0] >= 0
+  Choice    // arguments: atom, high, low
 };
 
 struct ExprNode;
@@ -47,11 +47,11 @@ struct ExprNode {
 
   ExprKind kind;
   unsigned id = 0;
-  double constant = 0;                                    // Constant, Sum
-  llvm::SmallVector<std::pair<Expr, double>, 2> terms;    // Sum: coefficients; Product: exponents. Sorted by id
+  double constant = 0;                                 // Constant, Sum
+  llvm::SmallVector<std::pair<Expr, double>, 2> terms; // Sum: coefficients; Product: exponents. Sorted by id
   llvm::SmallVector<Expr, 2> arguments;
   mlir::Value value;
-  int64_t dimension = 0;                                  // Size: which; Symbol: its number
+  int64_t dimension = 0; // Size: which; Symbol: its number
   std::string name;
   Expr extent = nullptr, symbol = nullptr;
   bool isInteger = false;
@@ -82,9 +82,9 @@ public:
   Expr reduce(llvm::StringRef name, Expr symbol, Expr body);
 
   // Conditions are 1 where they hold, else 0.
-  Expr notBelow(Expr a, Expr b);  // a >= b, integers
-  Expr equal(Expr a, Expr b);     // integers
-  Expr condition(Expr opaque);    // an element or call that is 0 or 1, or an atom
+  Expr notBelow(Expr a, Expr b); // a >= b, integers
+  Expr equal(Expr a, Expr b);    // integers
+  Expr condition(Expr opaque);   // an element or call that is 0 or 1, or an atom
   Expr negate(Expr condition) { return sub(constant(1), condition); }
   Expr select(Expr condition, Expr high, Expr low);
 

@@ -26,8 +26,7 @@ Expr ExprContext::lowerBound(Expr expr) {
         continue;
       if (term->kind == ExprKind::Symbol && term->extent)
         ends.push_back({term->extent, factor});
-      else if (term->kind == ExprKind::Product && factor > 0 &&
-               llvm::all_of(term->terms, [](auto &part) {
+      else if (term->kind == ExprKind::Product && factor > 0 && llvm::all_of(term->terms, [](auto &part) {
                  return part.first->kind == ExprKind::Symbol || part.first->kind == ExprKind::Size;
                })) {
         if (llvm::all_of(term->terms, [](auto &part) { return part.first->kind == ExprKind::Size; }))
@@ -144,7 +143,8 @@ Expr ExprContext::assume(Expr expr, Expr atom, bool holds) {
     Expr bound = atom->arguments[0]; // bound >= 0, or -bound - 1 >= 0
     Expr fact = holds ? bound : sub(constant(-1), bound);
     Terms terms = termsOf(fact);
-    bool isRanged = terms.size() == 1 && (terms[0].first->kind == ExprKind::Symbol || terms[0].first->kind == ExprKind::Size);
+    bool isRanged =
+        terms.size() == 1 && (terms[0].first->kind == ExprKind::Symbol || terms[0].first->kind == ExprKind::Size);
     if (isRanged) {
       Expr index = terms[0].first;
       std::optional<Expr> point;
@@ -152,7 +152,8 @@ Expr ExprContext::assume(Expr expr, Expr atom, bool holds) {
         point = constant(1);
       if (index->kind == ExprKind::Symbol && terms[0].second == -1 && constantOf(fact) == 0) // index <= 0
         point = constant(0);
-      if (terms[0].second == 1 && index->extent && index->extent->isConstant(1 - constantOf(fact))) // index >= extent - 1
+      if (terms[0].second == 1 && index->extent &&
+          index->extent->isConstant(1 - constantOf(fact))) // index >= extent - 1
         point = constant(-constantOf(fact));
       if (point && contains(expr, index)) {
         DenseMap<Expr, Expr> map{{index, *point}};
@@ -193,7 +194,9 @@ Expr ExprContext::notBelow(Expr a, Expr b) {
   });
 }
 
-Expr ExprContext::equal(Expr a, Expr b) { return mul(notBelow(a, b), notBelow(b, a)); }
+Expr ExprContext::equal(Expr a, Expr b) {
+  return mul(notBelow(a, b), notBelow(b, a));
+}
 
 Expr ExprContext::condition(Expr opaque) {
   return lift({opaque}, [&](ArrayRef<Expr> plain) -> Expr {

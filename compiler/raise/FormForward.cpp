@@ -21,7 +21,9 @@ using namespace heddle;
 static constexpr int64_t dynamic = ShapedType::kDynamic;
 static constexpr unsigned maxDepth = 1000;
 
-static RankedTensorType shaped(Value value) { return cast<RankedTensorType>(value.getType()); }
+static RankedTensorType shaped(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 // Activations: floats that are computed.
 static bool isData(Value value) {
@@ -30,7 +32,9 @@ static bool isData(Value value) {
          !value.getDefiningOp<tensor::EmptyOp>();
 }
 
-static bool isDataOp(Operation &op) { return op.getNumResults() == 1 && isData(op.getResult(0)); }
+static bool isDataOp(Operation &op) {
+  return op.getNumResults() == 1 && isData(op.getResult(0));
+}
 
 //===- where layers begin and end -----------------------------------------===//
 
@@ -119,7 +123,8 @@ namespace {
 // Writes the graph once more, as @forward and its layers: batch and sequence open, ops in the order in which results need them.
 class ForwardWriter {
 public:
-  ForwardWriter(func::FuncOp graph, ArrayRef<Value> boundaries) : graph(graph), boundaries(boundaries), b(graph.getContext()) {}
+  ForwardWriter(func::FuncOp graph, ArrayRef<Value> boundaries)
+      : graph(graph), boundaries(boundaries), b(graph.getContext()) {}
   LogicalResult run();
   const std::string &why() const { return reason; }
 
@@ -194,7 +199,8 @@ FailureOr<Value> ForwardWriter::writeIndices(Operation *op, Value old) {
   if (element->kind == ExprKind::Choice && element->atom()->kind == ExprKind::NotBelow &&
       element->atom()->arguments[0] == element->high())
     element = element->high();
-  if (element->kind == ExprKind::Leaf && element->value == graph.getArgument(0) && llvm::equal(element->arguments, symbols))
+  if (element->kind == ExprKind::Leaf && element->value == graph.getArgument(0) &&
+      llvm::equal(element->arguments, symbols))
     return ids;
   return cannot(op, "reads neither token ids nor their positions");
 }
@@ -248,7 +254,8 @@ FailureOr<Value> ForwardWriter::writeOp(Operation *op) {
   if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
     if (collapse.getReassociationIndices()[0].size() != 1)
       return cannot(op, "joins the batch with another axis");
-    return Value(tensor::CollapseShapeOp::create(b, loc, open(collapse.getType()), operand(0), collapse.getReassociationIndices()));
+    return Value(tensor::CollapseShapeOp::create(b, loc, open(collapse.getType()), operand(0),
+                                                 collapse.getReassociationIndices()));
   }
   if (auto transpose = dyn_cast<linalg::TransposeOp>(op)) {
     if (transpose.getPermutation()[0] != 0)
@@ -272,18 +279,21 @@ FailureOr<Value> ForwardWriter::writeOp(Operation *op) {
   if (auto concat = dyn_cast<tensor::ConcatOp>(op)) {
     if ((int64_t)concat.getDim() + 1 != concat.getResultType().getRank())
       return cannot(op, "joins tensors along another dimension than their last");
-    SmallVector<Value> parts = llvm::map_to_vector(op->getOperands(), [&](Value part) { return operands.lookup(part); });
+    SmallVector<Value> parts =
+        llvm::map_to_vector(op->getOperands(), [&](Value part) { return operands.lookup(part); });
     return Value(tensor::ConcatOp::create(b, loc, open(concat.getType()), concat.getDim(), parts));
   }
   if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op)) {
     SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, operand(0)), offsets = slice.getMixedOffsets();
-    bool lastOnly = slice.getSourceType().getRank() == slice.getType().getRank() && slice.hasUnitStride() &&
-                    llvm::all_of(ArrayRef(offsets).drop_back(), [](OpFoldResult o) { return isConstantIntValue(o, 0); }) &&
-                    slice.getSourceType().getShape().drop_back() == slice.getType().getShape().drop_back();
+    bool lastOnly =
+        slice.getSourceType().getRank() == slice.getType().getRank() && slice.hasUnitStride() &&
+        llvm::all_of(ArrayRef(offsets).drop_back(), [](OpFoldResult o) { return isConstantIntValue(o, 0); }) &&
+        slice.getSourceType().getShape().drop_back() == slice.getType().getShape().drop_back();
     if (!lastOnly)
       return cannot(op, "slices more than its last dimension");
     sizes.back() = slice.getMixedSizes().back();
-    return Value(tensor::ExtractSliceOp::create(b, loc, open(slice.getType()), operand(0), offsets, sizes, slice.getMixedStrides()));
+    return Value(tensor::ExtractSliceOp::create(b, loc, open(slice.getType()), operand(0), offsets, sizes,
+                                                slice.getMixedStrides()));
   }
   bool isRowwise = isa<EmbeddingOp, LinearOp, RmsNormOp, LayerNormOp, GluOp, SoftcapOp, RopeOp, AttentionOp, MoeOp>(op);
   bool isElementwise = op->hasTrait<OpTrait::Elementwise>() && llvm::all_of(op->getOperands(), isData);
@@ -341,7 +351,8 @@ LogicalResult ForwardWriter::run() {
   Value logits = terminator->getOperand(0);
   auto grid = RankedTensorType::get({dynamic, dynamic}, b.getI32Type());
   b.setInsertionPointAfter(graph);
-  forward = func::FuncOp::create(b, graph.getLoc(), "forward", b.getFunctionType({grid, grid}, {open(logits.getType())}));
+  forward =
+      func::FuncOp::create(b, graph.getLoc(), "forward", b.getFunctionType({grid, grid}, {open(logits.getType())}));
   Block *entry = forward.addEntryBlock();
   ids = entry->getArgument(0);
   positions = entry->getArgument(1);

@@ -39,11 +39,12 @@ std::string heddle::noDecoderSignature(func::FuncOp graph) {
     numIds += input == DecoderInput::InputIds;
     auto type = dyn_cast<RankedTensorType>(argument.getType());
     if (!type || type.getRank() != 2 || !isa<IntegerType>(type.getElementType()) || !type.isDynamicDim(1))
-      return "its input" + (name ? " '" + name.getValue().str() + "'" : "") + " is not (batch, sequence) integers with a dynamic sequence";
+      return "its input" + (name ? " '" + name.getValue().str() + "'" : "") +
+             " is not (batch, sequence) integers with a dynamic sequence";
   }
   if (numIds != 1 || graph.getNumResults() != 1)
-    return "it has " + std::to_string(numIds) + " inputs called input_ids and " + std::to_string(graph.getNumResults()) +
-           " outputs, expected input_ids and logits";
+    return "it has " + std::to_string(numIds) + " inputs called input_ids and " +
+           std::to_string(graph.getNumResults()) + " outputs, expected input_ids and logits";
   std::string other = otherName(graph.getResultAttrOfType<StringAttr>(0, "heddle.name"), "logits");
   if (!other.empty())
     return other;
@@ -57,7 +58,9 @@ std::string heddle::noDecoderSignature(func::FuncOp graph) {
 // Of a graph that looks no positions up.
 static constexpr int64_t unlimitedPositions = 1 << 20;
 
-static int64_t lastSize(Type type) { return cast<RankedTensorType>(type).getShape().back(); }
+static int64_t lastSize(Type type) {
+  return cast<RankedTensorType>(type).getShape().back();
+}
 
 static void readRope(RopeAttr rope, ModelConfig &config) {
   if (int64_t(config.ropes.size()) <= rope.getTable())

@@ -62,7 +62,8 @@ public:
       return expr;
     if (auto atom = read(expr->atom())) {
       // An atom holds from some distance on, or up to one: what it says at both ends it says between them.
-      bool atBegin = begin ? atom->holds(*begin) : atom->direction < 0, atEnd = end ? atom->holds(*end - 1) : atom->direction > 0;
+      bool atBegin = begin ? atom->holds(*begin) : atom->direction < 0,
+           atEnd = end ? atom->holds(*end - 1) : atom->direction > 0;
       if (atBegin == atEnd)
         return within(atBegin ? expr->high() : expr->low(), begin, end);
     }

@@ -35,7 +35,7 @@ static std::optional<double> evaluate(Expr expr, Expr leaf, double x) {
       std::optional<double> value = evaluate(part, leaf, x);
       if (!value)
         return std::nullopt;
-      isSum ? result += factor * *value : result *= std::pow(*value, factor);
+      isSum ? result += factor **value : result *= std::pow(*value, factor);
     }
     return result;
   }
@@ -77,8 +77,8 @@ static std::optional<ActivationKind> activationOf(Expr expr, Expr leaf) {
   if (expr->kind == ExprKind::Call && expr->name == "max" && llvm::is_contained(expr->arguments, leaf) &&
       llvm::any_of(expr->arguments, [](Expr argument) { return argument->isConstant(0); }))
     return ActivationKind::Relu;
-  for (ActivationKind kind : {ActivationKind::Silu, ActivationKind::Gelu, ActivationKind::GeluTanh, ActivationKind::QuickGelu,
-                              ActivationKind::Tanh}) {
+  for (ActivationKind kind : {ActivationKind::Silu, ActivationKind::Gelu, ActivationKind::GeluTanh,
+                              ActivationKind::QuickGelu, ActivationKind::Tanh}) {
     bool agrees = true;
     for (int i = -128; i <= 128 && agrees; ++i) {
       double x = 0.09375 * i + 0.01, wanted = activation(kind, x);
@@ -110,22 +110,25 @@ static void collectLeaves(Expr expr, SmallVectorImpl<Expr> &leaves) {
 // cap * tanh(x / cap)
 static std::optional<double> softcapOf(Expr expr, Expr leaf) {
   SmallVector<std::pair<Expr, double>> outer = termsOf(expr);
-  if (constantOf(expr) != 0 || outer.size() != 1 || outer[0].first->kind != ExprKind::Call || outer[0].first->name != "tanh")
+  if (constantOf(expr) != 0 || outer.size() != 1 || outer[0].first->kind != ExprKind::Call ||
+      outer[0].first->name != "tanh")
     return std::nullopt;
   SmallVector<std::pair<Expr, double>> inner = termsOf(outer[0].first->arguments[0]);
   double cap = outer[0].second;
-  if (inner.size() != 1 || inner[0].first != leaf || constantOf(outer[0].first->arguments[0]) != 0 || cap <= 0 || cap == 1 ||
-      std::abs(inner[0].second * cap - 1) > 1e-6)
+  if (inner.size() != 1 || inner[0].first != leaf || constantOf(outer[0].first->arguments[0]) != 0 || cap <= 0 ||
+      cap == 1 || std::abs(inner[0].second * cap - 1) > 1e-6)
     return std::nullopt;
   return asWritten(cap);
 }
 
 // `leaf`, an element for every index of root's result, as a tensor of its type; null if it is repeated or no activation.
-static Value elementwise(OpBuilder &b, Operation *root, ExprContext &exprs, ElementTrace &trace, Expr leaf, ArrayRef<Expr> symbols) {
+static Value elementwise(OpBuilder &b, Operation *root, ExprContext &exprs, ElementTrace &trace, Expr leaf,
+                         ArrayRef<Expr> symbols) {
   Value result = root->getResult(0);
   if (leaf->value.getType() == result.getType() && llvm::equal(leaf->arguments, symbols))
     return leaf->value;
-  bool dependsOnAll = llvm::all_of(symbols, [&](Expr symbol) { return symbol->isConstant() || exprs.contains(leaf, symbol); });
+  bool dependsOnAll =
+      llvm::all_of(symbols, [&](Expr symbol) { return symbol->isConstant() || exprs.contains(leaf, symbol); });
   if (!dependsOnAll || isStored(leaf->value) || !isa<RankedTensorType>(leaf->value.getType()) ||
       !getElementTypeOrSelf(leaf->value.getType()).isF32())
     return {};
@@ -157,7 +160,8 @@ static Value raised(Operation *root) {
     Value gateValue = valueOf(gate), upValue = up ? valueOf(up) : Value();
     if (!gateValue || (up && !upValue))
       return {};
-    return GluOp::create(b, root->getLoc(), result.getType(), gateValue, upValue, ActivationKindAttr::get(b.getContext(), kind));
+    return GluOp::create(b, root->getLoc(), result.getType(), gateValue, upValue,
+                         ActivationKindAttr::get(b.getContext(), kind));
   };
   if (leaves.size() == 1) {
     if (auto cap = softcapOf(element, leaves[0]))

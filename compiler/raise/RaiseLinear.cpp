@@ -15,7 +15,9 @@ namespace heddle {
 using namespace mlir;
 using namespace heddle;
 
-static RankedTensorType shaped(Value value) { return cast<RankedTensorType>(value.getType()); }
+static RankedTensorType shaped(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 //===- linear -------------------------------------------------------------===//
 
@@ -44,7 +46,8 @@ static Value uncollapsed(OpBuilder &b, Value input, std::optional<SmallVector<Re
   if (!collapse)
     return input;
   SmallVector<ReassociationIndices> all = collapse.getReassociationIndices();
-  bool joinsRows = llvm::any_of(ArrayRef(all).drop_back(), [](const ReassociationIndices &group) { return group.size() > 1; });
+  bool joinsRows =
+      llvm::any_of(ArrayRef(all).drop_back(), [](const ReassociationIndices &group) { return group.size() > 1; });
   if (!joinsRows)
     return input;
   ReassociationIndices columns = all.back();
@@ -90,7 +93,8 @@ static bool raiseProduct(linalg::LinalgOp op) {
   for (unsigned weightOperand : {1u, 0u}) {
     OpOperand *rows = op.getDpsInputOperand(1 - weightOperand), *matrix = op.getDpsInputOperand(weightOperand);
     auto in = loopsOf(op, rows), stored = loopsOf(op, matrix), out = loopsOf(op, op.getDpsInitOperand(0));
-    if (!in || !stored || !out || in->empty() || in->size() != out->size() || !shaped(rows->get()).getElementType().isF32())
+    if (!in || !stored || !out || in->empty() || in->size() != out->size() ||
+        !shaped(rows->get()).getElementType().isF32())
       continue;
     // Same leading dimensions; the last is contracted and replaced by the matrix's own.
     if (ArrayRef(*in).drop_back() != ArrayRef(*out).drop_back())
@@ -119,7 +123,8 @@ static bool raiseProduct(linalg::LinalgOp op) {
       SmallVector<int64_t> shape(units.getType().getShape());
       shape.back() = shaped(weight).getDimSize(0);
       sizes.back() = b.getIndexAttr(shape.back());
-      result = tensor::ExpandShapeOp::create(b, op.getLoc(), shaped(result).clone(shape), result, units.getReassociationIndices(), sizes);
+      result = tensor::ExpandShapeOp::create(b, op.getLoc(), shaped(result).clone(shape), result,
+                                             units.getReassociationIndices(), sizes);
     }
     if (groups)
       result = tensor::CollapseShapeOp::create(b, op.getLoc(), result, *groups);
@@ -200,7 +205,8 @@ static Expr rowOf(ExprContext &exprs, Expr element, Expr column, Value &table) {
 
 // A gather of a stored table's rows.
 static bool raiseGather(Operation *op) {
-  RankedTensorType type = op->getNumResults() == 1 ? dyn_cast<RankedTensorType>(op->getResult(0).getType()) : RankedTensorType();
+  RankedTensorType type =
+      op->getNumResults() == 1 ? dyn_cast<RankedTensorType>(op->getResult(0).getType()) : RankedTensorType();
   if (!type || !type.getElementType().isF32() || type.getRank() < 2)
     return false;
   ExprContext exprs;
@@ -208,8 +214,9 @@ static bool raiseGather(Operation *op) {
   SmallVector<Expr> symbols = trace.indexSymbols(op->getResult(0));
   Expr column = symbols.pop_back_val();
   Value table;
-  Expr row = rowOf(exprs, trace.element(op->getResult(0), llvm::to_vector(llvm::concat<Expr>(symbols, SmallVector<Expr>{column}))),
-                   column, table);
+  Expr row = rowOf(
+      exprs, trace.element(op->getResult(0), llvm::to_vector(llvm::concat<Expr>(symbols, SmallVector<Expr>{column}))),
+      column, table);
   if (!row || !table || row->isConstant() || column->kind != ExprKind::Symbol ||
       shaped(table).getDimSize(1) != type.getShape().back())
     return false;

@@ -16,7 +16,9 @@ namespace heddle {
 using namespace mlir;
 using namespace heddle;
 
-static RankedTensorType shaped(Value value) { return cast<RankedTensorType>(value.getType()); }
+static RankedTensorType shaped(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 namespace {
 
@@ -51,10 +53,13 @@ bool NormMatcher::isInput(Expr expr, Expr last) {
          ArrayRef<Expr>(expr->arguments).drop_back() == ArrayRef<Expr>(symbols).drop_back();
 }
 
-static bool near(double a, double b) { return std::abs(a - b) <= 1e-6 * std::abs(b); }
+static bool near(double a, double b) {
+  return std::abs(a - b) <= 1e-6 * std::abs(b);
+}
 
 bool NormMatcher::isMean(Expr expr, double factor) {
-  return expr->kind == ExprKind::Reduce && expr->name == "sum" && near(factor * width, 1) && isInput(expr->arguments[0], expr->symbol);
+  return expr->kind == ExprKind::Reduce && expr->name == "sum" && near(factor * width, 1) &&
+         isInput(expr->arguments[0], expr->symbol);
 }
 
 bool NormMatcher::isCentered(Expr expr, Expr last) {
@@ -62,7 +67,8 @@ bool NormMatcher::isCentered(Expr expr, Expr last) {
   if (terms.size() != 2 || constantOf(expr) != 0)
     return false;
   for (int first : {0, 1})
-    if (terms[first].second == 1 && isInput(terms[first].first, last) && isMean(terms[1 - first].first, -terms[1 - first].second))
+    if (terms[first].second == 1 && isInput(terms[first].first, last) &&
+        isMean(terms[1 - first].first, -terms[1 - first].second))
       return true;
   return false;
 }
@@ -176,8 +182,8 @@ static SmallVector<Value> rootsOf(Value start, RankedTensorType type) {
   for (size_t next = 0; next < work.size() && work.size() < 24; ++next)
     for (Operation *user : work[next].getUsers()) {
       bool isStep = user->getNumResults() == 1 && isa<RankedTensorType>(user->getResult(0).getType()) &&
-                    (user->hasTrait<OpTrait::Elementwise>() || isa<linalg::LinalgOp, tensor::ExpandShapeOp,
-                                                                   tensor::CollapseShapeOp, tensor::CastOp>(user)) &&
+                    (user->hasTrait<OpTrait::Elementwise>() ||
+                     isa<linalg::LinalgOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::CastOp>(user)) &&
                     !isContraction(user);
       if (!isStep || !seen.insert(user->getResult(0)).second)
         continue;

@@ -17,15 +17,17 @@ namespace heddle {
 using namespace mlir;
 using namespace heddle;
 
-static RankedTensorType shaped(Value value) { return cast<RankedTensorType>(value.getType()); }
+static RankedTensorType shaped(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 namespace {
 
 // One element of a rotated head, for a fixed place d in the head.
 struct Rotated {
-  Expr own = nullptr, other = nullptr;     // leaves: x[d], and its partner; no partner where nothing is rotated
-  double cosine = 1, sine = 0;             // their factors
-  Expr position = nullptr;                 // the angle is position * frequency
+  Expr own = nullptr, other = nullptr; // leaves: x[d], and its partner; no partner where nothing is rotated
+  double cosine = 1, sine = 0;         // their factors
+  Expr position = nullptr;             // the angle is position * frequency
   double frequency = 0;
 };
 
@@ -221,7 +223,8 @@ struct RaiseRope : heddle::impl::RaiseRopeBase<RaiseRope> {
       bool isTurn = isa<math::SinOp, math::CosOp>(op);
       op->walk([&](Operation *inner) { isTurn |= isa<math::SinOp, math::CosOp>(inner); });
       bool passes = !isContraction(op) && !isa<HeddleDialect>(op->getDialect());
-      if (isTurn || (passes && llvm::any_of(op->getOperands(), [&](Value operand) { return turned.contains(operand); })))
+      if (isTurn ||
+          (passes && llvm::any_of(op->getOperands(), [&](Value operand) { return turned.contains(operand); })))
         turned.insert(op->getResult(0));
     });
     SmallVector<RopeAttr> tables;

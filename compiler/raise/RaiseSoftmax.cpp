@@ -13,7 +13,9 @@ namespace heddle {
 using namespace mlir;
 using namespace heddle;
 
-static RankedTensorType shaped(Value value) { return cast<RankedTensorType>(value.getType()); }
+static RankedTensorType shaped(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 // Whether `root` is exp(input - m) / sum over the last dimension of exp(input - m), whatever m is, if it is the same in both and for
 // the whole row: it cancels.
@@ -32,7 +34,8 @@ static bool isSoftmax(Value input, Value root) {
     if (exponent == -1 && base->kind == ExprKind::Reduce && base->name == "sum")
       denominator = base;
   }
-  if (!numerator || !denominator || denominator->arguments[0]->kind != ExprKind::Call || denominator->arguments[0]->name != "exp")
+  if (!numerator || !denominator || denominator->arguments[0]->kind != ExprKind::Call ||
+      denominator->arguments[0]->name != "exp")
     return false;
   // Both are shifted, each by what is left without its own score.
   SmallVector<Expr> summed(symbols);
@@ -45,7 +48,8 @@ static bool isSoftmax(Value input, Value root) {
     // The greatest score, with another name for the place that it is looked for at.
     SmallVector<std::pair<Expr, double>> x = termsOf(a), y = termsOf(b);
     if (x.size() != 1 || y.size() != 1 || x[0].second != y[0].second || constantOf(a) != constantOf(b) ||
-        x[0].first->kind != ExprKind::Reduce || y[0].first->kind != ExprKind::Reduce || x[0].first->name != y[0].first->name)
+        x[0].first->kind != ExprKind::Reduce || y[0].first->kind != ExprKind::Reduce ||
+        x[0].first->name != y[0].first->name)
       return false;
     DenseMap<Expr, Expr> rename{{y[0].first->symbol, x[0].first->symbol}};
     return exprs.substitute(y[0].first->arguments[0], rename) == x[0].first->arguments[0];
@@ -66,7 +70,8 @@ static bool raise(Operation *root) {
   SmallVector<Value> work{result};
   for (size_t next = 0; next < work.size() && work.size() < 16; ++next) {
     Operation *op = work[next].getDefiningOp();
-    if (!op || !isa<RankedTensorType>(work[next].getType()) || isContraction(op) || isa<HeddleDialect>(op->getDialect()))
+    if (!op || !isa<RankedTensorType>(work[next].getType()) || isContraction(op) ||
+        isa<HeddleDialect>(op->getDialect()))
       continue;
     if (!isa<math::ExpOp>(op)) {
       llvm::append_range(work, op->getOperands());
@@ -83,9 +88,11 @@ static bool raise(Operation *root) {
       int64_t rank = shaped(input).getRank();
       Value init = tensor::EmptyOp::create(b, root->getLoc(), tensor::getMixedSizes(b, root->getLoc(), input),
                                            shaped(input).getElementType());
-      Value softmax = linalg::SoftmaxOp::create(b, root->getLoc(), TypeRange{init.getType()}, input, init, rank - 1).getResult()[0];
+      Value softmax =
+          linalg::SoftmaxOp::create(b, root->getLoc(), TypeRange{init.getType()}, input, init, rank - 1).getResult()[0];
       if (shaped(softmax).getElementType() != shaped(result).getElementType())
-        softmax = arith::ExtFOp::create(b, root->getLoc(), shaped(softmax).clone(shaped(result).getElementType()), softmax);
+        softmax =
+            arith::ExtFOp::create(b, root->getLoc(), shaped(softmax).clone(shaped(result).getElementType()), softmax);
       if (softmax.getType() != result.getType())
         softmax = tensor::CastOp::create(b, root->getLoc(), result.getType(), softmax);
       result.replaceAllUsesWith(softmax);

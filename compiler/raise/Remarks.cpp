@@ -28,14 +28,16 @@ std::string heddle::describe(Operation *op) {
 // Whether each index is a sum of axes, `sequence` alone in its own.
 static bool keepsApart(ExprContext &exprs, ArrayRef<Expr> indices, ArrayRef<Expr> axes, Expr sequence) {
   for (Expr index : indices) {
-    unsigned mixed = llvm::count_if(axes, [&](Expr axis) { return !axis->isConstant() && exprs.contains(index, axis); });
+    unsigned mixed =
+        llvm::count_if(axes, [&](Expr axis) { return !axis->isConstant() && exprs.contains(index, axis); });
     if (!sequence->isConstant() && exprs.contains(index, sequence) && mixed > 1)
       return false;
   }
   return true;
 }
 
-std::string heddle::blockingOp(ExprContext &exprs, Value operand, ArrayRef<Expr> given, ArrayRef<Expr> axes, Expr sequence) {
+std::string heddle::blockingOp(ExprContext &exprs, Value operand, ArrayRef<Expr> given, ArrayRef<Expr> axes,
+                               Expr sequence) {
   SmallVector<Expr> indices(given);
   Operation *mixing = nullptr;
   Value value = operand;
@@ -56,7 +58,8 @@ std::string heddle::blockingOp(ExprContext &exprs, Value operand, ArrayRef<Expr>
     else if (!mixing)
       mixing = op;
   }
-  return mixing ? describe(mixing) + " mixes the head and sequence axes" : "an operand is no (batch, heads, sequence, head_dim)";
+  return mixing ? describe(mixing) + " mixes the head and sequence axes"
+                : "an operand is no (batch, heads, sequence, head_dim)";
 }
 
 void heddle::eraseDeadOps(Operation *root) {
@@ -79,7 +82,8 @@ void heddle::eraseDeadOps(Operation *root) {
 void heddle::foldIdentityLayouts(Operation *root) {
   SmallVector<Operation *> layouts;
   root->walk([&](Operation *op) {
-    if (isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::ReshapeOp, tensor::ExtractSliceOp, linalg::TransposeOp>(op))
+    if (isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::ReshapeOp, tensor::ExtractSliceOp,
+            linalg::TransposeOp>(op))
       layouts.push_back(op);
   });
   for (Operation *op : layouts) {

@@ -13,7 +13,9 @@
 using namespace mlir;
 using namespace heddle;
 
-static bool isBool(Value value) { return getElementTypeOrSelf(value.getType()).isInteger(1); }
+static bool isBool(Value value) {
+  return getElementTypeOrSelf(value.getType()).isInteger(1);
+}
 
 // a >= b on floats is decided for integers and constants, else it is an atom of its own.
 static Expr atLeast(ExprContext &exprs, Expr a, Expr b, bool strictly) {
@@ -170,7 +172,8 @@ static Expr integerOp(ExprContext &exprs, Operation *op, ArrayRef<Expr> x) {
       })
       // Indices and positions fit: what is cut off is zero.
       .Case([&](arith::TruncIOp) { return isBool(op->getResult(0)) ? Expr() : x[0]; })
-      .Case<arith::SIToFPOp, arith::UIToFPOp>([&](auto) { return isBool(op->getOperand(0)) ? exprs.condition(x[0]) : x[0]; })
+      .Case<arith::SIToFPOp, arith::UIToFPOp>(
+          [&](auto) { return isBool(op->getOperand(0)) ? exprs.condition(x[0]) : x[0]; })
       .Case([&](math::AbsIOp) { return magnitude(exprs, x[0]); })
       .Case<arith::FPToSIOp, arith::FPToUIOp>(
           [&](auto) { return x[0]->isInteger ? x[0] : exprs.call("truncate", x, /*isInteger=*/true); })

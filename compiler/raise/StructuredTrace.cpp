@@ -126,7 +126,8 @@ Expr ElementTrace::structured(linalg::LinalgOp op, unsigned result, ArrayRef<Exp
       failed |= !inner.back();
     }
     if (!failed)
-      bound[argument] = isa<RankedTensorType>(operand.get().getType()) ? element(operand.get(), inner) : element(operand.get());
+      bound[argument] =
+          isa<RankedTensorType>(operand.get().getType()) ? element(operand.get(), inner) : element(operand.get());
   }
   OpOperand *init = op.getDpsInitOperand(result);
   BlockArgument running = op.getMatchingBlockArgument(init);

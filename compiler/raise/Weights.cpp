@@ -13,9 +13,13 @@
 using namespace mlir;
 using namespace heddle;
 
-static RankedTensorType shaped(Value value) { return cast<RankedTensorType>(value.getType()); }
+static RankedTensorType shaped(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
-bool heddle::isStored(Value value) { return value.getDefiningOp<WeightOp>() || matchPattern(value, m_Constant()); }
+bool heddle::isStored(Value value) {
+  return value.getDefiningOp<WeightOp>() || matchPattern(value, m_Constant());
+}
 
 DenseElementsAttr heddle::elementsOf(Value value) {
   if (auto weight = value.getDefiningOp<WeightOp>())
@@ -37,7 +41,8 @@ Expr heddle::resolveElements(ExprContext &exprs, Expr expr) {
     if (part->kind != ExprKind::Leaf)
       return;
     DenseElementsAttr elements = elementsOf(part->value);
-    std::optional<int64_t> position = elements ? positionOf(part->arguments, elements.getType().getShape()) : std::nullopt;
+    std::optional<int64_t> position =
+        elements ? positionOf(part->arguments, elements.getType().getShape()) : std::nullopt;
     if (position)
       known[part] = exprs.constant(valueAt(elements, *position));
   };
@@ -76,7 +81,8 @@ Value heddle::storedMatrix(OpBuilder &b, Expr element, Expr row, Expr column) {
   if (first != column || second != row)
     return {};
   RankedTensorType type = shaped(element->value);
-  auto turned = RankedTensorType::get({type.getDimSize(1), type.getDimSize(0)}, type.getElementType(), type.getEncoding());
+  auto turned =
+      RankedTensorType::get({type.getDimSize(1), type.getDimSize(0)}, type.getElementType(), type.getEncoding());
   auto weight = element->value.getDefiningOp<WeightOp>();
   if (!weight)
     return transposedConstant(b, element->value, turned);
@@ -151,7 +157,8 @@ Value heddle::storedPart(OpBuilder &b, Expr element, const Axis &row, const Axis
   bool transposed = part->columnStep != 1;
   int64_t step = transposed ? part->columnStep : part->rowStep, dense = transposed ? rows : columns;
   int64_t offset = storage.getOffset() + part->offset * (type.getElementTypeBitWidth() / 8);
-  auto moved = StorageAttr::get(b.getContext(), storage.getType(), storage.getFile(), offset, transposed, step == dense ? 0 : step);
+  auto moved = StorageAttr::get(b.getContext(), storage.getType(), storage.getFile(), offset, transposed,
+                                step == dense ? 0 : step);
   return WeightOp::create(b, weight.getLoc(), matrix, (weight.getName() + "[" + part->text + "]").str(), moved);
 }
 

@@ -36,7 +36,8 @@ static TypedAttr widened(TypedAttr value) {
   if (auto number = dyn_cast<FloatAttr>(value))
     return FloatAttr::get(type, widened(number.getValue()));
   if (auto elements = dyn_cast<DenseFPElementsAttr>(value))
-    return elements.mapValues(getElementTypeOrSelf(type), [](const APFloat &number) { return widened(number).bitcastToAPInt(); });
+    return elements.mapValues(getElementTypeOrSelf(type),
+                              [](const APFloat &number) { return widened(number).bitcastToAPInt(); });
   return {};
 }
 

@@ -52,7 +52,8 @@ static Json sizeOf(Value buffer, int64_t axis) {
     if (isa<func::FuncOp>(input.getOwner()->getParentOp()))
       return inputSize(input, axis);
   auto alloc = buffer.getDefiningOp<memref::AllocOp>();
-  auto dim = alloc ? alloc.getDynamicSizes()[type.getDynamicDimIndex(axis)].getDefiningOp<memref::DimOp>() : memref::DimOp();
+  auto dim =
+      alloc ? alloc.getDynamicSizes()[type.getDynamicDimIndex(axis)].getDefiningOp<memref::DimOp>() : memref::DimOp();
   if (dim && dim.getConstantIndex())
     return sizeOf(dim.getSource(), *dim.getConstantIndex());
   return unnamedSize;
@@ -71,7 +72,8 @@ static Json loopSizes(linalg::GenericOp op) {
   for (unsigned loop = 0; loop < op.getNumLoops(); ++loop) {
     Json size = unnamedSize;
     for (OpOperand &operand : op->getOpOperands())
-      if (auto axis = op.getMatchingIndexingMap(&operand).getResultPosition(getAffineDimExpr(loop, op.getContext())); axis && !size.is_number())
+      if (auto axis = op.getMatchingIndexingMap(&operand).getResultPosition(getAffineDimExpr(loop, op.getContext()));
+          axis && !size.is_number())
         size = sizeOf(operand.get(), *axis);
     sizes.push_back(size);
   }
@@ -117,17 +119,32 @@ static Json describeLoops(linalg::GenericOp op) {
   bool isProduct = isProductKernel(op), sums = op.getNumReductionLoops() > 0;
   Json sizes = loopSizes(op);
   std::string what = productText(sizes) + (isProduct ? "" : sums ? ", reduced" : "");
-  return {{"kernel", isProduct ? "product" : "loops"}, {"kind", isProduct ? "matmul" : "rowwise"},
-          {"emitter", isProduct ? "product kernel" : "loops"}, {"what", what}, {"location", textOf(op.getLoc())}, {"fused", fused},
-          {"weights", weights}, {"threads", isProduct || canShareLoops(op)}, {"points", sizes}, {"flops_per_point", flops},
+  return {{"kernel", isProduct ? "product" : "loops"},
+          {"kind", isProduct ? "matmul" : "rowwise"},
+          {"emitter", isProduct ? "product kernel" : "loops"},
+          {"what", what},
+          {"location", textOf(op.getLoc())},
+          {"fused", fused},
+          {"weights", weights},
+          {"threads", isProduct || canShareLoops(op)},
+          {"points", sizes},
+          {"flops_per_point", flops},
           {"operands", operandsOf(op->getOperands())}};
 }
 
 static Json describeCopy(memref::CopyOp op) {
   Json sizes = sizesOf(op.getTarget());
-  return {{"kernel", "copy"}, {"kind", "cache"}, {"emitter", "loops"}, {"what", "copy of " + productText(sizes)},
-          {"location", textOf(op.getLoc())}, {"fused", Json::array()}, {"weights", weightNames(op.getSource())}, {"threads", false},
-          {"points", sizes}, {"flops_per_point", 0}, {"operands", operandsOf({op.getSource(), op.getTarget()})}};
+  return {{"kernel", "copy"},
+          {"kind", "cache"},
+          {"emitter", "loops"},
+          {"what", "copy of " + productText(sizes)},
+          {"location", textOf(op.getLoc())},
+          {"fused", Json::array()},
+          {"weights", weightNames(op.getSource())},
+          {"threads", false},
+          {"points", sizes},
+          {"flops_per_point", 0},
+          {"operands", operandsOf({op.getSource(), op.getTarget()})}};
 }
 
 Json heddle::describeGraph(func::FuncOp graph) {

@@ -40,8 +40,8 @@ static std::string describe(Operation *op) {
           out << ", + residual";
       })
       .Case([&](ExpertMatmulOp matmul) {
-        out << matmul.getK() << " → " << matmul.getN() << ", " << matmul.getFormat() << ", " << matmul.getTopK() << " of "
-            << matmul.getNumExperts() << " experts";
+        out << matmul.getK() << " → " << matmul.getN() << ", " << matmul.getFormat() << ", " << matmul.getTopK()
+            << " of " << matmul.getNumExperts() << " experts";
         if (matmul.getActivation())
           out << ", gated";
         if (matmul.getAccumulate())
@@ -50,8 +50,9 @@ static std::string describe(Operation *op) {
       .Case([&](RouteExpertsOp route) { out << route.getTopK() << " of " << route.getNumExperts() << " experts"; })
       .Case([&](OnlineAttentionOp attention) {
         KvCacheType cache = attention.getCache().getType();
-        out << attention.getNumHeads() << " heads, " << cache.getNumKvHeads() << " of K and V, head_dim " << cache.getHeadDim() << ", "
-            << maskText(attention.getMask()) << (attention.getShareKv() ? ", one load of K and V for a group" : "");
+        out << attention.getNumHeads() << " heads, " << cache.getNumKvHeads() << " of K and V, head_dim "
+            << cache.getHeadDim() << ", " << maskText(attention.getMask())
+            << (attention.getShareKv() ? ", one load of K and V for a group" : "");
         if (attention.storesScores())
           out << ", all scores stored";
         if (attention.getSplitKv())
@@ -59,16 +60,19 @@ static std::string describe(Operation *op) {
       })
       .Case([&](CombineSplitsOp combine) {
         out << combine.getNumHeads() << " heads, at most "
-            << cast<ShapedType>(combine.getMaxima().getType()).getDimSize(1) / int64_t(combine.getNumHeads()) << " splits";
+            << cast<ShapedType>(combine.getMaxima().getType()).getDimSize(1) / int64_t(combine.getNumHeads())
+            << " splits";
       })
       .Case([&](OnlineLatentAttentionOp attention) {
         LatentDims dims = attention.getDims();
         int64_t rebuild = dims.rank * (dims.nope + dims.value), latent = 2 * dims.rank - dims.nope - dims.value;
         out << attention.getNumHeads() << " heads over latents of " << dims.rank << " + " << dims.rope << ", body "
-            << stringifyLatentForm(attention.getForm()) << "; keys and values are rebuilt where queries × (" << rebuild << " + keys × "
-            << latent << ") > keys × " << rebuild;
+            << stringifyLatentForm(attention.getForm()) << "; keys and values are rebuilt where queries × (" << rebuild
+            << " + keys × " << latent << ") > keys × " << rebuild;
       })
-      .Case([&](DequantizeOp rows) { out << "rows of (" << rows.getN() << ", " << rows.getK() << "), " << rows.getFormat(); });
+      .Case([&](DequantizeOp rows) {
+        out << "rows of (" << rows.getN() << ", " << rows.getK() << "), " << rows.getFormat();
+      });
   return text;
 }
 
@@ -79,8 +83,9 @@ static Json fusedOps(Operation *op) {
   auto callee = call ? SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(op, call.getCalleeAttr()) : func::FuncOp();
   if (callee)
     callee.walk([&](Operation *inner) {
-      bool isView = isa<tensor::TensorDialect, func::FuncDialect>(inner->getDialect()) || inner->hasTrait<OpTrait::IsTerminator>() ||
-                    inner->hasTrait<OpTrait::ConstantLike>() || isa<linalg::TransposeOp>(inner);
+      bool isView = isa<tensor::TensorDialect, func::FuncDialect>(inner->getDialect()) ||
+                    inner->hasTrait<OpTrait::IsTerminator>() || inner->hasTrait<OpTrait::ConstantLike>() ||
+                    isa<linalg::TransposeOp>(inner);
       if (!isView)
         ops.push_back(inner->getName().stripDialect().str());
     });
@@ -93,7 +98,7 @@ namespace {
 struct StepFunction {
   func::FuncOp func;
   int64_t calls = 0;
-  func::CallOp firstCall;  // null for the step itself
+  func::CallOp firstCall; // null for the step itself
 };
 
 } // namespace
@@ -129,9 +134,15 @@ static Json launchesOf(const StepFunction &function, const GeneratedCode &code) 
     if (launch.op->getParentOfType<func::FuncOp>() != function.func)
       continue;
     const KernelRecord &kernel = code.kernels[launch.kernel];
-    Json entry = {{"kernel", kernel.name}, {"kind", kernel.kind}, {"emitter", kernel.emitter}, {"what", describe(launch.op)},
-                  {"fused", fusedOps(launch.op)}, {"weights", weightsOf(launch.op, function.firstCall)},
-                  {"flops_per_row", kernel.flopsPerRow}, {"fixed_bytes", kernel.fixedBytes}, {"bytes_per_row", kernel.bytesPerRow}};
+    Json entry = {{"kernel", kernel.name},
+                  {"kind", kernel.kind},
+                  {"emitter", kernel.emitter},
+                  {"what", describe(launch.op)},
+                  {"fused", fusedOps(launch.op)},
+                  {"weights", weightsOf(launch.op, function.firstCall)},
+                  {"flops_per_row", kernel.flopsPerRow},
+                  {"fixed_bytes", kernel.fixedBytes},
+                  {"bytes_per_row", kernel.bytesPerRow}};
     addAttentionCost(launch.op, entry);
     launches.push_back(std::move(entry));
   }
@@ -164,7 +175,8 @@ static Json buffersOf(func::FuncOp func) {
     int64_t bytes = alloc.getType().getElementType().getIntOrFloatBitWidth() / 8;
     for (int64_t size : alloc.getType().getShape().drop_front())
       bytes *= size;
-    buffers.push_back({{"type", type}, {"offset", offset.getInt()}, {"bytes", bytes}, {"first", first}, {"last", last}});
+    buffers.push_back(
+        {{"type", type}, {"offset", offset.getInt()}, {"bytes", bytes}, {"first", first}, {"last", last}});
   }
   return buffers;
 }
@@ -193,7 +205,9 @@ static Json cacheOf(ModuleOp module) {
     return nullptr;
   std::string type;
   llvm::raw_string_ostream(type) << cache.getElementType();
-  Json json = {{"type", type}, {"layers", cache.getNumLayers()}, {"bytes_per_token", cache.getPageBytes() / pageTokens},
+  Json json = {{"type", type},
+               {"layers", cache.getNumLayers()},
+               {"bytes_per_token", cache.getPageBytes() / pageTokens},
                {"latent", cache.isLatent()}};
   if (cache.isLatent())
     json.update({{"kv_lora_rank", cache.getKeyDim()}, {"qk_rope_head_dim", cache.getValueDim()}});
@@ -228,23 +242,42 @@ std::string heddle::buildReport(ModuleOp module, const PackageInfo &info, const 
     sizes = namedSizes(functions.back());
   }
   for (StepFunction &function : stepFunctions(module))
-    functions.push_back({{"name", function.func.getSymName().str()}, {"calls", function.calls},
-                         {"launches", launchesOf(function, code)}, {"buffers", buffersOf(function.func)}});
+    functions.push_back({{"name", function.func.getSymName().str()},
+                         {"calls", function.calls},
+                         {"launches", launchesOf(function, code)},
+                         {"buffers", buffersOf(function.func)}});
   for (const KernelRecord &kernel : code.kernels)
-    kernels.push_back({{"name", kernel.name}, {"kind", kernel.kind}, {"emitter", kernel.emitter}, {"schedule", kernel.schedule},
-                       {"calls", kernel.calls}, {"flops_per_row", kernel.flopsPerRow}, {"fixed_bytes", kernel.fixedBytes},
+    kernels.push_back({{"name", kernel.name},
+                       {"kind", kernel.kind},
+                       {"emitter", kernel.emitter},
+                       {"schedule", kernel.schedule},
+                       {"calls", kernel.calls},
+                       {"flops_per_row", kernel.flopsPerRow},
+                       {"fixed_bytes", kernel.fixedBytes},
                        {"bytes_per_row", kernel.bytesPerRow}});
   for (const Remark &remark : remarks)
     said.push_back({{"location", remark.location}, {"text", remark.text}});
-  auto moduleInt = [&](StringRef name) { return module->getAttrOfType<IntegerAttr>(name) ? module->getAttrOfType<IntegerAttr>(name).getInt() : 0; };
-  Json report = {{"compiler", HEDDLE_VERSION},
-                 {"model", {{"name", info.sourceName}, {"architecture", info.architecture}, {"sha256", info.sourceSha256}}},
-                 {"target", {{"name", target.name}, {"features", target.cpu.features}, {"device", target.isDevice()}}},
-                 {"precision", info.precision}, {"context", info.context}, {"max_rows", info.maxRows}, {"passes", info.passes},
-                 {"remarks", said}, {"sizes", sizes}, {"functions", functions}, {"kernels", kernels},
-                 {"memory", {{"bytes_per_row", moduleInt(rowBytesAttr)}, {"bytes", moduleInt(rowBytesAttr) * info.maxRows + moduleInt(fixedBytesAttr)}}},
-                 {"cache", cacheOf(module)},
-                 {"weights", {{"bytes", moduleInt(weightsSizeAttr)}, {"formats", weightFormats(module)}}},
-                 {"assumed", assumedLimits(target.cpu)}, {"measured", nullptr}};
+  auto moduleInt = [&](StringRef name) {
+    return module->getAttrOfType<IntegerAttr>(name) ? module->getAttrOfType<IntegerAttr>(name).getInt() : 0;
+  };
+  Json report = {
+      {"compiler", HEDDLE_VERSION},
+      {"model", {{"name", info.sourceName}, {"architecture", info.architecture}, {"sha256", info.sourceSha256}}},
+      {"target", {{"name", target.name}, {"features", target.cpu.features}, {"device", target.isDevice()}}},
+      {"precision", info.precision},
+      {"context", info.context},
+      {"max_rows", info.maxRows},
+      {"passes", info.passes},
+      {"remarks", said},
+      {"sizes", sizes},
+      {"functions", functions},
+      {"kernels", kernels},
+      {"memory",
+       {{"bytes_per_row", moduleInt(rowBytesAttr)},
+        {"bytes", moduleInt(rowBytesAttr) * info.maxRows + moduleInt(fixedBytesAttr)}}},
+      {"cache", cacheOf(module)},
+      {"weights", {{"bytes", moduleInt(weightsSizeAttr)}, {"formats", weightFormats(module)}}},
+      {"assumed", assumedLimits(target.cpu)},
+      {"measured", nullptr}};
   return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -14,8 +14,8 @@ struct Remark {
 };
 
 // The report as one JSON object, the same for the same input. `module` is as plan-memory left it, `code` made from it.
-std::string buildReport(mlir::ModuleOp module, const PackageInfo &info, const Target &target,
-                        const GeneratedCode &code, llvm::ArrayRef<Remark> remarks);
+std::string buildReport(mlir::ModuleOp module, const PackageInfo &info, const Target &target, const GeneratedCode &code,
+                        llvm::ArrayRef<Remark> remarks);
 
 // A page without outside references that draws the report.
 std::string reportPage(llvm::StringRef report);

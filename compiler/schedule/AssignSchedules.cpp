@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "compiler/schedule/Passes.h"
 #include "compiler/codegen/cpu/PackedLayout.h"
+#include "compiler/schedule/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -54,9 +54,11 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
       OpBuilder b(op);
       b.setInsertionPointAfterValue(input);
       int64_t width = cast<RankedTensorType>(input.getType()).getDimSize(1);
-      auto type = [&](int64_t columns, Type element) { return RankedTensorType::get({ShapedType::kDynamic, columns}, element); };
-      quantized = QuantizeOp::create(b, op.getLoc(), type(width, b.getI8Type()),
-                                     type(width / 32, b.getF32Type()), type(width / 16, b.getI32Type()), input);
+      auto type = [&](int64_t columns, Type element) {
+        return RankedTensorType::get({ShapedType::kDynamic, columns}, element);
+      };
+      quantized = QuantizeOp::create(b, op.getLoc(), type(width, b.getI8Type()), type(width / 32, b.getF32Type()),
+                                     type(width / 16, b.getI32Type()), input);
       byInput[input] = quantized;
     }
     op.getInputMutable().assign(quantized.getCodes());
@@ -79,7 +81,8 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
       if (auto rope = dyn_cast<RopeOp>(op); rope && !rope.getTable()) {
         OpBuilder b(rope);
         auto type = RankedTensorType::get({ShapedType::kDynamic, rope.getRope().getRotaryDim()}, b.getF32Type());
-        rope.getTableMutable().assign(RopeTableOp::create(b, rope.getLoc(), type, b.getI64IntegerAttr(rope.getRope().getTable())));
+        rope.getTableMutable().assign(
+            RopeTableOp::create(b, rope.getLoc(), type, b.getI64IntegerAttr(rope.getRope().getTable())));
       }
     });
   }

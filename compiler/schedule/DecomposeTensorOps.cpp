@@ -45,11 +45,11 @@ bool isNarrow(Value tensor) {
 struct NamedToContract : OpInterfaceRewritePattern<linalg::LinalgOp> {
   using OpInterfaceRewritePattern::OpInterfaceRewritePattern;
   LogicalResult matchAndRewrite(linalg::LinalgOp op, PatternRewriter &rewriter) const override {
-    if (isa<linalg::GenericOp, linalg::ContractOp>(op) || !linalg::isaContractionOpInterface(op) || op->getNumResults() != 1 ||
-        !llvm::any_of(op->getOperands(), isNarrow))
+    if (isa<linalg::GenericOp, linalg::ContractOp>(op) || !linalg::isaContractionOpInterface(op) ||
+        op->getNumResults() != 1 || !llvm::any_of(op->getOperands(), isNarrow))
       return rewriter.notifyMatchFailure(op, "is no named contraction of 16-bit floats");
-    auto contract = linalg::ContractOp::create(rewriter, op.getLoc(), op->getResultTypes(), op.getDpsInputs(), op.getDpsInits()[0],
-                                               op.getIndexingMaps());
+    auto contract = linalg::ContractOp::create(rewriter, op.getLoc(), op->getResultTypes(), op.getDpsInputs(),
+                                               op.getDpsInits()[0], op.getIndexingMaps());
     rewriter.replaceOp(op, contract->getResults());
     return success();
   }
@@ -59,7 +59,8 @@ struct NamedToContract : OpInterfaceRewritePattern<linalg::LinalgOp> {
 struct WidenInputs : OpRewritePattern<linalg::ContractOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(linalg::ContractOp op, PatternRewriter &rewriter) const override {
-    if (op.getNumResults() != 1 || !getElementTypeOrSelf(op.getResult(0).getType()).isF32() || !llvm::any_of(op.getInputs(), isNarrow))
+    if (op.getNumResults() != 1 || !getElementTypeOrSelf(op.getResult(0).getType()).isF32() ||
+        !llvm::any_of(op.getInputs(), isNarrow))
       return rewriter.notifyMatchFailure(op, "has no 16-bit inputs of a sum in f32");
     SmallVector<Value> inputs;
     for (Value input : op.getInputs())
@@ -82,7 +83,8 @@ struct WidenAccumulator : OpRewritePattern<linalg::ContractOp> {
     if (!isNarrow(init))
       return rewriter.notifyMatchFailure(op, "accumulates in 32 bits or more, or in integers");
     Value wide = convertFloats(rewriter, op.getLoc(), init, rewriter.getF32Type());
-    auto contract = linalg::ContractOp::create(rewriter, op.getLoc(), wide.getType(), op.getInputs(), wide, op.getIndexingMapsAttr());
+    auto contract = linalg::ContractOp::create(rewriter, op.getLoc(), wide.getType(), op.getInputs(), wide,
+                                               op.getIndexingMapsAttr());
     rewriter.replaceOp(op, convertFloats(rewriter, op.getLoc(), contract->getResult(0), element));
     return success();
   }
@@ -108,7 +110,8 @@ struct ConcatToInsertions : OpRewritePattern<tensor::ConcatOp> {
 struct DecomposeTensorOps : heddle::impl::DecomposeTensorOpsBase<DecomposeTensorOps> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<ConcatToInsertions, DecomposeAggregated, NamedToContract, WidenAccumulator, WidenInputs>(&getContext());
+    patterns.add<ConcatToInsertions, DecomposeAggregated, NamedToContract, WidenAccumulator, WidenInputs>(
+        &getContext());
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
       signalPassFailure();
   }

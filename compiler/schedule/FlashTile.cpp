@@ -28,7 +28,8 @@ static Value toRows(OpBuilder &b, Location loc, Value heads) {
       if (transpose.getPermutation() == ArrayRef<int64_t>{0, 2, 1, 3} && expand.getReassociationIndices() == headGroups)
         return expand.getSrc();
   auto type = cast<RankedTensorType>(heads.getType());
-  auto flat = RankedTensorType::get({ShapedType::kDynamic, type.getDimSize(1) * type.getDimSize(3)}, type.getElementType());
+  auto flat =
+      RankedTensorType::get({ShapedType::kDynamic, type.getDimSize(1) * type.getDimSize(3)}, type.getElementType());
   return tensor::CollapseShapeOp::create(b, loc, flat, transposeHeads(b, loc, heads), headGroups);
 }
 
@@ -50,7 +51,8 @@ static void replaceHeads(OpBuilder &b, Value heads, Value rows) {
   auto type = cast<RankedTensorType>(heads.getType());
   Location loc = heads.getLoc();
   Value count = tensor::DimOp::create(b, loc, rows, 0);
-  SmallVector<OpFoldResult> sizes = {b.getIndexAttr(1), count, b.getIndexAttr(type.getDimSize(1)), b.getIndexAttr(type.getDimSize(3))};
+  SmallVector<OpFoldResult> sizes = {b.getIndexAttr(1), count, b.getIndexAttr(type.getDimSize(1)),
+                                     b.getIndexAttr(type.getDimSize(3))};
   auto split = type.clone({1, ShapedType::kDynamic, type.getDimSize(1), type.getDimSize(3)});
   Value expanded = tensor::ExpandShapeOp::create(b, loc, split, rows, headGroups, sizes);
   heads.replaceAllUsesWith(transposeHeads(b, loc, expanded));
@@ -70,12 +72,15 @@ struct FlashTile : heddle::impl::FlashTileBase<FlashTile> {
     Value rows = tensor::DimOp::create(b, loc, query, 0);
     auto type = cast<RankedTensorType>(query.getType());
     int64_t heads = op.getNumHeads();
-    SmallVector<Value> inits = {tensor::EmptyOp::create(b, loc, {rows, b.getIndexAttr(type.getDimSize(1))}, type.getElementType())};
+    SmallVector<Value> inits = {
+        tensor::EmptyOp::create(b, loc, {rows, b.getIndexAttr(type.getDimSize(1))}, type.getElementType())};
     if (!tiles)
-      inits.push_back(tensor::EmptyOp::create(b, loc, {rows, b.getIndexAttr(heads * llvm::alignTo(context, 64))}, b.getF32Type()));
-    auto online = OnlineAttentionOp::create(b, loc, ValueRange(inits).getTypes(), query, view.getCache(), view.getLayer(), op.getSinks(), inits,
-                                            b.getI64IntegerAttr(heads), op.getMaskAttr(), op.getScaleAttr(),
-                                            op.getSoftcapAttr(), b.getI64IntegerAttr(blockKv), b.getBoolAttr(shareKv), /*split_kv=*/nullptr);
+      inits.push_back(
+          tensor::EmptyOp::create(b, loc, {rows, b.getIndexAttr(heads * llvm::alignTo(context, 64))}, b.getF32Type()));
+    auto online = OnlineAttentionOp::create(b, loc, ValueRange(inits).getTypes(), query, view.getCache(),
+                                            view.getLayer(), op.getSinks(), inits, b.getI64IntegerAttr(heads),
+                                            op.getMaskAttr(), op.getScaleAttr(), op.getSoftcapAttr(),
+                                            b.getI64IntegerAttr(blockKv), b.getBoolAttr(shareKv), /*split_kv=*/nullptr);
     replaceHeads(b, op.getResult(), online.getResult(0));
     op.erase();
     if (view->use_empty())
@@ -98,9 +103,10 @@ struct FlashTile : heddle::impl::FlashTileBase<FlashTile> {
     for (int64_t width : {dims.numHeads * dims.value, dims.scratchDim()})
       inits.push_back(tensor::EmptyOp::create(b, loc, {rows, b.getIndexAttr(width)}, b.getF32Type()));
     auto online = OnlineLatentAttentionOp::create(
-        b, loc, TypeRange(ValueRange(inits)), query, view.getCache(), view.getLayer(), op.getKeyUps(), op.getValueUps(), Value(), inits,
-        b.getI64IntegerAttr(dims.numHeads), b.getI64IntegerAttr(dims.numKvHeads), b.getI64IntegerAttr(dims.nope),
-        b.getI64IntegerAttr(dims.value), op.getMaskAttr(), op.getScaleAttr(), op.getFormAttr(), StringAttr(), StringAttr(), StringAttr());
+        b, loc, TypeRange(ValueRange(inits)), query, view.getCache(), view.getLayer(), op.getKeyUps(), op.getValueUps(),
+        Value(), inits, b.getI64IntegerAttr(dims.numHeads), b.getI64IntegerAttr(dims.numKvHeads),
+        b.getI64IntegerAttr(dims.nope), b.getI64IntegerAttr(dims.value), op.getMaskAttr(), op.getScaleAttr(),
+        op.getFormAttr(), StringAttr(), StringAttr(), StringAttr());
     replaceHeads(b, op.getResult(), online.getResult(0));
     op.erase();
     if (view->use_empty())

@@ -38,9 +38,11 @@ SmallVector<OpFoldResult> sizesOf(OpBuilder &b, Location loc, Value tensor) {
 struct ElementwiseToLoops : RewritePattern {
   ElementwiseToLoops(MLIRContext *context) : RewritePattern(MatchAnyOpTypeTag(), 1, context) {}
   LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
-    if (!OpTrait::hasElementwiseMappableTraits(op) || !llvm::all_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>))
+    if (!OpTrait::hasElementwiseMappableTraits(op) ||
+        !llvm::all_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>))
       return rewriter.notifyMatchFailure(op, "is not elementwise on ranked tensors");
-    auto shaped = llvm::find_if(op->getOperands(), [](Value operand) { return isa<RankedTensorType>(operand.getType()); });
+    auto shaped =
+        llvm::find_if(op->getOperands(), [](Value operand) { return isa<RankedTensorType>(operand.getType()); });
     if (shaped == op->getOperands().end())
       return rewriter.notifyMatchFailure(op, "has no tensor whose size it takes");
     Location loc = op->getLoc();
@@ -62,11 +64,14 @@ struct ElementwiseToLoops : RewritePattern {
     maps.append(outputs.size(), same);
     SmallVector<utils::IteratorType> loops(rank, utils::IteratorType::parallel);
     auto body = [&](OpBuilder &b, Location loc, ValueRange elements) {
-      SmallVector<Type> types = llvm::map_to_vector(op->getResultTypes(), [](Type type) { return getElementTypeOrSelf(type); });
-      Operation *element = b.create(loc, op->getName().getIdentifier(), elements.take_front(op->getNumOperands()), types, op->getAttrs());
+      SmallVector<Type> types =
+          llvm::map_to_vector(op->getResultTypes(), [](Type type) { return getElementTypeOrSelf(type); });
+      Operation *element = b.create(loc, op->getName().getIdentifier(), elements.take_front(op->getNumOperands()),
+                                    types, op->getAttrs());
       linalg::YieldOp::create(b, loc, element->getResults());
     };
-    rewriter.replaceOpWithNewOp<linalg::GenericOp>(op, op->getResultTypes(), op->getOperands(), outputs, maps, loops, body);
+    rewriter.replaceOpWithNewOp<linalg::GenericOp>(op, op->getResultTypes(), op->getOperands(), outputs, maps, loops,
+                                                   body);
     return success();
   }
 };
@@ -74,7 +79,8 @@ struct ElementwiseToLoops : RewritePattern {
 // Whether one element costs about as much as reading it would.
 bool isCheap(linalg::GenericOp op) {
   Block &body = *op.getBody();
-  return body.getOperations().size() <= 4 && llvm::none_of(body, [](Operation &inner) { return isa<math::MathDialect>(inner.getDialect()); });
+  return body.getOperations().size() <= 4 &&
+         llvm::none_of(body, [](Operation &inner) { return isa<math::MathDialect>(inner.getDialect()); });
 }
 
 // Why the op that makes `operand` may not become part of the one that reads it; empty if it may.
@@ -137,11 +143,13 @@ struct FuseElementwise : heddle::impl::FuseElementwiseBase<FuseElementwise> {
       return signalPassFailure();
     splitFills(getOperation());
     RewritePatternSet fusion(context);
-    linalg::populateElementwiseOpsFusionPatterns(fusion, [](OpOperand *operand) { return whyNotFused(operand).empty(); });
+    linalg::populateElementwiseOpsFusionPatterns(fusion,
+                                                 [](OpOperand *operand) { return whyNotFused(operand).empty(); });
     linalg::populateEraseUnusedOperandsAndResultsPatterns(fusion);
     memref::populateResolveRankedShapedTypeResultDimsPatterns(fusion);
     // Inner ops first: a producer is whole before it joins its consumer.
-    if (failed(applyPatternsGreedily(getOperation(), std::move(fusion), GreedyRewriteConfig().setUseTopDownTraversal())))
+    if (failed(
+            applyPatternsGreedily(getOperation(), std::move(fusion), GreedyRewriteConfig().setUseTopDownTraversal())))
       return signalPassFailure();
     remarkOnUnfused(getOperation());
   }

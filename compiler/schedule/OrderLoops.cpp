@@ -18,10 +18,12 @@ static bool isContiguous(AffineMap map, unsigned dim) {
   for (AffineExpr index : indices.drop_back())
     if (index.isFunctionOfDim(dim))
       return false;
-  AffineExpr last = indices.back(), zero = getAffineConstantExpr(0, map.getContext()), one = getAffineConstantExpr(1, map.getContext());
-  auto step = dyn_cast<AffineConstantExpr>(simplifyAffineExpr(
-      last.replace(getAffineDimExpr(dim, map.getContext()), one) - last.replace(getAffineDimExpr(dim, map.getContext()), zero),
-      map.getNumDims(), 0));
+  AffineExpr last = indices.back(), zero = getAffineConstantExpr(0, map.getContext()),
+             one = getAffineConstantExpr(1, map.getContext());
+  auto step =
+      dyn_cast<AffineConstantExpr>(simplifyAffineExpr(last.replace(getAffineDimExpr(dim, map.getContext()), one) -
+                                                          last.replace(getAffineDimExpr(dim, map.getContext()), zero),
+                                                      map.getNumDims(), 0));
   return step && step.getValue() == 1;
 }
 

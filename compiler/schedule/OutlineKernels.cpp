@@ -17,20 +17,22 @@ namespace heddle {
 using namespace mlir;
 using namespace heddle;
 
-static bool isTensor(Value value) { return isa<RankedTensorType>(value.getType()); }
+static bool isTensor(Value value) {
+  return isa<RankedTensorType>(value.getType());
+}
 
 // Ops that a kernel computes, row by row.
 static bool isRowWise(Operation *op) {
   if (isa<RmsNormOp, LayerNormOp, RopeOp, GluOp, SoftcapOp, QuantizeOp, EmbeddingOp>(op))
     return true;
-  return isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) && op->getNumResults() == 1 && isTensor(op->getResult(0)) &&
-         !op->hasTrait<OpTrait::ConstantLike>();
+  return isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) && op->getNumResults() == 1 &&
+         isTensor(op->getResult(0)) && !op->hasTrait<OpTrait::ConstantLike>();
 }
 
 // Ops that a kernel takes along: they say how values are looked at and cost nothing.
 static bool isShape(Operation *op) {
-  return isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::ExtractSliceOp, tensor::EmptyOp, tensor::DimOp, linalg::TransposeOp>(
-             op) ||
+  return isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::ExtractSliceOp, tensor::EmptyOp, tensor::DimOp,
+             linalg::TransposeOp>(op) ||
          op->hasTrait<OpTrait::ConstantLike>();
 }
 
@@ -172,7 +174,8 @@ class Outliner {
 public:
   // Kernels are numbered from `number` on, which then is the next one's.
   Outliner(ModuleOp module, Cluster cluster, bool singleResult, unsigned &number)
-      : b(module.getContext()), cluster(std::move(cluster)), module(module), singleResult(singleResult), number(number) {}
+      : b(module.getContext()), cluster(std::move(cluster)), module(module), singleResult(singleResult),
+        number(number) {}
   LogicalResult run();
 
 private:
@@ -188,10 +191,10 @@ private:
   ModuleOp module;
   bool singleResult;
   unsigned &number;
-  llvm::SetVector<Operation *> body;  // in no order yet
+  llvm::SetVector<Operation *> body; // in no order yet
   llvm::SetVector<Value> inputs, outputs;
-  SmallVector<std::pair<Value, Value>> replacements;  // outputs and what the calls return
-  llvm::SetVector<Value> sizes;       // sizes that the body asks for: all are the kernel's rows, the one dynamic size
+  SmallVector<std::pair<Value, Value>> replacements; // outputs and what the calls return
+  llvm::SetVector<Value> sizes; // sizes that the body asks for: all are the kernel's rows, the one dynamic size
 };
 
 } // namespace
@@ -302,7 +305,8 @@ LogicalResult Outliner::outline(ArrayRef<Value> results, ArrayRef<Operation *> o
       sizes.push_back(b.getIndexAttr(size));
     inits.push_back(tensor::EmptyOp::create(b, last->getLoc(), sizes, tensorType.getElementType()));
   }
-  auto call = KernelCallOp::create(b, last->getLoc(), kernel.getResultTypes(), kernel.getSymName(), inputs.getArrayRef(), inits);
+  auto call = KernelCallOp::create(b, last->getLoc(), kernel.getResultTypes(), kernel.getSymName(),
+                                   inputs.getArrayRef(), inits);
   for (auto [output, result] : llvm::zip(results, call.getResults()))
     replacements.push_back({output, result});
   return success();
@@ -351,7 +355,8 @@ static void passDestination(ModuleOp module, func::FuncOp func) {
       OpBuilder before(call);
       auto type = cast<RankedTensorType>(result.getType());
       Value rows = tensor::DimOp::create(before, call.getLoc(), call.getOperand(0), 0);
-      Value destination = tensor::EmptyOp::create(before, call.getLoc(), {rows, before.getIndexAttr(type.getDimSize(1))}, type.getElementType());
+      Value destination = tensor::EmptyOp::create(
+          before, call.getLoc(), {rows, before.getIndexAttr(type.getDimSize(1))}, type.getElementType());
       call->insertOperands(call->getNumOperands(), destination);
     });
   }

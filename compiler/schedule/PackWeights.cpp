@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "compiler/schedule/Passes.h"
 #include "compiler/codegen/cpu/PackedLayout.h"
+#include "compiler/schedule/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -15,7 +15,9 @@ namespace heddle {
 using namespace mlir;
 using namespace heddle;
 
-static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+static RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 // The stored type's name, as layouts and #heddle.storage know it.
 static std::string formatOf(RankedTensorType type) {
@@ -64,7 +66,8 @@ private:
   RouteExpertsOp routeExperts(MoeOp op, Value rows);
   Value emptyRows(Location loc, Value rows, int64_t width, Type element);
   LogicalResult packLatentAttention(OnlineLatentAttentionOp op);
-  FailureOr<Value> packed(Operation *user, ValueRange matrices, int64_t interleave = 0, bool transposed = false, bool manyRows = false);
+  FailureOr<Value> packed(Operation *user, ValueRange matrices, int64_t interleave = 0, bool transposed = false,
+                          bool manyRows = false);
   FailureOr<Value> packedVector(Operation *user, ValueRange vectors);
   FailureOr<Value> place(Operation *user, PackedGroup group, RankedTensorType type);
   FailureOr<Value> placeInSection(Operation *user, PackedGroup group, RankedTensorType type);
@@ -77,7 +80,7 @@ private:
     Value argument;
   };
   llvm::MapVector<Operation *, SmallVector<NewArgument>> newArguments; // by function
-  llvm::StringMap<int64_t> offsets;                                    // of packed weights already placed, by their sources
+  llvm::StringMap<int64_t> offsets; // of packed weights already placed, by their sources
   int64_t sectionSize = 0;
 };
 
@@ -85,9 +88,12 @@ private:
 
 // What a transposed matrix is packed as: blocks of a quantised one lie along its rows, so its numbers are stored as they are,
 // never quantised again.
-static std::string transposedFormat(RankedTensorType type) { return type.getEncoding() ? "f32" : formatOf(type); }
+static std::string transposedFormat(RankedTensorType type) {
+  return type.getEncoding() ? "f32" : formatOf(type);
+}
 
-FailureOr<Value> Packer::packed(Operation *user, ValueRange matrices, int64_t interleave, bool transposed, bool manyRows) {
+FailureOr<Value> Packer::packed(Operation *user, ValueRange matrices, int64_t interleave, bool transposed,
+                                bool manyRows) {
   RankedTensorType first = typeOf(matrices.front());
   PackedGroup group{SmallVector<Value>(matrices), transposed ? transposedFormat(first) : commonFormat(matrices)};
   for (Value matrix : matrices)
@@ -121,8 +127,7 @@ FailureOr<Value> Packer::place(Operation *user, PackedGroup group, RankedTensorT
   auto func = user->getParentOfType<func::FuncOp>();
   for (NewArgument &known : newArguments[func])
     if (known.group.sources == group.sources && known.group.interleave == group.interleave &&
-        known.group.transposed == group.transposed &&
-        known.argument.getType() == type)
+        known.group.transposed == group.transposed && known.argument.getType() == type)
       return known.argument;
   Value argument = func.front().addArgument(type, group.sources.front().getLoc());
   newArguments[func].push_back({std::move(group), argument});
@@ -145,8 +150,8 @@ FailureOr<Value> Packer::placeInSection(Operation *user, PackedGroup group, Rank
     names.push_back(weight.getNameAttr());
     rows.push_back(b.getI64IntegerAttr(typeOf(source).getDimSize(group.transposed ? 1 : 0)));
   }
-  auto [entry, isNew] = offsets.try_emplace(key + group.format + std::to_string(group.interleave),
-                                               llvm::alignTo(sectionSize, 64));
+  auto [entry, isNew] =
+      offsets.try_emplace(key + group.format + std::to_string(group.interleave), llvm::alignTo(sectionSize, 64));
   // The section ends with its last weight, whatever its size.
   if (isNew)
     sectionSize = entry->second + type.getNumElements() * type.getElementType().getIntOrFloatBitWidth() / 8;
@@ -212,8 +217,9 @@ LogicalResult Packer::packLinear(LinearOp op) {
     init = emptyRows(op.getLoc(), rows, type.getDimSize(1), type.getElementType());
   }
   std::string format = commonFormat(op.getWeights());
-  auto matmul = PackedMatmulOp::create(b, op.getLoc(), TypeRange{type}, op.getInput(), Value(), Value(), *weights, *bias, init,
-                                       b.getI64IntegerAttr(type.getDimSize(1)), b.getI64IntegerAttr(typeOf(op.getInput()).getDimSize(1)),
+  auto matmul = PackedMatmulOp::create(b, op.getLoc(), TypeRange{type}, op.getInput(), Value(), Value(), *weights,
+                                       *bias, init, b.getI64IntegerAttr(type.getDimSize(1)),
+                                       b.getI64IntegerAttr(typeOf(op.getInput()).getDimSize(1)),
                                        b.getStringAttr(format), add ? b.getUnitAttr() : UnitAttr());
   replaceWithProduct(op, add, matmul.getResult(0));
   return success();
@@ -229,8 +235,9 @@ RouteExpertsOp Packer::routeExperts(MoeOp op, Value rows) {
   int64_t topK = op.getTopK(), experts = typeOf(op.getRouter()).getDimSize(0);
   Type f32 = b.getF32Type(), i32 = b.getI32Type();
   Value logits = emptyRows(loc, rows, experts, f32);
-  logits = PackedMatmulOp::create(b, loc, TypeRange{logits.getType()}, op.getInput(), Value(), Value(), *router, Value(), logits,
-                                  b.getI64IntegerAttr(experts), b.getI64IntegerAttr(typeOf(op.getInput()).getDimSize(1)),
+  logits = PackedMatmulOp::create(b, loc, TypeRange{logits.getType()}, op.getInput(), Value(), Value(), *router,
+                                  Value(), logits, b.getI64IntegerAttr(experts),
+                                  b.getI64IntegerAttr(typeOf(op.getInput()).getDimSize(1)),
                                   b.getStringAttr(formatOf(typeOf(op.getRouter()))), UnitAttr())
                .getResult(0);
   Value correction;
@@ -241,10 +248,12 @@ RouteExpertsOp Packer::routeExperts(MoeOp op, Value rows) {
     correction = *vector;
     b.setInsertionPoint(op);
   }
-  SmallVector<Value> inits = {emptyRows(loc, rows, topK, i32), emptyRows(loc, rows, topK, f32), emptyRows(loc, rows, experts + 1, i32),
-                              emptyRows(loc, rows, topK, i32), emptyRows(loc, rows, topK, f32)};
-  return RouteExpertsOp::create(b, loc, TypeRange(ValueRange(inits)), logits, correction, inits, b.getI64IntegerAttr(experts),
-                                op.getTopKAttr(), op.getNormalizeAttr(), op.getRoutingAttr());
+  SmallVector<Value> inits = {emptyRows(loc, rows, topK, i32), emptyRows(loc, rows, topK, f32),
+                              emptyRows(loc, rows, experts + 1, i32), emptyRows(loc, rows, topK, i32),
+                              emptyRows(loc, rows, topK, f32)};
+  return RouteExpertsOp::create(b, loc, TypeRange(ValueRange(inits)), logits, correction, inits,
+                                b.getI64IntegerAttr(experts), op.getTopKAttr(), op.getNormalizeAttr(),
+                                op.getRoutingAttr());
 }
 
 LogicalResult Packer::packMoe(MoeOp op) {
@@ -266,13 +275,14 @@ LogicalResult Packer::packMoe(MoeOp op) {
   RouteExpertsOp route = routeExperts(op, rows);
   if (!route)
     return failure();
-  int64_t width = typeOf(op.getInput()).getDimSize(1), intermediate = typeOf(op.getGates()[0]).getDimSize(0), topK = op.getTopK();
-  auto product = [&](Value input, Value weights, Value init, int64_t n, int64_t k, StringRef format, ActivationKindAttr activation,
-                     bool accumulate) {
-    return ExpertMatmulOp::create(b, loc, TypeRange{init.getType()}, input, Value(), Value(), route.getResult(2), route.getResult(3),
-                                  route.getResult(4), weights, init, route.getNumExpertsAttr(), route.getTopKAttr(),
-                                  b.getI64IntegerAttr(n), b.getI64IntegerAttr(k), b.getStringAttr(format), activation,
-                                  accumulate ? b.getUnitAttr() : UnitAttr())
+  int64_t width = typeOf(op.getInput()).getDimSize(1), intermediate = typeOf(op.getGates()[0]).getDimSize(0),
+          topK = op.getTopK();
+  auto product = [&](Value input, Value weights, Value init, int64_t n, int64_t k, StringRef format,
+                     ActivationKindAttr activation, bool accumulate) {
+    return ExpertMatmulOp::create(b, loc, TypeRange{init.getType()}, input, Value(), Value(), route.getResult(2),
+                                  route.getResult(3), route.getResult(4), weights, init, route.getNumExpertsAttr(),
+                                  route.getTopKAttr(), b.getI64IntegerAttr(n), b.getI64IntegerAttr(k),
+                                  b.getStringAttr(format), activation, accumulate ? b.getUnitAttr() : UnitAttr())
         .getResult(0);
   };
   Value hidden = emptyRows(loc, rows, topK * intermediate, b.getF32Type());
@@ -316,10 +326,11 @@ LogicalResult Packer::packEmbedding(EmbeddingOp op) {
   b.setInsertionPoint(op);
   auto type = typeOf(op.getResult()), tableType = typeOf(op.getTable());
   Value rows = tensor::DimOp::create(b, op.getLoc(), op.getIds(), 0);
-  Value init = tensor::EmptyOp::create(b, op.getLoc(), {rows, b.getIndexAttr(type.getDimSize(1))}, type.getElementType());
-  auto dequantize = DequantizeOp::create(b, op.getLoc(), TypeRange{type}, op.getIds(), *table, init,
-                                         b.getI64IntegerAttr(tableType.getDimSize(0)), b.getI64IntegerAttr(tableType.getDimSize(1)),
-                                         b.getStringAttr(formatOf(tableType)), op.getScaleAttr());
+  Value init =
+      tensor::EmptyOp::create(b, op.getLoc(), {rows, b.getIndexAttr(type.getDimSize(1))}, type.getElementType());
+  auto dequantize = DequantizeOp::create(
+      b, op.getLoc(), TypeRange{type}, op.getIds(), *table, init, b.getI64IntegerAttr(tableType.getDimSize(0)),
+      b.getI64IntegerAttr(tableType.getDimSize(1)), b.getStringAttr(formatOf(tableType)), op.getScaleAttr());
   op.getResult().replaceAllUsesWith(dequantize.getResult(0));
   op.erase();
   return success();

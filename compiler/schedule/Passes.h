@@ -21,10 +21,11 @@ namespace heddle {
 #include "compiler/schedule/Passes.h.inc"
 
 // Attributes that the stage leaves for codegen and packaging.
-constexpr llvm::StringLiteral rowOffsetAttr = "heddle.row_offset"; // on memref.alloc: offset = rows * this, from the arena
-constexpr llvm::StringLiteral rowBytesAttr = "heddle.row_bytes";   // on the module: arena = rows * this + fixed
-constexpr llvm::StringLiteral offsetAttr = "heddle.offset";          // on memref.alloc without rows: from the fixed part
-constexpr llvm::StringLiteral fixedBytesAttr = "heddle.fixed_bytes"; // on the module
+constexpr llvm::StringLiteral rowOffsetAttr =
+    "heddle.row_offset"; // on memref.alloc: offset = rows * this, from the arena
+constexpr llvm::StringLiteral rowBytesAttr = "heddle.row_bytes"; // on the module: arena = rows * this + fixed
+constexpr llvm::StringLiteral offsetAttr = "heddle.offset";      // on memref.alloc without rows: from the fixed part
+constexpr llvm::StringLiteral fixedBytesAttr = "heddle.fixed_bytes";   // on the module
 constexpr llvm::StringLiteral weightsSizeAttr = "heddle.weights_size"; // on the module: bytes of the weights section
 
 } // namespace heddle

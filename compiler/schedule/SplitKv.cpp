@@ -23,13 +23,13 @@ struct SplitKv : heddle::impl::SplitKvBase<SplitKv> {
     SmallVector<Value> states;
     for (int64_t columns : {splits * heads * headDim, splits * heads, splits * heads})
       states.push_back(tensor::EmptyOp::create(b, loc, ArrayRef<int64_t>{maxRows, columns}, b.getF32Type()));
-    auto split = OnlineAttentionOp::create(b, loc, ValueRange(states).getTypes(), op.getQuery(), op.getCache(), op.getLayer(),
-                                           /*sinks=*/Value(), states, op.getNumHeadsAttr(), op.getMaskAttr(), op.getScaleAttr(),
-                                           op.getSoftcapAttr(), op.getBlockKvAttr(), op.getShareKvAttr(),
-                                           b.getI64IntegerAttr(splitKv));
-    return CombineSplitsOp::create(b, loc, op.getResultTypes(), split.getResult(0), split.getResult(1), split.getResult(2),
-                                   op.getCache(), op.getSinks(), op.getInits(), op.getNumHeadsAttr(), op.getMaskAttr(),
-                                   b.getI64IntegerAttr(splitKv))
+    auto split = OnlineAttentionOp::create(
+        b, loc, ValueRange(states).getTypes(), op.getQuery(), op.getCache(), op.getLayer(),
+        /*sinks=*/Value(), states, op.getNumHeadsAttr(), op.getMaskAttr(), op.getScaleAttr(), op.getSoftcapAttr(),
+        op.getBlockKvAttr(), op.getShareKvAttr(), b.getI64IntegerAttr(splitKv));
+    return CombineSplitsOp::create(b, loc, op.getResultTypes(), split.getResult(0), split.getResult(1),
+                                   split.getResult(2), op.getCache(), op.getSinks(), op.getInits(),
+                                   op.getNumHeadsAttr(), op.getMaskAttr(), b.getI64IntegerAttr(splitKv))
         .getResult(0);
   }
 
@@ -52,8 +52,8 @@ struct SplitKv : heddle::impl::SplitKvBase<SplitKv> {
 
   void runOnOperation() override {
     if (context < 1 || splitKv < 1 || slots < 1) {
-      getOperation().emitError("context (") << int64_t(context) << "), split-kv (" << int64_t(splitKv) << ") and slots ("
-                                             << int64_t(slots) << ") must be positive";
+      getOperation().emitError("context (") << int64_t(context) << "), split-kv (" << int64_t(splitKv)
+                                            << ") and slots (" << int64_t(slots) << ") must be positive";
       return signalPassFailure();
     }
     SmallVector<OnlineAttentionOp> ops;

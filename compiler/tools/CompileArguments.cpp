@@ -32,7 +32,9 @@ struct FlagGroup {
 
 } // namespace
 
-static std::string quoted(StringRef value) { return ("'" + value + "'").str(); }
+static std::string quoted(StringRef value) {
+  return ("'" + value + "'").str();
+}
 
 template <typename T>
 static std::string choose(StringRef value, std::initializer_list<std::pair<const char *, T>> choices, T &out) {
@@ -68,7 +70,8 @@ static std::string takeSymbol(CompileArguments &arguments, StringRef value) {
 static std::string takeTask(CompileArguments &arguments, StringRef value) {
   if (llvm::is_contained({"encode", "classify", "seq2seq"}, value))
     return quoted(value) + ": no model can be compiled for that yet; auto, generate and graph are possible";
-  return choose<Task>(value, {{"auto", Task::Auto}, {"generate", Task::Generate}, {"graph", Task::Graph}}, arguments.options.task);
+  return choose<Task>(value, {{"auto", Task::Auto}, {"generate", Task::Generate}, {"graph", Task::Graph}},
+                      arguments.options.task);
 }
 
 static std::string takeStage(CompileArguments &arguments, StringRef value) {
@@ -110,56 +113,81 @@ static std::vector<FlagGroup> makeFlags() {
   std::vector<Flag> output = {
       {"-o", " FILE", "the output", nullptr},
       {"--emit", "=exe|lib|object|package|mlir|llvm|asm",
-       "program, shared library with the runtime inside, object for libheddle.a, container for heddle_package_open_file, or text "
+       "program, shared library with the runtime inside, object for libheddle.a, container for "
+       "heddle_package_open_file, or text "
        "(default exe)",
        TAKE(choose<Emit>(value,
-                         {{"exe", Emit::Executable}, {"lib", Emit::Library}, {"object", Emit::Object}, {"package", Emit::Package},
-                          {"mlir", Emit::Mlir}, {"llvm", Emit::Llvm}, {"asm", Emit::Assembly}},
+                         {{"exe", Emit::Executable},
+                          {"lib", Emit::Library},
+                          {"object", Emit::Object},
+                          {"package", Emit::Package},
+                          {"mlir", Emit::Mlir},
+                          {"llvm", Emit::Llvm},
+                          {"asm", Emit::Assembly}},
                          arguments.options.emit))},
       {"--task", "=auto|generate|graph",
-       "what the output is for: generate continues a prompt, graph maps named tensors to named tensors (default auto: an ONNX file "
-       "generates if it is a causal decoder from input_ids to logits, else it is a graph, as MLIR modules are; all others "
+       "what the output is for: generate continues a prompt, graph maps named tensors to named tensors (default auto: "
+       "an ONNX file "
+       "generates if it is a causal decoder from input_ids to logits, else it is a graph, as MLIR modules are; all "
+       "others "
        "generate). The tokenizer and config.json beside an ONNX file are read, and a cache is made for it",
        takeTask},
-      {"--target", "=T", "native, x86-64-v3, x86-64-v4, znver5, sapphirerapids, aarch64, opencl, cuda:sm_80, cuda:sm_90a (default native)",
+      {"--target", "=T",
+       "native, x86-64-v3, x86-64-v4, znver5, sapphirerapids, aarch64, opencl, cuda:sm_80, cuda:sm_90a (default "
+       "native)",
        TAKE(takeName(value, arguments.options.target))},
-      {"--name", "=ID", "symbol heddle_model_ID of libraries, objects and packages (default: from the output's name)", takeSymbol},
-      {"--sidecar", "", "weights in a second file, OUT.weights; an object's lie beside the program it is linked into, as PROGRAM.weights",
+      {"--name", "=ID", "symbol heddle_model_ID of libraries, objects and packages (default: from the output's name)",
+       takeSymbol},
+      {"--sidecar", "",
+       "weights in a second file, OUT.weights; an object's lie beside the program it is linked into, as "
+       "PROGRAM.weights",
        SET(arguments.options.sidecar = true)}};
   std::vector<Flag> precision = {
       {"--precision", "=fast|precise",
-       "fast: a 16-bit cache where the weights are 16-bit or quantised, products of 16-bit numbers where the weights and the target "
+       "fast: a 16-bit cache where the weights are 16-bit or quantised, products of 16-bit numbers where the weights "
+       "and the target "
        "have them; precise: f32 throughout (default fast)",
-       TAKE(choose<Precision>(value, {{"fast", Precision::Fast}, {"precise", Precision::Precise}}, arguments.options.precision))},
+       TAKE(choose<Precision>(value, {{"fast", Precision::Fast}, {"precise", Precision::Precise}},
+                              arguments.options.precision))},
       {"--precise", "", "the same as --precision=precise", SET(arguments.options.precision = Precision::Precise)},
       {"--kv", "=auto|f32|bf16|f16", "storage of the KV cache",
        TAKE(chooseWord(value, {"auto", "f32", "bf16", "f16"}, arguments.options.kv))},
       {"--activations", "=auto|f32|bf16|int8", "inputs of products with quantised weights (auto: f32)",
        TAKE(chooseWord(value, {"auto", "f32", "bf16", "int8"}, arguments.options.activations))},
       {"--context", "=N", "longest sequence in tokens (default: the model's, at most 8192)",
-       TAKE(value.getAsInteger(10, arguments.options.context) || arguments.options.context < 1 ? quoted(value) + " is no positive number"
-                                                                                               : "")}};
+       TAKE(value.getAsInteger(10, arguments.options.context) || arguments.options.context < 1
+                ? quoted(value) + " is no positive number"
+                : "")}};
   std::vector<Flag> research = {
       {"--stop-after", "=STAGE", "print the module after import, raise, optimize or schedule", takeStage},
-      {"--dump-stages", "=DIR", "write the module after every stage", TAKE(takeName(value, arguments.options.dumpStages))},
+      {"--dump-stages", "=DIR", "write the module after every stage",
+       TAKE(takeName(value, arguments.options.dumpStages))},
       {"--print-remarks", "", "what passes say of the choices they made", SET(arguments.options.printRemarks = true)},
       {"--load-pass-plugin", "=LIB", "load the MLIR passes of a shared library; repeatable", takePlugin},
       {"--add-pass", "=POINT:PIPELINE",
-       "run passes, ours, MLIR's or a plugin's, at after-import, after-optimize, before-bufferize or after-schedule; repeatable", takePass},
+       "run passes, ours, MLIR's or a plugin's, at after-import, after-optimize, before-bufferize or after-schedule; "
+       "repeatable",
+       takePass},
       {"--mla-absorb", "=auto|on|off",
-       "up-projections of a low-rank latent: absorbed into queries and results where a step has few queries, always, or never (keys "
+       "up-projections of a low-rank latent: absorbed into queries and results where a step has few queries, always, "
+       "or never (keys "
        "and values are rebuilt; other models than MLA cache them)",
-       TAKE(choose<std::string>(value, {{"auto", "automatic"}, {"on", "absorbed"}, {"off", ""}}, arguments.options.pipeline.latentForm))}};
+       TAKE(choose<std::string>(value, {{"auto", "automatic"}, {"on", "absorbed"}, {"off", ""}},
+                                arguments.options.pipeline.latentForm))}};
   std::vector<Flag> pipelines = {
       {"--report", "=FILE.html|FILE.json", "what was fused, scheduled and planned, as a page or as data",
        TAKE((arguments.options.report = value.str(), value.ends_with(".html") || value.ends_with(".json"))
                 ? ""
                 : quoted(value) + " ends in neither .html nor .json")},
-      {"--depfile", "=FILE", "make rule: the output depends on every file of the model", TAKE(takeName(value, arguments.options.depfile))},
+      {"--depfile", "=FILE", "make rule: the output depends on every file of the model",
+       TAKE(takeName(value, arguments.options.depfile))},
       {"--diagnostics", "=text|json", "errors as one line of text, or as one JSON object in a line (default text)",
        TAKE(choose<bool>(value, {{"text", false}, {"json", true}}, arguments.jsonErrors))},
       {"--quiet", "", "no progress on a terminal", SET(arguments.options.quiet = true)}};
-  return {{"What to make", output}, {"How exact, how large", precision}, {"For researchers", research}, {"For pipelines", pipelines}};
+  return {{"What to make", output},
+          {"How exact, how large", precision},
+          {"For researchers", research},
+          {"For pipelines", pipelines}};
 }
 
 #undef TAKE

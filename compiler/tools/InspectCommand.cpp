@@ -15,7 +15,9 @@ using llvm::StringRef;
 namespace json = llvm::json;
 
 // Strings of a file are what it says: JSON wants UTF-8, a terminal no control bytes.
-static std::string textOf(const flatbuffers::String *value) { return value ? json::fixUTF8(value->str()) : ""; }
+static std::string textOf(const flatbuffers::String *value) {
+  return value ? json::fixUTF8(value->str()) : "";
+}
 
 static std::string printable(std::string text) {
   for (char &c : text)
@@ -35,12 +37,10 @@ static json::Object describeWeight(const package::Weight *weight) {
   json::Array shape;
   for (unsigned i = 0; weight->shape() && i < weight->shape()->size(); ++i)
     shape.push_back(weight->shape()->Get(i));
-  return json::Object{{"name", textOf(weight->name())},
-                      {"format", textOf(weight->format())},
-                      {"shape", std::move(shape)},
-                      {"offset", weight->offset()},
-                      {"bytes", weight->size()},
-                      {"sha256", hexadecimal(weight->sha256()->data(), weight->sha256()->size())}};
+  return json::Object{
+      {"name", textOf(weight->name())}, {"format", textOf(weight->format())},
+      {"shape", std::move(shape)},      {"offset", weight->offset()},
+      {"bytes", weight->size()},        {"sha256", hexadecimal(weight->sha256()->data(), weight->sha256()->size())}};
 }
 
 static json::Object describeKernel(const package::Kernel *kernel) {
@@ -56,7 +56,8 @@ static json::Object describeKernel(const package::Kernel *kernel) {
 
 static json::Object describeTensor(const package::GraphTensor *tensor) {
   json::Array dims = tensor->dims() ? listOf(tensor->dims(), [](int64_t size) { return size; }) : json::Array();
-  return json::Object{{"name", textOf(tensor->name())}, {"type", dataTypeName(tensor->type())}, {"shape", std::move(dims)}};
+  return json::Object{
+      {"name", textOf(tensor->name())}, {"type", dataTypeName(tensor->type())}, {"shape", std::move(dims)}};
 }
 
 // What a model that generates has beside the rest.
@@ -66,11 +67,15 @@ static void addGenerating(const package::Package &metadata, json::Object &out) {
   out["num_layers"] = metadata.num_layers();
   out["context"] = metadata.context();
   const package::KvPlan &kv = *metadata.kv();
-  out["kv_cache"] = json::Object{{"type", package::EnumNameKvType(kv.type())}, {"num_layers", kv.num_layers()},
-                                 {"num_kv_heads", kv.num_kv_heads()},           {"head_dim", kv.head_dim()},
-                                 {"page_bytes", kv.page_bytes()},               {"bytes_per_token", kv.bytes_per_token()}};
+  out["kv_cache"] = json::Object{{"type", package::EnumNameKvType(kv.type())},
+                                 {"num_layers", kv.num_layers()},
+                                 {"num_kv_heads", kv.num_kv_heads()},
+                                 {"head_dim", kv.head_dim()},
+                                 {"page_bytes", kv.page_bytes()},
+                                 {"bytes_per_token", kv.bytes_per_token()}};
   const package::MemoryPlan &memory = *metadata.memory();
-  out["activations"] = json::Object{{"fixed", memory.fixed()}, {"per_row", memory.per_row()}, {"max_rows", memory.max_rows()}};
+  out["activations"] =
+      json::Object{{"fixed", memory.fixed()}, {"per_row", memory.per_row()}, {"max_rows", memory.max_rows()}};
   if (const package::Tokenizer *tokenizer = metadata.tokenizer())
     out["tokenizer"] = json::Object{{"model", package::EnumNameTokenizerModel(tokenizer->model())},
                                     {"pieces", tokenizer->pieces() ? tokenizer->pieces()->size() : 0}};
@@ -114,8 +119,8 @@ static void printPackage(const PackageFile &file, llvm::raw_ostream &out) {
     std::string shape;
     for (unsigned d = 0; weight->shape() && d < weight->shape()->size(); ++d)
       shape += (d ? "," : "") + std::to_string(weight->shape()->Get(d));
-    out << llvm::formatv("{0,-18} {1,-60} {2,-7} {3,-24} {4,14}\n", "weight", textOf(weight->name()), textOf(weight->format()),
-                         "[" + shape + "]", weight->size());
+    out << llvm::formatv("{0,-18} {1,-60} {2,-7} {3,-24} {4,14}\n", "weight", textOf(weight->name()),
+                         textOf(weight->format()), "[" + shape + "]", weight->size());
   }
   out << count << " weights, " << metadata.weights_size() << " bytes in "
       << (file.hasSidecar() ? file.path() + HEDDLE_SIDECAR_SUFFIX : "this file") << "\n";
@@ -157,8 +162,9 @@ static int inspectCompiled(const std::string &path, bool asJson, bool check) {
   const char *kind = file.elfHeader().e_type == ET_REL ? "object" : "program or library";
   const char *machine = machineName(file.elfHeader().e_machine);
   if (asJson) {
-    json::Object out{{"file", json::fixUTF8(path)}, {"kind", kind}, {"machine", machine}, {"bytes", file.size()},
-                     {"checked", check},            {"code_sha256", file.codeSha256()}, {"packages", std::move(packages)}};
+    json::Object out{{"file", json::fixUTF8(path)},    {"kind", kind},     {"machine", machine},
+                     {"bytes", file.size()},           {"checked", check}, {"code_sha256", file.codeSha256()},
+                     {"packages", std::move(packages)}};
     llvm::outs() << llvm::formatv("{0:2}", json::Value(std::move(out))) << "\n";
   } else {
     llvm::outs() << path << ": " << kind << " for " << machine << ", " << file.size() << " bytes\n" << printable(text);
@@ -168,7 +174,8 @@ static int inspectCompiled(const std::string &path, bool asJson, bool check) {
 
 static bool isElf(const std::string &path) {
   FileMapping file;
-  return file.open(path).isOk() && StringRef(reinterpret_cast<const char *>(file.data()), file.size()).starts_with(ELFMAG);
+  return file.open(path).isOk() &&
+         StringRef(reinterpret_cast<const char *>(file.data()), file.size()).starts_with(ELFMAG);
 }
 
 static constexpr char help[] = R"(heddle inspect FILE [--json] [--check]

@@ -19,19 +19,24 @@
 
 using namespace mlir;
 
-static llvm::cl::opt<bool> check("heddle-check", llvm::cl::desc("Fail after the first pass that changes what the module computes"));
-static llvm::cl::opt<std::string> checkEntry("heddle-check-entry", llvm::cl::init(""),
-                                             llvm::cl::desc("Function that --heddle-check evaluates (default: the first public one)"));
+static llvm::cl::opt<bool> check("heddle-check",
+                                 llvm::cl::desc("Fail after the first pass that changes what the module computes"));
+static llvm::cl::opt<std::string>
+    checkEntry("heddle-check-entry", llvm::cl::init(""),
+               llvm::cl::desc("Function that --heddle-check evaluates (default: the first public one)"));
 static llvm::cl::opt<bool> checkAll("heddle-check-all", llvm::cl::desc("--heddle-check of every public function"));
 static llvm::cl::opt<double> checkLimit("heddle-check-limit", llvm::cl::init(0),
                                         llvm::cl::desc("Largest normalised error (default: by element type)"));
-static llvm::cl::opt<uint64_t> checkSeed("heddle-check-seed", llvm::cl::init(1), llvm::cl::desc("Seed of --heddle-check's inputs"));
+static llvm::cl::opt<uint64_t> checkSeed("heddle-check-seed", llvm::cl::init(1),
+                                         llvm::cl::desc("Seed of --heddle-check's inputs"));
 
-static llvm::cl::list<int64_t> checkIds("heddle-check-ids", llvm::cl::CommaSeparated,
-                                       llvm::cl::desc("Token ids that --heddle-check evaluates a model with, as @forward and as @step"));
+static llvm::cl::list<int64_t>
+    checkIds("heddle-check-ids", llvm::cl::CommaSeparated,
+             llvm::cl::desc("Token ids that --heddle-check evaluates a model with, as @forward and as @step"));
 
-static llvm::cl::opt<std::string> verifiedStage("heddle-verify-stage", llvm::cl::init(""),
-                                                llvm::cl::desc("Fail unless the module keeps the contract of this stage"));
+static llvm::cl::opt<std::string>
+    verifiedStage("heddle-verify-stage", llvm::cl::init(""),
+                  llvm::cl::desc("Fail unless the module keeps the contract of this stage"));
 
 namespace {
 struct VerifyStage : PassWrapper<VerifyStage, OperationPass<ModuleOp>> {
@@ -82,7 +87,8 @@ int main(int argc, char **argv) {
   heddle::registerToolDialects(registry);
   registerAllPasses();
   heddle::registerPasses();
-  auto [inputName, outputName] = registerAndParseCLIOptions(argc, argv, "heddle-opt: runs passes on a module\n", registry);
+  auto [inputName, outputName] =
+      registerAndParseCLIOptions(argc, argv, "heddle-opt: runs passes on a module\n", registry);
 
   MlirOptMainConfig asGiven = MlirOptMainConfig::createFromCLOptions(), config = asGiven;
   config.setPassPipelineSetupFn([&](PassManager &pm) { return setUpPasses(pm, asGiven); });

@@ -29,7 +29,10 @@ Example:
 
 int heddle::failCommand(int code, const llvm::Twine &message, bool asJson) {
   if (asJson)
-    llvm::errs() << llvm::json::Object{{"severity", "error"}, {"exit_code", code}, {"message", llvm::json::fixUTF8(message.str())}} << "\n";
+    llvm::errs() << llvm::json::Object{{"severity", "error"},
+                                       {"exit_code", code},
+                                       {"message", llvm::json::fixUTF8(message.str())}}
+                 << "\n";
   else
     llvm::errs() << "heddle: error: " << message << "\n";
   return code;

@@ -20,7 +20,7 @@ struct PartialRow {
 static PartialRow attendKeys(const AttentionRow &row, int64_t begin, int64_t end, MutableArrayRef<double> out) {
   llvm::fill(out, 0);
   PartialRow part;
-  SmallVector<std::pair<int64_t, double>> scores;  // key, logit
+  SmallVector<std::pair<int64_t, double>> scores; // key, logit
   for (int64_t j = begin; j < std::min(end, row.keys); ++j) {
     if (!row.sees(j))
       continue;
@@ -115,7 +115,8 @@ static LogicalResult attendView(Frame &frame, AttentionOp op, const KvView &keys
   if (keys.isValue || !values.isValue || keys.cache != values.cache || keys.layer != values.layer)
     return op.emitOpError("must read keys and values of one layer of one cache");
   if (query.dim(0) != 1 || rows != static_cast<int64_t>(cache.rows().size()) || op.getBias())
-    return op.emitOpError("over the cache takes a query of (1, heads, ") << cache.rows().size() << ", head_dim) and no bias";
+    return op.emitOpError("over the cache takes a query of (1, heads, ")
+           << cache.rows().size() << ", head_dim) and no bias";
   Tensor result = Tensor::zeros(getElementTypeOrSelf(op.getType()), query.shape);
   for (int64_t h = 0; h < heads; ++h)
     for (int64_t r = 0; r < rows; ++r) {
@@ -146,7 +147,8 @@ static LogicalResult attention(Frame &frame, AttentionOp op) {
     return attendView(frame, op, *keyView, *valueView);
   if (keyView || valueView)
     return op.emitOpError("must read keys and values of one layer of one cache");
-  const Tensor &query = frame.tensor(op.getQuery()), &key = frame.tensor(op.getKey()), &value = frame.tensor(op.getValue());
+  const Tensor &query = frame.tensor(op.getQuery()), &key = frame.tensor(op.getKey()),
+               &value = frame.tensor(op.getValue());
   int64_t batch = query.dim(0), heads = query.dim(1), queries = query.dim(2), headDim = query.dim(3);
   int64_t kvHeads = key.dim(1), keys = key.dim(2), valueDim = value.dim(3), group = heads / kvHeads;
   if (key.dim(0) != batch || value.dim(0) != batch || value.dim(2) != keys) // attention_c3
@@ -165,7 +167,9 @@ static LogicalResult attention(Frame &frame, AttentionOp op) {
     row.position = keys - queries + i;
     row.query = ArrayRef<double>(query.reals).slice(((b * heads + h) * queries + i) * headDim, headDim);
     row.key = [&](int64_t j) { return ArrayRef<double>(key.reals).slice((kvHead * keys + j) * headDim, headDim); };
-    row.value = [&](int64_t j) { return ArrayRef<double>(value.reals).slice((kvHead * keys + j) * valueDim, valueDim); };
+    row.value = [&](int64_t j) {
+      return ArrayRef<double>(value.reals).slice((kvHead * keys + j) * valueDim, valueDim);
+    };
     if (bias)
       row.bias = [&](int64_t j) { return biasAt(*bias, {b, h, i, j}); };
     if (op.getSinks())
@@ -217,7 +221,8 @@ static LogicalResult kvView(Frame &frame, KvViewOp op) {
 //===- online_attention ---------------------------------------------------===//
 
 // `body(row, r, h)` for row r of the step and query head h of an op.
-static LogicalResult forEachQuery(Frame &frame, OnlineAttentionOp op, function_ref<void(AttentionRow &, int64_t, int64_t)> body) {
+static LogicalResult forEachQuery(Frame &frame, OnlineAttentionOp op,
+                                  function_ref<void(AttentionRow &, int64_t, int64_t)> body) {
   const KvCache &cache = *std::get<std::shared_ptr<KvCache>>(frame.value(op.getCache()));
   const Tensor &query = frame.tensor(op.getQuery());
   FailureOr<int64_t> layer = layerOf(frame, op, cache, op.getLayer());
@@ -240,18 +245,21 @@ static LogicalResult forEachQuery(Frame &frame, OnlineAttentionOp op, function_r
 static constexpr double log2e = 1.4426950408889634, emptyMax = -1e38;
 
 // Rows and splits of a step that buffers of (max_rows, splits * num_heads) have no room for are an error.
-static LogicalResult verifyRoom(Frame &frame, Operation *op, const KvCache &cache, const Tensor &maxima, int64_t heads, int64_t splitKv) {
+static LogicalResult verifyRoom(Frame &frame, Operation *op, const KvCache &cache, const Tensor &maxima, int64_t heads,
+                                int64_t splitKv) {
   int64_t rows = cache.rows().size(), splits = maxima.dim(1) / heads;
   if (rows > maxima.dim(0))
     return op->emitOpError("has ") << rows << " rows and room for " << maxima.dim(0);
   for (KvCache::Row place : cache.rows())
     if (cache.tokens(place.sequence) > splits * splitKv)
-      return op->emitOpError("has a sequence of ") << cache.tokens(place.sequence) << " tokens and room for " << splits * splitKv;
+      return op->emitOpError("has a sequence of ")
+             << cache.tokens(place.sequence) << " tokens and room for " << splits * splitKv;
   return success();
 }
 
 static LogicalResult splitAttention(Frame &frame, OnlineAttentionOp op) {
-  Tensor outputs = frame.tensor(op.getInits()[0]), maxima = frame.tensor(op.getInits()[1]), sums = frame.tensor(op.getInits()[2]);
+  Tensor outputs = frame.tensor(op.getInits()[0]), maxima = frame.tensor(op.getInits()[1]),
+         sums = frame.tensor(op.getInits()[2]);
   int64_t heads = op.getNumHeads(), splits = maxima.dim(1) / heads, splitKv = *op.getSplitKv();
   const KvCache &cache = *std::get<std::shared_ptr<KvCache>>(frame.value(op.getCache()));
   int64_t headDim = cache.type().getHeadDim();
@@ -292,8 +300,10 @@ static LogicalResult onlineAttention(Frame &frame, OnlineAttentionOp op) {
 
 static LogicalResult combineSplits(Frame &frame, CombineSplitsOp op) {
   const KvCache &cache = *std::get<std::shared_ptr<KvCache>>(frame.value(op.getCache()));
-  const Tensor &outputs = frame.tensor(op.getOutputs()), &maxima = frame.tensor(op.getMaxima()), &sums = frame.tensor(op.getSums());
-  int64_t heads = op.getNumHeads(), headDim = cache.type().getHeadDim(), splits = maxima.dim(1) / heads, splitKv = op.getSplitKv();
+  const Tensor &outputs = frame.tensor(op.getOutputs()), &maxima = frame.tensor(op.getMaxima()),
+               &sums = frame.tensor(op.getSums());
+  int64_t heads = op.getNumHeads(), headDim = cache.type().getHeadDim(), splits = maxima.dim(1) / heads,
+          splitKv = op.getSplitKv();
   if (failed(verifyRoom(frame, op, cache, maxima, heads, splitKv)))
     return failure();
   Tensor result = frame.tensor(op.getInits()[0]);
@@ -330,7 +340,8 @@ static LogicalResult combineSplits(Frame &frame, CombineSplitsOp op) {
 
 static LogicalResult preferSplits(Frame &frame, PreferSplitsOp op) {
   const KvCache &cache = *std::get<std::shared_ptr<KvCache>>(frame.value(op.getCache()));
-  bool isLong = llvm::any_of(cache.rows(), [&](KvCache::Row row) { return cache.tokens(row.sequence) > int64_t(op.getSplitKv()); });
+  bool isLong = llvm::any_of(cache.rows(),
+                             [&](KvCache::Row row) { return cache.tokens(row.sequence) > int64_t(op.getSplitKv()); });
   bool isFew = frame.integer(op.getRows()) <= int64_t(op.getMaxRows());
   frame.set(op.getResult(), Tensor::scalar(op.getType(), {0, isLong && isFew}));
   return success();

@@ -90,5 +90,6 @@ Tensor Buffer::load() const {
 void Buffer::store(const Tensor &tensor) const {
   int64_t width = storedBytes(elementType);
   std::string bytes = bytesOf(tensor);
-  forEachElement(*this, [&](int64_t byte, int64_t element) { memcpy(memory->data() + byte, &bytes[element * width], width); });
+  forEachElement(*this,
+                 [&](int64_t byte, int64_t element) { memcpy(memory->data() + byte, &bytes[element * width], width); });
 }

@@ -12,9 +12,9 @@ namespace heddle {
 
 struct Buffer {
   std::shared_ptr<std::vector<uint8_t>> memory;
-  int64_t offset = 0;                    // of the first element, in bytes
+  int64_t offset = 0; // of the first element, in bytes
   mlir::Type elementType;
-  llvm::SmallVector<int64_t> shape, strides;  // strides in elements
+  llvm::SmallVector<int64_t> shape, strides; // strides in elements
 
   // Row-major and of its own; the bytes are NaN to floats until they are written.
   static Buffer allocate(mlir::Type elementType, llvm::ArrayRef<int64_t> shape);
@@ -25,7 +25,7 @@ struct Buffer {
   // Whether an element of both lies on the same bytes.
   bool overlaps(const Buffer &other) const;
   Tensor load() const;
-  void store(const Tensor &tensor) const;  // of the same shape
+  void store(const Tensor &tensor) const; // of the same shape
 };
 
 } // namespace heddle

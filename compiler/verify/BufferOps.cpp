@@ -70,10 +70,12 @@ static LogicalResult subview(Frame &frame, memref::SubViewOp op) {
   llvm::SmallBitVector dropped = op.getDroppedDims();
   view.shape.clear();
   view.strides.clear();
-  for (auto [dim, offset, size, stride] : llvm::enumerate(op.getMixedOffsets(), op.getMixedSizes(), op.getMixedStrides())) {
+  for (auto [dim, offset, size, stride] :
+       llvm::enumerate(op.getMixedOffsets(), op.getMixedSizes(), op.getMixedStrides())) {
     int64_t begin = number(offset), count = number(size), step = number(stride);
     if (begin < 0 || count < 0 || (count && begin + (count - 1) * step >= source.shape[dim]))
-      return op.emitOpError("takes [") << begin << ", +" << count << ") of dimension " << dim << ", which has " << source.shape[dim];
+      return op.emitOpError("takes [") << begin << ", +" << count << ") of dimension " << dim << ", which has "
+                                       << source.shape[dim];
     view.offset += begin * source.strides[dim] * storedBytes(source.elementType);
     if (dropped[dim])
       continue;
@@ -87,7 +89,8 @@ static LogicalResult subview(Frame &frame, memref::SubViewOp op) {
 static LogicalResult dim(Frame &frame, memref::DimOp op) {
   const RuntimeValue &source = frame.value(op.getSource());
   auto *buffer = std::get_if<Buffer>(&source);
-  ArrayRef<int64_t> shape = buffer ? ArrayRef<int64_t>(buffer->shape) : ArrayRef<int64_t>(std::get<TensorRef>(source)->shape);
+  ArrayRef<int64_t> shape =
+      buffer ? ArrayRef<int64_t>(buffer->shape) : ArrayRef<int64_t>(std::get<TensorRef>(source)->shape);
   int64_t index = frame.integer(op.getIndex());
   if (index < 0 || index >= int64_t(shape.size()))
     return op.emitOpError("asks for dimension ") << index << " of " << shape.size();
@@ -116,7 +119,9 @@ static LogicalResult toTensor(Frame &frame, bufferization::ToTensorOp op) {
   return success();
 }
 
-static LogicalResult nothing(Frame &, memref::DeallocOp) { return success(); }
+static LogicalResult nothing(Frame &, memref::DeallocOp) {
+  return success();
+}
 
 void heddle::addBufferHandlers(HandlerTable &table) {
   table.add<memref::AllocOp>(alloc);
@@ -174,7 +179,8 @@ TensorForm::TensorForm(Frame &frame, Operation *op) : frame(frame) {
 LogicalResult TensorForm::verifyApart(Operation *op) const {
   for (Value destination : destinations)
     for (Value operand : op->getOperands()) {
-      auto *written = std::get_if<Buffer>(&frame.value(destination)), *read = std::get_if<Buffer>(&frame.value(operand));
+      auto *written = std::get_if<Buffer>(&frame.value(destination)),
+           *read = std::get_if<Buffer>(&frame.value(operand));
       if (operand != destination && isa<MemRefType>(operand.getType()) && written && read && written->overlaps(*read))
         return op->emitOpError("writes a result over an operand: ") << destination << " and " << operand;
     }

@@ -16,9 +16,11 @@ Difference heddle::compare(const Tensor &actual, const Tensor &expected) {
   double error = 0, norm = 0;
   for (int64_t i = 0, end = expected.size(); i < end; ++i) {
     Scalar a = actual.get(i), e = expected.get(i);
-    double distance = expected.isFloat() ? std::fabs(a.real - e.real) : std::fabs(double(a.integer) - double(e.integer));
+    double distance =
+        expected.isFloat() ? std::fabs(a.real - e.real) : std::fabs(double(a.integer) - double(e.integer));
     double magnitude = expected.isFloat() ? e.real : double(e.integer);
-    bool same = expected.isFloat() ? a.real == e.real || (std::isnan(a.real) && std::isnan(e.real)) : a.integer == e.integer;
+    bool same =
+        expected.isFloat() ? a.real == e.real || (std::isnan(a.real) && std::isnan(e.real)) : a.integer == e.integer;
     if (same)
       distance = 0;
     if (std::isnan(distance))

@@ -9,9 +9,9 @@
 namespace heddle {
 
 struct Difference {
-  double nmse = 0;     // sum (a - e)^2 / sum e^2; infinite where one is NaN or infinite and the other is not the same
-  double maxAbs = 0;   // max |a - e|
-  int64_t worst = -1;  // element with that error, -1 if all are equal
+  double nmse = 0;    // sum (a - e)^2 / sum e^2; infinite where one is NaN or infinite and the other is not the same
+  double maxAbs = 0;  // max |a - e|
+  int64_t worst = -1; // element with that error, -1 if all are equal
   bool sameShape = true;
 };
 

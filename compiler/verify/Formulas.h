@@ -16,20 +16,21 @@ double activate(ActivationKind kind, double x);
 void softmax(llvm::MutableArrayRef<double> values);
 
 // The experts of a token and their weights, as `moe` chooses them from the router's logits; `correction` may be empty.
-llvm::SmallVector<std::pair<int64_t, double>> routeToken(llvm::ArrayRef<double> logits, llvm::ArrayRef<double> correction,
-                                                         int64_t topK, bool normalize, RoutingAttr routing);
+llvm::SmallVector<std::pair<int64_t, double>> routeToken(llvm::ArrayRef<double> logits,
+                                                         llvm::ArrayRef<double> correction, int64_t topK,
+                                                         bool normalize, RoutingAttr routing);
 
 // One query of one head against the keys of its sequence.
 struct AttentionRow {
-  int64_t keys = 0;      // in the sequence
-  int64_t position = 0;  // of the query among them
+  int64_t keys = 0;     // in the sequence
+  int64_t position = 0; // of the query among them
   double scale = 1, softcap = 0;
   bool causal = false;
   int64_t window = 0;
   std::optional<double> sink;
-  llvm::ArrayRef<double> query;                                  // (head_dim)
-  std::function<llvm::ArrayRef<double>(int64_t)> key, value;     // [key]: (head_dim)
-  std::function<double(int64_t)> bias;                           // [key], or none
+  llvm::ArrayRef<double> query;                              // (head_dim)
+  std::function<llvm::ArrayRef<double>(int64_t)> key, value; // [key]: (head_dim)
+  std::function<double(int64_t)> bias;                       // [key], or none
 
   bool sees(int64_t j) const { return (!causal || j <= position) && (!window || position - window < j); }
 };

@@ -18,7 +18,8 @@ public:
   explicit Frame(Interpreter &interpreter) : interpreter(interpreter) {}
 
   // Runs the ops of `block` after binding its arguments; `out` gets the operands of its terminator.
-  mlir::LogicalResult run(mlir::Block &block, llvm::ArrayRef<RuntimeValue> arguments, llvm::SmallVectorImpl<RuntimeValue> &out);
+  mlir::LogicalResult run(mlir::Block &block, llvm::ArrayRef<RuntimeValue> arguments,
+                          llvm::SmallVectorImpl<RuntimeValue> &out);
 
   const Tensor &tensor(mlir::Value value) const { return *tensorRef(value); }
   const TensorRef &tensorRef(mlir::Value value) const { return std::get<TensorRef>(values.find(value)->second); }
@@ -113,23 +114,23 @@ public:
 private:
   struct Step {
     mlir::Operation *op;
-    ScalarFunction function;  // none for linalg.index and tensor.extract
+    ScalarFunction function; // none for linalg.index and tensor.extract
     llvm::SmallVector<unsigned> operands;
-    TensorRef source;         // of tensor.extract
-    int64_t dimension = 0;    // of linalg.index
+    TensorRef source;      // of tensor.extract
+    int64_t dimension = 0; // of linalg.index
     bool rounds = true;
   };
   mlir::LogicalResult runStep(const Step &step, llvm::ArrayRef<int64_t> index, Scalar &result);
 
-  llvm::SmallVector<Scalar> slots;  // arguments, then captured scalars and steps' results in order of preparation
+  llvm::SmallVector<Scalar> slots; // arguments, then captured scalars and steps' results in order of preparation
   std::vector<Step> steps;
   llvm::SmallVector<unsigned> stepSlots, yields;
   llvm::SmallVector<Scalar> operandBuffer;
 };
 
 // A matrix product's right side: W[row][column] of a plain or packed weight.
-mlir::FailureOr<PackedWeights> packedWeights(Frame &frame, mlir::Operation *op, mlir::Value weights, llvm::StringRef format,
-                                             int64_t n, int64_t k);
+mlir::FailureOr<PackedWeights> packedWeights(Frame &frame, mlir::Operation *op, mlir::Value weights,
+                                             llvm::StringRef format, int64_t n, int64_t k);
 
 } // namespace heddle
 

@@ -22,11 +22,15 @@ Tensor GenerationCheck::prefix(int64_t tokens) const {
   return logits;
 }
 
-bool GenerationCheck::accept(const std::string &what, const Tensor &actual, const Tensor &expected, std::string &error) const {
+bool GenerationCheck::accept(const std::string &what, const Tensor &actual, const Tensor &expected,
+                             std::string &error) const {
   Difference difference = compare(actual, expected);
   if (difference.nmse > limit) {
-    error = llvm::formatv("the binary moved a result that the passes did not: logits of {0} differ: NMSE {1:e3} (limit {2:e3}), element "
-                          "{3} by {4:e3}", what, difference.nmse, limit, difference.worst, difference.maxAbs).str();
+    error = llvm::formatv("the binary moved a result that the passes did not: logits of {0} differ: NMSE {1:e3} (limit "
+                          "{2:e3}), element "
+                          "{3} by {4:e3}",
+                          what, difference.nmse, limit, difference.worst, difference.maxAbs)
+                .str();
     return false;
   }
   return print("binary, " + what, llvm::formatv("NMSE {0:e2}", difference.nmse).str()), true;
@@ -44,7 +48,8 @@ bool GenerationCheck::checkOnePass(const std::string &binary, const std::string 
 // By one thread: it then takes tokens of several sequences after each other.
 bool GenerationCheck::checkBatch(const std::string &binary, const std::string &folder, std::string &error) const {
   constexpr int64_t rows = 3;
-  const int64_t width = std::min<int64_t>(ids.size(), 70), lengths[rows] = {width, (width + 1) / 2, std::max<int64_t>(1, width - 1)};
+  const int64_t width = std::min<int64_t>(ids.size(), 70),
+                lengths[rows] = {width, (width + 1) / 2, std::max<int64_t>(1, width - 1)};
   MLIRContext *context = reference.elementType.getContext();
   Tensor sequences = grid(context, rows, width), mask = sequences;
   for (int64_t row = 0; row < rows; ++row)
@@ -54,7 +59,8 @@ bool GenerationCheck::checkBatch(const std::string &binary, const std::string &f
       mask.integers[at] = 1;
     }
   std::vector<NamedTensor> outputs = {{"logits", Tensor::zeros(reference.elementType, {rows, width, vocabSize()})}};
-  if (!runBinary(binary, folder, {{"input_ids", sequences}, {"attention_mask", mask}}, outputs, error, {"--threads", "1"}))
+  if (!runBinary(binary, folder, {{"input_ids", sequences}, {"attention_mask", mask}}, outputs, error,
+                 {"--threads", "1"}))
     return false;
   Tensor actual = Tensor::zeros(reference.elementType, {0, vocabSize()}), expected = actual;
   for (int64_t row = 0; row < rows; ++row) {
@@ -67,12 +73,13 @@ bool GenerationCheck::checkBatch(const std::string &binary, const std::string &f
 }
 
 // Logits of a sequence, nothing beside it.
-bool GenerationCheck::runAlone(const std::string &binary, const std::string &folder, ArrayRef<int64_t> sequence, Tensor &logits,
-                               std::string &error) const {
+bool GenerationCheck::runAlone(const std::string &binary, const std::string &folder, ArrayRef<int64_t> sequence,
+                               Tensor &logits, std::string &error) const {
   MLIRContext *context = reference.elementType.getContext();
   Tensor whole = grid(context, 1, sequence.size());
   whole.integers.assign(sequence.begin(), sequence.end());
-  std::vector<NamedTensor> once = {{"logits", Tensor::zeros(reference.elementType, {1, int64_t(sequence.size()), vocabSize()})}};
+  std::vector<NamedTensor> once = {
+      {"logits", Tensor::zeros(reference.elementType, {1, int64_t(sequence.size()), vocabSize()})}};
   if (!runBinary(binary, folder, NamedTensor{"input_ids", whole}, once, error))
     return false;
   logits = std::move(once[0].values);
@@ -93,8 +100,9 @@ bool GenerationCheck::checkCached(const std::string &binary, const std::string &
       prompts.integers[at] = ids[token];
       mask.integers[at] = 1;
     }
-  std::vector<NamedTensor> generated = {{"ids", grid(context, rows, steps)},
-                                        {"generated_logits", Tensor::zeros(reference.elementType, {rows, steps, vocabSize()})}};
+  std::vector<NamedTensor> generated = {
+      {"ids", grid(context, rows, steps)},
+      {"generated_logits", Tensor::zeros(reference.elementType, {rows, steps, vocabSize()})}};
   if (!runBinary(binary, folder, {{"input_ids", prompts}, {"attention_mask", mask}}, generated, error,
                  {"--threads", "3", "-n", "3", "--temp", "0", "--ignore-eos", "--outputs", "ids,generated_logits"}))
     return false;
@@ -109,7 +117,8 @@ bool GenerationCheck::checkCached(const std::string &binary, const std::string &
     out = std::copy(logits.reals.end() - steps * vocabSize(), logits.reals.end(), out);
   }
   std::string others = rows > 1 ? llvm::formatv(", beside {0} others", rows - 1).str() : "";
-  return accept(llvm::formatv("generating behind {0}{1}", lengths.front(), others), generated[1].values, expected, error);
+  return accept(llvm::formatv("generating behind {0}{1}", lengths.front(), others), generated[1].values, expected,
+                error);
 }
 
 namespace {
@@ -143,7 +152,8 @@ bool GenerationCheck::checkBeams(const std::string &binary, const std::string &f
   prompt.integers.assign(ids.begin(), ids.begin() + length);
   std::vector<NamedTensor> found = {{"ids", grid(context, beams, steps)}};
   if (!runBinary(binary, folder, NamedTensor{"input_ids", prompt}, found, error,
-                 {"-n", "3", "--beam", "2", "--num-return-sequences", "2", "--repeat-penalty", "1", "--ignore-eos", "--outputs", "ids"}))
+                 {"-n", "3", "--beam", "2", "--num-return-sequences", "2", "--repeat-penalty", "1", "--ignore-eos",
+                  "--outputs", "ids"}))
     return false;
   std::vector<Hypothesis> best = {{{prompt.integers.begin(), prompt.integers.end()}, 0}};
   for (int64_t step = 0; step < steps; ++step) {
@@ -159,21 +169,27 @@ bool GenerationCheck::checkBeams(const std::string &binary, const std::string &f
   }
   for (auto [row, beam] : llvm::enumerate(best))
     if (ArrayRef(beam.ids).take_back(steps) != ArrayRef(found[0].values.integers).slice(row * steps, steps)) {
-      error = llvm::formatv("the binary moved a result that the passes did not: beam {0} behind {1} tokens is another than the passes over "
-                            "its hypotheses give", row, length).str();
+      error = llvm::formatv("the binary moved a result that the passes did not: beam {0} behind {1} tokens is another "
+                            "than the passes over "
+                            "its hypotheses give",
+                            row, length)
+                  .str();
       return false;
     }
   return print("binary, two beams", "the same ids"), true;
 }
 
-bool GenerationCheck::runBeyond(const std::string &binary, const std::string &folder, bool isDynamic, std::string &error) const {
-  return checkOnePass(binary, folder, error) && (isDynamic || checkCached(binary, folder, {int64_t(ids.size()) - steps}, error));
+bool GenerationCheck::runBeyond(const std::string &binary, const std::string &folder, bool isDynamic,
+                                std::string &error) const {
+  return checkOnePass(binary, folder, error) &&
+         (isDynamic || checkCached(binary, folder, {int64_t(ids.size()) - steps}, error));
 }
 
 bool GenerationCheck::run(const std::string &binary, const std::string &folder, std::string &error) const {
   int64_t length = int64_t(ids.size()) - steps;
   if (!checkOnePass(binary, folder, error) || !checkBatch(binary, folder, error))
     return false;
-  return length < 1 || (checkCached(binary, folder, {length, (length + 1) / 2, std::max<int64_t>(1, length - 1)}, error) &&
-                        checkBeams(binary, folder, error));
+  return length < 1 ||
+         (checkCached(binary, folder, {length, (length + 1) / 2, std::max<int64_t>(1, length - 1)}, error) &&
+          checkBeams(binary, folder, error));
 }

@@ -13,7 +13,8 @@ class GenerationCheck {
 public:
   // `ids` and the reference's logits of them, (1, ids, vocabulary) of f32. A binary's NMSE is at most `limit`. Says what it found to
   // `print`: what was run, and the result.
-  GenerationCheck(std::vector<int64_t> ids, Tensor logits, double limit, std::function<void(const std::string &, const std::string &)> print)
+  GenerationCheck(std::vector<int64_t> ids, Tensor logits, double limit,
+                  std::function<void(const std::string &, const std::string &)> print)
       : ids(std::move(ids)), reference(std::move(logits)), limit(limit), print(std::move(print)) {}
 
   // False with one line in `error` where the binary fails or differs: the sequence in one pass, a left-padded batch of three of its
@@ -25,13 +26,14 @@ public:
 private:
   bool checkOnePass(const std::string &binary, const std::string &folder, std::string &error) const;
   bool checkBatch(const std::string &binary, const std::string &folder, std::string &error) const;
-  bool checkCached(const std::string &binary, const std::string &folder, llvm::ArrayRef<int64_t> lengths, std::string &error) const;
+  bool checkCached(const std::string &binary, const std::string &folder, llvm::ArrayRef<int64_t> lengths,
+                   std::string &error) const;
   bool checkBeams(const std::string &binary, const std::string &folder, std::string &error) const;
   bool runAlone(const std::string &binary, const std::string &folder, llvm::ArrayRef<int64_t> sequence, Tensor &logits,
                 std::string &error) const;
   bool accept(const std::string &what, const Tensor &actual, const Tensor &expected, std::string &error) const;
   int64_t vocabSize() const { return reference.shape.back(); }
-  Tensor prefix(int64_t tokens) const;  // logits, (tokens, vocabulary)
+  Tensor prefix(int64_t tokens) const; // logits, (tokens, vocabulary)
 
   static constexpr int64_t steps = 3; // tokens that are generated
 

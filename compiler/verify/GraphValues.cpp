@@ -35,7 +35,8 @@ static Expected<Tensor> readInput(const Checkpoint &file, const std::string &nam
   return tensorFromBytes(type.getElementType(), llvm::to_vector_of<int64_t>(stored->shape), file.data(*stored));
 }
 
-Expected<std::vector<NamedTensor>> graphInputs(func::FuncOp graph, const std::string &path, uint64_t seed, int64_t dynamicSize) {
+Expected<std::vector<NamedTensor>> graphInputs(func::FuncOp graph, const std::string &path, uint64_t seed,
+                                               int64_t dynamicSize) {
   Checkpoint file;
   if (!path.empty())
     if (Status read = readSafetensors(path, file); !read)

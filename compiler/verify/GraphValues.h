@@ -14,7 +14,8 @@ namespace heddle {
 
 // A value for every argument of @graph, by name: those of the safetensors file `path`, or without one random, seeded, floats
 // normally distributed and integers in [0, 2), with dynamic dimensions of size `dynamicSize`.
-Expected<std::vector<NamedTensor>> graphInputs(mlir::func::FuncOp graph, const std::string &path, uint64_t seed, int64_t dynamicSize = 5);
+Expected<std::vector<NamedTensor>> graphInputs(mlir::func::FuncOp graph, const std::string &path, uint64_t seed,
+                                               int64_t dynamicSize = 5);
 
 // The results of @graph with `values` for them.
 std::vector<NamedTensor> graphOutputs(mlir::func::FuncOp graph, llvm::ArrayRef<Tensor> values);

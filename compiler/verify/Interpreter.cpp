@@ -15,7 +15,8 @@ struct Interpreter::Handlers {
   HandlerTable table;
 };
 
-Interpreter::Interpreter(InterpreterOptions options) : options(std::move(options)), handlers(std::make_unique<Handlers>()) {
+Interpreter::Interpreter(InterpreterOptions options)
+    : options(std::move(options)), handlers(std::make_unique<Handlers>()) {
   addModelHandlers(handlers->table);
   addAttentionHandlers(handlers->table);
   addLatentAttentionHandlers(handlers->table);
@@ -33,9 +34,11 @@ Interpreter::~Interpreter() = default;
 static FailureOr<Tensor> materialise(Operation *op, const KvView &view) {
   const KvCache &cache = *view.cache;
   if (cache.numSequences() != 1)
-    return op->emitOpError("cannot read a view of a cache of ") << cache.numSequences() << " sequences: only attention does";
+    return op->emitOpError("cannot read a view of a cache of ")
+           << cache.numSequences() << " sequences: only attention does";
   KvCacheType type = cache.type();
-  int64_t heads = type.getNumKvHeads(), headDim = view.isValue ? type.getValueDim() : type.getKeyDim(), tokens = cache.tokens(0);
+  int64_t heads = type.getNumKvHeads(), headDim = view.isValue ? type.getValueDim() : type.getKeyDim(),
+          tokens = cache.tokens(0);
   Tensor tensor = Tensor::zeros(type.getElementType(), {1, heads, tokens, headDim});
   for (int64_t token = 0; token < tokens; ++token) {
     ArrayRef<double> row = cache.load(view.layer, view.isValue, 0, token);
@@ -87,8 +90,9 @@ static std::string describe(const RuntimeValue &value) {
       os << dim << "x";
     os << buffer->elementType << ">";
   } else {
-    os << (std::holds_alternative<KvView>(value) ? "a view of a cache" : std::holds_alternative<PackedWeights>(value)
-                                                                         ? "packed weights" : "nothing");
+    os << (std::holds_alternative<KvView>(value)          ? "a view of a cache"
+           : std::holds_alternative<PackedWeights>(value) ? "packed weights"
+                                                          : "nothing");
   }
   return text;
 }
@@ -96,7 +100,8 @@ static std::string describe(const RuntimeValue &value) {
 //===- running ------------------------------------------------------------===//
 
 static bool passesValuesOn(Operation *op) {
-  return isa<bufferization::ToBufferOp, memref::CastOp, func::CallOp, AttentionOp, LatentAttentionOp, OnlineLatentAttentionOp, PackedMatmulOp, ExpertMatmulOp, DequantizeOp, KernelCallOp>(op);
+  return isa<bufferization::ToBufferOp, memref::CastOp, func::CallOp, AttentionOp, LatentAttentionOp,
+             OnlineLatentAttentionOp, PackedMatmulOp, ExpertMatmulOp, DequantizeOp, KernelCallOp>(op);
 }
 
 LogicalResult Frame::execute(Operation *op) {
@@ -140,8 +145,8 @@ LogicalResult Frame::evaluate(Operation *op) {
   }
   for (OpResult result : op->getResults())
     if (!fitsType(values[result], result.getType()))
-      return op->emitOpError("gives ") << describe(values[result]) << " as result " << result.getResultNumber() << ", which is "
-                                       << result.getType();
+      return op->emitOpError("gives ") << describe(values[result]) << " as result " << result.getResultNumber()
+                                       << ", which is " << result.getType();
   return success();
 }
 
@@ -191,14 +196,15 @@ FailureOr<SmallVector<RuntimeValue>> Interpreter::call(func::FuncOp function, Ar
   if (function.isExternal() || !function.getBody().hasOneBlock())
     return function.emitError("'") << function.getName() << "' must have a body of one block to be evaluated";
   if (arguments.size() != function.getNumArguments())
-    return function.emitError("'") << function.getName() << "' takes " << function.getNumArguments() << " arguments, got "
-                                   << arguments.size();
+    return function.emitError("'") << function.getName() << "' takes " << function.getNumArguments()
+                                   << " arguments, got " << arguments.size();
   for (auto [i, argument] : llvm::enumerate(arguments))
     if (!fitsType(argument, function.getArgumentTypes()[i]))
-      return function.emitError("argument ") << i << " of '" << function.getName() << "' is " << function.getArgumentTypes()[i]
-                                             << ", got " << describe(argument);
+      return function.emitError("argument ") << i << " of '" << function.getName() << "' is "
+                                             << function.getArgumentTypes()[i] << ", got " << describe(argument);
   if (depth == options.maxDepth)
-    return function.emitError("'") << function.getName() << "' is called more than " << options.maxDepth << " calls deep";
+    return function.emitError("'") << function.getName() << "' is called more than " << options.maxDepth
+                                   << " calls deep";
   ++depth;
   Frame frame(*this);
   SmallVector<RuntimeValue> results;

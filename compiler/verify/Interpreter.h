@@ -32,15 +32,20 @@ struct KvView {
 using TensorRef = std::shared_ptr<const Tensor>;
 using RuntimeValue = std::variant<std::monostate, TensorRef, std::shared_ptr<KvCache>, KvView, PackedWeights, Buffer>;
 
-inline RuntimeValue makeValue(Tensor tensor) { return std::make_shared<const Tensor>(std::move(tensor)); }
+inline RuntimeValue makeValue(Tensor tensor) {
+  return std::make_shared<const Tensor>(std::move(tensor));
+}
 
 struct InterpreterOptions {
   // The values of a weight: a TensorRef, or PackedWeights. Emits its error at the op.
   std::function<mlir::FailureOr<RuntimeValue>(WeightOp)> weight;
   // How to read the bytes (N, i8) of a weight packed as `format`, an (n, k) matrix. Emits its error at the op.
-  std::function<mlir::FailureOr<PackedWeights>(mlir::Operation *, llvm::StringRef format, int64_t n, int64_t k, TensorRef)> packed;
+  std::function<mlir::FailureOr<PackedWeights>(mlir::Operation *, llvm::StringRef format, int64_t n, int64_t k,
+                                               TensorRef)>
+      packed;
   // Told of every op that ran: its operands and results as they were. For reports; changes nothing.
-  std::function<void(mlir::Operation *, llvm::ArrayRef<RuntimeValue> operands, llvm::ArrayRef<RuntimeValue> results)> observe;
+  std::function<void(mlir::Operation *, llvm::ArrayRef<RuntimeValue> operands, llvm::ArrayRef<RuntimeValue> results)>
+      observe;
   // Rows of a rope_table whose type does not say them.
   int64_t context = 2048;
   // Rows that the arena of a module with a memory plan has room for.
@@ -56,7 +61,8 @@ public:
 
   // Results of `function` on `arguments`: a TensorRef per tensor or scalar (packed weights may be PackedWeights), a Buffer per
   // memref (or a TensorRef, which nobody may write to), a KvCache per !heddle.kv_cache, on which the caller has begun the step. An error is emitted at the op that cannot be evaluated.
-  mlir::FailureOr<llvm::SmallVector<RuntimeValue>> call(mlir::func::FuncOp function, llvm::ArrayRef<RuntimeValue> arguments);
+  mlir::FailureOr<llvm::SmallVector<RuntimeValue>> call(mlir::func::FuncOp function,
+                                                        llvm::ArrayRef<RuntimeValue> arguments);
 
   const InterpreterOptions &getOptions() const { return options; }
   // Whether evaluation ended at an op that nobody knows.

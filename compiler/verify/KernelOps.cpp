@@ -71,7 +71,8 @@ static LogicalResult routeExperts(Frame &frame, RouteExpertsOp op) {
     correction = frame.tensor(op.getCorrection()).reals;
   for (int64_t row = 0; row < rows; ++row) {
     ArrayRef<double> rowLogits = ArrayRef(logits.reals).slice(row * numExperts, numExperts);
-    for (auto [i, chosen] : llvm::enumerate(routeToken(rowLogits, correction, topK, op.getNormalize(), op.getRoutingAttr()))) {
+    for (auto [i, chosen] :
+         llvm::enumerate(routeToken(rowLogits, correction, topK, op.getNormalize(), op.getRoutingAttr()))) {
       experts.integers[row * topK + i] = chosen.first;
       weights.setReal(row * topK + i, chosen.second);
     }
@@ -93,7 +94,8 @@ static LogicalResult routeExperts(Frame &frame, RouteExpertsOp op) {
 
 static LogicalResult expertMatmul(Frame &frame, ExpertMatmulOp op) {
   int64_t n = op.getN(), k = op.getK(), expertRows = op.getExpertRows();
-  FailureOr<PackedWeights> weights = packedWeights(frame, op, op.getWeights(), op.getFormat(), op.getNumExperts() * expertRows, k);
+  FailureOr<PackedWeights> weights =
+      packedWeights(frame, op, op.getWeights(), op.getFormat(), op.getNumExperts() * expertRows, k);
   if (failed(weights))
     return failure();
   std::vector<double> x = activations(frame, op.getInput(), op.getInputScales()); // (rows, k) of tokens or entries
@@ -118,7 +120,8 @@ static LogicalResult expertMatmul(Frame &frame, ExpertMatmulOp op) {
           result.setReal(entry * n + i, activate(*op.getActivation(), dot(weightRow, row)) * dot(weightRow + n, row));
           continue;
         }
-        result.setReal(token * n + i, result.reals[token * n + i] + rowScale.reals[entry] * dot(weightRow, &x[entry * k]));
+        result.setReal(token * n + i,
+                       result.reals[token * n + i] + rowScale.reals[entry] * dot(weightRow, &x[entry * k]));
       }
     }
   frame.set(op.getResults()[0], std::move(result));

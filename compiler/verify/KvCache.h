@@ -14,11 +14,12 @@ class KvCache {
 public:
   struct Row {
     int64_t sequence;
-    int64_t position;  // from the start of the sequence
+    int64_t position; // from the start of the sequence
   };
 
   // `windows`: tokens that each layer goes on seeing, 0: all; empty: all of every layer.
-  explicit KvCache(KvCacheType type, llvm::ArrayRef<int64_t> windows = {}) : cacheType(type), windows(windows.begin(), windows.end()) {}
+  explicit KvCache(KvCacheType type, llvm::ArrayRef<int64_t> windows = {})
+      : cacheType(type), windows(windows.begin(), windows.end()) {}
 
   // Starts a step of rowSequence.size() tokens: row r belongs to sequence rowSequence[r] (>= 0) and stands behind that
   // sequence's cached tokens and its earlier rows. Tokens of the step before become past; those that fell out of a layer's window
@@ -43,7 +44,7 @@ private:
 
   struct Sequence {
     int64_t tokens = 0;
-    std::vector<std::vector<double>> planes;  // [2 * layer + isValue]: (tokens, num_kv_heads, head_dim)
+    std::vector<std::vector<double>> planes; // [2 * layer + isValue]: (tokens, num_kv_heads, head_dim)
   };
   KvCacheType cacheType;
   std::vector<int64_t> windows;

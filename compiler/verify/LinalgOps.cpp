@@ -45,7 +45,8 @@ FailureOr<ScalarBody> ScalarBody::prepare(Frame &frame, Block &block, bool exact
     }
     for (Value operand : operands)
       step.operands.push_back(slot(operand));
-    step.rounds = !(exact && isa<FloatType>(op.getResult(0).getType())) || op.getName().getStringRef() == "arith.truncf";
+    step.rounds =
+        !(exact && isa<FloatType>(op.getResult(0).getType())) || op.getName().getStringRef() == "arith.truncf";
     body.steps.push_back(std::move(step));
     body.stepSlots.push_back(addSlot(op.getResult(0)));
   }
@@ -62,8 +63,8 @@ LogicalResult ScalarBody::runStep(const Step &step, ArrayRef<int64_t> index, Sca
     int64_t position = 0;
     for (auto [d, i] : llvm::enumerate(operandBuffer)) {
       if (i.integer < 0 || i.integer >= step.source->dim(d))
-        return step.op->emitOpError("index ") << i.integer << " is outside dimension " << d << ", which has "
-                                              << step.source->dim(d);
+        return step.op->emitOpError("index ")
+               << i.integer << " is outside dimension " << d << ", which has " << step.source->dim(d);
       position = position * step.source->dim(d) + i.integer;
     }
     result = step.source->get(position);
@@ -157,7 +158,7 @@ static SmallVector<int64_t> domainOf(linalg::LinalgOp op, ArrayRef<Tensor *> ten
 
 LogicalResult heddle::evaluateStructured(Frame &frame, Operation *operation) {
   auto op = llvm::cast<linalg::LinalgOp>(operation);
-  std::vector<Tensor> results;  // destinations, then results
+  std::vector<Tensor> results; // destinations, then results
   for (Value init : op.getDpsInits())
     results.push_back(frame.tensor(init));
   SmallVector<Tensor *> tensors;
@@ -228,4 +229,6 @@ static LogicalResult softmaxOp(Frame &frame, linalg::SoftmaxOp op) {
   return success();
 }
 
-void heddle::addLinalgHandlers(HandlerTable &table) { table.add<linalg::SoftmaxOp>(softmaxOp); }
+void heddle::addLinalgHandlers(HandlerTable &table) {
+  table.add<linalg::SoftmaxOp>(softmaxOp);
+}

@@ -59,7 +59,7 @@ static LogicalResult linear(Frame &frame, LinearOp op) {
   SmallVector<int64_t> shape(input.shape);
   shape.back() = outFeatures;
   Tensor result = Tensor::zeros(getElementTypeOrSelf(op.getType()), shape);
-  int64_t offset = 0;  // of the weight's first output
+  int64_t offset = 0; // of the weight's first output
   for (auto [i, operand] : llvm::enumerate(op.getWeights())) {
     const Tensor &weight = frame.tensor(operand);
     const Tensor *bias = op.getBiases().empty() ? nullptr : &frame.tensor(op.getBiases()[i]);
@@ -190,7 +190,7 @@ double heddle::activate(ActivationKind kind, double x) {
   case ActivationKind::GeluTanh:
     return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
   case ActivationKind::Relu:
-    return x > 0 ? x : 0 * x;  // NaN stays NaN
+    return x > 0 ? x : 0 * x; // NaN stays NaN
   case ActivationKind::QuickGelu:
     return x / (1 + std::exp(-1.702 * x));
   case ActivationKind::Tanh:
@@ -251,8 +251,8 @@ static SmallVector<double> choiceScores(ArrayRef<double> p, ArrayRef<double> cor
   return scores;
 }
 
-SmallVector<std::pair<int64_t, double>> heddle::routeToken(ArrayRef<double> logits, ArrayRef<double> correction, int64_t topK,
-                                                           bool normalize, RoutingAttr routing) {
+SmallVector<std::pair<int64_t, double>> heddle::routeToken(ArrayRef<double> logits, ArrayRef<double> correction,
+                                                           int64_t topK, bool normalize, RoutingAttr routing) {
   SmallVector<double> p(logits);
   if (routing && routing.getSigmoid())
     for (double &x : p)
@@ -288,7 +288,7 @@ static LogicalResult moe(Frame &frame, MoeOp op) {
       const Tensor &gate = frame.tensor(op.getGates()[e]), &up = frame.tensor(op.getUps()[e]);
       const Tensor &down = frame.tensor(op.getDowns()[e]);
       int64_t intermediate = gate.dim(0);
-      std::vector<double> hidden;  // (intermediate)
+      std::vector<double> hidden; // (intermediate)
       for (int64_t i = 0; i < intermediate; ++i)
         hidden.push_back(activate(op.getActivation(), dot(x, &gate.reals[i * width], width)) *
                          dot(x, &up.reals[i * width], width));

@@ -27,7 +27,8 @@ struct Stored {
 };
 } // namespace
 
-static FailureOr<Stored> locate(WeightOp op, const Checkpoint &checkpoint, StorageAttr storage, int64_t rows, int64_t columns) {
+static FailureOr<Stored> locate(WeightOp op, const Checkpoint &checkpoint, StorageAttr storage, int64_t rows,
+                                int64_t columns) {
   std::optional<heddle::TensorType> type = tensorTypeNamed(storage.getType().getValue());
   if (!type)
     return op.emitOpError("is stored as '") << storage.getType().getValue() << "', which is no tensor type";
@@ -40,7 +41,8 @@ static FailureOr<Stored> locate(WeightOp op, const Checkpoint &checkpoint, Stora
   uint64_t bytes = llvm::divideCeil(uint64_t(rows * columns) + between, info.blockValues) * info.blockBytes;
   if (offset > size || bytes > size - offset)
     return op.emitOpError("lies at ") << offset << " with " << bytes << " bytes, in a file of " << size;
-  return Stored{*type, checkpoint.files[storage.getFile()]->data() + offset, storage.getTransposed(), storage.getStride()};
+  return Stored{*type, checkpoint.files[storage.getFile()]->data() + offset, storage.getTransposed(),
+                storage.getStride()};
 }
 
 // The values of a stored (rows, columns) matrix, or of a vector of `columns`.
@@ -65,8 +67,8 @@ struct Packed {
   int64_t n = 0, k = 0;
   SmallVector<StorageAttr> sources;
   SmallVector<StringRef> names;
-  SmallVector<int64_t> rows;  // per source
-  int64_t interleave = 0;     // sources whose panels lie in turn; 0: all are stacked
+  SmallVector<int64_t> rows; // per source
+  int64_t interleave = 0;    // sources whose panels lie in turn; 0: all are stacked
   bool isVector() const { return format == "vector"; }
 };
 } // namespace
@@ -74,7 +76,8 @@ struct Packed {
 static std::optional<Packed> packedOf(WeightOp op) {
   auto format = op->getAttrOfType<StringAttr>("heddle.format");
   auto shape = op->getAttrOfType<DenseI64ArrayAttr>("heddle.shape");
-  auto sources = op->getAttrOfType<ArrayAttr>("heddle.sources"), names = op->getAttrOfType<ArrayAttr>("heddle.source_names");
+  auto sources = op->getAttrOfType<ArrayAttr>("heddle.sources"),
+       names = op->getAttrOfType<ArrayAttr>("heddle.source_names");
   auto rows = op->getAttrOfType<ArrayAttr>("heddle.source_rows");
   if (!format || !shape || !sources || !names || !rows)
     return std::nullopt;
@@ -99,8 +102,8 @@ static RuntimeValue vectorValue(WeightOp op, std::vector<double> values) {
 //===- from a file --------------------------------------------------------===//
 
 // Each run of `interleave` sources, all of one shape, packed for itself; rows count through the sources in their order.
-static PackedWeights interleaved(const PackedLayout &layout, heddle::TensorType type, ArrayRef<WeightSource> sources, int64_t k,
-                                 int64_t interleave) {
+static PackedWeights interleaved(const PackedLayout &layout, heddle::TensorType type, ArrayRef<WeightSource> sources,
+                                 int64_t k, int64_t interleave) {
   constexpr int64_t lanes = PackedLayout::panelRows;
   int64_t n = sources.front().rows, panels = interleave * layout.numPanels(n), runBytes = panels * layout.panelBytes(k);
   auto bytes = std::make_shared<std::vector<uint8_t>>(sources.size() / interleave * runBytes);
@@ -110,7 +113,8 @@ static PackedWeights interleaved(const PackedLayout &layout, heddle::TensorType 
   return {[=](int64_t row, int64_t column) -> double {
     int64_t source = row / n, rowOfSource = row % n;
     int64_t panel = rowOfSource / lanes * interleave + source % interleave;
-    return layout.unpack(bytes->data() + source / interleave * runBytes, k, panel * lanes + rowOfSource % lanes, column);
+    return layout.unpack(bytes->data() + source / interleave * runBytes, k, panel * lanes + rowOfSource % lanes,
+                         column);
   }};
 }
 
@@ -197,7 +201,9 @@ static Tensor randomSource(WeightOp op, StringRef name, ArrayRef<int64_t> shape,
   return matrix;
 }
 
-static SmallVector<int64_t> reversed(RankedTensorType type) { return {type.getShape().rbegin(), type.getShape().rend()}; }
+static SmallVector<int64_t> reversed(RankedTensorType type) {
+  return {type.getShape().rbegin(), type.getShape().rend()};
+}
 
 static Tensor transposed(const Tensor &matrix) {
   int64_t rows = matrix.shape[0], columns = matrix.shape[1];
@@ -216,7 +222,7 @@ std::function<FailureOr<RuntimeValue>(WeightOp)> heddle::randomWeights(uint64_t 
                                                op.getStorage().getStride())));
     if (!packed)
       return makeValue(randomSource(op, op.getName(), cast<RankedTensorType>(op.getType()).getShape(), seed));
-    auto stacked = std::make_shared<std::vector<double>>();  // (n, k)
+    auto stacked = std::make_shared<std::vector<double>>(); // (n, k)
     for (auto [name, rows] : llvm::zip_equal(packed->names, packed->rows)) {
       SmallVector<int64_t> shape{rows};
       if (!packed->isVector())
@@ -234,15 +240,16 @@ std::function<FailureOr<RuntimeValue>(WeightOp)> heddle::randomWeights(uint64_t 
     }
     if (packed->isVector())
       return vectorValue(op, std::move(*stacked));
-    return RuntimeValue(PackedWeights{[stacked, k = packed->k](int64_t row, int64_t column) { return (*stacked)[row * k + column]; }});
+    return RuntimeValue(
+        PackedWeights{[stacked, k = packed->k](int64_t row, int64_t column) { return (*stacked)[row * k + column]; }});
   };
 }
 
 //===- inputs -------------------------------------------------------------===//
 
 // Arguments of an entry for tokens `ids` at `positions` of their sequences, which the cache's step knows.
-static FailureOr<SmallVector<RuntimeValue>> argumentsOf(func::FuncOp entry, ArrayRef<int64_t> ids, ArrayRef<int64_t> positions,
-                                                        std::shared_ptr<KvCache> cache) {
+static FailureOr<SmallVector<RuntimeValue>> argumentsOf(func::FuncOp entry, ArrayRef<int64_t> ids,
+                                                        ArrayRef<int64_t> positions, std::shared_ptr<KvCache> cache) {
   SmallVector<RuntimeValue> arguments;
   int64_t length = ids.size();
   for (auto [i, type] : llvm::enumerate(entry.getArgumentTypes())) {
@@ -252,20 +259,23 @@ static FailureOr<SmallVector<RuntimeValue>> argumentsOf(func::FuncOp entry, Arra
     }
     auto tensorType = dyn_cast<ShapedType>(type); // a tensor or a buffer
     // A result's destination: (rows, features), written before it is read.
-    if (tensorType && isa<FloatType>(tensorType.getElementType()) && tensorType.getRank() == 2 && tensorType.getNumDynamicDims() == 1) {
+    if (tensorType && isa<FloatType>(tensorType.getElementType()) && tensorType.getRank() == 2 &&
+        tensorType.getNumDynamicDims() == 1) {
       Tensor zeros = Tensor::zeros(tensorType.getElementType(), {length, tensorType.getDimSize(1)});
       arguments.push_back(isa<MemRefType>(type) ? RuntimeValue(Buffer::of(zeros)) : makeValue(std::move(zeros)));
       continue;
     }
     if (!tensorType || !tensorType.getElementType().isInteger() || tensorType.getRank() < 1 || tensorType.getRank() > 2)
-      return entry.emitError("argument ") << i << " of '" << entry.getName() << "' is " << type << ", not ids, positions or a destination";
-    Tensor tensor = Tensor::zeros(tensorType.getElementType(),
-                                  tensorType.getRank() == 2 ? SmallVector<int64_t>{1, length} : SmallVector<int64_t>{length});
+      return entry.emitError("argument ")
+             << i << " of '" << entry.getName() << "' is " << type << ", not ids, positions or a destination";
+    Tensor tensor =
+        Tensor::zeros(tensorType.getElementType(),
+                      tensorType.getRank() == 2 ? SmallVector<int64_t>{1, length} : SmallVector<int64_t>{length});
     auto name = entry.getArgAttrOfType<StringAttr>(i, "heddle.name"); // of a graph's input
     bool isMask = name && name.getValue() == "attention_mask", isIds = name ? name.getValue() == "input_ids" : i == 0;
     bool isPosition = name ? name.getValue() == "position_ids" : i == 1;
     for (int64_t row = 0; row < length; ++row)
-      tensor.set(row, {0, isMask ? 1 : isIds ? ids[row] : isPosition ? positions[row] : row});  // output rows: all
+      tensor.set(row, {0, isMask ? 1 : isIds ? ids[row] : isPosition ? positions[row] : row}); // output rows: all
     arguments.push_back(makeValue(std::move(tensor)));
   }
   return arguments;
@@ -291,8 +301,10 @@ std::function<FailureOr<SmallVector<RuntimeValue>>(func::FuncOp)> heddle::modelI
 std::function<FailureOr<bool>(func::FuncOp, size_t, StepInputs &)> heddle::modelSteps(std::vector<int64_t> ids) {
   // Tokens of the first and of the second sequence, a prefix of the first, after each step.
   int64_t length = ids.size(), half = (length + 1) / 2;
-  const std::array<std::pair<int64_t, int64_t>, 4> ends = {{{0, 0}, {length / 2, 1}, {length - 1, half}, {length, half}}};
-  return [ids, ends, cache = std::shared_ptr<KvCache>()](func::FuncOp entry, size_t step, StepInputs &inputs) mutable -> FailureOr<bool> {
+  const std::array<std::pair<int64_t, int64_t>, 4> ends = {
+      {{0, 0}, {length / 2, 1}, {length - 1, half}, {length, half}}};
+  return [ids, ends, cache = std::shared_ptr<KvCache>()](func::FuncOp entry, size_t step,
+                                                         StepInputs &inputs) mutable -> FailureOr<bool> {
     if (step == 0)
       cache = emptyCache(entry);
     if (!cache || step + 1 == ends.size() || ids.size() < 2)
@@ -301,7 +313,8 @@ std::function<FailureOr<bool>(func::FuncOp, size_t, StepInputs &)> heddle::model
     inputs.rows.clear();
     // The second sequence first: no row of the first is where it is in the whole.
     for (int64_t sequence : {1, 0}) {
-      int64_t begin = sequence ? ends[step].second : ends[step].first, end = sequence ? ends[step + 1].second : ends[step + 1].first;
+      int64_t begin = sequence ? ends[step].second : ends[step].first,
+              end = sequence ? ends[step + 1].second : ends[step + 1].first;
       for (int64_t position = begin; position < end; ++position) {
         sequences.push_back(sequence);
         inputs.rows.push_back(position);

@@ -19,11 +19,13 @@ std::function<mlir::FailureOr<RuntimeValue>(WeightOp)> randomWeights(uint64_t se
 
 // Inputs of a model's entry for `ids` as the one sequence, whichever form the entry has: @forward(ids, positions) of (1,
 // sequence), or @step(ids, positions, output rows, cache, destinations) of (rows), the step being the whole sequence.
-std::function<mlir::FailureOr<llvm::SmallVector<RuntimeValue>>(mlir::func::FuncOp)> modelInputs(std::vector<int64_t> ids);
+std::function<mlir::FailureOr<llvm::SmallVector<RuntimeValue>>(mlir::func::FuncOp)>
+modelInputs(std::vector<int64_t> ids);
 
 // The same tokens in three steps of a ragged batch, for @step: a sequence, and one that ends halfway. Tokens stand behind a past of
 // their own, and a step ends with a single one. Step 0 begins with an empty cache.
-std::function<mlir::FailureOr<bool>(mlir::func::FuncOp, size_t step, StepInputs &)> modelSteps(std::vector<int64_t> ids);
+std::function<mlir::FailureOr<bool>(mlir::func::FuncOp, size_t step, StepInputs &)>
+modelSteps(std::vector<int64_t> ids);
 
 } // namespace heddle
 

@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "compiler/verify/ModelValues.h"
 #include "compiler/verify/NumericCheck.h"
+#include "compiler/verify/ModelValues.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Pass/Pass.h"
@@ -25,7 +25,7 @@ struct Random {
     z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
     return z ^ (z >> 31);
   }
-  double uniform() { return ((next() >> 11) + 0.5) * 0x1p-53; }  // in (0, 1)
+  double uniform() { return ((next() >> 11) + 0.5) * 0x1p-53; } // in (0, 1)
   double normal() { return std::sqrt(-2 * std::log(uniform())) * std::cos(2 * M_PI * uniform()); }
 };
 } // namespace
@@ -65,9 +65,11 @@ FailureOr<SmallVector<RuntimeValue>> NumericCheck::inputsFor(func::FuncOp entry)
       for (int64_t size : tensorType.getShape())
         shape.push_back(ShapedType::isDynamic(size) ? options.dynamicSize : size);
     else if (!type.isIntOrIndexOrFloat())
-      return entry.emitError("argument ") << i << " of '" << entry.getName() << "' is " << type << ", for which there are no "
-                                          << "random inputs";
-    inputs.push_back(makeValue(randomTensor(getElementTypeOrSelf(type), shape, Random{options.seed + i}.next(), options.maxIndex)));
+      return entry.emitError("argument ")
+             << i << " of '" << entry.getName() << "' is " << type << ", for which there are no "
+             << "random inputs";
+    inputs.push_back(
+        makeValue(randomTensor(getElementTypeOrSelf(type), shape, Random{options.seed + i}.next(), options.maxIndex)));
   }
   return inputs;
 }
@@ -90,7 +92,8 @@ static std::string firstIn(const ValueTrace &now, const ValueTrace &before) {
 }
 
 // Results as tensors, whether the module is on buffers or not.
-FailureOr<SmallVector<RuntimeValue>> NumericCheck::call(InterpreterOptions traced, func::FuncOp entry, ArrayRef<RuntimeValue> inputs) {
+FailureOr<SmallVector<RuntimeValue>> NumericCheck::call(InterpreterOptions traced, func::FuncOp entry,
+                                                        ArrayRef<RuntimeValue> inputs) {
   Interpreter interpreter(std::move(traced));
   FailureOr<SmallVector<RuntimeValue>> results = interpreter.call(entry, inputs);
   metUnknownOp |= interpreter.metUnknownOp();
@@ -123,16 +126,16 @@ FailureOr<SmallVector<RuntimeValue>> NumericCheck::evaluate(func::FuncOp entry, 
 
 LogicalResult NumericCheck::compareResults(func::FuncOp entry, ArrayRef<RuntimeValue> results, StringRef stage) {
   if (results.size() < expected.size())
-    return entry.emitError("after ") << stage << ", '" << entry.getName() << "' has " << results.size() << " results, expected "
-                                     << expected.size();
+    return entry.emitError("after ") << stage << ", '" << entry.getName() << "' has " << results.size()
+                                     << " results, expected " << expected.size();
   // A pass may add results behind those that were there: the step gives the last hidden state as well.
   for (auto [i, wanted] : llvm::enumerate(expected)) {
     const auto *a = std::get_if<TensorRef>(&results[i]), *e = std::get_if<TensorRef>(&wanted);
     if (!a || !e)
-      continue;  // caches are not results
+      continue; // caches are not results
     Tensor flat = **a;
     if (options.inputs && flat.size() == (*e)->size())
-      flat.shape = (*e)->shape;  // (1, sequence, …) may become (rows, …)
+      flat.shape = (*e)->shape; // (1, sequence, …) may become (rows, …)
     Difference difference = compare(flat, **e);
     error = std::max(error.value_or(0), difference.nmse);
     if (difference.nmse > limitFor(**e))
@@ -148,12 +151,15 @@ double NumericCheck::limitFor(const Tensor &expected) const {
   return options.limit && expected.isFloat() ? options.limit : nmseLimit(expected.elementType);
 }
 
-InFlightDiagnostic NumericCheck::differs(func::FuncOp entry, StringRef stage, unsigned result, const Difference &difference, double limit) {
-  InFlightDiagnostic diagnostic = entry.emitError("after ") << stage << ", result " << result << " of '" << entry.getName() << "' ";
+InFlightDiagnostic NumericCheck::differs(func::FuncOp entry, StringRef stage, unsigned result,
+                                         const Difference &difference, double limit) {
+  InFlightDiagnostic diagnostic = entry.emitError("after ")
+                                  << stage << ", result " << result << " of '" << entry.getName() << "' ";
   if (!difference.sameShape)
     return std::move(diagnostic << "has another shape");
-  return std::move(diagnostic << llvm::formatv("differs: NMSE {0:e3} (limit {1:e3}), element {2} by {3:e3}", difference.nmse, limit,
-                                               difference.worst, difference.maxAbs).str());
+  return std::move(diagnostic << llvm::formatv("differs: NMSE {0:e3} (limit {1:e3}), element {2} by {3:e3}",
+                                               difference.nmse, limit, difference.worst, difference.maxAbs)
+                                     .str());
 }
 
 // Rows `rows` of a tensor of `count` rows, whatever dimensions these are.
@@ -185,7 +191,8 @@ LogicalResult NumericCheck::checkSteps(func::FuncOp entry, StringRef stage) {
       Difference difference = compare(flat, takeRows(**e, inputs.rows, (*e)->size() / width));
       error = std::max(error.value_or(0), difference.nmse);
       if (difference.nmse > limitFor(**e))
-        return differs(entry, stage, i, difference, limitFor(**e)) << " of step " << step << ", behind cached tokens and beside another sequence";
+        return differs(entry, stage, i, difference, limitFor(**e))
+               << " of step " << step << ", behind cached tokens and beside another sequence";
     }
   }
   return success();
@@ -211,7 +218,8 @@ LogicalResult NumericCheck::check(ModuleOp module, StringRef stage) {
   bool isNewType = entryType && entryType != entry.getFunctionType() && !options.inputs;
   if (!entryType || isNewType) {
     if (isNewType)
-      entry.emitRemark("the type of '") << entry.getName() << "' changed in " << stage << "; later results are compared with this one's";
+      entry.emitRemark("the type of '") << entry.getName() << "' changed in " << stage
+                                        << "; later results are compared with this one's";
     entryType = entry.getFunctionType();
     expected = std::move(*results);
     before = std::move(now);
@@ -223,9 +231,13 @@ LogicalResult NumericCheck::check(ModuleOp module, StringRef stage) {
 //===- after every pass ---------------------------------------------------===//
 
 // The pass that runs a nested pipeline computes nothing itself.
-static bool isAdaptor(Pass *pass) { return pass->getName().ends_with("OpToOpPassAdaptor"); }
+static bool isAdaptor(Pass *pass) {
+  return pass->getName().ends_with("OpToOpPassAdaptor");
+}
 
-static StringRef nameOf(Pass *pass) { return pass->getArgument().empty() ? pass->getName() : pass->getArgument(); }
+static StringRef nameOf(Pass *pass) {
+  return pass->getArgument().empty() ? pass->getName() : pass->getArgument();
+}
 
 static ModuleOp moduleOf(Operation *op) {
   auto module = dyn_cast<ModuleOp>(op);
@@ -299,7 +311,8 @@ private:
 };
 } // namespace
 
-void heddle::addNumericCheck(PassManager &pm, std::shared_ptr<NumericCheck> check, std::function<void(StringRef)> report) {
+void heddle::addNumericCheck(PassManager &pm, std::shared_ptr<NumericCheck> check,
+                             std::function<void(StringRef)> report) {
   pm.getContext()->disableMultithreading();
   pm.addInstrumentation(std::make_unique<CheckInstrumentation>(std::move(check), std::move(report)));
 }

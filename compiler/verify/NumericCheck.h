@@ -20,11 +20,11 @@ struct StepInputs {
 };
 
 struct NumericCheckOptions {
-  std::string entry;        // "": the first public function
+  std::string entry; // "": the first public function
   uint64_t seed = 1;
-  double limit = 0;         // largest NMSE, 0: nmseLimit of the result's element type
-  int64_t dynamicSize = 5;  // of each dimension that the entry's type leaves open
-  int64_t maxIndex = 4;     // integer inputs are in [0, maxIndex)
+  double limit = 0;        // largest NMSE, 0: nmseLimit of the result's element type
+  int64_t dynamicSize = 5; // of each dimension that the entry's type leaves open
+  int64_t maxIndex = 4;    // integer inputs are in [0, maxIndex)
   // What an op that the interpreter does not know means: an error, or a remark and the end of the checks.
   bool stopsAtUnknownOps = false;
   // Weights are random, seeded by name, where `interpreter` gives none.
@@ -60,17 +60,18 @@ private:
   mlir::FailureOr<llvm::SmallVector<RuntimeValue>> call(InterpreterOptions traced, mlir::func::FuncOp entry,
                                                         llvm::ArrayRef<RuntimeValue> inputs);
   mlir::FailureOr<llvm::SmallVector<RuntimeValue>> inputsFor(mlir::func::FuncOp entry);
-  mlir::LogicalResult compareResults(mlir::func::FuncOp entry, llvm::ArrayRef<RuntimeValue> results, llvm::StringRef stage);
+  mlir::LogicalResult compareResults(mlir::func::FuncOp entry, llvm::ArrayRef<RuntimeValue> results,
+                                     llvm::StringRef stage);
   // `whole` is what the expectation is compared with, `what` is said of it.
-  mlir::InFlightDiagnostic differs(mlir::func::FuncOp entry, llvm::StringRef stage, unsigned result, const Difference &difference,
-                                   double limit);
+  mlir::InFlightDiagnostic differs(mlir::func::FuncOp entry, llvm::StringRef stage, unsigned result,
+                                   const Difference &difference, double limit);
   double limitFor(const Tensor &expected) const;
   mlir::LogicalResult checkSteps(mlir::func::FuncOp entry, llvm::StringRef stage);
 
   NumericCheckOptions options;
   llvm::SmallVector<RuntimeValue> expected;
   mlir::FunctionType entryType;
-  ValueTrace before, now;  // of the last module that was right, and of the one that is being checked
+  ValueTrace before, now; // of the last module that was right, and of the one that is being checked
   std::optional<double> error;
   std::string ended;
   bool metUnknownOp = false;

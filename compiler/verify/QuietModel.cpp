@@ -22,16 +22,21 @@ static constexpr int scaleExponent = -6;
 
 static const llvm::fltSemantics *semanticsOf(TensorType type) {
   switch (type) {
-  case TensorType::F32: return &llvm::APFloat::IEEEsingle();
-  case TensorType::F16: return &llvm::APFloat::IEEEhalf();
-  case TensorType::BF16: return &llvm::APFloat::BFloat();
-  default: return nullptr;
+  case TensorType::F32:
+    return &llvm::APFloat::IEEEsingle();
+  case TensorType::F16:
+    return &llvm::APFloat::IEEEhalf();
+  case TensorType::BF16:
+    return &llvm::APFloat::BFloat();
+  default:
+    return nullptr;
   }
 }
 
 static void scaleNumber(char *bytes, const llvm::fltSemantics &semantics, unsigned width) {
   uint64_t bits = width == 4 ? llvm::support::endian::read32le(bytes) : llvm::support::endian::read16le(bytes);
-  llvm::APFloat number = scalbn(llvm::APFloat(semantics, llvm::APInt(8 * width, bits)), scaleExponent, llvm::APFloat::rmNearestTiesToEven);
+  llvm::APFloat number =
+      scalbn(llvm::APFloat(semantics, llvm::APInt(8 * width, bits)), scaleExponent, llvm::APFloat::rmNearestTiesToEven);
   bits = number.bitcastToAPInt().getZExtValue();
   width == 4 ? llvm::support::endian::write32le(bytes, bits) : llvm::support::endian::write16le(bytes, bits);
 }

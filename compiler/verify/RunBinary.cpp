@@ -39,7 +39,8 @@ static bool writeTensors(const std::string &path, llvm::ArrayRef<NamedTensor> te
   OutputFile file;
   if (!OutputFile::create(path, file, error))
     return false;
-  if (file.write(0, std::string(reinterpret_cast<const char *>(&length), sizeof length) + header + data) && file.keep(false))
+  if (file.write(0, std::string(reinterpret_cast<const char *>(&length), sizeof length) + header + data) &&
+      file.keep(false))
     return true;
   error = file.error();
   return false;
@@ -54,10 +55,13 @@ static bool readTensor(const llvm::json::Object &table, StringRef data, NamedTen
   llvm::json::Value wanted = llvm::json::Array(tensor.values.shape);
   if (!shape || !offsets || offsets->size() != 2 || entry->getString("dtype") != StringRef(dtype) ||
       llvm::json::Value(llvm::json::Array(*shape)) != wanted) {
-    error = llvm::formatv("the binary wrote no '{0}' of the reference's type {1} and shape {2}", tensor.name, dtype, wanted).str();
+    error =
+        llvm::formatv("the binary wrote no '{0}' of the reference's type {1} and shape {2}", tensor.name, dtype, wanted)
+            .str();
     return false;
   }
-  int64_t begin = (*offsets)[0].getAsInteger().value_or(-1), size = tensor.values.size() * storedBytes(tensor.values.elementType);
+  int64_t begin = (*offsets)[0].getAsInteger().value_or(-1),
+          size = tensor.values.size() * storedBytes(tensor.values.elementType);
   if (begin < 0 || begin + size > int64_t(data.size())) {
     error = "the binary wrote a file that ends inside '" + tensor.name + "'";
     return false;
@@ -79,7 +83,8 @@ static bool readTensors(const std::string &path, std::vector<NamedTensor> &tenso
     return false;
   }
   StringRef data = bytes.drop_front(sizeof length + length);
-  return llvm::all_of(tensors, [&](NamedTensor &tensor) { return readTensor(*header->getAsObject(), data, tensor, error); });
+  return llvm::all_of(tensors,
+                      [&](NamedTensor &tensor) { return readTensor(*header->getAsObject(), data, tensor, error); });
 }
 
 bool heddle::runBinary(const std::string &binary, const std::string &folder, llvm::ArrayRef<NamedTensor> inputs,
@@ -96,6 +101,8 @@ bool heddle::runBinary(const std::string &binary, const std::string &folder, llv
     return readTensors(out, outputs, error);
   auto said = llvm::MemoryBuffer::getFile(log);
   StringRef line = said ? (*said)->getBuffer().split('\n').first : StringRef();
-  error = llvm::formatv("the binary ended with code {0}: {1}", code, launchError.empty() ? line : StringRef(launchError)).str();
+  error =
+      llvm::formatv("the binary ended with code {0}: {1}", code, launchError.empty() ? line : StringRef(launchError))
+          .str();
   return false;
 }

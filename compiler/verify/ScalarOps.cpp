@@ -18,8 +18,12 @@ using namespace heddle;
 
 using Operands = ArrayRef<Scalar>;
 
-static Scalar real(double value) { return {value, 0}; }
-static Scalar integer(int64_t value) { return {0, value}; }
+static Scalar real(double value) {
+  return {value, 0};
+}
+static Scalar integer(int64_t value) {
+  return {0, value};
+}
 
 template <typename F> static ScalarFunction unary(F f) {
   return [f](Operands x) -> FailureOr<Scalar> { return real(f(x[0].real)); };
@@ -31,7 +35,9 @@ template <typename F> static ScalarFunction binary(F f) {
 //===- integers -----------------------------------------------------------===//
 
 // Operands of signed arithmetic, for which the set i1 is -1, and of unsigned arithmetic.
-static int64_t asSigned(int64_t value, unsigned width) { return width == 1 ? -value : value; }
+static int64_t asSigned(int64_t value, unsigned width) {
+  return width == 1 ? -value : value;
+}
 static uint64_t asUnsigned(int64_t value, unsigned width) {
   return width >= 64 ? uint64_t(value) : uint64_t(value) & ((uint64_t(1) << width) - 1);
 }
@@ -87,13 +93,18 @@ static ScalarFunction integerArithmetic(Operation *op) {
       .Case<arith::MinUIOp>([](auto op) { return unsignedBinary(op, [](U a, U b) { return std::min(a, b); }); })
       .Case<arith::DivSIOp>([](auto op) { return signedDivision(op, [](S a, S b) { return a / b; }); })
       .Case<arith::RemSIOp>([](auto op) { return signedDivision(op, [](S a, S b) { return a % b; }); })
-      .Case<arith::CeilDivSIOp>([](auto op) { return signedDivision(op, [](S a, S b) { return llvm::divideCeilSigned(a, b); }); })
-      .Case<arith::FloorDivSIOp>([](auto op) { return signedDivision(op, [](S a, S b) { return llvm::divideFloorSigned(a, b); }); })
+      .Case<arith::CeilDivSIOp>(
+          [](auto op) { return signedDivision(op, [](S a, S b) { return llvm::divideCeilSigned(a, b); }); })
+      .Case<arith::FloorDivSIOp>(
+          [](auto op) { return signedDivision(op, [](S a, S b) { return llvm::divideFloorSigned(a, b); }); })
       .Case<arith::DivUIOp>([](auto op) { return unsignedDivision(op, [](U a, U b) { return a / b; }); })
       .Case<arith::RemUIOp>([](auto op) { return unsignedDivision(op, [](U a, U b) { return a % b; }); })
-      .Case<arith::CeilDivUIOp>([](auto op) { return unsignedDivision(op, [](U a, U b) { return a / b + (a % b != 0); }); })
+      .Case<arith::CeilDivUIOp>(
+          [](auto op) { return unsignedDivision(op, [](U a, U b) { return a / b + (a % b != 0); }); })
       .Case<math::AbsIOp>([](auto) -> ScalarFunction {
-        return [](Operands x) -> FailureOr<Scalar> { return integer(x[0].integer < 0 ? -uint64_t(x[0].integer) : x[0].integer); };
+        return [](Operands x) -> FailureOr<Scalar> {
+          return integer(x[0].integer < 0 ? -uint64_t(x[0].integer) : x[0].integer);
+        };
       })
       .Default(ScalarFunction());
 }
@@ -103,16 +114,26 @@ static bool compareIntegers(arith::CmpIPredicate predicate, int64_t a, int64_t b
   a = asSigned(a, width);
   b = asSigned(b, width);
   switch (predicate) {
-  case arith::CmpIPredicate::eq: return a == b;
-  case arith::CmpIPredicate::ne: return a != b;
-  case arith::CmpIPredicate::slt: return a < b;
-  case arith::CmpIPredicate::sle: return a <= b;
-  case arith::CmpIPredicate::sgt: return a > b;
-  case arith::CmpIPredicate::sge: return a >= b;
-  case arith::CmpIPredicate::ult: return ua < ub;
-  case arith::CmpIPredicate::ule: return ua <= ub;
-  case arith::CmpIPredicate::ugt: return ua > ub;
-  case arith::CmpIPredicate::uge: return ua >= ub;
+  case arith::CmpIPredicate::eq:
+    return a == b;
+  case arith::CmpIPredicate::ne:
+    return a != b;
+  case arith::CmpIPredicate::slt:
+    return a < b;
+  case arith::CmpIPredicate::sle:
+    return a <= b;
+  case arith::CmpIPredicate::sgt:
+    return a > b;
+  case arith::CmpIPredicate::sge:
+    return a >= b;
+  case arith::CmpIPredicate::ult:
+    return ua < ub;
+  case arith::CmpIPredicate::ule:
+    return ua <= ub;
+  case arith::CmpIPredicate::ugt:
+    return ua > ub;
+  case arith::CmpIPredicate::uge:
+    return ua >= ub;
   }
   llvm_unreachable("all predicates are listed");
 }
@@ -123,29 +144,49 @@ static bool compareReals(arith::CmpFPredicate predicate, double a, double b) {
   using P = arith::CmpFPredicate;
   bool unordered = std::isnan(a) || std::isnan(b);
   switch (predicate) {
-  case P::AlwaysFalse: return false;
-  case P::AlwaysTrue: return true;
-  case P::ORD: return !unordered;
-  case P::UNO: return unordered;
-  case P::OEQ: return a == b;
-  case P::OGT: return a > b;
-  case P::OGE: return a >= b;
-  case P::OLT: return a < b;
-  case P::OLE: return a <= b;
-  case P::ONE: return !unordered && a != b;
-  case P::UEQ: return unordered || a == b;
-  case P::UGT: return unordered || a > b;
-  case P::UGE: return unordered || a >= b;
-  case P::ULT: return unordered || a < b;
-  case P::ULE: return unordered || a <= b;
-  case P::UNE: return a != b;
+  case P::AlwaysFalse:
+    return false;
+  case P::AlwaysTrue:
+    return true;
+  case P::ORD:
+    return !unordered;
+  case P::UNO:
+    return unordered;
+  case P::OEQ:
+    return a == b;
+  case P::OGT:
+    return a > b;
+  case P::OGE:
+    return a >= b;
+  case P::OLT:
+    return a < b;
+  case P::OLE:
+    return a <= b;
+  case P::ONE:
+    return !unordered && a != b;
+  case P::UEQ:
+    return unordered || a == b;
+  case P::UGT:
+    return unordered || a > b;
+  case P::UGE:
+    return unordered || a >= b;
+  case P::ULT:
+    return unordered || a < b;
+  case P::ULE:
+    return unordered || a <= b;
+  case P::UNE:
+    return a != b;
   }
   llvm_unreachable("all predicates are listed");
 }
 
 // maximumf and minimumf give NaN where an operand is NaN; maxnumf and minnumf the other operand, as fmax does.
-static double maximum(double a, double b) { return std::isnan(a) || std::isnan(b) ? NAN : std::fmax(a, b); }
-static double minimum(double a, double b) { return std::isnan(a) || std::isnan(b) ? NAN : std::fmin(a, b); }
+static double maximum(double a, double b) {
+  return std::isnan(a) || std::isnan(b) ? NAN : std::fmax(a, b);
+}
+static double minimum(double a, double b) {
+  return std::isnan(a) || std::isnan(b) ? NAN : std::fmin(a, b);
+}
 
 static ScalarFunction realArithmetic(Operation *op) {
   return llvm::TypeSwitch<Operation *, ScalarFunction>(op)

@@ -8,7 +8,9 @@
 using namespace mlir;
 using namespace heddle;
 
-unsigned heddle::integerWidth(Type type) { return type.isIndex() ? 64 : type.getIntOrFloatBitWidth(); }
+unsigned heddle::integerWidth(Type type) {
+  return type.isIndex() ? 64 : type.getIntOrFloatBitWidth();
+}
 
 static double roundReal(FloatType type, double value) {
   if (type.isF64())

@@ -13,7 +13,7 @@ namespace heddle {
 // One element; which member counts follows from the type beside it.
 struct Scalar {
   double real = 0;
-  int64_t integer = 0;  // i1 is 0 or 1, other widths are sign-extended
+  int64_t integer = 0; // i1 is 0 or 1, other widths are sign-extended
 };
 
 // `value` as the nearest number (ties to even) of `type`; integers wrap to their width.
@@ -26,8 +26,8 @@ unsigned integerWidth(mlir::Type type);
 struct Tensor {
   mlir::Type elementType;
   llvm::SmallVector<int64_t> shape;
-  std::vector<double> reals;      // (product of shape) if the element type is a float
-  std::vector<int64_t> integers;  // (product of shape) otherwise
+  std::vector<double> reals;     // (product of shape) if the element type is a float
+  std::vector<int64_t> integers; // (product of shape) otherwise
 
   static Tensor zeros(mlir::Type elementType, llvm::ArrayRef<int64_t> shape);
   static Tensor scalar(mlir::Type elementType, Scalar value);
@@ -37,17 +37,17 @@ struct Tensor {
   int64_t rank() const { return shape.size(); }
   int64_t dim(int64_t i) const { return shape[i]; }
   int64_t lastDim() const { return shape.empty() ? 1 : shape.back(); }
-  int64_t rows() const { return lastDim() ? size() / lastDim() : 0; }  // all dimensions but the last
+  int64_t rows() const { return lastDim() ? size() / lastDim() : 0; } // all dimensions but the last
 
   Scalar get(int64_t i) const { return isFloat() ? Scalar{reals[i], 0} : Scalar{0, integers[i]}; }
-  void set(int64_t i, Scalar value) {  // rounds
+  void set(int64_t i, Scalar value) { // rounds
     if (isFloat())
       reals[i] = roundTo(elementType, value).real;
     else
       integers[i] = roundTo(elementType, value).integer;
   }
   void setReal(int64_t i, double value) { reals[i] = roundTo(elementType, {value, 0}).real; }
-  void round();  // every element
+  void round(); // every element
 };
 
 // Elements between neighbours along each dimension.

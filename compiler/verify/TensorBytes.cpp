@@ -9,7 +9,9 @@
 using namespace mlir;
 using namespace heddle;
 
-int64_t heddle::storedBytes(Type elementType) { return llvm::divideCeil(integerWidth(elementType), 8); }
+int64_t heddle::storedBytes(Type elementType) {
+  return llvm::divideCeil(integerWidth(elementType), 8);
+}
 
 static double realFromBits(FloatType type, uint64_t bits) {
   llvm::APFloat number(type.getFloatSemantics(), llvm::APInt(type.getWidth(), bits));
@@ -31,7 +33,8 @@ Tensor heddle::tensorFromBytes(Type elementType, ArrayRef<int64_t> shape, const 
   for (int64_t i = 0; i < tensor.size(); ++i) {
     uint64_t bits = 0;
     memcpy(&bits, bytes + i * width, width);
-    tensor.set(i, tensor.isFloat() ? Scalar{realFromBits(cast<FloatType>(elementType), bits), 0} : Scalar{0, int64_t(bits)});
+    tensor.set(i, tensor.isFloat() ? Scalar{realFromBits(cast<FloatType>(elementType), bits), 0}
+                                   : Scalar{0, int64_t(bits)});
   }
   return tensor;
 }
@@ -40,7 +43,8 @@ std::string heddle::bytesOf(const Tensor &tensor) {
   int64_t width = storedBytes(tensor.elementType);
   std::string bytes(tensor.size() * width, '\0');
   for (int64_t i = 0; i < tensor.size(); ++i) {
-    uint64_t bits = tensor.isFloat() ? bitsOfReal(cast<FloatType>(tensor.elementType), tensor.reals[i]) : uint64_t(tensor.integers[i]);
+    uint64_t bits = tensor.isFloat() ? bitsOfReal(cast<FloatType>(tensor.elementType), tensor.reals[i])
+                                     : uint64_t(tensor.integers[i]);
     memcpy(&bytes[i * width], &bits, width);
   }
   return bytes;

@@ -105,7 +105,8 @@ static LogicalResult cast(Frame &frame, tensor::CastOp op) {
 }
 
 static LogicalResult expandShape(Frame &frame, tensor::ExpandShapeOp op) {
-  return keepElements(frame, op, frame.tensor(op.getSrc()), resolve(frame, op.getStaticOutputShape(), op.getOutputShape()));
+  return keepElements(frame, op, frame.tensor(op.getSrc()),
+                      resolve(frame, op.getStaticOutputShape(), op.getOutputShape()));
 }
 
 static LogicalResult reshape(Frame &frame, tensor::ReshapeOp op) {
@@ -138,13 +139,14 @@ struct Slice {
 } // namespace
 
 template <typename Op> static FailureOr<Slice> sliceOf(Frame &frame, Op op, ArrayRef<int64_t> shape) {
-  Slice slice{resolve(frame, op.getStaticOffsets(), op.getOffsets()), resolve(frame, op.getStaticSizes(), op.getSizes()),
+  Slice slice{resolve(frame, op.getStaticOffsets(), op.getOffsets()),
+              resolve(frame, op.getStaticSizes(), op.getSizes()),
               resolve(frame, op.getStaticStrides(), op.getStrides())};
   for (size_t d = 0; d < shape.size(); ++d) {
     int64_t first = slice.offsets[d], last = first + (slice.sizes[d] - 1) * slice.strides[d];
     if (slice.sizes[d] < 0 || (slice.sizes[d] > 0 && (std::min(first, last) < 0 || std::max(first, last) >= shape[d])))
-      return op.emitOpError("takes ") << slice.sizes[d] << " elements from " << first << " of dimension " << d << ", which has "
-                                      << shape[d];
+      return op.emitOpError("takes ") << slice.sizes[d] << " elements from " << first << " of dimension " << d
+                                      << ", which has " << shape[d];
   }
   return slice;
 }
@@ -264,7 +266,8 @@ static LogicalResult concat(Frame &frame, tensor::ConcatOp op) {
     slice.offsets[axis] = offset;
     for (size_t d = 0; d < shape.size(); ++d)
       if (d != axis && source.dim(d) != shape[d])
-        return op.emitOpError("joins tensors of ") << source.dim(d) << " and " << shape[d] << " elements in dimension " << d;
+        return op.emitOpError("joins tensors of ")
+               << source.dim(d) << " and " << shape[d] << " elements in dimension " << d;
     int64_t next = 0;
     forEachInSlice(slice, shape, [&](int64_t position) { result->set(position, source.get(next++)); });
     offset += source.dim(axis);
@@ -295,7 +298,8 @@ static LogicalResult fillFromBody(Frame &frame, Block &block, Tensor &result) {
 
 static LogicalResult generate(Frame &frame, tensor::GenerateOp op) {
   auto type = llvm::cast<RankedTensorType>(op.getType());
-  FailureOr<Tensor> result = allocate(op, type.getElementType(), resolve(frame, type.getShape(), op.getDynamicExtents()));
+  FailureOr<Tensor> result =
+      allocate(op, type.getElementType(), resolve(frame, type.getShape(), op.getDynamicExtents()));
   if (failed(result) || failed(fillFromBody(frame, op.getBody().front(), *result)))
     return failure();
   frame.set(op, std::move(*result));

@@ -22,7 +22,9 @@ Fingerprint Fingerprint::of(const Tensor &tensor) {
 }
 
 // Sums of rounded values differ by far less than this; a bias that is missing, by more.
-static bool isNear(double a, double b, double magnitude) { return a == b || std::fabs(a - b) <= 1e-5 * magnitude; }
+static bool isNear(double a, double b, double magnitude) {
+  return a == b || std::fabs(a - b) <= 1e-5 * magnitude;
+}
 
 bool Fingerprint::matches(const Fingerprint &other) const {
   return count == other.count && isNear(sum, other.sum, absSum) && isNear(absSum, other.absSum, absSum) &&
@@ -50,7 +52,7 @@ bool ValueTrace::contains(const Fingerprint &fingerprint) const {
 }
 
 Operation *ValueTrace::firstNewOp(const ValueTrace &before) const {
-  llvm::DenseSet<const Tensor *> right;  // values that `before` has, and those from which one was computed
+  llvm::DenseSet<const Tensor *> right; // values that `before` has, and those from which one was computed
   Operation *first = nullptr;
   for (const Entry &entry : llvm::reverse(entries)) {
     if (right.contains(entry.value.get()) || before.contains(entry.fingerprint))

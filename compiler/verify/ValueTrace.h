@@ -31,7 +31,7 @@ public:
 private:
   struct Entry {
     mlir::Operation *op;
-    TensorRef value;  // held, so that its address stays its name
+    TensorRef value; // held, so that its address stays its name
     llvm::SmallVector<const Tensor *, 4> operands;
     Fingerprint fingerprint;
   };

@@ -69,8 +69,9 @@ private:
   // Results of a graph on inputs that are large enough for several threads, where it takes any.
   void evaluateLarge(func::FuncOp graph, const InterpreterOptions &interpreter);
   // Whether the binary gives `wanted` for `given`; `what` is said of it.
-  bool compareBinary(const std::string &binary, const std::string &folder, ArrayRef<NamedTensor> given, ArrayRef<NamedTensor> wanted,
-                     const std::string &what, ArrayRef<StringRef> flags, std::string &error);
+  bool compareBinary(const std::string &binary, const std::string &folder, ArrayRef<NamedTensor> given,
+                     ArrayRef<NamedTensor> wanted, const std::string &what, ArrayRef<StringRef> flags,
+                     std::string &error);
   double binaryLimit(const Tensor &reference) const;
   void print(const std::string &what);
 
@@ -78,14 +79,14 @@ private:
   const VerifyPlan &plan;
   std::vector<int64_t> ids, longIds, beyondIds;
   bool isQuiet, isSmall = false;
-  MLIRContext context;                       // of the types below: a compilation's own ends with it
-  std::vector<NamedTensor> inputs, outputs;  // of the binary; outputs as the reference has them
+  MLIRContext context;                      // of the types below: a compilation's own ends with it
+  std::vector<NamedTensor> inputs, outputs; // of the binary; outputs as the reference has them
   std::vector<NamedTensor> largeInputs, largeOutputs;
   Tensor longLogits, beyondLogits;
   std::shared_ptr<NumericCheck> check;
   bool saidEnd = false, inputsFit = true;
-  bool generates = true;  // or may turn out to, in the raise stage
-  bool remainsGraph = false;  // raise made no generating program of it
+  bool generates = true;     // or may turn out to, in the raise stage
+  bool remainsGraph = false; // raise made no generating program of it
 };
 
 } // namespace
@@ -137,7 +138,8 @@ static bool isFinite(const Tensor &tensor) {
 // A model that generates is given ids in the form that its entry takes; a graph gets its own inputs.
 LogicalResult StageCheck::chooseInputs(ModuleOp module, NumericCheckOptions &numeric) {
   if (isGraph(module))
-    generates = options.compile.task != Task::Graph && noDecoderSignature(module.lookupSymbol<func::FuncOp>("graph")).empty();
+    generates =
+        options.compile.task != Task::Graph && noDecoderSignature(module.lookupSymbol<func::FuncOp>("graph")).empty();
   if (generates) {
     if (isGraph(module) && failed(chooseSequence(module)))
       return failure();
@@ -173,7 +175,8 @@ LogicalResult StageCheck::chooseInputs(ModuleOp module, NumericCheckOptions &num
   return success();
 }
 
-FailureOr<Tensor> StageCheck::logitsOf(func::FuncOp entry, const InterpreterOptions &interpreter, ArrayRef<int64_t> sequence) {
+FailureOr<Tensor> StageCheck::logitsOf(func::FuncOp entry, const InterpreterOptions &interpreter,
+                                       ArrayRef<int64_t> sequence) {
   FailureOr<SmallVector<RuntimeValue>> arguments = modelInputs(sequence.vec())(entry);
   if (failed(arguments))
     return failure();
@@ -191,7 +194,8 @@ LogicalResult StageCheck::evaluateLong(ModuleOp module, const InterpreterOptions
   longIds = ids;
   bool isChosen = !options.ids.empty() || options.tokens || !options.inputs.empty();
   if (!isChosen && isSmall) {
-    int64_t most = plan.longestSequence == VerifyPlan::unknown ? safeTokens : std::min(plan.longestSequence, manyTokens);
+    int64_t most =
+        plan.longestSequence == VerifyPlan::unknown ? safeTokens : std::min(plan.longestSequence, manyTokens);
     longIds = randomIds(most, cast<RankedTensorType>(entry.getResultTypes()[0]).getShape().back(), options.seed);
   }
   if (longIds == ids)
@@ -231,7 +235,8 @@ void StageCheck::evaluateLarge(func::FuncOp graph, const InterpreterOptions &int
   if (failed(results))
     return;
   largeInputs = std::move(*given);
-  largeOutputs = graphOutputs(graph, llvm::map_to_vector(*results, [](const RuntimeValue &value) { return *std::get<TensorRef>(value); }));
+  largeOutputs = graphOutputs(
+      graph, llvm::map_to_vector(*results, [](const RuntimeValue &value) { return *std::get<TensorRef>(value); }));
   for (std::vector<NamedTensor> *tensors : {&largeInputs, &largeOutputs})
     for (NamedTensor &tensor : *tensors)
       moveToContext(tensor.values, context);
@@ -278,7 +283,8 @@ LogicalResult StageCheck::begin(ModuleOp module, Stage stage, const Checkpoint &
   }
   if (generates && !isQuiet && longIds == ids)
     longLogits = outputs.front().values;
-  std::string what = generates ? llvm::formatv("{0} tokens", ids.size()).str() : llvm::formatv("{0} inputs", inputs.size()).str();
+  std::string what =
+      generates ? llvm::formatv("{0} tokens", ids.size()).str() : llvm::formatv("{0} inputs", inputs.size()).str();
   return printLine(stageName(stage), "reference, " + what), success();
 }
 
@@ -288,11 +294,13 @@ double StageCheck::binaryLimit(const Tensor &reference) const {
     return 0;
   if (options.limit)
     return options.limit;
-  return std::max(ids.empty() ? nmseLimit(reference.elementType) : limitOf(options), isSmall ? smallBinaryLimit : exactBinaryLimit);
+  return std::max(ids.empty() ? nmseLimit(reference.elementType) : limitOf(options),
+                  isSmall ? smallBinaryLimit : exactBinaryLimit);
 }
 
 bool StageCheck::compareBinary(const std::string &binary, const std::string &folder, ArrayRef<NamedTensor> given,
-                               ArrayRef<NamedTensor> wanted, const std::string &what, ArrayRef<StringRef> flags, std::string &error) {
+                               ArrayRef<NamedTensor> wanted, const std::string &what, ArrayRef<StringRef> flags,
+                               std::string &error) {
   std::vector<NamedTensor> actual = wanted.vec();
   if (!runBinary(binary, folder, given, actual, error, flags))
     return false;
@@ -301,8 +309,12 @@ bool StageCheck::compareBinary(const std::string &binary, const std::string &fol
     Difference difference = compare(output.values, reference.values);
     double limit = binaryLimit(reference.values);
     if (difference.nmse > limit) {
-      error = llvm::formatv("the binary moved a result that the passes did not: {0} differ: NMSE {1:e3} (limit {2:e3}), element {3} "
-                            "by {4:e3}", output.name, difference.nmse, limit, difference.worst, difference.maxAbs).str();
+      error =
+          llvm::formatv(
+              "the binary moved a result that the passes did not: {0} differ: NMSE {1:e3} (limit {2:e3}), element {3} "
+              "by {4:e3}",
+              output.name, difference.nmse, limit, difference.worst, difference.maxAbs)
+              .str();
       return false;
     }
     largest = std::max(largest, difference.nmse);
@@ -313,15 +325,16 @@ bool StageCheck::compareBinary(const std::string &binary, const std::string &fol
 bool StageCheck::checkBinary(const std::string &binary, const std::string &folder, std::string &error) {
   if (!compareBinary(binary, folder, inputs, outputs, "binary", {}, error))
     return false;
-  if (!largeInputs.empty() && !compareBinary(binary, folder, largeInputs, largeOutputs, "binary, larger inputs", {"--threads", "3"}, error))
+  if (!largeInputs.empty() &&
+      !compareBinary(binary, folder, largeInputs, largeOutputs, "binary, larger inputs", {"--threads", "3"}, error))
     return false;
   if (remainsGraph || isQuiet)
     return true;
   auto line = [](const std::string &what, const std::string &said) { printLine(what, said); };
   if (!GenerationCheck(longIds, longLogits, binaryLimit(longLogits), line).run(binary, folder, error))
     return false;
-  return beyondIds.empty() ||
-         GenerationCheck(beyondIds, beyondLogits, binaryLimit(beyondLogits), line).runBeyond(binary, folder, plan.isDynamic, error);
+  return beyondIds.empty() || GenerationCheck(beyondIds, beyondLogits, binaryLimit(beyondLogits), line)
+                                  .runBeyond(binary, folder, plan.isDynamic, error);
 }
 
 LogicalResult StageCheck::didRun(ModuleOp module, Stage stage, const Checkpoint &files) {
@@ -334,7 +347,8 @@ LogicalResult StageCheck::didRun(ModuleOp module, Stage stage, const Checkpoint 
 }
 
 // One compilation, and its binary, under the eyes of `check`.
-static CompileStatus verifyOnce(CompileOptions compile, StageCheck &check, const std::string &folder, std::string &error) {
+static CompileStatus verifyOnce(CompileOptions compile, StageCheck &check, const std::string &folder,
+                                std::string &error) {
   compile.observer = &check;
   compile.emit = Emit::Executable;
   compile.output = folder + "/model";
@@ -344,7 +358,8 @@ static CompileStatus verifyOnce(CompileOptions compile, StageCheck &check, const
 }
 
 // The model again, its numbers so small that what is added to them shows.
-static CompileStatus verifyQuiet(const VerifyOptions &options, const VerifyPlan &plan, const std::string &folder, std::string &error) {
+static CompileStatus verifyQuiet(const VerifyOptions &options, const VerifyPlan &plan, const std::string &folder,
+                                 std::string &error) {
   Expected<std::string> model = writeQuietModel(options.compile.model, folder + "/quiet");
   if (!model) {
     error = model.takeError().message;

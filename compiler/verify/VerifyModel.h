@@ -9,13 +9,13 @@
 namespace heddle {
 
 struct VerifyOptions {
-  CompileOptions compile;     // what to verify; its output and emit are not read
-  std::vector<int64_t> ids;   // the sequence, empty: `tokens` random ones
-  int64_t tokens = 0;         // 0: chosen
-  std::string inputs;         // of a graph: a safetensors file; empty: random ones
+  CompileOptions compile;   // what to verify; its output and emit are not read
+  std::vector<int64_t> ids; // the sequence, empty: `tokens` random ones
+  int64_t tokens = 0;       // 0: chosen
+  std::string inputs;       // of a graph: a safetensors file; empty: random ones
   uint64_t seed = 1;
-  double limit = 0;           // largest NMSE; 0: by what the options let be rounded
-  bool eachPass = false;      // after each pass, not only after each stage
+  double limit = 0;      // largest NMSE; 0: by what the options let be rounded
+  bool eachPass = false; // after each pass, not only after each stage
 };
 
 // Prints a line per stage (pass) to stdout: what was compared and how far it lay apart. The reference is the imported module,

@@ -25,7 +25,8 @@ std::vector<int64_t> heddle::randomIds(int64_t count, int64_t vocabSize, uint64_
 }
 
 std::string heddle::idsOf(const VerifyOptions &options, int64_t tokens, int64_t vocabSize, std::vector<int64_t> &ids) {
-  ids = options.ids.empty() ? randomIds(options.tokens ? options.tokens : tokens, vocabSize, options.seed) : options.ids;
+  ids =
+      options.ids.empty() ? randomIds(options.tokens ? options.tokens : tokens, vocabSize, options.seed) : options.ids;
   for (int64_t id : ids)
     if (id < 0 || id >= vocabSize)
       return llvm::formatv("--ids: {0} is no token of a vocabulary of {1}", id, vocabSize).str();
@@ -63,7 +64,8 @@ static void planBeyond(Model model, VerifyPlan &plan) {
   plan.beyond = std::move(model);
 }
 
-CompileStatus heddle::planVerification(const VerifyOptions &options, CompileOptions &compile, VerifyPlan &plan, std::string &error) {
+CompileStatus heddle::planVerification(const VerifyOptions &options, CompileOptions &compile, VerifyPlan &plan,
+                                       std::string &error) {
   Expected<Model> model = readModel(compile.model);
   if (!model) {
     error = model.takeError().message;
@@ -73,7 +75,8 @@ CompileStatus heddle::planVerification(const VerifyOptions &options, CompileOpti
   error = idsOf(options, defaultTokens(config), config.vocabSize, plan.ids);
   plan.longestSequence = config.contextLength;
   if (error.empty() && int64_t(plan.ids.size()) > config.contextLength)
-    error = llvm::formatv("{0} tokens are more than the model's {1} positions", plan.ids.size(), config.contextLength).str();
+    error = llvm::formatv("{0} tokens are more than the model's {1} positions", plan.ids.size(), config.contextLength)
+                .str();
   if (!error.empty())
     return CompileStatus::InvalidInput;
   bool isSmall = bytesOf(model->checkpoint) <= smallModelBytes;

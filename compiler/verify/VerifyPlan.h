@@ -17,8 +17,8 @@ struct VerifyPlan {
   int64_t longestSequence = unknown; // that the imported module and the binary mean the same by
   // Beyond the sequence above rotations depend on its length: how many tokens the model takes then, and itself; 0: they never do.
   int64_t beyondTokens = 0;
-  Model beyond;                      // whose rotations, at every length, are those of `beyondTokens`
-  bool isDynamic = false;            // each length beyond has rotations of its own
+  Model beyond;           // whose rotations, at every length, are those of `beyondTokens`
+  bool isDynamic = false; // each length beyond has rotations of its own
 };
 
 // Evaluating a model of so many bytes, or of fewer, on hundreds of tokens is a matter of seconds.
@@ -37,7 +37,8 @@ constexpr int64_t fewTokens = 8;
 
 // Reads the model that the options name. Small ones whose positions are only rotated are given a longer context in `compile`: what it is
 // trained for changes no formula.
-CompileStatus planVerification(const VerifyOptions &options, CompileOptions &compile, VerifyPlan &plan, std::string &error);
+CompileStatus planVerification(const VerifyOptions &options, CompileOptions &compile, VerifyPlan &plan,
+                               std::string &error);
 
 } // namespace heddle
 

@@ -23,5 +23,6 @@ void heddle::buildGpt2(ModelBuilder &b) {
       x = b.add(x, attentionBlock(b, b.layerNorm(x, "ln_1")));
       return b.add(x, b.linear(b.activation(b.linear(b.layerNorm(x, "ln_2"), "mlp.c_fc")), "mlp.c_proj"));
     });
-  b.finish(b.layerNorm(x, "transformer.ln_f"), b.config().tieWordEmbeddings ? "transformer.wte.weight" : "lm_head.weight");
+  b.finish(b.layerNorm(x, "transformer.ln_f"),
+           b.config().tieWordEmbeddings ? "transformer.wte.weight" : "lm_head.weight");
 }

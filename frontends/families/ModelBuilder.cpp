@@ -14,14 +14,17 @@ using namespace heddle;
 
 static constexpr int64_t dynamic = ShapedType::kDynamic;
 
-static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+static RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 // Element type and encoding of a stored tensor.
 static RankedTensorType storedType(MLIRContext *context, const TensorInfo &tensor) {
   Builder b(context);
   const char *name = tensorTypeInfo(tensor.type).name;
   if (tensor.type == heddle::TensorType::F16 || tensor.type == heddle::TensorType::BF16)
-    return RankedTensorType::get(tensor.shape, tensor.type == heddle::TensorType::F16 ? b.getF16Type() : (Type)b.getBF16Type());
+    return RankedTensorType::get(tensor.shape,
+                                 tensor.type == heddle::TensorType::F16 ? b.getF16Type() : (Type)b.getBF16Type());
   if (auto kind = symbolizeQuantKind(name))
     return RankedTensorType::get(tensor.shape, b.getF32Type(), QuantKindAttr::get(context, *kind));
   return RankedTensorType::get(tensor.shape, b.getF32Type());
@@ -73,8 +76,8 @@ Value ModelBuilder::weightOp(const WeightPart &part) {
     name += "[" + std::to_string(part.begin) + ":" + std::to_string(part.begin + part.rows) + "]";
     offset += tensor->bytes / tensor->shape[0] * part.begin;
   }
-  auto storage = StorageAttr::get(b.getContext(), b.getStringAttr(tensorTypeInfo(tensor->type).name), tensor->file, offset,
-                                  part.transposed != tensor->transposed);
+  auto storage = StorageAttr::get(b.getContext(), b.getStringAttr(tensorTypeInfo(tensor->type).name), tensor->file,
+                                  offset, part.transposed != tensor->transposed);
   return WeightOp::create(b, NameLoc::get(b.getStringAttr(name)), partType(part), name, storage);
 }
 
@@ -99,7 +102,8 @@ Value ModelBuilder::embedTokens(const std::string &name) {
 
 Value ModelBuilder::embedPositions(const std::string &name) {
   Value table = weight(name);
-  return EmbeddingOp::create(b, loc, activations(typeOf(table).getDimSize(1)), positions, table, b.getF64FloatAttr(1.0));
+  return EmbeddingOp::create(b, loc, activations(typeOf(table).getDimSize(1)), positions, table,
+                             b.getF64FloatAttr(1.0));
 }
 
 Value ModelBuilder::layer(int64_t index, const std::string &scope, Value x, function_ref<Value(Value)> body) {
@@ -107,7 +111,8 @@ Value ModelBuilder::layer(int64_t index, const std::string &scope, Value x, func
   Value callerPositions = positions;
   b.setInsertionPoint(forward);
   std::string symbol = "layer_" + std::to_string(index);
-  layerFunc = func::FuncOp::create(b, loc, symbol, b.getFunctionType({x.getType(), positions.getType()}, {x.getType()}));
+  layerFunc =
+      func::FuncOp::create(b, loc, symbol, b.getFunctionType({x.getType(), positions.getType()}, {x.getType()}));
   layerFunc.setPrivate();
   Block *entry = layerFunc.addEntryBlock();
   b.setInsertionPointToEnd(entry);
@@ -140,7 +145,8 @@ Value ModelBuilder::linear(Value x, const std::string &name) {
 }
 
 Value ModelBuilder::rmsNorm(Value x, const std::string &name, double eps) {
-  return RmsNormOp::create(b, loc, x.getType(), x, weight(name + ".weight"), b.getF64FloatAttr(eps ? eps : config().normEps),
+  return RmsNormOp::create(b, loc, x.getType(), x, weight(name + ".weight"),
+                           b.getF64FloatAttr(eps ? eps : config().normEps),
                            b.getF64FloatAttr(config().normWeightOffset));
 }
 
@@ -150,7 +156,9 @@ Value ModelBuilder::layerNorm(Value x, const std::string &name) {
   return LayerNormOp::create(b, loc, x.getType(), x, scale, bias, b.getF64FloatAttr(config().normEps));
 }
 
-Value ModelBuilder::add(Value a, Value c) { return arith::AddFOp::create(b, loc, a, c); }
+Value ModelBuilder::add(Value a, Value c) {
+  return arith::AddFOp::create(b, loc, a, c);
+}
 
 Value ModelBuilder::glu(Value gate, Value up) {
   auto kind = static_cast<ActivationKind>(config().activation);
@@ -181,7 +189,8 @@ Value ModelBuilder::mergeHeads(Value x) {
   Value init = tensor::EmptyOp::create(b, loc, {sizes[0], sizes[2], sizes[1], sizes[3]}, b.getF32Type());
   Value rows = linalg::TransposeOp::create(b, loc, x, init, ArrayRef<int64_t>{0, 2, 1, 3}).getResult()[0];
   SmallVector<ReassociationIndices> groups = {{0}, {1}, {2, 3}};
-  return tensor::CollapseShapeOp::create(b, loc, activations(typeOf(x).getDimSize(1) * typeOf(x).getDimSize(3)), rows, groups);
+  return tensor::CollapseShapeOp::create(b, loc, activations(typeOf(x).getDimSize(1) * typeOf(x).getDimSize(3)), rows,
+                                         groups);
 }
 
 Value ModelBuilder::rope(Value x, int64_t offset) {
@@ -205,12 +214,13 @@ Value ModelBuilder::attention(Value q, Value k, Value v) {
 Value ModelBuilder::latentAttention(Value q, Value latent, Value keyRope, ValueRange keyUps, ValueRange valueUps) {
   auto mask = MaskAttr::get(b.getContext(), true, config().layerWindow[layerIndex]);
   auto type = typeOf(q).clone({dynamic, typeOf(q).getDimSize(1), dynamic, typeOf(valueUps.front()).getDimSize(0)});
-  return LatentAttentionOp::create(b, loc, type, q, latent, keyRope, keyUps, valueUps, mask, b.getF64FloatAttr(config().attentionScale),
+  return LatentAttentionOp::create(b, loc, type, q, latent, keyRope, keyUps, valueUps, mask,
+                                   b.getF64FloatAttr(config().attentionScale),
                                    LatentFormAttr::get(b.getContext(), LatentForm::Materialised));
 }
 
-Value ModelBuilder::moe(Value x, const std::string &router, const std::string &experts, const char *gate, const char *up,
-                        const char *down) {
+Value ModelBuilder::moe(Value x, const std::string &router, const std::string &experts, const char *gate,
+                        const char *up, const char *down) {
   SmallVector<Value> gates, ups, downs;
   Value routerWeight = weight(router + ".weight");
   for (int64_t e = 0; e < config().moe.numExperts; ++e) {
@@ -223,15 +233,18 @@ Value ModelBuilder::moe(Value x, const std::string &router, const std::string &e
   Value correction = moe.hasCorrection ? weight(router + ".e_score_correction_bias") : Value();
   RoutingAttr routing;
   if (moe.sigmoidScores || moe.numGroups > 1 || moe.routedScale != 1.0)
-    routing = RoutingAttr::get(b.getContext(), moe.sigmoidScores, moe.numGroups, moe.topGroups, b.getF64FloatAttr(moe.routedScale));
+    routing = RoutingAttr::get(b.getContext(), moe.sigmoidScores, moe.numGroups, moe.topGroups,
+                               b.getF64FloatAttr(moe.routedScale));
   auto kind = static_cast<ActivationKind>(config().activation);
-  return MoeOp::create(b, loc, x.getType(), x, routerWeight, correction, gates, ups, downs, b.getI64IntegerAttr(moe.expertsPerToken),
-                       b.getBoolAttr(moe.normTopkProb), routing, ActivationKindAttr::get(b.getContext(), kind));
+  return MoeOp::create(b, loc, x.getType(), x, routerWeight, correction, gates, ups, downs,
+                       b.getI64IntegerAttr(moe.expertsPerToken), b.getBoolAttr(moe.normTopkProb), routing,
+                       ActivationKindAttr::get(b.getContext(), kind));
 }
 
 void ModelBuilder::finish(Value x, const std::string &head) {
   Value matrix = weight(head);
-  Value logits = LinearOp::create(b, loc, activations(typeOf(matrix).getDimSize(0)), x, ValueRange{matrix}, ValueRange{});
+  Value logits =
+      LinearOp::create(b, loc, activations(typeOf(matrix).getDimSize(0)), x, ValueRange{matrix}, ValueRange{});
   if (config().finalSoftcap > 0)
     logits = SoftcapOp::create(b, loc, logits, b.getF64FloatAttr(config().finalSoftcap));
   func::ReturnOp::create(b, loc, logits);

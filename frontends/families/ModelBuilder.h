@@ -55,8 +55,8 @@ public:
   // Rows [begin, begin + rows) of the matrix `name`, as a weight of its own; `transposed`: as (columns, rows).
   mlir::Value weightRows(const std::string &name, int64_t begin, int64_t rows, bool transposed = false);
   // Where the config corrects scores, <router>.e_score_correction_bias does.
-  mlir::Value moe(mlir::Value x, const std::string &router, const std::string &experts, const char *gate, const char *up,
-                  const char *down);
+  mlir::Value moe(mlir::Value x, const std::string &router, const std::string &experts, const char *gate,
+                  const char *up, const char *down);
 
   // Ends @forward with logits (batch, sequence, vocab_size), x W^T of the head `name`, softcapped where the config says so.
   void finish(mlir::Value x, const std::string &head);
@@ -81,9 +81,9 @@ private:
   mlir::OpBuilder b;
   mlir::Location loc;
   mlir::func::FuncOp forward;
-  mlir::Value ids, positions;       // (batch, sequence)
-  std::string prefix;               // scope of names while a layer is built
-  mlir::func::FuncOp layerFunc;     // null outside layers
+  mlir::Value ids, positions;   // (batch, sequence)
+  std::string prefix;           // scope of names while a layer is built
+  mlir::func::FuncOp layerFunc; // null outside layers
   int64_t layerIndex = -1;
   std::vector<WeightPart> layerWeights;
 };

@@ -14,7 +14,7 @@ namespace heddle {
 
 struct ImportedGraph {
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  Checkpoint checkpoint;  // files that weights name by their index, then the module's own
+  Checkpoint checkpoint; // files that weights name by their index, then the module's own
 };
 
 // Parses and verifies `path`, and maps the files that the module's attribute `heddle.files` names.

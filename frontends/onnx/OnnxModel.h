@@ -14,8 +14,23 @@ namespace heddle {
 
 // TensorProto.DataType.
 enum class OnnxType : int32_t {
-  Undefined = 0, Float = 1, Uint8 = 2, Int8 = 3, Uint16 = 4, Int16 = 5, Int32 = 6, Int64 = 7, String = 8, Bool = 9,
-  Float16 = 10, Double = 11, Uint32 = 12, Uint64 = 13, Bfloat16 = 16, Uint4 = 21, Int4 = 22,
+  Undefined = 0,
+  Float = 1,
+  Uint8 = 2,
+  Int8 = 3,
+  Uint16 = 4,
+  Int16 = 5,
+  Int32 = 6,
+  Int64 = 7,
+  String = 8,
+  Bool = 9,
+  Float16 = 10,
+  Double = 11,
+  Uint32 = 12,
+  Uint64 = 13,
+  Bfloat16 = 16,
+  Uint4 = 21,
+  Int4 = 22,
 };
 // "float", "int64", …; "data type 999" for what is no DataType of tensors that this compiler reads.
 std::string onnxTypeName(int32_t type);
@@ -42,8 +57,8 @@ struct OnnxGraph;
 
 struct OnnxAttribute {
   std::string name;
-  int32_t type = 0;               // AttributeProto.AttributeType
-  std::string reference;          // name of the enclosing function's attribute that it stands for, or empty
+  int32_t type = 0;      // AttributeProto.AttributeType
+  std::string reference; // name of the enclosing function's attribute that it stands for, or empty
   float f = 0;
   int64_t i = 0;
   std::string s;
@@ -63,13 +78,13 @@ struct OnnxNode {
 };
 
 struct OnnxDim {
-  int64_t value = -1;             // -1: not known when the model is made
-  std::string param;              // its name then, or empty
+  int64_t value = -1; // -1: not known when the model is made
+  std::string param;  // its name then, or empty
 };
 
 struct OnnxValueInfo {
   std::string name;
-  bool isTensor = true;           // false: a sequence, map, optional
+  bool isTensor = true; // false: a sequence, map, optional
   int32_t type = 0;
   bool hasShape = false;
   std::vector<OnnxDim> dims;
@@ -87,8 +102,8 @@ using OnnxOpsets = std::map<std::string, int64_t, std::less<>>; // by domain
 struct OnnxFunction {
   std::string name, domain, overload;
   std::vector<std::string> inputs, outputs;
-  std::vector<OnnxAttribute> defaults;        // attributes with a value if the call gives none
-  std::vector<std::string> attributes;        // attributes without one
+  std::vector<OnnxAttribute> defaults; // attributes with a value if the call gives none
+  std::vector<std::string> attributes; // attributes without one
   std::vector<OnnxNode> nodes;
   OnnxOpsets opsets;
 };

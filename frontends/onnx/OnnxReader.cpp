@@ -7,7 +7,6 @@
 
 #include "onnx-ml.pb.h"
 
-
 namespace heddle {
 
 namespace {
@@ -73,8 +72,15 @@ bool Reader::readAttribute(const onnx::AttributeProto &proto, OnnxAttribute &att
       return false;
   // Files from before IR version 2 leave the type out.
   if (attribute.type == 0)
-    attribute.type = proto.has_f() ? 1 : proto.has_i() ? 2 : proto.has_s() ? 3 : proto.has_t() ? 4 : proto.has_g() ? 5
-                     : proto.floats_size() ? 6 : proto.ints_size() ? 7 : proto.strings_size() ? 8 : 0;
+    attribute.type = proto.has_f()          ? 1
+                     : proto.has_i()        ? 2
+                     : proto.has_s()        ? 3
+                     : proto.has_t()        ? 4
+                     : proto.has_g()        ? 5
+                     : proto.floats_size()  ? 6
+                     : proto.ints_size()    ? 7
+                     : proto.strings_size() ? 8
+                                            : 0;
   return true;
 }
 

@@ -14,12 +14,26 @@ constexpr uint64_t budgetBase = 24 << 20;
 constexpr uint64_t budgetPerByte = 3;
 
 enum class Kind : uint8_t {
-  Model, Opset, Graph, Node, Attribute, Tensor, Sparse, ValueInfo, Type, TensorType, Shape, Dimension, Function, Entry,
+  Model,
+  Opset,
+  Graph,
+  Node,
+  Attribute,
+  Tensor,
+  Sparse,
+  ValueInfo,
+  Type,
+  TensorType,
+  Shape,
+  Dimension,
+  Function,
+  Entry,
   Number,   // varint or fixed, or packed numbers of them
   Text,     // string or bytes
   Presence, // a message of which only its being there matters
   Bytes,    // raw_data
-  Floats, Doubles, // float_data and double_data
+  Floats,
+  Doubles, // float_data and double_data
 };
 
 struct Field {
@@ -31,45 +45,80 @@ struct Field {
 
 // The fields that are read (onnx-ml.proto); others are skipped.
 constexpr Field fields[] = {
-    {Kind::Model, 1, Kind::Number, "ir_version"}, {Kind::Model, 2, Kind::Text, "producer_name"},
-    {Kind::Model, 7, Kind::Graph, "graph"}, {Kind::Model, 8, Kind::Opset, "opset_import"},
+    {Kind::Model, 1, Kind::Number, "ir_version"},
+    {Kind::Model, 2, Kind::Text, "producer_name"},
+    {Kind::Model, 7, Kind::Graph, "graph"},
+    {Kind::Model, 8, Kind::Opset, "opset_import"},
     {Kind::Model, 25, Kind::Function, "functions"},
-    {Kind::Opset, 1, Kind::Text, "domain"}, {Kind::Opset, 2, Kind::Number, "version"},
-    {Kind::Graph, 1, Kind::Node, "node"}, {Kind::Graph, 2, Kind::Text, "name"},
-    {Kind::Graph, 5, Kind::Tensor, "initializer"}, {Kind::Graph, 11, Kind::ValueInfo, "input"},
-    {Kind::Graph, 12, Kind::ValueInfo, "output"}, {Kind::Graph, 15, Kind::Sparse, "sparse_initializer"},
-    {Kind::Node, 1, Kind::Text, "input"}, {Kind::Node, 2, Kind::Text, "output"}, {Kind::Node, 3, Kind::Text, "name"},
-    {Kind::Node, 4, Kind::Text, "op_type"}, {Kind::Node, 5, Kind::Attribute, "attribute"},
-    {Kind::Node, 7, Kind::Text, "domain"}, {Kind::Node, 8, Kind::Text, "overload"},
-    {Kind::Attribute, 1, Kind::Text, "name"}, {Kind::Attribute, 2, Kind::Number, "f"},
-    {Kind::Attribute, 3, Kind::Number, "i"}, {Kind::Attribute, 4, Kind::Text, "s"},
-    {Kind::Attribute, 5, Kind::Tensor, "t"}, {Kind::Attribute, 6, Kind::Graph, "g"},
-    {Kind::Attribute, 7, Kind::Number, "floats"}, {Kind::Attribute, 8, Kind::Number, "ints"},
-    {Kind::Attribute, 9, Kind::Text, "strings"}, {Kind::Attribute, 10, Kind::Tensor, "tensors"},
-    {Kind::Attribute, 11, Kind::Graph, "graphs"}, {Kind::Attribute, 20, Kind::Number, "type"},
-    {Kind::Attribute, 21, Kind::Text, "ref_attr_name"}, {Kind::Attribute, 22, Kind::Sparse, "sparse_tensor"},
-    {Kind::Tensor, 1, Kind::Number, "dims"}, {Kind::Tensor, 2, Kind::Number, "data_type"},
-    {Kind::Tensor, 3, Kind::Presence, "segment"}, {Kind::Tensor, 4, Kind::Floats, "float_data"},
-    {Kind::Tensor, 5, Kind::Number, "int32_data"}, {Kind::Tensor, 6, Kind::Text, "string_data"},
-    {Kind::Tensor, 7, Kind::Number, "int64_data"}, {Kind::Tensor, 8, Kind::Text, "name"},
-    {Kind::Tensor, 9, Kind::Bytes, "raw_data"}, {Kind::Tensor, 10, Kind::Doubles, "double_data"},
-    {Kind::Tensor, 11, Kind::Number, "uint64_data"}, {Kind::Tensor, 13, Kind::Entry, "external_data"},
+    {Kind::Opset, 1, Kind::Text, "domain"},
+    {Kind::Opset, 2, Kind::Number, "version"},
+    {Kind::Graph, 1, Kind::Node, "node"},
+    {Kind::Graph, 2, Kind::Text, "name"},
+    {Kind::Graph, 5, Kind::Tensor, "initializer"},
+    {Kind::Graph, 11, Kind::ValueInfo, "input"},
+    {Kind::Graph, 12, Kind::ValueInfo, "output"},
+    {Kind::Graph, 15, Kind::Sparse, "sparse_initializer"},
+    {Kind::Node, 1, Kind::Text, "input"},
+    {Kind::Node, 2, Kind::Text, "output"},
+    {Kind::Node, 3, Kind::Text, "name"},
+    {Kind::Node, 4, Kind::Text, "op_type"},
+    {Kind::Node, 5, Kind::Attribute, "attribute"},
+    {Kind::Node, 7, Kind::Text, "domain"},
+    {Kind::Node, 8, Kind::Text, "overload"},
+    {Kind::Attribute, 1, Kind::Text, "name"},
+    {Kind::Attribute, 2, Kind::Number, "f"},
+    {Kind::Attribute, 3, Kind::Number, "i"},
+    {Kind::Attribute, 4, Kind::Text, "s"},
+    {Kind::Attribute, 5, Kind::Tensor, "t"},
+    {Kind::Attribute, 6, Kind::Graph, "g"},
+    {Kind::Attribute, 7, Kind::Number, "floats"},
+    {Kind::Attribute, 8, Kind::Number, "ints"},
+    {Kind::Attribute, 9, Kind::Text, "strings"},
+    {Kind::Attribute, 10, Kind::Tensor, "tensors"},
+    {Kind::Attribute, 11, Kind::Graph, "graphs"},
+    {Kind::Attribute, 20, Kind::Number, "type"},
+    {Kind::Attribute, 21, Kind::Text, "ref_attr_name"},
+    {Kind::Attribute, 22, Kind::Sparse, "sparse_tensor"},
+    {Kind::Tensor, 1, Kind::Number, "dims"},
+    {Kind::Tensor, 2, Kind::Number, "data_type"},
+    {Kind::Tensor, 3, Kind::Presence, "segment"},
+    {Kind::Tensor, 4, Kind::Floats, "float_data"},
+    {Kind::Tensor, 5, Kind::Number, "int32_data"},
+    {Kind::Tensor, 6, Kind::Text, "string_data"},
+    {Kind::Tensor, 7, Kind::Number, "int64_data"},
+    {Kind::Tensor, 8, Kind::Text, "name"},
+    {Kind::Tensor, 9, Kind::Bytes, "raw_data"},
+    {Kind::Tensor, 10, Kind::Doubles, "double_data"},
+    {Kind::Tensor, 11, Kind::Number, "uint64_data"},
+    {Kind::Tensor, 13, Kind::Entry, "external_data"},
     {Kind::Tensor, 14, Kind::Number, "data_location"},
-    {Kind::Sparse, 1, Kind::Tensor, "values"}, {Kind::Sparse, 2, Kind::Tensor, "indices"},
+    {Kind::Sparse, 1, Kind::Tensor, "values"},
+    {Kind::Sparse, 2, Kind::Tensor, "indices"},
     {Kind::Sparse, 3, Kind::Number, "dims"},
-    {Kind::ValueInfo, 1, Kind::Text, "name"}, {Kind::ValueInfo, 2, Kind::Type, "type"},
-    {Kind::Type, 1, Kind::TensorType, "tensor_type"}, {Kind::Type, 4, Kind::Presence, "sequence_type"},
-    {Kind::Type, 5, Kind::Presence, "map_type"}, {Kind::Type, 7, Kind::Presence, "opaque_type"},
-    {Kind::Type, 8, Kind::Presence, "sparse_tensor_type"}, {Kind::Type, 9, Kind::Presence, "optional_type"},
-    {Kind::TensorType, 1, Kind::Number, "elem_type"}, {Kind::TensorType, 2, Kind::Shape, "shape"},
+    {Kind::ValueInfo, 1, Kind::Text, "name"},
+    {Kind::ValueInfo, 2, Kind::Type, "type"},
+    {Kind::Type, 1, Kind::TensorType, "tensor_type"},
+    {Kind::Type, 4, Kind::Presence, "sequence_type"},
+    {Kind::Type, 5, Kind::Presence, "map_type"},
+    {Kind::Type, 7, Kind::Presence, "opaque_type"},
+    {Kind::Type, 8, Kind::Presence, "sparse_tensor_type"},
+    {Kind::Type, 9, Kind::Presence, "optional_type"},
+    {Kind::TensorType, 1, Kind::Number, "elem_type"},
+    {Kind::TensorType, 2, Kind::Shape, "shape"},
     {Kind::Shape, 1, Kind::Dimension, "dim"},
-    {Kind::Dimension, 1, Kind::Number, "dim_value"}, {Kind::Dimension, 2, Kind::Text, "dim_param"},
-    {Kind::Function, 1, Kind::Text, "name"}, {Kind::Function, 4, Kind::Text, "input"},
-    {Kind::Function, 5, Kind::Text, "output"}, {Kind::Function, 6, Kind::Text, "attribute"},
-    {Kind::Function, 7, Kind::Node, "node"}, {Kind::Function, 9, Kind::Opset, "opset_import"},
-    {Kind::Function, 10, Kind::Text, "domain"}, {Kind::Function, 11, Kind::Attribute, "attribute_proto"},
+    {Kind::Dimension, 1, Kind::Number, "dim_value"},
+    {Kind::Dimension, 2, Kind::Text, "dim_param"},
+    {Kind::Function, 1, Kind::Text, "name"},
+    {Kind::Function, 4, Kind::Text, "input"},
+    {Kind::Function, 5, Kind::Text, "output"},
+    {Kind::Function, 6, Kind::Text, "attribute"},
+    {Kind::Function, 7, Kind::Node, "node"},
+    {Kind::Function, 9, Kind::Opset, "opset_import"},
+    {Kind::Function, 10, Kind::Text, "domain"},
+    {Kind::Function, 11, Kind::Attribute, "attribute_proto"},
     {Kind::Function, 13, Kind::Text, "overload"},
-    {Kind::Entry, 1, Kind::Text, "key"}, {Kind::Entry, 2, Kind::Text, "value"},
+    {Kind::Entry, 1, Kind::Text, "key"},
+    {Kind::Entry, 2, Kind::Text, "value"},
 };
 
 const Field *findField(Kind parent, uint32_t number) {
@@ -87,9 +136,15 @@ bool holdsElements(const Field &field) {
 // What an object of the generated classes takes at most, in bytes.
 uint64_t objectCost(Kind kind) {
   switch (kind) {
-  case Kind::Attribute: return 512;
-  case Kind::Graph: case Kind::Function: case Kind::Tensor: case Kind::Node: return 384;
-  default: return 128;
+  case Kind::Attribute:
+    return 512;
+  case Kind::Graph:
+  case Kind::Function:
+  case Kind::Tensor:
+  case Kind::Node:
+    return 384;
+  default:
+    return 128;
   }
 }
 

@@ -19,11 +19,11 @@ struct TypeRow {
 };
 
 constexpr TypeRow types[] = {
-    {OnnxType::Float, "float", 32},     {OnnxType::Uint8, "uint8", 8},        {OnnxType::Int8, "int8", 8},
-    {OnnxType::Uint16, "uint16", 16},   {OnnxType::Int16, "int16", 16},       {OnnxType::Int32, "int32", 32},
-    {OnnxType::Int64, "int64", 64},     {OnnxType::Bool, "bool", 8},          {OnnxType::Float16, "float16", 16},
-    {OnnxType::Double, "double", 64},   {OnnxType::Uint32, "uint32", 32},     {OnnxType::Uint64, "uint64", 64},
-    {OnnxType::Bfloat16, "bfloat16", 16}, {OnnxType::Uint4, "uint4", 4},      {OnnxType::Int4, "int4", 4},
+    {OnnxType::Float, "float", 32},       {OnnxType::Uint8, "uint8", 8},    {OnnxType::Int8, "int8", 8},
+    {OnnxType::Uint16, "uint16", 16},     {OnnxType::Int16, "int16", 16},   {OnnxType::Int32, "int32", 32},
+    {OnnxType::Int64, "int64", 64},       {OnnxType::Bool, "bool", 8},      {OnnxType::Float16, "float16", 16},
+    {OnnxType::Double, "double", 64},     {OnnxType::Uint32, "uint32", 32}, {OnnxType::Uint64, "uint64", 64},
+    {OnnxType::Bfloat16, "bfloat16", 16}, {OnnxType::Uint4, "uint4", 4},    {OnnxType::Int4, "int4", 4},
     {OnnxType::String, "string", 0},
 };
 

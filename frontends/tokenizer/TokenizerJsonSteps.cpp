@@ -140,8 +140,12 @@ Status StepReader::readNormalizer(JsonValue step) {
     const char *name;
     TextOp op;
     uint32_t flags = 0;
-  } plain[] = {{"NFC", TextOp::Nfc},   {"NFD", TextOp::Nfd},             {"NFKC", TextOp::Nfkc},
-               {"NFKD", TextOp::Nfkd}, {"Lowercase", TextOp::Lowercase}, {"StripAccents", TextOp::StripAccents, 1}};
+  } plain[] = {{"NFC", TextOp::Nfc},
+               {"NFD", TextOp::Nfd},
+               {"NFKC", TextOp::Nfkc},
+               {"NFKD", TextOp::Nfkd},
+               {"Lowercase", TextOp::Lowercase},
+               {"StripAccents", TextOp::StripAccents, 1}};
   for (const auto &entry : plain)
     if (type.equals(entry.name))
       return push(StepDraft{entry.op, {}, {}, {}, entry.flags});

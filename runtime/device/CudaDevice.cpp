@@ -55,7 +55,7 @@ private:
   DeviceId device = -1;
   Context context = nullptr;
   Stream stream = nullptr;
-  std::vector<LoadedModule> modules;  // in order of first launch
+  std::vector<LoadedModule> modules; // in order of first launch
   std::vector<LoadedFunction> functions;
 };
 
@@ -106,7 +106,8 @@ Status CudaDevice::checkArchitecture(std::string_view architecture) {
   bool isExact = !name.empty() && name.back() == 'a';
   if (needed > 0 && (isExact ? found == needed : found >= needed))
     return Status();
-  return failure(format("compiled for cuda:%s, but this GPU, %s, is sm_%d", name.c_str(), description().c_str(), found));
+  return failure(
+      format("compiled for cuda:%s, but this GPU, %s, is sm_%d", name.c_str(), description().c_str(), found));
 }
 
 Status CudaDevice::open(std::string_view architecture, const std::string &selector) {
@@ -188,10 +189,12 @@ Status CudaDevice::launch(const heddle_launch &launch) {
   HEDDLE_RETURN_IF_ERROR(functionOf(launch, function));
   // More is given to those who ask; what a kernel declares counts as well, so that nobody may ask for all there is.
   if (launch.shared_bytes > sharedWithoutAsking)
-    HEDDLE_RETURN_IF_ERROR(check(launch.entry, api.cuFuncSetAttribute(function, functionMaxDynamicShared, int32_t(launch.shared_bytes))));
-  return check(launch.entry, api.cuLaunchKernel(function, launch.blocks[0], launch.blocks[1], launch.blocks[2], launch.threads[0],
-                                                launch.threads[1], launch.threads[2], launch.shared_bytes, stream,
-                                                const_cast<void **>(launch.arguments), nullptr));
+    HEDDLE_RETURN_IF_ERROR(
+        check(launch.entry, api.cuFuncSetAttribute(function, functionMaxDynamicShared, int32_t(launch.shared_bytes))));
+  return check(launch.entry,
+               api.cuLaunchKernel(function, launch.blocks[0], launch.blocks[1], launch.blocks[2], launch.threads[0],
+                                  launch.threads[1], launch.threads[2], launch.shared_bytes, stream,
+                                  const_cast<void **>(launch.arguments), nullptr));
 }
 
 Status CudaDevice::finish() {

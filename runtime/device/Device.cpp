@@ -28,7 +28,9 @@ Device::Device() {
   };
 }
 
-Device::~Device() { pthread_mutex_destroy(&mutex); }
+Device::~Device() {
+  pthread_mutex_destroy(&mutex);
+}
 
 void Device::enqueue(const heddle_launch &newLaunch) {
   MutexLock lock(mutex);
@@ -45,7 +47,8 @@ Status Device::synchronise() {
   return status;
 }
 
-Status selectDevice(const char *kind, const std::string &selector, const std::string *names, size_t count, size_t &outIndex) {
+Status selectDevice(const char *kind, const std::string &selector, const std::string *names, size_t count,
+                    size_t &outIndex) {
   char *end = nullptr;
   unsigned long number = strtoul(selector.c_str(), &end, 10);
   bool isNumber = !selector.empty() && !*end;

@@ -25,7 +25,7 @@ public:
   static Status open(std::string_view target, const std::string &selector, std::unique_ptr<Device> &outDevice);
   virtual ~Device();
 
-  virtual std::string description() const = 0;  // its name, and the driver's
+  virtual std::string description() const = 0; // its name, and the driver's
   // Memory until the device is closed or the address released; `what` is named in the error.
   virtual Status allocate(uint64_t size, const char *what, uint8_t *&outAddress) = 0;
   virtual void release(uint8_t *address) = 0;
@@ -92,7 +92,8 @@ Status openOpenCl(const std::string &selector, std::unique_ptr<Device> &outDevic
 Status openCuda(std::string_view architecture, const std::string &selector, std::unique_ptr<Device> &outDevice);
 
 // What a selector names among devices: an index, or part of a name. The first device without one.
-Status selectDevice(const char *kind, const std::string &selector, const std::string *names, size_t count, size_t &outIndex);
+Status selectDevice(const char *kind, const std::string &selector, const std::string *names, size_t count,
+                    size_t &outIndex);
 
 } // namespace heddle
 

@@ -7,9 +7,11 @@
 namespace heddle {
 namespace {
 
-constexpr int64_t alignment = 16;  // of the arrays of a step's inputs, in elements: 64 bytes
+constexpr int64_t alignment = 16; // of the arrays of a step's inputs, in elements: 64 bytes
 
-int64_t aligned(int64_t count) { return (count + alignment - 1) / alignment * alignment; }
+int64_t aligned(int64_t count) {
+  return (count + alignment - 1) / alignment * alignment;
+}
 
 } // namespace
 
@@ -54,7 +56,8 @@ Status DeviceStep::uploadInputs(heddle_step &step, const KvCache &cache) {
     const heddle_sequence &sequence = step.sequences[i];
     staged[used + 2 * i] = sequence.first_row;
     staged[used + 2 * i + 1] = sequence.num_rows;
-    pages = std::max<int64_t>(pages, (sequence.past + sequence.num_rows + HEDDLE_KV_PAGE_SIZE - 1) / HEDDLE_KV_PAGE_SIZE);
+    pages =
+        std::max<int64_t>(pages, (sequence.past + sequence.num_rows + HEDDLE_KV_PAGE_SIZE - 1) / HEDDLE_KV_PAGE_SIZE);
   }
   used += aligned(2 * step.num_sequences);
   step.page_table = inputs.as<int32_t>() + used;
@@ -74,7 +77,8 @@ Status DeviceStep::uploadRope(heddle_step &step) {
   for (size_t table = 0; table < ropeTables.size() && begin < end; ++table) {
     int64_t width = rope->rotaryDim(table);
     HEDDLE_RETURN_IF_ERROR(device->upload(reinterpret_cast<uint8_t *>(ropeTables[table] + begin * width),
-                                          rope->tables()[table] + begin * width, (end - begin) * width * sizeof(float)));
+                                          rope->tables()[table] + begin * width,
+                                          (end - begin) * width * sizeof(float)));
   }
   step.rope_tables = ropeTables.data();
   return Status();
@@ -95,7 +99,8 @@ Status DeviceStep::begin(heddle_step &step, const KvCache &cache) {
 
 Status DeviceStep::end(const heddle_step &step, float *outLogits, float *outHidden) {
   HEDDLE_RETURN_IF_ERROR(device->synchronise());
-  HEDDLE_RETURN_IF_ERROR(device->download(outLogits, logits.data(), step.num_outputs * sizes.vocabSize * sizeof(float)));
+  HEDDLE_RETURN_IF_ERROR(
+      device->download(outLogits, logits.data(), step.num_outputs * sizes.vocabSize * sizeof(float)));
   if (!outHidden)
     return Status();
   return device->download(outHidden, hidden.data(), step.rows * sizes.hiddenSize * sizeof(float));

@@ -32,8 +32,8 @@ private:
   Sizes sizes = {};
   const RopeTables *rope = nullptr;
   DeviceMemory arena, logits, hidden, inputs, ropeMemory;
-  std::vector<float *> ropeTables;  // (num_tables): addresses of (context, rotary_dim)
-  ReservedArray<int32_t> staged;    // what `inputs` gets: five arrays of rows, the sequences' rows, the page table
+  std::vector<float *> ropeTables; // (num_tables): addresses of (context, rotary_dim)
+  ReservedArray<int32_t> staged;   // what `inputs` gets: five arrays of rows, the sequences' rows, the page table
 };
 
 } // namespace heddle

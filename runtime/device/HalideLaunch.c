@@ -33,24 +33,34 @@ static int run(void *user_context, void *state, const char *entry, const uint32_
     values[i] = is_buffer[i] ? &((struct buffer *)arguments[i])->device : arguments[i];
     value_sizes[i] = is_buffer[i] ? 0 : sizes[i];
   }
-  const heddle_launch launch = {state, entry, {blocks[0], blocks[1], blocks[2]}, {threads[0], threads[1], threads[2]},
-                                (uint32_t)shared_bytes, count, values, value_sizes};
+  const heddle_launch launch = {state,
+                                entry,
+                                {blocks[0], blocks[1], blocks[2]},
+                                {threads[0], threads[1], threads[2]},
+                                (uint32_t)shared_bytes,
+                                count,
+                                values,
+                                value_sizes};
   device->launch(device, &launch);
   return 0;
 }
 
 #define DEFINE_API(api)                                                                                                \
-  int halide_##api##_initialize_kernels(void *user_context, void **state, const char *code, int size) {               \
+  int halide_##api##_initialize_kernels(void *user_context, void **state, const char *code, int size) {                \
     (void)user_context, (void)size;                                                                                    \
     return initializeKernels(state, code);                                                                             \
   }                                                                                                                    \
-  void halide_##api##_finalize_kernels(void *user_context, void *state) { (void)user_context, (void)state; }           \
+  void halide_##api##_finalize_kernels(void *user_context, void *state) {                                              \
+    (void)user_context, (void)state;                                                                                   \
+  }                                                                                                                    \
   int halide_##api##_run(void *user_context, void *state, const char *entry, int bx, int by, int bz, int tx, int ty,   \
                          int tz, int shared_bytes, size_t *sizes, void **arguments, int8_t *is_buffer) {               \
     const uint32_t blocks[] = {bx, by, bz}, threads[] = {tx, ty, tz};                                                  \
     return run(user_context, state, entry, blocks, threads, shared_bytes, sizes, arguments, is_buffer);                \
   }                                                                                                                    \
-  const void *halide_##api##_device_interface(void) { return NULL; }
+  const void *halide_##api##_device_interface(void) {                                                                  \
+    return NULL;                                                                                                       \
+  }
 
 DEFINE_API(opencl)
 DEFINE_API(cuda)

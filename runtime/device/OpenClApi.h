@@ -48,7 +48,8 @@ enum : uint64_t {
   F(int32_t, clGetDeviceIDs, (Platform, uint64_t, uint32_t, DeviceId *, uint32_t *))                                   \
   F(int32_t, clGetDeviceInfo, (DeviceId, uint32_t, size_t, void *, size_t *))                                          \
   F(Context, clCreateContext,                                                                                          \
-    (const intptr_t *, uint32_t, const DeviceId *, void (*)(const char *, const void *, size_t, void *), void *, int32_t *)) \
+    (const intptr_t *, uint32_t, const DeviceId *, void (*)(const char *, const void *, size_t, void *), void *,       \
+     int32_t *))                                                                                                       \
   F(int32_t, clReleaseContext, (Context))                                                                              \
   F(Queue, clCreateCommandQueueWithProperties, (Context, DeviceId, const uint64_t *, int32_t *))                       \
   F(int32_t, clReleaseCommandQueue, (Queue))                                                                           \

@@ -23,9 +23,15 @@ public:
   std::string description() const override { return text(deviceName) + " (OpenCL driver " + text(driverVersion) + ")"; }
   Status allocate(uint64_t size, const char *what, uint8_t *&outAddress) override;
   void release(uint8_t *address) override;
-  Status upload(uint8_t *to, const void *from, uint64_t size) override { return transfer(to, from, size, "an upload", true); }
-  Status download(void *to, const uint8_t *from, uint64_t size) override { return transfer(to, from, size, "a download", true); }
-  Status copy(uint8_t *to, const uint8_t *from, uint64_t size) override { return transfer(to, from, size, "a copy", false); }
+  Status upload(uint8_t *to, const void *from, uint64_t size) override {
+    return transfer(to, from, size, "an upload", true);
+  }
+  Status download(void *to, const uint8_t *from, uint64_t size) override {
+    return transfer(to, from, size, "a download", true);
+  }
+  Status copy(uint8_t *to, const uint8_t *from, uint64_t size) override {
+    return transfer(to, from, size, "a copy", false);
+  }
 
 protected:
   Status launch(const heddle_launch &launch) override;
@@ -57,11 +63,13 @@ private:
   DeviceId device = nullptr;
   Context context = nullptr;
   Queue queue = nullptr;
-  std::vector<LoadedProgram> programs;  // in order of first launch
+  std::vector<LoadedProgram> programs; // in order of first launch
   std::vector<LoadedKernel> kernels;
 };
 
-Status error(const char *what, int32_t code) { return failure(format("OpenCL: %s failed with code %d", what, code)); }
+Status error(const char *what, int32_t code) {
+  return failure(format("OpenCL: %s failed with code %d", what, code));
+}
 
 // `read(capacity, buffer, outSize)`: a string of a driver, as one line.
 template <typename Read> std::string readText(Read read) {
@@ -80,12 +88,16 @@ template <typename Read> std::string readText(Read read) {
 }
 
 std::string nameOf(const Api &api, DeviceId device, uint32_t property) {
-  return readText([&](size_t size, void *value, size_t *outSize) { return api.clGetDeviceInfo(device, property, size, value, outSize); });
+  return readText([&](size_t size, void *value, size_t *outSize) {
+    return api.clGetDeviceInfo(device, property, size, value, outSize);
+  });
 }
 
 } // namespace
 
-std::string OpenClDevice::text(uint32_t property) const { return nameOf(api, device, property); }
+std::string OpenClDevice::text(uint32_t property) const {
+  return nameOf(api, device, property);
+}
 
 OpenClDevice::~OpenClDevice() {
   if (queue)
@@ -133,7 +145,8 @@ Status OpenClDevice::findDevice(const std::string &selector) {
 Status OpenClDevice::checkDevice() {
   if (number<uint64_t>(deviceSvmCapabilities) & svmCoarseGrainBuffer)
     return Status();
-  return failure("OpenCL device '" + text(deviceName) + "' has no shared virtual memory, which OpenCL 2.0 calls coarse-grained buffers");
+  return failure("OpenCL device '" + text(deviceName) +
+                 "' has no shared virtual memory, which OpenCL 2.0 calls coarse-grained buffers");
 }
 
 Status OpenClDevice::open(const std::string &selector) {
@@ -151,10 +164,11 @@ Status OpenClDevice::open(const std::string &selector) {
 Status OpenClDevice::allocate(uint64_t size, const char *what, uint8_t *&outAddress) {
   uint64_t largest = number<uint64_t>(deviceMaxAllocation);
   if (size > largest)
-    return outOfMemory(format("%llu bytes of %s: OpenCL device '%s' allocates at most %llu at once", (unsigned long long)size, what,
-                              text(deviceName).c_str(), (unsigned long long)largest));
+    return outOfMemory(format("%llu bytes of %s: OpenCL device '%s' allocates at most %llu at once",
+                              (unsigned long long)size, what, text(deviceName).c_str(), (unsigned long long)largest));
   outAddress = static_cast<uint8_t *>(api.clSVMAlloc(context, memReadWrite, size, /*alignment=*/128));
-  return outAddress ? Status() : outOfMemory(format("no device memory for %llu bytes of %s", (unsigned long long)size, what));
+  return outAddress ? Status()
+                    : outOfMemory(format("no device memory for %llu bytes of %s", (unsigned long long)size, what));
 }
 
 void OpenClDevice::release(uint8_t *address) {
@@ -179,7 +193,8 @@ Status OpenClDevice::programOf(const char *code, Program &outProgram) {
     return error("clCreateProgramWithSource", result);
   programs.push_back({code, program});
   bool isExact = number<uint64_t>(deviceSingleFpConfig) & correctlyRoundedDivideSqrt;
-  result = api.clBuildProgram(program, 1, &device, isExact ? "-cl-fp32-correctly-rounded-divide-sqrt" : "", nullptr, nullptr);
+  result = api.clBuildProgram(program, 1, &device, isExact ? "-cl-fp32-correctly-rounded-divide-sqrt" : "", nullptr,
+                              nullptr);
   if (result == buildProgramFailure)
     return failure("OpenCL: the driver's compiler says: " + readText([&](size_t size, void *value, size_t *outSize) {
                      return api.clGetProgramBuildInfo(program, device, programBuildLog, size, value, outSize);

@@ -85,8 +85,12 @@ void expectFullTiles(const char *target, int rows, int wide) {
   }
 }
 
-TEST(AttentionCode, Avx512TilesStayInRegisters) { expectFullTiles("x86-64-v4", 6, 4); }
-TEST(AttentionCode, Avx2TilesStayInRegisters) { expectFullTiles("x86-64-v3", 6, 2); }
+TEST(AttentionCode, Avx512TilesStayInRegisters) {
+  expectFullTiles("x86-64-v4", 6, 4);
+}
+TEST(AttentionCode, Avx2TilesStayInRegisters) {
+  expectFullTiles("x86-64-v3", 6, 2);
+}
 
 TEST(AttentionCode, Bf16ProductsUseThePairDot) {
   AttentionSpec spec = makeSpec(128, KvType::BF16);
@@ -106,7 +110,9 @@ TEST(AttentionCode, IsReproducible) {
   EXPECT_EQ(emit(spec, "znver5", MachineCode::Object), emit(spec, "znver5", MachineCode::Object));
 }
 
-void append(std::string &to, const void *data, size_t bytes) { to.append(static_cast<const char *>(data), bytes); }
+void append(std::string &to, const void *data, size_t bytes) {
+  to.append(static_cast<const char *>(data), bytes);
+}
 
 // The driver's input; see attention-driver.c.
 std::string driverInput(const AttentionSpec &spec, const PagedCache &cache, const std::vector<StepPart> &parts,
@@ -123,8 +129,8 @@ std::string driverInput(const AttentionSpec &spec, const PagedCache &cache, cons
     row += parts[i].rows;
     pages += count;
   }
-  int64_t header[] = {int64_t(q.size()), rows * width, int64_t(parts.size()), pages, cache.pageBytes(),
-                      cache.keyOffset(), cache.valueOffset(), width};
+  int64_t header[] = {int64_t(q.size()), rows * width,      int64_t(parts.size()), pages,
+                      cache.pageBytes(), cache.keyOffset(), cache.valueOffset(),   width};
   append(bytes, header, sizeof header);
   bytes += table;
   append(bytes, q.data(), q.size() * sizeof(float));

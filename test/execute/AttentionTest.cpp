@@ -13,18 +13,18 @@
 using namespace heddle;
 using namespace heddle::test;
 
-using WithoutSlopes = void(const float *, float *, const heddle_sequence *, int64_t, int64_t, int64_t, int64_t,
-                           int64_t, const float *, int32_t, int32_t);
+using WithoutSlopes = void(const float *, float *, const heddle_sequence *, int64_t, int64_t, int64_t, int64_t, int64_t,
+                           const float *, int32_t, int32_t);
 using WithSlopes = void(const float *, float *, const heddle_sequence *, int64_t, int64_t, int64_t, int64_t, int64_t,
                         const float *, const float *, int32_t, int32_t);
 using WithScores = void(const float *, float *, const heddle_sequence *, int64_t, int64_t, int64_t, int64_t, int64_t,
                         const float *, float *, int64_t, int32_t, int32_t);
-using SplitWithoutSlopes = void(const float *, float *, float *, float *, const heddle_sequence *, int64_t, int64_t, int64_t, int64_t,
-                                int64_t, int32_t, int32_t);
-using SplitWithSlopes = void(const float *, float *, float *, float *, const heddle_sequence *, int64_t, int64_t, int64_t, int64_t,
-                             int64_t, const float *, int32_t, int32_t);
-using Combine = void(const float *, const float *, const float *, float *, const heddle_sequence *, int64_t, int64_t, int64_t, const float *,
-                     int32_t, int32_t);
+using SplitWithoutSlopes = void(const float *, float *, float *, float *, const heddle_sequence *, int64_t, int64_t,
+                                int64_t, int64_t, int64_t, int32_t, int32_t);
+using SplitWithSlopes = void(const float *, float *, float *, float *, const heddle_sequence *, int64_t, int64_t,
+                             int64_t, int64_t, int64_t, const float *, int32_t, int32_t);
+using Combine = void(const float *, const float *, const float *, float *, const heddle_sequence *, int64_t, int64_t,
+                     int64_t, const float *, int32_t, int32_t);
 
 namespace {
 
@@ -85,10 +85,10 @@ private:
     int64_t k = cache.keyOffset(), v = cache.valueOffset();
     if (spec.hasAlibiSlopes)
       library->find<WithSlopes>("attention")(q.data(), out, sequences.data(), count, k, v, qStride, stride,
-                                            sinks.data(), slopes.data(), thread, threads);
+                                             sinks.data(), slopes.data(), thread, threads);
     else
       library->find<WithoutSlopes>("attention")(q.data(), out, sequences.data(), count, k, v, qStride, stride,
-                                               spec.hasSinks ? sinks.data() : nullptr, thread, threads);
+                                                spec.hasSinks ? sinks.data() : nullptr, thread, threads);
   }
 
   void callStored(const PagedCache &cache, const std::vector<heddle_sequence> &sequences, const std::vector<float> &q,
@@ -97,11 +97,12 @@ private:
     int64_t keys = (longest + 63) / 64 * 64;
     std::vector<float> scores(rows * spec.numHeads * keys + 16, canary);
     for (int32_t thread = 0; thread < threads; ++thread)
-      library->find<WithScores>("attention_stored")(q.data(), out, sequences.data(), sequences.size(), cache.keyOffset(),
-                                                   cache.valueOffset(), spec.numHeads * spec.headDim, stride,
-                                                   spec.hasSinks ? sinks.data() : nullptr, scores.data(), keys, thread,
-                                                   threads);
-    EXPECT_TRUE(std::all_of(scores.end() - 16, scores.end(), [](float value) { return value == canary; })) << "behind the scores";
+      library->find<WithScores>("attention_stored")(
+          q.data(), out, sequences.data(), sequences.size(), cache.keyOffset(), cache.valueOffset(),
+          spec.numHeads * spec.headDim, stride, spec.hasSinks ? sinks.data() : nullptr, scores.data(), keys, thread,
+          threads);
+    EXPECT_TRUE(std::all_of(scores.end() - 16, scores.end(), [](float value) { return value == canary; }))
+        << "behind the scores";
   }
 
   void callSplit(const PagedCache &cache, const std::vector<heddle_sequence> &sequences, const std::vector<float> &q,
@@ -109,20 +110,21 @@ private:
     int64_t qStride = spec.numHeads * spec.headDim, count = sequences.size();
     int64_t k = cache.keyOffset(), v = cache.valueOffset(), maxSplits = (longest + 511) / 512;
     size_t states = rows * maxSplits * spec.numHeads;
-    std::vector<float> outputs(states * spec.valueDim() + 16, canary), maxima(states + 16, canary), sums(states + 16, canary);
+    std::vector<float> outputs(states * spec.valueDim() + 16, canary), maxima(states + 16, canary),
+        sums(states + 16, canary);
     for (int32_t thread = 0; thread < threads; ++thread)
       if (spec.hasAlibiSlopes)
         library->find<SplitWithSlopes>("attention_split")(q.data(), outputs.data(), maxima.data(), sums.data(),
-                                                         sequences.data(), count, k, v, qStride, maxSplits,
-                                                         slopes.data(), thread, threads);
+                                                          sequences.data(), count, k, v, qStride, maxSplits,
+                                                          slopes.data(), thread, threads);
       else
         library->find<SplitWithoutSlopes>("attention_split")(q.data(), outputs.data(), maxima.data(), sums.data(),
-                                                            sequences.data(), count, k, v, qStride, maxSplits, thread,
-                                                            threads);
+                                                             sequences.data(), count, k, v, qStride, maxSplits, thread,
+                                                             threads);
     for (int32_t thread = 0; thread < threads; ++thread)
       library->find<Combine>("combine_splits")(outputs.data(), maxima.data(), sums.data(), out, sequences.data(), count,
-                                              stride, maxSplits, spec.hasSinks ? sinks.data() : nullptr, thread,
-                                              threads);
+                                               stride, maxSplits, spec.hasSinks ? sinks.data() : nullptr, thread,
+                                               threads);
     for (const std::vector<float> *buffer : {&outputs, &maxima, &sums})
       for (size_t i = buffer->size() - 16; i < buffer->size(); ++i)
         EXPECT_EQ((*buffer)[i], canary) << "behind the states of splits";
@@ -193,8 +195,8 @@ void check(const AttentionSpec &spec, const std::vector<StepPart> &parts, const 
 }
 
 // Steps that meet every page, tile and split boundary, ragged.
-const std::vector<StepPart> raggedSteps = {{0, 1},   {62, 1}, {63, 1},  {64, 1},   {0, 63},   {0, 64},   {0, 65},
-                                           {5, 17},  {95, 33}, {126, 2}, {127, 2}, {0, 128},  {1, 128},  {510, 1},
+const std::vector<StepPart> raggedSteps = {{0, 1},   {62, 1},  {63, 1},   {64, 1},   {0, 63},    {0, 64},  {0, 65},
+                                           {5, 17},  {95, 33}, {126, 2},  {127, 2},  {0, 128},   {1, 128}, {510, 1},
                                            {511, 1}, {512, 1}, {480, 33}, {1099, 1}, {1000, 17}, {0, 0}};
 const std::vector<StepPart> shortSteps = {{0, 1}, {63, 2}, {40, 33}, {0, 17}, {520, 1}, {500, 20}};
 
@@ -203,7 +205,9 @@ TEST(Attention, RaggedBatch) {
   check(makeSpec(3, 1, 32, KvType::F32), raggedSteps);
 }
 
-TEST(Attention, LongPrefill) { check(makeSpec(4, 2, 32), {{0, 700}, {300, 333}}); }
+TEST(Attention, LongPrefill) {
+  check(makeSpec(4, 2, 32), {{0, 700}, {300, 333}});
+}
 
 TEST(Attention, EveryGroup) {
   for (int64_t group : {1, 2, 3, 5, 7, 8, 12}) {
@@ -327,13 +331,15 @@ TEST(Attention, StoredScores) {
     spec.softcap = name == "softcap" ? 5 : 0;
     spec.causal = name != "bidirectional";
     spec.products = name == "bf16 products" ? Products::Bf16 : Products::F32;
-    const std::vector<StepPart> parts = spec.causal ? raggedSteps : std::vector<StepPart>{{0, 1}, {0, 17}, {0, 64}, {0, 600}};
+    const std::vector<StepPart> parts =
+        spec.causal ? raggedSteps : std::vector<StepPart>{{0, 1}, {0, 17}, {0, 64}, {0, 600}};
     PagedCache cache(spec, lengthsOf(parts), 3);
     std::vector<float> q = queriesOf(spec, parts, 4);
     for (const std::string &target : KernelLibrary::runnableTargets()) {
       Attention attention(spec, target);
       std::vector<float> out = attention.run(cache, parts, q, 1, Body::Stored);
-      EXPECT_LE(nmse(out, attention.reference(cache, parts, q)), spec.products == Products::Bf16 ? 5e-5 : 1e-10) << target;
+      EXPECT_LE(nmse(out, attention.reference(cache, parts, q)), spec.products == Products::Bf16 ? 5e-5 : 1e-10)
+          << target;
       EXPECT_TRUE(sameBits(out, attention.run(cache, parts, q, 3, Body::Stored))) << target;
     }
   }
@@ -357,9 +363,9 @@ void checkChunks(int64_t window, Products products) {
     std::vector<float> joined;
     for (int32_t past = 0; past < length; past += chunk) {
       int32_t rows = std::min(chunk, length - past);
-      std::vector<float> part = attention.run(
-          cache, {{past, rows}}, rowsOf(q, spec.numHeads * spec.headDim, past, rows), 2,
-          past % 3 ? Body::Split : Body::Whole);
+      std::vector<float> part =
+          attention.run(cache, {{past, rows}}, rowsOf(q, spec.numHeads * spec.headDim, past, rows), 2,
+                        past % 3 ? Body::Split : Body::Whole);
       joined.insert(joined.end(), part.begin(), part.end());
     }
     EXPECT_TRUE(sameBits(whole, joined)) << "chunks of " << chunk << ", window " << window;

@@ -39,8 +39,7 @@ public:
   Value bytes(Value index) { return widen(b.load(b.i16, b.at(b.at(state, 16), b.mul(index, 2)))); }
   Value widen(Value integer) { return arith::ExtUIOp::create(b, b.i64, integer); }
   void require(Value condition) {
-    b.branch(
-        condition, [] {}, [&] { LLVM::Trap::create(b); });
+    b.branch(condition, [] {}, [&] { LLVM::Trap::create(b); });
   }
   void requireEqual(Value x, Value y) { require(arith::CmpIOp::create(b, arith::CmpIPredicate::eq, x, y)); }
   void requireWithin(Value x, int64_t most) {
@@ -67,9 +66,8 @@ public:
   // Bytes that exist, row by row: body(offset in the tile, offset in memory).
   void forBytes(Value index, Value stride, function_ref<void(Value, Value)> body) {
     b.loop(b.index(0), rows(index), 1, [&](Value row) {
-      b.loop(b.index(0), bytes(index), 1, [&](Value byte) {
-        body(b.add(b.mul(row, rowBytes), byte), b.add(b.mul(row, stride), byte));
-      });
+      b.loop(b.index(0), bytes(index), 1,
+             [&](Value byte) { body(b.add(b.mul(row, rowBytes), byte), b.add(b.mul(row, stride), byte)); });
     });
   }
 };
@@ -130,7 +128,8 @@ Value splat(ImplicitLocOpBuilder &b, uint32_t value) {
 // The low and the high of two bf16 in each of 16 lanes.
 std::pair<Value, Value> halves(ImplicitLocOpBuilder &b, Value pairs) {
   auto reals = VectorType::get(16, b.getF32Type());
-  Value low = arith::ShLIOp::create(b, pairs, splat(b, 16)), high = arith::AndIOp::create(b, pairs, splat(b, 0xffff0000));
+  Value low = arith::ShLIOp::create(b, pairs, splat(b, 16)),
+        high = arith::AndIOp::create(b, pairs, splat(b, 0xffff0000));
   return {LLVM::BitcastOp::create(b, reals, low), LLVM::BitcastOp::create(b, reals, high)};
 }
 
@@ -166,7 +165,8 @@ void buildTdpbsud(ModuleOp module) {
           Value four = b.splat(b.load(b.i32, b.at(left, b.mul(k, 4))));
           Value codes = b.load(b.v16i32, b.at(at.tile(y), b.mul(k, rowBytes))), next = carried[0];
           for (int64_t j = 0; j < 4; ++j) {
-            Value byte = arith::ShRSIOp::create(b, arith::ShLIOp::create(b, four, b.splatInt(24 - 8 * j)), b.splatInt(24));
+            Value byte =
+                arith::ShRSIOp::create(b, arith::ShLIOp::create(b, four, b.splatInt(24 - 8 * j)), b.splatInt(24));
             next = b.add(next, b.mul(byte, b.maskBits(b.shiftRight(codes, 8 * j), 0xff)));
           }
           return SmallVector<Value>{next};
@@ -211,8 +211,8 @@ void emulateTile(ImplicitLocOpBuilder &b, func::FuncOp instruction, Value state,
 void heddle::test::emulateInstructions(ModuleOp module) {
   SmallVector<LLVM::CallIntrinsicOp> calls;
   module.walk([&](LLVM::CallIntrinsicOp call) { calls.push_back(call); });
-  for (auto build : {buildLdtilecfg, buildTilerelease, buildTileload, buildTilestore, buildTilezero, buildTdpbf16ps,
-                     buildTdpbsud})
+  for (auto build :
+       {buildLdtilecfg, buildTilerelease, buildTileload, buildTilestore, buildTilezero, buildTdpbf16ps, buildTdpbsud})
     build(module);
   DenseMap<Operation *, Value> states; // of the functions that use tiles
   for (LLVM::CallIntrinsicOp call : calls) {

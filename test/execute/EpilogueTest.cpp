@@ -115,7 +115,8 @@ void EpilogueTest::expectFormula(const std::string &target, const MatmulSpec &sp
       double gateSum = 0, upSum = 0;
       for (int64_t i = 0; i < k; ++i) {
         double x = bf16 ? act.codes[row * k + i]
-                   : q8 ? act.codes[row * k + i] * double(act.scales[(row * k + i) / 32]) : act.values[row * k + i];
+                   : q8 ? act.codes[row * k + i] * double(act.scales[(row * k + i) / 32])
+                        : act.values[row * k + i];
         gateSum += x * gate.values[column * k + i];
         upSum += x * up.values[column * k + i];
       }

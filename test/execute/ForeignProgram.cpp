@@ -46,11 +46,13 @@ static bool runTool(llvm::StringRef tool, llvm::ArrayRef<llvm::StringRef> argume
   return status == 0;
 }
 
-std::optional<std::string> heddle::test::runOnAArch64(const char *driver, const char *includeFolder, const std::string &object,
-                                                      const std::string &input) {
+std::optional<std::string> heddle::test::runOnAArch64(const char *driver, const char *includeFolder,
+                                                      const std::string &object, const std::string &input) {
   TemporaryFile kernel("o", object), program("exe"), in("in", input), out("out");
-  if (!runTool(compilerName, {"--target=aarch64-linux-gnu", "-O1", "-static", "-fuse-ld=lld", "-I", includeFolder, driver,
-                              kernel.path, "-o", program.path}, {}) ||
+  if (!runTool(compilerName,
+               {"--target=aarch64-linux-gnu", "-O1", "-static", "-fuse-ld=lld", "-I", includeFolder, driver,
+                kernel.path, "-o", program.path},
+               {}) ||
       !runTool(emulatorName, {"-cpu", "max", program.path}, {in.path.str(), out.path.str(), std::nullopt}))
     return std::nullopt;
   auto result = llvm::MemoryBuffer::getFile(out.path);

@@ -202,8 +202,8 @@ static bool runForeign(const std::string &mlir, const std::vector<Tensor *> &ten
     return false;
   std::string error, object = emitObject(mlir, "aarch64", error);
   EXPECT_EQ(error, "");
-  std::optional<std::string> out =
-      runOnAArch64(HEDDLE_SOURCE_DIR "/test/execute/foreign-kernel.c", HEDDLE_HALIDE_INCLUDE, object, serialize(tensors));
+  std::optional<std::string> out = runOnAArch64(HEDDLE_SOURCE_DIR "/test/execute/foreign-kernel.c",
+                                                HEDDLE_HALIDE_INCLUDE, object, serialize(tensors));
   size_t from = 0;
   for (Tensor *tensor : tensors) {
     if (!out || out->size() - from < tensor->bytes.size())

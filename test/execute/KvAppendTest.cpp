@@ -77,9 +77,15 @@ void check(KvType kv, const std::string &target) {
     EXPECT_TRUE(actual.bytes[page] == expected.bytes[page]) << "page " << page;
 }
 
-TEST(KvAppend, F32) { check(KvType::F32, "native"); }
-TEST(KvAppend, Bf16RoundsToNearestEven) { check(KvType::BF16, "native"); }
-TEST(KvAppend, F16) { check(KvType::F16, "native"); }
+TEST(KvAppend, F32) {
+  check(KvType::F32, "native");
+}
+TEST(KvAppend, Bf16RoundsToNearestEven) {
+  check(KvType::BF16, "native");
+}
+TEST(KvAppend, F16) {
+  check(KvType::F16, "native");
+}
 
 TEST(KvAppend, EveryRunnableTarget) {
   for (const std::string &target : KernelLibrary::runnableTargets())

@@ -16,7 +16,8 @@ using namespace heddle;
 using namespace heddle::test;
 using llvm::StringRef;
 
-static std::string emitAssembly(TensorType type, const char *targetName, MatmulActivation activation = MatmulActivation::Bf16) {
+static std::string emitAssembly(TensorType type, const char *targetName,
+                                MatmulActivation activation = MatmulActivation::Bf16) {
   KernelLibrary library(targetName);
   MatmulSpec spec{*layoutFor(type), 4096, 4096, activation};
   if (failed(buildMatmul(library.module(), "kernel", spec, library.target())) ||

@@ -145,8 +145,8 @@ std::vector<float> multiplied(const Case &test) {
   std::vector<float> weights = test.weights.values;
   if (test.spec.activation == MatmulActivation::Bf16)
     for (int64_t i = 0; i < int64_t(weights.size()); ++i)
-      weights[i] = roundToBf16(
-          test.spec.layout.unpack(test.weights.packed, test.spec.k, i / test.spec.k, i % test.spec.k));
+      weights[i] =
+          roundToBf16(test.spec.layout.unpack(test.weights.packed, test.spec.k, i / test.spec.k, i % test.spec.k));
   return weights;
 }
 
@@ -275,7 +275,8 @@ TEST_P(MatmulTest, AgreesWithPlainLoopsInEverySlice) {
 TEST(Matmul, RefusesBf16ActivationsThatFitNoPairs) {
   KernelLibrary library("native");
   mlir::ScopedDiagnosticHandler quiet(library.module().getContext(), [](mlir::Diagnostic &) {});
-  for (auto [type, k] : {std::pair(TensorType::F32, 32), std::pair(TensorType::F16, 32), std::pair(TensorType::BF16, 33)}) {
+  for (auto [type, k] :
+       {std::pair(TensorType::F32, 32), std::pair(TensorType::F16, 32), std::pair(TensorType::BF16, 33)}) {
     MatmulSpec spec{*layoutFor(type), 16, k, MatmulActivation::Bf16};
     EXPECT_TRUE(failed(buildMatmul(library.module(), "refused", spec, library.target())));
   }

@@ -162,7 +162,7 @@ static void expectIndexFollowed(const std::string &targetName, MatmulActivation 
   for (int64_t i = 0; i < tokens * k; ++i)
     sums[i / 16] += codes[i] = int8_t(int(random.bits() % 255) - 127);
   auto call = [&](const char *name, int64_t first, int64_t count, GuardedMatrix &out, const int32_t *rowIndex) {
-    const void *from = q8                                       ? (const void *)&codes[first * k]
+    const void *from = q8                                     ? (const void *)&codes[first * k]
                        : activation == MatmulActivation::Bf16 ? (const void *)&halves[first * k]
                                                               : &act[first * k];
     library.find<IndexedMatmul>(name)(from, &scales[first * k / 32], &sums[first * k / 16], weights.packed, nullptr,

@@ -41,7 +41,9 @@ std::vector<float> apply(KernelLibrary &library, const char *name, const std::ve
   return y;
 }
 
-double unitInLastPlace(double exact) { return std::ldexp(1.0, std::ilogb(float(exact)) - 23); }
+double unitInLastPlace(double exact) {
+  return std::ldexp(1.0, std::ilogb(float(exact)) - 23);
+}
 
 TEST(VectorMath, Exp2StaysWithinItsUnits) {
   for (const std::string &target : KernelLibrary::runnableTargets()) {

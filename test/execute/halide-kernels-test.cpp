@@ -36,8 +36,7 @@ TEST(HalideKernels, RmsNorm) {
                     w + "xf32> }",
                 {x, weight}, {Tensor(f32, {-1, width})}, [&](int count, std::vector<Tensor> &out) {
                   for (int r = 0; r < count; ++r) {
-                    auto expected = rmsNorm(
-                        x, r, width, [&](int c) { return weight.data<float>()[c]; }, 1e-5);
+                    auto expected = rmsNorm(x, r, width, [&](int c) { return weight.data<float>()[c]; }, 1e-5);
                     for (int c = 0; c < width; ++c)
                       expectClose(out[0].at<float>(r, c), expected[c], 4e-7, 1e-12, r, c);
                   }
@@ -103,8 +102,7 @@ TEST(HalideKernels, ResidualRmsNormQuantize) {
         checkQuantized(
             count, 576, out, 1,
             [&](int r) {
-              return rmsNorm(
-                  out[0], r, 576, [&](int c) { return 1 + fromBf16(weight.data<uint16_t>()[c]); }, 1e-5);
+              return rmsNorm(out[0], r, 576, [&](int c) { return 1 + fromBf16(weight.data<uint16_t>()[c]); }, 1e-5);
             },
             4e-7);
       });

@@ -65,8 +65,9 @@ TEST(HalideOps, RoundsToBf16) {
   Tensor x = random({-1, 301}, 1);
   for (int i = 0; i < maxRows * 301; ++i)
     std::memcpy(&x.data<float>()[i], i % 11 == 10 ? &nan : &cases[i % 11].first, 4);
-  std::string kernel = "func.func private @round(%x: tensor<?x301xf32>) -> tensor<?x301xbf16> {"
-                       "  %y = arith.truncf %x : tensor<?x301xf32> to tensor<?x301xbf16> return %y : tensor<?x301xbf16> }";
+  std::string kernel =
+      "func.func private @round(%x: tensor<?x301xf32>) -> tensor<?x301xbf16> {"
+      "  %y = arith.truncf %x : tensor<?x301xf32> to tensor<?x301xbf16> return %y : tensor<?x301xbf16> }";
   checkKernel(kernel, {x}, {Tensor(bf16, {-1, 301})}, [&](int, std::vector<Tensor> &out) {
     for (int i = 0; i < maxRows * 301; ++i) {
       uint16_t bits = out[0].data<uint16_t>()[i];

@@ -17,7 +17,8 @@ using namespace heddle;
 
 static MLIRContext &makeContext() {
   static DialectRegistry registry;
-  registry.insert<HeddleDialect, arith::ArithDialect, func::FuncDialect, linalg::LinalgDialect, tensor::TensorDialect>();
+  registry
+      .insert<HeddleDialect, arith::ArithDialect, func::FuncDialect, linalg::LinalgDialect, tensor::TensorDialect>();
   static MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   context.loadAllAvailableDialects();
   context.getDiagEngine().registerHandler([](Diagnostic &) { return success(); });

@@ -6,12 +6,27 @@
 
 using namespace heddle::fuzz;
 
-static bool isDigit(char c) { return c >= '0' && c <= '9'; }
+static bool isDigit(char c) {
+  return c >= '0' && c <= '9';
+}
 
 // The next number in digits behind `at` becomes one at a limit.
 void Mutator::changeNumber(std::string &bytes, size_t at) {
-  static const char *const numbers[] = {"0", "1", "-1", "64", "65", "255", "4294967295", "4294967296", "9223372036854775807",
-                                        "9223372036854775808", "18446744073709551615", "18446744073709551616", "1e400", "0.5", "-0"};
+  static const char *const numbers[] = {"0",
+                                        "1",
+                                        "-1",
+                                        "64",
+                                        "65",
+                                        "255",
+                                        "4294967295",
+                                        "4294967296",
+                                        "9223372036854775807",
+                                        "9223372036854775808",
+                                        "18446744073709551615",
+                                        "18446744073709551616",
+                                        "1e400",
+                                        "0.5",
+                                        "-0"};
   size_t begin = std::find_if(bytes.begin() + at, bytes.end(), isDigit) - bytes.begin();
   size_t end = std::find_if_not(bytes.begin() + begin, bytes.end(), isDigit) - bytes.begin();
   bytes.replace(begin, end - begin, numbers[below(std::size(numbers))]);

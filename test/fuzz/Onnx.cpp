@@ -14,7 +14,8 @@ std::string fuzz::onnx(std::string_view bytes) {
   const OnnxModel &onnx = *model->onnx;
   for (const OnnxTensor &tensor : onnx.graph.initializers) {
     bool isSpilled = !tensor.spilled.empty();
-    uint64_t size = isSpilled ? tensor.spilled.size() : onnx.files[tensor.file]->size(), offset = isSpilled ? 0 : tensor.offset;
+    uint64_t size = isSpilled ? tensor.spilled.size() : onnx.files[tensor.file]->size(),
+             offset = isSpilled ? 0 : tensor.offset;
     if (offset > size || tensor.bytes > size - offset)
       return "tensor '" + tensor.name + "' reaches beyond its file";
   }

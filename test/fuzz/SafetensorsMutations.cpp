@@ -16,13 +16,33 @@ std::string heddle::fuzz::safetensorsFile(const std::string &header, const std::
   return length + header + data;
 }
 
-std::string heddle::fuzz::tinySafetensors() { return safetensorsFile(tinyHeader(), data); }
+std::string heddle::fuzz::tinySafetensors() {
+  return safetensorsFile(tinyHeader(), data);
+}
 
 std::string heddle::fuzz::mutateSafetensors(const std::function<std::string(std::string_view)> &target) {
   if (std::string wrong = target(tinySafetensors()); !wrong.empty())
     return wrong;
-  Mutator mutator(1, {"\"shape\":", "\"dtype\":", "\"data_offsets\":", "[", "]", "{", "}", ",", ":", "\"", "\\", "\\u0000", "\"F8_E4M3\"",
-                      "\"__metadata__\":", "[0,0]", "null", "true", "1e5", "\xff", std::string(1, '\0')});
+  Mutator mutator(1, {"\"shape\":",
+                      "\"dtype\":",
+                      "\"data_offsets\":",
+                      "[",
+                      "]",
+                      "{",
+                      "}",
+                      ",",
+                      ":",
+                      "\"",
+                      "\\",
+                      "\\u0000",
+                      "\"F8_E4M3\"",
+                      "\"__metadata__\":",
+                      "[0,0]",
+                      "null",
+                      "true",
+                      "1e5",
+                      "\xff",
+                      std::string(1, '\0')});
   for (int i = 0; i < 3000; ++i) {
     // The length fits the header, so that this is what is read; now and then any byte of the file changes.
     std::string bytes = i % 8 ? safetensorsFile(mutator.mutate(tinyHeader()), data) : mutator.mutate(tinySafetensors());

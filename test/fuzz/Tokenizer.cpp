@@ -22,20 +22,26 @@ static std::string wrongIds(const Tokenizer &tokenizer, std::string_view text) {
   return tokenizer.decode(ids, false, back, error) ? std::string() : "ids of a text have none: " + error;
 }
 
-static const package::Tokenizer &tableOf(const std::string &bytes) { return *flatbuffers::GetRoot<package::Tokenizer>(bytes.data()); }
+static const package::Tokenizer &tableOf(const std::string &bytes) {
+  return *flatbuffers::GetRoot<package::Tokenizer>(bytes.data());
+}
 
 // The files of each way to store a tokenizer. A byte 1, which no JSON and no list holds, begins the second.
 static constexpr struct {
   const char *first, *second;
-} storedAs[] = {{"tokenizer.json", "tokenizer_config.json"}, {"vocab.json", "merges.txt"}, {"vocab.txt", "tokenizer_config.json"},
-                {"tokenizer.model", nullptr}, {"tokenizer.gguf", nullptr}};
+} storedAs[] = {{"tokenizer.json", "tokenizer_config.json"},
+                {"vocab.json", "merges.txt"},
+                {"vocab.txt", "tokenizer_config.json"},
+                {"tokenizer.model", nullptr},
+                {"tokenizer.gguf", nullptr}};
 
 std::string fuzz::tokenizerFiles(std::string_view bytes) {
   if (bytes.empty())
     return {};
   const auto &names = storedAs[uint8_t(bytes[0]) % std::size(storedAs)];
   bytes.remove_prefix(1);
-  for (const char *name : {"config.json", "tokenizer_config.json", "merges.txt", "special_tokens_map.json", "added_tokens.json"})
+  for (const char *name :
+       {"config.json", "tokenizer_config.json", "merges.txt", "special_tokens_map.json", "added_tokens.json"})
     std::filesystem::remove(fuzzFolder() + "/" + name); // of another target or an earlier call
   size_t end = names.second ? std::min(bytes.find('\1'), bytes.size()) : bytes.size();
   if (end < bytes.size())

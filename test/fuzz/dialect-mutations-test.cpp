@@ -35,8 +35,28 @@ std::vector<std::string> modules() {
 TEST(Mutations, dialect) {
   std::vector<std::string> texts = modules();
   ASSERT_GT(texts.size(), 30u);
-  Mutator mutator(10, {"?", "0", "-1", "9223372036854775807", "x", "f32", "bf16", "i8", "tensor<", ">", "<", "array<i64>", "array<f32: 0.0>",
-                       "#heddle.quant<q4_0>", "!heddle.kv_cache<1 x 1 x 4 x f32>", "dense<0.0>", "causal", "half", "window = -1", "%0", "{", "}"});
+  Mutator mutator(10, {"?",
+                       "0",
+                       "-1",
+                       "9223372036854775807",
+                       "x",
+                       "f32",
+                       "bf16",
+                       "i8",
+                       "tensor<",
+                       ">",
+                       "<",
+                       "array<i64>",
+                       "array<f32: 0.0>",
+                       "#heddle.quant<q4_0>",
+                       "!heddle.kv_cache<1 x 1 x 4 x f32>",
+                       "dense<0.0>",
+                       "causal",
+                       "half",
+                       "window = -1",
+                       "%0",
+                       "{",
+                       "}"});
   for (const std::string &text : texts) {
     ASSERT_EQ(fuzz::dialectText(text), "");
     for (int i = 0; i < 200; ++i) {

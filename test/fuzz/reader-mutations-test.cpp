@@ -20,12 +20,15 @@ std::string readFile(const std::string &path) {
   return bytes;
 }
 
-TEST(Mutations, safetensors) { EXPECT_EQ(fuzz::mutateSafetensors(fuzz::safetensors), ""); }
+TEST(Mutations, safetensors) {
+  EXPECT_EQ(fuzz::mutateSafetensors(fuzz::safetensors), "");
+}
 
 TEST(Mutations, checkpoints) {
   std::string config = readFile(HEDDLE_TEST_DIR "/models/llama/config.json");
-  Mutator mutator(2, {"null", "true", "[]", "{}", "-1", "0", "1e400", "\"llama\"", "\"hidden_size\":", "\"num_key_value_heads\":",
-                      "\"rope_scaling\":{\"rope_type\":\"dynamic\",\"factor\":2.0},", "\"sliding_window\":4,", "[[[[[[[["});
+  Mutator mutator(2, {"null", "true", "[]", "{}", "-1", "0", "1e400", "\"llama\"", "\"hidden_size\":",
+                      "\"num_key_value_heads\":", "\"rope_scaling\":{\"rope_type\":\"dynamic\",\"factor\":2.0},",
+                      "\"sliding_window\":4,", "[[[[[[[["});
   for (int i = 0; i < 1500; ++i) {
     std::string changed = mutator.mutate(config), length = {char(changed.size()), char(changed.size() >> 8)};
     ASSERT_EQ(fuzz::huggingFace(length + changed + fuzz::tinySafetensors()), "") << "case " << i << ": " << changed;
@@ -37,7 +40,8 @@ TEST(Mutations, gguf) {
   // Metadata and tensor table; what lies behind them is numbers.
   std::string head = model.substr(0, 4096), numbers = model.substr(4096);
   ASSERT_EQ(fuzz::gguf(model), "");
-  Mutator mutator(6, {"GGUF", "llama.block_count", "general.alignment", std::string("\0\0\0\0\0\0\0\0", 8), "\xff\xff\xff\xff\xff\xff\xff\x7f"});
+  Mutator mutator(6, {"GGUF", "llama.block_count", "general.alignment", std::string("\0\0\0\0\0\0\0\0", 8),
+                      "\xff\xff\xff\xff\xff\xff\xff\x7f"});
   for (int i = 0; i < 1500; ++i)
     ASSERT_EQ(fuzz::gguf(mutator.mutate(head) + numbers), "") << "case " << i;
 }
@@ -47,8 +51,9 @@ TEST(Mutations, onnx) {
   for (const char *name : {"linear-attention-fp16", "gemm-all-attributes", "reflect-pad"}) {
     std::string model = readFile(std::string(HEDDLE_TEST_DIR "/onnx/node/") + name + ".onnx");
     ASSERT_EQ(fuzz::onnx(model), "") << name;
-    Mutator mutator(7, {"\x08\x07", "\x12", "\x0a", "\x7a", std::string(1, '\0'), "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
-                        "ai.onnx", "com.microsoft", "Gemm", "Reshape", "raw_data", "\x4a\x04"});
+    Mutator mutator(7, {"\x08\x07", "\x12", "\x0a", "\x7a", std::string(1, '\0'),
+                        "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "ai.onnx", "com.microsoft", "Gemm", "Reshape",
+                        "raw_data", "\x4a\x04"});
     for (int i = 0; i < 1500; ++i)
       ASSERT_EQ(fuzz::onnx(mutator.mutate(model)), "") << name << ", case " << i;
   }
@@ -56,11 +61,13 @@ TEST(Mutations, onnx) {
 
 TEST(Mutations, tokenizers) {
   std::string json = '\0' + readFile(HEDDLE_TEST_DIR "/docs/Inputs/tokenizer.json") + "\1{\"bos_token\": \"<s>\"}";
-  std::string lists = "\1{\"<s>\": 0, \"a\": 1, \"b\": 2, \"ab\": 3}\1#version: 0.2\na b\n", words = "\2[UNK]\na\n##a\nb\n";
+  std::string lists = "\1{\"<s>\": 0, \"a\": 1, \"b\": 2, \"ab\": 3}\1#version: 0.2\na b\n",
+              words = "\2[UNK]\na\n##a\nb\n";
   for (const std::string &good : {json, lists, words}) {
     ASSERT_EQ(fuzz::tokenizerFiles(good), "");
-    Mutator mutator(8, {"null", "true", "[]", "{}", "-1", "4294967296", "1e400", "\"vocab\":", "\"merges\":", "\"id\":", "[[[[[[[[",
-                        "\"type\":\"Unigram\"", "\"type\":\"WordPiece\"", "\"Regex\": \"(a+)+$\"", "\xff", "\xC4\xA0", "<0x-1>"});
+    Mutator mutator(8, {"null", "true", "[]", "{}", "-1", "4294967296", "1e400",
+                        "\"vocab\":", "\"merges\":", "\"id\":", "[[[[[[[[", "\"type\":\"Unigram\"",
+                        "\"type\":\"WordPiece\"", "\"Regex\": \"(a+)+$\"", "\xff", "\xC4\xA0", "<0x-1>"});
     for (int i = 0; i < 1000; ++i) {
       std::string changed = mutator.mutate(good);
       ASSERT_EQ(fuzz::tokenizerFiles(changed), "") << "case " << i << ": " << changed;
@@ -69,7 +76,8 @@ TEST(Mutations, tokenizers) {
 }
 
 TEST(Mutations, texts) {
-  Mutator mutator(9, {"<s>", "ab", " ", "\n", "\xC3\xA9", "\xE2\x96\x81", "\xF0\x9F\x98\x80", "e\xCC\x81", "\xff", std::string(1, '\0')});
+  Mutator mutator(9, {"<s>", "ab", " ", "\n", "\xC3\xA9", "\xE2\x96\x81", "\xF0\x9F\x98\x80", "e\xCC\x81", "\xff",
+                      std::string(1, '\0')});
   for (char kind : {'\0', '\1', '\2'})
     for (int i = 0; i < 1000; ++i) {
       std::string text = kind + mutator.mutate("Hi there, ab \xC3\xA9  42\n<s>aab");

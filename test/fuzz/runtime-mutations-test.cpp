@@ -13,21 +13,61 @@ using fuzz::Mutator;
 
 namespace {
 
-TEST(Mutations, tensorsOfARequest) { EXPECT_EQ(fuzz::mutateSafetensors(fuzz::request), ""); }
+TEST(Mutations, tensorsOfARequest) {
+  EXPECT_EQ(fuzz::mutateSafetensors(fuzz::request), "");
+}
 
 TEST(Mutations, chatTemplates) {
-  const std::string sources[] = {
-      "{{ bos_token }}{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message.content | trim + '<|im_end|>\n' }}"
-      "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}",
-      "{%- set ns = namespace(found=false, count=0) -%}{%- for m in messages -%}{%- if loop.first and m.role == 'system' -%}"
-      "{%- set ns.found = true -%}[{{ loop.index0 }}/{{ loop.length }}]{%- elif not loop.last -%}{{ m.content[:2] ~ m.content[::-1] }}"
-      "{%- else -%}{{ raise_exception('odd ' ~ ns.count) if ns.count % 2 else m.content | upper | replace('H', 'J') }}{%- endif -%}"
-      "{%- set ns.count = ns.count + 1 -%}{%- endfor -%}",
-      "{% macro show(x, depth=2) %}{{ x | tojson(indent=depth) }}{% if depth > 0 %}{{ show(x, depth - 1) }}{% endif %}{% endmacro %}"
-      "{{ show(tools) }}{# note #}{{ [1, 2.5, 'a', {'k': none}] | join(', ') }}{{ range(3) | list | length // 2 }}{{ 'x' in 'xyz' }}"};
-  Mutator mutator(3, {"{{", "}}", "{%", "%}", "{%-", "-%}", "{#", "#}", "|", "(", ")", "[", "]", "'", "\"", "~", "**", "//", "%", " not ",
-                      " in ", " is defined", "range(1000000000)", "messages", "loop", "self", "__class__", " * 1000000", "{% for x in y %}",
-                      "{% endfor %}", "{% if true %}", "{% endif %}", "\\x", "\xf0\x9f", std::string(1, '\0'), "\1{\"messages\": [[[["});
+  const std::string sources[] = {"{{ bos_token }}{% for message in messages %}{{ '<|im_start|>' + message['role'] + "
+                                 "'\n' + message.content | trim + '<|im_end|>\n' }}"
+                                 "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}",
+                                 "{%- set ns = namespace(found=false, count=0) -%}{%- for m in messages -%}{%- if "
+                                 "loop.first and m.role == 'system' -%}"
+                                 "{%- set ns.found = true -%}[{{ loop.index0 }}/{{ loop.length }}]{%- elif not "
+                                 "loop.last -%}{{ m.content[:2] ~ m.content[::-1] }}"
+                                 "{%- else -%}{{ raise_exception('odd ' ~ ns.count) if ns.count % 2 else m.content | "
+                                 "upper | replace('H', 'J') }}{%- endif -%}"
+                                 "{%- set ns.count = ns.count + 1 -%}{%- endfor -%}",
+                                 "{% macro show(x, depth=2) %}{{ x | tojson(indent=depth) }}{% if depth > 0 %}{{ "
+                                 "show(x, depth - 1) }}{% endif %}{% endmacro %}"
+                                 "{{ show(tools) }}{# note #}{{ [1, 2.5, 'a', {'k': none}] | join(', ') }}{{ range(3) "
+                                 "| list | length // 2 }}{{ 'x' in 'xyz' }}"};
+  Mutator mutator(3, {"{{",
+                      "}}",
+                      "{%",
+                      "%}",
+                      "{%-",
+                      "-%}",
+                      "{#",
+                      "#}",
+                      "|",
+                      "(",
+                      ")",
+                      "[",
+                      "]",
+                      "'",
+                      "\"",
+                      "~",
+                      "**",
+                      "//",
+                      "%",
+                      " not ",
+                      " in ",
+                      " is defined",
+                      "range(1000000000)",
+                      "messages",
+                      "loop",
+                      "self",
+                      "__class__",
+                      " * 1000000",
+                      "{% for x in y %}",
+                      "{% endfor %}",
+                      "{% if true %}",
+                      "{% endif %}",
+                      "\\x",
+                      "\xf0\x9f",
+                      std::string(1, '\0'),
+                      "\1{\"messages\": [[[["});
   for (const std::string &source : sources)
     for (int i = 0; i < 1500; ++i) {
       std::string changed = mutator.mutate(source);

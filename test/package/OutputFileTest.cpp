@@ -45,7 +45,8 @@ protected:
   // A new program and its weights; `between` runs when both are written and neither has its name. Whether they were kept.
   bool writePair(void (*between)(OutputFileTest &test) = nullptr) {
     OutputFile file, weights;
-    EXPECT_TRUE(OutputFile::create(path("model"), file, error) && OutputFile::create(path("model.weights"), weights, error));
+    EXPECT_TRUE(OutputFile::create(path("model"), file, error) &&
+                OutputFile::create(path("model.weights"), weights, error));
     EXPECT_TRUE(file.write(0, "new program") && weights.write(0, "new weights"));
     if (between)
       between(*this);

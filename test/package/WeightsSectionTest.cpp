@@ -33,13 +33,15 @@ protected:
     unlink(path);
     Checkpoint checkpoint;
     checkpoint.files.push_back(*file);
-    std::string text = "func.func @f() { %0 = heddle.weight \"w\" <type = \"packed\", file = 0, offset = 0> {heddle.format = \"" + format +
-                       "\", heddle.shape = array<i64: " + shape + ">, heddle.source_names = [\"w\"], heddle.source_rows = [" + rows +
-                       "], heddle.sources = [#heddle.storage<" + storage + ">]} : tensor<256xi8>\n return }";
+    std::string text =
+        "func.func @f() { %0 = heddle.weight \"w\" <type = \"packed\", file = 0, offset = 0> {heddle.format = \"" +
+        format + "\", heddle.shape = array<i64: " + shape + ">, heddle.source_names = [\"w\"], heddle.source_rows = [" +
+        rows + "], heddle.sources = [#heddle.storage<" + storage + ">]} : tensor<256xi8>\n return }";
     auto module = parseSourceString<ModuleOp>(text, ParserConfig(&context));
     EXPECT_TRUE(module) << message;
     uint64_t written = 0;
-    auto done = streamWeights(*module, checkpoint, [&](uint64_t, ArrayRef<uint8_t> bytes) { return written += bytes.size(), true; });
+    auto done = streamWeights(*module, checkpoint,
+                              [&](uint64_t, ArrayRef<uint8_t> bytes) { return written += bytes.size(), true; });
     EXPECT_EQ(succeeded(done), message.empty());
     return succeeded(done);
   }
@@ -57,7 +59,8 @@ TEST_F(WeightsSection, WritesWhatLiesInTheFile) {
 
 TEST_F(WeightsSection, RefusesWhatDoesNot) {
   EXPECT_FALSE(write("f32", "16, 16", "16", "type = \"f32\", file = 0, offset = 4"));
-  EXPECT_NE(message.find("'w': 256 elements at byte 4 do not lie in model of 1024 bytes"), std::string::npos) << message;
+  EXPECT_NE(message.find("'w': 256 elements at byte 4 do not lie in model of 1024 bytes"), std::string::npos)
+      << message;
   message.clear();
   EXPECT_FALSE(write("q8_0", "16, 32", "16", "type = \"q8_0\", file = 0, offset = 481"));
   message.clear();

@@ -23,8 +23,8 @@ struct DescribeAttention : PassWrapper<DescribeAttention, OperationPass<ModuleOp
     // (batch, heads, sequence, head_dim)
     auto heads = [](Value value) { return cast<ShapedType>(value.getType()).getDimSize(1); };
     getOperation().walk([&](heddle::AttentionOp attention) {
-      attention.emitRemark() << heads(attention.getQuery()) / heads(attention.getKey()) << " query heads share a KV head of "
-                             << heads(attention.getKey());
+      attention.emitRemark() << heads(attention.getQuery()) / heads(attention.getKey())
+                             << " query heads share a KV head of " << heads(attention.getKey());
     });
   }
 };

@@ -14,4 +14,6 @@ static const heddle_model model = {
     nullptr,
 };
 
-extern "C" const heddle_model *heddle_model_reference(void) { return &model; }
+extern "C" const heddle_model *heddle_model_reference(void) {
+  return &model;
+}

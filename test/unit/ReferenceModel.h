@@ -30,7 +30,7 @@ constexpr size_t pageBytes = size_t(numLayers) * 2 * numKvHeads * HEDDLE_KV_PAGE
 // Activations of a row: x, normed, q, attended, and the MLP's inner values.
 constexpr size_t rowBytes = (4 * hiddenSize + intermediateSize) * sizeof(float);
 
-extern int window;  // tokens that a row sees, itself included; 0: all
+extern int window; // tokens that a row sees, itself included; 0: all
 
 void step(const heddle_step *step, int32_t thread, int32_t numThreads);
 

@@ -21,9 +21,13 @@ template <typename T> void appendStruct(Bytes &bytes, const T &value) {
   bytes.insert(bytes.end(), begin, begin + sizeof value);
 }
 
-void append(Bytes &bytes, const Bytes &more) { bytes.insert(bytes.end(), more.begin(), more.end()); }
+void append(Bytes &bytes, const Bytes &more) {
+  bytes.insert(bytes.end(), more.begin(), more.end());
+}
 
-void align(Bytes &bytes, size_t alignment) { bytes.resize((bytes.size() + alignment - 1) / alignment * alignment); }
+void align(Bytes &bytes, size_t alignment) {
+  bytes.resize((bytes.size() + alignment - 1) / alignment * alignment);
+}
 
 [[noreturn]] void give(const std::string &message) {
   fprintf(stderr, "%s\n", message.c_str());
@@ -240,7 +244,7 @@ std::string scratchFolder() {
 
 std::string writeFile(const std::string &name, const Bytes &bytes) {
   std::string path = scratchFolder() + "/" + name;
-  unlink(path.c_str());  // a mapping of an earlier file keeps its bytes
+  unlink(path.c_str()); // a mapping of an earlier file keeps its bytes
   FILE *file = fopen(path.c_str(), "wb");
   if (!file || fwrite(bytes.data(), 1, bytes.size(), file) != bytes.size() || fclose(file) != 0)
     give(path + " cannot be written");

@@ -19,9 +19,15 @@ void *operator new(size_t size) {
     return memory;
   abort();
 }
-void *operator new(size_t size, const std::nothrow_t &) noexcept { return operator new(size); }
-void operator delete(void *memory) noexcept { free(memory); }
-void operator delete(void *memory, size_t) noexcept { free(memory); }
+void *operator new(size_t size, const std::nothrow_t &) noexcept {
+  return operator new(size);
+}
+void operator delete(void *memory) noexcept {
+  free(memory);
+}
+void operator delete(void *memory, size_t) noexcept {
+  free(memory);
+}
 
 using namespace heddle;
 using namespace heddle::reference;
@@ -43,7 +49,7 @@ TEST(Allocations, noneInDecode) {
   heddle_feed feeds[] = {{0, 1, ids, nullptr}, {1, 1, ids + 1, nullptr}};
   int64_t before = allocations;
   bool ok = true;
-  for (int i = 0; i < 100; ++i) {  // over a page border
+  for (int i = 0; i < 100; ++i) { // over a page border
     ok &= session->step(feeds, 2).isOk();
     ids[0] = sampler.sample(session->logits(0));
     ids[1] = sampler.sample(session->logits(1));

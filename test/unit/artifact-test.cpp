@@ -41,7 +41,7 @@ TEST(Artifact, executableNeedsLibcAndLibmOnly) {
         << needed.substr(at, 20);
   std::string newest = outputOf("'" HEDDLE_READELF "' --dyn-syms '" HEDDLE_REFERENCE_LLAMA
                                 "' | grep -o 'GLIBC_[0-9.]*' | sort -V | tail -1");
-  EXPECT_LE(atof(newest.c_str() + 8), 34) << newest;  // GLIBC_2.34
+  EXPECT_LE(atof(newest.c_str() + 8), 34) << newest; // GLIBC_2.34
 }
 #endif
 

@@ -36,13 +36,15 @@ struct Beams {
       const std::vector<int32_t> &ids;
       double value;
     } sum = {whole, 0};
-    RowSink sink([](void *user, size_t, int32_t token, const float *logits, const float *) {
-      auto &sum = *static_cast<Sum *>(user);
-      float logProbabilities[vocabSize];
-      logSoftmax(logits, vocabSize, logProbabilities);
-      if (size_t(token) + 1 >= prompt.size() && size_t(token) + 1 < sum.ids.size())
-        sum.value += logProbabilities[sum.ids[token + 1]];
-    }, &sum);
+    RowSink sink(
+        [](void *user, size_t, int32_t token, const float *logits, const float *) {
+          auto &sum = *static_cast<Sum *>(user);
+          float logProbabilities[vocabSize];
+          logSoftmax(logits, vocabSize, logProbabilities);
+          if (size_t(token) + 1 >= prompt.size() && size_t(token) + 1 < sum.ids.size())
+            sum.value += logProbabilities[sum.ids[token + 1]];
+        },
+        &sum);
     auto fresh = model.session();
     heddle_feed feed = {0, int32_t(whole.size()), whole.data(), nullptr};
     EXPECT_TRUE(fresh->forward(&feed, 1, sink).isOk());

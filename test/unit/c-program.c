@@ -49,8 +49,10 @@ static void refuseOption(heddle_session *session, heddle_generate_options option
 
 static void refuseOptions(heddle_session *session) {
   refuseOption(session, (heddle_generate_options){.max_tokens = -1}, "max_tokens is -1, expected a number from 0");
-  refuseOption(session, (heddle_generate_options){.temperature = NAN}, "temperature is nan, expected a number in [0, 1000]");
-  refuseOption(session, (heddle_generate_options){.temperature = -1}, "temperature is -1, expected a number in [0, 1000]");
+  refuseOption(session, (heddle_generate_options){.temperature = NAN},
+               "temperature is nan, expected a number in [0, 1000]");
+  refuseOption(session, (heddle_generate_options){.temperature = -1},
+               "temperature is -1, expected a number in [0, 1000]");
   refuseOption(session, (heddle_generate_options){.top_k = -5}, "top_k is -5, expected a number from 0");
   refuseOption(session, (heddle_generate_options){.top_p = NAN}, "top_p is nan, expected a number in [0, 1]");
   refuseOption(session, (heddle_generate_options){.min_p = 1.5f}, "min_p is 1.5, expected a number in [0, 1]");
@@ -67,7 +69,8 @@ static void refuseIds(heddle_package *package, heddle_session *session) {
   expectError(heddle_session_generate(session, 0, ids, 0, NULL, NULL, NULL, &made), HEDDLE_INVALID_INPUT,
               "the prompt has no tokens");
   expectError(heddle_session_prefill(session, 0, NULL, 3), HEDDLE_INVALID_INPUT, "the 3 ids are a null pointer");
-  expectError(heddle_package_decode(package, NULL, 3, text, 8, &made), HEDDLE_INVALID_INPUT, "the 3 ids are a null pointer");
+  expectError(heddle_package_decode(package, NULL, 3, text, 8, &made), HEDDLE_INVALID_INPUT,
+              "the 3 ids are a null pointer");
   heddle_feed feed = {.sequence = 0, .count = 1};
   expectError(heddle_session_step(session, &feed, 1), HEDDLE_INVALID_INPUT, "the ids of sequence 0 are a null pointer");
   expectError(heddle_session_step(session, NULL, 1), HEDDLE_INVALID_INPUT, "the 1 feeds of a step are a null pointer");
@@ -75,7 +78,8 @@ static void refuseIds(heddle_package *package, heddle_session *session) {
   expect(!heddle_session_logits(session, 0) && !heddle_session_hidden_state(session, 0), "a failed step has an answer");
   require(heddle_session_prefill(session, 0, ids, 2));
   expect(heddle_session_logits(session, 0) && heddle_session_hidden_state(session, 0), "a step has no answer");
-  expect(!heddle_session_logits(session, 1) && !heddle_session_hidden_state(session, SIZE_MAX), "a feed too many has an answer");
+  expect(!heddle_session_logits(session, 1) && !heddle_session_hidden_state(session, SIZE_MAX),
+         "a feed too many has an answer");
   require(heddle_session_reset(session, 0));
 }
 
@@ -152,14 +156,17 @@ int main(int argc, char **argv) {
       best = id;
   require(heddle_session_decode(session, 1, (int32_t)best));
   require(heddle_session_fork(session, 1, 0));
-  expect(heddle_session_length(session, 0) == (int64_t)count + 1 && heddle_session_hidden_state(session, 0), "a fork is a copy");
+  expect(heddle_session_length(session, 0) == (int64_t)count + 1 && heddle_session_hidden_state(session, 0),
+         "a fork is a copy");
   require(heddle_session_reset(session, 0));
   refuseOptions(session);
   refuseIds(package, session);
-  expectError(heddle_session_decode(session, 0, 256), HEDDLE_INVALID_INPUT, "token id 256 at position 0 is not in [0, 256)");
+  expectError(heddle_session_decode(session, 0, 256), HEDDLE_INVALID_INPUT,
+              "token id 256 at position 0 is not in [0, 256)");
   expectError(heddle_session_reset(session, 2), HEDDLE_INVALID_INPUT, "sequence 2 is not in [0, 2)");
   heddle_session_options unsized = {0};
-  expectError(heddle_session_create(package, &unsized, &session), HEDDLE_INVALID_INPUT, "the size field of an options struct is not set");
+  expectError(heddle_session_create(package, &unsized, &session), HEDDLE_INVALID_INPUT,
+              "the size field of an options struct is not set");
 
   heddle_session_destroy(session);
   heddle_package_close(package);

@@ -108,7 +108,8 @@ TEST(Cli, sameSeedSameAnswer) {
 }
 
 TEST(Cli, aTinyTemperatureIsGreedy) {
-  EXPECT_EQ(run("hello -n 8 --ignore-eos --print-ids --temp 1e-38").out, run("hello -n 8 --ignore-eos --print-ids --temp 0").out);
+  EXPECT_EQ(run("hello -n 8 --ignore-eos --print-ids --temp 1e-38").out,
+            run("hello -n 8 --ignore-eos --print-ids --temp 0").out);
 }
 
 TEST(Cli, logprobsAreJsonLines) {
@@ -173,7 +174,8 @@ TEST(Cli, perplexityOfKnownLogits) {
 TEST(Cli, informs) {
   Outcome info = run("--info");
   EXPECT_NE(info.out.find("architecture       llama"), std::string::npos) << info.out;
-  EXPECT_EQ(run("--check").out, "weights: all hashes match\ncode: it has no hash, which only Heddle's own links have\n");
+  EXPECT_EQ(run("--check").out,
+            "weights: all hashes match\ncode: it has no hash, which only Heddle's own links have\n");
   EXPECT_NE(run("--licenses").out.find("PCRE2"), std::string::npos);
   EXPECT_EQ(run("--version").out.find("heddle runtime "), 0u);
   Outcome help = run("--help");
@@ -208,15 +210,17 @@ TEST(CliErrors, oneLineAndExitCode2) {
 }
 
 TEST(CliErrors, chatRefusesWhatItCannotRead) {
-  expectRefused("--chat -n 1", "standard input: a line of more than 16777216 bytes", std::string((16 << 20) + 1, 'x') + "\n");
-  std::string command = "'" HEDDLE_REFERENCE_LLAMA "' --chat -n 1 <" + scratchFolder() + " >/dev/null 2>" + scratchFolder() + "/stderr";
+  expectRefused("--chat -n 1", "standard input: a line of more than 16777216 bytes",
+                std::string((16 << 20) + 1, 'x') + "\n");
+  std::string command =
+      "'" HEDDLE_REFERENCE_LLAMA "' --chat -n 1 <" + scratchFolder() + " >/dev/null 2>" + scratchFolder() + "/stderr";
   EXPECT_EQ(WEXITSTATUS(system(command.c_str())), 1);
   EXPECT_EQ(readFile(scratchFolder() + "/stderr"), "reference-llama: error: standard input: Is a directory\n");
 }
 
 TEST(CliErrors, aMessageIsCutBetweenCharacters) {
   const std::string before = "reference-llama: error: ", start = "unknown option '--";
-  for (size_t whole : {3998, 3999}) {  // bytes of the message before two characters of 2 bytes each
+  for (size_t whole : {3998, 3999}) { // bytes of the message before two characters of 2 bytes each
     std::string option(whole - start.size(), 'x');
     std::string expected = before + start + option + (whole == 3998 ? "\u00e9" : "") + "\n";
     EXPECT_EQ(run("--" + option + "\u00e9\u00e9").err, expected) << whole;

@@ -143,7 +143,7 @@ TEST(DeviceCache, lackOfMemoryNamesTheCache) {
 struct DeviceStepTest : testing::Test {
   void SetUp() override {
     ASSERT_TRUE(cache.create({pageBytes, {}}, 2, context, &device).isOk());
-    ASSERT_TRUE(cache.makeRoom(1, 1).isOk());  // its page is the first, so that pages are in no order
+    ASSERT_TRUE(cache.makeRoom(1, 1).isOk()); // its page is the first, so that pages are in no order
     ASSERT_TRUE(cache.makeRoom(0, 72).isOk());
     ASSERT_TRUE(rope.create(model.package->metadata(), context).isOk());
     rope.prepare(rope.modeOf(72), positions, 3);

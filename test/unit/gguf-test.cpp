@@ -67,31 +67,12 @@ const BadGguf badFiles[] = {
     {"nameTooLong", [](auto &f) { f.tensors[0].name = std::string(65, 'n'); }, "tensor name of 65 bytes"},
     {"nameEmpty", [](auto &f) { f.tensors[0].name = ""; }, "tensor name of 0 bytes"},
     {"nameTwice", [](auto &f) { f.tensors[1].name = f.tensors[0].name; }, "duplicate tensor 'token_embd.weight'"},
-    {"nameWithControlBytes",
-     [](auto &f) {
-       f.tensors[0] = {"\x1b[2J\n", {16, 32}, 9999, ""};
-     },
+    {"nameWithControlBytes", [](auto &f) { f.tensors[0] = {"\x1b[2J\n", {16, 32}, 9999, ""}; },
      "'\\x1b[2J\\x0a' has unknown type 9999"},
-    {"fiveDimensions",
-     [](auto &f) {
-       f.tensor(q).dims = {16, 16, 1, 1, 1};
-     },
-     "n_dims is 5"},
-    {"dimensionNegative",
-     [](auto &f) {
-       f.tensor(q).dims = {16, -16};
-     },
-     "dimension 1 is negative (-16)"},
-    {"dimensionsWrap",
-     [](auto &f) {
-       f.tensor(q).dims = {1LL << 32, 1LL << 32};
-     },
-     "overflows"},
-    {"bytesWrapToZero",
-     [](auto &f) {
-       f.tensor(q).dims = {1LL << 31, 1LL << 31};
-     },
-     "overflows"},
+    {"fiveDimensions", [](auto &f) { f.tensor(q).dims = {16, 16, 1, 1, 1}; }, "n_dims is 5"},
+    {"dimensionNegative", [](auto &f) { f.tensor(q).dims = {16, -16}; }, "dimension 1 is negative (-16)"},
+    {"dimensionsWrap", [](auto &f) { f.tensor(q).dims = {1LL << 32, 1LL << 32}; }, "overflows"},
+    {"bytesWrapToZero", [](auto &f) { f.tensor(q).dims = {1LL << 31, 1LL << 31}; }, "overflows"},
     {"rowNotMultipleOfBlock", [](auto &f) { f.tensor(q).type = 8; }, "not a multiple of the block of q8_0 (32)"},
     {"typeRemoved", [](auto &f) { f.tensor(q).type = 4; }, "type 4 (q4_2), which is not supported"},
     {"typeUnknown", [](auto &f) { f.tensor(q).type = 77; }, "unknown type 77"},
@@ -130,18 +111,12 @@ const BadGguf badFiles[] = {
      },
      "llama.rope.scaling.factor is 0"},
     {"vocabularyNotRows", [](auto &f) { f.u32("llama.vocab_size", 33); }, "the config asks for (33, 16)"},
-    {"tokensNotRows",
-     [](auto &f) {
-       f.strings("tokenizer.ggml.tokens", {"a", "b"});
-     },
+    {"tokensNotRows", [](auto &f) { f.strings("tokenizer.ggml.tokens", {"a", "b"}); },
      "tokenizer.ggml.tokens has 2 tokens, but token_embd.weight has 32 rows"},
     {"eosBeyondVocabulary", [](auto &f) { f.u32("tokenizer.ggml.eos_token_id", 32); }, "eos_token_id is 32"},
     {"tensorMissing", [](auto &f) { f.tensor(q).name = "other"; },
      "tensor model.layers.0.self_attn.q_proj.weight (blk.0.attn_q.weight) is missing"},
-    {"tensorOfUnknownLayer",
-     [](auto &f) {
-       f.tensors.push_back({"blk.2.attn_q.weight", {16, 16}, 0, zeros(1024)});
-     },
+    {"tensorOfUnknownLayer", [](auto &f) { f.tensors.push_back({"blk.2.attn_q.weight", {16, 16}, 0, zeros(1024)}); },
      "'blk.2.attn_q.weight' is not part of a model"},
     {"weightsOfIntegers", [](auto &f) { f.tensor(q).type = 26; }, "has type i32, expected f32"},
     {"expertsPerTokenAboveExperts",

@@ -99,7 +99,7 @@ TEST(Io, rowsThatEndArePadded) {
   ASSERT_EQ(io.run("-n 5 --temp 0 --eos " + std::to_string(third)), 0) << io.message;
   const auto *ids = reinterpret_cast<const int64_t *>(io.outputs->find("ids")->data);
   EXPECT_EQ(ids[2], third);
-  EXPECT_EQ(ids[3], 0);  // the pad token
+  EXPECT_EQ(ids[3], 0); // the pad token
   EXPECT_EQ(ids[4], 0);
 }
 

@@ -73,7 +73,7 @@ TEST(Package, sidecarHoldsTheWeights) {
   ASSERT_TRUE(status.isOk()) << status.message();
   EXPECT_TRUE(opened->check().isOk());
   Bytes other = sidecar;
-  other[40] ^= 1;  // the package's hash
+  other[40] ^= 1; // the package's hash
   writeFile("package.weights", other);
   expectError(open(file, package, opened), "belong to another package");
   other = sidecar;
@@ -117,7 +117,7 @@ TEST(PackageErrors, everyFlippedByteOfThePackageIsRefused) {
   Bytes package = makePackage(parts.metadata, parts.weights), weights = parts.weights;
   for (size_t at = 0; at < package.size(); at += at < 64 ? 1 : 37) {
     if (at >= 12 && at < 16)
-      continue;  // the minor version: newer ones are readable
+      continue; // the minor version: newer ones are readable
     Bytes damaged = package;
     damaged[at] ^= 0x10;
     std::unique_ptr<Package> opened;
@@ -141,7 +141,7 @@ TEST(PackageErrors, header) {
   expectError(open(newer, parts.weights), "package version 2.0, this runtime reads 1");
   std::unique_ptr<Package> opened;
   Bytes machine = elf;
-  machine[18] ^= 0xff;  // e_machine
+  machine[18] ^= 0xff; // e_machine
   expectError(open(machine, package, opened), "code for another machine");
   expectError(open(Bytes(1000, 'x'), package, opened), "not an ELF file");
   heddle_model code = makeCode(package);
@@ -192,7 +192,7 @@ TEST(CpuFeatures, knowsTheBaseline) {
   EXPECT_EQ(hasCpuFeature("avx512bf16"), bool(__builtin_cpu_supports("avx512bf16")));
 #endif
   EXPECT_FALSE(hasCpuFeature("avx1024"));
-  EXPECT_FALSE(hasCpuFeature("avx512_bf16"));  // LLVM's spelling only
+  EXPECT_FALSE(hasCpuFeature("avx512_bf16")); // LLVM's spelling only
 }
 
 } // namespace

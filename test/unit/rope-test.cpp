@@ -31,7 +31,9 @@ std::vector<int32_t> someIds(int count) {
   return ids;
 }
 
-std::vector<float> lastLogits(const Session &session) { return {session.logits(0), session.logits(0) + vocabSize}; }
+std::vector<float> lastLogits(const Session &session) {
+  return {session.logits(0), session.logits(0) + vocabSize};
+}
 
 float maxDifference(const std::vector<float> &a, const std::vector<float> &b) {
   float worst = 0;
@@ -84,7 +86,7 @@ struct InterruptAfter {
 TEST(Longrope, aCallBrokenOffLeavesEverySequenceAsItWas) {
   ScaledModel model(package::RopeScaling::Longrope);
   std::vector<int32_t> ids = someIds(40);
-  for (int chunk = 1; chunk <= 4; ++chunk) {  // sequence 0 is computed again: 25 tokens in chunks of 8
+  for (int chunk = 1; chunk <= 4; ++chunk) { // sequence 0 is computed again: 25 tokens in chunks of 8
     SessionOptions options;
     options.maxSequences = 2;
     auto broken = model.session(options), whole = model.session(options);
@@ -114,7 +116,7 @@ TEST(Longrope, aStepThatFailsLeavesTheSequenceAsItWas) {
   std::vector<int32_t> ids = someIds(40);
   ids[30] = 1;
   float nan = NAN;
-  memcpy(model.weights.data() + hiddenSize * sizeof(float), &nan, sizeof nan);  // of token 1's embedding
+  memcpy(model.weights.data() + hiddenSize * sizeof(float), &nan, sizeof nan); // of token 1's embedding
   model.open();
   auto failed = model.session(), whole = model.session();
   ASSERT_TRUE(failed->append(0, ids.data(), 15).isOk());
@@ -153,17 +155,17 @@ TEST(Dynamic, thetaGrowsWithTheLength) {
   // numpy: theta = f32(1e4) * (f32(2) * f32(L) / f32(20) - f32(1)) ** f32(16 / 14);
   // cos(f64(f32(25) / theta ** (arange(0, 16, 2, f32) / f32(16))))
   expectCosines(tables, position,
-                {0.991202831f, 0.639315665f, -0.461816341f, 0.832389474f,
-                 0.985881388f, 0.998839319f, 0.999904752f, 0.999992192f});
+                {0.991202831f, 0.639315665f, -0.461816341f, 0.832389474f, 0.985881388f, 0.998839319f, 0.999904752f,
+                 0.999992192f});
   // The same position in a longer sequence has other angles.
   tables.prepare(tables.modeOf(60), &position, 1);
   expectCosines(tables, position,
-                {0.991202831f, 0.999999106f, -0.00766607979f, 0.92236954f,
-                 0.995037854f, 0.99968648f, 0.999980211f, 0.999998748f});
+                {0.991202831f, 0.999999106f, -0.00766607979f, 0.92236954f, 0.995037854f, 0.99968648f, 0.999980211f,
+                 0.999998748f});
   tables.prepare(tables.modeOf(20), &position, 1);
   expectCosines(tables, position,
-                {0.991202831f, -0.0516893305f, -0.801143587f, 0.703440666f,
-                 0.968912423f, 0.996876597f, 0.999687493f, 0.999968767f});
+                {0.991202831f, -0.0516893305f, -0.801143587f, 0.703440666f, 0.968912423f, 0.996876597f, 0.999687493f,
+                 0.999968767f});
   auto session = model.session();
   std::vector<int32_t> ids = someIds(40);
   ASSERT_TRUE(session->append(0, ids.data(), 30).isOk());

@@ -55,70 +55,32 @@ const BadHeader badHeaders[] = {
     {"dtypeMissing", [](Header &h) { h[q].erase("dtype"); }, "'dtype' is missing"},
     {"shapeMissing", [](Header &h) { h[q].erase("shape"); }, "'shape' is missing"},
     {"offsetsMissing", [](Header &h) { h[q].erase("data_offsets"); }, "'data_offsets' is missing"},
-    {"dimNegative",
-     [](Header &h) {
-       h[q]["shape"] = {-16, -16};
-     },
-     "non-negative integer below 2^64, found '-16'"},
-    {"dimFloat",
-     [](Header &h) {
-       h[q]["shape"] = {16.5, 16};
-     },
-     "found '16.5'"},
-    {"dimAboveSigned",
-     [](Header &h) {
-       h[q]["shape"] = {UINT64_MAX, 16};
-     },
-     "out of range"},
+    {"dimNegative", [](Header &h) { h[q]["shape"] = {-16, -16}; }, "non-negative integer below 2^64, found '-16'"},
+    {"dimFloat", [](Header &h) { h[q]["shape"] = {16.5, 16}; }, "found '16.5'"},
+    {"dimAboveSigned", [](Header &h) { h[q]["shape"] = {UINT64_MAX, 16}; }, "out of range"},
     {"shapeNotArray", [](Header &h) { h[q]["shape"] = 256; }, "expected an array"},
     {"shapeOfManyDims", [](Header &h) { h[q]["shape"] = std::vector<int>(65, 1); }, "more than 64 dimensions"},
-    {"shapeWraps",
-     [](Header &h) {
-       h[q]["shape"] = {1LL << 40, 1LL << 40};
-     },
-     "overflows"},
-    {"shapeWrapsToZero",
-     [](Header &h) {
-       h[q]["shape"] = {1LL << 32, 1LL << 32};
-     },
-     "overflows"},
-    {"shapeMismatch",
-     [](Header &h) {
-       h[q]["shape"] = {16, 15};
-     },
-     "need 960 bytes, but data_offsets hold 1024"},
+    {"shapeWraps", [](Header &h) { h[q]["shape"] = {1LL << 40, 1LL << 40}; }, "overflows"},
+    {"shapeWrapsToZero", [](Header &h) { h[q]["shape"] = {1LL << 32, 1LL << 32}; }, "overflows"},
+    {"shapeMismatch", [](Header &h) { h[q]["shape"] = {16, 15}; }, "need 960 bytes, but data_offsets hold 1024"},
     {"offsetsReversed", [](Header &h) { std::swap(h[q]["data_offsets"][0], h[q]["data_offsets"][1]); },
      "data_offsets are reversed"},
     {"offsetsThree", [](Header &h) { h[q]["data_offsets"].push_back(0); }, "more than two"},
     {"offsetsOne", [](Header &h) { h[q]["data_offsets"].erase(1); }, "fewer than two"},
     {"offsetsBeyond",
-     [](Header &h) {
-       h["zz"] = {{"dtype", "U8"}, {"shape", {1LL << 40}}, {"data_offsets", offsets(0, 1LL << 40)}};
-     },
+     [](Header &h) { h["zz"] = {{"dtype", "U8"}, {"shape", {1LL << 40}}, {"data_offsets", offsets(0, 1LL << 40)}}; },
      "beyond the end"},
-    {"offsetsOverlap",
-     [](Header &h) {
-       h["zz"] = {{"dtype", "U8"}, {"shape", {8}}, {"data_offsets", offsets(0, 8)}};
-     },
+    {"offsetsOverlap", [](Header &h) { h["zz"] = {{"dtype", "U8"}, {"shape", {8}}, {"data_offsets", offsets(0, 8)}}; },
      "(overlap)"},
     {"offsetsHole", [](Header &h) { h.erase(q); }, "(hole)"},
     {"bytesAfterLast", [](Header &h) { h.erase("model.layers.1.mlp.down_proj.weight"); },
      "bytes after the last tensor"},
-    {"bitsOdd",
-     [](Header &h) {
-       h["zz"] = {{"dtype", "F4"}, {"shape", {3}}, {"data_offsets", offsets(0, 2)}};
-     },
+    {"bitsOdd", [](Header &h) { h["zz"] = {{"dtype", "F4"}, {"shape", {3}}, {"data_offsets", offsets(0, 2)}}; },
      "12 bits of F4"},
     {"f8Named",
-     [](Header &h) {
-       h[q] = {{"dtype", "F8_E4M3"}, {"shape", {1024}}, {"data_offsets", h[q]["data_offsets"]}};
-     },
+     [](Header &h) { h[q] = {{"dtype", "F8_E4M3"}, {"shape", {1024}}, {"data_offsets", h[q]["data_offsets"]}}; },
      "dtype F8_E4M3 is not supported"},
-    {"metadataNotStrings",
-     [](Header &h) {
-       h["__metadata__"] = {{"format", 1}};
-     },
-     "__metadata__"},
+    {"metadataNotStrings", [](Header &h) { h["__metadata__"] = {{"format", 1}}; }, "__metadata__"},
     {"metadataNotObject", [](Header &h) { h["__metadata__"] = "pt"; }, "expected an object"},
     {"tensorNotObject", [](Header &h) { h["zz"] = 1; }, "tensor 'zz': header byte"},
 };

@@ -81,11 +81,11 @@ TEST(Sampler, repetitionPenaltyHasTheSignOfTheLogit) {
   Sampler sampler(options, 3);
   std::vector<float> positive = {3, 2, 1}, negative = {-1, -1.5f, -5};
   sampler.accept(0);
-  EXPECT_EQ(sampler.sample(positive.data()), 1);  // 3 / 2 < 2
+  EXPECT_EQ(sampler.sample(positive.data()), 1); // 3 / 2 < 2
   EXPECT_EQ(Sampler(options, 3).sample(positive.data()), 0);
   Sampler other(options, 3);
   other.accept(0);
-  EXPECT_EQ(other.sample(negative.data()), 1);    // -1 * 2 < -1.5
+  EXPECT_EQ(other.sample(negative.data()), 1); // -1 * 2 < -1.5
 }
 
 TEST(Sampler, sameSeedSameTokens) {
@@ -138,7 +138,8 @@ TEST(Sampler, optionsOutOfRangeAreNamed) {
   refuse("top_p is nan, expected a number in [0, 1]", [](SamplerOptions &o) { o.topP = NAN; });
   refuse("top_p is 0, which leaves no token, expected a number above it", [](SamplerOptions &o) { o.topP = 0; });
   refuse("min_p is 1.5, expected a number in [0, 1]", [](SamplerOptions &o) { o.minP = 1.5f; });
-  refuse("repetition_penalty is nan, expected a number in [0.001, 1000]", [](SamplerOptions &o) { o.repetitionPenalty = NAN; });
+  refuse("repetition_penalty is nan, expected a number in [0.001, 1000]",
+         [](SamplerOptions &o) { o.repetitionPenalty = NAN; });
   SamplerOptions edges;
   edges.temperature = 1000;
   edges.minP = 1;

@@ -42,15 +42,19 @@ Rows forward(Session &session, const std::vector<heddle_feed> &feeds) {
   Rows rows(feeds.size());
   for (size_t i = 0; i < feeds.size(); ++i)
     rows[i].resize(size_t(feeds[i].count) * vocabSize);
-  RowSink sink([](void *user, size_t feed, int32_t token, const float *logits, const float *) {
-    std::copy_n(logits, vocabSize, (*static_cast<Rows *>(user))[feed].data() + size_t(token) * vocabSize);
-  }, &rows);
+  RowSink sink(
+      [](void *user, size_t feed, int32_t token, const float *logits, const float *) {
+        std::copy_n(logits, vocabSize, (*static_cast<Rows *>(user))[feed].data() + size_t(token) * vocabSize);
+      },
+      &rows);
   Status status = session.forward(feeds.data(), feeds.size(), sink);
   EXPECT_TRUE(status.isOk()) << status.message();
   return rows;
 }
 
-int32_t greedy(const float *logits) { return int32_t(std::max_element(logits, logits + vocabSize) - logits); }
+int32_t greedy(const float *logits) {
+  return int32_t(std::max_element(logits, logits + vocabSize) - logits);
+}
 
 std::vector<int32_t> generate(Session &session, const std::vector<int32_t> &prompt, int count) {
   std::vector<int32_t> answer;
@@ -69,7 +73,7 @@ TEST(Session, reproducesGoldens) {
   for (const char *name : {"p0", "p1", "p2"}) {
     std::vector<int32_t> ids = goldens.ids((std::string(name) + ".input_ids").c_str());
     session->truncate(0, 0);
-    Rows rows = forward(*session, {{0, int32_t(ids.size()), ids.data(), nullptr}});  // p2: 24 tokens in chunks of 8
+    Rows rows = forward(*session, {{0, int32_t(ids.size()), ids.data(), nullptr}}); // p2: 24 tokens in chunks of 8
     EXPECT_LE(maxDifference(rows[0].data(), goldens.floats((std::string(name) + ".logits").c_str()), rows[0].size()),
               1e-4f)
         << name;
@@ -156,7 +160,7 @@ TEST(Session, positionIdsShiftTheSequence) {
   int32_t ids[] = {5, 6, 7}, positions[] = {10, 11, 12};
   Rows plain = forward(*session, {{0, 3, ids, nullptr}});
   session->truncate(0, 0);
-  Rows shifted = forward(*session, {{0, 3, ids, positions}});  // rotary: relative
+  Rows shifted = forward(*session, {{0, 3, ids, positions}}); // rotary: relative
   EXPECT_LE(maxDifference(plain[0].data(), shifted[0].data(), plain[0].size()), 1e-4f);
   int32_t wrong[] = {0, 1, 128};
   session->truncate(0, 0);
@@ -184,7 +188,7 @@ TEST(SessionErrors, namesBothNumbers) {
 TEST(SessionErrors, logitsThatAreNotFinite) {
   TestModel broken;
   float nan = NAN;
-  memcpy(broken.weights.data() + 9 * hiddenSize * sizeof(float), &nan, sizeof nan);  // of token 9's embedding
+  memcpy(broken.weights.data() + 9 * hiddenSize * sizeof(float), &nan, sizeof nan); // of token 9's embedding
   broken.open();
   auto session = broken.session();
   int32_t ids[] = {5, 9};

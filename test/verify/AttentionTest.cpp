@@ -26,7 +26,8 @@ struct Shapes {
 } // namespace
 
 // @main(query, key, value, bias, sinks), of which `operands` names the optional ones.
-static std::string module(const Shapes &s, const std::string &operands, const std::string &mask, const std::string &attributes) {
+static std::string module(const Shapes &s, const std::string &operands, const std::string &mask,
+                          const std::string &attributes) {
   std::string q = dims(s.query), k = dims(s.key), v = dims(s.value), b = dims(s.bias), sinks = dims({s.numSinks});
   std::string out = dims({s.query[0], s.query[1], s.query[2], s.value[3]}), text;
   if (operands.find("bias") != std::string::npos)
@@ -34,13 +35,14 @@ static std::string module(const Shapes &s, const std::string &operands, const st
   if (operands.find("sinks") != std::string::npos)
     text += " sinks(%s : " + sinks + ")";
   return "func.func @main(%q: " + q + ", %k: " + k + ", %v: " + v + ", %b: " + b + ", %s: " + sinks + ") -> " + out +
-         " {\n  %0 = heddle.attention %q, %k, %v" + text + " <" + mask + "> {" + attributes + "} : " + q + ", " + k + ", " + v +
-         " -> " + out + "\n  return %0 : " + out + "\n}";
+         " {\n  %0 = heddle.attention %q, %k, %v" + text + " <" + mask + "> {" + attributes + "} : " + q + ", " + k +
+         ", " + v + " -> " + out + "\n  return %0 : " + out + "\n}";
 }
 
 // One query of 1 against four keys of one value.
 static Reals attend(const std::string &mask, const std::string &attributes, const Reals &keys, const Reals &values,
-                    const std::string &operands = "", const Reals &bias = {0, 0, 0, 0}, double sink = 0, int64_t queries = 1) {
+                    const std::string &operands = "", const Reals &bias = {0, 0, 0, 0}, double sink = 0,
+                    int64_t queries = 1) {
   Shapes shapes{{1, 1, queries, 1}, {1, 1, 4, 1}, {1, 1, 4, 1}, {1, 1, 1, 4}, 1};
   Evaluation run(module(shapes, operands, mask, attributes));
   return run.reals({run.f32(shapes.query, Reals(queries, 1)), run.f32(shapes.key, keys), run.f32(shapes.value, values),
@@ -64,8 +66,8 @@ TEST(Attention, SoftcapBoundsScoresBeforeTheBias) {
   double big = 2 * std::tanh(50.0), weight = std::exp(big);
   expectNear(attend("full", "scale = 1.0, softcap = 2.0", {0, 100, 0, 0}, {0, 1, 0, 0}), {weight / (3 + weight)}, 1e-6);
   double biased = std::exp(big + 5);
-  expectNear(attend("full", "scale = 1.0, softcap = 2.0", {0, 100, 0, 0}, {0, 1, 0, 0}, "bias", {0, 5, 0, 0}), {biased / (3 + biased)},
-             1e-6);
+  expectNear(attend("full", "scale = 1.0, softcap = 2.0", {0, 100, 0, 0}, {0, 1, 0, 0}, "bias", {0, 5, 0, 0}),
+             {biased / (3 + biased)}, 1e-6);
 }
 
 TEST(Attention, SinkJoinsTheSumOnly) {
@@ -80,8 +82,10 @@ TEST(Attention, CausalQueriesEndWithTheKeys) {
 }
 
 TEST(Attention, WindowHidesOldKeys) {
-  expectNear(attend("causal, window = 2", "scale = 1.0", {0, 0, 0, 0}, {3, 6, 9, 12}, "", {0, 0, 0, 0}, 0, 2), {7.5, 10.5}, 1e-6);
-  expectNear(attend("causal, window = 1", "scale = 1.0", {0, 0, 0, 0}, {3, 6, 9, 12}, "", {0, 0, 0, 0}, 0, 4), {3, 6, 9, 12}, 1e-6);
+  expectNear(attend("causal, window = 2", "scale = 1.0", {0, 0, 0, 0}, {3, 6, 9, 12}, "", {0, 0, 0, 0}, 0, 2),
+             {7.5, 10.5}, 1e-6);
+  expectNear(attend("causal, window = 1", "scale = 1.0", {0, 0, 0, 0}, {3, 6, 9, 12}, "", {0, 0, 0, 0}, 0, 4),
+             {3, 6, 9, 12}, 1e-6);
 }
 
 TEST(Attention, NothingSeenGivesZero) {
@@ -92,16 +96,16 @@ TEST(Attention, QueryHeadsShareTheirGroupsKeys) {
   Shapes shapes{{1, 6, 1, 1}, {1, 2, 2, 1}, {1, 2, 2, 1}, {1, 1, 1, 1}, 1};
   Evaluation run(module(shapes, "", "full", "scale = 1.0"));
   // Heads 0 to 2 read KV head 0, the others KV head 1; weights 1 : n.
-  Reals y = run.reals({run.f32(shapes.query, {0, 1, 2, 0, 1, 2}), run.f32(shapes.key, {0, ln2, 0, ln3}), run.f32(shapes.value, {0, 30, 0, 400}),
-                       run.f32({1, 1, 1, 1}, {0}), run.f32({1}, {0})});
+  Reals y = run.reals({run.f32(shapes.query, {0, 1, 2, 0, 1, 2}), run.f32(shapes.key, {0, ln2, 0, ln3}),
+                       run.f32(shapes.value, {0, 30, 0, 400}), run.f32({1, 1, 1, 1}, {0}), run.f32({1}, {0})});
   expectNear(y, {15, 20, 24, 200, 300, 360}, 1e-6);
 }
 
 TEST(Attention, HeadDimensionsOfKeyAndValueDiffer) {
   Shapes shapes{{2, 1, 1, 2}, {2, 1, 1, 2}, {2, 1, 1, 3}, {1, 1, 1, 1}, 1};
   Evaluation run(module(shapes, "", "causal", "scale = 1.0"));
-  Reals y = run.reals({run.f32(shapes.query, {1, 2, 3, 4}), run.f32(shapes.key, {1, 2, 3, 4}), run.f32(shapes.value, {1, 2, 3, 4, 5, 6}),
-                       run.f32({1, 1, 1, 1}, {0}), run.f32({1}, {0})});
+  Reals y = run.reals({run.f32(shapes.query, {1, 2, 3, 4}), run.f32(shapes.key, {1, 2, 3, 4}),
+                       run.f32(shapes.value, {1, 2, 3, 4, 5, 6}), run.f32({1, 1, 1, 1}, {0}), run.f32({1}, {0})});
   EXPECT_EQ(y, (Reals{1, 2, 3, 4, 5, 6}));
 }
 
@@ -132,12 +136,14 @@ TEST(Cache, SequencesOfAStepAreRaggedAndKept) {
   auto cache = run.cache(0);
   // All keys are 0: a query sees the mean of the last three values of its own sequence.
   cache->beginStep({0, 1, 1, 0});
-  auto first = run.call({cache, run.f32({4, 2}, Reals(8, 1)), run.f32({4, 1}, Reals(4, 0)), run.f32({4, 1}, {1, 10, 20, 3})});
+  auto first =
+      run.call({cache, run.f32({4, 2}, Reals(8, 1)), run.f32({4, 1}, Reals(4, 0)), run.f32({4, 1}, {1, 10, 20, 3})});
   expectNear(std::get<TensorRef>(first[1])->reals, {1, 1, 10, 10, 15, 15, 2, 2}, 1e-6);
   expectNear(std::get<TensorRef>(first[0])->reals, {1, 10, 15, 2, 1, 10, 15, 2}, 1e-6);
   EXPECT_EQ(cache->tokens(0), 2);
   cache->beginStep({1, 0, 0});
-  auto second = run.call({cache, run.f32({3, 2}, Reals(6, 1)), run.f32({3, 1}, Reals(3, 0)), run.f32({3, 1}, {60, 5, 7})});
+  auto second =
+      run.call({cache, run.f32({3, 2}, Reals(6, 1)), run.f32({3, 1}, Reals(3, 0)), run.f32({3, 1}, {60, 5, 7})});
   expectNear(std::get<TensorRef>(second[1])->reals, {30, 30, 3, 3, 5, 5}, 1e-6);
   EXPECT_EQ(cache->tokens(1), 3);
 }
@@ -175,7 +181,8 @@ static const char *splitStep = R"(
     return %whole, %merged, %s#2, %few : tensor<?x4xf32>, tensor<?x4xf32>, tensor<3x8xf32>, i1
   })";
 
-static llvm::SmallVector<RuntimeValue> runSplitStep(Evaluation &run, std::shared_ptr<KvCache> cache, int64_t rows, double seed) {
+static llvm::SmallVector<RuntimeValue> runSplitStep(Evaluation &run, std::shared_ptr<KvCache> cache, int64_t rows,
+                                                    double seed) {
   auto values = [&](int64_t count, double step) {
     Reals x(count);
     for (int64_t i = 0; i < count; ++i)
@@ -219,8 +226,8 @@ TEST(Splits, MustHaveRoom) {
   auto error = [&](std::vector<int64_t> rows) {
     cache->beginStep(rows);
     int64_t n = rows.size();
-    return run.error({cache, run.f32({n, 4}, Reals(4 * n, 1)), run.f32({n, 2}, Reals(2 * n, 1)), run.f32({n, 2}, Reals(2 * n, 1)),
-                      run.f32({2}, {0, 0})});
+    return run.error({cache, run.f32({n, 4}, Reals(4 * n, 1)), run.f32({n, 2}, Reals(2 * n, 1)),
+                      run.f32({n, 2}, Reals(2 * n, 1)), run.f32({2}, {0, 0})});
   };
   EXPECT_NE(error({0, 1, 2, 3}).find("has 4 rows and room for 3"), std::string::npos);
   cache->beginStep({0, 0, 0, 0, 0, 0, 0});
@@ -253,11 +260,14 @@ TEST(Cache, ViewsAreRoundedToTheCachesType) {
   EXPECT_EQ(run.reals({cache, k, run.index(0)}, 1), (Reals{-256, -3, -1, -4}));
   EXPECT_NE(run.error({cache, k, run.index(1)}).find("layer 1 is not one of the cache's 1"), std::string::npos);
   cache->beginStep({1, 1});
-  EXPECT_NE(run.error({cache, k, run.index(0)}).find("cannot read a view of a cache of 2 sequences"), std::string::npos);
+  EXPECT_NE(run.error({cache, k, run.index(0)}).find("cannot read a view of a cache of 2 sequences"),
+            std::string::npos);
 }
 
-static Reals positionBias(const std::string &table, const std::string &attributes, llvm::ArrayRef<int64_t> shape, const Reals &values) {
-  Evaluation run("func.func @main(%t: " + table + ", %n: index, %m: index) -> tensor<1x2x?x?xf32> {\n  %0 = heddle.position_bias %t[%n, %m] " +
+static Reals positionBias(const std::string &table, const std::string &attributes, llvm::ArrayRef<int64_t> shape,
+                          const Reals &values) {
+  Evaluation run("func.func @main(%t: " + table +
+                 ", %n: index, %m: index) -> tensor<1x2x?x?xf32> {\n  %0 = heddle.position_bias %t[%n, %m] " +
                  attributes + " : " + table + " -> tensor<1x2x?x?xf32>\n  return %0 : tensor<1x2x?x?xf32>\n}");
   return run.reals({run.f32(shape, values), run.index(2), run.index(3)});
 }
@@ -269,6 +279,7 @@ TEST(PositionBias, SlopesFallWithTheDistance) {
 
 TEST(PositionBias, RowsOfRunsOfDistances) {
   // Below 0 row 1, 0 and 1 row 2, from 2 on row 0; columns are heads.
-  expectNear(positionBias("tensor<3x2xf32>", "{starts = array<i64: 0, 2>, rows = array<i64: 1, 2, 0>}", {3, 2}, {1, 2, 3, 4, 5, 6}),
+  expectNear(positionBias("tensor<3x2xf32>", "{starts = array<i64: 0, 2>, rows = array<i64: 1, 2, 0>}", {3, 2},
+                          {1, 2, 3, 4, 5, 6}),
              {5, 5, 3, 1, 5, 5, 6, 6, 4, 2, 6, 6}, 0);
 }

@@ -30,9 +30,13 @@ static std::string twoBuffers(int offset, const std::string &writeSecond) {
          "    %rows = arith.constant 2 : index\n"
          "    %buffer = bufferization.to_buffer %x : tensor<2x2xf32> to memref<2x2xf32>\n"
          "    %a = memref.alloc(%rows) {heddle.row_offset = 0 : i64} : memref<?x2xf32>\n"
-         "    %b = memref.alloc(%rows) {heddle.row_offset = " + std::to_string(offset) + " : i64} : memref<?x2xf32>\n"
+         "    %b = memref.alloc(%rows) {heddle.row_offset = " +
+         std::to_string(offset) +
+         " : i64} : memref<?x2xf32>\n"
          "    memref.copy %buffer, %a : memref<2x2xf32> to memref<?x2xf32>\n"
-         "    %c = arith.constant 7.0 : f32\n    " + writeSecond + "\n"
+         "    %c = arith.constant 7.0 : f32\n    " +
+         writeSecond +
+         "\n"
          "    %dynamic = bufferization.to_tensor %a : memref<?x2xf32> to tensor<?x2xf32>\n"
          "    %result = tensor.cast %dynamic : tensor<?x2xf32> to tensor<2x2xf32>\n"
          "    return %result : tensor<2x2xf32>\n  }\n}";

@@ -37,12 +37,20 @@ public:
     EXPECT_TRUE(module) << source;
   }
 
-  RuntimeValue f32(llvm::ArrayRef<int64_t> shape, Reals values) { return real(mlir::Float32Type::get(&testContext()), shape, values); }
-  RuntimeValue bf16(llvm::ArrayRef<int64_t> shape, Reals values) { return real(mlir::BFloat16Type::get(&testContext()), shape, values); }
-  RuntimeValue f16(llvm::ArrayRef<int64_t> shape, Reals values) { return real(mlir::Float16Type::get(&testContext()), shape, values); }
+  RuntimeValue f32(llvm::ArrayRef<int64_t> shape, Reals values) {
+    return real(mlir::Float32Type::get(&testContext()), shape, values);
+  }
+  RuntimeValue bf16(llvm::ArrayRef<int64_t> shape, Reals values) {
+    return real(mlir::BFloat16Type::get(&testContext()), shape, values);
+  }
+  RuntimeValue f16(llvm::ArrayRef<int64_t> shape, Reals values) {
+    return real(mlir::Float16Type::get(&testContext()), shape, values);
+  }
   RuntimeValue i32(llvm::ArrayRef<int64_t> shape, Integers values) { return integer(32, shape, values); }
   RuntimeValue i1(llvm::ArrayRef<int64_t> shape, Integers values) { return integer(1, shape, values); }
-  RuntimeValue index(int64_t value) { return makeValue(Tensor::scalar(mlir::IndexType::get(&testContext()), {0, value})); }
+  RuntimeValue index(int64_t value) {
+    return makeValue(Tensor::scalar(mlir::IndexType::get(&testContext()), {0, value}));
+  }
   // The module's own i-th argument type, for caches.
   std::shared_ptr<KvCache> cache(unsigned argument) {
     return std::make_shared<KvCache>(llvm::cast<KvCacheType>(main().getArgumentTypes()[argument]));
@@ -63,7 +71,8 @@ public:
   // What is wrong with this call; "" if nothing is.
   std::string error(llvm::ArrayRef<RuntimeValue> arguments) {
     std::string text;
-    mlir::ScopedDiagnosticHandler handler(&testContext(), [&](mlir::Diagnostic &diagnostic) { text += diagnostic.str(); });
+    mlir::ScopedDiagnosticHandler handler(&testContext(),
+                                          [&](mlir::Diagnostic &diagnostic) { text += diagnostic.str(); });
     EXPECT_TRUE(mlir::failed(interpreter.call(main(), arguments)));
     return text;
   }

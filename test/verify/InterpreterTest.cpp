@@ -21,7 +21,8 @@ TEST(Interpreter, EmbeddingRefusesIdsOutsideTheTable) {
       %0 = heddle.embedding %ids, %table : tensor<1xi32>, tensor<2x2xf32> -> tensor<1x2xf32>
       return %0 : tensor<1x2xf32>
     })");
-  EXPECT_NE(run.error({run.i32({1}, {2}), run.f32({2, 2}, {1, 2, 3, 4})}).find("id 2 in a table of 2 rows"), std::string::npos);
+  EXPECT_NE(run.error({run.i32({1}, {2}), run.f32({2, 2}, {1, 2, 3, 4})}).find("id 2 in a table of 2 rows"),
+            std::string::npos);
 }
 
 TEST(Interpreter, LinearStacksWeightsAndBiases) {
@@ -32,8 +33,8 @@ TEST(Interpreter, LinearStacksWeightsAndBiases) {
       return %0 : tensor<2x3xf32>
     })");
   // Rows (1, 2) and (3, -1); W = [[1, 1], [2, 0], [0, 3]]; b = (10, 20, 30).
-  EXPECT_EQ(run.reals({run.f32({2, 2}, {1, 2, 3, -1}), run.f32({1, 2}, {1, 1}), run.f32({2, 2}, {2, 0, 0, 3}), run.f32({1}, {10}),
-                       run.f32({2}, {20, 30})}),
+  EXPECT_EQ(run.reals({run.f32({2, 2}, {1, 2, 3, -1}), run.f32({1, 2}, {1, 1}), run.f32({2, 2}, {2, 0, 0, 3}),
+                       run.f32({1}, {10}), run.f32({2}, {20, 30})}),
             (Reals{13, 22, 36, 12, 26, 27}));
 }
 
@@ -82,7 +83,9 @@ static std::string ropeModule(const std::string &layout, const std::string &tabl
   return "#rope = #heddle.rope<" + layout +
          ", table = 0, attention_factor = 2.0, inverse_frequency = array<f32: 1.0, 0.5>>\n"
          "func.func @main(%x: tensor<1x1x2x5xf32>, %p: tensor<1x2xi32>, %t: tensor<3x4xf32>) -> tensor<1x1x2x5xf32> {\n"
-         "  %0 = heddle.rope %x, %p" + table + " #rope : tensor<1x1x2x5xf32>, tensor<1x2xi32>\n"
+         "  %0 = heddle.rope %x, %p" +
+         table +
+         " #rope : tensor<1x1x2x5xf32>, tensor<1x2xi32>\n"
          "  return %0 : tensor<1x1x2x5xf32>\n}";
 }
 
@@ -94,10 +97,12 @@ TEST(Interpreter, RopeRotatesPairsAndLeavesTheRest) {
   };
   for (bool interleaved : {false, true}) {
     Evaluation run(ropeModule(interleaved ? "interleaved" : "half", ","));
-    Reals y = run.reals({run.f32({1, 1, 2, 5}, {1, 2, 3, 4, 5, 1, 2, 3, 4, 5}), run.i32({1, 2}, {0, 2}), run.f32({3, 4}, Reals(12, 0))});
+    Reals y = run.reals({run.f32({1, 1, 2, 5}, {1, 2, 3, 4, 5, 1, 2, 3, 4, 5}), run.i32({1, 2}, {0, 2}),
+                         run.f32({3, 4}, Reals(12, 0))});
     auto pairs = interleaved ? expect(1, 2, 3, 4) : expect(1, 3, 2, 4);
-    Reals second = interleaved ? Reals{pairs[0], pairs[1], pairs[2], pairs[3], 5} : Reals{pairs[0], pairs[2], pairs[1], pairs[3], 5};
-    Reals all{2, 4, 6, 8, 5};  // position 0: only the factor
+    Reals second = interleaved ? Reals{pairs[0], pairs[1], pairs[2], pairs[3], 5}
+                               : Reals{pairs[0], pairs[2], pairs[1], pairs[3], 5};
+    Reals all{2, 4, 6, 8, 5}; // position 0: only the factor
     all.insert(all.end(), second.begin(), second.end());
     expectNear(y, all, 1e-6);
   }
@@ -117,7 +122,7 @@ TEST(Interpreter, GluKnowsEveryActivation) {
   const double x = 0.75, sigmoid = 1 / (1 + std::exp(-x));
   const std::pair<const char *, double> cases[] = {
       {"silu", x * sigmoid},
-      {"gelu", x * 0.7733726476231317},  // x Phi(x)
+      {"gelu", x * 0.7733726476231317}, // x Phi(x)
       {"gelu_tanh", 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))},
       {"relu", x},
       {"quick_gelu", x / (1 + std::exp(-1.702 * x))},
@@ -125,10 +130,15 @@ TEST(Interpreter, GluKnowsEveryActivation) {
   };
   for (auto [name, value] : cases) {
     Evaluation run("func.func @main(%g: tensor<2xf32>, %u: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {\n"
-                   "  %0 = heddle.glu <" + std::string(name) + "> %g, %u : tensor<2xf32>\n"
-                   "  %1 = heddle.glu <" + std::string(name) + "> %g : tensor<2xf32>\n"
+                   "  %0 = heddle.glu <" +
+                   std::string(name) +
+                   "> %g, %u : tensor<2xf32>\n"
+                   "  %1 = heddle.glu <" +
+                   std::string(name) +
+                   "> %g : tensor<2xf32>\n"
                    "  return %0, %1 : tensor<2xf32>, tensor<2xf32>\n}");
-    Reals gated = run.reals({run.f32({2}, {x, 0}), run.f32({2}, {4, 1})}, 0), plain = run.reals({run.f32({2}, {x, 0}), run.f32({2}, {4, 1})}, 1);
+    Reals gated = run.reals({run.f32({2}, {x, 0}), run.f32({2}, {4, 1})}, 0),
+          plain = run.reals({run.f32({2}, {x, 0}), run.f32({2}, {4, 1})}, 1);
     expectNear(gated, {4 * value, 0}, 1e-6);
     expectNear(plain, {value, 0}, 1e-6);
   }
@@ -141,18 +151,21 @@ TEST(Interpreter, ReluIsZeroBelowZero) {
 }
 
 TEST(Interpreter, SoftcapBounds) {
-  Evaluation run("func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {\n  %0 = heddle.softcap %x {cap = 30.0} : tensor<3xf32>\n"
-                 "  return %0 : tensor<3xf32>\n}");
+  Evaluation run(
+      "func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {\n  %0 = heddle.softcap %x {cap = 30.0} : tensor<3xf32>\n"
+      "  return %0 : tensor<3xf32>\n}");
   expectNear(run.reals({run.f32({3}, {0, 15, 1e9})}), {0, 30 * std::tanh(0.5), 30}, 1e-5);
 }
 
 static std::string moeModule(int topK, bool normalize) {
   std::string expert = "tensor<1x1xf32>, tensor<1x1xf32>, tensor<1x1xf32>";
-  return "func.func @main(%x: tensor<1x1xf32>, %r: tensor<3x1xf32>, %a: tensor<1x1xf32>, %b: tensor<1x1xf32>, %c: tensor<1x1xf32>, "
+  return "func.func @main(%x: tensor<1x1xf32>, %r: tensor<3x1xf32>, %a: tensor<1x1xf32>, %b: tensor<1x1xf32>, %c: "
+         "tensor<1x1xf32>, "
          "%one: tensor<1x1xf32>) -> tensor<1x1xf32> {\n"
-         "  %0 = heddle.moe <relu> %x, %r gates(%one, %one, %one : " + expert + ") ups(%one, %one, %one : " + expert +
-         ") downs(%a, %b, %c : " + expert + ") {top_k = " + std::to_string(topK) + " : i64, normalize = " +
-         (normalize ? "true" : "false") + "} : tensor<1x1xf32>, tensor<3x1xf32> -> tensor<1x1xf32>\n"
+         "  %0 = heddle.moe <relu> %x, %r gates(%one, %one, %one : " +
+         expert + ") ups(%one, %one, %one : " + expert + ") downs(%a, %b, %c : " + expert +
+         ") {top_k = " + std::to_string(topK) + " : i64, normalize = " + (normalize ? "true" : "false") +
+         "} : tensor<1x1xf32>, tensor<3x1xf32> -> tensor<1x1xf32>\n"
          "  return %0 : tensor<1x1xf32>\n}";
 }
 
@@ -161,8 +174,9 @@ TEST(Interpreter, MoeTiesGoToTheLowerIndex) {
   double ln2 = std::log(2.0);
   auto run = [&](int topK, bool normalize) {
     Evaluation evaluation(moeModule(topK, normalize));
-    return evaluation.reals({evaluation.f32({1, 1}, {1}), evaluation.f32({3, 1}, {0, ln2, ln2}), evaluation.f32({1, 1}, {10}),
-                             evaluation.f32({1, 1}, {20}), evaluation.f32({1, 1}, {40}), evaluation.f32({1, 1}, {1})});
+    return evaluation.reals({evaluation.f32({1, 1}, {1}), evaluation.f32({3, 1}, {0, ln2, ln2}),
+                             evaluation.f32({1, 1}, {10}), evaluation.f32({1, 1}, {20}), evaluation.f32({1, 1}, {40}),
+                             evaluation.f32({1, 1}, {1})});
   };
   expectNear(run(1, false), {20 * 0.4}, 1e-5);
   expectNear(run(1, true), {20}, 1e-5);
@@ -183,19 +197,24 @@ TEST(Interpreter, WeightsAreReadThroughTheCallback) {
     func.func @main() -> tensor<2xf32> {
       %0 = heddle.weight "norm" <type = "f32", file = 0, offset = 64> : tensor<2xf32>
       return %0 : tensor<2xf32>
-    })", options);
+    })",
+                 options);
   EXPECT_EQ(run.reals({}), (Reals{64, 4}));
 }
 
 TEST(Interpreter, UnknownOpsAreNamed) {
   Evaluation run("func.func @main(%x: memref<2xf32>) -> f32 {\n  %c = arith.constant 0 : index\n"
                  "  %0 = memref.load %x[%c] : memref<2xf32>\n  return %0 : f32\n}");
-  EXPECT_NE(run.error({run.f32({2}, {1, 2})}).find("'memref.load' op is an op that the reference interpreter does not know"), std::string::npos);
-  Evaluation packed("func.func @main(%x: tensor<2xf32>) -> tensor<1x2xf32> {\n"
-                    "  %e = tensor.empty() : tensor<1x2xf32>\n"
-                    "  %0 = linalg.pack %x inner_dims_pos = [0] inner_tiles = [2] into %e : tensor<2xf32> -> tensor<1x2xf32>\n"
-                    "  return %0 : tensor<1x2xf32>\n}");
-  EXPECT_NE(packed.error({packed.f32({2}, {1, 2})}).find("'linalg.pack' op is an op that the reference interpreter does not know"),
+  EXPECT_NE(
+      run.error({run.f32({2}, {1, 2})}).find("'memref.load' op is an op that the reference interpreter does not know"),
+      std::string::npos);
+  Evaluation packed(
+      "func.func @main(%x: tensor<2xf32>) -> tensor<1x2xf32> {\n"
+      "  %e = tensor.empty() : tensor<1x2xf32>\n"
+      "  %0 = linalg.pack %x inner_dims_pos = [0] inner_tiles = [2] into %e : tensor<2xf32> -> tensor<1x2xf32>\n"
+      "  return %0 : tensor<1x2xf32>\n}");
+  EXPECT_NE(packed.error({packed.f32({2}, {1, 2})})
+                .find("'linalg.pack' op is an op that the reference interpreter does not know"),
             std::string::npos);
 }
 

@@ -15,7 +15,8 @@ TEST(KernelOps, PackedMatmulAddsBiasAndDestination) {
   auto source = [](const std::string &flag) {
     return R"(func.func @main(%x: tensor<1x64xf32>, %w: tensor<8xi8>, %b: tensor<2xf32>, %o: tensor<1x2xf32>) -> tensor<1x2xf32> {
       %0 = heddle.packed_matmul ins(%x, %w bias %b : tensor<1x64xf32>, tensor<8xi8> bias tensor<2xf32>)
-        outs(%o : tensor<1x2xf32>) {)" + flag + R"(n = 2 : i64, k = 64 : i64, format = "test"} -> tensor<1x2xf32>
+        outs(%o : tensor<1x2xf32>) {)" +
+           flag + R"(n = 2 : i64, k = 64 : i64, format = "test"} -> tensor<1x2xf32>
       return %0 : tensor<1x2xf32>
     })";
   };
@@ -64,8 +65,15 @@ TEST(KernelOps, ExpertsComputeTheRowsThatChoseThem) {
   // gate_e x = (2e + 1) x0, up_e x = (2e + 2) x0; down_e = e + 1.
   auto zeros = run.f32({2, 2}, Reals(4, 0));
   auto indices = run.i32({2, 2}, {0, 0, 0, 0});
-  std::vector<RuntimeValue> arguments = {run.f32({2, 3}, {1, 1, -40, -40, 2, 2}), run.f32({2, 2}, {1, 0, 10, 0}), weights(), weights(),
-                                         indices, zeros, run.i32({2, 4}, Integers(8, 0)), zeros, run.f32({2, 1}, {1000, 2000})};
+  std::vector<RuntimeValue> arguments = {run.f32({2, 3}, {1, 1, -40, -40, 2, 2}),
+                                         run.f32({2, 2}, {1, 0, 10, 0}),
+                                         weights(),
+                                         weights(),
+                                         indices,
+                                         zeros,
+                                         run.i32({2, 4}, Integers(8, 0)),
+                                         zeros,
+                                         run.f32({2, 1}, {1000, 2000})};
   EXPECT_EQ(run.integers(arguments, 0), (Integers{0, 0, 1, 1}));
   Integers offsets = run.integers(arguments, 1);
   offsets.resize(4);
@@ -76,7 +84,8 @@ TEST(KernelOps, ExpertsComputeTheRowsThatChoseThem) {
 
 TEST(KernelOps, LayoutsAreReadThroughTheCallback) {
   InterpreterOptions options;
-  options.packed = [](mlir::Operation *, llvm::StringRef format, int64_t n, int64_t k, TensorRef bytes) -> mlir::FailureOr<PackedWeights> {
+  options.packed = [](mlir::Operation *, llvm::StringRef format, int64_t n, int64_t k,
+                      TensorRef bytes) -> mlir::FailureOr<PackedWeights> {
     EXPECT_EQ(format, "bytes");
     return PackedWeights{[=](int64_t row, int64_t column) { return double(bytes->integers[row * k + column]); }};
   };
@@ -92,7 +101,9 @@ TEST(KernelOps, LayoutsAreReadThroughTheCallback) {
   EXPECT_EQ(run.reals({run.i32({3}, {1, 0, 1}), destination}), (Reals{1.5, 2, 0.5, -1, 1.5, 2}));
   EXPECT_NE(run.error({run.i32({3}, {1, 0, -1}), destination}).find("id -1 in a table of 2 rows"), std::string::npos);
   Evaluation unreadable(source);
-  EXPECT_NE(unreadable.error({unreadable.i32({3}, {1, 0, 1}), unreadable.f32({3, 2}, Reals(6, 0))}).find("packed as 'bytes'"), std::string::npos);
+  EXPECT_NE(
+      unreadable.error({unreadable.i32({3}, {1, 0, 1}), unreadable.f32({3, 2}, Reals(6, 0))}).find("packed as 'bytes'"),
+      std::string::npos);
 }
 
 TEST(KernelOps, KernelCallRunsItsCallee) {

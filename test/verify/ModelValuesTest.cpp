@@ -36,14 +36,15 @@ static InterpreterOptions reading(int64_t count) {
 }
 
 static std::string storedWeight(const std::string &storage, const std::string &type) {
-  return "func.func @main() -> " + type + " {\n  %0 = heddle.weight \"w\" <type = " + storage + "> : " + type + "\n  return %0 : " +
-         type + "\n}";
+  return "func.func @main() -> " + type + " {\n  %0 = heddle.weight \"w\" <type = " + storage + "> : " + type +
+         "\n  return %0 : " + type + "\n}";
 }
 
 TEST(ModelValues, WeightsAreReadFromTheirPlace) {
   Evaluation plain(storedWeight("\"f32\", file = 0, offset = 8", "tensor<2x3xf32>"), reading(8));
   EXPECT_EQ(plain.reals({}), (Reals{2, 3, 4, 5, 6, 7}));
-  Evaluation transposed(storedWeight("\"f32\", file = 0, offset = 8, transposed = true", "tensor<2x3xf32>"), reading(8));
+  Evaluation transposed(storedWeight("\"f32\", file = 0, offset = 8, transposed = true", "tensor<2x3xf32>"),
+                        reading(8));
   EXPECT_EQ(transposed.reals({}), (Reals{2, 4, 6, 3, 5, 7}));
 }
 
@@ -85,9 +86,10 @@ TEST(ModelValues, ExpertsArePackedForThemselves) {
         list(%f, %i, %s : tensor<1x3xi32>, tensor<1x2xi32>, tensor<1x2xf32>) outs(%o : tensor<1x2xf32>)
         {num_experts = 2 : i64, top_k = 2 : i64, n = 1 : i64, k = 2 : i64, format = "f32"} -> tensor<1x2xf32>
       return %0 : tensor<1x2xf32>
-    })", reading(8));
-  EXPECT_EQ(run.reals({run.f32({1, 2}, {1, 10}), run.i32({1, 3}, {0, 1, 2}), run.i32({1, 2}, {0, 0}), run.f32({1, 2}, {1, 1}),
-                       run.f32({1, 2}, {0, 0})}),
+    })",
+                 reading(8));
+  EXPECT_EQ(run.reals({run.f32({1, 2}, {1, 10}), run.i32({1, 3}, {0, 1, 2}), run.i32({1, 2}, {0, 0}),
+                       run.f32({1, 2}, {1, 1}), run.f32({1, 2}, {0, 0})}),
             (Reals{10 * 32, 54 * 76}));
 }
 
@@ -101,8 +103,10 @@ TEST(ModelValues, RandomWeightsAreTheSamePacked) {
       %b = heddle.weight "b" <type = "f32", file = 0, offset = 24> : tensor<1x2xf32>
       %0 = heddle.linear %x, weights(%a, %b : tensor<2x2xf32>, tensor<1x2xf32>) : tensor<1x2xf32> -> tensor<1x3xf32>
       return %0 : tensor<1x3xf32>
-    })", options);
-  EXPECT_EQ(packed.reals({packed.f32({1, 2}, {1, 10}), packed.f32({1, 3}, {0, 0, 0})}), plain.reals({plain.f32({1, 2}, {1, 10})}));
+    })",
+                   options);
+  EXPECT_EQ(packed.reals({packed.f32({1, 2}, {1, 10}), packed.f32({1, 3}, {0, 0, 0})}),
+            plain.reals({plain.f32({1, 2}, {1, 10})}));
 }
 
 TEST(ModelValues, TablesHoldEveryPosition) {
@@ -116,5 +120,6 @@ TEST(ModelValues, TablesHoldEveryPosition) {
     })");
   auto x = run.f32({1, 1, 2, 2}, {1, 2, 3, 4}), p = run.i32({1, 2}, {5, 2047});
   expectNear(run.reals({x, p}, 1), run.reals({x, p}, 0), 1e-6);
-  EXPECT_NE(run.error({x, run.i32({1, 2}, {5, 2048})}).find("position 2048 is outside the table's 2048 rows"), std::string::npos);
+  EXPECT_NE(run.error({x, run.i32({1, 2}, {5, 2048})}).find("position 2048 is outside the table's 2048 rows"),
+            std::string::npos);
 }

@@ -77,10 +77,12 @@ static const char *twice = R"(
   })";
 
 // What a checked pipeline says; whether it ran through.
-static std::pair<bool, std::string> runChecked(const std::string &source, double factor, NumericCheckOptions options = {}) {
+static std::pair<bool, std::string> runChecked(const std::string &source, double factor,
+                                               NumericCheckOptions options = {}) {
   auto module = mlir::parseSourceString<mlir::ModuleOp>(source, &testContext());
   std::string text;
-  mlir::ScopedDiagnosticHandler handler(&testContext(), [&](mlir::Diagnostic &diagnostic) { text += diagnostic.str() + "\n"; });
+  mlir::ScopedDiagnosticHandler handler(&testContext(),
+                                        [&](mlir::Diagnostic &diagnostic) { text += diagnostic.str() + "\n"; });
   mlir::PassManager pm(&testContext());
   addNumericCheck(pm, std::move(options));
   pm.addNestedPass<mlir::func::FuncOp>(mlir::createCanonicalizerPass());
@@ -111,10 +113,11 @@ TEST(NumericCheck, LimitIsAnOption) {
 }
 
 TEST(NumericCheck, UnknownOpsAreAnErrorOrTheEnd) {
-  std::string source = "func.func @main(%x: tensor<2xf32>) -> tensor<1x2xf32> {\n"
-                       "%e = tensor.empty() : tensor<1x2xf32>\n"
-                       "%0 = linalg.pack %x inner_dims_pos = [0] inner_tiles = [2] into %e : tensor<2xf32> -> tensor<1x2xf32>\n"
-                       "return %0 : tensor<1x2xf32>\n}";
+  std::string source =
+      "func.func @main(%x: tensor<2xf32>) -> tensor<1x2xf32> {\n"
+      "%e = tensor.empty() : tensor<1x2xf32>\n"
+      "%0 = linalg.pack %x inner_dims_pos = [0] inner_tiles = [2] into %e : tensor<2xf32> -> tensor<1x2xf32>\n"
+      "return %0 : tensor<1x2xf32>\n}";
   auto [ran, text] = runChecked(source, 1);
   EXPECT_FALSE(ran);
   EXPECT_NE(text.find("cannot be evaluated after the input: 'linalg.pack'"), std::string::npos) << text;

@@ -15,22 +15,28 @@ static std::string scalars(const std::string &arguments, const std::string &resu
 
 TEST(Arith, ResultsAreRoundedToTheirType) {
   auto sum = [](const std::string &type) {
-    return scalars("", type, "%a = arith.constant 1.0 : " + type + "\n%b = arith.constant 0.00390625 : " + type +
-                                 "\n%r = arith.addf %a, %b : " + type);
+    return scalars("", type,
+                   "%a = arith.constant 1.0 : " + type + "\n%b = arith.constant 0.00390625 : " + type +
+                       "\n%r = arith.addf %a, %b : " + type);
   };
   // 1 + 2^-8: halfway between two bf16 numbers, exact in f16 and f32.
   EXPECT_EQ(Evaluation(sum("bf16")).reals({}), (Reals{1}));
   EXPECT_EQ(Evaluation(sum("f16")).reals({}), (Reals{1.00390625}));
-  EXPECT_EQ(Evaluation(scalars("", "f32", "%a = arith.constant 16777216.0 : f32\n%b = arith.constant 1.0 : f32\n"
-                                          "%r = arith.addf %a, %b : f32")).reals({}), (Reals{16777216}));
-  EXPECT_EQ(Evaluation(scalars("", "f16", "%a = arith.constant 70000.0 : f32\n%r = arith.truncf %a : f32 to f16")).reals({}),
-            (Reals{INFINITY}));
+  EXPECT_EQ(Evaluation(scalars("", "f32",
+                               "%a = arith.constant 16777216.0 : f32\n%b = arith.constant 1.0 : f32\n"
+                               "%r = arith.addf %a, %b : f32"))
+                .reals({}),
+            (Reals{16777216}));
+  EXPECT_EQ(
+      Evaluation(scalars("", "f16", "%a = arith.constant 70000.0 : f32\n%r = arith.truncf %a : f32 to f16")).reals({}),
+      (Reals{INFINITY}));
 }
 
 TEST(Arith, IntegersWrapToTheirWidth) {
   auto run = [](const std::string &op, int64_t a, int64_t b, const std::string &type) {
-    return Evaluation(scalars("", type, "%a = arith.constant " + std::to_string(a) + " : " + type + "\n%b = arith.constant " +
-                                            std::to_string(b) + " : " + type + "\n%r = arith." + op + " %a, %b : " + type))
+    return Evaluation(scalars("", type,
+                              "%a = arith.constant " + std::to_string(a) + " : " + type + "\n%b = arith.constant " +
+                                  std::to_string(b) + " : " + type + "\n%r = arith." + op + " %a, %b : " + type))
         .integers({})[0];
   };
   EXPECT_EQ(run("addi", 127, 1, "i8"), -128);
@@ -53,7 +59,9 @@ TEST(Arith, DivisionByZeroIsAnError) {
 }
 
 TEST(Arith, ConversionsKeepSignAndWidth) {
-  auto run = [](const std::string &body, const std::string &type) { return Evaluation(scalars("", type, body)).result({}); };
+  auto run = [](const std::string &body, const std::string &type) {
+    return Evaluation(scalars("", type, body)).result({});
+  };
   EXPECT_EQ(run("%a = arith.constant true\n%r = arith.extui %a : i1 to i32", "i32").integers[0], 1);
   EXPECT_EQ(run("%a = arith.constant true\n%r = arith.extsi %a : i1 to i32", "i32").integers[0], -1);
   EXPECT_EQ(run("%a = arith.constant -1 : i8\n%r = arith.extui %a : i8 to i32", "i32").integers[0], 255);
@@ -70,7 +78,8 @@ TEST(Arith, ComparisonsKnowNaN) {
   auto run = [](const std::string &op) {
     return Evaluation(scalars("%a: f32, %b: f32", "i1", "%r = arith.cmpf " + op + ", %a, %b : f32"));
   };
-  for (auto [op, expected] : {std::pair("olt", 0), {"ult", 1}, {"one", 0}, {"une", 1}, {"ord", 0}, {"uno", 1}, {"oeq", 0}, {"ueq", 1}}) {
+  for (auto [op, expected] :
+       {std::pair("olt", 0), {"ult", 1}, {"one", 0}, {"une", 1}, {"ord", 0}, {"uno", 1}, {"oeq", 0}, {"ueq", 1}}) {
     Evaluation evaluation = run(op);
     EXPECT_EQ(evaluation.integers({evaluation.f32({}, {NAN}), evaluation.f32({}, {1})})[0], expected) << op;
   }
@@ -82,16 +91,19 @@ TEST(Arith, ComparisonsKnowNaN) {
 
 TEST(Arith, UnsignedComparisonsOfNegativeNumbers) {
   for (auto [op, expected] : {std::pair("slt", 1), {"ult", 0}, {"sge", 0}, {"uge", 1}, {"eq", 0}, {"ne", 1}}) {
-    Evaluation run(scalars("", "i1", std::string("%a = arith.constant -1 : i32\n%b = arith.constant 1 : i32\n%r = arith.cmpi ") + op +
-                                         ", %a, %b : i32"));
+    Evaluation run(scalars("", "i1",
+                           std::string("%a = arith.constant -1 : i32\n%b = arith.constant 1 : i32\n%r = arith.cmpi ") +
+                               op + ", %a, %b : i32"));
     EXPECT_EQ(run.integers({})[0], expected) << op;
   }
 }
 
 TEST(Arith, SelectTakesOneConditionForATensor) {
-  Evaluation run("func.func @main(%c: i1, %d: tensor<2xi1>, %a: tensor<2xf32>, %b: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {\n"
-                 "%0 = arith.select %c, %a, %b : tensor<2xf32>\n%1 = arith.select %d, %a, %b : tensor<2xi1>, tensor<2xf32>\n"
-                 "return %0, %1 : tensor<2xf32>, tensor<2xf32>\n}");
+  Evaluation run(
+      "func.func @main(%c: i1, %d: tensor<2xi1>, %a: tensor<2xf32>, %b: tensor<2xf32>) -> (tensor<2xf32>, "
+      "tensor<2xf32>) {\n"
+      "%0 = arith.select %c, %a, %b : tensor<2xf32>\n%1 = arith.select %d, %a, %b : tensor<2xi1>, tensor<2xf32>\n"
+      "return %0, %1 : tensor<2xf32>, tensor<2xf32>\n}");
   auto c = run.i1({}, {1}), d = run.i1({2}, {0, 1}), a = run.f32({2}, {1, 2}), b = run.f32({2}, {3, 4});
   EXPECT_EQ(run.reals({c, d, a, b}, 0), (Reals{1, 2}));
   EXPECT_EQ(run.reals({c, d, a, b}, 1), (Reals{3, 2}));
@@ -99,9 +111,21 @@ TEST(Arith, SelectTakesOneConditionForATensor) {
 
 TEST(Math, FunctionsMatchTheLibrary) {
   const std::pair<const char *, double> cases[] = {
-      {"exp", std::exp(0.5)},   {"exp2", std::sqrt(2.0)}, {"log", -std::log(2.0)}, {"log2", -1},     {"sqrt", std::sqrt(0.5)},
-      {"rsqrt", std::sqrt(2.0)}, {"tanh", std::tanh(0.5)}, {"erf", std::erf(0.5)},  {"sin", std::sin(0.5)}, {"cos", std::cos(0.5)},
-      {"absf", 0.5},            {"floor", 0},             {"ceil", 1},             {"roundeven", 0}, {"round", 1},
+      {"exp", std::exp(0.5)},
+      {"exp2", std::sqrt(2.0)},
+      {"log", -std::log(2.0)},
+      {"log2", -1},
+      {"sqrt", std::sqrt(0.5)},
+      {"rsqrt", std::sqrt(2.0)},
+      {"tanh", std::tanh(0.5)},
+      {"erf", std::erf(0.5)},
+      {"sin", std::sin(0.5)},
+      {"cos", std::cos(0.5)},
+      {"absf", 0.5},
+      {"floor", 0},
+      {"ceil", 1},
+      {"roundeven", 0},
+      {"round", 1},
   };
   for (auto [name, expected] : cases) {
     Evaluation run(scalars("%a: f32", "f32", std::string("%r = math.") + name + " %a : f32"));
@@ -140,8 +164,10 @@ TEST(TensorOps, SlicesStrideAndDropDimensions) {
   auto x = run.f32({3, 4}, count(12));
   EXPECT_EQ(run.reals({x, run.index(2), run.index(2)}, 0), (Reals{8, 10}));
   EXPECT_EQ(run.reals({x, run.index(2), run.index(2)}, 1), (Reals{0, 8, 2, 10, 4, 5, 6, 7, 8, 9, 10, 11}));
-  EXPECT_NE(run.error({x, run.index(3), run.index(2)}).find("takes 1 elements from 3 of dimension 0, which has 3"), std::string::npos);
-  EXPECT_NE(run.error({x, run.index(0), run.index(3)}).find("takes 3 elements from 0 of dimension 1"), std::string::npos);
+  EXPECT_NE(run.error({x, run.index(3), run.index(2)}).find("takes 1 elements from 3 of dimension 0, which has 3"),
+            std::string::npos);
+  EXPECT_NE(run.error({x, run.index(0), run.index(3)}).find("takes 3 elements from 0 of dimension 1"),
+            std::string::npos);
 }
 
 TEST(TensorOps, ReshapesKeepOrder) {
@@ -198,14 +224,17 @@ TEST(TensorOps, ElementsAndSizes) {
 }
 
 TEST(TensorOps, CastsAreChecked) {
-  Evaluation run("func.func @main(%x: tensor<?xf32>) -> tensor<3xf32> {\n%0 = tensor.cast %x : tensor<?xf32> to tensor<3xf32>\n"
-                 "return %0 : tensor<3xf32>\n}");
+  Evaluation run(
+      "func.func @main(%x: tensor<?xf32>) -> tensor<3xf32> {\n%0 = tensor.cast %x : tensor<?xf32> to tensor<3xf32>\n"
+      "return %0 : tensor<3xf32>\n}");
   EXPECT_EQ(run.reals({run.f32({3}, {1, 2, 3})}), (Reals{1, 2, 3}));
-  EXPECT_NE(run.error({run.f32({2}, {1, 2})}).find("gives tensor<2xf32> as result 0, which is 'tensor<3xf32>'"), std::string::npos);
+  EXPECT_NE(run.error({run.f32({2}, {1, 2})}).find("gives tensor<2xf32> as result 0, which is 'tensor<3xf32>'"),
+            std::string::npos);
 }
 
 TEST(TensorOps, UnwrittenElementsShow) {
-  Evaluation run("func.func @main() -> tensor<2xf32> {\n%0 = tensor.empty() : tensor<2xf32>\nreturn %0 : tensor<2xf32>\n}");
+  Evaluation run(
+      "func.func @main() -> tensor<2xf32> {\n%0 = tensor.empty() : tensor<2xf32>\nreturn %0 : tensor<2xf32>\n}");
   for (double value : run.reals({}))
     EXPECT_TRUE(std::isnan(value));
 }
@@ -236,8 +265,8 @@ TEST(Linalg, NamedOps) {
       %3 = linalg.broadcast ins(%t : tensor<2x3xf32>) outs(%big : tensor<2x2x3xf32>) dimensions = [0]
       return %0, %1, %2, %3 : tensor<?x2xf32>, tensor<2x?xf32>, tensor<2xf32>, tensor<2x2x3xf32>
     })");
-  auto arguments = {run.f32({2, 3}, {1, 2, 3, 4, 5, 6}), run.f32({3, 2}, {1, 0, 0, 1, 1, 1}), run.f32({2, 2}, {NAN, NAN, NAN, NAN}),
-                    run.f32({2}, {7, 7})};
+  auto arguments = {run.f32({2, 3}, {1, 2, 3, 4, 5, 6}), run.f32({3, 2}, {1, 0, 0, 1, 1, 1}),
+                    run.f32({2, 2}, {NAN, NAN, NAN, NAN}), run.f32({2}, {7, 7})};
   EXPECT_EQ(run.reals(arguments, 0), (Reals{4, 5, 10, 11}));
   EXPECT_EQ(run.reals(arguments, 1), (Reals{4, 10, 5, 11}));
   EXPECT_EQ(run.reals(arguments, 2), (Reals{10, 11}));
@@ -250,7 +279,9 @@ TEST(Linalg, ReductionsAccumulateInDouble) {
       %0 = linalg.batch_matmul ins(%a, %b : tensor<1x1x3xf32>, tensor<1x3x1xf32>) outs(%o : tensor<1x1x1xf32>) -> tensor<1x1x1xf32>
       return %0 : tensor<1x1x1xf32>
     })");
-  EXPECT_EQ(run.reals({run.f32({1, 1, 3}, {0x1p30, 1, -0x1p30}), run.f32({1, 3, 1}, {1, 1, 1}), run.f32({1, 1, 1}, {0})}), (Reals{1}));
+  EXPECT_EQ(
+      run.reals({run.f32({1, 1, 3}, {0x1p30, 1, -0x1p30}), run.f32({1, 3, 1}, {1, 1, 1}), run.f32({1, 1, 1}, {0})}),
+      (Reals{1}));
 }
 
 TEST(Linalg, PayloadsReadIndicesAndOtherTensors) {
@@ -289,8 +320,10 @@ TEST(Linalg, MapsMayShiftAndDivide) {
 
 TEST(Linalg, ShapesThatDoNotFitAreAnError) {
   Evaluation run("func.func @main(%a: tensor<?xf32>, %o: tensor<?xf32>) -> tensor<?xf32> {\n"
-                 "%0 = linalg.exp ins(%a : tensor<?xf32>) outs(%o : tensor<?xf32>) -> tensor<?xf32>\nreturn %0 : tensor<?xf32>\n}");
-  EXPECT_NE(run.error({run.f32({3}, {1, 2, 3}), run.f32({2}, {0, 0})}).find("their shapes do not fit together"), std::string::npos);
+                 "%0 = linalg.exp ins(%a : tensor<?xf32>) outs(%o : tensor<?xf32>) -> tensor<?xf32>\nreturn %0 : "
+                 "tensor<?xf32>\n}");
+  EXPECT_NE(run.error({run.f32({3}, {1, 2, 3}), run.f32({2}, {0, 0})}).find("their shapes do not fit together"),
+            std::string::npos);
 }
 
 //===- control flow -------------------------------------------------------===//
@@ -333,5 +366,6 @@ TEST(ControlFlow, AssertionsAreChecked) {
 TEST(ControlFlow, ArgumentsAreChecked) {
   Evaluation run("func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\nreturn %x : tensor<2xf32>\n}");
   EXPECT_NE(run.error({}).find("takes 1 arguments, got 0"), std::string::npos);
-  EXPECT_NE(run.error({run.f32({3}, {1, 2, 3})}).find("argument 0 of 'main' is 'tensor<2xf32>', got tensor<3xf32>"), std::string::npos);
+  EXPECT_NE(run.error({run.f32({3}, {1, 2, 3})}).find("argument 0 of 'main' is 'tensor<2xf32>', got tensor<3xf32>"),
+            std::string::npos);
 }

@@ -27,7 +27,8 @@ LogicalResult heddle::verifyAttention(const AttentionSpec &spec, std::string &er
     return fail("head_dim (" + Twine(spec.headDim) + ", values " + Twine(spec.valueDim()) +
                 ") must be between 1 and 1024");
   if (spec.valuesInKeys && spec.valueDim() > spec.headDim)
-    return fail("values (" + Twine(spec.valueDim()) + ") in keys must not be wider than these (" + Twine(spec.headDim) + ")");
+    return fail("values (" + Twine(spec.valueDim()) + ") in keys must not be wider than these (" + Twine(spec.headDim) +
+                ")");
   if (spec.tileHeads < 0 || spec.group() % spec.headsOfTile())
     return fail("tile_heads (" + Twine(spec.tileHeads) + ") must divide the group (" + Twine(spec.group()) + ")");
   if (!std::isfinite(spec.scale) || !std::isfinite(spec.softcap) || spec.softcap < 0)
@@ -99,8 +100,8 @@ static Value stepRow(RawBuilder &b, const TileValues &tile, Value token) {
   return b.add(b.add(tile.sequence.firstRow, tile.firstToken), token);
 }
 
-static RowState splitState(RawBuilder &b, const AttentionSpec &spec, const SplitStates &states, Value stepRow, Value split,
-                           Value head) {
+static RowState splitState(RawBuilder &b, const AttentionSpec &spec, const SplitStates &states, Value stepRow,
+                           Value split, Value head) {
   Value index = b.add(b.mul(b.add(b.mul(stepRow, states.maxSplits), split), spec.numHeads), head);
   return {b.at(states.maxima, index, floatBytes), b.at(states.sums, index, floatBytes),
           b.at(states.outputs, index, spec.valueDim() * floatBytes)};
@@ -173,7 +174,8 @@ func::FuncOp heddle::buildAttentionSplit(ModuleOp module, StringRef name, const 
   Arguments arguments{b, function};
   Value q = arguments.take();
   SplitStates states{arguments.take(), arguments.take(), arguments.take(), Value()};
-  Value sequences = arguments.take(), numSequences = arguments.take(), kOffset = arguments.take(), vOffset = arguments.take();
+  Value sequences = arguments.take(), numSequences = arguments.take(), kOffset = arguments.take(),
+        vOffset = arguments.take();
   Value qStride = arguments.take();
   states.maxSplits = arguments.take();
   Value slopes = spec.hasAlibiSlopes ? arguments.take() : Value();
@@ -182,8 +184,7 @@ func::FuncOp heddle::buildAttentionSplit(ModuleOp module, StringRef name, const 
   AttentionTile emitter(b, spec, target);
   emitter.allocate();
   auto count = [&](const SequenceValues &sequence) { return b.divideUp(sequence.length, attentionSplitTokens); };
-  forEachTile(b, emitter, sequences, numSequences, thread, numThreads, count,
-              [&](const TileValues &tile, Value split) {
+  forEachTile(b, emitter, sequences, numSequences, thread, numThreads, count, [&](const TileValues &tile, Value split) {
     auto [begin, end] = emitter.visibleKeys(tile.sequence, tile.firstToken, tile.numTokens);
     Value splitBegin = b.mul(split, attentionSplitTokens), splitEnd = b.add(splitBegin, attentionSplitTokens);
     Value firstKey = b.max(begin, splitBegin), endKey = b.min(end, splitEnd);
@@ -193,7 +194,8 @@ func::FuncOp heddle::buildAttentionSplit(ModuleOp module, StringRef name, const 
       emitter.forEachRow(tile, [&](Value token, Value head, Value row) {
         emitter.reduceSum(row);
         Value inStep = stepRow(b, tile, token);
-        emitter.copyState(splitState(b, spec, states, inStep, split, b.add(tile.firstHead, head)), emitter.splitState(row));
+        emitter.copyState(splitState(b, spec, states, inStep, split, b.add(tile.firstHead, head)),
+                          emitter.splitState(row));
       });
     });
   });

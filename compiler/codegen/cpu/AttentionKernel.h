@@ -26,12 +26,12 @@ struct AttentionSpec {
   int64_t numHeads = 0;
   int64_t numKvHeads = 0;
   int64_t headDim = 0;
-  int64_t valueHeadDim = 0;  // 0: headDim
+  int64_t valueHeadDim = 0; // 0: headDim
   double scale = 1.0;
-  double softcap = 0.0;      // score = softcap * tanh(score / softcap); 0: none
+  double softcap = 0.0; // score = softcap * tanh(score / softcap); 0: none
   // Sliding window in tokens, 0: none. Query i sees key j only if i - window < j (and j < i + window if not causal).
   int64_t window = 0;
-  bool causal = true;        // j <= i; false: every token of the sequence
+  bool causal = true; // j <= i; false: every token of the sequence
   KvType kv = KvType::BF16;
   Products products = Products::F32;
   bool hasSinks = false;       // one more logit per head that takes part in the sum alone
@@ -39,9 +39,9 @@ struct AttentionSpec {
   bool shareKvHeads = true;    // false: the query heads of a group one by one, to measure what sharing gains
   // Values are the first valueDim() columns of the keys: one plane holds both, and vOffset is kOffset.
   bool valuesInKeys = false;
-  bool storesScores = false;   // all scores of a tile go to memory before the softmax, to measure what tiling gains
-  int64_t tileHeads = 0;       // query heads of a tile, a divisor of the group; 0: the group
-  int64_t blockQ = 0;          // tokens of a tile; 0: chosen from the dimensions
+  bool storesScores = false; // all scores of a tile go to memory before the softmax, to measure what tiling gains
+  int64_t tileHeads = 0;     // query heads of a tile, a divisor of the group; 0: the group
+  int64_t blockQ = 0;        // tokens of a tile; 0: chosen from the dimensions
 
   int64_t valueDim() const { return valueHeadDim ? valueHeadDim : headDim; }
   int64_t group() const { return numHeads / numKvHeads; }

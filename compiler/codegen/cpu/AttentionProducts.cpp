@@ -33,7 +33,7 @@ void AttentionTile::transposeKeys(Value keys, Value nextKeys) {
         lane = b.min(lane, b.constant(lanesPerRow - side));
       Value offset = b.mul(b.add(b.mul(key, lanesPerRow), lane), perLane * element);
       Value from = b.at(keys, offset), next = b.at(nextKeys, offset);
-      int64_t panelRows = pairs ? 1 : perLane;  // of one lane
+      int64_t panelRows = pairs ? 1 : perLane; // of one lane
       Value to = b.at(panel, b.add(b.mul(lane, panelRows * pageTokens), key), floatBytes);
       SmallVector<Value> block;
       for (int64_t row = 0; row < side; ++row) {
@@ -87,7 +87,9 @@ void AttentionTile::pairValues(Value values, Value nextValues, Value firstKey, V
   });
 }
 
-Type AttentionTile::operandElement() { return pairs ? Type(b.getI32Type()) : Type(b.getF32Type()); }
+Type AttentionTile::operandElement() {
+  return pairs ? Type(b.getI32Type()) : Type(b.getF32Type());
+}
 
 Value AttentionTile::multiplyAdd(Value x, Value y, Value acc) {
   return pairs ? b.dotPairs(x, y, acc, hasPairDot) : b.fma(x, y, acc);
@@ -155,8 +157,7 @@ void AttentionTile::valueBlock(Value row, unsigned rows, Value values, Value fir
   for (unsigned w = 0; w < wide; ++w)
     full.push_back({w * vectorLanes, vectorLanes});
   if (whole)
-    b.loop(0, whole, columns,
-           [&](Value column) { valueColumns(row, rows, full, column, values, firstKey, endKey); });
+    b.loop(0, whole, columns, [&](Value column) { valueColumns(row, rows, full, column, values, firstKey, endKey); });
   SmallVector<ColumnRun> tail = columnRuns(spec.valueDim() - whole, vectorLanes);
   for (ArrayRef<ColumnRun> rest = tail; !rest.empty(); rest = rest.drop_front(std::min<size_t>(wide, rest.size())))
     valueColumns(row, rows, rest.take_front(wide), b.constant(whole), values, firstKey, endKey);
@@ -172,14 +173,13 @@ void AttentionTile::valueColumns(Value row, unsigned rows, ArrayRef<ColumnRun> r
   SmallVector<Value> init;
   for (unsigned r = 0; r < rows; ++r)
     for (ColumnRun run : runs)
-      init.push_back(b.mulF(b.loadFloats(accAt(r, run), run.lanes),
-                            b.loadBroadcast(b.at(rowFactors, r * floatBytes), run.lanes)));
+      init.push_back(
+          b.mulF(b.loadFloats(accAt(r, run), run.lanes), b.loadBroadcast(b.at(rowFactors, r * floatBytes), run.lanes)));
   auto sums = b.fold(firstKey, endKey, init, [&](Value key, ValueRange acc) {
     Value valueRow = b.at(valueColumn, key, stride * floatBytes), weightColumn = b.at(weights, key, floatBytes);
     SmallVector<Value> vectors, next;
     for (ColumnRun run : runs)
-      vectors.push_back(
-          b.load(VectorType::get({run.lanes}, operandElement()), b.at(valueRow, run.begin * floatBytes)));
+      vectors.push_back(b.load(VectorType::get({run.lanes}, operandElement()), b.at(valueRow, run.begin * floatBytes)));
     for (unsigned r = 0; r < rows; ++r) {
       Value weight = b.load(operandElement(), b.at(weightColumn, r * pageTokens * floatBytes));
       for (auto [i, run] : llvm::enumerate(runs))

@@ -21,7 +21,9 @@ static constexpr double log2e = 1.4426950408889634;
 // The maximum of a row that has seen nothing: finite, so that differences are never NaN.
 static constexpr double emptyMax = -1e38;
 
-static int64_t wholeLines(int64_t floats) { return llvm::alignTo(floats, 16); }
+static int64_t wholeLines(int64_t floats) {
+  return llvm::alignTo(floats, 16);
+}
 
 // About 96 rows: the transposition of a page costs as much as 4 rows of products; 48 where rows are long, for L2.
 static int64_t chooseTokens(const AttentionSpec &spec, int64_t group) {
@@ -34,9 +36,8 @@ static int64_t chooseTokens(const AttentionSpec &spec, int64_t group) {
 AttentionTile::AttentionTile(RawBuilder &builder, const AttentionSpec &spec, const CpuTarget &target)
     : b(builder), spec(spec), vectorLanes(target.vectorLanes()), pairs(spec.products == Products::Bf16),
       hasPairDot(target.hasAvx512() && target.has("avx512bf16")), wide(target.vectorRegisters() >= 32 ? 4 : 2),
-      groupSize(spec.headsOfTile()), queryStride(wholeLines(spec.headDim)),
-      valueStride(wholeLines(spec.valueDim())), tileTokens(chooseTokens(spec, groupSize)),
-      tileRows(tileTokens * groupSize) {}
+      groupSize(spec.headsOfTile()), queryStride(wholeLines(spec.headDim)), valueStride(wholeLines(spec.valueDim())),
+      tileTokens(chooseTokens(spec, groupSize)), tileRows(tileTokens * groupSize) {}
 
 void AttentionTile::allocate() {
   int64_t panelFloats = std::max(spec.headDim * pageTokens, spec.kv == KvType::F32 ? 0 : pageTokens * valueStride);
@@ -53,9 +54,13 @@ void AttentionTile::allocate() {
   totalSum = scratch(tileRows);
 }
 
-bool AttentionTile::wholePageInRegisters() const { return registerScores * vectorLanes == pageTokens; }
+bool AttentionTile::wholePageInRegisters() const {
+  return registerScores * vectorLanes == pageTokens;
+}
 
-Value AttentionTile::numRows(const TileValues &tile) { return b.mul(tile.numTokens, groupSize); }
+Value AttentionTile::numRows(const TileValues &tile) {
+  return b.mul(tile.numTokens, groupSize);
+}
 
 std::pair<Value, Value> AttentionTile::visibleKeys(const SequenceValues &sequence, Value firstToken, Value numTokens) {
   Value first = b.add(sequence.past, firstToken);
@@ -80,8 +85,8 @@ void AttentionTile::loadQueries(const TileValues &tile, Value q, Value qStride) 
       Value from = b.at(row, b.add(tile.firstHead, head), spec.headDim * floatBytes);
       Value to = b.at(query, b.add(b.mul(token, groupSize), head), queryStride * floatBytes);
       for (ColumnRun run : columnRuns(spec.headDim, vectorLanes)) {
-        Value scaled = b.mulF(b.loadFloats(b.at(from, run.begin * floatBytes), run.lanes),
-                              b.constantF32(factor, run.lanes));
+        Value scaled =
+            b.mulF(b.loadFloats(b.at(from, run.begin * floatBytes), run.lanes), b.constantF32(factor, run.lanes));
         b.storeKv(pairs ? KvType::BF16 : KvType::F32, scaled, b.at(to, run.begin * (pairs ? 2 : floatBytes)));
       }
     });
@@ -109,8 +114,9 @@ void AttentionTile::forEachPage(const TileValues &tile, const KeyRange &keys,
     Value page = loadPage(b, tile.sequence.pages, pageIndex);
     Value nextPage = loadPage(b, tile.sequence.pages, b.min(b.add(pageIndex, 1), lastPage));
     Value pageBegin = b.mul(pageIndex, pageTokens);
-    body({pageBegin, b.max(b.sub(keys.first, pageBegin), b.constant(0)), b.min(b.sub(keys.end, pageBegin), b.constant(pageTokens)),
-          b.at(page, headKeys), b.at(nextPage, headKeys), b.at(page, headValues), b.at(nextPage, headValues)});
+    body({pageBegin, b.max(b.sub(keys.first, pageBegin), b.constant(0)),
+          b.min(b.sub(keys.end, pageBegin), b.constant(pageTokens)), b.at(page, headKeys), b.at(nextPage, headKeys),
+          b.at(page, headValues), b.at(nextPage, headValues)});
   });
 }
 
@@ -131,7 +137,8 @@ void AttentionTile::attendSplit(const TileValues &tile, const KeyRange &keys, Va
   });
 }
 
-void AttentionTile::attendStored(const TileValues &tile, const KeyRange &keys, Value slopes, const StoredScores &stored) {
+void AttentionTile::attendStored(const TileValues &tile, const KeyRange &keys, Value slopes,
+                                 const StoredScores &stored) {
   Value rows = numRows(tile);
   auto vectorsOf = [&](Value token, Value head, Value pageBegin) {
     Value stepRow = b.add(b.add(tile.sequence.firstRow, tile.firstToken), token);
@@ -146,7 +153,8 @@ void AttentionTile::attendStored(const TileValues &tile, const KeyRange &keys, V
       Value rowScores = b.at(scores, row, pageTokens * floatBytes), max = b.at(rowMax, row, floatBytes);
       Value to = vectorsOf(token, head, page.begin);
       SmallVector<Value> finished;
-      Value laneMax = finishScores(tile, token, head, page.begin, slopes, rowScores, b.loadBroadcast(max, vectorLanes), finished);
+      Value laneMax =
+          finishScores(tile, token, head, page.begin, slopes, rowScores, b.loadBroadcast(max, vectorLanes), finished);
       b.storeLane0(b.maxOfLanes(laneMax), max);
       ArrayRef<Value> kept = finished;
       forEachScoreVector(laneMax, [&](Value key, Value carried) {
@@ -160,7 +168,8 @@ void AttentionTile::attendStored(const TileValues &tile, const KeyRange &keys, V
       Value rowScores = b.at(scores, row, pageTokens * floatBytes), sum = b.at(sums, row, vectorLanes * floatBytes);
       Value max = b.loadBroadcast(b.at(rowMax, row, floatBytes), vectorLanes);
       ArrayRef<Value> inMemory;
-      b.store(weighScores(max, b.loadFloats(sum, vectorLanes), vectorsOf(token, head, page.begin), inMemory, rowScores), sum);
+      b.store(weighScores(max, b.loadFloats(sum, vectorLanes), vectorsOf(token, head, page.begin), inMemory, rowScores),
+              sum);
       b.store(b.constantF32(1), b.at(factors, row, floatBytes));
     });
     weighValues(rows, page);
@@ -178,9 +187,8 @@ Value AttentionTile::splatInt(Value index) {
   return b.broadcast(arith::TruncIOp::create(b, b.getI32Type(), index), vectorLanes);
 }
 
-Value AttentionTile::finishScores(const TileValues &tile, Value token, Value headInGroup, Value pageBegin,
-                                  Value slopes, Value rowScores, Value max,
-                                  SmallVectorImpl<Value> &finished) {
+Value AttentionTile::finishScores(const TileValues &tile, Value token, Value headInGroup, Value pageBegin, Value slopes,
+                                  Value rowScores, Value max, SmallVectorImpl<Value> &finished) {
   Value tokenIndex = b.add(tile.firstToken, token);
   auto [begin, end] = visibleKeys(tile.sequence, tokenIndex, b.constant(1));
   // Keys [low, high) of the page are visible; low may be negative, high beyond the page.
@@ -320,8 +328,8 @@ void AttentionTile::mergeInto(RowState total, RowState part) {
 void AttentionTile::storeOutput(RowState total, Value out) {
   Value inverse = b.divF(b.constantF32(1), b.loadFloat(total.sum));
   for (ColumnRun run : columnRuns(spec.valueDim(), vectorLanes)) {
-    Value scaled = b.mulF(b.loadFloats(b.at(total.acc, run.begin * floatBytes), run.lanes),
-                          b.broadcast(inverse, run.lanes));
+    Value scaled =
+        b.mulF(b.loadFloats(b.at(total.acc, run.begin * floatBytes), run.lanes), b.broadcast(inverse, run.lanes));
     // + 0 turns -0 into 0: the sign of a vanished sum may depend on how many masked keys were added to it.
     b.store(b.addF(scaled, b.constantF32(0, run.lanes)), b.at(out, run.begin * floatBytes));
   }

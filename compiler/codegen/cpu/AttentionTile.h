@@ -11,9 +11,9 @@ namespace heddle {
 
 // log-sum-exp state of one row and its unscaled output, as pointers.
 struct RowState {
-  mlir::Value max;  // float, base 2
-  mlir::Value sum;  // float
-  mlir::Value acc;  // (valueDim)
+  mlir::Value max; // float, base 2
+  mlir::Value sum; // float
+  mlir::Value acc; // (valueDim)
 };
 
 // Query tokens [firstToken, firstToken + numTokens) of a sequence and the query heads from firstHead that share kvHead.
@@ -103,8 +103,7 @@ private:
                            llvm::SmallVectorImpl<mlir::Value> &finished);
   bool wholePageInRegisters() const;
   // Folds `body(first key, carried)` over the score vectors of a row.
-  mlir::Value forEachScoreVector(mlir::Value init,
-                                 llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)> body);
+  mlir::Value forEachScoreVector(mlir::Value init, llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)> body);
   // weights = exp2(score - max) of a row's scores, those `kept` or, if there are none, `from` memory; their sum on top of `sum`.
   mlir::Value weighScores(mlir::Value max, mlir::Value sum, mlir::Value from, llvm::ArrayRef<mlir::Value> kept,
                           mlir::Value weights);
@@ -122,23 +121,23 @@ private:
 
   RawBuilder &b;
   const AttentionSpec spec;
-  const unsigned vectorLanes;  // f32 lanes of a vector
+  const unsigned vectorLanes; // f32 lanes of a vector
   // Bf16 products: what else is an f32 in a panel, in queries and in weights is a pair of bf16 that are neighbours in the
   // direction of the sum, so strides in bytes stay the same.
   const bool pairs;
-  const bool hasPairDot;       // the target multiplies pairs in one instruction
-  const unsigned wide;         // vectors side by side in a register tile
+  const bool hasPairDot; // the target multiplies pairs in one instruction
+  const unsigned wide;   // vectors side by side in a register tile
   const int64_t groupSize;
-  const int64_t queryStride, valueStride;  // floats from row to row in scratch, whole cache lines
+  const int64_t queryStride, valueStride; // floats from row to row in scratch, whole cache lines
   int64_t tileTokens, tileRows;
 
-  mlir::Value query;   // (tileRows, queryStride)
-  mlir::Value scores;  // (tileRows, 64), then the weights
-  mlir::Value panel;   // keys as (headDim, 64), then values as (64, valueStride); half of it for pairs
-  mlir::Value accs;    // (tileRows, valueStride)
-  mlir::Value totals;  // (tileRows, valueStride)
-  mlir::Value sums;    // (tileRows, lanes)
-  mlir::Value rowMax, factors, totalMax, totalSum;  // (tileRows)
+  mlir::Value query;  // (tileRows, queryStride)
+  mlir::Value scores; // (tileRows, 64), then the weights
+  mlir::Value panel;  // keys as (headDim, 64), then values as (64, valueStride); half of it for pairs
+  mlir::Value accs;   // (tileRows, valueStride)
+  mlir::Value totals; // (tileRows, valueStride)
+  mlir::Value sums;   // (tileRows, lanes)
+  mlir::Value rowMax, factors, totalMax, totalSum; // (tileRows)
 };
 
 } // namespace heddle

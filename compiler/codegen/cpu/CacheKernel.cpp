@@ -18,17 +18,15 @@ static void storeHeads(RawBuilder &b, const KvAppendSpec &spec, int64_t headDim,
     Value from = b.at(row, head, headDim * sizeof(float));
     Value to = b.at(page, b.add(b.mul(head, pageTokens), slot), pageDim * element);
     for (ColumnRun run : columnRuns(headDim, lanes))
-      b.storeKv(spec.kv, b.loadFloats(b.at(from, run.begin * sizeof(float)), run.lanes),
-                b.at(to, run.begin * element));
+      b.storeKv(spec.kv, b.loadFloats(b.at(from, run.begin * sizeof(float)), run.lanes), b.at(to, run.begin * element));
   });
 }
 
-func::FuncOp heddle::buildKvAppend(ModuleOp module, StringRef name, const KvAppendSpec &spec,
-                                   const CpuTarget &target) {
+func::FuncOp heddle::buildKvAppend(ModuleOp module, StringRef name, const KvAppendSpec &spec, const CpuTarget &target) {
   RawBuilder b(module.getLoc(), module.getContext());
   Type pointer = b.pointerType(), size = b.getI64Type();
-  func::FuncOp function = beginFunction(
-      b, module, name, {pointer, pointer, size, size, pointer, pointer, pointer, size, size, size, size});
+  func::FuncOp function =
+      beginFunction(b, module, name, {pointer, pointer, size, size, pointer, pointer, pointer, size, size, size, size});
   auto argument = [&](unsigned index) -> Value { return function.getArgument(index); };
   Value key = argument(0), value = argument(1), keyStride = argument(2), valueStride = argument(3);
   Value rowSequence = argument(4), cachePositions = argument(5), sequences = argument(6);
@@ -46,8 +44,8 @@ func::FuncOp heddle::buildKvAppend(ModuleOp module, StringRef name, const KvAppe
     storeHeads(b, spec, keyDim, latentDim ? latentDim : keyDim, b.at(key, b.mul(row, keyStride), sizeof(float)),
                b.at(page, kOffset), slot, lanes);
     if (valueDim)
-      storeHeads(b, spec, valueDim, latentDim ? latentDim : valueDim, b.at(value, b.mul(row, valueStride), sizeof(float)),
-                 valuePlane, slot, lanes);
+      storeHeads(b, spec, valueDim, latentDim ? latentDim : valueDim,
+                 b.at(value, b.mul(row, valueStride), sizeof(float)), valuePlane, slot, lanes);
   });
   func::ReturnOp::create(b);
   return function;

@@ -12,7 +12,7 @@ namespace heddle {
 struct KvAppendSpec {
   int64_t numKvHeads = 0;
   int64_t headDim = 0;
-  int64_t valueHeadDim = 0;  // 0: headDim
+  int64_t valueHeadDim = 0; // 0: headDim
   KvType kv = KvType::BF16;
   // One head, whose rows in the page are its key and its value side by side: a latent and a rotary key, which may be
   // empty. vOffset is not read.

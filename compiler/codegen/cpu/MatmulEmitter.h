@@ -62,8 +62,8 @@ private:
   void accumulateLine(ValuesRef lines, ValuesRef activations, int64_t offset, Values &sums);
   // Weights of a block of K unpacked once into a scratch panel, then reused by many rows.
   struct LineBlock {
-    mlir::Value address;        // (panels, lines, 64 bytes)
-    int64_t panelStride;        // bytes
+    mlir::Value address; // (panels, lines, 64 bytes)
+    int64_t panelStride; // bytes
     int64_t panels;
     mlir::Value begin, columns; // of K
   };

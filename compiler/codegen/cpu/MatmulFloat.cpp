@@ -22,8 +22,7 @@ void MatmulEmitter::emitFloat() {
   if (usesTileUnit())
     return emitTileUnit();
   Value few = b.lessThan(rows, b.index(tiles.floatFew.heights.front() + 1));
-  b.branch(
-      few, [&] { emitFewRows(tiles.floatFew); }, [&] { emitManyRows(many); });
+  b.branch(few, [&] { emitFewRows(tiles.floatFew); }, [&] { emitManyRows(many); });
 }
 
 bool MatmulEmitter::readsLinesInPlace() const {

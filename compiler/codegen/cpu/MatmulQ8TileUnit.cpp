@@ -16,7 +16,7 @@ static constexpr int64_t activationTile = 0; // (rows, block)
 static int64_t sumTile(int64_t p) {          // (rows, 16 lanes)
   return 1 + p;
 }
-static int64_t weightTile(int64_t p) {       // (block / 4, 16 lanes of 4 columns)
+static int64_t weightTile(int64_t p) { // (block / 4, 16 lanes of 4 columns)
   return 3 + p;
 }
 
@@ -36,13 +36,11 @@ void MatmulEmitter::beginQ8Unit() {
     tileUnit->setShape(sumTile(p), q8UnitRows(), lineBytes);
     tileUnit->setShape(weightTile(p), block / 4, lineBytes);
   }
-  b.branch(
-      fillsQ8Unit(), [&] { tileUnit->configure(); }, [] {});
+  b.branch(fillsQ8Unit(), [&] { tileUnit->configure(); }, [] {});
 }
 
 void MatmulEmitter::endQ8Unit() {
-  b.branch(
-      fillsQ8Unit(), [&] { tileUnit->release(); }, [] {});
+  b.branch(fillsQ8Unit(), [&] { tileUnit->release(); }, [] {});
 }
 
 Value MatmulEmitter::fillsQ8Unit() {
@@ -75,7 +73,8 @@ Value MatmulEmitter::unitCodesOf(BlockReader &weights, int64_t p) {
   for (int64_t quad = 0; quad < BlockReader::quadsPerHalf(layout); ++quad) {
     Value stored = weights.loadQuad(quad);
     for (int64_t half = 0; half < BlockReader::numHalves(layout); ++half)
-      b.store(weights.codes(stored, half), b.at(unpacked, (half * BlockReader::quadsPerHalf(layout) + quad) * lineBytes));
+      b.store(weights.codes(stored, half),
+              b.at(unpacked, (half * BlockReader::quadsPerHalf(layout) + quad) * lineBytes));
   }
   return unpacked;
 }

@@ -14,8 +14,8 @@ using namespace heddle;
 
 // A tile: 16 rows of 64 bytes, of activations (rows, 32 columns), of weights (16 pairs of columns, 16 lanes), of sums
 // (rows, 16 lanes).
-static constexpr int64_t tileRows = TileUnit::maxRows, tileRowBytes = TileUnit::maxRowBytes, tileBytes = tileRows * tileRowBytes,
-                         tileColumns = 32;
+static constexpr int64_t tileRows = TileUnit::maxRows, tileRowBytes = TileUnit::maxRowBytes,
+                         tileBytes = tileRows * tileRowBytes, tileColumns = 32;
 
 // Registers by row tile r and panel p, two each.
 static int64_t sumTile(int64_t r, int64_t p) {
@@ -57,17 +57,14 @@ void MatmulEmitter::emitTileUnitRows(const LineBlock &block, Value rowBegin, Val
   Value whole = b.wholeSteps(rowBegin, rowEnd, tall), left = b.sub(rowEnd, whole);
   emitIf(b.lessThan(rowBegin, whole), [&] {
     configureTiles(b.index(tall), 2);
-    b.loop(rowBegin, whole, tall,
-           [&](Value row) { emitTileUnitBlock(block, row, b.index(tall), 2, partial(row)); });
+    b.loop(rowBegin, whole, tall, [&](Value row) { emitTileUnitBlock(block, row, b.index(tall), 2, partial(row)); });
   });
   auto emitRest = [&](int64_t rowTiles) {
     configureTiles(left, rowTiles);
     emitTileUnitBlock(block, whole, left, rowTiles, partial(whole));
   };
-  emitIf(b.lessThan(b.index(0), left), [&] {
-    b.branch(
-        b.lessThan(b.index(tileRows), left), [&] { emitRest(2); }, [&] { emitRest(1); });
-  });
+  emitIf(b.lessThan(b.index(0), left),
+         [&] { b.branch(b.lessThan(b.index(tileRows), left), [&] { emitRest(2); }, [&] { emitRest(1); }); });
 }
 
 void MatmulEmitter::emitTileUnitBlock(const LineBlock &block, Value row, Value height, int64_t rowTiles,

@@ -31,11 +31,11 @@ MatmulTiles heddle::matmulTiles(const CpuTarget &target) {
   } else if (target.isX86()) {
     tiles.floatFew = {{2, 1}, 1};     // 4 sums, 2 scales, 2 mins of 16 registers
     tiles.floatMany = {{6, 2, 1}, 1}; // 12 sums + 2 columns + 1 broadcast
-    tiles.q8 = {{2, 1}, 1};         // 4 integer and 4 f32 sums, 4 temporaries
+    tiles.q8 = {{2, 1}, 1};           // 4 integer and 4 f32 sums, 4 temporaries
   } else {
     tiles.floatFew = {{2, 1}, 1};     // 8 sums, 4 scales, 4 mins of 32 registers
     tiles.floatMany = {{5, 2, 1}, 1}; // 20 sums + 4 columns + 1 broadcast; with 6 rows sums spill
-    tiles.q8 = {{2, 1}, 1};         // 8 integer and 8 f32 sums; with 3 rows broadcasts spill
+    tiles.q8 = {{2, 1}, 1};           // 8 integer and 8 f32 sums; with 3 rows broadcasts spill
   }
   return tiles;
 }

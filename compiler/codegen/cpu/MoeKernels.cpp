@@ -57,7 +57,8 @@ static void applySigmoid(KernelBuilder &b, const Scratch &scratch) {
 }
 
 // score = weight + correction
-static void correctScores(KernelBuilder &b, const MoeRouteSpec &spec, Value correction, Value total, const Scratch &scratch) {
+static void correctScores(KernelBuilder &b, const MoeRouteSpec &spec, Value correction, Value total,
+                          const Scratch &scratch) {
   b.loop(b.index(0), b.index(spec.numExperts), 1, [&](Value expert) {
     Value offset = b.mul(expert, 4), weight = b.load(b.f32, b.at(scratch.exponentials, offset));
     if (total)
@@ -90,11 +91,12 @@ static void keepTopGroups(KernelBuilder &b, const MoeRouteSpec &spec, const Scra
   Value groups = b.index(spec.numGroups), lowest = b.real(-std::numeric_limits<float>::infinity());
   b.loop(b.index(0), groups, 1, [&](Value group) {
     // The two greatest, in order.
-    SmallVector<Value> top = b.loop(b.index(0), b.index(size), 1, {lowest, lowest}, [&](Value i, ArrayRef<Value> carried) {
-      Value score = b.load(b.f32, b.at(scratch.scores, b.mul(b.add(b.mul(group, size), i), 4)));
-      Value second = arith::MaxNumFOp::create(b, carried[1], arith::MinNumFOp::create(b, carried[0], score));
-      return SmallVector<Value>{arith::MaxNumFOp::create(b, carried[0], score), second};
-    });
+    SmallVector<Value> top =
+        b.loop(b.index(0), b.index(size), 1, {lowest, lowest}, [&](Value i, ArrayRef<Value> carried) {
+          Value score = b.load(b.f32, b.at(scratch.scores, b.mul(b.add(b.mul(group, size), i), 4)));
+          Value second = arith::MaxNumFOp::create(b, carried[1], arith::MinNumFOp::create(b, carried[0], score));
+          return SmallVector<Value>{arith::MaxNumFOp::create(b, carried[0], score), second};
+        });
     b.store(spec.hasCorrection ? b.add(top[0], top[1]) : top[0], b.at(scratch.groupScores, b.mul(group, 4)));
     b.store(b.int32(0), b.at(scratch.groupTaken, b.mul(group, 4)));
   });
@@ -113,7 +115,7 @@ func::FuncOp heddle::buildMoeRoute(ModuleOp module, StringRef name, const MoeRou
   Value logits = b.argument(0), correction = b.argument(1), experts = b.argument(2), weights = b.argument(3);
   // setup
   int64_t chunks = (spec.numExperts + 15) / 16;
-  Scratch scratch{b.stack(64 * chunks),       b.stack(64 * chunks),       b.stack(64 * chunks),
+  Scratch scratch{b.stack(64 * chunks),        b.stack(64 * chunks),        b.stack(64 * chunks),
                   b.stack(4 * spec.numGroups), b.stack(4 * spec.numGroups), chunks};
   b.store(b.splatReal(-std::numeric_limits<float>::infinity()), b.at(scratch.scores, 64 * (chunks - 1)));
   b.loop(b.argument(4), b.argument(5), 1, [&](Value row) {

@@ -11,10 +11,10 @@ namespace heddle {
 
 struct MoeRouteSpec {
   int64_t numExperts = 0;
-  int64_t topK = 0;       // experts per token, at most numExperts
-  bool normalize = false; // weights of a token are divided by their sum (norm_topk_prob)
-  float scale = 1;        // and multiplied by this (routed_scaling_factor)
-  bool sigmoid = false;   // weights are sigmoids of the logits instead of their softmax
+  int64_t topK = 0;           // experts per token, at most numExperts
+  bool normalize = false;     // weights of a token are divided by their sum (norm_topk_prob)
+  float scale = 1;            // and multiplied by this (routed_scaling_factor)
+  bool sigmoid = false;       // weights are sigmoids of the logits instead of their softmax
   bool hasCorrection = false; // experts are chosen by weight + correction
   // Experts of the topGroups best of numGroups groups take part: by their greatest score, or with a correction by the sum
   // of the two greatest; others are not chosen.

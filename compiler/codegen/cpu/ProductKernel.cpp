@@ -13,11 +13,11 @@
 using namespace mlir;
 using namespace heddle;
 
-static constexpr int64_t lanes = 16;           // columns of c in a panel
+static constexpr int64_t lanes = 16; // columns of c in a panel
 static constexpr int64_t panelBytes = 4 * lanes;
-static constexpr int64_t rowBlock = 128;       // rows that share a packed block of b
-static constexpr int64_t depthBlock = 256;     // rows of b that are packed at once
-static constexpr int64_t fewRows = 8;          // that read b where it lies, if its rows are contiguous
+static constexpr int64_t rowBlock = 128;   // rows that share a packed block of b
+static constexpr int64_t depthBlock = 256; // rows of b that are packed at once
+static constexpr int64_t fewRows = 8;      // that read b where it lies, if its rows are contiguous
 
 namespace {
 
@@ -43,14 +43,15 @@ private:
   void emitPanels(Value panel, int64_t panels, Value rowBegin, Value rowEnd);
   void packRows(Value panel, int64_t panels, Value depth, Value depthEnd);
   void packColumns(Value panel, int64_t panels, Value depth, Value depthEnd);
-  void emitTile(Value row, int64_t height, Value panel, int64_t panels, Value depth, Value depthEnd, Value source, Value sourceStride);
+  void emitTile(Value row, int64_t height, Value panel, int64_t panels, Value depth, Value depthEnd, Value source,
+                Value sourceStride);
   Value maskOf(Value panel);
 
   KernelBuilder b;
   MatmulTile tile;
-  Value matrixA, matrixB, matrixC;  // of the item
+  Value matrixA, matrixB, matrixC; // of the item
   Value m, n, k, aRow, aColumn, bRow, bColumn, cRow;
-  Value numPanels, numChunks, numRowBlocks, scratch;  // scratch (depthBlock, panels, 16)
+  Value numPanels, numChunks, numRowBlocks, scratch; // scratch (depthBlock, panels, 16)
 };
 
 } // namespace
@@ -71,7 +72,8 @@ func::FuncOp ProductEmitter::emit() {
                           return Values{b.mul(carried[0], size)};
                         });
   Value thread = b.argument(1), numThreads = b.argument(2);
-  Value begin = quotient(b.mul(items[0], thread), numThreads), end = quotient(b.mul(items[0], b.add(thread, 1)), numThreads);
+  Value begin = quotient(b.mul(items[0], thread), numThreads),
+        end = quotient(b.mul(items[0], b.add(thread, 1)), numThreads);
   b.loop(begin, end, 1, [&](Value item) { emitItem(item); });
   return b.finish();
 }
@@ -97,7 +99,8 @@ void ProductEmitter::moveToOuter(Value outer) {
                        Value size = load(offsetof(ProductCall::Outer, size)), index = remainder(carried[0], size);
                        auto move = [&](Value from, size_t stride) { return b.add(from, b.mul(index, load(stride))); };
                        return Values{quotient(carried[0], size), move(carried[1], offsetof(ProductCall::Outer, a)),
-                                     move(carried[2], offsetof(ProductCall::Outer, b)), move(carried[3], offsetof(ProductCall::Outer, c))};
+                                     move(carried[2], offsetof(ProductCall::Outer, b)),
+                                     move(carried[3], offsetof(ProductCall::Outer, c))};
                      });
   matrixA = floatAt(pointerField(offsetof(ProductCall, a)), at[1]);
   matrixB = floatAt(pointerField(offsetof(ProductCall, b)), at[2]);
@@ -123,7 +126,8 @@ void ProductEmitter::emitPanels(Value panel, int64_t panels, Value rowBegin, Val
         readsInPlace, [] {},
         [&] {
           b.branch(
-              isContiguous, [&] { packRows(panel, panels, depth, depthEnd); }, [&] { packColumns(panel, panels, depth, depthEnd); });
+              isContiguous, [&] { packRows(panel, panels, depth, depthEnd); },
+              [&] { packColumns(panel, panels, depth, depthEnd); });
         });
     Value inPlace = floatAt(matrixB, b.add(b.mul(depth, bRow), b.mul(panel, lanes)));
     Value source = arith::SelectOp::create(b, readsInPlace, inPlace, scratch);
@@ -154,17 +158,21 @@ void ProductEmitter::packRows(Value panel, int64_t panels, Value depth, Value de
 void ProductEmitter::packColumns(Value panel, int64_t panels, Value depth, Value depthEnd) {
   b.loop(b.index(0), b.index(panels * lanes), 1, [&](Value lane) {
     Value column = b.add(b.mul(panel, lanes), lane), from = floatAt(matrixB, b.mul(column, bColumn));
-    auto to = [&](Value at) { return b.at(scratch, b.add(b.mul(b.sub(at, depth), panels * panelBytes), b.mul(lane, 4))); };
+    auto to = [&](Value at) {
+      return b.at(scratch, b.add(b.mul(b.sub(at, depth), panels * panelBytes), b.mul(lane, 4)));
+    };
     b.branch(
         b.lessThan(column, n),
-        [&] { b.loop(depth, depthEnd, 1, [&](Value at) { b.store(b.load(b.f32, floatAt(from, b.mul(at, bRow))), to(at)); }); },
+        [&] {
+          b.loop(depth, depthEnd, 1, [&](Value at) { b.store(b.load(b.f32, floatAt(from, b.mul(at, bRow))), to(at)); });
+        },
         [&] { b.loop(depth, depthEnd, 1, [&](Value at) { b.store(b.real(0), to(at)); }); });
   });
 }
 
 // c (height, panels, 16) += a (height, depth … depthEnd) * source (depth … depthEnd, panels, 16)
-void ProductEmitter::emitTile(Value row, int64_t height, Value panel, int64_t panels, Value depth, Value depthEnd, Value source,
-                              Value sourceStride) {
+void ProductEmitter::emitTile(Value row, int64_t height, Value panel, int64_t panels, Value depth, Value depthEnd,
+                              Value source, Value sourceStride) {
   // setup
   Values masks, rowsOfA, rowsOfC, sums;
   for (int64_t p = 0; p < panels; ++p)

@@ -12,7 +12,9 @@
 using namespace mlir;
 using namespace heddle;
 
-int64_t heddle::kvBytes(KvType type) { return type == KvType::F32 ? 4 : 2; }
+int64_t heddle::kvBytes(KvType type) {
+  return type == KvType::F32 ? 4 : 2;
+}
 
 SmallVector<ColumnRun> heddle::columnRuns(int64_t columns, unsigned lanes) {
   SmallVector<ColumnRun> runs;
@@ -24,23 +26,47 @@ SmallVector<ColumnRun> heddle::columnRuns(int64_t columns, unsigned lanes) {
   return runs;
 }
 
-static unsigned lanesOf(Value vector) { return cast<VectorType>(vector.getType()).getDimSize(0); }
+static unsigned lanesOf(Value vector) {
+  return cast<VectorType>(vector.getType()).getDimSize(0);
+}
 
-Type RawBuilder::pointerType() { return LLVM::LLVMPointerType::get(getContext()); }
+Type RawBuilder::pointerType() {
+  return LLVM::LLVMPointerType::get(getContext());
+}
 
-Value RawBuilder::constant(int64_t value) { return arith::ConstantOp::create(*this, getI64IntegerAttr(value)); }
-Value RawBuilder::add(Value a, Value b) { return arith::AddIOp::create(*this, a, b); }
-Value RawBuilder::sub(Value a, Value b) { return arith::SubIOp::create(*this, a, b); }
-Value RawBuilder::mul(Value a, Value b) { return arith::MulIOp::create(*this, a, b); }
-Value RawBuilder::min(Value a, Value b) { return arith::MinSIOp::create(*this, a, b); }
-Value RawBuilder::max(Value a, Value b) { return arith::MaxSIOp::create(*this, a, b); }
-Value RawBuilder::divide(Value a, Value b) { return arith::DivUIOp::create(*this, a, b); }
-Value RawBuilder::divide(Value a, int64_t b) { return divide(a, constant(b)); }
-Value RawBuilder::remainder(Value a, Value b) { return arith::RemUIOp::create(*this, a, b); }
+Value RawBuilder::constant(int64_t value) {
+  return arith::ConstantOp::create(*this, getI64IntegerAttr(value));
+}
+Value RawBuilder::add(Value a, Value b) {
+  return arith::AddIOp::create(*this, a, b);
+}
+Value RawBuilder::sub(Value a, Value b) {
+  return arith::SubIOp::create(*this, a, b);
+}
+Value RawBuilder::mul(Value a, Value b) {
+  return arith::MulIOp::create(*this, a, b);
+}
+Value RawBuilder::min(Value a, Value b) {
+  return arith::MinSIOp::create(*this, a, b);
+}
+Value RawBuilder::max(Value a, Value b) {
+  return arith::MaxSIOp::create(*this, a, b);
+}
+Value RawBuilder::divide(Value a, Value b) {
+  return arith::DivUIOp::create(*this, a, b);
+}
+Value RawBuilder::divide(Value a, int64_t b) {
+  return divide(a, constant(b));
+}
+Value RawBuilder::remainder(Value a, Value b) {
+  return arith::RemUIOp::create(*this, a, b);
+}
 Value RawBuilder::lessThan(Value a, Value b) {
   return arith::CmpIOp::create(*this, arith::CmpIPredicate::slt, a, b);
 }
-Value RawBuilder::equal(Value a, Value b) { return arith::CmpIOp::create(*this, arith::CmpIPredicate::eq, a, b); }
+Value RawBuilder::equal(Value a, Value b) {
+  return arith::CmpIOp::create(*this, arith::CmpIPredicate::eq, a, b);
+}
 
 Value RawBuilder::constantF32(double value, unsigned lanes) {
   FloatAttr scalar = getF32FloatAttr(value);
@@ -57,11 +83,21 @@ Value RawBuilder::broadcast(Value scalar, unsigned lanes) {
   return vector::BroadcastOp::create(*this, VectorType::get({lanes}, scalar.getType()), scalar);
 }
 
-Value RawBuilder::fma(Value a, Value b, Value c) { return math::FmaOp::create(*this, a, b, c); }
-Value RawBuilder::addF(Value a, Value b) { return arith::AddFOp::create(*this, a, b); }
-Value RawBuilder::subF(Value a, Value b) { return arith::SubFOp::create(*this, a, b); }
-Value RawBuilder::mulF(Value a, Value b) { return arith::MulFOp::create(*this, a, b); }
-Value RawBuilder::divF(Value a, Value b) { return arith::DivFOp::create(*this, a, b); }
+Value RawBuilder::fma(Value a, Value b, Value c) {
+  return math::FmaOp::create(*this, a, b, c);
+}
+Value RawBuilder::addF(Value a, Value b) {
+  return arith::AddFOp::create(*this, a, b);
+}
+Value RawBuilder::subF(Value a, Value b) {
+  return arith::SubFOp::create(*this, a, b);
+}
+Value RawBuilder::mulF(Value a, Value b) {
+  return arith::MulFOp::create(*this, a, b);
+}
+Value RawBuilder::divF(Value a, Value b) {
+  return arith::DivFOp::create(*this, a, b);
+}
 Value RawBuilder::maxF(Value a, Value b) {
   return select(arith::CmpFOp::create(*this, arith::CmpFPredicate::OGT, a, b), a, b);
 }
@@ -136,7 +172,9 @@ void RawBuilder::store(Value value, Value pointer) {
   LLVM::StoreOp::create(*this, value, pointer, elementBytes(value.getType()));
 }
 
-Value RawBuilder::lane0(Value vector) { return vector::ExtractOp::create(*this, vector, int64_t(0)); }
+Value RawBuilder::lane0(Value vector) {
+  return vector::ExtractOp::create(*this, vector, int64_t(0));
+}
 
 Value RawBuilder::loadKv(KvType type, Value pointer, unsigned lanes) {
   if (type == KvType::F32)
@@ -161,8 +199,7 @@ Value RawBuilder::dotPairs(Value a, Value b, Value acc, bool hasInstruction) {
     std::string name = "llvm.x86.avx512bf16.dpbf16ps." + std::to_string(lanes * 32);
     auto halves = VectorType::get({2 * lanes}, getBF16Type());
     Value x = vector::BitCastOp::create(*this, halves, a), y = vector::BitCastOp::create(*this, halves, b);
-    return LLVM::CallIntrinsicOp::create(*this, acc.getType(), getStringAttr(name), ValueRange{acc, x, y})
-        .getResult(0);
+    return LLVM::CallIntrinsicOp::create(*this, acc.getType(), getStringAttr(name), ValueRange{acc, x, y}).getResult(0);
   }
   auto [lowA, highA] = widenPair(a);
   auto [lowB, highB] = widenPair(b);

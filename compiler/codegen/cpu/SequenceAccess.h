@@ -11,8 +11,8 @@ namespace heddle {
 // One sequence of the step; numbers are i64.
 struct SequenceValues {
   mlir::Value firstRow, numRows, past;
-  mlir::Value length;  // past + numRows
-  mlir::Value pages;   // array of page pointers
+  mlir::Value length; // past + numRows
+  mlir::Value pages;  // array of page pointers
 };
 
 // sequences[index]

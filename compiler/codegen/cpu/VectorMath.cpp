@@ -16,7 +16,9 @@ struct Exp2Parts {
 };
 } // namespace
 
-static unsigned lanesOf(Value vector) { return cast<VectorType>(vector.getType()).getDimSize(0); }
+static unsigned lanesOf(Value vector) {
+  return cast<VectorType>(vector.getType()).getDimSize(0);
+}
 
 // (2^r - 1) / r on [-1/2, 1/2]: the polynomial of degree 5 whose 2^r has the least largest relative error, 2.0e-9. The
 // constant term of 2^r stays exactly 1, so that 2^0 is.

@@ -29,7 +29,9 @@ const GpuMatmulTile &heddle::gpuMatmulTile(int64_t rows) {
   return *tile;
 }
 
-int64_t GpuMatmulSpec::panelBytes() const { return layoutFor(heddle::TensorType::BF16)->panelBytes(k); }
+int64_t GpuMatmulSpec::panelBytes() const {
+  return layoutFor(heddle::TensorType::BF16)->panelBytes(k);
+}
 
 LogicalResult heddle::verifyGpuMatmul(const GpuMatmulSpec &spec, std::string &error) {
   auto fail = [&](const Twine &message) {

@@ -84,7 +84,8 @@ LogicalResult AlgorithmBuilder::addRope(RopeOp op) {
   define(op.getResult(), contiguity, [&](ArrayRef<Expr> index) {
     // (a, b) becomes (a cos - b sin, b cos + a sin): x cos + partner (±sin)
     // d counts from the first rotated dimension.
-    Expr d = index.back() - int(offset), position = tableRow(op.getTable(), view(op.getPositions()).read({index[0], index[2]}));
+    Expr d = index.back() - int(offset),
+         position = tableRow(op.getTable(), view(op.getPositions()).read({index[0], index[2]}));
     Expr first = interleaved ? d % 2 == 0 : d < int(half);
     Expr pair = interleaved ? d / 2 : d % int(half);
     Expr partner = interleaved ? select(first, d + 1, d - 1) : select(first, d + int(half), d - int(half));

@@ -13,7 +13,8 @@ BufferElement heddle::bufferElement(Type type) {
   return {code, type.getIntOrFloatBitWidth()};
 }
 
-Value heddle::buildBuffer(RawBuilder &b, bool onDevice, BufferElement element, Value pointer, ArrayRef<BufferDim> dimensions) {
+Value heddle::buildBuffer(RawBuilder &b, bool onDevice, BufferElement element, Value pointer,
+                          ArrayRef<BufferDim> dimensions) {
   auto i8 = [&](int64_t value) { return arith::ConstantOp::create(b, b.getI8IntegerAttr(value)).getResult(); };
   auto i16 = [&](int64_t value) { return arith::ConstantOp::create(b, b.getI16IntegerAttr(value)).getResult(); };
   auto i32 = [&](int64_t value) { return arith::ConstantOp::create(b, b.getI32IntegerAttr(value)).getResult(); };

@@ -22,7 +22,8 @@ struct BufferDim {
 
 // A halide_buffer_t on the stack, of memory at `pointer`, which is a device's address or the host's. Dimensions are innermost
 // first.
-mlir::Value buildBuffer(RawBuilder &b, bool onDevice, BufferElement element, mlir::Value pointer, llvm::ArrayRef<BufferDim> dims);
+mlir::Value buildBuffer(RawBuilder &b, bool onDevice, BufferElement element, mlir::Value pointer,
+                        llvm::ArrayRef<BufferDim> dims);
 
 } // namespace heddle
 

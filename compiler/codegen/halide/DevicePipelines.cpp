@@ -72,9 +72,12 @@ struct RowPlaces {
 };
 } // namespace
 
-static Halide::Type kvType(KvType kv) { return kv == KvType::F32 ? Halide::Type(Halide::Float(32)) : Halide::Type(Halide::UInt(16)); }
+static Halide::Type kvType(KvType kv) {
+  return kv == KvType::F32 ? Halide::Type(Halide::Float(32)) : Halide::Type(Halide::UInt(16));
+}
 
-FailureOr<std::string> heddle::emitDeviceMatmul(Location loc, const Target &target, StringRef symbol, const MatmulSpec &spec) {
+FailureOr<std::string> heddle::emitDeviceMatmul(Location loc, const Target &target, StringRef symbol,
+                                                const MatmulSpec &spec) {
   return emitPipeline(loc, target, symbol, [&]() -> FailureOr<ScheduledPipeline> {
     PipelineBuilder b(symbol);
     int n = int(spec.n), k = int(spec.k);
@@ -84,7 +87,8 @@ FailureOr<std::string> heddle::emitDeviceMatmul(Location loc, const Target &targ
     Var column("column"), row("row");
 
     // out[row][column] = sum_i act[row][i] W[column][i] + bias[column] + residual[row][column], i ascending
-    Func sum = b.func("sum"), out = b.func("out"), weight = b.func("weight"), scale = b.func("scale"), min = b.func("min");
+    Func sum = b.func("sum"), out = b.func("out"), weight = b.func("weight"), scale = b.func("scale"),
+         min = b.func("min");
     Var index("index"), block("block");
     bool isQuantized = spec.layout.isQuantized(), hasMin = isQuantized && spec.layout.hasMin;
     int blockValues = isQuantized ? spec.layout.block : 1;
@@ -130,8 +134,8 @@ FailureOr<std::string> heddle::emitDeviceMatmul(Location loc, const Target &targ
   });
 }
 
-FailureOr<std::string> heddle::emitDeviceEmbedding(Location loc, const Target &target, StringRef symbol, const EmbeddingSpec &spec,
-                                                   int64_t n) {
+FailureOr<std::string> heddle::emitDeviceEmbedding(Location loc, const Target &target, StringRef symbol,
+                                                   const EmbeddingSpec &spec, int64_t n) {
   return emitPipeline(loc, target, symbol, [&]() -> FailureOr<ScheduledPipeline> {
     PipelineBuilder b(symbol);
     ImageParam ids = b.input("ids", Halide::Int(32), {0});
@@ -155,7 +159,8 @@ FailureOr<std::string> heddle::emitDeviceEmbedding(Location loc, const Target &t
   });
 }
 
-FailureOr<std::string> heddle::emitDeviceKvAppend(Location loc, const Target &target, StringRef symbol, const KvAppendSpec &spec) {
+FailureOr<std::string> heddle::emitDeviceKvAppend(Location loc, const Target &target, StringRef symbol,
+                                                  const KvAppendSpec &spec) {
   return emitPipeline(loc, target, symbol, [&]() -> FailureOr<ScheduledPipeline> {
     PipelineBuilder b(symbol);
     int heads = int(spec.numKvHeads), headDim = int(spec.headDim);
@@ -183,10 +188,12 @@ FailureOr<std::string> heddle::emitDeviceKvAppend(Location loc, const Target &ta
   });
 }
 
-FailureOr<std::string> heddle::emitDeviceAttention(Location loc, const Target &target, StringRef symbol, const AttentionSpec &spec) {
+FailureOr<std::string> heddle::emitDeviceAttention(Location loc, const Target &target, StringRef symbol,
+                                                   const AttentionSpec &spec) {
   return emitPipeline(loc, target, symbol, [&]() -> FailureOr<ScheduledPipeline> {
     PipelineBuilder b(symbol);
-    int heads = int(spec.numHeads), kvHeads = int(spec.numKvHeads), headDim = int(spec.headDim), group = int(spec.group());
+    int heads = int(spec.numHeads), kvHeads = int(spec.numKvHeads), headDim = int(spec.headDim),
+        group = int(spec.group());
     ImageParam query = b.input("query", Halide::Float(32), {headDim, heads, 0});
     ImageParam pages[] = {b.input("keys", kvType(spec.kv), {headDim, pageTokens, kvHeads, 0}),
                           b.input("values", kvType(spec.kv), {headDim, pageTokens, kvHeads, 0})};

@@ -17,7 +17,8 @@ namespace heddle {
 
 // (act (k, rows) f32 or bf16, weights through each of packedViews, [bias (n)], [residual (n, rows), which may be the result itself])
 //   -> (n, rows)
-mlir::FailureOr<std::string> emitDeviceMatmul(mlir::Location loc, const Target &target, llvm::StringRef symbol, const MatmulSpec &spec);
+mlir::FailureOr<std::string> emitDeviceMatmul(mlir::Location loc, const Target &target, llvm::StringRef symbol,
+                                              const MatmulSpec &spec);
 
 // (ids (rows) i32, weights through each of packedViews) -> (k, rows)
 mlir::FailureOr<std::string> emitDeviceEmbedding(mlir::Location loc, const Target &target, llvm::StringRef symbol,

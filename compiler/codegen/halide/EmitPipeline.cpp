@@ -91,7 +91,8 @@ static bool isProvided(llvm::StringRef name, const Target &target) {
     return false;
   llvm::StringRef api = target.device == DeviceKind::OpenCl ? "halide_opencl_" : "halide_cuda_";
   return name == "halide_copy_to_device" ||
-         (name.consume_front(api) && llvm::is_contained({"initialize_kernels", "finalize_kernels", "run", "device_interface"}, name));
+         (name.consume_front(api) &&
+          llvm::is_contained({"initialize_kernels", "finalize_kernels", "run", "device_interface"}, name));
 }
 
 // The object defines the symbol and needs nothing else: there is no Halide runtime, and libm would round otherwise on every
@@ -124,8 +125,8 @@ FailureOr<std::string> heddle::emitPipeline(Location loc, const Target &target, 
     Halide::Pipeline pipeline(scheduled->results);
     if (!target.isDevice())
       pipeline.add_custom_lowering_pass(new AllocateOnStack); // owned by the pipeline
-    Halide::Module module =
-        pipeline.compile_to_module(scheduled->arguments, symbol.str(), halideTarget(target), Halide::LinkageType::External);
+    Halide::Module module = pipeline.compile_to_module(scheduled->arguments, symbol.str(), halideTarget(target),
+                                                       Halide::LinkageType::External);
     FailureOr<std::string> object = compileObject(loc, module);
     if (failed(object) || failed(checkSymbols(loc, *object, symbol, target)))
       return failure();

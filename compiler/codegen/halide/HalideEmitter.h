@@ -23,8 +23,7 @@ namespace heddle {
 // The function's tensors have at most one dynamic size, the rows of the step, as dimension 0 of arguments and results
 // that carry rows; tables may have their own dynamic dimension 0. What cannot be expressed is an error at the op. Not
 // thread-safe.
-mlir::FailureOr<std::string> emitHalideKernel(mlir::func::FuncOp kernel, const Target &target,
-                                              llvm::StringRef symbol);
+mlir::FailureOr<std::string> emitHalideKernel(mlir::func::FuncOp kernel, const Target &target, llvm::StringRef symbol);
 
 } // namespace heddle
 

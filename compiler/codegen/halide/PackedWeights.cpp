@@ -7,7 +7,9 @@ using Halide::Expr;
 
 static constexpr int lanes = PackedLayout::panelRows;
 
-static Expr bits32(uint32_t value) { return Expr(value); }
+static Expr bits32(uint32_t value) {
+  return Expr(value);
+}
 
 Expr heddle::halfExpr(Expr bits) {
   bits = Halide::cast<uint32_t>(bits);
@@ -18,7 +20,9 @@ Expr heddle::halfExpr(Expr bits) {
   return Halide::reinterpret<float>(sign | Halide::select(exponent == bits32(0u), subnormal, normal));
 }
 
-Expr heddle::bfloatExpr(Expr bits) { return Halide::reinterpret<float>(Halide::cast<uint32_t>(bits) << 16); }
+Expr heddle::bfloatExpr(Expr bits) {
+  return Halide::reinterpret<float>(Halide::cast<uint32_t>(bits) << 16);
+}
 
 // What is cut off is added back as less than, exactly, or more than half a unit of what stays.
 static Expr roundedShift(Expr bits, int shift) {
@@ -32,7 +36,8 @@ Expr heddle::bfloatBits(Expr value) {
 }
 
 Expr heddle::halfBits(Expr value) {
-  Expr bits = Halide::reinterpret<uint32_t>(value), sign = (bits >> 16) & bits32(0x8000u), magnitude = bits & bits32(0x7fffffffu);
+  Expr bits = Halide::reinterpret<uint32_t>(value), sign = (bits >> 16) & bits32(0x8000u),
+       magnitude = bits & bits32(0x7fffffffu);
   Expr normal = roundedShift(magnitude - bits32(112u << 23), 13);
   // Adding 1/2 leaves a multiple of 2^-24 in the lowest bits: f32 rounds for us.
   Expr subnormal = Halide::reinterpret<uint32_t>(Halide::reinterpret<float>(magnitude) + 0.5f) - bits32(0x3f000000u);
@@ -44,14 +49,16 @@ Expr heddle::halfBits(Expr value) {
 std::vector<std::pair<Halide::Type, int64_t>> heddle::packedViews(const PackedLayout &layout, int64_t k) {
   int64_t bytes = layout.panelBytes(k);
   if (layout.isQuantized())
-    return {layout.wideScales ? std::pair(Halide::Type(Halide::Float(32)), bytes / 4) : std::pair(Halide::Type(Halide::UInt(16)), bytes / 2),
+    return {layout.wideScales ? std::pair(Halide::Type(Halide::Float(32)), bytes / 4)
+                              : std::pair(Halide::Type(Halide::UInt(16)), bytes / 2),
             {Halide::UInt(8), bytes}};
   if (layout.numbers == PackedNumbers::F32)
     return {{Halide::Float(32), bytes / 4}};
   return {{Halide::UInt(16), bytes / 2}};
 }
 
-PackedWeights::PackedWeights(const PackedLayout &layout, int64_t n, int64_t k, const std::string &name) : layout(layout) {
+PackedWeights::PackedWeights(const PackedLayout &layout, int64_t n, int64_t k, const std::string &name)
+    : layout(layout) {
   for (auto [type, elements] : packedViews(layout, k)) {
     Halide::ImageParam param(type, 2, name + "_view" + std::to_string(all.size()));
     param.dim(0).set_bounds(0, int(elements));
@@ -83,7 +90,8 @@ Expr PackedWeights::at(Expr row, Expr column, const Terms &ofBlock) const {
   bool isNibble = layout.numbers == PackedNumbers::U4;
   int half = isNibble ? layout.block / 2 : layout.block;
   Expr block = column / int(layout.block), inBlock = column % int(layout.block);
-  Expr byte = block * int(layout.unitBytes()) + int(layout.codeOffset()) + inBlock % half / 4 * (4 * lanes) + 4 * lane + inBlock % 4;
+  Expr byte = block * int(layout.unitBytes()) + int(layout.codeOffset()) + inBlock % half / 4 * (4 * lanes) + 4 * lane +
+              inBlock % 4;
   Expr code = Halide::cast<int32_t>(all[1].param(byte, panel));
   if (isNibble)
     code = Halide::select(inBlock < half, code & 15, code >> 4);

@@ -34,8 +34,8 @@ public:
   }
 
   struct View {
-    Halide::ImageParam param;  // (elements of a panel, panels), innermost first
-    int bytes;                 // of an element
+    Halide::ImageParam param; // (elements of a panel, panels), innermost first
+    int bytes;                // of an element
   };
   const std::vector<View> &views() const { return all; }
 
@@ -43,7 +43,7 @@ private:
   Halide::Expr scaleAt(Halide::Expr panel, Halide::Expr lane, Halide::Expr block, int64_t offset) const;
 
   PackedLayout layout;
-  std::vector<View> all;  // plain: the numbers; blocks: scales, codes
+  std::vector<View> all; // plain: the numbers; blocks: scales, codes
 };
 
 // The views that weights of a layout are read through, as (type, elements of a panel); in order of views().

@@ -360,8 +360,8 @@ Expr heddle::scalarExpr(mlir::Operation *op, llvm::ArrayRef<Expr> x) {
       .Case([&](arith::CmpIOp cmp) { return compareInteger(cmp.getPredicate(), x[0], x[1]); })
       .Case([&](arith::SelectOp) { return select(x[0], x[1], x[2]); })
       .Case([&](arith::TruncFOp) { return type == Halide::BFloat(16) ? roundToBf16(x[0]) : Halide::cast(type, x[0]); })
-      .Case<arith::ExtFOp, arith::SIToFPOp, arith::FPToSIOp, arith::ExtSIOp, arith::TruncIOp,
-            arith::IndexCastOp>([&](auto) { return Halide::cast(type, x[0]); })
+      .Case<arith::ExtFOp, arith::SIToFPOp, arith::FPToSIOp, arith::ExtSIOp, arith::TruncIOp, arith::IndexCastOp>(
+          [&](auto) { return Halide::cast(type, x[0]); })
       .Case<arith::ExtUIOp, arith::UIToFPOp>(
           [&](auto) { return Halide::cast(type, x[0].type().is_bool() ? x[0] : asUnsigned(x[0])); })
       .Default([&](mlir::Operation *other) { return mathExpr(other, x); });

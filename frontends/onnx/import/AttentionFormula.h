@@ -10,12 +10,12 @@
 namespace heddle {
 
 struct AttentionOperands {
-  GraphValue query, key, value;            // (B, H, S, D), (B, Hkv, T, D), (B, Hkv, T, Dv)
-  double scale = 0;                        // 0: 1 / sqrt(D)
-  double softcap = 0;                      // 0: none
-  GraphValue allowed;                      // bool, broadcasts to (B, H, S, T); null: every key
-  GraphValue bias;                         // added to scores, broadcasts to (B, H, S, T); null: none
-  bool mayHideRows = false;                // whether a query may have no key: its output is then 0
+  GraphValue query, key, value;             // (B, H, S, D), (B, Hkv, T, D), (B, Hkv, T, Dv)
+  double scale = 0;                         // 0: 1 / sqrt(D)
+  double softcap = 0;                       // 0: none
+  GraphValue allowed;                       // bool, broadcasts to (B, H, S, T); null: every key
+  GraphValue bias;                          // added to scores, broadcasts to (B, H, S, T); null: none
+  bool mayHideRows = false;                 // whether a query may have no key: its output is then 0
   OnnxType precision = OnnxType::Undefined; // of the softmax, if it is to be more than the accumulator's
 };
 

@@ -173,24 +173,36 @@ GraphValue GraphBuilder::pow(const GraphValue &x, const GraphValue &y) {
 
 static arith::CmpFPredicate realPredicate(Predicate predicate) {
   switch (predicate) {
-  case Predicate::Equal: return arith::CmpFPredicate::OEQ;
-  case Predicate::NotEqual: return arith::CmpFPredicate::UNE;
-  case Predicate::Less: return arith::CmpFPredicate::OLT;
-  case Predicate::LessOrEqual: return arith::CmpFPredicate::OLE;
-  case Predicate::Greater: return arith::CmpFPredicate::OGT;
-  case Predicate::GreaterOrEqual: return arith::CmpFPredicate::OGE;
+  case Predicate::Equal:
+    return arith::CmpFPredicate::OEQ;
+  case Predicate::NotEqual:
+    return arith::CmpFPredicate::UNE;
+  case Predicate::Less:
+    return arith::CmpFPredicate::OLT;
+  case Predicate::LessOrEqual:
+    return arith::CmpFPredicate::OLE;
+  case Predicate::Greater:
+    return arith::CmpFPredicate::OGT;
+  case Predicate::GreaterOrEqual:
+    return arith::CmpFPredicate::OGE;
   }
   return arith::CmpFPredicate::OEQ;
 }
 
 static arith::CmpIPredicate integerPredicate(Predicate predicate, bool isUnsigned) {
   switch (predicate) {
-  case Predicate::Equal: return arith::CmpIPredicate::eq;
-  case Predicate::NotEqual: return arith::CmpIPredicate::ne;
-  case Predicate::Less: return isUnsigned ? arith::CmpIPredicate::ult : arith::CmpIPredicate::slt;
-  case Predicate::LessOrEqual: return isUnsigned ? arith::CmpIPredicate::ule : arith::CmpIPredicate::sle;
-  case Predicate::Greater: return isUnsigned ? arith::CmpIPredicate::ugt : arith::CmpIPredicate::sgt;
-  case Predicate::GreaterOrEqual: return isUnsigned ? arith::CmpIPredicate::uge : arith::CmpIPredicate::sge;
+  case Predicate::Equal:
+    return arith::CmpIPredicate::eq;
+  case Predicate::NotEqual:
+    return arith::CmpIPredicate::ne;
+  case Predicate::Less:
+    return isUnsigned ? arith::CmpIPredicate::ult : arith::CmpIPredicate::slt;
+  case Predicate::LessOrEqual:
+    return isUnsigned ? arith::CmpIPredicate::ule : arith::CmpIPredicate::sle;
+  case Predicate::Greater:
+    return isUnsigned ? arith::CmpIPredicate::ugt : arith::CmpIPredicate::sgt;
+  case Predicate::GreaterOrEqual:
+    return isUnsigned ? arith::CmpIPredicate::uge : arith::CmpIPredicate::sge;
   }
   return arith::CmpIPredicate::eq;
 }
@@ -199,7 +211,8 @@ static arith::CmpIPredicate integerPredicate(Predicate predicate, bool isUnsigne
 static std::optional<Dim> foldCompare(const GraphBuilder &g, Predicate predicate, const Dim &a, const Dim &c) {
   auto isWide = [](const Dim &dim) { // a difference with it may wrap
     auto constant = dim.polynomial().find({});
-    return constant != dim.polynomial().end() && (constant->second >= INT64_MAX / 2 || constant->second <= INT64_MIN / 2);
+    return constant != dim.polynomial().end() &&
+           (constant->second >= INT64_MAX / 2 || constant->second <= INT64_MIN / 2);
   };
   if (isWide(a) || isWide(c))
     return std::nullopt;
@@ -208,12 +221,18 @@ static std::optional<Dim> foldCompare(const GraphBuilder &g, Predicate predicate
   bool isNotNegative = g.isNonNegative(difference), isNotPositive = g.isNonNegative(opposite);
   auto decided = [](bool holds, bool fails) { return holds || fails ? std::optional(Dim(holds)) : std::nullopt; };
   switch (predicate) {
-  case Predicate::Equal: return decided(isNotNegative && isNotPositive, isPositive || isNegative);
-  case Predicate::NotEqual: return decided(isPositive || isNegative, isNotNegative && isNotPositive);
-  case Predicate::Less: return decided(isNegative, isNotNegative);
-  case Predicate::LessOrEqual: return decided(isNotPositive, isPositive);
-  case Predicate::Greater: return decided(isPositive, isNotPositive);
-  case Predicate::GreaterOrEqual: return decided(isNotNegative, isNegative);
+  case Predicate::Equal:
+    return decided(isNotNegative && isNotPositive, isPositive || isNegative);
+  case Predicate::NotEqual:
+    return decided(isPositive || isNegative, isNotNegative && isNotPositive);
+  case Predicate::Less:
+    return decided(isNegative, isNotNegative);
+  case Predicate::LessOrEqual:
+    return decided(isNotPositive, isPositive);
+  case Predicate::Greater:
+    return decided(isPositive, isNotPositive);
+  case Predicate::GreaterOrEqual:
+    return decided(isNotNegative, isNegative);
   }
   return std::nullopt;
 }

@@ -79,13 +79,15 @@ GraphValue GraphBuilder::contract(const GraphValue &x, ArrayRef<int64_t> xLabels
   OnnxType accumulator = accumulatorOf(result);
   Value init = filled(accumulator, dims, constant(accumulator, 0));
   auto castAttr = isUnsigned(x.type) && !isFloat(x.type) ? linalg::TypeFn::cast_unsigned : linalg::TypeFn::cast_signed;
-  auto op = linalg::ContractOp::create(
-      b, loc, ValueRange{left, right}, ValueRange{init}, b.getAffineMapArrayAttr({xMap, yMap, outMap}),
-      {b.getNamedAttr("cast", linalg::TypeFnAttr::get(b.getContext(), castAttr))});
+  auto op = linalg::ContractOp::create(b, loc, ValueRange{left, right}, ValueRange{init},
+                                       b.getAffineMapArrayAttr({xMap, yMap, outMap}),
+                                       {b.getNamedAttr("cast", linalg::TypeFnAttr::get(b.getContext(), castAttr))});
   return cast(wrap(op->getResult(0), accumulator, dims), result);
 }
 
-GraphValue GraphBuilder::matmul(const GraphValue &x, const GraphValue &y) { return matmul(x, y, x.type); }
+GraphValue GraphBuilder::matmul(const GraphValue &x, const GraphValue &y) {
+  return matmul(x, y, x.type);
+}
 
 // As numpy.matmul: leading dimensions broadcast, a vector is a row on the left and a column on the right.
 GraphValue GraphBuilder::matmul(const GraphValue &x, const GraphValue &y, OnnxType result) {

@@ -9,7 +9,9 @@
 using namespace mlir;
 using namespace heddle;
 
-static std::string rankText(const GraphValue &x) { return "rank " + std::to_string(x.rank()); }
+static std::string rankText(const GraphValue &x) {
+  return "rank " + std::to_string(x.rank());
+}
 
 Dim GraphBuilder::product(ArrayRef<Dim> dims) {
   Dim result(1);
@@ -115,9 +117,8 @@ GraphValue GraphBuilder::broadcast(const GraphValue &x, ArrayRef<Dim> dims) {
   if (matchPattern(value, m_Constant(&attr)) && attr.isSplat()) {
     RankedTensorType type = tensorType(x.type, dims);
     Value scalar = arith::ConstantOp::create(b, loc, attr.getSplatValue<TypedAttr>());
-    return type.hasStaticShape()
-               ? wrap(arith::ConstantOp::create(b, loc, attr.resizeSplat(type)), x.type, dims)
-               : wrap(filled(x.type, dims, scalar), x.type, dims);
+    return type.hasStaticShape() ? wrap(arith::ConstantOp::create(b, loc, attr.resizeSplat(type)), x.type, dims)
+                                 : wrap(filled(x.type, dims, scalar), x.type, dims);
   }
   SmallVector<int64_t> units, added;
   for (size_t i = 0; i < missing; ++i)
@@ -205,8 +206,8 @@ GraphValue GraphBuilder::reshape(const GraphValue &x, ArrayRef<Dim> dims) {
     SmallVector<Value> shape;
     for (const Dim &dim : dims)
       shape.push_back(index(dim));
-    Value shapeTensor = tensor::FromElementsOp::create(
-        b, loc, RankedTensorType::get({int64_t(dims.size())}, b.getIndexType()), shape);
+    Value shapeTensor =
+        tensor::FromElementsOp::create(b, loc, RankedTensorType::get({int64_t(dims.size())}, b.getIndexType()), shape);
     return wrap(tensor::ReshapeOp::create(b, loc, tensorType(x.type, dims), tensor(x), shapeTensor), x.type, dims);
   }
   // x -> one dimension per run -> dims

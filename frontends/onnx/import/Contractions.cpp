@@ -163,7 +163,9 @@ void einsum(NodeImport &n) {
 
 ArrayRef<OpRow> heddle::contractionOps() {
   static const OpRow table[] = {
-      {"", "Einsum", 12, einsum}, {"", "Gemm", 7, gemm}, {"", "MatMul", 1, matMul},
+      {"", "Einsum", 12, einsum},
+      {"", "Gemm", 7, gemm},
+      {"", "MatMul", 1, matMul},
   };
   return table;
 }

@@ -254,9 +254,12 @@ void causalConvWithState(NodeImport &n) {
 
 ArrayRef<OpRow> heddle::convolutionOps() {
   static const OpRow table[] = {
-      {"", "AveragePool", 7, averagePool},         {"", "CausalConvWithState", 27, causalConvWithState},
-      {"", "Conv", 1, conv},                       {"", "GlobalAveragePool", 1, globalPool<false>},
-      {"", "GlobalMaxPool", 1, globalPool<true>},  {"", "MaxPool", 1, maxPool},
+      {"", "AveragePool", 7, averagePool},
+      {"", "CausalConvWithState", 27, causalConvWithState},
+      {"", "Conv", 1, conv},
+      {"", "GlobalAveragePool", 1, globalPool<false>},
+      {"", "GlobalMaxPool", 1, globalPool<true>},
+      {"", "MaxPool", 1, maxPool},
   };
   return table;
 }

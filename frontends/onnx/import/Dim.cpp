@@ -16,7 +16,9 @@ Dim Dim::symbol(unsigned id) {
   return dim;
 }
 
-static int64_t wrap(uint64_t value) { return static_cast<int64_t>(value); }
+static int64_t wrap(uint64_t value) {
+  return static_cast<int64_t>(value);
+}
 
 Dim Dim::operator+(const Dim &other) const {
   Dim sum = *this;

@@ -129,11 +129,17 @@ void sign(NodeImport &n) {
   n.out(isUnsigned(x.type) ? positive : g.select(g.compare(Predicate::Less, x, zero), g.like(x, -1), positive));
 }
 
-void reciprocal(NodeImport &n) { n.out(n.g.div(n.g.like(n.in(0), 1), n.in(0))); }
+void reciprocal(NodeImport &n) {
+  n.out(n.g.div(n.g.like(n.in(0), 1), n.in(0)));
+}
 
-void relu(NodeImport &n) { n.out(n.g.maximum(n.in(0), n.g.like(n.in(0), 0))); }
+void relu(NodeImport &n) {
+  n.out(n.g.maximum(n.in(0), n.g.like(n.in(0), 0)));
+}
 
-void power(NodeImport &n) { n.out(n.g.pow(n.in(0), n.in(1))); }
+void power(NodeImport &n) {
+  n.out(n.g.pow(n.in(0), n.in(1)));
+}
 
 // fmod keeps the dividend's sign, Mod of integers takes the divisor's.
 void mod(NodeImport &n) {
@@ -174,7 +180,9 @@ void castTo(NodeImport &n) {
   n.out(n.g.cast(n.in(0), OnnxType(to)));
 }
 
-void castLike(NodeImport &n) { n.out(n.g.cast(n.in(0), n.in(1).type)); }
+void castLike(NodeImport &n) {
+  n.out(n.g.cast(n.in(0), n.in(1).type));
+}
 
 void bitCast(NodeImport &n) {
   const GraphValue &x = n.in(0);
@@ -187,7 +195,9 @@ void bitCast(NodeImport &n) {
   }));
 }
 
-void identity(NodeImport &n) { n.out(n.in(0)); }
+void identity(NodeImport &n) {
+  n.out(n.in(0));
+}
 
 // Nothing is dropped outside training; the mask says so.
 void dropout(NodeImport &n) {
@@ -198,7 +208,9 @@ void dropout(NodeImport &n) {
     n.out(n.g.full(OnnxType::Bool, n.in(0).dims, 1), 1);
 }
 
-void isNan(NodeImport &n) { n.out(n.g.compare(Predicate::NotEqual, n.in(0), n.in(0))); }
+void isNan(NodeImport &n) {
+  n.out(n.g.compare(Predicate::NotEqual, n.in(0), n.in(0)));
+}
 
 void isInf(NodeImport &n) {
   GraphBuilder &g = n.g;
@@ -238,7 +250,9 @@ void exponentialUnit(NodeImport &n, double alpha, double gamma) {
   n.out(gamma == 1 ? result : g.mul(g.like(x, gamma), result));
 }
 
-void elu(NodeImport &n) { exponentialUnit(n, n.real("alpha", 1), 1); }
+void elu(NodeImport &n) {
+  exponentialUnit(n, n.real("alpha", 1), 1);
+}
 void selu(NodeImport &n) {
   exponentialUnit(n, n.real("alpha", 1.67326319217681884765625), n.real("gamma", 1.05070102214813232421875));
 }
@@ -272,15 +286,21 @@ GraphValue softplusOf(GraphBuilder &g, const GraphValue &x) {
   return g.add(g.maximum(x, g.like(x, 0)), g.log(g.add(g.like(x, 1), g.exp(g.neg(magnitude)))));
 }
 
-void softplus(NodeImport &n) { n.out(softplusOf(n.g, n.in(0))); }
-void mish(NodeImport &n) { n.out(n.g.mul(n.in(0), n.g.tanh(softplusOf(n.g, n.in(0))))); }
+void softplus(NodeImport &n) {
+  n.out(softplusOf(n.g, n.in(0)));
+}
+void mish(NodeImport &n) {
+  n.out(n.g.mul(n.in(0), n.g.tanh(softplusOf(n.g, n.in(0)))));
+}
 
 void softsign(NodeImport &n) {
   const GraphValue &x = n.in(0);
   n.out(n.g.div(x, n.g.add(n.g.like(x, 1), n.g.abs(x))));
 }
 
-void swishOp(NodeImport &n) { n.out(swish(n.g, n.in(0), n.real("alpha", 1))); }
+void swishOp(NodeImport &n) {
+  n.out(swish(n.g, n.in(0), n.real("alpha", 1)));
+}
 
 void thresholdedRelu(NodeImport &n) {
   const GraphValue &x = n.in(0);
@@ -306,35 +326,78 @@ void geluOp(NodeImport &n) {
 
 ArrayRef<OpRow> heddle::elementwiseOps() {
   static const OpRow table[] = {
-      {"", "Abs", 6, unary<&GraphBuilder::abs>}, {"", "Acos", 7, mathOp<math::AcosOp>},
-      {"", "Acosh", 9, mathOp<math::AcoshOp>}, {"", "Add", 7, binary<&GraphBuilder::add>},
-      {"", "And", 7, binary<&GraphBuilder::logicalAnd>}, {"", "Asin", 7, mathOp<math::AsinOp>},
-      {"", "Asinh", 9, mathOp<math::AsinhOp>}, {"", "Atan", 7, mathOp<math::AtanOp>},
-      {"", "Atanh", 9, mathOp<math::AtanhOp>}, {"", "BitCast", 26, bitCast}, {"", "BitShift", 11, bitShift},
-      {"", "BitwiseAnd", 18, bitwise<arith::AndIOp>}, {"", "BitwiseNot", 18, bitwiseNot},
-      {"", "BitwiseOr", 18, bitwise<arith::OrIOp>}, {"", "BitwiseXor", 18, bitwise<arith::XOrIOp>},
-      {"", "Cast", 6, castTo}, {"", "CastLike", 15, castLike}, {"", "Ceil", 6, mathOp<math::CeilOp>},
-      {"", "Celu", 12, celu}, {"", "Clip", 6, clip}, {"", "Cos", 7, mathOp<math::CosOp>},
-      {"", "Cosh", 9, mathOp<math::CoshOp>}, {"", "Div", 7, binary<&GraphBuilder::div>}, {"", "Dropout", 7, dropout},
-      {"", "Elu", 6, elu}, {"", "Equal", 7, comparison<Predicate::Equal>}, {"", "Erf", 9, unary<&GraphBuilder::erf>},
-      {"", "Exp", 6, unary<&GraphBuilder::exp>}, {"", "Floor", 6, mathOp<math::FloorOp>}, {"", "Gelu", 20, geluOp},
+      {"", "Abs", 6, unary<&GraphBuilder::abs>},
+      {"", "Acos", 7, mathOp<math::AcosOp>},
+      {"", "Acosh", 9, mathOp<math::AcoshOp>},
+      {"", "Add", 7, binary<&GraphBuilder::add>},
+      {"", "And", 7, binary<&GraphBuilder::logicalAnd>},
+      {"", "Asin", 7, mathOp<math::AsinOp>},
+      {"", "Asinh", 9, mathOp<math::AsinhOp>},
+      {"", "Atan", 7, mathOp<math::AtanOp>},
+      {"", "Atanh", 9, mathOp<math::AtanhOp>},
+      {"", "BitCast", 26, bitCast},
+      {"", "BitShift", 11, bitShift},
+      {"", "BitwiseAnd", 18, bitwise<arith::AndIOp>},
+      {"", "BitwiseNot", 18, bitwiseNot},
+      {"", "BitwiseOr", 18, bitwise<arith::OrIOp>},
+      {"", "BitwiseXor", 18, bitwise<arith::XOrIOp>},
+      {"", "Cast", 6, castTo},
+      {"", "CastLike", 15, castLike},
+      {"", "Ceil", 6, mathOp<math::CeilOp>},
+      {"", "Celu", 12, celu},
+      {"", "Clip", 6, clip},
+      {"", "Cos", 7, mathOp<math::CosOp>},
+      {"", "Cosh", 9, mathOp<math::CoshOp>},
+      {"", "Div", 7, binary<&GraphBuilder::div>},
+      {"", "Dropout", 7, dropout},
+      {"", "Elu", 6, elu},
+      {"", "Equal", 7, comparison<Predicate::Equal>},
+      {"", "Erf", 9, unary<&GraphBuilder::erf>},
+      {"", "Exp", 6, unary<&GraphBuilder::exp>},
+      {"", "Floor", 6, mathOp<math::FloorOp>},
+      {"", "Gelu", 20, geluOp},
       {"", "Greater", 7, comparison<Predicate::Greater>},
-      {"", "GreaterOrEqual", 12, comparison<Predicate::GreaterOrEqual>}, {"", "HardSigmoid", 6, hardSigmoid},
-      {"", "HardSwish", 14, hardSwish}, {"", "Identity", 1, identity}, {"", "IsInf", 10, isInf},
-      {"", "IsNaN", 9, isNan}, {"", "LeakyRelu", 6, leakyRelu}, {"", "Less", 7, comparison<Predicate::Less>},
-      {"", "LessOrEqual", 12, comparison<Predicate::LessOrEqual>}, {"", "Log", 6, unary<&GraphBuilder::log>},
-      {"", "Max", 6, variadic<&GraphBuilder::maximum>}, {"", "Mean", 6, mean},
-      {"", "Min", 6, variadic<&GraphBuilder::minimum>}, {"", "Mish", 18, mish}, {"", "Mod", 10, mod},
-      {"", "Mul", 7, binary<&GraphBuilder::mul>}, {"", "Neg", 6, unary<&GraphBuilder::neg>},
-      {"", "Not", 1, unary<&GraphBuilder::logicalNot>}, {"", "Or", 7, binary<&GraphBuilder::logicalOr>},
-      {"", "PRelu", 7, prelu}, {"", "Pow", 7, power}, {"", "Reciprocal", 6, reciprocal}, {"", "Relu", 6, relu},
-      {"", "Round", 11, mathOp<math::RoundEvenOp>}, {"", "Selu", 6, selu}, {"", "Shrink", 9, shrink},
-      {"", "Sigmoid", 6, unary<&GraphBuilder::sigmoid>}, {"", "Sign", 9, sign}, {"", "Sin", 7, mathOp<math::SinOp>},
-      {"", "Sinh", 9, mathOp<math::SinhOp>}, {"", "Softplus", 1, softplus}, {"", "Softsign", 1, softsign},
-      {"", "Sqrt", 6, unary<&GraphBuilder::sqrt>}, {"", "Sub", 7, binary<&GraphBuilder::sub>},
-      {"", "Sum", 6, variadic<&GraphBuilder::add>}, {"", "Swish", 24, swishOp}, {"", "Tan", 7, mathOp<math::TanOp>},
-      {"", "Tanh", 6, unary<&GraphBuilder::tanh>}, {"", "ThresholdedRelu", 10, thresholdedRelu},
-      {"", "Where", 9, where}, {"", "Xor", 7, logicalXor},
+      {"", "GreaterOrEqual", 12, comparison<Predicate::GreaterOrEqual>},
+      {"", "HardSigmoid", 6, hardSigmoid},
+      {"", "HardSwish", 14, hardSwish},
+      {"", "Identity", 1, identity},
+      {"", "IsInf", 10, isInf},
+      {"", "IsNaN", 9, isNan},
+      {"", "LeakyRelu", 6, leakyRelu},
+      {"", "Less", 7, comparison<Predicate::Less>},
+      {"", "LessOrEqual", 12, comparison<Predicate::LessOrEqual>},
+      {"", "Log", 6, unary<&GraphBuilder::log>},
+      {"", "Max", 6, variadic<&GraphBuilder::maximum>},
+      {"", "Mean", 6, mean},
+      {"", "Min", 6, variadic<&GraphBuilder::minimum>},
+      {"", "Mish", 18, mish},
+      {"", "Mod", 10, mod},
+      {"", "Mul", 7, binary<&GraphBuilder::mul>},
+      {"", "Neg", 6, unary<&GraphBuilder::neg>},
+      {"", "Not", 1, unary<&GraphBuilder::logicalNot>},
+      {"", "Or", 7, binary<&GraphBuilder::logicalOr>},
+      {"", "PRelu", 7, prelu},
+      {"", "Pow", 7, power},
+      {"", "Reciprocal", 6, reciprocal},
+      {"", "Relu", 6, relu},
+      {"", "Round", 11, mathOp<math::RoundEvenOp>},
+      {"", "Selu", 6, selu},
+      {"", "Shrink", 9, shrink},
+      {"", "Sigmoid", 6, unary<&GraphBuilder::sigmoid>},
+      {"", "Sign", 9, sign},
+      {"", "Sin", 7, mathOp<math::SinOp>},
+      {"", "Sinh", 9, mathOp<math::SinhOp>},
+      {"", "Softplus", 1, softplus},
+      {"", "Softsign", 1, softsign},
+      {"", "Sqrt", 6, unary<&GraphBuilder::sqrt>},
+      {"", "Sub", 7, binary<&GraphBuilder::sub>},
+      {"", "Sum", 6, variadic<&GraphBuilder::add>},
+      {"", "Swish", 24, swishOp},
+      {"", "Tan", 7, mathOp<math::TanOp>},
+      {"", "Tanh", 6, unary<&GraphBuilder::tanh>},
+      {"", "ThresholdedRelu", 10, thresholdedRelu},
+      {"", "Where", 9, where},
+      {"", "Xor", 7, logicalXor},
   };
   return table;
 }

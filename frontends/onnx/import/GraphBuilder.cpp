@@ -34,12 +34,18 @@ GraphValue GraphBuilder::fail(const Twine &what) {
 
 Type GraphBuilder::elementType(OnnxType type) {
   switch (type) {
-  case OnnxType::Float: return b.getF32Type();
-  case OnnxType::Double: return b.getF64Type();
-  case OnnxType::Float16: return b.getF16Type();
-  case OnnxType::Bfloat16: return b.getBF16Type();
-  case OnnxType::Bool: return b.getI1Type();
-  default: return b.getIntegerType(onnxTypeBits(type));
+  case OnnxType::Float:
+    return b.getF32Type();
+  case OnnxType::Double:
+    return b.getF64Type();
+  case OnnxType::Float16:
+    return b.getF16Type();
+  case OnnxType::Bfloat16:
+    return b.getBF16Type();
+  case OnnxType::Bool:
+    return b.getI1Type();
+  default:
+    return b.getIntegerType(onnxTypeBits(type));
   }
 }
 
@@ -60,7 +66,9 @@ Dim GraphBuilder::dimOf(Value index) {
   return Dim::symbol(unsigned(symbols.size() - 1));
 }
 
-Value GraphBuilder::constantIndex(int64_t number) { return arith::ConstantIndexOp::create(b, loc, number); }
+Value GraphBuilder::constantIndex(int64_t number) {
+  return arith::ConstantIndexOp::create(b, loc, number);
+}
 
 Value GraphBuilder::index(const Dim &dim) {
   if (dim.isStatic())
@@ -230,7 +238,9 @@ Value GraphBuilder::constant(OnnxType type, double number) {
   return arith::ConstantOp::create(b, loc, numberAttr(b, elementType(type), number));
 }
 
-GraphValue GraphBuilder::scalar(OnnxType type, double number) { return full(type, {}, number); }
+GraphValue GraphBuilder::scalar(OnnxType type, double number) {
+  return full(type, {}, number);
+}
 
 GraphValue GraphBuilder::full(OnnxType type, ArrayRef<Dim> dims, double number) {
   if (isImpossible(dims))

@@ -26,7 +26,7 @@ using Dims = llvm::SmallVector<Dim>;
 struct GraphValue {
   OnnxType type = OnnxType::Undefined;
   Dims dims;
-  mlir::Value value;                              // null until it is needed, if `content` is there
+  mlir::Value value;                               // null until it is needed, if `content` is there
   std::shared_ptr<const std::vector<Dim>> content; // integers or booleans, row-major, if they are all known
 
   explicit operator bool() const { return type != OnnxType::Undefined; }
@@ -45,7 +45,9 @@ inline bool isUnsigned(OnnxType type) {
   return type == OnnxType::Uint8 || type == OnnxType::Uint16 || type == OnnxType::Uint32 || type == OnnxType::Uint64 ||
          type == OnnxType::Bool || type == OnnxType::Uint4;
 }
-inline bool isInteger(OnnxType type) { return !isFloat(type) && type != OnnxType::Bool; }
+inline bool isInteger(OnnxType type) {
+  return !isFloat(type) && type != OnnxType::Bool;
+}
 // The type that sums and softmax of `type` are computed in: f32 for 16-bit floats.
 OnnxType accumulatorOf(OnnxType type);
 
@@ -113,13 +115,13 @@ public:
   // --- constants
   mlir::Value constant(OnnxType type, double number); // an MLIR scalar
   mlir::Value constantIndex(int64_t number);
-  GraphValue scalar(OnnxType type, double number);    // a tensor of rank 0
+  GraphValue scalar(OnnxType type, double number); // a tensor of rank 0
   GraphValue integers(OnnxType type, llvm::ArrayRef<Dim> dims, std::vector<Dim> content);
-  GraphValue vectorOf(llvm::ArrayRef<Dim> content);   // int64, rank 1
+  GraphValue vectorOf(llvm::ArrayRef<Dim> content); // int64, rank 1
   GraphValue full(OnnxType type, llvm::ArrayRef<Dim> dims, double number);
-  mlir::Value toScalar(const GraphValue &x);          // the one element of a tensor of one element
-  mlir::Value toIndex(const GraphValue &x);           // the same as an index
-  Dim toDim(const GraphValue &x);                     // the same, symbolically
+  mlir::Value toScalar(const GraphValue &x); // the one element of a tensor of one element
+  mlir::Value toIndex(const GraphValue &x);  // the same as an index
+  Dim toDim(const GraphValue &x);            // the same, symbolically
   // The elements of a rank-1 tensor of known length, as dims.
   std::optional<Dims> toDims(const GraphValue &x);
   // The number of the one element of a constant tensor.

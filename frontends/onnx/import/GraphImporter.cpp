@@ -67,19 +67,32 @@ static DenseElementsAttr denseOf(const OnnxModel &model, const OnnxTensor &tenso
 // What a tensor of the type is called in #heddle.storage.
 static StringRef storageName(OnnxType type) {
   switch (type) {
-  case OnnxType::Float: return "f32";
-  case OnnxType::Double: return "f64";
-  case OnnxType::Float16: return "f16";
-  case OnnxType::Bfloat16: return "bf16";
-  case OnnxType::Bool: return "bool";
-  case OnnxType::Uint8: return "u8";
-  case OnnxType::Uint16: return "u16";
-  case OnnxType::Uint32: return "u32";
-  case OnnxType::Uint64: return "u64";
-  case OnnxType::Int8: return "i8";
-  case OnnxType::Int16: return "i16";
-  case OnnxType::Int32: return "i32";
-  default: return "i64";
+  case OnnxType::Float:
+    return "f32";
+  case OnnxType::Double:
+    return "f64";
+  case OnnxType::Float16:
+    return "f16";
+  case OnnxType::Bfloat16:
+    return "bf16";
+  case OnnxType::Bool:
+    return "bool";
+  case OnnxType::Uint8:
+    return "u8";
+  case OnnxType::Uint16:
+    return "u16";
+  case OnnxType::Uint32:
+    return "u32";
+  case OnnxType::Uint64:
+    return "u64";
+  case OnnxType::Int8:
+    return "i8";
+  case OnnxType::Int16:
+    return "i16";
+  case OnnxType::Int32:
+    return "i32";
+  default:
+    return "i64";
   }
 }
 
@@ -148,8 +161,7 @@ SmallVector<GraphValue> GraphImporter::importGraph(const OnnxGraph &graph, Array
 
 Location GraphImporter::locationOf(const OnnxNode &node, size_t index) {
   std::string name = node.name.empty() ? std::to_string(index) + ":" + node.opType : node.name;
-  return NameLoc::get(
-      g.b.getStringAttr(llvm::sys::path::filename(model.path) + ":" + printable(prefix + name, 512)));
+  return NameLoc::get(g.b.getStringAttr(llvm::sys::path::filename(model.path) + ":" + printable(prefix + name, 512)));
 }
 
 int64_t GraphImporter::opsetOf(const OnnxNode &node) {

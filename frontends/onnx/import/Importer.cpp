@@ -61,7 +61,8 @@ static std::string readerOf(const OnnxGraph &graph, const std::string &name) {
 bool Import::addArgument(const OnnxValueInfo &info, ValueScope &scope) {
   std::string who = "graph input '" + printable(info.name) + "' ";
   if (!info.isTensor)
-    return fail(who + "is a sequence, map or optional, " + readerOf(model.graph, info.name) + ": only tensors are supported");
+    return fail(who + "is a sequence, map or optional, " + readerOf(model.graph, info.name) +
+                ": only tensors are supported");
   if (!isReadType(info.type))
     return fail(who + "is a tensor of " + onnxTypeName(info.type) + ", which is not supported");
   if (!info.hasShape)

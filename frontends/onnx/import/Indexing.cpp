@@ -166,8 +166,9 @@ void eyeLike(NodeImport &n) {
 
 ArrayRef<OpRow> heddle::indexingOps() {
   static const OpRow table[] = {
-      {"", "EyeLike", 9, eyeLike}, {"", "Gather", 1, gather}, {"", "GatherElements", 11, gatherElements},
-      {"", "GatherND", 11, gatherNd}, {"", "OneHot", 9, oneHot}, {"", "Range", 11, range}, {"", "Trilu", 14, trilu},
+      {"", "EyeLike", 9, eyeLike},    {"", "Gather", 1, gather}, {"", "GatherElements", 11, gatherElements},
+      {"", "GatherND", 11, gatherNd}, {"", "OneHot", 9, oneHot}, {"", "Range", 11, range},
+      {"", "Trilu", 14, trilu},
   };
   return table;
 }

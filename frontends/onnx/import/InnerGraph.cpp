@@ -14,7 +14,9 @@ RankedTensorType heddle::typeOf(GraphBuilder &g, const Carried &c) {
   return RankedTensorType::get(shape, g.elementType(c.type));
 }
 
-Carried heddle::carriedOf(const GraphValue &x) { return {x.type, {x.dims.begin(), x.dims.end()}}; }
+Carried heddle::carriedOf(const GraphValue &x) {
+  return {x.type, {x.dims.begin(), x.dims.end()}};
+}
 
 GraphValue heddle::received(GraphBuilder &g, Value value, const Carried &c) {
   Dims dims;

@@ -9,7 +9,9 @@ using namespace heddle;
 
 namespace {
 
-SmallVector<int64_t> lastAxis(const GraphValue &x) { return {x.rank() - 1}; }
+SmallVector<int64_t> lastAxis(const GraphValue &x) {
+  return {x.rank() - 1};
+}
 
 // The norm of input + skip (+ bias), times gamma (+ beta); the sum is output 3.
 void skipNorm(NodeImport &n, bool isRms, size_t beta, size_t bias) {
@@ -30,8 +32,12 @@ void skipNorm(NodeImport &n, bool isRms, size_t beta, size_t bias) {
   n.out(sum, 3);
 }
 
-void skipLayerNormalization(NodeImport &n) { skipNorm(n, false, 3, 4); }
-void skipSimplifiedLayerNormalization(NodeImport &n) { skipNorm(n, true, 0, 3); }
+void skipLayerNormalization(NodeImport &n) {
+  skipNorm(n, false, 3, 4);
+}
+void skipSimplifiedLayerNormalization(NodeImport &n) {
+  skipNorm(n, true, 0, 3);
+}
 
 // ids, segments, tables of words, positions and segments, gamma, beta, mask, position ids
 void embedLayerNormalization(NodeImport &n) {
@@ -58,7 +64,9 @@ template <GraphValue (*Curve)(GraphBuilder &, const GraphValue &)> void biasGelu
   n.out(Curve(n.g, n.has(1) ? n.g.add(n.in(0), n.in(1)) : n.in(0)));
 }
 
-void quickGelu(NodeImport &n) { n.out(swish(n.g, n.in(0), n.real("alpha", 1.702))); }
+void quickGelu(NodeImport &n) {
+  n.out(swish(n.g, n.in(0), n.real("alpha", 1.702)));
+}
 
 // Numbers of `bits` in bytes, low ones first: (…, bytes) -> (…, bytes * 8 / bits).
 GraphValue unpacked(GraphBuilder &g, const GraphValue &bytes, int64_t bits) {
@@ -127,7 +135,8 @@ GraphValue fusedOperand(NodeImport &n, size_t i, StringRef trans, StringRef tran
 void fusedMatMul(NodeImport &n) {
   if (n.in(0).type != n.in(1).type)
     n.fail("inputs of two types, expected one");
-  GraphValue product = n.g.matmul(fusedOperand(n, 0, "transA", "transBatchA"), fusedOperand(n, 1, "transB", "transBatchB"));
+  GraphValue product =
+      n.g.matmul(fusedOperand(n, 0, "transA", "transBatchA"), fusedOperand(n, 1, "transB", "transBatchB"));
   double alpha = n.real("alpha", 1);
   n.out(alpha == 1 ? product : n.g.mul(n.g.like(product, alpha), product));
 }

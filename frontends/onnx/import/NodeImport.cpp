@@ -23,8 +23,8 @@ ArrayRef<GraphValue> NodeImport::all() {
 
 // AttributeProto.AttributeType, for messages.
 static StringRef attributeTypeName(int32_t type) {
-  static const char *const names[] = {"undefined", "FLOAT", "INT", "STRING", "TENSOR", "GRAPH", "FLOATS",
-                                      "INTS", "STRINGS", "TENSORS", "GRAPHS", "SPARSE_TENSOR"};
+  static const char *const names[] = {"undefined", "FLOAT", "INT",     "STRING",  "TENSOR", "GRAPH",
+                                      "FLOATS",    "INTS",  "STRINGS", "TENSORS", "GRAPHS", "SPARSE_TENSOR"};
   return type >= 0 && type < 12 ? names[type] : "of an unknown type";
 }
 
@@ -46,7 +46,9 @@ const OnnxAttribute *NodeImport::attribute(StringRef name, int32_t type) {
   return found;
 }
 
-bool NodeImport::hasAttribute(StringRef name) { return attribute(name, 0) != nullptr; }
+bool NodeImport::hasAttribute(StringRef name) {
+  return attribute(name, 0) != nullptr;
+}
 
 int64_t NodeImport::integer(StringRef name, int64_t otherwise) {
   const OnnxAttribute *found = attribute(name, 2);

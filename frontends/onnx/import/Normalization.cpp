@@ -172,11 +172,16 @@ void lpNormalization(NodeImport &n) {
 
 ArrayRef<OpRow> heddle::normalizationOps() {
   static const OpRow table[] = {
-      {"", "BatchNormalization", 7, batchNormalization}, {"", "GroupNormalization", 18, groupNormalization},
-      {"", "Hardmax", 1, hardmax}, {"", "InstanceNormalization", 6, instanceNormalization},
-      {"", "LayerNormalization", 1, layerNormalization}, {"", "LogSoftmax", 1, logSoftmax},
-      {"", "LpNormalization", 1, lpNormalization}, {"", "MeanVarianceNormalization", 9, meanVarianceNormalization},
-      {"", "RMSNormalization", 23, rmsNormalization}, {"", "SimplifiedLayerNormalization", 1, rmsNormalization},
+      {"", "BatchNormalization", 7, batchNormalization},
+      {"", "GroupNormalization", 18, groupNormalization},
+      {"", "Hardmax", 1, hardmax},
+      {"", "InstanceNormalization", 6, instanceNormalization},
+      {"", "LayerNormalization", 1, layerNormalization},
+      {"", "LogSoftmax", 1, logSoftmax},
+      {"", "LpNormalization", 1, lpNormalization},
+      {"", "MeanVarianceNormalization", 9, meanVarianceNormalization},
+      {"", "RMSNormalization", 23, rmsNormalization},
+      {"", "SimplifiedLayerNormalization", 1, rmsNormalization},
       {"", "Softmax", 1, softmax},
   };
   return table;

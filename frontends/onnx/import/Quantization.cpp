@@ -115,7 +115,9 @@ GraphValue centered(NodeImport &n, size_t input, size_t zero, bool isRows) {
   return n.has(zero) ? n.g.sub(wide, n.g.cast(besideRows(n, zero, isRows), OnnxType::Int32)) : wide;
 }
 
-void matMulInteger(NodeImport &n) { n.out(n.g.matmul(centered(n, 0, 2, true), centered(n, 1, 3, false))); }
+void matMulInteger(NodeImport &n) {
+  n.out(n.g.matmul(centered(n, 0, 2, true), centered(n, 1, 3, false)));
+}
 
 // a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, y_zero_point
 void qLinearMatMul(NodeImport &n) {

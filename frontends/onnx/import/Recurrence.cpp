@@ -20,7 +20,9 @@ struct Recurrence {
 };
 
 // Element t of the sequence: (B, H, X).
-GraphValue at(GraphBuilder &g, const GraphValue &x, const Dim &t) { return g.squeeze(g.slice(x, 2, t, 1), {2}); }
+GraphValue at(GraphBuilder &g, const GraphValue &x, const Dim &t) {
+  return g.squeeze(g.slice(x, 2, t, 1), {2});
+}
 
 // S = exp(decay) S; v = beta (v - S^T k); S = S + k v^T; o = scale S^T q
 std::pair<GraphValue, GraphValue> step(GraphBuilder &g, const Recurrence &r, GraphValue state, const Dim &t) {

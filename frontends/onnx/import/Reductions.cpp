@@ -105,8 +105,12 @@ template <typename Before, typename After> void reduceWith(NodeImport &n, Reduct
   n.out(n.g.cast(after(*r, r->reduce(kind, before(wide))), r->x.type));
 }
 
-GraphValue itself(const GraphValue &x) { return x; }
-GraphValue result(const Reduced &, const GraphValue &sum) { return sum; }
+GraphValue itself(const GraphValue &x) {
+  return x;
+}
+GraphValue result(const Reduced &, const GraphValue &sum) {
+  return sum;
+}
 
 template <Reduction Kind> void reduction(NodeImport &n) {
   bool isBool = n.in(0).type == OnnxType::Bool;
@@ -138,7 +142,9 @@ void reduceL2(NodeImport &n) {
   reduceWith(n, Reduction::Sum, [&](const GraphValue &x) { return n.g.mul(x, x); }, real(n, &GraphBuilder::sqrt));
 }
 
-void reduceLogSum(NodeImport &n) { reduceWith(n, Reduction::Sum, itself, real(n, &GraphBuilder::log)); }
+void reduceLogSum(NodeImport &n) {
+  reduceWith(n, Reduction::Sum, itself, real(n, &GraphBuilder::log));
+}
 
 // m + log(sum(exp(x - m))) with m the largest, or 0 where that is not finite
 void reduceLogSumExp(NodeImport &n) {
@@ -205,11 +211,18 @@ template <bool IsMax> void argument(NodeImport &n) {
 
 ArrayRef<OpRow> heddle::reductionOps() {
   static const OpRow table[] = {
-      {"", "ArgMax", 1, argument<true>}, {"", "ArgMin", 1, argument<false>}, {"", "ReduceL1", 1, reduceL1},
-      {"", "ReduceL2", 1, reduceL2}, {"", "ReduceLogSum", 1, reduceLogSum}, {"", "ReduceLogSumExp", 1, reduceLogSumExp},
-      {"", "ReduceMax", 1, reduction<Reduction::Max>}, {"", "ReduceMean", 1, reduceMean},
-      {"", "ReduceMin", 1, reduction<Reduction::Min>}, {"", "ReduceProd", 1, reduction<Reduction::Product>},
-      {"", "ReduceSum", 1, reduction<Reduction::Sum>}, {"", "ReduceSumSquare", 1, reduceSumSquare},
+      {"", "ArgMax", 1, argument<true>},
+      {"", "ArgMin", 1, argument<false>},
+      {"", "ReduceL1", 1, reduceL1},
+      {"", "ReduceL2", 1, reduceL2},
+      {"", "ReduceLogSum", 1, reduceLogSum},
+      {"", "ReduceLogSumExp", 1, reduceLogSumExp},
+      {"", "ReduceMax", 1, reduction<Reduction::Max>},
+      {"", "ReduceMean", 1, reduceMean},
+      {"", "ReduceMin", 1, reduction<Reduction::Min>},
+      {"", "ReduceProd", 1, reduction<Reduction::Product>},
+      {"", "ReduceSum", 1, reduction<Reduction::Sum>},
+      {"", "ReduceSumSquare", 1, reduceSumSquare},
   };
   return table;
 }

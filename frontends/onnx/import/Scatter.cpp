@@ -168,8 +168,10 @@ void tensorScatter(NodeImport &n) {
 
 ArrayRef<OpRow> heddle::scatterOps() {
   static const OpRow table[] = {
-      {"", "Scatter", 9, scatterElements}, {"", "ScatterElements", 11, scatterElements},
-      {"", "ScatterND", 11, scatterNd}, {"", "TensorScatter", 24, tensorScatter},
+      {"", "Scatter", 9, scatterElements},
+      {"", "ScatterElements", 11, scatterElements},
+      {"", "ScatterND", 11, scatterNd},
+      {"", "TensorScatter", 24, tensorScatter},
   };
   return table;
 }

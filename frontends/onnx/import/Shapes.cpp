@@ -53,7 +53,9 @@ void shape(NodeImport &n) {
   n.out(n.g.vectorOf(ArrayRef<Dim>(x.dims).slice(begin, std::max<int64_t>(end - begin, 0))));
 }
 
-void size(NodeImport &n) { n.out(n.g.integers(OnnxType::Int64, {}, {n.g.product(n.in(0).dims)})); }
+void size(NodeImport &n) {
+  n.out(n.g.integers(OnnxType::Int64, {}, {n.g.product(n.in(0).dims)}));
+}
 
 // The shape that a Reshape asks for: 0 copies a dimension (unless allowzero), one -1 is what is left. Numbers that only
 // the run knows may be either: indicators choose.
@@ -267,11 +269,20 @@ void spaceToDepth(NodeImport &n) {
 
 ArrayRef<OpRow> heddle::shapeOps() {
   static const OpRow table[] = {
-      {"", "Concat", 4, concat}, {"", "Constant", 1, constant}, {"", "ConstantOfShape", 9, constantOfShape},
-      {"", "DepthToSpace", 1, depthToSpace}, {"", "Expand", 8, expand}, {"", "Flatten", 1, flatten},
-      {"", "Reshape", 1, reshape}, {"", "Shape", 1, shape}, {"", "Size", 1, size},
-      {"", "SpaceToDepth", 1, spaceToDepth}, {"", "Squeeze", 1, squeeze}, {"", "Tile", 6, tile},
-      {"", "Transpose", 1, transpose}, {"", "Unsqueeze", 1, unsqueeze},
+      {"", "Concat", 4, concat},
+      {"", "Constant", 1, constant},
+      {"", "ConstantOfShape", 9, constantOfShape},
+      {"", "DepthToSpace", 1, depthToSpace},
+      {"", "Expand", 8, expand},
+      {"", "Flatten", 1, flatten},
+      {"", "Reshape", 1, reshape},
+      {"", "Shape", 1, shape},
+      {"", "Size", 1, size},
+      {"", "SpaceToDepth", 1, spaceToDepth},
+      {"", "Squeeze", 1, squeeze},
+      {"", "Tile", 6, tile},
+      {"", "Transpose", 1, transpose},
+      {"", "Unsqueeze", 1, unsqueeze},
   };
   return table;
 }

@@ -213,8 +213,10 @@ template <Reduction Kind> void cumulative(NodeImport &n) {
 
 ArrayRef<OpRow> heddle::sortingOps() {
   static const OpRow table[] = {
-      {"", "CumProd", 26, cumulative<Reduction::Product>}, {"", "CumSum", 11, cumulative<Reduction::Sum>},
-      {"", "NonZero", 9, nonZero}, {"", "TopK", 1, topK},
+      {"", "CumProd", 26, cumulative<Reduction::Product>},
+      {"", "CumSum", 11, cumulative<Reduction::Sum>},
+      {"", "NonZero", 9, nonZero},
+      {"", "TopK", 1, topK},
   };
   return table;
 }

@@ -27,14 +27,14 @@ extern "C" {
 
 typedef enum heddle_status {
   HEDDLE_OK = 0,
-  HEDDLE_FAILURE = 1,        /* ours or the machine's: damaged file, missing instructions, logits that are not finite */
-  HEDDLE_INVALID_INPUT = 2,  /* the caller's: ids out of range, prompt longer than the context, unknown option */
+  HEDDLE_FAILURE = 1,       /* ours or the machine's: damaged file, missing instructions, logits that are not finite */
+  HEDDLE_INVALID_INPUT = 2, /* the caller's: ids out of range, prompt longer than the context, unknown option */
   HEDDLE_OUT_OF_MEMORY = 3
 } heddle_status;
 
-typedef struct heddle_model heddle_model;      /* what generated code describes itself with */
-typedef struct heddle_package heddle_package;  /* an opened model */
-typedef struct heddle_session heddle_session;  /* its state over running sequences */
+typedef struct heddle_model heddle_model;     /* what generated code describes itself with */
+typedef struct heddle_package heddle_package; /* an opened model */
+typedef struct heddle_session heddle_session; /* its state over running sequences */
 
 /* The message of this thread's last failed call: one line without newline, at most 1,023 bytes of whole characters, valid until the
  * thread's next call. Never null. */
@@ -68,8 +68,8 @@ HEDDLE_API heddle_status heddle_package_encode(const heddle_package *package, co
                                                int32_t *ids, size_t capacity, size_t *out_count);
 
 /* Text of `count` ids, without a NUL. Writes at most `capacity` bytes and always the number there are. */
-HEDDLE_API heddle_status heddle_package_decode(const heddle_package *package, const int32_t *ids, size_t count, char *text,
-                                               size_t capacity, size_t *out_size);
+HEDDLE_API heddle_status heddle_package_decode(const heddle_package *package, const int32_t *ids, size_t count,
+                                               char *text, size_t capacity, size_t *out_size);
 
 typedef struct heddle_session_options {
   size_t size;           /* sizeof(heddle_session_options) */
@@ -77,8 +77,10 @@ typedef struct heddle_session_options {
   int32_t max_sequences; /* sequences that live at the same time; 0: 1 */
   int64_t context;       /* tokens of the longest sequence; 0: the model's */
   int32_t keep_hidden;   /* nonzero: heddle_session_hidden_state has the final hidden states */
-  int32_t deterministic; /* nonzero: no bit depends on how a sequence is cut into steps; matters to latent attention only */
-  const char *device;    /* of a model for a device: its number, or part of its name; null: the first GPU, else the first device */
+  int32_t
+      deterministic; /* nonzero: no bit depends on how a sequence is cut into steps; matters to latent attention only */
+  const char *
+      device; /* of a model for a device: its number, or part of its name; null: the first GPU, else the first device */
 } heddle_session_options;
 
 /* `options` may be null. Of the later calls, heddle_session_step, _prefill and _decode allocate and lock nothing;
@@ -91,10 +93,10 @@ HEDDLE_API void heddle_session_destroy(heddle_session *session); /* null is allo
 
 /* Some tokens of one sequence of a ragged batch. */
 typedef struct heddle_feed {
-  int32_t sequence;          /* 0 … max_sequences - 1, each at most once in a step */
-  int32_t count;             /* tokens, at least 1 */
-  const int32_t *ids;        /* (count), each in [0, vocab_size) */
-  const int32_t *positions;  /* (count) position ids, or null: they continue the sequence */
+  int32_t sequence;         /* 0 … max_sequences - 1, each at most once in a step */
+  int32_t count;            /* tokens, at least 1 */
+  const int32_t *ids;       /* (count), each in [0, vocab_size) */
+  const int32_t *positions; /* (count) position ids, or null: they continue the sequence */
 } heddle_feed;
 
 /* Appends tokens to sequences and computes the logits of each feed's last token. Long feeds run in chunks.
@@ -103,7 +105,8 @@ typedef struct heddle_feed {
 HEDDLE_API heddle_status heddle_session_step(heddle_session *session, const heddle_feed *feeds, size_t num_feeds);
 
 /* heddle_session_step for one sequence. */
-HEDDLE_API heddle_status heddle_session_prefill(heddle_session *session, int32_t sequence, const int32_t *ids, size_t count);
+HEDDLE_API heddle_status heddle_session_prefill(heddle_session *session, int32_t sequence, const int32_t *ids,
+                                                size_t count);
 HEDDLE_API heddle_status heddle_session_decode(heddle_session *session, int32_t sequence, int32_t id);
 
 /* (vocab_size) logits of the last token of `feed`, an index into the last step's feeds; valid until the next step. Null for a feed
@@ -136,9 +139,9 @@ typedef int (*heddle_token_callback)(void *user, int32_t id, const char *text, s
  * new tokens; the last one is not in the sequence yet.
  * Errors: HEDDLE_INVALID_INPUT for options out of their ranges or NaN, and those of heddle_session_step: where a token's step fails,
  * the ones before it stay in the sequence. */
-HEDDLE_API heddle_status heddle_session_generate(heddle_session *session, int32_t sequence, const int32_t *ids, size_t count,
-                                                 const heddle_generate_options *options, heddle_token_callback callback,
-                                                 void *user, size_t *out_count);
+HEDDLE_API heddle_status heddle_session_generate(heddle_session *session, int32_t sequence, const int32_t *ids,
+                                                 size_t count, const heddle_generate_options *options,
+                                                 heddle_token_callback callback, void *user, size_t *out_count);
 
 /* The main function of a compiled model: command line in, exit code out. */
 HEDDLE_API int heddle_runtime_main(const heddle_model *model, int argc, char **argv);

@@ -55,7 +55,8 @@ int32_t clGetDeviceInfo(handle device, uint32_t property, size_t capacity, void 
   return 0;
 }
 
-handle clCreateContext(const void *properties, uint32_t count, const handle *devices, void *callback, void *user, int32_t *code) {
+handle clCreateContext(const void *properties, uint32_t count, const handle *devices, void *callback, void *user,
+                       int32_t *code) {
   *code = fails("context") ? -6 : 0;
   return *code ? 0 : other;
 }
@@ -69,26 +70,31 @@ void *clSVMAlloc(handle context, uint64_t flags, size_t size, uint32_t alignment
   return fails("memory") ? NULL : aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
 }
 
-void clSVMFree(handle context, void *memory) { free(memory); }
+void clSVMFree(handle context, void *memory) {
+  free(memory);
+}
 
-int32_t clEnqueueSVMMemcpy(handle queue, uint32_t wait, void *to, const void *from, size_t size, uint32_t count, const void *list,
-                           void *event) {
+int32_t clEnqueueSVMMemcpy(handle queue, uint32_t wait, void *to, const void *from, size_t size, uint32_t count,
+                           const void *list, void *event) {
   if (fails("transfer"))
     return -5;
   memcpy(to, from, size);
   return 0;
 }
 
-handle clCreateProgramWithSource(handle context, uint32_t count, const char **sources, const size_t *lengths, int32_t *code) {
+handle clCreateProgramWithSource(handle context, uint32_t count, const char **sources, const size_t *lengths,
+                                 int32_t *code) {
   *code = 0;
   return other;
 }
 
-int32_t clBuildProgram(handle program, uint32_t count, const handle *devices, const char *options, void *callback, void *user) {
+int32_t clBuildProgram(handle program, uint32_t count, const handle *devices, const char *options, void *callback,
+                       void *user) {
   return fails("build") ? -11 : 0;
 }
 
-int32_t clGetProgramBuildInfo(handle program, handle device, uint32_t property, size_t capacity, void *out, size_t *size) {
+int32_t clGetProgramBuildInfo(handle program, handle device, uint32_t property, size_t capacity, void *out,
+                              size_t *size) {
   return text("line 3: warp expected\nline 4: weft found\n", capacity, out, size);
 }
 
@@ -97,17 +103,33 @@ handle clCreateKernel(handle program, const char *name, int32_t *code) {
   return *code ? 0 : other;
 }
 
-int32_t clSetKernelArg(handle kernel, uint32_t index, size_t size, const void *value) { return fails("argument") ? -51 : 0; }
-int32_t clSetKernelArgSVMPointer(handle kernel, uint32_t index, const void *value) { return 0; }
+int32_t clSetKernelArg(handle kernel, uint32_t index, size_t size, const void *value) {
+  return fails("argument") ? -51 : 0;
+}
+int32_t clSetKernelArgSVMPointer(handle kernel, uint32_t index, const void *value) {
+  return 0;
+}
 
 int32_t clEnqueueNDRangeKernel(handle queue, handle kernel, uint32_t rank, const size_t *offset, const size_t *global,
                                const size_t *local, uint32_t count, const void *list, void *event) {
   return fails("launch") ? -54 : 0;
 }
 
-int32_t clFlush(handle queue) { return 0; }
-int32_t clFinish(handle queue) { return fails("finish") ? -36 : 0; }
-int32_t clReleaseContext(handle context) { return 0; }
-int32_t clReleaseCommandQueue(handle queue) { return 0; }
-int32_t clReleaseProgram(handle program) { return 0; }
-int32_t clReleaseKernel(handle kernel) { return 0; }
+int32_t clFlush(handle queue) {
+  return 0;
+}
+int32_t clFinish(handle queue) {
+  return fails("finish") ? -36 : 0;
+}
+int32_t clReleaseContext(handle context) {
+  return 0;
+}
+int32_t clReleaseCommandQueue(handle queue) {
+  return 0;
+}
+int32_t clReleaseProgram(handle program) {
+  return 0;
+}
+int32_t clReleaseKernel(handle kernel) {
+  return 0;
+}

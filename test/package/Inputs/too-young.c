@@ -2,4 +2,6 @@
 //
 // Calls a function that glibc has since 2.36.
 int fsopen(const char *name, unsigned flags);
-int main(void) { return fsopen("ext4", 0); }
+int main(void) {
+  return fsopen("ext4", 0);
+}

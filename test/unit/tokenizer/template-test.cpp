@@ -71,7 +71,8 @@ TEST(Template, Filters) {
 TEST(Template, RaisesLettersAsPythonAndWordsAsJinja) {
   EXPECT_EQ(render("{{ \"it's im_start 3d\".title() }}"), "It'S Im_Start 3D");
   EXPECT_EQ(render("{{ \"it's im_start (a-b)\" | title }}"), "It's Im_start (A-B)");
-  EXPECT_EQ(render("{{ 'éA b'.capitalize() }}{{ 'A1'.isupper() }}{{ 'Aé'.isupper() }}{{ 'é'.islower() }}"), "Éa bTrueFalseTrue");
+  EXPECT_EQ(render("{{ 'éA b'.capitalize() }}{{ 'A1'.isupper() }}{{ 'Aé'.isupper() }}{{ 'é'.islower() }}"),
+            "Éa bTrueFalseTrue");
   EXPECT_EQ(render("{{ '' | indent(2, first=true) }}{{ 'a\n\nb' | indent(2, true) }}"), "    a\n\n  b");
 }
 

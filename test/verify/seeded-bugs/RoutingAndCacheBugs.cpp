@@ -17,20 +17,23 @@ static bool changeRouting(ModuleOp module, llvm::function_ref<RoutingAttr(Routin
   return bool(op);
 }
 
-static FloatAttr real(MLIRContext *context, double value) { return Builder(context).getF64FloatAttr(value); }
+static FloatAttr real(MLIRContext *context, double value) {
+  return Builder(context).getF64FloatAttr(value);
+}
 
 static const Bug bugs[] = {
     {"bug-routing-scale", "weights of experts are not scaled",
      [](ModuleOp module) {
        return changeRouting(module, [](RoutingAttr routing) {
-         return RoutingAttr::get(routing.getContext(), routing.getSigmoid(), routing.getNumGroups(), routing.getTopGroups(),
-                                 real(routing.getContext(), 1));
+         return RoutingAttr::get(routing.getContext(), routing.getSigmoid(), routing.getNumGroups(),
+                                 routing.getTopGroups(), real(routing.getContext(), 1));
        });
      }},
     {"bug-groups", "experts are chosen from all groups",
      [](ModuleOp module) {
        return changeRouting(module, [](RoutingAttr routing) {
-         return RoutingAttr::get(routing.getContext(), routing.getSigmoid(), 1, 1, real(routing.getContext(), routing.getScaleValue()));
+         return RoutingAttr::get(routing.getContext(), routing.getSigmoid(), 1, 1,
+                                 real(routing.getContext(), routing.getScaleValue()));
        });
      }},
     {"bug-correction", "the correction of scores is forgotten",
@@ -108,11 +111,14 @@ static const Bug bugs[] = {
          return false;
        OpBuilder b(op->getContext());
        b.setInsertionPointAfter(op);
-       auto narrow = arith::TruncFOp::create(b, op.getLoc(), cast<RankedTensorType>(op.getType()).clone(b.getBF16Type()), op.getResult());
+       auto narrow = arith::TruncFOp::create(
+           b, op.getLoc(), cast<RankedTensorType>(op.getType()).clone(b.getBF16Type()), op.getResult());
        auto wide = arith::ExtFOp::create(b, op.getLoc(), op.getType(), narrow.getResult());
        op.getResult().replaceAllUsesExcept(wide.getResult(), narrow);
        return true;
      }},
 };
 
-llvm::ArrayRef<Bug> heddle::routingAndCacheBugs() { return bugs; }
+llvm::ArrayRef<Bug> heddle::routingAndCacheBugs() {
+  return bugs;
+}

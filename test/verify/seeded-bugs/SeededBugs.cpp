@@ -82,40 +82,47 @@ static const Bug bugs[] = {
        return setMask(op, true, op ? op.getMask().getWindow() + 1 : 0);
      }},
     {"bug-no-window", "a window is forgotten", [](ModuleOp module) { return setMask(windowed(module), true, 0); }},
-    {"bug-not-causal", "queries see later keys", [](ModuleOp module) { return setMask(find<AttentionOp>(module), false, 0); }},
+    {"bug-not-causal", "queries see later keys",
+     [](ModuleOp module) { return setMask(find<AttentionOp>(module), false, 0); }},
     {"bug-softcap", "the cap of scores is lost",
      [](ModuleOp module) {
-       return setReal(find<AttentionOp>(module, [](AttentionOp op) { return op.getSoftcap().convertToDouble() > 0; }), "softcap", 0);
+       return setReal(find<AttentionOp>(module, [](AttentionOp op) { return op.getSoftcap().convertToDouble() > 0; }),
+                      "softcap", 0);
      }},
     {"bug-logit-cap", "the cap of logits is halved",
      [](ModuleOp module) {
        auto op = find<SoftcapOp>(module);
        return op && setReal(op, "cap", op.getCap().convertToDouble() / 2);
      }},
-    {"bug-key-group", "query heads read the keys of the next group", [](ModuleOp module) { return rollOperand(find<AttentionOp>(module), 1); }},
+    {"bug-key-group", "query heads read the keys of the next group",
+     [](ModuleOp module) { return rollOperand(find<AttentionOp>(module), 1); }},
     {"bug-value-group", "query heads read the values of the next group",
      [](ModuleOp module) { return rollOperand(find<AttentionOp>(module), 2); }},
-    {"bug-query-heads", "query heads are shifted by one", [](ModuleOp module) { return rollOperand(find<AttentionOp>(module), 0); }},
+    {"bug-query-heads", "query heads are shifted by one",
+     [](ModuleOp module) { return rollOperand(find<AttentionOp>(module), 0); }},
     {"bug-rope-pairs", "halves are rotated as interleaved pairs",
      [](ModuleOp module) {
        auto op = find<RopeOp>(module);
        return changeRope(op, op && !op.getRope().getInterleaved(), 1);
      }},
-    {"bug-rope-direction", "a rotation goes the other way", [](ModuleOp module) { return changeRope(find<RopeOp>(module), false, -1); }},
+    {"bug-rope-direction", "a rotation goes the other way",
+     [](ModuleOp module) { return changeRope(find<RopeOp>(module), false, -1); }},
     {"bug-rope-factor", "the factor on rotated values is lost",
      [](ModuleOp module) {
-       auto op = find<RopeOp>(module, [](RopeOp op) { return op.getRope().getAttentionFactor().getValueAsDouble() != 1; });
+       auto op =
+           find<RopeOp>(module, [](RopeOp op) { return op.getRope().getAttentionFactor().getValueAsDouble() != 1; });
        if (!op)
          return false;
        RopeAttr rope = op.getRope();
-       op.setRopeAttr(RopeAttr::get(op.getContext(), rope.getInterleaved(), rope.getTable(), Builder(op.getContext()).getF64FloatAttr(1),
-                                    rope.getInverseFrequency()));
+       op.setRopeAttr(RopeAttr::get(op.getContext(), rope.getInterleaved(), rope.getTable(),
+                                    Builder(op.getContext()).getF64FloatAttr(1), rope.getInverseFrequency()));
        return true;
      }},
     {"bug-rope-tables", "a local and a global rotation change places",
      [](ModuleOp module) {
        auto first = find<RopeOp>(module);
-       auto second = find<RopeOp>(module, [&](RopeOp op) { return op.getRope().getTable() != first.getRope().getTable(); });
+       auto second =
+           find<RopeOp>(module, [&](RopeOp op) { return op.getRope().getTable() != first.getRope().getTable(); });
        if (!second)
          return false;
        RopeAttr rope = first.getRope();
@@ -133,25 +140,30 @@ static const Bug bugs[] = {
        auto op = find<RmsNormOp>(module);
        return op && setReal(op, "eps", op.getEps().convertToDouble() * 10);
      }},
-    {"bug-eps-lost", "epsilon of a norm is lost", [](ModuleOp module) { return setReal(find<RmsNormOp>(module), "eps", 0); }},
-    {"bug-layer-norm-eps", "epsilon of a layer norm is lost", [](ModuleOp module) { return setReal(find<LayerNormOp>(module), "eps", 0); }},
+    {"bug-eps-lost", "epsilon of a norm is lost",
+     [](ModuleOp module) { return setReal(find<RmsNormOp>(module), "eps", 0); }},
+    {"bug-layer-norm-eps", "epsilon of a layer norm is lost",
+     [](ModuleOp module) { return setReal(find<LayerNormOp>(module), "eps", 0); }},
     {"bug-final-norm", "the norm before the head is dropped",
      [](ModuleOp module) {
        auto op = find<RmsNormOp>(module, [](RmsNormOp op) {
-         return llvm::any_of(op->getUsers(), [](Operation *user) { return user->getParentOfType<func::FuncOp>().getName() == "forward"; });
+         return llvm::any_of(op->getUsers(), [](Operation *user) {
+           return user->getParentOfType<func::FuncOp>().getName() == "forward";
+         });
        });
        return op && replace(op, op.getInput());
      }},
     {"bug-norm-offset", "the 1 that is added to a norm's weights is lost",
      [](ModuleOp module) {
-       return setReal(find<RmsNormOp>(module, [](RmsNormOp op) { return op.getWeightOffset().convertToDouble() != 0; }), "weight_offset", 0);
+       return setReal(find<RmsNormOp>(module, [](RmsNormOp op) { return op.getWeightOffset().convertToDouble() != 0; }),
+                      "weight_offset", 0);
      }},
     {"bug-norm-weights", "two norms of a layer swap their weights",
      [](ModuleOp module) {
        auto first = find<RmsNormOp>(module);
        auto second = find<RmsNormOp>(module, [&](RmsNormOp op) {
-         return first && op != first && op.getWeight() != first.getWeight() && op.getWeight().getType() == first.getWeight().getType() &&
-                op->getBlock() == first->getBlock();
+         return first && op != first && op.getWeight() != first.getWeight() &&
+                op.getWeight().getType() == first.getWeight().getType() && op->getBlock() == first->getBlock();
        });
        if (!second)
          return false;
@@ -179,7 +191,8 @@ static const Bug bugs[] = {
          op->setOperand(1, op.getLhs());
        return bool(op);
      }},
-    {"bug-gate-up", "gate and up projection change places", [](ModuleOp module) { return swapOperands(find<GluOp>(module), 0, 1); }},
+    {"bug-gate-up", "gate and up projection change places",
+     [](ModuleOp module) { return swapOperands(find<GluOp>(module), 0, 1); }},
     {"bug-activation", "SiLU becomes GELU",
      [](ModuleOp module) {
        auto op = find<GluOp>(module, [](GluOp op) { return op.getActivation() == ActivationKind::Silu; });
@@ -189,7 +202,8 @@ static const Bug bugs[] = {
      }},
     {"bug-embedding-scale", "embeddings are not scaled",
      [](ModuleOp module) {
-       return setReal(find<EmbeddingOp>(module, [](EmbeddingOp op) { return op.getScale().convertToDouble() != 1; }), "scale", 1);
+       return setReal(find<EmbeddingOp>(module, [](EmbeddingOp op) { return op.getScale().convertToDouble() != 1; }),
+                      "scale", 1);
      }},
     {"bug-layer-skipped", "a layer is left out",
      [](ModuleOp module) {
@@ -249,9 +263,10 @@ static const Bug bugs[] = {
        OpBuilder b = OpBuilder::atBlockBegin(&step.front());
        Value positions = step.getArgument(1);
        Value count = tensor::DimOp::create(b, step.getLoc(), positions, 0);
-       auto rows = tensor::GenerateOp::create(b, step.getLoc(), positions.getType(), count, [](OpBuilder &b, Location loc, ValueRange index) {
-         tensor::YieldOp::create(b, loc, arith::IndexCastOp::create(b, loc, b.getI32Type(), index[0]));
-       });
+       auto rows = tensor::GenerateOp::create(
+           b, step.getLoc(), positions.getType(), count, [](OpBuilder &b, Location loc, ValueRange index) {
+             tensor::YieldOp::create(b, loc, arith::IndexCastOp::create(b, loc, b.getI32Type(), index[0]));
+           });
        positions.replaceAllUsesExcept(rows, count.getDefiningOp());
        return true;
      }},
@@ -289,7 +304,8 @@ static const Bug bugs[] = {
        SmallVector<OpFoldResult> offsets = op.getMixedOffsets();
        Value moved = arith::ConstantIndexOp::create(b, op.getLoc(), op.getStaticOffsets()[1] - 1);
        offsets[1] = moved;
-       Value view = memref::SubViewOp::create(b, op.getLoc(), op.getSource(), offsets, op.getMixedSizes(), op.getMixedStrides());
+       Value view =
+           memref::SubViewOp::create(b, op.getLoc(), op.getSource(), offsets, op.getMixedSizes(), op.getMixedStrides());
        return replace(op, memref::CastOp::create(b, op.getLoc(), op.getType(), view));
      }},
 };
