@@ -7,7 +7,7 @@
 #include "compiler/package/OutputFile.h"
 #include "compiler/report/Report.h"
 #include "frontends/ModelConfig.h"
-#include "runtime/PackageHeader.h"
+#include "runtime/model/PackageHeader.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Pass/Pass.h"

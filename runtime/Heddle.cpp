@@ -3,9 +3,9 @@
 // The C ABI over the classes of the runtime.
 #include "runtime/include/heddle/heddle.h"
 
-#include "runtime/Generator.h"
-#include "runtime/TokenDecoder.h"
-#include "runtime/Tokenizer.h"
+#include "runtime/session/Generator.h"
+#include "runtime/text/tokenizer/TokenDecoder.h"
+#include "runtime/text/tokenizer/Tokenizer.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -4,7 +4,7 @@
 
 #include "compiler/codegen/GraphCode.h"
 #include "compiler/codegen/HostCode.h"
-#include "runtime/ModelAbi.h"
+#include "runtime/model/ModelAbi.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Builders.h"

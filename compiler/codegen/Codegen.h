@@ -9,7 +9,7 @@
 
 namespace heddle {
 
-// Which function the runtime calls (runtime/ModelAbi.h).
+// Which function the runtime calls (runtime/model/ModelAbi.h).
 enum class ModelEntry { Step, Graph };
 
 struct GeneratedCode {

@@ -7,7 +7,7 @@
 #include "compiler/codegen/halide/BufferBuilder.h"
 #include "compiler/codegen/halide/PackedWeights.h"
 #include "dialect/HeddleDialect.h"
-#include "runtime/ModelAbi.h"
+#include "runtime/model/ModelAbi.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 

@@ -5,7 +5,7 @@
 #include "compiler/codegen/HostKernel.h"
 #include "compiler/codegen/gpu/EmitPtx.h"
 #include "compiler/codegen/gpu/GpuAttention.h"
-#include "runtime/ModelAbi.h"
+#include "runtime/model/ModelAbi.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"

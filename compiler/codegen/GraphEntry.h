@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Where a graph's code meets the runtime: the entry function and the calls back (runtime/ModelAbi.h, heddle_graph_call).
+// Where a graph's code meets the runtime: the entry function and the calls back (runtime/model/ModelAbi.h, heddle_graph_call).
 #ifndef HEDDLE_COMPILER_CODEGEN_GRAPHENTRY_H
 #define HEDDLE_COMPILER_CODEGEN_GRAPHENTRY_H
 

@@ -5,7 +5,7 @@
 #include "compiler/codegen/HostFunction.h"
 #include "compiler/codegen/cpu/PackedLayout.h"
 #include "compiler/schedule/Passes.h"
-#include "runtime/ModelAbi.h"
+#include "runtime/model/ModelAbi.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"

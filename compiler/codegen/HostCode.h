@@ -8,7 +8,7 @@
 
 namespace heddle {
 
-// Adds to `code` the function heddle_step (heddle_step_function of runtime/ModelAbi.h) that runs @step of `source`, a module after
+// Adds to `code` the function heddle_step (heddle_step_function of runtime/model/ModelAbi.h) that runs @step of `source`, a module after
 // plan-memory: for each kernel this thread's share of the work, then a barrier. Work is divided by rows, panels of output
 // columns, or attention tiles; never so that a result would depend on the number of threads.
 mlir::LogicalResult buildHostCode(mlir::ModuleOp source, mlir::ModuleOp code, KernelLibrary &kernels,

@@ -9,7 +9,7 @@
 #include "compiler/codegen/cpu/MatmulKernel.h"
 #include "compiler/codegen/cpu/MoeKernels.h"
 #include "compiler/codegen/halide/HalideEmitter.h"
-#include "runtime/ModelAbi.h"
+#include "runtime/model/ModelAbi.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMTypes.h"
 #include "llvm/ADT/StringExtras.h"

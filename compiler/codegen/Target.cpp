@@ -2,7 +2,7 @@
 
 #include "compiler/codegen/Target.h"
 
-#include "runtime/CpuFeatures.h"
+#include "runtime/model/CpuFeatures.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/MC/TargetRegistry.h"

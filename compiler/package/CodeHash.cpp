@@ -2,7 +2,7 @@
 
 #include "compiler/package/CodeHash.h"
 
-#include "runtime/ElfSections.h"
+#include "runtime/model/ElfSections.h"
 
 using namespace heddle;
 

@@ -5,7 +5,7 @@
 #include "compiler/package/CodeHash.h"
 #include "compiler/package/Elf.h"
 #include "compiler/package/OutputFile.h"
-#include "runtime/PackageHeader.h"
+#include "runtime/model/PackageHeader.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/SHA256.h"

@@ -4,7 +4,7 @@
 
 #include "compiler/report/GraphReport.h"
 #include "compiler/schedule/Passes.h"
-#include "runtime/ModelAbi.h"
+#include "runtime/model/ModelAbi.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"

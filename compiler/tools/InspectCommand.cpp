@@ -4,7 +4,7 @@
 
 #include "compiler/tools/CompileArguments.h"
 #include "frontends/Inspect.h"
-#include "runtime/PackageFile.h"
+#include "runtime/model/PackageFile.h"
 
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"

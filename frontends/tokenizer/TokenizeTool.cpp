@@ -1,11 +1,11 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "frontends/tokenizer/TokenizeTool.h"
 
+#include "bytes/Json.h"
 #include "frontends/Size.h"
 #include "frontends/tokenizer/TokenizerReader.h"
-#include "runtime/Json.h"
-#include "runtime/Template.h"
-#include "runtime/Tokenizer.h"
+#include "runtime/text/template/Template.h"
+#include "runtime/text/tokenizer/Tokenizer.h"
 
 #include <cerrno>
 #include <cstring>

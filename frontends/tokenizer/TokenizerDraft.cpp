@@ -2,9 +2,9 @@
 #include "frontends/tokenizer/TokenizerDraft.h"
 
 #include "frontends/Size.h"
-#include "runtime/Template.h"
-#include "runtime/Tokenizer.h"
-#include "runtime/Unicode.h"
+#include "runtime/text/template/Template.h"
+#include "runtime/text/tokenizer/Tokenizer.h"
+#include "runtime/text/tokenizer/Unicode.h"
 
 #include <cmath>
 

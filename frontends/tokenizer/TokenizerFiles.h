@@ -4,9 +4,9 @@
 #ifndef HEDDLE_FRONTENDS_TOKENIZER_TOKENIZERFILES_H
 #define HEDDLE_FRONTENDS_TOKENIZER_TOKENIZERFILES_H
 
+#include "bytes/Json.h"
 #include "frontends/Checkpoint.h"
 #include "frontends/tokenizer/TokenizerDraft.h"
-#include "runtime/Json.h"
 
 namespace heddle {
 

@@ -6,8 +6,8 @@
 #ifndef HEDDLE_RUNTIME_DEVICE_DEVICE_H
 #define HEDDLE_RUNTIME_DEVICE_DEVICE_H
 
-#include "runtime/ModelAbi.h"
-#include "runtime/Status.h"
+#include "bytes/Status.h"
+#include "runtime/model/ModelAbi.h"
 
 #include <memory>
 #include <pthread.h>

@@ -4,8 +4,8 @@
 #ifndef HEDDLE_RUNTIME_DEVICE_DEVICESTEP_H
 #define HEDDLE_RUNTIME_DEVICE_DEVICESTEP_H
 
-#include "runtime/KvCache.h"
-#include "runtime/RopeTables.h"
+#include "runtime/session/KvCache.h"
+#include "runtime/session/RopeTables.h"
 
 #include <vector>
 

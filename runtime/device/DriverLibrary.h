@@ -4,7 +4,7 @@
 #ifndef HEDDLE_RUNTIME_DEVICE_DRIVERLIBRARY_H
 #define HEDDLE_RUNTIME_DEVICE_DRIVERLIBRARY_H
 
-#include "runtime/Status.h"
+#include "bytes/Status.h"
 
 #include <dlfcn.h>
 

@@ -3,7 +3,7 @@
 // What Halide's ahead-of-time code for a device calls, instead of Halide's own runtime: memory is placed by the session, so that
 // only launches are left, and those go to the device of the step, which comes as user_context. Linked into outputs that have a
 // device; local to them.
-#include "runtime/ModelAbi.h"
+#include "runtime/model/ModelAbi.h"
 
 #include <stddef.h>
 

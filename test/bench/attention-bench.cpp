@@ -4,7 +4,7 @@
 // f32 multiply-adds in the same run, as JSON. Counts 2 flops for each multiply-add of visible keys, nothing for softmax.
 #include "compiler/codegen/EmitObject.h"
 #include "compiler/codegen/cpu/AttentionKernel.h"
-#include "runtime/ModelAbi.h"
+#include "runtime/model/ModelAbi.h"
 #include "test/execute/KernelLibrary.h"
 
 #include <chrono>

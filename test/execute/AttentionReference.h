@@ -5,7 +5,7 @@
 #define HEDDLE_TEST_EXECUTE_ATTENTIONREFERENCE_H
 
 #include "compiler/codegen/cpu/AttentionKernel.h"
-#include "runtime/ModelAbi.h"
+#include "runtime/model/ModelAbi.h"
 
 #include <random>
 #include <vector>

@@ -3,7 +3,7 @@
 // Runs one attention step under an emulator. Standard input holds eight int64 (query floats, output floats,
 // sequences, pages of all sequences, page bytes, key offset, value offset, floats of an output row), then per sequence
 // four int64 (first row, rows, past, pages), the queries and the pages; standard output gets the output floats.
-#include "runtime/ModelAbi.h"
+#include "runtime/model/ModelAbi.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Layouts that files and generated code rely on. A change here is a change of format: raise the version that guards it.
-#include "runtime/ModelAbi.h"
-#include "runtime/PackageHeader.h"
+#include "runtime/model/ModelAbi.h"
+#include "runtime/model/PackageHeader.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #ifndef HEDDLE_TEST_UNIT_REFERENCEMODEL_H
 #define HEDDLE_TEST_UNIT_REFERENCEMODEL_H
 
-#include "runtime/ModelAbi.h"
+#include "runtime/model/ModelAbi.h"
 
 #include <cstddef>
 

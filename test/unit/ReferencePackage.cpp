@@ -4,7 +4,7 @@
 // its code was "compiled with".
 #include "test/unit/TestPackage.h"
 
-#include "runtime/PackageHeader.h"
+#include "runtime/model/PackageHeader.h"
 
 #include <cstdio>
 

@@ -6,7 +6,7 @@
 
 #include "test/unit/TestPackage.h"
 
-#include "runtime/Session.h"
+#include "runtime/session/Session.h"
 #include "test/unit/ReferenceModel.h"
 
 #include <algorithm>

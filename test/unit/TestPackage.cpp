@@ -1,9 +1,9 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "test/unit/TestPackage.h"
 
-#include "runtime/PackageHeader.h"
-#include "runtime/Safetensors.h"
-#include "runtime/Sha256.h"
+#include "bytes/Safetensors.h"
+#include "bytes/Sha256.h"
+#include "runtime/model/PackageHeader.h"
 #include "test/unit/ReferenceModel.h"
 
 #include <cmath>

@@ -4,7 +4,7 @@
 #ifndef HEDDLE_TEST_UNIT_TESTPACKAGE_H
 #define HEDDLE_TEST_UNIT_TESTPACKAGE_H
 
-#include "runtime/ModelAbi.h"
+#include "runtime/model/ModelAbi.h"
 #include "runtime/schema/package_generated.h"
 
 #include <functional>

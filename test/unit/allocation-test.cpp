@@ -3,7 +3,7 @@
 // Decoding allocates nothing: every operator new of the program is counted (the runtime's containers allocate by no other way).
 #include "test/unit/TestModel.h"
 
-#include "runtime/Sampler.h"
+#include "runtime/session/Sampler.h"
 
 #include <atomic>
 #include <cstdlib>

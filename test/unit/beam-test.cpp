@@ -1,8 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "test/unit/TestModel.h"
 
-#include "runtime/BeamSearch.h"
-#include "runtime/Sampler.h"
+#include "runtime/session/BeamSearch.h"
+#include "runtime/session/Sampler.h"
 
 #include <cmath>
 

@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The command line of a compiled model, on the executable reference-llama.
-#include "runtime/Safetensors.h"
+#include "bytes/Safetensors.h"
 #include "test/unit/ReferenceModel.h"
 #include "test/unit/TestPackage.h"
 

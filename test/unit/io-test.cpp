@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // BIN --io on the executable reference-llama.
-#include "runtime/Safetensors.h"
+#include "bytes/Safetensors.h"
 #include "test/unit/ReferenceModel.h"
 #include "test/unit/TestPackage.h"
 

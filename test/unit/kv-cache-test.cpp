@@ -1,5 +1,5 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "runtime/KvCache.h"
+#include "runtime/session/KvCache.h"
 #include "test/unit/TestModel.h"
 
 #include <gtest/gtest.h>

@@ -1,9 +1,9 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "test/unit/TestPackage.h"
 
-#include "runtime/CpuFeatures.h"
-#include "runtime/Package.h"
-#include "runtime/Sha256.h"
+#include "bytes/Sha256.h"
+#include "runtime/model/CpuFeatures.h"
+#include "runtime/model/Package.h"
 
 #include <algorithm>
 #include <cmath>

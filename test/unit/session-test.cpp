@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "test/unit/TestModel.h"
 
-#include "runtime/Safetensors.h"
+#include "bytes/Safetensors.h"
 
 #include <cmath>
 #include <cstring>

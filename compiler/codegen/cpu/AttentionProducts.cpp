@@ -4,7 +4,7 @@
 
 #include "compiler/codegen/cpu/AttentionTile.h"
 
-#include "runtime/ModelAbi.h"
+#include "runtime/model/ModelAbi.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/Support/MathExtras.h"

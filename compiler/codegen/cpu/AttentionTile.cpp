@@ -3,7 +3,7 @@
 #include "compiler/codegen/cpu/AttentionTile.h"
 
 #include "compiler/codegen/cpu/VectorMath.h"
-#include "runtime/ModelAbi.h"
+#include "runtime/model/ModelAbi.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/Support/MathExtras.h"

@@ -3,7 +3,7 @@
 #include "compiler/codegen/cpu/CacheKernel.h"
 
 #include "compiler/codegen/cpu/SequenceAccess.h"
-#include "runtime/ModelAbi.h"
+#include "runtime/model/ModelAbi.h"
 
 using namespace mlir;
 using namespace heddle;

@@ -5,7 +5,7 @@
 #include "compiler/codegen/cpu/AttentionTile.h"
 #include "compiler/codegen/cpu/PackedLayout.h"
 #include "compiler/codegen/cpu/SequenceAccess.h"
-#include "runtime/ModelAbi.h"
+#include "runtime/model/ModelAbi.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"

@@ -2,7 +2,7 @@
 
 #include "compiler/codegen/cpu/SequenceAccess.h"
 
-#include "runtime/ModelAbi.h"
+#include "runtime/model/ModelAbi.h"
 
 #include <cstddef>
 

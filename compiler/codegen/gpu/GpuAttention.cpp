@@ -4,7 +4,7 @@
 
 #include "compiler/codegen/gpu/GpuMath.h"
 #include "compiler/codegen/gpu/SharedTile.h"
-#include "runtime/ModelAbi.h"
+#include "runtime/model/ModelAbi.h"
 
 #include "llvm/Support/MathExtras.h"
 

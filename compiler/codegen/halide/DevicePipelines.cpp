@@ -4,7 +4,7 @@
 
 #include "compiler/codegen/halide/PackedWeights.h"
 #include "compiler/codegen/halide/ScalarExpressions.h"
-#include "runtime/ModelAbi.h"
+#include "runtime/model/ModelAbi.h"
 
 using namespace heddle;
 using namespace mlir;

@@ -5,7 +5,7 @@
 #define HEDDLE_TEST_UNIT_TOKENIZER_TESTVOCABULARY_H
 
 #include "frontends/tokenizer/TokenizerDraft.h"
-#include "runtime/Tokenizer.h"
+#include "runtime/text/tokenizer/Tokenizer.h"
 
 #include <gtest/gtest.h>
 

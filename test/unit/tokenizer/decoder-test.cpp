@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "TestVocabulary.h"
-#include "runtime/TokenDecoder.h"
+#include "runtime/text/tokenizer/TokenDecoder.h"
 
 namespace heddle::test {
 

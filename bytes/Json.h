@@ -1,0 +1,67 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// JSON as views into its text: one pass checks the grammar (RFC 8259), depth and UTF-8 and allocates nothing, after which values are
+// walked where they lie. A file of millions of values costs no object for any of them.
+#ifndef HEDDLE_BYTES_JSON_H
+#define HEDDLE_BYTES_JSON_H
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace heddle {
+
+enum class JsonKind : uint8_t { Absent, Null, Bool, Number, String, Array, Object };
+
+// One value of a checked text.
+class JsonValue {
+public:
+  static constexpr int maxDepth = 64;
+
+  JsonValue() = default;
+  // Checks `text` and gives its value; Absent, with byte offset and reason in `error`, if it is not JSON.
+  static JsonValue parse(std::string_view text, std::string &error);
+
+  JsonKind kind() const;
+  bool is(JsonKind wanted) const { return kind() == wanted; }
+  explicit operator bool() const { return kind() != JsonKind::Absent; }
+  std::string_view raw() const { return text; }
+
+  bool isTrue() const { return text == "true"; }
+  // A string with its escapes resolved; empty for other kinds.
+  std::string string() const;
+  // Whether this is a string of exactly these bytes.
+  bool equals(std::string_view bytes) const;
+  // A number without fraction or exponent that fits.
+  bool integer(int64_t &out) const;
+  // Any number; those beyond a double become infinite.
+  bool number(double &out) const;
+
+  // The member `key` of an object, Absent if there is none. `duplicate` is set if there are several.
+  JsonValue find(std::string_view key, bool *duplicate = nullptr) const;
+
+private:
+  friend class JsonItems;
+  explicit JsonValue(std::string_view text) : text(text) {}
+  std::string_view text; // exactly the value's bytes
+};
+
+// Walks the elements of an array or the members of an object; nothing for other kinds.
+class JsonItems {
+public:
+  explicit JsonItems(JsonValue container);
+  bool next();
+  JsonValue key, value;
+
+private:
+  std::string_view rest;
+  bool isObject = false;
+};
+
+// Appends `text` (UTF-8) as a JSON string, quotes included. Control characters and quotes are escaped.
+void appendJsonString(std::string_view text, std::string &out);
+
+} // namespace heddle
+
+#endif

@@ -1,0 +1,34 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Tokens of an answer to text on stdout, as soon as characters are whole and certain not to belong to a stop string.
+#ifndef HEDDLE_RUNTIME_CLI_ANSWERSTREAM_H
+#define HEDDLE_RUNTIME_CLI_ANSWERSTREAM_H
+
+#include "runtime/cli/Cli.h"
+#include "runtime/session/StopMatcher.h"
+#include "runtime/text/tokenizer/TokenDecoder.h"
+
+namespace heddle {
+
+class AnswerStream {
+public:
+  // Without `print` the text is only collected.
+  AnswerStream(const Program &program, bool print);
+
+  // False ends the answer: a stop string, a failed write or Ctrl-C.
+  bool take(int32_t id);
+  // Shows what was held back, and a newline if wanted.
+  Status finish(bool newline);
+  const std::string &text() const { return all; }
+
+private:
+  std::optional<TokenDecoder> decoder; // none without a tokenizer
+  StopMatcher stops;
+  bool print, stopped = false;
+  std::string all;
+  Status status;
+};
+
+} // namespace heddle
+
+#endif

@@ -1,0 +1,418 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "runtime/cli/Cli.h"
+
+#include "runtime/session/Graph.h"
+
+#include <cerrno>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+
+namespace heddle {
+namespace {
+
+Status integer(const char *option, std::string_view text, int64_t least, int64_t most, int64_t &value) {
+  uint64_t magnitude = 0;
+  bool isNegative = !text.empty() && text[0] == '-', ok = text.size() > size_t(isNegative);
+  for (char c : text.substr(isNegative))
+    ok = ok && c >= '0' && c <= '9' && !__builtin_mul_overflow(magnitude, 10u, &magnitude) &&
+         !__builtin_add_overflow(magnitude, uint64_t(c - '0'), &magnitude) && magnitude <= INT64_MAX;
+  value = isNegative ? -int64_t(magnitude) : int64_t(magnitude);
+  if (ok && value >= least && value <= most)
+    return Status();
+  return invalidInput(format("%s: '%.*s' is not an integer in [%lld, %lld]", option,
+                             int(std::min<size_t>(text.size(), 80)), text.data(), (long long)least, (long long)most));
+}
+
+template <typename T> Status integerInto(const char *option, const char *text, int64_t least, int64_t most, T &out) {
+  int64_t value = 0;
+  HEDDLE_RETURN_IF_ERROR(integer(option, text, least, most, value));
+  out = T(value);
+  return Status();
+}
+
+Status numberInto(const char *option, const char *text, const NumberRange &range, float &out) {
+  char *end = nullptr;
+  double value = strtod(text, &end);
+  if (end == text || *end || !range.contains(value))
+    return invalidInput(format("%s: '%.80s' is not a number in [%g, %g]", option, text, range.least, range.most));
+  out = float(value);
+  return Status();
+}
+
+// "1,2,3", with spaces allowed after commas; an empty list for "".
+Status idList(const char *option, std::string_view text, std::vector<int32_t> &ids) {
+  while (!text.empty()) {
+    size_t comma = std::min(text.find(','), text.size());
+    std::string_view item = text.substr(0, comma);
+    while (!item.empty() && item.front() == ' ')
+      item.remove_prefix(1);
+    int64_t id = 0;
+    HEDDLE_RETURN_IF_ERROR(integer(option, item, 0, INT32_MAX, id));
+    ids.push_back(int32_t(id));
+    if (comma + 1 == text.size())
+      return invalidInput(std::string(option) + ": the list ends with a comma");
+    text.remove_prefix(std::min(comma + 1, text.size()));
+  }
+  return Status();
+}
+
+std::vector<std::string> split(std::string_view text) {
+  std::vector<std::string> items;
+  for (size_t begin = 0; begin <= text.size();) {
+    size_t comma = std::min(text.find(',', begin), text.size());
+    if (comma > begin)
+      items.emplace_back(text.substr(begin, comma - begin));
+    begin = comma + 1;
+  }
+  return items;
+}
+
+// "batch=2,sequence=16"
+Status dimensionList(const char *option, std::string_view text, std::vector<std::pair<std::string, int64_t>> &dims) {
+  for (const std::string &item : split(text)) {
+    size_t equals = item.find('=');
+    if (equals == item.npos || equals == 0)
+      return invalidInput(std::string(option) + ": '" + item + "' is not NAME=SIZE");
+    int64_t size = 0;
+    HEDDLE_RETURN_IF_ERROR(integer(option, std::string_view(item).substr(equals + 1), 0, INT32_MAX, size));
+    dims.emplace_back(item.substr(0, equals), size);
+  }
+  return Status();
+}
+
+enum Needs { Nothing, NeedsSteps, NeedsTokenizer, NeedsTemplate, NeedsGraph, NeedsDevice };
+
+const char *const missing[] = {"",
+                               "this model runs a graph and generates nothing",
+                               "this model was compiled without a tokenizer",
+                               "this model was compiled without a chat template",
+                               "this model is no graph",
+                               "this model was compiled for the CPU"};
+
+struct Option {
+  const char *name;      // with its dashes
+  const char *arguments; // "N", "IN OUT", or null
+  const char *help;
+  Needs needs;
+  Status (*set)(CliOptions &options, char **values); // values after the option
+};
+
+#define SET [](CliOptions & o, char **v)->Status
+#define FLAG(field)                                                                                                    \
+  SET {                                                                                                                \
+    (void)v;                                                                                                           \
+    o.field = true;                                                                                                    \
+    return Status();                                                                                                   \
+  }
+#define COMMAND(which)                                                                                                 \
+  SET {                                                                                                                \
+    (void)v;                                                                                                           \
+    o.command = Command::which;                                                                                        \
+    return Status();                                                                                                   \
+  }
+
+const Option optionTable[] = {{"-n", "N", "new tokens (default: until the answer ends or the context is full)",
+                               NeedsSteps, SET{o.hasMaxTokens = true;
+return integerInto("-n", v[0], 1, INT32_MAX, o.maxTokens);
+} // namespace
+} // namespace heddle
+, {"--temp", "T", "temperature; 0 takes the most probable token", NeedsSteps,
+   SET{return numberInto("--temp", v[0], temperatureRange, o.sampler.temperature);
+}
+}
+, {"--top-k", "K", "sample from the K most probable tokens; 0: all", NeedsSteps,
+   SET{return integerInto("--top-k", v[0], 0, INT32_MAX, o.sampler.topK);
+}
+}
+, {"--top-p", "P", "sample from the tokens that hold probability P", NeedsSteps,
+   SET{return numberInto("--top-p", v[0], probabilityRange, o.sampler.topP);
+}
+}
+, {"--min-p", "P", "drop tokens below P times the best one's probability", NeedsSteps,
+   SET{return numberInto("--min-p", v[0], probabilityRange, o.sampler.minP);
+}
+}
+, {"--repeat-penalty", "R", "divide the logits of tokens seen before by R; 1: off", NeedsSteps,
+   SET{return numberInto("--repeat-penalty", v[0], penaltyRange, o.sampler.repetitionPenalty);
+}
+}
+, {"--seed", "N", "the same seed gives the same answer", NeedsSteps, SET{o.hasSeed = true;
+return integerInto("--seed", v[0], 0, INT64_MAX, o.sampler.seed);
+}
+}
+, {"--stop", "TEXT", "end the answer before TEXT; may be repeated", NeedsTokenizer,
+   SET{if (!*v[0]) return invalidInput("--stop: an empty text");
+o.stops.push_back(v[0]);
+return Status();
+}
+}
+, {"--chat", nullptr, "talk: one message per line, with the model's chat template", NeedsTemplate, COMMAND(Chat)},
+    {"--system", "TEXT", "system message of --chat", NeedsTemplate, SET{o.system = v[0];
+return Status();
+}
+}
+, {"--beam", "N", "beam search with N beams", NeedsSteps, SET{return integerInto("--beam", v[0], 1, 256, o.beams);
+}
+}
+, {"--num-return-sequences", "N", "answers of a beam search, best first", NeedsSteps,
+   SET{return integerInto("--num-return-sequences", v[0], 1, 256, o.returned);
+}
+}
+, {"--length-penalty", "X", "beam scores are divided by length^X", NeedsSteps,
+   SET{return numberInto("--length-penalty", v[0], {-100, 100}, o.lengthPenalty);
+}
+}
+, {"--early-stopping", nullptr, "end a beam search when N answers are complete", NeedsSteps, FLAG(earlyStopping)},
+    {"--logprobs", "N", "print each token as a JSON line with the N most probable ones", NeedsSteps,
+     SET{return integerInto("--logprobs", v[0], 1, 1000, o.logprobs);
+}
+}
+, {"--prompt-ids", "IDS", "a prompt as token ids: 1,2,3", NeedsSteps, SET{o.promptIds.emplace();
+return idList("--prompt-ids", v[0], *o.promptIds);
+}
+}
+, {"--print-ids", nullptr, "print the new token ids, separated by commas", NeedsSteps, FLAG(printIds)},
+    {"--ignore-eos", nullptr, "go on after end tokens", NeedsSteps, FLAG(ignoreEos)},
+    {"--eos", "ID", "the token that ends an answer, instead of the model's", NeedsSteps, SET{o.eos = 0;
+return integerInto("--eos", v[0], 0, INT32_MAX, *o.eos);
+}
+}
+, {"--io", "IN OUT", "named tensors in, named tensors out (safetensors); the list is below", Nothing,
+   SET{o.command = Command::Io;
+o.ioInput = v[0];
+o.ioOutput = v[1];
+return Status();
+}
+}
+, {"--outputs", "A,B", "which tensors --io writes", Nothing, SET{o.outputs = split(v[0]);
+return Status();
+}
+}
+, {"--perplexity", "FILE", "perplexity of a text", NeedsTokenizer, SET{o.command = Command::Perplexity;
+o.perplexityFile = v[0];
+return Status();
+}
+}
+, {"--threads", "N", "worker threads (default: physical cores)", Nothing,
+   SET{return integerInto("--threads", v[0], 1, 1024, o.threads);
+}
+}
+, {"--device", "D", "which device to run on: its number, or part of its name (default: the first GPU)", NeedsDevice,
+   SET{if (!*v[0]) return invalidInput("--device: a number or a name is expected");
+o.device = v[0];
+return Status();
+}
+}
+,
+    {"--deterministic", nullptr,
+     "the same bits for every batch, chunk, cache state and thread count: so without it, but for latent attention",
+     NeedsSteps, FLAG(deterministic)},
+    {"--bench", nullptr, "measure the speed", Nothing, COMMAND(Bench)},
+    {"--input", "FILE", "with --bench: inputs from a safetensors file (default: random ones)", NeedsGraph,
+     SET{o.benchInput = v[0];
+return Status();
+}
+}
+, {"--dims", "A=N,B=M", "with --bench: sizes of named dimensions of random inputs (1)", NeedsGraph,
+   SET{return dimensionList("--dims", v[0], o.dims);
+}
+}
+, {"--profile", nullptr, "measure the share of each kernel", NeedsSteps, SET{(void)v;
+o.command = Command::Bench;
+o.profile = true;
+return Status();
+}
+}
+, {"--prompt", "N", "with --bench: tokens of the prompt (512)", NeedsSteps,
+   SET{return integerInto("--prompt", v[0], 1, INT32_MAX, o.benchPrompt);
+}
+}
+, {"--generate", "N", "with --bench: tokens to generate (64)", NeedsSteps,
+   SET{return integerInto("--generate", v[0], 1, INT32_MAX, o.benchGenerate);
+}
+}
+, {"--depth", "N", "with --bench: tokens in the cache before generating (0)", NeedsSteps,
+   SET{return integerInto("--depth", v[0], 0, INT32_MAX, o.benchDepth);
+}
+}
+, {"--rounds", "N", "with --bench: rounds, of which the best counts (5)", Nothing,
+   SET{return integerInto("--rounds", v[0], 1, 100000, o.benchRounds);
+}
+}
+, {"--report", "FILE", "with --bench: fill the measured times into what 'heddle compile --report=FILE' wrote",
+   NeedsSteps, SET{o.report = v[0];
+o.profile = true;
+return Status();
+}
+}
+, {"--json", nullptr, "with --bench and --profile: one JSON object", Nothing, FLAG(json)},
+    {"--info", nullptr, "what this model was compiled from and for", Nothing, COMMAND(Info)},
+    {"--check", nullptr, "hash all weights and the code", Nothing, COMMAND(Check)},
+    {"--licenses", nullptr, "licences of the model and of the code in this file", Nothing, COMMAND(Licenses)},
+    {"--version", nullptr, "version of the runtime", Nothing, COMMAND(Version)},
+    {"--help", nullptr, "this text", Nothing, COMMAND(Help)},
+}
+;
+
+bool isGraph(const Package &package) {
+  return package.metadata().task() == package::Task::Graph;
+}
+
+bool isAvailable(const Option &option, const Package &package) {
+  const package::Tokenizer *tokenizer = package.metadata().tokenizer();
+  bool hasTokenizer = tokenizer && tokenizer->model() != package::TokenizerModel::None;
+  switch (option.needs) {
+  case Nothing:
+    return true;
+  case NeedsSteps:
+    return !isGraph(package);
+  case NeedsTokenizer:
+    return hasTokenizer;
+  case NeedsTemplate:
+    return hasTokenizer && tokenizer->chat_template() && tokenizer->chat_template()->size();
+  case NeedsGraph:
+    return isGraph(package);
+  case NeedsDevice:
+    return package.metadata().target() && isDeviceTarget(package.metadata().target()->string_view());
+  }
+  return false;
+}
+
+Status checkGraphCombination(const CliOptions &options) {
+  if (options.prompt)
+    return invalidInput("'" + *options.prompt + "': this model runs a graph and takes no prompt (--io IN OUT runs it)");
+  if (options.command == Command::Generate)
+    return invalidInput("nothing to do: --io IN OUT runs the graph (--help lists what else this model can do)");
+  if (options.command != Command::Bench && (!options.benchInput.empty() || !options.dims.empty()))
+    return invalidInput("--input and --dims belong to --bench");
+  if (!options.benchInput.empty() && !options.dims.empty())
+    return invalidInput("--input and --dims: one of them is expected");
+  return Status();
+}
+
+Status checkCombination(const CliOptions &options, const Package &package) {
+  int64_t vocabSize = package.metadata().vocab_size();
+  if (options.prompt && options.promptIds)
+    return invalidInput("a prompt as text and as --prompt-ids: one of them is expected");
+  if (options.returned > options.beams)
+    return invalidInput(
+        format("--num-return-sequences (%d) is more than --beam (%d)", options.returned, options.beams));
+  if (options.beams > 1 && (options.logprobs || options.sampler.temperature > 0))
+    return invalidInput("--beam takes neither --logprobs nor --temp above 0");
+  if (options.eos && *options.eos >= vocabSize)
+    return invalidInput(format("--eos: token id %d is not in [0, %lld)", *options.eos, (long long)vocabSize));
+  if (!options.system.empty() && options.command != Command::Chat)
+    return invalidInput("--system belongs to --chat");
+  if (!options.outputs.empty() && options.command != Command::Io)
+    return invalidInput("--outputs belongs to --io");
+  if (!options.report.empty() && options.command != Command::Bench)
+    return invalidInput("--report belongs to --bench");
+  if (isGraph(package))
+    return checkGraphCombination(options);
+  if (options.sampler.topP <= 0)
+    return invalidInput("--top-p: 0 leaves no token, expected a number above it");
+  return Status();
+}
+
+} // namespace
+
+Status parseCommandLine(int argc, char **argv, const Package &package, CliOptions &options) {
+  if (const package::Generation *generation = package.metadata().generation()) {
+    options.sampler.temperature = generation->temperature();
+    options.sampler.topK = generation->top_k();
+    options.sampler.topP = generation->top_p();
+    options.sampler.repetitionPenalty = generation->repetition_penalty();
+  }
+  bool onlyPrompt = false, hasTemperature = false;
+  for (int i = 1; i < argc; ++i) {
+    std::string_view argument = argv[i];
+    if (argument == "--" && !onlyPrompt) {
+      onlyPrompt = true;
+      continue;
+    }
+    if (onlyPrompt || argument.size() < 2 || argument[0] != '-') {
+      if (options.prompt)
+        return invalidInput("two prompts: '" + *options.prompt + "' and '" + std::string(argument) +
+                            "' (quote a prompt with spaces)");
+      options.prompt = argument;
+      continue;
+    }
+    size_t equals = argument.substr(0, 2) == "--" ? argument.find('=') : argument.npos;
+    std::string_view name = argument.substr(0, equals);
+    if (name == "-h")
+      name = "--help";
+    const Option *option = nullptr;
+    for (const Option &candidate : optionTable)
+      if (name == candidate.name)
+        option = &candidate;
+    if (!option)
+      return invalidInput("unknown option '" + std::string(name) + "' (--help lists what this model can do)");
+    if (!isAvailable(*option, package))
+      return invalidInput(std::string(name) + ": " +
+                          missing[isGraph(package) && option->needs != NeedsDevice ? NeedsSteps : option->needs]);
+    int arguments = !option->arguments ? 0 : strchr(option->arguments, ' ') ? 2 : 1;
+    char *inlineValue = equals == argument.npos ? nullptr : argv[i] + equals + 1;
+    if (inlineValue ? arguments != 1 : i + arguments >= argc)
+      return invalidInput(std::string(name) + ": expected " + (arguments ? option->arguments : "no value"));
+    HEDDLE_RETURN_IF_ERROR(option->set(options, inlineValue ? &inlineValue : argv + i + 1));
+    hasTemperature |= name == "--temp";
+    i += inlineValue ? 0 : arguments;
+  }
+  if (options.beams > 1 && !hasTemperature)
+    options.sampler.temperature = 0; // the model's default is for sampling
+  return checkCombination(options, package);
+}
+
+namespace {
+
+std::string optionLines(const Package &package) {
+  std::string text = "\nOptions:\n";
+  for (const Option &option : optionTable)
+    if (isAvailable(option, package)) {
+      std::string left =
+          std::string("  ") + option.name + (option.arguments ? std::string(" ") + option.arguments : "");
+      left.resize(std::max<size_t>(left.size() + 1, 30), ' ');
+      text += left + option.help + "\n";
+    }
+  return text;
+}
+
+void addTensorLines(const char *title, const flatbuffers::Vector<flatbuffers::Offset<package::GraphTensor>> &tensors,
+                    std::string &text) {
+  text += std::string("\n") + title + ":\n";
+  for (const package::GraphTensor *tensor : tensors)
+    text += "  " + tensor->name()->str() + ": " + dataTypeName(tensor->type()) + " " + declaredShape(*tensor) + "\n";
+}
+
+const char exitCodes[] = "\nExit codes: 0 done, 1 a failure of the program or the machine, 2 a mistake in the input.\n";
+
+std::string graphHelp(const std::string &name, const Package &package) {
+  const package::Package &metadata = package.metadata();
+  std::string text = name + ": " + metadata.name()->str() +
+                     ", compiled by Heddle. It runs a graph: named tensors in, named tensors out.\n\n  " + name +
+                     " --io in.safetensors out.safetensors\n" + optionLines(package);
+  addTensorLines("Inputs", *metadata.graph()->inputs(), text);
+  addTensorLines("Outputs", *metadata.graph()->outputs(), text);
+  return text + exitCodes;
+}
+
+} // namespace
+
+std::string helpText(const std::string &name, const Package &package) {
+  if (isGraph(package))
+    return graphHelp(name, package);
+  const package::Package &metadata = package.metadata();
+  bool hasTokenizer = metadata.tokenizer() && metadata.tokenizer()->model() != package::TokenizerModel::None;
+  std::string text = name + ": " + metadata.name()->str() + ", compiled by Heddle. It continues a prompt of up to " +
+                     std::to_string(metadata.context()) + " tokens.\n\n";
+  if (hasTokenizer)
+    text += "  " + name + " \"The capital of France is\"\n  echo \"Once upon a time\" | " + name +
+            " -n 100 --temp 0.8 --seed 7\n";
+  text += "  " + name + " --prompt-ids 1,2,3 -n 24 --temp 0 --ignore-eos --print-ids\n" + optionLines(package);
+  text += "\nTensors of --io: input_ids, attention_mask, position_ids; logits, last_hidden_state; with -n ids, "
+          "generated_logits\n";
+  return text + exitCodes;
+}
+
+} // namespace heddle

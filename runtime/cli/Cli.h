@@ -1,0 +1,85 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The command line of a compiled model. Cli.cpp has the table of options; each command has its file.
+#ifndef HEDDLE_RUNTIME_CLI_CLI_H
+#define HEDDLE_RUNTIME_CLI_CLI_H
+
+#include "runtime/model/Package.h"
+#include "runtime/session/Generator.h"
+#include "runtime/text/tokenizer/Tokenizer.h"
+
+#include <optional>
+
+namespace heddle {
+
+enum class Command { Generate, Chat, Io, Bench, Perplexity, Info, Check, Licenses, Version, Help };
+
+struct CliOptions {
+  Command command = Command::Generate;
+  std::optional<std::string> prompt;
+  std::optional<std::vector<int32_t>> promptIds;
+  std::string system;
+  int64_t maxTokens = 0; // -n; 0: up to the context
+  bool hasMaxTokens = false, printIds = false, ignoreEos = false, deterministic = false, earlyStopping = false,
+       json = false, profile = false;
+  SamplerOptions sampler;
+  bool hasSeed = false;
+  std::vector<std::string> stops;
+  std::optional<int32_t> eos;
+  int32_t beams = 1, returned = 1, logprobs = 0, threads = 0;
+  float lengthPenalty = 1;
+  std::string ioInput, ioOutput, perplexityFile, device, report;
+  std::vector<std::string> outputs;                  // --outputs
+  std::string benchInput;                            // --input
+  std::vector<std::pair<std::string, int64_t>> dims; // --dims
+  int64_t benchPrompt = 512, benchGenerate = 64, benchDepth = 0, benchRounds = 5;
+};
+
+// A model with its command line, opened.
+struct Program {
+  std::string name; // as the user called it
+  std::unique_ptr<Package> package;
+  std::unique_ptr<Tokenizer> tokenizer; // null: the model has none
+  CliOptions options;
+
+  const package::Package &metadata() const { return package->metadata(); }
+  SessionOptions sessionOptions(int32_t maxSequences = 1) const;
+  std::vector<int32_t> endTokens() const;
+  int64_t newTokens(int64_t promptSize) const; // -n, or what the context has room for
+  GenerateOptions generateOptions() const;
+  Status encode(const std::string &text, std::vector<int32_t> &ids) const;
+  std::string tokenText(int32_t id) const;
+};
+
+// Which options the table shows and takes.
+struct CliFeatures {
+  bool tokenizer, chatTemplate, encoder;
+};
+
+Status parseCommandLine(int argc, char **argv, const Package &package, CliOptions &options);
+std::string helpText(const std::string &name, const Package &package);
+
+// Set by Ctrl-C; commands end at the next token or chunk.
+bool wasInterrupted();
+void clearInterrupt();
+Progress promptProgress(); // shows the progress of long prompts on a terminal
+
+// Writes all of `text` to stdout at once; fails where the disk is full or the reader has gone.
+Status writeOut(const std::string &text);
+
+Status runGenerate(Program &program);
+Status runChat(Program &program);
+Status runIo(Program &program);
+Status runBench(Program &program);
+Status runGraphIo(Program &program);
+Status runGraphBench(Program &program);
+Status runPerplexity(Program &program);
+Status runInfo(const Program &program);
+Status runLicenses(const Program &program);
+
+// Quotes text as a JSON string.
+std::string jsonString(const std::string &text);
+
+} // namespace heddle
+
+#endif

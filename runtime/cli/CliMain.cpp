@@ -1,0 +1,196 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// heddle_runtime_main: opens the model, reads the command line, runs the command, and turns a failure into a line and a code.
+#include "runtime/cli/Cli.h"
+#include "runtime/text/tokenizer/TokenDecoder.h"
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <unistd.h>
+
+namespace heddle {
+namespace {
+
+volatile sig_atomic_t interrupted = 0;
+
+void onInterrupt(int) {
+  // A second Ctrl-C ends the process at once, wherever it is.
+  if (interrupted)
+    signal(SIGINT, SIG_DFL);
+  interrupted = 1;
+}
+
+Status dispatch(Program &program) {
+  bool isGraph = program.metadata().task() == package::Task::Graph;
+  switch (program.options.command) {
+  case Command::Generate:
+    return runGenerate(program);
+  case Command::Chat:
+    return runChat(program);
+  case Command::Io:
+    return isGraph ? runGraphIo(program) : runIo(program);
+  case Command::Bench:
+    return isGraph ? runGraphBench(program) : runBench(program);
+  case Command::Perplexity:
+    return runPerplexity(program);
+  case Command::Info:
+    return runInfo(program);
+  case Command::Check:
+    HEDDLE_RETURN_IF_ERROR(program.package->check());
+    return writeOut(std::string("weights: all hashes match\n") +
+                    (program.package->onDisk().hasCodeHash()
+                         ? "code: the hash matches\n"
+                         : "code: it has no hash, which only Heddle's own links have\n"));
+  case Command::Licenses:
+    return runLicenses(program);
+  case Command::Version:
+    return writeOut(std::string("heddle runtime ") + heddle_version_string() + "\n");
+  case Command::Help:
+    return writeOut(helpText(program.name, *program.package));
+  }
+  return Status();
+}
+
+Status runProgram(const heddle_model *model, int argc, char **argv, Program &program) {
+  HEDDLE_RETURN_IF_ERROR(Package::open(model, program.package));
+  HEDDLE_RETURN_IF_ERROR(parseCommandLine(argc, argv, *program.package, program.options));
+  const package::Tokenizer *table = program.metadata().tokenizer();
+  if (table && table->model() != package::TokenizerModel::None) {
+    std::string error;
+    program.tokenizer = Tokenizer::create(*table, error);
+    if (!program.tokenizer)
+      return failure(program.package->path() + ": tokenizer: " + error);
+    if (program.tokenizer->size() > int64_t(program.metadata().vocab_size()))
+      return failure(format("%s: the tokenizer has %d pieces, the model %u", program.package->path().c_str(),
+                            program.tokenizer->size(), program.metadata().vocab_size()));
+  }
+  if (!program.options.hasSeed) {
+    timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    program.options.sampler.seed = uint64_t(now.tv_sec) * 1000000007 + now.tv_nsec + uint64_t(getpid()) * 7919;
+  }
+  return dispatch(program);
+}
+
+} // namespace
+
+bool wasInterrupted() {
+  return interrupted;
+}
+void clearInterrupt() {
+  interrupted = 0;
+}
+
+Progress promptProgress() {
+  Progress progress;
+  progress.report = [](void *user, int64_t done, int64_t total) {
+    static bool shown = false;
+    if (total == 1) // a generated token: who takes it looks for Ctrl-C
+      return true;
+    if ((shown || done < total) && isatty(STDERR_FILENO)) {
+      shown = done < total;
+      fprintf(stderr, shown ? "\rreading the prompt: %3d %%" : "\r\033[K", int(done * 100 / total));
+      fflush(stderr);
+    }
+    return !wasInterrupted();
+  };
+  return progress;
+}
+
+Status writeOut(const std::string &text) {
+  if (fwrite(text.data(), 1, text.size(), stdout) == text.size() && fflush(stdout) == 0)
+    return Status();
+  return failure(std::string("standard output: ") + strerror(errno));
+}
+
+std::string jsonString(const std::string &text) {
+  std::string quoted = "\"";
+  for (char c : text)
+    if (c == '"' || c == '\\')
+      (quoted += '\\') += c;
+    else if (uint8_t(c) < 0x20)
+      quoted += format("\\u%04x", c);
+    else
+      quoted += c;
+  return quoted + '"';
+}
+
+SessionOptions Program::sessionOptions(int32_t maxSequences) const {
+  SessionOptions session;
+  session.threads = options.threads;
+  session.maxSequences = maxSequences;
+  session.device = options.device;
+  session.fixedForms = options.deterministic;
+  return session;
+}
+
+std::vector<int32_t> Program::endTokens() const {
+  if (options.ignoreEos)
+    return {};
+  if (options.eos)
+    return {*options.eos};
+  const package::Generation *generation = metadata().generation();
+  if (generation && generation->eos() && generation->eos()->size())
+    return {generation->eos()->begin(), generation->eos()->end()};
+  if (tokenizer && metadata().tokenizer()->eos() >= 0)
+    return {metadata().tokenizer()->eos()};
+  return {};
+}
+
+int64_t Program::newTokens(int64_t promptSize) const {
+  int64_t room = int64_t(metadata().context()) - promptSize + 1; // the last token is not fed back
+  return options.hasMaxTokens ? std::min(options.maxTokens, room) : room;
+}
+
+GenerateOptions Program::generateOptions() const {
+  GenerateOptions generate;
+  generate.sampler = options.sampler;
+  generate.maxTokens = options.maxTokens;
+  generate.eos = endTokens();
+  return generate;
+}
+
+Status Program::encode(const std::string &text, std::vector<int32_t> &ids) const {
+  if (!tokenizer)
+    return invalidInput("this model was compiled without a tokenizer: it takes --prompt-ids and --io");
+  std::string error;
+  return tokenizer->encode(text, EncodeOptions(), ids, error) ? Status() : invalidInput("the prompt: " + error);
+}
+
+std::string Program::tokenText(int32_t id) const {
+  std::string text;
+  if (tokenizer) {
+    TokenDecoder decoder(*tokenizer, /*skipSpecial=*/false);
+    decoder.append(id, text);
+    decoder.finish(text);
+  }
+  return text;
+}
+
+} // namespace heddle
+
+int heddle_runtime_main(const heddle_model *model, int argc, char **argv) {
+  using namespace heddle;
+  Program program;
+  const char *slash = argc > 0 ? strrchr(argv[0], '/') : nullptr;
+  program.name = argc > 0 ? (slash ? slash + 1 : argv[0]) : model->name;
+  struct sigaction action = {};
+  action.sa_handler = onInterrupt; // without SA_RESTART: reading a line ends
+  sigaction(SIGINT, &action, nullptr);
+  Status status = runProgram(model, argc, argv, program);
+  if (wasInterrupted()) {
+    signal(SIGINT, SIG_DFL);
+    raise(SIGINT);
+  }
+  if (!status.isOk()) {
+    std::string line = status.message().substr(0, wholeCharacters(status.message(), 4000));
+    for (char &c : line)
+      if (c == '\n' || c == '\r')
+        c = ' ';
+    fprintf(stderr, "%s: error: %s\n", program.name.c_str(), line.c_str());
+  }
+  return status.exitCode();
+}

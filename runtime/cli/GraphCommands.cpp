@@ -1,0 +1,216 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// --io and --bench of a graph.
+#include "bytes/Safetensors.h"
+#include "bytes/WholeFile.h"
+#include "runtime/cli/Bandwidth.h"
+#include "runtime/cli/Cli.h"
+#include "runtime/session/Graph.h"
+#include "runtime/session/Reserved.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace heddle {
+namespace {
+
+using Tensors = flatbuffers::Vector<flatbuffers::Offset<package::GraphTensor>>;
+
+std::string namesOf(const Tensors &tensors) {
+  std::string text;
+  for (const package::GraphTensor *tensor : tensors)
+    text += (text.empty() ? "" : ", ") + tensor->name()->str();
+  return text.empty() ? "it has none" : text;
+}
+
+bool parseDataType(const std::string &name, package::DataType &outType) {
+  for (package::DataType type : package::EnumValuesDataType())
+    if (name == dataTypeName(type)) {
+      outType = type;
+      return true;
+    }
+  return false;
+}
+
+Status readInputs(const package::Graph &graph, const std::string &path, const SafetensorsFile &file,
+                  std::vector<GraphInput> &inputs) {
+  for (const TensorView &tensor : file.tensors())
+    if (std::none_of(graph.inputs()->begin(), graph.inputs()->end(),
+                     [&](const package::GraphTensor *input) { return input->name()->str() == tensor.name; }))
+      return invalidInput(path + ": tensor '" + tensor.name + "' is no input of this model (" +
+                          namesOf(*graph.inputs()) + ")");
+  for (const package::GraphTensor *declared : *graph.inputs()) {
+    const TensorView *tensor = file.find(declared->name()->str());
+    if (!tensor)
+      return invalidInput(path + ": no tensor '" + declared->name()->str() + "', a " + dataTypeName(declared->type()) +
+                          " of shape " + declaredShape(*declared));
+    GraphInput input;
+    if (!parseDataType(tensor->dtype, input.type))
+      return invalidInput(path + ": tensor '" + tensor->name + "' is " + tensor->dtype + ", expected " +
+                          dataTypeName(declared->type()));
+    input.shape = tensor->shape;
+    input.data = tensor->data;
+    inputs.push_back(std::move(input));
+  }
+  return Status();
+}
+
+// Which outputs are written, in the order of the command line.
+Status chooseOutputs(const package::Graph &graph, const std::vector<std::string> &wanted,
+                     std::vector<unsigned> &outIndices) {
+  const Tensors &outputs = *graph.outputs();
+  for (unsigned i = 0; wanted.empty() && i < outputs.size(); ++i)
+    outIndices.push_back(i);
+  for (const std::string &name : wanted) {
+    auto found = std::find_if(outputs.begin(), outputs.end(),
+                              [&](const package::GraphTensor *t) { return t->name()->str() == name; });
+    if (found == outputs.end())
+      return invalidInput("--outputs: '" + name + "' is no output of this model (" + namesOf(outputs) + ")");
+    unsigned index = unsigned(found - outputs.begin());
+    if (std::find(outIndices.begin(), outIndices.end(), index) == outIndices.end())
+      outIndices.push_back(index);
+  }
+  return Status();
+}
+
+// xorshift64*: the same inputs in every run.
+class RandomBits {
+public:
+  uint64_t next() {
+    state ^= state >> 12, state ^= state << 25, state ^= state >> 27;
+    return state * 2685821657736338717ull;
+  }
+
+private:
+  uint64_t state = 0x9e3779b97f4a7c15ull;
+};
+
+// Inputs of a --bench without a file: floats in [-1, 1), integers and booleans 0 or 1, so that ids and indices are valid.
+class RandomInputs {
+public:
+  Status create(const package::Graph &graph, const std::vector<std::pair<std::string, int64_t>> &dims) {
+    std::vector<bool> used(dims.size());
+    for (const package::GraphTensor *tensor : *graph.inputs()) {
+      GraphInput input;
+      input.type = tensor->type();
+      for (unsigned axis = 0; tensor->dims() && axis < tensor->dims()->size(); ++axis) {
+        int64_t size = tensor->dims()->Get(axis);
+        for (size_t i = 0; size < 0 && tensor->dim_names() && i < dims.size(); ++i)
+          if (tensor->dim_names()->Get(axis)->str() == dims[i].first) {
+            size = dims[i].second;
+            used[i] = true;
+          }
+        input.shape.push_back(size < 0 ? 1 : size);
+      }
+      HEDDLE_RETURN_IF_ERROR(fill(*tensor, input));
+      inputs.push_back(std::move(input));
+    }
+    for (size_t i = 0; i < dims.size(); ++i)
+      if (!used[i])
+        return invalidInput("--dims: '" + dims[i].first + "' names no dimension of an input");
+    return Status();
+  }
+  std::vector<GraphInput> inputs;
+
+private:
+  Status fill(const package::GraphTensor &tensor, GraphInput &input) {
+    uint64_t size = 0;
+    if (!sizeInBytes(input.type, input.shape, size))
+      return invalidInput("--dims: input '" + tensor.name()->str() + "' of shape " + shapeText(input.shape) +
+                          " is too large");
+    buffers.emplace_back(new Reserved);
+    HEDDLE_RETURN_IF_ERROR(buffers.back()->reserve(size, tensor.name()->c_str()));
+    uint8_t *data = buffers.back()->data();
+    uint64_t width = elementBytes(input.type), count = size / width;
+    for (uint64_t i = 0; i < count; ++i)
+      writeElement(input.type, data + i * width);
+    input.data = data;
+    return Status();
+  }
+
+  void writeElement(package::DataType type, uint8_t *out) {
+    uint64_t bits = random.next() >> 32;
+    double value = double(bits) / 2147483648.0 - 1;
+    float single = float(value);
+    uint32_t word;
+    memcpy(&word, &single, 4);
+    uint16_t half = uint16_t(word >> 16); // bf16: the upper half of an f32
+    switch (type) {
+    case package::DataType::F64:
+      memcpy(out, &value, 8);
+      return;
+    case package::DataType::F32:
+      memcpy(out, &single, 4);
+      return;
+    case package::DataType::BF16:
+      memcpy(out, &half, 2);
+      return;
+    case package::DataType::F16:
+      half = uint16_t((bits & 1) << 15 | 0x3800 | (bits >> 1 & 0x3ff)); // ±[0.5, 1)
+      memcpy(out, &half, 2);
+      return;
+    default:
+      out[0] = uint8_t(bits & 1); // little-endian; the rest is zero
+    }
+  }
+
+  RandomBits random;
+  std::vector<std::unique_ptr<Reserved>> buffers;
+};
+
+} // namespace
+
+Status runGraphIo(Program &program) {
+  const CliOptions &options = program.options;
+  const package::Graph &graph = *program.metadata().graph();
+  std::vector<unsigned> wanted;
+  HEDDLE_RETURN_IF_ERROR(checkOutputFile(options.ioOutput));
+  HEDDLE_RETURN_IF_ERROR(chooseOutputs(graph, options.outputs, wanted));
+  SafetensorsFile file;
+  HEDDLE_RETURN_IF_ERROR(file.open(options.ioInput));
+  std::vector<GraphInput> inputs;
+  HEDDLE_RETURN_IF_ERROR(readInputs(graph, options.ioInput, file, inputs));
+  GraphRunner runner(*program.package, options.threads);
+  std::vector<GraphOutput> outputs;
+  HEDDLE_RETURN_IF_ERROR(runner.run(inputs, options.ioInput, outputs));
+  std::vector<TensorToWrite> written;
+  for (unsigned index : wanted) {
+    const package::GraphTensor &declared = *graph.outputs()->Get(index);
+    const GraphOutput &output = outputs[index];
+    written.push_back({declared.name()->str(), dataTypeName(declared.type()), output.shape, output.data, output.size});
+  }
+  return writeSafetensors(options.ioOutput, written);
+}
+
+Status runGraphBench(Program &program) {
+  const CliOptions &options = program.options;
+  const package::Graph &graph = *program.metadata().graph();
+  SafetensorsFile file;
+  RandomInputs random;
+  std::vector<GraphInput> inputs;
+  if (!options.benchInput.empty()) {
+    HEDDLE_RETURN_IF_ERROR(file.open(options.benchInput));
+    HEDDLE_RETURN_IF_ERROR(readInputs(graph, options.benchInput, file, inputs));
+  } else {
+    HEDDLE_RETURN_IF_ERROR(random.create(graph, options.dims));
+    inputs = random.inputs;
+  }
+  GraphRunner runner(*program.package, options.threads);
+  double best = INFINITY;
+  for (int64_t round = 0; round < options.benchRounds; ++round) {
+    if (wasInterrupted())
+      return failure("interrupted");
+    std::vector<GraphOutput> outputs;
+    double start = secondsNow();
+    HEDDLE_RETURN_IF_ERROR(runner.run(inputs, options.benchInput.empty() ? "--bench" : options.benchInput, outputs));
+    best = std::min(best, secondsNow() - start);
+  }
+  if (options.json)
+    return writeOut(format("{\"seconds\": %.9g, \"rounds\": %lld, \"peak_bytes\": %llu}\n", best,
+                           (long long)options.benchRounds, (unsigned long long)runner.peakBytes()));
+  return writeOut(format("best of %lld runs: %.3f ms, %.1f MiB of tensors at most\n", (long long)options.benchRounds,
+                         best * 1e3, double(runner.peakBytes()) / (1 << 20)));
+}
+
+} // namespace heddle

@@ -1,0 +1,128 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What generated code and the runtime agree on. The compiler takes every offset from this header with offsetof, so the
+// two cannot drift apart; a change of layout raises HEDDLE_MODEL_ABI_VERSION.
+//
+// A model that generates has a step, one of task graph a graph function.
+//
+// A *step* runs the model once over `rows` tokens that belong to `num_sequences` sequences (a ragged batch): the rows of
+// a sequence are adjacent and in order. Every worker thread calls the step function with the same heddle_step.
+#ifndef HEDDLE_RUNTIME_MODEL_MODELABI_H
+#define HEDDLE_RUNTIME_MODEL_MODELABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HEDDLE_MODEL_ABI_VERSION 3u
+
+// Tokens in a page of the KV cache.
+#define HEDDLE_KV_PAGE_SIZE 64
+
+// One sequence of a step. Its tokens are cached at positions [0, past + num_rows) when the step ends.
+typedef struct heddle_sequence {
+  int32_t first_row; // its first row in the step
+  int32_t num_rows;  // its tokens in this step
+  int32_t past;      // its tokens in the cache before this step
+  int32_t reserved;
+  uint8_t *const *pages; // (ceil(context / 64)): page p holds tokens [64 p, 64 p + 64) of every layer. Inside a page, a
+                         // layer's K lies at a fixed offset as (num_kv_heads, 64, head_dim), its V after it likewise;
+                         // of latent attention (64, kv_lora_rank + qk_rope_head_dim).
+} heddle_sequence;
+
+// A kernel to run on a device. Arguments are values, or addresses of the device's memory.
+typedef struct heddle_launch {
+  const char *code;               // OpenCL C or PTX, NUL-terminated; loaded at first use, then known by its address
+  const char *entry;              // name of the kernel in it, NUL-terminated
+  uint32_t blocks[3], threads[3]; // of the grid; of a block
+  uint32_t shared_bytes;          // of a block; OpenCL kernels take them as one parameter more, their last
+  uint32_t num_arguments;
+  void *const *arguments;       // (num_arguments): where each value lies
+  const size_t *argument_sizes; // (num_arguments): bytes of each; 0: an address
+} heddle_launch;
+
+// What a step enqueues kernels on. They run in that order. The session waits for them and reports the first that failed.
+typedef struct heddle_device heddle_device;
+struct heddle_device {
+  void (*launch)(heddle_device *device, const heddle_launch *launch);
+};
+
+// Everything a step reads and writes. Pointers are 64-byte aligned where they name an array of numbers. On a device, such
+// pointers are its addresses, and the step function runs on one thread of the host; `sequences`, `rope_tables` and
+// `kernel_ticks` are read by the host in any case.
+typedef struct heddle_step {
+  const uint8_t *weights;           // base of the packed weights
+  uint8_t *arena;                   // activations: plan-memory's offsets count from here
+  const float *const *rope_tables;  // [table]: (context, rotary_dim): cos of rotary_dim / 2 angles, then their sin
+  const int32_t *ids;               // (rows): token ids
+  const int32_t *positions;         // (rows): position ids, for position embeddings and rope tables
+  const int32_t *row_sequence;      // (rows): index into sequences
+  const int32_t *cache_positions;   // (rows): past + index of the row in its sequence
+  const heddle_sequence *sequences; // (num_sequences)
+  const int32_t *output_rows;       // (num_outputs): rows whose logits are wanted
+  float *logits;                    // (num_outputs, vocab_size)
+  float *last_hidden_state;         // (rows, hidden_size) after the final norm
+  int64_t rows;                     // 1 … max_rows
+  int64_t num_sequences;
+  int64_t num_outputs;                                 // 0 … rows
+  int64_t max_rows;                                    // rows that the arena was planned for
+  void (*barrier_wait)(void *barrier, int32_t thread); // returns once every thread of the step has called it
+  void *barrier;
+  uint64_t *kernel_ticks; // (num_kernels): time-stamp counts added by thread 0 under --profile, or null
+  int64_t fixed_forms;    // not 0: what has bodies for few and for many tokens takes the one for few, whose
+                          // bits do not depend on how a sequence is cut into steps
+  // Of a device only; null and 0 on the CPU.
+  heddle_device *device;
+  uint8_t *cache; // page p of the KV cache begins p * page_stride bytes behind it
+  const int32_t
+      *page_table; // (num_sequences, pages_per_sequence): the cache's page that holds tokens [64 p, 64 p + 64)
+  int64_t page_stride;
+  int64_t num_pages;            // that the cache has
+  int64_t pages_per_sequence;   // pages of the longest sequence of the step
+  const int32_t *sequence_rows; // (num_sequences, 2): first row, number of rows
+} heddle_step;
+
+// Runs thread `thread` of `num_threads`. Results do not depend on num_threads, to the bit.
+typedef void (*heddle_step_function)(const heddle_step *step, int32_t thread, int32_t num_threads);
+
+// A tensor of a graph's call: row-major without gaps.
+typedef struct heddle_graph_tensor {
+  void *data;    // aligned to its elements; booleans are bytes, 0 or 1
+  int64_t *dims; // (rank)
+} heddle_graph_tensor;
+
+// Thread `thread`'s share of what `argument` describes. A task calls nothing back.
+typedef void (*heddle_graph_task)(const void *argument, int64_t thread, int64_t num_threads);
+
+// One run of a graph. Order and types of tensors are those of the package's metadata.
+typedef struct heddle_graph_call {
+  const uint8_t *weights;            // base of the weights, 64-byte aligned
+  const heddle_graph_tensor *inputs; // (num_inputs): read only
+  heddle_graph_tensor *outputs;      // (num_outputs): the callee sets data, which comes from allocate, and fills dims
+  void *(*allocate)(struct heddle_graph_call *call, int64_t size);   // 64-byte aligned; does not return without memory
+  void (*release)(struct heddle_graph_call *call, void *memory);     // what the callee no longer needs
+  void (*fail)(struct heddle_graph_call *call, const char *message); // does not return: the input is at fault
+  // Runs task(argument, t, num_threads) on every thread t and returns when all have ended.
+  void (*parallel)(struct heddle_graph_call *call, heddle_graph_task task, const void *argument);
+} heddle_graph_call;
+
+typedef void (*heddle_graph_function)(heddle_graph_call *call);
+
+// What the object `heddle compile` emits defines: const heddle_model *heddle_model_<name>(void).
+// Everything else about the model (config, tokenizer, weights table, memory plan) is in the FlatBuffers package.
+typedef struct heddle_model {
+  uint32_t abi_version; // HEDDLE_MODEL_ABI_VERSION
+  uint32_t reserved;
+  const char *name;            // NUL-terminated
+  uint8_t package_sha256[32];  // of the package's metadata that this code was compiled with
+  heddle_step_function step;   // null in a graph
+  heddle_graph_function graph; // null in a model that generates
+} heddle_model;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

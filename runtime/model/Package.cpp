@@ -1,0 +1,155 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "runtime/model/Package.h"
+
+#include "runtime/model/CpuFeatures.h"
+
+#include <cstring>
+#include <dlfcn.h>
+#include <link.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+namespace heddle {
+namespace {
+
+#if defined(__x86_64__)
+constexpr uint16_t ownMachine = EM_X86_64;
+#elif defined(__aarch64__)
+constexpr uint16_t ownMachine = EM_AARCH64;
+#else
+#error "unknown machine"
+#endif
+
+// The running program; where /proc is not mounted, under the name that it was started by.
+std::string ownFile() {
+  const char *self = "/proc/self/exe";
+  auto startedAs = reinterpret_cast<const char *>(getauxval(AT_EXECFN));
+  return access(self, R_OK) == 0 || !startedAs ? self : startedAs;
+}
+
+// The file of the loaded object that holds `address`.
+struct ObjectSearch {
+  uintptr_t address;
+  std::string path;
+  bool found;
+};
+
+int visitObject(dl_phdr_info *info, size_t, void *user) {
+  auto &search = *static_cast<ObjectSearch *>(user);
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const ElfW(Phdr) &segment = info->dlpi_phdr[i];
+    uintptr_t begin = info->dlpi_addr + segment.p_vaddr;
+    if (segment.p_type != PT_LOAD || search.address < begin || search.address - begin >= segment.p_memsz)
+      continue;
+    search.found = true;
+    search.path = info->dlpi_name && *info->dlpi_name ? info->dlpi_name : ownFile();
+    return 1;
+  }
+  return 0;
+}
+
+// The name behind /proc/self/exe, for messages and for the sidecar beside it.
+std::string resolveSelf(const std::string &path) {
+  char buffer[4096];
+  ssize_t length = path == "/proc/self/exe" ? readlink(path.c_str(), buffer, sizeof buffer) : -1;
+  return length > 0 && length < ssize_t(sizeof buffer) ? std::string(buffer, length) : path;
+}
+
+// Fails with one line that names what is missing.
+Status checkCpuFeatures(const package::Package &package) {
+  std::string missing;
+  if (package.cpu_features())
+    for (const flatbuffers::String *name : *package.cpu_features())
+      if (!hasCpuFeature({name->c_str(), name->size()}))
+        missing += (missing.empty() ? "" : ", ") + name->str();
+  if (missing.empty())
+    return Status();
+  return failure("compiled for " + (package.target() ? package.target()->str() : std::string("another CPU")) +
+                 ", but this machine lacks " + missing);
+}
+
+} // namespace
+
+Package::~Package() {
+  if (library)
+    dlclose(library);
+}
+
+Status Package::openDevice(const std::string &selector, Device *&outDevice) {
+  std::string_view target = metadata().target() ? metadata().target()->string_view() : std::string_view();
+  outDevice = nullptr;
+  if (!isDeviceTarget(target))
+    return selector.empty() ? Status() : invalidInput("--device: this model was compiled for the CPU");
+  MutexLock lock(deviceMutex);
+  if (!device) {
+    std::unique_ptr<Device> opened;
+    HEDDLE_RETURN_IF_ERROR(Device::open(target, selector, opened));
+    HEDDLE_RETURN_IF_ERROR(deviceWeights.allocate(*opened, weightsSize(), "weights"));
+    Status status = opened->upload(deviceWeights.data(), file.weights(), weightsSize());
+    if (!status.isOk()) {
+      deviceWeights.release();
+      return status;
+    }
+    device = std::move(opened);
+  }
+  outDevice = device.get();
+  return Status();
+}
+
+Status Package::open(const heddle_model *code, std::unique_ptr<Package> &outPackage) {
+  ObjectSearch search = {reinterpret_cast<uintptr_t>(code), {}, false};
+  dl_iterate_phdr(visitObject, &search);
+  if (!search.found)
+    return failure("the model's code lies in no loaded file");
+  return openFile(search.path, code, outPackage);
+}
+
+Status Package::openFile(const std::string &path, const heddle_model *code, std::unique_ptr<Package> &outPackage) {
+  std::unique_ptr<Package> package(new Package);
+  package->model = code;
+  PackageFile &file = package->file;
+  HEDDLE_RETURN_IF_ERROR(file.open(path, ownMachine));
+  file.rename(resolveSelf(path));
+  bool found = true; // the last one is found not to belong to the code once it is known to be whole
+  while (code && found && memcmp(code->package_sha256, file.metadataSha256(), 32) != 0)
+    HEDDLE_RETURN_IF_ERROR(file.next(found));
+  HEDDLE_RETURN_IF_ERROR(file.readMetadata());
+  HEDDLE_RETURN_IF_ERROR(checkCpuFeatures(file.metadata()));
+  HEDDLE_RETURN_IF_ERROR(file.findWeights());
+  if (!code)
+    HEDDLE_RETURN_IF_ERROR(package->loadCode());
+  const heddle_model &model = package->code();
+  if (model.abi_version != HEDDLE_MODEL_ABI_VERSION)
+    return failure(format("%s: code of ABI version %u, this runtime has %u", file.path().c_str(), model.abi_version,
+                          HEDDLE_MODEL_ABI_VERSION));
+  if (memcmp(model.package_sha256, file.metadataSha256(), 32) != 0)
+    return failure(file.path() + ": the package does not belong to this code (SHA-256 " +
+                   hexadecimal(file.metadataSha256(), 8) + "…, the code was compiled with " +
+                   hexadecimal(model.package_sha256, 8) + "…)");
+  package::Task task = file.metadata().task();
+  if (task == package::Task::Graph ? !model.graph : !model.step)
+    return failure(file.path() + ": the code lacks the function of task " + package::EnumNameTask(task));
+  outPackage = std::move(package);
+  return Status();
+}
+
+Status Package::check() const {
+  HEDDLE_RETURN_IF_ERROR(file.checkWeights());
+  return file.checkCode();
+}
+
+Status Package::loadCode() {
+  const std::string &name = file.path();
+  std::string path = name.find('/') == std::string::npos ? "./" + name : name;
+  library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library)
+    return failure(dlerror());
+  std::string symbol = "heddle_model_" + metadata().name()->str();
+  auto function = reinterpret_cast<const heddle_model *(*)()>(dlsym(library, symbol.c_str()));
+  if (!function)
+    return failure(name + ": no symbol " + symbol);
+  model = function();
+  return Status();
+}
+
+} // namespace heddle

@@ -1,0 +1,52 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A compiled model that this machine can run: its file, its code, and the device that it was compiled for.
+#ifndef HEDDLE_RUNTIME_MODEL_PACKAGE_H
+#define HEDDLE_RUNTIME_MODEL_PACKAGE_H
+
+#include "runtime/device/Device.h"
+#include "runtime/model/ModelAbi.h"
+#include "runtime/model/PackageFile.h"
+
+#include <memory>
+
+namespace heddle {
+
+class Package {
+public:
+  // Opens the package of generated code: in the file from which the code was loaded.
+  static Status open(const heddle_model *code, std::unique_ptr<Package> &outPackage);
+  // Opens the package in `path`. Without code the file is a shared object, which is loaded once its package is verified.
+  static Status openFile(const std::string &path, const heddle_model *code, std::unique_ptr<Package> &outPackage);
+  ~Package();
+
+  const package::Package &metadata() const { return file.metadata(); }
+  // What kernels read: addresses of the device, if the model was compiled for one.
+  const uint8_t *weights() const { return device ? deviceWeights.data() : file.weights(); }
+  uint64_t weightsSize() const { return metadata().weights_size(); }
+  const heddle_model &code() const { return *model; }
+  const std::string &path() const { return file.path(); }
+  // The bytes, as they lie in the file.
+  const PackageFile &onDisk() const { return file; }
+
+  // The device that the model was compiled for, with the weights on it, null for the CPU: opened by the first call, which may
+  // select one, and shared by all sessions.
+  Status openDevice(const std::string &selector, Device *&outDevice);
+
+  // Hashes all weights, and the code where it has a hash.
+  Status check() const;
+
+private:
+  Status loadCode();
+
+  PackageFile file;
+  const heddle_model *model = nullptr;
+  void *library = nullptr; // of dlopen
+  pthread_mutex_t deviceMutex = PTHREAD_MUTEX_INITIALIZER;
+  std::unique_ptr<Device> device;
+  DeviceMemory deviceWeights;
+};
+
+} // namespace heddle
+
+#endif

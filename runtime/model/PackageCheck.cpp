@@ -1,0 +1,176 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "runtime/model/ModelAbi.h"
+#include "runtime/model/PackageFile.h"
+
+#include <cmath>
+
+namespace heddle {
+namespace {
+
+// Limits that no model comes near; products of two of them fit into 64 bits.
+constexpr uint32_t maxDimension = 1u << 24;
+constexpr uint32_t maxContext = 1u << 26;
+constexpr uint64_t maxBytes = uint64_t(1) << 44;
+
+Status wrong(const std::string &path, const char *field, double value, const char *expected) {
+  return failure(format("%s: package: %s is %.17g, expected %s", path.c_str(), field, value, expected));
+}
+
+Status checkFrequencies(const std::string &path, const char *field, const flatbuffers::Vector<float> *values,
+                        uint32_t rotaryDim) {
+  if (!values || values->size() != rotaryDim / 2)
+    return wrong(path, field, values ? values->size() : 0, "rotary_dim / 2 values");
+  for (float value : *values)
+    if (!std::isfinite(value) || value < 0)
+      return wrong(path, field, value, "finite frequencies");
+  return Status();
+}
+
+Status checkRope(const std::string &path, const package::RopeTable &rope, uint32_t &commonContext) {
+  uint32_t rotaryDim = rope.rotary_dim();
+  if (rotaryDim == 0 || rotaryDim % 2 != 0 || rotaryDim > 65536)
+    return wrong(path, "rope.rotary_dim", rotaryDim, "an even number up to 65536");
+  HEDDLE_RETURN_IF_ERROR(checkFrequencies(path, "rope.inverse_frequency", rope.inverse_frequency(), rotaryDim));
+  if (!std::isfinite(rope.attention_factor()) || !std::isfinite(rope.long_attention_factor()))
+    return wrong(path, "rope.attention_factor", rope.attention_factor(), "a finite number");
+  switch (rope.scaling()) {
+  case package::RopeScaling::None:
+    return Status();
+  case package::RopeScaling::Longrope:
+    HEDDLE_RETURN_IF_ERROR(
+        checkFrequencies(path, "rope.long_inverse_frequency", rope.long_inverse_frequency(), rotaryDim));
+    break;
+  case package::RopeScaling::Dynamic:
+    if (!std::isfinite(rope.theta()) || rope.theta() <= 0)
+      return wrong(path, "rope.theta", rope.theta(), "a positive number");
+    if (!std::isfinite(rope.factor()) || rope.factor() < 1)
+      return wrong(path, "rope.factor", rope.factor(), "a number from 1");
+    if (rotaryDim == 2)
+      return wrong(path, "rope.rotary_dim", rotaryDim, "at least 4 with dynamic scaling");
+    break;
+  default:
+    return wrong(path, "rope.scaling", double(rope.scaling()), "None, Longrope or Dynamic");
+  }
+  if (rope.original_context() == 0 || (commonContext && rope.original_context() != commonContext))
+    return wrong(path, "rope.original_context", rope.original_context(),
+                 "the same positive number in all scaled tables");
+  commonContext = rope.original_context();
+  return Status();
+}
+
+Status checkToken(const std::string &path, const char *field, int32_t id, uint32_t vocabSize) {
+  return id >= -1 && id < int64_t(vocabSize) ? Status() : wrong(path, field, id, "an id of the vocabulary or -1");
+}
+
+Status checkGeneration(const std::string &path, const package::Generation &generation, uint32_t vocabSize) {
+  if (generation.eos())
+    for (int32_t id : *generation.eos())
+      HEDDLE_RETURN_IF_ERROR(checkToken(path, "generation.eos", id, vocabSize));
+  HEDDLE_RETURN_IF_ERROR(checkToken(path, "generation.bos", generation.bos(), vocabSize));
+  HEDDLE_RETURN_IF_ERROR(checkToken(path, "generation.pad", generation.pad(), vocabSize));
+  HEDDLE_RETURN_IF_ERROR(checkToken(path, "generation.decoder_start", generation.decoder_start(), vocabSize));
+  if (!(generation.temperature() >= 0) || !std::isfinite(generation.temperature()))
+    return wrong(path, "generation.temperature", generation.temperature(), "a number from 0");
+  if (generation.top_k() < 0)
+    return wrong(path, "generation.top_k", generation.top_k(), "a number from 0");
+  if (!(generation.top_p() > 0 && generation.top_p() <= 1))
+    return wrong(path, "generation.top_p", generation.top_p(), "a number in (0, 1]");
+  if (!(generation.repetition_penalty() > 0) || !std::isfinite(generation.repetition_penalty()))
+    return wrong(path, "generation.repetition_penalty", generation.repetition_penalty(), "a positive number");
+  return Status();
+}
+
+Status checkWeightTable(const std::string &path, const package::Package &root) {
+  if (!root.weights())
+    return Status();
+  for (const package::Weight *weight : *root.weights()) {
+    if (!weight->name() || !weight->format() || !weight->sha256() || weight->sha256()->size() != 32)
+      return failure(path + ": package: a weight lacks its name, format or SHA-256");
+    if (weight->offset() > root.weights_size() || weight->size() > root.weights_size() - weight->offset())
+      return failure(format("%s: package: weight '%s' of %llu bytes at %llu exceeds weights_size %llu", path.c_str(),
+                            weight->name()->c_str(), (unsigned long long)weight->size(),
+                            (unsigned long long)weight->offset(), (unsigned long long)root.weights_size()));
+  }
+  return Status();
+}
+
+Status checkGraphTensors(const std::string &path, const char *field,
+                         const flatbuffers::Vector<flatbuffers::Offset<package::GraphTensor>> *tensors) {
+  if (!tensors)
+    return failure(path + ": package: " + field + " is missing");
+  for (const package::GraphTensor *tensor : *tensors) {
+    if (!tensor->name())
+      return failure(path + ": package: " + field + ": a tensor lacks its name");
+    if (tensor->type() > package::DataType::MAX)
+      return wrong(path, field, double(tensor->type()), "a known type");
+    unsigned rank = tensor->dims() ? tensor->dims()->size() : 0;
+    if (tensor->dim_names() && tensor->dim_names()->size() != rank)
+      return wrong(path, field, tensor->dim_names()->size(), "a name for each dimension");
+    for (unsigned i = 0; i < rank; ++i)
+      if (tensor->dims()->Get(i) < -1)
+        return wrong(path, field, double(tensor->dims()->Get(i)), "sizes from 0, or -1");
+  }
+  return Status();
+}
+
+// What a model that generates has.
+Status checkGenerating(const package::Package &root, const std::string &path) {
+  if (!root.memory() || !root.kv())
+    return failure(path + ": package: memory or kv is missing");
+  if (root.vocab_size() == 0 || root.vocab_size() > maxDimension)
+    return wrong(path, "vocab_size", root.vocab_size(), "1 … 2^24");
+  if (root.hidden_size() == 0 || root.hidden_size() > maxDimension)
+    return wrong(path, "hidden_size", root.hidden_size(), "1 … 2^24");
+  if (root.context() == 0 || root.context() > maxContext)
+    return wrong(path, "context", root.context(), "1 … 2^26");
+  if (root.position_offset() < 0 || uint32_t(root.position_offset()) > maxContext)
+    return wrong(path, "position_offset", root.position_offset(), "0 … 2^26");
+  const package::MemoryPlan &memory = *root.memory();
+  if (memory.max_rows() == 0 || memory.max_rows() > maxContext)
+    return wrong(path, "memory.max_rows", memory.max_rows(), "1 … 2^26");
+  if (memory.fixed() > maxBytes || memory.per_row() > maxBytes / memory.max_rows())
+    return wrong(path, "memory.fixed + per_row * max_rows",
+                 double(memory.fixed()) + double(memory.per_row()) * memory.max_rows(), "at most 2^44 bytes");
+  const package::KvPlan &kv = *root.kv();
+  if (kv.page_bytes() == 0 || kv.page_bytes() > maxBytes ||
+      kv.bytes_per_token() > kv.page_bytes() / HEDDLE_KV_PAGE_SIZE)
+    return wrong(path, "kv.page_bytes", double(kv.page_bytes()), "at least 64 * bytes_per_token");
+  if (kv.windows() && kv.windows()->size() &&
+      (kv.windows()->size() != kv.num_layers() || kv.page_bytes() % kv.num_layers()))
+    return wrong(path, "kv.windows", kv.windows()->size(), "one for each of the layers, which divide a page");
+  if (kv.type() > package::KvType::MAX)
+    return wrong(path, "kv.type", double(kv.type()), "a known type");
+  uint32_t commonContext = 0;
+  if (root.rope())
+    for (const package::RopeTable *rope : *root.rope())
+      HEDDLE_RETURN_IF_ERROR(checkRope(path, *rope, commonContext));
+  if (root.generation())
+    HEDDLE_RETURN_IF_ERROR(checkGeneration(path, *root.generation(), root.vocab_size()));
+  return Status();
+}
+
+} // namespace
+
+Status checkMetadata(const package::Package &root, const std::string &path) {
+  if (!root.name())
+    return failure(path + ": package: the name is missing");
+  if (root.weights_size() > maxBytes)
+    return wrong(path, "weights_size", double(root.weights_size()), "at most 2^44");
+  if (root.task() == package::Task::Graph) {
+    if (!root.graph())
+      return failure(path + ": package: the graph is missing");
+    HEDDLE_RETURN_IF_ERROR(checkGraphTensors(path, "graph.inputs", root.graph()->inputs()));
+    HEDDLE_RETURN_IF_ERROR(checkGraphTensors(path, "graph.outputs", root.graph()->outputs()));
+  } else if (root.task() == package::Task::Generate) {
+    HEDDLE_RETURN_IF_ERROR(checkGenerating(root, path));
+  } else {
+    return wrong(path, "task", double(root.task()), "generate or graph");
+  }
+  if (root.kernels())
+    for (const package::Kernel *kernel : *root.kernels())
+      if (!kernel->name())
+        return failure(path + ": package: a kernel lacks its name");
+  return checkWeightTable(path, root);
+}
+
+} // namespace heddle

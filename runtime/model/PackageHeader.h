@@ -1,0 +1,38 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The 64 bytes before a package's FlatBuffers metadata, and those before the weights of a sidecar file.
+#ifndef HEDDLE_RUNTIME_MODEL_PACKAGEHEADER_H
+#define HEDDLE_RUNTIME_MODEL_PACKAGEHEADER_H
+
+#include <stdint.h>
+
+#define HEDDLE_PACKAGE_SECTION ".heddle.package"
+#define HEDDLE_WEIGHTS_SECTION ".heddle.weights"
+#define HEDDLE_CODE_SECTION ".heddle.code" // 32 bytes: ElfSections::hashCode() of a file that the compiler linked
+#define HEDDLE_PACKAGE_MAGIC "HEDDLEPK"    // 8 bytes, no NUL
+#define HEDDLE_PACKAGE_MAJOR 1u
+#define HEDDLE_PACKAGE_MINOR 0u
+
+typedef struct heddle_package_header {
+  char magic[8];
+  uint32_t major; // a newer one is refused
+  uint32_t minor;
+  uint64_t metadata_size; // bytes of FlatBuffers after this header
+  uint64_t weights_size;  // bytes of .heddle.weights; 0 there means a sidecar file
+  uint8_t sha256[32];     // of the metadata
+} heddle_package_header;
+
+// The 64 bytes before the weights in a sidecar file, `<file of the code>.weights`, little-endian.
+#define HEDDLE_SIDECAR_SUFFIX ".weights"
+#define HEDDLE_SIDECAR_MAGIC "HEDDLEWT" // 8 bytes, no NUL
+
+typedef struct heddle_sidecar_header {
+  char magic[8];
+  uint32_t major; // of the package format
+  uint32_t minor;
+  uint64_t weights_offset;    // in the file, a multiple of 64
+  uint64_t weights_size;      // bytes from there to the end of the file
+  uint8_t package_sha256[32]; // of the metadata that the weights belong to
+} heddle_sidecar_header;
+
+#endif

@@ -1,0 +1,107 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "runtime/model/PackageFile.h"
+
+namespace heddle {
+
+const char *dataTypeName(package::DataType type) {
+  return package::EnumNameDataType(type);
+}
+
+std::string declaredShape(const package::GraphTensor &tensor) {
+  std::string text = "(";
+  for (unsigned i = 0; tensor.dims() && i < tensor.dims()->size(); ++i) {
+    int64_t dim = tensor.dims()->Get(i);
+    std::string name = tensor.dim_names() ? tensor.dim_names()->Get(i)->str() : "";
+    text += (i ? ", " : "") + (dim >= 0 ? std::to_string(dim) : name.empty() ? "?" : name);
+  }
+  return text + ")";
+}
+
+std::string packageFact(const char *key, const std::string &value) {
+  return format("%-18s %s\n", key, value.c_str());
+}
+
+namespace {
+
+std::string orDash(const flatbuffers::String *text) {
+  return text && text->size() ? text->str() : "-";
+}
+
+void add(std::string &out, const char *key, const std::string &value) {
+  out += packageFact(key, value);
+}
+
+std::string joined(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>> *list) {
+  std::string text;
+  for (size_t i = 0; list && i < list->size(); ++i)
+    text += (i ? " " : "") + list->Get(i)->str();
+  return text.empty() ? "-" : text;
+}
+
+// What a model that generates has.
+void addGenerating(const package::Package &metadata, std::string &out) {
+  add(out, "vocabulary", std::to_string(metadata.vocab_size()));
+  add(out, "hidden size", std::to_string(metadata.hidden_size()));
+  add(out, "layers", std::to_string(metadata.num_layers()));
+  add(out, "context", std::to_string(metadata.context()) + " tokens");
+  add(out, "weights",
+      format("%llu bytes, %llu read per token", (unsigned long long)metadata.weights_size(),
+             (unsigned long long)metadata.bytes_per_token()));
+  const package::KvPlan &kv = *metadata.kv();
+  add(out, "kv cache",
+      format("%s, %u KV heads of %u, %llu bytes per token", package::EnumNameKvType(kv.type()), kv.num_kv_heads(),
+             kv.head_dim(), (unsigned long long)kv.bytes_per_token()));
+  const package::MemoryPlan &memory = *metadata.memory();
+  add(out, "activations",
+      format("%llu bytes for chunks of %u tokens",
+             (unsigned long long)(memory.fixed() + memory.per_row() * memory.max_rows()), memory.max_rows()));
+  const package::Tokenizer *tokenizer = metadata.tokenizer();
+  bool hasTokenizer = tokenizer && tokenizer->model() != package::TokenizerModel::None;
+  add(out, "tokenizer",
+      hasTokenizer ? format("%s, %u pieces", package::EnumNameTokenizerModel(tokenizer->model()),
+                            tokenizer->pieces() ? tokenizer->pieces()->size() : 0)
+                   : "-");
+}
+
+void addGraph(const package::Graph &graph, uint64_t weightsSize, std::string &out) {
+  add(out, "weights", format("%llu bytes", (unsigned long long)weightsSize));
+  auto addTensors = [&](const char *key, const auto &tensors) {
+    for (const package::GraphTensor *tensor : tensors)
+      add(out, key, tensor->name()->str() + " " + dataTypeName(tensor->type()) + " " + declaredShape(*tensor));
+  };
+  addTensors("input", *graph.inputs());
+  addTensors("output", *graph.outputs());
+}
+
+} // namespace
+
+std::string packageText(const PackageFile &file) {
+  const package::Package &metadata = file.metadata();
+  std::string out;
+  add(out, "name", metadata.name()->str());
+  add(out, "architecture", orDash(metadata.architecture()));
+  add(out, "task", package::EnumNameTask(metadata.task()));
+  add(out, "source", orDash(metadata.source_name()));
+  add(out, "source sha256", orDash(metadata.source_sha256()));
+  add(out, "package sha256", hexadecimal(file.metadataSha256(), 32));
+  add(out, "compiler", orDash(metadata.compiler_version()));
+  add(out, "target", orDash(metadata.target()));
+  add(out, "cpu features", joined(metadata.cpu_features()));
+  add(out, "precision", orDash(metadata.precision()));
+  if (metadata.task() == package::Task::Graph)
+    addGraph(*metadata.graph(), metadata.weights_size(), out);
+  else
+    addGenerating(metadata, out);
+  add(out, "passes", joined(metadata.passes()));
+  for (size_t i = 0; metadata.config() && i < metadata.config()->size(); ++i)
+    add(out, "config", metadata.config()->Get(i)->str());
+  for (size_t i = 0; metadata.kernels() && i < metadata.kernels()->size(); ++i) {
+    const package::Kernel &kernel = *metadata.kernels()->Get(i);
+    add(out, "kernel",
+        kernel.name()->str() + " (" + orDash(kernel.kind()) + ", " + orDash(kernel.emitter()) + ", " +
+            std::to_string(kernel.calls()) + " calls) " + (kernel.schedule() ? kernel.schedule()->str() : ""));
+  }
+  return out;
+}
+
+} // namespace heddle

@@ -1,0 +1,33 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "runtime/session/Generator.h"
+
+#include <algorithm>
+
+namespace heddle {
+
+Status generateTokens(Session &session, int32_t sequence, const int32_t *prompt, size_t count,
+                      const GenerateOptions &options, TokenSink sink, void *user, EndReason &outReason) {
+  if (count == 0)
+    return invalidInput("the prompt has no tokens");
+  if (count > size_t(session.context()))
+    return invalidInput(format("the prompt has %zu tokens, the context %lld", count, (long long)session.context()));
+  HEDDLE_RETURN_IF_ERROR(session.append(sequence, prompt, int32_t(count)));
+  Sampler sampler(options.sampler, session.package().metadata().vocab_size());
+  sampler.accept(session.history(sequence), session.length(sequence));
+  for (int64_t made = 1;; ++made) {
+    const float *logits = session.logits(0);
+    int32_t id = sampler.sample(logits);
+    bool goesOn = sink(user, id, logits);
+    if (std::find(options.eos.begin(), options.eos.end(), id) != options.eos.end()) {
+      outReason = EndReason::EndToken;
+      return Status();
+    }
+    if (!goesOn || made == options.maxTokens || session.length(sequence) == session.context()) {
+      outReason = !goesOn ? EndReason::Stopped : made == options.maxTokens ? EndReason::MaxTokens : EndReason::Context;
+      return Status();
+    }
+    HEDDLE_RETURN_IF_ERROR(session.append(sequence, &id, 1));
+  }
+}
+
+} // namespace heddle

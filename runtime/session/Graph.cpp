@@ -1,0 +1,203 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "runtime/session/Graph.h"
+
+#include "bytes/Safetensors.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+namespace heddle {
+
+uint64_t elementBytes(package::DataType type) {
+  switch (type) {
+  case package::DataType::F64:
+  case package::DataType::I64:
+  case package::DataType::U64:
+    return 8;
+  case package::DataType::F32:
+  case package::DataType::I32:
+  case package::DataType::U32:
+    return 4;
+  case package::DataType::F16:
+  case package::DataType::BF16:
+  case package::DataType::I16:
+  case package::DataType::U16:
+    return 2;
+  default:
+    return 1;
+  }
+}
+
+bool sizeInBytes(package::DataType type, const std::vector<int64_t> &shape, uint64_t &outSize) {
+  outSize = elementBytes(type);
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end())
+    outSize = 0;
+  for (int64_t dim : shape)
+    if (dim < 0 || (outSize && __builtin_mul_overflow(outSize, uint64_t(dim), &outSize)))
+      return false;
+  return outSize <= INT64_MAX;
+}
+
+Status GraphRunner::checkInputs(const std::vector<GraphInput> &inputs, const std::string &where) const {
+  struct NamedDim {
+    const flatbuffers::String *name;
+    const flatbuffers::String *tensor;
+    int64_t size;
+  };
+  std::vector<NamedDim> named;
+  const auto &declared = *package.metadata().graph()->inputs();
+  for (unsigned i = 0; i < declared.size(); ++i) {
+    const package::GraphTensor &tensor = *declared[i];
+    const GraphInput &input = inputs[i];
+    std::string subject = where + ": tensor '" + tensor.name()->str() + "' ";
+    if (input.type != tensor.type())
+      return invalidInput(subject + "is " + dataTypeName(input.type) + ", expected " + dataTypeName(tensor.type()));
+    bool fits = input.shape.size() == (tensor.dims() ? tensor.dims()->size() : 0);
+    for (size_t axis = 0; fits && axis < input.shape.size(); ++axis)
+      fits = tensor.dims()->Get(axis) < 0 || tensor.dims()->Get(axis) == input.shape[axis];
+    if (!fits)
+      return invalidInput(subject + "has shape " + shapeText(input.shape) + ", expected " + declaredShape(tensor));
+    for (size_t axis = 0; tensor.dim_names() && axis < input.shape.size(); ++axis) {
+      const flatbuffers::String *name = tensor.dim_names()->Get(axis);
+      if (!name->size() || tensor.dims()->Get(axis) >= 0)
+        continue;
+      auto same =
+          std::find_if(named.begin(), named.end(), [&](const NamedDim &d) { return d.name->str() == name->str(); });
+      if (same == named.end())
+        named.push_back({name, tensor.name(), input.shape[axis]});
+      else if (same->size != input.shape[axis])
+        return invalidInput(subject + "has shape " + shapeText(input.shape) + ", but " + name->str() + " is " +
+                            std::to_string(same->size) + " in tensor '" + same->tensor->str() + "'");
+    }
+  }
+  return Status();
+}
+
+// The input's bytes, or a copy of them that generated code can read: aligned to their type, booleans 0 or 1.
+const void *GraphRunner::usable(const GraphInput &input) {
+  uint64_t size = 0;
+  sizeInBytes(input.type, input.shape, size);
+  auto bytes = static_cast<const uint8_t *>(input.data);
+  bool isClean = reinterpret_cast<uintptr_t>(bytes) % elementBytes(input.type) == 0;
+  if (input.type == package::DataType::BOOL)
+    isClean = std::all_of(bytes, bytes + size, [](uint8_t byte) { return byte <= 1; });
+  if (isClean)
+    return bytes;
+  auto copy = static_cast<uint8_t *>(allocate(int64_t(size)));
+  if (!copy)
+    return nullptr;
+  memcpy(copy, bytes, size);
+  if (input.type == package::DataType::BOOL)
+    for (uint64_t i = 0; i < size; ++i)
+      copy[i] = copy[i] != 0;
+  return copy;
+}
+
+void *GraphRunner::allocate(int64_t size) {
+  void *memory = nullptr;
+  if (size < 0 || uint64_t(size) > SIZE_MAX - sizeof(Block) ||
+      posix_memalign(&memory, alignof(Block), sizeof(Block) + size_t(size)) != 0) {
+    ended = outOfMemory(
+        format("out of memory: a tensor of %lld bytes beside %llu held", (long long)size, (unsigned long long)held));
+    return nullptr;
+  }
+  auto block = static_cast<Block *>(memory);
+  *block = {&ring, ring.next, uint64_t(size)};
+  ring.next->previous = block;
+  ring.next = block;
+  held += block->size;
+  peak = std::max(peak, held);
+  return block + 1;
+}
+
+void GraphRunner::releaseAll() {
+  for (Block *block = ring.next; block != &ring;) {
+    Block *next = block->next;
+    free(block);
+    block = next;
+  }
+  ring.previous = ring.next = &ring;
+  held = 0;
+}
+
+void *GraphRunner::onAllocate(heddle_graph_call *call, int64_t size) {
+  GraphRunner &runner = *reinterpret_cast<Call *>(call)->runner;
+  if (void *memory = runner.allocate(size))
+    return memory;
+  longjmp(runner.caller, 1);
+}
+
+void GraphRunner::onRelease(heddle_graph_call *call, void *memory) {
+  if (!memory)
+    return;
+  Block *block = static_cast<Block *>(memory) - 1;
+  block->previous->next = block->next;
+  block->next->previous = block->previous;
+  reinterpret_cast<Call *>(call)->runner->held -= block->size;
+  free(block);
+}
+
+void GraphRunner::onFail(heddle_graph_call *call, const char *message) {
+  GraphRunner &runner = *reinterpret_cast<Call *>(call)->runner;
+  runner.ended = invalidInput(message);
+  longjmp(runner.caller, 1);
+}
+
+void GraphRunner::onParallel(heddle_graph_call *call, heddle_graph_task task, const void *argument) {
+  GraphRunner &runner = *reinterpret_cast<Call *>(call)->runner;
+  if (!runner.pool) {
+    runner.ended = ThreadPool::create(runner.threads ? runner.threads : defaultThreadCount(), runner.pool);
+    if (!runner.ended.isOk())
+      longjmp(runner.caller, 1);
+  }
+  struct Work {
+    heddle_graph_task task;
+    const void *argument;
+  } work = {task, argument};
+  runner.pool->run(
+      [](void *user, int32_t thread, int32_t numThreads) {
+        const Work &work = *static_cast<Work *>(user);
+        work.task(work.argument, thread, numThreads);
+      },
+      &work);
+}
+
+Status GraphRunner::run(const std::vector<GraphInput> &inputs, const std::string &where,
+                        std::vector<GraphOutput> &outOutputs) {
+  HEDDLE_RETURN_IF_ERROR(checkInputs(inputs, where));
+  releaseAll();
+  peak = 0;
+  ended = Status();
+  const package::Graph &graph = *package.metadata().graph();
+  std::vector<heddle_graph_tensor> read(inputs.size()), written(graph.outputs()->size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    // Generated code reads what it is given: the ABI has one tensor type for both directions.
+    read[i] = {const_cast<void *>(usable(inputs[i])), const_cast<int64_t *>(inputs[i].shape.data())};
+    if (!ended.isOk())
+      return ended;
+  }
+  std::vector<GraphOutput> results(written.size());
+  for (size_t i = 0; i < written.size(); ++i) {
+    const auto *dims = graph.outputs()->Get(i)->dims();
+    results[i].shape.resize(dims ? dims->size() : 0);
+    written[i] = {nullptr, results[i].shape.data()};
+  }
+  Call call = {{package.weights(), read.data(), written.data(), onAllocate, onRelease, onFail, onParallel}, this};
+  if (setjmp(caller) == 0)
+    package.code().graph(&call);
+  if (!ended.isOk()) {
+    std::string message = ended.code() == HEDDLE_INVALID_INPUT ? where + ": " + ended.message() : ended.message();
+    return Status(ended.code(), std::move(message));
+  }
+  for (size_t i = 0; i < written.size(); ++i) {
+    results[i].data = written[i].data;
+    if (!sizeInBytes(graph.outputs()->Get(i)->type(), results[i].shape, results[i].size))
+      return failure("output '" + graph.outputs()->Get(i)->name()->str() + "' has shape " +
+                     shapeText(results[i].shape));
+  }
+  outOutputs = std::move(results);
+  return Status();
+}
+
+} // namespace heddle

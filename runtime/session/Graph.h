@@ -1,0 +1,77 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Models of task graph: named tensors of any shape in, named tensors out.
+#ifndef HEDDLE_RUNTIME_SESSION_GRAPH_H
+#define HEDDLE_RUNTIME_SESSION_GRAPH_H
+
+#include "runtime/model/ModelAbi.h"
+#include "runtime/model/Package.h"
+#include "runtime/session/ThreadPool.h"
+
+#include <csetjmp>
+#include <vector>
+
+namespace heddle {
+
+uint64_t elementBytes(package::DataType type);
+// shape x type; false where that exceeds 64 bits.
+bool sizeInBytes(package::DataType type, const std::vector<int64_t> &shape, uint64_t &outSize);
+
+// An input of a run: bytes that outlive it.
+struct GraphInput {
+  package::DataType type = package::DataType::F32;
+  std::vector<int64_t> shape;
+  const void *data = nullptr;
+};
+
+// An output, valid until the next run.
+struct GraphOutput {
+  std::vector<int64_t> shape;
+  const void *data = nullptr;
+  uint64_t size = 0;
+};
+
+// Runs a graph. Everything that a run allocates lives until the next one or the end of the object.
+class GraphRunner {
+public:
+  // `threads` 0: as many as there are cores. They start when a run first has work for them.
+  GraphRunner(const Package &package, int32_t threads) : package(package), threads(threads) {}
+  GraphRunner(const GraphRunner &) = delete;
+  ~GraphRunner() { releaseAll(); }
+
+  // `inputs` in the order of the package, types and shapes as it declares them: `where` begins the message where they are not.
+  Status run(const std::vector<GraphInput> &inputs, const std::string &where, std::vector<GraphOutput> &outOutputs);
+  // Most bytes that were allocated at one time in the last run.
+  uint64_t peakBytes() const { return peak; }
+
+private:
+  // Before each block that is handed out; the blocks form a ring.
+  struct alignas(64) Block {
+    Block *previous, *next;
+    uint64_t size;
+  };
+  struct Call : heddle_graph_call {
+    GraphRunner *runner;
+  };
+
+  Status checkInputs(const std::vector<GraphInput> &inputs, const std::string &where) const;
+  const void *usable(const GraphInput &input);
+  void *allocate(int64_t size);
+  void releaseAll();
+  static void *onAllocate(heddle_graph_call *call, int64_t size);
+  static void onRelease(heddle_graph_call *call, void *memory);
+  static void onFail(heddle_graph_call *call, const char *message);
+  static void onParallel(heddle_graph_call *call, heddle_graph_task task, const void *argument);
+
+  const Package &package;
+  const int32_t threads;
+  std::unique_ptr<ThreadPool> pool;
+  Block ring = {&ring, &ring, 0};
+  uint64_t held = 0, peak = 0;
+  Status ended;   // why a call did not return
+  jmp_buf caller; // generated code has nothing to destroy
+};
+
+} // namespace heddle
+
+#endif

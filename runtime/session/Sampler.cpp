@@ -1,0 +1,165 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "runtime/session/Sampler.h"
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+
+namespace heddle {
+
+Status checkSamplerOptions(const SamplerOptions &options) {
+  auto check = [](const char *name, float value, const NumberRange &range) {
+    if (range.contains(value))
+      return Status();
+    return invalidInput(format("%s is %g, expected a number in [%g, %g]", name, value, range.least, range.most));
+  };
+  HEDDLE_RETURN_IF_ERROR(check("temperature", options.temperature, temperatureRange));
+  if (options.topK < 0)
+    return invalidInput(format("top_k is %d, expected a number from 0", options.topK));
+  HEDDLE_RETURN_IF_ERROR(check("top_p", options.topP, probabilityRange));
+  if (options.topP == 0)
+    return invalidInput("top_p is 0, which leaves no token, expected a number above it");
+  HEDDLE_RETURN_IF_ERROR(check("min_p", options.minP, probabilityRange));
+  return check("repetition_penalty", options.repetitionPenalty, penaltyRange);
+}
+
+Random::Random(uint64_t seed) {
+  for (uint64_t &word : state) {
+    seed += 0x9e3779b97f4a7c15;
+    uint64_t mixed = (seed ^ seed >> 30) * 0xbf58476d1ce4e5b9;
+    mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111eb;
+    word = mixed ^ mixed >> 31;
+  }
+}
+
+uint64_t Random::next() {
+  auto rotateLeft = [](uint64_t value, int bits) { return value << bits | value >> (64 - bits); };
+  uint64_t result = rotateLeft(state[1] * 5, 7) * 9, shifted = state[1] << 17;
+  state[2] ^= state[0];
+  state[3] ^= state[1];
+  state[1] ^= state[2];
+  state[0] ^= state[3];
+  state[2] ^= shifted;
+  state[3] = rotateLeft(state[3], 45);
+  return result;
+}
+
+Sampler::Sampler(const SamplerOptions &options, int64_t vocabSize)
+    : options(options), vocabSize(vocabSize), random(options.seed), seen(vocabSize),
+      candidates(isGreedy(options) ? 0 : vocabSize) {}
+
+void Sampler::accept(const int32_t *ids, int64_t count) {
+  for (int64_t i = 0; i < count; ++i)
+    accept(ids[i]);
+}
+
+float Sampler::penalized(const float *logits, int64_t id) const {
+  float logit = logits[id];
+  if (options.repetitionPenalty != 1 && seen[id])
+    logit = std::clamp(logit > 0 ? logit / options.repetitionPenalty : logit * options.repetitionPenalty, -FLT_MAX,
+                       FLT_MAX);
+  return logit;
+}
+
+int32_t Sampler::best(const float *logits) const {
+  Candidate best = {penalized(logits, 0), 0};
+  for (int64_t id = 1; id < vocabSize; ++id)
+    if (float logit = penalized(logits, id); logit > best.logit)
+      best = {logit, int32_t(id)};
+  return best.id;
+}
+
+// Orders the first `count` candidates; those behind are smaller.
+void Sampler::sortFirst(size_t count) {
+  if (count <= sorted)
+    return;
+  if (count < candidates.size())
+    std::nth_element(candidates.begin() + sorted, candidates.begin() + count, candidates.end(), precedes);
+  std::sort(candidates.begin() + sorted, candidates.begin() + count, precedes);
+  sorted = count;
+}
+
+// Candidates carry (logit - the largest logit) / temperature, so that exp() of the best one is 1 at every temperature. What is too
+// far below it to be a float is as improbable as the lowest float.
+void Sampler::setCandidates(const float *logits) {
+  double top = penalized(logits, best(logits)), temperature = options.temperature;
+  for (int64_t id = 0; id < vocabSize; ++id)
+    candidates[id] = {float(std::max((penalized(logits, id) - top) / temperature, -double(FLT_MAX))), int32_t(id)};
+  sorted = 0;
+}
+
+// How many of the first `count` hold top_p of their probability: the smallest number whose sum reaches it.
+size_t Sampler::keepTopP(size_t count) {
+  double total = 0, reached = 0;
+  for (size_t i = 0; i < count; ++i)
+    total += std::exp(double(candidates[i].logit));
+  for (size_t kept = 0; kept < count; ++kept) {
+    if (kept == sorted) // a few are enough nearly always: the vocabulary is not sorted as a whole
+      sortFirst(std::min(count, std::max<size_t>(64, 4 * sorted)));
+    reached += std::exp(double(candidates[kept].logit));
+    if (reached >= options.topP * total)
+      return kept + 1;
+  }
+  return count;
+}
+
+int32_t Sampler::sample(const float *logits) {
+  if (isGreedy(options)) {
+    int32_t id = best(logits);
+    accept(id);
+    return id;
+  }
+  setCandidates(logits);
+  size_t count = vocabSize;
+  if (options.topK > 0 && options.topK < vocabSize) {
+    count = options.topK;
+    sortFirst(count);
+  }
+  if (options.topP < 1)
+    count = keepTopP(count);
+  sortFirst(1);
+  if (options.minP > 0) {
+    double least = std::log(double(options.minP));
+    count = std::partition(candidates.begin(), candidates.begin() + count,
+                           [&](const Candidate &c) { return c.logit >= least; }) -
+            candidates.begin();
+  }
+  double total = 0;
+  for (size_t i = 0; i < count; ++i)
+    total += std::exp(double(candidates[i].logit));
+  double left = random.uniform() * total;
+  size_t chosen = 0;
+  for (; chosen + 1 < count; ++chosen) {
+    left -= std::exp(double(candidates[chosen].logit));
+    if (left < 0)
+      break;
+  }
+  accept(candidates[chosen].id);
+  return candidates[chosen].id;
+}
+
+void logSoftmax(const float *logits, int64_t vocabSize, float *out) {
+  double top = *std::max_element(logits, logits + vocabSize), sum = 0;
+  for (int64_t i = 0; i < vocabSize; ++i)
+    sum += std::exp(logits[i] - top);
+  double shift = top + std::log(sum);
+  for (int64_t i = 0; i < vocabSize; ++i)
+    out[i] = float(logits[i] - shift);
+}
+
+std::vector<TokenProbability> topTokens(const float *logits, int64_t vocabSize, size_t count) {
+  std::vector<float> logProbabilities(vocabSize);
+  logSoftmax(logits, vocabSize, logProbabilities.data());
+  std::vector<TokenProbability> tokens(vocabSize);
+  for (int64_t id = 0; id < vocabSize; ++id)
+    tokens[id] = {int32_t(id), logProbabilities[id]};
+  count = std::min(count, tokens.size());
+  std::partial_sort(tokens.begin(), tokens.begin() + count, tokens.end(),
+                    [](const TokenProbability &a, const TokenProbability &b) {
+                      return a.logProbability != b.logProbability ? a.logProbability > b.logProbability : a.id < b.id;
+                    });
+  tokens.resize(count);
+  return tokens;
+}
+
+} // namespace heddle

@@ -1,0 +1,327 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "runtime/session/Session.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+namespace heddle {
+namespace {
+
+bool allFinite(const float *values, int64_t count) {
+  uint32_t bad = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    uint32_t bits;
+    memcpy(&bits, values + i, sizeof bits);
+    bad |= (bits & 0x7f800000u) == 0x7f800000u;
+  }
+  return bad == 0;
+}
+
+KvPageLayout pageLayout(const package::KvPlan &plan) {
+  KvPageLayout layout;
+  layout.bytes = plan.page_bytes();
+  if (plan.windows())
+    layout.windows.assign(plan.windows()->begin(), plan.windows()->end());
+  return layout;
+}
+
+} // namespace
+
+Status Session::create(Package &package, const SessionOptions &options, std::unique_ptr<Session> &outSession) {
+  if (package.metadata().task() != package::Task::Generate)
+    return invalidInput(package.path() + ": a graph has no sessions");
+  std::unique_ptr<Session> session(new (std::nothrow) Session(package));
+  if (!session)
+    return outOfMemory("no memory for a session");
+  HEDDLE_RETURN_IF_ERROR(session->allocate(options));
+  outSession = std::move(session);
+  return Status();
+}
+
+Status Session::allocate(const SessionOptions &options) {
+  const package::Package &metadata = model.metadata();
+  const package::MemoryPlan &plan = *metadata.memory();
+  vocabSize = metadata.vocab_size();
+  hiddenSize = metadata.hidden_size();
+  maxRows = plan.max_rows();
+  keepHidden = options.keepHidden;
+  fixedForms = options.fixedForms;
+  contextLength = options.context ? options.context : metadata.context();
+  if (contextLength < 1 || contextLength > metadata.context())
+    return invalidInput(
+        format("context is %lld, the model was compiled for 1 … %u", (long long)contextLength, metadata.context()));
+  sequenceLimit = options.maxSequences;
+  if (sequenceLimit < 1 || sequenceLimit > 65536)
+    return invalidInput(format("max_sequences is %d, expected 1 … 65536", sequenceLimit));
+  HEDDLE_RETURN_IF_ERROR(model.openDevice(options.device, device));
+  // One thread enqueues what a device runs.
+  HEDDLE_RETURN_IF_ERROR(ThreadPool::create(device            ? 1
+                                            : options.threads ? options.threads
+                                                              : defaultThreadCount(),
+                                            pool));
+  HEDDLE_RETURN_IF_ERROR(cache.create(pageLayout(*metadata.kv()), sequenceLimit, contextLength, device));
+  HEDDLE_RETURN_IF_ERROR(rope.create(metadata, contextLength));
+  uint64_t arenaBytes = plan.fixed() + plan.per_row() * maxRows;
+  if (device)
+    HEDDLE_RETURN_IF_ERROR(
+        deviceStep.create(*device, {arenaBytes, maxRows, sequenceLimit, contextLength, vocabSize, hiddenSize}, rope));
+  else
+    HEDDLE_RETURN_IF_ERROR(arena.reserve(arenaBytes, "activations"));
+  int64_t outputLimit = std::max<int64_t>(maxRows, sequenceLimit);
+  HEDDLE_RETURN_IF_ERROR(logitRows.reserve(outputLimit * vocabSize * sizeof(float), "logits"));
+  HEDDLE_RETURN_IF_ERROR(hiddenRows.reserve(maxRows * hiddenSize * sizeof(float), "hidden states"));
+  HEDDLE_RETURN_IF_ERROR(idHistory.reserve(sequenceLimit * contextLength, "token ids"));
+  HEDDLE_RETURN_IF_ERROR(positionHistory.reserve(sequenceLimit * contextLength, "positions"));
+  HEDDLE_RETURN_IF_ERROR(lengths.reserve(sequenceLimit, "sequences"));
+  HEDDLE_RETURN_IF_ERROR(modes.reserve(sequenceLimit, "sequences"));
+  HEDDLE_RETURN_IF_ERROR(runs.reserve(sequenceLimit, "sequences"));
+  HEDDLE_RETURN_IF_ERROR(sequences.reserve(sequenceLimit, "sequences"));
+  for (ReservedArray<int32_t> *rows :
+       {&ids, &positions, &rowSequence, &cachePositions, &outputRows, &outputFeed, &outputToken})
+    HEDDLE_RETURN_IF_ERROR(rows->reserve(maxRows, "rows"));
+  HEDDLE_RETURN_IF_ERROR(outputOfFeed.reserve(sequenceLimit, "sequences"));
+  HEDDLE_RETURN_IF_ERROR(lastHidden.reserve(keepHidden ? sequenceLimit * hiddenSize : 0, "hidden states"));
+  ticks.resize(options.profile && metadata.kernels() ? metadata.kernels()->size() : 0);
+  return Status();
+}
+
+Status Session::append(int32_t sequence, const int32_t *newIds, int32_t count) {
+  heddle_feed feed = {sequence, count, newIds, nullptr};
+  return step(&feed, 1);
+}
+
+void Session::truncate(int32_t sequence, int64_t length) {
+  lengths[sequence] = std::min(length, lengths[sequence]);
+  cache.setLength(sequence, std::min(length, cache.length(sequence)));
+}
+
+void Session::fork(int32_t source, int32_t target) {
+  if (source == target)
+    return;
+  cache.fork(source, target);
+  modes[target] = modes[source];
+  lengths[target] = lengths[source];
+  for (const ReservedArray<int32_t> *history : {&idHistory, &positionHistory})
+    memcpy(history->data() + target * contextLength, history->data() + source * contextLength,
+           lengths[source] * sizeof(int32_t));
+}
+
+Status Session::checkFeeds(const heddle_feed *feeds, size_t numFeeds) {
+  if (numFeeds == 0 || numFeeds > size_t(sequenceLimit))
+    return invalidInput(format("%zu feeds in a step, expected 1 … %d", numFeeds, sequenceLimit));
+  if (!feeds)
+    return invalidInput(format("the %zu feeds of a step are a null pointer", numFeeds));
+  for (size_t i = 0; i < numFeeds; ++i) {
+    const heddle_feed &feed = feeds[i];
+    if (feed.sequence < 0 || feed.sequence >= sequenceLimit)
+      return invalidInput(format("sequence %d is not in [0, %d)", feed.sequence, sequenceLimit));
+    for (size_t j = 0; j < i; ++j)
+      if (feeds[j].sequence == feed.sequence)
+        return invalidInput(format("sequence %d is twice in a step", feed.sequence));
+    if (feed.count < 1)
+      return invalidInput(format("a feed of %d tokens, expected at least 1", feed.count));
+    if (!feed.ids)
+      return invalidInput(format("the ids of sequence %d are a null pointer", feed.sequence));
+    int64_t past = lengths[feed.sequence];
+    if (past + feed.count > contextLength)
+      return invalidInput(
+          past == 0 ? format("the prompt has %d tokens, the context %lld", feed.count, (long long)contextLength)
+                    : format("the sequence would have %lld tokens (%d after %lld), the context %lld",
+                             (long long)(past + feed.count), feed.count, (long long)past, (long long)contextLength));
+    for (int32_t token = 0; token < feed.count; ++token) {
+      if (feed.ids[token] < 0 || feed.ids[token] >= vocabSize)
+        return invalidInput(
+            format("token id %d at position %d is not in [0, %lld)", feed.ids[token], token, (long long)vocabSize));
+      if (feed.positions && (feed.positions[token] < 0 || feed.positions[token] >= contextLength))
+        return invalidInput(format("position id %d at position %d is not in [0, %lld)", feed.positions[token], token,
+                                   (long long)contextLength));
+    }
+  }
+  return Status();
+}
+
+int64_t Session::longestPosition(int32_t sequence, int64_t length) const {
+  if (!rope.dependsOnLength())
+    return length;
+  const int32_t *positionIds = positionHistory.data() + sequence * contextLength;
+  return 1 + *std::max_element(positionIds, positionIds + length);
+}
+
+// Writes the feeds behind the histories and states the runs. A sequence whose keys were rotated for another length class, or that
+// lost keys of its window, is computed again from its start, one whose computing was broken off from there; only its new tokens
+// have outputs.
+void Session::begin(const heddle_feed *feeds, size_t numFeeds) {
+  numRuns = 0;
+  outputsDone = 0;
+  for (size_t i = 0; i < numFeeds; ++i) {
+    const heddle_feed &feed = feeds[i];
+    int64_t past = lengths[feed.sequence], end = past + feed.count, cached = cache.length(feed.sequence);
+    int32_t *idRow = idHistory.data() + feed.sequence * contextLength;
+    int32_t *positionRow = positionHistory.data() + feed.sequence * contextLength;
+    memcpy(idRow + past, feed.ids, feed.count * sizeof(int32_t));
+    // Without ids, positions continue from the last one: left padding and explicit ids shift a whole sequence.
+    for (int64_t token = past; token < end; ++token)
+      positionRow[token] = feed.positions ? feed.positions[token - past]
+                           : token == 0   ? 0
+                                          : std::min<int32_t>(positionRow[token - 1] + 1, contextLength - 1);
+    RopeTables::Mode mode = rope.modeOf(longestPosition(feed.sequence, end));
+    if (cached > 0 && (mode.isLong != modes[feed.sequence].isLong || !cache.holdsWindow(feed.sequence)))
+      cache.setLength(feed.sequence, cached = 0);
+    modes[feed.sequence] = mode;
+    runs[numRuns++] = {i, feed.sequence, cached, cached, end, past, mode};
+  }
+}
+
+Status Session::run(const heddle_feed *feeds, size_t numFeeds, const RowSink *sink) {
+  answeredFeeds = 0;
+  HEDDLE_RETURN_IF_ERROR(checkFeeds(feeds, numFeeds));
+  begin(feeds, numFeeds);
+  if (Status status = runChunks(sink); !status.isOk()) {
+    rollBack();
+    return status;
+  }
+  for (size_t i = 0; i < numRuns; ++i)
+    lengths[runs[i].sequence] = runs[i].end;
+  answeredFeeds = sink ? 0 : numFeeds;
+  return Status();
+}
+
+Status Session::runChunks(const RowSink *sink) {
+  int64_t total = 0, done = 0;
+  for (size_t i = 0; i < numRuns; ++i)
+    total += runs[i].end - runs[i].next;
+  while (done < total) {
+    Chunk chunk;
+    HEDDLE_RETURN_IF_ERROR(fillChunk(sink != nullptr, chunk));
+    HEDDLE_RETURN_IF_ERROR(compute(chunk));
+    for (size_t i = 0; i < numRuns; ++i)
+      runs[i].computed = runs[i].next;
+    deliver(chunk, sink);
+    done += chunk.rows;
+    if (progress.report && !progress.report(progress.user, done, total))
+      return failure("interrupted");
+  }
+  return Status();
+}
+
+// The cache keeps what it holds of the tokens from before the call.
+void Session::rollBack() {
+  for (size_t i = 0; i < numRuns; ++i)
+    cache.setLength(runs[i].sequence, std::min(runs[i].wanted, runs[i].computed));
+}
+
+// Takes rows from the runs in order, as long as they share a rotary mode. An all-rows run starts its outputs at row 0 of
+// logitRows each time; otherwise they accumulate, one per feed.
+Status Session::fillChunk(bool all, Chunk &chunk) {
+  const RopeTables::Mode *mode = nullptr;
+  int32_t offset = model.metadata().position_offset();
+  if (all)
+    outputsDone = 0;
+  for (size_t i = 0; i < numRuns && chunk.rows < maxRows; ++i) {
+    Run &run = runs[i];
+    if (run.next == run.end || (mode && !(*mode == run.mode)))
+      continue;
+    mode = &run.mode;
+    int64_t count = std::min<int64_t>(run.end - run.next, maxRows - chunk.rows);
+    HEDDLE_RETURN_IF_ERROR(cache.makeRoom(run.sequence, count));
+    sequences[chunk.sequences] = {chunk.rows, int32_t(count), int32_t(run.next), 0, cache.pages(run.sequence)};
+    const int32_t *idRow = history(run.sequence), *positionRow = positionHistory.data() + run.sequence * contextLength;
+    for (int64_t token = run.next; token < run.next + count; ++token, ++chunk.rows) {
+      ids[chunk.rows] = idRow[token];
+      positions[chunk.rows] = positionRow[token];
+      rowSequence[chunk.rows] = chunk.sequences;
+      cachePositions[chunk.rows] = int32_t(token);
+      if (all ? token >= run.wanted : token + 1 == run.end) {
+        outputRows[chunk.outputs] = chunk.rows;
+        outputFeed[chunk.outputs] = int32_t(run.feed);
+        outputToken[chunk.outputs] = int32_t(token - run.wanted);
+        outputOfFeed[run.feed] = outputsDone + chunk.outputs;
+        ++chunk.outputs;
+      }
+    }
+    ++chunk.sequences;
+    run.next += count;
+    cache.setLength(run.sequence, run.next);
+  }
+  rope.prepare(*mode, positions.data(), chunk.rows);
+  for (int32_t row = 0; offset && row < chunk.rows; ++row)
+    positions[row] += offset;
+  return Status();
+}
+
+void Session::waitForKernel(void *session, int32_t) {
+  auto &self = *static_cast<Session *>(session);
+  if (self.profileStatus.isOk())
+    self.profileStatus = self.device->synchronise();
+}
+
+// On return, logits and hidden states are where `step` names them.
+Status Session::runStep(heddle_step &step) {
+  struct Call {
+    heddle_step_function function;
+    const heddle_step *step;
+  } call = {model.code().step, &step};
+  float *hostLogits = step.logits, *hostHidden = step.last_hidden_state;
+  if (device) {
+    HEDDLE_RETURN_IF_ERROR(deviceStep.begin(step, cache));
+    step.barrier_wait = step.kernel_ticks ? waitForKernel : [](void *, int32_t) {};
+    step.barrier = this;
+  }
+  pool->run(
+      [](void *user, int32_t thread, int32_t numThreads) {
+        auto &call = *static_cast<Call *>(user);
+        call.function(call.step, thread, numThreads);
+      },
+      &call);
+  if (!device)
+    return Status();
+  Status profiled;
+  std::swap(profiled, profileStatus);
+  HEDDLE_RETURN_IF_ERROR(profiled);
+  return deviceStep.end(step, hostLogits, keepHidden ? hostHidden : nullptr);
+}
+
+Status Session::compute(const Chunk &chunk) {
+  heddle_step step = {};
+  step.weights = model.weights();
+  step.arena = arena.data();
+  step.rope_tables = rope.tables();
+  step.ids = ids.data();
+  step.positions = positions.data();
+  step.row_sequence = rowSequence.data();
+  step.cache_positions = cachePositions.data();
+  step.sequences = sequences.data();
+  step.output_rows = outputRows.data();
+  step.logits = logitRows.as<float>() + outputsDone * vocabSize;
+  step.last_hidden_state = hiddenRows.as<float>();
+  step.rows = chunk.rows;
+  step.num_sequences = chunk.sequences;
+  step.num_outputs = chunk.outputs;
+  step.max_rows = maxRows;
+  step.barrier_wait = ThreadPool::waitInStep;
+  step.barrier = pool->stepBarrier();
+  step.fixed_forms = fixedForms;
+  step.kernel_ticks = ticks.empty() ? nullptr : ticks.data();
+  float *logitsOfStep = step.logits;
+  HEDDLE_RETURN_IF_ERROR(runStep(step));
+  ++stepsDone;
+  for (int32_t output = 0; output < chunk.outputs; ++output)
+    if (!allFinite(logitsOfStep + output * vocabSize, vocabSize))
+      return failure(format("step %lld: the logits after token %d at position %d are not finite", (long long)stepsDone,
+                            ids[outputRows[output]], cachePositions[outputRows[output]]));
+  return Status();
+}
+
+void Session::deliver(const Chunk &chunk, const RowSink *sink) {
+  for (int32_t output = 0; output < chunk.outputs; ++output) {
+    const float *hidden = keepHidden ? hiddenRows.as<float>() + outputRows[output] * hiddenSize : nullptr;
+    if (sink)
+      (*sink)(outputFeed[output], outputToken[output], logitRows.as<float>() + output * vocabSize, hidden);
+    else if (hidden)
+      memcpy(lastHidden.data() + outputFeed[output] * hiddenSize, hidden, hiddenSize * sizeof(float));
+  }
+  outputsDone += chunk.outputs;
+}
+
+} // namespace heddle

@@ -1,0 +1,146 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Running sequences of one model: their cache, activations and threads. A call takes tokens for any number of sequences (a ragged
+// batch) and runs the model over them in chunks of at most max_rows tokens. Everything is allocated at creation.
+//
+// A sequence is its history of ids and positions, of which the cache holds keys and values of the first tokens: all of them, but
+// where they have to be computed again. A call appends to all its sequences or, where it fails or is interrupted, to none: each
+// keeps its length, and what the cache has lost of it is computed again by the sequence's next call.
+#ifndef HEDDLE_RUNTIME_SESSION_SESSION_H
+#define HEDDLE_RUNTIME_SESSION_SESSION_H
+
+#include "runtime/device/DeviceStep.h"
+#include "runtime/model/Package.h"
+#include "runtime/session/KvCache.h"
+#include "runtime/session/RopeTables.h"
+#include "runtime/session/ThreadPool.h"
+
+#include <vector>
+
+namespace heddle {
+
+struct SessionOptions {
+  int32_t threads = 0; // 0: defaultThreadCount()
+  int32_t maxSequences = 1;
+  int64_t context = 0; // 0: the package's
+  bool keepHidden = false;
+  bool fixedForms = false; // bits do not depend on how a sequence is cut into steps
+  bool profile = false;    // counts ticks per kernel
+  std::string device;      // which one, of a model for a device: a number or part of a name; empty: the best
+};
+
+// Receives every row of a forward run, in any order of feeds, in order within a feed.
+class RowSink {
+public:
+  // Token `token` of feed `feed`; logits (vocab_size), hidden (hidden_size) or null. Both are valid during the call only.
+  using Take = void (*)(void *user, size_t feed, int32_t token, const float *logits, const float *hidden);
+  RowSink(Take take, void *user) : take(take), user(user) {}
+  void operator()(size_t feed, int32_t token, const float *logits, const float *hidden) const {
+    take(user, feed, token, logits, hidden);
+  }
+
+private:
+  Take take;
+  void *user;
+};
+
+// Called between the chunks of a long prompt with the tokens done so far; false interrupts the call.
+struct Progress {
+  bool (*report)(void *user, int64_t done, int64_t total) = nullptr;
+  void *user = nullptr;
+};
+
+class Session {
+public:
+  // Opens the package's device, if it was compiled for one.
+  static Status create(Package &package, const SessionOptions &options, std::unique_ptr<Session> &outSession);
+
+  // Appends the feeds' tokens and computes the logits of each feed's last token.
+  Status step(const heddle_feed *feeds, size_t numFeeds) { return run(feeds, numFeeds, nullptr); }
+  // Appends them and hands the logits of every token to `sink`.
+  Status forward(const heddle_feed *feeds, size_t numFeeds, const RowSink &sink) { return run(feeds, numFeeds, &sink); }
+  Status append(int32_t sequence, const int32_t *ids, int32_t count);
+
+  // Of the last token of a feed of the last step; valid until the next. Null for a feed that it had not, and once a step failed.
+  const float *logits(size_t feed) const {
+    return feed < answeredFeeds ? logitRows.as<float>() + outputOfFeed[feed] * vocabSize : nullptr;
+  }
+  const float *hiddenState(size_t feed) const {
+    return keepHidden && feed < answeredFeeds ? lastHidden.data() + feed * hiddenSize : nullptr;
+  }
+
+  int64_t length(int32_t sequence) const { return lengths[sequence]; }
+  const int32_t *history(int32_t sequence) const { return idHistory.data() + sequence * contextLength; } // (length)
+  void truncate(int32_t sequence, int64_t length);
+  void fork(int32_t source, int32_t target);
+
+  const Package &package() const { return model; }
+  int64_t context() const { return contextLength; }
+  int32_t maxSequences() const { return sequenceLimit; }
+  int32_t threads() const { return pool->size(); }
+  ThreadPool &threadPool() { return *pool; }
+  int64_t cachePagesInUse() const { return cache.pagesInUse(); }
+  const uint64_t *kernelTicks() const { return ticks.data(); } // (kernels) with SessionOptions::profile
+  void clearKernelTicks() { ticks.assign(ticks.size(), 0); }
+  void setProgress(Progress newProgress) { progress = newProgress; }
+
+private:
+  // What is left to compute of one feed: tokens [next, end) of its sequence. Of those before next, the cache holds `computed`;
+  // those from `wanted` on are new, the others have no output.
+  struct Run {
+    size_t feed;
+    int32_t sequence;
+    int64_t computed, next, end, wanted;
+    RopeTables::Mode mode;
+  };
+  struct Chunk {
+    int32_t rows = 0, sequences = 0, outputs = 0;
+  };
+
+  explicit Session(Package &package) : model(package) {}
+  Status allocate(const SessionOptions &options);
+  Status checkFeeds(const heddle_feed *feeds, size_t numFeeds);
+  void begin(const heddle_feed *feeds, size_t numFeeds);
+  Status run(const heddle_feed *feeds, size_t numFeeds, const RowSink *sink);
+  Status runChunks(const RowSink *sink);
+  void rollBack();
+  Status fillChunk(bool all, Chunk &chunk);
+  Status compute(const Chunk &chunk);
+  Status runStep(heddle_step &step);
+  // barrier_wait of a device under --profile: a kernel's time ends when it has run, not when it is enqueued.
+  static void waitForKernel(void *session, int32_t thread);
+  void deliver(const Chunk &chunk, const RowSink *sink);
+  int64_t longestPosition(int32_t sequence, int64_t length) const;
+
+  Package &model;
+  Device *device = nullptr; // null: kernels run on the pool's threads
+  DeviceStep deviceStep;
+  int64_t vocabSize = 0, hiddenSize = 0, contextLength = 0, maxRows = 0;
+  int32_t sequenceLimit = 0;
+  bool keepHidden = false, fixedForms = false;
+  KvCache cache;
+  RopeTables rope;
+  std::unique_ptr<ThreadPool> pool;
+  Progress progress;
+
+  Reserved arena, logitRows, hiddenRows;
+  ReservedArray<int32_t> idHistory, positionHistory; // (maxSequences, context) each
+  ReservedArray<int64_t> lengths;        // (maxSequences): tokens of the history; the cache holds at most these
+  ReservedArray<RopeTables::Mode> modes; // (maxSequences): with which the cached keys were rotated
+  ReservedArray<Run> runs;               // (numRuns) of the running call; room for maxSequences
+  size_t numRuns = 0;
+  ReservedArray<heddle_sequence> sequences;                                       // (maxSequences) of the chunk
+  ReservedArray<int32_t> ids, positions, rowSequence, cachePositions, outputRows; // (maxRows)
+  ReservedArray<int32_t> outputFeed, outputToken;                                 // (maxRows): whose each output row is
+  ReservedArray<int64_t> outputOfFeed;                                            // (maxSequences): row of logitRows
+  size_t answeredFeeds = 0;        // of the last step, if it was one and succeeded
+  ReservedArray<float> lastHidden; // (maxSequences, hiddenSize)
+  std::vector<uint64_t> ticks;
+  Status profileStatus;    // of waitForKernel
+  int64_t outputsDone = 0; // rows of logitRows that the running call has filled
+  int64_t stepsDone = 0;   // for messages
+};
+
+} // namespace heddle
+
+#endif

@@ -1,0 +1,67 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Threads that all run the same function (SPMD) and meet at barriers. The caller is thread 0.
+#ifndef HEDDLE_RUNTIME_SESSION_THREADPOOL_H
+#define HEDDLE_RUNTIME_SESSION_THREADPOOL_H
+
+#include "bytes/Status.h"
+
+#include <atomic>
+#include <memory>
+#include <pthread.h>
+
+namespace heddle {
+
+// Lets `count` threads pass once all have come. Waiting spins briefly, then yields, then sleeps in the kernel.
+class Barrier {
+public:
+  explicit Barrier(int32_t count) : count(count) {}
+  void wait();
+
+private:
+  const int32_t count;
+  alignas(64) std::atomic<int32_t> arrived{0};
+  alignas(64) std::atomic<uint32_t> generation{0};
+  std::atomic<int32_t> sleepers{0};
+};
+
+class ThreadPool {
+public:
+  using Job = void (*)(void *user, int32_t thread, int32_t numThreads);
+
+  static Status create(int32_t numThreads, std::unique_ptr<ThreadPool> &outPool);
+  ~ThreadPool();
+
+  // Runs job(user, t, size()) on every thread t and returns when all have ended. Allocates and locks nothing.
+  void run(Job job, void *user);
+
+  int32_t size() const { return numThreads; }
+  // For the step function: heddle_step::barrier_wait and heddle_step::barrier.
+  static void waitInStep(void *barrier, int32_t thread);
+  void *stepBarrier() { return &inStep; }
+
+private:
+  struct Worker {
+    ThreadPool *pool;
+    int32_t thread;
+    pthread_t handle;
+  };
+
+  explicit ThreadPool(int32_t numThreads) : numThreads(numThreads), between(numThreads), inStep(numThreads) {}
+  static void *workerMain(void *worker);
+
+  const int32_t numThreads;
+  Barrier between, inStep;       // before and after a job; within one
+  std::atomic<uint32_t> gate{0}; // workers wait while 0; 1: all have started; 2: one could not be
+  Job job = nullptr;             // null ends the workers
+  void *jobUser = nullptr;
+  std::unique_ptr<Worker[]> workers;
+  int32_t numWorkers = 0; // started
+};
+
+// Physical cores within the affinity mask, at most what the cgroup's CPU quota pays for, at least 1.
+int32_t defaultThreadCount();
+
+} // namespace heddle
+
+#endif

@@ -1,0 +1,288 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "runtime/text/template/TemplateEvaluator.h"
+#include "runtime/text/tokenizer/Unicode.h"
+
+#include <utf8proc.h>
+
+#include <algorithm>
+
+namespace heddle {
+
+static char32_t upper(char32_t c) {
+  return static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c)));
+}
+
+// Each character keeps where it comes from.
+TemplateText TemplateEvaluator::mapCase(const TemplateText &text, CaseMapping mapping) {
+  constexpr std::string_view betweenWords = "-({[<"; // of Jinja's title, beside white space
+  TemplateText out;
+  bool raise = mapping != CaseMapping::Lower;
+  size_t range = 0;
+  for (size_t position = 0; position < text.bytes.size();) {
+    while (range < text.untrusted.size() && text.untrusted[range].end <= position)
+      ++range;
+    bool trusted = range == text.untrusted.size() || text.untrusted[range].begin > position;
+    char32_t c = nextCharacter(text.bytes, position);
+    std::string mapped;
+    if (raise)
+      appendUtf8(upper(c), mapped);
+    else
+      appendLowercase(c, mapped);
+    out.append(mapped, trusted);
+    if (mapping == CaseMapping::Capitalize)
+      raise = false;
+    else if (mapping == CaseMapping::TitleOfLetters)
+      raise = !isUppercase(c) && !isLowercase(c);
+    else if (mapping == CaseMapping::TitleOfWords)
+      raise = isWhiteSpace(c) || (c < 0x80 && betweenWords.find(static_cast<char>(c)) != std::string_view::npos);
+  }
+  return out;
+}
+
+CaseMapping caseMapping(std::string_view name, CaseMapping title) {
+  return name == "upper"   ? CaseMapping::Upper
+         : name == "lower" ? CaseMapping::Lower
+         : name == "title" ? title
+                           : CaseMapping::Capitalize;
+}
+
+// Python's strip: white space, or any of the given characters.
+TemplateText TemplateEvaluator::strip(const TemplateText &text, const TemplateValue *given, bool left, bool right) {
+  std::string_view characters;
+  bool any = given && given->kind == ValueKind::String;
+  if (any)
+    characters = given->text->bytes;
+  auto goes = [&](char32_t c) {
+    if (!any)
+      return isWhiteSpace(c) || (c >= 0x1C && c <= 0x1F);
+    for (size_t position = 0; position < characters.size();)
+      if (nextCharacter(characters, position) == c)
+        return true;
+    return false;
+  };
+  size_t begin = 0, end = text.bytes.size();
+  for (size_t next = 0; left && next < end && goes(nextCharacter(text.bytes, next));)
+    begin = next;
+  for (size_t before = end; right && before > begin && goes(previousCharacter(text.bytes, before));)
+    end = before;
+  pay(static_cast<int64_t>(text.bytes.size() / 64));
+  return text.substring(begin, end);
+}
+
+TemplateText TemplateEvaluator::replace(const TemplateText &text, const TemplateText &from, const TemplateText &to,
+                                        int64_t count) {
+  TemplateText out;
+  size_t done = 0;
+  if (from.bytes.empty()) // Python puts `to` between all characters; no template means that
+    return text;
+  for (size_t at; count != 0 && (at = text.bytes.find(from.bytes, done)) != std::string::npos &&
+                  heap.spend(to.bytes.size()) && pay();
+       --count) {
+    out.append(text, done, at);
+    out.append(to);
+    done = at + from.bytes.size();
+  }
+  out.append(text, done, text.bytes.size());
+  return out;
+}
+
+TemplateValue TemplateEvaluator::split(const TemplateText &text, const TemplateArguments &arguments, bool fromRight) {
+  const TemplateValue *separator = arguments.get(0, "sep");
+  int64_t most = integerArgument(arguments, 1, "maxsplit", -1);
+  std::vector<TemplateText> parts;
+  const std::string &bytes = text.bytes;
+  if (!separator || separator->kind == ValueKind::None) {
+    if (most >= 0)
+      fail("split at white space with a maximum is not supported");
+    for (size_t position = 0, begin = 0; position <= bytes.size() && pay();) {
+      size_t here = position;
+      bool ends = position == bytes.size() || isWhiteSpace(nextCharacter(bytes, position));
+      if (ends && here > begin)
+        parts.push_back(text.substring(begin, here));
+      if (ends)
+        begin = position;
+      if (here == bytes.size())
+        break;
+    }
+  } else if (separator->kind != ValueKind::String || separator->text->bytes.empty()) {
+    return fail("split needs a separator that is a string and not empty");
+  } else if (!fromRight) {
+    const std::string &sign = separator->text->bytes;
+    size_t begin = 0;
+    for (size_t at; most != 0 && (at = bytes.find(sign, begin)) != std::string::npos && pay();
+         --most, begin = at + sign.size())
+      parts.push_back(text.substring(begin, at));
+    parts.push_back(text.substring(begin, bytes.size()));
+  } else {
+    const std::string &sign = separator->text->bytes;
+    size_t end = bytes.size();
+    for (size_t at;
+         most != 0 && end >= sign.size() && (at = bytes.rfind(sign, end - sign.size())) != std::string::npos && pay();
+         --most, end = at)
+      parts.push_back(text.substring(at + sign.size(), end));
+    parts.push_back(text.substring(0, end));
+    std::reverse(parts.begin(), parts.end());
+  }
+  std::vector<TemplateValue> items;
+  for (TemplateText &part : parts)
+    items.push_back(heap.text(std::move(part)));
+  return heap.list(std::move(items));
+}
+
+TemplateValue TemplateEvaluator::members(const TemplateValue &dict, bool keys, bool values) {
+  std::vector<TemplateValue> items;
+  for (const auto &member : dict.dict->items) {
+    if (!pay())
+      break;
+    items.push_back(keys && values ? heap.list({member.first, member.second}, true)
+                    : keys         ? member.first
+                                   : member.second);
+  }
+  return heap.list(std::move(items));
+}
+
+TemplateValue TemplateEvaluator::callMethod(const TemplateMethod &method, const TemplateArguments &arguments) {
+  if (method.object.kind == ValueKind::String)
+    return textMethod(*method.object.text, method.name, arguments);
+  if (method.object.kind == ValueKind::Dict)
+    return dictMethod(method.object, method.name, arguments);
+  if (method.object.kind == ValueKind::List)
+    return listMethod(method.object, method.name, arguments);
+  if (arguments.positional.empty()) // loop.cycle
+    return fail("cycle takes at least one argument");
+  return arguments.positional[static_cast<size_t>(method.object.loop->index) % arguments.positional.size()];
+}
+
+TemplateValue TemplateEvaluator::dictMethod(const TemplateValue &object, const std::string &name,
+                                            const TemplateArguments &arguments) {
+  if (name == "items" || name == "keys" || name == "values")
+    return members(object, name != "values", name != "keys");
+  if (name == "copy") {
+    TemplateValue result = heap.dict();
+    result.dict->items = object.dict->items;
+    return result;
+  }
+  if (name != "get")
+    return fail("'" + name + "' would change a mapping; templates cannot");
+  const TemplateValue *key = arguments.get(0, "key"), *standard = arguments.get(1, "default");
+  if (!key)
+    return fail("get takes a key");
+  TemplateValue found = index(object, *key);
+  return found.kind != ValueKind::Undefined ? found : standard ? *standard : heap.none();
+}
+
+TemplateValue TemplateEvaluator::listMethod(const TemplateValue &object, const std::string &name,
+                                            const TemplateArguments &arguments) {
+  if (name != "index" && name != "count")
+    return fail("'" + name + "' would change a list; templates cannot");
+  const TemplateValue *item = arguments.get(0, "value");
+  if (!item)
+    return fail(name + " takes a value");
+  int64_t count = 0;
+  for (size_t i = 0; i < object.list->items.size(); ++i) {
+    if (!equal(object.list->items[i], *item, fuel))
+      continue;
+    if (name == "index")
+      return heap.integer(static_cast<int64_t>(i));
+    ++count;
+  }
+  return name == "count" ? heap.integer(count) : fail("index of a value that is not in the list");
+}
+
+static bool matchesAt(std::string_view text, std::string_view affix, bool start) {
+  return text.size() >= affix.size() && text.substr(start ? 0 : text.size() - affix.size(), affix.size()) == affix;
+}
+
+static bool allCharacters(std::string_view text, std::string_view what) {
+  bool holds = !text.empty();
+  for (size_t position = 0; position < text.size() && holds;) {
+    char32_t c = nextCharacter(text, position);
+    utf8proc_category_t category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
+    bool letter = category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
+    bool digit = category == UTF8PROC_CATEGORY_ND;
+    holds = what == "isspace"   ? isWhiteSpace(c)
+            : what == "isdigit" ? digit
+            : what == "isalpha" ? letter
+                                : letter || digit;
+  }
+  return holds;
+}
+
+TemplateValue TemplateEvaluator::textMethod(const TemplateText &text, const std::string &name,
+                                            const TemplateArguments &arguments) {
+  if (name == "strip" || name == "lstrip" || name == "rstrip")
+    return heap.text(strip(text, arguments.get(0, "chars"), name != "rstrip", name != "lstrip"));
+  if (name == "split" || name == "rsplit")
+    return split(text, arguments, name == "rsplit");
+  if (name == "upper" || name == "lower" || name == "title" || name == "capitalize")
+    return heap.text(mapCase(text, caseMapping(name, CaseMapping::TitleOfLetters)));
+  if (name == "isspace" || name == "isdigit" || name == "isalpha" || name == "isalnum")
+    return heap.boolean(allCharacters(text.bytes, name));
+  if (name == "isupper" || name == "islower")
+    return heap.boolean(test(name.substr(2), heap.text(text), TemplateArguments()));
+  if (name == "splitlines") {
+    std::vector<TemplateValue> lines;
+    for (size_t begin = 0; begin < text.bytes.size() && pay();) {
+      size_t end = std::min(text.bytes.find_first_of("\r\n", begin), text.bytes.size());
+      lines.push_back(heap.text(text.substring(begin, end)));
+      begin = end + (text.bytes.compare(end, 2, "\r\n") == 0 ? 2 : 1);
+    }
+    return heap.list(std::move(lines));
+  }
+  const TemplateValue *first = arguments.get(0, "prefix");
+  if (name == "startswith" || name == "endswith") {
+    std::vector<TemplateValue> affixes =
+        first && first->kind == ValueKind::List ? first->list->items : arguments.positional;
+    bool holds = false;
+    for (const TemplateValue &affix : affixes) {
+      if (affix.kind != ValueKind::String)
+        return fail(name + " takes a string, not " + kindName(affix));
+      holds |= matchesAt(text.bytes, affix.text->bytes, name == "startswith");
+    }
+    return heap.boolean(holds);
+  }
+  if (name == "join")
+    return first ? join(*first, text, nullptr) : fail("join takes a list");
+  if (name == "zfill") {
+    int64_t width = integerArgument(arguments, 0, "width", 0), have = 0;
+    for (size_t position = 0; position < text.bytes.size(); ++have)
+      nextCharacter(text.bytes, position);
+    const size_t sign = text.bytes[0] == '-' || text.bytes[0] == '+' ? 1 : 0;
+    TemplateText out;
+    out.append(text, 0, sign);
+    for (; width > have && width < 1000; --width)
+      out.append("0", true);
+    out.append(text, sign, text.bytes.size());
+    return heap.text(std::move(out));
+  }
+  if (name == "format")
+    return fail("format is not supported");
+  const TemplateText *other = textArgument(arguments, 0, "old");
+  if (!other)
+    return TemplateValue();
+  pay(static_cast<int64_t>(text.bytes.size() / 16));
+  if (name == "removeprefix" || name == "removesuffix") {
+    bool start = name == "removeprefix", cuts = matchesAt(text.bytes, other->bytes, start);
+    size_t size = text.bytes.size(), cut = cuts ? other->bytes.size() : 0;
+    return heap.text(start ? text.substring(cut, size) : text.substring(0, size - cut));
+  }
+  if (name == "replace") {
+    const TemplateText *to = textArgument(arguments, 1, "new");
+    int64_t count = integerArgument(arguments, 2, "count", -1);
+    return to ? heap.text(replace(text, *other, *to, count)) : TemplateValue();
+  }
+  if (name == "count") {
+    int64_t count = 0;
+    for (size_t at = 0; !other->bytes.empty() && (at = text.bytes.find(other->bytes, at)) != std::string::npos;
+         at += other->bytes.size())
+      ++count;
+    return heap.integer(count);
+  }
+  size_t at = name == "find" ? text.bytes.find(other->bytes) : text.bytes.rfind(other->bytes);
+  if (at == std::string::npos)
+    return heap.integer(-1);
+  return heap.integer(std::count_if(text.bytes.begin(), text.bytes.begin() + static_cast<ptrdiff_t>(at),
+                                    [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+} // namespace heddle

@@ -1,0 +1,145 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "runtime/text/tokenizer/Regex.h"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#include <cstdio>
+
+namespace heddle {
+
+static constexpr size_t maxPattern = 64 << 10;
+static constexpr uint32_t matchLimit = 20000000, depthLimit = 100000, heapLimitKib = 64 << 10, nestLimit = 64;
+
+// What the pattern uses that is not supported, or null. Escapes are skipped in pairs.
+static const char *unsupportedConstruct(std::string_view pattern) {
+  bool inClass = false;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    std::string_view rest = pattern.substr(i);
+    if (rest[0] == '\\') {
+      if (rest.substr(0, 3) == "\\g<" || rest.substr(0, 3) == "\\g'")
+        return "a subroutine call (\\g<…>)";
+      ++i;
+    } else if (inClass) {
+      if (rest.substr(0, 2) == "&&")
+        return "a class intersection (&&)";
+      inClass = rest[0] != ']';
+    } else if (rest[0] == '[') {
+      inClass = true;
+      // A bracket right after the opening one (or its negation) is a member.
+      if (rest.substr(1, 1) == "]" || rest.substr(1, 2) == "^]")
+        i += rest[1] == ']' ? 1 : 2;
+    } else if (rest.substr(0, 2) == "(*") {
+      return "a verb ((*…))";
+    } else if (rest.substr(0, 3) == "(?R" || rest.substr(0, 3) == "(?0") {
+      return "recursion ((?R))";
+    } else if (rest.substr(0, 3) == "(?&" || rest.substr(0, 4) == "(?P>") {
+      return "a subroutine call";
+    } else if (rest.substr(0, 3) == "(?(") {
+      return "a condition";
+    } else if (rest.substr(0, 3) == "(?C") {
+      return "a callout";
+    } else if (rest.substr(0, 2) == "(?" && rest.size() > 3) {
+      size_t digit = rest[2] == '+' || rest[2] == '-' ? 3 : 2;
+      if (rest[digit] >= '0' && rest[digit] <= '9')
+        return "recursion into a group";
+    }
+  }
+  return nullptr;
+}
+
+// `pattern` with \w as Oniguruma and Unicode's regular expressions (UTS 18, annex C) read it, which is not PCRE2's: marks are word
+// characters, numbers that are no decimal digits are not.
+static std::string withUnicodeWords(std::string_view pattern) {
+  static constexpr const char *members = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
+  std::string out;
+  bool inClass = false;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    char c = pattern[i];
+    if (c == '\\' && i + 1 < pattern.size()) {
+      char escaped = pattern[++i];
+      if (escaped == 'w' && inClass)
+        out += members;
+      else if (escaped == 'w' || (escaped == 'W' && !inClass))
+        out.append(escaped == 'w' ? "[" : "[^").append(members).append("]");
+      else
+        out.append(1, c).append(1, escaped);
+      continue;
+    }
+    inClass = inClass ? c != ']' : c == '[';
+    out += c;
+  }
+  return out;
+}
+
+std::unique_ptr<Regex> Regex::compile(std::string_view pattern, std::string &error) {
+  if (pattern.size() > maxPattern) {
+    error = "regex pattern of " + std::to_string(pattern.size()) + " bytes exceeds the limit of " +
+            std::to_string(maxPattern);
+    return nullptr;
+  }
+  if (const char *construct = unsupportedConstruct(pattern)) {
+    error = "regex pattern uses " + std::string(construct) +
+            ", which is not supported: " + std::string(pattern.substr(0, 200));
+    return nullptr;
+  }
+  const std::string unicode = withUnicodeWords(pattern);
+  pcre2_compile_context *context = pcre2_compile_context_create(nullptr);
+  pcre2_set_parens_nest_limit(context, nestLimit);
+  int code = 0;
+  PCRE2_SIZE offset = 0;
+  // Lines: ^ and $ match at them in the reference implementation of tokenizer.json.
+  uint32_t options = PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C | PCRE2_NO_AUTO_CAPTURE;
+  pcre2_code *compiled =
+      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(unicode.data()), unicode.size(), options, &code, &offset, context);
+  pcre2_compile_context_free(context);
+  if (!compiled) {
+    char text[160] = "";
+    pcre2_get_error_message(code, reinterpret_cast<PCRE2_UCHAR *>(text), sizeof text);
+    error = "regex pattern is not valid (" + std::string(text) + "): " + std::string(pattern.substr(0, 200));
+    return nullptr;
+  }
+  std::unique_ptr<Regex> regex(new Regex);
+  regex->code = compiled;
+  return regex;
+}
+
+Regex::~Regex() {
+  pcre2_code_free(static_cast<pcre2_code *>(code));
+}
+
+Regex::Matcher::Matcher(const Regex &regex) : regex(regex) {
+  matchData = pcre2_match_data_create(1, nullptr);
+  pcre2_match_context *context = pcre2_match_context_create(nullptr);
+  pcre2_set_match_limit(context, matchLimit);
+  pcre2_set_depth_limit(context, depthLimit);
+  pcre2_set_heap_limit(context, heapLimitKib);
+  matchContext = context;
+}
+
+Regex::Matcher::~Matcher() {
+  pcre2_match_data_free(static_cast<pcre2_match_data *>(matchData));
+  pcre2_match_context_free(static_cast<pcre2_match_context *>(matchContext));
+}
+
+bool Regex::Matcher::find(std::string_view subject, size_t from, size_t &begin, size_t &end, std::string &error) {
+  auto *data = static_cast<pcre2_match_data *>(matchData);
+  int code =
+      pcre2_match(static_cast<pcre2_code *>(regex.code), reinterpret_cast<PCRE2_SPTR>(subject.data()), subject.size(),
+                  from, PCRE2_NO_UTF_CHECK, data, static_cast<pcre2_match_context *>(matchContext));
+  if (code >= 0) {
+    const PCRE2_SIZE *range = pcre2_get_ovector_pointer(data);
+    begin = range[0];
+    end = range[1];
+    return true;
+  }
+  if (code != PCRE2_ERROR_NOMATCH) {
+    char text[160] = "";
+    pcre2_get_error_message(code, reinterpret_cast<PCRE2_UCHAR *>(text), sizeof text);
+    error = "the pre-tokenizer's regex pattern gave up after byte " + std::to_string(from) + " of a text of " +
+            std::to_string(subject.size()) + " bytes: " + text;
+  }
+  return false;
+}
+
+} // namespace heddle

@@ -1,0 +1,171 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "runtime/text/tokenizer/Unicode.h"
+
+#include <utf8proc.h>
+
+#include <cstdlib>
+
+namespace heddle {
+
+size_t utf8AnnouncedLength(char lead) {
+  uint8_t byte = static_cast<uint8_t>(lead);
+  return byte < 0x80 ? 1 : byte < 0xC2 || byte > 0xF4 ? 0 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
+}
+
+size_t utf8PrefixLength(std::string_view text, size_t position) {
+  const uint8_t lead = text[position];
+  const size_t announced = utf8AnnouncedLength(text[position]);
+  // The second byte rules out overlong forms, surrogates and what lies beyond U+10FFFF.
+  uint8_t lowest = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
+  uint8_t highest = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+  size_t length = 1;
+  for (; length < announced && position + length < text.size(); ++length) {
+    uint8_t byte = text[position + length];
+    if (byte < lowest || byte > highest)
+      break;
+    lowest = 0x80, highest = 0xBF;
+  }
+  return length;
+}
+
+size_t utf8SequenceLength(std::string_view text, size_t position) {
+  size_t length = utf8PrefixLength(text, position);
+  return length == utf8AnnouncedLength(text[position]) ? length : 0;
+}
+
+size_t findInvalidUtf8(std::string_view text) {
+  for (size_t position = 0; position < text.size();) {
+    size_t length = utf8SequenceLength(text, position);
+    if (!length)
+      return position;
+    position += length;
+  }
+  return std::string_view::npos;
+}
+
+char32_t nextCharacter(std::string_view text, size_t &position) {
+  uint8_t lead = text[position++];
+  if (lead < 0x80)
+    return lead;
+  int more = lead < 0xE0 ? 1 : lead < 0xF0 ? 2 : 3;
+  char32_t value = lead & (0x3F >> more);
+  for (; more && position < text.size(); --more)
+    value = value << 6 | (static_cast<uint8_t>(text[position++]) & 0x3F);
+  return value;
+}
+
+char32_t previousCharacter(std::string_view text, size_t &end) {
+  do
+    --end;
+  while (end && (static_cast<uint8_t>(text[end]) & 0xC0) == 0x80);
+  size_t position = end;
+  return nextCharacter(text, position);
+}
+
+void appendUtf8(char32_t c, std::string &out) {
+  if (c < 0x80) {
+    out += static_cast<char>(c);
+  } else if (c < 0x800) {
+    out += static_cast<char>(0xC0 | c >> 6);
+    out += static_cast<char>(0x80 | (c & 0x3F));
+  } else if (c < 0x10000) {
+    out += static_cast<char>(0xE0 | c >> 12);
+    out += static_cast<char>(0x80 | (c >> 6 & 0x3F));
+    out += static_cast<char>(0x80 | (c & 0x3F));
+  } else {
+    out += static_cast<char>(0xF0 | c >> 18);
+    out += static_cast<char>(0x80 | (c >> 12 & 0x3F));
+    out += static_cast<char>(0x80 | (c >> 6 & 0x3F));
+    out += static_cast<char>(0x80 | (c & 0x3F));
+  }
+}
+
+bool isWhiteSpace(char32_t c) {
+  return (c >= 0x09 && c <= 0x0D) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
+         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
+}
+
+bool isWordCharacter(char32_t c) {
+  switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
+  case UTF8PROC_CATEGORY_LU:
+  case UTF8PROC_CATEGORY_LL:
+  case UTF8PROC_CATEGORY_LT:
+  case UTF8PROC_CATEGORY_LM:
+  case UTF8PROC_CATEGORY_LO:
+  case UTF8PROC_CATEGORY_MN:
+  case UTF8PROC_CATEGORY_MC:
+  case UTF8PROC_CATEGORY_ME:
+  case UTF8PROC_CATEGORY_ND:
+  case UTF8PROC_CATEGORY_NL:
+  case UTF8PROC_CATEGORY_PC:
+    return true;
+  default:
+    return false;
+  }
+}
+
+bool isPunctuation(char32_t c) {
+  if ((c >= 33 && c <= 47) || (c >= 58 && c <= 64) || (c >= 91 && c <= 96) || (c >= 123 && c <= 126))
+    return true;
+  utf8proc_category_t category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
+  return category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_PO;
+}
+
+bool isControl(char32_t c) {
+  if (c == '\t' || c == '\n' || c == '\r')
+    return false;
+  utf8proc_category_t category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
+  return category >= UTF8PROC_CATEGORY_CC && category <= UTF8PROC_CATEGORY_CO;
+}
+
+bool isChinese(char32_t c) {
+  return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) || (c >= 0x20000 && c <= 0x2A6DF) ||
+         (c >= 0x2A700 && c <= 0x2B73F) || (c >= 0x2B740 && c <= 0x2B81F) || (c >= 0x2B920 && c <= 0x2CEAF) ||
+         (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);
+}
+
+bool isMark(char32_t c) {
+  utf8proc_category_t category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
+  return category >= UTF8PROC_CATEGORY_MN && category <= UTF8PROC_CATEGORY_ME;
+}
+
+bool isNonspacingMark(char32_t c) {
+  return utf8proc_category(static_cast<utf8proc_int32_t>(c)) == UTF8PROC_CATEGORY_MN;
+}
+
+bool isUppercase(char32_t c) {
+  utf8proc_category_t category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
+  return category == UTF8PROC_CATEGORY_LU || category == UTF8PROC_CATEGORY_LT;
+}
+
+bool isLowercase(char32_t c) {
+  return utf8proc_category(static_cast<utf8proc_int32_t>(c)) == UTF8PROC_CATEGORY_LL;
+}
+
+void appendLowercase(char32_t c, std::string &out) {
+  // The one character whose lower case is two characters whatever surrounds it: i and a combining dot.
+  if (c == 0x130)
+    out += "i\xCC\x87";
+  else
+    appendUtf8(static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))), out);
+}
+
+bool appendNormalized(std::string_view text, NormalForm form, std::string &out) {
+  if (text.size() > INT32_MAX)
+    return false;
+  int options = UTF8PROC_STABLE;
+  options |= form == NormalForm::Nfc || form == NormalForm::Nfkc ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE;
+  if (form == NormalForm::Nfkc || form == NormalForm::Nfkd)
+    options |= UTF8PROC_COMPAT;
+  utf8proc_uint8_t *result = nullptr;
+  utf8proc_ssize_t length =
+      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t *>(text.data()), static_cast<utf8proc_ssize_t>(text.size()),
+                   &result, static_cast<utf8proc_option_t>(options));
+  if (length < 0)
+    return false;
+  out.append(reinterpret_cast<const char *>(result), static_cast<size_t>(length));
+  free(result);
+  return true;
+}
+
+} // namespace heddle
