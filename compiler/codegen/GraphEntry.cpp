@@ -2,6 +2,7 @@
 
 #include "compiler/codegen/GraphEntry.h"
 
+#include "compiler/codegen/cpu/RawBuilder.h"
 #include "runtime/model/ModelAbi.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -13,15 +14,8 @@
 using namespace mlir;
 using namespace heddle;
 
-// One pointer field of the structure at `base`.
-static Value pointerAt(OpBuilder &b, Location loc, Value base, int64_t offset) {
-  auto pointer = LLVM::LLVMPointerType::get(b.getContext());
-  return LLVM::GEPOp::create(b, loc, pointer, b.getI8Type(), base,
-                             ArrayRef<LLVM::GEPArg>{LLVM::GEPArg(int32_t(offset))});
-}
-
 static Value loadAt(OpBuilder &b, Location loc, Type type, Value base, int64_t offset) {
-  return LLVM::LoadOp::create(b, loc, type, pointerAt(b, loc, base, offset));
+  return LLVM::LoadOp::create(b, loc, type, addressAt(b, loc, base, offset));
 }
 
 static size_t offsetOf(RuntimeCall callback) {
@@ -76,7 +70,7 @@ private:
   Value multiply(Value x, Value y) { return LLVM::MulOp::create(b, loc, x, y); }
   // Where tensor `index` of the call's inputs or outputs lies.
   Value tensorAt(size_t list, unsigned index) {
-    return pointerAt(b, loc, loadAt(b, loc, pointer(), call, list), int64_t(index) * sizeof(heddle_graph_tensor));
+    return addressAt(b, loc, loadAt(b, loc, pointer(), call, list), int64_t(index) * sizeof(heddle_graph_tensor));
   }
   void addInput(MemRefType type, Value tensor);
   void storeOutput(MemRefType type, Value descriptor, Value tensor);
@@ -114,12 +108,12 @@ void EntryBuilder::storeOutput(MemRefType type, Value descriptor, Value tensor) 
   Value aligned = LLVM::ExtractValueOp::create(b, loc, descriptor, 1),
         offset = LLVM::ExtractValueOp::create(b, loc, descriptor, 2);
   Value bytes = multiply(offset, constant(llvm::divideCeil(type.getElementTypeBitWidth(), 8)));
-  Value data = LLVM::GEPOp::create(b, loc, pointer(), b.getI8Type(), aligned, ArrayRef<LLVM::GEPArg>{bytes});
-  LLVM::StoreOp::create(b, loc, data, pointerAt(b, loc, tensor, offsetof(heddle_graph_tensor, data)));
+  Value data = addressAt(b, loc, aligned, bytes);
+  LLVM::StoreOp::create(b, loc, data, addressAt(b, loc, tensor, offsetof(heddle_graph_tensor, data)));
   Value dims = loadAt(b, loc, pointer(), tensor, offsetof(heddle_graph_tensor, dims));
   for (int64_t axis = 0; axis < type.getRank(); ++axis)
     LLVM::StoreOp::create(b, loc, LLVM::ExtractValueOp::create(b, loc, descriptor, ArrayRef<int64_t>{3, axis}),
-                          pointerAt(b, loc, dims, axis * sizeof(int64_t)));
+                          addressAt(b, loc, dims, axis * sizeof(int64_t)));
 }
 
 void EntryBuilder::run(ArrayRef<MemRefType> inputs, ArrayRef<MemRefType> outputs) {

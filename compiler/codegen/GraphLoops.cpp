@@ -3,6 +3,7 @@
 #include "compiler/codegen/GraphLoops.h"
 
 #include "compiler/codegen/GraphEntry.h"
+#include "compiler/codegen/cpu/RawBuilder.h"
 
 #include "mlir/Conversion/LLVMCommon/TypeConverter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -79,7 +80,6 @@ private:
   Value store();
   void load(func::FuncOp task, Operation *loops);
   void cut(func::FuncOp task, ArrayRef<scf::ForOp> loops);
-  Value at(Value memory, size_t offset);
   Type storedType(Value value) { return converter.convertType(value.getType()); }
   // Bytes that a value takes in the memory of a task: its size, or more.
   size_t bytesOf(Value value) {
@@ -115,12 +115,6 @@ void LoopTask::collectOuterValues(Operation *loops) {
     (matchPattern(value, m_Constant()) ? constants : values).push_back(value);
 }
 
-Value LoopTask::at(Value memory, size_t offset) {
-  auto pointer = LLVM::LLVMPointerType::get(b.getContext());
-  return LLVM::GEPOp::create(b, loc, pointer, b.getI8Type(), memory,
-                             ArrayRef<LLVM::GEPArg>{LLVM::GEPArg(int32_t(offset))});
-}
-
 // Room for the values in the graph's frame, filled where the loops stand.
 Value LoopTask::store() {
   size_t size = 0;
@@ -138,7 +132,7 @@ Value LoopTask::store() {
     Type type = storedType(value);
     Value stored =
         type == value.getType() ? value : UnrealizedConversionCastOp::create(b, loc, type, value).getResult(0);
-    LLVM::StoreOp::create(b, loc, stored, at(memory, offset));
+    LLVM::StoreOp::create(b, loc, stored, addressAt(b, loc, memory, int64_t(offset)));
     offset += bytesOf(value);
   }
   return memory;
@@ -152,7 +146,7 @@ void LoopTask::load(func::FuncOp task, Operation *loops) {
   size_t offset = 0;
   for (Value value : values) {
     Type type = storedType(value);
-    Value stored = LLVM::LoadOp::create(b, loc, type, at(task.getArgument(0), offset));
+    Value stored = LLVM::LoadOp::create(b, loc, type, addressAt(b, loc, task.getArgument(0), int64_t(offset)));
     replace(value, type == value.getType()
                        ? stored
                        : UnrealizedConversionCastOp::create(b, loc, value.getType(), stored).getResult(0));

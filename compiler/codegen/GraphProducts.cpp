@@ -4,6 +4,7 @@
 
 #include "compiler/codegen/GraphEntry.h"
 #include "compiler/codegen/cpu/ProductKernel.h"
+#include "compiler/codegen/cpu/RawBuilder.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -173,10 +174,7 @@ Value ProductLowering::strideOf(Operand x, const LoopGroup &group) {
 }
 
 void ProductLowering::store(size_t offset, Value value) {
-  auto pointer = LLVM::LLVMPointerType::get(b.getContext());
-  Value at = LLVM::GEPOp::create(b, loc, pointer, b.getI8Type(), memory,
-                                 ArrayRef<LLVM::GEPArg>{LLVM::GEPArg(int32_t(offset))});
-  LLVM::StoreOp::create(b, loc, value, at);
+  LLVM::StoreOp::create(b, loc, value, addressAt(b, loc, memory, int64_t(offset)));
 }
 
 void ProductLowering::storePointer(size_t offset, Operand x) {

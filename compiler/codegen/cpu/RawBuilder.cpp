@@ -144,16 +144,20 @@ void RawBuilder::transpose(MutableArrayRef<Value> rows) {
   }
 }
 
-Value RawBuilder::at(Value pointer, Value bytes) {
-  return LLVM::GEPOp::create(*this, pointerType(), getI8Type(), pointer, ValueRange{bytes});
+// The offset is an i64 operand, never a constant index of the op: those keep 30 bits, and weights lie further away than that.
+Value heddle::addressAt(OpBuilder &b, Location loc, Value pointer, Value bytes) {
+  auto type = LLVM::LLVMPointerType::get(b.getContext());
+  return LLVM::GEPOp::create(b, loc, type, b.getI8Type(), pointer, ValueRange{bytes});
 }
 
-Value RawBuilder::at(Value pointer, int64_t bytes) {
-  return bytes ? LLVM::GEPOp::create(*this, pointerType(), getI8Type(), pointer,
-                                     ArrayRef<LLVM::GEPArg>{LLVM::GEPArg(int32_t(bytes))})
-                     .getResult()
-               : pointer;
+Value heddle::addressAt(OpBuilder &b, Location loc, Value pointer, int64_t bytes) {
+  if (!bytes)
+    return pointer;
+  return addressAt(b, loc, pointer, LLVM::ConstantOp::create(b, loc, b.getI64IntegerAttr(bytes)).getResult());
 }
+
+Value RawBuilder::at(Value pointer, Value bytes) { return addressAt(*this, getLoc(), pointer, bytes); }
+Value RawBuilder::at(Value pointer, int64_t bytes) { return addressAt(*this, getLoc(), pointer, bytes); }
 
 static unsigned elementBytes(Type type) {
   Type element = getElementTypeOrSelf(type);

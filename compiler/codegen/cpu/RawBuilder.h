@@ -25,6 +25,10 @@ struct ColumnRun {
 // `columns` columns as runs of `lanes`, then of ever narrower vectors for the tail: 20 → 16 + 4.
 llvm::SmallVector<ColumnRun> columnRuns(int64_t columns, unsigned lanes);
 
+// pointer + bytes, for offsets of any size.
+mlir::Value addressAt(mlir::OpBuilder &b, mlir::Location loc, mlir::Value pointer, mlir::Value bytes);
+mlir::Value addressAt(mlir::OpBuilder &b, mlir::Location loc, mlir::Value pointer, int64_t bytes);
+
 class RawBuilder : public mlir::ImplicitLocOpBuilder {
 public:
   using Value = mlir::Value;
