@@ -184,12 +184,17 @@ void heddle::addGraphOptimizeStage(OpPassManager &pm, const PipelineOptions &opt
   pm.addPass(createInlinerPass());
   pm.addPass(createSymbolDCEPass());
   pm.addPass(createCanonicalizerPass());
+  if (options.fuseProjections)
+    pm.addPass(createFuseProjections());
   pm.addPass(createCSEPass());
   addExtensions(pm, options, "after-optimize");
 }
 
-// Upstream's linalg on tensors -> on buffers; weights stay as the file has them.
+// Model ops and upstream's linalg on tensors -> kernels and linalg on buffers. Weights that no kernel reads stay as the file has them.
 void heddle::addGraphScheduleStage(OpPassManager &pm, const PipelineOptions &options) {
+  // Before packing: kernels work on rows.
+  pm.addPass(createFlattenRows());
+  pm.addPass(createPackWeights());
   // Before named ops become generic: it knows them by name.
   pm.addPass(createDecomposeTensorOps());
   pm.addPass(createLinalgGeneralizeNamedOpsPass());

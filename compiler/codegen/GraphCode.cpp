@@ -2,7 +2,9 @@
 
 #include "compiler/codegen/GraphCode.h"
 
+#include "compiler/codegen/EmitObject.h"
 #include "compiler/codegen/GraphEntry.h"
+#include "compiler/codegen/GraphKernels.h"
 #include "compiler/codegen/GraphLoops.h"
 #include "compiler/codegen/GraphMath.h"
 #include "compiler/codegen/GraphProducts.h"
@@ -49,7 +51,8 @@ namespace {
 // The steps of one lowering, in order; each leaves a valid module.
 class GraphLowering {
 public:
-  GraphLowering(ModuleOp module, const CpuTarget &target) : module(module), target(target), b(module.getContext()) {}
+  GraphLowering(ModuleOp module, ModuleOp kernelCode, KernelLibrary &kernels, const CpuTarget &target)
+      : module(module), kernelCode(kernelCode), kernels(kernels), target(target), b(module.getContext()) {}
   LogicalResult run();
 
 private:
@@ -66,7 +69,8 @@ private:
   void guardDivisions();
   void lowerAssertions();
 
-  ModuleOp module;
+  ModuleOp module, kernelCode;
+  KernelLibrary &kernels;
   const CpuTarget &target;
   OpBuilder b;
   func::FuncOp graph;
@@ -238,6 +242,7 @@ void GraphLowering::lowerAssertions() {
 LogicalResult GraphLowering::run() {
   graph = module.lookupSymbol<func::FuncOp>("graph");
   addArguments();
+  gatherKernelOperands(graph);
   if (failed(runPasses([](OpPassManager &pm) {
         bufferization::buildBufferDeallocationPipeline(pm);
         // Deallocation clones what is returned twice, or returned as it came.
@@ -248,6 +253,8 @@ LogicalResult GraphLowering::run() {
   expandCopies();
   castOpenGroups();
   lowerProducts(graph, target);
+  if (failed(lowerKernels(graph, kernelCode, kernels)))
+    return failure();
   loops = shareLoops(graph);
   if (failed(runPasses([](OpPassManager &pm) {
         pm.addPass(createConvertLinalgToLoopsPass());
@@ -292,15 +299,34 @@ LogicalResult GraphLowering::run() {
   });
 }
 
-FailureOr<OwningOpRef<ModuleOp>> heddle::buildGraphCode(ModuleOp source, const CpuTarget &target) {
+// Moves the functions of `kernelCode` to `code`, where they take the place of their declarations. Both are in the `llvm` dialect.
+static void addKernels(ModuleOp code, ModuleOp kernelCode) {
+  for (Operation &op : llvm::make_early_inc_range(*kernelCode.getBody())) {
+    auto function = cast<LLVM::LLVMFuncOp>(op);
+    if (auto known = code.lookupSymbol<LLVM::LLVMFuncOp>(function.getName())) {
+      if (function.isExternal())
+        continue;
+      known.erase();
+    }
+    op.moveBefore(code.getBody(), code.getBody()->end());
+  }
+}
+
+FailureOr<OwningOpRef<ModuleOp>> heddle::buildGraphCode(ModuleOp source, const Target &target,
+                                                        std::vector<KernelRecord> &outKernels) {
   auto graph = source.lookupSymbol<func::FuncOp>("graph");
   SmallVector<MemRefType> inputs, outputs;
   for (Type type : graph.getArgumentTypes())
     inputs.push_back(cast<MemRefType>(type));
   for (Type type : graph.getResultTypes())
     outputs.push_back(cast<MemRefType>(type));
-  OwningOpRef<ModuleOp> code = source.clone();
-  if (failed(GraphLowering(*code, target).run()) || failed(addGraphEntry(*code, inputs, outputs)))
+  OwningOpRef<ModuleOp> code = source.clone(), kernelCode = ModuleOp::create(source.getLoc());
+  KernelLibrary kernels(source, *kernelCode, target);
+  if (failed(GraphLowering(*code, *kernelCode, kernels, target.cpu).run()) ||
+      failed(lowerToLLVM(*kernelCode, target.cpu)) || failed(addGraphEntry(*code, inputs, outputs)))
     return failure();
+  addKernels(*code, *kernelCode);
+  for (auto &[name, record] : kernels.records())
+    outKernels.push_back(record);
   return code;
 }

@@ -132,6 +132,27 @@ static Json describeLoops(linalg::GenericOp op) {
           {"operands", operandsOf(op->getOperands())}};
 }
 
+// A launch of a kernel: its costs are what its interface says of a row of its destination.
+static Json describeKernel(KernelOpInterface op) {
+  Json weights = Json::array();
+  for (Value operand : op->getOperands())
+    for (const Json &name : weightNames(operand))
+      weights.push_back(name);
+  Value destination = cast<DestinationStyleOpInterface>(op.getOperation()).getDpsInits()[0];
+  Json rows = Json::array({sizeOf(destination, 0)});
+  return {{"kernel", op->getName().stripDialect().str()},
+          {"kind", op.getKernelKind().str()},
+          {"emitter", "mlir"},
+          {"what", op->getName().stripDialect().str() + " of " + productText(sizesOf(destination))},
+          {"location", textOf(op.getLoc())},
+          {"fused", Json::array()},
+          {"weights", weights},
+          {"threads", true},
+          {"points", rows},
+          {"flops_per_point", op.getFlopsPerRow()},
+          {"operands", operandsOf(op->getOperands())}};
+}
+
 static Json describeCopy(memref::CopyOp op) {
   Json sizes = sizesOf(op.getTarget());
   return {{"kernel", "copy"},
@@ -152,6 +173,8 @@ Json heddle::describeGraph(func::FuncOp graph) {
   graph.walk([&](Operation *op) {
     if (auto loops = dyn_cast<linalg::GenericOp>(op))
       launches.push_back(describeLoops(loops));
+    else if (auto kernel = dyn_cast<KernelOpInterface>(op))
+      launches.push_back(describeKernel(kernel));
     else if (auto copy = dyn_cast<memref::CopyOp>(op))
       launches.push_back(describeCopy(copy));
   });

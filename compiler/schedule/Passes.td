@@ -94,6 +94,29 @@ def PackWeights : Pass<"heddle-pack-weights", "::mlir::ModuleOp"> {
   let dependentDialects = ["::heddle::HeddleDialect", "::mlir::tensor::TensorDialect"];
 }
 
+def FlattenRows : Pass<"heddle-flatten-rows", "::mlir::ModuleOp"> {
+  let summary = "Join the dimensions around ops that work on rows";
+  let description = [{
+    `linear` and `embedding` over any number of dimensions become the same op over rows, between a `tensor.collapse_shape` and a
+    `tensor.expand_shape`, which move no element. Must hold before: nothing. After: the input of every `linear` has two dimensions, the ids
+    of every `embedding` one. Example: test/schedule/flatten-rows.mlir.
+
+    ```mlir
+    func.func @graph(%x: tensor<?x?x64xf32>) -> tensor<?x?x32xf32> {
+      %w = heddle.weight "w" <type = "f32", file = 0, offset = 128> : tensor<32x64xf32>
+      %y = heddle.linear %x, weights(%w : tensor<32x64xf32>) : tensor<?x?x64xf32> -> tensor<?x?x32xf32>
+      return %y : tensor<?x?x32xf32>
+    }
+    // becomes
+    %rows = tensor.collapse_shape %x [[0, 1], [2]] : tensor<?x?x64xf32> into tensor<?x64xf32>
+    %y = heddle.linear %rows, weights(%w : tensor<32x64xf32>) : tensor<?x64xf32> -> tensor<?x32xf32>
+    %z = tensor.expand_shape %y [[0, 1], [2]] output_shape […, …, 32] : tensor<?x32xf32> into tensor<?x?x32xf32>
+    return %z : tensor<?x?x32xf32>
+    ```
+  }];
+  let dependentDialects = ["::heddle::HeddleDialect", "::mlir::tensor::TensorDialect"];
+}
+
 def AssignSchedules : Pass<"heddle-assign-schedules", "::mlir::ModuleOp"> {
   let summary = "Choose number formats and tables that kernels run with";
   let description = [{

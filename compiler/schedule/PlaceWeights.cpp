@@ -23,9 +23,13 @@ struct PlaceWeights : heddle::impl::PlaceWeightsBase<PlaceWeights> {
   void runOnOperation() override {
     OpBuilder b(&getContext());
     DenseMap<std::pair<Attribute, Type>, int64_t> offsets;
-    int64_t sectionSize = 0;
+    // What kernels read is packed and has its place already.
+    auto packed = getOperation()->getAttrOfType<IntegerAttr>(weightsSizeAttr);
+    int64_t sectionSize = packed ? packed.getInt() : 0;
     WalkResult walk = getOperation().walk([&](WeightOp op) {
       StorageAttr storage = op.getStorage();
+      if (storage.getType().getValue() == "packed")
+        return WalkResult::advance();
       auto type = cast<RankedTensorType>(op.getType());
       if (storage.getTransposed()) {
         op.emitError("a graph's weight must be stored in the order of its type");
