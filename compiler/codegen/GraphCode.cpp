@@ -5,6 +5,7 @@
 #include "compiler/codegen/GraphEntry.h"
 #include "compiler/codegen/GraphLoops.h"
 #include "compiler/codegen/GraphMath.h"
+#include "compiler/codegen/GraphMemory.h"
 #include "compiler/codegen/GraphProducts.h"
 #include "dialect/HeddleDialect.h"
 
@@ -238,6 +239,10 @@ void GraphLowering::lowerAssertions() {
 LogicalResult GraphLowering::run() {
   graph = module.lookupSymbol<func::FuncOp>("graph");
   addArguments();
+  // Equal sizes are then one value, by which buffers of one size are known.
+  if (failed(runPasses([](OpPassManager &pm) { pm.addPass(createCSEPass()); })))
+    return failure();
+  releaseAtLastUse(graph);
   if (failed(runPasses([](OpPassManager &pm) {
         bufferization::buildBufferDeallocationPipeline(pm);
         // Deallocation clones what is returned twice, or returned as it came.
@@ -248,7 +253,7 @@ LogicalResult GraphLowering::run() {
   expandCopies();
   castOpenGroups();
   lowerProducts(graph, target);
-  loops = shareLoops(graph);
+  loops = shareLoops(graph, target);
   if (failed(runPasses([](OpPassManager &pm) {
         pm.addPass(createConvertLinalgToLoopsPass());
         pm.addPass(memref::createExpandStridedMetadataPass());
