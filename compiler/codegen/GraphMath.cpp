@@ -82,7 +82,7 @@ template <typename Op, Value (*emit)(ImplicitLocOpBuilder &, Value)> struct Expa
 void heddle::populateGraphMathPatterns(RewritePatternSet &patterns) {
   patterns.add<ExpandIsInf, ExpandIsNormal, WidenFma, ExpandFunction<math::CosOp, emitCos>,
                ExpandFunction<math::ErfOp, emitErf>, ExpandFunction<math::ExpOp, emitExp>,
-               ExpandFunction<math::Exp2Op, emitExp2>, ExpandFunction<math::ExpM1Op, emitExpm1>,
+               ExpandFunction<math::Exp2Op, emitExp2OfAny>, ExpandFunction<math::ExpM1Op, emitExpm1>,
                ExpandFunction<math::LogOp, emitLog>, ExpandFunction<math::Log1pOp, emitLog1p>,
                ExpandFunction<math::Log2Op, emitLog2>, ExpandFunction<math::SinOp, emitSin>,
                ExpandFunction<math::TanhOp, emitTanh>>(patterns.getContext());

@@ -134,7 +134,7 @@ Value heddle::emitExp(ImplicitLocOpBuilder &b, Value x) {
   return compose(l, splitExp(l, l.atLeast(l.atMost(x, l.real(89)), l.real(-105))));
 }
 
-Value heddle::emitExp2(ImplicitLocOpBuilder &b, Value x) {
+Value heddle::emitExp2OfAny(ImplicitLocOpBuilder &b, Value x) {
   Lanes l(b, x);
   return compose(l, splitExp2(l, l.atLeast(l.atMost(x, l.real(129)), l.real(-151))));
 }
@@ -144,7 +144,7 @@ static Value powerOfBiased(Lanes &l, Power power) {
   return l.fromBits(l.shiftLeft(l.bitsOf(power.shifted), 23));
 }
 
-Value heddle::emitExp2Normal(ImplicitLocOpBuilder &b, Value x) {
+Value heddle::emitExp2(ImplicitLocOpBuilder &b, Value x) {
   Lanes l(b, x);
   Power parts = splitExp2(l, x, 127);
   Value power = powerOfBiased(l, parts);

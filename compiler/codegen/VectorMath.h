@@ -13,10 +13,10 @@ namespace heddle {
 
 // e^x and 2^x for any x within 2 ulp, denormal results included.
 mlir::Value emitExp(mlir::ImplicitLocOpBuilder &b, mlir::Value x);
-mlir::Value emitExp2(mlir::ImplicitLocOpBuilder &b, mlir::Value x);
+mlir::Value emitExp2OfAny(mlir::ImplicitLocOpBuilder &b, mlir::Value x);
 
 // The cheaper forms of kernels, within 2 ulp: 2^x for x <= 127, 0 below -126 and exactly 1 at 0; e^x for x <= 0, 0 below -87.
-mlir::Value emitExp2Normal(mlir::ImplicitLocOpBuilder &b, mlir::Value x);
+mlir::Value emitExp2(mlir::ImplicitLocOpBuilder &b, mlir::Value x);
 mlir::Value emitExpOfNegative(mlir::ImplicitLocOpBuilder &b, mlir::Value x);
 
 // e^x - 1 within 3 ulp, near 0 as well.

@@ -47,8 +47,8 @@ double tanhOfExponent(double z) {
 
 const Function functions[] = {
     {"exp", emitExp, std::exp, 2},
-    {"exp2", emitExp2, std::exp2, 2},
-    {"exp2_normal", emitExp2Normal, std::exp2, 1.3, -126, 127},
+    {"exp2_of_any", emitExp2OfAny, std::exp2, 2},
+    {"exp2", emitExp2, std::exp2, 1.3, -126, 127},
     {"exp_of_negative", emitExpOfNegative, std::exp, 2, -87, 0},
     {"expm1", emitExpm1, std::expm1, 3},
     {"log", emitLog, std::log, 2},

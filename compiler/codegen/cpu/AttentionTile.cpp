@@ -254,7 +254,7 @@ Value AttentionTile::takeScore(ArrayRef<Value> &kept, Value rowScores, Value key
 
 Value AttentionTile::weighScores(Value max, Value sum, Value from, ArrayRef<Value> kept, Value weights) {
   return forEachScoreVector(sum, [&](Value key, Value carried) {
-    Value p = emitExp2Normal(b, b.subF(takeScore(kept, from, key), max));
+    Value p = emitExp2(b, b.subF(takeScore(kept, from, key), max));
     storeWeights(p, weights, key);
     return b.addF(carried, p);
   });
@@ -269,7 +269,7 @@ void AttentionTile::softmaxRow(const TileValues &tile, Value token, Value headIn
   SmallVector<Value> finished;
   Value laneMax = finishScores(tile, token, headInGroup, pageBegin, slopes, rowScores, oldMax, finished);
   Value newMax = b.maxOfLanes(laneMax);
-  Value factor = emitExp2Normal(b, b.subF(oldMax, newMax));
+  Value factor = emitExp2(b, b.subF(oldMax, newMax));
   Value oldSum = b.mulF(b.loadFloats(sumPointer, vectorLanes), factor);
   ArrayRef<Value> kept = finished;
   Value sum = weighScores(newMax, oldSum, rowScores, kept, rowScores);
@@ -314,8 +314,8 @@ void AttentionTile::mergeInto(RowState total, RowState part) {
   // max' = max(max, part); x = 2^(max - max') x + 2^(part - max') part for the sum and the output alike.
   Value oldMax = b.loadBroadcast(total.max, vectorLanes), partMax = b.loadBroadcast(part.max, vectorLanes);
   Value newMax = b.maxF(partMax, oldMax);
-  Value keep = b.lane0(emitExp2Normal(b, b.subF(oldMax, newMax)));
-  Value take = b.lane0(emitExp2Normal(b, b.subF(partMax, newMax)));
+  Value keep = b.lane0(emitExp2(b, b.subF(oldMax, newMax)));
+  Value take = b.lane0(emitExp2(b, b.subF(partMax, newMax)));
   b.storeLane0(newMax, total.max);
   b.store(b.fma(b.loadFloat(part.sum), take, b.mulF(b.loadFloat(total.sum), keep)), total.sum);
   for (ColumnRun run : columnRuns(spec.valueDim(), vectorLanes)) {
