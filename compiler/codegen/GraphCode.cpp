@@ -7,6 +7,7 @@
 #include "compiler/codegen/GraphKernels.h"
 #include "compiler/codegen/GraphLoops.h"
 #include "compiler/codegen/GraphMath.h"
+#include "compiler/codegen/GraphMemory.h"
 #include "compiler/codegen/GraphProducts.h"
 #include "dialect/HeddleDialect.h"
 
@@ -243,6 +244,10 @@ LogicalResult GraphLowering::run() {
   graph = module.lookupSymbol<func::FuncOp>("graph");
   addArguments();
   gatherKernelOperands(graph);
+  // Equal sizes are then one value, by which buffers of one size are known.
+  if (failed(runPasses([](OpPassManager &pm) { pm.addPass(createCSEPass()); })))
+    return failure();
+  releaseAtLastUse(graph);
   if (failed(runPasses([](OpPassManager &pm) {
         bufferization::buildBufferDeallocationPipeline(pm);
         // Deallocation clones what is returned twice, or returned as it came.
@@ -255,7 +260,7 @@ LogicalResult GraphLowering::run() {
   lowerProducts(graph, target);
   if (failed(lowerKernels(graph, kernelCode, kernels)))
     return failure();
-  loops = shareLoops(graph);
+  loops = shareLoops(graph, target);
   if (failed(runPasses([](OpPassManager &pm) {
         pm.addPass(createConvertLinalgToLoopsPass());
         pm.addPass(memref::createExpandStridedMetadataPass());

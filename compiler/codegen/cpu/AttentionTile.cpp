@@ -2,7 +2,7 @@
 
 #include "compiler/codegen/cpu/AttentionTile.h"
 
-#include "compiler/codegen/cpu/VectorMath.h"
+#include "compiler/codegen/VectorMath.h"
 #include "runtime/model/ModelAbi.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
