@@ -190,6 +190,10 @@ void heddle::addGraphOptimizeStage(OpPassManager &pm, const PipelineOptions &opt
 
 // Upstream's linalg on tensors -> on buffers; weights stay as the file has them.
 void heddle::addGraphScheduleStage(OpPassManager &pm, const PipelineOptions &options) {
+  // First: around attention it knows transposes by name.
+  FlashTileOptions tile;
+  tile.tiles = options.flashTile;
+  pm.addPass(createFlashTile(tile));
   // Before named ops become generic: it knows them by name.
   pm.addPass(createDecomposeTensorOps());
   pm.addPass(createLinalgGeneralizeNamedOpsPass());

@@ -31,7 +31,8 @@ static constexpr Contract contracts[] = {
     {Stage::Import, Place::Anywhere, "builtin func arith math scf cf linalg tensor", "weight model"},
     {Stage::Raise, Place::Anywhere, "builtin func arith math scf cf linalg tensor", "weight model"},
     {Stage::Optimize, Place::Anywhere, "builtin func arith math scf cf linalg tensor", "weight model cache"},
-    {Stage::Schedule, Place::Graph, "builtin func arith math scf cf linalg affine memref bufferization", "weight"},
+    {Stage::Schedule, Place::Graph, "builtin func arith math scf cf linalg affine memref bufferization",
+     "weight flash"},
     {Stage::Schedule, Place::Kernel, "builtin func arith math scf cf linalg tensor", "model kernel"},
     {Stage::Schedule, Place::Host, "builtin func arith math scf memref bufferization", "weight append kernel"},
     {Stage::Codegen, Place::Anywhere, "builtin llvm", ""},
@@ -42,11 +43,13 @@ static bool isListed(StringRef words, StringRef wanted) {
   return llvm::is_contained(llvm::split(words, ' '), wanted);
 }
 
-// Groups of our ops; "append" is of "cache" as well.
+// Groups of our ops; "append" is of "cache" as well, "flash" of "kernel".
 static bool isInGroups(Operation *op, StringRef groups) {
   if (isa<WeightOp>(op))
     return isListed(groups, "weight");
   if (isa<KvAppendOp>(op) && isListed(groups, "append"))
+    return true;
+  if (isa<FlashAttentionOp>(op) && isListed(groups, "flash"))
     return true;
   if (isa<KvAppendOp, KvViewOp>(op))
     return isListed(groups, "cache");

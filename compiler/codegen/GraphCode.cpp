@@ -2,6 +2,7 @@
 
 #include "compiler/codegen/GraphCode.h"
 
+#include "compiler/codegen/GraphAttention.h"
 #include "compiler/codegen/GraphEntry.h"
 #include "compiler/codegen/GraphLoops.h"
 #include "compiler/codegen/GraphMath.h"
@@ -247,6 +248,7 @@ LogicalResult GraphLowering::run() {
   guardAllocations();
   expandCopies();
   castOpenGroups();
+  lowerFlashAttention(graph, target);
   lowerProducts(graph, target);
   loops = shareLoops(graph);
   if (failed(runPasses([](OpPassManager &pm) {

@@ -67,6 +67,9 @@ Value RawBuilder::lessThan(Value a, Value b) {
 Value RawBuilder::equal(Value a, Value b) {
   return arith::CmpIOp::create(*this, arith::CmpIPredicate::eq, a, b);
 }
+Value RawBuilder::equalF(Value a, Value b) {
+  return arith::CmpFOp::create(*this, arith::CmpFPredicate::OEQ, a, b);
+}
 
 Value RawBuilder::constantF32(double value, unsigned lanes) {
   FloatAttr scalar = getF32FloatAttr(value);
@@ -166,6 +169,11 @@ static unsigned elementBytes(Type type) {
 
 Value RawBuilder::load(Type type, Value pointer) {
   return LLVM::LoadOp::create(*this, type, pointer, elementBytes(type));
+}
+
+Value RawBuilder::loadMasked(VectorType type, Value pointer, Value mask) {
+  Value zero = arith::ConstantOp::create(*this, getZeroAttr(type));
+  return LLVM::MaskedLoadOp::create(*this, type, pointer, mask, zero, elementBytes(type));
 }
 
 Value RawBuilder::loadIndex(Value pointer) {
