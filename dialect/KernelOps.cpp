@@ -268,7 +268,8 @@ static bool mayBe(int64_t size, int64_t expected) {
 LogicalResult FlashAttentionOp::verify() {
   if (getInits().size() != 1 || !isHeadTensor(getQuery(), getQueryAxes()) || !isHeadTensor(getKey(), getKeyAxes()) ||
       !isHeadTensor(getValue(), getValueAxes()) || !isHeadTensor(getInits()[0], getOutAxes())) // flash_attention_c1
-    return emitOpError("query, key, value and the one destination must have rank 4, in an order of axes that ends with 3");
+    return emitOpError(
+        "query, key, value and the one destination must have rank 4, in an order of axes that ends with 3");
   SmallVector<int64_t, 4> query = getQueryShape(), key = getKeyShape(), value = getValueShape(), out = getOutShape();
   if (query[1] < 1 || key[1] < 1 || query[1] % key[1]) // flash_attention_c2
     return emitOpError("num_heads (") << query[1] << ") must be a static, positive multiple of num_kv_heads (" << key[1]
@@ -284,9 +285,9 @@ LogicalResult FlashAttentionOp::verify() {
            << getKey().getType() << " must be those of value " << getValue().getType();
   if (!mayBe(query[0], out[0]) || query[1] != out[1] || !mayBe(query[2], out[2]) || value[3] != out[3] ||
       shaped(getQuery()).getElementType() != shaped(getInits()[0]).getElementType()) // flash_attention_c4
-    return emitOpError("destination ")
-           << getInits()[0].getType() << " must be (batch, num_heads, queries, head_dim of value) of query "
-           << getQuery().getType();
+    return emitOpError("destination ") << getInits()[0].getType()
+                                       << " must be (batch, num_heads, queries, head_dim of value) of query "
+                                       << getQuery().getType();
   Type rows = shaped(getQuery()).getElementType(), kv = shaped(getKey()).getElementType();
   auto isKnown = [](Type type) { return type.isF32() || type.isF16() || type.isBF16(); };
   if (!isKnown(rows) || !isKnown(kv) || shaped(getValue()).getElementType() != kv) // flash_attention_c4
@@ -298,7 +299,8 @@ LogicalResult FlashAttentionOp::verify() {
     for (int64_t d = 0; fits && d < 4; ++d)
       fits = bias.getDimSize(d) == 1 || mayBe(bias.getDimSize(d), scores[d]);
     if (!fits)
-      return emitOpError("bias ") << getBias().getType() << " must be f32 (batch, num_heads, queries, keys), any of them 1";
+      return emitOpError("bias ") << getBias().getType()
+                                  << " must be f32 (batch, num_heads, queries, keys), any of them 1";
   }
   if (getSinks() && (shaped(getSinks()).getShape() != ArrayRef<int64_t>(query[1]) ||
                      !shaped(getSinks()).getElementType().isF32())) // flash_attention_c6

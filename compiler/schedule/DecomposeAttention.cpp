@@ -110,14 +110,14 @@ Value Decomposition::loops(ArrayRef<OpFoldResult> sizes, ArrayRef<unsigned> resu
     maps.push_back(map);
   }
   maps.push_back(AffineMap::get(sizes.size(), 0, outputExprs, context));
-  auto generic = linalg::GenericOp::create(
-      b, room.getType(), operands, room, maps, kinds, [&](OpBuilder &nested, Location loc, ValueRange elements) {
-        ImplicitLocOpBuilder at(loc, nested);
-        SmallVector<Value> indices;
-        for (size_t loop = 0; loop < sizes.size(); ++loop)
-          indices.push_back(linalg::IndexOp::create(at, loop));
-        linalg::YieldOp::create(at, body(at, indices, elements));
-      });
+  auto generic = linalg::GenericOp::create(b, room.getType(), operands, room, maps, kinds,
+                                           [&](OpBuilder &nested, Location loc, ValueRange elements) {
+                                             ImplicitLocOpBuilder at(loc, nested);
+                                             SmallVector<Value> indices;
+                                             for (size_t loop = 0; loop < sizes.size(); ++loop)
+                                               indices.push_back(linalg::IndexOp::create(at, loop));
+                                             linalg::YieldOp::create(at, body(at, indices, elements));
+                                           });
   return generic.getResult(0);
 }
 
@@ -160,8 +160,8 @@ Value Decomposition::run() {
   scoreSizes.push_back(tensor::getMixedSize(b, b.getLoc(), op.getKey(), 2));
   outSizes.push_back(tensor::getMixedSize(b, b.getLoc(), op.getValue(), 3));
 
-  AffineMap all = AffineMap::getMultiDimIdentityMap(4, context), row = AffineMap::getMultiDimIdentityMap(4, context)
-                                                                            .dropResult(3);
+  AffineMap all = AffineMap::getMultiDimIdentityMap(4, context),
+            row = AffineMap::getMultiDimIdentityMap(4, context).dropResult(3);
   Value scored = scores();
   Value greatest = loops(scoreSizes, {0, 1, 2}, {{scored, all}}, type, -INFINITY,
                          [&](ImplicitLocOpBuilder &at, ValueRange loop, ValueRange elements) -> Value {
@@ -173,8 +173,8 @@ Value Decomposition::run() {
   // A row that sees no key has no greatest score, and weights of 0 whatever is subtracted.
   Value weights = loops(scoreSizes, {0, 1, 2, 3}, {{scored, all}, {greatest, row}}, type, {},
                         [&](ImplicitLocOpBuilder &at, ValueRange, ValueRange elements) -> Value {
-                          Value isEmpty = arith::CmpFOp::create(at, arith::CmpFPredicate::OEQ, elements[1],
-                                                                number(at, -INFINITY));
+                          Value isEmpty =
+                              arith::CmpFOp::create(at, arith::CmpFPredicate::OEQ, elements[1], number(at, -INFINITY));
                           Value most = arith::SelectOp::create(at, isEmpty, number(at, 0), elements[1]);
                           return math::ExpOp::create(at, arith::SubFOp::create(at, elements[0], most));
                         });
@@ -239,8 +239,8 @@ void heddle::decomposePositionBias(PositionBiasOp op) {
     if (op.getRows()) {
       Value row = arith::ConstantIndexOp::create(at, op.getRows()->front());
       for (auto [start, next] : llvm::zip_equal(*op.getStarts(), op.getRows()->drop_front())) {
-        Value isBehind = arith::CmpIOp::create(at, arith::CmpIPredicate::sge, distance,
-                                               arith::ConstantIndexOp::create(at, start));
+        Value isBehind =
+            arith::CmpIOp::create(at, arith::CmpIPredicate::sge, distance, arith::ConstantIndexOp::create(at, start));
         row = arith::SelectOp::create(at, isBehind, arith::ConstantIndexOp::create(at, next), row);
       }
       place.insert(place.begin(), row);

@@ -102,9 +102,7 @@ static Value sizeAlong(OpBuilder &b, Location loc, const Placed &placed, int64_t
 
 // Ends the call unless sizes are one another's; what is known to be is not asked. `mayBeOne`: `x` may be 1 as well.
 static void requireSize(OpBuilder &b, Location loc, Value x, Value y, bool mayBeOne, StringRef message) {
-  auto isEqual = [&](Value to) -> Value {
-    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, x, to);
-  };
+  auto isEqual = [&](Value to) -> Value { return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, x, to); };
   Value holds = isEqual(y);
   if (mayBeOne)
     holds = arith::OrIOp::create(b, loc, holds, isEqual(arith::ConstantIndexOp::create(b, loc, 1)));
@@ -148,7 +146,8 @@ static bool isKernelType(Type type) {
 std::string heddle::missingFlashAttention(AttentionOp op) {
   constexpr int64_t most = FlashAttentionOp::maxHeadDim;
   RankedTensorType query = op.getQuery().getType(), key = op.getKey().getType(), value = op.getValue().getType();
-  for (Type type : {query.getElementType(), key.getElementType(), value.getElementType(), op.getType().getElementType()})
+  for (Type type :
+       {query.getElementType(), key.getElementType(), value.getElementType(), op.getType().getElementType()})
     if (!isKernelType(type))
       return "its elements are no f32, f16 or bf16";
   for (int64_t heads : {query.getDimSize(1), key.getDimSize(1)})
@@ -201,14 +200,14 @@ void heddle::lowerToFlashAttention(AttentionOp op) {
   SmallVector<OpFoldResult> sizes(4);
   for (int64_t a = 0; a < 4; ++a) {
     int64_t size = type.getDimSize(out.axes[a]);
-    sizes[out.axes[a]] = ShapedType::isDynamic(size) ? OpFoldResult(sizeAlong(b, loc, a == 3 ? value : query, a))
-                                                     : b.getIndexAttr(size);
+    sizes[out.axes[a]] =
+        ShapedType::isDynamic(size) ? OpFoldResult(sizeAlong(b, loc, a == 3 ? value : query, a)) : b.getIndexAttr(size);
   }
   Value room = tensor::EmptyOp::create(b, loc, sizes, rows);
-  auto flash = FlashAttentionOp::create(
-      b, loc, TypeRange(type), query.value, key.value, value.value, bias, sinks, room, op.getMaskAttr(),
-      op.getScaleAttr(), op.getSoftcapAttr(), b.getDenseI64ArrayAttr(query.axes), b.getDenseI64ArrayAttr(key.axes),
-      b.getDenseI64ArrayAttr(value.axes), b.getDenseI64ArrayAttr(out.axes));
+  auto flash = FlashAttentionOp::create(b, loc, TypeRange(type), query.value, key.value, value.value, bias, sinks, room,
+                                        op.getMaskAttr(), op.getScaleAttr(), op.getSoftcapAttr(),
+                                        b.getDenseI64ArrayAttr(query.axes), b.getDenseI64ArrayAttr(key.axes),
+                                        b.getDenseI64ArrayAttr(value.axes), b.getDenseI64ArrayAttr(out.axes));
   out.value.replaceAllUsesWith(convertFloats(b, loc, flash.getResult(0), element));
   op.erase();
 }

@@ -212,10 +212,9 @@ static Tensor arranged(const Tensor &tensor, ArrayRef<int64_t> axes) {
 
 static LogicalResult flashAttention(Frame &frame, FlashAttentionOp op) {
   const Tensor &place = frame.tensor(op.getInits()[0]);
-  FailureOr<Tensor> result = attendTensors(frame, op, place.elementType,
-                                           arranged(frame.tensor(op.getQuery()), op.getQueryAxes()),
-                                           arranged(frame.tensor(op.getKey()), op.getKeyAxes()),
-                                           arranged(frame.tensor(op.getValue()), op.getValueAxes()));
+  FailureOr<Tensor> result = attendTensors(
+      frame, op, place.elementType, arranged(frame.tensor(op.getQuery()), op.getQueryAxes()),
+      arranged(frame.tensor(op.getKey()), op.getKeyAxes()), arranged(frame.tensor(op.getValue()), op.getValueAxes()));
   if (failed(result))
     return failure();
   SmallVector<int64_t> back(4); // where each axis of the destination is found

@@ -139,7 +139,8 @@ AttentionSpec makeSpec(int64_t heads, int64_t kvHeads, int64_t headDim, bool cau
 class Problem {
 public:
   Problem(const AttentionSpec &spec, Sizes sizes, Layout layout = Layout::Whole, BiasShape shape = {})
-      : spec(spec), sizes(sizes), query(spec.rows, sizes.batch, spec.numHeads, sizes.queries, spec.headDim, layout, NAN),
+      : spec(spec), sizes(sizes),
+        query(spec.rows, sizes.batch, spec.numHeads, sizes.queries, spec.headDim, layout, NAN),
         key(spec.kv, sizes.batch, spec.numKvHeads, sizes.keys, spec.headDim, layout, NAN),
         value(spec.kv, sizes.batch, spec.numKvHeads, sizes.keys, spec.valueDim(), layout, NAN),
         bias(KvType::F32, shape.batch ? sizes.batch : 1, shape.heads ? spec.numHeads : 1,
@@ -278,8 +279,8 @@ public:
   void check(const Problem &problem, double limit = 1e-10) const {
     std::vector<float> out = problem.run(kernel(), 1);
     if (!out.empty())
-      EXPECT_LE(nmse(out, problem.expected()), limit)
-          << "batch " << problem.sizes.batch << ", queries " << problem.sizes.queries << ", keys " << problem.sizes.keys;
+      EXPECT_LE(nmse(out, problem.expected()), limit) << "batch " << problem.sizes.batch << ", queries "
+                                                      << problem.sizes.queries << ", keys " << problem.sizes.keys;
     for (int64_t threads : {2, 3, 7})
       EXPECT_TRUE(sameBits(out, problem.run(kernel(), threads))) << threads << " threads";
   }
@@ -298,8 +299,8 @@ const Sizes fewSizes[] = {{1, 1, 1}, {2, 5, 5}, {1, 33, 65}, {1, 70, 64}, {2, 17
 TEST(FlashAttention, EveryLengthAroundTiles) {
   for (bool causal : {false, true}) {
     Compiled attention(makeSpec(2, 1, 32, causal));
-    for (int64_t length : {1, 2, 3, 5, 6, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 48, 49, 63, 64, 65, 66, 71, 72, 73, 95,
-                           96, 97, 98, 127, 128, 129, 130}) {
+    for (int64_t length : {1,  2,  3,  5,  6,  7,  8,  9,  15, 16, 17, 31, 32,  33,  47,  48,
+                           49, 63, 64, 65, 66, 71, 72, 73, 95, 96, 97, 98, 127, 128, 129, 130}) {
       attention.check({1, length, length}, Layout::HeadsInside);
       attention.check({1, 3, length}, Layout::Whole);
       attention.check({1, length, 3}, Layout::Apart);

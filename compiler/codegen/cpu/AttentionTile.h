@@ -50,8 +50,8 @@ struct RowPlaces {
 
 // What finishing a score takes besides the score: pointers that are null where the spec has no use for them.
 struct ScoreTerms {
-  mlir::Value slopes; // (numHeads)
-  RowPlaces bias;     // of the tile's first token and head, at key 0
+  mlir::Value slopes;            // (numHeads)
+  RowPlaces bias;                // of the tile's first token and head, at key 0
   mlir::Value biasKeyBytes = {}; // from a key to the next: those of a float, or 0 where one number serves all keys
 };
 

@@ -42,7 +42,7 @@ private:
   AttentionTile tile;
   Value query, key, value, out, bias, sinks, queries, keys, biasKeyBytes;
   Strides queryStrides, keyStrides, valueStrides, outStrides, biasStrides;
-  Value batch;           // of the item
+  Value batch;            // of the item
   Value tokens, numTiles; // of a tile, and of the queries
 };
 
@@ -96,8 +96,7 @@ void FlashAttentionEmitter::emit(Value thread, Value numThreads) {
   numTiles = b.divide(b.add(queries, b.sub(tokens, b.constant(1))), tokens);
   // compute
   Value items = b.mul(b.mul(field(offsetof(FlashAttentionCall, batch)), tile.headTiles()), numTiles);
-  Value begin = b.divide(b.mul(items, thread), numThreads),
-        end = b.divide(b.mul(items, b.add(thread, 1)), numThreads);
+  Value begin = b.divide(b.mul(items, thread), numThreads), end = b.divide(b.mul(items, b.add(thread, 1)), numThreads);
   b.loop(begin, end, 1, [&](Value item) { emitItem(item); });
 }
 
@@ -148,7 +147,8 @@ func::FuncOp heddle::buildFlashAttention(ModuleOp module, StringRef name, const 
   RawBuilder b(module.getLoc(), module.getContext());
   Type i64 = b.getI64Type();
   func::FuncOp function = beginFunction(b, module, name, {b.pointerType(), i64, i64});
-  FlashAttentionEmitter(b, function.getArgument(0), dense, target).emit(function.getArgument(1), function.getArgument(2));
+  FlashAttentionEmitter(b, function.getArgument(0), dense, target)
+      .emit(function.getArgument(1), function.getArgument(2));
   func::ReturnOp::create(b);
   return function;
 }

@@ -159,8 +159,12 @@ Value heddle::addressAt(OpBuilder &b, Location loc, Value pointer, int64_t bytes
   return addressAt(b, loc, pointer, LLVM::ConstantOp::create(b, loc, b.getI64IntegerAttr(bytes)).getResult());
 }
 
-Value RawBuilder::at(Value pointer, Value bytes) { return addressAt(*this, getLoc(), pointer, bytes); }
-Value RawBuilder::at(Value pointer, int64_t bytes) { return addressAt(*this, getLoc(), pointer, bytes); }
+Value RawBuilder::at(Value pointer, Value bytes) {
+  return addressAt(*this, getLoc(), pointer, bytes);
+}
+Value RawBuilder::at(Value pointer, int64_t bytes) {
+  return addressAt(*this, getLoc(), pointer, bytes);
+}
 
 static unsigned elementBytes(Type type) {
   Type element = getElementTypeOrSelf(type);
