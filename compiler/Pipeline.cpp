@@ -192,6 +192,10 @@ void heddle::addGraphOptimizeStage(OpPassManager &pm, const PipelineOptions &opt
 
 // Model ops and upstream's linalg on tensors -> kernels and linalg on buffers. Weights that no kernel reads stay as the file has them.
 void heddle::addGraphScheduleStage(OpPassManager &pm, const PipelineOptions &options) {
+  // First: around attention it knows transposes by name.
+  FlashTileOptions tile;
+  tile.tiles = options.flashTile;
+  pm.addPass(createFlashTile(tile));
   // Before packing: kernels work on rows.
   pm.addPass(createFlattenRows());
   pm.addPass(createPackWeights());

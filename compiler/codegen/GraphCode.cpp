@@ -3,6 +3,7 @@
 #include "compiler/codegen/GraphCode.h"
 
 #include "compiler/codegen/EmitObject.h"
+#include "compiler/codegen/GraphAttention.h"
 #include "compiler/codegen/GraphEntry.h"
 #include "compiler/codegen/GraphKernels.h"
 #include "compiler/codegen/GraphLoops.h"
@@ -257,6 +258,7 @@ LogicalResult GraphLowering::run() {
   guardAllocations();
   expandCopies();
   castOpenGroups();
+  lowerFlashAttention(graph, target);
   lowerProducts(graph, target);
   if (failed(lowerKernels(graph, kernelCode, kernels)))
     return failure();

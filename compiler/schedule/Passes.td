@@ -7,12 +7,15 @@
 include "mlir/Pass/PassBase.td"
 
 def FlashTile : Pass<"heddle-flash-tile", "::mlir::ModuleOp"> {
-  let summary = "Turn attention over the cache into tiled online attention";
+  let summary = "Turn attention into kernels that walk over its keys in tiles";
   let description = [{
     `attention` of `kv_view`s becomes `online_attention`, which walks the cache in blocks of `block-kv` keys with a running
-    maximum and sum; scores are never stored for more than a tile. Must hold before: keys and values are views of the cache.
-    After: no `attention` and no `kv_view` is left. Switched off by `tiles=false`, the scores of all keys of `context` tokens are
-    stored, which takes that much more memory; latent attention has no such form. Example: test/schedule/flash-tile.mlir.
+    maximum and sum; scores are never stored for more than a tile. Attention over tensors, of graphs, becomes `flash_attention`,
+    which reads its operands and leaves its result where transposes beside it would have taken them from or to. Must hold
+    before: keys and values are both views of the cache or both tensors. After: no `attention`, `kv_view` and `position_bias` is
+    left. Switched off by `tiles=false`, the scores of all keys of `context` tokens are stored, which takes that much more
+    memory; latent attention has no such form. Attention over tensors then becomes loops, as it does where the kernel
+    lacks its types or sizes, which a remark says. Examples: test/schedule/flash-tile.mlir, flash-tile-tensors.mlir.
 
     ```mlir
     func.func @step(%q: tensor<1x4x?x16xf32>, %cache: !heddle.kv_cache<2 x 2 x 16 x bf16>, %layer: index) -> tensor<1x4x?x16xf32> {
@@ -30,7 +33,8 @@ def FlashTile : Pass<"heddle-flash-tile", "::mlir::ModuleOp"> {
     Option<"context", "context", "int64_t", "8192", "The longest sequence in tokens, where scores are stored">,
     Option<"blockKv", "block-kv", "int64_t", "64", "Keys per block: a multiple or a divisor of the page of 64">,
     Option<"shareKv", "share-kv", "bool", "true", "Query heads of a group share each load of a KV block">];
-  let dependentDialects = ["::heddle::HeddleDialect"];
+  let dependentDialects = ["::heddle::HeddleDialect", "::mlir::arith::ArithDialect", "::mlir::cf::ControlFlowDialect",
+                           "::mlir::linalg::LinalgDialect", "::mlir::math::MathDialect", "::mlir::tensor::TensorDialect"];
 }
 
 def SplitKv : Pass<"heddle-split-kv", "::mlir::ModuleOp"> {
