@@ -50,6 +50,7 @@ private:
   Type type;
   MaskAttr mask;
   Value zero, group, queries, keys;
+  SmallVector<Value> biasIsOne; // whether each dimension of the bias is of size 1
   SmallVector<OpFoldResult> scoreSizes, outSizes;
 };
 
@@ -68,11 +69,8 @@ Value Decomposition::read(ImplicitLocOpBuilder &at, Value tensor, ValueRange ind
 // A dimension of size 1 serves every index.
 Value Decomposition::readBias(ImplicitLocOpBuilder &at, ValueRange loops) {
   SmallVector<Value> indices;
-  for (auto [d, loop] : llvm::enumerate(loops)) {
-    Value isOne = arith::CmpIOp::create(at, arith::CmpIPredicate::eq, tensor::DimOp::create(at, op.getBias(), d),
-                                        arith::ConstantIndexOp::create(at, 1));
+  for (auto [isOne, loop] : llvm::zip_equal(biasIsOne, loops))
     indices.push_back(arith::SelectOp::create(at, isOne, zero, loop));
-  }
   return read(at, op.getBias(), indices);
 }
 
@@ -154,6 +152,8 @@ Value Decomposition::run() {
   MLIRContext *context = b.getContext();
   queries = size(op.getQuery(), 2), keys = size(op.getKey(), 2);
   group = arith::DivUIOp::create(b, size(op.getQuery(), 1), size(op.getKey(), 1));
+  for (int64_t d = 0; op.getBias() && d < 4; ++d)
+    biasIsOne.push_back(arith::CmpIOp::create(b, arith::CmpIPredicate::eq, size(op.getBias(), d), index(1)));
   for (int64_t d = 0; d < 3; ++d)
     scoreSizes.push_back(tensor::getMixedSize(b, b.getLoc(), op.getQuery(), d));
   outSizes = scoreSizes;
@@ -225,7 +225,7 @@ void heddle::decomposeAttention(AttentionOp op) {
 
 void heddle::decomposePositionBias(PositionBiasOp op) {
   ImplicitLocOpBuilder b(op.getLoc(), op);
-  RankedTensorType type = op.getType();
+  auto type = cast<RankedTensorType>(op.getType());
   SmallVector<OpFoldResult> sizes = {b.getIndexAttr(1), b.getIndexAttr(type.getDimSize(1)),
                                      getAsOpFoldResult(op.getQueries()), getAsOpFoldResult(op.getKeys())};
   Value ahead = arith::SubIOp::create(b, op.getKeys(), op.getQueries());

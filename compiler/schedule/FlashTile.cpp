@@ -65,8 +65,10 @@ struct FlashTile : heddle::impl::FlashTileBase<FlashTile> {
 
   LogicalResult tile(AttentionOp op) {
     auto view = op.getKey().getDefiningOp<KvViewOp>();
-    if (!view && !op.getValue().getDefiningOp<KvViewOp>())
-      return tileTensors(op), success();
+    if (!view && !op.getValue().getDefiningOp<KvViewOp>()) {
+      tileTensors(op);
+      return success();
+    }
     if (!view || op.getValue() != view.getValue())
       return op.emitError("keys and values must be views of one layer of the cache, or neither of them");
     OpBuilder b(op);

@@ -145,7 +145,7 @@ static bool isKernelType(Type type) {
 
 std::string heddle::missingFlashAttention(AttentionOp op) {
   constexpr int64_t most = FlashAttentionOp::maxHeadDim;
-  RankedTensorType query = op.getQuery().getType(), key = op.getKey().getType(), value = op.getValue().getType();
+  RankedTensorType query = shaped(op.getQuery()), key = shaped(op.getKey()), value = shaped(op.getValue());
   for (Type type :
        {query.getElementType(), key.getElementType(), value.getElementType(), op.getType().getElementType()})
     if (!isKernelType(type))
