@@ -20,7 +20,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Interfaces/ViewLikeInterface.h"
-#include "mlir/Transforms/RegionUtils.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
@@ -358,7 +358,11 @@ void LoopTask::emitGroup(ArrayRef<LoopBounds> first) {
 // The function's own copies of what it reads from around it; constants go with it.
 void LoopTask::load(func::FuncOp task) {
   llvm::SetVector<Value> outer;
-  getUsedValuesDefinedAbove(task.getBody(), task.getBody(), outer);
+  task.walk([&](Operation *op) {
+    for (Value operand : op->getOperands())
+      if (!task.getBody().isAncestor(operand.getParentRegion()))
+        outer.insert(operand);
+  });
   b.setInsertionPointToStart(&task.getBody().front());
   auto replace = [&](Value value, Value own) {
     value.replaceUsesWithIf(own, [&](OpOperand &use) { return task->isProperAncestor(use.getOwner()); });
