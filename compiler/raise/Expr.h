@@ -96,8 +96,9 @@ public:
   // Whether integer expr >= 0 on its whole domain, or < 0 on it; nothing if neither is known.
   std::optional<bool> isNotBelowZero(Expr expr);
 
-  // An expression grew beyond bounds; results mean nothing from then on.
-  bool exhausted() const { return nodes.size() > limit; }
+  // An expression grew beyond bounds, or took too long to bring into normal form: decisions stay inside of what is built from then on, which
+  // is still what it says, but no longer the same node as its equals.
+  bool exhausted() const { return nodes.size() > mostNodes || steps > mostSteps; }
 
 private:
   Expr intern(ExprNode node);
@@ -111,7 +112,8 @@ private:
   Expr reachedExtreme(bool greatest, Expr index, Expr body);
   Expr map(Expr expr, llvm::function_ref<Expr(Expr)> leafwise, llvm::DenseMap<Expr, Expr> &memo);
 
-  static constexpr size_t limit = 1 << 20;
+  static constexpr size_t mostNodes = 1 << 20, mostSteps = 1 << 21;
+  size_t steps = 0; // nodes that were asked for, known ones too: diagrams of few nodes may have very many paths
   std::deque<ExprNode> nodes;
   std::unordered_map<std::string, Expr> interned;
 };
