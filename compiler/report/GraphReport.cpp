@@ -168,6 +168,24 @@ static Json describeCopy(memref::CopyOp op) {
           {"operands", operandsOf({op.getSource(), op.getTarget()})}};
 }
 
+// Points are pairs of a query and a key in each head, whatever the mask hides.
+static Json describeAttention(FlashAttentionOp op) {
+  SmallVector<int64_t, 4> query = op.getQueryShape();
+  Json sizes = {sizeOf(op.getQuery(), op.getQueryAxes()[0]), query[1], sizeOf(op.getQuery(), op.getQueryAxes()[2]),
+                sizeOf(op.getKey(), op.getKeyAxes()[2])};
+  return {{"kernel", "attention"},
+          {"kind", op.getKernelKind().str()},
+          {"emitter", "attention kernel"},
+          {"what", productText(sizes) + ", head_dim " + std::to_string(query[3])},
+          {"location", textOf(op.getLoc())},
+          {"fused", Json::array()},
+          {"weights", Json::array()},
+          {"threads", true},
+          {"points", sizes},
+          {"flops_per_point", 2 * (query[3] + op.getValueShape()[3])},
+          {"operands", operandsOf(op->getOperands())}};
+}
+
 Json heddle::describeGraph(func::FuncOp graph) {
   Json launches = Json::array();
   graph.walk([&](Operation *op) {
@@ -177,6 +195,8 @@ Json heddle::describeGraph(func::FuncOp graph) {
       launches.push_back(describeKernel(kernel));
     else if (auto copy = dyn_cast<memref::CopyOp>(op))
       launches.push_back(describeCopy(copy));
+    else if (auto attention = dyn_cast<FlashAttentionOp>(op))
+      launches.push_back(describeAttention(attention));
   });
   return {{"name", "graph"}, {"calls", 1}, {"launches", launches}, {"buffers", Json::array()}};
 }

@@ -70,3 +70,14 @@ func.func private @kernel(%cache: !heddle.kv_cache<1 x 1 x 4 x f32>, %k: tensor<
   heddle.kv_append %cache[%layer], %k, %k : <1 x 1 x 4 x f32>, tensor<?x4xf32>, tensor<?x4xf32>
   return
 }
+
+// -----
+
+// A graph's attention is a kernel; those of a step are not for it.
+func.func @graph(%q: memref<1x2x5x8xf32>, %x: memref<5x16xf32>, %w: memref<4096xi8>) {
+  heddle.flash_attention <full> ins(%q, %q, %q : memref<1x2x5x8xf32>, memref<1x2x5x8xf32>, memref<1x2x5x8xf32>)
+    outs(%q : memref<1x2x5x8xf32>) {scale = 1.0}
+  // expected-error @+1 {{'heddle.packed_matmul' must not remain after stage schedule}}
+  heddle.packed_matmul ins(%x, %w : memref<5x16xf32>, memref<4096xi8>) outs(%x : memref<5x16xf32>) {n = 16, k = 16, format = "f32"}
+  return
+}
