@@ -3,7 +3,7 @@
 #include "compiler/codegen/cpu/LatentAttentionKernel.h"
 
 #include "compiler/codegen/cpu/AttentionTile.h"
-#include "compiler/codegen/cpu/PackedLayout.h"
+#include "compiler/weights/PackedLayout.h"
 #include "compiler/codegen/cpu/SequenceAccess.h"
 #include "runtime/model/ModelAbi.h"
 

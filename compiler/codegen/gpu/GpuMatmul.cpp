@@ -2,7 +2,7 @@
 
 #include "compiler/codegen/gpu/GpuMatmul.h"
 
-#include "compiler/codegen/cpu/PackedLayout.h"
+#include "compiler/weights/PackedLayout.h"
 #include "compiler/codegen/gpu/GpuMath.h"
 #include "compiler/codegen/gpu/SharedTile.h"
 

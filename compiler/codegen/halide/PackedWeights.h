@@ -4,7 +4,7 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_HALIDE_PACKEDWEIGHTS_H
 #define HEDDLE_COMPILER_CODEGEN_HALIDE_PACKEDWEIGHTS_H
 
-#include "compiler/codegen/cpu/PackedLayout.h"
+#include "compiler/weights/PackedLayout.h"
 
 #include "Halide.h"
 

@@ -1,8 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "compiler/codegen/cpu/PackedLayout.h"
+#include "compiler/weights/PackedLayout.h"
 
-#include "compiler/codegen/cpu/BlockCodes.h"
+#include "compiler/weights/BlockCodes.h"
 
 #include <cmath>
 #include <cstring>
