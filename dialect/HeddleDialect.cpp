@@ -26,9 +26,8 @@ static void printShape(AsmPrinter &printer, ArrayRef<int64_t> shape) {
 }
 
 static ParseResult parseSources(AsmParser &parser, SmallVector<SourceAttr> &sources) {
-  return parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] {
-    return parser.parseCustomAttributeWithFallback(sources.emplace_back());
-  });
+  return parser.parseCommaSeparatedList(
+      AsmParser::Delimiter::Square, [&] { return parser.parseCustomAttributeWithFallback(sources.emplace_back()); });
 }
 
 static void printSources(AsmPrinter &printer, ArrayRef<SourceAttr> sources) {

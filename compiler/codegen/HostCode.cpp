@@ -3,8 +3,8 @@
 #include "compiler/codegen/HostCode.h"
 
 #include "compiler/codegen/HostFunction.h"
-#include "compiler/weights/PackedLayout.h"
 #include "compiler/schedule/Passes.h"
+#include "compiler/weights/PackedLayout.h"
 #include "runtime/model/ModelAbi.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -85,8 +85,8 @@ FailureOr<PackOp> KernelLowering::packMatrices(Operation *user, ValueRange matri
   if (layout == PackingLayout::Stacked)
     bytes = panels->bytes(rows, k);
   b.setInsertionPoint(user);
-  return PackOp::create(b, user->getLoc(), RankedTensorType::get({bytes}, b.getI8Type()), matrices, layout,
-                        format, group, transposed, manyRows);
+  return PackOp::create(b, user->getLoc(), RankedTensorType::get({bytes}, b.getI8Type()), matrices, layout, format,
+                        group, transposed, manyRows);
 }
 
 // Before `user`: `vectors` as f32, one after the other.
@@ -143,8 +143,8 @@ LogicalResult KernelLowering::lowerLinear(LinearOp op) {
     Value rows = tensor::DimOp::create(b, op.getLoc(), op.getInput(), 0);
     init = emptyRows(op.getLoc(), rows, type.getDimSize(1), type.getElementType());
   }
-  auto matmul = PackedMatmulOp::create(b, op.getLoc(), TypeRange{type}, op.getInput(), Value(), Value(), weights->getResult(),
-                                       bias, init, b.getI64IntegerAttr(type.getDimSize(1)),
+  auto matmul = PackedMatmulOp::create(b, op.getLoc(), TypeRange{type}, op.getInput(), Value(), Value(),
+                                       weights->getResult(), bias, init, b.getI64IntegerAttr(type.getDimSize(1)),
                                        b.getI64IntegerAttr(typeOf(op.getInput()).getDimSize(1)),
                                        weights->getFormatAttr(), add ? b.getUnitAttr() : UnitAttr());
   replaceWithProduct(op, add, matmul.getResult(0));
@@ -160,10 +160,10 @@ RouteExpertsOp KernelLowering::routeExperts(MoeOp op, Value rows) {
   int64_t topK = op.getTopK(), experts = typeOf(op.getRouter()).getDimSize(0);
   Type f32 = b.getF32Type(), i32 = b.getI32Type();
   Value logits = emptyRows(loc, rows, experts, f32);
-  logits = PackedMatmulOp::create(b, loc, TypeRange{logits.getType()}, op.getInput(), Value(), Value(), router->getResult(),
-                                  Value(), logits, b.getI64IntegerAttr(experts),
-                                  b.getI64IntegerAttr(typeOf(op.getInput()).getDimSize(1)),
-                                  router->getFormatAttr(), UnitAttr())
+  logits = PackedMatmulOp::create(b, loc, TypeRange{logits.getType()}, op.getInput(), Value(), Value(),
+                                  router->getResult(), Value(), logits, b.getI64IntegerAttr(experts),
+                                  b.getI64IntegerAttr(typeOf(op.getInput()).getDimSize(1)), router->getFormatAttr(),
+                                  UnitAttr())
                .getResult(0);
   Value correction = op.getCorrection() ? packVectors(op, op.getCorrection()) : Value();
   SmallVector<Value> inits = {emptyRows(loc, rows, topK, i32), emptyRows(loc, rows, topK, f32),
@@ -205,7 +205,8 @@ LogicalResult KernelLowering::lowerMoe(MoeOp op) {
         .getResult(0);
   };
   Value hidden = emptyRows(loc, rows, topK * intermediate, b.getF32Type());
-  hidden = product(op.getInput(), gateUp->getResult(), hidden, intermediate, width, gateUpFormat, op.getActivationAttr(), false);
+  hidden = product(op.getInput(), gateUp->getResult(), hidden, intermediate, width, gateUpFormat,
+                   op.getActivationAttr(), false);
   Value init;
   arith::AddFOp add = residualOf(op, init);
   if (!add)
@@ -257,9 +258,10 @@ LogicalResult KernelLowering::lowerEmbedding(EmbeddingOp op) {
   Value rows = tensor::DimOp::create(b, op.getLoc(), op.getIds(), 0);
   Value init =
       tensor::EmptyOp::create(b, op.getLoc(), {rows, b.getIndexAttr(type.getDimSize(1))}, type.getElementType());
-  auto dequantize = DequantizeOp::create(
-      b, op.getLoc(), TypeRange{type}, op.getIds(), table->getResult(), init, b.getI64IntegerAttr(tableType.getDimSize(0)),
-      b.getI64IntegerAttr(tableType.getDimSize(1)), table->getFormatAttr(), op.getScaleAttr());
+  auto dequantize =
+      DequantizeOp::create(b, op.getLoc(), TypeRange{type}, op.getIds(), table->getResult(), init,
+                           b.getI64IntegerAttr(tableType.getDimSize(0)), b.getI64IntegerAttr(tableType.getDimSize(1)),
+                           table->getFormatAttr(), op.getScaleAttr());
   op.getResult().replaceAllUsesWith(dequantize.getResult(0));
   op.erase();
   return success();

@@ -115,9 +115,8 @@ FailureOr<Value> WeightPlacer::weightFor(const PackRequest &request) {
     name += (name.empty() ? "" : "+") + weight.getName().str();
     sources.push_back(SourceAttr::get(b.getContext(), weight.getName(), rows, weight.getStorage()));
   }
-  auto packing =
-      PackingAttr::getChecked(emitError, b.getContext(), request.layout, request.format, request.shape, /*offset=*/0,
-                              sources, request.group, request.transposed, request.manyRows);
+  auto packing = PackingAttr::getChecked(emitError, b.getContext(), request.layout, request.format, request.shape,
+                                         /*offset=*/0, sources, request.group, request.transposed, request.manyRows);
   if (!packing)
     return failure();
   return WeightOp::create(b, request.sources.front().getLoc(), request.type, name, place(packing, request.type))

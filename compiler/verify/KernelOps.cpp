@@ -38,14 +38,14 @@ static LogicalResult pack(Frame &frame, PackOp op) {
   bool transposed = op.getTransposed();
   int64_t k = op.getK();
   frame.set(op.getResult(), PackedWeights{[sources, transposed, k](int64_t row, int64_t column) -> double {
-    for (const TensorRef &source : sources) {
-      int64_t rows = source->dim(transposed ? 1 : 0);
-      if (row < rows && column < k)
-        return source->reals[transposed ? column * rows + row : row * source->dim(1) + column];
-      row -= rows;
-    }
-    return std::numeric_limits<double>::quiet_NaN(); // of nobody: a kernel reads more than is packed
-  }});
+              for (const TensorRef &source : sources) {
+                int64_t rows = source->dim(transposed ? 1 : 0);
+                if (row < rows && column < k)
+                  return source->reals[transposed ? column * rows + row : row * source->dim(1) + column];
+                row -= rows;
+              }
+              return std::numeric_limits<double>::quiet_NaN(); // of nobody: a kernel reads more than is packed
+            }});
   return success();
 }
 

@@ -2,10 +2,10 @@
 
 #include "compiler/verify/ModelValues.h"
 
-#include "compiler/weights/PackedLayout.h"
 #include "compiler/optimize/Passes.h"
 #include "compiler/verify/NumericCheck.h"
 #include "compiler/verify/TensorBytes.h"
+#include "compiler/weights/PackedLayout.h"
 
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/xxhash.h"
@@ -85,8 +85,7 @@ static PackedWeights interleaved(const PackedLayout &layout, heddle::TensorType 
   return {[=](int64_t row, int64_t column) -> double {
     int64_t source = row / n, rowOfSource = row % n;
     int64_t panel = rowOfSource / lanes * group + source % group;
-    return layout.unpack(bytes->data() + source / group * runBytes, k, panel * lanes + rowOfSource % lanes,
-                         column);
+    return layout.unpack(bytes->data() + source / group * runBytes, k, panel * lanes + rowOfSource % lanes, column);
   }};
 }
 
@@ -204,8 +203,8 @@ std::function<FailureOr<RuntimeValue>(WeightOp)> heddle::randomWeights(uint64_t 
     PackingAttr packing = op.getPacking();
     StorageAttr storage = op.getStorage();
     if (storage && storage.getTransposed()) // the same numbers as those of the stored tensor
-      return makeValue(transposed(randomSource(op, op.getName(), reversed(cast<RankedTensorType>(op.getType())), seed,
-                                               storage.getStride())));
+      return makeValue(transposed(
+          randomSource(op, op.getName(), reversed(cast<RankedTensorType>(op.getType())), seed, storage.getStride())));
     if (!isPacked(op))
       return makeValue(randomSource(op, op.getName(), cast<RankedTensorType>(op.getType()).getShape(), seed));
     auto stacked = std::make_shared<std::vector<double>>(); // (n, k)
@@ -213,9 +212,8 @@ std::function<FailureOr<RuntimeValue>(WeightOp)> heddle::randomWeights(uint64_t 
       llvm::append_range(*stacked, randomPacked(op, packing, source, seed));
     if (!packing.isMatrix())
       return vectorValue(op, std::move(*stacked));
-    return RuntimeValue(PackedWeights{[stacked, k = packing.getShape()[1]](int64_t row, int64_t column) {
-      return (*stacked)[row * k + column];
-    }});
+    return RuntimeValue(PackedWeights{
+        [stacked, k = packing.getShape()[1]](int64_t row, int64_t column) { return (*stacked)[row * k + column]; }});
   };
 }
 

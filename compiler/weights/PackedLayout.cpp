@@ -1,4 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Sizes of panels, the index formula and the packer. Packing writes a panel in order and reads its 16 rows side by side: files promise
+// no alignment, so every value is copied by bytes. `unpack` is written from the formula alone, not from the packer.
 
 #include "compiler/weights/PackedLayout.h"
 

@@ -146,7 +146,8 @@ LogicalResult WeightWriter::writeVector(ArrayRef<MappedSource> sources) {
 // The bytes as the file has them.
 LogicalResult WeightWriter::writeStored() {
   auto type = cast<RankedTensorType>(op.getType());
-  auto bytes = stored(packing.getSources().front().getStorage(), type.getNumElements(), llvm::divideCeil(type.getElementTypeBitWidth(), 8));
+  auto bytes = stored(packing.getSources().front().getStorage(), type.getNumElements(),
+                      llvm::divideCeil(type.getElementTypeBitWidth(), 8));
   if (failed(bytes))
     return failure();
   for (ArrayRef<uint8_t> rest = *bytes; !rest.empty(); rest = rest.drop_front(std::min(rest.size(), chunkBytes)))

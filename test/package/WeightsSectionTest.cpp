@@ -73,12 +73,14 @@ TEST_F(WeightsSection, RefusesWhatDoesNot) {
   message.clear();
   EXPECT_FALSE(write(vector, "257", "257", "type = \"f32\", file = 0, offset = 0", "tensor<257xf32>"));
   message.clear();
-  EXPECT_FALSE(write(stacked, "16, 4611686018427387904", "16", "type = \"f32\", file = 0, offset = 0", "tensor<1024xi8>"));
+  EXPECT_FALSE(
+      write(stacked, "16, 4611686018427387904", "16", "type = \"f32\", file = 0, offset = 0", "tensor<1024xi8>"));
   EXPECT_NE(message.find("no matrix has 16 rows of 4611686018427387904"), std::string::npos) << message;
   message.clear();
   // Bytes behind a weight are another's.
   EXPECT_FALSE(write(stacked, "16, 16", "16", "type = \"f32\", file = 0, offset = 0", "tensor<1088xi8>"));
-  EXPECT_NE(message.find("'w' is packed in 1024 bytes, its type tensor<1088xi8> has 1088"), std::string::npos) << message;
+  EXPECT_NE(message.find("'w' is packed in 1024 bytes, its type tensor<1088xi8> has 1088"), std::string::npos)
+      << message;
 }
 
 } // namespace

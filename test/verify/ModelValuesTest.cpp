@@ -127,10 +127,11 @@ TEST(ModelValues, TransposesArePacked) {
     %w = heddle.pack <stacked> "f32" (%a : tensor<2x3xf32>) {transposed} -> tensor<128xi8>
     )"),
                    reading(8));
-  Evaluation packed(product(R"(%w = heddle.weight "a" packed <layout = stacked, format = "f32", shape = [3, 2], offset = 0,
+  Evaluation packed(
+      product(R"(%w = heddle.weight "a" packed <layout = stacked, format = "f32", shape = [3, 2], offset = 0,
       sources = [<name = "a", rows = 3, storage = <type = "f32", file = 0, offset = 0>>], transposed = true> : tensor<128xi8>
     )"),
-                    reading(8));
+      reading(8));
   for (Evaluation *run : {&asked, &packed})
     EXPECT_EQ(run->reals({run->f32({1, 2}, {1, 10}), run->f32({1, 3}, {0, 0, 0})}), (Reals{30, 41, 52}));
 }
