@@ -76,12 +76,21 @@ private:
 
   ModuleOp module;
   OpBuilder b;
-  llvm::MapVector<Operation *, SmallVector<PackedArgument>> packedArguments; // by function
+  llvm::MapVector<Operation *, std::vector<PackedArgument>> packedArguments; // by function
   DenseMap<std::pair<Attribute, Type>, int64_t> offsets;                     // of what already has its place
   int64_t sectionSize = 0;
 };
 
 } // namespace
+
+// What is to be packed, before it has its place. Null, with an error, if the sources do not fit it.
+static PackingAttr checkedPacking(function_ref<InFlightDiagnostic()> emitError, MLIRContext *context,
+                                  PackingLayout layout, StringRef format, ArrayRef<int64_t> shape,
+                                  ArrayRef<SourceAttr> sources, int64_t group, bool transposed, bool manyRows) {
+  int64_t offset = 0;
+  return PackingAttr::getChecked(emitError, context, layout, format, shape, offset, sources, group, transposed,
+                                 manyRows);
+}
 
 // What lies at a place, without the names that the model has for it: equal ones are stored once.
 static PackingAttr withoutNames(PackingAttr packing) {
@@ -115,8 +124,8 @@ FailureOr<Value> WeightPlacer::weightFor(const PackRequest &request) {
     name += (name.empty() ? "" : "+") + weight.getName().str();
     sources.push_back(SourceAttr::get(b.getContext(), weight.getName(), rows, weight.getStorage()));
   }
-  auto packing = PackingAttr::getChecked(emitError, b.getContext(), request.layout, request.format, request.shape,
-                                         /*offset=*/0, sources, request.group, request.transposed, request.manyRows);
+  PackingAttr packing = checkedPacking(emitError, b.getContext(), request.layout, request.format, request.shape,
+                                       sources, request.group, request.transposed, request.manyRows);
   if (!packing)
     return failure();
   return WeightOp::create(b, request.sources.front().getLoc(), request.type, name, place(packing, request.type))
@@ -197,9 +206,10 @@ LogicalResult WeightPlacer::placeStored(WeightOp op) {
   auto type = cast<RankedTensorType>(op.getType());
   StorageAttr storage = op.getStorage();
   auto source = SourceAttr::get(b.getContext(), op.getName(), type.getNumElements(), storage);
-  auto packing = PackingAttr::getChecked([&] { return op.emitError(); }, b.getContext(), PackingLayout::Stored,
-                                         storage.getType().getValue(), type.getShape(), /*offset=*/0, source,
-                                         /*group=*/0, /*transposed=*/false, /*manyRows=*/false);
+  PackingAttr packing =
+      checkedPacking([&] { return op.emitError(); }, b.getContext(), PackingLayout::Stored,
+                     storage.getType().getValue(), type.getShape(), source, /*group=*/0, /*transposed=*/false,
+                     /*manyRows=*/false);
   if (!packing)
     return failure();
   op.setPackingAttr(place(packing, type));

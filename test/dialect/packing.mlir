@@ -24,8 +24,8 @@ func.func private @interleaved() attributes {packing = #heddle.packing<layout = 
 // CHECK: @vector() attributes {packing = #heddle.packing<layout = vector, format = "f32", shape = [64], offset = 64, sources = [<name = "q", {{.*}}>]>}
 func.func private @vector() attributes {packing = #heddle.packing<layout = vector, format = "f32", shape = [64], offset = 64, sources = [#q]>}
 
-// A scalar and a tensor without elements.
-// CHECK: @stored() attributes {empty = #heddle.packing<layout = stored, format = "i64", shape = [3, 0], {{.*}}>, scalar = #heddle.packing<layout = stored, format = "f32", shape = [], {{.*}}>}
+// A scalar, which has no sizes to print, and a tensor without elements.
+// CHECK: @stored() attributes {empty = #heddle.packing<layout = stored, format = "i64", shape = [3, 0], {{.*}}>, scalar = #heddle.packing<layout = stored, format = "f32", offset = 0, {{.*}}>}
 func.func private @stored() attributes {
   scalar = #heddle.packing<layout = stored, format = "f32", shape = [], offset = 0,
     sources = [<name = "s", rows = 1, storage = <type = "f32", file = 0, offset = 0>>]>,
