@@ -50,6 +50,42 @@ static LogicalResult verifyResults(DestinationStyleOpInterface op) {
   return success();
 }
 
+//===- pack ---------------------------------------------------------------===//
+
+int64_t PackOp::rowsOf(Value source) {
+  return shaped(source).getDimSize(getTransposed() ? 1 : 0);
+}
+
+int64_t PackOp::getK() {
+  return shaped(getSources().front()).getDimSize(getTransposed() ? 0 : 1);
+}
+
+LogicalResult PackOp::verify() {
+  if (getSources().empty() || getLayout() == PackingLayout::Stored) // pack_c1
+    return emitOpError("must have sources and another layout than 'stored', got ")
+           << getSources().size() << " and '" << stringifyPackingLayout(getLayout()) << "'";
+  int64_t rank = isVector() ? 1 : 2, rows = 0;
+  for (Value source : getSources()) {
+    if (shaped(source).getRank() != rank) // pack_c1
+      return emitOpError("sources must have rank ") << rank << ", got " << source.getType();
+    if (!isVector() && shaped(source).getDimSize(getTransposed() ? 0 : 1) != getK()) // pack_c1
+      return emitOpError("sources must have k (") << getK() << ") in common, got " << source.getType();
+    if (getLayout() == PackingLayout::Interleaved && rowsOf(source) != rowsOf(getSources().front())) // pack_c3
+      return emitOpError("rows of interleaved matrices must be equal, got ")
+             << rowsOf(getSources().front()) << " and " << rowsOf(source);
+    rows += rowsOf(source);
+  }
+  if (failed(verifyPackingLayout([&] { return emitOpError(); }, getLayout(), getFormat(), int64_t(getGroup()),
+                                 getTransposed(), getSources().size()))) // pack_c3
+    return failure();
+  ShapedType type = shaped(getResult());
+  if (isVector() && (!type.getElementType().isF32() || type.getDimSize(0) != rows)) // pack_c2
+    return emitOpError("of vectors must be f32 (") << rows << "), got " << type;
+  if (!isVector() && (!type.getElementType().isInteger(8) || !type.hasStaticShape())) // pack_c2
+    return emitOpError("of matrices must be bytes (N), got ") << type;
+  return success();
+}
+
 //===- packed_matmul ------------------------------------------------------===//
 
 LogicalResult PackedMatmulOp::verify() {

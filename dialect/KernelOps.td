@@ -23,11 +23,45 @@ class Heddle_KernelOp<string mnemonic, list<Trait> traits = []> : Heddle_Op<mnem
   let extraClassDeclaration = dpsMethods;
 }
 
+def Heddle_PackOp : Heddle_Op<"pack", [Pure]> {
+  let summary = "Weights of the model in the layout that a kernel reads";
+  let description = [{
+    What a kernel asks for: `lower-to-kernels` writes it, and `pack-weights` puts a `weight` with the `#heddle.packing` of the same
+    layout, format, group, transposed and many_rows in its place. Nothing packs at run time. As a matrix the result is the
+    sources (of each the transpose, if `transposed`), one below the other, whatever the layout.
+
+    Constraints:
+      * C1: sources of a vector are vectors, those of matrices matrices of one k (columns; rows if `transposed`), all of static
+        shape. What is stored as the file has it needs no packing: the layout is not `stored`.
+      * C2: the result is bytes, of vectors f32 as long as they are together.
+      * C3: format, group and transposed are as in `#heddle.packing` (C1, C4, C6).
+
+    ```mlir
+    func.func @query_and_key(%q: tensor<64x64xbf16>, %k: tensor<32x64xbf16>) -> tensor<12288xi8> {
+      %w = heddle.pack <stacked> "bf16" (%q, %k : tensor<64x64xbf16>, tensor<32x64xbf16>) -> tensor<12288xi8>
+      return %w : tensor<12288xi8>
+    }
+    ```
+  }];
+  let arguments = (ins Variadic<AnyStaticShapeTensor>:$sources, Heddle_PackingLayoutAttr:$layout, StrAttr:$format,
+                       DefaultValuedAttr<I64Attr, "0">:$group, UnitAttr:$transposed, UnitAttr:$many_rows);
+  let results = (outs 1DTensorOf<[I8, F32]>:$result);
+  let assemblyFormat = "$layout $format `(` $sources `:` type($sources) `)` attr-dict `->` type($result)";
+  let extraClassDeclaration = [{
+    bool isVector() { return getLayout() == PackingLayout::Vector; }
+    // Of the matrix that is packed of `source`, or the length of a vector.
+    int64_t rowsOf(::mlir::Value source);
+    // Columns of the packed matrices.
+    int64_t getK();
+  }];
+  let hasVerifier = 1;
+}
+
 def Heddle_PackedMatmulOp : Heddle_KernelOp<"packed_matmul", [AttrSizedOperandSegments]> {
   let summary = "x W^T + b with W packed in panels of 16 output rows";
   let description = [{
     The weights are those of one or several `linear` weights stacked along out_features and packed as `format` says
-    (compiler/codegen/cpu/PackedLayout.h). The input is f32, or bf16, which rounds the weights to bf16 as well, or, with
+    (compiler/weights/PackedLayout.h). The input is f32, or bf16, which rounds the weights to bf16 as well, or, with
     `input_scales` and `input_sums`, what `quantize` made of it. `accumulate` adds to the destination: a residual connection.
 
     Constraints:
@@ -314,7 +348,7 @@ def Heddle_OnlineLatentAttentionOp : Heddle_KernelOp<"online_latent_attention", 
     queries * (rebuild + keys * latent) > keys * rebuild, with rebuild = rank * (nope + value) and latent = 2 * rank - nope
     - value, unless the step asks for one form.
 
-    key_ups and value_ups are one matrix per KV head up to pack-weights, then one packed tensor: each head packed for
+    key_ups and value_ups are one matrix per KV head up to lower-to-kernels, then one packed tensor: each head packed for
     itself, one after the other. key_folds are the transposed key_ups, packed likewise, where the absorbed body may run.
     The second destination is scratch.
 

@@ -94,7 +94,7 @@ void GraphLowering::addArguments() {
     if (!weight)
       return;
     b.setInsertionPoint(op);
-    Value offset = arith::ConstantIndexOp::create(b, op.getLoc(), weight.getStorage().getOffset());
+    Value offset = arith::ConstantIndexOp::create(b, op.getLoc(), weight.getPacking().getOffset());
     op.replaceAllUsesWith(
         Value(memref::ViewOp::create(b, op.getLoc(), cast<MemRefType>(op.getType()), section, offset, ValueRange())));
     op.erase();

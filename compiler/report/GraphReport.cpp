@@ -25,9 +25,9 @@ Json heddle::weightNames(Value operand) {
   auto weight = operand ? operand.getDefiningOp<WeightOp>() : WeightOp();
   if (!weight)
     return names;
-  if (auto sources = weight->getAttrOfType<ArrayAttr>("heddle.source_names"))
-    for (auto source : sources.getAsRange<StringAttr>())
-      names.push_back(source.str());
+  if (PackingAttr packing = weight.getPacking())
+    for (SourceAttr source : packing.getSources())
+      names.push_back(source.getName().str());
   else
     names.push_back(weight.getName().str());
   return names;

@@ -87,27 +87,6 @@ def OrderLoops : Pass<"heddle-order-loops", "::mlir::ModuleOp"> {
   }];
 }
 
-def PlaceWeights : Pass<"heddle-place-weights", "::mlir::ModuleOp"> {
-  let summary = "Give every weight of a graph, stored as in its file, a place in the weights section";
-  let description = [{
-    After: every `weight` says its offset in the section and its source; equal ones share their bytes. No byte is read here.
-    Example: test/schedule/place-weights.mlir.
-
-    ```mlir
-    func.func @graph() -> (tensor<2x2xf32>, tensor<2xi1>) {
-      %a = heddle.weight "a" <type = "f32", file = 0, offset = 4> : tensor<2x2xf32>
-      %flags = heddle.weight "flags" <type = "bool", file = 0, offset = 20> : tensor<2xi1>
-      return %a, %flags : tensor<2x2xf32>, tensor<2xi1>
-    }
-    // becomes
-    module attributes {heddle.weights_size = 66 : i64} {
-    %a = heddle.weight "a" <type = "packed", file = 0, offset = 0> {heddle.format = "stored", …
-    %flags = heddle.weight "flags" <type = "packed", file = 0, offset = 64> {…} : tensor<2xi1>
-    ```
-  }];
-  let dependentDialects = ["::heddle::HeddleDialect"];
-}
-
 def BufferizeGraph : Pass<"heddle-bufferize-graph", "::mlir::ModuleOp"> {
   let summary = "Put the tensors of a graph into buffers";
   let description = [{

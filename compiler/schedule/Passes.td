@@ -71,15 +71,15 @@ def SplitKv : Pass<"heddle-split-kv", "::mlir::ModuleOp"> {
   let dependentDialects = ["::heddle::HeddleDialect", "::mlir::scf::SCFDialect", "::mlir::tensor::TensorDialect"];
 }
 
-def PackWeights : Pass<"heddle-pack-weights", "::mlir::ModuleOp"> {
-  let summary = "Give every weight the layout its kernel reads, and a place in the weights section";
+def LowerToKernels : Pass<"heddle-lower-to-kernels", "::mlir::func::FuncOp"> {
+  let summary = "Make kernels of model ops, which ask for their weights packed";
   let description = [{
     `linear` becomes `packed_matmul` (adding to its destination where the product is only added to a value that is not used
-    later), `embedding` of a weight becomes `dequantize`,
-    `moe` the product of its router, `route_experts` and two `expert_matmul`; their weights, of a product stacked, become one packed tensor of bytes.
-    Norm weights and biases become f32. Equal packed weights (a tied head) are stored once. After: no tensor has an encoding;
-    every `weight` says its offset in the section and its sources. No byte is read here: packaging streams them.
-    Examples: test/schedule/pack-weights.mlir, pack-weights-moe.mlir.
+    later), `embedding` of a weight becomes `dequantize`, `moe` the product of its router, `route_experts` and two
+    `expert_matmul`. What they and `online_latent_attention` read of the model becomes a `pack` of the stored weights, of a product
+    stacked; so do vectors of norms and of attention, which are read as f32. Must hold before: activations are rows, (rows, width);
+    attention is tiled. After: no `linear`, no `moe`, no `embedding` of a weight; weights are still as the file has them.
+    Examples: test/schedule/lower-to-kernels.mlir, lower-to-kernels-moe.mlir.
 
     ```mlir
     func.func @step(%x: tensor<?x64xf32>, %residual: tensor<?x32xf32>) -> tensor<?x32xf32> {
@@ -89,9 +89,8 @@ def PackWeights : Pass<"heddle-pack-weights", "::mlir::ModuleOp"> {
       return %sum : tensor<?x32xf32>
     }
     // becomes
-    module attributes {heddle.weights_size = 4096 : i64} {
-    %w = heddle.weight "w" <type = "packed", file = 0, offset = 0> {heddle.format = "bf16", heddle.shape = array<i64: 32, 64>, …} : tensor<4096xi8>
-    %y = heddle.packed_matmul ins(%x, %w : …) outs(%residual : tensor<?x32xf32>) {accumulate, format = "bf16", k = 64 : i64, n = 32 : i64} -> tensor<?x32xf32>
+    %packed = heddle.pack <stacked> "bf16"(%w : tensor<32x64xbf16>) -> tensor<4096xi8>
+    %y = heddle.packed_matmul ins(%x, %packed : …) outs(%residual : tensor<?x32xf32>) {accumulate, format = "bf16", k = 64 : i64, n = 32 : i64} -> tensor<?x32xf32>
     return %y : tensor<?x32xf32>
     ```
   }];
@@ -119,6 +118,31 @@ def FlattenRows : Pass<"heddle-flatten-rows", "::mlir::ModuleOp"> {
     ```
   }];
   let dependentDialects = ["::heddle::HeddleDialect", "::mlir::tensor::TensorDialect"];
+}
+
+def PackWeights : Pass<"heddle-pack-weights", "::mlir::ModuleOp"> {
+  let summary = "Give every weight a place in the weights section: packed where a kernel asks for it, as stored elsewhere";
+  let description = [{
+    A `pack` becomes a `weight` whose `#heddle.packing` says its offset, its layout and its sources. What a layer function packs of
+    its arguments is an argument, filled at each call. Weights that ops read as they are keep their bytes, in the layout `stored`.
+    What is packed equally (a tied head) has one place. Must hold before: what is packed are weights, or arguments of a private
+    function. After: no `pack`; every `weight` has a packing instead of a storage, and none is without use. No byte is read here:
+    packaging streams them. Examples: test/schedule/pack-weights.mlir, pack-weights-stored.mlir.
+
+    ```mlir
+    func.func @step() -> (tensor<4096xi8>, tensor<2xi1>) {
+      %w = heddle.weight "w" <type = "bf16", file = 0, offset = 128> : tensor<32x64xbf16>
+      %packed = heddle.pack <stacked> "bf16" (%w : tensor<32x64xbf16>) -> tensor<4096xi8>
+      %flags = heddle.weight "flags" <type = "bool", file = 0, offset = 20> : tensor<2xi1>
+      return %packed, %flags : tensor<4096xi8>, tensor<2xi1>
+    }
+    // becomes
+    module attributes {heddle.weights_size = 4098 : i64} {
+    %packed = heddle.weight "w" packed <layout = stacked, format = "bf16", shape = [32, 64], offset = 0, sources = [<name = "w", rows = 32, …
+    %flags = heddle.weight "flags" packed <layout = stored, format = "bool", shape = [2], offset = 4096, …> : tensor<2xi1>
+    ```
+  }];
+  let dependentDialects = ["::heddle::HeddleDialect"];
 }
 
 def AssignSchedules : Pass<"heddle-assign-schedules", "::mlir::ModuleOp"> {

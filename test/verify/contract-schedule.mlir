@@ -3,7 +3,8 @@
 
 #rope = #heddle.rope<half, table = 0, attention_factor = 1.0, inverse_frequency = array<f32: 1.0, 0.1>>
 func.func @step(%x: memref<?x64xf32>, %out: memref<?x16xf32>) {
-  %stored = heddle.weight "w" <type = "f32", file = 0, offset = 0> : tensor<4096xi8>
+  %stored = heddle.weight "w" packed <layout = stacked, format = "f32", shape = [16, 64], offset = 0,
+    sources = [<name = "w", rows = 16, storage = <type = "f32", file = 0, offset = 0>>]> : tensor<4096xi8>
   %w = bufferization.to_buffer %stored : tensor<4096xi8> to memref<4096xi8>
   heddle.packed_matmul ins(%x, %w : memref<?x64xf32>, memref<4096xi8>) outs(%out : memref<?x16xf32>) {n = 16, k = 64, format = "f32"}
   return
@@ -34,6 +35,23 @@ func.func private @kernel(tensor<64x256xf32, #heddle.quant<q8_0>>) attributes {h
 func.func @graph() {
   // expected-error @+1 {{has the encoded type}}
   %0 = heddle.weight "w" <type = "q8_0", file = 0, offset = 0> : tensor<64x256xf32, #heddle.quant<q8_0>>
+  return
+}
+
+// -----
+
+func.func @step() {
+  // expected-error @+1 {{'w' has no place in the weights section after stage schedule}}
+  %0 = heddle.weight "w" <type = "f32", file = 0, offset = 0> : tensor<64xf32>
+  return
+}
+
+// -----
+
+// Kernels read packed weights: what one asks for is there.
+func.func @step(%w: tensor<16x64xf32>) {
+  // expected-error @+1 {{'heddle.pack' must not remain after stage schedule}}
+  %0 = heddle.pack <stacked> "f32" (%w : tensor<16x64xf32>) -> tensor<4096xi8>
   return
 }
 

@@ -3,8 +3,8 @@
 #include "compiler/codegen/cpu/LatentAttentionKernel.h"
 
 #include "compiler/codegen/cpu/AttentionTile.h"
-#include "compiler/codegen/cpu/PackedLayout.h"
 #include "compiler/codegen/cpu/SequenceAccess.h"
+#include "compiler/weights/PackedLayout.h"
 #include "runtime/model/ModelAbi.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

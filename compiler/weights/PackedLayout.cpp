@@ -1,8 +1,11 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Sizes of panels, the index formula and the packer. Packing writes a panel in order and reads its 16 rows side by side: files promise
+// no alignment, so every value is copied by bytes. `unpack` is written from the formula alone, not from the packer.
 
-#include "compiler/codegen/cpu/PackedLayout.h"
+#include "compiler/weights/PackedLayout.h"
 
-#include "compiler/codegen/cpu/BlockCodes.h"
+#include "compiler/weights/BlockCodes.h"
 
 #include <cmath>
 #include <cstring>

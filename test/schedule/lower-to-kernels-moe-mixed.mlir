@@ -1,10 +1,10 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// RUN: %heddle-opt %s --heddle-pack-weights --verify-diagnostics | FileCheck %s
+// RUN: %heddle-opt %s --heddle-lower-to-kernels --verify-diagnostics | FileCheck %s
 
 // One kernel serves all experts of a role: where their types differ, it reads f32. The other role keeps its type.
 // CHECK-LABEL: @gates_and_ups_of_two_types
-// CHECK-DAG: %[[GATE_UP:.*]] = heddle.weight "gate.0+up.0+gate.1+up.1" {{.*}}heddle.format = "f32"{{.*}} : tensor<32768xi8>
-// CHECK-DAG: %[[DOWN:.*]] = heddle.weight "down.0+down.1" {{.*}}heddle.format = "q8_0"{{.*}} : tensor<4608xi8>
+// CHECK: %[[GATE_UP:.*]] = heddle.pack <interleaved> "f32"({{.*}}) {group = 2 : i64} -> tensor<32768xi8>
+// CHECK: %[[DOWN:.*]] = heddle.pack <interleaved> "q8_0"({{.*}}) {group = 1 : i64} -> tensor<4608xi8>
 // CHECK: heddle.expert_matmul gated <silu> ins(%{{.*}}, %[[GATE_UP]] {{.*}}format = "f32"
 // CHECK: heddle.expert_matmul ins(%{{.*}}, %[[DOWN]] {{.*}}format = "q8_0"
 func.func @gates_and_ups_of_two_types(%x: tensor<?x64xf32>) -> tensor<?x64xf32> {

@@ -1,6 +1,9 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// One decoder per block type, and the table of types. A decoder follows the type's layout in ggml files (`block_q4_0` and so on) and
+// leaves unsigned codes, so that one layout of panels and one unpacking serve all types.
 
-#include "compiler/codegen/cpu/BlockCodes.h"
+#include "compiler/weights/BlockCodes.h"
 
 #include <cstring>
 

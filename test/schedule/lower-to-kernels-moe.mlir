@@ -1,13 +1,20 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// RUN: %heddle-opt %s --heddle-pack-weights | FileCheck %s
-// RUN: %heddle-opt %s --heddle-pack-weights --heddle-assign-schedules=activations=int8 | FileCheck %s --check-prefix=INT8
+// RUN: %heddle-opt %s --heddle-lower-to-kernels | FileCheck %s
+// RUN: %heddle-opt %s --heddle-lower-to-kernels --heddle-assign-schedules=activations=int8 | FileCheck %s --check-prefix=INT8
 
 // An expert's gate and up projection lie together; experts one after the other.
 // CHECK-LABEL: @step
 // CHECK-NOT: heddle.moe
-// CHECK-DAG: %[[GATE_UP:.*]] = heddle.weight "gate.0+up.0+gate.1+up.1" {{.*}}heddle.interleave = 2{{.*}} : tensor<8704xi8>
-// CHECK-DAG: %[[DOWN:.*]] = heddle.weight "down.0+down.1" {{.*}}heddle.interleave = 1{{.*}} : tensor<4608xi8>
-// CHECK-DAG: %[[ROUTER:.*]] = heddle.weight "router"
+// CHECK-DAG: %[[R:.*]] = heddle.weight "router"
+// CHECK-DAG: %[[G0:.*]] = heddle.weight "gate.0"
+// CHECK-DAG: %[[U0:.*]] = heddle.weight "up.0"
+// CHECK-DAG: %[[D0:.*]] = heddle.weight "down.0"
+// CHECK-DAG: %[[G1:.*]] = heddle.weight "gate.1"
+// CHECK-DAG: %[[U1:.*]] = heddle.weight "up.1"
+// CHECK-DAG: %[[D1:.*]] = heddle.weight "down.1"
+// CHECK: %[[GATE_UP:.*]] = heddle.pack <interleaved> "q8_0"(%[[G0]], %[[U0]], %[[G1]], %[[U1]] : {{.*}}) {group = 2 : i64} -> tensor<8704xi8>
+// CHECK: %[[DOWN:.*]] = heddle.pack <interleaved> "q8_0"(%[[D0]], %[[D1]] : {{.*}}) {group = 1 : i64} -> tensor<4608xi8>
+// CHECK: %[[ROUTER:.*]] = heddle.pack <stacked> "f32"(%[[R]] : tensor<2x64xf32>)
 // CHECK: %[[LOGITS:.*]] = heddle.packed_matmul ins(%[[X:.*]], %[[ROUTER]]
 // CHECK: %[[LIST:.*]]:5 = heddle.route_experts ins(%[[LOGITS]]
 // CHECK: %[[HIDDEN:.*]] = heddle.expert_matmul gated <silu> ins(%[[X]], %[[GATE_UP]] {{.*}} list(%[[LIST]]#2, %[[LIST]]#3, %[[LIST]]#4

@@ -5,8 +5,8 @@
 // W (N = out_features, K = in_features) is cut into panels of 16 rows; N is padded with zero rows. A panel holds its 16
 // rows side by side ("lane" = row within the panel), so that a vector of 16 lanes is 16 outputs whatever the register
 // width. The formulas of each format are in README.md; PackedLayout::unpack is their executable form.
-#ifndef HEDDLE_COMPILER_CODEGEN_CPU_PACKEDLAYOUT_H
-#define HEDDLE_COMPILER_CODEGEN_CPU_PACKEDLAYOUT_H
+#ifndef HEDDLE_COMPILER_WEIGHTS_PACKEDLAYOUT_H
+#define HEDDLE_COMPILER_WEIGHTS_PACKEDLAYOUT_H
 
 #include "frontends/Checkpoint.h"
 

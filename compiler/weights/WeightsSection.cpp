@@ -1,8 +1,11 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Writes the weights section from the packings of a module. Each weight is read where the model's file is mapped and packed panel by
+// panel into a buffer of a few megabytes, so that memory does not grow with the model.
 
-#include "compiler/package/WeightsSection.h"
+#include "compiler/weights/WeightsSection.h"
 
-#include "compiler/codegen/cpu/PackedLayout.h"
+#include "compiler/weights/PackedLayout.h"
 
 #include "llvm/Support/SHA256.h"
 
@@ -15,30 +18,33 @@ static constexpr size_t chunkBytes = 4 << 20;
 
 namespace {
 
-struct Source {
+// Where a source lies, as what is packed of it.
+struct MappedSource {
   const uint8_t *data;
   heddle::TensorType type;
-  int64_t rows;
+  int64_t rows; // of what is packed
   bool transposed;
-  int64_t stride;
+  int64_t stride; // of stored rows, in values; 0: none lie between
 };
 
 // Streams one weight.
 class WeightWriter {
 public:
   WeightWriter(WeightOp op, const Checkpoint &checkpoint, WriteBytes write)
-      : op(op), checkpoint(checkpoint), write(write) {}
+      : op(op), packing(op.getPacking()), checkpoint(checkpoint), write(write) {}
   FailureOr<PackedWeight> run();
 
 private:
   FailureOr<ArrayRef<uint8_t>> stored(StorageAttr storage, uint64_t count, uint64_t width);
-  FailureOr<SmallVector<Source>> sources(int64_t k);
+  FailureOr<SmallVector<MappedSource>> sources(int64_t k);
   LogicalResult emit(ArrayRef<uint8_t> bytes);
-  LogicalResult writeMatrix(ArrayRef<Source> sources, int64_t k, PanelOrder order);
-  LogicalResult writeVector(ArrayRef<Source> sources);
+  LogicalResult writeAll();
+  LogicalResult writeMatrix(ArrayRef<MappedSource> sources, int64_t k, PanelOrder order);
+  LogicalResult writeVector(ArrayRef<MappedSource> sources);
   LogicalResult writeStored();
 
   WeightOp op;
+  PackingAttr packing;
   const Checkpoint &checkpoint;
   WriteBytes write;
   llvm::SHA256 hash;
@@ -60,15 +66,14 @@ FailureOr<ArrayRef<uint8_t>> WeightWriter::stored(StorageAttr storage, uint64_t 
 }
 
 // `k`: in_features of each matrix, 1 for vectors.
-FailureOr<SmallVector<Source>> WeightWriter::sources(int64_t k) {
-  SmallVector<Source> result;
-  auto rows = op->getAttrOfType<ArrayAttr>("heddle.source_rows");
-  for (auto [attr, count] : llvm::zip(op->getAttrOfType<ArrayAttr>("heddle.sources"), rows)) {
-    auto storage = cast<StorageAttr>(attr);
+FailureOr<SmallVector<MappedSource>> WeightWriter::sources(int64_t k) {
+  SmallVector<MappedSource> result;
+  for (SourceAttr source : packing.getSources()) {
+    StorageAttr storage = packing.storageOf(source);
     std::optional<heddle::TensorType> type = tensorTypeNamed(storage.getType().getValue());
     if (!type)
       return op.emitError("names no stored tensor: ") << storage;
-    int64_t rows = cast<IntegerAttr>(count).getInt();
+    int64_t rows = source.getRows();
     auto [storedRows, width] = storage.getTransposed() ? std::pair(k, rows) : std::pair(rows, k);
     int64_t stride = storage.getStride() ? storage.getStride() : width, values = 0;
     if (rows < 1 || k < 1 || stride < 1 || __builtin_mul_overflow(storedRows - 1, stride, &values) ||
@@ -92,9 +97,9 @@ LogicalResult WeightWriter::emit(ArrayRef<uint8_t> bytes) {
   return success();
 }
 
-LogicalResult WeightWriter::writeMatrix(ArrayRef<Source> sources, int64_t k, PanelOrder order) {
+LogicalResult WeightWriter::writeMatrix(ArrayRef<MappedSource> sources, int64_t k, PanelOrder order) {
   // As f32, also numbers of matrices of other types: packed across their blocks, or beside matrices of another type.
-  bool isF32 = op->getAttrOfType<StringAttr>("heddle.format") == "f32";
+  bool isF32 = packing.getFormat() == "f32";
   heddle::TensorType type = isF32 ? heddle::TensorType::F32 : sources.front().type;
   std::optional<PackedLayout> layout = layoutFor(type);
   if (!layout)
@@ -102,7 +107,7 @@ LogicalResult WeightWriter::writeMatrix(ArrayRef<Source> sources, int64_t k, Pan
   std::vector<WeightSource> stacked;
   std::vector<std::vector<float>> widened;
   int64_t n = 0;
-  for (const Source &source : sources) {
+  for (const MappedSource &source : sources) {
     const uint8_t *data = source.data;
     bool isWidened = source.type != type;
     if (isWidened) {
@@ -128,8 +133,8 @@ LogicalResult WeightWriter::writeMatrix(ArrayRef<Source> sources, int64_t k, Pan
   return success();
 }
 
-LogicalResult WeightWriter::writeVector(ArrayRef<Source> sources) {
-  for (const Source &source : sources) {
+LogicalResult WeightWriter::writeVector(ArrayRef<MappedSource> sources) {
+  for (const MappedSource &source : sources) {
     std::vector<float> values(source.rows);
     dequantize(source.type, source.data, source.rows, values.data());
     if (failed(emit(ArrayRef(reinterpret_cast<const uint8_t *>(values.data()), values.size() * sizeof(float)))))
@@ -140,9 +145,9 @@ LogicalResult WeightWriter::writeVector(ArrayRef<Source> sources) {
 
 // The bytes as the file has them.
 LogicalResult WeightWriter::writeStored() {
-  auto storage = cast<StorageAttr>(op->getAttrOfType<ArrayAttr>("heddle.sources")[0]);
   auto type = cast<RankedTensorType>(op.getType());
-  auto bytes = stored(storage, type.getNumElements(), llvm::divideCeil(type.getElementTypeBitWidth(), 8));
+  auto bytes = stored(packing.getSources().front().getStorage(), type.getNumElements(),
+                      llvm::divideCeil(type.getElementTypeBitWidth(), 8));
   if (failed(bytes))
     return failure();
   for (ArrayRef<uint8_t> rest = *bytes; !rest.empty(); rest = rest.drop_front(std::min(rest.size(), chunkBytes)))
@@ -151,37 +156,39 @@ LogicalResult WeightWriter::writeStored() {
   return success();
 }
 
+LogicalResult WeightWriter::writeAll() {
+  if (packing.getLayout() == PackingLayout::Stored)
+    return writeStored();
+  int64_t k = packing.isMatrix() ? packing.getShape()[1] : 1;
+  FailureOr<SmallVector<MappedSource>> from = sources(k);
+  if (failed(from))
+    return failure();
+  if (packing.getLayout() == PackingLayout::Vector)
+    return writeVector(*from);
+  if (packing.getLayout() == PackingLayout::Stacked)
+    return writeMatrix(*from, k, PanelOrder::Stacked);
+  int64_t group = packing.getGroup();
+  for (ArrayRef<MappedSource> rest = *from; !rest.empty(); rest = rest.drop_front(group))
+    if (failed(writeMatrix(rest.take_front(group), k, PanelOrder::Interleaved)))
+      return failure();
+  return success();
+}
+
 FailureOr<PackedWeight> WeightWriter::run() {
   PackedWeight weight;
   weight.name = op.getName().str();
-  weight.format = op->getAttrOfType<StringAttr>("heddle.format").str();
-  ArrayRef<int64_t> shape = op->getAttrOfType<DenseI64ArrayAttr>("heddle.shape").asArrayRef();
-  bool isVector = weight.format == "vector";
-  weight.shape.assign(shape.begin(), isVector ? shape.begin() + 1 : shape.end());
-  weight.offset = offset = op.getStorage().getOffset();
-  if (weight.format == "stored") {
-    if (failed(writeStored()))
-      return failure();
-    weight.size = offset - weight.offset;
-    weight.sha256 = hash.final();
-    return weight;
-  }
-  FailureOr<SmallVector<Source>> from = sources(isVector ? 1 : shape[1]);
-  if (failed(from))
+  weight.format = packing.getTableFormat().str();
+  weight.shape.assign(packing.getShape().begin(), packing.getShape().end());
+  weight.offset = offset = packing.getOffset();
+  if (failed(writeAll()))
     return failure();
-  auto interleave = op->getAttrOfType<IntegerAttr>("heddle.interleave");
-  if (isVector) {
-    if (failed(writeVector(*from)))
-      return failure();
-  } else if (!interleave) {
-    if (failed(writeMatrix(*from, shape[1], PanelOrder::Stacked)))
-      return failure();
-  } else {
-    for (ArrayRef<Source> rest = *from; !rest.empty(); rest = rest.drop_front(interleave.getInt()))
-      if (failed(writeMatrix(rest.take_front(interleave.getInt()), shape[1], PanelOrder::Interleaved)))
-        return failure();
-  }
   weight.size = offset - weight.offset;
+  // What code reads is as large as the type says; what lies behind belongs to another weight.
+  auto type = cast<RankedTensorType>(op.getType());
+  uint64_t expected = type.getNumElements() * llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+  if (weight.size != expected)
+    return op.emitError("'") << op.getName() << "' is packed in " << weight.size << " bytes, its type " << type
+                             << " has " << expected;
   weight.sha256 = hash.final();
   return weight;
 }
@@ -190,8 +197,8 @@ FailureOr<std::vector<PackedWeight>> heddle::streamWeights(ModuleOp module, cons
                                                            WriteBytes write) {
   std::map<int64_t, WeightOp> byOffset; // a weight that several ops name is written once
   module.walk([&](WeightOp op) {
-    if (op->hasAttr("heddle.sources"))
-      byOffset.try_emplace(op.getStorage().getOffset(), op);
+    if (PackingAttr packing = op.getPacking())
+      byOffset.try_emplace(packing.getOffset(), op);
   });
   std::vector<PackedWeight> table;
   for (auto &[offset, op] : byOffset) {

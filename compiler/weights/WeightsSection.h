@@ -1,8 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The weights section: what pack-weights planned, streamed from the model's files.
-#ifndef HEDDLE_COMPILER_PACKAGE_WEIGHTSSECTION_H
-#define HEDDLE_COMPILER_PACKAGE_WEIGHTSSECTION_H
+#ifndef HEDDLE_COMPILER_WEIGHTS_WEIGHTSSECTION_H
+#define HEDDLE_COMPILER_WEIGHTS_WEIGHTSSECTION_H
 
 #include "dialect/HeddleDialect.h"
 #include "frontends/Checkpoint.h"

@@ -1,10 +1,10 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // ggml's block types as affine codes: w = scale * (code - zero) + min.
-#ifndef HEDDLE_COMPILER_CODEGEN_CPU_BLOCKCODES_H
-#define HEDDLE_COMPILER_CODEGEN_CPU_BLOCKCODES_H
+#ifndef HEDDLE_COMPILER_WEIGHTS_BLOCKCODES_H
+#define HEDDLE_COMPILER_WEIGHTS_BLOCKCODES_H
 
-#include "compiler/codegen/cpu/PackedLayout.h"
+#include "compiler/weights/PackedLayout.h"
 
 namespace heddle {
 
