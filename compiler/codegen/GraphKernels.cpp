@@ -7,7 +7,7 @@
 #include "compiler/codegen/GraphKernels.h"
 
 #include "compiler/codegen/GraphEntry.h"
-#include "compiler/codegen/cpu/PackedLayout.h"
+#include "compiler/weights/PackedLayout.h"
 #include "compiler/codegen/cpu/RawBuilder.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
