@@ -190,7 +190,9 @@ void heddle::lowerToFlashAttention(AttentionOp op) {
 
   // Transposes behind that are read instead of the result, outermost last.
   Placed out{op.getResult()};
+  SmallVector<Operation *> replaced = {op};
   while (Operation *transpose = rows == element ? readingTranspose(out.value) : nullptr) {
+    replaced.push_back(transpose);
     SmallVector<int64_t> permutation = permutationOf(transpose);
     for (int64_t &axis : out.axes)
       axis = llvm::find(permutation, axis) - permutation.begin();
@@ -209,5 +211,6 @@ void heddle::lowerToFlashAttention(AttentionOp op) {
                                         b.getDenseI64ArrayAttr(query.axes), b.getDenseI64ArrayAttr(key.axes),
                                         b.getDenseI64ArrayAttr(value.axes), b.getDenseI64ArrayAttr(out.axes));
   out.value.replaceAllUsesWith(convertFloats(b, loc, flash.getResult(0), element));
-  op.erase();
+  for (Operation *reader : llvm::reverse(replaced))
+    reader->erase();
 }
