@@ -190,13 +190,13 @@ void heddle::lowerToFlashAttention(AttentionOp op) {
 
   // Transposes behind that are read instead of the result, outermost last.
   Placed out{op.getResult()};
-  SmallVector<Operation *> absorbed;
+  SmallVector<Operation *> replaced = {op};
   while (Operation *transpose = rows == element ? readingTranspose(out.value) : nullptr) {
+    replaced.push_back(transpose);
     SmallVector<int64_t> permutation = permutationOf(transpose);
     for (int64_t &axis : out.axes)
       axis = llvm::find(permutation, axis) - permutation.begin();
     out.value = transpose->getResult(0);
-    absorbed.push_back(transpose);
   }
   RankedTensorType type = shaped(out.value).clone(rows);
   SmallVector<OpFoldResult> sizes(4);
@@ -211,7 +211,6 @@ void heddle::lowerToFlashAttention(AttentionOp op) {
                                         b.getDenseI64ArrayAttr(query.axes), b.getDenseI64ArrayAttr(key.axes),
                                         b.getDenseI64ArrayAttr(value.axes), b.getDenseI64ArrayAttr(out.axes));
   out.value.replaceAllUsesWith(convertFloats(b, loc, flash.getResult(0), element));
-  for (Operation *transpose : llvm::reverse(absorbed))
-    transpose->erase();
-  op.erase();
+  for (Operation *reader : llvm::reverse(replaced))
+    reader->erase();
 }
