@@ -243,7 +243,7 @@ Value LoopEmitter::gather(OpOperand &operand, Value at) {
 Value LoopEmitter::firstLanes(Value count) {
   auto type = vectorOf(b.getI32Type());
   Value lane = arith::ConstantOp::create(
-      b, type, DenseElementsAttr::get(type, llvm::to_vector(llvm::seq<int32_t>(0, int32_t(lanes)))));
+      b, type, DenseElementsAttr::get(type, ArrayRef(llvm::to_vector(llvm::seq<int32_t>(0, int32_t(lanes))))));
   Value limit = arith::IndexCastOp::create(b, b.getI32Type(), count);
   return arith::CmpIOp::create(b, arith::CmpIPredicate::slt, lane, splat(limit));
 }
@@ -283,7 +283,7 @@ void LoopEmitter::cloneBody(IRMapping &map, Value at, bool inVectors) {
       if (inVectors && place.getDim() + 1 == op.getNumLoops()) {
         auto type = vectorOf(b.getIndexType());
         Value lane = arith::ConstantOp::create(
-            b, type, DenseElementsAttr::get(type, llvm::to_vector(llvm::seq<int64_t>(0, lanes))));
+            b, type, DenseElementsAttr::get(type, ArrayRef(llvm::to_vector(llvm::seq<int64_t>(0, lanes)))));
         value = arith::AddIOp::create(b, splat(value), lane);
       }
       map.map(place.getResult(), value);

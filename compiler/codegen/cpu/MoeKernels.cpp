@@ -3,6 +3,7 @@
 #include "compiler/codegen/cpu/MoeKernels.h"
 
 #include "compiler/codegen/VectorMath.h"
+#include "compiler/codegen/cpu/KernelBuilder.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
