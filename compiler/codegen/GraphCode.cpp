@@ -214,11 +214,10 @@ void GraphLowering::guardDivisions() {
     loop.walk(guard);
 }
 
-// cf.assert → call->fail(call, message), which does not return.
+// cf.assert → call->fail(call, message), which does not return, unless it holds.
 void GraphLowering::lowerAssertions() {
   auto pointer = LLVM::LLVMPointerType::get(b.getContext());
   llvm::StringMap<std::string> messages;
-  // Gathered first: blocks are split at them.
   SmallVector<cf::AssertOp> assertions;
   graph.walk([&](cf::AssertOp op) { assertions.push_back(op); });
   for (cf::AssertOp op : assertions) {
@@ -230,13 +229,8 @@ void GraphLowering::lowerAssertions() {
       LLVM::GlobalOp::create(b, loc, LLVM::LLVMArrayType::get(b.getI8Type(), text.size()), true,
                              LLVM::Linkage::Internal, entry->second, b.getStringAttr(text));
     }
-    Block *before = op->getBlock(), *after = before->splitBlock(op->getNextNode());
-    Block *failed = b.createBlock(&graph.getBody(), graph.getBody().end());
-    callRuntime(b, loc, graph.getArgument(0), RuntimeCall::Fail,
-                LLVM::AddressOfOp::create(b, loc, pointer, entry->second).getResult());
-    LLVM::UnreachableOp::create(b, loc);
-    b.setInsertionPointToEnd(before);
-    cf::CondBranchOp::create(b, loc, op.getArg(), after, failed);
+    b.setInsertionPoint(op);
+    requireInGraph(b, loc, graph, op.getArg(), LLVM::AddressOfOp::create(b, loc, pointer, entry->second).getResult());
     op.erase();
   }
 }
@@ -283,12 +277,12 @@ LogicalResult GraphLowering::run() {
         pm.addPass(arith::createArithExpandOpsPass(expand));
         pm.addPass(createCanonicalizerPass());
         pm.addPass(createCSEPass());
-        pm.addPass(createSCFToControlFlowPass());
       })))
     return failure();
   guardDivisions();
   lowerAssertions();
   return runPasses([](OpPassManager &pm) {
+    pm.addPass(createSCFToControlFlowPass());
     pm.addPass(createConvertVectorToLLVMPass());
     ConvertMathToFuncsOptions powers;
     powers.minWidthOfFPowIExponent = 1;

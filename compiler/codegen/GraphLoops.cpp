@@ -18,6 +18,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/IRMapping.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Interfaces/ViewLikeInterface.h"
 #include "llvm/ADT/SetVector.h"
@@ -364,23 +365,26 @@ void LoopTask::load(func::FuncOp task) {
         outer.insert(operand);
   });
   b.setInsertionPointToStart(&task.getBody().front());
-  auto replace = [&](Value value, Value own) {
-    value.replaceUsesWithIf(own, [&](OpOperand &use) { return task->isProperAncestor(use.getOwner()); });
-  };
+  // By walking the function, not the uses: those of a size or a constant are all over the graph.
+  IRMapping own;
   size_t offset = 0;
   for (Value value : outer) {
     if (matchPattern(value, m_Constant())) {
-      replace(value, b.clone(*value.getDefiningOp())->getResult(0));
+      own.map(value, b.clone(*value.getDefiningOp())->getResult(0));
       continue;
     }
     values.push_back(value);
     Type type = storedType(value);
     Value stored = LLVM::LoadOp::create(b, loc, type, addressAt(b, loc, task.getArgument(0), int64_t(offset)));
-    replace(value, type == value.getType()
+    own.map(value, type == value.getType()
                        ? stored
                        : UnrealizedConversionCastOp::create(b, loc, value.getType(), stored).getResult(0));
     offset += bytesOf(value);
   }
+  task.walk([&](Operation *op) {
+    for (OpOperand &operand : op->getOpOperands())
+      operand.set(own.lookupOrDefault(operand.get()));
+  });
 }
 
 func::FuncOp LoopTask::build() {
