@@ -85,7 +85,7 @@ static bool compareKernel(const ReplayedKernel &kernel, StringRef &bytes, const 
       actual.set(element, result.expected.get(element));
     Difference difference = compare(actual, result.expected);
     if (difference.nmse > result.limit) {
-      verdict = llvm::formatv("{0} is wrong in the binary: {1} differs: NMSE {2:e3} (limit {3:e3}), {4}",
+      verdict = llvm::formatv("{0} is wrong in the binary, {1}: NMSE {2:e3} (limit {3:e3}), {4}",
                               describe(kernel, kernel.allCompiled), result.name, difference.nmse, result.limit,
                               describeElement(actual, result.expected, difference.worst))
                     .str();
