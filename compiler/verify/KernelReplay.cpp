@@ -154,3 +154,34 @@ bool KernelReplay::run(const std::string &binary, const Print &print, std::strin
             .str();
   return true;
 }
+
+static void printLine(const std::string &what, const std::string &said) {
+  llvm::outs() << llvm::formatv("{0,-40} {1}\n", what, said);
+  llvm::outs().flush();
+}
+
+CompileStatus heddle::verifyKernels(CompileOptions compile, KernelReplayOptions options,
+                                    std::unique_ptr<KernelReplay> recorded, bool isRight, std::string &error) {
+  std::string wrong;
+  FailureOr<Target> target = parseTarget(compile.target, wrong);
+  if (failed(target) || target->isDevice()) {
+    if (!isRight)
+      return CompileStatus::Failure;
+    error = "--each-kernel: kernels of a device cannot be run one by one";
+    return CompileStatus::InvalidInput;
+  }
+  KernelReplay::Print print = recorded ? printLine : KernelReplay::Print();
+  if (!recorded) {
+    recorded = std::make_unique<KernelReplay>(std::move(options));
+    compile.observer = recorded.get();
+    // If the binary cannot be made and recorded again, what is known of it stands.
+    if (compileModel(compile, wrong) != CompileStatus::Done)
+      return CompileStatus::Failure;
+  }
+  std::string verdict;
+  bool areRight = recorded->run(compile.output, print, verdict);
+  if (isRight && areRight)
+    return CompileStatus::Done;
+  error = isRight ? verdict : areRight ? error + "; " + verdict : verdict + "; " + error;
+  return CompileStatus::Failure;
+}

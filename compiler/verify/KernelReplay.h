@@ -22,7 +22,6 @@ public:
   // Writes down what the kernels of the code must do. Does nothing for a graph: its code launches no kernels.
   mlir::LogicalResult didGenerate(mlir::ModuleOp module, const GeneratedCode &code, const PackageInfo &info,
                                   const Checkpoint &files) override;
-  bool hasKernels() const { return !cases.empty(); }
 
   using Print = std::function<void(const std::string &what, const std::string &said)>;
   // Whether every kernel of `binary`, linked of that code, gives what it must. Else `verdict` names the first that does not, or that
@@ -48,6 +47,12 @@ private:
   mlir::MLIRContext context; // of the results' types: the compilation's own ends with it
   std::vector<Case> cases;
 };
+
+// Runs the kernels of the binary that `compile` made, as `recorded` has them, or, if null, as the same compilation once more gives
+// them. `isRight`: the whole is; else `error` says what is wrong with it, and the kernel that is at fault comes in front. A kernel
+// for a device is not run by itself. `recorded` is there where every kernel is to be listed.
+CompileStatus verifyKernels(CompileOptions compile, KernelReplayOptions options, std::unique_ptr<KernelReplay> recorded,
+                            bool isRight, std::string &error);
 
 } // namespace heddle
 

@@ -60,9 +60,8 @@ public:
   // Whether the inputs that the options name are those of the model.
   bool hasInputs() const { return inputsFit; }
   bool checkBinary(const std::string &binary, const std::string &folder, std::string &error);
-  // Runs the kernels of `binary`, which `compile` made, one by one, and names the first that is wrong. `isRight`: the whole is; else
-  // `error` says what is wrong with it, and gets the kernel in front.
-  CompileStatus checkKernels(CompileOptions compile, bool isRight, std::string &error);
+  // Runs the kernels of the binary that `compile` made one by one. `isRight`: the whole is, else `error` says what is wrong with it.
+  CompileStatus checkKernels(const CompileOptions &compile, bool isRight, std::string &error);
 
 private:
   LogicalResult begin(ModuleOp module, Stage stage, const Checkpoint &files);
@@ -370,30 +369,14 @@ LogicalResult StageCheck::didGenerate(ModuleOp module, const GeneratedCode &code
   return replay->didGenerate(module, code, info, files);
 }
 
-CompileStatus StageCheck::checkKernels(CompileOptions compile, bool isRight, std::string &error) {
-  std::string wrong;
-  FailureOr<Target> target = parseTarget(compile.target, wrong);
-  if (remainsGraph || failed(target) || target->isDevice()) {
-    if (!isRight)
-      return CompileStatus::Failure;
-    error = remainsGraph ? "--each-kernel: the code of a graph launches no kernels that could be run one by one"
-                         : "--each-kernel: kernels of a device cannot be run one by one";
+CompileStatus StageCheck::checkKernels(const CompileOptions &compile, bool isRight, std::string &error) {
+  if (remainsGraph && !isRight)
+    return CompileStatus::Failure;
+  if (remainsGraph) {
+    error = "--each-kernel: the code of a graph launches no kernels that could be run one by one";
     return CompileStatus::InvalidInput;
   }
-  std::unique_ptr<KernelReplay> recorded = std::move(replay);
-  if (!recorded) {
-    recorded = std::make_unique<KernelReplay>(replayOptions());
-    compile.observer = recorded.get();
-    // The same binary again; if it cannot be recorded, what is known of it stands.
-    if (compileModel(compile, wrong) != CompileStatus::Done)
-      return CompileStatus::Failure;
-  }
-  std::string verdict;
-  bool areRight = recorded->run(compile.output, options.eachKernel ? printLine : KernelReplay::Print(), verdict);
-  if (isRight && areRight)
-    return CompileStatus::Done;
-  error = isRight ? verdict : areRight ? error + "; " + verdict : verdict + "; " + error;
-  return CompileStatus::Failure;
+  return verifyKernels(compile, replayOptions(), std::move(replay), isRight, error);
 }
 
 // One compilation, and its binary, under the eyes of `check`.
