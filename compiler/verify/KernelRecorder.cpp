@@ -10,7 +10,6 @@
 #include "compiler/verify/Compare.h"
 #include "compiler/verify/TensorBytes.h"
 #include "runtime/model/ModelAbi.h"
-#include "runtime/model/ReplayFile.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
@@ -169,6 +168,14 @@ FailureOr<Recording> KernelRecorder::record(const StepSource &steps, int64_t thr
   return std::move(recording);
 }
 
+std::optional<ReplayBase> KernelRecorder::baseOf(const Buffer &buffer) const {
+  if (buffer.memory == logits.memory)
+    return ReplayBase::Logits;
+  if (buffer.memory == hidden.memory)
+    return ReplayBase::HiddenState;
+  return buffer.memory == interpreter->arena(module).memory ? std::optional(ReplayBase::Arena) : std::nullopt;
+}
+
 LogicalResult KernelRecorder::observe(Operation *op, ArrayRef<func::CallOp> calls, ArrayRef<RuntimeValue> operands,
                                       bool hasRun) {
   if (!launches.contains(op))
@@ -177,9 +184,10 @@ LogicalResult KernelRecorder::observe(Operation *op, ArrayRef<func::CallOp> call
     return finish(op, calls, operands);
   for (const RuntimeValue &operand : operands) {
     auto *buffer = std::get_if<Buffer>(&operand);
-    if (!buffer || buffer->memory != interpreter->arena(module).memory)
+    std::optional<ReplayBase> base = buffer ? baseOf(*buffer) : std::nullopt;
+    if (!base)
       continue;
-    FailureOr<ReplayRegion> region = regionOf(op, *buffer, ReplayBase::Arena);
+    FailureOr<ReplayRegion> region = regionOf(op, *buffer, *base);
     if (failed(region))
       return failure();
     appendRegion(given, *region, *buffer);
@@ -224,10 +232,10 @@ LogicalResult KernelRecorder::addBuffers(Operation *op, ArrayRef<RuntimeValue> o
     if (isScratch(op, i))
       continue;
     const Buffer &buffer = std::get<Buffer>(operands[init.getOperandNumber()]);
-    ReplayBase base = buffer.memory == logits.memory   ? ReplayBase::Logits
-                      : buffer.memory == hidden.memory ? ReplayBase::HiddenState
-                                                       : ReplayBase::Arena;
-    FailureOr<ReplayRegion> region = regionOf(op, buffer, base);
+    std::optional<ReplayBase> base = baseOf(buffer);
+    if (!base)
+      return op->emitOpError("writes to memory that the step does not name");
+    FailureOr<ReplayRegion> region = regionOf(op, buffer, *base);
     if (failed(region))
       return failure();
     append(regions, *region);

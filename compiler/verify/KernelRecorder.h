@@ -8,6 +8,7 @@
 #include "compiler/codegen/Codegen.h"
 #include "compiler/verify/Interpreter.h"
 #include "compiler/verify/NumericCheck.h"
+#include "runtime/model/ReplayFile.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/MapVector.h"
@@ -55,7 +56,8 @@ private:
   };
   mlir::LogicalResult observe(mlir::Operation *op, llvm::ArrayRef<mlir::func::CallOp> calls,
                               llvm::ArrayRef<RuntimeValue> operands, bool hasRun);
-  void give(llvm::ArrayRef<RuntimeValue> operands);
+  // What of a step a buffer lies in; none of what the step does not write.
+  std::optional<ReplayBase> baseOf(const Buffer &buffer) const;
   mlir::LogicalResult finish(mlir::Operation *op, llvm::ArrayRef<mlir::func::CallOp> calls,
                              llvm::ArrayRef<RuntimeValue> operands);
   mlir::LogicalResult addBuffers(mlir::Operation *op, llvm::ArrayRef<RuntimeValue> operands, ReplayedKernel &kernel,
