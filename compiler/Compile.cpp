@@ -357,8 +357,10 @@ CompileStatus Compilation::writeBinary() {
     return CompileStatus::Failure;
   if (kind != MachineCode::Object)
     return writeText(code->objects.front());
-  progress.stage("packing weights");
   PackageInfo info = packageInfo();
+  if (options.observer && failed(options.observer->didGenerate(*module, *code, info, program->checkpoint())))
+    return CompileStatus::Failure;
+  progress.stage("packing weights");
   LinkKind link = options.emit == Emit::Object    ? LinkKind::Relocatable
                   : options.emit == Emit::Package ? LinkKind::Package
                   : options.emit == Emit::Library ? LinkKind::SharedLibrary

@@ -389,7 +389,13 @@ static LogicalResult preferSplits(Frame &frame, PreferSplitsOp op) {
   bool isLong = llvm::any_of(cache.rows(),
                              [&](KvCache::Row row) { return cache.tokens(row.sequence) > int64_t(op.getSplitKv()); });
   bool isFew = frame.integer(op.getRows()) <= int64_t(op.getMaxRows());
-  frame.set(op.getResult(), Tensor::scalar(op.getType(), {0, isLong && isFew}));
+  int64_t threads = frame.getInterpreter().getOptions().threads;
+  llvm::SmallDenseSet<int64_t> sequences;
+  for (KvCache::Row row : cache.rows())
+    sequences.insert(row.sequence);
+  int64_t items = sequences.size() * cache.type().getNumKvHeads();
+  bool areThreadsIdle = !threads || (threads > 1 && items < threads * int64_t(op.getItemsPerThread()));
+  frame.set(op.getResult(), Tensor::scalar(op.getType(), {0, isLong && isFew && areThreadsIdle}));
   return success();
 }
 

@@ -301,3 +301,27 @@ std::function<FailureOr<bool>(func::FuncOp, size_t, StepInputs &)> heddle::model
     return true;
   };
 }
+
+std::function<FailureOr<bool>(func::FuncOp, size_t, StepInputs &)> heddle::modelChunks(std::vector<int64_t> ids,
+                                                                                       int64_t rows) {
+  return [ids, rows, begin = int64_t(0), cache = std::shared_ptr<KvCache>()](
+             func::FuncOp entry, size_t step, StepInputs &inputs) mutable -> FailureOr<bool> {
+    int64_t length = ids.size();
+    if (step == 0) {
+      cache = emptyCache(entry);
+      begin = 0;
+    }
+    if (begin == length)
+      return false;
+    int64_t end = std::min(begin + rows, begin + 1 == length ? length : length - 1);
+    inputs.rows = llvm::to_vector(llvm::seq(begin, end));
+    cache->beginStep(SmallVector<int64_t>(end - begin, 0));
+    FailureOr<SmallVector<RuntimeValue>> arguments =
+        argumentsOf(entry, ArrayRef(ids).slice(begin, end - begin), inputs.rows, cache);
+    if (failed(arguments))
+      return failure();
+    inputs.arguments = std::move(*arguments);
+    begin = end;
+    return true;
+  };
+}

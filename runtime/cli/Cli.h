@@ -12,7 +12,7 @@
 
 namespace heddle {
 
-enum class Command { Generate, Chat, Io, Bench, Perplexity, Info, Check, Licenses, Version, Help };
+enum class Command { Generate, Chat, Io, Replay, Bench, Perplexity, Info, Check, Licenses, Version, Help };
 
 struct CliOptions {
   Command command = Command::Generate;
@@ -71,6 +71,7 @@ Status runGenerate(Program &program);
 Status runChat(Program &program);
 Status runIo(Program &program);
 Status runBench(Program &program);
+Status runReplay(Program &program);
 Status runGraphIo(Program &program);
 Status runGraphBench(Program &program);
 Status runPerplexity(Program &program);
