@@ -2,13 +2,13 @@
 
 #include "compiler/SourceFiles.h"
 
+#include "bytes/Sha256.h"
 #include "compiler/Program.h"
 #include "frontends/CompanionFiles.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/SHA256.h"
 
 #include <fstream>
 #include <set>
@@ -32,17 +32,19 @@ std::vector<std::string> heddle::sourceFiles(const std::string &path, const Chec
 }
 
 std::string heddle::sourceHash(const std::vector<std::string> &files) {
-  llvm::SHA256 hash;
+  Sha256 hash;
   std::vector<char> buffer(1 << 20);
   for (const std::string &path : files) {
     uint64_t size = 0;
-    if (files.size() > 1 && !llvm::sys::fs::file_size(path, size))
-      hash.update(llvm::sys::path::filename(path).str() + '\0' + std::to_string(size) + '\0');
+    if (files.size() > 1 && !llvm::sys::fs::file_size(path, size)) {
+      std::string header = llvm::sys::path::filename(path).str() + '\0' + std::to_string(size) + '\0';
+      hash.update(header.data(), header.size());
+    }
     std::ifstream in(path, std::ios::binary);
     while (in.read(buffer.data(), buffer.size()), in.gcount() > 0)
-      hash.update(StringRef(buffer.data(), in.gcount()));
+      hash.update(buffer.data(), in.gcount());
   }
-  return llvm::toHex(hash.final(), /*LowerCase=*/true);
+  return llvm::toHex(hash.finish(), /*LowerCase=*/true);
 }
 
 // As make reads a name.

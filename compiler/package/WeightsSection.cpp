@@ -2,9 +2,8 @@
 
 #include "compiler/package/WeightsSection.h"
 
+#include "bytes/Sha256.h"
 #include "compiler/codegen/cpu/PackedLayout.h"
-
-#include "llvm/Support/SHA256.h"
 
 #include <algorithm>
 
@@ -41,7 +40,7 @@ private:
   WeightOp op;
   const Checkpoint &checkpoint;
   WriteBytes write;
-  llvm::SHA256 hash;
+  Sha256 hash;
   uint64_t offset = 0;
 };
 
@@ -85,7 +84,7 @@ FailureOr<SmallVector<Source>> WeightWriter::sources(int64_t k) {
 }
 
 LogicalResult WeightWriter::emit(ArrayRef<uint8_t> bytes) {
-  hash.update(bytes);
+  hash.update(bytes.data(), bytes.size());
   if (!write(offset, bytes))
     return failure();
   offset += bytes.size();
@@ -163,7 +162,7 @@ FailureOr<PackedWeight> WeightWriter::run() {
     if (failed(writeStored()))
       return failure();
     weight.size = offset - weight.offset;
-    weight.sha256 = hash.final();
+    weight.sha256 = hash.finish();
     return weight;
   }
   FailureOr<SmallVector<Source>> from = sources(isVector ? 1 : shape[1]);
@@ -182,7 +181,7 @@ FailureOr<PackedWeight> WeightWriter::run() {
         return failure();
   }
   weight.size = offset - weight.offset;
-  weight.sha256 = hash.final();
+  weight.sha256 = hash.finish();
   return weight;
 }
 
