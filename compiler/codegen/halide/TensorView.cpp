@@ -2,9 +2,12 @@
 
 #include "compiler/codegen/halide/TensorView.h"
 
+#include "compiler/codegen/Target.h"
+
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <numeric>
 
@@ -23,8 +26,13 @@ Contiguity heddle::meet(Contiguity a, Contiguity b) {
   return {std::gcd(a.run, b.run), std::max(a.period, b.period)};
 }
 
-// The index of a group of dimensions as one number; the sizes of all but the first that is not 1 are static.
+// The index of a group of dimensions as one number; the sizes of all but the first that is not 1 are static. Halide computes it
+// in 32 bits.
 static FailureOr<Expr> linearize(Operation *op, ArrayRef<Expr> index, ArrayRef<int64_t> sizes) {
+  int64_t elements = 1;
+  for (int64_t size : sizes)
+    if (llvm::MulOverflow(elements, ShapedType::isDynamic(size) ? maxStepRows : size, elements) || elements > INT32_MAX)
+      return op->emitError("Halide counts to ") << INT32_MAX << ", and dimensions of more elements are merged here";
   Expr linear;
   for (auto [i, size] : llvm::zip_equal(index, sizes)) {
     if (size == 1)
