@@ -45,9 +45,6 @@ struct CpuTarget {
 // `name` is native, x86-64-v3, x86-64-v4, znver5, sapphirerapids or aarch64. The error lists them.
 mlir::FailureOr<CpuTarget> parseCpuTarget(llvm::StringRef name, std::string &error);
 
-// Rows of a step at most: prompts are read in chunks of this size.
-inline constexpr int64_t maxStepRows = 512;
-
 enum class DeviceKind : uint8_t { None, OpenCl, Cuda };
 
 // What a model is compiled for: the processor that the step function runs on, and the device that kernels run on, if they do not
