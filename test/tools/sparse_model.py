@@ -4,11 +4,14 @@
   sparse_model.py gguf IN.gguf OUT.gguf     the same tensors, moved apart
   sparse_model.py safetensors FOLDER OUT    two shards and their index; the first holds tensors that no model reads, as wide as the gaps
   sparse_model.py onnx OUT                  OUT/model.onnx: y = x @ m + w0 + w1 + w2 with external data, and OUT/expected: y for an x of ones
+  sparse_model.py words FOLDER OUT N        the model with N words, whose embedding is also its head, of bf16 zeros
+  sparse_model.py heads FOLDER OUT N D      the model with N heads of D, keys and values alike, of zeros
 
 The gaps take no room on the disk.
 """
 import array
 import json
+import math
 import os
 import pathlib
 import shutil
@@ -37,6 +40,7 @@ def write_sparse(path, parts):
         for offset, data in parts:
             file.seek(offset)
             file.write(data)
+        file.truncate()
     held = 512 * os.stat(path).st_blocks
     print(f"{os.path.basename(path)}: {os.stat(path).st_size} bytes, {held} on the disk")
     assert held < 16 << 20, "the disk holds the gaps"
@@ -135,6 +139,46 @@ def sparse_safetensors(folder, out):
     (out / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
 
 
+# Tensors of `changed`, name → (type, shape), become zeros, or go where it is None; the others stay.
+def with_zeros(folder, out, config, changed):
+    image = pathlib.Path(folder, "model.safetensors").read_bytes()
+    length, = struct.unpack_from("<Q", image)
+    base, at, header, parts = 4096, 4096, {}, []
+    for name, entry in json.loads(image[8:8 + length]).items():
+        if name == "__metadata__" or name in changed and changed[name] is None:
+            continue
+        begin, end = entry["data_offsets"]
+        kind, shape = changed.get(name, (entry["dtype"], entry["shape"]))
+        size = math.prod(shape) * {"BF16": 2, "F32": 4}[kind]
+        if name not in changed:
+            parts.append((at, image[8 + length + begin:8 + length + end]))
+        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [at - base, at - base + size]}
+        at += size
+    text = json.dumps(header).encode().ljust(base - 8)
+    assert len(text) == base - 8, "a longer header"
+    out = pathlib.Path(out)
+    out.mkdir(parents=True, exist_ok=True)
+    write_sparse(out / "model.safetensors", [(0, struct.pack("<Q", len(text)) + text), *parts, (at, b"")])
+    values = json.loads(pathlib.Path(folder, "config.json").read_text())
+    (out / "config.json").write_text(json.dumps({**values, **config}))
+
+
+def many_words(folder, out, words):
+    hidden = json.loads(pathlib.Path(folder, "config.json").read_text())["hidden_size"]
+    with_zeros(folder, out, {"vocab_size": int(words), "tie_word_embeddings": True},
+               {"model.embed_tokens.weight": ("BF16", [int(words), hidden]), "lm_head.weight": None})
+
+
+def wide_heads(folder, out, heads, dim):
+    config = json.loads(pathlib.Path(folder, "config.json").read_text())
+    heads, dim, hidden, changed = int(heads), int(dim), config["hidden_size"], {}
+    for layer in range(config["num_hidden_layers"]):
+        attention = f"model.layers.{layer}.self_attn."
+        changed |= {f"{attention}{role}_proj.weight": ("F32", [heads * dim, hidden]) for role in "qkv"}
+        changed[attention + "o_proj.weight"] = ("F32", [hidden, heads * dim])
+    with_zeros(folder, out, {"num_attention_heads": heads, "num_key_value_heads": heads, "head_dim": dim}, changed)
+
+
 # --- ONNX, as protobuf messages: each field is its number and kind, then a varint or a length and bytes.
 
 def varint(value):
@@ -190,4 +234,5 @@ def sparse_onnx(out):
 
 
 if __name__ == "__main__":
-    {"gguf": sparse_gguf, "safetensors": sparse_safetensors, "onnx": sparse_onnx}[sys.argv[1]](*sys.argv[2:])
+    commands = {"gguf": sparse_gguf, "safetensors": sparse_safetensors, "onnx": sparse_onnx, "words": many_words, "heads": wide_heads}
+    commands[sys.argv[1]](*sys.argv[2:])
