@@ -40,7 +40,8 @@ TEST(HalideLarge, rowsFarApart) {
   for (int row = 0; row < rows; ++row)
     for (int column = 0; column < 48; ++column)
       in.at<float>(row * rowBytes)[column] = float(row + 1) * (column % 2 ? 1.0f : -1.0f);
-  Buffer x(f32, in.at<void>(), 48, rows, stride), w(f32, weight.data(), 0, 48, 1), y(f32, out.at<void>(), 48, rows, stride);
+  Buffer x(f32, in.at<void>(), 48, rows, stride), w(f32, weight.data(), 0, 48, 1),
+      y(f32, out.at<void>(), 48, rows, stride);
   kernel.call({x.value, w.value, y.value});
   for (int row = 0; row < rows; ++row)
     for (int column = 0; column < 48; ++column)
@@ -69,6 +70,19 @@ TEST(HalideLarge, tableOfManyRows) {
   for (int row = 0; row < count; ++row)
     for (int64_t column = 0; column < width; ++column)
       ASSERT_EQ(out[row * width + column], float(ids[row] % 97 + column) * 2.5f) << ids[row] << ", " << column;
+}
+
+// 512 rows of 2^23 elements are 2^32 as one dimension.
+TEST(HalideLarge, refusesToMergeWhatItCannotCount) {
+  std::string error, object = emitObject(R"(func.func private @merge(%x: tensor<?x8388608xf32>) -> tensor<?xf32> {
+    %c = tensor.collapse_shape %x [[0, 1]] : tensor<?x8388608xf32> into tensor<?xf32>
+    %n = math.absf %c : tensor<?xf32>
+    return %n : tensor<?xf32> })",
+                                         "native", error);
+  EXPECT_EQ(object, "");
+  EXPECT_NE(error.find("Halide counts to 2147483647, and merged dimensions have 4294967296 elements"),
+            std::string::npos)
+      << error;
 }
 
 } // namespace

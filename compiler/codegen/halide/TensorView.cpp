@@ -26,13 +26,18 @@ Contiguity heddle::meet(Contiguity a, Contiguity b) {
   return {std::gcd(a.run, b.run), std::max(a.period, b.period)};
 }
 
-// The index of a group of dimensions as one number; the sizes of all but the first that is not 1 are static. Halide computes it
-// in 32 bits.
-static FailureOr<Expr> linearize(Operation *op, ArrayRef<Expr> index, ArrayRef<int64_t> sizes) {
+// Halide counts elements in 32 bits: those of dimensions that are one dimension elsewhere, for as many rows as a step has.
+static LogicalResult verifyMerged(Operation *op, ArrayRef<int64_t> sizes) {
   int64_t elements = 1;
   for (int64_t size : sizes)
     if (llvm::MulOverflow(elements, ShapedType::isDynamic(size) ? maxStepRows : size, elements) || elements > INT32_MAX)
-      return op->emitError("Halide counts to ") << INT32_MAX << ", and dimensions of more elements are merged here";
+      return op->emitError("Halide counts to ")
+             << INT32_MAX << ", and merged dimensions have " << elements << " elements";
+  return success();
+}
+
+// The index of a group of dimensions as one number; the sizes of all but the first that is not 1 are static.
+static FailureOr<Expr> linearize(Operation *op, ArrayRef<Expr> index, ArrayRef<int64_t> sizes) {
   Expr linear;
   for (auto [i, size] : llvm::zip_equal(index, sizes)) {
     if (size == 1)
@@ -88,6 +93,9 @@ static TensorView reshapeView(Operation *op, const TensorView &source, ArrayRef<
     }
     return success();
   };
+  for (const SmallVector<int64_t> &group : sizes)
+    if (failed(status = verifyMerged(op, group)))
+      return source;
   SmallVector<Expr> probe(expands ? expanded.size() : groups.size(), Expr(0)), unused;
   status = map(probe, unused);
   ReadFn read = [map, inner = source.read](ArrayRef<Expr> index) {
