@@ -10,8 +10,12 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
-#include <fstream>
+#include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
 #include <set>
+#include <sys/stat.h>
+#include <unistd.h>
 
 using namespace heddle;
 using llvm::StringRef;
@@ -31,6 +35,36 @@ std::vector<std::string> heddle::sourceFiles(const std::string &path, const Chec
   return {files.begin(), files.end()};
 }
 
+// Adds the file's bytes; of a hole in it zeros, which need no reading.
+static void addFile(const std::string &path, std::vector<char> &buffer, Sha256 &hash) {
+  int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  struct stat info;
+  if (file < 0 || fstat(file, &info) != 0)
+    info.st_size = 0;
+  static const char zeros[1 << 16] = {};
+  for (off_t at = 0; at < info.st_size;) {
+    off_t data = lseek(file, at, SEEK_DATA), end = data < 0 ? info.st_size : std::min(data, info.st_size);
+    if (data < 0 && errno != ENXIO) // a file system that tells of no holes
+      data = end = at;
+    for (off_t hole = end - at; hole > 0; hole -= std::min<off_t>(hole, sizeof zeros))
+      hash.update(zeros, std::min<off_t>(hole, sizeof zeros));
+    if (data < 0)
+      break;
+    off_t hole = lseek(file, at = end, SEEK_HOLE);
+    for (end = hole < 0 ? info.st_size : hole; at < end;) {
+      ssize_t count = pread(file, buffer.data(), std::min<size_t>(buffer.size(), end - at), at);
+      if (count <= 0) {
+        at = info.st_size;
+        break;
+      }
+      hash.update(buffer.data(), count);
+      at += count;
+    }
+  }
+  if (file >= 0)
+    close(file);
+}
+
 std::string heddle::sourceHash(const std::vector<std::string> &files) {
   Sha256 hash;
   std::vector<char> buffer(1 << 20);
@@ -40,9 +74,7 @@ std::string heddle::sourceHash(const std::vector<std::string> &files) {
       std::string header = llvm::sys::path::filename(path).str() + '\0' + std::to_string(size) + '\0';
       hash.update(header.data(), header.size());
     }
-    std::ifstream in(path, std::ios::binary);
-    while (in.read(buffer.data(), buffer.size()), in.gcount() > 0)
-      hash.update(buffer.data(), in.gcount());
+    addFile(path, buffer, hash);
   }
   return llvm::toHex(hash.finish(), /*LowerCase=*/true);
 }
