@@ -5,9 +5,8 @@
 
 #include "compiler/weights/WeightsSection.h"
 
+#include "bytes/Sha256.h"
 #include "compiler/weights/PackedLayout.h"
-
-#include "llvm/Support/SHA256.h"
 
 #include <algorithm>
 
@@ -47,7 +46,7 @@ private:
   PackingAttr packing;
   const Checkpoint &checkpoint;
   WriteBytes write;
-  llvm::SHA256 hash;
+  Sha256 hash;
   uint64_t offset = 0;
 };
 
@@ -90,7 +89,7 @@ FailureOr<SmallVector<MappedSource>> WeightWriter::sources(int64_t k) {
 }
 
 LogicalResult WeightWriter::emit(ArrayRef<uint8_t> bytes) {
-  hash.update(bytes);
+  hash.update(bytes.data(), bytes.size());
   if (!write(offset, bytes))
     return failure();
   offset += bytes.size();
@@ -189,7 +188,7 @@ FailureOr<PackedWeight> WeightWriter::run() {
   if (weight.size != expected)
     return op.emitError("'") << op.getName() << "' is packed in " << weight.size << " bytes, its type " << type
                              << " has " << expected;
-  weight.sha256 = hash.final();
+  weight.sha256 = hash.finish();
   return weight;
 }
 

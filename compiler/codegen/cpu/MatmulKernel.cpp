@@ -115,7 +115,7 @@ void MatmulEmitter::storePanel(Value sum, Value gate, Value panel, Value row) {
     SmallVector<int32_t> lane(lanes);
     std::iota(lane.begin(), lane.end(), 0);
     Value iota = arith::ConstantOp::create(b, b.getI32VectorAttr(lane));
-    Value left = arith::TruncIOp::create(b, b.i32, b.sub(b.index(spec.n), column));
+    Value left = arith::TruncIOp::create(b, b.i32, b.minimum(b.sub(b.index(spec.n), column), b.index(lanes)));
     mask = b.lessThan(iota, b.splat(left));
   }
   auto loadLanes = [&](Value from) { return mask ? b.loadMasked(b.v16f32, from, mask) : b.load(b.v16f32, from); };
