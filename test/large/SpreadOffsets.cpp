@@ -37,9 +37,10 @@ struct SpreadWeights : PassWrapper<SpreadWeights, OperationPass<ModuleOp>> {
     ModuleOp module = getOperation();
     int64_t size = integerOf(module, weightsSizeAttr), distance = (at - size / 2) / 64 * 64;
     module.walk([&](WeightOp op) {
-      StorageAttr storage = op.getStorage();
-      op.setStorageAttr(StorageAttr::get(&getContext(), storage.getType(), storage.getFile(),
-                                         storage.getOffset() + distance, storage.getTransposed()));
+      PackingAttr place = op.getPacking();
+      op.setPackingAttr(PackingAttr::get(&getContext(), place.getLayout(), place.getFormat(), place.getShape(),
+                                         place.getOffset() + distance, place.getSources(), place.getGroup(),
+                                         place.getTransposed(), place.getManyRows()));
     });
     setInteger(module, weightsSizeAttr, size + distance);
   }

@@ -70,12 +70,13 @@ static bool nothing(ModuleOp, WeightOp) {
 
 // Weights from the victim on lie behind a hole of 2^32 bytes, which takes no room in a file.
 static bool moveBeyondHole(ModuleOp module, WeightOp victim) {
-  int64_t first = victim.getStorage().getOffset(), hole = int64_t(1) << 32;
+  int64_t first = victim.getPacking().getOffset(), hole = int64_t(1) << 32;
   module.walk([&](WeightOp op) {
-    StorageAttr storage = op.getStorage();
-    if (storage.getOffset() >= first)
-      op.setStorageAttr(
-          StorageAttr::get(op.getContext(), storage.getType(), storage.getFile(), storage.getOffset() + hole, false));
+    PackingAttr at = op.getPacking();
+    if (at.getOffset() >= first)
+      op.setPackingAttr(PackingAttr::get(op.getContext(), at.getLayout(), at.getFormat(), at.getShape(),
+                                         at.getOffset() + hole, at.getSources(), at.getGroup(), at.getTransposed(),
+                                         at.getManyRows()));
   });
   auto size = module->getAttrOfType<IntegerAttr>("heddle.weights_size");
   if (size)
@@ -133,7 +134,7 @@ struct SeededKernel : PassWrapper<SeededKernel, OperationPass<ModuleOp>> {
       getOperation().emitError("has no place for ") << bug->name << ": " << bug->what;
       return signalPassFailure();
     }
-    int64_t offset = victim.getStorage().getOffset();
+    int64_t offset = victim.getPacking().getOffset();
     std::string name = victim.getName().str();
     auto plant = [bug = bug, offset, name, isDone = false](llvm::function_ref<void()> run,
                                                            const tracing::Action &action) mutable {
