@@ -19,6 +19,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Interfaces/ViewLikeInterface.h"
 #include "llvm/ADT/SetVector.h"
@@ -172,22 +173,54 @@ static bool touchSameParts(OpOperand &x, OpOperand &y, unsigned shared) {
   return true;
 }
 
+// What tells the length of loop `loop`: sizes, known as numbers or as values, and dimensions of buffers. Two loops that have one of
+// these in common are of one length.
+static SmallVector<std::pair<void *, int64_t>> lengthsOf(linalg::GenericOp op, unsigned loop) {
+  SmallVector<std::pair<void *, int64_t>> lengths;
+  if (int64_t size = op.getStaticLoopRanges()[loop]; !ShapedType::isDynamic(size))
+    return {{nullptr, size}};
+  AffineExpr dim = getAffineDimExpr(loop, op.getContext());
+  for (OpOperand &operand : op->getOpOperands()) {
+    if (!isa<MemRefType>(operand.get().getType()))
+      continue;
+    Value root = rootOf(operand.get());
+    SmallVector<AffineExpr> indices = rootIndices(operand);
+    for (auto [at, index] : llvm::enumerate(indices)) {
+      if (index != dim)
+        continue;
+      lengths.push_back({root.getAsOpaquePointer(), int64_t(at)});
+      auto alloc = root.getDefiningOp<memref::AllocOp>();
+      if (!alloc || !alloc.getType().isDynamicDim(at))
+        continue;
+      Value size = alloc.getDynamicSizes()[alloc.getType().getDynamicDimIndex(at)];
+      lengths.push_back({size.getAsOpaquePointer(), -1});
+      if (auto of = size.getDefiningOp<memref::DimOp>(); of && of.getConstantIndex())
+        lengths.push_back({of.getSource().getAsOpaquePointer(), *of.getConstantIndex()});
+    }
+  }
+  return lengths;
+}
+
+static bool areOfOneLength(linalg::GenericOp x, linalg::GenericOp y, unsigned shared) {
+  for (unsigned loop = 0; loop < shared; ++loop) {
+    auto lengths = lengthsOf(x, loop);
+    if (llvm::none_of(lengthsOf(y, loop), [&](auto length) { return llvm::is_contained(lengths, length); }))
+      return false;
+  }
+  return true;
+}
+
 // Whether `op` may run within the outer loops of `group`, `shared` of them: what one of them writes and another touches, they touch at
-// the same step. Some operand that they have in common shows that the loops are of one length.
+// the same step.
 static bool canJoin(LoopGroup &group, linalg::GenericOp op, unsigned shared) {
-  bool isLinked = false;
   for (linalg::GenericOp other : group.ops)
     for (OpOperand &x : other->getOpOperands())
-      for (OpOperand &y : op->getOpOperands()) {
-        if (!isa<MemRefType>(x.get().getType()) || !isa<MemRefType>(y.get().getType()) ||
-            rootOf(x.get()) != rootOf(y.get()))
-          continue;
-        bool isSame = touchSameParts(x, y, shared);
-        isLinked |= isSame;
-        if (!isSame && (other.isDpsInit(&x) || op.isDpsInit(&y)))
+      for (OpOperand &y : op->getOpOperands())
+        if (isa<MemRefType>(x.get().getType()) && isa<MemRefType>(y.get().getType()) &&
+            rootOf(x.get()) == rootOf(y.get()) && (other.isDpsInit(&x) || op.isDpsInit(&y)) &&
+            !touchSameParts(x, y, shared))
           return false;
-      }
-  return isLinked;
+  return llvm::any_of(group.ops, [&](linalg::GenericOp other) { return areOfOneLength(other, op, shared); });
 }
 
 // Loads in a body read what no operand names.

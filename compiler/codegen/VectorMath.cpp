@@ -282,8 +282,8 @@ static Value emitSine(ImplicitLocOpBuilder &b, Value x, int32_t quarters) {
   Value wide = l.widen(x), shifted = l.fma(wide, l.wide(1 / high), l.wide(magic64)),
         n = l.sub(shifted, l.wide(magic64));
   Value r = l.narrow(l.fma(n, l.wide(-low), l.fma(n, l.wide(-high), wide)));
-  // What f64 cannot reduce is bounded, so that polynomials stay in [-1, 1].
-  r = l.atLeast(l.atMost(r, l.real(0.7853982)), l.real(-0.7853982));
+  // What f64 cannot reduce is bounded, so that polynomials stay in [-1, 1]; a quarter that large numbers miss leaves little over pi / 4.
+  r = l.atLeast(l.atMost(r, l.real(0.8)), l.real(-0.8));
   Type words = l.integer(0).getType(),
        longs = isa<VectorType>(words) ? Type(cast<VectorType>(words).clone(b.getI64Type())) : Type(b.getI64Type());
   Value quarter = arith::TruncIOp::create(b, words, arith::BitcastOp::create(b, longs, shifted));
