@@ -300,6 +300,31 @@ LogicalResult GraphLowering::run() {
   });
 }
 
+// Vectors of bf16 are bits: what is selected, read and written of them is integers of their width. Where a CPU has no such type, LLVM would
+// turn each into a call that rounds a float, of a library that no output is linked with.
+static void useBitsOfBf16(ModuleOp code) {
+  OpBuilder b(code.getContext());
+  auto bitsOf = [&](Type type) -> Type {
+    auto vector = dyn_cast<VectorType>(type);
+    return vector && vector.getElementType().isBF16() ? vector.clone(b.getI16Type()) : Type();
+  };
+  code.walk([&](Operation *op) {
+    if (!isa<LLVM::SelectOp, LLVM::LoadOp, LLVM::StoreOp, LLVM::MaskedLoadOp, LLVM::MaskedStoreOp>(op))
+      return;
+    b.setInsertionPoint(op);
+    for (OpOperand &operand : op->getOpOperands())
+      if (Type bits = bitsOf(operand.get().getType()))
+        operand.set(LLVM::BitcastOp::create(b, op->getLoc(), bits, operand.get()));
+    b.setInsertionPointAfter(op);
+    for (OpResult result : op->getResults())
+      if (Type type = result.getType(), bits = bitsOf(type); bits) {
+        result.setType(bits);
+        auto numbers = LLVM::BitcastOp::create(b, op->getLoc(), type, result);
+        result.replaceAllUsesExcept(numbers, numbers);
+      }
+  });
+}
+
 // Moves the functions of `kernelCode` to `code`, where they take the place of their declarations. Both are in the `llvm` dialect.
 static void addKernels(ModuleOp code, ModuleOp kernelCode) {
   for (Operation &op : llvm::make_early_inc_range(*kernelCode.getBody())) {
@@ -326,6 +351,7 @@ FailureOr<OwningOpRef<ModuleOp>> heddle::buildGraphCode(ModuleOp source, const T
   if (failed(GraphLowering(*code, *kernelCode, kernels, target.cpu).run()) ||
       failed(lowerToLLVM(*kernelCode, target.cpu)) || failed(addGraphEntry(*code, inputs, outputs)))
     return failure();
+  useBitsOfBf16(*code);
   addKernels(*code, *kernelCode);
   for (auto &[name, record] : kernels.records())
     outKernels.push_back(record);

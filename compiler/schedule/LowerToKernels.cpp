@@ -49,7 +49,7 @@ private:
   LogicalResult lowerEmbedding(EmbeddingOp op);
   LogicalResult lowerMoe(MoeOp op);
   RouteExpertsOp routeExperts(MoeOp op, Value rows);
-  Value emptyRows(Location loc, Value rows, int64_t width, Type element);
+  Value emptyRows(Location loc, OpFoldResult rows, int64_t width, Type element);
   LogicalResult packLatentAttention(OnlineLatentAttentionOp op);
   FailureOr<PackOp> packMatrices(Operation *user, ValueRange matrices, std::string format,
                                  PackingLayout layout = PackingLayout::Stacked, int64_t group = 0,
@@ -117,7 +117,8 @@ static arith::AddFOp residualOf(Operation *op, Value &residual) {
   return isLastUse && isThere && isWhole ? add : arith::AddFOp();
 }
 
-Value KernelLowering::emptyRows(Location loc, Value rows, int64_t width, Type element) {
+// `rows`: a number where it is known, as the types of a graph may say it.
+Value KernelLowering::emptyRows(Location loc, OpFoldResult rows, int64_t width, Type element) {
   return tensor::EmptyOp::create(b, loc, {rows, b.getIndexAttr(width)}, element);
 }
 
@@ -140,8 +141,8 @@ LogicalResult KernelLowering::lowerLinear(LinearOp op) {
   auto type = typeOf(op.getResult());
   Value init = residual;
   if (!add) {
-    Value rows = tensor::DimOp::create(b, op.getLoc(), op.getInput(), 0);
-    init = emptyRows(op.getLoc(), rows, type.getDimSize(1), type.getElementType());
+    init = emptyRows(op.getLoc(), tensor::getMixedSize(b, op.getLoc(), op.getInput(), 0), type.getDimSize(1),
+                     type.getElementType());
   }
   auto matmul = PackedMatmulOp::create(b, op.getLoc(), TypeRange{type}, op.getInput(), Value(), Value(),
                                        weights->getResult(), bias, init, b.getI64IntegerAttr(type.getDimSize(1)),
@@ -255,9 +256,8 @@ LogicalResult KernelLowering::lowerEmbedding(EmbeddingOp op) {
   if (failed(table))
     return failure();
   auto type = typeOf(op.getResult()), tableType = typeOf(op.getTable());
-  Value rows = tensor::DimOp::create(b, op.getLoc(), op.getIds(), 0);
-  Value init =
-      tensor::EmptyOp::create(b, op.getLoc(), {rows, b.getIndexAttr(type.getDimSize(1))}, type.getElementType());
+  Value init = emptyRows(op.getLoc(), tensor::getMixedSize(b, op.getLoc(), op.getIds(), 0), type.getDimSize(1),
+                         type.getElementType());
   auto dequantize =
       DequantizeOp::create(b, op.getLoc(), TypeRange{type}, op.getIds(), table->getResult(), init,
                            b.getI64IntegerAttr(tableType.getDimSize(0)), b.getI64IntegerAttr(tableType.getDimSize(1)),

@@ -3,7 +3,7 @@
 // RUN: %heddle verify %s | FileCheck %s
 // CHECK: binary NMSE
 // RUN: %heddle compile %s --emit=llvm -o %t.ll && FileCheck %s --input-file=%t.ll --check-prefix=CODE
-// CODE-COUNT-9: define {{.*}}void @heddle_loop_
+// CODE-COUNT-8: define {{.*}}void @heddle_loop_
 // CODE-NOT: define {{.*}}void @heddle_loop_
 
 #same = affine_map<(i, j) -> (i, j)>

@@ -3,16 +3,16 @@
 
 // Query and key are read together; the layer's weights are still as they are stored.
 // CHECK-LABEL: @layer
-// CHECK-SAME: %[[X:.*]]: tensor<?x64xf32>, %[[NORM:.*]]: tensor<64xbf16>, %[[Q:.*]]: tensor<64x64xbf16>, %[[K:.*]]: tensor<32x64xbf16>, %[[B:.*]]: tensor<96xbf16>)
+// CHECK-SAME: %[[X:.*]]: tensor<?x64xf32>, %[[NORM:.*]]: tensor<64xbf16>, %[[Q:.*]]: tensor<64x64xbf16>, %[[K:.*]]: tensor<32x64xbf16>, %[[BQ:.*]]: tensor<64xbf16>, %[[BK:.*]]: tensor<32xbf16>)
 // CHECK-NOT: heddle.linear
 // CHECK: %[[N:.*]] = heddle.pack <vector> "f32"(%[[NORM]] : tensor<64xbf16>) -> tensor<64xf32>
 // CHECK: heddle.rms_norm %[[X]], %[[N]]
 // CHECK: %[[W:.*]] = heddle.pack <stacked> "bf16"(%[[Q]], %[[K]] : tensor<64x64xbf16>, tensor<32x64xbf16>) -> tensor<12288xi8>
-// CHECK: %[[BIAS:.*]] = heddle.pack <vector> "f32"(%[[B]] : tensor<96xbf16>) -> tensor<96xf32>
+// CHECK: %[[BIAS:.*]] = heddle.pack <vector> "f32"(%[[BQ]], %[[BK]] : tensor<64xbf16>, tensor<32xbf16>) -> tensor<96xf32>
 // CHECK: heddle.packed_matmul ins(%{{.*}}, %[[W]] bias %[[BIAS]] : tensor<?x64xf32>, tensor<12288xi8> bias tensor<96xf32>) outs(%{{.*}}) {format = "bf16", k = 64 : i64, n = 96 : i64}
-func.func private @layer(%x: tensor<?x64xf32>, %norm: tensor<64xbf16>, %wq: tensor<64x64xbf16>, %wk: tensor<32x64xbf16>, %b: tensor<96xbf16>) -> tensor<?x96xf32> {
+func.func private @layer(%x: tensor<?x64xf32>, %norm: tensor<64xbf16>, %wq: tensor<64x64xbf16>, %wk: tensor<32x64xbf16>, %bq: tensor<64xbf16>, %bk: tensor<32xbf16>) -> tensor<?x96xf32> {
   %n = heddle.rms_norm %x, %norm {eps = 1.0e-5} : tensor<?x64xf32>, tensor<64xbf16>
-  %0 = heddle.linear %n, weights(%wq, %wk : tensor<64x64xbf16>, tensor<32x64xbf16>) biases(%b : tensor<96xbf16>) : tensor<?x64xf32> -> tensor<?x96xf32>
+  %0 = heddle.linear %n, weights(%wq, %wk : tensor<64x64xbf16>, tensor<32x64xbf16>) biases(%bq, %bk : tensor<64xbf16>, tensor<32xbf16>) : tensor<?x64xf32> -> tensor<?x96xf32>
   return %0 : tensor<?x96xf32>
 }
 

@@ -20,8 +20,8 @@ func.func @graph() -> (tensor<2x2xf32>, tensor<2x2xf32>, tensor<2xi1>) {
 // A weight of a graph that a kernel asks for is packed, another that an op reads as it is, is not; what nobody reads is gone.
 // CHECK-LABEL: @product
 // CHECK-NOT: "unused"
-// CHECK: heddle.weight "packed" packed <layout = stacked, {{.*}} offset = 0,
-// CHECK: heddle.weight "as_it_is" packed <layout = stored, {{.*}} offset = 1024,
+// CHECK-DAG: heddle.weight "packed" packed <layout = stacked, {{.*}} offset = 0,
+// CHECK-DAG: heddle.weight "as_it_is" packed <layout = stored, {{.*}} offset = 1024,
 func.func @product() -> (tensor<1024xi8>, tensor<16x16xf32>) {
   %unused = heddle.weight "unused" <type = "f32", file = 0, offset = 4096> : tensor<16x16xf32>
   %w = heddle.weight "packed" <type = "f32", file = 0, offset = 1024> : tensor<16x16xf32>

@@ -91,11 +91,13 @@ func.func private @kernel(%cache: !heddle.kv_cache<1 x 1 x 4 x f32>, %k: tensor<
 
 // -----
 
-// A graph's attention is a kernel; those of a step are not for it.
-func.func @graph(%q: memref<1x2x5x8xf32>, %x: memref<5x16xf32>, %w: memref<4096xi8>) {
+// A graph has kernels, but no cache.
+func.func @graph(%q: memref<1x2x5x8xf32>, %x: memref<5x16xf32>, %w: memref<4096xi8>, %cache: !heddle.kv_cache<1 x 1 x 16 x f32>,
+                 %layer: index) {
   heddle.flash_attention <full> ins(%q, %q, %q : memref<1x2x5x8xf32>, memref<1x2x5x8xf32>, memref<1x2x5x8xf32>)
     outs(%q : memref<1x2x5x8xf32>) {scale = 1.0}
-  // expected-error @+1 {{'heddle.packed_matmul' must not remain after stage schedule}}
   heddle.packed_matmul ins(%x, %w : memref<5x16xf32>, memref<4096xi8>) outs(%x : memref<5x16xf32>) {n = 16, k = 16, format = "f32"}
+  // expected-error @+1 {{'heddle.kv_append' must not remain after stage schedule}}
+  heddle.kv_append %cache[%layer], %x, %x : <1 x 1 x 16 x f32>, memref<5x16xf32>, memref<5x16xf32>
   return
 }
