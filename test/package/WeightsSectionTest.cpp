@@ -79,7 +79,7 @@ TEST_F(WeightsSection, RefusesWhatDoesNot) {
   message.clear();
   // Bytes behind a weight are another's.
   EXPECT_FALSE(write(stacked, "16, 16", "16", "type = \"f32\", file = 0, offset = 0", "tensor<1088xi8>"));
-  EXPECT_NE(message.find("'w' is packed in 1024 bytes, its type tensor<1088xi8> has 1088"), std::string::npos)
+  EXPECT_NE(message.find("'w' is packed in 1024 bytes, its type 'tensor<1088xi8>' has 1088"), std::string::npos)
       << message;
 }
 
