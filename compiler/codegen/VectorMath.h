@@ -32,7 +32,7 @@ mlir::Value emitLog1p(mlir::ImplicitLocOpBuilder &b, mlir::Value x);
 // tanh(x) within 4 ulp, near 0 as well.
 mlir::Value emitTanh(mlir::ImplicitLocOpBuilder &b, mlir::Value x);
 
-// tanh(x) given z = 2 log2(e) x: what a caller multiplies by anyway may hold the factor.
+// tanh(x) within 4 ulp, given z = 2 log2(e) x: what a caller multiplies by anyway may hold the factor.
 mlir::Value emitTanhOfExponent(mlir::ImplicitLocOpBuilder &b, mlir::Value z);
 
 // 1 / (1 + e^-x) within 4 ulp above -87, 0 below.
