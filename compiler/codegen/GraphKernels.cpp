@@ -7,8 +7,8 @@
 #include "compiler/codegen/GraphKernels.h"
 
 #include "compiler/codegen/GraphEntry.h"
-#include "compiler/weights/PackedLayout.h"
 #include "compiler/codegen/cpu/RawBuilder.h"
+#include "compiler/weights/PackedLayout.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
