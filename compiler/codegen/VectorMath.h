@@ -32,7 +32,7 @@ mlir::Value emitLog1p(mlir::ImplicitLocOpBuilder &b, mlir::Value x);
 // tanh(x) within 4 ulp, near 0 as well.
 mlir::Value emitTanh(mlir::ImplicitLocOpBuilder &b, mlir::Value x);
 
-// tanh(x) within 4 ulp, given z = 2 log2(e) x: what a caller multiplies by anyway may hold the factor.
+// tanh(x) within 3 ulp, given z = 2 log2(e) x: what a caller multiplies by anyway may hold the factor.
 mlir::Value emitTanhOfExponent(mlir::ImplicitLocOpBuilder &b, mlir::Value z);
 
 // 1 / (1 + e^-x) within 4 ulp above -87, 0 below.
@@ -41,7 +41,7 @@ mlir::Value emitSigmoid(mlir::ImplicitLocOpBuilder &b, mlir::Value x);
 // erf(x) within 3 ulp.
 mlir::Value emitErf(mlir::ImplicitLocOpBuilder &b, mlir::Value x);
 
-// (1 + erf(x / sqrt 2)) / 2, the factor of GELU, within 1.2e-7.
+// (1 + erf(x / sqrt 2)) / 2, the factor of GELU, within 1e-7.
 mlir::Value emitNormalDistribution(mlir::ImplicitLocOpBuilder &b, mlir::Value x);
 
 // sin(x) and cos(x) within 2 ulp for |x| <= 2^40; of larger numbers a value in [-1, 1], of infinities NaN.

@@ -191,12 +191,13 @@ Json heddle::describeGraph(func::FuncOp graph) {
   graph.walk([&](Operation *op) {
     if (auto loops = dyn_cast<linalg::GenericOp>(op))
       launches.push_back(describeLoops(loops));
+    // Before other kernels: its cost depends on the keys as well, not on the rows alone.
+    else if (auto attention = dyn_cast<FlashAttentionOp>(op))
+      launches.push_back(describeAttention(attention));
     else if (auto kernel = dyn_cast<KernelOpInterface>(op))
       launches.push_back(describeKernel(kernel));
     else if (auto copy = dyn_cast<memref::CopyOp>(op))
       launches.push_back(describeCopy(copy));
-    else if (auto attention = dyn_cast<FlashAttentionOp>(op))
-      launches.push_back(describeAttention(attention));
   });
   return {{"name", "graph"}, {"calls", 1}, {"launches", launches}, {"buffers", Json::array()}};
 }
