@@ -66,7 +66,7 @@ FailureOr<GeneratedCode> heddle::generateCode(ModuleOp module, const Target &tar
 
 FailureOr<GeneratedCode> heddle::generateGraphCode(ModuleOp module, const Target &target, MachineCode kind) {
   GeneratedCode result;
-  FailureOr<OwningOpRef<ModuleOp>> code = buildGraphCode(module, target, result.kernels);
+  FailureOr<OwningOpRef<ModuleOp>> code = buildGraphCode(module, target);
   if (failed(code))
     return failure();
   hideAllBut(**code, "heddle_graph");

@@ -338,8 +338,7 @@ static void addKernels(ModuleOp code, ModuleOp kernelCode) {
   }
 }
 
-FailureOr<OwningOpRef<ModuleOp>> heddle::buildGraphCode(ModuleOp source, const Target &target,
-                                                        std::vector<KernelRecord> &outKernels) {
+FailureOr<OwningOpRef<ModuleOp>> heddle::buildGraphCode(ModuleOp source, const Target &target) {
   auto graph = source.lookupSymbol<func::FuncOp>("graph");
   SmallVector<MemRefType> inputs, outputs;
   for (Type type : graph.getArgumentTypes())
@@ -353,7 +352,5 @@ FailureOr<OwningOpRef<ModuleOp>> heddle::buildGraphCode(ModuleOp source, const T
     return failure();
   useBitsOfBf16(*code);
   addKernels(*code, *kernelCode);
-  for (auto &[name, record] : kernels.records())
-    outKernels.push_back(record);
   return code;
 }

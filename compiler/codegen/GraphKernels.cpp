@@ -6,7 +6,7 @@
 
 #include "compiler/codegen/GraphKernels.h"
 
-#include "compiler/codegen/GraphEntry.h"
+#include "compiler/codegen/GraphTask.h"
 #include "compiler/codegen/cpu/RawBuilder.h"
 #include "compiler/weights/PackedLayout.h"
 
@@ -18,9 +18,6 @@
 
 using namespace mlir;
 using namespace heddle;
-
-// Multiply-adds that waking the threads pays for.
-static constexpr double fewestShared = 1 << 18;
 
 //===- operands -----------------------------------------------------------===//
 
@@ -102,69 +99,16 @@ static func::FuncOp declareTask(func::FuncOp graph, StringRef name) {
 
 //===- calls --------------------------------------------------------------===//
 
-namespace {
-
-// Writes what one task reads, then its call.
-class TaskCall {
-public:
-  TaskCall(Operation *op, func::FuncOp graph, Value memory) : b(op), loc(op->getLoc()), graph(graph), memory(memory) {}
-
-  void store(size_t offset, Value value) {
-    LLVM::StoreOp::create(b, loc, value, addressAt(b, loc, memory, int64_t(offset)));
-  }
-  void storePointer(size_t offset, Value buffer) { store(offset, buffer ? address(buffer) : zero()); }
-  Value size(Value buffer, unsigned axis) { return toInteger(parts(buffer).getSizes()[axis]); }
-  Value stride(Value buffer, unsigned axis) { return toInteger(parts(buffer).getStrides()[axis]); }
-  // `work`: multiply-adds, in f64: no product of sizes wraps.
-  void run(func::FuncOp task, Value work) {
-    Value limit = arith::ConstantOp::create(b, loc, b.getF64FloatAttr(fewestShared));
-    Value isLarge = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OGE, work, limit);
-    runTask(b, loc, graph, task, memory, isLarge);
-  }
-  // count * factor
-  Value workOf(Value count, double factor) {
-    Value wide = arith::SIToFPOp::create(b, loc, b.getF64Type(), count);
-    return arith::MulFOp::create(b, loc, wide, arith::ConstantOp::create(b, loc, b.getF64FloatAttr(factor)));
-  }
-
-private:
-  memref::ExtractStridedMetadataOp parts(Value buffer) {
-    memref::ExtractStridedMetadataOp &known = metadata[buffer];
-    if (!known)
-      known = memref::ExtractStridedMetadataOp::create(b, loc, buffer);
-    return known;
-  }
-  Value toInteger(Value index) { return arith::IndexCastOp::create(b, loc, b.getI64Type(), index); }
-  Value zero() { return arith::ConstantIntOp::create(b, loc, b.getI64Type(), 0); }
-  // Of the first element, as a number.
-  Value address(Value buffer) {
-    int64_t bytes = llvm::divideCeil(cast<MemRefType>(buffer.getType()).getElementTypeBitWidth(), 8);
-    Value base = toInteger(memref::ExtractAlignedPointerAsIndexOp::create(b, loc, buffer));
-    Value width = arith::ConstantIntOp::create(b, loc, b.getI64Type(), bytes);
-    Value offset = arith::MulIOp::create(b, loc, toInteger(parts(buffer).getOffset()), width);
-    return arith::AddIOp::create(b, loc, base, offset);
-  }
-
-  OpBuilder b;
-  Location loc;
-  func::FuncOp graph;
-  Value memory;
-  DenseMap<Value, memref::ExtractStridedMetadataOp> metadata;
-};
-
-} // namespace
-
 static LogicalResult lowerMatmul(PackedMatmulOp op, func::FuncOp graph, Value memory, ModuleOp kernelCode,
                                  KernelLibrary &kernels) {
   FailureOr<func::FuncOp> kernel = kernels.matmul(op);
   if (failed(kernel))
     return failure();
-  kernels.record(*kernel, op, 1);
   std::string name = ("heddle_task_" + kernel->getSymName()).str();
   if (!kernelCode.lookupSymbol(name))
     buildMatmulTask(kernelCode, name, *kernel, op.getN());
-  TaskCall call(op, graph, memory);
-  Value out = op.getInits()[0], rows = call.size(op.getInput(), 0);
+  GraphTask call(op, graph, memory);
+  Value out = op.getInits()[0], rows = call.counted(call.size(op.getInput(), 0));
   call.storePointer(offsetof(MatmulCall, act), op.getInput());
   call.storePointer(offsetof(MatmulCall, weights), op.getWeights());
   call.storePointer(offsetof(MatmulCall, bias), op.getBias());
@@ -172,8 +116,7 @@ static LogicalResult lowerMatmul(PackedMatmulOp op, func::FuncOp graph, Value me
   call.store(offsetof(MatmulCall, rows), rows);
   call.store(offsetof(MatmulCall, actStride), call.stride(op.getInput(), 0));
   call.store(offsetof(MatmulCall, outStride), call.stride(out, 0));
-  call.run(declareTask(graph, name), call.workOf(rows, double(op.getN()) * double(op.getK())));
-  op.erase();
+  call.run(declareTask(graph, name), double(op.getN()) * double(op.getK()));
   return success();
 }
 
@@ -182,19 +125,17 @@ static LogicalResult lowerLookup(DequantizeOp op, func::FuncOp graph, Value memo
   FailureOr<func::FuncOp> kernel = kernels.embedding(op);
   if (failed(kernel))
     return failure();
-  kernels.record(*kernel, op, 1);
   std::string name = ("heddle_task_" + kernel->getSymName()).str();
   if (!kernelCode.lookupSymbol(name))
     buildLookupTask(kernelCode, name, *kernel);
-  TaskCall call(op, graph, memory);
-  Value out = op.getInits()[0], rows = call.size(out, 0);
+  GraphTask call(op, graph, memory);
+  Value out = op.getInits()[0], rows = call.counted(call.size(out, 0));
   call.storePointer(offsetof(LookupCall, ids), op.getIds());
   call.storePointer(offsetof(LookupCall, table), op.getWeights());
   call.storePointer(offsetof(LookupCall, out), out);
   call.store(offsetof(LookupCall, rows), rows);
   call.store(offsetof(LookupCall, outStride), call.stride(out, 0));
-  call.run(declareTask(graph, name), call.workOf(rows, double(cast<MemRefType>(out.getType()).getDimSize(1))));
-  op.erase();
+  call.run(declareTask(graph, name), double(cast<MemRefType>(out.getType()).getDimSize(1)));
   return success();
 }
 
@@ -206,12 +147,7 @@ LogicalResult heddle::lowerKernels(func::FuncOp graph, ModuleOp kernelCode, Kern
   });
   if (ops.empty())
     return success();
-  // One struct for all, which run one after the other.
-  OpBuilder b = OpBuilder::atBlockBegin(&graph.getBody().front());
-  Value bytes =
-      arith::ConstantIntOp::create(b, graph.getLoc(), b.getI64Type(), std::max(sizeof(MatmulCall), sizeof(LookupCall)));
-  Value memory =
-      LLVM::AllocaOp::create(b, graph.getLoc(), LLVM::LLVMPointerType::get(b.getContext()), b.getI8Type(), bytes, 8);
+  Value memory = taskMemory(graph, std::max(sizeof(MatmulCall), sizeof(LookupCall)));
   for (Operation *op : ops) {
     auto matmul = dyn_cast<PackedMatmulOp>(op);
     if (failed(matmul ? lowerMatmul(matmul, graph, memory, kernelCode, kernels)

@@ -37,8 +37,8 @@ def DecomposeTensorOps : Pass<"heddle-decompose-tensor-ops", "::mlir::ModuleOp">
   let description = [{
     For graphs, which run through upstream's linalg. `linalg.softmax` becomes its maximum, exponential, sum and quotient,
     `tensor.concat` of up to 8 operands a row of `tensor.insert_slice`: what they are may then be computed in its place. Sums and
-    contractions of 16-bit floats accumulate in f32 and round once. Model ops that have no kernel in graphs (norms, `glu`, `softcap`, `rope`,
-    `position_bias`) become what their formulas say.
+    contractions of 16-bit floats accumulate in f32 and round once. Model ops that have no kernel in graphs (norms, `glu`, `softcap`, `rope`)
+    become what their formulas say.
     Example: test/schedule/decompose-tensor-ops.mlir.
 
     ```mlir

@@ -206,12 +206,6 @@ struct RopeFormula : OpRewritePattern<RopeOp> {
   LogicalResult matchAndRewrite(RopeOp op, PatternRewriter &rewriter) const override;
 };
 
-// With distance = keys - queries + i - j, the table's row is the number of starts that are not greater.
-struct PositionBiasFormula : OpRewritePattern<PositionBiasOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(PositionBiasOp op, PatternRewriter &rewriter) const override;
-};
-
 } // namespace
 
 LogicalResult RopeFormula::matchAndRewrite(RopeOp op, PatternRewriter &rewriter) const {
@@ -256,41 +250,6 @@ LogicalResult RopeFormula::matchAndRewrite(RopeOp op, PatternRewriter &rewriter)
   return success();
 }
 
-LogicalResult PositionBiasFormula::matchAndRewrite(PositionBiasOp op, PatternRewriter &rewriter) const {
-  FormulaBuilder b(op, rewriter);
-  auto type = cast<RankedTensorType>(op.getType());
-  SmallVector<Value> sizes;
-  if (type.isDynamicDim(2))
-    sizes.push_back(op.getQueries());
-  if (type.isDynamicDim(3))
-    sizes.push_back(op.getKeys());
-  Value ahead = arith::SubIOp::create(b, op.getKeys(), op.getQueries());
-  auto body = [&](OpBuilder &inner, Location loc, ValueRange at) {
-    FormulaBuilder e(op, rewriter);
-    e.restoreInsertionPoint(inner.saveInsertionPoint());
-    Value distance = arith::SubIOp::create(e, arith::AddIOp::create(e, ahead, at[2]), at[3]);
-    Value bias;
-    if (op.getStarts()) {
-      ArrayRef<int64_t> rows = *op.getRows();
-      Value row = arith::ConstantIndexOp::create(e, rows[0]);
-      for (auto [start, next] : llvm::zip(*op.getStarts(), rows.drop_front())) {
-        Value isBehind =
-            arith::CmpIOp::create(e, arith::CmpIPredicate::sge, distance, arith::ConstantIndexOp::create(e, start));
-        row = arith::SelectOp::create(e, isBehind, arith::ConstantIndexOp::create(e, next), row);
-      }
-      bias = e.widen(tensor::ExtractOp::create(e, op.getTable(), ValueRange{row, at[1]}));
-    } else {
-      Value slope = e.widen(tensor::ExtractOp::create(e, op.getTable(), ValueRange{at[1]}));
-      Value far = arith::SIToFPOp::create(e, e.getF32Type(), arith::IndexCastOp::create(e, e.getI64Type(), distance));
-      bias = e.sub(e.real(0), e.mul(slope, far));
-    }
-    tensor::YieldOp::create(e, bias);
-  };
-  rewriter.replaceOpWithNewOp<tensor::GenerateOp>(op, type, sizes, body);
-  return success();
-}
-
 void heddle::populateModelOpFormulas(RewritePatternSet &patterns) {
-  patterns.add<GluFormula, LayerNormFormula, PositionBiasFormula, RmsNormFormula, RopeFormula, SoftcapFormula>(
-      patterns.getContext());
+  patterns.add<GluFormula, LayerNormFormula, RmsNormFormula, RopeFormula, SoftcapFormula>(patterns.getContext());
 }

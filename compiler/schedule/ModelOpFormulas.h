@@ -8,7 +8,7 @@
 
 namespace heddle {
 
-// layer_norm, rms_norm, glu, softcap, rope and position_bias as what their formulas say (dialect/ModelOps.td), in f32.
+// layer_norm, rms_norm, glu, softcap and rope as what their formulas say (dialect/ModelOps.td), in f32.
 void populateModelOpFormulas(mlir::RewritePatternSet &patterns);
 
 } // namespace heddle
