@@ -4,8 +4,12 @@
 
 #include "compiler/Program.h"
 #include "compiler/SourceFiles.h"
+#include "compiler/codegen/StepRows.h"
 #include "compiler/package/OutputFile.h"
+#include "compiler/package/Package.h"
+#include "compiler/raise/Passes.h"
 #include "compiler/report/Report.h"
+#include "dialect/Entries.h"
 #include "frontends/ModelConfig.h"
 #include "runtime/model/PackageHeader.h"
 
@@ -62,11 +66,10 @@ private:
   }
   CompileStatus checkOptions();
   CompileStatus checkOutputs();
-  void createContext();
+  MLIRContext &createContext();
   void takeRemark(Diagnostic &diagnostic);
   CompileStatus import();
   CompileStatus raise();
-  std::string blockedRaise() const;
   LogicalResult runPasses(Stage stage, function_ref<void(OpPassManager &)> add);
   LogicalResult runStage(Stage stage, function_ref<void(OpPassManager &)> add);
   LogicalResult finishStage(Stage stage);
@@ -83,11 +86,10 @@ private:
   std::string &error;
   Progress progress;
   Target target;
-  std::unique_ptr<Program> reader, program; // reader: of files that turned out to hold another program
   DialectRegistry registry;
   std::unique_ptr<MLIRContext> context;
   std::optional<ScopedDiagnosticHandler> diagnostics;
-  OwningOpRef<ModuleOp> module;
+  Program program;
   std::vector<std::string> passes;
   std::vector<Remark> remarks;
 };
@@ -144,7 +146,7 @@ CompileStatus Compilation::checkOutputs() {
   return CompileStatus::Done;
 }
 
-void Compilation::createContext() {
+MLIRContext &Compilation::createContext() {
   registerDialects(registry);
   context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
   context->loadAllAvailableDialects();
@@ -156,6 +158,8 @@ void Compilation::createContext() {
       takeRemark(diagnostic);
     return success();
   });
+  progress.stage("import");
+  return *context;
 }
 
 void Compilation::takeRemark(Diagnostic &diagnostic) {
@@ -169,21 +173,18 @@ void Compilation::takeRemark(Diagnostic &diagnostic) {
 
 CompileStatus Compilation::import() {
   progress.stage("reading " + options.model);
-  program = makeProgram(options, target);
-  if (CompileStatus status = program->read(error); status != CompileStatus::Done)
-    return status;
-  createContext();
-  progress.stage("import");
-  if (CompileStatus status = program->import(*context, module, error); status != CompileStatus::Done)
-    return status;
-  if (CompileStatus status = checkOutputs(); status != CompileStatus::Done)
+  CompileStatus status =
+      importProgram(options, target, [&]() -> MLIRContext & { return createContext(); }, program, error);
+  if (status == CompileStatus::Done)
+    status = checkOutputs();
+  if (status != CompileStatus::Done)
     return status;
   return succeeded(finishStage(Stage::Import)) ? CompileStatus::Done : CompileStatus::Failure;
 }
 
 std::string Compilation::printed() {
   std::string text;
-  llvm::raw_string_ostream(text) << *module;
+  llvm::raw_string_ostream(text) << *program.module;
   return text;
 }
 
@@ -232,55 +233,58 @@ LogicalResult Compilation::runPasses(Stage stage, function_ref<void(OpPassManage
   appendPassNames(pm, passes);
   if (options.observer)
     options.observer->willRun(pm, stage);
-  return pm.run(*module);
+  return pm.run(*program.module);
 }
 
 LogicalResult Compilation::runStage(Stage stage, function_ref<void(OpPassManager &)> add) {
   return success(succeeded(runPasses(stage, add)) && succeeded(finishStage(stage)));
 }
 
-// The op that stood in the way of attention, or else what no decoder was formed for.
-std::string Compilation::blockedRaise() const {
-  for (StringRef kind : {"not fused: ", "no generate: "})
-    for (const Remark &remark : remarks)
-      if (StringRef text = remark.text; text.consume_front(kind))
-        return text.str();
-  return "";
+// What stood in the way of attention, or else why no decoder was found.
+static std::string blockedRaise(ModuleOp module) {
+  std::string notFused, noDecoder;
+  module.walk([&](Operation *op) {
+    if (auto reason = op->getAttrOfType<StringAttr>(notFusedAttr); reason && notFused.empty())
+      notFused = reason.str();
+    if (auto reason = op->getAttrOfType<StringAttr>(noDecoderAttr))
+      noDecoder = reason.str();
+  });
+  return notFused.empty() ? noDecoder : notFused;
 }
 
 CompileStatus Compilation::raise() {
   if (failed(runPasses(Stage::Raise, [&](OpPassManager &pm) { addExtensions(pm, options.pipeline, "after-import"); })))
     return CompileStatus::Failure;
-  if (!program->isRaised())
+  if (program.consistsOfModelOps)
     return CompileStatus::Done;
   auto run = [&](bool asDecoder) {
-    return runStage(Stage::Raise, [&](OpPassManager &pm) { program->addRaiseStage(pm, asDecoder); });
+    PipelineOptions pipeline = program.pipeline;
+    pipeline.formForward &= asDecoder;
+    return runStage(Stage::Raise, [&](OpPassManager &pm) { addRaiseStage(pm, pipeline); });
   };
-  if (program->mayGenerate(*module)) {
-    OwningOpRef<ModuleOp> imported = module->clone();
+  // The passes that bind a decoder's inputs run first; what they made of a graph that turns out to be none is dropped.
+  if (program.mayGenerate) {
+    OwningOpRef<ModuleOp> imported = program.module->clone();
     size_t passesBefore = passes.size();
     if (failed(run(/*asDecoder=*/true)))
       return CompileStatus::Failure;
     if (options.stopAfter == Stage::Raise)
       return CompileStatus::Done;
-    std::unique_ptr<Program> found = program->takeRaised(*module, blockedRaise(), error);
-    if (!error.empty())
-      return CompileStatus::InvalidInput;
-    if (found) {
-      reader = std::exchange(program, std::move(found));
-      return CompileStatus::Done;
-    }
+    bool generates = false;
+    CompileStatus status = adoptDecoder(options, target, blockedRaise(*program.module), program, generates, error);
+    if (status != CompileStatus::Done || generates)
+      return status;
     passes.resize(passesBefore);
-    module = std::move(imported);
+    program.module = std::move(imported);
   }
   return succeeded(run(/*asDecoder=*/false)) ? CompileStatus::Done : CompileStatus::Failure;
 }
 
 LogicalResult Compilation::finishStage(Stage stage) {
   // Dumped before it is verified: a broken contract is easier to see than to read about.
-  if (failed(dump(stage)) || failed(verifyStage(*module, stage)))
+  if (failed(dump(stage)) || failed(verifyStage(*program.module, stage)))
     return failure();
-  return options.observer ? options.observer->didRun(*module, stage, program->checkpoint()) : success();
+  return options.observer ? options.observer->didRun(*program.module, stage, program.model.checkpoint) : success();
 }
 
 CompileStatus Compilation::writeText(const std::string &text) {
@@ -324,7 +328,7 @@ static std::string symbolName(const CompileOptions &options) {
 // The files that the model is read from, sorted.
 std::vector<std::string> Compilation::modelFiles() const {
   // An ONNX file that generates has its config and tokenizer beside it.
-  return sourceFiles(options.model, program->checkpoint(), /*hasCompanions=*/reader != nullptr);
+  return sourceFiles(options.model, program.model.checkpoint, /*hasCompanions=*/program.hasCompanions);
 }
 
 // Code of the shared LLVM, MLIR and Halide that earlier stages ran is mapped from their files and comes back when it is needed:
@@ -352,32 +356,38 @@ CompileStatus Compilation::writeBinary() {
   MachineCode kind = options.emit == Emit::Llvm       ? MachineCode::LLVMIR
                      : options.emit == Emit::Assembly ? MachineCode::Assembly
                                                       : MachineCode::Object;
-  FailureOr<GeneratedCode> code = program->generateCode(*module, kind);
+  FailureOr<GeneratedCode> code = generateCode(*program.module, target, kind);
   if (failed(code))
     return CompileStatus::Failure;
   if (kind != MachineCode::Object)
-    return writeText(code->objects.front());
+    return writeText(llvm::join(code->objects, ""));
   PackageInfo info = packageInfo();
-  if (options.observer && failed(options.observer->didGenerate(*module, *code, info, program->checkpoint())))
+  if (options.observer && failed(options.observer->didGenerate(*program.module, *code, info, program.model.checkpoint)))
     return CompileStatus::Failure;
   progress.stage("packing weights");
   LinkKind link = options.emit == Emit::Object    ? LinkKind::Relocatable
                   : options.emit == Emit::Package ? LinkKind::Package
                   : options.emit == Emit::Library ? LinkKind::SharedLibrary
                                                   : LinkKind::Executable;
-  auto metadata = [&](ArrayRef<PackedWeight> weights) { return program->buildMetadata(*module, info, *code, weights); };
+  FailureOr<std::vector<GraphSignature>> graphs = graphSignatures(*program.module);
+  if (failed(graphs))
+    return CompileStatus::Failure;
+  auto metadata = [&](ArrayRef<PackedWeight> weights) {
+    return buildMetadata(*program.module, program.model.config, *graphs, info, target, code->kernels, weights);
+  };
   // All that can fail comes before the first file has its name.
   std::string described;
   if (!options.report.empty())
-    described = buildReport(*module, info, target, *code, remarks);
+    described = buildReport(*program.module, info, target, *code, remarks);
   if (StringRef(options.report).ends_with(".html"))
     described = reportPage(described);
   OutputFile report, depfile;
   if (failed(prepare(options.report, described, report)) ||
       failed(prepare(options.depfile, makeRule(options.output, modelFiles()), depfile)))
     return CompileStatus::Failure;
-  PackageRequest request{*module, program->checkpoint(), target,        *code, info.name, metadata,
-                         link,    options.sidecar,       options.output};
+  PackageRequest request{
+      *program.module, program.model.checkpoint, target, *code, info.name, metadata, link, options.sidecar,
+      options.output};
   bool isDone = succeeded(writePackage(request, error)) && succeeded(keep(report)) && succeeded(keep(depfile));
   return isDone ? CompileStatus::Done : CompileStatus::Failure;
 }
@@ -390,7 +400,13 @@ PackageInfo Compilation::packageInfo() const {
   info.sourceSha256 = sourceHash(modelFiles());
   info.precision = options.precision == Precision::Fast ? "fast" : "precise";
   info.passes = passes;
-  program->describe(info);
+  bool hasStep = bool(stepEntry(*program.module));
+  info.architecture = hasStep ? program.model.config.architecture : "graph";
+  if (hasStep) {
+    info.context = contextOf(options, program.model.config);
+    info.maxRows = std::min(maxStepRows, info.context);
+    info.tokenizer = program.tokenizer;
+  }
   return info;
 }
 
@@ -403,10 +419,10 @@ CompileStatus Compilation::run() {
     if (CompileStatus status = raise(); status != CompileStatus::Done)
       return status;
   if (options.stopAfter > Stage::Raise &&
-      failed(runStage(Stage::Optimize, [&](OpPassManager &pm) { program->addOptimizeStage(pm); })))
+      failed(runStage(Stage::Optimize, [&](OpPassManager &pm) { addOptimizeStage(pm, program.pipeline); })))
     return CompileStatus::Failure;
   if (options.stopAfter > Stage::Optimize &&
-      failed(runStage(Stage::Schedule, [&](OpPassManager &pm) { program->addScheduleStage(pm); })))
+      failed(runStage(Stage::Schedule, [&](OpPassManager &pm) { addScheduleStage(pm, program.pipeline); })))
     return CompileStatus::Failure;
   if (options.stopAfter < Stage::Codegen || options.emit == Emit::Mlir)
     return writeText(printed());
@@ -426,10 +442,13 @@ std::string heddle::folderOf(StringRef path) {
   return folder.empty() ? "." : folder.str();
 }
 
-std::unique_ptr<Program> heddle::makeProgram(const CompileOptions &options, const Target &target) {
+CompileStatus heddle::importProgram(const CompileOptions &options, const Target &target,
+                                    function_ref<MLIRContext &()> context, Program &program, std::string &error) {
+  program.pipeline = options.pipeline;
   if (isMlir(options.model))
-    return makeMlirProgram(options, target);
-  return isOnnx(options.model) ? makeOnnxProgram(options, target) : makeGeneratingProgram(options, target);
+    return importMlir(options, target, context, program, error);
+  return isOnnx(options.model) ? importOnnx(options, target, context, program, error)
+                               : importDecoder(options, target, context, program, error);
 }
 
 CompileStatus heddle::compileModel(const CompileOptions &options, std::string &error) {

@@ -16,7 +16,6 @@
 #include "compiler/codegen/gpu/EmitPtx.h"
 #include "compiler/optimize/Passes.h"
 #include "compiler/raise/Passes.h"
-#include "compiler/schedule/GraphPasses.h"
 #include "compiler/schedule/Passes.h"
 
 #include "mlir/Dialect/Arith/Transforms/BufferizableOpInterfaceImpl.h"
@@ -24,7 +23,6 @@
 #include "mlir/Dialect/ControlFlow/Transforms/BufferizableOpInterfaceImpl.h"
 #include "mlir/Dialect/Func/Extensions/InlinerExtension.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
-#include "mlir/Dialect/Linalg/Passes.h"
 #include "mlir/Dialect/Linalg/Transforms/BufferizableOpInterfaceImpl.h"
 #include "mlir/Dialect/Linalg/Transforms/SubsetInsertionOpInterfaceImpl.h"
 #include "mlir/Dialect/MemRef/Transforms/Passes.h"
@@ -84,8 +82,11 @@ void heddle::addExtensions(OpPassManager &pm, const PipelineOptions &options, St
       llvm::report_fatal_error("a pass pipeline that was parsed before cannot be parsed");
 }
 
-// Reads an ONNX graph as its frontend writes it, one op after the other; leaves it without what folds or is computed twice.
+// Reads a graph as its frontend writes it, one op after the other; leaves it without what folds or is computed twice.
 void heddle::addImportStage(OpPassManager &pm) {
+  // One function: its buffers and run-time checks then belong to one call.
+  pm.addPass(createInlinerPass());
+  pm.addPass(createSymbolDCEPass());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
 }
@@ -117,7 +118,8 @@ void heddle::addRaiseStage(OpPassManager &pm, const PipelineOptions &options) {
     pm.addPass(createFormForward());
 }
 
-// Reads what frontends and raise leave: @forward over whole sequences. Leaves @step over the new tokens of a ragged batch.
+// Reads what frontends and raise leave. @forward over whole sequences becomes @step over the new tokens of a ragged batch; graph entries
+// keep their tensors.
 void heddle::addOptimizeStage(OpPassManager &pm, const PipelineOptions &options) {
   // Before the cache: it must hold num_kv_heads heads, not repeated ones.
   if (options.shareKv)
@@ -126,6 +128,7 @@ void heddle::addOptimizeStage(OpPassManager &pm, const PipelineOptions &options)
   if (!options.latentForm.empty()) {
     AbsorbMlaWeightsOptions absorb;
     absorb.form = options.latentForm;
+    absorb.keepsGraphs = true;
     pm.addPass(createAbsorbMlaWeights(absorb));
   }
   MaterializeKvCacheOptions cache;
@@ -141,8 +144,10 @@ void heddle::addOptimizeStage(OpPassManager &pm, const PipelineOptions &options)
   addExtensions(pm, options, "after-optimize");
 }
 
-// Reads model and cache ops on rows; leaves kernels on buffers that have their place in the arena.
+// Reads model and cache ops, and what a graph has besides. Leaves kernels on buffers, those of the step with their place in the arena, and
+// loops where a graph has no kernel.
 void heddle::addScheduleStage(OpPassManager &pm, const PipelineOptions &options) {
+  // First: around attention it knows transposes by name.
   FlashTileOptions tile;
   tile.tiles = options.flashTile;
   tile.context = options.context;
@@ -155,10 +160,19 @@ void heddle::addScheduleStage(OpPassManager &pm, const PipelineOptions &options)
     split.context = options.context;
     pm.addPass(createSplitKv(split));
   }
+  // Before kernels, which work on rows.
+  pm.addPass(createFlattenRows());
   // After tiling and splitting, whose attention reads weights, too; before outlining: a residual that a product adds in place is no
   // kernel of its own.
   pm.addNestedPass<func::FuncOp>(createLowerToKernels());
-  // Once all kernels have said what they read; before outlining, which would take stored vectors for values of a kernel.
+  // What no kernel computes of a graph becomes loops: in parts, then fused, then each in its best order.
+  pm.addPass(createDecomposeTensorOps());
+  pm.addPass(createFuseElementwise());
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+  pm.addPass(createOrderLoops());
+  // Once all kernels have said what they read, and what folds has dropped weights: each that is left takes its bytes. Before outlining,
+  // which would take stored vectors for values of a kernel.
   pm.addPass(createPackWeights());
   AssignSchedulesOptions schedules;
   schedules.activations = options.activations;
@@ -176,46 +190,8 @@ void heddle::addScheduleStage(OpPassManager &pm, const PipelineOptions &options)
   // Before buffers: views that nobody needs any more would become copies.
   pm.addPass(createCanonicalizerPass());
   addExtensions(pm, options, "before-bufferize");
-  pm.addPass(createBufferizeKernels());
+  pm.addPass(createBufferize());
   pm.addPass(createPlanMemory());
-  addExtensions(pm, options, "after-schedule");
-}
-
-// A graph has no step and no cache: what is said here holds for any tensor program.
-void heddle::addGraphOptimizeStage(OpPassManager &pm, const PipelineOptions &options) {
-  // One function: its buffers and run-time checks then belong to one call.
-  pm.addPass(createInlinerPass());
-  pm.addPass(createSymbolDCEPass());
-  pm.addPass(createCanonicalizerPass());
-  if (options.fuseProjections)
-    pm.addPass(createFuseProjections());
-  pm.addPass(createCSEPass());
-  addExtensions(pm, options, "after-optimize");
-}
-
-// Model ops and upstream's linalg on tensors -> kernels and linalg on buffers. Weights that no kernel reads stay as the file has them.
-void heddle::addGraphScheduleStage(OpPassManager &pm, const PipelineOptions &options) {
-  // First: around attention it knows transposes by name.
-  FlashTileOptions tile;
-  tile.tiles = options.flashTile;
-  pm.addPass(createFlashTile(tile));
-  // Before kernels, which work on rows.
-  pm.addPass(createFlattenRows());
-  pm.addNestedPass<func::FuncOp>(createLowerToKernels());
-  // Before named ops become generic: it knows them by name.
-  pm.addPass(createDecomposeTensorOps());
-  pm.addPass(createLinalgGeneralizeNamedOpsPass());
-  pm.addPass(createFuseElementwise());
-  pm.addPass(createCanonicalizerPass());
-  pm.addPass(createCSEPass());
-  // After fusion: the loops are then the final ones.
-  pm.addPass(createOrderLoops());
-  // After what folds or drops weights: each that is left takes its bytes.
-  pm.addPass(createPackWeights());
-  addExtensions(pm, options, "before-bufferize");
-  pm.addPass(createBufferizeGraph());
-  // Not canonicalised: that would turn a load from a weight's buffer back into an extract from its tensor.
-  pm.addPass(createCSEPass());
   addExtensions(pm, options, "after-schedule");
 }
 
@@ -242,19 +218,10 @@ void heddle::registerPasses() {
   registerHeddleRaisePasses();
   registerHeddleOptimizePasses();
   registerHeddleSchedulePasses();
-  registerHeddleGraphSchedulePasses();
   PassPipelineRegistration<>("heddle-raise", "The raise stage",
                              [](OpPassManager &pm) { addRaiseStage(pm, PipelineOptions()); });
   PassPipelineRegistration<>("heddle-optimize", "The optimize stage with its defaults",
                              [](OpPassManager &pm) { addOptimizeStage(pm, PipelineOptions()); });
   PassPipelineRegistration<>("heddle-schedule", "The schedule stage with its defaults",
                              [](OpPassManager &pm) { addScheduleStage(pm, PipelineOptions()); });
-  PassPipelineRegistration<>("heddle-graph-optimize", "The optimize stage of a graph",
-                             [](OpPassManager &pm) { addGraphOptimizeStage(pm, PipelineOptions()); });
-  PassPipelineRegistration<>("heddle-graph-schedule", "The schedule stage of a graph",
-                             [](OpPassManager &pm) { addGraphScheduleStage(pm, PipelineOptions()); });
-}
-
-bool heddle::isGraph(ModuleOp module) {
-  return bool(module.lookupSymbol<func::FuncOp>("graph"));
 }

@@ -57,10 +57,6 @@ void addImportStage(mlir::OpPassManager &pm);
 void addRaiseStage(mlir::OpPassManager &pm, const PipelineOptions &options);
 void addOptimizeStage(mlir::OpPassManager &pm, const PipelineOptions &options);
 void addScheduleStage(mlir::OpPassManager &pm, const PipelineOptions &options);
-// Of a graph, the module of task graph: @graph over tensors of any shape.
-void addGraphOptimizeStage(mlir::OpPassManager &pm, const PipelineOptions &options);
-void addGraphScheduleStage(mlir::OpPassManager &pm, const PipelineOptions &options);
-bool isGraph(mlir::ModuleOp module);
 
 // Dialects and interfaces of everything up to codegen.
 void registerDialects(mlir::DialectRegistry &registry);

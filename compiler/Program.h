@@ -1,46 +1,48 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What is compiled: a model that generates, or a graph. Compile.cpp takes either through the same steps.
+// What is compiled, and how each kind of model file becomes it. Compile.cpp takes every program through the same stages.
 #ifndef HEDDLE_COMPILER_PROGRAM_H
 #define HEDDLE_COMPILER_PROGRAM_H
 
 #include "compiler/Compile.h"
-#include "compiler/package/Package.h"
+#include "compiler/codegen/Target.h"
+#include "frontends/ModelConfig.h"
 
 #include "mlir/IR/OwningOpRef.h"
 
 namespace heddle {
 
-class Program {
-public:
-  virtual ~Program() = default;
-  // Reads files and checks the options against them. No MLIR context exists yet: what is refused here costs no more than reading it.
-  virtual CompileStatus read(std::string &error) = 0;
-  // The verified module of the import stage. A status without an error has emitted a diagnostic.
-  virtual CompileStatus import(mlir::MLIRContext &context, mlir::OwningOpRef<mlir::ModuleOp> &module,
-                               std::string &error) = 0;
-  // Whether the raise stage may find something in the imported module; a frontend that knows the architecture leaves it nothing to do.
-  virtual bool isRaised() const { return false; }
-  // Whether the raise stage first looks for a model that generates: the passes that bind a decoder's inputs run then, and what they
-  // made of a graph that turns out to be none is dropped.
-  virtual bool mayGenerate(mlir::ModuleOp imported) const { return false; }
-  virtual void addRaiseStage(mlir::OpPassManager &pm, bool asDecoder) const {}
-  // What is to be compiled of the module that the raise stage left, if it is another kind of program; it outlives this one's files.
-  // Null: this one goes on, unless `error` is set. `blocked` says what the stage could not raise.
-  virtual std::unique_ptr<Program> takeRaised(mlir::ModuleOp raised, llvm::StringRef blocked, std::string &error) {
-    return nullptr;
-  }
-  virtual void addOptimizeStage(mlir::OpPassManager &pm) const = 0;
-  virtual void addScheduleStage(mlir::OpPassManager &pm) const = 0;
-  // Of the module that the schedule stage leaves.
-  virtual mlir::FailureOr<GeneratedCode> generateCode(mlir::ModuleOp module, MachineCode kind) const = 0;
-  // Adds what only this kind of program knows.
-  virtual void describe(PackageInfo &info) const = 0;
-  virtual std::string buildMetadata(mlir::ModuleOp module, const PackageInfo &info, const GeneratedCode &code,
-                                    llvm::ArrayRef<PackedWeight> weights) const = 0;
-  // Where weights lie; valid after import.
-  virtual const Checkpoint &checkpoint() const = 0;
+// What a model file says: its entries in the IR (dialect/Entries.h), and what stands beside them.
+struct Program {
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  Model model;                     // where weights lie; the config of a model that generates
+  std::string tokenizer;           // serialised package::Tokenizer; empty without one
+  PipelineOptions pipeline;        // the options', and what they leave to the model
+  bool consistsOfModelOps = false; // a frontend knew the architecture: there is nothing to raise
+  bool mayGenerate = false;        // a graph that the raise stage may find to be a decoder
+  bool hasCompanions = false;      // config and tokenizer were read from files beside a graph
 };
+
+// Reads the model that `options` name and imports it. `context` is called once files and options have been found to fit: what is refused
+// before costs no more than reading it. A status without an error has emitted a diagnostic.
+CompileStatus importProgram(const CompileOptions &options, const Target &target,
+                            llvm::function_ref<mlir::MLIRContext &()> context, Program &program, std::string &error);
+
+// The kinds of files. GGUF files and Hugging Face folders hold decoders; `.mlir` and `.onnx` files hold graphs.
+CompileStatus importDecoder(const CompileOptions &options, const Target &target,
+                            llvm::function_ref<mlir::MLIRContext &()> context, Program &program, std::string &error);
+CompileStatus importMlir(const CompileOptions &options, const Target &target,
+                         llvm::function_ref<mlir::MLIRContext &()> context, Program &program, std::string &error);
+CompileStatus importOnnx(const CompileOptions &options, const Target &target,
+                         llvm::function_ref<mlir::MLIRContext &()> context, Program &program, std::string &error);
+
+// Checks the options against a model that generates, whose module is there, and decides what they leave to it: cache, precision, context.
+CompileStatus fitOptions(const CompileOptions &options, const Target &target, Program &program, std::string &error);
+
+// After the raise stage looked for a decoder in a graph: reads the config and the tokenizer beside one that it found. Where it found
+// none, `outGenerates` is false, and an error says why if the options ask for one; `blocked` is what the stage could not raise.
+CompileStatus adoptDecoder(const CompileOptions &options, const Target &target, llvm::StringRef blocked,
+                           Program &program, bool &outGenerates, std::string &error);
 
 // Whether a graph is made of the model, not a program that generates.
 bool holdsGraph(const CompileOptions &options);
@@ -48,15 +50,8 @@ bool holdsGraph(const CompileOptions &options);
 // Of a file; "." for a name alone.
 std::string folderOf(llvm::StringRef path);
 
-// What the task of the options and the kind of file ask for. Both arguments outlive the program.
-std::unique_ptr<Program> makeProgram(const CompileOptions &options, const Target &target);
-std::unique_ptr<Program> makeGeneratingProgram(const CompileOptions &options, const Target &target);
-// Of a module that has @forward: null, with an error, if the options do not fit it.
-std::unique_ptr<Program> makeGeneratingProgram(const CompileOptions &options, const Target &target,
-                                               mlir::ModuleOp module, Model model, std::string tokenizer,
-                                               std::string &error);
-std::unique_ptr<Program> makeMlirProgram(const CompileOptions &options, const Target &target);
-std::unique_ptr<Program> makeOnnxProgram(const CompileOptions &options, const Target &target);
+// Longest sequence of a program that generates.
+int64_t contextOf(const CompileOptions &options, const ModelConfig &config);
 
 } // namespace heddle
 

@@ -4,6 +4,8 @@
 // their types and operands.
 
 #include "compiler/Pipeline.h"
+#include "compiler/raise/Passes.h"
+#include "dialect/Entries.h"
 #include "dialect/HeddleDialect.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -14,8 +16,8 @@ using namespace mlir;
 using namespace heddle;
 
 namespace {
-// What an op belongs to, where that decides what may stand there: the function of a graph, after schedule a kernel's body or the host
-// code around it, or anything.
+// What an op belongs to, where that decides what may stand there: a graph entry, after schedule a kernel's body or the host code around
+// it, or anything.
 enum class Place { Anywhere, Graph, Kernel, Host };
 
 struct Contract {
@@ -64,23 +66,23 @@ static bool isKernel(Operation *op) {
   return func && func->hasAttr("heddle.kernel");
 }
 
-static bool isAt(Place place, bool isGraph, Operation *op) {
+static bool isAt(Place place, Operation *op) {
   switch (place) {
   case Place::Anywhere:
     return true;
   case Place::Graph:
-    return isGraph;
+    return isInGraphEntry(op);
   case Place::Kernel:
-    return !isGraph && isKernel(op);
+    return isKernel(op);
   case Place::Host:
-    return !isGraph && !isKernel(op);
+    return !isInGraphEntry(op) && !isKernel(op);
   }
   llvm_unreachable("all places are listed");
 }
 
-static LogicalResult mayRemain(Operation *op, Stage stage, bool isGraph) {
+static LogicalResult mayRemain(Operation *op, Stage stage) {
   for (const Contract &row : contracts) {
-    if (row.stage != stage || !isAt(row.place, isGraph, op))
+    if (row.stage != stage || !isAt(row.place, op))
       continue;
     if (isListed(row.dialects, op->getName().getDialectNamespace()) || isInGroups(op, row.ops))
       return success();
@@ -92,7 +94,7 @@ static LogicalResult mayRemain(Operation *op, Stage stage, bool isGraph) {
 
 // heddle-fuse-attention says why it left a softmax.
 static LogicalResult isExplained(Operation *op) {
-  if (isa<linalg::SoftmaxOp>(op) && !op->hasAttr("heddle.not_fused"))
+  if (isa<linalg::SoftmaxOp>(op) && !op->hasAttr(notFusedAttr))
     return op->emitError("is in no attention after stage raise, and nothing says why");
   return success();
 }
@@ -122,9 +124,9 @@ static LogicalResult readsCache(Operation *op) {
   return success();
 }
 
-static LogicalResult isStep(ModuleOp module) {
-  if (auto forward = module.lookupSymbol<func::FuncOp>("forward"))
-    return forward.emitError("@forward must not remain after stage optimize: it becomes @step");
+static LogicalResult isNotForward(Operation *op) {
+  if (auto func = dyn_cast<func::FuncOp>(op); func && func.getSymName() == "forward")
+    return func.emitError("@forward must not remain after stage optimize: it becomes @step");
   return success();
 }
 
@@ -181,22 +183,27 @@ static LogicalResult readsRopeTable(Operation *op) {
 //===- all ----------------------------------------------------------------===//
 
 LogicalResult heddle::verifyStage(ModuleOp module, Stage stage) {
-  bool isGraph = heddle::isGraph(module);
-  SmallVector<LogicalResult (*)(Operation *)> rules;
-  if (stage == Stage::Schedule)
-    rules.append({hasNoEncoding, hasItsPlace});
-  // A graph keeps what its file says.
-  if (!isGraph && stage == Stage::Raise)
-    rules.push_back(isExplained);
-  if (!isGraph && stage == Stage::Optimize)
-    rules.append({readsStoredWeights, readsCache});
-  if (!isGraph && stage == Stage::Schedule)
-    rules.append({isOnBuffers, readsRopeTable});
+  using Rule = LogicalResult (*)(Operation *);
+  SmallVector<Rule> ofAll, ofStep; // a graph keeps what its file says
+  switch (stage) {
+  case Stage::Raise:
+    ofStep = {isExplained};
+    break;
+  case Stage::Optimize:
+    ofStep = {readsStoredWeights, readsCache, isNotForward};
+    break;
+  case Stage::Schedule:
+    ofAll = {hasNoEncoding, hasItsPlace};
+    ofStep = {isOnBuffers, readsRopeTable};
+    break;
+  default:
+    break;
+  }
   WalkResult walk = module.walk([&](Operation *op) {
-    bool holds =
-        succeeded(mayRemain(op, stage, isGraph)) && llvm::all_of(rules, [&](auto rule) { return succeeded(rule(op)); });
-    return holds ? WalkResult::advance() : WalkResult::interrupt();
+    auto holds = [&](Rule rule) { return succeeded(rule(op)); };
+    bool isRight = succeeded(mayRemain(op, stage)) && llvm::all_of(ofAll, holds) &&
+                   (isInGraphEntry(op) || llvm::all_of(ofStep, holds));
+    return isRight ? WalkResult::advance() : WalkResult::interrupt();
   });
-  bool mayHaveForward = isGraph || stage != Stage::Optimize;
-  return success(!walk.wasInterrupted() && (mayHaveForward || succeeded(isStep(module))));
+  return failure(walk.wasInterrupted());
 }

@@ -4,6 +4,7 @@
 
 #include "compiler/codegen/GraphCode.h"
 #include "compiler/codegen/HostCode.h"
+#include "dialect/Entries.h"
 #include "runtime/model/ModelAbi.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -12,8 +13,10 @@
 using namespace mlir;
 using namespace heddle;
 
-static const char *entryName(ModelEntry entry) {
-  return entry == ModelEntry::Graph ? "heddle_graph" : "heddle_step";
+static constexpr llvm::StringLiteral stepName = "heddle_step";
+
+static std::string graphName(unsigned index) {
+  return "heddle_graph_" + std::to_string(index);
 }
 
 // Only the entry is seen by other objects of the link.
@@ -25,7 +28,8 @@ static void hideAllBut(ModuleOp code, StringRef entry) {
       func.setLinkage(LLVM::Linkage::Internal);
 }
 
-FailureOr<GeneratedCode> heddle::generateCode(ModuleOp module, const Target &target, MachineCode kind) {
+// The kernels and the step function.
+static LogicalResult generateStep(ModuleOp module, const Target &target, MachineCode kind, GeneratedCode &result) {
   OpBuilder b(module.getContext());
   OwningOpRef<ModuleOp> code = ModuleOp::create(b, module.getLoc());
   KernelLibrary kernels(module, *code, target);
@@ -36,14 +40,13 @@ FailureOr<GeneratedCode> heddle::generateCode(ModuleOp module, const Target &tar
     if (failed(text))
       return failure();
     if (kind != MachineCode::Object) {
-      GeneratedCode result;
       result.objects.push_back(std::move(*text));
-      return result;
+      return success();
     }
   }
   if (failed(lowerToLLVM(*code, target.cpu)))
     return failure();
-  hideAllBut(*code, "heddle_step");
+  hideAllBut(*code, stepName);
   for (auto func : code->getOps<LLVM::LLVMFuncOp>()) {
     // Kernels of Halide's objects.
     if (func.isExternal())
@@ -54,60 +57,95 @@ FailureOr<GeneratedCode> heddle::generateCode(ModuleOp module, const Target &tar
   FailureOr<std::string> object = emitMachineCode(*code, target.cpu, kind);
   if (failed(object))
     return failure();
-  GeneratedCode result;
   result.objects.push_back(std::move(*object));
   if (kind == MachineCode::Object)
     llvm::append_range(result.objects, kernels.objects());
   for (auto &[name, record] : kernels.records())
     result.kernels.push_back(record);
   result.launches = kernels.launches().vec();
-  return result;
+  return success();
 }
 
-FailureOr<GeneratedCode> heddle::generateGraphCode(ModuleOp module, const Target &target, MachineCode kind) {
-  GeneratedCode result;
-  FailureOr<OwningOpRef<ModuleOp>> code = buildGraphCode(module, target);
+static LogicalResult generateGraph(func::FuncOp graph, unsigned index, const Target &target, MachineCode kind,
+                                   GeneratedCode &result) {
+  FailureOr<OwningOpRef<ModuleOp>> code = buildGraphCode(graph, graphName(index), target, result.kernels);
   if (failed(code))
     return failure();
-  hideAllBut(**code, "heddle_graph");
+  hideAllBut(**code, graphName(index));
   FailureOr<std::string> object = emitMachineCode(**code, target.cpu, kind, Loops::Vectorized);
   if (failed(object))
     return failure();
-  result.entry = ModelEntry::Graph;
   result.objects.push_back(std::move(*object));
+  return success();
+}
+
+FailureOr<GeneratedCode> heddle::generateCode(ModuleOp module, const Target &target, MachineCode kind) {
+  GeneratedCode result;
+  result.entries.hasStep = bool(stepEntry(module));
+  if (result.entries.hasStep && failed(generateStep(module, target, kind, result)))
+    return failure();
+  for (func::FuncOp graph : graphEntries(module))
+    if (failed(generateGraph(graph, result.entries.numGraphs++, target, kind, result)))
+      return failure();
   return result;
 }
 
-// {abi_version, reserved, name, package_sha256, step, graph}, as struct heddle_model lies in memory.
-static LLVM::GlobalOp modelGlobal(OpBuilder &b, Location loc, StringRef name, ArrayRef<uint8_t> sha256,
-                                  ModelEntry entry) {
+// A function of `entries` that other objects of the link define.
+static void declareEntry(OpBuilder &b, Location loc, StringRef name, unsigned threadParameters) {
+  SmallVector<Type> parameters = {LLVM::LLVMPointerType::get(b.getContext())};
+  parameters.append(threadParameters, b.getI32Type());
+  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), parameters);
+  LLVM::LLVMFuncOp::create(b, loc, name, type).setVisibility_(LLVM::Visibility::Hidden);
+}
+
+// A constant that lies in this object alone, made by `build`.
+static void internalConstant(OpBuilder &b, Location loc, Type type, StringRef name, function_ref<Value()> build) {
+  auto global = LLVM::GlobalOp::create(b, loc, type, true, LLVM::Linkage::Internal, name, Attribute());
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(b.createBlock(&global.getInitializerRegion()));
+  LLVM::ReturnOp::create(b, loc, build());
+}
+
+static Value aggregate(OpBuilder &b, Location loc, Type type, ArrayRef<Value> fields) {
+  Value value = LLVM::UndefOp::create(b, loc, type);
+  for (auto [index, field] : llvm::enumerate(fields))
+    value = LLVM::InsertValueOp::create(b, loc, value, field, int64_t(index));
+  return value;
+}
+
+// {abi_version, num_graphs, name, package_sha256, step, graphs}, as struct heddle_model lies in memory.
+static void modelGlobal(OpBuilder &b, Location loc, StringRef name, ArrayRef<uint8_t> sha256,
+                        const ModelEntries &entries) {
   MLIRContext *context = b.getContext();
   auto pointer = LLVM::LLVMPointerType::get(context);
   auto nameType = LLVM::LLVMArrayType::get(b.getI8Type(), name.size() + 1);
   LLVM::GlobalOp::create(b, loc, nameType, true, LLVM::Linkage::Internal, "heddle_name",
                          b.getStringAttr(name + StringRef("\0", 1)));
+  auto graphsType = LLVM::LLVMArrayType::get(pointer, entries.numGraphs);
+  if (entries.numGraphs)
+    internalConstant(b, loc, graphsType, "heddle_graphs", [&] {
+      SmallVector<Value> graphs;
+      for (unsigned i = 0; i < entries.numGraphs; ++i)
+        graphs.push_back(LLVM::AddressOfOp::create(b, loc, pointer, graphName(i)));
+      return aggregate(b, loc, graphsType, graphs);
+    });
   auto hashType = LLVM::LLVMArrayType::get(b.getI8Type(), sha256.size());
   auto type =
       LLVM::LLVMStructType::getLiteral(context, {b.getI32Type(), b.getI32Type(), pointer, hashType, pointer, pointer});
-  auto global = LLVM::GlobalOp::create(b, loc, type, true, LLVM::Linkage::Internal, "heddle_model_data", Attribute());
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(b.createBlock(&global.getInitializerRegion()));
-  auto hash = DenseElementsAttr::get(RankedTensorType::get({int64_t(sha256.size())}, b.getI8Type()),
-                                     ArrayRef(reinterpret_cast<const int8_t *>(sha256.data()), sha256.size()));
-  Value function = LLVM::AddressOfOp::create(b, loc, pointer, entryName(entry)),
-        none = LLVM::ZeroOp::create(b, loc, pointer);
-  bool isGraph = entry == ModelEntry::Graph;
-  const Value fields[] = {LLVM::ConstantOp::create(b, loc, b.getI32IntegerAttr(HEDDLE_MODEL_ABI_VERSION)),
-                          LLVM::ConstantOp::create(b, loc, b.getI32IntegerAttr(0)),
-                          LLVM::AddressOfOp::create(b, loc, pointer, "heddle_name"),
-                          LLVM::ConstantOp::create(b, loc, hashType, hash),
-                          isGraph ? none : function,
-                          isGraph ? function : none};
-  Value model = LLVM::UndefOp::create(b, loc, type);
-  for (auto [index, field] : llvm::enumerate(fields))
-    model = LLVM::InsertValueOp::create(b, loc, model, field, int64_t(index));
-  LLVM::ReturnOp::create(b, loc, model);
-  return global;
+  internalConstant(b, loc, type, "heddle_model_data", [&] {
+    auto hash = DenseElementsAttr::get(RankedTensorType::get({int64_t(sha256.size())}, b.getI8Type()),
+                                       ArrayRef(reinterpret_cast<const int8_t *>(sha256.data()), sha256.size()));
+    auto number = [&](uint32_t value) -> Value { return LLVM::ConstantOp::create(b, loc, b.getI32IntegerAttr(value)); };
+    auto address = [&](bool isThere, StringRef symbol) -> Value {
+      if (!isThere)
+        return LLVM::ZeroOp::create(b, loc, pointer);
+      return LLVM::AddressOfOp::create(b, loc, pointer, symbol);
+    };
+    return aggregate(b, loc, type,
+                     {number(HEDDLE_MODEL_ABI_VERSION), number(entries.numGraphs), address(true, "heddle_name"),
+                      LLVM::ConstantOp::create(b, loc, hashType, hash), address(entries.hasStep, stepName),
+                      address(entries.numGraphs, "heddle_graphs")});
+  });
 }
 
 // Header (sizes of name and hash, type), name, hash: each part a multiple of 8 bytes, so that the note shares no program header
@@ -127,19 +165,17 @@ static void modelNote(OpBuilder &b, Location loc, ArrayRef<uint8_t> sha256) {
 }
 
 FailureOr<std::string> heddle::emitModelObject(MLIRContext &context, StringRef name, ArrayRef<uint8_t> packageSha256,
-                                               ModelEntry entry, const Target &target) {
+                                               const ModelEntries &entries, const Target &target) {
   OpBuilder b(&context);
   Location loc = NameLoc::get(b.getStringAttr(name));
   OwningOpRef<ModuleOp> module = ModuleOp::create(b, loc);
   b.setInsertionPointToEnd(module->getBody());
   auto pointer = LLVM::LLVMPointerType::get(&context);
-  SmallVector<Type> parameters = {pointer};
-  if (entry == ModelEntry::Step)
-    parameters.append(2, b.getI32Type());
-  auto function = LLVM::LLVMFuncOp::create(b, loc, entryName(entry),
-                                           LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(&context), parameters));
-  function.setVisibility_(LLVM::Visibility::Hidden);
-  modelGlobal(b, loc, name, packageSha256, entry);
+  if (entries.hasStep)
+    declareEntry(b, loc, stepName, /*threadParameters=*/2);
+  for (unsigned i = 0; i < entries.numGraphs; ++i)
+    declareEntry(b, loc, graphName(i), /*threadParameters=*/0);
+  modelGlobal(b, loc, name, packageSha256, entries);
   modelNote(b, loc, packageSha256);
   auto accessor =
       LLVM::LLVMFuncOp::create(b, loc, ("heddle_model_" + name).str(), LLVM::LLVMFunctionType::get(pointer, {}));

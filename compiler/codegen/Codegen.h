@@ -9,21 +9,21 @@
 
 namespace heddle {
 
-// Which function the runtime calls (runtime/model/ModelAbi.h).
-enum class ModelEntry { Step, Graph };
-
-struct GeneratedCode {
-  ModelEntry entry = ModelEntry::Step;
-  std::vector<std::string> objects; // ELF, or for text kinds what MLIR emitted as one text: of a GPU, its kernels alone
-  std::vector<KernelRecord> kernels;  // in order of first call
-  std::vector<KernelLaunch> launches; // in order of emission
+// Which functions the runtime calls (runtime/model/ModelAbi.h): heddle_step, and heddle_graph_0, heddle_graph_1, …
+struct ModelEntries {
+  bool hasStep = false;
+  unsigned numGraphs = 0;
 };
 
-// Kernels and the step function of a module after plan-memory.
-mlir::FailureOr<GeneratedCode> generateCode(mlir::ModuleOp module, const Target &target, MachineCode kind);
+struct GeneratedCode {
+  ModelEntries entries;
+  std::vector<std::string> objects; // ELF, or for text kinds what MLIR emitted as one text: of a GPU, its kernels alone
+  std::vector<KernelRecord> kernels;  // in order of first call
+  std::vector<KernelLaunch> launches; // of the step, in order of emission
+};
 
-// The code of a module after bufferize-graph.
-mlir::FailureOr<GeneratedCode> generateGraphCode(mlir::ModuleOp module, const Target &target, MachineCode kind);
+// Kernels and entries of the module that the schedule stage leaves.
+mlir::FailureOr<GeneratedCode> generateCode(mlir::ModuleOp module, const Target &target, MachineCode kind);
 
 // The section of the note that names a model's package by its SHA-256. Linkers give it a program header, which the package stage
 // puts to another use.
@@ -31,7 +31,7 @@ inline constexpr llvm::StringLiteral modelNoteSection = ".note.heddle";
 
 // The object that defines const heddle_model *heddle_model_<name>(void), for a package whose metadata has this SHA-256.
 mlir::FailureOr<std::string> emitModelObject(mlir::MLIRContext &context, llvm::StringRef name,
-                                             llvm::ArrayRef<uint8_t> packageSha256, ModelEntry entry,
+                                             llvm::ArrayRef<uint8_t> packageSha256, const ModelEntries &entries,
                                              const Target &target);
 
 } // namespace heddle

@@ -338,19 +338,39 @@ static void addKernels(ModuleOp code, ModuleOp kernelCode) {
   }
 }
 
-FailureOr<OwningOpRef<ModuleOp>> heddle::buildGraphCode(ModuleOp source, const Target &target) {
-  auto graph = source.lookupSymbol<func::FuncOp>("graph");
+// Adds `found` to `records`, where a kernel may be that another entry launches, too.
+static void addRecords(const KernelLibrary &kernels, std::vector<KernelRecord> &records) {
+  for (auto &entry : kernels.records()) {
+    const KernelRecord &record = entry.second;
+    auto known = llvm::find_if(records, [&](const KernelRecord &other) { return other.name == record.name; });
+    if (known == records.end())
+      records.push_back(record);
+    else
+      known->calls += record.calls;
+  }
+}
+
+FailureOr<OwningOpRef<ModuleOp>> heddle::buildGraphCode(func::FuncOp source, StringRef symbol, const Target &target,
+                                                        std::vector<KernelRecord> &records) {
+  auto module = source->getParentOfType<ModuleOp>();
+  // With the constants of all entries: those of others are not emitted, since nothing reads them.
+  OwningOpRef<ModuleOp> code = module.clone(), kernelCode = ModuleOp::create(source.getLoc());
+  for (auto func : llvm::make_early_inc_range(code->getOps<func::FuncOp>()))
+    if (func.getSymName() != source.getSymName())
+      func.erase();
+  auto graph = *code->getOps<func::FuncOp>().begin();
+  graph.setName("graph");
   SmallVector<MemRefType> inputs, outputs;
   for (Type type : graph.getArgumentTypes())
     inputs.push_back(cast<MemRefType>(type));
   for (Type type : graph.getResultTypes())
     outputs.push_back(cast<MemRefType>(type));
-  OwningOpRef<ModuleOp> code = source.clone(), kernelCode = ModuleOp::create(source.getLoc());
-  KernelLibrary kernels(source, *kernelCode, target);
+  KernelLibrary kernels(module, *kernelCode, target);
   if (failed(GraphLowering(*code, *kernelCode, kernels, target.cpu).run()) ||
-      failed(lowerToLLVM(*kernelCode, target.cpu)) || failed(addGraphEntry(*code, inputs, outputs)))
+      failed(lowerToLLVM(*kernelCode, target.cpu)) || failed(addGraphEntry(*code, symbol, inputs, outputs)))
     return failure();
   useBitsOfBf16(*code);
   addKernels(*code, *kernelCode);
+  addRecords(kernels, records);
   return code;
 }

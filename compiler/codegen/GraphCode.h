@@ -4,7 +4,7 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_GRAPHCODE_H
 #define HEDDLE_COMPILER_CODEGEN_GRAPHCODE_H
 
-#include "compiler/codegen/Target.h"
+#include "compiler/codegen/KernelLibrary.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -14,10 +14,12 @@ namespace heddle {
 // Registers the interfaces that lowering a graph needs.
 void registerGraphCodeModels(mlir::DialectRegistry &registry);
 
-// A module in the `llvm` dialect that defines heddle_graph (heddle_graph_function of runtime/model/ModelAbi.h), which runs @graph of
-// `source`, a module after bufferize-graph. Every buffer comes from the call's allocate; run-time checks end in its fail.
-// Kernels that its kernel ops ask for are in the module as well.
-mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> buildGraphCode(mlir::ModuleOp source, const Target &target);
+// A module in the `llvm` dialect that defines `symbol` (heddle_graph_function of runtime/model/ModelAbi.h), which runs `graph`, an entry of
+// a module after bufferize. Every buffer comes from the call's allocate; run-time checks end in its fail. Kernels that its kernel ops
+// ask for are in the module as well; what the package says of them is added to `records`.
+mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> buildGraphCode(mlir::func::FuncOp graph, llvm::StringRef symbol,
+                                                                  const Target &target,
+                                                                  std::vector<KernelRecord> &records);
 
 } // namespace heddle
 

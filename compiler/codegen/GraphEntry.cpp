@@ -96,12 +96,12 @@ void heddle::requireInGraph(OpBuilder &b, Location loc, func::FuncOp graph, Valu
 
 namespace {
 
-// Writes heddle_graph.
+// Writes the entry.
 class EntryBuilder {
 public:
   EntryBuilder(ModuleOp code, LLVM::LLVMFuncOp graph)
       : code(code), graph(graph), b(code.getContext()), loc(graph.getLoc()) {}
-  void run(ArrayRef<MemRefType> inputs, ArrayRef<MemRefType> outputs);
+  void run(StringRef symbol, ArrayRef<MemRefType> inputs, ArrayRef<MemRefType> outputs);
 
 private:
   Value constant(int64_t value) { return LLVM::ConstantOp::create(b, loc, b.getI64IntegerAttr(value)); }
@@ -154,10 +154,10 @@ void EntryBuilder::storeOutput(MemRefType type, Value descriptor, Value tensor) 
                           addressAt(b, loc, dims, axis * sizeof(int64_t)));
 }
 
-void EntryBuilder::run(ArrayRef<MemRefType> inputs, ArrayRef<MemRefType> outputs) {
+void EntryBuilder::run(StringRef symbol, ArrayRef<MemRefType> inputs, ArrayRef<MemRefType> outputs) {
   b.setInsertionPointToEnd(code.getBody());
   auto entry = LLVM::LLVMFuncOp::create(
-      b, loc, "heddle_graph", LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), {pointer()}));
+      b, loc, symbol, LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), {pointer()}));
   b.setInsertionPointToEnd(entry.addEntryBlock(b));
   call = entry.getArgument(0);
   arguments.push_back(call);
@@ -198,13 +198,14 @@ static LogicalResult redirectAllocations(ModuleOp code, LLVM::LLVMFuncOp graph) 
   return failure(walk.wasInterrupted());
 }
 
-LogicalResult heddle::addGraphEntry(ModuleOp code, ArrayRef<MemRefType> inputs, ArrayRef<MemRefType> outputs) {
+LogicalResult heddle::addGraphEntry(ModuleOp code, StringRef symbol, ArrayRef<MemRefType> inputs,
+                                    ArrayRef<MemRefType> outputs) {
   auto graph = code.lookupSymbol<LLVM::LLVMFuncOp>("graph");
   if (failed(redirectAllocations(code, graph)))
     return failure();
   for (const char *name : {"aligned_alloc", "free", "malloc"})
     if (Operation *declaration = code.lookupSymbol(name))
       declaration->erase();
-  EntryBuilder(code, graph).run(inputs, outputs);
+  EntryBuilder(code, graph).run(symbol, inputs, outputs);
   return success();
 }

@@ -25,9 +25,9 @@ void runTask(mlir::OpBuilder &b, mlir::Location loc, mlir::func::FuncOp graph, m
 void requireInGraph(mlir::OpBuilder &b, mlir::Location loc, mlir::func::FuncOp graph, mlir::Value condition,
                     mlir::Value message);
 
-// Adds heddle_graph to `code`, whose llvm function @graph takes the call, the parts of each of `inputs` and of the weights, and
+// Adds `symbol` to `code`, whose llvm function @graph takes the call, the parts of each of `inputs` and of the weights, and
 // returns descriptors of `outputs`; sends @graph's allocations to the runtime.
-mlir::LogicalResult addGraphEntry(mlir::ModuleOp code, llvm::ArrayRef<mlir::MemRefType> inputs,
+mlir::LogicalResult addGraphEntry(mlir::ModuleOp code, llvm::StringRef symbol, llvm::ArrayRef<mlir::MemRefType> inputs,
                                   llvm::ArrayRef<mlir::MemRefType> outputs);
 
 } // namespace heddle

@@ -107,6 +107,7 @@ static LogicalResult lowerMatmul(PackedMatmulOp op, func::FuncOp graph, Value me
   std::string name = ("heddle_task_" + kernel->getSymName()).str();
   if (!kernelCode.lookupSymbol(name))
     buildMatmulTask(kernelCode, name, *kernel, op.getN());
+  kernels.record(*kernel, op, 1);
   GraphTask call(op, graph, memory);
   Value out = op.getInits()[0], rows = call.counted(call.size(op.getInput(), 0));
   call.storePointer(offsetof(MatmulCall, act), op.getInput());
@@ -128,6 +129,7 @@ static LogicalResult lowerLookup(DequantizeOp op, func::FuncOp graph, Value memo
   std::string name = ("heddle_task_" + kernel->getSymName()).str();
   if (!kernelCode.lookupSymbol(name))
     buildLookupTask(kernelCode, name, *kernel);
+  kernels.record(*kernel, op, 1);
   GraphTask call(op, graph, memory);
   Value out = op.getInits()[0], rows = call.counted(call.size(out, 0));
   call.storePointer(offsetof(LookupCall, ids), op.getIds());

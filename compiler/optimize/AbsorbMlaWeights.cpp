@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "compiler/optimize/Passes.h"
+#include "dialect/Entries.h"
 #include "frontends/Checkpoint.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -367,7 +368,10 @@ void AbsorbMlaWeights::runOnOperation() {
     return signalPassFailure();
   }
   SmallVector<AttentionOp> ops;
-  getOperation().walk([&](AttentionOp op) { ops.push_back(op); });
+  getOperation().walk([&](AttentionOp op) {
+    if (!keepsGraphs || !isInGraphEntry(op))
+      ops.push_back(op);
+  });
   bool replaced = false;
   for (AttentionOp op : ops) {
     Obstacle obstacle;

@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "compiler/optimize/Passes.h"
+#include "dialect/Entries.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -373,6 +374,8 @@ struct MaterializeKvCache : heddle::impl::MaterializeKvCacheBase<MaterializeKvCa
   void runOnOperation() override {
     ModuleOp module = getOperation();
     auto forward = module.lookupSymbol<func::FuncOp>("forward");
+    if (!forward && !graphEntries(module).empty())
+      return;
     if (!forward) {
       module.emitError("has no function @forward");
       return signalPassFailure();
@@ -383,7 +386,7 @@ struct MaterializeKvCache : heddle::impl::MaterializeKvCacheBase<MaterializeKvCa
     noteWindows(forward);
     LinearOp head = findHead(forward);
     for (auto func : llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
-      if (failed(RaggedRewriter(func, *type, head).run(func == forward)))
+      if (!isGraphEntry(func) && failed(RaggedRewriter(func, *type, head).run(func == forward)))
         return signalPassFailure();
     forward.setName("step");
   }

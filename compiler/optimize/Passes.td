@@ -103,7 +103,8 @@ def AbsorbMlaWeights : Pass<"heddle-absorb-mla-weights", "::mlir::ModuleOp"> {
     %o = heddle.latent_attention %q, %c_head key_ups(%u0, %u1 : …) value_ups(%w0, %w1 : …) <causal> {form = #heddle.latent_form<automatic>, …
     ```
   }];
-  let options = [Option<"form", "form", "std::string", "\"automatic\"", "Which body computes it: automatic, absorbed or materialised">];
+  let options = [Option<"form", "form", "std::string", "\"automatic\"", "Which body computes it: automatic, absorbed or materialised">,
+                 Option<"keepsGraphs", "keep-graphs", "bool", "false", "Leave graph entries as they are: they have no cache to make smaller">];
   let dependentDialects = ["::heddle::HeddleDialect", "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect"];
 }
 

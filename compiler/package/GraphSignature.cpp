@@ -2,6 +2,7 @@
 
 #include "compiler/package/GraphSignature.h"
 
+#include "dialect/Entries.h"
 #include "runtime/schema/package_generated.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -81,11 +82,9 @@ private:
 
 } // namespace
 
-FailureOr<GraphSignature> heddle::graphSignature(ModuleOp module) {
-  auto graph = module.lookupSymbol<func::FuncOp>("graph");
-  if (!graph || graph.isExternal())
-    return module.emitError("a graph needs a function @graph");
+static FailureOr<GraphSignature> signatureOf(func::FuncOp graph) {
   GraphSignature signature;
+  signature.name = graph.getSymName().str();
   for (bool isInput : {true, false}) {
     llvm::StringSet<> names;
     auto types = isInput ? graph.getArgumentTypes() : graph.getResultTypes();
@@ -101,4 +100,15 @@ FailureOr<GraphSignature> heddle::graphSignature(ModuleOp module) {
     }
   }
   return signature;
+}
+
+FailureOr<std::vector<GraphSignature>> heddle::graphSignatures(ModuleOp module) {
+  std::vector<GraphSignature> signatures;
+  for (func::FuncOp graph : graphEntries(module)) {
+    FailureOr<GraphSignature> signature = signatureOf(graph);
+    if (failed(signature))
+      return failure();
+    signatures.push_back(std::move(*signature));
+  }
+  return signatures;
 }

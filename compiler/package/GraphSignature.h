@@ -23,12 +23,13 @@ struct GraphTensor {
 };
 
 struct GraphSignature {
+  std::string name; // of the entry
   std::vector<GraphTensor> inputs, outputs;
 };
 
-// Of the module's @graph, whose arguments and results are ranked tensors (or, later, buffers) with a `heddle.name` each; `heddle.dims`
-// names dimensions, `heddle.unsigned` marks unsigned integers. Diagnoses what a graph may not have.
-mlir::FailureOr<GraphSignature> graphSignature(mlir::ModuleOp module);
+// Of the module's graph entries, in their order. Arguments and results are ranked tensors (or, later, buffers) with a `heddle.name` each;
+// `heddle.dims` names dimensions, `heddle.unsigned` marks unsigned integers. Diagnoses what a graph may not have.
+mlir::FailureOr<std::vector<GraphSignature>> graphSignatures(mlir::ModuleOp module);
 
 } // namespace heddle
 

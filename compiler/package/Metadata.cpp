@@ -5,13 +5,15 @@
 #include "compiler/optimize/Passes.h"
 #include "compiler/package/MetadataTables.h"
 #include "compiler/schedule/Passes.h"
+#include "dialect/Entries.h"
 
 using namespace mlir;
 using namespace heddle;
 namespace fb = flatbuffers;
 
 KvCacheType heddle::kvCacheOf(ModuleOp module) {
-  for (Type type : module.lookupSymbol<func::FuncOp>("step").getArgumentTypes())
+  auto step = module.lookupSymbol<func::FuncOp>("step");
+  for (Type type : step ? step.getArgumentTypes() : TypeRange())
     if (auto cache = dyn_cast<KvCacheType>(type))
       return cache;
   return {};
@@ -95,45 +97,100 @@ static uint64_t bytesPerToken(ModuleOp module, ArrayRef<PackedWeight> weights) {
   return bytes;
 }
 
-std::string heddle::buildMetadata(ModuleOp module, const Model &model, const PackageInfo &info, const Target &target,
-                                  ArrayRef<KernelRecord> kernels, ArrayRef<PackedWeight> weights) {
-  fb::FlatBufferBuilder b(1 << 16);
-  uint64_t weightsSize = module->getAttrOfType<IntegerAttr>(weightsSizeAttr).getInt();
-  std::vector<fb::Offset<package::Kernel>> kernelTable;
+static fb::Offset<fb::Vector<fb::Offset<package::GraphTensor>>> tensorTable(fb::FlatBufferBuilder &b,
+                                                                            ArrayRef<GraphTensor> tensors) {
+  std::vector<fb::Offset<package::GraphTensor>> table;
+  for (const GraphTensor &tensor : tensors) {
+    auto name = b.CreateString(tensor.name);
+    auto dims = b.CreateVector(tensor.dims);
+    auto dimNames = tensor.dimNames.empty() ? StringTable() : strings(b, tensor.dimNames);
+    table.push_back(package::CreateGraphTensor(b, name, tensor.type, dims, dimNames));
+  }
+  return b.CreateVector(table);
+}
+
+static fb::Offset<fb::Vector<fb::Offset<package::Graph>>> graphTable(fb::FlatBufferBuilder &b,
+                                                                     ArrayRef<GraphSignature> signatures) {
+  std::vector<fb::Offset<package::Graph>> table;
+  for (const GraphSignature &signature : signatures) {
+    auto name = b.CreateString(signature.name);
+    auto inputs = tensorTable(b, signature.inputs), outputs = tensorTable(b, signature.outputs);
+    table.push_back(package::CreateGraph(b, name, inputs, outputs));
+  }
+  return b.CreateVector(table);
+}
+
+static fb::Offset<fb::Vector<fb::Offset<package::Kernel>>> kernelTable(fb::FlatBufferBuilder &b,
+                                                                       ArrayRef<KernelRecord> kernels) {
+  std::vector<fb::Offset<package::Kernel>> table;
   for (const KernelRecord &kernel : kernels)
-    kernelTable.push_back(package::CreateKernel(
-        b, b.CreateString(kernel.name), b.CreateString(kernel.kind), b.CreateString(kernel.emitter),
-        b.CreateString(kernel.schedule), kernel.calls, kernel.flopsPerRow, kernel.fixedBytes, kernel.bytesPerRow));
+    table.push_back(package::CreateKernel(b, b.CreateString(kernel.name), b.CreateString(kernel.kind),
+                                          b.CreateString(kernel.emitter), b.CreateString(kernel.schedule), kernel.calls,
+                                          kernel.flopsPerRow, kernel.fixedBytes, kernel.bytesPerRow));
+  return b.CreateVector(table);
+}
+
+namespace {
+
+// What a package says of its step: made before the package's own table begins.
+struct StepTables {
+  fb::Offset<package::MemoryPlan> memory;
+  fb::Offset<package::KvPlan> kv;
+  fb::Offset<package::Generation> generation;
+  fb::Offset<package::Tokenizer> tokenizer;
+  fb::Offset<fb::Vector<fb::Offset<package::RopeTable>>> ropes;
+  StringTable config;
+};
+
+} // namespace
+
+static StepTables stepTables(fb::FlatBufferBuilder &b, ModuleOp module, const ModelConfig &config,
+                             const PackageInfo &info) {
+  StepTables tables;
   std::vector<fb::Offset<package::RopeTable>> ropes;
-  for (const RopeConfig &rope : model.config.ropes)
-    ropes.push_back(ropeTable(b, model.config, rope));
-  auto memory = package::CreateMemoryPlan(b, module->getAttrOfType<IntegerAttr>(fixedBytesAttr).getInt(),
-                                          module->getAttrOfType<IntegerAttr>(rowBytesAttr).getInt(), info.maxRows);
-  auto kv = kvPlan(b, module);
-  auto generated = generation(b, model.config);
-  auto tokenizer = tokenizerTable(b, info.tokenizer);
-  auto ropeVector = b.CreateVector(ropes);
+  for (const RopeConfig &rope : config.ropes)
+    ropes.push_back(ropeTable(b, config, rope));
+  auto bytes = [&](StringRef name) { return module->getAttrOfType<IntegerAttr>(name).getInt(); };
+  tables.memory = package::CreateMemoryPlan(b, bytes(fixedBytesAttr), bytes(rowBytesAttr), info.maxRows);
+  tables.kv = kvPlan(b, module);
+  tables.generation = generation(b, config);
+  tables.tokenizer = tokenizerTable(b, info.tokenizer);
+  tables.ropes = b.CreateVector(ropes);
+  tables.config = strings(b, configLines(config, module));
+  return tables;
+}
+
+std::string heddle::buildMetadata(ModuleOp module, const ModelConfig &config, ArrayRef<GraphSignature> graphs,
+                                  const PackageInfo &info, const Target &target, ArrayRef<KernelRecord> kernels,
+                                  ArrayRef<PackedWeight> weights) {
+  fb::FlatBufferBuilder b(1 << 16);
+  bool hasStep = bool(stepEntry(module));
+  StepTables step = hasStep ? stepTables(b, module, config, info) : StepTables();
   auto weightVector = weightTable(b, weights);
-  auto kernelVector = b.CreateVector(kernelTable);
-  auto features = strings(b, target.cpu.features);
-  auto passes = strings(b, info.passes);
-  auto config = strings(b, configLines(model.config, module));
+  auto kernelVector = kernelTable(b, kernels);
+  auto graphVector = graphTable(b, graphs);
+  auto features = strings(b, target.cpu.features), passes = strings(b, info.passes);
   auto name = b.CreateString(info.name), architecture = b.CreateString(info.architecture),
        source = b.CreateString(info.sourceName), sha = b.CreateString(info.sourceSha256),
        version = b.CreateString(HEDDLE_VERSION), targetName = b.CreateString(target.name),
        precision = b.CreateString(info.precision);
 
   package::PackageBuilder p(b);
-  p.add_name(name), p.add_architecture(architecture), p.add_task(package::Task::Generate);
+  p.add_name(name), p.add_architecture(architecture);
+  p.add_task(hasStep ? package::Task::Generate : package::Task::Graph);
   p.add_source_name(source), p.add_source_sha256(sha), p.add_compiler_version(version);
   p.add_target(targetName), p.add_cpu_features(features), p.add_precision(precision);
-  p.add_vocab_size(model.config.vocabSize), p.add_hidden_size(model.config.hiddenSize);
-  p.add_num_layers(model.config.numHiddenLayers), p.add_context(info.context);
-  p.add_weights_size(weightsSize), p.add_bytes_per_token(bytesPerToken(module, weights));
-  p.add_memory(memory), p.add_kv(kv), p.add_rope(ropeVector), p.add_generation(generated);
-  if (!tokenizer.IsNull())
-    p.add_tokenizer(tokenizer);
-  p.add_weights(weightVector), p.add_kernels(kernelVector), p.add_passes(passes), p.add_config(config);
+  p.add_weights_size(module->getAttrOfType<IntegerAttr>(weightsSizeAttr).getInt());
+  p.add_weights(weightVector), p.add_kernels(kernelVector), p.add_passes(passes), p.add_graphs(graphVector);
+  if (hasStep) {
+    p.add_vocab_size(config.vocabSize), p.add_hidden_size(config.hiddenSize);
+    p.add_num_layers(config.numHiddenLayers), p.add_context(info.context);
+    p.add_bytes_per_token(bytesPerToken(module, weights));
+    p.add_memory(step.memory), p.add_kv(step.kv), p.add_rope(step.ropes), p.add_generation(step.generation);
+    if (!step.tokenizer.IsNull())
+      p.add_tokenizer(step.tokenizer);
+    p.add_config(step.config);
+  }
   package::FinishPackageBuffer(b, p.Finish());
   return std::string(reinterpret_cast<const char *>(b.GetBufferPointer()), b.GetSize());
 }

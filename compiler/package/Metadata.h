@@ -14,12 +14,12 @@ namespace heddle {
 // What a package says beside the module and the config.
 struct PackageInfo {
   std::string name;         // symbol: heddle_model_<name>
-  std::string architecture; // of the model's config, or graph
+  std::string architecture; // of the step's config, or graph
   std::string sourceName;   // file name of the model, without folders
   std::string sourceSha256; // 64 hexadecimal digits
   std::string precision;    // fast | precise
   std::vector<std::string> passes;
-  // Of a model that generates:
+  // Of a step:
   int64_t context = 0;   // longest sequence
   int64_t maxRows = 0;   // rows of a step
   std::string tokenizer; // serialised package::Tokenizer, empty without one
@@ -28,13 +28,10 @@ struct PackageInfo {
 // The cache that the step takes; null where it takes none.
 KvCacheType kvCacheOf(mlir::ModuleOp module);
 
-// `module` after plan-memory.
-std::string buildMetadata(mlir::ModuleOp module, const Model &model, const PackageInfo &info, const Target &target,
-                          llvm::ArrayRef<KernelRecord> kernels, llvm::ArrayRef<PackedWeight> weights);
-
-// Of a graph. `module` after pack-weights.
-std::string buildGraphMetadata(mlir::ModuleOp module, const GraphSignature &signature, const PackageInfo &info,
-                               const Target &target, llvm::ArrayRef<PackedWeight> weights);
+// Of the module that the schedule stage leaves; `config` is of its step, if it has one, `graphs` of its graph entries.
+std::string buildMetadata(mlir::ModuleOp module, const ModelConfig &config, llvm::ArrayRef<GraphSignature> graphs,
+                          const PackageInfo &info, const Target &target, llvm::ArrayRef<KernelRecord> kernels,
+                          llvm::ArrayRef<PackedWeight> weights);
 
 } // namespace heddle
 

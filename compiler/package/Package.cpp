@@ -104,8 +104,8 @@ LogicalResult Writer::run() {
   std::array<uint8_t, 32> sha256;
   std::string package = packageBytes(metadata, request.sidecar ? 0 : weightsSize, sha256);
 
-  FailureOr<std::string> model =
-      emitModelObject(*ModuleOp(request.module).getContext(), request.name, sha256, request.code.entry, request.target);
+  FailureOr<std::string> model = emitModelObject(*ModuleOp(request.module).getContext(), request.name, sha256,
+                                                 request.code.entries, request.target);
   if (failed(model))
     return fail("the model's descriptor cannot be emitted");
   std::vector<std::string> objects = request.code.objects;

@@ -409,15 +409,11 @@ struct FormForward : heddle::impl::FormForwardBase<FormForward> {
       return;
     std::string reason;
     LinearOp head = decoderHead(graph, reason);
-    if (!head) {
-      graph.emitRemark("no generate: ") << reason;
-      return;
-    }
+    if (!head)
+      return explain(graph, reason);
     SmallVector<Value> boundaries = LayerFinder(graph).run(head);
-    if (boundaries.empty()) {
-      graph.emitRemark("no generate: its attentions do not lie in layers that follow each other");
-      return;
-    }
+    if (boundaries.empty())
+      return explain(graph, "its attentions do not lie in layers that follow each other");
     SmallVector<Operation *> before;
     for (Operation &op : *module.getBody())
       before.push_back(&op);
@@ -431,7 +427,12 @@ struct FormForward : heddle::impl::FormForwardBase<FormForward> {
         op.dropAllReferences();
         op.erase();
       }
-    graph.emitRemark("no generate: ") << writer.why();
+    explain(graph, writer.why());
+  }
+
+  static void explain(func::FuncOp graph, const Twine &reason) {
+    graph->setAttr(noDecoderAttr, StringAttr::get(graph.getContext(), reason));
+    graph.emitRemark("no generate: ") << reason;
   }
 };
 } // namespace

@@ -22,7 +22,7 @@ struct FuseAttention : heddle::impl::FuseAttentionBase<FuseAttention> {
       if (reason.empty())
         continue;
       // The stage's contract: every softmax inside attention or explained.
-      anchor->setAttr("heddle.not_fused", StringAttr::get(&getContext(), reason));
+      anchor->setAttr(notFusedAttr, StringAttr::get(&getContext(), reason));
       if (!matcher.isSilent())
         anchor.emitRemark("not fused: ") << reason;
     }

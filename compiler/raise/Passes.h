@@ -19,6 +19,10 @@ namespace heddle {
 #define GEN_PASS_REGISTRATION
 #include "compiler/raise/Passes.h.inc"
 
+// Why attention was not found around a softmax, on that op; why a graph is no decoder, on its function. Both are text.
+constexpr llvm::StringLiteral notFusedAttr = "heddle.not_fused";
+constexpr llvm::StringLiteral noDecoderAttr = "heddle.no_decoder";
+
 } // namespace heddle
 
 #endif

@@ -199,7 +199,7 @@ Json heddle::describeGraph(func::FuncOp graph) {
     else if (auto copy = dyn_cast<memref::CopyOp>(op))
       launches.push_back(describeCopy(copy));
   });
-  return {{"name", "graph"}, {"calls", 1}, {"launches", launches}, {"buffers", Json::array()}};
+  return {{"name", graph.getSymName().str()}, {"calls", 1}, {"launches", launches}, {"buffers", Json::array()}};
 }
 
 Json heddle::namedSizes(const Json &graph) {

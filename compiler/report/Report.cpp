@@ -4,6 +4,7 @@
 
 #include "compiler/report/GraphReport.h"
 #include "compiler/schedule/Passes.h"
+#include "dialect/Entries.h"
 #include "runtime/model/ModelAbi.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -200,7 +201,7 @@ static SmallVector<StepFunction> stepFunctions(ModuleOp module) {
 }
 
 static Json cacheOf(ModuleOp module) {
-  KvCacheType cache = module.lookupSymbol("step") ? kvCacheOf(module) : KvCacheType();
+  KvCacheType cache = kvCacheOf(module);
   if (!cache)
     return nullptr;
   std::string type;
@@ -237,9 +238,11 @@ static Json assumedLimits(const CpuTarget &cpu) {
 std::string heddle::buildReport(ModuleOp module, const PackageInfo &info, const Target &target,
                                 const GeneratedCode &code, ArrayRef<Remark> remarks) {
   Json functions = Json::array(), kernels = Json::array(), said = Json::array(), sizes = Json::array();
-  if (auto graph = module.lookupSymbol<func::FuncOp>("graph")) {
+  for (func::FuncOp graph : graphEntries(module)) {
     functions.push_back(describeGraph(graph));
-    sizes = namedSizes(functions.back());
+    for (Json &size : namedSizes(functions.back()))
+      if (!llvm::is_contained(sizes, size))
+        sizes.push_back(std::move(size));
   }
   for (StepFunction &function : stepFunctions(module))
     functions.push_back({{"name", function.func.getSymName().str()},

@@ -1,7 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "compiler/schedule/GraphPasses.h"
 #include "compiler/schedule/ModelOpFormulas.h"
+#include "compiler/schedule/Passes.h"
+#include "dialect/Entries.h"
 
 #include "mlir/Dialect/Linalg/IR/LinalgInterfaces.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
@@ -10,7 +11,7 @@
 
 namespace heddle {
 #define GEN_PASS_DEF_DECOMPOSETENSOROPS
-#include "compiler/schedule/GraphPasses.h.inc"
+#include "compiler/schedule/Passes.h.inc"
 } // namespace heddle
 
 using namespace mlir;
@@ -115,8 +116,10 @@ struct DecomposeTensorOps : heddle::impl::DecomposeTensorOpsBase<DecomposeTensor
     patterns.add<ConcatToInsertions, DecomposeAggregated, NamedToContract, WidenAccumulator, WidenInputs>(
         &getContext());
     populateModelOpFormulas(patterns);
-    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
-      signalPassFailure();
+    FrozenRewritePatternSet parts(std::move(patterns));
+    for (func::FuncOp graph : graphEntries(getOperation()))
+      if (failed(applyPatternsGreedily(graph, parts)))
+        return signalPassFailure();
   }
 };
 } // namespace

@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "compiler/schedule/GraphPasses.h"
+#include "compiler/schedule/Passes.h"
+#include "dialect/Entries.h"
 
 #include "mlir/Dialect/Linalg/IR/LinalgInterfaces.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
@@ -11,7 +12,7 @@
 
 namespace heddle {
 #define GEN_PASS_DEF_FUSEELEMENTWISE
-#include "compiler/schedule/GraphPasses.h.inc"
+#include "compiler/schedule/Passes.h.inc"
 } // namespace heddle
 
 using namespace mlir;
@@ -104,8 +105,8 @@ StringRef whyNotFused(OpOperand *operand) {
 }
 
 // A tensor of one value that several loops read becomes one for each, which is then a number in the loop.
-void splitFills(ModuleOp module) {
-  module.walk([](linalg::GenericOp fill) {
+void splitFills(func::FuncOp graph) {
+  graph.walk([](linalg::GenericOp fill) {
     bool isOneValue = fill.getBody()->getOperations().size() == 1 && fill.getNumResults() == 1 &&
                       llvm::none_of(fill.getInputs(), [](Value input) { return isa<ShapedType>(input.getType()); });
     if (!isOneValue || fill->hasOneUse())
@@ -117,8 +118,8 @@ void splitFills(ModuleOp module) {
 }
 
 // Remarks on loops whose result another loop reads.
-void remarkOnUnfused(ModuleOp module) {
-  module.walk([](linalg::GenericOp producer) {
+void remarkOnUnfused(func::FuncOp graph) {
+  graph.walk([](linalg::GenericOp producer) {
     if (!linalg::isElementwise(producer) || producer.getNumResults() == 0)
       return;
     for (OpOperand &use : producer->getUses()) {
@@ -135,23 +136,25 @@ void remarkOnUnfused(ModuleOp module) {
 struct FuseElementwise : heddle::impl::FuseElementwiseBase<FuseElementwise> {
   void runOnOperation() override {
     MLIRContext *context = &getContext();
-    RewritePatternSet loops(context);
+    RewritePatternSet loops(context), fusion(context);
+    linalg::populateLinalgNamedOpsGeneralizationPatterns(loops);
     loops.add<ElementwiseToLoops>(context);
     memref::populateResolveRankedShapedTypeResultDimsPatterns(loops);
-    // Operands first: sizes come from their loops.
-    if (failed(applyPatternsGreedily(getOperation(), std::move(loops), GreedyRewriteConfig().setUseTopDownTraversal())))
-      return signalPassFailure();
-    splitFills(getOperation());
-    RewritePatternSet fusion(context);
     linalg::populateElementwiseOpsFusionPatterns(fusion,
                                                  [](OpOperand *operand) { return whyNotFused(operand).empty(); });
     linalg::populateEraseUnusedOperandsAndResultsPatterns(fusion);
     memref::populateResolveRankedShapedTypeResultDimsPatterns(fusion);
-    // Inner ops first: a producer is whole before it joins its consumer.
-    if (failed(
-            applyPatternsGreedily(getOperation(), std::move(fusion), GreedyRewriteConfig().setUseTopDownTraversal())))
-      return signalPassFailure();
-    remarkOnUnfused(getOperation());
+    FrozenRewritePatternSet makeLoops(std::move(loops)), fuse(std::move(fusion));
+    // Operands first: sizes come from their loops, and a producer is whole before it joins its consumer.
+    GreedyRewriteConfig operandsFirst = GreedyRewriteConfig().setUseTopDownTraversal();
+    for (func::FuncOp graph : graphEntries(getOperation())) {
+      if (failed(applyPatternsGreedily(graph, makeLoops, operandsFirst)))
+        return signalPassFailure();
+      splitFills(graph);
+      if (failed(applyPatternsGreedily(graph, fuse, operandsFirst)))
+        return signalPassFailure();
+      remarkOnUnfused(graph);
+    }
   }
 };
 } // namespace

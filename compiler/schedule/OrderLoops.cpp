@@ -1,12 +1,13 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "compiler/schedule/GraphPasses.h"
+#include "compiler/schedule/Passes.h"
+#include "dialect/Entries.h"
 
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
 
 namespace heddle {
 #define GEN_PASS_DEF_ORDERLOOPS
-#include "compiler/schedule/GraphPasses.h.inc"
+#include "compiler/schedule/Passes.h.inc"
 } // namespace heddle
 
 using namespace mlir;
@@ -43,6 +44,8 @@ struct OrderLoops : heddle::impl::OrderLoopsBase<OrderLoops> {
   void runOnOperation() override {
     IRRewriter rewriter(&getContext());
     getOperation().walk([&](linalg::GenericOp op) {
+      if (!isInGraphEntry(op))
+        return;
       unsigned loops = op.getNumLoops(), best = loops;
       for (unsigned dim = 0; dim < loops; ++dim)
         if (best == loops || innermostCost(op, dim) <= innermostCost(op, best))

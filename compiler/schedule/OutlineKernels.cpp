@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "compiler/schedule/Passes.h"
+#include "dialect/Entries.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -371,6 +372,8 @@ struct OutlineKernels : heddle::impl::OutlineKernelsBase<OutlineKernels> {
     SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
     unsigned number = 0;
     for (func::FuncOp func : functions) {
+      if (isGraphEntry(func)) // what has no kernel there is loops
+        continue;
       for (Cluster &cluster : Clustering(func.front()).run())
         if (failed(Outliner(module, std::move(cluster), singleResult, number).run()))
           return signalPassFailure();

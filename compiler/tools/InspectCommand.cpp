@@ -60,6 +60,12 @@ static json::Object describeTensor(const package::GraphTensor *tensor) {
       {"name", textOf(tensor->name())}, {"type", dataTypeName(tensor->type())}, {"shape", std::move(dims)}};
 }
 
+static json::Object describeEntry(const package::Graph *graph) {
+  return json::Object{{"name", textOf(graph->name())},
+                      {"inputs", listOf(graph->inputs(), describeTensor)},
+                      {"outputs", listOf(graph->outputs(), describeTensor)}};
+}
+
 // What a model that generates has beside the rest.
 static void addGenerating(const package::Package &metadata, json::Object &out) {
   out["vocab_size"] = metadata.vocab_size();
@@ -102,8 +108,7 @@ static json::Object describePackage(const PackageFile &file) {
                    {"sidecar", file.hasSidecar()},
                    {"weights", listOf(metadata.weights(), describeWeight)}};
   if (metadata.task() == package::Task::Graph) {
-    out["inputs"] = listOf(metadata.graph()->inputs(), describeTensor);
-    out["outputs"] = listOf(metadata.graph()->outputs(), describeTensor);
+    out["entries"] = listOf(metadata.graphs(), describeEntry);
   } else {
     addGenerating(metadata, out);
   }

@@ -27,6 +27,7 @@ Takes minutes for models of a billion weights.
   --each-kernel                 run each kernel of the binary by itself although the whole is right, and list them
   --tokens=N                    length of the sequence (default 8, or 3 more than the smallest sliding window of at most 128)
   --ids=1,2,3                   the sequence itself (default: random, by --seed)
+  --entry=NAME                  which of a file's graphs (default: the first)
   --inputs=FILE                 a graph's inputs, a safetensors file (default: random, by --seed, dynamic dimensions of size 5)
   --seed=N                      seed of what is random (default 1)
   --limit=X                     largest normalised mean square error (default: 1e-11, of a binary 3e-11 or, if large, 1e-9;
@@ -57,6 +58,8 @@ static bool takeOwnFlag(StringRef word, VerifyOptions &options, std::string &err
     return options.eachPass = true;
   if (word == "--each-kernel")
     return options.eachKernel = true;
+  if (key == "--entry")
+    return options.entry = value.str(), true;
   if (key == "--inputs")
     return options.inputs = value.str(), true;
   if (key == "--tokens")

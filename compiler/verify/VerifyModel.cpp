@@ -12,6 +12,7 @@
 #include "compiler/verify/QuietModel.h"
 #include "compiler/verify/TensorBytes.h"
 #include "compiler/verify/VerifyPlan.h"
+#include "dialect/Entries.h"
 #include "frontends/families/ModelBuilder.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -65,6 +66,8 @@ public:
 
 private:
   LogicalResult begin(ModuleOp module, Stage stage, const Checkpoint &files);
+  // The graph entry that the options name, or the first.
+  func::FuncOp graphOf(ModuleOp module) const;
   LogicalResult chooseInputs(ModuleOp module, NumericCheckOptions &numeric);
   LogicalResult chooseSequence(ModuleOp module);
   // Logits of a sequence that is long for the model, which the binary alone is compared with.
@@ -117,9 +120,13 @@ static void moveToContext(Tensor &tensor, MLIRContext &context) {
   tensor.elementType = typeIn(context, tensor.elementType);
 }
 
+func::FuncOp StageCheck::graphOf(ModuleOp module) const {
+  return options.entry.empty() ? graphEntries(module).front() : module.lookupSymbol<func::FuncOp>(options.entry);
+}
+
 // The ids of a decoder that is a graph: only its type says how large the vocabulary is.
 LogicalResult StageCheck::chooseSequence(ModuleOp module) {
-  auto graph = module.lookupSymbol<func::FuncOp>("graph");
+  func::FuncOp graph = graphOf(module);
   std::string wrong;
   if (options.inputs.empty()) {
     wrong = idsOf(options, fewTokens, cast<RankedTensorType>(graph.getResultTypes()[0]).getShape().back(), ids);
@@ -141,21 +148,20 @@ static bool isFinite(const Tensor &tensor) {
 
 // A model that generates is given ids in the form that its entry takes; a graph gets its own inputs.
 LogicalResult StageCheck::chooseInputs(ModuleOp module, NumericCheckOptions &numeric) {
-  if (isGraph(module))
-    generates =
-        options.compile.task != Task::Graph && noDecoderSignature(module.lookupSymbol<func::FuncOp>("graph")).empty();
+  if (!stepEntry(module))
+    generates = options.compile.task != Task::Graph && noDecoderSignature(graphOf(module)).empty();
   if (generates) {
-    if (isGraph(module) && failed(chooseSequence(module)))
+    if (!stepEntry(module) && failed(chooseSequence(module)))
       return failure();
     numeric.inputs = modelInputs(ids);
     numeric.steps = modelSteps(ids);
-    if (!isGraph(module)) {
+    if (stepEntry(module)) {
       Tensor sequence = Tensor::zeros(IntegerType::get(module.getContext(), 64), {1, int64_t(ids.size())});
       sequence.integers = ids;
       inputs.push_back({"input_ids", std::move(sequence)});
       return success();
     }
-    auto graph = module.lookupSymbol<func::FuncOp>("graph");
+    func::FuncOp graph = graphOf(module);
     FailureOr<SmallVector<RuntimeValue>> values = numeric.inputs(graph);
     if (failed(values))
       return failure();
@@ -165,8 +171,8 @@ LogicalResult StageCheck::chooseInputs(ModuleOp module, NumericCheckOptions &num
     }
     return success();
   }
-  numeric.entry = "graph";
-  auto graph = module.lookupSymbol<func::FuncOp>(numeric.entry);
+  func::FuncOp graph = graphOf(module);
+  numeric.entry = graph.getSymName().str();
   Expected<std::vector<NamedTensor>> given = graphInputs(graph, options.inputs, options.seed);
   inputsFit = bool(given);
   if (!given)
@@ -194,7 +200,7 @@ FailureOr<Tensor> StageCheck::logitsOf(func::FuncOp entry, const InterpreterOpti
 
 LogicalResult StageCheck::evaluateLong(ModuleOp module, const InterpreterOptions &interpreter) {
   constexpr int64_t safeTokens = 100; // that every model has positions for
-  func::FuncOp entry = module.lookupSymbol<func::FuncOp>(isGraph(module) ? "graph" : "forward");
+  func::FuncOp entry = stepEntry(module) ? stepEntry(module) : graphOf(module);
   longIds = ids;
   bool isChosen = !options.ids.empty() || options.tokens || !options.inputs.empty();
   if (!isChosen && isSmall) {
@@ -248,6 +254,10 @@ void StageCheck::evaluateLarge(func::FuncOp graph, const InterpreterOptions &int
 
 LogicalResult StageCheck::begin(ModuleOp module, Stage stage, const Checkpoint &files) {
   isSmall = bytesOf(files) <= smallModelBytes;
+  if (!options.entry.empty() && (!graphOf(module) || !isGraphEntry(graphOf(module)))) {
+    inputsFit = false;
+    return module.emitError("--entry: the model has no entry '") << options.entry << "'";
+  }
   NumericCheckOptions numeric;
   numeric.stopsAtUnknownOps = true;
   // Shared without ownership: the compilation holds the files for as long as it runs.
@@ -260,7 +270,7 @@ LogicalResult StageCheck::begin(ModuleOp module, Stage stage, const Checkpoint &
   if (generates && !isQuiet && failed(evaluateLong(module, numeric.interpreter)))
     return failure();
   if (!generates)
-    evaluateLarge(module.lookupSymbol<func::FuncOp>("graph"), numeric.interpreter);
+    evaluateLarge(graphOf(module), numeric.interpreter);
   check = std::make_shared<NumericCheck>(std::move(numeric));
   if (failed(check->check(module, stageName(stage))))
     return failure();
@@ -276,7 +286,7 @@ LogicalResult StageCheck::begin(ModuleOp module, Stage stage, const Checkpoint &
   if (generates && !isFinite(results.front()))
     return module.emitError("the model's logits are not finite as it was imported: nothing can be compared with them");
   if (!generates)
-    outputs = graphOutputs(module.lookupSymbol<func::FuncOp>("graph"), results);
+    outputs = graphOutputs(graphOf(module), results);
   else
     outputs.push_back({"logits", results.front()});
   for (NamedTensor &output : outputs) {
@@ -306,7 +316,10 @@ bool StageCheck::compareBinary(const std::string &binary, const std::string &fol
                                ArrayRef<NamedTensor> wanted, const std::string &what, ArrayRef<StringRef> flags,
                                std::string &error) {
   std::vector<NamedTensor> actual = wanted.vec();
-  if (!runBinary(binary, folder, given, actual, error, flags))
+  SmallVector<StringRef> all(flags);
+  if (!options.entry.empty())
+    all.append({"--entry", options.entry});
+  if (!runBinary(binary, folder, given, actual, error, all))
     return false;
   double largest = 0;
   for (auto [output, reference] : llvm::zip_equal(actual, wanted)) {
@@ -342,7 +355,7 @@ bool StageCheck::checkBinary(const std::string &binary, const std::string &folde
 }
 
 LogicalResult StageCheck::didRun(ModuleOp module, Stage stage, const Checkpoint &files) {
-  remainsGraph = isGraph(module);
+  remainsGraph = !stepEntry(module);
   if (!check)
     return begin(module, stage, files);
   if (failed(check->check(module, ("stage '" + stageName(stage) + "'").str())))

@@ -13,6 +13,7 @@ struct VerifyOptions {
   std::vector<int64_t> ids; // the sequence, empty: `tokens` random ones
   int64_t tokens = 0;       // 0: chosen
   std::string inputs;       // of a graph: a safetensors file; empty: random ones
+  std::string entry;        // of several graphs; empty: the first
   uint64_t seed = 1;
   double limit = 0;        // largest NMSE; 0: by what the options let be rounded
   bool eachPass = false;   // after each pass, not only after each stage

@@ -215,8 +215,13 @@ return Status();
      "the same bits for every batch, chunk, cache state and thread count: so without it, but for latent attention",
      NeedsSteps, FLAG(deterministic)},
     {"--bench", nullptr, "measure the speed", Nothing, COMMAND(Bench)},
-    {"--input", "FILE", "with --bench: inputs from a safetensors file (default: random ones)", NeedsGraph,
-     SET{o.benchInput = v[0];
+    {"--entry", "NAME", "with --io and --bench: which of the model's graphs runs (default: the first)", NeedsGraph,
+     SET{o.entry = v[0];
+return Status();
+}
+}
+, {"--input", "FILE", "with --bench: inputs from a safetensors file (default: random ones)", NeedsGraph,
+   SET{o.benchInput = v[0];
 return Status();
 }
 }
@@ -384,9 +389,9 @@ std::string optionLines(const Package &package) {
   return text;
 }
 
-void addTensorLines(const char *title, const flatbuffers::Vector<flatbuffers::Offset<package::GraphTensor>> &tensors,
-                    std::string &text) {
-  text += std::string("\n") + title + ":\n";
+void addTensorLines(const std::string &title,
+                    const flatbuffers::Vector<flatbuffers::Offset<package::GraphTensor>> &tensors, std::string &text) {
+  text += "\n" + title + ":\n";
   for (const package::GraphTensor *tensor : tensors)
     text += "  " + tensor->name()->str() + ": " + dataTypeName(tensor->type()) + " " + declaredShape(*tensor) + "\n";
 }
@@ -398,8 +403,11 @@ std::string graphHelp(const std::string &name, const Package &package) {
   std::string text = name + ": " + metadata.name()->str() +
                      ", compiled by Heddle. It runs a graph: named tensors in, named tensors out.\n\n  " + name +
                      " --io in.safetensors out.safetensors\n" + optionLines(package);
-  addTensorLines("Inputs", *metadata.graph()->inputs(), text);
-  addTensorLines("Outputs", *metadata.graph()->outputs(), text);
+  for (const package::Graph *graph : *metadata.graphs()) {
+    std::string of = metadata.graphs()->size() > 1 ? " of " + graph->name()->str() : "";
+    addTensorLines("Inputs" + of, *graph->inputs(), text);
+    addTensorLines("Outputs" + of, *graph->outputs(), text);
+  }
   return text + exitCodes;
 }
 

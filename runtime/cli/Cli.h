@@ -30,6 +30,7 @@ struct CliOptions {
   float lengthPenalty = 1;
   std::string ioInput, ioOutput, perplexityFile, device, report;
   std::vector<std::string> outputs;                  // --outputs
+  std::string entry;                                 // --entry: which graph; empty: the first
   std::string benchInput;                            // --input
   std::vector<std::pair<std::string, int64_t>> dims; // --dims
   int64_t benchPrompt = 512, benchGenerate = 64, benchDepth = 0, benchRounds = 5;

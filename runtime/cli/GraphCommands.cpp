@@ -56,6 +56,20 @@ Status readInputs(const package::Graph &graph, const std::string &path, const Sa
   return Status();
 }
 
+// Which graph runs: the first, or the one that --entry names.
+Status chooseEntry(const Program &program, unsigned &outIndex) {
+  const std::string &name = program.options.entry;
+  const auto &graphs = *program.metadata().graphs();
+  std::string names;
+  for (outIndex = 0; outIndex < graphs.size(); ++outIndex) {
+    if (graphs[outIndex]->name()->str() == name)
+      return Status();
+    names += (names.empty() ? "" : ", ") + graphs[outIndex]->name()->str();
+  }
+  outIndex = 0;
+  return name.empty() ? Status() : invalidInput("--entry: '" + name + "' is no entry of this model (" + names + ")");
+}
+
 // Which outputs are written, in the order of the command line.
 Status chooseOutputs(const package::Graph &graph, const std::vector<std::string> &wanted,
                      std::vector<unsigned> &outIndices) {
@@ -163,7 +177,9 @@ private:
 
 Status runGraphIo(Program &program) {
   const CliOptions &options = program.options;
-  const package::Graph &graph = *program.metadata().graph();
+  unsigned entry = 0;
+  HEDDLE_RETURN_IF_ERROR(chooseEntry(program, entry));
+  const package::Graph &graph = *program.metadata().graphs()->Get(entry);
   std::vector<unsigned> wanted;
   HEDDLE_RETURN_IF_ERROR(checkOutputFile(options.ioOutput));
   HEDDLE_RETURN_IF_ERROR(chooseOutputs(graph, options.outputs, wanted));
@@ -171,7 +187,7 @@ Status runGraphIo(Program &program) {
   HEDDLE_RETURN_IF_ERROR(file.open(options.ioInput));
   std::vector<GraphInput> inputs;
   HEDDLE_RETURN_IF_ERROR(readInputs(graph, options.ioInput, file, inputs));
-  GraphRunner runner(*program.package, options.threads);
+  GraphRunner runner(*program.package, entry, options.threads);
   std::vector<GraphOutput> outputs;
   HEDDLE_RETURN_IF_ERROR(runner.run(inputs, options.ioInput, outputs));
   std::vector<TensorToWrite> written;
@@ -185,7 +201,9 @@ Status runGraphIo(Program &program) {
 
 Status runGraphBench(Program &program) {
   const CliOptions &options = program.options;
-  const package::Graph &graph = *program.metadata().graph();
+  unsigned entry = 0;
+  HEDDLE_RETURN_IF_ERROR(chooseEntry(program, entry));
+  const package::Graph &graph = *program.metadata().graphs()->Get(entry);
   SafetensorsFile file;
   RandomInputs random;
   std::vector<GraphInput> inputs;
@@ -196,7 +214,7 @@ Status runGraphBench(Program &program) {
     HEDDLE_RETURN_IF_ERROR(random.create(graph, options.dims));
     inputs = random.inputs;
   }
-  GraphRunner runner(*program.package, options.threads);
+  GraphRunner runner(*program.package, entry, options.threads);
   double best = INFINITY;
   for (int64_t round = 0; round < options.benchRounds; ++round) {
     if (wasInterrupted())

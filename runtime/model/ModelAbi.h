@@ -3,7 +3,7 @@
 // What generated code and the runtime agree on. The compiler takes every offset from this header with offsetof, so the
 // two cannot drift apart; a change of layout raises HEDDLE_MODEL_ABI_VERSION.
 //
-// A model that generates has a step, one of task graph a graph function.
+// A model that generates has a step. Graphs are its entries over named tensors of any shape; a model may have both.
 //
 // A *step* runs the model once over `rows` tokens that belong to `num_sequences` sequences (a ragged batch): the rows of
 // a sequence are adjacent and in order. Every worker thread calls the step function with the same heddle_step.
@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define HEDDLE_MODEL_ABI_VERSION 3u
+#define HEDDLE_MODEL_ABI_VERSION 4u
 
 // Tokens in a page of the KV cache.
 #define HEDDLE_KV_PAGE_SIZE 64
@@ -115,11 +115,11 @@ typedef void (*heddle_graph_function)(heddle_graph_call *call);
 // Everything else about the model (config, tokenizer, weights table, memory plan) is in the FlatBuffers package.
 typedef struct heddle_model {
   uint32_t abi_version; // HEDDLE_MODEL_ABI_VERSION
-  uint32_t reserved;
-  const char *name;            // NUL-terminated
-  uint8_t package_sha256[32];  // of the package's metadata that this code was compiled with
-  heddle_step_function step;   // null in a graph
-  heddle_graph_function graph; // null in a model that generates
+  uint32_t num_graphs;
+  const char *name;                    // NUL-terminated
+  uint8_t package_sha256[32];          // of the package's metadata that this code was compiled with
+  heddle_step_function step;           // null in a model that does not generate
+  const heddle_graph_function *graphs; // (num_graphs), in the order of the metadata
 } heddle_model;
 
 #ifdef __cplusplus

@@ -127,8 +127,12 @@ Status Package::openFile(const std::string &path, const heddle_model *code, std:
                    hexadecimal(file.metadataSha256(), 8) + "…, the code was compiled with " +
                    hexadecimal(model.package_sha256, 8) + "…)");
   package::Task task = file.metadata().task();
-  if (task == package::Task::Graph ? !model.graph : !model.step)
+  if (task == package::Task::Generate && !model.step)
     return failure(file.path() + ": the code lacks the function of task " + package::EnumNameTask(task));
+  unsigned graphs = file.metadata().graphs() ? file.metadata().graphs()->size() : 0;
+  if (graphs != model.num_graphs)
+    return failure(
+        format("%s: code of %u graphs, the package describes %u", file.path().c_str(), model.num_graphs, graphs));
   outPackage = std::move(package);
   return Status();
 }

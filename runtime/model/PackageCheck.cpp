@@ -150,6 +150,21 @@ Status checkGenerating(const package::Package &root, const std::string &path) {
   return Status();
 }
 
+Status checkGraphs(const std::string &path, const flatbuffers::Vector<flatbuffers::Offset<package::Graph>> &graphs) {
+  for (unsigned i = 0; i < graphs.size(); ++i) {
+    const package::Graph &graph = *graphs[i];
+    std::string field = "graphs[" + std::to_string(i) + "]";
+    if (!graph.name() || !graph.name()->size())
+      return failure(path + ": package: " + field + " lacks its name");
+    for (unsigned j = 0; j < i; ++j)
+      if (graphs[j]->name()->string_view() == graph.name()->string_view())
+        return failure(path + ": package: two graphs are named '" + graph.name()->str() + "'");
+    HEDDLE_RETURN_IF_ERROR(checkGraphTensors(path, (field + ".inputs").c_str(), graph.inputs()));
+    HEDDLE_RETURN_IF_ERROR(checkGraphTensors(path, (field + ".outputs").c_str(), graph.outputs()));
+  }
+  return Status();
+}
+
 } // namespace
 
 Status checkMetadata(const package::Package &root, const std::string &path) {
@@ -158,15 +173,15 @@ Status checkMetadata(const package::Package &root, const std::string &path) {
   if (root.weights_size() > maxBytes)
     return wrong(path, "weights_size", double(root.weights_size()), "at most 2^44");
   if (root.task() == package::Task::Graph) {
-    if (!root.graph())
+    if (!root.graphs() || !root.graphs()->size())
       return failure(path + ": package: the graph is missing");
-    HEDDLE_RETURN_IF_ERROR(checkGraphTensors(path, "graph.inputs", root.graph()->inputs()));
-    HEDDLE_RETURN_IF_ERROR(checkGraphTensors(path, "graph.outputs", root.graph()->outputs()));
   } else if (root.task() == package::Task::Generate) {
     HEDDLE_RETURN_IF_ERROR(checkGenerating(root, path));
   } else {
     return wrong(path, "task", double(root.task()), "generate or graph");
   }
+  if (root.graphs())
+    HEDDLE_RETURN_IF_ERROR(checkGraphs(path, *root.graphs()));
   if (root.kernels())
     for (const package::Kernel *kernel : *root.kernels())
       if (!kernel->name())

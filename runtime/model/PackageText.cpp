@@ -63,8 +63,10 @@ void addGenerating(const package::Package &metadata, std::string &out) {
                    : "-");
 }
 
-void addGraph(const package::Graph &graph, uint64_t weightsSize, std::string &out) {
-  add(out, "weights", format("%llu bytes", (unsigned long long)weightsSize));
+// One of several entries is listed under its name.
+void addGraph(const package::Graph &graph, bool isOneOfMany, std::string &out) {
+  if (isOneOfMany)
+    add(out, "entry", graph.name()->str());
   auto addTensors = [&](const char *key, const auto &tensors) {
     for (const package::GraphTensor *tensor : tensors)
       add(out, key, tensor->name()->str() + " " + dataTypeName(tensor->type()) + " " + declaredShape(*tensor));
@@ -89,9 +91,11 @@ std::string packageText(const PackageFile &file) {
   add(out, "cpu features", joined(metadata.cpu_features()));
   add(out, "precision", orDash(metadata.precision()));
   if (metadata.task() == package::Task::Graph)
-    addGraph(*metadata.graph(), metadata.weights_size(), out);
+    add(out, "weights", format("%llu bytes", (unsigned long long)metadata.weights_size()));
   else
     addGenerating(metadata, out);
+  for (unsigned i = 0; metadata.graphs() && i < metadata.graphs()->size(); ++i)
+    addGraph(*metadata.graphs()->Get(i), metadata.graphs()->size() > 1, out);
   add(out, "passes", joined(metadata.passes()));
   for (size_t i = 0; metadata.config() && i < metadata.config()->size(); ++i)
     add(out, "config", metadata.config()->Get(i)->str());

@@ -45,7 +45,7 @@ Status GraphRunner::checkInputs(const std::vector<GraphInput> &inputs, const std
     int64_t size;
   };
   std::vector<NamedDim> named;
-  const auto &declared = *package.metadata().graph()->inputs();
+  const auto &declared = *graph().inputs();
   for (unsigned i = 0; i < declared.size(); ++i) {
     const package::GraphTensor &tensor = *declared[i];
     const GraphInput &input = inputs[i];
@@ -143,8 +143,8 @@ Status GraphRunner::run(const std::vector<GraphInput> &inputs, const std::string
   HEDDLE_RETURN_IF_ERROR(checkInputs(inputs, where));
   arena.reset();
   ended = Status();
-  const package::Graph &graph = *package.metadata().graph();
-  std::vector<heddle_graph_tensor> read(inputs.size()), written(graph.outputs()->size());
+  const auto &outputs = *graph().outputs();
+  std::vector<heddle_graph_tensor> read(inputs.size()), written(outputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     // Generated code reads what it is given: the ABI has one tensor type for both directions.
     read[i] = {const_cast<void *>(usable(inputs[i])), const_cast<int64_t *>(inputs[i].shape.data())};
@@ -153,22 +153,21 @@ Status GraphRunner::run(const std::vector<GraphInput> &inputs, const std::string
   }
   std::vector<GraphOutput> results(written.size());
   for (size_t i = 0; i < written.size(); ++i) {
-    const auto *dims = graph.outputs()->Get(i)->dims();
+    const auto *dims = outputs.Get(i)->dims();
     results[i].shape.resize(dims ? dims->size() : 0);
     written[i] = {nullptr, results[i].shape.data()};
   }
   Call call = {{package.weights(), read.data(), written.data(), onAllocate, onRelease, onFail, onParallel}, this};
   if (setjmp(caller) == 0)
-    package.code().graph(&call);
+    package.code().graphs[index](&call);
   if (!ended.isOk()) {
     std::string message = ended.code() == HEDDLE_INVALID_INPUT ? where + ": " + ended.message() : ended.message();
     return Status(ended.code(), std::move(message));
   }
   for (size_t i = 0; i < written.size(); ++i) {
     results[i].data = written[i].data;
-    if (!sizeInBytes(graph.outputs()->Get(i)->type(), results[i].shape, results[i].size))
-      return failure("output '" + graph.outputs()->Get(i)->name()->str() + "' has shape " +
-                     shapeText(results[i].shape));
+    if (!sizeInBytes(outputs.Get(i)->type(), results[i].shape, results[i].size))
+      return failure("output '" + outputs.Get(i)->name()->str() + "' has shape " + shapeText(results[i].shape));
   }
   outOutputs = std::move(results);
   return Status();

@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Models of task graph: named tensors of any shape in, named tensors out.
+// Graph entries of a model: named tensors of any shape in, named tensors out.
 #ifndef HEDDLE_RUNTIME_SESSION_GRAPH_H
 #define HEDDLE_RUNTIME_SESSION_GRAPH_H
 
@@ -32,11 +32,12 @@ struct GraphOutput {
   uint64_t size = 0;
 };
 
-// Runs a graph. What a run allocates and does not release lives until the next run; its memory is kept for that one.
+// Runs graph entry `index` of a package. What a run allocates and does not release lives until the next run; its memory is kept for that one.
 class GraphRunner {
 public:
   // `threads` 0: as many as there are cores. They start when a run first has work for them.
-  GraphRunner(const Package &package, int32_t threads) : package(package), threads(threads) {}
+  GraphRunner(const Package &package, unsigned index, int32_t threads)
+      : package(package), index(index), threads(threads) {}
   GraphRunner(const GraphRunner &) = delete;
 
   // `inputs` in the order of the package, types and shapes as it declares them: `where` begins the message where they are not.
@@ -49,6 +50,7 @@ private:
     GraphRunner *runner;
   };
 
+  const package::Graph &graph() const { return *package.metadata().graphs()->Get(index); }
   Status checkInputs(const std::vector<GraphInput> &inputs, const std::string &where) const;
   const void *usable(const GraphInput &input);
   void *allocate(int64_t size);
@@ -58,6 +60,7 @@ private:
   static void onParallel(heddle_graph_call *call, heddle_graph_task task, const void *argument);
 
   const Package &package;
+  const unsigned index;
   const int32_t threads;
   std::unique_ptr<ThreadPool> pool;
   TensorArena arena; // of the run's tensors

@@ -26,7 +26,7 @@
 
 func.func @graph(%q: tensor<?x1x?x2xf32> {heddle.name = "q"}, %k: tensor<?x1x?x2xf32> {heddle.name = "k"},
                  %v: tensor<?x1x?x1xf32> {heddle.name = "v"}, %bias: tensor<?x?x?x?xf32> {heddle.name = "bias"})
-    -> (tensor<?x1x?x1xf32> {heddle.name = "y"}) attributes {heddle.task = "graph"} {
+    -> (tensor<?x1x?x1xf32> {heddle.name = "y"}) {
   %y = heddle.attention %q, %k, %v bias(%bias : tensor<?x?x?x?xf32>) <full> {scale = 1.0}
     : tensor<?x1x?x2xf32>, tensor<?x1x?x2xf32>, tensor<?x1x?x1xf32> -> tensor<?x1x?x1xf32>
   return %y : tensor<?x1x?x1xf32>

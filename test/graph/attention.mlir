@@ -25,7 +25,7 @@ func.func @graph(%x: tensor<?x?x48xf32> {heddle.name = "x", heddle.dims = ["b", 
     -> (tensor<?x?x48xf32> {heddle.name = "cross"}, tensor<2x?x64xf32> {heddle.name = "self"}, tensor<1x2x?x8xf32> {heddle.name = "copied"},
         tensor<1x2x70x20xf16> {heddle.name = "of_halves"}, tensor<1x2x9x20xbf16> {heddle.name = "of_brains"},
         tensor<1x2x9x5xf64> {heddle.name = "of_doubles"}, tensor<1x2x9x8xf32> {heddle.name = "every_other"},
-        tensor<1x2x9x16xf32> {heddle.name = "bucketed"}) attributes {heddle.task = "graph"} {
+        tensor<1x2x9x16xf32> {heddle.name = "bucketed"}) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c3 = arith.constant 3 : index

@@ -17,7 +17,7 @@ module attributes {heddle.files = ["w.bin"]} {
   func.func @graph(%x: tensor<?x2xf32> {heddle.name = "x", heddle.dims = ["rows", ""]}, %image: tensor<1x1x?xf32> {heddle.name = "image"},
                    %ones: tensor<?x1xf16> {heddle.name = "ones"})
       -> (tensor<?x2xf32> {heddle.name = "product"}, tensor<?x2xf32> {heddle.name = "shares"}, tensor<1x1x?xf32> {heddle.name = "filtered"},
-          tensor<1x1xf16> {heddle.name = "count"}) attributes {heddle.task = "graph"} {
+          tensor<1x1xf16> {heddle.name = "count"}) {
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
     %c2 = arith.constant 2 : index

@@ -17,7 +17,7 @@ func.func @graph(%x: tensor<?xf32> {heddle.name = "x", heddle.dims = ["n"]}, %fl
                  %n: tensor<i64> {heddle.name = "n"})
     -> (tensor<?xf32> {heddle.name = "branch"}, tensor<?xf32> {heddle.name = "first"}, tensor<?xf32> {heddle.name = "second"},
         tensor<?xf32> {heddle.name = "grown"}, tensor<?xf32> {heddle.name = "halved"}, tensor<?xf32> {heddle.name = "same"})
-    attributes {heddle.task = "graph"} {
+    {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c3 = arith.constant 3 : index

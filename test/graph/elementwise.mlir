@@ -22,7 +22,7 @@ func.func @graph(%a: tensor<?xf32> {heddle.name = "a"}, %b: tensor<?xf16> {heddl
     -> (tensor<?xf32> {heddle.name = "a"}, tensor<?xf16> {heddle.name = "b"}, tensor<?xbf16> {heddle.name = "c"},
         tensor<2xf64> {heddle.name = "d"}, tensor<2xi8> {heddle.name = "e"}, tensor<2xi16> {heddle.name = "f"},
         tensor<2xi32> {heddle.name = "g"}, tensor<2xi64> {heddle.name = "h"}, tensor<?xi8> {heddle.name = "i", heddle.unsigned},
-        tensor<?xi1> {heddle.name = "j"}, tensor<1xi64> {heddle.name = "k", heddle.unsigned}) attributes {heddle.task = "graph"} {
+        tensor<?xi1> {heddle.name = "j"}, tensor<1xi64> {heddle.name = "k", heddle.unsigned}) {
   %a1 = math.tanh %a : tensor<?xf32>
   %b1 = math.exp %b : tensor<?xf16>
   %third = arith.constant 1.335 : bf16

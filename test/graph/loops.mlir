@@ -14,7 +14,7 @@ func.func @graph(%x: tensor<130x257xf32> {heddle.name = "x"}, %thin: tensor<1x2x
                  %j: tensor<260x260xi32> {heddle.name = "j"}, %small: tensor<7x9xf32> {heddle.name = "small"})
     -> (tensor<130x257xf32> {heddle.name = "chain"}, tensor<1x2x70000xf32> {heddle.name = "long"}, tensor<260x257xf16> {heddle.name = "halves"},
         tensor<260x260xi32> {heddle.name = "quotient"}, tensor<257xf32> {heddle.name = "columns"}, tensor<130xf32> {heddle.name = "rows"},
-        tensor<130x257xf32> {heddle.name = "mirrored"}, tensor<130x257xf32> {heddle.name = "steps"}, tensor<7x9xf32> {heddle.name = "few"}) attributes {heddle.task = "graph"} {
+        tensor<130x257xf32> {heddle.name = "mirrored"}, tensor<130x257xf32> {heddle.name = "steps"}, tensor<7x9xf32> {heddle.name = "few"}) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c3 = arith.constant 3 : index

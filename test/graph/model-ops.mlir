@@ -10,7 +10,7 @@ func.func @graph(%x: tensor<3x?x33xf32> {heddle.name = "x"}, %w: tensor<33xf32> 
     -> (tensor<3x?x33xf32> {heddle.name = "layer"}, tensor<3x?x33xf32> {heddle.name = "plain"}, tensor<3x?x33xf32> {heddle.name = "rms"},
         tensor<3x?x33xf32> {heddle.name = "silu"}, tensor<3x?x33xf32> {heddle.name = "gelu"}, tensor<3x?x33xf32> {heddle.name = "quick"},
         tensor<3x?x33xf32> {heddle.name = "capped"}, tensor<2x3x5x7xf32> {heddle.name = "halves"}, tensor<2x3x5x7xf32> {heddle.name = "pairs"},
-        tensor<1x4x5x6xf32> {heddle.name = "buckets"}, tensor<1x4x5x6xf32> {heddle.name = "alibi"}) attributes {heddle.task = "graph"} {
+        tensor<1x4x5x6xf32> {heddle.name = "buckets"}, tensor<1x4x5x6xf32> {heddle.name = "alibi"}) {
   %layer = heddle.layer_norm %x, %w, %b {eps = 1.0e-5} : tensor<3x?x33xf32>, tensor<33xf32>, tensor<33xf32>
   %plain = heddle.layer_norm %x, %w {eps = 1.0e-3} : tensor<3x?x33xf32>, tensor<33xf32>
   %rms = heddle.rms_norm %x, %w {eps = 1.0e-6, weight_offset = 1.0} : tensor<3x?x33xf32>, tensor<33xf32>

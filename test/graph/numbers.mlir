@@ -9,7 +9,7 @@
 
 func.func @graph(%x: tensor<?xf32> {heddle.name = "x"}, %h: tensor<?xbf16> {heddle.name = "h"})
     -> (tensor<?xi1> {heddle.name = "infinite"}, tensor<?xi1> {heddle.name = "normal"}, tensor<?xf32> {heddle.name = "power"},
-        tensor<?xbf16> {heddle.name = "sum"}) attributes {heddle.task = "graph"} {
+        tensor<?xbf16> {heddle.name = "sum"}) {
   %infinite = math.isinf %x : tensor<?xf32>
   %normal = math.isnormal %x : tensor<?xf32>
   %power = math.exp %x : tensor<?xf32>

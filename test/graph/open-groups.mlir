@@ -6,7 +6,7 @@
 // CHECK-NEXT: part F32[2,3,2] 0 2 4 6 1 0 0 2 4 6 1 0
 
 func.func @graph(%x: tensor<?xf32> {heddle.name = "x"}, %like: tensor<?x?xf32> {heddle.name = "like"})
-    -> (tensor<?x1x?xf32> {heddle.name = "whole"}, tensor<2x?x?xf32> {heddle.name = "part"}) attributes {heddle.task = "graph"} {
+    -> (tensor<?x1x?xf32> {heddle.name = "whole"}, tensor<2x?x?xf32> {heddle.name = "part"}) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %n = tensor.dim %like, %c0 : tensor<?x?xf32>

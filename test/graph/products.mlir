@@ -59,7 +59,7 @@ func.func @graph(
     tensor<7x20xbf16> {heddle.name = "brains"},
     tensor<7x9xf64> {heddle.name = "doubles"},
     tensor<3x4xf32> {heddle.name = "empty_depth"},
-    tensor<0x4xf32> {heddle.name = "empty_rows"}) attributes {heddle.task = "graph"} {
+    tensor<0x4xf32> {heddle.name = "empty_rows"}) {
   %plainz = arith.constant dense<0.0> : tensor<37x53xf32>
   %plain = linalg.contract indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>]
     ins(%plain_a, %plain_b : tensor<37x300xf32>, tensor<300x53xf32>) outs(%plainz : tensor<37x53xf32>) -> tensor<37x53xf32>

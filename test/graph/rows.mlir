@@ -16,7 +16,7 @@
 func.func @graph() -> (tensor<197x197xf32> {heddle.name = "softmax"}, tensor<197x197xf32> {heddle.name = "norm"},
                        tensor<197xf32> {heddle.name = "columns"}, tensor<197xf32> {heddle.name = "top"}, tensor<197xi32> {heddle.name = "counts"},
                        tensor<197x197xi1> {heddle.name = "positive"}, tensor<197x197xf32> {heddle.name = "turned"}, tensor<f64> {heddle.name = "all"})
-    attributes {heddle.task = "graph"} {
+    {
   %zero = arith.constant 0.0 : f32
   %low = arith.constant 0xFF800000 : f32
   %none = arith.constant 0 : i32

@@ -16,7 +16,7 @@
 
 func.func @graph(%x: tensor<2x?xi64> {heddle.name = "x"}, %shape: tensor<2xi64> {heddle.name = "shape"}, %rows: tensor<?xi64> {heddle.name = "rows"})
     -> (tensor<?xi64> {heddle.name = "nonzero"}, tensor<?x?xi64> {heddle.name = "reshaped"}, tensor<3x?xi64> {heddle.name = "padded"},
-        tensor<?x?xi64> {heddle.name = "picked"}, tensor<2xi64> {heddle.name = "column"}) attributes {heddle.task = "graph"} {
+        tensor<?x?xi64> {heddle.name = "picked"}, tensor<2xi64> {heddle.name = "column"}) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %zero = arith.constant 0 : i64

@@ -11,7 +11,7 @@
 #row = affine_map<(m, n, k) -> (m, k)>
 #column = affine_map<(m, n, k) -> (k, n)>
 #out = affine_map<(m, n, k) -> (m, n)>
-func.func @graph() -> (tensor<f32> {heddle.name = "corner"}, tensor<i32> {heddle.name = "checksum"}) attributes {heddle.task = "graph"} {
+func.func @graph() -> (tensor<f32> {heddle.name = "corner"}, tensor<i32> {heddle.name = "checksum"}) {
   %c130 = arith.constant 130 : index
   %c98 = arith.constant 98 : index
   %a = tensor.generate {

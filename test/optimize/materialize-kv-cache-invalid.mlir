@@ -3,7 +3,7 @@
 
 // expected-error @+1 {{has no function @forward}}
 module {
-  func.func @other(%x: tensor<?x?xi32>) { return }
+  func.func private @other(%x: tensor<?x?xi32>) { return }
 }
 
 // -----

@@ -21,7 +21,7 @@
 // BF16-COUNT-2: heddle.packed_matmul ins(%[[ROUNDED]],
 // PRODUCTS-LABEL: @one_quantized_input_for_two_products
 // PRODUCTS-NOT: arith.truncf
-func.func @one_quantized_input_for_two_products(%x: tensor<?x64xf32>, %w0: tensor<2304xi8>, %w1: tensor<2304xi8>, %d: tensor<?x32xf32>)
+func.func private @one_quantized_input_for_two_products(%x: tensor<?x64xf32>, %w0: tensor<2304xi8>, %w1: tensor<2304xi8>, %d: tensor<?x32xf32>)
     -> (tensor<?x32xf32>, tensor<?x32xf32>) {
   %0 = heddle.packed_matmul ins(%x, %w0 : tensor<?x64xf32>, tensor<2304xi8>) outs(%d : tensor<?x32xf32>)
     {format = "q8_0", k = 64 : i64, n = 32 : i64} -> tensor<?x32xf32>
@@ -37,7 +37,7 @@ func.func @one_quantized_input_for_two_products(%x: tensor<?x64xf32>, %w0: tenso
 // PRODUCTS-LABEL: @float_weights_read_floats
 // PRODUCTS: %[[ROUNDED:.*]] = arith.truncf %{{.*}} : tensor<?x64xf32> to tensor<?x64xbf16>
 // PRODUCTS: heddle.packed_matmul ins(%[[ROUNDED]],
-func.func @float_weights_read_floats(%x: tensor<?x64xf32>, %w: tensor<4096xi8>, %d: tensor<?x32xf32>) -> tensor<?x32xf32> {
+func.func private @float_weights_read_floats(%x: tensor<?x64xf32>, %w: tensor<4096xi8>, %d: tensor<?x32xf32>) -> tensor<?x32xf32> {
   %0 = heddle.packed_matmul ins(%x, %w : tensor<?x64xf32>, tensor<4096xi8>) outs(%d : tensor<?x32xf32>)
     {format = "bf16", k = 64 : i64, n = 32 : i64} -> tensor<?x32xf32>
   return %0 : tensor<?x32xf32>
@@ -47,7 +47,7 @@ func.func @float_weights_read_floats(%x: tensor<?x64xf32>, %w: tensor<4096xi8>, 
 // PRODUCTS-LABEL: @odd_depth_stays_f32
 // PRODUCTS-NOT: arith.truncf
 // PRODUCTS: return
-func.func @odd_depth_stays_f32(%x: tensor<?x33xf32>, %w: tensor<4096xi8>, %d: tensor<?x32xf32>) -> tensor<?x32xf32> {
+func.func private @odd_depth_stays_f32(%x: tensor<?x33xf32>, %w: tensor<4096xi8>, %d: tensor<?x32xf32>) -> tensor<?x32xf32> {
   %0 = heddle.packed_matmul ins(%x, %w : tensor<?x33xf32>, tensor<4096xi8>) outs(%d : tensor<?x32xf32>)
     {format = "bf16", k = 33 : i64, n = 32 : i64} -> tensor<?x32xf32>
   return %0 : tensor<?x32xf32>
@@ -56,7 +56,7 @@ func.func @odd_depth_stays_f32(%x: tensor<?x33xf32>, %w: tensor<4096xi8>, %d: te
 // CHECK-LABEL: @angles_come_from_the_sessions_table
 // CHECK: %[[TABLE:.*]] = heddle.rope_table 3 : tensor<?x4xf32>
 // CHECK: heddle.rope %{{.*}}, %{{.*}} table(%[[TABLE]] : tensor<?x4xf32>)
-func.func @angles_come_from_the_sessions_table(%x: tensor<1x2x?x8xf32>, %p: tensor<1x?xi32>) -> tensor<1x2x?x8xf32> {
+func.func private @angles_come_from_the_sessions_table(%x: tensor<1x2x?x8xf32>, %p: tensor<1x?xi32>) -> tensor<1x2x?x8xf32> {
   %0 = heddle.rope %x, %p, #rope : tensor<1x2x?x8xf32>, tensor<1x?xi32>
   return %0 : tensor<1x2x?x8xf32>
 }
@@ -65,7 +65,7 @@ func.func @angles_come_from_the_sessions_table(%x: tensor<1x2x?x8xf32>, %p: tens
 // CHECK-SAME: %[[TABLE:[a-z0-9]+]]: tensor<?x4xf32>)
 // CHECK-NOT: heddle.rope_table
 // CHECK: heddle.rope %{{.*}}, %{{.*}} table(%[[TABLE]]
-func.func @a_table_that_is_there_stays(%x: tensor<1x2x?x8xf32>, %p: tensor<1x?xi32>, %t: tensor<?x4xf32>) -> tensor<1x2x?x8xf32> {
+func.func private @a_table_that_is_there_stays(%x: tensor<1x2x?x8xf32>, %p: tensor<1x?xi32>, %t: tensor<?x4xf32>) -> tensor<1x2x?x8xf32> {
   %0 = heddle.rope %x, %p table(%t : tensor<?x4xf32>) #rope : tensor<1x2x?x8xf32>, tensor<1x?xi32>
   return %0 : tensor<1x2x?x8xf32>
 }

@@ -18,7 +18,7 @@
 // SEVERAL: heddle.kernel_call @kernel_0
 // SEVERAL: @kernel_0({{.*}}) -> (tensor<?x64xf32>, tensor<?x64xf32>)
 // SEVERAL-NOT: @kernel_1
-func.func @each_result_is_a_kernel(%x: tensor<?x64xf32>, %y: tensor<?x64xf32>, %w: tensor<64xf32>) -> (tensor<?x64xf32>, tensor<?x64xf32>) {
+func.func private @each_result_is_a_kernel(%x: tensor<?x64xf32>, %y: tensor<?x64xf32>, %w: tensor<64xf32>) -> (tensor<?x64xf32>, tensor<?x64xf32>) {
   %0 = arith.addf %x, %y : tensor<?x64xf32>
   %1 = heddle.rms_norm %0, %w {eps = 1.0e-5} : tensor<?x64xf32>, tensor<64xf32>
   return %0, %1 : tensor<?x64xf32>, tensor<?x64xf32>
@@ -30,7 +30,7 @@ func.func @each_result_is_a_kernel(%x: tensor<?x64xf32>, %y: tensor<?x64xf32>, %
 // CHECK-COUNT-1: heddle.kernel_call
 // CHECK-NOT: heddle.kernel_call
 // CHECK-NOT: @kernel_1
-func.func @one_result_is_one_kernel(%x: tensor<?x64xf32>, %y: tensor<?x64xf32>, %w: tensor<64xf32>) -> tensor<?x64xf32> {
+func.func private @one_result_is_one_kernel(%x: tensor<?x64xf32>, %y: tensor<?x64xf32>, %w: tensor<64xf32>) -> tensor<?x64xf32> {
   %0 = arith.addf %x, %y : tensor<?x64xf32>
   %1 = heddle.rms_norm %0, %w {eps = 1.0e-5} : tensor<?x64xf32>, tensor<64xf32>
   return %1 : tensor<?x64xf32>

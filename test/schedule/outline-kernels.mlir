@@ -12,7 +12,7 @@
 // CHECK: arith.addf
 // CHECK: heddle.rms_norm
 // CHECK-NOT: @kernel_1
-func.func @row_wise_chain_is_one_kernel(%x: tensor<?x64xf32>, %y: tensor<?x64xf32>, %w: tensor<64xf32>) -> tensor<?x64xf32> {
+func.func private @row_wise_chain_is_one_kernel(%x: tensor<?x64xf32>, %y: tensor<?x64xf32>, %w: tensor<64xf32>) -> tensor<?x64xf32> {
   %0 = arith.addf %x, %y : tensor<?x64xf32>
   %1 = heddle.rms_norm %0, %w {eps = 1.0e-5} : tensor<?x64xf32>, tensor<64xf32>
   return %1 : tensor<?x64xf32>
@@ -28,7 +28,7 @@ func.func @row_wise_chain_is_one_kernel(%x: tensor<?x64xf32>, %y: tensor<?x64xf3
 // CHECK: heddle.rms_norm
 // CHECK: @kernel_1
 // CHECK: heddle.rms_norm
-func.func @a_product_between_parts_kernels(%x: tensor<?x64xf32>, %n: tensor<64xf32>, %w: tensor<8192xi8>, %d: tensor<?x64xf32>) -> tensor<?x64xf32> {
+func.func private @a_product_between_parts_kernels(%x: tensor<?x64xf32>, %n: tensor<64xf32>, %w: tensor<8192xi8>, %d: tensor<?x64xf32>) -> tensor<?x64xf32> {
   %0 = heddle.rms_norm %x, %n {eps = 1.0e-5} : tensor<?x64xf32>, tensor<64xf32>
   %1 = heddle.packed_matmul ins(%0, %w : tensor<?x64xf32>, tensor<8192xi8>) outs(%d : tensor<?x64xf32>)
     {format = "bf16", k = 64 : i64, n = 64 : i64} -> tensor<?x64xf32>
@@ -42,7 +42,7 @@ func.func @a_product_between_parts_kernels(%x: tensor<?x64xf32>, %n: tensor<64xf
 // CHECK-LABEL: @gathered_table_is_whole
 // CHECK: heddle.kernel_call @kernel_0
 // CHECK: @kernel_0(%{{.*}}: tensor<?xi32>, %{{.*}}: tensor<?x64xf32> {heddle.whole})
-func.func @gathered_table_is_whole(%ids: tensor<?xi32>, %x: tensor<?x64xf32>) -> tensor<?x64xf32> {
+func.func private @gathered_table_is_whole(%ids: tensor<?xi32>, %x: tensor<?x64xf32>) -> tensor<?x64xf32> {
   %0 = heddle.embedding %ids, %x : tensor<?xi32>, tensor<?x64xf32> -> tensor<?x64xf32>
   return %0 : tensor<?x64xf32>
 }
@@ -53,7 +53,7 @@ func.func @gathered_table_is_whole(%ids: tensor<?xi32>, %x: tensor<?x64xf32>) ->
 // CHECK-NOT: heddle.kernel_call
 // CHECK: return
 // CHECK-NOT: @kernel_0
-func.func @products_alone_need_no_kernel(%x: tensor<?x64xf32>, %w: tensor<8192xi8>, %d: tensor<?x64xf32>) -> tensor<?x64xf32> {
+func.func private @products_alone_need_no_kernel(%x: tensor<?x64xf32>, %w: tensor<8192xi8>, %d: tensor<?x64xf32>) -> tensor<?x64xf32> {
   %0 = heddle.packed_matmul ins(%x, %w : tensor<?x64xf32>, tensor<8192xi8>) outs(%d : tensor<?x64xf32>)
     {format = "bf16", k = 64 : i64, n = 64 : i64} -> tensor<?x64xf32>
   return %0 : tensor<?x64xf32>

@@ -147,7 +147,6 @@ bool Import::addResults(ArrayRef<GraphValue> outputs) {
 OwningOpRef<ModuleOp> Import::run() {
   b.setInsertionPointToEnd(module->getBody());
   function = func::FuncOp::create(b, loc, "graph", b.getFunctionType({}, {}));
-  function->setAttr("heddle.task", b.getStringAttr("graph"));
   g.b.setInsertionPointToEnd(function.addEntryBlock());
   ValueScope scope;
   if (!addArguments(scope))

@@ -13,7 +13,7 @@ namespace heddle {
 
 // A module with
 //   func.func @graph(%ids: tensor<?x?xi64> {heddle.name = "input_ids", heddle.dims = ["batch", "sequence"]}, …)
-//       -> (tensor<…> {heddle.name = "logits"}, …) attributes {heddle.task = "graph"}
+//       -> (tensor<…> {heddle.name = "logits"}, …)
 // Inputs that are initialisers are no arguments. Unsigned integers are signless in the IR; arguments and results say
 // `heddle.unsigned`. Null with `error`, one line that names file, node, op, domain and opset, if the graph means nothing or
 // has an op that is not supported.

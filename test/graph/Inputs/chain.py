@@ -3,7 +3,7 @@
 import sys
 
 kind = "tensor<?xf32>"
-print(f'func.func @graph(%v0: {kind} {{heddle.name = "x"}}) -> ({kind} {{heddle.name = "y"}}) attributes {{heddle.task = "graph"}} {{')
+print(f'func.func @graph(%v0: {kind} {{heddle.name = "x"}}) -> ({kind} {{heddle.name = "y"}}) {{')
 count = int(sys.argv[1])
 for i in range(0, count, 2):
     print(f"  %t{i} = math.tanh %v{i} : {kind}")

@@ -3,8 +3,7 @@
 import sys
 
 kind = "tensor<?x8xf32>"
-print(f"""func.func @graph(%v0: {kind} {{heddle.name = "x"}}, %w: tensor<8x8xf32> {{heddle.name = "w"}}) -> ({kind} {{heddle.name = "y"}})
-    attributes {{heddle.task = "graph"}} {{
+print(f"""func.func @graph(%v0: {kind} {{heddle.name = "x"}}, %w: tensor<8x8xf32> {{heddle.name = "w"}}) -> ({kind} {{heddle.name = "y"}}) {{
   %zero = arith.constant 0.0 : f32
   %c0 = arith.constant 0 : index
   %n = tensor.dim %v0, %c0 : {kind}""")

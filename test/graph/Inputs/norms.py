@@ -6,8 +6,7 @@ count, width = int(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "48"
 kind, sums = f"tensor<?x{width}xf32>", "tensor<?xf32>"
 print(f"""#rows = affine_map<(i, j) -> (i)>
 #all = affine_map<(i, j) -> (i, j)>
-func.func @graph(%v0: {kind} {{heddle.name = "x", heddle.dims = ["rows", "width"]}}) -> ({kind} {{heddle.name = "y"}})
-    attributes {{heddle.task = "graph"}} {{
+func.func @graph(%v0: {kind} {{heddle.name = "x", heddle.dims = ["rows", "width"]}}) -> ({kind} {{heddle.name = "y"}}) {{
   %zero = arith.constant 0.0 : f32
   %eps = arith.constant 1.0e-5 : f32
   %width = arith.constant {width}.0 : f32

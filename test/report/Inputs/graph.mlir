@@ -3,7 +3,7 @@
 // A product, a softmax and a loop that two others read.
 module attributes {heddle.files = ["weights.bin"]} {
   func.func @graph(%x: tensor<?x32xf32> {heddle.name = "x", heddle.dims = ["n", ""]})
-      -> (tensor<?x64xf32> {heddle.name = "probabilities"}, tensor<?x32xf32> {heddle.name = "z"}) attributes {heddle.task = "graph"} {
+      -> (tensor<?x64xf32> {heddle.name = "probabilities"}, tensor<?x32xf32> {heddle.name = "z"}) {
     %c0 = arith.constant 0 : index
     %n = tensor.dim %x, %c0 : tensor<?x32xf32>
     %zero = arith.constant 0.0 : f32

@@ -1,5 +1,5 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// RUN: %heddle-opt %s --heddle-bufferize-kernels --split-input-file --verify-diagnostics | FileCheck %s
+// RUN: %heddle-opt %s --heddle-bufferize --split-input-file --verify-diagnostics | FileCheck %s
 
 // CHECK-LABEL: @buffers_outside_tensors_inside
 // CHECK-SAME: %[[X:.*]]: memref<?x64xf32>, %[[W:.*]]: memref<64xf32>, %[[D:.*]]: memref<?x64xf32>
@@ -7,7 +7,7 @@
 // CHECK-NOT: memref.copy
 // CHECK: func.func private @norm(%{{.*}}: tensor<?x64xf32>, %{{.*}}: tensor<64xf32>) -> tensor<?x64xf32> attributes {heddle.kernel}
 // CHECK: heddle.rms_norm
-func.func @buffers_outside_tensors_inside(%x: tensor<?x64xf32>, %w: tensor<64xf32>, %d: tensor<?x64xf32>) -> tensor<?x64xf32> {
+func.func private @buffers_outside_tensors_inside(%x: tensor<?x64xf32>, %w: tensor<64xf32>, %d: tensor<?x64xf32>) -> tensor<?x64xf32> {
   %0 = heddle.kernel_call @norm ins(%x, %w : tensor<?x64xf32>, tensor<64xf32>) outs(%d : tensor<?x64xf32>) -> tensor<?x64xf32>
   return %0 : tensor<?x64xf32>
 }
@@ -22,7 +22,7 @@ func.func private @norm(%x: tensor<?x64xf32>, %w: tensor<64xf32>) -> tensor<?x64
 // CHECK-SAME: %[[X:.*]]: memref<?x64xf32>, %[[Y:.*]]: memref<?x64xf32>, %[[W:.*]]: memref<8192xi8>
 // CHECK-NOT: memref.alloc
 // CHECK: heddle.packed_matmul ins(%[[Y]], %[[W]] : {{.*}}) outs(%[[X]] : memref<?x64xf32>) {accumulate
-func.func @accumulation_is_in_place(%x: tensor<?x64xf32>, %y: tensor<?x64xf32>, %w: tensor<8192xi8>) -> tensor<?x64xf32> {
+func.func private @accumulation_is_in_place(%x: tensor<?x64xf32>, %y: tensor<?x64xf32>, %w: tensor<8192xi8>) -> tensor<?x64xf32> {
   %0 = heddle.packed_matmul ins(%y, %w : tensor<?x64xf32>, tensor<8192xi8>) outs(%x : tensor<?x64xf32>)
     {accumulate, format = "bf16", k = 64 : i64, n = 64 : i64} -> tensor<?x64xf32>
   return %0 : tensor<?x64xf32>
@@ -30,7 +30,7 @@ func.func @accumulation_is_in_place(%x: tensor<?x64xf32>, %y: tensor<?x64xf32>, 
 
 // -----
 
-func.func @overwritten_value_read_later(%x: tensor<?x64xf32>, %y: tensor<?x64xf32>, %w: tensor<8192xi8>) -> (tensor<?x64xf32>, tensor<?x64xf32>) {
+func.func private @overwritten_value_read_later(%x: tensor<?x64xf32>, %y: tensor<?x64xf32>, %w: tensor<8192xi8>) -> (tensor<?x64xf32>, tensor<?x64xf32>) {
   // expected-error @+1 {{a buffer is copied: its value is still read after it is written}}
   %0 = heddle.packed_matmul ins(%y, %w : tensor<?x64xf32>, tensor<8192xi8>) outs(%x : tensor<?x64xf32>)
     {accumulate, format = "bf16", k = 64 : i64, n = 64 : i64} -> tensor<?x64xf32>

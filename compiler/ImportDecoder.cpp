@@ -1,0 +1,123 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Models that generate: those whose architecture a frontend knows become @forward at once, and the options that are theirs alone are
+// checked here, before the passes that would trip over them.
+
+#include "compiler/Program.h"
+#include "compiler/codegen/DeviceKernels.h"
+#include "dialect/HeddleDialect.h"
+#include "frontends/families/ModelBuilder.h"
+#include "frontends/tokenizer/TokenizerReader.h"
+#include "runtime/model/ModelAbi.h"
+#include "runtime/model/PackageHeader.h"
+
+#include "mlir/IR/Verifier.h"
+
+using namespace mlir;
+using namespace heddle;
+
+// Without --context.
+static constexpr int64_t defaultContext = 8192;
+
+int64_t heddle::contextOf(const CompileOptions &options, const ModelConfig &config) {
+  return options.context ? options.context : std::min(config.longestContext(), defaultContext);
+}
+
+CompileStatus heddle::importDecoder(const CompileOptions &options, const Target &target,
+                                    function_ref<MLIRContext &()> context, Program &program, std::string &error) {
+  auto refuse = [&](std::string message) {
+    error = std::move(message);
+    return CompileStatus::InvalidInput;
+  };
+  if (options.task == Task::Graph)
+    return refuse(options.model + ": --task=graph: only an MLIR module (.mlir) or an ONNX file holds a graph");
+  Expected<Model> read = readModel(options.model);
+  if (!read)
+    return refuse(read.takeError().message);
+  Expected<std::string> tokenizer = readTokenizer(options.model);
+  if (!tokenizer)
+    return refuse(tokenizer.takeError().message);
+  program.model = std::move(*read);
+  program.tokenizer = std::move(*tokenizer);
+  program.consistsOfModelOps = true;
+  program.module = importModel(context(), program.model);
+  if (!program.module || failed(verify(*program.module)))
+    return CompileStatus::Failure;
+  return fitOptions(options, target, program, error);
+}
+
+// Why the options do not fit the model; empty if they do.
+static std::string optionMisfit(const CompileOptions &options, const Target &target, const ModelConfig &config) {
+  bool computesF32 = options.activations == "auto" || options.activations == "f32";
+  if (target.isDevice() && !computesF32)
+    return "--activations=" + options.activations + ": target " + target.name + " computes in f32";
+  if (target.isDevice() && !options.pipeline.flashTile)
+    return "--flash-tile=off: target " + target.name + " has kernels in tiles only";
+  if (int64_t longest = config.longestContext(); options.context > longest && !options.extrapolates)
+    return "--context=" + std::to_string(options.context) + " is more than the model's " + std::to_string(longest) +
+           " positions";
+  if (options.context > HEDDLE_MAX_CONTEXT)
+    return "--context=" + std::to_string(options.context) + " is more than the " + std::to_string(HEDDLE_MAX_CONTEXT) +
+           " positions of a program";
+  return "";
+}
+
+// Numbers in a page of the cache, keys and values of all layers. A device's kernels count them in 32 bits.
+static int64_t pageValues(const ModelConfig &config) {
+  return 2 * HEDDLE_KV_PAGE_SIZE * config.numHiddenLayers * config.numKvHeads * config.headDim;
+}
+
+// What has no kernel, by what the model asks for, not by what a pass made of it; empty if all has.
+static std::string kernelMisfit(const CompileOptions &options, const Target &target, Program &program) {
+  ModuleOp module = *program.module;
+  bool isLatent = module.walk([](LatentAttentionOp) { return WalkResult::interrupt(); }).wasInterrupted();
+  if (isLatent && !options.pipeline.flashTile)
+    return options.model + ": --flash-tile=off: latent attention has kernels in tiles only";
+  if (!target.isDevice())
+    return "";
+  if (std::string missing = missingDeviceKernel(module); !missing.empty())
+    return options.model + ": target " + target.name + " has no kernel for " + missing;
+  const ModelConfig &config = program.model.config;
+  if (int64_t values = pageValues(config); values > INT32_MAX)
+    return options.model + ": a page of the KV cache, " + std::to_string(HEDDLE_KV_PAGE_SIZE) + " tokens of " +
+           std::to_string(config.numHiddenLayers) + " layers, holds " + std::to_string(values) +
+           " numbers, those of target " + target.name + " at most " + std::to_string(INT32_MAX);
+  return "";
+}
+
+// What DESIGN says of fast and precise, for the types that the file holds.
+static void choosePrecision(const CompileOptions &options, const Target &target, Program &program) {
+  bool quantized = false, bf16 = false, f16 = false;
+  for (auto &[name, tensor] : program.model.checkpoint.tensors) {
+    if (tensor.shape.size() < 2)
+      continue;
+    quantized |= tensorTypeInfo(tensor.type).blockValues > 1;
+    bf16 |= tensor.type == heddle::TensorType::BF16;
+    f16 |= tensor.type == heddle::TensorType::F16;
+  }
+  PipelineOptions &pipeline = program.pipeline;
+  pipeline.context = contextOf(options, program.model.config);
+  bool fast = options.precision == Precision::Fast;
+  pipeline.kvElementType = !fast ? "f32" : quantized || bf16 ? "bf16" : f16 ? "f16" : "f32";
+  // Neither int8 nor bf16 in fast: compiler/schedule/README.md has the figures.
+  pipeline.activations = "f32";
+  bool hasBf16 = target.isDevice() ? target.gpu.has_value() : target.cpu.hasBf16Dot() || target.cpu.hasBf16Tiles();
+  pipeline.bf16Products = fast && hasBf16;
+  if (options.kv != "auto")
+    pipeline.kvElementType = options.kv;
+  if (options.activations != "auto")
+    pipeline.activations = options.activations;
+  pipeline.singleResult = target.isDevice();
+  pipeline.splitKv &= !target.isDevice(); // keys of all rows and heads are work enough for it
+}
+
+CompileStatus heddle::fitOptions(const CompileOptions &options, const Target &target, Program &program,
+                                 std::string &error) {
+  error = optionMisfit(options, target, program.model.config);
+  if (error.empty())
+    error = kernelMisfit(options, target, program);
+  if (!error.empty())
+    return CompileStatus::InvalidInput;
+  choosePrecision(options, target, program);
+  return CompileStatus::Done;
+}

@@ -1,0 +1,145 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Puts tensors into buffers. The step and its layers work on rows in a planned arena, where a copy would be an error; a graph may be any
+// tensor program, which copies where it must and never writes to what its caller owns. The bodies of kernels say what is computed and
+// stay on tensors.
+
+#include "compiler/schedule/Passes.h"
+#include "dialect/Entries.h"
+
+#include "mlir/Dialect/Bufferization/Transforms/OneShotAnalysis.h"
+#include "mlir/Dialect/Bufferization/Transforms/OneShotModuleBufferize.h"
+#include "mlir/Dialect/Bufferization/Transforms/Passes.h"
+#include "mlir/Dialect/Bufferization/Transforms/Transforms.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+
+namespace heddle {
+#define GEN_PASS_DEF_BUFFERIZE
+#include "compiler/schedule/Passes.h.inc"
+} // namespace heddle
+
+using namespace mlir;
+using namespace heddle;
+
+// The value of `place` as one of its own, made where `b` stands: rooms, and what only fills them, are made again.
+static Value ownPlace(OpBuilder &b, Value place) {
+  Operation *made = place.getDefiningOp();
+  auto fill = dyn_cast_or_null<linalg::GenericOp>(made);
+  bool isFill = fill && fill.getNumResults() == 1 &&
+                llvm::none_of(fill.getInputs(), [](Value input) { return isa<ShapedType>(input.getType()); });
+  if (!isFill && !isa_and_nonnull<tensor::EmptyOp>(made))
+    return place;
+  IRMapping map;
+  if (isFill)
+    map.map(fill.getOutputs()[0], ownPlace(b, fill.getOutputs()[0]));
+  return b.clone(*made, map)->getResult(0);
+}
+
+// Which values may share a place is decided by comparing all that are written into it, so ops that share one for no other reason
+// than that it looks alike take one each.
+static void separatePlaces(ModuleOp module) {
+  SmallVector<linalg::GenericOp> ops;
+  module.walk([&](linalg::GenericOp op) { ops.push_back(op); });
+  for (linalg::GenericOp op : ops) {
+    OpBuilder b(op);
+    for (OpOperand &init : op.getDpsInitsMutable())
+      if (!init.get().hasOneUse())
+        init.set(ownPlace(b, init.get()));
+  }
+}
+
+namespace {
+
+// Functions that are out of the module as long as this lives.
+class FunctionsAside {
+public:
+  FunctionsAside(ModuleOp module, function_ref<bool(func::FuncOp)> leaves) : module(module) {
+    for (auto func : llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
+      if (leaves(func)) {
+        next.push_back(func->getNextNode());
+        func->remove();
+        functions.push_back(func);
+      }
+  }
+  // Each back to where it stood.
+  ~FunctionsAside() {
+    Block::OpListType &ops = module.getBody()->getOperations();
+    for (auto [func, before] : llvm::reverse(llvm::zip_equal(functions, next)))
+      ops.insert(before ? before->getIterator() : ops.end(), func);
+  }
+
+private:
+  ModuleOp module;
+  SmallVector<func::FuncOp> functions;
+  SmallVector<Operation *> next; // what stood behind each
+};
+
+struct Bufferize : heddle::impl::BufferizeBase<Bufferize> {
+  void getDependentDialects(DialectRegistry &registry) const override {
+    BufferizeBase::getDependentDialects(registry);
+    registry.insert<HeddleDialect>();
+  }
+
+  static LogicalResult bufferize(ModuleOp module, bool allocatesInLoops) {
+    bufferization::OneShotBufferizationOptions options;
+    options.bufferizeFunctionBoundaries = true;
+    options.allowReturnAllocsFromLoops = allocatesInLoops;
+    options.allowUnknownOps = true;
+    options.setFunctionBoundaryTypeConversion(bufferization::LayoutMapOption::IdentityLayoutMap);
+    // Weights and tables lie whole and in order, wherever they come from.
+    options.unknownTypeConverterFn = [](TensorType type, Attribute space, const bufferization::BufferizationOptions &) {
+      return bufferization::getMemRefTypeWithStaticIdentityLayout(type, space);
+    };
+    bufferization::BufferizationState state;
+    return bufferization::runOneShotModuleBufferize(module, options, state);
+  }
+
+  LogicalResult bufferizeStep(ModuleOp module) {
+    FunctionsAside graphs(module, isGraphEntry);
+    {
+      FunctionsAside kernels(module, [](func::FuncOp func) { return func->hasAttr("heddle.kernel"); });
+      if (failed(bufferize(module, /*allocatesInLoops=*/false)))
+        return failure();
+    }
+    OpPassManager cleanUp(ModuleOp::getOperationName());
+    cleanUp.addPass(bufferization::createDropEquivalentBufferResultsPass());
+    cleanUp.addNestedPass<func::FuncOp>(createCSEPass());
+    cleanUp.addNestedPass<func::FuncOp>(createCanonicalizerPass());
+    if (failed(runPipeline(cleanUp, module)))
+      return failure();
+    // What bufferization could not prove to be in place would be a copy at run time.
+    WalkResult copies = module.walk([](memref::CopyOp copy) {
+      copy.emitError("a buffer is copied: its value is still read after it is written");
+      return WalkResult::interrupt();
+    });
+    return failure(copies.wasInterrupted());
+  }
+
+  LogicalResult bufferizeGraphs(ModuleOp module) {
+    FunctionsAside aside(module, [](func::FuncOp func) { return !isGraphEntry(func); });
+    // The caller's tensors may lie in a file that is mapped read-only.
+    StringRef writable = bufferization::BufferizationDialect::kWritableAttrName;
+    for (auto func : module.getOps<func::FuncOp>())
+      for (unsigned i = 0; i < func.getNumArguments(); ++i)
+        func.setArgAttr(i, writable, BoolAttr::get(&getContext(), false));
+    separatePlaces(module);
+    IRRewriter rewriter(&getContext());
+    // A value that is inserted into another is computed where it goes.
+    if (failed(bufferization::eliminateEmptyTensors(rewriter, module)) ||
+        failed(bufferize(module, /*allocatesInLoops=*/true)))
+      return failure();
+    // Not canonicalised: that would turn a load from a weight's buffer back into an extract from its tensor.
+    OpPassManager cleanUp(ModuleOp::getOperationName());
+    cleanUp.addNestedPass<func::FuncOp>(createCSEPass());
+    return runPipeline(cleanUp, module);
+  }
+
+  void runOnOperation() override {
+    if (failed(bufferizeStep(getOperation())) || failed(bufferizeGraphs(getOperation())))
+      signalPassFailure();
+  }
+};
+
+} // namespace
