@@ -64,10 +64,10 @@ CompileStatus GeneratingProgram::read(std::string &error) {
     return refuse(options.model + ": --task=graph: only an MLIR module (.mlir) or an ONNX file holds a graph");
   Expected<Model> read = readModel(options.model);
   if (!read)
-    return refuse(read.takeError().message);
+    return refuse(read.message());
   Expected<std::string> table = readTokenizer(options.model);
   if (!table)
-    return refuse(table.takeError().message);
+    return refuse(table.message());
   return take(std::move(*read), std::move(*table), error);
 }
 

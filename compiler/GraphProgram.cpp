@@ -106,7 +106,7 @@ CompileStatus MlirProgram::read(std::string &error) {
 OwningOpRef<ModuleOp> MlirProgram::importGraph(MLIRContext &context, std::string &error) {
   Expected<ImportedGraph> read = readMlirGraph(context, options.model);
   if (!read) {
-    error = read.takeError().message;
+    error = read.message();
     return {};
   }
   files = std::move(read->checkpoint);
@@ -120,7 +120,7 @@ CompileStatus OnnxProgram::read(std::string &error) {
     return CompileStatus::InvalidInput;
   Expected<Model> read = readModel(options.model);
   if (!read) {
-    error = read.takeError().message;
+    error = read.message();
     return CompileStatus::InvalidInput;
   }
   model = std::move(*read);
@@ -156,12 +156,12 @@ std::unique_ptr<Program> OnnxProgram::takeRaised(ModuleOp raised, StringRef bloc
   }
   model.config.architecture = "onnx";
   if (Status read = readConfigBesideGraph(folderOf(options.model), model.config); !read) {
-    error = read.takeError().message;
+    error = read.message();
     return nullptr;
   }
   Expected<std::string> tokenizer = readTokenizer(options.model);
   if (!tokenizer) {
-    error = tokenizer.takeError().message;
+    error = tokenizer.message();
     return nullptr;
   }
   return makeGeneratingProgram(options, target, raised, model, std::move(*tokenizer), error);

@@ -118,11 +118,10 @@ Status forEachTensor(const Architecture &architecture, const ModelConfig &config
       int64_t experts = name.find('@') == std::string_view::npos ? 1 : config.moe.numExperts;
       for (int64_t layer = 0; layer < layers; ++layer)
         for (int64_t expert = 0; expert < experts && applies(rule, config, layer); ++expert)
-          if (Status visited = visit(rule, layer, expert); !visited)
-            return visited;
+          HEDDLE_RETURN_IF_ERROR(visit(rule, layer, expert));
     }
   }
-  return Done{};
+  return Status();
 }
 
 } // namespace heddle

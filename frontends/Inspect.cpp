@@ -3,7 +3,7 @@
 
 #include "frontends/CompanionFiles.h"
 #include "frontends/ModelConfig.h"
-#include "frontends/Size.h"
+#include "bytes/Text.h"
 #include "frontends/onnx/OnnxModel.h"
 
 #include <cmath>
@@ -161,7 +161,7 @@ void printText(const Json &model) {
 int inspectModel(const std::string &path, bool json) {
   Expected<Model> model = readModel(path);
   if (!model) {
-    fprintf(stderr, "heddle: error: %s\n", model.takeError().message.c_str());
+    fprintf(stderr, "heddle: error: %s\n", model.message().c_str());
     return 2;
   }
   Json description = describeModel(*model);

@@ -20,6 +20,6 @@ int main(int argc, char **argv) {
   heddle::Expected<heddle::Model> model = heddle::readModel(argv[1]);
   if (model)
     return 0;
-  fprintf(stderr, "heddle: error: %s\n", model.takeError().message.c_str());
+  fprintf(stderr, "heddle: error: %s\n", model.message().c_str());
   return 2;
 }

@@ -173,7 +173,7 @@ static int inspectCompiled(const std::string &path, bool asJson, bool check) {
 }
 
 static bool isElf(const std::string &path) {
-  FileMapping file;
+  MappedFile file;
   return file.open(path).isOk() &&
          StringRef(reinterpret_cast<const char *>(file.data()), file.size()).starts_with(ELFMAG);
 }

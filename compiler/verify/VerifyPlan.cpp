@@ -68,7 +68,7 @@ CompileStatus heddle::planVerification(const VerifyOptions &options, CompileOpti
                                        std::string &error) {
   Expected<Model> model = readModel(compile.model);
   if (!model) {
-    error = model.takeError().message;
+    error = model.message();
     return CompileStatus::InvalidInput;
   }
   const ModelConfig &config = model->config;

@@ -37,7 +37,7 @@ ModelBuilder::ModelBuilder(MLIRContext &context, const Model &model)
   Status listed =
       forEachTensor(*architecture, config(), [&](const TensorRule &rule, int64_t layer, int64_t expert) -> Status {
         weightNames.insert(tensorName(rule.name, layer, expert));
-        return Done{};
+        return Status();
       });
   assert(listed);
   module = ModuleOp::create(b, loc);

@@ -1,7 +1,9 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // BIN --bench and --profile: tokens per second of reading a prompt and of generating, without sampling.
-#include "bytes/FileMapping.h"
+#include "bytes/MappedFile.h"
+
+#include "bytes/Json.h"
 #include "bytes/WholeFile.h"
 #include "runtime/cli/Bandwidth.h"
 #include "runtime/cli/Cli.h"
@@ -38,7 +40,7 @@ public:
       ids.push_back(int32_t((i * 7919 + 13) % program.metadata().vocab_size()));
     for (int64_t round = 0; round < options.benchRounds; ++round) {
       if (wasInterrupted())
-        return failure("interrupted");
+        return Status::failure("interrupted");
       HEDDLE_RETURN_IF_ERROR(measurePrefill());
       HEDDLE_RETURN_IF_ERROR(measureDecode());
     }
@@ -167,7 +169,7 @@ private:
   std::unique_ptr<Session> session;
   std::vector<int32_t> ids;
   Figures figures;
-  FileMapping report;
+  MappedFile report;
   std::vector<double> prefillTicks, decodeTicks;
 };
 

@@ -3,6 +3,8 @@
 // BIN --chat: one message per line, the answer after it. Each turn renders the whole conversation; what of it is in the cache
 // already is not computed again.
 #include "runtime/cli/AnswerStream.h"
+
+#include "bytes/Json.h"
 #include "runtime/cli/Cli.h"
 #include "runtime/text/template/Template.h"
 
@@ -25,7 +27,7 @@ Status readLine(std::string &line, bool &outFound) {
     line += char(c);
   }
   outFound = c == '\n' || (!line.empty() && !wasInterrupted());
-  return ferror(stdin) && !wasInterrupted() ? failure(std::string("standard input: ") + strerror(errno)) : Status();
+  return ferror(stdin) && !wasInterrupted() ? Status::failure(std::string("standard input: ") + strerror(errno)) : Status();
 }
 
 class Chat {
@@ -36,7 +38,7 @@ public:
     std::string error;
     conversation = ChatTemplate::parse(program.metadata().tokenizer()->chat_template()->string_view(), error);
     if (!conversation)
-      return failure(program.package->path() + ": " + error);
+      return Status::failure(program.package->path() + ": " + error);
     HEDDLE_RETURN_IF_ERROR(Session::create(*program.package, program.sessionOptions(), session));
     session->setProgress(promptProgress());
     if (!program.options.system.empty())

@@ -4,7 +4,7 @@
 #ifndef HEDDLE_RUNTIME_CLI_CLI_H
 #define HEDDLE_RUNTIME_CLI_CLI_H
 
-#include "runtime/model/Package.h"
+#include "runtime/session/Package.h"
 #include "runtime/session/Generator.h"
 #include "runtime/text/tokenizer/Tokenizer.h"
 
@@ -76,9 +76,6 @@ Status runGraphBench(Program &program);
 Status runPerplexity(Program &program);
 Status runInfo(const Program &program);
 Status runLicenses(const Program &program);
-
-// Quotes text as a JSON string.
-std::string jsonString(const std::string &text);
 
 } // namespace heddle
 

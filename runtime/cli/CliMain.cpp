@@ -62,9 +62,9 @@ Status runProgram(const heddle_model *model, int argc, char **argv, Program &pro
     std::string error;
     program.tokenizer = Tokenizer::create(*table, error);
     if (!program.tokenizer)
-      return failure(program.package->path() + ": tokenizer: " + error);
+      return Status::failure(program.package->path() + ": tokenizer: " + error);
     if (program.tokenizer->size() > int64_t(program.metadata().vocab_size()))
-      return failure(format("%s: the tokenizer has %d pieces, the model %u", program.package->path().c_str(),
+      return Status::failure(format("%s: the tokenizer has %d pieces, the model %u", program.package->path().c_str(),
                             program.tokenizer->size(), program.metadata().vocab_size()));
   }
   if (!program.options.hasSeed) {
@@ -103,19 +103,7 @@ Progress promptProgress() {
 Status writeOut(const std::string &text) {
   if (fwrite(text.data(), 1, text.size(), stdout) == text.size() && fflush(stdout) == 0)
     return Status();
-  return failure(std::string("standard output: ") + strerror(errno));
-}
-
-std::string jsonString(const std::string &text) {
-  std::string quoted = "\"";
-  for (char c : text)
-    if (c == '"' || c == '\\')
-      (quoted += '\\') += c;
-    else if (uint8_t(c) < 0x20)
-      quoted += format("\\u%04x", c);
-    else
-      quoted += c;
-  return quoted + '"';
+  return Status::failure(std::string("standard output: ") + strerror(errno));
 }
 
 SessionOptions Program::sessionOptions(int32_t maxSequences) const {

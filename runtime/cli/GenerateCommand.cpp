@@ -2,6 +2,8 @@
 //
 // BIN [PROMPT]: text, ids, log probabilities or beams; and --perplexity.
 #include "runtime/cli/AnswerStream.h"
+
+#include "bytes/Json.h"
 #include "runtime/cli/Cli.h"
 #include "runtime/session/BeamSearch.h"
 
@@ -19,7 +21,7 @@ Status readAll(FILE *file, const std::string &name, std::string &text) {
     if (text.size() > Tokenizer::maxText)
       return invalidInput(format("%s: more than %zu bytes of text", name.c_str(), Tokenizer::maxText));
   }
-  return ferror(file) ? failure(name + ": cannot be read") : Status();
+  return ferror(file) ? Status::failure(name + ": cannot be read") : Status();
 }
 
 Status promptIds(const Program &program, std::vector<int32_t> &ids) {
@@ -144,7 +146,7 @@ Status runGenerate(Program &program) {
 
 Status runPerplexity(Program &program) {
   const std::string &path = program.options.perplexityFile;
-  FileMapping file;
+  MappedFile file;
   HEDDLE_RETURN_IF_ERROR(file.open(path));
   if (file.size() > Tokenizer::maxText)
     return invalidInput(format("%s: %llu bytes, at most %zu are expected", path.c_str(),

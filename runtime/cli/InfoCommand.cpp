@@ -13,7 +13,7 @@ Status addDevice(const Program &program, std::string &out) {
     return Status();
   std::unique_ptr<Device> device;
   Status status = Device::open(target->string_view(), program.options.device, device);
-  if (status.code() == HEDDLE_INVALID_INPUT)
+  if (status.code() == StatusCode::InvalidInput)
     return status;
   out += packageFact("device", status.isOk() ? device->description() : "none: " + status.message());
   return Status();

@@ -13,7 +13,7 @@ constexpr uint32_t maxContext = 1u << 26;
 constexpr uint64_t maxBytes = uint64_t(1) << 44;
 
 Status wrong(const std::string &path, const char *field, double value, const char *expected) {
-  return failure(format("%s: package: %s is %.17g, expected %s", path.c_str(), field, value, expected));
+  return Status::failure(format("%s: package: %s is %.17g, expected %s", path.c_str(), field, value, expected));
 }
 
 Status checkFrequencies(const std::string &path, const char *field, const flatbuffers::Vector<float> *values,
@@ -85,9 +85,9 @@ Status checkWeightTable(const std::string &path, const package::Package &root) {
     return Status();
   for (const package::Weight *weight : *root.weights()) {
     if (!weight->name() || !weight->format() || !weight->sha256() || weight->sha256()->size() != 32)
-      return failure(path + ": package: a weight lacks its name, format or SHA-256");
+      return Status::failure(path + ": package: a weight lacks its name, format or SHA-256");
     if (weight->offset() > root.weights_size() || weight->size() > root.weights_size() - weight->offset())
-      return failure(format("%s: package: weight '%s' of %llu bytes at %llu exceeds weights_size %llu", path.c_str(),
+      return Status::failure(format("%s: package: weight '%s' of %llu bytes at %llu exceeds weights_size %llu", path.c_str(),
                             weight->name()->c_str(), (unsigned long long)weight->size(),
                             (unsigned long long)weight->offset(), (unsigned long long)root.weights_size()));
   }
@@ -97,10 +97,10 @@ Status checkWeightTable(const std::string &path, const package::Package &root) {
 Status checkGraphTensors(const std::string &path, const char *field,
                          const flatbuffers::Vector<flatbuffers::Offset<package::GraphTensor>> *tensors) {
   if (!tensors)
-    return failure(path + ": package: " + field + " is missing");
+    return Status::failure(path + ": package: " + field + " is missing");
   for (const package::GraphTensor *tensor : *tensors) {
     if (!tensor->name())
-      return failure(path + ": package: " + field + ": a tensor lacks its name");
+      return Status::failure(path + ": package: " + field + ": a tensor lacks its name");
     if (tensor->type() > package::DataType::MAX)
       return wrong(path, field, double(tensor->type()), "a known type");
     unsigned rank = tensor->dims() ? tensor->dims()->size() : 0;
@@ -116,7 +116,7 @@ Status checkGraphTensors(const std::string &path, const char *field,
 // What a model that generates has.
 Status checkGenerating(const package::Package &root, const std::string &path) {
   if (!root.memory() || !root.kv())
-    return failure(path + ": package: memory or kv is missing");
+    return Status::failure(path + ": package: memory or kv is missing");
   if (root.vocab_size() == 0 || root.vocab_size() > maxDimension)
     return wrong(path, "vocab_size", root.vocab_size(), "1 … 2^24");
   if (root.hidden_size() == 0 || root.hidden_size() > maxDimension)
@@ -153,12 +153,12 @@ Status checkGenerating(const package::Package &root, const std::string &path) {
 
 Status checkMetadata(const package::Package &root, const std::string &path) {
   if (!root.name())
-    return failure(path + ": package: the name is missing");
+    return Status::failure(path + ": package: the name is missing");
   if (root.weights_size() > maxBytes)
     return wrong(path, "weights_size", double(root.weights_size()), "at most 2^44");
   if (root.task() == package::Task::Graph) {
     if (!root.graph())
-      return failure(path + ": package: the graph is missing");
+      return Status::failure(path + ": package: the graph is missing");
     HEDDLE_RETURN_IF_ERROR(checkGraphTensors(path, "graph.inputs", root.graph()->inputs()));
     HEDDLE_RETURN_IF_ERROR(checkGraphTensors(path, "graph.outputs", root.graph()->outputs()));
   } else if (root.task() == package::Task::Generate) {
@@ -169,7 +169,7 @@ Status checkMetadata(const package::Package &root, const std::string &path) {
   if (root.kernels())
     for (const package::Kernel *kernel : *root.kernels())
       if (!kernel->name())
-        return failure(path + ": package: a kernel lacks its name");
+        return Status::failure(path + ": package: a kernel lacks its name");
   return checkWeightTable(path, root);
 }
 

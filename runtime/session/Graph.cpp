@@ -187,13 +187,13 @@ Status GraphRunner::run(const std::vector<GraphInput> &inputs, const std::string
   if (setjmp(caller) == 0)
     package.code().graph(&call);
   if (!ended.isOk()) {
-    std::string message = ended.code() == HEDDLE_INVALID_INPUT ? where + ": " + ended.message() : ended.message();
+    std::string message = ended.code() == StatusCode::InvalidInput ? where + ": " + ended.message() : ended.message();
     return Status(ended.code(), std::move(message));
   }
   for (size_t i = 0; i < written.size(); ++i) {
     results[i].data = written[i].data;
     if (!sizeInBytes(graph.outputs()->Get(i)->type(), results[i].shape, results[i].size))
-      return failure("output '" + graph.outputs()->Get(i)->name()->str() + "' has shape " +
+      return Status::failure("output '" + graph.outputs()->Get(i)->name()->str() + "' has shape " +
                      shapeText(results[i].shape));
   }
   outOutputs = std::move(results);

@@ -9,8 +9,8 @@
 #ifndef HEDDLE_RUNTIME_SESSION_SESSION_H
 #define HEDDLE_RUNTIME_SESSION_SESSION_H
 
-#include "runtime/device/DeviceStep.h"
-#include "runtime/model/Package.h"
+#include "runtime/session/DeviceStep.h"
+#include "runtime/session/Package.h"
 #include "runtime/session/KvCache.h"
 #include "runtime/session/RopeTables.h"
 #include "runtime/session/ThreadPool.h"

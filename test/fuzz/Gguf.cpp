@@ -9,7 +9,7 @@ using namespace heddle;
 std::string fuzz::gguf(std::string_view bytes) {
   auto model = readModel(writeFuzzFile("model.gguf", bytes));
   if (!model)
-    return wrongMessage(model.takeError().message);
+    return wrongMessage(model.message());
   for (const auto &[name, tensor] : model->checkpoint.tensors) {
     uint64_t size = model->checkpoint.files[tensor.file]->size();
     if (tensor.offset > size || tensor.bytes > size - tensor.offset)

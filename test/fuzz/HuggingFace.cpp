@@ -15,5 +15,5 @@ std::string fuzz::huggingFace(std::string_view bytes) {
   writeFuzzFile("config.json", bytes.substr(2, split));
   writeFuzzFile("model.safetensors", bytes.substr(2 + split));
   auto model = readModel(fuzzFolder());
-  return model ? std::string() : wrongMessage(model.takeError().message);
+  return model ? std::string() : wrongMessage(model.message());
 }

@@ -10,7 +10,7 @@ using namespace heddle;
 std::string fuzz::onnx(std::string_view bytes) {
   auto model = readModel(writeFuzzFile("model.onnx", bytes));
   if (!model)
-    return wrongMessage(model.takeError().message);
+    return wrongMessage(model.message());
   const OnnxModel &onnx = *model->onnx;
   for (const OnnxTensor &tensor : onnx.graph.initializers) {
     bool isSpilled = !tensor.spilled.empty();

@@ -34,7 +34,7 @@ std::string floats(const std::vector<float> &values) {
 
 std::string refusal(const std::string &path) {
   Expected<Model> model = readModel(path);
-  return model ? "" : model.takeError().message;
+  return model ? "" : model.message();
 }
 
 void GgufBuilder::set(const std::string &key, uint32_t type, const std::string &value) {

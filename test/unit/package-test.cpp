@@ -3,7 +3,7 @@
 
 #include "bytes/Sha256.h"
 #include "runtime/model/CpuFeatures.h"
-#include "runtime/model/Package.h"
+#include "runtime/session/Package.h"
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,7 @@
 #include "frontends/onnx/import/GraphImporter.h"
 
 #include "dialect/HeddleDialect.h"
-#include "frontends/Size.h"
+#include "bytes/Text.h"
 
 #include "llvm/Support/Path.h"
 

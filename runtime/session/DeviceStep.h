@@ -1,8 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A session's memory on a device, and what a step moves there and back: ids and places in, logits out.
-#ifndef HEDDLE_RUNTIME_DEVICE_DEVICESTEP_H
-#define HEDDLE_RUNTIME_DEVICE_DEVICESTEP_H
+#ifndef HEDDLE_RUNTIME_SESSION_DEVICESTEP_H
+#define HEDDLE_RUNTIME_SESSION_DEVICESTEP_H
 
 #include "runtime/session/KvCache.h"
 #include "runtime/session/RopeTables.h"
