@@ -100,7 +100,8 @@ private:
         at += word.size();
         return true;
       }
-    return at < text.size() ? fail("not a JSON value: '" + printable(text.substr(at, 8)) + "'") : failExpecting("a value");
+    return at < text.size() ? fail("not a JSON value: '" + printable(text.substr(at, 8)) + "'")
+                            : failExpecting("a value");
   }
 
   bool afterValue(bool &wantValue) {
@@ -390,42 +391,57 @@ bool isUnambiguousJson(JsonValue value, std::string &error) {
   return false;
 }
 
-void appendJsonString(std::string_view text, std::string &out) {
+// As \u and four hexadecimal digits, twice for a character beyond them.
+static void appendEscaped(char32_t character, std::string &out) {
+  char escape[16];
+  if (character < 0x10000)
+    snprintf(escape, sizeof escape, "\\u%04x", static_cast<unsigned>(character));
+  else
+    snprintf(escape, sizeof escape, "\\u%04x\\u%04x", static_cast<unsigned>(0xD7C0 + (character >> 10)),
+             static_cast<unsigned>(0xDC00 + (character & 0x3FF)));
+  out += escape;
+}
+
+void appendJsonString(std::string_view text, std::string &out, bool ascii) {
+  constexpr std::string_view letters = "\"\\nrt", meanings = "\"\\\n\r\t";
   out += '"';
-  for (char c : text) {
-    switch (c) {
-    case '"':
-      out += "\\\"";
-      break;
-    case '\\':
-      out += "\\\\";
-      break;
-    case '\n':
-      out += "\\n";
-      break;
-    case '\r':
-      out += "\\r";
-      break;
-    case '\t':
-      out += "\\t";
-      break;
-    default:
-      if (static_cast<uint8_t>(c) < 0x20 || c == 0x7F) {
-        char escape[8];
-        snprintf(escape, sizeof escape, "\\u%04x", static_cast<unsigned>(c));
-        out += escape;
-      } else {
-        out += c;
-      }
+  for (size_t at = 0; at < text.size();) {
+    char c = text[at];
+    size_t special = meanings.find(c);
+    if (special != std::string_view::npos) {
+      out += '\\';
+      out += letters[special];
+      ++at;
+    } else if (static_cast<uint8_t>(c) < 0x20 || c == 0x7F) {
+      appendEscaped(static_cast<char32_t>(c), out);
+      ++at;
+    } else if (ascii && static_cast<uint8_t>(c) >= 0x80) {
+      bool isCharacter = utf8SequenceLength(text, at) != 0;
+      appendEscaped(isCharacter ? nextCharacter(text, at) : 0xFFFD, out);
+      at += !isCharacter;
+    } else {
+      out += c;
+      ++at;
     }
   }
   out += '"';
 }
 
-std::string jsonString(std::string_view text) {
+std::string jsonString(std::string_view text, bool ascii) {
   std::string out;
-  appendJsonString(text, out);
+  appendJsonString(text, out, ascii);
   return out;
+}
+
+std::string jsonNumber(double value) {
+  if (!std::isfinite(value))
+    return "null";
+  if (value == std::floor(value) && std::fabs(value) < 1e15)
+    return format("%.1f", value);
+  for (int digits = 1; digits < 17; ++digits)
+    if (std::string text = format("%.*g", digits, value); strtod(text.c_str(), nullptr) == value)
+      return text;
+  return format("%.17g", value);
 }
 
 } // namespace heddle

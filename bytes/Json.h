@@ -65,9 +65,13 @@ private:
 // different ways. It builds a list of the keys of an object: the caller bounds the size of the text.
 bool isUnambiguousJson(JsonValue value, std::string &error);
 
-// Appends `text` (UTF-8) as a JSON string, quotes included. Control characters and quotes are escaped.
-void appendJsonString(std::string_view text, std::string &out);
-std::string jsonString(std::string_view text);
+// Appends `text` (UTF-8) as a JSON string, quotes included. Control characters and quotes are escaped; with `ascii`, so is everything
+// outside ASCII, and what is not UTF-8 becomes U+FFFD.
+void appendJsonString(std::string_view text, std::string &out, bool ascii = false);
+std::string jsonString(std::string_view text, bool ascii = false);
+
+// The shortest decimal number that reads back as `value`; null, as JSON has no other, for what is not finite.
+std::string jsonNumber(double value);
 
 } // namespace heddle
 

@@ -55,7 +55,7 @@ Status errorIn(std::string_view file, const std::string &what);
 // Returns from the caller with the status of the expression unless that is success.
 #define HEDDLE_RETURN_IF_ERROR(...)                                                                                    \
   do {                                                                                                                 \
-    if (::heddle::Status status_ = (__VA_ARGS__);                     !status_.isOk())                                   \
+    if (::heddle::Status status_ = (__VA_ARGS__); !status_.isOk())                                                     \
       return status_;                                                                                                  \
   } while (false)
 

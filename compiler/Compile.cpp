@@ -6,7 +6,7 @@
 #include "compiler/SourceFiles.h"
 #include "compiler/package/OutputFile.h"
 #include "compiler/report/Report.h"
-#include "frontends/ModelConfig.h"
+#include "frontends/read/ReadModel.h"
 #include "runtime/model/PackageHeader.h"
 
 #include "mlir/IR/MLIRContext.h"

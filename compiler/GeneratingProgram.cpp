@@ -3,6 +3,7 @@
 #include "compiler/Program.h"
 #include "compiler/codegen/DeviceKernels.h"
 #include "frontends/families/ModelBuilder.h"
+#include "frontends/read/ReadModel.h"
 #include "frontends/tokenizer/TokenizerReader.h"
 
 #include "mlir/IR/Verifier.h"

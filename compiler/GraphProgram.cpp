@@ -5,6 +5,7 @@
 #include "frontends/huggingface/Config.h"
 #include "frontends/mlir/ReadGraph.h"
 #include "frontends/onnx/import/Importer.h"
+#include "frontends/read/ReadModel.h"
 #include "frontends/tokenizer/TokenizerReader.h"
 
 #include "mlir/IR/Verifier.h"

@@ -2,8 +2,8 @@
 //
 // The checks that all readers share. A config that passes is one that a family can compute with, without asking again.
 #include "frontends/ModelConfig.h"
-#include "frontends/Architectures.h"
 #include "bytes/Status.h"
+#include "frontends/Architectures.h"
 
 #include <algorithm>
 #include <cmath>
@@ -291,15 +291,15 @@ Status TensorChecker::checkTensor(const TensorRule &rule, int64_t layer, int64_t
         "tensor " + name + " is missing" + (rule.when == When::Untied ? ", and tie_word_embeddings is false" : "") +
             (checkpoint.files.size() > 1 ? " in all " + std::to_string(checkpoint.files.size()) + " files" : ""));
   std::vector<int64_t> expected = {dimension(rule.rows, config)};
-  if (rule.columns != Dim::None)
+  if (rule.columns != ConfigDim::None)
     expected.push_back(dimension(rule.columns, config));
   if (tensor->shape != expected)
     return fail(*tensor, "tensor " + name + " has shape " + shapeText(tensor->shape) + ", the config asks for " +
-                             shapeText(expected) + (rule.rows == Dim::Vocab ? " (vocab_size, hidden_size)" : ""));
+                             shapeText(expected) + (rule.rows == ConfigDim::Vocab ? " (vocab_size, hidden_size)" : ""));
   bool plain = tensorTypeInfo(tensor->type).blockValues == 1;
-  if (!isWeightType(tensor->type) || (rule.columns == Dim::None && !plain))
+  if (!isWeightType(tensor->type) || (rule.columns == ConfigDim::None && !plain))
     return fail(*tensor, "tensor " + name + " has type " + tensorTypeInfo(tensor->type).name + ", expected f32, f16" +
-                             (rule.columns == Dim::None ? " or bf16" : ", bf16 or a block type"));
+                             (rule.columns == ConfigDim::None ? " or bf16" : ", bf16 or a block type"));
   return Status();
 }
 

@@ -120,11 +120,6 @@ Status validateGeneration(const ModelConfig &config, const std::string &file);
 // …
 std::string fieldName(const ModelConfig &config, std::string_view name);
 
-// Reads a GGUF file (any part of a split one), a Hugging Face directory, or an ONNX file. Does not read the tokenizer.
-Expected<Model> readModel(const std::string &path);
-// Whether readModel takes the path for an ONNX file: by its content, or by its name.
-bool isOnnx(const std::string &path);
-
 } // namespace heddle
 
 #endif

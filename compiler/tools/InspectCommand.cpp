@@ -3,7 +3,7 @@
 // heddle inspect: a model file, or an executable, library, object or package that holds compiled ones.
 
 #include "compiler/tools/CompileArguments.h"
-#include "frontends/Inspect.h"
+#include "frontends/read/Inspect.h"
 #include "runtime/model/PackageFile.h"
 
 #include "llvm/Support/FormatVariadic.h"

@@ -5,6 +5,7 @@
 #include "compiler/Program.h"
 #include "compiler/package/OutputFile.h"
 #include "compiler/verify/VerifyPlan.h"
+#include "frontends/read/ReadModel.h"
 
 #include "llvm/ADT/APFloat.h"
 #include "llvm/Support/Endian.h"

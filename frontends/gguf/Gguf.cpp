@@ -262,7 +262,7 @@ Status GgufFile::readParts(const std::string &path) {
     Expected<GgufPart> part = number == name.number ? std::move(given) : parseGguf(partPath(name, number));
     if (!part)
       return invalidInput(part.message() + " (part " + std::to_string(number) + " of " + std::to_string(name.count) +
-                   " of a split file)");
+                          " of a split file)");
     HEDDLE_RETURN_IF_ERROR(checkPart(*part, number - 1, name.count));
     HEDDLE_RETURN_IF_ERROR(addPart(std::move(*part), values, checkpoint));
   }

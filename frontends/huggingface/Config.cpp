@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "frontends/huggingface/Config.h"
-#include "frontends/Json.h"
 #include "bytes/Status.h"
+#include "frontends/Json.h"
 
 #include <algorithm>
 #include <cmath>

@@ -75,8 +75,7 @@ std::optional<std::string> JsonObject::string(const char *key) {
   return std::nullopt;
 }
 
-template <typename T, typename Read>
-std::vector<T> JsonObject::list(const char *key, const char *expected, Read read) {
+template <typename T, typename Read> std::vector<T> JsonObject::list(const char *key, const char *expected, Read read) {
   std::vector<T> out;
   JsonValue found = find(key);
   if (found && !found.is(JsonKind::Array))

@@ -42,8 +42,8 @@ Status readSafetensors(const std::string &path, Checkpoint &checkpoint) {
     auto named =
         std::find_if(std::begin(types), std::end(types), [&](const NamedType &t) { return t.dtype == tensor.dtype; });
     if (named == std::end(types))
-      return errorIn(path, what + ": dtype " + std::string(tensor.dtype) +
-                               " is not supported, expected F32, F16 or BF16");
+      return errorIn(path,
+                     what + ": dtype " + std::string(tensor.dtype) + " is not supported, expected F32, F16 or BF16");
     auto offset = static_cast<uint64_t>(tensor.data - (*file)->data());
     TensorInfo info{named->type, std::move(tensor.shape), number, offset, tensor.size, false};
     auto [place, isNew] = checkpoint.tensors.emplace(std::move(tensor.name), std::move(info));

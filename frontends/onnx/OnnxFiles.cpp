@@ -66,7 +66,7 @@ Expected<std::shared_ptr<MappedFile>> openBeneath(const std::string &modelPath, 
   std::string quoted = "location '" + printable(location) + "' ";
   if (!isContained(location))
     return invalidInput(quoted +
-                 "is not allowed: expected a relative path that stays inside the model's folder, without '..'");
+                        "is not allowed: expected a relative path that stays inside the model's folder, without '..'");
   size_t slash = modelPath.rfind('/');
   std::string folderPath = slash == std::string::npos ? "." : modelPath.substr(0, slash + 1);
   int folder = open(folderPath.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -313,8 +313,8 @@ Status GgufTokenizerReader::read() {
   if (*model != "gpt2" && *model != "bert" && !sentencePiece)
     return fail(GGML("model") " '" + printable(*model) + "' is not a known tokenizer (gpt2, llama, bert, t5)");
   HEDDLE_RETURN_IF_ERROR(sentencePiece      ? readSentencePiece(*model == "t5")
-                  : *model == "bert" ? readWordPiece()
-                                     : readByteLevel());
+                         : *model == "bert" ? readWordPiece()
+                                            : readByteLevel());
   HEDDLE_RETURN_IF_ERROR(readSpecialAttributes());
   if (!file.contains("tokenizer.chat_template"))
     return Status();

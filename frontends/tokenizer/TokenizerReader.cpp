@@ -1,8 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "frontends/tokenizer/TokenizerReader.h"
 
-#include "frontends/ModelConfig.h"
 #include "bytes/Status.h"
+#include "frontends/read/ReadModel.h"
 #include "frontends/tokenizer/GgufTokenizer.h"
 #include "frontends/tokenizer/TokenizerFiles.h"
 

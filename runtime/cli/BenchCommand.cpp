@@ -22,7 +22,7 @@ struct Figures {
 
 class Bench {
 public:
-  explicit Bench(Program &program) : program(program), options(program.options) {}
+  explicit Bench(OpenedModel &program) : program(program), options(program.options) {}
 
   Status run() {
     int64_t context = program.metadata().context(),
@@ -164,7 +164,7 @@ private:
     return text;
   }
 
-  Program &program;
+  OpenedModel &program;
   const CliOptions &options;
   std::unique_ptr<Session> session;
   std::vector<int32_t> ids;
@@ -175,7 +175,7 @@ private:
 
 } // namespace
 
-Status runBench(Program &program) {
+Status runBench(OpenedModel &program) {
   return Bench(program).run();
 }
 

@@ -27,12 +27,13 @@ Status readLine(std::string &line, bool &outFound) {
     line += char(c);
   }
   outFound = c == '\n' || (!line.empty() && !wasInterrupted());
-  return ferror(stdin) && !wasInterrupted() ? Status::failure(std::string("standard input: ") + strerror(errno)) : Status();
+  return ferror(stdin) && !wasInterrupted() ? Status::failure(std::string("standard input: ") + strerror(errno))
+                                            : Status();
 }
 
 class Chat {
 public:
-  explicit Chat(Program &program) : program(program), isTerminal(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)) {}
+  explicit Chat(OpenedModel &program) : program(program), isTerminal(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)) {}
 
   Status run() {
     std::string error;
@@ -101,7 +102,7 @@ private:
     return Status();
   }
 
-  Program &program;
+  OpenedModel &program;
   const bool isTerminal;
   std::unique_ptr<ChatTemplate> conversation;
   std::unique_ptr<Session> session;
@@ -110,7 +111,7 @@ private:
 
 } // namespace
 
-Status runChat(Program &program) {
+Status runChat(OpenedModel &program) {
   return Chat(program).run();
 }
 

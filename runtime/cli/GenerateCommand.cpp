@@ -24,7 +24,7 @@ Status readAll(FILE *file, const std::string &name, std::string &text) {
   return ferror(file) ? Status::failure(name + ": cannot be read") : Status();
 }
 
-Status promptIds(const Program &program, std::vector<int32_t> &ids) {
+Status promptIds(const OpenedModel &program, std::vector<int32_t> &ids) {
   const CliOptions &options = program.options;
   if (options.promptIds) {
     ids = *options.promptIds;
@@ -55,7 +55,7 @@ std::string joinIds(const std::vector<int32_t> &ids) {
 }
 
 // One line of --logprobs.
-std::string describeToken(const Program &program, int32_t id, const float *logits) {
+std::string describeToken(const OpenedModel &program, int32_t id, const float *logits) {
   int64_t vocabSize = program.metadata().vocab_size();
   std::vector<float> logProbabilities(vocabSize);
   logSoftmax(logits, vocabSize, logProbabilities.data());
@@ -74,7 +74,7 @@ std::string describeToken(const Program &program, int32_t id, const float *logit
   return line + "]}\n";
 }
 
-Status printBeams(Program &program, const std::vector<int32_t> &prompt) {
+Status printBeams(OpenedModel &program, const std::vector<int32_t> &prompt) {
   const CliOptions &options = program.options;
   std::unique_ptr<Session> session;
   HEDDLE_RETURN_IF_ERROR(Session::create(*program.package, program.sessionOptions(options.beams), session));
@@ -105,7 +105,7 @@ Status printBeams(Program &program, const std::vector<int32_t> &prompt) {
 
 } // namespace
 
-Status runGenerate(Program &program) {
+Status runGenerate(OpenedModel &program) {
   const CliOptions &options = program.options;
   std::vector<int32_t> prompt;
   HEDDLE_RETURN_IF_ERROR(promptIds(program, prompt));
@@ -119,7 +119,7 @@ Status runGenerate(Program &program) {
   session->setProgress(promptProgress());
 
   struct Printer {
-    const Program &program;
+    const OpenedModel &program;
     AnswerStream stream;
     std::vector<int32_t> ids;
     bool asIds, asLines;
@@ -144,7 +144,7 @@ Status runGenerate(Program &program) {
   return printer.asIds ? writeOut(joinIds(printer.ids)) : printer.stream.finish(/*newline=*/true);
 }
 
-Status runPerplexity(Program &program) {
+Status runPerplexity(OpenedModel &program) {
   const std::string &path = program.options.perplexityFile;
   MappedFile file;
   HEDDLE_RETURN_IF_ERROR(file.open(path));

@@ -161,7 +161,7 @@ private:
 
 } // namespace
 
-Status runGraphIo(Program &program) {
+Status runGraphIo(OpenedModel &program) {
   const CliOptions &options = program.options;
   const package::Graph &graph = *program.metadata().graph();
   std::vector<unsigned> wanted;
@@ -183,7 +183,7 @@ Status runGraphIo(Program &program) {
   return writeSafetensors(options.ioOutput, written);
 }
 
-Status runGraphBench(Program &program) {
+Status runGraphBench(OpenedModel &program) {
   const CliOptions &options = program.options;
   const package::Graph &graph = *program.metadata().graph();
   SafetensorsFile file;

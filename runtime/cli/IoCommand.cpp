@@ -30,7 +30,8 @@ Status readIntegers(const std::string &path, const StoredTensor &tensor, std::ve
     return convert(int32_t());
   if (tensor.dtype == "BOOL" || tensor.dtype == "U8")
     return convert(uint8_t());
-  return invalidInput(path + ": tensor '" + tensor.name + "' is " + std::string(tensor.dtype) + ", expected I64 or I32");
+  return invalidInput(path + ": tensor '" + tensor.name + "' is " + std::string(tensor.dtype) +
+                      ", expected I64 or I32");
 }
 
 // One row of the batch without its masked tokens.
@@ -41,7 +42,7 @@ struct Row {
 
 class IoRun {
 public:
-  explicit IoRun(Program &program)
+  explicit IoRun(OpenedModel &program)
       : program(program), options(program.options), vocabSize(program.metadata().vocab_size()),
         hiddenSize(program.metadata().hidden_size()) {}
 
@@ -296,7 +297,7 @@ private:
     return answer.empty() ? Status() : session->forward(&feed, 1, sink);
   }
 
-  Program &program;
+  OpenedModel &program;
   const CliOptions &options;
   const int64_t vocabSize, hiddenSize;
   int64_t batch = 0, length = 0;
@@ -311,7 +312,7 @@ private:
 
 } // namespace
 
-Status runIo(Program &program) {
+Status runIo(OpenedModel &program) {
   return IoRun(program).run();
 }
 

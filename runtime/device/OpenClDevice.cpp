@@ -146,7 +146,7 @@ Status OpenClDevice::checkDevice() {
   if (number<uint64_t>(deviceSvmCapabilities) & svmCoarseGrainBuffer)
     return Status();
   return Status::failure("OpenCL device '" + text(deviceName) +
-                 "' has no shared virtual memory, which OpenCL 2.0 calls coarse-grained buffers");
+                         "' has no shared virtual memory, which OpenCL 2.0 calls coarse-grained buffers");
 }
 
 Status OpenClDevice::open(const std::string &selector) {
@@ -196,9 +196,10 @@ Status OpenClDevice::programOf(const char *code, Program &outProgram) {
   result = api.clBuildProgram(program, 1, &device, isExact ? "-cl-fp32-correctly-rounded-divide-sqrt" : "", nullptr,
                               nullptr);
   if (result == buildProgramFailure)
-    return Status::failure("OpenCL: the driver's compiler says: " + readText([&](size_t size, void *value, size_t *outSize) {
-                     return api.clGetProgramBuildInfo(program, device, programBuildLog, size, value, outSize);
-                   }));
+    return Status::failure("OpenCL: the driver's compiler says: " +
+                           readText([&](size_t size, void *value, size_t *outSize) {
+                             return api.clGetProgramBuildInfo(program, device, programBuildLog, size, value, outSize);
+                           }));
   outProgram = program;
   return result == success ? Status() : error("clBuildProgram", result);
 }
@@ -234,14 +235,16 @@ Status OpenClDevice::launch(const heddle_launch &launch) {
   HEDDLE_RETURN_IF_ERROR(kernelOf(launch, kernel));
   for (uint32_t index = 0; index <= launch.num_arguments; ++index)
     if (int32_t code = setArgument(kernel, launch, index); code != success)
-      return Status::failure(format("OpenCL: argument %u of kernel %s is refused with code %d", index, launch.entry, code));
+      return Status::failure(
+          format("OpenCL: argument %u of kernel %s is refused with code %d", index, launch.entry, code));
   size_t global[3], local[3];
   for (int axis = 0; axis < 3; ++axis) {
     local[axis] = launch.threads[axis];
     global[axis] = local[axis] * launch.blocks[axis];
   }
   int32_t code = api.clEnqueueNDRangeKernel(queue, kernel, 3, nullptr, global, local, 0, nullptr, nullptr);
-  return code == success ? Status() : Status::failure(format("OpenCL: kernel %s is refused with code %d", launch.entry, code));
+  return code == success ? Status()
+                         : Status::failure(format("OpenCL: kernel %s is refused with code %d", launch.entry, code));
 }
 
 Status OpenClDevice::finish() {

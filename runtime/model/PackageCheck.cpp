@@ -87,9 +87,9 @@ Status checkWeightTable(const std::string &path, const package::Package &root) {
     if (!weight->name() || !weight->format() || !weight->sha256() || weight->sha256()->size() != 32)
       return Status::failure(path + ": package: a weight lacks its name, format or SHA-256");
     if (weight->offset() > root.weights_size() || weight->size() > root.weights_size() - weight->offset())
-      return Status::failure(format("%s: package: weight '%s' of %llu bytes at %llu exceeds weights_size %llu", path.c_str(),
-                            weight->name()->c_str(), (unsigned long long)weight->size(),
-                            (unsigned long long)weight->offset(), (unsigned long long)root.weights_size()));
+      return Status::failure(format("%s: package: weight '%s' of %llu bytes at %llu exceeds weights_size %llu",
+                                    path.c_str(), weight->name()->c_str(), (unsigned long long)weight->size(),
+                                    (unsigned long long)weight->offset(), (unsigned long long)root.weights_size()));
   }
   return Status();
 }

@@ -21,31 +21,32 @@ Status PackageFile::findSections(uint16_t wantedMachine) {
   HEDDLE_RETURN_IF_ERROR(sections.read(file.data(), file.size(), filePath));
   if (wantedMachine != EM_NONE && elfHeader().e_machine != wantedMachine)
     return Status::failure(format("%s: code for another machine (e_machine %u, this one has %u)", filePath.c_str(),
-                          elfHeader().e_machine, wantedMachine));
+                                  elfHeader().e_machine, wantedMachine));
   HEDDLE_RETURN_IF_ERROR(sections.find(HEDDLE_PACKAGE_SECTION, packageBytes, packageSize));
   HEDDLE_RETURN_IF_ERROR(sections.find(HEDDLE_WEIGHTS_SECTION, weightBytes, weightSectionSize));
   uint64_t hashSize;
   HEDDLE_RETURN_IF_ERROR(sections.find(HEDDLE_CODE_SECTION, codeHash, hashSize));
   if (codeHash && hashSize != sizeof(Sha256Digest))
     return Status::failure(format("%s: " HEDDLE_CODE_SECTION " has %llu bytes, a SHA-256 %zu", filePath.c_str(),
-                          (unsigned long long)hashSize, sizeof(Sha256Digest)));
+                                  (unsigned long long)hashSize, sizeof(Sha256Digest)));
   return packageBytes ? Status() : Status::failure(filePath + ": no section " HEDDLE_PACKAGE_SECTION);
 }
 
 Status PackageFile::readHeader() {
   if (packageSize < sizeof header)
     return Status::failure(format("%s: " HEDDLE_PACKAGE_SECTION " has %llu bytes, a header %zu", filePath.c_str(),
-                          (unsigned long long)packageSize, sizeof header));
+                                  (unsigned long long)packageSize, sizeof header));
   memcpy(&header, packageBytes, sizeof header);
   if (memcmp(header.magic, HEDDLE_PACKAGE_MAGIC, sizeof header.magic) != 0)
     return Status::failure(filePath + ": package header: bad magic, expected " HEDDLE_PACKAGE_MAGIC);
   if (header.major != HEDDLE_PACKAGE_MAJOR)
     return Status::failure(format("%s: package version %u.%u, this runtime reads %u", filePath.c_str(), header.major,
-                          header.minor, HEDDLE_PACKAGE_MAJOR));
+                                  header.minor, HEDDLE_PACKAGE_MAJOR));
   if (!contains(packageSize - sizeof header, 0, header.metadata_size) ||
       header.metadata_size > FLATBUFFERS_MAX_BUFFER_SIZE)
     return Status::failure(format("%s: package header: metadata_size %llu, the section holds %llu", filePath.c_str(),
-                          (unsigned long long)header.metadata_size, (unsigned long long)(packageSize - sizeof header)));
+                                  (unsigned long long)header.metadata_size,
+                                  (unsigned long long)(packageSize - sizeof header)));
   return Status();
 }
 
@@ -68,7 +69,7 @@ Status PackageFile::readMetadata() {
   Sha256Digest digest = sha256(metadata, header.metadata_size);
   if (memcmp(digest.data(), header.sha256, digest.size()) != 0)
     return Status::failure(filePath + ": the package's metadata is damaged (SHA-256 " + hexadecimal(digest.data(), 8) +
-                   "…, the header says " + hexadecimal(header.sha256, 8) + "…)");
+                           "…, the header says " + hexadecimal(header.sha256, 8) + "…)");
   // Section alignment is the file's business; FlatBuffers needs 8 bytes.
   if (reinterpret_cast<uintptr_t>(metadata) % 8 != 0)
     return Status::failure(filePath + ": " HEDDLE_PACKAGE_SECTION " is not aligned to 8 bytes");
@@ -83,9 +84,10 @@ Status PackageFile::findWeights() {
   uint64_t expected = root->weights_size();
   if (header.weights_size != 0) {
     if (header.weights_size != expected || weightSectionSize < expected)
-      return Status::failure(format("%s: " HEDDLE_WEIGHTS_SECTION " has %llu bytes, the header says %llu and the metadata %llu",
-                            filePath.c_str(), (unsigned long long)weightSectionSize,
-                            (unsigned long long)header.weights_size, (unsigned long long)expected));
+      return Status::failure(format("%s: " HEDDLE_WEIGHTS_SECTION
+                                    " has %llu bytes, the header says %llu and the metadata %llu",
+                                    filePath.c_str(), (unsigned long long)weightSectionSize,
+                                    (unsigned long long)header.weights_size, (unsigned long long)expected));
   } else if (expected != 0) {
     std::string path = filePath + HEDDLE_SIDECAR_SUFFIX;
     if (Status status = sidecar.open(path); !status.isOk())
@@ -117,9 +119,9 @@ Status PackageFile::checkWeights() const {
   for (const package::Weight *weight : *root->weights()) {
     Sha256Digest digest = sha256(weightBytes + weight->offset(), weight->size());
     if (memcmp(digest.data(), weight->sha256()->data(), digest.size()) != 0)
-      return Status::failure(format("%s: weight '%s' (%llu bytes at %llu) is damaged: SHA-256 differs", filePath.c_str(),
-                            weight->name()->c_str(), (unsigned long long)weight->size(),
-                            (unsigned long long)weight->offset()));
+      return Status::failure(format("%s: weight '%s' (%llu bytes at %llu) is damaged: SHA-256 differs",
+                                    filePath.c_str(), weight->name()->c_str(), (unsigned long long)weight->size(),
+                                    (unsigned long long)weight->offset()));
   }
   return Status();
 }
@@ -132,7 +134,7 @@ Status PackageFile::checkCode() const {
   if (memcmp(digest.data(), codeHash, digest.size()) == 0)
     return Status();
   return Status::failure(filePath + ": the code is damaged (SHA-256 " + hexadecimal(digest.data(), 8) +
-                 "…, " HEDDLE_CODE_SECTION " says " + hexadecimal(codeHash, 8) + "…)");
+                         "…, " HEDDLE_CODE_SECTION " says " + hexadecimal(codeHash, 8) + "…)");
 }
 
 } // namespace heddle

@@ -194,7 +194,7 @@ Status GraphRunner::run(const std::vector<GraphInput> &inputs, const std::string
     results[i].data = written[i].data;
     if (!sizeInBytes(graph.outputs()->Get(i)->type(), results[i].shape, results[i].size))
       return Status::failure("output '" + graph.outputs()->Get(i)->name()->str() + "' has shape " +
-                     shapeText(results[i].shape));
+                             shapeText(results[i].shape));
   }
   outOutputs = std::move(results);
   return Status();

@@ -65,7 +65,7 @@ Status checkCpuFeatures(const package::Package &package) {
   if (missing.empty())
     return Status();
   return Status::failure("compiled for " + (package.target() ? package.target()->str() : std::string("another CPU")) +
-                 ", but this machine lacks " + missing);
+                         ", but this machine lacks " + missing);
 }
 
 } // namespace
@@ -120,12 +120,12 @@ Status Package::openFile(const std::string &path, const heddle_model *code, std:
     HEDDLE_RETURN_IF_ERROR(package->loadCode());
   const heddle_model &model = package->code();
   if (model.abi_version != HEDDLE_MODEL_ABI_VERSION)
-    return Status::failure(format("%s: code of ABI version %u, this runtime has %u", file.path().c_str(), model.abi_version,
-                          HEDDLE_MODEL_ABI_VERSION));
+    return Status::failure(format("%s: code of ABI version %u, this runtime has %u", file.path().c_str(),
+                                  model.abi_version, HEDDLE_MODEL_ABI_VERSION));
   if (memcmp(model.package_sha256, file.metadataSha256(), 32) != 0)
     return Status::failure(file.path() + ": the package does not belong to this code (SHA-256 " +
-                   hexadecimal(file.metadataSha256(), 8) + "…, the code was compiled with " +
-                   hexadecimal(model.package_sha256, 8) + "…)");
+                           hexadecimal(file.metadataSha256(), 8) + "…, the code was compiled with " +
+                           hexadecimal(model.package_sha256, 8) + "…)");
   package::Task task = file.metadata().task();
   if (task == package::Task::Graph ? !model.graph : !model.step)
     return Status::failure(file.path() + ": the code lacks the function of task " + package::EnumNameTask(task));

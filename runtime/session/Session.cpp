@@ -308,8 +308,8 @@ Status Session::compute(const Chunk &chunk) {
   ++stepsDone;
   for (int32_t output = 0; output < chunk.outputs; ++output)
     if (!allFinite(logitsOfStep + output * vocabSize, vocabSize))
-      return Status::failure(format("step %lld: the logits after token %d at position %d are not finite", (long long)stepsDone,
-                            ids[outputRows[output]], cachePositions[outputRows[output]]));
+      return Status::failure(format("step %lld: the logits after token %d at position %d are not finite",
+                                    (long long)stepsDone, ids[outputRows[output]], cachePositions[outputRows[output]]));
   return Status();
 }
 

@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "frontends/ModelConfig.h"
+#include "frontends/read/ReadModel.h"
 #include "test/fuzz/Targets.h"
 #include "test/fuzz/TemporaryFile.h"
 

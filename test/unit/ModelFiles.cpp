@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "ModelFiles.h"
-#include "frontends/ModelConfig.h"
+#include "frontends/read/ReadModel.h"
 
 #include <cstdlib>
 #include <filesystem>

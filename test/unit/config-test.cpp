@@ -4,7 +4,7 @@
 // each, its data left out).
 #include "ModelFiles.h"
 #include "frontends/Json.h"
-#include "frontends/ModelConfig.h"
+#include "frontends/read/ReadModel.h"
 
 #include <cmath>
 #include <fstream>

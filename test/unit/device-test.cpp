@@ -108,7 +108,7 @@ TEST(Device, theFirstFailedLaunchIsToldOnce) {
 
 TEST(DeviceCache, aSharedPageIsCopiedOnTheDevice) {
   FakeDevice device;
-  KvCache cache;
+  PagedKvCache cache;
   ASSERT_TRUE(cache.create({pageBytes, {}}, 2, context, &device).isOk());
   ASSERT_TRUE(cache.makeRoom(0, 3).isOk());
   cache.setLength(0, 3);
@@ -133,7 +133,7 @@ TEST(DeviceCache, aSharedPageIsCopiedOnTheDevice) {
 TEST(DeviceCache, lackOfMemoryNamesTheCache) {
   FakeDevice device;
   device.largest = 1000;
-  KvCache cache;
+  PagedKvCache cache;
   Status status = cache.create({pageBytes, {}}, 2, context, &device);
   EXPECT_TRUE(status.code() == StatusCode::OutOfMemory);
   EXPECT_EQ(status.message(), format("no device memory for %zu bytes of KV cache", 4 * pageBytes));
@@ -169,7 +169,7 @@ struct DeviceStepTest : testing::Test {
 
   TestModel model;
   FakeDevice device;
-  KvCache cache;
+  PagedKvCache cache;
   RopeTables rope;
   heddle_sequence sequences[2] = {};
   heddle_step host = {};

@@ -3,7 +3,7 @@
 // Each family from GGUF: the tensors of data/families under the names that PyPI gguf's name map gives them
 // (data/gguf-names.json), read back under Hugging Face's.
 #include "ModelFiles.h"
-#include "frontends/ModelConfig.h"
+#include "frontends/read/ReadModel.h"
 
 #include <algorithm>
 #include <fstream>

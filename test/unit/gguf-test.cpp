@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "ModelFiles.h"
-#include "frontends/ModelConfig.h"
 #include "frontends/gguf/Gguf.h"
+#include "frontends/read/ReadModel.h"
 
 #include <cmath>
 #include <gtest/gtest.h>
@@ -303,10 +303,10 @@ TEST(GgufFile, gettersCheckTypes) {
   EXPECT_EQ(*file->number("llama.block_count"), 2.0);
   EXPECT_EQ(*file->string("general.architecture"), "llama");
   for (const std::string &message :
-       {file->strings("a.i32s").message(), file->integers("a.strings").message(),
-        file->floats("a.i32s").message(), file->boolean("a.f64").message(),
-        file->integer("a.bool").message(), file->number("general.architecture").message(),
-        file->string("a.strings").message(), file->strings("general.architecture").message()})
+       {file->strings("a.i32s").message(), file->integers("a.strings").message(), file->floats("a.i32s").message(),
+        file->boolean("a.f64").message(), file->integer("a.bool").message(),
+        file->number("general.architecture").message(), file->string("a.strings").message(),
+        file->strings("general.architecture").message()})
     EXPECT_NE(message.find("is of type"), std::string::npos) << message;
   EXPECT_NE(file->integer("b").message().find("'b' is missing"), std::string::npos);
 }

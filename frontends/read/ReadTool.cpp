@@ -2,8 +2,8 @@
 //
 // heddle-read [--inspect | --json] MODEL: exit code 0 if the readers accept the model, 2 with one line on stderr if
 // not.
-#include "frontends/Inspect.h"
-#include "frontends/ModelConfig.h"
+#include "frontends/read/Inspect.h"
+#include "frontends/read/ReadModel.h"
 
 #include <cstdio>
 #include <cstring>

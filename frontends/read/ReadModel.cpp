@@ -1,6 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "frontends/ModelConfig.h"
-#include "bytes/Status.h"
+//
+// Which reader a path belongs to: a directory is Hugging Face's, a file is ONNX or GGUF by its content.
+#include "frontends/read/ReadModel.h"
+
 #include "frontends/gguf/GgufModel.h"
 #include "frontends/huggingface/HuggingFace.h"
 #include "frontends/onnx/OnnxModel.h"
