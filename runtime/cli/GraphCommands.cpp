@@ -24,7 +24,7 @@ std::string namesOf(const Tensors &tensors) {
   return text.empty() ? "it has none" : text;
 }
 
-bool parseDataType(const std::string &name, package::DataType &outType) {
+bool parseDataType(std::string_view name, package::DataType &outType) {
   for (package::DataType type : package::EnumValuesDataType())
     if (name == dataTypeName(type)) {
       outType = type;
