@@ -2,6 +2,8 @@
 
 #include "compiler/codegen/cpu/BlockCodes.h"
 
+#include "bytes/HalfFloats.h"
+
 #include <cstring>
 
 using namespace heddle;
