@@ -19,7 +19,7 @@ Status MappedFile::open(const std::string &path) {
   // Not blocking: a FIFO would wait for its writer before fstat could refuse it.
   int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0)
-    return errorIn(path, std::string("cannot be opened: ") + strerror(errno));
+    return invalidInput(path + ": cannot be opened: " + strerror(errno));
   return map(descriptor, path);
 }
 
@@ -27,13 +27,13 @@ Status MappedFile::map(int descriptor, const std::string &path) {
   struct stat info;
   if (fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode)) {
     ::close(descriptor);
-    return errorIn(path, "is not a regular file");
+    return invalidInput(path + ": is not a regular file");
   }
   void *mapping = info.st_size ? mmap(nullptr, info.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0) : nullptr;
   int error = errno;
   ::close(descriptor);
   if (mapping == MAP_FAILED)
-    return Status::failure(printable(path, 1024) + ": cannot be mapped: " + strerror(error));
+    return Status::failure(path + ": cannot be mapped: " + strerror(error));
   bytes = static_cast<const uint8_t *>(mapping);
   length = info.st_size;
   name = path;

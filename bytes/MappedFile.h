@@ -17,7 +17,8 @@ public:
   MappedFile &operator=(const MappedFile &) = delete;
   ~MappedFile();
 
-  // Once per object. Fails with invalidInput where the path does not name a readable regular file.
+  // Once per object. Fails with invalidInput where the path does not name a readable regular file; the message begins with the path as
+  // it is, and ": ".
   Status open(const std::string &path);
   // The same of an open descriptor, which it closes; `path` is for messages.
   Status map(int descriptor, const std::string &path);

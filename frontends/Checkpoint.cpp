@@ -3,15 +3,20 @@
 
 namespace heddle {
 
+// The name of a file may come from another one (a shard, a part of a split model): a message shows it as it does such text.
+static Status shown(const Status &opened, const std::string &path) {
+  return opened.isOk() ? opened : errorIn(path, opened.message().substr(path.size() + 2));
+}
+
 Expected<std::shared_ptr<MappedFile>> openShared(const std::string &path) {
   auto file = std::make_shared<MappedFile>();
-  HEDDLE_RETURN_IF_ERROR(file->open(path));
+  HEDDLE_RETURN_IF_ERROR(shown(file->open(path), path));
   return file;
 }
 
 Expected<std::shared_ptr<MappedFile>> mapShared(int descriptor, const std::string &path) {
   auto file = std::make_shared<MappedFile>();
-  HEDDLE_RETURN_IF_ERROR(file->map(descriptor, path));
+  HEDDLE_RETURN_IF_ERROR(shown(file->map(descriptor, path), path));
   return file;
 }
 
