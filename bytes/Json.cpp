@@ -100,8 +100,10 @@ private:
         at += word.size();
         return true;
       }
-    return at < text.size() ? fail("not a JSON value: '" + printable(text.substr(at, 8)) + "'")
-                            : failExpecting("a value");
+    if (at == text.size())
+      return failExpecting("a value");
+    return fail(utf8SequenceLength(text, at) ? "not a JSON value: '" + printable(text.substr(at, 8)) + "'"
+                                             : "not UTF-8");
   }
 
   bool afterValue(bool &wantValue) {

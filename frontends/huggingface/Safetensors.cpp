@@ -80,7 +80,7 @@ template <typename Visit> Status ShardIndex::walk(JsonValue map, Visit visit) co
   for (JsonItems items(map); items.next();) {
     if (!items.value.is(JsonKind::String))
       return errorIn(path, "weight_map: '" + printable(items.key.string()) + "' is " +
-                               printable(items.value.raw(), 64) + ", expected the name of a shard");
+                               printable(items.value.raw(), 64) + ", expected a string, the name of a shard");
     HEDDLE_RETURN_IF_ERROR(visit(items.key.string(), items.value.string()));
   }
   return Status();
@@ -101,6 +101,8 @@ Status ShardIndex::read(Checkpoint &checkpoint) {
   Expected<JsonFile> index = readJsonFile(path, maxIndexBytes);
   if (!index)
     return index.status();
+  if (!index->root.is(JsonKind::Object))
+    return errorIn(path, "is " + printable(index->root.raw(), 64) + ", expected an object");
   bool isTwice = false;
   JsonValue map = index->root.find("weight_map", &isTwice);
   if (isTwice)
