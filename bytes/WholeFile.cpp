@@ -57,6 +57,19 @@ void removePart(int number) {
   raise(number);
 }
 
+// What is looked through for zeros, then written.
+constexpr size_t pieceBytes = 1 << 20;
+
+// Bytes from the front that are all zero, in whole blocks of the file system.
+size_t zeroBlocks(std::string_view bytes) {
+  constexpr size_t block = 4096;
+  static const char zeros[block] = {};
+  size_t size = 0;
+  while (bytes.size() - size >= block && !bytes[size] && !memcmp(bytes.data() + size, zeros, block))
+    size += block;
+  return size;
+}
+
 // A file beside `path` that is removed unless it gets that name: on destruction, and by signals that end the process.
 class PartFile {
 public:
@@ -85,12 +98,26 @@ public:
     return file ? Status() : cannot(name);
   }
 
+  // Blocks of zeros are left out, so that they take no room on the disk.
   Status write(std::string_view part) {
-    return part.empty() || fwrite(part.data(), part.size(), 1, file) == 1 ? Status() : cannot(path);
+    size += part.size();
+    while (!part.empty()) {
+      size_t skipped = zeroBlocks(part);
+      if (skipped && fseeko(file, off_t(skipped), SEEK_CUR) != 0)
+        return cannot(path);
+      part.remove_prefix(skipped);
+      std::string_view piece = part.substr(0, pieceBytes);
+      if (!piece.empty() && fwrite(piece.data(), piece.size(), 1, file) != 1)
+        return cannot(path);
+      part.remove_prefix(piece.size());
+    }
+    return Status();
   }
 
   Status keep() {
-    bool isWhole = fclose(std::exchange(file, nullptr)) == 0;
+    // Also where it ends in zeros that were left out.
+    bool isWhole = fflush(file) == 0 && ftruncate(fileno(file), off_t(size)) == 0;
+    isWhole &= fclose(std::exchange(file, nullptr)) == 0;
     return isWhole && rename(name.c_str(), path.c_str()) == 0 ? Status() : cannot(path);
   }
 
@@ -109,6 +136,7 @@ private:
 
   const std::string path, name;
   FILE *file = nullptr;
+  uint64_t size = 0;
   bool isHandling = false;
   struct sigaction previous[std::size(endingSignals)];
 };

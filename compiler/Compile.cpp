@@ -251,24 +251,29 @@ std::string Compilation::blockedRaise() const {
 CompileStatus Compilation::raise() {
   if (failed(runPasses(Stage::Raise, [&](OpPassManager &pm) { addExtensions(pm, options.pipeline, "after-import"); })))
     return CompileStatus::Failure;
-  if (!program->isRaised(*module))
+  if (!program->isRaised())
     return CompileStatus::Done;
-  OwningOpRef<ModuleOp> imported = module->clone();
-  size_t passesBefore = passes.size();
-  if (failed(runStage(Stage::Raise, [&](OpPassManager &pm) { program->addRaiseStage(pm); })))
-    return CompileStatus::Failure;
-  if (options.stopAfter == Stage::Raise)
-    return CompileStatus::Done;
-  std::unique_ptr<Program> found = program->takeRaised(*module, blockedRaise(), error);
-  if (!error.empty())
-    return CompileStatus::InvalidInput;
-  if (found) {
-    reader = std::exchange(program, std::move(found));
-    return CompileStatus::Done;
+  auto run = [&](bool asDecoder) {
+    return runStage(Stage::Raise, [&](OpPassManager &pm) { program->addRaiseStage(pm, asDecoder); });
+  };
+  if (program->mayGenerate(*module)) {
+    OwningOpRef<ModuleOp> imported = module->clone();
+    size_t passesBefore = passes.size();
+    if (failed(run(/*asDecoder=*/true)))
+      return CompileStatus::Failure;
+    if (options.stopAfter == Stage::Raise)
+      return CompileStatus::Done;
+    std::unique_ptr<Program> found = program->takeRaised(*module, blockedRaise(), error);
+    if (!error.empty())
+      return CompileStatus::InvalidInput;
+    if (found) {
+      reader = std::exchange(program, std::move(found));
+      return CompileStatus::Done;
+    }
+    passes.resize(passesBefore);
+    module = std::move(imported);
   }
-  passes.resize(passesBefore);
-  module = std::move(imported);
-  return CompileStatus::Done;
+  return succeeded(run(/*asDecoder=*/false)) ? CompileStatus::Done : CompileStatus::Failure;
 }
 
 LogicalResult Compilation::finishStage(Stage stage) {
@@ -352,8 +357,10 @@ CompileStatus Compilation::writeBinary() {
     return CompileStatus::Failure;
   if (kind != MachineCode::Object)
     return writeText(code->objects.front());
-  progress.stage("packing weights");
   PackageInfo info = packageInfo();
+  if (options.observer && failed(options.observer->didGenerate(*module, *code, info, program->checkpoint())))
+    return CompileStatus::Failure;
+  progress.stage("packing weights");
   LinkKind link = options.emit == Emit::Object    ? LinkKind::Relocatable
                   : options.emit == Emit::Package ? LinkKind::Package
                   : options.emit == Emit::Library ? LinkKind::SharedLibrary

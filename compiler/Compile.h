@@ -16,6 +16,8 @@ enum class Precision { Fast, Precise };
 enum class Task { Auto, Generate, Graph };
 
 struct Checkpoint;
+struct GeneratedCode;
+struct PackageInfo;
 
 // Is told of a compilation's progress: `heddle verify` checks modules through it. Nothing it does may change a module.
 class CompileObserver {
@@ -25,6 +27,11 @@ public:
   virtual void willRun(mlir::PassManager &pm, Stage stage) {}
   // `module` is as `stage` leaves it; its weights lie in `files`. A failure has emitted its diagnostic and ends the compilation.
   virtual mlir::LogicalResult didRun(mlir::ModuleOp module, Stage stage, const Checkpoint &files) {
+    return mlir::success();
+  }
+  // The code of a binary was generated from `module`, which the schedule stage left. The same holds of a failure.
+  virtual mlir::LogicalResult didGenerate(mlir::ModuleOp module, const GeneratedCode &code, const PackageInfo &info,
+                                          const Checkpoint &files) {
     return mlir::success();
   }
 };

@@ -2,17 +2,17 @@
 
 #include "compiler/Program.h"
 #include "compiler/codegen/DeviceKernels.h"
+#include "compiler/codegen/StepRows.h"
 #include "frontends/families/ModelBuilder.h"
 #include "frontends/read/ReadModel.h"
 #include "frontends/tokenizer/TokenizerReader.h"
+#include "runtime/model/ModelAbi.h"
+#include "runtime/model/PackageHeader.h"
 
 #include "mlir/IR/Verifier.h"
 
 using namespace mlir;
 using namespace heddle;
-
-// Rows of a step: prompts are read in chunks of this size.
-static constexpr int64_t chunkRows = 512;
 
 // Without --context.
 static constexpr int64_t defaultContext = 8192;
@@ -46,6 +46,11 @@ private:
     return options.context ? options.context : std::min(model.config.longestContext(), defaultContext);
   }
   void choosePrecision();
+  // Numbers in a page of the cache, keys and values of all layers. A device's kernels count them in 32 bits.
+  int64_t pageValues() const {
+    const ModelConfig &config = model.config;
+    return 2 * HEDDLE_KV_PAGE_SIZE * config.numHiddenLayers * config.numKvHeads * config.headDim;
+  }
 
   const CompileOptions &options;
   const Target &target;
@@ -83,6 +88,9 @@ CompileStatus GeneratingProgram::take(Model read, std::string table, std::string
   else if (int64_t longest = model.config.longestContext(); options.context > longest && !options.extrapolates)
     error = "--context=" + std::to_string(options.context) + " is more than the model's " + std::to_string(longest) +
             " positions";
+  else if (options.context > HEDDLE_MAX_CONTEXT)
+    error = "--context=" + std::to_string(options.context) + " is more than the " + std::to_string(HEDDLE_MAX_CONTEXT) +
+            " positions of a program";
   if (!error.empty())
     return CompileStatus::InvalidInput;
   choosePrecision();
@@ -104,10 +112,13 @@ CompileStatus GeneratingProgram::checkKernels(ModuleOp module, std::string &erro
     return CompileStatus::InvalidInput;
   }
   std::string missing = target.isDevice() ? missingDeviceKernel(module) : "";
-  if (missing.empty())
-    return CompileStatus::Done;
-  error = options.model + ": target " + target.name + " has no kernel for " + missing;
-  return CompileStatus::InvalidInput;
+  if (!missing.empty())
+    error = options.model + ": target " + target.name + " has no kernel for " + missing;
+  else if (int64_t values = pageValues(); target.isDevice() && values > INT32_MAX)
+    error = options.model + ": a page of the KV cache, " + std::to_string(HEDDLE_KV_PAGE_SIZE) + " tokens of " +
+            std::to_string(model.config.numHiddenLayers) + " layers, holds " + std::to_string(values) +
+            " numbers, those of target " + target.name + " at most " + std::to_string(INT32_MAX);
+  return error.empty() ? CompileStatus::Done : CompileStatus::InvalidInput;
 }
 
 // What DESIGN says of fast and precise, for the types that the file holds.
@@ -139,7 +150,7 @@ void GeneratingProgram::choosePrecision() {
 void GeneratingProgram::describe(PackageInfo &info) const {
   info.architecture = model.config.architecture;
   info.context = contextLength();
-  info.maxRows = std::min(chunkRows, info.context);
+  info.maxRows = std::min(maxStepRows, info.context);
   info.tokenizer = tokenizer;
 }
 

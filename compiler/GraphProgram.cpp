@@ -22,10 +22,12 @@ public:
   GraphProgram(const CompileOptions &options, const Target &target) : options(options), target(target) {}
 
   CompileStatus import(MLIRContext &context, OwningOpRef<ModuleOp> &module, std::string &error) override;
+  bool isRaised() const override { return true; }
+  void addRaiseStage(OpPassManager &pm, bool asDecoder) const override;
   void addOptimizeStage(OpPassManager &pm) const override { addGraphOptimizeStage(pm, options.pipeline); }
   void addScheduleStage(OpPassManager &pm) const override { addGraphScheduleStage(pm, options.pipeline); }
   FailureOr<GeneratedCode> generateCode(ModuleOp module, MachineCode kind) const override {
-    return generateGraphCode(module, target.cpu, kind);
+    return generateGraphCode(module, target, kind);
   }
   void describe(PackageInfo &info) const override { info.architecture = "graph"; }
   std::string buildMetadata(ModuleOp module, const PackageInfo &info, const GeneratedCode &,
@@ -58,15 +60,13 @@ private:
   OwningOpRef<ModuleOp> importGraph(MLIRContext &context, std::string &error) override;
 };
 
-// Whether an ONNX graph generates, the raise stage finds out. What stays a graph is compiled as the file says it: kernels of model ops
-// work on the rows of a step.
+// Whether an ONNX graph generates, the raise stage finds out.
 class OnnxProgram : public GraphProgram {
 public:
   using GraphProgram::GraphProgram;
   CompileStatus read(std::string &error) override;
   CompileStatus import(MLIRContext &context, OwningOpRef<ModuleOp> &module, std::string &error) override;
-  bool isRaised(ModuleOp imported) const override;
-  void addRaiseStage(OpPassManager &pm) const override;
+  bool mayGenerate(ModuleOp imported) const override;
   std::unique_ptr<Program> takeRaised(ModuleOp raised, StringRef blocked, std::string &error) override;
 
 private:
@@ -95,6 +95,12 @@ CompileStatus GraphProgram::import(MLIRContext &context, OwningOpRef<ModuleOp> &
     return CompileStatus::InvalidInput;
   signature = std::move(*found);
   return CompileStatus::Done;
+}
+
+void GraphProgram::addRaiseStage(OpPassManager &pm, bool asDecoder) const {
+  PipelineOptions pipeline = options.pipeline;
+  pipeline.formForward &= asDecoder;
+  heddle::addRaiseStage(pm, pipeline);
 }
 
 CompileStatus MlirProgram::read(std::string &error) {
@@ -132,22 +138,18 @@ CompileStatus OnnxProgram::read(std::string &error) {
 CompileStatus OnnxProgram::import(MLIRContext &context, OwningOpRef<ModuleOp> &module, std::string &error) {
   if (CompileStatus status = GraphProgram::import(context, module, error); status != CompileStatus::Done)
     return status;
-  if (!isRaised(*module))
+  if (!mayGenerate(*module))
     error = misfit();
   return error.empty() ? CompileStatus::Done : CompileStatus::InvalidInput;
 }
 
-// Where nothing can come of it, raising would cost time for nothing; who asks for the stage sees it of every graph.
-bool OnnxProgram::isRaised(ModuleOp imported) const {
-  if (options.task == Task::Generate || options.stopAfter == Stage::Raise || options.observer)
+// Who asks for the stage sees it try with every graph.
+bool OnnxProgram::mayGenerate(ModuleOp imported) const {
+  if (options.task == Task::Generate)
     return true;
-  return options.task == Task::Auto && noDecoderSignature(imported.lookupSymbol<func::FuncOp>("graph")).empty();
-}
-
-void OnnxProgram::addRaiseStage(OpPassManager &pm) const {
-  PipelineOptions pipeline = options.pipeline;
-  pipeline.formForward &= options.task != Task::Graph;
-  heddle::addRaiseStage(pm, pipeline);
+  bool isAsked = options.stopAfter == Stage::Raise || options.observer;
+  return options.task == Task::Auto &&
+         (isAsked || noDecoderSignature(imported.lookupSymbol<func::FuncOp>("graph")).empty());
 }
 
 std::unique_ptr<Program> OnnxProgram::takeRaised(ModuleOp raised, StringRef blocked, std::string &error) {

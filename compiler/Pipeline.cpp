@@ -155,7 +155,10 @@ void heddle::addScheduleStage(OpPassManager &pm, const PipelineOptions &options)
     split.context = options.context;
     pm.addPass(createSplitKv(split));
   }
-  // Before outlining: a residual that a product adds in place is no kernel of its own.
+  // After tiling and splitting, whose attention reads weights, too; before outlining: a residual that a product adds in place is no
+  // kernel of its own.
+  pm.addNestedPass<func::FuncOp>(createLowerToKernels());
+  // Once all kernels have said what they read; before outlining, which would take stored vectors for values of a kernel.
   pm.addPass(createPackWeights());
   AssignSchedulesOptions schedules;
   schedules.activations = options.activations;
@@ -184,12 +187,21 @@ void heddle::addGraphOptimizeStage(OpPassManager &pm, const PipelineOptions &opt
   pm.addPass(createInlinerPass());
   pm.addPass(createSymbolDCEPass());
   pm.addPass(createCanonicalizerPass());
+  if (options.fuseProjections)
+    pm.addPass(createFuseProjections());
   pm.addPass(createCSEPass());
   addExtensions(pm, options, "after-optimize");
 }
 
-// Upstream's linalg on tensors -> on buffers; weights stay as the file has them.
+// Model ops and upstream's linalg on tensors -> kernels and linalg on buffers. Weights that no kernel reads stay as the file has them.
 void heddle::addGraphScheduleStage(OpPassManager &pm, const PipelineOptions &options) {
+  // First: around attention it knows transposes by name.
+  FlashTileOptions tile;
+  tile.tiles = options.flashTile;
+  pm.addPass(createFlashTile(tile));
+  // Before kernels, which work on rows.
+  pm.addPass(createFlattenRows());
+  pm.addNestedPass<func::FuncOp>(createLowerToKernels());
   // Before named ops become generic: it knows them by name.
   pm.addPass(createDecomposeTensorOps());
   pm.addPass(createLinalgGeneralizeNamedOpsPass());
@@ -198,7 +210,8 @@ void heddle::addGraphScheduleStage(OpPassManager &pm, const PipelineOptions &opt
   pm.addPass(createCSEPass());
   // After fusion: the loops are then the final ones.
   pm.addPass(createOrderLoops());
-  pm.addPass(createPlaceWeights());
+  // After what folds or drops weights: each that is left takes its bytes.
+  pm.addPass(createPackWeights());
   addExtensions(pm, options, "before-bufferize");
   pm.addPass(createBufferizeGraph());
   // Not canonicalised: that would turn a load from a weight's buffer back into an extract from its tensor.

@@ -20,10 +20,13 @@ public:
   virtual CompileStatus import(mlir::MLIRContext &context, mlir::OwningOpRef<mlir::ModuleOp> &module,
                                std::string &error) = 0;
   // Whether the raise stage may find something in the imported module; a frontend that knows the architecture leaves it nothing to do.
-  virtual bool isRaised(mlir::ModuleOp imported) const { return false; }
-  virtual void addRaiseStage(mlir::OpPassManager &pm) const {}
+  virtual bool isRaised() const { return false; }
+  // Whether the raise stage first looks for a model that generates: the passes that bind a decoder's inputs run then, and what they
+  // made of a graph that turns out to be none is dropped.
+  virtual bool mayGenerate(mlir::ModuleOp imported) const { return false; }
+  virtual void addRaiseStage(mlir::OpPassManager &pm, bool asDecoder) const {}
   // What is to be compiled of the module that the raise stage left, if it is another kind of program; it outlives this one's files.
-  // Null: this one goes on, with the module as it was imported, unless `error` is set. `blocked` says what the stage could not raise.
+  // Null: this one goes on, unless `error` is set. `blocked` says what the stage could not raise.
   virtual std::unique_ptr<Program> takeRaised(mlir::ModuleOp raised, llvm::StringRef blocked, std::string &error) {
     return nullptr;
   }

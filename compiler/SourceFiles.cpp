@@ -2,16 +2,20 @@
 
 #include "compiler/SourceFiles.h"
 
+#include "bytes/Sha256.h"
 #include "compiler/Program.h"
 #include "frontends/CompanionFiles.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/SHA256.h"
 
-#include <fstream>
+#include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
 #include <set>
+#include <sys/stat.h>
+#include <unistd.h>
 
 using namespace heddle;
 using llvm::StringRef;
@@ -31,18 +35,48 @@ std::vector<std::string> heddle::sourceFiles(const std::string &path, const Chec
   return {files.begin(), files.end()};
 }
 
+// Adds the file's bytes; of a hole in it zeros, which need no reading.
+static void addFile(const std::string &path, std::vector<char> &buffer, Sha256 &hash) {
+  int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  struct stat info;
+  if (file < 0 || fstat(file, &info) != 0)
+    info.st_size = 0;
+  static const char zeros[1 << 16] = {};
+  for (off_t at = 0; at < info.st_size;) {
+    off_t data = lseek(file, at, SEEK_DATA), end = data < 0 ? info.st_size : std::min(data, info.st_size);
+    if (data < 0 && errno != ENXIO) // a file system that tells of no holes
+      data = end = at;
+    for (off_t hole = end - at; hole > 0; hole -= std::min<off_t>(hole, sizeof zeros))
+      hash.update(zeros, std::min<off_t>(hole, sizeof zeros));
+    if (data < 0)
+      break;
+    off_t hole = lseek(file, at = end, SEEK_HOLE);
+    for (end = hole < 0 ? info.st_size : hole; at < end;) {
+      ssize_t count = pread(file, buffer.data(), std::min<size_t>(buffer.size(), end - at), at);
+      if (count <= 0) {
+        at = info.st_size;
+        break;
+      }
+      hash.update(buffer.data(), count);
+      at += count;
+    }
+  }
+  if (file >= 0)
+    close(file);
+}
+
 std::string heddle::sourceHash(const std::vector<std::string> &files) {
-  llvm::SHA256 hash;
+  Sha256 hash;
   std::vector<char> buffer(1 << 20);
   for (const std::string &path : files) {
     uint64_t size = 0;
-    if (files.size() > 1 && !llvm::sys::fs::file_size(path, size))
-      hash.update(llvm::sys::path::filename(path).str() + '\0' + std::to_string(size) + '\0');
-    std::ifstream in(path, std::ios::binary);
-    while (in.read(buffer.data(), buffer.size()), in.gcount() > 0)
-      hash.update(StringRef(buffer.data(), in.gcount()));
+    if (files.size() > 1 && !llvm::sys::fs::file_size(path, size)) {
+      std::string header = llvm::sys::path::filename(path).str() + '\0' + std::to_string(size) + '\0';
+      hash.update(header.data(), header.size());
+    }
+    addFile(path, buffer, hash);
   }
-  return llvm::toHex(hash.final(), /*LowerCase=*/true);
+  return llvm::toHex(hash.finish(), /*LowerCase=*/true);
 }
 
 // As make reads a name.

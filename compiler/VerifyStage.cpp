@@ -31,7 +31,8 @@ static constexpr Contract contracts[] = {
     {Stage::Import, Place::Anywhere, "builtin func arith math scf cf linalg tensor", "weight model"},
     {Stage::Raise, Place::Anywhere, "builtin func arith math scf cf linalg tensor", "weight model"},
     {Stage::Optimize, Place::Anywhere, "builtin func arith math scf cf linalg tensor", "weight model cache"},
-    {Stage::Schedule, Place::Graph, "builtin func arith math scf cf linalg affine memref bufferization", "weight"},
+    {Stage::Schedule, Place::Graph, "builtin func arith math scf cf linalg affine memref bufferization",
+     "weight kernel"},
     {Stage::Schedule, Place::Kernel, "builtin func arith math scf cf linalg tensor", "model kernel"},
     {Stage::Schedule, Place::Host, "builtin func arith math scf memref bufferization", "weight append kernel"},
     {Stage::Codegen, Place::Anywhere, "builtin llvm", ""},
@@ -46,6 +47,8 @@ static bool isListed(StringRef words, StringRef wanted) {
 static bool isInGroups(Operation *op, StringRef groups) {
   if (isa<WeightOp>(op))
     return isListed(groups, "weight");
+  if (isa<PackOp>(op)) // lives between two passes of schedule
+    return false;
   if (isa<KvAppendOp>(op) && isListed(groups, "append"))
     return true;
   if (isa<KvAppendOp, KvViewOp>(op))
@@ -152,6 +155,13 @@ static LogicalResult hasNoEncoding(Operation *op) {
   return success();
 }
 
+// Code finds a weight by its place in the section; the file is not there when the model runs.
+static LogicalResult hasItsPlace(Operation *op) {
+  if (auto weight = dyn_cast<WeightOp>(op); weight && !weight.getPacking())
+    return op->emitError("'") << weight.getName() << "' has no place in the weights section after stage schedule";
+  return success();
+}
+
 // Host code works on buffers; weights and tables are tensors until they become one.
 static LogicalResult isOnBuffers(Operation *op) {
   if (isKernel(op) || isa<WeightOp, RopeTableOp>(op))
@@ -174,7 +184,7 @@ LogicalResult heddle::verifyStage(ModuleOp module, Stage stage) {
   bool isGraph = heddle::isGraph(module);
   SmallVector<LogicalResult (*)(Operation *)> rules;
   if (stage == Stage::Schedule)
-    rules.push_back(hasNoEncoding);
+    rules.append({hasNoEncoding, hasItsPlace});
   // A graph keeps what its file says.
   if (!isGraph && stage == Stage::Raise)
     rules.push_back(isExplained);

@@ -7,14 +7,26 @@
 #include "mlir/Dialect/Bufferization/IR/BufferizableOpInterface.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Bufferization/IR/DstBufferizableOpInterfaceImpl.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 
 using namespace mlir;
 using namespace mlir::bufferization;
 using namespace heddle;
 
+// A buffer of its own for what `buffer` holds, whole and in order.
+static FailureOr<Value> wholeBuffer(RewriterBase &rewriter, const BufferizationOptions &options, Value buffer) {
+  auto type = cast<MemRefType>(buffer.getType());
+  Location loc = buffer.getLoc();
+  SmallVector<Value> sizes;
+  for (int64_t d = 0; d < type.getRank(); ++d)
+    if (type.isDynamicDim(d))
+      sizes.push_back(memref::DimOp::create(rewriter, loc, buffer, d));
+  return options.createAlloc(rewriter, loc, MemRefType::get(type.getShape(), type.getElementType()), sizes);
+}
+
 // The op again, on buffers and without tensor results.
-static LogicalResult cloneOnBuffers(Operation *op, RewriterBase &rewriter, const BufferizationOptions &options,
-                                    BufferizationState &state, SmallVectorImpl<Value> &destinations) {
+static FailureOr<Operation *> cloneOnBuffers(Operation *op, RewriterBase &rewriter, const BufferizationOptions &options,
+                                             BufferizationState &state, SmallVectorImpl<Value> &destinations) {
   SmallVector<Value> operands;
   auto dps = dyn_cast<DestinationStyleOpInterface>(op);
   for (OpOperand &operand : op->getOpOperands()) {
@@ -31,8 +43,7 @@ static LogicalResult cloneOnBuffers(Operation *op, RewriterBase &rewriter, const
   }
   OperationState created(op->getLoc(), op->getName(), operands, TypeRange(), op->getAttrs());
   created.propertiesAttr = op->getPropertiesAsAttribute();
-  rewriter.create(created);
-  return success();
+  return rewriter.create(created);
 }
 
 namespace {
@@ -53,6 +64,38 @@ template <typename Op> struct KernelModel : DstBufferizableOpInterfaceExternalMo
     SmallVector<Value> destinations;
     if (failed(cloneOnBuffers(op, rewriter, options, state, destinations)))
       return failure();
+    replaceOpWithBufferizedValues(rewriter, op, destinations);
+    return success();
+  }
+};
+
+// The kernel wants the elements of a row side by side: a view that has them elsewhere is copied, into and out of a buffer.
+struct FlashAttentionModel : DstBufferizableOpInterfaceExternalModel<FlashAttentionModel, FlashAttentionOp> {
+  bool bufferizesToMemoryRead(Operation *op, OpOperand &operand, const AnalysisState &) const {
+    return !cast<DestinationStyleOpInterface>(op).isDpsInit(&operand);
+  }
+  LogicalResult bufferize(Operation *op, RewriterBase &rewriter, const BufferizationOptions &options,
+                          BufferizationState &state) const {
+    OpBuilder::InsertionGuard guard(rewriter);
+    rewriter.setInsertionPoint(op);
+    SmallVector<Value> destinations;
+    FailureOr<Operation *> kernel = cloneOnBuffers(op, rewriter, options, state, destinations);
+    if (failed(kernel))
+      return failure();
+    for (OpOperand &operand : (*kernel)->getOpOperands()) {
+      Value buffer = operand.get();
+      if (FlashAttentionOp::hasUnitStride(buffer))
+        continue;
+      bool isDestination = cast<DestinationStyleOpInterface>(*kernel).isDpsInit(&operand);
+      rewriter.setInsertionPoint(*kernel);
+      FailureOr<Value> whole = wholeBuffer(rewriter, options, buffer);
+      if (isDestination)
+        rewriter.setInsertionPointAfter(*kernel);
+      if (failed(whole) || failed(options.createMemCpy(rewriter, op->getLoc(), isDestination ? *whole : buffer,
+                                                       isDestination ? buffer : *whole)))
+        return failure();
+      operand.set(*whole);
+    }
     replaceOpWithBufferizedValues(rewriter, op, destinations);
     return success();
   }
@@ -81,6 +124,7 @@ void heddle::registerBufferizationModels(DialectRegistry &registry) {
     RouteExpertsOp::attachInterface<KernelModel<RouteExpertsOp>>(*context);
     ExpertMatmulOp::attachInterface<KernelModel<ExpertMatmulOp>>(*context);
     OnlineAttentionOp::attachInterface<KernelModel<OnlineAttentionOp>>(*context);
+    FlashAttentionOp::attachInterface<FlashAttentionModel>(*context);
     CombineSplitsOp::attachInterface<KernelModel<CombineSplitsOp>>(*context);
     OnlineLatentAttentionOp::attachInterface<KernelModel<OnlineLatentAttentionOp>>(*context);
     DequantizeOp::attachInterface<KernelModel<DequantizeOp>>(*context);

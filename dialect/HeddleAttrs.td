@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Attributes: what a mask, a rotary embedding, a stored weight and a schedule are.
+// Attributes: what a mask, a rotary embedding, a stored and a packed weight are.
 #ifndef HEDDLE_ATTRS
 #define HEDDLE_ATTRS
 
@@ -135,6 +135,91 @@ def Heddle_StorageAttr : Heddle_Attr<"Storage", "storage"> {
   }];
   let genVerifyDecl = 1;
   let assemblyFormat = "`<` struct(params) `>`";
+}
+
+def Heddle_PackingLayout : Heddle_Enum<"PackingLayout", [
+  I32EnumAttrCase<"Stored", 0, "stored">, I32EnumAttrCase<"Vector", 1, "vector">, I32EnumAttrCase<"Stacked", 2, "stacked">,
+  I32EnumAttrCase<"Interleaved", 3, "interleaved">]>;
+def Heddle_PackingLayoutAttr : Heddle_EnumAttr<Heddle_PackingLayout, "packing_layout"> {
+  let summary = "How tensors of the model lie in one tensor of the weights section";
+  let description = [{
+    * `stored`: one tensor, as the file has it.
+    * `vector`: vectors as f32, one after the other.
+    * `stacked`: matrices stacked along out_features, in panels of 16 rows (`compiler/weights/README.md`).
+    * `interleaved`: each run of so many matrices, all of one shape, as panels in turn: panel p of a run of S is panel p / S of its
+      matrix p % S. With S = 1 each matrix is packed for itself.
+
+    ```mlir
+    func.func private @gates_and_ups() attributes {layout = #heddle.packing_layout<interleaved>}
+    ```
+  }];
+}
+
+def Heddle_SourceAttr : Heddle_Attr<"Source", "source"> {
+  let summary = "One tensor of the model that a packed one holds";
+  let description = [{
+    `rows`: those of the packed matrix that it gives (of a vector or a stored tensor: its elements). `storage`: the tensor in the
+    model's files, as the model has it; where a packing is `transposed`, its transpose is what is packed.
+
+    Constraints:
+      * C1: `rows` is positive, or 0 for an empty tensor; the packing says which.
+
+    ```mlir
+    #query = #heddle.source<name = "q_proj", rows = 64, storage = <type = "bf16", file = 0, offset = 128>>
+    func.func private @stacked() attributes {source = #query}
+    ```
+  }];
+  let parameters = (ins StringRefParameter<>:$name, "int64_t":$rows, "::heddle::StorageAttr":$storage);
+  let genVerifyDecl = 1;
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
+def Heddle_PackingAttr : Heddle_Attr<"Packing", "packing"> {
+  let summary = "A place in the weights section, what lies there and where that comes from";
+  let description = [{
+    The one description of a packed weight: `pack-weights` writes it; packaging, the emitters, the reports and the interpreter
+    read it.
+
+    `layout` says how the sources lie together (`#heddle.packing_layout`), `format` how a number is stored: the type of `stacked` and
+    `interleaved` matrices, f32 for a `vector`, the type in the file for what is `stored`. Matrices of another type than the
+    format are stored as f32, the format then. `shape` is (n, k) of the matrices together, (n) of the vectors together, that of the tensor if it is `stored`.
+    `offset` counts bytes from the beginning of the section. `group`: matrices whose panels lie in turn. `transposed`:
+    of each source the transpose is packed. `manyRows`: only a body for many rows of activations reads it, so a generated token does not.
+
+    Constraints:
+      * C1: format is a type that `layout` holds: f32, f16, bf16 or a block format for matrices, f32 for vectors, and that of the
+        source for what is stored; matrices of another type than the format are packed as f32.
+      * C2: shape is (n, k) for matrices and (n) for vectors, of positive sizes; sizes of a stored tensor are not negative.
+      * C3: there are sources, and their rows add up to n; a stored tensor is one source of all its elements.
+      * C4: `group` is of interleaved matrices alone: it is positive, divides their number, and their rows are equal.
+      * C5: offset is a multiple of 64 and not negative.
+      * C6: only matrices are `transposed`, in formats without blocks; a stored tensor lies in the file in the order of its type,
+        without a stride.
+
+    ```mlir
+    #query = #heddle.source<name = "q", rows = 64, storage = <type = "bf16", file = 0, offset = 128>>
+    #key = #heddle.source<name = "k", rows = 32, storage = <type = "bf16", file = 0, offset = 8320>>
+    #packing = #heddle.packing<layout = stacked, format = "bf16", shape = [96, 64], offset = 256, sources = [#query, #key]>
+    func.func private @query_and_key() attributes {packing = #packing}
+    ```
+  }];
+  let parameters = (ins EnumParameter<Heddle_PackingLayout>:$layout, StringRefParameter<>:$format,
+                        OptionalArrayRefParameter<"int64_t">:$shape, "int64_t":$offset,
+                        ArrayRefParameter<"::heddle::SourceAttr">:$sources, DefaultValuedParameter<"int64_t", "0">:$group,
+                        DefaultValuedParameter<"bool", "false">:$transposed, DefaultValuedParameter<"bool", "false">:$manyRows);
+  let extraClassDeclaration = [{
+    bool isMatrix() const { return getLayout() == PackingLayout::Stacked || getLayout() == PackingLayout::Interleaved; }
+    // Where `source` lies as what is packed: turned, if its transpose is.
+    StorageAttr storageOf(SourceAttr source) const {
+      return getTransposed() ? source.getStorage().getTurned() : source.getStorage();
+    }
+    // What the weights table, --info and the report call it: the format of matrices, the layout of anything else.
+    ::llvm::StringRef getTableFormat() const { return isMatrix() ? getFormat() : stringifyPackingLayout(getLayout()); }
+  }];
+  let genVerifyDecl = 1;
+  let assemblyFormat = [{
+    `<` struct($layout, $format, custom<Shape>($shape), $offset, custom<Sources>($sources), $group, $transposed, $manyRows) `>`
+  }];
 }
 
 #endif

@@ -15,6 +15,27 @@ using namespace heddle;
 #include "dialect/HeddleEnums.cpp.inc"
 #include "dialect/HeddleInterfaces.cpp.inc"
 
+// Lists in brackets; a source without its mnemonic.
+static ParseResult parseShape(AsmParser &parser, SmallVector<int64_t> &shape) {
+  return parser.parseCommaSeparatedList(AsmParser::Delimiter::Square,
+                                        [&] { return parser.parseInteger(shape.emplace_back()); });
+}
+
+static void printShape(AsmPrinter &printer, ArrayRef<int64_t> shape) {
+  printer << "[" << shape << "]";
+}
+
+static ParseResult parseSources(AsmParser &parser, SmallVector<SourceAttr> &sources) {
+  return parser.parseCommaSeparatedList(
+      AsmParser::Delimiter::Square, [&] { return parser.parseCustomAttributeWithFallback(sources.emplace_back()); });
+}
+
+static void printSources(AsmPrinter &printer, ArrayRef<SourceAttr> sources) {
+  printer << "[";
+  llvm::interleaveComma(sources, printer, [&](SourceAttr source) { printer.printStrippedAttrOrType(source); });
+  printer << "]";
+}
+
 #define GET_ATTRDEF_CLASSES
 #include "dialect/HeddleAttrs.cpp.inc"
 #define GET_TYPEDEF_CLASSES
@@ -140,6 +161,95 @@ LogicalResult StorageAttr::verify(function_ref<InFlightDiagnostic()> emitError, 
   if (stride < 0)
     return emitError() << "stride (" << stride << ") must not be negative";
   return success();
+}
+
+//===- SourceAttr, PackingAttr --------------------------------------------===//
+
+LogicalResult SourceAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringRef, int64_t rows, StorageAttr) {
+  if (rows < 0) // source_c1
+    return emitError() << "rows (" << rows << ") must not be negative";
+  return success();
+}
+
+static bool isMatrixLayout(PackingLayout layout) {
+  return layout == PackingLayout::Stacked || layout == PackingLayout::Interleaved;
+}
+
+LogicalResult heddle::verifyPackingLayout(function_ref<InFlightDiagnostic()> emitError, PackingLayout layout,
+                                          StringRef format, int64_t group, bool transposed, int64_t count) {
+  bool isPlain = format == "f32" || format == "f16" || format == "bf16";
+  if (isMatrixLayout(layout) && !isPlain && !symbolizeQuantKind(format))
+    return emitError() << "format '" << format << "' is none of f32, f16, bf16 and the block formats";
+  if (layout == PackingLayout::Vector && format != "f32")
+    return emitError() << "format of vectors must be 'f32', got '" << format << "'";
+  if (layout != PackingLayout::Interleaved && group)
+    return emitError() << "group (" << group << ") must be 0: only panels of interleaved matrices lie in turn";
+  if (layout == PackingLayout::Interleaved && (group < 1 || count % group))
+    return emitError() << "group (" << group << ") must be positive and divide the number of sources (" << count << ")";
+  if (transposed && (!isMatrixLayout(layout) || !isPlain))
+    return emitError() << "only matrices without blocks are transposed, got layout '" << stringifyPackingLayout(layout)
+                       << "', format '" << format << "'";
+  return success();
+}
+
+// A tensor as its file has it.
+static LogicalResult verifyStored(function_ref<InFlightDiagnostic()> emitError, StringRef format,
+                                  ArrayRef<int64_t> shape, ArrayRef<SourceAttr> sources) {
+  StorageAttr storage = sources.front().getStorage();
+  if (format != storage.getType().getValue()) // packing_c1
+    return emitError() << "format '" << format << "' of a stored tensor must be its source's, " << storage.getType();
+  int64_t elements = 1;
+  bool isTooLarge = false;
+  for (int64_t size : shape) {
+    if (size < 0) // packing_c2
+      return emitError() << "size (" << size << ") of a stored tensor must not be negative";
+    isTooLarge |= __builtin_mul_overflow(elements, size, &elements);
+  }
+  if (isTooLarge || sources.size() != 1 || sources.front().getRows() != elements) // packing_c3
+    return emitError() << "a stored tensor [" << shape << "] must be one source of all its elements, got "
+                       << sources.size() << ", the first of " << sources.front().getRows();
+  if (storage.getTransposed() || storage.getStride()) // packing_c6
+    return emitError() << "a stored tensor must lie in the order of its type, without a stride, got " << storage;
+  return success();
+}
+
+// Vectors and matrices, whose rows fill `shape`.
+static LogicalResult verifySources(function_ref<InFlightDiagnostic()> emitError, PackingLayout layout, StringRef format,
+                                   ArrayRef<int64_t> shape, ArrayRef<SourceAttr> sources) {
+  size_t rank = isMatrixLayout(layout) ? 2 : 1;
+  if (shape.size() != rank || llvm::any_of(shape, [](int64_t size) { return size < 1; })) // packing_c2
+    return emitError() << "shape [" << shape << "] must have " << rank << " sizes, all positive";
+  int64_t rows = 0;
+  for (SourceAttr source : sources) {
+    StringRef type = source.getStorage().getType().getValue();
+    if (format != "f32" && type != format) // packing_c1
+      return emitError() << "'" << source.getName() << "' of type '" << type << "' must be packed as f32, not as '"
+                         << format << "'";
+    if (layout == PackingLayout::Interleaved && source.getRows() != sources.front().getRows()) // packing_c4
+      return emitError() << "rows of interleaved matrices must be equal, got " << sources.front().getRows() << " and "
+                         << source.getRows();
+    if (source.getRows() < 1 || __builtin_add_overflow(rows, source.getRows(), &rows)) // packing_c3
+      return emitError() << "rows (" << source.getRows() << ") of '" << source.getName()
+                         << "' must be positive and part of n (" << shape[0] << ")";
+  }
+  if (rows != shape[0]) // packing_c3
+    return emitError() << "rows of the sources (" << rows << ") must add up to n (" << shape[0] << ")";
+  return success();
+}
+
+LogicalResult PackingAttr::verify(function_ref<InFlightDiagnostic()> emitError, PackingLayout layout, StringRef format,
+                                  ArrayRef<int64_t> shape, int64_t offset, ArrayRef<SourceAttr> sources, int64_t group,
+                                  bool transposed, bool) {
+  if (offset < 0 || offset % 64) // packing_c5
+    return emitError() << "offset (" << offset << ") must be a multiple of 64 that is not negative";
+  if (sources.empty()) // packing_c3
+    return emitError() << "sources must not be empty";
+  if (failed(verifyPackingLayout(emitError, layout, format, group, transposed,
+                                 sources.size()))) // packing_c1, packing_c4, packing_c6
+    return failure();
+  if (layout == PackingLayout::Stored)
+    return verifyStored(emitError, format, shape, sources);
+  return verifySources(emitError, layout, format, shape, sources);
 }
 
 //===- KvCacheType --------------------------------------------------------===//

@@ -50,6 +50,42 @@ static LogicalResult verifyResults(DestinationStyleOpInterface op) {
   return success();
 }
 
+//===- pack ---------------------------------------------------------------===//
+
+int64_t PackOp::rowsOf(Value source) {
+  return shaped(source).getDimSize(getTransposed() ? 1 : 0);
+}
+
+int64_t PackOp::getK() {
+  return shaped(getSources().front()).getDimSize(getTransposed() ? 0 : 1);
+}
+
+LogicalResult PackOp::verify() {
+  if (getSources().empty() || getLayout() == PackingLayout::Stored) // pack_c1
+    return emitOpError("must have sources and another layout than 'stored', got ")
+           << getSources().size() << " and '" << stringifyPackingLayout(getLayout()) << "'";
+  int64_t rank = isVector() ? 1 : 2, rows = 0;
+  for (Value source : getSources()) {
+    if (shaped(source).getRank() != rank) // pack_c1
+      return emitOpError("sources must have rank ") << rank << ", got " << source.getType();
+    if (!isVector() && shaped(source).getDimSize(getTransposed() ? 0 : 1) != getK()) // pack_c1
+      return emitOpError("sources must have k (") << getK() << ") in common, got " << source.getType();
+    if (getLayout() == PackingLayout::Interleaved && rowsOf(source) != rowsOf(getSources().front())) // pack_c3
+      return emitOpError("rows of interleaved matrices must be equal, got ")
+             << rowsOf(getSources().front()) << " and " << rowsOf(source);
+    rows += rowsOf(source);
+  }
+  if (failed(verifyPackingLayout([&] { return emitOpError(); }, getLayout(), getFormat(), int64_t(getGroup()),
+                                 getTransposed(), getSources().size()))) // pack_c3
+    return failure();
+  ShapedType type = shaped(getResult());
+  if (isVector() && (!type.getElementType().isF32() || type.getDimSize(0) != rows)) // pack_c2
+    return emitOpError("of vectors must be f32 (") << rows << "), got " << type;
+  if (!isVector() && (!type.getElementType().isInteger(8) || !type.hasStaticShape())) // pack_c2
+    return emitOpError("of matrices must be bytes (N), got ") << type;
+  return success();
+}
+
 //===- packed_matmul ------------------------------------------------------===//
 
 LogicalResult PackedMatmulOp::verify() {
@@ -164,7 +200,7 @@ int64_t ExpertMatmulOp::getBytesPerRow() {
   return rowBytes(getInput()) + rowBytes(getInits()[0]) * (getAccumulate() ? 2 : 1);
 }
 
-//===- online_attention, combine_splits, prefer_splits ---------------------===//
+//===- online_attention ---------------------------------------------------===//
 
 // Outputs, maxima and sums of the splits of max_rows rows.
 static bool areSplitStates(ValueRange states, int64_t numHeads, int64_t headDim) {
@@ -223,6 +259,114 @@ int64_t OnlineAttentionOp::getBytesPerRow() {
     bytes += matrixRowBytes(init);
   return bytes;
 }
+
+//===- flash_attention ----------------------------------------------------===//
+
+// The sizes of an operand in the order of `axes`.
+static SmallVector<int64_t, 4> shapeAlong(Value operand, ArrayRef<int64_t> axes) {
+  SmallVector<int64_t, 4> sizes;
+  for (int64_t axis : axes)
+    sizes.push_back(shaped(operand).getDimSize(axis));
+  return sizes;
+}
+SmallVector<int64_t, 4> FlashAttentionOp::getQueryShape() {
+  return shapeAlong(getQuery(), getQueryAxes());
+}
+SmallVector<int64_t, 4> FlashAttentionOp::getKeyShape() {
+  return shapeAlong(getKey(), getKeyAxes());
+}
+SmallVector<int64_t, 4> FlashAttentionOp::getValueShape() {
+  return shapeAlong(getValue(), getValueAxes());
+}
+SmallVector<int64_t, 4> FlashAttentionOp::getOutShape() {
+  return shapeAlong(getInits()[0], getOutAxes());
+}
+
+static bool isHeadTensor(Value operand, ArrayRef<int64_t> axes) {
+  SmallVector<int64_t> sorted(axes);
+  llvm::sort(sorted);
+  return shaped(operand).getRank() == 4 && sorted == ArrayRef<int64_t>({0, 1, 2, 3}) && axes.back() == 3;
+}
+
+bool FlashAttentionOp::hasUnitStride(Value operand) {
+  auto type = dyn_cast<MemRefType>(operand.getType());
+  if (!type || type.getRank() == 0)
+    return true;
+  SmallVector<int64_t> strides;
+  int64_t offset;
+  return succeeded(type.getStridesAndOffset(strides, offset)) && strides.back() == 1;
+}
+
+static bool mayBe(int64_t size, int64_t expected) {
+  return size == expected || ShapedType::isDynamic(size) || ShapedType::isDynamic(expected);
+}
+
+LogicalResult FlashAttentionOp::verify() {
+  if (getInits().size() != 1 || !isHeadTensor(getQuery(), getQueryAxes()) || !isHeadTensor(getKey(), getKeyAxes()) ||
+      !isHeadTensor(getValue(), getValueAxes()) || !isHeadTensor(getInits()[0], getOutAxes())) // flash_attention_c1
+    return emitOpError(
+        "query, key, value and the one destination must have rank 4, in an order of axes that ends with 3");
+  SmallVector<int64_t, 4> query = getQueryShape(), key = getKeyShape(), value = getValueShape(), out = getOutShape();
+  if (query[1] < 1 || key[1] < 1 || query[1] % key[1]) // flash_attention_c2
+    return emitOpError("num_heads (") << query[1] << ") must be a static, positive multiple of num_kv_heads (" << key[1]
+                                      << ")";
+  for (int64_t headDim : {query[3], value[3]})
+    if (headDim < 1 || headDim > maxHeadDim) // flash_attention_c2
+      return emitOpError("head_dim (") << headDim << ") must be static and 1 to " << maxHeadDim;
+  if (!mayBe(query[0], key[0]) || query[3] != key[3]) // flash_attention_c3
+    return emitOpError("batch and head_dim of query ")
+           << getQuery().getType() << " must be those of key " << getKey().getType();
+  if (!mayBe(key[0], value[0]) || key[1] != value[1] || !mayBe(key[2], value[2])) // flash_attention_c3
+    return emitOpError("batch, heads and sequence of key ")
+           << getKey().getType() << " must be those of value " << getValue().getType();
+  if (!mayBe(query[0], out[0]) || query[1] != out[1] || !mayBe(query[2], out[2]) || value[3] != out[3] ||
+      shaped(getQuery()).getElementType() != shaped(getInits()[0]).getElementType()) // flash_attention_c4
+    return emitOpError("destination ") << getInits()[0].getType()
+                                       << " must be (batch, num_heads, queries, head_dim of value) of query "
+                                       << getQuery().getType();
+  Type rows = shaped(getQuery()).getElementType(), kv = shaped(getKey()).getElementType();
+  auto isKnown = [](Type type) { return type.isF32() || type.isF16() || type.isBF16(); };
+  if (!isKnown(rows) || !isKnown(kv) || shaped(getValue()).getElementType() != kv) // flash_attention_c4
+    return emitOpError("query must be of f32, f16 or bf16, key and value of one of them");
+  if (getBias()) { // flash_attention_c5
+    ShapedType bias = shaped(getBias());
+    const int64_t scores[] = {query[0], query[1], query[2], key[2]};
+    bool fits = bias.getRank() == 4 && bias.getElementType().isF32();
+    for (int64_t d = 0; fits && d < 4; ++d)
+      fits = bias.getDimSize(d) == 1 || mayBe(bias.getDimSize(d), scores[d]);
+    if (!fits)
+      return emitOpError("bias ") << getBias().getType()
+                                  << " must be f32 (batch, num_heads, queries, keys), any of them 1";
+  }
+  if (getSinks() && (shaped(getSinks()).getShape() != ArrayRef<int64_t>(query[1]) ||
+                     !shaped(getSinks()).getElementType().isF32())) // flash_attention_c6
+    return emitOpError("sinks must be f32 (") << query[1] << ")";
+  for (Value operand : getOperands())
+    if (!hasUnitStride(operand)) // flash_attention_c7
+      return emitOpError("elements of the last dimension of ") << operand.getType() << " must lie side by side";
+  return verifyResults(*this);
+}
+
+void FlashAttentionOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
+  kernelEffects(*this, effects);
+}
+StringRef FlashAttentionOp::getKernelKind() {
+  return "attention";
+}
+// A row is a query with all of its heads; keys that are not known are counted at run time.
+int64_t FlashAttentionOp::getFlopsPerRow() {
+  int64_t keys = getKeyShape()[2];
+  return ShapedType::isDynamic(keys) ? 0 : 2 * keys * getQueryShape()[1] * (getQueryShape()[3] + getValueShape()[3]);
+}
+int64_t FlashAttentionOp::getFixedBytes() {
+  return staticBytes(getKey()) + staticBytes(getValue());
+}
+int64_t FlashAttentionOp::getBytesPerRow() {
+  return getQueryShape()[1] * (getQueryShape()[3] + getValueShape()[3]) *
+         shaped(getQuery()).getElementType().getIntOrFloatBitWidth() / 8;
+}
+
+//===- combine_splits -----------------------------------------------------===//
 
 LogicalResult CombineSplitsOp::verify() {
   int64_t width = getNumHeads() * getCache().getType().getHeadDim();

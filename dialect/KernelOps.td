@@ -23,11 +23,45 @@ class Heddle_KernelOp<string mnemonic, list<Trait> traits = []> : Heddle_Op<mnem
   let extraClassDeclaration = dpsMethods;
 }
 
+def Heddle_PackOp : Heddle_Op<"pack", [Pure]> {
+  let summary = "Weights of the model in the layout that a kernel reads";
+  let description = [{
+    What a kernel asks for: `lower-to-kernels` writes it, and `pack-weights` puts a `weight` with the `#heddle.packing` of the same
+    layout, format, group, transposed and many_rows in its place. Nothing packs at run time. As a matrix the result is the
+    sources (of each the transpose, if `transposed`), one below the other, whatever the layout.
+
+    Constraints:
+      * C1: sources of a vector are vectors, those of matrices matrices of one k (columns; rows if `transposed`), all of static
+        shape. What is stored as the file has it needs no packing: the layout is not `stored`.
+      * C2: the result is bytes, of vectors f32 as long as they are together.
+      * C3: format, group and transposed are as in `#heddle.packing` (C1, C4, C6).
+
+    ```mlir
+    func.func @query_and_key(%q: tensor<64x64xbf16>, %k: tensor<32x64xbf16>) -> tensor<12288xi8> {
+      %w = heddle.pack <stacked> "bf16" (%q, %k : tensor<64x64xbf16>, tensor<32x64xbf16>) -> tensor<12288xi8>
+      return %w : tensor<12288xi8>
+    }
+    ```
+  }];
+  let arguments = (ins Variadic<AnyStaticShapeTensor>:$sources, Heddle_PackingLayoutAttr:$layout, StrAttr:$format,
+                       DefaultValuedAttr<I64Attr, "0">:$group, UnitAttr:$transposed, UnitAttr:$many_rows);
+  let results = (outs 1DTensorOf<[I8, F32]>:$result);
+  let assemblyFormat = "$layout $format `(` $sources `:` type($sources) `)` attr-dict `->` type($result)";
+  let extraClassDeclaration = [{
+    bool isVector() { return getLayout() == PackingLayout::Vector; }
+    // Of the matrix that is packed of `source`, or the length of a vector.
+    int64_t rowsOf(::mlir::Value source);
+    // Columns of the packed matrices.
+    int64_t getK();
+  }];
+  let hasVerifier = 1;
+}
+
 def Heddle_PackedMatmulOp : Heddle_KernelOp<"packed_matmul", [AttrSizedOperandSegments]> {
   let summary = "x W^T + b with W packed in panels of 16 output rows";
   let description = [{
     The weights are those of one or several `linear` weights stacked along out_features and packed as `format` says
-    (compiler/codegen/cpu/PackedLayout.h). The input is f32, or bf16, which rounds the weights to bf16 as well, or, with
+    (compiler/weights/PackedLayout.h). The input is f32, or bf16, which rounds the weights to bf16 as well, or, with
     `input_scales` and `input_sums`, what `quantize` made of it. `accumulate` adds to the destination: a residual connection.
 
     Constraints:
@@ -188,6 +222,62 @@ def Heddle_OnlineAttentionOp : Heddle_KernelOp<"online_attention", [AttrSizedOpe
   let hasVerifier = 1;
 }
 
+def Heddle_FlashAttentionOp : Heddle_KernelOp<"flash_attention", [AttrSizedOperandSegments]> {
+  let summary = "Attention over tensors, block by block, with running row maximum and row sum";
+  let description = [{
+    What `attention` computes, in tiles as `online_attention` (Dao et al. 2022, arXiv:2205.14135), of keys and values that are
+    tensors: destination[h] = softmax(cap(scale * query[h] @ key[h / group]^T) + bias) @ value[h / group], over the keys that the
+    mask lets through; a query that sees no key gives zeros. Query i stands at key position (keys - queries + i).
+
+    Operands may lie in another order than (batch, heads, sequence, head_dim): axis a of the query is dimension
+    `query_axes[a]` of its operand, and so on. A transpose beside attention is then no copy. As buffers they may have any
+    strides but for the last dimension, whose elements lie side by side.
+
+    Constraints:
+      * C1: query, key, value and the one destination have rank 4; axes are an order of 0, 1, 2 and 3 that ends with 3.
+      * C2: heads and head dims are static, num_heads a positive multiple of num_kv_heads, head dims 1 to 1024.
+      * C3: query and key have the same batch and head_dim; key and value the same batch, heads and sequence.
+      * C4: the destination is (batch, num_heads, queries, head_dim of value), of the query's type; key and value have one type.
+      * C5: bias is f32, each of its dimensions that of (batch, num_heads, queries, keys) or 1, at run time where it is dynamic.
+      * C6: sinks are f32 (num_heads).
+      * C7: the last stride of a buffer is 1, also of the bias.
+
+    ```mlir
+    func.func @heads_side_by_side(%q: tensor<1x?x6x8xf32>, %k: tensor<1x2x?x8xf32>, %mask: tensor<1x1x1x?xf32>,
+                                  %out: tensor<1x?x6x8xf32>) -> tensor<1x?x6x8xf32> {
+      %o = heddle.flash_attention <full> ins(%q, %k, %k bias %mask
+          : tensor<1x?x6x8xf32>, tensor<1x2x?x8xf32>, tensor<1x2x?x8xf32> bias tensor<1x1x1x?xf32>)
+        outs(%out : tensor<1x?x6x8xf32>) {scale = 0.35, query_axes = array<i64: 0, 2, 1, 3>, out_axes = array<i64: 0, 2, 1, 3>}
+        -> tensor<1x?x6x8xf32>
+      return %o : tensor<1x?x6x8xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Heddle_Buffer:$query, Heddle_Buffer:$key, Heddle_Buffer:$value, Optional<Heddle_Buffer>:$bias,
+                       Optional<Heddle_Buffer>:$sinks, Variadic<Heddle_Buffer>:$inits, Heddle_MaskAttr:$mask, F64Attr:$scale,
+                       DefaultValuedAttr<F64Attr, "0.0">:$softcap,
+                       DefaultValuedAttr<DenseI64ArrayAttr, "{0, 1, 2, 3}">:$query_axes,
+                       DefaultValuedAttr<DenseI64ArrayAttr, "{0, 1, 2, 3}">:$key_axes,
+                       DefaultValuedAttr<DenseI64ArrayAttr, "{0, 1, 2, 3}">:$value_axes,
+                       DefaultValuedAttr<DenseI64ArrayAttr, "{0, 1, 2, 3}">:$out_axes);
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let assemblyFormat = [{
+    $mask `ins` `(` $query `,` $key `,` $value (`bias` $bias^)? (`sinks` $sinks^)? `:` type($query) `,` type($key) `,` type($value)
+    (`bias` type($bias)^)? (`sinks` type($sinks)^)? `)` `outs` `(` $inits `:` type($inits) `)` attr-dict (`->` type($results)^)?
+  }];
+  let extraClassDeclaration = dpsMethods # [{
+    static constexpr int64_t maxHeadDim = 1024;
+    // Sizes as (batch, heads, sequence, head_dim).
+    ::llvm::SmallVector<int64_t, 4> getQueryShape();
+    ::llvm::SmallVector<int64_t, 4> getKeyShape();
+    ::llvm::SmallVector<int64_t, 4> getValueShape();
+    ::llvm::SmallVector<int64_t, 4> getOutShape();
+    // Whether the elements of the last dimension lie side by side: of a tensor, and of a buffer whose type says so.
+    static bool hasUnitStride(::mlir::Value operand);
+  }];
+  let hasVerifier = 1;
+}
+
 def Heddle_CombineSplitsOp : Heddle_KernelOp<"combine_splits", [AttrSizedOperandSegments]> {
   let summary = "Merges what attention to the splits of the keys left (Dao et al. 2023, Flash-Decoding)";
   let description = [{
@@ -258,7 +348,7 @@ def Heddle_OnlineLatentAttentionOp : Heddle_KernelOp<"online_latent_attention", 
     queries * (rebuild + keys * latent) > keys * rebuild, with rebuild = rank * (nope + value) and latent = 2 * rank - nope
     - value, unless the step asks for one form.
 
-    key_ups and value_ups are one matrix per KV head up to pack-weights, then one packed tensor: each head packed for
+    key_ups and value_ups are one matrix per KV head up to lower-to-kernels, then one packed tensor: each head packed for
     itself, one after the other. key_folds are the transposed key_ups, packed likewise, where the absorbed body may run.
     The second destination is scratch.
 

@@ -38,6 +38,27 @@ static bool sameButLast(RankedTensorType input, RankedTensorType result, int64_t
          lastDim(result) == width;
 }
 
+//===- weight -------------------------------------------------------------===//
+
+LogicalResult WeightOp::verify() {
+  PackingAttr packing = getPacking();
+  if (bool(getStorage()) == bool(packing)) // weight_c2
+    return emitOpError("must have a storage or a packing, got ") << (packing ? "both" : "none");
+  if (!packing)
+    return success();
+  RankedTensorType type = shaped(getResult());
+  ArrayRef<int64_t> shape = packing.getShape();
+  if (packing.isMatrix()) { // weight_c3
+    if (type.getRank() != 1 || !type.getElementType().isInteger(8))
+      return emitOpError("of packed matrices must be bytes (N), got ") << type;
+  } else if (type.getShape() != shape) { // weight_c3
+    return emitOpError("must have the shape of its packing, [") << shape << "], got " << type;
+  } else if (packing.getLayout() == PackingLayout::Vector && !type.getElementType().isF32()) { // weight_c3
+    return emitOpError("of packed vectors must be f32, got ") << type;
+  }
+  return success();
+}
+
 //===- embedding ----------------------------------------------------------===//
 
 LogicalResult EmbeddingOp::verify() {

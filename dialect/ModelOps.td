@@ -18,24 +18,44 @@ class Heddle_TiledModelOp<string mnemonic, list<Trait> traits = []> : Heddle_Mod
     ["getLoopIteratorTypes", "getIterationDomain", "getTiledImplementation", "getResultTilePosition",
      "getIterationDomainTileFromResultTile", "generateResultTileValue"]>] # traits>;
 
+// An optional attribute whose accessor gives null where it is absent.
+class Heddle_Nullable<Attr attr> : OptionalAttr<attr> {
+  let returnType = attr.returnType;
+  let convertFromStorage = "$_self";
+}
+
 def Heddle_WeightOp : Heddle_Op<"weight", [Pure]> {
-  let summary = "A tensor of the model, where it is stored";
+  let summary = "A tensor of the model, where it is stored; or several, where they are packed";
   let description = [{
-    Never a constant: the value is read from the file by pack-weights (or, lazily, by the interpreter).
+    Never a constant: its bytes lie in the model's files (`storage`) until pack-weights gives it a place in the weights section
+    (`packing`), which packaging fills.
 
     Constraints:
       * C1: the result is statically shaped.
+      * C2: there is a storage or a packing, and not both.
+      * C3: the result of packed matrices is their bytes, of packed vectors f32 of their shape; a stored tensor keeps its shape.
 
     ```mlir
     func.func @norm() -> tensor<576xf32> {
       %w = heddle.weight "model.norm.weight" <type = "f32", file = 0, offset = 4096> : tensor<576xf32>
       return %w : tensor<576xf32>
     }
+    #gate = #heddle.source<name = "gate", rows = 32, storage = <type = "q8_0", file = 0, offset = 4096>>
+    func.func @gate() -> tensor<2176xi8> {
+      %w = heddle.weight "gate" packed <layout = stacked, format = "q8_0", shape = [32, 64], offset = 0, sources = [#gate]> : tensor<2176xi8>
+      return %w : tensor<2176xi8>
+    }
     ```
   }];
-  let arguments = (ins StrAttr:$name, Heddle_StorageAttr:$storage);
+  let arguments = (ins StrAttr:$name, Heddle_Nullable<Heddle_StorageAttr>:$storage, Heddle_Nullable<Heddle_PackingAttr>:$packing);
   let results = (outs AnyStaticShapeTensor:$result); // weight_c1
-  let assemblyFormat = "$name $storage attr-dict `:` type($result)";
+  let builders = [
+    OpBuilder<(ins "::mlir::Type":$type, "::llvm::StringRef":$name, "StorageAttr":$storage),
+              "build($_builder, $_state, type, name, storage, PackingAttr());">,
+    OpBuilder<(ins "::mlir::Type":$type, "::llvm::StringRef":$name, "PackingAttr":$packing),
+              "build($_builder, $_state, type, name, StorageAttr(), packing);">];
+  let assemblyFormat = "$name (`packed` $packing^) : ($storage)? attr-dict `:` type($result)";
+  let hasVerifier = 1;
 }
 
 def Heddle_EmbeddingOp : Heddle_TiledModelOp<"embedding"> {

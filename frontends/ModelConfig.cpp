@@ -52,6 +52,9 @@ constexpr Field fields[] = {
     {"v_head_dim", "attention.value_length_mla", nullptr, nullptr, 0, 0},
 };
 constexpr int64_t maxExperts = 1 << 12;
+// Of a row of queries: num_attention_heads by head_dim.
+constexpr int64_t maxRowValues = 1 << 24;
+constexpr int64_t maxWindow = 1 << 30; // in tokens
 // Of a head or a latent: attention keeps rows of a tile in the cache of a core.
 constexpr int64_t maxLatentDim = 1024;
 
@@ -98,6 +101,11 @@ Status ConfigChecker::checkHeads() {
     return fail("num_attention_heads", "(" + std::to_string(config.numHeads) + ") must be a multiple of " +
                                            fieldName(config, "num_key_value_heads") + " (" +
                                            std::to_string(config.numKvHeads) + ")");
+  if (config.numHeads * config.headDim > maxRowValues)
+    return fail("num_attention_heads", "(" + std::to_string(config.numHeads) + ") by " + fieldName(config, "head_dim") +
+                                           " (" + std::to_string(config.headDim) + ") is " +
+                                           std::to_string(config.numHeads * config.headDim) + ", expected at most " +
+                                           std::to_string(maxRowValues));
   const LatentConfig &latent = config.latent;
   if (latent.enabled && latent.kvLoraRank + latent.qkRopeHeadDim > maxLatentDim)
     return fail("kv_lora_rank", "(" + std::to_string(latent.kvLoraRank) + ") and " +
@@ -122,9 +130,12 @@ Status ConfigChecker::checkLayers() {
   [[maybe_unused]] size_t layers = static_cast<size_t>(config.numHiddenLayers);
   assert(config.layerWindow.size() == layers && config.layerRope.size() == layers &&
          config.moe.layerIsMoe.size() == layers);
-  for (int64_t window : config.layerWindow)
+  for (int64_t window : config.layerWindow) {
     if (window < 0)
       return fail("sliding_window", "is negative (" + std::to_string(window) + ")");
+    if (window > maxWindow)
+      return fail("sliding_window", "is " + std::to_string(window) + ", expected at most " + std::to_string(maxWindow));
+  }
   return Status();
 }
 

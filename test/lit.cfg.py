@@ -45,6 +45,8 @@ driver = os.path.join(config.heddle_binary_dir, "test", "ptx")
 if os.path.exists(os.path.join(driver, "libcuda.so.1")):
     config.available_features.add("emulated-cuda")
 config.substitutions.append(("%on-cuda", f"env LD_LIBRARY_PATH={driver}"))
+# The passes that move weights and activations to high addresses.
+config.substitutions.append(("%spread-offsets", os.path.join(config.heddle_binary_dir, "test", "large", "spread-offsets.so")))
 # A real model, if ./dev setup has fetched it.
 smollm2 = glob.glob(os.path.join(os.path.dirname(config.test_source_root), ".setup", "smollm2", "*.gguf"))
 if smollm2:

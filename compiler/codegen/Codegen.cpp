@@ -64,15 +64,15 @@ FailureOr<GeneratedCode> heddle::generateCode(ModuleOp module, const Target &tar
   return result;
 }
 
-FailureOr<GeneratedCode> heddle::generateGraphCode(ModuleOp module, const CpuTarget &target, MachineCode kind) {
+FailureOr<GeneratedCode> heddle::generateGraphCode(ModuleOp module, const Target &target, MachineCode kind) {
+  GeneratedCode result;
   FailureOr<OwningOpRef<ModuleOp>> code = buildGraphCode(module, target);
   if (failed(code))
     return failure();
   hideAllBut(**code, "heddle_graph");
-  FailureOr<std::string> object = emitMachineCode(**code, target, kind, Loops::Vectorized);
+  FailureOr<std::string> object = emitMachineCode(**code, target.cpu, kind, Loops::Vectorized);
   if (failed(object))
     return failure();
-  GeneratedCode result;
   result.entry = ModelEntry::Graph;
   result.objects.push_back(std::move(*object));
   return result;

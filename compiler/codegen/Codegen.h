@@ -23,7 +23,7 @@ struct GeneratedCode {
 mlir::FailureOr<GeneratedCode> generateCode(mlir::ModuleOp module, const Target &target, MachineCode kind);
 
 // The code of a module after bufferize-graph.
-mlir::FailureOr<GeneratedCode> generateGraphCode(mlir::ModuleOp module, const CpuTarget &target, MachineCode kind);
+mlir::FailureOr<GeneratedCode> generateGraphCode(mlir::ModuleOp module, const Target &target, MachineCode kind);
 
 // The section of the note that names a model's package by its SHA-256. Linkers give it a program header, which the package stage
 // puts to another use.

@@ -2,9 +2,13 @@
 
 #include "compiler/codegen/GraphCode.h"
 
+#include "compiler/codegen/EmitObject.h"
+#include "compiler/codegen/GraphAttention.h"
 #include "compiler/codegen/GraphEntry.h"
+#include "compiler/codegen/GraphKernels.h"
 #include "compiler/codegen/GraphLoops.h"
 #include "compiler/codegen/GraphMath.h"
+#include "compiler/codegen/GraphMemory.h"
 #include "compiler/codegen/GraphProducts.h"
 #include "dialect/HeddleDialect.h"
 
@@ -49,7 +53,8 @@ namespace {
 // The steps of one lowering, in order; each leaves a valid module.
 class GraphLowering {
 public:
-  GraphLowering(ModuleOp module, const CpuTarget &target) : module(module), target(target), b(module.getContext()) {}
+  GraphLowering(ModuleOp module, ModuleOp kernelCode, KernelLibrary &kernels, const CpuTarget &target)
+      : module(module), kernelCode(kernelCode), kernels(kernels), target(target), b(module.getContext()) {}
   LogicalResult run();
 
 private:
@@ -66,7 +71,8 @@ private:
   void guardDivisions();
   void lowerAssertions();
 
-  ModuleOp module;
+  ModuleOp module, kernelCode;
+  KernelLibrary &kernels;
   const CpuTarget &target;
   OpBuilder b;
   func::FuncOp graph;
@@ -88,7 +94,7 @@ void GraphLowering::addArguments() {
     if (!weight)
       return;
     b.setInsertionPoint(op);
-    Value offset = arith::ConstantIndexOp::create(b, op.getLoc(), weight.getStorage().getOffset());
+    Value offset = arith::ConstantIndexOp::create(b, op.getLoc(), weight.getPacking().getOffset());
     op.replaceAllUsesWith(
         Value(memref::ViewOp::create(b, op.getLoc(), cast<MemRefType>(op.getType()), section, offset, ValueRange())));
     op.erase();
@@ -208,11 +214,10 @@ void GraphLowering::guardDivisions() {
     loop.walk(guard);
 }
 
-// cf.assert → call->fail(call, message), which does not return.
+// cf.assert → call->fail(call, message), which does not return, unless it holds.
 void GraphLowering::lowerAssertions() {
   auto pointer = LLVM::LLVMPointerType::get(b.getContext());
   llvm::StringMap<std::string> messages;
-  // Gathered first: blocks are split at them.
   SmallVector<cf::AssertOp> assertions;
   graph.walk([&](cf::AssertOp op) { assertions.push_back(op); });
   for (cf::AssertOp op : assertions) {
@@ -224,13 +229,8 @@ void GraphLowering::lowerAssertions() {
       LLVM::GlobalOp::create(b, loc, LLVM::LLVMArrayType::get(b.getI8Type(), text.size()), true,
                              LLVM::Linkage::Internal, entry->second, b.getStringAttr(text));
     }
-    Block *before = op->getBlock(), *after = before->splitBlock(op->getNextNode());
-    Block *failed = b.createBlock(&graph.getBody(), graph.getBody().end());
-    callRuntime(b, loc, graph.getArgument(0), RuntimeCall::Fail,
-                LLVM::AddressOfOp::create(b, loc, pointer, entry->second).getResult());
-    LLVM::UnreachableOp::create(b, loc);
-    b.setInsertionPointToEnd(before);
-    cf::CondBranchOp::create(b, loc, op.getArg(), after, failed);
+    b.setInsertionPoint(op);
+    requireInGraph(b, loc, graph, op.getArg(), LLVM::AddressOfOp::create(b, loc, pointer, entry->second).getResult());
     op.erase();
   }
 }
@@ -238,6 +238,11 @@ void GraphLowering::lowerAssertions() {
 LogicalResult GraphLowering::run() {
   graph = module.lookupSymbol<func::FuncOp>("graph");
   addArguments();
+  gatherKernelOperands(graph);
+  // Equal sizes are then one value, by which buffers of one size are known.
+  if (failed(runPasses([](OpPassManager &pm) { pm.addPass(createCSEPass()); })))
+    return failure();
+  releaseAtLastUse(graph);
   if (failed(runPasses([](OpPassManager &pm) {
         bufferization::buildBufferDeallocationPipeline(pm);
         // Deallocation clones what is returned twice, or returned as it came.
@@ -247,8 +252,11 @@ LogicalResult GraphLowering::run() {
   guardAllocations();
   expandCopies();
   castOpenGroups();
+  lowerFlashAttention(graph, target);
   lowerProducts(graph, target);
-  loops = shareLoops(graph);
+  if (failed(lowerKernels(graph, kernelCode, kernels)))
+    return failure();
+  loops = shareLoops(graph, target);
   if (failed(runPasses([](OpPassManager &pm) {
         pm.addPass(createConvertLinalgToLoopsPass());
         pm.addPass(memref::createExpandStridedMetadataPass());
@@ -269,12 +277,12 @@ LogicalResult GraphLowering::run() {
         pm.addPass(arith::createArithExpandOpsPass(expand));
         pm.addPass(createCanonicalizerPass());
         pm.addPass(createCSEPass());
-        pm.addPass(createSCFToControlFlowPass());
       })))
     return failure();
   guardDivisions();
   lowerAssertions();
   return runPasses([](OpPassManager &pm) {
+    pm.addPass(createSCFToControlFlowPass());
     pm.addPass(createConvertVectorToLLVMPass());
     ConvertMathToFuncsOptions powers;
     powers.minWidthOfFPowIExponent = 1;
@@ -292,15 +300,57 @@ LogicalResult GraphLowering::run() {
   });
 }
 
-FailureOr<OwningOpRef<ModuleOp>> heddle::buildGraphCode(ModuleOp source, const CpuTarget &target) {
+// Vectors of bf16 are bits: what is selected, read and written of them is integers of their width. Where a CPU has no such type, LLVM would
+// turn each into a call that rounds a float, of a library that no output is linked with.
+static void useBitsOfBf16(ModuleOp code) {
+  OpBuilder b(code.getContext());
+  auto bitsOf = [&](Type type) -> Type {
+    auto vector = dyn_cast<VectorType>(type);
+    return vector && vector.getElementType().isBF16() ? vector.clone(b.getI16Type()) : Type();
+  };
+  code.walk([&](Operation *op) {
+    if (!isa<LLVM::SelectOp, LLVM::LoadOp, LLVM::StoreOp, LLVM::MaskedLoadOp, LLVM::MaskedStoreOp>(op))
+      return;
+    b.setInsertionPoint(op);
+    for (OpOperand &operand : op->getOpOperands())
+      if (Type bits = bitsOf(operand.get().getType()))
+        operand.set(LLVM::BitcastOp::create(b, op->getLoc(), bits, operand.get()));
+    b.setInsertionPointAfter(op);
+    for (OpResult result : op->getResults())
+      if (Type type = result.getType(), bits = bitsOf(type); bits) {
+        result.setType(bits);
+        auto numbers = LLVM::BitcastOp::create(b, op->getLoc(), type, result);
+        result.replaceAllUsesExcept(numbers, numbers);
+      }
+  });
+}
+
+// Moves the functions of `kernelCode` to `code`, where they take the place of their declarations. Both are in the `llvm` dialect.
+static void addKernels(ModuleOp code, ModuleOp kernelCode) {
+  for (Operation &op : llvm::make_early_inc_range(*kernelCode.getBody())) {
+    auto function = cast<LLVM::LLVMFuncOp>(op);
+    if (auto known = code.lookupSymbol<LLVM::LLVMFuncOp>(function.getName())) {
+      if (function.isExternal())
+        continue;
+      known.erase();
+    }
+    op.moveBefore(code.getBody(), code.getBody()->end());
+  }
+}
+
+FailureOr<OwningOpRef<ModuleOp>> heddle::buildGraphCode(ModuleOp source, const Target &target) {
   auto graph = source.lookupSymbol<func::FuncOp>("graph");
   SmallVector<MemRefType> inputs, outputs;
   for (Type type : graph.getArgumentTypes())
     inputs.push_back(cast<MemRefType>(type));
   for (Type type : graph.getResultTypes())
     outputs.push_back(cast<MemRefType>(type));
-  OwningOpRef<ModuleOp> code = source.clone();
-  if (failed(GraphLowering(*code, target).run()) || failed(addGraphEntry(*code, inputs, outputs)))
+  OwningOpRef<ModuleOp> code = source.clone(), kernelCode = ModuleOp::create(source.getLoc());
+  KernelLibrary kernels(source, *kernelCode, target);
+  if (failed(GraphLowering(*code, *kernelCode, kernels, target.cpu).run()) ||
+      failed(lowerToLLVM(*kernelCode, target.cpu)) || failed(addGraphEntry(*code, inputs, outputs)))
     return failure();
+  useBitsOfBf16(*code);
+  addKernels(*code, *kernelCode);
   return code;
 }

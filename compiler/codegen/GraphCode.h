@@ -16,7 +16,8 @@ void registerGraphCodeModels(mlir::DialectRegistry &registry);
 
 // A module in the `llvm` dialect that defines heddle_graph (heddle_graph_function of runtime/model/ModelAbi.h), which runs @graph of
 // `source`, a module after bufferize-graph. Every buffer comes from the call's allocate; run-time checks end in its fail.
-mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> buildGraphCode(mlir::ModuleOp source, const CpuTarget &target);
+// Kernels that its kernel ops ask for are in the module as well.
+mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> buildGraphCode(mlir::ModuleOp source, const Target &target);
 
 } // namespace heddle
 

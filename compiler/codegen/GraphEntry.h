@@ -21,6 +21,10 @@ mlir::Value callRuntime(mlir::OpBuilder &b, mlir::Location loc, mlir::Value call
 void runTask(mlir::OpBuilder &b, mlir::Location loc, mlir::func::FuncOp graph, mlir::func::FuncOp task,
              mlir::Value memory, mlir::Value isShared);
 
+// Ends the call with `message` unless `condition` holds.
+void requireInGraph(mlir::OpBuilder &b, mlir::Location loc, mlir::func::FuncOp graph, mlir::Value condition,
+                    mlir::Value message);
+
 // Adds heddle_graph to `code`, whose llvm function @graph takes the call, the parts of each of `inputs` and of the weights, and
 // returns descriptors of `outputs`; sends @graph's allocations to the runtime.
 mlir::LogicalResult addGraphEntry(mlir::ModuleOp code, llvm::ArrayRef<mlir::MemRefType> inputs,

@@ -1,8 +1,10 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Large loops of a graph, shared by the threads.
+// The loops of a graph as functions, shared by the threads.
 #ifndef HEDDLE_COMPILER_CODEGEN_GRAPHLOOPS_H
 #define HEDDLE_COMPILER_CODEGEN_GRAPHLOOPS_H
+
+#include "compiler/codegen/Target.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -13,9 +15,9 @@ namespace heddle {
 // that each element is computed by one thread, in the order of one thread.
 bool canShareLoops(mlir::linalg::GenericOp op);
 
-// Makes functions of the large loops of `graph` that the threads can share, and calls of the runtime in their place. The first
-// argument of `graph` is the call. The functions, which neither allocate nor assert.
-llvm::SmallVector<mlir::func::FuncOp> shareLoops(mlir::func::FuncOp graph);
+// Makes functions of the loops of `graph`, one for neighbouring ops that walk the same rows, and calls of them in their place, by all
+// threads where there is work enough. The first argument of `graph` is the call. The functions, which neither allocate nor assert.
+llvm::SmallVector<mlir::func::FuncOp> shareLoops(mlir::func::FuncOp graph, const CpuTarget &target);
 
 } // namespace heddle
 

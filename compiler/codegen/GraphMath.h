@@ -8,7 +8,8 @@
 
 namespace heddle {
 
-// isinf and isnormal as comparisons, fma of 16-bit floats through f32, exp of f32 as arithmetic.
+// isinf and isnormal as comparisons, fma of 16-bit floats through f32, functions of f32 as arithmetic (VectorMath.h), powers by
+// constants as products and roots.
 void populateGraphMathPatterns(mlir::RewritePatternSet &patterns);
 
 } // namespace heddle

@@ -2,9 +2,8 @@
 
 #include "compiler/codegen/GraphProducts.h"
 
-#include "compiler/codegen/GraphEntry.h"
+#include "compiler/codegen/GraphTask.h"
 #include "compiler/codegen/cpu/ProductKernel.h"
-#include "compiler/codegen/cpu/RawBuilder.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -18,9 +17,6 @@ using namespace mlir;
 using namespace heddle;
 
 static constexpr char kernelName[] = "heddle_product";
-
-// Multiply-adds that waking the threads pays for.
-static constexpr int64_t fewestShared = 1 << 18;
 
 namespace {
 
@@ -126,97 +122,71 @@ namespace {
 class ProductLowering {
 public:
   ProductLowering(const ProductLoops &loops, func::FuncOp graph, Value memory)
-      : loops(loops), op(loops.op), graph(graph), memory(memory), b(op), loc(op.getLoc()) {
-    for (Operand x : {A, B, C})
-      parts[x] = memref::ExtractStridedMetadataOp::create(b, loc, loops.buffer(x));
-  }
+      : loops(loops), graph(graph), call(loops.op, graph, memory) {}
   void run();
 
 private:
-  Value constant(int64_t value) { return arith::ConstantIntOp::create(b, loc, b.getI64Type(), value); }
-  Value toInteger(Value index) { return arith::IndexCastOp::create(b, loc, b.getI64Type(), index); }
   Value sizeOf(const LoopGroup &group);
   Value strideOf(Operand x, const LoopGroup &group);
-  void store(size_t offset, Value value);
-  void storePointer(size_t offset, Operand x);
   void storeMain(size_t size, const std::vector<LoopGroup> &groups,
                  std::initializer_list<std::pair<size_t, Operand>> strides);
   void storeOuter(const LoopGroup &group);
 
   const ProductLoops &loops;
-  linalg::GenericOp op;
   func::FuncOp graph;
-  Value memory; // of a ProductCall
-  OpBuilder b;
-  Location loc;
-  memref::ExtractStridedMetadataOp parts[3];
-  Value work; // multiply-adds, in f64: no product of sizes wraps
+  GraphTask call; // with a ProductCall
   int64_t numOuter = 0;
 };
 
 } // namespace
 
 Value ProductLowering::sizeOf(const LoopGroup &group) {
+  OpBuilder b(loops.op);
   Value size;
   for (unsigned loop : group) {
     Operand x = loops.position(A, loop) >= 0 ? A : B;
-    Value one = toInteger(parts[x].getSizes()[loops.position(x, loop)]);
-    size = size ? Value(arith::MulIOp::create(b, loc, size, one)) : one;
+    Value one = call.size(loops.buffer(x), loops.position(x, loop));
+    size = size ? Value(arith::MulIOp::create(b, linalg::GenericOp(loops.op).getLoc(), size, one)) : one;
   }
-  Value wide = arith::SIToFPOp::create(b, loc, b.getF64Type(), size);
-  work = work ? Value(arith::MulFOp::create(b, loc, work, wide)) : wide;
-  return size;
+  return call.counted(size);
 }
 
 Value ProductLowering::strideOf(Operand x, const LoopGroup &group) {
   int64_t at = loops.position(x, group.back());
-  return at < 0 ? constant(0) : toInteger(parts[x].getStrides()[at]);
-}
-
-void ProductLowering::store(size_t offset, Value value) {
-  LLVM::StoreOp::create(b, loc, value, addressAt(b, loc, memory, int64_t(offset)));
-}
-
-void ProductLowering::storePointer(size_t offset, Operand x) {
-  Value address = toInteger(memref::ExtractAlignedPointerAsIndexOp::create(b, loc, loops.buffer(x)));
-  Value bytes = arith::MulIOp::create(b, loc, toInteger(parts[x].getOffset()), constant(sizeof(float)));
-  store(offset, arith::AddIOp::create(b, loc, address, bytes));
+  return at < 0 ? call.constant(0) : call.stride(loops.buffer(x), at);
 }
 
 // The last group is the kernel's own loop, or there is none and it runs once; the others are outer loops.
 void ProductLowering::storeMain(size_t size, const std::vector<LoopGroup> &groups,
                                 std::initializer_list<std::pair<size_t, Operand>> strides) {
-  store(size, groups.empty() ? constant(1) : sizeOf(groups.back()));
+  call.store(size, groups.empty() ? call.constant(1) : sizeOf(groups.back()));
   for (auto [offset, x] : strides)
-    store(offset, groups.empty() ? constant(0) : strideOf(x, groups.back()));
+    call.store(offset, groups.empty() ? call.constant(0) : strideOf(x, groups.back()));
   for (const LoopGroup &group : ArrayRef(groups).drop_back(groups.empty() ? 0 : 1))
     storeOuter(group);
 }
 
 void ProductLowering::storeOuter(const LoopGroup &group) {
   size_t entry = offsetof(ProductCall, outer) + numOuter++ * sizeof(ProductCall::Outer);
-  store(entry + offsetof(ProductCall::Outer, size), sizeOf(group));
-  store(entry + offsetof(ProductCall::Outer, a), strideOf(A, group));
-  store(entry + offsetof(ProductCall::Outer, b), strideOf(B, group));
-  store(entry + offsetof(ProductCall::Outer, c), strideOf(C, group));
+  call.store(entry + offsetof(ProductCall::Outer, size), sizeOf(group));
+  call.store(entry + offsetof(ProductCall::Outer, a), strideOf(A, group));
+  call.store(entry + offsetof(ProductCall::Outer, b), strideOf(B, group));
+  call.store(entry + offsetof(ProductCall::Outer, c), strideOf(C, group));
 }
 
 void ProductLowering::run() {
-  storePointer(offsetof(ProductCall, a), A);
-  storePointer(offsetof(ProductCall, b), B);
-  storePointer(offsetof(ProductCall, c), C);
+  call.storePointer(offsetof(ProductCall, a), loops.buffer(A));
+  call.storePointer(offsetof(ProductCall, b), loops.buffer(B));
+  call.storePointer(offsetof(ProductCall, c), loops.buffer(C));
   storeMain(offsetof(ProductCall, m), loops.rows, {{offsetof(ProductCall, aRow), A}, {offsetof(ProductCall, cRow), C}});
   storeMain(offsetof(ProductCall, n), loops.columns, {{offsetof(ProductCall, bColumn), B}});
   storeMain(offsetof(ProductCall, k), loops.depth,
             {{offsetof(ProductCall, aColumn), A}, {offsetof(ProductCall, bRow), B}});
   for (const LoopGroup &group : loops.repeats)
     storeOuter(group);
-  store(offsetof(ProductCall, numOuter), constant(numOuter));
+  call.store(offsetof(ProductCall, numOuter), call.constant(numOuter));
   auto kernel = graph->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(kernelName);
-  Value limit = arith::ConstantOp::create(b, loc, b.getF64FloatAttr(fewestShared));
-  Value isLarge = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OGE, work, limit);
-  runTask(b, loc, graph, kernel, memory, isLarge);
-  op.erase();
+  call.run(kernel);
 }
 
 bool heddle::isProductKernel(linalg::GenericOp op) {
@@ -232,11 +202,7 @@ void heddle::lowerProducts(func::FuncOp graph, const CpuTarget &target) {
   if (products.empty())
     return;
   buildProduct(graph->getParentOfType<ModuleOp>(), kernelName, target).setPrivate();
-  // One for all, which run one after the other.
-  OpBuilder b = OpBuilder::atBlockBegin(&graph.getBody().front());
-  Value bytes = arith::ConstantIntOp::create(b, graph.getLoc(), b.getI64Type(), sizeof(ProductCall));
-  Value memory =
-      LLVM::AllocaOp::create(b, graph.getLoc(), LLVM::LLVMPointerType::get(b.getContext()), b.getI8Type(), bytes, 8);
+  Value memory = taskMemory(graph, sizeof(ProductCall));
   for (const ProductLoops &loops : products)
     ProductLowering(loops, graph, memory).run();
 }

@@ -3,8 +3,8 @@
 #include "compiler/codegen/HostCode.h"
 
 #include "compiler/codegen/HostFunction.h"
-#include "compiler/codegen/cpu/PackedLayout.h"
 #include "compiler/schedule/Passes.h"
+#include "compiler/weights/PackedLayout.h"
 #include "runtime/model/ModelAbi.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -223,7 +223,7 @@ LogicalResult HostFunction::lowerView(Operation *op) {
   auto toBuffer = cast<bufferization::ToBufferOp>(op);
   if (auto weight = toBuffer.getTensor().getDefiningOp<WeightOp>()) {
     Value base = field(offsetof(heddle_step, weights), b.pointerType());
-    pointers[toBuffer] = b.at(base, weight.getStorage().getOffset());
+    pointers[toBuffer] = b.at(base, weight.getPacking().getOffset());
     return success();
   }
   if (auto table = toBuffer.getTensor().getDefiningOp<RopeTableOp>()) {

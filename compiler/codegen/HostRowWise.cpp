@@ -26,7 +26,23 @@ Value HostFunction::halideBuffer(MemRefType type, Value pointer, Value rows) {
   return buildBuffer(b, target.isDevice(), bufferElement(type.getElementType()), pointer, dims);
 }
 
+// Halide counts extents and strides in 32 bits.
+static LogicalResult verifyBuffers(KernelCallOp op) {
+  for (auto [index, operand] : llvm::enumerate(op->getOperands())) {
+    auto type = cast<MemRefType>(operand.getType());
+    auto [strides, offset] = type.getStridesAndOffset();
+    for (int64_t axis = 0; axis < type.getRank(); ++axis)
+      for (int64_t count : {type.getDimSize(axis), strides[axis]})
+        if (!ShapedType::isDynamic(count) && count > INT32_MAX)
+          return op.emitError("kernel '") << op.getCallee() << "' counts to " << INT32_MAX << ", dimension " << axis
+                                          << " of its buffer " << index << " has a size or stride of " << count;
+  }
+  return success();
+}
+
 LogicalResult HostFunction::lowerRowWise(KernelCallOp op) {
+  if (failed(verifyBuffers(op)))
+    return failure();
   FailureOr<func::FuncOp> kernel = kernels.rowWise(op);
   if (failed(kernel))
     return failure();

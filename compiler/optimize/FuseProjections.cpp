@@ -31,7 +31,8 @@ static void fuse(ArrayRef<LinearOp> group) {
   int64_t width = 0;
   for (LinearOp op : group) {
     for (Value operand : llvm::concat<Value>(SmallVector<Value>(op.getWeights()), SmallVector<Value>(op.getBiases())))
-      if (Operation *def = operand.getDefiningOp())
+      // One that is there already may have readers before the first product: equal weights of a graph are one.
+      if (Operation *def = operand.getDefiningOp(); def && first->isBeforeInBlock(def))
         def->moveBefore(first);
     llvm::append_range(weights, op.getWeights());
     llvm::append_range(biases, op.getBiases());

@@ -81,11 +81,12 @@ static fb::Offset<package::Tokenizer> tokenizerTable(fb::FlatBufferBuilder &b, c
 static uint64_t bytesPerToken(ModuleOp module, ArrayRef<PackedWeight> weights) {
   llvm::DenseSet<int64_t> rowLookups, others, manyRows;
   module.walk([&](WeightOp op) {
-    if (op->hasAttr("heddle.many_rows"))
-      manyRows.insert(op.getStorage().getOffset());
+    int64_t offset = op.getPacking().getOffset();
+    if (op.getPacking().getManyRows())
+      manyRows.insert(offset);
     for (Operation *user : op->getUsers())
       for (Operation *reader : user->getUsers())
-        (isa<DequantizeOp>(reader) ? rowLookups : others).insert(op.getStorage().getOffset());
+        (isa<DequantizeOp>(reader) ? rowLookups : others).insert(offset);
   });
   uint64_t bytes = 0;
   for (const PackedWeight &weight : weights)

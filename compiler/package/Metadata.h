@@ -6,7 +6,7 @@
 
 #include "compiler/codegen/Codegen.h"
 #include "compiler/package/GraphSignature.h"
-#include "compiler/package/WeightsSection.h"
+#include "compiler/weights/WeightsSection.h"
 #include "frontends/ModelConfig.h"
 
 namespace heddle {
@@ -32,7 +32,7 @@ KvCacheType kvCacheOf(mlir::ModuleOp module);
 std::string buildMetadata(mlir::ModuleOp module, const Model &model, const PackageInfo &info, const Target &target,
                           llvm::ArrayRef<KernelRecord> kernels, llvm::ArrayRef<PackedWeight> weights);
 
-// Of a graph. `module` after place-weights.
+// Of a graph. `module` after pack-weights.
 std::string buildGraphMetadata(mlir::ModuleOp module, const GraphSignature &signature, const PackageInfo &info,
                                const Target &target, llvm::ArrayRef<PackedWeight> weights);
 

@@ -4,7 +4,7 @@
 #ifndef HEDDLE_COMPILER_PACKAGE_METADATATABLES_H
 #define HEDDLE_COMPILER_PACKAGE_METADATATABLES_H
 
-#include "compiler/package/WeightsSection.h"
+#include "compiler/weights/WeightsSection.h"
 #include "runtime/schema/package_generated.h"
 
 namespace heddle {

@@ -6,6 +6,7 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Signals.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -58,9 +59,29 @@ OutputFile::~OutputFile() {
   llvm::sys::DontRemoveFileOnSignal(temporary);
 }
 
+// What is looked through for zeros, then written.
+static constexpr size_t pieceBytes = 1 << 20;
+
+// Bytes from the front that are all zero, in whole blocks of the file system.
+static size_t zeroBlocks(llvm::ArrayRef<uint8_t> bytes) {
+  constexpr size_t block = 4096;
+  static const uint8_t zeros[block] = {};
+  size_t size = 0;
+  while (bytes.size() - size >= block && !bytes[size] && !std::memcmp(bytes.data() + size, zeros, block))
+    size += block;
+  return size;
+}
+
 bool OutputFile::write(uint64_t offset, llvm::ArrayRef<uint8_t> bytes) {
+  end = std::max(end, offset + bytes.size());
   while (!bytes.empty()) {
-    ssize_t done = pwrite(descriptor, bytes.data(), bytes.size(), offset);
+    // Nothing was written here before: what is skipped reads as zeros and takes no room.
+    size_t skipped = zeroBlocks(bytes);
+    bytes = bytes.drop_front(skipped);
+    offset += skipped;
+    if (bytes.empty())
+      break;
+    ssize_t done = pwrite(descriptor, bytes.data(), std::min(bytes.size(), pieceBytes), offset);
     if (done < 0 && errno == EINTR)
       continue;
     if (done <= 0)
@@ -72,6 +93,8 @@ bool OutputFile::write(uint64_t offset, llvm::ArrayRef<uint8_t> bytes) {
 }
 
 bool OutputFile::finish(bool executable) {
+  if (ftruncate(descriptor, end)) // also where it ends in zeros that were skipped
+    return fail("write");
   mode_t mask = umask(0);
   umask(mask);
   if (fchmod(descriptor, (executable ? 0777 : 0666) & ~mask))

@@ -22,6 +22,7 @@ public:
   ~OutputFile();
 
   bool isOpen() const { return descriptor >= 0; }
+  // Each place is written once: blocks of zeros are left out, so that they take no room on the disk.
   bool write(uint64_t offset, llvm::ArrayRef<uint8_t> bytes);
   bool write(uint64_t offset, const std::string &bytes) {
     return write(offset, llvm::ArrayRef(reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()));
@@ -40,6 +41,7 @@ private:
   bool publish();
 
   int descriptor = -1;
+  uint64_t end = 0; // of the file
   std::string path, message;
   std::string temporary; // the name until `path` is its name
 };

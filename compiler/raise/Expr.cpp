@@ -20,6 +20,7 @@ using Terms = SmallVector<std::pair<Expr, double>>;
 //===- nodes --------------------------------------------------------------===//
 
 Expr ExprContext::intern(ExprNode node) {
+  ++steps;
   std::string key;
   auto put = [&](const auto &plain) { key.append(reinterpret_cast<const char *>(&plain), sizeof(plain)); };
   put(node.kind);

@@ -66,6 +66,10 @@ struct ExprNode {
 // Owns expressions and builds them in normal form.
 class ExprContext {
 public:
+  // Steps after which a question is given up. What the models of the suite ask takes fewer than 20,000.
+  static constexpr size_t manySteps = 1 << 15;
+  explicit ExprContext(size_t mostSteps = manySteps) : mostSteps(mostSteps) {}
+
   Expr constant(double value);
   // Symbols of one number and extent are the same.
   Expr symbol(int64_t number, Expr extent);
@@ -96,8 +100,9 @@ public:
   // Whether integer expr >= 0 on its whole domain, or < 0 on it; nothing if neither is known.
   std::optional<bool> isNotBelowZero(Expr expr);
 
-  // An expression grew beyond bounds; results mean nothing from then on.
-  bool exhausted() const { return nodes.size() > limit; }
+  // An expression grew beyond bounds, or took too long to bring into normal form: decisions stay inside of what is built from then on, which
+  // is still what it says, but no longer the same node as its equals.
+  bool exhausted() const { return nodes.size() > mostNodes || steps > mostSteps; }
 
 private:
   Expr intern(ExprNode node);
@@ -111,7 +116,9 @@ private:
   Expr reachedExtreme(bool greatest, Expr index, Expr body);
   Expr map(Expr expr, llvm::function_ref<Expr(Expr)> leafwise, llvm::DenseMap<Expr, Expr> &memo);
 
-  static constexpr size_t limit = 1 << 20;
+  static constexpr size_t mostNodes = 1 << 20;
+  const size_t mostSteps;
+  size_t steps = 0; // nodes that were asked for, known ones too: diagrams of few nodes may have very many paths
   std::deque<ExprNode> nodes;
   std::unordered_map<std::string, Expr> interned;
 };

@@ -143,7 +143,8 @@ static Value elementwise(OpBuilder &b, Operation *root, ExprContext &exprs, Elem
 }
 
 static Value raised(Operation *root) {
-  ExprContext exprs;
+  // A gate and its activation lie side by side: a long formula is no gate.
+  ExprContext exprs(ExprContext::manySteps / 16);
   ElementTrace trace(exprs);
   Value result = root->getResult(0);
   SmallVector<Expr> symbols = trace.indexSymbols(result), leaves;

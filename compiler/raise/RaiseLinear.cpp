@@ -203,11 +203,22 @@ static Expr rowOf(ExprContext &exprs, Expr element, Expr column, Value &table) {
   return element->arguments[0];
 }
 
+// Whether elements are computed with others of their kind: what was looked up alone is none of these.
+static bool computesFloats(Operation *op) {
+  return op
+      ->walk([](Operation *inner) {
+        bool isFloat = isa<arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::DivFOp>(inner) ||
+                       inner->getDialect()->getNamespace() == "math";
+        return isFloat ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 // A gather of a stored table's rows.
 static bool raiseGather(Operation *op) {
   RankedTensorType type =
       op->getNumResults() == 1 ? dyn_cast<RankedTensorType>(op->getResult(0).getType()) : RankedTensorType();
-  if (!type || !type.getElementType().isF32() || type.getRank() < 2)
+  if (!type || !type.getElementType().isF32() || type.getRank() < 2 || computesFloats(op))
     return false;
   ExprContext exprs;
   ElementTrace trace(exprs);

@@ -25,9 +25,9 @@ Json heddle::weightNames(Value operand) {
   auto weight = operand ? operand.getDefiningOp<WeightOp>() : WeightOp();
   if (!weight)
     return names;
-  if (auto sources = weight->getAttrOfType<ArrayAttr>("heddle.source_names"))
-    for (auto source : sources.getAsRange<StringAttr>())
-      names.push_back(source.str());
+  if (PackingAttr packing = weight.getPacking())
+    for (SourceAttr source : packing.getSources())
+      names.push_back(source.getName().str());
   else
     names.push_back(weight.getName().str());
   return names;
@@ -132,6 +132,27 @@ static Json describeLoops(linalg::GenericOp op) {
           {"operands", operandsOf(op->getOperands())}};
 }
 
+// A launch of a kernel: its costs are what its interface says of a row of its destination.
+static Json describeKernel(KernelOpInterface op) {
+  Json weights = Json::array();
+  for (Value operand : op->getOperands())
+    for (const Json &name : weightNames(operand))
+      weights.push_back(name);
+  Value destination = cast<DestinationStyleOpInterface>(op.getOperation()).getDpsInits()[0];
+  Json rows = Json::array({sizeOf(destination, 0)});
+  return {{"kernel", op->getName().stripDialect().str()},
+          {"kind", op.getKernelKind().str()},
+          {"emitter", "mlir"},
+          {"what", op->getName().stripDialect().str() + " of " + productText(sizesOf(destination))},
+          {"location", textOf(op.getLoc())},
+          {"fused", Json::array()},
+          {"weights", weights},
+          {"threads", true},
+          {"points", rows},
+          {"flops_per_point", op.getFlopsPerRow()},
+          {"operands", operandsOf(op->getOperands())}};
+}
+
 static Json describeCopy(memref::CopyOp op) {
   Json sizes = sizesOf(op.getTarget());
   return {{"kernel", "copy"},
@@ -147,11 +168,34 @@ static Json describeCopy(memref::CopyOp op) {
           {"operands", operandsOf({op.getSource(), op.getTarget()})}};
 }
 
+// Points are pairs of a query and a key in each head, whatever the mask hides.
+static Json describeAttention(FlashAttentionOp op) {
+  SmallVector<int64_t, 4> query = op.getQueryShape();
+  Json sizes = {sizeOf(op.getQuery(), op.getQueryAxes()[0]), query[1], sizeOf(op.getQuery(), op.getQueryAxes()[2]),
+                sizeOf(op.getKey(), op.getKeyAxes()[2])};
+  return {{"kernel", "attention"},
+          {"kind", op.getKernelKind().str()},
+          {"emitter", "attention kernel"},
+          {"what", productText(sizes) + ", head_dim " + std::to_string(query[3])},
+          {"location", textOf(op.getLoc())},
+          {"fused", Json::array()},
+          {"weights", Json::array()},
+          {"threads", true},
+          {"points", sizes},
+          {"flops_per_point", 2 * (query[3] + op.getValueShape()[3])},
+          {"operands", operandsOf(op->getOperands())}};
+}
+
 Json heddle::describeGraph(func::FuncOp graph) {
   Json launches = Json::array();
   graph.walk([&](Operation *op) {
     if (auto loops = dyn_cast<linalg::GenericOp>(op))
       launches.push_back(describeLoops(loops));
+    // Before other kernels: its cost depends on the keys as well, not on the rows alone.
+    else if (auto attention = dyn_cast<FlashAttentionOp>(op))
+      launches.push_back(describeAttention(attention));
+    else if (auto kernel = dyn_cast<KernelOpInterface>(op))
+      launches.push_back(describeKernel(kernel));
     else if (auto copy = dyn_cast<memref::CopyOp>(op))
       launches.push_back(describeCopy(copy));
   });

@@ -10,7 +10,7 @@
 
 namespace heddle {
 
-// Loops, products and copies of @graph after bufferize-graph, in order, as launches of one function.
+// Kernels, loops, matmuls of activations and copies of @graph after bufferize-graph, in order, as launches of one function.
 nlohmann::ordered_json describeGraph(mlir::func::FuncOp graph);
 
 // Names of the sizes that launches of a graph are given in, in order of appearance.

@@ -221,10 +221,10 @@ static Json weightFormats(ModuleOp module) {
   std::map<std::string, int64_t> bytes;
   llvm::DenseSet<int64_t> seen;
   module.walk([&](WeightOp op) {
-    auto format = op->getAttrOfType<StringAttr>("heddle.format");
+    PackingAttr packing = op.getPacking();
     auto type = cast<ShapedType>(op.getType());
-    if (format && seen.insert(op.getStorage().getOffset()).second)
-      bytes[format.str()] += type.getNumElements() * type.getElementTypeBitWidth() / 8;
+    if (packing && seen.insert(packing.getOffset()).second)
+      bytes[packing.getTableFormat().str()] += type.getNumElements() * type.getElementTypeBitWidth() / 8;
   });
   return bytes;
 }

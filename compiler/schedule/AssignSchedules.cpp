@@ -1,6 +1,5 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "compiler/codegen/cpu/PackedLayout.h"
 #include "compiler/schedule/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

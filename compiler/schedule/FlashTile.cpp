@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "compiler/schedule/Passes.h"
+#include "compiler/schedule/TensorAttention.h"
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 
@@ -64,8 +65,12 @@ struct FlashTile : heddle::impl::FlashTileBase<FlashTile> {
 
   LogicalResult tile(AttentionOp op) {
     auto view = op.getKey().getDefiningOp<KvViewOp>();
+    if (!view && !op.getValue().getDefiningOp<KvViewOp>()) {
+      tileTensors(op);
+      return success();
+    }
     if (!view || op.getValue() != view.getValue())
-      return op.emitError("keys and values must be views of the cache");
+      return op.emitError("keys and values must be views of one layer of the cache, or neither of them");
     OpBuilder b(op);
     Location loc = op.getLoc();
     Value query = toRows(b, loc, op.getQuery());
@@ -86,6 +91,14 @@ struct FlashTile : heddle::impl::FlashTileBase<FlashTile> {
     if (view->use_empty())
       view.erase();
     return success();
+  }
+
+  void tileTensors(AttentionOp op) {
+    std::string missing = missingFlashAttention(op);
+    if (tiles && missing.empty())
+      return lowerToFlashAttention(op);
+    op.emitRemark("becomes loops: ") << (tiles ? missing : "tiles are switched off");
+    decomposeAttention(op);
   }
 
   LogicalResult tileLatent(LatentAttentionOp op) {
@@ -125,6 +138,7 @@ struct FlashTile : heddle::impl::FlashTileBase<FlashTile> {
       if (failed(attention ? tile(attention) : tileLatent(cast<LatentAttentionOp>(op))))
         return signalPassFailure();
     }
+    getOperation().walk([](PositionBiasOp op) { decomposePositionBias(op); });
     // Values appended in heads form are appended as the rows they were split from.
     getOperation().walk([&](KvAppendOp op) {
       for (OpOperand &operand : op->getOpOperands())

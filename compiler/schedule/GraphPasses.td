@@ -37,7 +37,8 @@ def DecomposeTensorOps : Pass<"heddle-decompose-tensor-ops", "::mlir::ModuleOp">
   let description = [{
     For graphs, which run through upstream's linalg. `linalg.softmax` becomes its maximum, exponential, sum and quotient,
     `tensor.concat` of up to 8 operands a row of `tensor.insert_slice`: what they are may then be computed in its place. Sums and
-    contractions of 16-bit floats accumulate in f32 and round once.
+    contractions of 16-bit floats accumulate in f32 and round once. Model ops that have no kernel in graphs (norms, `glu`, `softcap`, `rope`)
+    become what their formulas say.
     Example: test/schedule/decompose-tensor-ops.mlir.
 
     ```mlir
@@ -52,7 +53,8 @@ def DecomposeTensorOps : Pass<"heddle-decompose-tensor-ops", "::mlir::ModuleOp">
     return %z : tensor<6x3xf32>
     ```
   }];
-  let dependentDialects = ["::mlir::linalg::LinalgDialect", "::mlir::tensor::TensorDialect", "::mlir::arith::ArithDialect"];
+  let dependentDialects = ["::mlir::linalg::LinalgDialect", "::mlir::tensor::TensorDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect"];
 }
 
 def OrderLoops : Pass<"heddle-order-loops", "::mlir::ModuleOp"> {
@@ -83,27 +85,6 @@ def OrderLoops : Pass<"heddle-order-loops", "::mlir::ModuleOp"> {
     %z = linalg.generic {indexing_maps = [#a, #b, #c], iterator_types = ["parallel", "reduction", "parallel"]} …
     ```
   }];
-}
-
-def PlaceWeights : Pass<"heddle-place-weights", "::mlir::ModuleOp"> {
-  let summary = "Give every weight of a graph, stored as in its file, a place in the weights section";
-  let description = [{
-    After: every `weight` says its offset in the section and its source; equal ones share their bytes. No byte is read here.
-    Example: test/schedule/place-weights.mlir.
-
-    ```mlir
-    func.func @graph() -> (tensor<2x2xf32>, tensor<2xi1>) {
-      %a = heddle.weight "a" <type = "f32", file = 0, offset = 4> : tensor<2x2xf32>
-      %flags = heddle.weight "flags" <type = "bool", file = 0, offset = 20> : tensor<2xi1>
-      return %a, %flags : tensor<2x2xf32>, tensor<2xi1>
-    }
-    // becomes
-    module attributes {heddle.weights_size = 66 : i64} {
-    %a = heddle.weight "a" <type = "packed", file = 0, offset = 0> {heddle.format = "stored", …
-    %flags = heddle.weight "flags" <type = "packed", file = 0, offset = 64> {…} : tensor<2xi1>
-    ```
-  }];
-  let dependentDialects = ["::heddle::HeddleDialect"];
 }
 
 def BufferizeGraph : Pass<"heddle-bufferize-graph", "::mlir::ModuleOp"> {

@@ -1,11 +1,10 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Gives every weight its place in the weights section: packed where a kernel asks for it, as the file has it otherwise. What a layer
+// function packs of its arguments becomes an argument itself, and each call fills it with the weights of its layer. Places follow
+// the order of the ops, so equal modules have equal sections; what is packed equally is stored once.
 
-#include "compiler/codegen/cpu/PackedLayout.h"
 #include "compiler/schedule/Passes.h"
-
-#include "mlir/Dialect/Arith/IR/Arith.h"
-
-#include <numeric>
 
 namespace heddle {
 #define GEN_PASS_DEF_PACKWEIGHTS
@@ -15,429 +14,231 @@ namespace heddle {
 using namespace mlir;
 using namespace heddle;
 
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
+// Every weight begins a cache line.
+static constexpr int64_t alignment = 64;
 
-// The stored type's name, as layouts and #heddle.storage know it.
-static std::string formatOf(RankedTensorType type) {
-  if (auto quant = dyn_cast_if_present<QuantKindAttr>(type.getEncoding()))
-    return stringifyQuantKind(quant.getValue()).str();
-  return type.getElementType().isBF16() ? "bf16" : type.getElementType().isF16() ? "f16" : "f32";
-}
-
-// What matrices that one product reads are packed as: their stored type. Where types differ, numbers are stored as they are: no
-// block format holds those of another, and none is ever quantised again.
-static std::string commonFormat(ValueRange matrices) {
-  std::string first = formatOf(typeOf(matrices.front()));
-  bool isCommon = llvm::all_of(matrices, [&](Value matrix) { return formatOf(typeOf(matrix)) == first; });
-  return isCommon ? first : "f32";
-}
-
-static FailureOr<heddle::TensorType> tensorType(Location loc, StringRef format) {
-  if (std::optional<heddle::TensorType> type = tensorTypeNamed(format))
-    return *type;
-  return emitError(loc) << "no tensor type is called '" << format << "'";
+// Booleans are bytes.
+static int64_t bytesOf(RankedTensorType type) {
+  return type.getNumElements() * llvm::divideCeil(type.getElementTypeBitWidth(), 8);
 }
 
 namespace {
 
-// Weights that one packed tensor takes the place of: matrices stacked along out_features, or vectors one after the other.
-struct PackedGroup {
+// What a `pack` asks for. It outlives the op, for calls of the function that the op is in.
+struct PackRequest {
+  explicit PackRequest(PackOp op)
+      : loc(op.getLoc()), layout(op.getLayout()), format(op.getFormat().str()), group(op.getGroup()),
+        transposed(op.getTransposed()), manyRows(op.getManyRows()), type(cast<RankedTensorType>(op.getType())),
+        sources(llvm::to_vector(op.getSources())) {
+    int64_t n = 0;
+    for (Value source : sources)
+      n += rows.emplace_back(op.rowsOf(source));
+    shape.push_back(n);
+    if (!op.isVector())
+      shape.push_back(op.getK());
+  }
+
+  // Whether one packed tensor serves both. Whether only many rows read it changes no byte.
+  bool packsTheSame(const PackRequest &other) const {
+    return layout == other.layout && format == other.format && group == other.group && transposed == other.transposed &&
+           type == other.type && sources == other.sources;
+  }
+
+  Location loc;
+  PackingLayout layout;
+  std::string format;
+  int64_t group;
+  bool transposed, manyRows;
+  RankedTensorType type;
   SmallVector<Value> sources;
-  std::string format; // "vector", or the stored type of the matrices
-  int64_t n = 0, k = 0;
-  // 0: all sources are stacked. Else each run of so many is packed for itself, their panels interleaved: an expert's.
-  int64_t interleave = 0;
-  bool transposed = false; // of each source, what is packed is its transpose
-  bool manyRows = false;   // only a body for many rows reads it
+  SmallVector<int64_t> rows, shape; // rows of each source; (n, k), or (n) of vectors
 };
 
-class Packer {
+class WeightPlacer {
 public:
-  explicit Packer(ModuleOp module) : module(module), b(module.getContext()) {}
+  explicit WeightPlacer(ModuleOp module) : module(module), b(module.getContext()) {}
   LogicalResult run();
 
 private:
-  LogicalResult packFunction(func::FuncOp func);
-  LogicalResult packLinear(LinearOp op);
-  LogicalResult packEmbedding(EmbeddingOp op);
-  LogicalResult packMoe(MoeOp op);
-  RouteExpertsOp routeExperts(MoeOp op, Value rows);
-  Value emptyRows(Location loc, Value rows, int64_t width, Type element);
-  LogicalResult packLatentAttention(OnlineLatentAttentionOp op);
-  FailureOr<Value> packed(Operation *user, ValueRange matrices, int64_t interleave = 0, bool transposed = false,
-                          bool manyRows = false);
-  FailureOr<Value> packedVector(Operation *user, ValueRange vectors);
-  FailureOr<Value> place(Operation *user, PackedGroup group, RankedTensorType type);
-  FailureOr<Value> placeInSection(Operation *user, PackedGroup group, RankedTensorType type);
-  LogicalResult updateCalls(func::FuncOp func);
+  // A packed argument of a layer function, in place of those that `request` packs.
+  struct PackedArgument {
+    PackRequest request;
+    Value argument;
+  };
+
+  LogicalResult placePacks(func::FuncOp func);
+  LogicalResult fillCalls(func::FuncOp func);
+  LogicalResult fillCall(func::CallOp call, ArrayRef<PackedArgument> packed, const llvm::BitVector &dropped);
+  LogicalResult placeStored(WeightOp op);
+  Value argumentFor(func::FuncOp func, const PackRequest &request);
+  FailureOr<Value> weightFor(const PackRequest &request);
+  PackingAttr place(PackingAttr packing, RankedTensorType type);
 
   ModuleOp module;
   OpBuilder b;
-  struct NewArgument {
-    PackedGroup group; // of the old arguments
-    Value argument;
-  };
-  llvm::MapVector<Operation *, SmallVector<NewArgument>> newArguments; // by function
-  llvm::StringMap<int64_t> offsets; // of packed weights already placed, by their sources
+  llvm::MapVector<Operation *, std::vector<PackedArgument>> packedArguments; // by function
+  DenseMap<std::pair<Attribute, Type>, int64_t> offsets;                     // of what already has its place
   int64_t sectionSize = 0;
 };
 
 } // namespace
 
-// What a transposed matrix is packed as: blocks of a quantised one lie along its rows, so its numbers are stored as they are,
-// never quantised again.
-static std::string transposedFormat(RankedTensorType type) {
-  return type.getEncoding() ? "f32" : formatOf(type);
+// What is to be packed, before it has its place. Null, with an error, if the sources do not fit it.
+static PackingAttr checkedPacking(function_ref<InFlightDiagnostic()> emitError, MLIRContext *context,
+                                  PackingLayout layout, StringRef format, ArrayRef<int64_t> shape,
+                                  ArrayRef<SourceAttr> sources, int64_t group, bool transposed, bool manyRows) {
+  int64_t offset = 0;
+  return PackingAttr::getChecked(emitError, context, layout, format, shape, offset, sources, group, transposed,
+                                 manyRows);
 }
 
-FailureOr<Value> Packer::packed(Operation *user, ValueRange matrices, int64_t interleave, bool transposed,
-                                bool manyRows) {
-  RankedTensorType first = typeOf(matrices.front());
-  PackedGroup group{SmallVector<Value>(matrices), transposed ? transposedFormat(first) : commonFormat(matrices)};
-  for (Value matrix : matrices)
-    group.n += typeOf(matrix).getDimSize(transposed ? 1 : 0);
-  group.interleave = interleave;
-  group.transposed = transposed;
-  group.manyRows = manyRows;
-  group.k = first.getDimSize(transposed ? 0 : 1);
-  FailureOr<heddle::TensorType> type = tensorType(user->getLoc(), group.format);
-  if (failed(type))
+// What lies at a place, without the names that the model has for it: equal ones are stored once.
+static PackingAttr withoutNames(PackingAttr packing) {
+  SmallVector<SourceAttr> sources;
+  for (SourceAttr source : packing.getSources())
+    sources.push_back(SourceAttr::get(packing.getContext(), "", source.getRows(), source.getStorage()));
+  return PackingAttr::get(packing.getContext(), packing.getLayout(), packing.getFormat(), packing.getShape(),
+                          /*offset=*/0, sources, packing.getGroup(), packing.getTransposed(), /*manyRows=*/false);
+}
+
+// `packing` at the end of the section, or where the same lies already.
+PackingAttr WeightPlacer::place(PackingAttr packing, RankedTensorType type) {
+  auto [entry, isNew] = offsets.try_emplace({withoutNames(packing), type}, llvm::alignTo(sectionSize, alignment));
+  // The section ends with its last weight, whatever its size.
+  if (isNew)
+    sectionSize = entry->second + bytesOf(type);
+  return PackingAttr::get(packing.getContext(), packing.getLayout(), packing.getFormat(), packing.getShape(),
+                          entry->second, packing.getSources(), packing.getGroup(), packing.getTransposed(),
+                          packing.getManyRows());
+}
+
+// The weight that `request` asks for, at the builder's place. Its name joins those of its sources.
+FailureOr<Value> WeightPlacer::weightFor(const PackRequest &request) {
+  auto emitError = [&] { return mlir::emitError(request.loc); };
+  std::string name;
+  SmallVector<SourceAttr> sources;
+  for (auto [source, rows] : llvm::zip_equal(request.sources, request.rows)) {
+    auto weight = source.getDefiningOp<WeightOp>();
+    if (!weight || !weight.getStorage())
+      return emitError() << "operand is no weight of the model";
+    name += (name.empty() ? "" : "+") + weight.getName().str();
+    sources.push_back(SourceAttr::get(b.getContext(), weight.getName(), rows, weight.getStorage()));
+  }
+  PackingAttr packing = checkedPacking(emitError, b.getContext(), request.layout, request.format, request.shape,
+                                       sources, request.group, request.transposed, request.manyRows);
+  if (!packing)
     return failure();
-  std::optional<PackedLayout> layout = layoutFor(*type);
-  if (!layout)
-    return user->emitError("no packed layout holds weights of type ") << group.format;
-  int64_t rows = first.getDimSize(transposed ? 1 : 0);
-  int64_t bytes = interleave ? matrices.size() * layout->bytes(rows, group.k) : layout->bytes(group.n, group.k);
-  return place(user, std::move(group), RankedTensorType::get({bytes}, b.getI8Type()));
+  return WeightOp::create(b, request.sources.front().getLoc(), request.type, name, place(packing, request.type))
+      .getResult();
 }
 
-FailureOr<Value> Packer::packedVector(Operation *user, ValueRange vectors) {
-  PackedGroup group{SmallVector<Value>(vectors), "vector"};
-  for (Value vector : vectors)
-    group.n += typeOf(vector).getDimSize(0);
-  return place(user, std::move(group), RankedTensorType::get({group.n}, b.getF32Type()));
-}
-
-// Inside a layer function the packed weight is an argument, filled at the calls; elsewhere it is placed at once.
-FailureOr<Value> Packer::place(Operation *user, PackedGroup group, RankedTensorType type) {
-  if (!isa<BlockArgument>(group.sources.front()))
-    return placeInSection(user, std::move(group), type);
-  auto func = user->getParentOfType<func::FuncOp>();
-  for (NewArgument &known : newArguments[func])
-    if (known.group.sources == group.sources && known.group.interleave == group.interleave &&
-        known.group.transposed == group.transposed && known.argument.getType() == type)
+// The argument that is what `request` packs of other arguments of `func`.
+Value WeightPlacer::argumentFor(func::FuncOp func, const PackRequest &request) {
+  for (PackedArgument &known : packedArguments[func])
+    if (known.request.packsTheSame(request))
       return known.argument;
-  Value argument = func.front().addArgument(type, group.sources.front().getLoc());
-  newArguments[func].push_back({std::move(group), argument});
+  Value argument = func.front().addArgument(request.type, request.sources.front().getLoc());
+  packedArguments[func].push_back({request, argument});
   return argument;
 }
 
-FailureOr<Value> Packer::placeInSection(Operation *user, PackedGroup group, RankedTensorType type) {
-  std::string key, name;
-  SmallVector<Attribute> sources, names, rows;
-  for (Value source : group.sources) {
-    auto weight = source.getDefiningOp<WeightOp>();
-    if (!weight)
-      return user->emitError("operand is no weight of the model");
-    StorageAttr storage = weight.getStorage();
-    if (group.transposed)
-      storage = storage.getTurned();
-    llvm::raw_string_ostream(key) << storage << " " << typeOf(source) << ";";
-    name += (name.empty() ? "" : "+") + weight.getName().str();
-    sources.push_back(storage);
-    names.push_back(weight.getNameAttr());
-    rows.push_back(b.getI64IntegerAttr(typeOf(source).getDimSize(group.transposed ? 1 : 0)));
-  }
-  auto [entry, isNew] =
-      offsets.try_emplace(key + group.format + std::to_string(group.interleave), llvm::alignTo(sectionSize, 64));
-  // The section ends with its last weight, whatever its size.
-  if (isNew)
-    sectionSize = entry->second + type.getNumElements() * type.getElementType().getIntOrFloatBitWidth() / 8;
-  b.setInsertionPoint(user);
-  auto storage = StorageAttr::get(b.getContext(), b.getStringAttr("packed"), 0, entry->second, false);
-  auto op = WeightOp::create(b, group.sources.front().getLoc(), type, name, storage);
-  op->setAttr("heddle.format", b.getStringAttr(group.format));
-  op->setAttr("heddle.shape", b.getDenseI64ArrayAttr({group.n, group.k}));
-  op->setAttr("heddle.sources", b.getArrayAttr(sources));
-  op->setAttr("heddle.source_names", b.getArrayAttr(names));
-  op->setAttr("heddle.source_rows", b.getArrayAttr(rows));
-  if (group.transposed)
-    op->setAttr("heddle.transposed", b.getUnitAttr());
-  if (group.manyRows)
-    op->setAttr("heddle.many_rows", b.getUnitAttr());
-  if (group.interleave)
-    op->setAttr("heddle.interleave", b.getI64IntegerAttr(group.interleave));
-  return op.getResult();
-}
-
-// The value that `op`'s result is added to, if nothing else reads either afterwards: the product is then added in place.
-static arith::AddFOp residualOf(Operation *op, Value &residual) {
-  if (!op->hasOneUse())
-    return {};
-  auto add = dyn_cast<arith::AddFOp>(*op->user_begin());
-  if (!add || add->getBlock() != op->getBlock())
-    return {};
-  residual = add.getLhs() == op->getResult(0) ? add.getRhs() : add.getLhs();
-  bool isLastUse = llvm::all_of(residual.getUsers(), [&](Operation *user) {
-    return user == add || (user->getBlock() == op->getBlock() && user->isBeforeInBlock(op));
-  });
-  Operation *def = residual.getDefiningOp();
-  bool isThere = !def || (def->getBlock() == op->getBlock() && def->isBeforeInBlock(op));
-  // What a slice or a view shows belongs to another value.
-  bool isWhole = !def || isa<DestinationStyleOpInterface, func::CallOp, arith::AddFOp, EmbeddingOp>(def);
-  return isLastUse && isThere && isWhole ? add : arith::AddFOp();
-}
-
-Value Packer::emptyRows(Location loc, Value rows, int64_t width, Type element) {
-  return tensor::EmptyOp::create(b, loc, {rows, b.getIndexAttr(width)}, element);
-}
-
-// `op`, or the addition of its result, gives way to the product that computes it.
-static void replaceWithProduct(Operation *op, arith::AddFOp add, Value product) {
-  (add ? add.getOperation() : op)->getResult(0).replaceAllUsesWith(product);
-  if (add)
-    add.erase();
-  op->erase();
-}
-
-LogicalResult Packer::packLinear(LinearOp op) {
-  FailureOr<Value> weights = packed(op, op.getWeights());
-  FailureOr<Value> bias = op.getBiases().empty() ? FailureOr<Value>(Value()) : packedVector(op, op.getBiases());
-  if (failed(weights) || failed(bias))
-    return failure();
-  Value residual;
-  arith::AddFOp add = residualOf(op, residual);
-  b.setInsertionPoint(op);
-  auto type = typeOf(op.getResult());
-  Value init = residual;
-  if (!add) {
-    Value rows = tensor::DimOp::create(b, op.getLoc(), op.getInput(), 0);
-    init = emptyRows(op.getLoc(), rows, type.getDimSize(1), type.getElementType());
-  }
-  std::string format = commonFormat(op.getWeights());
-  auto matmul = PackedMatmulOp::create(b, op.getLoc(), TypeRange{type}, op.getInput(), Value(), Value(), *weights,
-                                       *bias, init, b.getI64IntegerAttr(type.getDimSize(1)),
-                                       b.getI64IntegerAttr(typeOf(op.getInput()).getDimSize(1)),
-                                       b.getStringAttr(format), add ? b.getUnitAttr() : UnitAttr());
-  replaceWithProduct(op, add, matmul.getResult(0));
-  return success();
-}
-
-// The router's product and what follows from it: whose rows an expert computes.
-RouteExpertsOp Packer::routeExperts(MoeOp op, Value rows) {
-  FailureOr<Value> router = packed(op, op.getRouter());
-  if (failed(router))
-    return {};
-  b.setInsertionPoint(op);
-  Location loc = op.getLoc();
-  int64_t topK = op.getTopK(), experts = typeOf(op.getRouter()).getDimSize(0);
-  Type f32 = b.getF32Type(), i32 = b.getI32Type();
-  Value logits = emptyRows(loc, rows, experts, f32);
-  logits = PackedMatmulOp::create(b, loc, TypeRange{logits.getType()}, op.getInput(), Value(), Value(), *router,
-                                  Value(), logits, b.getI64IntegerAttr(experts),
-                                  b.getI64IntegerAttr(typeOf(op.getInput()).getDimSize(1)),
-                                  b.getStringAttr(formatOf(typeOf(op.getRouter()))), UnitAttr())
-               .getResult(0);
-  Value correction;
-  if (op.getCorrection()) {
-    FailureOr<Value> vector = packedVector(op, op.getCorrection());
-    if (failed(vector))
-      return {};
-    correction = *vector;
+// Inside a layer function the packed weight is an argument, filled at the calls; elsewhere it is placed at once.
+LogicalResult WeightPlacer::placePacks(func::FuncOp func) {
+  SmallVector<PackOp> packs;
+  func.walk([&](PackOp op) { packs.push_back(op); });
+  for (PackOp op : packs) {
+    PackRequest request(op);
+    bool isOfLayer = func.isPrivate() && llvm::all_of(request.sources, llvm::IsaPred<BlockArgument>);
     b.setInsertionPoint(op);
-  }
-  SmallVector<Value> inits = {emptyRows(loc, rows, topK, i32), emptyRows(loc, rows, topK, f32),
-                              emptyRows(loc, rows, experts + 1, i32), emptyRows(loc, rows, topK, i32),
-                              emptyRows(loc, rows, topK, f32)};
-  return RouteExpertsOp::create(b, loc, TypeRange(ValueRange(inits)), logits, correction, inits,
-                                b.getI64IntegerAttr(experts), op.getTopKAttr(), op.getNormalizeAttr(),
-                                op.getRoutingAttr());
-}
-
-LogicalResult Packer::packMoe(MoeOp op) {
-  // One kernel serves all experts of a role.
-  SmallVector<Value> gatesAndUps;
-  for (auto [gate, up] : llvm::zip(op.getGates(), op.getUps()))
-    gatesAndUps.append({gate, up});
-  std::string gateUpFormat = commonFormat(gatesAndUps), downFormat = commonFormat(op.getDowns());
-  for (auto [role, matrices, format] : {std::tuple("gate and up", ValueRange(gatesAndUps), gateUpFormat),
-                                        std::tuple("down", ValueRange(op.getDowns()), downFormat)})
-    if (format != formatOf(typeOf(matrices.front())))
-      op.emitRemark("experts' ") << role << " matrices are of several stored types: packed as " << format;
-  FailureOr<Value> gateUp = packed(op, gatesAndUps, 2), down = packed(op, op.getDowns(), 1);
-  if (failed(gateUp) || failed(down))
-    return failure();
-  Location loc = op.getLoc();
-  b.setInsertionPoint(op);
-  Value rows = tensor::DimOp::create(b, loc, op.getInput(), 0);
-  RouteExpertsOp route = routeExperts(op, rows);
-  if (!route)
-    return failure();
-  int64_t width = typeOf(op.getInput()).getDimSize(1), intermediate = typeOf(op.getGates()[0]).getDimSize(0),
-          topK = op.getTopK();
-  auto product = [&](Value input, Value weights, Value init, int64_t n, int64_t k, StringRef format,
-                     ActivationKindAttr activation, bool accumulate) {
-    return ExpertMatmulOp::create(b, loc, TypeRange{init.getType()}, input, Value(), Value(), route.getResult(2),
-                                  route.getResult(3), route.getResult(4), weights, init, route.getNumExpertsAttr(),
-                                  route.getTopKAttr(), b.getI64IntegerAttr(n), b.getI64IntegerAttr(k),
-                                  b.getStringAttr(format), activation, accumulate ? b.getUnitAttr() : UnitAttr())
-        .getResult(0);
-  };
-  Value hidden = emptyRows(loc, rows, topK * intermediate, b.getF32Type());
-  hidden = product(op.getInput(), *gateUp, hidden, intermediate, width, gateUpFormat, op.getActivationAttr(), false);
-  Value init;
-  arith::AddFOp add = residualOf(op, init);
-  if (!add)
-    init = emptyRows(loc, rows, width, b.getF32Type());
-  replaceWithProduct(op, add, product(hidden, *down, init, width, intermediate, downFormat, {}, bool(add)));
-  return success();
-}
-
-// Each head's matrices are packed for themselves: the bodies take them head by head.
-LogicalResult Packer::packLatentAttention(OnlineLatentAttentionOp op) {
-  bool rebuilds = op.getForm() != LatentForm::Absorbed, folds = op.getForm() != LatentForm::Materialised;
-  RankedTensorType keyType = typeOf(op.getKeyUps().front()), valueType = typeOf(op.getValueUps().front());
-  for (OperandRange ups : {op.getKeyUps(), op.getValueUps()})
-    for (Value up : ups)
-      if (up.getType() != ups.front().getType())
-        return op.emitError("up-projections must be stored alike: ") << ups.front().getType() << ", " << up.getType();
-  FailureOr<Value> keys = rebuilds ? packed(op, op.getKeyUps(), 1, false, folds) : FailureOr<Value>(Value());
-  FailureOr<Value> folded = folds ? packed(op, op.getKeyUps(), 1, /*transposed=*/true) : FailureOr<Value>(Value());
-  FailureOr<Value> values = packed(op, op.getValueUps(), 1);
-  if (failed(keys) || failed(folded) || failed(values))
-    return failure();
-  op.getKeyUpsMutable().assign(rebuilds ? ValueRange(*keys) : ValueRange());
-  op.getValueUpsMutable().assign(*values);
-  op.setKeyFormat(formatOf(keyType));
-  op.setValueFormat(formatOf(valueType));
-  if (folds) {
-    op.getKeyFoldsMutable().assign(*folded);
-    op.setFoldFormat(transposedFormat(keyType));
+    FailureOr<Value> weight = isOfLayer ? argumentFor(func, request) : weightFor(request);
+    if (failed(weight))
+      return failure();
+    op.replaceAllUsesWith(*weight);
+    op.erase();
   }
   return success();
 }
 
-LogicalResult Packer::packEmbedding(EmbeddingOp op) {
-  FailureOr<Value> table = packed(op, op.getTable());
-  if (failed(table))
-    return failure();
-  b.setInsertionPoint(op);
-  auto type = typeOf(op.getResult()), tableType = typeOf(op.getTable());
-  Value rows = tensor::DimOp::create(b, op.getLoc(), op.getIds(), 0);
-  Value init =
-      tensor::EmptyOp::create(b, op.getLoc(), {rows, b.getIndexAttr(type.getDimSize(1))}, type.getElementType());
-  auto dequantize = DequantizeOp::create(
-      b, op.getLoc(), TypeRange{type}, op.getIds(), *table, init, b.getI64IntegerAttr(tableType.getDimSize(0)),
-      b.getI64IntegerAttr(tableType.getDimSize(1)), b.getStringAttr(formatOf(tableType)), op.getScaleAttr());
-  op.getResult().replaceAllUsesWith(dequantize.getResult(0));
-  op.erase();
-  return success();
-}
-
-// Whether `value` comes from the model file.
-static bool isWeight(Value value) {
-  if (auto argument = dyn_cast<BlockArgument>(value))
-    return cast<RankedTensorType>(argument.getType()).hasStaticShape();
-  return value.getDefiningOp<WeightOp>() != nullptr;
-}
-
-LogicalResult Packer::packFunction(func::FuncOp func) {
-  SmallVector<Operation *> ops;
-  func.walk([&](Operation *op) { ops.push_back(op); });
-  for (Operation *op : ops) {
-    if (auto linear = dyn_cast<LinearOp>(op)) {
-      if (failed(packLinear(linear)))
-        return failure();
-      continue;
-    }
-    if (auto moe = dyn_cast<MoeOp>(op)) {
-      if (failed(packMoe(moe)))
-        return failure();
-      continue;
-    }
-    if (auto latent = dyn_cast<OnlineLatentAttentionOp>(op)) {
-      if (failed(packLatentAttention(latent)))
-        return failure();
-      continue;
-    }
-    if (auto embedding = dyn_cast<EmbeddingOp>(op); embedding && isWeight(embedding.getTable())) {
-      if (failed(packEmbedding(embedding)))
-        return failure();
-      continue;
-    }
-    if (!isa<RmsNormOp, LayerNormOp, OnlineAttentionOp>(op))
-      continue;
-    for (OpOperand &operand : op->getOpOperands()) {
-      auto type = dyn_cast<RankedTensorType>(operand.get().getType());
-      if (!type || type.getRank() != 1 || !isWeight(operand.get()))
-        continue;
-      FailureOr<Value> vector = packedVector(op, operand.get());
-      if (failed(vector))
-        return failure();
-      operand.set(*vector);
-    }
+// Passes `call` what its function packs, in place of the arguments that are dropped.
+LogicalResult WeightPlacer::fillCall(func::CallOp call, ArrayRef<PackedArgument> packed,
+                                     const llvm::BitVector &dropped) {
+  SmallVector<Value> operands;
+  for (auto [i, operand] : llvm::enumerate(call.getOperands()))
+    if (!dropped.test(i))
+      operands.push_back(operand);
+  b.setInsertionPoint(call);
+  for (const PackedArgument &argument : packed) {
+    PackRequest request = argument.request;
+    for (Value &source : request.sources)
+      source = call.getOperand(cast<BlockArgument>(source).getArgNumber());
+    FailureOr<Value> weight = weightFor(request);
+    if (failed(weight))
+      return failure();
+    operands.push_back(*weight);
   }
+  call->setOperands(operands);
   return success();
 }
 
-// Drops the stored weights from the function's arguments, and fills the packed ones at its calls.
-LogicalResult Packer::updateCalls(func::FuncOp func) {
-  ArrayRef<NewArgument> added = newArguments[func];
-  if (added.empty())
+// Drops what is packed from the function's arguments, and fills the packed ones at its calls.
+LogicalResult WeightPlacer::fillCalls(func::FuncOp func) {
+  ArrayRef<PackedArgument> packed = packedArguments[func];
+  if (packed.empty())
     return success();
   llvm::BitVector dropped(func.front().getNumArguments());
-  for (const NewArgument &argument : added)
-    for (Value source : argument.group.sources)
+  for (const PackedArgument &argument : packed)
+    for (Value source : argument.request.sources)
       dropped.set(cast<BlockArgument>(source).getArgNumber());
   for (unsigned index : dropped.set_bits())
     if (!func.getArgument(index).use_empty())
       return func.emitError("weight argument ") << index << " is used by an op that has no packed form";
-  unsigned kept = func.getFunctionType().getNumInputs();
   WalkResult walk = module.walk([&](func::CallOp call) {
-    if (call.getCallee() != func.getSymName())
-      return WalkResult::advance();
-    SmallVector<Value> operands;
-    for (unsigned i = 0; i < kept; ++i)
-      if (!dropped.test(i))
-        operands.push_back(call.getOperand(i));
-    for (const NewArgument &argument : added) {
-      PackedGroup group = argument.group;
-      for (Value &source : group.sources)
-        source = call.getOperand(cast<BlockArgument>(source).getArgNumber());
-      FailureOr<Value> weight = placeInSection(call, group, cast<RankedTensorType>(argument.argument.getType()));
-      if (failed(weight))
-        return WalkResult::interrupt();
-      operands.push_back(*weight);
-    }
-    call->setOperands(operands);
-    return WalkResult::advance();
+    bool isFilled = call.getCallee() != func.getSymName() || succeeded(fillCall(call, packed, dropped));
+    return isFilled ? WalkResult::advance() : WalkResult::interrupt();
   });
   func.front().eraseArguments(dropped);
   func.setType(b.getFunctionType(func.front().getArgumentTypes(), func.getResultTypes()));
   return failure(walk.wasInterrupted());
 }
 
-LogicalResult Packer::run() {
+// A weight that ops read as it is keeps its bytes and its type.
+LogicalResult WeightPlacer::placeStored(WeightOp op) {
+  auto type = cast<RankedTensorType>(op.getType());
+  StorageAttr storage = op.getStorage();
+  auto source = SourceAttr::get(b.getContext(), op.getName(), type.getNumElements(), storage);
+  PackingAttr packing =
+      checkedPacking([&] { return op.emitError(); }, b.getContext(), PackingLayout::Stored,
+                     storage.getType().getValue(), type.getShape(), source, /*group=*/0, /*transposed=*/false,
+                     /*manyRows=*/false);
+  if (!packing)
+    return failure();
+  op.setPackingAttr(place(packing, type));
+  op.removeStorageAttr();
+  return success();
+}
+
+LogicalResult WeightPlacer::run() {
   for (auto func : module.getOps<func::FuncOp>())
-    if (failed(packFunction(func)))
+    if (failed(placePacks(func)))
       return failure();
   for (auto func : module.getOps<func::FuncOp>())
-    if (failed(updateCalls(func)))
+    if (failed(fillCalls(func)))
       return failure();
-  module.walk([](WeightOp op) {
+  WalkResult walk = module.walk([&](WeightOp op) {
     if (op->use_empty())
       op.erase();
+    else if (op.getStorage() && failed(placeStored(op)))
+      return WalkResult::interrupt();
+    return WalkResult::advance();
   });
   module->setAttr(weightsSizeAttr, b.getI64IntegerAttr(sectionSize));
-  return success();
+  return failure(walk.wasInterrupted());
 }
 
 namespace {
 struct PackWeights : heddle::impl::PackWeightsBase<PackWeights> {
   void runOnOperation() override {
-    if (failed(Packer(getOperation()).run()))
+    if (failed(WeightPlacer(getOperation()).run()))
       signalPassFailure();
   }
 };

@@ -7,12 +7,15 @@
 include "mlir/Pass/PassBase.td"
 
 def FlashTile : Pass<"heddle-flash-tile", "::mlir::ModuleOp"> {
-  let summary = "Turn attention over the cache into tiled online attention";
+  let summary = "Turn attention into kernels that walk over its keys in tiles";
   let description = [{
     `attention` of `kv_view`s becomes `online_attention`, which walks the cache in blocks of `block-kv` keys with a running
-    maximum and sum; scores are never stored for more than a tile. Must hold before: keys and values are views of the cache.
-    After: no `attention` and no `kv_view` is left. Switched off by `tiles=false`, the scores of all keys of `context` tokens are
-    stored, which takes that much more memory; latent attention has no such form. Example: test/schedule/flash-tile.mlir.
+    maximum and sum; scores are never stored for more than a tile. Attention over tensors, of graphs, becomes `flash_attention`,
+    which reads its operands and leaves its result where transposes beside it would have taken them from or to. Must hold
+    before: keys and values are both views of the cache or both tensors. After: no `attention`, `kv_view` and `position_bias` is
+    left. Switched off by `tiles=false`, the scores of all keys of `context` tokens are stored, which takes that much more
+    memory; latent attention has no such form. Attention over tensors then becomes loops, as it does where the kernel
+    lacks its types or sizes, which a remark says. Examples: test/schedule/flash-tile.mlir, flash-tile-tensors.mlir.
 
     ```mlir
     func.func @step(%q: tensor<1x4x?x16xf32>, %cache: !heddle.kv_cache<2 x 2 x 16 x bf16>, %layer: index) -> tensor<1x4x?x16xf32> {
@@ -30,7 +33,8 @@ def FlashTile : Pass<"heddle-flash-tile", "::mlir::ModuleOp"> {
     Option<"context", "context", "int64_t", "8192", "The longest sequence in tokens, where scores are stored">,
     Option<"blockKv", "block-kv", "int64_t", "64", "Keys per block: a multiple or a divisor of the page of 64">,
     Option<"shareKv", "share-kv", "bool", "true", "Query heads of a group share each load of a KV block">];
-  let dependentDialects = ["::heddle::HeddleDialect"];
+  let dependentDialects = ["::heddle::HeddleDialect", "::mlir::arith::ArithDialect", "::mlir::cf::ControlFlowDialect",
+                           "::mlir::linalg::LinalgDialect", "::mlir::math::MathDialect", "::mlir::tensor::TensorDialect"];
 }
 
 def SplitKv : Pass<"heddle-split-kv", "::mlir::ModuleOp"> {
@@ -67,15 +71,15 @@ def SplitKv : Pass<"heddle-split-kv", "::mlir::ModuleOp"> {
   let dependentDialects = ["::heddle::HeddleDialect", "::mlir::scf::SCFDialect", "::mlir::tensor::TensorDialect"];
 }
 
-def PackWeights : Pass<"heddle-pack-weights", "::mlir::ModuleOp"> {
-  let summary = "Give every weight the layout its kernel reads, and a place in the weights section";
+def LowerToKernels : Pass<"heddle-lower-to-kernels", "::mlir::func::FuncOp"> {
+  let summary = "Make kernels of model ops, which ask for their weights packed";
   let description = [{
     `linear` becomes `packed_matmul` (adding to its destination where the product is only added to a value that is not used
-    later), `embedding` of a weight becomes `dequantize`,
-    `moe` the product of its router, `route_experts` and two `expert_matmul`; their weights, of a product stacked, become one packed tensor of bytes.
-    Norm weights and biases become f32. Equal packed weights (a tied head) are stored once. After: no tensor has an encoding;
-    every `weight` says its offset in the section and its sources. No byte is read here: packaging streams them.
-    Examples: test/schedule/pack-weights.mlir, pack-weights-moe.mlir.
+    later), `embedding` of a weight becomes `dequantize`, `moe` the product of its router, `route_experts` and two
+    `expert_matmul`. What they and `online_latent_attention` read of the model becomes a `pack` of the stored weights, of a product
+    stacked; so do vectors of norms and of attention, which are read as f32. Must hold before: activations are rows, (rows, width);
+    attention is tiled. After: no `linear`, no `moe`, no `embedding` of a weight; weights are still as the file has them.
+    Examples: test/schedule/lower-to-kernels.mlir, lower-to-kernels-moe.mlir.
 
     ```mlir
     func.func @step(%x: tensor<?x64xf32>, %residual: tensor<?x32xf32>) -> tensor<?x32xf32> {
@@ -85,13 +89,60 @@ def PackWeights : Pass<"heddle-pack-weights", "::mlir::ModuleOp"> {
       return %sum : tensor<?x32xf32>
     }
     // becomes
-    module attributes {heddle.weights_size = 4096 : i64} {
-    %w = heddle.weight "w" <type = "packed", file = 0, offset = 0> {heddle.format = "bf16", heddle.shape = array<i64: 32, 64>, …} : tensor<4096xi8>
-    %y = heddle.packed_matmul ins(%x, %w : …) outs(%residual : tensor<?x32xf32>) {accumulate, format = "bf16", k = 64 : i64, n = 32 : i64} -> tensor<?x32xf32>
+    %packed = heddle.pack <stacked> "bf16"(%w : tensor<32x64xbf16>) -> tensor<4096xi8>
+    %y = heddle.packed_matmul ins(%x, %packed : …) outs(%residual : tensor<?x32xf32>) {accumulate, format = "bf16", k = 64 : i64, n = 32 : i64} -> tensor<?x32xf32>
     return %y : tensor<?x32xf32>
     ```
   }];
   let dependentDialects = ["::heddle::HeddleDialect", "::mlir::tensor::TensorDialect"];
+}
+
+def FlattenRows : Pass<"heddle-flatten-rows", "::mlir::ModuleOp"> {
+  let summary = "Join the dimensions around ops that work on rows";
+  let description = [{
+    `linear` and `embedding` over any number of dimensions become the same op over rows, between a `tensor.collapse_shape` and a
+    `tensor.expand_shape`, which move no element. Must hold before: nothing. After: the input of every `linear` has two dimensions, the ids
+    of every `embedding` one. Example: test/schedule/flatten-rows.mlir.
+
+    ```mlir
+    func.func @graph(%x: tensor<?x?x64xf32>) -> tensor<?x?x32xf32> {
+      %w = heddle.weight "w" <type = "f32", file = 0, offset = 128> : tensor<32x64xf32>
+      %y = heddle.linear %x, weights(%w : tensor<32x64xf32>) : tensor<?x?x64xf32> -> tensor<?x?x32xf32>
+      return %y : tensor<?x?x32xf32>
+    }
+    // becomes
+    %rows = tensor.collapse_shape %x [[0, 1], [2]] : tensor<?x?x64xf32> into tensor<?x64xf32>
+    %y = heddle.linear %rows, weights(%w : tensor<32x64xf32>) : tensor<?x64xf32> -> tensor<?x32xf32>
+    %z = tensor.expand_shape %y [[0, 1], [2]] output_shape […, …, 32] : tensor<?x32xf32> into tensor<?x?x32xf32>
+    return %z : tensor<?x?x32xf32>
+    ```
+  }];
+  let dependentDialects = ["::heddle::HeddleDialect", "::mlir::tensor::TensorDialect"];
+}
+
+def PackWeights : Pass<"heddle-pack-weights", "::mlir::ModuleOp"> {
+  let summary = "Give every weight a place in the weights section: packed where a kernel asks for it, as stored elsewhere";
+  let description = [{
+    A `pack` becomes a `weight` whose `#heddle.packing` says its offset, its layout and its sources. What a layer function packs of
+    its arguments is an argument, filled at each call. Weights that ops read as they are keep their bytes, in the layout `stored`.
+    What is packed equally (a tied head) has one place. Must hold before: what is packed are weights, or arguments of a private
+    function. After: no `pack`; every `weight` has a packing instead of a storage, and none is without use. No byte is read here:
+    packaging streams them. Examples: test/schedule/pack-weights.mlir, pack-weights-stored.mlir.
+
+    ```mlir
+    func.func @step() -> (tensor<4096xi8>, tensor<2xi1>) {
+      %w = heddle.weight "w" <type = "bf16", file = 0, offset = 128> : tensor<32x64xbf16>
+      %packed = heddle.pack <stacked> "bf16" (%w : tensor<32x64xbf16>) -> tensor<4096xi8>
+      %flags = heddle.weight "flags" <type = "bool", file = 0, offset = 20> : tensor<2xi1>
+      return %packed, %flags : tensor<4096xi8>, tensor<2xi1>
+    }
+    // becomes
+    module attributes {heddle.weights_size = 4098 : i64} {
+    %packed = heddle.weight "w" packed <layout = stacked, format = "bf16", shape = [32, 64], offset = 0, sources = [<name = "w", rows = 32, …
+    %flags = heddle.weight "flags" packed <layout = stored, format = "bool", shape = [2], offset = 4096, …> : tensor<2xi1>
+    ```
+  }];
+  let dependentDialects = ["::heddle::HeddleDialect"];
 }
 
 def AssignSchedules : Pass<"heddle-assign-schedules", "::mlir::ModuleOp"> {

@@ -19,10 +19,12 @@ Evaluates the model on a sequence of tokens with a reference interpreter (plain 
 weights) after every stage of the compiler: at once, and in steps of a batch that go on behind cached tokens. Then runs the
 binary: on these tokens, on up to 600 if the model is small, as a batch, generating behind several prompts, and with two beams.
 Does it once more for a small model with its matrices scaled by 1/64: what is added to small numbers shows. Names the first
-stage whose result moved beyond rounding, the op where the first new value appears, and the error. Takes minutes for models of
-a billion weights.
+stage whose result moved beyond rounding, the op where the first new value appears, and the error. Where the binary is wrong or
+dies, each of its kernels is run by itself, in the binary and on the interpreter's inputs, and the first wrong one is named.
+Takes minutes for models of a billion weights.
 
   --each-pass                   evaluate after every pass, and name the pass
+  --each-kernel                 run each kernel of the binary by itself although the whole is right, and list them
   --tokens=N                    length of the sequence (default 8, or 3 more than the smallest sliding window of at most 128)
   --ids=1,2,3                   the sequence itself (default: random, by --seed)
   --inputs=FILE                 a graph's inputs, a safetensors file (default: random, by --seed, dynamic dimensions of size 5)
@@ -53,6 +55,8 @@ static bool takeOwnFlag(StringRef word, VerifyOptions &options, std::string &err
   bool isBad = false;
   if (word == "--each-pass")
     return options.eachPass = true;
+  if (word == "--each-kernel")
+    return options.eachKernel = true;
   if (key == "--inputs")
     return options.inputs = value.str(), true;
   if (key == "--tokens")

@@ -140,18 +140,13 @@ static double biasAt(const Tensor &bias, ArrayRef<int64_t> index) {
   return bias.reals[position];
 }
 
-static LogicalResult attention(Frame &frame, AttentionOp op) {
-  const auto *keyView = std::get_if<KvView>(&frame.value(op.getKey()));
-  const auto *valueView = std::get_if<KvView>(&frame.value(op.getValue()));
-  if (keyView && valueView)
-    return attendView(frame, op, *keyView, *valueView);
-  if (keyView || valueView)
-    return op.emitOpError("must read keys and values of one layer of one cache");
-  const Tensor &query = frame.tensor(op.getQuery()), &key = frame.tensor(op.getKey()),
-               &value = frame.tensor(op.getValue());
+// The formula of attention over tensors, (batch, heads, sequence, head_dim), as (batch, heads, queries, value_dim).
+template <typename Op>
+static FailureOr<Tensor> attendTensors(Frame &frame, Op op, Type element, const Tensor &query, const Tensor &key,
+                                       const Tensor &value) {
   int64_t batch = query.dim(0), heads = query.dim(1), queries = query.dim(2), headDim = query.dim(3);
   int64_t kvHeads = key.dim(1), keys = key.dim(2), valueDim = value.dim(3), group = heads / kvHeads;
-  if (key.dim(0) != batch || value.dim(0) != batch || value.dim(2) != keys) // attention_c3
+  if (key.dim(0) != batch || value.dim(0) != batch || value.dim(2) != keys) // attention_c3, flash_attention_c3
     return op.emitOpError("batch and sequence of query, key and value do not fit together");
   const Tensor *bias = op.getBias() ? &frame.tensor(op.getBias()) : nullptr;
   const int64_t scores[] = {batch, heads, queries, keys};
@@ -159,7 +154,7 @@ static LogicalResult attention(Frame &frame, AttentionOp op) {
     if (bias->dim(d) != 1 && bias->dim(d) != scores[d])
       return op.emitOpError("bias has ") << bias->dim(d) << " elements in dimension " << d << " of " << scores[d];
 
-  Tensor result = Tensor::zeros(getElementTypeOrSelf(op.getType()), {batch, heads, queries, valueDim});
+  Tensor result = Tensor::zeros(element, {batch, heads, queries, valueDim});
   forEachIndex({batch, heads, queries}, [&](ArrayRef<int64_t> index) {
     int64_t b = index[0], h = index[1], i = index[2], kvHead = b * kvHeads + h / group;
     AttentionRow row = rowOf(op);
@@ -177,7 +172,58 @@ static LogicalResult attention(Frame &frame, AttentionOp op) {
     attend(row, MutableArrayRef<double>(result.reals).slice(((b * heads + h) * queries + i) * valueDim, valueDim));
   });
   result.round();
-  frame.set(op, std::move(result));
+  return result;
+}
+
+static LogicalResult attention(Frame &frame, AttentionOp op) {
+  const auto *keyView = std::get_if<KvView>(&frame.value(op.getKey()));
+  const auto *valueView = std::get_if<KvView>(&frame.value(op.getValue()));
+  if (keyView && valueView)
+    return attendView(frame, op, *keyView, *valueView);
+  if (keyView || valueView)
+    return op.emitOpError("must read keys and values of one layer of one cache");
+  FailureOr<Tensor> result = attendTensors(frame, op, getElementTypeOrSelf(op.getType()), frame.tensor(op.getQuery()),
+                                           frame.tensor(op.getKey()), frame.tensor(op.getValue()));
+  if (failed(result))
+    return failure();
+  frame.set(op, std::move(*result));
+  return success();
+}
+
+//===- flash_attention ----------------------------------------------------===//
+
+// Dimension a of the result is dimension axes[a] of `tensor`.
+static Tensor arranged(const Tensor &tensor, ArrayRef<int64_t> axes) {
+  SmallVector<int64_t> shape, strides(4, 1);
+  for (int64_t axis : axes)
+    shape.push_back(tensor.dim(axis));
+  for (int64_t d = 2; d >= 0; --d)
+    strides[d] = strides[d + 1] * tensor.dim(d + 1);
+  Tensor result = Tensor::zeros(tensor.elementType, shape);
+  int64_t next = 0;
+  forEachIndex(shape, [&](ArrayRef<int64_t> index) {
+    int64_t from = 0;
+    for (auto [i, axis] : llvm::zip_equal(index, axes))
+      from += i * strides[axis];
+    result.reals[next++] = tensor.reals[from];
+  });
+  return result;
+}
+
+static LogicalResult flashAttention(Frame &frame, FlashAttentionOp op) {
+  const Tensor &place = frame.tensor(op.getInits()[0]);
+  FailureOr<Tensor> result = attendTensors(
+      frame, op, place.elementType, arranged(frame.tensor(op.getQuery()), op.getQueryAxes()),
+      arranged(frame.tensor(op.getKey()), op.getKeyAxes()), arranged(frame.tensor(op.getValue()), op.getValueAxes()));
+  if (failed(result))
+    return failure();
+  SmallVector<int64_t> back(4); // where each axis of the destination is found
+  for (auto [a, axis] : llvm::enumerate(op.getOutAxes()))
+    back[axis] = a;
+  Tensor stored = arranged(*result, back);
+  if (stored.shape != place.shape) // flash_attention_c4
+    return op.emitOpError("writes to a destination of another shape");
+  frame.set(op.getResults()[0], std::move(stored));
   return success();
 }
 
@@ -343,7 +389,13 @@ static LogicalResult preferSplits(Frame &frame, PreferSplitsOp op) {
   bool isLong = llvm::any_of(cache.rows(),
                              [&](KvCache::Row row) { return cache.tokens(row.sequence) > int64_t(op.getSplitKv()); });
   bool isFew = frame.integer(op.getRows()) <= int64_t(op.getMaxRows());
-  frame.set(op.getResult(), Tensor::scalar(op.getType(), {0, isLong && isFew}));
+  int64_t threads = frame.getInterpreter().getOptions().threads;
+  llvm::SmallDenseSet<int64_t> sequences;
+  for (KvCache::Row row : cache.rows())
+    sequences.insert(row.sequence);
+  int64_t items = sequences.size() * cache.type().getNumKvHeads();
+  bool areThreadsIdle = !threads || (threads > 1 && items < threads * int64_t(op.getItemsPerThread()));
+  frame.set(op.getResult(), Tensor::scalar(op.getType(), {0, isLong && isFew && areThreadsIdle}));
   return success();
 }
 
@@ -352,6 +404,7 @@ void heddle::addAttentionHandlers(HandlerTable &table) {
   table.add<PositionBiasOp>(positionBias);
   table.add<KvAppendOp>(kvAppend);
   table.add<KvViewOp>(kvView);
+  table.add<FlashAttentionOp>(flashAttention);
   table.add<OnlineAttentionOp>(onlineAttention);
   table.add<CombineSplitsOp>(combineSplits);
   table.add<PreferSplitsOp>(preferSplits);

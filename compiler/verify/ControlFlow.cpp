@@ -18,7 +18,10 @@ static LogicalResult call(Frame &frame, func::CallOp op) {
   auto callee = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(op, op.getCalleeAttr());
   if (!callee)
     return op.emitOpError("calls '") << op.getCallee() << "', which is no function of this module";
-  FailureOr<SmallVector<RuntimeValue>> results = frame.getInterpreter().call(callee, valuesOf(frame, op.getOperands()));
+  Interpreter &interpreter = frame.getInterpreter();
+  interpreter.calls.push_back(op);
+  FailureOr<SmallVector<RuntimeValue>> results = interpreter.call(callee, valuesOf(frame, op.getOperands()));
+  interpreter.calls.pop_back();
   if (failed(results))
     return failure();
   for (auto [result, value] : llvm::zip_equal(op.getResults(), *results))

@@ -114,10 +114,17 @@ LogicalResult Frame::execute(Operation *op) {
       return failure();
     return observe(op), success();
   }
+  auto observeBuffers = [&](bool hasRun) {
+    const auto &observer = interpreter.options.observeBuffers;
+    return observer ? observer(op, interpreter.calls, valuesOf(op->getOperands()), hasRun) : success();
+  };
+  if (failed(observeBuffers(false)))
+    return failure();
   TensorForm form(*this, op);
   if (failed(form.verifyApart(op)) || failed(evaluate(*form)) || failed(form.storeResults()))
     return failure();
-  return observe(*form), success();
+  observe(*form);
+  return observeBuffers(true);
 }
 
 LogicalResult Frame::evaluate(Operation *op) {

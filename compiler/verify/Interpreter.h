@@ -46,6 +46,13 @@ struct InterpreterOptions {
   // Told of every op that ran: its operands and results as they were. For reports; changes nothing.
   std::function<void(mlir::Operation *, llvm::ArrayRef<RuntimeValue> operands, llvm::ArrayRef<RuntimeValue> results)>
       observe;
+  // Told of every op on buffers before it runs and, with `hasRun`, once its results are stored. `calls` lead to it, the outermost
+  // first; `operands` are as the op has them: buffers are not loaded.
+  std::function<mlir::LogicalResult(mlir::Operation *, llvm::ArrayRef<mlir::func::CallOp> calls,
+                                    llvm::ArrayRef<RuntimeValue> operands, bool hasRun)>
+      observeBuffers;
+  // Threads that prefer_splits is asked for; 0: any number that prefers them.
+  int64_t threads = 0;
   // Rows of a rope_table whose type does not say them.
   int64_t context = 2048;
   // Rows that the arena of a module with a memory plan has room for.
@@ -67,6 +74,8 @@ public:
   const InterpreterOptions &getOptions() const { return options; }
   // Whether evaluation ended at an op that nobody knows.
   bool metUnknownOp() const { return hasMetUnknownOp; }
+  // The calls that are running, the outermost first.
+  llvm::SmallVector<mlir::func::CallOp> calls;
   // Where the memory plan of `module` puts buffers; empty of meaning until they are written.
   Buffer arena(mlir::ModuleOp module);
 

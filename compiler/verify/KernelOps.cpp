@@ -6,6 +6,7 @@
 #include "compiler/verify/Frame.h"
 
 #include <cmath>
+#include <limits>
 
 using namespace mlir;
 using namespace heddle;
@@ -19,6 +20,33 @@ FailureOr<PackedWeights> heddle::packedWeights(Frame &frame, Operation *op, Valu
   if (!read)
     return op->emitOpError("reads weights packed as '") << format << "', but the interpreter was given no layouts";
   return read(op, format, n, k, std::get<TensorRef>(value));
+}
+
+// Sources one below the other, of each its transpose if that is packed: how their bytes lie is the layout's matter.
+static LogicalResult pack(Frame &frame, PackOp op) {
+  std::vector<TensorRef> sources;
+  for (Value source : op.getSources())
+    sources.push_back(std::get<TensorRef>(frame.value(source)));
+  if (op.isVector()) {
+    Tensor result = Tensor::zeros(getElementTypeOrSelf(op.getType()), {0});
+    for (const TensorRef &source : sources)
+      llvm::append_range(result.reals, source->reals);
+    result.shape = {static_cast<int64_t>(result.reals.size())};
+    frame.set(op.getResult(), std::move(result));
+    return success();
+  }
+  bool transposed = op.getTransposed();
+  int64_t k = op.getK();
+  frame.set(op.getResult(), PackedWeights{[sources, transposed, k](int64_t row, int64_t column) -> double {
+              for (const TensorRef &source : sources) {
+                int64_t rows = source->dim(transposed ? 1 : 0);
+                if (row < rows && column < k)
+                  return source->reals[transposed ? column * rows + row : row * source->dim(1) + column];
+                row -= rows;
+              }
+              return std::numeric_limits<double>::quiet_NaN(); // of nobody: a kernel reads more than is packed
+            }});
+  return success();
 }
 
 // Quantised input is code times the scale of its 32 values.
@@ -186,6 +214,7 @@ static LogicalResult quantize(Frame &frame, QuantizeOp op) {
 }
 
 void heddle::addKernelHandlers(HandlerTable &table) {
+  table.add<PackOp>(pack);
   table.add<PackedMatmulOp>(packedMatmul);
   table.add<RouteExpertsOp>(routeExperts);
   table.add<ExpertMatmulOp>(expertMatmul);

@@ -2,10 +2,10 @@
 
 #include "compiler/verify/ModelValues.h"
 
-#include "compiler/codegen/cpu/PackedLayout.h"
 #include "compiler/optimize/Passes.h"
 #include "compiler/verify/NumericCheck.h"
 #include "compiler/verify/TensorBytes.h"
+#include "compiler/weights/PackedLayout.h"
 
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/xxhash.h"
@@ -59,37 +59,9 @@ static std::vector<double> readStored(const Stored &stored, int64_t rows, int64_
   return turned;
 }
 
-//===- what pack-weights says of a weight ---------------------------------===//
-
-namespace {
-struct Packed {
-  StringRef format;
-  int64_t n = 0, k = 0;
-  SmallVector<StorageAttr> sources;
-  SmallVector<StringRef> names;
-  SmallVector<int64_t> rows; // per source
-  int64_t interleave = 0;    // sources whose panels lie in turn; 0: all are stacked
-  bool isVector() const { return format == "vector"; }
-};
-} // namespace
-
-static std::optional<Packed> packedOf(WeightOp op) {
-  auto format = op->getAttrOfType<StringAttr>("heddle.format");
-  auto shape = op->getAttrOfType<DenseI64ArrayAttr>("heddle.shape");
-  auto sources = op->getAttrOfType<ArrayAttr>("heddle.sources"),
-       names = op->getAttrOfType<ArrayAttr>("heddle.source_names");
-  auto rows = op->getAttrOfType<ArrayAttr>("heddle.source_rows");
-  if (!format || !shape || !sources || !names || !rows)
-    return std::nullopt;
-  Packed packed{format.getValue(), shape[0], shape[1], {}, {}, {}};
-  for (auto [source, name, count] : llvm::zip_equal(sources, names, rows)) {
-    packed.sources.push_back(cast<StorageAttr>(source));
-    packed.names.push_back(cast<StringAttr>(name).getValue());
-    packed.rows.push_back(cast<IntegerAttr>(count).getInt());
-  }
-  if (auto interleave = op->getAttrOfType<IntegerAttr>("heddle.interleave"))
-    packed.interleave = interleave.getInt();
-  return packed;
+// Whether the value is another than that of the tensor in the file. A stored one only has its place in the section.
+static bool isPacked(WeightOp op) {
+  return op.getPacking() && op.getPacking().getLayout() != PackingLayout::Stored;
 }
 
 static RuntimeValue vectorValue(WeightOp op, std::vector<double> values) {
@@ -101,68 +73,70 @@ static RuntimeValue vectorValue(WeightOp op, std::vector<double> values) {
 
 //===- from a file --------------------------------------------------------===//
 
-// Each run of `interleave` sources, all of one shape, packed for itself; rows count through the sources in their order.
+// Each run of `group` sources, all of one shape, packed for itself; rows count through the sources in their order.
 static PackedWeights interleaved(const PackedLayout &layout, heddle::TensorType type, ArrayRef<WeightSource> sources,
-                                 int64_t k, int64_t interleave) {
+                                 int64_t k, int64_t group) {
   constexpr int64_t lanes = PackedLayout::panelRows;
-  int64_t n = sources.front().rows, panels = interleave * layout.numPanels(n), runBytes = panels * layout.panelBytes(k);
-  auto bytes = std::make_shared<std::vector<uint8_t>>(sources.size() / interleave * runBytes);
+  int64_t n = sources.front().rows, panels = group * layout.numPanels(n), runBytes = panels * layout.panelBytes(k);
+  auto bytes = std::make_shared<std::vector<uint8_t>>(sources.size() / group * runBytes);
   uint8_t *out = bytes->data();
-  for (; !sources.empty(); sources = sources.drop_front(interleave), out += runBytes)
-    packPanels(type, sources.take_front(interleave).vec(), k, 0, panels, out, PanelOrder::Interleaved);
+  for (; !sources.empty(); sources = sources.drop_front(group), out += runBytes)
+    packPanels(type, sources.take_front(group).vec(), k, 0, panels, out, PanelOrder::Interleaved);
   return {[=](int64_t row, int64_t column) -> double {
     int64_t source = row / n, rowOfSource = row % n;
-    int64_t panel = rowOfSource / lanes * interleave + source % interleave;
-    return layout.unpack(bytes->data() + source / interleave * runBytes, k, panel * lanes + rowOfSource % lanes,
-                         column);
+    int64_t panel = rowOfSource / lanes * group + source % group;
+    return layout.unpack(bytes->data() + source / group * runBytes, k, panel * lanes + rowOfSource % lanes, column);
   }};
 }
 
-static FailureOr<RuntimeValue> readPacked(WeightOp op, const Checkpoint &checkpoint, const Packed &packed) {
+static FailureOr<RuntimeValue> readPacked(WeightOp op, const Checkpoint &checkpoint, PackingAttr packing) {
+  bool isVector = packing.getLayout() == PackingLayout::Vector;
+  int64_t k = isVector ? 1 : packing.getShape()[1];
   std::vector<WeightSource> sources;
   std::vector<double> vector;
   std::vector<std::vector<float>> widened; // numbers of matrices that are packed as f32
   std::optional<heddle::TensorType> type;
-  for (auto [storage, rows] : llvm::zip_equal(packed.sources, packed.rows)) {
-    FailureOr<Stored> stored = locate(op, checkpoint, storage, rows, packed.isVector() ? 1 : packed.k);
+  for (SourceAttr source : packing.getSources()) {
+    int64_t rows = source.getRows();
+    FailureOr<Stored> stored = locate(op, checkpoint, packing.storageOf(source), rows, k);
     if (failed(stored))
       return failure();
     type = stored->type;
     const uint8_t *data = stored->data;
-    if (packed.format == "f32" && type != heddle::TensorType::F32) {
-      widened.emplace_back(rows * packed.k);
-      int64_t storedRows = stored->transposed ? packed.k : rows, width = stored->transposed ? rows : packed.k;
+    if (packing.getFormat() == "f32" && type != heddle::TensorType::F32) {
+      widened.emplace_back(rows * k);
+      int64_t storedRows = stored->transposed ? k : rows, width = stored->transposed ? rows : k;
       dequantizeRows(*type, data, storedRows, width, stored->stride, widened.back().data());
       stored->stride = 0;
       data = reinterpret_cast<const uint8_t *>(widened.back().data());
       type = heddle::TensorType::F32;
     }
     sources.push_back({data, rows, stored->transposed, stored->stride});
-    if (packed.isVector())
+    if (isVector)
       llvm::append_range(vector, readStored(*stored, 1, rows));
   }
-  if (packed.isVector())
+  if (isVector)
     return vectorValue(op, std::move(vector));
   std::optional<PackedLayout> layout = layoutFor(*type);
   if (!layout)
-    return op.emitOpError("is packed as '") << packed.format << "', for which there is no layout";
-  if (packed.interleave)
-    return RuntimeValue(interleaved(*layout, *type, sources, packed.k, packed.interleave));
-  auto bytes = std::make_shared<std::vector<uint8_t>>(layout->bytes(packed.n, packed.k));
-  packPanels(*type, sources, packed.k, 0, layout->numPanels(packed.n), bytes->data());
-  return RuntimeValue(PackedWeights{[layout = *layout, bytes, k = packed.k](int64_t row, int64_t column) -> double {
+    return op.emitOpError("is packed as '") << packing.getFormat() << "', for which there is no layout";
+  if (packing.getLayout() == PackingLayout::Interleaved)
+    return RuntimeValue(interleaved(*layout, *type, sources, k, packing.getGroup()));
+  int64_t n = packing.getShape()[0];
+  auto bytes = std::make_shared<std::vector<uint8_t>>(layout->bytes(n, k));
+  packPanels(*type, sources, k, 0, layout->numPanels(n), bytes->data());
+  return RuntimeValue(PackedWeights{[layout = *layout, bytes, k](int64_t row, int64_t column) -> double {
     return layout.unpack(bytes->data(), k, row, column);
   }});
 }
 
 std::function<FailureOr<RuntimeValue>(WeightOp)> heddle::weightsOf(std::shared_ptr<const Checkpoint> checkpoint) {
   return [checkpoint](WeightOp op) -> FailureOr<RuntimeValue> {
-    if (std::optional<Packed> packed = packedOf(op))
-      return readPacked(op, *checkpoint, *packed);
+    PackingAttr packing = op.getPacking();
+    if (isPacked(op))
+      return readPacked(op, *checkpoint, packing);
     auto type = cast<RankedTensorType>(op.getType());
-    // A graph's weight that has its place in the section is the tensor of the file as it is.
-    auto sources = op->getAttrOfType<ArrayAttr>("heddle.sources");
-    StorageAttr storage = sources ? cast<StorageAttr>(sources[0]) : op.getStorage();
+    StorageAttr storage = packing ? packing.getSources().front().getStorage() : op.getStorage();
     int64_t columns = type.getRank() ? type.getShape().back() : 1, rows = columns ? type.getNumElements() / columns : 0;
     FailureOr<Stored> stored = locate(op, *checkpoint, storage, rows, columns);
     if (failed(stored))
@@ -214,34 +188,32 @@ static Tensor transposed(const Tensor &matrix) {
   return result;
 }
 
+// What stands for one source of `packing`, as what is packed of it, row by row.
+static std::vector<double> randomPacked(WeightOp op, PackingAttr packing, SourceAttr source, uint64_t seed) {
+  if (!packing.isMatrix())
+    return randomSource(op, source.getName(), {source.getRows()}, seed).reals;
+  int64_t rows = source.getRows(), k = packing.getShape()[1];
+  if (packing.getTransposed())
+    return transposed(randomSource(op, source.getName(), {k, rows}, seed)).reals;
+  return randomSource(op, source.getName(), {rows, k}, seed).reals;
+}
+
 std::function<FailureOr<RuntimeValue>(WeightOp)> heddle::randomWeights(uint64_t seed) {
   return [seed](WeightOp op) -> FailureOr<RuntimeValue> {
-    std::optional<Packed> packed = packedOf(op);
-    if (!packed && op.getStorage().getTransposed()) // the same numbers as those of the stored tensor
-      return makeValue(transposed(randomSource(op, op.getName(), reversed(cast<RankedTensorType>(op.getType())), seed,
-                                               op.getStorage().getStride())));
-    if (!packed)
+    PackingAttr packing = op.getPacking();
+    StorageAttr storage = op.getStorage();
+    if (storage && storage.getTransposed()) // the same numbers as those of the stored tensor
+      return makeValue(transposed(
+          randomSource(op, op.getName(), reversed(cast<RankedTensorType>(op.getType())), seed, storage.getStride())));
+    if (!isPacked(op))
       return makeValue(randomSource(op, op.getName(), cast<RankedTensorType>(op.getType()).getShape(), seed));
     auto stacked = std::make_shared<std::vector<double>>(); // (n, k)
-    for (auto [name, rows] : llvm::zip_equal(packed->names, packed->rows)) {
-      SmallVector<int64_t> shape{rows};
-      if (!packed->isVector())
-        shape.push_back(packed->k);
-      if (op->hasAttr("heddle.transposed"))
-        std::swap(shape[0], shape[1]);
-      Tensor source = randomSource(op, name, shape, seed);
-      if (!op->hasAttr("heddle.transposed")) {
-        llvm::append_range(*stacked, source.reals);
-        continue;
-      }
-      for (int64_t row = 0; row < rows; ++row)
-        for (int64_t column = 0; column < packed->k; ++column)
-          stacked->push_back(source.reals[column * rows + row]);
-    }
-    if (packed->isVector())
+    for (SourceAttr source : packing.getSources())
+      llvm::append_range(*stacked, randomPacked(op, packing, source, seed));
+    if (!packing.isMatrix())
       return vectorValue(op, std::move(*stacked));
-    return RuntimeValue(
-        PackedWeights{[stacked, k = packed->k](int64_t row, int64_t column) { return (*stacked)[row * k + column]; }});
+    return RuntimeValue(PackedWeights{
+        [stacked, k = packing.getShape()[1]](int64_t row, int64_t column) { return (*stacked)[row * k + column]; }});
   };
 }
 
@@ -326,6 +298,30 @@ std::function<FailureOr<bool>(func::FuncOp, size_t, StepInputs &)> heddle::model
     if (failed(arguments))
       return failure();
     inputs.arguments = std::move(*arguments);
+    return true;
+  };
+}
+
+std::function<FailureOr<bool>(func::FuncOp, size_t, StepInputs &)> heddle::modelChunks(std::vector<int64_t> ids,
+                                                                                       int64_t rows) {
+  return [ids, rows, begin = int64_t(0), cache = std::shared_ptr<KvCache>()](
+             func::FuncOp entry, size_t step, StepInputs &inputs) mutable -> FailureOr<bool> {
+    int64_t length = ids.size();
+    if (step == 0) {
+      cache = emptyCache(entry);
+      begin = 0;
+    }
+    if (begin == length)
+      return false;
+    int64_t end = std::min(begin + rows, begin + 1 == length ? length : length - 1);
+    inputs.rows = llvm::to_vector(llvm::seq(begin, end));
+    cache->beginStep(SmallVector<int64_t>(end - begin, 0));
+    FailureOr<SmallVector<RuntimeValue>> arguments =
+        argumentsOf(entry, ArrayRef(ids).slice(begin, end - begin), inputs.rows, cache);
+    if (failed(arguments))
+      return failure();
+    inputs.arguments = std::move(*arguments);
+    begin = end;
     return true;
   };
 }

@@ -27,6 +27,10 @@ modelInputs(std::vector<int64_t> ids);
 std::function<mlir::FailureOr<bool>(mlir::func::FuncOp, size_t step, StepInputs &)>
 modelSteps(std::vector<int64_t> ids);
 
+// One sequence in steps of at most `rows` tokens, the last token in a step of its own.
+std::function<mlir::FailureOr<bool>(mlir::func::FuncOp, size_t step, StepInputs &)>
+modelChunks(std::vector<int64_t> ids, int64_t rows);
+
 } // namespace heddle
 
 #endif

@@ -87,22 +87,28 @@ static bool readTensors(const std::string &path, std::vector<NamedTensor> &tenso
                       [&](NamedTensor &tensor) { return readTensor(*header->getAsObject(), data, tensor, error); });
 }
 
+int heddle::execute(const std::string &binary, llvm::ArrayRef<StringRef> arguments, const std::string &folder,
+                    std::string &said) {
+  std::string log = folder + "/log", launchError;
+  std::optional<StringRef> redirects[] = {StringRef(""), StringRef(""), StringRef(log)};
+  llvm::SmallVector<StringRef> command = {binary};
+  command.append(arguments.begin(), arguments.end());
+  int code = llvm::sys::ExecuteAndWait(binary, command, std::nullopt, redirects, 0, 0, &launchError);
+  auto file = llvm::MemoryBuffer::getFile(log);
+  said = !launchError.empty() ? launchError : file ? (*file)->getBuffer().split('\n').first.str() : "";
+  return code;
+}
+
 bool heddle::runBinary(const std::string &binary, const std::string &folder, llvm::ArrayRef<NamedTensor> inputs,
                        std::vector<NamedTensor> &outputs, std::string &error, llvm::ArrayRef<StringRef> options) {
-  std::string in = folder + "/in.safetensors", out = folder + "/out.safetensors", log = folder + "/log";
+  std::string in = folder + "/in.safetensors", out = folder + "/out.safetensors", said;
   if (!writeTensors(in, inputs, error))
     return false;
-  std::optional<StringRef> redirects[] = {StringRef(""), StringRef(""), StringRef(log)};
-  std::string launchError;
-  llvm::SmallVector<StringRef> command = {binary, "--io", in, out};
-  command.append(options.begin(), options.end());
-  int code = llvm::sys::ExecuteAndWait(binary, command, std::nullopt, redirects, 0, 0, &launchError);
+  llvm::SmallVector<StringRef> arguments = {"--io", in, out};
+  arguments.append(options.begin(), options.end());
+  int code = execute(binary, arguments, folder, said);
   if (code == 0)
     return readTensors(out, outputs, error);
-  auto said = llvm::MemoryBuffer::getFile(log);
-  StringRef line = said ? (*said)->getBuffer().split('\n').first : StringRef();
-  error =
-      llvm::formatv("the binary ended with code {0}: {1}", code, launchError.empty() ? line : StringRef(launchError))
-          .str();
+  error = llvm::formatv("the binary ended with code {0}: {1}", code, said).str();
   return false;
 }

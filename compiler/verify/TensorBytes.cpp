@@ -49,3 +49,11 @@ std::string heddle::bytesOf(const Tensor &tensor) {
   }
   return bytes;
 }
+
+Type heddle::typeIn(MLIRContext &context, Type elementType) {
+  return elementType.isF16()    ? Type(Float16Type::get(&context))
+         : elementType.isBF16() ? Type(BFloat16Type::get(&context))
+         : elementType.isF64()  ? Type(Float64Type::get(&context))
+         : elementType.isF32()  ? Type(Float32Type::get(&context))
+                                : Type(IntegerType::get(&context, integerWidth(elementType)));
+}

@@ -16,6 +16,9 @@ int64_t storedBytes(mlir::Type elementType); // of one element
 Tensor tensorFromBytes(mlir::Type elementType, llvm::ArrayRef<int64_t> shape, const uint8_t *bytes);
 std::string bytesOf(const Tensor &tensor);
 
+// The same element type in another context, which outlives the one that it is from.
+mlir::Type typeIn(mlir::MLIRContext &context, mlir::Type elementType);
+
 } // namespace heddle
 
 #endif

@@ -6,9 +6,11 @@
 #include "compiler/raise/ForwardConfig.h"
 #include "compiler/verify/GenerationCheck.h"
 #include "compiler/verify/GraphValues.h"
+#include "compiler/verify/KernelReplay.h"
 #include "compiler/verify/ModelValues.h"
 #include "compiler/verify/NumericCheck.h"
 #include "compiler/verify/QuietModel.h"
+#include "compiler/verify/TensorBytes.h"
 #include "compiler/verify/VerifyPlan.h"
 #include "frontends/families/ModelBuilder.h"
 
@@ -45,17 +47,21 @@ namespace {
 class StageCheck : public CompileObserver {
 public:
   // The plan is of a model that generates. A quiet one is run on what went through the passes alone.
-  StageCheck(const VerifyOptions &options, const VerifyPlan &plan, bool isQuiet = false)
-      : options(options), plan(plan), ids(plan.ids), isQuiet(isQuiet) {}
+  StageCheck(const VerifyOptions &options, const VerifyPlan &plan, const std::string &folder, bool isQuiet = false)
+      : options(options), plan(plan), folder(folder), ids(plan.ids), isQuiet(isQuiet) {}
 
   void willRun(PassManager &pm, Stage) override {
     if (options.eachPass)
       addNumericCheck(pm, check, [this](StringRef pass) { print("  " + pass.str()); });
   }
   LogicalResult didRun(ModuleOp module, Stage stage, const Checkpoint &files) override;
+  LogicalResult didGenerate(ModuleOp module, const GeneratedCode &code, const PackageInfo &info,
+                            const Checkpoint &files) override;
   // Whether the inputs that the options name are those of the model.
   bool hasInputs() const { return inputsFit; }
   bool checkBinary(const std::string &binary, const std::string &folder, std::string &error);
+  // Runs the kernels of the binary that `compile` made one by one. `isRight`: the whole is, else `error` says what is wrong with it.
+  CompileStatus checkKernels(const CompileOptions &compile, bool isRight, std::string &error);
 
 private:
   LogicalResult begin(ModuleOp module, Stage stage, const Checkpoint &files);
@@ -73,10 +79,12 @@ private:
                      ArrayRef<NamedTensor> wanted, const std::string &what, ArrayRef<StringRef> flags,
                      std::string &error);
   double binaryLimit(const Tensor &reference) const;
+  KernelReplayOptions replayOptions() const;
   void print(const std::string &what);
 
   const VerifyOptions &options;
   const VerifyPlan &plan;
+  const std::string &folder;
   std::vector<int64_t> ids, longIds, beyondIds;
   bool isQuiet, isSmall = false;
   MLIRContext context;                      // of the types below: a compilation's own ends with it
@@ -84,6 +92,7 @@ private:
   std::vector<NamedTensor> largeInputs, largeOutputs;
   Tensor longLogits, beyondLogits;
   std::shared_ptr<NumericCheck> check;
+  std::unique_ptr<KernelReplay> replay; // null: not asked for
   bool saidEnd = false, inputsFit = true;
   bool generates = true;     // or may turn out to, in the raise stage
   bool remainsGraph = false; // raise made no generating program of it
@@ -105,12 +114,7 @@ void StageCheck::print(const std::string &what) {
 }
 
 static void moveToContext(Tensor &tensor, MLIRContext &context) {
-  Type type = tensor.elementType;
-  tensor.elementType = type.isF16()    ? Type(Float16Type::get(&context))
-                       : type.isBF16() ? Type(BFloat16Type::get(&context))
-                       : type.isF64()  ? Type(Float64Type::get(&context))
-                       : type.isF32()  ? Type(Float32Type::get(&context))
-                                       : Type(IntegerType::get(&context, integerWidth(type)));
+  tensor.elementType = typeIn(context, tensor.elementType);
 }
 
 // The ids of a decoder that is a graph: only its type says how large the vocabulary is.
@@ -346,15 +350,45 @@ LogicalResult StageCheck::didRun(ModuleOp module, Stage stage, const Checkpoint 
   return print(stageName(stage).str()), success();
 }
 
+// Products of a fast binary round to 16 bits or to codes where no type says so.
+KernelReplayOptions StageCheck::replayOptions() const {
+  const CompileOptions &compile = options.compile;
+  bool isRounded = compile.precision == Precision::Fast || compile.activations == "bf16";
+  MLIRContext types;
+  double rounding = compile.activations == "int8" ? quantizedNmseLimit
+                    : isRounded                   ? nmseLimit(BFloat16Type::get(&types))
+                                                  : 0;
+  return {folder, ids, longIds, rounding};
+}
+
+LogicalResult StageCheck::didGenerate(ModuleOp module, const GeneratedCode &code, const PackageInfo &info,
+                                      const Checkpoint &files) {
+  if (!options.eachKernel)
+    return success();
+  replay = std::make_unique<KernelReplay>(replayOptions());
+  return replay->didGenerate(module, code, info, files);
+}
+
+CompileStatus StageCheck::checkKernels(const CompileOptions &compile, bool isRight, std::string &error) {
+  if (remainsGraph && !isRight)
+    return CompileStatus::Failure;
+  if (remainsGraph) {
+    error = "--each-kernel: the code of a graph launches no kernels that could be run one by one";
+    return CompileStatus::InvalidInput;
+  }
+  return verifyKernels(compile, replayOptions(), std::move(replay), isRight, error);
+}
+
 // One compilation, and its binary, under the eyes of `check`.
-static CompileStatus verifyOnce(CompileOptions compile, StageCheck &check, const std::string &folder,
+static CompileStatus verifyOnce(CompileOptions compile, StageCheck &check, bool eachKernel, const std::string &folder,
                                 std::string &error) {
   compile.observer = &check;
   compile.emit = Emit::Executable;
   compile.output = folder + "/model";
   if (CompileStatus status = compileModel(compile, error); status != CompileStatus::Done)
     return check.hasInputs() ? status : CompileStatus::InvalidInput;
-  return check.checkBinary(compile.output, folder, error) ? CompileStatus::Done : CompileStatus::Failure;
+  bool isRight = check.checkBinary(compile.output, folder, error);
+  return isRight && !eachKernel ? CompileStatus::Done : check.checkKernels(compile, isRight, error);
 }
 
 // The model again, its numbers so small that what is added to them shows.
@@ -372,8 +406,8 @@ static CompileStatus verifyQuiet(const VerifyOptions &options, const VerifyPlan 
   VerifyPlan few;
   few.ids = plan.ids;
   llvm::outs() << "again, its matrices scaled by 1/64:\n";
-  StageCheck check(quiet, few, /*isQuiet=*/true);
-  CompileStatus status = verifyOnce(quiet.compile, check, folder, error);
+  StageCheck check(quiet, few, folder, /*isQuiet=*/true);
+  CompileStatus status = verifyOnce(quiet.compile, check, options.eachKernel, folder, error);
   // An option may fit the model but not this one: --task=generate, where a small number hides no key.
   if (status == CompileStatus::InvalidInput) {
     llvm::outs() << "not compared: " << error << "\n";
@@ -397,7 +431,8 @@ CompileStatus heddle::verifyModel(const VerifyOptions &options, std::string &err
     return CompileStatus::Failure;
   }
   auto cleanUp = llvm::make_scope_exit([&] { llvm::sys::fs::remove_directories(folder); });
-  StageCheck check(chosen, plan);
-  CompileStatus status = verifyOnce(chosen.compile, check, folder.str().str(), error);
-  return status == CompileStatus::Done ? verifyQuiet(options, plan, folder.str().str(), error) : status;
+  std::string path = folder.str().str();
+  StageCheck check(chosen, plan, path);
+  CompileStatus status = verifyOnce(chosen.compile, check, options.eachKernel, path, error);
+  return status == CompileStatus::Done ? verifyQuiet(options, plan, path, error) : status;
 }

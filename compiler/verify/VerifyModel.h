@@ -14,13 +14,14 @@ struct VerifyOptions {
   int64_t tokens = 0;       // 0: chosen
   std::string inputs;       // of a graph: a safetensors file; empty: random ones
   uint64_t seed = 1;
-  double limit = 0;      // largest NMSE; 0: by what the options let be rounded
-  bool eachPass = false; // after each pass, not only after each stage
+  double limit = 0;        // largest NMSE; 0: by what the options let be rounded
+  bool eachPass = false;   // after each pass, not only after each stage
+  bool eachKernel = false; // run each kernel of the binary by itself, not only where the binary is wrong
 };
 
 // Prints a line per stage (pass) to stdout: what was compared and how far it lay apart. The reference is the imported module,
 // evaluated by the interpreter on the model's own weights; stages are evaluated as long as they are on tensors, and the
-// binary at the end is run. On failure `error` says in one line which of them moved a result, where it began, and by how much.
+// binary at the end is run; where it is wrong or dies, its kernels are run one by one. On failure `error` says in one line which of them moved a result, where it began, and by how much.
 CompileStatus verifyModel(const VerifyOptions &options, std::string &error);
 
 } // namespace heddle

@@ -93,7 +93,7 @@ const char *const missing[] = {"",
 struct Option {
   const char *name;      // with its dashes
   const char *arguments; // "N", "IN OUT", or null
-  const char *help;
+  const char *help;      // null: for other programs, --help is silent about it
   Needs needs;
   Status (*set)(CliOptions &options, char **values); // values after the option
 };
@@ -180,6 +180,12 @@ return integerInto("--eos", v[0], 0, INT32_MAX, *o.eos);
 }
 , {"--io", "IN OUT", "named tensors in, named tensors out (safetensors); the list is below", Nothing,
    SET{o.command = Command::Io;
+o.ioInput = v[0];
+o.ioOutput = v[1];
+return Status();
+}
+}
+, {"--replay", "IN OUT", nullptr, NeedsSteps, SET{o.command = Command::Replay;
 o.ioInput = v[0];
 o.ioOutput = v[1];
 return Status();
@@ -369,7 +375,7 @@ namespace {
 std::string optionLines(const Package &package) {
   std::string text = "\nOptions:\n";
   for (const Option &option : optionTable)
-    if (isAvailable(option, package)) {
+    if (option.help && isAvailable(option, package)) {
       std::string left =
           std::string("  ") + option.name + (option.arguments ? std::string(" ") + option.arguments : "");
       left.resize(std::max<size_t>(left.size() + 1, 30), ' ');

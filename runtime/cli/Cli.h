@@ -12,7 +12,7 @@
 
 namespace heddle {
 
-enum class Command { Generate, Chat, Io, Bench, Perplexity, Info, Check, Licenses, Version, Help };
+enum class Command { Generate, Chat, Io, Replay, Bench, Perplexity, Info, Check, Licenses, Version, Help };
 
 struct CliOptions {
   Command command = Command::Generate;
@@ -71,6 +71,7 @@ Status runGenerate(OpenedModel &program);
 Status runChat(OpenedModel &program);
 Status runIo(OpenedModel &program);
 Status runBench(OpenedModel &program);
+Status runReplay(OpenedModel &program);
 Status runGraphIo(OpenedModel &program);
 Status runGraphBench(OpenedModel &program);
 Status runPerplexity(OpenedModel &program);

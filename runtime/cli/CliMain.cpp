@@ -32,6 +32,8 @@ Status dispatch(OpenedModel &program) {
     return runChat(program);
   case Command::Io:
     return isGraph ? runGraphIo(program) : runIo(program);
+  case Command::Replay:
+    return runReplay(program);
   case Command::Bench:
     return isGraph ? runGraphBench(program) : runBench(program);
   case Command::Perplexity:

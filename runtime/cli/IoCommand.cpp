@@ -95,6 +95,10 @@ private:
                           ", expected (batch, sequence)");
     batch = input->shape[0];
     length = input->shape[1];
+    // Tokens of a feed are counted in 32 bits.
+    if (length > INT32_MAX)
+      return invalidInput(
+          format("%s: rows of %lld tokens, at most %d are expected", path.c_str(), (long long)length, INT32_MAX));
     if (batch > 65536)
       return invalidInput(format("%s: a batch of %lld, at most 65536 are expected", path.c_str(), (long long)batch));
     std::vector<int64_t> ids, mask, positions;

@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/model/ModelAbi.h"
 #include "runtime/model/PackageFile.h"
+#include "runtime/model/PackageHeader.h"
 
 #include <cmath>
 
@@ -9,7 +10,7 @@ namespace {
 
 // Limits that no model comes near; products of two of them fit into 64 bits.
 constexpr uint32_t maxDimension = 1u << 24;
-constexpr uint32_t maxContext = 1u << 26;
+constexpr uint32_t maxContext = HEDDLE_MAX_CONTEXT;
 constexpr uint64_t maxBytes = uint64_t(1) << 44;
 
 Status wrong(const std::string &path, const char *field, double value, const char *expected) {

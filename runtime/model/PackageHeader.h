@@ -13,6 +13,9 @@
 #define HEDDLE_PACKAGE_MAJOR 1u
 #define HEDDLE_PACKAGE_MINOR 0u
 
+// The longest context that a program has: positions are 32 bits wide, and its page tables keep within memory.
+#define HEDDLE_MAX_CONTEXT (1u << 26)
+
 typedef struct heddle_package_header {
   char magic[8];
   uint32_t major; // a newer one is refused

@@ -4,7 +4,6 @@
 #include "bytes/Safetensors.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
 namespace heddle {
@@ -95,30 +94,11 @@ const void *GraphRunner::usable(const GraphInput &input) {
 }
 
 void *GraphRunner::allocate(int64_t size) {
-  void *memory = nullptr;
-  if (size < 0 || uint64_t(size) > SIZE_MAX - sizeof(Block) ||
-      posix_memalign(&memory, alignof(Block), sizeof(Block) + size_t(size)) != 0) {
-    ended = outOfMemory(
-        format("out of memory: a tensor of %lld bytes beside %llu held", (long long)size, (unsigned long long)held));
-    return nullptr;
-  }
-  auto block = static_cast<Block *>(memory);
-  *block = {&ring, ring.next, uint64_t(size)};
-  ring.next->previous = block;
-  ring.next = block;
-  held += block->size;
-  peak = std::max(peak, held);
-  return block + 1;
-}
-
-void GraphRunner::releaseAll() {
-  for (Block *block = ring.next; block != &ring;) {
-    Block *next = block->next;
-    free(block);
-    block = next;
-  }
-  ring.previous = ring.next = &ring;
-  held = 0;
+  void *memory = size < 0 ? nullptr : arena.allocate(uint64_t(size));
+  if (!memory)
+    ended = outOfMemory(format("out of memory: a tensor of %lld bytes beside %llu held", (long long)size,
+                               (unsigned long long)arena.heldBytes()));
+  return memory;
 }
 
 void *GraphRunner::onAllocate(heddle_graph_call *call, int64_t size) {
@@ -129,13 +109,8 @@ void *GraphRunner::onAllocate(heddle_graph_call *call, int64_t size) {
 }
 
 void GraphRunner::onRelease(heddle_graph_call *call, void *memory) {
-  if (!memory)
-    return;
-  Block *block = static_cast<Block *>(memory) - 1;
-  block->previous->next = block->next;
-  block->next->previous = block->previous;
-  reinterpret_cast<Call *>(call)->runner->held -= block->size;
-  free(block);
+  if (memory)
+    reinterpret_cast<Call *>(call)->runner->arena.release(memory);
 }
 
 void GraphRunner::onFail(heddle_graph_call *call, const char *message) {
@@ -166,8 +141,7 @@ void GraphRunner::onParallel(heddle_graph_call *call, heddle_graph_task task, co
 Status GraphRunner::run(const std::vector<GraphInput> &inputs, const std::string &where,
                         std::vector<GraphOutput> &outOutputs) {
   HEDDLE_RETURN_IF_ERROR(checkInputs(inputs, where));
-  releaseAll();
-  peak = 0;
+  arena.reset();
   ended = Status();
   const package::Graph &graph = *package.metadata().graph();
   std::vector<heddle_graph_tensor> read(inputs.size()), written(graph.outputs()->size());

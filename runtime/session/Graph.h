@@ -6,6 +6,7 @@
 
 #include "runtime/model/ModelAbi.h"
 #include "runtime/session/Package.h"
+#include "runtime/session/TensorArena.h"
 #include "runtime/session/ThreadPool.h"
 
 #include <csetjmp>
@@ -31,25 +32,19 @@ struct GraphOutput {
   uint64_t size = 0;
 };
 
-// Runs a graph. Everything that a run allocates lives until the next one or the end of the object.
+// Runs a graph. What a run allocates and does not release lives until the next run; its memory is kept for that one.
 class GraphRunner {
 public:
   // `threads` 0: as many as there are cores. They start when a run first has work for them.
   GraphRunner(const Package &package, int32_t threads) : package(package), threads(threads) {}
   GraphRunner(const GraphRunner &) = delete;
-  ~GraphRunner() { releaseAll(); }
 
   // `inputs` in the order of the package, types and shapes as it declares them: `where` begins the message where they are not.
   Status run(const std::vector<GraphInput> &inputs, const std::string &where, std::vector<GraphOutput> &outOutputs);
   // Most bytes that were allocated at one time in the last run.
-  uint64_t peakBytes() const { return peak; }
+  uint64_t peakBytes() const { return arena.peakBytes(); }
 
 private:
-  // Before each block that is handed out; the blocks form a ring.
-  struct alignas(64) Block {
-    Block *previous, *next;
-    uint64_t size;
-  };
   struct Call : heddle_graph_call {
     GraphRunner *runner;
   };
@@ -57,7 +52,6 @@ private:
   Status checkInputs(const std::vector<GraphInput> &inputs, const std::string &where) const;
   const void *usable(const GraphInput &input);
   void *allocate(int64_t size);
-  void releaseAll();
   static void *onAllocate(heddle_graph_call *call, int64_t size);
   static void onRelease(heddle_graph_call *call, void *memory);
   static void onFail(heddle_graph_call *call, const char *message);
@@ -66,10 +60,9 @@ private:
   const Package &package;
   const int32_t threads;
   std::unique_ptr<ThreadPool> pool;
-  Block ring = {&ring, &ring, 0};
-  uint64_t held = 0, peak = 0;
-  Status ended;   // why a call did not return
-  jmp_buf caller; // generated code has nothing to destroy
+  TensorArena arena; // of the run's tensors
+  Status ended;      // why a call did not return
+  jmp_buf caller;    // generated code has nothing to destroy
 };
 
 } // namespace heddle

@@ -256,6 +256,14 @@ void Session::waitForKernel(void *session, int32_t) {
     self.profileStatus = self.device->synchronise();
 }
 
+void Session::observeKernel(void *session, int32_t thread) {
+  auto &self = *static_cast<Session *>(session);
+  ThreadPool::waitInStep(self.pool->stepBarrier(), thread);
+  if (thread == 0)
+    self.observer.observe(self.observer.user, *self.observed, ++self.kernelsDone);
+  ThreadPool::waitInStep(self.pool->stepBarrier(), thread);
+}
+
 // On return, logits and hidden states are where `step` names them.
 Status Session::runStep(heddle_step &step) {
   struct Call {
@@ -303,6 +311,13 @@ Status Session::compute(const Chunk &chunk) {
   step.barrier = pool->stepBarrier();
   step.fixed_forms = fixedForms;
   step.kernel_ticks = ticks.empty() ? nullptr : ticks.data();
+  if (observer.observe) {
+    step.barrier_wait = observeKernel;
+    step.barrier = this;
+    observed = &step;
+    kernelsDone = 0;
+    observer.observe(observer.user, step, 0);
+  }
   float *logitsOfStep = step.logits;
   HEDDLE_RETURN_IF_ERROR(runStep(step));
   ++stepsDone;

@@ -51,6 +51,13 @@ struct Progress {
   void *user = nullptr;
 };
 
+// Told of the kernels of a step, on thread 0 while the other threads wait: before the first and behind each, with those that have run.
+// For a check of the code itself; on the CPU only.
+struct KernelObserver {
+  void (*observe)(void *user, const heddle_step &step, int64_t done) = nullptr;
+  void *user = nullptr;
+};
+
 class Session {
 public:
   // Opens the package's device, if it was compiled for one.
@@ -84,6 +91,7 @@ public:
   const uint64_t *kernelTicks() const { return ticks.data(); } // (kernels) with SessionOptions::profile
   void clearKernelTicks() { ticks.assign(ticks.size(), 0); }
   void setProgress(Progress newProgress) { progress = newProgress; }
+  void observeKernels(KernelObserver newObserver) { observer = newObserver; }
 
 private:
   // What is left to compute of one feed: tokens [next, end) of its sequence. Of those before next, the cache holds `computed`;
@@ -110,6 +118,8 @@ private:
   Status runStep(heddle_step &step);
   // barrier_wait of a device under --profile: a kernel's time ends when it has run, not when it is enqueued.
   static void waitForKernel(void *session, int32_t thread);
+  // barrier_wait of a step that is observed: each kernel ends with one.
+  static void observeKernel(void *session, int32_t thread);
   void deliver(const Chunk &chunk, const RowSink *sink);
   int64_t longestPosition(int32_t sequence, int64_t length) const;
 
@@ -123,6 +133,9 @@ private:
   RopeTables rope;
   std::unique_ptr<ThreadPool> pool;
   Progress progress;
+  KernelObserver observer;
+  const heddle_step *observed = nullptr; // that runs
+  int64_t kernelsDone = 0;               // of it
 
   Reserved arena, logitRows, hiddenRows;
   ReservedArray<int32_t> idHistory, positionHistory; // (maxSequences, context) each

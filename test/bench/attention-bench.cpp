@@ -1,9 +1,11 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// attention-bench [--threads N] [--rounds N] [--target T] [--products f32|bf16] [--asm HEAD_DIM]: GFLOP/s of the CPU's attention kernels and of
-// f32 multiply-adds in the same run, as JSON. Counts 2 flops for each multiply-add of visible keys, nothing for softmax.
+// attention-bench [--threads N] [--rounds N] [--target T] [--products f32|bf16] [--only tensors] [--asm HEAD_DIM]: GFLOP/s of the CPU's attention kernels and of
+// f32 multiply-adds in the same run, as JSON: over the cache, and over tensors as graphs have them, of BERT-base's heads. Counts 2
+// flops for each multiply-add of visible keys, nothing for softmax.
 #include "compiler/codegen/EmitObject.h"
 #include "compiler/codegen/cpu/AttentionKernel.h"
+#include "compiler/codegen/cpu/FlashAttentionKernel.h"
 #include "runtime/model/ModelAbi.h"
 #include "test/execute/KernelLibrary.h"
 
@@ -28,6 +30,7 @@ struct Options {
   std::string target = "native";
   Products products = Products::F32;
   int64_t assemblyHeadDim = 0;
+  bool tensorsOnly = false;
 };
 
 // Best seconds of `rounds`, every thread running body(thread).
@@ -100,7 +103,7 @@ AttentionSpec specOf(const Options &options, const Shape &shape) {
 using Whole = void(const float *, float *, const heddle_sequence *, int64_t, int64_t, int64_t, int64_t, int64_t,
                    const float *, int32_t, int32_t);
 
-void measure(const Options &options, const Shape &shape, double peak, bool last) {
+void measure(const Options &options, const Shape &shape, double peak) {
   AttentionSpec spec = specOf(options, shape);
   KernelLibrary library(options.target);
   buildAttention(library.module(), "attention", spec, library.target());
@@ -129,8 +132,43 @@ void measure(const Options &options, const Shape &shape, double peak, bool last)
   double gflops = 4e-9 * pairs * double(spec.numHeads * spec.headDim) / seconds;
   double gigabytes = 2e-9 * double(keyBytes) * double(length) / HEDDLE_KV_PAGE_SIZE / seconds;
   std::printf("    {\"name\": \"%s\", \"seconds\": %.6f, \"gflops\": %.1f, \"share_of_f32_peak\": %.3f, "
-              "\"cache_gb_per_second_if_read_once\": %.1f}%s\n",
-              shape.name, seconds, gflops, gflops / peak, gigabytes, last ? "" : ",");
+              "\"cache_gb_per_second_if_read_once\": %.1f},\n",
+              shape.name, seconds, gflops, gflops / peak, gigabytes);
+}
+
+// Bidirectional attention of 12 heads of 64 that lie inside the rows of a projection, with a padding mask or without.
+void measureTensors(const Options &options, int64_t batch, int64_t tokens, bool hasMask, double peak, bool last) {
+  const int64_t heads = 12, headDim = 64, width = heads * headDim;
+  AttentionSpec spec;
+  spec.numHeads = spec.numKvHeads = heads;
+  spec.headDim = headDim;
+  spec.scale = 0.125;
+  spec.causal = false;
+  spec.kv = KvType::F32;
+  spec.hasBias = hasMask;
+  KernelLibrary library(options.target);
+  buildFlashAttention(library.module(), "flash", spec, library.target());
+  if (!library.load())
+    return;
+  std::mt19937 generator(1);
+  std::normal_distribution<float> normal;
+  std::vector<float> q(batch * tokens * width), k(q.size()), v(q.size()), out(q.size()), mask(batch * tokens);
+  for (std::vector<float> *numbers : {&q, &k, &v})
+    for (float &value : *numbers)
+      value = normal(generator);
+  FlashAttentionCall::Strides strides = {tokens * width, headDim, width};
+  FlashAttentionCall call = {q.data(), k.data(), v.data(), out.data(), mask.data(), nullptr,        batch, tokens,
+                             tokens,   strides,  strides,  strides,    strides,     {tokens, 0, 0}, 1};
+  const int repeats = std::max<int64_t>(1, (1 << 18) / (batch * tokens * tokens));
+  double seconds = bestSeconds(options, [&](int32_t thread) {
+    for (int repeat = 0; repeat < repeats; ++repeat)
+      library.find<void(const FlashAttentionCall *, int64_t, int64_t)>("flash")(&call, thread, options.threads);
+  });
+  double gflops = 4e-9 * repeats * double(batch * tokens * tokens * width) / seconds;
+  std::printf("    {\"name\": \"tensors %lld x %lld, 12 heads of 64%s\", \"seconds\": %.6f, \"gflops\": %.1f, "
+              "\"share_of_f32_peak\": %.3f}%s\n",
+              static_cast<long long>(batch), static_cast<long long>(tokens), hasMask ? ", mask" : "", seconds / repeats,
+              gflops, gflops / peak, last ? "" : ",");
 }
 
 int printAssembly(const Options &options) {
@@ -160,6 +198,8 @@ int main(int argc, char **argv) {
       options.target = argv[i + 1];
     else if (flag == "--products")
       options.products = !std::strcmp(argv[i + 1], "bf16") ? Products::Bf16 : Products::F32;
+    else if (flag == "--only")
+      options.tensorsOnly = !std::strcmp(argv[i + 1], "tensors");
     else if (flag == "--asm")
       options.assemblyHeadDim = std::atoi(argv[i + 1]);
   }
@@ -177,7 +217,12 @@ int main(int argc, char **argv) {
       {"decode at 8192, D 128, bf16", 128, 8191, 1, KvType::BF16, true},
   };
   for (const Shape &shape : shapes)
-    measure(options, shape, peak, &shape == std::end(shapes) - 1);
+    if (!options.tensorsOnly)
+      measure(options, shape, peak);
+  for (int64_t tokens : {64, 128, 512})
+    for (bool hasMask : {false, true})
+      measureTensors(options, 1, tokens, hasMask, peak, false);
+  measureTensors(options, 8, 128, true, peak, true);
   std::printf("  ]\n}\n");
   return 0;
 }

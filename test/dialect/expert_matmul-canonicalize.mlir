@@ -1,15 +1,16 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: %heddle-opt %s --heddle-check-all --canonicalize | FileCheck %s
 
+#a = #heddle.source<name = "a", rows = 16, storage = <type = "f32", file = 0, offset = 0>>
+#b = #heddle.source<name = "b", rows = 16, storage = <type = "f32", file = 0, offset = 4096>>
+#packing = #heddle.packing<layout = interleaved, format = "f32", shape = [32, 64], offset = 0, sources = [#a, #b], group = 1>
+
 // CHECK-LABEL: @residual_of_zeros_not_added
 // CHECK: heddle.expert_matmul
 // CHECK-NOT: accumulate
 // CHECK: return
 func.func @residual_of_zeros_not_added(%x: tensor<3x128xf32>, %logits: tensor<3x2xf32>) -> tensor<3x16xf32> {
-  %w = heddle.weight "a+b" <type = "packed", file = 0, offset = 0> {heddle.format = "f32", heddle.interleave = 1 : i64,
-    heddle.shape = array<i64: 32, 64>, heddle.source_names = ["a", "b"], heddle.source_rows = [16, 16],
-    heddle.sources = [#heddle.storage<type = "f32", file = 0, offset = 0>, #heddle.storage<type = "f32", file = 0, offset = 4096>]}
-    : tensor<8192xi8>
+  %w = heddle.weight "a+b" packed #packing : tensor<8192xi8>
   %e = tensor.empty() : tensor<3x2xi32>
   %p = tensor.empty() : tensor<3x2xf32>
   %f = tensor.empty() : tensor<3x3xi32>
@@ -26,10 +27,7 @@ func.func @residual_of_zeros_not_added(%x: tensor<3x128xf32>, %logits: tensor<3x
 // CHECK-LABEL: @residual_added
 // CHECK: heddle.expert_matmul {{.*}} {accumulate,
 func.func @residual_added(%x: tensor<3x128xf32>, %logits: tensor<3x2xf32>, %residual: tensor<3x16xf32>) -> tensor<3x16xf32> {
-  %w = heddle.weight "a+b" <type = "packed", file = 0, offset = 0> {heddle.format = "f32", heddle.interleave = 1 : i64,
-    heddle.shape = array<i64: 32, 64>, heddle.source_names = ["a", "b"], heddle.source_rows = [16, 16],
-    heddle.sources = [#heddle.storage<type = "f32", file = 0, offset = 0>, #heddle.storage<type = "f32", file = 0, offset = 4096>]}
-    : tensor<8192xi8>
+  %w = heddle.weight "a+b" packed #packing : tensor<8192xi8>
   %e = tensor.empty() : tensor<3x2xi32>
   %p = tensor.empty() : tensor<3x2xf32>
   %f = tensor.empty() : tensor<3x3xi32>

@@ -199,6 +199,26 @@ Value emulateConversion(ImplicitLocOpBuilder &b, OperandRange operands) {
   return LLVM::BitcastOp::create(b, VectorType::get(32, b.getBF16Type()), joined);
 }
 
+// Part `index` of `bits` bits of each i32, as a signed or an unsigned number.
+Value partOf(ImplicitLocOpBuilder &b, Value words, int64_t index, int64_t bits, bool isSigned) {
+  Value top = arith::ShLIOp::create(b, words, splat(b, 32 - bits * (index + 1)));
+  if (isSigned)
+    return arith::ShRSIOp::create(b, top, splat(b, 32 - bits));
+  return arith::ShRUIOp::create(b, top, splat(b, 32 - bits));
+}
+
+// sum + the products of the parts of x and y that lie in one i32: vpdpbusd (bytes, x unsigned), vpmaddwd (16 bits, no sum).
+Value emulateParts(ImplicitLocOpBuilder &b, Value sum, Value x, Value y, int64_t bits, bool isSigned) {
+  auto words = VectorType::get(16, b.getI32Type());
+  x = LLVM::BitcastOp::create(b, words, x);
+  y = LLVM::BitcastOp::create(b, words, y);
+  for (int64_t index = 0; index < 32 / bits; ++index) {
+    Value product = arith::MulIOp::create(b, partOf(b, x, index, bits, isSigned), partOf(b, y, index, bits, true));
+    sum = sum ? arith::AddIOp::create(b, sum, product).getResult() : product;
+  }
+  return sum;
+}
+
 void emulateTile(ImplicitLocOpBuilder &b, func::FuncOp instruction, Value state, OperandRange operands) {
   SmallVector<Value> arguments = {state};
   for (Value operand : operands)
@@ -222,6 +242,12 @@ void heddle::test::emulateInstructions(ModuleOp module) {
       call.getResult(0).replaceAllUsesWith(emulateDot(b, call.getArgs()));
     } else if (name == "llvm.x86.avx512bf16.cvtne2ps2bf16.512") {
       call.getResult(0).replaceAllUsesWith(emulateConversion(b, call.getArgs()));
+    } else if (name == "llvm.x86.avx512.vpdpbusd.512") {
+      OperandRange args = call.getArgs();
+      call.getResult(0).replaceAllUsesWith(emulateParts(b, args[0], args[1], args[2], 8, /*isSigned=*/false));
+    } else if (name == "llvm.x86.avx512.pmaddw.d.512") {
+      OperandRange args = call.getArgs();
+      call.getResult(0).replaceAllUsesWith(emulateParts(b, Value(), args[0], args[1], 16, /*isSigned=*/true));
     } else if (name.consume_front("llvm.x86.")) {
       auto instruction = module.lookupSymbol<func::FuncOp>(("emulated_" + name).str());
       if (!instruction)

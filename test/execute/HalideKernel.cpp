@@ -161,8 +161,12 @@ static std::vector<halide_dimension_t> dimensionsOf(const Tensor &tensor, int co
   return dims;
 }
 
-void Kernel::run(std::vector<Tensor *> tensors, int begin, int count) const {
+void Kernel::call(std::vector<halide_buffer_t> buffers) const {
   ASSERT_NE(symbol, nullptr);
+  EXPECT_EQ(callBuffers(symbol, buffers), 0);
+}
+
+void Kernel::run(std::vector<Tensor *> tensors, int begin, int count) const {
   std::vector<halide_buffer_t> buffers(tensors.size());
   std::vector<std::vector<halide_dimension_t>> dims(tensors.size());
   for (size_t t = 0; t < tensors.size(); ++t) {
@@ -175,7 +179,7 @@ void Kernel::run(std::vector<Tensor *> tensors, int begin, int count) const {
     buffers[t].dimensions = int(dims[t].size());
     buffers[t].dim = dims[t].data();
   }
-  EXPECT_EQ(callBuffers(symbol, buffers), 0);
+  call(std::move(buffers));
 }
 
 // What foreign-kernel.c reads.

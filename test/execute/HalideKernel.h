@@ -57,6 +57,8 @@ public:
   Kernel(const Kernel &) = delete;
   // Runs on rows [begin, begin + count) of tensors that have rows.
   void run(std::vector<Tensor *> tensors, int begin, int count) const;
+  // Runs on these buffers, in the order of the signature.
+  void call(std::vector<halide_buffer_t> buffers) const;
 
 private:
   void *library = nullptr;

@@ -2,8 +2,8 @@
 //
 // Packed weights hold exactly what the file says, wherever they came from.
 
-#include "compiler/codegen/cpu/PackedLayout.h"
-#include "compiler/codegen/cpu/BlockCodes.h"
+#include "compiler/weights/PackedLayout.h"
+#include "compiler/weights/BlockCodes.h"
 #include "test/execute/RandomWeights.h"
 
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 
 #include "test/execute/RandomWeights.h"
 
-#include "compiler/codegen/cpu/PackedLayout.h"
+#include "compiler/weights/PackedLayout.h"
 
 #include <cstring>
 

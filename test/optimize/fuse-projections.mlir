@@ -77,3 +77,18 @@ func.func @one_bias_of_two_stays_apart(%x: tensor<?x8xf32>, %w0: tensor<4x8xf32>
   %1 = heddle.linear %x, weights(%w1 : tensor<2x8xf32>) : tensor<?x8xf32> -> tensor<?x2xf32>
   return %0, %1 : tensor<?x4xf32>, tensor<?x2xf32>
 }
+
+// A weight that is read before the first product stays where it is.
+// CHECK-LABEL: @a_bias_is_read_before
+// CHECK: %[[B:.*]] = heddle.weight "b"
+// CHECK: heddle.layer_norm %{{.*}}, %[[B]], %[[B]]
+// CHECK: heddle.linear {{.*}} biases(%[[B]], %[[B]] :
+func.func @a_bias_is_read_before(%x: tensor<?x8xf32>) -> (tensor<?x8xf32>, tensor<?x8xf32>) {
+  %b = heddle.weight "b" <type = "f32", file = 0, offset = 0> : tensor<8xf32>
+  %n = heddle.layer_norm %x, %b, %b {eps = 1.0e-5} : tensor<?x8xf32>, tensor<8xf32>, tensor<8xf32>
+  %w0 = heddle.weight "w0" <type = "f32", file = 0, offset = 64> : tensor<8x8xf32>
+  %w1 = heddle.weight "w1" <type = "f32", file = 0, offset = 512> : tensor<8x8xf32>
+  %0 = heddle.linear %n, weights(%w0 : tensor<8x8xf32>) biases(%b : tensor<8xf32>) : tensor<?x8xf32> -> tensor<?x8xf32>
+  %1 = heddle.linear %n, weights(%w1 : tensor<8x8xf32>) biases(%b : tensor<8xf32>) : tensor<?x8xf32> -> tensor<?x8xf32>
+  return %0, %1 : tensor<?x8xf32>, tensor<?x8xf32>
+}

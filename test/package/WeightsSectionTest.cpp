@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "compiler/package/WeightsSection.h"
+#include "compiler/weights/WeightsSection.h"
 #include "dialect/HeddleDialect.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -24,8 +24,9 @@ protected:
     context.loadDialect<HeddleDialect, func::FuncDialect>();
   }
 
-  // `format`, `shape`, `rows` and `storage` as pack-weights writes them.
-  bool write(const std::string &format, const std::string &shape, const std::string &rows, const std::string &storage) {
+  // A weight of `type` that is packed from one source: `layout` and `storage` as #heddle.packing and #heddle.storage have them.
+  bool write(const std::string &layout, const std::string &shape, const std::string &rows, const std::string &storage,
+             const std::string &type) {
     char path[] = "/tmp/heddle-weights-XXXXXX";
     int descriptor = mkstemp(path);
     EXPECT_EQ(ftruncate(descriptor, 1024), 0);
@@ -33,10 +34,9 @@ protected:
     unlink(path);
     Checkpoint checkpoint;
     checkpoint.files.push_back(*file);
-    std::string text =
-        "func.func @f() { %0 = heddle.weight \"w\" <type = \"packed\", file = 0, offset = 0> {heddle.format = \"" +
-        format + "\", heddle.shape = array<i64: " + shape + ">, heddle.source_names = [\"w\"], heddle.source_rows = [" +
-        rows + "], heddle.sources = [#heddle.storage<" + storage + ">]} : tensor<256xi8>\n return }";
+    std::string text = "func.func @f() { %0 = heddle.weight \"w\" packed <layout = " + layout + ", shape = [" + shape +
+                       "], offset = 0, sources = [<name = \"w\", rows = " + rows + ", storage = <" + storage +
+                       ">>]> : " + type + "\n return }";
     auto module = parseSourceString<ModuleOp>(text, ParserConfig(&context));
     EXPECT_TRUE(module) << message;
     uint64_t written = 0;
@@ -52,25 +52,35 @@ protected:
 };
 
 TEST_F(WeightsSection, WritesWhatLiesInTheFile) {
-  EXPECT_TRUE(write("f32", "16, 16", "16", "type = \"f32\", file = 0, offset = 0")) << message;
-  EXPECT_TRUE(write("vector", "256, 1", "256", "type = \"f32\", file = 0, offset = 0")) << message;
-  EXPECT_TRUE(write("q8_0", "16, 32", "16", "type = \"q8_0\", file = 0, offset = 480")) << message;
+  const std::string stacked = "stacked, format = \"f32\"", vector = "vector, format = \"f32\"",
+                    quantised = "stacked, format = \"q8_0\"";
+  EXPECT_TRUE(write(stacked, "16, 16", "16", "type = \"f32\", file = 0, offset = 0", "tensor<1024xi8>")) << message;
+  EXPECT_TRUE(write(vector, "256", "256", "type = \"f32\", file = 0, offset = 0", "tensor<256xf32>")) << message;
+  EXPECT_TRUE(write(quantised, "16, 32", "16", "type = \"q8_0\", file = 0, offset = 480", "tensor<576xi8>")) << message;
 }
 
 TEST_F(WeightsSection, RefusesWhatDoesNot) {
-  EXPECT_FALSE(write("f32", "16, 16", "16", "type = \"f32\", file = 0, offset = 4"));
+  const std::string stacked = "stacked, format = \"f32\"", vector = "vector, format = \"f32\"",
+                    quantised = "stacked, format = \"q8_0\"";
+  EXPECT_FALSE(write(stacked, "16, 16", "16", "type = \"f32\", file = 0, offset = 4", "tensor<1024xi8>"));
   EXPECT_NE(message.find("'w': 256 elements at byte 4 do not lie in model of 1024 bytes"), std::string::npos)
       << message;
   message.clear();
-  EXPECT_FALSE(write("q8_0", "16, 32", "16", "type = \"q8_0\", file = 0, offset = 481"));
+  EXPECT_FALSE(write(quantised, "16, 32", "16", "type = \"q8_0\", file = 0, offset = 481", "tensor<576xi8>"));
   message.clear();
-  EXPECT_FALSE(write("f32", "16, 16", "16", "type = \"f32\", file = -1, offset = 0"));
+  EXPECT_FALSE(write(stacked, "16, 16", "16", "type = \"f32\", file = -1, offset = 0", "tensor<1024xi8>"));
   EXPECT_NE(message.find("names no file of the model"), std::string::npos) << message;
   message.clear();
-  EXPECT_FALSE(write("vector", "257, 1", "257", "type = \"f32\", file = 0, offset = 0"));
+  EXPECT_FALSE(write(vector, "257", "257", "type = \"f32\", file = 0, offset = 0", "tensor<257xf32>"));
   message.clear();
-  EXPECT_FALSE(write("f32", "16, 4611686018427387904", "16", "type = \"f32\", file = 0, offset = 0"));
+  EXPECT_FALSE(
+      write(stacked, "16, 4611686018427387904", "16", "type = \"f32\", file = 0, offset = 0", "tensor<1024xi8>"));
   EXPECT_NE(message.find("no matrix has 16 rows of 4611686018427387904"), std::string::npos) << message;
+  message.clear();
+  // Bytes behind a weight are another's.
+  EXPECT_FALSE(write(stacked, "16, 16", "16", "type = \"f32\", file = 0, offset = 0", "tensor<1088xi8>"));
+  EXPECT_NE(message.find("'w' is packed in 1024 bytes, its type 'tensor<1088xi8>' has 1088"), std::string::npos)
+      << message;
 }
 
 } // namespace

@@ -23,7 +23,7 @@ def count(names):
     return product
 
 
-(product,) = [launch for launch in launches if launch["kernel"] == "product"]
+(product,) = [launch for launch in launches if launch["kernel"] == "packed_matmul"]
 assert count(product["points"]) * product["flops_per_point"] == 2 * 10 * 32 * 64
 assert sum(o["bytes"] * count(o["sizes"]) for o in product["operands"]) == 4 * (10 * 32 + 32 * 64 + 10 * 64), product["operands"]
 

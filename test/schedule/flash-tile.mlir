@@ -69,8 +69,9 @@ func.func @no_attention_nothing_changes(%x: tensor<?x64xf32>) -> tensor<?x64xf32
 
 // -----
 
-func.func @keys_of_the_call(%q: tensor<1x4x?x16xf32>) -> tensor<1x4x?x16xf32> {
-  // expected-error @+1 {{keys and values must be views of the cache}}
-  %a = heddle.attention %q, %q, %q <causal> {scale = 0.25} : tensor<1x4x?x16xf32>, tensor<1x4x?x16xf32>, tensor<1x4x?x16xf32> -> tensor<1x4x?x16xf32>
+func.func @values_of_the_call(%q: tensor<1x4x?x16xf32>, %cache: !heddle.kv_cache<1 x 4 x 16 x f32>, %layer: index) -> tensor<1x4x?x16xf32> {
+  %k, %v = heddle.kv_view %cache[%layer] : <1 x 4 x 16 x f32> -> tensor<1x4x?x16xf32>, tensor<1x4x?x16xf32>
+  // expected-error @+1 {{keys and values must be views of one layer of the cache, or neither of them}}
+  %a = heddle.attention %q, %k, %q <causal> {scale = 0.25} : tensor<1x4x?x16xf32>, tensor<1x4x?x16xf32>, tensor<1x4x?x16xf32> -> tensor<1x4x?x16xf32>
   return %a : tensor<1x4x?x16xf32>
 }

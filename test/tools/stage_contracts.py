@@ -8,10 +8,11 @@ import pathlib
 import re
 import sys
 
-ROW = re.compile(r'\{Stage::(\w+), Place::(\w+), "([^"]*)", "([^"]*)"\}')
+ROW = re.compile(r'\{Stage::(\w+), Place::(\w+), "([^"]*)",\s+"([^"]*)"\}')
 BEGIN, END = "<!-- contracts: written by test/tools/stage_contracts.py -->\n", "<!-- end of contracts -->\n"
 PLACES = {"Anywhere": "", "Graph": " (a graph)", "Kernel": " (a kernel's body)", "Host": " (host code)"}
-GROUPS = {"weight": "`weight`", "model": "model ops", "cache": "cache ops", "append": "`kv_append`", "kernel": "kernel ops"}
+GROUPS = {"weight": "`weight`", "model": "model ops", "cache": "cache ops", "append": "`kv_append`", "kernel": "kernel ops",
+          "flash": "`flash_attention`"}
 MNEMONICS = [re.compile(r': Heddle_\w*Op<"(\w+)"'), re.compile(r': Heddle_(?:Enum)?Attr<.*?, "(\w+)">', re.DOTALL),
              re.compile(r'TypeDef<.*?let mnemonic = "(\w+)"', re.DOTALL)]
 

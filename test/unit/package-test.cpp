@@ -51,6 +51,21 @@ TEST(Sha256, knownDigests) {
   EXPECT_EQ(hex(std::string(1000000, 'a')), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
+// Each length of a block's rest, and parts that end anywhere in a block.
+TEST(Sha256, partsGiveTheDigestOfTheWhole) {
+  Bytes bytes(300);
+  for (size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = uint8_t(i * 37 + i / 5);
+  for (size_t size = 0; size <= bytes.size(); ++size) {
+    Sha256 hash;
+    for (size_t at = 0, part = 0; at < size; at += part) {
+      part = std::min(size - at, (at * 7 + size) % 90 + 1);
+      hash.update(bytes.data() + at, part);
+    }
+    ASSERT_EQ(hash.finish(), sha256(bytes.data(), size)) << size;
+  }
+}
+
 TEST(Package, opensAndChecks) {
   Parts parts;
   Bytes package = makePackage(parts.metadata, parts.weights);

@@ -4,6 +4,8 @@
 
 #include "test/verify/Evaluate.h"
 
+#include <cmath>
+
 using namespace heddle;
 
 // W[n][k] = n + 1 in column 0, 1 in column 33, 0 elsewhere.
@@ -137,4 +139,36 @@ TEST(KernelOps, QuantizeRoundsTiesToEven) {
   EXPECT_EQ(run.integers({input}, 0), codes);
   EXPECT_EQ(run.reals({input}, 1), (Reals{2, 0}));
   EXPECT_EQ(run.integers({input}, 2), (Integers{-122, 127, 0, 0}));
+}
+
+// Logits of ln 2 and 0: weights 2/3 and 1/3. The query's heads lie inside its rows, the result's rows inside its heads' batch.
+TEST(KernelOps, FlashAttentionReadsAxesInTheirOrder) {
+  Evaluation run(R"(
+    func.func @main(%q: tensor<1x1x2x1xf32>, %k: tensor<1x1x2x1xf32>, %v: tensor<1x2x1x1xf32>, %b: tensor<1x2x1x1xf32>,
+                    %o: tensor<2x1x1x1xf32>) -> tensor<2x1x1x1xf32> {
+      %0 = heddle.flash_attention <full> ins(%q, %k, %v bias %b
+          : tensor<1x1x2x1xf32>, tensor<1x1x2x1xf32>, tensor<1x2x1x1xf32> bias tensor<1x2x1x1xf32>) outs(%o : tensor<2x1x1x1xf32>)
+        {scale = 0.5, query_axes = array<i64: 0, 2, 1, 3>, value_axes = array<i64: 0, 2, 1, 3>, out_axes = array<i64: 1, 0, 2, 3>}
+        -> tensor<2x1x1x1xf32>
+      return %0 : tensor<2x1x1x1xf32>
+    })");
+  double ln2 = std::log(2.0);
+  Reals out = run.reals({run.f32({1, 1, 2, 1}, {2, 0}), run.f32({1, 1, 2, 1}, {ln2, 0}), run.f32({1, 2, 1, 1}, {3, 9}),
+                         run.f32({1, 2, 1, 1}, {7, -7}), run.f32({2, 1, 1, 1}, {0, 0})});
+  ASSERT_EQ(out.size(), 2u);
+  EXPECT_NEAR(out[0], 5, 1e-6);
+  EXPECT_NEAR(out[1], 6, 1e-6);
+}
+
+TEST(KernelOps, FlashAttentionOfSizesThatDoNotFit) {
+  Evaluation run(R"(
+    func.func @main(%q: tensor<1x1x2x1xf32>, %k: tensor<1x1x?x1xf32>, %v: tensor<1x1x?x1xf32>, %o: tensor<1x1x2x1xf32>) -> tensor<1x1x2x1xf32> {
+      %0 = heddle.flash_attention <full> ins(%q, %k, %v : tensor<1x1x2x1xf32>, tensor<1x1x?x1xf32>, tensor<1x1x?x1xf32>)
+        outs(%o : tensor<1x1x2x1xf32>) {scale = 1.0} -> tensor<1x1x2x1xf32>
+      return %0 : tensor<1x1x2x1xf32>
+    })");
+  EXPECT_NE(run.error({run.f32({1, 1, 2, 1}, {0, 0}), run.f32({1, 1, 2, 1}, {0, 0}), run.f32({1, 1, 1, 1}, {0}),
+                       run.f32({1, 1, 2, 1}, {0, 0})})
+                .find("do not fit together"),
+            std::string::npos);
 }

@@ -60,9 +60,9 @@ TEST(ModelValues, PlacesOutsideTheFileAreRefused) {
 // Two matrices, (2, 2) at 0 and (1, 2) at 24, stacked.
 static const char *packedProduct = R"(
   func.func @main(%x: tensor<1x2xf32>, %o: tensor<1x3xf32>) -> tensor<1x3xf32> {
-    %w = heddle.weight "a+b" <type = "packed", file = 0, offset = 0> {heddle.format = "f32", heddle.shape = array<i64: 3, 2>,
-      heddle.sources = [#heddle.storage<type = "f32", file = 0, offset = 0>, #heddle.storage<type = "f32", file = 0, offset = 24>],
-      heddle.source_names = ["a", "b"], heddle.source_rows = [2, 1]} : tensor<128xi8>
+    %w = heddle.weight "a+b" packed <layout = stacked, format = "f32", shape = [3, 2], offset = 0, sources = [
+      <name = "a", rows = 2, storage = <type = "f32", file = 0, offset = 0>>,
+      <name = "b", rows = 1, storage = <type = "f32", file = 0, offset = 24>>]> : tensor<128xi8>
     %0 = heddle.packed_matmul ins(%x, %w : tensor<1x2xf32>, tensor<128xi8>) outs(%o : tensor<1x3xf32>)
       {n = 3 : i64, k = 2 : i64, format = "f32"} -> tensor<1x3xf32>
     return %0 : tensor<1x3xf32>
@@ -78,10 +78,11 @@ TEST(ModelValues, PackedWeightsStackTheirSources) {
 TEST(ModelValues, ExpertsArePackedForThemselves) {
   Evaluation run(R"(
     func.func @main(%x: tensor<1x2xf32>, %f: tensor<1x3xi32>, %i: tensor<1x2xi32>, %s: tensor<1x2xf32>, %o: tensor<1x2xf32>) -> tensor<1x2xf32> {
-      %w = heddle.weight "experts" <type = "packed", file = 0, offset = 0> {heddle.format = "f32", heddle.shape = array<i64: 4, 2>,
-        heddle.sources = [#heddle.storage<type = "f32", file = 0, offset = 0>, #heddle.storage<type = "f32", file = 0, offset = 8>,
-                          #heddle.storage<type = "f32", file = 0, offset = 16>, #heddle.storage<type = "f32", file = 0, offset = 24>],
-        heddle.interleave = 2 : i64, heddle.source_names = ["g0", "u0", "g1", "u1"], heddle.source_rows = [1, 1, 1, 1]} : tensor<512xi8>
+      %w = heddle.weight "experts" packed <layout = interleaved, format = "f32", shape = [4, 2], offset = 0, sources = [
+        <name = "g0", rows = 1, storage = <type = "f32", file = 0, offset = 0>>,
+        <name = "u0", rows = 1, storage = <type = "f32", file = 0, offset = 8>>,
+        <name = "g1", rows = 1, storage = <type = "f32", file = 0, offset = 16>>,
+        <name = "u1", rows = 1, storage = <type = "f32", file = 0, offset = 24>>], group = 2> : tensor<512xi8>
       %0 = heddle.expert_matmul gated <relu> ins(%x, %w : tensor<1x2xf32>, tensor<512xi8>)
         list(%f, %i, %s : tensor<1x3xi32>, tensor<1x2xi32>, tensor<1x2xf32>) outs(%o : tensor<1x2xf32>)
         {num_experts = 2 : i64, top_k = 2 : i64, n = 1 : i64, k = 2 : i64, format = "f32"} -> tensor<1x2xf32>
@@ -91,6 +92,48 @@ TEST(ModelValues, ExpertsArePackedForThemselves) {
   EXPECT_EQ(run.reals({run.f32({1, 2}, {1, 10}), run.i32({1, 3}, {0, 1, 2}), run.i32({1, 2}, {0, 0}),
                        run.f32({1, 2}, {1, 1}), run.f32({1, 2}, {0, 0})}),
             (Reals{10 * 32, 54 * 76}));
+}
+
+// What a kernel asks for before the weights have their places: the same numbers.
+TEST(ModelValues, WeightsAboutToBePackedStackTheirSources) {
+  Evaluation run(R"(
+    func.func @main(%x: tensor<1x2xf32>, %o: tensor<1x3xf32>) -> (tensor<1x3xf32>, tensor<3xf32>) {
+      %a = heddle.weight "a" <type = "f32", file = 0, offset = 0> : tensor<2x2xf32>
+      %b = heddle.weight "b" <type = "f32", file = 0, offset = 24> : tensor<1x2xf32>
+      %w = heddle.pack <stacked> "f32" (%a, %b : tensor<2x2xf32>, tensor<1x2xf32>) -> tensor<128xi8>
+      %0 = heddle.packed_matmul ins(%x, %w : tensor<1x2xf32>, tensor<128xi8>) outs(%o : tensor<1x3xf32>)
+        {n = 3 : i64, k = 2 : i64, format = "f32"} -> tensor<1x3xf32>
+      %c = heddle.weight "c" <type = "f32", file = 0, offset = 4> : tensor<2xf32>
+      %d = heddle.weight "d" <type = "f32", file = 0, offset = 20> : tensor<1xf32>
+      %1 = heddle.pack <vector> "f32" (%c, %d : tensor<2xf32>, tensor<1xf32>) -> tensor<3xf32>
+      return %0, %1 : tensor<1x3xf32>, tensor<3xf32>
+    })",
+                 reading(8));
+  auto x = run.f32({1, 2}, {1, 10}), o = run.f32({1, 3}, {0, 0, 0});
+  EXPECT_EQ(run.reals({x, o}), (Reals{10, 32, 76}));
+  EXPECT_EQ(run.reals({x, o}, 1), (Reals{1, 2, 5}));
+}
+
+// The matrix in the file is [[0, 1, 2], [3, 4, 5]]; its transpose is multiplied.
+TEST(ModelValues, TransposesArePacked) {
+  auto product = [](const std::string &weight) {
+    return "func.func @main(%x: tensor<1x2xf32>, %o: tensor<1x3xf32>) -> tensor<1x3xf32> {\n" + weight +
+           R"(%0 = heddle.packed_matmul ins(%x, %w : tensor<1x2xf32>, tensor<128xi8>) outs(%o : tensor<1x3xf32>)
+             {n = 3 : i64, k = 2 : i64, format = "f32"} -> tensor<1x3xf32>
+           return %0 : tensor<1x3xf32>
+         })";
+  };
+  Evaluation asked(product(R"(%a = heddle.weight "a" <type = "f32", file = 0, offset = 0> : tensor<2x3xf32>
+    %w = heddle.pack <stacked> "f32" (%a : tensor<2x3xf32>) {transposed} -> tensor<128xi8>
+    )"),
+                   reading(8));
+  Evaluation packed(
+      product(R"(%w = heddle.weight "a" packed <layout = stacked, format = "f32", shape = [3, 2], offset = 0,
+      sources = [<name = "a", rows = 3, storage = <type = "f32", file = 0, offset = 0>>], transposed = true> : tensor<128xi8>
+    )"),
+      reading(8));
+  for (Evaluation *run : {&asked, &packed})
+    EXPECT_EQ(run->reals({run->f32({1, 2}, {1, 10}), run->f32({1, 3}, {0, 0, 0})}), (Reals{30, 41, 52}));
 }
 
 TEST(ModelValues, RandomWeightsAreTheSamePacked) {

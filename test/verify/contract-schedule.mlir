@@ -3,7 +3,8 @@
 
 #rope = #heddle.rope<half, table = 0, attention_factor = 1.0, inverse_frequency = array<f32: 1.0, 0.1>>
 func.func @step(%x: memref<?x64xf32>, %out: memref<?x16xf32>) {
-  %stored = heddle.weight "w" <type = "f32", file = 0, offset = 0> : tensor<4096xi8>
+  %stored = heddle.weight "w" packed <layout = stacked, format = "f32", shape = [16, 64], offset = 0,
+    sources = [<name = "w", rows = 16, storage = <type = "f32", file = 0, offset = 0>>]> : tensor<4096xi8>
   %w = bufferization.to_buffer %stored : tensor<4096xi8> to memref<4096xi8>
   heddle.packed_matmul ins(%x, %w : memref<?x64xf32>, memref<4096xi8>) outs(%out : memref<?x16xf32>) {n = 16, k = 64, format = "f32"}
   return
@@ -39,6 +40,23 @@ func.func @graph() {
 
 // -----
 
+func.func @step() {
+  // expected-error @+1 {{'w' has no place in the weights section after stage schedule}}
+  %0 = heddle.weight "w" <type = "f32", file = 0, offset = 0> : tensor<64xf32>
+  return
+}
+
+// -----
+
+// Kernels read packed weights: what one asks for is there.
+func.func @step(%w: tensor<16x64xf32>) {
+  // expected-error @+1 {{'heddle.pack' must not remain after stage schedule}}
+  %0 = heddle.pack <stacked> "f32" (%w : tensor<16x64xf32>) -> tensor<4096xi8>
+  return
+}
+
+// -----
+
 func.func @step(%flag: i1, %rows: index) {
   // expected-error @+1 {{'arith.constant' gives a tensor outside kernels after stage schedule}}
   %0 = arith.constant dense<0.0> : tensor<2x4xf32>
@@ -68,5 +86,18 @@ func.func @step(%x: memref<?x4xf32>) {
 func.func private @kernel(%cache: !heddle.kv_cache<1 x 1 x 4 x f32>, %k: tensor<?x4xf32>, %layer: index) attributes {heddle.kernel} {
   // expected-error @+1 {{'heddle.kv_append' must not remain after stage schedule}}
   heddle.kv_append %cache[%layer], %k, %k : <1 x 1 x 4 x f32>, tensor<?x4xf32>, tensor<?x4xf32>
+  return
+}
+
+// -----
+
+// A graph has kernels, but no cache.
+func.func @graph(%q: memref<1x2x5x8xf32>, %x: memref<5x16xf32>, %w: memref<4096xi8>, %cache: !heddle.kv_cache<1 x 1 x 16 x f32>,
+                 %layer: index) {
+  heddle.flash_attention <full> ins(%q, %q, %q : memref<1x2x5x8xf32>, memref<1x2x5x8xf32>, memref<1x2x5x8xf32>)
+    outs(%q : memref<1x2x5x8xf32>) {scale = 1.0}
+  heddle.packed_matmul ins(%x, %w : memref<5x16xf32>, memref<4096xi8>) outs(%x : memref<5x16xf32>) {n = 16, k = 16, format = "f32"}
+  // expected-error @+1 {{'heddle.kv_append' must not remain after stage schedule}}
+  heddle.kv_append %cache[%layer], %x, %x : <1 x 1 x 16 x f32>, memref<5x16xf32>, memref<5x16xf32>
   return
 }

@@ -134,7 +134,8 @@ func::FuncOp heddle::buildAttention(ModuleOp module, StringRef name, const Atten
   emitter.allocate();
   auto one = [&](const SequenceValues &) { return b.constant(1); };
   forEachTile(b, emitter, sequences, numSequences, thread, numThreads, one, [&](const TileValues &tile, Value) {
-    emitter.loadQueries(tile, q, qStride);
+    emitter.loadQueries(tile, emitter.stepQueries(tile, q, qStride));
+    KeyBlocks pages = emitter.pages(tile, kOffset, vOffset);
     emitter.forEachRow(tile, [&](Value, Value head, Value row) {
       emitter.beginTotal(emitter.totalState(row), b.add(tile.firstHead, head), sinks);
     });
@@ -146,13 +147,13 @@ func::FuncOp heddle::buildAttention(ModuleOp module, StringRef name, const Atten
       });
     };
     if (spec.storesScores) {
-      emitter.attendStored(tile, {begin, end, kOffset, vOffset}, slopes, stored);
+      emitter.attendStored(tile, {begin, end, pages}, {slopes, {}}, stored);
       mergeRows();
     } else {
       Value firstSplit = b.divide(begin, attentionSplitTokens), endSplit = b.divideUp(end, attentionSplitTokens);
       b.loop(firstSplit, endSplit, 1, [&, begin = begin, end = end](Value split) {
         Value splitBegin = b.mul(split, attentionSplitTokens), splitEnd = b.add(splitBegin, attentionSplitTokens);
-        emitter.attendSplit(tile, {b.max(begin, splitBegin), b.min(end, splitEnd), kOffset, vOffset}, slopes);
+        emitter.attendSplit(tile, {b.max(begin, splitBegin), b.min(end, splitEnd), pages}, {slopes, {}});
         mergeRows();
       });
     }
@@ -189,8 +190,8 @@ func::FuncOp heddle::buildAttentionSplit(ModuleOp module, StringRef name, const 
     Value splitBegin = b.mul(split, attentionSplitTokens), splitEnd = b.add(splitBegin, attentionSplitTokens);
     Value firstKey = b.max(begin, splitBegin), endKey = b.min(end, splitEnd);
     b.ifThen(b.lessThan(firstKey, endKey), [&] {
-      emitter.loadQueries(tile, q, qStride);
-      emitter.attendSplit(tile, {firstKey, endKey, kOffset, vOffset}, slopes);
+      emitter.loadQueries(tile, emitter.stepQueries(tile, q, qStride));
+      emitter.attendSplit(tile, {firstKey, endKey, emitter.pages(tile, kOffset, vOffset)}, {slopes, {}});
       emitter.forEachRow(tile, [&](Value token, Value head, Value row) {
         emitter.reduceSum(row);
         Value inStep = stepRow(b, tile, token);

@@ -34,9 +34,13 @@ struct AttentionSpec {
   bool causal = true; // j <= i; false: every token of the sequence
   KvType kv = KvType::BF16;
   Products products = Products::F32;
+  KvType rows = KvType::F32;   // queries and the output of `buildFlashAttention`; elsewhere they are f32
+  bool hasBias = false;        // score += bias, of `buildFlashAttention` alone
   bool hasSinks = false;       // one more logit per head that takes part in the sum alone
   bool hasAlibiSlopes = false; // score += slope[head] * (j - i)
   bool shareKvHeads = true;    // false: the query heads of a group one by one, to measure what sharing gains
+  // Keys and values are tensors of any strides: nothing may be read behind the last key, and a window has no end ahead.
+  bool isDense = false;
   // Values are the first valueDim() columns of the keys: one plane holds both, and vOffset is kOffset.
   bool valuesInKeys = false;
   bool storesScores = false; // all scores of a tile go to memory before the softmax, to measure what tiling gains

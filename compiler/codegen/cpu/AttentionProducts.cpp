@@ -21,44 +21,63 @@ static constexpr int64_t cacheLine = 64;
 // Rows of a register tile. With `wide` vectors each: 6 * 4 accumulators + 4 + 1 of 32 registers, 6 * 2 + 2 + 1 of 16.
 static constexpr unsigned blockRows = 6;
 
-void AttentionTile::transposeKeys(Value keys, Value nextKeys) {
-  // Two bf16 columns travel as one 32-bit lane: half the loads and shuffles, and widening is a shift or a mask.
-  bool inPairs = spec.kv == KvType::BF16 && spec.headDim % 2 == 0;
-  int64_t perLane = inPairs ? 2 : 1, lanesPerRow = spec.headDim / perLane, element = kvBytes(spec.kv);
+static bool travelsInPairs(const AttentionSpec &spec) {
+  return spec.kv == KvType::BF16 && spec.headDim % 2 == 0;
+}
+
+void AttentionTile::transposeKeys(const PageValues &page) {
   // Square blocks; the last block of columns overlaps its neighbour where the row is no multiple.
+  int64_t lanesPerRow = spec.headDim / (travelsInPairs(spec) ? 2 : 1);
   int64_t side = std::min<int64_t>(vectorLanes, llvm::bit_floor(uint64_t(lanesPerRow)));
-  b.loop(0, pageTokens, side, [&](Value key) {
-    b.loop(0, lanesPerRow, side, [&](Value lane) {
-      if (lanesPerRow % side)
-        lane = b.min(lane, b.constant(lanesPerRow - side));
-      Value offset = b.mul(b.add(b.mul(key, lanesPerRow), lane), perLane * element);
-      Value from = b.at(keys, offset), next = b.at(nextKeys, offset);
-      int64_t panelRows = pairs ? 1 : perLane; // of one lane
-      Value to = b.at(panel, b.add(b.mul(lane, panelRows * pageTokens), key), floatBytes);
-      SmallVector<Value> block;
-      for (int64_t row = 0; row < side; ++row) {
-        Value pointer = b.at(from, row * spec.headDim * element);
-        block.push_back(inPairs ? b.load(b.ints(side), pointer) : b.loadKv(spec.kv, pointer, side));
-        b.prefetch(b.at(next, row * spec.headDim * element));
-      }
-      b.transpose(block);
-      for (int64_t row = 0; row < side; ++row) {
-        Value low = block[row], high;
-        if (inPairs && !pairs)
-          std::tie(low, high) = b.widenPair(block[row]);
-        b.store(low, b.at(to, row * panelRows * pageTokens * floatBytes));
-        if (high)
-          b.store(high, b.at(to, (row * panelRows + 1) * pageTokens * floatBytes));
-      }
-    });
+  if (!spec.isDense)
+    return b.loop(0, pageTokens, side, [&](Value key) { transposeRows(page, key, side, Value()); });
+  // The last rows of a tensor are no whole block: the very last stands for those that are not there.
+  Value whole = b.mul(b.divide(page.endKey, side), side);
+  b.loop(b.constant(0), whole, side, [&](Value key) { transposeRows(page, key, side, Value()); });
+  b.ifThen(b.lessThan(whole, page.endKey),
+           [&] { transposeRows(page, whole, side, b.sub(page.endKey, b.constant(1))); });
+}
+
+// Keys [key, key + side), none of them behind `lastKey` if that is given.
+void AttentionTile::transposeRows(const PageValues &page, Value key, int64_t side, Value lastKey) {
+  // Two bf16 columns travel as one 32-bit lane: half the loads and shuffles, and widening is a shift or a mask.
+  bool inPairs = travelsInPairs(spec);
+  int64_t perLane = inPairs ? 2 : 1, lanesPerRow = spec.headDim / perLane, element = kvBytes(spec.kv);
+  SmallVector<Value> rows;
+  for (int64_t row = 0; row < side; ++row) {
+    Value at = b.add(key, row);
+    rows.push_back(b.mul(lastKey ? b.min(at, lastKey) : at, page.keyBytes));
+  }
+  b.loop(0, lanesPerRow, side, [&](Value lane) {
+    if (lanesPerRow % side)
+      lane = b.min(lane, b.constant(lanesPerRow - side));
+    Value column = b.mul(lane, perLane * element);
+    Value from = b.at(page.keys, column), next = b.at(page.nextKeys, column);
+    int64_t panelRows = pairs ? 1 : perLane; // of one lane
+    Value to = b.at(panel, b.add(b.mul(lane, panelRows * pageTokens), key), floatBytes);
+    SmallVector<Value> block;
+    for (Value row : rows) {
+      Value pointer = b.at(from, row);
+      block.push_back(inPairs ? b.load(b.ints(side), pointer) : b.loadKv(spec.kv, pointer, side));
+      b.prefetch(b.at(next, row));
+    }
+    b.transpose(block);
+    for (int64_t row = 0; row < side; ++row) {
+      Value low = block[row], high;
+      if (inPairs && !pairs)
+        std::tie(low, high) = b.widenPair(block[row]);
+      b.store(low, b.at(to, row * panelRows * pageTokens * floatBytes));
+      if (high)
+        b.store(high, b.at(to, (row * panelRows + 1) * pageTokens * floatBytes));
+    }
   });
 }
 
-void AttentionTile::widenValues(Value values, Value nextValues, Value firstKey, Value endKey) {
+void AttentionTile::widenValues(const PageValues &page) {
   int64_t element = kvBytes(spec.kv);
-  b.loop(firstKey, endKey, 1, [&](Value key) {
-    Value offset = b.mul(key, spec.valueRowDim() * element);
-    Value from = b.at(values, offset), next = b.at(nextValues, offset), to = b.at(panel, key, valueStride * floatBytes);
+  b.loop(page.firstKey, page.endKey, 1, [&](Value key) {
+    Value offset = b.mul(key, page.valueBytes), to = b.at(panel, key, valueStride * floatBytes);
+    Value from = b.at(page.values, offset), next = b.at(page.nextValues, offset);
     for (ColumnRun run : columnRuns(spec.valueDim(), vectorLanes)) {
       b.store(b.loadKv(spec.kv, b.at(from, run.begin * element), run.lanes), b.at(to, run.begin * floatBytes));
       if (run.begin * element % cacheLine == 0)
@@ -67,10 +86,11 @@ void AttentionTile::widenValues(Value values, Value nextValues, Value firstKey, 
   });
 }
 
-void AttentionTile::pairValues(Value values, Value nextValues, Value firstKey, Value endKey) {
+void AttentionTile::pairValues(const PageValues &page) {
   int64_t rowBytes = spec.valueRowDim() * kvBytes(spec.kv);
+  Value firstKey = page.firstKey, endKey = page.endKey;
   b.loop(b.divide(firstKey, 2), b.divideUp(endKey, 2), 1, [&](Value pair) {
-    Value key = b.mul(pair, 2), from = b.at(values, key, rowBytes), next = b.at(nextValues, key, rowBytes);
+    Value key = b.mul(pair, 2), from = b.at(page.values, key, rowBytes), next = b.at(page.nextValues, key, rowBytes);
     Value to = b.at(panel, pair, valueStride * floatBytes);
     // A slot that no row sees may hold anything: its weight of 0 needs a finite partner.
     Value lowSeen = b.lessThan(b.sub(firstKey, b.constant(1)), key), highSeen = b.lessThan(b.add(key, 1), endKey);
@@ -95,6 +115,10 @@ Value AttentionTile::multiplyAdd(Value x, Value y, Value acc) {
   return pairs ? b.dotPairs(x, y, acc, hasPairDot) : b.fma(x, y, acc);
 }
 
+int64_t AttentionTile::tokenStep() const {
+  return blockRows / std::gcd<int64_t>(groupSize, blockRows);
+}
+
 void AttentionTile::rowBlocks(Value rows, llvm::function_ref<void(Value, unsigned)> body) {
   Value whole = b.mul(b.divide(rows, blockRows), blockRows);
   if (tileRows >= blockRows)
@@ -105,13 +129,14 @@ void AttentionTile::rowBlocks(Value rows, llvm::function_ref<void(Value, unsigne
     b.ifThen(b.equal(rest, b.constant(count)), [&] { body(whole, count); });
 }
 
-void AttentionTile::multiplyScores(Value rows) {
-  rowBlocks(rows, [&](Value row, unsigned count) { scoreBlock(row, count); });
+void AttentionTile::multiplyScores(Value rows, const PageValues &page) {
+  Value endKey = tokensOf(page, wide * vectorLanes);
+  rowBlocks(rows, [&](Value row, unsigned count) { scoreBlock(row, count, endKey); });
 }
 
-void AttentionTile::scoreBlock(Value row, unsigned rows) {
+void AttentionTile::scoreBlock(Value row, unsigned rows, Value endKey) {
   int64_t columns = wide * vectorLanes;
-  b.loop(0, pageTokens, columns, [&](Value key) {
+  b.loop(b.constant(0), endKey, columns, [&](Value key) {
     Value keys = b.at(panel, key, floatBytes);
     Value queries = b.at(query, row, queryStride * floatBytes);
     SmallVector<Value> zero(rows * wide, b.constantF32(0, vectorLanes));
@@ -138,13 +163,13 @@ void AttentionTile::scoreBlock(Value row, unsigned rows) {
 
 void AttentionTile::weighValues(Value rows, const PageValues &page) {
   if (pairs)
-    pairValues(page.values, page.nextValues, page.firstKey, page.endKey);
-  else if (spec.kv != KvType::F32)
-    widenValues(page.values, page.nextValues, page.firstKey, page.endKey);
+    pairValues(page);
+  else if (copiesValues())
+    widenValues(page);
   if (pairs)
     accumulateValues(rows, panel, b.divide(page.firstKey, 2), b.divideUp(page.endKey, 2));
   else
-    accumulateValues(rows, spec.kv == KvType::F32 ? page.values : panel, page.firstKey, page.endKey);
+    accumulateValues(rows, copiesValues() ? panel : page.values, page.firstKey, page.endKey);
 }
 
 void AttentionTile::accumulateValues(Value rows, Value values, Value firstKey, Value endKey) {
@@ -165,7 +190,7 @@ void AttentionTile::valueBlock(Value row, unsigned rows, Value values, Value fir
 
 void AttentionTile::valueColumns(Value row, unsigned rows, ArrayRef<ColumnRun> runs, Value column, Value values,
                                  Value firstKey, Value endKey) {
-  int64_t stride = spec.kv == KvType::F32 ? spec.valueRowDim() : valueStride;
+  int64_t stride = copiesValues() ? valueStride : spec.valueRowDim();
   Value accRow = b.at(b.at(accs, row, valueStride * floatBytes), column, floatBytes);
   Value weights = b.at(scores, row, pageTokens * floatBytes), valueColumn = b.at(values, column, floatBytes);
   Value rowFactors = b.at(factors, row, floatBytes);

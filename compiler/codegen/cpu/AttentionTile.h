@@ -6,6 +6,9 @@
 
 #include "compiler/codegen/cpu/AttentionKernel.h"
 #include "compiler/codegen/cpu/SequenceAccess.h"
+#include "runtime/model/ModelAbi.h"
+
+#include <functional>
 
 namespace heddle {
 
@@ -22,14 +25,34 @@ struct TileValues {
   mlir::Value firstToken, numTokens, kvHead, firstHead;
 };
 
-// Keys [first, end) of the sequence, and where this layer's K and V lie inside a page.
-struct KeyRange {
-  mlir::Value first, end, kOffset, vOffset;
+// How the keys and values of the tile's KV head are reached, 64 tokens at a time: in pages of the cache, or in tensors.
+struct KeyBlocks {
+  // The first key and the first value of block `index`.
+  std::function<std::pair<mlir::Value, mlir::Value>(mlir::Value index)> find;
+  mlir::Value keyBytes, valueBytes; // from a token to the next
 };
 
-// The page whose first token is `begin`, and its tokens [firstKey, endKey) to look at. Pointers to the tile's KV head.
+// Keys [first, end) of the sequence.
+struct KeyRange {
+  mlir::Value first, end;
+  KeyBlocks blocks;
+};
+
+// The block whose first token is `begin`, and its tokens [firstKey, endKey) to look at. Pointers to the tile's KV head.
 struct PageValues {
-  mlir::Value begin, firstKey, endKey, keys, nextKeys, values, nextValues;
+  mlir::Value begin, firstKey, endKey, keys, nextKeys, values, nextValues, keyBytes, valueBytes;
+};
+
+// Rows of a tile in a buffer: token t and head h of the tile lie t * tokenBytes + h * headBytes behind `base`.
+struct RowPlaces {
+  mlir::Value base, tokenBytes, headBytes;
+};
+
+// What finishing a score takes besides the score: pointers that are null where the spec has no use for them.
+struct ScoreTerms {
+  mlir::Value slopes;            // (numHeads)
+  RowPlaces bias;                // of the tile's first token and head, at key 0
+  mlir::Value biasKeyBytes = {}; // from a key to the next: those of a float, or 0 where one number serves all keys
 };
 
 // float *scores, (rows of the step, numHeads, keys)
@@ -42,7 +65,12 @@ class AttentionTile {
 public:
   AttentionTile(RawBuilder &builder, const AttentionSpec &spec, const CpuTarget &target);
 
+  // Keys that are looked at together: those of a page of the cache.
+  static constexpr int64_t blockTokens = HEDDLE_KV_PAGE_SIZE;
+
   int64_t tokens() const { return tileTokens; }
+  // Tokens whose rows are whole blocks of registers.
+  int64_t tokenStep() const;
   // Query heads in a tile, which all read one KV head.
   int64_t group() const { return groupSize; }
   int64_t headsPerKvHead() const { return spec.group(); }
@@ -58,12 +86,16 @@ public:
   std::pair<mlir::Value, mlir::Value> visibleKeys(const SequenceValues &sequence, mlir::Value firstToken,
                                                   mlir::Value numTokens);
 
-  // query = scale * q, in the units of exp2.
-  void loadQueries(const TileValues &tile, mlir::Value q, mlir::Value qStride);
+  // The blocks of the tile's sequence in the cache, whose layer's K and V lie `kOffset` and `vOffset` bytes inside a page.
+  KeyBlocks pages(const TileValues &tile, mlir::Value kOffset, mlir::Value vOffset);
+  // Where the tile's rows lie among those of a step, (rows, numHeads * headDim), rows qStride floats apart.
+  RowPlaces stepQueries(const TileValues &tile, mlir::Value q, mlir::Value qStride);
+  // query = scale * q, in the units of the scores.
+  void loadQueries(const TileValues &tile, const RowPlaces &rows);
   // State of each row over the keys [firstKey, endKey), all in one split.
-  void attendSplit(const TileValues &tile, const KeyRange &keys, mlir::Value slopes);
+  void attendSplit(const TileValues &tile, const KeyRange &keys, const ScoreTerms &terms);
   // The same without blocks: all scores are stored, then the softmax reads them, whose weights go with the values.
-  void attendStored(const TileValues &tile, const KeyRange &keys, mlir::Value slopes, const StoredScores &stored);
+  void attendStored(const TileValues &tile, const KeyRange &keys, const ScoreTerms &terms, const StoredScores &stored);
 
   // total: nothing seen yet but the sink of the head.
   void beginTotal(RowState total, mlir::Value head, mlir::Value sinks);
@@ -72,7 +104,7 @@ public:
   void copyState(RowState to, RowState from);
   // total ∪= part
   void mergeInto(RowState total, RowState part);
-  // out = acc / sum
+  // out = acc / sum; zeros for a row that has seen no key.
   void storeOutput(RowState total, mlir::Value out);
 
   // Row r's state over the split, and over all splits so far.
@@ -86,27 +118,42 @@ private:
   // Types of what a product step loads, and acc + a b.
   mlir::Type operandElement();
   mlir::Value multiplyAdd(mlir::Value a, mlir::Value b, mlir::Value acc);
+  // exp2 of a difference of scores, in whichever units these are.
+  mlir::Value emitWeight(mlir::Value difference);
+  bool copiesValues() const { return spec.isDense || spec.kv != KvType::F32; }
+  // Tokens of a block, rounded up to `step`, that something is to be computed for: all 64 where each can be read.
+  mlir::Value tokensOf(const PageValues &page, int64_t step);
   // panel = keyᵀ or value; the lines of the next page are asked for on the way.
-  void transposeKeys(mlir::Value keys, mlir::Value nextKeys);
-  void widenValues(mlir::Value values, mlir::Value nextValues, mlir::Value firstKey, mlir::Value endKey);
-  void pairValues(mlir::Value values, mlir::Value nextValues, mlir::Value firstKey, mlir::Value endKey);
+  void transposeKeys(const PageValues &page);
+  void transposeRows(const PageValues &page, mlir::Value key, int64_t side, mlir::Value lastKey);
+  void widenValues(const PageValues &page);
+  void pairValues(const PageValues &page);
   // scores = query @ keyᵀ
-  void multiplyScores(mlir::Value numRows);
-  void scoreBlock(mlir::Value row, unsigned rows);
+  void multiplyScores(mlir::Value numRows, const PageValues &page);
+  void scoreBlock(mlir::Value row, unsigned rows, mlir::Value endKey);
   // scores → exp2(scores - max); the row's max and sum move on, its factor is what rescales acc.
-  void softmaxRow(const TileValues &tile, mlir::Value token, mlir::Value headInGroup, mlir::Value pageBegin,
-                  mlir::Value slopes);
+  void softmaxRow(const TileValues &tile, mlir::Value token, mlir::Value headInGroup, const PageValues &page,
+                  const ScoreTerms &terms);
   // Caps, biases and masks a row's scores; the running maximum, per lane. The scores go to `finished` where a page fits
   // into registers, else back to memory.
-  mlir::Value finishScores(const TileValues &tile, mlir::Value token, mlir::Value headInGroup, mlir::Value pageBegin,
-                           mlir::Value slopes, mlir::Value rowScores, mlir::Value max,
+  mlir::Value finishScores(const TileValues &tile, mlir::Value token, mlir::Value headInGroup, const PageValues &page,
+                           const ScoreTerms &terms, mlir::Value rowScores, mlir::Value max,
                            llvm::SmallVectorImpl<mlir::Value> &finished);
+  // What a row adds to the scores of a page's keys.
+  struct RowBias {
+    mlir::Value keys;   // (64): each key's, or nothing that is read
+    mlir::Value shared; // what all keys get
+    mlir::Value perKey; // whether each key has its own
+  };
+  RowBias biasOf(const ScoreTerms &terms, mlir::Value token, mlir::Value headInGroup, mlir::Value pageBegin);
+  mlir::Value addBias(mlir::Value score, const RowBias &bias, mlir::Value key, mlir::Value seen);
   bool wholePageInRegisters() const;
   // Folds `body(first key, carried)` over the score vectors of a row.
-  mlir::Value forEachScoreVector(mlir::Value init, llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)> body);
+  mlir::Value forEachScoreVector(const PageValues &page, mlir::Value init,
+                                 llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)> body);
   // weights = exp2(score - max) of a row's scores, those `kept` or, if there are none, `from` memory; their sum on top of `sum`.
-  mlir::Value weighScores(mlir::Value max, mlir::Value sum, mlir::Value from, llvm::ArrayRef<mlir::Value> kept,
-                          mlir::Value weights);
+  mlir::Value weighScores(const PageValues &page, mlir::Value max, mlir::Value sum, mlir::Value from,
+                          llvm::ArrayRef<mlir::Value> kept, mlir::Value weights);
   mlir::Value takeScore(llvm::ArrayRef<mlir::Value> &kept, mlir::Value rowScores, mlir::Value key);
   void storeWeights(mlir::Value weights, mlir::Value rowScores, mlir::Value key);
   mlir::Value splatInt(mlir::Value index);
@@ -127,6 +174,10 @@ private:
   const bool pairs;
   const bool hasPairDot; // the target multiplies pairs in one instruction
   const unsigned wide;   // vectors side by side in a register tile
+  // Scores are in units of log 2 (what exp2 takes), or, with a bias, natural: the most negative float that a mask may hold as
+  // a bias is then a score as well, as the formula has it.
+  const double unit;
+  const double emptyMax; // the maximum of a row that has seen nothing: finite, so that differences are never NaN
   const int64_t groupSize;
   const int64_t queryStride, valueStride; // floats from row to row in scratch, whole cache lines
   int64_t tileTokens, tileRows;

@@ -5,7 +5,7 @@
 #define HEDDLE_COMPILER_CODEGEN_CPU_EMBEDDINGKERNEL_H
 
 #include "compiler/codegen/Target.h"
-#include "compiler/codegen/cpu/PackedLayout.h"
+#include "compiler/weights/PackedLayout.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"

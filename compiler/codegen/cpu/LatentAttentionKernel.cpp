@@ -3,8 +3,8 @@
 #include "compiler/codegen/cpu/LatentAttentionKernel.h"
 
 #include "compiler/codegen/cpu/AttentionTile.h"
-#include "compiler/codegen/cpu/PackedLayout.h"
 #include "compiler/codegen/cpu/SequenceAccess.h"
+#include "compiler/weights/PackedLayout.h"
 #include "runtime/model/ModelAbi.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -286,11 +286,11 @@ void RebuildKernel::attendTile(const SequenceValues &sequence, Value firstToken,
   auto [begin, end] = tile.visibleKeys(sequence, firstToken, values.numTokens);
   Value firstKey = b.max(begin, blockBegin), endKey = b.min(end, b.add(blockBegin, blockTokens));
   b.ifThen(b.lessThan(firstKey, endKey), [&] {
-    tile.loadQueries(values, k.q, k.qStride);
+    tile.loadQueries(values, tile.stepQueries(values, k.q, k.qStride));
     // Page p of the sequence is page p - blockBegin / 64 of the block.
     values.sequence.pages = b.at(blockTable, b.mul(b.divide(blockBegin, pageTokens), -int64_t(sizeof(void *))));
-    KeyRange range = {firstKey, endKey, b.constant(0), b.constant(pageTokens * k.dims().queryDim() * floatBytes)};
-    tile.attendSplit(values, range, /*slopes=*/Value());
+    Value valueOffset = b.constant(pageTokens * k.dims().queryDim() * floatBytes);
+    tile.attendSplit(values, {firstKey, endKey, tile.pages(values, b.constant(0), valueOffset)}, ScoreTerms());
     forEachRow(values, [&](Value row, RowState total, Value, Value) {
       tile.reduceSum(row);
       tile.mergeInto(total, tile.splitState(row));

@@ -2,7 +2,7 @@
 
 #include "compiler/codegen/cpu/MatmulKernel.h"
 
-#include "compiler/codegen/cpu/KernelMath.h"
+#include "compiler/codegen/VectorMath.h"
 #include "compiler/codegen/cpu/MatmulEmitter.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -84,21 +84,21 @@ Value MatmulEmitter::activate(Value x) {
     return x;
   case MatmulEpilogue::Silu:
   case MatmulEpilogue::GatedSilu:
-    return b.mul(x, sigmoid(b, x));
+    return b.mul(x, emitSigmoid(b, x));
   case MatmulEpilogue::GatedGelu:
-    return b.mul(x, normalDistribution(b, x));
+    return b.mul(x, emitNormalDistribution(b, x));
   case MatmulEpilogue::GeluTanh:
   case MatmulEpilogue::GatedGeluTanh: {
-    // x / 2 (1 + tanh u) = x sigmoid(2 u) with u = sqrt(2 / pi) (x + 0.044715 x^3)
+    // x / 2 (1 + tanh u) = x emitSigmoid(2 u) with u = sqrt(2 / pi) (x + 0.044715 x^3)
     Value cubic = b.fma(b.mul(b.mul(x, x), x), b.splatReal(0.044715f), x);
-    return b.mul(x, sigmoid(b, b.mul(cubic, b.splatReal(1.5957691216057308f))));
+    return b.mul(x, emitSigmoid(b, b.mul(cubic, b.splatReal(1.5957691216057308f))));
   }
   case MatmulEpilogue::GatedRelu:
     return arith::MaximumFOp::create(b, x, b.splatReal(0));
   case MatmulEpilogue::GatedQuickGelu:
-    return b.mul(x, sigmoid(b, b.mul(x, b.splatReal(1.702f))));
+    return b.mul(x, emitSigmoid(b, b.mul(x, b.splatReal(1.702f))));
   case MatmulEpilogue::GatedTanh:
-    return b.fma(sigmoid(b, b.mul(x, b.splatReal(2))), b.splatReal(2), b.splatReal(-1));
+    return b.fma(emitSigmoid(b, b.mul(x, b.splatReal(2))), b.splatReal(2), b.splatReal(-1));
   }
   llvm_unreachable("an epilogue of the table");
 }
@@ -115,7 +115,7 @@ void MatmulEmitter::storePanel(Value sum, Value gate, Value panel, Value row) {
     SmallVector<int32_t> lane(lanes);
     std::iota(lane.begin(), lane.end(), 0);
     Value iota = arith::ConstantOp::create(b, b.getI32VectorAttr(lane));
-    Value left = arith::TruncIOp::create(b, b.i32, b.sub(b.index(spec.n), column));
+    Value left = arith::TruncIOp::create(b, b.i32, b.minimum(b.sub(b.index(spec.n), column), b.index(lanes)));
     mask = b.lessThan(iota, b.splat(left));
   }
   auto loadLanes = [&](Value from) { return mask ? b.loadMasked(b.v16f32, from, mask) : b.load(b.v16f32, from); };

@@ -2,7 +2,8 @@
 
 #include "compiler/codegen/cpu/MoeKernels.h"
 
-#include "compiler/codegen/cpu/KernelMath.h"
+#include "compiler/codegen/VectorMath.h"
+#include "compiler/codegen/cpu/KernelBuilder.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -41,7 +42,7 @@ static Value exponentiate(KernelBuilder &b, const Scratch &scratch) {
   Value top = b.splat(vector::ReductionOp::create(b, vector::CombiningKind::MAXIMUMF, largest[0]));
   SmallVector<Value> sums = b.loop(b.index(0), end, 1, b.splatReal(0), [&](Value chunk, ArrayRef<Value> carried) {
     Value offset = b.mul(chunk, 64);
-    Value values = expOfNegative(b, b.sub(b.load(b.v16f32, b.at(scratch.scores, offset)), top));
+    Value values = emitExpOfNegative(b, b.sub(b.load(b.v16f32, b.at(scratch.scores, offset)), top));
     b.store(values, b.at(scratch.exponentials, offset));
     return SmallVector<Value>{b.add(carried[0], values)};
   });
@@ -52,7 +53,7 @@ static Value exponentiate(KernelBuilder &b, const Scratch &scratch) {
 static void applySigmoid(KernelBuilder &b, const Scratch &scratch) {
   b.loop(b.index(0), b.index(scratch.chunks), 1, [&](Value chunk) {
     Value offset = b.mul(chunk, 64);
-    b.store(sigmoid(b, b.load(b.v16f32, b.at(scratch.scores, offset))), b.at(scratch.exponentials, offset));
+    b.store(emitSigmoid(b, b.load(b.v16f32, b.at(scratch.scores, offset))), b.at(scratch.exponentials, offset));
   });
 }
 

@@ -67,6 +67,9 @@ Value RawBuilder::lessThan(Value a, Value b) {
 Value RawBuilder::equal(Value a, Value b) {
   return arith::CmpIOp::create(*this, arith::CmpIPredicate::eq, a, b);
 }
+Value RawBuilder::equalF(Value a, Value b) {
+  return arith::CmpFOp::create(*this, arith::CmpFPredicate::OEQ, a, b);
+}
 
 Value RawBuilder::constantF32(double value, unsigned lanes) {
   FloatAttr scalar = getF32FloatAttr(value);
@@ -156,8 +159,12 @@ Value heddle::addressAt(OpBuilder &b, Location loc, Value pointer, int64_t bytes
   return addressAt(b, loc, pointer, LLVM::ConstantOp::create(b, loc, b.getI64IntegerAttr(bytes)).getResult());
 }
 
-Value RawBuilder::at(Value pointer, Value bytes) { return addressAt(*this, getLoc(), pointer, bytes); }
-Value RawBuilder::at(Value pointer, int64_t bytes) { return addressAt(*this, getLoc(), pointer, bytes); }
+Value RawBuilder::at(Value pointer, Value bytes) {
+  return addressAt(*this, getLoc(), pointer, bytes);
+}
+Value RawBuilder::at(Value pointer, int64_t bytes) {
+  return addressAt(*this, getLoc(), pointer, bytes);
+}
 
 static unsigned elementBytes(Type type) {
   Type element = getElementTypeOrSelf(type);
@@ -166,6 +173,11 @@ static unsigned elementBytes(Type type) {
 
 Value RawBuilder::load(Type type, Value pointer) {
   return LLVM::LoadOp::create(*this, type, pointer, elementBytes(type));
+}
+
+Value RawBuilder::loadMasked(VectorType type, Value pointer, Value mask) {
+  Value zero = arith::ConstantOp::create(*this, getZeroAttr(type));
+  return LLVM::MaskedLoadOp::create(*this, type, pointer, mask, zero, elementBytes(type));
 }
 
 Value RawBuilder::loadIndex(Value pointer) {

@@ -54,6 +54,7 @@ public:
   Value divide(Value a, Value b);
   Value lessThan(Value a, Value b);
   Value equal(Value a, Value b);
+  Value equalF(Value a, Value b);
 
   // f32 vectors, or scalars where `lanes` is 0.
   Value constantF32(double value, unsigned lanes = 0);
@@ -82,6 +83,8 @@ public:
   Value load(mlir::Type type, Value pointer);
   Value loadFloats(Value pointer, unsigned lanes) { return load(floats(lanes), pointer); }
   Value loadFloat(Value pointer) { return load(getF32Type(), pointer); }
+  // The lanes of `mask`, a vector of i1, from memory; zeros in the others, of which nothing is read.
+  Value loadMasked(mlir::VectorType type, Value pointer, Value mask);
   // A float in memory in all lanes.
   Value loadBroadcast(Value pointer, unsigned lanes) { return broadcast(loadFloat(pointer), lanes); }
   // An i32 in memory as i64.

@@ -5,7 +5,7 @@
 #define HEDDLE_COMPILER_CODEGEN_CPU_WEIGHTREADER_H
 
 #include "compiler/codegen/cpu/KernelBuilder.h"
-#include "compiler/codegen/cpu/PackedLayout.h"
+#include "compiler/weights/PackedLayout.h"
 
 namespace heddle {
 

@@ -174,8 +174,8 @@ void AttentionEmitter::loadQueries() {
 
 // What no query of the block sees becomes 0: weights of 0 meet no NaN.
 void AttentionEmitter::copyPage(const Plane &plane, Value page) {
-  Value entry = b.add(b.mul(sequence, b.argument(11)), page);
-  Value index = b.load(b.getI32Type(), b.at(b.argument(3), entry, 4));
+  Value table = b.at(b.argument(3), b.mul(b.wide(sequence), b.wide(b.argument(11))), 4);
+  Value index = b.load(b.getI32Type(), b.at(table, page, 4));
   Value from = b.at(b.at(plane.base, b.mul(b.wide(index), b.argument(8)), 1), copyFrom, 1);
   Value tokens = b.sub(b.add(lastPosition, 1), b.mul(page, pageTokens));
   int64_t rowsPerPass = gpuAttentionThreads / plane.tile.chunksPerRow();
@@ -190,9 +190,9 @@ void AttentionEmitter::copyPage(const Plane &plane, Value page) {
 // are added, the next page's keys.
 SmallVector<Value> AttentionEmitter::walkPages() {
   Value kvHead = b.divide(b.mul(b.blockIndex(1), spec.headsOfTile()), spec.group());
-  Value head = b.mul(kvHead, pageTokens * spec.headDim * 2);
-  Plane keys = {keyTile, b.at(b.at(b.argument(2), b.argument(6), 1), head, 1)};
-  Plane values = {valueTile, b.at(b.at(b.argument(2), b.argument(7), 1), head, 1)};
+  int64_t headBytes = pageTokens * spec.headDim * 2;
+  Plane keys = {keyTile, b.at(b.at(b.argument(2), b.argument(6), 1), kvHead, headBytes)};
+  Plane values = {valueTile, b.at(b.at(b.argument(2), b.argument(7), 1), kvHead, headBytes)};
   Value begin = b.constant(0), end = b.add(b.divide(lastPosition, pageTokens), 1);
   if (spec.window)
     begin = b.divide(b.max(b.sub(firstPosition, b.constant(spec.window - 1)), b.constant(0)), pageTokens);

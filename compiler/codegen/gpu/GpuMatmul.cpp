@@ -2,9 +2,9 @@
 
 #include "compiler/codegen/gpu/GpuMatmul.h"
 
-#include "compiler/codegen/cpu/PackedLayout.h"
 #include "compiler/codegen/gpu/GpuMath.h"
 #include "compiler/codegen/gpu/SharedTile.h"
+#include "compiler/weights/PackedLayout.h"
 
 #include "llvm/Support/MathExtras.h"
 

@@ -2,9 +2,12 @@
 
 #include "compiler/codegen/halide/TensorView.h"
 
+#include "compiler/codegen/StepRows.h"
+
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <numeric>
 
@@ -21,6 +24,16 @@ Contiguity heddle::unconstrained(RankedTensorType type) {
 
 Contiguity heddle::meet(Contiguity a, Contiguity b) {
   return {std::gcd(a.run, b.run), std::max(a.period, b.period)};
+}
+
+// Halide counts elements in 32 bits: those of dimensions that are one dimension elsewhere, for as many rows as a step has.
+static LogicalResult verifyMerged(Operation *op, ArrayRef<int64_t> sizes) {
+  int64_t elements = 1;
+  for (int64_t size : sizes)
+    if (llvm::MulOverflow(elements, ShapedType::isDynamic(size) ? maxStepRows : size, elements) || elements > INT32_MAX)
+      return op->emitError("Halide counts to ")
+             << INT32_MAX << ", and merged dimensions have " << elements << " elements";
+  return success();
 }
 
 // The index of a group of dimensions as one number; the sizes of all but the first that is not 1 are static.
@@ -80,6 +93,9 @@ static TensorView reshapeView(Operation *op, const TensorView &source, ArrayRef<
     }
     return success();
   };
+  for (const SmallVector<int64_t> &group : sizes)
+    if (failed(status = verifyMerged(op, group)))
+      return source;
   SmallVector<Expr> probe(expands ? expanded.size() : groups.size(), Expr(0)), unused;
   status = map(probe, unused);
   ReadFn read = [map, inner = source.read](ArrayRef<Expr> index) {

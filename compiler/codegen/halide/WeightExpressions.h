@@ -1,10 +1,10 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Packed weights (cpu/PackedLayout.h) as functions of row and column, read where they lie and dequantised in registers.
+// Packed weights (compiler/weights/PackedLayout.h) as functions of row and column, read where they lie and dequantised in registers.
 #ifndef HEDDLE_COMPILER_CODEGEN_HALIDE_WEIGHTEXPRESSIONS_H
 #define HEDDLE_COMPILER_CODEGEN_HALIDE_WEIGHTEXPRESSIONS_H
 
-#include "compiler/codegen/cpu/PackedLayout.h"
+#include "compiler/weights/PackedLayout.h"
 
 #include "Halide.h"
 

@@ -1,5 +1,5 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""peak.py BINARY: fails where a thousand runs of a graph take more memory than ten."""
+"""peak.py BINARY [FLAG…]: fails where a thousand runs of a graph take more memory than ten."""
 import os
 import subprocess
 import sys
@@ -7,7 +7,7 @@ import sys
 
 def peak(rounds):
     """KiB that the process held at most."""
-    child = subprocess.Popen([sys.argv[1], "--bench", "--rounds", str(rounds), "--json"], stdout=subprocess.DEVNULL)
+    child = subprocess.Popen([*sys.argv[1:], "--bench", "--rounds", str(rounds), "--json"], stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(child.pid, 0)
     if status:
         sys.exit(f"{sys.argv[1]}: status {status}")

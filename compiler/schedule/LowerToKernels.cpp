@@ -1,0 +1,315 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Model ops that a kernel computes become that kernel; what it reads of the model becomes a `pack` of the weights as they are stored.
+// This pass decides layouts and formats: which weights one kernel reads together, and as what type. Places are the matter of
+// pack-weights, which needs the whole module, where this one sees a function.
+
+#include "compiler/schedule/Passes.h"
+#include "compiler/weights/PackedLayout.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+namespace heddle {
+#define GEN_PASS_DEF_LOWERTOKERNELS
+#include "compiler/schedule/Passes.h.inc"
+} // namespace heddle
+
+using namespace mlir;
+using namespace heddle;
+
+static RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+// The stored type's name, as layouts and #heddle.storage know it.
+static std::string formatOf(RankedTensorType type) {
+  if (auto quant = dyn_cast_if_present<QuantKindAttr>(type.getEncoding()))
+    return stringifyQuantKind(quant.getValue()).str();
+  return type.getElementType().isBF16() ? "bf16" : type.getElementType().isF16() ? "f16" : "f32";
+}
+
+// What matrices that one product reads are packed as: their stored type. Where types differ, numbers are stored as they are: no
+// block format holds those of another, and none is ever quantised again.
+static std::string commonFormat(ValueRange matrices) {
+  std::string first = formatOf(typeOf(matrices.front()));
+  bool isCommon = llvm::all_of(matrices, [&](Value matrix) { return formatOf(typeOf(matrix)) == first; });
+  return isCommon ? first : "f32";
+}
+
+namespace {
+
+class KernelLowering {
+public:
+  explicit KernelLowering(func::FuncOp func) : func(func), b(func.getContext()) {}
+  LogicalResult run();
+
+private:
+  LogicalResult lower(Operation *op);
+  LogicalResult lowerLinear(LinearOp op);
+  LogicalResult lowerEmbedding(EmbeddingOp op);
+  LogicalResult lowerMoe(MoeOp op);
+  RouteExpertsOp routeExperts(MoeOp op, Value rows);
+  Value emptyRows(Location loc, OpFoldResult rows, int64_t width, Type element);
+  LogicalResult packLatentAttention(OnlineLatentAttentionOp op);
+  FailureOr<PackOp> packMatrices(Operation *user, ValueRange matrices, std::string format,
+                                 PackingLayout layout = PackingLayout::Stacked, int64_t group = 0,
+                                 bool transposed = false, bool manyRows = false);
+  Value packVectors(Operation *user, ValueRange vectors);
+
+  func::FuncOp func;
+  OpBuilder b;
+};
+
+} // namespace
+
+// What a transposed matrix is packed as: blocks of a quantised one lie along its rows, so its numbers are stored as they are,
+// never quantised again.
+static std::string transposedFormat(RankedTensorType type) {
+  return type.getEncoding() ? "f32" : formatOf(type);
+}
+
+// Before `user`: `matrices` as one packed tensor of `format`. `group`: of interleaved ones, those whose panels lie in turn.
+FailureOr<PackOp> KernelLowering::packMatrices(Operation *user, ValueRange matrices, std::string format,
+                                               PackingLayout layout, int64_t group, bool transposed, bool manyRows) {
+  std::optional<heddle::TensorType> type = tensorTypeNamed(format);
+  std::optional<PackedLayout> panels = type ? layoutFor(*type) : std::nullopt;
+  if (!panels)
+    return user->emitError("no packed layout holds weights of type '") << format << "'";
+  int64_t k = typeOf(matrices.front()).getDimSize(transposed ? 0 : 1), rows = 0, bytes = 0;
+  for (Value matrix : matrices) {
+    int64_t n = typeOf(matrix).getDimSize(transposed ? 1 : 0);
+    rows += n;
+    bytes += panels->bytes(n, k);
+  }
+  // What is stacked is padded as a whole, interleaved matrices each for itself.
+  if (layout == PackingLayout::Stacked)
+    bytes = panels->bytes(rows, k);
+  b.setInsertionPoint(user);
+  return PackOp::create(b, user->getLoc(), RankedTensorType::get({bytes}, b.getI8Type()), matrices, layout, format,
+                        group, transposed, manyRows);
+}
+
+// Before `user`: `vectors` as f32, one after the other.
+Value KernelLowering::packVectors(Operation *user, ValueRange vectors) {
+  int64_t size = 0;
+  for (Value vector : vectors)
+    size += typeOf(vector).getDimSize(0);
+  b.setInsertionPoint(user);
+  return PackOp::create(b, user->getLoc(), RankedTensorType::get({size}, b.getF32Type()), vectors,
+                        PackingLayout::Vector, "f32", 0, /*transposed=*/false, /*many_rows=*/false);
+}
+
+// The value that `op`'s result is added to, if nothing else reads either afterwards: the product is then added in place.
+static arith::AddFOp residualOf(Operation *op, Value &residual) {
+  if (!op->hasOneUse())
+    return {};
+  auto add = dyn_cast<arith::AddFOp>(*op->user_begin());
+  if (!add || add->getBlock() != op->getBlock())
+    return {};
+  residual = add.getLhs() == op->getResult(0) ? add.getRhs() : add.getLhs();
+  bool isLastUse = llvm::all_of(residual.getUsers(), [&](Operation *user) {
+    return user == add || (user->getBlock() == op->getBlock() && user->isBeforeInBlock(op));
+  });
+  Operation *def = residual.getDefiningOp();
+  bool isThere = !def || (def->getBlock() == op->getBlock() && def->isBeforeInBlock(op));
+  // What a slice or a view shows belongs to another value.
+  bool isWhole = !def || isa<DestinationStyleOpInterface, func::CallOp, arith::AddFOp, EmbeddingOp>(def);
+  return isLastUse && isThere && isWhole ? add : arith::AddFOp();
+}
+
+// `rows`: a number where it is known, as the types of a graph may say it.
+Value KernelLowering::emptyRows(Location loc, OpFoldResult rows, int64_t width, Type element) {
+  return tensor::EmptyOp::create(b, loc, {rows, b.getIndexAttr(width)}, element);
+}
+
+// `op`, or the addition of its result, gives way to the product that computes it.
+static void replaceWithProduct(Operation *op, arith::AddFOp add, Value product) {
+  (add ? add.getOperation() : op)->getResult(0).replaceAllUsesWith(product);
+  if (add)
+    add.erase();
+  op->erase();
+}
+
+LogicalResult KernelLowering::lowerLinear(LinearOp op) {
+  FailureOr<PackOp> weights = packMatrices(op, op.getWeights(), commonFormat(op.getWeights()));
+  if (failed(weights))
+    return failure();
+  Value bias = op.getBiases().empty() ? Value() : packVectors(op, op.getBiases());
+  Value residual;
+  arith::AddFOp add = residualOf(op, residual);
+  b.setInsertionPoint(op);
+  auto type = typeOf(op.getResult());
+  Value init = residual;
+  if (!add) {
+    init = emptyRows(op.getLoc(), tensor::getMixedSize(b, op.getLoc(), op.getInput(), 0), type.getDimSize(1),
+                     type.getElementType());
+  }
+  auto matmul = PackedMatmulOp::create(b, op.getLoc(), TypeRange{type}, op.getInput(), Value(), Value(),
+                                       weights->getResult(), bias, init, b.getI64IntegerAttr(type.getDimSize(1)),
+                                       b.getI64IntegerAttr(typeOf(op.getInput()).getDimSize(1)),
+                                       weights->getFormatAttr(), add ? b.getUnitAttr() : UnitAttr());
+  replaceWithProduct(op, add, matmul.getResult(0));
+  return success();
+}
+
+// The router's product and what follows from it: whose rows an expert computes.
+RouteExpertsOp KernelLowering::routeExperts(MoeOp op, Value rows) {
+  FailureOr<PackOp> router = packMatrices(op, op.getRouter(), formatOf(typeOf(op.getRouter())));
+  if (failed(router))
+    return {};
+  Location loc = op.getLoc();
+  int64_t topK = op.getTopK(), experts = typeOf(op.getRouter()).getDimSize(0);
+  Type f32 = b.getF32Type(), i32 = b.getI32Type();
+  Value logits = emptyRows(loc, rows, experts, f32);
+  logits = PackedMatmulOp::create(b, loc, TypeRange{logits.getType()}, op.getInput(), Value(), Value(),
+                                  router->getResult(), Value(), logits, b.getI64IntegerAttr(experts),
+                                  b.getI64IntegerAttr(typeOf(op.getInput()).getDimSize(1)), router->getFormatAttr(),
+                                  UnitAttr())
+               .getResult(0);
+  Value correction = op.getCorrection() ? packVectors(op, op.getCorrection()) : Value();
+  SmallVector<Value> inits = {emptyRows(loc, rows, topK, i32), emptyRows(loc, rows, topK, f32),
+                              emptyRows(loc, rows, experts + 1, i32), emptyRows(loc, rows, topK, i32),
+                              emptyRows(loc, rows, topK, f32)};
+  return RouteExpertsOp::create(b, loc, TypeRange(ValueRange(inits)), logits, correction, inits,
+                                b.getI64IntegerAttr(experts), op.getTopKAttr(), op.getNormalizeAttr(),
+                                op.getRoutingAttr());
+}
+
+LogicalResult KernelLowering::lowerMoe(MoeOp op) {
+  // One kernel serves all experts of a role.
+  SmallVector<Value> gatesAndUps;
+  for (auto [gate, up] : llvm::zip(op.getGates(), op.getUps()))
+    gatesAndUps.append({gate, up});
+  std::string gateUpFormat = commonFormat(gatesAndUps), downFormat = commonFormat(op.getDowns());
+  for (auto [role, matrices, format] : {std::tuple("gate and up", ValueRange(gatesAndUps), gateUpFormat),
+                                        std::tuple("down", ValueRange(op.getDowns()), downFormat)})
+    if (format != formatOf(typeOf(matrices.front())))
+      op.emitRemark("experts' ") << role << " matrices are of several stored types: packed as " << format;
+  FailureOr<PackOp> gateUp = packMatrices(op, gatesAndUps, gateUpFormat, PackingLayout::Interleaved, 2),
+                    down = packMatrices(op, op.getDowns(), downFormat, PackingLayout::Interleaved, 1);
+  if (failed(gateUp) || failed(down))
+    return failure();
+  Location loc = op.getLoc();
+  b.setInsertionPoint(op);
+  Value rows = tensor::DimOp::create(b, loc, op.getInput(), 0);
+  RouteExpertsOp route = routeExperts(op, rows);
+  if (!route)
+    return failure();
+  int64_t width = typeOf(op.getInput()).getDimSize(1), intermediate = typeOf(op.getGates()[0]).getDimSize(0),
+          topK = op.getTopK();
+  auto product = [&](Value input, Value weights, Value init, int64_t n, int64_t k, StringRef format,
+                     ActivationKindAttr activation, bool accumulate) {
+    return ExpertMatmulOp::create(b, loc, TypeRange{init.getType()}, input, Value(), Value(), route.getResult(2),
+                                  route.getResult(3), route.getResult(4), weights, init, route.getNumExpertsAttr(),
+                                  route.getTopKAttr(), b.getI64IntegerAttr(n), b.getI64IntegerAttr(k),
+                                  b.getStringAttr(format), activation, accumulate ? b.getUnitAttr() : UnitAttr())
+        .getResult(0);
+  };
+  Value hidden = emptyRows(loc, rows, topK * intermediate, b.getF32Type());
+  hidden = product(op.getInput(), gateUp->getResult(), hidden, intermediate, width, gateUpFormat,
+                   op.getActivationAttr(), false);
+  Value init;
+  arith::AddFOp add = residualOf(op, init);
+  if (!add)
+    init = emptyRows(loc, rows, width, b.getF32Type());
+  replaceWithProduct(op, add, product(hidden, down->getResult(), init, width, intermediate, downFormat, {}, bool(add)));
+  return success();
+}
+
+// Each head's matrices are packed for themselves: the bodies take them head by head.
+LogicalResult KernelLowering::packLatentAttention(OnlineLatentAttentionOp op) {
+  bool rebuilds = op.getForm() != LatentForm::Absorbed, folds = op.getForm() != LatentForm::Materialised;
+  RankedTensorType keyType = typeOf(op.getKeyUps().front()), valueType = typeOf(op.getValueUps().front());
+  for (OperandRange ups : {op.getKeyUps(), op.getValueUps()})
+    for (Value up : ups)
+      if (up.getType() != ups.front().getType())
+        return op.emitError("up-projections must be stored alike: ") << ups.front().getType() << ", " << up.getType();
+  auto pack = [&](ValueRange ups, std::string format, bool transposed, bool manyRows) {
+    return packMatrices(op, ups, std::move(format), PackingLayout::Interleaved, 1, transposed, manyRows);
+  };
+  auto keyUps = llvm::to_vector(op.getKeyUps()), valueUps = llvm::to_vector(op.getValueUps());
+  op.getKeyUpsMutable().clear();
+  op.setKeyFormat(formatOf(keyType));
+  if (rebuilds) {
+    FailureOr<PackOp> keys = pack(keyUps, formatOf(keyType), /*transposed=*/false, /*manyRows=*/folds);
+    if (failed(keys))
+      return failure();
+    op.getKeyUpsMutable().assign(keys->getResult());
+  }
+  if (folds) {
+    FailureOr<PackOp> folded = pack(keyUps, transposedFormat(keyType), /*transposed=*/true, /*manyRows=*/false);
+    if (failed(folded))
+      return failure();
+    op.getKeyFoldsMutable().assign(folded->getResult());
+    op.setFoldFormat(transposedFormat(keyType));
+  }
+  FailureOr<PackOp> values = pack(valueUps, formatOf(valueType), /*transposed=*/false, /*manyRows=*/false);
+  if (failed(values))
+    return failure();
+  op.getValueUpsMutable().assign(values->getResult());
+  op.setValueFormat(formatOf(valueType));
+  return success();
+}
+
+LogicalResult KernelLowering::lowerEmbedding(EmbeddingOp op) {
+  FailureOr<PackOp> table = packMatrices(op, op.getTable(), formatOf(typeOf(op.getTable())));
+  if (failed(table))
+    return failure();
+  auto type = typeOf(op.getResult()), tableType = typeOf(op.getTable());
+  Value init = emptyRows(op.getLoc(), tensor::getMixedSize(b, op.getLoc(), op.getIds(), 0), type.getDimSize(1),
+                         type.getElementType());
+  auto dequantize =
+      DequantizeOp::create(b, op.getLoc(), TypeRange{type}, op.getIds(), table->getResult(), init,
+                           b.getI64IntegerAttr(tableType.getDimSize(0)), b.getI64IntegerAttr(tableType.getDimSize(1)),
+                           table->getFormatAttr(), op.getScaleAttr());
+  op.getResult().replaceAllUsesWith(dequantize.getResult(0));
+  op.erase();
+  return success();
+}
+
+// Whether `value` comes from the model file. Arguments of a function that others call are rows or weights, by their shape.
+static bool isWeight(Value value) {
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    auto func = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
+    return func && func.isPrivate() && cast<RankedTensorType>(argument.getType()).hasStaticShape();
+  }
+  return value.getDefiningOp<WeightOp>() != nullptr;
+}
+
+LogicalResult KernelLowering::lower(Operation *op) {
+  if (auto linear = dyn_cast<LinearOp>(op))
+    return lowerLinear(linear);
+  if (auto moe = dyn_cast<MoeOp>(op))
+    return lowerMoe(moe);
+  if (auto latent = dyn_cast<OnlineLatentAttentionOp>(op))
+    return packLatentAttention(latent);
+  if (auto embedding = dyn_cast<EmbeddingOp>(op); embedding && isWeight(embedding.getTable()))
+    return lowerEmbedding(embedding);
+  if (isa<EmbeddingOp>(op)) // of rows that were computed
+    return success();
+  for (OpOperand &operand : op->getOpOperands()) {
+    auto type = dyn_cast<RankedTensorType>(operand.get().getType());
+    if (type && type.getRank() == 1 && isWeight(operand.get()))
+      operand.set(packVectors(op, operand.get()));
+  }
+  return success();
+}
+
+LogicalResult KernelLowering::run() {
+  // Only those: lowering a product may erase the addition behind it.
+  SmallVector<Operation *> ops;
+  func.walk([&](Operation *op) {
+    if (isa<LinearOp, MoeOp, OnlineLatentAttentionOp, EmbeddingOp, RmsNormOp, LayerNormOp, OnlineAttentionOp>(op))
+      ops.push_back(op);
+  });
+  return success(llvm::all_of(ops, [&](Operation *op) { return succeeded(lower(op)); }));
+}
+
+namespace {
+struct LowerToKernels : heddle::impl::LowerToKernelsBase<LowerToKernels> {
+  void runOnOperation() override {
+    if (failed(KernelLowering(getOperation()).run()))
+      signalPassFailure();
+  }
+};
+} // namespace

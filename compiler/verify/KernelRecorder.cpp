@@ -1,0 +1,311 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The interpreter's buffers lie in its arena where those of the session lie in the session's, so that what it holds before and
+// behind an op is what the binary's memory must hold: each operand becomes a region with its bytes, each result a region that is
+// read. Kernels are named by what tells them apart for a reader: the layer whose call leads to the op and the weights it is
+// called with.
+
+#include "compiler/verify/KernelRecorder.h"
+
+#include "compiler/verify/Compare.h"
+#include "compiler/verify/TensorBytes.h"
+#include "runtime/model/ModelAbi.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Bufferization/IR/Bufferization.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace heddle;
+
+//===- names ----------------------------------------------------------------===//
+
+// The weight that an operand holds, through the calls that lead to its op; null for what is none.
+static WeightOp weightOf(Value value, ArrayRef<func::CallOp> calls) {
+  while (value) {
+    if (auto argument = dyn_cast<BlockArgument>(value)) {
+      if (calls.empty() || !isa<func::FuncOp>(argument.getOwner()->getParentOp()))
+        return {};
+      value = func::CallOp(calls.back()).getOperand(argument.getArgNumber());
+      calls = calls.drop_back();
+      continue;
+    }
+    Operation *op = value.getDefiningOp();
+    if (auto weight = dyn_cast<WeightOp>(op))
+      return weight;
+    value = isa<bufferization::ToBufferOp, memref::CastOp>(op) ? op->getOperand(0) : Value();
+  }
+  return {};
+}
+
+// A layer is told its number to find its part of the cache; one that is not, counts among the calls.
+static int64_t layerOf(func::CallOp call) {
+  for (Value operand : call.getOperands())
+    if (auto constant = operand.getDefiningOp<arith::ConstantIndexOp>())
+      return constant.value();
+  auto all = call->getBlock()->getOps<func::CallOp>();
+  return std::distance(all.begin(), llvm::find(all, call));
+}
+
+static std::string nameOf(Operation *op, ArrayRef<func::CallOp> calls) {
+  std::string name = op->getName().getStringRef().str();
+  if (auto call = dyn_cast<KernelCallOp>(op))
+    name += " @" + call.getCallee().str();
+  if (!calls.empty())
+    name += " of layer " + std::to_string(layerOf(calls.front()));
+  std::string weights;
+  for (Value operand : op->getOperands())
+    if (WeightOp weight = weightOf(operand, calls))
+      weights += (weights.empty() ? " on " : ", ") + weight.getName().str();
+  return name + weights;
+}
+
+//===- regions --------------------------------------------------------------===//
+
+static void append(std::string &text, const void *bytes, size_t size) {
+  text.append(static_cast<const char *>(bytes), size);
+}
+template <typename T> static void append(std::string &text, const T &value) {
+  append(text, &value, sizeof value);
+}
+static void pad(std::string &text) {
+  text.resize(llvm::alignTo<8>(text.size()), '\0');
+}
+
+// Rows of a buffer in the memory that `base` names. Inside a row no element is left out: views are windows of columns.
+static FailureOr<ReplayRegion> regionOf(Operation *op, const Buffer &buffer, ReplayBase base) {
+  ArrayRef<int64_t> shape = buffer.shape;
+  int64_t width = storedBytes(buffer.elementType), inner = 1;
+  for (int64_t dim = int64_t(shape.size()) - 1; dim >= 1; inner *= shape[dim--])
+    if (buffer.strides[dim] != inner && shape[dim] > 1)
+      return op->emitOpError("has a buffer whose rows have gaps");
+  if (shape.size() < 2)
+    return ReplayRegion{base, 0, 0, buffer.offset, 1, (shape.empty() ? 1 : shape[0]) * width, 0};
+  return ReplayRegion{base, 0, 0, buffer.offset, shape[0], inner * width, buffer.strides[0] * width};
+}
+
+static void appendRegion(std::string &text, const ReplayRegion &region, const Buffer &buffer) {
+  append(text, region);
+  for (int64_t row = 0; row < region.rows; ++row)
+    append(text, buffer.memory->data() + region.offset + row * region.stride, region.rowBytes);
+  pad(text);
+}
+
+// A row of a layer's keys or values: (num_kv_heads, 64, head_dim) in a page, of a latent cache (64, latent + rotary key).
+static ReplayRegion cacheRegion(KvCacheType type, int64_t layer, bool isValue, int64_t feed, int64_t position) {
+  int64_t element = storedBytes(type.getElementType()), page = HEDDLE_KV_PAGE_SIZE;
+  ReplayRegion region{ReplayBase::Page, int32_t(feed), position / page, layer * type.getLayerBytes(), 1, 0, 0};
+  region.rowBytes = (isValue ? type.getValueDim() : type.getKeyDim()) * element;
+  region.offset += position % page * type.getHeadDim() * element;
+  if (type.isLatent()) {
+    region.offset += isValue ? type.getLatent() * element : 0;
+    return region;
+  }
+  region.offset += isValue ? type.getPlaneBytes() : 0;
+  region.rows = type.getNumKvHeads();
+  region.stride = page * type.getHeadDim() * element;
+  return region;
+}
+
+//===- recording ------------------------------------------------------------===//
+
+KernelRecorder::KernelRecorder(ModuleOp module, const GeneratedCode &code, int64_t maxRows, InterpreterOptions options,
+                               MLIRContext &context, double leastLimit)
+    : module(module), code(code), maxRows(maxRows), options(std::move(options)), context(context),
+      leastLimit(leastLimit) {
+  for (const KernelLaunch &launch : code.launches)
+    launches[launch.op].push_back(launch.kernel);
+  this->options.arenaRows = maxRows;
+  this->options.observeBuffers = [this](Operation *op, ArrayRef<func::CallOp> calls, ArrayRef<RuntimeValue> operands,
+                                        bool hasRun) { return observe(op, calls, operands, hasRun); };
+}
+
+FailureOr<Recording> KernelRecorder::record(const StepSource &steps, int64_t threads) {
+  auto entry = module.lookupSymbol<func::FuncOp>("step");
+  options.threads = threads;
+  Interpreter running(options);
+  interpreter = &running;
+  recording = {};
+  std::string body;
+  int64_t numSteps = 0, numSequences = 0;
+  for (StepInputs inputs;; ++numSteps) {
+    FailureOr<bool> isThere = steps(entry, numSteps, inputs);
+    if (failed(isThere))
+      return failure();
+    if (!*isThere)
+      break;
+    // @step(ids, positions, output_rows, cache, logits, last_hidden_state)
+    const KvCache &cache = *std::get<std::shared_ptr<KvCache>>(inputs.arguments[3]);
+    ArrayRef<int64_t> ids = std::get<TensorRef>(inputs.arguments[0])->integers;
+    logits = std::get<Buffer>(inputs.arguments[4]);
+    hidden = inputs.arguments.size() > 5 ? std::get<Buffer>(inputs.arguments[5]) : Buffer();
+    llvm::MapVector<int64_t, std::vector<int32_t>> idsOf; // by sequence
+    for (auto [row, id] : llvm::zip_equal(cache.rows(), ids))
+      idsOf[row.sequence].push_back(id);
+    feeds.clear();
+    given.clear();
+    numGiven = 0;
+    step = {};
+    std::string feedText;
+    for (auto &[sequence, tokens] : idsOf) {
+      feeds.push_back(sequence);
+      numSequences = std::max(numSequences, sequence + 1);
+      append(feedText, ReplayFeed{int32_t(sequence), int32_t(tokens.size())});
+      append(feedText, tokens.data(), tokens.size() * sizeof(int32_t));
+      pad(feedText);
+    }
+    if (failed(running.call(entry, inputs.arguments)))
+      return failure();
+    append(body, ReplayStep{int64_t(ids.size()), int64_t(feeds.size()), step.numKernels});
+    body += feedText + step.kernels;
+  }
+  ReplayHeader header{{}, maxRows, numSequences, numSteps};
+  memcpy(header.magic, replayMagic, sizeof replayMagic);
+  append(recording.file, header);
+  recording.file += body;
+  interpreter = nullptr;
+  return std::move(recording);
+}
+
+std::optional<ReplayBase> KernelRecorder::baseOf(const Buffer &buffer) const {
+  if (buffer.memory == logits.memory)
+    return ReplayBase::Logits;
+  if (buffer.memory == hidden.memory)
+    return ReplayBase::HiddenState;
+  return buffer.memory == interpreter->arena(module).memory ? std::optional(ReplayBase::Arena) : std::nullopt;
+}
+
+LogicalResult KernelRecorder::observe(Operation *op, ArrayRef<func::CallOp> calls, ArrayRef<RuntimeValue> operands,
+                                      bool hasRun) {
+  if (!launches.contains(op))
+    return success();
+  if (hasRun)
+    return finish(op, calls, operands);
+  for (const RuntimeValue &operand : operands) {
+    auto *buffer = std::get_if<Buffer>(&operand);
+    std::optional<ReplayBase> base = buffer ? baseOf(*buffer) : std::nullopt;
+    if (!base)
+      continue;
+    FailureOr<ReplayRegion> region = regionOf(op, *buffer, *base);
+    if (failed(region))
+      return failure();
+    appendRegion(given, *region, *buffer);
+    ++numGiven;
+  }
+  return success();
+}
+
+LogicalResult KernelRecorder::finish(Operation *op, ArrayRef<func::CallOp> calls, ArrayRef<RuntimeValue> operands) {
+  ArrayRef<unsigned> kernels = launches[op];
+  std::string name = nameOf(op, calls), regions;
+  int64_t numResults = 0;
+  std::string all = llvm::join(llvm::map_range(kernels, [&](unsigned i) { return code.kernels[i].name; }), ", ");
+  for (unsigned index : kernels)
+    recording.kernels.push_back({name, code.kernels[index].name, all, {}});
+  ReplayedKernel &last = recording.kernels.back();
+  std::string keep = std::exchange(given, {});
+  int64_t numKept = std::exchange(numGiven, 0);
+  if (auto kvAppend = dyn_cast<KvAppendOp>(op))
+    addCacheRows(kvAppend, operands, last, regions, numResults);
+  else if (failed(addBuffers(op, operands, last, regions, numResults)))
+    return failure();
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    bool isFirst = i == 0, isLast = i + 1 == kernels.size();
+    append(step.kernels, ReplayKernel{isFirst ? numKept : 0, isLast ? numResults : 0});
+    step.kernels += (isFirst ? keep : "") + (isLast ? regions : "");
+  }
+  step.numKernels += kernels.size();
+  return success();
+}
+
+// What is left in the destination says nothing.
+static bool isScratch(Operation *op, size_t destination) {
+  auto attention = dyn_cast<OnlineAttentionOp>(op);
+  return destination == 1 && (isa<OnlineLatentAttentionOp>(op) || (attention && attention.storesScores()));
+}
+
+LogicalResult KernelRecorder::addBuffers(Operation *op, ArrayRef<RuntimeValue> operands, ReplayedKernel &kernel,
+                                         std::string &regions, int64_t &numRegions) {
+  auto inits = cast<DestinationStyleOpInterface>(op).getDpsInitsMutable();
+  for (auto [i, init] : llvm::enumerate(inits)) {
+    if (isScratch(op, i))
+      continue;
+    const Buffer &buffer = std::get<Buffer>(operands[init.getOperandNumber()]);
+    std::optional<ReplayBase> base = baseOf(buffer);
+    if (!base)
+      return op->emitOpError("writes to memory that the step does not name");
+    FailureOr<ReplayRegion> region = regionOf(op, buffer, *base);
+    if (failed(region))
+      return failure();
+    append(regions, *region);
+    ++numRegions;
+    Tensor expected = buffer.load();
+    double limit = limitOf(op, expected.elementType);
+    expected.elementType = typeIn(context, expected.elementType);
+    kernel.results.push_back({"result " + std::to_string(i), std::move(expected), {}, limit});
+  }
+  // A split of which a row sees nothing may be left as it is.
+  auto attention = dyn_cast<OnlineAttentionOp>(op);
+  if (!attention || !attention.getSplitKv())
+    return success();
+  ArrayRef<double> maxima = kernel.results[1].expected.reals;
+  for (ReplayedResult &result : kernel.results) {
+    int64_t perState = result.expected.size() / maxima.size();
+    result.open.resize(result.expected.size());
+    for (int64_t i = 0; i < result.expected.size(); ++i)
+      if (maxima[i / perState] < -1e37)
+        result.open.set(i);
+  }
+  return success();
+}
+
+// The cache is right again for the kernels behind this one.
+void KernelRecorder::addCacheRows(KvAppendOp op, ArrayRef<RuntimeValue> operands, ReplayedKernel &kernel,
+                                  std::string &regions, int64_t &numRegions) {
+  const KvCache &cache = *std::get<std::shared_ptr<KvCache>>(operands[0]);
+  int64_t layer = std::get<TensorRef>(operands.back())->integers[0];
+  KvCacheType type = cache.type();
+  for (bool isValue : {false, true}) {
+    if (isValue && !op.getValue())
+      continue;
+    Tensor rows = Tensor::zeros(type.getElementType(), {0, cache.width(isValue)});
+    for (KvCache::Row place : cache.rows()) {
+      int64_t feed = llvm::find(feeds, place.sequence) - feeds.begin();
+      ReplayRegion region = cacheRegion(type, layer, isValue, feed, place.position);
+      Tensor row = Tensor::zeros(type.getElementType(), {1, cache.width(isValue)});
+      llvm::copy(cache.load(layer, isValue, place.sequence, place.position), row.reals.begin());
+      llvm::append_range(rows.reals, row.reals);
+      append(regions, region);
+      ++numRegions;
+      append(given, region);
+      given += bytesOf(row);
+      pad(given);
+      ++numGiven;
+    }
+    rows.shape[0] = cache.rows().size();
+    double limit = limitOf(op, type.getElementType());
+    rows.elementType = typeIn(context, rows.elementType);
+    kernel.results.push_back({isValue ? "values" : "keys", std::move(rows), {}, limit});
+  }
+}
+
+// By the coarsest type that the kernel reads or writes. Codes of a quantisation may round to the other neighbour.
+double KernelRecorder::limitOf(Operation *op, Type result) const {
+  double limit = isa<FloatType>(result) ? leastLimit : 0;
+  bool writesCodes = false;
+  if (auto style = dyn_cast<DestinationStyleOpInterface>(op))
+    for (Value init : style.getDpsInits())
+      writesCodes |= getElementTypeOrSelf(init).isInteger(8);
+  if (writesCodes)
+    return std::max(limit, quantizedNmseLimit);
+  if (!isa<FloatType>(result))
+    return limit;
+  for (Type type : op->getOperandTypes()) {
+    auto cache = dyn_cast<KvCacheType>(type);
+    Type element = cache ? cache.getElementType() : getElementTypeOrSelf(type);
+    if (isa<FloatType>(element))
+      limit = std::max(limit, nmseLimit(element));
+  }
+  return std::max(limit, nmseLimit(result));
+}

@@ -1,0 +1,183 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// One decoder per block type, and the table of types. A decoder follows the type's layout in ggml files (`block_q4_0` and so on) and
+// leaves unsigned codes, so that one layout of panels and one unpacking serve all types.
+
+#include "compiler/weights/BlockCodes.h"
+
+#include "bytes/HalfFloats.h"
+
+#include <cstring>
+
+using namespace heddle;
+
+static uint16_t read16(const uint8_t *bytes) {
+  return uint16_t(bytes[0] | bytes[1] << 8);
+}
+static float readHalf(const uint8_t *bytes) {
+  return halfToFloat(read16(bytes));
+}
+
+// 2 * count codes: the low nibbles of `count` bytes, then their high nibbles.
+static void splitNibbles(const uint8_t *bytes, int count, uint8_t *codes) {
+  for (int i = 0; i < count; ++i) {
+    codes[i] = bytes[i] & 15;
+    codes[count + i] = bytes[i] >> 4;
+  }
+}
+
+static void decodeQ4_0(const uint8_t *block, BlockCodes &out) {
+  splitNibbles(block + 2, 16, out.codes);
+}
+static void decodeQ4_1(const uint8_t *block, BlockCodes &out) {
+  splitNibbles(block + 4, 16, out.codes);
+}
+
+// Bit i of the 32 in `high` is bit 4 of code i.
+static void decodeFiveBits(const uint8_t *high, const uint8_t *low, BlockCodes &out) {
+  splitNibbles(low, 16, out.codes);
+  for (int i = 0; i < 32; ++i)
+    out.codes[i] |= (high[i / 8] >> (i % 8) & 1) << 4;
+}
+static void decodeQ5_0(const uint8_t *block, BlockCodes &out) {
+  decodeFiveBits(block + 2, block + 6, out);
+}
+static void decodeQ5_1(const uint8_t *block, BlockCodes &out) {
+  decodeFiveBits(block + 4, block + 8, out);
+}
+
+static void decodeQ8_0(const uint8_t *block, BlockCodes &out) {
+  for (int i = 0; i < 32; ++i)
+    out.codes[i] = block[2 + i] ^ 0x80;
+}
+
+// Two bits of value v of 256: 32 bytes serve 128 values, four each.
+static uint8_t twoBits(const uint8_t *bytes, int v) {
+  return bytes[v / 128 * 32 + v % 32] >> (v % 128 / 32 * 2) & 3;
+}
+
+static void decodeQ2_K(const uint8_t *block, BlockCodes &out) {
+  const uint8_t *scales = block, *quants = block + 16;
+  float d = readHalf(block + 80), dmin = readHalf(block + 82);
+  for (int i = 0; i < 16; ++i) {
+    out.scales[i] = d * float(scales[i] & 15);
+    out.mins[i] = -(dmin * float(scales[i] >> 4));
+  }
+  for (int v = 0; v < 256; ++v)
+    out.codes[v] = twoBits(quants, v);
+}
+
+static void decodeQ3_K(const uint8_t *block, BlockCodes &out) {
+  const uint8_t *high = block, *quants = block + 32, *scales = block + 96;
+  float d = readHalf(block + 108);
+  for (int i = 0; i < 16; ++i) {
+    int low = i < 8 ? scales[i] & 15 : scales[i - 8] >> 4;
+    int top = scales[8 + i % 4] >> (i / 4 * 2) & 3;
+    out.scales[i] = d * float((low | top << 4) - 32);
+  }
+  for (int v = 0; v < 256; ++v)
+    out.codes[v] = twoBits(quants, v) | (high[v % 32] >> (v / 32) & 1) << 2;
+}
+
+// The eight 6-bit scales and mins that Q4_K and Q5_K share. `block` begins with d and dmin.
+static void decodeScalesK(const uint8_t *block, BlockCodes &out) {
+  const uint8_t *bits = block + 4;
+  float d = readHalf(block), dmin = readHalf(block + 2);
+  for (int i = 0; i < 8; ++i) {
+    int scale = i < 4 ? bits[i] & 63 : (bits[i + 4] & 15) | (bits[i - 4] >> 2 & 0x30);
+    int min = i < 4 ? bits[i + 4] & 63 : bits[i + 4] >> 4 | (bits[i] >> 2 & 0x30);
+    out.scales[i] = d * float(scale);
+    out.mins[i] = -(dmin * float(min));
+  }
+}
+
+static void decodeQ4_K(const uint8_t *block, BlockCodes &out) {
+  decodeScalesK(block, out);
+  for (int i = 0; i < 4; ++i)
+    splitNibbles(block + 16 + 32 * i, 32, out.codes + 64 * i);
+}
+
+static void decodeQ5_K(const uint8_t *block, BlockCodes &out) {
+  const uint8_t *high = block + 16;
+  decodeScalesK(block, out);
+  for (int i = 0; i < 4; ++i)
+    splitNibbles(block + 48 + 32 * i, 32, out.codes + 64 * i);
+  for (int v = 0; v < 256; ++v)
+    out.codes[v] |= (high[v % 32] >> (v / 32) & 1) << 4;
+}
+
+static void decodeQ6_K(const uint8_t *block, BlockCodes &out) {
+  const uint8_t *high = block + 128, *scales = block + 192;
+  float d = readHalf(block + 208);
+  for (int i = 0; i < 16; ++i)
+    out.scales[i] = d * float(int8_t(scales[i]));
+  for (int half = 0; half < 2; ++half)
+    splitNibbles(block + 64 * half, 64, out.codes + 128 * half);
+  for (int v = 0; v < 256; ++v)
+    out.codes[v] |= twoBits(high, v) << 4;
+}
+
+static constexpr int8_t iq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+
+static void decodeIQ4_NL(const uint8_t *block, BlockCodes &out) {
+  splitNibbles(block + 2, 16, out.codes);
+  for (int i = 0; i < 32; ++i)
+    out.codes[i] = uint8_t(iq4Values[out.codes[i]] + 128);
+}
+
+static void decodeIQ4_XS(const uint8_t *block, BlockCodes &out) {
+  float d = readHalf(block);
+  uint16_t high = read16(block + 2);
+  for (int i = 0; i < 8; ++i) {
+    int low = block[4 + i / 2] >> (i % 2 * 4) & 15;
+    out.scales[i] = d * float((low | (high >> (2 * i) & 3) << 4) - 32);
+    splitNibbles(block + 8 + 16 * i, 16, out.codes + 32 * i);
+  }
+  for (int v = 0; v < 256; ++v)
+    out.codes[v] = uint8_t(iq4Values[out.codes[v]] + 128);
+}
+
+// FP4 (E2M1) values, doubled to be whole; the shared scale 2^(e - 127) is halved in turn.
+static constexpr int8_t mxfp4Doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+static void decodeMXFP4(const uint8_t *block, BlockCodes &out) {
+  uint8_t exponent = block[0];
+  uint32_t bits = exponent < 2 ? 0x00200000u << exponent : uint32_t(exponent - 1) << 23;
+  std::memcpy(out.scales, &bits, sizeof bits);
+  splitNibbles(block + 1, 16, out.codes);
+  for (int i = 0; i < 32; ++i)
+    out.codes[i] = uint8_t(mxfp4Doubled[out.codes[i]] + 12);
+}
+
+static constexpr bool wide = true, withMin = true;
+
+static constexpr PackedLayout codes4(uint8_t block, uint8_t zero, bool wideScales = false, bool hasMin = false) {
+  return {PackedNumbers::U4, block, zero, 15, wideScales, hasMin};
+}
+static constexpr PackedLayout codes8(uint8_t block, uint8_t zero, uint8_t maxCode, bool wideScales = false,
+                                     bool hasMin = false) {
+  return {PackedNumbers::U8, block, zero, maxCode, wideScales, hasMin};
+}
+
+static constexpr BlockFormat formats[] = {
+    {TensorType::Q4_0, codes4(32, 8), 32, 18, decodeQ4_0},
+    {TensorType::Q4_1, codes4(32, 0, !wide, withMin), 32, 20, decodeQ4_1},
+    {TensorType::Q5_0, codes8(32, 16, 31), 32, 22, decodeQ5_0},
+    {TensorType::Q5_1, codes8(32, 0, 31, !wide, withMin), 32, 24, decodeQ5_1},
+    {TensorType::Q8_0, codes8(32, 128, 255), 32, 34, decodeQ8_0},
+    {TensorType::Q2_K, codes4(16, 0, wide, withMin), 256, 84, decodeQ2_K},
+    {TensorType::Q3_K, codes4(16, 4, wide), 256, 110, decodeQ3_K},
+    {TensorType::Q4_K, codes4(32, 0, wide, withMin), 256, 144, decodeQ4_K},
+    {TensorType::Q5_K, codes8(32, 0, 31, wide, withMin), 256, 176, decodeQ5_K},
+    {TensorType::Q6_K, codes8(16, 32, 63, wide), 256, 210, decodeQ6_K},
+    {TensorType::IQ4_NL, codes8(32, 128, 241), 32, 18, decodeIQ4_NL},
+    {TensorType::IQ4_XS, codes8(32, 128, 241, wide), 256, 136, decodeIQ4_XS},
+    {TensorType::MXFP4, codes8(32, 12, 24, wide), 32, 17, decodeMXFP4},
+};
+
+const BlockFormat *heddle::findBlockFormat(TensorType type) {
+  for (const BlockFormat &format : formats)
+    if (format.type == type)
+      return &format;
+  return nullptr;
+}
