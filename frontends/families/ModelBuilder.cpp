@@ -39,7 +39,7 @@ ModelBuilder::ModelBuilder(MLIRContext &context, const Model &model)
         weightNames.insert(tensorName(rule.name, layer, expert));
         return Status();
       });
-  assert(listed);
+  assert(listed.isOk());
   module = ModuleOp::create(b, loc);
   b.setInsertionPointToEnd(module->getBody());
   auto grid = RankedTensorType::get({dynamic, dynamic}, b.getI32Type());

@@ -97,7 +97,7 @@ void transposeConv1d(const Architecture &architecture, Model &model) {
         }
         return Status();
       });
-  assert(done);
+  assert(done.isOk());
 }
 
 } // namespace
