@@ -1,9 +1,14 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "bytes/Json.h"
-#include "runtime/text/tokenizer/Unicode.h"
 
+#include "bytes/Text.h"
+#include "bytes/Utf8.h"
+
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <vector>
 
 namespace heddle {
 
@@ -48,13 +53,18 @@ public:
         end = at;
     } while (depth || wantValue);
     skipSpace();
-    return at == text.size() || fail("expected the end of the text");
+    return at == text.size() || fail("text after the end of the JSON value");
   }
 
 private:
-  bool fail(const char *what) {
-    error = "not valid JSON at byte " + std::to_string(at) + ": " + what;
+  bool fail(const std::string &what) {
+    error = "not valid JSON: byte " + std::to_string(at) + ": " + what;
     return false;
+  }
+  bool failExpecting(const char *what) { return fail(std::string("expected ") + what + ", found " + shown()); }
+  // What stands here, as a message shows it.
+  std::string shown() const {
+    return at < text.size() ? "'" + printable(text.substr(at, 1)) + "'" : "the end of the JSON text (truncated?)";
   }
   void skipSpace() {
     while (at < text.size() && isSpace(text[at]))
@@ -68,7 +78,7 @@ private:
     char c = peek();
     if (c == '[' || c == '{') {
       if (depth == JsonValue::maxDepth)
-        return fail("nesting exceeds the limit of 64");
+        return fail("JSON nested deeper than " + std::to_string(JsonValue::maxDepth));
       stack[depth++] = c;
       ++at;
       skipSpace();
@@ -90,7 +100,10 @@ private:
         at += word.size();
         return true;
       }
-    return fail("expected a value");
+    if (at == text.size())
+      return failExpecting("a value");
+    return fail(utf8SequenceLength(text, at) ? "not a JSON value: '" + printable(text.substr(at, 8)) + "'"
+                                             : "not UTF-8");
   }
 
   bool afterValue(bool &wantValue) {
@@ -105,7 +118,7 @@ private:
       return memberKey();
     }
     if (peek() != (open == '[' ? ']' : '}'))
-      return fail(open == '[' ? "expected ',' or ']'" : "expected ',' or '}'");
+      return failExpecting(open == '[' ? "',' or ']'" : "',' or '}'");
     ++at;
     --depth;
     return true;
@@ -113,12 +126,12 @@ private:
 
   bool memberKey() {
     if (peek() != '"')
-      return fail("expected a key in quotes");
+      return failExpecting("a key, a string");
     if (!string())
       return false;
     skipSpace();
     if (peek() != ':')
-      return fail("expected ':'");
+      return failExpecting("':'");
     ++at;
     return true;
   }
@@ -127,19 +140,19 @@ private:
     for (++at; at < text.size() && text[at] != '"';) {
       uint8_t c = text[at];
       if (c < 0x20)
-        return fail("a control character in a string");
+        return fail("a control byte in a string");
       if (c == '\\') {
         if (!escape())
           return false;
         continue;
       }
-      size_t length = utf8SequenceLength(text, at);
+      size_t length = c < 0x80 ? 1 : utf8SequenceLength(text, at);
       if (!length)
-        return fail("a string that is not valid UTF-8");
+        return fail("a string that is not UTF-8");
       at += length;
     }
     if (at >= text.size())
-      return fail("a string without its closing quote");
+      return fail("a string without end (truncated?)");
     ++at;
     return true;
   }
@@ -148,7 +161,7 @@ private:
     char c = at + 1 < text.size() ? text[at + 1] : '\0';
     if (c != 'u') {
       if (std::string_view("\"\\/bfnrt").find(c) == std::string_view::npos || !c)
-        return fail("an unknown escape");
+        return fail("unknown escape '" + printable(text.substr(at + 1, 1)) + "'");
       at += 2;
       return true;
     }
@@ -169,19 +182,19 @@ private:
     while (isDigit(peek()))
       ++at;
     if (at == first || (text[first] == '0' && at > first + 1))
-      return fail("a malformed number");
+      return fail("not a JSON number");
     if (peek() == '.') {
       size_t dot = at++;
       while (isDigit(peek()))
         ++at;
       if (at == dot + 1)
-        return fail("a malformed number");
+        return fail("not a JSON number");
     }
     if (peek() == 'e' || peek() == 'E') {
       ++at;
       at += peek() == '+' || peek() == '-';
       if (!isDigit(peek()))
-        return fail("a malformed number");
+        return fail("not a JSON number");
       while (isDigit(peek()))
         ++at;
     }
@@ -299,6 +312,16 @@ bool JsonValue::integer(int64_t &out) const {
   return true;
 }
 
+bool JsonValue::natural(uint64_t &out) const {
+  uint64_t value = 0;
+  for (char c : text)
+    if (!isDigit(c) || __builtin_mul_overflow(value, uint64_t(10), &value) ||
+        __builtin_add_overflow(value, uint64_t(c - '0'), &value))
+      return false;
+  out = value;
+  return !text.empty();
+}
+
 bool JsonValue::number(double &out) const {
   if (!is(JsonKind::Number))
     return false;
@@ -348,36 +371,79 @@ bool JsonItems::next() {
   return true;
 }
 
-void appendJsonString(std::string_view text, std::string &out) {
+// Recursion is bounded by JsonValue::maxDepth.
+bool isUnambiguousJson(JsonValue value, std::string &error) {
+  double number = 0;
+  if (value.number(number) && !std::isfinite(number)) {
+    error = "a number is out of range: '" + printable(value.raw(), 64) + "'";
+    return false;
+  }
+  std::vector<std::string> keys;
+  for (JsonItems items(value); items.next();) {
+    if (items.key)
+      keys.push_back(items.key.string());
+    if (!isUnambiguousJson(items.value, error))
+      return false;
+  }
+  std::sort(keys.begin(), keys.end());
+  auto twice = std::adjacent_find(keys.begin(), keys.end());
+  if (twice == keys.end())
+    return true;
+  error = "duplicate key '" + printable(*twice) + "'";
+  return false;
+}
+
+// As \u and four hexadecimal digits, twice for a character beyond them.
+static void appendEscaped(char32_t character, std::string &out) {
+  char escape[16];
+  if (character < 0x10000)
+    snprintf(escape, sizeof escape, "\\u%04x", static_cast<unsigned>(character));
+  else
+    snprintf(escape, sizeof escape, "\\u%04x\\u%04x", static_cast<unsigned>(0xD7C0 + (character >> 10)),
+             static_cast<unsigned>(0xDC00 + (character & 0x3FF)));
+  out += escape;
+}
+
+void appendJsonString(std::string_view text, std::string &out, bool ascii) {
+  constexpr std::string_view letters = "\"\\nrt", meanings = "\"\\\n\r\t";
   out += '"';
-  for (char c : text) {
-    switch (c) {
-    case '"':
-      out += "\\\"";
-      break;
-    case '\\':
-      out += "\\\\";
-      break;
-    case '\n':
-      out += "\\n";
-      break;
-    case '\r':
-      out += "\\r";
-      break;
-    case '\t':
-      out += "\\t";
-      break;
-    default:
-      if (static_cast<uint8_t>(c) < 0x20 || c == 0x7F) {
-        char escape[8];
-        snprintf(escape, sizeof escape, "\\u%04x", static_cast<unsigned>(c));
-        out += escape;
-      } else {
-        out += c;
-      }
+  for (size_t at = 0; at < text.size();) {
+    char c = text[at];
+    size_t special = meanings.find(c);
+    if (special != std::string_view::npos) {
+      out += '\\';
+      out += letters[special];
+      ++at;
+    } else if (static_cast<uint8_t>(c) < 0x20 || c == 0x7F) {
+      appendEscaped(static_cast<char32_t>(c), out);
+      ++at;
+    } else if (ascii && static_cast<uint8_t>(c) >= 0x80) {
+      bool isCharacter = utf8SequenceLength(text, at) != 0;
+      appendEscaped(isCharacter ? nextCharacter(text, at) : 0xFFFD, out);
+      at += !isCharacter;
+    } else {
+      out += c;
+      ++at;
     }
   }
   out += '"';
+}
+
+std::string jsonString(std::string_view text, bool ascii) {
+  std::string out;
+  appendJsonString(text, out, ascii);
+  return out;
+}
+
+std::string jsonNumber(double value) {
+  if (!std::isfinite(value))
+    return "null";
+  if (value == std::floor(value) && std::fabs(value) < 1e15)
+    return format("%.1f", value);
+  for (int digits = 1; digits < 17; ++digits)
+    if (std::string text = format("%.*g", digits, value); strtod(text.c_str(), nullptr) == value)
+      return text;
+  return format("%.17g", value);
 }
 
 } // namespace heddle

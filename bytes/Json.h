@@ -20,7 +20,7 @@ public:
   static constexpr int maxDepth = 64;
 
   JsonValue() = default;
-  // Checks `text` and gives its value; Absent, with byte offset and reason in `error`, if it is not JSON.
+  // Checks `text` and gives its value; Absent, with "not valid JSON: byte N: REASON" in `error`, if it is not JSON.
   static JsonValue parse(std::string_view text, std::string &error);
 
   JsonKind kind() const;
@@ -35,6 +35,8 @@ public:
   bool equals(std::string_view bytes) const;
   // A number without fraction or exponent that fits.
   bool integer(int64_t &out) const;
+  // A number from 0 to 2^64 - 1, spelled without sign, fraction and exponent.
+  bool natural(uint64_t &out) const;
   // Any number; those beyond a double become infinite.
   bool number(double &out) const;
 
@@ -59,8 +61,17 @@ private:
   bool isObject = false;
 };
 
-// Appends `text` (UTF-8) as a JSON string, quotes included. Control characters and quotes are escaped.
-void appendJsonString(std::string_view text, std::string &out);
+// False, with the reason in `error`, where an object in `value` has a key twice or a number does not fit a double: what readers take in
+// different ways. It builds a list of the keys of an object: the caller bounds the size of the text.
+bool isUnambiguousJson(JsonValue value, std::string &error);
+
+// Appends `text` (UTF-8) as a JSON string, quotes included. Control characters and quotes are escaped; with `ascii`, so is everything
+// outside ASCII, and what is not UTF-8 becomes U+FFFD.
+void appendJsonString(std::string_view text, std::string &out, bool ascii = false);
+std::string jsonString(std::string_view text, bool ascii = false);
+
+// The shortest decimal number that reads back as `value`; null, as JSON has no other, for what is not finite.
+std::string jsonNumber(double value);
 
 } // namespace heddle
 

@@ -1,285 +1,268 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The header is checked as JSON as a whole and then walked where it lies: a tensor costs its entry in the list and no object of JSON.
 #include "bytes/Safetensors.h"
 
+#include "bytes/Json.h"
+#include "bytes/Size.h"
 #include "bytes/WholeFile.h"
 
-#include "runtime/text/tokenizer/Unicode.h"
-
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
-#include <unistd.h>
+#include <iterator>
 
 namespace heddle {
 namespace {
 
-constexpr uint64_t maxHeader = 100'000'000;
+constexpr uint64_t maxHeaderBytes = 100'000'000;
+constexpr size_t maxRank = 64;
 
-struct TypeSize {
-  const char *name;
-  uint64_t bytes;
+// Every dtype of the format.
+struct Dtype {
+  std::string_view name;
+  uint32_t bits;
 };
-constexpr TypeSize types[] = {{"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E5M2", 1}, {"F8_E4M3", 1},
-                              {"I16", 2},  {"U16", 2}, {"F16", 2}, {"BF16", 2},    {"I32", 4},
-                              {"U32", 4},  {"F32", 4}, {"F64", 8}, {"I64", 8},     {"U64", 8}};
+constexpr Dtype dtypes[] = {
+    {"BOOL", 8},    {"U8", 8},      {"I8", 8},          {"I16", 16},        {"U16", 16},    {"F16", 16},
+    {"BF16", 16},   {"I32", 32},    {"U32", 32},        {"F32", 32},        {"I64", 64},    {"U64", 64},
+    {"F64", 64},    {"C64", 64},    {"F4", 4},          {"F6_E2M3", 6},     {"F6_E3M2", 6}, {"F8_E4M3", 8},
+    {"F8_E5M2", 8}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8},
+};
 
-// The header's JSON has one shape: {name: {"dtype": string, "shape": [n…], "data_offsets": [n, n]}…, "__metadata__":
-// {string: string…}}.
-class HeaderParser {
+class HeaderReader {
 public:
-  HeaderParser(const std::string &file, const char *text, size_t size)
-      : file(file), begin(text), at(text), end(text + size) {}
-
-  Status parse(const uint8_t *data, uint64_t dataSize, std::vector<TensorView> &tensors) {
-    if (at == end || *at != '{')
-      return error("the header does not start with {");
-    ++at;
-    if (!accept('}')) {
-      do {
-        std::string name;
-        HEDDLE_RETURN_IF_ERROR(string(name));
-        HEDDLE_RETURN_IF_ERROR(expect(':'));
-        HEDDLE_RETURN_IF_ERROR(name == "__metadata__" ? metadata() : tensor(std::move(name), data, dataSize, tensors));
-      } while (accept(','));
-      HEDDLE_RETURN_IF_ERROR(expect('}'));
-    }
-    skipSpace();
-    return at == end ? Status() : error("characters after the header's object");
-  }
+  HeaderReader(const MappedFile &file, std::string_view header, std::vector<StoredTensor> &tensors)
+      : file(file), header(header), tensors(tensors), first(tensors.size()), data(file.data() + 8 + header.size()),
+        dataSize(file.size() - 8 - header.size()) {}
+  Status read();
 
 private:
-  Status error(const std::string &what) const {
-    return invalidInput(file + ": safetensors header, byte " + std::to_string(8 + (at - begin)) + ": " + what);
-  }
-  void skipSpace() {
-    while (at != end && (*at == ' ' || *at == '\t' || *at == '\n' || *at == '\r'))
-      ++at;
-  }
-  bool accept(char c) {
-    skipSpace();
-    if (at == end || *at != c)
-      return false;
-    ++at;
-    return true;
-  }
-  Status expect(char c) { return accept(c) ? Status() : error(std::string("expected ") + c); }
-
-  Status hex4(uint32_t &value) {
-    value = 0;
-    for (int i = 0; i < 4; ++i, ++at) {
-      int digit = at == end                  ? -1
-                  : *at >= '0' && *at <= '9' ? *at - '0'
-                  : *at >= 'a' && *at <= 'f' ? *at - 'a' + 10
-                  : *at >= 'A' && *at <= 'F' ? *at - 'A' + 10
-                                             : -1;
-      if (digit < 0)
-        return error("expected four hexadecimal digits");
-      value = value * 16 + digit;
-    }
-    return Status();
+  Status readTensor(std::string name, JsonValue entry);
+  Status readShape(const std::string &where, JsonValue value, std::vector<int64_t> &shape) const;
+  Status readOffsets(const std::string &where, JsonValue value, uint64_t (&offsets)[2]) const;
+  Status readDtype(const std::string &where, JsonValue value, const Dtype *&dtype) const;
+  Status checkSize(const std::string &where, const Dtype &dtype, const uint64_t (&offsets)[2],
+                   StoredTensor &tensor) const;
+  Status checkMetadata(JsonValue metadata) const;
+  Status checkNames() const;
+  Status checkCoverage() const;
+  std::vector<const StoredTensor *> ownTensors() const;
+  Status fail(const std::string &what) const { return errorIn(file.path(), what); }
+  // "WHERE: header byte N: expected WHAT, found 'VALUE'"
+  Status failExpecting(const std::string &where, JsonValue value, const char *what) const {
+    return fail(where + ": header byte " + std::to_string(value.raw().data() - header.data()) + ": expected " + what +
+                ", found '" + printable(value.raw(), 24) + "'");
   }
 
-  Status escape(std::string &text) {
-    constexpr std::string_view from = "\"\\/bfnrt", to = "\"\\/\b\f\n\r\t";
-    if (at == end)
-      return error("the header ends in a string");
-    char c = *at++;
-    if (size_t index = from.find(c); index != from.npos) {
-      text += to[index];
-      return Status();
-    }
-    uint32_t code, low;
-    if (c != 'u')
-      return error("unknown escape");
-    HEDDLE_RETURN_IF_ERROR(hex4(code));
-    if (code >= 0xd800 && code < 0xdc00 && end - at > 1 && at[0] == '\\' && at[1] == 'u') {
-      at += 2;
-      HEDDLE_RETURN_IF_ERROR(hex4(low));
-      if (low < 0xdc00 || low >= 0xe000)
-        return error("a surrogate without its pair");
-      code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
-    }
-    if (code >= 0xd800 && code < 0xe000)
-      return error("a surrogate without its pair");
-    appendUtf8(code, text);
-    return Status();
-  }
-
-  Status string(std::string &text) {
-    HEDDLE_RETURN_IF_ERROR(expect('"'));
-    while (at != end && *at != '"') {
-      if (*at == '\\') {
-        ++at;
-        HEDDLE_RETURN_IF_ERROR(escape(text));
-        continue;
-      }
-      size_t length = uint8_t(*at) < 0x20 ? 0 : utf8SequenceLength({at, size_t(end - at)}, 0);
-      if (length == 0)
-        return error("a control character or invalid UTF-8 in a string");
-      text.append(at, length);
-      at += length;
-    }
-    return expect('"');
-  }
-
-  Status number(uint64_t &value) {
-    skipSpace();
-    const char *first = at;
-    value = 0;
-    for (; at != end && *at >= '0' && *at <= '9'; ++at)
-      if (__builtin_mul_overflow(value, 10u, &value) || __builtin_add_overflow(value, uint64_t(*at - '0'), &value))
-        return error("a number above 2^64");
-    if (at == first || (at - first > 1 && *first == '0') || (at != end && (*at == '.' || *at == 'e' || *at == 'E')))
-      return error("expected a natural number");
-    return Status();
-  }
-
-  Status numbers(std::vector<uint64_t> &values) {
-    HEDDLE_RETURN_IF_ERROR(expect('['));
-    if (accept(']'))
-      return Status();
-    do {
-      uint64_t value;
-      HEDDLE_RETURN_IF_ERROR(number(value));
-      values.push_back(value);
-      if (values.size() > 64)
-        return error("more than 64 dimensions");
-    } while (accept(','));
-    return expect(']');
-  }
-
-  Status metadata() {
-    HEDDLE_RETURN_IF_ERROR(hasMetadata ? error("__metadata__ is there twice") : expect('{'));
-    hasMetadata = true;
-    if (accept('}'))
-      return Status();
-    do {
-      std::string key, value;
-      HEDDLE_RETURN_IF_ERROR(string(key));
-      HEDDLE_RETURN_IF_ERROR(expect(':'));
-      HEDDLE_RETURN_IF_ERROR(string(value));
-    } while (accept(','));
-    return expect('}');
-  }
-
-  Status tensor(std::string name, const uint8_t *data, uint64_t dataSize, std::vector<TensorView> &tensors) {
-    TensorView view;
-    std::vector<uint64_t> shape, offsets;
-    int seen = 0; // bits: dtype, shape, data_offsets
-    HEDDLE_RETURN_IF_ERROR(expect('{'));
-    do {
-      std::string key;
-      HEDDLE_RETURN_IF_ERROR(string(key));
-      HEDDLE_RETURN_IF_ERROR(expect(':'));
-      int bit = key == "dtype" ? 1 : key == "shape" ? 2 : key == "data_offsets" ? 4 : 0;
-      if (bit == 0 || (seen & bit))
-        return error("tensor '" + name + "': unexpected field '" + key + "'");
-      seen |= bit;
-      HEDDLE_RETURN_IF_ERROR(bit == 1 ? string(view.dtype) : numbers(bit == 2 ? shape : offsets));
-    } while (accept(','));
-    HEDDLE_RETURN_IF_ERROR(expect('}'));
-    if (seen != 7 || offsets.size() != 2)
-      return error("tensor '" + name + "': dtype, shape and two data_offsets are needed");
-    const TypeSize *type =
-        std::find_if(std::begin(types), std::end(types), [&](const TypeSize &t) { return view.dtype == t.name; });
-    if (type == std::end(types))
-      return error("tensor '" + name + "': unknown dtype '" + view.dtype + "'");
-    if (offsets[0] > offsets[1] || offsets[1] > dataSize)
-      return error(format("tensor '%s': data_offsets [%llu, %llu], the file holds %llu bytes of data", name.c_str(),
-                          (unsigned long long)offsets[0], (unsigned long long)offsets[1],
-                          (unsigned long long)dataSize));
-    uint64_t bytes = type->bytes;
-    bool isEmpty = std::find(shape.begin(), shape.end(), 0u) != shape.end(), overflows = false;
-    for (uint64_t dimension : shape) {
-      overflows |= dimension > INT64_MAX || (!isEmpty && __builtin_mul_overflow(bytes, dimension, &bytes));
-      view.shape.push_back(int64_t(dimension));
-    }
-    if (overflows || (isEmpty ? 0 : bytes) != offsets[1] - offsets[0])
-      return error(format("tensor '%s': its shape does not match its %llu bytes", name.c_str(),
-                          (unsigned long long)(offsets[1] - offsets[0])));
-    view.name = std::move(name);
-    view.data = data + offsets[0];
-    view.size = offsets[1] - offsets[0];
-    tensors.push_back(std::move(view));
-    return Status();
-  }
-
-  const std::string &file;
-  const char *begin, *at, *end;
-  bool hasMetadata = false;
+  const MappedFile &file;
+  std::string_view header;
+  std::vector<StoredTensor> &tensors;
+  size_t first; // of this file in `tensors`
+  const uint8_t *data;
+  uint64_t dataSize;
 };
 
-std::string quoted(const std::string &name) {
-  std::string text = "\"";
-  for (char c : name)
-    text += c == '"' || c == '\\' ? std::string("\\") + c
-            : uint8_t(c) < 0x20   ? format("\\u%04x", c)
-                                  : std::string(1, c);
-  return text + '"';
+Status HeaderReader::readShape(const std::string &where, JsonValue value, std::vector<int64_t> &shape) const {
+  if (!value.is(JsonKind::Array))
+    return failExpecting(where, value, "an array");
+  for (JsonItems items(value); items.next();) {
+    uint64_t dim;
+    if (!items.value.natural(dim))
+      return failExpecting(where, items.value, "a non-negative integer below 2^64");
+    if (dim > INT64_MAX)
+      return fail(where + ": dimension " + std::to_string(dim) + " is out of range");
+    if (shape.size() == maxRank)
+      return fail(where + " of more than " + std::to_string(maxRank) + " dimensions");
+    shape.push_back(static_cast<int64_t>(dim));
+  }
+  return Status();
+}
+
+Status HeaderReader::readOffsets(const std::string &where, JsonValue value, uint64_t (&offsets)[2]) const {
+  if (!value.is(JsonKind::Array))
+    return failExpecting(where, value, "an array");
+  size_t count = 0;
+  for (JsonItems items(value); items.next(); ++count) {
+    if (count == 2)
+      return fail(where + " of more than two numbers");
+    if (!items.value.natural(offsets[count]))
+      return failExpecting(where, items.value, "a non-negative integer below 2^64");
+  }
+  return count == 2 ? Status() : fail(where + " of fewer than two numbers");
+}
+
+Status HeaderReader::readDtype(const std::string &where, JsonValue value, const Dtype *&dtype) const {
+  if (!value.is(JsonKind::String))
+    return failExpecting(where + "dtype", value, "a string");
+  dtype = std::find_if(std::begin(dtypes), std::end(dtypes), [&](const Dtype &d) { return value.equals(d.name); });
+  if (dtype == std::end(dtypes))
+    return fail(where + "unknown dtype '" + printable(value.string(), 32) + "'");
+  return Status();
+}
+
+Status HeaderReader::checkSize(const std::string &where, const Dtype &dtype, const uint64_t (&offsets)[2],
+                               StoredTensor &tensor) const {
+  auto [begin, end] = offsets;
+  if (begin > end)
+    return fail(where + "data_offsets are reversed, [" + std::to_string(begin) + ", " + std::to_string(end) + "]");
+  if (end > dataSize)
+    return fail(where + "data_offsets end at " + std::to_string(end) + ", beyond the end of the file's " +
+                std::to_string(dataSize) + " bytes of data (truncated?)");
+  Size bits(dtype.bits);
+  bool empty = false;
+  for (int64_t dim : tensor.shape) {
+    empty |= dim == 0;
+    bits = bits * static_cast<uint64_t>(dim);
+  }
+  if (!bits.valid() && !empty)
+    return fail(where + "the product of its shape overflows 64 bits");
+  uint64_t total = empty ? 0 : bits.value();
+  std::string name(dtype.name);
+  if (total % 8 != 0)
+    return fail(where + std::to_string(total) + " bits of " + name + " do not fill whole bytes");
+  if (total / 8 != end - begin)
+    return fail(where + "shape and dtype " + name + " need " + std::to_string(total / 8) +
+                " bytes, but data_offsets hold " + std::to_string(end - begin));
+  tensor.dtype = dtype.name;
+  tensor.data = data + begin;
+  tensor.size = end - begin;
+  return Status();
+}
+
+// Fields that the format does not have are passed over, as the reference does.
+Status HeaderReader::readTensor(std::string name, JsonValue entry) {
+  std::string where = "tensor '" + printable(name) + "': ";
+  if (!entry.is(JsonKind::Object))
+    return failExpecting("tensor '" + printable(name) + "'", entry, "an object");
+  if (tensors.size() - first == maxSafetensorsTensors)
+    return fail("more than " + std::to_string(maxSafetensorsTensors) + " tensors");
+  JsonValue fields[3];
+  constexpr std::string_view fieldNames[] = {"dtype", "shape", "data_offsets"};
+  for (JsonItems items(entry); items.next();)
+    for (size_t i = 0; i < 3; ++i)
+      if (items.key.equals(fieldNames[i])) {
+        if (fields[i])
+          return fail(where + "duplicate field '" + std::string(fieldNames[i]) + "'");
+        fields[i] = items.value;
+      }
+  for (size_t i = 0; i < 3; ++i)
+    if (!fields[i])
+      return fail(where + "'" + std::string(fieldNames[i]) + "' is missing in the header");
+
+  StoredTensor tensor;
+  const Dtype *dtype = nullptr;
+  uint64_t offsets[2] = {0, 0};
+  HEDDLE_RETURN_IF_ERROR(readDtype(where, fields[0], dtype));
+  HEDDLE_RETURN_IF_ERROR(readShape(where + "shape", fields[1], tensor.shape));
+  HEDDLE_RETURN_IF_ERROR(readOffsets(where + "data_offsets", fields[2], offsets));
+  HEDDLE_RETURN_IF_ERROR(checkSize(where, *dtype, offsets, tensor));
+  tensor.name = std::move(name);
+  tensors.push_back(std::move(tensor));
+  return Status();
+}
+
+Status HeaderReader::checkMetadata(JsonValue metadata) const {
+  if (!metadata.is(JsonKind::Object))
+    return failExpecting("__metadata__", metadata, "an object");
+  for (JsonItems items(metadata); items.next();)
+    if (!items.value.is(JsonKind::String))
+      return failExpecting("__metadata__", items.value, "strings");
+  return Status();
+}
+
+std::vector<const StoredTensor *> HeaderReader::ownTensors() const {
+  std::vector<const StoredTensor *> own;
+  for (size_t i = first; i < tensors.size(); ++i)
+    own.push_back(&tensors[i]);
+  return own;
+}
+
+Status HeaderReader::checkNames() const {
+  std::vector<const StoredTensor *> own = ownTensors();
+  std::sort(own.begin(), own.end(), [](const StoredTensor *a, const StoredTensor *b) { return a->name < b->name; });
+  auto twice = std::adjacent_find(own.begin(), own.end(),
+                                  [](const StoredTensor *a, const StoredTensor *b) { return a->name == b->name; });
+  return twice == own.end() ? Status() : fail("duplicate tensor '" + printable((*twice)->name) + "'");
+}
+
+// The ranges, sorted, follow each other without hole or overlap and end with the file.
+Status HeaderReader::checkCoverage() const {
+  std::vector<const StoredTensor *> own = ownTensors();
+  std::sort(own.begin(), own.end(), [](const StoredTensor *a, const StoredTensor *b) {
+    return a->data != b->data ? a->data < b->data : a->size < b->size;
+  });
+  const uint8_t *at = data;
+  for (const StoredTensor *tensor : own) {
+    if (tensor->data != at)
+      return fail("tensor '" + printable(tensor->name) + "': data_offsets start at " +
+                  std::to_string(tensor->data - data) + ", expected " + std::to_string(at - data) +
+                  (tensor->data < at ? " (overlap)" : " (hole)"));
+    at += tensor->size;
+  }
+  uint64_t covered = static_cast<uint64_t>(at - data);
+  if (covered != dataSize)
+    return fail("byte " + std::to_string(at - file.data()) + ": " + std::to_string(dataSize - covered) +
+                " bytes after the last tensor");
+  return Status();
+}
+
+Status HeaderReader::read() {
+  std::string error;
+  JsonValue root = JsonValue::parse(header, error);
+  if (!root)
+    return fail("header: " + error);
+  bool hasMetadata = false;
+  for (JsonItems items(root); items.next();) {
+    if (!items.key.equals("__metadata__")) {
+      HEDDLE_RETURN_IF_ERROR(readTensor(items.key.string(), items.value));
+      continue;
+    }
+    if (hasMetadata)
+      return fail("header: duplicate key '__metadata__'");
+    hasMetadata = true;
+    HEDDLE_RETURN_IF_ERROR(checkMetadata(items.value));
+  }
+  HEDDLE_RETURN_IF_ERROR(checkNames());
+  return checkCoverage();
 }
 
 } // namespace
 
-Status parseSafetensorsHeader(const std::string &what, const char *text, size_t size, const uint8_t *data,
-                              uint64_t dataSize, std::vector<TensorView> &outTensors) {
-  HEDDLE_RETURN_IF_ERROR(HeaderParser(what, text, size).parse(data, dataSize, outTensors));
-  std::vector<const TensorView *> order;
-  for (const TensorView &view : outTensors)
-    order.push_back(&view);
-  std::sort(order.begin(), order.end(), [](const TensorView *a, const TensorView *b) { return a->name < b->name; });
-  for (size_t i = 1; i < order.size(); ++i)
-    if (order[i]->name == order[i - 1]->name)
-      return invalidInput(what + ": tensor '" + order[i]->name + "' is there twice");
-  std::sort(order.begin(), order.end(), [](const TensorView *a, const TensorView *b) {
-    return a->data != b->data ? a->data < b->data : a->size < b->size;
-  });
-  const uint8_t *next = data;
-  for (const TensorView *view : order) {
-    if (view->data != next)
-      return invalidInput(what + ": tensor '" + view->name + "': its bytes do not start where the ones before end");
-    next += view->size;
-  }
-  if (uint64_t(next - data) != dataSize)
-    return invalidInput(format("%s: %llu bytes of data, the tensors cover %llu", what.c_str(),
-                               (unsigned long long)dataSize, (unsigned long long)(next - data)));
-  return Status();
+Status readStoredTensors(const MappedFile &file, std::vector<StoredTensor> &outTensors) {
+  uint64_t length;
+  if (file.size() < sizeof(length))
+    return errorIn(file.path(),
+                   "too short: " + std::to_string(file.size()) + " bytes, the header's length alone takes 8 bytes");
+  memcpy(&length, file.data(), sizeof(length));
+  if (length > maxHeaderBytes)
+    return errorIn(file.path(),
+                   "header of " + std::to_string(length) + " bytes, the limit is " + std::to_string(maxHeaderBytes));
+  if (length > file.size() - sizeof(length))
+    return errorIn(file.path(), "header of " + std::to_string(length) + " bytes reaches past the end of the file of " +
+                                    std::to_string(file.size()) + " bytes (truncated?)");
+  std::string_view header = file.text().substr(sizeof(length), length);
+  if (header.empty() || header[0] != '{')
+    return errorIn(file.path(), "header does not start with '{', a JSON object");
+  return HeaderReader(file, header, outTensors).read();
 }
 
 Status SafetensorsFile::open(const std::string &path) {
   HEDDLE_RETURN_IF_ERROR(file.open(path));
-  uint64_t headerSize = 0;
-  if (file.size() < 8)
-    return invalidInput(
-        format("%s: %llu bytes, a safetensors file has at least 8", path.c_str(), (unsigned long long)file.size()));
-  memcpy(&headerSize, file.data(), 8);
-  if (headerSize > maxHeader || headerSize > file.size() - 8)
-    return invalidInput(format("%s: byte 0: a header of %llu bytes, the file has %llu and the limit is %llu",
-                               path.c_str(), (unsigned long long)headerSize, (unsigned long long)file.size(),
-                               (unsigned long long)maxHeader));
-  return parseSafetensorsHeader(path, reinterpret_cast<const char *>(file.data()) + 8, headerSize,
-                                file.data() + 8 + headerSize, file.size() - 8 - headerSize, list);
+  return readStoredTensors(file, list);
 }
 
-const TensorView *SafetensorsFile::find(std::string_view name) const {
-  for (const TensorView &view : list)
-    if (view.name == name)
-      return &view;
+const StoredTensor *SafetensorsFile::find(std::string_view name) const {
+  for (const StoredTensor &tensor : list)
+    if (tensor.name == name)
+      return &tensor;
   return nullptr;
-}
-
-std::string shapeText(const std::vector<int64_t> &shape) {
-  std::string text = "(";
-  for (size_t i = 0; i < shape.size(); ++i)
-    text += (i ? ", " : "") + std::to_string(shape[i]);
-  return text + ")";
 }
 
 Status writeSafetensors(const std::string &path, const std::vector<TensorToWrite> &tensors) {
   std::string header = "{";
   uint64_t offset = 0;
   for (const TensorToWrite &tensor : tensors) {
-    header += (offset || header.size() > 1 ? "," : "") + quoted(tensor.name) + ":{\"dtype\":\"" + tensor.dtype +
+    header += (offset || header.size() > 1 ? "," : "") + jsonString(tensor.name) + ":{\"dtype\":\"" + tensor.dtype +
               "\",\"shape\":[";
     for (size_t i = 0; i < tensor.shape.size(); ++i)
       header += (i ? "," : "") + std::to_string(tensor.shape[i]);

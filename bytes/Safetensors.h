@@ -1,38 +1,45 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Named tensors in a file (huggingface.co/docs/safetensors): an 8-byte length, a JSON header, and the bytes without gaps. The reader
-// accepts what the reference implementation accepts, and nothing else.
+// Named tensors in a file (github.com/huggingface/safetensors): a 64-bit length, a JSON header, and the bytes.
+//
+//   header   {"NAME": {"dtype": "F32", "shape": [out, in], "data_offsets": [begin, end]}, …, "__metadata__": {string: string}}
+//
+// The rules are the reference implementation's: the header has at most 100 MB and starts with '{', no name occurs twice, and the
+// ranges cover the data exactly: no hole, no overlap, nothing behind the last.
 #ifndef HEDDLE_BYTES_SAFETENSORS_H
 #define HEDDLE_BYTES_SAFETENSORS_H
 
-#include "bytes/FileMapping.h"
+#include "bytes/MappedFile.h"
 
-#include <string_view>
 #include <vector>
 
 namespace heddle {
 
-struct TensorView {
-  std::string name, dtype; // dtype as the format spells it: "F32", "I64", …
+// Tensors of one file at most: bounds the table of a header that lists millions of empty tensors.
+constexpr size_t maxSafetensorsTensors = 1 << 18;
+
+struct StoredTensor {
+  std::string name;
+  std::string_view dtype; // as the format spells it: "F32", "I64", …; static
   std::vector<int64_t> shape;
   const uint8_t *data = nullptr;
   uint64_t size = 0; // bytes: shape x type
 };
 
+// Appends the tensors of a mapped file, in the order of its header. Errors name the file, the tensor and the rule.
+Status readStoredTensors(const MappedFile &file, std::vector<StoredTensor> &outTensors);
+
+// A file and its tensors.
 class SafetensorsFile {
 public:
-  // Errors name the file, the tensor and the rule.
   Status open(const std::string &path);
-  const std::vector<TensorView> &tensors() const { return list; }
-  const TensorView *find(std::string_view name) const;
+  const std::vector<StoredTensor> &tensors() const { return list; }
+  const StoredTensor *find(std::string_view name) const;
 
 private:
-  FileMapping file;
-  std::vector<TensorView> list;
+  MappedFile file;
+  std::vector<StoredTensor> list;
 };
-
-// "(2, 3)", as messages spell it.
-std::string shapeText(const std::vector<int64_t> &shape);
 
 struct TensorToWrite {
   std::string name, dtype;
@@ -43,10 +50,6 @@ struct TensorToWrite {
 
 // Writes beside `path` and renames: no half-written file is ever seen under the name.
 Status writeSafetensors(const std::string &path, const std::vector<TensorToWrite> &tensors);
-
-// Parses a header of `size` bytes whose tensors lie in `data`; `what` names the file in errors.
-Status parseSafetensorsHeader(const std::string &what, const char *text, size_t size, const uint8_t *data,
-                              uint64_t dataSize, std::vector<TensorView> &outTensors);
 
 } // namespace heddle
 

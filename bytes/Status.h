@@ -1,52 +1,61 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// How a call of the runtime ended, and the one line that says why. Success carries no string and allocates nothing.
+// How a call ended, and the one line that says why. The readers of model files and the runtime share it; the C ABI maps its codes to
+// heddle_status. Success carries no string and allocates nothing. A message is one line: file, field or byte offset, value, what was
+// expected.
 #ifndef HEDDLE_BYTES_STATUS_H
 #define HEDDLE_BYTES_STATUS_H
 
-#include "runtime/include/heddle/heddle.h"
+#include "bytes/Text.h"
 
 #include <string>
+#include <string_view>
+#include <utility>
 
 namespace heddle {
 
-// printf into a string.
-std::string format(const char *pattern, ...) __attribute__((format(printf, 1, 2)));
-
-// The most bytes of UTF-8 `text` that are whole characters and at most `limit`.
-size_t wholeCharacters(const std::string &text, size_t limit);
+enum class StatusCode : uint8_t {
+  Ok,
+  Failure,      // ours or the machine's
+  InvalidInput, // the user's
+  OutOfMemory
+};
 
 class [[nodiscard]] Status {
 public:
   Status() = default;
-  Status(heddle_status code, std::string message) : statusCode(code), text(std::move(message)) {}
+  Status(StatusCode code, std::string message) : statusCode(code), text(std::move(message)) {}
 
-  bool isOk() const { return statusCode == HEDDLE_OK; }
-  heddle_status code() const { return statusCode; }
+  // Ours or the machine's fault. (Not a function of the namespace: mlir::failure is called without arguments beside it.)
+  static Status failure(std::string message) { return Status(StatusCode::Failure, std::move(message)); }
+
+  bool isOk() const { return statusCode == StatusCode::Ok; }
+  StatusCode code() const { return statusCode; }
   const std::string &message() const { return text; }
   // What a program exits with: 2 where the user's input is at fault, 1 where we or the machine are.
-  int exitCode() const { return isOk() ? 0 : statusCode == HEDDLE_INVALID_INPUT ? 2 : 1; }
+  int exitCode() const { return isOk() ? 0 : statusCode == StatusCode::InvalidInput ? 2 : 1; }
 
 private:
-  heddle_status statusCode = HEDDLE_OK;
+  StatusCode statusCode = StatusCode::Ok;
   std::string text;
 };
 
 inline Status invalidInput(std::string message) {
-  return Status(HEDDLE_INVALID_INPUT, std::move(message));
-}
-inline Status failure(std::string message) {
-  return Status(HEDDLE_FAILURE, std::move(message));
+  return Status(StatusCode::InvalidInput, std::move(message));
 }
 inline Status outOfMemory(std::string message) {
-  return Status(HEDDLE_OUT_OF_MEMORY, std::move(message));
+  return Status(StatusCode::OutOfMemory, std::move(message));
 }
+
+// "FILE: WHAT": the input is at fault, in a file.
+Status errorIn(std::string_view file, const std::string &what);
 
 } // namespace heddle
 
-#define HEDDLE_RETURN_IF_ERROR(expression)                                                                             \
+// Returns from the caller with the status of the expression unless that is success.
+#define HEDDLE_RETURN_IF_ERROR(...)                                                                                    \
   do {                                                                                                                 \
-    if (::heddle::Status status_ = (expression); !status_.isOk())                                                      \
+    if (::heddle::Status status_ = (__VA_ARGS__); !status_.isOk())                                                     \
       return status_;                                                                                                  \
   } while (false)
 

@@ -17,7 +17,7 @@ namespace heddle {
 namespace {
 
 Status cannot(const std::string &path) {
-  return failure(path + ": " + strerror(errno));
+  return Status::failure(path + ": " + strerror(errno));
 }
 
 // The name that the links of `path`, if it is one, lead to, once a file of that name can be made.

@@ -10,7 +10,7 @@
 #include "compiler/raise/Passes.h"
 #include "compiler/report/Report.h"
 #include "dialect/Entries.h"
-#include "frontends/ModelConfig.h"
+#include "frontends/read/ReadModel.h"
 #include "runtime/model/PackageHeader.h"
 
 #include "mlir/IR/MLIRContext.h"

@@ -7,6 +7,7 @@
 #include "compiler/codegen/DeviceKernels.h"
 #include "dialect/HeddleDialect.h"
 #include "frontends/families/ModelBuilder.h"
+#include "frontends/read/ReadModel.h"
 #include "frontends/tokenizer/TokenizerReader.h"
 #include "runtime/model/ModelAbi.h"
 #include "runtime/model/PackageHeader.h"
@@ -33,10 +34,10 @@ CompileStatus heddle::importDecoder(const CompileOptions &options, const Target 
     return refuse(options.model + ": --task=graph: only an MLIR module (.mlir) or an ONNX file holds a graph");
   Expected<Model> read = readModel(options.model);
   if (!read)
-    return refuse(read.takeError().message);
+    return refuse(read.message());
   Expected<std::string> tokenizer = readTokenizer(options.model);
   if (!tokenizer)
-    return refuse(tokenizer.takeError().message);
+    return refuse(tokenizer.message());
   program.model = std::move(*read);
   program.tokenizer = std::move(*tokenizer);
   program.consistsOfModelOps = true;

@@ -10,6 +10,7 @@
 #include "frontends/huggingface/Config.h"
 #include "frontends/mlir/ReadGraph.h"
 #include "frontends/onnx/import/Importer.h"
+#include "frontends/read/ReadModel.h"
 #include "frontends/tokenizer/TokenizerReader.h"
 
 #include "mlir/IR/Verifier.h"
@@ -50,7 +51,7 @@ CompileStatus heddle::importMlir(const CompileOptions &options, const Target &ta
     return CompileStatus::InvalidInput;
   Expected<ImportedGraph> read = readMlirGraph(context(), options.model);
   if (!read) {
-    error = read.takeError().message;
+    error = read.message();
     return CompileStatus::InvalidInput;
   }
   program.model.checkpoint = std::move(read->checkpoint);
@@ -74,7 +75,7 @@ CompileStatus heddle::importOnnx(const CompileOptions &options, const Target &ta
     return CompileStatus::InvalidInput;
   Expected<Model> read = readModel(options.model);
   if (!read) {
-    error = read.takeError().message;
+    error = read.message();
     return CompileStatus::InvalidInput;
   }
   program.model = std::move(*read);
@@ -104,11 +105,11 @@ CompileStatus heddle::adoptDecoder(const CompileOptions &options, const Target &
     return error.empty() ? CompileStatus::Done : CompileStatus::InvalidInput;
   }
   model.config.architecture = "onnx";
-  if (Status read = readConfigBesideGraph(folderOf(options.model), model.config); !read)
-    return refuse(read.takeError().message);
+  if (Status read = readConfigBesideGraph(folderOf(options.model), model.config); !read.isOk())
+    return refuse(read.message());
   Expected<std::string> tokenizer = readTokenizer(options.model);
   if (!tokenizer)
-    return refuse(tokenizer.takeError().message);
+    return refuse(tokenizer.message());
   program.tokenizer = std::move(*tokenizer);
   program.hasCompanions = true;
   return fitOptions(options, target, program, error);

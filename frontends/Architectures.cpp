@@ -6,137 +6,154 @@ namespace heddle {
 namespace {
 
 constexpr TensorRule embeddings[] = {
-    {"model.embed_tokens.weight", "token_embd.weight", Dim::Vocab, Dim::Hidden},
-    {"model.norm.weight", "output_norm.weight", Dim::Hidden},
-    {"lm_head.weight", "output.weight", Dim::Vocab, Dim::Hidden, When::Untied},
+    {"model.embed_tokens.weight", "token_embd.weight", ConfigDim::Vocab, ConfigDim::Hidden},
+    {"model.norm.weight", "output_norm.weight", ConfigDim::Hidden},
+    {"lm_head.weight", "output.weight", ConfigDim::Vocab, ConfigDim::Hidden, When::Untied},
 };
 
 constexpr TensorRule attention[] = {
-    {"model.layers.#.input_layernorm.weight", "blk.#.attn_norm.weight", Dim::Hidden},
-    {"model.layers.#.self_attn.q_proj.weight", "blk.#.attn_q.weight", Dim::Queries, Dim::Hidden},
-    {"model.layers.#.self_attn.k_proj.weight", "blk.#.attn_k.weight", Dim::KeyValues, Dim::Hidden},
-    {"model.layers.#.self_attn.v_proj.weight", "blk.#.attn_v.weight", Dim::KeyValues, Dim::Hidden},
-    {"model.layers.#.self_attn.o_proj.weight", "blk.#.attn_output.weight", Dim::Hidden, Dim::Queries},
-    {"model.layers.#.self_attn.q_proj.bias", "blk.#.attn_q.bias", Dim::Queries, Dim::None, When::AttentionBias},
-    {"model.layers.#.self_attn.k_proj.bias", "blk.#.attn_k.bias", Dim::KeyValues, Dim::None, When::AttentionBias},
-    {"model.layers.#.self_attn.v_proj.bias", "blk.#.attn_v.bias", Dim::KeyValues, Dim::None, When::AttentionBias},
-    {"model.layers.#.self_attn.o_proj.bias", "blk.#.attn_output.bias", Dim::Hidden, Dim::None, When::OutputBias},
+    {"model.layers.#.input_layernorm.weight", "blk.#.attn_norm.weight", ConfigDim::Hidden},
+    {"model.layers.#.self_attn.q_proj.weight", "blk.#.attn_q.weight", ConfigDim::Queries, ConfigDim::Hidden},
+    {"model.layers.#.self_attn.k_proj.weight", "blk.#.attn_k.weight", ConfigDim::KeyValues, ConfigDim::Hidden},
+    {"model.layers.#.self_attn.v_proj.weight", "blk.#.attn_v.weight", ConfigDim::KeyValues, ConfigDim::Hidden},
+    {"model.layers.#.self_attn.o_proj.weight", "blk.#.attn_output.weight", ConfigDim::Hidden, ConfigDim::Queries},
+    {"model.layers.#.self_attn.q_proj.bias", "blk.#.attn_q.bias", ConfigDim::Queries, ConfigDim::None,
+     When::AttentionBias},
+    {"model.layers.#.self_attn.k_proj.bias", "blk.#.attn_k.bias", ConfigDim::KeyValues, ConfigDim::None,
+     When::AttentionBias},
+    {"model.layers.#.self_attn.v_proj.bias", "blk.#.attn_v.bias", ConfigDim::KeyValues, ConfigDim::None,
+     When::AttentionBias},
+    {"model.layers.#.self_attn.o_proj.bias", "blk.#.attn_output.bias", ConfigDim::Hidden, ConfigDim::None,
+     When::OutputBias},
 };
 
 constexpr TensorRule queryKeyNorm[] = {
-    {"model.layers.#.self_attn.q_norm.weight", "blk.#.attn_q_norm.weight", Dim::HeadDim},
-    {"model.layers.#.self_attn.k_norm.weight", "blk.#.attn_k_norm.weight", Dim::HeadDim},
+    {"model.layers.#.self_attn.q_norm.weight", "blk.#.attn_q_norm.weight", ConfigDim::HeadDim},
+    {"model.layers.#.self_attn.k_norm.weight", "blk.#.attn_k_norm.weight", ConfigDim::HeadDim},
 };
 
 constexpr TensorRule feedForwardNorm[] = {
-    {"model.layers.#.post_attention_layernorm.weight", "blk.#.ffn_norm.weight", Dim::Hidden},
+    {"model.layers.#.post_attention_layernorm.weight", "blk.#.ffn_norm.weight", ConfigDim::Hidden},
 };
 
 // gemma2 and gemma3 normalise before and after both halves of a layer.
 constexpr TensorRule sandwichNorms[] = {
-    {"model.layers.#.post_attention_layernorm.weight", "blk.#.post_attention_norm.weight", Dim::Hidden},
-    {"model.layers.#.pre_feedforward_layernorm.weight", "blk.#.ffn_norm.weight", Dim::Hidden},
-    {"model.layers.#.post_feedforward_layernorm.weight", "blk.#.post_ffw_norm.weight", Dim::Hidden},
+    {"model.layers.#.post_attention_layernorm.weight", "blk.#.post_attention_norm.weight", ConfigDim::Hidden},
+    {"model.layers.#.pre_feedforward_layernorm.weight", "blk.#.ffn_norm.weight", ConfigDim::Hidden},
+    {"model.layers.#.post_feedforward_layernorm.weight", "blk.#.post_ffw_norm.weight", ConfigDim::Hidden},
 };
 
 constexpr TensorRule feedForward[] = {
-    {"model.layers.#.mlp.gate_proj.weight", "blk.#.ffn_gate.weight", Dim::Intermediate, Dim::Hidden, When::Dense},
-    {"model.layers.#.mlp.up_proj.weight", "blk.#.ffn_up.weight", Dim::Intermediate, Dim::Hidden, When::Dense},
-    {"model.layers.#.mlp.down_proj.weight", "blk.#.ffn_down.weight", Dim::Hidden, Dim::Intermediate, When::Dense},
-    {"model.layers.#.mlp.gate_proj.bias", "blk.#.ffn_gate.bias", Dim::Intermediate, Dim::None, When::MlpBias},
-    {"model.layers.#.mlp.up_proj.bias", "blk.#.ffn_up.bias", Dim::Intermediate, Dim::None, When::MlpBias},
-    {"model.layers.#.mlp.down_proj.bias", "blk.#.ffn_down.bias", Dim::Hidden, Dim::None, When::MlpBias},
+    {"model.layers.#.mlp.gate_proj.weight", "blk.#.ffn_gate.weight", ConfigDim::Intermediate, ConfigDim::Hidden,
+     When::Dense},
+    {"model.layers.#.mlp.up_proj.weight", "blk.#.ffn_up.weight", ConfigDim::Intermediate, ConfigDim::Hidden,
+     When::Dense},
+    {"model.layers.#.mlp.down_proj.weight", "blk.#.ffn_down.weight", ConfigDim::Hidden, ConfigDim::Intermediate,
+     When::Dense},
+    {"model.layers.#.mlp.gate_proj.bias", "blk.#.ffn_gate.bias", ConfigDim::Intermediate, ConfigDim::None,
+     When::MlpBias},
+    {"model.layers.#.mlp.up_proj.bias", "blk.#.ffn_up.bias", ConfigDim::Intermediate, ConfigDim::None, When::MlpBias},
+    {"model.layers.#.mlp.down_proj.bias", "blk.#.ffn_down.bias", ConfigDim::Hidden, ConfigDim::None, When::MlpBias},
 };
 
 constexpr TensorRule qwenExperts[] = {
-    {"model.layers.#.mlp.gate.weight", "blk.#.ffn_gate_inp.weight", Dim::Experts, Dim::Hidden, When::Sparse},
-    {"model.layers.#.mlp.experts.@.gate_proj.weight", "blk.#.ffn_gate_exps.weight", Dim::ExpertIntermediate,
-     Dim::Hidden, When::Sparse},
-    {"model.layers.#.mlp.experts.@.up_proj.weight", "blk.#.ffn_up_exps.weight", Dim::ExpertIntermediate, Dim::Hidden,
+    {"model.layers.#.mlp.gate.weight", "blk.#.ffn_gate_inp.weight", ConfigDim::Experts, ConfigDim::Hidden,
      When::Sparse},
-    {"model.layers.#.mlp.experts.@.down_proj.weight", "blk.#.ffn_down_exps.weight", Dim::Hidden,
-     Dim::ExpertIntermediate, When::Sparse},
+    {"model.layers.#.mlp.experts.@.gate_proj.weight", "blk.#.ffn_gate_exps.weight", ConfigDim::ExpertIntermediate,
+     ConfigDim::Hidden, When::Sparse},
+    {"model.layers.#.mlp.experts.@.up_proj.weight", "blk.#.ffn_up_exps.weight", ConfigDim::ExpertIntermediate,
+     ConfigDim::Hidden, When::Sparse},
+    {"model.layers.#.mlp.experts.@.down_proj.weight", "blk.#.ffn_down_exps.weight", ConfigDim::Hidden,
+     ConfigDim::ExpertIntermediate, When::Sparse},
 };
 
 constexpr TensorRule latentAttention[] = {
-    {"model.layers.#.input_layernorm.weight", "blk.#.attn_norm.weight", Dim::Hidden},
-    {"model.layers.#.self_attn.q_proj.weight", "blk.#.attn_q.weight", Dim::Queries, Dim::Hidden, When::NoQueryLora},
-    {"model.layers.#.self_attn.q_a_proj.weight", "blk.#.attn_q_a.weight", Dim::QueryRank, Dim::Hidden, When::QueryLora},
-    {"model.layers.#.self_attn.q_a_proj.bias", "blk.#.attn_q_a.bias", Dim::QueryRank, Dim::None, When::QueryLoraBias},
-    {"model.layers.#.self_attn.q_a_layernorm.weight", "blk.#.attn_q_a_norm.weight", Dim::QueryRank, Dim::None,
+    {"model.layers.#.input_layernorm.weight", "blk.#.attn_norm.weight", ConfigDim::Hidden},
+    {"model.layers.#.self_attn.q_proj.weight", "blk.#.attn_q.weight", ConfigDim::Queries, ConfigDim::Hidden,
+     When::NoQueryLora},
+    {"model.layers.#.self_attn.q_a_proj.weight", "blk.#.attn_q_a.weight", ConfigDim::QueryRank, ConfigDim::Hidden,
      When::QueryLora},
-    {"model.layers.#.self_attn.q_b_proj.weight", "blk.#.attn_q_b.weight", Dim::Queries, Dim::QueryRank,
+    {"model.layers.#.self_attn.q_a_proj.bias", "blk.#.attn_q_a.bias", ConfigDim::QueryRank, ConfigDim::None,
+     When::QueryLoraBias},
+    {"model.layers.#.self_attn.q_a_layernorm.weight", "blk.#.attn_q_a_norm.weight", ConfigDim::QueryRank,
+     ConfigDim::None, When::QueryLora},
+    {"model.layers.#.self_attn.q_b_proj.weight", "blk.#.attn_q_b.weight", ConfigDim::Queries, ConfigDim::QueryRank,
      When::QueryLora},
-    {"model.layers.#.self_attn.kv_a_proj_with_mqa.weight", "blk.#.attn_kv_a_mqa.weight", Dim::LatentAndRope,
-     Dim::Hidden},
-    {"model.layers.#.self_attn.kv_a_proj_with_mqa.bias", "blk.#.attn_kv_a_mqa.bias", Dim::LatentAndRope, Dim::None,
-     When::AttentionBias},
-    {"model.layers.#.self_attn.kv_a_layernorm.weight", "blk.#.attn_kv_a_norm.weight", Dim::LatentRank},
-    {"model.layers.#.self_attn.kv_b_proj.weight", "blk.#.attn_kv_b.weight", Dim::LatentUps, Dim::LatentRank,
+    {"model.layers.#.self_attn.kv_a_proj_with_mqa.weight", "blk.#.attn_kv_a_mqa.weight", ConfigDim::LatentAndRope,
+     ConfigDim::Hidden},
+    {"model.layers.#.self_attn.kv_a_proj_with_mqa.bias", "blk.#.attn_kv_a_mqa.bias", ConfigDim::LatentAndRope,
+     ConfigDim::None, When::AttentionBias},
+    {"model.layers.#.self_attn.kv_a_layernorm.weight", "blk.#.attn_kv_a_norm.weight", ConfigDim::LatentRank},
+    {"model.layers.#.self_attn.kv_b_proj.weight", "blk.#.attn_kv_b.weight", ConfigDim::LatentUps, ConfigDim::LatentRank,
      When::WholeUps},
-    {"model.layers.#.self_attn.k_b_proj.weight", "blk.#.attn_k_b.weight", Dim::LatentKeyUps, Dim::NopeDim,
+    {"model.layers.#.self_attn.k_b_proj.weight", "blk.#.attn_k_b.weight", ConfigDim::LatentKeyUps, ConfigDim::NopeDim,
      When::SplitUps},
-    {"model.layers.#.self_attn.v_b_proj.weight", "blk.#.attn_v_b.weight", Dim::LatentOutput, Dim::LatentRank,
-     When::SplitUps},
-    {"model.layers.#.self_attn.o_proj.weight", "blk.#.attn_output.weight", Dim::Hidden, Dim::LatentOutput},
-    {"model.layers.#.self_attn.o_proj.bias", "blk.#.attn_output.bias", Dim::Hidden, Dim::None, When::OutputBias},
+    {"model.layers.#.self_attn.v_b_proj.weight", "blk.#.attn_v_b.weight", ConfigDim::LatentOutput,
+     ConfigDim::LatentRank, When::SplitUps},
+    {"model.layers.#.self_attn.o_proj.weight", "blk.#.attn_output.weight", ConfigDim::Hidden, ConfigDim::LatentOutput},
+    {"model.layers.#.self_attn.o_proj.bias", "blk.#.attn_output.bias", ConfigDim::Hidden, ConfigDim::None,
+     When::OutputBias},
 };
 
 constexpr TensorRule deepseekExperts[] = {
-    {"model.layers.#.mlp.gate.e_score_correction_bias", "blk.#.exp_probs_b.bias", Dim::Experts, Dim::None,
+    {"model.layers.#.mlp.gate.e_score_correction_bias", "blk.#.exp_probs_b.bias", ConfigDim::Experts, ConfigDim::None,
      When::Correction},
-    {"model.layers.#.mlp.shared_experts.gate_proj.weight", "blk.#.ffn_gate_shexp.weight", Dim::SharedIntermediate,
-     Dim::Hidden, When::Shared},
-    {"model.layers.#.mlp.shared_experts.up_proj.weight", "blk.#.ffn_up_shexp.weight", Dim::SharedIntermediate,
-     Dim::Hidden, When::Shared},
-    {"model.layers.#.mlp.shared_experts.down_proj.weight", "blk.#.ffn_down_shexp.weight", Dim::Hidden,
-     Dim::SharedIntermediate, When::Shared},
-    {"model.layers.#.mlp.shared_experts.gate_proj.bias", "blk.#.ffn_gate_shexp.bias", Dim::SharedIntermediate,
-     Dim::None, When::SharedBias},
-    {"model.layers.#.mlp.shared_experts.up_proj.bias", "blk.#.ffn_up_shexp.bias", Dim::SharedIntermediate, Dim::None,
-     When::SharedBias},
-    {"model.layers.#.mlp.shared_experts.down_proj.bias", "blk.#.ffn_down_shexp.bias", Dim::Hidden, Dim::None,
-     When::SharedBias},
+    {"model.layers.#.mlp.shared_experts.gate_proj.weight", "blk.#.ffn_gate_shexp.weight", ConfigDim::SharedIntermediate,
+     ConfigDim::Hidden, When::Shared},
+    {"model.layers.#.mlp.shared_experts.up_proj.weight", "blk.#.ffn_up_shexp.weight", ConfigDim::SharedIntermediate,
+     ConfigDim::Hidden, When::Shared},
+    {"model.layers.#.mlp.shared_experts.down_proj.weight", "blk.#.ffn_down_shexp.weight", ConfigDim::Hidden,
+     ConfigDim::SharedIntermediate, When::Shared},
+    {"model.layers.#.mlp.shared_experts.gate_proj.bias", "blk.#.ffn_gate_shexp.bias", ConfigDim::SharedIntermediate,
+     ConfigDim::None, When::SharedBias},
+    {"model.layers.#.mlp.shared_experts.up_proj.bias", "blk.#.ffn_up_shexp.bias", ConfigDim::SharedIntermediate,
+     ConfigDim::None, When::SharedBias},
+    {"model.layers.#.mlp.shared_experts.down_proj.bias", "blk.#.ffn_down_shexp.bias", ConfigDim::Hidden,
+     ConfigDim::None, When::SharedBias},
 };
 
 // w1 gates, w3 is "up", w2 is "down".
 constexpr TensorRule mixtralExperts[] = {
-    {"model.layers.#.block_sparse_moe.gate.weight", "blk.#.ffn_gate_inp.weight", Dim::Experts, Dim::Hidden},
-    {"model.layers.#.block_sparse_moe.experts.@.w1.weight", "blk.#.ffn_gate_exps.weight", Dim::ExpertIntermediate,
-     Dim::Hidden},
-    {"model.layers.#.block_sparse_moe.experts.@.w2.weight", "blk.#.ffn_down_exps.weight", Dim::Hidden,
-     Dim::ExpertIntermediate},
-    {"model.layers.#.block_sparse_moe.experts.@.w3.weight", "blk.#.ffn_up_exps.weight", Dim::ExpertIntermediate,
-     Dim::Hidden},
+    {"model.layers.#.block_sparse_moe.gate.weight", "blk.#.ffn_gate_inp.weight", ConfigDim::Experts, ConfigDim::Hidden},
+    {"model.layers.#.block_sparse_moe.experts.@.w1.weight", "blk.#.ffn_gate_exps.weight", ConfigDim::ExpertIntermediate,
+     ConfigDim::Hidden},
+    {"model.layers.#.block_sparse_moe.experts.@.w2.weight", "blk.#.ffn_down_exps.weight", ConfigDim::Hidden,
+     ConfigDim::ExpertIntermediate},
+    {"model.layers.#.block_sparse_moe.experts.@.w3.weight", "blk.#.ffn_up_exps.weight", ConfigDim::ExpertIntermediate,
+     ConfigDim::Hidden},
 };
 
 constexpr TensorRule phi3Layer[] = {
-    {"model.layers.#.input_layernorm.weight", "blk.#.attn_norm.weight", Dim::Hidden},
-    {"model.layers.#.self_attn.qkv_proj.weight", "blk.#.attn_qkv.weight", Dim::QueriesKeysValues, Dim::Hidden},
-    {"model.layers.#.self_attn.o_proj.weight", "blk.#.attn_output.weight", Dim::Hidden, Dim::Queries},
-    {"model.layers.#.mlp.gate_up_proj.weight", "blk.#.ffn_up.weight", Dim::GateAndUp, Dim::Hidden},
-    {"model.layers.#.mlp.down_proj.weight", "blk.#.ffn_down.weight", Dim::Hidden, Dim::Intermediate},
+    {"model.layers.#.input_layernorm.weight", "blk.#.attn_norm.weight", ConfigDim::Hidden},
+    {"model.layers.#.self_attn.qkv_proj.weight", "blk.#.attn_qkv.weight", ConfigDim::QueriesKeysValues,
+     ConfigDim::Hidden},
+    {"model.layers.#.self_attn.o_proj.weight", "blk.#.attn_output.weight", ConfigDim::Hidden, ConfigDim::Queries},
+    {"model.layers.#.mlp.gate_up_proj.weight", "blk.#.ffn_up.weight", ConfigDim::GateAndUp, ConfigDim::Hidden},
+    {"model.layers.#.mlp.down_proj.weight", "blk.#.ffn_down.weight", ConfigDim::Hidden, ConfigDim::Intermediate},
 };
 
 constexpr TensorRule gpt2[] = {
-    {"transformer.wte.weight", "token_embd.weight", Dim::Vocab, Dim::Hidden},
-    {"transformer.wpe.weight", "position_embd.weight", Dim::Positions, Dim::Hidden},
-    {"transformer.ln_f.weight", "output_norm.weight", Dim::Hidden},
-    {"transformer.ln_f.bias", "output_norm.bias", Dim::Hidden},
-    {"lm_head.weight", "output.weight", Dim::Vocab, Dim::Hidden, When::Untied},
-    {"transformer.h.#.ln_1.weight", "blk.#.attn_norm.weight", Dim::Hidden},
-    {"transformer.h.#.ln_1.bias", "blk.#.attn_norm.bias", Dim::Hidden},
-    {"transformer.h.#.attn.c_attn.weight", "blk.#.attn_qkv.weight", Dim::QueriesKeysValues, Dim::Hidden, When::Always,
+    {"transformer.wte.weight", "token_embd.weight", ConfigDim::Vocab, ConfigDim::Hidden},
+    {"transformer.wpe.weight", "position_embd.weight", ConfigDim::Positions, ConfigDim::Hidden},
+    {"transformer.ln_f.weight", "output_norm.weight", ConfigDim::Hidden},
+    {"transformer.ln_f.bias", "output_norm.bias", ConfigDim::Hidden},
+    {"lm_head.weight", "output.weight", ConfigDim::Vocab, ConfigDim::Hidden, When::Untied},
+    {"transformer.h.#.ln_1.weight", "blk.#.attn_norm.weight", ConfigDim::Hidden},
+    {"transformer.h.#.ln_1.bias", "blk.#.attn_norm.bias", ConfigDim::Hidden},
+    {"transformer.h.#.attn.c_attn.weight", "blk.#.attn_qkv.weight", ConfigDim::QueriesKeysValues, ConfigDim::Hidden,
+     When::Always, true},
+    {"transformer.h.#.attn.c_attn.bias", "blk.#.attn_qkv.bias", ConfigDim::QueriesKeysValues},
+    {"transformer.h.#.attn.c_proj.weight", "blk.#.attn_output.weight", ConfigDim::Hidden, ConfigDim::Queries,
+     When::Always, true},
+    {"transformer.h.#.attn.c_proj.bias", "blk.#.attn_output.bias", ConfigDim::Hidden},
+    {"transformer.h.#.ln_2.weight", "blk.#.ffn_norm.weight", ConfigDim::Hidden},
+    {"transformer.h.#.ln_2.bias", "blk.#.ffn_norm.bias", ConfigDim::Hidden},
+    {"transformer.h.#.mlp.c_fc.weight", "blk.#.ffn_up.weight", ConfigDim::Intermediate, ConfigDim::Hidden, When::Always,
      true},
-    {"transformer.h.#.attn.c_attn.bias", "blk.#.attn_qkv.bias", Dim::QueriesKeysValues},
-    {"transformer.h.#.attn.c_proj.weight", "blk.#.attn_output.weight", Dim::Hidden, Dim::Queries, When::Always, true},
-    {"transformer.h.#.attn.c_proj.bias", "blk.#.attn_output.bias", Dim::Hidden},
-    {"transformer.h.#.ln_2.weight", "blk.#.ffn_norm.weight", Dim::Hidden},
-    {"transformer.h.#.ln_2.bias", "blk.#.ffn_norm.bias", Dim::Hidden},
-    {"transformer.h.#.mlp.c_fc.weight", "blk.#.ffn_up.weight", Dim::Intermediate, Dim::Hidden, When::Always, true},
-    {"transformer.h.#.mlp.c_fc.bias", "blk.#.ffn_up.bias", Dim::Intermediate},
-    {"transformer.h.#.mlp.c_proj.weight", "blk.#.ffn_down.weight", Dim::Hidden, Dim::Intermediate, When::Always, true},
-    {"transformer.h.#.mlp.c_proj.bias", "blk.#.ffn_down.bias", Dim::Hidden},
+    {"transformer.h.#.mlp.c_fc.bias", "blk.#.ffn_up.bias", ConfigDim::Intermediate},
+    {"transformer.h.#.mlp.c_proj.weight", "blk.#.ffn_down.weight", ConfigDim::Hidden, ConfigDim::Intermediate,
+     When::Always, true},
+    {"transformer.h.#.mlp.c_proj.bias", "blk.#.ffn_down.bias", ConfigDim::Hidden},
 };
 
 template <size_t n> constexpr TensorRules list(const TensorRule (&rules)[n]) {
@@ -283,47 +300,47 @@ std::string tensorName(const char *pattern, int64_t layer, int64_t expert) {
   return name;
 }
 
-int64_t dimension(Dim dim, const ModelConfig &config) {
+int64_t dimension(ConfigDim dim, const ModelConfig &config) {
   switch (dim) {
-  case Dim::None:
+  case ConfigDim::None:
     return 1;
-  case Dim::Vocab:
+  case ConfigDim::Vocab:
     return config.vocabSize;
-  case Dim::Positions:
+  case ConfigDim::Positions:
     return config.contextLength;
-  case Dim::Hidden:
+  case ConfigDim::Hidden:
     return config.hiddenSize;
-  case Dim::Queries:
+  case ConfigDim::Queries:
     return config.numHeads * config.headDim;
-  case Dim::KeyValues:
+  case ConfigDim::KeyValues:
     return config.numKvHeads * config.headDim;
-  case Dim::QueriesKeysValues:
+  case ConfigDim::QueriesKeysValues:
     return (config.numHeads + 2 * config.numKvHeads) * config.headDim;
-  case Dim::HeadDim:
+  case ConfigDim::HeadDim:
     return config.headDim;
-  case Dim::Intermediate:
+  case ConfigDim::Intermediate:
     return config.intermediateSize;
-  case Dim::GateAndUp:
+  case ConfigDim::GateAndUp:
     return 2 * config.intermediateSize;
-  case Dim::Experts:
+  case ConfigDim::Experts:
     return config.moe.numExperts;
-  case Dim::ExpertIntermediate:
+  case ConfigDim::ExpertIntermediate:
     return config.moe.intermediateSize;
-  case Dim::SharedIntermediate:
+  case ConfigDim::SharedIntermediate:
     return config.moe.sharedIntermediateSize;
-  case Dim::QueryRank:
+  case ConfigDim::QueryRank:
     return config.latent.qLoraRank;
-  case Dim::LatentRank:
+  case ConfigDim::LatentRank:
     return config.latent.kvLoraRank;
-  case Dim::LatentAndRope:
+  case ConfigDim::LatentAndRope:
     return config.latent.kvLoraRank + config.latent.qkRopeHeadDim;
-  case Dim::LatentUps:
+  case ConfigDim::LatentUps:
     return config.numHeads * (config.latent.qkNopeHeadDim + config.latent.vHeadDim);
-  case Dim::LatentKeyUps:
+  case ConfigDim::LatentKeyUps:
     return config.numHeads * config.latent.kvLoraRank;
-  case Dim::LatentOutput:
+  case ConfigDim::LatentOutput:
     return config.numHeads * config.latent.vHeadDim;
-  case Dim::NopeDim:
+  case ConfigDim::NopeDim:
     return config.latent.qkNopeHeadDim;
   }
   return 1;

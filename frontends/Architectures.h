@@ -11,7 +11,7 @@
 namespace heddle {
 
 // A dimension of a tensor in terms of the config.
-enum class Dim : uint8_t {
+enum class ConfigDim : uint8_t {
   None,
   Vocab,
   Positions,
@@ -58,8 +58,8 @@ enum class When : uint8_t {
 struct TensorRule {
   const char *name;
   const char *gguf;
-  Dim rows;
-  Dim columns = Dim::None; // None: a vector
+  ConfigDim rows;
+  ConfigDim columns = ConfigDim::None; // None: a vector
   When when = When::Always;
   bool conv1d = false; // Hugging Face's file stores (columns, rows)
 };
@@ -103,7 +103,7 @@ const Architecture *findGgufArchitecture(std::string_view name, bool hasExperts)
 std::string tensorName(const char *pattern, int64_t layer, int64_t expert);
 
 // The value of `dim`; 1 for None. All sizes are bounded by validateSizes, so that products do not wrap.
-int64_t dimension(Dim dim, const ModelConfig &config);
+int64_t dimension(ConfigDim dim, const ModelConfig &config);
 
 // Whether a rule applies to a layer (any layer for rules without '#').
 bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer);
@@ -118,11 +118,10 @@ Status forEachTensor(const Architecture &architecture, const ModelConfig &config
       int64_t experts = name.find('@') == std::string_view::npos ? 1 : config.moe.numExperts;
       for (int64_t layer = 0; layer < layers; ++layer)
         for (int64_t expert = 0; expert < experts && applies(rule, config, layer); ++expert)
-          if (Status visited = visit(rule, layer, expert); !visited)
-            return visited;
+          HEDDLE_RETURN_IF_ERROR(visit(rule, layer, expert));
     }
   }
-  return Done{};
+  return Status();
 }
 
 } // namespace heddle

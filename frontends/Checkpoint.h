@@ -5,7 +5,8 @@
 #ifndef HEDDLE_FRONTENDS_CHECKPOINT_H
 #define HEDDLE_FRONTENDS_CHECKPOINT_H
 
-#include "frontends/Expected.h"
+#include "bytes/Expected.h"
+#include "bytes/MappedFile.h"
 
 #include <cstdint>
 #include <map>
@@ -71,23 +72,10 @@ struct TensorInfo {
   bool transposed = false; // stored as (in_features, out_features), though `shape` says (out, in): GPT-2's Conv1D
 };
 
-// A file mapped read-only for as long as the object lives.
-class MappedFile {
-public:
-  static Expected<std::shared_ptr<MappedFile>> open(const std::string &path);
-  // The same of an open descriptor, which it closes; `path` is for messages.
-  static Expected<std::shared_ptr<MappedFile>> map(int descriptor, const std::string &path);
-  ~MappedFile();
-  const uint8_t *data() const { return base; }
-  size_t size() const { return length; }
-  const std::string &path() const { return name; }
-
-private:
-  MappedFile() = default;
-  const uint8_t *base = nullptr;
-  size_t length = 0;
-  std::string name;
-};
+// A mapped file that lasts as long as someone holds it.
+Expected<std::shared_ptr<MappedFile>> openShared(const std::string &path);
+// The same of an open descriptor, which it closes; `path` is for messages.
+Expected<std::shared_ptr<MappedFile>> mapShared(int descriptor, const std::string &path);
 
 struct Checkpoint {
   std::vector<std::shared_ptr<MappedFile>> files;

@@ -2,8 +2,8 @@
 //
 // The checks that all readers share. A config that passes is one that a family can compute with, without asking again.
 #include "frontends/ModelConfig.h"
+#include "bytes/Status.h"
 #include "frontends/Architectures.h"
-#include "frontends/Size.h"
 
 #include <algorithm>
 #include <cmath>
@@ -84,10 +84,10 @@ private:
   Status checkScaling(const RopeConfig &rope);
   Status checkFactors(const RopeConfig &rope);
   Status checkMoe();
-  Error fail(std::string_view name, const std::string &what) const {
+  Status fail(std::string_view name, const std::string &what) const {
     return errorIn(file, fieldName(config, name) + " " + what);
   }
-  Error failScaling(const char *name, double value, const char *expected) const {
+  Status failScaling(const char *name, double value, const char *expected) const {
     return errorIn(file,
                    fieldName(config, "rope_scaling") + "." + name + " is " + shown(value) + ", expected " + expected);
   }
@@ -112,7 +112,7 @@ Status ConfigChecker::checkHeads() {
                                     fieldName(config, "qk_rope_head_dim") + " (" +
                                     std::to_string(latent.qkRopeHeadDim) + ") are more than " +
                                     std::to_string(maxLatentDim) + " together");
-  return Done{};
+  return Status();
 }
 
 Status ConfigChecker::checkNumbers() {
@@ -123,7 +123,7 @@ Status ConfigChecker::checkNumbers() {
                              {"query_pre_attn_scalar", config.attentionScale}})
     if (!std::isfinite(value) || value < 0.0)
       return fail(name, "is " + shown(value) + ", expected a positive number");
-  return Done{};
+  return Status();
 }
 
 Status ConfigChecker::checkLayers() {
@@ -136,7 +136,7 @@ Status ConfigChecker::checkLayers() {
     if (window > maxWindow)
       return fail("sliding_window", "is " + std::to_string(window) + ", expected at most " + std::to_string(maxWindow));
   }
-  return Done{};
+  return Status();
 }
 
 Status ConfigChecker::checkFactors(const RopeConfig &rope) {
@@ -153,14 +153,13 @@ Status ConfigChecker::checkFactors(const RopeConfig &rope) {
       if (!isPositive(factor))
         return failScaling(name, factor, "positive numbers");
   }
-  return Done{};
+  return Status();
 }
 
 Status ConfigChecker::checkScaling(const RopeConfig &rope) {
-  if (Status checked = checkFactors(rope); !checked)
-    return checked;
+  HEDDLE_RETURN_IF_ERROR(checkFactors(rope));
   if (rope.scaling == RopeScalingKind::None)
-    return Done{};
+    return Status();
   if (!isPositive(rope.factor))
     return failScaling("factor", rope.factor, "a positive number");
   if (rope.attentionFactor && !isPositive(*rope.attentionFactor))
@@ -187,7 +186,7 @@ Status ConfigChecker::checkScaling(const RopeConfig &rope) {
       if (!std::isfinite(value) || value < 0.0)
         return failScaling(name, value, "a positive number");
   }
-  return Done{};
+  return Status();
 }
 
 Status ConfigChecker::checkRope(const RopeConfig &rope) {
@@ -207,7 +206,7 @@ Status ConfigChecker::checkRope(const RopeConfig &rope) {
 Status ConfigChecker::checkMoe() {
   const MoeConfig &moe = config.moe;
   if (moe.numExperts == 0)
-    return Done{};
+    return Status();
   if (moe.expertsPerToken < 1 || moe.expertsPerToken > moe.numExperts)
     return fail("num_experts_per_tok", "is " + std::to_string(moe.expertsPerToken) + ", expected 1 to " +
                                            fieldName(config, "num_local_experts") + " (" +
@@ -224,13 +223,13 @@ Status ConfigChecker::checkMoe() {
     return fail("n_group", "is " + std::to_string(moe.numGroups) + ", expected groups of at least 2 experts");
   if (!isPositive(moe.routedScale))
     return fail("routed_scaling_factor", "is " + shown(moe.routedScale) + ", expected a positive number");
-  return Done{};
+  return Status();
 }
 
 Status ConfigChecker::checkIds() {
   auto check = [&](const char *name, int64_t id) -> Status {
     if (id >= 0 && id < config.vocabSize)
-      return Done{};
+      return Status();
     return errorIn(file, std::string(name) + " is " + std::to_string(id) + ", expected a token below " +
                              fieldName(config, "vocab_size") + " (" + std::to_string(config.vocabSize) + ")");
   };
@@ -238,12 +237,10 @@ Status ConfigChecker::checkIds() {
                           {"pad_token_id", config.padId},
                           {"decoder_start_token_id", config.decoderStartId}})
     if (id)
-      if (Status checked = check(name, *id); !checked)
-        return checked;
+      HEDDLE_RETURN_IF_ERROR(check(name, *id));
   for (int64_t id : config.eosIds)
-    if (Status checked = check("eos_token_id", id); !checked)
-      return checked;
-  return Done{};
+    HEDDLE_RETURN_IF_ERROR(check("eos_token_id", id));
+  return Status();
 }
 
 Status ConfigChecker::checkGeneration() {
@@ -258,21 +255,18 @@ Status ConfigChecker::checkGeneration() {
     return fail("repetition_penalty", config.repetitionPenalty, "a positive number");
   if (config.topK < 0)
     return fail("top_k", static_cast<double>(config.topK), "a number from 0");
-  return Done{};
+  return Status();
 }
 
 Status ConfigChecker::check() {
-  if (Status sizes = validateSizes(config, file); !sizes)
-    return sizes;
+  HEDDLE_RETURN_IF_ERROR(validateSizes(config, file));
   for (Status (ConfigChecker::*step)() :
        {&ConfigChecker::checkHeads, &ConfigChecker::checkNumbers, &ConfigChecker::checkLayers, &ConfigChecker::checkMoe,
         &ConfigChecker::checkIds, &ConfigChecker::checkGeneration})
-    if (Status checked = (this->*step)(); !checked)
-      return checked;
+    HEDDLE_RETURN_IF_ERROR((this->*step)());
   for (const RopeConfig &rope : config.ropes)
-    if (Status checked = checkRope(rope); !checked)
-      return checked;
-  return Done{};
+    HEDDLE_RETURN_IF_ERROR(checkRope(rope));
+  return Status();
 }
 
 // Compares the tensors with the config.
@@ -284,7 +278,7 @@ public:
 private:
   Status checkTensor(const TensorRule &rule, int64_t layer, int64_t expert);
   Status checkTied();
-  Error fail(const TensorInfo &tensor, const std::string &what) const {
+  Status fail(const TensorInfo &tensor, const std::string &what) const {
     return errorIn(checkpoint.files[tensor.file]->path(), what);
   }
 
@@ -308,16 +302,16 @@ Status TensorChecker::checkTensor(const TensorRule &rule, int64_t layer, int64_t
         "tensor " + name + " is missing" + (rule.when == When::Untied ? ", and tie_word_embeddings is false" : "") +
             (checkpoint.files.size() > 1 ? " in all " + std::to_string(checkpoint.files.size()) + " files" : ""));
   std::vector<int64_t> expected = {dimension(rule.rows, config)};
-  if (rule.columns != Dim::None)
+  if (rule.columns != ConfigDim::None)
     expected.push_back(dimension(rule.columns, config));
   if (tensor->shape != expected)
     return fail(*tensor, "tensor " + name + " has shape " + shapeText(tensor->shape) + ", the config asks for " +
-                             shapeText(expected) + (rule.rows == Dim::Vocab ? " (vocab_size, hidden_size)" : ""));
+                             shapeText(expected) + (rule.rows == ConfigDim::Vocab ? " (vocab_size, hidden_size)" : ""));
   bool plain = tensorTypeInfo(tensor->type).blockValues == 1;
-  if (!isWeightType(tensor->type) || (rule.columns == Dim::None && !plain))
+  if (!isWeightType(tensor->type) || (rule.columns == ConfigDim::None && !plain))
     return fail(*tensor, "tensor " + name + " has type " + tensorTypeInfo(tensor->type).name + ", expected f32, f16" +
-                             (rule.columns == Dim::None ? " or bf16" : ", bf16 or a block type"));
-  return Done{};
+                             (rule.columns == ConfigDim::None ? " or bf16" : ", bf16 or a block type"));
+  return Status();
 }
 
 // A tied model may repeat its embeddings as lm_head; two different ones contradict the flag.
@@ -326,11 +320,11 @@ Status TensorChecker::checkTied() {
   const char *name = config.architecture == "gpt2" ? "transformer.wte.weight" : "model.embed_tokens.weight";
   const TensorInfo *embedding = checkpoint.find(name);
   if (!config.tieWordEmbeddings || !head || !embedding)
-    return Done{};
+    return Status();
   bool equal = head->type == embedding->type && head->shape == embedding->shape && head->bytes == embedding->bytes &&
                std::memcmp(checkpoint.data(*head), checkpoint.data(*embedding), head->bytes) == 0;
   return equal
-             ? Status(Done{})
+             ? Status()
              : Status(fail(*head, "tie_word_embeddings is true, but lm_head.weight differs from " + std::string(name)));
 }
 
@@ -338,7 +332,7 @@ Status TensorChecker::check(const Architecture &architecture) {
   Status checked = forEachTensor(architecture, config, [&](const TensorRule &rule, int64_t layer, int64_t expert) {
     return checkTensor(rule, layer, expert);
   });
-  return checked ? checkTied() : checked;
+  return checked.isOk() ? checkTied() : checked;
 }
 
 } // namespace
@@ -357,52 +351,39 @@ std::string fieldName(const ModelConfig &config, std::string_view name) {
   return std::string(name);
 }
 
-std::string shapeText(const std::vector<int64_t> &shape) {
-  std::string text = "(";
-  for (size_t i = 0; i < shape.size(); ++i)
-    text += (i ? ", " : "") + std::to_string(shape[i]);
-  return text + ")";
-}
-
 Status validateSizes(const ModelConfig &config, const std::string &file) {
   auto check = [&](std::string_view name, int64_t value, int64_t low, int64_t high) -> Status {
     if (value >= low && value <= high)
-      return Done{};
+      return Status();
     return errorIn(file, fieldName(config, name) + " is " + std::to_string(value) + ", expected " +
                              std::to_string(low) + " to " + std::to_string(high));
   };
   for (const Field &field : fields)
     if (field.member)
-      if (Status checked = check(field.name, config.*field.member, field.low, field.high); !checked)
-        return checked;
+      HEDDLE_RETURN_IF_ERROR(check(field.name, config.*field.member, field.low, field.high));
   const LatentConfig &latent = config.latent;
   if (latent.enabled)
     for (auto [name, value] : {std::pair<const char *, int64_t>{"kv_lora_rank", latent.kvLoraRank},
                                {"qk_nope_head_dim", latent.qkNopeHeadDim},
                                {"qk_rope_head_dim", latent.qkRopeHeadDim},
                                {"v_head_dim", latent.vHeadDim}})
-      if (Status checked = check(name, value, 1, maxLatentDim); !checked)
-        return checked;
-  if (Status checked = check("q_lora_rank", latent.qLoraRank, 0, 1 << 16); !checked)
-    return checked;
-  if (Status checked = check("num_local_experts", config.moe.numExperts, 0, maxExperts); !checked)
-    return checked;
+      HEDDLE_RETURN_IF_ERROR(check(name, value, 1, maxLatentDim));
+  HEDDLE_RETURN_IF_ERROR(check("q_lora_rank", latent.qLoraRank, 0, 1 << 16));
+  HEDDLE_RETURN_IF_ERROR(check("num_local_experts", config.moe.numExperts, 0, maxExperts));
   if (config.moe.numExperts == 0)
-    return Done{};
-  if (Status checked = check("n_shared_experts", config.moe.sharedIntermediateSize, 0, 1 << 24); !checked)
-    return checked;
+    return Status();
+  HEDDLE_RETURN_IF_ERROR(check("n_shared_experts", config.moe.sharedIntermediateSize, 0, 1 << 24));
   return check("moe_intermediate_size", config.moe.intermediateSize, 1, 1 << 24);
 }
 
 Status validateGeneration(const ModelConfig &config, const std::string &file) {
   ConfigChecker checker(config, file);
   Status ids = checker.checkIds();
-  return ids ? checker.checkGeneration() : ids;
+  return ids.isOk() ? checker.checkGeneration() : ids;
 }
 
 Status validate(const Model &model, const std::string &file) {
-  if (Status checked = ConfigChecker(model.config, file).check(); !checked)
-    return checked;
+  HEDDLE_RETURN_IF_ERROR(ConfigChecker(model.config, file).check());
   const Architecture *architecture = findArchitecture(model.config.architecture);
   assert(architecture && "readers refuse unknown architectures");
   return TensorChecker(model).check(*architecture);

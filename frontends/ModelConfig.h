@@ -119,13 +119,6 @@ Status validateGeneration(const ModelConfig &config, const std::string &file);
 // What `name`, a Hugging Face key, is called in the file that the config was read from: "llama.block_count", "n_layer",
 // …
 std::string fieldName(const ModelConfig &config, std::string_view name);
-// "(64, 32)"
-std::string shapeText(const std::vector<int64_t> &shape);
-
-// Reads a GGUF file (any part of a split one), a Hugging Face directory, or an ONNX file. Does not read the tokenizer.
-Expected<Model> readModel(const std::string &path);
-// Whether readModel takes the path for an ONNX file: by its content, or by its name.
-bool isOnnx(const std::string &path);
 
 } // namespace heddle
 

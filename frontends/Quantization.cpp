@@ -5,6 +5,8 @@
 // own reference.
 #include "frontends/Checkpoint.h"
 
+#include "bytes/HalfFloats.h"
+
 #include <cmath>
 #include <cstring>
 #include <iterator>
@@ -37,23 +39,6 @@ template <typename T> T load(const uint8_t *data) {
   T value;
   std::memcpy(&value, data, sizeof(T));
   return value;
-}
-
-float fromBits(uint32_t bits) {
-  float value;
-  std::memcpy(&value, &bits, sizeof(value));
-  return value;
-}
-
-float halfToFloat(uint16_t half) {
-  uint32_t sign = static_cast<uint32_t>(half & 0x8000) << 16;
-  uint32_t exponent = (half >> 10) & 31, mantissa = half & 0x3ff;
-  if (exponent == 0) {
-    float magnitude = static_cast<float>(mantissa) * fromBits(0x33800000); // 2^-24
-    return sign ? -magnitude : magnitude;
-  }
-  uint32_t wide = exponent == 31 ? 255 : exponent + 112;
-  return fromBits(sign | wide << 23 | mantissa << 13);
 }
 
 float half(const uint8_t *data) {
@@ -283,7 +268,7 @@ void dequantize(TensorType type, const uint8_t *data, size_t count, float *out) 
     return;
   case TensorType::BF16:
     for (size_t i = 0; i < count; ++i)
-      out[i] = fromBits(static_cast<uint32_t>(load<uint16_t>(data + 2 * i)) << 16);
+      out[i] = bfloatToFloat(load<uint16_t>(data + 2 * i));
     return;
   default:
     break;

@@ -33,7 +33,17 @@ heddle_status report(const Status &status) {
   size_t size = wholeCharacters(status.message(), sizeof lastError - 1);
   memcpy(lastError, status.message().data(), size);
   lastError[size] = '\0';
-  return status.code();
+  switch (status.code()) {
+  case StatusCode::Ok:
+    return HEDDLE_OK;
+  case StatusCode::InvalidInput:
+    return HEDDLE_INVALID_INPUT;
+  case StatusCode::OutOfMemory:
+    return HEDDLE_OUT_OF_MEMORY;
+  case StatusCode::Failure:
+    break;
+  }
+  return HEDDLE_FAILURE;
 }
 
 heddle_status wrap(std::unique_ptr<Package> package, heddle_package **out) {
@@ -43,7 +53,7 @@ heddle_status wrap(std::unique_ptr<Package> package, heddle_package **out) {
     std::string error;
     opened->tokenizer = Tokenizer::create(*table, error);
     if (!opened->tokenizer)
-      return report(failure(package->path() + ": tokenizer: " + error));
+      return report(Status::failure(package->path() + ": tokenizer: " + error));
   }
   opened->package = std::move(package);
   *out = opened.release();

@@ -5,7 +5,7 @@
 #include "compiler/codegen/HostKernel.h"
 #include "compiler/codegen/gpu/GpuAttention.h"
 #include "compiler/codegen/halide/BufferBuilder.h"
-#include "compiler/codegen/halide/PackedWeights.h"
+#include "compiler/codegen/halide/WeightExpressions.h"
 #include "dialect/HeddleDialect.h"
 #include "runtime/model/ModelAbi.h"
 

@@ -3,7 +3,7 @@
 // heddle inspect: a model file, or an executable, library, object or package that holds compiled ones.
 
 #include "compiler/tools/CompileArguments.h"
-#include "frontends/Inspect.h"
+#include "frontends/read/Inspect.h"
 #include "runtime/model/PackageFile.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -178,7 +178,7 @@ static int inspectCompiled(const std::string &path, bool asJson, bool check) {
 }
 
 static bool isElf(const std::string &path) {
-  FileMapping file;
+  MappedFile file;
   return file.open(path).isOk() &&
          StringRef(reinterpret_cast<const char *>(file.data()), file.size()).starts_with(ELFMAG);
 }

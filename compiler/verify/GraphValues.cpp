@@ -22,7 +22,7 @@ static Expected<Tensor> readInput(const Checkpoint &file, const std::string &nam
   const std::string &path = file.files.front()->path();
   const TensorInfo *stored = file.find(name);
   if (!stored)
-    return Error{path + ": there is no tensor '" + name + "'"};
+    return invalidInput(path + ": there is no tensor '" + name + "'");
   bool fits = int64_t(stored->shape.size()) == type.getRank();
   for (int64_t axis = 0; fits && axis < type.getRank(); ++axis)
     fits = type.isDynamicDim(axis) || stored->shape[axis] == type.getDimSize(axis);
@@ -30,7 +30,7 @@ static Expected<Tensor> readInput(const Checkpoint &file, const std::string &nam
   if (!fits || int64_t(info.blockBytes) != storedBytes(type.getElementType())) {
     std::string text;
     llvm::raw_string_ostream(text) << path << ": tensor '" << name << "' does not fit " << type;
-    return Error{text};
+    return invalidInput(text);
   }
   return tensorFromBytes(type.getElementType(), llvm::to_vector_of<int64_t>(stored->shape), file.data(*stored));
 }
@@ -39,8 +39,7 @@ Expected<std::vector<NamedTensor>> graphInputs(func::FuncOp graph, const std::st
                                                int64_t dynamicSize) {
   Checkpoint file;
   if (!path.empty())
-    if (Status read = readSafetensors(path, file); !read)
-      return read.takeError();
+    HEDDLE_RETURN_IF_ERROR(readSafetensors(path, file));
   std::vector<NamedTensor> inputs;
   for (auto [index, argument] : llvm::enumerate(graph.getArgumentTypes())) {
     NamedTensor input = describe(graph.getArgAttrDict(index));
@@ -48,7 +47,7 @@ Expected<std::vector<NamedTensor>> graphInputs(func::FuncOp graph, const std::st
     if (!path.empty()) {
       Expected<Tensor> values = readInput(file, input.name, type);
       if (!values)
-        return values.takeError();
+        return values.status();
       input.values = std::move(*values);
     } else {
       SmallVector<int64_t> shape;

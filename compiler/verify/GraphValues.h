@@ -6,7 +6,7 @@
 
 #include "compiler/verify/RunBinary.h"
 
-#include "frontends/Expected.h"
+#include "bytes/Expected.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 

@@ -5,6 +5,7 @@
 #include "compiler/Program.h"
 #include "compiler/package/OutputFile.h"
 #include "compiler/verify/VerifyPlan.h"
+#include "frontends/read/ReadModel.h"
 
 #include "llvm/ADT/APFloat.h"
 #include "llvm/Support/Endian.h"
@@ -69,7 +70,7 @@ Expected<std::string> heddle::writeQuietModel(const std::string &path, const std
     return std::string();
   Expected<Model> model = readModel(path);
   if (!model)
-    return model.takeError();
+    return model.status();
   const Checkpoint &checkpoint = model->checkpoint;
   if (bytesOf(checkpoint) > smallModelBytes)
     return std::string();
@@ -90,7 +91,7 @@ Expected<std::string> heddle::writeQuietModel(const std::string &path, const std
   std::string root = isFolder ? StringRef(path).rtrim('/').str() : folderOf(path), error;
   for (auto [file, bytes] : llvm::zip_equal(checkpoint.files, files))
     if (!writeWhole(copyOf(file->path(), root, folder), bytes, error))
-      return Error{error};
+      return invalidInput(error);
   std::error_code code;
   for (fs::directory_iterator entry(root, code), end; entry != end && !code; entry.increment(code))
     if (llvm::sys::path::extension(entry->path()) == ".json")

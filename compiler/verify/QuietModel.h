@@ -4,7 +4,7 @@
 #ifndef HEDDLE_COMPILER_VERIFY_QUIETMODEL_H
 #define HEDDLE_COMPILER_VERIFY_QUIETMODEL_H
 
-#include "frontends/Expected.h"
+#include "bytes/Expected.h"
 
 #include <string>
 

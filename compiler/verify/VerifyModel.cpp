@@ -131,7 +131,7 @@ LogicalResult StageCheck::chooseSequence(ModuleOp module) {
   if (options.inputs.empty()) {
     wrong = idsOf(options, fewTokens, cast<RankedTensorType>(graph.getResultTypes()[0]).getShape().back(), ids);
   } else if (Expected<std::vector<NamedTensor>> given = graphInputs(graph, options.inputs, options.seed); !given) {
-    wrong = "--inputs: " + given.takeError().message;
+    wrong = "--inputs: " + given.message();
   } else {
     auto input = llvm::find_if(*given, [](const NamedTensor &tensor) { return tensor.name == "input_ids"; });
     ids = input->values.integers;
@@ -176,7 +176,7 @@ LogicalResult StageCheck::chooseInputs(ModuleOp module, NumericCheckOptions &num
   Expected<std::vector<NamedTensor>> given = graphInputs(graph, options.inputs, options.seed);
   inputsFit = bool(given);
   if (!given)
-    return graph.emitError("--inputs: ") << given.takeError().message;
+    return graph.emitError("--inputs: ") << given.message();
   inputs = std::move(*given);
   SmallVector<RuntimeValue> values;
   for (const NamedTensor &input : inputs)
@@ -409,7 +409,7 @@ static CompileStatus verifyQuiet(const VerifyOptions &options, const VerifyPlan 
                                  std::string &error) {
   Expected<std::string> model = writeQuietModel(options.compile.model, folder + "/quiet");
   if (!model) {
-    error = model.takeError().message;
+    error = model.message();
     return CompileStatus::Failure;
   }
   if (model->empty())

@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "compiler/verify/VerifyPlan.h"
+#include "frontends/read/ReadModel.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -68,7 +69,7 @@ CompileStatus heddle::planVerification(const VerifyOptions &options, CompileOpti
                                        std::string &error) {
   Expected<Model> model = readModel(compile.model);
   if (!model) {
-    error = model.takeError().message;
+    error = model.message();
     return CompileStatus::InvalidInput;
   }
   const ModelConfig &config = model->config;

@@ -5,6 +5,8 @@
 
 #include "compiler/weights/BlockCodes.h"
 
+#include "bytes/HalfFloats.h"
+
 #include <cstring>
 
 using namespace heddle;

@@ -5,9 +5,9 @@
 
 #include "compiler/weights/PackedLayout.h"
 
+#include "bytes/HalfFloats.h"
 #include "compiler/weights/BlockCodes.h"
 
-#include <cmath>
 #include <cstring>
 
 using namespace heddle;
@@ -18,21 +18,6 @@ template <typename T> static T readAs(const uint8_t *bytes) {
   T value;
   std::memcpy(&value, bytes, sizeof value);
   return value;
-}
-
-float heddle::halfToFloat(uint16_t bits) {
-  uint32_t sign = uint32_t(bits & 0x8000) << 16, exponent = bits >> 10 & 31, mantissa = bits & 0x3ff;
-  if (exponent == 0) {
-    float magnitude = std::ldexp(float(mantissa), -24);
-    return sign ? -magnitude : magnitude;
-  }
-  uint32_t wide = sign | (exponent == 31 ? 0xffu : exponent + 112) << 23 | mantissa << 13;
-  return readAs<float>(reinterpret_cast<const uint8_t *>(&wide));
-}
-
-static float bfloatToFloat(uint16_t bits) {
-  uint32_t wide = uint32_t(bits) << 16;
-  return readAs<float>(reinterpret_cast<const uint8_t *>(&wide));
 }
 
 int64_t PackedLayout::unitValues() const {

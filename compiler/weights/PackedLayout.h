@@ -70,8 +70,6 @@ struct WeightSource {
 void packPanels(TensorType type, const std::vector<WeightSource> &sources, int64_t k, int64_t panelBegin,
                 int64_t panelEnd, uint8_t *out, PanelOrder order = PanelOrder::Stacked);
 
-float halfToFloat(uint16_t bits);
-
 } // namespace heddle
 
 #endif

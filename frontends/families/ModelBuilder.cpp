@@ -37,9 +37,9 @@ ModelBuilder::ModelBuilder(MLIRContext &context, const Model &model)
   Status listed =
       forEachTensor(*architecture, config(), [&](const TensorRule &rule, int64_t layer, int64_t expert) -> Status {
         weightNames.insert(tensorName(rule.name, layer, expert));
-        return Done{};
+        return Status();
       });
-  assert(listed);
+  assert(listed.isOk());
   module = ModuleOp::create(b, loc);
   b.setInsertionPointToEnd(module->getBody());
   auto grid = RankedTensorType::get({dynamic, dynamic}, b.getI32Type());

@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "frontends/gguf/Gguf.h"
-#include "frontends/Size.h"
+#include "bytes/Status.h"
 #include "frontends/gguf/GgufParser.h"
 
 #include <algorithm>
@@ -67,14 +67,14 @@ Expected<const GgufValue *> GgufFile::find(std::string_view key, bool isArray) c
   return &found->second;
 }
 
-static Error wrongType(const std::string &file, std::string_view key, const GgufValue &value, const char *expected) {
+static Status wrongType(const std::string &file, std::string_view key, const GgufValue &value, const char *expected) {
   return errorIn(file, "'" + printable(key) + "' is of type " + ggufTypeName(value) + ", expected " + expected);
 }
 
 Expected<int64_t> GgufFile::integer(std::string_view key) const {
   Expected<const GgufValue *> value = find(key, false);
   if (!value)
-    return value.takeError();
+    return value.status();
   if (!isInteger((*value)->type))
     return wrongType(path(), key, **value, "an integer");
   int64_t number;
@@ -87,7 +87,7 @@ Expected<int64_t> GgufFile::integer(std::string_view key) const {
 Expected<double> GgufFile::number(std::string_view key) const {
   Expected<const GgufValue *> value = find(key, false);
   if (!value)
-    return value.takeError();
+    return value.status();
   if ((*value)->type == GgufType::F32)
     return static_cast<double>(load<float>((*value)->data));
   if ((*value)->type == GgufType::F64)
@@ -96,14 +96,14 @@ Expected<double> GgufFile::number(std::string_view key) const {
     return wrongType(path(), key, **value, "a number");
   Expected<int64_t> whole = integer(key);
   if (!whole)
-    return whole.takeError();
+    return whole.status();
   return static_cast<double>(*whole);
 }
 
 Expected<bool> GgufFile::boolean(std::string_view key) const {
   Expected<const GgufValue *> value = find(key, false);
   if (!value)
-    return value.takeError();
+    return value.status();
   if ((*value)->type != GgufType::Bool)
     return wrongType(path(), key, **value, "bool");
   return *(*value)->data != 0;
@@ -117,7 +117,7 @@ static std::string_view loadString(const uint8_t *data) {
 Expected<std::string_view> GgufFile::string(std::string_view key) const {
   Expected<const GgufValue *> value = find(key, false);
   if (!value)
-    return value.takeError();
+    return value.status();
   if ((*value)->type != GgufType::String)
     return wrongType(path(), key, **value, "a string");
   return loadString((*value)->data);
@@ -126,7 +126,7 @@ Expected<std::string_view> GgufFile::string(std::string_view key) const {
 Expected<std::vector<std::string_view>> GgufFile::strings(std::string_view key) const {
   Expected<const GgufValue *> value = find(key, true);
   if (!value)
-    return value.takeError();
+    return value.status();
   if ((*value)->type != GgufType::String)
     return wrongType(path(), key, **value, "an array of strings");
   std::vector<std::string_view> out;
@@ -142,7 +142,7 @@ Expected<std::vector<std::string_view>> GgufFile::strings(std::string_view key) 
 Expected<std::vector<int64_t>> GgufFile::integers(std::string_view key) const {
   Expected<const GgufValue *> value = find(key, true);
   if (!value)
-    return value.takeError();
+    return value.status();
   if (!isInteger((*value)->type))
     return wrongType(path(), key, **value, "an array of integers");
   std::vector<int64_t> out((*value)->count);
@@ -155,7 +155,7 @@ Expected<std::vector<int64_t>> GgufFile::integers(std::string_view key) const {
 Expected<std::vector<float>> GgufFile::floats(std::string_view key) const {
   Expected<const GgufValue *> value = find(key, true);
   if (!value)
-    return value.takeError();
+    return value.status();
   if ((*value)->type != GgufType::F32)
     return wrongType(path(), key, **value, "an array of f32");
   std::vector<float> out((*value)->count);
@@ -213,7 +213,7 @@ static Status addPart(GgufPart part, std::map<std::string_view, GgufValue> &valu
       return errorIn(part.file->path(), "duplicate tensor '" + printable(name) + "'");
   }
   checkpoint.files.push_back(std::move(part.file));
-  return Done{};
+  return Status();
 }
 
 // The integer under a split.* key of a part that is not yet added.
@@ -231,23 +231,23 @@ static Status checkPart(const GgufPart &part, int64_t number, int64_t count) {
   for (auto [key, expected] : {std::pair<const char *, int64_t>{"split.no", number}, {"split.count", count}}) {
     Expected<int64_t> value = splitNumber(part, key);
     if (!value)
-      return value.takeError();
+      return value.status();
     if (*value != expected)
       return errorIn(part.file->path(), "'" + std::string(key) + "' is " + std::to_string(*value) + ", expected " +
                                             std::to_string(expected) + " by the file's name");
   }
-  return Done{};
+  return Status();
 }
 
 Status GgufFile::readParts(const std::string &path) {
   Expected<GgufPart> given = parseGguf(path);
   if (!given)
-    return given.takeError();
+    return given.status();
   if (given->values.find("split.count") == given->values.end())
     return addPart(std::move(*given), values, checkpoint);
   Expected<int64_t> count = splitNumber(*given, "split.count");
   if (!count)
-    return count.takeError();
+    return count.status();
   if (*count <= 1)
     return addPart(std::move(*given), values, checkpoint);
 
@@ -261,26 +261,23 @@ Status GgufFile::readParts(const std::string &path) {
   for (int64_t number = 1; number <= name.count; ++number) {
     Expected<GgufPart> part = number == name.number ? std::move(given) : parseGguf(partPath(name, number));
     if (!part)
-      return Error{part.takeError().message + " (part " + std::to_string(number) + " of " + std::to_string(name.count) +
-                   " of a split file)"};
-    if (Status checked = checkPart(*part, number - 1, name.count); !checked)
-      return checked;
-    if (Status added = addPart(std::move(*part), values, checkpoint); !added)
-      return added;
+      return invalidInput(part.message() + " (part " + std::to_string(number) + " of " + std::to_string(name.count) +
+                          " of a split file)");
+    HEDDLE_RETURN_IF_ERROR(checkPart(*part, number - 1, name.count));
+    HEDDLE_RETURN_IF_ERROR(addPart(std::move(*part), values, checkpoint));
   }
   Expected<int64_t> total = integer("split.tensors.count");
   if (!total)
-    return total.takeError();
+    return total.status();
   if (*total != static_cast<int64_t>(checkpoint.tensors.size()))
     return errorIn(this->path(), "'split.tensors.count' is " + std::to_string(*total) + ", but the parts hold " +
                                      std::to_string(checkpoint.tensors.size()) + " tensors");
-  return Done{};
+  return Status();
 }
 
 Expected<GgufFile> GgufFile::open(const std::string &path) {
   GgufFile file;
-  if (Status read = file.readParts(path); !read)
-    return read.takeError();
+  HEDDLE_RETURN_IF_ERROR(file.readParts(path));
   return file;
 }
 

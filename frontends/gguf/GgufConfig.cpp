@@ -1,5 +1,5 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "frontends/Size.h"
+#include "bytes/Status.h"
 #include "frontends/gguf/GgufModel.h"
 
 #include <cmath>
@@ -9,8 +9,8 @@ namespace heddle {
 template <typename T, typename U> T GgufKeys::keep(const Expected<U> &value, T fallback) {
   if (value)
     return static_cast<T>(*value);
-  if (!error)
-    error = value.takeError();
+  if (error.isOk())
+    error = value.status();
   return fallback;
 }
 
@@ -35,7 +35,7 @@ std::string GgufKeys::string(const char *key, const char *fallback) {
 }
 
 void GgufKeys::fail(const std::string &what) {
-  if (!error)
+  if (error.isOk())
     error = errorIn(file.path(), what);
 }
 
@@ -73,7 +73,7 @@ int64_t ConfigReader::heads(const char *key, int64_t fallback) {
     return fallback ? keys.integer(key, fallback) : keys.integer(key);
   Expected<std::vector<int64_t>> counts = file.integers(keys.full(key));
   if (!counts || counts->empty()) {
-    keys.fail(counts ? keys.full(key) + " is empty" : counts.takeError().message);
+    keys.fail(counts ? keys.full(key) + " is empty" : counts.message());
     return 0;
   }
   for (int64_t count : *counts)
@@ -157,7 +157,7 @@ std::optional<int64_t> ConfigReader::tokenId(const char *key) {
   Expected<int64_t> id = file.integer(key);
   if (id)
     return *id;
-  keys.fail(id.takeError().message);
+  keys.fail(id.message());
   return std::nullopt;
 }
 
@@ -188,10 +188,8 @@ Expected<ModelConfig> ConfigReader::read() {
   config.moe.numExperts = keys.integer("expert_count", 0);
   if (config.moe.numExperts > 0)
     config.moe.intermediateSize = keys.integer("expert_feed_forward_length", config.intermediateSize);
-  if (keys.failure())
-    return *keys.failure();
-  if (Status sizes = validateSizes(config, file.path()); !sizes)
-    return sizes.takeError();
+  HEDDLE_RETURN_IF_ERROR(keys.status());
+  HEDDLE_RETURN_IF_ERROR(validateSizes(config, file.path()));
   readExperts();
   readWindows();
   readScales();
@@ -203,8 +201,7 @@ Expected<ModelConfig> ConfigReader::read() {
   config.attentionBias = !is("gpt2") && file.tensors().find(bias);
   config.attentionOutputBias = !is("gpt2") && file.tensors().find("blk.0.attn_output.bias");
   config.mlpBias = is("llama") && file.tensors().find("blk.0.ffn_gate.bias");
-  if (keys.failure())
-    return *keys.failure();
+  HEDDLE_RETURN_IF_ERROR(keys.status());
   if (file.contains("general.name"))
     if (Expected<std::string_view> name = file.string("general.name"))
       config.name = std::string(*name);
@@ -216,7 +213,7 @@ Expected<ModelConfig> ConfigReader::read() {
 Expected<ModelConfig> readGgufConfig(const GgufFile &file) {
   Expected<std::string_view> name = file.string("general.architecture");
   if (!name)
-    return name.takeError();
+    return name.status();
   GgufKeys keys(file, std::string(*name) + ".");
   bool hasExperts = keys.integer("expert_count", 0) > 0;
   const Architecture *architecture = findGgufArchitecture(*name, hasExperts);
@@ -224,8 +221,7 @@ Expected<ModelConfig> readGgufConfig(const GgufFile &file) {
     return errorIn(file.path(), "architecture '" + printable(*name, 64) +
                                     "' (general.architecture) is not supported; known " +
                                     "architectures: " + knownArchitectures(true));
-  if (keys.failure())
-    return *keys.failure();
+  HEDDLE_RETURN_IF_ERROR(keys.status());
   return ConfigReader(file, *architecture).read();
 }
 

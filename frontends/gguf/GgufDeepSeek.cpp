@@ -3,7 +3,7 @@
 // deepseek2 in GGUF: DeepSeek V2 and V3. Files hold the up-projections of keys and values either in one tensor, attn_kv_b,
 // as Hugging Face does, or apart, attn_k_b (heads, kv_lora_rank, nope) and attn_v_b (heads, v, kv_lora_rank), and then
 // describe the cached latent as the one KV head.
-#include "frontends/Size.h"
+
 #include "frontends/gguf/GgufModel.h"
 
 #include <cmath>

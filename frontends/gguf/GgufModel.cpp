@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "frontends/gguf/GgufModel.h"
-#include "frontends/Size.h"
+#include "bytes/Status.h"
 
 #include <set>
 
@@ -46,7 +46,7 @@ Status TensorRenamer::renameOne(const TensorRule &rule, int64_t layer, int64_t e
   if (isExpert && !isStacked)
     found = tensors.find(tensorName(unstackedPattern(rule.gguf).c_str(), layer, expert));
   if (found == tensors.end())
-    return Done{}; // whether it may be missing is validate's to say
+    return Status(); // whether it may be missing is validate's to say
   used.insert(found->first);
   const TensorInfo &tensor = found->second;
   if (isStacked && (tensor.shape.size() != 3 || tensor.shape[0] != config.moe.numExperts))
@@ -58,7 +58,7 @@ Status TensorRenamer::renameOne(const TensorRule &rule, int64_t layer, int64_t e
   if (config.latent.enabled && !isExpert && renamed.shape.size() == 3)
     renamed.shape = {renamed.shape[0] * renamed.shape[1], renamed.shape[2]};
   out.tensors.emplace(tensorName(rule.name, layer, expert), std::move(renamed));
-  return Done{};
+  return Status();
 }
 
 // A tensor of a layer that nobody asked for changes what the layer computes: better refused than ignored.
@@ -69,7 +69,7 @@ Status TensorRenamer::checkUnused() const {
                      "tensor '" + printable(name) + "' is not part of a model of architecture '" + config.architecture +
                          "' with " + fieldName(config, "num_hidden_layers") + " " +
                          std::to_string(config.numHiddenLayers));
-  return Done{};
+  return Status();
 }
 
 Status TensorRenamer::rename(const Architecture &architecture, Checkpoint &out) {
@@ -77,12 +77,11 @@ Status TensorRenamer::rename(const Architecture &architecture, Checkpoint &out) 
   Status renamed = forEachTensor(architecture, config, [&](const TensorRule &rule, int64_t layer, int64_t expert) {
     return renameOne(rule, layer, expert, out);
   });
-  if (!renamed)
-    return renamed;
+  HEDDLE_RETURN_IF_ERROR(renamed);
   for (const auto &[name, tensor] : file.tensors().tensors)
     if (!used.count(name))
       out.tensors.emplace(name, tensor);
-  return Done{};
+  return Status();
 }
 
 } // namespace
@@ -90,18 +89,15 @@ Status TensorRenamer::rename(const Architecture &architecture, Checkpoint &out) 
 Expected<Model> readGguf(const std::string &path) {
   Expected<GgufFile> file = GgufFile::open(path);
   if (!file)
-    return file.takeError();
+    return file.status();
   Expected<ModelConfig> config = readGgufConfig(*file);
   if (!config)
-    return config.takeError();
+    return config.status();
   Model model{std::move(*config), {}, path};
   TensorRenamer renamer(*file, model.config);
-  if (Status renamed = renamer.rename(*findArchitecture(model.config.architecture), model.checkpoint); !renamed)
-    return renamed.takeError();
-  if (Status valid = validate(model, file->path()); !valid)
-    return valid.takeError();
-  if (Status used = renamer.checkUnused(); !used)
-    return used.takeError();
+  HEDDLE_RETURN_IF_ERROR(renamer.rename(*findArchitecture(model.config.architecture), model.checkpoint));
+  HEDDLE_RETURN_IF_ERROR(validate(model, file->path()));
+  HEDDLE_RETURN_IF_ERROR(renamer.checkUnused());
   return model;
 }
 

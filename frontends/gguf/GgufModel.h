@@ -23,7 +23,7 @@ void readGgufLatentSizes(GgufKeys &keys, const GgufFile &file, ModelConfig &conf
 void readGgufDeepSeekExperts(GgufKeys &keys, const GgufFile &file, ModelConfig &config);
 void setGgufLatentScale(ModelConfig &config);
 
-// Typed access to the keys under "ARCHITECTURE.". The first failure is kept, later reads give fallbacks: ask failure()
+// Typed access to the keys under "ARCHITECTURE.". The first failure is kept, later reads give fallbacks: ask status()
 // once.
 class GgufKeys {
 public:
@@ -35,7 +35,7 @@ public:
   bool boolean(const char *key, bool fallback);
   std::string string(const char *key, const char *fallback);
   void fail(const std::string &what);
-  const std::optional<Error> &failure() const { return error; }
+  const Status &status() const { return error; }
   std::string full(const char *key) const { return prefix + key; }
 
 private:
@@ -43,7 +43,7 @@ private:
 
   const GgufFile &file;
   std::string prefix;
-  std::optional<Error> error;
+  Status error;
 };
 
 } // namespace heddle

@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "frontends/gguf/GgufParser.h"
-#include "frontends/Size.h"
+#include "bytes/Size.h"
+#include "bytes/Status.h"
 
 #include <algorithm>
 #include <cstring>
@@ -87,8 +88,8 @@ private:
   Status checkOverlap() const;
 
   uint64_t left() const { return file->size() - at; }
-  Error fail(const std::string &what) const { return errorIn(file->path(), what); }
-  Error truncated(const std::string &what) const {
+  Status fail(const std::string &what) const { return errorIn(file->path(), what); }
+  Status truncated(const std::string &what) const {
     return fail("byte " + std::to_string(at) + ": the file is truncated in " + what + ", " + std::to_string(left()) +
                 " bytes left");
   }
@@ -136,7 +137,7 @@ Status Parser::readHeader() {
   if (numPairs > maxPairs || numPairs > left() / minPairBytes)
     return fail("byte 16: metadata count " + std::to_string(numPairs) + ", but " + std::to_string(left()) +
                 " bytes left hold at most " + std::to_string(std::min(maxPairs, left() / minPairBytes)));
-  return Done{};
+  return Status();
 }
 
 Status Parser::readPair() {
@@ -149,11 +150,10 @@ Status Parser::readPair() {
                 " bytes, expected 1 to " + std::to_string(maxKeyBytes));
   std::string name = printable(key);
   GgufValue value;
-  if (Status read = readValue(name, value); !read)
-    return read;
+  HEDDLE_RETURN_IF_ERROR(readValue(name, value));
   if (!part.values.emplace(key, value).second)
     return fail("byte " + std::to_string(start) + ": duplicate metadata key '" + name + "'");
-  return Done{};
+  return Status();
 }
 
 Status Parser::readValue(const std::string &key, GgufValue &value) {
@@ -168,14 +168,14 @@ Status Parser::readValue(const std::string &key, GgufValue &value) {
   value.data = file->data() + at;
   std::string_view text;
   if (value.type == GgufType::String)
-    return takeString(text) ? Status(Done{}) : Status(truncated("the string '" + key + "'"));
+    return takeString(text) ? Status() : Status(truncated("the string '" + key + "'"));
   if (left() < ggufTypeSize(value.type))
     return truncated("the value of '" + key + "'");
   if (value.type == GgufType::Bool && *value.data > 1)
     return fail("byte " + std::to_string(at) + ": '" + key + "' is the boolean " + std::to_string(*value.data) +
                 ", expected 0 or 1");
   at += ggufTypeSize(value.type);
-  return Done{};
+  return Status();
 }
 
 Status Parser::readArray(const std::string &key, GgufValue &value) {
@@ -195,19 +195,19 @@ Status Parser::readArray(const std::string &key, GgufValue &value) {
                 " elements reaches past the end of the file, " + std::to_string(left()) + " bytes left");
   if (value.type != GgufType::String) {
     at += value.count * atLeast;
-    return Done{};
+    return Status();
   }
   std::string_view text;
   for (uint64_t i = 0; i < value.count; ++i)
     if (!takeString(text))
       return truncated("element " + std::to_string(i) + " of '" + key + "'");
-  return Done{};
+  return Status();
 }
 
 Status Parser::readAlignment() {
   auto found = part.values.find("general.alignment");
   if (found == part.values.end())
-    return Done{};
+    return Status();
   const GgufValue &value = found->second;
   if (value.isArray || value.type != GgufType::U32)
     return fail("'general.alignment' is of type " + ggufTypeName(value) + ", expected u32");
@@ -217,7 +217,7 @@ Status Parser::readAlignment() {
     return fail("'general.alignment' is " + std::to_string(number) + ", expected a power of two from 8 to " +
                 std::to_string(maxAlignment));
   alignment = number;
-  return Done{};
+  return Status();
 }
 
 Status Parser::readDimensions(const std::string &name, TensorInfo &tensor) {
@@ -236,7 +236,7 @@ Status Parser::readDimensions(const std::string &name, TensorInfo &tensor) {
                   ")");
     tensor.shape.insert(tensor.shape.begin(), dim);
   }
-  return Done{};
+  return Status();
 }
 
 Status Parser::readType(const std::string &name, TensorInfo &tensor) {
@@ -264,7 +264,7 @@ Status Parser::readType(const std::string &name, TensorInfo &tensor) {
   if (!bytes.valid() && !empty)
     return fail("tensor '" + name + "': the product of its dimensions overflows 64 bits");
   tensor.bytes = empty ? 0 : bytes.value();
-  return Done{};
+  return Status();
 }
 
 Status Parser::readInfo() {
@@ -278,20 +278,18 @@ Status Parser::readInfo() {
                 ")");
   std::string name = printable(raw);
   TensorInfo tensor{TensorType::F32, {}, 0, 0, 0, false};
-  if (Status read = readDimensions(name, tensor); !read)
-    return read;
-  if (Status read = readType(name, tensor); !read)
-    return read;
+  HEDDLE_RETURN_IF_ERROR(readDimensions(name, tensor));
+  HEDDLE_RETURN_IF_ERROR(readType(name, tensor));
   if (!take(tensor.offset))
     return truncated("the offset of tensor '" + name + "'");
   part.tensors.emplace_back(raw, std::move(tensor));
-  return Done{};
+  return Status();
 }
 
 // Offsets become bytes from the start of the file, once each is known to lie within it.
 Status Parser::placeTensors() {
   if (part.tensors.empty())
-    return Done{};
+    return Status();
   Size start = Size((at + alignment - 1) / alignment) * alignment;
   for (auto &[raw, tensor] : part.tensors) {
     std::string name = printable(raw);
@@ -320,22 +318,17 @@ Status Parser::checkOverlap() const {
       return fail("tensors '" + printable(before) + "' and '" + printable(part.tensors[order[i]].first) +
                   "' overlap at byte " + std::to_string(offset(order[i])));
   }
-  return Done{};
+  return Status();
 }
 
 Expected<GgufPart> Parser::parse() {
-  if (Status read = readHeader(); !read)
-    return read.takeError();
+  HEDDLE_RETURN_IF_ERROR(readHeader());
   for (uint64_t i = 0; i < numPairs; ++i)
-    if (Status read = readPair(); !read)
-      return read.takeError();
-  if (Status read = readAlignment(); !read)
-    return read.takeError();
+    HEDDLE_RETURN_IF_ERROR(readPair());
+  HEDDLE_RETURN_IF_ERROR(readAlignment());
   for (uint64_t i = 0; i < numTensors; ++i)
-    if (Status read = readInfo(); !read)
-      return read.takeError();
-  if (Status placed = placeTensors(); !placed)
-    return placed.takeError();
+    HEDDLE_RETURN_IF_ERROR(readInfo());
+  HEDDLE_RETURN_IF_ERROR(placeTensors());
   part.file = file;
   return std::move(part);
 }
@@ -367,9 +360,9 @@ uint32_t ggufTypeSize(GgufType type) {
 }
 
 Expected<GgufPart> parseGguf(const std::string &path) {
-  Expected<std::shared_ptr<MappedFile>> file = MappedFile::open(path);
+  Expected<std::shared_ptr<MappedFile>> file = openShared(path);
   if (!file)
-    return file.takeError();
+    return file.status();
   return Parser(*file).parse();
 }
 

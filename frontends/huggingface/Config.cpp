@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "frontends/huggingface/Config.h"
+#include "bytes/Status.h"
 #include "frontends/Json.h"
-#include "frontends/Size.h"
 
 #include <algorithm>
 #include <cmath>
@@ -255,26 +255,22 @@ void ConfigReader::refuseUnsupported() {
 Expected<ModelConfig> ConfigReader::read() {
   refuseUnsupported();
   readSizes();
-  if (object.failure())
-    return *object.failure();
+  HEDDLE_RETURN_IF_ERROR(object.status());
   MoeConfig &moe = config.moe;
   moe.intermediateSize = 1; // known, and checked again, after the sizes of the layers are bounded
-  if (Status sizes = validateSizes(config, object.file()); !sizes)
-    return sizes.takeError();
+  HEDDLE_RETURN_IF_ERROR(validateSizes(config, object.file()));
   readFlags();
   readActivation();
   readWindows();
   readExperts();
   readScales();
-  if (!object.failure())
+  if (object.status().isOk())
     readRopes(object, architecture, config);
-  if (architecture.isLatent && !object.failure())
+  if (architecture.isLatent && object.status().isOk())
     setDeepSeekScale(config);
   readIds(object, config);
-  if (object.failure())
-    return *object.failure();
-  if (Status sizes = validateSizes(config, object.file()); !sizes)
-    return sizes.takeError();
+  HEDDLE_RETURN_IF_ERROR(object.status());
+  HEDDLE_RETURN_IF_ERROR(validateSizes(config, object.file()));
   return config;
 }
 
@@ -305,14 +301,13 @@ bool isThere(const std::string &path) {
 Status readGenerationFile(const std::string &directory, ModelConfig &config) {
   std::string path = directory + "/generation_config.json";
   if (!isThere(path))
-    return Done{};
-  Expected<nlohmann::json> json = parseJsonFile(path, maxConfigBytes);
+    return Status();
+  Expected<JsonFile> json = readConfigFile(path, maxConfigBytes);
   if (!json)
-    return json.takeError();
-  JsonObject defaults(*json, path);
+    return json.status();
+  JsonObject defaults(json->root, path);
   readGeneration(defaults, config);
-  if (defaults.failure())
-    return *defaults.failure();
+  HEDDLE_RETURN_IF_ERROR(defaults.status());
   return validateGeneration(config, path);
 }
 
@@ -320,16 +315,15 @@ Status readGenerationFile(const std::string &directory, ModelConfig &config) {
 
 Expected<ModelConfig> readHuggingFaceConfig(const std::string &directory) {
   std::string path = directory + "/config.json";
-  Expected<nlohmann::json> json = parseJsonFile(path, maxConfigBytes);
+  Expected<JsonFile> json = readConfigFile(path, maxConfigBytes);
   if (!json)
-    return json.takeError();
-  JsonObject top(*json, path);
+    return json.status();
+  JsonObject top(json->root, path);
   std::string type = top.string("model_type").value_or("");
   // gemma3 with images keeps its text model in text_config.
   bool isNested = type == "gemma3" && top.has("text_config");
   JsonObject object = isNested ? top.object("text_config") : top;
-  if (top.failure())
-    return *top.failure();
+  HEDDLE_RETURN_IF_ERROR(top.status());
   const Architecture *architecture = findArchitecture(isNested ? "gemma3_text" : type);
   if (type.empty())
     return errorIn(path, "model_type is missing; known architectures: " + knownArchitectures(false));
@@ -341,20 +335,18 @@ Expected<ModelConfig> readHuggingFaceConfig(const std::string &directory) {
     return config;
   if (isNested && config->eosIds.empty())
     config->eosIds = top.integers("eos_token_id");
-  if (Status valid = validateGeneration(*config, path); !valid)
-    return valid.takeError();
-  if (Status generation = readGenerationFile(directory, *config); !generation)
-    return generation.takeError();
+  HEDDLE_RETURN_IF_ERROR(validateGeneration(*config, path));
+  HEDDLE_RETURN_IF_ERROR(readGenerationFile(directory, *config));
   return config;
 }
 
 Status readConfigBesideGraph(const std::string &directory, ModelConfig &config) {
   std::string path = directory + "/config.json";
   if (isThere(path)) {
-    Expected<nlohmann::json> json = parseJsonFile(path, maxConfigBytes);
+    Expected<JsonFile> json = readConfigFile(path, maxConfigBytes);
     if (!json)
-      return json.takeError();
-    JsonObject object(*json, path);
+      return json.status();
+    JsonObject object(json->root, path);
     if (std::optional<std::string> type = object.string("model_type"))
       config.architecture = printable(*type, 64);
     for (const char *key : {"max_position_embeddings", "n_positions"})
@@ -364,10 +356,8 @@ Status readConfigBesideGraph(const std::string &directory, ModelConfig &config) 
         config.contextLength = std::min(config.contextLength, *length);
       }
     readIds(object, config);
-    if (object.failure())
-      return *object.failure();
-    if (Status valid = validateGeneration(config, path); !valid)
-      return valid;
+    HEDDLE_RETURN_IF_ERROR(object.status());
+    HEDDLE_RETURN_IF_ERROR(validateGeneration(config, path));
   }
   return readGenerationFile(directory, config);
 }

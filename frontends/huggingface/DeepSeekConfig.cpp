@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What config.json of deepseek_v2 (arXiv:2405.04434) and deepseek_v3 (arXiv:2412.19437) says beyond the common keys.
-#include "frontends/Size.h"
+#include "bytes/Text.h"
 #include "frontends/huggingface/Config.h"
 
 #include <algorithm>

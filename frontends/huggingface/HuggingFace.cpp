@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "frontends/huggingface/HuggingFace.h"
-#include "frontends/Size.h"
+#include "bytes/Status.h"
 #include "frontends/huggingface/Config.h"
 #include "frontends/huggingface/Safetensors.h"
 
@@ -83,7 +83,7 @@ Status splitFusedExperts(const ModelConfig &config, Checkpoint &checkpoint) {
       checkpoint.tensors.erase(name);
     }
   }
-  return Done{};
+  return Status();
 }
 
 // GPT-2 stores linear weights as (in, out): reports them as (out, in), transposed.
@@ -95,9 +95,9 @@ void transposeConv1d(const Architecture &architecture, Model &model) {
           std::swap(found->second.shape[0], found->second.shape[1]);
           found->second.transposed = true;
         }
-        return Done{};
+        return Status();
       });
-  assert(done);
+  assert(done.isOk());
 }
 
 } // namespace
@@ -108,18 +108,16 @@ Expected<Model> readHuggingFace(const std::string &directory) {
     return errorIn(directory, "holds no config.json: expected a Hugging Face directory or a GGUF file");
   Expected<ModelConfig> config = readHuggingFaceConfig(directory);
   if (!config)
-    return config.takeError();
+    return config.status();
   Expected<Checkpoint> checkpoint = readSafetensorsDirectory(directory);
   if (!checkpoint)
-    return checkpoint.takeError();
+    return checkpoint.status();
   Model model{std::move(*config), std::move(*checkpoint), directory};
   const Architecture *architecture = findArchitecture(model.config.architecture);
   canonicalizeNames(model.checkpoint);
-  if (Status split = splitFusedExperts(model.config, model.checkpoint); !split)
-    return split.takeError();
+  HEDDLE_RETURN_IF_ERROR(splitFusedExperts(model.config, model.checkpoint));
   transposeConv1d(*architecture, model);
-  if (Status valid = validate(model, directory + "/config.json"); !valid)
-    return valid.takeError();
+  HEDDLE_RETURN_IF_ERROR(validate(model, directory + "/config.json"));
   return model;
 }
 

@@ -1,146 +1,116 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "frontends/huggingface/JsonObject.h"
-#include "frontends/Size.h"
 
 namespace heddle {
 
-using nlohmann::json;
-
-static const json emptyObject = json::object();
-
-JsonObject::JsonObject(const json &value, std::string file, std::string prefix)
-    : value(value.is_object() ? value : emptyObject), path(std::move(file)), prefix(std::move(prefix)) {
-  if (!value.is_object())
-    fail((this->prefix.empty() ? "the JSON value" : this->prefix.substr(0, this->prefix.size() - 1)) + " is of type " +
-         value.type_name() + ", expected an object");
+static const char *kindName(JsonKind kind) {
+  static const char *const names[] = {"absent", "null", "boolean", "number", "string", "array", "object"};
+  return names[static_cast<size_t>(kind)];
 }
 
-const json *JsonObject::find(const char *key) const {
-  auto found = value.find(key);
-  return found == value.end() || found->is_null() ? nullptr : &*found;
+JsonObject::JsonObject(JsonValue value, std::string file, std::string prefix)
+    : value(value), path(std::move(file)), prefix(std::move(prefix)) {
+  if (!value || value.is(JsonKind::Object))
+    return;
+  fail((this->prefix.empty() ? "the JSON value" : this->prefix.substr(0, this->prefix.size() - 1)) + " is of type " +
+       kindName(value.kind()) + ", expected an object");
+}
+
+JsonValue JsonObject::find(const char *key) const {
+  JsonValue found = value.find(key);
+  return found.is(JsonKind::Null) ? JsonValue() : found;
 }
 
 void JsonObject::fail(const std::string &what) {
-  if (!error)
+  if (error.isOk())
     error = errorIn(path, what);
 }
 
 void JsonObject::adopt(const JsonObject &other) {
-  if (!error)
+  if (error.isOk())
     error = other.error;
 }
 
-// A JSON value as it may stand in a message.
-static std::string shown(const json &value) {
-  if (value.is_structured())
-    return value.type_name();
-  return "'" + printable(value.dump(-1, ' ', true, json::error_handler_t::replace), 64) + "'";
-}
-
-void JsonObject::wrongType(const char *key, const json &found, const char *expected) {
-  fail(key, "is " + shown(found) + ", expected " + expected);
+void JsonObject::wrongType(const char *key, JsonValue found, const char *expected) {
+  bool isContainer = found.is(JsonKind::Array) || found.is(JsonKind::Object);
+  fail(key, "is " + (isContainer ? kindName(found.kind()) : "'" + printable(found.raw(), 64) + "'") + ", expected " +
+                expected);
 }
 
 std::optional<int64_t> JsonObject::integer(const char *key) {
-  const json *found = find(key);
-  if (!found)
-    return std::nullopt;
-  if (!found->is_number_integer() || (found->is_number_unsigned() && found->get<uint64_t>() > INT64_MAX)) {
-    wrongType(key, *found, "an integer");
-    return std::nullopt;
-  }
-  return found->get<int64_t>();
+  JsonValue found = find(key);
+  int64_t number;
+  if (found.integer(number))
+    return number;
+  if (found)
+    wrongType(key, found, "an integer");
+  return std::nullopt;
 }
 
 std::optional<double> JsonObject::number(const char *key) {
-  const json *found = find(key);
-  if (!found)
-    return std::nullopt;
-  if (!found->is_number()) {
-    wrongType(key, *found, "a number");
-    return std::nullopt;
-  }
-  return found->get<double>();
+  JsonValue found = find(key);
+  double number;
+  if (found.number(number))
+    return number;
+  if (found)
+    wrongType(key, found, "a number");
+  return std::nullopt;
 }
 
 std::optional<bool> JsonObject::boolean(const char *key) {
-  const json *found = find(key);
-  if (!found)
-    return std::nullopt;
-  if (!found->is_boolean()) {
-    wrongType(key, *found, "true or false");
-    return std::nullopt;
-  }
-  return found->get<bool>();
+  JsonValue found = find(key);
+  if (found.is(JsonKind::Bool))
+    return found.isTrue();
+  if (found)
+    wrongType(key, found, "true or false");
+  return std::nullopt;
 }
 
 std::optional<std::string> JsonObject::string(const char *key) {
-  const json *found = find(key);
-  if (!found)
-    return std::nullopt;
-  if (!found->is_string()) {
-    wrongType(key, *found, "a string");
-    return std::nullopt;
-  }
-  return found->get<std::string>();
+  JsonValue found = find(key);
+  if (found.is(JsonKind::String))
+    return found.string();
+  if (found)
+    wrongType(key, found, "a string");
+  return std::nullopt;
+}
+
+template <typename T, typename Read> std::vector<T> JsonObject::list(const char *key, const char *expected, Read read) {
+  std::vector<T> out;
+  JsonValue found = find(key);
+  if (found && !found.is(JsonKind::Array))
+    wrongType(key, found, (std::string("an array of ") + expected).c_str());
+  if (!found.is(JsonKind::Array))
+    return out;
+  for (JsonItems items(found); items.next();)
+    if (!read(items.value, out.emplace_back())) {
+      wrongType(key, items.value, expected);
+      return {};
+    }
+  return out;
 }
 
 std::vector<double> JsonObject::numbers(const char *key) {
-  std::vector<double> out;
-  const json *found = find(key);
-  if (found && !found->is_array())
-    wrongType(key, *found, "an array of numbers");
-  if (!found || !found->is_array())
-    return out;
-  for (const json &element : *found) {
-    if (!element.is_number()) {
-      wrongType(key, element, "numbers");
-      return {};
-    }
-    out.push_back(element.get<double>());
-  }
-  return out;
+  return list<double>(key, "numbers", [](JsonValue element, double &out) { return element.number(out); });
 }
 
 std::vector<int64_t> JsonObject::integers(const char *key) {
-  const json *found = find(key);
-  if (!found)
-    return {};
-  if (!found->is_array()) {
+  if (has(key) && !find(key).is(JsonKind::Array)) {
     std::optional<int64_t> single = integer(key);
     return single ? std::vector<int64_t>{*single} : std::vector<int64_t>{};
   }
-  std::vector<int64_t> out;
-  for (const json &element : *found) {
-    if (!element.is_number_integer() || (element.is_number_unsigned() && element.get<uint64_t>() > INT64_MAX)) {
-      wrongType(key, element, "integers");
-      return {};
-    }
-    out.push_back(element.get<int64_t>());
-  }
-  return out;
+  return list<int64_t>(key, "integers", [](JsonValue element, int64_t &out) { return element.integer(out); });
 }
 
 std::vector<std::string> JsonObject::strings(const char *key) {
-  std::vector<std::string> out;
-  const json *found = find(key);
-  if (found && !found->is_array())
-    wrongType(key, *found, "an array of strings");
-  if (!found || !found->is_array())
-    return out;
-  for (const json &element : *found) {
-    if (!element.is_string()) {
-      wrongType(key, element, "strings");
-      return {};
-    }
-    out.push_back(element.get<std::string>());
-  }
-  return out;
+  return list<std::string>(key, "strings", [](JsonValue element, std::string &out) {
+    out = element.string();
+    return element.is(JsonKind::String);
+  });
 }
 
 JsonObject JsonObject::object(const char *key) {
-  const json *found = find(key);
-  JsonObject nested(found ? *found : emptyObject, path, prefix + key + ".");
+  JsonObject nested(find(key), path, prefix + key + ".");
   adopt(nested);
   return nested;
 }

@@ -1,13 +1,13 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Typed access to a JSON object of a config file. The first wrong type is kept, later reads give fallbacks: ask
-// failure() once.
+// status() once.
 #ifndef HEDDLE_FRONTENDS_HUGGINGFACE_JSONOBJECT_H
 #define HEDDLE_FRONTENDS_HUGGINGFACE_JSONOBJECT_H
 
-#include "frontends/Expected.h"
+#include "bytes/Json.h"
+#include "bytes/Status.h"
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,13 +16,14 @@ namespace heddle {
 
 class JsonObject {
 public:
-  // `prefix` stands before keys in messages: "rope_scaling.".
-  JsonObject(const nlohmann::json &value, std::string file, std::string prefix = "");
+  // `value` is a view: its text must outlast the object. `prefix` stands before keys in messages: "rope_scaling.".
+  JsonObject(JsonValue value, std::string file, std::string prefix = "");
 
   // Null counts as absent, as in Hugging Face's configs.
-  bool has(const char *key) const { return find(key) != nullptr; }
-  bool isNull(const char *key) const { return value.contains(key) && value[key].is_null(); }
-  const nlohmann::json *find(const char *key) const;
+  bool has(const char *key) const { return static_cast<bool>(find(key)); }
+  bool isNull(const char *key) const { return value.find(key).is(JsonKind::Null); }
+  // Absent for null.
+  JsonValue find(const char *key) const;
 
   std::optional<int64_t> integer(const char *key);
   std::optional<double> number(const char *key);
@@ -37,17 +38,19 @@ public:
   void fail(const std::string &what);
   void fail(const char *key, const std::string &what) { fail(prefix + key + " " + what); }
   void adopt(const JsonObject &other);
-  const std::optional<Error> &failure() const { return error; }
+  const Status &status() const { return error; }
   const std::string &file() const { return path; }
   // "rope_scaling." for a nested object.
   const std::string &keyPrefix() const { return prefix; }
 
 private:
-  void wrongType(const char *key, const nlohmann::json &found, const char *expected);
+  void wrongType(const char *key, JsonValue found, const char *expected);
+  // The elements of an array that `read` takes; none, and a failure, if it takes not all.
+  template <typename T, typename Read> std::vector<T> list(const char *key, const char *expected, Read read);
 
-  const nlohmann::json &value;
+  JsonValue value; // an object, or Absent
   std::string path, prefix;
-  std::optional<Error> error;
+  Status error;
 };
 
 } // namespace heddle

@@ -1,5 +1,5 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "frontends/Size.h"
+#include "bytes/Text.h"
 #include "frontends/huggingface/Config.h"
 
 #include <algorithm>
@@ -78,7 +78,7 @@ RopeConfig readRope(JsonObject &rope, JsonObject &config, const ModelConfig &mod
   out.scaling = readKind(rope, model);
   int64_t rotated = model.latent.enabled ? model.latent.qkRopeHeadDim : model.headDim;
   double partial = readPartial(rope, config, model, out.scaling);
-  if (rope.failure())
+  if (!rope.status().isOk())
     return out;
   out.rotaryDim = static_cast<int64_t>(static_cast<double>(rotated) * partial);
   if (out.scaling == RopeScalingKind::None)

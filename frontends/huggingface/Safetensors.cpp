@@ -1,251 +1,57 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "frontends/huggingface/Safetensors.h"
+
+#include "bytes/Safetensors.h"
 #include "frontends/Json.h"
-#include "frontends/Size.h"
 
 #include <algorithm>
-#include <cstring>
+#include <iterator>
 #include <sys/stat.h>
 
 namespace heddle {
 
 namespace {
 
-constexpr uint64_t maxHeaderBytes = 100'000'000;
-constexpr uint64_t maxIndexBytes = 100'000'000;
+constexpr size_t maxIndexBytes = 100'000'000;
 constexpr size_t maxShards = 10'000;
-constexpr size_t maxRank = 64;
 
-// Every dtype of the format; those without a TensorType are refused by name.
-struct Dtype {
-  const char *name;
-  uint32_t bits;
-  bool supported;
+struct NamedType {
+  std::string_view dtype;
   TensorType type;
 };
-constexpr Dtype dtypes[] = {
-    {"BOOL", 8, true, TensorType::Bool},       {"U8", 8, true, TensorType::U8},
-    {"I8", 8, true, TensorType::I8},           {"I16", 16, true, TensorType::I16},
-    {"F16", 16, true, TensorType::F16},        {"BF16", 16, true, TensorType::BF16},
-    {"I32", 32, true, TensorType::I32},        {"F32", 32, true, TensorType::F32},
-    {"I64", 64, true, TensorType::I64},        {"F64", 64, true, TensorType::F64},
-    {"F4", 4, false, TensorType::U8},          {"F6_E2M3", 6, false, TensorType::U8},
-    {"F6_E3M2", 6, false, TensorType::U8},     {"F8_E4M3", 8, false, TensorType::U8},
-    {"F8_E5M2", 8, false, TensorType::U8},     {"F8_E8M0", 8, false, TensorType::U8},
-    {"F8_E4M3FNUZ", 8, false, TensorType::U8}, {"F8_E5M2FNUZ", 8, false, TensorType::U8},
-    {"U16", 16, false, TensorType::U8},        {"U32", 32, false, TensorType::U8},
-    {"U64", 64, false, TensorType::U8},        {"C64", 64, false, TensorType::U8},
+// The types of the format that weights may have; the others are refused by name.
+constexpr NamedType types[] = {
+    {"BOOL", TensorType::Bool}, {"U8", TensorType::U8},     {"I8", TensorType::I8},   {"I16", TensorType::I16},
+    {"F16", TensorType::F16},   {"BF16", TensorType::BF16}, {"I32", TensorType::I32}, {"F32", TensorType::F32},
+    {"I64", TensorType::I64},   {"F64", TensorType::F64},
 };
-
-using Entry = std::pair<const std::string, TensorInfo>;
-
-class HeaderReader {
-public:
-  HeaderReader(const MappedFile &file, std::string_view header, Checkpoint &checkpoint)
-      : file(file), scanner(header), checkpoint(checkpoint), dataStart(8 + header.size()) {}
-  Status read();
-
-private:
-  Status readTensor(const std::string &name);
-  bool readShape(std::vector<int64_t> &shape);
-  bool readOffsets(uint64_t (&offsets)[2]);
-  Status checkSize(const std::string &name, const std::string &dtype, const uint64_t (&offsets)[2], TensorInfo &tensor);
-  Status skipMetadata();
-  Status checkCoverage();
-  Error fail(const std::string &what) const { return errorIn(file.path(), what); }
-  Error scanError() const { return fail("header: " + scanner.error()); }
-  Error scanError(const std::string &name) const {
-    return fail("tensor '" + printable(name) + "': header " + scanner.error());
-  }
-
-  const MappedFile &file;
-  JsonScanner scanner;
-  Checkpoint &checkpoint;
-  uint64_t dataStart;
-  std::vector<const Entry *> entries; // of this file
-};
-
-bool HeaderReader::readShape(std::vector<int64_t> &shape) {
-  bool first = true;
-  uint64_t dim;
-  if (!scanner.open('['))
-    return false;
-  while (scanner.element(first)) {
-    if (!scanner.natural(dim))
-      return scanner.fail("shape");
-    if (dim > INT64_MAX)
-      return scanner.fail("shape: dimension " + std::to_string(dim) + " is out of range");
-    if (shape.size() == maxRank)
-      return scanner.fail("shape of more than " + std::to_string(maxRank) + " dimensions");
-    shape.push_back(static_cast<int64_t>(dim));
-  }
-  return !scanner.failed();
-}
-
-bool HeaderReader::readOffsets(uint64_t (&offsets)[2]) {
-  bool first = true;
-  size_t count = 0;
-  if (!scanner.open('['))
-    return false;
-  while (scanner.element(first)) {
-    if (count == 2)
-      return scanner.fail("data_offsets of more than two numbers");
-    if (!scanner.natural(offsets[count++]))
-      return false;
-  }
-  return count == 2 || scanner.fail("data_offsets of fewer than two numbers");
-}
-
-Status HeaderReader::checkSize(const std::string &name, const std::string &dtype, const uint64_t (&offsets)[2],
-                               TensorInfo &tensor) {
-  std::string what = "tensor '" + printable(name) + "': ";
-  auto found = std::find_if(std::begin(dtypes), std::end(dtypes), [&](const Dtype &d) { return dtype == d.name; });
-  if (found == std::end(dtypes))
-    return fail(what + "unknown dtype '" + printable(dtype, 32) + "'");
-  auto [begin, end] = offsets;
-  if (begin > end)
-    return fail(what + "data_offsets are reversed, [" + std::to_string(begin) + ", " + std::to_string(end) + "]");
-  if (end > file.size() - dataStart)
-    return fail(what + "data_offsets end at " + std::to_string(end) + ", beyond the end of the file's " +
-                std::to_string(file.size() - dataStart) + " bytes of data (truncated?)");
-  Size bits(found->bits);
-  bool empty = false;
-  for (int64_t dim : tensor.shape) {
-    empty |= dim == 0;
-    bits = bits * static_cast<uint64_t>(dim);
-  }
-  if (!bits.valid() && !empty)
-    return fail(what + "the product of its shape overflows 64 bits");
-  uint64_t total = empty ? 0 : bits.value();
-  if (total % 8 != 0)
-    return fail(what + std::to_string(total) + " bits of " + dtype + " do not fill whole bytes");
-  if (total / 8 != end - begin)
-    return fail(what + "shape and dtype " + dtype + " need " + std::to_string(total / 8) +
-                " bytes, but data_offsets hold " + std::to_string(end - begin));
-  if (!found->supported)
-    return fail(what + "dtype " + dtype + " is not supported, expected F32, F16 or BF16");
-  tensor.type = found->type;
-  tensor.offset = dataStart + begin;
-  tensor.bytes = end - begin;
-  return Done{};
-}
-
-Status HeaderReader::readTensor(const std::string &name) {
-  TensorInfo tensor{TensorType::F32, {}, static_cast<uint32_t>(checkpoint.files.size()), 0, 0, false};
-  std::string key, dtype;
-  uint64_t offsets[2] = {0, 0};
-  unsigned seen = 0; // one bit per field
-  bool first = true;
-  if (!scanner.open('{'))
-    return scanError(name);
-  while (scanner.member(first, key)) {
-    unsigned bit = key == "dtype" ? 1 : key == "shape" ? 2 : key == "data_offsets" ? 4 : 0;
-    if (seen & bit)
-      return fail("tensor '" + printable(name) + "': duplicate field '" + key + "'");
-    seen |= bit;
-    if (!(bit == 1   ? scanner.string(dtype)
-          : bit == 2 ? readShape(tensor.shape)
-          : bit == 4 ? readOffsets(offsets)
-                     : scanner.skip()))
-      return fail("tensor '" + printable(name) + "': " + printable(key, 32) + ": header " + scanner.error());
-  }
-  if (scanner.failed())
-    return scanError(name);
-  if (seen != 7)
-    return fail("tensor '" + printable(name) + "': '" +
-                (!(seen & 1)   ? "dtype"
-                 : !(seen & 2) ? "shape"
-                               : "data_offsets") +
-                "' is missing in the header");
-  if (Status checked = checkSize(name, dtype, offsets, tensor); !checked)
-    return checked;
-  if (checkpoint.tensors.size() == maxSafetensorsTensors)
-    return fail("more than " + std::to_string(maxSafetensorsTensors) + " tensors");
-  auto [place, isNew] = checkpoint.tensors.emplace(name, std::move(tensor));
-  if (!isNew && place->second.file != checkpoint.files.size())
-    return fail("tensor '" + printable(name) + "' is also in " +
-                printable(checkpoint.files[place->second.file]->path(), 1024));
-  if (!isNew)
-    return fail("duplicate tensor '" + printable(name) + "'");
-  entries.push_back(&*place);
-  return Done{};
-}
-
-Status HeaderReader::skipMetadata() {
-  std::string key;
-  bool first = true;
-  if (!scanner.open('{'))
-    return scanError("__metadata__");
-  while (scanner.member(first, key)) {
-    if (scanner.peek() != '"')
-      scanner.fail("__metadata__ holds something else than strings");
-    scanner.skip();
-  }
-  return scanner.failed() ? Status(scanError()) : Status(Done{});
-}
-
-// The ranges, sorted, follow each other without hole or overlap and end with the file.
-Status HeaderReader::checkCoverage() {
-  std::sort(entries.begin(), entries.end(), [](const Entry *a, const Entry *b) {
-    return std::pair(a->second.offset, a->second.bytes) < std::pair(b->second.offset, b->second.bytes);
-  });
-  uint64_t at = dataStart;
-  for (const Entry *entry : entries) {
-    if (entry->second.offset != at)
-      return fail("tensor '" + printable(entry->first) + "': data_offsets start at " +
-                  std::to_string(entry->second.offset - dataStart) + ", expected " + std::to_string(at - dataStart) +
-                  (entry->second.offset < at ? " (overlap)" : " (hole)"));
-    at += entry->second.bytes;
-  }
-  if (at != file.size())
-    return fail("byte " + std::to_string(at) + ": " + std::to_string(file.size() - at) +
-                " bytes after the last tensor");
-  return Done{};
-}
-
-Status HeaderReader::read() {
-  std::string name;
-  bool first = true, hasMetadata = false;
-  scanner.open('{');
-  while (scanner.member(first, name)) {
-    if (name == "__metadata__" && hasMetadata)
-      return fail("header: duplicate key '__metadata__'");
-    hasMetadata |= name == "__metadata__";
-    if (Status read = name == "__metadata__" ? skipMetadata() : readTensor(name); !read)
-      return read;
-  }
-  if (!scanner.finish())
-    return scanError();
-  return checkCoverage();
-}
 
 } // namespace
 
 Status readSafetensors(const std::string &path, Checkpoint &checkpoint) {
-  Expected<std::shared_ptr<MappedFile>> opened = MappedFile::open(path);
-  if (!opened)
-    return opened.takeError();
-  const MappedFile &file = **opened;
-  uint64_t length;
-  if (file.size() < sizeof(length))
-    return errorIn(path,
-                   "too short: " + std::to_string(file.size()) + " bytes, the header's length alone takes 8 bytes");
-  std::memcpy(&length, file.data(), sizeof(length));
-  if (length > maxHeaderBytes)
-    return errorIn(path,
-                   "header of " + std::to_string(length) + " bytes, the limit is " + std::to_string(maxHeaderBytes));
-  if (length > file.size() - 8)
-    return errorIn(path, "header of " + std::to_string(length) + " bytes reaches past the end of the file of " +
-                             std::to_string(file.size()) + " bytes (truncated?)");
-  std::string_view header(reinterpret_cast<const char *>(file.data()) + 8, length);
-  if (header.empty() || header[0] != '{')
-    return errorIn(path, "header does not start with '{', a JSON object");
-  if (!isUtf8(header))
-    return errorIn(path, "header is not UTF-8");
-  if (Status read = HeaderReader(file, header, checkpoint).read(); !read)
-    return read;
-  checkpoint.files.push_back(std::move(*opened));
-  return Done{};
+  Expected<std::shared_ptr<MappedFile>> file = openShared(path);
+  if (!file)
+    return file.status();
+  std::vector<StoredTensor> stored;
+  HEDDLE_RETURN_IF_ERROR(readStoredTensors(**file, stored));
+  if (stored.size() > maxSafetensorsTensors - checkpoint.tensors.size())
+    return errorIn(path, "more than " + std::to_string(maxSafetensorsTensors) + " tensors");
+  auto number = static_cast<uint32_t>(checkpoint.files.size());
+  for (StoredTensor &tensor : stored) {
+    std::string what = "tensor '" + printable(tensor.name) + "'";
+    auto named =
+        std::find_if(std::begin(types), std::end(types), [&](const NamedType &t) { return t.dtype == tensor.dtype; });
+    if (named == std::end(types))
+      return errorIn(path,
+                     what + ": dtype " + std::string(tensor.dtype) + " is not supported, expected F32, F16 or BF16");
+    auto offset = static_cast<uint64_t>(tensor.data - (*file)->data());
+    TensorInfo info{named->type, std::move(tensor.shape), number, offset, tensor.size, false};
+    auto [place, isNew] = checkpoint.tensors.emplace(std::move(tensor.name), std::move(info));
+    if (!isNew)
+      return errorIn(path, what + " is also in " + printable(checkpoint.files[place->second.file]->path(), 1024));
+  }
+  checkpoint.files.push_back(std::move(*file));
+  return Status();
 }
 
 namespace {
@@ -259,42 +65,25 @@ bool exists(const std::string &path) {
 // shards and once, when these are read, to compare each line with them; no table of the lines is built.
 class ShardIndex {
 public:
-  ShardIndex(std::string directory, const MappedFile &file)
-      : directory(std::move(directory)), path(file.path()),
-        text(reinterpret_cast<const char *>(file.data()), file.size()) {}
+  ShardIndex(std::string directory, std::string path) : directory(std::move(directory)), path(std::move(path)) {}
   Status read(Checkpoint &checkpoint);
 
 private:
-  template <typename Visit> Status walk(Visit visit);
+  template <typename Visit> Status walk(JsonValue map, Visit visit) const;
   Status addShard(const std::string &tensor, const std::string &shard);
 
   std::string directory, path;
-  std::string_view text;
   std::map<std::string, uint32_t> shards; // name -> index into Checkpoint::files
 };
 
-template <typename Visit> Status ShardIndex::walk(Visit visit) {
-  JsonScanner scanner(text);
-  std::string key, tensor, shard;
-  bool first = true, hasMap = false;
-  scanner.open('{');
-  while (scanner.member(first, key)) {
-    if (key != "weight_map") {
-      scanner.skip();
-      continue;
-    }
-    if (hasMap)
-      return errorIn(path, "duplicate key 'weight_map'");
-    hasMap = true;
-    bool firstTensor = true;
-    scanner.open('{');
-    while (scanner.member(firstTensor, tensor) && scanner.string(shard))
-      if (Status visited = visit(tensor, shard); !visited)
-        return visited;
+template <typename Visit> Status ShardIndex::walk(JsonValue map, Visit visit) const {
+  for (JsonItems items(map); items.next();) {
+    if (!items.value.is(JsonKind::String))
+      return errorIn(path, "weight_map: '" + printable(items.key.string()) + "' is " +
+                               printable(items.value.raw(), 64) + ", expected a string, the name of a shard");
+    HEDDLE_RETURN_IF_ERROR(visit(items.key.string(), items.value.string()));
   }
-  if (!scanner.finish())
-    return errorIn(path, "not valid JSON: " + scanner.error());
-  return hasMap ? Status(Done{}) : Status(errorIn(path, "'weight_map' is missing"));
+  return Status();
 }
 
 Status ShardIndex::addShard(const std::string &tensor, const std::string &shard) {
@@ -305,28 +94,35 @@ Status ShardIndex::addShard(const std::string &tensor, const std::string &shard)
   shards.emplace(shard, 0);
   if (shards.size() > maxShards)
     return errorIn(path, "weight_map names more than " + std::to_string(maxShards) + " shards");
-  return Done{};
+  return Status();
 }
 
 Status ShardIndex::read(Checkpoint &checkpoint) {
-  if (text.size() > maxIndexBytes)
-    return errorIn(path, std::to_string(text.size()) + " bytes, the limit is " + std::to_string(maxIndexBytes));
-  if (!isUtf8(text))
-    return errorIn(path, "not valid JSON: not UTF-8");
-  if (Status walked = walk([&](const std::string &t, const std::string &s) { return addShard(t, s); }); !walked)
-    return walked;
+  Expected<JsonFile> index = readJsonFile(path, maxIndexBytes);
+  if (!index)
+    return index.status();
+  if (!index->root.is(JsonKind::Object))
+    return errorIn(path, "is " + printable(index->root.raw(), 64) + ", expected an object");
+  bool isTwice = false;
+  JsonValue map = index->root.find("weight_map", &isTwice);
+  if (isTwice)
+    return errorIn(path, "duplicate key 'weight_map'");
+  if (!map)
+    return errorIn(path, "'weight_map' is missing");
+  if (!map.is(JsonKind::Object))
+    return errorIn(path, "weight_map is " + printable(map.raw(), 64) + ", expected an object");
+  HEDDLE_RETURN_IF_ERROR(walk(map, [&](const std::string &t, const std::string &s) { return addShard(t, s); }));
   for (auto &[shard, file] : shards) {
     file = static_cast<uint32_t>(checkpoint.files.size());
     if (!exists(directory + "/" + shard))
       return errorIn(path, "shard '" + printable(shard) + "' is missing: no such file");
-    if (Status read = readSafetensors(directory + "/" + shard, checkpoint); !read)
-      return read;
+    HEDDLE_RETURN_IF_ERROR(readSafetensors(directory + "/" + shard, checkpoint));
   }
-  return walk([&](const std::string &tensor, const std::string &shard) -> Status {
+  return walk(map, [&](const std::string &tensor, const std::string &shard) -> Status {
     const TensorInfo *found = checkpoint.find(tensor);
     if (!found || found->file != shards.find(shard)->second)
       return errorIn(path, "weight_map: tensor '" + printable(tensor) + "' is not in '" + printable(shard) + "'");
-    return Done{};
+    return Status();
   });
 }
 
@@ -336,8 +132,7 @@ Expected<Checkpoint> readSafetensorsDirectory(const std::string &directory) {
   Checkpoint checkpoint;
   std::string single = directory + "/model.safetensors", index = single + ".index.json";
   if (exists(single)) {
-    if (Status read = readSafetensors(single, checkpoint); !read)
-      return read.takeError();
+    HEDDLE_RETURN_IF_ERROR(readSafetensors(single, checkpoint));
     return checkpoint;
   }
   if (!exists(index)) {
@@ -347,11 +142,7 @@ Expected<Checkpoint> readSafetensorsDirectory(const std::string &directory) {
                                                  "(save_pretrained(..., safe_serialization=True))");
     return errorIn(directory, "holds no model.safetensors and no model.safetensors.index.json");
   }
-  Expected<std::shared_ptr<MappedFile>> file = MappedFile::open(index);
-  if (!file)
-    return file.takeError();
-  if (Status read = ShardIndex(directory, **file).read(checkpoint); !read)
-    return read.takeError();
+  HEDDLE_RETURN_IF_ERROR(ShardIndex(directory, index).read(checkpoint));
   return checkpoint;
 }
 

@@ -18,16 +18,16 @@ static Expected<std::string> resolve(const std::string &modulePath, llvm::String
   bool climbs = llvm::any_of(llvm::make_range(llvm::sys::path::begin(name), llvm::sys::path::end(name)),
                              [](llvm::StringRef part) { return part == ".."; });
   if (name.empty() || llvm::sys::path::is_absolute(name) || climbs)
-    return Error{modulePath + ": heddle.files: '" + name.str() + "' must be a path below the module's folder"};
+    return invalidInput(modulePath + ": heddle.files: '" + name.str() + "' must be a path below the module's folder");
   llvm::SmallString<256> path(llvm::sys::path::parent_path(modulePath));
   llvm::sys::path::append(path, name);
   return path.str().str();
 }
 
 Expected<ImportedGraph> readMlirGraph(MLIRContext &context, const std::string &path) {
-  Expected<std::shared_ptr<MappedFile>> text = MappedFile::open(path);
+  Expected<std::shared_ptr<MappedFile>> text = openShared(path);
   if (!text)
-    return text.takeError();
+    return text.status();
   std::string message;
   ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error && message.empty())
@@ -41,16 +41,16 @@ Expected<ImportedGraph> readMlirGraph(MLIRContext &context, const std::string &p
   sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(bytes, path), llvm::SMLoc());
   graph.module = parseSourceFile<ModuleOp>(sources, &context);
   if (!graph.module)
-    return Error{message.empty() ? path + ": is no MLIR module" : message};
+    return invalidInput(message.empty() ? path + ": is no MLIR module" : message);
   if (auto files = (*graph.module)->getAttrOfType<ArrayAttr>("heddle.files"))
     for (Attribute name : files) {
       auto word = dyn_cast<StringAttr>(name);
       Expected<std::string> file = resolve(path, word ? word.getValue() : "");
       if (!file)
-        return file.takeError();
-      Expected<std::shared_ptr<MappedFile>> mapped = MappedFile::open(*file);
+        return file.status();
+      Expected<std::shared_ptr<MappedFile>> mapped = openShared(*file);
       if (!mapped)
-        return mapped.takeError();
+        return mapped.status();
       graph.checkpoint.files.push_back(std::move(*mapped));
     }
   // Last: weights count the files that the module names.

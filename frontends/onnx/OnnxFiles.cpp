@@ -1,5 +1,5 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "frontends/Size.h"
+#include "bytes/Text.h"
 #include "frontends/onnx/OnnxTensors.h"
 
 #include <algorithm>
@@ -65,26 +65,26 @@ bool isContained(const std::string &location) {
 Expected<std::shared_ptr<MappedFile>> openBeneath(const std::string &modelPath, const std::string &location) {
   std::string quoted = "location '" + printable(location) + "' ";
   if (!isContained(location))
-    return Error{quoted +
-                 "is not allowed: expected a relative path that stays inside the model's folder, without '..'"};
+    return invalidInput(quoted +
+                        "is not allowed: expected a relative path that stays inside the model's folder, without '..'");
   size_t slash = modelPath.rfind('/');
   std::string folderPath = slash == std::string::npos ? "." : modelPath.substr(0, slash + 1);
   int folder = open(folderPath.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0)
-    return Error{"the model's folder cannot be opened: " + std::string(std::strerror(errno))};
+    return invalidInput("the model's folder cannot be opened: " + std::string(std::strerror(errno)));
   int descriptor = openFileBeneath(folder, location);
   int reason = errno;
   close(folder);
   if (descriptor < 0 && (reason == ELOOP || reason == EXDEV || reason == ENOTDIR))
-    return Error{quoted + "is a link, or leads through one, outside of the model's folder: not allowed"};
+    return invalidInput(quoted + "is a link, or leads through one, outside of the model's folder: not allowed");
   if (descriptor < 0)
-    return Error{quoted + "cannot be opened: " + std::strerror(reason)};
+    return invalidInput(quoted + "cannot be opened: " + std::strerror(reason));
   struct stat status;
   if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
     close(descriptor);
-    return Error{quoted + "is not a regular file"};
+    return invalidInput(quoted + "is not a regular file");
   }
-  return MappedFile::map(descriptor, (folderPath == "." ? "" : folderPath) + location);
+  return mapShared(descriptor, (folderPath == "." ? "" : folderPath) + location);
 }
 
 } // namespace heddle

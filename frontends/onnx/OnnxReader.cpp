@@ -1,5 +1,5 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "frontends/Size.h"
+#include "bytes/Status.h"
 #include "frontends/onnx/OnnxModel.h"
 #include "frontends/onnx/OnnxScan.h"
 #include "frontends/onnx/OnnxTensors.h"
@@ -37,15 +37,15 @@ private:
 
   OnnxModel &model;
   OnnxTensorReader tensors;
-  std::optional<Error> failure;
+  Status failure;
 };
 
 bool Reader::add(Expected<OnnxTensor> tensor, std::vector<OnnxTensor> &out) {
   if (tensor)
     out.push_back(std::move(*tensor));
   else
-    failure = tensor.takeError();
-  return !failure;
+    failure = tensor.status();
+  return failure.isOk();
 }
 
 bool Reader::readAttribute(const onnx::AttributeProto &proto, OnnxAttribute &attribute) {
@@ -161,8 +161,8 @@ Status Reader::read(const onnx::ModelProto &proto) {
   for (const auto &function : proto.functions())
     done = done && readFunction(function, model.functions.emplace_back());
   if (!done)
-    return *failure;
-  return Done{};
+    return failure;
+  return Status();
 }
 
 } // namespace
@@ -199,16 +199,14 @@ Expected<OnnxModel> readOnnx(std::shared_ptr<MappedFile> file) {
   {
     Expected<std::string> copy = scanOnnx(file->data(), file->size(), model.path);
     if (!copy)
-      return copy.takeError();
+      return copy.status();
     onnx::ModelProto proto;
     if (copy->size() > INT32_MAX || !proto.ParseFromString(*copy))
       return errorIn(model.path, "is no valid ModelProto of ONNX");
     std::string().swap(*copy);
-    if (Status status = Reader(model).read(proto); !status)
-      return status.takeError();
+    HEDDLE_RETURN_IF_ERROR(Reader(model).read(proto));
   }
-  if (Status status = validateOnnx(model); !status)
-    return status.takeError();
+  HEDDLE_RETURN_IF_ERROR(validateOnnx(model));
   return model;
 }
 

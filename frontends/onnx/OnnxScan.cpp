@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "frontends/onnx/OnnxScan.h"
-#include "frontends/Size.h"
+#include "bytes/Status.h"
 
 #include <cstring>
 
@@ -155,7 +155,7 @@ public:
 
   // Walks message `kind` in [begin, end). With `out` also copies it; without, bounds it and allocates nothing.
   bool message(Kind kind, size_t begin, size_t end, unsigned depth, std::string *out);
-  Error takeError() { return failure; }
+  Status status() { return failure; }
 
 private:
   bool fail(size_t at, const std::string &what) {
@@ -174,7 +174,7 @@ private:
   size_t size;
   const std::string &path;
   uint64_t budget, spent = 0;
-  Error failure;
+  Status failure;
 };
 
 void putVarint(std::string &out, uint64_t value) {
@@ -366,10 +366,10 @@ std::string Scanner::tensorName(size_t begin, size_t end) {
 Expected<std::string> scanOnnx(const uint8_t *data, size_t size, const std::string &path) {
   Scanner scanner(data, size, path);
   if (!scanner.message(Kind::Model, 0, size, 1, nullptr))
-    return scanner.takeError();
+    return scanner.status();
   std::string copy;
   if (!scanner.message(Kind::Model, 0, size, 1, &copy))
-    return scanner.takeError();
+    return scanner.status();
   return copy;
 }
 

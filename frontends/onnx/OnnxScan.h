@@ -6,7 +6,7 @@
 #ifndef HEDDLE_FRONTENDS_ONNX_ONNXSCAN_H
 #define HEDDLE_FRONTENDS_ONNX_ONNXSCAN_H
 
-#include "frontends/Expected.h"
+#include "bytes/Expected.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "frontends/onnx/OnnxTensors.h"
-#include "frontends/Size.h"
+#include "bytes/Size.h"
+#include "bytes/Status.h"
 #include "frontends/onnx/OnnxScan.h"
 
 #include "onnx-ml.pb.h"
@@ -70,7 +71,7 @@ unsigned onnxTypeBits(OnnxType type) {
   return row ? row->bits : 0;
 }
 
-Error OnnxTensorReader::fail(const std::string &name, const std::string &what) const {
+Status OnnxTensorReader::fail(const std::string &name, const std::string &what) const {
   return errorIn(model.path, "tensor '" + printable(name) + "': " + what);
 }
 
@@ -81,7 +82,7 @@ Expected<uint32_t> OnnxTensorReader::openExternal(const std::string &name, const
     return fail(name, "external data in more than 4096 files");
   Expected<std::shared_ptr<MappedFile>> file = openBeneath(model.path, location);
   if (!file)
-    return fail(name, "external data: " + file.takeError().message);
+    return fail(name, "external data: " + file.message());
   model.files.push_back(*file);
   uint32_t index = static_cast<uint32_t>(model.files.size() - 1);
   opened.emplace(location, index);
@@ -106,7 +107,7 @@ Status OnnxTensorReader::readExternal(const onnx::TensorProto &proto, OnnxTensor
                                  std::to_string(tensor.bytes) + " bytes for shape " + shapeOf(tensor.dims));
   Expected<uint32_t> file = openExternal(tensor.name, location);
   if (!file)
-    return file.takeError();
+    return file.status();
   uint64_t size = model.files[*file]->size();
   if (!(Size(offset) + Size(length)).atMost(size))
     return fail(tensor.name, "external data: offset " + std::to_string(offset) + " and length " +
@@ -114,7 +115,7 @@ Status OnnxTensorReader::readExternal(const onnx::TensorProto &proto, OnnxTensor
                                  "', which has " + std::to_string(size) + " bytes");
   tensor.file = *file;
   tensor.offset = offset;
-  return Done{};
+  return Status();
 }
 
 // Elements that the file holds as varints, in one of three fields by type.
@@ -144,7 +145,7 @@ Status OnnxTensorReader::readTyped(const onnx::TensorProto &proto, OnnxTensor &t
            : isUnsigned ? proto.uint64_data(static_cast<int>(i))
                         : static_cast<uint64_t>(static_cast<int64_t>(proto.int32_data(static_cast<int>(i)))),
            width);
-  return Done{};
+  return Status();
 }
 
 Expected<OnnxTensor> OnnxTensorReader::read(const onnx::TensorProto &proto) {
@@ -177,13 +178,11 @@ Expected<OnnxTensor> OnnxTensorReader::read(const onnx::TensorProto &proto) {
   tensor.elements = elements.value();
   tensor.bytes = bits.value() / 8;
   if (proto.data_location() == onnx::TensorProto::EXTERNAL) {
-    if (Status status = readExternal(proto, tensor); !status)
-      return status.takeError();
+    HEDDLE_RETURN_IF_ERROR(readExternal(proto, tensor));
     return tensor;
   }
   if (!proto.has_raw_data()) {
-    if (Status status = readTyped(proto, tensor, tensor.bytes); !status)
-      return status.takeError();
+    HEDDLE_RETURN_IF_ERROR(readTyped(proto, tensor, tensor.bytes));
     return tensor;
   }
   OnnxByteRange range;
@@ -203,7 +202,7 @@ Expected<OnnxTensor> OnnxTensorReader::read(const onnx::SparseTensorProto &proto
   OnnxTensor &tensor = *values;
   Expected<OnnxTensor> indices = read(proto.indices());
   if (!indices)
-    return fail(tensor.name, "sparse indices: " + indices.takeError().message);
+    return fail(tensor.name, "sparse indices: " + indices.message());
   std::vector<int64_t> dense(proto.dims().begin(), proto.dims().end());
   size_t rank = dense.size();
   bool isLinear = indices->dims.size() == 1;

@@ -22,7 +22,7 @@ public:
   Expected<OnnxTensor> read(const onnx::SparseTensorProto &proto);
 
 private:
-  Error fail(const std::string &name, const std::string &what) const;
+  Status fail(const std::string &name, const std::string &what) const;
   Status readExternal(const onnx::TensorProto &proto, OnnxTensor &tensor);
   Status readTyped(const onnx::TensorProto &proto, OnnxTensor &tensor, uint64_t bytes);
   Expected<uint32_t> openExternal(const std::string &name, const std::string &location);

@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "frontends/onnx/OnnxValidate.h"
-#include "frontends/Size.h"
+#include "bytes/Status.h"
 
 #include <set>
 
@@ -25,7 +25,7 @@ class Validator {
 public:
   Validator(const OnnxModel &model) : model(model) {}
   bool run();
-  Error takeError() { return failure; }
+  Status status() { return failure; }
 
 private:
   bool fail(const std::string &what) {
@@ -41,7 +41,7 @@ private:
 
   const OnnxModel &model;
   std::set<const OnnxFunction *> active, finished;
-  Error failure;
+  Status failure;
 };
 
 bool Validator::undefined(const std::vector<OnnxNode> &nodes, size_t index, const std::string &name) {
@@ -158,8 +158,8 @@ bool Validator::run() {
 Status validateOnnx(const OnnxModel &model) {
   Validator validator(model);
   if (!validator.run())
-    return validator.takeError();
-  return Done{};
+    return validator.status();
+  return Status();
 }
 
 } // namespace heddle

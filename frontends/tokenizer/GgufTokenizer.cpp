@@ -1,7 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "frontends/tokenizer/GgufTokenizer.h"
 
-#include "frontends/Size.h"
+#include "bytes/Status.h"
+#include "bytes/Utf8.h"
 #include "frontends/tokenizer/PreTokenizers.h"
 #include "frontends/tokenizer/StepRecipes.h"
 
@@ -47,34 +48,30 @@ private:
 
 } // namespace
 
-#define RETURN_IF_ERROR(expression)                                                                                    \
-  if (auto status = (expression); !status)                                                                             \
-  return status.takeError()
-
 Status GgufTokenizerReader::optional(const char *key, int64_t &value) const {
   if (!file.contains(key))
-    return Done{};
+    return Status();
   auto found = file.integer(key);
   if (!found)
-    return found.takeError();
+    return found.status();
   value = *found;
-  return Done{};
+  return Status();
 }
 
 Status GgufTokenizerReader::optional(const char *key, bool &value) const {
   if (!file.contains(key))
-    return Done{};
+    return Status();
   auto found = file.boolean(key);
   if (!found)
-    return found.takeError();
+    return found.status();
   value = *found;
-  return Done{};
+  return Status();
 }
 
 Status GgufTokenizerReader::readPieces() {
   auto tokens = file.strings(GGML("tokens"));
   if (!tokens)
-    return tokens.takeError();
+    return tokens.status();
   if (tokens->empty())
     return fail(GGML("tokens") ": the vocabulary is empty");
   if (tokens->size() > maxPieces)
@@ -91,15 +88,15 @@ Status GgufTokenizerReader::readPieces() {
     draft.pieces[id].text = text;
     draft.pieces[id].kind = TokenKind::Normal;
   }
-  return Done{};
+  return Status();
 }
 
 Status GgufTokenizerReader::readKinds() {
   if (!file.contains(GGML("token_type")))
-    return Done{};
+    return Status();
   auto kinds = file.integers(GGML("token_type"));
   if (!kinds)
-    return kinds.takeError();
+    return kinds.status();
   if (kinds->size() != draft.pieces.size())
     return fail(GGML("token_type") " has " + std::to_string(kinds->size()) + " entries for " +
                 std::to_string(draft.pieces.size()) + " tokens");
@@ -117,13 +114,13 @@ Status GgufTokenizerReader::readKinds() {
     else if (piece.kind == TokenKind::Byte || piece.kind == TokenKind::Unused)
       piece.flags = PieceFlag::Unmatched;
   }
-  return Done{};
+  return Status();
 }
 
 Status GgufTokenizerReader::readScores() {
   auto scores = file.floats(GGML("scores"));
   if (!scores)
-    return scores.takeError();
+    return scores.status();
   if (scores->size() != draft.pieces.size())
     return fail(GGML("scores") " has " + std::to_string(scores->size()) + " entries for " +
                 std::to_string(draft.pieces.size()) + " tokens");
@@ -133,14 +130,14 @@ Status GgufTokenizerReader::readScores() {
                   " is not finite: " + std::to_string((*scores)[id]));
     draft.pieces[id].score = (*scores)[id];
   }
-  return Done{};
+  return Status();
 }
 
 // "left right" per rank, in the alphabet of the tokens as they are written.
 Status GgufTokenizerReader::readMerges() {
   auto merges = file.strings(GGML("merges"));
   if (!merges)
-    return merges.takeError();
+    return merges.status();
   PieceIds ids = indexPieces(draft.pieces);
   draft.merges.reserve(merges->size());
   for (size_t rank = 0; rank < merges->size(); ++rank) {
@@ -155,7 +152,7 @@ Status GgufTokenizerReader::readMerges() {
       return fail(where + " names a piece that is not in the vocabulary");
     draft.merges.emplace_back(a->second, b->second, c->second);
   }
-  return Done{};
+  return Status();
 }
 
 Status GgufTokenizerReader::readIds() {
@@ -167,12 +164,12 @@ Status GgufTokenizerReader::readIds() {
                 {GGML("unknown_token_id"), &draft.unknown},
                 {GGML("padding_token_id"), &draft.pad}};
   for (auto &field : fields) {
-    RETURN_IF_ERROR(optional(field.key, *field.id));
+    HEDDLE_RETURN_IF_ERROR(optional(field.key, *field.id));
     if (file.contains(field.key) && *field.id < 0)
       return fail(std::string(field.key) + " is " + std::to_string(*field.id));
-    RETURN_IF_ERROR(checkTokenId(draft, field.key, *field.id));
+    HEDDLE_RETURN_IF_ERROR(checkTokenId(draft, field.key, *field.id));
   }
-  return Done{};
+  return Status();
 }
 
 // Every row of the embedding has its token, where the file has an embedding.
@@ -181,18 +178,18 @@ Status GgufTokenizerReader::checkVocabularySize() {
   if (embedding && embedding->shape.size() == 2 && embedding->shape[0] != static_cast<int64_t>(draft.pieces.size()))
     return fail(GGML("tokens") " has " + std::to_string(draft.pieces.size()) + " tokens for a vocabulary of " +
                 std::to_string(embedding->shape[0]) + " embedding rows (token_embd.weight)");
-  return Done{};
+  return Status();
 }
 
 // BOS and EOS around a prompt, as the file says or as its kind of vocabulary has it.
 Status GgufTokenizerReader::surround(bool addBos, bool addEos) {
-  RETURN_IF_ERROR(optional(GGML("add_bos_token"), addBos));
-  RETURN_IF_ERROR(optional(GGML("add_eos_token"), addEos));
+  HEDDLE_RETURN_IF_ERROR(optional(GGML("add_bos_token"), addBos));
+  HEDDLE_RETURN_IF_ERROR(optional(GGML("add_eos_token"), addEos));
   if (addBos && draft.bos >= 0)
     draft.prefix = {draft.bos};
   if (addEos && draft.eos >= 0)
     draft.suffix = {draft.eos};
-  return Done{};
+  return Status();
 }
 
 Status GgufTokenizerReader::readByteLevel() {
@@ -200,7 +197,7 @@ Status GgufTokenizerReader::readByteLevel() {
   if (file.contains(GGML("pre"))) {
     auto pre = file.string(GGML("pre"));
     if (!pre)
-      return pre.takeError();
+      return pre.status();
     name = *pre;
   }
   const NamedPreTokenizer *pre = findPreTokenizer(name);
@@ -211,10 +208,10 @@ Status GgufTokenizerReader::readByteLevel() {
   for (const char *pattern : pre->patterns)
     draft.preTokenizer.push_back(StepDraft::split(pattern));
   bool addSpacePrefix = false;
-  RETURN_IF_ERROR(optional(GGML("add_space_prefix"), addSpacePrefix));
+  HEDDLE_RETURN_IF_ERROR(optional(GGML("add_space_prefix"), addSpacePrefix));
   if (addSpacePrefix)
     draft.preTokenizer.insert(draft.preTokenizer.begin(), StepDraft::of(TextOp::PrefixSpace));
-  RETURN_IF_ERROR(readMerges());
+  HEDDLE_RETURN_IF_ERROR(readMerges());
   spellPiecesInBytes(draft);
   return surround(pre->addBos, false);
 }
@@ -239,30 +236,30 @@ Status GgufTokenizerReader::readWordPiece() {
   addBertSteps(draft, !cased, !cased, true, true);
   draft.decoder = {StepDraft{TextOp::WordJoin, "##", {}, {}, 1}};
   int64_t first = draft.bos, last = draft.eos;
-  RETURN_IF_ERROR(optional(GGML("cls_token_id"), first));
-  RETURN_IF_ERROR(optional(GGML("seperator_token_id"), last)); // spelled so in the format
-  RETURN_IF_ERROR(checkTokenId(draft, GGML("cls_token_id"), first));
-  RETURN_IF_ERROR(checkTokenId(draft, GGML("seperator_token_id"), last));
+  HEDDLE_RETURN_IF_ERROR(optional(GGML("cls_token_id"), first));
+  HEDDLE_RETURN_IF_ERROR(optional(GGML("seperator_token_id"), last)); // spelled so in the format
+  HEDDLE_RETURN_IF_ERROR(checkTokenId(draft, GGML("cls_token_id"), first));
+  HEDDLE_RETURN_IF_ERROR(checkTokenId(draft, GGML("seperator_token_id"), last));
   draft.bos = draft.bos < 0 ? first : draft.bos;
   draft.eos = draft.eos < 0 ? last : draft.eos;
   if (first >= 0)
     draft.prefix = {first};
   if (last >= 0)
     draft.suffix = {last};
-  return Done{};
+  return Status();
 }
 
 Status GgufTokenizerReader::readSentencePiece(bool unigram) {
   draft.model = unigram ? TokenizerModel::Unigram : TokenizerModel::SentencePieceBpe;
-  RETURN_IF_ERROR(readScores());
+  HEDDLE_RETURN_IF_ERROR(readScores());
   bool addSpacePrefix = true, removeExtra = false;
-  RETURN_IF_ERROR(optional(GGML("add_space_prefix"), addSpacePrefix));
-  RETURN_IF_ERROR(optional(GGML("remove_extra_whitespaces"), removeExtra));
+  HEDDLE_RETURN_IF_ERROR(optional(GGML("add_space_prefix"), addSpacePrefix));
+  HEDDLE_RETURN_IF_ERROR(optional(GGML("remove_extra_whitespaces"), removeExtra));
   std::string charsmap;
   if (unigram && file.contains(GGML("precompiled_charsmap"))) {
     auto bytes = file.integers(GGML("precompiled_charsmap"));
     if (!bytes)
-      return bytes.takeError();
+      return bytes.status();
     for (int64_t byte : *bytes)
       charsmap += static_cast<char>(byte);
   }
@@ -282,10 +279,10 @@ Status GgufTokenizerReader::readSentencePiece(bool unigram) {
 // Tokens that take neighbouring white space with them; GGUF leaves this to the model's name.
 Status GgufTokenizerReader::readSpecialAttributes() {
   if (!file.contains("general.name"))
-    return Done{};
+    return Status();
   auto name = file.string("general.name");
   if (!name)
-    return name.takeError();
+    return name.status();
   std::string lower;
   for (char c : *name)
     lower += c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
@@ -296,36 +293,36 @@ Status GgufTokenizerReader::readSpecialAttributes() {
     if (piece.text != "<unk>" && piece.text != "<s>" && piece.text != "<|endoftext|>")
       piece.flags |= PieceFlag::RightStrip;
   }
-  return Done{};
+  return Status();
 }
 
 Status GgufTokenizerReader::read() {
   draft.file = draft.chatTemplateFile = file.path();
   if (!file.contains(GGML("model")) && !file.contains(GGML("tokens")))
-    return Done{};
+    return Status();
   auto model = file.string(GGML("model"));
   if (!model)
-    return model.takeError();
+    return model.status();
   if (*model == "none" || *model == "no_vocab")
-    return Done{};
-  RETURN_IF_ERROR(readPieces());
-  RETURN_IF_ERROR(readKinds());
-  RETURN_IF_ERROR(readIds());
-  RETURN_IF_ERROR(checkVocabularySize());
+    return Status();
+  HEDDLE_RETURN_IF_ERROR(readPieces());
+  HEDDLE_RETURN_IF_ERROR(readKinds());
+  HEDDLE_RETURN_IF_ERROR(readIds());
+  HEDDLE_RETURN_IF_ERROR(checkVocabularySize());
   bool sentencePiece = *model == "llama" || *model == "t5";
   if (*model != "gpt2" && *model != "bert" && !sentencePiece)
     return fail(GGML("model") " '" + printable(*model) + "' is not a known tokenizer (gpt2, llama, bert, t5)");
-  RETURN_IF_ERROR(sentencePiece      ? readSentencePiece(*model == "t5")
-                  : *model == "bert" ? readWordPiece()
-                                     : readByteLevel());
-  RETURN_IF_ERROR(readSpecialAttributes());
+  HEDDLE_RETURN_IF_ERROR(sentencePiece      ? readSentencePiece(*model == "t5")
+                         : *model == "bert" ? readWordPiece()
+                                            : readByteLevel());
+  HEDDLE_RETURN_IF_ERROR(readSpecialAttributes());
   if (!file.contains("tokenizer.chat_template"))
-    return Done{};
+    return Status();
   auto chatTemplate = file.string("tokenizer.chat_template");
   if (!chatTemplate)
-    return chatTemplate.takeError();
+    return chatTemplate.status();
   draft.chatTemplate = *chatTemplate;
-  return Done{};
+  return Status();
 }
 
 Status readGgufTokenizer(const GgufFile &file, TokenizerDraft &draft) {

@@ -2,7 +2,8 @@
 #include "frontends/tokenizer/StepRecipes.h"
 #include "frontends/tokenizer/TokenizerFiles.h"
 
-#include "frontends/Size.h"
+#include "bytes/Status.h"
+#include "bytes/Utf8.h"
 
 #include <cmath>
 #include <cstring>
@@ -12,10 +13,6 @@ namespace heddle {
 using package::PieceFlag;
 using package::TokenizerModel;
 using package::TokenKind;
-
-#define RETURN_IF_ERROR(expression)                                                                                    \
-  if (auto status = (expression); !status)                                                                             \
-  return status.takeError()
 
 namespace {
 
@@ -133,7 +130,7 @@ Status SentencePieceReader::readPiece(std::string_view bytes) {
   if (draft.pieces.size() >= maxPieces)
     return fail("more pieces than the limit of " + std::to_string(maxPieces));
   draft.pieces.push_back(std::move(piece));
-  return Done{};
+  return Status();
 }
 
 Status SentencePieceReader::readTrainer(std::string_view bytes) {
@@ -151,7 +148,7 @@ Status SentencePieceReader::readTrainer(std::string_view bytes) {
     else if (fields.number == 43)
       draft.pad = id;
   }
-  return fields.malformed ? truncated("trainer_spec") : Status(Done{});
+  return fields.malformed ? truncated("trainer_spec") : Status();
 }
 
 Status SentencePieceReader::readNormalizer(std::string_view bytes) {
@@ -164,7 +161,7 @@ Status SentencePieceReader::readNormalizer(std::string_view bytes) {
     else if (fields.number == 4 && fields.wire == 0)
       collapseSpaces = fields.value != 0;
   }
-  return fields.malformed ? truncated("normalizer_spec") : Status(Done{});
+  return fields.malformed ? truncated("normalizer_spec") : Status();
 }
 
 Status SentencePieceReader::read(std::string_view bytes) {
@@ -177,8 +174,8 @@ Status SentencePieceReader::read(std::string_view bytes) {
     Status field = fields.number == 1   ? readPiece(fields.bytes)
                    : fields.number == 2 ? readTrainer(fields.bytes)
                    : fields.number == 3 ? readNormalizer(fields.bytes)
-                                        : Status(Done{});
-    RETURN_IF_ERROR(std::move(field));
+                                        : Status();
+    HEDDLE_RETURN_IF_ERROR(field);
   }
   if (fields.malformed)
     return truncated("the SentencePiece model");
@@ -191,14 +188,14 @@ Status SentencePieceReader::read(std::string_view bytes) {
   draft.model = modelType == 1 ? TokenizerModel::Unigram : TokenizerModel::SentencePieceBpe;
   draft.fuseUnknown = modelType == 1;
   addSentencePieceSteps(draft, std::move(charsmap), collapseSpaces, prefixSpace);
-  return Done{};
+  return Status();
 }
 
 Status readSentencePieceModel(const std::string &path, TokenizerDraft &draft) {
-  auto file = MappedFile::open(path);
+  auto file = openShared(path);
   if (!file)
-    return file.takeError();
-  return SentencePieceReader(path, draft).read({reinterpret_cast<const char *>((*file)->data()), (*file)->size()});
+    return file.status();
+  return SentencePieceReader(path, draft).read((*file)->text());
 }
 
 } // namespace heddle

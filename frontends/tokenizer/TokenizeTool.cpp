@@ -2,7 +2,7 @@
 #include "frontends/tokenizer/TokenizeTool.h"
 
 #include "bytes/Json.h"
-#include "frontends/Size.h"
+#include "bytes/Text.h"
 #include "frontends/tokenizer/TokenizerReader.h"
 #include "runtime/text/template/Template.h"
 #include "runtime/text/tokenizer/Tokenizer.h"
@@ -146,7 +146,7 @@ static int refuse(FILE *errors, const std::string &message) {
 int runTokenize(const std::string &model, const TokenizeOptions &options, FILE *in, FILE *out, FILE *errors) {
   auto table = readTokenizer(model);
   if (!table)
-    return refuse(errors, table.takeError().message);
+    return refuse(errors, table.message());
   if (table->empty())
     return refuse(errors, printable(model) + ": the model has no tokenizer");
   std::string error;

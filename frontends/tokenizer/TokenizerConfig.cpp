@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "frontends/tokenizer/TokenizerFiles.h"
 
-#include "frontends/Size.h"
+#include "bytes/Status.h"
 
 #include <algorithm>
 
@@ -9,10 +9,6 @@ namespace heddle {
 
 using package::PieceFlag;
 using package::TokenKind;
-
-#define RETURN_IF_ERROR(expression)                                                                                    \
-  if (auto status = (expression); !status)                                                                             \
-  return status.takeError()
 
 namespace {
 
@@ -45,7 +41,7 @@ Expected<JsonValue> TokenizerConfigReader::open(const char *name) {
     return JsonValue();
   auto json = openJson(path(name));
   if (!json)
-    return json.takeError();
+    return json.status();
   files.push_back(*json);
   return json->root;
 }
@@ -77,16 +73,16 @@ Status TokenizerConfigReader::readAddedTokens(JsonValue tokens, const char *file
                  (draft.pieces[static_cast<size_t>(id)].flags & PieceFlag::Added) != PieceFlag::NONE;
     if (known && draft.pieces[static_cast<size_t>(id)].text == text)
       continue;
-    RETURN_IF_ERROR(addToken(draft, id, text, items.value));
+    HEDDLE_RETURN_IF_ERROR(addToken(draft, id, text, items.value));
   }
-  return Done{};
+  return Status();
 }
 
 // added_tokens.json: {"token": id}.
 Status TokenizerConfigReader::readAddedTokenIds() {
   auto tokens = open("added_tokens.json");
   if (!tokens)
-    return tokens.takeError();
+    return tokens.status();
   for (JsonItems items(*tokens); items.next();) {
     int64_t id = -1;
     std::string text = items.key.string();
@@ -96,9 +92,9 @@ Status TokenizerConfigReader::readAddedTokenIds() {
     bool known = id >= 0 && id < static_cast<int64_t>(draft.pieces.size()) &&
                  draft.pieces[static_cast<size_t>(id)].kind != TokenKind::Absent;
     if (!known)
-      RETURN_IF_ERROR(addToken(draft, id, text, JsonValue()));
+      HEDDLE_RETURN_IF_ERROR(addToken(draft, id, text, JsonValue()));
   }
-  return Done{};
+  return Status();
 }
 
 // "bos_token": "<s>" or {"content": "<s>", …}, and likewise the others. The first file that names one counts.
@@ -111,7 +107,7 @@ Status TokenizerConfigReader::readNames(JsonValue config, const char *file) {
   for (auto &name : names) {
     auto member = findMember(path(file), config, name.key);
     if (!member)
-      return member.takeError();
+      return member.status();
     std::string text = member->is(JsonKind::Object) ? member->find("content").string() : member->string();
     int64_t id = text.empty() ? -1 : findPiece(text);
     if (id >= 0 && (*name.id < 0 || name.id != &draft.unknown))
@@ -121,7 +117,7 @@ Status TokenizerConfigReader::readNames(JsonValue config, const char *file) {
         name.id != &draft.unknown)
       draft.pieces[static_cast<size_t>(id)].flags |= PieceFlag::Added | PieceFlag::Special;
   }
-  return Done{};
+  return Status();
 }
 
 // add_bos_token and add_eos_token of the classes whose post-processor they rule.
@@ -142,32 +138,32 @@ Status TokenizerConfigReader::readSurround(JsonValue config) {
   };
   apply(draft.prefix, draft.bos, addBos, sentencePiece && !t5, ruled);
   apply(draft.suffix, draft.eos, addEos, sentencePiece && t5, ruled);
-  return Done{};
+  return Status();
 }
 
 Status TokenizerConfigReader::readChatTemplate(JsonValue config) {
   std::string plain = path("chat_template.jinja");
   if (fileExists(plain)) {
-    auto file = MappedFile::open(plain);
+    auto file = openShared(plain);
     if (!file)
-      return file.takeError();
+      return file.status();
     if ((*file)->size() > maxChatTemplateBytes)
       return errorIn(plain, "chat_template has a size of " + std::to_string((*file)->size()) + " bytes, the limit is " +
                                 std::to_string(maxChatTemplateBytes));
-    draft.chatTemplate.assign(reinterpret_cast<const char *>((*file)->data()), (*file)->size());
+    draft.chatTemplate.assign((*file)->text());
     draft.chatTemplateFile = plain;
-    return Done{};
+    return Status();
   }
   const char *source = "tokenizer_config.json";
   auto found = findMember(path(source), config, "chat_template");
   if (!found)
-    return found.takeError();
+    return found.status();
   JsonValue value = *found;
   if (!value || value.is(JsonKind::Null)) {
     source = "chat_template.json";
     auto other = open(source);
     if (!other)
-      return other.takeError();
+      return other.status();
     value = other->find("chat_template");
   }
   // Several templates: [{"name": "default", "template": …}, …].
@@ -176,19 +172,19 @@ Status TokenizerConfigReader::readChatTemplate(JsonValue config) {
     if (items.value.find("name").equals("default") || !chosen.is(JsonKind::String))
       chosen = items.value.find("template");
   if (!chosen || chosen.is(JsonKind::Null))
-    return Done{};
+    return Status();
   draft.chatTemplateFile = path(source);
   if (!chosen.is(JsonKind::String))
     return errorIn(draft.chatTemplateFile, "chat_template is not a string");
   draft.chatTemplate = chosen.string();
-  return Done{};
+  return Status();
 }
 
 // Ids in config.json that the tokenizer's files left open; all are checked.
 Status TokenizerConfigReader::readModelConfig() {
   auto config = open("config.json");
   if (!config)
-    return config.takeError();
+    return config.status();
   JsonValue text = config->find("text_config").is(JsonKind::Object) ? config->find("text_config") : *config;
   int64_t size = 0;
   JsonValue rows = text.find("vocab_size");
@@ -207,31 +203,31 @@ Status TokenizerConfigReader::readModelConfig() {
                                                 " is outside the vocabulary of " + std::to_string(size));
       if (*name.id < 0 && id >= 0 && id < static_cast<int64_t>(draft.pieces.size()))
         *name.id = id;
-      return Done{};
+      return Status();
     };
     if (value.is(JsonKind::Array)) {
       for (JsonItems items(value); items.next();)
-        RETURN_IF_ERROR(check(items.value));
+        HEDDLE_RETURN_IF_ERROR(check(items.value));
     } else {
-      RETURN_IF_ERROR(check(value));
+      HEDDLE_RETURN_IF_ERROR(check(value));
     }
   }
-  return Done{};
+  return Status();
 }
 
 Status TokenizerConfigReader::read() {
   auto config = open("tokenizer_config.json");
   if (!config)
-    return config.takeError();
+    return config.status();
   auto map = open("special_tokens_map.json");
   if (!map)
-    return map.takeError();
-  RETURN_IF_ERROR(readAddedTokenIds());
-  RETURN_IF_ERROR(readAddedTokens(config->find("added_tokens_decoder"), "tokenizer_config.json"));
-  RETURN_IF_ERROR(readNames(*map, "special_tokens_map.json"));
-  RETURN_IF_ERROR(readNames(*config, "tokenizer_config.json"));
-  RETURN_IF_ERROR(readModelConfig());
-  RETURN_IF_ERROR(readSurround(*config));
+    return map.status();
+  HEDDLE_RETURN_IF_ERROR(readAddedTokenIds());
+  HEDDLE_RETURN_IF_ERROR(readAddedTokens(config->find("added_tokens_decoder"), "tokenizer_config.json"));
+  HEDDLE_RETURN_IF_ERROR(readNames(*map, "special_tokens_map.json"));
+  HEDDLE_RETURN_IF_ERROR(readNames(*config, "tokenizer_config.json"));
+  HEDDLE_RETURN_IF_ERROR(readModelConfig());
+  HEDDLE_RETURN_IF_ERROR(readSurround(*config));
   return readChatTemplate(*config);
 }
 

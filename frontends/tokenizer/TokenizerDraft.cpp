@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "frontends/tokenizer/TokenizerDraft.h"
 
-#include "frontends/Size.h"
+#include "bytes/Status.h"
 #include "runtime/text/template/Template.h"
 #include "runtime/text/tokenizer/Tokenizer.h"
 #include "runtime/text/tokenizer/Unicode.h"
@@ -24,7 +24,7 @@ PieceIds indexPieces(const std::vector<PieceDraft> &pieces) {
 
 Status checkTokenId(const TokenizerDraft &draft, const char *field, int64_t id) {
   if (id >= -1 && id < static_cast<int64_t>(draft.pieces.size()))
-    return Done{};
+    return Status();
   return errorIn(draft.file, std::string(field) + " " + std::to_string(id) + " is outside the vocabulary of " +
                                  std::to_string(draft.pieces.size()) + " tokens");
 }
@@ -92,20 +92,20 @@ static Status checkPieces(const TokenizerDraft &draft) {
       return errorIn(draft.file, "byte " + name + " '" + printable(text) + "' is there twice");
     bytes[value] = true;
   }
-  return Done{};
+  return Status();
 }
 
 static Status checkDraft(const TokenizerDraft &draft) {
-  if (auto pieces = checkPieces(draft); !pieces)
-    return pieces;
+  HEDDLE_RETURN_IF_ERROR(checkPieces(draft));
   for (auto [field, id] : {std::pair("bos_token_id", draft.bos), std::pair("eos_token_id", draft.eos),
                            std::pair("unk_token_id", draft.unknown), std::pair("pad_token_id", draft.pad)})
-    if (auto checked = checkTokenId(draft, field, id); !checked)
-      return checked;
+    HEDDLE_RETURN_IF_ERROR(checkTokenId(draft, field, id));
   for (const auto *list : {&draft.prefix, &draft.suffix})
-    for (int64_t id : *list)
-      if (auto checked = checkTokenId(draft, "post_processor id", id); !checked || id < 0)
-        return checked ? errorIn(draft.file, "post_processor adds id " + std::to_string(id)) : checked;
+    for (int64_t id : *list) {
+      HEDDLE_RETURN_IF_ERROR(checkTokenId(draft, "post_processor id", id));
+      if (id < 0)
+        return errorIn(draft.file, "post_processor adds id " + std::to_string(id));
+    }
   bool needsUnknown = draft.model == package::TokenizerModel::WordPiece;
   if (needsUnknown && draft.unknown < 0)
     return errorIn(draft.file, "a WordPiece vocabulary needs an unknown token (unk_token), there is none");
@@ -115,7 +115,7 @@ static Status checkDraft(const TokenizerDraft &draft) {
   if (draft.chatTemplate.size() > maxChatTemplateBytes)
     return errorIn(draft.chatTemplateFile, "chat_template has a size of " + std::to_string(draft.chatTemplate.size()) +
                                                " bytes, the limit is " + std::to_string(maxChatTemplateBytes));
-  return Done{};
+  return Status();
 }
 
 using Steps = flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<package::TextStep>>>;
@@ -180,8 +180,7 @@ static std::string serialize(const TokenizerDraft &draft) {
 }
 
 Expected<std::string> writeTokenizer(const TokenizerDraft &draft) {
-  if (auto checked = checkDraft(draft); !checked)
-    return checked.takeError();
+  HEDDLE_RETURN_IF_ERROR(checkDraft(draft));
   size_t textBytes = 0;
   for (const PieceDraft &piece : draft.pieces)
     textBytes += piece.text.size();

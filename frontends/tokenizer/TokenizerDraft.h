@@ -4,7 +4,7 @@
 #ifndef HEDDLE_FRONTENDS_TOKENIZER_TOKENIZERDRAFT_H
 #define HEDDLE_FRONTENDS_TOKENIZER_TOKENIZERDRAFT_H
 
-#include "frontends/Expected.h"
+#include "bytes/Expected.h"
 #include "runtime/schema/package_generated.h"
 
 #include <string>

@@ -4,17 +4,12 @@
 #ifndef HEDDLE_FRONTENDS_TOKENIZER_TOKENIZERFILES_H
 #define HEDDLE_FRONTENDS_TOKENIZER_TOKENIZERFILES_H
 
-#include "bytes/Json.h"
-#include "frontends/Checkpoint.h"
+#include "frontends/Json.h"
 #include "frontends/tokenizer/TokenizerDraft.h"
 
 namespace heddle {
 
-// A JSON file, checked; `root` is a view into `file`.
-struct JsonFile {
-  std::shared_ptr<MappedFile> file;
-  JsonValue root;
-};
+// A JSON file whose value is an object.
 Expected<JsonFile> openJson(const std::string &path);
 bool fileExists(const std::string &path);
 

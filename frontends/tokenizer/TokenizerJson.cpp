@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "frontends/tokenizer/TokenizerFiles.h"
 
-#include "frontends/Size.h"
+#include "bytes/Status.h"
 
 #include <cmath>
 #include <sys/stat.h>
@@ -12,10 +12,6 @@ using package::PieceFlag;
 using package::TokenizerModel;
 using package::TokenKind;
 
-#define RETURN_IF_ERROR(expression)                                                                                    \
-  if (auto status = (expression); !status)                                                                             \
-  return status.takeError()
-
 static constexpr size_t maxJsonFile = 512 << 20;
 
 bool fileExists(const std::string &path) {
@@ -24,21 +20,10 @@ bool fileExists(const std::string &path) {
 }
 
 Expected<JsonFile> openJson(const std::string &path) {
-  auto file = MappedFile::open(path);
-  if (!file)
-    return file.takeError();
-  JsonFile result{*file, {}};
-  std::string_view text(reinterpret_cast<const char *>(result.file->data()), result.file->size());
-  if (text.size() > maxJsonFile)
-    return errorIn(path, "a size of " + std::to_string(text.size()) + " bytes exceeds the limit of " +
-                             std::to_string(maxJsonFile));
-  std::string error;
-  result.root = JsonValue::parse(text, error);
-  if (!result.root)
-    return errorIn(path, error);
-  if (!result.root.is(JsonKind::Object))
+  Expected<JsonFile> json = readJsonFile(path, maxJsonFile);
+  if (json && !json->root.is(JsonKind::Object))
     return errorIn(path, "expected a JSON object");
-  return result;
+  return json;
 }
 
 Expected<JsonValue> findMember(const std::string &file, JsonValue object, std::string_view key) {
@@ -86,7 +71,7 @@ Status readVocabObject(JsonValue vocab, size_t more, TokenizerDraft &draft) {
     piece.text = std::move(text);
     piece.kind = TokenKind::Normal;
   }
-  return Done{};
+  return Status();
 }
 
 Status addToken(TokenizerDraft &draft, int64_t id, const std::string &text, JsonValue properties) {
@@ -124,7 +109,7 @@ Status addToken(TokenizerDraft &draft, int64_t id, const std::string &text, Json
     piece.flags |= PieceFlag::SingleWord;
   if (isSet("normalized", !special))
     piece.flags |= PieceFlag::Normalized;
-  return Done{};
+  return Status();
 }
 
 namespace {
@@ -165,11 +150,11 @@ static int64_t findPiece(const TokenizerDraft &draft, std::string_view text) {
 Status TokenizerJsonReader::readUnknown(JsonValue model) {
   JsonValue unknown = model.find("unk_token");
   if (!unknown.is(JsonKind::String))
-    return Done{};
+    return Status();
   draft.unknown = findPiece(draft, unknown.string());
   if (draft.unknown < 0)
     return fail("model.unk_token '" + printable(unknown.string(), 40) + "' is not in the vocabulary");
-  return Done{};
+  return Status();
 }
 
 // "left right" or ["left", "right"] per rank. A piece's continuing prefix goes where it is joined to its left.
@@ -210,7 +195,7 @@ Status TokenizerJsonReader::readMerges(JsonValue merges) {
       return fail(where + " names a piece that is not in the vocabulary");
     draft.merges.emplace_back(a->second, b->second, c->second);
   }
-  return Done{};
+  return Status();
 }
 
 Status TokenizerJsonReader::readBpe(JsonValue model) {
@@ -220,7 +205,7 @@ Status TokenizerJsonReader::readBpe(JsonValue model) {
   draft.continuingPrefix = model.find("continuing_subword_prefix").string();
   draft.endOfWordSuffix = model.find("end_of_word_suffix").string();
   draft.model = TokenizerModel::SentencePieceBpe;
-  RETURN_IF_ERROR(readMerges(model.find("merges")));
+  HEDDLE_RETURN_IF_ERROR(readMerges(model.find("merges")));
   if (draft.byteFallback)
     for (PieceDraft &piece : draft.pieces)
       if (piece.kind == TokenKind::Normal && piece.text.size() == 6 && piece.text.compare(0, 3, "<0x") == 0 &&
@@ -275,7 +260,7 @@ Status TokenizerJsonReader::readUnigram(JsonValue model) {
     draft.pieces[static_cast<size_t>(draft.unknown)].kind = TokenKind::Unknown;
     draft.pieces[static_cast<size_t>(draft.unknown)].flags |= PieceFlag::Unmatched;
   }
-  return Done{};
+  return Status();
 }
 
 Status TokenizerJsonReader::readWordPiece(JsonValue model) {
@@ -286,15 +271,15 @@ Status TokenizerJsonReader::readWordPiece(JsonValue model) {
   if (longest && (!longest.integer(characters) || characters < 1 || characters > 1000))
     return fail("model.max_input_chars_per_word " + printable(longest.raw(), 40) + " is outside 1 to 1000");
   draft.maxWord = static_cast<uint32_t>(characters);
-  RETURN_IF_ERROR(readUnknown(model));
+  HEDDLE_RETURN_IF_ERROR(readUnknown(model));
   if (draft.unknown < 0)
     return fail("model.unk_token is missing, WordPiece needs it");
-  return Done{};
+  return Status();
 }
 
 Status TokenizerJsonReader::readAddedTokens(JsonValue tokens) {
   if (!tokens || tokens.is(JsonKind::Null))
-    return Done{};
+    return Status();
   if (!tokens.is(JsonKind::Array))
     return fail("added_tokens is not an array");
   size_t count = 0;
@@ -306,16 +291,16 @@ Status TokenizerJsonReader::readAddedTokens(JsonValue tokens) {
     JsonValue content = items.value.find("content");
     if (!items.value.find("id").integer(id) || !content.is(JsonKind::String))
       return fail("added_tokens: an entry without id and content: " + printable(items.value.raw(), 80));
-    RETURN_IF_ERROR(addToken(draft, id, content.string(), items.value));
+    HEDDLE_RETURN_IF_ERROR(addToken(draft, id, content.string(), items.value));
   }
-  return Done{};
+  return Status();
 }
 
 Status TokenizerJsonReader::pieceId(JsonValue value, int64_t &id) const {
   if (!value.integer(id) || id < 0 || id >= static_cast<int64_t>(draft.pieces.size()))
     return fail("post_processor: id " + printable(value.raw(), 40) + " is outside the vocabulary of " +
                 std::to_string(draft.pieces.size()));
-  return Done{};
+  return Status();
 }
 
 // TemplateProcessing: what stands before and after sequence A in "single".
@@ -333,23 +318,23 @@ Status TokenizerJsonReader::readTemplate(JsonValue processor) {
       return fail("post_processor: special token " + printable(special.find("id").raw(), 40) + " has no ids");
     for (JsonItems list(ids); list.next();) {
       int64_t id = 0;
-      RETURN_IF_ERROR(pieceId(list.value, id));
+      HEDDLE_RETURN_IF_ERROR(pieceId(list.value, id));
       (before ? draft.prefix : draft.suffix).push_back(id);
       if (draft.prefix.size() + draft.suffix.size() > 64)
         return fail("post_processor adds more than the limit of 64 tokens");
     }
   }
-  return Done{};
+  return Status();
 }
 
 Status TokenizerJsonReader::readPostProcessor(JsonValue processor) {
   if (!processor || processor.is(JsonKind::Null))
-    return Done{};
+    return Status();
   JsonValue type = processor.find("type");
   if (type.equals("Sequence")) {
     for (JsonItems parts(processor.find("processors")); parts.next();)
-      RETURN_IF_ERROR(readPostProcessor(parts.value));
-    return Done{};
+      HEDDLE_RETURN_IF_ERROR(readPostProcessor(parts.value));
+    return Status();
   }
   if (type.equals("TemplateProcessing"))
     return readTemplate(processor);
@@ -359,20 +344,20 @@ Status TokenizerJsonReader::readPostProcessor(JsonValue processor) {
       int64_t id = 0;
       if (!pair.next() || !pair.next())
         return fail("post_processor." + std::string(key) + " is not [token, id]");
-      RETURN_IF_ERROR(pieceId(pair.value, id));
+      HEDDLE_RETURN_IF_ERROR(pieceId(pair.value, id));
       list->push_back(id);
     }
-    return Done{};
+    return Status();
   }
   if (type.equals("ByteLevel"))
-    return Done{};
+    return Status();
   return fail("post_processor type " + printable(type.raw(), 40) + " is not supported");
 }
 
 Status TokenizerJsonReader::read(JsonValue root) {
   auto model = findMember(draft.file, root, "model");
   if (!model)
-    return model.takeError();
+    return model.status();
   if (!model->is(JsonKind::Object))
     return fail("model is missing");
   JsonValue type = model->find("type"), vocab = model->find("vocab");
@@ -386,12 +371,12 @@ Status TokenizerJsonReader::read(JsonValue root) {
     size_t more = 0;
     for (JsonItems items(added); items.next();)
       ++more;
-    RETURN_IF_ERROR(readVocabObject(vocab, more, draft));
+    HEDDLE_RETURN_IF_ERROR(readVocabObject(vocab, more, draft));
   }
-  RETURN_IF_ERROR(unigram ? readUnigram(*model) : bpe ? readBpe(*model) : readWordPiece(*model));
-  RETURN_IF_ERROR(readAddedTokens(added));
+  HEDDLE_RETURN_IF_ERROR(unigram ? readUnigram(*model) : bpe ? readBpe(*model) : readWordPiece(*model));
+  HEDDLE_RETURN_IF_ERROR(readAddedTokens(added));
   bool byteLevel = false;
-  RETURN_IF_ERROR(readTextSteps(root, draft, byteLevel));
+  HEDDLE_RETURN_IF_ERROR(readTextSteps(root, draft, byteLevel));
   if (byteLevel && !bpe)
     return fail("ByteLevel with a model that is not BPE is not supported");
   // A SentencePieceBpe table without merges joins by score, which tokenizer.json has not.
@@ -411,7 +396,7 @@ Status TokenizerJsonReader::read(JsonValue root) {
 Status readTokenizerJson(const std::string &path, TokenizerDraft &draft) {
   auto json = openJson(path);
   if (!json)
-    return json.takeError();
+    return json.status();
   return TokenizerJsonReader(path, draft).read(json->root);
 }
 

@@ -3,7 +3,7 @@
 #include "frontends/tokenizer/StepRecipes.h"
 #include "frontends/tokenizer/TokenizerFiles.h"
 
-#include "frontends/Size.h"
+#include "bytes/Status.h"
 
 namespace heddle {
 
@@ -51,15 +51,11 @@ static std::string textOf(JsonValue step, const char *key, const char *standard)
   return value.is(JsonKind::String) ? value.string() : standard;
 }
 
-#define RETURN_IF_ERROR(expression)                                                                                    \
-  if (auto status = (expression); !status)                                                                             \
-  return status.takeError()
-
 Status StepReader::push(StepDraft step) {
   if (steps.size() >= maxSteps)
     return fail("more steps than the limit of " + std::to_string(maxSteps));
   steps.push_back(std::move(step));
-  return Done{};
+  return Status();
 }
 
 Status StepReader::sequence(JsonValue list, Status (StepReader::*read)(JsonValue)) {
@@ -70,8 +66,8 @@ Status StepReader::sequence(JsonValue list, Status (StepReader::*read)(JsonValue
     if (++count > maxSteps)
       return fail("a Sequence exceeds the limit of " + std::to_string(maxSteps) + " steps");
   for (JsonItems items(list); items.next();)
-    RETURN_IF_ERROR((this->*read)(items.value));
-  return Done{};
+    HEDDLE_RETURN_IF_ERROR((this->*read)(items.value));
+  return Status();
 }
 
 // {"String": …} or {"Regex": …}.
@@ -81,7 +77,7 @@ Status StepReader::pattern(JsonValue step, StepDraft &out) const {
     return fail("pattern is neither a String nor a Regex: " + printable(pattern.raw(), 80));
   out.pattern = literal ? literal.string() : regex.string();
   out.flags |= literal ? 0 : 1;
-  return Done{};
+  return Status();
 }
 
 Status StepReader::behavior(JsonValue step, SplitBehavior standard, SplitBehavior &out) const {
@@ -96,11 +92,11 @@ Status StepReader::behavior(JsonValue step, SplitBehavior standard, SplitBehavio
   JsonValue name = step.find("behavior");
   out = standard;
   if (!name)
-    return Done{};
+    return Status();
   for (const auto &entry : known)
     if (name.equals(entry.name) || name.equals(entry.other)) {
       out = entry.value;
-      return Done{};
+      return Status();
     }
   return fail("behavior " + printable(name.raw(), 40) + " is unknown");
 }
@@ -109,7 +105,7 @@ Status StepReader::readBertNormalizer(JsonValue step) {
   bool lowercase = flag(step, "lowercase", true);
   addBertNormalizer(draft, lowercase, flag(step, "strip_accents", lowercase), flag(step, "clean_text", true),
                     flag(step, "handle_chinese_chars", true));
-  return Done{};
+  return Status();
 }
 
 static bool decodeBase64(std::string_view text, std::string &out) {
@@ -134,7 +130,7 @@ static bool decodeBase64(std::string_view text, std::string &out) {
 
 Status StepReader::readNormalizer(JsonValue step) {
   if (!step || step.is(JsonKind::Null))
-    return Done{};
+    return Status();
   JsonValue type = step.find("type");
   static constexpr struct {
     const char *name;
@@ -155,7 +151,7 @@ Status StepReader::readNormalizer(JsonValue step) {
     return readBertNormalizer(step);
   if (type.equals("ByteLevel")) {
     byteLevel = true;
-    return Done{};
+    return Status();
   }
   if (type.equals("Prepend"))
     return push(StepDraft::prepend(textOf(step, "prepend", "")));
@@ -167,7 +163,7 @@ Status StepReader::readNormalizer(JsonValue step) {
                           (flag(step, "strip_left", true) ? 1u : 0) | (flag(step, "strip_right", true) ? 2u : 0)});
   if (type.equals("Replace")) {
     StepDraft replace = StepDraft::replace("", textOf(step, "content", ""));
-    RETURN_IF_ERROR(pattern(step, replace));
+    HEDDLE_RETURN_IF_ERROR(pattern(step, replace));
     return push(std::move(replace));
   }
   if (type.equals("Nmt")) {
@@ -175,14 +171,14 @@ Status StepReader::readNormalizer(JsonValue step) {
     StepDraft space = StepDraft::replace(
         R"([\x{9}\x{A}\x{C}\x{D}\x{1680}\x{200B}-\x{200F}\x{2028}\x{2029}\x{2581}\x{FEFF}\x{FFFD}])", " ");
     drop.flags = space.flags = 1;
-    RETURN_IF_ERROR(push(std::move(drop)));
+    HEDDLE_RETURN_IF_ERROR(push(std::move(drop)));
     return push(std::move(space));
   }
   if (type.equals("Precompiled")) {
     StepDraft charsmap = StepDraft::of(TextOp::Charsmap);
     if (!decodeBase64(textOf(step, "precompiled_charsmap", ""), charsmap.bytes))
       return fail("precompiled_charsmap is not base64");
-    return charsmap.bytes.empty() ? Status(Done{}) : push(std::move(charsmap));
+    return charsmap.bytes.empty() ? Status() : push(std::move(charsmap));
   }
   return unsupported(type);
 }
@@ -199,7 +195,7 @@ Status StepReader::readMetaspace(JsonValue step) {
 
 Status StepReader::readPreTokenizer(JsonValue step) {
   if (!step || step.is(JsonKind::Null))
-    return Done{};
+    return Status();
   JsonValue type = step.find("type");
   constexpr const char *punctuation = R"([\p{P}!-/:-@\[-`{-~])";
   if (type.equals("Sequence"))
@@ -207,15 +203,15 @@ Status StepReader::readPreTokenizer(JsonValue step) {
   if (type.equals("ByteLevel")) {
     byteLevel = true;
     if (flag(step, "add_prefix_space", true))
-      RETURN_IF_ERROR(push(StepDraft::of(TextOp::PrefixSpace)));
-    return flag(step, "use_regex", true) ? push(StepDraft::split(gpt2Pattern)) : Status(Done{});
+      HEDDLE_RETURN_IF_ERROR(push(StepDraft::of(TextOp::PrefixSpace)));
+    return flag(step, "use_regex", true) ? push(StepDraft::split(gpt2Pattern)) : Status();
   }
   if (type.equals("Metaspace"))
     return readMetaspace(step);
   if (type.equals("Split")) {
     StepDraft split{TextOp::Split, {}, {}, {}, flag(step, "invert", false) ? 2u : 0u};
-    RETURN_IF_ERROR(pattern(step, split));
-    RETURN_IF_ERROR(behavior(step, SplitBehavior::Isolated, split.behavior));
+    HEDDLE_RETURN_IF_ERROR(pattern(step, split));
+    HEDDLE_RETURN_IF_ERROR(behavior(step, SplitBehavior::Isolated, split.behavior));
     return push(std::move(split));
   }
   // A step after ByteLevel sees the printable alphabet, in which only ASCII digits are still themselves.
@@ -231,11 +227,11 @@ Status StepReader::readPreTokenizer(JsonValue step) {
     return push(StepDraft{TextOp::Split, textOf(step, "delimiter", " "), {}, {}, 0, SplitBehavior::Removed});
   if (type.equals("Punctuation")) {
     StepDraft split = StepDraft::split(punctuation);
-    RETURN_IF_ERROR(behavior(step, SplitBehavior::Isolated, split.behavior));
+    HEDDLE_RETURN_IF_ERROR(behavior(step, SplitBehavior::Isolated, split.behavior));
     return push(std::move(split));
   }
   if (type.equals("BertPreTokenizer")) {
-    RETURN_IF_ERROR(push(StepDraft::split(R"(\s)", SplitBehavior::Removed)));
+    HEDDLE_RETURN_IF_ERROR(push(StepDraft::split(R"(\s)", SplitBehavior::Removed)));
     return push(StepDraft::split(punctuation));
   }
   return unsupported(type);
@@ -247,7 +243,7 @@ Status StepReader::readDecoder(JsonValue step) {
     return sequence(step.find("decoders"), &StepReader::readDecoder);
   if (type.equals("ByteLevel")) {
     byteLevel = true;
-    return Done{};
+    return Status();
   }
   if (type.equals("ByteFallback"))
     return push(StepDraft::of(TextOp::ByteFallback));
@@ -257,7 +253,7 @@ Status StepReader::readDecoder(JsonValue step) {
     return readMetaspace(step);
   if (type.equals("Replace")) {
     StepDraft replace = StepDraft::replace("", textOf(step, "content", ""));
-    RETURN_IF_ERROR(pattern(step, replace));
+    HEDDLE_RETURN_IF_ERROR(pattern(step, replace));
     return push(std::move(replace));
   }
   if (type.equals("Strip")) {
@@ -284,17 +280,17 @@ Status StepReader::readDecoder(JsonValue step) {
 
 Status readTextSteps(JsonValue root, TokenizerDraft &draft, bool &byteLevel) {
   StepReader normalizer(draft, "normalizer", draft.normalizer);
-  RETURN_IF_ERROR(normalizer.readNormalizer(root.find("normalizer")));
+  HEDDLE_RETURN_IF_ERROR(normalizer.readNormalizer(root.find("normalizer")));
   StepReader preTokenizer(draft, "pre_tokenizer", draft.preTokenizer);
-  RETURN_IF_ERROR(preTokenizer.readPreTokenizer(root.find("pre_tokenizer")));
+  HEDDLE_RETURN_IF_ERROR(preTokenizer.readPreTokenizer(root.find("pre_tokenizer")));
   StepReader decoder(draft, "decoder", draft.decoder);
   JsonValue decoding = root.find("decoder");
   if (decoding && !decoding.is(JsonKind::Null))
-    RETURN_IF_ERROR(decoder.readDecoder(decoding));
+    HEDDLE_RETURN_IF_ERROR(decoder.readDecoder(decoding));
   byteLevel = normalizer.byteLevel || preTokenizer.byteLevel || decoder.byteLevel;
   if ((!decoding || decoding.is(JsonKind::Null)) && !byteLevel)
     draft.decoder.push_back(StepDraft::of(TextOp::SpaceJoin));
-  return Done{};
+  return Status();
 }
 
 } // namespace heddle

@@ -1,8 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "frontends/tokenizer/TokenizerReader.h"
 
-#include "frontends/ModelConfig.h"
-#include "frontends/Size.h"
+#include "bytes/Status.h"
+#include "frontends/read/ReadModel.h"
 #include "frontends/tokenizer/GgufTokenizer.h"
 #include "frontends/tokenizer/TokenizerFiles.h"
 
@@ -15,17 +15,16 @@ namespace heddle {
 static Expected<std::string> readGguf(const std::string &path) {
   auto file = GgufFile::open(path);
   if (!file)
-    return file.takeError();
+    return file.status();
   TokenizerDraft draft;
-  if (auto status = readGgufTokenizer(*file, draft); !status)
-    return status.takeError();
+  HEDDLE_RETURN_IF_ERROR(readGgufTokenizer(*file, draft));
   if (draft.model == package::TokenizerModel::None)
     return std::string();
   return writeTokenizer(draft);
 }
 
 static bool startsWithGguf(const std::string &path) {
-  auto file = MappedFile::open(path);
+  auto file = openShared(path);
   return file && (*file)->size() >= 4 && memcmp((*file)->data(), "GGUF", 4) == 0;
 }
 
@@ -59,10 +58,8 @@ static Expected<std::string> readDirectory(const std::string &directory, const s
       continue;
     TokenizerDraft draft;
     draft.chatTemplateFile = directory + "/tokenizer_config.json";
-    if (auto status = candidate.read(only.empty() ? path : only, draft); !status)
-      return status.takeError();
-    if (auto status = readTokenizerConfig(directory, draft); !status)
-      return status.takeError();
+    HEDDLE_RETURN_IF_ERROR(candidate.read(only.empty() ? path : only, draft));
+    HEDDLE_RETURN_IF_ERROR(readTokenizerConfig(directory, draft));
     return writeTokenizer(draft);
   }
   return std::string();

@@ -4,7 +4,7 @@
 #ifndef HEDDLE_FRONTENDS_TOKENIZER_TOKENIZERREADER_H
 #define HEDDLE_FRONTENDS_TOKENIZER_TOKENIZERREADER_H
 
-#include "frontends/Expected.h"
+#include "bytes/Expected.h"
 
 #include <string>
 

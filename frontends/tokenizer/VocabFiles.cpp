@@ -3,7 +3,8 @@
 #include "frontends/tokenizer/StepRecipes.h"
 #include "frontends/tokenizer/TokenizerFiles.h"
 
-#include "frontends/Size.h"
+#include "bytes/Status.h"
+#include "bytes/Utf8.h"
 
 namespace heddle {
 
@@ -11,10 +12,6 @@ using package::PieceFlag;
 using package::TextOp;
 using package::TokenizerModel;
 using package::TokenKind;
-
-#define RETURN_IF_ERROR(expression)                                                                                    \
-  if (auto status = (expression); !status)                                                                             \
-  return status.takeError()
 
 static std::string_view nextLine(std::string_view &rest) {
   size_t end = rest.find('\n');
@@ -26,10 +23,10 @@ static std::string_view nextLine(std::string_view &rest) {
 }
 
 static Expected<std::shared_ptr<MappedFile>> openText(const std::string &path) {
-  auto file = MappedFile::open(path);
+  auto file = openShared(path);
   if (!file)
-    return file.takeError();
-  std::string_view text(reinterpret_cast<const char *>((*file)->data()), (*file)->size());
+    return file.status();
+  std::string_view text = (*file)->text();
   if (!isUtf8(text))
     return errorIn(path, "is not valid UTF-8");
   return file;
@@ -44,8 +41,8 @@ static std::string beside(const std::string &path, const char *name) {
 static Status readMergesTxt(const std::string &path, TokenizerDraft &draft) {
   auto file = openText(path);
   if (!file)
-    return file.takeError();
-  std::string_view rest(reinterpret_cast<const char *>((*file)->data()), (*file)->size());
+    return file.status();
+  std::string_view rest = (*file)->text();
   PieceIds ids = indexPieces(draft.pieces);
   for (size_t number = 1; !rest.empty(); ++number) {
     std::string_view line = nextLine(rest);
@@ -63,7 +60,7 @@ static Status readMergesTxt(const std::string &path, TokenizerDraft &draft) {
       return errorIn(path, "more merges than the limit of " + std::to_string(maxMerges));
     draft.merges.emplace_back(a->second, b->second, c->second);
   }
-  return Done{};
+  return Status();
 }
 
 static int64_t markSpecial(TokenizerDraft &draft, std::string_view text) {
@@ -87,28 +84,28 @@ static void markAll(TokenizerDraft &draft, std::initializer_list<const char *> t
 static Status readClass(const std::string &path, std::string &name, bool &prefixSpace) {
   std::string config = beside(path, "tokenizer_config.json");
   if (!fileExists(config))
-    return Done{};
+    return Status();
   auto json = openJson(config);
   if (!json)
-    return json.takeError();
+    return json.status();
   name = json->root.find("tokenizer_class").string();
   prefixSpace = json->root.find("add_prefix_space").isTrue();
-  return Done{};
+  return Status();
 }
 
 Status readVocabJson(const std::string &path, TokenizerDraft &draft) {
   draft.file = path;
   auto json = openJson(path);
   if (!json)
-    return json.takeError();
-  RETURN_IF_ERROR(readVocabObject(json->root, 0, draft));
+    return json.status();
+  HEDDLE_RETURN_IF_ERROR(readVocabObject(json->root, 0, draft));
   std::string merges = beside(path, "merges.txt");
   if (!fileExists(merges))
     return errorIn(path, "merges.txt is missing beside it");
-  RETURN_IF_ERROR(readMergesTxt(merges, draft));
+  HEDDLE_RETURN_IF_ERROR(readMergesTxt(merges, draft));
   std::string name;
   bool prefixSpace = false;
-  RETURN_IF_ERROR(readClass(path, name, prefixSpace));
+  HEDDLE_RETURN_IF_ERROR(readClass(path, name, prefixSpace));
   draft.model = TokenizerModel::ByteLevelBpe;
   markAll(draft, {"<|endoftext|>", "<|startoftext|>", "<s>", "</s>", "<pad>", "<unk>", "<mask>"});
   auto has = [&](const char *part) { return name.find(part) != std::string::npos; };
@@ -133,7 +130,7 @@ Status readVocabJson(const std::string &path, TokenizerDraft &draft) {
   if (surrounds && first >= 0 && last >= 0)
     draft.prefix = {first}, draft.suffix = {last};
   spellPiecesInBytes(draft);
-  return Done{};
+  return Status();
 }
 
 // One token per line; ids are line numbers.
@@ -143,8 +140,8 @@ Status readVocabTxt(const std::string &path, TokenizerDraft &draft) {
   draft.continuingPrefix = "##";
   auto file = openText(path);
   if (!file)
-    return file.takeError();
-  std::string_view rest(reinterpret_cast<const char *>((*file)->data()), (*file)->size());
+    return file.status();
+  std::string_view rest = (*file)->text();
   std::unordered_map<std::string_view, size_t> seen;
   while (!rest.empty()) {
     std::string_view line = nextLine(rest);
@@ -164,7 +161,7 @@ Status readVocabTxt(const std::string &path, TokenizerDraft &draft) {
   if (fileExists(config)) {
     auto json = openJson(config);
     if (!json)
-      return json.takeError();
+      return json.status();
     auto setting = [&](const char *key, bool standard) {
       JsonValue value = json->root.find(key);
       return value.is(JsonKind::Bool) ? value.isTrue() : standard;
@@ -183,7 +180,7 @@ Status readVocabTxt(const std::string &path, TokenizerDraft &draft) {
   int64_t first = markSpecial(draft, "[CLS]"), last = markSpecial(draft, "[SEP]");
   if (first >= 0 && last >= 0)
     draft.prefix = {first}, draft.suffix = {last};
-  return Done{};
+  return Status();
 }
 
 } // namespace heddle

@@ -3,7 +3,7 @@
 
 namespace heddle {
 
-AnswerStream::AnswerStream(const Program &program, bool print) : stops(program.options.stops), print(print) {
+AnswerStream::AnswerStream(const OpenedModel &program, bool print) : stops(program.options.stops), print(print) {
   if (program.tokenizer)
     decoder.emplace(*program.tokenizer, /*skipSpecial=*/true);
 }

@@ -13,7 +13,7 @@ namespace heddle {
 class AnswerStream {
 public:
   // Without `print` the text is only collected.
-  AnswerStream(const Program &program, bool print);
+  AnswerStream(const OpenedModel &program, bool print);
 
   // False ends the answer: a stop string, a failed write or Ctrl-C.
   bool take(int32_t id);

@@ -1,7 +1,9 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // BIN --bench and --profile: tokens per second of reading a prompt and of generating, without sampling.
-#include "bytes/FileMapping.h"
+#include "bytes/MappedFile.h"
+
+#include "bytes/Json.h"
 #include "bytes/WholeFile.h"
 #include "runtime/cli/Bandwidth.h"
 #include "runtime/cli/Cli.h"
@@ -20,7 +22,7 @@ struct Figures {
 
 class Bench {
 public:
-  explicit Bench(Program &program) : program(program), options(program.options) {}
+  explicit Bench(OpenedModel &program) : program(program), options(program.options) {}
 
   Status run() {
     int64_t context = program.metadata().context(),
@@ -38,7 +40,7 @@ public:
       ids.push_back(int32_t((i * 7919 + 13) % program.metadata().vocab_size()));
     for (int64_t round = 0; round < options.benchRounds; ++round) {
       if (wasInterrupted())
-        return failure("interrupted");
+        return Status::failure("interrupted");
       HEDDLE_RETURN_IF_ERROR(measurePrefill());
       HEDDLE_RETURN_IF_ERROR(measureDecode());
     }
@@ -162,18 +164,18 @@ private:
     return text;
   }
 
-  Program &program;
+  OpenedModel &program;
   const CliOptions &options;
   std::unique_ptr<Session> session;
   std::vector<int32_t> ids;
   Figures figures;
-  FileMapping report;
+  MappedFile report;
   std::vector<double> prefillTicks, decodeTicks;
 };
 
 } // namespace
 
-Status runBench(Program &program) {
+Status runBench(OpenedModel &program) {
   return Bench(program).run();
 }
 

@@ -3,6 +3,8 @@
 // BIN --chat: one message per line, the answer after it. Each turn renders the whole conversation; what of it is in the cache
 // already is not computed again.
 #include "runtime/cli/AnswerStream.h"
+
+#include "bytes/Json.h"
 #include "runtime/cli/Cli.h"
 #include "runtime/text/template/Template.h"
 
@@ -25,18 +27,19 @@ Status readLine(std::string &line, bool &outFound) {
     line += char(c);
   }
   outFound = c == '\n' || (!line.empty() && !wasInterrupted());
-  return ferror(stdin) && !wasInterrupted() ? failure(std::string("standard input: ") + strerror(errno)) : Status();
+  return ferror(stdin) && !wasInterrupted() ? Status::failure(std::string("standard input: ") + strerror(errno))
+                                            : Status();
 }
 
 class Chat {
 public:
-  explicit Chat(Program &program) : program(program), isTerminal(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)) {}
+  explicit Chat(OpenedModel &program) : program(program), isTerminal(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)) {}
 
   Status run() {
     std::string error;
     conversation = ChatTemplate::parse(program.metadata().tokenizer()->chat_template()->string_view(), error);
     if (!conversation)
-      return failure(program.package->path() + ": " + error);
+      return Status::failure(program.package->path() + ": " + error);
     HEDDLE_RETURN_IF_ERROR(Session::create(*program.package, program.sessionOptions(), session));
     session->setProgress(promptProgress());
     if (!program.options.system.empty())
@@ -99,7 +102,7 @@ private:
     return Status();
   }
 
-  Program &program;
+  OpenedModel &program;
   const bool isTerminal;
   std::unique_ptr<ChatTemplate> conversation;
   std::unique_ptr<Session> session;
@@ -108,7 +111,7 @@ private:
 
 } // namespace
 
-Status runChat(Program &program) {
+Status runChat(OpenedModel &program) {
   return Chat(program).run();
 }
 

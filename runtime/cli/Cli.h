@@ -4,8 +4,8 @@
 #ifndef HEDDLE_RUNTIME_CLI_CLI_H
 #define HEDDLE_RUNTIME_CLI_CLI_H
 
-#include "runtime/model/Package.h"
 #include "runtime/session/Generator.h"
+#include "runtime/session/Package.h"
 #include "runtime/text/tokenizer/Tokenizer.h"
 
 #include <optional>
@@ -37,7 +37,7 @@ struct CliOptions {
 };
 
 // A model with its command line, opened.
-struct Program {
+struct OpenedModel {
   std::string name; // as the user called it
   std::unique_ptr<Package> package;
   std::unique_ptr<Tokenizer> tokenizer; // null: the model has none
@@ -68,19 +68,16 @@ Progress promptProgress(); // shows the progress of long prompts on a terminal
 // Writes all of `text` to stdout at once; fails where the disk is full or the reader has gone.
 Status writeOut(const std::string &text);
 
-Status runGenerate(Program &program);
-Status runChat(Program &program);
-Status runIo(Program &program);
-Status runBench(Program &program);
-Status runReplay(Program &program);
-Status runGraphIo(Program &program);
-Status runGraphBench(Program &program);
-Status runPerplexity(Program &program);
-Status runInfo(const Program &program);
-Status runLicenses(const Program &program);
-
-// Quotes text as a JSON string.
-std::string jsonString(const std::string &text);
+Status runGenerate(OpenedModel &program);
+Status runChat(OpenedModel &program);
+Status runIo(OpenedModel &program);
+Status runBench(OpenedModel &program);
+Status runReplay(OpenedModel &program);
+Status runGraphIo(OpenedModel &program);
+Status runGraphBench(OpenedModel &program);
+Status runPerplexity(OpenedModel &program);
+Status runInfo(const OpenedModel &program);
+Status runLicenses(const OpenedModel &program);
 
 } // namespace heddle
 

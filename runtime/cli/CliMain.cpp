@@ -23,7 +23,7 @@ void onInterrupt(int) {
   interrupted = 1;
 }
 
-Status dispatch(Program &program) {
+Status dispatch(OpenedModel &program) {
   bool isGraph = program.metadata().task() == package::Task::Graph;
   switch (program.options.command) {
   case Command::Generate:
@@ -56,7 +56,7 @@ Status dispatch(Program &program) {
   return Status();
 }
 
-Status runProgram(const heddle_model *model, int argc, char **argv, Program &program) {
+Status runProgram(const heddle_model *model, int argc, char **argv, OpenedModel &program) {
   HEDDLE_RETURN_IF_ERROR(Package::open(model, program.package));
   HEDDLE_RETURN_IF_ERROR(parseCommandLine(argc, argv, *program.package, program.options));
   const package::Tokenizer *table = program.metadata().tokenizer();
@@ -64,10 +64,10 @@ Status runProgram(const heddle_model *model, int argc, char **argv, Program &pro
     std::string error;
     program.tokenizer = Tokenizer::create(*table, error);
     if (!program.tokenizer)
-      return failure(program.package->path() + ": tokenizer: " + error);
+      return Status::failure(program.package->path() + ": tokenizer: " + error);
     if (program.tokenizer->size() > int64_t(program.metadata().vocab_size()))
-      return failure(format("%s: the tokenizer has %d pieces, the model %u", program.package->path().c_str(),
-                            program.tokenizer->size(), program.metadata().vocab_size()));
+      return Status::failure(format("%s: the tokenizer has %d pieces, the model %u", program.package->path().c_str(),
+                                    program.tokenizer->size(), program.metadata().vocab_size()));
   }
   if (!program.options.hasSeed) {
     timespec now;
@@ -105,22 +105,10 @@ Progress promptProgress() {
 Status writeOut(const std::string &text) {
   if (fwrite(text.data(), 1, text.size(), stdout) == text.size() && fflush(stdout) == 0)
     return Status();
-  return failure(std::string("standard output: ") + strerror(errno));
+  return Status::failure(std::string("standard output: ") + strerror(errno));
 }
 
-std::string jsonString(const std::string &text) {
-  std::string quoted = "\"";
-  for (char c : text)
-    if (c == '"' || c == '\\')
-      (quoted += '\\') += c;
-    else if (uint8_t(c) < 0x20)
-      quoted += format("\\u%04x", c);
-    else
-      quoted += c;
-  return quoted + '"';
-}
-
-SessionOptions Program::sessionOptions(int32_t maxSequences) const {
+SessionOptions OpenedModel::sessionOptions(int32_t maxSequences) const {
   SessionOptions session;
   session.threads = options.threads;
   session.maxSequences = maxSequences;
@@ -129,7 +117,7 @@ SessionOptions Program::sessionOptions(int32_t maxSequences) const {
   return session;
 }
 
-std::vector<int32_t> Program::endTokens() const {
+std::vector<int32_t> OpenedModel::endTokens() const {
   if (options.ignoreEos)
     return {};
   if (options.eos)
@@ -142,12 +130,12 @@ std::vector<int32_t> Program::endTokens() const {
   return {};
 }
 
-int64_t Program::newTokens(int64_t promptSize) const {
+int64_t OpenedModel::newTokens(int64_t promptSize) const {
   int64_t room = int64_t(metadata().context()) - promptSize + 1; // the last token is not fed back
   return options.hasMaxTokens ? std::min(options.maxTokens, room) : room;
 }
 
-GenerateOptions Program::generateOptions() const {
+GenerateOptions OpenedModel::generateOptions() const {
   GenerateOptions generate;
   generate.sampler = options.sampler;
   generate.maxTokens = options.maxTokens;
@@ -155,14 +143,14 @@ GenerateOptions Program::generateOptions() const {
   return generate;
 }
 
-Status Program::encode(const std::string &text, std::vector<int32_t> &ids) const {
+Status OpenedModel::encode(const std::string &text, std::vector<int32_t> &ids) const {
   if (!tokenizer)
     return invalidInput("this model was compiled without a tokenizer: it takes --prompt-ids and --io");
   std::string error;
   return tokenizer->encode(text, EncodeOptions(), ids, error) ? Status() : invalidInput("the prompt: " + error);
 }
 
-std::string Program::tokenText(int32_t id) const {
+std::string OpenedModel::tokenText(int32_t id) const {
   std::string text;
   if (tokenizer) {
     TokenDecoder decoder(*tokenizer, /*skipSpecial=*/false);
@@ -176,7 +164,7 @@ std::string Program::tokenText(int32_t id) const {
 
 int heddle_runtime_main(const heddle_model *model, int argc, char **argv) {
   using namespace heddle;
-  Program program;
+  OpenedModel program;
   const char *slash = argc > 0 ? strrchr(argv[0], '/') : nullptr;
   program.name = argc > 0 ? (slash ? slash + 1 : argv[0]) : model->name;
   struct sigaction action = {};

@@ -2,6 +2,8 @@
 //
 // BIN [PROMPT]: text, ids, log probabilities or beams; and --perplexity.
 #include "runtime/cli/AnswerStream.h"
+
+#include "bytes/Json.h"
 #include "runtime/cli/Cli.h"
 #include "runtime/session/BeamSearch.h"
 
@@ -19,10 +21,10 @@ Status readAll(FILE *file, const std::string &name, std::string &text) {
     if (text.size() > Tokenizer::maxText)
       return invalidInput(format("%s: more than %zu bytes of text", name.c_str(), Tokenizer::maxText));
   }
-  return ferror(file) ? failure(name + ": cannot be read") : Status();
+  return ferror(file) ? Status::failure(name + ": cannot be read") : Status();
 }
 
-Status promptIds(const Program &program, std::vector<int32_t> &ids) {
+Status promptIds(const OpenedModel &program, std::vector<int32_t> &ids) {
   const CliOptions &options = program.options;
   if (options.promptIds) {
     ids = *options.promptIds;
@@ -53,7 +55,7 @@ std::string joinIds(const std::vector<int32_t> &ids) {
 }
 
 // One line of --logprobs.
-std::string describeToken(const Program &program, int32_t id, const float *logits) {
+std::string describeToken(const OpenedModel &program, int32_t id, const float *logits) {
   int64_t vocabSize = program.metadata().vocab_size();
   std::vector<float> logProbabilities(vocabSize);
   logSoftmax(logits, vocabSize, logProbabilities.data());
@@ -72,7 +74,7 @@ std::string describeToken(const Program &program, int32_t id, const float *logit
   return line + "]}\n";
 }
 
-Status printBeams(Program &program, const std::vector<int32_t> &prompt) {
+Status printBeams(OpenedModel &program, const std::vector<int32_t> &prompt) {
   const CliOptions &options = program.options;
   std::unique_ptr<Session> session;
   HEDDLE_RETURN_IF_ERROR(Session::create(*program.package, program.sessionOptions(options.beams), session));
@@ -103,7 +105,7 @@ Status printBeams(Program &program, const std::vector<int32_t> &prompt) {
 
 } // namespace
 
-Status runGenerate(Program &program) {
+Status runGenerate(OpenedModel &program) {
   const CliOptions &options = program.options;
   std::vector<int32_t> prompt;
   HEDDLE_RETURN_IF_ERROR(promptIds(program, prompt));
@@ -117,7 +119,7 @@ Status runGenerate(Program &program) {
   session->setProgress(promptProgress());
 
   struct Printer {
-    const Program &program;
+    const OpenedModel &program;
     AnswerStream stream;
     std::vector<int32_t> ids;
     bool asIds, asLines;
@@ -142,9 +144,9 @@ Status runGenerate(Program &program) {
   return printer.asIds ? writeOut(joinIds(printer.ids)) : printer.stream.finish(/*newline=*/true);
 }
 
-Status runPerplexity(Program &program) {
+Status runPerplexity(OpenedModel &program) {
   const std::string &path = program.options.perplexityFile;
-  FileMapping file;
+  MappedFile file;
   HEDDLE_RETURN_IF_ERROR(file.open(path));
   if (file.size() > Tokenizer::maxText)
     return invalidInput(format("%s: %llu bytes, at most %zu are expected", path.c_str(),

@@ -24,7 +24,7 @@ std::string namesOf(const Tensors &tensors) {
   return text.empty() ? "it has none" : text;
 }
 
-bool parseDataType(const std::string &name, package::DataType &outType) {
+bool parseDataType(std::string_view name, package::DataType &outType) {
   for (package::DataType type : package::EnumValuesDataType())
     if (name == dataTypeName(type)) {
       outType = type;
@@ -35,19 +35,19 @@ bool parseDataType(const std::string &name, package::DataType &outType) {
 
 Status readInputs(const package::Graph &graph, const std::string &path, const SafetensorsFile &file,
                   std::vector<GraphInput> &inputs) {
-  for (const TensorView &tensor : file.tensors())
+  for (const StoredTensor &tensor : file.tensors())
     if (std::none_of(graph.inputs()->begin(), graph.inputs()->end(),
                      [&](const package::GraphTensor *input) { return input->name()->str() == tensor.name; }))
       return invalidInput(path + ": tensor '" + tensor.name + "' is no input of this model (" +
                           namesOf(*graph.inputs()) + ")");
   for (const package::GraphTensor *declared : *graph.inputs()) {
-    const TensorView *tensor = file.find(declared->name()->str());
+    const StoredTensor *tensor = file.find(declared->name()->str());
     if (!tensor)
       return invalidInput(path + ": no tensor '" + declared->name()->str() + "', a " + dataTypeName(declared->type()) +
                           " of shape " + declaredShape(*declared));
     GraphInput input;
     if (!parseDataType(tensor->dtype, input.type))
-      return invalidInput(path + ": tensor '" + tensor->name + "' is " + tensor->dtype + ", expected " +
+      return invalidInput(path + ": tensor '" + tensor->name + "' is " + std::string(tensor->dtype) + ", expected " +
                           dataTypeName(declared->type()));
     input.shape = tensor->shape;
     input.data = tensor->data;
@@ -175,7 +175,7 @@ private:
 
 } // namespace
 
-Status runGraphIo(Program &program) {
+Status runGraphIo(OpenedModel &program) {
   const CliOptions &options = program.options;
   unsigned entry = 0;
   HEDDLE_RETURN_IF_ERROR(chooseEntry(program, entry));
@@ -199,7 +199,7 @@ Status runGraphIo(Program &program) {
   return writeSafetensors(options.ioOutput, written);
 }
 
-Status runGraphBench(Program &program) {
+Status runGraphBench(OpenedModel &program) {
   const CliOptions &options = program.options;
   unsigned entry = 0;
   HEDDLE_RETURN_IF_ERROR(chooseEntry(program, entry));
@@ -218,7 +218,7 @@ Status runGraphBench(Program &program) {
   double best = INFINITY;
   for (int64_t round = 0; round < options.benchRounds; ++round) {
     if (wasInterrupted())
-      return failure("interrupted");
+      return Status::failure("interrupted");
     std::vector<GraphOutput> outputs;
     double start = secondsNow();
     HEDDLE_RETURN_IF_ERROR(runner.run(inputs, options.benchInput.empty() ? "--bench" : options.benchInput, outputs));

@@ -7,13 +7,13 @@ namespace heddle {
 namespace {
 
 // Which device the model would run on, or why on none.
-Status addDevice(const Program &program, std::string &out) {
+Status addDevice(const OpenedModel &program, std::string &out) {
   const flatbuffers::String *target = program.metadata().target();
   if (!target || !isDeviceTarget(target->string_view()))
     return Status();
   std::unique_ptr<Device> device;
   Status status = Device::open(target->string_view(), program.options.device, device);
-  if (status.code() == HEDDLE_INVALID_INPUT)
+  if (status.code() == StatusCode::InvalidInput)
     return status;
   out += packageFact("device", status.isOk() ? device->description() : "none: " + status.message());
   return Status();
@@ -21,13 +21,13 @@ Status addDevice(const Program &program, std::string &out) {
 
 } // namespace
 
-Status runInfo(const Program &program) {
+Status runInfo(const OpenedModel &program) {
   std::string out = packageText(program.package->onDisk()) + packageFact("runtime", heddle_version_string());
   HEDDLE_RETURN_IF_ERROR(addDevice(program, out));
   return writeOut(out);
 }
 
-Status runLicenses(const Program &program) {
+Status runLicenses(const OpenedModel &program) {
   const flatbuffers::String *license = program.metadata().license();
   return writeOut("model    " + (license && license->size() ? license->str() : "-") +
                   "\n"

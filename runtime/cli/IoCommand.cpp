@@ -14,7 +14,7 @@ namespace heddle {
 namespace {
 
 // Integers of a tensor, or an error that names it.
-Status readIntegers(const std::string &path, const TensorView &tensor, std::vector<int64_t> &values) {
+Status readIntegers(const std::string &path, const StoredTensor &tensor, std::vector<int64_t> &values) {
   auto convert = [&](auto example) {
     size_t count = tensor.size / sizeof example;
     values.resize(count);
@@ -30,7 +30,8 @@ Status readIntegers(const std::string &path, const TensorView &tensor, std::vect
     return convert(int32_t());
   if (tensor.dtype == "BOOL" || tensor.dtype == "U8")
     return convert(uint8_t());
-  return invalidInput(path + ": tensor '" + tensor.name + "' is " + tensor.dtype + ", expected I64 or I32");
+  return invalidInput(path + ": tensor '" + tensor.name + "' is " + std::string(tensor.dtype) +
+                      ", expected I64 or I32");
 }
 
 // One row of the batch without its masked tokens.
@@ -41,7 +42,7 @@ struct Row {
 
 class IoRun {
 public:
-  explicit IoRun(Program &program)
+  explicit IoRun(OpenedModel &program)
       : program(program), options(program.options), vocabSize(program.metadata().vocab_size()),
         hiddenSize(program.metadata().hidden_size()) {}
 
@@ -64,7 +65,7 @@ private:
 
   // Reads input `name` of shape (batch, length), or (1, length) where that repeats.
   Status readMatrix(const SafetensorsFile &file, const char *name, std::vector<int64_t> &values) {
-    const TensorView *tensor = file.find(name);
+    const StoredTensor *tensor = file.find(name);
     if (!tensor)
       return Status();
     HEDDLE_RETURN_IF_ERROR(readIntegers(options.ioInput, *tensor, values));
@@ -82,11 +83,11 @@ private:
     const std::string &path = options.ioInput;
     SafetensorsFile file;
     HEDDLE_RETURN_IF_ERROR(file.open(path));
-    for (const TensorView &tensor : file.tensors())
+    for (const StoredTensor &tensor : file.tensors())
       if (tensor.name != "input_ids" && tensor.name != "attention_mask" && tensor.name != "position_ids")
         return invalidInput(path + ": tensor '" + tensor.name +
                             "' is no input of this model (input_ids, attention_mask, position_ids)");
-    const TensorView *input = file.find("input_ids");
+    const StoredTensor *input = file.find("input_ids");
     if (!input)
       return invalidInput(path + ": no tensor 'input_ids'");
     if (input->shape.size() != 2 || input->shape[0] < 1 || input->shape[1] < 1)
@@ -300,7 +301,7 @@ private:
     return answer.empty() ? Status() : session->forward(&feed, 1, sink);
   }
 
-  Program &program;
+  OpenedModel &program;
   const CliOptions &options;
   const int64_t vocabSize, hiddenSize;
   int64_t batch = 0, length = 0;
@@ -315,7 +316,7 @@ private:
 
 } // namespace
 
-Status runIo(Program &program) {
+Status runIo(OpenedModel &program) {
   return IoRun(program).run();
 }
 

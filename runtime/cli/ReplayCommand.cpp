@@ -3,7 +3,7 @@
 // BIN --replay IN OUT: runs steps kernel by kernel for `heddle verify`. Before each kernel the memory that it reads is given the
 // values that the file names, so that a kernel is judged on right inputs whatever ran before it; behind it its results are written
 // out at once, so that the file says how far the process came. The weights are the binary's own.
-#include "bytes/FileMapping.h"
+#include "bytes/MappedFile.h"
 #include "runtime/cli/Cli.h"
 #include "runtime/model/ReplayFile.h"
 
@@ -18,7 +18,7 @@ namespace {
 // Reads the file from its beginning to its end.
 class Replay {
 public:
-  explicit Replay(Program &program) : program(program), metadata(program.metadata()) {}
+  explicit Replay(OpenedModel &program) : program(program), metadata(program.metadata()) {}
   ~Replay() {
     if (output >= 0)
       close(output);
@@ -89,9 +89,9 @@ private:
   // Behind kernel `done` of a step, and before the next. A failure ends the replay once the step has ended.
   void kernelEnded(const heddle_step &running, int64_t done) {
     if (failed.isOk() && (running.rows != step.rows || done > step.numKernels))
-      failed =
-          failure(format("the step has %lld rows and kernel %lld, expected %lld rows and %lld kernels",
-                         (long long)running.rows, (long long)done, (long long)step.rows, (long long)step.numKernels));
+      failed = Status::failure(format("the step has %lld rows and kernel %lld, expected %lld rows and %lld kernels",
+                                      (long long)running.rows, (long long)done, (long long)step.rows,
+                                      (long long)step.numKernels));
     if (failed.isOk() && done > 0)
       failed = writeResults(running);
     if (failed.isOk() && done < step.numKernels)
@@ -131,7 +131,7 @@ private:
     for (size_t done = 0; done < size;) {
       ssize_t count = ::write(output, static_cast<const char *>(data) + done, size - done);
       if (count < 0 && errno != EINTR)
-        return failure(program.options.ioOutput + ": " + strerror(errno));
+        return Status::failure(program.options.ioOutput + ": " + strerror(errno));
       done += count < 0 ? 0 : count;
     }
     return Status();
@@ -177,9 +177,9 @@ private:
     return Status();
   }
 
-  Program &program;
+  OpenedModel &program;
   const package::Package &metadata;
-  FileMapping input;
+  MappedFile input;
   uint64_t position = 0; // of the file, of what comes next
   int output = -1;
   std::unique_ptr<Session> session;
@@ -191,7 +191,7 @@ private:
 
 } // namespace
 
-Status runReplay(Program &program) {
+Status runReplay(OpenedModel &program) {
   return Replay(program).run();
 }
 

@@ -66,7 +66,7 @@ Status CudaDevice::check(const char *what, int32_t code) const {
     return Status();
   const char *name = "an unknown error";
   api.cuGetErrorName(code, &name);
-  return failure(format("CUDA: %s failed: %s (%d)", what, name, code));
+  return Status::failure(format("CUDA: %s failed: %s (%d)", what, name, code));
 }
 
 CudaDevice::~CudaDevice() {
@@ -86,7 +86,7 @@ Status CudaDevice::findDevice(const std::string &selector) {
   int32_t count = 0;
   HEDDLE_RETURN_IF_ERROR(check("cuDeviceGetCount", api.cuDeviceGetCount(&count)));
   if (count == 0)
-    return failure("no CUDA device: the driver sees no GPU");
+    return Status::failure("no CUDA device: the driver sees no GPU");
   std::vector<std::string> names;
   for (int32_t i = 0; i < count; ++i) {
     char name[256] = "?";
@@ -106,7 +106,7 @@ Status CudaDevice::checkArchitecture(std::string_view architecture) {
   bool isExact = !name.empty() && name.back() == 'a';
   if (needed > 0 && (isExact ? found == needed : found >= needed))
     return Status();
-  return failure(
+  return Status::failure(
       format("compiled for cuda:%s, but this GPU, %s, is sm_%d", name.c_str(), description().c_str(), found));
 }
 

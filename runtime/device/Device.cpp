@@ -19,7 +19,7 @@ Status Device::open(std::string_view target, const std::string &selector, std::u
     return openOpenCl(selector, outDevice);
   if (isDeviceTarget(target))
     return openCuda(target.substr(cudaPrefix.size()), selector, outDevice);
-  return failure("no device is called '" + std::string(target) + "'");
+  return Status::failure("no device is called '" + std::string(target) + "'");
 }
 
 Device::Device() {

@@ -16,11 +16,11 @@ public:
   // `what` is the error's subject: "no CUDA driver".
   Status open(const char *name, const char *what) {
     handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    return handle ? Status() : failure(std::string(what) + ": " + dlerror());
+    return handle ? Status() : Status::failure(std::string(what) + ": " + dlerror());
   }
   template <typename Function> Status load(const char *name, Function &function) {
     function = reinterpret_cast<Function>(dlsym(handle, name));
-    return function ? Status() : failure(std::string("the driver is too old: ") + dlerror());
+    return function ? Status() : Status::failure(std::string("the driver is too old: ") + dlerror());
   }
 
 private:

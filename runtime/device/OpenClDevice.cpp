@@ -68,7 +68,7 @@ private:
 };
 
 Status error(const char *what, int32_t code) {
-  return failure(format("OpenCL: %s failed with code %d", what, code));
+  return Status::failure(format("OpenCL: %s failed with code %d", what, code));
 }
 
 // `read(capacity, buffer, outSize)`: a string of a driver, as one line.
@@ -116,7 +116,7 @@ Status OpenClDevice::findDevice(const std::string &selector) {
   uint32_t numPlatforms = 0;
   int32_t code = api.clGetPlatformIDs(0, nullptr, &numPlatforms);
   if (code == platformNotFound || numPlatforms == 0)
-    return failure("no OpenCL platform is installed: /etc/OpenCL/vendors names none");
+    return Status::failure("no OpenCL platform is installed: /etc/OpenCL/vendors names none");
   if (code != success)
     return error("clGetPlatformIDs", code);
   std::vector<Platform> platforms(numPlatforms);
@@ -132,7 +132,7 @@ Status OpenClDevice::findDevice(const std::string &selector) {
       api.clGetDeviceIDs(platform, type, count, devices.data() + devices.size() - count, nullptr);
     }
   if (devices.empty())
-    return failure("no OpenCL device: the installed platforms have none");
+    return Status::failure("no OpenCL device: the installed platforms have none");
   std::vector<std::string> names;
   for (DeviceId id : devices)
     names.push_back(nameOf(api, id, deviceName));
@@ -145,8 +145,8 @@ Status OpenClDevice::findDevice(const std::string &selector) {
 Status OpenClDevice::checkDevice() {
   if (number<uint64_t>(deviceSvmCapabilities) & svmCoarseGrainBuffer)
     return Status();
-  return failure("OpenCL device '" + text(deviceName) +
-                 "' has no shared virtual memory, which OpenCL 2.0 calls coarse-grained buffers");
+  return Status::failure("OpenCL device '" + text(deviceName) +
+                         "' has no shared virtual memory, which OpenCL 2.0 calls coarse-grained buffers");
 }
 
 Status OpenClDevice::open(const std::string &selector) {
@@ -196,9 +196,10 @@ Status OpenClDevice::programOf(const char *code, Program &outProgram) {
   result = api.clBuildProgram(program, 1, &device, isExact ? "-cl-fp32-correctly-rounded-divide-sqrt" : "", nullptr,
                               nullptr);
   if (result == buildProgramFailure)
-    return failure("OpenCL: the driver's compiler says: " + readText([&](size_t size, void *value, size_t *outSize) {
-                     return api.clGetProgramBuildInfo(program, device, programBuildLog, size, value, outSize);
-                   }));
+    return Status::failure("OpenCL: the driver's compiler says: " +
+                           readText([&](size_t size, void *value, size_t *outSize) {
+                             return api.clGetProgramBuildInfo(program, device, programBuildLog, size, value, outSize);
+                           }));
   outProgram = program;
   return result == success ? Status() : error("clBuildProgram", result);
 }
@@ -214,7 +215,7 @@ Status OpenClDevice::kernelOf(const heddle_launch &launch, Kernel &outKernel) {
   int32_t code = success;
   outKernel = api.clCreateKernel(program, launch.entry, &code);
   if (!outKernel)
-    return failure(format("OpenCL: no kernel %s in its program: code %d", launch.entry, code));
+    return Status::failure(format("OpenCL: no kernel %s in its program: code %d", launch.entry, code));
   kernels.push_back({launch.code, launch.entry, outKernel});
   return Status();
 }
@@ -234,14 +235,16 @@ Status OpenClDevice::launch(const heddle_launch &launch) {
   HEDDLE_RETURN_IF_ERROR(kernelOf(launch, kernel));
   for (uint32_t index = 0; index <= launch.num_arguments; ++index)
     if (int32_t code = setArgument(kernel, launch, index); code != success)
-      return failure(format("OpenCL: argument %u of kernel %s is refused with code %d", index, launch.entry, code));
+      return Status::failure(
+          format("OpenCL: argument %u of kernel %s is refused with code %d", index, launch.entry, code));
   size_t global[3], local[3];
   for (int axis = 0; axis < 3; ++axis) {
     local[axis] = launch.threads[axis];
     global[axis] = local[axis] * launch.blocks[axis];
   }
   int32_t code = api.clEnqueueNDRangeKernel(queue, kernel, 3, nullptr, global, local, 0, nullptr, nullptr);
-  return code == success ? Status() : failure(format("OpenCL: kernel %s is refused with code %d", launch.entry, code));
+  return code == success ? Status()
+                         : Status::failure(format("OpenCL: kernel %s is refused with code %d", launch.entry, code));
 }
 
 Status OpenClDevice::finish() {

@@ -6,14 +6,12 @@
 #ifndef HEDDLE_RUNTIME_MODEL_PACKAGEFILE_H
 #define HEDDLE_RUNTIME_MODEL_PACKAGEFILE_H
 
-#include "bytes/FileMapping.h"
+#include "bytes/MappedFile.h"
 #include "runtime/model/ElfSections.h"
 #include "runtime/model/PackageHeader.h"
 #include "runtime/schema/package_generated.h"
 
 namespace heddle {
-
-std::string hexadecimal(const uint8_t *bytes, size_t count);
 
 class PackageFile {
 public:
@@ -47,7 +45,7 @@ private:
   Status readHeader();
 
   std::string filePath;
-  FileMapping file, sidecar;
+  MappedFile file, sidecar;
   ElfSections sections;
   const uint8_t *packageBytes = nullptr, *weightBytes = nullptr, *codeHash = nullptr;
   uint64_t packageSize = 0, weightSectionSize = 0;

@@ -161,13 +161,13 @@ Status GraphRunner::run(const std::vector<GraphInput> &inputs, const std::string
   if (setjmp(caller) == 0)
     package.code().graphs[index](&call);
   if (!ended.isOk()) {
-    std::string message = ended.code() == HEDDLE_INVALID_INPUT ? where + ": " + ended.message() : ended.message();
+    std::string message = ended.code() == StatusCode::InvalidInput ? where + ": " + ended.message() : ended.message();
     return Status(ended.code(), std::move(message));
   }
   for (size_t i = 0; i < written.size(); ++i) {
     results[i].data = written[i].data;
     if (!sizeInBytes(outputs.Get(i)->type(), results[i].shape, results[i].size))
-      return failure("output '" + outputs.Get(i)->name()->str() + "' has shape " + shapeText(results[i].shape));
+      return Status::failure("output '" + outputs.Get(i)->name()->str() + "' has shape " + shapeText(results[i].shape));
   }
   outOutputs = std::move(results);
   return Status();

@@ -5,7 +5,7 @@
 #define HEDDLE_RUNTIME_SESSION_GRAPH_H
 
 #include "runtime/model/ModelAbi.h"
-#include "runtime/model/Package.h"
+#include "runtime/session/Package.h"
 #include "runtime/session/TensorArena.h"
 #include "runtime/session/ThreadPool.h"
 

@@ -8,7 +8,7 @@
 #ifndef HEDDLE_RUNTIME_SESSION_ROPETABLES_H
 #define HEDDLE_RUNTIME_SESSION_ROPETABLES_H
 
-#include "runtime/model/Package.h"
+#include "runtime/session/Package.h"
 #include "runtime/session/Reserved.h"
 
 #include <vector>

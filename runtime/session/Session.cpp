@@ -200,7 +200,7 @@ Status Session::runChunks(const RowSink *sink) {
     deliver(chunk, sink);
     done += chunk.rows;
     if (progress.report && !progress.report(progress.user, done, total))
-      return failure("interrupted");
+      return Status::failure("interrupted");
   }
   return Status();
 }
@@ -323,8 +323,8 @@ Status Session::compute(const Chunk &chunk) {
   ++stepsDone;
   for (int32_t output = 0; output < chunk.outputs; ++output)
     if (!allFinite(logitsOfStep + output * vocabSize, vocabSize))
-      return failure(format("step %lld: the logits after token %d at position %d are not finite", (long long)stepsDone,
-                            ids[outputRows[output]], cachePositions[outputRows[output]]));
+      return Status::failure(format("step %lld: the logits after token %d at position %d are not finite",
+                                    (long long)stepsDone, ids[outputRows[output]], cachePositions[outputRows[output]]));
   return Status();
 }
 

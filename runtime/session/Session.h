@@ -9,9 +9,10 @@
 #ifndef HEDDLE_RUNTIME_SESSION_SESSION_H
 #define HEDDLE_RUNTIME_SESSION_SESSION_H
 
-#include "runtime/device/DeviceStep.h"
-#include "runtime/model/Package.h"
-#include "runtime/session/KvCache.h"
+#include "runtime/include/heddle/heddle.h"
+#include "runtime/session/DeviceStep.h"
+#include "runtime/session/Package.h"
+#include "runtime/session/PagedKvCache.h"
 #include "runtime/session/RopeTables.h"
 #include "runtime/session/ThreadPool.h"
 
@@ -128,7 +129,7 @@ private:
   int64_t vocabSize = 0, hiddenSize = 0, contextLength = 0, maxRows = 0;
   int32_t sequenceLimit = 0;
   bool keepHidden = false, fixedForms = false;
-  KvCache cache;
+  PagedKvCache cache;
   RopeTables rope;
   std::unique_ptr<ThreadPool> pool;
   Progress progress;

@@ -71,7 +71,7 @@ Status ThreadPool::create(int32_t numThreads, std::unique_ptr<ThreadPool> &outPo
     worker.pool = pool.get();
     worker.thread = thread;
     if (int error = pthread_create(&worker.handle, nullptr, workerMain, &worker))
-      return failure(format("thread %d of %d cannot be started: %s", thread, numThreads, strerror(error)));
+      return Status::failure(format("thread %d of %d cannot be started: %s", thread, numThreads, strerror(error)));
     ++pool->numWorkers;
   }
   pool->gate.store(1);

@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "frontends/ModelConfig.h"
+#include "frontends/read/ReadModel.h"
 #include "test/fuzz/Targets.h"
 #include "test/fuzz/TemporaryFile.h"
 
@@ -15,5 +15,5 @@ std::string fuzz::huggingFace(std::string_view bytes) {
   writeFuzzFile("config.json", bytes.substr(2, split));
   writeFuzzFile("model.safetensors", bytes.substr(2 + split));
   auto model = readModel(fuzzFolder());
-  return model ? std::string() : wrongMessage(model.takeError().message);
+  return model ? std::string() : wrongMessage(model.message());
 }

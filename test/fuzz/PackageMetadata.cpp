@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "runtime/model/Package.h"
+#include "runtime/session/Package.h"
 
 #include "test/fuzz/Targets.h"
 

@@ -17,7 +17,7 @@ std::string fuzz::request(std::string_view bytes) {
   volatile uint8_t sum = 0;
   for (int i = 7; i >= 0; --i)
     header = header << 8 | uint8_t(bytes[i]);
-  for (const TensorView &tensor : file.tensors()) {
+  for (const StoredTensor &tensor : file.tensors()) {
     total += tensor.size;
     for (uint64_t i = 0; i < tensor.size; ++i)
       sum = sum ^ tensor.data[i];

@@ -11,7 +11,7 @@ std::string fuzz::safetensors(std::string_view bytes) {
   writeFuzzFile("model.safetensors", bytes);
   auto checkpoint = readSafetensorsDirectory(fuzzFolder());
   if (!checkpoint)
-    return wrongMessage(checkpoint.takeError().message);
+    return wrongMessage(checkpoint.message());
   for (const auto &[name, tensor] : checkpoint->tensors)
     if (tensor.offset > bytes.size() || tensor.bytes > bytes.size() - tensor.offset)
       return "tensor '" + name + "' reaches beyond the file";

@@ -48,7 +48,7 @@ std::string fuzz::tokenizerFiles(std::string_view bytes) {
     writeFuzzFile(names.second, bytes.substr(end + 1));
   auto table = readTokenizer(writeFuzzFile(names.first, bytes.substr(0, end)));
   if (!table)
-    return wrongMessage(table.takeError().message);
+    return wrongMessage(table.message());
   if (table->empty())
     return {};
   std::string error;
@@ -82,7 +82,7 @@ std::string fuzz::tokenizerText(std::string_view bytes) {
     std::vector<Loaded> loaded;
     for (const char *json : {byteLevelBpe, unigram, wordPiece}) {
       auto table = readTokenizer(writeFuzzFile("tokenizer.json", json));
-      std::string error = table ? "" : table.takeError().message;
+      std::string error = table ? "" : table.message();
       loaded.push_back({table ? *table : "", nullptr});
       loaded.back().tokenizer = table ? Tokenizer::create(tableOf(loaded.back().table), error) : nullptr;
       if (!loaded.back().tokenizer) {

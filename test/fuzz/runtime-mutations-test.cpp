@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A few thousand changes of good inputs, the same ones every time. The fuzzers go on from there.
-#include "runtime/model/Package.h"
+#include "runtime/session/Package.h"
 #include "test/fuzz/SafetensorsMutations.h"
 #include "test/fuzz/Targets.h"
 #include "test/unit/TestPackage.h"

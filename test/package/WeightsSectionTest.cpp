@@ -30,7 +30,7 @@ protected:
     char path[] = "/tmp/heddle-weights-XXXXXX";
     int descriptor = mkstemp(path);
     EXPECT_EQ(ftruncate(descriptor, 1024), 0);
-    auto file = MappedFile::map(descriptor, "model");
+    auto file = mapShared(descriptor, "model");
     unlink(path);
     Checkpoint checkpoint;
     checkpoint.files.push_back(*file);

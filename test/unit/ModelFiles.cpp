@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "ModelFiles.h"
-#include "frontends/ModelConfig.h"
+#include "frontends/read/ReadModel.h"
 
 #include <cstdlib>
 #include <filesystem>
@@ -34,7 +34,7 @@ std::string floats(const std::vector<float> &values) {
 
 std::string refusal(const std::string &path) {
   Expected<Model> model = readModel(path);
-  return model ? "" : model.takeError().message;
+  return model ? "" : model.message();
 }
 
 void GgufBuilder::set(const std::string &key, uint32_t type, const std::string &value) {

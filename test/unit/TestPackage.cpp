@@ -61,7 +61,7 @@ Bytes readWeights() {
     give(status.message());
   Bytes weights;
   for (const WeightSlot &slot : weightSlots) {
-    const TensorView *tensor = file.find(slot.name);
+    const StoredTensor *tensor = file.find(slot.name);
     if (!tensor || tensor->size != slot.count * sizeof(float))
       give(std::string("model.safetensors: ") + slot.name);
     weights.insert(weights.end(), tensor->data, tensor->data + tensor->size);

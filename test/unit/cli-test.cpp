@@ -50,7 +50,7 @@ void expectRefused(const std::string &arguments, const std::string &message, con
 std::vector<int64_t> golden(const char *name) {
   SafetensorsFile file;
   EXPECT_TRUE(file.open(HEDDLE_TEST_MODELS "/llama/golden.safetensors").isOk());
-  const TensorView *tensor = file.find(name);
+  const StoredTensor *tensor = file.find(name);
   const auto *values = reinterpret_cast<const int64_t *>(tensor->data);
   return {values, values + tensor->size / 8};
 }

@@ -1,5 +1,5 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "runtime/device/DeviceStep.h"
+#include "runtime/session/DeviceStep.h"
 #include "test/unit/TestModel.h"
 
 #include <cstdlib>
@@ -40,7 +40,7 @@ public:
   }
   Status copy(uint8_t *to, const uint8_t *from, uint64_t size) override {
     if (failsToCopy)
-      return failure("the copy failed");
+      return Status::failure("the copy failed");
     memcpy(host(to), host(from), size);
     return Status();
   }
@@ -54,7 +54,7 @@ public:
 protected:
   Status launch(const heddle_launch &launch) override {
     ++launches;
-    return strcmp(launch.entry, "good") == 0 ? Status() : failure(std::string(launch.entry) + " failed");
+    return strcmp(launch.entry, "good") == 0 ? Status() : Status::failure(std::string(launch.entry) + " failed");
   }
   Status finish() override { return Status(); }
 
@@ -71,7 +71,7 @@ TEST(Device, isSelectedByNumberOrPartOfItsName) {
   EXPECT_EQ(index, 0u);
   EXPECT_TRUE(selectDevice("OpenCL", "1", names, 2, index).isOk());
   EXPECT_EQ(index, 1u);
-  EXPECT_TRUE(selectDevice("OpenCL", "9000", names, 2, index).code() == HEDDLE_INVALID_INPUT);
+  EXPECT_TRUE(selectDevice("OpenCL", "9000", names, 2, index).code() == StatusCode::InvalidInput);
   EXPECT_TRUE(selectDevice("OpenCL", "Spin", names, 2, index).isOk());
   EXPECT_EQ(index, 1u);
   EXPECT_EQ(selectDevice("OpenCL", "Bobbin", names, 2, index).message(),
@@ -108,7 +108,7 @@ TEST(Device, theFirstFailedLaunchIsToldOnce) {
 
 TEST(DeviceCache, aSharedPageIsCopiedOnTheDevice) {
   FakeDevice device;
-  KvCache cache;
+  PagedKvCache cache;
   ASSERT_TRUE(cache.create({pageBytes, {}}, 2, context, &device).isOk());
   ASSERT_TRUE(cache.makeRoom(0, 3).isOk());
   cache.setLength(0, 3);
@@ -133,9 +133,9 @@ TEST(DeviceCache, aSharedPageIsCopiedOnTheDevice) {
 TEST(DeviceCache, lackOfMemoryNamesTheCache) {
   FakeDevice device;
   device.largest = 1000;
-  KvCache cache;
+  PagedKvCache cache;
   Status status = cache.create({pageBytes, {}}, 2, context, &device);
-  EXPECT_EQ(status.code(), HEDDLE_OUT_OF_MEMORY);
+  EXPECT_TRUE(status.code() == StatusCode::OutOfMemory);
   EXPECT_EQ(status.message(), format("no device memory for %zu bytes of KV cache", 4 * pageBytes));
 }
 
@@ -169,7 +169,7 @@ struct DeviceStepTest : testing::Test {
 
   TestModel model;
   FakeDevice device;
-  KvCache cache;
+  PagedKvCache cache;
   RopeTables rope;
   heddle_sequence sequences[2] = {};
   heddle_step host = {};

@@ -3,7 +3,7 @@
 // Each family from GGUF: the tensors of data/families under the names that PyPI gguf's name map gives them
 // (data/gguf-names.json), read back under Hugging Face's.
 #include "ModelFiles.h"
-#include "frontends/ModelConfig.h"
+#include "frontends/read/ReadModel.h"
 
 #include <algorithm>
 #include <fstream>
@@ -76,7 +76,7 @@ TEST_P(GgufFamily, hasHuggingFaceNames) {
   TemporaryFolder folder;
   std::string family = GetParam();
   Expected<Model> model = readModel(folder.write("m.gguf", familyFile(family).bytes()));
-  ASSERT_TRUE(model) << model.takeError().message;
+  ASSERT_TRUE(model) << model.message();
   EXPECT_EQ(model->config.architecture, family);
   EXPECT_EQ(model->config.ropes.empty(), family == "gpt2");
   EXPECT_EQ(model->config.normWeightOffset, 0.0);
@@ -103,7 +103,7 @@ INSTANTIATE_TEST_SUITE_P(Gguf, GgufFamily,
 ModelConfig configOf(const GgufBuilder &file) {
   TemporaryFolder folder;
   Expected<Model> model = readModel(folder.write("m.gguf", file.bytes()));
-  EXPECT_TRUE(model) << model.takeError().message;
+  EXPECT_TRUE(model) << model.message();
   return model ? model->config : ModelConfig();
 }
 

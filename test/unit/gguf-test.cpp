@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "ModelFiles.h"
-#include "frontends/ModelConfig.h"
 #include "frontends/gguf/Gguf.h"
+#include "frontends/read/ReadModel.h"
 
 #include <cmath>
 #include <gtest/gtest.h>
@@ -135,7 +135,7 @@ TEST(Gguf, readsTinyModel) {
   GgufBuilder file = tinyGguf();
   file.tensors[0].data = floats(std::vector<float>(512, 1.5f));
   Expected<Model> model = readModel(folder.write("m.gguf", file.bytes()));
-  ASSERT_TRUE(model) << model.takeError().message;
+  ASSERT_TRUE(model) << model.message();
   EXPECT_EQ(model->config.architecture, "llama");
   EXPECT_EQ(model->config.headDim, 4);
   EXPECT_FALSE(model->config.tieWordEmbeddings);
@@ -163,7 +163,7 @@ TEST(Gguf, tiedWithoutOutput) {
   GgufBuilder file = tinyGguf();
   file.tensors.erase(file.tensors.begin() + 2);
   Expected<Model> model = readModel(folder.write("m.gguf", file.bytes()));
-  ASSERT_TRUE(model) << model.takeError().message;
+  ASSERT_TRUE(model) << model.message();
   EXPECT_TRUE(model->config.tieWordEmbeddings);
 }
 
@@ -209,7 +209,7 @@ TEST(Gguf, stackedExpertsAreViews) {
   file.tensors = kept;
   TemporaryFolder folder;
   Expected<Model> model = readModel(folder.write("m.gguf", file.bytes()));
-  ASSERT_TRUE(model) << model.takeError().message;
+  ASSERT_TRUE(model) << model.message();
   EXPECT_EQ(model->config.architecture, "mixtral");
   const TensorInfo *first = model->checkpoint.find("model.layers.1.block_sparse_moe.experts.0.w2.weight");
   const TensorInfo *second = model->checkpoint.find("model.layers.1.block_sparse_moe.experts.1.w2.weight");
@@ -294,7 +294,7 @@ TEST(GgufFile, gettersCheckTypes) {
   builder.set("a.bool", 7, "\x01");
   builder.set("a.f64", 12, bytesOf(0.25));
   Expected<GgufFile> file = GgufFile::open(folder.write("m.gguf", builder.bytes()));
-  ASSERT_TRUE(file) << file.takeError().message;
+  ASSERT_TRUE(file) << file.message();
   EXPECT_EQ(*file->strings("a.strings"), (std::vector<std::string_view>{"one", "", "three"}));
   EXPECT_EQ(*file->integers("a.i32s"), (std::vector<int64_t>{-1, 7}));
   EXPECT_EQ(*file->floats("a.f32s"), std::vector<float>{0.5f});
@@ -303,12 +303,12 @@ TEST(GgufFile, gettersCheckTypes) {
   EXPECT_EQ(*file->number("llama.block_count"), 2.0);
   EXPECT_EQ(*file->string("general.architecture"), "llama");
   for (const std::string &message :
-       {file->strings("a.i32s").takeError().message, file->integers("a.strings").takeError().message,
-        file->floats("a.i32s").takeError().message, file->boolean("a.f64").takeError().message,
-        file->integer("a.bool").takeError().message, file->number("general.architecture").takeError().message,
-        file->string("a.strings").takeError().message, file->strings("general.architecture").takeError().message})
+       {file->strings("a.i32s").message(), file->integers("a.strings").message(), file->floats("a.i32s").message(),
+        file->boolean("a.f64").message(), file->integer("a.bool").message(),
+        file->number("general.architecture").message(), file->string("a.strings").message(),
+        file->strings("general.architecture").message()})
     EXPECT_NE(message.find("is of type"), std::string::npos) << message;
-  EXPECT_NE(file->integer("b").takeError().message.find("'b' is missing"), std::string::npos);
+  EXPECT_NE(file->integer("b").message().find("'b' is missing"), std::string::npos);
 }
 
 } // namespace

@@ -24,8 +24,8 @@ struct Io {
 
   Io() { EXPECT_TRUE(goldens.open(HEDDLE_TEST_MODELS "/llama/golden.safetensors").isOk()); }
   void give(const char *name, const char *goldenName) {
-    const TensorView &tensor = *goldens.find(goldenName);
-    inputs.push_back({name, tensor.dtype, tensor.shape, tensor.data, tensor.size});
+    const StoredTensor &tensor = *goldens.find(goldenName);
+    inputs.push_back({name, std::string(tensor.dtype), tensor.shape, tensor.data, tensor.size});
   }
   int run(const std::string &flags = "") {
     unlink(out.c_str());

@@ -1,5 +1,5 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "runtime/session/KvCache.h"
+#include "runtime/session/PagedKvCache.h"
 #include "test/unit/TestModel.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t partBytes = 8192, longContext = 4096, page = HEDDLE_KV_PAGE_SIZE;
 
-struct Cache : KvCache {
+struct Cache : PagedKvCache {
   explicit Cache(std::vector<int64_t> windows, int32_t sequences = 1) {
     KvPageLayout layout = {windows.size() * partBytes, windows};
     EXPECT_TRUE(create(layout, sequences, longContext).isOk());
@@ -34,7 +34,7 @@ size_t residentPages(const uint8_t *begin, size_t bytes) {
   return std::count_if(resident.begin(), resident.end(), [](unsigned char flags) { return flags & 1; });
 }
 
-TEST(KvCache, pagesBeyondTheWidestWindowAreUsedAgain) {
+TEST(PagedKvCache, pagesBeyondTheWidestWindowAreUsedAgain) {
   Cache cache({100, 40});
   for (int64_t token = 0; token < longContext; ++token) {
     cache.grow(0, 1);
@@ -46,7 +46,7 @@ TEST(KvCache, pagesBeyondTheWidestWindowAreUsedAgain) {
   EXPECT_EQ(cache.pagesInUse(), 0);
 }
 
-TEST(KvCache, aChunkSeesTheWindowOfItsFirstToken) {
+TEST(PagedKvCache, aChunkSeesTheWindowOfItsFirstToken) {
   Cache cache({100});
   for (int64_t chunk = 0; chunk < longContext; chunk += 512) {
     cache.grow(0, 512);
@@ -56,7 +56,7 @@ TEST(KvCache, aChunkSeesTheWindowOfItsFirstToken) {
   }
 }
 
-TEST(KvCache, layersWithAWindowGiveTheirPartOfAPageBack) {
+TEST(PagedKvCache, layersWithAWindowGiveTheirPartOfAPageBack) {
   Cache cache({0, 100, 0, 100});
   for (int i = 0; i < 640; ++i)
     cache.grow(0, 1, 7);
@@ -73,7 +73,7 @@ TEST(KvCache, layersWithAWindowGiveTheirPartOfAPageBack) {
   }
 }
 
-TEST(KvCache, sharedPagesStayUntilNobodySeesThem) {
+TEST(PagedKvCache, sharedPagesStayUntilNobodySeesThem) {
   Cache cache({0, 100}, 2);
   cache.grow(0, 64);
   cache.fork(0, 1);
@@ -99,7 +99,7 @@ TEST(KvCache, sharedPagesStayUntilNobodySeesThem) {
   EXPECT_EQ(recycling.pagesInUse(), 0);
 }
 
-TEST(KvCache, forgettingTokensCanUncoverWhatIsGone) {
+TEST(PagedKvCache, forgettingTokensCanUncoverWhatIsGone) {
   const std::vector<int64_t> cases[] = {{100}, {0, 100}};
   for (const auto &windows : cases) {
     Cache cache(windows);
@@ -116,10 +116,10 @@ TEST(KvCache, forgettingTokensCanUncoverWhatIsGone) {
   }
 }
 
-TEST(KvCache, withoutWindowsEverythingStays) {
+TEST(PagedKvCache, withoutWindowsEverythingStays) {
   const std::vector<int64_t> cases[] = {{}, {0, 0}};
   for (const auto &windows : cases) {
-    KvCache cache;
+    PagedKvCache cache;
     ASSERT_TRUE(cache.create({partBytes, windows}, 1, longContext).isOk());
     for (int chunk = 0; chunk < 8; ++chunk) {
       ASSERT_TRUE(cache.makeRoom(0, 512).isOk());

@@ -4,7 +4,7 @@
 // files of --io; and that a long context costs memory only where it is filled. Address space is reserved, files have holes: little of
 // it is real.
 #include "bytes/Safetensors.h"
-#include "runtime/session/KvCache.h"
+#include "runtime/session/PagedKvCache.h"
 #include "runtime/session/RopeTables.h"
 #include "test/unit/TestModel.h"
 
@@ -33,7 +33,7 @@ int64_t residentBytes() {
 TEST(Large, cacheOfManyGigabytes) {
   constexpr uint64_t bytes = (uint64_t(1) << 30) + 8192;
   constexpr int64_t pages = 6;
-  KvCache cache;
+  PagedKvCache cache;
   ASSERT_TRUE(cache.create({bytes, {}}, 1, pages * HEDDLE_KV_PAGE_SIZE).isOk());
   int64_t before = residentBytes();
   ASSERT_TRUE(cache.makeRoom(0, pages * HEDDLE_KV_PAGE_SIZE).isOk());
@@ -145,7 +145,7 @@ TEST(Large, outputsOfIo) {
   ASSERT_EQ(runIo(in, shortOut), 0);
   SafetensorsFile longFile, shortFile;
   ASSERT_TRUE(longFile.open(out).isOk() && shortFile.open(shortOut).isOk());
-  const TensorView *whole = longFile.find("logits"), *part = shortFile.find("logits");
+  const StoredTensor *whole = longFile.find("logits"), *part = shortFile.find("logits");
   ASSERT_EQ(whole->shape, (std::vector<int64_t>{1, columns, vocabSize}));
   EXPECT_EQ(memcmp(whole->data + whole->size - part->size, part->data, part->size), 0);
   for (const std::string &path : {in, out, shortOut})

@@ -51,6 +51,10 @@ TEST(Safetensors, acceptsEscapesSpacesAndMetadata) {
                            1)),
             "");
   EXPECT_EQ(errorOf(fileOf("{}", 0)), "");
+  // A field that the format does not have, as the reference takes it.
+  EXPECT_EQ(
+      errorOf(fileOf("{\"a\": {\"note\": [1, {}], \"dtype\": \"U8\", \"shape\": [], \"data_offsets\": [0, 1]}}", 1)),
+      "");
 }
 
 TEST(SafetensorsErrors, everyRule) {
@@ -63,36 +67,41 @@ TEST(SafetensorsErrors, everyRule) {
     size_t data;
     const char *fragment;
   } cases[] = {
-      {"[]", 0, "does not start with {"},
-      {"{" + tensor("a", "F32", "[1]", "[0,4]"), 4, "expected }"},
-      {"{" + tensor("a", "F32", "[1]", "[0,4]") + "," + tensor("a", "F32", "[1]", "[4,8]") + "}", 8, "is there twice"},
+      {"[]", 0, "does not start with '{'"},
+      {"{" + tensor("a", "F32", "[1]", "[0,4]"), 4, "expected ',' or '}', found the end"},
+      {"{" + tensor("a", "F32", "[1]", "[0,4]") + "," + tensor("a", "F32", "[1]", "[4,8]") + "}", 8,
+       "duplicate tensor 'a'"},
       {"{" + tensor("a", "F99", "[1]", "[0,4]") + "}", 4, "unknown dtype 'F99'"},
-      {"{" + tensor("a", "F32", "[2]", "[0,4]") + "}", 4, "shape does not match"},
-      {"{" + tensor("a", "F32", "[-1]", "[0,4]") + "}", 4, "expected a natural number"},
-      {"{" + tensor("a", "F32", "[1.5]", "[0,4]") + "}", 4, "expected a natural number"},
-      {"{" + tensor("a", "F32", "[1e400]", "[0,4]") + "}", 4, "expected a natural number"},
-      {"{" + tensor("a", "F32", "[4294967296,4294967296]", "[0,0]") + "}", 0, "shape does not match"},
-      {"{" + tensor("a", "F32", "[1]", "[4,0]") + "}", 4, "data_offsets [4, 0]"},
-      {"{" + tensor("a", "F32", "[1]", "[0,4]") + "}", 3, "the file holds 3 bytes"},
-      {"{" + tensor("a", "F32", "[1]", "[0,4]") + "}", 5, "the tensors cover 4"},
-      {"{" + tensor("a", "F32", "[1]", "[4,8]") + "}", 8, "do not start where the ones before end"},
+      {"{" + tensor("a", "F32", "[2]", "[0,4]") + "}", 4, "need 8 bytes, but data_offsets hold 4"},
+      {"{" + tensor("a", "F32", "[-1]", "[0,4]") + "}", 4, "expected a non-negative integer"},
+      {"{" + tensor("a", "F32", "[1.5]", "[0,4]") + "}", 4, "expected a non-negative integer"},
+      {"{" + tensor("a", "F32", "[1e400]", "[0,4]") + "}", 4, "expected a non-negative integer"},
+      {"{" + tensor("a", "F32", "[4294967296,4294967296]", "[0,0]") + "}", 0, "overflows 64 bits"},
+      {"{" + tensor("a", "F32", "[1]", "[4,0]") + "}", 4, "data_offsets are reversed, [4, 0]"},
+      {"{" + tensor("a", "F32", "[1]", "[0,4]") + "}", 3, "the file's 3 bytes of data"},
+      {"{" + tensor("a", "F32", "[1]", "[0,4]") + "}", 5, "1 bytes after the last tensor"},
+      {"{" + tensor("a", "F32", "[1]", "[4,8]") + "}", 8, "start at 4, expected 0 (hole)"},
       {"{" + tensor("a", "F32", "[1]", "[0,4]") + "," + tensor("b", "F32", "[1]", "[0,4]") + "}", 4,
-       "do not start where the ones before end"},
-      {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "are needed"},
-      {"{\"a\":{\"extra\":\"F32\"}}", 4, "unexpected field 'extra'"},
-      {"{\"a\xff\":{}}", 0, "invalid UTF-8"},
+       "start at 0, expected 4 (overlap)"},
+      {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "'data_offsets' is missing"},
+      {"{\"a\":{\"extra\":\"F32\"}}", 4, "'dtype' is missing"},
+      {"{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\"}}", 4, "duplicate field 'dtype'"},
+      {"{\"a\":[]}", 0, "tensor 'a': header byte 5: expected an object"},
+      {"{\"__metadata__\":{\"k\":1}}", 0, "expected strings"},
+      {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "duplicate key '__metadata__'"},
+      {"{\"a\xff\":{}}", 0, "not UTF-8"},
       {"{\"\\ud800\":{}}", 0, "surrogate"},
-      {"{} x", 0, "characters after"},
+      {"{} x", 0, "text after the end"},
   };
   for (const Case &c : cases)
     EXPECT_NE(errorOf(fileOf(c.header, c.data)).find(c.fragment), std::string::npos)
         << c.header << ": " << errorOf(fileOf(c.header, c.data));
-  EXPECT_NE(errorOf(Bytes(7)).find("at least 8"), std::string::npos);
+  EXPECT_NE(errorOf(Bytes(7)).find("too short: 7 bytes"), std::string::npos);
   Bytes lying = fileOf("{}", 0);
   lying[5] = 1;
-  EXPECT_NE(errorOf(lying).find("a header of"), std::string::npos);
+  EXPECT_NE(errorOf(lying).find("header of"), std::string::npos);
   SafetensorsFile file;
-  EXPECT_EQ(file.open("/dev/null").message(), "/dev/null: not a regular file");
+  EXPECT_EQ(file.open("/dev/null").message(), "/dev/null: is not a regular file");
   EXPECT_NE(writeSafetensors("/nowhere/at/all", {}).message().find("No such file"), std::string::npos);
 }
 

@@ -21,7 +21,7 @@ struct Goldens {
   SafetensorsFile file;
   Goldens() { EXPECT_TRUE(file.open(HEDDLE_TEST_MODELS "/llama/golden.safetensors").isOk()); }
   std::vector<int32_t> ids(const char *name, size_t begin = 0, size_t count = size_t(-1)) {
-    const TensorView *tensor = file.find(name);
+    const StoredTensor *tensor = file.find(name);
     const auto *values = reinterpret_cast<const int64_t *>(tensor->data);
     count = std::min<size_t>(count, tensor->size / 8 - begin);
     return {values + begin, values + begin + count};

@@ -22,7 +22,7 @@ static std::shared_ptr<const Checkpoint> countingCheckpoint(int64_t count) {
   }
   file.close();
   auto checkpoint = std::make_shared<Checkpoint>();
-  Expected<std::shared_ptr<MappedFile>> mapped = MappedFile::open(path.str().str());
+  Expected<std::shared_ptr<MappedFile>> mapped = openShared(path.str().str());
   EXPECT_TRUE(bool(mapped));
   checkpoint->files.push_back(*mapped);
   llvm::sys::fs::remove(path);

@@ -22,7 +22,7 @@ struct Contiguity {
 enum class StageKind { Elementwise, PartialSums, Fold, Scalar, BlockReduction, Reduction };
 
 // A Func whose rows are computed one at a time and kept on the stack. Variables are innermost first.
-struct Stage {
+struct RowStage {
   StageKind kind = StageKind::Elementwise;
   Halide::Func func;
   llvm::SmallVector<int64_t> extents; // innermost first; ShapedType::kDynamic: one row
@@ -39,7 +39,7 @@ struct Output {
 
 struct Algorithm {
   std::vector<Halide::Argument> arguments;
-  std::vector<Stage> stages; // producers first
+  std::vector<RowStage> stages; // producers first
   std::vector<Output> outputs;
 };
 

@@ -2,8 +2,8 @@
 
 #include "compiler/codegen/halide/DevicePipelines.h"
 
-#include "compiler/codegen/halide/PackedWeights.h"
 #include "compiler/codegen/halide/ScalarExpressions.h"
+#include "compiler/codegen/halide/WeightExpressions.h"
 #include "runtime/model/ModelAbi.h"
 
 using namespace heddle;
@@ -40,9 +40,9 @@ public:
     pipeline.arguments.push_back(Halide::Argument(param));
     return param;
   }
-  PackedWeights weights(const PackedLayout &layout, int64_t n, int64_t k) {
-    PackedWeights packed(layout, n, k, symbol);
-    for (const PackedWeights::View &view : packed.views())
+  WeightExpressions weights(const PackedLayout &layout, int64_t n, int64_t k) {
+    WeightExpressions packed(layout, n, k, symbol);
+    for (const WeightExpressions::View &view : packed.views())
       pipeline.arguments.push_back(Halide::Argument(view.param));
     return packed;
   }
@@ -83,7 +83,7 @@ FailureOr<std::string> heddle::emitDeviceMatmul(Location loc, const Target &targ
     int n = int(spec.n), k = int(spec.k);
     bool isBf16 = spec.activation == MatmulActivation::Bf16;
     ImageParam act = b.input("act", isBf16 ? Halide::Type(Halide::UInt(16)) : Halide::Type(Halide::Float(32)), {k, 0});
-    PackedWeights weights = b.weights(spec.layout, n, k);
+    WeightExpressions weights = b.weights(spec.layout, n, k);
     Var column("column"), row("row");
 
     // out[row][column] = sum_i act[row][i] W[column][i] + bias[column] + residual[row][column], i ascending
@@ -93,7 +93,7 @@ FailureOr<std::string> heddle::emitDeviceMatmul(Location loc, const Target &targ
     bool isQuantized = spec.layout.isQuantized(), hasMin = isQuantized && spec.layout.hasMin;
     int blockValues = isQuantized ? spec.layout.block : 1;
     RDom i(0, blockValues, 0, k / blockValues, "i");
-    PackedWeights::Terms terms;
+    WeightExpressions::Terms terms;
     if (isQuantized) {
       terms = weights.terms(column, block);
       scale(column, block) = terms.scale;
@@ -139,7 +139,7 @@ FailureOr<std::string> heddle::emitDeviceEmbedding(Location loc, const Target &t
   return emitPipeline(loc, target, symbol, [&]() -> FailureOr<ScheduledPipeline> {
     PipelineBuilder b(symbol);
     ImageParam ids = b.input("ids", Halide::Int(32), {0});
-    PackedWeights weights = b.weights(spec.layout, n, spec.k);
+    WeightExpressions weights = b.weights(spec.layout, n, spec.k);
     Var column("column"), row("row");
 
     // out[row] = scale W[ids[row]]

@@ -27,7 +27,7 @@ static void spreadOverThreads(Func func, int64_t extent) {
 }
 
 // One row of an intermediate, shared by the block. Each of its sums is one thread's: the order of additions is the CPU's.
-static void shareRow(Stage &stage, const Output &anchor) {
+static void shareRow(RowStage &stage, const Output &anchor) {
   Func func = stage.func;
   std::vector<Var> vars = func.args();
   for (size_t d = 0; d < vars.size(); ++d)
@@ -59,6 +59,6 @@ void heddle::scheduleRowsOnDevice(Algorithm &algorithm) {
   if (anchor.extents.size() > 1)
     spreadOverThreads(anchor.func, anchor.extents[0]);
   anchor.func.gpu_blocks(row);
-  for (Stage &stage : algorithm.stages)
+  for (RowStage &stage : algorithm.stages)
     shareRow(stage, anchor);
 }

@@ -33,7 +33,7 @@ static void vectorizeInnermost(Func func, int64_t extent, Contiguity contiguity,
 }
 
 // One row of an intermediate, on the stack: constant bounds in every other dimension.
-static void keepRow(Stage &stage, const Output &anchor, int lanes) {
+static void keepRow(RowStage &stage, const Output &anchor, int lanes) {
   Func func = stage.func;
   std::vector<Var> vars = func.args();
   for (size_t d = 0; d < vars.size(); ++d)
@@ -98,6 +98,6 @@ void heddle::scheduleRows(Algorithm &algorithm, unsigned lanes) {
     if (&output != &anchor)
       output.func.compute_with(anchor.func, row);
   }
-  for (Stage &stage : algorithm.stages)
+  for (RowStage &stage : algorithm.stages)
     keepRow(stage, anchor, lanes);
 }

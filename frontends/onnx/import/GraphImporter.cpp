@@ -1,8 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "frontends/onnx/import/GraphImporter.h"
 
+#include "bytes/Text.h"
 #include "dialect/HeddleDialect.h"
-#include "frontends/Size.h"
 
 #include "llvm/Support/Path.h"
 

@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "frontends/onnx/import/Importer.h"
 
-#include "frontends/Size.h"
+#include "bytes/Status.h"
 #include "frontends/onnx/import/GraphImporter.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -23,7 +23,7 @@ public:
 
 private:
   bool fail(const Twine &what) {
-    error = errorIn(model.path, what.str()).message;
+    error = errorIn(model.path, what.str()).message();
     return false;
   }
   bool addArguments(ValueScope &scope);

@@ -118,25 +118,7 @@ void appendText(const TemplateValue &value, bool quoted, TemplateText &out, Temp
 }
 
 static void appendJsonText(const TemplateText &text, bool ascii, TemplateText &out) {
-  std::string quoted;
-  appendJsonString(text.bytes, quoted);
-  if (ascii) {
-    std::string plain;
-    for (size_t position = 0; position < quoted.size();) {
-      char32_t c = nextCharacter(quoted, position);
-      char escape[16];
-      if (c < 0x80)
-        plain += static_cast<char>(c);
-      else if (c < 0x10000)
-        plain.append(escape, static_cast<size_t>(snprintf(escape, sizeof escape, "\\u%04x", static_cast<unsigned>(c))));
-      else
-        plain.append(escape, static_cast<size_t>(snprintf(escape, sizeof escape, "\\u%04x\\u%04x",
-                                                          static_cast<unsigned>(0xD7C0 + (c >> 10)),
-                                                          static_cast<unsigned>(0xDC00 + (c & 0x3FF)))));
-    }
-    quoted.swap(plain);
-  }
-  out.append(quoted, text.trusted());
+  out.append(jsonString(text.bytes, ascii), text.trusted());
 }
 
 static void breakLine(const JsonStyle &style, int depth, TemplateText &out) {

@@ -24,7 +24,7 @@ std::string LoadedTokenizer::decode(const Ids &ids, bool skipSpecial) const {
 
 static LoadedTokenizer fromTable(Expected<std::string> table) {
   LoadedTokenizer loaded;
-  EXPECT_TRUE(table) << (table ? "" : table.takeError().message);
+  EXPECT_TRUE(table) << (table ? "" : table.message());
   if (!table)
     return loaded;
   loaded.table = *table;
@@ -77,7 +77,7 @@ TemporaryFolder::~TemporaryFolder() {
 std::string errorOf(const std::map<std::string, std::string> &files) {
   TemporaryFolder folder(files);
   auto table = readTokenizer(folder.path());
-  std::string message = table ? "" : table.takeError().message;
+  std::string message = table ? "" : table.message();
   EXPECT_EQ(message.find('\n'), std::string::npos) << message;
   EXPECT_LT(message.size(), 4096u);
   return message;

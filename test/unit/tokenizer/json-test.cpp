@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "bytes/Json.h"
 
+#include <cmath>
 #include <gtest/gtest.h>
 
 namespace heddle::test {
@@ -51,6 +52,55 @@ TEST(Json, IntegersAreExactOrRefused) {
     EXPECT_FALSE(JsonValue::parse(text, error).integer(number)) << text;
   EXPECT_TRUE(JsonValue::parse("-9223372036854775808", error).integer(number));
   EXPECT_EQ(number, INT64_MIN);
+}
+
+TEST(Json, NaturalNumbersAreExactOrRefused) {
+  std::string error;
+  uint64_t number = 0;
+  for (const char *text : {"1.0", "1e2", "-1", "-0", "18446744073709551616", "\"1\"", "[]", "null"})
+    EXPECT_FALSE(JsonValue::parse(text, error).natural(number)) << text;
+  EXPECT_TRUE(JsonValue::parse("18446744073709551615", error).natural(number));
+  EXPECT_EQ(number, UINT64_MAX);
+}
+
+TEST(Json, FaultsNameTheByte) {
+  auto errorOf = [](const std::string &text) {
+    std::string error;
+    EXPECT_FALSE(JsonValue::parse(text, error));
+    return error;
+  };
+  EXPECT_EQ(errorOf("[1 2]"), "not valid JSON: byte 3: expected ',' or ']', found '2'");
+  EXPECT_EQ(errorOf("{\"a\": tru}"), "not valid JSON: byte 6: not a JSON value: 'tru}'");
+  EXPECT_EQ(errorOf("{\"a\" 1}"), "not valid JSON: byte 5: expected ':', found '1'");
+  EXPECT_EQ(errorOf("{\"a\": \"\\q\"}"), "not valid JSON: byte 7: unknown escape 'q'");
+  EXPECT_EQ(errorOf("[\"\x1b\"]"), "not valid JSON: byte 2: a control byte in a string");
+  EXPECT_EQ(errorOf("[1,"), "not valid JSON: byte 3: expected a value, found the end of the JSON text (truncated?)");
+}
+
+TEST(Json, AmbiguousTextIsFound) {
+  auto errorOf = [](const std::string &text) {
+    std::string error;
+    EXPECT_EQ(isUnambiguousJson(JsonValue::parse(text, error), error), error.empty()) << text;
+    return error;
+  };
+  EXPECT_EQ(errorOf(R"({"a": {"b": 1, "c": [1e308]}, "b": {"b": -0.0}})"), "");
+  EXPECT_EQ(errorOf(R"({"a": [{"b": 1, "x": 2, "\u0062": 3}]})"), "duplicate key 'b'");
+  EXPECT_EQ(errorOf(R"({"a": [1, -1e400]})"), "a number is out of range: '-1e400'");
+}
+
+TEST(Json, WritesNumbersThatReadBack) {
+  for (auto [number, text] : {std::pair<double, const char *>{0.1, "0.1"},
+                              {1e-5, "1e-05"},
+                              {500000, "500000.0"},
+                              {1e300, "1e+300"},
+                              {1.0 / 3, "0.3333333333333333"},
+                              {-0.5, "-0.5"},
+                              {HUGE_VAL, "null"}})
+    EXPECT_EQ(jsonNumber(number), text);
+}
+
+TEST(Json, WritesStringsInAscii) {
+  EXPECT_EQ(jsonString("\xC3\xA9\xF0\x9F\x98\x80\xFF!", true), "\"\\u00e9\\ud83d\\ude00\\ufffd!\"");
 }
 
 TEST(Json, WritesStrings) {

@@ -83,14 +83,14 @@ TEST(TokenizerJson, RefusesBadSteps) {
   expectPart(errorOfJson("\"normalizer\": null", "\"normalizer\": " + chain + "]}"),
              "normalizer: a Sequence exceeds the limit of 64 steps");
   expectPart(errorOfJson("\"normalizer\": null", "\"normalizer\": " + std::string(100000, '[')),
-             "nesting exceeds the limit of 64");
+             "nested deeper than 64");
   expectPart(
       errorOfJson("\"normalizer\": null", R"("normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA*"})"),
       "is not base64");
   expectPart(errorOfJson("\"normalizer\": null",
                          R"("normalizer": {"type": "Precompiled", "precompiled_charsmap": "////////"})"),
              "precompiled_charsmap of 6 bytes");
-  expectPart(errorOf({{"tokenizer.json", "{\"model\": \"\xFF\"}"}}), "not valid UTF-8");
+  expectPart(errorOf({{"tokenizer.json", "{\"model\": \"\xFF\"}"}}), "not UTF-8");
 }
 
 TEST(TokenizerConfig, RefusesBadCompanions) {
@@ -171,7 +171,7 @@ TEST(ReadTokenizer, AModelMayHaveNone) {
   EXPECT_TRUE(table->empty());
   auto missing = readTokenizer(folder.path() + "/nothing");
   ASSERT_FALSE(missing);
-  expectPart(missing.takeError().message, "no such file");
+  expectPart(missing.message(), "no such file");
 }
 
 } // namespace heddle::test

@@ -61,7 +61,7 @@ TEST(Unigram, CharsmapReplaces) {
   draft.normalizer[0].bytes.resize(100);
   auto damaged = writeTokenizer(draft);
   ASSERT_FALSE(damaged);
-  EXPECT_NE(damaged.takeError().message.find("precompiled_charsmap"), std::string::npos);
+  EXPECT_NE(damaged.message().find("precompiled_charsmap"), std::string::npos);
 }
 
 TEST(Unigram, ScoresMustBeFinite) {
@@ -69,7 +69,7 @@ TEST(Unigram, ScoresMustBeFinite) {
   draft.pieces[2].score = std::numeric_limits<float>::quiet_NaN();
   auto table = writeTokenizer(draft);
   ASSERT_FALSE(table);
-  EXPECT_EQ(table.takeError().message, "test: the score of token 2 is not a finite number");
+  EXPECT_EQ(table.message(), "test: the score of token 2 is not a finite number");
 }
 
 } // namespace heddle::test

@@ -1,5 +1,5 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "runtime/model/Package.h"
+#include "runtime/session/Package.h"
 
 #include "runtime/model/CpuFeatures.h"
 
@@ -64,8 +64,8 @@ Status checkCpuFeatures(const package::Package &package) {
         missing += (missing.empty() ? "" : ", ") + name->str();
   if (missing.empty())
     return Status();
-  return failure("compiled for " + (package.target() ? package.target()->str() : std::string("another CPU")) +
-                 ", but this machine lacks " + missing);
+  return Status::failure("compiled for " + (package.target() ? package.target()->str() : std::string("another CPU")) +
+                         ", but this machine lacks " + missing);
 }
 
 } // namespace
@@ -100,7 +100,7 @@ Status Package::open(const heddle_model *code, std::unique_ptr<Package> &outPack
   ObjectSearch search = {reinterpret_cast<uintptr_t>(code), {}, false};
   dl_iterate_phdr(visitObject, &search);
   if (!search.found)
-    return failure("the model's code lies in no loaded file");
+    return Status::failure("the model's code lies in no loaded file");
   return openFile(search.path, code, outPackage);
 }
 
@@ -120,18 +120,18 @@ Status Package::openFile(const std::string &path, const heddle_model *code, std:
     HEDDLE_RETURN_IF_ERROR(package->loadCode());
   const heddle_model &model = package->code();
   if (model.abi_version != HEDDLE_MODEL_ABI_VERSION)
-    return failure(format("%s: code of ABI version %u, this runtime has %u", file.path().c_str(), model.abi_version,
-                          HEDDLE_MODEL_ABI_VERSION));
+    return Status::failure(format("%s: code of ABI version %u, this runtime has %u", file.path().c_str(),
+                                  model.abi_version, HEDDLE_MODEL_ABI_VERSION));
   if (memcmp(model.package_sha256, file.metadataSha256(), 32) != 0)
-    return failure(file.path() + ": the package does not belong to this code (SHA-256 " +
-                   hexadecimal(file.metadataSha256(), 8) + "…, the code was compiled with " +
-                   hexadecimal(model.package_sha256, 8) + "…)");
+    return Status::failure(file.path() + ": the package does not belong to this code (SHA-256 " +
+                           hexadecimal(file.metadataSha256(), 8) + "…, the code was compiled with " +
+                           hexadecimal(model.package_sha256, 8) + "…)");
   package::Task task = file.metadata().task();
   if (task == package::Task::Generate && !model.step)
-    return failure(file.path() + ": the code lacks the function of task " + package::EnumNameTask(task));
+    return Status::failure(file.path() + ": the code lacks the function of task " + package::EnumNameTask(task));
   unsigned graphs = file.metadata().graphs() ? file.metadata().graphs()->size() : 0;
   if (graphs != model.num_graphs)
-    return failure(
+    return Status::failure(
         format("%s: code of %u graphs, the package describes %u", file.path().c_str(), model.num_graphs, graphs));
   outPackage = std::move(package);
   return Status();
@@ -147,11 +147,11 @@ Status Package::loadCode() {
   std::string path = name.find('/') == std::string::npos ? "./" + name : name;
   library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library)
-    return failure(dlerror());
+    return Status::failure(dlerror());
   std::string symbol = "heddle_model_" + metadata().name()->str();
   auto function = reinterpret_cast<const heddle_model *(*)()>(dlsym(library, symbol.c_str()));
   if (!function)
-    return failure(name + ": no symbol " + symbol);
+    return Status::failure(name + ": no symbol " + symbol);
   model = function();
   return Status();
 }

@@ -1,8 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Packed weights (compiler/weights/PackedLayout.h) as functions of row and column, read where they lie and dequantised in registers.
-#ifndef HEDDLE_COMPILER_CODEGEN_HALIDE_PACKEDWEIGHTS_H
-#define HEDDLE_COMPILER_CODEGEN_HALIDE_PACKEDWEIGHTS_H
+#ifndef HEDDLE_COMPILER_CODEGEN_HALIDE_WEIGHTEXPRESSIONS_H
+#define HEDDLE_COMPILER_CODEGEN_HALIDE_WEIGHTEXPRESSIONS_H
 
 #include "compiler/weights/PackedLayout.h"
 
@@ -18,9 +18,9 @@ Halide::Expr halfBits(Halide::Expr value);
 Halide::Expr bfloatBits(Halide::Expr value);
 
 // W (N, K). All views look at the same memory, as numbers of different types.
-class PackedWeights {
+class WeightExpressions {
 public:
-  PackedWeights(const PackedLayout &layout, int64_t n, int64_t k, const std::string &name);
+  WeightExpressions(const PackedLayout &layout, int64_t n, int64_t k, const std::string &name);
 
   // What the values of a block share; min is undefined where the layout has none. Of quantised weights only.
   struct Terms {

@@ -1,14 +1,10 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What every reader of hostile bytes needs: arithmetic that cannot wrap unseen, and text that is safe to print.
-#ifndef HEDDLE_FRONTENDS_SIZE_H
-#define HEDDLE_FRONTENDS_SIZE_H
-
-#include "frontends/Expected.h"
+// Arithmetic on what hostile bytes say, which cannot wrap unseen.
+#ifndef HEDDLE_BYTES_SIZE_H
+#define HEDDLE_BYTES_SIZE_H
 
 #include <cstdint>
-#include <string>
-#include <string_view>
 
 namespace heddle {
 
@@ -34,16 +30,6 @@ private:
   uint64_t number;
   bool overflowed = false;
 };
-
-// `text` as it may stand in a message: control bytes, quotes and bytes outside ASCII as \xNN, at most `limit` bytes of
-// it.
-std::string printable(std::string_view text, size_t limit = 160);
-
-// "FILE: WHAT": the form of every message of the readers.
-Error errorIn(std::string_view file, const std::string &what);
-
-// Whether `text` is well-formed UTF-8 (no surrogates, nothing overlong, at most U+10FFFF).
-bool isUtf8(std::string_view text);
 
 } // namespace heddle
 

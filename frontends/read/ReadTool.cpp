@@ -2,8 +2,8 @@
 //
 // heddle-read [--inspect | --json] MODEL: exit code 0 if the readers accept the model, 2 with one line on stderr if
 // not.
-#include "frontends/Inspect.h"
-#include "frontends/ModelConfig.h"
+#include "frontends/read/Inspect.h"
+#include "frontends/read/ReadModel.h"
 
 #include <cstdio>
 #include <cstring>
@@ -20,6 +20,6 @@ int main(int argc, char **argv) {
   heddle::Expected<heddle::Model> model = heddle::readModel(argv[1]);
   if (model)
     return 0;
-  fprintf(stderr, "heddle: error: %s\n", model.takeError().message.c_str());
+  fprintf(stderr, "heddle: error: %s\n", model.message().c_str());
   return 2;
 }

@@ -7,8 +7,8 @@
 // A layer with a sliding window never looks back beyond it. Where all layers have one, a page that fell out of the widest is
 // used again. Where only some have, their part of the page gives its memory back. Forgetting tokens can bring such a page into
 // the window again: holdsWindow() then says that the sequence must be computed again.
-#ifndef HEDDLE_RUNTIME_SESSION_KVCACHE_H
-#define HEDDLE_RUNTIME_SESSION_KVCACHE_H
+#ifndef HEDDLE_RUNTIME_SESSION_PAGEDKVCACHE_H
+#define HEDDLE_RUNTIME_SESSION_PAGEDKVCACHE_H
 
 #include "runtime/device/Device.h"
 #include "runtime/model/ModelAbi.h"
@@ -25,7 +25,7 @@ struct KvPageLayout {
       windows; // (layers): tokens that a layer sees, the newest included, 0: all; empty: all layers see all
 };
 
-class KvCache {
+class PagedKvCache {
 public:
   // On `device`, or in the host's memory without one. A device commits all pages at once.
   Status create(const KvPageLayout &layout, int32_t maxSequences, int64_t context, Device *device = nullptr);

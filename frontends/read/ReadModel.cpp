@@ -1,6 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "frontends/ModelConfig.h"
-#include "frontends/Size.h"
+//
+// Which reader a path belongs to: a directory is Hugging Face's, a file is ONNX or GGUF by its content.
+#include "frontends/read/ReadModel.h"
+
 #include "frontends/gguf/GgufModel.h"
 #include "frontends/huggingface/HuggingFace.h"
 #include "frontends/onnx/OnnxModel.h"
@@ -46,7 +48,7 @@ static TensorType storedType(OnnxType type) {
 static Expected<Model> readOnnxModel(std::shared_ptr<MappedFile> file) {
   Expected<OnnxModel> onnx = readOnnx(file);
   if (!onnx)
-    return onnx.takeError();
+    return onnx.status();
   Model model{{}, {}, file->path(), nullptr};
   model.config.source = "onnx";
   model.config.name = onnx->graph.name;
@@ -70,7 +72,7 @@ bool isOnnx(const std::string &path) {
   struct stat status;
   if (stat(path.c_str(), &status) != 0 || S_ISDIR(status.st_mode))
     return false;
-  Expected<std::shared_ptr<MappedFile>> file = MappedFile::open(path);
+  Expected<std::shared_ptr<MappedFile>> file = openShared(path);
   return file && isOnnx(**file);
 }
 
@@ -80,9 +82,9 @@ Expected<Model> readModel(const std::string &path) {
     return errorIn(path, "no such file or directory");
   if (S_ISDIR(status.st_mode))
     return readHuggingFace(path);
-  Expected<std::shared_ptr<MappedFile>> file = MappedFile::open(path);
+  Expected<std::shared_ptr<MappedFile>> file = openShared(path);
   if (!file)
-    return file.takeError();
+    return file.status();
   if (isOnnx(**file))
     return readOnnxModel(*file);
   if (endsWith(path, ".safetensors"))

@@ -1,5 +1,5 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "runtime/session/KvCache.h"
+#include "runtime/session/PagedKvCache.h"
 
 #include <algorithm>
 #include <cstring>
@@ -7,7 +7,7 @@
 
 namespace heddle {
 
-Status KvCache::create(const KvPageLayout &layout, int32_t maxSequences, int64_t context, Device *newDevice) {
+Status PagedKvCache::create(const KvPageLayout &layout, int32_t maxSequences, int64_t context, Device *newDevice) {
   device = newDevice;
   pageBytes = layout.bytes;
   layerBytes = layout.windows.empty() ? 0 : pageBytes / layout.windows.size();
@@ -41,7 +41,7 @@ Status KvCache::create(const KvPageLayout &layout, int32_t maxSequences, int64_t
   return Status();
 }
 
-uint8_t *KvCache::take() {
+uint8_t *PagedKvCache::take() {
   uint8_t *page;
   if (numFree > 0) {
     page = freePages[--numFree];
@@ -57,25 +57,25 @@ uint8_t *KvCache::take() {
   return page;
 }
 
-void KvCache::release(uint8_t *&page) {
+void PagedKvCache::release(uint8_t *&page) {
   if (page && --referencesOf(page) == 0)
     freePages[numFree++] = page;
   page = nullptr;
 }
 
-Status KvCache::copyPage(uint8_t *to, const uint8_t *from) {
+Status PagedKvCache::copyPage(uint8_t *to, const uint8_t *from) {
   if (device)
     return device->copy(to, from, pageBytes);
   memcpy(to, from, pageBytes);
   return Status();
 }
 
-int64_t KvCache::pagesBefore(const Window &window, int32_t sequence) const {
+int64_t PagedKvCache::pagesBefore(const Window &window, int32_t sequence) const {
   return std::max<int64_t>(0, lengths[sequence] - window.tokens + 1) / HEDDLE_KV_PAGE_SIZE;
 }
 
 // The whole system pages within the layers' parts. A device keeps its memory.
-void KvCache::discard(const Window &window, const uint8_t *page) {
+void PagedKvCache::discard(const Window &window, const uint8_t *page) {
   discarded[indexOf(page)] |= uint64_t(1) << (&window - windows.data());
   for (size_t layer : window.layers) {
     uint64_t begin = (layer * layerBytes + 4095) / 4096 * 4096, end = (layer + 1) * layerBytes / 4096 * 4096;
@@ -84,7 +84,7 @@ void KvCache::discard(const Window &window, const uint8_t *page) {
   }
 }
 
-void KvCache::recycle(int32_t sequence) {
+void PagedKvCache::recycle(int32_t sequence) {
   uint8_t **table = tables.data() + sequence * pagesPerSequence;
   int64_t unseen = allHaveWindows ? pagesPerSequence : 0, total = 0; // pages that no layer sees
   for (const Window &window : windows) {
@@ -111,7 +111,7 @@ void KvCache::recycle(int32_t sequence) {
   }
 }
 
-bool KvCache::holdsWindow(int32_t sequence) const {
+bool PagedKvCache::holdsWindow(int32_t sequence) const {
   uint8_t *const *table = pages(sequence);
   int64_t used = (lengths[sequence] + HEDDLE_KV_PAGE_SIZE - 1) / HEDDLE_KV_PAGE_SIZE;
   for (const Window &window : windows) {
@@ -123,7 +123,7 @@ bool KvCache::holdsWindow(int32_t sequence) const {
   return true;
 }
 
-Status KvCache::makeRoom(int32_t sequence, int64_t count) {
+Status PagedKvCache::makeRoom(int32_t sequence, int64_t count) {
   uint8_t **table = tables.data() + sequence * pagesPerSequence;
   int64_t begin = lengths[sequence] / HEDDLE_KV_PAGE_SIZE,
           end = (lengths[sequence] + count + HEDDLE_KV_PAGE_SIZE - 1) / HEDDLE_KV_PAGE_SIZE;
@@ -145,7 +145,7 @@ Status KvCache::makeRoom(int32_t sequence, int64_t count) {
   return Status();
 }
 
-void KvCache::setLength(int32_t sequence, int64_t length) {
+void PagedKvCache::setLength(int32_t sequence, int64_t length) {
   uint8_t **table = tables.data() + sequence * pagesPerSequence;
   int64_t keep = (length + HEDDLE_KV_PAGE_SIZE - 1) / HEDDLE_KV_PAGE_SIZE;
   int64_t used =
@@ -155,7 +155,7 @@ void KvCache::setLength(int32_t sequence, int64_t length) {
   lengths[sequence] = length;
 }
 
-void KvCache::fork(int32_t source, int32_t target) {
+void PagedKvCache::fork(int32_t source, int32_t target) {
   if (source == target)
     return;
   setLength(target, 0);

@@ -1,5 +1,5 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "runtime/device/DeviceStep.h"
+#include "runtime/session/DeviceStep.h"
 
 #include <algorithm>
 #include <cstring>
@@ -38,7 +38,7 @@ Status DeviceStep::create(Device &newDevice, const Sizes &newSizes, const RopeTa
   return Status();
 }
 
-Status DeviceStep::uploadInputs(heddle_step &step, const KvCache &cache) {
+Status DeviceStep::uploadInputs(heddle_step &step, const PagedKvCache &cache) {
   int64_t used = 0, pages = 0;
   // Appends `count` values; the array's address takes the place of the host's.
   auto add = [&](const int32_t *&values, int64_t count) {
@@ -84,7 +84,7 @@ Status DeviceStep::uploadRope(heddle_step &step) {
   return Status();
 }
 
-Status DeviceStep::begin(heddle_step &step, const KvCache &cache) {
+Status DeviceStep::begin(heddle_step &step, const PagedKvCache &cache) {
   HEDDLE_RETURN_IF_ERROR(uploadRope(step));
   HEDDLE_RETURN_IF_ERROR(uploadInputs(step, cache));
   step.arena = arena.data();

@@ -1,8 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // `heddle inspect` of a model file.
-#ifndef HEDDLE_FRONTENDS_INSPECT_H
-#define HEDDLE_FRONTENDS_INSPECT_H
+#ifndef HEDDLE_FRONTENDS_READ_INSPECT_H
+#define HEDDLE_FRONTENDS_READ_INSPECT_H
 
 #include <string>
 

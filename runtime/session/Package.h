@@ -1,8 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A compiled model that this machine can run: its file, its code, and the device that it was compiled for.
-#ifndef HEDDLE_RUNTIME_MODEL_PACKAGE_H
-#define HEDDLE_RUNTIME_MODEL_PACKAGE_H
+#ifndef HEDDLE_RUNTIME_SESSION_PACKAGE_H
+#define HEDDLE_RUNTIME_SESSION_PACKAGE_H
 
 #include "runtime/device/Device.h"
 #include "runtime/model/ModelAbi.h"

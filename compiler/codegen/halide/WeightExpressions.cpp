@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "compiler/codegen/halide/PackedWeights.h"
+#include "compiler/codegen/halide/WeightExpressions.h"
 
 using namespace heddle;
 using Halide::Expr;
@@ -57,7 +57,7 @@ std::vector<std::pair<Halide::Type, int64_t>> heddle::packedViews(const PackedLa
   return {{Halide::UInt(16), bytes / 2}};
 }
 
-PackedWeights::PackedWeights(const PackedLayout &layout, int64_t n, int64_t k, const std::string &name)
+WeightExpressions::WeightExpressions(const PackedLayout &layout, int64_t n, int64_t k, const std::string &name)
     : layout(layout) {
   for (auto [type, elements] : packedViews(layout, k)) {
     Halide::ImageParam param(type, 2, name + "_view" + std::to_string(all.size()));
@@ -67,18 +67,18 @@ PackedWeights::PackedWeights(const PackedLayout &layout, int64_t n, int64_t k, c
   }
 }
 
-Expr PackedWeights::scaleAt(Expr panel, Expr lane, Expr block, int64_t offset) const {
+Expr WeightExpressions::scaleAt(Expr panel, Expr lane, Expr block, int64_t offset) const {
   const View &scales = all[0];
   Expr value = scales.param(block * int(layout.unitBytes() / scales.bytes) + int(offset / scales.bytes) + lane, panel);
   return layout.wideScales ? value : halfExpr(value);
 }
 
-PackedWeights::Terms PackedWeights::terms(Expr row, Expr block) const {
+WeightExpressions::Terms WeightExpressions::terms(Expr row, Expr block) const {
   Expr panel = row / lanes, lane = row % lanes;
   return {scaleAt(panel, lane, block, 0), layout.hasMin ? scaleAt(panel, lane, block, layout.minOffset()) : Expr()};
 }
 
-Expr PackedWeights::at(Expr row, Expr column, const Terms &ofBlock) const {
+Expr WeightExpressions::at(Expr row, Expr column, const Terms &ofBlock) const {
   Expr panel = row / lanes, lane = row % lanes;
   if (layout.numbers == PackedNumbers::F32)
     return all[0].param(column * lanes + lane, panel);

@@ -1,0 +1,39 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A regular file mapped read-only and private: processes that run the same model share its pages.
+#ifndef HEDDLE_BYTES_MAPPEDFILE_H
+#define HEDDLE_BYTES_MAPPEDFILE_H
+
+#include "bytes/Status.h"
+
+#include <cstdint>
+
+namespace heddle {
+
+class MappedFile {
+public:
+  MappedFile() = default;
+  MappedFile(const MappedFile &) = delete;
+  MappedFile &operator=(const MappedFile &) = delete;
+  ~MappedFile();
+
+  // Once per object. Fails with invalidInput where the path does not name a readable regular file; the message begins with the path as
+  // it is, and ": ".
+  Status open(const std::string &path);
+  // The same of an open descriptor, which it closes; `path` is for messages.
+  Status map(int descriptor, const std::string &path);
+
+  const uint8_t *data() const { return bytes; }
+  uint64_t size() const { return length; }
+  std::string_view text() const { return {reinterpret_cast<const char *>(bytes), static_cast<size_t>(length)}; }
+  const std::string &path() const { return name; }
+
+private:
+  const uint8_t *bytes = nullptr;
+  uint64_t length = 0;
+  std::string name;
+};
+
+} // namespace heddle
+
+#endif

@@ -1,0 +1,18 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A model of any format.
+#ifndef HEDDLE_FRONTENDS_READ_READMODEL_H
+#define HEDDLE_FRONTENDS_READ_READMODEL_H
+
+#include "frontends/ModelConfig.h"
+
+namespace heddle {
+
+// Reads a GGUF file (any part of a split one), a Hugging Face directory, or an ONNX file. Does not read the tokenizer.
+Expected<Model> readModel(const std::string &path);
+// Whether readModel takes the path for an ONNX file: by its content, or by its name.
+bool isOnnx(const std::string &path);
+
+} // namespace heddle
+
+#endif
