@@ -65,6 +65,7 @@ ArrayRef<PassSwitch> heddle::passSwitches() {
                                         {"fuse-attention", &Options::fuseAttention},
                                         {"form-forward", &Options::formForward},
                                         {"flash-tile", &Options::flashTile},
+                                        {"tile-windows", &Options::tileWindows},
                                         {"share-kv", &Options::shareKv},
                                         {"split-kv", &Options::splitKv},
                                         {"fuse-projections", &Options::fuseProjections},
@@ -199,6 +200,9 @@ void heddle::addGraphScheduleStage(OpPassManager &pm, const PipelineOptions &opt
   FlashTileOptions tile;
   tile.tiles = options.flashTile;
   pm.addPass(createFlashTile(tile));
+  // Before rows are flattened: windows are known by their dimensions.
+  if (options.tileWindows)
+    pm.addPass(createTileWindows());
   // Before kernels, which work on rows.
   pm.addPass(createFlattenRows());
   pm.addNestedPass<func::FuncOp>(createLowerToKernels());

@@ -6,7 +6,9 @@
 #include "mlir/Dialect/Bufferization/Transforms/OneShotAnalysis.h"
 #include "mlir/Dialect/Bufferization/Transforms/OneShotModuleBufferize.h"
 #include "mlir/Dialect/Bufferization/Transforms/Transforms.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 namespace heddle {
 #define GEN_PASS_DEF_BUFFERIZEGRAPH
@@ -43,6 +45,15 @@ static void separatePlaces(ModuleOp module) {
   }
 }
 
+// Loops that carry a buffer through all of their steps name it as it is: its last use is then known, and its sizes.
+static void nameCarriedBuffers(ModuleOp module) {
+  SmallVector<Operation *> loops;
+  module.walk([&](scf::ForOp loop) { loops.push_back(loop); });
+  RewritePatternSet patterns(module.getContext());
+  scf::ForOp::getCanonicalizationPatterns(patterns, module.getContext());
+  (void)applyOpPatternsGreedily(loops, std::move(patterns));
+}
+
 namespace {
 struct BufferizeGraph : heddle::impl::BufferizeGraphBase<BufferizeGraph> {
   void getDependentDialects(DialectRegistry &registry) const override {
@@ -74,6 +85,7 @@ struct BufferizeGraph : heddle::impl::BufferizeGraphBase<BufferizeGraph> {
     bufferization::BufferizationState state;
     if (failed(bufferization::runOneShotModuleBufferize(module, options, state)))
       return signalPassFailure();
+    nameCarriedBuffers(module);
   }
 };
 } // namespace

@@ -158,7 +158,7 @@ static Tensor randomSource(WeightOp op, StringRef name, ArrayRef<int64_t> shape,
   Type type = getElementTypeOrSelf(op.getType());
   if (!isa<FloatType>(type))
     type = Float32Type::get(op.getContext());
-  if (shape.size() != 2)
+  if (shape.size() < 2)
     return randomTensor(type, shape, seed ^ llvm::xxh3_64bits(name), 2);
   auto [whole, range] = name.split('[');
   int64_t begin = 0;
@@ -166,11 +166,15 @@ static Tensor randomSource(WeightOp op, StringRef name, ArrayRef<int64_t> shape,
     whole = name, begin = 0;
   Tensor matrix = Tensor::zeros(type, shape);
   matrix.reals.clear();
-  int64_t firstRow = stride ? 0 : begin, firstColumn = stride ? begin : 0, width = stride ? stride : shape[1];
+  // Of a tensor of more dimensions a row is all that the first index has: a convolution's filter.
+  int64_t columns = 1;
+  for (int64_t size : shape.drop_front())
+    columns *= size;
+  int64_t firstRow = stride ? 0 : begin, firstColumn = stride ? begin : 0, width = stride ? stride : columns;
   for (int64_t row = firstRow; row < firstRow + shape[0]; ++row) {
     std::string source = (whole + "#" + Twine(row)).str();
     Tensor values = randomTensor(type, {width}, seed ^ llvm::xxh3_64bits(source), 2);
-    llvm::append_range(matrix.reals, ArrayRef(values.reals).slice(firstColumn, shape[1]));
+    llvm::append_range(matrix.reals, ArrayRef(values.reals).slice(firstColumn, columns));
   }
   return matrix;
 }
