@@ -12,7 +12,7 @@
 
 #include "compiler/raise/ElementTrace.h"
 #include "compiler/raise/Weights.h"
-#include "dialect/HeddleDialect.h"
+#include "dialect/Codes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
@@ -109,7 +109,7 @@ Value Convolution::storedMatrix() {
     return arith::ConstantOp::create(b, loc, elements.reshape(matrix));
   auto weight = value.getDefiningOp<WeightOp>();
   StorageAttr storage = weight.getStorage();
-  if (!storage || storage.getTransposed() || storage.getStride())
+  if (!storage || storage.getTransposed() || storage.getStride() || weight->hasAttr(Codes::attrName))
     return {};
   return WeightOp::create(b, weight.getLoc(), matrix, weight.getName(), storage);
 }
