@@ -5,7 +5,7 @@
 
 #include "frontends/onnx/import/StoredCodes.h"
 
-#include "llvm/ADT/STLExtras.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -20,6 +20,11 @@ WeightOp heddle::storedWeight(const GraphValue &x) {
 static std::optional<double> oneNumber(GraphBuilder &g, const GraphValue &x) {
   if (std::optional<SmallVector<int64_t>> integers = x.integers())
     return !integers->empty() && llvm::all_equal(*integers) ? std::optional<double>(integers->front()) : std::nullopt;
+  DenseElementsAttr elements; // of a tensor that the file has no bytes of its own for
+  if (x.value && matchPattern(x.value, m_Constant(&elements)) && elements.isSplat() && !isFloat(x.type)) {
+    APInt number = elements.getSplatValue<APInt>();
+    return isUnsigned(x.type) ? double(number.getZExtValue()) : double(number.getSExtValue());
+  }
   bool isOne = llvm::all_of(x.dims, [](const Dim &dim) { return dim.is(1); });
   return isOne ? g.constantNumber(x) : std::nullopt;
 }
