@@ -63,6 +63,7 @@ ArrayRef<PassSwitch> heddle::passSwitches() {
                                         {"fuse-attention", &Options::fuseAttention},
                                         {"form-forward", &Options::formForward},
                                         {"flash-tile", &Options::flashTile},
+                                        {"tile-windows", &Options::tileWindows},
                                         {"share-kv", &Options::shareKv},
                                         {"split-kv", &Options::splitKv},
                                         {"fuse-projections", &Options::fuseProjections},
@@ -160,6 +161,9 @@ void heddle::addScheduleStage(OpPassManager &pm, const PipelineOptions &options)
     split.context = options.context;
     pm.addPass(createSplitKv(split));
   }
+  // Before rows are flattened: windows are known by their dimensions.
+  if (options.tileWindows)
+    pm.addPass(createTileWindows());
   // Before kernels, which work on rows.
   pm.addPass(createFlattenRows());
   // After tiling and splitting, whose attention reads weights, too; before outlining: a residual that a product adds in place is no

@@ -196,7 +196,10 @@ LogicalResult heddle::verifyPackingLayout(function_ref<InFlightDiagnostic()> emi
 static LogicalResult verifyStored(function_ref<InFlightDiagnostic()> emitError, StringRef format,
                                   ArrayRef<int64_t> shape, ArrayRef<SourceAttr> sources) {
   StorageAttr storage = sources.front().getStorage();
-  if (format != storage.getType().getValue()) // packing_c1
+  // Bytes may be codes, which are stored as the numbers that they stand for.
+  StringRef type = storage.getType().getValue();
+  bool isDecoded = format == "f32" && (type == "u8" || type == "i8");
+  if (format != type && !isDecoded) // packing_c1
     return emitError() << "format '" << format << "' of a stored tensor must be its source's, " << storage.getType();
   int64_t elements = 1;
   bool isTooLarge = false;
@@ -222,7 +225,8 @@ static LogicalResult verifySources(function_ref<InFlightDiagnostic()> emitError,
   int64_t rows = 0;
   for (SourceAttr source : sources) {
     StringRef type = source.getStorage().getType().getValue();
-    if (format != "f32" && type != format) // packing_c1
+    bool isCoded = (type == "u8" || type == "i8") && (format == "q4_k" || format == "q5_k");
+    if (format != "f32" && type != format && !isCoded) // packing_c1
       return emitError() << "'" << source.getName() << "' of type '" << type << "' must be packed as f32, not as '"
                          << format << "'";
     if (layout == PackingLayout::Interleaved && source.getRows() != sources.front().getRows()) // packing_c4

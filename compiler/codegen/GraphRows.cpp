@@ -23,6 +23,9 @@ using namespace heddle;
 // Vectors that a reduction sums side by side: enough to hide the latency of an addition.
 static constexpr int64_t partialSums = 4;
 
+// Elements that are copied one by one if a row has fewer of them: those of a convolution's window.
+static constexpr int64_t shortestRow = 8;
+
 namespace {
 
 enum class Access { Uniform, Contiguous, Gathered };
@@ -93,6 +96,9 @@ InnermostLoop heddle::innermostLoopOf(linalg::GenericOp op) {
   }
   // Gathering pays where something is computed with what was gathered.
   bool isCopy = op.getBody()->getOperations().size() == 1;
+  // A row that fills no vector would be one store under a mask, which takes longer than its few elements.
+  if (int64_t row = op.getStaticLoopRanges().back(); isCopy && !ShapedType::isDynamic(row) && row < shortestRow)
+    return InnermostLoop::Scalar;
   for (OpOperand *input : op.getDpsInputOperands())
     if (isCopy && isa<MemRefType>(input->get().getType()) && accessOf(op, *input) == Access::Gathered)
       return InnermostLoop::Scalar;

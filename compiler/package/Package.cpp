@@ -79,11 +79,17 @@ private:
 } // namespace
 
 LogicalResult Writer::writeWeights(OutputFile &file, uint64_t offset) {
+  std::string reason; // the first that is said of a weight
+  ScopedDiagnosticHandler handler(request.module->getContext(), [&](Diagnostic &diagnostic) {
+    if (reason.empty() && diagnostic.getSeverity() == DiagnosticSeverity::Error)
+      reason = diagnostic.str();
+    return success();
+  });
   FailureOr<std::vector<PackedWeight>> table =
       streamWeights(request.module, request.checkpoint,
                     [&](uint64_t at, ArrayRef<uint8_t> bytes) { return file.write(offset + at, bytes); });
   if (failed(table))
-    return fail(file.error().empty() ? "weights cannot be packed" : file.error());
+    return fail(!file.error().empty() ? file.error() : "weights cannot be packed: " + reason);
   weights = std::move(*table);
   for (const PackedWeight &weight : weights)
     weightsSize = std::max(weightsSize, weight.offset + weight.size);

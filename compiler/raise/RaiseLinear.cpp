@@ -3,6 +3,7 @@
 #include "compiler/raise/Passes.h"
 
 #include "compiler/raise/Arrange.h"
+#include "compiler/raise/Convolution.h"
 #include "compiler/raise/ElementTrace.h"
 #include "compiler/raise/Remarks.h"
 #include "compiler/raise/Weights.h"
@@ -280,6 +281,9 @@ struct RaiseLinear : heddle::impl::RaiseLinearBase<RaiseLinear> {
     for (linalg::LinalgOp op : all<linalg::LinalgOp>())
       if (isContraction(op))
         raiseProduct(op);
+    for (linalg::GenericOp op : all<linalg::GenericOp>())
+      if (op.getNumDpsInits() == 1 && op.getNumReductionLoops() > 0 && isZero(op.getDpsInits()[0]))
+        raiseConvolution(op);
     for (linalg::GenericOp op : all<linalg::GenericOp>())
       raiseGather(op);
     eraseDeadOps(getOperation());

@@ -163,6 +163,17 @@ static Value withoutCasts(Value value) {
   return value;
 }
 
+// Whether a single op reads `value`, casts aside. A norm reads its input twice at least, to measure it and to scale it.
+static bool isReadOnce(Value value) {
+  while (value.hasOneUse()) {
+    Operation *user = *value.user_begin();
+    if (!isa<arith::ExtFOp, arith::TruncFOp, tensor::CastOp>(user))
+      return true;
+    value = user->getResult(0);
+  }
+  return false;
+}
+
 // What `reduction`, which may sum squares, may be the norm of: its input, the input's square root, and that before a mean is taken off.
 static SmallVector<Value> inputsOf(linalg::LinalgOp reduction) {
   SmallVector<Value> inputs{withoutCasts(reduction.getDpsInputOperand(0)->get())};
@@ -216,7 +227,8 @@ static bool raise(linalg::LinalgOp reduction) {
   SmallVector<Value> inputs = inputsOf(reduction);
   for (Value input : llvm::reverse(inputs)) {
     auto type = dyn_cast<RankedTensorType>(input.getType());
-    if (!type || type.getRank() == 0 || !type.getElementType().isF32() || type.isDynamicDim(type.getRank() - 1))
+    if (!type || type.getRank() == 0 || !type.getElementType().isF32() || type.isDynamicDim(type.getRank() - 1) ||
+        isReadOnce(input))
       continue;
     for (Value root : rootsOf(reduction->getResult(0), type))
       if (root != input && isMadeOf(root, input) && NormMatcher(input, root).run())

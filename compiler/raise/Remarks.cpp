@@ -101,6 +101,8 @@ void heddle::foldIdentityLayouts(Operation *root) {
     if (!sameSizes)
       continue;
     Value source = element->value;
+    if (getElementTypeOrSelf(source) != getElementTypeOrSelf(result)) // the same numbers, of another type
+      continue;
     if (source.getType() != result.getType()) {
       OpBuilder b(op);
       source = tensor::CastOp::create(b, op->getLoc(), result.getType(), source);

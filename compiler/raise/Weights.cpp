@@ -3,6 +3,7 @@
 #include "compiler/raise/Weights.h"
 
 #include "compiler/raise/ElementTrace.h"
+#include "dialect/Codes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
@@ -86,7 +87,10 @@ Value heddle::storedMatrix(OpBuilder &b, Expr element, Expr row, Expr column) {
   auto weight = element->value.getDefiningOp<WeightOp>();
   if (!weight)
     return transposedConstant(b, element->value, turned);
-  return WeightOp::create(b, weight.getLoc(), turned, weight.getName(), weight.getStorage().getTurned());
+  auto result = WeightOp::create(b, weight.getLoc(), turned, weight.getName(), weight.getStorage().getTurned());
+  if (Attribute codes = weight->getAttr(Codes::attrName)) // which are of the matrix as it is stored
+    result->setAttr(Codes::attrName, codes);
+  return result;
 }
 
 namespace {
@@ -137,7 +141,8 @@ Value heddle::storedPart(OpBuilder &b, Expr element, const Axis &row, const Axis
   auto weight = element->value.getDefiningOp<WeightOp>();
   StorageAttr storage = weight ? weight.getStorage() : StorageAttr();
   std::optional<SmallVector<int64_t>> steps = storedSteps(type, storage);
-  bool isPlain = !type.getEncoding() && isa<FloatType>(type.getElementType());
+  bool isPlain =
+      !type.getEncoding() && isa<FloatType>(type.getElementType()) && !(weight && weight->hasAttr(Codes::attrName));
   if (!steps || !isPlain || !row.extent->isConstant() || !column.extent->isConstant())
     return {};
   std::optional<Part> part = partOf(element, row, column, *steps);

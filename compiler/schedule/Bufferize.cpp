@@ -13,6 +13,7 @@
 #include "mlir/Dialect/Bufferization/Transforms/Transforms.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "mlir/Transforms/Passes.h"
 
 namespace heddle {
@@ -48,6 +49,15 @@ static void separatePlaces(ModuleOp module) {
       if (!init.get().hasOneUse())
         init.set(ownPlace(b, init.get()));
   }
+}
+
+// Loops that carry a buffer through all of their steps name it as it is: its last use is then known, and its sizes.
+static void nameCarriedBuffers(ModuleOp module) {
+  SmallVector<Operation *> loops;
+  module.walk([&](scf::ForOp loop) { loops.push_back(loop); });
+  RewritePatternSet patterns(module.getContext());
+  scf::ForOp::getCanonicalizationPatterns(patterns, module.getContext());
+  (void)applyOpPatternsGreedily(loops, std::move(patterns));
 }
 
 namespace {
@@ -130,6 +140,7 @@ struct Bufferize : heddle::impl::BufferizeBase<Bufferize> {
     if (failed(bufferization::eliminateEmptyTensors(rewriter, module)) ||
         failed(bufferize(module, /*allocatesInLoops=*/true)))
       return failure();
+    nameCarriedBuffers(module);
     // Not canonicalised: that would turn a load from a weight's buffer back into an extract from its tensor.
     OpPassManager cleanUp(ModuleOp::getOperationName());
     cleanUp.addNestedPass<func::FuncOp>(createCSEPass());

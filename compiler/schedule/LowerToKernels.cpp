@@ -5,6 +5,7 @@
 // pack-weights, which needs the whole module, where this one sees a function.
 
 #include "compiler/schedule/Passes.h"
+#include "compiler/weights/CodedMatrix.h"
 #include "compiler/weights/PackedLayout.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -28,11 +29,19 @@ static std::string formatOf(RankedTensorType type) {
   return type.getElementType().isBF16() ? "bf16" : type.getElementType().isF16() ? "f16" : "f32";
 }
 
+// The same of a matrix of the model, which may be one of codes.
+static std::string formatOf(Value matrix) {
+  auto weight = matrix.getDefiningOp<WeightOp>();
+  if (std::optional<Codes> codes = weight ? Codes::of(weight) : std::nullopt; codes && weight.getStorage())
+    return packedFormatOf(*codes, weight.getStorage().getTransposed(), typeOf(matrix).getDimSize(1)).str();
+  return formatOf(typeOf(matrix));
+}
+
 // What matrices that one product reads are packed as: their stored type. Where types differ, numbers are stored as they are: no
 // block format holds those of another, and none is ever quantised again.
 static std::string commonFormat(ValueRange matrices) {
-  std::string first = formatOf(typeOf(matrices.front()));
-  bool isCommon = llvm::all_of(matrices, [&](Value matrix) { return formatOf(typeOf(matrix)) == first; });
+  std::string first = formatOf(matrices.front());
+  bool isCommon = llvm::all_of(matrices, [&](Value matrix) { return formatOf(matrix) == first; });
   return isCommon ? first : "f32";
 }
 
@@ -252,7 +261,7 @@ LogicalResult KernelLowering::packLatentAttention(OnlineLatentAttentionOp op) {
 }
 
 LogicalResult KernelLowering::lowerEmbedding(EmbeddingOp op) {
-  FailureOr<PackOp> table = packMatrices(op, op.getTable(), formatOf(typeOf(op.getTable())));
+  FailureOr<PackOp> table = packMatrices(op, op.getTable(), formatOf(op.getTable()));
   if (failed(table))
     return failure();
   auto type = typeOf(op.getResult()), tableType = typeOf(op.getTable());

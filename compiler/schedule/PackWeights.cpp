@@ -5,6 +5,7 @@
 // the order of the ops, so equal modules have equal sections; what is packed equally is stored once.
 
 #include "compiler/schedule/Passes.h"
+#include "dialect/Codes.h"
 
 namespace heddle {
 #define GEN_PASS_DEF_PACKWEIGHTS
@@ -72,7 +73,7 @@ private:
   LogicalResult placeStored(WeightOp op);
   Value argumentFor(func::FuncOp func, const PackRequest &request);
   FailureOr<Value> weightFor(const PackRequest &request);
-  PackingAttr place(PackingAttr packing, RankedTensorType type);
+  PackingAttr place(PackingAttr packing, RankedTensorType type, Attribute codes);
 
   ModuleOp module;
   OpBuilder b;
@@ -102,8 +103,11 @@ static PackingAttr withoutNames(PackingAttr packing) {
 }
 
 // `packing` at the end of the section, or where the same lies already.
-PackingAttr WeightPlacer::place(PackingAttr packing, RankedTensorType type) {
-  auto [entry, isNew] = offsets.try_emplace({withoutNames(packing), type}, llvm::alignTo(sectionSize, alignment));
+PackingAttr WeightPlacer::place(PackingAttr packing, RankedTensorType type, Attribute codes) {
+  SmallVector<Attribute> content = {withoutNames(packing)};
+  if (codes)
+    content.push_back(codes);
+  auto [entry, isNew] = offsets.try_emplace({b.getArrayAttr(content), type}, llvm::alignTo(sectionSize, alignment));
   // The section ends with its last weight, whatever its size.
   if (isNew)
     sectionSize = entry->second + bytesOf(type);
@@ -117,19 +121,28 @@ FailureOr<Value> WeightPlacer::weightFor(const PackRequest &request) {
   auto emitError = [&] { return mlir::emitError(request.loc); };
   std::string name;
   SmallVector<SourceAttr> sources;
+  SmallVector<Attribute> codes; // an entry per source; an empty one for numbers
+  bool hasCodes = false;
   for (auto [source, rows] : llvm::zip_equal(request.sources, request.rows)) {
     auto weight = source.getDefiningOp<WeightOp>();
     if (!weight || !weight.getStorage())
       return emitError() << "operand is no weight of the model";
     name += (name.empty() ? "" : "+") + weight.getName().str();
     sources.push_back(SourceAttr::get(b.getContext(), weight.getName(), rows, weight.getStorage()));
+    Attribute ofSource = weight->getAttr(Codes::attrName);
+    hasCodes |= bool(ofSource);
+    codes.push_back(ofSource ? ofSource : b.getDictionaryAttr({}));
   }
+  Attribute allCodes = hasCodes ? b.getArrayAttr(codes) : ArrayAttr();
   PackingAttr packing = checkedPacking(emitError, b.getContext(), request.layout, request.format, request.shape,
                                        sources, request.group, request.transposed, request.manyRows);
   if (!packing)
     return failure();
-  return WeightOp::create(b, request.sources.front().getLoc(), request.type, name, place(packing, request.type))
-      .getResult();
+  auto weight =
+      WeightOp::create(b, request.sources.front().getLoc(), request.type, name, place(packing, request.type, allCodes));
+  if (allCodes)
+    weight->setAttr(Codes::attrName, allCodes);
+  return weight.getResult();
 }
 
 // The argument that is what `request` packs of other arguments of `func`.
@@ -208,11 +221,11 @@ LogicalResult WeightPlacer::placeStored(WeightOp op) {
   auto source = SourceAttr::get(b.getContext(), op.getName(), type.getNumElements(), storage);
   PackingAttr packing =
       checkedPacking([&] { return op.emitError(); }, b.getContext(), PackingLayout::Stored,
-                     storage.getType().getValue(), type.getShape(), source, /*group=*/0, /*transposed=*/false,
-                     /*manyRows=*/false);
+                     Codes::of(op) ? "f32" : storage.getType().getValue(), type.getShape(), source, /*group=*/0,
+                     /*transposed=*/false, /*manyRows=*/false);
   if (!packing)
     return failure();
-  op.setPackingAttr(place(packing, type));
+  op.setPackingAttr(place(packing, type, op->getAttr(Codes::attrName)));
   op.removeStorageAttr();
   return success();
 }

@@ -199,6 +199,43 @@ def OutlineKernels : Pass<"heddle-outline-kernels", "::mlir::ModuleOp"> {
   let dependentDialects = ["::heddle::HeddleDialect", "::mlir::func::FuncDialect", "::mlir::tensor::TensorDialect"];
 }
 
+def TileWindows : Pass<"heddle-tile-windows", "::mlir::ModuleOp"> {
+  let summary = "Multiply windows that overlap block by block, as many as a cache holds";
+  let description = [{
+    In graph entries. A `linear` whose rows are windows of a tensor, as a convolution leaves it, becomes loops over blocks of windows, if these overlap and are
+    more than `most-elements` together. Windows that do not overlap are a copy of their tensor, and stay. Must hold before: raise has
+    found the convolutions. After: no window that overlaps is written before the block that it is multiplied in.
+    Example: test/schedule/tile-windows.mlir.
+
+    ```mlir
+    #x = affine_map<(n, o, c, k) -> (n, c, o * 2 + k)>
+    #windows = affine_map<(n, o, c, k) -> (n, o, c, k)>
+    func.func @graph(%x: tensor<1x4x65xf32>) -> tensor<1x32x8xf32> {
+      %w = heddle.weight "w" <type = "f32", file = 0, offset = 0> : tensor<8x12xf32>
+      %room = tensor.empty() : tensor<1x32x4x3xf32>
+      %windows = linalg.generic {indexing_maps = [#x, #windows], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+          ins(%x : tensor<1x4x65xf32>) outs(%room : tensor<1x32x4x3xf32>) {
+      ^bb0(%e: f32, %out: f32):
+        linalg.yield %e : f32
+      } -> tensor<1x32x4x3xf32>
+      %rows = tensor.collapse_shape %windows [[0], [1], [2, 3]] : tensor<1x32x4x3xf32> into tensor<1x32x12xf32>
+      %y = heddle.linear %rows, weights(%w : tensor<8x12xf32>) : tensor<1x32x12xf32> -> tensor<1x32x8xf32>
+      return %y : tensor<1x32x8xf32>
+    }
+    // becomes, with most-elements=192
+    %all = scf.for %n = … iter_args(%some = %none) -> (tensor<32x8xf32>) {
+    %some_more = scf.for %o = %c0 to %c32 step %c16 iter_args(…) -> (tensor<32x8xf32>) {
+    %seen = tensor.extract_slice %x[%n, 0, …
+    %windows = linalg.generic …
+    %y = heddle.linear …
+    %more = tensor.insert_slice %y into …
+    ```
+  }];
+  let options = [Option<"mostElements", "most-elements", "int64_t", "1 << 18", "Elements of windows in a block">];
+  let dependentDialects = ["::heddle::HeddleDialect", "::mlir::arith::ArithDialect", "::mlir::linalg::LinalgDialect",
+                           "::mlir::scf::SCFDialect", "::mlir::tensor::TensorDialect"];
+}
+
 def FuseElementwise : Pass<"heddle-fuse-elementwise", "::mlir::ModuleOp"> {
   let summary = "Make loops of elementwise ops, one for each chain of them";
   let description = [{

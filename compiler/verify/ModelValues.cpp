@@ -6,6 +6,7 @@
 #include "compiler/verify/NumericCheck.h"
 #include "compiler/verify/TensorBytes.h"
 #include "compiler/weights/PackedLayout.h"
+#include "dialect/Codes.h"
 
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/xxhash.h"
@@ -89,8 +90,82 @@ static PackedWeights interleaved(const PackedLayout &layout, heddle::TensorType 
   }};
 }
 
+// What codes stand for, number by number, by the formula of dialect/Codes.h.
+static FailureOr<std::vector<double>> readCodes(WeightOp op, const Checkpoint &checkpoint, StorageAttr storage,
+                                                const Codes &codes, int64_t rows, int64_t columns) {
+  bool turned = storage.getTransposed(), isSigned = storage.getType().getValue() == "i8";
+  std::array<int64_t, 2> extents = {turned ? columns : rows, turned ? rows : columns}, groups = extents;
+  for (int64_t axis : {0, 1})
+    groups[axis] = !codes.size ? 1 : axis == codes.axis ? (extents[axis] + codes.size - 1) / codes.size : extents[axis];
+  // Row by row, each from a whole byte on.
+  auto integers = [&](StorageAttr at, const std::array<int64_t, 2> &shape) -> FailureOr<std::vector<int64_t>> {
+    int64_t rowBytes = (shape[1] * codes.bits + 7) / 8;
+    auto bytes =
+        StorageAttr::get(op.getContext(), StringAttr::get(op.getContext(), "u8"), at.getFile(), at.getOffset());
+    FailureOr<Stored> found = locate(op, checkpoint, bytes, shape[0], rowBytes);
+    if (failed(found))
+      return failure();
+    std::vector<int64_t> values;
+    for (int64_t i = 0; i < shape[0] * shape[1]; ++i) {
+      int64_t column = i % shape[1];
+      uint8_t byte = found->data[i / shape[1] * rowBytes + column * codes.bits / 8];
+      values.push_back(codes.bits == 4 ? (column % 2 ? byte / 16 : byte % 16) : isSigned ? int8_t(byte) : byte);
+    }
+    return values;
+  };
+  FailureOr<std::vector<int64_t>> stored = integers(storage, extents);
+  FailureOr<std::vector<int64_t>> zeros = std::vector<int64_t>(groups[0] * groups[1], codes.zero);
+  if (codes.zeros)
+    zeros = integers(codes.zeros, groups);
+  std::vector<double> scales(groups[0] * groups[1], codes.scale);
+  if (failed(stored) || failed(zeros))
+    return failure();
+  if (codes.scales) {
+    FailureOr<Stored> found = locate(op, checkpoint, codes.scales, groups[0], groups[1]);
+    if (failed(found))
+      return failure();
+    scales = readStored(*found, groups[0], groups[1]);
+  }
+  std::vector<double> values;
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t column = 0; column < columns; ++column) {
+      std::array<int64_t, 2> place = {turned ? column : row, turned ? row : column}, group = {0, 0};
+      for (int64_t axis : {0, 1})
+        if (codes.size)
+          group[axis] = axis == codes.axis ? place[axis] / codes.size : place[axis];
+      int64_t at = group[0] * groups[1] + group[1];
+      values.push_back(double((*stored)[place[0] * extents[1] + place[1]] - (*zeros)[at]) * scales[at]);
+    }
+  return values;
+}
+
+// All sources of a packing, of which some are codes, as (n, k).
+static FailureOr<RuntimeValue> readPackedCodes(WeightOp op, const Checkpoint &checkpoint, PackingAttr packing) {
+  int64_t k = packing.getShape()[1];
+  auto stacked = std::make_shared<std::vector<double>>();
+  for (auto [i, source] : llvm::enumerate(packing.getSources())) {
+    StorageAttr storage = packing.storageOf(source);
+    FailureOr<std::vector<double>> values = std::vector<double>();
+    if (std::optional<Codes> codes = Codes::of(op, i)) {
+      values = readCodes(op, checkpoint, storage, *codes, source.getRows(), k);
+    } else {
+      FailureOr<Stored> stored = locate(op, checkpoint, storage, source.getRows(), k);
+      if (failed(stored))
+        return failure();
+      values = readStored(*stored, source.getRows(), k);
+    }
+    if (failed(values))
+      return failure();
+    llvm::append_range(*stacked, *values);
+  }
+  return RuntimeValue(
+      PackedWeights{[stacked, k](int64_t row, int64_t column) { return (*stacked)[row * k + column]; }});
+}
+
 static FailureOr<RuntimeValue> readPacked(WeightOp op, const Checkpoint &checkpoint, PackingAttr packing) {
   bool isVector = packing.getLayout() == PackingLayout::Vector;
+  if (packing.isMatrix() && op->hasAttr(Codes::attrName))
+    return readPackedCodes(op, checkpoint, packing);
   int64_t k = isVector ? 1 : packing.getShape()[1];
   std::vector<WeightSource> sources;
   std::vector<double> vector;
@@ -138,6 +213,15 @@ std::function<FailureOr<RuntimeValue>(WeightOp)> heddle::weightsOf(std::shared_p
     auto type = cast<RankedTensorType>(op.getType());
     StorageAttr storage = packing ? packing.getSources().front().getStorage() : op.getStorage();
     int64_t columns = type.getRank() ? type.getShape().back() : 1, rows = columns ? type.getNumElements() / columns : 0;
+    if (std::optional<Codes> codes = Codes::of(op)) {
+      FailureOr<std::vector<double>> values = readCodes(op, *checkpoint, storage, *codes, rows, columns);
+      if (failed(values))
+        return failure();
+      Tensor tensor = Tensor::zeros(type.getElementType(), type.getShape());
+      tensor.reals = std::move(*values);
+      tensor.round();
+      return makeValue(std::move(tensor));
+    }
     FailureOr<Stored> stored = locate(op, *checkpoint, storage, rows, columns);
     if (failed(stored))
       return failure();
@@ -158,7 +242,7 @@ static Tensor randomSource(WeightOp op, StringRef name, ArrayRef<int64_t> shape,
   Type type = getElementTypeOrSelf(op.getType());
   if (!isa<FloatType>(type))
     type = Float32Type::get(op.getContext());
-  if (shape.size() != 2)
+  if (shape.size() < 2)
     return randomTensor(type, shape, seed ^ llvm::xxh3_64bits(name), 2);
   auto [whole, range] = name.split('[');
   int64_t begin = 0;
@@ -166,11 +250,15 @@ static Tensor randomSource(WeightOp op, StringRef name, ArrayRef<int64_t> shape,
     whole = name, begin = 0;
   Tensor matrix = Tensor::zeros(type, shape);
   matrix.reals.clear();
-  int64_t firstRow = stride ? 0 : begin, firstColumn = stride ? begin : 0, width = stride ? stride : shape[1];
+  // Of a tensor of more dimensions a row is all that the first index has: a convolution's filter.
+  int64_t columns = 1;
+  for (int64_t size : shape.drop_front())
+    columns *= size;
+  int64_t firstRow = stride ? 0 : begin, firstColumn = stride ? begin : 0, width = stride ? stride : columns;
   for (int64_t row = firstRow; row < firstRow + shape[0]; ++row) {
     std::string source = (whole + "#" + Twine(row)).str();
     Tensor values = randomTensor(type, {width}, seed ^ llvm::xxh3_64bits(source), 2);
-    llvm::append_range(matrix.reals, ArrayRef(values.reals).slice(firstColumn, shape[1]));
+    llvm::append_range(matrix.reals, ArrayRef(values.reals).slice(firstColumn, columns));
   }
   return matrix;
 }

@@ -6,6 +6,7 @@
 #include "compiler/weights/WeightsSection.h"
 
 #include "bytes/Sha256.h"
+#include "compiler/weights/CodedMatrix.h"
 #include "compiler/weights/PackedLayout.h"
 
 #include <algorithm>
@@ -39,6 +40,7 @@ private:
   LogicalResult emit(ArrayRef<uint8_t> bytes);
   LogicalResult writeAll();
   LogicalResult writeMatrix(ArrayRef<MappedSource> sources, int64_t k, PanelOrder order);
+  LogicalResult writeCodes(int64_t k);
   LogicalResult writeVector(ArrayRef<MappedSource> sources);
   LogicalResult writeStored();
 
@@ -48,6 +50,7 @@ private:
   WriteBytes write;
   Sha256 hash;
   uint64_t offset = 0;
+  std::vector<std::vector<float>> decoded; // what codes stand for, where they are packed as numbers
 };
 
 } // namespace
@@ -67,8 +70,20 @@ FailureOr<ArrayRef<uint8_t>> WeightWriter::stored(StorageAttr storage, uint64_t 
 // `k`: in_features of each matrix, 1 for vectors.
 FailureOr<SmallVector<MappedSource>> WeightWriter::sources(int64_t k) {
   SmallVector<MappedSource> result;
-  for (SourceAttr source : packing.getSources()) {
+  for (auto [i, source] : llvm::enumerate(packing.getSources())) {
     StorageAttr storage = packing.storageOf(source);
+    if (std::optional<Codes> codes = Codes::of(op, i)) {
+      FailureOr<CodedMatrix> matrix = CodedMatrix::locate(op, checkpoint, storage, *codes, source.getRows(), k);
+      if (failed(matrix))
+        return failure();
+      std::vector<float> &numbers = decoded.emplace_back();
+      for (int64_t row = 0; row < source.getRows(); ++row)
+        for (int64_t column = 0; column < k; ++column)
+          numbers.push_back(matrix->number(row, column));
+      result.push_back({reinterpret_cast<const uint8_t *>(numbers.data()), heddle::TensorType::F32, source.getRows(),
+                        /*transposed=*/false, /*stride=*/0});
+      continue;
+    }
     std::optional<heddle::TensorType> type = tensorTypeNamed(storage.getType().getValue());
     if (!type)
       return op.emitError("names no stored tensor: ") << storage;
@@ -132,6 +147,35 @@ LogicalResult WeightWriter::writeMatrix(ArrayRef<MappedSource> sources, int64_t 
   return success();
 }
 
+// Matrices of codes, one below the other, as codes in panels.
+LogicalResult WeightWriter::writeCodes(int64_t k) {
+  constexpr int64_t lanes = PackedLayout::panelRows;
+  std::vector<CodedMatrix> matrices;
+  for (auto [i, source] : llvm::enumerate(packing.getSources())) {
+    FailureOr<CodedMatrix> matrix =
+        CodedMatrix::locate(op, checkpoint, packing.storageOf(source), *Codes::of(op, i), source.getRows(), k);
+    if (failed(matrix))
+      return failure();
+    matrices.push_back(*matrix);
+  }
+  PackedLayout layout = *layoutFor(*tensorTypeNamed(packing.getFormat()));
+  std::vector<uint8_t> panel(layout.panelBytes(k));
+  int64_t lane = 0;
+  auto flush = [&] {
+    lane = 0;
+    LogicalResult written = emit(panel);
+    llvm::fill(panel, 0);
+    return written;
+  };
+  for (const CodedMatrix &matrix : matrices)
+    for (int64_t row = 0; row < matrix.numRows(); ++row) {
+      matrix.packRow(layout, row, lane++, panel.data());
+      if (lane == lanes && failed(flush()))
+        return failure();
+    }
+  return lane ? flush() : success();
+}
+
 LogicalResult WeightWriter::writeVector(ArrayRef<MappedSource> sources) {
   for (const MappedSource &source : sources) {
     std::vector<float> values(source.rows);
@@ -145,8 +189,22 @@ LogicalResult WeightWriter::writeVector(ArrayRef<MappedSource> sources) {
 // The bytes as the file has them.
 LogicalResult WeightWriter::writeStored() {
   auto type = cast<RankedTensorType>(op.getType());
-  auto bytes = stored(packing.getSources().front().getStorage(), type.getNumElements(),
-                      llvm::divideCeil(type.getElementTypeBitWidth(), 8));
+  StorageAttr storage = packing.getSources().front().getStorage();
+  if (std::optional<Codes> codes = Codes::of(op)) {
+    int64_t rows = type.getDimSize(0), columns = type.getDimSize(1);
+    FailureOr<CodedMatrix> matrix = CodedMatrix::locate(op, checkpoint, storage, *codes, rows, columns);
+    if (failed(matrix))
+      return failure();
+    std::vector<float> numbers(columns);
+    for (int64_t row = 0; row < rows; ++row) {
+      for (int64_t column = 0; column < columns; ++column)
+        numbers[column] = matrix->number(row, column);
+      if (failed(emit(ArrayRef(reinterpret_cast<const uint8_t *>(numbers.data()), numbers.size() * sizeof(float)))))
+        return failure();
+    }
+    return success();
+  }
+  auto bytes = stored(storage, type.getNumElements(), llvm::divideCeil(type.getElementTypeBitWidth(), 8));
   if (failed(bytes))
     return failure();
   for (ArrayRef<uint8_t> rest = *bytes; !rest.empty(); rest = rest.drop_front(std::min(rest.size(), chunkBytes)))
@@ -159,6 +217,10 @@ LogicalResult WeightWriter::writeAll() {
   if (packing.getLayout() == PackingLayout::Stored)
     return writeStored();
   int64_t k = packing.isMatrix() ? packing.getShape()[1] : 1;
+  bool areCodes = llvm::all_of(llvm::seq<unsigned>(0, packing.getSources().size()),
+                               [&](unsigned i) { return Codes::of(op, i).has_value(); });
+  if (areCodes && packing.getLayout() == PackingLayout::Stacked && packing.getFormat() != "f32")
+    return writeCodes(k);
   FailureOr<SmallVector<MappedSource>> from = sources(k);
   if (failed(from))
     return failure();

@@ -57,7 +57,7 @@ Status readInputs(const package::Graph &graph, const std::string &path, const Sa
 }
 
 // Which graph runs: the first, or the one that --entry names.
-Status chooseEntry(const Program &program, unsigned &outIndex) {
+Status chooseEntry(const OpenedModel &program, unsigned &outIndex) {
   const std::string &name = program.options.entry;
   const auto &graphs = *program.metadata().graphs();
   std::string names;

@@ -164,3 +164,13 @@ func.func @bias_behind_a_residual_that_is_read(%x: tensor<1x?x4xf32> {heddle.dim
   %all = arith.addf %sum, %bs : tensor<1x?x3xf32>
   return %sum, %all : tensor<1x?x3xf32>, tensor<1x?x3xf32>
 }
+
+// Reshapes around a conversion cancel, and the conversion stays.
+// CHECK-LABEL: @widened_between_reshapes
+// CHECK: arith.extsi {{.*}} to {{.*}}xi32>
+func.func @widened_between_reshapes(%x: tensor<6xi8>) -> tensor<6xi32> {
+  %row = tensor.expand_shape %x [[0, 1]] output_shape [1, 6] : tensor<6xi8> into tensor<1x6xi8>
+  %wide = arith.extsi %row : tensor<1x6xi8> to tensor<1x6xi32>
+  %y = tensor.collapse_shape %wide [[0, 1]] : tensor<1x6xi32> into tensor<6xi32>
+  return %y : tensor<6xi32>
+}

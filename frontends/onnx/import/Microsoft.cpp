@@ -3,6 +3,7 @@
 // Ops of com.microsoft beside attention: norms of sums, gelus, products with packed weights.
 #include "frontends/onnx/import/Formulas.h"
 #include "frontends/onnx/import/GraphImporter.h"
+#include "frontends/onnx/import/StoredCodes.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -83,6 +84,33 @@ GraphValue unpacked(GraphBuilder &g, const GraphValue &bytes, int64_t bits) {
   return g.reshape(g.concat(parts, bytes.rank()), dims);
 }
 
+// The weight (N, K) of a MatMulNBits whose codes, scales and zeros lie in the file; null where they do not.
+Value storedBlocks(NodeImport &n, int64_t rows, int64_t columns, int64_t bits, int64_t block) {
+  GraphBuilder &g = n.g;
+  WeightOp weight = storedWeight(n.in(1));
+  bool isPlain = n.in(2).type == OnnxType::Float || n.in(2).type == OnnxType::Float16;
+  if (g.failed() || !weight || (bits != 4 && bits != 8) || columns % block || !isPlain ||
+      (n.has(3) && n.in(3).type != OnnxType::Uint8) || n.in(0).rank() < 1 || !n.in(0).dims.back().is(columns))
+    return {};
+  // What is stored must be as large as the attributes say.
+  auto elements = [&](size_t i) {
+    Dim product = g.product(n.in(i).dims);
+    return product.isStatic() ? product.value() : -1;
+  };
+  int64_t blocks = columns / block;
+  if (elements(1) != rows * columns * bits / 8 || elements(2) != rows * blocks ||
+      (n.has(3) && elements(3) != rows * int64_t(llvm::divideCeil(blocks * bits, 8))))
+    return {};
+  Codes codes;
+  codes.bits = bits;
+  codes.axis = 1;
+  codes.size = block;
+  codes.zero = int64_t(1) << (bits - 1);
+  if (!addNumbers(g, codes, n.in(2), n.has(3) ? n.in(3) : GraphValue()))
+    return {};
+  return numbersAt(g, weight, weight.getName(), weight.getStorage(), codes, rows, columns);
+}
+
 // A (…, K) @ W^T with W (N, K): block b of row n is (q - zero[n, b]) * scale[n, b].
 void matMulNBits(NodeImport &n) {
   GraphBuilder &g = n.g;
@@ -98,6 +126,12 @@ void matMulNBits(NodeImport &n) {
     return (void)n.fail("with g_idx is not supported");
   int64_t blocks = llvm::divideCeil(columns, block);
   OnnxType wide = accumulatorOf(a.type);
+  if (Value weights = wide == OnnxType::Float ? storedBlocks(n, rows, columns, bits, block) : Value()) {
+    GraphValue y = linear(g, g.cast(a, wide), weights);
+    return n.out(g.cast(n.has(5) ? g.add(y, g.cast(n.in(5), wide)) : y, a.type));
+  }
+  if (g.failed())
+    return;
   GraphValue q = unpacked(g, g.reshape(packed, {Dim(rows), Dim(blocks), Dim(block * bits / 8)}), bits);
   GraphValue scale = g.cast(g.reshape(n.in(2), {Dim(rows), Dim(blocks), Dim(1)}), wide),
              zero = g.scalar(wide, double(int64_t(1) << (bits - 1)));

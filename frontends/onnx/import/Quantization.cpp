@@ -2,6 +2,7 @@
 //
 // Integers that stand for reals: x = (q - zero_point) * scale.
 #include "frontends/onnx/import/GraphImporter.h"
+#include "frontends/onnx/import/StoredCodes.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -65,6 +66,36 @@ void quantizeLinear(NodeImport &n) {
   n.out(saturated(g, ratio, n.has(2) ? beside(n, n.in(2), x) : GraphValue(), type));
 }
 
+// The weight that a stored matrix of bytes stands for; nothing where x, the scales or the zeros are computed, or lie otherwise.
+GraphValue dequantizedWeight(NodeImport &n) {
+  GraphBuilder &g = n.g;
+  const GraphValue &x = n.in(0), &scale = n.in(1);
+  WeightOp weight = storedWeight(x);
+  if (g.failed() || !weight || x.rank() != 2 || (x.type != OnnxType::Int8 && x.type != OnnxType::Uint8) ||
+      scale.type != OnnxType::Float || (n.has(2) && n.in(2).type != x.type))
+    return {};
+  Codes codes;
+  int64_t axis = n.axis(n.integer("axis", 1), 2), block = n.integer("block_size", 0);
+  bool isOne = scale.rank() == 0 || (scale.rank() == 1 && scale.dims[0].is(1));
+  if (g.failed() || (n.has(2) && n.in(2).dims != scale.dims))
+    return {};
+  if (!isOne && scale.rank() == 1 && block == 0 && scale.dims[0] == x.dims[axis]) {
+    codes.axis = 1 - axis;
+    codes.size = x.dims[1 - axis].value();
+  } else if (!isOne && scale.rank() == 2 && block > 0 && scale.dims[1 - axis] == x.dims[1 - axis] &&
+             scale.dims[axis].is(llvm::divideCeil(x.dims[axis].value(), block))) {
+    codes.axis = axis;
+    codes.size = block;
+  } else if (!isOne) {
+    return {};
+  }
+  if (!addNumbers(g, codes, scale, n.has(2) ? n.in(2) : GraphValue()))
+    return {};
+  Value value =
+      numbersAt(g, weight, weight.getName(), weight.getStorage(), codes, x.dims[0].value(), x.dims[1].value());
+  return g.wrap(value, OnnxType::Float, x.dims);
+}
+
 void dequantizeLinear(NodeImport &n) {
   GraphBuilder &g = n.g;
   const GraphValue &x = n.in(0), &scale = n.in(1);
@@ -76,6 +107,10 @@ void dequantizeLinear(NodeImport &n) {
   if (!isFloat(type) || isFloat(x.type))
     return (void)n.fail("from " + Twine(onnxTypeName(int32_t(x.type))) + " to " + onnxTypeName(int32_t(type)) +
                         " is not supported");
+  if (GraphValue weight = type == OnnxType::Float ? dequantizedWeight(n) : GraphValue())
+    return n.out(weight);
+  if (g.failed())
+    return;
   // A difference of 16-bit integers fits in 32 bits.
   GraphValue centered =
       n.has(2) ? g.sub(g.cast(x, OnnxType::Int32), g.cast(beside(n, n.in(2), x), OnnxType::Int32)) : x;
@@ -115,14 +150,63 @@ GraphValue centered(NodeImport &n, size_t input, size_t zero, bool isRows) {
   return n.has(zero) ? n.g.sub(wide, n.g.cast(besideRows(n, zero, isRows), OnnxType::Int32)) : wide;
 }
 
+// Sums of so many products of centred bytes are whole numbers that f32 holds: 256 * 255 * 255 < 2^24.
+constexpr int64_t exactDepth = 256;
+
+// The same with a stored B (K, N): products in f32, exact block by block of K, are what its kernels are good at. Nothing where B is computed.
+GraphValue storedProduct(NodeImport &n, size_t a, size_t aZero, size_t b, size_t bZero) {
+  GraphBuilder &g = n.g;
+  const GraphValue &x = n.in(a), &y = n.in(b);
+  WeightOp weight = storedWeight(y);
+  if (g.failed() || !weight || y.rank() != 2 || x.rank() < 2 || !x.dims.back().isStatic() ||
+      x.dims.back() != y.dims[0] || (n.has(bZero) && n.in(bZero).type != y.type))
+    return {};
+  int64_t depth = y.dims[0].value(), width = y.dims[1].value();
+  Codes codes;
+  GraphValue zeros = n.has(bZero) ? n.in(bZero) : GraphValue();
+  if (zeros) {
+    bool isOne = zeros.rank() == 0 || zeros.dims[0].is(1);
+    if (zeros.rank() > 1 || !(isOne || zeros.dims[0].is(width)))
+      return {};
+    codes.size = isOne ? 0 : exactDepth;
+  }
+  if (!addNumbers(g, codes, GraphValue(), zeros) || depth < 1 || width < 1)
+    return {};
+  StorageAttr storage = weight.getStorage();
+  GraphValue rows = g.flatten(g.cast(centered(n, a, aZero, true), OnnxType::Float), x.rank() - 1), sum;
+  for (int64_t begin = 0; begin < depth; begin += exactDepth) {
+    int64_t length = std::min(exactDepth, depth - begin);
+    auto part =
+        StorageAttr::get(g.b.getContext(), storage.getType(), storage.getFile(), storage.getOffset() + begin * width,
+                         /*transposed=*/true);
+    std::string name = weight.getName().str();
+    if (length < depth)
+      name += "[" + std::to_string(begin) + ":" + std::to_string(begin + length) + "]";
+    GraphValue product = linear(g, length < depth ? g.slice(rows, 1, begin, length) : rows,
+                                numbersAt(g, weight, name, part, codes, width, length));
+    product = g.cast(product, OnnxType::Int32);
+    sum = sum ? g.add(sum, product) : product;
+  }
+  Dims dims = x.dims;
+  dims.back() = y.dims[1];
+  return g.reshape(sum, dims);
+}
+
+// A B of integers, each without its zero point, in int32.
+GraphValue integerProduct(NodeImport &n, size_t a, size_t aZero, size_t b, size_t bZero) {
+  if (GraphValue product = storedProduct(n, a, aZero, b, bZero))
+    return product;
+  return n.g.failed() ? GraphValue() : n.g.matmul(centered(n, a, aZero, true), centered(n, b, bZero, false));
+}
+
 void matMulInteger(NodeImport &n) {
-  n.out(n.g.matmul(centered(n, 0, 2, true), centered(n, 1, 3, false)));
+  n.out(integerProduct(n, 0, 2, 1, 3));
 }
 
 // a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, y_zero_point
 void qLinearMatMul(NodeImport &n) {
   GraphBuilder &g = n.g;
-  GraphValue product = g.matmul(centered(n, 0, 2, true), centered(n, 3, 5, false));
+  GraphValue product = integerProduct(n, 0, 2, 3, 5);
   OnnxType type = n.in(7).type;
   if (g.failed())
     return;

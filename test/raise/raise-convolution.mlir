@@ -1,0 +1,132 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Convolutions with stored weights are products of their windows: heddle-raise-linear.
+// RUN: %heddle-opt %s --heddle-check-all --heddle-raise-linear --canonicalize -o %t.out
+// RUN: FileCheck %s --input-file=%t.out
+
+// As a file of images has it: one group, channels before places. The weights are the file's bytes.
+// CHECK-LABEL: @strides_and_dilations
+// CHECK-SAME: %[[X:.*]]: tensor<?x3x9x11xf32>
+// CHECK: %[[W:.*]] = heddle.weight "w" <type = "f32", file = 0, offset = 64> : tensor<5x18xf32>
+// CHECK: %[[WINDOWS:.*]] = linalg.generic {{.*}} ins(%[[X]] : {{.*}} outs({{.*}} : tensor<?x4x3x3x2x3xf32>)
+// CHECK: %[[ROWS:.*]] = tensor.collapse_shape %[[WINDOWS]] {{\[\[}}0], [1, 2], [3, 4, 5]] : {{.*}} into tensor<?x12x18xf32>
+// CHECK: %[[Y:.*]] = heddle.linear %[[ROWS]], weights(%[[W]] : tensor<5x18xf32>) : tensor<?x12x18xf32> -> tensor<?x12x5xf32>
+// CHECK: linalg.transpose ins(%[[Y]] : {{.*}} permutation = [0, 2, 1]
+// CHECK: tensor.expand_shape {{.*}} into tensor<?x5x4x3xf32>
+#x2 = affine_map<(n, g, m, i, j, c, k, l) -> (n, g, c, i * 2 + k, j * 3 + l * 2)>
+#w2 = affine_map<(n, g, m, i, j, c, k, l) -> (g, m, c, k, l)>
+#y2 = affine_map<(n, g, m, i, j, c, k, l) -> (n, g, m, i, j)>
+func.func @strides_and_dilations(%x: tensor<?x3x9x11xf32>) -> tensor<?x5x4x3xf32> {
+  %w = heddle.weight "w" <type = "f32", file = 0, offset = 64> : tensor<5x3x2x3xf32>
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %x, %c0 : tensor<?x3x9x11xf32>
+  %xg = tensor.expand_shape %x [[0], [1, 2], [3], [4]] output_shape [%n, 1, 3, 9, 11] : tensor<?x3x9x11xf32> into tensor<?x1x3x9x11xf32>
+  %wg = tensor.expand_shape %w [[0, 1], [2], [3], [4]] output_shape [1, 5, 3, 2, 3] : tensor<5x3x2x3xf32> into tensor<1x5x3x2x3xf32>
+  %zero = arith.constant 0.0 : f32
+  %room = tensor.empty(%n) : tensor<?x1x5x4x3xf32>
+  %init = linalg.fill ins(%zero : f32) outs(%room : tensor<?x1x5x4x3xf32>) -> tensor<?x1x5x4x3xf32>
+  %y = linalg.generic {indexing_maps = [#x2, #w2, #y2], iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}
+      ins(%xg, %wg : tensor<?x1x3x9x11xf32>, tensor<1x5x3x2x3xf32>) outs(%init : tensor<?x1x5x4x3xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %o, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<?x1x5x4x3xf32>
+  %merged = tensor.collapse_shape %y [[0], [1, 2], [3], [4]] : tensor<?x1x5x4x3xf32> into tensor<?x5x4x3xf32>
+  return %merged : tensor<?x5x4x3xf32>
+}
+
+// What is added to each channel is the product's bias; a reader that wants rows gets them as they are.
+// CHECK-LABEL: @bias_and_rows
+// CHECK: %[[Y:.*]] = heddle.linear {{.*}}, weights({{.*}}) biases({{.*}}) : tensor<2x6x8xf32> -> tensor<2x6x5xf32>
+// CHECK-NOT: linalg.transpose
+// CHECK-NOT: addf
+// CHECK: return %[[Y]]
+func.func @bias_and_rows(%x: tensor<2x2x4x6xf32>) -> tensor<2x6x5xf32> {
+  %w = heddle.weight "w" <type = "f32", file = 0, offset = 64> : tensor<5x2x2x2xf32>
+  %xg = tensor.expand_shape %x [[0], [1, 2], [3], [4]] output_shape [2, 1, 2, 4, 6] : tensor<2x2x4x6xf32> into tensor<2x1x2x4x6xf32>
+  %wg = tensor.expand_shape %w [[0, 1], [2], [3], [4]] output_shape [1, 5, 2, 2, 2] : tensor<5x2x2x2xf32> into tensor<1x5x2x2x2xf32>
+  %init = arith.constant dense<0.0> : tensor<2x1x5x2x3xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(n, g, m, i, j, c, k, l) -> (n, g, c, i * 2 + k, j * 2 + l)>, #w2, #y2], iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}
+      ins(%xg, %wg : tensor<2x1x2x4x6xf32>, tensor<1x5x2x2x2xf32>) outs(%init : tensor<2x1x5x2x3xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %o, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<2x1x5x2x3xf32>
+  %merged = tensor.collapse_shape %y [[0], [1, 2], [3], [4]] : tensor<2x1x5x2x3xf32> into tensor<2x5x2x3xf32>
+  %b = heddle.weight "b" <type = "f32", file = 0, offset = 0> : tensor<5xf32>
+  %room = tensor.empty() : tensor<2x5x2x3xf32>
+  %bs = linalg.broadcast ins(%b : tensor<5xf32>) outs(%room : tensor<2x5x2x3xf32>) dimensions = [0, 2, 3]
+  %sum = arith.addf %merged, %bs : tensor<2x5x2x3xf32>
+  %flat = tensor.collapse_shape %sum [[0], [1], [2, 3]] : tensor<2x5x2x3xf32> into tensor<2x5x6xf32>
+  %turned = tensor.empty() : tensor<2x6x5xf32>
+  %rows = linalg.transpose ins(%flat : tensor<2x5x6xf32>) outs(%turned : tensor<2x6x5xf32>) permutation = [0, 2, 1]
+  return %rows : tensor<2x6x5xf32>
+}
+
+// Channels behind the places: no transpose.
+// CHECK-LABEL: @channels_last
+// CHECK: heddle.linear {{.*}} : tensor<1x7x12xf32> -> tensor<1x7x5xf32>
+// CHECK-NOT: linalg.transpose
+#x1 = affine_map<(n, i, m, c, k) -> (n, c, i + k)>
+#w1 = affine_map<(n, i, m, c, k) -> (m, c, k)>
+#y1 = affine_map<(n, i, m, c, k) -> (n, i, m)>
+func.func @channels_last(%x: tensor<1x4x9xf32>) -> tensor<1x7x5xf32> {
+  %w = arith.constant dense<0.5> : tensor<5x4x3xf32>
+  %init = arith.constant dense<0.0> : tensor<1x7x5xf32>
+  %y = linalg.generic {indexing_maps = [#x1, #w1, #y1], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]}
+      ins(%x, %w : tensor<1x4x9xf32>, tensor<5x4x3xf32>) outs(%init : tensor<1x7x5xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %o, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<1x7x5xf32>
+  return %y : tensor<1x7x5xf32>
+}
+
+// Several groups have a matrix each; computed weights are no stored matrix; zeros alone may be started from.
+// CHECK-LABEL: @two_groups
+// CHECK-NOT: heddle.linear
+#xg = affine_map<(n, g, m, i, c, k) -> (n, g, c, i + k)>
+#wg = affine_map<(n, g, m, i, c, k) -> (g, m, c, k)>
+#yg = affine_map<(n, g, m, i, c, k) -> (n, g, m, i)>
+func.func @two_groups(%x: tensor<1x2x4x9xf32>) -> tensor<1x2x5x7xf32> {
+  %w = heddle.weight "w" <type = "f32", file = 0, offset = 0> : tensor<2x5x4x3xf32>
+  %init = arith.constant dense<0.0> : tensor<1x2x5x7xf32>
+  %y = linalg.generic {indexing_maps = [#xg, #wg, #yg], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction"]}
+      ins(%x, %w : tensor<1x2x4x9xf32>, tensor<2x5x4x3xf32>) outs(%init : tensor<1x2x5x7xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %o, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<1x2x5x7xf32>
+  return %y : tensor<1x2x5x7xf32>
+}
+
+// CHECK-LABEL: @computed_weights
+// CHECK-NOT: heddle.linear
+func.func @computed_weights(%x: tensor<1x4x9xf32>, %w: tensor<5x4x3xf32>) -> tensor<1x7x5xf32> {
+  %init = arith.constant dense<0.0> : tensor<1x7x5xf32>
+  %y = linalg.generic {indexing_maps = [#x1, #w1, #y1], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]}
+      ins(%x, %w : tensor<1x4x9xf32>, tensor<5x4x3xf32>) outs(%init : tensor<1x7x5xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %o, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<1x7x5xf32>
+  return %y : tensor<1x7x5xf32>
+}
+
+// CHECK-LABEL: @starts_from_values
+// CHECK-NOT: heddle.linear
+func.func @starts_from_values(%x: tensor<1x4x9xf32>, %init: tensor<1x7x5xf32>) -> tensor<1x7x5xf32> {
+  %w = heddle.weight "w" <type = "f32", file = 0, offset = 0> : tensor<5x4x3xf32>
+  %y = linalg.generic {indexing_maps = [#x1, #w1, #y1], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]}
+      ins(%x, %w : tensor<1x4x9xf32>, tensor<5x4x3xf32>) outs(%init : tensor<1x7x5xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %o, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<1x7x5xf32>
+  return %y : tensor<1x7x5xf32>
+}
