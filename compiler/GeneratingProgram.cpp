@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "compiler/Program.h"
-#include "compiler/codegen/DeviceKernels.h"
+#include "compiler/codegen/halide/DeviceKernels.h"
 #include "compiler/codegen/StepRows.h"
 #include "frontends/families/ModelBuilder.h"
 #include "frontends/tokenizer/TokenizerReader.h"

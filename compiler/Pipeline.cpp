@@ -13,7 +13,7 @@
 
 #include "compiler/codegen/EmitObject.h"
 #include "compiler/codegen/GraphCode.h"
-#include "compiler/codegen/gpu/EmitPtx.h"
+#include "compiler/codegen/targets/cuda/EmitPtx.h"
 #include "compiler/optimize/Passes.h"
 #include "compiler/raise/Passes.h"
 #include "compiler/schedule/GraphPasses.h"

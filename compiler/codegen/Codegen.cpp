@@ -3,7 +3,7 @@
 #include "compiler/codegen/Codegen.h"
 
 #include "compiler/codegen/GraphCode.h"
-#include "compiler/codegen/HostCode.h"
+#include "compiler/codegen/host/HostCode.h"
 #include "runtime/model/ModelAbi.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"

@@ -6,7 +6,7 @@
 #include "compiler/codegen/GraphAttention.h"
 
 #include "compiler/codegen/GraphTask.h"
-#include "compiler/codegen/cpu/FlashAttentionKernel.h"
+#include "compiler/codegen/targets/cpu/FlashAttention.h"
 #include "dialect/HeddleDialect.h"
 
 #include "llvm/ADT/StringMap.h"

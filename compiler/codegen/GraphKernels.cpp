@@ -7,7 +7,7 @@
 #include "compiler/codegen/GraphKernels.h"
 
 #include "compiler/codegen/GraphTask.h"
-#include "compiler/codegen/cpu/RawBuilder.h"
+#include "compiler/codegen/RawBuilder.h"
 #include "compiler/weights/PackedLayout.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

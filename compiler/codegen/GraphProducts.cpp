@@ -3,7 +3,7 @@
 #include "compiler/codegen/GraphProducts.h"
 
 #include "compiler/codegen/GraphTask.h"
-#include "compiler/codegen/cpu/ProductKernel.h"
+#include "compiler/codegen/targets/cpu/ProductKernel.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"

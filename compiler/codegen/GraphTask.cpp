@@ -6,7 +6,7 @@
 #include "compiler/codegen/GraphTask.h"
 
 #include "compiler/codegen/GraphEntry.h"
-#include "compiler/codegen/cpu/RawBuilder.h"
+#include "compiler/codegen/RawBuilder.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"

@@ -2,12 +2,12 @@
 
 #include "compiler/codegen/KernelLibrary.h"
 
-#include "compiler/codegen/cpu/AttentionKernel.h"
-#include "compiler/codegen/cpu/CacheKernel.h"
-#include "compiler/codegen/cpu/EmbeddingKernel.h"
-#include "compiler/codegen/cpu/LatentAttentionKernel.h"
-#include "compiler/codegen/cpu/MatmulKernel.h"
-#include "compiler/codegen/cpu/MoeKernels.h"
+#include "compiler/codegen/targets/cpu/OnlineAttention.h"
+#include "compiler/codegen/targets/cpu/KvAppend.h"
+#include "compiler/codegen/targets/cpu/Dequantize.h"
+#include "compiler/codegen/targets/cpu/OnlineLatentAttention.h"
+#include "compiler/codegen/targets/cpu/PackedMatmul.h"
+#include "compiler/codegen/targets/cpu/RouteExperts.h"
 #include "compiler/codegen/halide/HalideEmitter.h"
 #include "runtime/model/ModelAbi.h"
 

@@ -5,7 +5,7 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_KERNELLIBRARY_H
 #define HEDDLE_COMPILER_CODEGEN_KERNELLIBRARY_H
 
-#include "compiler/codegen/DeviceKernels.h"
+#include "compiler/codegen/halide/DeviceKernels.h"
 #include "dialect/HeddleDialect.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

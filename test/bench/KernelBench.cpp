@@ -4,7 +4,7 @@
 // Prints one JSON object per row count, best of rounds for about a second; --asm prints the kernel's assembly instead.
 
 #include "compiler/codegen/EmitObject.h"
-#include "compiler/codegen/cpu/MatmulKernel.h"
+#include "compiler/codegen/targets/cpu/PackedMatmul.h"
 #include "test/execute/KernelLibrary.h"
 #include "test/execute/RandomWeights.h"
 

@@ -5,7 +5,7 @@
 
 #include "test/execute/EmulatedInstructions.h"
 
-#include "compiler/codegen/cpu/KernelBuilder.h"
+#include "compiler/codegen/targets/cpu/KernelBuilder.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"

@@ -2,7 +2,7 @@
 //
 // Products with an activation, alone or gated, beside the formula in f64.
 
-#include "compiler/codegen/cpu/MatmulKernel.h"
+#include "compiler/codegen/targets/cpu/PackedMatmul.h"
 #include "test/execute/RandomWeights.h"
 
 #include "mlir/IR/Diagnostics.h"

@@ -2,7 +2,7 @@
 //
 // Products give the same bits whatever target they are compiled for; AArch64's run under qemu-aarch64.
 
-#include "compiler/codegen/cpu/MatmulKernel.h"
+#include "compiler/codegen/targets/cpu/PackedMatmul.h"
 #include "test/execute/ForeignProgram.h"
 #include "test/execute/RandomWeights.h"
 

@@ -5,9 +5,9 @@
 //   heddle-gpu-kernel attention heads=8 kv-heads=2 head-dim=128 [window=N] [softcap=N] [unshared]
 // and for both [target=cuda:sm_80] [emit=ptx|llvm|mlir]
 
-#include "compiler/codegen/gpu/EmitPtx.h"
-#include "compiler/codegen/gpu/GpuAttention.h"
-#include "compiler/codegen/gpu/GpuMatmul.h"
+#include "compiler/codegen/targets/cuda/EmitPtx.h"
+#include "compiler/codegen/targets/cuda/OnlineAttention.h"
+#include "compiler/codegen/targets/cuda/PackedMatmul.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Verifier.h"

@@ -3,8 +3,8 @@
 // Guards the index arithmetic of kernels for GPUs: rows of activations that lie gigabytes apart, and pages of a cache of more than 2^32
 // bytes, whose planes lie behind 2^31. Memory is reserved, and only what a kernel touches is real.
 
-#include "compiler/codegen/gpu/GpuAttention.h"
-#include "compiler/codegen/gpu/GpuMatmul.h"
+#include "compiler/codegen/targets/cuda/OnlineAttention.h"
+#include "compiler/codegen/targets/cuda/PackedMatmul.h"
 #include "compiler/weights/PackedLayout.h"
 #include "test/execute/AttentionReference.h"
 #include "test/execute/GpuKernel.h"

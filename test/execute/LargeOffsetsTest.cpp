@@ -4,10 +4,10 @@
 // panels of a head, activations and results whose rows lie gigabytes apart, products of a graph. Memory is reserved, and only the
 // panels and rows that a kernel touches are real.
 
-#include "compiler/codegen/cpu/EmbeddingKernel.h"
-#include "compiler/codegen/cpu/MatmulKernel.h"
-#include "compiler/codegen/cpu/ProductKernel.h"
-#include "compiler/codegen/cpu/QuantizeKernel.h"
+#include "compiler/codegen/targets/cpu/Dequantize.h"
+#include "compiler/codegen/targets/cpu/PackedMatmul.h"
+#include "compiler/codegen/targets/cpu/ProductKernel.h"
+#include "compiler/codegen/targets/cpu/QuantizeKernel.h"
 #include "test/execute/RandomWeights.h"
 #include "test/execute/SparseMemory.h"
 

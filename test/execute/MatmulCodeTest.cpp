@@ -3,7 +3,7 @@
 // What machine code products become: which instructions their inner loops hold, and which not.
 
 #include "compiler/codegen/EmitObject.h"
-#include "compiler/codegen/cpu/MatmulKernel.h"
+#include "compiler/codegen/targets/cpu/PackedMatmul.h"
 #include "test/execute/KernelLibrary.h"
 
 #include "llvm/ADT/StringExtras.h"

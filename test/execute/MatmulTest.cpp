@@ -2,7 +2,7 @@
 //
 // Matrix products of every weight format, target and row count, beside plain loops over the dequantised weights.
 
-#include "compiler/codegen/cpu/MatmulKernel.h"
+#include "compiler/codegen/targets/cpu/PackedMatmul.h"
 #include "test/execute/RandomWeights.h"
 
 #include "mlir/IR/Diagnostics.h"

@@ -2,8 +2,8 @@
 //
 // Mixture of experts: routing, and products over the rows that an expert was chosen for.
 
-#include "compiler/codegen/cpu/MatmulKernel.h"
-#include "compiler/codegen/cpu/MoeKernels.h"
+#include "compiler/codegen/targets/cpu/PackedMatmul.h"
+#include "compiler/codegen/targets/cpu/RouteExperts.h"
 #include "test/execute/RandomWeights.h"
 
 #include <gtest/gtest.h>

@@ -5,10 +5,10 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_HALIDE_DEVICEPIPELINES_H
 #define HEDDLE_COMPILER_CODEGEN_HALIDE_DEVICEPIPELINES_H
 
-#include "compiler/codegen/cpu/AttentionKernel.h"
-#include "compiler/codegen/cpu/CacheKernel.h"
-#include "compiler/codegen/cpu/EmbeddingKernel.h"
-#include "compiler/codegen/cpu/MatmulKernel.h"
+#include "compiler/codegen/targets/cpu/OnlineAttention.h"
+#include "compiler/codegen/targets/cpu/KvAppend.h"
+#include "compiler/codegen/targets/cpu/Dequantize.h"
+#include "compiler/codegen/targets/cpu/PackedMatmul.h"
 #include "compiler/codegen/halide/EmitPipeline.h"
 
 namespace heddle {

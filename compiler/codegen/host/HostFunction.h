@@ -1,0 +1,78 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// One function of the step on its way to machine code. HostCode.cpp walks its ops; HostAttention.cpp, HostExperts.cpp
+// and HostRowWise.cpp have those that take more than one call.
+#ifndef HEDDLE_COMPILER_CODEGEN_HOST_HOSTFUNCTION_H
+#define HEDDLE_COMPILER_CODEGEN_HOST_HOSTFUNCTION_H
+
+#include "compiler/codegen/KernelLibrary.h"
+#include "compiler/codegen/RawBuilder.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+namespace heddle {
+
+// How far apart the rows of a buffer lie, in elements.
+int64_t rowStride(mlir::MemRefType type);
+
+// Lowers one function.
+class HostFunction {
+public:
+  HostFunction(mlir::func::FuncOp func, mlir::ModuleOp code, KernelLibrary &kernels, const Target &target,
+               unsigned calls)
+      : func(func), code(code), kernels(kernels), target(target), calls(calls), b(func.getLoc(), code.getContext()) {}
+  mlir::LogicalResult run(bool isStep);
+
+private:
+  void begin(bool isStep);
+  void mapStepArguments();
+  mlir::Value field(size_t offset, mlir::Type type) { return b.load(type, b.at(context, offset)); }
+  mlir::LogicalResult lower(mlir::Operation *op);
+  mlir::LogicalResult lowerView(mlir::Operation *op);
+  mlir::LogicalResult lowerMatmul(PackedMatmulOp op);
+  mlir::LogicalResult lowerRoute(RouteExpertsOp op);
+  mlir::LogicalResult lowerExperts(ExpertMatmulOp op);
+  void clearColumns(mlir::Value buffer, mlir::Value begin, mlir::Value end);
+  mlir::LogicalResult lowerAttention(OnlineAttentionOp op);
+  mlir::LogicalResult lowerSplitAttention(OnlineAttentionOp op);
+  mlir::LogicalResult lowerLatentAttention(OnlineLatentAttentionOp op);
+  mlir::LogicalResult lowerCombine(CombineSplitsOp op);
+  mlir::LogicalResult lowerPreference(PreferSplitsOp op);
+  mlir::LogicalResult lowerBranch(mlir::scf::IfOp op);
+  mlir::LogicalResult lowerAppend(KvAppendOp op);
+  mlir::LogicalResult lowerEmbedding(DequantizeOp op);
+  mlir::LogicalResult lowerRowWise(KernelCallOp op);
+  mlir::LogicalResult lowerCall(mlir::func::CallOp op);
+  void launch(mlir::Operation *op, mlir::func::FuncOp kernel, llvm::SmallVector<mlir::Value> arguments);
+  // Ends the kernel launched last: waits for all threads, then counts its time.
+  void finishKernel();
+  // Under --profile, thread 0 reads the clock; `then` gets the time.
+  void whenProfiled(llvm::function_ref<void(mlir::Value)> then);
+  void startClock();
+  // This thread's [begin, end) of `count` equal parts.
+  std::pair<mlir::Value, mlir::Value> share(mlir::Value count);
+  mlir::Value halideBuffer(mlir::MemRefType type, mlir::Value pointer, mlir::Value rows);
+  // Byte offsets of a layer's K and V in a page.
+  std::pair<mlir::Value, mlir::Value> planes(KvCacheType cache, mlir::Value layer);
+  mlir::Value pointerOf(mlir::Value buffer) { return pointers.lookup(buffer); }
+  mlir::Value null();
+
+  mlir::func::FuncOp func;
+  mlir::ModuleOp code;
+  KernelLibrary &kernels;
+  const Target &target;
+  unsigned calls; // of this function in a step
+  RawBuilder b;
+  mlir::Value context, thread, numThreads, arena, rows, maxRows;
+  mlir::Value fixedArena;                             // the arena's part that does not depend on the rows
+  mlir::Value ticks, isProfiled;                      // kernel_ticks; thread 0 of a step that has them
+  mlir::Value lastTime;                               // in memory: when the kernel before ended
+  unsigned launched = 0;                              // index of the kernel launched last
+  llvm::DenseMap<mlir::Value, mlir::Value> pointers;  // buffer -> its first element
+  llvm::DenseMap<mlir::Value, mlir::Value> rowCounts; // buffer -> rows, i64
+  llvm::DenseMap<mlir::Value, mlir::Value> scalars;   // index -> i64, i1
+};
+
+} // namespace heddle
+
+#endif

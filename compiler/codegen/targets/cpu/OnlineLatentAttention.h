@@ -1,0 +1,55 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Multi-head latent attention over the paged cache, the CPU bodies of `online_latent_attention`. LATENT.md has the reasons.
+#ifndef HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_ONLINELATENTATTENTION_H
+#define HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_ONLINELATENTATTENTION_H
+
+#include "compiler/codegen/targets/cpu/OnlineAttention.h"
+#include "dialect/HeddleDialect.h"
+
+namespace heddle {
+
+struct LatentAttentionSpec {
+  LatentDims dims;
+  LatentForm form = LatentForm::Automatic;
+  double scale = 1.0;
+  int64_t window = 0;
+  bool causal = true;
+  KvType kv = KvType::F32;
+  // Bytes from one head's packed matrix to the next: (nope, rank), (rank, nope) and (value, rank).
+  int64_t keyBytes = 0, foldBytes = 0, valueBytes = 0;
+
+  // Attention over the cached rows with folded queries, and over rebuilt keys and values.
+  AttentionSpec absorbed() const;
+  AttentionSpec rebuilt() const;
+};
+
+// All four kernels take
+//   (const float *q,              // (rows, num_heads * (nope + rope)), rows qStride floats apart
+//    float *out,                  // (rows, num_heads * value), rows outStride floats apart
+//    float *scratch,              // (rows, dims.scratchDim())
+//    const uint8_t *keyUps, const uint8_t *keyFolds, const uint8_t *valueUps,  // packed, or null where a body needs none
+//    const heddle_sequence *sequences, int64_t numSequences,
+//    int64_t kOffset,             // bytes of this layer's rows inside a page
+//    int64_t qStride, int64_t outStride,
+//    int64_t isFixed,             // not 0: `automatic` is `absorbed`
+//    int32_t thread, int32_t numThreads)
+// and serve the sequences that their body is chosen for. `matmul…` are plain f32 products (buildMatmul) with the packed
+// matrices of one head, `attention` is buildAttention's for spec.absorbed().
+
+// The absorbed body, with a barrier between any two: scratch = [q_nope @ key_up | q_rope] per head; what it attends to
+// among the cached rows; out = that @ value_up^T.
+mlir::func::FuncOp buildLatentFold(mlir::ModuleOp module, llvm::StringRef name, const LatentAttentionSpec &spec,
+                                   mlir::func::FuncOp matmulFold);
+mlir::func::FuncOp buildLatentAttend(mlir::ModuleOp module, llvm::StringRef name, const LatentAttentionSpec &spec,
+                                     mlir::func::FuncOp attention);
+mlir::func::FuncOp buildLatentProject(mlir::ModuleOp module, llvm::StringRef name, const LatentAttentionSpec &spec,
+                                      mlir::func::FuncOp matmulValue);
+// The materialised body, whole.
+mlir::func::FuncOp buildLatentRebuild(mlir::ModuleOp module, llvm::StringRef name, const LatentAttentionSpec &spec,
+                                      const CpuTarget &target, mlir::func::FuncOp matmulKey,
+                                      mlir::func::FuncOp matmulValue);
+
+} // namespace heddle
+
+#endif
