@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "compiler/Program.h"
-#include "compiler/codegen/halide/DeviceKernels.h"
+#include "compiler/codegen/KernelTarget.h"
 #include "compiler/codegen/StepRows.h"
 #include "frontends/families/ModelBuilder.h"
 #include "frontends/tokenizer/TokenizerReader.h"
@@ -110,7 +110,7 @@ CompileStatus GeneratingProgram::checkKernels(ModuleOp module, std::string &erro
     error = options.model + ": --flash-tile=off: latent attention has kernels in tiles only";
     return CompileStatus::InvalidInput;
   }
-  std::string missing = target.isDevice() ? missingDeviceKernel(module) : "";
+  std::string missing = makeKernelTarget(target)->missingKernel(module);
   if (!missing.empty())
     error = options.model + ": target " + target.name + " has no kernel for " + missing;
   else if (int64_t values = pageValues(); target.isDevice() && values > INT32_MAX)

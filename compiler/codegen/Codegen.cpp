@@ -4,6 +4,7 @@
 
 #include "compiler/codegen/GraphCode.h"
 #include "compiler/codegen/host/HostCode.h"
+#include "compiler/codegen/targets/cuda/GpuKernels.h"
 #include "runtime/model/ModelAbi.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"

@@ -12,10 +12,6 @@
 using namespace mlir;
 using namespace heddle;
 
-int64_t heddle::kvBytes(KvType type) {
-  return type == KvType::F32 ? 4 : 2;
-}
-
 SmallVector<ColumnRun> heddle::columnRuns(int64_t columns, unsigned lanes) {
   SmallVector<ColumnRun> runs;
   for (int64_t begin = 0; begin < columns; begin += runs.back().lanes) {
@@ -60,6 +56,9 @@ Value RawBuilder::divide(Value a, int64_t b) {
 }
 Value RawBuilder::remainder(Value a, Value b) {
   return arith::RemUIOp::create(*this, a, b);
+}
+Value RawBuilder::extend(Value integer) {
+  return arith::ExtSIOp::create(*this, getI64Type(), integer);
 }
 Value RawBuilder::lessThan(Value a, Value b) {
   return arith::CmpIOp::create(*this, arith::CmpIPredicate::slt, a, b);

@@ -4,17 +4,13 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_RAWBUILDER_H
 #define HEDDLE_COMPILER_CODEGEN_RAWBUILDER_H
 
+#include "compiler/codegen/KvType.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
 namespace heddle {
-
-// How keys and values are stored in a page of the cache.
-enum class KvType { F32, BF16, F16 };
-
-// Bytes of one stored element.
-int64_t kvBytes(KvType type);
 
 // A run of `lanes` (a power of two) columns from `begin`.
 struct ColumnRun {
@@ -52,6 +48,8 @@ public:
   Value divideUp(Value a, int64_t b) { return divide(add(a, b - 1), b); }
   Value remainder(Value a, Value b);
   Value divide(Value a, Value b);
+  // An i32 as i64.
+  Value extend(Value integer);
   Value lessThan(Value a, Value b);
   Value equal(Value a, Value b);
   Value equalF(Value a, Value b);

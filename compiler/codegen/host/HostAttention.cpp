@@ -2,9 +2,8 @@
 //
 // Attention over the cache: whole, in splits that are merged, or over latents.
 
-#include "compiler/codegen/host/HostFunction.h"
-
 #include "compiler/codegen/SequenceAccess.h"
+#include "compiler/codegen/host/HostFunction.h"
 #include "runtime/model/ModelAbi.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -22,28 +21,21 @@ std::pair<Value, Value> HostFunction::planes(KvCacheType cache, Value layer) {
 LogicalResult HostFunction::lowerAttention(OnlineAttentionOp op) {
   if (op.getSplitKv())
     return lowerSplitAttention(op);
-  FailureOr<func::FuncOp> kernel = kernels.attention(op);
-  if (failed(kernel))
-    return failure();
-  auto query = cast<MemRefType>(op.getQuery().getType()), output = cast<MemRefType>(op.getInits()[0].getType());
-  auto [key, value] = planes(op.getCache().getType(), op.getLayer());
-  SmallVector<Value> arguments = {pointerOf(op.getQuery()),
-                                  pointerOf(op.getInits()[0]),
-                                  field(offsetof(heddle_step, sequences), b.pointerType()),
-                                  field(offsetof(heddle_step, num_sequences), b.getI64Type()),
-                                  key,
-                                  value,
-                                  b.constant(rowStride(query)),
-                                  b.constant(rowStride(output)),
-                                  op.getSinks() ? pointerOf(op.getSinks()) : null()};
-  if (op.storesScores()) {
-    Value scores = op.getInits()[1];
-    arguments.append({pointerOf(scores), b.constant(rowStride(cast<MemRefType>(scores.getType())) / op.getNumHeads())});
-  }
-  arguments.append({thread, numThreads});
-  launch(op, *kernel, arguments);
-  finishKernel();
-  return success();
+  AttentionCall call;
+  call.q = pointer(op.getQuery());
+  call.out = pointer(op.getInits()[0]);
+  call.sequences = sequences();
+  call.numSequences = numSequences();
+  std::tie(call.kOffset, call.vOffset) = planes(op.getCache().getType(), op.getLayer());
+  call.qStride = rowStride(op.getQuery());
+  call.outStride = rowStride(op.getInits()[0]);
+  call.sinks = pointer(op.getSinks());
+  if (!op.storesScores())
+    return launchTiles(op, call);
+  Value scores = op.getInits()[1];
+  call.scores = pointer(scores);
+  call.keys = b.constant(rowStrideOf(cast<MemRefType>(scores.getType())) / op.getNumHeads());
+  return launchTiles(op, call, AttentionCall::StoredScores);
 }
 
 // Splits that buffers of (max_rows, splits * num_heads) have room for.
@@ -52,70 +44,57 @@ static int64_t maxSplits(Value maxima, int64_t numHeads) {
 }
 
 LogicalResult HostFunction::lowerSplitAttention(OnlineAttentionOp op) {
-  FailureOr<func::FuncOp> kernel = kernels.attention(op);
-  if (failed(kernel))
-    return failure();
-  auto query = cast<MemRefType>(op.getQuery().getType());
-  auto [key, value] = planes(op.getCache().getType(), op.getLayer());
   OperandRange states = op.getInits(); // outputs, maxima, sums
-  launch(op, *kernel,
-         {pointerOf(op.getQuery()), pointerOf(states[0]), pointerOf(states[1]), pointerOf(states[2]),
-          field(offsetof(heddle_step, sequences), b.pointerType()),
-          field(offsetof(heddle_step, num_sequences), b.getI64Type()), key, value, b.constant(rowStride(query)),
-          b.constant(maxSplits(states[1], op.getNumHeads())), thread, numThreads});
-  finishKernel();
-  return success();
+  AttentionSplitCall call;
+  call.q = pointer(op.getQuery());
+  call.outputs = pointer(states[0]);
+  call.maxima = pointer(states[1]);
+  call.sums = pointer(states[2]);
+  call.sequences = sequences();
+  call.numSequences = numSequences();
+  std::tie(call.kOffset, call.vOffset) = planes(op.getCache().getType(), op.getLayer());
+  call.qStride = rowStride(op.getQuery());
+  call.maxSplits = b.constant(maxSplits(states[1], op.getNumHeads()));
+  return launchTiles(op, call);
 }
 
 LogicalResult HostFunction::lowerCombine(CombineSplitsOp op) {
-  FailureOr<func::FuncOp> kernel = kernels.combineSplits(op);
-  if (failed(kernel))
-    return failure();
-  auto output = cast<MemRefType>(op.getInits()[0].getType());
-  launch(op, *kernel,
-         {pointerOf(op.getOutputs()), pointerOf(op.getMaxima()), pointerOf(op.getSums()), pointerOf(op.getInits()[0]),
-          field(offsetof(heddle_step, sequences), b.pointerType()),
-          field(offsetof(heddle_step, num_sequences), b.getI64Type()), b.constant(rowStride(output)),
-          b.constant(maxSplits(op.getMaxima(), op.getNumHeads())), op.getSinks() ? pointerOf(op.getSinks()) : null(),
-          thread, numThreads});
-  finishKernel();
-  return success();
+  CombineSplitsCall call;
+  call.outputs = pointer(op.getOutputs());
+  call.maxima = pointer(op.getMaxima());
+  call.sums = pointer(op.getSums());
+  call.out = pointer(op.getInits()[0]);
+  call.sequences = sequences();
+  call.numSequences = numSequences();
+  call.outStride = rowStride(op.getInits()[0]);
+  call.maxSplits = b.constant(maxSplits(op.getMaxima(), op.getNumHeads()));
+  call.sinks = pointer(op.getSinks());
+  return launchTiles(op, call);
 }
 
 LogicalResult HostFunction::lowerLatentAttention(OnlineLatentAttentionOp op) {
-  FailureOr<KernelLibrary::LatentKernels> kernel = kernels.latentAttention(op);
-  if (failed(kernel))
-    return failure();
-  auto first = [&](OperandRange ups) { return ups.empty() ? null() : pointerOf(ups.front()); };
-  auto query = cast<MemRefType>(op.getQuery().getType()), output = cast<MemRefType>(op.getInits()[0].getType());
-  SmallVector<Value> arguments = {pointerOf(op.getQuery()),
-                                  pointerOf(op.getInits()[0]),
-                                  pointerOf(op.getInits()[1]),
-                                  first(op.getKeyUps()),
-                                  op.getKeyFolds() ? pointerOf(op.getKeyFolds()) : null(),
-                                  first(op.getValueUps()),
-                                  field(offsetof(heddle_step, sequences), b.pointerType()),
-                                  field(offsetof(heddle_step, num_sequences), b.getI64Type()),
-                                  planes(op.getCache().getType(), op.getLayer()).first,
-                                  b.constant(rowStride(query)),
-                                  b.constant(rowStride(output)),
-                                  field(offsetof(heddle_step, fixed_forms), b.getI64Type()),
-                                  thread,
-                                  numThreads};
-  for (func::FuncOp body : {kernel->fold, kernel->attend, kernel->project, kernel->rebuild})
-    if (body) {
-      launch(op, body, arguments);
-      finishKernel();
-    }
-  return success();
+  auto first = [&](OperandRange ups) { return ups.empty() ? Value() : pointerOf(ups.front()); };
+  LatentAttentionCall call;
+  call.q = pointer(op.getQuery());
+  call.out = pointer(op.getInits()[0]);
+  call.scratch = pointer(op.getInits()[1]);
+  call.keyUps = first(op.getKeyUps());
+  call.keyFolds = pointer(op.getKeyFolds());
+  call.valueUps = first(op.getValueUps());
+  call.sequences = sequences();
+  call.numSequences = numSequences();
+  call.kOffset = planes(op.getCache().getType(), op.getLayer()).first;
+  call.qStride = rowStride(op.getQuery());
+  call.outStride = rowStride(op.getInits()[0]);
+  call.isFixed = field(offsetof(heddle_step, fixed_forms), b.getI64Type());
+  return launchTiles(op, call);
 }
 
 // Every thread comes to the same answer.
 LogicalResult HostFunction::lowerPreference(PreferSplitsOp op) {
-  Value sequences = field(offsetof(heddle_step, sequences), b.pointerType());
-  Value count = field(offsetof(heddle_step, num_sequences), b.getI64Type());
+  Value all = sequences(), count = numSequences();
   Value longest = b.fold(b.constant(0), count, {b.constant(0)}, [&](Value index, ValueRange longest) {
-    return SmallVector<Value>{b.max(longest[0], loadSequence(b, sequences, index).length)};
+    return SmallVector<Value>{b.max(longest[0], loadSequence(b, all, index).length)};
   })[0];
   Value threads = arith::ExtSIOp::create(b, b.getI64Type(), numThreads);
   Value items = b.mul(count, op.getCache().getType().getNumKvHeads());

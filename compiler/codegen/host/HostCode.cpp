@@ -4,7 +4,6 @@
 
 #include "compiler/codegen/host/HostFunction.h"
 #include "compiler/schedule/Passes.h"
-#include "compiler/weights/PackedLayout.h"
 #include "runtime/model/ModelAbi.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -16,7 +15,7 @@
 using namespace mlir;
 using namespace heddle;
 
-int64_t heddle::rowStride(MemRefType type) {
+int64_t heddle::rowStrideOf(MemRefType type) {
   SmallVector<int64_t> strides;
   int64_t offset;
   LogicalResult known = type.getStridesAndOffset(strides, offset);
@@ -29,8 +28,16 @@ static std::string loweredName(func::FuncOp func) {
   return func.getSymName() == "step" ? "heddle_step" : ("heddle_" + func.getSymName()).str();
 }
 
-Value HostFunction::null() {
-  return LLVM::ZeroOp::create(b, b.pointerType());
+Value HostFunction::rowStride(Value buffer) {
+  return b.constant(rowStrideOf(cast<MemRefType>(buffer.getType())));
+}
+
+Value HostFunction::sequences() {
+  return field(offsetof(heddle_step, sequences), b.pointerType());
+}
+
+Value HostFunction::numSequences() {
+  return field(offsetof(heddle_step, num_sequences), b.getI64Type());
 }
 
 void HostFunction::begin(bool isStep) {
@@ -47,12 +54,12 @@ void HostFunction::begin(bool isStep) {
   thread = entry.getArgument(1);
   numThreads = entry.getArgument(2);
   arena = field(offsetof(heddle_step, arena), b.pointerType());
-  rows = field(offsetof(heddle_step, rows), b.getI64Type());
+  stepRows = field(offsetof(heddle_step, rows), b.getI64Type());
   maxRows = field(offsetof(heddle_step, max_rows), b.getI64Type());
   int64_t rowBytes = func->getParentOfType<ModuleOp>()->getAttrOfType<IntegerAttr>(rowBytesAttr).getInt();
   fixedArena = b.at(arena, b.mul(maxRows, rowBytes));
   ticks = field(offsetof(heddle_step, kernel_ticks), b.pointerType());
-  Value isCounted = LLVM::ICmpOp::create(b, LLVM::ICmpPredicate::ne, ticks, null());
+  Value isCounted = LLVM::ICmpOp::create(b, LLVM::ICmpPredicate::ne, ticks, noBuffer(b, b.getLoc()));
   Value isFirst = b.equal(arith::ExtSIOp::create(b, b.getI64Type(), thread), b.constant(0));
   isProfiled = arith::AndIOp::create(b, isCounted, isFirst);
   lastTime = b.stackScratch(sizeof(uint64_t));
@@ -66,7 +73,7 @@ void HostFunction::begin(bool isStep) {
     Value value = entry.getArgument(index++);
     if (isa<MemRefType>(argument.getType())) {
       pointers[argument] = value;
-      rowCounts[argument] = rows;
+      rowCounts[argument] = stepRows;
     } else {
       scalars[argument] = value;
     }
@@ -76,12 +83,10 @@ void HostFunction::begin(bool isStep) {
 // @step(ids, positions, output_rows, cache, logits, last_hidden_state)
 void HostFunction::mapStepArguments() {
   Value numOutputs = field(offsetof(heddle_step, num_outputs), b.getI64Type());
-  const std::pair<size_t, Value> sources[] = {{offsetof(heddle_step, ids), rows},
-                                              {offsetof(heddle_step, positions), rows},
-                                              {offsetof(heddle_step, output_rows), numOutputs},
-                                              {0, Value()},
-                                              {offsetof(heddle_step, logits), numOutputs},
-                                              {offsetof(heddle_step, last_hidden_state), rows}};
+  const std::pair<size_t, Value> sources[] = {
+      {offsetof(heddle_step, ids), stepRows},           {offsetof(heddle_step, positions), stepRows},
+      {offsetof(heddle_step, output_rows), numOutputs}, {0, Value()},
+      {offsetof(heddle_step, logits), numOutputs},      {offsetof(heddle_step, last_hidden_state), stepRows}};
   for (auto [argument, source] : llvm::zip(func.getArguments(), sources)) {
     if (isa<KvCacheType>(argument.getType()))
       continue;
@@ -133,53 +138,18 @@ void HostFunction::launch(Operation *op, func::FuncOp kernel, SmallVector<Value>
   launched = kernels.record(kernel, op, calls);
 }
 
-LogicalResult HostFunction::lowerMatmul(PackedMatmulOp op) {
-  FailureOr<func::FuncOp> kernel = kernels.matmul(op);
-  if (failed(kernel))
-    return failure();
-  auto input = cast<MemRefType>(op.getInput().getType()), output = cast<MemRefType>(op.getInits()[0].getType());
-  auto optional = [&](Value buffer) { return buffer ? pointerOf(buffer) : null(); };
-  int64_t panels = (int64_t(op.getN()) + PackedLayout::panelRows - 1) / PackedLayout::panelRows;
-  auto [begin, end] = share(b.constant(panels));
-  Value first = begin, last = end;
-  b.ifThen(b.lessThan(first, last), [&] {
-    launch(op, *kernel,
-           {pointerOf(op.getInput()), optional(op.getInputScales()), optional(op.getInputSums()),
-            pointerOf(op.getWeights()), optional(op.getBias()), pointerOf(op.getInits()[0]),
-            rowCounts.lookup(op.getInput()), b.constant(rowStride(input)), b.constant(rowStride(output)), first, last});
-  });
-  finishKernel();
-  return success();
-}
-
 LogicalResult HostFunction::lowerAppend(KvAppendOp op) {
-  FailureOr<func::FuncOp> kernel = kernels.kvAppend(op);
-  if (failed(kernel))
-    return failure();
-  auto keyType = cast<MemRefType>(op.getKey().getType());
-  auto valueType = op.getValue() ? cast<MemRefType>(op.getValue().getType()) : keyType;
-  auto [key, value] = planes(op.getCache().getType(), op.getLayer());
-  auto [begin, end] = share(rows);
-  launch(op, *kernel,
-         {pointerOf(op.getKey()), op.getValue() ? pointerOf(op.getValue()) : null(), b.constant(rowStride(keyType)),
-          b.constant(rowStride(valueType)), field(offsetof(heddle_step, row_sequence), b.pointerType()),
-          field(offsetof(heddle_step, cache_positions), b.pointerType()),
-          field(offsetof(heddle_step, sequences), b.pointerType()), key, value, begin, end});
-  finishKernel();
-  return success();
-}
-
-LogicalResult HostFunction::lowerEmbedding(DequantizeOp op) {
-  FailureOr<func::FuncOp> kernel = kernels.embedding(op);
-  if (failed(kernel))
-    return failure();
-  auto output = cast<MemRefType>(op.getInits()[0].getType());
-  auto [begin, end] = share(rowCounts.lookup(op.getInits()[0]));
-  launch(op, *kernel,
-         {pointerOf(op.getIds()), pointerOf(op.getWeights()), pointerOf(op.getInits()[0]), begin, end,
-          b.constant(rowStride(output))});
-  finishKernel();
-  return success();
+  KvAppendCall call;
+  call.key = pointer(op.getKey());
+  call.value = pointer(op.getValue());
+  call.keyStride = rowStride(op.getKey());
+  call.valueStride = op.getValue() ? rowStride(op.getValue()) : call.keyStride;
+  call.rowSequence = field(offsetof(heddle_step, row_sequence), b.pointerType());
+  call.cachePositions = field(offsetof(heddle_step, cache_positions), b.pointerType());
+  call.sequences = sequences();
+  std::tie(call.kOffset, call.vOffset) = planes(op.getCache().getType(), op.getLayer());
+  call.rowEnd = stepRows;
+  return launchShares(op, call);
 }
 
 LogicalResult HostFunction::lowerCall(func::CallOp op) {
@@ -236,7 +206,7 @@ LogicalResult HostFunction::lowerView(Operation *op) {
 
 LogicalResult HostFunction::lower(Operation *op) {
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
-      .Case([&](PackedMatmulOp op) { return lowerMatmul(op); })
+      .Case([&](PackedMatmulOp op) { return launchShares(op, callOf(op, *this)); })
       .Case([&](RouteExpertsOp op) { return lowerRoute(op); })
       .Case([&](ExpertMatmulOp op) { return lowerExperts(op); })
       .Case([&](OnlineAttentionOp op) { return lowerAttention(op); })
@@ -246,7 +216,7 @@ LogicalResult HostFunction::lower(Operation *op) {
       .Case([&](scf::YieldOp) { return success(); })
       .Case([&](OnlineLatentAttentionOp op) { return lowerLatentAttention(op); })
       .Case([&](KvAppendOp op) { return lowerAppend(op); })
-      .Case([&](DequantizeOp op) { return lowerEmbedding(op); })
+      .Case([&](DequantizeOp op) { return launchShares(op, callOf(op, *this)); })
       .Case([&](KernelCallOp op) { return lowerRowWise(op); })
       .Case([&](func::CallOp op) { return lowerCall(op); })
       .Case<memref::AllocOp, memref::SubViewOp, memref::CastOp, bufferization::ToBufferOp>(

@@ -7,16 +7,19 @@
 
 #include "compiler/codegen/KernelLibrary.h"
 #include "compiler/codegen/RawBuilder.h"
+#include "compiler/codegen/host/CallSource.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
+
+#include <tuple>
 
 namespace heddle {
 
 // How far apart the rows of a buffer lie, in elements.
-int64_t rowStride(mlir::MemRefType type);
+int64_t rowStrideOf(mlir::MemRefType type);
 
 // Lowers one function.
-class HostFunction {
+class HostFunction : CallSource {
 public:
   HostFunction(mlir::func::FuncOp func, mlir::ModuleOp code, KernelLibrary &kernels, const Target &target,
                unsigned calls)
@@ -29,7 +32,6 @@ private:
   mlir::Value field(size_t offset, mlir::Type type) { return b.load(type, b.at(context, offset)); }
   mlir::LogicalResult lower(mlir::Operation *op);
   mlir::LogicalResult lowerView(mlir::Operation *op);
-  mlir::LogicalResult lowerMatmul(PackedMatmulOp op);
   mlir::LogicalResult lowerRoute(RouteExpertsOp op);
   mlir::LogicalResult lowerExperts(ExpertMatmulOp op);
   void clearColumns(mlir::Value buffer, mlir::Value begin, mlir::Value end);
@@ -40,9 +42,12 @@ private:
   mlir::LogicalResult lowerPreference(PreferSplitsOp op);
   mlir::LogicalResult lowerBranch(mlir::scf::IfOp op);
   mlir::LogicalResult lowerAppend(KvAppendOp op);
-  mlir::LogicalResult lowerEmbedding(DequantizeOp op);
   mlir::LogicalResult lowerRowWise(KernelCallOp op);
   mlir::LogicalResult lowerCall(mlir::func::CallOp op);
+  // Launches the kernels of `op` one after the other, each thread on its share of the call's parts.
+  template <typename Call> mlir::LogicalResult launchShares(mlir::Operation *op, Call call);
+  // The same for kernels that divide their work themselves.
+  template <typename Call> mlir::LogicalResult launchTiles(mlir::Operation *op, Call call, unsigned form = 0);
   void launch(mlir::Operation *op, mlir::func::FuncOp kernel, llvm::SmallVector<mlir::Value> arguments);
   // Ends the kernel launched last: waits for all threads, then counts its time.
   void finishKernel();
@@ -55,7 +60,13 @@ private:
   // Byte offsets of a layer's K and V in a page.
   std::pair<mlir::Value, mlir::Value> planes(KvCacheType cache, mlir::Value layer);
   mlir::Value pointerOf(mlir::Value buffer) { return pointers.lookup(buffer); }
-  mlir::Value null();
+  mlir::Value number(int64_t value) override { return b.constant(value); }
+  mlir::Value pointer(mlir::Value buffer) override { return buffer ? pointerOf(buffer) : mlir::Value(); }
+  mlir::Value rows(mlir::Value buffer) override { return rowCounts.lookup(buffer); }
+  mlir::Value rowStride(mlir::Value buffer) override;
+  // The sequences of the step, and their number.
+  mlir::Value sequences();
+  mlir::Value numSequences();
 
   mlir::func::FuncOp func;
   mlir::ModuleOp code;
@@ -63,7 +74,7 @@ private:
   const Target &target;
   unsigned calls; // of this function in a step
   RawBuilder b;
-  mlir::Value context, thread, numThreads, arena, rows, maxRows;
+  mlir::Value context, thread, numThreads, arena, stepRows, maxRows;
   mlir::Value fixedArena;                             // the arena's part that does not depend on the rows
   mlir::Value ticks, isProfiled;                      // kernel_ticks; thread 0 of a step that has them
   mlir::Value lastTime;                               // in memory: when the kernel before ended
@@ -72,6 +83,33 @@ private:
   llvm::DenseMap<mlir::Value, mlir::Value> rowCounts; // buffer -> rows, i64
   llvm::DenseMap<mlir::Value, mlir::Value> scalars;   // index -> i64, i1
 };
+
+template <typename Call> mlir::LogicalResult HostFunction::launchShares(mlir::Operation *op, Call call) {
+  mlir::FailureOr<llvm::ArrayRef<mlir::func::FuncOp>> emitted = kernels.kernels(op);
+  if (failed(emitted))
+    return mlir::failure();
+  for (mlir::func::FuncOp kernel : *emitted) {
+    Call part = call;
+    std::tie(part.*Call::begin, part.*Call::end) = share(call.*Call::end);
+    b.ifThen(b.lessThan(part.*Call::begin, part.*Call::end),
+             [&] { launch(op, kernel, operandsOf(b, b.getLoc(), part)); });
+    finishKernel();
+  }
+  return mlir::success();
+}
+
+template <typename Call> mlir::LogicalResult HostFunction::launchTiles(mlir::Operation *op, Call call, unsigned form) {
+  mlir::FailureOr<llvm::ArrayRef<mlir::func::FuncOp>> emitted = kernels.kernels(op);
+  if (failed(emitted))
+    return mlir::failure();
+  call.thread = thread;
+  call.numThreads = numThreads;
+  for (mlir::func::FuncOp kernel : *emitted) {
+    launch(op, kernel, operandsOf(b, b.getLoc(), call, form));
+    finishKernel();
+  }
+  return mlir::success();
+}
 
 } // namespace heddle
 

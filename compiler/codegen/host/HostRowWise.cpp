@@ -18,7 +18,7 @@ Value HostFunction::halideBuffer(MemRefType type, Value pointer, Value rows) {
   for (int64_t axis = type.getRank() - 1; axis >= 0; --axis) { // innermost first
     bool isRows = type.isDynamicDim(axis);
     if (axis == 0)
-      stride = type.getRank() > 1 ? rowStride(type) : 1;
+      stride = type.getRank() > 1 ? rowStrideOf(type) : 1;
     dims.push_back(
         {isRows && rows ? rows : b.constant(isRows ? INT32_MAX : type.getDimSize(axis)), b.constant(stride)});
     stride *= isRows ? 1 : type.getDimSize(axis);
@@ -43,8 +43,8 @@ static LogicalResult verifyBuffers(KernelCallOp op) {
 LogicalResult HostFunction::lowerRowWise(KernelCallOp op) {
   if (failed(verifyBuffers(op)))
     return failure();
-  FailureOr<func::FuncOp> kernel = kernels.rowWise(op);
-  if (failed(kernel))
+  FailureOr<ArrayRef<func::FuncOp>> emitted = kernels.kernels(op);
+  if (failed(emitted))
     return failure();
   auto callee = func->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(op.getCallee());
   auto [begin, end] = share(rowCounts.lookup(op.getInits()[0]));
@@ -58,10 +58,10 @@ LogicalResult HostFunction::lowerRowWise(KernelCallOp op) {
         buffers.push_back(halideBuffer(type, pointerOf(operand), Value()));
         continue;
       }
-      int64_t bytes = type.getElementType().getIntOrFloatBitWidth() / 8 * (type.getRank() > 1 ? rowStride(type) : 1);
+      int64_t bytes = type.getElementType().getIntOrFloatBitWidth() / 8 * (type.getRank() > 1 ? rowStrideOf(type) : 1);
       buffers.push_back(halideBuffer(type, b.at(pointerOf(operand), first, bytes), b.sub(last, first)));
     }
-    launch(op, *kernel, buffers);
+    launch(op, emitted->front(), buffers);
   });
   finishKernel();
   return success();

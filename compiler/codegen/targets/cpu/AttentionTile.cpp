@@ -389,3 +389,14 @@ void AttentionTile::storeOutput(RowState total, Value out) {
     b.storeKv(spec.rows, b.addF(scaled, b.constantF32(0, run.lanes)), b.at(out, run.begin * kvBytes(spec.rows)));
   }
 }
+
+RowState heddle::splitStateOf(RawBuilder &b, const AttentionSpec &spec, const SplitStates &states, Value stepRow,
+                              Value split, Value head) {
+  Value index = b.add(b.mul(b.add(b.mul(stepRow, states.maxSplits), split), spec.numHeads), head);
+  return {b.at(states.maxima, index, floatBytes), b.at(states.sums, index, floatBytes),
+          b.at(states.outputs, index, spec.valueDim() * floatBytes)};
+}
+
+Value heddle::outputRow(RawBuilder &b, const AttentionSpec &spec, Value out, Value outStride, Value row, Value head) {
+  return b.at(out, b.add(b.mul(row, outStride), b.mul(head, spec.valueDim())), floatBytes);
+}

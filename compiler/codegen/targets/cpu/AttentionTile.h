@@ -4,8 +4,8 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_ATTENTIONTILE_H
 #define HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_ATTENTIONTILE_H
 
-#include "compiler/codegen/targets/cpu/OnlineAttention.h"
 #include "compiler/codegen/SequenceAccess.h"
+#include "compiler/codegen/targets/cpu/OnlineAttention.h"
 #include "runtime/model/ModelAbi.h"
 
 #include <functional>
@@ -59,6 +59,17 @@ struct ScoreTerms {
 struct StoredScores {
   mlir::Value scores, keys;
 };
+
+// What rows saw of each split of the keys, as AttentionSplitCall holds it.
+struct SplitStates {
+  mlir::Value outputs, maxima, sums, maxSplits;
+};
+// Of a head in row `stepRow` of the step.
+RowState splitStateOf(RawBuilder &b, const AttentionSpec &spec, const SplitStates &states, mlir::Value stepRow,
+                      mlir::Value split, mlir::Value head);
+// Where a head's result goes in `out`, (rows, numHeads * valueDim), rows outStride floats apart.
+mlir::Value outputRow(RawBuilder &b, const AttentionSpec &spec, mlir::Value out, mlir::Value outStride, mlir::Value row,
+                      mlir::Value head);
 
 // Emits the steps of a tile into a kernel. Tile row r is token r / group, head r % group.
 class AttentionTile {

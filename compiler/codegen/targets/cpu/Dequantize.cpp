@@ -2,6 +2,9 @@
 
 #include "compiler/codegen/targets/cpu/Dequantize.h"
 
+#include "compiler/codegen/KernelCalls.h"
+#include "compiler/codegen/KernelSignatures.h"
+#include "compiler/codegen/targets/cpu/CpuKernels.h"
 #include "compiler/codegen/targets/cpu/KernelBuilder.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -93,14 +96,34 @@ void RowReader::copyBlock(Value block, Value out) {
 }
 
 func::FuncOp heddle::buildEmbedding(ModuleOp module, StringRef name, const EmbeddingSpec &spec) {
-  KernelBuilder b(module, name, "pppiii");
-  Value ids = b.argument(0), weights = b.argument(1), out = b.argument(2), outStride = b.argument(5);
-  b.loop(b.argument(3), b.argument(4), 1, [&](Value row) {
-    Value id = arith::ExtUIOp::create(b, b.i64, b.load(b.i32, b.at(ids, b.mul(row, 4))));
+  KernelBuilder b(module, name, parameterTypes<EmbeddingCall>(module.getContext()));
+  auto call = argumentsOf<EmbeddingCall>(b.function);
+  b.loop(call.rowBegin, call.rowEnd, 1, [&](Value row) {
+    Value id = arith::ExtUIOp::create(b, b.i64, b.load(b.i32, b.at(call.ids, b.mul(row, 4))));
     Value panel = b.divide(id, lanes);
     Value lane = b.sub(id, b.mul(panel, lanes));
-    RowReader reader(b, spec, b.at(weights, b.mul(panel, spec.layout.panelBytes(spec.k))), lane);
-    reader.copyTo(b.at(out, b.mul(b.mul(row, outStride), 4)));
+    RowReader reader(b, spec, b.at(call.weights, b.mul(panel, spec.layout.panelBytes(spec.k))), lane);
+    reader.copyTo(b.at(call.out, b.mul(b.mul(row, call.outStride), 4)));
   });
   return b.finish();
+}
+
+namespace {
+
+class Dequantize : public KernelEmitterOf<DequantizeOp> {
+public:
+protected:
+  FailureOr<std::string> nameOf(DequantizeOp op) const override { return signatureOf(op, /*countsRows=*/false); }
+  FailureOr<Kernels> build(DequantizeOp op, StringRef name, KernelModule &module) const override {
+    FailureOr<EmbeddingSpec> spec = specOf(op);
+    if (failed(spec))
+      return failure();
+    return oneKernel(module.once(name, [&] { return buildEmbedding(module.code, name, *spec); }));
+  }
+};
+
+} // namespace
+
+std::unique_ptr<KernelEmitter> heddle::cpu::dequantize() {
+  return std::make_unique<Dequantize>();
 }

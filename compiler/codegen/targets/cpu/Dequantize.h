@@ -4,26 +4,14 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_DEQUANTIZE_H
 #define HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_DEQUANTIZE_H
 
-#include "compiler/codegen/Target.h"
-#include "compiler/weights/PackedLayout.h"
+#include "compiler/codegen/KernelSpecs.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace heddle {
 
-struct EmbeddingSpec {
-  PackedLayout layout;
-  int64_t k = 0;   // hidden_size
-  float scale = 1; // every value is multiplied by it, in f32
-};
-
-// Adds to `module`
-//   void name(const int32_t *ids,      // (rowEnd): each a row of W, not checked
-//             const uint8_t *weights,  // W packed, 64-byte aligned
-//             float *out,              // (rowEnd, K), row stride outStride elements
-//             int64_t rowBegin, int64_t rowEnd, int64_t outStride)
-// which writes out[r] = scale * W[ids[r]] for rowBegin <= r < rowEnd.
+// Adds to `module` the function `name`, called with an EmbeddingCall.
 mlir::func::FuncOp buildEmbedding(mlir::ModuleOp module, llvm::StringRef name, const EmbeddingSpec &spec);
 
 } // namespace heddle

@@ -5,6 +5,7 @@
 
 #include "compiler/codegen/targets/cpu/FlashAttention.h"
 
+#include "compiler/codegen/KernelCalls.h"
 #include "compiler/codegen/targets/cpu/AttentionTile.h"
 
 #include <cstddef>
@@ -145,10 +146,9 @@ func::FuncOp heddle::buildFlashAttention(ModuleOp module, StringRef name, const 
   AttentionSpec dense = spec;
   dense.isDense = true;
   RawBuilder b(module.getLoc(), module.getContext());
-  Type i64 = b.getI64Type();
-  func::FuncOp function = beginFunction(b, module, name, {b.pointerType(), i64, i64});
-  FlashAttentionEmitter(b, function.getArgument(0), dense, target)
-      .emit(function.getArgument(1), function.getArgument(2));
+  func::FuncOp function = beginFunction(b, module, name, parameterTypes<TaskCall>(b.getContext()));
+  auto task = argumentsOf<TaskCall>(function);
+  FlashAttentionEmitter(b, task.call, dense, target).emit(task.thread, task.numThreads);
   func::ReturnOp::create(b);
   return function;
 }

@@ -11,7 +11,7 @@
 using namespace mlir;
 using namespace heddle;
 
-KernelBuilder::KernelBuilder(ModuleOp module, StringRef name, StringRef signature)
+KernelBuilder::KernelBuilder(ModuleOp module, StringRef name, ArrayRef<Type> parameters)
     : ImplicitLocOpBuilder(module.getLoc(), module.getContext()) {
   ptr = LLVM::LLVMPointerType::get(getContext());
   f16 = getF16Type();
@@ -22,11 +22,8 @@ KernelBuilder::KernelBuilder(ModuleOp module, StringRef name, StringRef signatur
   i64 = getI64Type();
   v16f32 = vec(16, f32);
   v16i32 = vec(16, i32);
-  SmallVector<Type> inputs;
-  for (char kind : signature)
-    inputs.push_back(kind == 'p' ? ptr : i64);
   setInsertionPointToEnd(module.getBody());
-  function = func::FuncOp::create(*this, name, getFunctionType(inputs, {}));
+  function = func::FuncOp::create(*this, name, getFunctionType(parameters, {}));
   // A kernel calls nothing: no loop is turned into memset or memcpy.
   function->setAttr("passthrough", getStrArrayAttr({"no-builtins"}));
   setInsertionPointToStart(function.addEntryBlock());

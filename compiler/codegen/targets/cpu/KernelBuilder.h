@@ -12,8 +12,8 @@ namespace heddle {
 
 class KernelBuilder : public mlir::ImplicitLocOpBuilder {
 public:
-  // Starts the function `name` at the end of `module`; `p` in `signature` is a pointer, `i` an i64.
-  KernelBuilder(mlir::ModuleOp module, llvm::StringRef name, llvm::StringRef signature);
+  // Starts the function `name` at the end of `module`.
+  KernelBuilder(mlir::ModuleOp module, llvm::StringRef name, llvm::ArrayRef<mlir::Type> parameters);
   mlir::func::FuncOp function;
   mlir::Value argument(unsigned index) { return function.getArgument(index); }
   // Ends the function.

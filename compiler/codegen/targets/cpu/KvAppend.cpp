@@ -2,7 +2,10 @@
 
 #include "compiler/codegen/targets/cpu/KvAppend.h"
 
+#include "compiler/codegen/KernelCalls.h"
+#include "compiler/codegen/KernelSignatures.h"
 #include "compiler/codegen/SequenceAccess.h"
+#include "compiler/codegen/targets/cpu/CpuKernels.h"
 #include "runtime/model/ModelAbi.h"
 
 using namespace mlir;
@@ -24,29 +27,47 @@ static void storeHeads(RawBuilder &b, const KvAppendSpec &spec, int64_t headDim,
 
 func::FuncOp heddle::buildKvAppend(ModuleOp module, StringRef name, const KvAppendSpec &spec, const CpuTarget &target) {
   RawBuilder b(module.getLoc(), module.getContext());
-  Type pointer = b.pointerType(), size = b.getI64Type();
-  func::FuncOp function =
-      beginFunction(b, module, name, {pointer, pointer, size, size, pointer, pointer, pointer, size, size, size, size});
-  auto argument = [&](unsigned index) -> Value { return function.getArgument(index); };
-  Value key = argument(0), value = argument(1), keyStride = argument(2), valueStride = argument(3);
-  Value rowSequence = argument(4), cachePositions = argument(5), sequences = argument(6);
-  Value kOffset = argument(7), vOffset = argument(8), rowBegin = argument(9), rowEnd = argument(10);
-
-  b.loop(rowBegin, rowEnd, 1, [&](Value row) {
-    SequenceValues sequence = loadSequence(b, sequences, b.loadIndex(b.at(rowSequence, row, sizeof(int32_t))));
-    Value position = b.loadIndex(b.at(cachePositions, row, sizeof(int32_t)));
+  func::FuncOp function = beginFunction(b, module, name, parameterTypes<KvAppendCall>(b.getContext()));
+  auto call = argumentsOf<KvAppendCall>(function);
+  b.loop(call.rowBegin, call.rowEnd, 1, [&](Value row) {
+    SequenceValues sequence =
+        loadSequence(b, call.sequences, b.loadIndex(b.at(call.rowSequence, row, sizeof(int32_t))));
+    Value position = b.loadIndex(b.at(call.cachePositions, row, sizeof(int32_t)));
     Value page = loadPage(b, sequence.pages, b.divide(position, pageTokens));
     Value slot = b.remainder(position, b.constant(pageTokens));
     unsigned lanes = target.vectorLanes();
     int64_t keyDim = spec.headDim, valueDim = spec.valueDim();
     int64_t latentDim = spec.isLatent ? keyDim + valueDim : 0;
-    Value valuePlane = spec.isLatent ? b.at(b.at(page, kOffset), keyDim * kvBytes(spec.kv)) : b.at(page, vOffset);
-    storeHeads(b, spec, keyDim, latentDim ? latentDim : keyDim, b.at(key, b.mul(row, keyStride), sizeof(float)),
-               b.at(page, kOffset), slot, lanes);
+    Value valuePlane =
+        spec.isLatent ? b.at(b.at(page, call.kOffset), keyDim * kvBytes(spec.kv)) : b.at(page, call.vOffset);
+    storeHeads(b, spec, keyDim, latentDim ? latentDim : keyDim,
+               b.at(call.key, b.mul(row, call.keyStride), sizeof(float)), b.at(page, call.kOffset), slot, lanes);
     if (valueDim)
       storeHeads(b, spec, valueDim, latentDim ? latentDim : valueDim,
-                 b.at(value, b.mul(row, valueStride), sizeof(float)), valuePlane, slot, lanes);
+                 b.at(call.value, b.mul(row, call.valueStride), sizeof(float)), valuePlane, slot, lanes);
   });
   func::ReturnOp::create(b);
   return function;
+}
+
+namespace {
+
+class KvAppend : public KernelEmitterOf<KvAppendOp> {
+public:
+  explicit KvAppend(const CpuTarget &target) : target(target) {}
+
+protected:
+  FailureOr<std::string> nameOf(KvAppendOp op) const override { return std::string("kv_append"); }
+  FailureOr<Kernels> build(KvAppendOp op, StringRef name, KernelModule &module) const override {
+    return oneKernel(module.once(name, [&] { return buildKvAppend(module.code, name, specOf(op), target); }));
+  }
+
+private:
+  const CpuTarget &target;
+};
+
+} // namespace
+
+std::unique_ptr<KernelEmitter> heddle::cpu::kvAppend(const CpuTarget &target) {
+  return std::make_unique<KvAppend>(target);
 }

@@ -4,10 +4,11 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_MATMULEMITTER_H
 #define HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_MATMULEMITTER_H
 
+#include "compiler/codegen/KernelCalls.h"
 #include "compiler/codegen/targets/cpu/Bf16Pairs.h"
 #include "compiler/codegen/targets/cpu/KernelBuilder.h"
-#include "compiler/codegen/targets/cpu/PackedMatmul.h"
 #include "compiler/codegen/targets/cpu/MatmulTiles.h"
+#include "compiler/codegen/targets/cpu/PackedMatmul.h"
 #include "compiler/codegen/targets/cpu/TileUnit.h"
 
 #include <optional>
@@ -111,8 +112,7 @@ private:
   const CpuTarget &target;
   MatmulTiles tiles;
   Bf16Pairs pairs;
-  mlir::Value act, actScales, actSums, weights, bias, out, rows, actStride, outStride, panelBegin, panelEnd, rowIndex,
-      rowScale;
+  const MatmulCall call;
   mlir::Value scratch, partials, terms;
   std::optional<TileUnit> tileUnit;
   mlir::Value staged, unitDots, unitCodes;

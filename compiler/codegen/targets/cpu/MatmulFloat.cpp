@@ -21,7 +21,7 @@ void MatmulEmitter::emitFloat() {
   partials = b.stack(many.panels * tiles.rowBlock * lineBytes);
   if (usesTileUnit())
     return emitTileUnit();
-  Value few = b.lessThan(rows, b.index(tiles.floatFew.heights.front() + 1));
+  Value few = b.lessThan(call.rows, b.index(tiles.floatFew.heights.front() + 1));
   b.branch(few, [&] { emitFewRows(tiles.floatFew); }, [&] { emitManyRows(many); });
 }
 
@@ -57,7 +57,7 @@ Value MatmulEmitter::multiplyAdd(Value activation, Value line, Value sum) {
 
 void MatmulEmitter::emitFewRows(const MatmulTile &tile) {
   forPanels(tile.panels, [&](Value panel, int64_t panels) {
-    forRows(tile.heights, b.index(0), rows, [&](Value row, int64_t height) {
+    forRows(tile.heights, b.index(0), call.rows, [&](Value row, int64_t height) {
       Values panelAddresses, rowAddresses;
       for (int64_t p = 0; p < panels; ++p)
         panelAddresses.push_back(panelAddress(b.add(panel, p)));
@@ -150,8 +150,8 @@ SmallVector<Value> MatmulEmitter::accumulateBlock(ValuesRef blocks, ValuesRef ac
 
 void MatmulEmitter::emitManyRows(const MatmulTile &tile) {
   forPanels(tile.panels, [&](Value panel, int64_t panels) {
-    b.loop(b.index(0), rows, tiles.rowBlock, [&](Value rowBegin) {
-      emitRowBlock(tile, panel, panels, rowBegin, b.minimum(rows, b.add(rowBegin, tiles.rowBlock)));
+    b.loop(b.index(0), call.rows, tiles.rowBlock, [&](Value rowBegin) {
+      emitRowBlock(tile, panel, panels, rowBegin, b.minimum(call.rows, b.add(rowBegin, tiles.rowBlock)));
     });
   });
 }

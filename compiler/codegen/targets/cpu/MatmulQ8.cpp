@@ -29,8 +29,8 @@ void MatmulEmitter::emitQ8() {
   if (usesInt8Tiles())
     beginQ8Unit();
   // compute
-  b.loop(b.index(0), rows, rowBlock, [&](Value begin) {
-    Value end = b.minimum(rows, b.add(begin, rowBlock));
+  b.loop(b.index(0), call.rows, rowBlock, [&](Value begin) {
+    Value end = b.minimum(call.rows, b.add(begin, rowBlock));
     auto rowTerms = [&](Value row) { return b.at(terms, b.mul(b.sub(row, begin), rowBytes)); };
     b.loop(begin, end, 1, [&](Value row) { emitQ8Terms(storedRow(row), rowTerms(row)); });
     forPanels(tiles.q8.panels, [&](Value panel, int64_t panels) {
@@ -49,8 +49,8 @@ void MatmulEmitter::emitQ8Terms(Value row, Value rowTerms) {
   const PackedLayout &layout = spec.layout;
   if (!layout.hasMin && !zeroPoint)
     return;
-  Value sums = b.at(actSums, b.mul(row, spec.k / sumValues * 4));
-  Value scales = b.at(actScales, b.mul(row, spec.k / scaleValues * 4));
+  Value sums = b.at(call.actSums, b.mul(row, spec.k / sumValues * 4));
+  Value scales = b.at(call.actScales, b.mul(row, spec.k / scaleValues * 4));
   int64_t sumsPerBlock = layout.block / sumValues;
   b.loop(b.index(0), b.index(spec.k / layout.block), 1, [&](Value block) {
     Value sum = b.load(b.i32, b.at(sums, b.mul(block, 4 * sumsPerBlock)));
@@ -70,7 +70,7 @@ void MatmulEmitter::emitQ8Tile(Value panel, int64_t panels, Value row, int64_t h
   SmallVector<Q8Row> tileRows;
   for (int64_t r = 0; r < height; ++r) {
     Value stored = storedRow(b.add(row, r));
-    tileRows.push_back({activationRow(b.add(row, r)), b.at(actScales, b.mul(stored, spec.k / scaleValues * 4)),
+    tileRows.push_back({activationRow(b.add(row, r)), b.at(call.actScales, b.mul(stored, spec.k / scaleValues * 4)),
                         b.at(tileTerms, r * (spec.k / layout.block * 4))});
   }
   Values panelAddresses;

@@ -44,14 +44,14 @@ void MatmulEmitter::endQ8Unit() {
 }
 
 Value MatmulEmitter::fillsQ8Unit() {
-  return b.lessThan(b.index(q8UnitRows() - 1), rows);
+  return b.lessThan(b.index(q8UnitRows() - 1), call.rows);
 }
 
 // What emitQ8Dots gives, of as many rows as a tile has; panels in their order.
 SmallVector<Value> MatmulEmitter::emitQ8UnitDots(BlockReader &weights, ArrayRef<Q8Row> blockRows, int64_t p) {
   Value lineStride = b.index(lineBytes), dots = b.at(unitDots, p * blockRows.size() * lineBytes);
   if (p == 0)
-    tileUnit->load(activationTile, blockRows.front().codes, actStride);
+    tileUnit->load(activationTile, blockRows.front().codes, call.actStride);
   tileUnit->load(weightTile(p), unitCodesOf(weights, p), lineStride);
   tileUnit->clear(sumTile(p));
   tileUnit->multiplyAdd("tdpbsud", sumTile(p), activationTile, weightTile(p));

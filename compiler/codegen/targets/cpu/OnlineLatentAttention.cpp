@@ -2,13 +2,19 @@
 
 #include "compiler/codegen/targets/cpu/OnlineLatentAttention.h"
 
-#include "compiler/codegen/targets/cpu/AttentionTile.h"
+#include "compiler/codegen/KernelCalls.h"
+#include "compiler/codegen/KernelSignatures.h"
 #include "compiler/codegen/SequenceAccess.h"
+#include "compiler/codegen/targets/cpu/AttentionTile.h"
+#include "compiler/codegen/targets/cpu/CpuKernels.h"
+#include "compiler/codegen/targets/cpu/PackedMatmul.h"
 #include "compiler/weights/PackedLayout.h"
 #include "runtime/model/ModelAbi.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/bit.h"
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -68,7 +74,7 @@ public:
   // Floats of a row of scratch before what folded queries attend to.
   int64_t attendedBegin() const { return spec.dims.numHeads * spec.dims.cachedDim(); }
   Value scratchRow(Value row, int64_t column = 0) {
-    return b.at(scratch, b.add(b.mul(row, spec.dims.scratchDim()), column), floatBytes);
+    return b.at(call.scratch, b.add(b.mul(row, spec.dims.scratchDim()), column), floatBytes);
   }
   // `body` for each sequence whose body this is.
   void forEachSequence(bool isAbsorbed, function_ref<void(Value index, const SequenceValues &)> body);
@@ -86,7 +92,7 @@ public:
   RawBuilder b;
   const LatentAttentionSpec &spec;
   func::FuncOp function;
-  Value q, out, scratch, keyUps, keyFolds, valueUps, sequences, numSequences, kOffset, qStride, outStride, isFixed;
+  LatentAttentionCall call;
   Value thread, numThreads; // i64
 
 private:
@@ -97,16 +103,10 @@ private:
 
 LatentKernel::LatentKernel(ModuleOp module, StringRef name, const LatentAttentionSpec &spec)
     : b(module.getLoc(), module.getContext()), spec(spec) {
-  Type pointer = b.pointerType(), size = b.getI64Type(), index = b.getI32Type();
-  function = beginFunction(
-      b, module, name,
-      {pointer, pointer, pointer, pointer, pointer, pointer, pointer, size, size, size, size, size, index, index});
-  Value *const arguments[] = {&q,         &out,          &scratch, &keyUps,  &keyFolds,  &valueUps,
-                              &sequences, &numSequences, &kOffset, &qStride, &outStride, &isFixed};
-  for (auto [position, argument] : llvm::enumerate(arguments))
-    *argument = function.getArgument(position);
-  thread = arith::ExtSIOp::create(b, size, function.getArgument(12));
-  numThreads = arith::ExtSIOp::create(b, size, function.getArgument(13));
+  function = beginFunction(b, module, name, parameterTypes<LatentAttentionCall>(b.getContext()));
+  call = argumentsOf<LatentAttentionCall>(function);
+  thread = b.extend(call.thread);
+  numThreads = b.extend(call.numThreads);
 }
 
 // queries * (rebuild + keys * latent) > keys * rebuild: KernelOps.td.
@@ -116,12 +116,12 @@ Value LatentKernel::isMaterialised(const SequenceValues &sequence) {
   int64_t rebuild = spec.dims.rebuildCost(), latent = spec.dims.latentCost();
   Value absorbed = b.mul(sequence.numRows, b.add(b.mul(sequence.length, latent), rebuild));
   Value cheaper = b.lessThan(b.mul(sequence.length, rebuild), absorbed);
-  return arith::AndIOp::create(b, cheaper, b.equal(isFixed, b.constant(0)));
+  return arith::AndIOp::create(b, cheaper, b.equal(call.isFixed, b.constant(0)));
 }
 
 void LatentKernel::forEachSequence(bool isAbsorbed, function_ref<void(Value, const SequenceValues &)> body) {
-  b.loop(b.constant(0), numSequences, 1, [&](Value index) {
-    SequenceValues sequence = loadSequence(b, sequences, index);
+  b.loop(b.constant(0), call.numSequences, 1, [&](Value index) {
+    SequenceValues sequence = loadSequence(b, call.sequences, index);
     Value chosen = isMaterialised(sequence);
     if (isAbsorbed)
       chosen = arith::XOrIOp::create(b, chosen, arith::ConstantOp::create(b, b.getBoolAttr(true)));
@@ -131,11 +131,16 @@ void LatentKernel::forEachSequence(bool isAbsorbed, function_ref<void(Value, con
 
 void LatentKernel::multiply(func::FuncOp matmul, Value act, Value actStride, Value weights, Value to, Value toStride,
                             Value rows, int64_t n) {
-  Value null = LLVM::ZeroOp::create(b, b.pointerType());
-  int64_t panels = (n + PackedLayout::panelRows - 1) / PackedLayout::panelRows;
-  func::CallOp::create(
-      b, matmul,
-      ValueRange{act, null, null, weights, null, to, rows, actStride, toStride, b.constant(0), b.constant(panels)});
+  MatmulCall product;
+  product.act = act;
+  product.weights = weights;
+  product.out = to;
+  product.rows = rows;
+  product.actStride = actStride;
+  product.outStride = toStride;
+  product.panelBegin = b.constant(0);
+  product.panelEnd = b.constant(llvm::divideCeil(n, PackedLayout::panelRows));
+  func::CallOp::create(b, matmul, operandsOf(b, b.getLoc(), product));
 }
 
 void LatentKernel::copyFloats(Value from, Value to, int64_t count, unsigned lanes) {
@@ -150,15 +155,17 @@ func::FuncOp heddle::buildLatentFold(ModuleOp module, StringRef name, const Late
   const LatentDims &dims = spec.dims;
   // Heads outside: a head's matrix stays in the cache for all sequences.
   k.forEachHead([&](Value head) {
-    Value weights = b.at(k.keyFolds, b.divide(head, k.group()), spec.foldBytes);
+    Value weights = b.at(k.call.keyFolds, b.divide(head, k.group()), spec.foldBytes);
     k.forEachSequence(true, [&](Value, const SequenceValues &sequence) {
-      Value from = b.at(b.at(k.q, b.mul(sequence.firstRow, k.qStride), floatBytes), head, dims.queryDim() * floatBytes);
+      Value from = b.at(b.at(k.call.q, b.mul(sequence.firstRow, k.call.qStride), floatBytes), head,
+                        dims.queryDim() * floatBytes);
       Value to = b.at(k.scratchRow(sequence.firstRow), head, dims.cachedDim() * floatBytes);
-      k.multiply(matmulFold, from, k.qStride, weights, to, b.constant(dims.scratchDim()), sequence.numRows, dims.rank);
+      k.multiply(matmulFold, from, k.call.qStride, weights, to, b.constant(dims.scratchDim()), sequence.numRows,
+                 dims.rank);
       if (!dims.rope)
         return;
       b.loop(b.constant(0), sequence.numRows, 1, [&](Value row) {
-        Value rope = b.at(b.at(from, b.mul(row, k.qStride), floatBytes), dims.nope * floatBytes);
+        Value rope = b.at(b.at(from, b.mul(row, k.call.qStride), floatBytes), dims.nope * floatBytes);
         k.copyFloats(rope, b.at(b.at(to, row, dims.scratchDim() * floatBytes), dims.rank * floatBytes), dims.rope, 8);
       });
     });
@@ -170,15 +177,19 @@ func::FuncOp heddle::buildLatentAttend(ModuleOp module, StringRef name, const La
                                        func::FuncOp attention) {
   LatentKernel k(module, name, spec);
   RawBuilder &b = k.b;
-  Value stride = b.constant(spec.dims.scratchDim()), null = LLVM::ZeroOp::create(b, b.pointerType());
-  Value attended = b.at(k.scratch, k.attendedBegin() * floatBytes);
+  AttentionCall folded;
+  folded.q = k.call.scratch;
+  folded.out = b.at(k.call.scratch, k.attendedBegin() * floatBytes);
+  folded.numSequences = b.constant(1);
+  folded.kOffset = folded.vOffset = k.call.kOffset;
+  folded.qStride = folded.outStride = b.constant(spec.dims.scratchDim());
+  folded.numThreads = k.call.numThreads;
   k.forEachSequence(true, [&](Value index, const SequenceValues &) {
     // Each sequence begins with another thread, so that short ones spread.
     Value first = b.remainder(b.add(k.thread, index), k.numThreads);
-    Value turned = arith::TruncIOp::create(b, b.getI32Type(), first), threads = k.function.getArgument(13);
-    func::CallOp::create(b, attention,
-                         ValueRange{k.scratch, attended, b.at(k.sequences, index, sizeof(heddle_sequence)),
-                                    b.constant(1), k.kOffset, k.kOffset, stride, stride, null, turned, threads});
+    folded.thread = arith::TruncIOp::create(b, b.getI32Type(), first);
+    folded.sequences = b.at(k.call.sequences, index, sizeof(heddle_sequence));
+    func::CallOp::create(b, attention, operandsOf(b, b.getLoc(), folded));
   });
   return k.finish();
 }
@@ -189,11 +200,12 @@ func::FuncOp heddle::buildLatentProject(ModuleOp module, StringRef name, const L
   RawBuilder &b = k.b;
   const LatentDims &dims = spec.dims;
   k.forEachHead([&](Value head) {
-    Value weights = b.at(k.valueUps, b.divide(head, k.group()), spec.valueBytes);
+    Value weights = b.at(k.call.valueUps, b.divide(head, k.group()), spec.valueBytes);
     k.forEachSequence(true, [&](Value, const SequenceValues &sequence) {
       Value from = b.at(k.scratchRow(sequence.firstRow, k.attendedBegin()), head, dims.rank * floatBytes);
-      Value to = b.at(b.at(k.out, b.mul(sequence.firstRow, k.outStride), floatBytes), head, dims.value * floatBytes);
-      k.multiply(matmulValue, from, b.constant(dims.scratchDim()), weights, to, k.outStride, sequence.numRows,
+      Value to =
+          b.at(b.at(k.call.out, b.mul(sequence.firstRow, k.call.outStride), floatBytes), head, dims.value * floatBytes);
+      k.multiply(matmulValue, from, b.constant(dims.scratchDim()), weights, to, k.call.outStride, sequence.numRows,
                  dims.value);
     });
   });
@@ -257,7 +269,7 @@ void RebuildKernel::rebuildPage(const SequenceValues &sequence, Value pageIndex,
                                 Value values) {
   const LatentDims &dims = k.dims();
   Value rows = b.min(b.constant(pageTokens), b.sub(sequence.length, b.mul(pageIndex, pageTokens)));
-  Value cached = b.at(loadPage(b, sequence.pages, pageIndex), k.kOffset);
+  Value cached = b.at(loadPage(b, sequence.pages, pageIndex), k.call.kOffset);
   if (k.spec.kv != KvType::F32) {
     int64_t element = kvBytes(k.spec.kv);
     b.loop(b.constant(0), rows, 1, [&](Value row) {
@@ -269,10 +281,10 @@ void RebuildKernel::rebuildPage(const SequenceValues &sequence, Value pageIndex,
     cached = widened;
   }
   Value stride = b.constant(dims.cachedDim());
-  k.multiply(matmulKey, cached, stride, b.at(k.keyUps, kvHead, k.spec.keyBytes), keys, b.constant(dims.queryDim()),
+  k.multiply(matmulKey, cached, stride, b.at(k.call.keyUps, kvHead, k.spec.keyBytes), keys, b.constant(dims.queryDim()),
              rows, dims.nope);
-  k.multiply(matmulValue, cached, stride, b.at(k.valueUps, kvHead, k.spec.valueBytes), values, b.constant(dims.value),
-             rows, dims.value);
+  k.multiply(matmulValue, cached, stride, b.at(k.call.valueUps, kvHead, k.spec.valueBytes), values,
+             b.constant(dims.value), rows, dims.value);
   if (!dims.rope)
     return;
   b.loop(b.constant(0), rows, 1, [&](Value row) {
@@ -286,7 +298,7 @@ void RebuildKernel::attendTile(const SequenceValues &sequence, Value firstToken,
   auto [begin, end] = tile.visibleKeys(sequence, firstToken, values.numTokens);
   Value firstKey = b.max(begin, blockBegin), endKey = b.min(end, b.add(blockBegin, blockTokens));
   b.ifThen(b.lessThan(firstKey, endKey), [&] {
-    tile.loadQueries(values, tile.stepQueries(values, k.q, k.qStride));
+    tile.loadQueries(values, tile.stepQueries(values, k.call.q, k.call.qStride));
     // Page p of the sequence is page p - blockBegin / 64 of the block.
     values.sequence.pages = b.at(blockTable, b.mul(b.divide(blockBegin, pageTokens), -int64_t(sizeof(void *))));
     Value valueOffset = b.constant(pageTokens * k.dims().queryDim() * floatBytes);
@@ -320,7 +332,7 @@ void RebuildKernel::attendItem(const SequenceValues &sequence, Value kvHead) {
   });
   forEachTile([&](Value token) {
     forEachRow(tileAt(sequence, token, kvHead), [&](Value, RowState total, Value stepRow, Value head) {
-      Value row = b.at(k.out, b.mul(stepRow, k.outStride), floatBytes);
+      Value row = b.at(k.call.out, b.mul(stepRow, k.call.outStride), floatBytes);
       tile.storeOutput(total, b.at(row, head, k.dims().value * floatBytes));
     });
   });
@@ -348,4 +360,109 @@ func::FuncOp RebuildKernel::build() {
 func::FuncOp heddle::buildLatentRebuild(ModuleOp module, StringRef name, const LatentAttentionSpec &spec,
                                         const CpuTarget &target, func::FuncOp matmulKey, func::FuncOp matmulValue) {
   return RebuildKernel(module, name, spec, target, matmulKey, matmulValue).build();
+}
+
+namespace {
+
+class OnlineLatentAttention : public KernelEmitterOf<OnlineLatentAttentionOp> {
+public:
+  explicit OnlineLatentAttention(const CpuTarget &target) : target(target) {}
+
+protected:
+  FailureOr<std::string> nameOf(OnlineLatentAttentionOp op) const override;
+  FailureOr<Kernels> build(OnlineLatentAttentionOp op, StringRef name, KernelModule &module) const override;
+
+private:
+  // A product of f32 rows with (n, k) packed as `format`; `bytes` becomes what the matrix takes.
+  FailureOr<func::FuncOp> plainMatmul(OnlineLatentAttentionOp op, StringRef format, int64_t n, int64_t k,
+                                      int64_t &bytes, KernelModule &module) const;
+
+  const CpuTarget &target;
+};
+
+} // namespace
+
+static LatentAttentionSpec specOf(OnlineLatentAttentionOp op) {
+  LatentAttentionSpec spec;
+  spec.dims = op.getDims();
+  spec.form = op.getForm();
+  spec.scale = op.getScale().convertToDouble();
+  spec.window = op.getMask().getWindow();
+  spec.causal = op.getMask().getCausal();
+  spec.kv = kvTypeOf(op.getCache().getType());
+  return spec;
+}
+
+FailureOr<std::string> OnlineLatentAttention::nameOf(OnlineLatentAttentionOp op) const {
+  LatentAttentionSpec spec = specOf(op);
+  const LatentDims &dims = spec.dims;
+  std::string name =
+      llvm::formatv("_{0}_h{1}_kv{2}_r{3}_n{4}_p{5}_v{6}_w{7}_s{8}{9}", stringifyLatentForm(spec.form), dims.numHeads,
+                    dims.numKvHeads, dims.rank, dims.nope, dims.rope, dims.value, spec.window,
+                    llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.scale)), spec.causal ? "" : "_full");
+  for (std::optional<StringRef> format : {op.getKeyFormat(), op.getFoldFormat(), op.getValueFormat()})
+    name += "_" + format.value_or("none").str();
+  return name;
+}
+
+FailureOr<func::FuncOp> OnlineLatentAttention::plainMatmul(OnlineLatentAttentionOp op, StringRef format, int64_t n,
+                                                           int64_t k, int64_t &bytes, KernelModule &module) const {
+  FailureOr<PackedLayout> layout = layoutOf(op, format);
+  if (failed(layout))
+    return failure();
+  MatmulSpec spec;
+  spec.layout = *layout;
+  spec.n = n;
+  spec.k = k;
+  bytes = layout->bytes(n, k);
+  std::string name = matmulName(format, n, k);
+  return module.once(name, [&] { return buildMatmul(module.code, name, spec, target); });
+}
+
+// The bodies that the op's form asks for. `suffix` tells them from those of other ops.
+FailureOr<Kernels> OnlineLatentAttention::build(OnlineLatentAttentionOp op, StringRef suffix,
+                                                KernelModule &module) const {
+  LatentAttentionSpec spec = specOf(op);
+  const LatentDims &dims = spec.dims;
+  std::string error;
+  if (failed(verifyAttention(spec.absorbed(), error)) || failed(verifyAttention(spec.rebuilt(), error)))
+    return op.emitError(error);
+  auto once = [&](const char *body, function_ref<func::FuncOp(StringRef)> make) {
+    std::string name = (body + suffix).str();
+    return *module.once(name, [&] { return make(name); });
+  };
+  Kernels kernels;
+  ModuleOp code = module.code;
+  FailureOr<func::FuncOp> matmulValue =
+      plainMatmul(op, *op.getValueFormat(), dims.value, dims.rank, spec.valueBytes, module);
+  if (failed(matmulValue))
+    return failure();
+  if (spec.form != LatentForm::Materialised) {
+    FailureOr<func::FuncOp> matmulFold =
+        plainMatmul(op, *op.getFoldFormat(), dims.rank, dims.nope, spec.foldBytes, module);
+    if (failed(matmulFold))
+      return failure();
+    kernels.push_back(
+        once("latent_fold", [&](StringRef name) { return buildLatentFold(code, name, spec, *matmulFold); }));
+    func::FuncOp attention =
+        once("latent_attention", [&](StringRef name) { return buildAttention(code, name, spec.absorbed(), target); });
+    kernels.push_back(
+        once("latent_attend", [&](StringRef name) { return buildLatentAttend(code, name, spec, attention); }));
+    kernels.push_back(
+        once("latent_project", [&](StringRef name) { return buildLatentProject(code, name, spec, *matmulValue); }));
+  }
+  if (spec.form != LatentForm::Absorbed) {
+    FailureOr<func::FuncOp> matmulKey =
+        plainMatmul(op, *op.getKeyFormat(), dims.nope, dims.rank, spec.keyBytes, module);
+    if (failed(matmulKey))
+      return failure();
+    kernels.push_back(once("latent_rebuild", [&](StringRef name) {
+      return buildLatentRebuild(code, name, spec, target, *matmulKey, *matmulValue);
+    }));
+  }
+  return kernels;
+}
+
+std::unique_ptr<KernelEmitter> heddle::cpu::onlineLatentAttention(const CpuTarget &target) {
+  return std::make_unique<OnlineLatentAttention>(target);
 }

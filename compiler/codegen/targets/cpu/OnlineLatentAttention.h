@@ -24,16 +24,7 @@ struct LatentAttentionSpec {
   AttentionSpec rebuilt() const;
 };
 
-// All four kernels take
-//   (const float *q,              // (rows, num_heads * (nope + rope)), rows qStride floats apart
-//    float *out,                  // (rows, num_heads * value), rows outStride floats apart
-//    float *scratch,              // (rows, dims.scratchDim())
-//    const uint8_t *keyUps, const uint8_t *keyFolds, const uint8_t *valueUps,  // packed, or null where a body needs none
-//    const heddle_sequence *sequences, int64_t numSequences,
-//    int64_t kOffset,             // bytes of this layer's rows inside a page
-//    int64_t qStride, int64_t outStride,
-//    int64_t isFixed,             // not 0: `automatic` is `absorbed`
-//    int32_t thread, int32_t numThreads)
+// All four kernels are called with a LatentAttentionCall
 // and serve the sequences that their body is chosen for. `matmul…` are plain f32 products (buildMatmul) with the packed
 // matrices of one head, `attention` is buildAttention's for spec.absorbed().
 

@@ -2,7 +2,9 @@
 
 #include "compiler/codegen/targets/cpu/PackedMatmul.h"
 
+#include "compiler/codegen/KernelSignatures.h"
 #include "compiler/codegen/VectorMath.h"
+#include "compiler/codegen/targets/cpu/CpuKernels.h"
 #include "compiler/codegen/targets/cpu/MatmulEmitter.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -13,25 +15,17 @@ using namespace mlir;
 using namespace heddle;
 
 MatmulEmitter::MatmulEmitter(ModuleOp module, StringRef name, const MatmulSpec &spec, const CpuTarget &target)
-    : b(module, name, spec.rows == MatmulRows::Dense ? "ppppppiiiii" : "ppppppiiiiipp"), spec(spec), target(target),
-      tiles(matmulTiles(target)), pairs(b, target) {
-  Value *arguments[] = {&act,  &actScales, &actSums,   &weights,    &bias,    &out,
-                        &rows, &actStride, &outStride, &panelBegin, &panelEnd};
-  for (auto [position, argument] : llvm::enumerate(arguments))
-    *argument = b.argument(position);
+    : b(module, name, parameterTypes<MatmulCall>(module.getContext(), formOf(spec))), spec(spec), target(target),
+      tiles(matmulTiles(target)), pairs(b, target), call(argumentsOf<MatmulCall>(b.function, formOf(spec))) {
   if (spec.isGated())
     for (MatmulTile *tile : {&tiles.floatFew, &tiles.floatMany, &tiles.tileUnit, &tiles.q8})
       tile->makePaired();
-  if (spec.rows != MatmulRows::Dense) {
-    rowIndex = b.argument(11);
-    rowScale = b.argument(12);
-  }
 }
 
 void MatmulEmitter::forPanels(int64_t panels, function_ref<void(Value, int64_t)> body) {
   int64_t least = spec.isGated() ? 2 : 1;
   int64_t most = std::max(panels / least * least, least);
-  Value begin = b.mul(panelBegin, least), end = b.mul(panelEnd, least);
+  Value begin = b.mul(call.panelBegin, least), end = b.mul(call.panelEnd, least);
   Value whole = b.wholeSteps(begin, end, most);
   b.loop(begin, whole, most, [&](Value panel) { body(panel, most); });
   if (most > least)
@@ -48,11 +42,11 @@ void MatmulEmitter::forRows(ArrayRef<int64_t> heights, Value begin, Value end,
 }
 
 Value MatmulEmitter::panelAddress(Value panel) {
-  return b.at(weights, b.mul(panel, spec.layout.panelBytes(spec.k)));
+  return b.at(call.weights, b.mul(panel, spec.layout.panelBytes(spec.k)));
 }
 
 Value MatmulEmitter::indirect(Value row) {
-  return arith::ExtUIOp::create(b, b.i64, b.load(b.i32, b.at(rowIndex, b.mul(row, 4))));
+  return arith::ExtUIOp::create(b, b.i64, b.load(b.i32, b.at(call.rowIndex, b.mul(row, 4))));
 }
 
 Value MatmulEmitter::storedRow(Value row) {
@@ -61,7 +55,7 @@ Value MatmulEmitter::storedRow(Value row) {
 
 Value MatmulEmitter::activationRow(Value row) {
   int64_t width = spec.activation == MatmulActivation::Q8 ? 1 : activationBytes();
-  return b.at(act, b.mul(b.mul(storedRow(row), actStride), width));
+  return b.at(call.act, b.mul(b.mul(storedRow(row), call.actStride), width));
 }
 
 SmallVector<Value> MatmulEmitter::zeros(int64_t count) {
@@ -108,8 +102,8 @@ void MatmulEmitter::storePanel(Value sum, Value gate, Value panel, Value row) {
   Value column = b.mul(panel, lanes);
   bool scattered = spec.rows == MatmulRows::Scattered;
   Value outRow = scattered ? indirect(row) : row;
-  Value address = b.at(out, b.mul(b.add(b.mul(outRow, outStride), column), 4));
-  Value biasAddress = b.at(bias, b.mul(column, 4));
+  Value address = b.at(call.out, b.mul(b.add(b.mul(outRow, call.outStride), column), 4));
+  Value biasAddress = b.at(call.bias, b.mul(column, 4));
   Value mask; // of the lanes that are columns of W, where the last panel is not full
   if (spec.n % lanes) {
     SmallVector<int32_t> lane(lanes);
@@ -126,7 +120,7 @@ void MatmulEmitter::storePanel(Value sum, Value gate, Value panel, Value row) {
   else if (spec.epilogue != MatmulEpilogue::None)
     sum = activate(sum);
   if (scattered)
-    sum = b.fma(b.splat(b.load(b.f32, b.at(rowScale, b.mul(row, 4)))), sum, loadLanes(address));
+    sum = b.fma(b.splat(b.load(b.f32, b.at(call.rowScale, b.mul(row, 4)))), sum, loadLanes(address));
   else if (spec.accumulate)
     sum = b.add(sum, loadLanes(address));
   mask ? b.storeMasked(sum, address, mask) : b.store(sum, address);
@@ -148,4 +142,29 @@ FailureOr<func::FuncOp> heddle::buildMatmul(ModuleOp module, StringRef name, con
   MatmulEmitter emitter(module, name, spec, target);
   q8 ? emitter.emitQ8() : emitter.emitFloat();
   return emitter.finish();
+}
+
+namespace {
+
+class PackedMatmul : public KernelEmitterOf<PackedMatmulOp> {
+public:
+  explicit PackedMatmul(const CpuTarget &target) : target(target) {}
+
+protected:
+  FailureOr<std::string> nameOf(PackedMatmulOp op) const override { return signatureOf(op); }
+  FailureOr<Kernels> build(PackedMatmulOp op, StringRef name, KernelModule &module) const override {
+    FailureOr<MatmulSpec> spec = specOf(op);
+    if (failed(spec))
+      return failure();
+    return oneKernel(module.once(name, [&] { return buildMatmul(module.code, name, *spec, target); }));
+  }
+
+private:
+  const CpuTarget &target;
+};
+
+} // namespace
+
+std::unique_ptr<KernelEmitter> heddle::cpu::packedMatmul(const CpuTarget &target) {
+  return std::make_unique<PackedMatmul>(target);
 }

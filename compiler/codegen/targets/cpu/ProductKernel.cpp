@@ -2,6 +2,7 @@
 
 #include "compiler/codegen/targets/cpu/ProductKernel.h"
 
+#include "compiler/codegen/KernelCalls.h"
 #include "compiler/codegen/targets/cpu/KernelBuilder.h"
 #include "compiler/codegen/targets/cpu/MatmulTiles.h"
 
@@ -24,14 +25,15 @@ namespace {
 class ProductEmitter {
 public:
   ProductEmitter(ModuleOp module, StringRef name, const CpuTarget &target)
-      : b(module, name, "pii"), tile(matmulTiles(target).floatMany) {}
+      : b(module, name, parameterTypes<TaskCall>(module.getContext())), task(argumentsOf<TaskCall>(b.function)),
+        tile(matmulTiles(target).floatMany) {}
   func::FuncOp emit();
 
 private:
   using Values = SmallVector<Value>;
 
-  Value field(size_t offset) { return b.load(b.i64, b.at(b.argument(0), int64_t(offset)), 8); }
-  Value pointerField(size_t offset) { return b.load(b.ptr, b.at(b.argument(0), int64_t(offset)), 8); }
+  Value field(size_t offset) { return b.load(b.i64, b.at(task.call, int64_t(offset)), 8); }
+  Value pointerField(size_t offset) { return b.load(b.ptr, b.at(task.call, int64_t(offset)), 8); }
   Value quotient(Value x, Value y) { return arith::DivUIOp::create(b, x, y); }
   Value remainder(Value x, Value y) { return arith::RemUIOp::create(b, x, y); }
   Value blocks(Value size, int64_t block) { return b.divide(b.add(size, block - 1), block); }
@@ -48,6 +50,7 @@ private:
   Value maskOf(Value panel);
 
   KernelBuilder b;
+  TaskCall task;
   MatmulTile tile;
   Value matrixA, matrixB, matrixC; // of the item
   Value m, n, k, aRow, aColumn, bRow, bColumn, cRow;
@@ -67,11 +70,11 @@ func::FuncOp ProductEmitter::emit() {
   // compute: an item is a block of rows and a chunk of panels of one outer index; threads take items that follow each other
   Values items = b.loop(b.index(0), field(offsetof(ProductCall, numOuter)), 1, {b.mul(numChunks, numRowBlocks)},
                         [&](Value outer, ArrayRef<Value> carried) {
-                          Value entry = b.at(b.argument(0), b.mul(outer, sizeof(ProductCall::Outer)));
+                          Value entry = b.at(task.call, b.mul(outer, sizeof(ProductCall::Outer)));
                           Value size = b.load(b.i64, b.at(entry, int64_t(offsetof(ProductCall, outer))), 8);
                           return Values{b.mul(carried[0], size)};
                         });
-  Value thread = b.argument(1), numThreads = b.argument(2);
+  Value thread = task.thread, numThreads = task.numThreads;
   Value begin = quotient(b.mul(items[0], thread), numThreads),
         end = quotient(b.mul(items[0], b.add(thread, 1)), numThreads);
   b.loop(begin, end, 1, [&](Value item) { emitItem(item); });
@@ -93,7 +96,7 @@ void ProductEmitter::moveToOuter(Value outer) {
   Value zero = b.index(0);
   Values at = b.loop(zero, field(offsetof(ProductCall, numOuter)), 1, {outer, zero, zero, zero},
                      [&](Value loop, ArrayRef<Value> carried) {
-                       Value entry = b.at(b.at(b.argument(0), int64_t(offsetof(ProductCall, outer))),
+                       Value entry = b.at(b.at(task.call, int64_t(offsetof(ProductCall, outer))),
                                           b.mul(loop, sizeof(ProductCall::Outer)));
                        auto load = [&](size_t offset) { return b.load(b.i64, b.at(entry, int64_t(offset)), 8); };
                        Value size = load(offsetof(ProductCall::Outer, size)), index = remainder(carried[0], size);

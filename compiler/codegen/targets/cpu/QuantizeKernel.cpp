@@ -31,12 +31,11 @@ static void quantizeBlock(KernelBuilder &b, Value in, Value codes, Value scale, 
 
 func::FuncOp heddle::buildQuantizeRows(ModuleOp module, StringRef name, int64_t k) {
   assert(k % 32 == 0 && "activations are quantised 32 at a time");
-  KernelBuilder b(module, name, "ppppiii");
-  Value in = b.argument(0), codes = b.argument(1), scales = b.argument(2), sums = b.argument(3);
-  Value inStride = b.argument(6);
-  b.loop(b.argument(4), b.argument(5), 1, [&](Value row) {
-    Value rowIn = b.at(in, b.mul(b.mul(row, inStride), 4)), rowCodes = b.at(codes, b.mul(row, k));
-    Value rowScales = b.at(scales, b.mul(row, k / 32 * 4)), rowSums = b.at(sums, b.mul(row, k / 16 * 4));
+  KernelBuilder b(module, name, parameterTypes<QuantizeCall>(module.getContext()));
+  auto call = argumentsOf<QuantizeCall>(b.function);
+  b.loop(call.rowBegin, call.rowEnd, 1, [&](Value row) {
+    Value rowIn = b.at(call.in, b.mul(b.mul(row, call.inStride), 4)), rowCodes = b.at(call.codes, b.mul(row, k));
+    Value rowScales = b.at(call.scales, b.mul(row, k / 32 * 4)), rowSums = b.at(call.sums, b.mul(row, k / 16 * 4));
     b.loop(b.index(0), b.index(k / 32), 1, [&](Value block) {
       quantizeBlock(b, b.at(rowIn, b.mul(block, 128)), b.at(rowCodes, b.mul(block, 32)),
                     b.at(rowScales, b.mul(block, 4)), b.at(rowSums, b.mul(block, 8)));

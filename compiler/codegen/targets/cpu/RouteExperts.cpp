@@ -2,11 +2,15 @@
 
 #include "compiler/codegen/targets/cpu/RouteExperts.h"
 
+#include "compiler/codegen/KernelCalls.h"
+#include "compiler/codegen/KernelSignatures.h"
 #include "compiler/codegen/VectorMath.h"
+#include "compiler/codegen/targets/cpu/CpuKernels.h"
 #include "compiler/codegen/targets/cpu/KernelBuilder.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/Support/FormatVariadic.h"
 
 #include <limits>
 
@@ -112,24 +116,25 @@ static void keepTopGroups(KernelBuilder &b, const MoeRouteSpec &spec, const Scra
 }
 
 func::FuncOp heddle::buildMoeRoute(ModuleOp module, StringRef name, const MoeRouteSpec &spec) {
-  KernelBuilder b(module, name, "ppppii");
-  Value logits = b.argument(0), correction = b.argument(1), experts = b.argument(2), weights = b.argument(3);
+  KernelBuilder b(module, name, parameterTypes<RouteCall>(module.getContext()));
+  auto call = argumentsOf<RouteCall>(b.function);
   // setup
   int64_t chunks = (spec.numExperts + 15) / 16;
   Scratch scratch{b.stack(64 * chunks),        b.stack(64 * chunks),        b.stack(64 * chunks),
                   b.stack(4 * spec.numGroups), b.stack(4 * spec.numGroups), chunks};
   b.store(b.splatReal(-std::numeric_limits<float>::infinity()), b.at(scratch.scores, 64 * (chunks - 1)));
-  b.loop(b.argument(4), b.argument(5), 1, [&](Value row) {
-    copyLogits(b, spec, b.at(logits, b.mul(row, 4 * spec.numExperts)), scratch);
+  b.loop(call.rowBegin, call.rowEnd, 1, [&](Value row) {
+    copyLogits(b, spec, b.at(call.logits, b.mul(row, 4 * spec.numExperts)), scratch);
     // What weights are divided by; none for sigmoids.
     Value total = spec.sigmoid ? Value() : exponentiate(b, scratch);
     if (spec.sigmoid)
       applySigmoid(b, scratch);
     if (spec.hasCorrection)
-      correctScores(b, spec, correction, total, scratch);
+      correctScores(b, spec, call.correction, total, scratch);
     if (spec.numGroups > 1)
       keepTopGroups(b, spec, scratch);
-    Value rowExperts = b.at(experts, b.mul(row, 4 * spec.topK)), rowWeights = b.at(weights, b.mul(row, 4 * spec.topK));
+    Value rowExperts = b.at(call.experts, b.mul(row, 4 * spec.topK)),
+          rowWeights = b.at(call.weights, b.mul(row, 4 * spec.topK));
     SmallVector<Value> sum =
         b.loop(b.index(0), b.index(spec.topK), 1, b.real(0), [&](Value i, ArrayRef<Value> carried) {
           Value expert = takeLargest(b, spec.numExperts, scratch.scores, scratch.taken);
@@ -150,9 +155,9 @@ func::FuncOp heddle::buildMoeRoute(ModuleOp module, StringRef name, const MoeRou
 }
 
 func::FuncOp heddle::buildMoeGroup(ModuleOp module, StringRef name, const MoeRouteSpec &spec) {
-  KernelBuilder b(module, name, "pppppi");
-  Value experts = b.argument(0), weights = b.argument(1), offsets = b.argument(2);
-  Value rowIndex = b.argument(3), rowScale = b.argument(4), entries = b.mul(b.argument(5), spec.topK);
+  KernelBuilder b(module, name, parameterTypes<GroupCall>(module.getContext()));
+  auto call = argumentsOf<GroupCall>(b.function);
+  Value entries = b.mul(call.rows, spec.topK);
   Value zero = b.index(0), numExperts = b.index(spec.numExperts);
   auto increment = [&](Value address) {
     Value old = b.load(b.i32, address);
@@ -160,14 +165,14 @@ func::FuncOp heddle::buildMoeGroup(ModuleOp module, StringRef name, const MoeRou
     return old;
   };
   auto expertOf = [&](Value entry) {
-    return arith::ExtUIOp::create(b, b.i64, b.load(b.i32, b.at(experts, b.mul(entry, 4)))).getResult();
+    return arith::ExtUIOp::create(b, b.i64, b.load(b.i32, b.at(call.experts, b.mul(entry, 4)))).getResult();
   };
   Value next = b.stack(4 * spec.numExperts); // where each expert's next row goes
   // setup: offsets[e + 1] = rows of expert e, then the sum of those before
-  b.loop(zero, b.index(spec.numExperts + 1), 1, [&](Value i) { b.store(b.int32(0), b.at(offsets, b.mul(i, 4))); });
-  b.loop(zero, entries, 1, [&](Value entry) { increment(b.at(offsets, b.mul(b.add(expertOf(entry), 1), 4))); });
+  b.loop(zero, b.index(spec.numExperts + 1), 1, [&](Value i) { b.store(b.int32(0), b.at(call.offsets, b.mul(i, 4))); });
+  b.loop(zero, entries, 1, [&](Value entry) { increment(b.at(call.offsets, b.mul(b.add(expertOf(entry), 1), 4))); });
   b.loop(zero, numExperts, 1, b.int32(0), [&](Value expert, ArrayRef<Value> carried) {
-    Value end = b.at(offsets, b.mul(b.add(expert, 1), 4));
+    Value end = b.at(call.offsets, b.mul(b.add(expert, 1), 4));
     Value sum = b.add(carried[0], b.load(b.i32, end));
     b.store(carried[0], b.at(next, b.mul(expert, 4)));
     b.store(sum, end);
@@ -177,8 +182,28 @@ func::FuncOp heddle::buildMoeGroup(ModuleOp module, StringRef name, const MoeRou
   b.loop(zero, entries, 1, [&](Value entry) {
     Value place = arith::ExtUIOp::create(b, b.i64, increment(b.at(next, b.mul(expertOf(entry), 4))));
     Value row = arith::TruncIOp::create(b, b.i32, b.divide(entry, spec.topK));
-    b.store(row, b.at(rowIndex, b.mul(place, 4)));
-    b.store(b.load(b.f32, b.at(weights, b.mul(entry, 4))), b.at(rowScale, b.mul(place, 4)));
+    b.store(row, b.at(call.rowIndex, b.mul(place, 4)));
+    b.store(b.load(b.f32, b.at(call.weights, b.mul(entry, 4))), b.at(call.rowScale, b.mul(place, 4)));
   });
   return b.finish();
+}
+
+namespace {
+
+class RouteExperts : public KernelEmitterOf<RouteExpertsOp> {
+public:
+protected:
+  FailureOr<std::string> nameOf(RouteExpertsOp op) const override { return signatureOf(op); }
+  FailureOr<Kernels> build(RouteExpertsOp op, StringRef name, KernelModule &module) const override {
+    MoeRouteSpec spec = specOf(op);
+    std::string groupName = llvm::formatv("group_e{0}_k{1}", spec.numExperts, spec.topK);
+    return Kernels{*module.once(name, [&] { return buildMoeRoute(module.code, name, spec); }),
+                   *module.once(groupName, [&] { return buildMoeGroup(module.code, groupName, spec); })};
+  }
+};
+
+} // namespace
+
+std::unique_ptr<KernelEmitter> heddle::cpu::routeExperts() {
+  return std::make_unique<RouteExperts>();
 }

@@ -2,12 +2,15 @@
 
 #include "compiler/codegen/targets/cuda/OnlineAttention.h"
 
+#include "compiler/codegen/KernelSignatures.h"
+#include "compiler/codegen/targets/cuda/CudaKernels.h"
 #include "compiler/codegen/targets/cuda/GpuMath.h"
 #include "compiler/codegen/targets/cuda/SharedTile.h"
 #include "runtime/model/ModelAbi.h"
 
 #include "llvm/Support/MathExtras.h"
 
+#include <cstddef>
 #include <limits>
 
 using namespace mlir;
@@ -343,4 +346,66 @@ void AttentionEmitter::finish(ValueRange carried) {
 
 gpu::GPUFuncOp heddle::buildGpuAttention(gpu::GPUModuleOp module, StringRef name, const AttentionSpec &spec) {
   return AttentionEmitter(module, name, spec).emit();
+}
+
+//===- host code ----------------------------------------------------------===//
+
+static func::FuncOp launchAttention(Location loc, ModuleOp code, GpuKernels &gpu, StringRef name,
+                                    const AttentionSpec &spec) {
+  std::string kernel = (name + "_gpu").str();
+  buildGpuAttention(gpu.kernels, kernel, spec);
+  HostKernelOf<AttentionCall, LaunchBuilder> l(loc, code, name);
+  const AttentionCall &call = l.call;
+  RawBuilder &b = l.builder();
+  l.add(call.q);
+  l.add(call.out);
+  for (size_t offset : {offsetof(heddle_step, cache), offsetof(heddle_step, page_table),
+                        offsetof(heddle_step, sequence_rows), offsetof(heddle_step, cache_positions)})
+    l.add(l.pointer(offset));
+  l.add(call.kOffset);
+  l.add(call.vOffset);
+  l.add(l.number(offsetof(heddle_step, page_stride)));
+  l.add(call.qStride);
+  l.add(call.outStride);
+  l.add(l.narrow(l.number(offsetof(heddle_step, pages_per_sequence))));
+  // The grid has tiles for the sequence with the most rows.
+  Value longest = b.fold(b.constant(0), call.numSequences, {b.constant(1)}, [&](Value index, ValueRange carried) {
+    Value rows =
+        b.loadIndex(b.at(b.at(call.sequences, index, sizeof(heddle_sequence)), offsetof(heddle_sequence, num_rows)));
+    return SmallVector<Value>{b.max(carried[0], rows)};
+  })[0];
+  Value tiles = b.divideUp(b.mul(longest, spec.headsOfTile()), gpuAttentionRows);
+  l.launch(l.entry(kernel), {tiles, b.constant(spec.numHeads / spec.headsOfTile()), call.numSequences},
+           b.constant(gpuAttentionThreads));
+  return l.finish();
+}
+
+namespace {
+
+class OnlineAttention : public KernelEmitterOf<OnlineAttentionOp> {
+public:
+  OnlineAttention(std::optional<GpuKernels> &gpu, std::unique_ptr<KernelEmitter> portable)
+      : gpu(gpu), portable(std::move(portable)) {}
+
+  bool canEmit(Operation *op, std::string &missing) const override { return portable->canEmit(op, missing); }
+
+protected:
+  FailureOr<std::string> nameOf(OnlineAttentionOp op) const override { return signatureOf(op); }
+  FailureOr<Kernels> build(OnlineAttentionOp op, StringRef name, KernelModule &module) const override {
+    AttentionSpec spec = specOf(op);
+    if (std::string reason; failed(verifyGpuAttention(spec, reason)))
+      return portable->emit(op, name, module);
+    return oneKernel(module.once(name, [&] { return launchAttention(op.getLoc(), module.code, *gpu, name, spec); }));
+  }
+
+private:
+  std::optional<GpuKernels> &gpu;
+  std::unique_ptr<KernelEmitter> portable;
+};
+
+} // namespace
+
+std::unique_ptr<KernelEmitter> heddle::cuda::onlineAttention(std::optional<GpuKernels> &gpu,
+                                                             std::unique_ptr<KernelEmitter> portable) {
+  return std::make_unique<OnlineAttention>(gpu, std::move(portable));
 }

@@ -2,6 +2,8 @@
 
 #include "compiler/codegen/targets/cuda/PackedMatmul.h"
 
+#include "compiler/codegen/KernelSignatures.h"
+#include "compiler/codegen/targets/cuda/CudaKernels.h"
 #include "compiler/codegen/targets/cuda/GpuMath.h"
 #include "compiler/codegen/targets/cuda/SharedTile.h"
 #include "compiler/weights/PackedLayout.h"
@@ -298,4 +300,74 @@ void MatmulEmitter::storePair(Value low, Value high, Value row, Value column) {
 gpu::GPUFuncOp heddle::buildGpuMatmul(gpu::GPUModuleOp module, StringRef name, const GpuMatmulSpec &spec,
                                       const GpuMatmulTile &tile) {
   return MatmulEmitter(module, name, spec, tile).emit();
+}
+
+//===- host code ----------------------------------------------------------===//
+
+static func::FuncOp launchMatmul(Location loc, ModuleOp code, GpuKernels &gpu, StringRef name,
+                                 const GpuMatmulSpec &spec) {
+  HostKernelOf<MatmulCall, LaunchBuilder> l(loc, code, name);
+  const MatmulCall &call = l.call;
+  RawBuilder &b = l.builder();
+  for (Value argument : {call.act, call.weights, call.bias, call.out})
+    l.add(argument);
+  l.add(l.narrow(call.rows));
+  l.add(call.actStride);
+  l.add(call.outStride);
+  // The largest tile first: each smaller one takes its place up to the rows that it is for.
+  Value entry, blocksX, blockM, threads;
+  for (const GpuMatmulTile &tile : gpuMatmulTiles()) {
+    std::string kernel = (name + "_gpu" + Twine(tile.blockM) + "x" + Twine(tile.blockN)).str();
+    buildGpuMatmul(gpu.kernels, kernel, spec, tile);
+    Value isFor = b.lessThan(call.rows, b.constant(tile.maxRows + 1));
+    auto choose = [&](Value &chosen, Value value) { chosen = chosen ? b.select(isFor, value, chosen) : value; };
+    choose(entry, l.entry(kernel));
+    choose(blocksX, b.constant(llvm::divideCeil(spec.weightPanels() * 16, tile.blockN)));
+    choose(blockM, b.constant(tile.blockM));
+    choose(threads, b.constant(tile.threads()));
+  }
+  Value blocksY = b.divide(b.sub(b.add(call.rows, blockM), b.constant(1)), blockM);
+  // No rows (of logits that nobody asks for): no grid that a driver takes.
+  b.ifThen(b.lessThan(b.constant(0), call.rows), [&] { l.launch(entry, {blocksX, blocksY, b.constant(1)}, threads); });
+  return l.finish();
+}
+
+namespace {
+
+class PackedMatmul : public KernelEmitterOf<PackedMatmulOp> {
+public:
+  PackedMatmul(std::optional<GpuKernels> &gpu, std::unique_ptr<KernelEmitter> portable)
+      : gpu(gpu), portable(std::move(portable)) {}
+
+  bool canEmit(Operation *op, std::string &missing) const override { return portable->canEmit(op, missing); }
+
+protected:
+  FailureOr<std::string> nameOf(PackedMatmulOp op) const override { return signatureOf(op); }
+  FailureOr<Kernels> build(PackedMatmulOp op, StringRef name, KernelModule &module) const override;
+
+private:
+  std::optional<GpuKernels> &gpu;
+  std::unique_ptr<KernelEmitter> portable;
+};
+
+} // namespace
+
+FailureOr<Kernels> PackedMatmul::build(PackedMatmulOp op, StringRef name, KernelModule &module) const {
+  FailureOr<MatmulSpec> spec = specOf(op);
+  if (failed(spec))
+    return failure();
+  // cp.async takes rows that begin at 16 bytes.
+  bool fits =
+      spec->activation == MatmulActivation::Bf16 && spec->layout.numbers == PackedNumbers::BF16 && spec->k % 8 == 0;
+  if (!fits)
+    return portable->emit(op, name, module);
+  GpuMatmulSpec product{spec->n, spec->k, spec->hasBias, spec->accumulate, spec->epilogue};
+  if (std::string reason; failed(verifyGpuMatmul(product, reason)))
+    return op.emitError(reason);
+  return oneKernel(module.once(name, [&] { return launchMatmul(op.getLoc(), module.code, *gpu, name, product); }));
+}
+
+std::unique_ptr<KernelEmitter> heddle::cuda::packedMatmul(std::optional<GpuKernels> &gpu,
+                                                          std::unique_ptr<KernelEmitter> portable) {
+  return std::make_unique<PackedMatmul>(gpu, std::move(portable));
 }
