@@ -4,8 +4,10 @@
 
 #include "compiler/Program.h"
 #include "compiler/SourceFiles.h"
+#include "compiler/codegen/KernelTarget.h"
 #include "compiler/package/OutputFile.h"
 #include "compiler/report/Report.h"
+#include "compiler/schedule/ScheduleTable.h"
 #include "frontends/ModelConfig.h"
 #include "runtime/model/PackageHeader.h"
 
@@ -405,6 +407,8 @@ CompileStatus Compilation::run() {
   if (options.stopAfter > Stage::Raise &&
       failed(runStage(Stage::Optimize, [&](OpPassManager &pm) { program->addOptimizeStage(pm); })))
     return CompileStatus::Failure;
+  if (options.stopAfter > Stage::Optimize)
+    (*module)->setAttr(targetAttrName, targetAttr(context.get(), target));
   if (options.stopAfter > Stage::Optimize &&
       failed(runStage(Stage::Schedule, [&](OpPassManager &pm) { program->addScheduleStage(pm); })))
     return CompileStatus::Failure;

@@ -7,6 +7,7 @@
 #include "compiler/codegen/targets/cpu/CpuKernelTarget.h"
 #include "compiler/codegen/targets/cuda/CudaKernelTarget.h"
 #include "compiler/codegen/targets/opencl/OpenClKernelTarget.h"
+#include "compiler/schedule/ScheduleTable.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -27,11 +28,19 @@ FailureOr<ArrayRef<func::FuncOp>> KernelLibrary::kernels(Operation *op) {
   FailureOr<std::string> signature = target->signature(op);
   if (failed(signature))
     return failure();
-  Kernels &known = bySignature[*signature];
+  auto schedule = op->getAttrOfType<ScheduleAttr>(scheduleAttrName);
+  if (!schedule)
+    schedule = scheduleFor(op, described);
+  // Ops that differ in their schedule alone have kernels of other names.
+  std::string name = *signature;
+  for (unsigned count = 1; scheduled.contains(name) && scheduled[name].first != schedule; ++count)
+    name = *signature + "_schedule" + std::to_string(count);
+  auto &[ofKernels, known] = scheduled[name];
   if (known.empty()) {
-    FailureOr<Kernels> emitted = target->emit(op, *signature, module);
+    FailureOr<Kernels> emitted = target->emit(op, schedule, name, module);
     if (failed(emitted))
       return failure();
+    ofKernels = schedule;
     known = std::move(*emitted);
   }
   return ArrayRef<func::FuncOp>(known);

@@ -27,11 +27,12 @@ class KernelLibrary {
 public:
   // `code` takes the kernels that MLIR emits; `source` holds the outlined ones.
   KernelLibrary(mlir::ModuleOp source, mlir::ModuleOp code, const Target &target)
-      : module(source, code), target(makeKernelTarget(target)) {
+      : module(source, code), described(targetAttr(code.getContext(), target)), target(makeKernelTarget(target)) {
     this->target->begin(code);
   }
 
-  // The functions that `op` launches one after the other: emitted on first use, shared by ops of the same signature.
+  // The functions that `op` launches one after the other: emitted on first use, shared by ops of the same signature and schedule. An op
+  // without a `heddle.schedule` (graphs) has that of the target's table.
   mlir::FailureOr<llvm::ArrayRef<mlir::func::FuncOp>> kernels(mlir::Operation *op);
 
   // What MLIR emitted for a GPU; null for other targets.
@@ -45,8 +46,9 @@ public:
 
 private:
   KernelModule module;
+  TargetAttr described;
   std::unique_ptr<KernelTarget> target;
-  llvm::StringMap<Kernels> bySignature;
+  llvm::StringMap<std::pair<ScheduleAttr, Kernels>> scheduled; // by name
   llvm::MapVector<mlir::StringAttr, KernelRecord> recorded;
   std::vector<KernelLaunch> launched;
 };

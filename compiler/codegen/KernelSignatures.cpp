@@ -195,6 +195,28 @@ std::string heddle::signatureOf(CombineSplitsOp op) {
   return attentionName("combine_splits", specOf(op));
 }
 
+static KvType storedType(Value buffer) {
+  Type element = getElementTypeOrSelf(buffer.getType());
+  return element.isF32() ? KvType::F32 : element.isF16() ? KvType::F16 : KvType::BF16;
+}
+
+AttentionSpec heddle::specOf(FlashAttentionOp op) {
+  AttentionSpec spec;
+  spec.numHeads = op.getQueryShape()[1];
+  spec.numKvHeads = op.getKeyShape()[1];
+  spec.headDim = op.getQueryShape()[3];
+  spec.valueHeadDim = op.getValueShape()[3];
+  spec.scale = op.getScale().convertToDouble();
+  spec.softcap = op.getSoftcap().convertToDouble();
+  spec.window = op.getMask().getWindow();
+  spec.causal = op.getMask().getCausal();
+  spec.kv = storedType(op.getKey());
+  spec.rows = storedType(op.getQuery());
+  spec.hasBias = bool(op.getBias());
+  spec.hasSinks = bool(op.getSinks());
+  return spec;
+}
+
 KvAppendSpec heddle::specOf(KvAppendOp op) {
   KvCacheType cache = op.getCache().getType();
   KvAppendSpec spec;
@@ -204,4 +226,10 @@ KvAppendSpec heddle::specOf(KvAppendOp op) {
   spec.isLatent = cache.isLatent();
   spec.kv = kvTypeOf(cache);
   return spec;
+}
+
+void heddle::applySchedule(AttentionSpec &spec, ScheduleAttr schedule, unsigned tile) {
+  spec.tileRows = schedule.getTiles()[tile].getRows().front();
+  spec.blockKv = schedule.getBlockKv();
+  spec.splitKv = schedule.getSplitKv();
 }

@@ -5,7 +5,7 @@
 #define HEDDLE_COMPILER_CODEGEN_KERNELSIGNATURES_H
 
 #include "compiler/codegen/KernelSpecs.h"
-#include "dialect/HeddleDialect.h"
+#include "dialect/ScheduleAttrs.h"
 
 namespace heddle {
 
@@ -19,6 +19,7 @@ mlir::FailureOr<EmbeddingSpec> specOf(DequantizeOp op);
 MoeRouteSpec specOf(RouteExpertsOp op);
 AttentionSpec specOf(OnlineAttentionOp op);
 AttentionSpec specOf(CombineSplitsOp op);
+AttentionSpec specOf(FlashAttentionOp op);
 KvAppendSpec specOf(KvAppendOp op);
 
 std::string signatureOf(PackedMatmulOp op);
@@ -30,6 +31,9 @@ std::string signatureOf(OnlineAttentionOp op);
 std::string signatureOf(CombineSplitsOp op);
 // A product of f32 rows with (n, k) packed as `format`.
 std::string matmulName(llvm::StringRef format, int64_t n, int64_t k);
+
+// Tiles, blocks and splits of attention are the schedule's; `tile` says whose rows.
+void applySchedule(AttentionSpec &spec, ScheduleAttr schedule, unsigned tile = 0);
 
 // Bytes from the packed weights of one expert to those of the next.
 int64_t expertBytes(ExpertMatmulOp op);

@@ -52,10 +52,6 @@ struct EmbeddingSpec {
   float scale = 1; // every value is multiplied by it, in f32
 };
 
-// Keys whose partial result is formed on its own before it is merged: the same for every kernel, so that a split and
-// an unsplit kernel agree to the bit.
-constexpr int64_t attentionSplitTokens = 512;
-
 // What the two matrix products multiply; sums and the softmax are f32 always.
 enum class Products {
   F32,
@@ -87,7 +83,11 @@ struct AttentionSpec {
   bool valuesInKeys = false;
   bool storesScores = false; // all scores of a tile go to memory before the softmax, to measure what tiling gains
   int64_t tileHeads = 0;     // query heads of a tile, a divisor of the group; 0: the group
-  int64_t blockQ = 0;        // tokens of a tile; 0: chosen from the dimensions
+  // Rows of a tile, tokens x heads, about; keys that are looked at together, a divisor of the page; keys whose partial result is
+  // formed by itself before it is merged, a multiple of the page and the same for all kernels of a model, so that a split and a
+  // whole kernel agree to the bit.
+  int64_t tileRows = 96, blockKv = 64, splitKv = 512;
+  int64_t blockQ = 0; // tokens of a tile; 0: as many as tileRows has
 
   int64_t valueDim() const { return valueHeadDim ? valueHeadDim : headDim; }
   int64_t group() const { return numHeads / numKvHeads; }

@@ -67,6 +67,20 @@ FailureOr<std::string> KernelTarget::signature(Operation *op) const {
   return emitterFor(op)->signature(op);
 }
 
-FailureOr<Kernels> KernelTarget::emit(Operation *op, StringRef signature, KernelModule &module) const {
-  return emitterFor(op)->emit(op, signature, module);
+FailureOr<Kernels> KernelTarget::emit(Operation *op, ScheduleAttr schedule, StringRef name,
+                                      KernelModule &module) const {
+  return emitterFor(op)->emit(op, schedule, name, module);
+}
+
+TargetAttr heddle::targetAttr(MLIRContext *context, const CpuTarget &target) {
+  auto features = llvm::map_to_vector(target.features, [&](StringRef name) { return StringAttr::get(context, name); });
+  return TargetAttr::get(context, TargetDevice::Cpu, target.name, target.vectorLanes(), target.vectorRegisters(),
+                         features);
+}
+
+TargetAttr heddle::targetAttr(MLIRContext *context, const Target &target) {
+  if (!target.isDevice())
+    return targetAttr(context, target.cpu);
+  TargetDevice device = target.device == DeviceKind::Cuda ? TargetDevice::Cuda : TargetDevice::OpenCl;
+  return TargetAttr::get(context, device, target.name, 0, 0, {});
 }

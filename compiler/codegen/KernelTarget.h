@@ -6,7 +6,7 @@
 #define HEDDLE_COMPILER_CODEGEN_KERNELTARGET_H
 
 #include "compiler/codegen/Target.h"
-#include "dialect/HeddleDialect.h"
+#include "dialect/ScheduleAttrs.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringMap.h"
@@ -49,21 +49,25 @@ public:
   virtual bool canEmit(mlir::Operation *op, std::string &missing) const { return true; }
   // A name that ops share whose kernels are equal: all that these depend on. Fails, with an error at the op, where that is not known.
   virtual mlir::FailureOr<std::string> signature(mlir::Operation *op) const = 0;
-  // The functions that the op launches one after the other, called as KernelCalls.h says; a device's take one parameter more, the
-  // `const heddle_step *` on whose device they enqueue. Errors are at the op.
-  virtual mlir::FailureOr<Kernels> emit(mlir::Operation *op, llvm::StringRef signature, KernelModule &module) const = 0;
+  // The functions that the op launches one after the other, `name` or what begins or ends with it, called as KernelCalls.h says; a device's take one parameter more, the
+  // `const heddle_step *` on whose device they enqueue. All numbers of hardware are the
+  // schedule's (ScheduleTable.h), null for ops that have none there. Errors are at the op.
+  virtual mlir::FailureOr<Kernels> emit(mlir::Operation *op, ScheduleAttr schedule, llvm::StringRef name,
+                                        KernelModule &module) const = 0;
 };
 
 template <typename Op> class KernelEmitterOf : public KernelEmitter {
 public:
   mlir::FailureOr<std::string> signature(mlir::Operation *op) const final { return nameOf(llvm::cast<Op>(op)); }
-  mlir::FailureOr<Kernels> emit(mlir::Operation *op, llvm::StringRef signature, KernelModule &module) const final {
-    return build(llvm::cast<Op>(op), signature, module);
+  mlir::FailureOr<Kernels> emit(mlir::Operation *op, ScheduleAttr schedule, llvm::StringRef name,
+                                KernelModule &module) const final {
+    return build(llvm::cast<Op>(op), schedule, name, module);
   }
 
 protected:
   virtual mlir::FailureOr<std::string> nameOf(Op op) const = 0;
-  virtual mlir::FailureOr<Kernels> build(Op op, llvm::StringRef name, KernelModule &module) const = 0;
+  virtual mlir::FailureOr<Kernels> build(Op op, ScheduleAttr schedule, llvm::StringRef name,
+                                         KernelModule &module) const = 0;
 };
 
 // The one function of an op that launches no more.
@@ -82,7 +86,8 @@ public:
   // The same for all of a module: what the first op without a kernel lacks, empty if there is none.
   std::string missingKernel(mlir::ModuleOp module) const;
   mlir::FailureOr<std::string> signature(mlir::Operation *op) const;
-  mlir::FailureOr<Kernels> emit(mlir::Operation *op, llvm::StringRef signature, KernelModule &module) const;
+  mlir::FailureOr<Kernels> emit(mlir::Operation *op, ScheduleAttr schedule, llvm::StringRef name,
+                                KernelModule &module) const;
 
   // What MLIR emits for a GPU; null for other targets.
   virtual GpuKernels *gpuKernels() { return nullptr; }
@@ -99,6 +104,10 @@ private:
   std::string name; // as given to --target
   llvm::StringMap<std::unique_ptr<KernelEmitter>> emitters;
 };
+
+// What schedules are chosen for.
+TargetAttr targetAttr(mlir::MLIRContext *context, const CpuTarget &target);
+TargetAttr targetAttr(mlir::MLIRContext *context, const Target &target);
 
 // `target` outlives what is returned.
 std::unique_ptr<KernelTarget> makeKernelTarget(const Target &target);

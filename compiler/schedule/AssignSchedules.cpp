@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "compiler/schedule/Passes.h"
+#include "compiler/schedule/ScheduleTable.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -70,7 +71,10 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
       getOperation().emitError("activations must be f32, bf16 or int8, got '") << activations << "'";
       return signalPassFailure();
     }
+    auto target = getOperation()->getAttrOfType<TargetAttr>(targetAttrName);
     getOperation().walk([&](Operation *op) {
+      if (ScheduleAttr schedule = target ? scheduleFor(op, target) : ScheduleAttr())
+        op->setAttr(scheduleAttrName, schedule);
       if (auto matmul = dyn_cast<PackedMatmulOp>(op))
         assignInput(matmul);
       if (auto experts = dyn_cast<ExpertMatmulOp>(op))

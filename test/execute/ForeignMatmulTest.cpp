@@ -52,7 +52,8 @@ struct Product {
   std::vector<float> runHere(const std::string &target = "native") {
     KernelLibrary library(target);
     std::vector<float> out(rows * spec.n);
-    if (failed(buildMatmul(library.module(), "kernel", spec, library.target())) || !library.load())
+    if (failed(buildMatmul(library.module(), "kernel", spec, library.productSchedule(), library.target())) ||
+        !library.load())
       return {};
     auto as = [&](int operand) { return reinterpret_cast<const float *>(operands[operand].data()); };
     library.find<MatmulFunction>("kernel")(operands[0].data(), as(1), (const int32_t *)as(2), weights.packed, as(4),
@@ -73,7 +74,7 @@ struct Product {
   // Empty, with the reason printed, if a step failed.
   std::vector<float> runThere() {
     KernelLibrary library("aarch64");
-    if (failed(buildMatmul(library.module(), "kernel", spec, library.target())))
+    if (failed(buildMatmul(library.module(), "kernel", spec, library.productSchedule(), library.target())))
       return {};
     std::optional<std::string> object = library.compile(), out;
     if (object)

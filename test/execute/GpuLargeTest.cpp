@@ -8,6 +8,7 @@
 #include "compiler/weights/PackedLayout.h"
 #include "test/execute/AttentionReference.h"
 #include "test/execute/GpuKernel.h"
+#include "test/execute/GpuTiles.h"
 #include "test/execute/SparseMemory.h"
 
 #include <cmath>
@@ -21,7 +22,7 @@ namespace {
 constexpr int64_t rows = 6, farBytes = (int64_t(1) << 30) + 4096;
 
 TEST(GpuLarge, matmulOfRowsFarApart) {
-  const GpuMatmulTile &tile = gpuMatmulTile(rows);
+  const GpuMatmulTile tile = gpuMatmulTile(rows);
   GpuMatmulSpec spec;
   spec.n = spec.k = 64;
   GpuKernel kernel([&](mlir::gpu::GPUModuleOp module) { buildGpuMatmul(module, "matmul", spec, tile); });

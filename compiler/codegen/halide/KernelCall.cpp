@@ -19,7 +19,7 @@ public:
 
 protected:
   FailureOr<std::string> nameOf(KernelCallOp op) const override { return op.getCallee().str(); }
-  FailureOr<Kernels> build(KernelCallOp op, StringRef name, KernelModule &module) const override;
+  FailureOr<Kernels> build(KernelCallOp op, ScheduleAttr schedule, StringRef name, KernelModule &module) const override;
 
 private:
   const Target &target;
@@ -27,7 +27,8 @@ private:
 
 } // namespace
 
-FailureOr<Kernels> KernelCall::build(KernelCallOp op, StringRef name, KernelModule &module) const {
+FailureOr<Kernels> KernelCall::build(KernelCallOp op, ScheduleAttr schedule, StringRef name,
+                                     KernelModule &module) const {
   return oneKernel(module.once(name, [&]() -> FailureOr<func::FuncOp> {
     auto kernel = module.source.lookupSymbol<func::FuncOp>(name);
     if (failed(module.addObject(name, emitHalideKernel(kernel, target, name))))

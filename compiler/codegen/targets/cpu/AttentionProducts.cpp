@@ -15,7 +15,6 @@
 using namespace mlir;
 using namespace heddle;
 
-static constexpr int64_t pageTokens = HEDDLE_KV_PAGE_SIZE;
 static constexpr int64_t floatBytes = sizeof(float);
 static constexpr int64_t cacheLine = 64;
 // Rows of a register tile. With `wide` vectors each: 6 * 4 accumulators + 4 + 1 of 32 registers, 6 * 2 + 2 + 1 of 16.
@@ -30,7 +29,7 @@ void AttentionTile::transposeKeys(const PageValues &page) {
   int64_t lanesPerRow = spec.headDim / (travelsInPairs(spec) ? 2 : 1);
   int64_t side = std::min<int64_t>(vectorLanes, llvm::bit_floor(uint64_t(lanesPerRow)));
   if (!spec.isDense)
-    return b.loop(0, pageTokens, side, [&](Value key) { transposeRows(page, key, side, Value()); });
+    return b.loop(0, blockTokens, side, [&](Value key) { transposeRows(page, key, side, Value()); });
   // The last rows of a tensor are no whole block: the very last stands for those that are not there.
   Value whole = b.mul(b.divide(page.endKey, side), side);
   b.loop(b.constant(0), whole, side, [&](Value key) { transposeRows(page, key, side, Value()); });
@@ -54,7 +53,7 @@ void AttentionTile::transposeRows(const PageValues &page, Value key, int64_t sid
     Value column = b.mul(lane, perLane * element);
     Value from = b.at(page.keys, column), next = b.at(page.nextKeys, column);
     int64_t panelRows = pairs ? 1 : perLane; // of one lane
-    Value to = b.at(panel, b.add(b.mul(lane, panelRows * pageTokens), key), floatBytes);
+    Value to = b.at(panel, b.add(b.mul(lane, panelRows * blockTokens), key), floatBytes);
     SmallVector<Value> block;
     for (Value row : rows) {
       Value pointer = b.at(from, row);
@@ -66,9 +65,9 @@ void AttentionTile::transposeRows(const PageValues &page, Value key, int64_t sid
       Value low = block[row], high;
       if (inPairs && !pairs)
         std::tie(low, high) = b.widenPair(block[row]);
-      b.store(low, b.at(to, row * panelRows * pageTokens * floatBytes));
+      b.store(low, b.at(to, row * panelRows * blockTokens * floatBytes));
       if (high)
-        b.store(high, b.at(to, (row * panelRows + 1) * pageTokens * floatBytes));
+        b.store(high, b.at(to, (row * panelRows + 1) * blockTokens * floatBytes));
     }
   });
 }
@@ -142,7 +141,7 @@ void AttentionTile::scoreBlock(Value row, unsigned rows, Value endKey) {
     SmallVector<Value> zero(rows * wide, b.constantF32(0, vectorLanes));
     Value steps = b.constant(pairs ? spec.headDim / 2 : spec.headDim);
     auto products = b.fold(b.constant(0), steps, zero, [&](Value column, ValueRange acc) {
-      Value keyRow = b.at(keys, column, pageTokens * floatBytes), queryColumn = b.at(queries, column, floatBytes);
+      Value keyRow = b.at(keys, column, blockTokens * floatBytes), queryColumn = b.at(queries, column, floatBytes);
       SmallVector<Value> keyVectors, next;
       for (unsigned w = 0; w < wide; ++w)
         keyVectors.push_back(
@@ -155,9 +154,9 @@ void AttentionTile::scoreBlock(Value row, unsigned rows, Value endKey) {
       }
       return next;
     });
-    Value to = b.at(b.at(scores, row, pageTokens * floatBytes), key, floatBytes);
+    Value to = b.at(b.at(scores, row, blockTokens * floatBytes), key, floatBytes);
     for (unsigned i = 0; i < rows * wide; ++i)
-      b.store(products[i], b.at(to, (i / wide * pageTokens + i % wide * vectorLanes) * floatBytes));
+      b.store(products[i], b.at(to, (i / wide * blockTokens + i % wide * vectorLanes) * floatBytes));
   });
 }
 
@@ -192,7 +191,7 @@ void AttentionTile::valueColumns(Value row, unsigned rows, ArrayRef<ColumnRun> r
                                  Value firstKey, Value endKey) {
   int64_t stride = copiesValues() ? valueStride : spec.valueRowDim();
   Value accRow = b.at(b.at(accs, row, valueStride * floatBytes), column, floatBytes);
-  Value weights = b.at(scores, row, pageTokens * floatBytes), valueColumn = b.at(values, column, floatBytes);
+  Value weights = b.at(scores, row, blockTokens * floatBytes), valueColumn = b.at(values, column, floatBytes);
   Value rowFactors = b.at(factors, row, floatBytes);
   auto accAt = [&](unsigned r, ColumnRun run) { return b.at(accRow, (r * valueStride + run.begin) * floatBytes); };
   SmallVector<Value> init;
@@ -206,7 +205,7 @@ void AttentionTile::valueColumns(Value row, unsigned rows, ArrayRef<ColumnRun> r
     for (ColumnRun run : runs)
       vectors.push_back(b.load(VectorType::get({run.lanes}, operandElement()), b.at(valueRow, run.begin * floatBytes)));
     for (unsigned r = 0; r < rows; ++r) {
-      Value weight = b.load(operandElement(), b.at(weightColumn, r * pageTokens * floatBytes));
+      Value weight = b.load(operandElement(), b.at(weightColumn, r * blockTokens * floatBytes));
       for (auto [i, run] : llvm::enumerate(runs))
         next.push_back(multiplyAdd(b.broadcast(weight, run.lanes), vectors[i], acc[r * runs.size() + i]));
     }

@@ -25,26 +25,28 @@ static int64_t wholeLines(int64_t floats) {
   return llvm::alignTo(floats, 16);
 }
 
-// About 96 rows: the transposition of a page costs as much as 4 rows of products; 48 where rows are long, for L2.
 static int64_t chooseTokens(const AttentionSpec &spec, int64_t group) {
-  if (spec.blockQ)
-    return spec.blockQ;
-  int64_t rows = std::max(spec.headDim, spec.valueDim()) <= 128 ? 96 : 48;
-  return std::max<int64_t>(1, rows / group);
+  return spec.blockQ ? spec.blockQ : std::max<int64_t>(1, spec.tileRows / group);
+}
+
+// Vectors of scores lie side by side in a block.
+static unsigned widthOf(const CpuTarget &target, int64_t blockKv) {
+  return std::min<int64_t>(target.vectorRegisters() >= 32 ? 4 : 2, blockKv / target.vectorLanes());
 }
 
 AttentionTile::AttentionTile(RawBuilder &builder, const AttentionSpec &spec, const CpuTarget &target)
     : b(builder), spec(spec), vectorLanes(target.vectorLanes()), pairs(spec.products == Products::Bf16),
-      hasPairDot(target.hasAvx512() && target.has("avx512bf16")), wide(target.vectorRegisters() >= 32 ? 4 : 2),
-      unit(spec.hasBias ? 1 : log2e), emptyMax(spec.hasBias ? -std::numeric_limits<float>::max() : -1e38),
-      groupSize(spec.headsOfTile()), queryStride(wholeLines(spec.headDim)), valueStride(wholeLines(spec.valueDim())),
+      hasPairDot(target.hasAvx512() && target.has("avx512bf16")), blockTokens(spec.blockKv),
+      wide(widthOf(target, spec.blockKv)), unit(spec.hasBias ? 1 : log2e),
+      emptyMax(spec.hasBias ? -std::numeric_limits<float>::max() : -1e38), groupSize(spec.headsOfTile()),
+      queryStride(wholeLines(spec.headDim)), valueStride(wholeLines(spec.valueDim())),
       tileTokens(chooseTokens(spec, groupSize)), tileRows(tileTokens * groupSize) {}
 
 void AttentionTile::allocate() {
-  int64_t panelFloats = std::max(spec.headDim * pageTokens, copiesValues() ? pageTokens * valueStride : 0);
+  int64_t panelFloats = std::max(spec.headDim * blockTokens, copiesValues() ? blockTokens * valueStride : 0);
   auto scratch = [&](int64_t floats) { return b.stackScratch(floats * floatBytes); };
   query = scratch(tileRows * queryStride);
-  scores = scratch(tileRows * pageTokens);
+  scores = scratch(tileRows * blockTokens);
   panel = scratch(panelFloats);
   accs = scratch(tileRows * valueStride);
   totals = scratch(tileRows * valueStride);
@@ -56,7 +58,7 @@ void AttentionTile::allocate() {
 }
 
 bool AttentionTile::wholePageInRegisters() const {
-  return registerScores * vectorLanes == pageTokens;
+  return registerScores * vectorLanes == blockTokens;
 }
 
 Value AttentionTile::numRows(const TileValues &tile) {
@@ -115,9 +117,14 @@ KeyBlocks AttentionTile::pages(const TileValues &tile, Value kOffset, Value vOff
   Value headKeys = b.add(kOffset, b.mul(tile.kvHead, pageTokens * keyBytes));
   Value headValues = b.add(vOffset, b.mul(tile.kvHead, pageTokens * valueBytes));
   Value table = tile.sequence.pages;
-  auto find = [this, table, headKeys, headValues](Value index) {
-    Value page = loadPage(b, table, index);
-    return std::make_pair(b.at(page, headKeys), b.at(page, headValues));
+  auto find = [this, table, headKeys, headValues, keyBytes, valueBytes](Value index) {
+    int64_t blocks = pageTokens / blockTokens; // of a page
+    Value page = loadPage(b, table, blocks == 1 ? index : b.divide(index, blocks));
+    Value keys = b.at(page, headKeys), values = b.at(page, headValues);
+    if (blocks == 1)
+      return std::make_pair(keys, values);
+    Value first = b.mul(b.remainder(index, b.constant(blocks)), blockTokens);
+    return std::make_pair(b.at(keys, first, keyBytes), b.at(values, first, valueBytes));
   };
   return {find, b.constant(keyBytes), b.constant(valueBytes)};
 }
@@ -125,19 +132,19 @@ KeyBlocks AttentionTile::pages(const TileValues &tile, Value kOffset, Value vOff
 void AttentionTile::forEachPage(const TileValues &tile, const KeyRange &keys,
                                 llvm::function_ref<void(const PageValues &)> body) {
   // Beyond the split the next thread's or this thread's next split begins.
-  Value lastPage = b.divide(b.sub(tile.sequence.length, b.constant(1)), pageTokens);
-  b.loop(b.divide(keys.first, pageTokens), b.divideUp(keys.end, pageTokens), 1, [&](Value pageIndex) {
+  Value lastPage = b.divide(b.sub(tile.sequence.length, b.constant(1)), blockTokens);
+  b.loop(b.divide(keys.first, blockTokens), b.divideUp(keys.end, blockTokens), 1, [&](Value pageIndex) {
     auto [firstKey, firstValue] = keys.blocks.find(pageIndex);
     auto [nextKey, nextValue] = keys.blocks.find(b.min(b.add(pageIndex, 1), lastPage));
-    Value pageBegin = b.mul(pageIndex, pageTokens);
+    Value pageBegin = b.mul(pageIndex, blockTokens);
     body({pageBegin, b.max(b.sub(keys.first, pageBegin), b.constant(0)),
-          b.min(b.sub(keys.end, pageBegin), b.constant(pageTokens)), firstKey, nextKey, firstValue, nextValue,
+          b.min(b.sub(keys.end, pageBegin), b.constant(blockTokens)), firstKey, nextKey, firstValue, nextValue,
           keys.blocks.keyBytes, keys.blocks.valueBytes});
   });
 }
 
 Value AttentionTile::tokensOf(const PageValues &page, int64_t step) {
-  return spec.isDense ? b.mul(b.divideUp(page.endKey, step), step) : b.constant(pageTokens);
+  return spec.isDense ? b.mul(b.divideUp(page.endKey, step), step) : b.constant(blockTokens);
 }
 
 void AttentionTile::forEachRow(const TileValues &tile, llvm::function_ref<void(Value, Value, Value)> body) {
@@ -170,7 +177,7 @@ void AttentionTile::attendStored(const TileValues &tile, const KeyRange &keys, c
     transposeKeys(page);
     multiplyScores(rows, page);
     forEachRow(tile, [&](Value token, Value head, Value row) {
-      Value rowScores = b.at(scores, row, pageTokens * floatBytes), max = b.at(rowMax, row, floatBytes);
+      Value rowScores = b.at(scores, row, blockTokens * floatBytes), max = b.at(rowMax, row, floatBytes);
       Value to = vectorsOf(token, head, page.begin);
       SmallVector<Value> finished;
       Value laneMax =
@@ -185,7 +192,7 @@ void AttentionTile::attendStored(const TileValues &tile, const KeyRange &keys, c
   });
   forEachPage(tile, keys, [&](const PageValues &page) {
     forEachRow(tile, [&](Value token, Value head, Value row) {
-      Value rowScores = b.at(scores, row, pageTokens * floatBytes), sum = b.at(sums, row, vectorLanes * floatBytes);
+      Value rowScores = b.at(scores, row, blockTokens * floatBytes), sum = b.at(sums, row, vectorLanes * floatBytes);
       Value max = b.loadBroadcast(b.at(rowMax, row, floatBytes), vectorLanes);
       ArrayRef<Value> inMemory;
       Value stored = vectorsOf(token, head, page.begin);
@@ -214,7 +221,7 @@ Value AttentionTile::finishScores(const TileValues &tile, Value token, Value hea
   auto [begin, end] = visibleKeys(tile.sequence, tokenIndex, b.constant(1));
   // Keys [low, high) of the page are visible, none where high is negative.
   Value low = splatInt(b.max(b.sub(begin, page.begin), b.constant(0)));
-  Value high = splatInt(b.min(b.sub(end, page.begin), b.constant(pageTokens)));
+  Value high = splatInt(b.min(b.sub(end, page.begin), b.constant(blockTokens)));
   Value position = splatInt(b.sub(b.add(tile.sequence.past, tokenIndex), page.begin)), slope;
   if (spec.hasAlibiSlopes) {
     Value perHead = b.loadFloat(b.at(terms.slopes, b.add(tile.firstHead, headInGroup), floatBytes));
@@ -315,7 +322,7 @@ Value AttentionTile::weighScores(const PageValues &page, Value max, Value sum, V
 void AttentionTile::softmaxRow(const TileValues &tile, Value token, Value headInGroup, const PageValues &page,
                                const ScoreTerms &terms) {
   Value row = b.add(b.mul(token, groupSize), headInGroup);
-  Value rowScores = b.at(scores, row, pageTokens * floatBytes);
+  Value rowScores = b.at(scores, row, blockTokens * floatBytes);
   // max' = max(max, s); factor = 2^(max - max'); p = 2^(s - max'); sum' = factor * sum + p
   Value maxPointer = b.at(rowMax, row, floatBytes), sumPointer = b.at(sums, row, vectorLanes * floatBytes);
   Value oldMax = b.loadBroadcast(maxPointer, vectorLanes);

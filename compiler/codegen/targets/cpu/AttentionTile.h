@@ -76,9 +76,8 @@ class AttentionTile {
 public:
   AttentionTile(RawBuilder &builder, const AttentionSpec &spec, const CpuTarget &target);
 
-  // Keys that are looked at together: those of a page of the cache.
-  static constexpr int64_t blockTokens = HEDDLE_KV_PAGE_SIZE;
-
+  // Keys that are looked at together.
+  int64_t blockKeys() const { return blockTokens; }
   int64_t tokens() const { return tileTokens; }
   // Tokens whose rows are whole blocks of registers.
   int64_t tokenStep() const;
@@ -183,8 +182,9 @@ private:
   // Bf16 products: what else is an f32 in a panel, in queries and in weights is a pair of bf16 that are neighbours in the
   // direction of the sum, so strides in bytes stay the same.
   const bool pairs;
-  const bool hasPairDot; // the target multiplies pairs in one instruction
-  const unsigned wide;   // vectors side by side in a register tile
+  const bool hasPairDot;     // the target multiplies pairs in one instruction
+  const int64_t blockTokens; // keys of a block
+  const unsigned wide;       // vectors side by side in a register tile
   // Scores are in units of log 2 (what exp2 takes), or, with a bias, natural: the most negative float that a mask may hold as
   // a bias is then a score as well, as the formula has it.
   const double unit;

@@ -36,7 +36,7 @@ func::FuncOp heddle::buildCombineSplits(ModuleOp module, StringRef name, const A
       emitter.beginTotal(total, head, call.sinks);
       // Splits that this row sees nothing of have no state or an empty one, which would change nothing.
       auto [begin, end] = emitter.visibleKeys(sequence, token, b.constant(1));
-      b.loop(b.divide(begin, attentionSplitTokens), b.divideUp(end, attentionSplitTokens), 1,
+      b.loop(b.divide(begin, spec.splitKv), b.divideUp(end, spec.splitKv), 1,
              [&](Value split) { emitter.mergeInto(total, splitStateOf(b, spec, states, row, split, head)); });
       emitter.storeOutput(total, outputRow(b, spec, call.out, call.outStride, row, head));
     });
@@ -52,15 +52,18 @@ public:
   explicit CombineSplits(const CpuTarget &target) : target(target) {}
 
   bool canEmit(Operation *op, std::string &missing) const override {
-    if (int64_t keys = cast<CombineSplitsOp>(op).getSplitKv(); keys != attentionSplitTokens)
+    if (int64_t keys = cast<CombineSplitsOp>(op).getSplitKv(); keys % HEDDLE_KV_PAGE_SIZE)
       missing = "in splits of " + std::to_string(keys) + " keys";
     return missing.empty();
   }
 
 protected:
   FailureOr<std::string> nameOf(CombineSplitsOp op) const override { return signatureOf(op); }
-  FailureOr<Kernels> build(CombineSplitsOp op, StringRef name, KernelModule &module) const override {
-    return oneKernel(module.once(name, [&] { return buildCombineSplits(module.code, name, specOf(op), target); }));
+  FailureOr<Kernels> build(CombineSplitsOp op, ScheduleAttr schedule, StringRef name,
+                           KernelModule &module) const override {
+    AttentionSpec spec = specOf(op);
+    applySchedule(spec, schedule);
+    return oneKernel(module.once(name, [&] { return buildCombineSplits(module.code, name, spec, target); }));
   }
 
 private:

@@ -114,7 +114,8 @@ class Dequantize : public KernelEmitterOf<DequantizeOp> {
 public:
 protected:
   FailureOr<std::string> nameOf(DequantizeOp op) const override { return signatureOf(op, /*countsRows=*/false); }
-  FailureOr<Kernels> build(DequantizeOp op, StringRef name, KernelModule &module) const override {
+  FailureOr<Kernels> build(DequantizeOp op, ScheduleAttr schedule, StringRef name,
+                           KernelModule &module) const override {
     FailureOr<EmbeddingSpec> spec = specOf(op);
     if (failed(spec))
       return failure();

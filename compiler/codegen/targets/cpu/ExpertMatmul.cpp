@@ -17,11 +17,12 @@ public:
 
 protected:
   FailureOr<std::string> nameOf(ExpertMatmulOp op) const override { return signatureOf(op); }
-  FailureOr<Kernels> build(ExpertMatmulOp op, StringRef name, KernelModule &module) const override {
+  FailureOr<Kernels> build(ExpertMatmulOp op, ScheduleAttr schedule, StringRef name,
+                           KernelModule &module) const override {
     FailureOr<MatmulSpec> spec = specOf(op);
     if (failed(spec))
       return failure();
-    return oneKernel(module.once(name, [&] { return buildMatmul(module.code, name, *spec, target); }));
+    return oneKernel(module.once(name, [&] { return buildMatmul(module.code, name, *spec, schedule, target); }));
   }
 
 private:

@@ -69,7 +69,7 @@ KeyBlocks FlashAttentionEmitter::blocks(const TileValues &values) {
   Value zero = b.constant(0), headKeys = at(key, keyStrides, values.kvHead, zero),
         headValues = at(value, valueStrides, values.kvHead, zero);
   auto find = [this, headKeys, headValues](Value index) {
-    Value token = b.mul(index, AttentionTile::blockTokens);
+    Value token = b.mul(index, tile.blockKeys());
     return std::make_pair(b.at(headKeys, b.mul(token, keyStrides.row)),
                           b.at(headValues, b.mul(token, valueStrides.row)));
   };
@@ -125,9 +125,9 @@ void FlashAttentionEmitter::attend(const TileValues &values) {
     terms = {Value(), places(bias, biasStrides, values), biasKeyBytes};
   KeyBlocks found = blocks(values);
   auto [begin, end] = tile.visibleKeys(values.sequence, values.firstToken, values.numTokens);
-  Value firstSplit = b.divide(begin, attentionSplitTokens), endSplit = b.divideUp(end, attentionSplitTokens);
+  Value firstSplit = b.divide(begin, spec.splitKv), endSplit = b.divideUp(end, spec.splitKv);
   b.loop(firstSplit, endSplit, 1, [&, begin = begin, end = end](Value split) {
-    Value splitBegin = b.mul(split, attentionSplitTokens), splitEnd = b.add(splitBegin, attentionSplitTokens);
+    Value splitBegin = b.mul(split, spec.splitKv), splitEnd = b.add(splitBegin, spec.splitKv);
     tile.attendSplit(values, {b.max(begin, splitBegin), b.min(end, splitEnd), found}, terms);
     tile.forEachRow(values, [&](Value, Value, Value row) {
       tile.reduceSum(row);

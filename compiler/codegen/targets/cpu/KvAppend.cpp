@@ -58,7 +58,7 @@ public:
 
 protected:
   FailureOr<std::string> nameOf(KvAppendOp op) const override { return std::string("kv_append"); }
-  FailureOr<Kernels> build(KvAppendOp op, StringRef name, KernelModule &module) const override {
+  FailureOr<Kernels> build(KvAppendOp op, ScheduleAttr schedule, StringRef name, KernelModule &module) const override {
     return oneKernel(module.once(name, [&] { return buildKvAppend(module.code, name, specOf(op), target); }));
   }
 

@@ -19,7 +19,8 @@ class BlockReader;
 
 class MatmulEmitter {
 public:
-  MatmulEmitter(mlir::ModuleOp module, llvm::StringRef name, const MatmulSpec &spec, const CpuTarget &target);
+  MatmulEmitter(mlir::ModuleOp module, llvm::StringRef name, const MatmulSpec &spec, ScheduleAttr schedule,
+                const CpuTarget &target);
   void emitFloat();
   void emitQ8();
   mlir::func::FuncOp finish() { return b.finish(); }

@@ -1,10 +1,10 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The register and cache tiles of matrix products, by target.
+// The register and cache tiles of matrix products, as emitters read them from a schedule.
 #ifndef HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_MATMULTILES_H
 #define HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_MATMULTILES_H
 
-#include "compiler/codegen/Target.h"
+#include "dialect/ScheduleAttrs.h"
 
 #include "llvm/ADT/SmallVector.h"
 
@@ -30,7 +30,8 @@ struct MatmulTiles {
   int64_t prefetchBytes; // how far ahead of the loads of a streamed panel
 };
 
-MatmulTiles matmulTiles(const CpuTarget &target);
+// Those of a product on CPUs (matmulSchedule of compiler/schedule/ScheduleTable.h).
+MatmulTiles tilesOf(ScheduleAttr schedule);
 
 } // namespace heddle
 

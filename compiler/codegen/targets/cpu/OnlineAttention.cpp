@@ -72,9 +72,9 @@ func::FuncOp heddle::buildAttention(ModuleOp module, StringRef name, const Atten
           emitter.attendStored(tile, {begin, end, pages}, {call.slopes, {}}, {call.scores, call.keys});
           mergeRows();
         } else {
-          Value firstSplit = b.divide(begin, attentionSplitTokens), endSplit = b.divideUp(end, attentionSplitTokens);
+          Value firstSplit = b.divide(begin, spec.splitKv), endSplit = b.divideUp(end, spec.splitKv);
           b.loop(firstSplit, endSplit, 1, [&, begin = begin, end = end](Value split) {
-            Value splitBegin = b.mul(split, attentionSplitTokens), splitEnd = b.add(splitBegin, attentionSplitTokens);
+            Value splitBegin = b.mul(split, spec.splitKv), splitEnd = b.add(splitBegin, spec.splitKv);
             emitter.attendSplit(tile, {b.max(begin, splitBegin), b.min(end, splitEnd), pages}, {call.slopes, {}});
             mergeRows();
           });
@@ -99,12 +99,11 @@ func::FuncOp heddle::buildAttentionSplit(ModuleOp module, StringRef name, const 
 
   AttentionTile emitter(b, spec, target);
   emitter.allocate();
-  auto count = [&](const SequenceValues &sequence) { return b.divideUp(sequence.length, attentionSplitTokens); };
+  auto count = [&](const SequenceValues &sequence) { return b.divideUp(sequence.length, spec.splitKv); };
   forEachTile(b, emitter, call.sequences, call.numSequences, thread, numThreads, count,
               [&](const TileValues &tile, Value split) {
                 auto [begin, end] = emitter.visibleKeys(tile.sequence, tile.firstToken, tile.numTokens);
-                Value splitBegin = b.mul(split, attentionSplitTokens),
-                      splitEnd = b.add(splitBegin, attentionSplitTokens);
+                Value splitBegin = b.mul(split, spec.splitKv), splitEnd = b.add(splitBegin, spec.splitKv);
                 Value firstKey = b.max(begin, splitBegin), endKey = b.min(end, splitEnd);
                 b.ifThen(b.lessThan(firstKey, endKey), [&] {
                   emitter.loadQueries(tile, emitter.stepQueries(tile, call.q, call.qStride));
@@ -128,20 +127,22 @@ class OnlineAttention : public KernelEmitterOf<OnlineAttentionOp> {
 public:
   explicit OnlineAttention(const CpuTarget &target) : target(target) {}
 
-  // Kernels walk the cache page by page.
+  // A block is whole vectors of scores, and a part of a page.
   bool canEmit(Operation *op, std::string &missing) const override {
     auto attention = dyn_cast<OnlineAttentionOp>(op);
-    if (attention && attention.getBlockKv() != HEDDLE_KV_PAGE_SIZE)
+    if (attention && (HEDDLE_KV_PAGE_SIZE % attention.getBlockKv() || attention.getBlockKv() % target.vectorLanes()))
       missing = "in blocks of " + std::to_string(attention.getBlockKv()) + " keys";
-    else if (attention && attention.getSplitKv().value_or(attentionSplitTokens) != attentionSplitTokens)
+    else if (attention && attention.getSplitKv().value_or(0) % HEDDLE_KV_PAGE_SIZE)
       missing = "in splits of " + std::to_string(*attention.getSplitKv()) + " keys";
     return missing.empty();
   }
 
 protected:
   FailureOr<std::string> nameOf(OnlineAttentionOp op) const override { return signatureOf(op); }
-  FailureOr<Kernels> build(OnlineAttentionOp op, StringRef name, KernelModule &module) const override {
+  FailureOr<Kernels> build(OnlineAttentionOp op, ScheduleAttr schedule, StringRef name,
+                           KernelModule &module) const override {
     AttentionSpec spec = specOf(op);
+    applySchedule(spec, schedule);
     if (std::string error; failed(verifyAttention(spec, error)))
       return op.emitError(error);
     return oneKernel(module.once(name, [&] {

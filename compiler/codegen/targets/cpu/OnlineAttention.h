@@ -17,7 +17,7 @@ mlir::func::FuncOp buildAttention(mlir::ModuleOp module, llvm::StringRef name, c
                                   const CpuTarget &target);
 
 // Steps of few rows divide the keys among threads as well: called with an AttentionSplitCall, what a row saw of each split of
-// attentionSplitTokens is kept.
+// spec.splitKv keys is kept.
 mlir::func::FuncOp buildAttentionSplit(mlir::ModuleOp module, llvm::StringRef name, const AttentionSpec &spec,
                                        const CpuTarget &target);
 

@@ -8,6 +8,7 @@
 #include "compiler/codegen/targets/cpu/AttentionTile.h"
 #include "compiler/codegen/targets/cpu/CpuKernels.h"
 #include "compiler/codegen/targets/cpu/PackedMatmul.h"
+#include "compiler/schedule/ScheduleTable.h"
 #include "compiler/weights/PackedLayout.h"
 #include "runtime/model/ModelAbi.h"
 
@@ -46,6 +47,7 @@ AttentionSpec LatentAttentionSpec::absorbed() const {
   spec.kv = kv;
   spec.valuesInKeys = true;
   spec.tileHeads = foldedTileHeads(dims.numHeads);
+  applySchedule(spec, schedule, 0);
   return spec;
 }
 
@@ -59,6 +61,7 @@ AttentionSpec LatentAttentionSpec::rebuilt() const {
   spec.window = window;
   spec.causal = causal;
   spec.kv = KvType::F32;
+  applySchedule(spec, schedule, 1);
   return spec;
 }
 
@@ -370,7 +373,8 @@ public:
 
 protected:
   FailureOr<std::string> nameOf(OnlineLatentAttentionOp op) const override;
-  FailureOr<Kernels> build(OnlineLatentAttentionOp op, StringRef name, KernelModule &module) const override;
+  FailureOr<Kernels> build(OnlineLatentAttentionOp op, ScheduleAttr schedule, StringRef name,
+                           KernelModule &module) const override;
 
 private:
   // A product of f32 rows with (n, k) packed as `format`; `bytes` becomes what the matrix takes.
@@ -416,13 +420,16 @@ FailureOr<func::FuncOp> OnlineLatentAttention::plainMatmul(OnlineLatentAttention
   spec.k = k;
   bytes = layout->bytes(n, k);
   std::string name = matmulName(format, n, k);
-  return module.once(name, [&] { return buildMatmul(module.code, name, spec, target); });
+  return module.once(name, [&] {
+    return buildMatmul(module.code, name, spec, matmulSchedule(targetAttr(op.getContext(), target)), target);
+  });
 }
 
 // The bodies that the op's form asks for. `suffix` tells them from those of other ops.
-FailureOr<Kernels> OnlineLatentAttention::build(OnlineLatentAttentionOp op, StringRef suffix,
+FailureOr<Kernels> OnlineLatentAttention::build(OnlineLatentAttentionOp op, ScheduleAttr schedule, StringRef suffix,
                                                 KernelModule &module) const {
   LatentAttentionSpec spec = specOf(op);
+  spec.schedule = schedule;
   const LatentDims &dims = spec.dims;
   std::string error;
   if (failed(verifyAttention(spec.absorbed(), error)) || failed(verifyAttention(spec.rebuilt(), error)))

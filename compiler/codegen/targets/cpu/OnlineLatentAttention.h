@@ -5,7 +5,7 @@
 #define HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_ONLINELATENTATTENTION_H
 
 #include "compiler/codegen/targets/cpu/OnlineAttention.h"
-#include "dialect/HeddleDialect.h"
+#include "dialect/ScheduleAttrs.h"
 
 namespace heddle {
 
@@ -16,6 +16,7 @@ struct LatentAttentionSpec {
   int64_t window = 0;
   bool causal = true;
   KvType kv = KvType::F32;
+  ScheduleAttr schedule; // a tile for folded queries, one for rebuilt keys and values
   // Bytes from one head's packed matrix to the next: (nope, rank), (rank, nope) and (value, rank).
   int64_t keyBytes = 0, foldBytes = 0, valueBytes = 0;
 

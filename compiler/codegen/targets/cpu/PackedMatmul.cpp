@@ -14,9 +14,10 @@
 using namespace mlir;
 using namespace heddle;
 
-MatmulEmitter::MatmulEmitter(ModuleOp module, StringRef name, const MatmulSpec &spec, const CpuTarget &target)
+MatmulEmitter::MatmulEmitter(ModuleOp module, StringRef name, const MatmulSpec &spec, ScheduleAttr schedule,
+                             const CpuTarget &target)
     : b(module, name, parameterTypes<MatmulCall>(module.getContext(), formOf(spec))), spec(spec), target(target),
-      tiles(matmulTiles(target)), pairs(b, target), call(argumentsOf<MatmulCall>(b.function, formOf(spec))) {
+      tiles(tilesOf(schedule)), pairs(b, target), call(argumentsOf<MatmulCall>(b.function, formOf(spec))) {
   if (spec.isGated())
     for (MatmulTile *tile : {&tiles.floatFew, &tiles.floatMany, &tiles.tileUnit, &tiles.q8})
       tile->makePaired();
@@ -127,7 +128,7 @@ void MatmulEmitter::storePanel(Value sum, Value gate, Value panel, Value row) {
 }
 
 FailureOr<func::FuncOp> heddle::buildMatmul(ModuleOp module, StringRef name, const MatmulSpec &spec,
-                                            const CpuTarget &target) {
+                                            ScheduleAttr schedule, const CpuTarget &target) {
   bool q8 = spec.activation == MatmulActivation::Q8;
   if (q8 && (!spec.layout.isQuantized() || spec.k % 32 != 0))
     return module.emitError("kernel '") << name << "': int8 activations need quantised weights and K (" << spec.k
@@ -139,7 +140,7 @@ FailureOr<func::FuncOp> heddle::buildMatmul(ModuleOp module, StringRef name, con
                                         << spec.k << ")";
   if (spec.isGated() && spec.hasBias)
     return module.emitError("kernel '") << name << "': a gated product takes no bias";
-  MatmulEmitter emitter(module, name, spec, target);
+  MatmulEmitter emitter(module, name, spec, schedule, target);
   q8 ? emitter.emitQ8() : emitter.emitFloat();
   return emitter.finish();
 }
@@ -152,11 +153,12 @@ public:
 
 protected:
   FailureOr<std::string> nameOf(PackedMatmulOp op) const override { return signatureOf(op); }
-  FailureOr<Kernels> build(PackedMatmulOp op, StringRef name, KernelModule &module) const override {
+  FailureOr<Kernels> build(PackedMatmulOp op, ScheduleAttr schedule, StringRef name,
+                           KernelModule &module) const override {
     FailureOr<MatmulSpec> spec = specOf(op);
     if (failed(spec))
       return failure();
-    return oneKernel(module.once(name, [&] { return buildMatmul(module.code, name, *spec, target); }));
+    return oneKernel(module.once(name, [&] { return buildMatmul(module.code, name, *spec, schedule, target); }));
   }
 
 private:

@@ -6,20 +6,21 @@
 
 #include "compiler/codegen/KernelSpecs.h"
 #include "compiler/codegen/Target.h"
+#include "dialect/ScheduleAttrs.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace heddle {
 
-// Adds to `module` the function `name`, called with a MatmulCall, with the list of rows where these are not Dense,
+// With the tiles of a CPU's schedule for products, adds to `module` the function `name`, called with a MatmulCall, with the list of rows where these are not Dense,
 // which computes output columns [16 panelBegin, min(16 panelEnd, N)) of every row. An element's bits depend on its row
 // of `act` and of W alone: not on `rows`, the slice of panels, the row's place nor, but for Bf16, the target. It takes up
 // to 128 KiB of stack.
 // Panels are those of `out`: gated, a pair of W's. Fails, with an error at the module, for Q8 activations with weights
 // that are not quantised, Bf16 ones with weights that are neither quantised nor bf16, and for a gated product with bias.
 mlir::FailureOr<mlir::func::FuncOp> buildMatmul(mlir::ModuleOp module, llvm::StringRef name, const MatmulSpec &spec,
-                                                const CpuTarget &target);
+                                                ScheduleAttr schedule, const CpuTarget &target);
 
 } // namespace heddle
 

@@ -24,9 +24,9 @@ namespace {
 
 class ProductEmitter {
 public:
-  ProductEmitter(ModuleOp module, StringRef name, const CpuTarget &target)
+  ProductEmitter(ModuleOp module, StringRef name, ScheduleAttr schedule)
       : b(module, name, parameterTypes<TaskCall>(module.getContext())), task(argumentsOf<TaskCall>(b.function)),
-        tile(matmulTiles(target).floatMany) {}
+        tile(tilesOf(schedule).floatMany) {}
   func::FuncOp emit();
 
 private:
@@ -204,6 +204,6 @@ void ProductEmitter::emitTile(Value row, int64_t height, Value panel, int64_t pa
     b.storeMasked(sums[i], b.at(rowsOfC[i / panels], i % panels * panelBytes), masks[i % panels]);
 }
 
-func::FuncOp heddle::buildProduct(ModuleOp module, StringRef name, const CpuTarget &target) {
-  return ProductEmitter(module, name, target).emit();
+func::FuncOp heddle::buildProduct(ModuleOp module, StringRef name, ScheduleAttr schedule) {
+  return ProductEmitter(module, name, schedule).emit();
 }

@@ -4,7 +4,7 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_PRODUCTKERNEL_H
 #define HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_PRODUCTKERNEL_H
 
-#include "compiler/codegen/Target.h"
+#include "dialect/ScheduleAttrs.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -26,10 +26,10 @@ struct ProductCall {
   Outer outer[mostOuter];
 };
 
-// Adds to `module` void name(const ProductCall *, int64_t thread, int64_t numThreads), which computes thread `thread`'s share.
+// With the tile for many rows of a CPU's schedule for products, adds to `module` void name(const ProductCall *, int64_t thread, int64_t numThreads), which computes thread `thread`'s share.
 // Every element is one chain of fused multiply-adds along k, ascending, from what c held: its bits depend on neither the number
 // of threads nor the other elements. It takes up to 64 KiB of stack.
-mlir::func::FuncOp buildProduct(mlir::ModuleOp module, llvm::StringRef name, const CpuTarget &target);
+mlir::func::FuncOp buildProduct(mlir::ModuleOp module, llvm::StringRef name, ScheduleAttr schedule);
 
 } // namespace heddle
 

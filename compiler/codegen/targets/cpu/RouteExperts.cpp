@@ -194,7 +194,8 @@ class RouteExperts : public KernelEmitterOf<RouteExpertsOp> {
 public:
 protected:
   FailureOr<std::string> nameOf(RouteExpertsOp op) const override { return signatureOf(op); }
-  FailureOr<Kernels> build(RouteExpertsOp op, StringRef name, KernelModule &module) const override {
+  FailureOr<Kernels> build(RouteExpertsOp op, ScheduleAttr schedule, StringRef name,
+                           KernelModule &module) const override {
     MoeRouteSpec spec = specOf(op);
     std::string groupName = llvm::formatv("group_e{0}_k{1}", spec.numExperts, spec.topK);
     return Kernels{*module.once(name, [&] { return buildMoeRoute(module.code, name, spec); }),

@@ -391,10 +391,11 @@ public:
 
 protected:
   FailureOr<std::string> nameOf(OnlineAttentionOp op) const override { return signatureOf(op); }
-  FailureOr<Kernels> build(OnlineAttentionOp op, StringRef name, KernelModule &module) const override {
+  FailureOr<Kernels> build(OnlineAttentionOp op, ScheduleAttr schedule, StringRef name,
+                           KernelModule &module) const override {
     AttentionSpec spec = specOf(op);
     if (std::string reason; failed(verifyGpuAttention(spec, reason)))
-      return portable->emit(op, name, module);
+      return portable->emit(op, schedule, name, module);
     return oneKernel(module.once(name, [&] { return launchAttention(op.getLoc(), module.code, *gpu, name, spec); }));
   }
 

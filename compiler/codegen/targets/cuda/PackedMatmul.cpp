@@ -13,22 +13,10 @@
 using namespace mlir;
 using namespace heddle;
 
-// Registers and spills are ptxas' for sm_80 (test/codegen/gpu-matmul.test); no tile was timed on a GPU yet.
-static const GpuMatmulTile tiles[] = {
-    {INT32_MAX, 128, 128, 32, 2, 4, 3}, // 64 x 32 per warp: 64 sums; 48 KiB, two blocks per SM
-    {128, 64, 64, 64, 2, 2, 3},         // 32 x 32 per warp; enough blocks for short prompts
-    {16, 16, 64, 64, 1, 2, 4},          // one height of mma; four slices in flight hide latency
-};
-
-ArrayRef<GpuMatmulTile> heddle::gpuMatmulTiles() {
-  return tiles;
-}
-
-const GpuMatmulTile &heddle::gpuMatmulTile(int64_t rows) {
-  const GpuMatmulTile *tile = std::end(tiles) - 1;
-  while (rows > tile->maxRows)
-    --tile;
-  return *tile;
+GpuMatmulTile heddle::tileOf(TileAttr tile) {
+  ArrayRef<int64_t> warps = tile.getWarps();
+  int64_t maxRows = tile.getMaxRows() ? tile.getMaxRows() : INT32_MAX;
+  return {maxRows, tile.getRows().front(), tile.getColumns(), tile.getK(), warps[0], warps[1], tile.getStages()};
 }
 
 int64_t GpuMatmulSpec::panelBytes() const {
@@ -305,7 +293,7 @@ gpu::GPUFuncOp heddle::buildGpuMatmul(gpu::GPUModuleOp module, StringRef name, c
 //===- host code ----------------------------------------------------------===//
 
 static func::FuncOp launchMatmul(Location loc, ModuleOp code, GpuKernels &gpu, StringRef name,
-                                 const GpuMatmulSpec &spec) {
+                                 const GpuMatmulSpec &spec, ScheduleAttr schedule) {
   HostKernelOf<MatmulCall, LaunchBuilder> l(loc, code, name);
   const MatmulCall &call = l.call;
   RawBuilder &b = l.builder();
@@ -316,7 +304,10 @@ static func::FuncOp launchMatmul(Location loc, ModuleOp code, GpuKernels &gpu, S
   l.add(call.outStride);
   // The largest tile first: each smaller one takes its place up to the rows that it is for.
   Value entry, blocksX, blockM, threads;
-  for (const GpuMatmulTile &tile : gpuMatmulTiles()) {
+  for (TileAttr scheduled : schedule.getTiles()) {
+    if (scheduled.getRole() != TileRole::Rows)
+      continue;
+    GpuMatmulTile tile = tileOf(scheduled);
     std::string kernel = (name + "_gpu" + Twine(tile.blockM) + "x" + Twine(tile.blockN)).str();
     buildGpuMatmul(gpu.kernels, kernel, spec, tile);
     Value isFor = b.lessThan(call.rows, b.constant(tile.maxRows + 1));
@@ -343,7 +334,8 @@ public:
 
 protected:
   FailureOr<std::string> nameOf(PackedMatmulOp op) const override { return signatureOf(op); }
-  FailureOr<Kernels> build(PackedMatmulOp op, StringRef name, KernelModule &module) const override;
+  FailureOr<Kernels> build(PackedMatmulOp op, ScheduleAttr schedule, StringRef name,
+                           KernelModule &module) const override;
 
 private:
   std::optional<GpuKernels> &gpu;
@@ -352,7 +344,8 @@ private:
 
 } // namespace
 
-FailureOr<Kernels> PackedMatmul::build(PackedMatmulOp op, StringRef name, KernelModule &module) const {
+FailureOr<Kernels> PackedMatmul::build(PackedMatmulOp op, ScheduleAttr schedule, StringRef name,
+                                       KernelModule &module) const {
   FailureOr<MatmulSpec> spec = specOf(op);
   if (failed(spec))
     return failure();
@@ -360,11 +353,12 @@ FailureOr<Kernels> PackedMatmul::build(PackedMatmulOp op, StringRef name, Kernel
   bool fits =
       spec->activation == MatmulActivation::Bf16 && spec->layout.numbers == PackedNumbers::BF16 && spec->k % 8 == 0;
   if (!fits)
-    return portable->emit(op, name, module);
+    return portable->emit(op, schedule, name, module);
   GpuMatmulSpec product{spec->n, spec->k, spec->hasBias, spec->accumulate, spec->epilogue};
   if (std::string reason; failed(verifyGpuMatmul(product, reason)))
     return op.emitError(reason);
-  return oneKernel(module.once(name, [&] { return launchMatmul(op.getLoc(), module.code, *gpu, name, product); }));
+  return oneKernel(
+      module.once(name, [&] { return launchMatmul(op.getLoc(), module.code, *gpu, name, product, schedule); }));
 }
 
 std::unique_ptr<KernelEmitter> heddle::cuda::packedMatmul(std::optional<GpuKernels> &gpu,

@@ -5,6 +5,7 @@
 #define HEDDLE_COMPILER_CODEGEN_TARGETS_CUDA_PACKEDMATMUL_H
 
 #include "compiler/codegen/KernelSpecs.h"
+#include "dialect/ScheduleAttrs.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 
@@ -21,10 +22,8 @@ struct GpuMatmulTile {
   int64_t warpN() const { return blockN / warpsN; }
 };
 
-// By falling maxRows: few rows are a matter of bandwidth, many of arithmetic.
-llvm::ArrayRef<GpuMatmulTile> gpuMatmulTiles();
-// The tile for steps of `rows` rows.
-const GpuMatmulTile &gpuMatmulTile(int64_t rows);
+// One of a CUDA schedule for products (matmulSchedule of compiler/schedule/ScheduleTable.h).
+GpuMatmulTile tileOf(TileAttr tile);
 
 struct GpuMatmulSpec {
   int64_t n = 0; // out_features

@@ -50,7 +50,7 @@ public:
 
 protected:
   FailureOr<std::string> nameOf(DequantizeOp op) const override { return signatureOf(op, /*countsRows=*/true); }
-  FailureOr<Kernels> build(DequantizeOp op, StringRef name, KernelModule &module) const override;
+  FailureOr<Kernels> build(DequantizeOp op, ScheduleAttr schedule, StringRef name, KernelModule &module) const override;
 
 private:
   const Target &target;
@@ -59,7 +59,8 @@ private:
 } // namespace
 
 // Ids are kept within the table's rows.
-FailureOr<Kernels> Dequantize::build(DequantizeOp op, StringRef name, KernelModule &module) const {
+FailureOr<Kernels> Dequantize::build(DequantizeOp op, ScheduleAttr schedule, StringRef name,
+                                     KernelModule &module) const {
   FailureOr<EmbeddingSpec> spec = specOf(op);
   if (failed(spec))
     return failure();

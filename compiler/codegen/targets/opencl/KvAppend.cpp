@@ -64,7 +64,7 @@ public:
 
 protected:
   FailureOr<std::string> nameOf(KvAppendOp op) const override { return std::string("kv_append"); }
-  FailureOr<Kernels> build(KvAppendOp op, StringRef name, KernelModule &module) const override;
+  FailureOr<Kernels> build(KvAppendOp op, ScheduleAttr schedule, StringRef name, KernelModule &module) const override;
 
 private:
   const Target &target;
@@ -72,7 +72,7 @@ private:
 
 } // namespace
 
-FailureOr<Kernels> KvAppend::build(KvAppendOp op, StringRef name, KernelModule &module) const {
+FailureOr<Kernels> KvAppend::build(KvAppendOp op, ScheduleAttr schedule, StringRef name, KernelModule &module) const {
   return oneKernel(module.once(name, [&]() -> FailureOr<func::FuncOp> {
     KvAppendSpec spec = specOf(op);
     std::string symbol = (name + "_device").str();

@@ -102,7 +102,8 @@ public:
 
 protected:
   FailureOr<std::string> nameOf(OnlineAttentionOp op) const override { return signatureOf(op); }
-  FailureOr<Kernels> build(OnlineAttentionOp op, StringRef name, KernelModule &module) const override;
+  FailureOr<Kernels> build(OnlineAttentionOp op, ScheduleAttr schedule, StringRef name,
+                           KernelModule &module) const override;
 
 private:
   const Target &target;
@@ -131,7 +132,8 @@ std::string heddle::missingOfAttention(Operation *op) {
               cache.getKeyDim(), cache.getValueDim());
 }
 
-FailureOr<Kernels> OnlineAttention::build(OnlineAttentionOp op, StringRef name, KernelModule &module) const {
+FailureOr<Kernels> OnlineAttention::build(OnlineAttentionOp op, ScheduleAttr schedule, StringRef name,
+                                          KernelModule &module) const {
   return oneKernel(module.once(name, [&]() -> FailureOr<func::FuncOp> {
     AttentionSpec spec = specOf(op);
     if (std::string error; failed(verifyAttention(spec, error)))

@@ -16,12 +16,10 @@ using Halide::RDom;
 using Halide::TailStrategy;
 using Halide::Var;
 
-// Rows that share each weight that a thread reads.
-static constexpr int tileRows = 8;
-
 // (act (k, rows) f32 or bf16, weights through each of packedViews, [bias (n)], [residual (n, rows), which may be the result itself])
 //   -> (n, rows)
-static FailureOr<std::string> emitMatmul(Location loc, const Target &target, StringRef symbol, const MatmulSpec &spec) {
+static FailureOr<std::string> emitMatmul(Location loc, const Target &target, StringRef symbol, const MatmulSpec &spec,
+                                         int tileRows) {
   return emitPipeline(loc, target, symbol, [&]() -> FailureOr<ScheduledPipeline> {
     PipelineBuilder b(symbol);
     int n = int(spec.n), k = int(spec.k);
@@ -93,7 +91,8 @@ public:
 
 protected:
   FailureOr<std::string> nameOf(PackedMatmulOp op) const override { return signatureOf(op); }
-  FailureOr<Kernels> build(PackedMatmulOp op, StringRef name, KernelModule &module) const override;
+  FailureOr<Kernels> build(PackedMatmulOp op, ScheduleAttr schedule, StringRef name,
+                           KernelModule &module) const override;
 
 private:
   const Target &target;
@@ -101,13 +100,15 @@ private:
 
 } // namespace
 
-FailureOr<Kernels> PackedMatmul::build(PackedMatmulOp op, StringRef name, KernelModule &module) const {
+FailureOr<Kernels> PackedMatmul::build(PackedMatmulOp op, ScheduleAttr schedule, StringRef name,
+                                       KernelModule &module) const {
   FailureOr<MatmulSpec> spec = specOf(op);
   if (failed(spec))
     return failure();
   return oneKernel(module.once(name, [&]() -> FailureOr<func::FuncOp> {
     std::string symbol = (name + "_device").str();
-    if (failed(module.addObject(name, emitMatmul(op.getLoc(), target, symbol, *spec))))
+    int rows = schedule.getTile(TileRole::Threads).getRows().front();
+    if (failed(module.addObject(name, emitMatmul(op.getLoc(), target, symbol, *spec, rows))))
       return failure();
     HostKernelOf<MatmulCall, Enqueuer> host(op.getLoc(), module.code, name);
     const MatmulCall &call = host.call;
