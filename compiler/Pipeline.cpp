@@ -13,6 +13,7 @@
 
 #include "compiler/codegen/EmitObject.h"
 #include "compiler/codegen/GraphCode.h"
+#include "compiler/codegen/Passes.h"
 #include "compiler/codegen/targets/cuda/EmitPtx.h"
 #include "compiler/optimize/Passes.h"
 #include "compiler/raise/Passes.h"
@@ -243,6 +244,7 @@ void heddle::registerPasses() {
   registerHeddleOptimizePasses();
   registerHeddleSchedulePasses();
   registerHeddleGraphSchedulePasses();
+  registerHeddleCodegenPasses();
   PassPipelineRegistration<>("heddle-raise", "The raise stage",
                              [](OpPassManager &pm) { addRaiseStage(pm, PipelineOptions()); });
   PassPipelineRegistration<>("heddle-optimize", "The optimize stage with its defaults",
