@@ -4,11 +4,13 @@
 
 #include "compiler/Program.h"
 #include "compiler/SourceFiles.h"
+#include "compiler/codegen/KernelTarget.h"
 #include "compiler/codegen/StepRows.h"
 #include "compiler/package/OutputFile.h"
 #include "compiler/package/Package.h"
 #include "compiler/raise/Passes.h"
 #include "compiler/report/Report.h"
+#include "compiler/schedule/ScheduleTable.h"
 #include "dialect/Entries.h"
 #include "frontends/read/ReadModel.h"
 #include "runtime/model/PackageHeader.h"
@@ -421,6 +423,8 @@ CompileStatus Compilation::run() {
   if (options.stopAfter > Stage::Raise &&
       failed(runStage(Stage::Optimize, [&](OpPassManager &pm) { addOptimizeStage(pm, program.pipeline); })))
     return CompileStatus::Failure;
+  if (options.stopAfter > Stage::Optimize)
+    (*program.module)->setAttr(targetAttrName, targetAttr(context.get(), target));
   if (options.stopAfter > Stage::Optimize &&
       failed(runStage(Stage::Schedule, [&](OpPassManager &pm) { addScheduleStage(pm, program.pipeline); })))
     return CompileStatus::Failure;

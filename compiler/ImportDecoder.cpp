@@ -4,7 +4,7 @@
 // checked here, before the passes that would trip over them.
 
 #include "compiler/Program.h"
-#include "compiler/codegen/DeviceKernels.h"
+#include "compiler/codegen/KernelTarget.h"
 #include "dialect/HeddleDialect.h"
 #include "frontends/families/ModelBuilder.h"
 #include "frontends/read/ReadModel.h"
@@ -74,10 +74,10 @@ static std::string kernelMisfit(const CompileOptions &options, const Target &tar
   bool isLatent = module.walk([](LatentAttentionOp) { return WalkResult::interrupt(); }).wasInterrupted();
   if (isLatent && !options.pipeline.flashTile)
     return options.model + ": --flash-tile=off: latent attention has kernels in tiles only";
+  if (std::string missing = makeKernelTarget(target)->missingKernel(module); !missing.empty())
+    return options.model + ": target " + target.name + " has no kernel for " + missing;
   if (!target.isDevice())
     return "";
-  if (std::string missing = missingDeviceKernel(module); !missing.empty())
-    return options.model + ": target " + target.name + " has no kernel for " + missing;
   const ModelConfig &config = program.model.config;
   if (int64_t values = pageValues(config); values > INT32_MAX)
     return options.model + ": a page of the KV cache, " + std::to_string(HEDDLE_KV_PAGE_SIZE) + " tokens of " +

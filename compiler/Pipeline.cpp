@@ -13,7 +13,8 @@
 
 #include "compiler/codegen/EmitObject.h"
 #include "compiler/codegen/GraphCode.h"
-#include "compiler/codegen/gpu/EmitPtx.h"
+#include "compiler/codegen/Passes.h"
+#include "compiler/codegen/targets/cuda/EmitPtx.h"
 #include "compiler/optimize/Passes.h"
 #include "compiler/raise/Passes.h"
 #include "compiler/schedule/Passes.h"
@@ -222,6 +223,7 @@ void heddle::registerPasses() {
   registerHeddleRaisePasses();
   registerHeddleOptimizePasses();
   registerHeddleSchedulePasses();
+  registerHeddleCodegenPasses();
   PassPipelineRegistration<>("heddle-raise", "The raise stage",
                              [](OpPassManager &pm) { addRaiseStage(pm, PipelineOptions()); });
   PassPipelineRegistration<>("heddle-optimize", "The optimize stage with its defaults",

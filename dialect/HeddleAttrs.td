@@ -4,19 +4,7 @@
 #ifndef HEDDLE_ATTRS
 #define HEDDLE_ATTRS
 
-include "dialect/HeddleDialect.td"
-include "mlir/IR/AttrTypeBase.td"
-include "mlir/IR/EnumAttr.td"
-
-class Heddle_Attr<string name, string mnemonic_> : AttrDef<Heddle_Dialect, name> { let mnemonic = mnemonic_; }
-
-class Heddle_Enum<string name, list<I32EnumAttrCase> cases> : I32EnumAttr<name, "", cases> {
-  let cppNamespace = "::heddle";
-  let genSpecializedAttr = 0;
-}
-class Heddle_EnumAttr<EnumAttrInfo info, string mnemonic_> : EnumAttr<Heddle_Dialect, info, mnemonic_> {
-  let assemblyFormat = "`<` $value `>`";
-}
+include "dialect/AttrClasses.td"
 
 def Heddle_ActivationKind : Heddle_Enum<"ActivationKind", [
   I32EnumAttrCase<"Silu", 0, "silu">, I32EnumAttrCase<"Gelu", 1, "gelu">, I32EnumAttrCase<"GeluTanh", 2, "gelu_tanh">,

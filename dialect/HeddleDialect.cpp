@@ -2,6 +2,8 @@
 
 #include "dialect/HeddleDialect.h"
 
+#include "dialect/ScheduleAttrs.h"
+
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Builders.h"
@@ -36,18 +38,44 @@ static void printSources(AsmPrinter &printer, ArrayRef<SourceAttr> sources) {
   printer << "]";
 }
 
+static ParseResult parseNames(AsmParser &parser, SmallVector<StringAttr> &names) {
+  return parser.parseCommaSeparatedList(AsmParser::Delimiter::Square,
+                                        [&] { return parser.parseAttribute(names.emplace_back()); });
+}
+
+static void printNames(AsmPrinter &printer, ArrayRef<StringAttr> names) {
+  printer << "[";
+  llvm::interleaveComma(names, printer, [&](StringAttr name) { printer << name; });
+  printer << "]";
+}
+
+static ParseResult parseTiles(AsmParser &parser, SmallVector<TileAttr> &tiles) {
+  return parser.parseCommaSeparatedList(AsmParser::Delimiter::Square,
+                                        [&] { return parser.parseCustomAttributeWithFallback(tiles.emplace_back()); });
+}
+
+static void printTiles(AsmPrinter &printer, ArrayRef<TileAttr> tiles) {
+  printer << "[";
+  llvm::interleaveComma(tiles, printer, [&](TileAttr tile) { printer.printStrippedAttrOrType(tile); });
+  printer << "]";
+}
+
 #define GET_ATTRDEF_CLASSES
 #include "dialect/HeddleAttrs.cpp.inc"
 #define GET_TYPEDEF_CLASSES
 #include "dialect/HeddleTypes.cpp.inc"
 
 namespace {
-// Frequencies and quantisation formats print as aliases, once per module.
+// Frequencies and schedules print as aliases, once per module.
 struct AliasInterface : OpAsmDialectInterface {
   using OpAsmDialectInterface::OpAsmDialectInterface;
   AliasResult getAlias(Attribute attr, raw_ostream &os) const override {
     if (isa<RopeAttr>(attr)) {
       os << "rope";
+      return AliasResult::FinalAlias;
+    }
+    if (isa<ScheduleAttr, TargetAttr>(attr)) {
+      os << (isa<TargetAttr>(attr) ? "target" : "schedule");
       return AliasResult::FinalAlias;
     }
     return AliasResult::NoAlias;

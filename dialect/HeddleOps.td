@@ -7,5 +7,6 @@
 include "dialect/ModelOps.td"
 include "dialect/CacheOps.td"
 include "dialect/KernelOps.td"
+include "dialect/ScheduleAttrs.td"
 
 #endif

@@ -3,7 +3,8 @@
 #include "compiler/codegen/Codegen.h"
 
 #include "compiler/codegen/GraphCode.h"
-#include "compiler/codegen/HostCode.h"
+#include "compiler/codegen/host/HostCode.h"
+#include "compiler/codegen/targets/cuda/GpuKernels.h"
 #include "dialect/Entries.h"
 #include "runtime/model/ModelAbi.h"
 

@@ -6,7 +6,10 @@
 #include "compiler/codegen/GraphAttention.h"
 
 #include "compiler/codegen/GraphTask.h"
-#include "compiler/codegen/cpu/FlashAttentionKernel.h"
+#include "compiler/codegen/KernelSignatures.h"
+#include "compiler/codegen/KernelTarget.h"
+#include "compiler/codegen/targets/cpu/FlashAttention.h"
+#include "compiler/schedule/ScheduleTable.h"
 #include "dialect/HeddleDialect.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -15,28 +18,6 @@
 
 using namespace mlir;
 using namespace heddle;
-
-static KvType storedType(Value buffer) {
-  Type element = getElementTypeOrSelf(buffer.getType());
-  return element.isF32() ? KvType::F32 : element.isF16() ? KvType::F16 : KvType::BF16;
-}
-
-static AttentionSpec specOf(FlashAttentionOp op) {
-  AttentionSpec spec;
-  spec.numHeads = op.getQueryShape()[1];
-  spec.numKvHeads = op.getKeyShape()[1];
-  spec.headDim = op.getQueryShape()[3];
-  spec.valueHeadDim = op.getValueShape()[3];
-  spec.scale = op.getScale().convertToDouble();
-  spec.softcap = op.getSoftcap().convertToDouble();
-  spec.window = op.getMask().getWindow();
-  spec.causal = op.getMask().getCausal();
-  spec.kv = storedType(op.getKey());
-  spec.rows = storedType(op.getQuery());
-  spec.hasBias = bool(op.getBias());
-  spec.hasSinks = bool(op.getSinks());
-  return spec;
-}
 
 // Kernels are equal where their ops agree on everything that specOf reads.
 static std::string specKey(FlashAttentionOp op) {
@@ -100,7 +81,9 @@ void heddle::lowerFlashAttention(func::FuncOp graph, const CpuTarget &target) {
     func::FuncOp &kernel = kernels[specKey(op)];
     if (!kernel) {
       std::string name = "heddle_attention_" + std::to_string(kernels.size() - 1);
-      kernel = buildFlashAttention(module, name, specOf(op), target);
+      AttentionSpec spec = specOf(op);
+      applySchedule(spec, scheduleFor(op, targetAttr(graph.getContext(), target)));
+      kernel = buildFlashAttention(module, name, spec, target);
       kernel.setPrivate();
     }
     lowerOne(op, graph, memory, kernel);

@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Attention of a graph: each `flash_attention` becomes a call of a kernel (cpu/FlashAttentionKernel.h), shared by the threads.
+// Attention of a graph: each `flash_attention` becomes a call of a kernel (targets/cpu/FlashAttention.h), shared by the threads.
 #ifndef HEDDLE_COMPILER_CODEGEN_GRAPHATTENTION_H
 #define HEDDLE_COMPILER_CODEGEN_GRAPHATTENTION_H
 

@@ -2,7 +2,7 @@
 
 #include "compiler/codegen/GraphEntry.h"
 
-#include "compiler/codegen/cpu/RawBuilder.h"
+#include "compiler/codegen/RawBuilder.h"
 #include "runtime/model/ModelAbi.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -1,23 +1,21 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A kernel op of a graph becomes a *task*: a function (call, thread, num_threads) that reads its operands from a struct and runs the
-// kernel on this thread's share of the output columns. The graph fills the struct and hands the task to the runtime, which runs it on
+// A kernel op of a graph becomes a *task*: a function (call, thread, num_threads) that reads what its kernel is called with from memory and
+// runs it on this thread's share. The graph fills that memory and hands the task to the runtime, which runs it on
 // every thread; where the work is too small to wake them, the graph calls it as the one thread that there is.
 
 #include "compiler/codegen/GraphKernels.h"
 
 #include "compiler/codegen/GraphTask.h"
-#include "compiler/codegen/cpu/RawBuilder.h"
-#include "compiler/weights/PackedLayout.h"
+#include "compiler/codegen/RawBuilder.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
-
-#include <cstddef>
 
 using namespace mlir;
 using namespace heddle;
+
+// Of a parameter in the memory that a task reads.
+static constexpr size_t slotBytes = 8;
 
 //===- operands -----------------------------------------------------------===//
 
@@ -45,42 +43,21 @@ void heddle::gatherKernelOperands(func::FuncOp graph) {
 
 //===- tasks --------------------------------------------------------------===//
 
-// void task(const MatmulCall *, int64_t thread, int64_t num_threads): the kernel on panels [begin, end) of 16 output columns. A column
-// is one thread's, so no bit depends on their number.
-static void buildMatmulTask(ModuleOp code, StringRef name, func::FuncOp kernel, int64_t n) {
+// A function of a TaskCall: the kernel on this thread's share of the parts that the call counts in its `end`. A part is one thread's, so no
+// bit depends on their number.
+template <typename Call> static void buildTask(ModuleOp code, StringRef name, func::FuncOp kernel) {
   RawBuilder b(code.getLoc(), code.getContext());
-  Type i64 = b.getI64Type();
-  func::FuncOp task = beginFunction(b, code, name, {b.pointerType(), i64, i64});
-  Value call = task.getArgument(0), thread = task.getArgument(1), threads = task.getArgument(2);
-  auto pointer = [&](size_t offset) { return b.load(b.pointerType(), b.at(call, int64_t(offset))); };
-  auto number = [&](size_t offset) { return b.load(i64, b.at(call, int64_t(offset))); };
-  Value panels = b.constant(llvm::divideCeil(n, PackedLayout::panelRows));
-  Value begin = b.divide(b.mul(panels, thread), threads), end = b.divide(b.mul(panels, b.add(thread, 1)), threads);
-  Value none = LLVM::ZeroOp::create(b, b.pointerType());
-  b.ifThen(b.lessThan(begin, end), [&] {
-    func::CallOp::create(b, kernel,
-                         ValueRange{pointer(offsetof(MatmulCall, act)), none, none,
-                                    pointer(offsetof(MatmulCall, weights)), pointer(offsetof(MatmulCall, bias)),
-                                    pointer(offsetof(MatmulCall, out)), number(offsetof(MatmulCall, rows)),
-                                    number(offsetof(MatmulCall, actStride)), number(offsetof(MatmulCall, outStride)),
-                                    begin, end});
-  });
-  func::ReturnOp::create(b);
-}
-
-// void task(const LookupCall *, int64_t thread, int64_t num_threads): rows [begin, end).
-static void buildLookupTask(ModuleOp code, StringRef name, func::FuncOp kernel) {
-  RawBuilder b(code.getLoc(), code.getContext());
-  Type i64 = b.getI64Type();
-  func::FuncOp task = beginFunction(b, code, name, {b.pointerType(), i64, i64});
-  Value call = task.getArgument(0), thread = task.getArgument(1), threads = task.getArgument(2);
-  auto pointer = [&](size_t offset) { return b.load(b.pointerType(), b.at(call, int64_t(offset))); };
-  Value rows = b.load(i64, b.at(call, int64_t(offsetof(LookupCall, rows))));
-  Value begin = b.divide(b.mul(rows, thread), threads), end = b.divide(b.mul(rows, b.add(thread, 1)), threads);
-  func::CallOp::create(b, kernel,
-                       ValueRange{pointer(offsetof(LookupCall, ids)), pointer(offsetof(LookupCall, table)),
-                                  pointer(offsetof(LookupCall, out)), begin, end,
-                                  b.load(i64, b.at(call, int64_t(offsetof(LookupCall, outStride))))});
+  auto task = argumentsOf<TaskCall>(beginFunction(b, code, name, parameterTypes<TaskCall>(b.getContext())));
+  Call call;
+  for (auto [index, parameter] : llvm::enumerate(Call::parameters))
+    if (parameter.isOf(0) && parameter.value != Call::begin)
+      call.*parameter.value =
+          b.load(parameterType(b.getContext(), parameter.kind), b.at(task.call, int64_t(index * slotBytes)));
+  Value parts = call.*Call::end;
+  call.*Call::begin = b.divide(b.mul(parts, task.thread), task.numThreads);
+  call.*Call::end = b.divide(b.mul(parts, b.add(task.thread, 1)), task.numThreads);
+  b.ifThen(b.lessThan(call.*Call::begin, call.*Call::end),
+           [&] { func::CallOp::create(b, kernel, operandsOf(b, b.getLoc(), call)); });
   func::ReturnOp::create(b);
 }
 
@@ -90,54 +67,40 @@ static func::FuncOp declareTask(func::FuncOp graph, StringRef name) {
   if (auto known = module.lookupSymbol<func::FuncOp>(name))
     return known;
   OpBuilder b(graph);
-  auto pointer = LLVM::LLVMPointerType::get(b.getContext());
   auto task =
-      func::FuncOp::create(b, graph.getLoc(), name, b.getFunctionType({pointer, b.getI64Type(), b.getI64Type()}, {}));
+      func::FuncOp::create(b, graph.getLoc(), name, b.getFunctionType(parameterTypes<TaskCall>(b.getContext()), {}));
   task.setPrivate();
   return task;
 }
 
 //===- calls --------------------------------------------------------------===//
 
-static LogicalResult lowerMatmul(PackedMatmulOp op, func::FuncOp graph, Value memory, ModuleOp kernelCode,
-                                 KernelLibrary &kernels) {
-  FailureOr<func::FuncOp> kernel = kernels.matmul(op);
-  if (failed(kernel))
-    return failure();
-  std::string name = ("heddle_task_" + kernel->getSymName()).str();
-  if (!kernelCode.lookupSymbol(name))
-    buildMatmulTask(kernelCode, name, *kernel, op.getN());
-  kernels.record(*kernel, op, 1);
-  GraphTask call(op, graph, memory);
-  Value out = op.getInits()[0], rows = call.counted(call.size(op.getInput(), 0));
-  call.storePointer(offsetof(MatmulCall, act), op.getInput());
-  call.storePointer(offsetof(MatmulCall, weights), op.getWeights());
-  call.storePointer(offsetof(MatmulCall, bias), op.getBias());
-  call.storePointer(offsetof(MatmulCall, out), out);
-  call.store(offsetof(MatmulCall, rows), rows);
-  call.store(offsetof(MatmulCall, actStride), call.stride(op.getInput(), 0));
-  call.store(offsetof(MatmulCall, outStride), call.stride(out, 0));
-  call.run(declareTask(graph, name), double(op.getN()) * double(op.getK()));
-  return success();
+// Parameter i of a call lies in slot i of the memory that a task reads.
+template <typename Call> static void storeCall(GraphTask &task, const Call &call) {
+  for (auto [index, parameter] : llvm::enumerate(Call::parameters))
+    if (Value value = call.*parameter.value)
+      task.store(index * slotBytes, value);
+    else if (parameter.isOf(0) && parameter.kind == ParameterKind::Pointer)
+      task.store(index * slotBytes, task.number(0));
 }
 
-static LogicalResult lowerLookup(DequantizeOp op, func::FuncOp graph, Value memory, ModuleOp kernelCode,
-                                 KernelLibrary &kernels) {
-  FailureOr<func::FuncOp> kernel = kernels.embedding(op);
-  if (failed(kernel))
+// `op`, of which a row takes `each` multiply-adds, becomes a call of the task of its kernel.
+template <typename Op, typename Call>
+static LogicalResult lowerOp(Op op, Value Call::*rows, double each, func::FuncOp graph, Value memory,
+                             ModuleOp kernelCode, KernelLibrary &kernels) {
+  FailureOr<ArrayRef<func::FuncOp>> emitted = kernels.kernels(op);
+  if (failed(emitted))
     return failure();
-  std::string name = ("heddle_task_" + kernel->getSymName()).str();
+  func::FuncOp kernel = emitted->front();
+  std::string name = ("heddle_task_" + kernel.getSymName()).str();
   if (!kernelCode.lookupSymbol(name))
-    buildLookupTask(kernelCode, name, *kernel);
-  kernels.record(*kernel, op, 1);
-  GraphTask call(op, graph, memory);
-  Value out = op.getInits()[0], rows = call.counted(call.size(out, 0));
-  call.storePointer(offsetof(LookupCall, ids), op.getIds());
-  call.storePointer(offsetof(LookupCall, table), op.getWeights());
-  call.storePointer(offsetof(LookupCall, out), out);
-  call.store(offsetof(LookupCall, rows), rows);
-  call.store(offsetof(LookupCall, outStride), call.stride(out, 0));
-  call.run(declareTask(graph, name), double(cast<MemRefType>(out.getType()).getDimSize(1)));
+    buildTask<Call>(kernelCode, name, kernel);
+  kernels.record(kernel, op, 1);
+  GraphTask task(op, graph, memory);
+  Call call = callOf(op, task);
+  task.counted(call.*rows);
+  storeCall(task, call);
+  task.run(declareTask(graph, name), each);
   return success();
 }
 
@@ -149,11 +112,15 @@ LogicalResult heddle::lowerKernels(func::FuncOp graph, ModuleOp kernelCode, Kern
   });
   if (ops.empty())
     return success();
-  Value memory = taskMemory(graph, std::max(sizeof(MatmulCall), sizeof(LookupCall)));
+  Value memory =
+      taskMemory(graph, slotBytes * std::max(std::size(MatmulCall::parameters), std::size(EmbeddingCall::parameters)));
   for (Operation *op : ops) {
     auto matmul = dyn_cast<PackedMatmulOp>(op);
-    if (failed(matmul ? lowerMatmul(matmul, graph, memory, kernelCode, kernels)
-                      : lowerLookup(cast<DequantizeOp>(op), graph, memory, kernelCode, kernels)))
+    auto lookup = dyn_cast<DequantizeOp>(op);
+    if (failed(matmul ? lowerOp(matmul, &MatmulCall::rows, double(matmul.getN()) * double(matmul.getK()), graph, memory,
+                                kernelCode, kernels)
+                      : lowerOp(lookup, &EmbeddingCall::rowEnd, double(lookup.getK()), graph, memory, kernelCode,
+                                kernels)))
       return failure();
   }
   return success();

@@ -8,23 +8,6 @@
 
 namespace heddle {
 
-// What a task of `packed_matmul` reads: out = act W^T, and what the kernel's name says besides.
-struct MatmulCall {
-  const void *act;        // (rows, k), rows actStride elements apart
-  const uint8_t *weights; // packed, 64-byte aligned
-  const float *bias;      // (n), or null
-  float *out;             // (rows, n), rows outStride floats apart
-  int64_t rows, actStride, outStride;
-};
-
-// What a task of `dequantize` reads: out[r] = scale * table[ids[r]].
-struct LookupCall {
-  const int32_t *ids;   // (rows)
-  const uint8_t *table; // packed, 64-byte aligned
-  float *out;           // (rows, width), rows outStride floats apart
-  int64_t rows, outStride;
-};
-
 // Gives operands of kernel ops whose columns do not lie side by side a copy in which they do. Before buffers get their ends.
 void gatherKernelOperands(mlir::func::FuncOp graph);
 

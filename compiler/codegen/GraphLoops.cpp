@@ -8,7 +8,7 @@
 
 #include "compiler/codegen/GraphEntry.h"
 #include "compiler/codegen/GraphRows.h"
-#include "compiler/codegen/cpu/RawBuilder.h"
+#include "compiler/codegen/RawBuilder.h"
 
 #include "mlir/Conversion/LLVMCommon/TypeConverter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

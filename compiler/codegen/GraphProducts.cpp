@@ -3,7 +3,9 @@
 #include "compiler/codegen/GraphProducts.h"
 
 #include "compiler/codegen/GraphTask.h"
-#include "compiler/codegen/cpu/ProductKernel.h"
+#include "compiler/codegen/KernelTarget.h"
+#include "compiler/codegen/targets/cpu/ProductKernel.h"
+#include "compiler/schedule/ScheduleTable.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -201,7 +203,8 @@ void heddle::lowerProducts(func::FuncOp graph, const CpuTarget &target) {
   });
   if (products.empty())
     return;
-  buildProduct(graph->getParentOfType<ModuleOp>(), kernelName, target).setPrivate();
+  ScheduleAttr schedule = matmulSchedule(targetAttr(graph.getContext(), target));
+  buildProduct(graph->getParentOfType<ModuleOp>(), kernelName, schedule).setPrivate();
   Value memory = taskMemory(graph, sizeof(ProductCall));
   for (const ProductLoops &loops : products)
     ProductLowering(loops, graph, memory).run();

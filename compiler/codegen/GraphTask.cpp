@@ -6,7 +6,7 @@
 #include "compiler/codegen/GraphTask.h"
 
 #include "compiler/codegen/GraphEntry.h"
-#include "compiler/codegen/cpu/RawBuilder.h"
+#include "compiler/codegen/RawBuilder.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -57,12 +57,16 @@ void GraphTask::store(size_t offset, Value value) {
 }
 
 void GraphTask::storePointer(size_t offset, Value buffer) {
+  store(offset, buffer ? pointer(buffer) : constant(0));
+}
+
+Value GraphTask::pointer(Value buffer) {
   if (!buffer)
-    return store(offset, constant(0));
+    return Value();
   int64_t width = llvm::divideCeil(cast<MemRefType>(buffer.getType()).getElementTypeBitWidth(), 8);
   Value base = toInteger(memref::ExtractAlignedPointerAsIndexOp::create(b, loc, buffer));
   Value bytes = arith::MulIOp::create(b, loc, toInteger(parts(buffer).getOffset()), constant(width));
-  store(offset, arith::AddIOp::create(b, loc, base, bytes));
+  return arith::AddIOp::create(b, loc, base, bytes);
 }
 
 Value GraphTask::counted(Value size) {

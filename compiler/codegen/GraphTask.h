@@ -4,6 +4,8 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_GRAPHTASK_H
 #define HEDDLE_COMPILER_CODEGEN_GRAPHTASK_H
 
+#include "compiler/codegen/host/CallSource.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
@@ -13,7 +15,7 @@ namespace heddle {
 mlir::Value taskMemory(mlir::func::FuncOp graph, size_t bytes);
 
 // Writes one call where `op` stands, which is erased with it. Offsets are of fields of the struct in `memory`; numbers are i64.
-class GraphTask {
+class GraphTask : public CallSource {
 public:
   GraphTask(mlir::Operation *op, mlir::func::FuncOp graph, mlir::Value memory)
       : op(op), graph(graph), memory(memory), b(op), loc(op->getLoc()) {}
@@ -25,6 +27,11 @@ public:
   void store(size_t offset, mlir::Value value);
   // The address of the buffer's first element; null for no buffer.
   void storePointer(size_t offset, mlir::Value buffer);
+  mlir::Value number(int64_t value) override { return constant(value); }
+  // As a number.
+  mlir::Value pointer(mlir::Value buffer) override;
+  mlir::Value rows(mlir::Value buffer) override { return size(buffer, 0); }
+  mlir::Value rowStride(mlir::Value buffer) override { return stride(buffer, 0); }
   // 0 where dimension `axis` is found to be 1 when it runs, else its stride.
   mlir::Value broadcastStride(mlir::Value buffer, unsigned axis);
 

@@ -1,16 +1,12 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The kernels of one model, each emitted once: by MLIR for products and attention, by Halide for what is row-wise and for what
-// a device computes besides. A device's kernels are host functions that enqueue them (DeviceKernels.h).
+// The kernels of one model, each emitted once by its target, and what the package's kernel table says of them.
 #ifndef HEDDLE_COMPILER_CODEGEN_KERNELLIBRARY_H
 #define HEDDLE_COMPILER_CODEGEN_KERNELLIBRARY_H
 
-#include "compiler/codegen/DeviceKernels.h"
-#include "dialect/HeddleDialect.h"
+#include "compiler/codegen/KernelTarget.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/MapVector.h"
-#include "llvm/ADT/StringSet.h"
 
 namespace heddle {
 
@@ -31,52 +27,29 @@ class KernelLibrary {
 public:
   // `code` takes the kernels that MLIR emits; `source` holds the outlined ones.
   KernelLibrary(mlir::ModuleOp source, mlir::ModuleOp code, const Target &target)
-      : source(source), code(code), target(target), device(code, target, halideObjects, halideKernels) {}
+      : module(source, code), described(targetAttr(code.getContext(), target)), target(makeKernelTarget(target)) {
+    this->target->begin(code);
+  }
 
-  // The function to call for an op: emitted on first use, shared by ops with the same shape, type, epilogue and schedule.
-  mlir::FailureOr<mlir::func::FuncOp> matmul(PackedMatmulOp op);
-  mlir::FailureOr<mlir::func::FuncOp> routeExperts(RouteExpertsOp op);
-  mlir::FailureOr<mlir::func::FuncOp> groupByExpert(RouteExpertsOp op);
-  mlir::FailureOr<mlir::func::FuncOp> expertMatmul(ExpertMatmulOp op);
-  mlir::FailureOr<mlir::func::FuncOp> attention(OnlineAttentionOp op);
-  mlir::FailureOr<mlir::func::FuncOp> combineSplits(CombineSplitsOp op);
-  // The bodies that the op's form asks for; null where it asks for the other alone.
-  struct LatentKernels {
-    mlir::func::FuncOp fold, attend, project, rebuild;
-  };
-  mlir::FailureOr<LatentKernels> latentAttention(OnlineLatentAttentionOp op);
-  mlir::FailureOr<mlir::func::FuncOp> kvAppend(KvAppendOp op);
-  mlir::FailureOr<mlir::func::FuncOp> embedding(DequantizeOp op);
-  mlir::FailureOr<mlir::func::FuncOp> rowWise(KernelCallOp op);
-
-  // Bytes from the packed weights of one expert to those of the next.
-  static int64_t expertBytes(ExpertMatmulOp op);
+  // The functions that `op` launches one after the other: emitted on first use, shared by ops of the same signature and schedule. An op
+  // without a `heddle.schedule` (graphs) has that of the target's table.
+  mlir::FailureOr<llvm::ArrayRef<mlir::func::FuncOp>> kernels(mlir::Operation *op);
 
   // What MLIR emitted for a GPU; null for other targets.
-  GpuKernels *gpuKernels() { return device.gpuKernels(); }
+  GpuKernels *gpuKernels() { return target->gpuKernels(); }
   // Objects that Halide emitted.
-  llvm::ArrayRef<std::string> objects() const { return halideObjects; }
+  llvm::ArrayRef<std::string> objects() const { return module.objects(); }
   // Counts one launch of a kernel by `op`, which runs `times` in a step. Returns the kernel's index in records().
   unsigned record(mlir::func::FuncOp kernel, mlir::Operation *op, unsigned times);
-  const llvm::MapVector<mlir::StringAttr, KernelRecord> &records() const { return kernels; }
+  const llvm::MapVector<mlir::StringAttr, KernelRecord> &records() const { return recorded; }
   llvm::ArrayRef<KernelLaunch> launches() const { return launched; }
 
 private:
-  // The kernel of that name, which tells it apart by all that its code depends on: built if there is none yet.
-  using Build = llvm::function_ref<mlir::FailureOr<mlir::func::FuncOp>(llvm::StringRef name)>;
-  mlir::FailureOr<mlir::func::FuncOp> once(const std::string &name, Build onCpu, Build onDevice);
-  mlir::FailureOr<mlir::func::FuncOp> product(mlir::Operation *op, const std::string &name, const MatmulSpec &spec);
-  // A product of f32 rows with (n, k) packed as `format`; sets `bytes` to what the matrix takes.
-  mlir::FailureOr<mlir::func::FuncOp> plainMatmul(mlir::Operation *op, llvm::StringRef format, int64_t n, int64_t k,
-                                                  int64_t &bytes);
-  mlir::LogicalResult refuse(mlir::Operation *op, llvm::StringRef what);
-
-  mlir::ModuleOp source, code;
-  const Target &target;
-  std::vector<std::string> halideObjects;
-  llvm::StringSet<> halideKernels; // names of those that Halide emitted
-  DeviceKernels device;
-  llvm::MapVector<mlir::StringAttr, KernelRecord> kernels;
+  KernelModule module;
+  TargetAttr described;
+  std::unique_ptr<KernelTarget> target;
+  llvm::StringMap<std::pair<ScheduleAttr, Kernels>> scheduled; // by name
+  llvm::MapVector<mlir::StringAttr, KernelRecord> recorded;
   std::vector<KernelLaunch> launched;
 };
 

@@ -4,7 +4,7 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_TARGET_H
 #define HEDDLE_COMPILER_CODEGEN_TARGET_H
 
-#include "compiler/codegen/gpu/GpuTarget.h"
+#include "compiler/codegen/targets/cuda/GpuTarget.h"
 
 #include "mlir/Support/LLVM.h"
 #include "llvm/ADT/StringRef.h"

@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "compiler/schedule/Passes.h"
+#include "compiler/schedule/ScheduleTable.h"
 #include "dialect/Entries.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -71,9 +72,11 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
       getOperation().emitError("activations must be f32, bf16 or int8, got '") << activations << "'";
       return signalPassFailure();
     }
-    // A graph's types say what it computes with.
+    auto target = getOperation()->getAttrOfType<TargetAttr>(targetAttrName);
     getOperation().walk([&](Operation *op) {
-      if (isInGraphEntry(op))
+      if (ScheduleAttr schedule = target ? scheduleFor(op, target) : ScheduleAttr())
+        op->setAttr(scheduleAttrName, schedule);
+      if (isInGraphEntry(op)) // whose types say what it computes with
         return;
       if (auto matmul = dyn_cast<PackedMatmulOp>(op))
         assignInput(matmul);

@@ -31,7 +31,7 @@ def FlashTile : Pass<"heddle-flash-tile", "::mlir::ModuleOp"> {
   let options = [
     Option<"tiles", "tiles", "bool", "true", "Walk the keys in blocks, without storing their scores">,
     Option<"context", "context", "int64_t", "8192", "The longest sequence in tokens, where scores are stored">,
-    Option<"blockKv", "block-kv", "int64_t", "64", "Keys per block: a multiple or a divisor of the page of 64">,
+    Option<"blockKv", "block-kv", "int64_t", "64", "Keys per block: a divisor of the page of 64">,
     Option<"shareKv", "share-kv", "bool", "true", "Query heads of a group share each load of a KV block">];
   let dependentDialects = ["::heddle::HeddleDialect", "::mlir::arith::ArithDialect", "::mlir::cf::ControlFlowDialect",
                            "::mlir::linalg::LinalgDialect", "::mlir::math::MathDialect", "::mlir::tensor::TensorDialect"];
@@ -66,7 +66,7 @@ def SplitKv : Pass<"heddle-split-kv", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"context", "context", "int64_t", "8192", "The longest sequence in tokens">,
-    Option<"splitKv", "split-kv", "int64_t", "512", "Keys of a split; the CPU's kernels know 512">,
+    Option<"splitKv", "split-kv", "int64_t", "512", "Keys of a split: a multiple of the page of 64">,
     Option<"slots", "slots", "int64_t", "256", "Rows times splits that a step may have: what the buffers hold">];
   let dependentDialects = ["::heddle::HeddleDialect", "::mlir::scf::SCFDialect", "::mlir::tensor::TensorDialect"];
 }
@@ -146,11 +146,13 @@ def PackWeights : Pass<"heddle-pack-weights", "::mlir::ModuleOp"> {
 }
 
 def AssignSchedules : Pass<"heddle-assign-schedules", "::mlir::ModuleOp"> {
-  let summary = "Choose number formats and tables that kernels run with";
+  let summary = "Choose the schedules, number formats and tables that kernels run with";
   let description = [{
+    Kernel ops of a module with a `heddle.target` get their `heddle.schedule`, from the target's table (`ScheduleTable.cpp`).
     With `activations=int8`, inputs of products with quantised weights are quantised, with `bf16` rounded; with `bf16-products`,
     inputs of products with bf16 weights are rounded: once per value however many products read it. Rotary embeddings read the session's table.
-    Keys are split if there are too few tiles of attention per thread. Example: test/schedule/assign-schedules.mlir.
+    Keys are split if there are too few tiles of attention per thread. Examples: test/schedule/assign-schedules.mlir,
+    assign-schedules-targets.mlir.
 
     ```mlir
     func.func @step(%x: tensor<?x64xf32>, %w: tensor<2304xi8>, %out: tensor<?x32xf32>) -> tensor<?x32xf32> {

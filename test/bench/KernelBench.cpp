@@ -4,7 +4,7 @@
 // Prints one JSON object per row count, best of rounds for about a second; --asm prints the kernel's assembly instead.
 
 #include "compiler/codegen/EmitObject.h"
-#include "compiler/codegen/cpu/MatmulKernel.h"
+#include "compiler/codegen/targets/cpu/PackedMatmul.h"
 #include "test/execute/KernelLibrary.h"
 #include "test/execute/RandomWeights.h"
 
@@ -79,7 +79,7 @@ int main(int argc, char **argv) {
   MatmulSpec spec{*layoutFor(type), std::atol(argv[3]), std::atol(argv[4]), activation};
   const char *target = std::getenv("HEDDLE_BENCH_TARGET");
   KernelLibrary library(target ? target : "native");
-  if (failed(buildMatmul(library.module(), "kernel", spec, library.target())))
+  if (failed(buildMatmul(library.module(), "kernel", spec, library.productSchedule(), library.target())))
     return 1;
   if (assembly) {
     if (failed(lowerToLLVM(library.module(), library.target())))

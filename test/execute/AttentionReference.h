@@ -4,7 +4,7 @@
 #ifndef HEDDLE_TEST_EXECUTE_ATTENTIONREFERENCE_H
 #define HEDDLE_TEST_EXECUTE_ATTENTIONREFERENCE_H
 
-#include "compiler/codegen/cpu/AttentionKernel.h"
+#include "compiler/codegen/targets/cpu/OnlineAttention.h"
 #include "runtime/model/ModelAbi.h"
 
 #include <random>

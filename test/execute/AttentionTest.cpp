@@ -108,7 +108,7 @@ private:
   void callSplit(const PagedCache &cache, const std::vector<heddle_sequence> &sequences, const std::vector<float> &q,
                  float *out, int64_t stride, int64_t rows, int64_t longest, int32_t threads) const {
     int64_t qStride = spec.numHeads * spec.headDim, count = sequences.size();
-    int64_t k = cache.keyOffset(), v = cache.valueOffset(), maxSplits = (longest + 511) / 512;
+    int64_t k = cache.keyOffset(), v = cache.valueOffset(), maxSplits = (longest + spec.splitKv - 1) / spec.splitKv;
     size_t states = rows * maxSplits * spec.numHeads;
     std::vector<float> outputs(states * spec.valueDim() + 16, canary), maxima(states + 16, canary),
         sums(states + 16, canary);
@@ -309,6 +309,19 @@ TEST(Attention, TileSizesLeaveTheSameBits) {
   for (int64_t blockQ : {1, 5, 16, 64}) {
     spec.blockQ = blockQ;
     EXPECT_TRUE(sameBits(expected, Attention(spec).run(cache, parts, q))) << blockQ;
+  }
+}
+
+// Other blocks and splits add in another order: other bits, the same function. Whole and split attention still agree to the bit.
+TEST(Attention, BlocksAndSplitsOfKeys) {
+  AttentionSpec spec = makeSpec(6, 2, 48, KvType::BF16);
+  spec.window = 70;
+  for (auto [blockKv, splitKv] : {std::pair(16, 64), std::pair(32, 128), std::pair(32, 512), std::pair(64, 1024)}) {
+    SCOPED_TRACE(std::to_string(blockKv) + ", " + std::to_string(splitKv));
+    spec.blockKv = blockKv;
+    spec.splitKv = splitKv;
+    for (const std::string &target : KernelLibrary::runnableTargets())
+      check(spec, raggedSteps, target);
   }
 }
 

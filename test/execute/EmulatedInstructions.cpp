@@ -5,7 +5,7 @@
 
 #include "test/execute/EmulatedInstructions.h"
 
-#include "compiler/codegen/cpu/KernelBuilder.h"
+#include "compiler/codegen/targets/cpu/KernelBuilder.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -27,8 +27,15 @@ constexpr int64_t stateBytes = tilesOffset + numTiles * tileBytes;
 class TileInstruction {
 public:
   TileInstruction(ModuleOp module, StringRef name, StringRef signature)
-      : b(module, ("emulated_" + name).str(), ("p" + signature).str()), state(b.argument(0)) {
+      : b(module, ("emulated_" + name).str(), types(module.getContext(), signature)), state(b.argument(0)) {
     b.function.setPrivate();
+  }
+  // A pointer to the state, then by letter: `p` a pointer, `i` an i64.
+  static SmallVector<Type> types(MLIRContext *context, StringRef signature) {
+    SmallVector<Type> types = {LLVM::LLVMPointerType::get(context)};
+    for (char kind : signature)
+      types.push_back(kind == 'p' ? types.front() : IntegerType::get(context, 64));
+    return types;
   }
   KernelBuilder b;
   Value state;

@@ -2,7 +2,7 @@
 //
 // Products with an activation, alone or gated, beside the formula in f64.
 
-#include "compiler/codegen/cpu/MatmulKernel.h"
+#include "compiler/codegen/targets/cpu/PackedMatmul.h"
 #include "test/execute/RandomWeights.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -83,7 +83,8 @@ INSTANTIATE_TEST_SUITE_P(Targets, EpilogueTest, testing::ValuesIn(KernelLibrary:
 
 void EpilogueTest::expectFormula(const std::string &target, const MatmulSpec &spec, TensorType type) {
   KernelLibrary library(target);
-  ASSERT_TRUE(succeeded(buildMatmul(library.module(), "kernel", spec, library.target())) && library.load());
+  ASSERT_TRUE(succeeded(buildMatmul(library.module(), "kernel", spec, library.productSchedule(), library.target())) &&
+              library.load());
   auto *kernel = library.find<MatmulFunction>("kernel");
   RandomWeights gate(type, n, k, 31), up(type, n, k, 32);
   std::vector<WeightSource> sources = {{gate.stored.data(), n, false}};
@@ -170,5 +171,5 @@ TEST(Epilogue, GatedProductsTakeNoBias) {
   spec.hasBias = true;
   spec.epilogue = MatmulEpilogue::GatedSilu;
   mlir::ScopedDiagnosticHandler quiet(library.module().getContext(), [](mlir::Diagnostic &) {});
-  EXPECT_TRUE(failed(buildMatmul(library.module(), "refused", spec, library.target())));
+  EXPECT_TRUE(failed(buildMatmul(library.module(), "refused", spec, library.productSchedule(), library.target())));
 }

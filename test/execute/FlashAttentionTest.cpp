@@ -4,7 +4,7 @@
 // touch, and lies between numbers that spoil what reads them.
 
 #include "compiler/codegen/EmitObject.h"
-#include "compiler/codegen/cpu/FlashAttentionKernel.h"
+#include "compiler/codegen/targets/cpu/FlashAttention.h"
 #include "test/execute/AttentionReference.h"
 #include "test/execute/KernelLibrary.h"
 

@@ -2,7 +2,7 @@
 //
 // Products give the same bits whatever target they are compiled for; AArch64's run under qemu-aarch64.
 
-#include "compiler/codegen/cpu/MatmulKernel.h"
+#include "compiler/codegen/targets/cpu/PackedMatmul.h"
 #include "test/execute/ForeignProgram.h"
 #include "test/execute/RandomWeights.h"
 
@@ -52,7 +52,8 @@ struct Product {
   std::vector<float> runHere(const std::string &target = "native") {
     KernelLibrary library(target);
     std::vector<float> out(rows * spec.n);
-    if (failed(buildMatmul(library.module(), "kernel", spec, library.target())) || !library.load())
+    if (failed(buildMatmul(library.module(), "kernel", spec, library.productSchedule(), library.target())) ||
+        !library.load())
       return {};
     auto as = [&](int operand) { return reinterpret_cast<const float *>(operands[operand].data()); };
     library.find<MatmulFunction>("kernel")(operands[0].data(), as(1), (const int32_t *)as(2), weights.packed, as(4),
@@ -73,7 +74,7 @@ struct Product {
   // Empty, with the reason printed, if a step failed.
   std::vector<float> runThere() {
     KernelLibrary library("aarch64");
-    if (failed(buildMatmul(library.module(), "kernel", spec, library.target())))
+    if (failed(buildMatmul(library.module(), "kernel", spec, library.productSchedule(), library.target())))
       return {};
     std::optional<std::string> object = library.compile(), out;
     if (object)

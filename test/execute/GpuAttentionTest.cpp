@@ -1,5 +1,5 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "compiler/codegen/gpu/GpuAttention.h"
+#include "compiler/codegen/targets/cuda/OnlineAttention.h"
 #include "test/execute/AttentionReference.h"
 #include "test/execute/GpuKernel.h"
 

@@ -4,7 +4,7 @@
 #ifndef HEDDLE_TEST_EXECUTE_GPUKERNEL_H
 #define HEDDLE_TEST_EXECUTE_GPUKERNEL_H
 
-#include "compiler/codegen/gpu/EmitPtx.h"
+#include "compiler/codegen/targets/cuda/EmitPtx.h"
 #include "test/ptx/Machine.h"
 
 #include <functional>

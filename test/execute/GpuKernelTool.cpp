@@ -5,9 +5,10 @@
 //   heddle-gpu-kernel attention heads=8 kv-heads=2 head-dim=128 [window=N] [softcap=N] [unshared]
 // and for both [target=cuda:sm_80] [emit=ptx|llvm|mlir]
 
-#include "compiler/codegen/gpu/EmitPtx.h"
-#include "compiler/codegen/gpu/GpuAttention.h"
-#include "compiler/codegen/gpu/GpuMatmul.h"
+#include "compiler/codegen/targets/cuda/EmitPtx.h"
+#include "compiler/codegen/targets/cuda/OnlineAttention.h"
+#include "compiler/codegen/targets/cuda/PackedMatmul.h"
+#include "test/execute/GpuTiles.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Verifier.h"
@@ -38,7 +39,7 @@ static LogicalResult addMatmul(gpu::GPUModuleOp module, const llvm::StringMap<st
       spec.epilogue = epilogue;
   if (failed(verifyGpuMatmul(spec, error)))
     return failure();
-  buildGpuMatmul(module, "matmul", spec, gpuMatmulTile(number(words, "rows", 512)));
+  buildGpuMatmul(module, "matmul", spec, heddle::test::gpuMatmulTile(number(words, "rows", 512)));
   return success();
 }
 

@@ -3,11 +3,12 @@
 // Guards the index arithmetic of kernels for GPUs: rows of activations that lie gigabytes apart, and pages of a cache of more than 2^32
 // bytes, whose planes lie behind 2^31. Memory is reserved, and only what a kernel touches is real.
 
-#include "compiler/codegen/gpu/GpuAttention.h"
-#include "compiler/codegen/gpu/GpuMatmul.h"
+#include "compiler/codegen/targets/cuda/OnlineAttention.h"
+#include "compiler/codegen/targets/cuda/PackedMatmul.h"
 #include "compiler/weights/PackedLayout.h"
 #include "test/execute/AttentionReference.h"
 #include "test/execute/GpuKernel.h"
+#include "test/execute/GpuTiles.h"
 #include "test/execute/SparseMemory.h"
 
 #include <cmath>
@@ -21,7 +22,7 @@ namespace {
 constexpr int64_t rows = 6, farBytes = (int64_t(1) << 30) + 4096;
 
 TEST(GpuLarge, matmulOfRowsFarApart) {
-  const GpuMatmulTile &tile = gpuMatmulTile(rows);
+  const GpuMatmulTile tile = gpuMatmulTile(rows);
   GpuMatmulSpec spec;
   spec.n = spec.k = 64;
   GpuKernel kernel([&](mlir::gpu::GPUModuleOp module) { buildGpuMatmul(module, "matmul", spec, tile); });

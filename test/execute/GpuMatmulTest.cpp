@@ -1,9 +1,10 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "compiler/codegen/gpu/GpuMatmul.h"
+#include "compiler/codegen/targets/cuda/PackedMatmul.h"
 #include "compiler/weights/PackedLayout.h"
 #include "test/execute/AttentionReference.h"
 #include "test/execute/GpuKernel.h"
 
+#include "test/execute/GpuTiles.h"
 #include "gtest/gtest.h"
 
 #include <cmath>
@@ -136,7 +137,7 @@ void check(const GpuMatmulSpec &spec, const GpuMatmulTile &tile, std::initialize
   }
 }
 
-const GpuMatmulTile &few = gpuMatmulTile(1), &some = gpuMatmulTile(100), &many = gpuMatmulTile(512);
+const GpuMatmulTile few = gpuMatmulTile(1), some = gpuMatmulTile(100), many = gpuMatmulTile(512);
 
 GpuMatmulSpec makeSpec(int64_t n, int64_t k) {
   GpuMatmulSpec spec;

@@ -3,6 +3,8 @@
 #include "test/execute/KernelLibrary.h"
 
 #include "compiler/codegen/EmitObject.h"
+#include "compiler/codegen/KernelTarget.h"
+#include "compiler/schedule/ScheduleTable.h"
 #include "test/execute/EmulatedInstructions.h"
 
 #include "llvm/Object/ObjectFile.h"
@@ -28,12 +30,17 @@ static CpuTarget cpuTargetNamed(llvm::StringRef name) {
 KernelLibrary::KernelLibrary(const std::string &targetName) {
   mlir::DialectRegistry registry;
   registerCodegenDialects(registry);
+  registry.insert<HeddleDialect>();
   context.appendDialectRegistry(registry);
   context.loadAllAvailableDialects();
   moduleRef = mlir::ModuleOp::create(mlir::UnknownLoc::get(&context));
   llvm::StringRef name = targetName;
   isEmulated = name.consume_front(emulatedPrefix);
   cpuTarget = cpuTargetNamed(name);
+}
+
+ScheduleAttr KernelLibrary::productSchedule() {
+  return matmulSchedule(targetAttr(&context, cpuTarget));
 }
 
 KernelLibrary::~KernelLibrary() {

@@ -5,6 +5,7 @@
 #define HEDDLE_TEST_EXECUTE_KERNELLIBRARY_H
 
 #include "compiler/codegen/Target.h"
+#include "dialect/ScheduleAttrs.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
@@ -33,6 +34,8 @@ public:
 
   mlir::ModuleOp module() { return *moduleRef; }
   const CpuTarget &target() const { return cpuTarget; }
+  // The target's schedule for products.
+  ScheduleAttr productSchedule();
   // What the module holds as an object that needs no symbol but memcpy and memset; none, and the reason printed, if a
   // step fails.
   std::optional<std::string> compile();

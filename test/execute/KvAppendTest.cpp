@@ -3,7 +3,7 @@
 #include "test/execute/AttentionReference.h"
 #include "test/execute/KernelLibrary.h"
 
-#include "compiler/codegen/cpu/CacheKernel.h"
+#include "compiler/codegen/targets/cpu/KvAppend.h"
 
 #include "gtest/gtest.h"
 

@@ -4,7 +4,7 @@
 // queries, results, scores and states of splits whose rows lie gigabytes apart. What a kernel reads there has the bits that it has
 // near, and so has its answer. Memory is reserved, and only what a kernel touches is real.
 
-#include "compiler/codegen/cpu/CacheKernel.h"
+#include "compiler/codegen/targets/cpu/KvAppend.h"
 #include "test/execute/AttentionReference.h"
 #include "test/execute/KernelLibrary.h"
 #include "test/execute/SparseMemory.h"

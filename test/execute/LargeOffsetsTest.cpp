@@ -4,10 +4,10 @@
 // panels of a head, activations and results whose rows lie gigabytes apart, products of a graph. Memory is reserved, and only the
 // panels and rows that a kernel touches are real.
 
-#include "compiler/codegen/cpu/EmbeddingKernel.h"
-#include "compiler/codegen/cpu/MatmulKernel.h"
-#include "compiler/codegen/cpu/ProductKernel.h"
-#include "compiler/codegen/cpu/QuantizeKernel.h"
+#include "compiler/codegen/targets/cpu/Dequantize.h"
+#include "compiler/codegen/targets/cpu/PackedMatmul.h"
+#include "compiler/codegen/targets/cpu/ProductKernel.h"
+#include "compiler/codegen/targets/cpu/QuantizeKernel.h"
 #include "test/execute/RandomWeights.h"
 #include "test/execute/SparseMemory.h"
 
@@ -89,8 +89,9 @@ TEST_P(LargeOffsets, matmulReadsPanelsOfALargeMatrix) {
     KernelLibrary library("native");
     MatmulSpec nearSpec{matrix.layout, lanes, k, activation}, farSpec = nearSpec;
     farSpec.n = numPanels * lanes - 3; // the last panel is masked
-    ASSERT_TRUE(succeeded(buildMatmul(library.module(), "near", nearSpec, library.target())));
-    ASSERT_TRUE(succeeded(buildMatmul(library.module(), "far", farSpec, library.target())));
+    ASSERT_TRUE(
+        succeeded(buildMatmul(library.module(), "near", nearSpec, library.productSchedule(), library.target())));
+    ASSERT_TRUE(succeeded(buildMatmul(library.module(), "far", farSpec, library.productSchedule(), library.target())));
     buildQuantizeRows(library.module(), "quantize", k);
     ASSERT_TRUE(library.load());
     // Rows of activations, near each other and far apart.
@@ -151,7 +152,7 @@ TEST(LargeStrides, quantizeReadsRowsFarApart) {
 TEST(LargeStrides, productOfAGraph) {
   const int64_t m = 5, n = 20, k = 3, outer = 2;
   KernelLibrary library("native");
-  buildProduct(library.module(), "product", library.target());
+  buildProduct(library.module(), "product", library.productSchedule());
   ASSERT_TRUE(library.load());
   SparseMemory a((outer + m + k) * farBytes), b((outer + k) * farBytes), c((outer + m) * farBytes);
   auto at = [](const SparseMemory &memory, int64_t o, int64_t row, int64_t column) -> float & {

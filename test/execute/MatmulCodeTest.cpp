@@ -3,7 +3,7 @@
 // What machine code products become: which instructions their inner loops hold, and which not.
 
 #include "compiler/codegen/EmitObject.h"
-#include "compiler/codegen/cpu/MatmulKernel.h"
+#include "compiler/codegen/targets/cpu/PackedMatmul.h"
 #include "test/execute/KernelLibrary.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -20,7 +20,7 @@ static std::string emitAssembly(TensorType type, const char *targetName,
                                 MatmulActivation activation = MatmulActivation::Bf16) {
   KernelLibrary library(targetName);
   MatmulSpec spec{*layoutFor(type), 4096, 4096, activation};
-  if (failed(buildMatmul(library.module(), "kernel", spec, library.target())) ||
+  if (failed(buildMatmul(library.module(), "kernel", spec, library.productSchedule(), library.target())) ||
       failed(lowerToLLVM(library.module(), library.target())))
     return "";
   auto code = emitMachineCode(library.module(), library.target(), MachineCode::Assembly);

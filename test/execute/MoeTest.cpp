@@ -2,8 +2,8 @@
 //
 // Mixture of experts: routing, and products over the rows that an expert was chosen for.
 
-#include "compiler/codegen/cpu/MatmulKernel.h"
-#include "compiler/codegen/cpu/MoeKernels.h"
+#include "compiler/codegen/targets/cpu/PackedMatmul.h"
+#include "compiler/codegen/targets/cpu/RouteExperts.h"
 #include "test/execute/RandomWeights.h"
 
 #include <gtest/gtest.h>
@@ -142,7 +142,7 @@ static void expectIndexFollowed(const std::string &targetName, MatmulActivation 
   const char *names[] = {"dense", "gathered", "scattered"};
   for (int i = 0; i < 3; ++i) {
     spec.rows = MatmulRows(i);
-    ASSERT_TRUE(succeeded(buildMatmul(library.module(), names[i], spec, library.target())));
+    ASSERT_TRUE(succeeded(buildMatmul(library.module(), names[i], spec, library.productSchedule(), library.target())));
   }
   ASSERT_TRUE(library.load());
   RandomWeights weights(TensorType::Q4_1, n, k, 8);

@@ -2,8 +2,8 @@
 //
 // Embedding lookup and quantisation of activations, beside plain loops.
 
-#include "compiler/codegen/cpu/EmbeddingKernel.h"
-#include "compiler/codegen/cpu/QuantizeKernel.h"
+#include "compiler/codegen/targets/cpu/Dequantize.h"
+#include "compiler/codegen/targets/cpu/QuantizeKernel.h"
 #include "test/execute/RandomWeights.h"
 
 #include <gtest/gtest.h>

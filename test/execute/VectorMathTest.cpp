@@ -6,7 +6,7 @@
 #include "test/execute/KernelLibrary.h"
 
 #include "compiler/codegen/VectorMath.h"
-#include "compiler/codegen/cpu/RawBuilder.h"
+#include "compiler/codegen/RawBuilder.h"
 
 #include "gtest/gtest.h"
 

@@ -1,0 +1,75 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What the pipelines of devices are written with (targets/opencl/): products, embedding, the cache and attention, which MLIR emits
+// for a CPU. Dimensions are given innermost first, as Halide counts them; rows are the tokens of the step.
+#ifndef HEDDLE_COMPILER_CODEGEN_HALIDE_DEVICEPIPELINE_H
+#define HEDDLE_COMPILER_CODEGEN_HALIDE_DEVICEPIPELINE_H
+
+#include "compiler/codegen/KvType.h"
+#include "compiler/codegen/halide/EmitPipeline.h"
+#include "compiler/codegen/halide/WeightExpressions.h"
+#include "runtime/model/ModelAbi.h"
+
+namespace heddle {
+
+inline constexpr int pageTokens = HEDDLE_KV_PAGE_SIZE;
+
+// The type that a pipeline reads numbers of the cache as.
+inline Halide::Type kvType(KvType kv) {
+  return kv == KvType::F32 ? Halide::Type(Halide::Float(32)) : Halide::Type(Halide::UInt(16));
+}
+
+// Names and arguments of one pipeline.
+class PipelineBuilder {
+public:
+  explicit PipelineBuilder(llvm::StringRef symbol) : symbol(symbol.str()) {}
+
+  Halide::Func func(const char *name) { return Halide::Func(symbol + "_" + name); }
+  // Extents are known but for the last, 0, which is read from the buffer; so are strides, but for the first.
+  Halide::ImageParam input(const char *name, Halide::Type type, std::initializer_list<int64_t> extents) {
+    Halide::ImageParam param(type, int(extents.size()), symbol + "_" + name);
+    int d = 0;
+    for (int64_t extent : extents) {
+      if (extent)
+        param.dim(d).set_bounds(0, int(extent));
+      else
+        param.dim(d).set_min(0);
+      ++d;
+    }
+    pipeline.arguments.push_back(Halide::Argument(param));
+    return param;
+  }
+  WeightExpressions weights(const PackedLayout &layout, int64_t n, int64_t k) {
+    WeightExpressions packed(layout, n, k, symbol);
+    for (const WeightExpressions::View &view : packed.views())
+      pipeline.arguments.push_back(Halide::Argument(view.param));
+    return packed;
+  }
+  ScheduledPipeline finish(Halide::Func result) {
+    pipeline.results = {result};
+    return pipeline;
+  }
+
+private:
+  std::string symbol;
+  ScheduledPipeline pipeline;
+};
+
+// Where each row of a step lies in the cache.
+struct StepPlaces {
+  explicit StepPlaces(PipelineBuilder &b)
+      : sequence(b.input("row_sequence", Halide::Int(32), {0})), position(b.input("positions", Halide::Int(32), {0})),
+        table(b.input("page_table", Halide::Int(32), {0, 0})) {}
+  // The page that holds token `token` of the row's sequence. Indices are what they are bounded to: Halide cannot know.
+  Halide::Expr page(Halide::Expr row, Halide::Expr token) {
+    return table(Halide::clamp(token / pageTokens, 0, table.dim(0).extent() - 1),
+                 Halide::clamp(sequence(row), 0, table.dim(1).extent() - 1));
+  }
+  Halide::Expr numTokens() { return table.dim(0).extent() * pageTokens; }
+
+  Halide::ImageParam sequence, position, table;
+};
+
+} // namespace heddle
+
+#endif

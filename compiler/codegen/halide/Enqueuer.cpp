@@ -1,0 +1,73 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Buffers of what a step holds: rows, packed weights, pages of the cache and where each row lies in them.
+
+#include "compiler/codegen/halide/Enqueuer.h"
+
+#include "compiler/codegen/halide/WeightExpressions.h"
+#include "runtime/model/ModelAbi.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+#include <cstddef>
+
+using namespace mlir;
+using namespace heddle;
+
+Enqueuer::Enqueuer(Location loc, ModuleOp code, StringRef name, SmallVector<Type> parameters)
+    : HostKernel(loc, code, name, std::move(parameters)) {
+  arguments.push_back(b.load(b.pointerType(), b.at(step, offsetof(heddle_step, device))));
+}
+
+void Enqueuer::addRows(BufferElement element, Value at, int64_t width, Value stride, Value rows) {
+  add(element, at, {{b.constant(width), b.constant(1)}, {rows, stride}});
+}
+
+void Enqueuer::addVector(BufferElement element, Value at, Value count) {
+  add(element, at, {{count, b.constant(1)}});
+}
+
+void Enqueuer::addHeads(Value at, int64_t headDim, int64_t heads, Value stride, Value rows) {
+  add(f32Element, at, {{b.constant(headDim), b.constant(1)}, {b.constant(heads), b.constant(headDim)}, {rows, stride}});
+}
+
+void Enqueuer::addWeights(Value at, const PackedLayout &layout, int64_t n, int64_t k) {
+  for (auto [type, elements] : packedViews(layout, k)) {
+    buffer_layout::TypeCode kind = type.is_float() ? buffer_layout::Float : buffer_layout::UnsignedInteger;
+    add({kind, unsigned(type.bits())}, at,
+        {{b.constant(elements), b.constant(1)}, {b.constant(layout.numPanels(n)), b.constant(elements)}});
+  }
+}
+
+void Enqueuer::addPages(KvType kv, int64_t headDim, int64_t heads, Value planeOffset) {
+  constexpr int64_t tokens = HEDDLE_KV_PAGE_SIZE;
+  BufferElement element = kv == KvType::F32 ? f32Element : BufferElement{buffer_layout::UnsignedInteger, 16};
+  add(element, b.at(pointer(offsetof(heddle_step, cache)), planeOffset),
+      {{b.constant(headDim), b.constant(1)},
+       {b.constant(tokens), b.constant(headDim)},
+       {b.constant(heads), b.constant(headDim * tokens)},
+       {number(offsetof(heddle_step, num_pages)), b.divide(number(offsetof(heddle_step, page_stride)), kvBytes(kv))}});
+}
+
+void Enqueuer::addPlaces() {
+  Value rows = number(offsetof(heddle_step, rows)), pages = number(offsetof(heddle_step, pages_per_sequence));
+  addVector(i32Element, pointer(offsetof(heddle_step, row_sequence)), rows);
+  addVector(i32Element, pointer(offsetof(heddle_step, cache_positions)), rows);
+  add(i32Element, pointer(offsetof(heddle_step, page_table)),
+      {{pages, b.constant(1)}, {number(offsetof(heddle_step, num_sequences)), pages}});
+}
+
+void Enqueuer::enqueue(StringRef symbol) {
+  SmallVector<Type> types(arguments.size(), b.pointerType());
+  if (!code.lookupSymbol(symbol)) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(code.getBody());
+    func::FuncOp::create(b, symbol, b.getFunctionType(types, {b.getI32Type()})).setPrivate();
+  }
+  func::CallOp::create(b, symbol, TypeRange{b.getI32Type()}, arguments);
+  arguments.truncate(1);
+}
+
+void Enqueuer::add(BufferElement element, Value at, ArrayRef<BufferDim> dims) {
+  arguments.push_back(buildBuffer(b, true, element, at, dims));
+}

@@ -1,0 +1,47 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Host code that calls Halide's kernels on a device.
+#ifndef HEDDLE_COMPILER_CODEGEN_HALIDE_ENQUEUER_H
+#define HEDDLE_COMPILER_CODEGEN_HALIDE_ENQUEUER_H
+
+#include "compiler/codegen/KvType.h"
+#include "compiler/codegen/halide/BufferBuilder.h"
+#include "compiler/codegen/host/HostKernel.h"
+#include "compiler/weights/PackedLayout.h"
+
+namespace heddle {
+
+inline constexpr BufferElement f32Element = {buffer_layout::Float, 32}, i32Element = {buffer_layout::SignedInteger, 32};
+inline constexpr BufferElement bf16Element = {buffer_layout::UnsignedInteger, 16}; // as Halide reads it
+
+// Buffers, in the order of the pipeline's arguments, then the call. Pointers are the device's addresses.
+class Enqueuer : public HostKernel {
+public:
+  Enqueuer(mlir::Location loc, mlir::ModuleOp code, llvm::StringRef name, llvm::SmallVector<mlir::Type> parameters);
+
+  mlir::Value constant(int64_t value) { return b.constant(value); }
+
+  // (width, rows), rows `stride` elements apart.
+  void addRows(BufferElement element, mlir::Value at, int64_t width, mlir::Value stride, mlir::Value rows);
+  void addVector(BufferElement element, mlir::Value at, mlir::Value count);
+  // (head_dim, heads, rows)
+  void addHeads(mlir::Value at, int64_t headDim, int64_t heads, mlir::Value stride, mlir::Value rows);
+  // Each view of packed weights.
+  void addWeights(mlir::Value at, const PackedLayout &layout, int64_t n, int64_t k);
+  // One plane of the cache's pages: (head_dim, 64, heads, pages).
+  void addPages(KvType kv, int64_t headDim, int64_t heads, mlir::Value planeOffset);
+  // row_sequence, cache_positions, page_table
+  void addPlaces();
+
+  // Calls the kernel with the buffers added so far, which are then forgotten.
+  void enqueue(llvm::StringRef symbol);
+
+private:
+  void add(BufferElement element, mlir::Value at, llvm::ArrayRef<BufferDim> dims);
+
+  llvm::SmallVector<mlir::Value> arguments; // the device, then buffers
+};
+
+} // namespace heddle
+
+#endif

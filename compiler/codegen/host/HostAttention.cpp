@@ -1,0 +1,126 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Attention over the cache: whole, in splits that are merged, or over latents.
+
+#include "compiler/codegen/SequenceAccess.h"
+#include "compiler/codegen/host/HostFunction.h"
+#include "runtime/model/ModelAbi.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+#include <cstddef>
+
+using namespace mlir;
+using namespace heddle;
+
+std::pair<Value, Value> HostFunction::planes(KvCacheType cache, Value layer) {
+  Value key = b.mul(scalars.lookup(layer), cache.getLayerBytes());
+  return {key, b.add(key, cache.getPlaneBytes())};
+}
+
+LogicalResult HostFunction::lowerAttention(OnlineAttentionOp op) {
+  if (op.getSplitKv())
+    return lowerSplitAttention(op);
+  AttentionCall call;
+  call.q = pointer(op.getQuery());
+  call.out = pointer(op.getInits()[0]);
+  call.sequences = sequences();
+  call.numSequences = numSequences();
+  std::tie(call.kOffset, call.vOffset) = planes(op.getCache().getType(), op.getLayer());
+  call.qStride = rowStride(op.getQuery());
+  call.outStride = rowStride(op.getInits()[0]);
+  call.sinks = pointer(op.getSinks());
+  if (!op.storesScores())
+    return launchTiles(op, call);
+  Value scores = op.getInits()[1];
+  call.scores = pointer(scores);
+  call.keys = b.constant(rowStrideOf(cast<MemRefType>(scores.getType())) / op.getNumHeads());
+  return launchTiles(op, call, AttentionCall::StoredScores);
+}
+
+// Splits that buffers of (max_rows, splits * num_heads) have room for.
+static int64_t maxSplits(Value maxima, int64_t numHeads) {
+  return cast<MemRefType>(maxima.getType()).getDimSize(1) / numHeads;
+}
+
+LogicalResult HostFunction::lowerSplitAttention(OnlineAttentionOp op) {
+  OperandRange states = op.getInits(); // outputs, maxima, sums
+  AttentionSplitCall call;
+  call.q = pointer(op.getQuery());
+  call.outputs = pointer(states[0]);
+  call.maxima = pointer(states[1]);
+  call.sums = pointer(states[2]);
+  call.sequences = sequences();
+  call.numSequences = numSequences();
+  std::tie(call.kOffset, call.vOffset) = planes(op.getCache().getType(), op.getLayer());
+  call.qStride = rowStride(op.getQuery());
+  call.maxSplits = b.constant(maxSplits(states[1], op.getNumHeads()));
+  return launchTiles(op, call);
+}
+
+LogicalResult HostFunction::lowerCombine(CombineSplitsOp op) {
+  CombineSplitsCall call;
+  call.outputs = pointer(op.getOutputs());
+  call.maxima = pointer(op.getMaxima());
+  call.sums = pointer(op.getSums());
+  call.out = pointer(op.getInits()[0]);
+  call.sequences = sequences();
+  call.numSequences = numSequences();
+  call.outStride = rowStride(op.getInits()[0]);
+  call.maxSplits = b.constant(maxSplits(op.getMaxima(), op.getNumHeads()));
+  call.sinks = pointer(op.getSinks());
+  return launchTiles(op, call);
+}
+
+LogicalResult HostFunction::lowerLatentAttention(OnlineLatentAttentionOp op) {
+  auto first = [&](OperandRange ups) { return ups.empty() ? Value() : pointerOf(ups.front()); };
+  LatentAttentionCall call;
+  call.q = pointer(op.getQuery());
+  call.out = pointer(op.getInits()[0]);
+  call.scratch = pointer(op.getInits()[1]);
+  call.keyUps = first(op.getKeyUps());
+  call.keyFolds = pointer(op.getKeyFolds());
+  call.valueUps = first(op.getValueUps());
+  call.sequences = sequences();
+  call.numSequences = numSequences();
+  call.kOffset = planes(op.getCache().getType(), op.getLayer()).first;
+  call.qStride = rowStride(op.getQuery());
+  call.outStride = rowStride(op.getInits()[0]);
+  call.isFixed = field(offsetof(heddle_step, fixed_forms), b.getI64Type());
+  return launchTiles(op, call);
+}
+
+// Every thread comes to the same answer.
+LogicalResult HostFunction::lowerPreference(PreferSplitsOp op) {
+  Value all = sequences(), count = numSequences();
+  Value longest = b.fold(b.constant(0), count, {b.constant(0)}, [&](Value index, ValueRange longest) {
+    return SmallVector<Value>{b.max(longest[0], loadSequence(b, all, index).length)};
+  })[0];
+  Value threads = arith::ExtSIOp::create(b, b.getI64Type(), numThreads);
+  Value items = b.mul(count, op.getCache().getType().getNumKvHeads());
+  Value answer = b.lessThan(scalars.lookup(op.getRows()), b.constant(op.getMaxRows() + 1));
+  for (Value condition : {b.lessThan(b.constant(op.getSplitKv()), longest), b.lessThan(b.constant(1), threads),
+                          b.lessThan(items, b.mul(threads, op.getItemsPerThread()))})
+    answer = arith::AndIOp::create(b, answer, condition);
+  scalars[op] = answer;
+  return success();
+}
+
+// All threads take the same side, so barriers may stand in it.
+LogicalResult HostFunction::lowerBranch(scf::IfOp op) {
+  if (op.getNumResults())
+    return op.emitError("a branch on buffers has no results");
+  LogicalResult result = success();
+  auto side = [&](Region &region, Value isTaken) {
+    b.ifThen(isTaken, [&] {
+      for (Operation &inner : region.getOps())
+        if (succeeded(result))
+          result = lower(&inner);
+    });
+  };
+  Value condition = scalars.lookup(op.getCondition());
+  side(op.getThenRegion(), condition);
+  if (!op.getElseRegion().empty())
+    side(op.getElseRegion(), arith::XOrIOp::create(b, condition, arith::ConstantOp::create(b, b.getBoolAttr(true))));
+  return result;
+}

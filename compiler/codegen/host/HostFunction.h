@@ -1,0 +1,116 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// One function of the step on its way to machine code. HostCode.cpp walks its ops; HostAttention.cpp, HostExperts.cpp
+// and HostRowWise.cpp have those that take more than one call.
+#ifndef HEDDLE_COMPILER_CODEGEN_HOST_HOSTFUNCTION_H
+#define HEDDLE_COMPILER_CODEGEN_HOST_HOSTFUNCTION_H
+
+#include "compiler/codegen/KernelLibrary.h"
+#include "compiler/codegen/RawBuilder.h"
+#include "compiler/codegen/host/CallSource.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+#include <tuple>
+
+namespace heddle {
+
+// How far apart the rows of a buffer lie, in elements.
+int64_t rowStrideOf(mlir::MemRefType type);
+
+// Lowers one function.
+class HostFunction : CallSource {
+public:
+  HostFunction(mlir::func::FuncOp func, mlir::ModuleOp code, KernelLibrary &kernels, const Target &target,
+               unsigned calls)
+      : func(func), code(code), kernels(kernels), target(target), calls(calls), b(func.getLoc(), code.getContext()) {}
+  mlir::LogicalResult run(bool isStep);
+
+private:
+  void begin(bool isStep);
+  void mapStepArguments();
+  mlir::Value field(size_t offset, mlir::Type type) { return b.load(type, b.at(context, offset)); }
+  mlir::LogicalResult lower(mlir::Operation *op);
+  mlir::LogicalResult lowerView(mlir::Operation *op);
+  mlir::LogicalResult lowerRoute(RouteExpertsOp op);
+  mlir::LogicalResult lowerExperts(ExpertMatmulOp op);
+  void clearColumns(mlir::Value buffer, mlir::Value begin, mlir::Value end);
+  mlir::LogicalResult lowerAttention(OnlineAttentionOp op);
+  mlir::LogicalResult lowerSplitAttention(OnlineAttentionOp op);
+  mlir::LogicalResult lowerLatentAttention(OnlineLatentAttentionOp op);
+  mlir::LogicalResult lowerCombine(CombineSplitsOp op);
+  mlir::LogicalResult lowerPreference(PreferSplitsOp op);
+  mlir::LogicalResult lowerBranch(mlir::scf::IfOp op);
+  mlir::LogicalResult lowerAppend(KvAppendOp op);
+  mlir::LogicalResult lowerRowWise(KernelCallOp op);
+  mlir::LogicalResult lowerCall(mlir::func::CallOp op);
+  // Launches the kernels of `op` one after the other, each thread on its share of the call's parts.
+  template <typename Call> mlir::LogicalResult launchShares(mlir::Operation *op, Call call);
+  // The same for kernels that divide their work themselves.
+  template <typename Call> mlir::LogicalResult launchTiles(mlir::Operation *op, Call call, unsigned form = 0);
+  void launch(mlir::Operation *op, mlir::func::FuncOp kernel, llvm::SmallVector<mlir::Value> arguments);
+  // Ends the kernel launched last: waits for all threads, then counts its time.
+  void finishKernel();
+  // Under --profile, thread 0 reads the clock; `then` gets the time.
+  void whenProfiled(llvm::function_ref<void(mlir::Value)> then);
+  void startClock();
+  // This thread's [begin, end) of `count` equal parts.
+  std::pair<mlir::Value, mlir::Value> share(mlir::Value count);
+  mlir::Value halideBuffer(mlir::MemRefType type, mlir::Value pointer, mlir::Value rows);
+  // Byte offsets of a layer's K and V in a page.
+  std::pair<mlir::Value, mlir::Value> planes(KvCacheType cache, mlir::Value layer);
+  mlir::Value pointerOf(mlir::Value buffer) { return pointers.lookup(buffer); }
+  mlir::Value number(int64_t value) override { return b.constant(value); }
+  mlir::Value pointer(mlir::Value buffer) override { return buffer ? pointerOf(buffer) : mlir::Value(); }
+  mlir::Value rows(mlir::Value buffer) override { return rowCounts.lookup(buffer); }
+  mlir::Value rowStride(mlir::Value buffer) override;
+  // The sequences of the step, and their number.
+  mlir::Value sequences();
+  mlir::Value numSequences();
+
+  mlir::func::FuncOp func;
+  mlir::ModuleOp code;
+  KernelLibrary &kernels;
+  const Target &target;
+  unsigned calls; // of this function in a step
+  RawBuilder b;
+  mlir::Value context, thread, numThreads, arena, stepRows, maxRows;
+  mlir::Value fixedArena;                             // the arena's part that does not depend on the rows
+  mlir::Value ticks, isProfiled;                      // kernel_ticks; thread 0 of a step that has them
+  mlir::Value lastTime;                               // in memory: when the kernel before ended
+  unsigned launched = 0;                              // index of the kernel launched last
+  llvm::DenseMap<mlir::Value, mlir::Value> pointers;  // buffer -> its first element
+  llvm::DenseMap<mlir::Value, mlir::Value> rowCounts; // buffer -> rows, i64
+  llvm::DenseMap<mlir::Value, mlir::Value> scalars;   // index -> i64, i1
+};
+
+template <typename Call> mlir::LogicalResult HostFunction::launchShares(mlir::Operation *op, Call call) {
+  mlir::FailureOr<llvm::ArrayRef<mlir::func::FuncOp>> emitted = kernels.kernels(op);
+  if (failed(emitted))
+    return mlir::failure();
+  for (mlir::func::FuncOp kernel : *emitted) {
+    Call part = call;
+    std::tie(part.*Call::begin, part.*Call::end) = share(call.*Call::end);
+    b.ifThen(b.lessThan(part.*Call::begin, part.*Call::end),
+             [&] { launch(op, kernel, operandsOf(b, b.getLoc(), part)); });
+    finishKernel();
+  }
+  return mlir::success();
+}
+
+template <typename Call> mlir::LogicalResult HostFunction::launchTiles(mlir::Operation *op, Call call, unsigned form) {
+  mlir::FailureOr<llvm::ArrayRef<mlir::func::FuncOp>> emitted = kernels.kernels(op);
+  if (failed(emitted))
+    return mlir::failure();
+  call.thread = thread;
+  call.numThreads = numThreads;
+  for (mlir::func::FuncOp kernel : *emitted) {
+    launch(op, kernel, operandsOf(b, b.getLoc(), call, form));
+    finishKernel();
+  }
+  return mlir::success();
+}
+
+} // namespace heddle
+
+#endif

@@ -1,0 +1,68 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Halide's kernels: each thread hands over its rows as halide_buffer_t.
+
+#include "compiler/codegen/host/HostFunction.h"
+
+#include "compiler/codegen/halide/BufferBuilder.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace heddle;
+
+// `rows` null: the buffer has no rows, or is read as a whole.
+Value HostFunction::halideBuffer(MemRefType type, Value pointer, Value rows) {
+  SmallVector<BufferDim> dims;
+  int64_t stride = 1;
+  for (int64_t axis = type.getRank() - 1; axis >= 0; --axis) { // innermost first
+    bool isRows = type.isDynamicDim(axis);
+    if (axis == 0)
+      stride = type.getRank() > 1 ? rowStrideOf(type) : 1;
+    dims.push_back(
+        {isRows && rows ? rows : b.constant(isRows ? INT32_MAX : type.getDimSize(axis)), b.constant(stride)});
+    stride *= isRows ? 1 : type.getDimSize(axis);
+  }
+  return buildBuffer(b, target.isDevice(), bufferElement(type.getElementType()), pointer, dims);
+}
+
+// Halide counts extents and strides in 32 bits.
+static LogicalResult verifyBuffers(KernelCallOp op) {
+  for (auto [index, operand] : llvm::enumerate(op->getOperands())) {
+    auto type = cast<MemRefType>(operand.getType());
+    auto [strides, offset] = type.getStridesAndOffset();
+    for (int64_t axis = 0; axis < type.getRank(); ++axis)
+      for (int64_t count : {type.getDimSize(axis), strides[axis]})
+        if (!ShapedType::isDynamic(count) && count > INT32_MAX)
+          return op.emitError("kernel '") << op.getCallee() << "' counts to " << INT32_MAX << ", dimension " << axis
+                                          << " of its buffer " << index << " has a size or stride of " << count;
+  }
+  return success();
+}
+
+LogicalResult HostFunction::lowerRowWise(KernelCallOp op) {
+  if (failed(verifyBuffers(op)))
+    return failure();
+  FailureOr<ArrayRef<func::FuncOp>> emitted = kernels.kernels(op);
+  if (failed(emitted))
+    return failure();
+  auto callee = func->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(op.getCallee());
+  auto [begin, end] = share(rowCounts.lookup(op.getInits()[0]));
+  Value first = begin, last = end;
+  b.ifThen(b.lessThan(first, last), [&] {
+    SmallVector<Value> buffers;
+    for (auto [index, operand] : llvm::enumerate(op->getOperands())) {
+      auto type = cast<MemRefType>(operand.getType());
+      bool isWhole = index < callee.getNumArguments() && callee.getArgAttr(index, "heddle.whole");
+      if (isWhole || type.hasStaticShape()) {
+        buffers.push_back(halideBuffer(type, pointerOf(operand), Value()));
+        continue;
+      }
+      int64_t bytes = type.getElementType().getIntOrFloatBitWidth() / 8 * (type.getRank() > 1 ? rowStrideOf(type) : 1);
+      buffers.push_back(halideBuffer(type, b.at(pointerOf(operand), first, bytes), b.sub(last, first)));
+    }
+    launch(op, emitted->front(), buffers);
+  });
+  finishKernel();
+  return success();
+}

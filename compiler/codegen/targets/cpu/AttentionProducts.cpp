@@ -1,0 +1,217 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The two products of an attention tile: scores of the keys of a page, and its values weighted by them.
+
+#include "compiler/codegen/targets/cpu/AttentionTile.h"
+
+#include "runtime/model/ModelAbi.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <numeric>
+#include <tuple>
+
+using namespace mlir;
+using namespace heddle;
+
+static constexpr int64_t floatBytes = sizeof(float);
+static constexpr int64_t cacheLine = 64;
+// Rows of a register tile. With `wide` vectors each: 6 * 4 accumulators + 4 + 1 of 32 registers, 6 * 2 + 2 + 1 of 16.
+static constexpr unsigned blockRows = 6;
+
+static bool travelsInPairs(const AttentionSpec &spec) {
+  return spec.kv == KvType::BF16 && spec.headDim % 2 == 0;
+}
+
+void AttentionTile::transposeKeys(const PageValues &page) {
+  // Square blocks; the last block of columns overlaps its neighbour where the row is no multiple.
+  int64_t lanesPerRow = spec.headDim / (travelsInPairs(spec) ? 2 : 1);
+  int64_t side = std::min<int64_t>(vectorLanes, llvm::bit_floor(uint64_t(lanesPerRow)));
+  if (!spec.isDense)
+    return b.loop(0, blockTokens, side, [&](Value key) { transposeRows(page, key, side, Value()); });
+  // The last rows of a tensor are no whole block: the very last stands for those that are not there.
+  Value whole = b.mul(b.divide(page.endKey, side), side);
+  b.loop(b.constant(0), whole, side, [&](Value key) { transposeRows(page, key, side, Value()); });
+  b.ifThen(b.lessThan(whole, page.endKey),
+           [&] { transposeRows(page, whole, side, b.sub(page.endKey, b.constant(1))); });
+}
+
+// Keys [key, key + side), none of them behind `lastKey` if that is given.
+void AttentionTile::transposeRows(const PageValues &page, Value key, int64_t side, Value lastKey) {
+  // Two bf16 columns travel as one 32-bit lane: half the loads and shuffles, and widening is a shift or a mask.
+  bool inPairs = travelsInPairs(spec);
+  int64_t perLane = inPairs ? 2 : 1, lanesPerRow = spec.headDim / perLane, element = kvBytes(spec.kv);
+  SmallVector<Value> rows;
+  for (int64_t row = 0; row < side; ++row) {
+    Value at = b.add(key, row);
+    rows.push_back(b.mul(lastKey ? b.min(at, lastKey) : at, page.keyBytes));
+  }
+  b.loop(0, lanesPerRow, side, [&](Value lane) {
+    if (lanesPerRow % side)
+      lane = b.min(lane, b.constant(lanesPerRow - side));
+    Value column = b.mul(lane, perLane * element);
+    Value from = b.at(page.keys, column), next = b.at(page.nextKeys, column);
+    int64_t panelRows = pairs ? 1 : perLane; // of one lane
+    Value to = b.at(panel, b.add(b.mul(lane, panelRows * blockTokens), key), floatBytes);
+    SmallVector<Value> block;
+    for (Value row : rows) {
+      Value pointer = b.at(from, row);
+      block.push_back(inPairs ? b.load(b.ints(side), pointer) : b.loadKv(spec.kv, pointer, side));
+      b.prefetch(b.at(next, row));
+    }
+    b.transpose(block);
+    for (int64_t row = 0; row < side; ++row) {
+      Value low = block[row], high;
+      if (inPairs && !pairs)
+        std::tie(low, high) = b.widenPair(block[row]);
+      b.store(low, b.at(to, row * panelRows * blockTokens * floatBytes));
+      if (high)
+        b.store(high, b.at(to, (row * panelRows + 1) * blockTokens * floatBytes));
+    }
+  });
+}
+
+void AttentionTile::widenValues(const PageValues &page) {
+  int64_t element = kvBytes(spec.kv);
+  b.loop(page.firstKey, page.endKey, 1, [&](Value key) {
+    Value offset = b.mul(key, page.valueBytes), to = b.at(panel, key, valueStride * floatBytes);
+    Value from = b.at(page.values, offset), next = b.at(page.nextValues, offset);
+    for (ColumnRun run : columnRuns(spec.valueDim(), vectorLanes)) {
+      b.store(b.loadKv(spec.kv, b.at(from, run.begin * element), run.lanes), b.at(to, run.begin * floatBytes));
+      if (run.begin * element % cacheLine == 0)
+        b.prefetch(b.at(next, run.begin * element));
+    }
+  });
+}
+
+void AttentionTile::pairValues(const PageValues &page) {
+  int64_t rowBytes = spec.valueRowDim() * kvBytes(spec.kv);
+  Value firstKey = page.firstKey, endKey = page.endKey;
+  b.loop(b.divide(firstKey, 2), b.divideUp(endKey, 2), 1, [&](Value pair) {
+    Value key = b.mul(pair, 2), from = b.at(page.values, key, rowBytes), next = b.at(page.nextValues, key, rowBytes);
+    Value to = b.at(panel, pair, valueStride * floatBytes);
+    // A slot that no row sees may hold anything: its weight of 0 needs a finite partner.
+    Value lowSeen = b.lessThan(b.sub(firstKey, b.constant(1)), key), highSeen = b.lessThan(b.add(key, 1), endKey);
+    for (ColumnRun run : columnRuns(spec.valueDim(), vectorLanes)) {
+      Value pointer = b.at(from, run.begin * kvBytes(spec.kv)), zero = b.constantI32(0, run.lanes);
+      Value low = b.select(lowSeen, b.loadHalves(pointer, run.lanes), zero);
+      Value high = b.select(highSeen, b.loadHalves(b.at(pointer, rowBytes), run.lanes), zero);
+      b.store(b.joinHalves(low, high), b.at(to, run.begin * floatBytes));
+      if (run.begin * kvBytes(spec.kv) % cacheLine == 0) {
+        b.prefetch(b.at(next, run.begin * kvBytes(spec.kv)));
+        b.prefetch(b.at(next, run.begin * kvBytes(spec.kv) + rowBytes));
+      }
+    }
+  });
+}
+
+Type AttentionTile::operandElement() {
+  return pairs ? Type(b.getI32Type()) : Type(b.getF32Type());
+}
+
+Value AttentionTile::multiplyAdd(Value x, Value y, Value acc) {
+  return pairs ? b.dotPairs(x, y, acc, hasPairDot) : b.fma(x, y, acc);
+}
+
+int64_t AttentionTile::tokenStep() const {
+  return blockRows / std::gcd<int64_t>(groupSize, blockRows);
+}
+
+void AttentionTile::rowBlocks(Value rows, llvm::function_ref<void(Value, unsigned)> body) {
+  Value whole = b.mul(b.divide(rows, blockRows), blockRows);
+  if (tileRows >= blockRows)
+    b.loop(b.constant(0), whole, blockRows, [&](Value row) { body(row, blockRows); });
+  Value rest = b.sub(rows, whole);
+  unsigned step = std::gcd<int64_t>(groupSize, blockRows);
+  for (unsigned count = step; count < blockRows && count <= tileRows; count += step)
+    b.ifThen(b.equal(rest, b.constant(count)), [&] { body(whole, count); });
+}
+
+void AttentionTile::multiplyScores(Value rows, const PageValues &page) {
+  Value endKey = tokensOf(page, wide * vectorLanes);
+  rowBlocks(rows, [&](Value row, unsigned count) { scoreBlock(row, count, endKey); });
+}
+
+void AttentionTile::scoreBlock(Value row, unsigned rows, Value endKey) {
+  int64_t columns = wide * vectorLanes;
+  b.loop(b.constant(0), endKey, columns, [&](Value key) {
+    Value keys = b.at(panel, key, floatBytes);
+    Value queries = b.at(query, row, queryStride * floatBytes);
+    SmallVector<Value> zero(rows * wide, b.constantF32(0, vectorLanes));
+    Value steps = b.constant(pairs ? spec.headDim / 2 : spec.headDim);
+    auto products = b.fold(b.constant(0), steps, zero, [&](Value column, ValueRange acc) {
+      Value keyRow = b.at(keys, column, blockTokens * floatBytes), queryColumn = b.at(queries, column, floatBytes);
+      SmallVector<Value> keyVectors, next;
+      for (unsigned w = 0; w < wide; ++w)
+        keyVectors.push_back(
+            b.load(VectorType::get({vectorLanes}, operandElement()), b.at(keyRow, w * vectorLanes * floatBytes)));
+      for (unsigned r = 0; r < rows; ++r) {
+        Value element = b.load(operandElement(), b.at(queryColumn, r * queryStride * floatBytes));
+        element = b.broadcast(element, vectorLanes);
+        for (unsigned w = 0; w < wide; ++w)
+          next.push_back(multiplyAdd(element, keyVectors[w], acc[r * wide + w]));
+      }
+      return next;
+    });
+    Value to = b.at(b.at(scores, row, blockTokens * floatBytes), key, floatBytes);
+    for (unsigned i = 0; i < rows * wide; ++i)
+      b.store(products[i], b.at(to, (i / wide * blockTokens + i % wide * vectorLanes) * floatBytes));
+  });
+}
+
+void AttentionTile::weighValues(Value rows, const PageValues &page) {
+  if (pairs)
+    pairValues(page);
+  else if (copiesValues())
+    widenValues(page);
+  if (pairs)
+    accumulateValues(rows, panel, b.divide(page.firstKey, 2), b.divideUp(page.endKey, 2));
+  else
+    accumulateValues(rows, copiesValues() ? panel : page.values, page.firstKey, page.endKey);
+}
+
+void AttentionTile::accumulateValues(Value rows, Value values, Value firstKey, Value endKey) {
+  rowBlocks(rows, [&](Value row, unsigned count) { valueBlock(row, count, values, firstKey, endKey); });
+}
+
+void AttentionTile::valueBlock(Value row, unsigned rows, Value values, Value firstKey, Value endKey) {
+  int64_t columns = wide * vectorLanes, whole = spec.valueDim() / columns * columns;
+  SmallVector<ColumnRun> full;
+  for (unsigned w = 0; w < wide; ++w)
+    full.push_back({w * vectorLanes, vectorLanes});
+  if (whole)
+    b.loop(0, whole, columns, [&](Value column) { valueColumns(row, rows, full, column, values, firstKey, endKey); });
+  SmallVector<ColumnRun> tail = columnRuns(spec.valueDim() - whole, vectorLanes);
+  for (ArrayRef<ColumnRun> rest = tail; !rest.empty(); rest = rest.drop_front(std::min<size_t>(wide, rest.size())))
+    valueColumns(row, rows, rest.take_front(wide), b.constant(whole), values, firstKey, endKey);
+}
+
+void AttentionTile::valueColumns(Value row, unsigned rows, ArrayRef<ColumnRun> runs, Value column, Value values,
+                                 Value firstKey, Value endKey) {
+  int64_t stride = copiesValues() ? valueStride : spec.valueRowDim();
+  Value accRow = b.at(b.at(accs, row, valueStride * floatBytes), column, floatBytes);
+  Value weights = b.at(scores, row, blockTokens * floatBytes), valueColumn = b.at(values, column, floatBytes);
+  Value rowFactors = b.at(factors, row, floatBytes);
+  auto accAt = [&](unsigned r, ColumnRun run) { return b.at(accRow, (r * valueStride + run.begin) * floatBytes); };
+  SmallVector<Value> init;
+  for (unsigned r = 0; r < rows; ++r)
+    for (ColumnRun run : runs)
+      init.push_back(
+          b.mulF(b.loadFloats(accAt(r, run), run.lanes), b.loadBroadcast(b.at(rowFactors, r * floatBytes), run.lanes)));
+  auto sums = b.fold(firstKey, endKey, init, [&](Value key, ValueRange acc) {
+    Value valueRow = b.at(valueColumn, key, stride * floatBytes), weightColumn = b.at(weights, key, floatBytes);
+    SmallVector<Value> vectors, next;
+    for (ColumnRun run : runs)
+      vectors.push_back(b.load(VectorType::get({run.lanes}, operandElement()), b.at(valueRow, run.begin * floatBytes)));
+    for (unsigned r = 0; r < rows; ++r) {
+      Value weight = b.load(operandElement(), b.at(weightColumn, r * blockTokens * floatBytes));
+      for (auto [i, run] : llvm::enumerate(runs))
+        next.push_back(multiplyAdd(b.broadcast(weight, run.lanes), vectors[i], acc[r * runs.size() + i]));
+    }
+    return next;
+  });
+  for (unsigned r = 0; r < rows; ++r)
+    for (auto [i, run] : llvm::enumerate(runs))
+      b.store(sums[r * runs.size() + i], accAt(r, run));
+}

@@ -1,0 +1,409 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/codegen/targets/cpu/AttentionTile.h"
+
+#include "compiler/codegen/VectorMath.h"
+#include "runtime/model/ModelAbi.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+using namespace mlir;
+using namespace heddle;
+
+static constexpr int64_t pageTokens = HEDDLE_KV_PAGE_SIZE;
+static constexpr int64_t floatBytes = sizeof(float);
+// Score vectors that the softmax keeps in registers.
+static constexpr int64_t registerScores = 4;
+static constexpr double log2e = 1.4426950408889634;
+
+static int64_t wholeLines(int64_t floats) {
+  return llvm::alignTo(floats, 16);
+}
+
+static int64_t chooseTokens(const AttentionSpec &spec, int64_t group) {
+  return spec.blockQ ? spec.blockQ : std::max<int64_t>(1, spec.tileRows / group);
+}
+
+// Vectors of scores lie side by side in a block.
+static unsigned widthOf(const CpuTarget &target, int64_t blockKv) {
+  return std::min<int64_t>(target.vectorRegisters() >= 32 ? 4 : 2, blockKv / target.vectorLanes());
+}
+
+AttentionTile::AttentionTile(RawBuilder &builder, const AttentionSpec &spec, const CpuTarget &target)
+    : b(builder), spec(spec), vectorLanes(target.vectorLanes()), pairs(spec.products == Products::Bf16),
+      hasPairDot(target.hasAvx512() && target.has("avx512bf16")), blockTokens(spec.blockKv),
+      wide(widthOf(target, spec.blockKv)), unit(spec.hasBias ? 1 : log2e),
+      emptyMax(spec.hasBias ? -std::numeric_limits<float>::max() : -1e38), groupSize(spec.headsOfTile()),
+      queryStride(wholeLines(spec.headDim)), valueStride(wholeLines(spec.valueDim())),
+      tileTokens(chooseTokens(spec, groupSize)), tileRows(tileTokens * groupSize) {}
+
+void AttentionTile::allocate() {
+  int64_t panelFloats = std::max(spec.headDim * blockTokens, copiesValues() ? blockTokens * valueStride : 0);
+  auto scratch = [&](int64_t floats) { return b.stackScratch(floats * floatBytes); };
+  query = scratch(tileRows * queryStride);
+  scores = scratch(tileRows * blockTokens);
+  panel = scratch(panelFloats);
+  accs = scratch(tileRows * valueStride);
+  totals = scratch(tileRows * valueStride);
+  sums = scratch(tileRows * vectorLanes);
+  rowMax = scratch(tileRows);
+  factors = scratch(tileRows);
+  totalMax = scratch(tileRows);
+  totalSum = scratch(tileRows);
+}
+
+bool AttentionTile::wholePageInRegisters() const {
+  return registerScores * vectorLanes == blockTokens;
+}
+
+Value AttentionTile::numRows(const TileValues &tile) {
+  return b.mul(tile.numTokens, groupSize);
+}
+
+std::pair<Value, Value> AttentionTile::visibleKeys(const SequenceValues &sequence, Value firstToken, Value numTokens) {
+  Value first = b.add(sequence.past, firstToken);
+  Value last = b.add(first, b.sub(numTokens, b.constant(1)));
+  Value begin = b.constant(0), end = sequence.length;
+  if (spec.window)
+    begin = b.max(begin, b.add(first, 1 - spec.window));
+  // Queries of tensors may outnumber the keys: the first then stand before all of them.
+  if (spec.causal)
+    end = spec.isDense ? b.max(b.add(last, 1), b.constant(0)) : b.add(last, 1);
+  else if (spec.window && !spec.isDense)
+    end = b.min(end, b.add(last, spec.window));
+  return {begin, end};
+}
+
+RowPlaces AttentionTile::stepQueries(const TileValues &tile, Value q, Value qStride) {
+  Value first = b.mul(b.add(tile.sequence.firstRow, tile.firstToken), qStride);
+  Value head = b.mul(tile.firstHead, spec.headDim);
+  return {b.at(q, b.add(first, head), floatBytes), b.mul(qStride, floatBytes), b.constant(spec.headDim * floatBytes)};
+}
+
+void AttentionTile::loadQueries(const TileValues &tile, const RowPlaces &rows) {
+  // With a softcap the score comes out as 2 log2(e) * score / softcap, what the tanh wants.
+  double factor = spec.softcap != 0 ? spec.scale * 2 * log2e / spec.softcap : spec.scale * unit;
+  b.loop(b.constant(0), tile.numTokens, 1, [&](Value token) {
+    Value row = b.at(rows.base, b.mul(token, rows.tokenBytes));
+    b.loop(0, groupSize, 1, [&](Value head) {
+      Value from = b.at(row, b.mul(head, rows.headBytes));
+      Value to = b.at(query, b.add(b.mul(token, groupSize), head), queryStride * floatBytes);
+      for (ColumnRun run : columnRuns(spec.headDim, vectorLanes)) {
+        Value element = b.loadKv(spec.rows, b.at(from, run.begin * kvBytes(spec.rows)), run.lanes);
+        Value scaled = b.mulF(element, b.constantF32(factor, run.lanes));
+        b.storeKv(pairs ? KvType::BF16 : KvType::F32, scaled, b.at(to, run.begin * (pairs ? 2 : floatBytes)));
+      }
+    });
+  });
+}
+
+void AttentionTile::beginRows(Value rows) {
+  b.loop(b.constant(0), rows, 1, [&](Value row) {
+    b.store(b.constantF32(emptyMax), b.at(rowMax, row, floatBytes));
+    b.store(b.constantF32(0, vectorLanes), b.at(sums, row, vectorLanes * floatBytes));
+    Value acc = b.at(accs, row, valueStride * floatBytes);
+    for (ColumnRun run : columnRuns(valueStride, vectorLanes))
+      b.store(b.constantF32(0, run.lanes), b.at(acc, run.begin * floatBytes));
+  });
+}
+
+KeyBlocks AttentionTile::pages(const TileValues &tile, Value kOffset, Value vOffset) {
+  int64_t element = kvBytes(spec.kv), keyBytes = spec.headDim * element, valueBytes = spec.valueRowDim() * element;
+  Value headKeys = b.add(kOffset, b.mul(tile.kvHead, pageTokens * keyBytes));
+  Value headValues = b.add(vOffset, b.mul(tile.kvHead, pageTokens * valueBytes));
+  Value table = tile.sequence.pages;
+  auto find = [this, table, headKeys, headValues, keyBytes, valueBytes](Value index) {
+    int64_t blocks = pageTokens / blockTokens; // of a page
+    Value page = loadPage(b, table, blocks == 1 ? index : b.divide(index, blocks));
+    Value keys = b.at(page, headKeys), values = b.at(page, headValues);
+    if (blocks == 1)
+      return std::make_pair(keys, values);
+    Value first = b.mul(b.remainder(index, b.constant(blocks)), blockTokens);
+    return std::make_pair(b.at(keys, first, keyBytes), b.at(values, first, valueBytes));
+  };
+  return {find, b.constant(keyBytes), b.constant(valueBytes)};
+}
+
+void AttentionTile::forEachPage(const TileValues &tile, const KeyRange &keys,
+                                llvm::function_ref<void(const PageValues &)> body) {
+  // Beyond the split the next thread's or this thread's next split begins.
+  Value lastPage = b.divide(b.sub(tile.sequence.length, b.constant(1)), blockTokens);
+  b.loop(b.divide(keys.first, blockTokens), b.divideUp(keys.end, blockTokens), 1, [&](Value pageIndex) {
+    auto [firstKey, firstValue] = keys.blocks.find(pageIndex);
+    auto [nextKey, nextValue] = keys.blocks.find(b.min(b.add(pageIndex, 1), lastPage));
+    Value pageBegin = b.mul(pageIndex, blockTokens);
+    body({pageBegin, b.max(b.sub(keys.first, pageBegin), b.constant(0)),
+          b.min(b.sub(keys.end, pageBegin), b.constant(blockTokens)), firstKey, nextKey, firstValue, nextValue,
+          keys.blocks.keyBytes, keys.blocks.valueBytes});
+  });
+}
+
+Value AttentionTile::tokensOf(const PageValues &page, int64_t step) {
+  return spec.isDense ? b.mul(b.divideUp(page.endKey, step), step) : b.constant(blockTokens);
+}
+
+void AttentionTile::forEachRow(const TileValues &tile, llvm::function_ref<void(Value, Value, Value)> body) {
+  b.loop(b.constant(0), tile.numTokens, 1, [&](Value token) {
+    b.loop(0, groupSize, 1, [&](Value head) { body(token, head, b.add(b.mul(token, groupSize), head)); });
+  });
+}
+
+void AttentionTile::attendSplit(const TileValues &tile, const KeyRange &keys, const ScoreTerms &terms) {
+  Value rows = numRows(tile);
+  beginRows(rows);
+  forEachPage(tile, keys, [&](const PageValues &page) {
+    transposeKeys(page);
+    multiplyScores(rows, page);
+    forEachRow(tile, [&](Value token, Value head, Value) { softmaxRow(tile, token, head, page, terms); });
+    weighValues(rows, page);
+  });
+}
+
+void AttentionTile::attendStored(const TileValues &tile, const KeyRange &keys, const ScoreTerms &terms,
+                                 const StoredScores &stored) {
+  Value rows = numRows(tile);
+  auto vectorsOf = [&](Value token, Value head, Value pageBegin) {
+    Value stepRow = b.add(b.add(tile.sequence.firstRow, tile.firstToken), token);
+    Value scoresRow = b.add(b.mul(stepRow, spec.numHeads), b.add(tile.firstHead, head));
+    return b.at(stored.scores, b.add(b.mul(scoresRow, stored.keys), pageBegin), floatBytes);
+  };
+  beginRows(rows);
+  forEachPage(tile, keys, [&](const PageValues &page) {
+    transposeKeys(page);
+    multiplyScores(rows, page);
+    forEachRow(tile, [&](Value token, Value head, Value row) {
+      Value rowScores = b.at(scores, row, blockTokens * floatBytes), max = b.at(rowMax, row, floatBytes);
+      Value to = vectorsOf(token, head, page.begin);
+      SmallVector<Value> finished;
+      Value laneMax =
+          finishScores(tile, token, head, page, terms, rowScores, b.loadBroadcast(max, vectorLanes), finished);
+      b.storeLane0(b.maxOfLanes(laneMax), max);
+      ArrayRef<Value> kept = finished;
+      forEachScoreVector(page, laneMax, [&](Value key, Value carried) {
+        b.store(takeScore(kept, rowScores, key), b.at(to, key, floatBytes));
+        return carried;
+      });
+    });
+  });
+  forEachPage(tile, keys, [&](const PageValues &page) {
+    forEachRow(tile, [&](Value token, Value head, Value row) {
+      Value rowScores = b.at(scores, row, blockTokens * floatBytes), sum = b.at(sums, row, vectorLanes * floatBytes);
+      Value max = b.loadBroadcast(b.at(rowMax, row, floatBytes), vectorLanes);
+      ArrayRef<Value> inMemory;
+      Value stored = vectorsOf(token, head, page.begin);
+      b.store(weighScores(page, max, b.loadFloats(sum, vectorLanes), stored, inMemory, rowScores), sum);
+      b.store(b.constantF32(1), b.at(factors, row, floatBytes));
+    });
+    weighValues(rows, page);
+  });
+}
+
+// 0, 1, 2 … in all lanes.
+static Value laneIndices(RawBuilder &b, unsigned lanes) {
+  SmallVector<int32_t> indices(lanes);
+  std::iota(indices.begin(), indices.end(), 0);
+  return arith::ConstantOp::create(b, DenseElementsAttr::get(b.ints(lanes), ArrayRef(indices)));
+}
+
+Value AttentionTile::splatInt(Value index) {
+  return b.broadcast(arith::TruncIOp::create(b, b.getI32Type(), index), vectorLanes);
+}
+
+Value AttentionTile::finishScores(const TileValues &tile, Value token, Value headInGroup, const PageValues &page,
+                                  const ScoreTerms &terms, Value rowScores, Value max,
+                                  SmallVectorImpl<Value> &finished) {
+  Value tokenIndex = b.add(tile.firstToken, token);
+  auto [begin, end] = visibleKeys(tile.sequence, tokenIndex, b.constant(1));
+  // Keys [low, high) of the page are visible, none where high is negative.
+  Value low = splatInt(b.max(b.sub(begin, page.begin), b.constant(0)));
+  Value high = splatInt(b.min(b.sub(end, page.begin), b.constant(blockTokens)));
+  Value position = splatInt(b.sub(b.add(tile.sequence.past, tokenIndex), page.begin)), slope;
+  if (spec.hasAlibiSlopes) {
+    Value perHead = b.loadFloat(b.at(terms.slopes, b.add(tile.firstHead, headInGroup), floatBytes));
+    slope = b.broadcast(b.mulF(perHead, b.constantF32(unit)), vectorLanes);
+  }
+  RowBias bias;
+  if (spec.hasBias)
+    bias = biasOf(terms, token, headInGroup, page.begin);
+  return forEachScoreVector(page, max, [&](Value key, Value carried) {
+    Value pointer = b.at(rowScores, key, floatBytes), score = b.loadFloats(pointer, vectorLanes);
+    Value index = arith::AddIOp::create(b, splatInt(key), laneIndices(b, vectorLanes));
+    if (spec.softcap != 0)
+      score = b.mulF(emitTanhOfExponent(b, score), b.constantF32(spec.softcap * unit, vectorLanes));
+    if (spec.hasAlibiSlopes) {
+      Value distance = arith::SubIOp::create(b, index, position);
+      score = b.fma(slope, arith::SIToFPOp::create(b, b.floats(vectorLanes), distance), score);
+    }
+    Value seen = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, index, high);
+    if (spec.window)
+      seen = arith::AndIOp::create(b, seen, arith::CmpIOp::create(b, arith::CmpIPredicate::sge, index, low));
+    if (spec.hasBias)
+      score = addBias(score, bias, key, seen);
+    score = b.select(seen, score, b.constantF32(-INFINITY, vectorLanes));
+    if (wholePageInRegisters())
+      finished.push_back(score);
+    else
+      b.store(score, pointer);
+    return b.maxF(score, carried);
+  });
+}
+
+// Where a bias is the same for all keys, no lane is loaded, and the number is added instead of the zeros that a lane then has.
+AttentionTile::RowBias AttentionTile::biasOf(const ScoreTerms &terms, Value token, Value headInGroup, Value pageBegin) {
+  const RowPlaces &places = terms.bias;
+  Value row = b.at(places.base, b.add(b.mul(token, places.tokenBytes), b.mul(headInGroup, places.headBytes)));
+  Value isShared = b.equal(terms.biasKeyBytes, b.constant(0));
+  Value shared = b.select(isShared, b.loadFloat(row), b.constantF32(0));
+  Value perKey = b.lessThan(b.constant(0), terms.biasKeyBytes);
+  return {b.at(row, b.mul(pageBegin, terms.biasKeyBytes)), b.broadcast(shared, vectorLanes),
+          b.broadcast(perKey, vectorLanes)};
+}
+
+Value AttentionTile::addBias(Value score, const RowBias &bias, Value key, Value seen) {
+  Value mask = arith::AndIOp::create(b, seen, bias.perKey);
+  score = b.addF(score, b.loadMasked(b.floats(vectorLanes), b.at(bias.keys, key, floatBytes), mask));
+  return b.addF(score, bias.shared);
+}
+
+Value AttentionTile::emitWeight(Value difference) {
+  if (spec.hasBias)
+    difference = b.mulF(difference, b.constantF32(log2e, vectorLanes));
+  return emitExp2(b, difference);
+}
+
+Value AttentionTile::forEachScoreVector(const PageValues &page, Value init,
+                                        llvm::function_ref<Value(Value, Value)> body) {
+  const int64_t step = registerScores * vectorLanes;
+  auto vectorsFrom = [&](Value key, Value carried) {
+    for (int64_t vector = 0; vector < registerScores; ++vector)
+      carried = body(b.add(key, vector * vectorLanes), carried);
+    return carried;
+  };
+  if (wholePageInRegisters())
+    return vectorsFrom(b.constant(0), init);
+  return b.fold(b.constant(0), b.divide(tokensOf(page, step), step), {init},
+                [&](Value round, ValueRange carried) -> SmallVector<Value> {
+                  return {vectorsFrom(b.mul(round, step), carried[0])};
+                })[0];
+}
+
+void AttentionTile::storeWeights(Value weights, Value rowScores, Value key) {
+  if (!pairs)
+    return b.store(weights, b.at(rowScores, key, floatBytes));
+  // Halves trail the scores that are yet to be read.
+  Value to = b.at(rowScores, key, 2);
+  if (!hasPairDot)
+    return b.storeKv(KvType::BF16, weights, to);
+  b.store(arith::TruncFOp::create(b, VectorType::get({vectorLanes}, b.getBF16Type()), weights), to);
+}
+
+Value AttentionTile::takeScore(ArrayRef<Value> &kept, Value rowScores, Value key) {
+  if (kept.empty())
+    return b.loadFloats(b.at(rowScores, key, floatBytes), vectorLanes);
+  Value score = kept.front();
+  kept = kept.drop_front();
+  return score;
+}
+
+Value AttentionTile::weighScores(const PageValues &page, Value max, Value sum, Value from, ArrayRef<Value> kept,
+                                 Value weights) {
+  return forEachScoreVector(page, sum, [&](Value key, Value carried) {
+    Value p = emitWeight(b.subF(takeScore(kept, from, key), max));
+    storeWeights(p, weights, key);
+    return b.addF(carried, p);
+  });
+}
+
+void AttentionTile::softmaxRow(const TileValues &tile, Value token, Value headInGroup, const PageValues &page,
+                               const ScoreTerms &terms) {
+  Value row = b.add(b.mul(token, groupSize), headInGroup);
+  Value rowScores = b.at(scores, row, blockTokens * floatBytes);
+  // max' = max(max, s); factor = 2^(max - max'); p = 2^(s - max'); sum' = factor * sum + p
+  Value maxPointer = b.at(rowMax, row, floatBytes), sumPointer = b.at(sums, row, vectorLanes * floatBytes);
+  Value oldMax = b.loadBroadcast(maxPointer, vectorLanes);
+  SmallVector<Value> finished;
+  Value laneMax = finishScores(tile, token, headInGroup, page, terms, rowScores, oldMax, finished);
+  Value newMax = b.maxOfLanes(laneMax);
+  Value factor = emitWeight(b.subF(oldMax, newMax));
+  Value oldSum = b.mulF(b.loadFloats(sumPointer, vectorLanes), factor);
+  ArrayRef<Value> kept = finished;
+  Value sum = weighScores(page, newMax, oldSum, rowScores, kept, rowScores);
+  b.store(sum, sumPointer);
+  b.storeLane0(newMax, maxPointer);
+  b.storeLane0(factor, b.at(factors, row, floatBytes));
+}
+
+RowState AttentionTile::splitState(Value row) {
+  return {b.at(rowMax, row, floatBytes), b.at(sums, row, vectorLanes * floatBytes),
+          b.at(accs, row, valueStride * floatBytes)};
+}
+
+RowState AttentionTile::totalState(Value row) {
+  return {b.at(totalMax, row, floatBytes), b.at(totalSum, row, floatBytes),
+          b.at(totals, row, valueStride * floatBytes)};
+}
+
+void AttentionTile::reduceSum(Value row) {
+  Value sum = b.at(sums, row, vectorLanes * floatBytes);
+  b.storeLane0(b.sumOfLanes(b.loadFloats(sum, vectorLanes)), sum);
+}
+
+void AttentionTile::copyState(RowState to, RowState from) {
+  b.store(b.loadFloat(from.max), to.max);
+  b.store(b.loadFloat(from.sum), to.sum);
+  for (ColumnRun run : columnRuns(spec.valueDim(), vectorLanes))
+    b.store(b.loadFloats(b.at(from.acc, run.begin * floatBytes), run.lanes), b.at(to.acc, run.begin * floatBytes));
+}
+
+void AttentionTile::beginTotal(RowState total, Value head, Value sinks) {
+  Value max = b.constantF32(emptyMax);
+  if (spec.hasSinks)
+    max = b.mulF(b.loadFloat(b.at(sinks, head, floatBytes)), b.constantF32(unit));
+  b.store(max, total.max);
+  b.store(b.constantF32(spec.hasSinks ? 1 : 0), total.sum);
+  for (ColumnRun run : columnRuns(spec.valueDim(), vectorLanes))
+    b.store(b.constantF32(0, run.lanes), b.at(total.acc, run.begin * floatBytes));
+}
+
+void AttentionTile::mergeInto(RowState total, RowState part) {
+  // max' = max(max, part); x = 2^(max - max') x + 2^(part - max') part for the sum and the output alike.
+  Value oldMax = b.loadBroadcast(total.max, vectorLanes), partMax = b.loadBroadcast(part.max, vectorLanes);
+  Value newMax = b.maxF(partMax, oldMax);
+  Value keep = b.lane0(emitWeight(b.subF(oldMax, newMax)));
+  Value take = b.lane0(emitWeight(b.subF(partMax, newMax)));
+  b.storeLane0(newMax, total.max);
+  b.store(b.fma(b.loadFloat(part.sum), take, b.mulF(b.loadFloat(total.sum), keep)), total.sum);
+  for (ColumnRun run : columnRuns(spec.valueDim(), vectorLanes)) {
+    Value to = b.at(total.acc, run.begin * floatBytes), from = b.at(part.acc, run.begin * floatBytes);
+    Value kept = b.mulF(b.loadFloats(to, run.lanes), b.broadcast(keep, run.lanes));
+    b.store(b.fma(b.loadFloats(from, run.lanes), b.broadcast(take, run.lanes), kept), to);
+  }
+}
+
+void AttentionTile::storeOutput(RowState total, Value out) {
+  Value sum = b.loadFloat(total.sum), inverse = b.divF(b.constantF32(1), sum);
+  if (spec.isDense)
+    inverse = b.select(b.equalF(sum, b.constantF32(0)), b.constantF32(0), inverse);
+  for (ColumnRun run : columnRuns(spec.valueDim(), vectorLanes)) {
+    Value scaled =
+        b.mulF(b.loadFloats(b.at(total.acc, run.begin * floatBytes), run.lanes), b.broadcast(inverse, run.lanes));
+    // + 0 turns -0 into 0: the sign of a vanished sum may depend on how many masked keys were added to it.
+    b.storeKv(spec.rows, b.addF(scaled, b.constantF32(0, run.lanes)), b.at(out, run.begin * kvBytes(spec.rows)));
+  }
+}
+
+RowState heddle::splitStateOf(RawBuilder &b, const AttentionSpec &spec, const SplitStates &states, Value stepRow,
+                              Value split, Value head) {
+  Value index = b.add(b.mul(b.add(b.mul(stepRow, states.maxSplits), split), spec.numHeads), head);
+  return {b.at(states.maxima, index, floatBytes), b.at(states.sums, index, floatBytes),
+          b.at(states.outputs, index, spec.valueDim() * floatBytes)};
+}
+
+Value heddle::outputRow(RawBuilder &b, const AttentionSpec &spec, Value out, Value outStride, Value row, Value head) {
+  return b.at(out, b.add(b.mul(row, outStride), b.mul(head, spec.valueDim())), floatBytes);
+}

@@ -1,0 +1,207 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The parts of an attention tile, one method per step of the algorithm.
+#ifndef HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_ATTENTIONTILE_H
+#define HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_ATTENTIONTILE_H
+
+#include "compiler/codegen/SequenceAccess.h"
+#include "compiler/codegen/targets/cpu/OnlineAttention.h"
+#include "runtime/model/ModelAbi.h"
+
+#include <functional>
+
+namespace heddle {
+
+// log-sum-exp state of one row and its unscaled output, as pointers.
+struct RowState {
+  mlir::Value max; // float, base 2
+  mlir::Value sum; // float
+  mlir::Value acc; // (valueDim)
+};
+
+// Query tokens [firstToken, firstToken + numTokens) of a sequence and the query heads from firstHead that share kvHead.
+struct TileValues {
+  SequenceValues sequence;
+  mlir::Value firstToken, numTokens, kvHead, firstHead;
+};
+
+// How the keys and values of the tile's KV head are reached, 64 tokens at a time: in pages of the cache, or in tensors.
+struct KeyBlocks {
+  // The first key and the first value of block `index`.
+  std::function<std::pair<mlir::Value, mlir::Value>(mlir::Value index)> find;
+  mlir::Value keyBytes, valueBytes; // from a token to the next
+};
+
+// Keys [first, end) of the sequence.
+struct KeyRange {
+  mlir::Value first, end;
+  KeyBlocks blocks;
+};
+
+// The block whose first token is `begin`, and its tokens [firstKey, endKey) to look at. Pointers to the tile's KV head.
+struct PageValues {
+  mlir::Value begin, firstKey, endKey, keys, nextKeys, values, nextValues, keyBytes, valueBytes;
+};
+
+// Rows of a tile in a buffer: token t and head h of the tile lie t * tokenBytes + h * headBytes behind `base`.
+struct RowPlaces {
+  mlir::Value base, tokenBytes, headBytes;
+};
+
+// What finishing a score takes besides the score: pointers that are null where the spec has no use for them.
+struct ScoreTerms {
+  mlir::Value slopes;            // (numHeads)
+  RowPlaces bias;                // of the tile's first token and head, at key 0
+  mlir::Value biasKeyBytes = {}; // from a key to the next: those of a float, or 0 where one number serves all keys
+};
+
+// float *scores, (rows of the step, numHeads, keys)
+struct StoredScores {
+  mlir::Value scores, keys;
+};
+
+// What rows saw of each split of the keys, as AttentionSplitCall holds it.
+struct SplitStates {
+  mlir::Value outputs, maxima, sums, maxSplits;
+};
+// Of a head in row `stepRow` of the step.
+RowState splitStateOf(RawBuilder &b, const AttentionSpec &spec, const SplitStates &states, mlir::Value stepRow,
+                      mlir::Value split, mlir::Value head);
+// Where a head's result goes in `out`, (rows, numHeads * valueDim), rows outStride floats apart.
+mlir::Value outputRow(RawBuilder &b, const AttentionSpec &spec, mlir::Value out, mlir::Value outStride, mlir::Value row,
+                      mlir::Value head);
+
+// Emits the steps of a tile into a kernel. Tile row r is token r / group, head r % group.
+class AttentionTile {
+public:
+  AttentionTile(RawBuilder &builder, const AttentionSpec &spec, const CpuTarget &target);
+
+  // Keys that are looked at together.
+  int64_t blockKeys() const { return blockTokens; }
+  int64_t tokens() const { return tileTokens; }
+  // Tokens whose rows are whole blocks of registers.
+  int64_t tokenStep() const;
+  // Query heads in a tile, which all read one KV head.
+  int64_t group() const { return groupSize; }
+  int64_t headsPerKvHead() const { return spec.group(); }
+  int64_t headTiles() const { return spec.numHeads / groupSize; }
+  unsigned lanes() const { return vectorLanes; }
+
+  // Scratch of the whole tile; in the entry block.
+  void allocate();
+  mlir::Value numRows(const TileValues &tile);
+  // `body(token, headInGroup, tileRow)`
+  void forEachRow(const TileValues &tile, llvm::function_ref<void(mlir::Value, mlir::Value, mlir::Value)> body);
+  // Keys [first, second) that any row of tokens [firstToken, firstToken + numTokens) sees.
+  std::pair<mlir::Value, mlir::Value> visibleKeys(const SequenceValues &sequence, mlir::Value firstToken,
+                                                  mlir::Value numTokens);
+
+  // The blocks of the tile's sequence in the cache, whose layer's K and V lie `kOffset` and `vOffset` bytes inside a page.
+  KeyBlocks pages(const TileValues &tile, mlir::Value kOffset, mlir::Value vOffset);
+  // Where the tile's rows lie among those of a step, (rows, numHeads * headDim), rows qStride floats apart.
+  RowPlaces stepQueries(const TileValues &tile, mlir::Value q, mlir::Value qStride);
+  // query = scale * q, in the units of the scores.
+  void loadQueries(const TileValues &tile, const RowPlaces &rows);
+  // State of each row over the keys [firstKey, endKey), all in one split.
+  void attendSplit(const TileValues &tile, const KeyRange &keys, const ScoreTerms &terms);
+  // The same without blocks: all scores are stored, then the softmax reads them, whose weights go with the values.
+  void attendStored(const TileValues &tile, const KeyRange &keys, const ScoreTerms &terms, const StoredScores &stored);
+
+  // total: nothing seen yet but the sink of the head.
+  void beginTotal(RowState total, mlir::Value head, mlir::Value sinks);
+  // The sums of attendSplit are per lane until this.
+  void reduceSum(mlir::Value row);
+  void copyState(RowState to, RowState from);
+  // total ∪= part
+  void mergeInto(RowState total, RowState part);
+  // out = acc / sum; zeros for a row that has seen no key.
+  void storeOutput(RowState total, mlir::Value out);
+
+  // Row r's state over the split, and over all splits so far.
+  RowState splitState(mlir::Value row);
+  RowState totalState(mlir::Value row);
+
+private:
+  // Nothing seen.
+  void beginRows(mlir::Value numRows);
+  void forEachPage(const TileValues &tile, const KeyRange &keys, llvm::function_ref<void(const PageValues &)> body);
+  // Types of what a product step loads, and acc + a b.
+  mlir::Type operandElement();
+  mlir::Value multiplyAdd(mlir::Value a, mlir::Value b, mlir::Value acc);
+  // exp2 of a difference of scores, in whichever units these are.
+  mlir::Value emitWeight(mlir::Value difference);
+  bool copiesValues() const { return spec.isDense || spec.kv != KvType::F32; }
+  // Tokens of a block, rounded up to `step`, that something is to be computed for: all 64 where each can be read.
+  mlir::Value tokensOf(const PageValues &page, int64_t step);
+  // panel = keyᵀ or value; the lines of the next page are asked for on the way.
+  void transposeKeys(const PageValues &page);
+  void transposeRows(const PageValues &page, mlir::Value key, int64_t side, mlir::Value lastKey);
+  void widenValues(const PageValues &page);
+  void pairValues(const PageValues &page);
+  // scores = query @ keyᵀ
+  void multiplyScores(mlir::Value numRows, const PageValues &page);
+  void scoreBlock(mlir::Value row, unsigned rows, mlir::Value endKey);
+  // scores → exp2(scores - max); the row's max and sum move on, its factor is what rescales acc.
+  void softmaxRow(const TileValues &tile, mlir::Value token, mlir::Value headInGroup, const PageValues &page,
+                  const ScoreTerms &terms);
+  // Caps, biases and masks a row's scores; the running maximum, per lane. The scores go to `finished` where a page fits
+  // into registers, else back to memory.
+  mlir::Value finishScores(const TileValues &tile, mlir::Value token, mlir::Value headInGroup, const PageValues &page,
+                           const ScoreTerms &terms, mlir::Value rowScores, mlir::Value max,
+                           llvm::SmallVectorImpl<mlir::Value> &finished);
+  // What a row adds to the scores of a page's keys.
+  struct RowBias {
+    mlir::Value keys;   // (64): each key's, or nothing that is read
+    mlir::Value shared; // what all keys get
+    mlir::Value perKey; // whether each key has its own
+  };
+  RowBias biasOf(const ScoreTerms &terms, mlir::Value token, mlir::Value headInGroup, mlir::Value pageBegin);
+  mlir::Value addBias(mlir::Value score, const RowBias &bias, mlir::Value key, mlir::Value seen);
+  bool wholePageInRegisters() const;
+  // Folds `body(first key, carried)` over the score vectors of a row.
+  mlir::Value forEachScoreVector(const PageValues &page, mlir::Value init,
+                                 llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)> body);
+  // weights = exp2(score - max) of a row's scores, those `kept` or, if there are none, `from` memory; their sum on top of `sum`.
+  mlir::Value weighScores(const PageValues &page, mlir::Value max, mlir::Value sum, mlir::Value from,
+                          llvm::ArrayRef<mlir::Value> kept, mlir::Value weights);
+  mlir::Value takeScore(llvm::ArrayRef<mlir::Value> &kept, mlir::Value rowScores, mlir::Value key);
+  void storeWeights(mlir::Value weights, mlir::Value rowScores, mlir::Value key);
+  mlir::Value splatInt(mlir::Value index);
+  // acc = factor * acc + scores @ value
+  void weighValues(mlir::Value numRows, const PageValues &page);
+  void accumulateValues(mlir::Value numRows, mlir::Value values, mlir::Value firstKey, mlir::Value endKey);
+  void valueBlock(mlir::Value row, unsigned rows, mlir::Value values, mlir::Value firstKey, mlir::Value endKey);
+  void valueColumns(mlir::Value row, unsigned rows, llvm::ArrayRef<ColumnRun> runs, mlir::Value column,
+                    mlir::Value values, mlir::Value firstKey, mlir::Value endKey);
+  // `body(row, n)` for every block of n adjacent rows.
+  void rowBlocks(mlir::Value numRows, llvm::function_ref<void(mlir::Value, unsigned)> body);
+
+  RawBuilder &b;
+  const AttentionSpec spec;
+  const unsigned vectorLanes; // f32 lanes of a vector
+  // Bf16 products: what else is an f32 in a panel, in queries and in weights is a pair of bf16 that are neighbours in the
+  // direction of the sum, so strides in bytes stay the same.
+  const bool pairs;
+  const bool hasPairDot;     // the target multiplies pairs in one instruction
+  const int64_t blockTokens; // keys of a block
+  const unsigned wide;       // vectors side by side in a register tile
+  // Scores are in units of log 2 (what exp2 takes), or, with a bias, natural: the most negative float that a mask may hold as
+  // a bias is then a score as well, as the formula has it.
+  const double unit;
+  const double emptyMax; // the maximum of a row that has seen nothing: finite, so that differences are never NaN
+  const int64_t groupSize;
+  const int64_t queryStride, valueStride; // floats from row to row in scratch, whole cache lines
+  int64_t tileTokens, tileRows;
+
+  mlir::Value query;  // (tileRows, queryStride)
+  mlir::Value scores; // (tileRows, 64), then the weights
+  mlir::Value panel;  // keys as (headDim, 64), then values as (64, valueStride); half of it for pairs
+  mlir::Value accs;   // (tileRows, valueStride)
+  mlir::Value totals; // (tileRows, valueStride)
+  mlir::Value sums;   // (tileRows, lanes)
+  mlir::Value rowMax, factors, totalMax, totalSum; // (tileRows)
+};
+
+} // namespace heddle
+
+#endif

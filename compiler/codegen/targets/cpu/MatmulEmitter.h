@@ -1,0 +1,125 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What the products with float and with int8 activations share; internal to this folder.
+#ifndef HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_MATMULEMITTER_H
+#define HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_MATMULEMITTER_H
+
+#include "compiler/codegen/KernelCalls.h"
+#include "compiler/codegen/targets/cpu/Bf16Pairs.h"
+#include "compiler/codegen/targets/cpu/KernelBuilder.h"
+#include "compiler/codegen/targets/cpu/MatmulTiles.h"
+#include "compiler/codegen/targets/cpu/PackedMatmul.h"
+#include "compiler/codegen/targets/cpu/TileUnit.h"
+
+#include <optional>
+
+namespace heddle {
+
+class BlockReader;
+
+class MatmulEmitter {
+public:
+  MatmulEmitter(mlir::ModuleOp module, llvm::StringRef name, const MatmulSpec &spec, ScheduleAttr schedule,
+                const CpuTarget &target);
+  void emitFloat();
+  void emitQ8();
+  mlir::func::FuncOp finish() { return b.finish(); }
+
+private:
+  using Values = llvm::SmallVector<mlir::Value>;
+  using ValuesRef = llvm::ArrayRef<mlir::Value>;
+
+  // Calls body(panel, panels) for the slice's panels of W, `panels` at a time, then what is left one by one; gated, in
+  // whole pairs.
+  void forPanels(int64_t panels, llvm::function_ref<void(mlir::Value panel, int64_t panels)> body);
+  // Calls body(row, rows) for [begin, end) in the tile heights given, largest first; the last is 1.
+  void forRows(llvm::ArrayRef<int64_t> heights, mlir::Value begin, mlir::Value end,
+               llvm::function_ref<void(mlir::Value row, int64_t rows)> body);
+  mlir::Value panelAddress(mlir::Value panel);
+  // rowIndex[row]
+  mlir::Value indirect(mlir::Value row);
+  // Where row `row` of the call lies in `act`, and its first element there.
+  mlir::Value storedRow(mlir::Value row);
+  mlir::Value activationRow(mlir::Value row);
+  // One row of a tile: the finished sums of W's panels from `panel` on, through the epilogue to `out`.
+  void storeRow(ValuesRef sums, mlir::Value panel, mlir::Value row);
+  void storePanel(mlir::Value sum, mlir::Value gate, mlir::Value outPanel, mlir::Value row);
+  mlir::Value activate(mlir::Value x);
+  Values zeros(int64_t count);
+
+  // f32 and bf16. Columns of W in a line of 64 bytes, and bytes of an activation; their product is 4.
+  bool isBf16() const { return spec.activation == MatmulActivation::Bf16; }
+  int64_t lineValues() const { return isBf16() ? 2 : 1; }
+  int64_t activationBytes() const { return 4 / lineValues(); }
+  bool readsLinesInPlace() const; // no unpacking
+  Values readUnit(mlir::Value unit);
+  Values readQuad(BlockReader &reader, mlir::Value codes);
+  mlir::Value loadActivation(mlir::Value address);
+  mlir::Value multiplyAdd(mlir::Value activation, mlir::Value line, mlir::Value sum);
+  // Rows × panels with the weights unpacked in registers; for few rows.
+  void emitFewRows(const MatmulTile &tile);
+  Values accumulateUnits(ValuesRef panelAddresses, ValuesRef rowAddresses, Values sums);
+  Values accumulatePlain(ValuesRef units, ValuesRef activations, int64_t columns, Values sums);
+  Values accumulateBlock(ValuesRef blocks, ValuesRef activations, Values sums);
+  void accumulateLine(ValuesRef lines, ValuesRef activations, int64_t offset, Values &sums);
+  // Weights of a block of K unpacked once into a scratch panel, then reused by many rows.
+  struct LineBlock {
+    mlir::Value address; // (panels, lines, 64 bytes)
+    int64_t panelStride; // bytes
+    int64_t panels;
+    mlir::Value begin, columns; // of K
+  };
+  using RowAddress = llvm::function_ref<mlir::Value(mlir::Value row)>;
+  void emitManyRows(const MatmulTile &tile);
+  void emitRowBlock(const MatmulTile &tile, mlir::Value panel, int64_t panels, mlir::Value rowBegin,
+                    mlir::Value rowEnd);
+  void unpackPanels(mlir::Value panel, int64_t panels, mlir::Value begin, mlir::Value end);
+  void unpackBlock(mlir::Value block, mlir::Value lines);
+  void emitManyRowsTile(const LineBlock &block, ValuesRef activations, mlir::Value partial);
+
+  // bf16 with AMX
+  bool usesTileUnit() const { return isBf16() && target.hasBf16Tiles(); }
+  void emitTileUnit();
+  void emitTileUnitRows(const LineBlock &block, mlir::Value rowBegin, mlir::Value rowEnd, RowAddress partial);
+  void emitTileUnitBlock(const LineBlock &block, mlir::Value row, mlir::Value height, int64_t rowTiles,
+                         mlir::Value partial);
+  void configureTiles(mlir::Value height, int64_t rowTiles);
+  bool stagesActivations() const;
+  int64_t stagedStride() const;
+  void stageActivations(const LineBlock &block, mlir::Value row, mlir::Value height);
+
+  // int8. Where a row's codes, scale and terms of a step along K begin, or of a block of weights in it.
+  struct Q8Row {
+    mlir::Value codes, scales, terms;
+  };
+  void emitQ8Terms(mlir::Value row, mlir::Value rowTerms);
+  void emitQ8Tile(mlir::Value panel, int64_t panels, mlir::Value row, int64_t height, mlir::Value tileTerms);
+  Values emitQ8Dots(BlockReader &weights, llvm::ArrayRef<Q8Row> blockRows);
+  // int8 with AMX: tiles hold rows that lie equally far apart
+  bool usesInt8Tiles() const {
+    return target.hasAvx512() && target.has("amx-tile") && target.has("amx-int8") && spec.rows != MatmulRows::Gathered;
+  }
+  int64_t q8UnitRows() const;
+  void beginQ8Unit();
+  void endQ8Unit();
+  mlir::Value fillsQ8Unit();
+  Values emitQ8UnitDots(BlockReader &weights, llvm::ArrayRef<Q8Row> blockRows, int64_t p);
+  mlir::Value unitCodesOf(BlockReader &weights, int64_t p);
+
+  static constexpr int64_t lineBytes = 4 * PackedLayout::panelRows;
+
+  KernelBuilder b;
+  const MatmulSpec &spec;
+  const CpuTarget &target;
+  MatmulTiles tiles;
+  Bf16Pairs pairs;
+  const MatmulCall call;
+  mlir::Value scratch, partials, terms;
+  std::optional<TileUnit> tileUnit;
+  mlir::Value staged, unitDots, unitCodes;
+  int32_t zeroPoint = 0; // of the codes as the dot product reads them
+};
+
+} // namespace heddle
+
+#endif

@@ -1,0 +1,131 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Products of int8 activations with quantised weights.
+//
+// Within a block of weights the sum of products is exact in i32; blocks are added in f32 in ascending order of K:
+//   y += scale_w * (scale_a * (dot - zero * sum_a)) + min_w * (scale_a * sum_a)
+
+#include "compiler/codegen/targets/cpu/DotProduct.h"
+#include "compiler/codegen/targets/cpu/MatmulEmitter.h"
+#include "compiler/codegen/targets/cpu/WeightReader.h"
+
+#include <algorithm>
+
+using namespace mlir;
+using namespace heddle;
+
+// Values that share a scale of activations, and those whose codes are summed.
+static constexpr int64_t scaleValues = 32, sumValues = 16;
+
+void MatmulEmitter::emitQ8() {
+  zeroPoint = int32_t(spec.layout.zero) - DotProduct(b, target, spec.layout.maxCode).codeBias();
+  // setup: terms (rowBlock, K / block)
+  SmallVector<int64_t> heights = tiles.q8.heights;
+  if (usesInt8Tiles())
+    heights.insert(heights.begin(), q8UnitRows());
+  int64_t rowBytes = spec.k / spec.layout.block * 4;
+  int64_t rowBlock = std::clamp<int64_t>(tiles.q8TermBytes / rowBytes / heights[0] * heights[0], 8, tiles.rowBlock);
+  terms = b.stack(rowBlock * rowBytes);
+  if (usesInt8Tiles())
+    beginQ8Unit();
+  // compute
+  b.loop(b.index(0), call.rows, rowBlock, [&](Value begin) {
+    Value end = b.minimum(call.rows, b.add(begin, rowBlock));
+    auto rowTerms = [&](Value row) { return b.at(terms, b.mul(b.sub(row, begin), rowBytes)); };
+    b.loop(begin, end, 1, [&](Value row) { emitQ8Terms(storedRow(row), rowTerms(row)); });
+    forPanels(tiles.q8.panels, [&](Value panel, int64_t panels) {
+      forRows(heights, begin, end,
+              [&](Value row, int64_t height) { emitQ8Tile(panel, panels, row, height, rowTerms(row)); });
+    });
+  });
+  // finish
+  if (usesInt8Tiles())
+    endQ8Unit();
+}
+
+// What a row contributes to every panel's block beside the products, once for all panels: with mins scale_a * sum_a as
+// f32, else the integer -zero * sum_a from which the products are added up. No format has both a min and a zero.
+void MatmulEmitter::emitQ8Terms(Value row, Value rowTerms) {
+  const PackedLayout &layout = spec.layout;
+  if (!layout.hasMin && !zeroPoint)
+    return;
+  Value sums = b.at(call.actSums, b.mul(row, spec.k / sumValues * 4));
+  Value scales = b.at(call.actScales, b.mul(row, spec.k / scaleValues * 4));
+  int64_t sumsPerBlock = layout.block / sumValues;
+  b.loop(b.index(0), b.index(spec.k / layout.block), 1, [&](Value block) {
+    Value sum = b.load(b.i32, b.at(sums, b.mul(block, 4 * sumsPerBlock)));
+    if (sumsPerBlock == 2)
+      sum = b.add(sum, b.load(b.i32, b.at(sums, b.add(b.mul(block, 8), 4))));
+    Value scale = b.load(b.f32, b.at(scales, b.mul(b.divide(block, scaleValues / layout.block), 4)));
+    b.store(layout.hasMin ? b.mul(scale, b.toFloat(sum)) : b.mul(sum, b.int32(-zeroPoint)),
+            b.at(rowTerms, b.mul(block, 4)));
+  });
+}
+
+void MatmulEmitter::emitQ8Tile(Value panel, int64_t panels, Value row, int64_t height, Value tileTerms) {
+  const PackedLayout &layout = spec.layout;
+  int64_t blocks = scaleValues / layout.block; // of weights, in a step
+  bool onUnit = usesInt8Tiles() && height == q8UnitRows();
+  // setup
+  SmallVector<Q8Row> tileRows;
+  for (int64_t r = 0; r < height; ++r) {
+    Value stored = storedRow(b.add(row, r));
+    tileRows.push_back({activationRow(b.add(row, r)), b.at(call.actScales, b.mul(stored, spec.k / scaleValues * 4)),
+                        b.at(tileTerms, r * (spec.k / layout.block * 4))});
+  }
+  Values panelAddresses;
+  for (int64_t p = 0; p < panels; ++p)
+    panelAddresses.push_back(panelAddress(b.add(panel, p)));
+
+  // compute: sums (rows, panels)
+  auto addBlock = [&](Value step, int64_t block, int64_t p, Values &sums) {
+    Value unit = b.at(panelAddresses[p], b.mul(b.add(b.mul(step, blocks), block), layout.unitBytes()));
+    for (int64_t line = 0; line < layout.unitBytes(); line += 64)
+      b.prefetch(b.at(unit, tiles.prefetchBytes + line));
+    BlockReader weights(b, layout, unit);
+    SmallVector<Q8Row> blockRows;
+    for (const Q8Row &row : tileRows)
+      blockRows.push_back({b.at(b.at(row.codes, b.mul(step, scaleValues)), layout.block * block),
+                           b.at(row.scales, b.mul(step, 4)),
+                           b.at(b.at(row.terms, b.mul(step, 4 * blocks)), 4 * block)});
+    Values dots = onUnit ? emitQ8UnitDots(weights, blockRows, p) : emitQ8Dots(weights, blockRows);
+    for (auto [r, row] : llvm::enumerate(blockRows)) {
+      Value scale = b.splat(b.load(b.f32, row.scales));
+      Value &sum = sums[r * panels + p];
+      sum = b.fma(b.mul(b.toFloat(dots[r]), scale), weights.scale(), sum);
+      if (layout.hasMin)
+        sum = b.fma(weights.min(), b.splat(b.load(b.f32, row.terms)), sum);
+    }
+  };
+  Values sums =
+      b.loop(b.index(0), b.index(spec.k / scaleValues), 1, zeros(height * panels), [&](Value step, ValuesRef carried) {
+        Values next(carried);
+        for (int64_t block = 0; block < blocks; ++block)
+          for (int64_t p = 0; p < panels; ++p)
+            addBlock(step, block, p, next);
+        return next;
+      });
+  // store
+  for (int64_t r = 0; r < height; ++r)
+    storeRow(ValuesRef(sums).slice(r * panels, panels), panel, b.add(row, r));
+}
+
+// -zero * sum_a + the products of a block, of each row.
+SmallVector<Value> MatmulEmitter::emitQ8Dots(BlockReader &weights, ArrayRef<Q8Row> blockRows) {
+  const PackedLayout &layout = spec.layout;
+  DotProduct dot(b, target, layout.maxCode);
+  Values dots;
+  for (const Q8Row &row : blockRows)
+    dots.push_back(zeroPoint ? b.splat(b.load(b.i32, row.terms)) : b.splatInt(0));
+  // the halves of a quad share its bytes
+  for (int64_t quad = 0; quad < BlockReader::quadsPerHalf(layout); ++quad) {
+    Value stored = weights.loadQuad(quad);
+    for (int64_t half = 0; half < BlockReader::numHalves(layout); ++half) {
+      Value codes = dot.prepareCodes(weights.codes(stored, half));
+      int64_t column = half * layout.block / 2 + 4 * quad;
+      for (auto [r, row] : llvm::enumerate(blockRows))
+        dots[r] = dot.emit(dots[r], codes, b.splat(b.load(b.i32, b.at(row.codes, column), 1)));
+    }
+  }
+  return dots;
+}

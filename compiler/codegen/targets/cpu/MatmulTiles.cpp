@@ -1,0 +1,35 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/codegen/targets/cpu/MatmulTiles.h"
+
+#include "compiler/weights/PackedLayout.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+
+using namespace mlir;
+using namespace heddle;
+
+void MatmulTile::makePaired() {
+  int64_t sums = heights.front() * panels;
+  panels = std::max<int64_t>(panels / 2 * 2, 2);
+  llvm::erase_if(heights, [&](int64_t height) { return height > 1 && height * panels > sums; });
+}
+
+MatmulTiles heddle::tilesOf(ScheduleAttr schedule) {
+  MatmulTiles tiles;
+  for (TileAttr tile : schedule.getTiles()) {
+    MatmulTile &to = tile.getRole() == TileRole::FewRows    ? tiles.floatFew
+                     : tile.getRole() == TileRole::ManyRows ? tiles.floatMany
+                     : tile.getRole() == TileRole::TileUnit ? tiles.tileUnit
+                                                            : tiles.q8;
+    to.heights.assign(tile.getRows().begin(), tile.getRows().end());
+    to.panels = tile.getColumns() / PackedLayout::panelRows;
+  }
+  tiles.lineBlock = schedule.getKBlock();
+  tiles.rowBlock = schedule.getRowBlock();
+  tiles.q8TermBytes = schedule.getTermBytes();
+  tiles.prefetchBytes = schedule.getPrefetchBytes();
+  return tiles;
+}

@@ -1,0 +1,38 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The register and cache tiles of matrix products, as emitters read them from a schedule.
+#ifndef HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_MATMULTILES_H
+#define HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_MATMULTILES_H
+
+#include "dialect/ScheduleAttrs.h"
+
+#include "llvm/ADT/SmallVector.h"
+
+namespace heddle {
+
+// Rows × panels of accumulators that stay in registers while K goes by.
+struct MatmulTile {
+  llvm::SmallVector<int64_t> heights; // row counts for which a tile is emitted, largest first, down to 1
+  int64_t panels;                     // panels of 16 columns side by side; what is left over is done one by one
+
+  // Makes the tile hold pairs of panels with no more sums than before.
+  void makePaired();
+};
+
+struct MatmulTiles {
+  MatmulTile floatFew;  // weights unpacked in registers; up to floatFew.heights[0] rows
+  MatmulTile floatMany; // weights from a scratch panel
+  MatmulTile tileUnit;  // AMX: heights in rows of whole tiles
+  MatmulTile q8;
+  int64_t lineBlock;     // lines of 64 bytes of a panel that are unpacked at once
+  int64_t rowBlock;      // rows that share them
+  int64_t q8TermBytes;   // stack for what rows contribute to every panel; bounds the rows per pass over the weights
+  int64_t prefetchBytes; // how far ahead of the loads of a streamed panel
+};
+
+// Those of a product on CPUs (matmulSchedule of compiler/schedule/ScheduleTable.h).
+MatmulTiles tilesOf(ScheduleAttr schedule);
+
+} // namespace heddle
+
+#endif

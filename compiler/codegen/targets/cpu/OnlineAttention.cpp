@@ -1,0 +1,162 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/codegen/targets/cpu/OnlineAttention.h"
+
+#include "compiler/codegen/KernelCalls.h"
+#include "compiler/codegen/KernelSignatures.h"
+#include "compiler/codegen/SequenceAccess.h"
+#include "compiler/codegen/targets/cpu/AttentionTile.h"
+#include "compiler/codegen/targets/cpu/CpuKernels.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace heddle;
+
+// `body` for every (token tile, split, head tile) of the step that is this thread's: item i of the step belongs to
+// thread i mod numThreads. `splits` is how many items a (token tile, head tile) of the sequence counts for.
+static void forEachTile(RawBuilder &b, AttentionTile &emitter, Value sequences, Value numSequences, Value thread,
+                        Value numThreads, llvm::function_ref<Value(const SequenceValues &)> splits,
+                        llvm::function_ref<void(const TileValues &, Value split)> body) {
+  int64_t headTiles = emitter.headTiles();
+  b.fold(b.constant(0), numSequences, {b.constant(0)}, [&](Value index, ValueRange itemsBefore) {
+    SequenceValues sequence = loadSequence(b, sequences, index);
+    Value tiles = b.divideUp(sequence.numRows, emitter.tokens());
+    Value splitCount = splits(sequence);
+    Value items = b.mul(b.mul(tiles, splitCount), headTiles);
+    // The first item i of the sequence with (itemsBefore + i) mod numThreads = thread.
+    Value ahead = b.remainder(itemsBefore[0], numThreads);
+    Value first = b.remainder(b.sub(b.add(thread, numThreads), ahead), numThreads);
+    b.loop(first, items, numThreads, [&](Value item) {
+      Value headTile = b.remainder(item, b.constant(headTiles)), rest = b.divide(item, headTiles);
+      Value split = b.remainder(rest, splitCount), token = b.mul(b.divide(rest, splitCount), emitter.tokens());
+      Value firstHead = b.mul(headTile, emitter.group());
+      Value kvHead = b.divide(firstHead, emitter.headsPerKvHead());
+      Value count = b.min(b.constant(emitter.tokens()), b.sub(sequence.numRows, token));
+      body({sequence, token, count, kvHead, firstHead}, split);
+    });
+    return SmallVector<Value>{b.add(itemsBefore[0], items)};
+  });
+}
+
+static Value stepRow(RawBuilder &b, const TileValues &tile, Value token) {
+  return b.add(b.add(tile.sequence.firstRow, tile.firstToken), token);
+}
+
+func::FuncOp heddle::buildAttention(ModuleOp module, StringRef name, const AttentionSpec &spec,
+                                    const CpuTarget &target) {
+  RawBuilder b(module.getLoc(), module.getContext());
+  unsigned form = formOf(spec);
+  func::FuncOp function = beginFunction(b, module, name, parameterTypes<AttentionCall>(b.getContext(), form));
+  auto call = argumentsOf<AttentionCall>(function, form);
+  Value thread = b.extend(call.thread), numThreads = b.extend(call.numThreads);
+
+  AttentionTile emitter(b, spec, target);
+  emitter.allocate();
+  auto one = [&](const SequenceValues &) { return b.constant(1); };
+  forEachTile(
+      b, emitter, call.sequences, call.numSequences, thread, numThreads, one, [&](const TileValues &tile, Value) {
+        emitter.loadQueries(tile, emitter.stepQueries(tile, call.q, call.qStride));
+        KeyBlocks pages = emitter.pages(tile, call.kOffset, call.vOffset);
+        emitter.forEachRow(tile, [&](Value, Value head, Value row) {
+          emitter.beginTotal(emitter.totalState(row), b.add(tile.firstHead, head), call.sinks);
+        });
+        auto [begin, end] = emitter.visibleKeys(tile.sequence, tile.firstToken, tile.numTokens);
+        auto mergeRows = [&] {
+          emitter.forEachRow(tile, [&](Value, Value, Value row) {
+            emitter.reduceSum(row);
+            emitter.mergeInto(emitter.totalState(row), emitter.splitState(row));
+          });
+        };
+        if (spec.storesScores) {
+          emitter.attendStored(tile, {begin, end, pages}, {call.slopes, {}}, {call.scores, call.keys});
+          mergeRows();
+        } else {
+          Value firstSplit = b.divide(begin, spec.splitKv), endSplit = b.divideUp(end, spec.splitKv);
+          b.loop(firstSplit, endSplit, 1, [&, begin = begin, end = end](Value split) {
+            Value splitBegin = b.mul(split, spec.splitKv), splitEnd = b.add(splitBegin, spec.splitKv);
+            emitter.attendSplit(tile, {b.max(begin, splitBegin), b.min(end, splitEnd), pages}, {call.slopes, {}});
+            mergeRows();
+          });
+        }
+        emitter.forEachRow(tile, [&](Value token, Value head, Value row) {
+          Value to = outputRow(b, spec, call.out, call.outStride, stepRow(b, tile, token), b.add(tile.firstHead, head));
+          emitter.storeOutput(emitter.totalState(row), to);
+        });
+      });
+  func::ReturnOp::create(b);
+  return function;
+}
+
+func::FuncOp heddle::buildAttentionSplit(ModuleOp module, StringRef name, const AttentionSpec &spec,
+                                         const CpuTarget &target) {
+  RawBuilder b(module.getLoc(), module.getContext());
+  unsigned form = spec.hasAlibiSlopes ? AttentionSplitCall::Slopes : 0;
+  func::FuncOp function = beginFunction(b, module, name, parameterTypes<AttentionSplitCall>(b.getContext(), form));
+  auto call = argumentsOf<AttentionSplitCall>(function, form);
+  SplitStates states{call.outputs, call.maxima, call.sums, call.maxSplits};
+  Value thread = b.extend(call.thread), numThreads = b.extend(call.numThreads);
+
+  AttentionTile emitter(b, spec, target);
+  emitter.allocate();
+  auto count = [&](const SequenceValues &sequence) { return b.divideUp(sequence.length, spec.splitKv); };
+  forEachTile(b, emitter, call.sequences, call.numSequences, thread, numThreads, count,
+              [&](const TileValues &tile, Value split) {
+                auto [begin, end] = emitter.visibleKeys(tile.sequence, tile.firstToken, tile.numTokens);
+                Value splitBegin = b.mul(split, spec.splitKv), splitEnd = b.add(splitBegin, spec.splitKv);
+                Value firstKey = b.max(begin, splitBegin), endKey = b.min(end, splitEnd);
+                b.ifThen(b.lessThan(firstKey, endKey), [&] {
+                  emitter.loadQueries(tile, emitter.stepQueries(tile, call.q, call.qStride));
+                  emitter.attendSplit(tile, {firstKey, endKey, emitter.pages(tile, call.kOffset, call.vOffset)},
+                                      {call.slopes, {}});
+                  emitter.forEachRow(tile, [&](Value token, Value head, Value row) {
+                    emitter.reduceSum(row);
+                    Value inStep = stepRow(b, tile, token);
+                    emitter.copyState(splitStateOf(b, spec, states, inStep, split, b.add(tile.firstHead, head)),
+                                      emitter.splitState(row));
+                  });
+                });
+              });
+  func::ReturnOp::create(b);
+  return function;
+}
+
+namespace {
+
+class OnlineAttention : public KernelEmitterOf<OnlineAttentionOp> {
+public:
+  explicit OnlineAttention(const CpuTarget &target) : target(target) {}
+
+  // A block is whole vectors of scores, and a part of a page.
+  bool canEmit(Operation *op, std::string &missing) const override {
+    auto attention = dyn_cast<OnlineAttentionOp>(op);
+    if (attention && (HEDDLE_KV_PAGE_SIZE % attention.getBlockKv() || attention.getBlockKv() % target.vectorLanes()))
+      missing = "in blocks of " + std::to_string(attention.getBlockKv()) + " keys";
+    else if (attention && attention.getSplitKv().value_or(0) % HEDDLE_KV_PAGE_SIZE)
+      missing = "in splits of " + std::to_string(*attention.getSplitKv()) + " keys";
+    return missing.empty();
+  }
+
+protected:
+  FailureOr<std::string> nameOf(OnlineAttentionOp op) const override { return signatureOf(op); }
+  FailureOr<Kernels> build(OnlineAttentionOp op, ScheduleAttr schedule, StringRef name,
+                           KernelModule &module) const override {
+    AttentionSpec spec = specOf(op);
+    applySchedule(spec, schedule);
+    if (std::string error; failed(verifyAttention(spec, error)))
+      return op.emitError(error);
+    return oneKernel(module.once(name, [&] {
+      return op.getSplitKv() ? buildAttentionSplit(module.code, name, spec, target)
+                             : buildAttention(module.code, name, spec, target);
+    }));
+  }
+
+private:
+  const CpuTarget &target;
+};
+
+} // namespace
+
+std::unique_ptr<KernelEmitter> heddle::cpu::onlineAttention(const CpuTarget &target) {
+  return std::make_unique<OnlineAttention>(target);
+}

@@ -1,0 +1,172 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/codegen/targets/cpu/PackedMatmul.h"
+
+#include "compiler/codegen/KernelSignatures.h"
+#include "compiler/codegen/VectorMath.h"
+#include "compiler/codegen/targets/cpu/CpuKernels.h"
+#include "compiler/codegen/targets/cpu/MatmulEmitter.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace heddle;
+
+MatmulEmitter::MatmulEmitter(ModuleOp module, StringRef name, const MatmulSpec &spec, ScheduleAttr schedule,
+                             const CpuTarget &target)
+    : b(module, name, parameterTypes<MatmulCall>(module.getContext(), formOf(spec))), spec(spec), target(target),
+      tiles(tilesOf(schedule)), pairs(b, target), call(argumentsOf<MatmulCall>(b.function, formOf(spec))) {
+  if (spec.isGated())
+    for (MatmulTile *tile : {&tiles.floatFew, &tiles.floatMany, &tiles.tileUnit, &tiles.q8})
+      tile->makePaired();
+}
+
+void MatmulEmitter::forPanels(int64_t panels, function_ref<void(Value, int64_t)> body) {
+  int64_t least = spec.isGated() ? 2 : 1;
+  int64_t most = std::max(panels / least * least, least);
+  Value begin = b.mul(call.panelBegin, least), end = b.mul(call.panelEnd, least);
+  Value whole = b.wholeSteps(begin, end, most);
+  b.loop(begin, whole, most, [&](Value panel) { body(panel, most); });
+  if (most > least)
+    b.loop(whole, end, least, [&](Value panel) { body(panel, least); });
+}
+
+void MatmulEmitter::forRows(ArrayRef<int64_t> heights, Value begin, Value end,
+                            function_ref<void(Value, int64_t)> body) {
+  for (int64_t height : heights) {
+    Value whole = b.wholeSteps(begin, end, height);
+    b.loop(begin, whole, height, [&](Value row) { body(row, height); });
+    begin = whole;
+  }
+}
+
+Value MatmulEmitter::panelAddress(Value panel) {
+  return b.at(call.weights, b.mul(panel, spec.layout.panelBytes(spec.k)));
+}
+
+Value MatmulEmitter::indirect(Value row) {
+  return arith::ExtUIOp::create(b, b.i64, b.load(b.i32, b.at(call.rowIndex, b.mul(row, 4))));
+}
+
+Value MatmulEmitter::storedRow(Value row) {
+  return spec.rows == MatmulRows::Gathered ? indirect(row) : row;
+}
+
+Value MatmulEmitter::activationRow(Value row) {
+  int64_t width = spec.activation == MatmulActivation::Q8 ? 1 : activationBytes();
+  return b.at(call.act, b.mul(b.mul(storedRow(row), call.actStride), width));
+}
+
+SmallVector<Value> MatmulEmitter::zeros(int64_t count) {
+  return Values(count, b.splatReal(0));
+}
+
+void MatmulEmitter::storeRow(ValuesRef sums, Value panel, Value row) {
+  if (spec.isGated()) {
+    for (int64_t p = 0; p < int64_t(sums.size()); p += 2)
+      storePanel(sums[p + 1], sums[p], b.divide(b.add(panel, p), 2), row);
+    return;
+  }
+  for (auto [p, sum] : llvm::enumerate(sums))
+    storePanel(sum, nullptr, b.add(panel, p), row);
+}
+
+Value MatmulEmitter::activate(Value x) {
+  switch (spec.epilogue) {
+  case MatmulEpilogue::None:
+    return x;
+  case MatmulEpilogue::Silu:
+  case MatmulEpilogue::GatedSilu:
+    return b.mul(x, emitSigmoid(b, x));
+  case MatmulEpilogue::GatedGelu:
+    return b.mul(x, emitNormalDistribution(b, x));
+  case MatmulEpilogue::GeluTanh:
+  case MatmulEpilogue::GatedGeluTanh: {
+    // x / 2 (1 + tanh u) = x emitSigmoid(2 u) with u = sqrt(2 / pi) (x + 0.044715 x^3)
+    Value cubic = b.fma(b.mul(b.mul(x, x), x), b.splatReal(0.044715f), x);
+    return b.mul(x, emitSigmoid(b, b.mul(cubic, b.splatReal(1.5957691216057308f))));
+  }
+  case MatmulEpilogue::GatedRelu:
+    return arith::MaximumFOp::create(b, x, b.splatReal(0));
+  case MatmulEpilogue::GatedQuickGelu:
+    return b.mul(x, emitSigmoid(b, b.mul(x, b.splatReal(1.702f))));
+  case MatmulEpilogue::GatedTanh:
+    return b.fma(emitSigmoid(b, b.mul(x, b.splatReal(2))), b.splatReal(2), b.splatReal(-1));
+  }
+  llvm_unreachable("an epilogue of the table");
+}
+
+void MatmulEmitter::storePanel(Value sum, Value gate, Value panel, Value row) {
+  constexpr int64_t lanes = PackedLayout::panelRows;
+  Value column = b.mul(panel, lanes);
+  bool scattered = spec.rows == MatmulRows::Scattered;
+  Value outRow = scattered ? indirect(row) : row;
+  Value address = b.at(call.out, b.mul(b.add(b.mul(outRow, call.outStride), column), 4));
+  Value biasAddress = b.at(call.bias, b.mul(column, 4));
+  Value mask; // of the lanes that are columns of W, where the last panel is not full
+  if (spec.n % lanes) {
+    SmallVector<int32_t> lane(lanes);
+    std::iota(lane.begin(), lane.end(), 0);
+    Value iota = arith::ConstantOp::create(b, b.getI32VectorAttr(lane));
+    Value left = arith::TruncIOp::create(b, b.i32, b.minimum(b.sub(b.index(spec.n), column), b.index(lanes)));
+    mask = b.lessThan(iota, b.splat(left));
+  }
+  auto loadLanes = [&](Value from) { return mask ? b.loadMasked(b.v16f32, from, mask) : b.load(b.v16f32, from); };
+  if (spec.hasBias)
+    sum = b.add(sum, loadLanes(biasAddress));
+  if (gate)
+    sum = b.mul(activate(gate), sum);
+  else if (spec.epilogue != MatmulEpilogue::None)
+    sum = activate(sum);
+  if (scattered)
+    sum = b.fma(b.splat(b.load(b.f32, b.at(call.rowScale, b.mul(row, 4)))), sum, loadLanes(address));
+  else if (spec.accumulate)
+    sum = b.add(sum, loadLanes(address));
+  mask ? b.storeMasked(sum, address, mask) : b.store(sum, address);
+}
+
+FailureOr<func::FuncOp> heddle::buildMatmul(ModuleOp module, StringRef name, const MatmulSpec &spec,
+                                            ScheduleAttr schedule, const CpuTarget &target) {
+  bool q8 = spec.activation == MatmulActivation::Q8;
+  if (q8 && (!spec.layout.isQuantized() || spec.k % 32 != 0))
+    return module.emitError("kernel '") << name << "': int8 activations need quantised weights and K (" << spec.k
+                                        << ") a multiple of 32";
+  bool bf16 = spec.activation == MatmulActivation::Bf16;
+  bool fitsPairs = spec.layout.isQuantized() || spec.layout.numbers == PackedNumbers::BF16;
+  if (bf16 && (!fitsPairs || spec.k % 2 != 0))
+    return module.emitError("kernel '") << name << "': bf16 activations need bf16 or quantised weights and an even K ("
+                                        << spec.k << ")";
+  if (spec.isGated() && spec.hasBias)
+    return module.emitError("kernel '") << name << "': a gated product takes no bias";
+  MatmulEmitter emitter(module, name, spec, schedule, target);
+  q8 ? emitter.emitQ8() : emitter.emitFloat();
+  return emitter.finish();
+}
+
+namespace {
+
+class PackedMatmul : public KernelEmitterOf<PackedMatmulOp> {
+public:
+  explicit PackedMatmul(const CpuTarget &target) : target(target) {}
+
+protected:
+  FailureOr<std::string> nameOf(PackedMatmulOp op) const override { return signatureOf(op); }
+  FailureOr<Kernels> build(PackedMatmulOp op, ScheduleAttr schedule, StringRef name,
+                           KernelModule &module) const override {
+    FailureOr<MatmulSpec> spec = specOf(op);
+    if (failed(spec))
+      return failure();
+    return oneKernel(module.once(name, [&] { return buildMatmul(module.code, name, *spec, schedule, target); }));
+  }
+
+private:
+  const CpuTarget &target;
+};
+
+} // namespace
+
+std::unique_ptr<KernelEmitter> heddle::cpu::packedMatmul(const CpuTarget &target) {
+  return std::make_unique<PackedMatmul>(target);
+}

@@ -1,0 +1,209 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/codegen/targets/cpu/ProductKernel.h"
+
+#include "compiler/codegen/KernelCalls.h"
+#include "compiler/codegen/targets/cpu/KernelBuilder.h"
+#include "compiler/codegen/targets/cpu/MatmulTiles.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+#include <cstddef>
+#include <numeric>
+
+using namespace mlir;
+using namespace heddle;
+
+static constexpr int64_t lanes = 16; // columns of c in a panel
+static constexpr int64_t panelBytes = 4 * lanes;
+static constexpr int64_t rowBlock = 128;   // rows that share a packed block of b
+static constexpr int64_t depthBlock = 256; // rows of b that are packed at once
+static constexpr int64_t fewRows = 8;      // that read b where it lies, if its rows are contiguous
+
+namespace {
+
+class ProductEmitter {
+public:
+  ProductEmitter(ModuleOp module, StringRef name, ScheduleAttr schedule)
+      : b(module, name, parameterTypes<TaskCall>(module.getContext())), task(argumentsOf<TaskCall>(b.function)),
+        tile(tilesOf(schedule).floatMany) {}
+  func::FuncOp emit();
+
+private:
+  using Values = SmallVector<Value>;
+
+  Value field(size_t offset) { return b.load(b.i64, b.at(task.call, int64_t(offset)), 8); }
+  Value pointerField(size_t offset) { return b.load(b.ptr, b.at(task.call, int64_t(offset)), 8); }
+  Value quotient(Value x, Value y) { return arith::DivUIOp::create(b, x, y); }
+  Value remainder(Value x, Value y) { return arith::RemUIOp::create(b, x, y); }
+  Value blocks(Value size, int64_t block) { return b.divide(b.add(size, block - 1), block); }
+  Value floatAt(Value base, Value element) { return b.at(base, b.mul(element, 4)); }
+  Value isEqual(Value x, int64_t y) { return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, x, b.index(y)); }
+
+  void emitItem(Value item);
+  void moveToOuter(Value outer);
+  void emitPanels(Value panel, int64_t panels, Value rowBegin, Value rowEnd);
+  void packRows(Value panel, int64_t panels, Value depth, Value depthEnd);
+  void packColumns(Value panel, int64_t panels, Value depth, Value depthEnd);
+  void emitTile(Value row, int64_t height, Value panel, int64_t panels, Value depth, Value depthEnd, Value source,
+                Value sourceStride);
+  Value maskOf(Value panel);
+
+  KernelBuilder b;
+  TaskCall task;
+  MatmulTile tile;
+  Value matrixA, matrixB, matrixC; // of the item
+  Value m, n, k, aRow, aColumn, bRow, bColumn, cRow;
+  Value numPanels, numChunks, numRowBlocks, scratch; // scratch (depthBlock, panels, 16)
+};
+
+} // namespace
+
+func::FuncOp ProductEmitter::emit() {
+  // setup
+  m = field(offsetof(ProductCall, m)), n = field(offsetof(ProductCall, n)), k = field(offsetof(ProductCall, k));
+  aRow = field(offsetof(ProductCall, aRow)), aColumn = field(offsetof(ProductCall, aColumn));
+  bRow = field(offsetof(ProductCall, bRow)), bColumn = field(offsetof(ProductCall, bColumn));
+  cRow = field(offsetof(ProductCall, cRow));
+  scratch = b.stack(depthBlock * tile.panels * panelBytes);
+  numPanels = blocks(n, lanes), numChunks = blocks(numPanels, tile.panels), numRowBlocks = blocks(m, rowBlock);
+  // compute: an item is a block of rows and a chunk of panels of one outer index; threads take items that follow each other
+  Values items = b.loop(b.index(0), field(offsetof(ProductCall, numOuter)), 1, {b.mul(numChunks, numRowBlocks)},
+                        [&](Value outer, ArrayRef<Value> carried) {
+                          Value entry = b.at(task.call, b.mul(outer, sizeof(ProductCall::Outer)));
+                          Value size = b.load(b.i64, b.at(entry, int64_t(offsetof(ProductCall, outer))), 8);
+                          return Values{b.mul(carried[0], size)};
+                        });
+  Value thread = task.thread, numThreads = task.numThreads;
+  Value begin = quotient(b.mul(items[0], thread), numThreads),
+        end = quotient(b.mul(items[0], b.add(thread, 1)), numThreads);
+  b.loop(begin, end, 1, [&](Value item) { emitItem(item); });
+  return b.finish();
+}
+
+void ProductEmitter::emitItem(Value item) {
+  Value rowBegin = b.mul(remainder(item, numRowBlocks), rowBlock), rest = quotient(item, numRowBlocks);
+  Value rowEnd = b.minimum(m, b.add(rowBegin, rowBlock)), panel = b.mul(remainder(rest, numChunks), tile.panels);
+  moveToOuter(quotient(rest, numChunks));
+  Value isWhole = b.lessThan(b.add(panel, tile.panels - 1), numPanels);
+  b.branch(
+      isWhole, [&] { emitPanels(panel, tile.panels, rowBegin, rowEnd); },
+      [&] { b.loop(panel, numPanels, 1, [&](Value single) { emitPanels(single, 1, rowBegin, rowEnd); }); });
+}
+
+// Which a, b and c stand at outer index `outer`, the first outer loop counting fastest.
+void ProductEmitter::moveToOuter(Value outer) {
+  Value zero = b.index(0);
+  Values at = b.loop(zero, field(offsetof(ProductCall, numOuter)), 1, {outer, zero, zero, zero},
+                     [&](Value loop, ArrayRef<Value> carried) {
+                       Value entry = b.at(b.at(task.call, int64_t(offsetof(ProductCall, outer))),
+                                          b.mul(loop, sizeof(ProductCall::Outer)));
+                       auto load = [&](size_t offset) { return b.load(b.i64, b.at(entry, int64_t(offset)), 8); };
+                       Value size = load(offsetof(ProductCall::Outer, size)), index = remainder(carried[0], size);
+                       auto move = [&](Value from, size_t stride) { return b.add(from, b.mul(index, load(stride))); };
+                       return Values{quotient(carried[0], size), move(carried[1], offsetof(ProductCall::Outer, a)),
+                                     move(carried[2], offsetof(ProductCall::Outer, b)),
+                                     move(carried[3], offsetof(ProductCall::Outer, c))};
+                     });
+  matrixA = floatAt(pointerField(offsetof(ProductCall, a)), at[1]);
+  matrixB = floatAt(pointerField(offsetof(ProductCall, b)), at[2]);
+  matrixC = floatAt(pointerField(offsetof(ProductCall, c)), at[3]);
+}
+
+// Lanes of `panel` that are columns of c.
+Value ProductEmitter::maskOf(Value panel) {
+  SmallVector<int32_t> lane(lanes);
+  std::iota(lane.begin(), lane.end(), 0);
+  Value iota = arith::ConstantOp::create(b, b.getI32VectorAttr(lane));
+  Value left = arith::TruncIOp::create(b, b.i32, b.minimum(b.sub(n, b.mul(panel, lanes)), b.index(lanes)));
+  return b.lessThan(iota, b.splat(left));
+}
+
+void ProductEmitter::emitPanels(Value panel, int64_t panels, Value rowBegin, Value rowEnd) {
+  Value isContiguous = isEqual(bColumn, 1), isFull = b.lessThan(b.mul(b.add(panel, panels), lanes), b.add(n, 1));
+  Value isFew = b.lessThan(b.sub(rowEnd, rowBegin), b.index(fewRows + 1));
+  Value readsInPlace = arith::AndIOp::create(b, arith::AndIOp::create(b, isContiguous, isFull), isFew);
+  b.loop(b.index(0), k, depthBlock, [&](Value depth) {
+    Value depthEnd = b.minimum(k, b.add(depth, depthBlock));
+    b.branch(
+        readsInPlace, [] {},
+        [&] {
+          b.branch(
+              isContiguous, [&] { packRows(panel, panels, depth, depthEnd); },
+              [&] { packColumns(panel, panels, depth, depthEnd); });
+        });
+    Value inPlace = floatAt(matrixB, b.add(b.mul(depth, bRow), b.mul(panel, lanes)));
+    Value source = arith::SelectOp::create(b, readsInPlace, inPlace, scratch);
+    Value stride = arith::SelectOp::create(b, readsInPlace, b.mul(bRow, 4), b.index(panels * panelBytes));
+    Value row = rowBegin;
+    for (int64_t height : tile.heights) {
+      Value end = b.wholeSteps(row, rowEnd, height);
+      b.loop(row, end, height, [&](Value at) { emitTile(at, height, panel, panels, depth, depthEnd, source, stride); });
+      row = end;
+    }
+  });
+}
+
+// scratch[i][p] = b[depth + i][panel + p], where rows of b are contiguous
+void ProductEmitter::packRows(Value panel, int64_t panels, Value depth, Value depthEnd) {
+  Values masks;
+  for (int64_t p = 0; p < panels; ++p)
+    masks.push_back(maskOf(b.add(panel, p)));
+  b.loop(depth, depthEnd, 1, [&](Value at) {
+    Value from = floatAt(matrixB, b.add(b.mul(at, bRow), b.mul(panel, lanes)));
+    Value to = b.at(scratch, b.mul(b.sub(at, depth), panels * panelBytes));
+    for (int64_t p = 0; p < panels; ++p)
+      b.store(b.loadMasked(b.v16f32, b.at(from, p * panelBytes), masks[p]), b.at(to, p * panelBytes));
+  });
+}
+
+// The same for any strides, a column of b at a time.
+void ProductEmitter::packColumns(Value panel, int64_t panels, Value depth, Value depthEnd) {
+  b.loop(b.index(0), b.index(panels * lanes), 1, [&](Value lane) {
+    Value column = b.add(b.mul(panel, lanes), lane), from = floatAt(matrixB, b.mul(column, bColumn));
+    auto to = [&](Value at) {
+      return b.at(scratch, b.add(b.mul(b.sub(at, depth), panels * panelBytes), b.mul(lane, 4)));
+    };
+    b.branch(
+        b.lessThan(column, n),
+        [&] {
+          b.loop(depth, depthEnd, 1, [&](Value at) { b.store(b.load(b.f32, floatAt(from, b.mul(at, bRow))), to(at)); });
+        },
+        [&] { b.loop(depth, depthEnd, 1, [&](Value at) { b.store(b.real(0), to(at)); }); });
+  });
+}
+
+// c (height, panels, 16) += a (height, depth … depthEnd) * source (depth … depthEnd, panels, 16)
+void ProductEmitter::emitTile(Value row, int64_t height, Value panel, int64_t panels, Value depth, Value depthEnd,
+                              Value source, Value sourceStride) {
+  // setup
+  Values masks, rowsOfA, rowsOfC, sums;
+  for (int64_t p = 0; p < panels; ++p)
+    masks.push_back(maskOf(b.add(panel, p)));
+  for (int64_t r = 0; r < height; ++r) {
+    rowsOfA.push_back(floatAt(matrixA, b.mul(b.add(row, r), aRow)));
+    rowsOfC.push_back(floatAt(matrixC, b.add(b.mul(b.add(row, r), cRow), b.mul(panel, lanes))));
+    for (int64_t p = 0; p < panels; ++p)
+      sums.push_back(b.loadMasked(b.v16f32, b.at(rowsOfC[r], p * panelBytes), masks[p]));
+  }
+  // compute
+  sums = b.loop(depth, depthEnd, 1, sums, [&](Value at, ArrayRef<Value> carried) {
+    Values next(carried), columns;
+    Value from = b.at(source, b.mul(b.sub(at, depth), sourceStride)), column = b.mul(at, aColumn);
+    for (int64_t p = 0; p < panels; ++p)
+      columns.push_back(b.load(b.v16f32, b.at(from, p * panelBytes)));
+    for (int64_t r = 0; r < height; ++r) {
+      Value x = b.splat(b.load(b.f32, floatAt(rowsOfA[r], column)));
+      for (int64_t p = 0; p < panels; ++p)
+        next[r * panels + p] = b.fma(x, columns[p], next[r * panels + p]);
+    }
+    return next;
+  });
+  // finish
+  for (int64_t i = 0; i < height * panels; ++i)
+    b.storeMasked(sums[i], b.at(rowsOfC[i / panels], i % panels * panelBytes), masks[i % panels]);
+}
+
+func::FuncOp heddle::buildProduct(ModuleOp module, StringRef name, ScheduleAttr schedule) {
+  return ProductEmitter(module, name, schedule).emit();
+}

@@ -1,0 +1,45 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/codegen/targets/cpu/QuantizeKernel.h"
+
+#include "compiler/codegen/targets/cpu/KernelBuilder.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace heddle;
+
+// 32 values at `in`: codes, scale, and the sums of both halves.
+static void quantizeBlock(KernelBuilder &b, Value in, Value codes, Value scale, Value sums) {
+  Value halves[2] = {b.load(b.v16f32, in), b.load(b.v16f32, b.at(in, 64))};
+  // largest = max |x|; NaN if one is
+  Value magnitudes =
+      arith::MaximumFOp::create(b, math::AbsFOp::create(b, halves[0]), math::AbsFOp::create(b, halves[1]));
+  Value largest = vector::ReductionOp::create(b, vector::CombiningKind::MAXIMUMF, magnitudes);
+  Value visible = arith::CmpFOp::create(b, arith::CmpFPredicate::UGE, largest, b.real(1e-30f));
+  Value inverse = arith::SelectOp::create(b, visible, arith::DivFOp::create(b, b.real(127), largest), b.real(0));
+  b.store(arith::SelectOp::create(b, visible, arith::DivFOp::create(b, largest, b.real(127)), b.real(0)), scale);
+  for (int64_t half = 0; half < 2; ++half) {
+    Value scaled = math::RoundEvenOp::create(b, b.mul(halves[half], b.splat(inverse)));
+    Value ints = arith::FPToSIOp::create(b, b.v16i32, scaled);
+    b.store(vector::ReductionOp::create(b, vector::CombiningKind::ADD, ints), b.at(sums, 4 * half));
+    b.store(arith::TruncIOp::create(b, b.vec(16, b.i8), ints), b.at(codes, 16 * half));
+  }
+}
+
+func::FuncOp heddle::buildQuantizeRows(ModuleOp module, StringRef name, int64_t k) {
+  assert(k % 32 == 0 && "activations are quantised 32 at a time");
+  KernelBuilder b(module, name, parameterTypes<QuantizeCall>(module.getContext()));
+  auto call = argumentsOf<QuantizeCall>(b.function);
+  b.loop(call.rowBegin, call.rowEnd, 1, [&](Value row) {
+    Value rowIn = b.at(call.in, b.mul(b.mul(row, call.inStride), 4)), rowCodes = b.at(call.codes, b.mul(row, k));
+    Value rowScales = b.at(call.scales, b.mul(row, k / 32 * 4)), rowSums = b.at(call.sums, b.mul(row, k / 16 * 4));
+    b.loop(b.index(0), b.index(k / 32), 1, [&](Value block) {
+      quantizeBlock(b, b.at(rowIn, b.mul(block, 128)), b.at(rowCodes, b.mul(block, 32)),
+                    b.at(rowScales, b.mul(block, 4)), b.at(rowSums, b.mul(block, 8)));
+    });
+  });
+  return b.finish();
+}

@@ -1,0 +1,210 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/codegen/targets/cpu/RouteExperts.h"
+
+#include "compiler/codegen/KernelCalls.h"
+#include "compiler/codegen/KernelSignatures.h"
+#include "compiler/codegen/VectorMath.h"
+#include "compiler/codegen/targets/cpu/CpuKernels.h"
+#include "compiler/codegen/targets/cpu/KernelBuilder.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <limits>
+
+using namespace mlir;
+using namespace heddle;
+
+namespace {
+// The scratch that a row is routed in; experts are padded to whole vectors with -inf. Scores are what experts are chosen
+// by: the logits, or where these are corrected what comes of it.
+struct Scratch {
+  Value scores, exponentials, taken;
+  Value groupScores, groupTaken;
+  int64_t chunks;
+};
+} // namespace
+
+static void copyLogits(KernelBuilder &b, const MoeRouteSpec &spec, Value logits, const Scratch &scratch) {
+  b.loop(b.index(0), b.index(spec.numExperts), 1, [&](Value expert) {
+    Value offset = b.mul(expert, 4);
+    b.store(b.load(b.f32, b.at(logits, offset)), b.at(scratch.scores, offset));
+    b.store(b.int32(0), b.at(scratch.taken, offset));
+  });
+}
+
+// Writes exp(logit - largest) for all experts and returns their sum.
+static Value exponentiate(KernelBuilder &b, const Scratch &scratch) {
+  Value end = b.index(scratch.chunks);
+  Value lowest = b.splatReal(-std::numeric_limits<float>::infinity());
+  SmallVector<Value> largest = b.loop(b.index(0), end, 1, lowest, [&](Value chunk, ArrayRef<Value> carried) {
+    Value logits = b.load(b.v16f32, b.at(scratch.scores, b.mul(chunk, 64)));
+    return SmallVector<Value>{arith::MaximumFOp::create(b, carried[0], logits)};
+  });
+  Value top = b.splat(vector::ReductionOp::create(b, vector::CombiningKind::MAXIMUMF, largest[0]));
+  SmallVector<Value> sums = b.loop(b.index(0), end, 1, b.splatReal(0), [&](Value chunk, ArrayRef<Value> carried) {
+    Value offset = b.mul(chunk, 64);
+    Value values = emitExpOfNegative(b, b.sub(b.load(b.v16f32, b.at(scratch.scores, offset)), top));
+    b.store(values, b.at(scratch.exponentials, offset));
+    return SmallVector<Value>{b.add(carried[0], values)};
+  });
+  return vector::ReductionOp::create(b, vector::CombiningKind::ADD, sums[0]);
+}
+
+// Writes 1 / (1 + exp(-logit)) for all experts.
+static void applySigmoid(KernelBuilder &b, const Scratch &scratch) {
+  b.loop(b.index(0), b.index(scratch.chunks), 1, [&](Value chunk) {
+    Value offset = b.mul(chunk, 64);
+    b.store(emitSigmoid(b, b.load(b.v16f32, b.at(scratch.scores, offset))), b.at(scratch.exponentials, offset));
+  });
+}
+
+// score = weight + correction
+static void correctScores(KernelBuilder &b, const MoeRouteSpec &spec, Value correction, Value total,
+                          const Scratch &scratch) {
+  b.loop(b.index(0), b.index(spec.numExperts), 1, [&](Value expert) {
+    Value offset = b.mul(expert, 4), weight = b.load(b.f32, b.at(scratch.exponentials, offset));
+    if (total)
+      weight = arith::DivFOp::create(b, weight, total);
+    b.store(b.add(weight, b.load(b.f32, b.at(correction, offset))), b.at(scratch.scores, offset));
+  });
+}
+
+// The index of the largest score that is not taken yet; it is taken. The first free one stands if no score compares (NaN).
+static Value takeLargest(KernelBuilder &b, int64_t count, Value scores, Value taken) {
+  Value none = b.index(-1);
+  SmallVector<Value> best =
+      b.loop(b.index(0), b.index(count), 1, {none, b.real(0)}, [&](Value index, ArrayRef<Value> carried) {
+        Value offset = b.mul(index, 4), score = b.load(b.f32, b.at(scores, offset));
+        auto equal = arith::CmpIPredicate::eq;
+        Value free = arith::CmpIOp::create(b, equal, b.load(b.i32, b.at(taken, offset)), b.int32(0));
+        Value first = arith::CmpIOp::create(b, equal, carried[0], none);
+        Value larger = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, score, carried[1]);
+        Value better = arith::AndIOp::create(b, free, arith::OrIOp::create(b, first, larger));
+        return SmallVector<Value>{arith::SelectOp::create(b, better, index, carried[0]),
+                                  arith::SelectOp::create(b, better, score, carried[1])};
+      });
+  b.store(b.int32(1), b.at(taken, b.mul(best[0], 4)));
+  return best[0];
+}
+
+// Scores of experts whose group does not take part no longer count.
+static void keepTopGroups(KernelBuilder &b, const MoeRouteSpec &spec, const Scratch &scratch) {
+  int64_t size = spec.numExperts / spec.numGroups;
+  Value groups = b.index(spec.numGroups), lowest = b.real(-std::numeric_limits<float>::infinity());
+  b.loop(b.index(0), groups, 1, [&](Value group) {
+    // The two greatest, in order.
+    SmallVector<Value> top =
+        b.loop(b.index(0), b.index(size), 1, {lowest, lowest}, [&](Value i, ArrayRef<Value> carried) {
+          Value score = b.load(b.f32, b.at(scratch.scores, b.mul(b.add(b.mul(group, size), i), 4)));
+          Value second = arith::MaxNumFOp::create(b, carried[1], arith::MinNumFOp::create(b, carried[0], score));
+          return SmallVector<Value>{arith::MaxNumFOp::create(b, carried[0], score), second};
+        });
+    b.store(spec.hasCorrection ? b.add(top[0], top[1]) : top[0], b.at(scratch.groupScores, b.mul(group, 4)));
+    b.store(b.int32(0), b.at(scratch.groupTaken, b.mul(group, 4)));
+  });
+  b.loop(b.index(0), b.index(spec.topGroups), 1,
+         [&](Value) { takeLargest(b, spec.numGroups, scratch.groupScores, scratch.groupTaken); });
+  b.loop(b.index(0), b.index(spec.numExperts), 1, [&](Value expert) {
+    Value taken = b.load(b.i32, b.at(scratch.groupTaken, b.mul(b.divide(expert, size), 4)));
+    Value address = b.at(scratch.scores, b.mul(expert, 4));
+    Value out = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, taken, b.int32(0));
+    b.store(arith::SelectOp::create(b, out, lowest, b.load(b.f32, address)), address);
+  });
+}
+
+func::FuncOp heddle::buildMoeRoute(ModuleOp module, StringRef name, const MoeRouteSpec &spec) {
+  KernelBuilder b(module, name, parameterTypes<RouteCall>(module.getContext()));
+  auto call = argumentsOf<RouteCall>(b.function);
+  // setup
+  int64_t chunks = (spec.numExperts + 15) / 16;
+  Scratch scratch{b.stack(64 * chunks),        b.stack(64 * chunks),        b.stack(64 * chunks),
+                  b.stack(4 * spec.numGroups), b.stack(4 * spec.numGroups), chunks};
+  b.store(b.splatReal(-std::numeric_limits<float>::infinity()), b.at(scratch.scores, 64 * (chunks - 1)));
+  b.loop(call.rowBegin, call.rowEnd, 1, [&](Value row) {
+    copyLogits(b, spec, b.at(call.logits, b.mul(row, 4 * spec.numExperts)), scratch);
+    // What weights are divided by; none for sigmoids.
+    Value total = spec.sigmoid ? Value() : exponentiate(b, scratch);
+    if (spec.sigmoid)
+      applySigmoid(b, scratch);
+    if (spec.hasCorrection)
+      correctScores(b, spec, call.correction, total, scratch);
+    if (spec.numGroups > 1)
+      keepTopGroups(b, spec, scratch);
+    Value rowExperts = b.at(call.experts, b.mul(row, 4 * spec.topK)),
+          rowWeights = b.at(call.weights, b.mul(row, 4 * spec.topK));
+    SmallVector<Value> sum =
+        b.loop(b.index(0), b.index(spec.topK), 1, b.real(0), [&](Value i, ArrayRef<Value> carried) {
+          Value expert = takeLargest(b, spec.numExperts, scratch.scores, scratch.taken);
+          Value exponential = b.load(b.f32, b.at(scratch.exponentials, b.mul(expert, 4)));
+          b.store(arith::TruncIOp::create(b, b.i32, expert), b.at(rowExperts, b.mul(i, 4)));
+          b.store(exponential, b.at(rowWeights, b.mul(i, 4)));
+          return SmallVector<Value>{b.add(carried[0], exponential)};
+        });
+    b.loop(b.index(0), b.index(spec.topK), 1, [&](Value i) {
+      Value address = b.at(rowWeights, b.mul(i, 4));
+      Value weight = b.load(b.f32, address), divisor = spec.normalize ? sum[0] : total;
+      if (divisor)
+        weight = arith::DivFOp::create(b, weight, divisor);
+      b.store(spec.scale == 1 ? weight : b.mul(weight, b.real(spec.scale)), address);
+    });
+  });
+  return b.finish();
+}
+
+func::FuncOp heddle::buildMoeGroup(ModuleOp module, StringRef name, const MoeRouteSpec &spec) {
+  KernelBuilder b(module, name, parameterTypes<GroupCall>(module.getContext()));
+  auto call = argumentsOf<GroupCall>(b.function);
+  Value entries = b.mul(call.rows, spec.topK);
+  Value zero = b.index(0), numExperts = b.index(spec.numExperts);
+  auto increment = [&](Value address) {
+    Value old = b.load(b.i32, address);
+    b.store(b.add(old, b.int32(1)), address);
+    return old;
+  };
+  auto expertOf = [&](Value entry) {
+    return arith::ExtUIOp::create(b, b.i64, b.load(b.i32, b.at(call.experts, b.mul(entry, 4)))).getResult();
+  };
+  Value next = b.stack(4 * spec.numExperts); // where each expert's next row goes
+  // setup: offsets[e + 1] = rows of expert e, then the sum of those before
+  b.loop(zero, b.index(spec.numExperts + 1), 1, [&](Value i) { b.store(b.int32(0), b.at(call.offsets, b.mul(i, 4))); });
+  b.loop(zero, entries, 1, [&](Value entry) { increment(b.at(call.offsets, b.mul(b.add(expertOf(entry), 1), 4))); });
+  b.loop(zero, numExperts, 1, b.int32(0), [&](Value expert, ArrayRef<Value> carried) {
+    Value end = b.at(call.offsets, b.mul(b.add(expert, 1), 4));
+    Value sum = b.add(carried[0], b.load(b.i32, end));
+    b.store(carried[0], b.at(next, b.mul(expert, 4)));
+    b.store(sum, end);
+    return SmallVector<Value>{sum};
+  });
+  // compute: rows ascend, so each expert's list does
+  b.loop(zero, entries, 1, [&](Value entry) {
+    Value place = arith::ExtUIOp::create(b, b.i64, increment(b.at(next, b.mul(expertOf(entry), 4))));
+    Value row = arith::TruncIOp::create(b, b.i32, b.divide(entry, spec.topK));
+    b.store(row, b.at(call.rowIndex, b.mul(place, 4)));
+    b.store(b.load(b.f32, b.at(call.weights, b.mul(entry, 4))), b.at(call.rowScale, b.mul(place, 4)));
+  });
+  return b.finish();
+}
+
+namespace {
+
+class RouteExperts : public KernelEmitterOf<RouteExpertsOp> {
+public:
+protected:
+  FailureOr<std::string> nameOf(RouteExpertsOp op) const override { return signatureOf(op); }
+  FailureOr<Kernels> build(RouteExpertsOp op, ScheduleAttr schedule, StringRef name,
+                           KernelModule &module) const override {
+    MoeRouteSpec spec = specOf(op);
+    std::string groupName = llvm::formatv("group_e{0}_k{1}", spec.numExperts, spec.topK);
+    return Kernels{*module.once(name, [&] { return buildMoeRoute(module.code, name, spec); }),
+                   *module.once(groupName, [&] { return buildMoeGroup(module.code, groupName, spec); })};
+  }
+};
+
+} // namespace
+
+std::unique_ptr<KernelEmitter> heddle::cpu::routeExperts() {
+  return std::make_unique<RouteExperts>();
+}

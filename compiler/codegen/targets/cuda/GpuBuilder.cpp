@@ -1,0 +1,249 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/codegen/targets/cuda/GpuBuilder.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace heddle;
+
+static LLVM::LLVMPointerType pointerType(MLIRContext *context, NVVM::NVVMMemorySpace space) {
+  return LLVM::LLVMPointerType::get(context, unsigned(space));
+}
+
+Type GpuBuilder::globalPointer(MLIRContext *context) {
+  return pointerType(context, NVVM::NVVMMemorySpace::Global);
+}
+
+GpuBuilder::GpuBuilder(gpu::GPUModuleOp module, StringRef name, ArrayRef<Type> parameters, int64_t threads,
+                       int64_t sharedBytes)
+    : ImplicitLocOpBuilder(module.getLoc(), module.getContext()) {
+  setInsertionPointToEnd(module.getBody());
+  std::string sharedName = (name + "_shared").str();
+  if (sharedBytes) {
+    auto bytes = LLVM::LLVMArrayType::get(getI8Type(), sharedBytes);
+    LLVM::GlobalOp::create(*this, bytes, /*isConstant=*/false, LLVM::Linkage::Internal, sharedName, Attribute(),
+                           /*alignment=*/128, unsigned(NVVM::NVVMMemorySpace::Shared));
+  }
+  function = gpu::GPUFuncOp::create(*this, name, getFunctionType(parameters, {}));
+  function->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), getUnitAttr());
+  function.setKnownBlockSizeAttr(getDenseI32ArrayAttr({int32_t(threads), 1, 1}));
+  setInsertionPointToStart(&function.getBody().front());
+  if (sharedBytes)
+    sharedBase = LLVM::AddressOfOp::create(*this, pointerType(getContext(), NVVM::NVVMMemorySpace::Shared), sharedName);
+}
+
+gpu::GPUFuncOp GpuBuilder::finish() {
+  gpu::ReturnOp::create(*this);
+  return function;
+}
+
+void GpuBuilder::setBlocksPerProcessor(int64_t blocks) {
+  function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), getI32IntegerAttr(blocks));
+}
+
+Value GpuBuilder::constant(int64_t value) {
+  return arith::ConstantOp::create(*this, getI32IntegerAttr(value));
+}
+Value GpuBuilder::add(Value a, Value b) {
+  return arith::AddIOp::create(*this, a, b);
+}
+Value GpuBuilder::sub(Value a, Value b) {
+  return arith::SubIOp::create(*this, a, b);
+}
+Value GpuBuilder::mul(Value a, Value b) {
+  return arith::MulIOp::create(*this, a, b);
+}
+Value GpuBuilder::divide(Value a, int64_t b) {
+  return b == 1 ? a : arith::DivUIOp::create(*this, a, constant(b));
+}
+Value GpuBuilder::remainder(Value a, int64_t b) {
+  return arith::RemUIOp::create(*this, a, constant(b));
+}
+Value GpuBuilder::bitXor(Value a, Value b) {
+  return arith::XOrIOp::create(*this, a, b);
+}
+Value GpuBuilder::bitAnd(Value a, Value b) {
+  return arith::AndIOp::create(*this, a, b);
+}
+Value GpuBuilder::bitOr(Value a, Value b) {
+  return arith::OrIOp::create(*this, a, b);
+}
+Value GpuBuilder::min(Value a, Value b) {
+  return arith::MinSIOp::create(*this, a, b);
+}
+Value GpuBuilder::max(Value a, Value b) {
+  return arith::MaxSIOp::create(*this, a, b);
+}
+Value GpuBuilder::lessThan(Value a, Value b) {
+  return arith::CmpIOp::create(*this, arith::CmpIPredicate::slt, a, b);
+}
+Value GpuBuilder::equal(Value a, Value b) {
+  return arith::CmpIOp::create(*this, arith::CmpIPredicate::eq, a, b);
+}
+Value GpuBuilder::select(Value condition, Value a, Value b) {
+  return arith::SelectOp::create(*this, condition, a, b);
+}
+
+Value GpuBuilder::constantF32(double value) {
+  return arith::ConstantOp::create(*this, getF32FloatAttr(value));
+}
+Value GpuBuilder::addF(Value a, Value b) {
+  return arith::AddFOp::create(*this, a, b);
+}
+Value GpuBuilder::subF(Value a, Value b) {
+  return arith::SubFOp::create(*this, a, b);
+}
+Value GpuBuilder::mulF(Value a, Value b) {
+  return arith::MulFOp::create(*this, a, b);
+}
+Value GpuBuilder::divF(Value a, Value b) {
+  return arith::DivFOp::create(*this, a, b);
+}
+Value GpuBuilder::fma(Value a, Value b, Value c) {
+  return LLVM::FMAOp::create(*this, a, b, c);
+}
+Value GpuBuilder::maxF(Value a, Value b) {
+  return LLVM::MaxNumOp::create(*this, a, b);
+}
+
+Value GpuBuilder::exp2(Value x) {
+  return LLVM::Exp2Op::create(*this, x.getType(), x, LLVM::FastmathFlags::afn);
+}
+
+Value GpuBuilder::packBf16(Value low, Value high) {
+  auto rounded = arith::TruncFOp::create(*this, VectorType::get({2}, getBF16Type()), vector({low, high}));
+  return LLVM::BitcastOp::create(*this, getI32Type(), rounded);
+}
+
+static Value asI32(GpuBuilder &b, Value index) {
+  return arith::IndexCastOp::create(b, b.getI32Type(), index);
+}
+
+Value GpuBuilder::threadIndex() {
+  return asI32(*this, gpu::ThreadIdOp::create(*this, gpu::Dimension::x));
+}
+
+Value GpuBuilder::blockIndex(unsigned dimension) {
+  return asI32(*this, gpu::BlockIdOp::create(*this, gpu::Dimension(dimension)));
+}
+
+void GpuBuilder::barrier() {
+  gpu::BarrierOp::create(*this);
+}
+
+Value GpuBuilder::shuffleXor(Value value, int64_t mask) {
+  return NVVM::ShflOp::create(*this, value.getType(), /*thread_mask=*/constant(-1), value, constant(mask),
+                              /*mask_and_clamp=*/constant(warpSize - 1), NVVM::ShflKind::bfly, UnitAttr());
+}
+
+Value GpuBuilder::wide(Value value) {
+  return arith::ExtSIOp::create(*this, getI64Type(), value);
+}
+
+Value GpuBuilder::at(Value pointer, Value index, int64_t bytes) {
+  if (index.getType().isInteger(32))
+    index = wide(index);
+  if (bytes != 1)
+    index = arith::MulIOp::create(*this, index, arith::ConstantOp::create(*this, getI64IntegerAttr(bytes)));
+  return LLVM::GEPOp::create(*this, pointer.getType(), getI8Type(), pointer, ValueRange{index});
+}
+
+// Vectors are aligned to their size.
+static unsigned alignmentOf(Type type) {
+  if (auto vector = dyn_cast<VectorType>(type))
+    return vector.getNumElements() * alignmentOf(vector.getElementType());
+  return type.isIntOrFloat() ? type.getIntOrFloatBitWidth() / 8 : 8;
+}
+
+Value GpuBuilder::load(Type type, Value pointer) {
+  return LLVM::LoadOp::create(*this, type, pointer, alignmentOf(type));
+}
+
+void GpuBuilder::store(Value value, Value pointer) {
+  LLVM::StoreOp::create(*this, value, pointer, alignmentOf(value.getType()));
+}
+
+Value GpuBuilder::element(Value vector, int64_t index) {
+  return vector::ExtractOp::create(*this, vector, index);
+}
+
+Value GpuBuilder::vector(ValueRange elements) {
+  auto type = VectorType::get({int64_t(elements.size())}, elements.front().getType());
+  return vector::FromElementsOp::create(*this, type, elements);
+}
+
+Value GpuBuilder::shared(Value byteOffset) {
+  return LLVM::GEPOp::create(*this, sharedBase.getType(), getI8Type(), sharedBase, ValueRange{byteOffset});
+}
+
+void GpuBuilder::copyAsync(Value sharedTo, Value globalFrom, Value bytes) {
+  NVVM::CpAsyncOp::create(*this, sharedTo, globalFrom, uint32_t(chunkBytes), NVVM::LoadCacheModifierKind::CG, bytes);
+}
+
+void GpuBuilder::commitCopies() {
+  NVVM::CpAsyncCommitGroupOp::create(*this);
+}
+void GpuBuilder::waitCopies(int64_t groups) {
+  NVVM::CpAsyncWaitGroupOp::create(*this, uint32_t(groups));
+}
+
+FragmentA GpuBuilder::loadMatrices(Value sharedRow, bool transposed) {
+  auto result = LLVM::LLVMStructType::getLiteral(getContext(), SmallVector<Type>(4, getI32Type()));
+  auto shape = NVVM::LdStMatrixShapeAttr::get(getContext(), 8, 8);
+  Value matrices = NVVM::LdMatrixOp::create(*this, result, sharedRow, /*num=*/4,
+                                            transposed ? NVVM::MMALayout::col : NVVM::MMALayout::row, shape,
+                                            NVVM::LdStMatrixEltType::B16);
+  FragmentA fragment;
+  for (int64_t i = 0; i < 4; ++i)
+    fragment[i] = LLVM::ExtractValueOp::create(*this, matrices, i);
+  return fragment;
+}
+
+Accumulators GpuBuilder::multiply(const FragmentA &a, const FragmentB &b, const Accumulators &c) {
+  auto result = LLVM::LLVMStructType::getLiteral(getContext(), SmallVector<Type>(4, getF32Type()));
+  using NVVM::MMALayout;
+  using NVVM::MMATypes;
+  Value sums =
+      NVVM::MmaOp::create(*this, result, ValueRange(a), ValueRange(b), ValueRange(c), ArrayRef<int64_t>{16, 8, 16},
+                          std::nullopt, std::nullopt, std::array<MMATypes, 2>{MMATypes::bf16, MMATypes::bf16},
+                          std::array<MMALayout, 2>{MMALayout::row, MMALayout::col});
+  Accumulators accumulators;
+  for (int64_t i = 0; i < 4; ++i)
+    accumulators[i] = LLVM::ExtractValueOp::create(*this, sums, i);
+  return accumulators;
+}
+
+SmallVector<Value> GpuBuilder::fold(Value begin, Value end, ValueRange init,
+                                    llvm::function_ref<SmallVector<Value>(Value, ValueRange)> body) {
+  auto op = scf::ForOp::create(*this, begin, end, constant(1), init);
+  InsertionGuard guard(*this);
+  setInsertionPointToStart(op.getBody());
+  SmallVector<Value> carried = body(op.getInductionVar(), op.getRegionIterArgs());
+  if (!init.empty())
+    scf::YieldOp::create(*this, carried);
+  return SmallVector<Value>(op.getResults());
+}
+
+void GpuBuilder::ifThen(Value condition, llvm::function_ref<void()> body) {
+  auto op = scf::IfOp::create(*this, condition, /*withElseRegion=*/false);
+  InsertionGuard guard(*this);
+  setInsertionPointToStart(op.thenBlock());
+  body();
+}
+
+SmallVector<Value> GpuBuilder::ifElse(Value condition, ValueRange otherwise,
+                                      llvm::function_ref<SmallVector<Value>()> body) {
+  auto op = scf::IfOp::create(*this, TypeRange(otherwise), condition, /*withElseRegion=*/true);
+  InsertionGuard guard(*this);
+  setInsertionPointToStart(op.thenBlock());
+  scf::YieldOp::create(*this, body());
+  setInsertionPointToStart(op.elseBlock());
+  scf::YieldOp::create(*this, otherwise);
+  return SmallVector<Value>(op.getResults());
+}

@@ -1,0 +1,412 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/codegen/targets/cuda/OnlineAttention.h"
+
+#include "compiler/codegen/KernelSignatures.h"
+#include "compiler/codegen/targets/cuda/CudaKernels.h"
+#include "compiler/codegen/targets/cuda/GpuMath.h"
+#include "compiler/codegen/targets/cuda/SharedTile.h"
+#include "runtime/model/ModelAbi.h"
+
+#include "llvm/Support/MathExtras.h"
+
+#include <cstddef>
+#include <limits>
+
+using namespace mlir;
+using namespace heddle;
+
+static constexpr int64_t pageTokens = HEDDLE_KV_PAGE_SIZE;
+// Columns of scores that one mma gives, and keys that one consumes.
+static constexpr int64_t scoreTiles = pageTokens / 8, keySteps = pageTokens / 16;
+// Below every score, and finite: its difference to itself is 0.
+static constexpr double lowest = -1e30;
+
+LogicalResult heddle::verifyGpuAttention(const AttentionSpec &spec, std::string &error) {
+  auto fail = [&](const Twine &message) {
+    error = message.str();
+    return failure();
+  };
+  if (spec.numKvHeads < 1 || spec.numHeads < 1 || spec.numHeads % spec.numKvHeads)
+    return fail("num_heads (" + Twine(spec.numHeads) + ") must be a positive multiple of num_kv_heads (" +
+                Twine(spec.numKvHeads) + ")");
+  if (spec.headDim < 8 || spec.headDim > 128 || spec.headDim % 8)
+    return fail("head_dim (" + Twine(spec.headDim) + ") must be a multiple of 8 up to 128");
+  if (spec.kv != KvType::BF16 || !spec.causal || spec.valueDim() != spec.headDim || spec.valuesInKeys)
+    return fail("attention on tensor cores is causal and reads keys and values of one head_dim from a bf16 cache");
+  if (spec.hasSinks || spec.hasAlibiSlopes)
+    return fail("attention on tensor cores has neither sinks nor ALiBi");
+  return success();
+}
+
+namespace {
+
+// Registers of a thread: rows lane / 4 and lane / 4 + 8 of the warp's 16, called halves 0 and 1.
+class AttentionEmitter {
+public:
+  AttentionEmitter(gpu::GPUModuleOp module, StringRef name, const AttentionSpec &spec)
+      : spec(spec), paddedDim(llvm::alignTo(spec.headDim, 16)),
+        b(module, name, parameters(module.getContext()), gpuAttentionThreads, 2 * tileBytes(paddedDim)),
+        keyTile(b, pageTokens, paddedDim, 0), valueTile(b, pageTokens, paddedDim, tileBytes(paddedDim)) {}
+  gpu::GPUFuncOp emit();
+
+private:
+  // Keys or values of a page, as they lie in the cache.
+  struct Plane {
+    SharedTile &tile;
+    Value base; // of the KV head in page 0
+  };
+  using Scores = SmallVector<Value>; // [key / 8]: Accumulators
+  struct Softmax {
+    Value max[2], sum[2]; // of a row; the sum is that of this thread's keys
+  };
+
+  static SmallVector<Type> parameters(MLIRContext *context) {
+    SmallVector<Type> types(6, GpuBuilder::globalPointer(context));
+    types.append(5, IntegerType::get(context, 64));
+    types.push_back(IntegerType::get(context, 32));
+    return types;
+  }
+  static int64_t tileBytes(int64_t columns) { return pageTokens * llvm::PowerOf2Ceil(columns) * 2; }
+  int64_t dimSteps() const { return paddedDim / 16; }
+  int64_t outTiles() const { return spec.headDim / 8; }
+
+  void setUp();
+  void locateRows();
+  void planCopies();
+  void loadQueries();
+  void copyPage(const Plane &plane, Value page);
+  SmallVector<Value> walkPages();
+  Scores computeScores();
+  void finishScores(Scores &scores, Value page);
+  Scores masked(ArrayRef<Value> scores, Value page);
+  SmallVector<FragmentA> weigh(ArrayRef<Value> scores, Softmax &softmax, Value (&shrink)[2]);
+  void addValues(ArrayRef<FragmentA> weights, const Value (&shrink)[2], SmallVectorImpl<Value> &out);
+  void finish(ValueRange carried);
+  Value rowMax(Value value);
+  Value rowSum(Value value);
+
+  const AttentionSpec &spec;
+  int64_t paddedDim; // columns of Q and K that are multiplied; those from head_dim on are 0
+  GpuBuilder b;
+  SharedTile keyTile, valueTile;
+  Value sequence, firstRow, numRows, tileBegin, lane, warp, pairColumn;
+  Value firstPosition, lastPosition; // of the block's query tokens
+  Value rows[2], positions[2];       // of this thread
+  Value queryAt[2], outAt[2];        // first column of the row
+  SmallVector<FragmentA> queries;    // [head_dim / 16]
+  Value copyRow, copyBytes, copyTo, copyFrom;
+  SmallVector<Value> keyLane, valueLane; // [head_dim / 16]: the lane's offset for ldmatrix
+};
+
+} // namespace
+
+gpu::GPUFuncOp AttentionEmitter::emit() {
+  b.setBlocksPerProcessor(2);
+  setUp();
+  // The grid is that of the longest sequence.
+  b.ifThen(b.lessThan(tileBegin, numRows), [&] {
+    locateRows();
+    planCopies();
+    loadQueries();
+    finish(walkPages());
+  });
+  return b.finish();
+}
+
+void AttentionEmitter::setUp() {
+  Value thread = b.threadIndex();
+  lane = b.remainder(thread, warpSize), warp = b.divide(thread, warpSize);
+  pairColumn = b.mul(b.remainder(lane, 4), 2);
+  sequence = b.blockIndex(2);
+  Value entry = b.at(b.argument(4), sequence, 8);
+  firstRow = b.load(b.getI32Type(), entry);
+  numRows = b.mul(b.load(b.getI32Type(), b.at(entry, b.constant(1), 4)), spec.headsOfTile());
+  tileBegin = b.mul(b.blockIndex(0), gpuAttentionRows);
+}
+
+// Rows behind the last one compute what the last one does, and are not stored.
+void AttentionEmitter::locateRows() {
+  Value last = b.sub(numRows, b.constant(1)), past = b.load(b.getI32Type(), b.at(b.argument(5), firstRow, 4));
+  auto tokenOf = [&](Value row) { return b.divide(b.min(row, last), spec.headsOfTile()); };
+  firstPosition = b.add(past, tokenOf(tileBegin));
+  lastPosition = b.add(past, tokenOf(b.add(tileBegin, gpuAttentionRows - 1)));
+  Value firstHead = b.mul(b.blockIndex(1), spec.headsOfTile());
+  for (int64_t half = 0; half < 2; ++half) {
+    rows[half] = b.add(b.add(tileBegin, b.mul(warp, 16)), b.add(b.divide(lane, 4), 8 * half));
+    Value token = tokenOf(rows[half]);
+    Value head = b.add(firstHead, b.remainder(b.min(rows[half], last), spec.headsOfTile()));
+    positions[half] = b.add(past, token);
+    Value column = b.add(b.mul(head, spec.headDim), pairColumn), row = b.wide(b.add(firstRow, token));
+    queryAt[half] = b.at(b.at(b.argument(0), b.mul(row, b.argument(9)), 4), column, 4);
+    outAt[half] = b.at(b.at(b.argument(1), b.mul(row, b.argument(10)), 4), column, 4);
+  }
+}
+
+// A thread copies one chunk column of a page, every rowsPerPass-th row of it.
+void AttentionEmitter::planCopies() {
+  int64_t chunks = keyTile.chunksPerRow();
+  copyRow = b.divide(b.threadIndex(), chunks);
+  Value chunk = b.remainder(b.threadIndex(), chunks);
+  copyTo = keyTile.offsetOf(copyRow, chunk);
+  copyFrom = b.add(b.mul(copyRow, spec.headDim * 2), b.mul(chunk, chunkBytes));
+  copyBytes =
+      b.select(b.lessThan(chunk, b.constant(spec.headDim / chunkElements)), b.constant(chunkBytes), b.constant(0));
+  for (int64_t step = 0; step < dimSteps(); ++step) {
+    keyLane.push_back(keyTile.laneOffset(lane, 2 * step, SharedTile::Order::ByChunks));
+    valueLane.push_back(valueTile.laneOffset(lane, 2 * step, SharedTile::Order::ByRows));
+  }
+}
+
+void AttentionEmitter::loadQueries() {
+  auto pairType = VectorType::get({2}, b.getF32Type());
+  for (int64_t step = 0; step < dimSteps(); ++step) {
+    FragmentA fragment;
+    for (int64_t i = 0; i < 4; ++i) {
+      int64_t half = i % 2, column = 16 * step + 8 * (i / 2);
+      if (column >= spec.headDim) {
+        fragment[i] = b.constant(0);
+        continue;
+      }
+      Value pair = b.load(pairType, b.at(queryAt[half], b.constant(column), 4));
+      fragment[i] = b.packBf16(b.element(pair, 0), b.element(pair, 1));
+    }
+    queries.push_back(fragment);
+  }
+}
+
+// What no query of the block sees becomes 0: weights of 0 meet no NaN.
+void AttentionEmitter::copyPage(const Plane &plane, Value page) {
+  Value table = b.at(b.argument(3), b.mul(b.wide(sequence), b.wide(b.argument(11))), 4);
+  Value index = b.load(b.getI32Type(), b.at(table, page, 4));
+  Value from = b.at(b.at(plane.base, b.mul(b.wide(index), b.argument(8)), 1), copyFrom, 1);
+  Value tokens = b.sub(b.add(lastPosition, 1), b.mul(page, pageTokens));
+  int64_t rowsPerPass = gpuAttentionThreads / plane.tile.chunksPerRow();
+  for (int64_t row = 0; row < pageTokens; row += rowsPerPass) {
+    Value bytes = b.select(b.lessThan(b.add(copyRow, row), tokens), copyBytes, b.constant(0));
+    b.copyAsync(plane.tile.address(b.add(copyTo, row * plane.tile.rowBytes())),
+                b.at(from, b.constant(row * spec.headDim * 2), 1), bytes);
+  }
+}
+
+// One buffer for keys and one for values: while scores are computed, the page's values are on their way; while values
+// are added, the next page's keys.
+SmallVector<Value> AttentionEmitter::walkPages() {
+  Value kvHead = b.divide(b.mul(b.blockIndex(1), spec.headsOfTile()), spec.group());
+  int64_t headBytes = pageTokens * spec.headDim * 2;
+  Plane keys = {keyTile, b.at(b.at(b.argument(2), b.argument(6), 1), kvHead, headBytes)};
+  Plane values = {valueTile, b.at(b.at(b.argument(2), b.argument(7), 1), kvHead, headBytes)};
+  Value begin = b.constant(0), end = b.add(b.divide(lastPosition, pageTokens), 1);
+  if (spec.window)
+    begin = b.divide(b.max(b.sub(firstPosition, b.constant(spec.window - 1)), b.constant(0)), pageTokens);
+
+  SmallVector<Value> carried(4 * outTiles(), b.constantF32(0));
+  carried.append({b.constantF32(lowest), b.constantF32(lowest), b.constantF32(0), b.constantF32(0)});
+  copyPage(keys, begin);
+  b.commitCopies();
+  return b.fold(begin, end, carried, [&](Value page, ValueRange state) {
+    SmallVector<Value> out(state.drop_back(4));
+    ValueRange rest = state.take_back(4);
+    Softmax softmax = {{rest[0], rest[1]}, {rest[2], rest[3]}};
+    b.waitCopies(0);
+    b.barrier(); // the keys are there, and everyone has done with the values before
+    copyPage(values, page);
+    b.commitCopies();
+    Scores scores = computeScores();
+    b.barrier(); // everyone has done with the keys
+    Value next = b.add(page, 1);
+    b.ifThen(b.lessThan(next, end), [&] { copyPage(keys, next); });
+    b.commitCopies();
+    finishScores(scores, page);
+    Value shrink[2];
+    SmallVector<FragmentA> weights = weigh(scores, softmax, shrink);
+    b.waitCopies(1);
+    b.barrier(); // the values are there
+    addValues(weights, shrink, out);
+    out.append({softmax.max[0], softmax.max[1], softmax.sum[0], softmax.sum[1]});
+    return out;
+  });
+}
+
+// S = Q @ K^T
+AttentionEmitter::Scores AttentionEmitter::computeScores() {
+  Scores scores(4 * scoreTiles, b.constantF32(0));
+  for (int64_t step = 0; step < dimSteps(); ++step)
+    for (int64_t pair = 0; pair < scoreTiles / 2; ++pair) {
+      Value row = b.add(keyLane[step], pair * 16 * keyTile.rowBytes());
+      FragmentA keys = b.loadMatrices(keyTile.address(row), /*transposed=*/false);
+      for (int64_t i = 0; i < 2; ++i) {
+        Value *at = &scores[4 * (2 * pair + i)];
+        Accumulators sum = b.multiply(queries[step], {keys[2 * i], keys[2 * i + 1]}, {at[0], at[1], at[2], at[3]});
+        std::copy(sum.begin(), sum.end(), at);
+      }
+    }
+  return scores;
+}
+
+// Scaled and capped, in base 2, and masked: only pages at the edge of what is seen have something to mask.
+void AttentionEmitter::finishScores(Scores &scores, Value page) {
+  for (Value &score : scores) {
+    if (spec.softcap == 0) {
+      score = b.mulF(score, b.constantF32(spec.scale * llvm::numbers::log2e));
+      continue;
+    }
+    Value capped = emitTanh(b, b.mulF(score, b.constantF32(spec.scale / spec.softcap)));
+    score = b.mulF(capped, b.constantF32(spec.softcap * llvm::numbers::log2e));
+  }
+  Value begin = b.mul(page, pageTokens);
+  Value isEdge = b.lessThan(firstPosition, b.add(begin, pageTokens - 1));
+  if (spec.window)
+    isEdge = b.bitOr(isEdge, b.lessThan(begin, b.sub(lastPosition, b.constant(spec.window - 1))));
+  scores = b.ifElse(isEdge, scores, [&] { return masked(scores, page); });
+}
+
+AttentionEmitter::Scores AttentionEmitter::masked(ArrayRef<Value> scores, Value page) {
+  Scores result(scores);
+  Value hidden = b.constantF32(-std::numeric_limits<double>::infinity());
+  for (int64_t half = 0; half < 2; ++half) {
+    // Key `offset` of the page's, counted from this thread's first one, is seen up to `last`.
+    Value last = b.sub(positions[half], b.add(b.mul(page, pageTokens), pairColumn));
+    for (int64_t i = 0; i < 2 * scoreTiles; ++i) {
+      Value offset = b.constant(8 * (i / 2) + i % 2), isHidden = b.lessThan(last, offset);
+      if (spec.window)
+        isHidden = b.bitOr(isHidden, b.lessThan(offset, b.sub(last, b.constant(spec.window - 1))));
+      Value &score = result[4 * (i / 2) + 2 * half + i % 2];
+      score = b.select(isHidden, hidden, score);
+    }
+  }
+  return result;
+}
+
+// Of the four lanes that hold a row.
+Value AttentionEmitter::rowMax(Value value) {
+  for (int64_t mask : {1, 2})
+    value = b.maxF(value, b.shuffleXor(value, mask));
+  return value;
+}
+Value AttentionEmitter::rowSum(Value value) {
+  for (int64_t mask : {1, 2})
+    value = b.addF(value, b.shuffleXor(value, mask));
+  return value;
+}
+
+// P = 2^(S - max), in the registers of a left operand; `shrink` takes earlier sums to the new maximum.
+SmallVector<FragmentA> AttentionEmitter::weigh(ArrayRef<Value> scores, Softmax &softmax, Value (&shrink)[2]) {
+  SmallVector<Value> weights(scores);
+  for (int64_t half = 0; half < 2; ++half) {
+    auto at = [&](int64_t i) -> Value & { return weights[4 * (i / 2) + 2 * half + i % 2]; };
+    Value largest = at(0);
+    for (int64_t i = 1; i < 2 * scoreTiles; ++i)
+      largest = b.maxF(largest, at(i));
+    Value max = b.maxF(softmax.max[half], rowMax(largest));
+    shrink[half] = b.exp2(b.subF(softmax.max[half], max));
+    softmax.max[half] = max;
+    softmax.sum[half] = b.mulF(softmax.sum[half], shrink[half]);
+    for (int64_t i = 0; i < 2 * scoreTiles; ++i) {
+      at(i) = b.exp2(b.subF(at(i), max));
+      softmax.sum[half] = b.addF(softmax.sum[half], at(i));
+    }
+  }
+  // Two neighbouring tiles of 8 keys are 16 columns of the left operand.
+  SmallVector<FragmentA> fragments(keySteps);
+  for (int64_t step = 0; step < keySteps; ++step)
+    for (int64_t i = 0; i < 4; ++i)
+      fragments[step][i] = b.packBf16(weights[8 * step + 2 * i], weights[8 * step + 2 * i + 1]);
+  return fragments;
+}
+
+// O = shrink O + P @ V
+void AttentionEmitter::addValues(ArrayRef<FragmentA> weights, const Value (&shrink)[2], SmallVectorImpl<Value> &out) {
+  for (size_t i = 0; i < out.size(); ++i)
+    out[i] = b.mulF(out[i], shrink[i % 4 / 2]);
+  for (int64_t step = 0; step < keySteps; ++step)
+    for (int64_t pair = 0; pair < dimSteps(); ++pair) {
+      Value row = b.add(valueLane[pair], step * 16 * valueTile.rowBytes());
+      FragmentA values = b.loadMatrices(valueTile.address(row), /*transposed=*/true);
+      for (int64_t i = 0; i < 2 && 2 * pair + i < outTiles(); ++i) {
+        Value *at = &out[4 * (2 * pair + i)];
+        Accumulators sum = b.multiply(weights[step], {values[2 * i], values[2 * i + 1]}, {at[0], at[1], at[2], at[3]});
+        std::copy(sum.begin(), sum.end(), at);
+      }
+    }
+}
+
+void AttentionEmitter::finish(ValueRange carried) {
+  for (int64_t half = 0; half < 2; ++half) {
+    Value factor = b.divF(b.constantF32(1), rowSum(carried[4 * outTiles() + 2 + half]));
+    b.ifThen(b.lessThan(rows[half], numRows), [&] {
+      for (int64_t tile = 0; tile < outTiles(); ++tile) {
+        Value low = b.mulF(carried[4 * tile + 2 * half], factor),
+              high = b.mulF(carried[4 * tile + 2 * half + 1], factor);
+        b.store(b.vector({low, high}), b.at(outAt[half], b.constant(8 * tile), 4));
+      }
+    });
+  }
+}
+
+gpu::GPUFuncOp heddle::buildGpuAttention(gpu::GPUModuleOp module, StringRef name, const AttentionSpec &spec) {
+  return AttentionEmitter(module, name, spec).emit();
+}
+
+//===- host code ----------------------------------------------------------===//
+
+static func::FuncOp launchAttention(Location loc, ModuleOp code, GpuKernels &gpu, StringRef name,
+                                    const AttentionSpec &spec) {
+  std::string kernel = (name + "_gpu").str();
+  buildGpuAttention(gpu.kernels, kernel, spec);
+  HostKernelOf<AttentionCall, LaunchBuilder> l(loc, code, name);
+  const AttentionCall &call = l.call;
+  RawBuilder &b = l.builder();
+  l.add(call.q);
+  l.add(call.out);
+  for (size_t offset : {offsetof(heddle_step, cache), offsetof(heddle_step, page_table),
+                        offsetof(heddle_step, sequence_rows), offsetof(heddle_step, cache_positions)})
+    l.add(l.pointer(offset));
+  l.add(call.kOffset);
+  l.add(call.vOffset);
+  l.add(l.number(offsetof(heddle_step, page_stride)));
+  l.add(call.qStride);
+  l.add(call.outStride);
+  l.add(l.narrow(l.number(offsetof(heddle_step, pages_per_sequence))));
+  // The grid has tiles for the sequence with the most rows.
+  Value longest = b.fold(b.constant(0), call.numSequences, {b.constant(1)}, [&](Value index, ValueRange carried) {
+    Value rows =
+        b.loadIndex(b.at(b.at(call.sequences, index, sizeof(heddle_sequence)), offsetof(heddle_sequence, num_rows)));
+    return SmallVector<Value>{b.max(carried[0], rows)};
+  })[0];
+  Value tiles = b.divideUp(b.mul(longest, spec.headsOfTile()), gpuAttentionRows);
+  l.launch(l.entry(kernel), {tiles, b.constant(spec.numHeads / spec.headsOfTile()), call.numSequences},
+           b.constant(gpuAttentionThreads));
+  return l.finish();
+}
+
+namespace {
+
+class OnlineAttention : public KernelEmitterOf<OnlineAttentionOp> {
+public:
+  OnlineAttention(std::optional<GpuKernels> &gpu, std::unique_ptr<KernelEmitter> portable)
+      : gpu(gpu), portable(std::move(portable)) {}
+
+  bool canEmit(Operation *op, std::string &missing) const override { return portable->canEmit(op, missing); }
+
+protected:
+  FailureOr<std::string> nameOf(OnlineAttentionOp op) const override { return signatureOf(op); }
+  FailureOr<Kernels> build(OnlineAttentionOp op, ScheduleAttr schedule, StringRef name,
+                           KernelModule &module) const override {
+    AttentionSpec spec = specOf(op);
+    if (std::string reason; failed(verifyGpuAttention(spec, reason)))
+      return portable->emit(op, schedule, name, module);
+    return oneKernel(module.once(name, [&] { return launchAttention(op.getLoc(), module.code, *gpu, name, spec); }));
+  }
+
+private:
+  std::optional<GpuKernels> &gpu;
+  std::unique_ptr<KernelEmitter> portable;
+};
+
+} // namespace
+
+std::unique_ptr<KernelEmitter> heddle::cuda::onlineAttention(std::optional<GpuKernels> &gpu,
+                                                             std::unique_ptr<KernelEmitter> portable) {
+  return std::make_unique<OnlineAttention>(gpu, std::move(portable));
+}

@@ -1,0 +1,18 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The list of kernel ops that OpenCL devices have kernels for.
+
+#include "compiler/codegen/targets/opencl/OpenClKernelTarget.h"
+
+#include "compiler/codegen/halide/KernelCall.h"
+#include "compiler/codegen/targets/opencl/OpenClKernels.h"
+
+using namespace heddle;
+
+OpenClKernelTarget::OpenClKernelTarget(const Target &target) : KernelTarget(target.name) {
+  add<DequantizeOp>(opencl::dequantize(target));
+  add<KernelCallOp>(makeKernelCall(target));
+  add<KvAppendOp>(opencl::kvAppend(target));
+  add<OnlineAttentionOp>(opencl::onlineAttention(target));
+  add<PackedMatmulOp>(opencl::packedMatmul(target));
+}

@@ -1,0 +1,25 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The kernels of any device, by Halide: one emitter for each kernel op, in the file of the op's name. Row-wise kernels are those of
+// all targets (halide/KernelCall.h).
+#ifndef HEDDLE_COMPILER_CODEGEN_TARGETS_OPENCL_OPENCLKERNELS_H
+#define HEDDLE_COMPILER_CODEGEN_TARGETS_OPENCL_OPENCLKERNELS_H
+
+#include "compiler/codegen/KernelTarget.h"
+
+namespace heddle {
+
+// What of an `attention` or `online_attention` devices have no kernel for; empty if they have all.
+std::string missingOfAttention(mlir::Operation *op);
+
+namespace opencl {
+
+std::unique_ptr<KernelEmitter> dequantize(const Target &target);
+std::unique_ptr<KernelEmitter> kvAppend(const Target &target);
+std::unique_ptr<KernelEmitter> onlineAttention(const Target &target);
+std::unique_ptr<KernelEmitter> packedMatmul(const Target &target);
+
+} // namespace opencl
+} // namespace heddle
+
+#endif

@@ -1,0 +1,153 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Tiles are rows x columns of sums that stay in registers while K goes by. A panel of packed weights is 16 columns.
+
+#include "compiler/schedule/ScheduleTable.h"
+
+using namespace mlir;
+using namespace heddle;
+
+//===- products on CPUs ---------------------------------------------------===//
+
+namespace {
+// Heights and panels of each kind of tile.
+struct CpuProducts {
+  const char *feature; // that the target has, or null
+  int64_t lanes;       // of its vectors
+  SmallVector<int64_t> few;
+  int64_t fewPanels;
+  SmallVector<int64_t> many;
+  int64_t manyPanels;
+  SmallVector<int64_t> int8;
+  const char *evidence;
+};
+} // namespace
+
+// The first row that fits. Figures: compiler/codegen/targets/cpu/README.md.
+static ArrayRef<CpuProducts> cpuProducts() {
+  static const CpuProducts table[] = {
+      // few: 8 sums, unpacking hides the latency of one row's two chains; many: 24 sums + 3 columns + 1 broadcast of 32 registers;
+      // int8: 8 integer and 8 f32 sums, broadcasts come from memory
+      {"avx512vnni", 16, {4, 1}, 2, {8, 4, 2, 1}, 3, {8, 4, 2, 1}, "90 % of f32 peak, 93 % of bandwidth (KernelBench)"},
+      {nullptr, 16, {4, 1}, 2, {8, 4, 2, 1}, 3, {4, 2, 1}, "as with VNNI; with 8 int8 rows the widened bytes spill"},
+      // few: 4 sums, 2 scales, 2 mins; many: 12 sums + 2 columns + 1 broadcast; int8: 4 integer and 4 f32 sums, 4 temporaries
+      {nullptr, 8, {2, 1}, 1, {6, 2, 1}, 1, {2, 1}, "16 registers; a panel's column takes two"},
+      // few: 8 sums, 4 scales, 4 mins; many: 20 sums + 4 columns + 1 broadcast; int8: 8 integer and 8 f32 sums
+      {nullptr,
+       4,
+       {2, 1},
+       1,
+       {5, 2, 1},
+       1,
+       {2, 1},
+       "32 registers; with 6 rows sums spill, with 3 int8 rows broadcasts"},
+  };
+  return table;
+}
+
+static TileAttr tile(MLIRContext *context, TileRole role, ArrayRef<int64_t> rows, int64_t columns) {
+  return TileAttr::get(context, role, rows, columns, /*maxRows=*/0, /*k=*/0, /*warps=*/{}, /*stages=*/1);
+}
+
+static ScheduleAttr cpuMatmulSchedule(TargetAttr target) {
+  MLIRContext *context = target.getContext();
+  const CpuProducts *row = llvm::find_if(cpuProducts(), [&](const CpuProducts &row) {
+    return row.lanes == target.getLanes() && (!row.feature || target.has(row.feature));
+  });
+  constexpr int64_t panel = 16;
+  const TileAttr tiles[] = {
+      tile(context, TileRole::FewRows, row->few, row->fewPanels * panel),
+      tile(context, TileRole::ManyRows, row->many, row->manyPanels * panel),
+      tile(context, TileRole::TileUnit, {32, 16}, 2 * panel), // 4 tiles of sums, 2 of rows, 2 of weights: all 8
+      tile(context, TileRole::Int8, row->int8, panel),
+  };
+  return ScheduleAttr::get(context, tiles, /*kBlock=*/256, /*rowBlock=*/256, /*termBytes=*/96 << 10,
+                           /*prefetchBytes=*/2048, /*blockKv=*/0, /*splitKv=*/0,
+                           StringAttr::get(context, row->evidence));
+}
+
+//===- products on tensor cores -------------------------------------------===//
+
+// Rows that share each weight that a thread unpacks, in the kernels of any device.
+static TileAttr threadsTile(MLIRContext *context) {
+  return tile(context, TileRole::Threads, 8, 16);
+}
+
+static ScheduleAttr cudaMatmulSchedule(TargetAttr target) {
+  MLIRContext *context = target.getContext();
+  auto tile = [&](int64_t maxRows, int64_t rows, int64_t columns, int64_t k, ArrayRef<int64_t> warps, int64_t stages) {
+    return TileAttr::get(context, TileRole::Rows, rows, columns, maxRows, k, warps, stages);
+  };
+  // By falling maxRows: few rows are a matter of bandwidth, many of arithmetic.
+  const TileAttr tiles[] = {
+      tile(0, 128, 128, 32, {2, 4}, 3), // 64 x 32 per warp: 64 sums; 48 KiB, two blocks per SM
+      tile(128, 64, 64, 64, {2, 2}, 3), // 32 x 32 per warp; enough blocks for short prompts
+      tile(16, 16, 64, 64, {1, 2}, 4),  // one height of mma; four slices in flight hide latency
+      threadsTile(context),             // of other types than bf16
+  };
+  constexpr char evidence[] =
+      "registers and shared memory by ptxas for sm_80 (test/codegen/gpu-matmul.test); not timed";
+  return ScheduleAttr::get(context, tiles, 0, 0, 0, 0, 0, 0, StringAttr::get(context, evidence));
+}
+
+ScheduleAttr heddle::matmulSchedule(TargetAttr target) {
+  switch (target.getDevice()) {
+  case TargetDevice::Cpu:
+    return cpuMatmulSchedule(target);
+  case TargetDevice::Cuda:
+    return cudaMatmulSchedule(target);
+  case TargetDevice::OpenCl: {
+    constexpr char evidence[] = "8 rows share each weight that a thread unpacks; chosen on PoCL, no GPU timed";
+    MLIRContext *context = target.getContext();
+    return ScheduleAttr::get(context, threadsTile(context), 0, 0, 0, 0, 0, 0, StringAttr::get(context, evidence));
+  }
+  }
+  llvm_unreachable("a kind of device");
+}
+
+//===- attention ----------------------------------------------------------===//
+
+// About 96 rows: the transposition of a page costs as much as 4 rows of products; 48 where rows are long, for L2.
+static TileAttr attentionTile(TargetAttr target, int64_t headDim) {
+  int64_t rows = target.getDevice() != TargetDevice::Cpu ? 64 : headDim <= 128 ? 96 : 48;
+  return tile(target.getContext(), TileRole::Rows, rows, headDim);
+}
+
+ScheduleAttr heddle::attentionSchedule(TargetAttr target, ArrayRef<int64_t> headDims, int64_t blockKv,
+                                       int64_t splitKv) {
+  MLIRContext *context = target.getContext();
+  bool isCpu = target.getDevice() == TargetDevice::Cpu;
+  const char *evidence = isCpu ? "transposing a block costs 4 rows of products; long rows leave L2 (ATTENTION.md)"
+                               : "4 warps of 16 rows; not timed";
+  auto tiles = llvm::map_to_vector(headDims, [&](int64_t headDim) { return attentionTile(target, headDim); });
+  return ScheduleAttr::get(context, tiles, 0, 0, 0, 0, blockKv, splitKv, StringAttr::get(context, evidence));
+}
+
+// Split and whole attention of a model merge the same splits, so that they leave the same bits.
+static int64_t splitOf(OnlineAttentionOp op) {
+  if (op.getSplitKv())
+    return *op.getSplitKv();
+  std::optional<int64_t> split;
+  op->getParentOfType<ModuleOp>().walk([&](CombineSplitsOp merge) {
+    split = merge.getSplitKv();
+    return WalkResult::interrupt();
+  });
+  return split.value_or(defaultSplitKv);
+}
+
+ScheduleAttr heddle::scheduleFor(Operation *op, TargetAttr target) {
+  if (isa<PackedMatmulOp, ExpertMatmulOp>(op))
+    return matmulSchedule(target);
+  if (auto attention = dyn_cast<OnlineAttentionOp>(op))
+    return attentionSchedule(target, attention.getCache().getType().getHeadDim(), attention.getBlockKv(),
+                             splitOf(attention));
+  if (auto merge = dyn_cast<CombineSplitsOp>(op))
+    return attentionSchedule(target, merge.getCache().getType().getHeadDim(), 64, merge.getSplitKv());
+  if (auto latent = dyn_cast<OnlineLatentAttentionOp>(op)) {
+    LatentDims dims = latent.getDims();
+    return attentionSchedule(target, {dims.cachedDim(), std::max(dims.queryDim(), dims.value)});
+  }
+  if (auto flash = dyn_cast<FlashAttentionOp>(op))
+    return attentionSchedule(target, std::max(flash.getQueryShape()[3], flash.getValueShape()[3]));
+  return {};
+}

@@ -1,0 +1,28 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The one place that knows numbers of hardware: a table per target, with what each row was chosen by.
+#ifndef HEDDLE_COMPILER_SCHEDULE_SCHEDULETABLE_H
+#define HEDDLE_COMPILER_SCHEDULE_SCHEDULETABLE_H
+
+#include "dialect/ScheduleAttrs.h"
+
+namespace heddle {
+
+// Names of the attributes: of a module, and of a kernel op.
+inline constexpr llvm::StringLiteral targetAttrName = "heddle.target", scheduleAttrName = "heddle.schedule";
+
+// Keys whose partial result is formed by itself unless an op says otherwise.
+inline constexpr int64_t defaultSplitKv = 512;
+
+// Of products with packed weights.
+ScheduleAttr matmulSchedule(TargetAttr target);
+// Of attention in blocks of `blockKv` keys and splits of `splitKv`: a tile for each of its bodies, whose head dims are at most these.
+ScheduleAttr attentionSchedule(TargetAttr target, llvm::ArrayRef<int64_t> headDims, int64_t blockKv = 64,
+                               int64_t splitKv = defaultSplitKv);
+
+// Of the kernels of `op`; null for ops whose kernels have no such numbers.
+ScheduleAttr scheduleFor(mlir::Operation *op, TargetAttr target);
+
+} // namespace heddle
+
+#endif
