@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "compiler/optimize/Passes.h"
+#include "dialect/Codes.h"
 #include "dialect/Entries.h"
 #include "frontends/Checkpoint.h"
 
@@ -152,11 +153,11 @@ static const TensorTypeInfo *storedType(WeightOp op) {
 }
 
 // The stored matrices behind a weight: one, or one for each call of the layer function that takes it as an argument. Failure
-// where rows of a stored one cannot be taken apart: blocks of a transposed one lie across them.
+// where rows of a stored one cannot be taken apart: blocks of a transposed one lie across them, scales of codes lie elsewhere.
 static FailureOr<SmallVector<WeightSource>> sourcesOf(Value weight, ModuleOp module) {
   auto hasRows = [](WeightOp op) {
     const TensorTypeInfo *type = storedType(op);
-    return type && (!op.getStorage().getTransposed() || type->blockValues == 1);
+    return type && !op->hasAttr(Codes::attrName) && (!op.getStorage().getTransposed() || type->blockValues == 1);
   };
   SmallVector<WeightSource> sources;
   if (auto op = weight.getDefiningOp<WeightOp>()) {
