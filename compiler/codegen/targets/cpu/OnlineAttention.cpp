@@ -127,11 +127,12 @@ class OnlineAttention : public KernelEmitterOf<OnlineAttentionOp> {
 public:
   explicit OnlineAttention(const CpuTarget &target) : target(target) {}
 
-  // A block is whole vectors of scores, and a part of a page.
+  // A block is a part of a page, of groups of four vectors of scores, which the softmax takes at a time.
   bool canEmit(Operation *op, std::string &missing) const override {
     auto attention = dyn_cast<OnlineAttentionOp>(op);
-    if (attention && (HEDDLE_KV_PAGE_SIZE % attention.getBlockKv() || attention.getBlockKv() % target.vectorLanes()))
-      missing = "in blocks of " + std::to_string(attention.getBlockKv()) + " keys";
+    int64_t block = attention ? attention.getBlockKv() : HEDDLE_KV_PAGE_SIZE;
+    if (HEDDLE_KV_PAGE_SIZE % block || block % (4 * target.vectorLanes()))
+      missing = "in blocks of " + std::to_string(block) + " keys";
     else if (attention && attention.getSplitKv().value_or(0) % HEDDLE_KV_PAGE_SIZE)
       missing = "in splits of " + std::to_string(*attention.getSplitKv()) + " keys";
     return missing.empty();

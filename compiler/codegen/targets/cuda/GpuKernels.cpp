@@ -80,3 +80,11 @@ FailureOr<std::string> GpuKernels::finish(MachineCode kind) {
     defineText(code, ptxName, *text);
   return text;
 }
+
+void GpuKernels::show(ModuleOp shown) {
+  OpBuilder b(shown.getContext());
+  b.setInsertionPointToStart(shown.getBody());
+  LLVM::GlobalOp::create(b, shown.getLoc(), b.getI8Type(), /*isConstant=*/true, LLVM::Linkage::External, ptxName,
+                         Attribute());
+  kernels->moveBefore(shown.getBody(), shown.getBody()->end());
+}

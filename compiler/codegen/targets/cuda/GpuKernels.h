@@ -23,6 +23,9 @@ public:
   // After the last kernel: gives the host functions their PTX. Returns the module as text of `kind`, PTX for objects.
   mlir::FailureOr<std::string> finish(MachineCode kind);
 
+  // Instead of finish(): moves the kernels to `module`, which declares what would hold their PTX.
+  void show(mlir::ModuleOp module);
+
 private:
   mlir::ModuleOp code;
   const GpuTarget &target;
