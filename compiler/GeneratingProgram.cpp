@@ -3,7 +3,7 @@
 #include "compiler/Program.h"
 #include "compiler/codegen/DeviceKernels.h"
 #include "compiler/codegen/StepRows.h"
-#include "frontends/families/ModelBuilder.h"
+#include "frontends/import/ImportModel.h"
 #include "frontends/read/ReadModel.h"
 #include "frontends/tokenizer/TokenizerReader.h"
 #include "runtime/model/ModelAbi.h"

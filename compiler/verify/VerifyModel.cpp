@@ -12,7 +12,7 @@
 #include "compiler/verify/QuietModel.h"
 #include "compiler/verify/TensorBytes.h"
 #include "compiler/verify/VerifyPlan.h"
-#include "frontends/families/ModelBuilder.h"
+#include "frontends/import/ImportModel.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/ScopeExit.h"
