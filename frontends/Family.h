@@ -123,10 +123,11 @@ struct WindowRules {
   bool inGguf = true;           // GGUF's attention.sliding_window counts
   bool slidesAlways = false;    // a file that names no window means the default's
   bool readsLayerTypes = false; // config.json's layer_types counts
-  int64_t fullEvery = 0;        // every so-manieth layer sees all tokens; 0: none
-  bool statesFullEvery = false; // sliding_window_pattern may say another number
-  int64_t fullLayersFirst =
-      0; // so many layers see all tokens where config.json has no max_window_layers; 0: it does not count
+  // Of fullEvery layers the last one sees all tokens (0: none), and sliding_window_pattern may say another number.
+  int64_t fullEvery = 0;
+  bool statesFullEvery = false;
+  // The first max_window_layers layers see all tokens: so many where config.json does not say it. 0: the key does not count.
+  int64_t fullLayersFirst = 0;
 };
 
 struct RopeRules {

@@ -67,12 +67,12 @@ inline constexpr TensorRule expertRules[] = {
 };
 
 // Projections of q, k and v with their biases and head norms where the model has them, rotary embedding, attention, the output's projection.
-GraphValue selfAttention(ModelBuilder &b, GraphValue x);
+TensorHandle selfAttention(ModelBuilder &b, TensorHandle x);
 // activation(gate_proj(x)) * up_proj(x), then down_proj, under `scope`.
-GraphValue gatedFeedForward(ModelBuilder &b, GraphValue x, const std::string &scope = "mlp");
+TensorHandle gatedFeedForward(ModelBuilder &b, TensorHandle x, const std::string &scope = "mlp");
 
 // Embedding, `body` for each layer, norm and head.
-void buildDecoder(ModelBuilder &b, const std::function<GraphValue(int64_t layer, GraphValue x)> &body);
+void buildDecoder(ModelBuilder &b, const std::function<TensorHandle(int64_t layer, TensorHandle x)> &body);
 // The decoder of the LLaMA paper (arXiv:2302.13971): in each layer x + attention(norm(x)), then x + feedForward(norm(x)); experts where the
 // config has them.
 void buildPreNormDecoder(ModelBuilder &b);

@@ -195,7 +195,7 @@ static void readGgufRest(GgufKeys &keys, ModelConfig &config) {
   setScoreScale(config);
 }
 
-static GraphValue queries(ModelBuilder &b, GraphValue x) {
+static TensorHandle queries(ModelBuilder &b, TensorHandle x) {
   const LatentConfig &latent = b.config().latent;
   if (latent.qLoraRank)
     return b.linear(b.rmsNorm(b.linear(x, "self_attn.q_a_proj"), "self_attn.q_a_layernorm", latent.normEps),
@@ -205,7 +205,7 @@ static GraphValue queries(ModelBuilder &b, GraphValue x) {
 
 // Each head's rows of kv_b_proj, (heads, nope + v, kv_lora_rank), or of the two tensors that hold keys' and values' apart,
 // keys' transposed.
-static void upProjections(ModelBuilder &b, std::vector<GraphValue> &keyUps, std::vector<GraphValue> &valueUps) {
+static void upProjections(ModelBuilder &b, std::vector<TensorHandle> &keyUps, std::vector<TensorHandle> &valueUps) {
   const LatentConfig &latent = b.config().latent;
   int64_t rank = latent.kvLoraRank, nope = latent.qkNopeHeadDim, v = latent.vHeadDim;
   for (int64_t head = 0; head < b.config().numHeads; ++head) {
@@ -219,29 +219,29 @@ static void upProjections(ModelBuilder &b, std::vector<GraphValue> &keyUps, std:
   }
 }
 
-static GraphValue attentionBlock(ModelBuilder &b, GraphValue x) {
+static TensorHandle attentionBlock(ModelBuilder &b, TensorHandle x) {
   const ModelConfig &c = b.config();
   int64_t rank = c.latent.kvLoraRank, rope = c.latent.qkRopeHeadDim;
-  GraphValue q = b.rope(b.splitHeads(queries(b, x), c.numHeads), c.latent.qkNopeHeadDim);
-  GraphValue kv = b.linear(x, "self_attn.kv_a_proj_with_mqa");
-  GraphValue latent = b.rmsNorm(b.columns(kv, 0, rank), "self_attn.kv_a_layernorm", c.latent.normEps);
-  GraphValue keyRope = b.rope(b.splitHeads(b.columns(kv, rank, rank + rope), 1));
-  std::vector<GraphValue> keyUps, valueUps;
+  TensorHandle q = b.rope(b.splitHeads(queries(b, x), c.numHeads), c.latent.qkNopeHeadDim);
+  TensorHandle kv = b.linear(x, "self_attn.kv_a_proj_with_mqa");
+  TensorHandle latent = b.rmsNorm(b.columns(kv, 0, rank), "self_attn.kv_a_layernorm", c.latent.normEps);
+  TensorHandle keyRope = b.rope(b.splitHeads(b.columns(kv, rank, rank + rope), 1));
+  std::vector<TensorHandle> keyUps, valueUps;
   upProjections(b, keyUps, valueUps);
-  GraphValue attended = b.latentAttention(q, b.splitHeads(latent, 1), keyRope, keyUps, valueUps);
+  TensorHandle attended = b.latentAttention(q, b.splitHeads(latent, 1), keyRope, keyUps, valueUps);
   return b.linear(b.mergeHeads(attended), "self_attn.o_proj");
 }
 
-static GraphValue feedForward(ModelBuilder &b, int64_t layer, GraphValue x) {
+static TensorHandle feedForward(ModelBuilder &b, int64_t layer, TensorHandle x) {
   const MoeConfig &moe = b.config().moe;
   if (!moe.layerIsMoe[layer])
     return gatedFeedForward(b, x);
-  GraphValue routed = b.moe(x);
+  TensorHandle routed = b.moe(x);
   return moe.sharedIntermediateSize ? b.add(routed, gatedFeedForward(b, x, "mlp.shared_experts")) : routed;
 }
 
 static void buildDeepSeek(ModelBuilder &b) {
-  buildDecoder(b, [&](int64_t layer, GraphValue x) {
+  buildDecoder(b, [&](int64_t layer, TensorHandle x) {
     x = b.add(x, attentionBlock(b, b.rmsNorm(x, "input_layernorm")));
     return b.add(x, feedForward(b, layer, b.rmsNorm(x, "post_attention_layernorm")));
   });

@@ -78,11 +78,11 @@ static void readGemma3Ropes(JsonObject &object, ModelConfig &config) {
   alternateRopes(config);
 }
 
-static GraphValue attentionBlock(ModelBuilder &b, GraphValue x) {
+static TensorHandle attentionBlock(ModelBuilder &b, TensorHandle x) {
   const ModelConfig &c = b.config();
-  GraphValue q = b.splitHeads(b.linear(x, "self_attn.q_proj"), c.numHeads);
-  GraphValue k = b.splitHeads(b.linear(x, "self_attn.k_proj"), c.numKvHeads);
-  GraphValue v = b.splitHeads(b.linear(x, "self_attn.v_proj"), c.numKvHeads);
+  TensorHandle q = b.splitHeads(b.linear(x, "self_attn.q_proj"), c.numHeads);
+  TensorHandle k = b.splitHeads(b.linear(x, "self_attn.k_proj"), c.numKvHeads);
+  TensorHandle v = b.splitHeads(b.linear(x, "self_attn.v_proj"), c.numKvHeads);
   if (b.has("self_attn.q_norm.weight")) {
     q = b.rmsNorm(q, "self_attn.q_norm");
     k = b.rmsNorm(k, "self_attn.k_norm");
@@ -91,10 +91,10 @@ static GraphValue attentionBlock(ModelBuilder &b, GraphValue x) {
 }
 
 static void buildGemma(ModelBuilder &b) {
-  buildDecoder(b, [&](int64_t, GraphValue x) {
-    GraphValue attended = attentionBlock(b, b.rmsNorm(x, "input_layernorm"));
+  buildDecoder(b, [&](int64_t, TensorHandle x) {
+    TensorHandle attended = attentionBlock(b, b.rmsNorm(x, "input_layernorm"));
     x = b.add(x, b.rmsNorm(attended, "post_attention_layernorm"));
-    GraphValue fed = gatedFeedForward(b, b.rmsNorm(x, "pre_feedforward_layernorm"));
+    TensorHandle fed = gatedFeedForward(b, b.rmsNorm(x, "pre_feedforward_layernorm"));
     return b.add(x, b.rmsNorm(fed, "post_feedforward_layernorm"));
   });
 }

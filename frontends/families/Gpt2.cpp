@@ -59,9 +59,9 @@ static void readScales(JsonObject &object, ModelConfig &config) {
   config.scaleByLayer = object.boolean("scale_attn_by_inverse_layer_idx").value_or(false);
 }
 
-static GraphValue attentionBlock(ModelBuilder &b, GraphValue x) {
+static TensorHandle attentionBlock(ModelBuilder &b, TensorHandle x) {
   const ModelConfig &c = b.config();
-  GraphValue qkv = b.linear(x, "attn.c_attn");
+  TensorHandle qkv = b.linear(x, "attn.c_attn");
   auto part = [&](int64_t index) {
     return b.splitHeads(b.columns(qkv, index * c.hiddenSize, (index + 1) * c.hiddenSize), c.numHeads);
   };
@@ -69,9 +69,9 @@ static GraphValue attentionBlock(ModelBuilder &b, GraphValue x) {
 }
 
 static void buildGpt2(ModelBuilder &b) {
-  GraphValue x = b.add(b.embedTokens("transformer.wte.weight"), b.embedPositions("transformer.wpe.weight"));
+  TensorHandle x = b.add(b.embedTokens("transformer.wte.weight"), b.embedPositions("transformer.wpe.weight"));
   for (int64_t i = 0; i < b.config().numHiddenLayers; ++i)
-    x = b.layer(i, "transformer.h." + std::to_string(i) + ".", x, [&](GraphValue x) {
+    x = b.layer(i, "transformer.h." + std::to_string(i) + ".", x, [&](TensorHandle x) {
       x = b.add(x, attentionBlock(b, b.layerNorm(x, "ln_1")));
       return b.add(x, b.linear(b.activation(b.linear(b.layerNorm(x, "ln_2"), "mlp.c_fc")), "mlp.c_proj"));
     });

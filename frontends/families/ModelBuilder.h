@@ -13,13 +13,13 @@
 namespace heddle {
 
 // A tensor of the graph that is being built; valid as long as its builder.
-struct GraphValue {
+struct TensorHandle {
   void *value = nullptr;
 };
 
 class ModelBuilder {
 public:
-  using LayerBody = std::function<GraphValue(GraphValue)>;
+  using LayerBody = std::function<TensorHandle(TensorHandle)>;
 
   virtual ~ModelBuilder() = default;
   virtual const ModelConfig &config() const = 0;
@@ -27,42 +27,42 @@ public:
   virtual bool has(const std::string &name) const = 0;
 
   // ids (batch, sequence) -> (batch, sequence, hidden_size); learned position embeddings by position.
-  virtual GraphValue embedTokens(const std::string &name) = 0;
-  virtual GraphValue embedPositions(const std::string &name) = 0;
+  virtual TensorHandle embedTokens(const std::string &name) = 0;
+  virtual TensorHandle embedPositions(const std::string &name) = 0;
 
   // Runs `body` as function @layer_<index> of (batch, sequence, hidden_size). Names in it are relative to `scope`.
-  virtual GraphValue layer(int64_t index, const std::string &scope, GraphValue x, const LayerBody &body) = 0;
+  virtual TensorHandle layer(int64_t index, const std::string &scope, TensorHandle x, const LayerBody &body) = 0;
 
   // x W^T (+ <name>.bias where the model has one), W being <name>.weight (out, in).
-  virtual GraphValue linear(GraphValue x, const std::string &name) = 0;
+  virtual TensorHandle linear(TensorHandle x, const std::string &name) = 0;
   // Norms with <name>.weight (and <name>.bias). `eps` 0: the config's.
-  virtual GraphValue rmsNorm(GraphValue x, const std::string &name, double eps = 0) = 0;
-  virtual GraphValue layerNorm(GraphValue x, const std::string &name) = 0;
-  virtual GraphValue add(GraphValue a, GraphValue b) = 0;
+  virtual TensorHandle rmsNorm(TensorHandle x, const std::string &name, double eps = 0) = 0;
+  virtual TensorHandle layerNorm(TensorHandle x, const std::string &name) = 0;
+  virtual TensorHandle add(TensorHandle a, TensorHandle b) = 0;
   // The config's activation of `gate`, times `up`; without the factor.
-  virtual GraphValue glu(GraphValue gate, GraphValue up) = 0;
-  GraphValue activation(GraphValue x) { return glu(x, GraphValue()); }
+  virtual TensorHandle glu(TensorHandle gate, TensorHandle up) = 0;
+  TensorHandle activation(TensorHandle x) { return glu(x, TensorHandle()); }
   // Columns [begin, end) of the last dimension.
-  virtual GraphValue columns(GraphValue x, int64_t begin, int64_t end) = 0;
+  virtual TensorHandle columns(TensorHandle x, int64_t begin, int64_t end) = 0;
 
   // (batch, sequence, heads * head_dim) <-> (batch, heads, sequence, head_dim)
-  virtual GraphValue splitHeads(GraphValue x, int64_t heads) = 0;
-  virtual GraphValue mergeHeads(GraphValue x) = 0;
+  virtual TensorHandle splitHeads(TensorHandle x, int64_t heads) = 0;
+  virtual TensorHandle mergeHeads(TensorHandle x) = 0;
   // Rotary embedding (from dimension `offset` of a head on) and attention of the layer that is being built.
-  virtual GraphValue rope(GraphValue x, int64_t offset = 0) = 0;
-  virtual GraphValue attention(GraphValue q, GraphValue k, GraphValue v) = 0;
+  virtual TensorHandle rope(TensorHandle x, int64_t offset = 0) = 0;
+  virtual TensorHandle attention(TensorHandle q, TensorHandle k, TensorHandle v) = 0;
   // Keys and values from a latent and a rotary key of one head, with one matrix per head each.
-  virtual GraphValue latentAttention(GraphValue q, GraphValue latent, GraphValue keyRope,
-                                     const std::vector<GraphValue> &keyUps,
-                                     const std::vector<GraphValue> &valueUps) = 0;
+  virtual TensorHandle latentAttention(TensorHandle q, TensorHandle latent, TensorHandle keyRope,
+                                       const std::vector<TensorHandle> &keyUps,
+                                       const std::vector<TensorHandle> &valueUps) = 0;
   // Rows [begin, begin + rows) of the matrix `name`, as a weight of its own; `transposed`: as (columns, rows).
-  virtual GraphValue weightRows(const std::string &name, int64_t begin, int64_t rows, bool transposed = false) = 0;
+  virtual TensorHandle weightRows(const std::string &name, int64_t begin, int64_t rows, bool transposed = false) = 0;
   // The experts of the layer, under the family's names for them. Where the config corrects scores, e_score_correction_bias of the
   // router does.
-  virtual GraphValue moe(GraphValue x) = 0;
+  virtual TensorHandle moe(TensorHandle x) = 0;
 
   // Ends @forward with logits (batch, sequence, vocab_size), x W^T of the head `name`, softcapped where the config says so.
-  virtual void finish(GraphValue x, const std::string &head) = 0;
+  virtual void finish(TensorHandle x, const std::string &head) = 0;
 };
 
 } // namespace heddle

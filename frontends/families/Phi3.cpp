@@ -17,24 +17,24 @@ static constexpr TensorRule layerRules[] = {
     {"model.layers.#.mlp.down_proj.weight", "blk.#.ffn_down.weight", ConfigDim::Hidden, ConfigDim::Intermediate},
 };
 
-static GraphValue fusedAttention(ModelBuilder &b, GraphValue x) {
+static TensorHandle fusedAttention(ModelBuilder &b, TensorHandle x) {
   const ModelConfig &c = b.config();
   int64_t qWidth = c.numHeads * c.headDim, kvWidth = c.numKvHeads * c.headDim;
-  GraphValue qkv = b.linear(x, "self_attn.qkv_proj");
-  GraphValue q = b.splitHeads(b.columns(qkv, 0, qWidth), c.numHeads);
-  GraphValue k = b.splitHeads(b.columns(qkv, qWidth, qWidth + kvWidth), c.numKvHeads);
-  GraphValue v = b.splitHeads(b.columns(qkv, qWidth + kvWidth, qWidth + 2 * kvWidth), c.numKvHeads);
+  TensorHandle qkv = b.linear(x, "self_attn.qkv_proj");
+  TensorHandle q = b.splitHeads(b.columns(qkv, 0, qWidth), c.numHeads);
+  TensorHandle k = b.splitHeads(b.columns(qkv, qWidth, qWidth + kvWidth), c.numKvHeads);
+  TensorHandle v = b.splitHeads(b.columns(qkv, qWidth + kvWidth, qWidth + 2 * kvWidth), c.numKvHeads);
   return b.linear(b.mergeHeads(b.attention(b.rope(q), b.rope(k), v)), "self_attn.o_proj");
 }
 
-static GraphValue fusedFeedForward(ModelBuilder &b, GraphValue x) {
+static TensorHandle fusedFeedForward(ModelBuilder &b, TensorHandle x) {
   int64_t width = b.config().intermediateSize;
-  GraphValue gateUp = b.linear(x, "mlp.gate_up_proj");
+  TensorHandle gateUp = b.linear(x, "mlp.gate_up_proj");
   return b.linear(b.glu(b.columns(gateUp, 0, width), b.columns(gateUp, width, 2 * width)), "mlp.down_proj");
 }
 
 static void buildPhi3(ModelBuilder &b) {
-  buildDecoder(b, [&](int64_t, GraphValue x) {
+  buildDecoder(b, [&](int64_t, TensorHandle x) {
     x = b.add(x, fusedAttention(b, b.rmsNorm(x, "input_layernorm")));
     return b.add(x, fusedFeedForward(b, b.rmsNorm(x, "post_attention_layernorm")));
   });

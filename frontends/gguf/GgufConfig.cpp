@@ -91,6 +91,7 @@ void ConfigReader::readSizes() {
   config.numHeads = heads("attention.head_count", 0);
   config.numKvHeads = heads("attention.head_count_kv", config.numHeads);
   config.intermediateSize = heads("feed_forward_length", 0);
+  // `keys` adds the prefix again.
   std::string eps = fieldName(config, "rms_norm_eps").substr(keys.full("").size());
   config.normEps = keys.number(eps.c_str(), family.defaults.normEps);
   config.activation = family.defaults.activation;

@@ -47,24 +47,25 @@ public:
 
   const ModelConfig &config() const override { return model.config; }
   bool has(const std::string &name) const override { return weightNames.contains(prefix + name); }
-  GraphValue embedTokens(const std::string &name) override { return embed(name, ids, config().embeddingScale); }
-  GraphValue embedPositions(const std::string &name) override { return embed(name, positions, 1.0); }
-  GraphValue layer(int64_t index, const std::string &scope, GraphValue x, const LayerBody &body) override;
-  GraphValue linear(GraphValue x, const std::string &name) override;
-  GraphValue rmsNorm(GraphValue x, const std::string &name, double eps) override;
-  GraphValue layerNorm(GraphValue x, const std::string &name) override;
-  GraphValue add(GraphValue a, GraphValue b) override;
-  GraphValue glu(GraphValue gate, GraphValue up) override;
-  GraphValue columns(GraphValue x, int64_t begin, int64_t end) override;
-  GraphValue splitHeads(GraphValue x, int64_t heads) override;
-  GraphValue mergeHeads(GraphValue x) override;
-  GraphValue rope(GraphValue x, int64_t offset) override;
-  GraphValue attention(GraphValue q, GraphValue k, GraphValue v) override;
-  GraphValue latentAttention(GraphValue q, GraphValue latent, GraphValue keyRope, const std::vector<GraphValue> &keyUps,
-                             const std::vector<GraphValue> &valueUps) override;
-  GraphValue weightRows(const std::string &name, int64_t begin, int64_t rows, bool transposed) override;
-  GraphValue moe(GraphValue x) override;
-  void finish(GraphValue x, const std::string &head) override;
+  TensorHandle embedTokens(const std::string &name) override { return embed(name, ids, config().embeddingScale); }
+  TensorHandle embedPositions(const std::string &name) override { return embed(name, positions, 1.0); }
+  TensorHandle layer(int64_t index, const std::string &scope, TensorHandle x, const LayerBody &body) override;
+  TensorHandle linear(TensorHandle x, const std::string &name) override;
+  TensorHandle rmsNorm(TensorHandle x, const std::string &name, double eps) override;
+  TensorHandle layerNorm(TensorHandle x, const std::string &name) override;
+  TensorHandle add(TensorHandle a, TensorHandle b) override;
+  TensorHandle glu(TensorHandle gate, TensorHandle up) override;
+  TensorHandle columns(TensorHandle x, int64_t begin, int64_t end) override;
+  TensorHandle splitHeads(TensorHandle x, int64_t heads) override;
+  TensorHandle mergeHeads(TensorHandle x) override;
+  TensorHandle rope(TensorHandle x, int64_t offset) override;
+  TensorHandle attention(TensorHandle q, TensorHandle k, TensorHandle v) override;
+  TensorHandle latentAttention(TensorHandle q, TensorHandle latent, TensorHandle keyRope,
+                               const std::vector<TensorHandle> &keyUps,
+                               const std::vector<TensorHandle> &valueUps) override;
+  TensorHandle weightRows(const std::string &name, int64_t begin, int64_t rows, bool transposed) override;
+  TensorHandle moe(TensorHandle x) override;
+  void finish(TensorHandle x, const std::string &head) override;
 
   OwningOpRef<ModuleOp> take() { return std::move(module); }
 
@@ -80,7 +81,7 @@ private:
   Value weightOp(const WeightPart &part);
   RankedTensorType partType(const WeightPart &part);
   RankedTensorType activations(int64_t width);
-  GraphValue embed(const std::string &name, Value rows, double scale);
+  TensorHandle embed(const std::string &name, Value rows, double scale);
 
   const Model &model;
   llvm::StringSet<> weightNames;
@@ -97,16 +98,16 @@ private:
 
 } // namespace
 
-static Value unwrap(GraphValue x) {
+static Value unwrap(TensorHandle x) {
   return Value::getFromOpaquePointer(x.value);
 }
 
-static GraphValue wrap(Value value) {
+static TensorHandle wrap(Value value) {
   return {value.getAsOpaquePointer()};
 }
 
-static SmallVector<Value> unwrap(const std::vector<GraphValue> &values) {
-  return llvm::map_to_vector(values, [](GraphValue x) { return unwrap(x); });
+static SmallVector<Value> unwrap(const std::vector<TensorHandle> &values) {
+  return llvm::map_to_vector(values, [](TensorHandle x) { return unwrap(x); });
 }
 
 ModelImporter::ModelImporter(MLIRContext &context, const Model &model)
@@ -167,17 +168,17 @@ Value ModelImporter::weight(WeightPart part) {
   return layerFunc.front().addArgument(partType(part), NameLoc::get(b.getStringAttr(name)));
 }
 
-GraphValue ModelImporter::weightRows(const std::string &name, int64_t begin, int64_t rows, bool transposed) {
+TensorHandle ModelImporter::weightRows(const std::string &name, int64_t begin, int64_t rows, bool transposed) {
   return wrap(weight(WeightPart{prefix + name, begin, rows, transposed}));
 }
 
-GraphValue ModelImporter::embed(const std::string &name, Value rows, double scale) {
+TensorHandle ModelImporter::embed(const std::string &name, Value rows, double scale) {
   Value table = weight(name);
   return wrap(
       EmbeddingOp::create(b, loc, activations(typeOf(table).getDimSize(1)), rows, table, b.getF64FloatAttr(scale)));
 }
 
-GraphValue ModelImporter::layer(int64_t index, const std::string &scope, GraphValue input, const LayerBody &body) {
+TensorHandle ModelImporter::layer(int64_t index, const std::string &scope, TensorHandle input, const LayerBody &body) {
   Value x = unwrap(input);
   OpBuilder::InsertPoint caller = b.saveInsertionPoint();
   Value callerPositions = positions;
@@ -208,7 +209,7 @@ GraphValue ModelImporter::layer(int64_t index, const std::string &scope, GraphVa
   return wrap(func::CallOp::create(b, loc, callee, arguments).getResult(0));
 }
 
-GraphValue ModelImporter::linear(GraphValue x, const std::string &name) {
+TensorHandle ModelImporter::linear(TensorHandle x, const std::string &name) {
   Value matrix = weight(name + ".weight");
   SmallVector<Value> biases;
   if (has(name + ".bias"))
@@ -217,31 +218,31 @@ GraphValue ModelImporter::linear(GraphValue x, const std::string &name) {
       LinearOp::create(b, loc, activations(typeOf(matrix).getDimSize(0)), unwrap(x), ValueRange{matrix}, biases));
 }
 
-GraphValue ModelImporter::rmsNorm(GraphValue input, const std::string &name, double eps) {
+TensorHandle ModelImporter::rmsNorm(TensorHandle input, const std::string &name, double eps) {
   Value x = unwrap(input);
   return wrap(RmsNormOp::create(b, loc, x.getType(), x, weight(name + ".weight"),
                                 b.getF64FloatAttr(eps ? eps : config().normEps),
                                 b.getF64FloatAttr(config().normWeightOffset)));
 }
 
-GraphValue ModelImporter::layerNorm(GraphValue input, const std::string &name) {
+TensorHandle ModelImporter::layerNorm(TensorHandle input, const std::string &name) {
   Value x = unwrap(input);
   Value scale = weight(name + ".weight");
   Value bias = has(name + ".bias") ? weight(name + ".bias") : Value();
   return wrap(LayerNormOp::create(b, loc, x.getType(), x, scale, bias, b.getF64FloatAttr(config().normEps)));
 }
 
-GraphValue ModelImporter::add(GraphValue a, GraphValue c) {
+TensorHandle ModelImporter::add(TensorHandle a, TensorHandle c) {
   return wrap(arith::AddFOp::create(b, loc, unwrap(a), unwrap(c)));
 }
 
-GraphValue ModelImporter::glu(GraphValue gate, GraphValue up) {
+TensorHandle ModelImporter::glu(TensorHandle gate, TensorHandle up) {
   auto kind = static_cast<ActivationKind>(config().activation);
   return wrap(GluOp::create(b, loc, unwrap(gate).getType(), unwrap(gate), unwrap(up),
                             ActivationKindAttr::get(b.getContext(), kind)));
 }
 
-GraphValue ModelImporter::columns(GraphValue input, int64_t begin, int64_t end) {
+TensorHandle ModelImporter::columns(TensorHandle input, int64_t begin, int64_t end) {
   Value x = unwrap(input);
   SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, x);
   SmallVector<OpFoldResult> offsets(sizes.size(), b.getIndexAttr(0)), strides(sizes.size(), b.getIndexAttr(1));
@@ -250,7 +251,7 @@ GraphValue ModelImporter::columns(GraphValue input, int64_t begin, int64_t end) 
   return wrap(tensor::ExtractSliceOp::create(b, loc, activations(end - begin), x, offsets, sizes, strides));
 }
 
-GraphValue ModelImporter::splitHeads(GraphValue input, int64_t heads) {
+TensorHandle ModelImporter::splitHeads(TensorHandle input, int64_t heads) {
   Value x = unwrap(input);
   int64_t headDim = typeOf(x).getDimSize(2) / heads;
   SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, x);
@@ -262,7 +263,7 @@ GraphValue ModelImporter::splitHeads(GraphValue input, int64_t heads) {
   return wrap(linalg::TransposeOp::create(b, loc, expanded, init, ArrayRef<int64_t>{0, 2, 1, 3}).getResult()[0]);
 }
 
-GraphValue ModelImporter::mergeHeads(GraphValue input) {
+TensorHandle ModelImporter::mergeHeads(TensorHandle input) {
   Value x = unwrap(input);
   SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, x);
   Value init = tensor::EmptyOp::create(b, loc, {sizes[0], sizes[2], sizes[1], sizes[3]}, b.getF32Type());
@@ -272,7 +273,7 @@ GraphValue ModelImporter::mergeHeads(GraphValue input) {
                                               rows, groups));
 }
 
-GraphValue ModelImporter::rope(GraphValue input, int64_t offset) {
+TensorHandle ModelImporter::rope(TensorHandle input, int64_t offset) {
   Value x = unwrap(input);
   int64_t table = config().layerRope[layerIndex];
   float factor = 1.0f;
@@ -282,7 +283,7 @@ GraphValue ModelImporter::rope(GraphValue input, int64_t offset) {
   return wrap(RopeOp::create(b, loc, x.getType(), x, positions, Value(), attr, b.getI64IntegerAttr(offset)));
 }
 
-GraphValue ModelImporter::attention(GraphValue query, GraphValue k, GraphValue v) {
+TensorHandle ModelImporter::attention(TensorHandle query, TensorHandle k, TensorHandle v) {
   Value q = unwrap(query);
   double scale = config().attentionScale ? config().attentionScale : 1.0 / std::sqrt(double(typeOf(q).getDimSize(3)));
   if (config().scaleByLayer)
@@ -292,9 +293,9 @@ GraphValue ModelImporter::attention(GraphValue query, GraphValue k, GraphValue v
                                   b.getF64FloatAttr(scale), b.getF64FloatAttr(config().attentionSoftcap)));
 }
 
-GraphValue ModelImporter::latentAttention(GraphValue query, GraphValue latent, GraphValue keyRope,
-                                          const std::vector<GraphValue> &keyUps,
-                                          const std::vector<GraphValue> &valueUps) {
+TensorHandle ModelImporter::latentAttention(TensorHandle query, TensorHandle latent, TensorHandle keyRope,
+                                            const std::vector<TensorHandle> &keyUps,
+                                            const std::vector<TensorHandle> &valueUps) {
   Value q = unwrap(query);
   SmallVector<Value> ups = unwrap(valueUps);
   auto mask = MaskAttr::get(b.getContext(), true, config().layerWindow[layerIndex]);
@@ -304,7 +305,7 @@ GraphValue ModelImporter::latentAttention(GraphValue query, GraphValue latent, G
                                         LatentFormAttr::get(b.getContext(), LatentForm::Materialised)));
 }
 
-GraphValue ModelImporter::moe(GraphValue input) {
+TensorHandle ModelImporter::moe(TensorHandle input) {
   Value x = unwrap(input);
   const ExpertNames &names = config().family->experts;
   std::string router = std::string(names.block) + "gate";
@@ -328,7 +329,7 @@ GraphValue ModelImporter::moe(GraphValue input) {
                             ActivationKindAttr::get(b.getContext(), kind)));
 }
 
-void ModelImporter::finish(GraphValue x, const std::string &head) {
+void ModelImporter::finish(TensorHandle x, const std::string &head) {
   Value matrix = weight(head);
   Value logits =
       LinearOp::create(b, loc, activations(typeOf(matrix).getDimSize(0)), unwrap(x), ValueRange{matrix}, ValueRange{});
