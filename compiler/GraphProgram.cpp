@@ -158,7 +158,7 @@ std::unique_ptr<Program> OnnxProgram::takeRaised(ModuleOp raised, StringRef bloc
     return nullptr;
   }
   model.config.architecture = "onnx";
-  if (Status read = readConfigBesideGraph(folderOf(options.model), model.config); !read) {
+  if (Status read = readConfigBesideGraph(folderOf(options.model), model.config); !read.isOk()) {
     error = read.message();
     return nullptr;
   }

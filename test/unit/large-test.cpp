@@ -145,7 +145,7 @@ TEST(Large, outputsOfIo) {
   ASSERT_EQ(runIo(in, shortOut), 0);
   SafetensorsFile longFile, shortFile;
   ASSERT_TRUE(longFile.open(out).isOk() && shortFile.open(shortOut).isOk());
-  const TensorView *whole = longFile.find("logits"), *part = shortFile.find("logits");
+  const StoredTensor *whole = longFile.find("logits"), *part = shortFile.find("logits");
   ASSERT_EQ(whole->shape, (std::vector<int64_t>{1, columns, vocabSize}));
   EXPECT_EQ(memcmp(whole->data + whole->size - part->size, part->data, part->size), 0);
   for (const std::string &path : {in, out, shortOut})

@@ -81,7 +81,8 @@ TEST(Package, sidecarHoldsTheWeights) {
   Parts parts;
   Bytes package = makePackage(parts.metadata, parts.weights, /*sidecar=*/true), file = makeElf(package, {});
   std::unique_ptr<Package> opened;
-  expectError(open(file, package, opened), "package.weights: cannot be opened: No such file or directory (the weights of ");
+  expectError(open(file, package, opened),
+              "package.weights: cannot be opened: No such file or directory (the weights of ");
   Bytes sidecar = makeSidecar(package, parts.weights);
   writeFile("package.weights", sidecar);
   Status status = open(file, package, opened);

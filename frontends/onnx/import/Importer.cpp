@@ -23,7 +23,7 @@ public:
 
 private:
   bool fail(const Twine &what) {
-    error = errorIn(model.path, what.str()).message;
+    error = errorIn(model.path, what.str()).message();
     return false;
   }
   bool addArguments(ValueScope &scope);
