@@ -6,7 +6,7 @@
 #include "compiler/Program.h"
 #include "compiler/codegen/KernelTarget.h"
 #include "dialect/HeddleDialect.h"
-#include "frontends/families/ModelBuilder.h"
+#include "frontends/import/ImportModel.h"
 #include "frontends/read/ReadModel.h"
 #include "frontends/tokenizer/TokenizerReader.h"
 #include "runtime/model/ModelAbi.h"

@@ -3,7 +3,7 @@
 // The checks that all readers share. A config that passes is one that a family can compute with, without asking again.
 #include "frontends/ModelConfig.h"
 #include "bytes/Status.h"
-#include "frontends/Architectures.h"
+#include "frontends/Family.h"
 
 #include <algorithm>
 #include <cmath>
@@ -16,40 +16,40 @@ namespace {
 // What a key is called where, and the range of an integer one. The upper limits bound memory and keep products of two
 // sizes within 64 bits; the largest published models stay far below them.
 struct Field {
-  const char *name, *gguf, *gpt2;
+  const char *name, *gguf;
   int64_t ModelConfig::*member;
   int64_t low, high;
 };
 constexpr Field fields[] = {
-    {"num_hidden_layers", "block_count", "n_layer", &ModelConfig::numHiddenLayers, 1, 4096},
-    {"hidden_size", "embedding_length", "n_embd", &ModelConfig::hiddenSize, 1, 1 << 20},
-    {"num_attention_heads", "attention.head_count", "n_head", &ModelConfig::numHeads, 1, 1 << 16},
-    {"num_key_value_heads", "attention.head_count_kv", "n_head", &ModelConfig::numKvHeads, 1, 1 << 16},
-    {"head_dim", "attention.key_length", "n_embd", &ModelConfig::headDim, 1, 1 << 16},
-    {"intermediate_size", "feed_forward_length", "n_inner", &ModelConfig::intermediateSize, 1, 1 << 24},
-    {"vocab_size", "vocab_size", "vocab_size", &ModelConfig::vocabSize, 1, 1 << 24},
-    {"max_position_embeddings", "context_length", "n_positions", &ModelConfig::contextLength, 1, 1 << 30},
-    {"rms_norm_eps", "attention.layer_norm_rms_epsilon", "layer_norm_epsilon", nullptr, 0, 0},
-    {"rope_theta", "rope.freq_base", nullptr, nullptr, 0, 0},
-    {"partial_rotary_factor", "rope.dimension_count", nullptr, nullptr, 0, 0},
-    {"rope_scaling", "rope.scaling", nullptr, nullptr, 0, 0},
-    {"factor", "factor", nullptr, nullptr, 0, 0},
-    {"sliding_window", "attention.sliding_window", nullptr, nullptr, 0, 0},
-    {"num_local_experts", "expert_count", nullptr, nullptr, 0, 0},
-    {"num_experts_per_tok", "expert_used_count", nullptr, nullptr, 0, 0},
-    {"moe_intermediate_size", "expert_feed_forward_length", nullptr, nullptr, 0, 0},
-    {"attn_logit_softcapping", "attn_logit_softcapping", nullptr, nullptr, 0, 0},
-    {"final_logit_softcapping", "final_logit_softcapping", nullptr, nullptr, 0, 0},
-    {"query_pre_attn_scalar", "attention.scale", nullptr, nullptr, 0, 0},
-    {"n_group", "expert_group_count", nullptr, nullptr, 0, 0},
-    {"topk_group", "expert_group_used_count", nullptr, nullptr, 0, 0},
-    {"routed_scaling_factor", "expert_weights_scale", nullptr, nullptr, 0, 0},
-    {"n_shared_experts", "expert_shared_count", nullptr, nullptr, 0, 0},
-    {"kv_lora_rank", "attention.kv_lora_rank", nullptr, nullptr, 0, 0},
-    {"q_lora_rank", "attention.q_lora_rank", nullptr, nullptr, 0, 0},
-    {"qk_nope_head_dim", "attention.key_length_mla", nullptr, nullptr, 0, 0},
-    {"qk_rope_head_dim", "rope.dimension_count", nullptr, nullptr, 0, 0},
-    {"v_head_dim", "attention.value_length_mla", nullptr, nullptr, 0, 0},
+    {"num_hidden_layers", "block_count", &ModelConfig::numHiddenLayers, 1, 4096},
+    {"hidden_size", "embedding_length", &ModelConfig::hiddenSize, 1, 1 << 20},
+    {"num_attention_heads", "attention.head_count", &ModelConfig::numHeads, 1, 1 << 16},
+    {"num_key_value_heads", "attention.head_count_kv", &ModelConfig::numKvHeads, 1, 1 << 16},
+    {"head_dim", "attention.key_length", &ModelConfig::headDim, 1, 1 << 16},
+    {"intermediate_size", "feed_forward_length", &ModelConfig::intermediateSize, 1, 1 << 24},
+    {"vocab_size", "vocab_size", &ModelConfig::vocabSize, 1, 1 << 24},
+    {"max_position_embeddings", "context_length", &ModelConfig::contextLength, 1, 1 << 30},
+    {"rms_norm_eps", "attention.layer_norm_rms_epsilon", nullptr, 0, 0},
+    {"rope_theta", "rope.freq_base", nullptr, 0, 0},
+    {"partial_rotary_factor", "rope.dimension_count", nullptr, 0, 0},
+    {"rope_scaling", "rope.scaling", nullptr, 0, 0},
+    {"factor", "factor", nullptr, 0, 0},
+    {"sliding_window", "attention.sliding_window", nullptr, 0, 0},
+    {"num_local_experts", "expert_count", nullptr, 0, 0},
+    {"num_experts_per_tok", "expert_used_count", nullptr, 0, 0},
+    {"moe_intermediate_size", "expert_feed_forward_length", nullptr, 0, 0},
+    {"attn_logit_softcapping", "attn_logit_softcapping", nullptr, 0, 0},
+    {"final_logit_softcapping", "final_logit_softcapping", nullptr, 0, 0},
+    {"query_pre_attn_scalar", "attention.scale", nullptr, 0, 0},
+    {"n_group", "expert_group_count", nullptr, 0, 0},
+    {"topk_group", "expert_group_used_count", nullptr, 0, 0},
+    {"routed_scaling_factor", "expert_weights_scale", nullptr, 0, 0},
+    {"n_shared_experts", "expert_shared_count", nullptr, 0, 0},
+    {"kv_lora_rank", "attention.kv_lora_rank", nullptr, 0, 0},
+    {"q_lora_rank", "attention.q_lora_rank", nullptr, 0, 0},
+    {"qk_nope_head_dim", "attention.key_length_mla", nullptr, 0, 0},
+    {"qk_rope_head_dim", "rope.dimension_count", nullptr, 0, 0},
+    {"v_head_dim", "attention.value_length_mla", nullptr, 0, 0},
 };
 constexpr int64_t maxExperts = 1 << 12;
 // Of a row of queries: num_attention_heads by head_dim.
@@ -273,7 +273,7 @@ Status ConfigChecker::check() {
 class TensorChecker {
 public:
   explicit TensorChecker(const Model &model) : config(model.config), checkpoint(model.checkpoint) {}
-  Status check(const Architecture &architecture);
+  Status check();
 
 private:
   Status checkTensor(const TensorRule &rule, int64_t layer, int64_t expert);
@@ -317,7 +317,7 @@ Status TensorChecker::checkTensor(const TensorRule &rule, int64_t layer, int64_t
 // A tied model may repeat its embeddings as lm_head; two different ones contradict the flag.
 Status TensorChecker::checkTied() {
   const TensorInfo *head = checkpoint.find("lm_head.weight");
-  const char *name = config.architecture == "gpt2" ? "transformer.wte.weight" : "model.embed_tokens.weight";
+  const char *name = config.family->embedding;
   const TensorInfo *embedding = checkpoint.find(name);
   if (!config.tieWordEmbeddings || !head || !embedding)
     return Status();
@@ -328,26 +328,25 @@ Status TensorChecker::checkTied() {
              : Status(fail(*head, "tie_word_embeddings is true, but lm_head.weight differs from " + std::string(name)));
 }
 
-Status TensorChecker::check(const Architecture &architecture) {
-  Status checked = forEachTensor(architecture, config, [&](const TensorRule &rule, int64_t layer, int64_t expert) {
-    return checkTensor(rule, layer, expert);
-  });
+Status TensorChecker::check() {
+  Status checked = forEachTensor(
+      config, [&](const TensorRule &rule, int64_t layer, int64_t expert) { return checkTensor(rule, layer, expert); });
   return checked.isOk() ? checkTied() : checked;
 }
 
 } // namespace
 
 std::string fieldName(const ModelConfig &config, std::string_view name) {
-  const Architecture *architecture = findArchitecture(config.architecture);
-  for (const Field &field : fields) {
-    if (name != field.name)
-      continue;
-    bool isLayerNorm = config.architecture == "gpt2" && name == "rms_norm_eps";
-    if (config.source == "gguf" && architecture)
-      return std::string(architecture->gguf) + "." + (isLayerNorm ? "attention.layer_norm_epsilon" : field.gguf);
-    if (config.architecture == "gpt2" && field.gpt2)
-      return field.gpt2;
-  }
+  if (!config.family)
+    return std::string(name);
+  bool isGguf = config.source == "gguf";
+  std::string prefix = isGguf ? std::string(config.family->gguf) + "." : "";
+  for (const KeyName &key : config.family->keyNames)
+    if (const char *own = isGguf ? key.gguf : key.huggingFace; own && name == key.name)
+      return prefix + own;
+  for (const Field &field : fields)
+    if (isGguf && name == field.name)
+      return prefix + field.gguf;
   return std::string(name);
 }
 
@@ -384,9 +383,8 @@ Status validateGeneration(const ModelConfig &config, const std::string &file) {
 
 Status validate(const Model &model, const std::string &file) {
   HEDDLE_RETURN_IF_ERROR(ConfigChecker(model.config, file).check());
-  const Architecture *architecture = findArchitecture(model.config.architecture);
-  assert(architecture && "readers refuse unknown architectures");
-  return TensorChecker(model).check(*architecture);
+  assert(model.config.family && "readers refuse unknown architectures");
+  return TensorChecker(model).check();
 }
 
 } // namespace heddle

@@ -11,6 +11,7 @@
 
 namespace heddle {
 
+struct Family;
 struct OnnxModel;
 
 enum class Activation : uint8_t { Silu, Gelu, GeluTanh, Relu, QuickGelu, Tanh };
@@ -66,8 +67,9 @@ struct LatentConfig {
 };
 
 struct ModelConfig {
-  std::string architecture; // Hugging Face's model_type: "llama", "qwen2", "gemma3_text", "gpt2", …
-  std::string source;       // "gguf" | "huggingface"
+  const Family *family = nullptr; // its row; null for a graph, which has none
+  std::string architecture;       // Hugging Face's model_type: "llama", "qwen2", "gemma3_text", "gpt2", …
+  std::string source;             // "gguf" | "huggingface"
   std::string name;
   int64_t vocabSize = 0, hiddenSize = 0, intermediateSize = 0;
   int64_t numHiddenLayers = 0, numHeads = 0, numKvHeads = 0;
@@ -116,8 +118,7 @@ Status validate(const Model &model, const std::string &file);
 // The part of the second step that generation_config.json can spoil: token ids and sampling defaults.
 Status validateGeneration(const ModelConfig &config, const std::string &file);
 
-// What `name`, a Hugging Face key, is called in the file that the config was read from: "llama.block_count", "n_layer",
-// …
+// What `name`, a Hugging Face key, is called in the file that the config was read from: "llama.block_count", "n_layer", …
 std::string fieldName(const ModelConfig &config, std::string_view name);
 
 } // namespace heddle

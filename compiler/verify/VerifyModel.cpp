@@ -13,7 +13,7 @@
 #include "compiler/verify/TensorBytes.h"
 #include "compiler/verify/VerifyPlan.h"
 #include "dialect/Entries.h"
-#include "frontends/families/ModelBuilder.h"
+#include "frontends/import/ImportModel.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/ScopeExit.h"

@@ -1,15 +1,201 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// DeepSeek V2 (arXiv:2405.04434) and V3 (arXiv:2412.19437): keys and values from a low-rank latent that all heads share, a
-// rotary key beside it, queries from a latent of their own or projected at once; the first layers dense, the others a
-// mixture of experts, chosen by groups, with experts that every token passes.
+// DeepSeek V2 (arXiv:2405.04434) and V3 (arXiv:2412.19437): keys and values from a low-rank latent that all heads share, a rotary key beside
+// it, queries from a latent of their own or projected at once; the first layers dense, the others a mixture of experts, chosen by groups,
+// with experts that every token passes. GGUF calls both deepseek2, and its files say all of what differs: they hold the up-projections of
+// keys and values either in one tensor, attn_kv_b, as Hugging Face does, or apart, attn_k_b (heads, kv_lora_rank, nope) and attn_v_b
+// (heads, v, kv_lora_rank), and then describe the cached latent as the one KV head.
 
+#include "bytes/Text.h"
+#include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
+#include "frontends/gguf/GgufModel.h"
+#include "frontends/huggingface/Config.h"
 
-using namespace mlir;
-using namespace heddle;
+#include <algorithm>
+#include <cmath>
 
-static Value queries(ModelBuilder &b, Value x) {
+namespace heddle {
+
+static constexpr TensorRule latentAttentionRules[] = {
+    {"model.layers.#.input_layernorm.weight", "blk.#.attn_norm.weight", ConfigDim::Hidden},
+    {"model.layers.#.self_attn.q_proj.weight", "blk.#.attn_q.weight", ConfigDim::Queries, ConfigDim::Hidden,
+     When::NoQueryLora},
+    {"model.layers.#.self_attn.q_a_proj.weight", "blk.#.attn_q_a.weight", ConfigDim::QueryRank, ConfigDim::Hidden,
+     When::QueryLora},
+    {"model.layers.#.self_attn.q_a_proj.bias", "blk.#.attn_q_a.bias", ConfigDim::QueryRank, ConfigDim::None,
+     When::QueryLoraBias},
+    {"model.layers.#.self_attn.q_a_layernorm.weight", "blk.#.attn_q_a_norm.weight", ConfigDim::QueryRank,
+     ConfigDim::None, When::QueryLora},
+    {"model.layers.#.self_attn.q_b_proj.weight", "blk.#.attn_q_b.weight", ConfigDim::Queries, ConfigDim::QueryRank,
+     When::QueryLora},
+    {"model.layers.#.self_attn.kv_a_proj_with_mqa.weight", "blk.#.attn_kv_a_mqa.weight", ConfigDim::LatentAndRope,
+     ConfigDim::Hidden},
+    {"model.layers.#.self_attn.kv_a_proj_with_mqa.bias", "blk.#.attn_kv_a_mqa.bias", ConfigDim::LatentAndRope,
+     ConfigDim::None, When::AttentionBias},
+    {"model.layers.#.self_attn.kv_a_layernorm.weight", "blk.#.attn_kv_a_norm.weight", ConfigDim::LatentRank},
+    {"model.layers.#.self_attn.kv_b_proj.weight", "blk.#.attn_kv_b.weight", ConfigDim::LatentUps, ConfigDim::LatentRank,
+     When::WholeUps},
+    {"model.layers.#.self_attn.k_b_proj.weight", "blk.#.attn_k_b.weight", ConfigDim::LatentKeyUps, ConfigDim::NopeDim,
+     When::SplitUps},
+    {"model.layers.#.self_attn.v_b_proj.weight", "blk.#.attn_v_b.weight", ConfigDim::LatentOutput,
+     ConfigDim::LatentRank, When::SplitUps},
+    {"model.layers.#.self_attn.o_proj.weight", "blk.#.attn_output.weight", ConfigDim::Hidden, ConfigDim::LatentOutput},
+    {"model.layers.#.self_attn.o_proj.bias", "blk.#.attn_output.bias", ConfigDim::Hidden, ConfigDim::None,
+     When::OutputBias},
+};
+
+static constexpr TensorRule sharedExpertRules[] = {
+    {"model.layers.#.mlp.gate.e_score_correction_bias", "blk.#.exp_probs_b.bias", ConfigDim::Experts, ConfigDim::None,
+     When::Correction},
+    {"model.layers.#.mlp.shared_experts.gate_proj.weight", "blk.#.ffn_gate_shexp.weight", ConfigDim::SharedIntermediate,
+     ConfigDim::Hidden, When::Shared},
+    {"model.layers.#.mlp.shared_experts.up_proj.weight", "blk.#.ffn_up_shexp.weight", ConfigDim::SharedIntermediate,
+     ConfigDim::Hidden, When::Shared},
+    {"model.layers.#.mlp.shared_experts.down_proj.weight", "blk.#.ffn_down_shexp.weight", ConfigDim::Hidden,
+     ConfigDim::SharedIntermediate, When::Shared},
+    {"model.layers.#.mlp.shared_experts.gate_proj.bias", "blk.#.ffn_gate_shexp.bias", ConfigDim::SharedIntermediate,
+     ConfigDim::None, When::SharedBias},
+    {"model.layers.#.mlp.shared_experts.up_proj.bias", "blk.#.ffn_up_shexp.bias", ConfigDim::SharedIntermediate,
+     ConfigDim::None, When::SharedBias},
+    {"model.layers.#.mlp.shared_experts.down_proj.bias", "blk.#.ffn_down_shexp.bias", ConfigDim::Hidden,
+     ConfigDim::None, When::SharedBias},
+};
+
+// A key with one supported value says nothing new; any other would change results.
+static void expectWord(JsonObject &object, const char *key, const std::string &expected) {
+  std::string value = object.string(key).value_or(expected);
+  if (value != expected)
+    object.fail(key, "is '" + printable(value, 64) + "', which is not supported; expected '" + expected + "'");
+}
+
+static void readSizes(JsonObject &object, ModelConfig &config) {
+  config.intermediateSize = readSize(object, config, "intermediate_size");
+  config.normEps = object.number("rms_norm_eps").value_or(config.family->defaults.normEps);
+  LatentConfig &latent = config.latent;
+  latent.enabled = true;
+  latent.kvLoraRank = object.integer("kv_lora_rank").value_or(512);
+  latent.qLoraRank = object.isNull("q_lora_rank") ? 0 : object.integer("q_lora_rank").value_or(1536);
+  if (object.has("q_lora_rank") && latent.qLoraRank == 0)
+    object.fail("q_lora_rank", "is 0, expected a positive number or null");
+  latent.qkNopeHeadDim = object.integer("qk_nope_head_dim").value_or(128);
+  latent.qkRopeHeadDim = object.integer("qk_rope_head_dim").value_or(64);
+  latent.vHeadDim = object.integer("v_head_dim").value_or(128);
+  latent.normEps = 1e-6; // the reference's norms of latents do not take rms_norm_eps
+  if (latent.qkNopeHeadDim <= 1 << 16 && latent.qkRopeHeadDim <= 1 << 16)
+    config.headDim = latent.qkNopeHeadDim + latent.qkRopeHeadDim;
+  config.numKvHeads = object.integer("num_key_value_heads").value_or(config.numHeads);
+  if (config.numKvHeads != config.numHeads)
+    object.fail("num_key_value_heads", "is " + std::to_string(config.numKvHeads) + ", expected num_attention_heads (" +
+                                           std::to_string(config.numHeads) +
+                                           "): every head has its own up-projections");
+}
+
+static void readExperts(JsonObject &object, ModelConfig &config, bool v3) {
+  MoeConfig &moe = config.moe;
+  moe.numExperts = object.isNull("n_routed_experts") ? 0 : object.integer("n_routed_experts").value_or(v3 ? 256 : 64);
+  if (moe.numExperts < 0)
+    object.fail("n_routed_experts", "is negative (" + std::to_string(moe.numExperts) + ")");
+  if (int64_t frequency = object.integer("moe_layer_freq").value_or(1); frequency != 1)
+    object.fail("moe_layer_freq", "is " + std::to_string(frequency) + ", which is not supported; expected 1");
+  int64_t firstSparse = object.integer("first_k_dense_replace").value_or(v3 ? 3 : 0);
+  for (int64_t layer = std::max<int64_t>(0, firstSparse); moe.numExperts > 0 && layer < config.numHiddenLayers; ++layer)
+    moe.layerIsMoe[layer] = true;
+  moe.intermediateSize = object.integer("moe_intermediate_size").value_or(v3 ? 2048 : 1407);
+  moe.expertsPerToken = object.integer("num_experts_per_tok").value_or(v3 ? 8 : 0);
+  int64_t shared = object.isNull("n_shared_experts") ? 0 : object.integer("n_shared_experts").value_or(v3 ? 1 : 2);
+  if (shared < 0 || shared > 1 << 12 || moe.intermediateSize > 1 << 24)
+    object.fail("n_shared_experts", "is " + std::to_string(shared) + ", expected 0 to 4096");
+  else
+    moe.sharedIntermediateSize = shared * moe.intermediateSize;
+  moe.routedScale = object.number("routed_scaling_factor").value_or(v3 ? 2.5 : 1.0);
+  moe.sigmoidScores = moe.hasCorrection = v3;
+  expectWord(object, "scoring_func", v3 ? "sigmoid" : "softmax");
+  moe.normTopkProb = object.boolean("norm_topk_prob").value_or(v3);
+  if (!v3 && moe.normTopkProb)
+    object.fail("norm_topk_prob", "is true, which is not supported for deepseek_v2");
+  std::string method = object.string("topk_method").value_or(v3 ? "noaux_tc" : "greedy");
+  bool isGrouped = v3 || method == "group_limited_greedy";
+  if (!v3 && !isGrouped && method != "greedy")
+    object.fail("topk_method",
+                "is '" + printable(method, 64) + "', which is not supported; known: greedy, group_limited_greedy");
+  if (v3)
+    expectWord(object, "topk_method", "noaux_tc");
+  if (isGrouped) {
+    moe.numGroups = object.integer("n_group").value_or(v3 ? 8 : 1);
+    moe.topGroups = object.integer("topk_group").value_or(v3 ? 4 : 1);
+  }
+}
+
+// Of config.ropes[0].
+static void setScoreScale(ModelConfig &config) {
+  config.attentionScale = config.ropes[0].scoreFactor() / std::sqrt(static_cast<double>(config.headDim));
+}
+
+static void readV2(JsonObject &object, ModelConfig &config) {
+  readExperts(object, config, /*v3=*/false);
+  if (config.ropes.empty())
+    return;
+  config.ropes[0].interleaved = true;
+  setScoreScale(config);
+}
+
+static void readV3(JsonObject &object, ModelConfig &config) {
+  readExperts(object, config, /*v3=*/true);
+  if (config.ropes.empty())
+    return;
+  config.ropes[0].interleaved = object.boolean("rope_interleave").value_or(true);
+  setScoreScale(config);
+}
+
+static void readGgufSizes(GgufKeys &keys, ModelConfig &config) {
+  LatentConfig &latent = config.latent;
+  latent.enabled = true;
+  latent.splitUps = keys.source().tensors().find("blk.0.attn_k_b.weight") != nullptr;
+  latent.kvLoraRank = keys.integer("attention.kv_lora_rank");
+  latent.qLoraRank = keys.integer("attention.q_lora_rank", 0);
+  latent.qkRopeHeadDim = keys.integer("rope.dimension_count");
+  const char *keyLength = keys.has("attention.key_length_mla") ? "attention.key_length_mla" : "attention.key_length";
+  const char *valueLength =
+      keys.has("attention.value_length_mla") ? "attention.value_length_mla" : "attention.value_length";
+  config.headDim = keys.integer(keyLength);
+  latent.vHeadDim = keys.integer(valueLength);
+  if (config.headDim <= latent.qkRopeHeadDim || config.headDim > 1 << 16 || latent.qkRopeHeadDim < 1)
+    return keys.fail(keys.full(keyLength) + " (" + std::to_string(config.headDim) + ") must be more than " +
+                     keys.full("rope.dimension_count") + " (" + std::to_string(latent.qkRopeHeadDim) +
+                     "), at most 65536");
+  latent.qkNopeHeadDim = config.headDim - latent.qkRopeHeadDim;
+  latent.normEps = config.normEps;
+  config.numKvHeads = config.numHeads;
+}
+
+static void readGgufExperts(GgufKeys &keys, ModelConfig &config) {
+  MoeConfig &moe = config.moe;
+  int64_t gating = keys.integer("expert_gating_func", 1);
+  if (gating != 1 && gating != 2)
+    keys.fail(keys.full("expert_gating_func") + " is " + std::to_string(gating) +
+              ", expected 1 (softmax) or 2 (sigmoid)");
+  moe.sigmoidScores = gating == 2;
+  moe.normTopkProb = keys.boolean("expert_weights_norm", false);
+  moe.routedScale = keys.number("expert_weights_scale", 1.0);
+  moe.numGroups = keys.integer("expert_group_count", 1);
+  moe.topGroups = keys.integer("expert_group_used_count", moe.numGroups);
+  int64_t shared = keys.integer("expert_shared_count", 0);
+  if (shared < 0 || shared > 1 << 12)
+    keys.fail(keys.full("expert_shared_count") + " is " + std::to_string(shared) + ", expected 0 to 4096");
+  else
+    moe.sharedIntermediateSize = shared * moe.intermediateSize;
+  for (int64_t layer = 0; layer < config.numHiddenLayers; ++layer)
+    moe.hasCorrection |= keys.source().tensors().find("blk." + std::to_string(layer) + ".exp_probs_b.bias") != nullptr;
+}
+
+static void readGgufRest(GgufKeys &keys, ModelConfig &config) {
+  if (config.moe.numExperts > 0)
+    readGgufExperts(keys, config);
+  setScoreScale(config);
+}
+
+static TensorHandle queries(ModelBuilder &b, TensorHandle x) {
   const LatentConfig &latent = b.config().latent;
   if (latent.qLoraRank)
     return b.linear(b.rmsNorm(b.linear(x, "self_attn.q_a_proj"), "self_attn.q_a_layernorm", latent.normEps),
@@ -19,7 +205,7 @@ static Value queries(ModelBuilder &b, Value x) {
 
 // Each head's rows of kv_b_proj, (heads, nope + v, kv_lora_rank), or of the two tensors that hold keys' and values' apart,
 // keys' transposed.
-static void upProjections(ModelBuilder &b, SmallVectorImpl<Value> &keyUps, SmallVectorImpl<Value> &valueUps) {
+static void upProjections(ModelBuilder &b, std::vector<TensorHandle> &keyUps, std::vector<TensorHandle> &valueUps) {
   const LatentConfig &latent = b.config().latent;
   int64_t rank = latent.kvLoraRank, nope = latent.qkNopeHeadDim, v = latent.vHeadDim;
   for (int64_t head = 0; head < b.config().numHeads; ++head) {
@@ -33,37 +219,63 @@ static void upProjections(ModelBuilder &b, SmallVectorImpl<Value> &keyUps, Small
   }
 }
 
-static Value attentionBlock(ModelBuilder &b, Value x) {
+static TensorHandle attentionBlock(ModelBuilder &b, TensorHandle x) {
   const ModelConfig &c = b.config();
   int64_t rank = c.latent.kvLoraRank, rope = c.latent.qkRopeHeadDim;
-  Value q = b.rope(b.splitHeads(queries(b, x), c.numHeads), c.latent.qkNopeHeadDim);
-  Value kv = b.linear(x, "self_attn.kv_a_proj_with_mqa");
-  Value latent = b.rmsNorm(b.columns(kv, 0, rank), "self_attn.kv_a_layernorm", c.latent.normEps);
-  Value keyRope = b.rope(b.splitHeads(b.columns(kv, rank, rank + rope), 1));
-  SmallVector<Value> keyUps, valueUps;
+  TensorHandle q = b.rope(b.splitHeads(queries(b, x), c.numHeads), c.latent.qkNopeHeadDim);
+  TensorHandle kv = b.linear(x, "self_attn.kv_a_proj_with_mqa");
+  TensorHandle latent = b.rmsNorm(b.columns(kv, 0, rank), "self_attn.kv_a_layernorm", c.latent.normEps);
+  TensorHandle keyRope = b.rope(b.splitHeads(b.columns(kv, rank, rank + rope), 1));
+  std::vector<TensorHandle> keyUps, valueUps;
   upProjections(b, keyUps, valueUps);
-  Value attended = b.latentAttention(q, b.splitHeads(latent, 1), keyRope, keyUps, valueUps);
+  TensorHandle attended = b.latentAttention(q, b.splitHeads(latent, 1), keyRope, keyUps, valueUps);
   return b.linear(b.mergeHeads(attended), "self_attn.o_proj");
 }
 
-static Value dense(ModelBuilder &b, Value x, const std::string &scope) {
-  return b.linear(b.glu(b.linear(x, scope + ".gate_proj"), b.linear(x, scope + ".up_proj")), scope + ".down_proj");
-}
-
-static Value feedForward(ModelBuilder &b, int64_t layer, Value x) {
+static TensorHandle feedForward(ModelBuilder &b, int64_t layer, TensorHandle x) {
   const MoeConfig &moe = b.config().moe;
   if (!moe.layerIsMoe[layer])
-    return dense(b, x, "mlp");
-  Value routed = b.moe(x, "mlp.gate", "mlp.experts", "gate_proj", "up_proj", "down_proj");
-  return moe.sharedIntermediateSize ? b.add(routed, dense(b, x, "mlp.shared_experts")) : routed;
+    return gatedFeedForward(b, x);
+  TensorHandle routed = b.moe(x);
+  return moe.sharedIntermediateSize ? b.add(routed, gatedFeedForward(b, x, "mlp.shared_experts")) : routed;
 }
 
-void heddle::buildDeepSeek(ModelBuilder &b) {
-  Value x = b.embedTokens("model.embed_tokens.weight");
-  for (int64_t i = 0; i < b.config().numHiddenLayers; ++i)
-    x = b.layer(i, "model.layers." + std::to_string(i) + ".", x, [&](Value x) {
-      x = b.add(x, attentionBlock(b, b.rmsNorm(x, "input_layernorm")));
-      return b.add(x, feedForward(b, i, b.rmsNorm(x, "post_attention_layernorm")));
-    });
-  b.finish(b.rmsNorm(x, "model.norm"), b.config().tieWordEmbeddings ? "model.embed_tokens.weight" : "lm_head.weight");
+static void buildDeepSeek(ModelBuilder &b) {
+  buildDecoder(b, [&](int64_t layer, TensorHandle x) {
+    x = b.add(x, attentionBlock(b, b.rmsNorm(x, "input_layernorm")));
+    return b.add(x, feedForward(b, layer, b.rmsNorm(x, "post_attention_layernorm")));
+  });
 }
+
+static constexpr Family describeDeepSeek(const char *modelType) {
+  Family row;
+  row.modelType = modelType;
+  row.rules = {embeddingRules,   latentAttentionRules, feedForwardNormRules,
+               feedForwardRules, expertRules,          sharedExpertRules};
+  row.biases.attentionKey = true;
+  row.rope.interleavedInGguf = true;
+  row.readers.huggingFaceSizes = readSizes;
+  row.readers.ggufSizes = readGgufSizes;
+  row.readers.ggufRest = readGgufRest;
+  row.build = buildDeepSeek;
+  return row;
+}
+
+static constexpr Family describeV2() {
+  Family row = describeDeepSeek("deepseek_v2");
+  row.gguf = "deepseek2";
+  row.biases.mlpKey = true;
+  row.readers.huggingFaceRest = readV2;
+  return row;
+}
+const Family family::deepSeekV2 = describeV2();
+
+static constexpr Family describeV3() {
+  Family row = describeDeepSeek("deepseek_v3");
+  row.defaults.context = 4096;
+  row.readers.huggingFaceRest = readV3;
+  return row;
+}
+const Family family::deepSeekV3 = describeV3();
+
+} // namespace heddle

@@ -2,22 +2,15 @@
 
 #include "frontends/families/Families.h"
 
-using namespace heddle;
+namespace heddle {
 
-llvm::ArrayRef<Family> heddle::families() {
-  static const Family table[] = {
-      {"deepseek_v2", buildDeepSeek},
-      {"deepseek_v3", buildDeepSeek},
-      {"gemma2", buildGemma},
-      {"gemma3_text", buildGemma},
-      {"gpt2", buildGpt2},
-      {"llama", buildLlama},
-      {"mistral", buildLlama},
-      {"mixtral", buildLlama},
-      {"phi3", buildPhi3},
-      {"qwen2", buildLlama},
-      {"qwen3", buildLlama},
-      {"qwen3_moe", buildLlama},
+const FamilyList &families() {
+#define HEDDLE_FAMILY(name) &family::name,
+  static const FamilyList list = {
+#include "frontends/families/Families.def"
   };
-  return table;
+#undef HEDDLE_FAMILY
+  return list;
 }
+
+} // namespace heddle

@@ -1,18 +1,88 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Gemma 2 (arXiv:2408.00118) and Gemma 3 text (arXiv:2503.19786): norms before and after each block, scores and logits
-// softcapped (2), norms of query and key heads (3), windows and rotary embeddings that alternate by layer.
+// Gemma 2 (arXiv:2408.00118) and Gemma 3 text (arXiv:2503.19786): norms before and after each block, embeddings scaled by the root of their
+// width, scores and logits softcapped (2), norms of query and key heads (3), windows and rotary embeddings that alternate by layer.
 
+#include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
+#include "frontends/gguf/GgufModel.h"
+#include "frontends/huggingface/Config.h"
 
-using namespace mlir;
-using namespace heddle;
+#include <cmath>
 
-static Value attentionBlock(ModelBuilder &b, Value x) {
+namespace heddle {
+
+static constexpr TensorRule sandwichNormRules[] = {
+    {"model.layers.#.post_attention_layernorm.weight", "blk.#.post_attention_norm.weight", ConfigDim::Hidden},
+    {"model.layers.#.pre_feedforward_layernorm.weight", "blk.#.ffn_norm.weight", ConfigDim::Hidden},
+    {"model.layers.#.post_feedforward_layernorm.weight", "blk.#.post_ffw_norm.weight", ConfigDim::Hidden},
+};
+
+static void readScales(JsonObject &object, ModelConfig &config) {
+  config.embeddingScale = std::sqrt(static_cast<double>(config.hiddenSize));
+  double scalar = object.number("query_pre_attn_scalar").value_or(256.0);
+  if (!(scalar > 0.0) || !std::isfinite(scalar))
+    object.fail("query_pre_attn_scalar", "is " + std::to_string(scalar) + ", expected a positive number");
+  else
+    config.attentionScale = 1.0 / std::sqrt(scalar);
+  // Absent means the class default, null means none.
+  auto softcap = [&](const char *key, double fallback) {
+    return object.isNull(key) ? 0.0 : object.number(key).value_or(fallback);
+  };
+  const ConfigDefaults &defaults = config.family->defaults;
+  if (config.family == &family::gemma2) // the reference's gemma3 has the key and does not apply it
+    config.attentionSoftcap = softcap("attn_logit_softcapping", defaults.attentionSoftcap);
+  config.finalSoftcap = softcap("final_logit_softcapping", defaults.finalSoftcap);
+}
+
+// The largest model of a generation scales scores by hidden_size / num_heads instead of head_dim, and the format has no key for it: it is
+// told by its depth.
+static void readGgufScales(GgufKeys &keys, ModelConfig &config, int64_t largestDepth) {
+  config.embeddingScale = std::sqrt(static_cast<double>(config.hiddenSize));
+  if (config.numHiddenLayers == largestDepth && !keys.has("attention.scale"))
+    config.attentionScale =
+        1.0 / std::sqrt(static_cast<double>(config.hiddenSize) / static_cast<double>(config.numHeads));
+}
+
+static void readGgufGemma2(GgufKeys &keys, ModelConfig &config) {
+  readGgufScales(keys, config, 46);
+}
+
+// Layers with a window rotate by an embedding of their own.
+static void alternateRopes(ModelConfig &config) {
+  for (size_t layer = 0; layer < config.layerRope.size(); ++layer)
+    config.layerRope[layer] = config.layerWindow[layer] > 0;
+}
+
+static void readGgufGemma3(GgufKeys &keys, ModelConfig &config) {
+  readGgufScales(keys, config, 62);
+  RopeConfig local; // never scaled
+  local.theta = keys.number("rope.freq_base_swa", 10000.0);
+  local.rotaryDim = config.ropes[0].rotaryDim;
+  config.ropes.push_back(local);
+  alternateRopes(config);
+}
+
+// Either one object per type of layer, or, in the older dialect, one of which layers with a window take nothing but a base of their own.
+static void readGemma3Ropes(JsonObject &object, ModelConfig &config) {
+  double theta = object.number("rope_theta").value_or(config.family->defaults.ropeTheta);
+  double localTheta = object.number("rope_local_base_freq").value_or(10000.0);
+  JsonObject rope = object.object(object.has("rope_parameters") ? "rope_parameters" : "rope_scaling");
+  bool perType = rope.has("full_attention") || rope.has("sliding_attention");
+  JsonObject none = object.object("");
+  JsonObject full = rope.object("full_attention"), sliding = rope.object("sliding_attention");
+  config.ropes = {readRope(perType ? full : rope, object, config, theta),
+                  readRope(perType ? sliding : none, object, config, localTheta)};
+  for (const JsonObject *part : {&rope, &full, &sliding, &none})
+    object.adopt(*part);
+  alternateRopes(config);
+}
+
+static TensorHandle attentionBlock(ModelBuilder &b, TensorHandle x) {
   const ModelConfig &c = b.config();
-  Value q = b.splitHeads(b.linear(x, "self_attn.q_proj"), c.numHeads);
-  Value k = b.splitHeads(b.linear(x, "self_attn.k_proj"), c.numKvHeads);
-  Value v = b.splitHeads(b.linear(x, "self_attn.v_proj"), c.numKvHeads);
+  TensorHandle q = b.splitHeads(b.linear(x, "self_attn.q_proj"), c.numHeads);
+  TensorHandle k = b.splitHeads(b.linear(x, "self_attn.k_proj"), c.numKvHeads);
+  TensorHandle v = b.splitHeads(b.linear(x, "self_attn.v_proj"), c.numKvHeads);
   if (b.has("self_attn.q_norm.weight")) {
     q = b.rmsNorm(q, "self_attn.q_norm");
     k = b.rmsNorm(k, "self_attn.k_norm");
@@ -20,18 +90,61 @@ static Value attentionBlock(ModelBuilder &b, Value x) {
   return b.linear(b.mergeHeads(b.attention(b.rope(q), b.rope(k), v)), "self_attn.o_proj");
 }
 
-static Value feedForward(ModelBuilder &b, Value x) {
-  return b.linear(b.glu(b.linear(x, "mlp.gate_proj"), b.linear(x, "mlp.up_proj")), "mlp.down_proj");
+static void buildGemma(ModelBuilder &b) {
+  buildDecoder(b, [&](int64_t, TensorHandle x) {
+    TensorHandle attended = attentionBlock(b, b.rmsNorm(x, "input_layernorm"));
+    x = b.add(x, b.rmsNorm(attended, "post_attention_layernorm"));
+    TensorHandle fed = gatedFeedForward(b, b.rmsNorm(x, "pre_feedforward_layernorm"));
+    return b.add(x, b.rmsNorm(fed, "post_feedforward_layernorm"));
+  });
 }
 
-void heddle::buildGemma(ModelBuilder &b) {
-  Value x = b.embedTokens("model.embed_tokens.weight");
-  for (int64_t i = 0; i < b.config().numHiddenLayers; ++i)
-    x = b.layer(i, "model.layers." + std::to_string(i) + ".", x, [&](Value x) {
-      Value attended = attentionBlock(b, b.rmsNorm(x, "input_layernorm"));
-      x = b.add(x, b.rmsNorm(attended, "post_attention_layernorm"));
-      Value fed = feedForward(b, b.rmsNorm(x, "pre_feedforward_layernorm"));
-      return b.add(x, b.rmsNorm(fed, "post_feedforward_layernorm"));
-    });
-  b.finish(b.rmsNorm(x, "model.norm"), b.config().tieWordEmbeddings ? "model.embed_tokens.weight" : "lm_head.weight");
+static constexpr Family describeGemma(const char *modelType, const char *gguf) {
+  Family row;
+  row.modelType = modelType;
+  row.gguf = gguf;
+  row.defaults.numKvHeads = 4;
+  row.defaults.headDim = 256;
+  row.defaults.slidingWindow = 4096;
+  row.defaults.activation = Activation::GeluTanh;
+  row.defaults.tied = true;
+  row.activationKey = "hidden_activation";
+  row.normWeightOffset = 1.0;
+  row.biases.attentionKey = true;
+  row.windows.use = WindowUse::Stated;
+  row.windows.slidesAlways = row.windows.readsLayerTypes = true;
+  row.readers.huggingFaceRest = readScales;
+  row.build = buildGemma;
+  return row;
 }
+
+static constexpr Family describeGemma2() {
+  Family row = describeGemma("gemma2", "gemma2");
+  row.rules = {embeddingRules, attentionRules, sandwichNormRules, feedForwardRules};
+  row.defaults.context = 8192;
+  row.defaults.attentionSoftcap = 50.0;
+  row.defaults.finalSoftcap = 30.0;
+  row.windows.fullEvery = 2;
+  row.readers.ggufRest = readGgufGemma2;
+  return row;
+}
+const Family family::gemma2 = describeGemma2();
+
+// With images, "gemma3" keeps this one in its text_config.
+static constexpr Family describeGemma3() {
+  Family row = describeGemma("gemma3_text", "gemma3");
+  row.wrapper = "gemma3";
+  row.rules = {embeddingRules, attentionRules, queryKeyNormRules, sandwichNormRules, feedForwardRules};
+  row.defaults.vocabSize = 262208;
+  row.defaults.numHeads = 8;
+  row.defaults.context = 131072;
+  row.defaults.ropeTheta = 1e6;
+  row.windows.fullEvery = 6;
+  row.windows.statesFullEvery = true;
+  row.readers.huggingFaceRopes = readGemma3Ropes;
+  row.readers.ggufRest = readGgufGemma3;
+  return row;
+}
+const Family family::gemma3Text = describeGemma3();
+
+} // namespace heddle

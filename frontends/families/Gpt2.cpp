@@ -1,28 +1,103 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// GPT-2 (Radford et al. 2019): learned positions, LayerNorm, one fused c_attn (q | k | v) per layer, GELU.
+// GPT-2 (Radford et al. 2019): learned positions, LayerNorm, one fused c_attn (q | k | v) per layer, GELU. Hugging Face's files store
+// linear weights as (in, out) and have names of their own for most keys.
 
 #include "frontends/families/Families.h"
+#include "frontends/families/ModelBuilder.h"
+#include "frontends/huggingface/Config.h"
 
-using namespace mlir;
-using namespace heddle;
+namespace heddle {
 
-static Value attentionBlock(ModelBuilder &b, Value x) {
+static constexpr TensorRule tensorRules[] = {
+    {"transformer.wte.weight", "token_embd.weight", ConfigDim::Vocab, ConfigDim::Hidden},
+    {"transformer.wpe.weight", "position_embd.weight", ConfigDim::Positions, ConfigDim::Hidden},
+    {"transformer.ln_f.weight", "output_norm.weight", ConfigDim::Hidden},
+    {"transformer.ln_f.bias", "output_norm.bias", ConfigDim::Hidden},
+    {"lm_head.weight", "output.weight", ConfigDim::Vocab, ConfigDim::Hidden, When::Untied},
+    {"transformer.h.#.ln_1.weight", "blk.#.attn_norm.weight", ConfigDim::Hidden},
+    {"transformer.h.#.ln_1.bias", "blk.#.attn_norm.bias", ConfigDim::Hidden},
+    {"transformer.h.#.attn.c_attn.weight", "blk.#.attn_qkv.weight", ConfigDim::QueriesKeysValues, ConfigDim::Hidden,
+     When::Always, true},
+    {"transformer.h.#.attn.c_attn.bias", "blk.#.attn_qkv.bias", ConfigDim::QueriesKeysValues},
+    {"transformer.h.#.attn.c_proj.weight", "blk.#.attn_output.weight", ConfigDim::Hidden, ConfigDim::Queries,
+     When::Always, true},
+    {"transformer.h.#.attn.c_proj.bias", "blk.#.attn_output.bias", ConfigDim::Hidden},
+    {"transformer.h.#.ln_2.weight", "blk.#.ffn_norm.weight", ConfigDim::Hidden},
+    {"transformer.h.#.ln_2.bias", "blk.#.ffn_norm.bias", ConfigDim::Hidden},
+    {"transformer.h.#.mlp.c_fc.weight", "blk.#.ffn_up.weight", ConfigDim::Intermediate, ConfigDim::Hidden, When::Always,
+     true},
+    {"transformer.h.#.mlp.c_fc.bias", "blk.#.ffn_up.bias", ConfigDim::Intermediate},
+    {"transformer.h.#.mlp.c_proj.weight", "blk.#.ffn_down.weight", ConfigDim::Hidden, ConfigDim::Intermediate,
+     When::Always, true},
+    {"transformer.h.#.mlp.c_proj.bias", "blk.#.ffn_down.bias", ConfigDim::Hidden},
+};
+
+static constexpr KeyName keyNames[] = {
+    {"num_hidden_layers", "n_layer"},
+    {"hidden_size", "n_embd"},
+    {"num_attention_heads", "n_head"},
+    {"num_key_value_heads", "n_head"},
+    {"head_dim", "n_embd"},
+    {"intermediate_size", "n_inner"},
+    {"max_position_embeddings", "n_positions"},
+    {"rms_norm_eps", "layer_norm_epsilon", "attention.layer_norm_epsilon"},
+};
+
+static void readSizes(JsonObject &object, ModelConfig &config) {
+  config.numKvHeads = config.numHeads;
+  config.headDim = config.numHeads > 0 ? config.hiddenSize / config.numHeads : 0;
+  // Bounded, so that it cannot overflow before hidden_size is checked.
+  config.intermediateSize =
+      object.integer("n_inner").value_or(config.hiddenSize <= 1 << 20 ? 4 * config.hiddenSize : 0);
+  config.normEps = object.number("layer_norm_epsilon").value_or(config.family->defaults.normEps);
+  checkEvenHeads(object, config);
+}
+
+static void readScales(JsonObject &object, ModelConfig &config) {
+  config.attentionScale = object.boolean("scale_attn_weights").value_or(true) ? 0.0 : 1.0;
+  config.scaleByLayer = object.boolean("scale_attn_by_inverse_layer_idx").value_or(false);
+}
+
+static TensorHandle attentionBlock(ModelBuilder &b, TensorHandle x) {
   const ModelConfig &c = b.config();
-  Value qkv = b.linear(x, "attn.c_attn");
+  TensorHandle qkv = b.linear(x, "attn.c_attn");
   auto part = [&](int64_t index) {
     return b.splitHeads(b.columns(qkv, index * c.hiddenSize, (index + 1) * c.hiddenSize), c.numHeads);
   };
   return b.linear(b.mergeHeads(b.attention(part(0), part(1), part(2))), "attn.c_proj");
 }
 
-void heddle::buildGpt2(ModelBuilder &b) {
-  Value x = b.add(b.embedTokens("transformer.wte.weight"), b.embedPositions("transformer.wpe.weight"));
+static void buildGpt2(ModelBuilder &b) {
+  TensorHandle x = b.add(b.embedTokens("transformer.wte.weight"), b.embedPositions("transformer.wpe.weight"));
   for (int64_t i = 0; i < b.config().numHiddenLayers; ++i)
-    x = b.layer(i, "transformer.h." + std::to_string(i) + ".", x, [&](Value x) {
+    x = b.layer(i, "transformer.h." + std::to_string(i) + ".", x, [&](TensorHandle x) {
       x = b.add(x, attentionBlock(b, b.layerNorm(x, "ln_1")));
       return b.add(x, b.linear(b.activation(b.linear(b.layerNorm(x, "ln_2"), "mlp.c_fc")), "mlp.c_proj"));
     });
   b.finish(b.layerNorm(x, "transformer.ln_f"),
            b.config().tieWordEmbeddings ? "transformer.wte.weight" : "lm_head.weight");
 }
+
+static constexpr Family describeGpt2() {
+  Family row;
+  row.modelType = "gpt2";
+  row.gguf = "gpt2";
+  row.embedding = "transformer.wte.weight";
+  row.rules = {tensorRules};
+  row.keyNames = keyNames;
+  row.defaults.context = 1024;
+  row.defaults.normEps = 1e-5;
+  row.defaults.activation = Activation::GeluTanh;
+  row.defaults.tied = true;
+  row.activationKey = "activation_function";
+  row.windows.inGguf = false;
+  row.rope.hasRope = false;
+  row.readers.huggingFaceSizes = readSizes;
+  row.readers.huggingFaceRest = readScales;
+  row.build = buildGpt2;
+  return row;
+}
+const Family family::gpt2 = describeGpt2();
+
+} // namespace heddle

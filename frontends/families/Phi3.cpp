@@ -1,34 +1,58 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Phi-3 (arXiv:2404.14219): Llama with fused projections, qkv_proj (q | k | v) and gate_up_proj (gate | up), and LongRoPE.
+// Phi-3 (arXiv:2404.14219): Llama with fused projections, qkv_proj (q | k | v) and gate_up_proj (gate | up), LongRoPE (arXiv:2402.13753), and
+// heads of which a part rotates.
 
+#include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
 
-using namespace mlir;
-using namespace heddle;
+namespace heddle {
 
-static Value attentionBlock(ModelBuilder &b, Value x) {
+static constexpr TensorRule layerRules[] = {
+    {"model.layers.#.input_layernorm.weight", "blk.#.attn_norm.weight", ConfigDim::Hidden},
+    {"model.layers.#.self_attn.qkv_proj.weight", "blk.#.attn_qkv.weight", ConfigDim::QueriesKeysValues,
+     ConfigDim::Hidden},
+    {"model.layers.#.self_attn.o_proj.weight", "blk.#.attn_output.weight", ConfigDim::Hidden, ConfigDim::Queries},
+    {"model.layers.#.mlp.gate_up_proj.weight", "blk.#.ffn_up.weight", ConfigDim::GateAndUp, ConfigDim::Hidden},
+    {"model.layers.#.mlp.down_proj.weight", "blk.#.ffn_down.weight", ConfigDim::Hidden, ConfigDim::Intermediate},
+};
+
+static TensorHandle fusedAttention(ModelBuilder &b, TensorHandle x) {
   const ModelConfig &c = b.config();
   int64_t qWidth = c.numHeads * c.headDim, kvWidth = c.numKvHeads * c.headDim;
-  Value qkv = b.linear(x, "self_attn.qkv_proj");
-  Value q = b.splitHeads(b.columns(qkv, 0, qWidth), c.numHeads);
-  Value k = b.splitHeads(b.columns(qkv, qWidth, qWidth + kvWidth), c.numKvHeads);
-  Value v = b.splitHeads(b.columns(qkv, qWidth + kvWidth, qWidth + 2 * kvWidth), c.numKvHeads);
+  TensorHandle qkv = b.linear(x, "self_attn.qkv_proj");
+  TensorHandle q = b.splitHeads(b.columns(qkv, 0, qWidth), c.numHeads);
+  TensorHandle k = b.splitHeads(b.columns(qkv, qWidth, qWidth + kvWidth), c.numKvHeads);
+  TensorHandle v = b.splitHeads(b.columns(qkv, qWidth + kvWidth, qWidth + 2 * kvWidth), c.numKvHeads);
   return b.linear(b.mergeHeads(b.attention(b.rope(q), b.rope(k), v)), "self_attn.o_proj");
 }
 
-static Value feedForward(ModelBuilder &b, Value x) {
+static TensorHandle fusedFeedForward(ModelBuilder &b, TensorHandle x) {
   int64_t width = b.config().intermediateSize;
-  Value gateUp = b.linear(x, "mlp.gate_up_proj");
+  TensorHandle gateUp = b.linear(x, "mlp.gate_up_proj");
   return b.linear(b.glu(b.columns(gateUp, 0, width), b.columns(gateUp, width, 2 * width)), "mlp.down_proj");
 }
 
-void heddle::buildPhi3(ModelBuilder &b) {
-  Value x = b.embedTokens("model.embed_tokens.weight");
-  for (int64_t i = 0; i < b.config().numHiddenLayers; ++i)
-    x = b.layer(i, "model.layers." + std::to_string(i) + ".", x, [&](Value x) {
-      x = b.add(x, attentionBlock(b, b.rmsNorm(x, "input_layernorm")));
-      return b.add(x, feedForward(b, b.rmsNorm(x, "post_attention_layernorm")));
-    });
-  b.finish(b.rmsNorm(x, "model.norm"), b.config().tieWordEmbeddings ? "model.embed_tokens.weight" : "lm_head.weight");
+static void buildPhi3(ModelBuilder &b) {
+  buildDecoder(b, [&](int64_t, TensorHandle x) {
+    x = b.add(x, fusedAttention(b, b.rmsNorm(x, "input_layernorm")));
+    return b.add(x, fusedFeedForward(b, b.rmsNorm(x, "post_attention_layernorm")));
+  });
 }
+
+static constexpr Family describePhi3() {
+  Family row;
+  row.modelType = "phi3";
+  row.gguf = "phi3";
+  row.rules = {embeddingRules, layerRules, feedForwardNormRules};
+  row.defaults.context = 4096;
+  row.defaults.normEps = 1e-5;
+  row.windows.use = WindowUse::Stated;
+  row.rope.partial = row.rope.longropeOnly = true;
+  row.rope.originalContext = 4096;
+  row.build = buildPhi3;
+  return row;
+}
+const Family family::phi3 = describePhi3();
+
+} // namespace heddle

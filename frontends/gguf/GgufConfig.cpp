@@ -43,26 +43,27 @@ namespace {
 
 class ConfigReader {
 public:
-  ConfigReader(const GgufFile &file, const Architecture &architecture)
-      : file(file), architecture(architecture), keys(file, std::string(architecture.gguf) + ".") {
-    config.architecture = architecture.name;
+  ConfigReader(const GgufFile &file, const Family &family)
+      : file(file), family(family), keys(file, std::string(family.gguf) + ".") {
+    config.family = &family;
+    config.architecture = family.modelType;
     config.source = "gguf";
   }
   Expected<ModelConfig> read();
 
 private:
-  bool is(std::string_view name) const { return config.architecture == name; }
   // The same number of heads in every layer: stored as one number, or as an array of equal ones.
   int64_t heads(const char *key, int64_t fallback);
   void readSizes();
   void readExperts();
   void readWindows();
   void readScales();
+  void readBiases();
   void readVocabulary();
   std::optional<int64_t> tokenId(const char *key);
 
   const GgufFile &file;
-  const Architecture &architecture;
+  const Family &family;
   GgufKeys keys;
   ModelConfig config;
 };
@@ -90,11 +91,12 @@ void ConfigReader::readSizes() {
   config.numHeads = heads("attention.head_count", 0);
   config.numKvHeads = heads("attention.head_count_kv", config.numHeads);
   config.intermediateSize = heads("feed_forward_length", 0);
-  const char *eps = is("gpt2") ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon";
-  config.normEps = keys.number(eps, architecture.defaults.normEps);
-  config.activation = architecture.defaults.activation;
-  if (architecture.isLatent)
-    return readGgufLatentSizes(keys, file, config);
+  // `keys` adds the prefix again.
+  std::string eps = fieldName(config, "rms_norm_eps").substr(keys.full("").size());
+  config.normEps = keys.number(eps.c_str(), family.defaults.normEps);
+  config.activation = family.defaults.activation;
+  if (family.readers.ggufSizes)
+    return family.readers.ggufSizes(keys, config);
   int64_t evenHead = config.numHeads > 0 ? config.hiddenSize / config.numHeads : 0;
   config.headDim = keys.integer("attention.key_length", evenHead);
   if (int64_t valueDim = keys.integer("attention.value_length", config.headDim); valueDim != config.headDim)
@@ -113,18 +115,15 @@ void ConfigReader::readExperts() {
   moe.expertsPerToken = keys.integer("expert_used_count");
   for (int64_t layer = 0; layer < config.numHiddenLayers; ++layer)
     moe.layerIsMoe[layer] = file.tensors().find("blk." + std::to_string(layer) + ".ffn_gate_inp.weight") != nullptr;
-  if (architecture.isLatent)
-    readGgufDeepSeekExperts(keys, file, config);
 }
 
 void ConfigReader::readWindows() {
-  int64_t window =
-      keys.integer("attention.sliding_window", architecture.offsetNorm ? architecture.defaults.slidingWindow : 0);
-  if (is("gpt2") || architecture.gguf[0] == 'q')
+  const WindowRules &rules = family.windows;
+  int64_t window = keys.integer("attention.sliding_window", rules.slidesAlways ? family.defaults.slidingWindow : 0);
+  if (!rules.inGguf)
     window = 0;
-  // gemma2: every second layer is full; gemma3: every sixth, unless the file says otherwise.
-  int64_t period = is("gemma2") ? 2 : is("gemma3_text") ? 6 : 0;
-  if (is("gemma3_text"))
+  int64_t period = rules.fullEvery;
+  if (rules.statesFullEvery)
     if (auto value = file.metadata().find(keys.full("attention.sliding_window_pattern"));
         value != file.metadata().end() && !value->second.isArray)
       period = keys.integer("attention.sliding_window_pattern");
@@ -139,16 +138,22 @@ void ConfigReader::readWindows() {
 
 void ConfigReader::readScales() {
   config.attentionScale = keys.number("attention.scale", 0.0);
-  if (architecture.offsetNorm)
-    config.embeddingScale = std::sqrt(static_cast<double>(config.hiddenSize));
-  config.attentionSoftcap = keys.number("attn_logit_softcapping", is("gemma2") ? 50.0 : 0.0);
-  config.finalSoftcap = keys.number("final_logit_softcapping", is("gemma2") ? 30.0 : 0.0);
-  // The 27B models scale by hidden_size / num_heads instead of head_dim, and the format has no key for it: told by
-  // their depth.
-  bool isLarge = (is("gemma2") && config.numHiddenLayers == 46) || (is("gemma3_text") && config.numHiddenLayers == 62);
-  if (isLarge && !keys.has("attention.scale"))
-    config.attentionScale =
-        1.0 / std::sqrt(static_cast<double>(config.hiddenSize) / static_cast<double>(config.numHeads));
+  config.attentionSoftcap = keys.number("attn_logit_softcapping", family.defaults.attentionSoftcap);
+  config.finalSoftcap = keys.number("final_logit_softcapping", family.defaults.finalSoftcap);
+}
+
+// The format has no keys for biases: the first tensor of each kind that the family's rules know tells, in the first layer.
+void ConfigReader::readBiases() {
+  auto holds = [&](When when) {
+    for (const TensorRules &rules : family.rules)
+      for (const TensorRule &rule : rules)
+        if (rule.when == when)
+          return file.tensors().find(tensorName(rule.gguf, 0, 0)) != nullptr;
+    return false;
+  };
+  config.attentionBias = holds(When::AttentionBias);
+  config.attentionOutputBias = holds(When::OutputBias);
+  config.mlpBias = family.biases.mlpInGguf && holds(When::MlpBias);
 }
 
 std::optional<int64_t> ConfigReader::tokenId(const char *key) {
@@ -193,14 +198,11 @@ Expected<ModelConfig> ConfigReader::read() {
   readExperts();
   readWindows();
   readScales();
-  readGgufRopes(keys, file, config);
-  if (architecture.isLatent && !config.ropes.empty())
-    setGgufLatentScale(config);
+  readGgufRopes(keys, config);
+  if (family.readers.ggufRest)
+    family.readers.ggufRest(keys, config);
   config.tieWordEmbeddings = !file.tensors().find("output.weight");
-  const char *bias = architecture.isLatent ? "blk.0.attn_kv_a_mqa.bias" : "blk.0.attn_q.bias";
-  config.attentionBias = !is("gpt2") && file.tensors().find(bias);
-  config.attentionOutputBias = !is("gpt2") && file.tensors().find("blk.0.attn_output.bias");
-  config.mlpBias = is("llama") && file.tensors().find("blk.0.ffn_gate.bias");
+  readBiases();
   HEDDLE_RETURN_IF_ERROR(keys.status());
   if (file.contains("general.name"))
     if (Expected<std::string_view> name = file.string("general.name"))
@@ -210,19 +212,19 @@ Expected<ModelConfig> ConfigReader::read() {
 
 } // namespace
 
-Expected<ModelConfig> readGgufConfig(const GgufFile &file) {
+Expected<ModelConfig> readGgufConfig(const GgufFile &file, const FamilyList &families) {
   Expected<std::string_view> name = file.string("general.architecture");
   if (!name)
     return name.status();
   GgufKeys keys(file, std::string(*name) + ".");
   bool hasExperts = keys.integer("expert_count", 0) > 0;
-  const Architecture *architecture = findGgufArchitecture(*name, hasExperts);
-  if (!architecture)
+  const Family *family = findGgufFamily(families, *name, hasExperts);
+  if (!family)
     return errorIn(file.path(), "architecture '" + printable(*name, 64) +
                                     "' (general.architecture) is not supported; known " +
-                                    "architectures: " + knownArchitectures(true));
+                                    "architectures: " + knownGgufFamilies(families));
   HEDDLE_RETURN_IF_ERROR(keys.status());
-  return ConfigReader(file, *architecture).read();
+  return ConfigReader(file, *family).read();
 }
 
 } // namespace heddle

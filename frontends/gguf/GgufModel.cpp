@@ -27,7 +27,7 @@ std::string unstackedPattern(std::string pattern) {
 class TensorRenamer {
 public:
   TensorRenamer(const GgufFile &file, const ModelConfig &config) : file(file), config(config) {}
-  Status rename(const Architecture &architecture, Checkpoint &out);
+  Status rename(Checkpoint &out);
   Status checkUnused() const;
 
 private:
@@ -72,9 +72,9 @@ Status TensorRenamer::checkUnused() const {
   return Status();
 }
 
-Status TensorRenamer::rename(const Architecture &architecture, Checkpoint &out) {
+Status TensorRenamer::rename(Checkpoint &out) {
   out.files = file.tensors().files;
-  Status renamed = forEachTensor(architecture, config, [&](const TensorRule &rule, int64_t layer, int64_t expert) {
+  Status renamed = forEachTensor(config, [&](const TensorRule &rule, int64_t layer, int64_t expert) {
     return renameOne(rule, layer, expert, out);
   });
   HEDDLE_RETURN_IF_ERROR(renamed);
@@ -86,16 +86,16 @@ Status TensorRenamer::rename(const Architecture &architecture, Checkpoint &out) 
 
 } // namespace
 
-Expected<Model> readGguf(const std::string &path) {
+Expected<Model> readGguf(const std::string &path, const FamilyList &families) {
   Expected<GgufFile> file = GgufFile::open(path);
   if (!file)
     return file.status();
-  Expected<ModelConfig> config = readGgufConfig(*file);
+  Expected<ModelConfig> config = readGgufConfig(*file, families);
   if (!config)
     return config.status();
-  Model model{std::move(*config), {}, path};
+  Model model{std::move(*config), {}, path, nullptr};
   TensorRenamer renamer(*file, model.config);
-  HEDDLE_RETURN_IF_ERROR(renamer.rename(*findArchitecture(model.config.architecture), model.checkpoint));
+  HEDDLE_RETURN_IF_ERROR(renamer.rename(model.checkpoint));
   HEDDLE_RETURN_IF_ERROR(validate(model, file->path()));
   HEDDLE_RETURN_IF_ERROR(renamer.checkUnused());
   return model;

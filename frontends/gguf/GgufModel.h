@@ -4,30 +4,25 @@
 #ifndef HEDDLE_FRONTENDS_GGUF_GGUFMODEL_H
 #define HEDDLE_FRONTENDS_GGUF_GGUFMODEL_H
 
-#include "frontends/Architectures.h"
+#include "frontends/Family.h"
 #include "frontends/gguf/Gguf.h"
 
 namespace heddle {
 
-Expected<Model> readGguf(const std::string &path);
+// A model of one of `families`.
+Expected<Model> readGguf(const std::string &path, const FamilyList &families);
 
 // The config in the file's metadata. Sizes are checked, the rest is not.
-Expected<ModelConfig> readGgufConfig(const GgufFile &file);
-// config.ropes and config.layerRope, after layerWindow. `source` collects the first failure.
-class GgufKeys;
-void readGgufRopes(GgufKeys &keys, const GgufFile &file, ModelConfig &config);
-
-// The keys of deepseek2: sizes of heads and latents; its experts, once sizes are bounded; the scale of scores, after
-// readGgufRopes.
-void readGgufLatentSizes(GgufKeys &keys, const GgufFile &file, ModelConfig &config);
-void readGgufDeepSeekExperts(GgufKeys &keys, const GgufFile &file, ModelConfig &config);
-void setGgufLatentScale(ModelConfig &config);
+Expected<ModelConfig> readGgufConfig(const GgufFile &file, const FamilyList &families);
+// config.ropes and config.layerRope, after layerWindow.
+void readGgufRopes(GgufKeys &keys, ModelConfig &config);
 
 // Typed access to the keys under "ARCHITECTURE.". The first failure is kept, later reads give fallbacks: ask status()
 // once.
 class GgufKeys {
 public:
   GgufKeys(const GgufFile &file, std::string prefix) : file(file), prefix(std::move(prefix)) {}
+  const GgufFile &source() const { return file; }
   bool has(const char *key) const { return file.contains(prefix + key); }
   int64_t integer(const char *key);                   // required
   int64_t integer(const char *key, int64_t fallback); // optional

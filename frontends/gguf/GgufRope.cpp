@@ -44,15 +44,16 @@ void readScaling(GgufKeys &keys, const ModelConfig &config, RopeConfig &rope) {
 
 } // namespace
 
-void readGgufRopes(GgufKeys &keys, const GgufFile &file, ModelConfig &config) {
-  const Architecture &architecture = *findArchitecture(config.architecture);
+void readGgufRopes(GgufKeys &keys, ModelConfig &config) {
+  const Family &family = *config.family;
+  const GgufFile &file = keys.source();
   config.layerRope.assign(static_cast<size_t>(config.numHiddenLayers), 0);
-  if (!architecture.hasRope)
+  if (!family.rope.hasRope)
     return;
   RopeConfig rope;
-  rope.theta = keys.number("rope.freq_base", architecture.defaults.ropeTheta);
+  rope.theta = keys.number("rope.freq_base", family.defaults.ropeTheta);
   rope.rotaryDim = keys.integer("rope.dimension_count", config.headDim);
-  rope.interleaved = architecture.interleavedInGguf;
+  rope.interleaved = family.rope.interleavedInGguf;
   readScaling(keys, config, rope);
   if (std::vector<double> divisors = readFactors(keys, file, "rope_freqs.weight", config); !divisors.empty())
     rope.shortFactor = std::move(divisors);
@@ -68,15 +69,6 @@ void readGgufRopes(GgufKeys &keys, const GgufFile &file, ModelConfig &config) {
       rope.attentionFactor = keys.number("rope.scaling.attn_factor", 1.0);
   }
   config.ropes = {rope};
-  if (config.architecture != "gemma3_text")
-    return;
-  // Layers with a window rotate by a base of their own, unscaled.
-  RopeConfig local;
-  local.theta = keys.number("rope.freq_base_swa", 10000.0);
-  local.rotaryDim = rope.rotaryDim;
-  config.ropes.push_back(local);
-  for (size_t layer = 0; layer < config.layerRope.size(); ++layer)
-    config.layerRope[layer] = config.layerWindow[layer] > 0;
 }
 
 } // namespace heddle

@@ -41,90 +41,69 @@ void readIds(JsonObject &object, ModelConfig &config) {
 // Reads one config object, the model's own or the text part of a multimodal one.
 class ConfigReader {
 public:
-  ConfigReader(JsonObject &object, const Architecture &architecture) : object(object), architecture(architecture) {
-    config.architecture = architecture.name;
+  ConfigReader(JsonObject &object, const Family &family) : object(object), family(family) {
+    config.family = &family;
+    config.architecture = family.modelType;
     config.source = "huggingface";
   }
   Expected<ModelConfig> read();
 
 private:
-  // The value under the name that this architecture uses for `key`, else `fallback`; 0 stands for no fallback.
-  int64_t size(const char *key, int64_t fallback = 0);
-  bool is(std::string_view name) const { return config.architecture == name; }
-  bool isAny(std::initializer_list<std::string_view> names) const {
-    return std::find(names.begin(), names.end(), config.architecture) != names.end();
-  }
   void readSizes();
+  void readHeads();
   void readFlags();
   void readActivation();
+  int64_t readWindow();
   void readWindows();
   std::vector<std::string> defaultLayerTypes(int64_t window);
-  void readExperts();
-  void readScales();
   void refuseUnsupported();
 
   JsonObject &object;
-  const Architecture &architecture;
+  const Family &family;
   ModelConfig config;
 };
 
-int64_t ConfigReader::size(const char *key, int64_t fallback) {
-  std::string name = fieldName(config, key);
-  std::optional<int64_t> value = object.integer(name.c_str());
-  if (!value && !fallback)
-    object.fail(name.c_str(), "is missing");
-  return value.value_or(fallback);
+void ConfigReader::readSizes() {
+  const ConfigDefaults &defaults = family.defaults;
+  config.vocabSize = readSize(object, config, "vocab_size", defaults.vocabSize);
+  config.hiddenSize = readSize(object, config, "hidden_size");
+  config.numHiddenLayers = readSize(object, config, "num_hidden_layers");
+  config.numHeads = readSize(object, config, "num_attention_heads", defaults.numHeads);
+  config.contextLength = readSize(object, config, "max_position_embeddings", defaults.context);
+  if (family.readers.huggingFaceSizes)
+    family.readers.huggingFaceSizes(object, config);
+  else
+    readHeads();
 }
 
-void ConfigReader::readSizes() {
-  const ConfigDefaults &defaults = architecture.defaults;
-  config.vocabSize = size("vocab_size", defaults.vocabSize);
-  config.hiddenSize = size("hidden_size");
-  config.numHiddenLayers = size("num_hidden_layers");
-  config.numHeads = size("num_attention_heads", defaults.numHeads);
-  config.contextLength = size("max_position_embeddings", defaults.context);
+void ConfigReader::readHeads() {
+  const ConfigDefaults &defaults = family.defaults;
+  config.intermediateSize = readSize(object, config, "intermediate_size");
+  config.normEps = object.number("rms_norm_eps").value_or(defaults.normEps);
+  int64_t kvHeads =
+      defaults.numKvHeads && !object.isNull("num_key_value_heads") ? defaults.numKvHeads : config.numHeads;
+  config.numKvHeads = object.integer("num_key_value_heads").value_or(kvHeads);
+  bool hasHeadDim = object.has("head_dim");
   int64_t evenHead = config.numHeads > 0 ? config.hiddenSize / config.numHeads : 0;
-  if (is("gpt2")) {
-    config.numKvHeads = config.numHeads;
-    config.headDim = evenHead;
-    config.intermediateSize =
-        object.integer("n_inner").value_or(config.hiddenSize <= 1 << 20 ? 4 * config.hiddenSize : 0);
-    config.normEps = object.number("layer_norm_epsilon").value_or(defaults.normEps);
-  } else {
-    config.intermediateSize = size("intermediate_size");
-    config.normEps = object.number("rms_norm_eps").value_or(defaults.normEps);
-    if (architecture.isLatent)
-      return readDeepSeekSizes(object, config);
-    int64_t kvHeads =
-        defaults.numKvHeads && !object.isNull("num_key_value_heads") ? defaults.numKvHeads : config.numHeads;
-    config.numKvHeads = object.integer("num_key_value_heads").value_or(kvHeads);
-    bool hasHeadDim = object.has("head_dim");
-    config.headDim = object.integer("head_dim").value_or(defaults.headDim ? defaults.headDim : evenHead);
-    if (hasHeadDim || defaults.headDim)
-      return;
-  }
-  if (config.numHeads > 0 && config.hiddenSize % config.numHeads != 0)
-    object.fail(fieldName(config, "hidden_size") + " (" + std::to_string(config.hiddenSize) +
-                ") must be a multiple of " + fieldName(config, "num_attention_heads") + " (" +
-                std::to_string(config.numHeads) + ")");
+  config.headDim = object.integer("head_dim").value_or(defaults.headDim ? defaults.headDim : evenHead);
+  if (!hasHeadDim && !defaults.headDim)
+    checkEvenHeads(object, config);
 }
 
 void ConfigReader::readFlags() {
-  config.tieWordEmbeddings = object.boolean("tie_word_embeddings").value_or(architecture.defaults.tied);
-  // The reference's other families carry the keys unread.
-  bool bias =
-      !isAny({"gpt2", "mistral", "mixtral", "phi3", "qwen2"}) && object.boolean("attention_bias").value_or(false);
-  config.attentionBias = is("qwen2") || bias;
+  const BiasRules &biases = family.biases;
+  config.tieWordEmbeddings = object.boolean("tie_word_embeddings").value_or(family.defaults.tied);
+  bool bias = biases.attentionKey && object.boolean("attention_bias").value_or(false);
+  config.attentionBias = biases.alwaysInQkv || bias;
   config.attentionOutputBias = bias;
-  config.mlpBias = isAny({"deepseek_v2", "llama"}) && object.boolean("mlp_bias").value_or(false);
-  config.normWeightOffset = architecture.offsetNorm ? 1.0 : 0.0;
+  config.mlpBias = biases.mlpKey && object.boolean("mlp_bias").value_or(false);
+  config.normWeightOffset = family.normWeightOffset;
   config.name = object.string("_name_or_path").value_or("");
 }
 
 void ConfigReader::readActivation() {
-  config.activation = architecture.defaults.activation;
-  const char *key = is("gpt2") ? "activation_function" : architecture.offsetNorm ? "hidden_activation" : "hidden_act";
-  std::optional<std::string> name = object.string(key);
+  config.activation = family.defaults.activation;
+  std::optional<std::string> name = object.string(family.activationKey);
   if (!name)
     return;
   std::string known;
@@ -135,25 +114,41 @@ void ConfigReader::readActivation() {
       return;
     }
   }
-  object.fail(key, "is '" + printable(*name, 64) + "', an unknown activation; known: " + known);
+  object.fail(family.activationKey, "is '" + printable(*name, 64) + "', an unknown activation; known: " + known);
+}
+
+// Tokens that a layer with a window sees; 0: the config has none.
+int64_t ConfigReader::readWindow() {
+  WindowUse use = family.windows.use;
+  bool counts =
+      use == WindowUse::Switched ? object.boolean("use_sliding_window").value_or(false) : use == WindowUse::Stated;
+  if (!counts || object.isNull("sliding_window"))
+    return 0;
+  int64_t window = object.integer("sliding_window").value_or(family.defaults.slidingWindow);
+  if (window < 0)
+    object.fail("sliding_window", "is negative (" + std::to_string(window) + ")");
+  else if (window == 0 && object.has("sliding_window"))
+    object.fail("sliding_window", "is 0, expected at least 1, or null for none");
+  return window;
 }
 
 std::vector<std::string> ConfigReader::defaultLayerTypes(int64_t window) {
-  bool slides = window > 0 || architecture.offsetNorm; // gemma's layers do whatever the window
+  const WindowRules &rules = family.windows;
   std::vector<std::string> types(static_cast<size_t>(config.numHiddenLayers),
-                                 slides ? "sliding_attention" : "full_attention");
-  int64_t period = 0; // every period-th layer is full; 0: none
-  if (is("gemma2"))
-    period = 2;
-  if (is("gemma3_text"))
-    period = object.integer("sliding_window_pattern").value_or(object.integer("_sliding_window_pattern").value_or(6));
-  if (period < 0 || (is("gemma3_text") && period == 0))
-    object.fail("sliding_window_pattern", "is " + std::to_string(period) + ", expected a positive number");
+                                 window > 0 || rules.slidesAlways ? "sliding_attention" : "full_attention");
+  int64_t period = rules.fullEvery;
+  if (rules.statesFullEvery) {
+    period = object.integer("sliding_window_pattern")
+                 .value_or(object.integer("_sliding_window_pattern").value_or(rules.fullEvery));
+    if (period < 1)
+      object.fail("sliding_window_pattern", "is " + std::to_string(period) + ", expected a positive number");
+  }
   for (int64_t layer = 0; period > 0 && layer < config.numHiddenLayers; ++layer)
     if ((layer + 1) % period == 0)
       types[layer] = "full_attention";
-  if (is("qwen2") || is("qwen3"))
-    for (int64_t layer = 0; layer < std::min(config.numHiddenLayers, object.integer("max_window_layers").value_or(28));
+  if (rules.fullLayersFirst)
+    for (int64_t layer = 0;
+         layer < std::min(config.numHiddenLayers, object.integer("max_window_layers").value_or(rules.fullLayersFirst));
          ++layer)
       types[layer] = "full_attention";
   return types;
@@ -161,86 +156,25 @@ std::vector<std::string> ConfigReader::defaultLayerTypes(int64_t window) {
 
 // Which layers see the last `sliding_window` tokens only.
 void ConfigReader::readWindows() {
-  bool isQwen = is("qwen2") || is("qwen3") || is("qwen3_moe");
-  bool usesWindow = isQwen ? object.boolean("use_sliding_window").value_or(false)
-                           : !isAny({"gpt2", "llama"}) && !architecture.isLatent;
-  int64_t window = 0; // none
-  if (usesWindow && !object.isNull("sliding_window"))
-    window = object.integer("sliding_window").value_or(architecture.defaults.slidingWindow);
-  if (window < 0)
-    object.fail("sliding_window", "is negative (" + std::to_string(window) + ")");
-  else if (window == 0 && usesWindow && object.has("sliding_window"))
-    object.fail("sliding_window", "is 0, expected at least 1, or null for none");
-  bool typed = isAny({"gemma2", "gemma3_text", "qwen2", "qwen3"}); // the other architectures do not look at layer_types
+  const WindowRules &rules = family.windows;
+  int64_t window = readWindow();
   std::vector<std::string> types =
-      typed && object.has("layer_types") ? object.strings("layer_types") : defaultLayerTypes(window);
+      rules.readsLayerTypes && object.has("layer_types") ? object.strings("layer_types") : defaultLayerTypes(window);
   if (types.size() != static_cast<size_t>(config.numHiddenLayers))
     object.fail("layer_types", "has " + std::to_string(types.size()) + " entries, expected num_hidden_layers (" +
                                    std::to_string(config.numHiddenLayers) + ")");
+  bool isOff = rules.use == WindowUse::Switched && !object.boolean("use_sliding_window").value_or(false);
   config.layerWindow.assign(static_cast<size_t>(config.numHiddenLayers), 0);
   for (size_t layer = 0; layer < std::min(types.size(), config.layerWindow.size()); ++layer) {
     if (types[layer] != "full_attention" && types[layer] != "sliding_attention")
       object.fail("layer_types",
                   "holds '" + printable(types[layer], 64) + "', expected full_attention or sliding_attention");
     else if (types[layer] == "sliding_attention" && window == 0)
-      object.fail("layer_types",
-                  "holds sliding_attention, but " +
-                      std::string(isQwen && !usesWindow ? "use_sliding_window is false" : "sliding_window is null"));
+      object.fail("layer_types", "holds sliding_attention, but " +
+                                     std::string(isOff ? "use_sliding_window is false" : "sliding_window is null"));
     else
       config.layerWindow[layer] = types[layer] == "sliding_attention" ? window : 0;
   }
-}
-
-void ConfigReader::readExperts() {
-  config.moe.layerIsMoe.assign(static_cast<size_t>(config.numHiddenLayers), false);
-  if (architecture.isLatent)
-    return readDeepSeekExperts(object, config);
-  if (!is("mixtral") && !is("qwen3_moe"))
-    return;
-  MoeConfig &moe = config.moe;
-  const char *count = object.has("num_experts") ? "num_experts" : "num_local_experts";
-  moe.numExperts = object.integer(count).value_or(is("mixtral") ? 8 : 128);
-  moe.expertsPerToken = object.integer("num_experts_per_tok").value_or(is("mixtral") ? 2 : 8);
-  moe.intermediateSize =
-      is("mixtral") ? config.intermediateSize : object.integer("moe_intermediate_size").value_or(768);
-  moe.normTopkProb = is("mixtral") || object.boolean("norm_topk_prob").value_or(false);
-  if (moe.numExperts < 1)
-    object.fail(count, "is " + std::to_string(moe.numExperts) + ", expected at least 1");
-  int64_t step = is("mixtral") ? 1 : object.integer("decoder_sparse_step").value_or(1);
-  if (step < 1)
-    object.fail("decoder_sparse_step", "is " + std::to_string(step) + ", expected at least 1");
-  for (int64_t layer = 0; step > 0 && layer < config.numHiddenLayers; ++layer)
-    moe.layerIsMoe[layer] = (layer + 1) % step == 0;
-  if (!is("qwen3_moe"))
-    return;
-  for (int64_t layer : object.integers("mlp_only_layers")) {
-    if (layer < 0 || layer >= config.numHiddenLayers)
-      return object.fail("mlp_only_layers",
-                         "holds " + std::to_string(layer) + ", expected layers below num_hidden_layers");
-    moe.layerIsMoe[layer] = false;
-  }
-}
-
-void ConfigReader::readScales() {
-  if (is("gpt2")) {
-    config.attentionScale = object.boolean("scale_attn_weights").value_or(true) ? 0.0 : 1.0;
-    config.scaleByLayer = object.boolean("scale_attn_by_inverse_layer_idx").value_or(false);
-  }
-  if (!architecture.offsetNorm)
-    return;
-  config.embeddingScale = std::sqrt(static_cast<double>(config.hiddenSize));
-  double scalar = object.number("query_pre_attn_scalar").value_or(256.0);
-  if (!(scalar > 0.0) || !std::isfinite(scalar))
-    object.fail("query_pre_attn_scalar", "is " + std::to_string(scalar) + ", expected a positive number");
-  else
-    config.attentionScale = 1.0 / std::sqrt(scalar);
-  // Absent means the class default, null means none.
-  auto softcap = [&](const char *key, double fallback) {
-    return object.isNull(key) ? 0.0 : object.number(key).value_or(is("gemma2") ? fallback : 0.0);
-  };
-  if (is("gemma2")) // the reference's gemma3 has the key and does not apply it
-    config.attentionSoftcap = softcap("attn_logit_softcapping", 50.0);
-  config.finalSoftcap = softcap("final_logit_softcapping", 30.0);
 }
 
 // An option that changes results is refused where nothing computes it.
@@ -262,12 +196,11 @@ Expected<ModelConfig> ConfigReader::read() {
   readFlags();
   readActivation();
   readWindows();
-  readExperts();
-  readScales();
+  moe.layerIsMoe.assign(static_cast<size_t>(config.numHiddenLayers), false);
   if (object.status().isOk())
-    readRopes(object, architecture, config);
-  if (architecture.isLatent && object.status().isOk())
-    setDeepSeekScale(config);
+    readRopes(object, config);
+  if (family.readers.huggingFaceRest)
+    family.readers.huggingFaceRest(object, config);
   readIds(object, config);
   HEDDLE_RETURN_IF_ERROR(object.status());
   HEDDLE_RETURN_IF_ERROR(validateSizes(config, object.file()));
@@ -313,24 +246,58 @@ Status readGenerationFile(const std::string &directory, ModelConfig &config) {
 
 } // namespace
 
-Expected<ModelConfig> readHuggingFaceConfig(const std::string &directory) {
+int64_t readSize(JsonObject &object, const ModelConfig &config, const char *key, int64_t fallback) {
+  std::string name = fieldName(config, key);
+  std::optional<int64_t> value = object.integer(name.c_str());
+  if (!value && !fallback)
+    object.fail(name.c_str(), "is missing");
+  return value.value_or(fallback);
+}
+
+void checkEvenHeads(JsonObject &object, const ModelConfig &config) {
+  if (config.numHeads > 0 && config.hiddenSize % config.numHeads != 0)
+    object.fail(fieldName(config, "hidden_size") + " (" + std::to_string(config.hiddenSize) +
+                ") must be a multiple of " + fieldName(config, "num_attention_heads") + " (" +
+                std::to_string(config.numHeads) + ")");
+}
+
+void readExpertCounts(JsonObject &object, MoeConfig &moe, int64_t numExperts, int64_t expertsPerToken) {
+  const char *count = object.has("num_experts") ? "num_experts" : "num_local_experts";
+  moe.numExperts = object.integer(count).value_or(numExperts);
+  moe.expertsPerToken = object.integer("num_experts_per_tok").value_or(expertsPerToken);
+  if (moe.numExperts < 1)
+    object.fail(count, "is " + std::to_string(moe.numExperts) + ", expected at least 1");
+}
+
+// The family of a config, and whether its keys stand in text_config.
+static const Family *familyOf(const JsonObject &top, const FamilyList &families, const std::string &type,
+                              bool &isNested) {
+  for (const Family *family : families)
+    if (family->wrapper && type == family->wrapper && top.has("text_config")) {
+      isNested = true;
+      return family;
+    }
+  isNested = false;
+  return findFamily(families, type);
+}
+
+Expected<ModelConfig> readHuggingFaceConfig(const std::string &directory, const FamilyList &families) {
   std::string path = directory + "/config.json";
   Expected<JsonFile> json = readConfigFile(path, maxConfigBytes);
   if (!json)
     return json.status();
   JsonObject top(json->root, path);
   std::string type = top.string("model_type").value_or("");
-  // gemma3 with images keeps its text model in text_config.
-  bool isNested = type == "gemma3" && top.has("text_config");
+  bool isNested = false;
+  const Family *family = familyOf(top, families, type, isNested);
   JsonObject object = isNested ? top.object("text_config") : top;
   HEDDLE_RETURN_IF_ERROR(top.status());
-  const Architecture *architecture = findArchitecture(isNested ? "gemma3_text" : type);
   if (type.empty())
-    return errorIn(path, "model_type is missing; known architectures: " + knownArchitectures(false));
-  if (!architecture)
+    return errorIn(path, "model_type is missing; known architectures: " + knownFamilies(families));
+  if (!family)
     return errorIn(path, "architecture '" + printable(type, 64) +
-                             "' (model_type) is not supported; known architectures: " + knownArchitectures(false));
-  Expected<ModelConfig> config = ConfigReader(object, *architecture).read();
+                             "' (model_type) is not supported; known architectures: " + knownFamilies(families));
+  Expected<ModelConfig> config = ConfigReader(object, *family).read();
   if (!config)
     return config;
   if (isNested && config->eosIds.empty())

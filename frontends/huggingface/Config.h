@@ -5,7 +5,7 @@
 #ifndef HEDDLE_FRONTENDS_HUGGINGFACE_CONFIG_H
 #define HEDDLE_FRONTENDS_HUGGINGFACE_CONFIG_H
 
-#include "frontends/Architectures.h"
+#include "frontends/Family.h"
 #include "frontends/huggingface/JsonObject.h"
 
 namespace heddle {
@@ -13,25 +13,27 @@ namespace heddle {
 // Config files are small; the bound keeps the objects built of them within the readers' memory limit.
 constexpr size_t maxConfigBytes = 2 << 20;
 
-// Reads DIRECTORY/config.json and, if there is one, DIRECTORY/generation_config.json. Sizes are checked, the rest is
-// not.
-Expected<ModelConfig> readHuggingFaceConfig(const std::string &directory);
+// Reads DIRECTORY/config.json and, if there is one, DIRECTORY/generation_config.json, of one of `families`. Sizes are checked, the rest
+// is not.
+Expected<ModelConfig> readHuggingFaceConfig(const std::string &directory, const FamilyList &families);
 
 // What a graph does not say of a decoder, from the same two files of its directory, where they are: the name of the
 // architecture, special tokens, defaults of generation, and the trained length, which may only be less than what
 // `config` holds.
 Status readConfigBesideGraph(const std::string &directory, ModelConfig &config);
 
-// deepseek_v2 and deepseek_v3: the sizes of their heads and latents; their experts, once sizes are bounded; the scale of
-// scores, after readRopes.
-void readDeepSeekSizes(JsonObject &object, ModelConfig &config);
-void readDeepSeekExperts(JsonObject &object, ModelConfig &config);
-void setDeepSeekScale(ModelConfig &config);
-
+// For the readers of a family's own keys. The first two fail the object where the value is missing, or no head has a whole width.
+//
+// The value under the family's name for `key`, else `fallback`; 0 stands for no fallback.
+int64_t readSize(JsonObject &object, const ModelConfig &config, const char *key, int64_t fallback = 0);
+void checkEvenHeads(JsonObject &object, const ModelConfig &config);
+// num_experts (or num_local_experts) and num_experts_per_tok, with a family's defaults.
+void readExpertCounts(JsonObject &object, MoeConfig &moe, int64_t numExperts, int64_t expertsPerToken);
 // One rotary embedding: `rope` holds type, factors and perhaps theta; `config` what stands outside of it.
 RopeConfig readRope(JsonObject &rope, JsonObject &config, const ModelConfig &model, double theta);
+
 // config.ropes and config.layerRope, after layerWindow.
-void readRopes(JsonObject &object, const Architecture &architecture, ModelConfig &config);
+void readRopes(JsonObject &object, ModelConfig &config);
 
 } // namespace heddle
 

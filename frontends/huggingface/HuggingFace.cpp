@@ -10,22 +10,15 @@ namespace heddle {
 
 namespace {
 
-// Where else the tensors of a model may lie: `prefix` + `probe` being there, `prefix` becomes `canonical`.
-struct NamePrefix {
-  const char *probe, *prefix, *canonical;
-};
-constexpr NamePrefix namePrefixes[] = {
-    {"embed_tokens.weight", "language_model.model.", "model."},
-    {"embed_tokens.weight", "model.language_model.", "model."},
-    {"embed_tokens.weight", "", "model."},
-    {"wte.weight", "", "transformer."},
-};
+// What stands before the names of a checkpoint's tensors instead of the canonical "model." or "transformer.".
+constexpr const char *otherPrefixes[] = {"language_model.model.", "model.language_model.", ""};
 
-// Gives `tensors` their canonical names; a canonical name that is taken keeps its tensor.
-void canonicalizeNames(Checkpoint &checkpoint) {
-  for (const NamePrefix &entry : namePrefixes) {
-    std::string prefix = entry.prefix;
-    if (!checkpoint.find(prefix + entry.probe))
+// Gives the tensors their canonical names; one that is taken keeps its tensor. The embedding tells the prefix of all.
+void canonicalizeNames(const Family &family, Checkpoint &checkpoint) {
+  std::string embedding = family.embedding;
+  std::string canonical = embedding.substr(0, embedding.find('.') + 1);
+  for (std::string prefix : otherPrefixes) {
+    if (!checkpoint.find(prefix + embedding.substr(canonical.size())))
       continue;
     std::map<std::string, TensorInfo, std::less<>> renamed;
     while (!checkpoint.tensors.empty()) {
@@ -34,7 +27,7 @@ void canonicalizeNames(Checkpoint &checkpoint) {
       if (isHead)
         node.key() = "lm_head.weight";
       else if (node.key() != "lm_head.weight" && node.key().compare(0, prefix.size(), prefix) == 0)
-        node.key() = entry.canonical + node.key().substr(prefix.size());
+        node.key() = canonical + node.key().substr(prefix.size());
       renamed.insert(std::move(node));
     }
     checkpoint.tensors = std::move(renamed);
@@ -52,17 +45,15 @@ TensorInfo expertRows(const TensorInfo &fused, int64_t expert, int64_t row, int6
   return view;
 }
 
-// Newer checkpoints hold the experts of a layer as gate_up_proj (experts, 2 x intermediate, hidden), gate first, and
-// down_proj (experts, hidden, intermediate).
+// Newer checkpoints hold the experts of a layer as mlp.experts.gate_up_proj (experts, 2 x intermediate, hidden), gate first, and
+// mlp.experts.down_proj (experts, hidden, intermediate), beside mlp.gate, whatever the family called them before.
 Status splitFusedExperts(const ModelConfig &config, Checkpoint &checkpoint) {
-  bool isMixtral = config.architecture == "mixtral";
+  const ExpertNames &names = config.family->experts;
   int64_t experts = config.moe.numExperts, wide = config.moe.intermediateSize, hidden = config.hiddenSize;
-  const char *names[] = {isMixtral ? "w1" : "gate_proj", isMixtral ? "w3" : "up_proj", isMixtral ? "w2" : "down_proj"};
   for (int64_t layer = 0; experts > 0 && layer < config.numHiddenLayers; ++layer) {
-    std::string base = "model.layers." + std::to_string(layer) + ".";
-    std::string block = base + (isMixtral ? "block_sparse_moe." : "mlp.");
-    if (isMixtral && checkpoint.find(base + "mlp.gate.weight"))
-      checkpoint.tensors.emplace(block + "gate.weight", *checkpoint.find(base + "mlp.gate.weight"));
+    std::string base = "model.layers." + std::to_string(layer) + ".", block = base + names.block;
+    if (const TensorInfo *router = checkpoint.find(base + "mlp.gate.weight"))
+      checkpoint.tensors.emplace(block + "gate.weight", *router);
     for (bool isDown : {false, true}) {
       std::string name = base + "mlp.experts." + (isDown ? "down_proj" : "gate_up_proj");
       const TensorInfo *found = checkpoint.find(name);
@@ -75,10 +66,12 @@ Status splitFusedExperts(const ModelConfig &config, Checkpoint &checkpoint) {
                                                                  ", the config asks for " + shapeText(expected));
       for (int64_t expert = 0; expert < experts; ++expert) {
         std::string prefix = block + "experts." + std::to_string(expert) + ".";
-        if (isDown)
-          checkpoint.tensors.emplace(prefix + names[2] + ".weight", expertRows(fused, expert, 0, hidden));
-        for (int64_t half = 0; !isDown && half < 2; ++half)
-          checkpoint.tensors.emplace(prefix + names[half] + ".weight", expertRows(fused, expert, half * wide, wide));
+        if (isDown) {
+          checkpoint.tensors.emplace(prefix + names.down + ".weight", expertRows(fused, expert, 0, hidden));
+          continue;
+        }
+        checkpoint.tensors.emplace(prefix + names.gate + ".weight", expertRows(fused, expert, 0, wide));
+        checkpoint.tensors.emplace(prefix + names.up + ".weight", expertRows(fused, expert, wide, wide));
       }
       checkpoint.tensors.erase(name);
     }
@@ -86,37 +79,35 @@ Status splitFusedExperts(const ModelConfig &config, Checkpoint &checkpoint) {
   return Status();
 }
 
-// GPT-2 stores linear weights as (in, out): reports them as (out, in), transposed.
-void transposeConv1d(const Architecture &architecture, Model &model) {
-  Status done =
-      forEachTensor(architecture, model.config, [&](const TensorRule &rule, int64_t layer, int64_t expert) -> Status {
-        auto found = model.checkpoint.tensors.find(tensorName(rule.name, layer, expert));
-        if (rule.conv1d && found != model.checkpoint.tensors.end() && found->second.shape.size() == 2) {
-          std::swap(found->second.shape[0], found->second.shape[1]);
-          found->second.transposed = true;
-        }
-        return Status();
-      });
+// Some families store linear weights as (in, out): reports them as (out, in), transposed.
+void transposeConv1d(Model &model) {
+  Status done = forEachTensor(model.config, [&](const TensorRule &rule, int64_t layer, int64_t expert) -> Status {
+    auto found = model.checkpoint.tensors.find(tensorName(rule.name, layer, expert));
+    if (rule.conv1d && found != model.checkpoint.tensors.end() && found->second.shape.size() == 2) {
+      std::swap(found->second.shape[0], found->second.shape[1]);
+      found->second.transposed = true;
+    }
+    return Status();
+  });
   assert(done.isOk());
 }
 
 } // namespace
 
-Expected<Model> readHuggingFace(const std::string &directory) {
+Expected<Model> readHuggingFace(const std::string &directory, const FamilyList &families) {
   struct stat status;
   if (stat((directory + "/config.json").c_str(), &status) != 0)
     return errorIn(directory, "holds no config.json: expected a Hugging Face directory or a GGUF file");
-  Expected<ModelConfig> config = readHuggingFaceConfig(directory);
+  Expected<ModelConfig> config = readHuggingFaceConfig(directory, families);
   if (!config)
     return config.status();
   Expected<Checkpoint> checkpoint = readSafetensorsDirectory(directory);
   if (!checkpoint)
     return checkpoint.status();
-  Model model{std::move(*config), std::move(*checkpoint), directory};
-  const Architecture *architecture = findArchitecture(model.config.architecture);
-  canonicalizeNames(model.checkpoint);
+  Model model{std::move(*config), std::move(*checkpoint), directory, nullptr};
+  canonicalizeNames(*model.config.family, model.checkpoint);
   HEDDLE_RETURN_IF_ERROR(splitFusedExperts(model.config, model.checkpoint));
-  transposeConv1d(*architecture, model);
+  transposeConv1d(model);
   HEDDLE_RETURN_IF_ERROR(validate(model, directory + "/config.json"));
   return model;
 }

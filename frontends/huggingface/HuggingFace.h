@@ -4,13 +4,13 @@
 #ifndef HEDDLE_FRONTENDS_HUGGINGFACE_HUGGINGFACE_H
 #define HEDDLE_FRONTENDS_HUGGINGFACE_HUGGINGFACE_H
 
-#include "frontends/ModelConfig.h"
+#include "frontends/Family.h"
 
 namespace heddle {
 
-// Tensors keep their published names, with these brought to one form: checkpoints of bare models get their prefix, text
+// A model of one of `families`. Tensors keep their published names, with these brought to one form: checkpoints of bare models get their prefix, text
 // models within multimodal ones lose theirs, and experts that lie fused in one tensor become one tensor each.
-Expected<Model> readHuggingFace(const std::string &directory);
+Expected<Model> readHuggingFace(const std::string &directory, const FamilyList &families);
 
 } // namespace heddle
 

@@ -22,25 +22,25 @@ constexpr ScalingName scalingNames[] = {
 RopeScalingKind readKind(JsonObject &rope, const ModelConfig &model) {
   const char *key = rope.has("rope_type") ? "rope_type" : "type";
   std::string name = rope.string(key).value_or("default");
-  bool isPhi3 = model.architecture == "phi3";
-  if (isPhi3 && name == "yarn")
-    name = "longrope"; // what early phi3 checkpoints meant by it
+  bool longropeOnly = model.family->rope.longropeOnly;
+  if (longropeOnly && name == "yarn")
+    name = "longrope"; // what the first of these checkpoints meant by it
   for (const ScalingName &scaling : scalingNames)
     if (name == scaling.name &&
-        (!isPhi3 || scaling.kind == RopeScalingKind::None || scaling.kind == RopeScalingKind::Longrope))
+        (!longropeOnly || scaling.kind == RopeScalingKind::None || scaling.kind == RopeScalingKind::Longrope))
       return scaling.kind;
   rope.fail(key, "is '" + printable(name, 64) + "', which is not supported; known: " +
-                     (isPhi3 ? "default, longrope" : "default, linear, dynamic, llama3, yarn, longrope"));
+                     (longropeOnly ? "default, longrope" : "default, linear, dynamic, llama3, yarn, longrope"));
   return RopeScalingKind::None;
 }
 
-// The share of a head that rotates. Phi3 alone knows it; the reference's other families rotate whole heads whatever the key
-// says, and fail on it where the frequencies are scaled.
+// The share of a head that rotates. Where the family does not know it, the reference rotates whole heads whatever the key says, and fails
+// on it where the frequencies are scaled.
 double readPartial(JsonObject &rope, JsonObject &config, const ModelConfig &model, RopeScalingKind scaling) {
   double partial = rope.number("partial_rotary_factor").value_or(config.number("partial_rotary_factor").value_or(1.0));
   if (!(partial > 0.0 && partial <= 1.0))
     rope.fail("partial_rotary_factor", "is " + std::to_string(partial) + ", expected a number above 0, at most 1");
-  if (model.architecture == "phi3")
+  if (model.family->rope.partial)
     return partial;
   if (partial != 1.0 && scaling != RopeScalingKind::None)
     rope.fail("partial_rotary_factor", "is " + std::to_string(partial) + ", which " + model.architecture +
@@ -52,8 +52,8 @@ double readPartial(JsonObject &rope, JsonObject &config, const ModelConfig &mode
 // Without a factor it is the ratio of both contexts.
 void readFactor(JsonObject &rope, JsonObject &config, const ModelConfig &model, RopeConfig &out) {
   std::optional<int64_t> original = config.integer("original_max_position_embeddings");
-  if (!original && model.architecture == "phi3")
-    original = 4096;
+  if (!original && model.family->rope.originalContext)
+    original = model.family->rope.originalContext;
   if (!original)
     original = rope.integer("original_max_position_embeddings");
   if (out.scaling == RopeScalingKind::Dynamic)
@@ -99,36 +99,19 @@ RopeConfig readRope(JsonObject &rope, JsonObject &config, const ModelConfig &mod
   return out;
 }
 
-void readRopes(JsonObject &object, const Architecture &architecture, ModelConfig &config) {
+void readRopes(JsonObject &object, ModelConfig &config) {
   config.layerRope.assign(static_cast<size_t>(config.numHiddenLayers), 0);
-  if (!architecture.hasRope)
+  if (!config.family->rope.hasRope)
     return;
-  double theta = object.number("rope_theta").value_or(architecture.defaults.ropeTheta);
-  bool isGemma3 = config.architecture == "gemma3_text";
-  const char *preferred = isGemma3 ? "rope_parameters" : "rope_scaling"; // where a config has both
-  const char *other = isGemma3 ? "rope_scaling" : "rope_parameters";
-  JsonObject rope = object.object(object.has(preferred) ? preferred : other);
-  bool perType = rope.has("full_attention") || rope.has("sliding_attention");
-  if (!isGemma3) {
-    if (perType)
-      rope.fail(rope.has("full_attention") ? "full_attention" : "sliding_attention",
-                "is not supported: " + config.architecture + " has one rotary embedding for all layers");
-    config.ropes = {readRope(rope, object, config, theta)};
-    config.ropes[0].interleaved = architecture.isLatent && (config.architecture != "deepseek_v3" ||
-                                                            object.boolean("rope_interleave").value_or(true));
-    object.adopt(rope);
-    return;
-  }
-  // gemma3: full attention has one rotary embedding, layers with a window another, never scaled in the older dialect.
-  double localTheta = object.number("rope_local_base_freq").value_or(10000.0);
-  JsonObject none = object.object("");
-  JsonObject full = rope.object("full_attention"), sliding = rope.object("sliding_attention");
-  config.ropes = {readRope(perType ? full : rope, object, config, theta),
-                  readRope(perType ? sliding : none, object, config, localTheta)};
-  for (const JsonObject *part : {&rope, &full, &sliding, &none})
-    object.adopt(*part);
-  for (size_t layer = 0; layer < config.layerRope.size(); ++layer)
-    config.layerRope[layer] = config.layerWindow[layer] > 0;
+  if (config.family->readers.huggingFaceRopes)
+    return config.family->readers.huggingFaceRopes(object, config);
+  double theta = object.number("rope_theta").value_or(config.family->defaults.ropeTheta);
+  JsonObject rope = object.object(object.has("rope_scaling") ? "rope_scaling" : "rope_parameters");
+  for (const char *type : {"full_attention", "sliding_attention"})
+    if (rope.has(type))
+      rope.fail(type, "is not supported: " + config.architecture + " has one rotary embedding for all layers");
+  config.ropes = {readRope(rope, object, config, theta)};
+  object.adopt(rope);
 }
 
 } // namespace heddle

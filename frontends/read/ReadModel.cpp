@@ -3,6 +3,7 @@
 // Which reader a path belongs to: a directory is Hugging Face's, a file is ONNX or GGUF by its content.
 #include "frontends/read/ReadModel.h"
 
+#include "frontends/families/Families.h"
 #include "frontends/gguf/GgufModel.h"
 #include "frontends/huggingface/HuggingFace.h"
 #include "frontends/onnx/OnnxModel.h"
@@ -81,7 +82,7 @@ Expected<Model> readModel(const std::string &path) {
   if (stat(path.c_str(), &status) != 0)
     return errorIn(path, "no such file or directory");
   if (S_ISDIR(status.st_mode))
-    return readHuggingFace(path);
+    return readHuggingFace(path, families());
   Expected<std::shared_ptr<MappedFile>> file = openShared(path);
   if (!file)
     return file.status();
@@ -89,7 +90,7 @@ Expected<Model> readModel(const std::string &path) {
     return readOnnxModel(*file);
   if (endsWith(path, ".safetensors"))
     return errorIn(path, "is a file of weights; give the directory that also holds its config.json");
-  return readGguf(path);
+  return readGguf(path, families());
 }
 
 } // namespace heddle

@@ -37,9 +37,9 @@ Expected<Model> readFamily(const TemporaryFolder &folder, const std::string &fam
   return readModel(folder.path());
 }
 
-class Family : public testing::TestWithParam<const char *> {};
+class FamilyConfig : public testing::TestWithParam<const char *> {};
 
-TEST_P(Family, isRead) {
+TEST_P(FamilyConfig, isRead) {
   TemporaryFolder folder;
   Expected<Model> model = readFamily(folder, GetParam());
   ASSERT_TRUE(model) << model.message();
@@ -53,7 +53,7 @@ TEST_P(Family, isRead) {
   EXPECT_EQ(model->config.eosIds, std::vector<int64_t>{2});
 }
 
-INSTANTIATE_TEST_SUITE_P(Config, Family,
+INSTANTIATE_TEST_SUITE_P(Config, FamilyConfig,
                          testing::Values("llama", "llama_linear", "llama3_rope", "llama3_rope_legacy", "llama_yarn",
                                          "llama_bf16", "mistral", "qwen2", "qwen3", "qwen3_moe", "mixtral", "gemma2",
                                          "gemma3_text", "gemma3_text_legacy", "phi3", "phi3_longrope", "gpt2"),

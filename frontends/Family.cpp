@@ -1,0 +1,136 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What rows of families mean: which row a name stands for, and which tensors of which shapes the rules of a row ask of a config.
+#include "frontends/Family.h"
+
+namespace heddle {
+
+const Family *findFamily(const FamilyList &families, std::string_view modelType) {
+  for (const Family *family : families)
+    if (modelType == family->modelType)
+      return family;
+  return nullptr;
+}
+
+const Family *findGgufFamily(const FamilyList &families, std::string_view name, bool hasExperts) {
+  const Family *found = nullptr;
+  for (const Family *family : families)
+    if (family->gguf && name == family->gguf && (!found || family->hasExperts == hasExperts))
+      found = family;
+  return found;
+}
+
+// Each name once, in the order of the list.
+static std::string joinNames(const FamilyList &families, const char *Family::*name) {
+  std::string names;
+  for (const Family *family : families)
+    if (family->*name && (", " + names).find(", " + std::string(family->*name) + ", ") == std::string::npos)
+      names += std::string(family->*name) + ", ";
+  return names.substr(0, names.size() - 2);
+}
+
+std::string knownFamilies(const FamilyList &families) {
+  return joinNames(families, &Family::modelType);
+}
+
+std::string knownGgufFamilies(const FamilyList &families) {
+  return joinNames(families, &Family::gguf);
+}
+
+std::string tensorName(const char *pattern, int64_t layer, int64_t expert) {
+  std::string name;
+  for (const char *c = pattern; *c; ++c) {
+    if (*c == '#')
+      name += std::to_string(layer);
+    else if (*c == '@')
+      name += std::to_string(expert);
+    else
+      name += *c;
+  }
+  return name;
+}
+
+int64_t dimension(ConfigDim dim, const ModelConfig &config) {
+  switch (dim) {
+  case ConfigDim::None:
+    return 1;
+  case ConfigDim::Vocab:
+    return config.vocabSize;
+  case ConfigDim::Positions:
+    return config.contextLength;
+  case ConfigDim::Hidden:
+    return config.hiddenSize;
+  case ConfigDim::Queries:
+    return config.numHeads * config.headDim;
+  case ConfigDim::KeyValues:
+    return config.numKvHeads * config.headDim;
+  case ConfigDim::QueriesKeysValues:
+    return (config.numHeads + 2 * config.numKvHeads) * config.headDim;
+  case ConfigDim::HeadDim:
+    return config.headDim;
+  case ConfigDim::Intermediate:
+    return config.intermediateSize;
+  case ConfigDim::GateAndUp:
+    return 2 * config.intermediateSize;
+  case ConfigDim::Experts:
+    return config.moe.numExperts;
+  case ConfigDim::ExpertIntermediate:
+    return config.moe.intermediateSize;
+  case ConfigDim::SharedIntermediate:
+    return config.moe.sharedIntermediateSize;
+  case ConfigDim::QueryRank:
+    return config.latent.qLoraRank;
+  case ConfigDim::LatentRank:
+    return config.latent.kvLoraRank;
+  case ConfigDim::LatentAndRope:
+    return config.latent.kvLoraRank + config.latent.qkRopeHeadDim;
+  case ConfigDim::LatentUps:
+    return config.numHeads * (config.latent.qkNopeHeadDim + config.latent.vHeadDim);
+  case ConfigDim::LatentKeyUps:
+    return config.numHeads * config.latent.kvLoraRank;
+  case ConfigDim::LatentOutput:
+    return config.numHeads * config.latent.vHeadDim;
+  case ConfigDim::NopeDim:
+    return config.latent.qkNopeHeadDim;
+  }
+  return 1;
+}
+
+bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
+  bool sparse = static_cast<size_t>(layer) < config.moe.layerIsMoe.size() && config.moe.layerIsMoe[layer];
+  switch (rule.when) {
+  case When::Always:
+    return true;
+  case When::Untied:
+    return !config.tieWordEmbeddings;
+  case When::AttentionBias:
+    return config.attentionBias;
+  case When::OutputBias:
+    return config.attentionOutputBias;
+  case When::MlpBias:
+    return config.mlpBias && !sparse;
+  case When::Dense:
+    return !sparse;
+  case When::Sparse:
+    return sparse;
+  case When::Correction:
+    return sparse && config.moe.hasCorrection;
+  case When::Shared:
+    return sparse && config.moe.sharedIntermediateSize > 0;
+  case When::SharedBias:
+    return sparse && config.mlpBias && config.moe.sharedIntermediateSize > 0;
+  case When::QueryLora:
+    return config.latent.qLoraRank > 0;
+  case When::QueryLoraBias:
+    return config.latent.qLoraRank > 0 && config.attentionBias;
+  case When::NoQueryLora:
+    return config.latent.qLoraRank == 0;
+  case When::WholeUps:
+    return !config.latent.splitUps;
+  case When::SplitUps:
+    return config.latent.splitUps;
+  }
+  return true;
+}
+
+} // namespace heddle

@@ -1,0 +1,212 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// All that is known of a model family: its names, the keys that its files may leave out, the tensors that must be there with their
+// shapes, what its config files say that no other family's do, and its graph. Readers and importer ask the row, never for a name.
+// The rows are in frontends/families/, one file for each family and its next of kin.
+#ifndef HEDDLE_FRONTENDS_FAMILY_H
+#define HEDDLE_FRONTENDS_FAMILY_H
+
+#include "frontends/ModelConfig.h"
+
+#include <array>
+
+namespace heddle {
+
+class GgufKeys;
+class JsonObject;
+class ModelBuilder;
+
+// A dimension of a tensor in terms of the config.
+enum class ConfigDim : uint8_t {
+  None,
+  Vocab,
+  Positions,
+  Hidden,
+  Queries /* num_heads x head_dim */,
+  KeyValues /* num_kv_heads x head_dim */,
+  QueriesKeysValues,
+  HeadDim,
+  Intermediate,
+  GateAndUp /* 2 x intermediate_size */,
+  Experts,
+  ExpertIntermediate,
+  SharedIntermediate,
+  QueryRank /* q_lora_rank */,
+  LatentRank /* kv_lora_rank */,
+  LatentAndRope /* kv_lora_rank + qk_rope_head_dim */,
+  LatentUps /* num_heads x (qk_nope_head_dim + v_head_dim) */,
+  LatentKeyUps /* num_heads x kv_lora_rank */,
+  LatentOutput /* num_heads x v_head_dim */,
+  NopeDim /* qk_nope_head_dim */,
+};
+
+// When a tensor is required. `Dense`, `Sparse`, `Correction`, `Shared` and `SharedBias` speak of a layer.
+enum class When : uint8_t {
+  Always,
+  Untied,
+  AttentionBias,
+  OutputBias,
+  MlpBias,
+  Dense,
+  Sparse,
+  Correction /* e_score_correction_bias of a sparse layer */,
+  Shared /* shared experts of a sparse layer */,
+  SharedBias,
+  QueryLora,
+  QueryLoraBias,
+  NoQueryLora,
+  WholeUps /* kv_b_proj in one tensor */,
+  SplitUps,
+};
+
+// A tensor: '#' stands for the layer, '@' for the expert. Where `name` has an '@' and `gguf` has none, GGUF stacks the
+// experts in one tensor (experts, out, in).
+struct TensorRule {
+  const char *name;
+  const char *gguf;
+  ConfigDim rows;
+  ConfigDim columns = ConfigDim::None; // None: a vector
+  When when = When::Always;
+  bool conv1d = false; // Hugging Face's file stores (columns, rows)
+};
+
+struct TensorRules {
+  constexpr TensorRules() = default;
+  template <size_t n> constexpr TensorRules(const TensorRule (&rules)[n]) : first(rules), count(n) {}
+  const TensorRule *begin() const { return first; }
+  const TensorRule *end() const { return first + count; }
+  const TensorRule *first = nullptr;
+  size_t count = 0;
+};
+
+// What a key of the common names (Hugging Face's) is called in the files of a family that calls it something else.
+struct KeyName {
+  const char *name, *huggingFace;
+  const char *gguf = nullptr; // null: as in every family
+};
+
+struct KeyNames {
+  constexpr KeyNames() = default;
+  template <size_t n> constexpr KeyNames(const KeyName (&names)[n]) : first(names), count(n) {}
+  const KeyName *begin() const { return first; }
+  const KeyName *end() const { return first + count; }
+  const KeyName *first = nullptr;
+  size_t count = 0;
+};
+
+// Values of keys that config files may leave out; 0 for none. They are the defaults of Hugging Face's config classes.
+struct ConfigDefaults {
+  int64_t vocabSize = 0, numHeads = 0;
+  int64_t numKvHeads = 0; // 0: num_attention_heads
+  int64_t headDim = 0;    // 0: hidden_size / num_attention_heads
+  int64_t context = 2048, slidingWindow = 0;
+  double normEps = 1e-6, ropeTheta = 10000.0;
+  double attentionSoftcap = 0.0, finalSoftcap = 0.0;
+  Activation activation = Activation::Silu;
+  bool tied = false;
+};
+
+// Which linear layers have biases.
+struct BiasRules {
+  bool attentionKey = false; // those of attention where config.json's attention_bias says so
+  bool alwaysInQkv = false;  // q, k and v, whatever config.json says
+  bool mlpKey = false;       // those of the feed-forward block where config.json's mlp_bias says so
+  bool mlpInGguf = false;    // GGUF has no key for that: where its tensors are there
+};
+
+// When config.json's sliding_window counts.
+enum class WindowUse : uint8_t { Never, Stated, Switched /* if use_sliding_window is true */ };
+
+// Which layers see the last tokens only.
+struct WindowRules {
+  WindowUse use = WindowUse::Never;
+  bool inGguf = true;           // GGUF's attention.sliding_window counts
+  bool slidesAlways = false;    // a file that names no window means the default's
+  bool readsLayerTypes = false; // config.json's layer_types counts
+  // Of fullEvery layers the last one sees all tokens (0: none), and sliding_window_pattern may say another number.
+  int64_t fullEvery = 0;
+  bool statesFullEvery = false;
+  // The first max_window_layers layers see all tokens: so many where config.json does not say it. 0: the key does not count.
+  int64_t fullLayersFirst = 0;
+};
+
+struct RopeRules {
+  bool hasRope = true;
+  bool interleavedInGguf = false; // the writer permutes rows of q and k for interleaved rotary embedding
+  bool partial = false;           // partial_rotary_factor counts
+  bool longropeOnly = false;      // no other scaling is known; "yarn" means it
+  int64_t originalContext = 0;    // what longrope stretches where config.json does not say it; 0: what the scaling says
+};
+
+// Names of a layer's experts: block + "gate" is the router, block + "experts.@." + gate that of an expert.
+struct ExpertNames {
+  const char *block = "mlp.", *gate = "gate_proj", *up = "up_proj", *down = "down_proj";
+};
+
+// What the files of a family say that no rule above can; null where there is nothing of the kind. A failure goes to `object` or `keys`.
+struct ConfigReaders {
+  // Heads, widths and epsilon, once vocab_size, hidden_size, num_hidden_layers, num_attention_heads and context are read, instead of
+  // the common keys; from GGUF, once all common keys are.
+  void (*huggingFaceSizes)(JsonObject &object, ModelConfig &config) = nullptr;
+  void (*ggufSizes)(GgufKeys &keys, ModelConfig &config) = nullptr;
+  // config.ropes and config.layerRope, instead of the common keys.
+  void (*huggingFaceRopes)(JsonObject &object, ModelConfig &config) = nullptr;
+  // Experts and scales, after everything else; sizes are bounded by then, config.ropes is empty where something failed.
+  void (*huggingFaceRest)(JsonObject &object, ModelConfig &config) = nullptr;
+  void (*ggufRest)(GgufKeys &keys, ModelConfig &config) = nullptr;
+};
+
+struct Family {
+  const char *modelType = nullptr; // Hugging Face's model_type
+  const char *wrapper = nullptr;   // model_type of a config that keeps this one in text_config; null: there is none
+  const char *gguf = nullptr;      // general.architecture; null: another row stands for the family's GGUF files
+  bool hasExperts = false; // of two rows with one name in GGUF, the one that is meant where the file has experts
+  const char *embedding = "model.embed_tokens.weight";
+  std::array<TensorRules, 6> rules = {};
+  ConfigDefaults defaults;
+  KeyNames keyNames;
+  const char *activationKey = "hidden_act";
+  double normWeightOffset = 0.0; // Hugging Face stores norm weights less this
+  BiasRules biases;
+  WindowRules windows;
+  RopeRules rope;
+  ExpertNames experts;
+  ConfigReaders readers;
+  void (*build)(ModelBuilder &b) = nullptr;
+};
+
+using FamilyList = std::vector<const Family *>;
+
+const Family *findFamily(const FamilyList &families, std::string_view modelType);
+const Family *findGgufFamily(const FamilyList &families, std::string_view name, bool hasExperts);
+// "gemma2, gemma3_text, …", for messages.
+std::string knownFamilies(const FamilyList &families);
+std::string knownGgufFamilies(const FamilyList &families);
+
+// `pattern` with its '#' and '@' replaced.
+std::string tensorName(const char *pattern, int64_t layer, int64_t expert);
+
+// The value of `dim`; 1 for None. All sizes are bounded by validateSizes, so that products do not wrap.
+int64_t dimension(ConfigDim dim, const ModelConfig &config);
+
+// Whether a rule applies to a layer (any layer for rules without '#').
+bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer);
+
+// Calls visit(rule, layer, expert) for each tensor that the config asks for, until it returns a failure.
+template <typename Visit> Status forEachTensor(const ModelConfig &config, Visit visit) {
+  for (const TensorRules &rules : config.family->rules) {
+    for (const TensorRule &rule : rules) {
+      std::string_view name = rule.name;
+      int64_t layers = name.find('#') == std::string_view::npos ? 1 : config.numHiddenLayers;
+      int64_t experts = name.find('@') == std::string_view::npos ? 1 : config.moe.numExperts;
+      for (int64_t layer = 0; layer < layers; ++layer)
+        for (int64_t expert = 0; expert < experts && applies(rule, config, layer); ++expert)
+          HEDDLE_RETURN_IF_ERROR(visit(rule, layer, expert));
+    }
+  }
+  return Status();
+}
+
+} // namespace heddle
+
+#endif

@@ -1,0 +1,82 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What most decoders have in common: tensors with their names in both formats, and the blocks of a layer. A family takes what fits it.
+#ifndef HEDDLE_FRONTENDS_FAMILIES_DECODER_H
+#define HEDDLE_FRONTENDS_FAMILIES_DECODER_H
+
+#include "frontends/Family.h"
+#include "frontends/families/ModelBuilder.h"
+
+namespace heddle {
+
+inline constexpr TensorRule embeddingRules[] = {
+    {"model.embed_tokens.weight", "token_embd.weight", ConfigDim::Vocab, ConfigDim::Hidden},
+    {"model.norm.weight", "output_norm.weight", ConfigDim::Hidden},
+    {"lm_head.weight", "output.weight", ConfigDim::Vocab, ConfigDim::Hidden, When::Untied},
+};
+
+inline constexpr TensorRule attentionRules[] = {
+    {"model.layers.#.input_layernorm.weight", "blk.#.attn_norm.weight", ConfigDim::Hidden},
+    {"model.layers.#.self_attn.q_proj.weight", "blk.#.attn_q.weight", ConfigDim::Queries, ConfigDim::Hidden},
+    {"model.layers.#.self_attn.k_proj.weight", "blk.#.attn_k.weight", ConfigDim::KeyValues, ConfigDim::Hidden},
+    {"model.layers.#.self_attn.v_proj.weight", "blk.#.attn_v.weight", ConfigDim::KeyValues, ConfigDim::Hidden},
+    {"model.layers.#.self_attn.o_proj.weight", "blk.#.attn_output.weight", ConfigDim::Hidden, ConfigDim::Queries},
+    {"model.layers.#.self_attn.q_proj.bias", "blk.#.attn_q.bias", ConfigDim::Queries, ConfigDim::None,
+     When::AttentionBias},
+    {"model.layers.#.self_attn.k_proj.bias", "blk.#.attn_k.bias", ConfigDim::KeyValues, ConfigDim::None,
+     When::AttentionBias},
+    {"model.layers.#.self_attn.v_proj.bias", "blk.#.attn_v.bias", ConfigDim::KeyValues, ConfigDim::None,
+     When::AttentionBias},
+    {"model.layers.#.self_attn.o_proj.bias", "blk.#.attn_output.bias", ConfigDim::Hidden, ConfigDim::None,
+     When::OutputBias},
+};
+
+// Norms of query and key heads.
+inline constexpr TensorRule queryKeyNormRules[] = {
+    {"model.layers.#.self_attn.q_norm.weight", "blk.#.attn_q_norm.weight", ConfigDim::HeadDim},
+    {"model.layers.#.self_attn.k_norm.weight", "blk.#.attn_k_norm.weight", ConfigDim::HeadDim},
+};
+
+inline constexpr TensorRule feedForwardNormRules[] = {
+    {"model.layers.#.post_attention_layernorm.weight", "blk.#.ffn_norm.weight", ConfigDim::Hidden},
+};
+
+inline constexpr TensorRule feedForwardRules[] = {
+    {"model.layers.#.mlp.gate_proj.weight", "blk.#.ffn_gate.weight", ConfigDim::Intermediate, ConfigDim::Hidden,
+     When::Dense},
+    {"model.layers.#.mlp.up_proj.weight", "blk.#.ffn_up.weight", ConfigDim::Intermediate, ConfigDim::Hidden,
+     When::Dense},
+    {"model.layers.#.mlp.down_proj.weight", "blk.#.ffn_down.weight", ConfigDim::Hidden, ConfigDim::Intermediate,
+     When::Dense},
+    {"model.layers.#.mlp.gate_proj.bias", "blk.#.ffn_gate.bias", ConfigDim::Intermediate, ConfigDim::None,
+     When::MlpBias},
+    {"model.layers.#.mlp.up_proj.bias", "blk.#.ffn_up.bias", ConfigDim::Intermediate, ConfigDim::None, When::MlpBias},
+    {"model.layers.#.mlp.down_proj.bias", "blk.#.ffn_down.bias", ConfigDim::Hidden, ConfigDim::None, When::MlpBias},
+};
+
+// Experts under the names that ExpertNames has of itself.
+inline constexpr TensorRule expertRules[] = {
+    {"model.layers.#.mlp.gate.weight", "blk.#.ffn_gate_inp.weight", ConfigDim::Experts, ConfigDim::Hidden,
+     When::Sparse},
+    {"model.layers.#.mlp.experts.@.gate_proj.weight", "blk.#.ffn_gate_exps.weight", ConfigDim::ExpertIntermediate,
+     ConfigDim::Hidden, When::Sparse},
+    {"model.layers.#.mlp.experts.@.up_proj.weight", "blk.#.ffn_up_exps.weight", ConfigDim::ExpertIntermediate,
+     ConfigDim::Hidden, When::Sparse},
+    {"model.layers.#.mlp.experts.@.down_proj.weight", "blk.#.ffn_down_exps.weight", ConfigDim::Hidden,
+     ConfigDim::ExpertIntermediate, When::Sparse},
+};
+
+// Projections of q, k and v with their biases and head norms where the model has them, rotary embedding, attention, the output's projection.
+TensorHandle selfAttention(ModelBuilder &b, TensorHandle x);
+// activation(gate_proj(x)) * up_proj(x), then down_proj, under `scope`.
+TensorHandle gatedFeedForward(ModelBuilder &b, TensorHandle x, const std::string &scope = "mlp");
+
+// Embedding, `body` for each layer, norm and head.
+void buildDecoder(ModelBuilder &b, const std::function<TensorHandle(int64_t layer, TensorHandle x)> &body);
+// The decoder of the LLaMA paper (arXiv:2302.13971): in each layer x + attention(norm(x)), then x + feedForward(norm(x)); experts where the
+// config has them.
+void buildPreNormDecoder(ModelBuilder &b);
+
+} // namespace heddle
+
+#endif

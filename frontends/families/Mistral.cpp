@@ -1,0 +1,63 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Mistral (arXiv:2310.06825): Llama with grouped KV heads and a sliding window. Mixtral (arXiv:2401.04088): the same with experts instead of
+// the feed-forward block, in every layer. GGUF calls both "llama".
+
+#include "frontends/families/Decoder.h"
+#include "frontends/families/Families.h"
+#include "frontends/huggingface/Config.h"
+
+namespace heddle {
+
+static constexpr Family describeMistral() {
+  Family row;
+  row.modelType = "mistral";
+  row.rules = {embeddingRules, attentionRules, feedForwardNormRules, feedForwardRules};
+  row.defaults.numKvHeads = 8;
+  row.defaults.context = 131072;
+  row.defaults.slidingWindow = 4096;
+  row.windows.use = WindowUse::Stated;
+  row.build = buildPreNormDecoder;
+  return row;
+}
+const Family family::mistral = describeMistral();
+
+// w1 gates, w3 is "up", w2 is "down".
+static constexpr TensorRule mixtralExpertRules[] = {
+    {"model.layers.#.block_sparse_moe.gate.weight", "blk.#.ffn_gate_inp.weight", ConfigDim::Experts, ConfigDim::Hidden},
+    {"model.layers.#.block_sparse_moe.experts.@.w1.weight", "blk.#.ffn_gate_exps.weight", ConfigDim::ExpertIntermediate,
+     ConfigDim::Hidden},
+    {"model.layers.#.block_sparse_moe.experts.@.w2.weight", "blk.#.ffn_down_exps.weight", ConfigDim::Hidden,
+     ConfigDim::ExpertIntermediate},
+    {"model.layers.#.block_sparse_moe.experts.@.w3.weight", "blk.#.ffn_up_exps.weight", ConfigDim::ExpertIntermediate,
+     ConfigDim::Hidden},
+};
+
+static void readMixtralExperts(JsonObject &object, ModelConfig &config) {
+  MoeConfig &moe = config.moe;
+  readExpertCounts(object, moe, /*numExperts=*/8, /*expertsPerToken=*/2);
+  moe.intermediateSize = config.intermediateSize;
+  moe.normTopkProb = true;
+  moe.layerIsMoe.assign(moe.layerIsMoe.size(), true);
+}
+
+static constexpr Family describeMixtral() {
+  Family row;
+  row.modelType = "mixtral";
+  row.gguf = "llama";
+  row.hasExperts = true;
+  row.rules = {embeddingRules, attentionRules, feedForwardNormRules, mixtralExpertRules};
+  row.defaults.numKvHeads = 8;
+  row.defaults.context = 131072;
+  row.defaults.normEps = 1e-5;
+  row.defaults.ropeTheta = 1e6;
+  row.windows.use = WindowUse::Stated;
+  row.rope.interleavedInGguf = true;
+  row.experts = {"block_sparse_moe.", "w1", "w3", "w2"};
+  row.readers.huggingFaceRest = readMixtralExperts;
+  row.build = buildPreNormDecoder;
+  return row;
+}
+const Family family::mixtral = describeMixtral();
+
+} // namespace heddle

@@ -1,0 +1,75 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Qwen2 (arXiv:2407.10671): Llama with biases of q, k and v. Qwen3 (arXiv:2505.09388): without them, with norms of query and key heads;
+// Qwen3-MoE: the same with experts in some layers. A window counts where use_sliding_window says so; GGUF files are read without one.
+
+#include "frontends/families/Decoder.h"
+#include "frontends/families/Families.h"
+#include "frontends/huggingface/Config.h"
+
+namespace heddle {
+
+static constexpr Family describeQwen(const char *modelType, const char *gguf, int64_t numKvHeads) {
+  Family row;
+  row.modelType = modelType;
+  row.gguf = gguf;
+  row.defaults.numKvHeads = numKvHeads;
+  row.defaults.context = 32768;
+  row.defaults.slidingWindow = 4096;
+  row.windows.use = WindowUse::Switched;
+  row.windows.inGguf = false;
+  row.build = buildPreNormDecoder;
+  return row;
+}
+
+static constexpr Family describeQwen2() {
+  Family row = describeQwen("qwen2", "qwen2", 32);
+  row.rules = {embeddingRules, attentionRules, feedForwardNormRules, feedForwardRules};
+  row.biases.alwaysInQkv = true;
+  row.windows.readsLayerTypes = true;
+  row.windows.fullLayersFirst = 28;
+  return row;
+}
+const Family family::qwen2 = describeQwen2();
+
+static constexpr Family describeQwen3() {
+  Family row = describeQwen("qwen3", "qwen3", 32);
+  row.rules = {embeddingRules, attentionRules, queryKeyNormRules, feedForwardNormRules, feedForwardRules};
+  row.defaults.headDim = 128;
+  row.biases.attentionKey = true;
+  row.windows.readsLayerTypes = true;
+  row.windows.fullLayersFirst = 28;
+  return row;
+}
+const Family family::qwen3 = describeQwen3();
+
+// Every decoder_sparse_step-th layer has experts, but for those that mlp_only_layers names.
+static void readQwen3Experts(JsonObject &object, ModelConfig &config) {
+  MoeConfig &moe = config.moe;
+  readExpertCounts(object, moe, /*numExperts=*/128, /*expertsPerToken=*/8);
+  moe.intermediateSize = object.integer("moe_intermediate_size").value_or(768);
+  moe.normTopkProb = object.boolean("norm_topk_prob").value_or(false);
+  int64_t step = object.integer("decoder_sparse_step").value_or(1);
+  if (step < 1)
+    object.fail("decoder_sparse_step", "is " + std::to_string(step) + ", expected at least 1");
+  for (int64_t layer = 0; step > 0 && layer < config.numHiddenLayers; ++layer)
+    moe.layerIsMoe[layer] = (layer + 1) % step == 0;
+  for (int64_t layer : object.integers("mlp_only_layers")) {
+    if (layer < 0 || layer >= config.numHiddenLayers)
+      return object.fail("mlp_only_layers",
+                         "holds " + std::to_string(layer) + ", expected layers below num_hidden_layers");
+    moe.layerIsMoe[layer] = false;
+  }
+}
+
+static constexpr Family describeQwen3Moe() {
+  Family row = describeQwen("qwen3_moe", "qwen3moe", 4);
+  row.rules = {embeddingRules, attentionRules, queryKeyNormRules, feedForwardNormRules, feedForwardRules, expertRules};
+  row.hasExperts = true;
+  row.biases.attentionKey = true;
+  row.readers.huggingFaceRest = readQwen3Experts;
+  return row;
+}
+const Family family::qwen3Moe = describeQwen3Moe();
+
+} // namespace heddle

@@ -1,0 +1,346 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The builder that a family's graph is written with, in MLIR. Values go through the family's file as opaque pointers.
+
+#include "frontends/import/ImportModel.h"
+
+#include "dialect/HeddleDialect.h"
+#include "frontends/Family.h"
+#include "frontends/families/ModelBuilder.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/SmallVectorExtras.h"
+#include "llvm/ADT/StringSet.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace heddle;
+
+static constexpr int64_t dynamic = ShapedType::kDynamic;
+
+static RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+// Element type and encoding of a stored tensor.
+static RankedTensorType storedType(MLIRContext *context, const TensorInfo &tensor) {
+  Builder b(context);
+  const char *name = tensorTypeInfo(tensor.type).name;
+  if (tensor.type == heddle::TensorType::F16 || tensor.type == heddle::TensorType::BF16)
+    return RankedTensorType::get(tensor.shape,
+                                 tensor.type == heddle::TensorType::F16 ? b.getF16Type() : (Type)b.getBF16Type());
+  if (auto kind = symbolizeQuantKind(name))
+    return RankedTensorType::get(tensor.shape, b.getF32Type(), QuantKindAttr::get(context, *kind));
+  return RankedTensorType::get(tensor.shape, b.getF32Type());
+}
+
+namespace {
+
+class ModelImporter final : public ModelBuilder {
+public:
+  ModelImporter(MLIRContext &context, const Model &model);
+
+  const ModelConfig &config() const override { return model.config; }
+  bool has(const std::string &name) const override { return weightNames.contains(prefix + name); }
+  TensorHandle embedTokens(const std::string &name) override { return embed(name, ids, config().embeddingScale); }
+  TensorHandle embedPositions(const std::string &name) override { return embed(name, positions, 1.0); }
+  TensorHandle layer(int64_t index, const std::string &scope, TensorHandle x, const LayerBody &body) override;
+  TensorHandle linear(TensorHandle x, const std::string &name) override;
+  TensorHandle rmsNorm(TensorHandle x, const std::string &name, double eps) override;
+  TensorHandle layerNorm(TensorHandle x, const std::string &name) override;
+  TensorHandle add(TensorHandle a, TensorHandle b) override;
+  TensorHandle glu(TensorHandle gate, TensorHandle up) override;
+  TensorHandle columns(TensorHandle x, int64_t begin, int64_t end) override;
+  TensorHandle splitHeads(TensorHandle x, int64_t heads) override;
+  TensorHandle mergeHeads(TensorHandle x) override;
+  TensorHandle rope(TensorHandle x, int64_t offset) override;
+  TensorHandle attention(TensorHandle q, TensorHandle k, TensorHandle v) override;
+  TensorHandle latentAttention(TensorHandle q, TensorHandle latent, TensorHandle keyRope,
+                               const std::vector<TensorHandle> &keyUps,
+                               const std::vector<TensorHandle> &valueUps) override;
+  TensorHandle weightRows(const std::string &name, int64_t begin, int64_t rows, bool transposed) override;
+  TensorHandle moe(TensorHandle x) override;
+  void finish(TensorHandle x, const std::string &head) override;
+
+  OwningOpRef<ModuleOp> take() { return std::move(module); }
+
+private:
+  // A matrix of the checkpoint, or rows of it.
+  struct WeightPart {
+    std::string name;
+    int64_t begin = 0, rows = 0; // rows 0: all
+    bool transposed = false;
+  };
+  Value weight(const std::string &name) { return weight(WeightPart{prefix + name}); }
+  Value weight(WeightPart part);
+  Value weightOp(const WeightPart &part);
+  RankedTensorType partType(const WeightPart &part);
+  RankedTensorType activations(int64_t width);
+  TensorHandle embed(const std::string &name, Value rows, double scale);
+
+  const Model &model;
+  llvm::StringSet<> weightNames;
+  OwningOpRef<ModuleOp> module;
+  OpBuilder b;
+  Location loc;
+  func::FuncOp forward;
+  Value ids, positions;   // (batch, sequence)
+  std::string prefix;     // scope of names while a layer is built
+  func::FuncOp layerFunc; // null outside layers
+  int64_t layerIndex = -1;
+  std::vector<WeightPart> layerWeights;
+};
+
+} // namespace
+
+static Value unwrap(TensorHandle x) {
+  return Value::getFromOpaquePointer(x.value);
+}
+
+static TensorHandle wrap(Value value) {
+  return {value.getAsOpaquePointer()};
+}
+
+static SmallVector<Value> unwrap(const std::vector<TensorHandle> &values) {
+  return llvm::map_to_vector(values, [](TensorHandle x) { return unwrap(x); });
+}
+
+ModelImporter::ModelImporter(MLIRContext &context, const Model &model)
+    : model(model), b(&context), loc(NameLoc::get(b.getStringAttr(model.config.architecture))) {
+  [[maybe_unused]] Status listed =
+      forEachTensor(config(), [&](const TensorRule &rule, int64_t layer, int64_t expert) -> Status {
+        weightNames.insert(tensorName(rule.name, layer, expert));
+        return Status();
+      });
+  assert(listed.isOk());
+  module = ModuleOp::create(b, loc);
+  b.setInsertionPointToEnd(module->getBody());
+  auto grid = RankedTensorType::get({dynamic, dynamic}, b.getI32Type());
+  auto logits = RankedTensorType::get({dynamic, dynamic, config().vocabSize}, b.getF32Type());
+  forward = func::FuncOp::create(b, loc, "forward", b.getFunctionType({grid, grid}, {logits}));
+  Block *entry = forward.addEntryBlock();
+  ids = entry->getArgument(0);
+  positions = entry->getArgument(1);
+  b.setInsertionPointToEnd(entry);
+}
+
+RankedTensorType ModelImporter::activations(int64_t width) {
+  return RankedTensorType::get({dynamic, dynamic, width}, b.getF32Type());
+}
+
+RankedTensorType ModelImporter::partType(const WeightPart &part) {
+  const TensorInfo *tensor = model.checkpoint.find(part.name);
+  assert(tensor && "readers check that every weight is there");
+  RankedTensorType type = storedType(b.getContext(), *tensor);
+  if (!part.rows)
+    return type;
+  if (!part.transposed)
+    return RankedTensorType::get({part.rows, type.getDimSize(1)}, type.getElementType(), type.getEncoding());
+  // Blocks of a quantised matrix lie along its rows: seen as columns they are numbers without a format.
+  return RankedTensorType::get({type.getDimSize(1), part.rows}, type.getElementType());
+}
+
+Value ModelImporter::weightOp(const WeightPart &part) {
+  const TensorInfo *tensor = model.checkpoint.find(part.name);
+  assert(tensor && "readers check that every weight is there");
+  std::string name = part.name;
+  uint64_t offset = tensor->offset;
+  if (part.rows) {
+    name += "[" + std::to_string(part.begin) + ":" + std::to_string(part.begin + part.rows) + "]";
+    offset += tensor->bytes / tensor->shape[0] * part.begin;
+  }
+  auto storage = StorageAttr::get(b.getContext(), b.getStringAttr(tensorTypeInfo(tensor->type).name), tensor->file,
+                                  offset, part.transposed != tensor->transposed);
+  return WeightOp::create(b, NameLoc::get(b.getStringAttr(name)), partType(part), name, storage);
+}
+
+// Outside layers a weight is an op where it is used; inside, an argument that the caller fills.
+Value ModelImporter::weight(WeightPart part) {
+  if (!layerFunc)
+    return weightOp(part);
+  std::string name = part.name.substr(prefix.size());
+  layerWeights.push_back(part);
+  return layerFunc.front().addArgument(partType(part), NameLoc::get(b.getStringAttr(name)));
+}
+
+TensorHandle ModelImporter::weightRows(const std::string &name, int64_t begin, int64_t rows, bool transposed) {
+  return wrap(weight(WeightPart{prefix + name, begin, rows, transposed}));
+}
+
+TensorHandle ModelImporter::embed(const std::string &name, Value rows, double scale) {
+  Value table = weight(name);
+  return wrap(
+      EmbeddingOp::create(b, loc, activations(typeOf(table).getDimSize(1)), rows, table, b.getF64FloatAttr(scale)));
+}
+
+TensorHandle ModelImporter::layer(int64_t index, const std::string &scope, TensorHandle input, const LayerBody &body) {
+  Value x = unwrap(input);
+  OpBuilder::InsertPoint caller = b.saveInsertionPoint();
+  Value callerPositions = positions;
+  b.setInsertionPoint(forward);
+  std::string symbol = "layer_" + std::to_string(index);
+  layerFunc =
+      func::FuncOp::create(b, loc, symbol, b.getFunctionType({x.getType(), positions.getType()}, {x.getType()}));
+  layerFunc.setPrivate();
+  Block *entry = layerFunc.addEntryBlock();
+  b.setInsertionPointToEnd(entry);
+  layerIndex = index;
+  prefix = scope;
+  positions = entry->getArgument(1);
+  Value result = unwrap(body(wrap(entry->getArgument(0))));
+  func::ReturnOp::create(b, loc, result);
+  layerFunc.setType(b.getFunctionType(entry->getArgumentTypes(), {x.getType()}));
+
+  b.restoreInsertionPoint(caller);
+  positions = callerPositions;
+  SmallVector<Value> arguments = {x, positions};
+  for (const WeightPart &part : layerWeights)
+    arguments.push_back(weightOp(part));
+  func::FuncOp callee = layerFunc;
+  layerFunc = {};
+  layerWeights.clear();
+  prefix.clear();
+  layerIndex = -1;
+  return wrap(func::CallOp::create(b, loc, callee, arguments).getResult(0));
+}
+
+TensorHandle ModelImporter::linear(TensorHandle x, const std::string &name) {
+  Value matrix = weight(name + ".weight");
+  SmallVector<Value> biases;
+  if (has(name + ".bias"))
+    biases.push_back(weight(name + ".bias"));
+  return wrap(
+      LinearOp::create(b, loc, activations(typeOf(matrix).getDimSize(0)), unwrap(x), ValueRange{matrix}, biases));
+}
+
+TensorHandle ModelImporter::rmsNorm(TensorHandle input, const std::string &name, double eps) {
+  Value x = unwrap(input);
+  return wrap(RmsNormOp::create(b, loc, x.getType(), x, weight(name + ".weight"),
+                                b.getF64FloatAttr(eps ? eps : config().normEps),
+                                b.getF64FloatAttr(config().normWeightOffset)));
+}
+
+TensorHandle ModelImporter::layerNorm(TensorHandle input, const std::string &name) {
+  Value x = unwrap(input);
+  Value scale = weight(name + ".weight");
+  Value bias = has(name + ".bias") ? weight(name + ".bias") : Value();
+  return wrap(LayerNormOp::create(b, loc, x.getType(), x, scale, bias, b.getF64FloatAttr(config().normEps)));
+}
+
+TensorHandle ModelImporter::add(TensorHandle a, TensorHandle c) {
+  return wrap(arith::AddFOp::create(b, loc, unwrap(a), unwrap(c)));
+}
+
+TensorHandle ModelImporter::glu(TensorHandle gate, TensorHandle up) {
+  auto kind = static_cast<ActivationKind>(config().activation);
+  return wrap(GluOp::create(b, loc, unwrap(gate).getType(), unwrap(gate), unwrap(up),
+                            ActivationKindAttr::get(b.getContext(), kind)));
+}
+
+TensorHandle ModelImporter::columns(TensorHandle input, int64_t begin, int64_t end) {
+  Value x = unwrap(input);
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, x);
+  SmallVector<OpFoldResult> offsets(sizes.size(), b.getIndexAttr(0)), strides(sizes.size(), b.getIndexAttr(1));
+  offsets.back() = b.getIndexAttr(begin);
+  sizes.back() = b.getIndexAttr(end - begin);
+  return wrap(tensor::ExtractSliceOp::create(b, loc, activations(end - begin), x, offsets, sizes, strides));
+}
+
+TensorHandle ModelImporter::splitHeads(TensorHandle input, int64_t heads) {
+  Value x = unwrap(input);
+  int64_t headDim = typeOf(x).getDimSize(2) / heads;
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, x);
+  SmallVector<OpFoldResult> split = {sizes[0], sizes[1], b.getIndexAttr(heads), b.getIndexAttr(headDim)};
+  auto expandedType = RankedTensorType::get({dynamic, dynamic, heads, headDim}, b.getF32Type());
+  SmallVector<ReassociationIndices> groups = {{0}, {1}, {2, 3}};
+  Value expanded = tensor::ExpandShapeOp::create(b, loc, expandedType, x, groups, split);
+  Value init = tensor::EmptyOp::create(b, loc, {split[0], split[2], split[1], split[3]}, b.getF32Type());
+  return wrap(linalg::TransposeOp::create(b, loc, expanded, init, ArrayRef<int64_t>{0, 2, 1, 3}).getResult()[0]);
+}
+
+TensorHandle ModelImporter::mergeHeads(TensorHandle input) {
+  Value x = unwrap(input);
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, x);
+  Value init = tensor::EmptyOp::create(b, loc, {sizes[0], sizes[2], sizes[1], sizes[3]}, b.getF32Type());
+  Value rows = linalg::TransposeOp::create(b, loc, x, init, ArrayRef<int64_t>{0, 2, 1, 3}).getResult()[0];
+  SmallVector<ReassociationIndices> groups = {{0}, {1}, {2, 3}};
+  return wrap(tensor::CollapseShapeOp::create(b, loc, activations(typeOf(x).getDimSize(1) * typeOf(x).getDimSize(3)),
+                                              rows, groups));
+}
+
+TensorHandle ModelImporter::rope(TensorHandle input, int64_t offset) {
+  Value x = unwrap(input);
+  int64_t table = config().layerRope[layerIndex];
+  float factor = 1.0f;
+  std::vector<float> frequencies = config().ropes[table].inverseFrequency(false, factor, config().contextLength);
+  auto attr = RopeAttr::get(b.getContext(), config().ropes[table].interleaved, table, b.getF64FloatAttr(factor),
+                            b.getDenseF32ArrayAttr(frequencies));
+  return wrap(RopeOp::create(b, loc, x.getType(), x, positions, Value(), attr, b.getI64IntegerAttr(offset)));
+}
+
+TensorHandle ModelImporter::attention(TensorHandle query, TensorHandle k, TensorHandle v) {
+  Value q = unwrap(query);
+  double scale = config().attentionScale ? config().attentionScale : 1.0 / std::sqrt(double(typeOf(q).getDimSize(3)));
+  if (config().scaleByLayer)
+    scale /= double(layerIndex + 1);
+  auto mask = MaskAttr::get(b.getContext(), true, config().layerWindow[layerIndex]);
+  return wrap(AttentionOp::create(b, loc, q.getType(), q, unwrap(k), unwrap(v), Value(), Value(), mask,
+                                  b.getF64FloatAttr(scale), b.getF64FloatAttr(config().attentionSoftcap)));
+}
+
+TensorHandle ModelImporter::latentAttention(TensorHandle query, TensorHandle latent, TensorHandle keyRope,
+                                            const std::vector<TensorHandle> &keyUps,
+                                            const std::vector<TensorHandle> &valueUps) {
+  Value q = unwrap(query);
+  SmallVector<Value> ups = unwrap(valueUps);
+  auto mask = MaskAttr::get(b.getContext(), true, config().layerWindow[layerIndex]);
+  auto type = typeOf(q).clone({dynamic, typeOf(q).getDimSize(1), dynamic, typeOf(ups.front()).getDimSize(0)});
+  return wrap(LatentAttentionOp::create(b, loc, type, q, unwrap(latent), unwrap(keyRope), unwrap(keyUps), ups, mask,
+                                        b.getF64FloatAttr(config().attentionScale),
+                                        LatentFormAttr::get(b.getContext(), LatentForm::Materialised)));
+}
+
+TensorHandle ModelImporter::moe(TensorHandle input) {
+  Value x = unwrap(input);
+  const ExpertNames &names = config().family->experts;
+  std::string router = std::string(names.block) + "gate";
+  SmallVector<Value> gates, ups, downs;
+  Value routerWeight = weight(router + ".weight");
+  for (int64_t e = 0; e < config().moe.numExperts; ++e) {
+    std::string expert = names.block + ("experts." + std::to_string(e) + ".");
+    gates.push_back(weight(expert + names.gate + ".weight"));
+    ups.push_back(weight(expert + names.up + ".weight"));
+    downs.push_back(weight(expert + names.down + ".weight"));
+  }
+  const MoeConfig &moe = config().moe;
+  Value correction = moe.hasCorrection ? weight(router + ".e_score_correction_bias") : Value();
+  RoutingAttr routing;
+  if (moe.sigmoidScores || moe.numGroups > 1 || moe.routedScale != 1.0)
+    routing = RoutingAttr::get(b.getContext(), moe.sigmoidScores, moe.numGroups, moe.topGroups,
+                               b.getF64FloatAttr(moe.routedScale));
+  auto kind = static_cast<ActivationKind>(config().activation);
+  return wrap(MoeOp::create(b, loc, x.getType(), x, routerWeight, correction, gates, ups, downs,
+                            b.getI64IntegerAttr(moe.expertsPerToken), b.getBoolAttr(moe.normTopkProb), routing,
+                            ActivationKindAttr::get(b.getContext(), kind)));
+}
+
+void ModelImporter::finish(TensorHandle x, const std::string &head) {
+  Value matrix = weight(head);
+  Value logits =
+      LinearOp::create(b, loc, activations(typeOf(matrix).getDimSize(0)), unwrap(x), ValueRange{matrix}, ValueRange{});
+  if (config().finalSoftcap > 0)
+    logits = SoftcapOp::create(b, loc, logits, b.getF64FloatAttr(config().finalSoftcap));
+  func::ReturnOp::create(b, loc, logits);
+}
+
+OwningOpRef<ModuleOp> heddle::importModel(MLIRContext &context, const Model &model) {
+  assert(model.config.family && "a graph is imported by its own reader");
+  ModelImporter importer(context, model);
+  model.config.family->build(importer);
+  return importer.take();
+}

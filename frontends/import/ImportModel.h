@@ -1,0 +1,20 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A model of a family as a module of model ops.
+#ifndef HEDDLE_FRONTENDS_IMPORT_IMPORTMODEL_H
+#define HEDDLE_FRONTENDS_IMPORT_IMPORTMODEL_H
+
+#include "frontends/ModelConfig.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+namespace heddle {
+
+// @forward(ids, positions) -> logits, with ids and positions (batch, sequence) and logits (batch, sequence, vocab_size), and one function per
+// layer. The model is one that a reader of a family gave; its weights stay in its files.
+mlir::OwningOpRef<mlir::ModuleOp> importModel(mlir::MLIRContext &context, const Model &model);
+
+} // namespace heddle
+
+#endif
