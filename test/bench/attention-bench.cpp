@@ -4,8 +4,8 @@
 // f32 multiply-adds in the same run, as JSON: over the cache, and over tensors as graphs have them, of BERT-base's heads. Counts 2
 // flops for each multiply-add of visible keys, nothing for softmax.
 #include "compiler/codegen/EmitObject.h"
-#include "compiler/codegen/targets/cpu/OnlineAttention.h"
 #include "compiler/codegen/targets/cpu/FlashAttention.h"
+#include "compiler/codegen/targets/cpu/OnlineAttention.h"
 #include "runtime/model/ModelAbi.h"
 #include "test/execute/KernelLibrary.h"
 

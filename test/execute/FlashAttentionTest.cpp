@@ -3,8 +3,8 @@
 // Attention over tensors, compiled, beside the formula in double precision. Every operand ends where a page begins that nobody may
 // touch, and lies between numbers that spoil what reads them.
 
-#include "compiler/codegen/EmitObject.h"
 #include "compiler/codegen/targets/cpu/FlashAttention.h"
+#include "compiler/codegen/EmitObject.h"
 #include "test/execute/AttentionReference.h"
 #include "test/execute/KernelLibrary.h"
 
