@@ -23,7 +23,7 @@ TEST(ModelAbi, HoldsNoPaddingThatACompilerCouldPlaceElsewhere) {
   EXPECT_EQ(sizeof(heddle_sequence), 4 * sizeof(int32_t) + sizeof(void *));
   EXPECT_EQ(offsetof(heddle_model, package_sha256), 16u);
   EXPECT_EQ(offsetof(heddle_model, step), 48u);
-  EXPECT_EQ(offsetof(heddle_model, graph), 56u);
+  EXPECT_EQ(offsetof(heddle_model, graphs), 56u);
   EXPECT_EQ(sizeof(heddle_model), 64u);
   EXPECT_EQ(sizeof(heddle_step) % 8, 0u);
 }
