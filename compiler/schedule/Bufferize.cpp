@@ -107,20 +107,23 @@ struct Bufferize : heddle::impl::BufferizeBase<Bufferize> {
   }
 
   LogicalResult bufferizeStep(ModuleOp module) {
-    FunctionsAside graphs(module, isGraphEntry);
     {
-      FunctionsAside kernels(module, [](func::FuncOp func) { return func->hasAttr("heddle.kernel"); });
-      if (failed(bufferize(module, /*allocatesInLoops=*/false)))
+      FunctionsAside graphs(module,
+                            [](func::FuncOp func) { return isGraphEntry(func) || func->hasAttr("heddle.kernel"); });
+      if (failed(bufferize(module, /*allocatesInLoops=*/false)) ||
+          failed(bufferization::dropEquivalentBufferResults(module)))
         return failure();
     }
-    OpPassManager cleanUp(ModuleOp::getOperationName());
-    cleanUp.addPass(bufferization::createDropEquivalentBufferResultsPass());
-    cleanUp.addNestedPass<func::FuncOp>(createCSEPass());
-    cleanUp.addNestedPass<func::FuncOp>(createCanonicalizerPass());
-    if (failed(runPipeline(cleanUp, module)))
-      return failure();
+    OpPassManager cleanUp(func::FuncOp::getOperationName());
+    cleanUp.addPass(createCSEPass());
+    cleanUp.addPass(createCanonicalizerPass());
+    for (auto func : module.getOps<func::FuncOp>())
+      if (!isGraphEntry(func) && failed(runPipeline(cleanUp, func)))
+        return failure();
     // What bufferization could not prove to be in place would be a copy at run time.
     WalkResult copies = module.walk([](memref::CopyOp copy) {
+      if (isInGraphEntry(copy))
+        return WalkResult::advance();
       copy.emitError("a buffer is copied: its value is still read after it is written");
       return WalkResult::interrupt();
     });
@@ -128,23 +131,28 @@ struct Bufferize : heddle::impl::BufferizeBase<Bufferize> {
   }
 
   LogicalResult bufferizeGraphs(ModuleOp module) {
-    FunctionsAside aside(module, [](func::FuncOp func) { return !isGraphEntry(func); });
-    // The caller's tensors may lie in a file that is mapped read-only.
-    StringRef writable = bufferization::BufferizationDialect::kWritableAttrName;
-    for (auto func : module.getOps<func::FuncOp>())
-      for (unsigned i = 0; i < func.getNumArguments(); ++i)
-        func.setArgAttr(i, writable, BoolAttr::get(&getContext(), false));
-    separatePlaces(module);
-    IRRewriter rewriter(&getContext());
-    // A value that is inserted into another is computed where it goes.
-    if (failed(bufferization::eliminateEmptyTensors(rewriter, module)) ||
-        failed(bufferize(module, /*allocatesInLoops=*/true)))
-      return failure();
-    nameCarriedBuffers(module);
+    {
+      FunctionsAside others(module, [](func::FuncOp func) { return !isGraphEntry(func); });
+      // The caller's tensors may lie in a file that is mapped read-only.
+      StringRef writable = bufferization::BufferizationDialect::kWritableAttrName;
+      for (auto func : module.getOps<func::FuncOp>())
+        for (unsigned i = 0; i < func.getNumArguments(); ++i)
+          func.setArgAttr(i, writable, BoolAttr::get(&getContext(), false));
+      separatePlaces(module);
+      IRRewriter rewriter(&getContext());
+      // A value that is inserted into another is computed where it goes.
+      if (failed(bufferization::eliminateEmptyTensors(rewriter, module)) ||
+          failed(bufferize(module, /*allocatesInLoops=*/true)))
+        return failure();
+      nameCarriedBuffers(module);
+    }
     // Not canonicalised: that would turn a load from a weight's buffer back into an extract from its tensor.
-    OpPassManager cleanUp(ModuleOp::getOperationName());
-    cleanUp.addNestedPass<func::FuncOp>(createCSEPass());
-    return runPipeline(cleanUp, module);
+    OpPassManager cleanUp(func::FuncOp::getOperationName());
+    cleanUp.addPass(createCSEPass());
+    for (func::FuncOp graph : graphEntries(module))
+      if (failed(runPipeline(cleanUp, graph)))
+        return failure();
+    return success();
   }
 
   void runOnOperation() override {
