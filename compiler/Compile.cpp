@@ -423,11 +423,11 @@ CompileStatus Compilation::run() {
   if (options.stopAfter > Stage::Raise &&
       failed(runStage(Stage::Optimize, [&](OpPassManager &pm) { addOptimizeStage(pm, program.pipeline); })))
     return CompileStatus::Failure;
-  if (options.stopAfter > Stage::Optimize)
+  if (options.stopAfter > Stage::Optimize) {
     (*program.module)->setAttr(targetAttrName, targetAttr(context.get(), target));
-  if (options.stopAfter > Stage::Optimize &&
-      failed(runStage(Stage::Schedule, [&](OpPassManager &pm) { addScheduleStage(pm, program.pipeline); })))
-    return CompileStatus::Failure;
+    if (failed(runStage(Stage::Schedule, [&](OpPassManager &pm) { addScheduleStage(pm, program.pipeline); })))
+      return CompileStatus::Failure;
+  }
   if (options.stopAfter < Stage::Codegen || options.emit == Emit::Mlir)
     return writeText(printed());
   return writeBinary();

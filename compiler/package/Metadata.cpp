@@ -3,13 +3,32 @@
 #include "compiler/package/Metadata.h"
 
 #include "compiler/optimize/Passes.h"
-#include "compiler/package/MetadataTables.h"
 #include "compiler/schedule/Passes.h"
 #include "dialect/Entries.h"
+#include "runtime/schema/package_generated.h"
 
 using namespace mlir;
 using namespace heddle;
 namespace fb = flatbuffers;
+
+using StringTable = fb::Offset<fb::Vector<fb::Offset<fb::String>>>;
+
+static StringTable strings(fb::FlatBufferBuilder &b, ArrayRef<std::string> values) {
+  std::vector<fb::Offset<fb::String>> result;
+  for (const std::string &value : values)
+    result.push_back(b.CreateString(value));
+  return b.CreateVector(result);
+}
+
+static fb::Offset<fb::Vector<fb::Offset<package::Weight>>> weightTable(fb::FlatBufferBuilder &b,
+                                                                       ArrayRef<PackedWeight> weights) {
+  std::vector<fb::Offset<package::Weight>> result;
+  for (const PackedWeight &weight : weights)
+    result.push_back(package::CreateWeight(b, b.CreateString(weight.name), b.CreateString(weight.format),
+                                           b.CreateVector(weight.shape), weight.offset, weight.size,
+                                           b.CreateVector(weight.sha256.data(), weight.sha256.size())));
+  return b.CreateVector(result);
+}
 
 KvCacheType heddle::kvCacheOf(ModuleOp module) {
   auto step = module.lookupSymbol<func::FuncOp>("step");

@@ -145,28 +145,6 @@ FailureOr<func::FuncOp> heddle::buildMatmul(ModuleOp module, StringRef name, con
   return emitter.finish();
 }
 
-namespace {
-
-class PackedMatmul : public KernelEmitterOf<PackedMatmulOp> {
-public:
-  explicit PackedMatmul(const CpuTarget &target) : target(target) {}
-
-protected:
-  FailureOr<std::string> nameOf(PackedMatmulOp op) const override { return signatureOf(op); }
-  FailureOr<Kernels> build(PackedMatmulOp op, ScheduleAttr schedule, StringRef name,
-                           KernelModule &module) const override {
-    FailureOr<MatmulSpec> spec = specOf(op);
-    if (failed(spec))
-      return failure();
-    return oneKernel(module.once(name, [&] { return buildMatmul(module.code, name, *spec, schedule, target); }));
-  }
-
-private:
-  const CpuTarget &target;
-};
-
-} // namespace
-
 std::unique_ptr<KernelEmitter> heddle::cpu::packedMatmul(const CpuTarget &target) {
-  return std::make_unique<PackedMatmul>(target);
+  return std::make_unique<ProductEmitter<PackedMatmulOp>>(target);
 }

@@ -4,7 +4,9 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_PACKEDMATMUL_H
 #define HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_PACKEDMATMUL_H
 
+#include "compiler/codegen/KernelSignatures.h"
 #include "compiler/codegen/KernelSpecs.h"
+#include "compiler/codegen/KernelTarget.h"
 #include "compiler/codegen/Target.h"
 #include "dialect/ScheduleAttrs.h"
 
@@ -21,6 +23,25 @@ namespace heddle {
 // that are not quantised, Bf16 ones with weights that are neither quantised nor bf16, and for a gated product with bias.
 mlir::FailureOr<mlir::func::FuncOp> buildMatmul(mlir::ModuleOp module, llvm::StringRef name, const MatmulSpec &spec,
                                                 ScheduleAttr schedule, const CpuTarget &target);
+
+// Of an op that is a product with a packed matrix: `packed_matmul`, or `expert_matmul`, whose rows are a list.
+template <typename Op> class ProductEmitter : public KernelEmitterOf<Op> {
+public:
+  explicit ProductEmitter(const CpuTarget &target) : target(target) {}
+
+protected:
+  mlir::FailureOr<std::string> nameOf(Op op) const override { return signatureOf(op); }
+  mlir::FailureOr<Kernels> build(Op op, ScheduleAttr schedule, llvm::StringRef name,
+                                 KernelModule &module) const override {
+    mlir::FailureOr<MatmulSpec> spec = specOf(op);
+    if (mlir::failed(spec))
+      return mlir::failure();
+    return oneKernel(module.once(name, [&] { return buildMatmul(module.code, name, *spec, schedule, target); }));
+  }
+
+private:
+  const CpuTarget &target;
+};
 
 } // namespace heddle
 
