@@ -4,8 +4,8 @@
 
 #include "compiler/Program.h"
 #include "compiler/SourceFiles.h"
-#include "compiler/codegen/KernelTarget.h"
-#include "compiler/codegen/StepRows.h"
+#include "compiler/codegen/kernel/KernelTarget.h"
+#include "compiler/codegen/kernel/StepRows.h"
 #include "compiler/package/OutputFile.h"
 #include "compiler/package/Package.h"
 #include "compiler/raise/Passes.h"

@@ -4,7 +4,7 @@
 // checked here, before the passes that would trip over them.
 
 #include "compiler/Program.h"
-#include "compiler/codegen/KernelTarget.h"
+#include "compiler/codegen/targets/KernelTargets.h"
 #include "dialect/HeddleDialect.h"
 #include "frontends/import/ImportModel.h"
 #include "frontends/read/ReadModel.h"

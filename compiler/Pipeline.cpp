@@ -11,8 +11,8 @@
 
 #include "compiler/Pipeline.h"
 
-#include "compiler/codegen/EmitObject.h"
-#include "compiler/codegen/GraphCode.h"
+#include "compiler/codegen/machine/EmitObject.h"
+#include "compiler/codegen/host/GraphCode.h"
 #include "compiler/codegen/Passes.h"
 #include "compiler/codegen/targets/cuda/EmitPtx.h"
 #include "compiler/optimize/Passes.h"

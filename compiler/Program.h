@@ -5,7 +5,7 @@
 #define HEDDLE_COMPILER_PROGRAM_H
 
 #include "compiler/Compile.h"
-#include "compiler/codegen/Target.h"
+#include "compiler/codegen/machine/Target.h"
 #include "frontends/ModelConfig.h"
 
 #include "mlir/IR/OwningOpRef.h"

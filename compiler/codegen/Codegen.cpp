@@ -2,7 +2,7 @@
 
 #include "compiler/codegen/Codegen.h"
 
-#include "compiler/codegen/GraphCode.h"
+#include "compiler/codegen/host/GraphCode.h"
 #include "compiler/codegen/host/HostCode.h"
 #include "compiler/codegen/targets/cuda/GpuKernels.h"
 #include "dialect/Entries.h"

@@ -2,7 +2,7 @@
 
 #include "compiler/package/Link.h"
 
-#include "compiler/codegen/TemporaryFiles.h"
+#include "compiler/codegen/machine/TemporaryFiles.h"
 #include "compiler/package/Elf.h"
 
 #include "llvm/Support/FileSystem.h"

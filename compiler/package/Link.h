@@ -4,7 +4,7 @@
 #ifndef HEDDLE_COMPILER_PACKAGE_LINK_H
 #define HEDDLE_COMPILER_PACKAGE_LINK_H
 
-#include "compiler/codegen/Target.h"
+#include "compiler/codegen/machine/Target.h"
 
 namespace heddle {
 

@@ -6,8 +6,10 @@
 
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/Hashing.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
+#include "llvm/ADT/bit.h"
 
 #include <algorithm>
 #include <cmath>
@@ -19,31 +21,39 @@ using Terms = SmallVector<std::pair<Expr, double>>;
 
 //===- nodes --------------------------------------------------------------===//
 
+// Bits and not values: a NaN equals itself.
+static uint64_t bitsOf(double value) {
+  return llvm::bit_cast<uint64_t>(value);
+}
+
+unsigned EqualNodes::getHashValue(Expr node) {
+  llvm::hash_code hash =
+      llvm::hash_combine(node->kind, bitsOf(node->constant), node->value.getAsOpaquePointer(), node->dimension,
+                         node->extent, node->symbol, llvm::StringRef(node->name), llvm::hash_combine_range(node->arguments));
+  for (auto [term, factor] : node->terms)
+    hash = llvm::hash_combine(hash, term, bitsOf(factor));
+  return unsigned(hash);
+}
+
+bool EqualNodes::isEqual(Expr a, Expr b) {
+  if (a == b || a == getEmptyKey() || a == getTombstoneKey() || b == getEmptyKey() || b == getTombstoneKey())
+    return a == b;
+  auto sameTerm = [](const std::pair<Expr, double> &x, const std::pair<Expr, double> &y) {
+    return x.first == y.first && bitsOf(x.second) == bitsOf(y.second);
+  };
+  return a->kind == b->kind && bitsOf(a->constant) == bitsOf(b->constant) && a->value == b->value &&
+         a->dimension == b->dimension && a->extent == b->extent && a->symbol == b->symbol &&
+         a->arguments == b->arguments && a->name == b->name && llvm::equal(a->terms, b->terms, sameTerm);
+}
+
 Expr ExprContext::intern(ExprNode node) {
   ++steps;
-  std::string key;
-  auto put = [&](const auto &plain) { key.append(reinterpret_cast<const char *>(&plain), sizeof(plain)); };
-  put(node.kind);
-  put(node.constant);
-  for (auto &[term, factor] : node.terms) {
-    put(term);
-    put(factor);
-  }
-  put('|');
-  for (Expr argument : node.arguments)
-    put(argument);
-  put(node.value.getAsOpaquePointer());
-  put(node.dimension);
-  put(node.extent);
-  put(node.symbol);
-  key += node.name;
-  auto [found, isNew] = interned.try_emplace(std::move(key), nullptr);
-  if (isNew) {
-    node.id = nodes.size();
-    nodes.push_back(std::move(node));
-    found->second = &nodes.back();
-  }
-  return found->second;
+  if (auto known = interned.find(&node); known != interned.end())
+    return *known;
+  node.id = nodes.size();
+  nodes.push_back(std::move(node));
+  interned.insert(&nodes.back());
+  return &nodes.back();
 }
 
 Expr ExprContext::constant(double value) {

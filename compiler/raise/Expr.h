@@ -15,13 +15,13 @@
 
 #include "mlir/IR/Value.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SmallVector.h"
 
 #include <deque>
 #include <functional>
 #include <optional>
 #include <string>
-#include <unordered_map>
 
 namespace heddle {
 
@@ -61,6 +61,12 @@ struct ExprNode {
   Expr atom() const { return arguments[0]; }
   Expr high() const { return arguments[1]; }
   Expr low() const { return arguments[2]; }
+};
+
+// Finds a node by what it says.
+struct EqualNodes : llvm::DenseMapInfo<Expr> {
+  static unsigned getHashValue(Expr node);
+  static bool isEqual(Expr a, Expr b);
 };
 
 // Owns expressions and builds them in normal form.
@@ -120,7 +126,7 @@ private:
   const size_t mostSteps;
   size_t steps = 0; // nodes that were asked for, known ones too: diagrams of few nodes may have very many paths
   std::deque<ExprNode> nodes;
-  std::unordered_map<std::string, Expr> interned;
+  llvm::DenseSet<Expr, EqualNodes> interned;
 };
 
 // The constant and the coefficients of `expr` as a sum; a sum of one term otherwise.

@@ -5,8 +5,8 @@
 #include "compiler/raise/ElementTrace.h"
 #include "compiler/raise/Remarks.h"
 #include "compiler/raise/Weights.h"
-#include "compiler/verify/Formulas.h"
-#include "compiler/verify/Interpreter.h"
+#include "compiler/interpreter/Formulas.h"
+#include "compiler/interpreter/Interpreter.h"
 
 #include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/IR/IRMapping.h"

@@ -2,8 +2,8 @@
 
 #include "compiler/report/GraphReport.h"
 
-#include "compiler/codegen/GraphLoops.h"
-#include "compiler/codegen/GraphProducts.h"
+#include "compiler/codegen/host/GraphLoops.h"
+#include "compiler/codegen/host/GraphProducts.h"
 #include "dialect/HeddleDialect.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -2,7 +2,7 @@
 //
 // Raise finds model ops in graphs that are no decoders as well. Those that have no kernel there become linalg again, written from the
 // formula of the op: one linalg.generic for each reduction and one for what is computed of an element. Loops that walk the same rows
-// are joined after buffers are assigned (compiler/codegen/GraphLoops.cpp), so a norm costs what one loop over its rows does.
+// are joined after buffers are assigned (compiler/codegen/host/GraphLoops.cpp), so a norm costs what one loop over its rows does.
 
 #include "compiler/schedule/ModelOpFormulas.h"
 

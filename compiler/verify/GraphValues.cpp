@@ -3,7 +3,7 @@
 #include "compiler/verify/GraphValues.h"
 
 #include "compiler/verify/NumericCheck.h"
-#include "compiler/verify/TensorBytes.h"
+#include "compiler/interpreter/TensorBytes.h"
 #include "frontends/huggingface/Safetensors.h"
 
 using namespace mlir;

@@ -8,7 +8,7 @@
 #include "compiler/verify/KernelRecorder.h"
 
 #include "compiler/verify/Compare.h"
-#include "compiler/verify/TensorBytes.h"
+#include "compiler/interpreter/TensorBytes.h"
 #include "runtime/model/ModelAbi.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -6,7 +6,7 @@
 #define HEDDLE_COMPILER_VERIFY_KERNELRECORDER_H
 
 #include "compiler/codegen/Codegen.h"
-#include "compiler/verify/Interpreter.h"
+#include "compiler/interpreter/Interpreter.h"
 #include "compiler/verify/NumericCheck.h"
 #include "runtime/model/ReplayFile.h"
 

@@ -10,7 +10,7 @@
 #include "compiler/verify/Compare.h"
 #include "compiler/verify/ModelValues.h"
 #include "compiler/verify/RunBinary.h"
-#include "compiler/verify/TensorBytes.h"
+#include "compiler/interpreter/TensorBytes.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"

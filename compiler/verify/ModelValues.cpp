@@ -4,7 +4,7 @@
 
 #include "compiler/optimize/Passes.h"
 #include "compiler/verify/NumericCheck.h"
-#include "compiler/verify/TensorBytes.h"
+#include "compiler/interpreter/TensorBytes.h"
 #include "compiler/weights/PackedLayout.h"
 #include "dialect/Codes.h"
 

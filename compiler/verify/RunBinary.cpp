@@ -3,7 +3,7 @@
 #include "compiler/verify/RunBinary.h"
 
 #include "compiler/package/OutputFile.h"
-#include "compiler/verify/TensorBytes.h"
+#include "compiler/interpreter/TensorBytes.h"
 
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"

@@ -4,7 +4,7 @@
 #ifndef HEDDLE_COMPILER_VERIFY_RUNBINARY_H
 #define HEDDLE_COMPILER_VERIFY_RUNBINARY_H
 
-#include "compiler/verify/Tensor.h"
+#include "compiler/interpreter/Tensor.h"
 
 #include <string>
 #include <vector>

@@ -4,7 +4,7 @@
 #ifndef HEDDLE_COMPILER_VERIFY_VALUETRACE_H
 #define HEDDLE_COMPILER_VERIFY_VALUETRACE_H
 
-#include "compiler/verify/Interpreter.h"
+#include "compiler/interpreter/Interpreter.h"
 
 namespace heddle {
 

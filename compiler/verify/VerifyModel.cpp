@@ -10,7 +10,7 @@
 #include "compiler/verify/ModelValues.h"
 #include "compiler/verify/NumericCheck.h"
 #include "compiler/verify/QuietModel.h"
-#include "compiler/verify/TensorBytes.h"
+#include "compiler/interpreter/TensorBytes.h"
 #include "compiler/verify/VerifyPlan.h"
 #include "dialect/Entries.h"
 #include "frontends/import/ImportModel.h"

@@ -3,7 +3,7 @@
 // How fast the CPU kernels are, alone: heddle-kernel-bench [--asm] TYPE ACT N K ROWS…, e.g. `q4_1 q8 8192 2048 1 512`.
 // Prints one JSON object per row count, best of rounds for about a second; --asm prints the kernel's assembly instead.
 
-#include "compiler/codegen/EmitObject.h"
+#include "compiler/codegen/machine/EmitObject.h"
 #include "compiler/codegen/targets/cpu/PackedMatmul.h"
 #include "test/execute/KernelLibrary.h"
 #include "test/execute/RandomWeights.h"

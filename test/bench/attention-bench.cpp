@@ -3,7 +3,7 @@
 // attention-bench [--threads N] [--rounds N] [--target T] [--products f32|bf16] [--only tensors] [--asm HEAD_DIM]: GFLOP/s of the CPU's attention kernels and of
 // f32 multiply-adds in the same run, as JSON: over the cache, and over tensors as graphs have them, of BERT-base's heads. Counts 2
 // flops for each multiply-add of visible keys, nothing for softmax.
-#include "compiler/codegen/EmitObject.h"
+#include "compiler/codegen/machine/EmitObject.h"
 #include "compiler/codegen/targets/cpu/FlashAttention.h"
 #include "compiler/codegen/targets/cpu/OnlineAttention.h"
 #include "runtime/model/ModelAbi.h"

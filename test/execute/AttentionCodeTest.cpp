@@ -4,7 +4,7 @@
 #include "test/execute/ForeignProgram.h"
 #include "test/execute/KernelLibrary.h"
 
-#include "compiler/codegen/EmitObject.h"
+#include "compiler/codegen/machine/EmitObject.h"
 
 #include "gtest/gtest.h"
 

@@ -4,7 +4,7 @@
 // touch, and lies between numbers that spoil what reads them.
 
 #include "compiler/codegen/targets/cpu/FlashAttention.h"
-#include "compiler/codegen/EmitObject.h"
+#include "compiler/codegen/machine/EmitObject.h"
 #include "test/execute/AttentionReference.h"
 #include "test/execute/KernelLibrary.h"
 

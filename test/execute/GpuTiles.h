@@ -4,7 +4,7 @@
 #ifndef HEDDLE_TEST_EXECUTE_GPUTILES_H
 #define HEDDLE_TEST_EXECUTE_GPUTILES_H
 
-#include "compiler/codegen/KernelTarget.h"
+#include "compiler/codegen/kernel/KernelTarget.h"
 #include "compiler/codegen/targets/cuda/PackedMatmul.h"
 #include "compiler/schedule/ScheduleTable.h"
 

@@ -4,7 +4,7 @@
 #ifndef HEDDLE_TEST_EXECUTE_KERNELLIBRARY_H
 #define HEDDLE_TEST_EXECUTE_KERNELLIBRARY_H
 
-#include "compiler/codegen/Target.h"
+#include "compiler/codegen/machine/Target.h"
 #include "dialect/ScheduleAttrs.h"
 
 #include "mlir/IR/BuiltinOps.h"

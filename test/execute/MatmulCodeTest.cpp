@@ -2,7 +2,7 @@
 //
 // What machine code products become: which instructions their inner loops hold, and which not.
 
-#include "compiler/codegen/EmitObject.h"
+#include "compiler/codegen/machine/EmitObject.h"
 #include "compiler/codegen/targets/cpu/PackedMatmul.h"
 #include "test/execute/KernelLibrary.h"
 

@@ -5,8 +5,8 @@
 
 #include "test/execute/KernelLibrary.h"
 
-#include "compiler/codegen/RawBuilder.h"
-#include "compiler/codegen/VectorMath.h"
+#include "compiler/codegen/kernel/RawBuilder.h"
+#include "compiler/codegen/kernel/VectorMath.h"
 
 #include "gtest/gtest.h"
 

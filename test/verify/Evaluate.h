@@ -4,7 +4,7 @@
 #ifndef HEDDLE_TEST_VERIFY_EVALUATE_H
 #define HEDDLE_TEST_VERIFY_EVALUATE_H
 
-#include "compiler/verify/Interpreter.h"
+#include "compiler/interpreter/Interpreter.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Diagnostics.h"

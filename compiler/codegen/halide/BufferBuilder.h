@@ -4,7 +4,7 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_HALIDE_BUFFERBUILDER_H
 #define HEDDLE_COMPILER_CODEGEN_HALIDE_BUFFERBUILDER_H
 
-#include "compiler/codegen/RawBuilder.h"
+#include "compiler/codegen/kernel/RawBuilder.h"
 #include "compiler/codegen/halide/BufferLayout.h"
 
 namespace heddle {

@@ -5,7 +5,7 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_HALIDE_DEVICEPIPELINE_H
 #define HEDDLE_COMPILER_CODEGEN_HALIDE_DEVICEPIPELINE_H
 
-#include "compiler/codegen/KvType.h"
+#include "compiler/codegen/kernel/KvType.h"
 #include "compiler/codegen/halide/EmitPipeline.h"
 #include "compiler/codegen/halide/WeightExpressions.h"
 #include "runtime/model/ModelAbi.h"

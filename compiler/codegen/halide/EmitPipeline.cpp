@@ -2,7 +2,7 @@
 
 #include "compiler/codegen/halide/EmitPipeline.h"
 
-#include "compiler/codegen/TemporaryFiles.h"
+#include "compiler/codegen/machine/TemporaryFiles.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/STLExtras.h"

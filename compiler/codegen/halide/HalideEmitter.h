@@ -4,7 +4,7 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_HALIDE_HALIDEEMITTER_H
 #define HEDDLE_COMPILER_CODEGEN_HALIDE_HALIDEEMITTER_H
 
-#include "compiler/codegen/Target.h"
+#include "compiler/codegen/machine/Target.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 

@@ -4,7 +4,7 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_HALIDE_KERNELCALL_H
 #define HEDDLE_COMPILER_CODEGEN_HALIDE_KERNELCALL_H
 
-#include "compiler/codegen/KernelTarget.h"
+#include "compiler/codegen/kernel/KernelTarget.h"
 
 namespace heddle {
 

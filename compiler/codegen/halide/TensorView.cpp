@@ -2,7 +2,7 @@
 
 #include "compiler/codegen/halide/TensorView.h"
 
-#include "compiler/codegen/StepRows.h"
+#include "compiler/codegen/kernel/StepRows.h"
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"

@@ -4,7 +4,7 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_HOST_CALLSOURCE_H
 #define HEDDLE_COMPILER_CODEGEN_HOST_CALLSOURCE_H
 
-#include "compiler/codegen/KernelCalls.h"
+#include "compiler/codegen/kernel/KernelCalls.h"
 #include "dialect/HeddleDialect.h"
 
 namespace heddle {

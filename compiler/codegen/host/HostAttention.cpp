@@ -2,7 +2,7 @@
 //
 // Attention over the cache: whole, in splits that are merged, or over latents.
 
-#include "compiler/codegen/SequenceAccess.h"
+#include "compiler/codegen/kernel/SequenceAccess.h"
 #include "compiler/codegen/host/HostFunction.h"
 #include "runtime/model/ModelAbi.h"
 

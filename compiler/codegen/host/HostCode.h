@@ -4,7 +4,7 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_HOST_HOSTCODE_H
 #define HEDDLE_COMPILER_CODEGEN_HOST_HOSTCODE_H
 
-#include "compiler/codegen/KernelLibrary.h"
+#include "compiler/codegen/host/KernelLibrary.h"
 
 namespace heddle {
 

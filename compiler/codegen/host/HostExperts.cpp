@@ -2,7 +2,7 @@
 //
 // Mixtures of experts: the list of entries, and a product per expert that has any.
 
-#include "compiler/codegen/KernelSignatures.h"
+#include "compiler/codegen/kernel/KernelSignatures.h"
 #include "compiler/codegen/host/HostFunction.h"
 #include "compiler/weights/PackedLayout.h"
 

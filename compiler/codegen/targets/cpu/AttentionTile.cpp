@@ -2,7 +2,7 @@
 
 #include "compiler/codegen/targets/cpu/AttentionTile.h"
 
-#include "compiler/codegen/VectorMath.h"
+#include "compiler/codegen/kernel/VectorMath.h"
 #include "runtime/model/ModelAbi.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -4,7 +4,7 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_ATTENTIONTILE_H
 #define HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_ATTENTIONTILE_H
 
-#include "compiler/codegen/SequenceAccess.h"
+#include "compiler/codegen/kernel/SequenceAccess.h"
 #include "compiler/codegen/targets/cpu/OnlineAttention.h"
 #include "runtime/model/ModelAbi.h"
 

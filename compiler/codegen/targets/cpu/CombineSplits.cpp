@@ -2,9 +2,9 @@
 //
 // Merges what rows saw of each split of the keys, in ascending order: the CPU body of `combine_splits`.
 
-#include "compiler/codegen/KernelCalls.h"
-#include "compiler/codegen/KernelSignatures.h"
-#include "compiler/codegen/SequenceAccess.h"
+#include "compiler/codegen/kernel/KernelCalls.h"
+#include "compiler/codegen/kernel/KernelSignatures.h"
+#include "compiler/codegen/kernel/SequenceAccess.h"
 #include "compiler/codegen/targets/cpu/AttentionTile.h"
 #include "compiler/codegen/targets/cpu/CpuKernels.h"
 #include "compiler/codegen/targets/cpu/OnlineAttention.h"

@@ -5,7 +5,7 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_CPUKERNELS_H
 #define HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_CPUKERNELS_H
 
-#include "compiler/codegen/KernelTarget.h"
+#include "compiler/codegen/kernel/KernelTarget.h"
 
 namespace heddle::cpu {
 

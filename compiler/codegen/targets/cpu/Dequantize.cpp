@@ -2,8 +2,8 @@
 
 #include "compiler/codegen/targets/cpu/Dequantize.h"
 
-#include "compiler/codegen/KernelCalls.h"
-#include "compiler/codegen/KernelSignatures.h"
+#include "compiler/codegen/kernel/KernelCalls.h"
+#include "compiler/codegen/kernel/KernelSignatures.h"
 #include "compiler/codegen/targets/cpu/CpuKernels.h"
 #include "compiler/codegen/targets/cpu/KernelBuilder.h"
 

@@ -4,7 +4,7 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_DOTPRODUCT_H
 #define HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_DOTPRODUCT_H
 
-#include "compiler/codegen/Target.h"
+#include "compiler/codegen/machine/Target.h"
 #include "compiler/codegen/targets/cpu/KernelBuilder.h"
 
 namespace heddle {

@@ -5,7 +5,7 @@
 
 #include "compiler/codegen/targets/cpu/FlashAttention.h"
 
-#include "compiler/codegen/KernelCalls.h"
+#include "compiler/codegen/kernel/KernelCalls.h"
 #include "compiler/codegen/targets/cpu/AttentionTile.h"
 
 #include <cstddef>

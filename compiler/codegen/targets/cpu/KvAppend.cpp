@@ -2,9 +2,9 @@
 
 #include "compiler/codegen/targets/cpu/KvAppend.h"
 
-#include "compiler/codegen/KernelCalls.h"
-#include "compiler/codegen/KernelSignatures.h"
-#include "compiler/codegen/SequenceAccess.h"
+#include "compiler/codegen/kernel/KernelCalls.h"
+#include "compiler/codegen/kernel/KernelSignatures.h"
+#include "compiler/codegen/kernel/SequenceAccess.h"
 #include "compiler/codegen/targets/cpu/CpuKernels.h"
 #include "runtime/model/ModelAbi.h"
 

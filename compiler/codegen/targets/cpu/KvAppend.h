@@ -4,9 +4,9 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_KVAPPEND_H
 #define HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_KVAPPEND_H
 
-#include "compiler/codegen/KernelSpecs.h"
-#include "compiler/codegen/RawBuilder.h"
-#include "compiler/codegen/Target.h"
+#include "compiler/codegen/kernel/KernelSpecs.h"
+#include "compiler/codegen/kernel/RawBuilder.h"
+#include "compiler/codegen/machine/Target.h"
 
 namespace heddle {
 

@@ -4,7 +4,7 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_MATMULEMITTER_H
 #define HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_MATMULEMITTER_H
 
-#include "compiler/codegen/KernelCalls.h"
+#include "compiler/codegen/kernel/KernelCalls.h"
 #include "compiler/codegen/targets/cpu/Bf16Pairs.h"
 #include "compiler/codegen/targets/cpu/KernelBuilder.h"
 #include "compiler/codegen/targets/cpu/MatmulTiles.h"

@@ -2,8 +2,8 @@
 
 #include "compiler/codegen/targets/cpu/PackedMatmul.h"
 
-#include "compiler/codegen/KernelSignatures.h"
-#include "compiler/codegen/VectorMath.h"
+#include "compiler/codegen/kernel/KernelSignatures.h"
+#include "compiler/codegen/kernel/VectorMath.h"
 #include "compiler/codegen/targets/cpu/CpuKernels.h"
 #include "compiler/codegen/targets/cpu/MatmulEmitter.h"
 

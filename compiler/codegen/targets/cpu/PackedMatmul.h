@@ -4,10 +4,10 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_PACKEDMATMUL_H
 #define HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_PACKEDMATMUL_H
 
-#include "compiler/codegen/KernelSignatures.h"
-#include "compiler/codegen/KernelSpecs.h"
-#include "compiler/codegen/KernelTarget.h"
-#include "compiler/codegen/Target.h"
+#include "compiler/codegen/kernel/KernelSignatures.h"
+#include "compiler/codegen/kernel/KernelSpecs.h"
+#include "compiler/codegen/kernel/KernelTarget.h"
+#include "compiler/codegen/machine/Target.h"
 #include "dialect/ScheduleAttrs.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

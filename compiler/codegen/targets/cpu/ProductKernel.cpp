@@ -2,7 +2,7 @@
 
 #include "compiler/codegen/targets/cpu/ProductKernel.h"
 
-#include "compiler/codegen/KernelCalls.h"
+#include "compiler/codegen/kernel/KernelCalls.h"
 #include "compiler/codegen/targets/cpu/KernelBuilder.h"
 #include "compiler/codegen/targets/cpu/MatmulTiles.h"
 

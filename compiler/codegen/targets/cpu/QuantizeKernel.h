@@ -4,7 +4,7 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_QUANTIZEKERNEL_H
 #define HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_QUANTIZEKERNEL_H
 
-#include "compiler/codegen/KernelCalls.h"
+#include "compiler/codegen/kernel/KernelCalls.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"

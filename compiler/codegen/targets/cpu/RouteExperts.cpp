@@ -2,9 +2,9 @@
 
 #include "compiler/codegen/targets/cpu/RouteExperts.h"
 
-#include "compiler/codegen/KernelCalls.h"
-#include "compiler/codegen/KernelSignatures.h"
-#include "compiler/codegen/VectorMath.h"
+#include "compiler/codegen/kernel/KernelCalls.h"
+#include "compiler/codegen/kernel/KernelSignatures.h"
+#include "compiler/codegen/kernel/VectorMath.h"
 #include "compiler/codegen/targets/cpu/CpuKernels.h"
 #include "compiler/codegen/targets/cpu/KernelBuilder.h"
 

@@ -4,7 +4,7 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_ROUTEEXPERTS_H
 #define HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_ROUTEEXPERTS_H
 
-#include "compiler/codegen/KernelSpecs.h"
+#include "compiler/codegen/kernel/KernelSpecs.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"

@@ -4,7 +4,7 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_TARGETS_CUDA_CUDAKERNELTARGET_H
 #define HEDDLE_COMPILER_CODEGEN_TARGETS_CUDA_CUDAKERNELTARGET_H
 
-#include "compiler/codegen/KernelTarget.h"
+#include "compiler/codegen/kernel/KernelTarget.h"
 #include "compiler/codegen/targets/cuda/GpuKernels.h"
 
 namespace heddle {

@@ -5,7 +5,7 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_TARGETS_CUDA_CUDAKERNELS_H
 #define HEDDLE_COMPILER_CODEGEN_TARGETS_CUDA_CUDAKERNELS_H
 
-#include "compiler/codegen/KernelTarget.h"
+#include "compiler/codegen/kernel/KernelTarget.h"
 #include "compiler/codegen/targets/cuda/GpuKernels.h"
 
 namespace heddle::cuda {

@@ -4,8 +4,8 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_TARGETS_CUDA_EMITPTX_H
 #define HEDDLE_COMPILER_CODEGEN_TARGETS_CUDA_EMITPTX_H
 
-#include "compiler/codegen/EmitObject.h"
-#include "compiler/codegen/targets/cuda/GpuTarget.h"
+#include "compiler/codegen/machine/EmitObject.h"
+#include "compiler/codegen/machine/GpuTarget.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 

@@ -4,7 +4,7 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_TARGETS_CUDA_GPUMATH_H
 #define HEDDLE_COMPILER_CODEGEN_TARGETS_CUDA_GPUMATH_H
 
-#include "compiler/codegen/KernelSpecs.h"
+#include "compiler/codegen/kernel/KernelSpecs.h"
 #include "compiler/codegen/targets/cuda/GpuBuilder.h"
 
 namespace heddle {

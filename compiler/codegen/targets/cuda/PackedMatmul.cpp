@@ -2,7 +2,7 @@
 
 #include "compiler/codegen/targets/cuda/PackedMatmul.h"
 
-#include "compiler/codegen/KernelSignatures.h"
+#include "compiler/codegen/kernel/KernelSignatures.h"
 #include "compiler/codegen/targets/cuda/CudaKernels.h"
 #include "compiler/codegen/targets/cuda/GpuMath.h"
 #include "compiler/codegen/targets/cuda/SharedTile.h"

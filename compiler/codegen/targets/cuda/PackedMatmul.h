@@ -4,7 +4,7 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_TARGETS_CUDA_PACKEDMATMUL_H
 #define HEDDLE_COMPILER_CODEGEN_TARGETS_CUDA_PACKEDMATMUL_H
 
-#include "compiler/codegen/KernelSpecs.h"
+#include "compiler/codegen/kernel/KernelSpecs.h"
 #include "dialect/ScheduleAttrs.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"

@@ -4,7 +4,7 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_TARGETS_OPENCL_OPENCLKERNELTARGET_H
 #define HEDDLE_COMPILER_CODEGEN_TARGETS_OPENCL_OPENCLKERNELTARGET_H
 
-#include "compiler/codegen/KernelTarget.h"
+#include "compiler/codegen/kernel/KernelTarget.h"
 
 namespace heddle {
 

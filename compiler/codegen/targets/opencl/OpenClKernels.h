@@ -5,7 +5,7 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_TARGETS_OPENCL_OPENCLKERNELS_H
 #define HEDDLE_COMPILER_CODEGEN_TARGETS_OPENCL_OPENCLKERNELS_H
 
-#include "compiler/codegen/KernelTarget.h"
+#include "compiler/codegen/kernel/KernelTarget.h"
 
 namespace heddle {
 

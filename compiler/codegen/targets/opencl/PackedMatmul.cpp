@@ -2,7 +2,7 @@
 //
 // Products with packed weights, by Halide: the portable form of `packed_matmul` on devices.
 
-#include "compiler/codegen/KernelSignatures.h"
+#include "compiler/codegen/kernel/KernelSignatures.h"
 #include "compiler/codegen/halide/DevicePipeline.h"
 #include "compiler/codegen/halide/Enqueuer.h"
 #include "compiler/codegen/targets/opencl/OpenClKernels.h"

@@ -1,0 +1,20 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Kernel ops in a graph: the same kernels that a step launches, on buffers whose sizes are known when they run.
+#ifndef HEDDLE_COMPILER_CODEGEN_HOST_GRAPHKERNELS_H
+#define HEDDLE_COMPILER_CODEGEN_HOST_GRAPHKERNELS_H
+
+#include "compiler/codegen/host/KernelLibrary.h"
+
+namespace heddle {
+
+// Gives operands of kernel ops whose columns do not lie side by side a copy in which they do. Before buffers get their ends.
+void gatherKernelOperands(mlir::func::FuncOp graph);
+
+// Kernel ops of `graph` become calls of tasks, on all threads where that pays. The tasks, and the kernels that they call, are defined in
+// the library's module of code; `graph`'s module declares them.
+mlir::LogicalResult lowerKernels(mlir::func::FuncOp graph, mlir::ModuleOp kernelCode, KernelLibrary &kernels);
+
+} // namespace heddle
+
+#endif

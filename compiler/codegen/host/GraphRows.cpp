@@ -1,0 +1,500 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A loop is written in vectors here, rather than left to LLVM's vectoriser, for three reasons: buffers that LLVM cannot tell apart keep
+// it from vectorising, functions of `math` become calls there, and a sum of floats must have one order of its terms on every run.
+//
+// The innermost loop takes `lanes` steps at a time; what is left is one vector under a mask. An operand that stays is read before the
+// loop, one that moves on by one element is a vector in memory, any other is gathered.
+
+#include "compiler/codegen/host/GraphRows.h"
+
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/Utils/Utils.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+using namespace heddle;
+
+// Vectors that a reduction sums side by side: enough to hide the latency of an addition.
+static constexpr int64_t partialSums = 4;
+
+// Elements that are copied one by one if a row has fewer of them: those of a convolution's window.
+static constexpr int64_t shortestRow = 8;
+
+namespace {
+
+enum class Access { Uniform, Contiguous, Gathered };
+
+// One output of a reduction: out = combiner(out, term).
+struct Combiner {
+  Operation *op = nullptr;
+  Value term;
+};
+
+} // namespace
+
+// How an operand moves along the innermost loop.
+static Access accessOf(linalg::GenericOp op, OpOperand &operand) {
+  unsigned dim = op.getNumLoops() - 1;
+  AffineMap map = op.getMatchingIndexingMap(&operand);
+  if (!map.isFunctionOfDim(dim))
+    return Access::Uniform;
+  auto type = cast<MemRefType>(operand.get().getType());
+  auto [strides, offset] = type.getStridesAndOffset();
+  for (AffineExpr index : map.getResults().drop_back())
+    if (index.isFunctionOfDim(dim))
+      return Access::Gathered;
+  AffineExpr last = map.getResults().back(), at = getAffineDimExpr(dim, map.getContext());
+  auto value = [&](int64_t step) { return last.replace(at, getAffineConstantExpr(step, map.getContext())); };
+  auto distance = dyn_cast<AffineConstantExpr>(simplifyAffineExpr(value(1) - value(0), map.getNumDims(), 0));
+  bool isLinear = last == at || (isa<AffineBinaryOpExpr>(last) && last.getKind() == AffineExprKind::Add);
+  return strides.back() == 1 && isLinear && distance && distance.getValue() == 1 ? Access::Contiguous
+                                                                                 : Access::Gathered;
+}
+
+static bool isElement(Type type) {
+  auto integer = dyn_cast<IntegerType>(type);
+  return isa<FloatType, IndexType>(type) ||
+         (integer && (integer.getWidth() == 1 || (integer.getWidth() >= 8 && llvm::isPowerOf2_32(integer.getWidth()))));
+}
+
+// Whether `op` does to a vector what it does to each number in it. Integer division is guarded later, number by number.
+static bool isLaneWise(Operation &op) {
+  if (isa<linalg::IndexOp, linalg::YieldOp, arith::ConstantOp>(op))
+    return true;
+  if (isa<arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp, arith::CeilDivSIOp, arith::CeilDivUIOp,
+          arith::FloorDivSIOp, math::FPowIOp, math::IPowIOp>(op))
+    return false;
+  return OpTrait::hasElementwiseMappableTraits(&op) && op.getNumRegions() == 0 &&
+         llvm::all_of(op.getResultTypes(), isElement) && llvm::all_of(op.getOperandTypes(), isElement);
+}
+
+// What `output` sums, if its only use is a combination whose order nobody fixed.
+static Combiner combinerOf(linalg::GenericOp op, unsigned output) {
+  Value out = op.getRegionOutputArgs()[output];
+  Operation *made = cast<linalg::YieldOp>(op.getBody()->getTerminator()).getValues()[output].getDefiningOp();
+  if (!made || made->getBlock() != op.getBody() || made->getNumOperands() != 2 || !made->hasOneUse() ||
+      !out.hasOneUse() || !arith::getNeutralElement(made))
+    return {};
+  if (made->getOperand(0) == out)
+    return {made, made->getOperand(1)};
+  return made->getOperand(1) == out ? Combiner{made, made->getOperand(0)} : Combiner();
+}
+
+InnermostLoop heddle::innermostLoopOf(linalg::GenericOp op) {
+  if (op.getNumLoops() == 0 || !llvm::all_of(*op.getBody(), isLaneWise))
+    return InnermostLoop::Scalar;
+  for (OpOperand &operand : op->getOpOperands()) {
+    auto type = dyn_cast<MemRefType>(operand.get().getType());
+    if (type ? !type.isStrided() || !isElement(type.getElementType()) : !isElement(operand.get().getType()))
+      return InnermostLoop::Scalar;
+  }
+  // Gathering pays where something is computed with what was gathered.
+  bool isCopy = op.getBody()->getOperations().size() == 1;
+  // A row that fills no vector would be one store under a mask, which takes longer than its few elements.
+  if (int64_t row = op.getStaticLoopRanges().back(); isCopy && !ShapedType::isDynamic(row) && row < shortestRow)
+    return InnermostLoop::Scalar;
+  for (OpOperand *input : op.getDpsInputOperands())
+    if (isCopy && isa<MemRefType>(input->get().getType()) && accessOf(op, *input) == Access::Gathered)
+      return InnermostLoop::Scalar;
+  bool isReduction = op.getIteratorTypesArray().back() == utils::IteratorType::reduction;
+  for (OpOperand &output : op.getDpsInitsMutable()) {
+    Access access = accessOf(op, output);
+    if (isReduction ? access != Access::Uniform || !combinerOf(op, output.getOperandNumber() - op.getNumDpsInputs()).op
+                    : access != Access::Contiguous)
+      return InnermostLoop::Scalar;
+  }
+  return isReduction ? InnermostLoop::Reduction : InnermostLoop::Parallel;
+}
+
+namespace {
+
+class LoopEmitter {
+public:
+  LoopEmitter(OpBuilder &b, linalg::GenericOp op, ArrayRef<LoopBounds> bounds, int64_t lanes)
+      : b(op.getLoc(), b), op(op), bounds(bounds), lanes(lanes), kind(innermostLoopOf(op)) {}
+  void run(ValueRange outer);
+
+private:
+  using Values = SmallVector<Value>;
+  Value index(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
+  VectorType vectorOf(Type element) { return VectorType::get({lanes}, element); }
+  Value splat(Value scalar) { return vector::BroadcastOp::create(b, vectorOf(scalar.getType()), scalar); }
+  Value constantVector(TypedAttr element) {
+    auto type = vectorOf(element.getType());
+    return arith::ConstantOp::create(b, type, DenseElementsAttr::get(type, Attribute(element)));
+  }
+  OpOperand *output(unsigned i) { return op.getDpsInitOperand(i); }
+
+  Values indicesOf(OpOperand &operand, Value innermost);
+  Value asBytes(Value buffer);
+  Value load(OpOperand &operand);
+  void store(Value value, OpOperand &operand);
+  Value loadVector(OpOperand &operand, Value at, Value mask);
+  void storeVector(Value value, OpOperand &operand, Value at, Value mask);
+  Value gather(OpOperand &operand, Value at);
+  Value firstLanes(Value count);
+  void mapOperands(IRMapping &map, Value at, Value mask);
+  void cloneBody(IRMapping &map, Value at, bool inVectors);
+  Value lookup(IRMapping &map, Value value, bool inVectors);
+
+  void emitInnermost();
+  void emitElement();
+  void emitScalar(Value begin, Value end);
+  void emitParallel();
+  void emitReduction();
+  void emitStep(Value at, Value mask);
+  Values terms(Value at, Value mask);
+  Value combine(Combiner combiner, Value x, Value y);
+  Value combineLanes(Combiner combiner, Value vector);
+  bool hasGathered() {
+    return llvm::any_of(op->getOpOperands(), [&](OpOperand &operand) {
+      return isa<MemRefType>(operand.get().getType()) && accessOf(op, operand) == Access::Gathered;
+    });
+  }
+
+  ImplicitLocOpBuilder b;
+  linalg::GenericOp op;
+  ArrayRef<LoopBounds> bounds;
+  int64_t lanes;
+  InnermostLoop kind;
+  Values ivs;                      // of the loops that are open
+  DenseMap<unsigned, Value> stays; // by operand: what was read before the innermost loop
+  SmallVector<Combiner> combiners; // by output
+};
+
+} // namespace
+
+LoopEmitter::Values LoopEmitter::indicesOf(OpOperand &operand, Value innermost) {
+  AffineMap map = op.getMatchingIndexingMap(&operand);
+  SmallVector<OpFoldResult> at(ivs.begin(), ivs.end());
+  if (at.size() < op.getNumLoops())
+    at.push_back(innermost ? OpFoldResult(innermost) : OpFoldResult(b.getIndexAttr(0)));
+  Values indices;
+  for (AffineExpr expr : map.getResults()) {
+    OpFoldResult one;
+    if (auto dim = dyn_cast<AffineDimExpr>(expr))
+      one = at[dim.getPosition()];
+    else
+      one = affine::makeComposedFoldedAffineApply(b, b.getLoc(), AffineMap::get(map.getNumDims(), 0, expr), at);
+    indices.push_back(getValueOrCreateConstantIndexOp(b, b.getLoc(), one));
+  }
+  return indices;
+}
+
+// Booleans are bytes in memory; a vector of them would be read as bits.
+Value LoopEmitter::asBytes(Value buffer) {
+  auto type = cast<MemRefType>(buffer.getType());
+  if (!type.getElementType().isInteger(1))
+    return buffer;
+  MemRefType bytes = MemRefType::Builder(type).setElementType(b.getI8Type());
+  return UnrealizedConversionCastOp::create(b, bytes, buffer).getResult(0);
+}
+
+Value LoopEmitter::load(OpOperand &operand) {
+  if (!isa<MemRefType>(operand.get().getType()))
+    return operand.get();
+  return memref::LoadOp::create(b, operand.get(), indicesOf(operand, nullptr));
+}
+
+void LoopEmitter::store(Value value, OpOperand &operand) {
+  memref::StoreOp::create(b, value, operand.get(), indicesOf(operand, nullptr));
+}
+
+Value LoopEmitter::loadVector(OpOperand &operand, Value at, Value mask) {
+  Value buffer = asBytes(operand.get());
+  VectorType type = vectorOf(cast<MemRefType>(buffer.getType()).getElementType());
+  Values indices = indicesOf(operand, at);
+  Value value;
+  if (mask) {
+    Value zero = arith::ConstantOp::create(b, type, b.getZeroAttr(type));
+    value = vector::MaskedLoadOp::create(b, type, buffer, indices, mask, zero);
+  } else {
+    value = vector::LoadOp::create(b, type, buffer, indices);
+  }
+  if (buffer == operand.get())
+    return value;
+  Value zero = arith::ConstantOp::create(b, type, b.getZeroAttr(type));
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, value, zero);
+}
+
+void LoopEmitter::storeVector(Value value, OpOperand &operand, Value at, Value mask) {
+  if (!isa<VectorType>(value.getType()))
+    value = splat(value);
+  Value buffer = asBytes(operand.get());
+  if (buffer != operand.get())
+    value = arith::ExtUIOp::create(b, vectorOf(b.getI8Type()), value);
+  Values indices = indicesOf(operand, at);
+  if (mask)
+    vector::MaskedStoreOp::create(b, buffer, indices, mask, value);
+  else
+    vector::StoreOp::create(b, value, buffer, indices);
+}
+
+Value LoopEmitter::gather(OpOperand &operand, Value at) {
+  Values elements;
+  for (int64_t lane = 0; lane < lanes; ++lane) {
+    Value step = lane ? Value(arith::AddIOp::create(b, at, index(lane))) : at;
+    elements.push_back(memref::LoadOp::create(b, operand.get(), indicesOf(operand, step)));
+  }
+  return vector::FromElementsOp::create(b, vectorOf(elements[0].getType()), elements);
+}
+
+// A mask of the lanes below `count`.
+Value LoopEmitter::firstLanes(Value count) {
+  auto type = vectorOf(b.getI32Type());
+  Value lane = arith::ConstantOp::create(
+      b, type, DenseElementsAttr::get(type, ArrayRef(llvm::to_vector(llvm::seq<int32_t>(0, int32_t(lanes))))));
+  Value limit = arith::IndexCastOp::create(b, b.getI32Type(), count);
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::slt, lane, splat(limit));
+}
+
+// The operands at step `at` of the innermost loop, or where all loops stand if it is null.
+void LoopEmitter::mapOperands(IRMapping &map, Value at, Value mask) {
+  for (OpOperand &operand : op->getOpOperands()) {
+    unsigned number = operand.getOperandNumber();
+    BlockArgument argument = op.getBody()->getArgument(number);
+    if (argument.use_empty())
+      continue;
+    bool isOutput = number >= op.getNumDpsInputs();
+    if (!at)
+      map.map(argument, load(operand));
+    else if (Value known = stays.lookup(number))
+      map.map(argument, known);
+    else if (isOutput && kind == InnermostLoop::Reduction)
+      continue; // read when its terms are summed
+    else
+      map.map(argument,
+              accessOf(op, operand) == Access::Gathered ? gather(operand, at) : loadVector(operand, at, mask));
+  }
+}
+
+Value LoopEmitter::lookup(IRMapping &map, Value value, bool inVectors) {
+  Value mapped = map.lookupOrDefault(value);
+  return inVectors && !isa<VectorType>(mapped.getType()) ? splat(mapped) : mapped;
+}
+
+// All ops of the body but those that combine terms; numbers that depend on no vector stay numbers.
+void LoopEmitter::cloneBody(IRMapping &map, Value at, bool inVectors) {
+  for (Operation &inner : op.getBody()->without_terminator()) {
+    if (inVectors && llvm::any_of(combiners, [&](Combiner c) { return c.op == &inner; }))
+      continue;
+    if (auto place = dyn_cast<linalg::IndexOp>(inner)) {
+      Value value = place.getDim() < ivs.size() ? ivs[place.getDim()] : at;
+      if (inVectors && place.getDim() + 1 == op.getNumLoops()) {
+        auto type = vectorOf(b.getIndexType());
+        Value lane = arith::ConstantOp::create(
+            b, type, DenseElementsAttr::get(type, ArrayRef(llvm::to_vector(llvm::seq<int64_t>(0, lanes)))));
+        value = arith::AddIOp::create(b, splat(value), lane);
+      }
+      map.map(place.getResult(), value);
+      continue;
+    }
+    bool isWide = inVectors && llvm::any_of(inner.getOperands(), [&](Value operand) {
+                    return isa<VectorType>(map.lookupOrDefault(operand).getType());
+                  });
+    IRMapping own(map);
+    if (isWide)
+      for (Value operand : inner.getOperands())
+        own.map(operand, lookup(map, operand, true));
+    Operation *copy = b.clone(inner, own);
+    for (auto [result, made] : llvm::zip(inner.getResults(), copy->getResults())) {
+      if (isWide)
+        made.setType(vectorOf(result.getType()));
+      map.map(result, made);
+    }
+  }
+}
+
+// One element, all loops being open.
+void LoopEmitter::emitElement() {
+  IRMapping map;
+  mapOperands(map, nullptr, nullptr);
+  cloneBody(map, nullptr, false);
+  for (auto [i, value] : llvm::enumerate(op.getBody()->getTerminator()->getOperands()))
+    store(map.lookupOrDefault(value), *output(i));
+}
+
+void LoopEmitter::emitScalar(Value begin, Value end) {
+  auto loop = scf::ForOp::create(b, begin, end, index(1));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  ivs.push_back(loop.getInductionVar());
+  emitElement();
+  ivs.pop_back();
+}
+
+// `lanes` elements from step `at`, those of `mask` if there is one.
+void LoopEmitter::emitStep(Value at, Value mask) {
+  IRMapping map;
+  mapOperands(map, at, mask);
+  cloneBody(map, at, true);
+  for (auto [i, value] : llvm::enumerate(op.getBody()->getTerminator()->getOperands()))
+    storeVector(map.lookupOrDefault(value), *output(i), at, mask);
+}
+
+// The end of the whole steps of `width` from `begin`.
+static Value wholeSteps(OpBuilder &b, Location loc, Value begin, Value end, int64_t width) {
+  if (std::optional<int64_t> first = getConstantIntValue(begin), last = getConstantIntValue(end); first && last)
+    return arith::ConstantIndexOp::create(b, loc, *first + std::max<int64_t>(*last - *first, 0) / width * width);
+  Value length = arith::SubIOp::create(b, loc, end, begin), step = arith::ConstantIndexOp::create(b, loc, width);
+  Value rest = arith::RemUIOp::create(b, loc, length, step);
+  return arith::SubIOp::create(b, loc, end, rest);
+}
+
+static bool isKnownEmpty(Value begin, Value end) {
+  std::optional<int64_t> first = getConstantIntValue(begin), last = getConstantIntValue(end);
+  return first && last && *first >= *last;
+}
+
+void LoopEmitter::emitParallel() {
+  auto [begin, end] = bounds.back();
+  Value whole = wholeSteps(b, b.getLoc(), begin, end, lanes);
+  if (!isKnownEmpty(begin, whole)) {
+    auto loop = scf::ForOp::create(b, begin, whole, index(lanes));
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    emitStep(loop.getInductionVar(), nullptr);
+  }
+  if (isKnownEmpty(whole, end))
+    return;
+  if (hasGathered())
+    return emitScalar(whole, end);
+  Value isLeft = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, whole, end);
+  auto branch = scf::IfOp::create(b, isLeft, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  emitStep(whole, firstLanes(arith::SubIOp::create(b, end, whole)));
+}
+
+Value LoopEmitter::combine(Combiner combiner, Value x, Value y) {
+  IRMapping map;
+  bool termIsFirst = combiner.op->getOperand(0) == combiner.term;
+  map.map(combiner.op->getOperand(0), termIsFirst ? y : x);
+  map.map(combiner.op->getOperand(1), termIsFirst ? x : y);
+  Operation *made = b.clone(*combiner.op, map);
+  made->getResult(0).setType(x.getType());
+  return made->getResult(0);
+}
+
+// Halves fold onto each other until one number is left.
+Value LoopEmitter::combineLanes(Combiner combiner, Value vector) {
+  for (int64_t width = lanes / 2; width >= 1; width /= 2) {
+    SmallVector<int64_t> low = llvm::to_vector(llvm::seq<int64_t>(0, width)),
+                         high = llvm::to_vector(llvm::seq<int64_t>(width, 2 * width));
+    Value first = vector::ShuffleOp::create(b, vector, vector, low),
+          second = vector::ShuffleOp::create(b, vector, vector, high);
+    vector = combine(combiner, first, second);
+  }
+  return vector::ExtractOp::create(b, vector, ArrayRef<int64_t>{0});
+}
+
+// What each output sums at the steps from `at`; nothing in lanes that the mask leaves out.
+LoopEmitter::Values LoopEmitter::terms(Value at, Value mask) {
+  IRMapping map;
+  mapOperands(map, at, mask);
+  cloneBody(map, at, true);
+  Values values;
+  for (Combiner combiner : combiners) {
+    Value term = lookup(map, combiner.term, true);
+    if (mask)
+      term = arith::SelectOp::create(b, mask, term, constantVector(*arith::getNeutralElement(combiner.op)));
+    values.push_back(term);
+  }
+  return values;
+}
+
+void LoopEmitter::emitReduction() {
+  auto [begin, end] = bounds.back();
+  size_t outputs = combiners.size();
+  Values sums; // (partialSums, outputs)
+  for (int64_t i = 0; i < partialSums; ++i)
+    for (Combiner combiner : combiners)
+      sums.push_back(constantVector(*arith::getNeutralElement(combiner.op)));
+  auto addTerms = [&](MutableArrayRef<Value> sums, Value at, Value mask) {
+    for (auto [sum, combiner, term] : llvm::zip(sums, combiners, terms(at, mask)))
+      sum = combine(combiner, sum, term);
+  };
+  // Several vectors at a time, then one.
+  for (int64_t wide : {partialSums, int64_t(1)}) {
+    Value whole = wholeSteps(b, b.getLoc(), begin, end, wide * lanes);
+    if (isKnownEmpty(begin, whole))
+      continue;
+    ValueRange initial = ValueRange(sums).take_front(wide * outputs);
+    auto loop = scf::ForOp::create(b, begin, whole, index(wide * lanes), initial);
+    {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(loop.getBody());
+      Values next(loop.getRegionIterArgs());
+      for (int64_t i = 0; i < wide; ++i) {
+        Value at =
+            i ? Value(arith::AddIOp::create(b, loop.getInductionVar(), index(i * lanes))) : loop.getInductionVar();
+        addTerms(MutableArrayRef(next).slice(i * outputs, outputs), at, nullptr);
+      }
+      scf::YieldOp::create(b, next);
+    }
+    llvm::copy(loop.getResults(), sums.begin());
+    begin = whole;
+  }
+  bool hasScalarRest = hasGathered();
+  if (!hasScalarRest && !isKnownEmpty(begin, end)) {
+    MutableArrayRef<Value> first = MutableArrayRef(sums).take_front(outputs);
+    Value isLeft = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, begin, end);
+    auto branch = scf::IfOp::create(b, TypeRange(ValueRange(first)), isLeft, /*withElseRegion=*/true);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(branch.elseBlock());
+    scf::YieldOp::create(b, first);
+    b.setInsertionPointToStart(branch.thenBlock());
+    Values next(first);
+    addTerms(next, begin, firstLanes(arith::SubIOp::create(b, end, begin)));
+    scf::YieldOp::create(b, next);
+    llvm::copy(branch.getResults(), first.begin());
+  }
+  for (auto [i, combiner] : llvm::enumerate(combiners)) {
+    Value low = combine(combiner, sums[i], sums[outputs + i]),
+          high = combine(combiner, sums[2 * outputs + i], sums[3 * outputs + i]);
+    Value total = combineLanes(combiner, combine(combiner, low, high));
+    store(combine(combiner, load(*output(i)), total), *output(i));
+  }
+  if (hasScalarRest)
+    emitScalar(begin, end);
+}
+
+void LoopEmitter::emitInnermost() {
+  if (kind == InnermostLoop::Scalar)
+    return emitScalar(bounds.back().begin, bounds.back().end);
+  for (OpOperand &operand : op->getOpOperands()) {
+    bool isOutput = operand.getOperandNumber() >= op.getNumDpsInputs();
+    if (!isOutput && (!isa<MemRefType>(operand.get().getType()) || accessOf(op, operand) == Access::Uniform))
+      stays[operand.getOperandNumber()] = load(operand);
+  }
+  if (kind == InnermostLoop::Parallel)
+    return emitParallel();
+  for (unsigned i = 0; i < op.getNumDpsInits(); ++i)
+    combiners.push_back(combinerOf(op, i));
+  emitReduction();
+}
+
+void LoopEmitter::run(ValueRange outer) {
+  ivs = Values(outer);
+  for (size_t loop = outer.size(); loop + 1 < bounds.size(); ++loop) {
+    auto made = scf::ForOp::create(b, bounds[loop].begin, bounds[loop].end, index(1));
+    b.setInsertionPointToStart(made.getBody());
+    ivs.push_back(made.getInductionVar());
+  }
+  if (ivs.size() == bounds.size())
+    emitElement();
+  else
+    emitInnermost();
+}
+
+void heddle::emitInnerLoops(OpBuilder &b, linalg::GenericOp op, ValueRange outer, ArrayRef<LoopBounds> bounds,
+                            int64_t lanes) {
+  OpBuilder::InsertionGuard guard(b);
+  LoopEmitter(b, op, bounds, lanes).run(outer);
+}

@@ -1,0 +1,52 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// One kernel for all ops of a signature, and the table of what was launched.
+
+#include "compiler/codegen/host/KernelLibrary.h"
+
+#include "compiler/schedule/ScheduleTable.h"
+
+using namespace mlir;
+using namespace heddle;
+
+FailureOr<ArrayRef<func::FuncOp>> KernelLibrary::kernels(Operation *op) {
+  FailureOr<std::string> signature = target->signature(op);
+  if (failed(signature))
+    return failure();
+  auto schedule = op->getAttrOfType<ScheduleAttr>(scheduleAttrName);
+  if (!schedule)
+    schedule = scheduleFor(op, described);
+  // Ops that differ in their schedule alone have kernels of other names.
+  std::string name = *signature;
+  for (unsigned count = 1; scheduled.contains(name) && scheduled[name].first != schedule; ++count)
+    name = *signature + "_schedule" + std::to_string(count);
+  auto &[ofKernels, known] = scheduled[name];
+  if (known.empty()) {
+    FailureOr<Kernels> emitted = target->emit(op, schedule, name, module);
+    if (failed(emitted))
+      return failure();
+    ofKernels = schedule;
+    known = std::move(*emitted);
+  }
+  return ArrayRef<func::FuncOp>(known);
+}
+
+unsigned KernelLibrary::record(func::FuncOp kernel, Operation *op, unsigned times) {
+  auto entry = recorded.try_emplace(kernel.getSymNameAttr()).first;
+  unsigned index = entry - recorded.begin();
+  launched.push_back({index, op});
+  KernelRecord &record = entry->second;
+  record.name = kernel.getSymName().str();
+  record.emitter = module.isHalide(record.name) ? "halide" : "mlir";
+  record.calls += times;
+  auto cost = dyn_cast<KernelOpInterface>(op);
+  if (auto attention = dyn_cast<OnlineAttentionOp>(op))
+    record.schedule = attention.storesScores() ? "scores stored" : "block_kv=" + std::to_string(attention.getBlockKv());
+  record.kind = cost ? cost.getKernelKind().str() : "cache";
+  if (!cost)
+    return index;
+  record.flopsPerRow = cost.getFlopsPerRow();
+  record.fixedBytes = cost.getFixedBytes();
+  record.bytesPerRow = cost.getBytesPerRow();
+  return index;
+}

@@ -1,0 +1,30 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What parameters are in MLIR's types, and which of them a specification asks for.
+
+#include "compiler/codegen/kernel/KernelCalls.h"
+
+#include "compiler/codegen/kernel/KernelSpecs.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+
+using namespace mlir;
+using namespace heddle;
+
+Type heddle::parameterType(MLIRContext *context, ParameterKind kind) {
+  if (kind == ParameterKind::Pointer)
+    return LLVM::LLVMPointerType::get(context);
+  return IntegerType::get(context, kind == ParameterKind::Size ? 64 : 32);
+}
+
+Value heddle::noBuffer(OpBuilder &b, Location loc) {
+  return LLVM::ZeroOp::create(b, loc, LLVM::LLVMPointerType::get(b.getContext()));
+}
+
+unsigned heddle::formOf(const MatmulSpec &spec) {
+  return spec.rows == MatmulRows::Dense ? MatmulCall::Dense : MatmulCall::Listed;
+}
+
+unsigned heddle::formOf(const AttentionSpec &spec) {
+  return (spec.hasAlibiSlopes ? AttentionCall::Slopes : 0) | (spec.storesScores ? AttentionCall::StoredScores : 0);
+}

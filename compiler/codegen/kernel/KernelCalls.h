@@ -1,0 +1,289 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//
+// What kernels are called with. Each struct is the parameter list of the kernels of one op, in order, whatever the target: emitters
+// read it from the function that they write, host code of steps and of graphs fills it, a device's host function passes it on.
+#ifndef HEDDLE_COMPILER_CODEGEN_KERNEL_KERNELCALLS_H
+#define HEDDLE_COMPILER_CODEGEN_KERNEL_KERNELCALLS_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace heddle {
+
+// What a parameter is in machine code: an address, an i64, an i32.
+enum class ParameterKind : uint8_t { Pointer, Size, Thread };
+
+template <typename Call> struct Parameter {
+  ParameterKind kind;
+  mlir::Value Call::*value;
+  unsigned forms = 0; // bits of the forms of the call that have it; 0: all have
+
+  bool isOf(unsigned form) const { return !forms || (forms & form); }
+};
+
+// Products with packed weights: out = act W^T for the output columns [16 panelBegin, 16 panelEnd).
+struct MatmulCall {
+  mlir::Value act;       // (rows, K) f32, bf16 or int8, rows actStride elements apart
+  mlir::Value actScales; // const float *, (rows, K / 32), of int8
+  mlir::Value actSums;   // const int32_t *, (rows, K / 16), of int8
+  mlir::Value weights;   // the packed matrix, 64-byte aligned
+  mlir::Value bias;      // const float *, (N), or null
+  mlir::Value out;       // float *, (rows, N), rows outStride elements apart
+  mlir::Value rows;
+  mlir::Value actStride, outStride;
+  mlir::Value panelBegin, panelEnd; // of `out`: gated, a pair of W's
+  mlir::Value rowIndex, rowScale;   // const int32_t *, const float *, (rows): of an expert's list
+
+  enum Form : unsigned { Dense = 0, Listed = 1 };
+  static constexpr mlir::Value MatmulCall::*begin = &MatmulCall::panelBegin, MatmulCall::*end = &MatmulCall::panelEnd;
+  static constexpr Parameter<MatmulCall> parameters[] = {
+      {ParameterKind::Pointer, &MatmulCall::act},
+      {ParameterKind::Pointer, &MatmulCall::actScales},
+      {ParameterKind::Pointer, &MatmulCall::actSums},
+      {ParameterKind::Pointer, &MatmulCall::weights},
+      {ParameterKind::Pointer, &MatmulCall::bias},
+      {ParameterKind::Pointer, &MatmulCall::out},
+      {ParameterKind::Size, &MatmulCall::rows},
+      {ParameterKind::Size, &MatmulCall::actStride},
+      {ParameterKind::Size, &MatmulCall::outStride},
+      {ParameterKind::Size, &MatmulCall::panelBegin},
+      {ParameterKind::Size, &MatmulCall::panelEnd},
+      {ParameterKind::Pointer, &MatmulCall::rowIndex, Listed},
+      {ParameterKind::Pointer, &MatmulCall::rowScale, Listed},
+  };
+};
+
+// Embedding rows: out[r] = scale * W[ids[r]] for rowBegin <= r < rowEnd.
+struct EmbeddingCall {
+  mlir::Value ids;     // const int32_t *, (rowEnd): each a row of W, not checked
+  mlir::Value weights; // W packed, 64-byte aligned
+  mlir::Value out;     // float *, (rowEnd, K), rows outStride elements apart
+  mlir::Value rowBegin, rowEnd;
+  mlir::Value outStride;
+
+  static constexpr mlir::Value EmbeddingCall::*begin = &EmbeddingCall::rowBegin,
+                               EmbeddingCall::*end = &EmbeddingCall::rowEnd;
+  static constexpr Parameter<EmbeddingCall> parameters[] = {
+      {ParameterKind::Pointer, &EmbeddingCall::ids}, {ParameterKind::Pointer, &EmbeddingCall::weights},
+      {ParameterKind::Pointer, &EmbeddingCall::out}, {ParameterKind::Size, &EmbeddingCall::rowBegin},
+      {ParameterKind::Size, &EmbeddingCall::rowEnd}, {ParameterKind::Size, &EmbeddingCall::outStride},
+  };
+};
+
+// Keys and values of a step into the pages of its sequences, for the rows [rowBegin, rowEnd).
+struct KvAppendCall {
+  mlir::Value key;   // const float *, (rows, numKvHeads * headDim), rows keyStride floats apart
+  mlir::Value value; // const float *, (rows, numKvHeads * valueHeadDim), rows valueStride floats apart
+  mlir::Value keyStride, valueStride;
+  mlir::Value rowSequence, cachePositions; // const int32_t *, (rows)
+  mlir::Value sequences;                   // const heddle_sequence *
+  mlir::Value kOffset, vOffset;            // bytes of this layer's K and V inside a page
+  mlir::Value rowBegin, rowEnd;
+
+  static constexpr mlir::Value KvAppendCall::*begin = &KvAppendCall::rowBegin,
+                               KvAppendCall::*end = &KvAppendCall::rowEnd;
+  static constexpr Parameter<KvAppendCall> parameters[] = {
+      {ParameterKind::Pointer, &KvAppendCall::key},         {ParameterKind::Pointer, &KvAppendCall::value},
+      {ParameterKind::Size, &KvAppendCall::keyStride},      {ParameterKind::Size, &KvAppendCall::valueStride},
+      {ParameterKind::Pointer, &KvAppendCall::rowSequence}, {ParameterKind::Pointer, &KvAppendCall::cachePositions},
+      {ParameterKind::Pointer, &KvAppendCall::sequences},   {ParameterKind::Size, &KvAppendCall::kOffset},
+      {ParameterKind::Size, &KvAppendCall::vOffset},        {ParameterKind::Size, &KvAppendCall::rowBegin},
+      {ParameterKind::Size, &KvAppendCall::rowEnd},
+  };
+};
+
+// Attention over the cache. Threads take tiles of rows.
+struct AttentionCall {
+  mlir::Value q;         // const float *, (rows, numHeads * headDim), rows qStride floats apart
+  mlir::Value out;       // float *, (rows, numHeads * valueHeadDim), rows outStride floats apart
+  mlir::Value sequences; // const heddle_sequence *
+  mlir::Value numSequences;
+  mlir::Value kOffset, vOffset; // bytes of this layer's K and V inside a page
+  mlir::Value qStride, outStride;
+  mlir::Value sinks;  // const float *, (numHeads), or null
+  mlir::Value slopes; // const float *, (numHeads), of ALiBi
+  mlir::Value scores,
+      keys; // float *, (rows, numHeads, keys), keys a multiple of 64 that no sequence exceeds; of stored scores
+  mlir::Value thread, numThreads;
+
+  enum Form : unsigned { Slopes = 1, StoredScores = 2 };
+  static constexpr Parameter<AttentionCall> parameters[] = {
+      {ParameterKind::Pointer, &AttentionCall::q},
+      {ParameterKind::Pointer, &AttentionCall::out},
+      {ParameterKind::Pointer, &AttentionCall::sequences},
+      {ParameterKind::Size, &AttentionCall::numSequences},
+      {ParameterKind::Size, &AttentionCall::kOffset},
+      {ParameterKind::Size, &AttentionCall::vOffset},
+      {ParameterKind::Size, &AttentionCall::qStride},
+      {ParameterKind::Size, &AttentionCall::outStride},
+      {ParameterKind::Pointer, &AttentionCall::sinks},
+      {ParameterKind::Pointer, &AttentionCall::slopes, Slopes},
+      {ParameterKind::Pointer, &AttentionCall::scores, StoredScores},
+      {ParameterKind::Size, &AttentionCall::keys, StoredScores},
+      {ParameterKind::Thread, &AttentionCall::thread},
+      {ParameterKind::Thread, &AttentionCall::numThreads},
+  };
+};
+
+// Attention to splits of the keys: what a row saw of each is kept, unscaled, until it is merged. maxSplits is at least the
+// number of splits of the longest sequence.
+struct AttentionSplitCall {
+  mlir::Value q;                       // const float *, (rows, numHeads * headDim), rows qStride floats apart
+  mlir::Value outputs;                 // float *, (rows, maxSplits, numHeads, valueHeadDim)
+  mlir::Value maxima, sums;            // float *, (rows, maxSplits, numHeads); maxima in units of log 2
+  mlir::Value sequences, numSequences; // const heddle_sequence *
+  mlir::Value kOffset, vOffset;        // bytes of this layer's K and V inside a page
+  mlir::Value qStride, maxSplits;
+  mlir::Value slopes; // const float *, (numHeads), of ALiBi
+  mlir::Value thread, numThreads;
+
+  enum Form : unsigned { Slopes = 1 };
+  static constexpr Parameter<AttentionSplitCall> parameters[] = {
+      {ParameterKind::Pointer, &AttentionSplitCall::q},
+      {ParameterKind::Pointer, &AttentionSplitCall::outputs},
+      {ParameterKind::Pointer, &AttentionSplitCall::maxima},
+      {ParameterKind::Pointer, &AttentionSplitCall::sums},
+      {ParameterKind::Pointer, &AttentionSplitCall::sequences},
+      {ParameterKind::Size, &AttentionSplitCall::numSequences},
+      {ParameterKind::Size, &AttentionSplitCall::kOffset},
+      {ParameterKind::Size, &AttentionSplitCall::vOffset},
+      {ParameterKind::Size, &AttentionSplitCall::qStride},
+      {ParameterKind::Size, &AttentionSplitCall::maxSplits},
+      {ParameterKind::Pointer, &AttentionSplitCall::slopes, Slopes},
+      {ParameterKind::Thread, &AttentionSplitCall::thread},
+      {ParameterKind::Thread, &AttentionSplitCall::numThreads},
+  };
+};
+
+// The merge of those splits.
+struct CombineSplitsCall {
+  mlir::Value outputs, maxima, sums;   // const float *, as above
+  mlir::Value out;                     // float *, (rows, numHeads * valueHeadDim), rows outStride floats apart
+  mlir::Value sequences, numSequences; // const heddle_sequence *
+  mlir::Value outStride, maxSplits;
+  mlir::Value sinks; // const float *, (numHeads), or null
+  mlir::Value thread, numThreads;
+
+  static constexpr Parameter<CombineSplitsCall> parameters[] = {
+      {ParameterKind::Pointer, &CombineSplitsCall::outputs},   {ParameterKind::Pointer, &CombineSplitsCall::maxima},
+      {ParameterKind::Pointer, &CombineSplitsCall::sums},      {ParameterKind::Pointer, &CombineSplitsCall::out},
+      {ParameterKind::Pointer, &CombineSplitsCall::sequences}, {ParameterKind::Size, &CombineSplitsCall::numSequences},
+      {ParameterKind::Size, &CombineSplitsCall::outStride},    {ParameterKind::Size, &CombineSplitsCall::maxSplits},
+      {ParameterKind::Pointer, &CombineSplitsCall::sinks},     {ParameterKind::Thread, &CombineSplitsCall::thread},
+      {ParameterKind::Thread, &CombineSplitsCall::numThreads},
+  };
+};
+
+// Each body of latent attention.
+struct LatentAttentionCall {
+  mlir::Value q;                          // const float *, (rows, num_heads * (nope + rope)), rows qStride floats apart
+  mlir::Value out;                        // float *, (rows, num_heads * value), rows outStride floats apart
+  mlir::Value scratch;                    // float *, (rows, dims.scratchDim())
+  mlir::Value keyUps, keyFolds, valueUps; // packed, or null where a body needs none
+  mlir::Value sequences, numSequences;    // const heddle_sequence *
+  mlir::Value kOffset;                    // bytes of this layer's rows inside a page
+  mlir::Value qStride, outStride;
+  mlir::Value isFixed; // not 0: `automatic` is `absorbed`
+  mlir::Value thread, numThreads;
+
+  static constexpr Parameter<LatentAttentionCall> parameters[] = {
+      {ParameterKind::Pointer, &LatentAttentionCall::q},
+      {ParameterKind::Pointer, &LatentAttentionCall::out},
+      {ParameterKind::Pointer, &LatentAttentionCall::scratch},
+      {ParameterKind::Pointer, &LatentAttentionCall::keyUps},
+      {ParameterKind::Pointer, &LatentAttentionCall::keyFolds},
+      {ParameterKind::Pointer, &LatentAttentionCall::valueUps},
+      {ParameterKind::Pointer, &LatentAttentionCall::sequences},
+      {ParameterKind::Size, &LatentAttentionCall::numSequences},
+      {ParameterKind::Size, &LatentAttentionCall::kOffset},
+      {ParameterKind::Size, &LatentAttentionCall::qStride},
+      {ParameterKind::Size, &LatentAttentionCall::outStride},
+      {ParameterKind::Size, &LatentAttentionCall::isFixed},
+      {ParameterKind::Thread, &LatentAttentionCall::thread},
+      {ParameterKind::Thread, &LatentAttentionCall::numThreads},
+  };
+};
+
+// Experts of the rows [rowBegin, rowEnd).
+struct RouteCall {
+  mlir::Value logits;     // const float *, (rowEnd, numExperts)
+  mlir::Value correction; // const float *, (numExperts), or null
+  mlir::Value experts;    // int32_t *, (rowEnd, topK): the greatest scores, descending; of equal ones the lower index
+  mlir::Value weights;    // float *, (rowEnd, topK): their softmax over all experts (or sigmoid), in f32
+  mlir::Value rowBegin, rowEnd;
+
+  static constexpr mlir::Value RouteCall::*begin = &RouteCall::rowBegin, RouteCall::*end = &RouteCall::rowEnd;
+  static constexpr Parameter<RouteCall> parameters[] = {
+      {ParameterKind::Pointer, &RouteCall::logits},  {ParameterKind::Pointer, &RouteCall::correction},
+      {ParameterKind::Pointer, &RouteCall::experts}, {ParameterKind::Pointer, &RouteCall::weights},
+      {ParameterKind::Size, &RouteCall::rowBegin},   {ParameterKind::Size, &RouteCall::rowEnd},
+  };
+};
+
+// The list of each expert's rows, which one thread writes.
+struct GroupCall {
+  mlir::Value experts, weights; // const int32_t *, const float *, (rows, topK): of RouteCall
+  mlir::Value offsets;          // int32_t *, (numExperts + 1): expert e has list entries [offsets[e], offsets[e + 1])
+  mlir::Value rowIndex;         // int32_t *, (rows * topK): the rows of each expert, ascending
+  mlir::Value rowScale;         // float *, (rows * topK): the weight of the expert for that row
+  mlir::Value rows;
+
+  static constexpr Parameter<GroupCall> parameters[] = {
+      {ParameterKind::Pointer, &GroupCall::experts},  {ParameterKind::Pointer, &GroupCall::weights},
+      {ParameterKind::Pointer, &GroupCall::offsets},  {ParameterKind::Pointer, &GroupCall::rowIndex},
+      {ParameterKind::Pointer, &GroupCall::rowScale}, {ParameterKind::Size, &GroupCall::rows},
+  };
+};
+
+// A function that a graph hands to the runtime, which runs it on every thread: `call` points at what it reads.
+struct TaskCall {
+  mlir::Value call;
+  mlir::Value thread, numThreads; // i64
+
+  static constexpr Parameter<TaskCall> parameters[] = {{ParameterKind::Pointer, &TaskCall::call},
+                                                       {ParameterKind::Size, &TaskCall::thread},
+                                                       {ParameterKind::Size, &TaskCall::numThreads}};
+};
+
+struct AttentionSpec;
+struct MatmulSpec;
+// The form in which kernels of a specification are called.
+unsigned formOf(const MatmulSpec &spec);
+unsigned formOf(const AttentionSpec &spec);
+
+mlir::Type parameterType(mlir::MLIRContext *context, ParameterKind kind);
+// A null pointer.
+mlir::Value noBuffer(mlir::OpBuilder &b, mlir::Location loc);
+
+// Of a kernel that is called with a `Call` of this form.
+template <typename Call> llvm::SmallVector<mlir::Type> parameterTypes(mlir::MLIRContext *context, unsigned form = 0) {
+  llvm::SmallVector<mlir::Type> types;
+  for (const Parameter<Call> &parameter : Call::parameters)
+    if (parameter.isOf(form))
+      types.push_back(parameterType(context, parameter.kind));
+  return types;
+}
+
+// What the function was called with; what its form does not have is left out.
+template <typename Call> Call argumentsOf(mlir::func::FuncOp kernel, unsigned form = 0) {
+  Call call;
+  unsigned index = 0;
+  for (const Parameter<Call> &parameter : Call::parameters)
+    if (parameter.isOf(form))
+      call.*parameter.value = kernel.getArgument(index++);
+  return call;
+}
+
+// The operands of a call, with null for buffers that it does not have.
+template <typename Call>
+llvm::SmallVector<mlir::Value> operandsOf(mlir::OpBuilder &b, mlir::Location loc, const Call &call, unsigned form = 0) {
+  llvm::SmallVector<mlir::Value> operands;
+  for (const Parameter<Call> &parameter : Call::parameters)
+    if (parameter.isOf(form))
+      operands.push_back(call.*parameter.value ? call.*parameter.value : noBuffer(b, loc));
+  return operands;
+}
+
+} // namespace heddle
+
+#endif

@@ -1,0 +1,235 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Reads specifications from kernel ops. Names hold whatever the code of a kernel depends on; numbers that are not integers are told
+// apart by their bits.
+
+#include "compiler/codegen/kernel/KernelSignatures.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/bit.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace heddle;
+
+FailureOr<PackedLayout> heddle::layoutOf(Operation *op, StringRef format) {
+  std::optional<heddle::TensorType> type = tensorTypeNamed(format);
+  if (std::optional<PackedLayout> layout = type ? layoutFor(*type) : std::nullopt)
+    return *layout;
+  return op->emitError("no packed layout holds weights of type '") << format << "'";
+}
+
+KvType heddle::kvTypeOf(KvCacheType cache) {
+  return cache.getElementType().isF32() ? KvType::F32 : cache.getElementType().isBF16() ? KvType::BF16 : KvType::F16;
+}
+
+//===- products -----------------------------------------------------------===//
+
+// How a product's input comes, and what tells its kernel from others by it.
+template <typename Product> static std::pair<MatmulActivation, StringRef> activationOf(Product op) {
+  if (op.getInputScales())
+    return {MatmulActivation::Q8, "_int8"};
+  if (getElementTypeOrSelf(op.getInput()).isBF16())
+    return {MatmulActivation::Bf16, "_bf16"};
+  return {MatmulActivation::F32, ""};
+}
+
+// What `packed_matmul` and `expert_matmul` have in common.
+template <typename Product> static FailureOr<MatmulSpec> productSpec(Product op) {
+  FailureOr<PackedLayout> layout = layoutOf(op, op.getFormat());
+  if (failed(layout))
+    return failure();
+  MatmulSpec spec;
+  spec.layout = *layout;
+  spec.n = op.getN();
+  spec.k = op.getK();
+  spec.activation = activationOf(op).first;
+  return spec;
+}
+
+FailureOr<MatmulSpec> heddle::specOf(PackedMatmulOp op) {
+  FailureOr<MatmulSpec> spec = productSpec(op);
+  if (failed(spec))
+    return failure();
+  spec->hasBias = bool(op.getBias());
+  spec->accumulate = op.getAccumulate();
+  return spec;
+}
+
+std::string heddle::matmulName(StringRef format, int64_t n, int64_t k) {
+  return llvm::formatv("matmul_{0}_n{1}_k{2}", format, n, k);
+}
+
+std::string heddle::signatureOf(PackedMatmulOp op) {
+  return matmulName(op.getFormat(), op.getN(), op.getK()) + activationOf(op).second.str() +
+         (op.getBias() ? "_bias" : "") + (op.getAccumulate() ? "_add" : "");
+}
+
+int64_t heddle::expertBytes(ExpertMatmulOp op) {
+  return cast<ShapedType>(op.getWeights().getType()).getNumElements() / int64_t(op.getNumExperts());
+}
+
+static MatmulEpilogue gatedBy(ActivationKind kind) {
+  switch (kind) {
+  case ActivationKind::Silu:
+    return MatmulEpilogue::GatedSilu;
+  case ActivationKind::Gelu:
+    return MatmulEpilogue::GatedGelu;
+  case ActivationKind::GeluTanh:
+    return MatmulEpilogue::GatedGeluTanh;
+  case ActivationKind::Relu:
+    return MatmulEpilogue::GatedRelu;
+  case ActivationKind::QuickGelu:
+    return MatmulEpilogue::GatedQuickGelu;
+  case ActivationKind::Tanh:
+    return MatmulEpilogue::GatedTanh;
+  }
+  llvm_unreachable("an activation of the dialect");
+}
+
+FailureOr<MatmulSpec> heddle::specOf(ExpertMatmulOp op) {
+  FailureOr<MatmulSpec> spec = productSpec(op);
+  if (failed(spec))
+    return failure();
+  spec->rows = op.getActivation() ? MatmulRows::Gathered : MatmulRows::Scattered;
+  if (op.getActivation())
+    spec->epilogue = gatedBy(*op.getActivation());
+  int64_t bytes = (op.getActivation() ? 2 : 1) * spec->layout.bytes(spec->n, spec->k);
+  if (expertBytes(op) != bytes)
+    return op.emitError("an expert's weights take ") << expertBytes(op) << " bytes, their layout " << bytes;
+  return spec;
+}
+
+std::string heddle::signatureOf(ExpertMatmulOp op) {
+  std::string activation = op.getActivation() ? ("_" + stringifyActivationKind(*op.getActivation())).str() : "";
+  return llvm::formatv("experts_{0}_n{1}_k{2}{3}{4}", op.getFormat(), op.getN(), op.getK(), activationOf(op).second,
+                       activation);
+}
+
+//===- rows ---------------------------------------------------------------===//
+
+FailureOr<EmbeddingSpec> heddle::specOf(DequantizeOp op) {
+  FailureOr<PackedLayout> layout = layoutOf(op, op.getFormat());
+  if (failed(layout))
+    return failure();
+  EmbeddingSpec spec;
+  spec.layout = *layout;
+  spec.k = op.getK();
+  spec.scale = op.getScale().convertToDouble();
+  return spec;
+}
+
+std::string heddle::signatureOf(DequantizeOp op, bool countsRows) {
+  float scale = op.getScale().convertToDouble();
+  std::string rows = countsRows ? "_n" + std::to_string(op.getN()) : "";
+  return llvm::formatv("embedding_{0}_k{1}{2}{3}", op.getFormat(), op.getK(), rows,
+                       scale == 1 ? "" : "_s" + llvm::utohexstr(llvm::bit_cast<uint32_t>(scale)));
+}
+
+MoeRouteSpec heddle::specOf(RouteExpertsOp op) {
+  RoutingAttr routing = op.getRoutingAttr();
+  MoeRouteSpec spec{int64_t(op.getNumExperts()), int64_t(op.getTopK()), op.getNormalize()};
+  spec.hasCorrection = bool(op.getCorrection());
+  if (!routing)
+    return spec;
+  spec.scale = routing.getScaleValue();
+  spec.sigmoid = routing.getSigmoid();
+  spec.numGroups = routing.getNumGroups();
+  spec.topGroups = routing.getTopGroups();
+  return spec;
+}
+
+std::string heddle::signatureOf(RouteExpertsOp op) {
+  MoeRouteSpec spec = specOf(op);
+  std::string name =
+      llvm::formatv("route_e{0}_k{1}{2}{3}{4}", spec.numExperts, spec.topK, spec.normalize ? "_normalize" : "",
+                    spec.sigmoid ? "_sigmoid" : "", spec.hasCorrection ? "_corrected" : "");
+  if (spec.numGroups > 1)
+    name += llvm::formatv("_g{0}of{1}", spec.topGroups, spec.numGroups);
+  if (spec.scale != 1)
+    name += llvm::formatv("_s{0}", llvm::utohexstr(llvm::bit_cast<uint32_t>(spec.scale)));
+  return name;
+}
+
+//===- attention ----------------------------------------------------------===//
+
+// The part that attention and the merge of its splits have in common.
+static AttentionSpec attentionSpec(KvCacheType cache, int64_t numHeads, MaskAttr mask, bool hasSinks) {
+  AttentionSpec spec;
+  spec.numHeads = numHeads;
+  spec.numKvHeads = cache.getNumKvHeads();
+  spec.headDim = cache.getHeadDim();
+  spec.window = mask.getWindow();
+  spec.causal = mask.getCausal();
+  spec.kv = kvTypeOf(cache);
+  spec.hasSinks = hasSinks;
+  return spec;
+}
+
+AttentionSpec heddle::specOf(OnlineAttentionOp op) {
+  AttentionSpec spec = attentionSpec(op.getCache().getType(), op.getNumHeads(), op.getMask(), bool(op.getSinks()));
+  spec.scale = op.getScale().convertToDouble();
+  spec.softcap = op.getSoftcap().convertToDouble();
+  spec.shareKvHeads = op.getShareKv();
+  spec.storesScores = op.storesScores();
+  return spec;
+}
+
+AttentionSpec heddle::specOf(CombineSplitsOp op) {
+  return attentionSpec(op.getCache().getType(), op.getNumHeads(), op.getMask(), bool(op.getSinks()));
+}
+
+static std::string attentionName(StringRef prefix, const AttentionSpec &spec) {
+  return llvm::formatv("{0}_h{1}_kv{2}_d{3}_w{4}_s{5}_c{6}{7}{8}{9}{10}", prefix, spec.numHeads, spec.numKvHeads,
+                       spec.headDim, spec.window, llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.scale)),
+                       llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.softcap)), spec.causal ? "" : "_full",
+                       spec.hasSinks ? "_sinks" : "", spec.shareKvHeads ? "" : "_unshared",
+                       spec.storesScores ? "_stored" : "");
+}
+
+std::string heddle::signatureOf(OnlineAttentionOp op) {
+  return attentionName(op.getSplitKv() ? "attention_split" : "attention", specOf(op));
+}
+
+std::string heddle::signatureOf(CombineSplitsOp op) {
+  return attentionName("combine_splits", specOf(op));
+}
+
+static KvType storedType(Value buffer) {
+  Type element = getElementTypeOrSelf(buffer.getType());
+  return element.isF32() ? KvType::F32 : element.isF16() ? KvType::F16 : KvType::BF16;
+}
+
+AttentionSpec heddle::specOf(FlashAttentionOp op) {
+  AttentionSpec spec;
+  spec.numHeads = op.getQueryShape()[1];
+  spec.numKvHeads = op.getKeyShape()[1];
+  spec.headDim = op.getQueryShape()[3];
+  spec.valueHeadDim = op.getValueShape()[3];
+  spec.scale = op.getScale().convertToDouble();
+  spec.softcap = op.getSoftcap().convertToDouble();
+  spec.window = op.getMask().getWindow();
+  spec.causal = op.getMask().getCausal();
+  spec.kv = storedType(op.getKey());
+  spec.rows = storedType(op.getQuery());
+  spec.hasBias = bool(op.getBias());
+  spec.hasSinks = bool(op.getSinks());
+  return spec;
+}
+
+KvAppendSpec heddle::specOf(KvAppendOp op) {
+  KvCacheType cache = op.getCache().getType();
+  KvAppendSpec spec;
+  spec.numKvHeads = cache.getNumKvHeads();
+  spec.headDim = cache.getKeyDim();
+  spec.valueHeadDim = cache.getValueDim();
+  spec.isLatent = cache.isLatent();
+  spec.kv = kvTypeOf(cache);
+  return spec;
+}
+
+void heddle::applySchedule(AttentionSpec &spec, ScheduleAttr schedule, unsigned tile) {
+  spec.tileRows = schedule.getTiles()[tile].getRows().front();
+  spec.blockKv = schedule.getBlockKv();
+  spec.splitKv = schedule.getSplitKv();
+}

@@ -1,0 +1,129 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What kernels are, whatever emits them: shapes, types, epilogues.
+#ifndef HEDDLE_COMPILER_CODEGEN_KERNEL_KERNELSPECS_H
+#define HEDDLE_COMPILER_CODEGEN_KERNEL_KERNELSPECS_H
+
+#include "compiler/codegen/kernel/KvType.h"
+#include "compiler/weights/PackedLayout.h"
+
+#include "mlir/Support/LLVM.h"
+
+namespace heddle {
+
+// How activations come. Bf16: weights are bf16 as well, those of quantised files rounded to it, and sums are f32. Q8: int8
+// codes in [-127, 127] with a f32 scale per 32 values, and the sum of every 16 codes.
+enum class MatmulActivation : uint8_t { F32, Bf16, Q8 };
+
+// Which rows of `act` and `out` the kernel's row r stands for. Gathered: act row rowIndex[r], out row r. Scattered: act
+// row r, and out row rowIndex[r] += rowScale[r] * (product + bias).
+enum class MatmulRows : uint8_t { Dense, Gathered, Scattered };
+
+// What is made of a finished sum. Gated: W holds 2 N rows, packed with PanelOrder::Interleaved from the gate's and the
+// up projection's, and out = activation(gate) * up.
+enum class MatmulEpilogue : uint8_t {
+  None,
+  Silu,
+  GeluTanh,
+  GatedSilu,
+  GatedGelu,
+  GatedGeluTanh,
+  GatedRelu,
+  GatedQuickGelu,
+  GatedTanh
+};
+
+struct MatmulSpec {
+  PackedLayout layout;
+  int64_t n = 0; // out_features
+  int64_t k = 0; // in_features; Bf16: even; Q8: a multiple of 32
+  MatmulActivation activation = MatmulActivation::F32;
+  bool hasBias = false;
+  bool accumulate = false; // out += product (+ bias): a residual
+  MatmulRows rows = MatmulRows::Dense;
+  MatmulEpilogue epilogue = MatmulEpilogue::None; // after the bias, before the residual; gated: no bias
+
+  bool isGated() const { return epilogue >= MatmulEpilogue::GatedSilu; }
+};
+
+struct EmbeddingSpec {
+  PackedLayout layout;
+  int64_t k = 0;   // hidden_size
+  float scale = 1; // every value is multiplied by it, in f32
+};
+
+// What the two matrix products multiply; sums and the softmax are f32 always.
+enum class Products {
+  F32,
+  // Queries and weights rounded to bf16, for a bf16 cache with an even head_dim. Twice as many products per instruction
+  // where the target has avx512bf16; elsewhere correct and slow.
+  Bf16,
+};
+
+struct AttentionSpec {
+  int64_t numHeads = 0;
+  int64_t numKvHeads = 0;
+  int64_t headDim = 0;
+  int64_t valueHeadDim = 0; // 0: headDim
+  double scale = 1.0;
+  double softcap = 0.0; // score = softcap * tanh(score / softcap); 0: none
+  // Sliding window in tokens, 0: none. Query i sees key j only if i - window < j (and j < i + window if not causal).
+  int64_t window = 0;
+  bool causal = true; // j <= i; false: every token of the sequence
+  KvType kv = KvType::BF16;
+  Products products = Products::F32;
+  KvType rows = KvType::F32;   // queries and the output of `buildFlashAttention`; elsewhere they are f32
+  bool hasBias = false;        // score += bias, of `buildFlashAttention` alone
+  bool hasSinks = false;       // one more logit per head that takes part in the sum alone
+  bool hasAlibiSlopes = false; // score += slope[head] * (j - i)
+  bool shareKvHeads = true;    // false: the query heads of a group one by one, to measure what sharing gains
+  // Keys and values are tensors of any strides: nothing may be read behind the last key, and a window has no end ahead.
+  bool isDense = false;
+  // Values are the first valueDim() columns of the keys: one plane holds both, and vOffset is kOffset.
+  bool valuesInKeys = false;
+  bool storesScores = false; // all scores of a tile go to memory before the softmax, to measure what tiling gains
+  int64_t tileHeads = 0;     // query heads of a tile, a divisor of the group; 0: the group
+  // Rows of a tile, tokens x heads, about; keys that are looked at together, a divisor of the page; keys whose partial result is
+  // formed by itself before it is merged, a multiple of the page and the same for all kernels of a model, so that a split and a
+  // whole kernel agree to the bit.
+  int64_t tileRows = 96, blockKv = 64, splitKv = 512;
+  int64_t blockQ = 0; // tokens of a tile; 0: as many as tileRows has
+
+  int64_t valueDim() const { return valueHeadDim ? valueHeadDim : headDim; }
+  int64_t group() const { return numHeads / numKvHeads; }
+  // Columns from a value to that of the next token, and heads of a tile.
+  int64_t valueRowDim() const { return valuesInKeys ? headDim : valueDim(); }
+  int64_t headsOfTile() const { return !shareKvHeads ? 1 : tileHeads ? tileHeads : group(); }
+};
+
+// Fails with the violated constraint: heads positive and divisible, dims in 1 … 1024, finite scale and softcap, what
+// bf16 products ask for.
+mlir::LogicalResult verifyAttention(const AttentionSpec &spec, std::string &error);
+
+struct KvAppendSpec {
+  int64_t numKvHeads = 0;
+  int64_t headDim = 0;
+  int64_t valueHeadDim = 0; // 0: headDim
+  KvType kv = KvType::BF16;
+  // One head, whose rows in the page are its key and its value side by side: a latent and a rotary key, which may be
+  // empty. vOffset is not read.
+  bool isLatent = false;
+
+  int64_t valueDim() const { return valueHeadDim || isLatent ? valueHeadDim : headDim; }
+};
+
+struct MoeRouteSpec {
+  int64_t numExperts = 0;
+  int64_t topK = 0;           // experts per token, at most numExperts
+  bool normalize = false;     // weights of a token are divided by their sum (norm_topk_prob)
+  float scale = 1;            // and multiplied by this (routed_scaling_factor)
+  bool sigmoid = false;       // weights are sigmoids of the logits instead of their softmax
+  bool hasCorrection = false; // experts are chosen by weight + correction
+  // Experts of the topGroups best of numGroups groups take part: by their greatest score, or with a correction by the sum
+  // of the two greatest; others are not chosen.
+  int64_t numGroups = 1, topGroups = 1;
+};
+
+} // namespace heddle
+
+#endif

@@ -1,0 +1,120 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/codegen/machine/Target.h"
+
+#include "runtime/model/CpuFeatures.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/Target/TargetOptions.h"
+
+using namespace heddle;
+
+// Features that kernels make use of; a binary requires those of its target and no others.
+static const char *const knownFeatures[] = {"avx2",     "fma",      "f16c",       "avx512f",    "avx512bw",
+                                            "avx512vl", "avx512dq", "avx512vnni", "avx512bf16", "amx-tile",
+                                            "amx-int8", "amx-bf16", "dotprod",    "fullfp16",   "neon"};
+
+bool CpuTarget::has(llvm::StringRef feature) const {
+  return llvm::is_contained(features, feature);
+}
+bool CpuTarget::isX86() const {
+  return llvm::StringRef(triple).starts_with("x86_64");
+}
+bool CpuTarget::isAArch64() const {
+  return llvm::StringRef(triple).starts_with("aarch64");
+}
+unsigned CpuTarget::vectorLanes() const {
+  return hasAvx512() ? 16 : isX86() ? 8 : 4;
+}
+unsigned CpuTarget::vectorRegisters() const {
+  return isX86() && !hasAvx512() ? 16 : 32;
+}
+
+static CpuTarget x86Target(llvm::StringRef name, llvm::StringRef cpu, std::vector<std::string> features) {
+  return {name.str(), "x86_64-unknown-linux-gnu", cpu.str(), std::move(features)};
+}
+
+static CpuTarget hostTarget() {
+  // The runtime's own question, so that what is compiled for this machine runs on it: a CPU with AMX is none where the
+  // operating system does not permit its state.
+  std::vector<std::string> features;
+  for (const char *feature : knownFeatures)
+    if (hasCpuFeature(feature))
+      features.push_back(feature);
+#if defined(__aarch64__)
+  return {"native", "aarch64-unknown-linux-gnu", "generic", std::move(features)};
+#else
+  // The CPU's name stays generic: a hypervisor may hide features that the name would imply.
+  bool avx512 = llvm::is_contained(features, "avx512vl");
+  return x86Target("native", avx512 ? "x86-64-v4" : "x86-64-v3", std::move(features));
+#endif
+}
+
+mlir::FailureOr<CpuTarget> heddle::parseCpuTarget(llvm::StringRef name, std::string &error) {
+  const std::vector<std::string> v3 = {"avx2", "fma", "f16c"};
+  std::vector<std::string> v4 = v3, zen5, spr;
+  llvm::append_range(v4, std::vector<std::string>{"avx512f", "avx512bw", "avx512vl", "avx512dq"});
+  zen5 = v4;
+  llvm::append_range(zen5, std::vector<std::string>{"avx512vnni", "avx512bf16"});
+  spr = zen5;
+  llvm::append_range(spr, std::vector<std::string>{"amx-tile", "amx-int8", "amx-bf16"});
+  if (name == "native")
+    return hostTarget();
+  if (name == "x86-64-v3")
+    return x86Target(name, "x86-64-v3", v3);
+  if (name == "x86-64-v4")
+    return x86Target(name, "x86-64-v4", v4);
+  if (name == "znver5")
+    return x86Target(name, "x86-64-v4", zen5);
+  if (name == "sapphirerapids")
+    return x86Target(name, "x86-64-v4", spr);
+  if (name == "aarch64")
+    return CpuTarget{"aarch64", "aarch64-unknown-linux-gnu", "generic", {"neon", "dotprod", "fullfp16"}};
+  error = "unknown target '" + name.str() + "'; known: native, x86-64-v3, x86-64-v4, znver5, sapphirerapids, aarch64";
+  return mlir::failure();
+}
+
+mlir::FailureOr<Target> heddle::parseTarget(llvm::StringRef name, std::string &error) {
+  if (name == "opencl")
+    return Target{name.str(), x86Target(name, "x86-64", {}), DeviceKind::OpenCl, std::nullopt};
+  if (isGpuTargetName(name)) {
+    mlir::FailureOr<GpuTarget> gpu = parseGpuTarget(name, error);
+    if (mlir::failed(gpu))
+      return mlir::failure();
+    return Target{name.str(), x86Target(name, "x86-64", {}), DeviceKind::Cuda, *gpu};
+  }
+  mlir::FailureOr<CpuTarget> cpu = parseCpuTarget(name, error);
+  if (mlir::failed(cpu)) {
+    error += ", opencl, cuda:sm_80, cuda:sm_90a";
+    return mlir::failure();
+  }
+  return Target{name.str(), *cpu, DeviceKind::None, std::nullopt};
+}
+
+std::unique_ptr<llvm::TargetMachine> CpuTarget::createMachine() const {
+  static bool initialized = [] {
+    llvm::InitializeAllTargetInfos();
+    llvm::InitializeAllTargets();
+    llvm::InitializeAllTargetMCs();
+    llvm::InitializeAllAsmPrinters();
+    llvm::InitializeAllAsmParsers();
+    return true;
+  }();
+  (void)initialized;
+  std::string error, attributes;
+  llvm::Triple parsed(triple);
+  const llvm::Target *target = llvm::TargetRegistry::lookupTarget(parsed, error);
+  if (!target)
+    return nullptr;
+  for (const std::string &feature : features)
+    attributes += (attributes.empty() ? "+" : ",+") + feature;
+  if (hasAvx512())
+    attributes += ",-prefer-256-bit";
+  llvm::TargetOptions options;
+  options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
+  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
+      parsed, cpu, attributes, options, llvm::Reloc::PIC_, llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
+}

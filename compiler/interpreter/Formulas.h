@@ -1,0 +1,43 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Formulas that several ops share.
+#ifndef HEDDLE_COMPILER_INTERPRETER_FORMULAS_H
+#define HEDDLE_COMPILER_INTERPRETER_FORMULAS_H
+
+#include "dialect/HeddleDialect.h"
+
+#include <optional>
+
+namespace heddle {
+
+double activate(ActivationKind kind, double x);
+
+// exp(v) / sum exp(v), in place.
+void softmax(llvm::MutableArrayRef<double> values);
+
+// The experts of a token and their weights, as `moe` chooses them from the router's logits; `correction` may be empty.
+llvm::SmallVector<std::pair<int64_t, double>> routeToken(llvm::ArrayRef<double> logits,
+                                                         llvm::ArrayRef<double> correction, int64_t topK,
+                                                         bool normalize, RoutingAttr routing);
+
+// One query of one head against the keys of its sequence.
+struct AttentionRow {
+  int64_t keys = 0;     // in the sequence
+  int64_t position = 0; // of the query among them
+  double scale = 1, softcap = 0;
+  bool causal = false;
+  int64_t window = 0;
+  std::optional<double> sink;
+  llvm::ArrayRef<double> query;                              // (head_dim)
+  std::function<llvm::ArrayRef<double>(int64_t)> key, value; // [key]: (head_dim)
+  std::function<double(int64_t)> bias;                       // [key], or none
+
+  bool sees(int64_t j) const { return (!causal || j <= position) && (!window || position - window < j); }
+};
+
+// softmax(cap(scale * query @ key^T) + bias) @ value over the keys that are seen; zeros where there is none.
+void attend(const AttentionRow &row, llvm::MutableArrayRef<double> out);
+
+} // namespace heddle
+
+#endif

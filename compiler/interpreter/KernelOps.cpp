@@ -1,0 +1,224 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Kernel ops on tensors, from the formulas in dialect/KernelOps.td. Schedules do not change what they compute.
+
+#include "compiler/interpreter/Formulas.h"
+#include "compiler/interpreter/Frame.h"
+
+#include <cmath>
+#include <limits>
+
+using namespace mlir;
+using namespace heddle;
+
+FailureOr<PackedWeights> heddle::packedWeights(Frame &frame, Operation *op, Value weights, StringRef format, int64_t n,
+                                               int64_t k) {
+  const RuntimeValue &value = frame.value(weights);
+  if (auto *packed = std::get_if<PackedWeights>(&value))
+    return *packed;
+  const auto &read = frame.getInterpreter().getOptions().packed;
+  if (!read)
+    return op->emitOpError("reads weights packed as '") << format << "', but the interpreter was given no layouts";
+  return read(op, format, n, k, std::get<TensorRef>(value));
+}
+
+// Sources one below the other, of each its transpose if that is packed: how their bytes lie is the layout's matter.
+static LogicalResult pack(Frame &frame, PackOp op) {
+  std::vector<TensorRef> sources;
+  for (Value source : op.getSources())
+    sources.push_back(std::get<TensorRef>(frame.value(source)));
+  if (op.isVector()) {
+    Tensor result = Tensor::zeros(getElementTypeOrSelf(op.getType()), {0});
+    for (const TensorRef &source : sources)
+      llvm::append_range(result.reals, source->reals);
+    result.shape = {static_cast<int64_t>(result.reals.size())};
+    frame.set(op.getResult(), std::move(result));
+    return success();
+  }
+  bool transposed = op.getTransposed();
+  int64_t k = op.getK();
+  frame.set(op.getResult(), PackedWeights{[sources, transposed, k](int64_t row, int64_t column) -> double {
+              for (const TensorRef &source : sources) {
+                int64_t rows = source->dim(transposed ? 1 : 0);
+                if (row < rows && column < k)
+                  return source->reals[transposed ? column * rows + row : row * source->dim(1) + column];
+                row -= rows;
+              }
+              return std::numeric_limits<double>::quiet_NaN(); // of nobody: a kernel reads more than is packed
+            }});
+  return success();
+}
+
+// Quantised input is code times the scale of its 32 values.
+static std::vector<double> activations(Frame &frame, Value codes, Value scalesOrNull) {
+  const Tensor &input = frame.tensor(codes);
+  if (!scalesOrNull)
+    return input.reals;
+  const Tensor &scales = frame.tensor(scalesOrNull);
+  std::vector<double> values(input.size());
+  for (int64_t i = 0; i < input.size(); ++i)
+    values[i] = input.integers[i] * scales.reals[i / 32];
+  return values;
+}
+
+static LogicalResult packedMatmul(Frame &frame, PackedMatmulOp op) {
+  int64_t n = op.getN(), k = op.getK();
+  FailureOr<PackedWeights> weights = packedWeights(frame, op, op.getWeights(), op.getFormat(), n, k);
+  if (failed(weights))
+    return failure();
+  const Tensor &input = frame.tensor(op.getInput());
+  const Tensor *bias = op.getBias() ? &frame.tensor(op.getBias()) : nullptr;
+  int64_t rows = input.dim(0);
+  std::vector<double> x = activations(frame, op.getInput(), op.getInputScales()); // (rows, k)
+
+  Tensor result = frame.tensor(op.getInits()[0]);
+  std::vector<double> weightRow(k);
+  for (int64_t out = 0; out < n; ++out) {
+    for (int64_t i = 0; i < k; ++i)
+      weightRow[i] = weights->at(out, i);
+    for (int64_t r = 0; r < rows; ++r) {
+      double sum = (op.getAccumulate() ? result.reals[r * n + out] : 0) + (bias ? bias->reals[out] : 0);
+      for (int64_t i = 0; i < k; ++i)
+        sum += x[r * k + i] * weightRow[i];
+      result.setReal(r * n + out, sum);
+    }
+  }
+  frame.set(op.getResults()[0], std::move(result));
+  return success();
+}
+
+static LogicalResult routeExperts(Frame &frame, RouteExpertsOp op) {
+  const Tensor &logits = frame.tensor(op.getLogits());
+  int64_t rows = logits.dim(0), numExperts = op.getNumExperts(), topK = op.getTopK();
+  SmallVector<Tensor> out;
+  for (Value init : op.getInits())
+    out.push_back(frame.tensor(init));
+  Tensor &experts = out[0], &weights = out[1], &offsets = out[2], &rowIndex = out[3], &rowScale = out[4];
+  ArrayRef<double> correction;
+  if (op.getCorrection())
+    correction = frame.tensor(op.getCorrection()).reals;
+  for (int64_t row = 0; row < rows; ++row) {
+    ArrayRef<double> rowLogits = ArrayRef(logits.reals).slice(row * numExperts, numExperts);
+    for (auto [i, chosen] :
+         llvm::enumerate(routeToken(rowLogits, correction, topK, op.getNormalize(), op.getRoutingAttr()))) {
+      experts.integers[row * topK + i] = chosen.first;
+      weights.setReal(row * topK + i, chosen.second);
+    }
+  }
+  int64_t listed = 0;
+  for (int64_t expert = 0; expert < numExperts; ++expert) {
+    offsets.integers[expert] = listed;
+    for (int64_t entry = 0; entry < rows * topK; ++entry)
+      if (experts.integers[entry] == expert) {
+        rowIndex.integers[listed] = entry / topK;
+        rowScale.setReal(listed++, weights.reals[entry]);
+      }
+  }
+  offsets.integers[numExperts] = listed;
+  for (auto [result, tensor] : llvm::zip_equal(op.getResults(), out))
+    frame.set(result, std::move(tensor));
+  return success();
+}
+
+static LogicalResult expertMatmul(Frame &frame, ExpertMatmulOp op) {
+  int64_t n = op.getN(), k = op.getK(), expertRows = op.getExpertRows();
+  FailureOr<PackedWeights> weights =
+      packedWeights(frame, op, op.getWeights(), op.getFormat(), op.getNumExperts() * expertRows, k);
+  if (failed(weights))
+    return failure();
+  std::vector<double> x = activations(frame, op.getInput(), op.getInputScales()); // (rows, k) of tokens or entries
+  const Tensor &offsets = frame.tensor(op.getOffsets()), &rowIndex = frame.tensor(op.getRowIndex());
+  const Tensor &rowScale = frame.tensor(op.getRowScale());
+  Tensor result = frame.tensor(op.getInits()[0]);
+  if (!op.getActivation() && !op.getAccumulate())
+    llvm::fill(result.reals, 0);
+  auto dot = [&](int64_t weightRow, const double *row) {
+    double sum = 0;
+    for (int64_t i = 0; i < k; ++i)
+      sum += weights->at(weightRow, i) * row[i];
+    return sum;
+  };
+  for (int64_t expert = 0; expert < int64_t(op.getNumExperts()); ++expert)
+    for (int64_t entry = offsets.integers[expert]; entry < offsets.integers[expert + 1]; ++entry) {
+      int64_t token = rowIndex.integers[entry];
+      for (int64_t i = 0; i < n; ++i) {
+        int64_t weightRow = expert * expertRows + i;
+        if (op.getActivation()) {
+          const double *row = &x[token * k];
+          result.setReal(entry * n + i, activate(*op.getActivation(), dot(weightRow, row)) * dot(weightRow + n, row));
+          continue;
+        }
+        result.setReal(token * n + i,
+                       result.reals[token * n + i] + rowScale.reals[entry] * dot(weightRow, &x[entry * k]));
+      }
+    }
+  frame.set(op.getResults()[0], std::move(result));
+  return success();
+}
+
+static LogicalResult dequantize(Frame &frame, DequantizeOp op) {
+  int64_t n = op.getN(), k = op.getK();
+  FailureOr<PackedWeights> weights = packedWeights(frame, op, op.getWeights(), op.getFormat(), n, k);
+  if (failed(weights))
+    return failure();
+  const Tensor &ids = frame.tensor(op.getIds());
+  double scale = op.getScale().convertToDouble();
+  Tensor result = frame.tensor(op.getInits()[0]);
+  for (int64_t r = 0; r < ids.size(); ++r) {
+    int64_t id = ids.integers[r];
+    if (id < 0 || id >= n)
+      return op.emitOpError("looks up id ") << id << " in a table of " << n << " rows";
+    for (int64_t i = 0; i < k; ++i)
+      result.setReal(r * k + i, scale * weights->at(id, i));
+  }
+  frame.set(op.getResults()[0], std::move(result));
+  return success();
+}
+
+static LogicalResult kernelCall(Frame &frame, KernelCallOp op) {
+  auto callee = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(op, op.getCalleeAttr());
+  if (!callee)
+    return op.emitOpError("calls '") << op.getCallee() << "', which is no function of this module";
+  SmallVector<RuntimeValue> arguments;
+  for (Value input : op.getInputs())
+    arguments.push_back(frame.value(input));
+  FailureOr<SmallVector<RuntimeValue>> results = frame.getInterpreter().call(callee, arguments);
+  if (failed(results))
+    return failure();
+  for (auto [result, value] : llvm::zip_equal(op.getResults(), *results))
+    frame.set(result, value);
+  return success();
+}
+
+static LogicalResult quantize(Frame &frame, QuantizeOp op) {
+  const Tensor &input = frame.tensor(op.getInput());
+  int64_t rows = input.dim(0), width = input.dim(1);
+  Tensor codes = Tensor::zeros(getElementTypeOrSelf(op.getCodes().getType()), input.shape);
+  Tensor scales = Tensor::zeros(input.elementType, {rows, width / 32});
+  Tensor sums = Tensor::zeros(getElementTypeOrSelf(op.getSums().getType()), {rows, width / 16});
+  for (int64_t block = 0; block < scales.size(); ++block) {
+    double greatest = 0;
+    for (int64_t i = 32 * block; i < 32 * (block + 1); ++i)
+      greatest = std::fmax(greatest, std::fabs(input.reals[i]));
+    scales.setReal(block, greatest / 127);
+    for (int64_t i = 32 * block; i < 32 * (block + 1); ++i) {
+      double code = scales.reals[block] ? std::nearbyint(input.reals[i] / scales.reals[block]) : 0;
+      codes.integers[i] = static_cast<int64_t>(std::fmax(-127, std::fmin(127, code)));
+      sums.integers[i / 16] += codes.integers[i];
+    }
+  }
+  frame.set(op.getCodes(), std::move(codes));
+  frame.set(op.getScales(), std::move(scales));
+  frame.set(op.getSums(), std::move(sums));
+  return success();
+}
+
+void heddle::addKernelHandlers(HandlerTable &table) {
+  table.add<PackOp>(pack);
+  table.add<PackedMatmulOp>(packedMatmul);
+  table.add<RouteExpertsOp>(routeExperts);
+  table.add<ExpertMatmulOp>(expertMatmul);
+  table.add<DequantizeOp>(dequantize);
+  table.add<KernelCallOp>(kernelCall);
+  table.add<QuantizeOp>(quantize);
+}
