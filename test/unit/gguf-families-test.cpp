@@ -71,8 +71,9 @@ GgufBuilder familyFile(const std::string &family) {
 }
 
 std::vector<std::string> namedFamilies() {
+  json families = readJson("gguf-names.json");
   std::vector<std::string> names;
-  for (const auto &entry : readJson("gguf-names.json").items())
+  for (const auto &entry : families.items())
     names.push_back(entry.key());
   return names;
 }
