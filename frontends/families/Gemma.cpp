@@ -134,7 +134,8 @@ const Family family::gemma2 = describeGemma2();
 static constexpr Family describeGemma3() {
   Family row = describeGemma("gemma3_text", "gemma3");
   row.wrapper = "gemma3";
-  row.rules = {embeddingRules, attentionNormRules, attentionRules, queryKeyNormRules, sandwichNormRules, feedForwardRules};
+  row.rules = {embeddingRules,    attentionNormRules, attentionRules,
+               queryKeyNormRules, sandwichNormRules,  feedForwardRules};
   row.defaults.vocabSize = 262208;
   row.defaults.numHeads = 8;
   row.defaults.context = 131072;

@@ -2,7 +2,6 @@
 
 #include "compiler/codegen/host/GraphCode.h"
 
-#include "compiler/codegen/machine/EmitObject.h"
 #include "compiler/codegen/host/GraphAttention.h"
 #include "compiler/codegen/host/GraphEntry.h"
 #include "compiler/codegen/host/GraphKernels.h"
@@ -10,6 +9,7 @@
 #include "compiler/codegen/host/GraphMath.h"
 #include "compiler/codegen/host/GraphMemory.h"
 #include "compiler/codegen/host/GraphProducts.h"
+#include "compiler/codegen/machine/EmitObject.h"
 #include "dialect/HeddleDialect.h"
 
 #include "mlir/Conversion/AffineToStandard/AffineToStandard.h"

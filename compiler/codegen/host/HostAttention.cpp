@@ -2,8 +2,8 @@
 //
 // Attention over the cache: whole, in splits that are merged, or over latents.
 
-#include "compiler/codegen/kernel/SequenceAccess.h"
 #include "compiler/codegen/host/HostFunction.h"
+#include "compiler/codegen/kernel/SequenceAccess.h"
 #include "runtime/model/ModelAbi.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

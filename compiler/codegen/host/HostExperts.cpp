@@ -2,8 +2,8 @@
 //
 // Mixtures of experts: the list of entries, and a product per expert that has any.
 
-#include "compiler/codegen/kernel/KernelSignatures.h"
 #include "compiler/codegen/host/HostFunction.h"
+#include "compiler/codegen/kernel/KernelSignatures.h"
 #include "compiler/weights/PackedLayout.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -5,9 +5,9 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_HOST_HOSTFUNCTION_H
 #define HEDDLE_COMPILER_CODEGEN_HOST_HOSTFUNCTION_H
 
+#include "compiler/codegen/host/CallSource.h"
 #include "compiler/codegen/host/KernelLibrary.h"
 #include "compiler/codegen/kernel/RawBuilder.h"
-#include "compiler/codegen/host/CallSource.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
