@@ -34,6 +34,9 @@ Status MappedFile::map(int descriptor, const std::string &path) {
   ::close(descriptor);
   if (mapping == MAP_FAILED)
     return Status::failure(path + ": cannot be mapped: " + strerror(error));
+  // Weights are read from end to end: huge pages where the file system has them.
+  if (mapping)
+    (void)madvise(mapping, info.st_size, MADV_HUGEPAGE);
   bytes = static_cast<const uint8_t *>(mapping);
   length = info.st_size;
   name = path;

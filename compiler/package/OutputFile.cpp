@@ -3,6 +3,7 @@
 #include "compiler/package/OutputFile.h"
 
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MathExtras.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Signals.h"
 
@@ -59,8 +60,8 @@ OutputFile::~OutputFile() {
   llvm::sys::DontRemoveFileOnSignal(temporary);
 }
 
-// What is looked through for zeros, then written.
-static constexpr size_t pieceBytes = 1 << 20;
+// A huge page. Written at once, and where one begins, the file system keeps it as one, and who maps the file has it as one entry of the TLB.
+static constexpr size_t pieceBytes = 2 << 20;
 
 // Bytes from the front that are all zero, in whole blocks of the file system.
 static size_t zeroBlocks(llvm::ArrayRef<uint8_t> bytes) {
@@ -72,8 +73,7 @@ static size_t zeroBlocks(llvm::ArrayRef<uint8_t> bytes) {
   return size;
 }
 
-bool OutputFile::write(uint64_t offset, llvm::ArrayRef<uint8_t> bytes) {
-  end = std::max(end, offset + bytes.size());
+bool OutputFile::writePiece(uint64_t offset, llvm::ArrayRef<uint8_t> bytes) {
   while (!bytes.empty()) {
     // Nothing was written here before: what is skipped reads as zeros and takes no room.
     size_t skipped = zeroBlocks(bytes);
@@ -81,7 +81,7 @@ bool OutputFile::write(uint64_t offset, llvm::ArrayRef<uint8_t> bytes) {
     offset += skipped;
     if (bytes.empty())
       break;
-    ssize_t done = pwrite(descriptor, bytes.data(), std::min(bytes.size(), pieceBytes), offset);
+    ssize_t done = pwrite(descriptor, bytes.data(), bytes.size(), offset);
     if (done < 0 && errno == EINTR)
       continue;
     if (done <= 0)
@@ -92,7 +92,45 @@ bool OutputFile::write(uint64_t offset, llvm::ArrayRef<uint8_t> bytes) {
   return true;
 }
 
+bool OutputFile::flush() {
+  bool isWritten = writePiece(end - gathered.size(), gathered);
+  gathered.clear();
+  return isWritten;
+}
+
+bool OutputFile::write(uint64_t offset, llvm::ArrayRef<uint8_t> bytes) {
+  // Gathered bytes are the file's last; a small gap, which aligns what comes, is zeros like any other.
+  uint64_t pieceEnd = llvm::alignTo(end + 1, pieceBytes);
+  if (gathered.empty() || offset < end || offset >= pieceEnd) {
+    if (!flush())
+      return false;
+  } else {
+    gathered.resize(gathered.size() + offset - end);
+    end = offset;
+  }
+  while (!bytes.empty()) {
+    llvm::ArrayRef<uint8_t> piece = bytes.take_front(pieceBytes - offset % pieceBytes);
+    bool isWhole = (offset + piece.size()) % pieceBytes == 0;
+    // What lies before the end, a header, is written as it comes.
+    if (gathered.empty() && (isWhole || offset < end)) {
+      if (!writePiece(offset, piece))
+        return false;
+      end = std::max(end, offset + piece.size());
+    } else {
+      gathered.insert(gathered.end(), piece.begin(), piece.end());
+      end = offset + piece.size();
+      if (isWhole && !flush())
+        return false;
+    }
+    bytes = bytes.drop_front(piece.size());
+    offset += piece.size();
+  }
+  return true;
+}
+
 bool OutputFile::finish(bool executable) {
+  if (!flush())
+    return false;
   if (ftruncate(descriptor, end)) // also where it ends in zeros that were skipped
     return fail("write");
   mode_t mask = umask(0);

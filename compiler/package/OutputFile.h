@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace heddle {
 
@@ -22,7 +23,8 @@ public:
   ~OutputFile();
 
   bool isOpen() const { return descriptor >= 0; }
-  // Each place is written once: blocks of zeros are left out, so that they take no room on the disk.
+  // Each place is written once: blocks of zeros are left out, so that they take no room on the disk. What comes in order is gathered to
+  // pieces of a huge page.
   bool write(uint64_t offset, llvm::ArrayRef<uint8_t> bytes);
   bool write(uint64_t offset, const std::string &bytes) {
     return write(offset, llvm::ArrayRef(reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()));
@@ -37,11 +39,14 @@ public:
 
 private:
   bool fail(const char *what);
+  bool writePiece(uint64_t offset, llvm::ArrayRef<uint8_t> bytes);
+  bool flush();
   bool finish(bool executable); // all bytes and the mode; the name stays temporary
   bool publish();
 
   int descriptor = -1;
-  uint64_t end = 0; // of the file
+  uint64_t end = 0; // of the file, with what is gathered
+  std::vector<uint8_t> gathered;
   std::string path, message;
   std::string temporary; // the name until `path` is its name
 };

@@ -91,6 +91,25 @@ TEST_F(OutputFileTest, NoWeightsAreLeftWithoutTheirProgram) {
   EXPECT_EQ(names(), (std::set<std::string>{"model"}));
 }
 
+// Pieces of a huge page are gathered from writes of any size, with gaps, over boundaries, and with what stands in front of them written last.
+TEST_F(OutputFileTest, gathersWrites) {
+  constexpr size_t piece = 2 << 20;
+  const std::pair<size_t, size_t> writes[] = {{4096, 100},           {4224, piece},         {piece + 4352, 3 * piece},
+                                              {5 * piece + 1, 7000}, {5 * piece + 8000, 1}, {0, 300}};
+  std::string expected(5 * piece + 8001, '\0');
+  OutputFile file;
+  ASSERT_TRUE(OutputFile::create(path("model"), file, error));
+  for (auto [offset, size] : writes) {
+    std::string bytes(size, '\0');
+    for (size_t i = 0; i < size; ++i)
+      bytes[i] = char(1 + (offset + i) % 251);
+    expected.replace(offset, size, bytes);
+    ASSERT_TRUE(file.write(offset, bytes));
+  }
+  ASSERT_TRUE(file.keep(/*executable=*/false));
+  EXPECT_TRUE(content("model") == expected);
+}
+
 TEST_F(OutputFileTest, WhatIsNotKeptIsRemoved) {
   {
     OutputFile file;
