@@ -87,14 +87,16 @@ template <typename Call> static void storeCall(GraphTask &task, const Call &call
 // `op`, of which a row takes `each` multiply-adds, becomes a call of the task of its kernel.
 template <typename Op, typename Call>
 static LogicalResult lowerOp(Op op, Value Call::*rows, double each, func::FuncOp graph, Value memory,
-                             ModuleOp kernelCode, KernelLibrary &kernels) {
+                             KernelLibrary &kernels) {
   FailureOr<ArrayRef<func::FuncOp>> emitted = kernels.kernels(op);
   if (failed(emitted))
     return failure();
   func::FuncOp kernel = emitted->front();
   std::string name = ("heddle_task_" + kernel.getSymName()).str();
-  if (!kernelCode.lookupSymbol(name))
-    buildTask<Call>(kernelCode, name, kernel);
+  if (!kernels.code().lookupSymbol(name)) {
+    buildTask<Call>(kernels.code(), name, kernel);
+    kernels.addEntry(name);
+  }
   kernels.record(kernel, op, 1);
   GraphTask task(op, graph, memory);
   Call call = callOf(op, task);
@@ -104,7 +106,7 @@ static LogicalResult lowerOp(Op op, Value Call::*rows, double each, func::FuncOp
   return success();
 }
 
-LogicalResult heddle::lowerKernels(func::FuncOp graph, ModuleOp kernelCode, KernelLibrary &kernels) {
+LogicalResult heddle::lowerKernels(func::FuncOp graph, KernelLibrary &kernels) {
   SmallVector<Operation *> ops;
   graph.walk([&](Operation *op) {
     if (isa<PackedMatmulOp, DequantizeOp>(op))
@@ -118,9 +120,8 @@ LogicalResult heddle::lowerKernels(func::FuncOp graph, ModuleOp kernelCode, Kern
     auto matmul = dyn_cast<PackedMatmulOp>(op);
     auto lookup = dyn_cast<DequantizeOp>(op);
     if (failed(matmul ? lowerOp(matmul, &MatmulCall::rows, double(matmul.getN()) * double(matmul.getK()), graph, memory,
-                                kernelCode, kernels)
-                      : lowerOp(lookup, &EmbeddingCall::rowEnd, double(lookup.getK()), graph, memory, kernelCode,
-                                kernels)))
+                                kernels)
+                      : lowerOp(lookup, &EmbeddingCall::rowEnd, double(lookup.getK()), graph, memory, kernels)))
       return failure();
   }
   return success();

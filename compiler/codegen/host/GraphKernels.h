@@ -13,7 +13,7 @@ void gatherKernelOperands(mlir::func::FuncOp graph);
 
 // Kernel ops of `graph` become calls of tasks, on all threads where that pays. The tasks, and the kernels that they call, are defined in
 // the library's module of code; `graph`'s module declares them.
-mlir::LogicalResult lowerKernels(mlir::func::FuncOp graph, mlir::ModuleOp kernelCode, KernelLibrary &kernels);
+mlir::LogicalResult lowerKernels(mlir::func::FuncOp graph, KernelLibrary &kernels);
 
 } // namespace heddle
 

@@ -46,8 +46,10 @@ void HostFunction::begin(bool isStep) {
     for (Type type : func.getArgumentTypes())
       if (!isa<KvCacheType>(type))
         parameters.push_back(isa<MemRefType>(type) ? b.pointerType() : b.getI64Type());
-  func::FuncOp lowered = beginFunction(b, code, loweredName(func), parameters);
-  if (!isStep)
+  func::FuncOp lowered = beginFunction(b, kernels.code(), loweredName(func), parameters);
+  if (isStep)
+    kernels.addEntry(lowered.getSymName());
+  else
     lowered.setPrivate();
   Block &entry = lowered.front();
   context = entry.getArgument(0);
@@ -135,7 +137,7 @@ void HostFunction::launch(Operation *op, func::FuncOp kernel, SmallVector<Value>
   else if (target.isDevice())
     arguments.push_back(context);
   func::CallOp::create(b, kernel, arguments);
-  launched = kernels.record(kernel, op, calls);
+  launched = kernels.recordInStep(kernel, op, calls);
 }
 
 LogicalResult HostFunction::lowerAppend(KvAppendOp op) {
@@ -245,14 +247,14 @@ LogicalResult HostFunction::run(bool isStep) {
   return success();
 }
 
-LogicalResult heddle::buildHostCode(ModuleOp source, ModuleOp code, KernelLibrary &kernels, const Target &target) {
+LogicalResult heddle::buildHostCode(ModuleOp source, KernelLibrary &kernels, const Target &target) {
   llvm::StringMap<unsigned> calls;
   source.walk([&](func::CallOp call) { ++calls[call.getCallee()]; });
   for (auto func : source.getOps<func::FuncOp>()) {
     if (func->hasAttr("heddle.kernel"))
       continue;
     bool isStep = func.getSymName() == "step";
-    if (failed(HostFunction(func, code, kernels, target, isStep ? 1 : calls[func.getSymName()]).run(isStep)))
+    if (failed(HostFunction(func, kernels, target, isStep ? 1 : calls[func.getSymName()]).run(isStep)))
       return failure();
   }
   return success();

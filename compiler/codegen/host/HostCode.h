@@ -8,11 +8,10 @@
 
 namespace heddle {
 
-// Adds to `code` the function heddle_step (heddle_step_function of runtime/model/ModelAbi.h) that runs @step of `source`, a module after
+// Adds to the library's module of code the function heddle_step (heddle_step_function of runtime/model/ModelAbi.h) that runs @step of `source`, a module after
 // plan-memory: for each kernel this thread's share of the work, then a barrier. Work is divided by rows, panels of output
 // columns, or attention tiles; never so that a result would depend on the number of threads.
-mlir::LogicalResult buildHostCode(mlir::ModuleOp source, mlir::ModuleOp code, KernelLibrary &kernels,
-                                  const Target &target);
+mlir::LogicalResult buildHostCode(mlir::ModuleOp source, KernelLibrary &kernels, const Target &target);
 
 } // namespace heddle
 

@@ -21,9 +21,8 @@ int64_t rowStrideOf(mlir::MemRefType type);
 // Lowers one function.
 class HostFunction : CallSource {
 public:
-  HostFunction(mlir::func::FuncOp func, mlir::ModuleOp code, KernelLibrary &kernels, const Target &target,
-               unsigned calls)
-      : func(func), code(code), kernels(kernels), target(target), calls(calls), b(func.getLoc(), code.getContext()) {}
+  HostFunction(mlir::func::FuncOp func, KernelLibrary &kernels, const Target &target, unsigned calls)
+      : func(func), kernels(kernels), target(target), calls(calls), b(func.getLoc(), func.getContext()) {}
   mlir::LogicalResult run(bool isStep);
 
 private:
@@ -69,7 +68,6 @@ private:
   mlir::Value numSequences();
 
   mlir::func::FuncOp func;
-  mlir::ModuleOp code;
   KernelLibrary &kernels;
   const Target &target;
   unsigned calls; // of this function in a step

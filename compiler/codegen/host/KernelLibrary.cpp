@@ -34,7 +34,6 @@ FailureOr<ArrayRef<func::FuncOp>> KernelLibrary::kernels(Operation *op) {
 unsigned KernelLibrary::record(func::FuncOp kernel, Operation *op, unsigned times) {
   auto entry = recorded.try_emplace(kernel.getSymNameAttr()).first;
   unsigned index = entry - recorded.begin();
-  launched.push_back({index, op});
   KernelRecord &record = entry->second;
   record.name = kernel.getSymName().str();
   record.emitter = module.isHalide(record.name) ? "halide" : "mlir";
@@ -48,5 +47,11 @@ unsigned KernelLibrary::record(func::FuncOp kernel, Operation *op, unsigned time
   record.flopsPerRow = cost.getFlopsPerRow();
   record.fixedBytes = cost.getFixedBytes();
   record.bytesPerRow = cost.getBytesPerRow();
+  return index;
+}
+
+unsigned KernelLibrary::recordInStep(func::FuncOp kernel, Operation *op, unsigned times) {
+  unsigned index = record(kernel, op, times);
+  launched.push_back({index, op});
   return index;
 }
