@@ -3,7 +3,7 @@
 #include "compiler/codegen/Codegen.h"
 
 #include "compiler/codegen/host/GraphCode.h"
-#include "compiler/codegen/host/HostCode.h"
+#include "compiler/codegen/host/StepCode.h"
 #include "compiler/codegen/targets/cuda/GpuKernels.h"
 #include "dialect/Entries.h"
 #include "runtime/model/ModelAbi.h"
@@ -82,7 +82,7 @@ LogicalResult ModelCode::emitGraph(ModuleOp graph, StringRef entry) {
 LogicalResult ModelCode::run() {
   ModelEntries &entries = result.entries;
   entries.hasStep = bool(stepEntry(module));
-  if (entries.hasStep && failed(buildHostCode(module, kernels, target)))
+  if (entries.hasStep && failed(buildStepCode(module, kernels, target)))
     return failure();
   // One after the other, so that the modules of two graphs are not in memory together; kernels last, when all have been asked for.
   for (func::FuncOp graph : graphEntries(module)) {

@@ -2,8 +2,8 @@
 //
 // Kernels are written into a module of their own, which no pass sees. Here that module takes the place of the one that asks for them.
 
-#include "compiler/codegen/host/KernelLibrary.h"
 #include "compiler/codegen/Passes.h"
+#include "compiler/codegen/host/KernelLibrary.h"
 #include "compiler/codegen/targets/cuda/GpuKernels.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -37,7 +37,7 @@ struct EmitKernels : heddle::impl::EmitKernelsBase<EmitKernels> {
     OwningOpRef<ModuleOp> code = ModuleOp::create(module.getLoc());
     KernelLibrary kernels(module, *code, *target);
     WalkResult result = module.walk([&](Operation *op) {
-      if (!isa<KernelOpInterface, KvAppendOp>(op))
+      if (!isKernelOp(op))
         return WalkResult::advance();
       return failed(kernels.kernels(op)) ? WalkResult::interrupt() : WalkResult::advance();
     });

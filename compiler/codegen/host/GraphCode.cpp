@@ -2,14 +2,12 @@
 
 #include "compiler/codegen/host/GraphCode.h"
 
-#include "compiler/codegen/machine/EmitObject.h"
-#include "compiler/codegen/host/GraphAttention.h"
 #include "compiler/codegen/host/GraphEntry.h"
 #include "compiler/codegen/host/GraphKernels.h"
 #include "compiler/codegen/host/GraphLoops.h"
 #include "compiler/codegen/host/GraphMath.h"
 #include "compiler/codegen/host/GraphMemory.h"
-#include "compiler/codegen/host/GraphProducts.h"
+#include "compiler/codegen/machine/EmitObject.h"
 #include "dialect/HeddleDialect.h"
 
 #include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
@@ -252,8 +250,6 @@ LogicalResult GraphLowering::run() {
   guardAllocations();
   expandCopies();
   castOpenGroups();
-  lowerFlashAttention(graph, target);
-  lowerProducts(graph, target);
   if (failed(lowerKernels(graph, kernels)))
     return failure();
   loops = shareLoops(graph, target);
@@ -325,8 +321,8 @@ static void useBitsOfBf16(ModuleOp code) {
   });
 }
 
-FailureOr<OwningOpRef<ModuleOp>> heddle::buildGraphCode(func::FuncOp source, StringRef symbol,
-                                                        KernelLibrary &kernels, const CpuTarget &target) {
+FailureOr<OwningOpRef<ModuleOp>> heddle::buildGraphCode(func::FuncOp source, StringRef symbol, KernelLibrary &kernels,
+                                                        const CpuTarget &target) {
   auto module = source->getParentOfType<ModuleOp>();
   // With the constants of all entries: those of others are not emitted, since nothing reads them.
   OwningOpRef<ModuleOp> code = module.clone();

@@ -41,7 +41,7 @@ unsigned KernelLibrary::record(func::FuncOp kernel, Operation *op, unsigned time
   auto cost = dyn_cast<KernelOpInterface>(op);
   if (auto attention = dyn_cast<OnlineAttentionOp>(op))
     record.schedule = attention.storesScores() ? "scores stored" : "block_kv=" + std::to_string(attention.getBlockKv());
-  record.kind = cost ? cost.getKernelKind().str() : "cache";
+  record.kind = cost ? cost.getKernelKind().str() : isa<KvAppendOp>(op) ? "cache" : "matmul";
   if (!cost)
     return index;
   record.flopsPerRow = cost.getFlopsPerRow();
