@@ -11,9 +11,9 @@
 
 #include "compiler/Pipeline.h"
 
-#include "compiler/codegen/machine/EmitObject.h"
-#include "compiler/codegen/host/GraphCode.h"
 #include "compiler/codegen/Passes.h"
+#include "compiler/codegen/host/GraphCode.h"
+#include "compiler/codegen/machine/EmitObject.h"
 #include "compiler/codegen/targets/cuda/EmitPtx.h"
 #include "compiler/optimize/Passes.h"
 #include "compiler/raise/Passes.h"

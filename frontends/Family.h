@@ -162,7 +162,7 @@ struct Family {
   const char *gguf = nullptr;      // general.architecture; null: another row stands for the family's GGUF files
   bool hasExperts = false; // of two rows with one name in GGUF, the one that is meant where the file has experts
   const char *embedding = "model.embed_tokens.weight";
-  std::array<TensorRules, 6> rules = {};
+  std::array<TensorRules, 7> rules = {};
   ConfigDefaults defaults;
   KeyNames keyNames;
   const char *activationKey = "hidden_act";

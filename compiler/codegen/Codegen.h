@@ -4,8 +4,8 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_CODEGEN_H
 #define HEDDLE_COMPILER_CODEGEN_CODEGEN_H
 
-#include "compiler/codegen/machine/EmitObject.h"
 #include "compiler/codegen/host/KernelLibrary.h"
+#include "compiler/codegen/machine/EmitObject.h"
 
 namespace heddle {
 

@@ -3,9 +3,9 @@
 // memref, and every other op on buffers: it is evaluated on the tensors that these hold, and its results are stored in its
 // destinations.
 
-#include "compiler/schedule/Passes.h"
 #include "compiler/interpreter/Frame.h"
 #include "compiler/interpreter/TensorBytes.h"
+#include "compiler/schedule/Passes.h"
 
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"

@@ -27,9 +27,9 @@ static uint64_t bitsOf(double value) {
 }
 
 unsigned EqualNodes::getHashValue(Expr node) {
-  llvm::hash_code hash =
-      llvm::hash_combine(node->kind, bitsOf(node->constant), node->value.getAsOpaquePointer(), node->dimension,
-                         node->extent, node->symbol, llvm::StringRef(node->name), llvm::hash_combine_range(node->arguments));
+  llvm::hash_code hash = llvm::hash_combine(node->kind, bitsOf(node->constant), node->value.getAsOpaquePointer(),
+                                            node->dimension, node->extent, node->symbol, llvm::StringRef(node->name),
+                                            llvm::hash_combine_range(node->arguments));
   for (auto [term, factor] : node->terms)
     hash = llvm::hash_combine(hash, term, bitsOf(factor));
   return unsigned(hash);

@@ -2,11 +2,11 @@
 
 #include "compiler/raise/Routing.h"
 
+#include "compiler/interpreter/Formulas.h"
+#include "compiler/interpreter/Interpreter.h"
 #include "compiler/raise/ElementTrace.h"
 #include "compiler/raise/Remarks.h"
 #include "compiler/raise/Weights.h"
-#include "compiler/interpreter/Formulas.h"
-#include "compiler/interpreter/Interpreter.h"
 
 #include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/IR/IRMapping.h"

@@ -2,8 +2,8 @@
 
 #include "compiler/verify/GraphValues.h"
 
-#include "compiler/verify/NumericCheck.h"
 #include "compiler/interpreter/TensorBytes.h"
+#include "compiler/verify/NumericCheck.h"
 #include "frontends/huggingface/Safetensors.h"
 
 using namespace mlir;

@@ -7,8 +7,8 @@
 
 #include "compiler/verify/KernelRecorder.h"
 
-#include "compiler/verify/Compare.h"
 #include "compiler/interpreter/TensorBytes.h"
+#include "compiler/verify/Compare.h"
 #include "runtime/model/ModelAbi.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

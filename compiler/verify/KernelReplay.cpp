@@ -5,12 +5,12 @@
 
 #include "compiler/verify/KernelReplay.h"
 
+#include "compiler/interpreter/TensorBytes.h"
 #include "compiler/package/Metadata.h"
 #include "compiler/package/OutputFile.h"
 #include "compiler/verify/Compare.h"
 #include "compiler/verify/ModelValues.h"
 #include "compiler/verify/RunBinary.h"
-#include "compiler/interpreter/TensorBytes.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"

@@ -2,9 +2,9 @@
 
 #include "compiler/verify/ModelValues.h"
 
+#include "compiler/interpreter/TensorBytes.h"
 #include "compiler/optimize/Passes.h"
 #include "compiler/verify/NumericCheck.h"
-#include "compiler/interpreter/TensorBytes.h"
 #include "compiler/weights/PackedLayout.h"
 #include "dialect/Codes.h"
 

@@ -2,8 +2,8 @@
 
 #include "compiler/verify/RunBinary.h"
 
-#include "compiler/package/OutputFile.h"
 #include "compiler/interpreter/TensorBytes.h"
+#include "compiler/package/OutputFile.h"
 
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"

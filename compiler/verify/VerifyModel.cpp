@@ -3,6 +3,7 @@
 #include "compiler/verify/VerifyModel.h"
 
 #include "compiler/Program.h"
+#include "compiler/interpreter/TensorBytes.h"
 #include "compiler/raise/ForwardConfig.h"
 #include "compiler/verify/GenerationCheck.h"
 #include "compiler/verify/GraphValues.h"
@@ -10,7 +11,6 @@
 #include "compiler/verify/ModelValues.h"
 #include "compiler/verify/NumericCheck.h"
 #include "compiler/verify/QuietModel.h"
-#include "compiler/interpreter/TensorBytes.h"
 #include "compiler/verify/VerifyPlan.h"
 #include "dialect/Entries.h"
 #include "frontends/import/ImportModel.h"

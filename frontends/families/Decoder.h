@@ -15,8 +15,11 @@ inline constexpr TensorRule embeddingRules[] = {
     {"lm_head.weight", "output.weight", ConfigDim::Vocab, ConfigDim::Hidden, When::Untied},
 };
 
-inline constexpr TensorRule attentionRules[] = {
+inline constexpr TensorRule attentionNormRules[] = {
     {"model.layers.#.input_layernorm.weight", "blk.#.attn_norm.weight", ConfigDim::Hidden},
+};
+
+inline constexpr TensorRule attentionRules[] = {
     {"model.layers.#.self_attn.q_proj.weight", "blk.#.attn_q.weight", ConfigDim::Queries, ConfigDim::Hidden},
     {"model.layers.#.self_attn.k_proj.weight", "blk.#.attn_k.weight", ConfigDim::KeyValues, ConfigDim::Hidden},
     {"model.layers.#.self_attn.v_proj.weight", "blk.#.attn_v.weight", ConfigDim::KeyValues, ConfigDim::Hidden},

@@ -120,7 +120,7 @@ static constexpr Family describeGemma(const char *modelType, const char *gguf) {
 
 static constexpr Family describeGemma2() {
   Family row = describeGemma("gemma2", "gemma2");
-  row.rules = {embeddingRules, attentionRules, sandwichNormRules, feedForwardRules};
+  row.rules = {embeddingRules, attentionNormRules, attentionRules, sandwichNormRules, feedForwardRules};
   row.defaults.context = 8192;
   row.defaults.attentionSoftcap = 50.0;
   row.defaults.finalSoftcap = 30.0;
@@ -134,7 +134,8 @@ const Family family::gemma2 = describeGemma2();
 static constexpr Family describeGemma3() {
   Family row = describeGemma("gemma3_text", "gemma3");
   row.wrapper = "gemma3";
-  row.rules = {embeddingRules, attentionRules, queryKeyNormRules, sandwichNormRules, feedForwardRules};
+  row.rules = {embeddingRules,    attentionNormRules, attentionRules,
+               queryKeyNormRules, sandwichNormRules,  feedForwardRules};
   row.defaults.vocabSize = 262208;
   row.defaults.numHeads = 8;
   row.defaults.context = 131072;

@@ -12,7 +12,7 @@ static constexpr Family describeLlama() {
   Family row;
   row.modelType = "llama";
   row.gguf = "llama";
-  row.rules = {embeddingRules, attentionRules, feedForwardNormRules, feedForwardRules};
+  row.rules = {embeddingRules, attentionNormRules, attentionRules, feedForwardNormRules, feedForwardRules};
   row.biases.attentionKey = row.biases.mlpKey = row.biases.mlpInGguf = true;
   row.rope.interleavedInGguf = true;
   row.build = buildPreNormDecoder;

@@ -12,7 +12,7 @@ namespace heddle {
 static constexpr Family describeMistral() {
   Family row;
   row.modelType = "mistral";
-  row.rules = {embeddingRules, attentionRules, feedForwardNormRules, feedForwardRules};
+  row.rules = {embeddingRules, attentionNormRules, attentionRules, feedForwardNormRules, feedForwardRules};
   row.defaults.numKvHeads = 8;
   row.defaults.context = 131072;
   row.defaults.slidingWindow = 4096;
@@ -46,7 +46,7 @@ static constexpr Family describeMixtral() {
   row.modelType = "mixtral";
   row.gguf = "llama";
   row.hasExperts = true;
-  row.rules = {embeddingRules, attentionRules, feedForwardNormRules, mixtralExpertRules};
+  row.rules = {embeddingRules, attentionNormRules, attentionRules, feedForwardNormRules, mixtralExpertRules};
   row.defaults.numKvHeads = 8;
   row.defaults.context = 131072;
   row.defaults.normEps = 1e-5;

@@ -24,7 +24,7 @@ static constexpr Family describeQwen(const char *modelType, const char *gguf, in
 
 static constexpr Family describeQwen2() {
   Family row = describeQwen("qwen2", "qwen2", 32);
-  row.rules = {embeddingRules, attentionRules, feedForwardNormRules, feedForwardRules};
+  row.rules = {embeddingRules, attentionNormRules, attentionRules, feedForwardNormRules, feedForwardRules};
   row.biases.alwaysInQkv = true;
   row.windows.readsLayerTypes = true;
   row.windows.fullLayersFirst = 28;
@@ -34,7 +34,8 @@ const Family family::qwen2 = describeQwen2();
 
 static constexpr Family describeQwen3() {
   Family row = describeQwen("qwen3", "qwen3", 32);
-  row.rules = {embeddingRules, attentionRules, queryKeyNormRules, feedForwardNormRules, feedForwardRules};
+  row.rules = {embeddingRules,    attentionNormRules,   attentionRules,
+               queryKeyNormRules, feedForwardNormRules, feedForwardRules};
   row.defaults.headDim = 128;
   row.biases.attentionKey = true;
   row.windows.readsLayerTypes = true;
@@ -64,7 +65,8 @@ static void readQwen3Experts(JsonObject &object, ModelConfig &config) {
 
 static constexpr Family describeQwen3Moe() {
   Family row = describeQwen("qwen3_moe", "qwen3moe", 4);
-  row.rules = {embeddingRules, attentionRules, queryKeyNormRules, feedForwardNormRules, feedForwardRules, expertRules};
+  row.rules = {embeddingRules,       attentionNormRules, attentionRules, queryKeyNormRules,
+               feedForwardNormRules, feedForwardRules,   expertRules};
   row.hasExperts = true;
   row.biases.attentionKey = true;
   row.readers.huggingFaceRest = readQwen3Experts;

@@ -2,8 +2,8 @@
 
 #include "test/execute/KernelLibrary.h"
 
-#include "compiler/codegen/machine/EmitObject.h"
 #include "compiler/codegen/kernel/KernelTarget.h"
+#include "compiler/codegen/machine/EmitObject.h"
 #include "compiler/schedule/ScheduleTable.h"
 #include "test/execute/EmulatedInstructions.h"
 

@@ -17,7 +17,7 @@
 // INFO-NEXT: input q F32
 // INFO: output y F32
 // INFO: kernel matmul_{{.*}}, 2 calls)
-// INFO: kernel             flash_attention_h1_kv1_d16_{{.*}}, 1 calls)
+// INFO: kernel flash_attention_h1_kv1_d16_{{.*}}, 1 calls)
 // RUN: %heddle inspect %t/pair --json | FileCheck %s --check-prefix=INSPECT
 // INSPECT: "entries":
 // INSPECT: "name": "encode"

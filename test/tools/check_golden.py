@@ -80,7 +80,7 @@ class Model:
     def __init__(self, heddle, folder, file, box, *flags):
         self.folder, self.box = pathlib.Path(folder), pathlib.Path(box)
         meta = json.loads((self.folder / "golden.json").read_text())
-        self.cases, self.stats, self.is_bf16 = meta["cases"], meta["stats"], meta["weights_dtype"] == "bfloat16"
+        self.cases, self.stats, self.is_bf16 = meta["cases"], meta.get("stats", {}), meta["weights_dtype"] == "bfloat16"
         self.tensors = safetensors.load(self.folder / "golden.safetensors")
         checkpoint = self.box / "checkpoint"  # the goldens stay where the compiler cannot see them
         if not checkpoint.exists():

@@ -6,7 +6,9 @@
 #include "frontends/Json.h"
 #include "frontends/read/ReadModel.h"
 
+#include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <iterator>
@@ -37,7 +39,16 @@ Expected<Model> readFamily(const TemporaryFolder &folder, const std::string &fam
   return readModel(folder.path());
 }
 
-class FamilyConfig : public testing::TestWithParam<const char *> {};
+// The folders of data/families.
+std::vector<std::string> knownFamilies() {
+  std::vector<std::string> names;
+  for (const auto &entry : std::filesystem::directory_iterator(std::string(HEDDLE_TEST_DIR) + "/unit/data/families"))
+    names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+class FamilyConfig : public testing::TestWithParam<std::string> {};
 
 TEST_P(FamilyConfig, isRead) {
   TemporaryFolder folder;
@@ -53,11 +64,8 @@ TEST_P(FamilyConfig, isRead) {
   EXPECT_EQ(model->config.eosIds, std::vector<int64_t>{2});
 }
 
-INSTANTIATE_TEST_SUITE_P(Config, FamilyConfig,
-                         testing::Values("llama", "llama_linear", "llama3_rope", "llama3_rope_legacy", "llama_yarn",
-                                         "llama_bf16", "mistral", "qwen2", "qwen3", "qwen3_moe", "mixtral", "gemma2",
-                                         "gemma3_text", "gemma3_text_legacy", "phi3", "phi3_longrope", "gpt2"),
-                         [](const auto &info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Config, FamilyConfig, testing::ValuesIn(knownFamilies()),
+                         [](const auto &info) { return info.param; });
 
 ModelConfig familyConfig(const std::string &family, const json &patch = json::object()) {
   TemporaryFolder folder;

@@ -70,7 +70,15 @@ GgufBuilder familyFile(const std::string &family) {
   return file;
 }
 
-class GgufFamily : public testing::TestWithParam<const char *> {};
+std::vector<std::string> namedFamilies() {
+  json families = readJson("gguf-names.json");
+  std::vector<std::string> names;
+  for (const auto &entry : families.items())
+    names.push_back(entry.key());
+  return names;
+}
+
+class GgufFamily : public testing::TestWithParam<std::string> {};
 
 TEST_P(GgufFamily, hasHuggingFaceNames) {
   TemporaryFolder folder;
@@ -95,10 +103,8 @@ TEST_P(GgufFamily, hasHuggingFaceNames) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Gguf, GgufFamily,
-                         testing::Values("llama", "mixtral", "qwen2", "qwen3", "qwen3_moe", "gemma2", "gemma3_text",
-                                         "phi3", "gpt2"),
-                         [](const auto &info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Gguf, GgufFamily, testing::ValuesIn(namedFamilies()),
+                         [](const auto &info) { return info.param; });
 
 ModelConfig configOf(const GgufBuilder &file) {
   TemporaryFolder folder;

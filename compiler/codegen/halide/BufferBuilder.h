@@ -4,8 +4,8 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_HALIDE_BUFFERBUILDER_H
 #define HEDDLE_COMPILER_CODEGEN_HALIDE_BUFFERBUILDER_H
 
-#include "compiler/codegen/kernel/RawBuilder.h"
 #include "compiler/codegen/halide/BufferLayout.h"
+#include "compiler/codegen/kernel/RawBuilder.h"
 
 namespace heddle {
 

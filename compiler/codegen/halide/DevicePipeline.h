@@ -5,9 +5,9 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_HALIDE_DEVICEPIPELINE_H
 #define HEDDLE_COMPILER_CODEGEN_HALIDE_DEVICEPIPELINE_H
 
-#include "compiler/codegen/kernel/KvType.h"
 #include "compiler/codegen/halide/EmitPipeline.h"
 #include "compiler/codegen/halide/WeightExpressions.h"
+#include "compiler/codegen/kernel/KvType.h"
 #include "runtime/model/ModelAbi.h"
 
 namespace heddle {

@@ -4,9 +4,9 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_HALIDE_ENQUEUER_H
 #define HEDDLE_COMPILER_CODEGEN_HALIDE_ENQUEUER_H
 
-#include "compiler/codegen/kernel/KvType.h"
 #include "compiler/codegen/halide/BufferBuilder.h"
 #include "compiler/codegen/kernel/HostKernel.h"
+#include "compiler/codegen/kernel/KvType.h"
 #include "compiler/weights/PackedLayout.h"
 
 namespace heddle {

@@ -5,8 +5,8 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_TARGETS_CUDA_GPUKERNELS_H
 #define HEDDLE_COMPILER_CODEGEN_TARGETS_CUDA_GPUKERNELS_H
 
-#include "compiler/codegen/machine/EmitObject.h"
 #include "compiler/codegen/kernel/HostKernel.h"
+#include "compiler/codegen/machine/EmitObject.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 

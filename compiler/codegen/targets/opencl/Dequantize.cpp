@@ -2,9 +2,9 @@
 //
 // Embedding rows from the packed layout, by Halide.
 
-#include "compiler/codegen/kernel/KernelSignatures.h"
 #include "compiler/codegen/halide/DevicePipeline.h"
 #include "compiler/codegen/halide/Enqueuer.h"
+#include "compiler/codegen/kernel/KernelSignatures.h"
 #include "compiler/codegen/targets/opencl/OpenClKernels.h"
 
 using namespace heddle;

@@ -2,9 +2,9 @@
 //
 // Writes the keys and values of a step into the pages of its sequences, by Halide: the same kernel for both planes.
 
-#include "compiler/codegen/kernel/KernelSignatures.h"
 #include "compiler/codegen/halide/DevicePipeline.h"
 #include "compiler/codegen/halide/Enqueuer.h"
+#include "compiler/codegen/kernel/KernelSignatures.h"
 #include "compiler/codegen/targets/opencl/OpenClKernels.h"
 
 using namespace heddle;

@@ -2,10 +2,10 @@
 //
 // Causal attention over the cache, by Halide: two passes over the keys, the first of which finds the greatest score.
 
-#include "compiler/codegen/kernel/KernelSignatures.h"
 #include "compiler/codegen/halide/DevicePipeline.h"
 #include "compiler/codegen/halide/Enqueuer.h"
 #include "compiler/codegen/halide/ScalarExpressions.h"
+#include "compiler/codegen/kernel/KernelSignatures.h"
 #include "compiler/codegen/targets/opencl/OpenClKernels.h"
 
 using namespace heddle;

@@ -2,9 +2,9 @@
 //
 // Products with packed weights, by Halide: the portable form of `packed_matmul` on devices.
 
-#include "compiler/codegen/kernel/KernelSignatures.h"
 #include "compiler/codegen/halide/DevicePipeline.h"
 #include "compiler/codegen/halide/Enqueuer.h"
+#include "compiler/codegen/kernel/KernelSignatures.h"
 #include "compiler/codegen/targets/opencl/OpenClKernels.h"
 
 using namespace heddle;
