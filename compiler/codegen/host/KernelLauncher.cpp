@@ -139,13 +139,13 @@ void ProductLaunch::addOuter(const ProductLoops::Group &group) {
 }
 
 LogicalResult ProductLaunch::run() {
-  constexpr Operand A = ProductLoops::A, B = ProductLoops::B, C = ProductLoops::C;
-  call.a = launcher.pointer(loops.buffer(A));
-  call.b = launcher.pointer(loops.buffer(B));
-  call.c = launcher.pointer(loops.buffer(C));
-  setMain(call.m, loops.rows, {{call.aRow, A}, {call.cRow, C}});
-  setMain(call.n, loops.columns, {{call.bColumn, B}});
-  setMain(call.k, loops.depth, {{call.aColumn, A}, {call.bRow, B}});
+  constexpr Operand a = ProductLoops::A, b = ProductLoops::B, c = ProductLoops::C;
+  call.a = launcher.pointer(loops.buffer(a));
+  call.b = launcher.pointer(loops.buffer(b));
+  call.c = launcher.pointer(loops.buffer(c));
+  setMain(call.m, loops.rows, {{call.aRow, a}, {call.cRow, c}});
+  setMain(call.n, loops.columns, {{call.bColumn, b}});
+  setMain(call.k, loops.depth, {{call.aColumn, a}, {call.bRow, b}});
   for (const ProductLoops::Group &group : loops.repeats)
     addOuter(group);
   constexpr int64_t numFields = 4; // of a row of `outer`

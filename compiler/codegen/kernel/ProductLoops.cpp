@@ -56,31 +56,31 @@ static void addLoop(const ProductLoops &loops, std::vector<ProductLoops::Group> 
 }
 
 FailureOr<ProductLoops> heddle::productLoopsOf(linalg::GenericOp op) {
-  constexpr auto A = ProductLoops::A, B = ProductLoops::B, C = ProductLoops::C;
+  constexpr auto a = ProductLoops::A, b = ProductLoops::B, c = ProductLoops::C;
   if (!isF32Product(op))
     return failure();
   ProductLoops loops{op, op.getIndexingMapsArray(), {0, 1, 2}, {}, {}, {}, {}};
-  AffineMap outMap = loops.map(C);
+  AffineMap outMap = loops.map(c);
   // Columns of c are those of the operand that has them: B, or both exchange places.
   if (outMap.getNumResults() &&
-      loops.map(A).isFunctionOfDim(cast<AffineDimExpr>(outMap.getResults().back()).getPosition()))
-    std::swap(loops.operands[A], loops.operands[B]);
+      loops.map(a).isFunctionOfDim(cast<AffineDimExpr>(outMap.getResults().back()).getPosition()))
+    std::swap(loops.operands[a], loops.operands[b]);
   // In the order of memory, so that loops meet those that they run as one with.
   SmallVector<unsigned> order;
-  for (ProductLoops::Operand x : {C, A, B})
+  for (ProductLoops::Operand x : {c, a, b})
     for (AffineExpr index : loops.map(x).getResults())
       if (unsigned loop = cast<AffineDimExpr>(index).getPosition(); !llvm::is_contained(order, loop))
         order.push_back(loop);
   for (unsigned loop : order) {
-    bool inA = loops.position(A, loop) >= 0, inB = loops.position(B, loop) >= 0, inC = loops.position(C, loop) >= 0;
+    bool inA = loops.position(a, loop) >= 0, inB = loops.position(b, loop) >= 0, inC = loops.position(c, loop) >= 0;
     if (inA + inB + inC < 2)
       return failure();
     addLoop(loops, !inC ? loops.depth : inA && inB ? loops.repeats : inA ? loops.rows : loops.columns, loop);
   }
-  auto [strides, offset] = loops.type(C).getStridesAndOffset();
+  auto [strides, offset] = loops.type(c).getStridesAndOffset();
   bool hasColumns =
       outMap.getNumResults() == 0 || (!loops.columns.empty() && strides.back() == 1 &&
-                                      loops.position(C, loops.columns.back().back()) + 1 == int64_t(strides.size()));
+                                      loops.position(c, loops.columns.back().back()) + 1 == int64_t(strides.size()));
   size_t outer =
       loops.repeats.size() + std::max<size_t>(loops.rows.size(), 1) + std::max<size_t>(loops.columns.size(), 1) - 2;
   if (!hasColumns || loops.depth.size() != 1 || outer > mostOuter)
