@@ -3,7 +3,7 @@
 #include "compiler/codegen/Codegen.h"
 
 #include "compiler/codegen/host/GraphCode.h"
-#include "compiler/codegen/host/HostCode.h"
+#include "compiler/codegen/host/StepCode.h"
 #include "compiler/codegen/targets/cuda/GpuKernels.h"
 #include "dialect/Entries.h"
 #include "runtime/model/ModelAbi.h"
@@ -20,45 +20,88 @@ static std::string graphName(unsigned index) {
   return "heddle_graph_" + std::to_string(index);
 }
 
-// Only the entry is seen by other objects of the link.
-static void hideAllBut(ModuleOp code, StringRef entry) {
-  for (auto func : code.getOps<LLVM::LLVMFuncOp>())
-    if (func.getSymName() == entry)
+namespace {
+
+// The code of one model: a module of kernels, with the step that launches them, and one for each graph, which LLVM's vectoriser may
+// see, since its loops are plain. A kernel is emitted once, whichever entries launch it.
+class ModelCode {
+public:
+  ModelCode(ModuleOp module, const Target &target, MachineCode kind, GeneratedCode &result)
+      : module(module), code(ModuleOp::create(module.getLoc())), kernels(module, *code, target), target(target),
+        kind(kind), result(result) {}
+  LogicalResult run();
+
+private:
+  LogicalResult addObject(ModuleOp code, Loops loops);
+  LogicalResult emitKernels();
+  LogicalResult emitGraph(ModuleOp graph, StringRef entry);
+
+  ModuleOp module;
+  OwningOpRef<ModuleOp> code; // kernels and the step
+  KernelLibrary kernels;
+  const Target &target;
+  MachineCode kind;
+  GeneratedCode &result;
+};
+
+} // namespace
+
+LogicalResult ModelCode::addObject(ModuleOp code, Loops loops) {
+  FailureOr<std::string> object = emitMachineCode(code, target.cpu, kind, loops);
+  if (succeeded(object))
+    result.objects.push_back(std::move(*object));
+  return object;
+}
+
+// Other objects of the link see the step and what graphs call.
+LogicalResult ModelCode::emitKernels() {
+  if (failed(lowerToLLVM(*code, target.cpu)))
+    return failure();
+  for (auto func : code->getOps<LLVM::LLVMFuncOp>()) {
+    // Kernels of Halide's objects are external.
+    if (func.isExternal() || kernels.isEntry(func.getSymName()))
+      func.setVisibility_(LLVM::Visibility::Hidden);
+    else
+      func.setLinkage(LLVM::Linkage::Internal);
+    // Inlined where it is called, a layer's kernels would be one function, which takes more time and memory to compile.
+    func.setNoInline(true);
+  }
+  return addObject(*code, Loops::AsWritten);
+}
+
+// Functions of the C library keep the visibility that they have.
+LogicalResult ModelCode::emitGraph(ModuleOp graph, StringRef entry) {
+  for (auto func : graph.getOps<LLVM::LLVMFuncOp>())
+    if (func.getSymName() == entry || kernels.isEntry(func.getSymName()))
       func.setVisibility_(LLVM::Visibility::Hidden);
     else if (!func.isExternal())
       func.setLinkage(LLVM::Linkage::Internal);
+  return addObject(graph, Loops::Vectorized);
 }
 
-// The kernels and the step function.
-static LogicalResult generateStep(ModuleOp module, const Target &target, MachineCode kind, GeneratedCode &result) {
-  OpBuilder b(module.getContext());
-  OwningOpRef<ModuleOp> code = ModuleOp::create(b, module.getLoc());
-  KernelLibrary kernels(module, *code, target);
-  if (failed(buildHostCode(module, *code, kernels, target)))
+LogicalResult ModelCode::run() {
+  ModelEntries &entries = result.entries;
+  entries.hasStep = bool(stepEntry(module));
+  if (entries.hasStep && failed(buildStepCode(module, kernels, target)))
     return failure();
+  // One after the other, so that the modules of two graphs are not in memory together; kernels last, when all have been asked for.
+  for (func::FuncOp graph : graphEntries(module)) {
+    std::string entry = graphName(entries.numGraphs++);
+    FailureOr<OwningOpRef<ModuleOp>> lowered = buildGraphCode(graph, entry, kernels, target.cpu);
+    if (failed(lowered) || failed(emitGraph(**lowered, entry)))
+      return failure();
+  }
   if (GpuKernels *gpu = kernels.gpuKernels()) {
     FailureOr<std::string> text = gpu->finish(kind);
     if (failed(text))
       return failure();
     if (kind != MachineCode::Object) {
-      result.objects.push_back(std::move(*text));
+      result.objects = {std::move(*text)};
       return success();
     }
   }
-  if (failed(lowerToLLVM(*code, target.cpu)))
+  if (!code->getBody()->empty() && failed(emitKernels()))
     return failure();
-  hideAllBut(*code, stepName);
-  for (auto func : code->getOps<LLVM::LLVMFuncOp>()) {
-    // Kernels of Halide's objects.
-    if (func.isExternal())
-      func.setVisibility_(LLVM::Visibility::Hidden);
-    // Inlined where it is called, a layer's kernels would be one function, which takes more time and memory to compile.
-    func.setNoInline(true);
-  }
-  FailureOr<std::string> object = emitMachineCode(*code, target.cpu, kind);
-  if (failed(object))
-    return failure();
-  result.objects.push_back(std::move(*object));
   if (kind == MachineCode::Object)
     llvm::append_range(result.objects, kernels.objects());
   for (auto &[name, record] : kernels.records())
@@ -67,27 +110,10 @@ static LogicalResult generateStep(ModuleOp module, const Target &target, Machine
   return success();
 }
 
-static LogicalResult generateGraph(func::FuncOp graph, unsigned index, const Target &target, MachineCode kind,
-                                   GeneratedCode &result) {
-  FailureOr<OwningOpRef<ModuleOp>> code = buildGraphCode(graph, graphName(index), target, result.kernels);
-  if (failed(code))
-    return failure();
-  hideAllBut(**code, graphName(index));
-  FailureOr<std::string> object = emitMachineCode(**code, target.cpu, kind, Loops::Vectorized);
-  if (failed(object))
-    return failure();
-  result.objects.push_back(std::move(*object));
-  return success();
-}
-
 FailureOr<GeneratedCode> heddle::generateCode(ModuleOp module, const Target &target, MachineCode kind) {
   GeneratedCode result;
-  result.entries.hasStep = bool(stepEntry(module));
-  if (result.entries.hasStep && failed(generateStep(module, target, kind, result)))
+  if (failed(ModelCode(module, target, kind, result).run()))
     return failure();
-  for (func::FuncOp graph : graphEntries(module))
-    if (failed(generateGraph(graph, result.entries.numGraphs++, target, kind, result)))
-      return failure();
   return result;
 }
 

@@ -37,7 +37,7 @@ struct EmitKernels : heddle::impl::EmitKernelsBase<EmitKernels> {
     OwningOpRef<ModuleOp> code = ModuleOp::create(module.getLoc());
     KernelLibrary kernels(module, *code, *target);
     WalkResult result = module.walk([&](Operation *op) {
-      if (!isa<KernelOpInterface, KvAppendOp>(op))
+      if (!isKernelOp(op))
         return WalkResult::advance();
       return failed(kernels.kernels(op)) ? WalkResult::interrupt() : WalkResult::advance();
     });

@@ -3,7 +3,7 @@
 #include "compiler/report/GraphReport.h"
 
 #include "compiler/codegen/host/GraphLoops.h"
-#include "compiler/codegen/host/GraphProducts.h"
+#include "compiler/codegen/kernel/ProductLoops.h"
 #include "dialect/HeddleDialect.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -116,17 +116,17 @@ static Json describeLoops(linalg::GenericOp op) {
   for (Value operand : op->getOperands())
     for (const Json &name : weightNames(operand))
       weights.push_back(name);
-  bool isProduct = isProductKernel(op), sums = op.getNumReductionLoops() > 0;
+  bool multiplies = isProduct(op), sums = op.getNumReductionLoops() > 0;
   Json sizes = loopSizes(op);
-  std::string what = productText(sizes) + (isProduct ? "" : sums ? ", reduced" : "");
-  return {{"kernel", isProduct ? "product" : "loops"},
-          {"kind", isProduct ? "matmul" : "rowwise"},
-          {"emitter", isProduct ? "product kernel" : "loops"},
+  std::string what = productText(sizes) + (multiplies ? "" : sums ? ", reduced" : "");
+  return {{"kernel", multiplies ? "product" : "loops"},
+          {"kind", multiplies ? "matmul" : "rowwise"},
+          {"emitter", multiplies ? "product kernel" : "loops"},
           {"what", what},
           {"location", textOf(op.getLoc())},
           {"fused", fused},
           {"weights", weights},
-          {"threads", isProduct || canShareLoops(op)},
+          {"threads", multiplies || canShareLoops(op)},
           {"points", sizes},
           {"flops_per_point", flops},
           {"operands", operandsOf(op->getOperands())}};

@@ -7,6 +7,7 @@
 #include "compiler/codegen/targets/cpu/FlashAttention.h"
 #include "compiler/codegen/targets/cpu/OnlineAttention.h"
 #include "runtime/model/ModelAbi.h"
+#include "test/execute/FlashCall.h"
 #include "test/execute/KernelLibrary.h"
 
 #include <chrono>
@@ -156,13 +157,13 @@ void measureTensors(const Options &options, int64_t batch, int64_t tokens, bool 
   for (std::vector<float> *numbers : {&q, &k, &v})
     for (float &value : *numbers)
       value = normal(generator);
-  FlashAttentionCall::Strides strides = {tokens * width, headDim, width};
-  FlashAttentionCall call = {q.data(), k.data(), v.data(), out.data(), mask.data(), nullptr,        batch, tokens,
-                             tokens,   strides,  strides,  strides,    strides,     {tokens, 0, 0}, 1};
+  FlashCall::Strides strides = {tokens * width, headDim, width};
+  FlashCall call = {q.data(), k.data(), v.data(), out.data(), mask.data(), nullptr,        batch, tokens,
+                    tokens,   strides,  strides,  strides,    strides,     {tokens, 0, 0}, 1};
   const int repeats = std::max<int64_t>(1, (1 << 18) / (batch * tokens * tokens));
   double seconds = bestSeconds(options, [&](int32_t thread) {
     for (int repeat = 0; repeat < repeats; ++repeat)
-      library.find<void(const FlashAttentionCall *, int64_t, int64_t)>("flash")(&call, thread, options.threads);
+      call.run(library.find<FlashCall::Function>("flash"), thread, options.threads);
   });
   double gflops = 4e-9 * repeats * double(batch * tokens * tokens * width) / seconds;
   std::printf("    {\"name\": \"tensors %lld x %lld, 12 heads of 64%s\", \"seconds\": %.6f, \"gflops\": %.1f, "

@@ -6,6 +6,7 @@
 #include "compiler/codegen/targets/cpu/FlashAttention.h"
 #include "compiler/codegen/machine/EmitObject.h"
 #include "test/execute/AttentionReference.h"
+#include "test/execute/FlashCall.h"
 #include "test/execute/KernelLibrary.h"
 
 #include "gtest/gtest.h"
@@ -20,7 +21,7 @@
 using namespace heddle;
 using namespace heddle::test;
 
-using Kernel = void(const FlashAttentionCall *, int64_t, int64_t);
+using Kernel = FlashCall::Function;
 
 namespace {
 
@@ -89,7 +90,7 @@ public:
     return values[((b * heads + h) * rows + r) * dim + d];
   }
   uint8_t *data() const { return memory.data(); }
-  const FlashAttentionCall::Strides &getStrides() const { return strides; }
+  const FlashCall::Strides &getStrides() const { return strides; }
   int64_t size() const {
     if (!batch || !heads || !rows)
       return 0;
@@ -100,7 +101,7 @@ public:
   const int64_t batch, heads, rows, dim;
 
 private:
-  FlashAttentionCall::Strides stridesOf(Layout layout) const {
+  FlashCall::Strides stridesOf(Layout layout) const {
     switch (layout) {
     case Layout::Whole:
       return {heads * rows * dim, rows * dim, dim};
@@ -111,7 +112,7 @@ private:
     }
     return {};
   }
-  const FlashAttentionCall::Strides strides;
+  const FlashCall::Strides strides;
   GuardedMemory memory;
   std::vector<float> values;
 };
@@ -161,13 +162,13 @@ public:
 
   std::vector<float> run(Kernel *kernel, int64_t threads) const {
     HeadTensor out(spec.rows, sizes.batch, spec.numHeads, sizes.queries, spec.valueDim(), layout, canary);
-    FlashAttentionCall call = {};
+    FlashCall call = {};
     call.query = query.data(), call.key = key.data(), call.value = value.data(), call.out = out.data();
     call.batch = sizes.batch, call.queries = sizes.queries, call.keys = sizes.keys;
     call.queryStrides = query.getStrides(), call.keyStrides = key.getStrides();
     call.valueStrides = value.getStrides(), call.outStrides = out.getStrides();
     if (spec.hasBias) {
-      FlashAttentionCall::Strides strides = bias.getStrides();
+      FlashCall::Strides strides = bias.getStrides();
       call.bias = reinterpret_cast<float *>(bias.data());
       call.biasStrides = {bias.batch > 1 ? strides.batch : 0, bias.heads > 1 ? strides.head : 0,
                           bias.rows > 1 ? strides.row : 0};
@@ -175,7 +176,7 @@ public:
     }
     call.sinks = spec.hasSinks ? sinks.data() : nullptr;
     for (int64_t thread = 0; thread < threads; ++thread)
-      kernel(&call, thread, threads);
+      call.run(kernel, thread, threads);
     return take(out);
   }
 

@@ -27,7 +27,9 @@ using MatmulFunction = void(const void *act, const float *actScales, const int32
                             int64_t panelBegin, int64_t panelEnd);
 using QuantizeFunction = void(const float *in, int8_t *codes, float *scales, int32_t *sums, int64_t rowBegin,
                               int64_t rowEnd, int64_t inStride);
-using ProductFunction = void(const ProductCall *call, int64_t thread, int64_t numThreads);
+using ProductFunction = void(const float *a, const float *b, float *c, int64_t m, int64_t n, int64_t k, int64_t aRow,
+                             int64_t aColumn, int64_t bRow, int64_t bColumn, int64_t cRow, const int64_t *outer,
+                             int64_t numOuter, int32_t thread, int32_t numThreads);
 
 constexpr int64_t lanes = PackedLayout::panelRows;
 
@@ -166,10 +168,9 @@ TEST(LargeStrides, productOfAGraph) {
       for (int64_t j = 0; j < n; ++j)
         at(b, o, d, j) = float(j - d + o);
   }
-  ProductCall call = {
-      a.at<float>(), b.at<float>(), c.at<float>(), m, n, k, farStride, 1, farStride, 1, farStride, 1, {}};
-  call.outer[0] = {outer, farStride + 64, farStride + 64, farStride + 64};
-  library.find<ProductFunction>("product")(&call, 0, 1);
+  const int64_t outerLoop[] = {outer, farStride + 64, farStride + 64, farStride + 64};
+  library.find<ProductFunction>("product")(a.at<float>(), b.at<float>(), c.at<float>(), m, n, k, farStride, 1,
+                                           farStride, 1, farStride, outerLoop, 1, 0, 1);
   for (int64_t o = 0; o < outer; ++o)
     for (int64_t i = 0; i < m; ++i)
       for (int64_t j = 0; j < n; ++j) {

@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // One file, two entries: @encode gives the memory of a sequence, @decode attends to it from a query. Each agrees with the
-// reference interpreter; what both store is there once; the binary runs the one that is named, and says which there are.
+// reference interpreter; what both store is there once, and so is the kernel that both launch; the binary runs the one that is named, and says which there are.
 // RUN: rm -rf %t && mkdir %t && cp %s %t/pair.mlir && %python -c "import array, sys; array.array('f', [(i * 7 % 23 - 11) / 8 for i in range(256)]).tofile(open(sys.argv[1], 'wb'))" %t/w.bin
 // RUN: %heddle verify %t/pair.mlir | FileCheck %s --check-prefix=VERIFY
 // RUN: %heddle verify %t/pair.mlir --entry=decode --seed=3 | FileCheck %s --check-prefix=VERIFY
@@ -17,10 +17,14 @@
 // INFO-NEXT: input q F32
 // INFO: output y F32
 // INFO: kernel matmul_{{.*}}, 2 calls)
+// INFO: kernel flash_attention_h1_kv1_d16_{{.*}}, 1 calls)
 // RUN: %heddle inspect %t/pair --json | FileCheck %s --check-prefix=INSPECT
 // INSPECT: "entries":
 // INSPECT: "name": "encode"
 // INSPECT: "name": "decode"
+// RUN: %heddle compile %t/pair.mlir -o %t/pair.ll --emit=llvm && FileCheck %s --check-prefix=ONCE --input-file=%t/pair.ll
+// ONCE-COUNT-1: define {{.*}}@matmul_f32_n16_k16(
+// ONCE-NOT: define {{.*}}@matmul_f32_n16_k16(
 // RUN: FileCheck %s --check-prefix=REPORT --input-file=%t/report.json
 // REPORT: "name": "encode"
 // REPORT: "name": "decode"

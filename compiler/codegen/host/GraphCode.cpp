@@ -2,13 +2,11 @@
 
 #include "compiler/codegen/host/GraphCode.h"
 
-#include "compiler/codegen/host/GraphAttention.h"
 #include "compiler/codegen/host/GraphEntry.h"
 #include "compiler/codegen/host/GraphKernels.h"
 #include "compiler/codegen/host/GraphLoops.h"
 #include "compiler/codegen/host/GraphMath.h"
 #include "compiler/codegen/host/GraphMemory.h"
-#include "compiler/codegen/host/GraphProducts.h"
 #include "compiler/codegen/machine/EmitObject.h"
 #include "dialect/HeddleDialect.h"
 
@@ -53,8 +51,8 @@ namespace {
 // The steps of one lowering, in order; each leaves a valid module.
 class GraphLowering {
 public:
-  GraphLowering(ModuleOp module, ModuleOp kernelCode, KernelLibrary &kernels, const CpuTarget &target)
-      : module(module), kernelCode(kernelCode), kernels(kernels), target(target), b(module.getContext()) {}
+  GraphLowering(ModuleOp module, KernelLibrary &kernels, const CpuTarget &target)
+      : module(module), kernels(kernels), target(target), b(module.getContext()) {}
   LogicalResult run();
 
 private:
@@ -71,7 +69,7 @@ private:
   void guardDivisions();
   void lowerAssertions();
 
-  ModuleOp module, kernelCode;
+  ModuleOp module;
   KernelLibrary &kernels;
   const CpuTarget &target;
   OpBuilder b;
@@ -252,9 +250,7 @@ LogicalResult GraphLowering::run() {
   guardAllocations();
   expandCopies();
   castOpenGroups();
-  lowerFlashAttention(graph, target);
-  lowerProducts(graph, target);
-  if (failed(lowerKernels(graph, kernelCode, kernels)))
+  if (failed(lowerKernels(graph, kernels)))
     return failure();
   loops = shareLoops(graph, target);
   if (failed(runPasses([](OpPassManager &pm) {
@@ -325,36 +321,11 @@ static void useBitsOfBf16(ModuleOp code) {
   });
 }
 
-// Moves the functions of `kernelCode` to `code`, where they take the place of their declarations. Both are in the `llvm` dialect.
-static void addKernels(ModuleOp code, ModuleOp kernelCode) {
-  for (Operation &op : llvm::make_early_inc_range(*kernelCode.getBody())) {
-    auto function = cast<LLVM::LLVMFuncOp>(op);
-    if (auto known = code.lookupSymbol<LLVM::LLVMFuncOp>(function.getName())) {
-      if (function.isExternal())
-        continue;
-      known.erase();
-    }
-    op.moveBefore(code.getBody(), code.getBody()->end());
-  }
-}
-
-// Adds `found` to `records`, where a kernel may be that another entry launches, too.
-static void addRecords(const KernelLibrary &kernels, std::vector<KernelRecord> &records) {
-  for (auto &entry : kernels.records()) {
-    const KernelRecord &record = entry.second;
-    auto known = llvm::find_if(records, [&](const KernelRecord &other) { return other.name == record.name; });
-    if (known == records.end())
-      records.push_back(record);
-    else
-      known->calls += record.calls;
-  }
-}
-
-FailureOr<OwningOpRef<ModuleOp>> heddle::buildGraphCode(func::FuncOp source, StringRef symbol, const Target &target,
-                                                        std::vector<KernelRecord> &records) {
+FailureOr<OwningOpRef<ModuleOp>> heddle::buildGraphCode(func::FuncOp source, StringRef symbol, KernelLibrary &kernels,
+                                                        const CpuTarget &target) {
   auto module = source->getParentOfType<ModuleOp>();
   // With the constants of all entries: those of others are not emitted, since nothing reads them.
-  OwningOpRef<ModuleOp> code = module.clone(), kernelCode = ModuleOp::create(source.getLoc());
+  OwningOpRef<ModuleOp> code = module.clone();
   for (auto func : llvm::make_early_inc_range(code->getOps<func::FuncOp>()))
     if (func.getSymName() != source.getSymName())
       func.erase();
@@ -365,12 +336,8 @@ FailureOr<OwningOpRef<ModuleOp>> heddle::buildGraphCode(func::FuncOp source, Str
     inputs.push_back(cast<MemRefType>(type));
   for (Type type : graph.getResultTypes())
     outputs.push_back(cast<MemRefType>(type));
-  KernelLibrary kernels(module, *kernelCode, target);
-  if (failed(GraphLowering(*code, *kernelCode, kernels, target.cpu).run()) ||
-      failed(lowerToLLVM(*kernelCode, target.cpu)) || failed(addGraphEntry(*code, symbol, inputs, outputs)))
+  if (failed(GraphLowering(*code, kernels, target).run()) || failed(addGraphEntry(*code, symbol, inputs, outputs)))
     return failure();
   useBitsOfBf16(*code);
-  addKernels(*code, *kernelCode);
-  addRecords(kernels, records);
   return code;
 }

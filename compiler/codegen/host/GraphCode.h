@@ -15,11 +15,10 @@ namespace heddle {
 void registerGraphCodeModels(mlir::DialectRegistry &registry);
 
 // A module in the `llvm` dialect that defines `symbol` (heddle_graph_function of runtime/model/ModelAbi.h), which runs `graph`, an entry of
-// a module after bufferize. Every buffer comes from the call's allocate; run-time checks end in its fail. Kernels that its kernel ops
-// ask for are in the module as well; what the package says of them is added to `records`.
+// a module after bufferize. Every buffer comes from the call's allocate; run-time checks end in its fail. The kernels that its ops ask
+// for are emitted into the library's module of code, with tasks that call them: this one declares the tasks alone.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> buildGraphCode(mlir::func::FuncOp graph, llvm::StringRef symbol,
-                                                                  const Target &target,
-                                                                  std::vector<KernelRecord> &records);
+                                                                  KernelLibrary &kernels, const CpuTarget &target);
 
 } // namespace heddle
 

@@ -11,9 +11,8 @@ namespace heddle {
 // Gives operands of kernel ops whose columns do not lie side by side a copy in which they do. Before buffers get their ends.
 void gatherKernelOperands(mlir::func::FuncOp graph);
 
-// Kernel ops of `graph` become calls of tasks, on all threads where that pays. The tasks, and the kernels that they call, are defined in
-// the library's module of code; `graph`'s module declares them.
-mlir::LogicalResult lowerKernels(mlir::func::FuncOp graph, mlir::ModuleOp kernelCode, KernelLibrary &kernels);
+// Kernel ops of `graph`, and its contractions that are products, become calls of tasks (GraphLauncher.h), on all threads where that pays.
+mlir::LogicalResult lowerKernels(mlir::func::FuncOp graph, KernelLibrary &kernels);
 
 } // namespace heddle
 

@@ -34,7 +34,6 @@ FailureOr<ArrayRef<func::FuncOp>> KernelLibrary::kernels(Operation *op) {
 unsigned KernelLibrary::record(func::FuncOp kernel, Operation *op, unsigned times) {
   auto entry = recorded.try_emplace(kernel.getSymNameAttr()).first;
   unsigned index = entry - recorded.begin();
-  launched.push_back({index, op});
   KernelRecord &record = entry->second;
   record.name = kernel.getSymName().str();
   record.emitter = module.isHalide(record.name) ? "halide" : "mlir";
@@ -42,11 +41,17 @@ unsigned KernelLibrary::record(func::FuncOp kernel, Operation *op, unsigned time
   auto cost = dyn_cast<KernelOpInterface>(op);
   if (auto attention = dyn_cast<OnlineAttentionOp>(op))
     record.schedule = attention.storesScores() ? "scores stored" : "block_kv=" + std::to_string(attention.getBlockKv());
-  record.kind = cost ? cost.getKernelKind().str() : "cache";
+  record.kind = cost ? cost.getKernelKind().str() : isa<KvAppendOp>(op) ? "cache" : "matmul";
   if (!cost)
     return index;
   record.flopsPerRow = cost.getFlopsPerRow();
   record.fixedBytes = cost.getFixedBytes();
   record.bytesPerRow = cost.getBytesPerRow();
+  return index;
+}
+
+unsigned KernelLibrary::recordInStep(func::FuncOp kernel, Operation *op, unsigned times) {
+  unsigned index = record(kernel, op, times);
+  launched.push_back({index, op});
   return index;
 }

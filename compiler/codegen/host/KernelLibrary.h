@@ -13,7 +13,7 @@ namespace heddle {
 // What the package's kernel table says of a kernel.
 struct KernelRecord {
   std::string name, kind, emitter, schedule;
-  unsigned calls = 0; // in one step
+  unsigned calls = 0; // in one step, and in one run of each graph
   int64_t flopsPerRow = 0, fixedBytes = 0, bytesPerRow = 0;
 };
 
@@ -25,7 +25,8 @@ struct KernelLaunch {
 
 class KernelLibrary {
 public:
-  // `code` takes the kernels that MLIR emits; `source` holds the outlined ones.
+  // `code` takes the kernels that MLIR emits; `source` holds the outlined ones. All entries of a model have one library: what two of them
+  // launch is emitted once.
   KernelLibrary(mlir::ModuleOp source, mlir::ModuleOp code, const Target &target)
       : module(source, code), described(targetAttr(code.getContext(), target)), target(makeKernelTarget(target)) {
     this->target->begin(code);
@@ -39,8 +40,15 @@ public:
   GpuKernels *gpuKernels() { return target->gpuKernels(); }
   // Objects that Halide emitted.
   llvm::ArrayRef<std::string> objects() const { return module.objects(); }
-  // Counts one launch of a kernel by `op`, which runs `times` in a step. Returns the kernel's index in records().
+  // Where kernels are emitted, and functions that call them.
+  mlir::ModuleOp code() const { return module.code; }
+  // Says that the function of `code` of that name is called from other objects.
+  void addEntry(llvm::StringRef name) { entries.insert(name); }
+  bool isEntry(llvm::StringRef name) const { return entries.contains(name); }
+  // Counts one launch of a kernel by `op`, which runs `times`. Returns the kernel's index in records().
   unsigned record(mlir::func::FuncOp kernel, mlir::Operation *op, unsigned times);
+  // The same for an op of the step, which is among launches() from then on.
+  unsigned recordInStep(mlir::func::FuncOp kernel, mlir::Operation *op, unsigned times);
   const llvm::MapVector<mlir::StringAttr, KernelRecord> &records() const { return recorded; }
   llvm::ArrayRef<KernelLaunch> launches() const { return launched; }
 
@@ -49,6 +57,7 @@ private:
   TargetAttr described;
   std::unique_ptr<KernelTarget> target;
   llvm::StringMap<std::pair<ScheduleAttr, Kernels>> scheduled; // by name
+  llvm::StringSet<> entries;
   llvm::MapVector<mlir::StringAttr, KernelRecord> recorded;
   std::vector<KernelLaunch> launched;
 };

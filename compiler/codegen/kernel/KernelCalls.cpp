@@ -14,7 +14,8 @@ using namespace heddle;
 Type heddle::parameterType(MLIRContext *context, ParameterKind kind) {
   if (kind == ParameterKind::Pointer)
     return LLVM::LLVMPointerType::get(context);
-  return IntegerType::get(context, kind == ParameterKind::Size ? 64 : 32);
+  bool isThread = kind == ParameterKind::Thread || kind == ParameterKind::NumThreads;
+  return IntegerType::get(context, isThread ? 32 : 64);
 }
 
 Value heddle::noBuffer(OpBuilder &b, Location loc) {
@@ -27,4 +28,8 @@ unsigned heddle::formOf(const MatmulSpec &spec) {
 
 unsigned heddle::formOf(const AttentionSpec &spec) {
   return (spec.hasAlibiSlopes ? AttentionCall::Slopes : 0) | (spec.storesScores ? AttentionCall::StoredScores : 0);
+}
+
+SmallVector<Value> CallOperands::complete(OpBuilder &b, Location loc) const {
+  return llvm::map_to_vector(values, [&](Value value) { return value ? value : noBuffer(b, loc); });
 }

@@ -1,6 +1,5 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-//
 // What kernels are called with. Each struct is the parameter list of the kernels of one op, in order, whatever the target: emitters
 // read it from the function that they write, host code of steps and of graphs fills it, a device's host function passes it on.
 #ifndef HEDDLE_COMPILER_CODEGEN_KERNEL_KERNELCALLS_H
@@ -10,8 +9,17 @@
 
 namespace heddle {
 
-// What a parameter is in machine code: an address, an i64, an i32.
-enum class ParameterKind : uint8_t { Pointer, Size, Thread };
+// What a parameter is. Kernels run on the threads of a step or of a task in one of two ways: each computes the parts
+// [PartBegin, PartEnd) that it is given, or finds its share by its number. A call for all of the work has the number of parts as its
+// PartEnd, and none of the others.
+enum class ParameterKind : uint8_t {
+  Pointer,
+  Size,       // i64
+  PartBegin,  // i64, of parts that threads may divide
+  PartEnd,    // i64
+  Thread,     // i32
+  NumThreads, // i32
+};
 
 template <typename Call> struct Parameter {
   ParameterKind kind;
@@ -35,7 +43,6 @@ struct MatmulCall {
   mlir::Value rowIndex, rowScale;   // const int32_t *, const float *, (rows): of an expert's list
 
   enum Form : unsigned { Dense = 0, Listed = 1 };
-  static constexpr mlir::Value MatmulCall::*begin = &MatmulCall::panelBegin, MatmulCall::*end = &MatmulCall::panelEnd;
   static constexpr Parameter<MatmulCall> parameters[] = {
       {ParameterKind::Pointer, &MatmulCall::act},
       {ParameterKind::Pointer, &MatmulCall::actScales},
@@ -46,8 +53,8 @@ struct MatmulCall {
       {ParameterKind::Size, &MatmulCall::rows},
       {ParameterKind::Size, &MatmulCall::actStride},
       {ParameterKind::Size, &MatmulCall::outStride},
-      {ParameterKind::Size, &MatmulCall::panelBegin},
-      {ParameterKind::Size, &MatmulCall::panelEnd},
+      {ParameterKind::PartBegin, &MatmulCall::panelBegin},
+      {ParameterKind::PartEnd, &MatmulCall::panelEnd},
       {ParameterKind::Pointer, &MatmulCall::rowIndex, Listed},
       {ParameterKind::Pointer, &MatmulCall::rowScale, Listed},
   };
@@ -61,12 +68,10 @@ struct EmbeddingCall {
   mlir::Value rowBegin, rowEnd;
   mlir::Value outStride;
 
-  static constexpr mlir::Value EmbeddingCall::*begin = &EmbeddingCall::rowBegin,
-                               EmbeddingCall::*end = &EmbeddingCall::rowEnd;
   static constexpr Parameter<EmbeddingCall> parameters[] = {
-      {ParameterKind::Pointer, &EmbeddingCall::ids}, {ParameterKind::Pointer, &EmbeddingCall::weights},
-      {ParameterKind::Pointer, &EmbeddingCall::out}, {ParameterKind::Size, &EmbeddingCall::rowBegin},
-      {ParameterKind::Size, &EmbeddingCall::rowEnd}, {ParameterKind::Size, &EmbeddingCall::outStride},
+      {ParameterKind::Pointer, &EmbeddingCall::ids},    {ParameterKind::Pointer, &EmbeddingCall::weights},
+      {ParameterKind::Pointer, &EmbeddingCall::out},    {ParameterKind::PartBegin, &EmbeddingCall::rowBegin},
+      {ParameterKind::PartEnd, &EmbeddingCall::rowEnd}, {ParameterKind::Size, &EmbeddingCall::outStride},
   };
 };
 
@@ -80,15 +85,13 @@ struct KvAppendCall {
   mlir::Value kOffset, vOffset;            // bytes of this layer's K and V inside a page
   mlir::Value rowBegin, rowEnd;
 
-  static constexpr mlir::Value KvAppendCall::*begin = &KvAppendCall::rowBegin,
-                               KvAppendCall::*end = &KvAppendCall::rowEnd;
   static constexpr Parameter<KvAppendCall> parameters[] = {
       {ParameterKind::Pointer, &KvAppendCall::key},         {ParameterKind::Pointer, &KvAppendCall::value},
       {ParameterKind::Size, &KvAppendCall::keyStride},      {ParameterKind::Size, &KvAppendCall::valueStride},
       {ParameterKind::Pointer, &KvAppendCall::rowSequence}, {ParameterKind::Pointer, &KvAppendCall::cachePositions},
       {ParameterKind::Pointer, &KvAppendCall::sequences},   {ParameterKind::Size, &KvAppendCall::kOffset},
-      {ParameterKind::Size, &KvAppendCall::vOffset},        {ParameterKind::Size, &KvAppendCall::rowBegin},
-      {ParameterKind::Size, &KvAppendCall::rowEnd},
+      {ParameterKind::Size, &KvAppendCall::vOffset},        {ParameterKind::PartBegin, &KvAppendCall::rowBegin},
+      {ParameterKind::PartEnd, &KvAppendCall::rowEnd},
   };
 };
 
@@ -121,7 +124,84 @@ struct AttentionCall {
       {ParameterKind::Pointer, &AttentionCall::scores, StoredScores},
       {ParameterKind::Size, &AttentionCall::keys, StoredScores},
       {ParameterKind::Thread, &AttentionCall::thread},
-      {ParameterKind::Thread, &AttentionCall::numThreads},
+      {ParameterKind::NumThreads, &AttentionCall::numThreads},
+  };
+};
+
+// Attention over tensors. Threads take tiles of rows. Strides count elements, from a batch entry, a head, a row (a query or a key) to the
+// next; those of head_dim are 1.
+struct FlashAttentionCall {
+  mlir::Value query; // (batch, num_heads, queries, head_dim), of the type `rows`
+  mlir::Value key;   // (batch, num_kv_heads, keys, head_dim), of the type `kv`
+  mlir::Value value; // (batch, num_kv_heads, keys, value_dim), likewise
+  mlir::Value out;   // (batch, num_heads, queries, value_dim), of the type `rows`
+  mlir::Value bias;  // const float *, (batch, num_heads, queries, keys), read only with hasBias
+  mlir::Value sinks; // const float *, (num_heads), read only with hasSinks
+  mlir::Value batch, queries, keys;
+  mlir::Value queryBatch, queryHead, queryRow;
+  mlir::Value keyBatch, keyHead, keyRow;
+  mlir::Value valueBatch, valueHead, valueRow;
+  mlir::Value outBatch, outHead, outRow;
+  mlir::Value biasBatch, biasHead, biasRow, biasKey; // 0 where a number serves all
+  mlir::Value thread, numThreads;
+
+  static constexpr Parameter<FlashAttentionCall> parameters[] = {
+      {ParameterKind::Pointer, &FlashAttentionCall::query},
+      {ParameterKind::Pointer, &FlashAttentionCall::key},
+      {ParameterKind::Pointer, &FlashAttentionCall::value},
+      {ParameterKind::Pointer, &FlashAttentionCall::out},
+      {ParameterKind::Pointer, &FlashAttentionCall::bias},
+      {ParameterKind::Pointer, &FlashAttentionCall::sinks},
+      {ParameterKind::Size, &FlashAttentionCall::batch},
+      {ParameterKind::Size, &FlashAttentionCall::queries},
+      {ParameterKind::Size, &FlashAttentionCall::keys},
+      {ParameterKind::Size, &FlashAttentionCall::queryBatch},
+      {ParameterKind::Size, &FlashAttentionCall::queryHead},
+      {ParameterKind::Size, &FlashAttentionCall::queryRow},
+      {ParameterKind::Size, &FlashAttentionCall::keyBatch},
+      {ParameterKind::Size, &FlashAttentionCall::keyHead},
+      {ParameterKind::Size, &FlashAttentionCall::keyRow},
+      {ParameterKind::Size, &FlashAttentionCall::valueBatch},
+      {ParameterKind::Size, &FlashAttentionCall::valueHead},
+      {ParameterKind::Size, &FlashAttentionCall::valueRow},
+      {ParameterKind::Size, &FlashAttentionCall::outBatch},
+      {ParameterKind::Size, &FlashAttentionCall::outHead},
+      {ParameterKind::Size, &FlashAttentionCall::outRow},
+      {ParameterKind::Size, &FlashAttentionCall::biasBatch},
+      {ParameterKind::Size, &FlashAttentionCall::biasHead},
+      {ParameterKind::Size, &FlashAttentionCall::biasRow},
+      {ParameterKind::Size, &FlashAttentionCall::biasKey},
+      {ParameterKind::Thread, &FlashAttentionCall::thread},
+      {ParameterKind::NumThreads, &FlashAttentionCall::numThreads},
+  };
+};
+
+// Products of f32 matrices of any strides, in elements: c[o] += a[o] b[o] for every o of the outer loops. Threads take blocks of c.
+struct ProductCall {
+  mlir::Value a, b; // const float *, (m, k) and (k, n)
+  mlir::Value c;    // float *, (m, n): a row's columns lie side by side
+  mlir::Value m, n, k;
+  mlir::Value aRow, aColumn, bRow, bColumn, cRow;
+  mlir::Value outer;    // const int64_t *, (numOuter, 4): a loop's size, and how far a, b and c move with its step
+  mlir::Value numOuter; // may be 0
+  mlir::Value thread, numThreads;
+
+  static constexpr Parameter<ProductCall> parameters[] = {
+      {ParameterKind::Pointer, &ProductCall::a},
+      {ParameterKind::Pointer, &ProductCall::b},
+      {ParameterKind::Pointer, &ProductCall::c},
+      {ParameterKind::Size, &ProductCall::m},
+      {ParameterKind::Size, &ProductCall::n},
+      {ParameterKind::Size, &ProductCall::k},
+      {ParameterKind::Size, &ProductCall::aRow},
+      {ParameterKind::Size, &ProductCall::aColumn},
+      {ParameterKind::Size, &ProductCall::bRow},
+      {ParameterKind::Size, &ProductCall::bColumn},
+      {ParameterKind::Size, &ProductCall::cRow},
+      {ParameterKind::Pointer, &ProductCall::outer},
+      {ParameterKind::Size, &ProductCall::numOuter},
+      {ParameterKind::Thread, &ProductCall::thread},
+      {ParameterKind::NumThreads, &ProductCall::numThreads},
   };
 };
 
@@ -151,7 +231,7 @@ struct AttentionSplitCall {
       {ParameterKind::Size, &AttentionSplitCall::maxSplits},
       {ParameterKind::Pointer, &AttentionSplitCall::slopes, Slopes},
       {ParameterKind::Thread, &AttentionSplitCall::thread},
-      {ParameterKind::Thread, &AttentionSplitCall::numThreads},
+      {ParameterKind::NumThreads, &AttentionSplitCall::numThreads},
   };
 };
 
@@ -165,12 +245,17 @@ struct CombineSplitsCall {
   mlir::Value thread, numThreads;
 
   static constexpr Parameter<CombineSplitsCall> parameters[] = {
-      {ParameterKind::Pointer, &CombineSplitsCall::outputs},   {ParameterKind::Pointer, &CombineSplitsCall::maxima},
-      {ParameterKind::Pointer, &CombineSplitsCall::sums},      {ParameterKind::Pointer, &CombineSplitsCall::out},
-      {ParameterKind::Pointer, &CombineSplitsCall::sequences}, {ParameterKind::Size, &CombineSplitsCall::numSequences},
-      {ParameterKind::Size, &CombineSplitsCall::outStride},    {ParameterKind::Size, &CombineSplitsCall::maxSplits},
-      {ParameterKind::Pointer, &CombineSplitsCall::sinks},     {ParameterKind::Thread, &CombineSplitsCall::thread},
-      {ParameterKind::Thread, &CombineSplitsCall::numThreads},
+      {ParameterKind::Pointer, &CombineSplitsCall::outputs},
+      {ParameterKind::Pointer, &CombineSplitsCall::maxima},
+      {ParameterKind::Pointer, &CombineSplitsCall::sums},
+      {ParameterKind::Pointer, &CombineSplitsCall::out},
+      {ParameterKind::Pointer, &CombineSplitsCall::sequences},
+      {ParameterKind::Size, &CombineSplitsCall::numSequences},
+      {ParameterKind::Size, &CombineSplitsCall::outStride},
+      {ParameterKind::Size, &CombineSplitsCall::maxSplits},
+      {ParameterKind::Pointer, &CombineSplitsCall::sinks},
+      {ParameterKind::Thread, &CombineSplitsCall::thread},
+      {ParameterKind::NumThreads, &CombineSplitsCall::numThreads},
   };
 };
 
@@ -200,7 +285,7 @@ struct LatentAttentionCall {
       {ParameterKind::Size, &LatentAttentionCall::outStride},
       {ParameterKind::Size, &LatentAttentionCall::isFixed},
       {ParameterKind::Thread, &LatentAttentionCall::thread},
-      {ParameterKind::Thread, &LatentAttentionCall::numThreads},
+      {ParameterKind::NumThreads, &LatentAttentionCall::numThreads},
   };
 };
 
@@ -212,11 +297,10 @@ struct RouteCall {
   mlir::Value weights;    // float *, (rowEnd, topK): their softmax over all experts (or sigmoid), in f32
   mlir::Value rowBegin, rowEnd;
 
-  static constexpr mlir::Value RouteCall::*begin = &RouteCall::rowBegin, RouteCall::*end = &RouteCall::rowEnd;
   static constexpr Parameter<RouteCall> parameters[] = {
-      {ParameterKind::Pointer, &RouteCall::logits},  {ParameterKind::Pointer, &RouteCall::correction},
-      {ParameterKind::Pointer, &RouteCall::experts}, {ParameterKind::Pointer, &RouteCall::weights},
-      {ParameterKind::Size, &RouteCall::rowBegin},   {ParameterKind::Size, &RouteCall::rowEnd},
+      {ParameterKind::Pointer, &RouteCall::logits},     {ParameterKind::Pointer, &RouteCall::correction},
+      {ParameterKind::Pointer, &RouteCall::experts},    {ParameterKind::Pointer, &RouteCall::weights},
+      {ParameterKind::PartBegin, &RouteCall::rowBegin}, {ParameterKind::PartEnd, &RouteCall::rowEnd},
   };
 };
 
@@ -283,6 +367,27 @@ llvm::SmallVector<mlir::Value> operandsOf(mlir::OpBuilder &b, mlir::Location loc
       operands.push_back(call.*parameter.value ? call.*parameter.value : noBuffer(b, loc));
   return operands;
 }
+
+// A call in the order of its parameters, whatever its struct.
+struct CallOperands {
+  llvm::SmallVector<ParameterKind> kinds;
+  llvm::SmallVector<mlir::Value> values; // none for a buffer that there is not, and for what a launcher fills in
+
+  template <typename Call> static CallOperands of(const Call &call, unsigned form = 0) {
+    CallOperands operands;
+    for (const Parameter<Call> &parameter : Call::parameters)
+      if (parameter.isOf(form)) {
+        operands.kinds.push_back(parameter.kind);
+        operands.values.push_back(call.*parameter.value);
+      }
+    return operands;
+  }
+  bool has(ParameterKind kind) const { return llvm::is_contained(kinds, kind); }
+  // The parameter of a kind of which a call has one.
+  mlir::Value &at(ParameterKind kind) { return values[llvm::find(kinds, kind) - kinds.begin()]; }
+  // With null for buffers that there are not.
+  llvm::SmallVector<mlir::Value> complete(mlir::OpBuilder &b, mlir::Location loc) const;
+};
 
 } // namespace heddle
 

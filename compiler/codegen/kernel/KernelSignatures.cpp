@@ -217,6 +217,13 @@ AttentionSpec heddle::specOf(FlashAttentionOp op) {
   return spec;
 }
 
+std::string heddle::signatureOf(FlashAttentionOp op) {
+  AttentionSpec spec = specOf(op);
+  auto nameOf = [](KvType type) { return type == KvType::F32 ? "f32" : type == KvType::F16 ? "f16" : "bf16"; };
+  return llvm::formatv("{0}_v{1}_{2}_{3}{4}", attentionName("flash_attention", spec), spec.valueDim(),
+                       nameOf(spec.rows), nameOf(spec.kv), spec.hasBias ? "_bias" : "");
+}
+
 KvAppendSpec heddle::specOf(KvAppendOp op) {
   KvCacheType cache = op.getCache().getType();
   KvAppendSpec spec;

@@ -29,6 +29,7 @@ std::string signatureOf(DequantizeOp op, bool countsRows);
 std::string signatureOf(RouteExpertsOp op);
 std::string signatureOf(OnlineAttentionOp op);
 std::string signatureOf(CombineSplitsOp op);
+std::string signatureOf(FlashAttentionOp op);
 // A product of f32 rows with (n, k) packed as `format`.
 std::string matmulName(llvm::StringRef format, int64_t n, int64_t k);
 

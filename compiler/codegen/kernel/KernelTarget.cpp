@@ -4,6 +4,8 @@
 
 #include "compiler/codegen/kernel/KernelTarget.h"
 
+#include "compiler/codegen/kernel/ProductLoops.h"
+
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -28,6 +30,11 @@ FailureOr<Kernels> heddle::oneKernel(FailureOr<func::FuncOp> kernel) {
   return Kernels{*kernel};
 }
 
+bool heddle::isKernelOp(Operation *op) {
+  auto loops = dyn_cast<linalg::GenericOp>(op);
+  return isa<KvAppendOp, KernelOpInterface>(op) || (loops && isProduct(loops));
+}
+
 // The kernel op that `op` is or becomes (compiler/schedule/); empty for an op that asks for no kernel of its own.
 static StringRef kernelOpOf(Operation *op) {
   return llvm::TypeSwitch<Operation *, StringRef>(op)
@@ -35,8 +42,7 @@ static StringRef kernelOpOf(Operation *op) {
       .Case([](LatentAttentionOp) { return OnlineLatentAttentionOp::getOperationName(); })
       .Case([](LinearOp) { return PackedMatmulOp::getOperationName(); })
       .Case([](MoeOp) { return ExpertMatmulOp::getOperationName(); })
-      .Case<KvAppendOp, KernelOpInterface>([](Operation *op) { return op->getName().getStringRef(); })
-      .Default([](Operation *) { return StringRef(); });
+      .Default([](Operation *op) { return isKernelOp(op) ? op->getName().getStringRef() : StringRef(); });
 }
 
 const KernelEmitter *KernelTarget::emitterFor(Operation *op) const {

@@ -7,16 +7,20 @@
 #include "compiler/codegen/halide/KernelCall.h"
 #include "compiler/codegen/targets/cpu/CpuKernels.h"
 
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+
 using namespace heddle;
 
 CpuKernelTarget::CpuKernelTarget(const Target &target) : KernelTarget(target.name) {
   add<CombineSplitsOp>(cpu::combineSplits(target.cpu));
   add<DequantizeOp>(cpu::dequantize());
   add<ExpertMatmulOp>(cpu::expertMatmul(target.cpu));
+  add<FlashAttentionOp>(cpu::flashAttention(target.cpu));
   add<KernelCallOp>(makeKernelCall(target));
   add<KvAppendOp>(cpu::kvAppend(target.cpu));
   add<OnlineAttentionOp>(cpu::onlineAttention(target.cpu));
   add<OnlineLatentAttentionOp>(cpu::onlineLatentAttention(target.cpu));
   add<PackedMatmulOp>(cpu::packedMatmul(target.cpu));
+  add<mlir::linalg::GenericOp>(cpu::product());
   add<RouteExpertsOp>(cpu::routeExperts());
 }

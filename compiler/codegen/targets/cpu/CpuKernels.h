@@ -12,10 +12,13 @@ namespace heddle::cpu {
 std::unique_ptr<KernelEmitter> combineSplits(const CpuTarget &target);
 std::unique_ptr<KernelEmitter> dequantize();
 std::unique_ptr<KernelEmitter> expertMatmul(const CpuTarget &target);
+std::unique_ptr<KernelEmitter> flashAttention(const CpuTarget &target);
 std::unique_ptr<KernelEmitter> kvAppend(const CpuTarget &target);
 std::unique_ptr<KernelEmitter> onlineAttention(const CpuTarget &target);
 std::unique_ptr<KernelEmitter> onlineLatentAttention(const CpuTarget &target);
 std::unique_ptr<KernelEmitter> packedMatmul(const CpuTarget &target);
+// Of contractions, which are `linalg.generic`.
+std::unique_ptr<KernelEmitter> product();
 std::unique_ptr<KernelEmitter> routeExperts();
 
 } // namespace heddle::cpu

@@ -6,9 +6,9 @@
 #include "compiler/codegen/targets/cpu/FlashAttention.h"
 
 #include "compiler/codegen/kernel/KernelCalls.h"
+#include "compiler/codegen/kernel/KernelSignatures.h"
 #include "compiler/codegen/targets/cpu/AttentionTile.h"
-
-#include <cstddef>
+#include "compiler/codegen/targets/cpu/CpuKernels.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -19,18 +19,17 @@ namespace {
 
 class FlashAttentionEmitter {
 public:
-  FlashAttentionEmitter(RawBuilder &b, Value call, const AttentionSpec &spec, const CpuTarget &target)
+  FlashAttentionEmitter(RawBuilder &b, const FlashAttentionCall &call, const AttentionSpec &spec,
+                        const CpuTarget &target)
       : b(b), call(call), spec(spec), tile(b, spec, target) {}
-  void emit(Value thread, Value numThreads);
+  void emit();
 
 private:
   // Strides in bytes.
   struct Strides {
     Value batch, head, row;
   };
-  Value field(size_t offset) { return b.load(b.getI64Type(), b.at(call, int64_t(offset))); }
-  Value pointer(size_t offset) { return b.load(b.pointerType(), b.at(call, int64_t(offset))); }
-  Strides strides(size_t offset, int64_t element);
+  Strides strides(Value batch, Value head, Value row, int64_t element);
   Value at(Value base, const Strides &strides, Value head, Value row);
   RowPlaces places(Value base, const Strides &strides, const TileValues &values);
   KeyBlocks blocks(const TileValues &values);
@@ -38,10 +37,10 @@ private:
   void attend(const TileValues &values);
 
   RawBuilder &b;
-  Value call;
+  const FlashAttentionCall &call;
   const AttentionSpec &spec;
   AttentionTile tile;
-  Value query, key, value, out, bias, sinks, queries, keys, biasKeyBytes;
+  Value biasKeyBytes;
   Strides queryStrides, keyStrides, valueStrides, outStrides, biasStrides;
   Value batch;            // of the item
   Value tokens, numTiles; // of a tile, and of the queries
@@ -49,10 +48,8 @@ private:
 
 } // namespace
 
-FlashAttentionEmitter::Strides FlashAttentionEmitter::strides(size_t offset, int64_t element) {
-  using Fields = FlashAttentionCall::Strides;
-  auto bytes = [&](size_t part) { return b.mul(field(offset + part), element); };
-  return {bytes(offsetof(Fields, batch)), bytes(offsetof(Fields, head)), bytes(offsetof(Fields, row))};
+FlashAttentionEmitter::Strides FlashAttentionEmitter::strides(Value batch, Value head, Value row, int64_t element) {
+  return {b.mul(batch, element), b.mul(head, element), b.mul(row, element)};
 }
 
 // Row `row` of `head` of the item's batch entry.
@@ -66,8 +63,8 @@ RowPlaces FlashAttentionEmitter::places(Value base, const Strides &strides, cons
 }
 
 KeyBlocks FlashAttentionEmitter::blocks(const TileValues &values) {
-  Value zero = b.constant(0), headKeys = at(key, keyStrides, values.kvHead, zero),
-        headValues = at(value, valueStrides, values.kvHead, zero);
+  Value zero = b.constant(0), headKeys = at(call.key, keyStrides, values.kvHead, zero),
+        headValues = at(call.value, valueStrides, values.kvHead, zero);
   auto find = [this, headKeys, headValues](Value index) {
     Value token = b.mul(index, tile.blockKeys());
     return std::make_pair(b.at(headKeys, b.mul(token, keyStrides.row)),
@@ -76,18 +73,15 @@ KeyBlocks FlashAttentionEmitter::blocks(const TileValues &values) {
   return {find, keyStrides.row, valueStrides.row};
 }
 
-void FlashAttentionEmitter::emit(Value thread, Value numThreads) {
+void FlashAttentionEmitter::emit() {
   // setup
-  query = pointer(offsetof(FlashAttentionCall, query)), key = pointer(offsetof(FlashAttentionCall, key));
-  value = pointer(offsetof(FlashAttentionCall, value)), out = pointer(offsetof(FlashAttentionCall, out));
-  bias = pointer(offsetof(FlashAttentionCall, bias)), sinks = pointer(offsetof(FlashAttentionCall, sinks));
-  queries = field(offsetof(FlashAttentionCall, queries)), keys = field(offsetof(FlashAttentionCall, keys));
-  queryStrides = strides(offsetof(FlashAttentionCall, queryStrides), kvBytes(spec.rows));
-  keyStrides = strides(offsetof(FlashAttentionCall, keyStrides), kvBytes(spec.kv));
-  valueStrides = strides(offsetof(FlashAttentionCall, valueStrides), kvBytes(spec.kv));
-  outStrides = strides(offsetof(FlashAttentionCall, outStrides), kvBytes(spec.rows));
-  biasStrides = strides(offsetof(FlashAttentionCall, biasStrides), floatBytes);
-  biasKeyBytes = b.mul(field(offsetof(FlashAttentionCall, biasKey)), floatBytes);
+  queryStrides = strides(call.queryBatch, call.queryHead, call.queryRow, kvBytes(spec.rows));
+  keyStrides = strides(call.keyBatch, call.keyHead, call.keyRow, kvBytes(spec.kv));
+  valueStrides = strides(call.valueBatch, call.valueHead, call.valueRow, kvBytes(spec.kv));
+  outStrides = strides(call.outBatch, call.outHead, call.outRow, kvBytes(spec.rows));
+  biasStrides = strides(call.biasBatch, call.biasHead, call.biasRow, floatBytes);
+  biasKeyBytes = b.mul(call.biasKey, floatBytes);
+  Value thread = b.extend(call.thread), numThreads = b.extend(call.numThreads), queries = call.queries;
   tile.allocate();
   // The fewest tiles, of as many tokens each as make whole blocks of rows.
   Value fewest = b.max(b.divideUp(queries, tile.tokens()), b.constant(1));
@@ -96,7 +90,7 @@ void FlashAttentionEmitter::emit(Value thread, Value numThreads) {
   tokens = b.min(tokens, b.constant(tile.tokens()));
   numTiles = b.divide(b.add(queries, b.sub(tokens, b.constant(1))), tokens);
   // compute
-  Value items = b.mul(b.mul(field(offsetof(FlashAttentionCall, batch)), tile.headTiles()), numTiles);
+  Value items = b.mul(b.mul(call.batch, tile.headTiles()), numTiles);
   Value begin = b.divide(b.mul(items, thread), numThreads), end = b.divide(b.mul(items, b.add(thread, 1)), numThreads);
   b.loop(begin, end, 1, [&](Value item) { emitItem(item); });
 }
@@ -105,24 +99,24 @@ void FlashAttentionEmitter::emitItem(Value item) {
   Value heads = b.constant(tile.headTiles()), rest = b.divide(item, numTiles);
   batch = b.divide(rest, heads);
   TileValues values;
-  values.sequence.numRows = queries;
-  values.sequence.length = keys;
-  values.sequence.past = b.sub(keys, queries);
+  values.sequence.numRows = call.queries;
+  values.sequence.length = call.keys;
+  values.sequence.past = b.sub(call.keys, call.queries);
   values.firstToken = b.mul(b.remainder(item, numTiles), tokens);
-  values.numTokens = b.min(tokens, b.sub(queries, values.firstToken));
+  values.numTokens = b.min(tokens, b.sub(call.queries, values.firstToken));
   values.firstHead = b.mul(b.remainder(rest, heads), tile.group());
   values.kvHead = b.divide(values.firstHead, tile.headsPerKvHead());
   attend(values);
 }
 
 void FlashAttentionEmitter::attend(const TileValues &values) {
-  tile.loadQueries(values, places(query, queryStrides, values));
+  tile.loadQueries(values, places(call.query, queryStrides, values));
   tile.forEachRow(values, [&](Value, Value head, Value row) {
-    tile.beginTotal(tile.totalState(row), b.add(values.firstHead, head), sinks);
+    tile.beginTotal(tile.totalState(row), b.add(values.firstHead, head), call.sinks);
   });
   ScoreTerms terms;
   if (spec.hasBias)
-    terms = {Value(), places(bias, biasStrides, values), biasKeyBytes};
+    terms = {Value(), places(call.bias, biasStrides, values), biasKeyBytes};
   KeyBlocks found = blocks(values);
   auto [begin, end] = tile.visibleKeys(values.sequence, values.firstToken, values.numTokens);
   Value firstSplit = b.divide(begin, spec.splitKv), endSplit = b.divideUp(end, spec.splitKv);
@@ -134,7 +128,7 @@ void FlashAttentionEmitter::attend(const TileValues &values) {
       tile.mergeInto(tile.totalState(row), tile.splitState(row));
     });
   });
-  RowPlaces to = places(out, outStrides, values);
+  RowPlaces to = places(call.out, outStrides, values);
   tile.forEachRow(values, [&](Value token, Value head, Value row) {
     Value bytes = b.add(b.mul(token, to.tokenBytes), b.mul(head, to.headBytes));
     tile.storeOutput(tile.totalState(row), b.at(to.base, bytes));
@@ -146,9 +140,34 @@ func::FuncOp heddle::buildFlashAttention(ModuleOp module, StringRef name, const 
   AttentionSpec dense = spec;
   dense.isDense = true;
   RawBuilder b(module.getLoc(), module.getContext());
-  func::FuncOp function = beginFunction(b, module, name, parameterTypes<TaskCall>(b.getContext()));
-  auto task = argumentsOf<TaskCall>(function);
-  FlashAttentionEmitter(b, task.call, dense, target).emit(task.thread, task.numThreads);
+  func::FuncOp function = beginFunction(b, module, name, parameterTypes<FlashAttentionCall>(b.getContext()));
+  auto call = argumentsOf<FlashAttentionCall>(function);
+  FlashAttentionEmitter(b, call, dense, target).emit();
   func::ReturnOp::create(b);
   return function;
+}
+
+namespace {
+
+class FlashAttention : public KernelEmitterOf<FlashAttentionOp> {
+public:
+  explicit FlashAttention(const CpuTarget &target) : target(target) {}
+
+protected:
+  FailureOr<std::string> nameOf(FlashAttentionOp op) const override { return signatureOf(op); }
+  FailureOr<Kernels> build(FlashAttentionOp op, ScheduleAttr schedule, StringRef name,
+                           KernelModule &module) const override {
+    AttentionSpec spec = specOf(op);
+    applySchedule(spec, schedule);
+    return oneKernel(module.once(name, [&] { return buildFlashAttention(module.code, name, spec, target); }));
+  }
+
+private:
+  const CpuTarget &target;
+};
+
+} // namespace
+
+std::unique_ptr<KernelEmitter> heddle::cpu::flashAttention(const CpuTarget &target) {
+  return std::make_unique<FlashAttention>(target);
 }

@@ -3,12 +3,13 @@
 #include "compiler/codegen/targets/cpu/ProductKernel.h"
 
 #include "compiler/codegen/kernel/KernelCalls.h"
+#include "compiler/codegen/kernel/ProductLoops.h"
+#include "compiler/codegen/targets/cpu/CpuKernels.h"
 #include "compiler/codegen/targets/cpu/KernelBuilder.h"
 #include "compiler/codegen/targets/cpu/MatmulTiles.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
-#include <cstddef>
 #include <numeric>
 
 using namespace mlir;
@@ -25,15 +26,18 @@ namespace {
 class ProductEmitter {
 public:
   ProductEmitter(ModuleOp module, StringRef name, ScheduleAttr schedule)
-      : b(module, name, parameterTypes<TaskCall>(module.getContext())), task(argumentsOf<TaskCall>(b.function)),
+      : b(module, name, parameterTypes<ProductCall>(module.getContext())), call(argumentsOf<ProductCall>(b.function)),
         tile(tilesOf(schedule).floatMany) {}
   func::FuncOp emit();
 
 private:
   using Values = SmallVector<Value>;
 
-  Value field(size_t offset) { return b.load(b.i64, b.at(task.call, int64_t(offset)), 8); }
-  Value pointerField(size_t offset) { return b.load(b.ptr, b.at(task.call, int64_t(offset)), 8); }
+  // Of outer loop `loop`: its size, and how far a, b and c move with its step.
+  enum OuterField : int64_t { Size, MoveA, MoveB, MoveC, numOuterFields };
+  Value outerField(Value loop, OuterField field) {
+    return b.load(b.i64, b.at(b.at(call.outer, b.mul(loop, numOuterFields * 8)), field * 8), 8);
+  }
   Value quotient(Value x, Value y) { return arith::DivUIOp::create(b, x, y); }
   Value remainder(Value x, Value y) { return arith::RemUIOp::create(b, x, y); }
   Value blocks(Value size, int64_t block) { return b.divide(b.add(size, block - 1), block); }
@@ -50,10 +54,10 @@ private:
   Value maskOf(Value panel);
 
   KernelBuilder b;
-  TaskCall task;
+  ProductCall call;
   MatmulTile tile;
-  Value matrixA, matrixB, matrixC; // of the item
-  Value m, n, k, aRow, aColumn, bRow, bColumn, cRow;
+  Value matrixA, matrixB, matrixC;                   // of the item
+  Value m, n, k, aRow, aColumn, bRow, bColumn, cRow; // of the call
   Value numPanels, numChunks, numRowBlocks, scratch; // scratch (depthBlock, panels, 16)
 };
 
@@ -61,20 +65,16 @@ private:
 
 func::FuncOp ProductEmitter::emit() {
   // setup
-  m = field(offsetof(ProductCall, m)), n = field(offsetof(ProductCall, n)), k = field(offsetof(ProductCall, k));
-  aRow = field(offsetof(ProductCall, aRow)), aColumn = field(offsetof(ProductCall, aColumn));
-  bRow = field(offsetof(ProductCall, bRow)), bColumn = field(offsetof(ProductCall, bColumn));
-  cRow = field(offsetof(ProductCall, cRow));
+  m = call.m, n = call.n, k = call.k, cRow = call.cRow;
+  aRow = call.aRow, aColumn = call.aColumn, bRow = call.bRow, bColumn = call.bColumn;
   scratch = b.stack(depthBlock * tile.panels * panelBytes);
   numPanels = blocks(n, lanes), numChunks = blocks(numPanels, tile.panels), numRowBlocks = blocks(m, rowBlock);
   // compute: an item is a block of rows and a chunk of panels of one outer index; threads take items that follow each other
-  Values items = b.loop(b.index(0), field(offsetof(ProductCall, numOuter)), 1, {b.mul(numChunks, numRowBlocks)},
-                        [&](Value outer, ArrayRef<Value> carried) {
-                          Value entry = b.at(task.call, b.mul(outer, sizeof(ProductCall::Outer)));
-                          Value size = b.load(b.i64, b.at(entry, int64_t(offsetof(ProductCall, outer))), 8);
-                          return Values{b.mul(carried[0], size)};
-                        });
-  Value thread = task.thread, numThreads = task.numThreads;
+  Values items =
+      b.loop(b.index(0), call.numOuter, 1, {b.mul(numChunks, numRowBlocks)},
+             [&](Value outer, ArrayRef<Value> carried) { return Values{b.mul(carried[0], outerField(outer, Size))}; });
+  Value thread = arith::ExtUIOp::create(b, b.i64, call.thread),
+        numThreads = arith::ExtUIOp::create(b, b.i64, call.numThreads);
   Value begin = quotient(b.mul(items[0], thread), numThreads),
         end = quotient(b.mul(items[0], b.add(thread, 1)), numThreads);
   b.loop(begin, end, 1, [&](Value item) { emitItem(item); });
@@ -94,20 +94,15 @@ void ProductEmitter::emitItem(Value item) {
 // Which a, b and c stand at outer index `outer`, the first outer loop counting fastest.
 void ProductEmitter::moveToOuter(Value outer) {
   Value zero = b.index(0);
-  Values at = b.loop(zero, field(offsetof(ProductCall, numOuter)), 1, {outer, zero, zero, zero},
-                     [&](Value loop, ArrayRef<Value> carried) {
-                       Value entry = b.at(b.at(task.call, int64_t(offsetof(ProductCall, outer))),
-                                          b.mul(loop, sizeof(ProductCall::Outer)));
-                       auto load = [&](size_t offset) { return b.load(b.i64, b.at(entry, int64_t(offset)), 8); };
-                       Value size = load(offsetof(ProductCall::Outer, size)), index = remainder(carried[0], size);
-                       auto move = [&](Value from, size_t stride) { return b.add(from, b.mul(index, load(stride))); };
-                       return Values{quotient(carried[0], size), move(carried[1], offsetof(ProductCall::Outer, a)),
-                                     move(carried[2], offsetof(ProductCall::Outer, b)),
-                                     move(carried[3], offsetof(ProductCall::Outer, c))};
-                     });
-  matrixA = floatAt(pointerField(offsetof(ProductCall, a)), at[1]);
-  matrixB = floatAt(pointerField(offsetof(ProductCall, b)), at[2]);
-  matrixC = floatAt(pointerField(offsetof(ProductCall, c)), at[3]);
+  Values at = b.loop(zero, call.numOuter, 1, {outer, zero, zero, zero}, [&](Value loop, ArrayRef<Value> carried) {
+    Value size = outerField(loop, Size), index = remainder(carried[0], size);
+    auto move = [&](Value from, OuterField by) { return b.add(from, b.mul(index, outerField(loop, by))); };
+    return Values{quotient(carried[0], size), move(carried[1], MoveA), move(carried[2], MoveB),
+                  move(carried[3], MoveC)};
+  });
+  matrixA = floatAt(call.a, at[1]);
+  matrixB = floatAt(call.b, at[2]);
+  matrixC = floatAt(call.c, at[3]);
 }
 
 // Lanes of `panel` that are columns of c.
@@ -206,4 +201,22 @@ void ProductEmitter::emitTile(Value row, int64_t height, Value panel, int64_t pa
 
 func::FuncOp heddle::buildProduct(ModuleOp module, StringRef name, ScheduleAttr schedule) {
   return ProductEmitter(module, name, schedule).emit();
+}
+
+namespace {
+
+// One kernel serves all contractions.
+class Product : public KernelEmitterOf<linalg::GenericOp> {
+protected:
+  FailureOr<std::string> nameOf(linalg::GenericOp op) const override { return std::string("product_f32"); }
+  FailureOr<Kernels> build(linalg::GenericOp op, ScheduleAttr schedule, StringRef name,
+                           KernelModule &module) const override {
+    return oneKernel(module.once(name, [&] { return buildProduct(module.code, name, schedule); }));
+  }
+};
+
+} // namespace
+
+std::unique_ptr<KernelEmitter> heddle::cpu::product() {
+  return std::make_unique<Product>();
 }

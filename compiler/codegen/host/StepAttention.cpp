@@ -2,7 +2,7 @@
 //
 // Attention over the cache: whole, in splits that are merged, or over latents.
 
-#include "compiler/codegen/host/HostFunction.h"
+#include "compiler/codegen/host/StepLowering.h"
 #include "compiler/codegen/kernel/SequenceAccess.h"
 #include "runtime/model/ModelAbi.h"
 
@@ -13,12 +13,12 @@
 using namespace mlir;
 using namespace heddle;
 
-std::pair<Value, Value> HostFunction::planes(KvCacheType cache, Value layer) {
+std::pair<Value, Value> StepLowering::planes(KvCacheType cache, Value layer) {
   Value key = b.mul(scalars.lookup(layer), cache.getLayerBytes());
   return {key, b.add(key, cache.getPlaneBytes())};
 }
 
-LogicalResult HostFunction::lowerAttention(OnlineAttentionOp op) {
+LogicalResult StepLowering::lowerAttention(OnlineAttentionOp op) {
   if (op.getSplitKv())
     return lowerSplitAttention(op);
   AttentionCall call;
@@ -31,11 +31,11 @@ LogicalResult HostFunction::lowerAttention(OnlineAttentionOp op) {
   call.outStride = rowStride(op.getInits()[0]);
   call.sinks = pointer(op.getSinks());
   if (!op.storesScores())
-    return launchTiles(op, call);
+    return launch(op, CallOperands::of(call));
   Value scores = op.getInits()[1];
   call.scores = pointer(scores);
   call.keys = b.constant(rowStrideOf(cast<MemRefType>(scores.getType())) / op.getNumHeads());
-  return launchTiles(op, call, AttentionCall::StoredScores);
+  return launch(op, CallOperands::of(call, AttentionCall::StoredScores));
 }
 
 // Splits that buffers of (max_rows, splits * num_heads) have room for.
@@ -43,7 +43,7 @@ static int64_t maxSplits(Value maxima, int64_t numHeads) {
   return cast<MemRefType>(maxima.getType()).getDimSize(1) / numHeads;
 }
 
-LogicalResult HostFunction::lowerSplitAttention(OnlineAttentionOp op) {
+LogicalResult StepLowering::lowerSplitAttention(OnlineAttentionOp op) {
   OperandRange states = op.getInits(); // outputs, maxima, sums
   AttentionSplitCall call;
   call.q = pointer(op.getQuery());
@@ -55,10 +55,10 @@ LogicalResult HostFunction::lowerSplitAttention(OnlineAttentionOp op) {
   std::tie(call.kOffset, call.vOffset) = planes(op.getCache().getType(), op.getLayer());
   call.qStride = rowStride(op.getQuery());
   call.maxSplits = b.constant(maxSplits(states[1], op.getNumHeads()));
-  return launchTiles(op, call);
+  return launch(op, CallOperands::of(call));
 }
 
-LogicalResult HostFunction::lowerCombine(CombineSplitsOp op) {
+LogicalResult StepLowering::lowerCombine(CombineSplitsOp op) {
   CombineSplitsCall call;
   call.outputs = pointer(op.getOutputs());
   call.maxima = pointer(op.getMaxima());
@@ -69,10 +69,10 @@ LogicalResult HostFunction::lowerCombine(CombineSplitsOp op) {
   call.outStride = rowStride(op.getInits()[0]);
   call.maxSplits = b.constant(maxSplits(op.getMaxima(), op.getNumHeads()));
   call.sinks = pointer(op.getSinks());
-  return launchTiles(op, call);
+  return launch(op, CallOperands::of(call));
 }
 
-LogicalResult HostFunction::lowerLatentAttention(OnlineLatentAttentionOp op) {
+LogicalResult StepLowering::lowerLatentAttention(OnlineLatentAttentionOp op) {
   auto first = [&](OperandRange ups) { return ups.empty() ? Value() : pointerOf(ups.front()); };
   LatentAttentionCall call;
   call.q = pointer(op.getQuery());
@@ -87,11 +87,11 @@ LogicalResult HostFunction::lowerLatentAttention(OnlineLatentAttentionOp op) {
   call.qStride = rowStride(op.getQuery());
   call.outStride = rowStride(op.getInits()[0]);
   call.isFixed = field(offsetof(heddle_step, fixed_forms), b.getI64Type());
-  return launchTiles(op, call);
+  return launch(op, CallOperands::of(call));
 }
 
 // Every thread comes to the same answer.
-LogicalResult HostFunction::lowerPreference(PreferSplitsOp op) {
+LogicalResult StepLowering::lowerPreference(PreferSplitsOp op) {
   Value all = sequences(), count = numSequences();
   Value longest = b.fold(b.constant(0), count, {b.constant(0)}, [&](Value index, ValueRange longest) {
     return SmallVector<Value>{b.max(longest[0], loadSequence(b, all, index).length)};
@@ -107,7 +107,7 @@ LogicalResult HostFunction::lowerPreference(PreferSplitsOp op) {
 }
 
 // All threads take the same side, so barriers may stand in it.
-LogicalResult HostFunction::lowerBranch(scf::IfOp op) {
+LogicalResult StepLowering::lowerBranch(scf::IfOp op) {
   if (op.getNumResults())
     return op.emitError("a branch on buffers has no results");
   LogicalResult result = success();
@@ -115,7 +115,7 @@ LogicalResult HostFunction::lowerBranch(scf::IfOp op) {
     b.ifThen(isTaken, [&] {
       for (Operation &inner : region.getOps())
         if (succeeded(result))
-          result = lower(&inner);
+          result = lowerOp(&inner);
     });
   };
   Value condition = scalars.lookup(op.getCondition());

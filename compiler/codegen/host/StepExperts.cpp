@@ -2,7 +2,7 @@
 //
 // Mixtures of experts: the list of entries, and a product per expert that has any.
 
-#include "compiler/codegen/host/HostFunction.h"
+#include "compiler/codegen/host/StepLowering.h"
 #include "compiler/codegen/kernel/KernelSignatures.h"
 #include "compiler/weights/PackedLayout.h"
 
@@ -12,7 +12,7 @@
 using namespace mlir;
 using namespace heddle;
 
-LogicalResult HostFunction::lowerRoute(RouteExpertsOp op) {
+LogicalResult StepLowering::lowerRoute(RouteExpertsOp op) {
   FailureOr<ArrayRef<func::FuncOp>> emitted = kernels.kernels(op);
   if (failed(emitted))
     return failure();
@@ -25,16 +25,16 @@ LogicalResult HostFunction::lowerRoute(RouteExpertsOp op) {
   choice.experts = inits[0];
   choice.weights = inits[1];
   std::tie(choice.rowBegin, choice.rowEnd) = share(count);
-  launch(op, route, operandsOf(b, b.getLoc(), choice));
+  callKernel(op, route, operandsOf(b, b.getLoc(), choice));
   finishKernel();
   GroupCall list{inits[0], inits[1], inits[2], inits[3], inits[4], count};
-  b.ifThen(b.equal(b.extend(thread), b.constant(0)), [&] { launch(op, group, operandsOf(b, b.getLoc(), list)); });
+  b.ifThen(b.equal(b.extend(thread), b.constant(0)), [&] { callKernel(op, group, operandsOf(b, b.getLoc(), list)); });
   finishKernel();
   return success();
 }
 
 // Zeroes columns [begin, end) of an f32 buffer.
-void HostFunction::clearColumns(Value buffer, Value begin, Value end) {
+void StepLowering::clearColumns(Value buffer, Value begin, Value end) {
   int64_t rowBytes = 4 * rowStrideOf(cast<MemRefType>(buffer.getType()));
   Value zero = arith::ConstantOp::create(b, b.getI8IntegerAttr(0));
   b.loop(b.constant(0), rowCounts.lookup(buffer), 1, [&](Value row) {
@@ -44,7 +44,7 @@ void HostFunction::clearColumns(Value buffer, Value begin, Value end) {
 }
 
 // A thread takes the same columns of every expert: what is added to an element comes in the order of experts, from one thread.
-LogicalResult HostFunction::lowerExperts(ExpertMatmulOp op) {
+LogicalResult StepLowering::lowerExperts(ExpertMatmulOp op) {
   FailureOr<ArrayRef<func::FuncOp>> emitted = kernels.kernels(op);
   if (failed(emitted))
     return failure();
@@ -79,7 +79,7 @@ LogicalResult HostFunction::lowerExperts(ExpertMatmulOp op) {
         call.panelEnd = last;
         call.rowIndex = entryOf(op.getRowIndex(), true, from, 4);
         call.rowScale = entryOf(op.getRowScale(), true, from, 4);
-        launch(op, emitted->front(), operandsOf(b, b.getLoc(), call, MatmulCall::Listed));
+        callKernel(op, emitted->front(), operandsOf(b, b.getLoc(), call, MatmulCall::Listed));
       });
     });
   });

@@ -1,18 +1,17 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The step function: what every worker thread runs.
-#ifndef HEDDLE_COMPILER_CODEGEN_HOST_HOSTCODE_H
-#define HEDDLE_COMPILER_CODEGEN_HOST_HOSTCODE_H
+#ifndef HEDDLE_COMPILER_CODEGEN_HOST_STEPCODE_H
+#define HEDDLE_COMPILER_CODEGEN_HOST_STEPCODE_H
 
 #include "compiler/codegen/host/KernelLibrary.h"
 
 namespace heddle {
 
-// Adds to `code` the function heddle_step (heddle_step_function of runtime/model/ModelAbi.h) that runs @step of `source`, a module after
+// Adds to the library's module of code the function heddle_step (heddle_step_function of runtime/model/ModelAbi.h) that runs @step of `source`, a module after
 // plan-memory: for each kernel this thread's share of the work, then a barrier. Work is divided by rows, panels of output
 // columns, or attention tiles; never so that a result would depend on the number of threads.
-mlir::LogicalResult buildHostCode(mlir::ModuleOp source, mlir::ModuleOp code, KernelLibrary &kernels,
-                                  const Target &target);
+mlir::LogicalResult buildStepCode(mlir::ModuleOp source, KernelLibrary &kernels, const Target &target);
 
 } // namespace heddle
 

@@ -2,7 +2,7 @@
 //
 // Halide's kernels: each thread hands over its rows as halide_buffer_t.
 
-#include "compiler/codegen/host/HostFunction.h"
+#include "compiler/codegen/host/StepLowering.h"
 
 #include "compiler/codegen/halide/BufferBuilder.h"
 
@@ -12,7 +12,7 @@ using namespace mlir;
 using namespace heddle;
 
 // `rows` null: the buffer has no rows, or is read as a whole.
-Value HostFunction::halideBuffer(MemRefType type, Value pointer, Value rows) {
+Value StepLowering::halideBuffer(MemRefType type, Value pointer, Value rows) {
   SmallVector<BufferDim> dims;
   int64_t stride = 1;
   for (int64_t axis = type.getRank() - 1; axis >= 0; --axis) { // innermost first
@@ -40,7 +40,7 @@ static LogicalResult verifyBuffers(KernelCallOp op) {
   return success();
 }
 
-LogicalResult HostFunction::lowerRowWise(KernelCallOp op) {
+LogicalResult StepLowering::lowerRowWise(KernelCallOp op) {
   if (failed(verifyBuffers(op)))
     return failure();
   FailureOr<ArrayRef<func::FuncOp>> emitted = kernels.kernels(op);
@@ -61,7 +61,7 @@ LogicalResult HostFunction::lowerRowWise(KernelCallOp op) {
       int64_t bytes = type.getElementType().getIntOrFloatBitWidth() / 8 * (type.getRank() > 1 ? rowStrideOf(type) : 1);
       buffers.push_back(halideBuffer(type, b.at(pointerOf(operand), first, bytes), b.sub(last, first)));
     }
-    launch(op, emitted->front(), buffers);
+    callKernel(op, emitted->front(), buffers);
   });
   finishKernel();
   return success();

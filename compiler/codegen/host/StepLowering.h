@@ -1,13 +1,12 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// One function of the step on its way to machine code. HostCode.cpp walks its ops; HostAttention.cpp, HostExperts.cpp
-// and HostRowWise.cpp have those that take more than one call.
-#ifndef HEDDLE_COMPILER_CODEGEN_HOST_HOSTFUNCTION_H
-#define HEDDLE_COMPILER_CODEGEN_HOST_HOSTFUNCTION_H
+// One function of the step on its way to machine code. StepCode.cpp walks its ops and launches; StepAttention.cpp, StepExperts.cpp
+// and StepRowWise.cpp have the ops that only a step contains: over the cache, of a mixture's lists, of Halide.
+#ifndef HEDDLE_COMPILER_CODEGEN_HOST_STEPLOWERING_H
+#define HEDDLE_COMPILER_CODEGEN_HOST_STEPLOWERING_H
 
-#include "compiler/codegen/host/CallSource.h"
+#include "compiler/codegen/host/KernelLauncher.h"
 #include "compiler/codegen/host/KernelLibrary.h"
-#include "compiler/codegen/kernel/RawBuilder.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -18,19 +17,18 @@ namespace heddle {
 // How far apart the rows of a buffer lie, in elements.
 int64_t rowStrideOf(mlir::MemRefType type);
 
-// Lowers one function.
-class HostFunction : CallSource {
+// Lowers one function, which every thread runs: it takes its share of a kernel, then waits for the others.
+class StepLowering : KernelLauncher {
 public:
-  HostFunction(mlir::func::FuncOp func, mlir::ModuleOp code, KernelLibrary &kernels, const Target &target,
-               unsigned calls)
-      : func(func), code(code), kernels(kernels), target(target), calls(calls), b(func.getLoc(), code.getContext()) {}
+  StepLowering(mlir::func::FuncOp func, KernelLibrary &kernels, const Target &target, unsigned calls)
+      : func(func), kernels(kernels), target(target), calls(calls), b(func.getLoc(), func.getContext()) {}
   mlir::LogicalResult run(bool isStep);
 
 private:
   void begin(bool isStep);
   void mapStepArguments();
   mlir::Value field(size_t offset, mlir::Type type) { return b.load(type, b.at(context, offset)); }
-  mlir::LogicalResult lower(mlir::Operation *op);
+  mlir::LogicalResult lowerOp(mlir::Operation *op);
   mlir::LogicalResult lowerView(mlir::Operation *op);
   mlir::LogicalResult lowerRoute(RouteExpertsOp op);
   mlir::LogicalResult lowerExperts(ExpertMatmulOp op);
@@ -44,11 +42,9 @@ private:
   mlir::LogicalResult lowerAppend(KvAppendOp op);
   mlir::LogicalResult lowerRowWise(KernelCallOp op);
   mlir::LogicalResult lowerCall(mlir::func::CallOp op);
-  // Launches the kernels of `op` one after the other, each thread on its share of the call's parts.
-  template <typename Call> mlir::LogicalResult launchShares(mlir::Operation *op, Call call);
-  // The same for kernels that divide their work themselves.
-  template <typename Call> mlir::LogicalResult launchTiles(mlir::Operation *op, Call call, unsigned form = 0);
-  void launch(mlir::Operation *op, mlir::func::FuncOp kernel, llvm::SmallVector<mlir::Value> arguments);
+  mlir::LogicalResult launch(mlir::Operation *op, const CallOperands &call, const LaunchedWork &work = {}) override;
+  // Calls a kernel of `op` on this thread.
+  void callKernel(mlir::Operation *op, mlir::func::FuncOp kernel, llvm::SmallVector<mlir::Value> arguments);
   // Ends the kernel launched last: waits for all threads, then counts its time.
   void finishKernel();
   // Under --profile, thread 0 reads the clock; `then` gets the time.
@@ -60,16 +56,16 @@ private:
   // Byte offsets of a layer's K and V in a page.
   std::pair<mlir::Value, mlir::Value> planes(KvCacheType cache, mlir::Value layer);
   mlir::Value pointerOf(mlir::Value buffer) { return pointers.lookup(buffer); }
-  mlir::Value number(int64_t value) override { return b.constant(value); }
+  RawBuilder &builder() override { return b; }
   mlir::Value pointer(mlir::Value buffer) override { return buffer ? pointerOf(buffer) : mlir::Value(); }
-  mlir::Value rows(mlir::Value buffer) override { return rowCounts.lookup(buffer); }
-  mlir::Value rowStride(mlir::Value buffer) override;
+  mlir::Value size(mlir::Value buffer, unsigned axis) override;
+  mlir::Value stride(mlir::Value buffer, unsigned axis) override;
+  mlir::Value table(mlir::ValueRange numbers) override;
   // The sequences of the step, and their number.
   mlir::Value sequences();
   mlir::Value numSequences();
 
   mlir::func::FuncOp func;
-  mlir::ModuleOp code;
   KernelLibrary &kernels;
   const Target &target;
   unsigned calls; // of this function in a step
@@ -83,33 +79,6 @@ private:
   llvm::DenseMap<mlir::Value, mlir::Value> rowCounts; // buffer -> rows, i64
   llvm::DenseMap<mlir::Value, mlir::Value> scalars;   // index -> i64, i1
 };
-
-template <typename Call> mlir::LogicalResult HostFunction::launchShares(mlir::Operation *op, Call call) {
-  mlir::FailureOr<llvm::ArrayRef<mlir::func::FuncOp>> emitted = kernels.kernels(op);
-  if (failed(emitted))
-    return mlir::failure();
-  for (mlir::func::FuncOp kernel : *emitted) {
-    Call part = call;
-    std::tie(part.*Call::begin, part.*Call::end) = share(call.*Call::end);
-    b.ifThen(b.lessThan(part.*Call::begin, part.*Call::end),
-             [&] { launch(op, kernel, operandsOf(b, b.getLoc(), part)); });
-    finishKernel();
-  }
-  return mlir::success();
-}
-
-template <typename Call> mlir::LogicalResult HostFunction::launchTiles(mlir::Operation *op, Call call, unsigned form) {
-  mlir::FailureOr<llvm::ArrayRef<mlir::func::FuncOp>> emitted = kernels.kernels(op);
-  if (failed(emitted))
-    return mlir::failure();
-  call.thread = thread;
-  call.numThreads = numThreads;
-  for (mlir::func::FuncOp kernel : *emitted) {
-    launch(op, kernel, operandsOf(b, b.getLoc(), call, form));
-    finishKernel();
-  }
-  return mlir::success();
-}
 
 } // namespace heddle
 

@@ -1,8 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "compiler/codegen/host/HostCode.h"
+#include "compiler/codegen/host/StepCode.h"
 
-#include "compiler/codegen/host/HostFunction.h"
+#include "compiler/codegen/host/StepLowering.h"
 #include "compiler/schedule/Passes.h"
 #include "runtime/model/ModelAbi.h"
 
@@ -15,39 +15,62 @@
 using namespace mlir;
 using namespace heddle;
 
-int64_t heddle::rowStrideOf(MemRefType type) {
+static SmallVector<int64_t> stridesOf(MemRefType type) {
   SmallVector<int64_t> strides;
   int64_t offset;
   LogicalResult known = type.getStridesAndOffset(strides, offset);
   assert(succeeded(known) && "buffers of the step have static strides");
   (void)known;
-  return strides.front();
+  return strides;
+}
+
+int64_t heddle::rowStrideOf(MemRefType type) {
+  return stridesOf(type).front();
 }
 
 static std::string loweredName(func::FuncOp func) {
   return func.getSymName() == "step" ? "heddle_step" : ("heddle_" + func.getSymName()).str();
 }
 
-Value HostFunction::rowStride(Value buffer) {
-  return b.constant(rowStrideOf(cast<MemRefType>(buffer.getType())));
+// Rows are the one dimension of which only the run knows the size.
+Value StepLowering::size(Value buffer, unsigned axis) {
+  auto type = cast<MemRefType>(buffer.getType());
+  return type.isDynamicDim(axis) ? rowCounts.lookup(buffer) : b.constant(type.getDimSize(axis));
 }
 
-Value HostFunction::sequences() {
+Value StepLowering::stride(Value buffer, unsigned axis) {
+  return b.constant(stridesOf(cast<MemRefType>(buffer.getType()))[axis]);
+}
+
+// Each thread has its own.
+Value StepLowering::table(ValueRange numbers) {
+  OpBuilder::InsertPoint here = b.saveInsertionPoint();
+  b.setInsertionPointToStart(context.getParentBlock());
+  Value memory = b.stackScratch(numbers.size() * sizeof(int64_t));
+  b.restoreInsertionPoint(here);
+  for (auto [index, number] : llvm::enumerate(numbers))
+    b.store(number, b.at(memory, int64_t(index * sizeof(int64_t))));
+  return memory;
+}
+
+Value StepLowering::sequences() {
   return field(offsetof(heddle_step, sequences), b.pointerType());
 }
 
-Value HostFunction::numSequences() {
+Value StepLowering::numSequences() {
   return field(offsetof(heddle_step, num_sequences), b.getI64Type());
 }
 
-void HostFunction::begin(bool isStep) {
+void StepLowering::begin(bool isStep) {
   SmallVector<Type> parameters = {b.pointerType(), b.getI32Type(), b.getI32Type()};
   if (!isStep)
     for (Type type : func.getArgumentTypes())
       if (!isa<KvCacheType>(type))
         parameters.push_back(isa<MemRefType>(type) ? b.pointerType() : b.getI64Type());
-  func::FuncOp lowered = beginFunction(b, code, loweredName(func), parameters);
-  if (!isStep)
+  func::FuncOp lowered = beginFunction(b, kernels.code(), loweredName(func), parameters);
+  if (isStep)
+    kernels.addEntry(lowered.getSymName());
+  else
     lowered.setPrivate();
   Block &entry = lowered.front();
   context = entry.getArgument(0);
@@ -81,7 +104,7 @@ void HostFunction::begin(bool isStep) {
 }
 
 // @step(ids, positions, output_rows, cache, logits, last_hidden_state)
-void HostFunction::mapStepArguments() {
+void StepLowering::mapStepArguments() {
   Value numOutputs = field(offsetof(heddle_step, num_outputs), b.getI64Type());
   const std::pair<size_t, Value> sources[] = {
       {offsetof(heddle_step, ids), stepRows},           {offsetof(heddle_step, positions), stepRows},
@@ -95,7 +118,7 @@ void HostFunction::mapStepArguments() {
   }
 }
 
-std::pair<Value, Value> HostFunction::share(Value count) {
+std::pair<Value, Value> StepLowering::share(Value count) {
   Value index = arith::ExtSIOp::create(b, b.getI64Type(), thread);
   Value threads = arith::ExtSIOp::create(b, b.getI64Type(), numThreads);
   Value part = arith::CeilDivSIOp::create(b, count, threads);
@@ -104,18 +127,18 @@ std::pair<Value, Value> HostFunction::share(Value count) {
 }
 
 // The counter that user code may read: an x86 time stamp, AArch64's virtual timer (its cycle counter traps).
-void HostFunction::whenProfiled(function_ref<void(Value)> then) {
+void StepLowering::whenProfiled(function_ref<void(Value)> then) {
   b.ifThen(isProfiled, [&] {
     StringRef clock = target.cpu.isX86() ? "llvm.readcyclecounter" : "llvm.readsteadycounter";
     then(LLVM::CallIntrinsicOp::create(b, b.getI64Type(), b.getStringAttr(clock), ValueRange()).getResult(0));
   });
 }
 
-void HostFunction::startClock() {
+void StepLowering::startClock() {
   whenProfiled([&](Value now) { b.store(now, lastTime); });
 }
 
-void HostFunction::finishKernel() {
+void StepLowering::finishKernel() {
   Value wait = field(offsetof(heddle_step, barrier_wait), b.pointerType());
   Value barrier = field(offsetof(heddle_step, barrier), b.pointerType());
   auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), {b.pointerType(), b.getI32Type()});
@@ -128,17 +151,37 @@ void HostFunction::finishKernel() {
   });
 }
 
-void HostFunction::launch(Operation *op, func::FuncOp kernel, SmallVector<Value> arguments) {
+void StepLowering::callKernel(Operation *op, func::FuncOp kernel, SmallVector<Value> arguments) {
   // A device's kernel also takes what it is enqueued on: the step, or where Halide's own entry is called, its device.
   if (target.isDevice() && isa<KernelCallOp>(op))
     arguments.insert(arguments.begin(), field(offsetof(heddle_step, device), b.pointerType()));
   else if (target.isDevice())
     arguments.push_back(context);
   func::CallOp::create(b, kernel, arguments);
-  launched = kernels.record(kernel, op, calls);
+  launched = kernels.recordInStep(kernel, op, calls);
 }
 
-LogicalResult HostFunction::lowerAppend(KvAppendOp op) {
+LogicalResult StepLowering::launch(Operation *op, const CallOperands &call, const LaunchedWork &) {
+  FailureOr<ArrayRef<func::FuncOp>> emitted = kernels.kernels(op);
+  if (failed(emitted))
+    return failure();
+  for (func::FuncOp kernel : *emitted) {
+    CallOperands part = call;
+    if (part.has(ParameterKind::PartEnd)) {
+      Value &begin = part.at(ParameterKind::PartBegin), &end = part.at(ParameterKind::PartEnd);
+      std::tie(begin, end) = share(end);
+      b.ifThen(b.lessThan(begin, end), [&] { callKernel(op, kernel, part.complete(b, b.getLoc())); });
+    } else {
+      part.at(ParameterKind::Thread) = thread;
+      part.at(ParameterKind::NumThreads) = numThreads;
+      callKernel(op, kernel, part.complete(b, b.getLoc()));
+    }
+    finishKernel();
+  }
+  return success();
+}
+
+LogicalResult StepLowering::lowerAppend(KvAppendOp op) {
   KvAppendCall call;
   call.key = pointer(op.getKey());
   call.value = pointer(op.getValue());
@@ -149,10 +192,10 @@ LogicalResult HostFunction::lowerAppend(KvAppendOp op) {
   call.sequences = sequences();
   std::tie(call.kOffset, call.vOffset) = planes(op.getCache().getType(), op.getLayer());
   call.rowEnd = stepRows;
-  return launchShares(op, call);
+  return launch(op, CallOperands::of(call));
 }
 
-LogicalResult HostFunction::lowerCall(func::CallOp op) {
+LogicalResult StepLowering::lowerCall(func::CallOp op) {
   SmallVector<Value> arguments = {context, thread, numThreads};
   for (Value operand : op.getOperands())
     if (!isa<KvCacheType>(operand.getType()))
@@ -163,7 +206,7 @@ LogicalResult HostFunction::lowerCall(func::CallOp op) {
 }
 
 // Ops that say where a buffer lies.
-LogicalResult HostFunction::lowerView(Operation *op) {
+LogicalResult StepLowering::lowerView(Operation *op) {
   if (auto alloc = dyn_cast<memref::AllocOp>(op)) {
     if (auto fixed = op->getAttrOfType<IntegerAttr>(offsetAttr)) {
       pointers[alloc] = b.at(fixedArena, fixed.getInt());
@@ -204,9 +247,10 @@ LogicalResult HostFunction::lowerView(Operation *op) {
   return op->emitError("buffer of a tensor that is neither a weight nor a table");
 }
 
-LogicalResult HostFunction::lower(Operation *op) {
+LogicalResult StepLowering::lowerOp(Operation *op) {
+  if (canLower(op))
+    return lower(op);
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
-      .Case([&](PackedMatmulOp op) { return launchShares(op, callOf(op, *this)); })
       .Case([&](RouteExpertsOp op) { return lowerRoute(op); })
       .Case([&](ExpertMatmulOp op) { return lowerExperts(op); })
       .Case([&](OnlineAttentionOp op) { return lowerAttention(op); })
@@ -216,7 +260,6 @@ LogicalResult HostFunction::lower(Operation *op) {
       .Case([&](scf::YieldOp) { return success(); })
       .Case([&](OnlineLatentAttentionOp op) { return lowerLatentAttention(op); })
       .Case([&](KvAppendOp op) { return lowerAppend(op); })
-      .Case([&](DequantizeOp op) { return launchShares(op, callOf(op, *this)); })
       .Case([&](KernelCallOp op) { return lowerRowWise(op); })
       .Case([&](func::CallOp op) { return lowerCall(op); })
       .Case<memref::AllocOp, memref::SubViewOp, memref::CastOp, bufferization::ToBufferOp>(
@@ -237,22 +280,22 @@ LogicalResult HostFunction::lower(Operation *op) {
       .Default([](Operation *op) { return op->emitError("host code has no form for this op"); });
 }
 
-LogicalResult HostFunction::run(bool isStep) {
+LogicalResult StepLowering::run(bool isStep) {
   begin(isStep);
   for (Operation &op : func.front())
-    if (failed(lower(&op)))
+    if (failed(lowerOp(&op)))
       return failure();
   return success();
 }
 
-LogicalResult heddle::buildHostCode(ModuleOp source, ModuleOp code, KernelLibrary &kernels, const Target &target) {
+LogicalResult heddle::buildStepCode(ModuleOp source, KernelLibrary &kernels, const Target &target) {
   llvm::StringMap<unsigned> calls;
   source.walk([&](func::CallOp call) { ++calls[call.getCallee()]; });
   for (auto func : source.getOps<func::FuncOp>()) {
     if (func->hasAttr("heddle.kernel"))
       continue;
     bool isStep = func.getSymName() == "step";
-    if (failed(HostFunction(func, code, kernels, target, isStep ? 1 : calls[func.getSymName()]).run(isStep)))
+    if (failed(StepLowering(func, kernels, target, isStep ? 1 : calls[func.getSymName()]).run(isStep)))
       return failure();
   }
   return success();

@@ -1,0 +1,171 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What kernel ops that steps and graphs have in common are called with: a function for each, which reads addresses, sizes and strides
+// from its launcher.
+
+#include "compiler/codegen/host/KernelLauncher.h"
+
+#include "compiler/codegen/kernel/ProductLoops.h"
+#include "compiler/weights/PackedLayout.h"
+#include "dialect/HeddleDialect.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace heddle;
+
+Value KernelLauncher::broadcastStride(Value buffer, unsigned axis) {
+  RawBuilder &b = builder();
+  return b.select(b.equal(size(buffer, axis), b.constant(1)), b.constant(0), stride(buffer, axis));
+}
+
+static LogicalResult launchMatmul(PackedMatmulOp op, KernelLauncher &launcher) {
+  RawBuilder &b = launcher.builder();
+  MatmulCall call;
+  call.act = launcher.pointer(op.getInput());
+  call.actScales = launcher.pointer(op.getInputScales());
+  call.actSums = launcher.pointer(op.getInputSums());
+  call.weights = launcher.pointer(op.getWeights());
+  call.bias = launcher.pointer(op.getBias());
+  call.out = launcher.pointer(op.getInits()[0]);
+  call.rows = launcher.rows(op.getInput());
+  call.actStride = launcher.rowStride(op.getInput());
+  call.outStride = launcher.rowStride(op.getInits()[0]);
+  call.panelEnd = b.constant(llvm::divideCeil(int64_t(op.getN()), PackedLayout::panelRows));
+  return launcher.launch(op, CallOperands::of(call), {{call.rows}, double(op.getN()) * double(op.getK())});
+}
+
+static LogicalResult launchEmbedding(DequantizeOp op, KernelLauncher &launcher) {
+  EmbeddingCall call;
+  call.ids = launcher.pointer(op.getIds());
+  call.weights = launcher.pointer(op.getWeights());
+  call.out = launcher.pointer(op.getInits()[0]);
+  call.rowEnd = launcher.rows(op.getInits()[0]);
+  call.outStride = launcher.rowStride(op.getInits()[0]);
+  return launcher.launch(op, CallOperands::of(call), {{call.rowEnd}, double(op.getK())});
+}
+
+//===- attention over tensors ---------------------------------------------===//
+
+static LogicalResult launchAttention(FlashAttentionOp op, KernelLauncher &launcher) {
+  ArrayRef<int64_t> queryAxes = op.getQueryAxes(), keyAxes = op.getKeyAxes();
+  FlashAttentionCall call;
+  // The address of an operand and the strides of its (batch, heads, sequence), which `axes` names.
+  auto setTensor = [&](Value buffer, ArrayRef<int64_t> axes, Value &pointer, std::array<Value *, 3> strides) {
+    pointer = launcher.pointer(buffer);
+    for (auto [stride, axis] : llvm::zip(strides, axes))
+      *stride = launcher.stride(buffer, axis);
+  };
+  setTensor(op.getQuery(), queryAxes, call.query, {&call.queryBatch, &call.queryHead, &call.queryRow});
+  setTensor(op.getKey(), keyAxes, call.key, {&call.keyBatch, &call.keyHead, &call.keyRow});
+  setTensor(op.getValue(), op.getValueAxes(), call.value, {&call.valueBatch, &call.valueHead, &call.valueRow});
+  setTensor(op.getInits()[0], op.getOutAxes(), call.out, {&call.outBatch, &call.outHead, &call.outRow});
+  call.bias = launcher.pointer(op.getBias());
+  call.sinks = launcher.pointer(op.getSinks());
+  // A dimension of size 1 is not walked, also where only the run knows that it is 1.
+  Value *biasStrides[] = {&call.biasBatch, &call.biasHead, &call.biasRow, &call.biasKey};
+  for (auto [axis, stride] : llvm::enumerate(biasStrides))
+    *stride = op.getBias() ? launcher.broadcastStride(op.getBias(), axis) : launcher.builder().constant(0);
+  call.batch = launcher.size(op.getQuery(), queryAxes[0]);
+  call.queries = launcher.size(op.getQuery(), queryAxes[2]);
+  call.keys = launcher.size(op.getKey(), keyAxes[2]);
+  SmallVector<int64_t, 4> shape = op.getQueryShape();
+  return launcher.launch(
+      op, CallOperands::of(call),
+      {{call.batch, call.queries, call.keys}, double(shape[1] * (shape[3] + op.getValueShape()[3]))});
+}
+
+//===- contractions -------------------------------------------------------===//
+
+namespace {
+
+// Writes the call of one product.
+class ProductLaunch {
+public:
+  ProductLaunch(const ProductLoops &loops, KernelLauncher &launcher) : loops(loops), launcher(launcher) {}
+  LogicalResult run();
+
+private:
+  using Operand = ProductLoops::Operand;
+  struct MovedOperand {
+    Value &stride;
+    Operand operand;
+  };
+  Value sizeOf(const ProductLoops::Group &group);
+  Value strideOf(Operand x, const ProductLoops::Group &group);
+  void setMain(Value &size, const std::vector<ProductLoops::Group> &groups, ArrayRef<MovedOperand> strides);
+  void addOuter(const ProductLoops::Group &group);
+
+  const ProductLoops &loops;
+  KernelLauncher &launcher;
+  ProductCall call;
+  SmallVector<Value> outer;
+  LaunchedWork work;
+};
+
+} // namespace
+
+Value ProductLaunch::sizeOf(const ProductLoops::Group &group) {
+  Value size;
+  for (unsigned loop : group) {
+    Operand x = loops.position(ProductLoops::A, loop) >= 0 ? ProductLoops::A : ProductLoops::B;
+    Value one = launcher.size(loops.buffer(x), loops.position(x, loop));
+    size = size ? launcher.builder().mul(size, one) : one;
+  }
+  work.counts.push_back(size);
+  return size;
+}
+
+Value ProductLaunch::strideOf(Operand x, const ProductLoops::Group &group) {
+  int64_t at = loops.position(x, group.back());
+  return at < 0 ? launcher.builder().constant(0) : launcher.stride(loops.buffer(x), at);
+}
+
+// The last group is the kernel's own loop, or there is none and it runs once; the others are outer loops.
+void ProductLaunch::setMain(Value &size, const std::vector<ProductLoops::Group> &groups,
+                            ArrayRef<MovedOperand> strides) {
+  RawBuilder &b = launcher.builder();
+  size = groups.empty() ? b.constant(1) : sizeOf(groups.back());
+  for (auto [stride, x] : strides)
+    stride = groups.empty() ? b.constant(0) : strideOf(x, groups.back());
+  for (const ProductLoops::Group &group : ArrayRef(groups).drop_back(groups.empty() ? 0 : 1))
+    addOuter(group);
+}
+
+void ProductLaunch::addOuter(const ProductLoops::Group &group) {
+  outer.push_back(sizeOf(group));
+  for (Operand x : {ProductLoops::A, ProductLoops::B, ProductLoops::C})
+    outer.push_back(strideOf(x, group));
+}
+
+LogicalResult ProductLaunch::run() {
+  constexpr Operand a = ProductLoops::A, b = ProductLoops::B, c = ProductLoops::C;
+  call.a = launcher.pointer(loops.buffer(a));
+  call.b = launcher.pointer(loops.buffer(b));
+  call.c = launcher.pointer(loops.buffer(c));
+  setMain(call.m, loops.rows, {{call.aRow, a}, {call.cRow, c}});
+  setMain(call.n, loops.columns, {{call.bColumn, b}});
+  setMain(call.k, loops.depth, {{call.aColumn, a}, {call.bRow, b}});
+  for (const ProductLoops::Group &group : loops.repeats)
+    addOuter(group);
+  constexpr int64_t numFields = 4; // of a row of `outer`
+  call.numOuter = launcher.builder().constant(outer.size() / numFields);
+  if (!outer.empty())
+    call.outer = launcher.table(outer);
+  return launcher.launch(loops.op, CallOperands::of(call), work);
+}
+
+//===- all ----------------------------------------------------------------===//
+
+bool KernelLauncher::canLower(Operation *op) {
+  auto loops = dyn_cast<linalg::GenericOp>(op);
+  return isa<PackedMatmulOp, DequantizeOp, FlashAttentionOp>(op) || (loops && isProduct(loops));
+}
+
+LogicalResult KernelLauncher::lower(Operation *op) {
+  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
+      .Case([&](PackedMatmulOp op) { return launchMatmul(op, *this); })
+      .Case([&](DequantizeOp op) { return launchEmbedding(op, *this); })
+      .Case([&](FlashAttentionOp op) { return launchAttention(op, *this); })
+      .Case([&](linalg::GenericOp op) { return ProductLaunch(*productLoopsOf(op), *this).run(); });
+}
