@@ -13,7 +13,7 @@ static RankedTensorType shaped(Value value) {
 
 //===- the first product --------------------------------------------------===//
 
-static void collectProducts(Expr expr, SmallVectorImpl<Expr> &found) {
+static void collectContractions(Expr expr, SmallVectorImpl<Expr> &found) {
   if (expr->kind == ExprKind::Leaf) {
     Operation *op = expr->value.getDefiningOp();
     if (op && isContraction(op) && !llvm::is_contained(found, expr))
@@ -23,23 +23,23 @@ static void collectProducts(Expr expr, SmallVectorImpl<Expr> &found) {
   if (expr->kind == ExprKind::Reduce)
     return;
   for (Expr argument : expr->arguments)
-    collectProducts(argument, found);
+    collectContractions(argument, found);
   for (auto &[term, factor] : expr->terms)
-    collectProducts(term, found);
+    collectContractions(term, found);
 }
 
 // Whether the softmax has one more logit than there are keys, in which no product is.
 bool AttentionMatcher::hasExtraLogit(ArrayRef<Expr> probe) {
   if (probe.back()->kind != ExprKind::Symbol)
     return false;
-  auto holdsProduct = [&](Expr column) {
+  auto holdsContraction = [&](Expr column) {
     SmallVector<Expr> indices(probe), products;
     indices.back() = column;
-    collectProducts(trace.element(softmax.getInput(), indices), products);
+    collectContractions(trace.element(softmax.getInput(), indices), products);
     return !products.empty();
   };
   Expr last = exprs.sub(keys, exprs.constant(1));
-  return !holdsProduct(last) && holdsProduct(exprs.symbol(probe.back()->dimension, last));
+  return !holdsContraction(last) && holdsContraction(exprs.symbol(probe.back()->dimension, last));
 }
 
 bool AttentionMatcher::findScores() {
@@ -60,7 +60,7 @@ bool AttentionMatcher::findScores() {
   if (exprs.exhausted())
     return because("its scores are too large an expression");
   SmallVector<Expr> products;
-  collectProducts(element, products);
+  collectContractions(element, products);
   llvm::erase_if(products, [&](Expr product) { return !exprs.contains(product, probe.back()); });
   silent = products.empty();
   if (products.empty())
@@ -68,7 +68,7 @@ bool AttentionMatcher::findScores() {
   if (products.size() > 1)
     return because("its input adds " + std::to_string(products.size()) + " products");
   score = products[0];
-  scores = Product::of(score->value.getDefiningOp());
+  scores = Contraction::of(score->value.getDefiningOp());
   if (!scores)
     return because(describe(score->value.getDefiningOp()) + " sums over more than one axis");
   dimensions = probe;
@@ -248,7 +248,7 @@ void AttentionMatcher::nameBlockingOp() {
     Expr element =
         resolveConstants(exprs, trace.element(op->getResult(0), trace.indexSymbols(op->getResult(0), firstProbe)));
     SmallVector<Expr> products;
-    collectProducts(element, products);
+    collectContractions(element, products);
     if (products.empty() || products[0]->value != scores->op->getResult(0))
       continue;
     score = products[0];
@@ -284,7 +284,7 @@ bool AttentionMatcher::readScores() {
   if (hasSinks && !readSinks())
     return false;
   SmallVector<Expr> products;
-  collectProducts(total, products);
+  collectContractions(total, products);
   if (products.size() != 1)
     return because("its input reads its products in more than one way");
   score = products[0];
@@ -336,7 +336,7 @@ bool AttentionMatcher::solve(Expr traced, Expr target, DenseMap<Expr, Expr> &loo
 }
 
 // Products that read the softmax's result, through ops on elements.
-static SmallVector<OpOperand *> readingProducts(Value result, Operation *&escape) {
+static SmallVector<OpOperand *> readingContractions(Value result, Operation *&escape) {
   SmallVector<OpOperand *> found;
   SmallVector<Value> work{result};
   llvm::SmallDenseSet<Operation *> seen;
@@ -362,12 +362,12 @@ static SmallVector<OpOperand *> readingProducts(Value result, Operation *&escape
 bool AttentionMatcher::findValues() {
   Value result = softmax.getResult()[0];
   Operation *escape = nullptr;
-  SmallVector<OpOperand *> uses = readingProducts(result, escape);
+  SmallVector<OpOperand *> uses = readingContractions(result, escape);
   if (escape)
     return because(describe(escape) + " also reads its probabilities");
   if (uses.size() != 1)
     return because(std::to_string(uses.size()) + " products read its probabilities");
-  values = Product::of(uses[0]->getOwner());
+  values = Contraction::of(uses[0]->getOwner());
   if (!values)
     return because(describe(uses[0]->getOwner()) + " sums over more than one axis");
   probabilityOperand = uses[0]->getOperandNumber();

@@ -5,8 +5,8 @@
 #define HEDDLE_COMPILER_RAISE_ATTENTIONMATCHER_H
 
 #include "compiler/raise/Arrange.h"
+#include "compiler/raise/Contraction.h"
 #include "compiler/raise/MaskAnalysis.h"
-#include "compiler/raise/Product.h"
 #include "compiler/raise/Remarks.h"
 
 namespace heddle {
@@ -75,7 +75,7 @@ private:
   std::string reason;
   bool silent = false;
 
-  std::optional<Product> scores, values;
+  std::optional<Contraction> scores, values;
   Expr score = nullptr; // the element of the first product
   Expr total = nullptr; // what the softmax reads
   unsigned queryOperand = 0, probabilityOperand = 0;

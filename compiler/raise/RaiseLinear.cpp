@@ -87,7 +87,7 @@ static LinearOp createLinear(OpBuilder &b, Location loc, Value input, Value weig
 }
 
 // x W with a stored W, whichever way it lies and whatever broadcasts it.
-static bool raiseProduct(linalg::LinalgOp op) {
+static bool raiseMatmul(linalg::LinalgOp op) {
   if (op.getNumDpsInputs() != 2 || !shaped(op->getResult(0)).getElementType().isF32())
     return false;
   OpBuilder b(op);
@@ -280,7 +280,7 @@ struct RaiseLinear : heddle::impl::RaiseLinearBase<RaiseLinear> {
   void runOnOperation() override {
     for (linalg::LinalgOp op : all<linalg::LinalgOp>())
       if (isContraction(op))
-        raiseProduct(op);
+        raiseMatmul(op);
     for (linalg::GenericOp op : all<linalg::GenericOp>())
       if (op.getNumDpsInits() == 1 && op.getNumReductionLoops() > 0 && isZero(op.getDpsInits()[0]))
         raiseConvolution(op);

@@ -3,7 +3,7 @@
 #include "compiler/raise/Passes.h"
 
 #include "compiler/raise/Arrange.h"
-#include "compiler/raise/Product.h"
+#include "compiler/raise/Contraction.h"
 #include "compiler/raise/Remarks.h"
 #include "compiler/raise/Routing.h"
 #include "compiler/raise/Weights.h"
@@ -26,7 +26,7 @@ static RankedTensorType shaped(Value value) {
 
 namespace {
 // An element of a product of rows with a matrix: sum over k of rows[…, k] * matrix[row, k].
-struct RowProduct {
+struct RowMatmul {
   Expr rows = nullptr, matrix = nullptr; // elements, in `k`
   Axis k;
 };
@@ -57,7 +57,7 @@ private:
   void additions(Value value);
   bool sumOfOne(linalg::LinalgOp op);
   SmallVector<Expr> factors(Value value, ArrayRef<Expr> indices);
-  std::optional<RowProduct> rowProduct(Expr element, int64_t number);
+  std::optional<RowMatmul> rowMatmul(Expr element, int64_t number);
   bool readExpert(ArrayRef<Expr> term);
   Value matrixOf(Expr element, Axis row, Axis column);
   Expr tokenOf(Value tensor, ArrayRef<Expr> indices, unsigned without);
@@ -163,7 +163,7 @@ bool MoeMatcher::findTerms() {
 //===- one expert ---------------------------------------------------------===//
 
 // `element` of a product, whose summed index is symbol `number`; nothing if it is no such element.
-std::optional<RowProduct> MoeMatcher::rowProduct(Expr element, int64_t number) {
+std::optional<RowMatmul> MoeMatcher::rowMatmul(Expr element, int64_t number) {
   if (element->kind != ExprKind::Leaf)
     return std::nullopt;
   Operation *op = element->value.getDefiningOp();
@@ -173,11 +173,11 @@ std::optional<RowProduct> MoeMatcher::rowProduct(Expr element, int64_t number) {
     Expr extent = exprs.constant(shaped(linear.getWeights()[0]).getDimSize(1)), k = exprs.symbol(number, extent);
     SmallVector<Expr> row = llvm::to_vector(element->arguments);
     row.back() = k;
-    return RowProduct{layout.element(linear.getInput(), row),
-                      layout.element(linear.getWeights()[0], {element->arguments.back(), k}),
-                      {k, extent}};
+    return RowMatmul{layout.element(linear.getInput(), row),
+                     layout.element(linear.getWeights()[0], {element->arguments.back(), k}),
+                     {k, extent}};
   }
-  std::optional<Product> product = op ? Product::of(op) : std::nullopt;
+  std::optional<Contraction> product = op ? Contraction::of(op) : std::nullopt;
   int64_t summed = product ? product->op.getStaticLoopRanges()[product->contracted] : ShapedType::kDynamic;
   if (ShapedType::isDynamic(summed))
     return std::nullopt;
@@ -201,7 +201,7 @@ std::optional<RowProduct> MoeMatcher::rowProduct(Expr element, int64_t number) {
   if (hasToken(elements[0]) == hasToken(elements[1]))
     return std::nullopt;
   unsigned rows = hasToken(elements[0]) ? 0 : 1;
-  return RowProduct{elements[rows], elements[1 - rows], {k, extent}};
+  return RowMatmul{elements[rows], elements[1 - rows], {k, extent}};
 }
 
 // element[row, column] as a matrix of its own.
@@ -216,9 +216,9 @@ Value MoeMatcher::matrixOf(Expr element, Axis row, Axis column) {
 
 bool MoeMatcher::readExpert(ArrayRef<Expr> term) {
   Expert expert;
-  std::optional<RowProduct> down;
+  std::optional<RowMatmul> down;
   for (Expr factor : term) {
-    std::optional<RowProduct> product = rowProduct(factor, hiddenSymbol);
+    std::optional<RowMatmul> product = rowMatmul(factor, hiddenSymbol);
     auto gated =
         product && product->rows->kind == ExprKind::Leaf ? product->rows->value.getDefiningOp<GluOp>() : GluOp();
     if (gated && !down)
@@ -235,8 +235,8 @@ bool MoeMatcher::readExpert(ArrayRef<Expr> term) {
   if (!glu.getUp())
     return because(describe(glu) + " has no gate");
   expert.activation = glu.getActivation();
-  auto inner = [&](Value value) { return rowProduct(layout.element(value, down->rows->arguments), columnSymbol); };
-  std::optional<RowProduct> gate = inner(glu.getGate()), up = inner(glu.getUp());
+  auto inner = [&](Value value) { return rowMatmul(layout.element(value, down->rows->arguments), columnSymbol); };
+  std::optional<RowMatmul> gate = inner(glu.getGate()), up = inner(glu.getUp());
   if (!gate || !up || gate->rows != up->rows || gate->rows->kind != ExprKind::Leaf ||
       gate->rows->arguments.back() != gate->k.index)
     return because(describe(glu) + " does not gate two products of the same rows");

@@ -3,7 +3,7 @@
 #include "compiler/report/GraphReport.h"
 
 #include "compiler/codegen/host/GraphLoops.h"
-#include "compiler/codegen/kernel/ProductLoops.h"
+#include "compiler/codegen/kernel/ContractionLoops.h"
 #include "dialect/HeddleDialect.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -97,7 +97,7 @@ static Json operandsOf(ValueRange buffers) {
 }
 
 // "4 × n × 64": sizes of loops.
-static std::string productText(const Json &sizes) {
+static std::string matmulText(const Json &sizes) {
   std::string text;
   for (const Json &size : sizes)
     text += (text.empty() ? "" : " × ") + (size.is_string() ? size.get<std::string>() : size.dump());
@@ -116,9 +116,9 @@ static Json describeLoops(linalg::GenericOp op) {
   for (Value operand : op->getOperands())
     for (const Json &name : weightNames(operand))
       weights.push_back(name);
-  bool multiplies = isProduct(op), sums = op.getNumReductionLoops() > 0;
+  bool multiplies = isKernelContraction(op), sums = op.getNumReductionLoops() > 0;
   Json sizes = loopSizes(op);
-  std::string what = productText(sizes) + (multiplies ? "" : sums ? ", reduced" : "");
+  std::string what = matmulText(sizes) + (multiplies ? "" : sums ? ", reduced" : "");
   return {{"kernel", multiplies ? "product" : "loops"},
           {"kind", multiplies ? "matmul" : "rowwise"},
           {"emitter", multiplies ? "product kernel" : "loops"},
@@ -143,7 +143,7 @@ static Json describeKernel(KernelOpInterface op) {
   return {{"kernel", op->getName().stripDialect().str()},
           {"kind", op.getKernelKind().str()},
           {"emitter", "mlir"},
-          {"what", op->getName().stripDialect().str() + " of " + productText(sizesOf(destination))},
+          {"what", op->getName().stripDialect().str() + " of " + matmulText(sizesOf(destination))},
           {"location", textOf(op.getLoc())},
           {"fused", Json::array()},
           {"weights", weights},
@@ -158,7 +158,7 @@ static Json describeCopy(memref::CopyOp op) {
   return {{"kernel", "copy"},
           {"kind", "cache"},
           {"emitter", "loops"},
-          {"what", "copy of " + productText(sizes)},
+          {"what", "copy of " + matmulText(sizes)},
           {"location", textOf(op.getLoc())},
           {"fused", Json::array()},
           {"weights", weightNames(op.getSource())},
@@ -176,7 +176,7 @@ static Json describeAttention(FlashAttentionOp op) {
   return {{"kernel", "attention"},
           {"kind", op.getKernelKind().str()},
           {"emitter", "attention kernel"},
-          {"what", productText(sizes) + ", head_dim " + std::to_string(query[3])},
+          {"what", matmulText(sizes) + ", head_dim " + std::to_string(query[3])},
           {"location", textOf(op.getLoc())},
           {"fused", Json::array()},
           {"weights", Json::array()},

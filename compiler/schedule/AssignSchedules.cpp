@@ -18,7 +18,7 @@ using namespace heddle;
 // barrier and the way of partial results through the cache cost less than a quarter once a sequence exceeds a split.
 static constexpr int64_t attentionItemsPerThread = 4;
 
-template <typename Product> static bool hasQuantizedWeights(Product op) {
+template <typename Matmul> static bool hasQuantizedWeights(Matmul op) {
   return symbolizeQuantKind(op.getFormat()).has_value();
 }
 
@@ -27,7 +27,7 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
   using AssignSchedulesBase::AssignSchedulesBase;
 
   // How the input of a product comes.
-  template <typename Product> void assignInput(Product op) {
+  template <typename Matmul> void assignInput(Matmul op) {
     bool isQuantized = hasQuantizedWeights(op);
     if (isQuantized && activations == "int8" && op.getK() % 32 == 0)
       return quantizeInput(op);
@@ -36,7 +36,7 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
       roundInput(op);
   }
 
-  template <typename Product> void roundInput(Product op) {
+  template <typename Matmul> void roundInput(Matmul op) {
     Value input = op.getInput();
     Value &rounded = roundedInput[input];
     if (!rounded) {
@@ -48,7 +48,7 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
     op.getInputMutable().assign(rounded);
   }
 
-  template <typename Product> void quantizeInput(Product op) {
+  template <typename Matmul> void quantizeInput(Matmul op) {
     Value input = op.getInput();
     QuantizeOp quantized = byInput.lookup(input);
     if (!quantized) {

@@ -132,7 +132,7 @@ Value KernelLowering::emptyRows(Location loc, OpFoldResult rows, int64_t width, 
 }
 
 // `op`, or the addition of its result, gives way to the product that computes it.
-static void replaceWithProduct(Operation *op, arith::AddFOp add, Value product) {
+static void replaceWithMatmul(Operation *op, arith::AddFOp add, Value product) {
   (add ? add.getOperation() : op)->getResult(0).replaceAllUsesWith(product);
   if (add)
     add.erase();
@@ -157,7 +157,7 @@ LogicalResult KernelLowering::lowerLinear(LinearOp op) {
                                        weights->getResult(), bias, init, b.getI64IntegerAttr(type.getDimSize(1)),
                                        b.getI64IntegerAttr(typeOf(op.getInput()).getDimSize(1)),
                                        weights->getFormatAttr(), add ? b.getUnitAttr() : UnitAttr());
-  replaceWithProduct(op, add, matmul.getResult(0));
+  replaceWithMatmul(op, add, matmul.getResult(0));
   return success();
 }
 
@@ -221,7 +221,7 @@ LogicalResult KernelLowering::lowerMoe(MoeOp op) {
   arith::AddFOp add = residualOf(op, init);
   if (!add)
     init = emptyRows(loc, rows, width, b.getF32Type());
-  replaceWithProduct(op, add, product(hidden, down->getResult(), init, width, intermediate, downFormat, {}, bool(add)));
+  replaceWithMatmul(op, add, product(hidden, down->getResult(), init, width, intermediate, downFormat, {}, bool(add)));
   return success();
 }
 

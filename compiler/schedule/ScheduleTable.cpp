@@ -11,7 +11,7 @@ using namespace heddle;
 
 namespace {
 // Heights and panels of each kind of tile.
-struct CpuProducts {
+struct CpuMatmuls {
   const char *feature; // that the target has, or null
   int64_t lanes;       // of its vectors
   SmallVector<int64_t> few;
@@ -24,8 +24,8 @@ struct CpuProducts {
 } // namespace
 
 // The first row that fits. Figures: compiler/codegen/targets/cpu/README.md.
-static ArrayRef<CpuProducts> cpuProducts() {
-  static const CpuProducts table[] = {
+static ArrayRef<CpuMatmuls> cpuMatmuls() {
+  static const CpuMatmuls table[] = {
       // few: 8 sums, unpacking hides the latency of one row's two chains; many: 24 sums + 3 columns + 1 broadcast of 32 registers;
       // int8: 8 integer and 8 f32 sums, broadcasts come from memory
       {"avx512vnni", 16, {4, 1}, 2, {8, 4, 2, 1}, 3, {8, 4, 2, 1}, "90 % of f32 peak, 93 % of bandwidth (KernelBench)"},
@@ -51,7 +51,7 @@ static TileAttr tile(MLIRContext *context, TileRole role, ArrayRef<int64_t> rows
 
 static ScheduleAttr cpuMatmulSchedule(TargetAttr target) {
   MLIRContext *context = target.getContext();
-  const CpuProducts *row = llvm::find_if(cpuProducts(), [&](const CpuProducts &row) {
+  const CpuMatmuls *row = llvm::find_if(cpuMatmuls(), [&](const CpuMatmuls &row) {
     return row.lanes == target.getLanes() && (!row.feature || target.has(row.feature));
   });
   constexpr int64_t panel = 16;

@@ -35,7 +35,7 @@ static std::optional<int64_t> stepOf(AffineExpr index, unsigned loop, unsigned n
 namespace {
 
 // A `linear` that reads windows. Loops of the windows are places of a window, then elements of it.
-struct WindowProduct {
+struct WindowMatmul {
   LinearOp linear;
   linalg::GenericOp windows;
   unsigned numPlaces = 0;
@@ -43,13 +43,13 @@ struct WindowProduct {
   SmallVector<SmallVector<int64_t>> steps; // of each index of the image along each loop
   SmallVector<int64_t> extents;            // of the loops, as far as known
 
-  static std::optional<WindowProduct> of(LinearOp linear);
+  static std::optional<WindowMatmul> of(LinearOp linear);
   bool overlaps() const;
 };
 
 class WindowTiling {
 public:
-  WindowTiling(WindowProduct given, int64_t mostElements)
+  WindowTiling(WindowMatmul given, int64_t mostElements)
       : product(std::move(given)), mostElements(mostElements), b(product.linear), loc(product.linear.getLoc()) {}
   void run();
 
@@ -62,7 +62,7 @@ private:
   Value buildBlock(Value done, ArrayRef<Value> begins, Value count);
   Value image(ArrayRef<Value> begins, ArrayRef<Value> counts);
 
-  WindowProduct product;
+  WindowMatmul product;
   int64_t mostElements;
   OpBuilder b;
   Location loc;
@@ -73,7 +73,7 @@ private:
 
 } // namespace
 
-std::optional<WindowProduct> WindowProduct::of(LinearOp linear) {
+std::optional<WindowMatmul> WindowMatmul::of(LinearOp linear) {
   auto collapse = linear.getInput().getDefiningOp<tensor::CollapseShapeOp>();
   auto windows = collapse ? collapse.getSrc().getDefiningOp<linalg::GenericOp>() : linalg::GenericOp();
   if (!windows || !collapse->hasOneUse() || !windows->hasOneUse() || windows.getNumDpsInputs() != 1 ||
@@ -82,7 +82,7 @@ std::optional<WindowProduct> WindowProduct::of(LinearOp linear) {
       !isa<RankedTensorType>(windows.getInputs()[0].getType()) ||
       cast<linalg::YieldOp>(windows.getBody()->getTerminator()).getValues()[0] != windows.getRegionInputArgs()[0])
     return std::nullopt;
-  WindowProduct product{linear, windows};
+  WindowMatmul product{linear, windows};
   product.numPlaces = unsigned(collapse.getReassociationIndices().back().front());
   product.depth = shaped(linear.getInput()).getShape().back();
   product.extents = windows.getStaticLoopRanges();
@@ -106,7 +106,7 @@ std::optional<WindowProduct> WindowProduct::of(LinearOp linear) {
 }
 
 // Whether a window reaches into the next one along some index.
-bool WindowProduct::overlaps() const {
+bool WindowMatmul::overlaps() const {
   return llvm::any_of(steps, [&](ArrayRef<int64_t> steps) {
     int64_t stride = 0, reach = 1;
     for (auto [loop, step] : llvm::enumerate(steps))
@@ -235,7 +235,7 @@ struct TileWindows : heddle::impl::TileWindowsBase<TileWindows> {
     SmallVector<LinearOp> linears;
     getOperation().walk([&](LinearOp op) { linears.push_back(op); });
     for (LinearOp op : linears) {
-      std::optional<WindowProduct> product = WindowProduct::of(op);
+      std::optional<WindowMatmul> product = WindowMatmul::of(op);
       if (!product || !product->overlaps())
         continue;
       int64_t elements = 1;

@@ -5,7 +5,7 @@
 // RUN: not %heddle-opt %s --heddle-emit-kernels=target=opencl -o %t 2>&1 | FileCheck %s --check-prefix=DEVICE
 
 // CHECK-NOT: func.func @graph
-// CHECK: func.func @product_f32(%{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: i64
+// CHECK: func.func @contraction_f32(%{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: i64
 // CHECK: math.fma {{.*}} : vector<16xf32>
 // CHECK-NOT: func.func @product
 // CHECK: func.func @flash_attention_h6_kv2_d8_w0_{{.*}}_full_v8_f32_f32(

@@ -4,9 +4,9 @@
 // panels of a head, activations and results whose rows lie gigabytes apart, products of a graph. Memory is reserved, and only the
 // panels and rows that a kernel touches are real.
 
+#include "compiler/codegen/targets/cpu/Contraction.h"
 #include "compiler/codegen/targets/cpu/Dequantize.h"
 #include "compiler/codegen/targets/cpu/PackedMatmul.h"
-#include "compiler/codegen/targets/cpu/ProductKernel.h"
 #include "compiler/codegen/targets/cpu/QuantizeKernel.h"
 #include "test/execute/RandomWeights.h"
 #include "test/execute/SparseMemory.h"
@@ -27,9 +27,9 @@ using MatmulFunction = void(const void *act, const float *actScales, const int32
                             int64_t panelBegin, int64_t panelEnd);
 using QuantizeFunction = void(const float *in, int8_t *codes, float *scales, int32_t *sums, int64_t rowBegin,
                               int64_t rowEnd, int64_t inStride);
-using ProductFunction = void(const float *a, const float *b, float *c, int64_t m, int64_t n, int64_t k, int64_t aRow,
-                             int64_t aColumn, int64_t bRow, int64_t bColumn, int64_t cRow, const int64_t *outer,
-                             int64_t numOuter, int32_t thread, int32_t numThreads);
+using ContractionFunction = void(const float *a, const float *b, float *c, int64_t m, int64_t n, int64_t k,
+                                 int64_t aRow, int64_t aColumn, int64_t bRow, int64_t bColumn, int64_t cRow,
+                                 const int64_t *outer, int64_t numOuter, int32_t thread, int32_t numThreads);
 
 constexpr int64_t lanes = PackedLayout::panelRows;
 
@@ -154,7 +154,7 @@ TEST(LargeStrides, quantizeReadsRowsFarApart) {
 TEST(LargeStrides, productOfAGraph) {
   const int64_t m = 5, n = 20, k = 3, outer = 2;
   KernelLibrary library("native");
-  buildProduct(library.module(), "product", library.productSchedule());
+  buildContraction(library.module(), "product", library.productSchedule());
   ASSERT_TRUE(library.load());
   SparseMemory a((outer + m + k) * farBytes), b((outer + k) * farBytes), c((outer + m) * farBytes);
   auto at = [](const SparseMemory &memory, int64_t o, int64_t row, int64_t column) -> float & {
@@ -169,8 +169,8 @@ TEST(LargeStrides, productOfAGraph) {
         at(b, o, d, j) = float(j - d + o);
   }
   const int64_t outerLoop[] = {outer, farStride + 64, farStride + 64, farStride + 64};
-  library.find<ProductFunction>("product")(a.at<float>(), b.at<float>(), c.at<float>(), m, n, k, farStride, 1,
-                                           farStride, 1, farStride, outerLoop, 1, 0, 1);
+  library.find<ContractionFunction>("product")(a.at<float>(), b.at<float>(), c.at<float>(), m, n, k, farStride, 1,
+                                               farStride, 1, farStride, outerLoop, 1, 0, 1);
   for (int64_t o = 0; o < outer; ++o)
     for (int64_t i = 0; i < m; ++i)
       for (int64_t j = 0; j < n; ++j) {

@@ -5,7 +5,7 @@
 
 #include "compiler/codegen/host/KernelLauncher.h"
 
-#include "compiler/codegen/kernel/ProductLoops.h"
+#include "compiler/codegen/kernel/ContractionLoops.h"
 #include "compiler/weights/PackedLayout.h"
 #include "dialect/HeddleDialect.h"
 
@@ -80,35 +80,35 @@ static LogicalResult launchAttention(FlashAttentionOp op, KernelLauncher &launch
 namespace {
 
 // Writes the call of one product.
-class ProductLaunch {
+class ContractionLaunch {
 public:
-  ProductLaunch(const ProductLoops &loops, KernelLauncher &launcher) : loops(loops), launcher(launcher) {}
+  ContractionLaunch(const ContractionLoops &loops, KernelLauncher &launcher) : loops(loops), launcher(launcher) {}
   LogicalResult run();
 
 private:
-  using Operand = ProductLoops::Operand;
+  using Operand = ContractionLoops::Operand;
   struct MovedOperand {
     Value &stride;
     Operand operand;
   };
-  Value sizeOf(const ProductLoops::Group &group);
-  Value strideOf(Operand x, const ProductLoops::Group &group);
-  void setMain(Value &size, const std::vector<ProductLoops::Group> &groups, ArrayRef<MovedOperand> strides);
-  void addOuter(const ProductLoops::Group &group);
+  Value sizeOf(const ContractionLoops::Group &group);
+  Value strideOf(Operand x, const ContractionLoops::Group &group);
+  void setMain(Value &size, const std::vector<ContractionLoops::Group> &groups, ArrayRef<MovedOperand> strides);
+  void addOuter(const ContractionLoops::Group &group);
 
-  const ProductLoops &loops;
+  const ContractionLoops &loops;
   KernelLauncher &launcher;
-  ProductCall call;
+  ContractionCall call;
   SmallVector<Value> outer;
   LaunchedWork work;
 };
 
 } // namespace
 
-Value ProductLaunch::sizeOf(const ProductLoops::Group &group) {
+Value ContractionLaunch::sizeOf(const ContractionLoops::Group &group) {
   Value size;
   for (unsigned loop : group) {
-    Operand x = loops.position(ProductLoops::A, loop) >= 0 ? ProductLoops::A : ProductLoops::B;
+    Operand x = loops.position(ContractionLoops::A, loop) >= 0 ? ContractionLoops::A : ContractionLoops::B;
     Value one = launcher.size(loops.buffer(x), loops.position(x, loop));
     size = size ? launcher.builder().mul(size, one) : one;
   }
@@ -116,37 +116,37 @@ Value ProductLaunch::sizeOf(const ProductLoops::Group &group) {
   return size;
 }
 
-Value ProductLaunch::strideOf(Operand x, const ProductLoops::Group &group) {
+Value ContractionLaunch::strideOf(Operand x, const ContractionLoops::Group &group) {
   int64_t at = loops.position(x, group.back());
   return at < 0 ? launcher.builder().constant(0) : launcher.stride(loops.buffer(x), at);
 }
 
 // The last group is the kernel's own loop, or there is none and it runs once; the others are outer loops.
-void ProductLaunch::setMain(Value &size, const std::vector<ProductLoops::Group> &groups,
-                            ArrayRef<MovedOperand> strides) {
+void ContractionLaunch::setMain(Value &size, const std::vector<ContractionLoops::Group> &groups,
+                                ArrayRef<MovedOperand> strides) {
   RawBuilder &b = launcher.builder();
   size = groups.empty() ? b.constant(1) : sizeOf(groups.back());
   for (auto [stride, x] : strides)
     stride = groups.empty() ? b.constant(0) : strideOf(x, groups.back());
-  for (const ProductLoops::Group &group : ArrayRef(groups).drop_back(groups.empty() ? 0 : 1))
+  for (const ContractionLoops::Group &group : ArrayRef(groups).drop_back(groups.empty() ? 0 : 1))
     addOuter(group);
 }
 
-void ProductLaunch::addOuter(const ProductLoops::Group &group) {
+void ContractionLaunch::addOuter(const ContractionLoops::Group &group) {
   outer.push_back(sizeOf(group));
-  for (Operand x : {ProductLoops::A, ProductLoops::B, ProductLoops::C})
+  for (Operand x : {ContractionLoops::A, ContractionLoops::B, ContractionLoops::C})
     outer.push_back(strideOf(x, group));
 }
 
-LogicalResult ProductLaunch::run() {
-  constexpr Operand a = ProductLoops::A, b = ProductLoops::B, c = ProductLoops::C;
+LogicalResult ContractionLaunch::run() {
+  constexpr Operand a = ContractionLoops::A, b = ContractionLoops::B, c = ContractionLoops::C;
   call.a = launcher.pointer(loops.buffer(a));
   call.b = launcher.pointer(loops.buffer(b));
   call.c = launcher.pointer(loops.buffer(c));
   setMain(call.m, loops.rows, {{call.aRow, a}, {call.cRow, c}});
   setMain(call.n, loops.columns, {{call.bColumn, b}});
   setMain(call.k, loops.depth, {{call.aColumn, a}, {call.bRow, b}});
-  for (const ProductLoops::Group &group : loops.repeats)
+  for (const ContractionLoops::Group &group : loops.repeats)
     addOuter(group);
   constexpr int64_t numFields = 4; // of a row of `outer`
   call.numOuter = launcher.builder().constant(outer.size() / numFields);
@@ -159,7 +159,7 @@ LogicalResult ProductLaunch::run() {
 
 bool KernelLauncher::canLower(Operation *op) {
   auto loops = dyn_cast<linalg::GenericOp>(op);
-  return isa<PackedMatmulOp, DequantizeOp, FlashAttentionOp>(op) || (loops && isProduct(loops));
+  return isa<PackedMatmulOp, DequantizeOp, FlashAttentionOp>(op) || (loops && isKernelContraction(loops));
 }
 
 LogicalResult KernelLauncher::lower(Operation *op) {
@@ -167,5 +167,5 @@ LogicalResult KernelLauncher::lower(Operation *op) {
       .Case([&](PackedMatmulOp op) { return launchMatmul(op, *this); })
       .Case([&](DequantizeOp op) { return launchEmbedding(op, *this); })
       .Case([&](FlashAttentionOp op) { return launchAttention(op, *this); })
-      .Case([&](linalg::GenericOp op) { return ProductLaunch(*productLoopsOf(op), *this).run(); });
+      .Case([&](linalg::GenericOp op) { return ContractionLaunch(*contractionLoopsOf(op), *this).run(); });
 }

@@ -177,7 +177,7 @@ struct FlashAttentionCall {
 };
 
 // Products of f32 matrices of any strides, in elements: c[o] += a[o] b[o] for every o of the outer loops. Threads take blocks of c.
-struct ProductCall {
+struct ContractionCall {
   mlir::Value a, b; // const float *, (m, k) and (k, n)
   mlir::Value c;    // float *, (m, n): a row's columns lie side by side
   mlir::Value m, n, k;
@@ -186,22 +186,22 @@ struct ProductCall {
   mlir::Value numOuter; // may be 0
   mlir::Value thread, numThreads;
 
-  static constexpr Parameter<ProductCall> parameters[] = {
-      {ParameterKind::Pointer, &ProductCall::a},
-      {ParameterKind::Pointer, &ProductCall::b},
-      {ParameterKind::Pointer, &ProductCall::c},
-      {ParameterKind::Size, &ProductCall::m},
-      {ParameterKind::Size, &ProductCall::n},
-      {ParameterKind::Size, &ProductCall::k},
-      {ParameterKind::Size, &ProductCall::aRow},
-      {ParameterKind::Size, &ProductCall::aColumn},
-      {ParameterKind::Size, &ProductCall::bRow},
-      {ParameterKind::Size, &ProductCall::bColumn},
-      {ParameterKind::Size, &ProductCall::cRow},
-      {ParameterKind::Pointer, &ProductCall::outer},
-      {ParameterKind::Size, &ProductCall::numOuter},
-      {ParameterKind::Thread, &ProductCall::thread},
-      {ParameterKind::NumThreads, &ProductCall::numThreads},
+  static constexpr Parameter<ContractionCall> parameters[] = {
+      {ParameterKind::Pointer, &ContractionCall::a},
+      {ParameterKind::Pointer, &ContractionCall::b},
+      {ParameterKind::Pointer, &ContractionCall::c},
+      {ParameterKind::Size, &ContractionCall::m},
+      {ParameterKind::Size, &ContractionCall::n},
+      {ParameterKind::Size, &ContractionCall::k},
+      {ParameterKind::Size, &ContractionCall::aRow},
+      {ParameterKind::Size, &ContractionCall::aColumn},
+      {ParameterKind::Size, &ContractionCall::bRow},
+      {ParameterKind::Size, &ContractionCall::bColumn},
+      {ParameterKind::Size, &ContractionCall::cRow},
+      {ParameterKind::Pointer, &ContractionCall::outer},
+      {ParameterKind::Size, &ContractionCall::numOuter},
+      {ParameterKind::Thread, &ContractionCall::thread},
+      {ParameterKind::NumThreads, &ContractionCall::numThreads},
   };
 };
 

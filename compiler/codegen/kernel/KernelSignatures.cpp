@@ -26,7 +26,7 @@ KvType heddle::kvTypeOf(KvCacheType cache) {
 //===- products -----------------------------------------------------------===//
 
 // How a product's input comes, and what tells its kernel from others by it.
-template <typename Product> static std::pair<MatmulActivation, StringRef> activationOf(Product op) {
+template <typename Matmul> static std::pair<MatmulActivation, StringRef> activationOf(Matmul op) {
   if (op.getInputScales())
     return {MatmulActivation::Q8, "_int8"};
   if (getElementTypeOrSelf(op.getInput()).isBF16())
@@ -35,7 +35,7 @@ template <typename Product> static std::pair<MatmulActivation, StringRef> activa
 }
 
 // What `packed_matmul` and `expert_matmul` have in common.
-template <typename Product> static FailureOr<MatmulSpec> productSpec(Product op) {
+template <typename Matmul> static FailureOr<MatmulSpec> matmulSpec(Matmul op) {
   FailureOr<PackedLayout> layout = layoutOf(op, op.getFormat());
   if (failed(layout))
     return failure();
@@ -48,7 +48,7 @@ template <typename Product> static FailureOr<MatmulSpec> productSpec(Product op)
 }
 
 FailureOr<MatmulSpec> heddle::specOf(PackedMatmulOp op) {
-  FailureOr<MatmulSpec> spec = productSpec(op);
+  FailureOr<MatmulSpec> spec = matmulSpec(op);
   if (failed(spec))
     return failure();
   spec->hasBias = bool(op.getBias());
@@ -88,7 +88,7 @@ static MatmulEpilogue gatedBy(ActivationKind kind) {
 }
 
 FailureOr<MatmulSpec> heddle::specOf(ExpertMatmulOp op) {
-  FailureOr<MatmulSpec> spec = productSpec(op);
+  FailureOr<MatmulSpec> spec = matmulSpec(op);
   if (failed(spec))
     return failure();
   spec->rows = op.getActivation() ? MatmulRows::Gathered : MatmulRows::Scattered;

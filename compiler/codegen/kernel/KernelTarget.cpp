@@ -4,7 +4,7 @@
 
 #include "compiler/codegen/kernel/KernelTarget.h"
 
-#include "compiler/codegen/kernel/ProductLoops.h"
+#include "compiler/codegen/kernel/ContractionLoops.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -32,7 +32,7 @@ FailureOr<Kernels> heddle::oneKernel(FailureOr<func::FuncOp> kernel) {
 
 bool heddle::isKernelOp(Operation *op) {
   auto loops = dyn_cast<linalg::GenericOp>(op);
-  return isa<KvAppendOp, KernelOpInterface>(op) || (loops && isProduct(loops));
+  return isa<KvAppendOp, KernelOpInterface>(op) || (loops && isKernelContraction(loops));
 }
 
 // The kernel op that `op` is or becomes (compiler/schedule/); empty for an op that asks for no kernel of its own.

@@ -73,7 +73,7 @@ protected:
 // The one function of an op that launches no more.
 mlir::FailureOr<Kernels> oneKernel(mlir::FailureOr<mlir::func::FuncOp> kernel);
 
-// Whether `op` launches kernels: kernel ops of ours do, and contractions that are products (ProductLoops.h).
+// Whether `op` launches kernels: kernel ops of ours do, and contractions that are products (ContractionLoops.h).
 bool isKernelOp(mlir::Operation *op);
 
 class KernelTarget {

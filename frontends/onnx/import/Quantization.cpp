@@ -154,7 +154,7 @@ GraphValue centered(NodeImport &n, size_t input, size_t zero, bool isRows) {
 constexpr int64_t exactDepth = 256;
 
 // The same with a stored B (K, N): products in f32, exact block by block of K, are what its kernels are good at. Nothing where B is computed.
-GraphValue storedProduct(NodeImport &n, size_t a, size_t aZero, size_t b, size_t bZero) {
+GraphValue storedMatmul(NodeImport &n, size_t a, size_t aZero, size_t b, size_t bZero) {
   GraphBuilder &g = n.g;
   const GraphValue &x = n.in(a), &y = n.in(b);
   WeightOp weight = storedWeight(y);
@@ -193,20 +193,20 @@ GraphValue storedProduct(NodeImport &n, size_t a, size_t aZero, size_t b, size_t
 }
 
 // A B of integers, each without its zero point, in int32.
-GraphValue integerProduct(NodeImport &n, size_t a, size_t aZero, size_t b, size_t bZero) {
-  if (GraphValue product = storedProduct(n, a, aZero, b, bZero))
+GraphValue integerMatmul(NodeImport &n, size_t a, size_t aZero, size_t b, size_t bZero) {
+  if (GraphValue product = storedMatmul(n, a, aZero, b, bZero))
     return product;
   return n.g.failed() ? GraphValue() : n.g.matmul(centered(n, a, aZero, true), centered(n, b, bZero, false));
 }
 
 void matMulInteger(NodeImport &n) {
-  n.out(integerProduct(n, 0, 2, 1, 3));
+  n.out(integerMatmul(n, 0, 2, 1, 3));
 }
 
 // a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, y_zero_point
 void qLinearMatMul(NodeImport &n) {
   GraphBuilder &g = n.g;
-  GraphValue product = integerProduct(n, 0, 2, 3, 5);
+  GraphValue product = integerMatmul(n, 0, 2, 3, 5);
   OnnxType type = n.in(7).type;
   if (g.failed())
     return;

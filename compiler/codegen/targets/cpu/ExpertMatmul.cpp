@@ -9,5 +9,5 @@ using namespace mlir;
 using namespace heddle;
 
 std::unique_ptr<KernelEmitter> heddle::cpu::expertMatmul(const CpuTarget &target) {
-  return std::make_unique<ProductEmitter<ExpertMatmulOp>>(target);
+  return std::make_unique<MatmulKernelEmitter<ExpertMatmulOp>>(target);
 }

@@ -146,5 +146,5 @@ FailureOr<func::FuncOp> heddle::buildMatmul(ModuleOp module, StringRef name, con
 }
 
 std::unique_ptr<KernelEmitter> heddle::cpu::packedMatmul(const CpuTarget &target) {
-  return std::make_unique<ProductEmitter<PackedMatmulOp>>(target);
+  return std::make_unique<MatmulKernelEmitter<PackedMatmulOp>>(target);
 }

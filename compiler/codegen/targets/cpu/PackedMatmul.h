@@ -25,9 +25,9 @@ mlir::FailureOr<mlir::func::FuncOp> buildMatmul(mlir::ModuleOp module, llvm::Str
                                                 ScheduleAttr schedule, const CpuTarget &target);
 
 // Of an op that is a product with a packed matrix: `packed_matmul`, or `expert_matmul`, whose rows are a list.
-template <typename Op> class ProductEmitter : public KernelEmitterOf<Op> {
+template <typename Op> class MatmulKernelEmitter : public KernelEmitterOf<Op> {
 public:
-  explicit ProductEmitter(const CpuTarget &target) : target(target) {}
+  explicit MatmulKernelEmitter(const CpuTarget &target) : target(target) {}
 
 protected:
   mlir::FailureOr<std::string> nameOf(Op op) const override { return signatureOf(op); }

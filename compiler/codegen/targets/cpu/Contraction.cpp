@@ -1,9 +1,9 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "compiler/codegen/targets/cpu/ProductKernel.h"
+#include "compiler/codegen/targets/cpu/Contraction.h"
 
+#include "compiler/codegen/kernel/ContractionLoops.h"
 #include "compiler/codegen/kernel/KernelCalls.h"
-#include "compiler/codegen/kernel/ProductLoops.h"
 #include "compiler/codegen/targets/cpu/CpuKernels.h"
 #include "compiler/codegen/targets/cpu/KernelBuilder.h"
 #include "compiler/codegen/targets/cpu/MatmulTiles.h"
@@ -23,11 +23,11 @@ static constexpr int64_t fewRows = 8;      // that read b where it lies, if its 
 
 namespace {
 
-class ProductEmitter {
+class ContractionBuilder {
 public:
-  ProductEmitter(ModuleOp module, StringRef name, ScheduleAttr schedule)
-      : b(module, name, parameterTypes<ProductCall>(module.getContext())), call(argumentsOf<ProductCall>(b.function)),
-        tile(tilesOf(schedule).floatMany) {}
+  ContractionBuilder(ModuleOp module, StringRef name, ScheduleAttr schedule)
+      : b(module, name, parameterTypes<ContractionCall>(module.getContext())),
+        call(argumentsOf<ContractionCall>(b.function)), tile(tilesOf(schedule).floatMany) {}
   func::FuncOp emit();
 
 private:
@@ -54,7 +54,7 @@ private:
   Value maskOf(Value panel);
 
   KernelBuilder b;
-  ProductCall call;
+  ContractionCall call;
   MatmulTile tile;
   Value matrixA, matrixB, matrixC;                   // of the item
   Value m, n, k, aRow, aColumn, bRow, bColumn, cRow; // of the call
@@ -63,7 +63,7 @@ private:
 
 } // namespace
 
-func::FuncOp ProductEmitter::emit() {
+func::FuncOp ContractionBuilder::emit() {
   // setup
   m = call.m, n = call.n, k = call.k, cRow = call.cRow;
   aRow = call.aRow, aColumn = call.aColumn, bRow = call.bRow, bColumn = call.bColumn;
@@ -81,7 +81,7 @@ func::FuncOp ProductEmitter::emit() {
   return b.finish();
 }
 
-void ProductEmitter::emitItem(Value item) {
+void ContractionBuilder::emitItem(Value item) {
   Value rowBegin = b.mul(remainder(item, numRowBlocks), rowBlock), rest = quotient(item, numRowBlocks);
   Value rowEnd = b.minimum(m, b.add(rowBegin, rowBlock)), panel = b.mul(remainder(rest, numChunks), tile.panels);
   moveToOuter(quotient(rest, numChunks));
@@ -92,7 +92,7 @@ void ProductEmitter::emitItem(Value item) {
 }
 
 // Which a, b and c stand at outer index `outer`, the first outer loop counting fastest.
-void ProductEmitter::moveToOuter(Value outer) {
+void ContractionBuilder::moveToOuter(Value outer) {
   Value zero = b.index(0);
   Values at = b.loop(zero, call.numOuter, 1, {outer, zero, zero, zero}, [&](Value loop, ArrayRef<Value> carried) {
     Value size = outerField(loop, Size), index = remainder(carried[0], size);
@@ -106,7 +106,7 @@ void ProductEmitter::moveToOuter(Value outer) {
 }
 
 // Lanes of `panel` that are columns of c.
-Value ProductEmitter::maskOf(Value panel) {
+Value ContractionBuilder::maskOf(Value panel) {
   SmallVector<int32_t> lane(lanes);
   std::iota(lane.begin(), lane.end(), 0);
   Value iota = arith::ConstantOp::create(b, b.getI32VectorAttr(lane));
@@ -114,7 +114,7 @@ Value ProductEmitter::maskOf(Value panel) {
   return b.lessThan(iota, b.splat(left));
 }
 
-void ProductEmitter::emitPanels(Value panel, int64_t panels, Value rowBegin, Value rowEnd) {
+void ContractionBuilder::emitPanels(Value panel, int64_t panels, Value rowBegin, Value rowEnd) {
   Value isContiguous = isEqual(bColumn, 1), isFull = b.lessThan(b.mul(b.add(panel, panels), lanes), b.add(n, 1));
   Value isFew = b.lessThan(b.sub(rowEnd, rowBegin), b.index(fewRows + 1));
   Value readsInPlace = arith::AndIOp::create(b, arith::AndIOp::create(b, isContiguous, isFull), isFew);
@@ -140,7 +140,7 @@ void ProductEmitter::emitPanels(Value panel, int64_t panels, Value rowBegin, Val
 }
 
 // scratch[i][p] = b[depth + i][panel + p], where rows of b are contiguous
-void ProductEmitter::packRows(Value panel, int64_t panels, Value depth, Value depthEnd) {
+void ContractionBuilder::packRows(Value panel, int64_t panels, Value depth, Value depthEnd) {
   Values masks;
   for (int64_t p = 0; p < panels; ++p)
     masks.push_back(maskOf(b.add(panel, p)));
@@ -153,7 +153,7 @@ void ProductEmitter::packRows(Value panel, int64_t panels, Value depth, Value de
 }
 
 // The same for any strides, a column of b at a time.
-void ProductEmitter::packColumns(Value panel, int64_t panels, Value depth, Value depthEnd) {
+void ContractionBuilder::packColumns(Value panel, int64_t panels, Value depth, Value depthEnd) {
   b.loop(b.index(0), b.index(panels * lanes), 1, [&](Value lane) {
     Value column = b.add(b.mul(panel, lanes), lane), from = floatAt(matrixB, b.mul(column, bColumn));
     auto to = [&](Value at) {
@@ -169,8 +169,8 @@ void ProductEmitter::packColumns(Value panel, int64_t panels, Value depth, Value
 }
 
 // c (height, panels, 16) += a (height, depth … depthEnd) * source (depth … depthEnd, panels, 16)
-void ProductEmitter::emitTile(Value row, int64_t height, Value panel, int64_t panels, Value depth, Value depthEnd,
-                              Value source, Value sourceStride) {
+void ContractionBuilder::emitTile(Value row, int64_t height, Value panel, int64_t panels, Value depth, Value depthEnd,
+                                  Value source, Value sourceStride) {
   // setup
   Values masks, rowsOfA, rowsOfC, sums;
   for (int64_t p = 0; p < panels; ++p)
@@ -199,24 +199,24 @@ void ProductEmitter::emitTile(Value row, int64_t height, Value panel, int64_t pa
     b.storeMasked(sums[i], b.at(rowsOfC[i / panels], i % panels * panelBytes), masks[i % panels]);
 }
 
-func::FuncOp heddle::buildProduct(ModuleOp module, StringRef name, ScheduleAttr schedule) {
-  return ProductEmitter(module, name, schedule).emit();
+func::FuncOp heddle::buildContraction(ModuleOp module, StringRef name, ScheduleAttr schedule) {
+  return ContractionBuilder(module, name, schedule).emit();
 }
 
 namespace {
 
 // One kernel serves all contractions.
-class Product : public KernelEmitterOf<linalg::GenericOp> {
+class ContractionEmitter : public KernelEmitterOf<linalg::GenericOp> {
 protected:
-  FailureOr<std::string> nameOf(linalg::GenericOp op) const override { return std::string("product_f32"); }
+  FailureOr<std::string> nameOf(linalg::GenericOp op) const override { return std::string("contraction_f32"); }
   FailureOr<Kernels> build(linalg::GenericOp op, ScheduleAttr schedule, StringRef name,
                            KernelModule &module) const override {
-    return oneKernel(module.once(name, [&] { return buildProduct(module.code, name, schedule); }));
+    return oneKernel(module.once(name, [&] { return buildContraction(module.code, name, schedule); }));
   }
 };
 
 } // namespace
 
 std::unique_ptr<KernelEmitter> heddle::cpu::product() {
-  return std::make_unique<Product>();
+  return std::make_unique<ContractionEmitter>();
 }

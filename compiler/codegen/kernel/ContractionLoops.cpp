@@ -2,7 +2,7 @@
 //
 // A contraction is read from its indexing maps: which operands a loop moves says what it does.
 
-#include "compiler/codegen/kernel/ProductLoops.h"
+#include "compiler/codegen/kernel/ContractionLoops.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -12,7 +12,7 @@ using namespace heddle;
 // The kernel finds its place among the outer loops with a division for each.
 static constexpr size_t mostOuter = 6;
 
-int64_t ProductLoops::position(Operand x, unsigned loop) const {
+int64_t ContractionLoops::position(Operand x, unsigned loop) const {
   std::optional<unsigned> at = map(x).getResultPosition(getAffineDimExpr(loop, maps.front().getContext()));
   return at ? int64_t(*at) : -1;
 }
@@ -44,22 +44,22 @@ static bool isF32Product(linalg::GenericOp op) {
 }
 
 // Puts loop `loop` of `kind` behind the last group if both run as one, else into a group of its own.
-static void addLoop(const ProductLoops &loops, std::vector<ProductLoops::Group> &groups, unsigned loop) {
-  auto runsOn = [&](ProductLoops::Operand x) {
+static void addLoop(const ContractionLoops &loops, std::vector<ContractionLoops::Group> &groups, unsigned loop) {
+  auto runsOn = [&](ContractionLoops::Operand x) {
     int64_t before = loops.position(x, groups.back().back()), at = loops.position(x, loop);
     return (before < 0 && at < 0) || (before >= 0 && at == before + 1 && loops.type(x).getLayout().isIdentity());
   };
-  if (!groups.empty() && runsOn(ProductLoops::A) && runsOn(ProductLoops::B) && runsOn(ProductLoops::C))
+  if (!groups.empty() && runsOn(ContractionLoops::A) && runsOn(ContractionLoops::B) && runsOn(ContractionLoops::C))
     groups.back().push_back(loop);
   else
     groups.push_back({loop});
 }
 
-FailureOr<ProductLoops> heddle::productLoopsOf(linalg::GenericOp op) {
-  constexpr auto a = ProductLoops::A, b = ProductLoops::B, c = ProductLoops::C;
+FailureOr<ContractionLoops> heddle::contractionLoopsOf(linalg::GenericOp op) {
+  constexpr auto a = ContractionLoops::A, b = ContractionLoops::B, c = ContractionLoops::C;
   if (!isF32Product(op))
     return failure();
-  ProductLoops loops{op, op.getIndexingMapsArray(), {0, 1, 2}, {}, {}, {}, {}};
+  ContractionLoops loops{op, op.getIndexingMapsArray(), {0, 1, 2}, {}, {}, {}, {}};
   AffineMap outMap = loops.map(c);
   // Columns of c are those of the operand that has them: B, or both exchange places.
   if (outMap.getNumResults() &&
@@ -67,7 +67,7 @@ FailureOr<ProductLoops> heddle::productLoopsOf(linalg::GenericOp op) {
     std::swap(loops.operands[a], loops.operands[b]);
   // In the order of memory, so that loops meet those that they run as one with.
   SmallVector<unsigned> order;
-  for (ProductLoops::Operand x : {c, a, b})
+  for (ContractionLoops::Operand x : {c, a, b})
     for (AffineExpr index : loops.map(x).getResults())
       if (unsigned loop = cast<AffineDimExpr>(index).getPosition(); !llvm::is_contained(order, loop))
         order.push_back(loop);
@@ -88,6 +88,6 @@ FailureOr<ProductLoops> heddle::productLoopsOf(linalg::GenericOp op) {
   return loops;
 }
 
-bool heddle::isProduct(linalg::GenericOp op) {
-  return succeeded(productLoopsOf(op));
+bool heddle::isKernelContraction(linalg::GenericOp op) {
+  return succeeded(contractionLoopsOf(op));
 }

@@ -1,23 +1,23 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Products of tensors, seen through their loops.
-#ifndef HEDDLE_COMPILER_RAISE_PRODUCT_H
-#define HEDDLE_COMPILER_RAISE_PRODUCT_H
+#ifndef HEDDLE_COMPILER_RAISE_CONTRACTION_H
+#define HEDDLE_COMPILER_RAISE_CONTRACTION_H
 
 #include "compiler/raise/ElementTrace.h"
 
 namespace heddle {
 
 // A product of two tensors over one loop.
-struct Product {
+struct Contraction {
   mlir::linalg::LinalgOp op;
   llvm::SmallVector<unsigned> outLoops; // of each result dimension
   unsigned contracted;
 
-  static std::optional<Product> of(mlir::Operation *candidate) {
+  static std::optional<Contraction> of(mlir::Operation *candidate) {
     if (!isContraction(candidate))
       return std::nullopt;
-    Product product{llvm::cast<mlir::linalg::LinalgOp>(candidate), {}, 0};
+    Contraction product{llvm::cast<mlir::linalg::LinalgOp>(candidate), {}, 0};
     llvm::SmallVector<unsigned> contracted;
     product.op.getReductionDims(contracted);
     if (contracted.size() != 1)

@@ -1,8 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Contractions of f32 buffers, which a kernel for any sizes and strides computes (ProductCall): what each of their loops does.
-#ifndef HEDDLE_COMPILER_CODEGEN_KERNEL_PRODUCTLOOPS_H
-#define HEDDLE_COMPILER_CODEGEN_KERNEL_PRODUCTLOOPS_H
+// Contractions of f32 buffers, which a kernel for any sizes and strides computes (ContractionCall): what each of their loops does.
+#ifndef HEDDLE_COMPILER_CODEGEN_KERNEL_CONTRACTIONLOOPS_H
+#define HEDDLE_COMPILER_CODEGEN_KERNEL_CONTRACTIONLOOPS_H
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 
@@ -10,7 +10,7 @@
 
 namespace heddle {
 
-struct ProductLoops {
+struct ContractionLoops {
   // The operands of c += a b. B's place and A's are exchanged where c's columns come from A.
   enum Operand { A, B, C };
   // Loops that run as one: each step of all but the last is a whole run of those behind it, in every operand.
@@ -30,10 +30,10 @@ struct ProductLoops {
 
 // Fails where `op` does not sum products of two f32 buffers, where a loop is neither one of rows, columns, depth nor repetition, or c's
 // columns do not lie side by side.
-mlir::FailureOr<ProductLoops> productLoopsOf(mlir::linalg::GenericOp op);
+mlir::FailureOr<ContractionLoops> contractionLoopsOf(mlir::linalg::GenericOp op);
 
 // Whether there are such loops.
-bool isProduct(mlir::linalg::GenericOp op);
+bool isKernelContraction(mlir::linalg::GenericOp op);
 
 } // namespace heddle
 
