@@ -29,6 +29,8 @@ public:
   bool write(uint64_t offset, const std::string &bytes) {
     return write(offset, llvm::ArrayRef(reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()));
   }
+  // Writes what is gathered: after it, a disk that is full has said so.
+  bool flush();
   // Gives the file its name, its mode (0755 if executable) and forgets it.
   bool keep(bool executable);
   // Keeps this file and `companion`, which belongs to it, or neither: on failure the previous file stands under both names. No
@@ -40,7 +42,6 @@ public:
 private:
   bool fail(const char *what);
   bool writePiece(uint64_t offset, llvm::ArrayRef<uint8_t> bytes);
-  bool flush();
   bool finish(bool executable); // all bytes and the mode; the name stays temporary
   bool publish();
 

@@ -88,7 +88,7 @@ LogicalResult Writer::writeWeights(OutputFile &file, uint64_t offset) {
   FailureOr<std::vector<PackedWeight>> table =
       streamWeights(request.module, request.checkpoint,
                     [&](uint64_t at, ArrayRef<uint8_t> bytes) { return file.write(offset + at, bytes); });
-  if (failed(table))
+  if (failed(table) || !file.flush())
     return fail(!file.error().empty() ? file.error() : "weights cannot be packed: " + reason);
   weights = std::move(*table);
   for (const PackedWeight &weight : weights)
