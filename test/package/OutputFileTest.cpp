@@ -23,7 +23,7 @@ protected:
     ASSERT_FALSE(llvm::sys::fs::createUniqueDirectory("output-file", path));
     folder = path.str().str();
   }
-  void TearDown() override { llvm::sys::fs::remove_directories(folder); }
+  void TearDown() override { (void)llvm::sys::fs::remove_directories(folder); }
 
   std::string path(const char *name) const { return folder + "/" + name; }
   void put(const char *name, const char *content) {
@@ -55,7 +55,7 @@ protected:
     return kept;
   }
   // A program cannot take the name of a folder.
-  static void block(OutputFileTest &test) { llvm::sys::fs::create_directory(test.path("model")); }
+  static void block(OutputFileTest &test) { (void)llvm::sys::fs::create_directory(test.path("model")); }
 
   std::string folder, error;
 };
