@@ -112,7 +112,7 @@ def main(arguments):
         label, counts = "fuzz", run_fuzzers(rest[0], int(rest[1]))
     elif action == "status":
         label, failed = rest[0], int(rest[1]) != 0
-        counts = (not failed, int(failed), 0, [f"exit status {rest[1]}"] if failed else [])
+        counts = (int(not failed), int(failed), 0, [f"exit status {rest[1]}"] if failed else [])
     else:
         label, counts = rest[0], read_counts(action, rest[1], int(rest[2]))
     ledger.append([label, *counts])
