@@ -2,6 +2,7 @@
 
 #include "compiler/raise/Passes.h"
 
+#include "compiler/interpreter/Formulas.h"
 #include "compiler/raise/Arrange.h"
 #include "compiler/raise/ElementTrace.h"
 #include "compiler/raise/Remarks.h"
@@ -53,24 +54,6 @@ static std::optional<double> evaluate(Expr expr, Expr leaf, double x) {
   return std::nullopt;
 }
 
-static double activation(ActivationKind kind, double x) {
-  switch (kind) {
-  case ActivationKind::Silu:
-    return x / (1 + std::exp(-x));
-  case ActivationKind::Gelu:
-    return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
-  case ActivationKind::GeluTanh:
-    return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-  case ActivationKind::Relu:
-    return std::fmax(x, 0);
-  case ActivationKind::QuickGelu:
-    return x / (1 + std::exp(-1.702 * x));
-  case ActivationKind::Tanh:
-    return std::tanh(x);
-  }
-  llvm_unreachable("all activations are listed");
-}
-
 // Analytic functions that agree at this many points to the precision of their constants, 32-bit floats, are the same one;
 // relu is none and is matched by its form.
 static std::optional<ActivationKind> activationOf(Expr expr, Expr leaf) {
@@ -81,7 +64,7 @@ static std::optional<ActivationKind> activationOf(Expr expr, Expr leaf) {
                               ActivationKind::QuickGelu, ActivationKind::Tanh}) {
     bool agrees = true;
     for (int i = -128; i <= 128 && agrees; ++i) {
-      double x = 0.09375 * i + 0.01, wanted = activation(kind, x);
+      double x = 0.09375 * i + 0.01, wanted = activate(kind, x);
       std::optional<double> value = evaluate(expr, leaf, x);
       if (!value)
         return std::nullopt;

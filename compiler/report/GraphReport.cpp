@@ -119,9 +119,9 @@ static Json describeLoops(linalg::GenericOp op) {
   bool multiplies = isKernelContraction(op), sums = op.getNumReductionLoops() > 0;
   Json sizes = loopSizes(op);
   std::string what = matmulText(sizes) + (multiplies ? "" : sums ? ", reduced" : "");
-  return {{"kernel", multiplies ? "product" : "loops"},
+  return {{"kernel", multiplies ? "contraction" : "loops"},
           {"kind", multiplies ? "matmul" : "rowwise"},
-          {"emitter", multiplies ? "product kernel" : "loops"},
+          {"emitter", multiplies ? "contraction kernel" : "loops"},
           {"what", what},
           {"location", textOf(op.getLoc())},
           {"fused", fused},

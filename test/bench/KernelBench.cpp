@@ -79,7 +79,7 @@ int main(int argc, char **argv) {
   MatmulSpec spec{*layoutFor(type), std::atol(argv[3]), std::atol(argv[4]), activation};
   const char *target = std::getenv("HEDDLE_BENCH_TARGET");
   KernelLibrary library(target ? target : "native");
-  if (failed(buildMatmul(library.module(), "kernel", spec, library.productSchedule(), library.target())))
+  if (failed(buildMatmul(library.module(), "kernel", spec, library.matmulSchedule(), library.target())))
     return 1;
   if (assembly) {
     if (failed(lowerToLLVM(library.module(), library.target())))

@@ -83,7 +83,7 @@ INSTANTIATE_TEST_SUITE_P(Targets, EpilogueTest, testing::ValuesIn(KernelLibrary:
 
 void EpilogueTest::expectFormula(const std::string &target, const MatmulSpec &spec, TensorType type) {
   KernelLibrary library(target);
-  ASSERT_TRUE(succeeded(buildMatmul(library.module(), "kernel", spec, library.productSchedule(), library.target())) &&
+  ASSERT_TRUE(succeeded(buildMatmul(library.module(), "kernel", spec, library.matmulSchedule(), library.target())) &&
               library.load());
   auto *kernel = library.find<MatmulFunction>("kernel");
   RandomWeights gate(type, n, k, 31), up(type, n, k, 32);
@@ -171,5 +171,5 @@ TEST(Epilogue, GatedProductsTakeNoBias) {
   spec.hasBias = true;
   spec.epilogue = MatmulEpilogue::GatedSilu;
   mlir::ScopedDiagnosticHandler quiet(library.module().getContext(), [](mlir::Diagnostic &) {});
-  EXPECT_TRUE(failed(buildMatmul(library.module(), "refused", spec, library.productSchedule(), library.target())));
+  EXPECT_TRUE(failed(buildMatmul(library.module(), "refused", spec, library.matmulSchedule(), library.target())));
 }

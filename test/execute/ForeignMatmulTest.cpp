@@ -52,7 +52,7 @@ struct Product {
   std::vector<float> runHere(const std::string &target = "native") {
     KernelLibrary library(target);
     std::vector<float> out(rows * spec.n);
-    if (failed(buildMatmul(library.module(), "kernel", spec, library.productSchedule(), library.target())) ||
+    if (failed(buildMatmul(library.module(), "kernel", spec, library.matmulSchedule(), library.target())) ||
         !library.load())
       return {};
     auto as = [&](int operand) { return reinterpret_cast<const float *>(operands[operand].data()); };
@@ -74,7 +74,7 @@ struct Product {
   // Empty, with the reason printed, if a step failed.
   std::vector<float> runThere() {
     KernelLibrary library("aarch64");
-    if (failed(buildMatmul(library.module(), "kernel", spec, library.productSchedule(), library.target())))
+    if (failed(buildMatmul(library.module(), "kernel", spec, library.matmulSchedule(), library.target())))
       return {};
     std::optional<std::string> object = library.compile(), out;
     if (object)

@@ -39,8 +39,8 @@ KernelLibrary::KernelLibrary(const std::string &targetName) {
   cpuTarget = cpuTargetNamed(name);
 }
 
-ScheduleAttr KernelLibrary::productSchedule() {
-  return matmulSchedule(targetAttr(&context, cpuTarget));
+ScheduleAttr KernelLibrary::matmulSchedule() {
+  return heddle::matmulSchedule(targetAttr(&context, cpuTarget));
 }
 
 KernelLibrary::~KernelLibrary() {

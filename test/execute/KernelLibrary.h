@@ -35,7 +35,7 @@ public:
   mlir::ModuleOp module() { return *moduleRef; }
   const CpuTarget &target() const { return cpuTarget; }
   // The target's schedule for products.
-  ScheduleAttr productSchedule();
+  ScheduleAttr matmulSchedule();
   // What the module holds as an object that needs no symbol but memcpy and memset; none, and the reason printed, if a
   // step fails.
   std::optional<std::string> compile();

@@ -92,8 +92,8 @@ TEST_P(LargeOffsets, matmulReadsPanelsOfALargeMatrix) {
     MatmulSpec nearSpec{matrix.layout, lanes, k, activation}, farSpec = nearSpec;
     farSpec.n = numPanels * lanes - 3; // the last panel is masked
     ASSERT_TRUE(
-        succeeded(buildMatmul(library.module(), "near", nearSpec, library.productSchedule(), library.target())));
-    ASSERT_TRUE(succeeded(buildMatmul(library.module(), "far", farSpec, library.productSchedule(), library.target())));
+        succeeded(buildMatmul(library.module(), "near", nearSpec, library.matmulSchedule(), library.target())));
+    ASSERT_TRUE(succeeded(buildMatmul(library.module(), "far", farSpec, library.matmulSchedule(), library.target())));
     buildQuantizeRows(library.module(), "quantize", k);
     ASSERT_TRUE(library.load());
     // Rows of activations, near each other and far apart.
@@ -154,7 +154,7 @@ TEST(LargeStrides, quantizeReadsRowsFarApart) {
 TEST(LargeStrides, productOfAGraph) {
   const int64_t m = 5, n = 20, k = 3, outer = 2;
   KernelLibrary library("native");
-  buildContraction(library.module(), "product", library.productSchedule());
+  buildContraction(library.module(), "contraction", library.matmulSchedule());
   ASSERT_TRUE(library.load());
   SparseMemory a((outer + m + k) * farBytes), b((outer + k) * farBytes), c((outer + m) * farBytes);
   auto at = [](const SparseMemory &memory, int64_t o, int64_t row, int64_t column) -> float & {
@@ -169,7 +169,7 @@ TEST(LargeStrides, productOfAGraph) {
         at(b, o, d, j) = float(j - d + o);
   }
   const int64_t outerLoop[] = {outer, farStride + 64, farStride + 64, farStride + 64};
-  library.find<ContractionFunction>("product")(a.at<float>(), b.at<float>(), c.at<float>(), m, n, k, farStride, 1,
+  library.find<ContractionFunction>("contraction")(a.at<float>(), b.at<float>(), c.at<float>(), m, n, k, farStride, 1,
                                                farStride, 1, farStride, outerLoop, 1, 0, 1);
   for (int64_t o = 0; o < outer; ++o)
     for (int64_t i = 0; i < m; ++i)

@@ -20,7 +20,7 @@ static std::string emitAssembly(TensorType type, const char *targetName,
                                 MatmulActivation activation = MatmulActivation::Bf16) {
   KernelLibrary library(targetName);
   MatmulSpec spec{*layoutFor(type), 4096, 4096, activation};
-  if (failed(buildMatmul(library.module(), "kernel", spec, library.productSchedule(), library.target())) ||
+  if (failed(buildMatmul(library.module(), "kernel", spec, library.matmulSchedule(), library.target())) ||
       failed(lowerToLLVM(library.module(), library.target())))
     return "";
   auto code = emitMachineCode(library.module(), library.target(), MachineCode::Assembly);

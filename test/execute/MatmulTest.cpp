@@ -196,7 +196,7 @@ protected:
       Random random(i++);
       for (int64_t column = 0; column < n; ++column)
         cases.back().bias.push_back(random.uniform());
-      ASSERT_TRUE(succeeded(buildMatmul(library->module(), name, spec, library->productSchedule(), library->target())));
+      ASSERT_TRUE(succeeded(buildMatmul(library->module(), name, spec, library->matmulSchedule(), library->target())));
     }
     ASSERT_TRUE(library->load());
     for (Case &test : cases)
@@ -278,7 +278,7 @@ TEST(Matmul, RefusesBf16ActivationsThatFitNoPairs) {
   for (auto [type, k] :
        {std::pair(TensorType::F32, 32), std::pair(TensorType::F16, 32), std::pair(TensorType::BF16, 33)}) {
     MatmulSpec spec{*layoutFor(type), 16, k, MatmulActivation::Bf16};
-    EXPECT_TRUE(failed(buildMatmul(library.module(), "refused", spec, library.productSchedule(), library.target())));
+    EXPECT_TRUE(failed(buildMatmul(library.module(), "refused", spec, library.matmulSchedule(), library.target())));
   }
 }
 
@@ -286,5 +286,5 @@ TEST(Matmul, RefusesInt8ActivationsWithPlainWeights) {
   KernelLibrary library("native");
   MatmulSpec spec{*layoutFor(TensorType::F32), 16, 32, MatmulActivation::Q8};
   mlir::ScopedDiagnosticHandler quiet(library.module().getContext(), [](mlir::Diagnostic &) {});
-  EXPECT_TRUE(failed(buildMatmul(library.module(), "refused", spec, library.productSchedule(), library.target())));
+  EXPECT_TRUE(failed(buildMatmul(library.module(), "refused", spec, library.matmulSchedule(), library.target())));
 }

@@ -142,7 +142,7 @@ static void expectIndexFollowed(const std::string &targetName, MatmulActivation 
   const char *names[] = {"dense", "gathered", "scattered"};
   for (int i = 0; i < 3; ++i) {
     spec.rows = MatmulRows(i);
-    ASSERT_TRUE(succeeded(buildMatmul(library.module(), names[i], spec, library.productSchedule(), library.target())));
+    ASSERT_TRUE(succeeded(buildMatmul(library.module(), names[i], spec, library.matmulSchedule(), library.target())));
   }
   ASSERT_TRUE(library.load());
   RandomWeights weights(TensorType::Q4_1, n, k, 8);

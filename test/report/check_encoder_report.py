@@ -9,7 +9,7 @@ with open(sys.argv[1]) as file:
     launches = [launch for function in json.load(file)["functions"] for launch in function["launches"]]
 kernels = [launch["kernel"] for launch in launches]
 contractions = [launch["location"] for launch in launches
-                if launch["kernel"] == "product" or ("reduced" in launch["what"] and sorted(launch["fused"]) == ["addf", "mulf"])]
+                if launch["kernel"] == "contraction" or ("reduced" in launch["what"] and sorted(launch["fused"]) == ["addf", "mulf"])]
 assert not contractions, f"contractions as loops or unpacked: {contractions}"
 assert kernels.count("packed_matmul") == int(sys.argv[2]), kernels
 assert kernels.count("attention") == int(sys.argv[3]), kernels

@@ -76,13 +76,6 @@ Value FrameMemory::reserve(size_t bytes) {
   return address;
 }
 
-Value GraphLauncher::table(ValueRange numbers) {
-  Value memory = tables.reserve(numbers.size() * sizeof(int64_t));
-  for (auto [index, number] : llvm::enumerate(numbers))
-    b.store(number, b.at(memory, int64_t(index * sizeof(int64_t))));
-  return memory;
-}
-
 Value GraphLauncher::store(const CallOperands &call) {
   Value memory = calls.reserve(call.values.size() * slotBytes);
   for (auto [index, kind, value] : llvm::enumerate(call.kinds, call.values)) {

@@ -40,7 +40,7 @@ public:
   mlir::Value pointer(mlir::Value buffer) override;
   mlir::Value size(mlir::Value buffer, unsigned axis) override;
   mlir::Value stride(mlir::Value buffer, unsigned axis) override;
-  mlir::Value table(mlir::ValueRange numbers) override;
+  mlir::Value scratch(size_t bytes) override { return tables.reserve(bytes); }
 
 private:
   mlir::memref::ExtractStridedMetadataOp parts(mlir::Value buffer);

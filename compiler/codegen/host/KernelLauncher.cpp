@@ -19,6 +19,13 @@ Value KernelLauncher::broadcastStride(Value buffer, unsigned axis) {
   return b.select(b.equal(size(buffer, axis), b.constant(1)), b.constant(0), stride(buffer, axis));
 }
 
+Value KernelLauncher::table(ValueRange numbers) {
+  Value memory = scratch(numbers.size() * sizeof(int64_t));
+  for (auto [index, number] : llvm::enumerate(numbers))
+    builder().store(number, builder().at(memory, int64_t(index * sizeof(int64_t))));
+  return memory;
+}
+
 static LogicalResult launchMatmul(PackedMatmulOp op, KernelLauncher &launcher) {
   RawBuilder &b = launcher.builder();
   MatmulCall call;

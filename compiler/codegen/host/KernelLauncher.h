@@ -35,11 +35,13 @@ public:
   // Of dimension `axis` of a buffer, as i64; a stride counts elements.
   virtual mlir::Value size(mlir::Value buffer, unsigned axis) = 0;
   virtual mlir::Value stride(mlir::Value buffer, unsigned axis) = 0;
-  // Where these i64 lie in memory, side by side, while the kernels of one op run.
-  virtual mlir::Value table(mlir::ValueRange numbers) = 0;
+  // Memory of this frame that the kernels of one op may read.
+  virtual mlir::Value scratch(size_t bytes) = 0;
 
   mlir::Value rows(mlir::Value buffer) { return size(buffer, 0); }
   mlir::Value rowStride(mlir::Value buffer) { return stride(buffer, 0); }
+  // Where these i64 lie in memory, side by side.
+  mlir::Value table(mlir::ValueRange numbers);
   // 0 where the dimension is found to be 1 when it runs, else its stride.
   mlir::Value broadcastStride(mlir::Value buffer, unsigned axis);
 };

@@ -43,14 +43,10 @@ Value StepLowering::stride(Value buffer, unsigned axis) {
 }
 
 // Each thread has its own.
-Value StepLowering::table(ValueRange numbers) {
-  OpBuilder::InsertPoint here = b.saveInsertionPoint();
+Value StepLowering::scratch(size_t bytes) {
+  OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(context.getParentBlock());
-  Value memory = b.stackScratch(numbers.size() * sizeof(int64_t));
-  b.restoreInsertionPoint(here);
-  for (auto [index, number] : llvm::enumerate(numbers))
-    b.store(number, b.at(memory, int64_t(index * sizeof(int64_t))));
-  return memory;
+  return b.stackScratch(bytes);
 }
 
 Value StepLowering::sequences() {

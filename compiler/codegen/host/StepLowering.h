@@ -60,7 +60,7 @@ private:
   mlir::Value pointer(mlir::Value buffer) override { return buffer ? pointerOf(buffer) : mlir::Value(); }
   mlir::Value size(mlir::Value buffer, unsigned axis) override;
   mlir::Value stride(mlir::Value buffer, unsigned axis) override;
-  mlir::Value table(mlir::ValueRange numbers) override;
+  mlir::Value scratch(size_t bytes) override;
   // The sequences of the step, and their number.
   mlir::Value sequences();
   mlir::Value numSequences();

@@ -32,7 +32,7 @@ static bool isMultiplyAdd(linalg::GenericOp op) {
          ((product.getLhs() == a && product.getRhs() == b) || (product.getLhs() == b && product.getRhs() == a));
 }
 
-static bool isF32Product(linalg::GenericOp op) {
+static bool sumsF32Products(linalg::GenericOp op) {
   if (op.getNumDpsInputs() != 2 || op.getNumDpsInits() != 1 || op.getNumResults() != 0)
     return false;
   for (auto [operand, map] : llvm::zip(op->getOperands(), op.getIndexingMapsArray())) {
@@ -57,7 +57,7 @@ static void addLoop(const ContractionLoops &loops, std::vector<ContractionLoops:
 
 FailureOr<ContractionLoops> heddle::contractionLoopsOf(linalg::GenericOp op) {
   constexpr auto a = ContractionLoops::A, b = ContractionLoops::B, c = ContractionLoops::C;
-  if (!isF32Product(op))
+  if (!sumsF32Products(op))
     return failure();
   ContractionLoops loops{op, op.getIndexingMapsArray(), {0, 1, 2}, {}, {}, {}, {}};
   AffineMap outMap = loops.map(c);
