@@ -91,8 +91,7 @@ TEST_P(LargeOffsets, matmulReadsPanelsOfALargeMatrix) {
     KernelLibrary library("native");
     MatmulSpec nearSpec{matrix.layout, lanes, k, activation}, farSpec = nearSpec;
     farSpec.n = numPanels * lanes - 3; // the last panel is masked
-    ASSERT_TRUE(
-        succeeded(buildMatmul(library.module(), "near", nearSpec, library.matmulSchedule(), library.target())));
+    ASSERT_TRUE(succeeded(buildMatmul(library.module(), "near", nearSpec, library.matmulSchedule(), library.target())));
     ASSERT_TRUE(succeeded(buildMatmul(library.module(), "far", farSpec, library.matmulSchedule(), library.target())));
     buildQuantizeRows(library.module(), "quantize", k);
     ASSERT_TRUE(library.load());
@@ -170,7 +169,7 @@ TEST(LargeStrides, productOfAGraph) {
   }
   const int64_t outerLoop[] = {outer, farStride + 64, farStride + 64, farStride + 64};
   library.find<ContractionFunction>("contraction")(a.at<float>(), b.at<float>(), c.at<float>(), m, n, k, farStride, 1,
-                                               farStride, 1, farStride, outerLoop, 1, 0, 1);
+                                                   farStride, 1, farStride, outerLoop, 1, 0, 1);
   for (int64_t o = 0; o < outer; ++o)
     for (int64_t i = 0; i < m; ++i)
       for (int64_t j = 0; j < n; ++j) {
