@@ -81,7 +81,7 @@ LogicalResult ModelCode::emitGraph(ModuleOp graph, StringRef entry) {
 
 LogicalResult ModelCode::run() {
   ModelEntries &entries = result.entries;
-  entries.hasStep = bool(stepEntry(module));
+  entries.hasStep = bool(raggedEntry(module));
   if (entries.hasStep && failed(buildStepCode(module, kernels, target)))
     return failure();
   // One after the other, so that the modules of two graphs are not in memory together; kernels last, when all have been asked for.

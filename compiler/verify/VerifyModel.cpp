@@ -148,14 +148,14 @@ static bool isFinite(const Tensor &tensor) {
 
 // A model that generates is given ids in the form that its entry takes; a graph gets its own inputs.
 LogicalResult StageCheck::chooseInputs(ModuleOp module, NumericCheckOptions &numeric) {
-  if (!stepEntry(module))
+  if (!raggedEntry(module))
     generates = options.compile.task != Task::Graph && noDecoderSignature(graphOf(module)).empty();
   if (generates) {
-    if (!stepEntry(module) && failed(chooseSequence(module)))
+    if (!raggedEntry(module) && failed(chooseSequence(module)))
       return failure();
     numeric.inputs = modelInputs(ids);
     numeric.steps = modelSteps(ids);
-    if (stepEntry(module)) {
+    if (raggedEntry(module)) {
       Tensor sequence = Tensor::zeros(IntegerType::get(module.getContext(), 64), {1, int64_t(ids.size())});
       sequence.integers = ids;
       inputs.push_back({"input_ids", std::move(sequence)});
@@ -200,7 +200,7 @@ FailureOr<Tensor> StageCheck::logitsOf(func::FuncOp entry, const InterpreterOpti
 
 LogicalResult StageCheck::evaluateLong(ModuleOp module, const InterpreterOptions &interpreter) {
   constexpr int64_t safeTokens = 100; // that every model has positions for
-  func::FuncOp entry = stepEntry(module) ? stepEntry(module) : graphOf(module);
+  func::FuncOp entry = raggedEntry(module) ? raggedEntry(module) : graphOf(module);
   longIds = ids;
   bool isChosen = !options.ids.empty() || options.tokens || !options.inputs.empty();
   if (!isChosen && isSmall) {
@@ -355,7 +355,7 @@ bool StageCheck::checkBinary(const std::string &binary, const std::string &folde
 }
 
 LogicalResult StageCheck::didRun(ModuleOp module, Stage stage, const Checkpoint &files) {
-  remainsGraph = !stepEntry(module);
+  remainsGraph = !raggedEntry(module);
   if (!check)
     return begin(module, stage, files);
   if (failed(check->check(module, ("stage '" + stageName(stage) + "'").str())))

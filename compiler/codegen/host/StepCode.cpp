@@ -4,6 +4,7 @@
 
 #include "compiler/codegen/host/StepLowering.h"
 #include "compiler/schedule/Passes.h"
+#include "dialect/Entries.h"
 #include "runtime/model/ModelAbi.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -29,7 +30,7 @@ int64_t heddle::rowStrideOf(MemRefType type) {
 }
 
 static std::string loweredName(func::FuncOp func) {
-  return func.getSymName() == "step" ? "heddle_step" : ("heddle_" + func.getSymName()).str();
+  return func == raggedEntry(func->getParentOfType<ModuleOp>()) ? "heddle_step" : ("heddle_" + func.getSymName()).str();
 }
 
 // Rows are the one dimension of which only the run knows the size.
@@ -99,18 +100,39 @@ void StepLowering::begin(bool isStep) {
   }
 }
 
-// @step(ids, positions, output_rows, cache, logits, last_hidden_state)
+namespace {
+// Where the entry finds an argument, and what its rows are.
+struct ArgumentSource {
+  size_t field;
+  enum { Tokens, Outputs, Sequences } rows = Tokens;
+};
+} // namespace
+
+static constexpr ArgumentSource stepArguments[] = {{offsetof(heddle_step, ids)},
+                                                   {offsetof(heddle_step, positions)},
+                                                   {offsetof(heddle_step, output_rows), ArgumentSource::Outputs},
+                                                   {0}, // the cache
+                                                   {offsetof(heddle_step, logits), ArgumentSource::Outputs},
+                                                   {offsetof(heddle_step, last_hidden_state)}};
+static constexpr ArgumentSource encodeArguments[] = {{offsetof(heddle_step, ids)},
+                                                     {offsetof(heddle_step, positions)},
+                                                     {offsetof(heddle_step, output_rows), ArgumentSource::Outputs},
+                                                     {offsetof(heddle_step, sequence_rows), ArgumentSource::Sequences},
+                                                     {offsetof(heddle_step, token_types)},
+                                                     {offsetof(heddle_step, last_hidden_state)},
+                                                     {offsetof(heddle_step, pooler_output), ArgumentSource::Outputs}};
+
+// An entry that needs none of the last ones does not have them.
 void StepLowering::mapStepArguments() {
   Value numOutputs = field(offsetof(heddle_step, num_outputs), b.getI64Type());
-  const std::pair<size_t, Value> sources[] = {
-      {offsetof(heddle_step, ids), stepRows},           {offsetof(heddle_step, positions), stepRows},
-      {offsetof(heddle_step, output_rows), numOutputs}, {0, Value()},
-      {offsetof(heddle_step, logits), numOutputs},      {offsetof(heddle_step, last_hidden_state), stepRows}};
+  Value counts[] = {stepRows, numOutputs, numSequences()};
+  bool isEncode = func.getSymName() == "encode";
+  ArrayRef<ArgumentSource> sources = isEncode ? ArrayRef(encodeArguments) : ArrayRef(stepArguments);
   for (auto [argument, source] : llvm::zip(func.getArguments(), sources)) {
     if (isa<KvCacheType>(argument.getType()))
       continue;
-    pointers[argument] = field(source.first, b.pointerType());
-    rowCounts[argument] = source.second;
+    pointers[argument] = field(source.field, b.pointerType());
+    rowCounts[argument] = counts[source.rows];
   }
 }
 
@@ -250,6 +272,7 @@ LogicalResult StepLowering::lowerOp(Operation *op) {
       .Case([&](RouteExpertsOp op) { return lowerRoute(op); })
       .Case([&](ExpertMatmulOp op) { return lowerExperts(op); })
       .Case([&](OnlineAttentionOp op) { return lowerAttention(op); })
+      .Case([&](RaggedAttentionOp op) { return lowerRaggedAttention(op); })
       .Case([&](CombineSplitsOp op) { return lowerCombine(op); })
       .Case([&](PreferSplitsOp op) { return lowerPreference(op); })
       .Case([&](scf::IfOp op) { return lowerBranch(op); })
@@ -290,7 +313,7 @@ LogicalResult heddle::buildStepCode(ModuleOp source, KernelLibrary &kernels, con
   for (auto func : source.getOps<func::FuncOp>()) {
     if (func->hasAttr("heddle.kernel"))
       continue;
-    bool isStep = func.getSymName() == "step";
+    bool isStep = func == raggedEntry(source);
     if (failed(StepLowering(func, kernels, target, isStep ? 1 : calls[func.getSymName()]).run(isStep)))
       return failure();
   }
