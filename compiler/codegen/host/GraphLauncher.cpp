@@ -4,7 +4,7 @@
 
 #include "compiler/codegen/host/GraphLauncher.h"
 
-#include "compiler/codegen/host/GraphEntry.h"
+#include "compiler/codegen/host/GraphRuntime.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
@@ -52,14 +52,7 @@ func::FuncOp GraphLauncher::taskOf(func::FuncOp kernel, ArrayRef<ParameterKind> 
     buildTask(kernels.code(), name, kernel, parameters);
     kernels.addEntry(name);
   }
-  auto module = graph->getParentOfType<ModuleOp>();
-  if (auto known = module.lookupSymbol<func::FuncOp>(name))
-    return known;
-  OpBuilder atGraph(graph);
-  auto type = atGraph.getFunctionType(parameterTypes<TaskCall>(graph.getContext()), {});
-  auto task = func::FuncOp::create(atGraph, graph.getLoc(), name, type);
-  task.setPrivate();
-  return task;
+  return kernels.code().lookupSymbol<func::FuncOp>(name);
 }
 
 //===- memory -------------------------------------------------------------===//
@@ -86,35 +79,6 @@ Value GraphLauncher::store(const CallOperands &call) {
   return memory;
 }
 
-//===- operands -----------------------------------------------------------===//
-
-Value GraphLauncher::toInteger(Value index) {
-  return arith::IndexCastOp::create(b, b.getI64Type(), index);
-}
-
-memref::ExtractStridedMetadataOp GraphLauncher::parts(Value buffer) {
-  memref::ExtractStridedMetadataOp &known = metadata[buffer];
-  if (!known)
-    known = memref::ExtractStridedMetadataOp::create(b, buffer);
-  return known;
-}
-
-Value GraphLauncher::size(Value buffer, unsigned axis) {
-  return toInteger(parts(buffer).getSizes()[axis]);
-}
-
-Value GraphLauncher::stride(Value buffer, unsigned axis) {
-  return toInteger(parts(buffer).getStrides()[axis]);
-}
-
-Value GraphLauncher::pointer(Value buffer) {
-  if (!buffer)
-    return Value();
-  int64_t width = llvm::divideCeil(cast<MemRefType>(buffer.getType()).getElementTypeBitWidth(), 8);
-  Value base = toInteger(memref::ExtractAlignedPointerAsIndexOp::create(b, buffer));
-  return b.add(base, b.mul(toInteger(parts(buffer).getOffset()), width));
-}
-
 //===- launches -----------------------------------------------------------===//
 
 LogicalResult GraphLauncher::launch(Operation *op, const CallOperands &call, const LaunchedWork &work) {
@@ -132,17 +96,7 @@ LogicalResult GraphLauncher::launch(Operation *op, const CallOperands &call, con
   Value memory = store(call);
   for (func::FuncOp kernel : *emitted) {
     kernels.record(kernel, op, 1);
-    runTask(b, op->getLoc(), graph, taskOf(kernel, call.kinds), memory, isLarge);
+    runTask(b, op->getLoc(), func, taskOf(kernel, call.kinds), memory, isLarge);
   }
-  return success();
-}
-
-LogicalResult GraphLauncher::replace(Operation *op) {
-  b.setInsertionPoint(op);
-  b.setLoc(op->getLoc());
-  metadata.clear();
-  if (failed(lower(op)))
-    return failure();
-  op->erase();
   return success();
 }

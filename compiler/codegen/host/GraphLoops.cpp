@@ -6,8 +6,8 @@
 
 #include "compiler/codegen/host/GraphLoops.h"
 
-#include "compiler/codegen/host/GraphEntry.h"
 #include "compiler/codegen/host/GraphRows.h"
+#include "compiler/codegen/host/GraphRuntime.h"
 #include "compiler/codegen/kernel/RawBuilder.h"
 
 #include "mlir/Conversion/LLVMCommon/TypeConverter.h"
@@ -105,11 +105,10 @@ static Value rootOf(Value value) {
   return value;
 }
 
-// Whether no other root is the same memory: it was just allocated, or comes with the call, whose inputs and weights are only read.
+// Whether no other root is the same memory: it was just allocated, or is the call's (a cast of an address), whose inputs and weights are only
+// read.
 static bool isOwnRoot(Value root) {
-  if (auto argument = dyn_cast<BlockArgument>(root))
-    return isa<func::FuncOp>(argument.getOwner()->getParentOp());
-  return isa<memref::AllocOp, memref::GetGlobalOp>(root.getDefiningOp());
+  return isa_and_nonnull<memref::AllocOp, memref::GetGlobalOp, UnrealizedConversionCastOp>(root.getDefiningOp());
 }
 
 static bool hasOwnRoots(linalg::GenericOp op) {
