@@ -14,7 +14,7 @@ Type heddle::descriptorType(MemRefType type) {
 }
 
 int64_t heddle::bytesOfElement(MemRefType type) {
-  return llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+  return type.getElementType().isIndex() ? 8 : llvm::divideCeil(type.getElementTypeBitWidth(), 8);
 }
 
 Value heddle::toInteger(RawBuilder &b, Value index) {

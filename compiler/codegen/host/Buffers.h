@@ -23,7 +23,7 @@ mlir::Value addressOf(RawBuilder &b, mlir::Value buffer);
 mlir::Value sizeOf(RawBuilder &b, mlir::Value buffer, unsigned axis);
 mlir::Value strideOf(RawBuilder &b, mlir::Value buffer, unsigned axis);
 
-// Booleans are bytes.
+// Booleans are bytes, an index is an address.
 int64_t bytesOfElement(mlir::MemRefType type);
 // An `index` as i64.
 mlir::Value toInteger(RawBuilder &b, mlir::Value index);

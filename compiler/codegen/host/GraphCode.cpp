@@ -135,7 +135,7 @@ void GraphLowering::guardAllocations() {
     b.setInsertionPoint(op);
     Location loc = op.getLoc();
     auto type = cast<MemRefType>(op.getType());
-    double fixed = llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+    auto fixed = double(bytesOfElement(type));
     for (int64_t size : type.getShape())
       fixed *= ShapedType::isDynamic(size) ? 1 : double(size);
     Value product = arith::ConstantOp::create(b, loc, b.getF64FloatAttr(fixed));
