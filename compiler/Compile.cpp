@@ -402,11 +402,12 @@ PackageInfo Compilation::packageInfo() const {
   info.sourceSha256 = sourceHash(modelFiles());
   info.precision = options.precision == Precision::Fast ? "fast" : "precise";
   info.passes = passes;
-  bool hasStep = bool(stepEntry(*program.module));
-  info.architecture = hasStep ? program.model.config.architecture : "graph";
-  if (hasStep) {
+  bool hasRows = bool(raggedEntry(*program.module));
+  info.architecture = hasRows ? program.model.config.architecture : "graph";
+  if (hasRows) {
     info.context = contextOf(options, program.model.config);
-    info.maxRows = std::min(maxStepRows, info.context);
+    // An encoder sees all of a sequence at once.
+    info.maxRows = isEncoder(*program.module) ? std::max(maxStepRows, info.context) : std::min(maxStepRows, info.context);
     info.tokenizer = program.tokenizer;
   }
   return info;

@@ -13,7 +13,7 @@ namespace heddle {
 
 enum class Emit { Executable, Library, Object, Package, Mlir, Llvm, Assembly };
 enum class Precision { Fast, Precise };
-enum class Task { Auto, Generate, Graph };
+enum class Task { Auto, Generate, Encode, Graph };
 
 struct Checkpoint;
 struct GeneratedCode;
@@ -39,8 +39,8 @@ public:
 struct CompileOptions {
   std::string model, output;
   Emit emit = Emit::Executable;
-  Task task =
-      Task::Auto; // MLIR modules are graphs, checkpoints generate, and so do ONNX files that are causal decoders
+  // Auto: MLIR modules are graphs; checkpoints generate, or encode where their family does; so do ONNX files that are causal decoders.
+  Task task = Task::Auto;
   std::string target = "native";
   Precision precision = Precision::Fast;
   std::string kv = "auto";          // auto | f32 | bf16 | f16

@@ -1,10 +1,11 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Models that generate: those whose architecture a frontend knows become @forward at once, and the options that are theirs alone are
-// checked here, before the passes that would trip over them.
+// Models that generate or encode: those whose architecture a frontend knows become @forward at once, and the options that are theirs alone
+// are checked here, before the passes that would trip over them.
 
 #include "compiler/Program.h"
 #include "compiler/codegen/targets/KernelTargets.h"
+#include "dialect/Entries.h"
 #include "dialect/HeddleDialect.h"
 #include "frontends/import/ImportModel.h"
 #include "frontends/read/ReadModel.h"
@@ -63,6 +64,26 @@ static std::string optionMisfit(const CompileOptions &options, const Target &tar
   return "";
 }
 
+// The same of what tells encoders from models that generate.
+static std::string kindMisfit(const CompileOptions &options, const ModelConfig &config, bool encodes) {
+  if (options.task == Task::Generate && encodes)
+    return options.model + ": --task=generate: the model encodes and generates nothing";
+  if (options.task == Task::Encode && !encodes)
+    return options.model + ": --task=encode: the model generates";
+  if (!encodes)
+    return "";
+  if (options.kv != "auto")
+    return "--kv=" + options.kv + ": an encoder has no cache";
+  if (!options.pipeline.flashTile)
+    return options.model + ": --flash-tile=off: attention of an encoder has kernels in tiles only";
+  // Kernels count the numbers of a step, which holds whole sequences, in 32 bits.
+  int64_t tokens = contextOf(options, config), most = INT32_MAX / std::max(config.hiddenSize, config.intermediateSize);
+  if (tokens > most)
+    return options.model + ": sequences of " + std::to_string(tokens) + " tokens, expected at most " +
+           std::to_string(most) + " of this width: --context=" + std::to_string(most);
+  return "";
+}
+
 // Numbers in a page of the cache, keys and values of all layers. A device's kernels count them in 32 bits.
 static int64_t pageValues(const ModelConfig &config) {
   return 2 * HEDDLE_KV_PAGE_SIZE * config.numHiddenLayers * config.numKvHeads * config.headDim;
@@ -115,6 +136,8 @@ static void choosePrecision(const CompileOptions &options, const Target &target,
 CompileStatus heddle::fitOptions(const CompileOptions &options, const Target &target, Program &program,
                                  std::string &error) {
   error = optionMisfit(options, target, program.model.config);
+  if (error.empty())
+    error = kindMisfit(options, program.model.config, isEncoder(*program.module));
   if (error.empty())
     error = kernelMisfit(options, target, program);
   if (!error.empty())

@@ -33,8 +33,8 @@ static CompileStatus finishImport(Program &program) {
   ModuleOp module = *program.module;
   if (failed(verify(module)) || failed(graphSignatures(module)) || failed(verifyStage(module, Stage::Import)))
     return CompileStatus::InvalidInput;
-  if (graphEntries(module).empty() || stepEntry(module)) {
-    module.emitError("a graph needs a public function, which is not named step or forward");
+  if (graphEntries(module).empty() || raggedEntry(module)) {
+    module.emitError("a graph needs a public function, which is not named step, encode or forward");
     return CompileStatus::InvalidInput;
   }
   PassManager pm(module.getContext());
@@ -44,8 +44,9 @@ static CompileStatus finishImport(Program &program) {
 
 CompileStatus heddle::importMlir(const CompileOptions &options, const Target &target,
                                  function_ref<MLIRContext &()> context, Program &program, std::string &error) {
-  error = options.task == Task::Generate
-              ? options.model + ": --task=generate: the file holds a graph, which runs as one"
+  error = options.task == Task::Generate || options.task == Task::Encode
+              ? options.model + ": --task=" + (options.task == Task::Encode ? "encode" : "generate") +
+                    ": the file holds a graph, which runs as one"
               : graphMisfit(options, target);
   if (!error.empty())
     return CompileStatus::InvalidInput;
@@ -71,6 +72,8 @@ CompileStatus heddle::importOnnx(const CompileOptions &options, const Target &ta
                                  function_ref<MLIRContext &()> context, Program &program, std::string &error) {
   if (options.task == Task::Graph)
     error = graphMisfit(options, target);
+  if (options.task == Task::Encode)
+    error = options.model + ": --task=encode: an ONNX file generates or runs as a graph";
   if (!error.empty())
     return CompileStatus::InvalidInput;
   Expected<Model> read = readModel(options.model);

@@ -133,9 +133,9 @@ void heddle::addOptimizeStage(OpPassManager &pm, const PipelineOptions &options)
     absorb.keepsGraphs = true;
     pm.addPass(createAbsorbMlaWeights(absorb));
   }
-  MaterializeKvCacheOptions cache;
+  FlattenBatchOptions cache;
   cache.elementType = options.kvElementType;
-  pm.addPass(createMaterializeKvCache(cache));
+  pm.addPass(createFlattenBatch(cache));
   // After the cache: projections of one layer then read the same rows.
   if (options.fuseProjections)
     pm.addPass(createFuseProjections());

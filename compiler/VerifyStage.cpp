@@ -124,9 +124,17 @@ static LogicalResult readsCache(Operation *op) {
   return success();
 }
 
+// Rows of a ragged batch do not say where a sequence ends.
+static LogicalResult knowsSequences(Operation *op) {
+  auto attention = dyn_cast<AttentionOp>(op);
+  if (isa<LatentAttentionOp, KvAppendOp, KvViewOp>(op) || (attention && !attention.getSequences()))
+    return op->emitError("must not remain in an encode after stage optimize: its attention is within the sequences of the batch");
+  return success();
+}
+
 static LogicalResult isNotForward(Operation *op) {
   if (auto func = dyn_cast<func::FuncOp>(op); func && func.getSymName() == "forward")
-    return func.emitError("@forward must not remain after stage optimize: it becomes @step");
+    return func.emitError("@forward must not remain after stage optimize: it becomes @step or @encode");
   return success();
 }
 
@@ -184,17 +192,17 @@ static LogicalResult readsRopeTable(Operation *op) {
 
 LogicalResult heddle::verifyStage(ModuleOp module, Stage stage) {
   using Rule = LogicalResult (*)(Operation *);
-  SmallVector<Rule> ofAll, ofStep; // a graph keeps what its file says
+  SmallVector<Rule> ofAll, ofRows; // of a step or an encode; a graph keeps what its file says
   switch (stage) {
   case Stage::Raise:
-    ofStep = {isExplained};
+    ofRows = {isExplained};
     break;
   case Stage::Optimize:
-    ofStep = {readsStoredWeights, readsCache, isNotForward};
+    ofRows = {readsStoredWeights, isEncoder(module) ? knowsSequences : readsCache, isNotForward};
     break;
   case Stage::Schedule:
     ofAll = {hasNoEncoding, hasItsPlace};
-    ofStep = {isOnBuffers, readsRopeTable};
+    ofRows = {isOnBuffers, readsRopeTable};
     break;
   default:
     break;
@@ -202,7 +210,7 @@ LogicalResult heddle::verifyStage(ModuleOp module, Stage stage) {
   WalkResult walk = module.walk([&](Operation *op) {
     auto holds = [&](Rule rule) { return succeeded(rule(op)); };
     bool isRight = succeeded(mayRemain(op, stage)) && llvm::all_of(ofAll, holds) &&
-                   (isInGraphEntry(op) || llvm::all_of(ofStep, holds));
+                   (isInGraphEntry(op) || llvm::all_of(ofRows, holds));
     return isRight ? WalkResult::advance() : WalkResult::interrupt();
   });
   return failure(walk.wasInterrupted());

@@ -125,6 +125,7 @@ void heddle::registerBufferizationModels(DialectRegistry &registry) {
     ExpertMatmulOp::attachInterface<KernelModel<ExpertMatmulOp>>(*context);
     OnlineAttentionOp::attachInterface<KernelModel<OnlineAttentionOp>>(*context);
     FlashAttentionOp::attachInterface<FlashAttentionModel>(*context);
+    RaggedAttentionOp::attachInterface<KernelModel<RaggedAttentionOp>>(*context);
     CombineSplitsOp::attachInterface<KernelModel<CombineSplitsOp>>(*context);
     OnlineLatentAttentionOp::attachInterface<KernelModel<OnlineLatentAttentionOp>>(*context);
     DequantizeOp::attachInterface<KernelModel<DequantizeOp>>(*context);

@@ -4,20 +4,33 @@
 
 #include "dialect/Entries.h"
 
+#include "dialect/HeddleDialect.h"
+
 using namespace mlir;
 using namespace heddle;
 
-static bool isStepName(StringRef name) {
-  return name == "step" || name == "forward";
+static constexpr StringRef raggedNames[] = {"step", "encode", "forward"};
+
+func::FuncOp heddle::raggedEntry(ModuleOp module) {
+  for (StringRef name : raggedNames)
+    if (auto entry = module.lookupSymbol<func::FuncOp>(name))
+      return entry;
+  return {};
 }
 
-func::FuncOp heddle::stepEntry(ModuleOp module) {
-  auto step = module.lookupSymbol<func::FuncOp>("step");
-  return step ? step : module.lookupSymbol<func::FuncOp>("forward");
+bool heddle::isEncoder(ModuleOp module) {
+  func::FuncOp entry = raggedEntry(module);
+  if (!entry || entry.getSymName() != "forward")
+    return entry && entry.getSymName() == "encode";
+  return module
+      .walk([](AttentionOp op) {
+        return op.getMask().getCausal() || isInGraphEntry(op) ? WalkResult::advance() : WalkResult::interrupt();
+      })
+      .wasInterrupted();
 }
 
 bool heddle::isGraphEntry(func::FuncOp func) {
-  return func.isPublic() && !func.isExternal() && !isStepName(func.getSymName());
+  return func.isPublic() && !func.isExternal() && !llvm::is_contained(raggedNames, func.getSymName());
 }
 
 bool heddle::isInGraphEntry(Operation *op) {

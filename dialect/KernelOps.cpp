@@ -366,6 +366,57 @@ int64_t FlashAttentionOp::getBytesPerRow() {
          shaped(getQuery()).getElementType().getIntOrFloatBitWidth() / 8;
 }
 
+//===- ragged_attention ---------------------------------------------------===//
+
+int64_t RaggedAttentionOp::getHeadDim() {
+  return shaped(getQuery()).getDimSize(1) / int64_t(getNumHeads());
+}
+int64_t RaggedAttentionOp::getValueDim() {
+  return shaped(getInits()[0]).getDimSize(1) / int64_t(getNumHeads());
+}
+
+LogicalResult RaggedAttentionOp::verify() {
+  int64_t heads = getNumHeads(), kvHeads = getNumKvHeads();
+  if (kvHeads < 1 || heads < 1 || heads % kvHeads) // ragged_attention_c2
+    return emitOpError("num_heads (") << heads << ") must be a positive multiple of num_kv_heads (" << kvHeads << ")";
+  auto isRows = [](Value rows) { return shaped(rows).getRank() == 2 && shaped(rows).getElementType().isF32(); };
+  if (getInits().size() != 1 || !llvm::all_of(ValueRange{getQuery(), getKey(), getValue(), getInits()[0]}, isRows) ||
+      !isMatrix(getQuery(), heads * getHeadDim()) || !isMatrix(getKey(), kvHeads * getHeadDim()) ||
+      !isMatrix(getInits()[0], heads * getValueDim()) ||
+      !isMatrix(getValue(), kvHeads * getValueDim())) // ragged_attention_c1
+    return emitOpError("query and the one destination must be f32 rows of ")
+           << heads << " heads, key and value of " << kvHeads << " with their head dims";
+  for (int64_t headDim : {getHeadDim(), getValueDim()})
+    if (headDim < 1 || headDim > FlashAttentionOp::maxHeadDim) // ragged_attention_c2
+      return emitOpError("head_dim (") << headDim << ") must be 1 to " << FlashAttentionOp::maxHeadDim;
+  if (!isMatrix(getSequences(), 2) || !shaped(getSequences()).getElementType().isInteger(32)) // ragged_attention_c3
+    return emitOpError("sequences ") << getSequences().getType() << " must be i32 (count, 2)";
+  if (getSinks() && (shaped(getSinks()).getShape() != ArrayRef<int64_t>(heads) ||
+                     !shaped(getSinks()).getElementType().isF32())) // ragged_attention_c4
+    return emitOpError("sinks must be f32 (") << heads << ")";
+  return verifyResults(*this);
+}
+
+void RaggedAttentionOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
+  kernelEffects(*this, effects);
+}
+StringRef RaggedAttentionOp::getKernelKind() {
+  return "attention";
+}
+// A row meets as many keys as its sequence has, which a run decides.
+int64_t RaggedAttentionOp::getFlopsPerRow() {
+  return 0;
+}
+int64_t RaggedAttentionOp::getFixedBytes() {
+  return 0;
+}
+int64_t RaggedAttentionOp::getBytesPerRow() {
+  int64_t bytes = 0;
+  for (Value rows : {getQuery(), getKey(), getValue(), getInits()[0]})
+    bytes += matrixRowBytes(rows);
+  return bytes;
+}
+
 //===- combine_splits -----------------------------------------------------===//
 
 LogicalResult CombineSplitsOp::verify() {

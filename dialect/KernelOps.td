@@ -278,6 +278,45 @@ def Heddle_FlashAttentionOp : Heddle_KernelOp<"flash_attention", [AttrSizedOpera
   let hasVerifier = 1;
 }
 
+def Heddle_RaggedAttentionOp : Heddle_KernelOp<"ragged_attention", [AttrSizedOperandSegments]> {
+  let summary = "Attention within each sequence of a ragged batch";
+  let description = [{
+    What `attention` with `sequences` computes, in tiles as `flash_attention`: row r of query, key, value and destination is token r of
+    the batch, with its heads side by side. Row s of `sequences` is the first row of a sequence and how many it has; their rows follow
+    each other. A query sees what the mask lets through of its own sequence.
+
+    Constraints:
+      * C1: query is (rows, num_heads * head_dim), key (rows, num_kv_heads * head_dim), value (rows, num_kv_heads * value_dim) and the
+        one destination (rows, num_heads * value_dim), all f32.
+      * C2: num_heads is a positive multiple of num_kv_heads, head_dim and value_dim are 1 to 1024.
+      * C3: sequences is i32 (count, 2).
+      * C4: sinks is f32 (num_heads).
+
+    ```mlir
+    func.func @encode(%q: tensor<?x48xf32>, %k: tensor<?x16xf32>, %v: tensor<?x16xf32>, %sequences: tensor<?x2xi32>,
+                      %out: tensor<?x48xf32>) -> tensor<?x48xf32> {
+      %o = heddle.ragged_attention <full> ins(%q, %k, %v, %sequences
+          : tensor<?x48xf32>, tensor<?x16xf32>, tensor<?x16xf32>, tensor<?x2xi32>)
+        outs(%out : tensor<?x48xf32>) {num_heads = 6, num_kv_heads = 2, scale = 0.35} -> tensor<?x48xf32>
+      return %o : tensor<?x48xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Heddle_Buffer:$query, Heddle_Buffer:$key, Heddle_Buffer:$value, Heddle_Buffer:$sequences,
+                       Optional<Heddle_Buffer>:$sinks, Variadic<Heddle_Buffer>:$inits, I64Attr:$num_heads, I64Attr:$num_kv_heads,
+                       Heddle_MaskAttr:$mask, F64Attr:$scale, DefaultValuedAttr<F64Attr, "0.0">:$softcap);
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let assemblyFormat = [{
+    $mask `ins` `(` $query `,` $key `,` $value `,` $sequences (`sinks` $sinks^)? `:` type($query) `,` type($key) `,` type($value) `,`
+    type($sequences) (`sinks` type($sinks)^)? `)` `outs` `(` $inits `:` type($inits) `)` attr-dict (`->` type($results)^)?
+  }];
+  let extraClassDeclaration = dpsMethods # [{
+    int64_t getHeadDim();
+    int64_t getValueDim();
+  }];
+  let hasVerifier = 1;
+}
+
 def Heddle_CombineSplitsOp : Heddle_KernelOp<"combine_splits", [AttrSizedOperandSegments]> {
   let summary = "Merges what attention to the splits of the keys left (Dao et al. 2023, Flash-Decoding)";
   let description = [{

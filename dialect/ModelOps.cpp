@@ -195,6 +195,14 @@ LogicalResult AttentionOp::verify() {
   if (getSinks() && shaped(getSinks()).getDimSize(0) != query.getDimSize(1)) // attention_c5
     return emitOpError("sinks (") << shaped(getSinks()).getDimSize(0) << ") must be num_heads (" << query.getDimSize(1)
                                   << ")";
+  if (!getSequences())
+    return success();
+  if (shaped(getSequences()).getDimSize(1) != 2) // attention_c6
+    return emitOpError("sequences ") << getSequences().getType() << " must be (count, 2): first rows, and how many";
+  if (query.getDimSize(0) != 1 || key.getDimSize(0) != 1 || query.getDimSize(2) != key.getDimSize(2) ||
+      getBias()) // attention_c6
+    return emitOpError("of sequences needs a batch of 1, as many queries as keys and no bias, got query ")
+           << query << " and key " << key;
   return success();
 }
 

@@ -233,12 +233,16 @@ def Heddle_AttentionOp : Heddle_ModelOp<"attention", [AttrSizedOperandSegments]>
     lets through, where group = num_heads / num_kv_heads and cap(s) = softcap * tanh(s / softcap), or s without softcap.
     Query i stands at key position (keys - queries + i). `sinks` adds one learned logit per head to the softmax's sum.
 
+    With `sequences` the rows are those of a ragged batch: row s of it is the first row of a sequence and how many it has, and a
+    query sees keys of its own sequence alone, at the positions that they have there.
+
     Constraints:
       * C1: query, key and value have rank 4: (batch, heads, sequence, head_dim).
       * C2: num_heads is a multiple of num_kv_heads.
       * C3: query and key have the same head_dim; key and value the same batch, heads and sequence.
       * C4: result is (batch, num_heads, queries, head_dim of value).
       * C5: sinks is (num_heads).
+      * C6: sequences is (count, 2); batch is then 1, there are as many queries as keys, and there is no bias.
 
     Canonical form: no bias where it, or the table of its `position_bias`, is zero.
 
@@ -253,11 +257,13 @@ def Heddle_AttentionOp : Heddle_ModelOp<"attention", [AttrSizedOperandSegments]>
   }];
   let arguments = (ins 4DTensorOf<[AnyFloat]>:$query, 4DTensorOf<[AnyFloat]>:$key, 4DTensorOf<[AnyFloat]>:$value,
                        Optional<4DTensorOf<[AnyFloat]>>:$bias, Optional<1DTensorOf<[AnyFloat]>>:$sinks,
+                       Optional<2DTensorOf<[I32]>>:$sequences,
                        Heddle_MaskAttr:$mask, F64Attr:$scale, DefaultValuedAttr<F64Attr, "0.0">:$softcap);
   let results = (outs 4DTensorOf<[AnyFloat]>:$result);
   let hasCanonicalizer = 1;
   let assemblyFormat = [{
-    $query `,` $key `,` $value (`bias` `(` $bias^ `:` type($bias) `)`)? (`sinks` `(` $sinks^ `:` type($sinks) `)`)? $mask
+    $query `,` $key `,` $value (`bias` `(` $bias^ `:` type($bias) `)`)? (`sinks` `(` $sinks^ `:` type($sinks) `)`)?
+    (`sequences` `(` $sequences^ `:` type($sequences) `)`)? $mask
     attr-dict `:` type($query) `,` type($key) `,` type($value) `->` type($result)
   }];
   let extraClassDeclaration = [{

@@ -58,6 +58,8 @@ int64_t dimension(ConfigDim dim, const ModelConfig &config) {
     return config.vocabSize;
   case ConfigDim::Positions:
     return config.contextLength;
+  case ConfigDim::TokenTypes:
+    return config.tokenTypes;
   case ConfigDim::Hidden:
     return config.hiddenSize;
   case ConfigDim::Queries:
@@ -129,6 +131,8 @@ bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
     return !config.latent.splitUps;
   case When::SplitUps:
     return config.latent.splitUps;
+  case When::Pooler:
+    return config.hasPooler;
   }
   return true;
 }

@@ -21,6 +21,7 @@ enum class ConfigDim : uint8_t {
   None,
   Vocab,
   Positions,
+  TokenTypes /* type_vocab_size */,
   Hidden,
   Queries /* num_heads x head_dim */,
   KeyValues /* num_kv_heads x head_dim */,
@@ -57,6 +58,7 @@ enum class When : uint8_t {
   NoQueryLora,
   WholeUps /* kv_b_proj in one tensor */,
   SplitUps,
+  Pooler,
 };
 
 // A tensor: '#' stands for the layer, '@' for the expert. Where `name` has an '@' and `gguf` has none, GGUF stacks the
@@ -160,6 +162,8 @@ struct Family {
   const char *modelType = nullptr; // Hugging Face's model_type
   const char *wrapper = nullptr;   // model_type of a config that keeps this one in text_config; null: there is none
   const char *gguf = nullptr;      // general.architecture; null: another row stands for the family's GGUF files
+  bool isEncoder = false;          // a token attends to all of its sequence, and nothing is generated
+  const char *pooler = nullptr;    // of an encoder: the tensor of a checkpoint that gives pooler_output
   bool hasExperts = false; // of two rows with one name in GGUF, the one that is meant where the file has experts
   const char *embedding = "model.embed_tokens.weight";
   std::array<TensorRules, 7> rules = {};

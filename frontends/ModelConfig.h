@@ -79,6 +79,9 @@ struct ModelConfig {
   double normWeightOffset = 0.0; // norms multiply by (offset + weight): 1 for Hugging Face's gemma, else 0
   Activation activation = Activation::Silu;
   bool tieWordEmbeddings = false;
+  // Of an encoder: type_vocab_size; whether the checkpoint has what gives pooler_output.
+  int64_t tokenTypes = 0;
+  bool hasPooler = false;
   bool attentionBias = false;       // of q, k and v
   bool attentionOutputBias = false; // of o
   bool mlpBias = false;

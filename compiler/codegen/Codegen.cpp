@@ -85,7 +85,7 @@ LogicalResult ModelCode::emitGraph(ModuleOp graph, StringRef entry) {
 
 LogicalResult ModelCode::run() {
   ModelEntries &entries = result.entries;
-  entries.hasStep = bool(stepEntry(module));
+  entries.hasStep = bool(raggedEntry(module));
   OwningOpRef<ModuleOp> step;
   if (entries.hasStep) {
     FailureOr<OwningOpRef<ModuleOp>> lowered = buildStepCode(module, kernels, target);

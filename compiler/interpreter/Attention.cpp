@@ -175,7 +175,69 @@ static FailureOr<Tensor> attendTensors(Frame &frame, Op op, Type element, const 
   return result;
 }
 
+// Row r of a matrix whose rows have `heads` heads side by side.
+static ArrayRef<double> headOfRow(const Tensor &rows, int64_t heads, int64_t r, int64_t h) {
+  int64_t headDim = rows.dim(1) / heads;
+  return ArrayRef<double>(rows.reals).slice((r * heads + h) * headDim, headDim);
+}
+
+// The formula of attention within sequences, on (rows, heads * head_dim); (rows, num_heads * value_dim). Rows of no sequence are zeros.
+template <typename Op>
+static FailureOr<Tensor> attendSequences(Frame &frame, Op op, Type element, const Tensor &query, const Tensor &key,
+                                         const Tensor &value, int64_t heads, int64_t kvHeads) {
+  const Tensor &sequences = frame.tensor(op.getSequences());
+  int64_t rows = query.dim(0), valueDim = value.dim(1) / kvHeads;
+  Tensor result = Tensor::zeros(element, {rows, heads * valueDim});
+  for (int64_t s = 0; s < sequences.dim(0); ++s) {
+    int64_t first = sequences.integers[2 * s], count = sequences.integers[2 * s + 1];
+    if (first < 0 || count < 0 || first + count > rows)
+      return op.emitOpError("has a sequence of ") << count << " rows from row " << first << " on, of " << rows;
+    for (int64_t i = 0; i < count; ++i)
+      for (int64_t h = 0; h < heads; ++h) {
+        AttentionRow row = rowOf(op);
+        int64_t kvHead = h / (heads / kvHeads);
+        row.keys = count;
+        row.position = i;
+        row.query = headOfRow(query, heads, first + i, h);
+        row.key = [&](int64_t j) { return headOfRow(key, kvHeads, first + j, kvHead); };
+        row.value = [&](int64_t j) { return headOfRow(value, kvHeads, first + j, kvHead); };
+        if (op.getSinks())
+          row.sink = frame.tensor(op.getSinks()).reals[h];
+        attend(row, MutableArrayRef<double>(result.reals).slice(((first + i) * heads + h) * valueDim, valueDim));
+      }
+  }
+  result.round();
+  return result;
+}
+
+// (1, heads, rows, head_dim) as (rows, heads * head_dim), and back.
+static Tensor exchangeHeads(const Tensor &tensor, int64_t outer, int64_t inner, ArrayRef<int64_t> shape) {
+  Tensor result = Tensor::zeros(tensor.elementType, shape);
+  int64_t width = tensor.size() / std::max<int64_t>(outer * inner, 1);
+  for (int64_t i = 0; i < outer; ++i)
+    for (int64_t j = 0; j < inner; ++j)
+      std::copy_n(tensor.reals.begin() + (i * inner + j) * width, width, result.reals.begin() + (j * outer + i) * width);
+  return result;
+}
+
+static LogicalResult attendRaggedHeads(Frame &frame, AttentionOp op) {
+  auto rowsOf = [&](Value heads) {
+    const Tensor &tensor = frame.tensor(heads);
+    return exchangeHeads(tensor, tensor.dim(1), tensor.dim(2), {tensor.dim(2), tensor.dim(1) * tensor.dim(3)});
+  };
+  int64_t heads = op.getNumHeads();
+  FailureOr<Tensor> rows =
+      attendSequences(frame, op, getElementTypeOrSelf(op.getType()), rowsOf(op.getQuery()), rowsOf(op.getKey()),
+                      rowsOf(op.getValue()), heads, op.getNumKvHeads());
+  if (failed(rows))
+    return failure();
+  frame.set(op, exchangeHeads(*rows, rows->dim(0), heads, {1, heads, rows->dim(0), rows->dim(1) / heads}));
+  return success();
+}
+
 static LogicalResult attention(Frame &frame, AttentionOp op) {
+  if (op.getSequences())
+    return attendRaggedHeads(frame, op);
   const auto *keyView = std::get_if<KvView>(&frame.value(op.getKey()));
   const auto *valueView = std::get_if<KvView>(&frame.value(op.getValue()));
   if (keyView && valueView)
@@ -224,6 +286,18 @@ static LogicalResult flashAttention(Frame &frame, FlashAttentionOp op) {
   if (stored.shape != place.shape) // flash_attention_c4
     return op.emitOpError("writes to a destination of another shape");
   frame.set(op.getResults()[0], std::move(stored));
+  return success();
+}
+
+//===- ragged_attention ---------------------------------------------------===//
+
+static LogicalResult raggedAttention(Frame &frame, RaggedAttentionOp op) {
+  FailureOr<Tensor> result = attendSequences(frame, op, frame.tensor(op.getInits()[0]).elementType,
+                                             frame.tensor(op.getQuery()), frame.tensor(op.getKey()),
+                                             frame.tensor(op.getValue()), op.getNumHeads(), op.getNumKvHeads());
+  if (failed(result))
+    return failure();
+  frame.set(op.getResults()[0], std::move(*result));
   return success();
 }
 
@@ -405,6 +479,7 @@ void heddle::addAttentionHandlers(HandlerTable &table) {
   table.add<KvAppendOp>(kvAppend);
   table.add<KvViewOp>(kvView);
   table.add<FlashAttentionOp>(flashAttention);
+  table.add<RaggedAttentionOp>(raggedAttention);
   table.add<OnlineAttentionOp>(onlineAttention);
   table.add<CombineSplitsOp>(combineSplits);
   table.add<PreferSplitsOp>(preferSplits);

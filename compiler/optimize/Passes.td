@@ -6,17 +6,23 @@
 
 include "mlir/Pass/PassBase.td"
 
-def MaterializeKvCache : Pass<"heddle-materialize-kv-cache", "::mlir::ModuleOp"> {
-  let summary = "Turn a forward pass over whole sequences into a step over new tokens";
+def FlattenBatch : Pass<"heddle-flatten-batch", "::mlir::ModuleOp"> {
+  let summary = "Turn a forward pass over (batch, sequence) into an entry over rows of a ragged batch: a step, or an encode";
   let description = [{
-    Before: @forward(ids, positions) of (batch, sequence), attention over the keys and values of the same call. After:
-    @step(ids, positions, output_rows, cache) of (rows), where rows are the new tokens of a ragged batch of sequences:
+    Before: @forward(ids, positions, ...) of (batch, sequence), attention over the keys and values of the same call. The masks decide
+    what becomes of it. Where all attention is causal, @step(ids, positions, output_rows, cache) of (rows), where rows are the new tokens of a ragged batch of sequences:
     every attention appends its keys and values to the cache and reads all of them from there, and logits are computed for
     output_rows only; the head's input is the second result, the last hidden state of all rows. Layer functions take the cache and their layer's index.
     If any layer has a sliding window, the module tells all of them in `heddle.kv_windows`: the runtime recycles what fell out.
 
-    Must hold before: batch and sequence are the two leading dimensions of activations, layers are functions that @forward
-    calls, and each layer has at most one causal attention. Example: test/optimize/materialize-kv-cache.mlir.
+    Where no attention is causal, a token needs all of its sequence, and there is nothing to keep:
+    @encode(ids, positions, output_rows, sequences, ...) of (rows), the rows of whole sequences, whose attention takes (count, 2)
+    `sequences`, first row and number of rows of each; layer functions take them as well. output_rows are the sequences' first rows, which
+    is what a slice of first tokens becomes.
+
+    Must hold before: batch and sequence are the two leading dimensions of activations, attention is causal everywhere or nowhere. For a
+    step, layers are functions that @forward calls, and each has at most one attention. Examples: test/optimize/flatten-batch.mlir,
+    test/optimize/flatten-batch-encode.mlir.
 
     ```mlir
     func.func private @layer(%x: tensor<?x?x8xf32>, %positions: tensor<?x?xi32>, %w: tensor<8x8xf32>)

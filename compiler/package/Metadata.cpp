@@ -31,8 +31,8 @@ static fb::Offset<fb::Vector<fb::Offset<package::Weight>>> weightTable(fb::FlatB
 }
 
 KvCacheType heddle::kvCacheOf(ModuleOp module) {
-  auto step = module.lookupSymbol<func::FuncOp>("step");
-  for (Type type : step ? step.getArgumentTypes() : TypeRange())
+  func::FuncOp entry = raggedEntry(module);
+  for (Type type : entry ? entry.getArgumentTypes() : TypeRange())
     if (auto cache = dyn_cast<KvCacheType>(type))
       return cache;
   return {};
@@ -41,7 +41,7 @@ KvCacheType heddle::kvCacheOf(ModuleOp module) {
 static fb::Offset<package::KvPlan> kvPlan(fb::FlatBufferBuilder &b, ModuleOp module) {
   KvCacheType cache = kvCacheOf(module);
   if (!cache)
-    return package::CreateKvPlan(b);
+    return {};
   auto type = cache.getElementType().isF32()    ? package::KvType::F32
               : cache.getElementType().isBF16() ? package::KvType::BF16
                                                 : package::KvType::F16;
@@ -151,11 +151,12 @@ static fb::Offset<fb::Vector<fb::Offset<package::Kernel>>> kernelTable(fb::FlatB
 
 namespace {
 
-// What a package says of its step: made before the package's own table begins.
+// What a package says of its step or encode: made before the package's own table begins.
 struct StepTables {
   fb::Offset<package::MemoryPlan> memory;
   fb::Offset<package::KvPlan> kv;
   fb::Offset<package::Generation> generation;
+  fb::Offset<package::Encoder> encoder; // null where the model generates
   fb::Offset<package::Tokenizer> tokenizer;
   fb::Offset<fb::Vector<fb::Offset<package::RopeTable>>> ropes;
   StringTable config;
@@ -173,6 +174,8 @@ static StepTables stepTables(fb::FlatBufferBuilder &b, ModuleOp module, const Mo
   tables.memory = package::CreateMemoryPlan(b, bytes(fixedBytesAttr), bytes(rowBytesAttr), info.maxRows);
   tables.kv = kvPlan(b, module);
   tables.generation = generation(b, config);
+  if (isEncoder(module))
+    tables.encoder = package::CreateEncoder(b, config.tokenTypes, config.hasPooler);
   tables.tokenizer = tokenizerTable(b, info.tokenizer);
   tables.ropes = b.CreateVector(ropes);
   tables.config = strings(b, configLines(config, module));
@@ -183,8 +186,8 @@ std::string heddle::buildMetadata(ModuleOp module, const ModelConfig &config, Ar
                                   const PackageInfo &info, const Target &target, ArrayRef<KernelRecord> kernels,
                                   ArrayRef<PackedWeight> weights) {
   fb::FlatBufferBuilder b(1 << 16);
-  bool hasStep = bool(stepEntry(module));
-  StepTables step = hasStep ? stepTables(b, module, config, info) : StepTables();
+  bool hasRows = bool(raggedEntry(module));
+  StepTables step = hasRows ? stepTables(b, module, config, info) : StepTables();
   auto weightVector = weightTable(b, weights);
   auto kernelVector = kernelTable(b, kernels);
   auto graphVector = graphTable(b, graphs);
@@ -196,16 +199,20 @@ std::string heddle::buildMetadata(ModuleOp module, const ModelConfig &config, Ar
 
   package::PackageBuilder p(b);
   p.add_name(name), p.add_architecture(architecture);
-  p.add_task(hasStep ? package::Task::Generate : package::Task::Graph);
+  p.add_task(isEncoder(module) ? package::Task::Encode : hasRows ? package::Task::Generate : package::Task::Graph);
   p.add_source_name(source), p.add_source_sha256(sha), p.add_compiler_version(version);
   p.add_target(targetName), p.add_cpu_features(features), p.add_precision(precision);
   p.add_weights_size(module->getAttrOfType<IntegerAttr>(weightsSizeAttr).getInt());
   p.add_weights(weightVector), p.add_kernels(kernelVector), p.add_passes(passes), p.add_graphs(graphVector);
-  if (hasStep) {
+  if (hasRows) {
     p.add_vocab_size(config.vocabSize), p.add_hidden_size(config.hiddenSize);
     p.add_num_layers(config.numHiddenLayers), p.add_context(info.context);
     p.add_bytes_per_token(bytesPerToken(module, weights));
-    p.add_memory(step.memory), p.add_kv(step.kv), p.add_rope(step.ropes), p.add_generation(step.generation);
+    p.add_memory(step.memory), p.add_rope(step.ropes), p.add_generation(step.generation);
+    if (!step.kv.IsNull())
+      p.add_kv(step.kv);
+    if (!step.encoder.IsNull())
+      p.add_encoder(step.encoder);
     if (!step.tokenizer.IsNull())
       p.add_tokenizer(step.tokenizer);
     p.add_config(step.config);

@@ -71,6 +71,10 @@ static std::string describe(Operation *op) {
             << stringifyLatentForm(attention.getForm()) << "; keys and values are rebuilt where queries × (" << rebuild
             << " + keys × " << latent << ") > keys × " << rebuild;
       })
+      .Case([&](RaggedAttentionOp attention) {
+        out << attention.getNumHeads() << " heads, " << attention.getNumKvHeads() << " of keys and values, head_dim "
+            << attention.getHeadDim() << ", within each sequence";
+      })
       .Case([&](DequantizeOp rows) {
         out << "rows of (" << rows.getN() << ", " << rows.getK() << "), " << rows.getFormat();
       });
@@ -121,6 +125,10 @@ static void addAttentionCost(Operation *op, Json &launch) {
     KvCacheType cache = attention.getCache().getType();
     launch["flops_per_row_and_key"] = 4 * int64_t(attention.getNumHeads()) * cache.getHeadDim();
     launch["bytes_per_key"] = cache.getPageBytes() / pageTokens / cache.getNumLayers();
+  } else if (auto ragged = dyn_cast<RaggedAttentionOp>(op)) {
+    int64_t headDims = ragged.getHeadDim() + ragged.getValueDim();
+    launch["flops_per_row_and_key"] = 2 * int64_t(ragged.getNumHeads()) * headDims;
+    launch["bytes_per_key"] = int64_t(sizeof(float)) * int64_t(ragged.getNumKvHeads()) * headDims;
   } else if (auto latent = dyn_cast<OnlineLatentAttentionOp>(op)) {
     KvCacheType cache = latent.getCache().getType();
     LatentDims dims = latent.getDims();
@@ -182,14 +190,14 @@ static Json buffersOf(func::FuncOp func) {
   return buffers;
 }
 
-// The step and its layers, in order of call.
+// The step or the encode and its layers, in order of call.
 static SmallVector<StepFunction> stepFunctions(ModuleOp module) {
   SmallVector<StepFunction> functions;
-  auto step = module.lookupSymbol<func::FuncOp>("step");
-  if (!step)
+  func::FuncOp entry = raggedEntry(module);
+  if (!entry)
     return functions;
-  functions.push_back({step, 1, {}});
-  step.walk([&](func::CallOp call) {
+  functions.push_back({entry, 1, {}});
+  entry.walk([&](func::CallOp call) {
     auto callee = module.lookupSymbol<func::FuncOp>(call.getCallee());
     auto known = llvm::find_if(functions, [&](const StepFunction &function) { return function.func == callee; });
     if (known == functions.end())

@@ -336,17 +336,24 @@ LogicalResult Outliner::run() {
   return success();
 }
 
+// Where a function's op writes `result`, if nothing else is there: the destination of a kernel, or what a call hands on to be the
+// destination of the callee's kernel (passDestination has been there).
+static OpOperand *freshDestination(Value result) {
+  OpOperand *init = nullptr;
+  if (auto producer = result.getDefiningOp<DestinationStyleOpInterface>())
+    init = producer.getTiedOpOperand(cast<OpResult>(result));
+  else if (auto call = result.getDefiningOp<func::CallOp>(); call && call.getNumResults() == 1)
+    init = &call->getOpOperands().back();
+  return init && init->get().getDefiningOp<tensor::EmptyOp>() ? init : nullptr;
+}
+
 // A result that nobody else holds is written where the caller says: the destination becomes the last argument.
 static void passDestination(ModuleOp module, func::FuncOp func) {
   auto ret = cast<func::ReturnOp>(func.front().getTerminator());
   OpBuilder b(ret);
   for (Value result : ret.getOperands()) {
-    auto producer = result.getDefiningOp<DestinationStyleOpInterface>();
-    if (!producer)
-      continue;
-    OpOperand *init = producer.getTiedOpOperand(cast<OpResult>(result));
-    auto empty = init->get().getDefiningOp<tensor::EmptyOp>();
-    if (!empty)
+    OpOperand *init = freshDestination(result);
+    if (!init)
       continue;
     init->set(func.front().addArgument(result.getType(), result.getLoc()));
     func.setType(b.getFunctionType(func.front().getArgumentTypes(), func.getResultTypes()));

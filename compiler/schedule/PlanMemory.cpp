@@ -121,21 +121,21 @@ namespace {
 struct PlanMemory : heddle::impl::PlanMemoryBase<PlanMemory> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    auto step = module.lookupSymbol<func::FuncOp>("step");
-    if (!step && !graphEntries(module).empty()) // whose buffers have sizes that only a call knows
+    func::FuncOp entry = raggedEntry(module);
+    if (!entry && !graphEntries(module).empty()) // whose buffers have sizes that only a call knows
       return;
-    if (!step) {
-      module.emitError("has no function @step");
+    if (!entry) {
+      module.emitError("has no function @step or @encode");
       return signalPassFailure();
     }
-    FailureOr<Size> stepSize = planFunction(step, Size());
-    if (failed(stepSize))
+    FailureOr<Size> entrySize = planFunction(entry, Size());
+    if (failed(entrySize))
       return signalPassFailure();
-    Size total = *stepSize;
+    Size total = *entrySize;
     for (auto func : module.getOps<func::FuncOp>()) {
-      if (func == step || isGraphEntry(func) || func->hasAttr("heddle.kernel"))
+      if (func == entry || isGraphEntry(func) || func->hasAttr("heddle.kernel"))
         continue;
-      FailureOr<Size> layerSize = planFunction(func, *stepSize);
+      FailureOr<Size> layerSize = planFunction(func, *entrySize);
       if (failed(layerSize))
         return signalPassFailure();
       total = {std::max(total.perRow, layerSize->perRow), std::max(total.fixed, layerSize->fixed)};

@@ -149,6 +149,8 @@ ScheduleAttr heddle::scheduleFor(Operation *op, TargetAttr target) {
   }
   if (auto flash = dyn_cast<FlashAttentionOp>(op))
     return attentionSchedule(target, std::max(flash.getQueryShape()[3], flash.getValueShape()[3]));
+  if (auto ragged = dyn_cast<RaggedAttentionOp>(op))
+    return attentionSchedule(target, std::max(ragged.getHeadDim(), ragged.getValueDim()));
   // Of loops on buffers, contractions alone have a kernel.
   if (auto loops = dyn_cast<linalg::GenericOp>(op); loops && loops.hasPureBufferSemantics())
     return matmulSchedule(target);

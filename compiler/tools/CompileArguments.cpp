@@ -68,9 +68,9 @@ static std::string takeSymbol(CompileArguments &arguments, StringRef value) {
 }
 
 static std::string takeTask(CompileArguments &arguments, StringRef value) {
-  if (llvm::is_contained({"encode", "classify", "seq2seq"}, value))
-    return quoted(value) + ": no model can be compiled for that yet; auto, generate and graph are possible";
-  return choose<Task>(value, {{"auto", Task::Auto}, {"generate", Task::Generate}, {"graph", Task::Graph}},
+  if (llvm::is_contained({"classify", "seq2seq"}, value))
+    return quoted(value) + ": no model can be compiled for that yet; auto, generate, encode and graph are possible";
+  return choose<Task>(value, {{"auto", Task::Auto}, {"generate", Task::Generate}, {"encode", Task::Encode}, {"graph", Task::Graph}},
                       arguments.options.task);
 }
 
@@ -125,7 +125,7 @@ static std::vector<FlagGroup> makeFlags() {
                           {"llvm", Emit::Llvm},
                           {"asm", Emit::Assembly}},
                          arguments.options.emit))},
-      {"--task", "=auto|generate|graph",
+      {"--task", "=auto|generate|encode|graph",
        "what the output is for: generate continues a prompt, graph maps named tensors to named tensors (default auto: "
        "an ONNX file "
        "generates if it is a causal decoder from input_ids to logits, else it is a graph, as MLIR modules are; all "

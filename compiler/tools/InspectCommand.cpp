@@ -66,19 +66,21 @@ static json::Object describeEntry(const package::Graph *graph) {
                       {"outputs", listOf(graph->outputs(), describeTensor)}};
 }
 
-// What a model that generates has beside the rest.
-static void addGenerating(const package::Package &metadata, json::Object &out) {
+// What a model over rows of a ragged batch has beside the rest, whether it generates or encodes.
+static void addRows(const package::Package &metadata, json::Object &out) {
   out["vocab_size"] = metadata.vocab_size();
   out["hidden_size"] = metadata.hidden_size();
   out["num_layers"] = metadata.num_layers();
   out["context"] = metadata.context();
-  const package::KvPlan &kv = *metadata.kv();
-  out["kv_cache"] = json::Object{{"type", package::EnumNameKvType(kv.type())},
-                                 {"num_layers", kv.num_layers()},
-                                 {"num_kv_heads", kv.num_kv_heads()},
-                                 {"head_dim", kv.head_dim()},
-                                 {"page_bytes", kv.page_bytes()},
-                                 {"bytes_per_token", kv.bytes_per_token()}};
+  if (const package::KvPlan *kv = metadata.kv())
+    out["kv_cache"] = json::Object{{"type", package::EnumNameKvType(kv->type())},
+                                   {"num_layers", kv->num_layers()},
+                                   {"num_kv_heads", kv->num_kv_heads()},
+                                   {"head_dim", kv->head_dim()},
+                                   {"page_bytes", kv->page_bytes()},
+                                   {"bytes_per_token", kv->bytes_per_token()}};
+  if (const package::Encoder *encoder = metadata.encoder())
+    out["encoder"] = json::Object{{"token_types", encoder->token_types()}, {"pooler", encoder->pooler()}};
   const package::MemoryPlan &memory = *metadata.memory();
   out["activations"] =
       json::Object{{"fixed", memory.fixed()}, {"per_row", memory.per_row()}, {"max_rows", memory.max_rows()}};
@@ -110,7 +112,7 @@ static json::Object describePackage(const PackageFile &file) {
   if (metadata.task() == package::Task::Graph) {
     out["entries"] = listOf(metadata.graphs(), describeEntry);
   } else {
-    addGenerating(metadata, out);
+    addRows(metadata, out);
   }
   return out;
 }

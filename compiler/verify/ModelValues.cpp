@@ -307,9 +307,55 @@ std::function<FailureOr<RuntimeValue>(WeightOp)> heddle::randomWeights(uint64_t 
 
 //===- inputs -------------------------------------------------------------===//
 
+std::vector<int64_t> heddle::tokenTypesOf(int64_t length, int64_t types) {
+  std::vector<int64_t> result(length);
+  for (int64_t token = 0; token < length && types > 1; ++token)
+    result[token] = 2 * token >= length;
+  return result;
+}
+
+static bool isEncode(func::FuncOp entry) {
+  return entry.isPublic() && entry.getSymName() == "encode";
+}
+
+// What a result is written to, before which nobody reads it.
+static RuntimeValue destination(ShapedType type, int64_t rows) {
+  Tensor zeros = Tensor::zeros(type.getElementType(), {rows, type.getDimSize(1)});
+  return isa<MemRefType>(type) ? RuntimeValue(Buffer::of(zeros)) : makeValue(std::move(zeros));
+}
+
+// Arguments of @encode for whole sequences.
+static SmallVector<RuntimeValue> encodeArguments(func::FuncOp entry, ArrayRef<std::vector<int64_t>> sequences,
+                                                 int64_t tokenTypes) {
+  std::vector<int64_t> ids, positions, firstRows, places, types;
+  for (const std::vector<int64_t> &sequence : sequences) {
+    int64_t length = sequence.size(), first = ids.size();
+    firstRows.push_back(first);
+    places.insert(places.end(), {first, length});
+    llvm::append_range(ids, sequence);
+    llvm::append_range(positions, llvm::seq(length));
+    llvm::append_range(types, tokenTypesOf(length, tokenTypes));
+  }
+  SmallVector<RuntimeValue> arguments;
+  for (const std::vector<int64_t> *numbers : {&ids, &positions, &firstRows, &places, &types}) {
+    int64_t count = numbers->size();
+    Tensor tensor = Tensor::zeros(IntegerType::get(entry.getContext(), 32),
+                                  numbers == &places ? SmallVector<int64_t>{count / 2, 2} : SmallVector<int64_t>{count});
+    tensor.integers = *numbers;
+    bool isBuffer = isa<MemRefType>(entry.getArgumentTypes()[arguments.size()]);
+    arguments.push_back(isBuffer ? RuntimeValue(Buffer::of(tensor)) : makeValue(std::move(tensor)));
+  }
+  // The last hidden state has all rows, the pooler's output one of each sequence.
+  for (Type type : entry.getArgumentTypes().drop_front(arguments.size()))
+    arguments.push_back(
+        destination(cast<ShapedType>(type), arguments.size() == 5 ? int64_t(ids.size()) : int64_t(sequences.size())));
+  return arguments;
+}
+
 // Arguments of an entry for tokens `ids` at `positions` of their sequences, which the cache's step knows.
 static FailureOr<SmallVector<RuntimeValue>> argumentsOf(func::FuncOp entry, ArrayRef<int64_t> ids,
-                                                        ArrayRef<int64_t> positions, std::shared_ptr<KvCache> cache) {
+                                                        ArrayRef<int64_t> positions, std::shared_ptr<KvCache> cache,
+                                                        int64_t tokenTypes = 2) {
   SmallVector<RuntimeValue> arguments;
   int64_t length = ids.size();
   for (auto [i, type] : llvm::enumerate(entry.getArgumentTypes())) {
@@ -321,8 +367,7 @@ static FailureOr<SmallVector<RuntimeValue>> argumentsOf(func::FuncOp entry, Arra
     // A result's destination: (rows, features), written before it is read.
     if (tensorType && isa<FloatType>(tensorType.getElementType()) && tensorType.getRank() == 2 &&
         tensorType.getNumDynamicDims() == 1) {
-      Tensor zeros = Tensor::zeros(tensorType.getElementType(), {length, tensorType.getDimSize(1)});
-      arguments.push_back(isa<MemRefType>(type) ? RuntimeValue(Buffer::of(zeros)) : makeValue(std::move(zeros)));
+      arguments.push_back(destination(tensorType, length));
       continue;
     }
     if (!tensorType || !tensorType.getElementType().isInteger() || tensorType.getRank() < 1 || tensorType.getRank() > 2)
@@ -334,8 +379,15 @@ static FailureOr<SmallVector<RuntimeValue>> argumentsOf(func::FuncOp entry, Arra
     auto name = entry.getArgAttrOfType<StringAttr>(i, "heddle.name"); // of a graph's input
     bool isMask = name && name.getValue() == "attention_mask", isIds = name ? name.getValue() == "input_ids" : i == 0;
     bool isPosition = name ? name.getValue() == "position_ids" : i == 1;
+    // The third argument of an encoder's @forward; a step's output rows are all.
+    bool isTokenType = !name && tensorType.getRank() == 2;
+    std::vector<int64_t> types = tokenTypesOf(length, tokenTypes);
     for (int64_t row = 0; row < length; ++row)
-      tensor.set(row, {0, isMask ? 1 : isIds ? ids[row] : isPosition ? positions[row] : row}); // output rows: all
+      tensor.set(row, {0, isMask        ? 1
+                          : isIds       ? ids[row]
+                          : isPosition  ? positions[row]
+                          : isTokenType ? types[row]
+                                        : row});
     arguments.push_back(makeValue(std::move(tensor)));
   }
   return arguments;
@@ -349,22 +401,34 @@ static std::shared_ptr<KvCache> emptyCache(func::FuncOp entry) {
   return nullptr;
 }
 
-std::function<FailureOr<SmallVector<RuntimeValue>>(func::FuncOp)> heddle::modelInputs(std::vector<int64_t> ids) {
-  return [ids](func::FuncOp entry) {
+std::function<FailureOr<SmallVector<RuntimeValue>>(func::FuncOp)> heddle::modelInputs(std::vector<int64_t> ids,
+                                                                                                int64_t tokenTypes) {
+  return [ids, tokenTypes](func::FuncOp entry) -> FailureOr<SmallVector<RuntimeValue>> {
+    if (isEncode(entry))
+      return encodeArguments(entry, ids, tokenTypes);
     std::shared_ptr<KvCache> cache = emptyCache(entry);
     if (cache)
       cache->beginStep(SmallVector<int64_t>(ids.size(), 0));
-    return argumentsOf(entry, ids, llvm::to_vector(llvm::seq<int64_t>(ids.size())), cache);
+    return argumentsOf(entry, ids, llvm::to_vector(llvm::seq<int64_t>(ids.size())), cache, tokenTypes);
   };
 }
 
-std::function<FailureOr<bool>(func::FuncOp, size_t, StepInputs &)> heddle::modelSteps(std::vector<int64_t> ids) {
+std::function<FailureOr<bool>(func::FuncOp, size_t, StepInputs &)> heddle::modelSteps(std::vector<int64_t> ids,
+                                                                                      int64_t tokenTypes) {
   // Tokens of the first and of the second sequence, a prefix of the first, after each step.
   int64_t length = ids.size(), half = (length + 1) / 2;
   const std::array<std::pair<int64_t, int64_t>, 4> ends = {
       {{0, 0}, {length / 2, 1}, {length - 1, half}, {length, half}}};
-  return [ids, ends, cache = std::shared_ptr<KvCache>()](func::FuncOp entry, size_t step,
-                                                         StepInputs &inputs) mutable -> FailureOr<bool> {
+  return [ids, tokenTypes, ends, cache = std::shared_ptr<KvCache>()](func::FuncOp entry, size_t step,
+                                                                     StepInputs &inputs) mutable -> FailureOr<bool> {
+    if (isEncode(entry)) {
+      // Another order of ids is another sequence, and no row of the whole is where it was.
+      std::vector<int64_t> other(ids.rbegin(), ids.rend() - ids.size() / 2);
+      inputs.rows.assign(other.size(), -1);
+      llvm::append_range(inputs.rows, llvm::seq<int64_t>(ids.size()));
+      inputs.arguments = encodeArguments(entry, {other, ids}, tokenTypes);
+      return step == 0;
+    }
     if (step == 0)
       cache = emptyCache(entry);
     if (!cache || step + 1 == ends.size() || ids.size() < 2)

@@ -17,15 +17,19 @@ std::function<mlir::FailureOr<RuntimeValue>(WeightOp)> weightsOf(std::shared_ptr
 // Random weights in the same two forms; a source has the same values by itself and packed. Seeded by name.
 std::function<mlir::FailureOr<RuntimeValue>(WeightOp)> randomWeights(uint64_t seed);
 
+// token_type_ids of `length` tokens for an encoder of so many types: the second half is another text, where there is another type.
+std::vector<int64_t> tokenTypesOf(int64_t length, int64_t types);
+
 // Inputs of a model's entry for `ids` as the one sequence, whichever form the entry has: @forward(ids, positions) of (1,
-// sequence), or @step(ids, positions, output rows, cache, destinations) of (rows), the step being the whole sequence.
+// sequence), an encoder's with token types; @step(ids, positions, output rows, cache, destinations) of (rows), the step being the whole
+// sequence; or @encode(ids, positions, output rows, sequences, token types, destinations).
 std::function<mlir::FailureOr<llvm::SmallVector<RuntimeValue>>(mlir::func::FuncOp)>
-modelInputs(std::vector<int64_t> ids);
+modelInputs(std::vector<int64_t> ids, int64_t tokenTypes = 2);
 
 // The same tokens in three steps of a ragged batch, for @step: a sequence, and one that ends halfway. Tokens stand behind a past of
-// their own, and a step ends with a single one. Step 0 begins with an empty cache.
+// their own, and a step ends with a single one. Step 0 begins with an empty cache. For @encode, in one step behind another sequence.
 std::function<mlir::FailureOr<bool>(mlir::func::FuncOp, size_t step, StepInputs &)>
-modelSteps(std::vector<int64_t> ids);
+modelSteps(std::vector<int64_t> ids, int64_t tokenTypes = 2);
 
 // One sequence in steps of at most `rows` tokens, the last token in a step of its own.
 std::function<mlir::FailureOr<bool>(mlir::func::FuncOp, size_t step, StepInputs &)>

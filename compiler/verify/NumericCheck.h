@@ -13,7 +13,8 @@
 
 namespace heddle {
 
-// A call of the entry with some of the rows that the inputs have: row r of each result is row rows[r] of the whole's.
+// A call of the entry with some of the rows that the inputs have: row r of each result is row rows[r] of the whole's, or, where that is
+// -1, of another sequence.
 struct StepInputs {
   llvm::SmallVector<RuntimeValue> arguments;
   llvm::SmallVector<int64_t> rows;

@@ -5,6 +5,7 @@
 #include "compiler/Program.h"
 #include "compiler/interpreter/TensorBytes.h"
 #include "compiler/raise/ForwardConfig.h"
+#include "compiler/verify/EncodeCheck.h"
 #include "compiler/verify/GenerationCheck.h"
 #include "compiler/verify/GraphValues.h"
 #include "compiler/verify/KernelReplay.h"
@@ -70,10 +71,13 @@ private:
   func::FuncOp graphOf(ModuleOp module) const;
   LogicalResult chooseInputs(ModuleOp module, NumericCheckOptions &numeric);
   LogicalResult chooseSequence(ModuleOp module);
-  // Logits of a sequence that is long for the model, which the binary alone is compared with.
+  // The same of a model that encodes, and of one that generates.
+  LogicalResult chooseTokens(ModuleOp module, NumericCheckOptions &numeric);
+  // Logits, or an encoder's hidden states, of a sequence that is long for the model, which the binary alone is compared with.
   LogicalResult evaluateLong(ModuleOp module, const InterpreterOptions &interpreter);
   // The same of one whose length changes what the model rotates by.
   LogicalResult evaluateBeyond(MLIRContext *context, const InterpreterOptions &interpreter);
+  bool checkEncodings(const std::string &binary, const std::string &folder, std::string &error);
   FailureOr<Tensor> logitsOf(func::FuncOp entry, const InterpreterOptions &interpreter, ArrayRef<int64_t> sequence);
   // Results of a graph on inputs that are large enough for several threads, where it takes any.
   void evaluateLarge(func::FuncOp graph, const InterpreterOptions &interpreter);
@@ -93,11 +97,12 @@ private:
   MLIRContext context;                      // of the types below: a compilation's own ends with it
   std::vector<NamedTensor> inputs, outputs; // of the binary; outputs as the reference has them
   std::vector<NamedTensor> largeInputs, largeOutputs;
-  Tensor longLogits, beyondLogits;
+  Tensor longLogits, beyondLogits; // of an encoder, its last hidden state
   std::shared_ptr<NumericCheck> check;
   std::unique_ptr<KernelReplay> replay; // null: not asked for
   bool saidEnd = false, inputsFit = true;
-  bool generates = true;     // or may turn out to, in the raise stage
+  bool generates = true;     // or may turn out to, in the raise stage; or encodes: it is given ids
+  bool encodes = false;
   bool remainsGraph = false; // raise made no generating program of it
 };
 
@@ -146,31 +151,39 @@ static bool isFinite(const Tensor &tensor) {
   return llvm::all_of(tensor.reals, [](double value) { return std::isfinite(value); });
 }
 
-// A model that generates is given ids in the form that its entry takes; a graph gets its own inputs.
-LogicalResult StageCheck::chooseInputs(ModuleOp module, NumericCheckOptions &numeric) {
-  if (!stepEntry(module))
-    generates = options.compile.task != Task::Graph && noDecoderSignature(graphOf(module)).empty();
-  if (generates) {
-    if (!stepEntry(module) && failed(chooseSequence(module)))
-      return failure();
-    numeric.inputs = modelInputs(ids);
-    numeric.steps = modelSteps(ids);
-    if (stepEntry(module)) {
-      Tensor sequence = Tensor::zeros(IntegerType::get(module.getContext(), 64), {1, int64_t(ids.size())});
-      sequence.integers = ids;
-      inputs.push_back({"input_ids", std::move(sequence)});
-      return success();
-    }
-    func::FuncOp graph = graphOf(module);
-    FailureOr<SmallVector<RuntimeValue>> values = numeric.inputs(graph);
-    if (failed(values))
-      return failure();
-    for (auto [i, value] : llvm::enumerate(*values)) {
-      auto name = graph.getArgAttrOfType<StringAttr>(i, "heddle.name");
-      inputs.push_back({name ? name.getValue().str() : "input_ids", *std::get<TensorRef>(value)});
+LogicalResult StageCheck::chooseTokens(ModuleOp module, NumericCheckOptions &numeric) {
+  if (!raggedEntry(module) && failed(chooseSequence(module)))
+    return failure();
+  encodes = isEncoder(module);
+  numeric.inputs = modelInputs(ids, plan.tokenTypes);
+  numeric.steps = modelSteps(ids, plan.tokenTypes);
+  if (raggedEntry(module)) {
+    Tensor sequence = Tensor::zeros(IntegerType::get(module.getContext(), 64), {1, int64_t(ids.size())});
+    sequence.integers = ids;
+    inputs.push_back({"input_ids", sequence});
+    if (encodes) {
+      sequence.integers = tokenTypesOf(ids.size(), plan.tokenTypes);
+      inputs.push_back({"token_type_ids", std::move(sequence)});
     }
     return success();
   }
+  func::FuncOp graph = graphOf(module);
+  FailureOr<SmallVector<RuntimeValue>> values = numeric.inputs(graph);
+  if (failed(values))
+    return failure();
+  for (auto [i, value] : llvm::enumerate(*values)) {
+    auto name = graph.getArgAttrOfType<StringAttr>(i, "heddle.name");
+    inputs.push_back({name ? name.getValue().str() : "input_ids", *std::get<TensorRef>(value)});
+  }
+  return success();
+}
+
+// A model that generates or encodes is given ids in the form that its entry takes; a graph gets its own inputs.
+LogicalResult StageCheck::chooseInputs(ModuleOp module, NumericCheckOptions &numeric) {
+  if (!raggedEntry(module))
+    generates = options.compile.task != Task::Graph && noDecoderSignature(graphOf(module)).empty();
+  if (generates)
+    return chooseTokens(module, numeric);
   func::FuncOp graph = graphOf(module);
   numeric.entry = graph.getSymName().str();
   Expected<std::vector<NamedTensor>> given = graphInputs(graph, options.inputs, options.seed);
@@ -187,7 +200,7 @@ LogicalResult StageCheck::chooseInputs(ModuleOp module, NumericCheckOptions &num
 
 FailureOr<Tensor> StageCheck::logitsOf(func::FuncOp entry, const InterpreterOptions &interpreter,
                                        ArrayRef<int64_t> sequence) {
-  FailureOr<SmallVector<RuntimeValue>> arguments = modelInputs(sequence.vec())(entry);
+  FailureOr<SmallVector<RuntimeValue>> arguments = modelInputs(sequence.vec(), plan.tokenTypes)(entry);
   if (failed(arguments))
     return failure();
   FailureOr<SmallVector<RuntimeValue>> results = Interpreter(interpreter).call(entry, *arguments);
@@ -200,13 +213,14 @@ FailureOr<Tensor> StageCheck::logitsOf(func::FuncOp entry, const InterpreterOpti
 
 LogicalResult StageCheck::evaluateLong(ModuleOp module, const InterpreterOptions &interpreter) {
   constexpr int64_t safeTokens = 100; // that every model has positions for
-  func::FuncOp entry = stepEntry(module) ? stepEntry(module) : graphOf(module);
+  func::FuncOp entry = raggedEntry(module) ? raggedEntry(module) : graphOf(module);
   longIds = ids;
   bool isChosen = !options.ids.empty() || options.tokens || !options.inputs.empty();
   if (!isChosen && isSmall) {
     int64_t most =
         plan.longestSequence == VerifyPlan::unknown ? safeTokens : std::min(plan.longestSequence, manyTokens);
-    longIds = randomIds(most, cast<RankedTensorType>(entry.getResultTypes()[0]).getShape().back(), options.seed);
+    int64_t vocabSize = encodes ? plan.vocabSize : cast<RankedTensorType>(entry.getResultTypes()[0]).getShape().back();
+    longIds = randomIds(most, vocabSize, options.seed);
   }
   if (longIds == ids)
     return success(); // the passes' reference will do
@@ -284,11 +298,14 @@ LogicalResult StageCheck::begin(ModuleOp module, Stage stage, const Checkpoint &
       results.push_back(**tensor);
   // What is no number equals what is none: everything would pass.
   if (generates && !isFinite(results.front()))
-    return module.emitError("the model's logits are not finite as it was imported: nothing can be compared with them");
+    return module.emitError("the model's ") << (encodes ? "hidden states" : "logits")
+                                            << " are not finite as it was imported: nothing can be compared with them";
   if (!generates)
     outputs = graphOutputs(graphOf(module), results);
   else
-    outputs.push_back({"logits", results.front()});
+    outputs.push_back({encodes ? "last_hidden_state" : "logits", results.front()});
+  if (encodes && results.size() > 1)
+    outputs.push_back({"pooler_output", results.back()});
   for (NamedTensor &output : outputs) {
     moveToContext(output.values, context);
     // Whatever the module's type is, a model's binary writes f32.
@@ -347,6 +364,8 @@ bool StageCheck::checkBinary(const std::string &binary, const std::string &folde
     return false;
   if (remainsGraph || isQuiet)
     return true;
+  if (encodes)
+    return checkEncodings(binary, folder, error);
   auto line = [](const std::string &what, const std::string &said) { printLine(what, said); };
   if (!GenerationCheck(longIds, longLogits, binaryLimit(longLogits), line).run(binary, folder, error))
     return false;
@@ -354,8 +373,13 @@ bool StageCheck::checkBinary(const std::string &binary, const std::string &folde
                                   .runBeyond(binary, folder, plan.isDynamic, error);
 }
 
+bool StageCheck::checkEncodings(const std::string &binary, const std::string &folder, std::string &error) {
+  auto line = [](const std::string &what, const std::string &said) { printLine(what, said); };
+  return EncodeCheck(longIds, longLogits, plan.tokenTypes, binaryLimit(longLogits), line).run(binary, folder, error);
+}
+
 LogicalResult StageCheck::didRun(ModuleOp module, Stage stage, const Checkpoint &files) {
-  remainsGraph = !stepEntry(module);
+  remainsGraph = !raggedEntry(module);
   if (!check)
     return begin(module, stage, files);
   if (failed(check->check(module, ("stage '" + stageName(stage) + "'").str())))
@@ -376,15 +400,19 @@ KernelReplayOptions StageCheck::replayOptions() const {
 
 LogicalResult StageCheck::didGenerate(ModuleOp module, const GeneratedCode &code, const PackageInfo &info,
                                       const Checkpoint &files) {
-  if (!options.eachKernel)
+  if (!options.eachKernel || encodes)
     return success();
   replay = std::make_unique<KernelReplay>(replayOptions());
   return replay->didGenerate(module, code, info, files);
 }
 
 CompileStatus StageCheck::checkKernels(const CompileOptions &compile, bool isRight, std::string &error) {
-  if (remainsGraph && !isRight)
+  if ((remainsGraph || encodes) && !isRight)
     return CompileStatus::Failure;
+  if (encodes) {
+    error = "--each-kernel: kernels of an encoder are not run one by one yet";
+    return CompileStatus::InvalidInput;
+  }
   if (remainsGraph) {
     error = "--each-kernel: the code of a graph launches no kernels that could be run one by one";
     return CompileStatus::InvalidInput;
@@ -418,6 +446,8 @@ static CompileStatus verifyQuiet(const VerifyOptions &options, const VerifyPlan 
   quiet.compile.model = *model;
   VerifyPlan few;
   few.ids = plan.ids;
+  few.vocabSize = plan.vocabSize;
+  few.tokenTypes = plan.tokenTypes;
   llvm::outs() << "again, its matrices scaled by 1/64:\n";
   StageCheck check(quiet, few, folder, /*isQuiet=*/true);
   CompileStatus status = verifyOnce(quiet.compile, check, options.eachKernel, folder, error);

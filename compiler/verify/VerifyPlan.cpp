@@ -75,6 +75,8 @@ CompileStatus heddle::planVerification(const VerifyOptions &options, CompileOpti
   const ModelConfig &config = model->config;
   error = idsOf(options, defaultTokens(config), config.vocabSize, plan.ids);
   plan.longestSequence = config.contextLength;
+  plan.vocabSize = config.vocabSize;
+  plan.tokenTypes = config.tokenTypes;
   if (error.empty() && int64_t(plan.ids.size()) > config.contextLength)
     error = llvm::formatv("{0} tokens are more than the model's {1} positions", plan.ids.size(), config.contextLength)
                 .str();

@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// On what `heddle verify` runs a model that generates.
+// On what `heddle verify` runs a model that generates or encodes.
 #ifndef HEDDLE_COMPILER_VERIFY_VERIFYPLAN_H
 #define HEDDLE_COMPILER_VERIFY_VERIFYPLAN_H
 
@@ -14,6 +14,7 @@ struct VerifyPlan {
   static constexpr int64_t unknown = INT64_MAX;
 
   std::vector<int64_t> ids;          // through every pass, and the binary
+  int64_t vocabSize = 0, tokenTypes = 0; // of an encoder, whose results do not say it
   int64_t longestSequence = unknown; // that the imported module and the binary mean the same by
   // Beyond the sequence above rotations depend on its length: how many tokens the model takes then, and itself; 0: they never do.
   int64_t beyondTokens = 0;

@@ -29,6 +29,8 @@ public:
   // ids (batch, sequence) -> (batch, sequence, hidden_size); learned position embeddings by position.
   virtual TensorHandle embedTokens(const std::string &name) = 0;
   virtual TensorHandle embedPositions(const std::string &name) = 0;
+  // Of an encoder: token_type_ids.
+  virtual TensorHandle embedTokenTypes(const std::string &name) = 0;
 
   // Runs `body` as function @layer_<index> of (batch, sequence, hidden_size). Names in it are relative to `scope`.
   virtual TensorHandle layer(int64_t index, const std::string &scope, TensorHandle x, const LayerBody &body) = 0;
@@ -42,8 +44,11 @@ public:
   // The config's activation of `gate`, times `up`; without the factor.
   virtual TensorHandle glu(TensorHandle gate, TensorHandle up) = 0;
   TensorHandle activation(TensorHandle x) { return glu(x, TensorHandle()); }
+  virtual TensorHandle tanh(TensorHandle x) = 0;
   // Columns [begin, end) of the last dimension.
   virtual TensorHandle columns(TensorHandle x, int64_t begin, int64_t end) = 0;
+  // The first token of every sequence: (batch, width).
+  virtual TensorHandle firstTokens(TensorHandle x) = 0;
 
   // (batch, sequence, heads * head_dim) <-> (batch, heads, sequence, head_dim)
   virtual TensorHandle splitHeads(TensorHandle x, int64_t heads) = 0;
@@ -63,6 +68,8 @@ public:
 
   // Ends @forward with logits (batch, sequence, vocab_size), x W^T of the head `name`, softcapped where the config says so.
   virtual void finish(TensorHandle x, const std::string &head) = 0;
+  // Ends that of an encoder with its last hidden state and, where the model has one, its pooler's output.
+  virtual void finishEncoder(TensorHandle lastHiddenState, TensorHandle poolerOutput) = 0;
 };
 
 } // namespace heddle

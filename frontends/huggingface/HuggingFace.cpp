@@ -105,7 +105,9 @@ Expected<Model> readHuggingFace(const std::string &directory, const FamilyList &
   if (!checkpoint)
     return checkpoint.status();
   Model model{std::move(*config), std::move(*checkpoint), directory, nullptr};
-  canonicalizeNames(*model.config.family, model.checkpoint);
+  const Family &family = *model.config.family;
+  canonicalizeNames(family, model.checkpoint);
+  model.config.hasPooler = family.pooler && model.checkpoint.find(family.pooler);
   HEDDLE_RETURN_IF_ERROR(splitFusedExperts(model.config, model.checkpoint));
   transposeConv1d(model);
   HEDDLE_RETURN_IF_ERROR(validate(model, directory + "/config.json"));

@@ -49,13 +49,16 @@ public:
   bool has(const std::string &name) const override { return weightNames.contains(prefix + name); }
   TensorHandle embedTokens(const std::string &name) override { return embed(name, ids, config().embeddingScale); }
   TensorHandle embedPositions(const std::string &name) override { return embed(name, positions, 1.0); }
+  TensorHandle embedTokenTypes(const std::string &name) override { return embed(name, forward.getArgument(2), 1.0); }
   TensorHandle layer(int64_t index, const std::string &scope, TensorHandle x, const LayerBody &body) override;
   TensorHandle linear(TensorHandle x, const std::string &name) override;
   TensorHandle rmsNorm(TensorHandle x, const std::string &name, double eps) override;
   TensorHandle layerNorm(TensorHandle x, const std::string &name) override;
   TensorHandle add(TensorHandle a, TensorHandle b) override;
   TensorHandle glu(TensorHandle gate, TensorHandle up) override;
+  TensorHandle tanh(TensorHandle x) override { return gated(x, TensorHandle(), ActivationKind::Tanh); }
   TensorHandle columns(TensorHandle x, int64_t begin, int64_t end) override;
+  TensorHandle firstTokens(TensorHandle x) override;
   TensorHandle splitHeads(TensorHandle x, int64_t heads) override;
   TensorHandle mergeHeads(TensorHandle x) override;
   TensorHandle rope(TensorHandle x, int64_t offset) override;
@@ -66,6 +69,7 @@ public:
   TensorHandle weightRows(const std::string &name, int64_t begin, int64_t rows, bool transposed) override;
   TensorHandle moe(TensorHandle x) override;
   void finish(TensorHandle x, const std::string &head) override;
+  void finishEncoder(TensorHandle lastHiddenState, TensorHandle poolerOutput) override;
 
   OwningOpRef<ModuleOp> take() { return std::move(module); }
 
@@ -82,6 +86,9 @@ private:
   RankedTensorType partType(const WeightPart &part);
   RankedTensorType activations(int64_t width);
   TensorHandle embed(const std::string &name, Value rows, double scale);
+  TensorHandle gated(TensorHandle gate, TensorHandle up, ActivationKind kind);
+  // Ends @forward, whose type says what it gives.
+  void returnAll(ValueRange results);
 
   const Model &model;
   llvm::StringSet<> weightNames;
@@ -89,7 +96,7 @@ private:
   OpBuilder b;
   Location loc;
   func::FuncOp forward;
-  Value ids, positions;   // (batch, sequence)
+  Value ids, positions;   // (batch, sequence); token types are the third argument of an encoder
   std::string prefix;     // scope of names while a layer is built
   func::FuncOp layerFunc; // null outside layers
   int64_t layerIndex = -1;
@@ -121,8 +128,8 @@ ModelImporter::ModelImporter(MLIRContext &context, const Model &model)
   module = ModuleOp::create(b, loc);
   b.setInsertionPointToEnd(module->getBody());
   auto grid = RankedTensorType::get({dynamic, dynamic}, b.getI32Type());
-  auto logits = RankedTensorType::get({dynamic, dynamic, config().vocabSize}, b.getF32Type());
-  forward = func::FuncOp::create(b, loc, "forward", b.getFunctionType({grid, grid}, {logits}));
+  SmallVector<Type> inputs(config().family->isEncoder ? 3 : 2, grid);
+  forward = func::FuncOp::create(b, loc, "forward", b.getFunctionType(inputs, {}));
   Block *entry = forward.addEntryBlock();
   ids = entry->getArgument(0);
   positions = entry->getArgument(1);
@@ -214,8 +221,11 @@ TensorHandle ModelImporter::linear(TensorHandle x, const std::string &name) {
   SmallVector<Value> biases;
   if (has(name + ".bias"))
     biases.push_back(weight(name + ".bias"));
-  return wrap(
-      LinearOp::create(b, loc, activations(typeOf(matrix).getDimSize(0)), unwrap(x), ValueRange{matrix}, biases));
+  // (batch, sequence, in) -> (batch, sequence, out), and (batch, in) -> (batch, out)
+  SmallVector<int64_t> shape(typeOf(unwrap(x)).getShape());
+  shape.back() = typeOf(matrix).getDimSize(0);
+  auto type = RankedTensorType::get(shape, b.getF32Type());
+  return wrap(LinearOp::create(b, loc, type, unwrap(x), ValueRange{matrix}, biases));
 }
 
 TensorHandle ModelImporter::rmsNorm(TensorHandle input, const std::string &name, double eps) {
@@ -237,7 +247,10 @@ TensorHandle ModelImporter::add(TensorHandle a, TensorHandle c) {
 }
 
 TensorHandle ModelImporter::glu(TensorHandle gate, TensorHandle up) {
-  auto kind = static_cast<ActivationKind>(config().activation);
+  return gated(gate, up, static_cast<ActivationKind>(config().activation));
+}
+
+TensorHandle ModelImporter::gated(TensorHandle gate, TensorHandle up, ActivationKind kind) {
   return wrap(GluOp::create(b, loc, unwrap(gate).getType(), unwrap(gate), unwrap(up),
                             ActivationKindAttr::get(b.getContext(), kind)));
 }
@@ -249,6 +262,15 @@ TensorHandle ModelImporter::columns(TensorHandle input, int64_t begin, int64_t e
   offsets.back() = b.getIndexAttr(begin);
   sizes.back() = b.getIndexAttr(end - begin);
   return wrap(tensor::ExtractSliceOp::create(b, loc, activations(end - begin), x, offsets, sizes, strides));
+}
+
+TensorHandle ModelImporter::firstTokens(TensorHandle input) {
+  Value x = unwrap(input);
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, x);
+  SmallVector<OpFoldResult> offsets(sizes.size(), b.getIndexAttr(0)), strides(sizes.size(), b.getIndexAttr(1));
+  sizes[1] = b.getIndexAttr(1);
+  auto type = RankedTensorType::get({dynamic, typeOf(x).getDimSize(2)}, b.getF32Type());
+  return wrap(tensor::ExtractSliceOp::create(b, loc, type, x, offsets, sizes, strides));
 }
 
 TensorHandle ModelImporter::splitHeads(TensorHandle input, int64_t heads) {
@@ -288,8 +310,8 @@ TensorHandle ModelImporter::attention(TensorHandle query, TensorHandle k, Tensor
   double scale = config().attentionScale ? config().attentionScale : 1.0 / std::sqrt(double(typeOf(q).getDimSize(3)));
   if (config().scaleByLayer)
     scale /= double(layerIndex + 1);
-  auto mask = MaskAttr::get(b.getContext(), true, config().layerWindow[layerIndex]);
-  return wrap(AttentionOp::create(b, loc, q.getType(), q, unwrap(k), unwrap(v), Value(), Value(), mask,
+  auto mask = MaskAttr::get(b.getContext(), !config().family->isEncoder, config().layerWindow[layerIndex]);
+  return wrap(AttentionOp::create(b, loc, q.getType(), q, unwrap(k), unwrap(v), Value(), Value(), Value(), mask,
                                   b.getF64FloatAttr(scale), b.getF64FloatAttr(config().attentionSoftcap)));
 }
 
@@ -335,12 +357,35 @@ void ModelImporter::finish(TensorHandle x, const std::string &head) {
       LinearOp::create(b, loc, activations(typeOf(matrix).getDimSize(0)), unwrap(x), ValueRange{matrix}, ValueRange{});
   if (config().finalSoftcap > 0)
     logits = SoftcapOp::create(b, loc, logits, b.getF64FloatAttr(config().finalSoftcap));
-  func::ReturnOp::create(b, loc, logits);
+  returnAll(logits);
+}
+
+void ModelImporter::finishEncoder(TensorHandle lastHiddenState, TensorHandle poolerOutput) {
+  SmallVector<Value> results = {unwrap(lastHiddenState)};
+  if (poolerOutput.value)
+    results.push_back(unwrap(poolerOutput));
+  returnAll(results);
+}
+
+void ModelImporter::returnAll(ValueRange results) {
+  func::ReturnOp::create(b, loc, results);
+  forward.setType(b.getFunctionType(forward.getArgumentTypes(), results.getTypes()));
+}
+
+// An encoder's checkpoint may hold heads that its outputs do not need.
+static void remarkUnused(const Model &model, const ModelBuilder &builder, ModuleOp module) {
+  for (const auto &[name, tensor] : model.checkpoint.tensors)
+    if (!builder.has(name))
+      module.emitRemark("tensor '") << name << "' takes no part: the program gives last_hidden_state"
+                                    << (model.config.hasPooler ? " and pooler_output" : "");
 }
 
 OwningOpRef<ModuleOp> heddle::importModel(MLIRContext &context, const Model &model) {
   assert(model.config.family && "a graph is imported by its own reader");
   ModelImporter importer(context, model);
   model.config.family->build(importer);
-  return importer.take();
+  OwningOpRef<ModuleOp> module = importer.take();
+  if (model.config.family->isEncoder)
+    remarkUnused(model, importer, *module);
+  return module;
 }

@@ -81,10 +81,11 @@ Status dimensionList(const char *option, std::string_view text, std::vector<std:
   return Status();
 }
 
-enum Needs { Nothing, NeedsSteps, NeedsTokenizer, NeedsTemplate, NeedsGraph, NeedsDevice };
+enum Needs { Nothing, NeedsSteps, NeedsBench, NeedsTokenizer, NeedsTemplate, NeedsGraph, NeedsDevice };
 
 const char *const missing[] = {"",
                                "this model runs a graph and generates nothing",
+                               "the speed of a model that encodes is not measured yet",
                                "this model was compiled without a tokenizer",
                                "this model was compiled without a chat template",
                                "this model is no graph",
@@ -214,7 +215,7 @@ return Status();
     {"--deterministic", nullptr,
      "the same bits for every batch, chunk, cache state and thread count: so without it, but for latent attention",
      NeedsSteps, FLAG(deterministic)},
-    {"--bench", nullptr, "measure the speed", Nothing, COMMAND(Bench)},
+    {"--bench", nullptr, "measure the speed", NeedsBench, COMMAND(Bench)},
     {"--entry", "NAME", "with --io and --bench: which of the model's graphs runs (default: the first)", NeedsGraph,
      SET{o.entry = v[0];
 return Status();
@@ -247,7 +248,7 @@ return Status();
    SET{return integerInto("--depth", v[0], 0, INT32_MAX, o.benchDepth);
 }
 }
-, {"--rounds", "N", "with --bench: rounds, of which the best counts (5)", Nothing,
+, {"--rounds", "N", "with --bench: rounds, of which the best counts (5)", NeedsBench,
    SET{return integerInto("--rounds", v[0], 1, 100000, o.benchRounds);
 }
 }
@@ -257,7 +258,7 @@ o.profile = true;
 return Status();
 }
 }
-, {"--json", nullptr, "with --bench and --profile: one JSON object", Nothing, FLAG(json)},
+, {"--json", nullptr, "with --bench and --profile: one JSON object", NeedsBench, FLAG(json)},
     {"--info", nullptr, "what this model was compiled from and for", Nothing, COMMAND(Info)},
     {"--check", nullptr, "hash all weights and the code", Nothing, COMMAND(Check)},
     {"--licenses", nullptr, "licences of the model and of the code in this file", Nothing, COMMAND(Licenses)},
@@ -270,14 +271,24 @@ bool isGraph(const Package &package) {
   return package.metadata().task() == package::Task::Graph;
 }
 
+bool isEncoder(const Package &package) {
+  return package.metadata().task() == package::Task::Encode;
+}
+
+bool generates(const Package &package) {
+  return package.metadata().task() == package::Task::Generate;
+}
+
 bool isAvailable(const Option &option, const Package &package) {
   const package::Tokenizer *tokenizer = package.metadata().tokenizer();
-  bool hasTokenizer = tokenizer && tokenizer->model() != package::TokenizerModel::None;
+  bool hasTokenizer = generates(package) && tokenizer && tokenizer->model() != package::TokenizerModel::None;
   switch (option.needs) {
   case Nothing:
     return true;
   case NeedsSteps:
-    return !isGraph(package);
+    return generates(package);
+  case NeedsBench:
+    return !isEncoder(package);
   case NeedsTokenizer:
     return hasTokenizer;
   case NeedsTemplate:
@@ -288,6 +299,21 @@ bool isAvailable(const Option &option, const Package &package) {
     return package.metadata().target() && isDeviceTarget(package.metadata().target()->string_view());
   }
   return false;
+}
+
+// Why an option is none of this model.
+const char *whyMissing(const Option &option, const Package &package) {
+  if (option.needs == NeedsDevice || option.needs == NeedsBench || generates(package))
+    return missing[option.needs];
+  return isGraph(package) ? missing[NeedsSteps] : "this model encodes and generates nothing";
+}
+
+Status checkEncoderCombination(const CliOptions &options) {
+  if (options.prompt)
+    return invalidInput("'" + *options.prompt + "': this model encodes and takes no prompt (--io IN OUT runs it)");
+  if (options.command == Command::Generate)
+    return invalidInput("nothing to do: --io IN OUT encodes (--help lists what else this model can do)");
+  return Status();
 }
 
 Status checkGraphCombination(const CliOptions &options) {
@@ -321,6 +347,8 @@ Status checkCombination(const CliOptions &options, const Package &package) {
     return invalidInput("--report belongs to --bench");
   if (isGraph(package))
     return checkGraphCombination(options);
+  if (isEncoder(package))
+    return checkEncoderCombination(options);
   if (options.sampler.topP <= 0)
     return invalidInput("--top-p: 0 leaves no token, expected a number above it");
   return Status();
@@ -360,8 +388,7 @@ Status parseCommandLine(int argc, char **argv, const Package &package, CliOption
     if (!option)
       return invalidInput("unknown option '" + std::string(name) + "' (--help lists what this model can do)");
     if (!isAvailable(*option, package))
-      return invalidInput(std::string(name) + ": " +
-                          missing[isGraph(package) && option->needs != NeedsDevice ? NeedsSteps : option->needs]);
+      return invalidInput(std::string(name) + ": " + whyMissing(*option, package));
     int arguments = !option->arguments ? 0 : strchr(option->arguments, ' ') ? 2 : 1;
     char *inlineValue = equals == argument.npos ? nullptr : argv[i] + equals + 1;
     if (inlineValue ? arguments != 1 : i + arguments >= argc)
@@ -411,11 +438,22 @@ std::string graphHelp(const std::string &name, const Package &package) {
   return text + exitCodes;
 }
 
+std::string encoderHelp(const std::string &name, const Package &package) {
+  const package::Package &metadata = package.metadata();
+  return name + ": " + metadata.name()->str() + ", compiled by Heddle. It encodes sequences of up to " +
+         std::to_string(metadata.context()) + " tokens: named tensors in, named tensors out.\n\n  " + name +
+         " --io in.safetensors out.safetensors\n" + optionLines(package) +
+         "\nTensors of --io: input_ids, attention_mask, position_ids, token_type_ids; last_hidden_state" +
+         (metadata.encoder()->pooler() ? ", pooler_output" : "") + "\n" + exitCodes;
+}
+
 } // namespace
 
 std::string helpText(const std::string &name, const Package &package) {
   if (isGraph(package))
     return graphHelp(name, package);
+  if (isEncoder(package))
+    return encoderHelp(name, package);
   const package::Package &metadata = package.metadata();
   bool hasTokenizer = metadata.tokenizer() && metadata.tokenizer()->model() != package::TokenizerModel::None;
   std::string text = name + ": " + metadata.name()->str() + ", compiled by Heddle. It continues a prompt of up to " +

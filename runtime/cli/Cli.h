@@ -71,6 +71,7 @@ Status writeOut(const std::string &text);
 Status runGenerate(OpenedModel &program);
 Status runChat(OpenedModel &program);
 Status runIo(OpenedModel &program);
+Status runEncodeIo(OpenedModel &program);
 Status runBench(OpenedModel &program);
 Status runReplay(OpenedModel &program);
 Status runGraphIo(OpenedModel &program);

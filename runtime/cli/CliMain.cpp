@@ -24,14 +24,15 @@ void onInterrupt(int) {
 }
 
 Status dispatch(OpenedModel &program) {
-  bool isGraph = program.metadata().task() == package::Task::Graph;
+  package::Task task = program.metadata().task();
+  bool isGraph = task == package::Task::Graph;
   switch (program.options.command) {
   case Command::Generate:
     return runGenerate(program);
   case Command::Chat:
     return runChat(program);
   case Command::Io:
-    return isGraph ? runGraphIo(program) : runIo(program);
+    return isGraph ? runGraphIo(program) : task == package::Task::Encode ? runEncodeIo(program) : runIo(program);
   case Command::Replay:
     return runReplay(program);
   case Command::Bench:

@@ -2,9 +2,9 @@
 //
 // BIN --io IN OUT: named tensors in, named tensors out. Masked tokens are left out of the sequences (padding may lie anywhere) and
 // their outputs are zeros.
-#include "bytes/Safetensors.h"
 #include "bytes/WholeFile.h"
 #include "runtime/cli/Cli.h"
+#include "runtime/cli/IoTensors.h"
 #include "runtime/session/BeamSearch.h"
 
 #include <algorithm>
@@ -12,33 +12,6 @@
 
 namespace heddle {
 namespace {
-
-// Integers of a tensor, or an error that names it.
-Status readIntegers(const std::string &path, const StoredTensor &tensor, std::vector<int64_t> &values) {
-  auto convert = [&](auto example) {
-    size_t count = tensor.size / sizeof example;
-    values.resize(count);
-    for (size_t i = 0; i < count; ++i) {
-      memcpy(&example, tensor.data + i * sizeof example, sizeof example);
-      values[i] = int64_t(example);
-    }
-    return Status();
-  };
-  if (tensor.dtype == "I64")
-    return convert(int64_t());
-  if (tensor.dtype == "I32")
-    return convert(int32_t());
-  if (tensor.dtype == "BOOL" || tensor.dtype == "U8")
-    return convert(uint8_t());
-  return invalidInput(path + ": tensor '" + tensor.name + "' is " + std::string(tensor.dtype) +
-                      ", expected I64 or I32");
-}
-
-// One row of the batch without its masked tokens.
-struct Row {
-  std::vector<int32_t> ids, positions; // positions only where the file has position_ids
-  std::vector<int64_t> columns;        // (ids): where each token stands
-};
 
 class IoRun {
 public:
@@ -48,7 +21,7 @@ public:
 
   Status run() {
     HEDDLE_RETURN_IF_ERROR(checkOutputFile(options.ioOutput));
-    HEDDLE_RETURN_IF_ERROR(readInputs());
+    HEDDLE_RETURN_IF_ERROR(tokens.read(options.ioInput, program.metadata()));
     HEDDLE_RETURN_IF_ERROR(chooseOutputs());
     SessionOptions sessionOptions = program.sessionOptions(int32_t(std::max<int64_t>(batch, options.beams)));
     sessionOptions.keepHidden = wants("last_hidden_state");
@@ -57,78 +30,11 @@ public:
     HEDDLE_RETURN_IF_ERROR(forward());
     if (options.hasMaxTokens)
       HEDDLE_RETURN_IF_ERROR(options.beams > 1 ? searchAll() : generateAll());
-    return writeSafetensors(options.ioOutput, outputs);
+    return outputs.write(options.ioOutput);
   }
 
 private:
   bool wants(const char *name) const { return std::find(wanted.begin(), wanted.end(), name) != wanted.end(); }
-
-  // Reads input `name` of shape (batch, length), or (1, length) where that repeats.
-  Status readMatrix(const SafetensorsFile &file, const char *name, std::vector<int64_t> &values) {
-    const StoredTensor *tensor = file.find(name);
-    if (!tensor)
-      return Status();
-    HEDDLE_RETURN_IF_ERROR(readIntegers(options.ioInput, *tensor, values));
-    if (tensor->shape == std::vector<int64_t>{batch, length})
-      return Status();
-    if (tensor->shape != std::vector<int64_t>{1, length})
-      return invalidInput(options.ioInput + ": tensor '" + name + "' has shape " + shapeText(tensor->shape) +
-                          ", input_ids has " + shapeText({batch, length}));
-    for (int64_t row = 1; row < batch; ++row)
-      values.insert(values.end(), values.begin(), values.begin() + length);
-    return Status();
-  }
-
-  Status readInputs() {
-    const std::string &path = options.ioInput;
-    SafetensorsFile file;
-    HEDDLE_RETURN_IF_ERROR(file.open(path));
-    for (const StoredTensor &tensor : file.tensors())
-      if (tensor.name != "input_ids" && tensor.name != "attention_mask" && tensor.name != "position_ids")
-        return invalidInput(path + ": tensor '" + tensor.name +
-                            "' is no input of this model (input_ids, attention_mask, position_ids)");
-    const StoredTensor *input = file.find("input_ids");
-    if (!input)
-      return invalidInput(path + ": no tensor 'input_ids'");
-    if (input->shape.size() != 2 || input->shape[0] < 1 || input->shape[1] < 1)
-      return invalidInput(path + ": tensor 'input_ids' has shape " + shapeText(input->shape) +
-                          ", expected (batch, sequence)");
-    batch = input->shape[0];
-    length = input->shape[1];
-    // Tokens of a feed are counted in 32 bits.
-    if (length > INT32_MAX)
-      return invalidInput(
-          format("%s: rows of %lld tokens, at most %d are expected", path.c_str(), (long long)length, INT32_MAX));
-    if (batch > 65536)
-      return invalidInput(format("%s: a batch of %lld, at most 65536 are expected", path.c_str(), (long long)batch));
-    std::vector<int64_t> ids, mask, positions;
-    HEDDLE_RETURN_IF_ERROR(readIntegers(path, *input, ids));
-    HEDDLE_RETURN_IF_ERROR(readMatrix(file, "attention_mask", mask));
-    HEDDLE_RETURN_IF_ERROR(readMatrix(file, "position_ids", positions));
-    rows.resize(batch);
-    for (int64_t i = 0; i < batch * length; ++i) {
-      if (!mask.empty() && mask[i] != 0 && mask[i] != 1)
-        return invalidInput(format("%s: attention_mask[%lld, %lld] is %lld, expected 0 or 1", path.c_str(),
-                                   (long long)(i / length), (long long)(i % length), (long long)mask[i]));
-      if (!mask.empty() && mask[i] == 0)
-        continue;
-      Row &row = rows[i / length];
-      if (ids[i] < 0 || ids[i] >= vocabSize)
-        return invalidInput(format("%s: input_ids[%lld, %lld] is %lld, expected an id in [0, %lld)", path.c_str(),
-                                   (long long)(i / length), (long long)(i % length), (long long)ids[i],
-                                   (long long)vocabSize));
-      row.ids.push_back(int32_t(ids[i]));
-      row.columns.push_back(i % length);
-      if (!positions.empty()) {
-        if (positions[i] < 0 || positions[i] >= int64_t(program.metadata().context()))
-          return invalidInput(format("%s: position_ids[%lld, %lld] is %lld, expected one in [0, %u)", path.c_str(),
-                                     (long long)(i / length), (long long)(i % length), (long long)positions[i],
-                                     program.metadata().context()));
-        row.positions.push_back(int32_t(positions[i]));
-      }
-    }
-    return Status();
-  }
 
   Status chooseOutputs() {
     std::vector<std::string> known = {"logits", "last_hidden_state"};
@@ -142,24 +48,11 @@ private:
     return Status();
   }
 
-  // A zeroed output of `shape`; it is kept until the file is written.
-  template <typename T> Status addOutput(const char *name, const char *dtype, std::vector<int64_t> shape, T *&data) {
-    uint64_t size = sizeof(T);
-    for (int64_t dimension : shape)
-      if (__builtin_mul_overflow(size, uint64_t(dimension), &size))
-        return outOfMemory(std::string("output '") + name + "' of shape " + shapeText(shape) + " is too large");
-    buffers.emplace_back(new Reserved);
-    HEDDLE_RETURN_IF_ERROR(buffers.back()->reserve(size, name));
-    data = buffers.back()->as<T>();
-    outputs.push_back({name, dtype, std::move(shape), data, size});
-    return Status();
-  }
-
   Status forward() {
     if (wants("logits"))
-      HEDDLE_RETURN_IF_ERROR(addOutput("logits", "F32", {batch, length, vocabSize}, logits));
+      HEDDLE_RETURN_IF_ERROR(outputs.add("logits", "F32", {batch, length, vocabSize}, logits));
     if (wants("last_hidden_state"))
-      HEDDLE_RETURN_IF_ERROR(addOutput("last_hidden_state", "F32", {batch, length, hiddenSize}, hidden));
+      HEDDLE_RETURN_IF_ERROR(outputs.add("last_hidden_state", "F32", {batch, length, hiddenSize}, hidden));
     if (!logits && !hidden)
       return Status();
     std::vector<heddle_feed> feeds = feedsOfRows();
@@ -181,7 +74,7 @@ private:
     std::vector<heddle_feed> feeds;
     feedRow.clear();
     for (int64_t i = 0; i < batch; ++i)
-      if (const Row &row = rows[i]; !row.ids.empty()) {
+      if (const TokenRow &row = rows[i]; !row.ids.empty()) {
         session->truncate(int32_t(i), 0);
         feeds.push_back({int32_t(i), int32_t(row.ids.size()), row.ids.data(),
                          row.positions.empty() ? nullptr : row.positions.data()});
@@ -198,7 +91,7 @@ private:
   }
 
   Status checkRoom() const {
-    for (const Row &row : rows) {
+    for (const TokenRow &row : rows) {
       if (row.ids.empty())
         return invalidInput(options.ioInput + ": a row without tokens cannot be continued");
       if (int64_t(row.ids.size()) + options.maxTokens - 1 > session->context())
@@ -213,9 +106,9 @@ private:
     int64_t count = options.maxTokens, *ids = nullptr;
     float *picked = nullptr;
     if (wants("ids"))
-      HEDDLE_RETURN_IF_ERROR(addOutput("ids", "I64", {batch, count}, ids));
+      HEDDLE_RETURN_IF_ERROR(outputs.add("ids", "I64", {batch, count}, ids));
     if (wants("generated_logits"))
-      HEDDLE_RETURN_IF_ERROR(addOutput("generated_logits", "F32", {batch, count, vocabSize}, picked));
+      HEDDLE_RETURN_IF_ERROR(outputs.add("generated_logits", "F32", {batch, count, vocabSize}, picked));
     std::vector<Sampler> samplers;
     for (int64_t row = 0; row < batch; ++row) {
       SamplerOptions own = options.sampler;
@@ -252,9 +145,9 @@ private:
     int64_t count = options.maxTokens, answers = batch * options.returned, *ids = nullptr;
     float *picked = nullptr;
     if (wants("ids"))
-      HEDDLE_RETURN_IF_ERROR(addOutput("ids", "I64", {answers, count}, ids));
+      HEDDLE_RETURN_IF_ERROR(outputs.add("ids", "I64", {answers, count}, ids));
     if (wants("generated_logits"))
-      HEDDLE_RETURN_IF_ERROR(addOutput("generated_logits", "F32", {answers, count, vocabSize}, picked));
+      HEDDLE_RETURN_IF_ERROR(outputs.add("generated_logits", "F32", {answers, count, vocabSize}, picked));
     BeamOptions beam;
     beam.beams = options.beams;
     beam.returned = options.returned;
@@ -304,14 +197,14 @@ private:
   OpenedModel &program;
   const CliOptions &options;
   const int64_t vocabSize, hiddenSize;
-  int64_t batch = 0, length = 0;
-  std::vector<Row> rows;
+  TokenBatch tokens;
+  const int64_t &batch = tokens.batch, &length = tokens.length;
+  const std::vector<TokenRow> &rows = tokens.rows;
   std::vector<int64_t> feedRow; // by feed: its row
   std::vector<std::string> wanted;
   std::unique_ptr<Session> session;
   float *logits = nullptr, *hidden = nullptr;
-  std::vector<TensorToWrite> outputs;
-  std::vector<std::unique_ptr<Reserved>> buffers;
+  OutputTensors outputs;
 };
 
 } // namespace

@@ -6,7 +6,8 @@
 // A model that generates has a step. Graphs are its entries over named tensors of any shape; a model may have both.
 //
 // A *step* runs the model once over `rows` tokens that belong to `num_sequences` sequences (a ragged batch): the rows of
-// a sequence are adjacent and in order. Every worker thread calls the step function with the same heddle_step.
+// a sequence are adjacent and in order. Every worker thread calls the step function with the same heddle_step. An *encode* is
+// a step over whole sequences, without a cache; what it does not name below is null or 0.
 #ifndef HEDDLE_RUNTIME_MODEL_MODELABI_H
 #define HEDDLE_RUNTIME_MODEL_MODELABI_H
 
@@ -17,7 +18,7 @@
 extern "C" {
 #endif
 
-#define HEDDLE_MODEL_ABI_VERSION 4u
+#define HEDDLE_MODEL_ABI_VERSION 5u
 
 // Tokens in a page of the KV cache.
 #define HEDDLE_KV_PAGE_SIZE 64
@@ -62,9 +63,11 @@ typedef struct heddle_step {
   const int32_t *row_sequence;      // (rows): index into sequences
   const int32_t *cache_positions;   // (rows): past + index of the row in its sequence
   const heddle_sequence *sequences; // (num_sequences)
-  const int32_t *output_rows;       // (num_outputs): rows whose logits are wanted
+  const int32_t *token_types;       // (rows), of an encode: token_type_ids
+  const int32_t *output_rows;       // (num_outputs): rows whose logits are wanted; of an encode the first of each sequence
   float *logits;                    // (num_outputs, vocab_size)
   float *last_hidden_state;         // (rows, hidden_size) after the final norm
+  float *pooler_output;             // (num_outputs, hidden_size), of an encode whose model has a pooler
   int64_t rows;                     // 1 … max_rows
   int64_t num_sequences;
   int64_t num_outputs;                                 // 0 … rows
@@ -82,7 +85,7 @@ typedef struct heddle_step {
   int64_t page_stride;
   int64_t num_pages;            // that the cache has
   int64_t pages_per_sequence;   // pages of the longest sequence of the step
-  const int32_t *sequence_rows; // (num_sequences, 2): first row, number of rows
+  const int32_t *sequence_rows; // (num_sequences, 2): first row, number of rows; of an encode on the CPU as well
 } heddle_step;
 
 // Runs thread `thread` of `num_threads`. Results do not depend on num_threads, to the bit.
@@ -121,7 +124,7 @@ typedef struct heddle_model {
   uint32_t num_graphs;
   const char *name;                    // NUL-terminated
   uint8_t package_sha256[32];          // of the package's metadata that this code was compiled with
-  heddle_step_function step;           // null in a model that does not generate
+  heddle_step_function step;           // or encode; null in a model of graphs alone
   const heddle_graph_function *graphs; // (num_graphs), in the order of the metadata
 } heddle_model;
 

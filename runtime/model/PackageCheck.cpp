@@ -114,10 +114,10 @@ Status checkGraphTensors(const std::string &path, const char *field,
   return Status();
 }
 
-// What a model that generates has.
-Status checkGenerating(const package::Package &root, const std::string &path) {
-  if (!root.memory() || !root.kv())
-    return Status::failure(path + ": package: memory or kv is missing");
+// What a model over rows of a ragged batch has, whether it generates or encodes.
+Status checkRows(const package::Package &root, const std::string &path) {
+  if (!root.memory())
+    return Status::failure(path + ": package: memory is missing");
   if (root.vocab_size() == 0 || root.vocab_size() > maxDimension)
     return wrong(path, "vocab_size", root.vocab_size(), "1 … 2^24");
   if (root.hidden_size() == 0 || root.hidden_size() > maxDimension)
@@ -132,6 +132,25 @@ Status checkGenerating(const package::Package &root, const std::string &path) {
   if (memory.fixed() > maxBytes || memory.per_row() > maxBytes / memory.max_rows())
     return wrong(path, "memory.fixed + per_row * max_rows",
                  double(memory.fixed()) + double(memory.per_row()) * memory.max_rows(), "at most 2^44 bytes");
+  return Status();
+}
+
+Status checkEncoding(const package::Package &root, const std::string &path) {
+  HEDDLE_RETURN_IF_ERROR(checkRows(root, path));
+  if (!root.encoder())
+    return Status::failure(path + ": package: encoder is missing");
+  if (root.encoder()->token_types() == 0 || root.encoder()->token_types() > maxDimension)
+    return wrong(path, "encoder.token_types", root.encoder()->token_types(), "1 … 2^24");
+  // A sequence is computed at once.
+  if (root.context() > root.memory()->max_rows())
+    return wrong(path, "context", root.context(), "at most memory.max_rows");
+  return Status();
+}
+
+Status checkGenerating(const package::Package &root, const std::string &path) {
+  HEDDLE_RETURN_IF_ERROR(checkRows(root, path));
+  if (!root.kv())
+    return Status::failure(path + ": package: kv is missing");
   const package::KvPlan &kv = *root.kv();
   if (kv.page_bytes() == 0 || kv.page_bytes() > maxBytes ||
       kv.bytes_per_token() > kv.page_bytes() / HEDDLE_KV_PAGE_SIZE)
@@ -177,8 +196,10 @@ Status checkMetadata(const package::Package &root, const std::string &path) {
       return Status::failure(path + ": package: the graph is missing");
   } else if (root.task() == package::Task::Generate) {
     HEDDLE_RETURN_IF_ERROR(checkGenerating(root, path));
+  } else if (root.task() == package::Task::Encode) {
+    HEDDLE_RETURN_IF_ERROR(checkEncoding(root, path));
   } else {
-    return wrong(path, "task", double(root.task()), "generate or graph");
+    return wrong(path, "task", double(root.task()), "generate, encode or graph");
   }
   if (root.graphs())
     HEDDLE_RETURN_IF_ERROR(checkGraphs(path, *root.graphs()));

@@ -38,8 +38,8 @@ std::string joined(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::St
   return text.empty() ? "-" : text;
 }
 
-// What a model that generates has.
-void addGenerating(const package::Package &metadata, std::string &out) {
+// What a model over rows of a ragged batch has, whether it generates or encodes.
+void addRows(const package::Package &metadata, std::string &out) {
   add(out, "vocabulary", std::to_string(metadata.vocab_size()));
   add(out, "hidden size", std::to_string(metadata.hidden_size()));
   add(out, "layers", std::to_string(metadata.num_layers()));
@@ -47,10 +47,12 @@ void addGenerating(const package::Package &metadata, std::string &out) {
   add(out, "weights",
       format("%llu bytes, %llu read per token", (unsigned long long)metadata.weights_size(),
              (unsigned long long)metadata.bytes_per_token()));
-  const package::KvPlan &kv = *metadata.kv();
-  add(out, "kv cache",
-      format("%s, %u KV heads of %u, %llu bytes per token", package::EnumNameKvType(kv.type()), kv.num_kv_heads(),
-             kv.head_dim(), (unsigned long long)kv.bytes_per_token()));
+  if (const package::KvPlan *kv = metadata.kv())
+    add(out, "kv cache",
+        format("%s, %u KV heads of %u, %llu bytes per token", package::EnumNameKvType(kv->type()), kv->num_kv_heads(),
+               kv->head_dim(), (unsigned long long)kv->bytes_per_token()));
+  if (const package::Encoder *encoder = metadata.encoder())
+    add(out, "outputs", encoder->pooler() ? "last_hidden_state pooler_output" : "last_hidden_state");
   const package::MemoryPlan &memory = *metadata.memory();
   add(out, "activations",
       format("%llu bytes for chunks of %u tokens",
@@ -93,7 +95,7 @@ std::string packageText(const PackageFile &file) {
   if (metadata.task() == package::Task::Graph)
     add(out, "weights", format("%llu bytes", (unsigned long long)metadata.weights_size()));
   else
-    addGenerating(metadata, out);
+    addRows(metadata, out);
   for (unsigned i = 0; metadata.graphs() && i < metadata.graphs()->size(); ++i)
     addGraph(*metadata.graphs()->Get(i), metadata.graphs()->size() > 1, out);
   add(out, "passes", joined(metadata.passes()));

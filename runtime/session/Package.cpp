@@ -127,7 +127,7 @@ Status Package::openFile(const std::string &path, const heddle_model *code, std:
                            hexadecimal(file.metadataSha256(), 8) + "…, the code was compiled with " +
                            hexadecimal(model.package_sha256, 8) + "…)");
   package::Task task = file.metadata().task();
-  if (task == package::Task::Generate && !model.step)
+  if (task != package::Task::Graph && !model.step)
     return Status::failure(file.path() + ": the code lacks the function of task " + package::EnumNameTask(task));
   unsigned graphs = file.metadata().graphs() ? file.metadata().graphs()->size() : 0;
   if (graphs != model.num_graphs)

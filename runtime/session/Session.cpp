@@ -29,8 +29,9 @@ KvPageLayout pageLayout(const package::KvPlan &plan) {
 } // namespace
 
 Status Session::create(Package &package, const SessionOptions &options, std::unique_ptr<Session> &outSession) {
-  if (package.metadata().task() != package::Task::Generate)
-    return invalidInput(package.path() + ": a graph has no sessions");
+  if (package::Task task = package.metadata().task(); task != package::Task::Generate)
+    return invalidInput(package.path() + (task == package::Task::Graph ? ": a graph" : ": an encoder") +
+                        " has no sessions");
   std::unique_ptr<Session> session(new (std::nothrow) Session(package));
   if (!session)
     return outOfMemory("no memory for a session");

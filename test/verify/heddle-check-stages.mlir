@@ -1,11 +1,11 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// RUN: %heddle-opt %s --heddle-check --heddle-check-ids=3,1,4,1,5 --heddle-share-kv-heads --heddle-materialize-kv-cache | FileCheck %s
-// RUN: not %heddle-opt %s --heddle-check --heddle-check-ids=3,1,4,1,5 --heddle-check-limit=1e-12 --heddle-materialize-kv-cache=element-type=bf16 -o %t 2>&1 | FileCheck %s --check-prefix=MOVED
+// RUN: %heddle-opt %s --heddle-check --heddle-check-ids=3,1,4,1,5 --heddle-share-kv-heads --heddle-flatten-batch | FileCheck %s
+// RUN: not %heddle-opt %s --heddle-check --heddle-check-ids=3,1,4,1,5 --heddle-check-limit=1e-12 --heddle-flatten-batch=element-type=bf16 -o %t 2>&1 | FileCheck %s --check-prefix=MOVED
 
 // A step over rows and a cache gives the logits of the whole sequence; a cache of 16 bits does not keep them to 12 digits.
 // CHECK: heddle.kv_append
 // CHECK: heddle.kv_view
-// MOVED: error: after pass 'heddle-materialize-kv-cache', result 0 of 'step' differs
+// MOVED: error: after pass 'heddle-flatten-batch', result 0 of 'step' differs
 
 #rope = #heddle.rope<half, table = 0, attention_factor = 1.0, inverse_frequency = array<f32: 1.0, 0.1>>
 

@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Attention over the cache: whole, in splits that are merged, or over latents.
+// Attention over the cache: whole, in splits that are merged, or over latents; and within the sequences of a batch without one.
 
 #include "compiler/codegen/host/StepLauncher.h"
 #include "compiler/codegen/kernel/SequenceAccess.h"
@@ -55,6 +55,22 @@ LogicalResult StepLauncher::lowerSplitAttention(OnlineAttentionOp op) {
   std::tie(call.kOffset, call.vOffset) = planes(op.getCache().getType(), op.getLayer());
   call.qStride = rowStride(op.getQuery());
   call.maxSplits = b.constant(maxSplits(states[1], op.getNumHeads()));
+  return launch(op, CallOperands::of(call));
+}
+
+LogicalResult StepLauncher::lowerRaggedAttention(RaggedAttentionOp op) {
+  RaggedAttentionCall call;
+  call.query = pointer(op.getQuery());
+  call.key = pointer(op.getKey());
+  call.value = pointer(op.getValue());
+  call.out = pointer(op.getInits()[0]);
+  call.sinks = pointer(op.getSinks());
+  call.sequences = pointer(op.getSequences());
+  call.numSequences = numSequences();
+  call.queryRow = rowStride(op.getQuery());
+  call.keyRow = rowStride(op.getKey());
+  call.valueRow = rowStride(op.getValue());
+  call.outRow = rowStride(op.getInits()[0]);
   return launch(op, CallOperands::of(call));
 }
 

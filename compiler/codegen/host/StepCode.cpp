@@ -20,6 +20,12 @@ using namespace heddle;
 
 namespace {
 
+// Where the entry finds an argument, and what its rows are.
+struct ArgumentSource {
+  size_t field;
+  enum { Tokens, Outputs, Sequences } rows = Tokens;
+};
+
 class StepLowering : public HostLowering {
 public:
   StepLowering(ModuleOp source, KernelLibrary &kernels, const Target &target)
@@ -28,7 +34,7 @@ public:
 private:
   LogicalResult bind() override;
   LogicalResult bindFunction(func::FuncOp func);
-  void bindStepArguments(RawBuilder &b, func::FuncOp step);
+  void bindEntryArguments(RawBuilder &b, func::FuncOp entry);
   void bindTables(RawBuilder &b, func::FuncOp func);
   LogicalResult bindArena(RawBuilder &b, func::FuncOp func);
   void bindCall(func::CallOp call);
@@ -41,27 +47,43 @@ private:
 
 } // namespace
 
-static std::string loweredName(StringRef name) {
-  return ("heddle_" + name).str();
+static constexpr ArgumentSource stepArguments[] = {{offsetof(heddle_step, ids)},
+                                                   {offsetof(heddle_step, positions)},
+                                                   {offsetof(heddle_step, output_rows), ArgumentSource::Outputs},
+                                                   {0}, // the cache
+                                                   {offsetof(heddle_step, logits), ArgumentSource::Outputs},
+                                                   {offsetof(heddle_step, last_hidden_state)}};
+static constexpr ArgumentSource encodeArguments[] = {{offsetof(heddle_step, ids)},
+                                                     {offsetof(heddle_step, positions)},
+                                                     {offsetof(heddle_step, output_rows), ArgumentSource::Outputs},
+                                                     {offsetof(heddle_step, sequence_rows), ArgumentSource::Sequences},
+                                                     {offsetof(heddle_step, token_types)},
+                                                     {offsetof(heddle_step, last_hidden_state)},
+                                                     {offsetof(heddle_step, pooler_output), ArgumentSource::Outputs}};
+
+static constexpr llvm::StringLiteral entryName = "heddle_step";
+
+// The name of a function in machine code.
+static std::string loweredName(func::FuncOp func) {
+  return func.isPublic() ? entryName.str() : ("heddle_" + func.getSymName()).str();
 }
 
 static Value field(RawBuilder &b, func::FuncOp func, size_t offset, Type type) {
   return b.load(type, b.at(StepFrame(func).context, int64_t(offset)));
 }
 
-// @step(ids, positions, output_rows, cache, logits, last_hidden_state)
-void StepLowering::bindStepArguments(RawBuilder &b, func::FuncOp step) {
-  Value rows = field(b, step, offsetof(heddle_step, rows), b.getI64Type());
-  Value numOutputs = field(b, step, offsetof(heddle_step, num_outputs), b.getI64Type());
-  const std::pair<size_t, Value> sources[] = {{offsetof(heddle_step, ids), rows},
-                                              {offsetof(heddle_step, positions), rows},
-                                              {offsetof(heddle_step, output_rows), numOutputs},
-                                              {0, Value()},
-                                              {offsetof(heddle_step, logits), numOutputs},
-                                              {offsetof(heddle_step, last_hidden_state), rows}};
-  for (auto [argument, source] : llvm::zip(step.getArguments().drop_front(StepFrame::numArguments), sources))
-    if (auto type = dyn_cast<MemRefType>(argument.getType()))
-      argument.replaceAllUsesWith(bufferAt(b, field(b, step, source.first, b.pointerType()), type, source.second));
+// An entry that needs none of the last ones does not have them.
+void StepLowering::bindEntryArguments(RawBuilder &b, func::FuncOp entry) {
+  auto number = [&](size_t offset) { return field(b, entry, offset, b.getI64Type()); };
+  Value counts[] = {number(offsetof(heddle_step, rows)), number(offsetof(heddle_step, num_outputs)),
+                    number(offsetof(heddle_step, num_sequences))};
+  bool isEncode = entry.getSymName() == "encode";
+  ArrayRef<ArgumentSource> sources = isEncode ? ArrayRef(encodeArguments) : ArrayRef(stepArguments);
+  for (auto [argument, source] : llvm::zip(entry.getArguments().drop_front(StepFrame::numArguments), sources))
+    if (auto type = dyn_cast<MemRefType>(argument.getType())) {
+      Value address = field(b, entry, source.field, b.pointerType());
+      argument.replaceAllUsesWith(bufferAt(b, address, type, counts[source.rows]));
+    }
 }
 
 // Tables of angles are read as a whole: nobody asks for their rows.
@@ -110,27 +132,29 @@ void StepLowering::bindCall(func::CallOp call) {
   for (Value operand : call.getOperands())
     if (!isa<KvCacheType>(operand.getType()))
       operands.push_back(operand);
-  auto bound = func::CallOp::create(b, loweredName(call.getCallee()), TypeRange(), operands);
+  auto callee = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(call, call.getCalleeAttr());
+  auto bound = func::CallOp::create(b, loweredName(callee), TypeRange(), operands);
+  ++calls[bound.getCallee()];
   sources[bound] = sources.lookup(call);
   call.erase();
 }
 
 LogicalResult StepLowering::bindFunction(func::FuncOp func) {
-  bool isStep = func == stepEntry(*code);
+  bool isEntry = func.isPublic();
   RawBuilder b(func.getLoc(), func.getContext());
   b.setInsertionPointToStart(&func.front());
   const Type frame[] = {b.pointerType(), b.getI32Type(), b.getI32Type()};
   static_assert(std::size(frame) == StepFrame::numArguments);
   for (auto [index, type] : llvm::enumerate(frame))
     (void)func.insertArgument(index, type, {}, func.getLoc());
-  if (isStep)
-    bindStepArguments(b, func);
+  if (isEntry)
+    bindEntryArguments(b, func);
   llvm::BitVector bound(func.getNumArguments());
   for (BlockArgument argument : func.getArguments().drop_front(StepFrame::numArguments)) {
     // Ops read nothing but its type.
     if (isa<KvCacheType>(argument.getType()))
       argument.replaceAllUsesWith(UnrealizedConversionCastOp::create(b, argument.getType(), ValueRange()).getResult(0));
-    if (isStep || isa<KvCacheType>(argument.getType()))
+    if (isEntry || isa<KvCacheType>(argument.getType()))
       bound.set(argument.getArgNumber());
   }
   (void)func.eraseArguments(bound);
@@ -154,14 +178,11 @@ LogicalResult StepLowering::bind() {
       return failure();
   SmallVector<func::CallOp> layers;
   code->walk([&](func::CallOp call) { layers.push_back(call); });
-  for (func::CallOp call : layers) {
-    ++calls[loweredName(call.getCallee())];
+  for (func::CallOp call : layers)
     bindCall(call);
-  }
-  for (func::FuncOp func : functions) {
-    calls.try_emplace(loweredName(func.getSymName()), 1); // the step
-    func.setName(loweredName(func.getSymName()));
-  }
+  for (func::FuncOp func : functions)
+    func.setName(loweredName(func));
+  calls[entryName] = 1;
   return success();
 }
 
@@ -179,6 +200,6 @@ LogicalResult StepLowering::shareLoops() {
 }
 
 FailureOr<OwningOpRef<ModuleOp>> heddle::buildStepCode(ModuleOp source, KernelLibrary &kernels, const Target &target) {
-  kernels.addEntry(loweredName("step"));
+  kernels.addEntry(entryName);
   return StepLowering(source, kernels, target).run();
 }

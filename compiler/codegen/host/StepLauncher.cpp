@@ -120,7 +120,7 @@ LogicalResult StepLauncher::lowerAppend(KvAppendOp op) {
 bool StepLauncher::canLaunch(Operation *op) {
   return KernelLauncher::canLaunch(op) ||
          isa<RouteExpertsOp, ExpertMatmulOp, OnlineAttentionOp, CombineSplitsOp, PreferSplitsOp,
-             OnlineLatentAttentionOp, KvAppendOp, KernelCallOp, func::CallOp>(op);
+             RaggedAttentionOp, OnlineLatentAttentionOp, KvAppendOp, KernelCallOp, func::CallOp>(op);
 }
 
 LogicalResult StepLauncher::lower(Operation *op) {
@@ -128,6 +128,7 @@ LogicalResult StepLauncher::lower(Operation *op) {
       .Case([&](RouteExpertsOp op) { return lowerRoute(op); })
       .Case([&](ExpertMatmulOp op) { return lowerExperts(op); })
       .Case([&](OnlineAttentionOp op) { return lowerAttention(op); })
+      .Case([&](RaggedAttentionOp op) { return lowerRaggedAttention(op); })
       .Case([&](CombineSplitsOp op) { return lowerCombine(op); })
       .Case([&](PreferSplitsOp op) { return lowerPreference(op); })
       .Case([&](OnlineLatentAttentionOp op) { return lowerLatentAttention(op); })

@@ -34,6 +34,7 @@ private:
   void clearColumns(mlir::Value buffer, mlir::Value begin, mlir::Value end);
   mlir::LogicalResult lowerAttention(OnlineAttentionOp op);
   mlir::LogicalResult lowerSplitAttention(OnlineAttentionOp op);
+  mlir::LogicalResult lowerRaggedAttention(RaggedAttentionOp op);
   mlir::LogicalResult lowerLatentAttention(OnlineLatentAttentionOp op);
   mlir::LogicalResult lowerCombine(CombineSplitsOp op);
   mlir::LogicalResult lowerPreference(PreferSplitsOp op);

@@ -176,6 +176,33 @@ struct FlashAttentionCall {
   };
 };
 
+// Attention within each sequence of a ragged batch. Threads take tiles of rows. A row has its heads side by side; strides count elements.
+struct RaggedAttentionCall {
+  mlir::Value query;                   // const float *, (rows, num_heads * head_dim), rows queryRow apart
+  mlir::Value key, value;              // const float *, (rows, num_kv_heads * head_dim), of values their own
+  mlir::Value out;                     // float *, (rows, num_heads * head_dim of values)
+  mlir::Value sinks;                   // const float *, (num_heads), read only with hasSinks
+  mlir::Value sequences, numSequences; // const int32_t *, (num_sequences, 2): first row, number of rows
+  mlir::Value queryRow, keyRow, valueRow, outRow;
+  mlir::Value thread, numThreads;
+
+  static constexpr Parameter<RaggedAttentionCall> parameters[] = {
+      {ParameterKind::Pointer, &RaggedAttentionCall::query},
+      {ParameterKind::Pointer, &RaggedAttentionCall::key},
+      {ParameterKind::Pointer, &RaggedAttentionCall::value},
+      {ParameterKind::Pointer, &RaggedAttentionCall::out},
+      {ParameterKind::Pointer, &RaggedAttentionCall::sinks},
+      {ParameterKind::Pointer, &RaggedAttentionCall::sequences},
+      {ParameterKind::Size, &RaggedAttentionCall::numSequences},
+      {ParameterKind::Size, &RaggedAttentionCall::queryRow},
+      {ParameterKind::Size, &RaggedAttentionCall::keyRow},
+      {ParameterKind::Size, &RaggedAttentionCall::valueRow},
+      {ParameterKind::Size, &RaggedAttentionCall::outRow},
+      {ParameterKind::Thread, &RaggedAttentionCall::thread},
+      {ParameterKind::NumThreads, &RaggedAttentionCall::numThreads},
+  };
+};
+
 // Products of f32 matrices of any strides, in elements: c[o] += a[o] b[o] for every o of the outer loops. Threads take blocks of c.
 struct ContractionCall {
   mlir::Value a, b; // const float *, (m, k) and (k, n)

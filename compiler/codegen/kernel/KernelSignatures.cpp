@@ -224,6 +224,26 @@ std::string heddle::signatureOf(FlashAttentionOp op) {
                        nameOf(spec.rows), nameOf(spec.kv), spec.hasBias ? "_bias" : "");
 }
 
+AttentionSpec heddle::specOf(RaggedAttentionOp op) {
+  AttentionSpec spec;
+  spec.numHeads = op.getNumHeads();
+  spec.numKvHeads = op.getNumKvHeads();
+  spec.headDim = op.getHeadDim();
+  spec.valueHeadDim = op.getValueDim();
+  spec.scale = op.getScale().convertToDouble();
+  spec.softcap = op.getSoftcap().convertToDouble();
+  spec.window = op.getMask().getWindow();
+  spec.causal = op.getMask().getCausal();
+  spec.kv = KvType::F32;
+  spec.hasSinks = bool(op.getSinks());
+  return spec;
+}
+
+std::string heddle::signatureOf(RaggedAttentionOp op) {
+  AttentionSpec spec = specOf(op);
+  return llvm::formatv("{0}_v{1}", attentionName("ragged_attention", spec), spec.valueDim());
+}
+
 KvAppendSpec heddle::specOf(KvAppendOp op) {
   KvCacheType cache = op.getCache().getType();
   KvAppendSpec spec;

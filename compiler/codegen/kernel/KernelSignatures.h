@@ -20,6 +20,7 @@ MoeRouteSpec specOf(RouteExpertsOp op);
 AttentionSpec specOf(OnlineAttentionOp op);
 AttentionSpec specOf(CombineSplitsOp op);
 AttentionSpec specOf(FlashAttentionOp op);
+AttentionSpec specOf(RaggedAttentionOp op);
 KvAppendSpec specOf(KvAppendOp op);
 
 std::string signatureOf(PackedMatmulOp op);
@@ -30,6 +31,7 @@ std::string signatureOf(RouteExpertsOp op);
 std::string signatureOf(OnlineAttentionOp op);
 std::string signatureOf(CombineSplitsOp op);
 std::string signatureOf(FlashAttentionOp op);
+std::string signatureOf(RaggedAttentionOp op);
 // A product of f32 rows with (n, k) packed as `format`.
 std::string matmulName(llvm::StringRef format, int64_t n, int64_t k);
 

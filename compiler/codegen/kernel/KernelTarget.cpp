@@ -38,7 +38,9 @@ bool heddle::isKernelOp(Operation *op) {
 // The kernel op that `op` is or becomes (compiler/schedule/); empty for an op that asks for no kernel of its own.
 static StringRef kernelOpOf(Operation *op) {
   return llvm::TypeSwitch<Operation *, StringRef>(op)
-      .Case([](AttentionOp) { return OnlineAttentionOp::getOperationName(); })
+      .Case([](AttentionOp op) {
+        return op.getMask().getCausal() ? OnlineAttentionOp::getOperationName() : RaggedAttentionOp::getOperationName();
+      })
       .Case([](LatentAttentionOp) { return OnlineLatentAttentionOp::getOperationName(); })
       .Case([](LinearOp) { return PackedMatmulOp::getOperationName(); })
       .Case([](MoeOp) { return ExpertMatmulOp::getOperationName(); })

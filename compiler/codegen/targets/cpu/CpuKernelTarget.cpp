@@ -22,5 +22,6 @@ CpuKernelTarget::CpuKernelTarget(const Target &target) : KernelTarget(target.nam
   add<OnlineLatentAttentionOp>(cpu::onlineLatentAttention(target.cpu));
   add<PackedMatmulOp>(cpu::packedMatmul(target.cpu));
   add<mlir::linalg::GenericOp>(cpu::product());
+  add<RaggedAttentionOp>(cpu::raggedAttention(target.cpu));
   add<RouteExpertsOp>(cpu::routeExperts());
 }

@@ -19,6 +19,7 @@ std::unique_ptr<KernelEmitter> onlineLatentAttention(const CpuTarget &target);
 std::unique_ptr<KernelEmitter> packedMatmul(const CpuTarget &target);
 // Of contractions, which are `linalg.generic`.
 std::unique_ptr<KernelEmitter> product();
+std::unique_ptr<KernelEmitter> raggedAttention(const CpuTarget &target);
 std::unique_ptr<KernelEmitter> routeExperts();
 
 } // namespace heddle::cpu

@@ -1,12 +1,12 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // An item is a tile of queries of the heads that share a KV head. Items of one KV head follow each other, and a thread takes items
-// that follow each other: it finds keys and values in its cache. Tiles are made equal, so that threads are.
+// that follow each other: it finds keys and values in its cache. Tiles are made equal, so that threads are. Sequences of a ragged batch
+// are batches of one, one after the other, whose items are counted through.
 
 #include "compiler/codegen/targets/cpu/FlashAttention.h"
 
 #include "compiler/codegen/kernel/KernelCalls.h"
-#include "compiler/codegen/kernel/KernelSignatures.h"
 #include "compiler/codegen/targets/cpu/AttentionTile.h"
 #include "compiler/codegen/targets/cpu/CpuKernels.h"
 
@@ -19,10 +19,10 @@ namespace {
 
 class FlashAttentionEmitter {
 public:
-  FlashAttentionEmitter(RawBuilder &b, const FlashAttentionCall &call, const AttentionSpec &spec,
-                        const CpuTarget &target)
-      : b(b), call(call), spec(spec), tile(b, spec, target) {}
-  void emit();
+  FlashAttentionEmitter(RawBuilder &b, const AttentionSpec &spec, const CpuTarget &target)
+      : b(b), spec(spec), tile(b, spec, target) {}
+  void emit(const FlashAttentionCall &whole);
+  void emitSequences(const RaggedAttentionCall &batch);
 
 private:
   // Strides in bytes.
@@ -30,6 +30,13 @@ private:
     Value batch, head, row;
   };
   Strides strides(Value batch, Value head, Value row, int64_t element);
+  void begin();
+  // This thread's [begin, end) of `items` that follow each other.
+  std::pair<Value, Value> share(Value items, Value thread, Value numThreads);
+  // Divides the queries of the call into tiles; how many items they are.
+  Value planTiles();
+  // The call that attends to sequence `index` alone.
+  void enterSequence(const RaggedAttentionCall &batch, Value index);
   Value at(Value base, const Strides &strides, Value head, Value row);
   RowPlaces places(Value base, const Strides &strides, const TileValues &values);
   KeyBlocks blocks(const TileValues &values);
@@ -37,7 +44,7 @@ private:
   void attend(const TileValues &values);
 
   RawBuilder &b;
-  const FlashAttentionCall &call;
+  FlashAttentionCall call;
   const AttentionSpec &spec;
   AttentionTile tile;
   Value biasKeyBytes;
@@ -73,26 +80,74 @@ KeyBlocks FlashAttentionEmitter::blocks(const TileValues &values) {
   return {find, keyStrides.row, valueStrides.row};
 }
 
-void FlashAttentionEmitter::emit() {
-  // setup
+void FlashAttentionEmitter::begin() {
   queryStrides = strides(call.queryBatch, call.queryHead, call.queryRow, kvBytes(spec.rows));
   keyStrides = strides(call.keyBatch, call.keyHead, call.keyRow, kvBytes(spec.kv));
   valueStrides = strides(call.valueBatch, call.valueHead, call.valueRow, kvBytes(spec.kv));
   outStrides = strides(call.outBatch, call.outHead, call.outRow, kvBytes(spec.rows));
   biasStrides = strides(call.biasBatch, call.biasHead, call.biasRow, floatBytes);
   biasKeyBytes = b.mul(call.biasKey, floatBytes);
-  Value thread = b.extend(call.thread), numThreads = b.extend(call.numThreads), queries = call.queries;
   tile.allocate();
-  // The fewest tiles, of as many tokens each as make whole blocks of rows.
+}
+
+std::pair<Value, Value> FlashAttentionEmitter::share(Value items, Value thread, Value numThreads) {
+  Value index = b.extend(thread), count = b.extend(numThreads);
+  return {b.divide(b.mul(items, index), count), b.divide(b.mul(items, b.add(index, 1)), count)};
+}
+
+// The fewest tiles, of as many tokens each as make whole blocks of rows.
+Value FlashAttentionEmitter::planTiles() {
+  Value queries = call.queries;
   Value fewest = b.max(b.divideUp(queries, tile.tokens()), b.constant(1));
   Value even = b.divide(b.add(queries, b.sub(fewest, b.constant(1))), fewest);
   tokens = b.max(b.mul(b.divideUp(even, tile.tokenStep()), tile.tokenStep()), b.constant(1));
   tokens = b.min(tokens, b.constant(tile.tokens()));
   numTiles = b.divide(b.add(queries, b.sub(tokens, b.constant(1))), tokens);
+  return b.mul(b.mul(call.batch, tile.headTiles()), numTiles);
+}
+
+void FlashAttentionEmitter::emit(const FlashAttentionCall &whole) {
+  call = whole;
+  begin();
+  auto [first, last] = share(planTiles(), call.thread, call.numThreads);
+  b.loop(first, last, 1, [&](Value item) { emitItem(item); });
+}
+
+void FlashAttentionEmitter::enterSequence(const RaggedAttentionCall &batch, Value index) {
+  Value place = b.at(batch.sequences, index, 2 * sizeof(int32_t));
+  Value first = b.loadIndex(place), rows = b.loadIndex(b.at(place, sizeof(int32_t)));
+  call.query = b.at(batch.query, b.mul(first, queryStrides.row));
+  call.key = b.at(batch.key, b.mul(first, keyStrides.row));
+  call.value = b.at(batch.value, b.mul(first, valueStrides.row));
+  call.out = b.at(batch.out, b.mul(first, outStrides.row));
+  call.queries = call.keys = rows;
+}
+
+void FlashAttentionEmitter::emitSequences(const RaggedAttentionCall &batch) {
+  // setup
+  Value zero = b.constant(0), keyHead = b.constant(spec.headDim), valueHead = b.constant(spec.valueDim());
+  call.batch = b.constant(1);
+  call.sinks = batch.sinks;
+  call.queryBatch = call.keyBatch = call.valueBatch = call.outBatch = zero;
+  call.queryHead = call.keyHead = keyHead;
+  call.valueHead = call.outHead = valueHead;
+  call.queryRow = batch.queryRow, call.keyRow = batch.keyRow;
+  call.valueRow = batch.valueRow, call.outRow = batch.outRow;
+  call.biasBatch = call.biasHead = call.biasRow = call.biasKey = zero;
+  begin();
   // compute
-  Value items = b.mul(b.mul(call.batch, tile.headTiles()), numTiles);
-  Value begin = b.divide(b.mul(items, thread), numThreads), end = b.divide(b.mul(items, b.add(thread, 1)), numThreads);
-  b.loop(begin, end, 1, [&](Value item) { emitItem(item); });
+  auto countItems = [&](llvm::function_ref<void(Value before, Value items)> body) {
+    return b.fold(zero, batch.numSequences, {zero}, [&](Value index, ValueRange before) {
+      enterSequence(batch, index);
+      Value items = planTiles();
+      body(before[0], items);
+      return SmallVector<Value>{b.add(before[0], items)};
+    })[0];
+  };
+  auto [first, last] = share(countItems([](Value, Value) {}), batch.thread, batch.numThreads);
+  countItems([&, first = first, last = last](Value before, Value items) {
+    b.loop(b.max(b.sub(first, before), zero), b.min(b.sub(last, before), items), 1, [&](Value item) { emitItem(item); });
+  });
 }
 
 void FlashAttentionEmitter::emitItem(Value item) {
@@ -135,39 +190,30 @@ void FlashAttentionEmitter::attend(const TileValues &values) {
   });
 }
 
-func::FuncOp heddle::buildFlashAttention(ModuleOp module, StringRef name, const AttentionSpec &spec,
-                                         const CpuTarget &target) {
+// The function that is called with a `Call`; `emit` writes its body.
+template <typename Call>
+static func::FuncOp buildTiled(ModuleOp module, StringRef name, const AttentionSpec &spec, const CpuTarget &target,
+                               void (FlashAttentionEmitter::*emit)(const Call &)) {
   AttentionSpec dense = spec;
   dense.isDense = true;
   RawBuilder b(module.getLoc(), module.getContext());
-  func::FuncOp function = beginFunction(b, module, name, parameterTypes<FlashAttentionCall>(b.getContext()));
-  auto call = argumentsOf<FlashAttentionCall>(function);
-  FlashAttentionEmitter(b, call, dense, target).emit();
+  func::FuncOp function = beginFunction(b, module, name, parameterTypes<Call>(b.getContext()));
+  FlashAttentionEmitter emitter(b, dense, target);
+  (emitter.*emit)(argumentsOf<Call>(function));
   func::ReturnOp::create(b);
   return function;
 }
 
-namespace {
+func::FuncOp heddle::buildFlashAttention(ModuleOp module, StringRef name, const AttentionSpec &spec,
+                                         const CpuTarget &target) {
+  return buildTiled<FlashAttentionCall>(module, name, spec, target, &FlashAttentionEmitter::emit);
+}
 
-class FlashAttention : public KernelEmitterOf<FlashAttentionOp> {
-public:
-  explicit FlashAttention(const CpuTarget &target) : target(target) {}
-
-protected:
-  FailureOr<std::string> nameOf(FlashAttentionOp op) const override { return signatureOf(op); }
-  FailureOr<Kernels> build(FlashAttentionOp op, ScheduleAttr schedule, StringRef name,
-                           KernelModule &module) const override {
-    AttentionSpec spec = specOf(op);
-    applySchedule(spec, schedule);
-    return oneKernel(module.once(name, [&] { return buildFlashAttention(module.code, name, spec, target); }));
-  }
-
-private:
-  const CpuTarget &target;
-};
-
-} // namespace
+func::FuncOp heddle::buildRaggedAttention(ModuleOp module, StringRef name, const AttentionSpec &spec,
+                                          const CpuTarget &target) {
+  return buildTiled<RaggedAttentionCall>(module, name, spec, target, &FlashAttentionEmitter::emitSequences);
+}
 
 std::unique_ptr<KernelEmitter> heddle::cpu::flashAttention(const CpuTarget &target) {
-  return std::make_unique<FlashAttention>(target);
+  return std::make_unique<TiledAttentionEmitter<FlashAttentionOp>>(target, buildFlashAttention);
 }

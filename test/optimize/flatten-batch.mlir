@@ -1,8 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// RUN: %heddle-opt %s --heddle-materialize-kv-cache --canonicalize | FileCheck %s
-// RUN: %heddle-opt %s --heddle-materialize-kv-cache=element-type=bf16 | FileCheck %s --check-prefix=BF16
-// RUN: %heddle-opt %s --heddle-check --heddle-check-ids=3,1,4,1,5,2 --heddle-materialize-kv-cache -o %t
-// RUN: sed 's/, window = 3//' %s | %heddle-opt --heddle-materialize-kv-cache | FileCheck %s --check-prefix=FULL
+// RUN: %heddle-opt %s --heddle-flatten-batch --canonicalize | FileCheck %s
+// RUN: %heddle-opt %s --heddle-flatten-batch=element-type=bf16 | FileCheck %s --check-prefix=BF16
+// RUN: %heddle-opt %s --heddle-check --heddle-check-ids=3,1,4,1,5,2 --heddle-flatten-batch -o %t
+// RUN: sed 's/, window = 3//' %s | %heddle-opt --heddle-flatten-batch | FileCheck %s --check-prefix=FULL
 
 // FULL-NOT: heddle.kv_windows
 

@@ -1,8 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Products before the layers see every row. Behind them the wanted rows are selected once, for both products that read the result
 // of the last layer, and not again for the product of a product.
-// RUN: %heddle-opt %s --heddle-materialize-kv-cache | FileCheck %s
-// RUN: %heddle-opt %s --heddle-check --heddle-check-ids=3,1,4,1,5,2 --heddle-materialize-kv-cache -o %t
+// RUN: %heddle-opt %s --heddle-flatten-batch | FileCheck %s
+// RUN: %heddle-opt %s --heddle-check --heddle-check-ids=3,1,4,1,5,2 --heddle-flatten-batch -o %t
 
 // CHECK-LABEL: func.func @step
 // CHECK-SAME: %[[IDS:.*]]: tensor<?xi32>, %[[POSITIONS:.*]]: tensor<?xi32>, %[[ROWS:.*]]: tensor<?xi32>,

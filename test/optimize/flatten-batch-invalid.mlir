@@ -1,5 +1,5 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// RUN: %heddle-opt %s --heddle-materialize-kv-cache --verify-diagnostics --split-input-file
+// RUN: %heddle-opt %s --heddle-flatten-batch --verify-diagnostics --split-input-file
 
 // expected-error @+1 {{has no function @forward}}
 module {

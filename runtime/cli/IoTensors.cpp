@@ -1,0 +1,129 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "runtime/cli/IoTensors.h"
+
+#include <cstring>
+
+namespace heddle {
+namespace {
+
+// Integers of a tensor, or an error that names it.
+Status readIntegers(const std::string &path, const StoredTensor &tensor, std::vector<int64_t> &values) {
+  auto convert = [&](auto example) {
+    size_t count = tensor.size / sizeof example;
+    values.resize(count);
+    for (size_t i = 0; i < count; ++i) {
+      memcpy(&example, tensor.data + i * sizeof example, sizeof example);
+      values[i] = int64_t(example);
+    }
+    return Status();
+  };
+  if (tensor.dtype == "I64")
+    return convert(int64_t());
+  if (tensor.dtype == "I32")
+    return convert(int32_t());
+  if (tensor.dtype == "BOOL" || tensor.dtype == "U8")
+    return convert(uint8_t());
+  return invalidInput(path + ": tensor '" + tensor.name + "' is " + std::string(tensor.dtype) +
+                      ", expected I64 or I32");
+}
+
+// Element i of `values`, which are (batch, length) of input `name`, if it is in [0, limit).
+Status checkElement(const std::string &path, const char *name, const char *expected, const std::vector<int64_t> &values,
+                    int64_t i, int64_t length, int64_t limit) {
+  if (values[i] >= 0 && values[i] < limit)
+    return Status();
+  return invalidInput(format("%s: %s[%lld, %lld] is %lld, expected %s in [0, %lld)", path.c_str(), name,
+                             (long long)(i / length), (long long)(i % length), (long long)values[i], expected,
+                             (long long)limit));
+}
+
+} // namespace
+
+Status TokenBatch::readShape(const std::string &path, const SafetensorsFile &file, bool isEncoder) {
+  for (const StoredTensor &tensor : file.tensors()) {
+    bool isKnown = tensor.name == "input_ids" || tensor.name == "attention_mask" || tensor.name == "position_ids";
+    if (!isKnown && !(isEncoder && tensor.name == "token_type_ids"))
+      return invalidInput(path + ": tensor '" + tensor.name + "' is no input of this model (input_ids, attention_mask, " +
+                          "position_ids" + (isEncoder ? ", token_type_ids)" : ")"));
+  }
+  const StoredTensor *input = file.find("input_ids");
+  if (!input)
+    return invalidInput(path + ": no tensor 'input_ids'");
+  if (input->shape.size() != 2 || input->shape[0] < 1 || input->shape[1] < 1)
+    return invalidInput(path + ": tensor 'input_ids' has shape " + shapeText(input->shape) +
+                        ", expected (batch, sequence)");
+  batch = input->shape[0];
+  length = input->shape[1];
+  // Tokens of a feed are counted in 32 bits.
+  if (length > INT32_MAX)
+    return invalidInput(
+        format("%s: rows of %lld tokens, at most %d are expected", path.c_str(), (long long)length, INT32_MAX));
+  if (batch > 65536)
+    return invalidInput(format("%s: a batch of %lld, at most 65536 are expected", path.c_str(), (long long)batch));
+  return Status();
+}
+
+Status TokenBatch::readMatrix(const std::string &path, const SafetensorsFile &file, const char *name,
+                              std::vector<int64_t> &values) const {
+  const StoredTensor *tensor = file.find(name);
+  if (!tensor)
+    return Status();
+  HEDDLE_RETURN_IF_ERROR(readIntegers(path, *tensor, values));
+  if (tensor->shape == std::vector<int64_t>{batch, length})
+    return Status();
+  if (tensor->shape != std::vector<int64_t>{1, length})
+    return invalidInput(path + ": tensor '" + name + "' has shape " + shapeText(tensor->shape) + ", input_ids has " +
+                        shapeText({batch, length}));
+  for (int64_t row = 1; row < batch; ++row)
+    values.insert(values.end(), values.begin(), values.begin() + length);
+  return Status();
+}
+
+Status TokenBatch::read(const std::string &path, const package::Package &metadata) {
+  SafetensorsFile file;
+  HEDDLE_RETURN_IF_ERROR(file.open(path));
+  const package::Encoder *encoder = metadata.encoder();
+  HEDDLE_RETURN_IF_ERROR(readShape(path, file, encoder));
+  std::vector<int64_t> ids, mask, positions, tokenTypes;
+  HEDDLE_RETURN_IF_ERROR(readMatrix(path, file, "input_ids", ids));
+  HEDDLE_RETURN_IF_ERROR(readMatrix(path, file, "attention_mask", mask));
+  HEDDLE_RETURN_IF_ERROR(readMatrix(path, file, "position_ids", positions));
+  HEDDLE_RETURN_IF_ERROR(readMatrix(path, file, "token_type_ids", tokenTypes));
+  rows.resize(batch);
+  for (int64_t i = 0; i < batch * length; ++i) {
+    if (!mask.empty() && mask[i] != 0 && mask[i] != 1)
+      return invalidInput(format("%s: attention_mask[%lld, %lld] is %lld, expected 0 or 1", path.c_str(),
+                                 (long long)(i / length), (long long)(i % length), (long long)mask[i]));
+    if (!mask.empty() && mask[i] == 0)
+      continue;
+    TokenRow &row = rows[i / length];
+    HEDDLE_RETURN_IF_ERROR(checkElement(path, "input_ids", "an id", ids, i, length, metadata.vocab_size()));
+    row.ids.push_back(int32_t(ids[i]));
+    row.columns.push_back(i % length);
+    if (!positions.empty()) {
+      HEDDLE_RETURN_IF_ERROR(checkElement(path, "position_ids", "one", positions, i, length, metadata.context()));
+      row.positions.push_back(int32_t(positions[i]));
+    }
+    if (!tokenTypes.empty()) {
+      HEDDLE_RETURN_IF_ERROR(
+          checkElement(path, "token_type_ids", "a type", tokenTypes, i, length, encoder->token_types()));
+      row.tokenTypes.push_back(int32_t(tokenTypes[i]));
+    }
+  }
+  return Status();
+}
+
+Status OutputTensors::addBytes(const char *name, const char *dtype, uint64_t elementBytes, std::vector<int64_t> shape,
+                               void *&data) {
+  uint64_t size = elementBytes;
+  for (int64_t dimension : shape)
+    if (__builtin_mul_overflow(size, uint64_t(dimension), &size))
+      return outOfMemory(std::string("output '") + name + "' of shape " + shapeText(shape) + " is too large");
+  buffers.emplace_back(new Reserved);
+  HEDDLE_RETURN_IF_ERROR(buffers.back()->reserve(size, name));
+  data = buffers.back()->data();
+  tensors.push_back({name, dtype, std::move(shape), buffers.back()->data(), size});
+  return Status();
+}
+
+} // namespace heddle

@@ -1,0 +1,124 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "runtime/session/Encoder.h"
+
+#include <cmath>
+#include <cstring>
+#include <new>
+
+namespace heddle {
+
+Status Encoder::create(Package &package, int32_t threads, std::unique_ptr<Encoder> &outEncoder) {
+  std::unique_ptr<Encoder> encoder(new (std::nothrow) Encoder(package));
+  if (!encoder)
+    return outOfMemory("no memory for an encoder");
+  HEDDLE_RETURN_IF_ERROR(encoder->allocate(threads));
+  outEncoder = std::move(encoder);
+  return Status();
+}
+
+Status Encoder::allocate(int32_t threads) {
+  const package::Package &metadata = model.metadata();
+  const package::MemoryPlan &plan = *metadata.memory();
+  hiddenSize = metadata.hidden_size();
+  maxRows = plan.max_rows();
+  HEDDLE_RETURN_IF_ERROR(ThreadPool::create(threads ? threads : defaultThreadCount(), pool));
+  HEDDLE_RETURN_IF_ERROR(arena.reserve(plan.fixed() + plan.per_row() * maxRows, "activations"));
+  HEDDLE_RETURN_IF_ERROR(hiddenRows.reserve(maxRows * hiddenSize * sizeof(float), "hidden states"));
+  if (metadata.encoder()->pooler())
+    HEDDLE_RETURN_IF_ERROR(pooledRows.reserve(maxRows * hiddenSize * sizeof(float), "pooled hidden states"));
+  for (ReservedArray<int32_t> *numbers : {&ids, &positions, &tokenTypes, &firstRows})
+    HEDDLE_RETURN_IF_ERROR(numbers->reserve(maxRows, "rows"));
+  return sequenceRows.reserve(2 * maxRows, "sequences");
+}
+
+Status Encoder::check(const EncoderInput *inputs, size_t numInputs) const {
+  const package::Package &metadata = model.metadata();
+  int64_t types = metadata.encoder()->token_types();
+  for (size_t i = 0; i < numInputs; ++i) {
+    const EncoderInput &input = inputs[i];
+    if (input.count < 1 || uint32_t(input.count) > metadata.context())
+      return invalidInput(
+          format("sequence %zu has %d tokens, expected 1 … %u", i, input.count, metadata.context()));
+    for (int32_t token = 0; token < input.count; ++token) {
+      if (input.ids[token] < 0 || uint32_t(input.ids[token]) >= metadata.vocab_size())
+        return invalidInput(format("token id %d of sequence %zu is not in [0, %u)", input.ids[token], i,
+                                   metadata.vocab_size()));
+      if (input.positions[token] < 0 || uint32_t(input.positions[token]) >= metadata.context())
+        return invalidInput(format("token %d of sequence %zu stands at position %d, expected one in [0, %u)", token, i,
+                                   input.positions[token], metadata.context()));
+      if (input.tokenTypes[token] < 0 || input.tokenTypes[token] >= types)
+        return invalidInput(format("token type %d of sequence %zu is not in [0, %lld)", input.tokenTypes[token], i,
+                                   (long long)types));
+    }
+  }
+  return Status();
+}
+
+size_t Encoder::fill(const EncoderInput *inputs, size_t first, size_t numInputs) {
+  rows = numSequences = 0;
+  size_t next = first;
+  for (; next < numInputs && rows + inputs[next].count <= maxRows; ++next, ++numSequences) {
+    const EncoderInput &input = inputs[next];
+    memcpy(ids.data() + rows, input.ids, input.count * sizeof(int32_t));
+    memcpy(positions.data() + rows, input.positions, input.count * sizeof(int32_t));
+    memcpy(tokenTypes.data() + rows, input.tokenTypes, input.count * sizeof(int32_t));
+    firstRows[numSequences] = sequenceRows[2 * numSequences] = int32_t(rows);
+    sequenceRows[2 * numSequences + 1] = input.count;
+    rows += input.count;
+  }
+  return next;
+}
+
+Status Encoder::compute() {
+  heddle_step step = {};
+  step.weights = model.weights();
+  step.arena = arena.data();
+  step.ids = ids.data();
+  step.positions = positions.data();
+  step.token_types = tokenTypes.data();
+  step.output_rows = firstRows.data();
+  step.sequence_rows = sequenceRows.data();
+  step.last_hidden_state = hiddenRows.as<float>();
+  step.pooler_output = pooledRows.as<float>();
+  step.rows = rows;
+  step.num_sequences = step.num_outputs = numSequences;
+  step.max_rows = maxRows;
+  step.barrier_wait = ThreadPool::waitInStep;
+  step.barrier = pool->stepBarrier();
+  struct Call {
+    heddle_step_function function;
+    const heddle_step *step;
+  } call = {model.code().step, &step};
+  pool->run(
+      [](void *user, int32_t thread, int32_t numThreads) {
+        auto &call = *static_cast<Call *>(user);
+        call.function(call.step, thread, numThreads);
+      },
+      &call);
+  for (int64_t i = 0; i < rows * hiddenSize; ++i)
+    if (!std::isfinite(step.last_hidden_state[i]))
+      return Status::failure(format("the hidden state of token %d at position %d is not finite", ids[i / hiddenSize],
+                                    positions[i / hiddenSize]));
+  return Status();
+}
+
+Status Encoder::run(const EncoderInput *inputs, size_t numInputs, TakeEncoding take, void *user) {
+  HEDDLE_RETURN_IF_ERROR(check(inputs, numInputs));
+  int64_t total = 0, done = 0;
+  for (size_t i = 0; i < numInputs; ++i)
+    total += inputs[i].count;
+  for (size_t first = 0; first < numInputs;) {
+    size_t next = fill(inputs, first, numInputs);
+    HEDDLE_RETURN_IF_ERROR(compute());
+    for (int64_t i = 0; i < numSequences; ++i)
+      take(user, first + i, hiddenRows.as<float>() + firstRows[i] * hiddenSize,
+           pooledRows.data() ? pooledRows.as<float>() + i * hiddenSize : nullptr);
+    first = next;
+    done += rows;
+    if (progress.report && !progress.report(progress.user, done, total))
+      return Status::failure("interrupted");
+  }
+  return Status();
+}
+
+} // namespace heddle
