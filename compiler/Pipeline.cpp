@@ -12,7 +12,7 @@
 #include "compiler/Pipeline.h"
 
 #include "compiler/codegen/Passes.h"
-#include "compiler/codegen/host/GraphCode.h"
+#include "compiler/codegen/host/HostCode.h"
 #include "compiler/codegen/machine/EmitObject.h"
 #include "compiler/codegen/targets/cuda/EmitPtx.h"
 #include "compiler/optimize/Passes.h"
@@ -205,7 +205,7 @@ void heddle::registerDialects(DialectRegistry &registry) {
                   bufferization::BufferizationDialect>();
   registerCodegenDialects(registry);
   registerGpuDialects(registry);
-  registerGraphCodeModels(registry);
+  registerHostCodeModels(registry);
   registerBufferizationModels(registry);
   arith::registerBufferizableOpInterfaceExternalModels(registry);
   bufferization::func_ext::registerBufferizableOpInterfaceExternalModels(registry);

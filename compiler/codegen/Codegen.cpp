@@ -33,7 +33,7 @@ public:
 
 private:
   LogicalResult addObject(ModuleOp code, Loops loops);
-  LogicalResult emitKernels();
+  LogicalResult emitKernels(OwningOpRef<ModuleOp> step);
   LogicalResult emitGraph(ModuleOp graph, StringRef entry);
 
   ModuleOp module;
@@ -54,9 +54,13 @@ LogicalResult ModelCode::addObject(ModuleOp code, Loops loops) {
 }
 
 // Other objects of the link see the step and what graphs call.
-LogicalResult ModelCode::emitKernels() {
+LogicalResult ModelCode::emitKernels(OwningOpRef<ModuleOp> step) {
   if (failed(lowerToLLVM(*code, target.cpu)))
     return failure();
+  if (step)
+    for (auto func : llvm::make_early_inc_range(step->getOps<LLVM::LLVMFuncOp>()))
+      if (!func.isExternal()) // what it declares is here
+        func->moveBefore(code->getBody(), code->getBody()->end());
   for (auto func : code->getOps<LLVM::LLVMFuncOp>()) {
     // Kernels of Halide's objects are external.
     if (func.isExternal() || kernels.isEntry(func.getSymName()))
@@ -82,12 +86,17 @@ LogicalResult ModelCode::emitGraph(ModuleOp graph, StringRef entry) {
 LogicalResult ModelCode::run() {
   ModelEntries &entries = result.entries;
   entries.hasStep = bool(raggedEntry(module));
-  if (entries.hasStep && failed(buildStepCode(module, kernels, target)))
-    return failure();
+  OwningOpRef<ModuleOp> step;
+  if (entries.hasStep) {
+    FailureOr<OwningOpRef<ModuleOp>> lowered = buildStepCode(module, kernels, target);
+    if (failed(lowered))
+      return failure();
+    step = std::move(*lowered);
+  }
   // One after the other, so that the modules of two graphs are not in memory together; kernels last, when all have been asked for.
   for (func::FuncOp graph : graphEntries(module)) {
     std::string entry = graphName(entries.numGraphs++);
-    FailureOr<OwningOpRef<ModuleOp>> lowered = buildGraphCode(graph, entry, kernels, target.cpu);
+    FailureOr<OwningOpRef<ModuleOp>> lowered = buildGraphCode(graph, entry, kernels, target);
     if (failed(lowered) || failed(emitGraph(**lowered, entry)))
       return failure();
   }
@@ -100,7 +109,7 @@ LogicalResult ModelCode::run() {
       return success();
     }
   }
-  if (!code->getBody()->empty() && failed(emitKernels()))
+  if ((step || !code->getBody()->empty()) && failed(emitKernels(std::move(step))))
     return failure();
   if (kind == MachineCode::Object)
     llvm::append_range(result.objects, kernels.objects());

@@ -41,6 +41,10 @@ static const char *activationName(MatmulActivation activation) {
   return activation == MatmulActivation::Q8 ? "q8" : activation == MatmulActivation::Bf16 ? "bf16" : "f32";
 }
 
+static int64_t number(const char *text) {
+  return std::strtoll(text, nullptr, 10);
+}
+
 static void measure(MatmulFunction *kernel, const MatmulSpec &spec, const uint8_t *weights, int64_t rows) {
   bool q8 = spec.activation == MatmulActivation::Q8;
   auto *act = allocate(rows * spec.k * 4);
@@ -76,7 +80,7 @@ int main(int argc, char **argv) {
   MatmulActivation activation = !std::strcmp(argv[2], "q8")     ? MatmulActivation::Q8
                                 : !std::strcmp(argv[2], "bf16") ? MatmulActivation::Bf16
                                                                 : MatmulActivation::F32;
-  MatmulSpec spec{*layoutFor(type), std::atol(argv[3]), std::atol(argv[4]), activation};
+  MatmulSpec spec{*layoutFor(type), number(argv[3]), number(argv[4]), activation};
   const char *target = std::getenv("HEDDLE_BENCH_TARGET");
   KernelLibrary library(target ? target : "native");
   if (failed(buildMatmul(library.module(), "kernel", spec, library.matmulSchedule(), library.target())))
@@ -93,5 +97,5 @@ int main(int argc, char **argv) {
   std::fprintf(stderr, "compiled in %.0f ms\n", std::chrono::duration<double>(Clock::now() - start).count() * 1e3);
   const uint8_t *weights = randomWeights(type, spec);
   for (int i = 5; i < argc; ++i)
-    measure(library.find<MatmulFunction>("kernel"), spec, weights, std::atol(argv[i]));
+    measure(library.find<MatmulFunction>("kernel"), spec, weights, number(argv[i]));
 }

@@ -124,8 +124,8 @@ bool KernelLibrary::load() {
     handle = dlopen(libraryPath.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle)
     llvm::errs() << (status ? message : dlerror()) << '\n';
-  llvm::sys::fs::remove(objectPath);
-  llvm::sys::fs::remove(libraryPath);
+  (void)llvm::sys::fs::remove(objectPath);
+  (void)llvm::sys::fs::remove(libraryPath);
   return handle != nullptr;
 }
 

@@ -1,116 +1,141 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What is a graph's own on the way to the `llvm` dialect (HostCode.h): inputs, outputs and memory of heddle_graph_call, and checks of what
+// data may ask for.
 
 #include "compiler/codegen/host/GraphCode.h"
 
-#include "compiler/codegen/host/GraphEntry.h"
-#include "compiler/codegen/host/GraphKernels.h"
+#include "compiler/codegen/host/Buffers.h"
+#include "compiler/codegen/host/GraphLauncher.h"
 #include "compiler/codegen/host/GraphLoops.h"
-#include "compiler/codegen/host/GraphMath.h"
 #include "compiler/codegen/host/GraphMemory.h"
-#include "compiler/codegen/machine/EmitObject.h"
-#include "dialect/HeddleDialect.h"
+#include "compiler/codegen/host/GraphRuntime.h"
+#include "compiler/codegen/host/HostCode.h"
+#include "runtime/model/ModelAbi.h"
 
-#include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
 #include "mlir/Conversion/Passes.h"
-#include "mlir/Dialect/Affine/IR/AffineOps.h"
-#include "mlir/Dialect/Arith/Transforms/BufferDeallocationOpInterfaceImpl.h"
-#include "mlir/Dialect/Arith/Transforms/Passes.h"
-#include "mlir/Dialect/Arith/Utils/Utils.h"
-#include "mlir/Dialect/Bufferization/IR/Bufferization.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Bufferization/Pipelines/Passes.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
-#include "mlir/Dialect/ControlFlow/Transforms/BufferDeallocationOpInterfaceImpl.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Dialect/Linalg/IR/Linalg.h"
-#include "mlir/Dialect/Linalg/Passes.h"
-#include "mlir/Dialect/Linalg/Utils/Utils.h"
-#include "mlir/Dialect/Math/Transforms/Passes.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Dialect/MemRef/Transforms/AllocationOpInterfaceImpl.h"
-#include "mlir/Dialect/MemRef/Transforms/Passes.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/SCF/Transforms/BufferDeallocationOpInterfaceImpl.h"
-#include "mlir/Pass/PassManager.h"
-#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
-#include "mlir/Transforms/Passes.h"
+
+#include <cstddef>
 
 using namespace mlir;
 using namespace heddle;
 
-void heddle::registerGraphCodeModels(DialectRegistry &registry) {
-  registry.insert<affine::AffineDialect>();
-  arith::registerBufferDeallocationOpInterfaceExternalModels(registry);
-  cf::registerBufferDeallocationOpInterfaceExternalModels(registry);
-  memref::registerAllocationOpInterfaceExternalModels(registry);
-  scf::registerBufferDeallocationOpInterfaceExternalModels(registry);
-}
-
 namespace {
 
-// The steps of one lowering, in order; each leaves a valid module.
-class GraphLowering {
+class GraphLowering : public HostLowering {
 public:
-  GraphLowering(ModuleOp module, KernelLibrary &kernels, const CpuTarget &target)
-      : module(module), kernels(kernels), target(target), b(module.getContext()) {}
-  LogicalResult run();
+  GraphLowering(func::FuncOp source, StringRef symbol, KernelLibrary &kernels, const Target &target)
+      : HostLowering(source->getParentOfType<ModuleOp>(), kernels, target),
+        graph(code->lookupSymbol<func::FuncOp>(source.getSymName())), symbol(symbol), b(code->getContext()) {}
 
 private:
-  LogicalResult runPasses(function_ref<void(OpPassManager &)> add) {
-    PassManager pm(module.getContext());
-    add(pm);
-    return pm.run(module);
+  LogicalResult bind() override;
+  LogicalResult releaseBuffers() override;
+  std::unique_ptr<KernelLauncher> launcherOf(func::FuncOp) override {
+    return std::make_unique<GraphLauncher>(graph, kernels);
   }
-  void addArguments();
+  LogicalResult shareLoops() override {
+    loops = heddle::shareLoops(graph, target.cpu);
+    return success();
+  }
+  void callRuntime() override;
+  void storeOutputs();
   void guardAllocations();
-  void expandCopies();
-  void castOpenGroups();
-  void expandMath();
   void guardDivisions();
   void lowerAssertions();
+  void lowerAllocations();
 
-  ModuleOp module;
-  KernelLibrary &kernels;
-  const CpuTarget &target;
-  OpBuilder b;
   func::FuncOp graph;
+  StringRef symbol;
+  OpBuilder b;
   SmallVector<func::FuncOp> loops; // of `graph`, which threads share
 };
 
 } // namespace
 
-// @graph(call, inputs..., weights): weights become views of the section.
-void GraphLowering::addArguments() {
-  auto pointer = LLVM::LLVMPointerType::get(b.getContext());
-  auto bytes = MemRefType::get({ShapedType::kDynamic}, b.getI8Type());
-  (void)graph.insertArgument(0, pointer, {}, graph.getLoc());
-  unsigned last = graph.getNumArguments();
-  (void)graph.insertArgument(last, bytes, {}, graph.getLoc());
-  Value section = graph.getArgument(last);
-  module.walk([&](bufferization::ToBufferOp op) {
-    auto weight = op.getTensor().getDefiningOp<WeightOp>();
-    if (!weight)
-      return;
-    b.setInsertionPoint(op);
-    Value offset = arith::ConstantIndexOp::create(b, op.getLoc(), weight.getPacking().getOffset());
-    op.replaceAllUsesWith(
-        Value(memref::ViewOp::create(b, op.getLoc(), cast<MemRefType>(op.getType()), section, offset, ValueRange())));
-    op.erase();
-  });
-  module.walk([](WeightOp op) { op.erase(); });
+//===- the call -----------------------------------------------------------===//
+
+static Value tensorAt(RawBuilder &b, Value list, unsigned index) {
+  return b.at(list, int64_t(index) * int64_t(sizeof(heddle_graph_tensor)));
+}
+
+// @symbol(call) → outputs. The constants of all entries stay: those of others are not emitted, since nothing reads them.
+LogicalResult GraphLowering::bind() {
+  for (auto func : llvm::make_early_inc_range(code->getOps<func::FuncOp>()))
+    if (func != graph)
+      func.erase();
+  graph.setName(symbol);
+  RawBuilder atBegin(graph.getLoc(), graph.getContext());
+  atBegin.setInsertionPointToStart(&graph.front());
+  auto field = [&](size_t offset) {
+    return atBegin.load(atBegin.pointerType(), atBegin.at(graph.getArgument(0), offset));
+  };
+  (void)graph.insertArgument(0, atBegin.pointerType(), {}, graph.getLoc());
+  Value inputs = field(offsetof(heddle_graph_call, inputs));
+  while (graph.getNumArguments() > 1) {
+    BlockArgument input = graph.getArguments().back();
+    auto type = cast<MemRefType>(input.getType());
+    Value tensor = tensorAt(atBegin, inputs, graph.getNumArguments() - 2);
+    Value data = atBegin.load(atBegin.pointerType(), atBegin.at(tensor, offsetof(heddle_graph_tensor, data)));
+    Value dims = atBegin.load(atBegin.pointerType(), atBegin.at(tensor, offsetof(heddle_graph_tensor, dims)));
+    SmallVector<Value> sizes;
+    for (auto [axis, size] : llvm::enumerate(type.getShape()))
+      if (ShapedType::isDynamic(size))
+        sizes.push_back(atBegin.load(atBegin.getI64Type(), atBegin.at(dims, int64_t(axis * sizeof(int64_t)))));
+    input.replaceAllUsesWith(bufferAt(atBegin, data, type, sizes));
+    (void)graph.eraseArgument(graph.getNumArguments() - 1);
+  }
+  bindWeights(graph, field(offsetof(heddle_graph_call, weights)));
+  return success();
+}
+
+// What @symbol returns lies in the outputs of the call.
+void GraphLowering::storeOutputs() {
+  auto end = cast<func::ReturnOp>(graph.front().getTerminator());
+  RawBuilder atEnd(end.getLoc(), end);
+  Value outputs = atEnd.load(atEnd.pointerType(), atEnd.at(graph.getArgument(0), offsetof(heddle_graph_call, outputs)));
+  for (auto [index, output] : llvm::enumerate(end.getOperands())) {
+    Value tensor = tensorAt(atEnd, outputs, index);
+    atEnd.store(addressOf(atEnd, output), atEnd.at(tensor, offsetof(heddle_graph_tensor, data)));
+    Value dims = atEnd.load(atEnd.pointerType(), atEnd.at(tensor, offsetof(heddle_graph_tensor, dims)));
+    for (int64_t axis = 0; axis < cast<MemRefType>(output.getType()).getRank(); ++axis)
+      atEnd.store(sizeOf(atEnd, output, axis), atEnd.at(dims, axis * int64_t(sizeof(int64_t))));
+  }
+  end->setOperands({});
+  graph.setType(b.getFunctionType(graph.getArgumentTypes(), {}));
+}
+
+//===- memory -------------------------------------------------------------===//
+
+LogicalResult GraphLowering::releaseBuffers() {
+  releaseAtLastUse(graph);
+  if (failed(runPasses([](OpPassManager &pm) {
+        bufferization::buildBufferDeallocationPipeline(pm);
+        // Deallocation clones what is returned twice, or returned as it came.
+        pm.addPass(createConvertBufferizationToMemRefPass());
+      })))
+    return failure();
+  storeOutputs();
+  guardAllocations();
+  return success();
 }
 
 // A size that a graph computes may be negative, and a product of sizes may wrap: both are refused before memory is asked for.
 // The product in f64 is exact enough for a bound.
 void GraphLowering::guardAllocations() {
   constexpr double mostBytes = 1ull << 47; // more than an address space of today's machines
-  module.walk([&](memref::AllocOp op) {
+  graph.walk([&](memref::AllocOp op) {
     if (op.getDynamicSizes().empty())
       return;
     b.setInsertionPoint(op);
     Location loc = op.getLoc();
     auto type = cast<MemRefType>(op.getType());
-    double fixed = llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+    auto fixed = double(bytesOfElement(type));
     for (int64_t size : type.getShape())
       fixed *= ShapedType::isDynamic(size) ? 1 : double(size);
     Value product = arith::ConstantOp::create(b, loc, b.getF64FloatAttr(fixed));
@@ -128,53 +153,33 @@ void GraphLowering::guardAllocations() {
   });
 }
 
-// Copies between layouts are loops; between whole buffers they stay copies of memory.
-void GraphLowering::expandCopies() {
-  module.walk([&](memref::CopyOp op) {
-    auto isWhole = [](Value buffer) { return cast<MemRefType>(buffer.getType()).getLayout().isIdentity(); };
-    if (isWhole(op.getSource()) && isWhole(op.getTarget()))
-      return;
-    b.setInsertionPoint(op);
-    linalg::makeMemRefCopyOp(b, op.getLoc(), op.getSource(), op.getTarget());
-    op.erase();
-  });
-}
-
-// A dimension that is split into more than one of dynamic size is read through a view of its own: what upstream makes of one takes
-// all but one size of a group for static, and crashes.
-void GraphLowering::castOpenGroups() {
-  module.walk([&](memref::ExpandShapeOp op) {
-    MemRefType type = op.getResultType();
-    auto isOpen = [&](const ReassociationIndices &group) {
-      return llvm::count_if(group, [&](int64_t d) { return type.isDynamicDim(d); }) > 1;
-    };
-    if (llvm::none_of(op.getReassociationIndices(), isOpen))
-      return;
-    b.setInsertionPoint(op);
-    Location loc = op.getLoc();
-    auto [staticStrides, staticOffset] = type.getStridesAndOffset();
-    auto source = memref::ExtractStridedMetadataOp::create(b, loc, op.getSrc());
-    SmallVector<OpFoldResult> sizes = op.getMixedOutputShape(), strides(type.getRank());
-    for (auto [g, group] : llvm::enumerate(op.getReassociationIndices())) {
-      Value stride = source.getStrides()[g]; // of the dimensions after `d` in its group
-      for (int64_t d : llvm::reverse(group)) {
-        strides[d] = ShapedType::isDynamic(staticStrides[d]) ? OpFoldResult(stride) : b.getIndexAttr(staticStrides[d]);
-        stride = arith::MulIOp::create(b, loc, stride, getValueOrCreateConstantIndexOp(b, loc, sizes[d]));
-      }
+// memref.alloc → call->allocate(call, bytes), memref.dealloc → call->release(call, memory).
+void GraphLowering::lowerAllocations() {
+  Value call = graph.getArgument(0);
+  graph.walk([&](memref::AllocOp op) {
+    RawBuilder b(op.getLoc(), op);
+    auto type = cast<MemRefType>(op.getType());
+    SmallVector<Value> sizes;
+    int64_t fixed = bytesOfElement(type);
+    for (int64_t size : type.getShape())
+      fixed *= ShapedType::isDynamic(size) ? 1 : size;
+    Value bytes = b.constant(fixed);
+    for (Value size : op.getDynamicSizes()) {
+      sizes.push_back(toInteger(b, size));
+      bytes = b.mul(bytes, sizes.back());
     }
-    OpFoldResult offset =
-        ShapedType::isDynamic(staticOffset) ? OpFoldResult(source.getOffset()) : b.getIndexAttr(staticOffset);
-    op.replaceAllUsesWith(
-        memref::ReinterpretCastOp::create(b, loc, type, source.getBaseBuffer(), offset, sizes, strides).getResult());
+    Value memory = heddle::callRuntime(b, op.getLoc(), call, RuntimeCall::Allocate, bytes);
+    op.replaceAllUsesWith(bufferAt(b, memory, type, sizes));
+    op.erase();
+  });
+  graph.walk([&](memref::DeallocOp op) {
+    RawBuilder b(op.getLoc(), op);
+    heddle::callRuntime(b, op.getLoc(), call, RuntimeCall::Release, addressOf(b, op.getMemref()));
     op.erase();
   });
 }
 
-void GraphLowering::expandMath() {
-  RewritePatternSet patterns(b.getContext());
-  populateGraphMathPatterns(patterns);
-  (void)applyPatternsGreedily(module, std::move(patterns));
-}
+//===- checks -------------------------------------------------------------===//
 
 // Integer division by zero gives 0 and the smallest number divided by -1 itself, as in numpy: no machine trap ends a graph.
 void GraphLowering::guardDivisions() {
@@ -222,7 +227,7 @@ void GraphLowering::lowerAssertions() {
     Location loc = op.getLoc();
     auto [entry, isNew] = messages.try_emplace(op.getMsg(), "heddle_message_" + std::to_string(messages.size()));
     if (isNew) {
-      b.setInsertionPointToStart(module.getBody());
+      b.setInsertionPointToStart(code->getBody());
       std::string text = op.getMsg().str() + std::string(1, '\0');
       LLVM::GlobalOp::create(b, loc, LLVM::LLVMArrayType::get(b.getI8Type(), text.size()), true,
                              LLVM::Linkage::Internal, entry->second, b.getStringAttr(text));
@@ -233,111 +238,13 @@ void GraphLowering::lowerAssertions() {
   }
 }
 
-LogicalResult GraphLowering::run() {
-  graph = module.lookupSymbol<func::FuncOp>("graph");
-  addArguments();
-  gatherKernelOperands(graph);
-  // Equal sizes are then one value, by which buffers of one size are known.
-  if (failed(runPasses([](OpPassManager &pm) { pm.addPass(createCSEPass()); })))
-    return failure();
-  releaseAtLastUse(graph);
-  if (failed(runPasses([](OpPassManager &pm) {
-        bufferization::buildBufferDeallocationPipeline(pm);
-        // Deallocation clones what is returned twice, or returned as it came.
-        pm.addPass(createConvertBufferizationToMemRefPass());
-      })))
-    return failure();
-  guardAllocations();
-  expandCopies();
-  castOpenGroups();
-  if (failed(lowerKernels(graph, kernels)))
-    return failure();
-  loops = shareLoops(graph, target);
-  if (failed(runPasses([](OpPassManager &pm) {
-        pm.addPass(createConvertLinalgToLoopsPass());
-        pm.addPass(memref::createExpandStridedMetadataPass());
-        pm.addPass(createLowerAffinePass());
-        math::MathExtendToSupportedTypesOptions wideMath;
-        pm.addPass(math::createMathExtendToSupportedTypes(wideMath));
-      })))
-    return failure();
-  expandMath();
-  if (failed(runPasses([](OpPassManager &pm) {
-        // 16-bit floats are stored, not computed with: every op rounds once.
-        arith::ArithEmulateUnsupportedFloatsOptions narrow;
-        narrow.sourceTypeStrs = {"bf16", "f16"};
-        narrow.targetTypeStr = "f32";
-        pm.addPass(arith::createArithEmulateUnsupportedFloats(narrow));
-        arith::ArithExpandOpsPassOptions expand;
-        expand.includeBf16 = true;
-        pm.addPass(arith::createArithExpandOpsPass(expand));
-        pm.addPass(createCanonicalizerPass());
-        pm.addPass(createCSEPass());
-      })))
-    return failure();
+void GraphLowering::callRuntime() {
   guardDivisions();
   lowerAssertions();
-  return runPasses([](OpPassManager &pm) {
-    pm.addPass(createSCFToControlFlowPass());
-    pm.addPass(createConvertVectorToLLVMPass());
-    ConvertMathToFuncsOptions powers;
-    powers.minWidthOfFPowIExponent = 1;
-    pm.addPass(createConvertMathToFuncs(powers));
-    pm.addPass(createConvertMathToLLVMPass());
-    pm.addPass(createConvertMathToLibmPass());
-    FinalizeMemRefToLLVMConversionPassOptions memory;
-    memory.useAlignedAlloc = true;
-    pm.addPass(createFinalizeMemRefToLLVMConversionPass(memory));
-    pm.addPass(createArithToLLVMConversionPass());
-    pm.addPass(createConvertControlFlowToLLVMPass());
-    pm.addPass(createUBToLLVMConversionPass());
-    pm.addPass(createConvertFuncToLLVMPass());
-    pm.addPass(createReconcileUnrealizedCastsPass());
-  });
+  lowerAllocations();
 }
 
-// Vectors of bf16 are bits: what is selected, read and written of them is integers of their width. Where a CPU has no such type, LLVM would
-// turn each into a call that rounds a float, of a library that no output is linked with.
-static void useBitsOfBf16(ModuleOp code) {
-  OpBuilder b(code.getContext());
-  auto bitsOf = [&](Type type) -> Type {
-    auto vector = dyn_cast<VectorType>(type);
-    return vector && vector.getElementType().isBF16() ? vector.clone(b.getI16Type()) : Type();
-  };
-  code.walk([&](Operation *op) {
-    if (!isa<LLVM::SelectOp, LLVM::LoadOp, LLVM::StoreOp, LLVM::MaskedLoadOp, LLVM::MaskedStoreOp>(op))
-      return;
-    b.setInsertionPoint(op);
-    for (OpOperand &operand : op->getOpOperands())
-      if (Type bits = bitsOf(operand.get().getType()))
-        operand.set(LLVM::BitcastOp::create(b, op->getLoc(), bits, operand.get()));
-    b.setInsertionPointAfter(op);
-    for (OpResult result : op->getResults())
-      if (Type type = result.getType(), bits = bitsOf(type); bits) {
-        result.setType(bits);
-        auto numbers = LLVM::BitcastOp::create(b, op->getLoc(), type, result);
-        result.replaceAllUsesExcept(numbers, numbers);
-      }
-  });
-}
-
-FailureOr<OwningOpRef<ModuleOp>> heddle::buildGraphCode(func::FuncOp source, StringRef symbol, KernelLibrary &kernels,
-                                                        const CpuTarget &target) {
-  auto module = source->getParentOfType<ModuleOp>();
-  // With the constants of all entries: those of others are not emitted, since nothing reads them.
-  OwningOpRef<ModuleOp> code = module.clone();
-  for (auto func : llvm::make_early_inc_range(code->getOps<func::FuncOp>()))
-    if (func.getSymName() != source.getSymName())
-      func.erase();
-  auto graph = *code->getOps<func::FuncOp>().begin();
-  graph.setName("graph");
-  SmallVector<MemRefType> inputs, outputs;
-  for (Type type : graph.getArgumentTypes())
-    inputs.push_back(cast<MemRefType>(type));
-  for (Type type : graph.getResultTypes())
-    outputs.push_back(cast<MemRefType>(type));
-  if (failed(GraphLowering(*code, kernels, target).run()) || failed(addGraphEntry(*code, symbol, inputs, outputs)))
-    return failure();
-  useBitsOfBf16(*code);
-  return code;
+FailureOr<OwningOpRef<ModuleOp>> heddle::buildGraphCode(func::FuncOp graph, StringRef symbol, KernelLibrary &kernels,
+                                                        const Target &target) {
+  return GraphLowering(graph, symbol, kernels, target).run();
 }

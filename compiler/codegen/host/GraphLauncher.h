@@ -1,16 +1,14 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A graph runs on one thread. A kernel op becomes a *task*: a function (call, thread, num_threads) that reads what its kernel is called
-// with from memory and runs it on this thread's share. The graph fills that memory and hands the task to the runtime, which runs it on
-// every thread; where the work is too small to wake them, the graph calls it as the one thread that there is.
+// A graph runs on one thread. A kernel op becomes a *task*: a function (call, part, num_parts) that reads what its kernel is called
+// with from memory and runs it on that part. The graph fills that memory and hands the task to the runtime, whose threads run the parts,
+// each the next one as it comes; where the work is too small to wake them, the graph calls it as the one thread that there is.
 #ifndef HEDDLE_COMPILER_CODEGEN_HOST_GRAPHLAUNCHER_H
 #define HEDDLE_COMPILER_CODEGEN_HOST_GRAPHLAUNCHER_H
 
 #include "compiler/codegen/host/KernelLauncher.h"
-#include "compiler/codegen/host/KernelLibrary.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
 
 namespace heddle {
 
@@ -30,30 +28,16 @@ private:
 class GraphLauncher : public KernelLauncher {
 public:
   GraphLauncher(mlir::func::FuncOp graph, KernelLibrary &kernels)
-      : graph(graph), kernels(kernels), b(graph.getLoc(), graph.getContext()), calls(graph), tables(graph) {}
-  // Puts a call of tasks in the place of `op`.
-  mlir::LogicalResult replace(mlir::Operation *op);
-
-  mlir::LogicalResult launch(mlir::Operation *op, const CallOperands &call, const LaunchedWork &work) override;
-  RawBuilder &builder() override { return b; }
-  // As a number.
-  mlir::Value pointer(mlir::Value buffer) override;
-  mlir::Value size(mlir::Value buffer, unsigned axis) override;
-  mlir::Value stride(mlir::Value buffer, unsigned axis) override;
-  mlir::Value scratch(size_t bytes) override { return tables.reserve(bytes); }
+      : KernelLauncher(graph, kernels), calls(graph), tables(graph) {}
 
 private:
-  mlir::memref::ExtractStridedMetadataOp parts(mlir::Value buffer);
-  mlir::Value toInteger(mlir::Value index);
+  mlir::LogicalResult launch(mlir::Operation *op, const CallOperands &call, const LaunchedWork &work) override;
+  mlir::Value scratch(size_t bytes) override { return tables.reserve(bytes); }
   // Parameter i of a call lies in slot i.
   mlir::Value store(const CallOperands &call);
-  mlir::func::FuncOp taskOf(mlir::func::FuncOp kernel, llvm::ArrayRef<ParameterKind> parameters);
+  mlir::func::FuncOp taskOf(mlir::func::FuncOp kernel, llvm::ArrayRef<ParameterKind> parameters, int64_t tile);
 
-  mlir::func::FuncOp graph;
-  KernelLibrary &kernels;
-  RawBuilder b;
   FrameMemory calls, tables;
-  llvm::DenseMap<mlir::Value, mlir::memref::ExtractStridedMetadataOp> metadata; // where `b` stands
 };
 
 } // namespace heddle

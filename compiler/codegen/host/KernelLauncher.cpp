@@ -15,19 +15,18 @@ using namespace mlir;
 using namespace heddle;
 
 Value KernelLauncher::broadcastStride(Value buffer, unsigned axis) {
-  RawBuilder &b = builder();
-  return b.select(b.equal(size(buffer, axis), b.constant(1)), b.constant(0), stride(buffer, axis));
+  return b.select(b.equal(sizeOf(b, buffer, axis), b.constant(1)), b.constant(0), strideOf(b, buffer, axis));
 }
 
 Value KernelLauncher::table(ValueRange numbers) {
   Value memory = scratch(numbers.size() * sizeof(int64_t));
   for (auto [index, number] : llvm::enumerate(numbers))
-    builder().store(number, builder().at(memory, int64_t(index * sizeof(int64_t))));
+    b.store(number, b.at(memory, int64_t(index * sizeof(int64_t))));
   return memory;
 }
 
 static LogicalResult launchMatmul(PackedMatmulOp op, KernelLauncher &launcher) {
-  RawBuilder &b = launcher.builder();
+  RawBuilder &b = launcher.b;
   MatmulCall call;
   call.act = launcher.pointer(op.getInput());
   call.actScales = launcher.pointer(op.getInputScales());
@@ -61,7 +60,7 @@ static LogicalResult launchAttention(FlashAttentionOp op, KernelLauncher &launch
   auto setTensor = [&](Value buffer, ArrayRef<int64_t> axes, Value &pointer, std::array<Value *, 3> strides) {
     pointer = launcher.pointer(buffer);
     for (auto [stride, axis] : llvm::zip(strides, axes))
-      *stride = launcher.stride(buffer, axis);
+      *stride = strideOf(launcher.b, buffer, axis);
   };
   setTensor(op.getQuery(), queryAxes, call.query, {&call.queryBatch, &call.queryHead, &call.queryRow});
   setTensor(op.getKey(), keyAxes, call.key, {&call.keyBatch, &call.keyHead, &call.keyRow});
@@ -72,10 +71,10 @@ static LogicalResult launchAttention(FlashAttentionOp op, KernelLauncher &launch
   // A dimension of size 1 is not walked, also where only the run knows that it is 1.
   Value *biasStrides[] = {&call.biasBatch, &call.biasHead, &call.biasRow, &call.biasKey};
   for (auto [axis, stride] : llvm::enumerate(biasStrides))
-    *stride = op.getBias() ? launcher.broadcastStride(op.getBias(), axis) : launcher.builder().constant(0);
-  call.batch = launcher.size(op.getQuery(), queryAxes[0]);
-  call.queries = launcher.size(op.getQuery(), queryAxes[2]);
-  call.keys = launcher.size(op.getKey(), keyAxes[2]);
+    *stride = op.getBias() ? launcher.broadcastStride(op.getBias(), axis) : launcher.b.constant(0);
+  call.batch = sizeOf(launcher.b, op.getQuery(), queryAxes[0]);
+  call.queries = sizeOf(launcher.b, op.getQuery(), queryAxes[2]);
+  call.keys = sizeOf(launcher.b, op.getKey(), keyAxes[2]);
   SmallVector<int64_t, 4> shape = op.getQueryShape();
   return launcher.launch(
       op, CallOperands::of(call),
@@ -116,8 +115,8 @@ Value ContractionLaunch::sizeOf(const ContractionLoops::Group &group) {
   Value size;
   for (unsigned loop : group) {
     Operand x = loops.position(ContractionLoops::A, loop) >= 0 ? ContractionLoops::A : ContractionLoops::B;
-    Value one = launcher.size(loops.buffer(x), loops.position(x, loop));
-    size = size ? launcher.builder().mul(size, one) : one;
+    Value one = heddle::sizeOf(launcher.b, loops.buffer(x), loops.position(x, loop));
+    size = size ? launcher.b.mul(size, one) : one;
   }
   work.counts.push_back(size);
   return size;
@@ -125,13 +124,13 @@ Value ContractionLaunch::sizeOf(const ContractionLoops::Group &group) {
 
 Value ContractionLaunch::strideOf(Operand x, const ContractionLoops::Group &group) {
   int64_t at = loops.position(x, group.back());
-  return at < 0 ? launcher.builder().constant(0) : launcher.stride(loops.buffer(x), at);
+  return at < 0 ? launcher.b.constant(0) : heddle::strideOf(launcher.b, loops.buffer(x), at);
 }
 
 // The last group is the kernel's own loop, or there is none and it runs once; the others are outer loops.
 void ContractionLaunch::setMain(Value &size, const std::vector<ContractionLoops::Group> &groups,
                                 ArrayRef<MovedOperand> strides) {
-  RawBuilder &b = launcher.builder();
+  RawBuilder &b = launcher.b;
   size = groups.empty() ? b.constant(1) : sizeOf(groups.back());
   for (auto [stride, x] : strides)
     stride = groups.empty() ? b.constant(0) : strideOf(x, groups.back());
@@ -156,7 +155,7 @@ LogicalResult ContractionLaunch::run() {
   for (const ContractionLoops::Group &group : loops.repeats)
     addOuter(group);
   constexpr int64_t numFields = 4; // of a row of `outer`
-  call.numOuter = launcher.builder().constant(outer.size() / numFields);
+  call.numOuter = launcher.b.constant(outer.size() / numFields);
   if (!outer.empty())
     call.outer = launcher.table(outer);
   return launcher.launch(loops.op, CallOperands::of(call), work);
@@ -164,7 +163,7 @@ LogicalResult ContractionLaunch::run() {
 
 //===- all ----------------------------------------------------------------===//
 
-bool KernelLauncher::canLower(Operation *op) {
+bool KernelLauncher::canLaunch(Operation *op) {
   auto loops = dyn_cast<linalg::GenericOp>(op);
   return isa<PackedMatmulOp, DequantizeOp, FlashAttentionOp>(op) || (loops && isKernelContraction(loops));
 }
@@ -175,4 +174,13 @@ LogicalResult KernelLauncher::lower(Operation *op) {
       .Case([&](DequantizeOp op) { return launchEmbedding(op, *this); })
       .Case([&](FlashAttentionOp op) { return launchAttention(op, *this); })
       .Case([&](linalg::GenericOp op) { return ContractionLaunch(*contractionLoopsOf(op), *this).run(); });
+}
+
+LogicalResult KernelLauncher::replace(Operation *op) {
+  b.setInsertionPoint(op);
+  b.setLoc(op->getLoc());
+  if (failed(lower(op)))
+    return failure();
+  op->erase();
+  return success();
 }

@@ -2,7 +2,7 @@
 //
 // Attention over the cache: whole, in splits that are merged, or over latents; and within the sequences of a batch without one.
 
-#include "compiler/codegen/host/StepLowering.h"
+#include "compiler/codegen/host/StepLauncher.h"
 #include "compiler/codegen/kernel/SequenceAccess.h"
 #include "runtime/model/ModelAbi.h"
 
@@ -13,12 +13,12 @@
 using namespace mlir;
 using namespace heddle;
 
-std::pair<Value, Value> StepLowering::planes(KvCacheType cache, Value layer) {
-  Value key = b.mul(scalars.lookup(layer), cache.getLayerBytes());
+std::pair<Value, Value> StepLauncher::planes(KvCacheType cache, Value layer) {
+  Value key = b.mul(toInteger(b, layer), cache.getLayerBytes());
   return {key, b.add(key, cache.getPlaneBytes())};
 }
 
-LogicalResult StepLowering::lowerAttention(OnlineAttentionOp op) {
+LogicalResult StepLauncher::lowerAttention(OnlineAttentionOp op) {
   if (op.getSplitKv())
     return lowerSplitAttention(op);
   AttentionCall call;
@@ -34,7 +34,7 @@ LogicalResult StepLowering::lowerAttention(OnlineAttentionOp op) {
     return launch(op, CallOperands::of(call));
   Value scores = op.getInits()[1];
   call.scores = pointer(scores);
-  call.keys = b.constant(rowStrideOf(cast<MemRefType>(scores.getType())) / op.getNumHeads());
+  call.keys = b.divide(rowStride(scores), op.getNumHeads());
   return launch(op, CallOperands::of(call, AttentionCall::StoredScores));
 }
 
@@ -43,7 +43,7 @@ static int64_t maxSplits(Value maxima, int64_t numHeads) {
   return cast<MemRefType>(maxima.getType()).getDimSize(1) / numHeads;
 }
 
-LogicalResult StepLowering::lowerSplitAttention(OnlineAttentionOp op) {
+LogicalResult StepLauncher::lowerSplitAttention(OnlineAttentionOp op) {
   OperandRange states = op.getInits(); // outputs, maxima, sums
   AttentionSplitCall call;
   call.q = pointer(op.getQuery());
@@ -58,7 +58,7 @@ LogicalResult StepLowering::lowerSplitAttention(OnlineAttentionOp op) {
   return launch(op, CallOperands::of(call));
 }
 
-LogicalResult StepLowering::lowerRaggedAttention(RaggedAttentionOp op) {
+LogicalResult StepLauncher::lowerRaggedAttention(RaggedAttentionOp op) {
   RaggedAttentionCall call;
   call.query = pointer(op.getQuery());
   call.key = pointer(op.getKey());
@@ -74,7 +74,7 @@ LogicalResult StepLowering::lowerRaggedAttention(RaggedAttentionOp op) {
   return launch(op, CallOperands::of(call));
 }
 
-LogicalResult StepLowering::lowerCombine(CombineSplitsOp op) {
+LogicalResult StepLauncher::lowerCombine(CombineSplitsOp op) {
   CombineSplitsCall call;
   call.outputs = pointer(op.getOutputs());
   call.maxima = pointer(op.getMaxima());
@@ -88,8 +88,8 @@ LogicalResult StepLowering::lowerCombine(CombineSplitsOp op) {
   return launch(op, CallOperands::of(call));
 }
 
-LogicalResult StepLowering::lowerLatentAttention(OnlineLatentAttentionOp op) {
-  auto first = [&](OperandRange ups) { return ups.empty() ? Value() : pointerOf(ups.front()); };
+LogicalResult StepLauncher::lowerLatentAttention(OnlineLatentAttentionOp op) {
+  auto first = [&](OperandRange ups) { return ups.empty() ? Value() : pointer(ups.front()); };
   LatentAttentionCall call;
   call.q = pointer(op.getQuery());
   call.out = pointer(op.getInits()[0]);
@@ -107,36 +107,17 @@ LogicalResult StepLowering::lowerLatentAttention(OnlineLatentAttentionOp op) {
 }
 
 // Every thread comes to the same answer.
-LogicalResult StepLowering::lowerPreference(PreferSplitsOp op) {
+LogicalResult StepLauncher::lowerPreference(PreferSplitsOp op) {
   Value all = sequences(), count = numSequences();
   Value longest = b.fold(b.constant(0), count, {b.constant(0)}, [&](Value index, ValueRange longest) {
     return SmallVector<Value>{b.max(longest[0], loadSequence(b, all, index).length)};
   })[0];
-  Value threads = arith::ExtSIOp::create(b, b.getI64Type(), numThreads);
+  Value threads = b.extend(frame.numThreads);
   Value items = b.mul(count, op.getCache().getType().getNumKvHeads());
-  Value answer = b.lessThan(scalars.lookup(op.getRows()), b.constant(op.getMaxRows() + 1));
+  Value answer = b.lessThan(toInteger(b, op.getRows()), b.constant(op.getMaxRows() + 1));
   for (Value condition : {b.lessThan(b.constant(op.getSplitKv()), longest), b.lessThan(b.constant(1), threads),
                           b.lessThan(items, b.mul(threads, op.getItemsPerThread()))})
     answer = arith::AndIOp::create(b, answer, condition);
-  scalars[op] = answer;
+  op.replaceAllUsesWith(answer);
   return success();
-}
-
-// All threads take the same side, so barriers may stand in it.
-LogicalResult StepLowering::lowerBranch(scf::IfOp op) {
-  if (op.getNumResults())
-    return op.emitError("a branch on buffers has no results");
-  LogicalResult result = success();
-  auto side = [&](Region &region, Value isTaken) {
-    b.ifThen(isTaken, [&] {
-      for (Operation &inner : region.getOps())
-        if (succeeded(result))
-          result = lowerOp(&inner);
-    });
-  };
-  Value condition = scalars.lookup(op.getCondition());
-  side(op.getThenRegion(), condition);
-  if (!op.getElseRegion().empty())
-    side(op.getElseRegion(), arith::XOrIOp::create(b, condition, arith::ConstantOp::create(b, b.getBoolAttr(true))));
-  return result;
 }

@@ -6,12 +6,15 @@
 
 #include "compiler/codegen/host/KernelLibrary.h"
 
+#include "mlir/IR/OwningOpRef.h"
+
 namespace heddle {
 
-// Adds to the library's module of code the function heddle_step (heddle_step_function of runtime/model/ModelAbi.h) that runs @step of `source`, a module after
-// plan-memory: for each kernel this thread's share of the work, then a barrier. Work is divided by rows, panels of output
+// A module in the `llvm` dialect that defines heddle_step (heddle_step_function of runtime/model/ModelAbi.h), which runs @step of `source`, a
+// module after plan-memory: for each kernel this thread's share of the work, then a barrier. Work is divided by rows, panels of output
 // columns, or attention tiles; never so that a result would depend on the number of threads.
-mlir::LogicalResult buildStepCode(mlir::ModuleOp source, KernelLibrary &kernels, const Target &target);
+mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> buildStepCode(mlir::ModuleOp source, KernelLibrary &kernels,
+                                                                 const Target &target);
 
 } // namespace heddle
 

@@ -2,7 +2,7 @@
 //
 // Mixtures of experts: the list of entries, and a product per expert that has any.
 
-#include "compiler/codegen/host/StepLowering.h"
+#include "compiler/codegen/host/StepLauncher.h"
 #include "compiler/codegen/kernel/KernelSignatures.h"
 #include "compiler/weights/PackedLayout.h"
 
@@ -12,13 +12,13 @@
 using namespace mlir;
 using namespace heddle;
 
-LogicalResult StepLowering::lowerRoute(RouteExpertsOp op) {
+LogicalResult StepLauncher::lowerRoute(RouteExpertsOp op) {
   FailureOr<ArrayRef<func::FuncOp>> emitted = kernels.kernels(op);
   if (failed(emitted))
     return failure();
   func::FuncOp route = (*emitted)[0], group = (*emitted)[1];
-  auto inits = llvm::map_to_vector(op.getInits(), [&](Value init) { return pointerOf(init); });
-  Value count = rowCounts.lookup(op.getLogits());
+  auto inits = llvm::map_to_vector(op.getInits(), [&](Value init) { return pointer(init); });
+  Value count = rows(op.getLogits());
   RouteCall choice;
   choice.logits = pointer(op.getLogits());
   choice.correction = pointer(op.getCorrection());
@@ -28,23 +28,24 @@ LogicalResult StepLowering::lowerRoute(RouteExpertsOp op) {
   callKernel(op, route, operandsOf(b, b.getLoc(), choice));
   finishKernel();
   GroupCall list{inits[0], inits[1], inits[2], inits[3], inits[4], count};
-  b.ifThen(b.equal(b.extend(thread), b.constant(0)), [&] { callKernel(op, group, operandsOf(b, b.getLoc(), list)); });
+  b.ifThen(b.equal(b.extend(frame.thread), b.constant(0)),
+           [&] { callKernel(op, group, operandsOf(b, b.getLoc(), list)); });
   finishKernel();
   return success();
 }
 
 // Zeroes columns [begin, end) of an f32 buffer.
-void StepLowering::clearColumns(Value buffer, Value begin, Value end) {
-  int64_t rowBytes = 4 * rowStrideOf(cast<MemRefType>(buffer.getType()));
-  Value zero = arith::ConstantOp::create(b, b.getI8IntegerAttr(0));
-  b.loop(b.constant(0), rowCounts.lookup(buffer), 1, [&](Value row) {
-    Value first = b.at(b.at(pointerOf(buffer), row, rowBytes), begin, 4);
+void StepLauncher::clearColumns(Value buffer, Value begin, Value end) {
+  Value rowBytes = b.mul(rowStride(buffer), 4);
+  Value memory = pointer(buffer), zero = arith::ConstantOp::create(b, b.getI8IntegerAttr(0));
+  b.loop(b.constant(0), rows(buffer), 1, [&](Value row) {
+    Value first = b.at(b.at(memory, b.mul(row, rowBytes)), begin, 4);
     LLVM::MemsetOp::create(b, first, zero, b.mul(b.sub(end, begin), 4), /*isVolatile=*/false);
   });
 }
 
 // A thread takes the same columns of every expert: what is added to an element comes in the order of experts, from one thread.
-LogicalResult StepLowering::lowerExperts(ExpertMatmulOp op) {
+LogicalResult StepLauncher::lowerExperts(ExpertMatmulOp op) {
   FailureOr<ArrayRef<func::FuncOp>> emitted = kernels.kernels(op);
   if (failed(emitted))
     return failure();
@@ -56,21 +57,21 @@ LogicalResult StepLowering::lowerExperts(ExpertMatmulOp op) {
   Value first = begin, last = end;
   // Entry `entry` of the list, in the buffer that is in its order.
   auto entryOf = [&](Value buffer, bool isListed, Value entry, int64_t bytes) {
-    return !buffer ? Value() : isListed ? b.at(pointerOf(buffer), entry, bytes) : pointerOf(buffer);
+    return !buffer ? Value() : isListed ? b.at(pointer(buffer), entry, bytes) : pointer(buffer);
   };
   b.ifThen(b.lessThan(first, last), [&] {
     if (!gathers && !op.getAccumulate())
       clearColumns(output, b.mul(first, PackedLayout::panelRows),
                    b.min(b.mul(last, PackedLayout::panelRows), b.constant(n)));
     b.loop(0, op.getNumExperts(), 1, [&](Value expert) {
-      Value bounds = b.at(pointerOf(op.getOffsets()), expert, 4);
+      Value bounds = b.at(pointer(op.getOffsets()), expert, 4);
       Value from = b.loadIndex(bounds), to = b.loadIndex(b.at(bounds, 4));
       b.ifThen(b.lessThan(from, to), [&] {
         MatmulCall call;
         call.act = entryOf(op.getInput(), !gathers, from, inputBytes * k);
         call.actScales = entryOf(op.getInputScales(), !gathers, from, k / 32 * 4);
         call.actSums = entryOf(op.getInputSums(), !gathers, from, k / 16 * 4);
-        call.weights = b.at(pointerOf(op.getWeights()), expert, weightBytes);
+        call.weights = b.at(pointer(op.getWeights()), expert, weightBytes);
         call.out = entryOf(output, gathers, from, 4 * n);
         call.rows = b.sub(to, from);
         call.actStride = gathers ? rowStride(op.getInput()) : b.constant(k);

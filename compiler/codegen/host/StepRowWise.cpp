@@ -2,7 +2,7 @@
 //
 // Halide's kernels: each thread hands over its rows as halide_buffer_t.
 
-#include "compiler/codegen/host/StepLowering.h"
+#include "compiler/codegen/host/StepLauncher.h"
 
 #include "compiler/codegen/halide/BufferBuilder.h"
 
@@ -11,14 +11,14 @@
 using namespace mlir;
 using namespace heddle;
 
-// `rows` null: the buffer has no rows, or is read as a whole.
-Value StepLowering::halideBuffer(MemRefType type, Value pointer, Value rows) {
+Value StepLauncher::halideBuffer(MemRefType type, Value pointer, Value rows) {
   SmallVector<BufferDim> dims;
+  SmallVector<int64_t> strides = type.getStridesAndOffset().first;
   int64_t stride = 1;
   for (int64_t axis = type.getRank() - 1; axis >= 0; --axis) { // innermost first
     bool isRows = type.isDynamicDim(axis);
     if (axis == 0)
-      stride = type.getRank() > 1 ? rowStrideOf(type) : 1;
+      stride = strides[0];
     dims.push_back(
         {isRows && rows ? rows : b.constant(isRows ? INT32_MAX : type.getDimSize(axis)), b.constant(stride)});
     stride *= isRows ? 1 : type.getDimSize(axis);
@@ -40,14 +40,14 @@ static LogicalResult verifyBuffers(KernelCallOp op) {
   return success();
 }
 
-LogicalResult StepLowering::lowerRowWise(KernelCallOp op) {
+LogicalResult StepLauncher::lowerRowWise(KernelCallOp op) {
   if (failed(verifyBuffers(op)))
     return failure();
   FailureOr<ArrayRef<func::FuncOp>> emitted = kernels.kernels(op);
   if (failed(emitted))
     return failure();
-  auto callee = func->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(op.getCallee());
-  auto [begin, end] = share(rowCounts.lookup(op.getInits()[0]));
+  auto callee = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(op, op.getCalleeAttr());
+  auto [begin, end] = share(rows(op.getInits()[0]));
   Value first = begin, last = end;
   b.ifThen(b.lessThan(first, last), [&] {
     SmallVector<Value> buffers;
@@ -55,11 +55,11 @@ LogicalResult StepLowering::lowerRowWise(KernelCallOp op) {
       auto type = cast<MemRefType>(operand.getType());
       bool isWhole = index < callee.getNumArguments() && callee.getArgAttr(index, "heddle.whole");
       if (isWhole || type.hasStaticShape()) {
-        buffers.push_back(halideBuffer(type, pointerOf(operand), Value()));
+        buffers.push_back(halideBuffer(type, pointer(operand), Value()));
         continue;
       }
-      int64_t bytes = type.getElementType().getIntOrFloatBitWidth() / 8 * (type.getRank() > 1 ? rowStrideOf(type) : 1);
-      buffers.push_back(halideBuffer(type, b.at(pointerOf(operand), first, bytes), b.sub(last, first)));
+      Value offset = b.mul(b.mul(first, rowStride(operand)), bytesOfElement(type));
+      buffers.push_back(halideBuffer(type, b.at(pointer(operand), offset), b.sub(last, first)));
     }
     callKernel(op, emitted->front(), buffers);
   });

@@ -10,14 +10,14 @@
 
 namespace llvm {
 class Module;
-}
+} // namespace llvm
 
 namespace heddle {
 
 // Registers the dialects that kernels and host code are written in, and their translation to LLVM IR.
 void registerCodegenDialects(mlir::DialectRegistry &registry);
 
-// `func`, `scf`, `arith`, `math`, `vector`, `cf` and `llvm` ops → `llvm` ops only.
+// `func`, `scf`, `arith`, `math`, `vector`, `memref`, `cf`, `ub` and `llvm` ops → `llvm` ops only.
 mlir::LogicalResult lowerToLLVM(mlir::ModuleOp module, const CpuTarget &target);
 
 enum class MachineCode { Object, Assembly, LLVMIR };

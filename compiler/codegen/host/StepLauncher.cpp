@@ -1,0 +1,143 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/codegen/host/StepLauncher.h"
+
+#include "runtime/model/ModelAbi.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <cstddef>
+
+using namespace mlir;
+using namespace heddle;
+
+StepLauncher::StepLauncher(func::FuncOp func, KernelLibrary &kernels, const Target &target, unsigned calls,
+                           const DenseMap<Operation *, Operation *> &sources)
+    : KernelLauncher(func, kernels), target(target), calls(calls), sources(sources), frame(func) {
+  b.setInsertionPointToStart(&func.front());
+  ticks = field(offsetof(heddle_step, kernel_ticks), b.pointerType());
+  Value isCounted = LLVM::ICmpOp::create(b, LLVM::ICmpPredicate::ne, ticks, noBuffer(b, b.getLoc()));
+  Value isFirst = b.equal(b.extend(frame.thread), b.constant(0));
+  isProfiled = arith::AndIOp::create(b, isCounted, isFirst);
+  lastTime = b.stackScratch(sizeof(uint64_t));
+  startClock();
+}
+
+// Each thread has its own.
+Value StepLauncher::scratch(size_t bytes) {
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(&func.front());
+  return b.stackScratch(int64_t(bytes));
+}
+
+Value StepLauncher::sequences() {
+  return field(offsetof(heddle_step, sequences), b.pointerType());
+}
+
+Value StepLauncher::numSequences() {
+  return field(offsetof(heddle_step, num_sequences), b.getI64Type());
+}
+
+std::pair<Value, Value> StepLauncher::share(Value count) {
+  Value index = arith::ExtSIOp::create(b, b.getI64Type(), frame.thread);
+  Value threads = arith::ExtSIOp::create(b, b.getI64Type(), frame.numThreads);
+  Value part = arith::CeilDivSIOp::create(b, count, threads);
+  Value begin = b.min(b.mul(index, part), count);
+  return {begin, b.min(b.add(begin, part), count)};
+}
+
+// The counter that user code may read: an x86 time stamp, AArch64's virtual timer (its cycle counter traps).
+void StepLauncher::whenProfiled(function_ref<void(Value)> then) {
+  b.ifThen(isProfiled, [&] {
+    StringRef clock = target.cpu.isX86() ? "llvm.readcyclecounter" : "llvm.readsteadycounter";
+    then(LLVM::CallIntrinsicOp::create(b, b.getI64Type(), b.getStringAttr(clock), ValueRange()).getResult(0));
+  });
+}
+
+void StepLauncher::startClock() {
+  whenProfiled([&](Value now) { b.store(now, lastTime); });
+}
+
+void StepLauncher::finishKernel() {
+  Value wait = field(offsetof(heddle_step, barrier_wait), b.pointerType());
+  Value barrier = field(offsetof(heddle_step, barrier), b.pointerType());
+  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), {b.pointerType(), b.getI32Type()});
+  LLVM::CallOp::create(b, type, ValueRange{wait, barrier, frame.thread});
+  whenProfiled([&](Value now) {
+    Value counter = b.at(ticks, launched * sizeof(uint64_t));
+    Value time = b.sub(now, b.load(b.getI64Type(), lastTime));
+    b.store(b.add(b.load(b.getI64Type(), counter), time), counter);
+    b.store(now, lastTime);
+  });
+}
+
+void StepLauncher::callKernel(Operation *op, func::FuncOp kernel, SmallVector<Value> arguments) {
+  // A device's kernel also takes what it is enqueued on: the step, or where Halide's own entry is called, its device.
+  if (target.isDevice() && isa<KernelCallOp>(op))
+    arguments.insert(arguments.begin(), field(offsetof(heddle_step, device), b.pointerType()));
+  else if (target.isDevice())
+    arguments.push_back(frame.context);
+  func::CallOp::create(b, kernel, arguments);
+  launched = kernels.recordInStep(kernel, sources.lookup(op), calls);
+}
+
+LogicalResult StepLauncher::launch(Operation *op, const CallOperands &call, const LaunchedWork &) {
+  FailureOr<ArrayRef<func::FuncOp>> emitted = kernels.kernels(op);
+  if (failed(emitted))
+    return failure();
+  for (func::FuncOp kernel : *emitted) {
+    CallOperands part = call;
+    if (part.has(ParameterKind::PartEnd)) {
+      Value &begin = part.at(ParameterKind::PartBegin), &end = part.at(ParameterKind::PartEnd);
+      std::tie(begin, end) = share(end);
+      b.ifThen(b.lessThan(begin, end), [&] { callKernel(op, kernel, part.complete(b, b.getLoc())); });
+    } else {
+      part.at(ParameterKind::Thread) = frame.thread;
+      part.at(ParameterKind::NumThreads) = frame.numThreads;
+      callKernel(op, kernel, part.complete(b, b.getLoc()));
+    }
+    finishKernel();
+  }
+  return success();
+}
+
+LogicalResult StepLauncher::lowerAppend(KvAppendOp op) {
+  KvAppendCall call;
+  call.key = pointer(op.getKey());
+  call.value = pointer(op.getValue());
+  call.keyStride = rowStride(op.getKey());
+  call.valueStride = op.getValue() ? rowStride(op.getValue()) : call.keyStride;
+  call.rowSequence = field(offsetof(heddle_step, row_sequence), b.pointerType());
+  call.cachePositions = field(offsetof(heddle_step, cache_positions), b.pointerType());
+  call.sequences = sequences();
+  std::tie(call.kOffset, call.vOffset) = planes(op.getCache().getType(), op.getLayer());
+  call.rowEnd = rows(op.getKey());
+  return launch(op, CallOperands::of(call));
+}
+
+bool StepLauncher::canLaunch(Operation *op) {
+  return KernelLauncher::canLaunch(op) ||
+         isa<RouteExpertsOp, ExpertMatmulOp, OnlineAttentionOp, CombineSplitsOp, PreferSplitsOp,
+             RaggedAttentionOp, OnlineLatentAttentionOp, KvAppendOp, KernelCallOp, func::CallOp>(op);
+}
+
+LogicalResult StepLauncher::lower(Operation *op) {
+  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
+      .Case([&](RouteExpertsOp op) { return lowerRoute(op); })
+      .Case([&](ExpertMatmulOp op) { return lowerExperts(op); })
+      .Case([&](OnlineAttentionOp op) { return lowerAttention(op); })
+      .Case([&](RaggedAttentionOp op) { return lowerRaggedAttention(op); })
+      .Case([&](CombineSplitsOp op) { return lowerCombine(op); })
+      .Case([&](PreferSplitsOp op) { return lowerPreference(op); })
+      .Case([&](OnlineLatentAttentionOp op) { return lowerLatentAttention(op); })
+      .Case([&](KvAppendOp op) { return lowerAppend(op); })
+      .Case([&](KernelCallOp op) { return lowerRowWise(op); })
+      .Case([&](func::CallOp op) {
+        b.clone(*op);
+        startClock(); // the callee counted its own kernels
+        return success();
+      })
+      .Default([&](Operation *op) { return KernelLauncher::lower(op); });
+}

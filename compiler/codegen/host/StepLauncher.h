@@ -1,0 +1,74 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A step runs on every thread: each takes its share of a kernel, then waits for the others. StepLauncher.cpp has the launch itself;
+// StepAttention.cpp, StepExperts.cpp and StepRowWise.cpp have the ops that only a step contains: over the cache, of a mixture's lists, of
+// Halide.
+#ifndef HEDDLE_COMPILER_CODEGEN_HOST_STEPLAUNCHER_H
+#define HEDDLE_COMPILER_CODEGEN_HOST_STEPLAUNCHER_H
+
+#include "compiler/codegen/host/KernelLauncher.h"
+
+namespace heddle {
+
+// What every function of a step takes before its own arguments: (const heddle_step *, thread, num_threads).
+struct StepFrame {
+  explicit StepFrame(mlir::func::FuncOp func)
+      : context(func.getArgument(0)), thread(func.getArgument(1)), numThreads(func.getArgument(2)) {}
+  static constexpr unsigned numArguments = 3;
+
+  mlir::Value context, thread, numThreads;
+};
+
+class StepLauncher : public KernelLauncher {
+public:
+  // `calls`: how often a step calls `func`. `sources`: op → op of the scheduled module.
+  StepLauncher(mlir::func::FuncOp func, KernelLibrary &kernels, const Target &target, unsigned calls,
+               const llvm::DenseMap<mlir::Operation *, mlir::Operation *> &sources);
+
+  bool canLaunch(mlir::Operation *op) override;
+
+private:
+  mlir::LogicalResult lower(mlir::Operation *op) override;
+  mlir::LogicalResult lowerRoute(RouteExpertsOp op);
+  mlir::LogicalResult lowerExperts(ExpertMatmulOp op);
+  void clearColumns(mlir::Value buffer, mlir::Value begin, mlir::Value end);
+  mlir::LogicalResult lowerAttention(OnlineAttentionOp op);
+  mlir::LogicalResult lowerSplitAttention(OnlineAttentionOp op);
+  mlir::LogicalResult lowerRaggedAttention(RaggedAttentionOp op);
+  mlir::LogicalResult lowerLatentAttention(OnlineLatentAttentionOp op);
+  mlir::LogicalResult lowerCombine(CombineSplitsOp op);
+  mlir::LogicalResult lowerPreference(PreferSplitsOp op);
+  mlir::LogicalResult lowerAppend(KvAppendOp op);
+  mlir::LogicalResult lowerRowWise(KernelCallOp op);
+  mlir::LogicalResult launch(mlir::Operation *op, const CallOperands &call, const LaunchedWork &work = {}) override;
+  mlir::Value scratch(size_t bytes) override;
+  // Calls a kernel of `op` on this thread.
+  void callKernel(mlir::Operation *op, mlir::func::FuncOp kernel, llvm::SmallVector<mlir::Value> arguments);
+  // Ends the kernel launched last: waits for all threads, then counts its time.
+  void finishKernel();
+  // Under --profile, thread 0 reads the clock; `then` gets the time.
+  void whenProfiled(llvm::function_ref<void(mlir::Value)> then);
+  void startClock();
+  // This thread's [begin, end) of `count` equal parts.
+  std::pair<mlir::Value, mlir::Value> share(mlir::Value count);
+  // Halide's, of `rows` rows at `pointer`; `rows` null: the buffer has no rows, or is read as a whole.
+  mlir::Value halideBuffer(mlir::MemRefType type, mlir::Value pointer, mlir::Value rows);
+  // Byte offsets of a layer's K and V in a page.
+  std::pair<mlir::Value, mlir::Value> planes(KvCacheType cache, mlir::Value layer);
+  mlir::Value field(size_t offset, mlir::Type type) { return b.load(type, b.at(frame.context, int64_t(offset))); }
+  // The sequences of the step, and their number.
+  mlir::Value sequences();
+  mlir::Value numSequences();
+
+  const Target &target;
+  unsigned calls;
+  const llvm::DenseMap<mlir::Operation *, mlir::Operation *> &sources;
+  StepFrame frame;
+  mlir::Value ticks, isProfiled; // kernel_ticks; thread 0 of a step that has them
+  mlir::Value lastTime;          // in memory: when the kernel before ended
+  unsigned launched = 0;         // index of the kernel launched last
+};
+
+} // namespace heddle
+
+#endif
