@@ -4,7 +4,7 @@
 //
 //   import    frontends/          model file        -> model ops; weights stay in the file
 //   raise     compiler/raise/     primitive graphs  -> model ops (nothing to do for GGUF and Hugging Face files)
-//   optimize  compiler/optimize/  fewer, cheaper model ops; a step over new tokens; equal layers shared
+//   optimize  compiler/optimize/  fewer, cheaper model ops; a step or an encode over rows of a ragged batch; equal layers shared
 //   schedule  compiler/schedule/  model ops         -> kernels on buffers, weights in the layout kernels read
 //   codegen   compiler/codegen/   kernels and host code -> objects (codegen/Codegen.cpp)
 //   package   compiler/package/   objects, packed weights, metadata -> one file (package/Package.cpp)
@@ -120,8 +120,8 @@ void heddle::addRaiseStage(OpPassManager &pm, const PipelineOptions &options) {
     pm.addPass(createFormForward());
 }
 
-// Reads what frontends and raise leave. @forward over whole sequences becomes @step over the new tokens of a ragged batch; graph entries
-// keep their tensors.
+// Reads what frontends and raise leave. @forward over (batch, sequence) becomes an entry over rows of a ragged batch: @step over new tokens
+// where attention is causal, else @encode over whole sequences; graph entries keep their tensors.
 void heddle::addOptimizeStage(OpPassManager &pm, const PipelineOptions &options) {
   // Before the cache: it must hold num_kv_heads heads, not repeated ones.
   if (options.shareKv)
@@ -133,10 +133,10 @@ void heddle::addOptimizeStage(OpPassManager &pm, const PipelineOptions &options)
     absorb.keepsGraphs = true;
     pm.addPass(createAbsorbMlaWeights(absorb));
   }
-  FlattenBatchOptions cache;
-  cache.elementType = options.kvElementType;
-  pm.addPass(createFlattenBatch(cache));
-  // After the cache: projections of one layer then read the same rows.
+  FlattenBatchOptions flatten;
+  flatten.elementType = options.kvElementType;
+  pm.addPass(createFlattenBatch(flatten));
+  // After the batch: projections of one layer then read the same rows.
   if (options.fuseProjections)
     pm.addPass(createFuseProjections());
   pm.addPass(createCSEPass());
