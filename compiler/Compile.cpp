@@ -407,7 +407,8 @@ PackageInfo Compilation::packageInfo() const {
   if (hasRows) {
     info.context = contextOf(options, program.model.config);
     // An encoder sees all of a sequence at once.
-    info.maxRows = isEncoder(*program.module) ? std::max(maxStepRows, info.context) : std::min(maxStepRows, info.context);
+    info.maxRows =
+        isEncoder(*program.module) ? std::max(maxStepRows, info.context) : std::min(maxStepRows, info.context);
     info.tokenizer = program.tokenizer;
   }
   return info;

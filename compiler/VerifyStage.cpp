@@ -128,7 +128,8 @@ static LogicalResult readsCache(Operation *op) {
 static LogicalResult knowsSequences(Operation *op) {
   auto attention = dyn_cast<AttentionOp>(op);
   if (isa<LatentAttentionOp, KvAppendOp, KvViewOp>(op) || (attention && !attention.getSequences()))
-    return op->emitError("must not remain in an encode after stage optimize: its attention is within the sequences of the batch");
+    return op->emitError(
+        "must not remain in an encode after stage optimize: its attention is within the sequences of the batch");
   return success();
 }
 

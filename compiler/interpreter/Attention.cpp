@@ -216,7 +216,8 @@ static Tensor exchangeHeads(const Tensor &tensor, int64_t outer, int64_t inner, 
   int64_t width = tensor.size() / std::max<int64_t>(outer * inner, 1);
   for (int64_t i = 0; i < outer; ++i)
     for (int64_t j = 0; j < inner; ++j)
-      std::copy_n(tensor.reals.begin() + (i * inner + j) * width, width, result.reals.begin() + (j * outer + i) * width);
+      std::copy_n(tensor.reals.begin() + (i * inner + j) * width, width,
+                  result.reals.begin() + (j * outer + i) * width);
   return result;
 }
 
@@ -226,9 +227,8 @@ static LogicalResult attendRaggedHeads(Frame &frame, AttentionOp op) {
     return exchangeHeads(tensor, tensor.dim(1), tensor.dim(2), {tensor.dim(2), tensor.dim(1) * tensor.dim(3)});
   };
   int64_t heads = op.getNumHeads();
-  FailureOr<Tensor> rows =
-      attendSequences(frame, op, getElementTypeOrSelf(op.getType()), rowsOf(op.getQuery()), rowsOf(op.getKey()),
-                      rowsOf(op.getValue()), heads, op.getNumKvHeads());
+  FailureOr<Tensor> rows = attendSequences(frame, op, getElementTypeOrSelf(op.getType()), rowsOf(op.getQuery()),
+                                           rowsOf(op.getKey()), rowsOf(op.getValue()), heads, op.getNumKvHeads());
   if (failed(rows))
     return failure();
   frame.set(op, exchangeHeads(*rows, rows->dim(0), heads, {1, heads, rows->dim(0), rows->dim(1) / heads}));
@@ -292,9 +292,9 @@ static LogicalResult flashAttention(Frame &frame, FlashAttentionOp op) {
 //===- ragged_attention ---------------------------------------------------===//
 
 static LogicalResult raggedAttention(Frame &frame, RaggedAttentionOp op) {
-  FailureOr<Tensor> result = attendSequences(frame, op, frame.tensor(op.getInits()[0]).elementType,
-                                             frame.tensor(op.getQuery()), frame.tensor(op.getKey()),
-                                             frame.tensor(op.getValue()), op.getNumHeads(), op.getNumKvHeads());
+  FailureOr<Tensor> result =
+      attendSequences(frame, op, frame.tensor(op.getInits()[0]).elementType, frame.tensor(op.getQuery()),
+                      frame.tensor(op.getKey()), frame.tensor(op.getValue()), op.getNumHeads(), op.getNumKvHeads());
   if (failed(result))
     return failure();
   frame.set(op.getResults()[0], std::move(*result));

@@ -155,8 +155,8 @@ void RaggedRewriter::rewriteRope(RopeOp op) {
   auto grid = RankedTensorType::get({1, dynamic}, b.getI32Type());
   SmallVector<OpFoldResult> sizes = {b.getIndexAttr(1),
                                      tensor::DimOp::create(b, op.getLoc(), positions, 0).getResult()};
-  Value expanded = tensor::ExpandShapeOp::create(b, op.getLoc(), grid, positions,
-                                                 SmallVector<ReassociationIndices>{{0, 1}}, sizes);
+  Value expanded =
+      tensor::ExpandShapeOp::create(b, op.getLoc(), grid, positions, SmallVector<ReassociationIndices>{{0, 1}}, sizes);
   Value input = map.lookup(op.getInput());
   map.map(op.getResult(),
           RopeOp::create(b, op.getLoc(), input.getType(), input, expanded, Value(), op.getRope(), op.getOffset())
@@ -169,9 +169,9 @@ void RaggedRewriter::rewriteColumns(tensor::ExtractSliceOp op) {
   sizes.back() = op.getMixedSizes().back();
   offsets.erase(offsets.begin());
   SmallVector<OpFoldResult> strides(sizes.size(), b.getIndexAttr(1));
-  map.map(op.getResult(), tensor::ExtractSliceOp::create(b, op.getLoc(), raggedType(op.getType()), input, offsets,
-                                                         sizes, strides)
-                              .getResult());
+  map.map(op.getResult(),
+          tensor::ExtractSliceOp::create(b, op.getLoc(), raggedType(op.getType()), input, offsets, sizes, strides)
+              .getResult());
 }
 
 // The first token of every sequence, (batch, features): an encode names these rows.

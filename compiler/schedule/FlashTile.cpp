@@ -100,15 +100,15 @@ struct FlashTile : heddle::impl::FlashTileBase<FlashTile> {
       return op.emitError("has kernels in tiles only");
     OpBuilder b(op);
     Location loc = op.getLoc();
-    Value query = toRows(b, loc, op.getQuery()), key = toRows(b, loc, op.getKey()), value = toRows(b, loc, op.getValue());
+    Value query = toRows(b, loc, op.getQuery()), key = toRows(b, loc, op.getKey()),
+          value = toRows(b, loc, op.getValue());
     Value rows = tensor::DimOp::create(b, loc, query, 0);
-    Value room =
-        tensor::EmptyOp::create(b, loc, {rows, b.getIndexAttr(op.getNumHeads() * op.getType().getDimSize(3))},
-                                cast<RankedTensorType>(query.getType()).getElementType());
-    auto ragged = RaggedAttentionOp::create(b, loc, TypeRange(room), query, key, value, op.getSequences(), op.getSinks(),
-                                            room, b.getI64IntegerAttr(op.getNumHeads()),
-                                            b.getI64IntegerAttr(op.getNumKvHeads()), op.getMaskAttr(), op.getScaleAttr(),
-                                            op.getSoftcapAttr());
+    Value room = tensor::EmptyOp::create(b, loc, {rows, b.getIndexAttr(op.getNumHeads() * op.getType().getDimSize(3))},
+                                         cast<RankedTensorType>(query.getType()).getElementType());
+    auto ragged =
+        RaggedAttentionOp::create(b, loc, TypeRange(room), query, key, value, op.getSequences(), op.getSinks(), room,
+                                  b.getI64IntegerAttr(op.getNumHeads()), b.getI64IntegerAttr(op.getNumKvHeads()),
+                                  op.getMaskAttr(), op.getScaleAttr(), op.getSoftcapAttr());
     replaceHeads(b, op.getResult(), ragged.getResult(0));
     op.erase();
     return success();

@@ -70,8 +70,9 @@ static std::string takeSymbol(CompileArguments &arguments, StringRef value) {
 static std::string takeTask(CompileArguments &arguments, StringRef value) {
   if (llvm::is_contained({"classify", "seq2seq"}, value))
     return quoted(value) + ": no model can be compiled for that yet; auto, generate, encode and graph are possible";
-  return choose<Task>(value, {{"auto", Task::Auto}, {"generate", Task::Generate}, {"encode", Task::Encode}, {"graph", Task::Graph}},
-                      arguments.options.task);
+  return choose<Task>(
+      value, {{"auto", Task::Auto}, {"generate", Task::Generate}, {"encode", Task::Encode}, {"graph", Task::Graph}},
+      arguments.options.task);
 }
 
 static std::string takeStage(CompileArguments &arguments, StringRef value) {

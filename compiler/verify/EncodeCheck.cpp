@@ -47,8 +47,7 @@ bool EncodeCheck::checkBatch(const std::string &binary, const std::string &folde
       types.integers[at] = typesOfRow[token];
     }
   }
-  std::vector<NamedTensor> batch = {
-      {"last_hidden_state", Tensor::zeros(reference.elementType, {rows, width, hidden})}};
+  std::vector<NamedTensor> batch = {{"last_hidden_state", Tensor::zeros(reference.elementType, {rows, width, hidden})}};
   if (!runBinary(
           binary, folder,
           {{"input_ids", sequences}, {"attention_mask", mask}, {"position_ids", positions}, {"token_type_ids", types}},
@@ -62,8 +61,9 @@ bool EncodeCheck::checkBatch(const std::string &binary, const std::string &folde
         ArrayRef(batch[0].values.reals).slice((row * width + begins[row]) * hidden, lengths[row] * hidden);
     if (beside == ArrayRef(alone.reals))
       continue;
-    error = llvm::formatv("the binary gives a sequence of {0} tokens other bits beside two others than alone", lengths[row])
-                .str();
+    error =
+        llvm::formatv("the binary gives a sequence of {0} tokens other bits beside two others than alone", lengths[row])
+            .str();
     return false;
   }
   return print("binary, a batch of three", "the same bits as alone"), true;
@@ -76,9 +76,10 @@ bool EncodeCheck::run(const std::string &binary, const std::string &folder, std:
     return false;
   Difference difference = compare(actual, reference);
   if (difference.nmse > limit) {
-    error = llvm::formatv("the binary moved a result that the passes did not: last_hidden_state of {0} tokens differs: NMSE "
-                          "{1:e3} (limit {2:e3}), element {3} by {4:e3}",
-                          ids.size(), difference.nmse, limit, difference.worst, difference.maxAbs)
+    error = llvm::formatv(
+                "the binary moved a result that the passes did not: last_hidden_state of {0} tokens differs: NMSE "
+                "{1:e3} (limit {2:e3}), element {3} by {4:e3}",
+                ids.size(), difference.nmse, limit, difference.worst, difference.maxAbs)
                 .str();
     return false;
   }

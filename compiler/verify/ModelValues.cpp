@@ -339,8 +339,9 @@ static SmallVector<RuntimeValue> encodeArguments(func::FuncOp entry, ArrayRef<st
   SmallVector<RuntimeValue> arguments;
   for (const std::vector<int64_t> *numbers : {&ids, &positions, &firstRows, &places, &types}) {
     int64_t count = numbers->size();
-    Tensor tensor = Tensor::zeros(IntegerType::get(entry.getContext(), 32),
-                                  numbers == &places ? SmallVector<int64_t>{count / 2, 2} : SmallVector<int64_t>{count});
+    Tensor tensor =
+        Tensor::zeros(IntegerType::get(entry.getContext(), 32),
+                      numbers == &places ? SmallVector<int64_t>{count / 2, 2} : SmallVector<int64_t>{count});
     tensor.integers = *numbers;
     bool isBuffer = isa<MemRefType>(entry.getArgumentTypes()[arguments.size()]);
     arguments.push_back(isBuffer ? RuntimeValue(Buffer::of(tensor)) : makeValue(std::move(tensor)));
@@ -402,7 +403,7 @@ static std::shared_ptr<KvCache> emptyCache(func::FuncOp entry) {
 }
 
 std::function<FailureOr<SmallVector<RuntimeValue>>(func::FuncOp)> heddle::modelInputs(std::vector<int64_t> ids,
-                                                                                                int64_t tokenTypes) {
+                                                                                      int64_t tokenTypes) {
   return [ids, tokenTypes](func::FuncOp entry) -> FailureOr<SmallVector<RuntimeValue>> {
     if (isEncode(entry))
       return encodeArguments(entry, ids, tokenTypes);

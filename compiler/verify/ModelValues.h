@@ -28,8 +28,8 @@ modelInputs(std::vector<int64_t> ids, int64_t tokenTypes = 2);
 
 // The same tokens in three steps of a ragged batch, for @step: a sequence, and one that ends halfway. Tokens stand behind a past of
 // their own, and a step ends with a single one. Step 0 begins with an empty cache. For @encode, in one step behind another sequence.
-std::function<mlir::FailureOr<bool>(mlir::func::FuncOp, size_t step, StepInputs &)>
-modelSteps(std::vector<int64_t> ids, int64_t tokenTypes = 2);
+std::function<mlir::FailureOr<bool>(mlir::func::FuncOp, size_t step, StepInputs &)> modelSteps(std::vector<int64_t> ids,
+                                                                                               int64_t tokenTypes = 2);
 
 // One sequence in steps of at most `rows` tokens, the last token in a step of its own.
 std::function<mlir::FailureOr<bool>(mlir::func::FuncOp, size_t step, StepInputs &)>

@@ -190,8 +190,7 @@ LogicalResult NumericCheck::checkSteps(func::FuncOp entry, StringRef stage) {
       for (auto [at, row] : llvm::enumerate(inputs.rows))
         if (row >= 0)
           compared.push_back(at), whole.push_back(row);
-      Difference difference =
-          compare(takeRows(**a, compared, rows), takeRows(**e, whole, (*e)->size() / width));
+      Difference difference = compare(takeRows(**a, compared, rows), takeRows(**e, whole, (*e)->size() / width));
       error = std::max(error.value_or(0), difference.nmse);
       if (difference.nmse > limitFor(**e))
         return differs(entry, stage, i, difference, limitFor(**e))

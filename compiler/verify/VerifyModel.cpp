@@ -101,7 +101,7 @@ private:
   std::shared_ptr<NumericCheck> check;
   std::unique_ptr<KernelReplay> replay; // null: not asked for
   bool saidEnd = false, inputsFit = true;
-  bool generates = true;     // or may turn out to, in the raise stage; or encodes: it is given ids
+  bool generates = true; // or may turn out to, in the raise stage; or encodes: it is given ids
   bool encodes = false;
   bool remainsGraph = false; // raise made no generating program of it
 };

@@ -9,33 +9,31 @@
 
 namespace heddle {
 
+// Without names in GGUF, whose files of this architecture are not read.
 static constexpr TensorRule tensorRules[] = {
-    {"bert.embeddings.word_embeddings.weight", "token_embd.weight", ConfigDim::Vocab, ConfigDim::Hidden},
-    {"bert.embeddings.position_embeddings.weight", "position_embd.weight", ConfigDim::Positions, ConfigDim::Hidden},
-    {"bert.embeddings.token_type_embeddings.weight", "token_types.weight", ConfigDim::TokenTypes, ConfigDim::Hidden},
-    {"bert.embeddings.LayerNorm.weight", "token_embd_norm.weight", ConfigDim::Hidden},
-    {"bert.embeddings.LayerNorm.bias", "token_embd_norm.bias", ConfigDim::Hidden},
-    {"bert.encoder.layer.#.attention.self.query.weight", "blk.#.attn_q.weight", ConfigDim::Queries, ConfigDim::Hidden},
-    {"bert.encoder.layer.#.attention.self.query.bias", "blk.#.attn_q.bias", ConfigDim::Queries},
-    {"bert.encoder.layer.#.attention.self.key.weight", "blk.#.attn_k.weight", ConfigDim::KeyValues, ConfigDim::Hidden},
-    {"bert.encoder.layer.#.attention.self.key.bias", "blk.#.attn_k.bias", ConfigDim::KeyValues},
-    {"bert.encoder.layer.#.attention.self.value.weight", "blk.#.attn_v.weight", ConfigDim::KeyValues,
-     ConfigDim::Hidden},
-    {"bert.encoder.layer.#.attention.self.value.bias", "blk.#.attn_v.bias", ConfigDim::KeyValues},
-    {"bert.encoder.layer.#.attention.output.dense.weight", "blk.#.attn_output.weight", ConfigDim::Hidden,
-     ConfigDim::Queries},
-    {"bert.encoder.layer.#.attention.output.dense.bias", "blk.#.attn_output.bias", ConfigDim::Hidden},
-    {"bert.encoder.layer.#.attention.output.LayerNorm.weight", "blk.#.attn_output_norm.weight", ConfigDim::Hidden},
-    {"bert.encoder.layer.#.attention.output.LayerNorm.bias", "blk.#.attn_output_norm.bias", ConfigDim::Hidden},
-    {"bert.encoder.layer.#.intermediate.dense.weight", "blk.#.ffn_up.weight", ConfigDim::Intermediate,
-     ConfigDim::Hidden},
-    {"bert.encoder.layer.#.intermediate.dense.bias", "blk.#.ffn_up.bias", ConfigDim::Intermediate},
-    {"bert.encoder.layer.#.output.dense.weight", "blk.#.ffn_down.weight", ConfigDim::Hidden, ConfigDim::Intermediate},
-    {"bert.encoder.layer.#.output.dense.bias", "blk.#.ffn_down.bias", ConfigDim::Hidden},
-    {"bert.encoder.layer.#.output.LayerNorm.weight", "blk.#.layer_output_norm.weight", ConfigDim::Hidden},
-    {"bert.encoder.layer.#.output.LayerNorm.bias", "blk.#.layer_output_norm.bias", ConfigDim::Hidden},
-    {"bert.pooler.dense.weight", "", ConfigDim::Hidden, ConfigDim::Hidden, When::Pooler},
-    {"bert.pooler.dense.bias", "", ConfigDim::Hidden, ConfigDim::None, When::Pooler},
+    {"bert.embeddings.word_embeddings.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden},
+    {"bert.embeddings.position_embeddings.weight", nullptr, ConfigDim::Positions, ConfigDim::Hidden},
+    {"bert.embeddings.token_type_embeddings.weight", nullptr, ConfigDim::TokenTypes, ConfigDim::Hidden},
+    {"bert.embeddings.LayerNorm.weight", nullptr, ConfigDim::Hidden},
+    {"bert.embeddings.LayerNorm.bias", nullptr, ConfigDim::Hidden},
+    {"bert.encoder.layer.#.attention.self.query.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},
+    {"bert.encoder.layer.#.attention.self.query.bias", nullptr, ConfigDim::Queries},
+    {"bert.encoder.layer.#.attention.self.key.weight", nullptr, ConfigDim::KeyValues, ConfigDim::Hidden},
+    {"bert.encoder.layer.#.attention.self.key.bias", nullptr, ConfigDim::KeyValues},
+    {"bert.encoder.layer.#.attention.self.value.weight", nullptr, ConfigDim::KeyValues, ConfigDim::Hidden},
+    {"bert.encoder.layer.#.attention.self.value.bias", nullptr, ConfigDim::KeyValues},
+    {"bert.encoder.layer.#.attention.output.dense.weight", nullptr, ConfigDim::Hidden, ConfigDim::Queries},
+    {"bert.encoder.layer.#.attention.output.dense.bias", nullptr, ConfigDim::Hidden},
+    {"bert.encoder.layer.#.attention.output.LayerNorm.weight", nullptr, ConfigDim::Hidden},
+    {"bert.encoder.layer.#.attention.output.LayerNorm.bias", nullptr, ConfigDim::Hidden},
+    {"bert.encoder.layer.#.intermediate.dense.weight", nullptr, ConfigDim::Intermediate, ConfigDim::Hidden},
+    {"bert.encoder.layer.#.intermediate.dense.bias", nullptr, ConfigDim::Intermediate},
+    {"bert.encoder.layer.#.output.dense.weight", nullptr, ConfigDim::Hidden, ConfigDim::Intermediate},
+    {"bert.encoder.layer.#.output.dense.bias", nullptr, ConfigDim::Hidden},
+    {"bert.encoder.layer.#.output.LayerNorm.weight", nullptr, ConfigDim::Hidden},
+    {"bert.encoder.layer.#.output.LayerNorm.bias", nullptr, ConfigDim::Hidden},
+    {"bert.pooler.dense.weight", nullptr, ConfigDim::Hidden, ConfigDim::Hidden, When::Pooler},
+    {"bert.pooler.dense.bias", nullptr, ConfigDim::Hidden, ConfigDim::None, When::Pooler},
 };
 
 static constexpr KeyName keyNames[] = {
@@ -101,7 +99,6 @@ static constexpr Family describeBert() {
   row.defaults.context = 512;
   row.defaults.normEps = 1e-12;
   row.defaults.activation = Activation::Gelu;
-  row.windows.inGguf = false;
   row.rope.hasRope = false;
   row.readers.huggingFaceSizes = readSizes;
   row.readers.huggingFaceRest = refuseOthers;

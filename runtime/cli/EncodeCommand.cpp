@@ -67,7 +67,8 @@ private:
         return invalidInput("--outputs: '" + name + "' is no output of this model (last_hidden_state" +
                             (hasPooler ? ", pooler_output)" : ")"));
     auto wants = [&](const char *name) {
-      return options.outputs.empty() || std::find(options.outputs.begin(), options.outputs.end(), name) != options.outputs.end();
+      return options.outputs.empty() ||
+             std::find(options.outputs.begin(), options.outputs.end(), name) != options.outputs.end();
     };
     if (wants("last_hidden_state"))
       HEDDLE_RETURN_IF_ERROR(

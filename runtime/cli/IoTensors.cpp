@@ -43,8 +43,9 @@ Status TokenBatch::readShape(const std::string &path, const SafetensorsFile &fil
   for (const StoredTensor &tensor : file.tensors()) {
     bool isKnown = tensor.name == "input_ids" || tensor.name == "attention_mask" || tensor.name == "position_ids";
     if (!isKnown && !(isEncoder && tensor.name == "token_type_ids"))
-      return invalidInput(path + ": tensor '" + tensor.name + "' is no input of this model (input_ids, attention_mask, " +
-                          "position_ids" + (isEncoder ? ", token_type_ids)" : ")"));
+      return invalidInput(path + ": tensor '" + tensor.name +
+                          "' is no input of this model (input_ids, attention_mask, " + "position_ids" +
+                          (isEncoder ? ", token_type_ids)" : ")"));
   }
   const StoredTensor *input = file.find("input_ids");
   if (!input)

@@ -37,18 +37,17 @@ Status Encoder::check(const EncoderInput *inputs, size_t numInputs) const {
   for (size_t i = 0; i < numInputs; ++i) {
     const EncoderInput &input = inputs[i];
     if (input.count < 1 || uint32_t(input.count) > metadata.context())
-      return invalidInput(
-          format("sequence %zu has %d tokens, expected 1 … %u", i, input.count, metadata.context()));
+      return invalidInput(format("sequence %zu has %d tokens, expected 1 … %u", i, input.count, metadata.context()));
     for (int32_t token = 0; token < input.count; ++token) {
       if (input.ids[token] < 0 || uint32_t(input.ids[token]) >= metadata.vocab_size())
-        return invalidInput(format("token id %d of sequence %zu is not in [0, %u)", input.ids[token], i,
-                                   metadata.vocab_size()));
+        return invalidInput(
+            format("token id %d of sequence %zu is not in [0, %u)", input.ids[token], i, metadata.vocab_size()));
       if (input.positions[token] < 0 || uint32_t(input.positions[token]) >= metadata.context())
         return invalidInput(format("token %d of sequence %zu stands at position %d, expected one in [0, %u)", token, i,
                                    input.positions[token], metadata.context()));
       if (input.tokenTypes[token] < 0 || input.tokenTypes[token] >= types)
-        return invalidInput(format("token type %d of sequence %zu is not in [0, %lld)", input.tokenTypes[token], i,
-                                   (long long)types));
+        return invalidInput(
+            format("token type %d of sequence %zu is not in [0, %lld)", input.tokenTypes[token], i, (long long)types));
     }
   }
   return Status();

@@ -57,6 +57,22 @@ func.func @attention_c5(%q: tensor<1x4x5x8xf32>, %k: tensor<1x2x7x8xf32>, %v: te
 
 // -----
 
+func.func @attention_c6_columns(%q: tensor<1x4x5x8xf32>, %s: tensor<2x3xi32>) {
+  // expected-error @+1 {{sequences 'tensor<2x3xi32>' must be (count, 2)}}
+  %0 = heddle.attention %q, %q, %q sequences(%s : tensor<2x3xi32>) <full> {scale = 1.0} : tensor<1x4x5x8xf32>, tensor<1x4x5x8xf32>, tensor<1x4x5x8xf32> -> tensor<1x4x5x8xf32>
+  return
+}
+
+// -----
+
+func.func @attention_c6_batch(%q: tensor<2x4x5x8xf32>, %s: tensor<?x2xi32>) {
+  // expected-error @+1 {{of sequences needs a batch of 1, as many queries as keys and no bias}}
+  %0 = heddle.attention %q, %q, %q sequences(%s : tensor<?x2xi32>) <full> {scale = 1.0} : tensor<2x4x5x8xf32>, tensor<2x4x5x8xf32>, tensor<2x4x5x8xf32> -> tensor<2x4x5x8xf32>
+  return
+}
+
+// -----
+
 // expected-error @+1 {{expected 'causal' or 'full', got 'banded'}}
 func.func private @mask_kind() attributes {mask = #heddle.mask<banded>}
 

@@ -26,3 +26,11 @@ func.func @every_key_is_seen(%q: tensor<1x1x5x8xf32>, %k: tensor<1x1x7x8xf32>) -
     : tensor<1x1x5x8xf32>, tensor<1x1x7x8xf32>, tensor<1x1x7x8xf32> -> tensor<1x1x5x8xf32>
   return %0 : tensor<1x1x5x8xf32>
 }
+
+// CHECK-LABEL: @within_sequences
+func.func @within_sequences(%q: tensor<1x4x?x8xf32>, %k: tensor<1x2x?x8xf32>, %s: tensor<?x2xi32>) -> tensor<1x4x?x8xf32> {
+  // CHECK: heddle.attention %{{.*}}, %{{.*}}, %{{.*}} sequences(%{{.*}} : tensor<?x2xi32>) <full> {scale = 1.000000e+00 : f64}
+  %0 = heddle.attention %q, %k, %k sequences(%s : tensor<?x2xi32>) <full> {scale = 1.0}
+    : tensor<1x4x?x8xf32>, tensor<1x2x?x8xf32>, tensor<1x2x?x8xf32> -> tensor<1x4x?x8xf32>
+  return %0 : tensor<1x4x?x8xf32>
+}

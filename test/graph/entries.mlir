@@ -1,5 +1,5 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// One file, two entries: @encode gives the memory of a sequence, @decode attends to it from a query. Each agrees with the
+// One file, two entries: @encoder gives the memory of a sequence, @decode attends to it from a query. Each agrees with the
 // reference interpreter; what both store is there once, and so is the kernel that both launch; the binary runs the one that is named, and says which there are.
 // RUN: rm -rf %t && mkdir %t && cp %s %t/pair.mlir && %python -c "import array, sys; array.array('f', [(i * 7 % 23 - 11) / 8 for i in range(256)]).tofile(open(sys.argv[1], 'wb'))" %t/w.bin
 // RUN: %heddle verify %t/pair.mlir | FileCheck %s --check-prefix=VERIFY
@@ -10,7 +10,7 @@
 // RUN: %heddle compile %t/pair.mlir -o %t/pair --quiet --report=%t/report.json
 // RUN: %t/pair --info | FileCheck %s --check-prefix=INFO
 // INFO: weights 1024 bytes
-// INFO: entry encode
+// INFO: entry encoder
 // INFO-NEXT: input x F32
 // INFO-NEXT: output memory F32
 // INFO-NEXT: entry decode
@@ -20,13 +20,13 @@
 // INFO: kernel flash_attention_h1_kv1_d16_{{.*}}, 1 calls)
 // RUN: %heddle inspect %t/pair --json | FileCheck %s --check-prefix=INSPECT
 // INSPECT: "entries":
-// INSPECT: "name": "encode"
+// INSPECT: "name": "encoder"
 // INSPECT: "name": "decode"
 // RUN: %heddle compile %t/pair.mlir -o %t/pair.ll --emit=llvm && FileCheck %s --check-prefix=ONCE --input-file=%t/pair.ll
 // ONCE-COUNT-1: define {{.*}}@matmul_f32_n16_k16(
 // ONCE-NOT: define {{.*}}@matmul_f32_n16_k16(
 // RUN: FileCheck %s --check-prefix=REPORT --input-file=%t/report.json
-// REPORT: "name": "encode"
+// REPORT: "name": "encoder"
 // REPORT: "name": "decode"
 // RUN: %python %tools/graph_io.py %t/pair x=F32[2,16]:0 | FileCheck %s --check-prefix=FIRST
 // FIRST: memory F32[2,16] 0 0
@@ -34,14 +34,14 @@
 // SECOND: y F32[1,16] 0.5 0.5
 // RUN: %t/pair --bench --entry=decode --dims past=5 --rounds 1 --json | FileCheck %s --check-prefix=BENCH
 // BENCH: "seconds"
-// RUN: %python %tools/expect_refusal.py %t/out "--entry: 'main' is no entry of this model .encode, decode." %t/pair --bench --entry=main
+// RUN: %python %tools/expect_refusal.py %t/out "--entry: 'main' is no entry of this model .encoder, decode." %t/pair --bench --entry=main
 // RUN: %t/pair --help | FileCheck %s --check-prefix=HELP
 // HELP: --entry NAME
-// HELP: Inputs of encode:
+// HELP: Inputs of encoder:
 // HELP: Outputs of decode:
 
 module attributes {heddle.files = ["w.bin"]} {
-  func.func @encode(%x: tensor<?x16xf32> {heddle.name = "x", heddle.dims = ["sequence", ""]})
+  func.func @encoder(%x: tensor<?x16xf32> {heddle.name = "x", heddle.dims = ["sequence", ""]})
       -> (tensor<?x16xf32> {heddle.name = "memory"}) {
     %wk = heddle.weight "k" <type = "f32", file = 0, offset = 0> : tensor<16x16xf32>
     %k = heddle.linear %x, weights(%wk : tensor<16x16xf32>) : tensor<?x16xf32> -> tensor<?x16xf32>

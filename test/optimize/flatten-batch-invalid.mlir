@@ -8,22 +8,42 @@ module {
 
 // -----
 
-// expected-error @+1 {{has no attention: there is nothing to cache}}
+// expected-error @+1 {{has no attention: a sequence is what its tokens attend to}}
 module {
   func.func @forward(%ids: tensor<?x?xi32>, %p: tensor<?x?xi32>) -> tensor<?x?xi32> { return %ids : tensor<?x?xi32> }
 }
 
 // -----
 
-// Every token would need the tokens after it.
+// A cache holds what was; the tokens ahead are not there yet.
 func.func private @sees_the_future(%q: tensor<?x2x?x4xf32>, %p: tensor<?x?xi32>) -> tensor<?x2x?x4xf32> {
-  // expected-error @+1 {{only causal attention without bias can be computed step by step}}
-  %o = heddle.attention %q, %q, %q <full> {scale = 0.5} : tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32> -> tensor<?x2x?x4xf32>
-  return %o : tensor<?x2x?x4xf32>
+  %0 = heddle.attention %q, %q, %q <causal> {scale = 0.5} : tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32> -> tensor<?x2x?x4xf32>
+  // expected-error @+1 {{attends to tokens ahead, where attention before it is causal}}
+  %1 = heddle.attention %0, %q, %q <full> {scale = 0.5} : tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32> -> tensor<?x2x?x4xf32>
+  return %1 : tensor<?x2x?x4xf32>
 }
 func.func @forward(%q: tensor<?x2x?x4xf32>, %p: tensor<?x?xi32>) -> tensor<?x2x?x4xf32> {
   %o = call @sees_the_future(%q, %p) : (tensor<?x2x?x4xf32>, tensor<?x?xi32>) -> tensor<?x2x?x4xf32>
   return %o : tensor<?x2x?x4xf32>
+}
+
+// -----
+
+func.func @forward(%q: tensor<?x2x?x4xf32>, %p: tensor<?x?xi32>, %bias: tensor<1x2x?x?xf32>) -> tensor<?x2x?x4xf32> {
+  // expected-error @+1 {{a bias of scores has no form on the rows of a ragged batch}}
+  %0 = heddle.attention %q, %q, %q bias(%bias : tensor<1x2x?x?xf32>) <full> {scale = 0.5} : tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32> -> tensor<?x2x?x4xf32>
+  return %0 : tensor<?x2x?x4xf32>
+}
+
+// -----
+
+func.func @forward(%x: tensor<?x?x4xf32>, %p: tensor<?x?xi32>, %q: tensor<?x2x?x4xf32>) -> tensor<?x4xf32> {
+  %c0 = arith.constant 0 : index
+  %0 = heddle.attention %q, %q, %q <full> {scale = 0.5} : tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32> -> tensor<?x2x?x4xf32>
+  %b = tensor.dim %x, %c0 : tensor<?x?x4xf32>
+  // expected-error @+1 {{takes some tokens out of their sequences: only an encode can, and only whole first ones}}
+  %third = tensor.extract_slice %x[0, 2, 0] [%b, 1, 4] [1, 1, 1] : tensor<?x?x4xf32> to tensor<?x4xf32>
+  return %third : tensor<?x4xf32>
 }
 
 // -----

@@ -17,6 +17,9 @@ Checked, all or only those named, compiled --precise:
 
 The last three agree within AGREE, and to the bit with --deterministic. Weights of 16 bits are also compiled as users do, within
 what 16-bit arithmetic of the reference costs. Prints one line per broken promise; exit status 1 if there is any.
+
+An encoder (golden.json's task) is compared by last_hidden_state and pooler_output: forward, threads, and padded, which is to the bit: its
+rows padded on the right, and on the left with the position_ids that they have there.
 """
 import json
 import os
@@ -81,11 +84,13 @@ class Model:
         self.folder, self.box = pathlib.Path(folder), pathlib.Path(box)
         meta = json.loads((self.folder / "golden.json").read_text())
         self.cases, self.stats, self.is_bf16 = meta["cases"], meta.get("stats", {}), meta["weights_dtype"] == "bfloat16"
+        self.is_encoder = meta["task"] == "encoder"
         self.tensors = safetensors.load(self.folder / "golden.safetensors")
         checkpoint = self.box / "checkpoint"  # the goldens stay where the compiler cannot see them
         if not checkpoint.exists():
             checkpoint.mkdir()
-            for name in ("config.json", "generation_config.json", file or "model.safetensors"):
+            names = ["config.json", file or "model.safetensors"] + ([] if self.is_encoder else ["generation_config.json"])
+            for name in names:
                 shutil.copy(self.folder / name, checkpoint)
         config = json.loads((self.folder / "config.json").read_text())
         self.context = meta.get("context") or config.get("max_position_embeddings") or config["n_positions"]
@@ -119,7 +124,8 @@ class Model:
 
 
 def given(model, case):
-    return {name: model.tensors[key] for name, key in case["inputs"].items() if name in ("input_ids", "attention_mask")}
+    passed = ("input_ids", "attention_mask", "token_type_ids")
+    return {name: model.tensors[key] for name, key in case["inputs"].items() if name in passed}
 
 
 def kept(model, case, values):
@@ -136,6 +142,40 @@ def check_forward(model, limit=None):
         got = model.io(given(model, case))[0]["logits"][2]
         want = kept(model, case, model.tensors[case["outputs"]["logits"]][2])
         expect(f"forward {case['name']}", kept(model, case, got), want, limit or model.limit(want))
+
+
+def check_encoded(model):
+    for case in model.of_kind("forward"):
+        got = model.io(given(model, case))[0]
+        for name in ("last_hidden_state", "pooler_output"):
+            values, want = got[name][2], model.tensors[case["outputs"]["base." + name]][2]
+            if name == "last_hidden_state":
+                values, want = kept(model, case, values), kept(model, case, want)
+            expect(f"forward {case['name']}: {name}", values, want, model.limit(want))
+
+
+def check_encoder_threads(model):
+    for case in model.of_kind("forward"):
+        files = [model.io(given(model, case), "--threads", str(threads))[1] for threads in (1, 2, 3)]
+        if files[0] != files[1] or files[0] != files[2]:
+            raise Failure(f"threads: 1, 2 and 3 of them give different bytes for {case['name']}")
+
+
+def check_encoder_padded(model):
+    """Each row of the batch alone, and the batch with every row's padding on its left."""
+    for case in model.batches():
+        inputs = {name: rows_of(tensor) for name, tensor in given(model, case).items()}
+        mask, width = inputs.pop("attention_mask"), len(inputs["input_ids"][0])
+        lengths = [sum(row) for row in mask]
+        left = {name: integers([list(row[n:]) + list(row[:n]) for row, n in zip(rows, lengths)]) for name, rows in inputs.items()}
+        left["attention_mask"] = integers([[0] * (width - n) + [1] * n for n in lengths])
+        left["position_ids"] = integers([[0] * (width - n) + list(range(n)) for n in lengths])
+        right = rows_of(model.io(given(model, case))[0]["last_hidden_state"])
+        moved = rows_of(model.io(left)[0]["last_hidden_state"])
+        for i, n in enumerate(lengths):
+            alone, = rows_of(model.io({name: integers([list(rows[i][:n])]) for name, rows in inputs.items()})[0]["last_hidden_state"])
+            if list(right[i][:len(alone)]) != list(alone) or list(moved[i][-len(alone):]) != list(alone):
+                raise Failure(f"padded, row {i}: other bits beside other rows than alone")
 
 
 def check_greedy(model):
@@ -194,6 +234,11 @@ def check_padded(model, flags, limit):
 
 def promises(precise, fast):
     """(name, check): checks raise Failure; `fast` is null where users compile as precisely."""
+    if precise.is_encoder:
+        yield "forward", lambda: check_encoded(precise)
+        yield "threads", lambda: check_encoder_threads(precise)
+        yield "padded", lambda: check_encoder_padded(precise)
+        return
     yield "forward", lambda: check_forward(precise)
     yield "greedy", lambda: check_greedy(precise)
     yield "threads", lambda: check_threads(precise)

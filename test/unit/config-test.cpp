@@ -3,6 +3,7 @@
 // Hugging Face configs: what is read from the checkpoints of data/families (config.json and the safetensors header of
 // each, its data left out).
 #include "ModelFiles.h"
+#include "frontends/Family.h"
 #include "frontends/Json.h"
 #include "frontends/read/ReadModel.h"
 
@@ -12,6 +13,7 @@
 #include <fstream>
 #include <gtest/gtest.h>
 #include <iterator>
+#include <tuple>
 
 using namespace heddle;
 using namespace heddle::test;
@@ -59,9 +61,10 @@ TEST_P(FamilyConfig, isRead) {
   EXPECT_EQ(model->config.numHiddenLayers, 2);
   EXPECT_EQ(model->config.numHeads, 4);
   EXPECT_EQ(model->config.headDim, 16);
-  EXPECT_EQ(model->config.contextLength, 128);
+  bool isEncoder = model->config.family->isEncoder;
+  EXPECT_EQ(model->config.contextLength, isEncoder ? 64 : 128);
   EXPECT_EQ(model->config.layerWindow.size(), 2u);
-  EXPECT_EQ(model->config.eosIds, std::vector<int64_t>{2});
+  EXPECT_EQ(model->config.eosIds, isEncoder ? std::vector<int64_t>() : std::vector<int64_t>{2});
 }
 
 INSTANTIATE_TEST_SUITE_P(Config, FamilyConfig, testing::ValuesIn(knownFamilies()),
@@ -123,6 +126,26 @@ TEST(Config, gemmaScales) {
   EXPECT_EQ(familyConfig("gemma3_text").attentionSoftcap, 0.0);
   // Not rounded to the type of the weights: products are computed in f32.
   EXPECT_EQ(familyConfig("gemma3_text").embeddingScale, 8.0);
+}
+
+TEST(Config, bertIsAnEncoder) {
+  ModelConfig config = familyConfig("bert");
+  EXPECT_TRUE(config.family->isEncoder);
+  EXPECT_EQ(config.tokenTypes, 2);
+  EXPECT_TRUE(config.hasPooler);
+  EXPECT_EQ(config.normEps, 1e-12);
+  EXPECT_EQ(config.activation, Activation::Gelu);
+  for (auto [key, value, expected] :
+       {std::tuple<const char *, json, const char *>{"type_vocab_size", 0, "type_vocab_size is 0, expected 1 to"},
+        {"type_vocab_size", 3, "token_type_embeddings.weight has shape (2, 64)"},
+        {"is_decoder", true, "is_decoder is true, which is not supported"},
+        {"position_embedding_type", "relative_key", "position_embedding_type is 'relative_key', expected absolute"},
+        {"num_attention_heads", 5, "hidden_size (64) must be a multiple of num_attention_heads (5)"}}) {
+    TemporaryFolder folder;
+    Expected<Model> model = readFamily(folder, "bert", {{key, value}});
+    ASSERT_FALSE(model) << key;
+    EXPECT_NE(model.message().find(expected), std::string::npos) << model.message();
+  }
 }
 
 TEST(Config, gpt2Scales) {

@@ -176,7 +176,21 @@ TEST(PackageErrors, fieldsOutOfRange) {
   } cases[] = {
       {"vocab_size is 0", [](package::PackageT &m) { m.vocab_size = 0; }},
       {"context is 0", [](package::PackageT &m) { m.context = 0; }},
-      {"memory or kv is missing", [](package::PackageT &m) { m.kv.reset(); }},
+      {"memory is missing", [](package::PackageT &m) { m.memory.reset(); }},
+      {"kv is missing", [](package::PackageT &m) { m.kv.reset(); }},
+      {"encoder is missing", [](package::PackageT &m) { m.task = package::Task::Encode; }},
+      {"encoder.token_types is 0",
+       [](package::PackageT &m) {
+         m.task = package::Task::Encode;
+         m.encoder = std::make_unique<package::EncoderT>();
+       }},
+      {"expected at most memory.max_rows",
+       [](package::PackageT &m) {
+         m.task = package::Task::Encode;
+         m.encoder = std::make_unique<package::EncoderT>();
+         m.encoder->token_types = 2;
+         m.memory->max_rows = m.context - 1;
+       }},
       {"memory.max_rows is 0", [](package::PackageT &m) { m.memory->max_rows = 0; }},
       {"memory.fixed + per_row", [](package::PackageT &m) { m.memory->per_row = UINT64_MAX; }},
       {"kv.page_bytes is 0", [](package::PackageT &m) { m.kv->page_bytes = 0; }},

@@ -146,7 +146,8 @@ void FlashAttentionEmitter::emitSequences(const RaggedAttentionCall &batch) {
   };
   auto [first, last] = share(countItems([](Value, Value) {}), batch.thread, batch.numThreads);
   countItems([&, first = first, last = last](Value before, Value items) {
-    b.loop(b.max(b.sub(first, before), zero), b.min(b.sub(last, before), items), 1, [&](Value item) { emitItem(item); });
+    b.loop(b.max(b.sub(first, before), zero), b.min(b.sub(last, before), items), 1,
+           [&](Value item) { emitItem(item); });
   });
 }
 
