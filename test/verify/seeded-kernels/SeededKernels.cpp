@@ -6,6 +6,7 @@
 
 #include "dialect/HeddleDialect.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Action.h"
@@ -105,11 +106,11 @@ static const KernelBug bugs[] = {
        code.lookupSymbol<func::FuncOp>("heddle_step").walk([&](func::CallOp call) {
          for (OpOperand &operand : call->getOpOperands()) {
            APInt value;
-           if (operand.getOperandNumber() < 3 || !operand.get().getType().isInteger(64) ||
+           if (operand.getOperandNumber() < 3 || !operand.get().getType().isIndex() ||
                !matchPattern(operand.get(), m_ConstantInt(&value)) || value != 1)
              continue;
            OpBuilder b(call);
-           operand.set(LLVM::ConstantOp::create(b, call.getLoc(), b.getI64IntegerAttr(0)));
+           operand.set(arith::ConstantIndexOp::create(b, call.getLoc(), 0));
            isFound = true;
          }
        });
