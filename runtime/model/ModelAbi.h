@@ -94,8 +94,11 @@ typedef struct heddle_graph_tensor {
   int64_t *dims; // (rank)
 } heddle_graph_tensor;
 
-// Thread `thread`'s share of what `argument` describes. A task calls nothing back.
-typedef void (*heddle_graph_task)(const void *argument, int64_t thread, int64_t num_threads);
+// Part `part` of the `num_parts` of what `argument` describes. Results do not depend on num_parts, to the bit. A task calls nothing back.
+typedef void (*heddle_graph_task)(const void *argument, int64_t part, int64_t num_parts);
+
+// Parts that a task has for each thread, where there are several.
+#define HEDDLE_PARTS_PER_THREAD 4
 
 // One run of a graph. Order and types of tensors are those of the package's metadata.
 typedef struct heddle_graph_call {
@@ -105,7 +108,7 @@ typedef struct heddle_graph_call {
   void *(*allocate)(struct heddle_graph_call *call, int64_t size);   // 64-byte aligned; does not return without memory
   void (*release)(struct heddle_graph_call *call, void *memory);     // what the callee no longer needs
   void (*fail)(struct heddle_graph_call *call, const char *message); // does not return: the input is at fault
-  // Runs task(argument, t, num_threads) on every thread t and returns when all have ended.
+  // Runs task(argument, part, num_parts) for every part, on all threads, and returns when all have ended.
   void (*parallel)(struct heddle_graph_call *call, heddle_graph_task task, const void *argument);
 } heddle_graph_call;
 

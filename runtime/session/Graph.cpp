@@ -126,16 +126,7 @@ void GraphRunner::onParallel(heddle_graph_call *call, heddle_graph_task task, co
     if (!runner.ended.isOk())
       longjmp(runner.caller, 1);
   }
-  struct Work {
-    heddle_graph_task task;
-    const void *argument;
-  } work = {task, argument};
-  runner.pool->run(
-      [](void *user, int32_t thread, int32_t numThreads) {
-        const Work &work = *static_cast<Work *>(user);
-        work.task(work.argument, thread, numThreads);
-      },
-      &work);
+  runner.pool->runParts(task, argument);
 }
 
 Status GraphRunner::run(const std::vector<GraphInput> &inputs, const std::string &where,

@@ -116,6 +116,21 @@ void ThreadPool::run(Job newJob, void *user) {
   between.wait();
 }
 
+void ThreadPool::runParts(heddle_graph_task task, const void *argument) {
+  struct Parts {
+    heddle_graph_task task;
+    const void *argument;
+    int64_t count;
+    std::atomic<int64_t> next;
+  } parts = {task, argument, numThreads == 1 ? 1 : int64_t(numThreads) * HEDDLE_PARTS_PER_THREAD, 0};
+  auto takeParts = [](void *user, int32_t, int32_t) {
+    Parts &parts = *static_cast<Parts *>(user);
+    for (int64_t part; (part = parts.next.fetch_add(1, std::memory_order_relaxed)) < parts.count;)
+      parts.task(parts.argument, part, parts.count);
+  };
+  run(takeParts, &parts);
+}
+
 void ThreadPool::waitInStep(void *barrier, int32_t) {
   static_cast<Barrier *>(barrier)->wait();
 }

@@ -5,6 +5,7 @@
 #define HEDDLE_RUNTIME_SESSION_THREADPOOL_H
 
 #include "bytes/Status.h"
+#include "runtime/model/ModelAbi.h"
 
 #include <atomic>
 #include <memory>
@@ -34,6 +35,10 @@ public:
 
   // Runs job(user, t, size()) on every thread t and returns when all have ended. Allocates and locks nothing.
   void run(Job job, void *user);
+  // Runs task(argument, part, numParts) for every part: HEDDLE_PARTS_PER_THREAD for each thread, one for a single thread. A thread takes
+  // the next part when it is done with one: cores that others use as well are not equally fast, and of equal shares the
+  // slowest decides.
+  void runParts(heddle_graph_task task, const void *argument);
 
   int32_t size() const { return numThreads; }
   // For the step function: heddle_step::barrier_wait and heddle_step::barrier.

@@ -16,8 +16,8 @@ enum class RuntimeCall { Allocate, Release, Fail, Parallel };
 mlir::Value callRuntime(mlir::OpBuilder &b, mlir::Location loc, mlir::Value call, RuntimeCall callback,
                         mlir::ValueRange arguments);
 
-// Runs `task`, a function (memory, thread, num_threads): on every thread if `isShared`, else here. The first argument of `graph` is
-// the call.
+// Runs `task`, a function (memory, part, num_parts): its parts on all threads if `isShared`, else all of it here. The first argument
+// of `graph` is the call.
 void runTask(mlir::OpBuilder &b, mlir::Location loc, mlir::func::FuncOp graph, mlir::func::FuncOp task,
              mlir::Value memory, mlir::Value isShared);
 

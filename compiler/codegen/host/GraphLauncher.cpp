@@ -5,6 +5,9 @@
 #include "compiler/codegen/host/GraphLauncher.h"
 
 #include "compiler/codegen/host/GraphEntry.h"
+#include "compiler/weights/PackedLayout.h"
+#include "dialect/HeddleDialect.h"
+#include "runtime/model/ModelAbi.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
@@ -18,8 +21,19 @@ static constexpr int64_t slotBytes = 8;
 
 //===- tasks --------------------------------------------------------------===//
 
-// Adds to `code` a function of a TaskCall: the kernel on this thread's share. A part is one thread's, so no bit depends on their number.
-static void buildTask(ModuleOp code, StringRef name, func::FuncOp kernel, ArrayRef<ParameterKind> parameters) {
+// Items [begin, end) of one part of the task, in whole tiles of the kernel if there are two for each thread: what fills no tile costs
+// more, but not as much as a thread without work.
+static std::pair<Value, Value> itemsOf(RawBuilder &b, const TaskCall &task, Value items, int64_t tile) {
+  Value tiles = b.divideUp(items, tile), tooFew = b.lessThan(b.mul(tiles, HEDDLE_PARTS_PER_THREAD / 2), task.numParts);
+  Value width = b.select(tooFew, b.constant(1), b.constant(tile)), count = b.select(tooFew, items, tiles);
+  auto beginOf = [&](Value part) { return b.min(items, b.mul(b.divide(b.mul(count, part), task.numParts), width)); };
+  return {beginOf(task.part), beginOf(b.add(task.part, 1))};
+}
+
+// Adds to `code` a function of a TaskCall: the kernel on one part, of items that it computes `tile` at a time. An item is in one part,
+// so no bit depends on their number.
+static void buildTask(ModuleOp code, StringRef name, func::FuncOp kernel, ArrayRef<ParameterKind> parameters,
+                      int64_t tile) {
   RawBuilder b(code.getLoc(), code.getContext());
   auto task = argumentsOf<TaskCall>(beginFunction(b, code, name, parameterTypes<TaskCall>(b.getContext())));
   CallOperands call;
@@ -28,7 +42,7 @@ static void buildTask(ModuleOp code, StringRef name, func::FuncOp kernel, ArrayR
     Type type = parameterType(b.getContext(), kind);
     if (kind == ParameterKind::Thread || kind == ParameterKind::NumThreads)
       call.values.push_back(
-          arith::TruncIOp::create(b, type, kind == ParameterKind::Thread ? task.thread : task.numThreads));
+          arith::TruncIOp::create(b, type, kind == ParameterKind::Thread ? task.part : task.numParts));
     else if (kind == ParameterKind::PartBegin)
       call.values.push_back(Value());
     else
@@ -36,9 +50,8 @@ static void buildTask(ModuleOp code, StringRef name, func::FuncOp kernel, ArrayR
   }
   auto callKernel = [&] { func::CallOp::create(b, kernel, call.values); };
   if (call.has(ParameterKind::PartEnd)) {
-    Value &begin = call.at(ParameterKind::PartBegin), &end = call.at(ParameterKind::PartEnd), parts = end;
-    begin = b.divide(b.mul(parts, task.thread), task.numThreads);
-    end = b.divide(b.mul(parts, b.add(task.thread, 1)), task.numThreads);
+    Value &begin = call.at(ParameterKind::PartBegin), &end = call.at(ParameterKind::PartEnd);
+    std::tie(begin, end) = itemsOf(b, task, end, tile);
     b.ifThen(b.lessThan(begin, end), callKernel);
   } else {
     callKernel();
@@ -46,10 +59,10 @@ static void buildTask(ModuleOp code, StringRef name, func::FuncOp kernel, ArrayR
   func::ReturnOp::create(b);
 }
 
-func::FuncOp GraphLauncher::taskOf(func::FuncOp kernel, ArrayRef<ParameterKind> parameters) {
+func::FuncOp GraphLauncher::taskOf(func::FuncOp kernel, ArrayRef<ParameterKind> parameters, int64_t tile) {
   std::string name = ("heddle_task_" + kernel.getSymName()).str();
   if (!kernels.code().lookupSymbol(name)) {
-    buildTask(kernels.code(), name, kernel, parameters);
+    buildTask(kernels.code(), name, kernel, parameters, tile);
     kernels.addEntry(name);
   }
   auto module = graph->getParentOfType<ModuleOp>();
@@ -130,9 +143,11 @@ LogicalResult GraphLauncher::launch(Operation *op, const CallOperands &call, con
   Value limit = arith::ConstantOp::create(b, b.getF64FloatAttr(fewestShared / work.each));
   Value isLarge = arith::CmpFOp::create(b, arith::CmpFPredicate::OGE, total, limit);
   Value memory = store(call);
+  TileAttr tile = isa<PackedMatmulOp>(op) ? kernels.scheduleOf(op).getTile(TileRole::ManyRows) : TileAttr();
+  int64_t panels = tile ? tile.getColumns() / PackedLayout::panelRows : 1;
   for (func::FuncOp kernel : *emitted) {
     kernels.record(kernel, op, 1);
-    runTask(b, op->getLoc(), graph, taskOf(kernel, call.kinds), memory, isLarge);
+    runTask(b, op->getLoc(), graph, taskOf(kernel, call.kinds, panels), memory, isLarge);
   }
   return success();
 }

@@ -1,8 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A graph runs on one thread. A kernel op becomes a *task*: a function (call, thread, num_threads) that reads what its kernel is called
-// with from memory and runs it on this thread's share. The graph fills that memory and hands the task to the runtime, which runs it on
-// every thread; where the work is too small to wake them, the graph calls it as the one thread that there is.
+// A graph runs on one thread. A kernel op becomes a *task*: a function (call, part, num_parts) that reads what its kernel is called
+// with from memory and runs it on that part. The graph fills that memory and hands the task to the runtime, whose threads run the parts,
+// each the next one as it comes; where the work is too small to wake them, the graph calls it as the one thread that there is.
 #ifndef HEDDLE_COMPILER_CODEGEN_HOST_GRAPHLAUNCHER_H
 #define HEDDLE_COMPILER_CODEGEN_HOST_GRAPHLAUNCHER_H
 
@@ -47,7 +47,7 @@ private:
   mlir::Value toInteger(mlir::Value index);
   // Parameter i of a call lies in slot i.
   mlir::Value store(const CallOperands &call);
-  mlir::func::FuncOp taskOf(mlir::func::FuncOp kernel, llvm::ArrayRef<ParameterKind> parameters);
+  mlir::func::FuncOp taskOf(mlir::func::FuncOp kernel, llvm::ArrayRef<ParameterKind> parameters, int64_t tile);
 
   mlir::func::FuncOp graph;
   KernelLibrary &kernels;

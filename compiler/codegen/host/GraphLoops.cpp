@@ -32,9 +32,6 @@ using namespace heddle;
 static constexpr double fewestShared = 1 << 18;
 static constexpr int64_t mathCost = 8;
 
-// A loop is cut where every thread gets at least so many steps, if there is such a loop.
-static constexpr int64_t stepsPerThread = 4;
-
 // Fewer elements than this, if their number is known, stay where they are.
 static constexpr int64_t fewestElements = 16;
 
@@ -282,7 +279,7 @@ static void moveReleasesBehind(LoopGroup &group) {
 
 namespace {
 
-// Makes a function (values, thread, num_threads) of a group of loops, which runs a thread's part of them.
+// Makes a function (values, part, num_parts) of a group of loops, which runs one part of them.
 class LoopTask {
 public:
   LoopTask(LoopGroup &group, func::FuncOp graph, int64_t lanes)
@@ -338,36 +335,35 @@ SmallVector<unsigned> LoopTask::cuttableLoops() {
   return loops;
 }
 
-// Gives each thread its part of one of the cuttable loops: the outermost with several steps for each thread, else the longest.
+// Cuts one of the cuttable loops in parts: the outermost with a step for each part, else the longest.
 void LoopTask::cut(func::FuncOp task, MutableArrayRef<LoopBounds> bounds) {
   SmallVector<unsigned> loops = cuttableLoops();
   if (loops.empty())
     return;
-  Value thread = arith::IndexCastOp::create(b, loc, b.getIndexType(), task.getArgument(1));
-  Value threads = arith::IndexCastOp::create(b, loc, b.getIndexType(), task.getArgument(2));
-  Value enough = arith::MulIOp::create(b, loc, threads, index(stepsPerThread));
+  Value part = arith::IndexCastOp::create(b, loc, b.getIndexType(), task.getArgument(1));
+  Value parts = arith::IndexCastOp::create(b, loc, b.getIndexType(), task.getArgument(2));
   auto isLess = [&](Value x, Value y) -> Value {
     return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, x, y);
   };
   Value chosen = index(loops.back()), longest = bounds[loops.back()].end;
   for (unsigned loop : llvm::reverse(ArrayRef(loops).drop_back())) {
     Value size = bounds[loop].end;
-    Value isWorse = arith::AndIOp::create(b, loc, isLess(size, enough), isLess(size, longest));
+    Value isWorse = arith::AndIOp::create(b, loc, isLess(size, parts), isLess(size, longest));
     chosen = arith::SelectOp::create(b, loc, isWorse, chosen, index(loop));
     longest = arith::SelectOp::create(b, loc, isWorse, longest, size);
   }
-  Value next = arith::AddIOp::create(b, loc, thread, index(1));
+  Value next = arith::AddIOp::create(b, loc, part, index(1));
   for (unsigned loop : loops) {
     Value size = bounds[loop].end;
-    auto part = [&](Value t) -> Value {
-      return arith::DivUIOp::create(b, loc, arith::MulIOp::create(b, loc, size, t), threads);
+    auto beginOf = [&](Value index) -> Value {
+      return arith::DivUIOp::create(b, loc, arith::MulIOp::create(b, loc, size, index), parts);
     };
     Value isCut = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, chosen, index(loop));
     if (loops.size() == 1)
-      bounds[loop] = {part(thread), part(next)};
+      bounds[loop] = {beginOf(part), beginOf(next)};
     else
-      bounds[loop] = {arith::SelectOp::create(b, loc, isCut, part(thread), index(0)),
-                      arith::SelectOp::create(b, loc, isCut, part(next), size)};
+      bounds[loop] = {arith::SelectOp::create(b, loc, isCut, beginOf(part), index(0)),
+                      arith::SelectOp::create(b, loc, isCut, beginOf(next), size)};
   }
 }
 

@@ -9,13 +9,16 @@
 using namespace mlir;
 using namespace heddle;
 
+ScheduleAttr KernelLibrary::scheduleOf(Operation *op) const {
+  auto schedule = op->getAttrOfType<ScheduleAttr>(scheduleAttrName);
+  return schedule ? schedule : scheduleFor(op, described);
+}
+
 FailureOr<ArrayRef<func::FuncOp>> KernelLibrary::kernels(Operation *op) {
   FailureOr<std::string> signature = target->signature(op);
   if (failed(signature))
     return failure();
-  auto schedule = op->getAttrOfType<ScheduleAttr>(scheduleAttrName);
-  if (!schedule)
-    schedule = scheduleFor(op, described);
+  ScheduleAttr schedule = scheduleOf(op);
   // Ops that differ in their schedule alone have kernels of other names.
   std::string name = *signature;
   for (unsigned count = 1; scheduled.contains(name) && scheduled[name].first != schedule; ++count)

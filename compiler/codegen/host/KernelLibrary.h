@@ -35,6 +35,7 @@ public:
   // The functions that `op` launches one after the other: emitted on first use, shared by ops of the same signature and schedule. An op
   // without a `heddle.schedule` (graphs) has that of the target's table.
   mlir::FailureOr<llvm::ArrayRef<mlir::func::FuncOp>> kernels(mlir::Operation *op);
+  ScheduleAttr scheduleOf(mlir::Operation *op) const;
 
   // What MLIR emitted for a GPU; null for other targets.
   GpuKernels *gpuKernels() { return target->gpuKernels(); }

@@ -319,14 +319,14 @@ struct GroupCall {
   };
 };
 
-// A function that a graph hands to the runtime, which runs it on every thread: `call` points at what it reads.
+// A function that a graph hands to the runtime, which runs each of its parts on one thread: `call` points at what it reads.
 struct TaskCall {
   mlir::Value call;
-  mlir::Value thread, numThreads; // i64
+  mlir::Value part, numParts; // i64
 
   static constexpr Parameter<TaskCall> parameters[] = {{ParameterKind::Pointer, &TaskCall::call},
-                                                       {ParameterKind::Size, &TaskCall::thread},
-                                                       {ParameterKind::Size, &TaskCall::numThreads}};
+                                                       {ParameterKind::Size, &TaskCall::part},
+                                                       {ParameterKind::Size, &TaskCall::numParts}};
 };
 
 struct AttentionSpec;

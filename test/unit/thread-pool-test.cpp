@@ -1,0 +1,62 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Parts of a task: each runs once, on whatever thread is free.
+
+#include "runtime/session/ThreadPool.h"
+
+#include "gtest/gtest.h"
+
+#include <atomic>
+#include <memory>
+#include <sched.h>
+
+using namespace heddle;
+
+namespace {
+
+struct Runs {
+  std::atomic<int64_t> ofPart[64] = {};
+  std::atomic<int64_t> numParts{0};
+};
+
+void count(const void *argument, int64_t part, int64_t numParts) {
+  auto &runs = *static_cast<Runs *>(const_cast<void *>(argument));
+  runs.numParts = numParts;
+  if (part < 64)
+    ++runs.ofPart[part];
+}
+
+// Part 0 ends when all others have ended, which `argument` counts.
+void waitForOthers(const void *argument, int64_t part, int64_t numParts) {
+  auto &ended = *static_cast<std::atomic<int64_t> *>(const_cast<void *>(argument));
+  if (part != 0)
+    ++ended;
+  else
+    while (ended != numParts - 1)
+      sched_yield();
+}
+
+} // namespace
+
+TEST(ThreadPoolTest, RunsEveryPartOnce) {
+  for (int32_t threads : {1, 2, 3, 7}) {
+    std::unique_ptr<ThreadPool> pool;
+    ASSERT_TRUE(ThreadPool::create(threads, pool).isOk());
+    Runs runs;
+    for (int64_t times = 1; times <= 100; ++times) {
+      pool->runParts(count, &runs);
+      ASSERT_EQ(runs.numParts, threads == 1 ? 1 : threads * HEDDLE_PARTS_PER_THREAD);
+      for (int64_t part = 0; part < 64; ++part)
+        ASSERT_EQ(runs.ofPart[part], part < runs.numParts ? times : 0) << threads << " threads, part " << part;
+    }
+  }
+}
+
+// With equal shares this would not end: the parts that follow part 0 would wait for its thread.
+TEST(ThreadPoolTest, PartsDoNotWaitForABusyThread) {
+  std::unique_ptr<ThreadPool> pool;
+  ASSERT_TRUE(ThreadPool::create(2, pool).isOk());
+  std::atomic<int64_t> ended{0};
+  pool->runParts(waitForOthers, &ended);
+  EXPECT_EQ(ended, 2 * HEDDLE_PARTS_PER_THREAD - 1);
+}
