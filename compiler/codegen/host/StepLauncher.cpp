@@ -119,8 +119,8 @@ LogicalResult StepLauncher::lowerAppend(KvAppendOp op) {
 
 bool StepLauncher::canLaunch(Operation *op) {
   return KernelLauncher::canLaunch(op) ||
-         isa<RouteExpertsOp, ExpertMatmulOp, OnlineAttentionOp, CombineSplitsOp, PreferSplitsOp,
-             RaggedAttentionOp, OnlineLatentAttentionOp, KvAppendOp, KernelCallOp, func::CallOp>(op);
+         isa<RouteExpertsOp, ExpertMatmulOp, OnlineAttentionOp, CombineSplitsOp, PreferSplitsOp, RaggedAttentionOp,
+             OnlineLatentAttentionOp, KvAppendOp, KernelCallOp, func::CallOp>(op);
 }
 
 LogicalResult StepLauncher::lower(Operation *op) {
