@@ -205,7 +205,8 @@ static FailureOr<RuntimeValue> readPacked(WeightOp op, const Checkpoint &checkpo
   }});
 }
 
-std::function<FailureOr<RuntimeValue>(WeightOp)> heddle::weightsOf(std::shared_ptr<const Checkpoint> checkpoint) {
+std::function<FailureOr<RuntimeValue>(WeightOp)>
+heddle::weightsOf(const std::shared_ptr<const Checkpoint> &checkpoint) {
   return [checkpoint](WeightOp op) -> FailureOr<RuntimeValue> {
     PackingAttr packing = op.getPacking();
     if (isPacked(op))
@@ -402,7 +403,7 @@ static std::shared_ptr<KvCache> emptyCache(func::FuncOp entry) {
   return nullptr;
 }
 
-std::function<FailureOr<SmallVector<RuntimeValue>>(func::FuncOp)> heddle::modelInputs(std::vector<int64_t> ids,
+std::function<FailureOr<SmallVector<RuntimeValue>>(func::FuncOp)> heddle::modelInputs(const std::vector<int64_t> &ids,
                                                                                       int64_t tokenTypes) {
   return [ids, tokenTypes](func::FuncOp entry) -> FailureOr<SmallVector<RuntimeValue>> {
     if (isEncode(entry))
@@ -414,7 +415,7 @@ std::function<FailureOr<SmallVector<RuntimeValue>>(func::FuncOp)> heddle::modelI
   };
 }
 
-std::function<FailureOr<bool>(func::FuncOp, size_t, StepInputs &)> heddle::modelSteps(std::vector<int64_t> ids,
+std::function<FailureOr<bool>(func::FuncOp, size_t, StepInputs &)> heddle::modelSteps(const std::vector<int64_t> &ids,
                                                                                       int64_t tokenTypes) {
   // Tokens of the first and of the second sequence, a prefix of the first, after each step.
   int64_t length = ids.size(), half = (length + 1) / 2;
@@ -455,7 +456,7 @@ std::function<FailureOr<bool>(func::FuncOp, size_t, StepInputs &)> heddle::model
   };
 }
 
-std::function<FailureOr<bool>(func::FuncOp, size_t, StepInputs &)> heddle::modelChunks(std::vector<int64_t> ids,
+std::function<FailureOr<bool>(func::FuncOp, size_t, StepInputs &)> heddle::modelChunks(const std::vector<int64_t> &ids,
                                                                                        int64_t rows) {
   return [ids, rows, begin = int64_t(0), cache = std::shared_ptr<KvCache>()](
              func::FuncOp entry, size_t step, StepInputs &inputs) mutable -> FailureOr<bool> {

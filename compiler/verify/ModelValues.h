@@ -12,7 +12,7 @@ namespace heddle {
 
 // Weights of `checkpoint`, dequantised. Those that pack-weights has placed are packed as for the CPU and read back through
 // the layout's index formula.
-std::function<mlir::FailureOr<RuntimeValue>(WeightOp)> weightsOf(std::shared_ptr<const Checkpoint> checkpoint);
+std::function<mlir::FailureOr<RuntimeValue>(WeightOp)> weightsOf(const std::shared_ptr<const Checkpoint> &checkpoint);
 
 // Random weights in the same two forms; a source has the same values by itself and packed. Seeded by name.
 std::function<mlir::FailureOr<RuntimeValue>(WeightOp)> randomWeights(uint64_t seed);
@@ -24,16 +24,16 @@ std::vector<int64_t> tokenTypesOf(int64_t length, int64_t types);
 // sequence), an encoder's with token types; @step(ids, positions, output rows, cache, destinations) of (rows), the step being the whole
 // sequence; or @encode(ids, positions, output rows, sequences, token types, destinations).
 std::function<mlir::FailureOr<llvm::SmallVector<RuntimeValue>>(mlir::func::FuncOp)>
-modelInputs(std::vector<int64_t> ids, int64_t tokenTypes = 2);
+modelInputs(const std::vector<int64_t> &ids, int64_t tokenTypes = 2);
 
 // The same tokens in three steps of a ragged batch, for @step: a sequence, and one that ends halfway. Tokens stand behind a past of
 // their own, and a step ends with a single one. Step 0 begins with an empty cache. For @encode, in one step behind another sequence.
-std::function<mlir::FailureOr<bool>(mlir::func::FuncOp, size_t step, StepInputs &)> modelSteps(std::vector<int64_t> ids,
-                                                                                               int64_t tokenTypes = 2);
+std::function<mlir::FailureOr<bool>(mlir::func::FuncOp, size_t step, StepInputs &)>
+modelSteps(const std::vector<int64_t> &ids, int64_t tokenTypes = 2);
 
 // One sequence in steps of at most `rows` tokens, the last token in a step of its own.
 std::function<mlir::FailureOr<bool>(mlir::func::FuncOp, size_t step, StepInputs &)>
-modelChunks(std::vector<int64_t> ids, int64_t rows);
+modelChunks(const std::vector<int64_t> &ids, int64_t rows);
 
 } // namespace heddle
 

@@ -81,7 +81,7 @@ private:
     bool transposed = false;
   };
   Value weight(const std::string &name) { return weight(WeightPart{prefix + name}); }
-  Value weight(WeightPart part);
+  Value weight(const WeightPart &part);
   Value weightOp(const WeightPart &part);
   RankedTensorType partType(const WeightPart &part);
   RankedTensorType activations(int64_t width);
@@ -167,7 +167,7 @@ Value ModelImporter::weightOp(const WeightPart &part) {
 }
 
 // Outside layers a weight is an op where it is used; inside, an argument that the caller fills.
-Value ModelImporter::weight(WeightPart part) {
+Value ModelImporter::weight(const WeightPart &part) {
   if (!layerFunc)
     return weightOp(part);
   std::string name = part.name.substr(prefix.size());

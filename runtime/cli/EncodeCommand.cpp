@@ -26,6 +26,7 @@ public:
     HEDDLE_RETURN_IF_ERROR(Encoder::create(*program.package, options.threads, encoder));
     encoder->setProgress(promptProgress());
     std::vector<EncoderInput> inputs;
+    inputs.reserve(tokens.rows.size());
     for (const TokenRow &row : tokens.rows)
       inputs.push_back({int32_t(row.ids.size()), row.ids.data(), row.positions.data(), row.tokenTypes.data()});
     HEDDLE_RETURN_IF_ERROR(encoder->run(
