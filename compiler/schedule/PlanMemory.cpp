@@ -124,7 +124,7 @@ struct PlanMemory : heddle::impl::PlanMemoryBase<PlanMemory> {
     func::FuncOp entry = raggedEntry(module);
     if (!entry && !graphEntries(module).empty()) // whose buffers have sizes that only a call knows
       return;
-    if (!entry) {
+    if (!entry || entry.getSymName() == "forward") { // whose batch is not flat yet
       module.emitError("has no function @step or @encode");
       return signalPassFailure();
     }
