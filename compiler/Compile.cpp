@@ -61,6 +61,8 @@ public:
       : options(options), error(error), progress(options.quiet) {}
   CompileStatus run();
 
+  std::vector<std::string> warnings;
+
 private:
   CompileStatus fail(CompileStatus status, std::string message) {
     error = std::move(message);
@@ -139,10 +141,11 @@ CompileStatus Compilation::checkOutputs() {
       continue;
     SmallString<256> whole(path);
     llvm::sys::fs::make_absolute(whole);
-    llvm::sys::path::remove_dots(whole, /*remove_dot_dot=*/true);
+    (void)llvm::sys::path::remove_dots(whole, /*remove_dot_dot=*/true);
     if (!names.insert(whole.str().str()).second)
       return fail(CompileStatus::InvalidInput, path + ": two outputs have this name");
-    if (auto found = taken.end(); !llvm::sys::fs::getUniqueID(path, id) && (found = taken.find(id)) != taken.end())
+    auto found = llvm::sys::fs::getUniqueID(path, id) ? taken.end() : taken.find(id);
+    if (found != taken.end())
       return fail(CompileStatus::InvalidInput, path + ": the output would replace " + found->second);
   }
   return CompileStatus::Done;
@@ -156,6 +159,8 @@ MLIRContext &Compilation::createContext() {
   diagnostics.emplace(context.get(), [&](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error && error.empty())
       llvm::raw_string_ostream(error) << diagnostic.getLocation() << ": " << diagnostic;
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Warning)
+      warnings.push_back(options.model + ": " + diagnostic.str());
     if (diagnostic.getSeverity() == DiagnosticSeverity::Remark)
       takeRemark(diagnostic);
     return success();
@@ -345,7 +350,7 @@ static void releaseLibraryCode() {
           uintptr_t page = getpagesize(), begin = (info->dlpi_addr + segment.p_vaddr + page - 1) / page * page;
           uintptr_t end = (info->dlpi_addr + segment.p_vaddr + segment.p_memsz) / page * page;
           if (begin < end)
-            madvise(reinterpret_cast<void *>(begin), end - begin, MADV_DONTNEED);
+            madvise(reinterpret_cast<void *>(begin), end - begin, MADV_DONTNEED); // NOLINT(performance-no-int-to-ptr)
         }
         return 0;
       },
@@ -457,8 +462,12 @@ CompileStatus heddle::importProgram(const CompileOptions &options, const Target 
                                : importDecoder(options, target, context, program, error);
 }
 
-CompileStatus heddle::compileModel(const CompileOptions &options, std::string &error) {
-  CompileStatus status = Compilation(options, error).run();
+CompileStatus heddle::compileModel(const CompileOptions &options, std::string &error,
+                                   std::vector<std::string> *warnings) {
+  Compilation compilation(options, error);
+  CompileStatus status = compilation.run();
+  if (status == CompileStatus::Done && warnings)
+    *warnings = std::move(compilation.warnings);
   if (status != CompileStatus::Done && error.empty())
     error = "internal error: a stage failed without saying why";
   return status;

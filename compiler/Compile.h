@@ -60,8 +60,10 @@ struct CompileOptions {
 
 enum class CompileStatus { Done = 0, Failure = 1, InvalidInput = 2 };
 
-// Reads, compiles and writes. On failure `error` is one line; nothing is left behind and a previous output is untouched.
-CompileStatus compileModel(const CompileOptions &options, std::string &error);
+// Reads, compiles and writes. On failure `error` is one line; nothing is left behind and a previous output is untouched. What the
+// user should know of a program that was made is added to `warnings`, a line each.
+CompileStatus compileModel(const CompileOptions &options, std::string &error,
+                           std::vector<std::string> *warnings = nullptr);
 
 } // namespace heddle
 

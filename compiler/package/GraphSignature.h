@@ -13,7 +13,7 @@ namespace heddle {
 
 namespace package {
 enum class DataType : uint8_t;
-}
+} // namespace package
 
 struct GraphTensor {
   std::string name;

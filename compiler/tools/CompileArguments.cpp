@@ -184,7 +184,7 @@ static std::vector<FlagGroup> makeFlags() {
        TAKE(takeName(value, arguments.options.depfile))},
       {"--diagnostics", "=text|json", "errors as one line of text, or as one JSON object in a line (default text)",
        TAKE(choose<bool>(value, {{"text", false}, {"json", true}}, arguments.jsonErrors))},
-      {"--quiet", "", "no progress on a terminal", SET(arguments.options.quiet = true)}};
+      {"--quiet", "", "neither progress on a terminal nor warnings", SET(arguments.options.quiet = true)}};
   return {{"What to make", output},
           {"How exact, how large", precision},
           {"For researchers", research},

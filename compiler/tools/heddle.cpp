@@ -27,14 +27,18 @@ Example:
   ./model "The capital of France is"
 )";
 
-int heddle::failCommand(int code, const llvm::Twine &message, bool asJson) {
+static void printDiagnostic(StringRef severity, int code, const llvm::Twine &message, bool asJson) {
   if (asJson)
-    llvm::errs() << llvm::json::Object{{"severity", "error"},
+    llvm::errs() << llvm::json::Object{{"severity", severity},
                                        {"exit_code", code},
                                        {"message", llvm::json::fixUTF8(message.str())}}
                  << "\n";
   else
-    llvm::errs() << "heddle: error: " << message << "\n";
+    llvm::errs() << "heddle: " << severity << ": " << message << "\n";
+}
+
+int heddle::failCommand(int code, const llvm::Twine &message, bool asJson) {
+  printDiagnostic("error", code, message, asJson);
   return code;
 }
 
@@ -48,8 +52,14 @@ static int runCompile(int argc, char **argv) {
     return 0;
   }
   std::string error;
-  CompileStatus status = compileModel(options, error);
-  return status == CompileStatus::Done ? 0 : failCommand(int(status), error, arguments.jsonErrors);
+  std::vector<std::string> warnings;
+  CompileStatus status = compileModel(options, error, &warnings);
+  if (status != CompileStatus::Done)
+    return failCommand(int(status), error, arguments.jsonErrors);
+  if (!options.quiet)
+    for (const std::string &warning : warnings)
+      printDiagnostic("warning", 0, warning, arguments.jsonErrors);
+  return 0;
 }
 
 int main(int argc, char **argv) {

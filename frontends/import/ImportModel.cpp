@@ -374,10 +374,16 @@ void ModelImporter::returnAll(ValueRange results) {
 
 // An encoder's checkpoint may hold heads that its outputs do not need.
 static void remarkUnused(const Model &model, const ModelBuilder &builder, ModuleOp module) {
+  std::string outputs = model.config.hasPooler ? "last_hidden_state and pooler_output" : "last_hidden_state";
+  int64_t unused = 0;
   for (const auto &[name, tensor] : model.checkpoint.tensors)
-    if (!builder.has(name))
-      module.emitRemark("tensor '") << name << "' takes no part: the program gives last_hidden_state"
-                                    << (model.config.hasPooler ? " and pooler_output" : "");
+    if (!builder.has(name)) {
+      module.emitRemark("tensor '") << name << "' takes no part: the program gives " << outputs;
+      ++unused;
+    }
+  if (unused)
+    module.emitWarning("the program gives ") << outputs << " alone: " << unused << " tensor" << (unused == 1 ? "" : "s")
+                                             << " of the checkpoint take no part, which --print-remarks names";
 }
 
 OwningOpRef<ModuleOp> heddle::importModel(MLIRContext &context, const Model &model) {

@@ -1,7 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/session/Encoder.h"
 
-#include <cmath>
+#include "runtime/session/StepRun.h"
+
 #include <cstring>
 #include <new>
 
@@ -84,20 +85,11 @@ Status Encoder::compute() {
   step.max_rows = maxRows;
   step.barrier_wait = ThreadPool::waitInStep;
   step.barrier = pool->stepBarrier();
-  struct Call {
-    heddle_step_function function;
-    const heddle_step *step;
-  } call = {model.code().step, &step};
-  pool->run(
-      [](void *user, int32_t thread, int32_t numThreads) {
-        auto &call = *static_cast<Call *>(user);
-        call.function(call.step, thread, numThreads);
-      },
-      &call);
-  for (int64_t i = 0; i < rows * hiddenSize; ++i)
-    if (!std::isfinite(step.last_hidden_state[i]))
-      return Status::failure(format("the hidden state of token %d at position %d is not finite", ids[i / hiddenSize],
-                                    positions[i / hiddenSize]));
+  runStepOn(*pool, model.code().step, step);
+  for (int64_t row = 0; row < rows; ++row)
+    if (!allFinite(step.last_hidden_state + row * hiddenSize, hiddenSize))
+      return Status::failure(
+          format("the hidden state of token %d at position %d is not finite", ids[row], positions[row]));
   return Status();
 }
 

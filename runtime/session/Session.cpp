@@ -1,22 +1,14 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/session/Session.h"
 
+#include "runtime/session/StepRun.h"
+
 #include <algorithm>
 #include <cstring>
 #include <new>
 
 namespace heddle {
 namespace {
-
-bool allFinite(const float *values, int64_t count) {
-  uint32_t bad = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    uint32_t bits;
-    memcpy(&bits, values + i, sizeof bits);
-    bad |= (bits & 0x7f800000u) == 0x7f800000u;
-  }
-  return bad == 0;
-}
 
 KvPageLayout pageLayout(const package::KvPlan &plan) {
   KvPageLayout layout;
@@ -267,22 +259,13 @@ void Session::observeKernel(void *session, int32_t thread) {
 
 // On return, logits and hidden states are where `step` names them.
 Status Session::runStep(heddle_step &step) {
-  struct Call {
-    heddle_step_function function;
-    const heddle_step *step;
-  } call = {model.code().step, &step};
   float *hostLogits = step.logits, *hostHidden = step.last_hidden_state;
   if (device) {
     HEDDLE_RETURN_IF_ERROR(deviceStep.begin(step, cache));
     step.barrier_wait = step.kernel_ticks ? waitForKernel : [](void *, int32_t) {};
     step.barrier = this;
   }
-  pool->run(
-      [](void *user, int32_t thread, int32_t numThreads) {
-        auto &call = *static_cast<Call *>(user);
-        call.function(call.step, thread, numThreads);
-      },
-      &call);
+  runStepOn(*pool, model.code().step, step);
   if (!device)
     return Status();
   Status profiled;

@@ -8,7 +8,6 @@
 
 #include "gtest/gtest.h"
 
-#include <cmath>
 #include <cstring>
 
 using namespace heddle;
@@ -23,16 +22,6 @@ std::string emit(const AttentionSpec &spec, const char *targetName, MachineCode 
     return "";
   auto code = emitMachineCode(library.module(), library.target(), kind);
   return failed(code) ? "" : *code;
-}
-
-AttentionSpec makeSpec(int64_t headDim, KvType kv) {
-  AttentionSpec spec;
-  spec.numHeads = 4;
-  spec.numKvHeads = 2;
-  spec.headDim = headDim;
-  spec.scale = 1.0 / std::sqrt(double(headDim));
-  spec.kv = kv;
-  return spec;
 }
 
 // What an innermost loop of x86 assembly does.
@@ -69,7 +58,7 @@ std::vector<LoopCounts> innerLoops(llvm::StringRef assembly) {
 
 void expectFullTiles(const char *target, int rows, int wide) {
   for (KvType kv : {KvType::F32, KvType::BF16, KvType::F16}) {
-    std::string assembly = emit(makeSpec(128, kv), target, MachineCode::Assembly);
+    std::string assembly = emit(makeSpec(4, 2, 128, kv), target, MachineCode::Assembly);
     ASSERT_FALSE(assembly.empty());
     EXPECT_EQ(assembly.find("call"), std::string::npos) << "a kernel calls nothing";
     int tiles = 0;
@@ -93,7 +82,7 @@ TEST(AttentionCode, Avx2TilesStayInRegisters) {
 }
 
 TEST(AttentionCode, Bf16ProductsUseThePairDot) {
-  AttentionSpec spec = makeSpec(128, KvType::BF16);
+  AttentionSpec spec = makeSpec(4, 2, 128, KvType::BF16);
   spec.products = Products::Bf16;
   std::string assembly = emit(spec, "znver5", MachineCode::Assembly);
   int tiles = 0;
@@ -106,7 +95,7 @@ TEST(AttentionCode, Bf16ProductsUseThePairDot) {
 }
 
 TEST(AttentionCode, IsReproducible) {
-  AttentionSpec spec = makeSpec(64, KvType::BF16);
+  AttentionSpec spec = makeSpec(4, 2, 64, KvType::BF16);
   EXPECT_EQ(emit(spec, "znver5", MachineCode::Object), emit(spec, "znver5", MachineCode::Object));
 }
 
@@ -156,9 +145,9 @@ void checkOnAArch64(const AttentionSpec &spec) {
 TEST(AttentionCode, RunsOnAArch64) {
   if (std::string missing = missingForAArch64(); !missing.empty())
     GTEST_SKIP() << "needs " << missing;
-  checkOnAArch64(makeSpec(64, KvType::BF16));
-  checkOnAArch64(makeSpec(20, KvType::F16));
-  AttentionSpec spec = makeSpec(37, KvType::F32);
+  checkOnAArch64(makeSpec(4, 2, 64, KvType::BF16));
+  checkOnAArch64(makeSpec(4, 2, 20, KvType::F16));
+  AttentionSpec spec = makeSpec(4, 2, 37, KvType::F32);
   spec.window = 70;
   spec.softcap = 20;
   checkOnAArch64(spec);

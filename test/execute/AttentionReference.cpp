@@ -53,6 +53,17 @@ std::vector<float> heddle::test::randomFloats(size_t count, float deviation, uns
   return values;
 }
 
+AttentionSpec heddle::test::makeSpec(int64_t heads, int64_t kvHeads, int64_t headDim, KvType kv, bool causal) {
+  AttentionSpec spec;
+  spec.numHeads = heads;
+  spec.numKvHeads = kvHeads;
+  spec.headDim = headDim;
+  spec.scale = 1.0 / std::sqrt(double(headDim));
+  spec.kv = kv;
+  spec.causal = causal;
+  return spec;
+}
+
 PagedCache::PagedCache(const AttentionSpec &spec, const std::vector<int64_t> &lengths, unsigned seed)
     : spec(spec), keyBytes(spec.numKvHeads * HEDDLE_KV_PAGE_SIZE * spec.headDim * kvBytes(spec.kv)),
       valueBytes(spec.numKvHeads * HEDDLE_KV_PAGE_SIZE * spec.valueDim() * kvBytes(spec.kv)) {

@@ -42,6 +42,13 @@ private:
   std::vector<std::vector<float>> keys, values;
 };
 
+// Scaled by 1 / sqrt(headDim).
+AttentionSpec makeSpec(int64_t heads, int64_t kvHeads, int64_t headDim, KvType kv = KvType::F32, bool causal = true);
+// Over f32 tensors instead of a cache.
+inline AttentionSpec denseSpec(int64_t heads, int64_t kvHeads, int64_t headDim, bool causal = false) {
+  return makeSpec(heads, kvHeads, headDim, KvType::F32, causal);
+}
+
 // The tokens of one sequence in a step.
 struct StepPart {
   int32_t past;

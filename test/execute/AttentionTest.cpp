@@ -166,16 +166,6 @@ std::vector<float> queriesOf(const AttentionSpec &spec, const std::vector<StepPa
   return randomFloats(rows * spec.numHeads * spec.headDim, 1.0f, seed);
 }
 
-AttentionSpec makeSpec(int64_t heads, int64_t kvHeads, int64_t headDim, KvType kv = KvType::F32) {
-  AttentionSpec spec;
-  spec.numHeads = heads;
-  spec.numKvHeads = kvHeads;
-  spec.headDim = headDim;
-  spec.scale = 1.0 / std::sqrt(double(headDim));
-  spec.kv = kv;
-  return spec;
-}
-
 bool sameBits(const std::vector<float> &a, const std::vector<float> &b) {
   return a.size() == b.size() && !std::memcmp(a.data(), b.data(), a.size() * sizeof(float));
 }

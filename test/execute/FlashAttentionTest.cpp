@@ -125,17 +125,6 @@ struct BiasShape {
   bool batch, heads, queries, keys; // whether it has the dimension, or is the same along it
 };
 
-AttentionSpec makeSpec(int64_t heads, int64_t kvHeads, int64_t headDim, bool causal = false) {
-  AttentionSpec spec;
-  spec.numHeads = heads;
-  spec.numKvHeads = kvHeads;
-  spec.headDim = headDim;
-  spec.scale = 1.0 / std::sqrt(double(headDim));
-  spec.kv = KvType::F32;
-  spec.causal = causal;
-  return spec;
-}
-
 // One call: operands, the expected result, what the kernel leaves.
 class Problem {
 public:
@@ -299,7 +288,7 @@ const Sizes fewSizes[] = {{1, 1, 1}, {2, 5, 5}, {1, 33, 65}, {1, 70, 64}, {2, 17
 
 TEST(FlashAttention, EveryLengthAroundTiles) {
   for (bool causal : {false, true}) {
-    Compiled attention(makeSpec(2, 1, 32, causal));
+    Compiled attention(denseSpec(2, 1, 32, causal));
     for (int64_t length : {1,  2,  3,  5,  6,  7,  8,  9,  15, 16, 17, 31, 32,  33,  47,  48,
                            49, 63, 64, 65, 66, 71, 72, 73, 95, 96, 97, 98, 127, 128, 129, 130}) {
       attention.check({1, length, length}, Layout::HeadsInside);
@@ -314,7 +303,7 @@ TEST(FlashAttention, EveryLengthAroundTiles) {
 TEST(FlashAttention, EveryHeadDim) {
   for (int64_t headDim : {1, 4, 8, 20, 32, 37, 64, 72, 80, 96, 128, 256}) {
     SCOPED_TRACE(headDim);
-    Compiled attention(makeSpec(3, 1, headDim));
+    Compiled attention(denseSpec(3, 1, headDim));
     for (Sizes sizes : fewSizes)
       attention.check(sizes, Layout::HeadsInside);
   }
@@ -323,14 +312,14 @@ TEST(FlashAttention, EveryHeadDim) {
 TEST(FlashAttention, EveryGroup) {
   for (int64_t group : {1, 2, 3, 5, 7, 12}) {
     SCOPED_TRACE(group);
-    Compiled attention(makeSpec(2 * group, 2, 32, true));
+    Compiled attention(denseSpec(2 * group, 2, 32, true));
     for (Sizes sizes : fewSizes)
       attention.check(sizes, Layout::Apart);
   }
 }
 
 TEST(FlashAttention, ValuesOfAnotherHeadDim) {
-  AttentionSpec spec = makeSpec(4, 2, 48);
+  AttentionSpec spec = denseSpec(4, 2, 48);
   for (int64_t valueDim : {32, 90}) {
     spec.valueHeadDim = valueDim;
     Compiled attention(spec);
@@ -340,7 +329,7 @@ TEST(FlashAttention, ValuesOfAnotherHeadDim) {
 }
 
 TEST(FlashAttention, EveryBiasShape) {
-  AttentionSpec spec = makeSpec(4, 2, 32);
+  AttentionSpec spec = denseSpec(4, 2, 32);
   spec.hasBias = true;
   Compiled attention(spec);
   for (int shape = 0; shape < 16; ++shape) {
@@ -352,7 +341,7 @@ TEST(FlashAttention, EveryBiasShape) {
 
 TEST(FlashAttention, BiasUnderAMask) {
   for (int64_t window : {0, 3, 70}) {
-    AttentionSpec spec = makeSpec(2, 2, 16, true);
+    AttentionSpec spec = denseSpec(2, 2, 16, true);
     spec.hasBias = true;
     spec.window = window;
     spec.hasSinks = window == 3;
@@ -365,7 +354,7 @@ TEST(FlashAttention, BiasUnderAMask) {
 
 // What exporters write for keys that are not seen: rows of nothing else are the mean of all values, as the formula has it.
 TEST(FlashAttention, MostNegativeBias) {
-  AttentionSpec spec = makeSpec(2, 2, 16);
+  AttentionSpec spec = denseSpec(2, 2, 16);
   spec.hasBias = true;
   Compiled attention(spec);
   for (float hidden : {lowest, -INFINITY, -10000.0f, -65504.0f})
@@ -386,7 +375,7 @@ TEST(FlashAttention, Window) {
   for (bool causal : {false, true})
     for (int64_t window : {1, 3, 63, 64, 100, 5000}) {
       SCOPED_TRACE(window);
-      AttentionSpec spec = makeSpec(4, 2, 16, causal);
+      AttentionSpec spec = denseSpec(4, 2, 16, causal);
       spec.window = window;
       Compiled attention(spec);
       for (Sizes sizes : {Sizes{1, 1, 1}, Sizes{1, 150, 150}, Sizes{1, 33, 650}, Sizes{2, 70, 64}})
@@ -395,7 +384,7 @@ TEST(FlashAttention, Window) {
 }
 
 TEST(FlashAttention, SinksAndSoftcap) {
-  AttentionSpec spec = makeSpec(4, 2, 32, true);
+  AttentionSpec spec = denseSpec(4, 2, 32, true);
   spec.hasSinks = true;
   for (double softcap : {0.0, 50.0, 0.5}) {
     spec.softcap = softcap;
@@ -408,7 +397,7 @@ TEST(FlashAttention, SinksAndSoftcap) {
 TEST(FlashAttention, EveryStoredType) {
   for (KvType rows : {KvType::F32, KvType::BF16, KvType::F16})
     for (KvType kv : {KvType::F32, KvType::BF16, KvType::F16}) {
-      AttentionSpec spec = makeSpec(2, 1, rows == KvType::F16 ? 21 : 40);
+      AttentionSpec spec = denseSpec(2, 1, rows == KvType::F16 ? 21 : 40);
       spec.rows = rows;
       spec.kv = kv;
       Compiled attention(spec);
@@ -419,7 +408,7 @@ TEST(FlashAttention, EveryStoredType) {
 }
 
 TEST(FlashAttention, LargeScores) {
-  AttentionSpec spec = makeSpec(2, 2, 64);
+  AttentionSpec spec = denseSpec(2, 2, 64);
   spec.scale = 30;
   Compiled attention(spec);
   for (Sizes sizes : fewSizes)
@@ -428,7 +417,7 @@ TEST(FlashAttention, LargeScores) {
 
 // A row that sees nothing is zeros; nothing at all is no work.
 TEST(FlashAttention, NoKeysAndNoQueries) {
-  Compiled attention(makeSpec(2, 1, 16)), causal(makeSpec(2, 1, 16, true));
+  Compiled attention(denseSpec(2, 1, 16)), causal(denseSpec(2, 1, 16, true));
   for (Sizes sizes : {Sizes{0, 3, 3}, Sizes{1, 0, 3}, Sizes{0, 0, 0}})
     attention.check(sizes);
   for (float element : Problem(attention.spec, {2, 3, 0}).run(attention.kernel(), 2))
@@ -441,7 +430,7 @@ TEST(FlashAttention, NoKeysAndNoQueries) {
 
 TEST(FlashAttention, TileSizesLeaveTheSameBits) {
   for (bool hasBias : {false, true}) {
-    AttentionSpec spec = makeSpec(6, 2, 48, true);
+    AttentionSpec spec = denseSpec(6, 2, 48, true);
     spec.hasBias = hasBias;
     Problem problem(spec, {1, 200, 513}, Layout::HeadsInside, {false, true, true, true});
     std::vector<float> expected = problem.run(Compiled(spec).kernel(), 1);
@@ -455,7 +444,7 @@ TEST(FlashAttention, TileSizesLeaveTheSameBits) {
 TEST(FlashAttention, EveryRunnableTarget) {
   for (const std::string &target : KernelLibrary::runnableTargets()) {
     SCOPED_TRACE(target);
-    AttentionSpec spec = makeSpec(4, 2, 40, true);
+    AttentionSpec spec = denseSpec(4, 2, 40, true);
     Compiled plain(spec, target);
     spec.hasBias = true;
     Compiled biased(spec, target);
@@ -469,7 +458,7 @@ TEST(FlashAttention, EveryRunnableTarget) {
 // Code that no machine here may run: it is made, and calls nothing.
 TEST(FlashAttention, EveryTargetIsCompiled) {
   for (const char *target : {"x86-64-v3", "x86-64-v4", "znver5", "sapphirerapids", "aarch64"}) {
-    AttentionSpec spec = makeSpec(12, 12, 64);
+    AttentionSpec spec = denseSpec(12, 12, 64);
     spec.hasBias = true;
     KernelLibrary library(target);
     buildFlashAttention(library.module(), "flash", spec, library.target());

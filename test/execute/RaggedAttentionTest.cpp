@@ -27,17 +27,6 @@ namespace {
 constexpr int64_t gap = 5; // columns behind those of a row, which nobody may read or write
 const float canary = -12345.678f;
 
-AttentionSpec makeSpec(int64_t heads, int64_t kvHeads, int64_t headDim, bool causal = false) {
-  AttentionSpec spec;
-  spec.numHeads = heads;
-  spec.numKvHeads = kvHeads;
-  spec.headDim = headDim;
-  spec.scale = 1.0 / std::sqrt(double(headDim));
-  spec.kv = KvType::F32;
-  spec.causal = causal;
-  return spec;
-}
-
 // The rows of one sequence: its number makes its values, wherever it stands.
 struct Sequence {
   int64_t number, length;
@@ -156,31 +145,31 @@ void checkFormula(const AttentionSpec &spec, const std::string &target = "native
 }
 
 TEST(RaggedAttention, OddLengths) {
-  checkFormula(makeSpec(4, 4, 16));
+  checkFormula(denseSpec(4, 4, 16));
 }
 
 TEST(RaggedAttention, OddHeadDim) {
-  checkFormula(makeSpec(3, 3, 21));
+  checkFormula(denseSpec(3, 3, 21));
 }
 
 TEST(RaggedAttention, GroupsAndValuesOfAnotherHeadDim) {
-  AttentionSpec spec = makeSpec(6, 2, 24);
+  AttentionSpec spec = denseSpec(6, 2, 24);
   spec.valueHeadDim = 13;
   checkFormula(spec);
 }
 
 TEST(RaggedAttention, Sinks) {
-  AttentionSpec spec = makeSpec(4, 2, 32);
+  AttentionSpec spec = denseSpec(4, 2, 32);
   spec.hasSinks = true;
   checkFormula(spec);
 }
 
 TEST(RaggedAttention, CausalWithinEachSequence) {
-  checkFormula(makeSpec(4, 2, 32, true));
+  checkFormula(denseSpec(4, 2, 32, true));
 }
 
 TEST(RaggedAttention, WindowWithinEachSequence) {
-  AttentionSpec spec = makeSpec(4, 2, 32, true);
+  AttentionSpec spec = denseSpec(4, 2, 32, true);
   spec.window = 5;
   checkFormula(spec);
 }
@@ -188,12 +177,12 @@ TEST(RaggedAttention, WindowWithinEachSequence) {
 TEST(RaggedAttention, EveryRunnableTarget) {
   for (const std::string &target : KernelLibrary::runnableTargets()) {
     SCOPED_TRACE(target);
-    checkFormula(makeSpec(4, 2, 40), target);
+    checkFormula(denseSpec(4, 2, 40), target);
   }
 }
 
 TEST(RaggedAttention, NeighboursLeaveTheSameBits) {
-  AttentionSpec spec = makeSpec(12, 12, 32);
+  AttentionSpec spec = denseSpec(12, 12, 32);
   Compiled compiled(spec);
   Batch forwards(spec, odd), backwards(spec, {odd.rbegin(), odd.rend()});
   std::vector<float> out = compiled.run(forwards, 2), reversed = compiled.run(backwards, 3);
@@ -206,7 +195,7 @@ TEST(RaggedAttention, NeighboursLeaveTheSameBits) {
 }
 
 TEST(RaggedAttention, NoSequences) {
-  AttentionSpec spec = makeSpec(4, 4, 16);
+  AttentionSpec spec = denseSpec(4, 4, 16);
   EXPECT_TRUE(Compiled(spec).run(Batch(spec, {}), 2).empty());
 }
 

@@ -6,11 +6,11 @@
 
 #include "compiler/codegen/host/GraphLoops.h"
 
+#include "compiler/codegen/host/Buffers.h"
 #include "compiler/codegen/host/GraphRows.h"
 #include "compiler/codegen/host/GraphRuntime.h"
 #include "compiler/codegen/kernel/RawBuilder.h"
 
-#include "mlir/Conversion/LLVMCommon/TypeConverter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
@@ -282,8 +282,7 @@ namespace {
 class LoopTask {
 public:
   LoopTask(LoopGroup &group, func::FuncOp graph, int64_t lanes)
-      : group(group), graph(graph), b(graph.getContext()), loc(group.ops.back().getLoc()), lanes(lanes),
-        converter(graph.getContext()) {}
+      : group(group), graph(graph), b(graph.getContext()), loc(group.ops.back().getLoc()), lanes(lanes) {}
   func::FuncOp build();
   // Calls `task`, which may be that of an equal group, in place of the ops.
   void call(func::FuncOp task);
@@ -299,7 +298,10 @@ private:
   bool isSingle() { return group.ops.size() == 1; }
   // Loops of the first op that threads may divide among them.
   SmallVector<unsigned> cuttableLoops();
-  Type storedType(Value value) { return converter.convertType(value.getType()); }
+  Type storedType(Value value) {
+    auto type = dyn_cast<MemRefType>(value.getType());
+    return type ? descriptorType(type) : value.getType().isIndex() ? b.getI64Type() : value.getType();
+  }
   // Bytes that a value takes in the memory of a task: its size, or more.
   size_t bytesOf(Value value) {
     auto type = dyn_cast<MemRefType>(value.getType());
@@ -311,7 +313,6 @@ private:
   OpBuilder b;
   Location loc;
   int64_t lanes;
-  LLVMTypeConverter converter;
   SmallVector<Value> values; // what the loops read from around them
 };
 

@@ -41,8 +41,7 @@ Value StepLauncher::numSequences() {
 }
 
 std::pair<Value, Value> StepLauncher::share(Value count) {
-  Value index = arith::ExtSIOp::create(b, b.getI64Type(), frame.thread);
-  Value threads = arith::ExtSIOp::create(b, b.getI64Type(), frame.numThreads);
+  Value index = b.extend(frame.thread), threads = b.extend(frame.numThreads);
   Value part = arith::CeilDivSIOp::create(b, count, threads);
   Value begin = b.min(b.mul(index, part), count);
   return {begin, b.min(b.add(begin, part), count)};
