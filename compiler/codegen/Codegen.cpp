@@ -32,7 +32,7 @@ public:
   LogicalResult run();
 
 private:
-  LogicalResult addObject(ModuleOp code, Loops loops);
+  LogicalResult addObjects(ModuleOp code, StringRef prefix, Loops loops);
   LogicalResult emitKernels(OwningOpRef<ModuleOp> step);
   LogicalResult emitGraph(ModuleOp graph, StringRef entry);
 
@@ -46,11 +46,17 @@ private:
 
 } // namespace
 
-LogicalResult ModelCode::addObject(ModuleOp code, Loops loops) {
-  FailureOr<std::string> object = emitMachineCode(code, target.cpu, kind, loops);
-  if (succeeded(object))
-    result.objects.push_back(std::move(*object));
-  return object;
+LogicalResult ModelCode::addObjects(ModuleOp code, StringRef prefix, Loops loops) {
+  if (kind == MachineCode::Object) {
+    FailureOr<std::vector<std::string>> objects = emitObjects(code, target.cpu, prefix, loops);
+    if (succeeded(objects))
+      llvm::append_range(result.objects, std::move(*objects));
+    return objects;
+  }
+  FailureOr<std::string> text = emitMachineCode(code, target.cpu, kind, loops);
+  if (succeeded(text))
+    result.objects.push_back(std::move(*text));
+  return text;
 }
 
 // Other objects of the link see the step and what graphs call.
@@ -70,7 +76,7 @@ LogicalResult ModelCode::emitKernels(OwningOpRef<ModuleOp> step) {
     // Inlined where it is called, a layer's kernels would be one function, which takes more time and memory to compile.
     func.setNoInline(true);
   }
-  return addObject(*code, Loops::AsWritten);
+  return addObjects(*code, stepName, Loops::AsWritten);
 }
 
 // Functions of the C library keep the visibility that they have.
@@ -80,7 +86,7 @@ LogicalResult ModelCode::emitGraph(ModuleOp graph, StringRef entry) {
       func.setVisibility_(LLVM::Visibility::Hidden);
     else if (!func.isExternal())
       func.setLinkage(LLVM::Linkage::Internal);
-  return addObject(graph, Loops::Vectorized);
+  return addObjects(graph, entry, Loops::Vectorized);
 }
 
 LogicalResult ModelCode::run() {

@@ -26,11 +26,17 @@
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "mlir/Transforms/Passes.h"
+#include "llvm/Bitcode/BitcodeReader.h"
+#include "llvm/Bitcode/BitcodeWriter.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/ThreadPool.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
+#include "llvm/Transforms/Utils/Cloning.h"
+
+#include <algorithm>
 
 using namespace mlir;
 using namespace heddle;
@@ -104,15 +110,16 @@ FailureOr<std::string> heddle::printMachineCode(llvm::Module &module, llvm::Targ
   return std::string(buffer.begin(), buffer.end());
 }
 
-FailureOr<std::string> heddle::emitMachineCode(ModuleOp module, const CpuTarget &target, MachineCode kind,
-                                               Loops loops) {
-  llvm::LLVMContext context;
-  std::unique_ptr<llvm::Module> llvmModule = translateModuleToLLVMIR(module, context);
+// `module`, which is left empty, in LLVM IR; null, with an error, where it cannot be.
+static std::unique_ptr<llvm::Module> translate(ModuleOp module, const CpuTarget &target, llvm::LLVMContext &context) {
+  std::unique_ptr<llvm::Module> code = translateModuleToLLVMIR(module, context);
   std::unique_ptr<llvm::TargetMachine> machine = target.createMachine();
-  if (!llvmModule || !machine)
-    return module.emitError("cannot be translated for ") << target.triple;
+  if (!code || !machine) {
+    module.emitError("cannot be translated for ") << target.triple;
+    return nullptr;
+  }
   module.getBody()->clear(); // as large as what the optimiser works on
-  for (llvm::Function &function : *llvmModule) {
+  for (llvm::Function &function : *code) {
     function.addFnAttr("target-cpu", machine->getTargetCPU());
     function.addFnAttr("target-features", machine->getTargetFeatureString());
     if (target.isX86() && target.hasAvx512()) {
@@ -120,8 +127,89 @@ FailureOr<std::string> heddle::emitMachineCode(ModuleOp module, const CpuTarget 
       function.addFnAttr("min-legal-vector-width", "512");
     }
   }
-  FailureOr<std::string> code = printMachineCode(*llvmModule, *machine, kind, loops);
-  if (failed(code))
-    return module.emitError("no machine code can be emitted for ") << target.triple;
   return code;
+}
+
+FailureOr<std::string> heddle::emitMachineCode(ModuleOp module, const CpuTarget &target, MachineCode kind,
+                                               Loops loops) {
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> code = translate(module, target, context);
+  if (!code)
+    return failure();
+  FailureOr<std::string> text = printMachineCode(*code, *target.createMachine(), kind, loops);
+  if (failed(text))
+    return module.emitError("no machine code can be emitted for ") << target.triple;
+  return text;
+}
+
+// Names that other parts may call. Constants stay internal: each part has those it reads.
+static void externalize(llvm::Module &code, StringRef prefix) {
+  for (llvm::GlobalObject &global : code.global_objects()) {
+    auto *variable = dyn_cast<llvm::GlobalVariable>(&global);
+    if (!global.hasLocalLinkage() || (variable && variable->isConstant()))
+      continue;
+    global.setName(prefix + "." + global.getName());
+    global.setLinkage(llvm::GlobalValue::ExternalLinkage);
+    global.setVisibility(llvm::GlobalValue::HiddenVisibility);
+  }
+}
+
+// The functions of each part: the largest first, to the part that has least. Variables are the first part's.
+static std::vector<DenseSet<const llvm::GlobalValue *>> divide(llvm::Module &code, size_t maxParts) {
+  std::vector<std::pair<size_t, llvm::Function *>> functions;
+  for (llvm::Function &function : code)
+    if (!function.isDeclaration())
+      functions.push_back({function.getInstructionCount(), &function});
+  llvm::stable_sort(functions, [](const auto &a, const auto &b) { return a.first > b.first; });
+  std::vector<DenseSet<const llvm::GlobalValue *>> parts(std::clamp<size_t>(functions.size(), 1, maxParts));
+  std::vector<size_t> sizes(parts.size());
+  for (auto [size, function] : functions) {
+    size_t least = llvm::min_element(sizes) - sizes.begin();
+    parts[least].insert(function);
+    sizes[least] += size;
+  }
+  for (llvm::GlobalVariable &variable : code.globals())
+    parts[0].insert(&variable);
+  return parts;
+}
+
+FailureOr<std::vector<std::string>> heddle::emitObjects(ModuleOp module, const CpuTarget &target, StringRef prefix,
+                                                        Loops loops) {
+  // More would make the parts more equal, and repeat what each costs by itself.
+  constexpr size_t maxParts = 8;
+  // A context serves one thread: parts travel as bitcode.
+  std::vector<SmallVector<char, 0>> bitcode;
+  {
+    llvm::LLVMContext context;
+    std::unique_ptr<llvm::Module> code = translate(module, target, context);
+    if (!code)
+      return failure();
+    externalize(*code, prefix);
+    for (const DenseSet<const llvm::GlobalValue *> &part : divide(*code, maxParts)) {
+      llvm::ValueToValueMapTy values;
+      std::unique_ptr<llvm::Module> copy = llvm::CloneModule(*code, values, [&](const llvm::GlobalValue *value) {
+        return value->hasLocalLinkage() || part.contains(value);
+      });
+      llvm::raw_svector_ostream stream(bitcode.emplace_back());
+      llvm::WriteBitcodeToFile(*copy, stream);
+    }
+  }
+  std::vector<std::string> objects(bitcode.size());
+  auto emit = [&](size_t part) {
+    llvm::LLVMContext context;
+    llvm::MemoryBufferRef buffer(StringRef(bitcode[part].data(), bitcode[part].size()), "part");
+    llvm::Expected<std::unique_ptr<llvm::Module>> code = llvm::parseBitcodeFile(buffer, context);
+    if (!code)
+      return llvm::consumeError(code.takeError());
+    FailureOr<std::string> object = printMachineCode(**code, *target.createMachine(), MachineCode::Object, loops);
+    if (succeeded(object))
+      objects[part] = std::move(*object);
+  };
+  llvm::DefaultThreadPool threads(llvm::heavyweight_hardware_concurrency(bitcode.size()));
+  for (size_t part = 0; part < bitcode.size(); ++part)
+    threads.async(emit, part);
+  threads.wait();
+  if (llvm::is_contained(objects, ""))
+    return module.emitError("no machine code can be emitted for ") << target.triple;
+  return objects;
 }

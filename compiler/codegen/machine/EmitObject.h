@@ -30,8 +30,13 @@ enum class Loops { AsWritten, Vectorized };
 mlir::FailureOr<std::string> emitMachineCode(mlir::ModuleOp module, const CpuTarget &target, MachineCode kind,
                                              Loops loops = Loops::AsWritten);
 
-// The same for a module of LLVM IR whose functions carry their target's attributes. Fails where `machine` emits no such
-// code.
+// The module as ELF objects to link together, which threads make side by side. How it is divided depends on the module alone: the
+// bytes are the same on every machine. Its internal functions become hidden ones, whose names `prefix` keeps apart from those of
+// other modules.
+mlir::FailureOr<std::vector<std::string>> emitObjects(mlir::ModuleOp module, const CpuTarget &target,
+                                                      llvm::StringRef prefix, Loops loops = Loops::AsWritten);
+
+// A module of LLVM IR, whose functions carry their target's attributes, as machine code. Fails where `machine` emits no such code.
 mlir::FailureOr<std::string> printMachineCode(llvm::Module &module, llvm::TargetMachine &machine, MachineCode kind,
                                               Loops loops = Loops::AsWritten);
 
