@@ -76,7 +76,7 @@ LogicalResult ModelCode::emitKernels(OwningOpRef<ModuleOp> step) {
     // Inlined where it is called, a layer's kernels would be one function, which takes more time and memory to compile.
     func.setNoInline(true);
   }
-  return addObjects(*code, stepName, Loops::AsWritten);
+  return addObjects(*code, "", Loops::AsWritten);
 }
 
 // Functions of the C library keep the visibility that they have.
@@ -86,7 +86,7 @@ LogicalResult ModelCode::emitGraph(ModuleOp graph, StringRef entry) {
       func.setVisibility_(LLVM::Visibility::Hidden);
     else if (!func.isExternal())
       func.setLinkage(LLVM::Linkage::Internal);
-  return addObjects(graph, entry, Loops::Vectorized);
+  return addObjects(graph, (entry + ".").str(), Loops::Vectorized);
 }
 
 LogicalResult ModelCode::run() {

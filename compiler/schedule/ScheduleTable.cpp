@@ -49,11 +49,15 @@ static TileAttr tile(MLIRContext *context, TileRole role, ArrayRef<int64_t> rows
   return TileAttr::get(context, role, rows, columns, /*maxRows=*/0, /*k=*/0, /*warps=*/{}, /*stages=*/1);
 }
 
-static ScheduleAttr cpuMatmulSchedule(TargetAttr target) {
-  MLIRContext *context = target.getContext();
-  const CpuMatmuls *row = llvm::find_if(cpuMatmuls(), [&](const CpuMatmuls &row) {
+static const CpuMatmuls &cpuMatmulsOf(TargetAttr target) {
+  return *llvm::find_if(cpuMatmuls(), [&](const CpuMatmuls &row) {
     return row.lanes == target.getLanes() && (!row.feature || target.has(row.feature));
   });
+}
+
+static ScheduleAttr cpuMatmulSchedule(TargetAttr target) {
+  MLIRContext *context = target.getContext();
+  const CpuMatmuls *row = &cpuMatmulsOf(target);
   constexpr int64_t panel = 16;
   const TileAttr tiles[] = {
       tile(context, TileRole::FewRows, row->few, row->fewPanels * panel),
@@ -64,6 +68,14 @@ static ScheduleAttr cpuMatmulSchedule(TargetAttr target) {
   return ScheduleAttr::get(context, tiles, /*kBlock=*/256, /*rowBlock=*/256, /*termBytes=*/96 << 10,
                            /*prefetchBytes=*/2048, /*blockKv=*/0, /*splitKv=*/0,
                            StringAttr::get(context, row->evidence));
+}
+
+// Products of two activations: what tiles read is packed on the way, a chunk of columns for so many rows.
+static ScheduleAttr contractionSchedule(TargetAttr target) {
+  constexpr char evidence[] = "a packed chunk of b, 48 KiB, and its rows of a, 128 KiB, stay in L2; not searched";
+  ScheduleAttr matmul = cpuMatmulSchedule(target);
+  return ScheduleAttr::get(target.getContext(), matmul.getTile(TileRole::ManyRows), /*kBlock=*/256, /*rowBlock=*/128, 0,
+                           0, 0, 0, StringAttr::get(target.getContext(), evidence));
 }
 
 //===- products on tensor cores -------------------------------------------===//
@@ -107,20 +119,58 @@ ScheduleAttr heddle::matmulSchedule(TargetAttr target) {
 
 //===- attention ----------------------------------------------------------===//
 
-// About 96 rows: the transposition of a page costs as much as 4 rows of products; 48 where rows are long, for L2.
-static TileAttr attentionTile(TargetAttr target, int64_t headDim) {
-  int64_t rows = target.getDevice() != TargetDevice::Cpu ? 64 : headDim <= 128 ? 96 : 48;
-  return tile(target.getContext(), TileRole::Rows, rows, headDim);
+// About 96 rows: the transposition of a page costs as much as 4 rows of products; 48 where rows are long, for L2. `rebuilt`: tokens
+// whose keys and values are made from a latent at once; 164 KB for 128 of DeepSeek's.
+static TileAttr cpuAttentionTile(MLIRContext *context, int64_t headDim, int64_t rebuilt = 0) {
+  return TileAttr::get(context, TileRole::Rows, headDim <= 128 ? 96 : 48, headDim, 0, rebuilt, {}, 1);
 }
 
-ScheduleAttr heddle::attentionSchedule(TargetAttr target, ArrayRef<int64_t> headDims, int64_t blockKv,
-                                       int64_t splitKv) {
+// 6 * 4 vectors of sums + 4 + 1 of 32 registers, 6 * 2 + 2 + 1 of 16.
+static TileAttr attentionRegisters(TargetAttr target) {
+  return tile(target.getContext(), TileRole::Registers, 6, (target.getRegisters() >= 32 ? 4 : 2) * target.getLanes());
+}
+
+constexpr char cpuAttentionEvidence[] =
+    "transposing a block costs 4 rows of products; long rows leave L2 (ATTENTION.md)";
+
+ScheduleAttr heddle::attentionSchedule(TargetAttr target, int64_t headDim, int64_t blockKv, int64_t splitKv) {
   MLIRContext *context = target.getContext();
-  bool isCpu = target.getDevice() == TargetDevice::Cpu;
-  const char *evidence = isCpu ? "transposing a block costs 4 rows of products; long rows leave L2 (ATTENTION.md)"
-                               : "4 warps of 16 rows; not timed";
-  auto tiles = llvm::map_to_vector(headDims, [&](int64_t headDim) { return attentionTile(target, headDim); });
-  return ScheduleAttr::get(context, tiles, 0, 0, 0, 0, blockKv, splitKv, StringAttr::get(context, evidence));
+  if (target.getDevice() == TargetDevice::OpenCl) // a thread has a row of one head
+    return {};
+  if (target.getDevice() == TargetDevice::Cuda) {
+    TileAttr warps = TileAttr::get(context, TileRole::Rows, 64, headDim, 0, 0, {4, 1}, 1);
+    return ScheduleAttr::get(context, warps, 0, 0, 0, 0, blockKv, splitKv,
+                             StringAttr::get(context, "4 warps of 16 rows; not timed"));
+  }
+  const TileAttr tiles[] = {cpuAttentionTile(context, headDim), attentionRegisters(target)};
+  return ScheduleAttr::get(context, tiles, 0, 0, 0, 0, blockKv, splitKv,
+                           StringAttr::get(context, cpuAttentionEvidence));
+}
+
+// A tile for each of its bodies, and what its products with packed weights take.
+static ScheduleAttr latentSchedule(TargetAttr target, LatentDims dims) {
+  if (target.getDevice() != TargetDevice::Cpu)
+    return {};
+  MLIRContext *context = target.getContext();
+  ScheduleAttr matmul = cpuMatmulSchedule(target);
+  SmallVector<TileAttr> tiles = {cpuAttentionTile(context, dims.cachedDim()),
+                                 cpuAttentionTile(context, std::max(dims.queryDim(), dims.value), /*rebuilt=*/128),
+                                 attentionRegisters(target)};
+  llvm::append_range(tiles, matmul.getTiles());
+  return ScheduleAttr::get(context, tiles, matmul.getKBlock(), matmul.getRowBlock(), matmul.getTermBytes(),
+                           matmul.getPrefetchBytes(), 64, defaultSplitKv,
+                           StringAttr::get(context, cpuAttentionEvidence));
+}
+
+//===- kernels of rows ----------------------------------------------------===//
+
+// On devices: a block of threads for each row. On CPUs vectors are all there is to choose.
+ScheduleAttr heddle::rowsSchedule(TargetAttr target) {
+  if (target.getDevice() == TargetDevice::Cpu)
+    return {};
+  MLIRContext *context = target.getContext();
+  return ScheduleAttr::get(context, tile(context, TileRole::Threads, 1, 64), 0, 0, 0, 0, 0, 0,
+                           StringAttr::get(context, "two warps; chosen on PoCL, no GPU timed"));
 }
 
 // Split and whole attention of a model merge the same splits, so that they leave the same bits.
@@ -143,16 +193,16 @@ ScheduleAttr heddle::scheduleFor(Operation *op, TargetAttr target) {
                              splitOf(attention));
   if (auto merge = dyn_cast<CombineSplitsOp>(op))
     return attentionSchedule(target, merge.getCache().getType().getHeadDim(), 64, merge.getSplitKv());
-  if (auto latent = dyn_cast<OnlineLatentAttentionOp>(op)) {
-    LatentDims dims = latent.getDims();
-    return attentionSchedule(target, {dims.cachedDim(), std::max(dims.queryDim(), dims.value)});
-  }
+  if (auto latent = dyn_cast<OnlineLatentAttentionOp>(op))
+    return latentSchedule(target, latent.getDims());
   if (auto flash = dyn_cast<FlashAttentionOp>(op))
     return attentionSchedule(target, std::max(flash.getQueryShape()[3], flash.getValueShape()[3]));
   if (auto ragged = dyn_cast<RaggedAttentionOp>(op))
     return attentionSchedule(target, std::max(ragged.getHeadDim(), ragged.getValueDim()));
+  if (isa<KernelCallOp>(op))
+    return rowsSchedule(target);
   // Of loops on buffers, contractions alone have a kernel.
   if (auto loops = dyn_cast<linalg::GenericOp>(op); loops && loops.hasPureBufferSemantics())
-    return matmulSchedule(target);
+    return target.getDevice() == TargetDevice::Cpu ? contractionSchedule(target) : ScheduleAttr();
   return {};
 }

@@ -16,9 +16,11 @@ inline constexpr int64_t defaultSplitKv = 512;
 
 // Of products with packed weights.
 ScheduleAttr matmulSchedule(TargetAttr target);
-// Of attention in blocks of `blockKv` keys and splits of `splitKv`: a tile for each of its bodies, whose head dims are at most these.
-ScheduleAttr attentionSchedule(TargetAttr target, llvm::ArrayRef<int64_t> headDims, int64_t blockKv = 64,
+// Of attention in blocks of `blockKv` keys and splits of `splitKv`. Null where the target's kernel has no such numbers.
+ScheduleAttr attentionSchedule(TargetAttr target, int64_t headDim, int64_t blockKv = 64,
                                int64_t splitKv = defaultSplitKv);
+// Of kernels that compute row by row. Null for CPUs.
+ScheduleAttr rowsSchedule(TargetAttr target);
 
 // Of the kernels of `op`; null for ops whose kernels have no such numbers.
 ScheduleAttr scheduleFor(mlir::Operation *op, TargetAttr target);

@@ -107,7 +107,7 @@ using Whole = void(const float *, float *, const heddle_sequence *, int64_t, int
 void measure(const Options &options, const Shape &shape, double peak) {
   AttentionSpec spec = specOf(options, shape);
   KernelLibrary library(options.target);
-  buildAttention(library.module(), "attention", spec, library.target());
+  buildAttention(library.module(), "attention", library.withRegisters(spec), library.target());
   if (!library.load())
     return;
   int64_t length = shape.past + shape.rows, width = spec.numHeads * spec.headDim;
@@ -148,7 +148,7 @@ void measureTensors(const Options &options, int64_t batch, int64_t tokens, bool 
   spec.kv = KvType::F32;
   spec.hasBias = hasMask;
   KernelLibrary library(options.target);
-  buildFlashAttention(library.module(), "flash", spec, library.target());
+  buildFlashAttention(library.module(), "flash", library.withRegisters(spec), library.target());
   if (!library.load())
     return;
   std::mt19937 generator(1);
@@ -175,7 +175,7 @@ void measureTensors(const Options &options, int64_t batch, int64_t tokens, bool 
 int printAssembly(const Options &options) {
   KernelLibrary library(options.target);
   AttentionSpec spec = specOf(options, {"", options.assemblyHeadDim, 0, 0, KvType::BF16, true});
-  buildAttention(library.module(), "attention", spec, library.target());
+  buildAttention(library.module(), "attention", library.withRegisters(spec), library.target());
   if (failed(lowerToLLVM(library.module(), library.target())))
     return 1;
   auto text = emitMachineCode(library.module(), library.target(), MachineCode::Assembly);

@@ -17,7 +17,7 @@ namespace {
 
 std::string emit(const AttentionSpec &spec, const char *targetName, MachineCode kind) {
   KernelLibrary library(targetName);
-  buildAttention(library.module(), "attention", spec, library.target());
+  buildAttention(library.module(), "attention", library.withRegisters(spec), library.target());
   if (failed(lowerToLLVM(library.module(), library.target())))
     return "";
   auto code = emitMachineCode(library.module(), library.target(), kind);

@@ -39,12 +39,12 @@ public:
       : spec(spec), library(std::make_unique<KernelLibrary>(target)) {
     std::string error;
     EXPECT_TRUE(succeeded(verifyAttention(spec, error))) << error;
-    buildAttention(library->module(), "attention", spec, library->target());
-    buildAttentionSplit(library->module(), "attention_split", spec, library->target());
+    buildAttention(library->module(), "attention", library->withRegisters(spec), library->target());
+    buildAttentionSplit(library->module(), "attention_split", library->withRegisters(spec), library->target());
     buildCombineSplits(library->module(), "combine_splits", spec, library->target());
     AttentionSpec stored = spec;
     stored.storesScores = true;
-    buildAttention(library->module(), "attention_stored", stored, library->target());
+    buildAttention(library->module(), "attention_stored", library->withRegisters(stored), library->target());
     EXPECT_TRUE(library->load());
     sinks = randomFloats(spec.numHeads, 2.0f, 71);
     for (int64_t head = 0; head < spec.numHeads; ++head)

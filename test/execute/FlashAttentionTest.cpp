@@ -260,7 +260,7 @@ class Compiled {
 public:
   explicit Compiled(const AttentionSpec &spec, const std::string &target = "native")
       : spec(spec), library(std::make_unique<KernelLibrary>(target)) {
-    buildFlashAttention(library->module(), "flash", spec, library->target());
+    buildFlashAttention(library->module(), "flash", library->withRegisters(spec), library->target());
     EXPECT_TRUE(library->load());
   }
   Kernel *kernel() const { return library->find<Kernel>("flash"); }
@@ -461,7 +461,7 @@ TEST(FlashAttention, EveryTargetIsCompiled) {
     AttentionSpec spec = denseSpec(12, 12, 64);
     spec.hasBias = true;
     KernelLibrary library(target);
-    buildFlashAttention(library.module(), "flash", spec, library.target());
+    buildFlashAttention(library.module(), "flash", library.withRegisters(spec), library.target());
     ASSERT_TRUE(succeeded(lowerToLLVM(library.module(), library.target())));
     auto assembly = emitMachineCode(library.module(), library.target(), MachineCode::Assembly);
     ASSERT_TRUE(succeeded(assembly)) << target;

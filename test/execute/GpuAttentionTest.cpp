@@ -22,6 +22,7 @@ AttentionSpec makeSpec(int64_t heads, int64_t kvHeads, int64_t headDim) {
   spec.headDim = headDim;
   spec.scale = 1.0 / std::sqrt(double(headDim));
   spec.kv = KvType::BF16;
+  spec.tileRows = 64;
   return spec;
 }
 
@@ -84,10 +85,10 @@ public:
     const void *sequenceRows = step.sequenceRows.data(), *positions = step.positions.data();
     int64_t keys = cache.keyOffset(), values = cache.valueOffset();
     ptx::Launch launch;
-    launch.blocks[0] = uint32_t((step.longest * spec.headsOfTile() + gpuAttentionRows - 1) / gpuAttentionRows);
+    launch.blocks[0] = uint32_t((step.longest * spec.headsOfTile() + spec.tileRows - 1) / spec.tileRows);
     launch.blocks[1] = uint32_t(spec.numHeads / spec.headsOfTile());
     launch.blocks[2] = uint32_t(parts.size());
-    launch.threads[0] = gpuAttentionThreads;
+    launch.threads[0] = uint32_t(gpuAttentionThreads(spec));
     kernel.run(launch,
                {&queries, &first, &pages, &table, &sequenceRows, &positions, &keys, &values, &step.pageStride, &qStride,
                 &outStride, &step.pagesPerSequence},
@@ -161,6 +162,22 @@ TEST(GpuAttention, EveryHeadDim) {
   for (int64_t headDim : {8, 16, 24, 40, 64, 72, 80, 96, 128}) {
     SCOPED_TRACE(headDim);
     check(makeSpec(2, 1, headDim), {{0, 1}, {63, 2}, {40, 33}});
+  }
+}
+
+TEST(GpuAttention, TileRowsLeaveTheSameBits) {
+  std::vector<float> whole;
+  for (int64_t rows : {64, 32, 128}) {
+    SCOPED_TRACE(rows);
+    AttentionSpec spec = makeSpec(6, 2, 64);
+    spec.tileRows = rows;
+    std::vector<StepPart> parts = {{80, 70}, {36, 1}};
+    PagedCache cache(spec, lengthsOf(parts), 5);
+    std::vector<float> out = GpuAttention(spec).run(cache, parts, queriesOf(spec, parts));
+    if (whole.empty())
+      whole = out;
+    EXPECT_EQ(out, whole);
+    check(spec, {{0, 1}, {63, 2}, {40, 33}});
   }
 }
 

@@ -53,6 +53,7 @@ static LogicalResult addAttention(gpu::GPUModuleOp module, const llvm::StringMap
   spec.window = number(words, "window", 0);
   spec.softcap = number(words, "softcap", 0);
   spec.shareKvHeads = !words.count("unshared");
+  spec.tileRows = number(words, "tile-rows", 64);
   if (failed(verifyGpuAttention(spec, error)))
     return failure();
   buildGpuAttention(module, "attention", spec);

@@ -60,6 +60,7 @@ TEST(GpuLarge, attentionOverALargeCache) {
   spec.numHeads = 4, spec.numKvHeads = 2, spec.headDim = 32;
   spec.scale = 1 / std::sqrt(32.0);
   spec.kv = KvType::BF16;
+  spec.tileRows = 64;
   GpuKernel kernel([&](mlir::gpu::GPUModuleOp module) { buildGpuAttention(module, "attention", spec); });
   const int32_t past = 64;
   PagedCache near(spec, {past + rows}, 3);
@@ -94,9 +95,9 @@ TEST(GpuLarge, attentionOverALargeCache) {
   int64_t stride = farBytes / 4;
   int32_t pagesPerSequence = 2;
   ptx::Launch launch;
-  launch.blocks[0] = uint32_t((rows * spec.headsOfTile() + gpuAttentionRows - 1) / gpuAttentionRows);
+  launch.blocks[0] = uint32_t((rows * spec.headsOfTile() + spec.tileRows - 1) / spec.tileRows);
   launch.blocks[1] = uint32_t(spec.numHeads / spec.headsOfTile());
-  launch.threads[0] = gpuAttentionThreads;
+  launch.threads[0] = uint32_t(gpuAttentionThreads(spec));
   kernel.run(launch,
              {&from, &to, &pages, &pageTable, &ofSequences, &ofRows, &kOffset, &vOffset, &pageStride, &stride, &stride,
               &pagesPerSequence},

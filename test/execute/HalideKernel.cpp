@@ -4,6 +4,8 @@
 #include "test/execute/ForeignProgram.h"
 
 #include "compiler/codegen/halide/HalideEmitter.h"
+#include "compiler/codegen/kernel/KernelTarget.h"
+#include "compiler/schedule/ScheduleTable.h"
 #include "dialect/HeddleDialect.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -87,13 +89,15 @@ std::string heddle::test::emitObject(const std::string &mlir, const std::string 
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   mlir::ScopedDiagnosticHandler handler(&context,
                                         [&](mlir::Diagnostic &diagnostic) { error += diagnostic.str() + "\n"; });
+  context.loadDialect<HeddleDialect>();
   mlir::OwningOpRef<mlir::ModuleOp> module = mlir::parseSourceString<mlir::ModuleOp>(mlir, &context);
   auto target = parseTarget(targetName, error);
   if (!module || mlir::failed(target))
     return "";
   auto kernel = *module->getOps<mlir::func::FuncOp>().begin();
   auto start = std::chrono::steady_clock::now();
-  mlir::FailureOr<std::string> object = emitHalideKernel(kernel, *target, "kernel");
+  mlir::FailureOr<std::string> object =
+      emitHalideKernel(kernel, rowsSchedule(targetAttr(&context, *target)), *target, "kernel");
   auto ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   std::printf("  %s for %s: %.0f ms\n", kernel.getName().str().c_str(), targetName.c_str(), ms);
   return mlir::succeeded(object) ? *object : "";

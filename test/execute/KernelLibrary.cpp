@@ -2,6 +2,7 @@
 
 #include "test/execute/KernelLibrary.h"
 
+#include "compiler/codegen/kernel/KernelSignatures.h"
 #include "compiler/codegen/kernel/KernelTarget.h"
 #include "compiler/codegen/machine/EmitObject.h"
 #include "compiler/schedule/ScheduleTable.h"
@@ -41,6 +42,14 @@ KernelLibrary::KernelLibrary(const std::string &targetName) {
 
 ScheduleAttr KernelLibrary::matmulSchedule() {
   return heddle::matmulSchedule(targetAttr(&context, cpuTarget));
+}
+
+AttentionSpec KernelLibrary::withRegisters(const AttentionSpec &spec) {
+  AttentionSpec scheduled = spec, result = spec;
+  applySchedule(scheduled, attentionSchedule(targetAttr(&context, cpuTarget), spec.headDim));
+  result.registerRows = scheduled.registerRows;
+  result.registerColumns = scheduled.registerColumns;
+  return result;
 }
 
 KernelLibrary::~KernelLibrary() {

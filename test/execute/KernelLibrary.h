@@ -4,6 +4,7 @@
 #ifndef HEDDLE_TEST_EXECUTE_KERNELLIBRARY_H
 #define HEDDLE_TEST_EXECUTE_KERNELLIBRARY_H
 
+#include "compiler/codegen/kernel/KernelSpecs.h"
 #include "compiler/codegen/machine/Target.h"
 #include "dialect/ScheduleAttrs.h"
 
@@ -36,6 +37,8 @@ public:
   const CpuTarget &target() const { return cpuTarget; }
   // The target's schedule for products.
   ScheduleAttr matmulSchedule();
+  // `spec` with the target's registers; its other sizes stay.
+  AttentionSpec withRegisters(const AttentionSpec &spec);
   // What the module holds as an object that needs no symbol but memcpy and memset; none, and the reason printed, if a
   // step fails.
   std::optional<std::string> compile();

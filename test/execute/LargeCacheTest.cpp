@@ -76,9 +76,9 @@ protected:
   LargeCache() : spec(testSpec(GetParam())), near(spec, {length}, 3), width(spec.numHeads * spec.headDim) {
     AttentionSpec stored = spec;
     stored.storesScores = true;
-    buildAttention(library.module(), "whole", spec, library.target());
-    buildAttention(library.module(), "stored", stored, library.target());
-    buildAttentionSplit(library.module(), "split", spec, library.target());
+    buildAttention(library.module(), "whole", library.withRegisters(spec), library.target());
+    buildAttention(library.module(), "stored", library.withRegisters(stored), library.target());
+    buildAttentionSplit(library.module(), "split", library.withRegisters(spec), library.target());
     buildCombineSplits(library.module(), "combine", spec, library.target());
     EXPECT_TRUE(library.load());
     queries = randomFloats(rows * width, 1.0f, 9);

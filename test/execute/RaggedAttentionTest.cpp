@@ -116,7 +116,7 @@ class Compiled {
 public:
   explicit Compiled(const AttentionSpec &spec, const std::string &target = "native")
       : library(std::make_unique<KernelLibrary>(target)) {
-    buildRaggedAttention(library->module(), "ragged", spec, library->target());
+    buildRaggedAttention(library->module(), "ragged", library->withRegisters(spec), library->target());
     EXPECT_TRUE(library->load());
   }
   std::vector<float> run(const Batch &batch, int32_t threads) const {

@@ -10,6 +10,10 @@
 // AVX512: <role = many_rows, rows = [8, 4, 2, 1], columns = 48>
 // AVX512-SAME: <role = int8, rows = [4, 2, 1], columns = 16>
 // CUDA: warps = [2, 4], stages = 3
+// Sums of attention that stay in registers; on a GPU a warp has 16 rows.
+// AVX2: <role = registers, rows = [6], columns = 16>
+// AVX512: <role = registers, rows = [6], columns = 64>
+// CUDA: <role = rows, rows = [64], columns = 16, warps = [4, 1]>
 // CHECK: blockKv = 32, splitKv = 512
 // CHECK: heddle.packed_matmul {{.*}}heddle.schedule = #schedule{{.*}}
 // CHECK: heddle.online_attention {{.*}}heddle.schedule = #schedule{{.*}}

@@ -9,11 +9,8 @@ using Halide::Func;
 using Halide::TailStrategy;
 using Halide::Var;
 
-// Threads of a block, along the innermost dimension: enough to hide the latency of memory, few enough for every device.
-constexpr int64_t blockThreads = 64;
-
 // Threads take neighbouring columns, so that a block reads whole lines.
-static void spreadOverThreads(Func func, int64_t extent) {
+static void spreadOverThreads(Func func, int64_t extent, int64_t blockThreads) {
   Var inner = func.args()[0], chunk("chunk"), thread("thread");
   if (mlir::ShapedType::isDynamic(extent) || extent <= blockThreads) {
     func.gpu_threads(inner);
@@ -27,7 +24,7 @@ static void spreadOverThreads(Func func, int64_t extent) {
 }
 
 // One row of an intermediate, shared by the block. Each of its sums is one thread's: the order of additions is the CPU's.
-static void shareRow(RowStage &stage, const Output &anchor) {
+static void shareRow(RowStage &stage, const Output &anchor, int64_t blockThreads) {
   Func func = stage.func;
   std::vector<Var> vars = func.args();
   for (size_t d = 0; d < vars.size(); ++d)
@@ -38,7 +35,7 @@ static void shareRow(RowStage &stage, const Output &anchor) {
   func.compute_at(anchor.func, Var("row")).store_in(Halide::MemoryType::GPUShared);
   if (vars.empty())
     return;
-  spreadOverThreads(func, stage.extents[0]);
+  spreadOverThreads(func, stage.extents[0], blockThreads);
   for (int update = 0; update < func.num_update_definitions(); ++update) {
     Halide::Stage sums = func.update(update);
     const std::vector<Halide::Internal::Dim> &dims = sums.get_schedule().dims();
@@ -50,15 +47,15 @@ static void shareRow(RowStage &stage, const Output &anchor) {
   }
 }
 
-void heddle::scheduleRowsOnDevice(Algorithm &algorithm) {
+void heddle::scheduleRowsOnDevice(Algorithm &algorithm, int64_t blockThreads) {
   Output &anchor = algorithm.outputs.front();
   Var row("row");
   for (size_t d = 0; d + 1 < anchor.extents.size(); ++d)
     anchor.func.bound(anchor.func.args()[d], 0, int(anchor.extents[d]));
   // A result without rows' worth of columns is a vector of rows.
   if (anchor.extents.size() > 1)
-    spreadOverThreads(anchor.func, anchor.extents[0]);
+    spreadOverThreads(anchor.func, anchor.extents[0], blockThreads);
   anchor.func.gpu_blocks(row);
   for (RowStage &stage : algorithm.stages)
-    shareRow(stage, anchor);
+    shareRow(stage, anchor, blockThreads);
 }

@@ -8,7 +8,8 @@
 using namespace heddle;
 using namespace mlir;
 
-FailureOr<std::string> heddle::emitHalideKernel(func::FuncOp kernel, const Target &target, llvm::StringRef symbol) {
+FailureOr<std::string> heddle::emitHalideKernel(func::FuncOp kernel, ScheduleAttr schedule, const Target &target,
+                                                llvm::StringRef symbol) {
   return emitPipeline(kernel.getLoc(), target, symbol, [&]() -> FailureOr<ScheduledPipeline> {
     FailureOr<Algorithm> algorithm = buildAlgorithm(kernel, symbol);
     if (failed(algorithm))
@@ -16,7 +17,7 @@ FailureOr<std::string> heddle::emitHalideKernel(func::FuncOp kernel, const Targe
     if (target.isDevice() && algorithm->outputs.size() != 1)
       return kernel.emitError("a kernel of a device has one result, this one has ") << algorithm->outputs.size();
     if (target.isDevice())
-      scheduleRowsOnDevice(*algorithm);
+      scheduleRowsOnDevice(*algorithm, schedule.getTile(TileRole::Threads).getColumns());
     else
       scheduleRows(*algorithm, target.cpu.vectorLanes());
     ScheduledPipeline pipeline{algorithm->arguments, {}};

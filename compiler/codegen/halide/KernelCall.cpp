@@ -31,7 +31,7 @@ FailureOr<Kernels> KernelCall::build(KernelCallOp op, ScheduleAttr schedule, Str
                                      KernelModule &module) const {
   return oneKernel(module.once(name, [&]() -> FailureOr<func::FuncOp> {
     auto kernel = module.source.lookupSymbol<func::FuncOp>(name);
-    if (failed(module.addObject(name, emitHalideKernel(kernel, target, name))))
+    if (failed(module.addObject(name, emitHalideKernel(kernel, schedule, target, name))))
       return failure();
     OpBuilder b(module.code.getContext());
     b.setInsertionPointToEnd(module.code.getBody());

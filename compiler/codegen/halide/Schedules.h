@@ -11,8 +11,9 @@ namespace heddle {
 // `lanes`: f32 values of a vector register.
 void scheduleRows(Algorithm &algorithm, unsigned lanes);
 
-// A block of threads for each row; for one result (DeviceSchedules.cpp).
-void scheduleRowsOnDevice(Algorithm &algorithm);
+// A block of `blockThreads` threads, side by side along the innermost dimension, for each row; for one result
+// (DeviceSchedules.cpp).
+void scheduleRowsOnDevice(Algorithm &algorithm, int64_t blockThreads);
 
 } // namespace heddle
 

@@ -257,6 +257,11 @@ KvAppendSpec heddle::specOf(KvAppendOp op) {
 
 void heddle::applySchedule(AttentionSpec &spec, ScheduleAttr schedule, unsigned tile) {
   spec.tileRows = schedule.getTiles()[tile].getRows().front();
+  for (TileAttr registers : schedule.getTiles())
+    if (registers.getRole() == TileRole::Registers) {
+      spec.registerRows = registers.getRows().front();
+      spec.registerColumns = registers.getColumns();
+    }
   spec.blockKv = schedule.getBlockKv();
   spec.splitKv = schedule.getSplitKv();
 }

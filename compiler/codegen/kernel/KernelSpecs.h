@@ -87,6 +87,8 @@ struct AttentionSpec {
   // formed by itself before it is merged, a multiple of the page and the same for all kernels of a model, so that a split and a
   // whole kernel agree to the bit.
   int64_t tileRows = 96, blockKv = 64, splitKv = 512;
+  // Sums that a CPU keeps in registers: rows of the tile, and columns of scores or of results, a multiple of its vectors.
+  int64_t registerRows = 6, registerColumns = 16;
   int64_t blockQ = 0; // tokens of a tile; 0: as many as tileRows has
 
   int64_t valueDim() const { return valueHeadDim ? valueHeadDim : headDim; }

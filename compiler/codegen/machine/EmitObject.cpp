@@ -148,7 +148,7 @@ static void externalize(llvm::Module &code, StringRef prefix) {
     auto *variable = dyn_cast<llvm::GlobalVariable>(&global);
     if (!global.hasLocalLinkage() || (variable && variable->isConstant()))
       continue;
-    global.setName(prefix + "." + global.getName());
+    global.setName(prefix + global.getName());
     global.setLinkage(llvm::GlobalValue::ExternalLinkage);
     global.setVisibility(llvm::GlobalValue::HiddenVisibility);
   }

@@ -17,8 +17,6 @@ using namespace heddle;
 
 static constexpr int64_t floatBytes = sizeof(float);
 static constexpr int64_t cacheLine = 64;
-// Rows of a register tile. With `wide` vectors each: 6 * 4 accumulators + 4 + 1 of 32 registers, 6 * 2 + 2 + 1 of 16.
-static constexpr unsigned blockRows = 6;
 
 static bool travelsInPairs(const AttentionSpec &spec) {
   return spec.kv == KvType::BF16 && spec.headDim % 2 == 0;
@@ -115,16 +113,17 @@ Value AttentionTile::multiplyAdd(Value x, Value y, Value acc) {
 }
 
 int64_t AttentionTile::tokenStep() const {
-  return blockRows / std::gcd<int64_t>(groupSize, blockRows);
+  return spec.registerRows / std::gcd(groupSize, spec.registerRows);
 }
 
 void AttentionTile::rowBlocks(Value rows, llvm::function_ref<void(Value, unsigned)> body) {
+  const int64_t blockRows = spec.registerRows;
   Value whole = b.mul(b.divide(rows, blockRows), blockRows);
   if (tileRows >= blockRows)
     b.loop(b.constant(0), whole, blockRows, [&](Value row) { body(row, blockRows); });
   Value rest = b.sub(rows, whole);
-  unsigned step = std::gcd<int64_t>(groupSize, blockRows);
-  for (unsigned count = step; count < blockRows && count <= tileRows; count += step)
+  const int64_t step = std::gcd(groupSize, blockRows);
+  for (int64_t count = step; count < blockRows && count <= tileRows; count += step)
     b.ifThen(b.equal(rest, b.constant(count)), [&] { body(whole, count); });
 }
 

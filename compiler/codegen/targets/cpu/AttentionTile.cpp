@@ -29,15 +29,10 @@ static int64_t chooseTokens(const AttentionSpec &spec, int64_t group) {
   return spec.blockQ ? spec.blockQ : std::max<int64_t>(1, spec.tileRows / group);
 }
 
-// Vectors of scores lie side by side in a block.
-static unsigned widthOf(const CpuTarget &target, int64_t blockKv) {
-  return std::min<int64_t>(target.vectorRegisters() >= 32 ? 4 : 2, blockKv / target.vectorLanes());
-}
-
 AttentionTile::AttentionTile(RawBuilder &builder, const AttentionSpec &spec, const CpuTarget &target)
     : b(builder), spec(spec), vectorLanes(target.vectorLanes()), pairs(spec.products == Products::Bf16),
       hasPairDot(target.hasAvx512() && target.has("avx512bf16")), blockTokens(spec.blockKv),
-      wide(widthOf(target, spec.blockKv)), unit(spec.hasBias ? 1 : log2e),
+      wide(std::min(spec.registerColumns, spec.blockKv) / target.vectorLanes()), unit(spec.hasBias ? 1 : log2e),
       emptyMax(spec.hasBias ? -std::numeric_limits<float>::max() : -1e38), groupSize(spec.headsOfTile()),
       queryStride(wholeLines(spec.headDim)), valueStride(wholeLines(spec.valueDim())),
       tileTokens(chooseTokens(spec, groupSize)), tileRows(tileTokens * groupSize) {}

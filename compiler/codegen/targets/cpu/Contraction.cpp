@@ -17,9 +17,6 @@ using namespace heddle;
 
 static constexpr int64_t lanes = 16; // columns of c in a panel
 static constexpr int64_t panelBytes = 4 * lanes;
-static constexpr int64_t rowBlock = 128;   // rows that share a packed block of b
-static constexpr int64_t depthBlock = 256; // rows of b that are packed at once
-static constexpr int64_t fewRows = 8;      // that read b where it lies, if its rows are contiguous
 
 namespace {
 
@@ -27,7 +24,8 @@ class ContractionBuilder {
 public:
   ContractionBuilder(ModuleOp module, StringRef name, ScheduleAttr schedule)
       : b(module, name, parameterTypes<ContractionCall>(module.getContext())),
-        call(argumentsOf<ContractionCall>(b.function)), tile(tilesOf(schedule).floatMany) {}
+        call(argumentsOf<ContractionCall>(b.function)), tile(tilesOf(schedule).floatMany),
+        rowBlock(schedule.getRowBlock()), depthBlock(schedule.getKBlock()) {}
   func::FuncOp emit();
 
 private:
@@ -56,6 +54,7 @@ private:
   KernelBuilder b;
   ContractionCall call;
   MatmulTile tile;
+  int64_t rowBlock, depthBlock;                      // rows that share a packed block of b, and rows of b in it
   Value matrixA, matrixB, matrixC;                   // of the item
   Value m, n, k, aRow, aColumn, bRow, bColumn, cRow; // of the call
   Value numPanels, numChunks, numRowBlocks, scratch; // scratch (depthBlock, panels, 16)
@@ -116,7 +115,8 @@ Value ContractionBuilder::maskOf(Value panel) {
 
 void ContractionBuilder::emitPanels(Value panel, int64_t panels, Value rowBegin, Value rowEnd) {
   Value isContiguous = isEqual(bColumn, 1), isFull = b.lessThan(b.mul(b.add(panel, panels), lanes), b.add(n, 1));
-  Value isFew = b.lessThan(b.sub(rowEnd, rowBegin), b.index(fewRows + 1));
+  // What one tile of rows reads but once stays where it lies.
+  Value isFew = b.lessThan(b.sub(rowEnd, rowBegin), b.index(tile.heights.front() + 1));
   Value readsInPlace = arith::AndIOp::create(b, arith::AndIOp::create(b, isContiguous, isFull), isFew);
   b.loop(b.index(0), k, depthBlock, [&](Value depth) {
     Value depthEnd = b.minimum(k, b.add(depth, depthBlock));

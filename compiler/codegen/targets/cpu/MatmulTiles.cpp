@@ -20,12 +20,15 @@ void MatmulTile::makePaired() {
 MatmulTiles heddle::tilesOf(ScheduleAttr schedule) {
   MatmulTiles tiles;
   for (TileAttr tile : schedule.getTiles()) {
-    MatmulTile &to = tile.getRole() == TileRole::FewRows    ? tiles.floatFew
-                     : tile.getRole() == TileRole::ManyRows ? tiles.floatMany
-                     : tile.getRole() == TileRole::TileUnit ? tiles.tileUnit
-                                                            : tiles.q8;
-    to.heights.assign(tile.getRows().begin(), tile.getRows().end());
-    to.panels = tile.getColumns() / PackedLayout::panelRows;
+    MatmulTile *to = tile.getRole() == TileRole::FewRows    ? &tiles.floatFew
+                     : tile.getRole() == TileRole::ManyRows ? &tiles.floatMany
+                     : tile.getRole() == TileRole::TileUnit ? &tiles.tileUnit
+                     : tile.getRole() == TileRole::Int8     ? &tiles.q8
+                                                            : nullptr;
+    if (!to) // of attention
+      continue;
+    to->heights.assign(tile.getRows().begin(), tile.getRows().end());
+    to->panels = tile.getColumns() / PackedLayout::panelRows;
   }
   tiles.lineBlock = schedule.getKBlock();
   tiles.rowBlock = schedule.getRowBlock();

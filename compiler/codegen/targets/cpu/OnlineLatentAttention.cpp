@@ -22,9 +22,6 @@ using namespace heddle;
 
 static constexpr int64_t floatBytes = sizeof(float);
 static constexpr int64_t pageTokens = HEDDLE_KV_PAGE_SIZE;
-// Pages whose keys and values are rebuilt at a time: 164 KB for DeepSeek's dimensions.
-static constexpr int64_t blockPages = 2;
-static constexpr int64_t blockTokens = blockPages * pageTokens;
 
 // Heads of a tile of folded queries: few enough that a decoding step has work for several threads, enough to share the
 // transposition of a page, which costs as much as 4 rows of products.
@@ -224,7 +221,8 @@ public:
   RebuildKernel(ModuleOp module, StringRef name, const LatentAttentionSpec &spec, const CpuTarget &target,
                 func::FuncOp matmulKey, func::FuncOp matmulValue)
       : k(module, name, spec), b(k.b), attention(spec.rebuilt()), tile(b, attention, target),
-        lanes(target.vectorLanes()), matmulKey(matmulKey), matmulValue(matmulValue) {}
+        lanes(target.vectorLanes()), matmulKey(matmulKey), matmulValue(matmulValue),
+        blockTokens(spec.schedule.getTiles()[1].getK()), blockPages(blockTokens / pageTokens) {}
   func::FuncOp build();
 
 private:
@@ -242,9 +240,10 @@ private:
   AttentionTile tile;
   unsigned lanes;
   func::FuncOp matmulKey, matmulValue;
-  Value block;      // (blockPages, [64 keys (nope + rope), 64 values])
-  Value blockTable; // (blockPages + 1): its pages, and the last once more, which is only asked for early
-  Value widened;    // (64, rank + rope): a page's rows as f32
+  int64_t blockTokens, blockPages; // whose keys and values are rebuilt at once
+  Value block;                     // (blockPages, [64 keys (nope + rope), 64 values])
+  Value blockTable;                // (blockPages + 1): its pages, and the last once more, which is only asked for early
+  Value widened;                   // (64, rank + rope): a page's rows as f32
 };
 
 } // namespace
@@ -378,8 +377,8 @@ protected:
 
 private:
   // A product of f32 rows with (n, k) packed as `format`; `bytes` becomes what the matrix takes.
-  FailureOr<func::FuncOp> plainMatmul(OnlineLatentAttentionOp op, StringRef format, int64_t n, int64_t k,
-                                      int64_t &bytes, KernelModule &module) const;
+  FailureOr<func::FuncOp> plainMatmul(OnlineLatentAttentionOp op, ScheduleAttr schedule, StringRef format, int64_t n,
+                                      int64_t k, int64_t &bytes, KernelModule &module) const;
 
   const CpuTarget &target;
 };
@@ -409,8 +408,9 @@ FailureOr<std::string> OnlineLatentAttention::nameOf(OnlineLatentAttentionOp op)
   return name;
 }
 
-FailureOr<func::FuncOp> OnlineLatentAttention::plainMatmul(OnlineLatentAttentionOp op, StringRef format, int64_t n,
-                                                           int64_t k, int64_t &bytes, KernelModule &module) const {
+FailureOr<func::FuncOp> OnlineLatentAttention::plainMatmul(OnlineLatentAttentionOp op, ScheduleAttr schedule,
+                                                           StringRef format, int64_t n, int64_t k, int64_t &bytes,
+                                                           KernelModule &module) const {
   FailureOr<PackedLayout> layout = layoutOf(op, format);
   if (failed(layout))
     return failure();
@@ -420,9 +420,7 @@ FailureOr<func::FuncOp> OnlineLatentAttention::plainMatmul(OnlineLatentAttention
   spec.k = k;
   bytes = layout->bytes(n, k);
   std::string name = matmulName(format, n, k);
-  return module.once(name, [&] {
-    return buildMatmul(module.code, name, spec, matmulSchedule(targetAttr(op.getContext(), target)), target);
-  });
+  return module.once(name, [&] { return buildMatmul(module.code, name, spec, schedule, target); });
 }
 
 // The bodies that the op's form asks for. `suffix` tells them from those of other ops.
@@ -441,12 +439,12 @@ FailureOr<Kernels> OnlineLatentAttention::build(OnlineLatentAttentionOp op, Sche
   Kernels kernels;
   ModuleOp code = module.code;
   FailureOr<func::FuncOp> matmulValue =
-      plainMatmul(op, *op.getValueFormat(), dims.value, dims.rank, spec.valueBytes, module);
+      plainMatmul(op, schedule, *op.getValueFormat(), dims.value, dims.rank, spec.valueBytes, module);
   if (failed(matmulValue))
     return failure();
   if (spec.form != LatentForm::Materialised) {
     FailureOr<func::FuncOp> matmulFold =
-        plainMatmul(op, *op.getFoldFormat(), dims.rank, dims.nope, spec.foldBytes, module);
+        plainMatmul(op, schedule, *op.getFoldFormat(), dims.rank, dims.nope, spec.foldBytes, module);
     if (failed(matmulFold))
       return failure();
     kernels.push_back(
@@ -460,7 +458,7 @@ FailureOr<Kernels> OnlineLatentAttention::build(OnlineLatentAttentionOp op, Sche
   }
   if (spec.form != LatentForm::Absorbed) {
     FailureOr<func::FuncOp> matmulKey =
-        plainMatmul(op, *op.getKeyFormat(), dims.nope, dims.rank, spec.keyBytes, module);
+        plainMatmul(op, schedule, *op.getKeyFormat(), dims.nope, dims.rank, spec.keyBytes, module);
     if (failed(matmulKey))
       return failure();
     kernels.push_back(once("latent_rebuild", [&](StringRef name) {

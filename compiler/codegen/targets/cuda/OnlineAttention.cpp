@@ -22,6 +22,10 @@ static constexpr int64_t scoreTiles = pageTokens / 8, keySteps = pageTokens / 16
 // Below every score, and finite: its difference to itself is 0.
 static constexpr double lowest = -1e30;
 
+int64_t heddle::gpuAttentionThreads(const AttentionSpec &spec) {
+  return spec.tileRows / 16 * warpSize;
+}
+
 LogicalResult heddle::verifyGpuAttention(const AttentionSpec &spec, std::string &error) {
   auto fail = [&](const Twine &message) {
     error = message.str();
@@ -36,6 +40,12 @@ LogicalResult heddle::verifyGpuAttention(const AttentionSpec &spec, std::string 
     return fail("attention on tensor cores is causal and reads keys and values of one head_dim from a bf16 cache");
   if (spec.hasSinks || spec.hasAlibiSlopes)
     return fail("attention on tensor cores has neither sinks nor ALiBi");
+  // A pass of the threads copies 8 rows of a page, or a multiple, and no more than it has (planCopies).
+  int64_t rowsPerPass =
+      gpuAttentionThreads(spec) * chunkElements / int64_t(llvm::PowerOf2Ceil(llvm::alignTo(spec.headDim, 16)));
+  if (!llvm::isPowerOf2_64(spec.tileRows) || rowsPerPass < 8 || rowsPerPass > pageTokens)
+    return fail("tile_rows (" + Twine(spec.tileRows) + ") must be a power of two that fits head_dim (" +
+                Twine(spec.headDim) + ")");
   return success();
 }
 
@@ -46,7 +56,7 @@ class AttentionEmitter {
 public:
   AttentionEmitter(gpu::GPUModuleOp module, StringRef name, const AttentionSpec &spec)
       : spec(spec), paddedDim(llvm::alignTo(spec.headDim, 16)),
-        b(module, name, parameters(module.getContext()), gpuAttentionThreads, 2 * tileBytes(paddedDim)),
+        b(module, name, parameters(module.getContext()), gpuAttentionThreads(spec), 2 * tileBytes(paddedDim)),
         keyTile(b, pageTokens, paddedDim, 0), valueTile(b, pageTokens, paddedDim, tileBytes(paddedDim)) {}
   gpu::GPUFuncOp emit();
 
@@ -122,7 +132,7 @@ void AttentionEmitter::setUp() {
   Value entry = b.at(b.argument(4), sequence, 8);
   firstRow = b.load(b.getI32Type(), entry);
   numRows = b.mul(b.load(b.getI32Type(), b.at(entry, b.constant(1), 4)), spec.headsOfTile());
-  tileBegin = b.mul(b.blockIndex(0), gpuAttentionRows);
+  tileBegin = b.mul(b.blockIndex(0), spec.tileRows);
 }
 
 // Rows behind the last one compute what the last one does, and are not stored.
@@ -130,7 +140,7 @@ void AttentionEmitter::locateRows() {
   Value last = b.sub(numRows, b.constant(1)), past = b.load(b.getI32Type(), b.at(b.argument(5), firstRow, 4));
   auto tokenOf = [&](Value row) { return b.divide(b.min(row, last), spec.headsOfTile()); };
   firstPosition = b.add(past, tokenOf(tileBegin));
-  lastPosition = b.add(past, tokenOf(b.add(tileBegin, gpuAttentionRows - 1)));
+  lastPosition = b.add(past, tokenOf(b.add(tileBegin, spec.tileRows - 1)));
   Value firstHead = b.mul(b.blockIndex(1), spec.headsOfTile());
   for (int64_t half = 0; half < 2; ++half) {
     rows[half] = b.add(b.add(tileBegin, b.mul(warp, 16)), b.add(b.divide(lane, 4), 8 * half));
@@ -181,7 +191,7 @@ void AttentionEmitter::copyPage(const Plane &plane, Value page) {
   Value index = b.load(b.getI32Type(), b.at(table, page, 4));
   Value from = b.at(b.at(plane.base, b.mul(b.wide(index), b.argument(8)), 1), copyFrom, 1);
   Value tokens = b.sub(b.add(lastPosition, 1), b.mul(page, pageTokens));
-  int64_t rowsPerPass = gpuAttentionThreads / plane.tile.chunksPerRow();
+  int64_t rowsPerPass = gpuAttentionThreads(spec) / plane.tile.chunksPerRow();
   for (int64_t row = 0; row < pageTokens; row += rowsPerPass) {
     Value bytes = b.select(b.lessThan(b.add(copyRow, row), tokens), copyBytes, b.constant(0));
     b.copyAsync(plane.tile.address(b.add(copyTo, row * plane.tile.rowBytes())),
@@ -374,9 +384,9 @@ static func::FuncOp launchAttention(Location loc, ModuleOp code, GpuKernels &gpu
         b.loadIndex(b.at(b.at(call.sequences, index, sizeof(heddle_sequence)), offsetof(heddle_sequence, num_rows)));
     return SmallVector<Value>{b.max(carried[0], rows)};
   })[0];
-  Value tiles = b.divideUp(b.mul(longest, spec.headsOfTile()), gpuAttentionRows);
+  Value tiles = b.divideUp(b.mul(longest, spec.headsOfTile()), spec.tileRows);
   l.launch(l.entry(kernel), {tiles, b.constant(spec.numHeads / spec.headsOfTile()), call.numSequences},
-           b.constant(gpuAttentionThreads));
+           b.constant(gpuAttentionThreads(spec)));
   return l.finish();
 }
 
@@ -394,6 +404,7 @@ protected:
   FailureOr<Kernels> build(OnlineAttentionOp op, ScheduleAttr schedule, StringRef name,
                            KernelModule &module) const override {
     AttentionSpec spec = specOf(op);
+    applySchedule(spec, schedule);
     if (std::string reason; failed(verifyGpuAttention(spec, reason)))
       return portable->emit(op, schedule, name, module);
     return oneKernel(module.once(name, [&] { return launchAttention(op.getLoc(), module.code, *gpu, name, spec); }));

@@ -10,13 +10,13 @@
 
 namespace heddle {
 
-// A block has 4 warps of 16 query rows each. A query row is a token and one of the heads that share a KV head, so that
-// a page of keys and values is read once for the whole group.
-constexpr int64_t gpuAttentionThreads = 128;
-constexpr int64_t gpuAttentionRows = 64;
+// Threads of a block. Each warp has 16 of the tile's query rows. A query row is a token and one of the heads that share a KV head, so
+// that a page of keys and values is read once for the whole group.
+int64_t gpuAttentionThreads(const AttentionSpec &spec);
 
 // Fails with what the kernel does not take: it is causal, reads a bf16 cache whose head_dim is a multiple of 8 and at
-// most 128, and knows neither sinks nor slopes.
+// most 128, and knows neither sinks nor slopes; its tiles' rows are a power of
+// two, of whose threads 8 to 64 stand below each other where they copy rows of a page.
 mlir::LogicalResult verifyGpuAttention(const AttentionSpec &spec, std::string &error);
 
 // void name(const float *q,                 // (rows, numHeads * headDim), row stride qStride floats, even
@@ -27,7 +27,7 @@ mlir::LogicalResult verifyGpuAttention(const AttentionSpec &spec, std::string &e
 //           const int32_t *cachePositions,  // (rows)
 //           int64_t kOffset, int64_t vOffset, int64_t pageStride,  // multiples of 16 bytes
 //           int64_t qStride, int64_t outStride, int32_t pagesPerSequence)
-// for a grid of (ceil(longest * headsOfTile / 64), numHeads / headsOfTile, sequences) blocks of 128 threads, `longest`
+// for a grid of (ceil(longest * headsOfTile / tileRows), numHeads / headsOfTile, sequences) blocks of gpuAttentionThreads, `longest`
 // being the most rows of a sequence. q and out are 8-byte aligned, cache 16-byte. Slots behind a sequence's end are
 // never read.
 mlir::gpu::GPUFuncOp buildGpuAttention(mlir::gpu::GPUModuleOp module, llvm::StringRef name, const AttentionSpec &spec);
