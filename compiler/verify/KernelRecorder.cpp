@@ -9,6 +9,7 @@
 
 #include "compiler/interpreter/TensorBytes.h"
 #include "compiler/verify/Compare.h"
+#include "dialect/Entries.h"
 #include "runtime/model/ModelAbi.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -122,7 +123,7 @@ KernelRecorder::KernelRecorder(ModuleOp module, const GeneratedCode &code, int64
 }
 
 FailureOr<Recording> KernelRecorder::record(const StepSource &steps, int64_t threads) {
-  auto entry = module.lookupSymbol<func::FuncOp>("step");
+  func::FuncOp entry = raggedEntry(module);
   options.threads = threads;
   Interpreter running(options);
   interpreter = &running;
@@ -135,29 +136,16 @@ FailureOr<Recording> KernelRecorder::record(const StepSource &steps, int64_t thr
       return failure();
     if (!*isThere)
       break;
-    // @step(ids, positions, output_rows, cache, logits, last_hidden_state)
-    const KvCache &cache = *std::get<std::shared_ptr<KvCache>>(inputs.arguments[3]);
-    ArrayRef<int64_t> ids = std::get<TensorRef>(inputs.arguments[0])->integers;
-    logits = std::get<Buffer>(inputs.arguments[4]);
-    hidden = inputs.arguments.size() > 5 ? std::get<Buffer>(inputs.arguments[5]) : Buffer();
-    llvm::MapVector<int64_t, std::vector<int32_t>> idsOf; // by sequence
-    for (auto [row, id] : llvm::zip_equal(cache.rows(), ids))
-      idsOf[row.sequence].push_back(id);
     feeds.clear();
     given.clear();
     numGiven = 0;
     step = {};
-    std::string feedText;
-    for (auto &[sequence, tokens] : idsOf) {
-      feeds.push_back(sequence);
+    std::string feedText = isEncoder(module) ? encodeFeeds(inputs.arguments) : stepFeeds(inputs.arguments);
+    for (int64_t sequence : feeds)
       numSequences = std::max(numSequences, sequence + 1);
-      append(feedText, ReplayFeed{int32_t(sequence), int32_t(tokens.size())});
-      append(feedText, tokens.data(), tokens.size() * sizeof(int32_t));
-      pad(feedText);
-    }
     if (failed(running.call(entry, inputs.arguments)))
       return failure();
-    append(body, ReplayStep{int64_t(ids.size()), int64_t(feeds.size()), step.numKernels});
+    append(body, ReplayStep{step.rows, int64_t(feeds.size()), step.numKernels});
     body += feedText + step.kernels;
   }
   ReplayHeader header{{}, maxRows, numSequences, numSteps};
@@ -168,11 +156,63 @@ FailureOr<Recording> KernelRecorder::record(const StepSource &steps, int64_t thr
   return std::move(recording);
 }
 
+static void appendNumbers(std::string &text, ArrayRef<int32_t> numbers) {
+  append(text, numbers.data(), numbers.size() * sizeof(int32_t));
+  pad(text);
+}
+
+// The integers of a tensor, or of the buffer that it became.
+static std::vector<int32_t> integersOf(const RuntimeValue &value) {
+  if (auto *buffer = std::get_if<Buffer>(&value)) {
+    Tensor tensor = buffer->load();
+    return std::vector<int32_t>(tensor.integers.begin(), tensor.integers.end());
+  }
+  ArrayRef<int64_t> integers = std::get<TensorRef>(value)->integers;
+  return std::vector<int32_t>(integers.begin(), integers.end());
+}
+
+// @step(ids, positions, output_rows, cache, logits, last_hidden_state)
+std::string KernelRecorder::stepFeeds(ArrayRef<RuntimeValue> arguments) {
+  const KvCache &cache = *std::get<std::shared_ptr<KvCache>>(arguments[3]);
+  logits = std::get<Buffer>(arguments[4]);
+  hidden = arguments.size() > 5 ? std::get<Buffer>(arguments[5]) : Buffer();
+  llvm::MapVector<int64_t, std::vector<int32_t>> idsOf; // by sequence
+  for (auto [row, id] : llvm::zip_equal(cache.rows(), integersOf(arguments[0])))
+    idsOf[row.sequence].push_back(id);
+  step.rows = cache.rows().size();
+  std::string text;
+  for (auto &[sequence, tokens] : idsOf) {
+    feeds.push_back(sequence);
+    append(text, ReplayFeed{int32_t(sequence), int32_t(tokens.size())});
+    appendNumbers(text, tokens);
+  }
+  return text;
+}
+
+// @encode(ids, positions, output_rows, sequence_rows, token_types, last_hidden_state, pooler_output)
+std::string KernelRecorder::encodeFeeds(ArrayRef<RuntimeValue> arguments) {
+  std::vector<int32_t> ids = integersOf(arguments[0]), places = integersOf(arguments[3]),
+                       types = integersOf(arguments[4]);
+  hidden = std::get<Buffer>(arguments[5]);
+  pooled = arguments.size() > 6 ? std::get<Buffer>(arguments[6]) : Buffer();
+  step.rows = ids.size();
+  std::string text;
+  for (size_t i = 0; i < places.size(); i += 2) {
+    feeds.push_back(i / 2);
+    append(text, ReplayFeed{int32_t(i / 2), places[i + 1]});
+    appendNumbers(text, ArrayRef(ids).slice(places[i], places[i + 1]));
+    appendNumbers(text, ArrayRef(types).slice(places[i], places[i + 1]));
+  }
+  return text;
+}
+
 std::optional<ReplayBase> KernelRecorder::baseOf(const Buffer &buffer) const {
   if (buffer.memory == logits.memory)
     return ReplayBase::Logits;
   if (buffer.memory == hidden.memory)
     return ReplayBase::HiddenState;
+  if (buffer.memory == pooled.memory)
+    return ReplayBase::PoolerOutput;
   return buffer.memory == interpreter->arena(module).memory ? std::optional(ReplayBase::Arena) : std::nullopt;
 }
 

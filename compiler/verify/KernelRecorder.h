@@ -53,7 +53,11 @@ private:
   struct Step {
     std::string kernels; // of the file
     int64_t numKernels = 0;
+    int64_t rows = 0;
   };
+  // The feeds of a step, from the arguments of its entry, as the file has them.
+  std::string stepFeeds(llvm::ArrayRef<RuntimeValue> arguments);
+  std::string encodeFeeds(llvm::ArrayRef<RuntimeValue> arguments);
   mlir::LogicalResult observe(mlir::Operation *op, llvm::ArrayRef<mlir::func::CallOp> calls,
                               llvm::ArrayRef<RuntimeValue> operands, bool hasRun);
   // What of a step a buffer lies in; none of what the step does not write.
@@ -76,7 +80,7 @@ private:
 
   // Of the running recording:
   Interpreter *interpreter = nullptr;
-  Buffer logits, hidden;
+  Buffer logits, hidden, pooled;    // those that the entry has
   llvm::SmallVector<int64_t> feeds; // sequences of the running step, in its order
   std::string given;                // regions of the next kernel
   int64_t numGiven = 0;

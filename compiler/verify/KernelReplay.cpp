@@ -46,13 +46,15 @@ LogicalResult KernelReplay::didGenerate(ModuleOp module, const GeneratedCode &co
       std::max<int64_t>({int64_t(options.ids.size()), int64_t(options.longIds.size()), interpreter.context});
   KernelRecorder recorder(module, code, info.maxRows, interpreter, context, options.leastLimit);
   int64_t few = options.ids.size();
-  if (failed(add(recorder, llvm::formatv("{0} tokens", few).str(), 1, modelChunks(options.ids, info.maxRows))))
+  if (failed(add(recorder, llvm::formatv("{0} tokens", few).str(), 1,
+                 modelChunks(options.ids, info.maxRows, options.tokenTypes))))
     return failure();
-  if (few > 1 && few <= info.maxRows && failed(add(recorder, "two sequences", severalThreads, modelSteps(options.ids))))
+  if (few > 1 && few <= info.maxRows &&
+      failed(add(recorder, "two sequences", severalThreads, modelSteps(options.ids, options.tokenTypes))))
     return failure();
   int64_t many = options.longIds.size();
   if (many > few && failed(add(recorder, llvm::formatv("{0} tokens", many).str(), severalThreads,
-                               modelChunks(options.longIds, info.maxRows))))
+                               modelChunks(options.longIds, info.maxRows, options.tokenTypes))))
     return failure();
   return success();
 }

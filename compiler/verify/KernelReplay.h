@@ -12,6 +12,7 @@ namespace heddle {
 struct KernelReplayOptions {
   std::string folder;                // for what is exchanged with the binary
   std::vector<int64_t> ids, longIds; // longIds: a sequence that runs over pages, chunks and splits, empty: none
+  int64_t tokenTypes = 0;            // of a model that encodes
   double leastLimit = 0;             // NMSE that any kernel may have
 };
 
@@ -19,7 +20,7 @@ class KernelReplay : public CompileObserver {
 public:
   explicit KernelReplay(KernelReplayOptions options) : options(std::move(options)) {}
 
-  // Writes down what the kernels of the code must do. Does nothing for a graph: its code launches no kernels.
+  // Writes down what the kernels of the code must do. Does nothing for a graph, which has no steps.
   mlir::LogicalResult didGenerate(mlir::ModuleOp module, const GeneratedCode &code, const PackageInfo &info,
                                   const Checkpoint &files) override;
 

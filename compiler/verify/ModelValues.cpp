@@ -456,11 +456,16 @@ std::function<FailureOr<bool>(func::FuncOp, size_t, StepInputs &)> heddle::model
   };
 }
 
-std::function<FailureOr<bool>(func::FuncOp, size_t, StepInputs &)> heddle::modelChunks(const std::vector<int64_t> &ids,
-                                                                                       int64_t rows) {
-  return [ids, rows, begin = int64_t(0), cache = std::shared_ptr<KvCache>()](
+std::function<FailureOr<bool>(func::FuncOp, size_t, StepInputs &)>
+heddle::modelChunks(const std::vector<int64_t> &ids, int64_t rows, int64_t tokenTypes) {
+  return [ids, rows, tokenTypes, begin = int64_t(0), cache = std::shared_ptr<KvCache>()](
              func::FuncOp entry, size_t step, StepInputs &inputs) mutable -> FailureOr<bool> {
     int64_t length = ids.size();
+    if (isEncode(entry)) { // whole, whatever its length
+      inputs.rows = llvm::to_vector(llvm::seq(length));
+      inputs.arguments = encodeArguments(entry, ids, tokenTypes);
+      return step == 0;
+    }
     if (step == 0) {
       cache = emptyCache(entry);
       begin = 0;

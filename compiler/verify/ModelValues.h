@@ -31,9 +31,9 @@ modelInputs(const std::vector<int64_t> &ids, int64_t tokenTypes = 2);
 std::function<mlir::FailureOr<bool>(mlir::func::FuncOp, size_t step, StepInputs &)>
 modelSteps(const std::vector<int64_t> &ids, int64_t tokenTypes = 2);
 
-// One sequence in steps of at most `rows` tokens, the last token in a step of its own.
+// One sequence in steps of at most `rows` tokens, the last token in a step of its own; for @encode whole.
 std::function<mlir::FailureOr<bool>(mlir::func::FuncOp, size_t step, StepInputs &)>
-modelChunks(const std::vector<int64_t> &ids, int64_t rows);
+modelChunks(const std::vector<int64_t> &ids, int64_t rows, int64_t tokenTypes = 2);
 
 } // namespace heddle
 

@@ -395,26 +395,22 @@ KernelReplayOptions StageCheck::replayOptions() const {
   double rounding = compile.activations == "int8" ? quantizedNmseLimit
                     : isRounded                   ? nmseLimit(BFloat16Type::get(&types))
                                                   : 0;
-  return {folder, ids, longIds, rounding};
+  return {folder, ids, longIds, plan.tokenTypes, rounding};
 }
 
 LogicalResult StageCheck::didGenerate(ModuleOp module, const GeneratedCode &code, const PackageInfo &info,
                                       const Checkpoint &files) {
-  if (!options.eachKernel || encodes)
+  if (!options.eachKernel)
     return success();
   replay = std::make_unique<KernelReplay>(replayOptions());
   return replay->didGenerate(module, code, info, files);
 }
 
 CompileStatus StageCheck::checkKernels(const CompileOptions &compile, bool isRight, std::string &error) {
-  if ((remainsGraph || encodes) && !isRight)
+  if (remainsGraph && !isRight)
     return CompileStatus::Failure;
-  if (encodes) {
-    error = "--each-kernel: kernels of an encoder are not run one by one yet";
-    return CompileStatus::InvalidInput;
-  }
   if (remainsGraph) {
-    error = "--each-kernel: the code of a graph launches no kernels that could be run one by one";
+    error = "--each-kernel: kernels of a graph are not run one by one yet";
     return CompileStatus::InvalidInput;
   }
   return verifyKernels(compile, replayOptions(), std::move(replay), isRight, error);

@@ -81,10 +81,11 @@ Status dimensionList(const char *option, std::string_view text, std::vector<std:
   return Status();
 }
 
-enum Needs { Nothing, NeedsSteps, NeedsBench, NeedsTokenizer, NeedsTemplate, NeedsGraph, NeedsDevice };
+enum Needs { Nothing, NeedsSteps, NeedsRows, NeedsBench, NeedsTokenizer, NeedsTemplate, NeedsGraph, NeedsDevice };
 
 const char *const missing[] = {"",
                                "this model runs a graph and generates nothing",
+                               "this model runs a graph and has no steps",
                                "the speed of a model that encodes is not measured yet",
                                "this model was compiled without a tokenizer",
                                "this model was compiled without a chat template",
@@ -186,7 +187,7 @@ o.ioOutput = v[1];
 return Status();
 }
 }
-, {"--replay", "IN OUT", nullptr, NeedsSteps, SET{o.command = Command::Replay;
+, {"--replay", "IN OUT", nullptr, NeedsRows, SET{o.command = Command::Replay;
 o.ioInput = v[0];
 o.ioOutput = v[1];
 return Status();
@@ -287,6 +288,8 @@ bool isAvailable(const Option &option, const Package &package) {
     return true;
   case NeedsSteps:
     return generates(package);
+  case NeedsRows:
+    return !isGraph(package);
   case NeedsBench:
     return !isEncoder(package);
   case NeedsTokenizer:

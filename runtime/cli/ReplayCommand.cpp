@@ -6,10 +6,12 @@
 #include "bytes/MappedFile.h"
 #include "runtime/cli/Cli.h"
 #include "runtime/model/ReplayFile.h"
+#include "runtime/session/Encoder.h"
 
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <numeric>
 #include <unistd.h>
 
 namespace heddle {
@@ -41,12 +43,17 @@ public:
     output = open(options.ioOutput.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (output < 0)
       return invalidInput(options.ioOutput + ": " + strerror(errno));
+    KernelObserver observer = {
+        [](void *user, const heddle_step &step, int64_t done) { static_cast<Replay *>(user)->kernelEnded(step, done); },
+        this};
     SessionOptions sessionOptions = program.sessionOptions(int32_t(header.numSequences));
-    HEDDLE_RETURN_IF_ERROR(Session::create(*program.package, sessionOptions, session));
-    session->observeKernels({[](void *user, const heddle_step &step, int64_t done) {
-                               static_cast<Replay *>(user)->kernelEnded(step, done);
-                             },
-                             this});
+    if (metadata.encoder()) {
+      HEDDLE_RETURN_IF_ERROR(Encoder::create(*program.package, sessionOptions.threads, encoder));
+      encoder->observeKernels(observer);
+    } else {
+      HEDDLE_RETURN_IF_ERROR(Session::create(*program.package, sessionOptions, session));
+      session->observeKernels(observer);
+    }
     for (int64_t step = 0; step < header.numSteps; ++step)
       HEDDLE_RETURN_IF_ERROR(runStep());
     return Status();
@@ -63,6 +70,12 @@ private:
     position += padded;
     return Status();
   }
+  Status numbers(int32_t count, const int32_t *&out) {
+    const uint8_t *from = nullptr;
+    HEDDLE_RETURN_IF_ERROR(bytes(count * int64_t(sizeof(int32_t)), from));
+    out = reinterpret_cast<const int32_t *>(from);
+    return Status();
+  }
   template <typename T> Status take(T &out) {
     const uint8_t *from = nullptr;
     HEDDLE_RETURN_IF_ERROR(bytes(sizeof out, from));
@@ -72,18 +85,37 @@ private:
 
   Status runStep() {
     HEDDLE_RETURN_IF_ERROR(take(step));
+    Status status = encoder ? encode() : forward();
+    HEDDLE_RETURN_IF_ERROR(failed);
+    return status;
+  }
+
+  Status forward() {
     std::vector<heddle_feed> feeds;
     for (int64_t i = 0; i < step.numFeeds; ++i) {
       ReplayFeed feed;
-      const uint8_t *ids = nullptr;
+      const int32_t *ids = nullptr;
       HEDDLE_RETURN_IF_ERROR(take(feed));
-      HEDDLE_RETURN_IF_ERROR(bytes(feed.count * int64_t(sizeof(int32_t)), ids));
-      feeds.push_back({feed.sequence, feed.count, reinterpret_cast<const int32_t *>(ids), nullptr});
+      HEDDLE_RETURN_IF_ERROR(numbers(feed.count, ids));
+      feeds.push_back({feed.sequence, feed.count, ids, nullptr});
     }
     RowSink ignored([](void *, size_t, int32_t, const float *, const float *) {}, nullptr);
-    Status status = session->forward(feeds.data(), feeds.size(), ignored);
-    HEDDLE_RETURN_IF_ERROR(failed);
-    return status;
+    return session->forward(feeds.data(), feeds.size(), ignored);
+  }
+
+  Status encode() {
+    std::vector<EncoderInput> inputs;
+    std::vector<int32_t> positions(metadata.context());
+    std::iota(positions.begin(), positions.end(), 0);
+    for (int64_t i = 0; i < step.numFeeds; ++i) {
+      ReplayFeed feed;
+      const int32_t *ids = nullptr, *tokenTypes = nullptr;
+      HEDDLE_RETURN_IF_ERROR(take(feed));
+      HEDDLE_RETURN_IF_ERROR(numbers(feed.count, ids));
+      HEDDLE_RETURN_IF_ERROR(numbers(feed.count, tokenTypes));
+      inputs.push_back({feed.count, ids, positions.data(), tokenTypes});
+    }
+    return encoder->run(inputs.data(), inputs.size(), [](void *, size_t, const float *, const float *) {}, nullptr);
   }
 
   // Behind kernel `done` of a step, and before the next. A failure ends the replay once the step has ended.
@@ -155,8 +187,12 @@ private:
       out = reinterpret_cast<uint8_t *>(running.last_hidden_state);
       size = running.rows * metadata.hidden_size() * int64_t(sizeof(float));
       break;
+    case ReplayBase::PoolerOutput:
+      out = reinterpret_cast<uint8_t *>(running.pooler_output);
+      size = running.num_outputs * metadata.hidden_size() * int64_t(sizeof(float));
+      break;
     case ReplayBase::Page:
-      if (region.feed < 0 || region.feed >= running.num_sequences)
+      if (region.feed < 0 || region.feed >= running.num_sequences || !running.sequences)
         break;
       const heddle_sequence &sequence = running.sequences[region.feed];
       int64_t tokens = int64_t(sequence.past) + sequence.num_rows;
@@ -182,7 +218,8 @@ private:
   MappedFile input;
   uint64_t position = 0; // of the file, of what comes next
   int output = -1;
-  std::unique_ptr<Session> session;
+  std::unique_ptr<Session> session; // one of them, by what the model does
+  std::unique_ptr<Encoder> encoder;
   ReplayStep step = {};
   ReplayKernel kernel = {}; // that runs
   int64_t ended = 0;        // kernels, of all steps

@@ -2,7 +2,8 @@
 //
 // What `heddle verify` hands a binary to run its steps kernel by kernel (BIN --replay IN OUT), and what the binary answers.
 //
-// IN: a ReplayHeader, then per step a ReplayStep; per feed of the step a ReplayFeed and its ids, (count) int32_t; per kernel, in
+// IN: a ReplayHeader, then per step a ReplayStep; per feed of the step a ReplayFeed, its ids, (count) int32_t, and for a model that
+// encodes the types of its tokens, (count) int32_t; per kernel, in
 // order of launch, a ReplayKernel, per region that is given a ReplayRegion and its bytes, and per region that is a result a
 // ReplayRegion. Ids and bytes are filled up to a multiple of 8.
 //
@@ -15,7 +16,7 @@
 
 namespace heddle {
 
-inline constexpr char replayMagic[8] = {'H', 'D', 'L', 'R', 'P', 'L', 'Y', '1'};
+inline constexpr char replayMagic[8] = {'H', 'D', 'L', 'R', 'P', 'L', 'Y', '2'};
 
 struct ReplayHeader {
   char magic[8];
@@ -28,7 +29,7 @@ struct ReplayStep {
   int64_t rows, numFeeds, numKernels;
 };
 
-// Tokens that a sequence goes on with.
+// Tokens that a sequence goes on with; for a model that encodes, a sequence.
 struct ReplayFeed {
   int32_t sequence, count;
 };
@@ -38,7 +39,7 @@ struct ReplayKernel {
   int64_t numResults; // regions that are read behind it
 };
 
-enum class ReplayBase : int32_t { Arena, Logits, HiddenState, Page };
+enum class ReplayBase : int32_t { Arena, Logits, HiddenState, Page, PoolerOutput };
 
 // `rows` runs of `rowBytes` bytes, `stride` bytes from one to the next; their bytes lie without gaps in a file.
 struct ReplayRegion {

@@ -1,8 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/session/Encoder.h"
 
-#include "runtime/session/StepRun.h"
-
 #include <cstring>
 #include <new>
 
@@ -83,9 +81,7 @@ Status Encoder::compute() {
   step.rows = rows;
   step.num_sequences = step.num_outputs = numSequences;
   step.max_rows = maxRows;
-  step.barrier_wait = ThreadPool::waitInStep;
-  step.barrier = pool->stepBarrier();
-  runStepOn(*pool, model.code().step, step);
+  runStepOn(*pool, model.code().step, step, observer);
   for (int64_t row = 0; row < rows; ++row)
     if (!allFinite(step.last_hidden_state + row * hiddenSize, hiddenSize))
       return Status::failure(

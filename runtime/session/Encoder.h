@@ -26,6 +26,7 @@ public:
 
   Status run(const EncoderInput *inputs, size_t numInputs, TakeEncoding take, void *user);
   void setProgress(Progress newProgress) { progress = newProgress; }
+  void observeKernels(KernelObserver newObserver) { observer = newObserver; }
 
 private:
   explicit Encoder(Package &package) : model(package) {}
@@ -39,6 +40,7 @@ private:
   int64_t hiddenSize = 0, maxRows = 0, rows = 0, numSequences = 0; // rows and sequences of the step
   std::unique_ptr<ThreadPool> pool;
   Progress progress;
+  KernelObserver observer;
   Reserved arena, hiddenRows, pooledRows;
   ReservedArray<int32_t> ids, positions, tokenTypes; // (maxRows)
   ReservedArray<int32_t> firstRows, sequenceRows;    // (maxRows), (maxRows, 2)

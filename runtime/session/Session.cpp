@@ -1,8 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/session/Session.h"
 
-#include "runtime/session/StepRun.h"
-
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -249,25 +247,17 @@ void Session::waitForKernel(void *session, int32_t) {
     self.profileStatus = self.device->synchronise();
 }
 
-void Session::observeKernel(void *session, int32_t thread) {
-  auto &self = *static_cast<Session *>(session);
-  ThreadPool::waitInStep(self.pool->stepBarrier(), thread);
-  if (thread == 0)
-    self.observer.observe(self.observer.user, *self.observed, ++self.kernelsDone);
-  ThreadPool::waitInStep(self.pool->stepBarrier(), thread);
-}
-
 // On return, logits and hidden states are where `step` names them.
 Status Session::runStep(heddle_step &step) {
-  float *hostLogits = step.logits, *hostHidden = step.last_hidden_state;
-  if (device) {
-    HEDDLE_RETURN_IF_ERROR(deviceStep.begin(step, cache));
-    step.barrier_wait = step.kernel_ticks ? waitForKernel : [](void *, int32_t) {};
-    step.barrier = this;
-  }
-  runStepOn(*pool, model.code().step, step);
-  if (!device)
+  if (!device) {
+    runStepOn(*pool, model.code().step, step, observer);
     return Status();
+  }
+  float *hostLogits = step.logits, *hostHidden = step.last_hidden_state;
+  HEDDLE_RETURN_IF_ERROR(deviceStep.begin(step, cache));
+  step.barrier_wait = step.kernel_ticks ? waitForKernel : [](void *, int32_t) {};
+  step.barrier = this;
+  runStepOn(*pool, model.code().step, step);
   Status profiled;
   std::swap(profiled, profileStatus);
   HEDDLE_RETURN_IF_ERROR(profiled);
@@ -291,17 +281,8 @@ Status Session::compute(const Chunk &chunk) {
   step.num_sequences = chunk.sequences;
   step.num_outputs = chunk.outputs;
   step.max_rows = maxRows;
-  step.barrier_wait = ThreadPool::waitInStep;
-  step.barrier = pool->stepBarrier();
   step.fixed_forms = fixedForms;
   step.kernel_ticks = ticks.empty() ? nullptr : ticks.data();
-  if (observer.observe) {
-    step.barrier_wait = observeKernel;
-    step.barrier = this;
-    observed = &step;
-    kernelsDone = 0;
-    observer.observe(observer.user, step, 0);
-  }
   float *logitsOfStep = step.logits;
   HEDDLE_RETURN_IF_ERROR(runStep(step));
   ++stepsDone;

@@ -14,7 +14,7 @@
 #include "runtime/session/Package.h"
 #include "runtime/session/PagedKvCache.h"
 #include "runtime/session/RopeTables.h"
-#include "runtime/session/ThreadPool.h"
+#include "runtime/session/StepRun.h"
 
 #include <vector>
 
@@ -48,13 +48,6 @@ private:
 // Called between the chunks of a long prompt with the tokens done so far; false interrupts the call.
 struct Progress {
   bool (*report)(void *user, int64_t done, int64_t total) = nullptr;
-  void *user = nullptr;
-};
-
-// Told of the kernels of a step, on thread 0 while the other threads wait: before the first and behind each, with those that have run.
-// For a check of the code itself; on the CPU only.
-struct KernelObserver {
-  void (*observe)(void *user, const heddle_step &step, int64_t done) = nullptr;
   void *user = nullptr;
 };
 
@@ -118,8 +111,6 @@ private:
   Status runStep(heddle_step &step);
   // barrier_wait of a device under --profile: a kernel's time ends when it has run, not when it is enqueued.
   static void waitForKernel(void *session, int32_t thread);
-  // barrier_wait of a step that is observed: each kernel ends with one.
-  static void observeKernel(void *session, int32_t thread);
   void deliver(const Chunk &chunk, const RowSink *sink);
   int64_t longestPosition(int32_t sequence, int64_t length) const;
 
@@ -134,8 +125,6 @@ private:
   std::unique_ptr<ThreadPool> pool;
   Progress progress;
   KernelObserver observer;
-  const heddle_step *observed = nullptr; // that runs
-  int64_t kernelsDone = 0;               // of it
 
   Reserved arena, logitRows, hiddenRows;
   ReservedArray<int32_t> idHistory, positionHistory; // (maxSequences, context) each

@@ -4,6 +4,25 @@
 #include <cstring>
 
 namespace heddle {
+namespace {
+
+struct Observation {
+  ThreadPool &pool;
+  const KernelObserver &observer;
+  const heddle_step &step;
+  int64_t done;
+};
+
+// Each kernel ends with a barrier.
+void kernelEnded(void *user, int32_t thread) {
+  auto &running = *static_cast<Observation *>(user);
+  ThreadPool::waitInStep(running.pool.stepBarrier(), thread);
+  if (thread == 0)
+    running.observer.observe(running.observer.user, running.step, ++running.done);
+  ThreadPool::waitInStep(running.pool.stepBarrier(), thread);
+}
+
+} // namespace
 
 void runStepOn(ThreadPool &pool, heddle_step_function function, const heddle_step &step) {
   struct Call {
@@ -16,6 +35,15 @@ void runStepOn(ThreadPool &pool, heddle_step_function function, const heddle_ste
         call.function(call.step, thread, numThreads);
       },
       &call);
+}
+
+void runStepOn(ThreadPool &pool, heddle_step_function function, heddle_step &step, const KernelObserver &observer) {
+  Observation observation = {pool, observer, step, 0};
+  step.barrier_wait = observer.observe ? kernelEnded : ThreadPool::waitInStep;
+  step.barrier = observer.observe ? &observation : pool.stepBarrier();
+  if (observer.observe)
+    observer.observe(observer.user, step, 0);
+  runStepOn(pool, function, step);
 }
 
 bool allFinite(const float *values, int64_t count) {

@@ -9,8 +9,18 @@
 
 namespace heddle {
 
-// Returns when every thread of `pool` has run `function` with `step`.
+// Told of the kernels of a step, on thread 0 while the other threads wait: before the first and behind each, with those that have run.
+// For a check of the code itself; on the CPU only.
+struct KernelObserver {
+  void (*observe)(void *user, const heddle_step &step, int64_t done) = nullptr;
+  void *user = nullptr;
+};
+
+// Returns when every thread of `pool` has run `function` with `step`, whose kernels wait for each other as it says.
 void runStepOn(ThreadPool &pool, heddle_step_function function, const heddle_step &step);
+
+// The same; kernels wait for each other at the pool's barrier, and `observer`, if it has a function, is told of them.
+void runStepOn(ThreadPool &pool, heddle_step_function function, heddle_step &step, const KernelObserver &observer);
 
 // Whether none of `values` is infinite or NaN.
 bool allFinite(const float *values, int64_t count);

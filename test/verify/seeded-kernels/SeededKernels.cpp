@@ -43,8 +43,9 @@ static bool changeAddress(ModuleOp code, int64_t offset, llvm::function_ref<int6
 // The largest weight of layer 1 that a product reads.
 static WeightOp victimIn(ModuleOp module) {
   WeightOp victim;
-  llvm::Regex isOfLayer1("(layers|h|blk)\\.1\\.");
-  module.lookupSymbol<func::FuncOp>("step").walk([&](WeightOp op) {
+  llvm::Regex isOfLayer1("(layers?|h|blk)\\.1\\.");
+  auto step = module.lookupSymbol<func::FuncOp>("step");
+  (step ? step : module.lookupSymbol<func::FuncOp>("encode")).walk([&](WeightOp op) {
     auto type = cast<ShapedType>(op.getType());
     bool isPacked = isOfLayer1.match(op.getName()) && type.getElementType().isInteger(8);
     if (isPacked && (!victim || type.getNumElements() > cast<ShapedType>(victim.getType()).getNumElements()))
