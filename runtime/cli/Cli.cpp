@@ -81,12 +81,12 @@ Status dimensionList(const char *option, std::string_view text, std::vector<std:
   return Status();
 }
 
-enum Needs { Nothing, NeedsSteps, NeedsRows, NeedsBench, NeedsTokenizer, NeedsTemplate, NeedsGraph, NeedsDevice };
+enum Needs { Nothing, NeedsSteps, NeedsRows, NeedsTensors, NeedsTokenizer, NeedsTemplate, NeedsGraph, NeedsDevice };
 
 const char *const missing[] = {"",
                                "this model runs a graph and generates nothing",
                                "this model runs a graph and has no steps",
-                               "the speed of a model that encodes is not measured yet",
+                               "of this model the speed is measured by --prompt, --generate and --depth",
                                "this model was compiled without a tokenizer",
                                "this model was compiled without a chat template",
                                "this model is no graph",
@@ -100,173 +100,91 @@ struct Option {
   Status (*set)(CliOptions &options, char **values); // values after the option
 };
 
-#define SET [](CliOptions & o, char **v)->Status
-#define FLAG(field)                                                                                                    \
-  SET {                                                                                                                \
+// What an option does: SET assigns, TAKE may refuse.
+#define TAKE(...)                                                                                                      \
+  [](CliOptions &o, char **v) -> Status {                                                                              \
     (void)v;                                                                                                           \
-    o.field = true;                                                                                                    \
-    return Status();                                                                                                   \
+    return __VA_ARGS__;                                                                                                \
   }
-#define COMMAND(which)                                                                                                 \
-  SET {                                                                                                                \
-    (void)v;                                                                                                           \
-    o.command = Command::which;                                                                                        \
-    return Status();                                                                                                   \
-  }
+#define SET(...) TAKE(__VA_ARGS__, Status())
 
-const Option optionTable[] = {{"-n", "N", "new tokens (default: until the answer ends or the context is full)",
-                               NeedsSteps, SET{o.hasMaxTokens = true;
-return integerInto("-n", v[0], 1, INT32_MAX, o.maxTokens);
-} // namespace
-} // namespace heddle
-, {"--temp", "T", "temperature; 0 takes the most probable token", NeedsSteps,
-   SET{return numberInto("--temp", v[0], temperatureRange, o.sampler.temperature);
-}
-}
-, {"--top-k", "K", "sample from the K most probable tokens; 0: all", NeedsSteps,
-   SET{return integerInto("--top-k", v[0], 0, INT32_MAX, o.sampler.topK);
-}
-}
-, {"--top-p", "P", "sample from the tokens that hold probability P", NeedsSteps,
-   SET{return numberInto("--top-p", v[0], probabilityRange, o.sampler.topP);
-}
-}
-, {"--min-p", "P", "drop tokens below P times the best one's probability", NeedsSteps,
-   SET{return numberInto("--min-p", v[0], probabilityRange, o.sampler.minP);
-}
-}
-, {"--repeat-penalty", "R", "divide the logits of tokens seen before by R; 1: off", NeedsSteps,
-   SET{return numberInto("--repeat-penalty", v[0], penaltyRange, o.sampler.repetitionPenalty);
-}
-}
-, {"--seed", "N", "the same seed gives the same answer", NeedsSteps, SET{o.hasSeed = true;
-return integerInto("--seed", v[0], 0, INT64_MAX, o.sampler.seed);
-}
-}
-, {"--stop", "TEXT", "end the answer before TEXT; may be repeated", NeedsTokenizer,
-   SET{if (!*v[0]) return invalidInput("--stop: an empty text");
-o.stops.push_back(v[0]);
-return Status();
-}
-}
-, {"--chat", nullptr, "talk: one message per line, with the model's chat template", NeedsTemplate, COMMAND(Chat)},
-    {"--system", "TEXT", "system message of --chat", NeedsTemplate, SET{o.system = v[0];
-return Status();
-}
-}
-, {"--beam", "N", "beam search with N beams", NeedsSteps, SET{return integerInto("--beam", v[0], 1, 256, o.beams);
-}
-}
-, {"--num-return-sequences", "N", "answers of a beam search, best first", NeedsSteps,
-   SET{return integerInto("--num-return-sequences", v[0], 1, 256, o.returned);
-}
-}
-, {"--length-penalty", "X", "beam scores are divided by length^X", NeedsSteps,
-   SET{return numberInto("--length-penalty", v[0], {-100, 100}, o.lengthPenalty);
-}
-}
-, {"--early-stopping", nullptr, "end a beam search when N answers are complete", NeedsSteps, FLAG(earlyStopping)},
+const Option optionTable[] = {
+    {"-n", "N", "new tokens (default: until the answer ends or the context is full)", NeedsSteps,
+     TAKE(o.hasMaxTokens = true, integerInto("-n", v[0], 1, INT32_MAX, o.maxTokens))},
+    {"--temp", "T", "temperature; 0 takes the most probable token", NeedsSteps,
+     TAKE(numberInto("--temp", v[0], temperatureRange, o.sampler.temperature))},
+    {"--top-k", "K", "sample from the K most probable tokens; 0: all", NeedsSteps,
+     TAKE(integerInto("--top-k", v[0], 0, INT32_MAX, o.sampler.topK))},
+    {"--top-p", "P", "sample from the tokens that hold probability P", NeedsSteps,
+     TAKE(numberInto("--top-p", v[0], probabilityRange, o.sampler.topP))},
+    {"--min-p", "P", "drop tokens below P times the best one's probability", NeedsSteps,
+     TAKE(numberInto("--min-p", v[0], probabilityRange, o.sampler.minP))},
+    {"--repeat-penalty", "R", "divide the logits of tokens seen before by R; 1: off", NeedsSteps,
+     TAKE(numberInto("--repeat-penalty", v[0], penaltyRange, o.sampler.repetitionPenalty))},
+    {"--seed", "N", "the same seed gives the same answer", NeedsSteps,
+     TAKE(o.hasSeed = true, integerInto("--seed", v[0], 0, INT64_MAX, o.sampler.seed))},
+    {"--stop", "TEXT", "end the answer before TEXT; may be repeated", NeedsTokenizer,
+     TAKE(*v[0] ? (o.stops.push_back(v[0]), Status()) : invalidInput("--stop: an empty text"))},
+    {"--chat", nullptr, "talk: one message per line, with the model's chat template", NeedsTemplate,
+     SET(o.command = Command::Chat)},
+    {"--system", "TEXT", "system message of --chat", NeedsTemplate, SET(o.system = v[0])},
+    {"--beam", "N", "beam search with N beams", NeedsSteps, TAKE(integerInto("--beam", v[0], 1, 256, o.beams))},
+    {"--num-return-sequences", "N", "answers of a beam search, best first", NeedsSteps,
+     TAKE(integerInto("--num-return-sequences", v[0], 1, 256, o.returned))},
+    {"--length-penalty", "X", "beam scores are divided by length^X", NeedsSteps,
+     TAKE(numberInto("--length-penalty", v[0], {-100, 100}, o.lengthPenalty))},
+    {"--early-stopping", nullptr, "end a beam search when N answers are complete", NeedsSteps,
+     SET(o.earlyStopping = true)},
     {"--logprobs", "N", "print each token as a JSON line with the N most probable ones", NeedsSteps,
-     SET{return integerInto("--logprobs", v[0], 1, 1000, o.logprobs);
-}
-}
-, {"--prompt-ids", "IDS", "a prompt as token ids: 1,2,3", NeedsSteps, SET{o.promptIds.emplace();
-return idList("--prompt-ids", v[0], *o.promptIds);
-}
-}
-, {"--print-ids", nullptr, "print the new token ids, separated by commas", NeedsSteps, FLAG(printIds)},
-    {"--ignore-eos", nullptr, "go on after end tokens", NeedsSteps, FLAG(ignoreEos)},
-    {"--eos", "ID", "the token that ends an answer, instead of the model's", NeedsSteps, SET{o.eos = 0;
-return integerInto("--eos", v[0], 0, INT32_MAX, *o.eos);
-}
-}
-, {"--io", "IN OUT", "named tensors in, named tensors out (safetensors); the list is below", Nothing,
-   SET{o.command = Command::Io;
-o.ioInput = v[0];
-o.ioOutput = v[1];
-return Status();
-}
-}
-, {"--replay", "IN OUT", nullptr, NeedsRows, SET{o.command = Command::Replay;
-o.ioInput = v[0];
-o.ioOutput = v[1];
-return Status();
-}
-}
-, {"--outputs", "A,B", "which tensors --io writes", Nothing, SET{o.outputs = split(v[0]);
-return Status();
-}
-}
-, {"--perplexity", "FILE", "perplexity of a text", NeedsTokenizer, SET{o.command = Command::Perplexity;
-o.perplexityFile = v[0];
-return Status();
-}
-}
-, {"--threads", "N", "worker threads (default: physical cores)", Nothing,
-   SET{return integerInto("--threads", v[0], 1, 1024, o.threads);
-}
-}
-, {"--device", "D", "which device to run on: its number, or part of its name (default: the first GPU)", NeedsDevice,
-   SET{if (!*v[0]) return invalidInput("--device: a number or a name is expected");
-o.device = v[0];
-return Status();
-}
-}
-,
+     TAKE(integerInto("--logprobs", v[0], 1, 1000, o.logprobs))},
+    {"--prompt-ids", "IDS", "a prompt as token ids: 1,2,3", NeedsSteps,
+     TAKE(o.promptIds.emplace(), idList("--prompt-ids", v[0], *o.promptIds))},
+    {"--print-ids", nullptr, "print the new token ids, separated by commas", NeedsSteps, SET(o.printIds = true)},
+    {"--ignore-eos", nullptr, "go on after end tokens", NeedsSteps, SET(o.ignoreEos = true)},
+    {"--eos", "ID", "the token that ends an answer, instead of the model's", NeedsSteps,
+     TAKE(o.eos = 0, integerInto("--eos", v[0], 0, INT32_MAX, *o.eos))},
+    {"--io", "IN OUT", "named tensors in, named tensors out (safetensors); the list is below", Nothing,
+     SET(o.command = Command::Io, o.ioInput = v[0], o.ioOutput = v[1])},
+    {"--replay", "IN OUT", nullptr, NeedsRows, SET(o.command = Command::Replay, o.ioInput = v[0], o.ioOutput = v[1])},
+    {"--outputs", "A,B", "which tensors --io writes", Nothing, SET(o.outputs = split(v[0]))},
+    {"--perplexity", "FILE", "perplexity of a text", NeedsTokenizer,
+     SET(o.command = Command::Perplexity, o.perplexityFile = v[0])},
+    {"--threads", "N", "worker threads (default: physical cores)", Nothing,
+     TAKE(integerInto("--threads", v[0], 1, 1024, o.threads))},
+    {"--device", "D", "which device to run on: its number, or part of its name (default: the first GPU)", NeedsDevice,
+     TAKE(*v[0] ? (o.device = v[0], Status()) : invalidInput("--device: a number or a name is expected"))},
     {"--deterministic", nullptr,
      "the same bits for every batch, chunk, cache state and thread count: so without it, but for latent attention",
-     NeedsSteps, FLAG(deterministic)},
-    {"--bench", nullptr, "measure the speed", NeedsBench, COMMAND(Bench)},
+     NeedsSteps, SET(o.deterministic = true)},
+    {"--bench", nullptr, "measure the speed", Nothing, SET(o.command = Command::Bench)},
     {"--entry", "NAME", "with --io and --bench: which of the model's graphs runs (default: the first)", NeedsGraph,
-     SET{o.entry = v[0];
-return Status();
-}
-}
-, {"--input", "FILE", "with --bench: inputs from a safetensors file (default: random ones)", NeedsGraph,
-   SET{o.benchInput = v[0];
-return Status();
-}
-}
-, {"--dims", "A=N,B=M", "with --bench: sizes of named dimensions of random inputs (1)", NeedsGraph,
-   SET{return dimensionList("--dims", v[0], o.dims);
-}
-}
-, {"--profile", nullptr, "measure the share of each kernel", NeedsSteps, SET{(void)v;
-o.command = Command::Bench;
-o.profile = true;
-return Status();
-}
-}
-, {"--prompt", "N", "with --bench: tokens of the prompt (512)", NeedsSteps,
-   SET{return integerInto("--prompt", v[0], 1, INT32_MAX, o.benchPrompt);
-}
-}
-, {"--generate", "N", "with --bench: tokens to generate (64)", NeedsSteps,
-   SET{return integerInto("--generate", v[0], 1, INT32_MAX, o.benchGenerate);
-}
-}
-, {"--depth", "N", "with --bench: tokens in the cache before generating (0)", NeedsSteps,
-   SET{return integerInto("--depth", v[0], 0, INT32_MAX, o.benchDepth);
-}
-}
-, {"--rounds", "N", "with --bench: rounds, of which the best counts (5)", NeedsBench,
-   SET{return integerInto("--rounds", v[0], 1, 100000, o.benchRounds);
-}
-}
-, {"--report", "FILE", "with --bench: fill the measured times into what 'heddle compile --report=FILE' wrote",
-   NeedsSteps, SET{o.report = v[0];
-o.profile = true;
-return Status();
-}
-}
-, {"--json", nullptr, "with --bench and --profile: one JSON object", NeedsBench, FLAG(json)},
-    {"--info", nullptr, "what this model was compiled from and for", Nothing, COMMAND(Info)},
-    {"--check", nullptr, "hash all weights and the code", Nothing, COMMAND(Check)},
-    {"--licenses", nullptr, "licences of the model and of the code in this file", Nothing, COMMAND(Licenses)},
-    {"--version", nullptr, "version of the runtime", Nothing, COMMAND(Version)},
-    {"--help", nullptr, "this text", Nothing, COMMAND(Help)},
-}
-;
+     SET(o.entry = v[0])},
+    {"--input", "FILE", "with --bench: inputs from a safetensors file (default: random ones)", NeedsTensors,
+     SET(o.benchInput = v[0])},
+    {"--dims", "A=N,B=M",
+     "with --bench: sizes of named dimensions of random inputs (a graph's: 1; of a model that encodes: "
+     "batch=1,sequence=128)",
+     NeedsTensors, TAKE(dimensionList("--dims", v[0], o.dims))},
+    {"--profile", nullptr, "measure the share of each kernel", NeedsSteps,
+     SET(o.command = Command::Bench, o.profile = true)},
+    {"--prompt", "N", "with --bench: tokens of the prompt (512)", NeedsSteps,
+     TAKE(integerInto("--prompt", v[0], 1, INT32_MAX, o.benchPrompt))},
+    {"--generate", "N", "with --bench: tokens to generate (64)", NeedsSteps,
+     TAKE(integerInto("--generate", v[0], 1, INT32_MAX, o.benchGenerate))},
+    {"--depth", "N", "with --bench: tokens in the cache before generating (0)", NeedsSteps,
+     TAKE(integerInto("--depth", v[0], 0, INT32_MAX, o.benchDepth))},
+    {"--rounds", "N", "with --bench: rounds, of which the best counts (5)", Nothing,
+     TAKE(integerInto("--rounds", v[0], 1, 100000, o.benchRounds))},
+    {"--report", "FILE", "with --bench: fill the measured times into what 'heddle compile --report=FILE' wrote",
+     NeedsSteps, SET(o.report = v[0], o.profile = true)},
+    {"--json", nullptr, "with --bench and --profile: one JSON object", Nothing, SET(o.json = true)},
+    {"--info", nullptr, "what this model was compiled from and for", Nothing, SET(o.command = Command::Info)},
+    {"--check", nullptr, "hash all weights and the code", Nothing, SET(o.command = Command::Check)},
+    {"--licenses", nullptr, "licences of the model and of the code in this file", Nothing,
+     SET(o.command = Command::Licenses)},
+    {"--version", nullptr, "version of the runtime", Nothing, SET(o.command = Command::Version)},
+    {"--help", nullptr, "this text", Nothing, SET(o.command = Command::Help)},
+};
 
 bool isGraph(const Package &package) {
   return package.metadata().task() == package::Task::Graph;
@@ -290,8 +208,8 @@ bool isAvailable(const Option &option, const Package &package) {
     return generates(package);
   case NeedsRows:
     return !isGraph(package);
-  case NeedsBench:
-    return !isEncoder(package);
+  case NeedsTensors:
+    return !generates(package);
   case NeedsTokenizer:
     return hasTokenizer;
   case NeedsTemplate:
@@ -306,9 +224,17 @@ bool isAvailable(const Option &option, const Package &package) {
 
 // Why an option is none of this model.
 const char *whyMissing(const Option &option, const Package &package) {
-  if (option.needs == NeedsDevice || option.needs == NeedsBench || generates(package))
+  if (option.needs == NeedsDevice || generates(package))
     return missing[option.needs];
   return isGraph(package) ? missing[NeedsSteps] : "this model encodes and generates nothing";
+}
+
+Status checkTensorOptions(const CliOptions &options) {
+  if (options.command != Command::Bench && (!options.benchInput.empty() || !options.dims.empty()))
+    return invalidInput("--input and --dims belong to --bench");
+  if (!options.benchInput.empty() && !options.dims.empty())
+    return invalidInput("--input and --dims: one of them is expected");
+  return Status();
 }
 
 Status checkEncoderCombination(const CliOptions &options) {
@@ -316,7 +242,7 @@ Status checkEncoderCombination(const CliOptions &options) {
     return invalidInput("'" + *options.prompt + "': this model encodes and takes no prompt (--io IN OUT runs it)");
   if (options.command == Command::Generate)
     return invalidInput("nothing to do: --io IN OUT encodes (--help lists what else this model can do)");
-  return Status();
+  return checkTensorOptions(options);
 }
 
 Status checkGraphCombination(const CliOptions &options) {
@@ -324,11 +250,7 @@ Status checkGraphCombination(const CliOptions &options) {
     return invalidInput("'" + *options.prompt + "': this model runs a graph and takes no prompt (--io IN OUT runs it)");
   if (options.command == Command::Generate)
     return invalidInput("nothing to do: --io IN OUT runs the graph (--help lists what else this model can do)");
-  if (options.command != Command::Bench && (!options.benchInput.empty() || !options.dims.empty()))
-    return invalidInput("--input and --dims belong to --bench");
-  if (!options.benchInput.empty() && !options.dims.empty())
-    return invalidInput("--input and --dims: one of them is expected");
-  return Status();
+  return checkTensorOptions(options);
 }
 
 Status checkCombination(const CliOptions &options, const Package &package) {

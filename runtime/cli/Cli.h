@@ -72,6 +72,7 @@ Status runGenerate(OpenedModel &program);
 Status runChat(OpenedModel &program);
 Status runIo(OpenedModel &program);
 Status runEncodeIo(OpenedModel &program);
+Status runEncodeBench(OpenedModel &program);
 Status runBench(OpenedModel &program);
 Status runReplay(OpenedModel &program);
 Status runGraphIo(OpenedModel &program);

@@ -25,18 +25,18 @@ void onInterrupt(int) {
 
 Status dispatch(OpenedModel &program) {
   package::Task task = program.metadata().task();
-  bool isGraph = task == package::Task::Graph;
+  bool isGraph = task == package::Task::Graph, isEncoder = task == package::Task::Encode;
   switch (program.options.command) {
   case Command::Generate:
     return runGenerate(program);
   case Command::Chat:
     return runChat(program);
   case Command::Io:
-    return isGraph ? runGraphIo(program) : task == package::Task::Encode ? runEncodeIo(program) : runIo(program);
+    return isGraph ? runGraphIo(program) : isEncoder ? runEncodeIo(program) : runIo(program);
   case Command::Replay:
     return runReplay(program);
   case Command::Bench:
-    return isGraph ? runGraphBench(program) : runBench(program);
+    return isGraph ? runGraphBench(program) : isEncoder ? runEncodeBench(program) : runBench(program);
   case Command::Perplexity:
     return runPerplexity(program);
   case Command::Info:
