@@ -377,13 +377,15 @@ static void remarkUnused(const Model &model, const ModelBuilder &builder, Module
   std::string outputs = model.config.hasPooler ? "last_hidden_state and pooler_output" : "last_hidden_state";
   int64_t unused = 0;
   for (const auto &[name, tensor] : model.checkpoint.tensors)
-    if (!builder.has(name)) {
+    // transformers once saved the numbers 0, 1, … of the positions beside the parameters.
+    if (!builder.has(name) && !StringRef(name).ends_with("embeddings.position_ids")) {
       module.emitRemark("tensor '") << name << "' takes no part: the program gives " << outputs;
       ++unused;
     }
   if (unused)
-    module.emitWarning("the program gives ") << outputs << " alone: " << unused << " tensor" << (unused == 1 ? "" : "s")
-                                             << " of the checkpoint take no part, which --print-remarks names";
+    module.emitWarning("the program gives ")
+        << outputs << " alone: " << unused << " tensor" << (unused == 1 ? "" : "s") << " of the checkpoint "
+        << (unused == 1 ? "takes" : "take") << " no part, which --print-remarks names";
 }
 
 OwningOpRef<ModuleOp> heddle::importModel(MLIRContext &context, const Model &model) {
