@@ -49,15 +49,11 @@ static TileAttr tile(MLIRContext *context, TileRole role, ArrayRef<int64_t> rows
   return TileAttr::get(context, role, rows, columns, /*maxRows=*/0, /*k=*/0, /*warps=*/{}, /*stages=*/1);
 }
 
-static const CpuMatmuls &cpuMatmulsOf(TargetAttr target) {
-  return *llvm::find_if(cpuMatmuls(), [&](const CpuMatmuls &row) {
-    return row.lanes == target.getLanes() && (!row.feature || target.has(row.feature));
-  });
-}
-
 static ScheduleAttr cpuMatmulSchedule(TargetAttr target) {
   MLIRContext *context = target.getContext();
-  const CpuMatmuls *row = &cpuMatmulsOf(target);
+  const CpuMatmuls *row = llvm::find_if(cpuMatmuls(), [&](const CpuMatmuls &row) {
+    return row.lanes == target.getLanes() && (!row.feature || target.has(row.feature));
+  });
   constexpr int64_t panel = 16;
   const TileAttr tiles[] = {
       tile(context, TileRole::FewRows, row->few, row->fewPanels * panel),

@@ -20,8 +20,9 @@ Status integer(const char *option, std::string_view text, int64_t least, int64_t
   value = isNegative ? -int64_t(magnitude) : int64_t(magnitude);
   if (ok && value >= least && value <= most)
     return Status();
-  return invalidInput(format("%s: '%.*s' is not an integer in [%lld, %lld]", option,
-                             int(std::min<size_t>(text.size(), 80)), text.data(), (long long)least, (long long)most));
+  std::string shown(text.substr(0, 80));
+  return invalidInput(
+      format("%s: '%s' is not an integer in [%lld, %lld]", option, shown.c_str(), (long long)least, (long long)most));
 }
 
 template <typename T> Status integerInto(const char *option, const char *text, int64_t least, int64_t most, T &out) {

@@ -31,8 +31,8 @@ mlir::FailureOr<std::string> emitMachineCode(mlir::ModuleOp module, const CpuTar
                                              Loops loops = Loops::AsWritten);
 
 // The module as ELF objects to link together, which threads make side by side. How it is divided depends on the module alone: the
-// bytes are the same on every machine. Its internal functions become hidden ones, whose names begin with
-// `prefix`, so that two modules may have one of the same name.
+// bytes are the same on every machine. Its internal functions become hidden ones, whose names begin with `prefix`, so that two
+// modules may have one of the same name.
 mlir::FailureOr<std::vector<std::string>> emitObjects(mlir::ModuleOp module, const CpuTarget &target,
                                                       llvm::StringRef prefix, Loops loops = Loops::AsWritten);
 
