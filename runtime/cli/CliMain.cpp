@@ -4,6 +4,7 @@
 #include "runtime/cli/Cli.h"
 #include "runtime/text/tokenizer/TokenDecoder.h"
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -14,13 +15,16 @@
 namespace heddle {
 namespace {
 
-volatile sig_atomic_t interrupted = 0;
+// Any thread may run the handler, two of them at once.
+std::atomic<bool> interrupted{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler takes no lock");
 
 void onInterrupt(int) {
-  // A second Ctrl-C ends the process at once, wherever it is.
-  if (interrupted)
+  int savedErrno = errno;
+  // If nobody has taken notice of the last Ctrl-C, the next one ends the process wherever it is.
+  if (interrupted.exchange(true))
     signal(SIGINT, SIG_DFL);
-  interrupted = 1;
+  errno = savedErrno;
 }
 
 Status dispatch(OpenedModel &program) {
@@ -84,7 +88,7 @@ bool wasInterrupted() {
   return interrupted;
 }
 void clearInterrupt() {
-  interrupted = 0;
+  interrupted = false;
 }
 
 Progress promptProgress() {
