@@ -6,6 +6,7 @@
 #include "compiler/SourceFiles.h"
 #include "compiler/codegen/kernel/KernelTarget.h"
 #include "compiler/codegen/kernel/StepRows.h"
+#include "compiler/codegen/machine/ResidentMemory.h"
 #include "compiler/package/OutputFile.h"
 #include "compiler/package/Package.h"
 #include "compiler/raise/Passes.h"
@@ -23,10 +24,8 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <chrono>
-#include <link.h>
 #include <map>
 #include <set>
-#include <sys/mman.h>
 #include <unistd.h>
 
 using namespace mlir;
@@ -338,27 +337,8 @@ std::vector<std::string> Compilation::modelFiles() const {
   return sourceFiles(options.model, program.model.checkpoint, /*hasCompanions=*/program.hasCompanions);
 }
 
-// Code of the shared LLVM, MLIR and Halide that earlier stages ran is mapped from their files and comes back when it is needed:
-// resident memory is then that of the largest stage, not of all.
-static void releaseLibraryCode() {
-  dl_iterate_phdr(
-      [](dl_phdr_info *info, size_t, void *) {
-        for (int i = 0; i < info->dlpi_phnum; ++i) {
-          const ElfW(Phdr) &segment = info->dlpi_phdr[i];
-          if (segment.p_type != PT_LOAD || (segment.p_flags & PF_W))
-            continue;
-          uintptr_t page = getpagesize(), begin = (info->dlpi_addr + segment.p_vaddr + page - 1) / page * page;
-          uintptr_t end = (info->dlpi_addr + segment.p_vaddr + segment.p_memsz) / page * page;
-          if (begin < end)
-            madvise(reinterpret_cast<void *>(begin), end - begin, MADV_DONTNEED); // NOLINT(performance-no-int-to-ptr)
-        }
-        return 0;
-      },
-      nullptr);
-}
-
 CompileStatus Compilation::writeBinary() {
-  releaseLibraryCode();
+  releaseUnusedMemory();
   progress.stage("codegen");
   MachineCode kind = options.emit == Emit::Llvm       ? MachineCode::LLVMIR
                      : options.emit == Emit::Assembly ? MachineCode::Assembly

@@ -2,6 +2,8 @@
 
 #include "compiler/codegen/machine/EmitObject.h"
 
+#include "compiler/codegen/machine/ResidentMemory.h"
+
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
 #include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVMPass.h"
@@ -205,6 +207,7 @@ FailureOr<std::vector<std::string>> heddle::emitObjects(ModuleOp module, const C
     if (succeeded(object))
       objects[part] = std::move(*object);
   };
+  releaseUnusedMemory(); // of MLIR's; threads allocate elsewhere than what was freed
   llvm::DefaultThreadPool threads(llvm::heavyweight_hardware_concurrency(bitcode.size()));
   for (size_t part = 0; part < bitcode.size(); ++part)
     threads.async(emit, part);
