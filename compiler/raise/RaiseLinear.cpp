@@ -112,7 +112,7 @@ static bool raiseMatmul(linalg::LinalgOp op) {
     if (!row || !column)
       continue;
     Value weight = storedMatrix(b, layout.element(matrix->get(), indices), row, column);
-    if (!weight)
+    if (!weight || !weight.getDefiningOp<WeightOp>()) // a constant is in no file to pack from: it stays a contraction
       continue;
     std::optional<SmallVector<ReassociationIndices>> groups;
     tensor::ExpandShapeOp units = unitRows(rows->get());
