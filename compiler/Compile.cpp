@@ -139,7 +139,7 @@ CompileStatus Compilation::checkOutputs() {
     if (path.empty() || path == "-")
       continue;
     SmallString<256> whole(path);
-    llvm::sys::fs::make_absolute(whole);
+    (void)llvm::sys::fs::make_absolute(whole); // without a working folder the name as it stands
     (void)llvm::sys::path::remove_dots(whole, /*remove_dot_dot=*/true);
     if (!names.insert(whole.str().str()).second)
       return fail(CompileStatus::InvalidInput, path + ": two outputs have this name");
