@@ -164,7 +164,8 @@ struct Family {
   const char *gguf = nullptr;      // general.architecture; null: another row stands for the family's GGUF files
   bool isEncoder = false;          // a token attends to all of its sequence, and nothing is generated
   const char *pooler = nullptr;    // of an encoder: the tensor of a checkpoint that gives pooler_output
-  bool hasExperts = false; // of two rows with one name in GGUF, the one that is meant where the file has experts
+  const char *noParameter = nullptr; // of an encoder: a tensor that checkpoints may hold beside the parameters
+  bool hasExperts = false;           // of two rows with one name in GGUF, the one that is meant where the file has experts
   const char *embedding = "model.embed_tokens.weight";
   std::array<TensorRules, 7> rules = {};
   ConfigDefaults defaults;

@@ -100,17 +100,14 @@ Value Convolution::storedMatrix() {
       break;
     value = made->getOperand(0);
   }
-  auto type = dyn_cast<RankedTensorType>(value.getType());
-  if (!type || type.getEncoding() || !isStored(value))
-    return {};
-  auto matrix = RankedTensorType::get({extents[channel], depth}, type.getElementType());
-  DenseElementsAttr elements;
-  if (matchPattern(value, m_Constant(&elements)))
-    return arith::ConstantOp::create(b, loc, elements.reshape(matrix));
   auto weight = value.getDefiningOp<WeightOp>();
-  StorageAttr storage = weight.getStorage();
+  StorageAttr storage = weight ? weight.getStorage() : StorageAttr();
   if (!storage || storage.getTransposed() || storage.getStride() || weight->hasAttr(Codes::attrName))
     return {};
+  RankedTensorType type = shaped(weight);
+  if (type.getEncoding())
+    return {};
+  auto matrix = RankedTensorType::get({extents[channel], depth}, type.getElementType());
   return WeightOp::create(b, weight.getLoc(), matrix, weight.getName(), storage);
 }
 
@@ -187,7 +184,7 @@ void Convolution::findBias() {
   ExprContext exprs;
   ElementTrace layout(exprs, TraceDepth::Layout);
   SmallVector<Expr> symbols = layout.indexSymbols(other);
-  bias = storedVector(layout.element(other, symbols), symbols[axis]);
+  bias = storedBias(layout.element(other, symbols), symbols[axis]);
   if (!bias)
     return;
   // The sum is what the product with a bias gives: its readers take the other summand.

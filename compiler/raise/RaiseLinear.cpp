@@ -112,7 +112,7 @@ static bool raiseMatmul(linalg::LinalgOp op) {
     if (!row || !column)
       continue;
     Value weight = storedMatrix(b, layout.element(matrix->get(), indices), row, column);
-    if (!weight || !weight.getDefiningOp<WeightOp>()) // a constant is in no file to pack from: it stays a contraction
+    if (!weight)
       continue;
     std::optional<SmallVector<ReassociationIndices>> groups;
     tensor::ExpandShapeOp units = unitRows(rows->get());
@@ -156,7 +156,7 @@ static Value withBias(OpBuilder &b, Value product, Value other) {
   ExprContext exprs;
   ElementTrace layout(exprs, TraceDepth::Layout);
   SmallVector<Expr> symbols = layout.indexSymbols(other);
-  Value bias = storedVector(layout.element(other, symbols), symbols.back());
+  Value bias = storedBias(layout.element(other, symbols), symbols.back());
   if (!bias)
     return {};
   Value result = createLinear(b, linear.getLoc(), linear.getInput(), linear.getWeights()[0], bias);
@@ -198,7 +198,7 @@ static Expr rowOf(ExprContext &exprs, Expr element, Expr column, Value &table) {
     return exprs.select(exprs.condition(element->atom()), high, low);
   }
   if (element->kind != ExprKind::Leaf || element->arguments.size() != 2 || element->arguments[1] != column ||
-      !isStored(element->value) || (table && table != element->value))
+      !element->value.getDefiningOp<WeightOp>() || (table && table != element->value))
     return nullptr;
   table = element->value;
   return element->arguments[0];

@@ -56,37 +56,20 @@ static bool covers(Expr symbol, Value value, int64_t dimension) {
   return symbol->kind == ExprKind::Symbol && symbol->extent->isConstant(shaped(value).getDimSize(dimension));
 }
 
-static Value transposedConstant(OpBuilder &b, Value value, RankedTensorType type) {
-  DenseElementsAttr elements;
-  if (!matchPattern(value, m_Constant(&elements)))
-    return {};
-  if (elements.isSplat())
-    return arith::ConstantOp::create(b, value.getLoc(), elements.resizeSplat(type));
-  SmallVector<Attribute> moved;
-  auto values = elements.getValues<Attribute>();
-  for (int64_t row = 0; row < type.getDimSize(0); ++row)
-    for (int64_t column = 0; column < type.getDimSize(1); ++column)
-      moved.push_back(values[column * type.getDimSize(0) + row]);
-  return arith::ConstantOp::create(b, value.getLoc(), DenseElementsAttr::get(type, moved));
-}
-
 Value heddle::storedMatrix(OpBuilder &b, Expr element, Expr row, Expr column) {
-  if (element->kind != ExprKind::Leaf || element->arguments.size() != 2 || !isStored(element->value) ||
-      !isa<FloatType>(shaped(element->value).getElementType()))
+  auto weight = element->kind == ExprKind::Leaf ? element->value.getDefiningOp<WeightOp>() : WeightOp();
+  if (!weight || element->arguments.size() != 2 || !isa<FloatType>(shaped(weight).getElementType()))
     return {};
   Expr first = element->arguments[0], second = element->arguments[1];
   if (!covers(first, element->value, 0) || !covers(second, element->value, 1))
     return {};
   if (first == row && second == column)
-    return element->value;
+    return weight;
   if (first != column || second != row)
     return {};
   RankedTensorType type = shaped(element->value);
   auto turned =
       RankedTensorType::get({type.getDimSize(1), type.getDimSize(0)}, type.getElementType(), type.getEncoding());
-  auto weight = element->value.getDefiningOp<WeightOp>();
-  if (!weight)
-    return transposedConstant(b, element->value, turned);
   auto result = WeightOp::create(b, weight.getLoc(), turned, weight.getName(), weight.getStorage().getTurned());
   if (Attribute codes = weight->getAttr(Codes::attrName)) // which are of the matrix as it is stored
     result->setAttr(Codes::attrName, codes);
@@ -137,12 +120,14 @@ static std::optional<SmallVector<int64_t>> storedSteps(RankedTensorType type, St
 }
 
 Value heddle::storedPart(OpBuilder &b, Expr element, const Axis &row, const Axis &column) {
-  RankedTensorType type = shaped(element->value);
   auto weight = element->value.getDefiningOp<WeightOp>();
-  StorageAttr storage = weight ? weight.getStorage() : StorageAttr();
+  if (!weight)
+    return {};
+  RankedTensorType type = shaped(weight);
+  StorageAttr storage = weight.getStorage();
   std::optional<SmallVector<int64_t>> steps = storedSteps(type, storage);
   bool isPlain =
-      !type.getEncoding() && isa<FloatType>(type.getElementType()) && !(weight && weight->hasAttr(Codes::attrName));
+      !type.getEncoding() && isa<FloatType>(type.getElementType()) && !weight->hasAttr(Codes::attrName);
   if (!steps || !isPlain || !row.extent->isConstant() || !column.extent->isConstant())
     return {};
   std::optional<Part> part = partOf(element, row, column, *steps);
@@ -150,15 +135,6 @@ Value heddle::storedPart(OpBuilder &b, Expr element, const Axis &row, const Axis
     return {};
   int64_t rows = (int64_t)row.extent->constant, columns = (int64_t)column.extent->constant;
   auto matrix = RankedTensorType::get({rows, columns}, type.getElementType());
-  if (!weight) {
-    DenseElementsAttr elements = elementsOf(element->value);
-    auto values = elements.getValues<Attribute>();
-    SmallVector<Attribute> moved;
-    for (int64_t r = 0; r < rows; ++r)
-      for (int64_t c = 0; c < columns; ++c)
-        moved.push_back(values[part->offset + r * part->rowStep + c * part->columnStep]);
-    return arith::ConstantOp::create(b, element->value.getLoc(), DenseElementsAttr::get(matrix, moved));
-  }
   bool transposed = part->columnStep != 1;
   int64_t step = transposed ? part->columnStep : part->rowStep, dense = transposed ? rows : columns;
   int64_t offset = storage.getOffset() + part->offset * (type.getElementTypeBitWidth() / 8);
@@ -173,6 +149,11 @@ Value heddle::storedVector(Expr element, Expr index) {
       !isa<FloatType>(shaped(element->value).getElementType()))
     return {};
   return element->value;
+}
+
+Value heddle::storedBias(Expr element, Expr index) {
+  Value vector = storedVector(element, index);
+  return vector && vector.getDefiningOp<WeightOp>() ? vector : Value();
 }
 
 double heddle::asWritten(double value) {

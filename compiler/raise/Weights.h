@@ -17,14 +17,19 @@ bool isStored(mlir::Value value);
 mlir::DenseElementsAttr elementsOf(mlir::Value value);
 // `expr` with the elements at known places of weights that say them.
 Expr resolveElements(ExprContext &exprs, Expr expr);
+// Matrices are weights of the model, whose storage says how to read them, since a constant of the module is in no file to pack from:
+// what is computed with one stays a contraction.
+
 // The stored matrix (rows, columns) whose element [row, column] is `element`; its transpose is one with another storage. Null if
 // `element` is something else.
 mlir::Value storedMatrix(mlir::OpBuilder &b, Expr element, Expr row, Expr column);
 // The matrix whose element [row, column] is `element`, a part of a stored tensor of any rank: the same bytes with another storage.
 // Null if `element` is something else, or its rows and columns both lie apart.
 mlir::Value storedPart(mlir::OpBuilder &b, Expr element, const Axis &row, const Axis &column);
-// The stored vector whose element [index] is `element`, null if it is something else.
+// The weight or constant, a vector, whose element [index] is `element`; null if it is something else.
 mlir::Value storedVector(Expr element, Expr index);
+// The same where a matmul takes it as its bias: a weight, to be packed like the matrix.
+mlir::Value storedBias(Expr element, Expr index);
 // The decimal that a 32-bit float was written as: 1e-6, not 9.99999997e-7. Configs say it so.
 double asWritten(double value);
 

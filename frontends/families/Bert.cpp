@@ -93,6 +93,7 @@ static constexpr Family describeBert() {
   row.modelType = "bert";
   row.isEncoder = true;
   row.pooler = "bert.pooler.dense.weight";
+  row.noParameter = "bert.embeddings.position_ids"; // 0, 1, …, which transformers once saved
   row.embedding = "bert.embeddings.word_embeddings.weight";
   row.rules = {tensorRules};
   row.keyNames = keyNames;

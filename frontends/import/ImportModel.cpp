@@ -375,10 +375,10 @@ void ModelImporter::returnAll(ValueRange results) {
 // An encoder's checkpoint may hold heads that its outputs do not need.
 static void remarkUnused(const Model &model, const ModelBuilder &builder, ModuleOp module) {
   std::string outputs = model.config.hasPooler ? "last_hidden_state and pooler_output" : "last_hidden_state";
+  StringRef noParameter = model.config.family->noParameter ? model.config.family->noParameter : "";
   int64_t unused = 0;
   for (const auto &[name, tensor] : model.checkpoint.tensors)
-    // transformers once saved the numbers 0, 1, … of the positions beside the parameters.
-    if (!builder.has(name) && !StringRef(name).ends_with("embeddings.position_ids")) {
+    if (!builder.has(name) && name != noParameter) {
       module.emitRemark("tensor '") << name << "' takes no part: the program gives " << outputs;
       ++unused;
     }

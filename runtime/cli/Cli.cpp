@@ -227,7 +227,9 @@ bool isAvailable(const Option &option, const Package &package) {
 const char *whyMissing(const Option &option, const Package &package) {
   if (option.needs == NeedsDevice || generates(package))
     return missing[option.needs];
-  return isGraph(package) ? missing[NeedsSteps] : "this model encodes and generates nothing";
+  if (isGraph(package))
+    return missing[option.needs == NeedsRows ? NeedsRows : NeedsSteps];
+  return "this model encodes and generates nothing";
 }
 
 Status checkTensorOptions(const CliOptions &options) {

@@ -3,9 +3,8 @@
 // What `heddle verify` hands a binary to run its steps kernel by kernel (BIN --replay IN OUT), and what the binary answers.
 //
 // IN: a ReplayHeader, then per step a ReplayStep; per feed of the step a ReplayFeed, its ids, (count) int32_t, and for a model that
-// encodes the types of its tokens, (count) int32_t; per kernel, in
-// order of launch, a ReplayKernel, per region that is given a ReplayRegion and its bytes, and per region that is a result a
-// ReplayRegion. Ids and bytes are filled up to a multiple of 8.
+// encodes the types of its tokens, (count) int32_t; per kernel, in order of launch, a ReplayKernel, per region that is given a
+// ReplayRegion and its bytes, and per region that is a result a ReplayRegion. Ids and bytes are filled up to a multiple of 8.
 //
 // OUT, written while the steps run: per kernel that has ended its number, counted from 1 through all steps (int64_t), then the bytes
 // of its results one after the other. A file that ends early says which kernel the process did not survive.
@@ -29,7 +28,7 @@ struct ReplayStep {
   int64_t rows, numFeeds, numKernels;
 };
 
-// Tokens that a sequence goes on with; for a model that encodes, a sequence.
+// Tokens that a sequence goes on with; for a model that encodes, a sequence, whose positions are 0, 1, ….
 struct ReplayFeed {
   int32_t sequence, count;
 };

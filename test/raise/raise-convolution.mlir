@@ -72,7 +72,7 @@ func.func @bias_and_rows(%x: tensor<2x2x4x6xf32>) -> tensor<2x6x5xf32> {
 #w1 = affine_map<(n, i, m, c, k) -> (m, c, k)>
 #y1 = affine_map<(n, i, m, c, k) -> (n, i, m)>
 func.func @channels_last(%x: tensor<1x4x9xf32>) -> tensor<1x7x5xf32> {
-  %w = arith.constant dense<0.5> : tensor<5x4x3xf32>
+  %w = heddle.weight "w" <type = "f32", file = 0, offset = 0> : tensor<5x4x3xf32>
   %init = arith.constant dense<0.0> : tensor<1x7x5xf32>
   %y = linalg.generic {indexing_maps = [#x1, #w1, #y1], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]}
       ins(%x, %w : tensor<1x4x9xf32>, tensor<5x4x3xf32>) outs(%init : tensor<1x7x5xf32>) {
@@ -101,6 +101,22 @@ func.func @two_groups(%x: tensor<1x2x4x9xf32>) -> tensor<1x2x5x7xf32> {
     linalg.yield %s : f32
   } -> tensor<1x2x5x7xf32>
   return %y : tensor<1x2x5x7xf32>
+}
+
+// A constant of the module is in no file to pack from.
+// CHECK-LABEL: @constant_weights
+// CHECK-NOT: heddle.linear
+func.func @constant_weights(%x: tensor<1x4x9xf32>) -> tensor<1x7x5xf32> {
+  %w = arith.constant dense<0.5> : tensor<5x4x3xf32>
+  %init = arith.constant dense<0.0> : tensor<1x7x5xf32>
+  %y = linalg.generic {indexing_maps = [#x1, #w1, #y1], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]}
+      ins(%x, %w : tensor<1x4x9xf32>, tensor<5x4x3xf32>) outs(%init : tensor<1x7x5xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %o, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<1x7x5xf32>
+  return %y : tensor<1x7x5xf32>
 }
 
 // CHECK-LABEL: @computed_weights

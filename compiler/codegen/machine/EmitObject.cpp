@@ -112,11 +112,11 @@ FailureOr<std::string> heddle::printMachineCode(llvm::Module &module, llvm::Targ
   return std::string(buffer.begin(), buffer.end());
 }
 
-// `module`, which is left empty, in LLVM IR; null, with an error, where it cannot be.
-static std::unique_ptr<llvm::Module> translate(ModuleOp module, const CpuTarget &target, llvm::LLVMContext &context) {
-  std::unique_ptr<llvm::Module> code = translateModuleToLLVMIR(module, context);
-  std::unique_ptr<llvm::TargetMachine> machine = target.createMachine();
-  if (!code || !machine) {
+// `module`, which is left empty, in LLVM IR for `machine`; null, with an error, where it cannot be.
+static std::unique_ptr<llvm::Module> translate(ModuleOp module, const CpuTarget &target,
+                                               const llvm::TargetMachine *machine, llvm::LLVMContext &context) {
+  std::unique_ptr<llvm::Module> code = machine ? translateModuleToLLVMIR(module, context) : nullptr;
+  if (!code) {
     module.emitError("cannot be translated for ") << target.triple;
     return nullptr;
   }
@@ -135,10 +135,11 @@ static std::unique_ptr<llvm::Module> translate(ModuleOp module, const CpuTarget 
 FailureOr<std::string> heddle::emitMachineCode(ModuleOp module, const CpuTarget &target, MachineCode kind,
                                                Loops loops) {
   llvm::LLVMContext context;
-  std::unique_ptr<llvm::Module> code = translate(module, target, context);
+  std::unique_ptr<llvm::TargetMachine> machine = target.createMachine();
+  std::unique_ptr<llvm::Module> code = translate(module, target, machine.get(), context);
   if (!code)
     return failure();
-  FailureOr<std::string> text = printMachineCode(*code, *target.createMachine(), kind, loops);
+  FailureOr<std::string> text = printMachineCode(*code, *machine, kind, loops);
   if (failed(text))
     return module.emitError("no machine code can be emitted for ") << target.triple;
   return text;
@@ -179,11 +180,11 @@ FailureOr<std::vector<std::string>> heddle::emitObjects(ModuleOp module, const C
                                                         Loops loops) {
   // More would make the parts more equal, and repeat what each costs by itself.
   constexpr size_t maxParts = 8;
-  // A context serves one thread: parts travel as bitcode.
+  // A context serves one thread, as a machine does: parts travel as bitcode.
   std::vector<SmallVector<char, 0>> bitcode;
   {
     llvm::LLVMContext context;
-    std::unique_ptr<llvm::Module> code = translate(module, target, context);
+    std::unique_ptr<llvm::Module> code = translate(module, target, target.createMachine().get(), context);
     if (!code)
       return failure();
     externalize(*code, prefix);
