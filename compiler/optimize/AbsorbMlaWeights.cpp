@@ -370,7 +370,8 @@ void AbsorbMlaWeights::runOnOperation() {
   }
   SmallVector<AttentionOp> ops;
   getOperation().walk([&](AttentionOp op) {
-    if (!keepsGraphs || !isInGraphEntry(op))
+    bool isCached = op.getMask().getCausal(); // what attends to tokens ahead is computed anew for each sequence
+    if (isCached && !(keepsGraphs && isInGraphEntry(op)))
       ops.push_back(op);
   });
   bool replaced = false;
