@@ -61,7 +61,8 @@ static ScheduleAttr cpuMatmulSchedule(TargetAttr target) {
       tile(context, TileRole::TileUnit, {32, 16}, 2 * panel), // 4 tiles of sums, 2 of rows, 2 of weights: all 8
       tile(context, TileRole::Int8, row->int8, panel),
   };
-  return ScheduleAttr::get(context, tiles, /*kBlock=*/256, /*rowBlock=*/256, /*termBytes=*/96 << 10,
+  // kBlock: 3 panels of 128 lines, 24 KiB, stay in the first cache with 8 rows.
+  return ScheduleAttr::get(context, tiles, /*kBlock=*/128, /*rowBlock=*/256, /*termBytes=*/96 << 10,
                            /*prefetchBytes=*/2048, /*blockKv=*/0, /*splitKv=*/0,
                            StringAttr::get(context, row->evidence));
 }

@@ -63,8 +63,8 @@ Value KernelBuilder::sub(Value a, Value b) {
 Value KernelBuilder::mul(Value a, Value b) {
   return isFloat(a) ? arith::MulFOp::create(*this, a, b).getResult() : arith::MulIOp::create(*this, a, b).getResult();
 }
-Value KernelBuilder::divide(Value a, int64_t b) {
-  return arith::DivUIOp::create(*this, a, index(b));
+Value KernelBuilder::divide(Value a, Value b) {
+  return arith::DivUIOp::create(*this, a, b);
 }
 Value KernelBuilder::fma(Value a, Value b, Value c) {
   return math::FmaOp::create(*this, a, b, c);
@@ -85,6 +85,9 @@ Value KernelBuilder::bitcast(Type type, Value vector) {
 }
 Value KernelBuilder::lessThan(Value a, Value b) {
   return arith::CmpIOp::create(*this, arith::CmpIPredicate::slt, a, b);
+}
+Value KernelBuilder::select(Value condition, Value a, Value b) {
+  return arith::SelectOp::create(*this, condition, a, b);
 }
 Value KernelBuilder::minimum(Value a, Value b) {
   return arith::MinSIOp::create(*this, a, b);
@@ -123,9 +126,9 @@ Value KernelBuilder::loadMasked(VectorType type, Value address, Value mask) {
 void KernelBuilder::storeMasked(Value value, Value address, Value mask) {
   LLVM::MaskedStoreOp::create(*this, value, address, mask, elementBytes(value.getType()));
 }
-void KernelBuilder::prefetch(Value address) {
-  // Read, into all levels of the cache, data.
-  LLVM::Prefetch::create(*this, address, 0u, 3u, 1u);
+void KernelBuilder::prefetch(Value address, Cache to) {
+  // Read, into this level of the cache and those behind it, data.
+  LLVM::Prefetch::create(*this, address, 0u, to == Cache::First ? 3u : 2u, 1u);
 }
 Value KernelBuilder::stack(int64_t bytes) {
   return LLVM::AllocaOp::create(*this, ptr, i8, index(bytes), 64);

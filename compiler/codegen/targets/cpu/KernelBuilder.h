@@ -10,6 +10,9 @@
 
 namespace heddle {
 
+// Levels of a CPU's caches.
+enum class Cache { First, Second };
+
 class KernelBuilder : public mlir::ImplicitLocOpBuilder {
 public:
   // Starts the function `name` at the end of `module`.
@@ -36,14 +39,16 @@ public:
   mlir::Value sub(mlir::Value a, mlir::Value b);
   mlir::Value mul(mlir::Value a, mlir::Value b);
   mlir::Value mul(mlir::Value a, int64_t b) { return mul(a, index(b)); }
-  mlir::Value divide(mlir::Value a, int64_t b);                 // of non-negative integers
+  mlir::Value divide(mlir::Value a, mlir::Value b); // of non-negative integers
+  mlir::Value divide(mlir::Value a, int64_t b) { return divide(a, index(b)); }
   mlir::Value fma(mlir::Value a, mlir::Value b, mlir::Value c); // a * b + c, rounded once
   mlir::Value toFloat(mlir::Value ints);
   mlir::Value shiftRight(mlir::Value vector, uint32_t bits);
   mlir::Value maskBits(mlir::Value vector, uint32_t bits);
   mlir::Value bitcast(mlir::Type type, mlir::Value vector);
   mlir::Value lessThan(mlir::Value a, mlir::Value b); // signed
-  mlir::Value minimum(mlir::Value a, mlir::Value b);  // signed
+  mlir::Value select(mlir::Value condition, mlir::Value a, mlir::Value b);
+  mlir::Value minimum(mlir::Value a, mlir::Value b); // signed
   // The largest begin + i * step that is at most `end`; begin if that is larger.
   mlir::Value wholeSteps(mlir::Value begin, mlir::Value end, int64_t step);
   mlir::Value intrinsic(llvm::StringRef name, mlir::Type result, mlir::ValueRange operands);
@@ -55,7 +60,7 @@ public:
   void store(mlir::Value value, mlir::Value address, unsigned alignment = 0);
   mlir::Value loadMasked(mlir::VectorType type, mlir::Value address, mlir::Value mask);
   void storeMasked(mlir::Value value, mlir::Value address, mlir::Value mask);
-  void prefetch(mlir::Value address);
+  void prefetch(mlir::Value address, Cache to = Cache::First);
   // `bytes` of stack, 64-byte aligned; call it outside loops.
   mlir::Value stack(int64_t bytes);
 

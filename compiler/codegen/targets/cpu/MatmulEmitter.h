@@ -68,6 +68,7 @@ private:
     int64_t panelStride; // bytes
     int64_t panels;
     mlir::Value begin, columns; // of K
+    mlir::Value next = {};      // what is read behind these, of the same shape; null where it is unpacked
   };
   using RowAddress = llvm::function_ref<mlir::Value(mlir::Value row)>;
   void emitManyRows(const MatmulTile &tile);
@@ -75,7 +76,8 @@ private:
                     mlir::Value rowEnd);
   void unpackPanels(mlir::Value panel, int64_t panels, mlir::Value begin, mlir::Value end);
   void unpackBlock(mlir::Value block, mlir::Value lines);
-  void emitManyRowsTile(const LineBlock &block, ValuesRef activations, mlir::Value partial);
+  mlir::Value nextLines(const LineBlock &block, mlir::Value row, mlir::Value rowBegin, mlir::Value rowEnd);
+  void emitManyRowsTile(const LineBlock &block, ValuesRef activations, mlir::Value partial, mlir::Value next);
 
   // bf16 with AMX
   bool usesTileUnit() const { return isBf16() && target.hasBf16Tiles(); }
