@@ -30,6 +30,7 @@ const std::string &heddle::fuzzFolder() {
 
 std::string heddle::writeFuzzFile(const std::string &name, std::string_view bytes) {
   std::string path = fuzzFolder() + "/" + name;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path());
   FILE *file = fopen(path.c_str(), "wb");
   if (!file || fwrite(bytes.data(), 1, bytes.size(), file) != bytes.size() || fclose(file) != 0) {
     perror(path.c_str());

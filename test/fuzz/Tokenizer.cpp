@@ -81,7 +81,8 @@ std::string fuzz::tokenizerText(std::string_view bytes) {
   static const std::vector<Loaded> kinds = [] {
     std::vector<Loaded> loaded;
     for (const char *json : {byteLevelBpe, unigram, wordPiece}) {
-      auto table = readTokenizer(writeFuzzFile("tokenizer.json", json));
+      // In a folder of its own: readers look for a config.json beside it, and other targets write one.
+      auto table = readTokenizer(writeFuzzFile("texts/tokenizer.json", json));
       std::string error = table ? "" : table.message();
       loaded.push_back({table ? *table : "", nullptr});
       loaded.back().tokenizer = table ? Tokenizer::create(tableOf(loaded.back().table), error) : nullptr;

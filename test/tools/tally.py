@@ -1,11 +1,11 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Adds up what the test runners counted and closes with 'N passed, M failed, K skipped'.
 
-tally.py FOLDER gtest LABEL REPORT.json STATUS   a GoogleTest program's JSON report and exit status
-tally.py FOLDER lit LABEL REPORT.json STATUS     lit's --output file and exit status
-tally.py FOLDER status LABEL STATUS              a program that is one test
-tally.py FOLDER fuzz BINARIES SECONDS            runs each BINARIES/fuzz-* for so long; one test each
-tally.py FOLDER close                            prints the table and the closing line; status 1 unless all passed
+tally.py FOLDER gtest LABEL STATUS REPORT.json…   a GoogleTest program's exit status and the JSON report of each of its shards
+tally.py FOLDER lit LABEL STATUS REPORT.json      lit's exit status and --output file
+tally.py FOLDER status LABEL STATUS               a program that is one test
+tally.py FOLDER fuzz BINARIES SECONDS             runs each BINARIES/fuzz-* for so long; one test each
+tally.py FOLDER close                             prints the table and the closing line; status 1 unless all passed
 
 A runner that died without a report, or whose status contradicts its counts, counts as one failure more.
 """
@@ -52,13 +52,18 @@ def count_lit(report):
     return passed, len(failures), skipped, failures
 
 
-def read_counts(kind, path, status):
-    """What REPORT says, or one failure where there is no readable report."""
-    try:
-        report = json.loads(pathlib.Path(path).read_text())
-        passed, failed, skipped, failures = (count_gtest if kind == "gtest" else count_lit)(report)
-    except (OSError, ValueError, KeyError) as error:
-        return 0, 1, 0, [f"no report (exit status {status}): {error}"]
+def read_counts(kind, paths, status):
+    """What the reports say together, and one failure for each that cannot be read."""
+    passed = failed = skipped = 0
+    failures = []
+    for path in paths:
+        try:
+            report = json.loads(pathlib.Path(path).read_text())
+            counts = (count_gtest if kind == "gtest" else count_lit)(report)
+        except (OSError, ValueError, KeyError) as error:
+            counts = 0, 1, 0, [f"no report (exit status {status}): {error}"]
+        passed, failed, skipped = passed + counts[0], failed + counts[1], skipped + counts[2]
+        failures += counts[3]
     # lit exits with 2 where a filter selects nothing.
     if status != 0 and failed == 0 and passed + skipped > 0:
         failed += 1
@@ -114,7 +119,7 @@ def main(arguments):
         label, failed = rest[0], int(rest[1]) != 0
         counts = (int(not failed), int(failed), 0, [f"exit status {rest[1]}"] if failed else [])
     else:
-        label, counts = rest[0], read_counts(action, rest[1], int(rest[2]))
+        label, counts = rest[0], read_counts(action, rest[2:], int(rest[1]))
     ledger.append([label, *counts])
     path.write_text(json.dumps(ledger))
     return 0
