@@ -60,7 +60,7 @@ public:
       : options(options), error(error), progress(options.quiet) {}
   CompileStatus run();
 
-  std::vector<std::string> warnings;
+  CompileNotes notes;
 
 private:
   CompileStatus fail(CompileStatus status, std::string message) {
@@ -83,6 +83,7 @@ private:
   LogicalResult prepare(const std::string &path, const std::string &text, OutputFile &outFile);
   LogicalResult keep(OutputFile &file);
   PackageInfo packageInfo() const;
+  std::string summarize(const PackageInfo &info);
   std::string printed();
 
   const CompileOptions &options;
@@ -159,7 +160,7 @@ MLIRContext &Compilation::createContext() {
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error && error.empty())
       llvm::raw_string_ostream(error) << diagnostic.getLocation() << ": " << diagnostic;
     if (diagnostic.getSeverity() == DiagnosticSeverity::Warning)
-      warnings.push_back(options.model + ": " + diagnostic.str());
+      notes.warnings.push_back(options.model + ": " + diagnostic.str());
     if (diagnostic.getSeverity() == DiagnosticSeverity::Remark)
       takeRemark(diagnostic);
     return success();
@@ -300,7 +301,7 @@ CompileStatus Compilation::writeText(const std::string &text) {
   }
   OutputFile file, depfile;
   bool isDone = succeeded(prepare(options.output, text, file)) &&
-                succeeded(prepare(options.depfile, makeRule(options.output, modelFiles()), depfile)) &&
+                succeeded(prepare(options.depfile, makeRule(options, modelFiles()), depfile)) &&
                 succeeded(keep(file)) && succeeded(keep(depfile));
   return isDone ? CompileStatus::Done : CompileStatus::Failure;
 }
@@ -370,13 +371,39 @@ CompileStatus Compilation::writeBinary() {
     described = reportPage(described);
   OutputFile report, depfile;
   if (failed(prepare(options.report, described, report)) ||
-      failed(prepare(options.depfile, makeRule(options.output, modelFiles()), depfile)))
+      failed(prepare(options.depfile, makeRule(options, modelFiles()), depfile)))
     return CompileStatus::Failure;
   PackageRequest request{
       *program.module, program.model.checkpoint, target, *code, info.name, metadata, link, options.sidecar,
       options.output};
-  bool isDone = succeeded(writePackage(request, error)) && succeeded(keep(report)) && succeeded(keep(depfile));
-  return isDone ? CompileStatus::Done : CompileStatus::Failure;
+  if (failed(writePackage(request, error)) || failed(keep(report)) || failed(keep(depfile)))
+    return CompileStatus::Failure;
+  notes.summary = summarize(info);
+  return CompileStatus::Done;
+}
+
+// "m: 105.4 MB, llama, context 8192; ./m 'Once upon a time' goes on with a text, ./m --help lists the rest"
+std::string Compilation::summarize(const PackageInfo &info) {
+  uint64_t bytes = 0;
+  if (llvm::sys::fs::file_size(options.output, bytes))
+    bytes = 0;
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  out << options.output << ": " << llvm::format("%.1f MB", bytes / 1e6) << ", " << info.architecture;
+  if (info.context)
+    out << ", context " << info.context;
+  if (options.emit != Emit::Executable)
+    return text;
+  std::string run = StringRef(options.output).contains('/') ? options.output : "./" + options.output;
+  bool generates = info.context && !isEncoder(*program.module);
+  if (!generates)
+    out << "; " << run << " --io IN.safetensors OUT.safetensors computes";
+  else if (info.tokenizer.empty())
+    out << "; " << run << " --prompt-ids 1,2,3 goes on with token ids";
+  else
+    out << "; " << run << " 'Once upon a time' goes on with a text";
+  out << ", " << run << " --help lists the rest";
+  return text;
 }
 
 PackageInfo Compilation::packageInfo() const {
@@ -442,12 +469,11 @@ CompileStatus heddle::importProgram(const CompileOptions &options, const Target 
                                : importDecoder(options, target, context, program, error);
 }
 
-CompileStatus heddle::compileModel(const CompileOptions &options, std::string &error,
-                                   std::vector<std::string> *warnings) {
+CompileStatus heddle::compileModel(const CompileOptions &options, std::string &error, CompileNotes *notes) {
   Compilation compilation(options, error);
   CompileStatus status = compilation.run();
-  if (status == CompileStatus::Done && warnings)
-    *warnings = std::move(compilation.warnings);
+  if (status == CompileStatus::Done && notes)
+    *notes = std::move(compilation.notes);
   if (status != CompileStatus::Done && error.empty())
     error = "internal error: a stage failed without saying why";
   return status;

@@ -48,10 +48,12 @@ struct CompileOptions {
   int64_t context = 0;              // 0: the model's, at most 8192
   bool extrapolates = false;        // `context` may exceed the model's positions: for tests, which do not ask for sense
   Stage stopAfter = Stage::Package;
-  std::string dumpStages; // folder for <number>-<stage>.mlir, empty: none
-  std::string name;       // symbol; empty: from the output's file name
-  std::string report;     // .html or .json of what was made; empty: none
-  std::string depfile;    // make rule: the output depends on the model's files; empty: none
+  std::string dumpStages;           // folder for <number>-<stage>.mlir, empty: none
+  std::string name;                 // symbol; empty: from the output's file name
+  std::string report;               // .html or .json of what was made; empty: none
+  std::string depfile;              // make rule: the output depends on the model's files; empty: none
+  std::vector<std::string> plugins; // libraries whose passes --add-pass runs, for the make rule
+  std::string depfileTarget;        // what stands in the rule for the output; empty: its name
   bool sidecar = false, quiet = false;
   bool printRemarks = false; // what passes remark, to stderr
   PipelineOptions pipeline;
@@ -60,10 +62,14 @@ struct CompileOptions {
 
 enum class CompileStatus { Done = 0, Failure = 1, InvalidInput = 2 };
 
-// Reads, compiles and writes. On failure `error` is one line; nothing is left behind and a previous output is untouched. What the
-// user should know of a program that was made is added to `warnings`, a line each.
-CompileStatus compileModel(const CompileOptions &options, std::string &error,
-                           std::vector<std::string> *warnings = nullptr);
+// What the user should know of a program that was made.
+struct CompileNotes {
+  std::vector<std::string> warnings; // a line each
+  std::string summary;               // the file, its size, what it computes and how to run it; empty for text
+};
+
+// Reads, compiles and writes. On failure `error` is one line; nothing is left behind, a previous output is untouched, and `notes` say nothing.
+CompileStatus compileModel(const CompileOptions &options, std::string &error, CompileNotes *notes = nullptr);
 
 } // namespace heddle
 

@@ -92,9 +92,10 @@ static std::string escapeForMake(StringRef name) {
   return escaped;
 }
 
-std::string heddle::makeRule(const std::string &output, const std::vector<std::string> &files) {
-  std::string rule = escapeForMake(output) + ":";
-  for (const std::string &name : files)
-    rule += " \\\n  " + escapeForMake(name);
+std::string heddle::makeRule(const CompileOptions &options, const std::vector<std::string> &files) {
+  std::string rule = escapeForMake(options.depfileTarget.empty() ? options.output : options.depfileTarget) + ":";
+  for (const std::vector<std::string> &names : {files, options.plugins})
+    for (const std::string &name : names)
+      rule += " \\\n  " + escapeForMake(name);
   return rule + "\n";
 }

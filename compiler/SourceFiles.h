@@ -4,6 +4,7 @@
 #ifndef HEDDLE_COMPILER_SOURCEFILES_H
 #define HEDDLE_COMPILER_SOURCEFILES_H
 
+#include "compiler/Compile.h"
 #include "frontends/Checkpoint.h"
 
 #include <string>
@@ -17,8 +18,8 @@ std::vector<std::string> sourceFiles(const std::string &path, const Checkpoint &
 // Of a single file its SHA-256, as sha256sum prints it; of several that of all names, sizes and contents in order of name.
 std::string sourceHash(const std::vector<std::string> &files);
 
-// A rule for make: `output` depends on `files`.
-std::string makeRule(const std::string &output, const std::vector<std::string> &files);
+// A rule for make: what `options` write depends on `files` and on their plugins.
+std::string makeRule(const CompileOptions &options, const std::vector<std::string> &files);
 
 } // namespace heddle
 

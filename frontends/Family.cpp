@@ -50,6 +50,37 @@ std::string tensorName(const char *pattern, int64_t layer, int64_t expert) {
   return name;
 }
 
+// Of every family: rotary embeddings are computed from the config, and checkpoints of older releases hold them too.
+static constexpr UnreadTensor unreadEverywhere[] = {{"*rotary_emb.inv_freq"}};
+
+static bool matches(std::string_view pattern, std::string_view name, int64_t layers) {
+  if (pattern.empty())
+    return name.empty();
+  if (pattern[0] == '*') {
+    for (size_t skipped = 0; skipped <= name.size(); ++skipped)
+      if (matches(pattern.substr(1), name.substr(skipped), layers))
+        return true;
+    return false;
+  }
+  if (pattern[0] == '#' || pattern[0] == '+') {
+    int64_t layer = 0;
+    size_t digits = 0;
+    for (; digits < name.size() && digits < 9 && name[digits] >= '0' && name[digits] <= '9'; ++digits)
+      layer = 10 * layer + (name[digits] - '0');
+    return digits > 0 && (layer < layers) == (pattern[0] == '#') &&
+           matches(pattern.substr(1), name.substr(digits), layers);
+  }
+  return !name.empty() && pattern[0] == name[0] && matches(pattern.substr(1), name.substr(1), layers);
+}
+
+const UnreadTensor *findUnread(const ModelConfig &config, std::string_view name) {
+  for (UnreadTensors list : {config.family->unread, UnreadTensors(unreadEverywhere)})
+    for (const UnreadTensor &tensor : list)
+      if (matches(tensor.pattern, name, config.numHiddenLayers))
+        return &tensor;
+  return nullptr;
+}
+
 int64_t dimension(ConfigDim dim, const ModelConfig &config) {
   switch (dim) {
   case ConfigDim::None:

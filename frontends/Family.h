@@ -72,14 +72,24 @@ struct TensorRule {
   bool conv1d = false; // Hugging Face's file stores (columns, rows)
 };
 
-struct TensorRules {
-  constexpr TensorRules() = default;
-  template <size_t n> constexpr TensorRules(const TensorRule (&rules)[n]) : first(rules), count(n) {}
-  const TensorRule *begin() const { return first; }
-  const TensorRule *end() const { return first + count; }
-  const TensorRule *first = nullptr;
+// A tensor that checkpoints of the family may hold and no program reads: '#' stands for a layer, '+' for one behind the last, '*' for
+// anything. Whatever is neither read nor listed is refused, since what is dropped in silence changes results.
+struct UnreadTensor {
+  const char *pattern;
+  bool isLoss = false; // the whole model computes something with it, which is left out: a warning says so
+};
+
+// The elements of a constant array.
+template <typename T> struct Listing {
+  constexpr Listing() = default;
+  template <size_t n> constexpr Listing(const T (&elements)[n]) : first(elements), count(n) {}
+  const T *begin() const { return first; }
+  const T *end() const { return first + count; }
+  const T *first = nullptr;
   size_t count = 0;
 };
+using TensorRules = Listing<TensorRule>;
+using UnreadTensors = Listing<UnreadTensor>;
 
 // What a key of the common names (Hugging Face's) is called in the files of a family that calls it something else.
 struct KeyName {
@@ -87,14 +97,7 @@ struct KeyName {
   const char *gguf = nullptr; // null: as in every family
 };
 
-struct KeyNames {
-  constexpr KeyNames() = default;
-  template <size_t n> constexpr KeyNames(const KeyName (&names)[n]) : first(names), count(n) {}
-  const KeyName *begin() const { return first; }
-  const KeyName *end() const { return first + count; }
-  const KeyName *first = nullptr;
-  size_t count = 0;
-};
+using KeyNames = Listing<KeyName>;
 
 // Values of keys that config files may leave out; 0 for none. They are the defaults of Hugging Face's config classes.
 struct ConfigDefaults {
@@ -164,10 +167,10 @@ struct Family {
   const char *gguf = nullptr;      // general.architecture; null: another row stands for the family's GGUF files
   bool isEncoder = false;          // a token attends to all of its sequence, and nothing is generated
   const char *pooler = nullptr;    // of an encoder: the tensor of a checkpoint that gives pooler_output
-  const char *noParameter = nullptr; // of an encoder: a tensor that checkpoints may hold beside the parameters
-  bool hasExperts = false;           // of two rows with one name in GGUF, the one that is meant where the file has experts
+  bool hasExperts = false; // of two rows with one name in GGUF, the one that is meant where the file has experts
   const char *embedding = "model.embed_tokens.weight";
   std::array<TensorRules, 7> rules = {};
+  UnreadTensors unread;
   ConfigDefaults defaults;
   KeyNames keyNames;
   const char *activationKey = "hidden_act";
@@ -196,6 +199,9 @@ int64_t dimension(ConfigDim dim, const ModelConfig &config);
 
 // Whether a rule applies to a layer (any layer for rules without '#').
 bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer);
+
+// The entry of the tensor in the family's list, or in that of all, of those that no program reads; null if it is in none.
+const UnreadTensor *findUnread(const ModelConfig &config, std::string_view name);
 
 // Calls visit(rule, layer, expert) for each tensor that the config asks for, until it returns a failure.
 template <typename Visit> Status forEachTensor(const ModelConfig &config, Visit visit) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <set>
 
 namespace heddle {
 
@@ -278,12 +279,14 @@ public:
 private:
   Status checkTensor(const TensorRule &rule, int64_t layer, int64_t expert);
   Status checkTied();
+  Status checkUnread();
   Status fail(const TensorInfo &tensor, const std::string &what) const {
     return errorIn(checkpoint.files[tensor.file]->path(), what);
   }
 
   const ModelConfig &config;
   const Checkpoint &checkpoint;
+  std::set<std::string, std::less<>> asked;
 };
 
 bool isWeightType(TensorType type) {
@@ -328,10 +331,34 @@ Status TensorChecker::checkTied() {
              : Status(fail(*head, "tie_word_embeddings is true, but lm_head.weight differs from " + std::string(name)));
 }
 
+// A tensor that nobody asks for changes what the model computes: better refused than ignored.
+Status TensorChecker::checkUnread() {
+  const std::pair<const std::string, TensorInfo> *unread = nullptr;
+  size_t count = 0;
+  for (const auto &entry : checkpoint.tensors) {
+    bool isTiedHead = entry.first == "lm_head.weight" && config.tieWordEmbeddings; // the embedding again
+    bool isEmpty = entry.second.bytes == 0;
+    if (asked.count(entry.first) || isTiedHead || isEmpty || findUnread(config, entry.first))
+      continue;
+    unread = unread ? unread : &entry;
+    ++count;
+  }
+  if (!unread)
+    return Status();
+  return fail(unread->second, "tensor '" + printable(unread->first) + "' " +
+                                  (count > 1 ? "and " + std::to_string(count - 1) + " more are" : "is") +
+                                  " not part of a model of architecture '" + config.architecture + "' with " +
+                                  fieldName(config, "num_hidden_layers") + " " +
+                                  std::to_string(config.numHiddenLayers) + " as its config describes it");
+}
+
 Status TensorChecker::check() {
-  Status checked = forEachTensor(
-      config, [&](const TensorRule &rule, int64_t layer, int64_t expert) { return checkTensor(rule, layer, expert); });
-  return checked.isOk() ? checkTied() : checked;
+  HEDDLE_RETURN_IF_ERROR(forEachTensor(config, [&](const TensorRule &rule, int64_t layer, int64_t expert) {
+    asked.insert(tensorName(rule.name, layer, expert));
+    return checkTensor(rule, layer, expert);
+  }));
+  HEDDLE_RETURN_IF_ERROR(checkTied());
+  return checkUnread();
 }
 
 } // namespace

@@ -96,9 +96,8 @@ Status readGenerateOptions(const heddle_generate_options *options, const package
   out.sampler.minP = given.min_p;
   out.sampler.repetitionPenalty = given.repetition_penalty == 0 ? 1 : given.repetition_penalty;
   out.sampler.seed = given.seed;
-  const package::Generation *defaults = metadata.generation();
-  if (!given.ignore_eos && defaults && defaults->eos())
-    out.eos.assign(defaults->eos()->begin(), defaults->eos()->end());
+  if (!given.ignore_eos)
+    out.eos = endTokensOf(metadata);
   return checkSamplerOptions(out.sampler);
 }
 

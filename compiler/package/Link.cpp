@@ -39,7 +39,7 @@ static std::string findLinker() {
 
 // The command line; `runtime` is the folder of libheddle.a, start files and stand-ins for the C library. The result goes to
 // standard output: the linker makes no temporary file of its own, which it would leave where it alone outlives us.
-static std::vector<std::string> linkerArguments(LinkKind kind, ArrayRef<std::string> objects, StringRef modelName,
+static std::vector<std::string> linkerArguments(LinkKind kind, ArrayRef<std::string> objects, const LinkNames &names,
                                                 const Target &target, StringRef runtime) {
   bool arm = target.cpu.isAArch64();
   std::string loader = arm ? "ld-linux-aarch64.so.1" : "ld-linux-x86-64.so.2";
@@ -55,10 +55,10 @@ static std::vector<std::string> linkerArguments(LinkKind kind, ArrayRef<std::str
        "--build-id=none"});
   if (kind == LinkKind::Executable)
     add({"-pie", "-dynamic-linker", (arm ? "/lib/" : "/lib64/") + loader,
-         "--defsym=heddle_main_model=heddle_model_" + modelName.str(), file("Scrt1.o"), file("crti.o"),
+         "--defsym=heddle_main_model=heddle_model_" + names.model.str(), file("Scrt1.o"), file("crti.o"),
          file("heddle_main.o")});
   else
-    add({"-shared", "-Bsymbolic", file("crti.o")});
+    add({"-shared", "-Bsymbolic", "-soname", names.library.str(), file("crti.o")});
   add(objects);
   // Nothing in a model's code calls the runtime: the library's users do.
   if (kind == LinkKind::SharedLibrary)
@@ -72,7 +72,7 @@ static std::vector<std::string> linkerArguments(LinkKind kind, ArrayRef<std::str
 // What code for a device is linked with before anything else is.
 static const char *const launchObject = "heddle_halide_launch.o";
 
-static FailureOr<std::string> runLinker(LinkKind kind, ArrayRef<std::string> objects, StringRef modelName,
+static FailureOr<std::string> runLinker(LinkKind kind, ArrayRef<std::string> objects, const LinkNames &names,
                                         const Target &target, std::string &error) {
   auto fail = [&](const llvm::Twine &message) -> FailureOr<std::string> {
     error = message.str();
@@ -92,7 +92,7 @@ static FailureOr<std::string> runLinker(LinkKind kind, ArrayRef<std::string> obj
     failed = scratch.add(objects[i], paths[i]);
   if (failed)
     return fail("cannot write temporary files: " + failed.message());
-  std::vector<std::string> arguments = linkerArguments(kind, paths, modelName, target, runtime);
+  std::vector<std::string> arguments = linkerArguments(kind, paths, names, target, runtime);
   SmallVector<StringRef> views(arguments.begin(), arguments.end());
   std::optional<StringRef> redirects[] = {StringRef(""), StringRef(output), StringRef(log)};
   std::string launchError;
@@ -107,7 +107,7 @@ static FailureOr<std::string> runLinker(LinkKind kind, ArrayRef<std::string> obj
   return (*linked)->getBuffer().str();
 }
 
-FailureOr<std::string> heddle::link(LinkKind kind, ArrayRef<std::string> objects, StringRef modelName,
+FailureOr<std::string> heddle::link(LinkKind kind, ArrayRef<std::string> objects, const LinkNames &names,
                                     const Target &target, std::string &error) {
   std::vector<std::string> inputs = objects.vec();
   if (target.isDevice()) {
@@ -120,12 +120,12 @@ FailureOr<std::string> heddle::link(LinkKind kind, ArrayRef<std::string> objects
     inputs.push_back((*launch)->getBuffer().str());
   }
   if (kind == LinkKind::Executable)
-    return runLinker(kind, inputs, modelName, target, error);
+    return runLinker(kind, inputs, names, target, error);
   // Kernels call each other across objects; once these are one, nobody else sees a kernel's name.
-  FailureOr<std::string> merged = runLinker(LinkKind::Relocatable, inputs, modelName, target, error);
+  FailureOr<std::string> merged = runLinker(LinkKind::Relocatable, inputs, names, target, error);
   if (succeeded(merged))
-    merged = keepOneGlobal(*merged, ("heddle_model_" + modelName).str(), error);
+    merged = keepOneGlobal(*merged, ("heddle_model_" + names.model).str(), error);
   if (failed(merged) || kind == LinkKind::Relocatable)
     return merged;
-  return runLinker(kind, *merged, modelName, target, error);
+  return runLinker(kind, *merged, names, target, error);
 }

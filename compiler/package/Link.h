@@ -11,10 +11,14 @@ namespace heddle {
 // SharedLibrary holds the runtime and exports its C ABI; Package is a shared object of code alone; Relocatable is an object.
 enum class LinkKind { Executable, SharedLibrary, Package, Relocatable };
 
-// The linked bytes of `objects`, with the runtime for executables and libraries, and for a device what Halide's code calls. `modelName`: the heddle_model_<name> that main runs,
-// and the only symbol of `objects` that others see.
+struct LinkNames {
+  llvm::StringRef model;   // of the heddle_model_<model> that main runs, the only symbol of the objects that others see
+  llvm::StringRef library; // the file by which programs that were linked with a shared library look for it
+};
+
+// The linked bytes of `objects`, with the runtime for executables and libraries, and for a device what Halide's code calls.
 // On failure `error` says in one line what was missing or what the linker said.
-mlir::FailureOr<std::string> link(LinkKind kind, llvm::ArrayRef<std::string> objects, llvm::StringRef modelName,
+mlir::FailureOr<std::string> link(LinkKind kind, llvm::ArrayRef<std::string> objects, const LinkNames &names,
                                   const Target &target, std::string &error);
 
 // Where lib/heddle/<triple> lies, beside the compiler's bin/; also used to bound the size of a linked file.

@@ -8,6 +8,7 @@
 #include "runtime/model/PackageHeader.h"
 
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/SHA256.h"
 
 using namespace mlir;
@@ -116,7 +117,8 @@ LogicalResult Writer::run() {
     return fail("the model's descriptor cannot be emitted");
   std::vector<std::string> objects = request.code.objects;
   objects.push_back(*model);
-  FailureOr<std::string> elf = link(request.kind, objects, request.name, request.target, error);
+  FailureOr<std::string> elf =
+      link(request.kind, objects, {request.name, llvm::sys::path::filename(request.output)}, request.target, error);
   if (failed(elf))
     return failure();
   if (elf->size() > weightsOffset)

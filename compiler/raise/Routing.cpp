@@ -2,7 +2,6 @@
 
 #include "compiler/raise/Routing.h"
 
-#include "compiler/interpreter/Formulas.h"
 #include "compiler/interpreter/Interpreter.h"
 #include "compiler/raise/ElementTrace.h"
 #include "compiler/raise/Remarks.h"
@@ -268,17 +267,72 @@ static bool appendSamples(const Tensor &logits, const Tensor &weights, unsigned 
   return true;
 }
 
+// The formulas of the papers, apart from the interpreter's: that one judges the op which is recognised here.
+
+// For each entry how many come before it: greater ones, and equal ones of a lower index.
+static SmallVector<int64_t> ranksOf(ArrayRef<double> scores) {
+  SmallVector<std::pair<double, int64_t>> order;
+  for (auto [i, score] : llvm::enumerate(scores))
+    order.push_back({-score, i});
+  llvm::sort(order);
+  SmallVector<int64_t> ranks(scores.size());
+  for (auto [rank, entry] : llvm::enumerate(order))
+    ranks[entry.second] = rank;
+  return ranks;
+}
+
+// A group is as good as its best expert (DeepSeek-V2, arXiv:2405.04434, 2.1.3), or as its best two together where choices are corrected
+// (DeepSeek-V3, arXiv:2412.19437, 2.1.2).
+static double groupScore(ArrayRef<double> scores, bool isCorrected) {
+  double sum = 0;
+  for (auto [score, rank] : llvm::zip_equal(scores, ranksOf(scores)))
+    if (rank < (isCorrected ? 2 : 1))
+      sum += score;
+  return sum;
+}
+
+// The weight of each expert for one token, 0 for those that take no part. The correction chooses, and weighs nothing.
+static SmallVector<double> expertWeights(ArrayRef<double> logits, ArrayRef<double> correction, const Routing &routing) {
+  int64_t experts = logits.size(), groups = routing.attr ? routing.attr.getNumGroups() : 1, size = experts / groups;
+  SmallVector<double> affinity, scores, groupScores;
+  double all = 0;
+  for (double x : logits)
+    all += std::exp(x); // of a few units: random logits
+  for (auto [e, x] : llvm::enumerate(logits)) {
+    bool isSigmoid = routing.attr && routing.attr.getSigmoid();
+    affinity.push_back(isSigmoid ? (1 + std::tanh(x / 2)) / 2 : std::exp(x) / all);
+    scores.push_back(affinity.back() + (correction.empty() ? 0 : correction[e]));
+  }
+  for (int64_t g = 0; g < groups; ++g)
+    groupScores.push_back(groupScore(ArrayRef(scores).slice(g * size, size), !correction.empty()));
+  SmallVector<int64_t> open, groupRanks = ranksOf(groupScores); // experts of the groups that take part
+  SmallVector<double> openScores;
+  for (int64_t e = 0; e < experts; ++e)
+    if (groups == 1 || groupRanks[e / size] < routing.attr.getTopGroups()) {
+      open.push_back(e);
+      openScores.push_back(scores[e]);
+    }
+  SmallVector<double> weights(experts);
+  double sum = 0;
+  for (auto [e, rank] : llvm::zip_equal(open, ranksOf(openScores)))
+    if (rank < routing.topK)
+      sum += weights[e] = affinity[e];
+  for (double &weight : weights)
+    weight *= (routing.attr ? routing.attr.getScaleValue() : 1) / (routing.normalize ? sum : 1);
+  return weights;
+}
+
 // The factor by which the weights are greater than what `routing` gives, if it is one for all tokens.
 static std::optional<double> scaleOf(const Samples &samples, const Routing &routing, ArrayRef<double> correction) {
   std::vector<SmallVector<double>> wanted;
   double sumFound = 0, sumWanted = 0;
   for (auto [logits, weights] : llvm::zip_equal(samples.logits, samples.weights)) {
-    wanted.emplace_back(weights.size());
-    for (auto [e, p] : routeToken(logits, correction, routing.topK, routing.normalize, routing.attr)) {
-      wanted.back()[e] = p;
-      sumWanted += p;
-      sumFound += weights[e];
-    }
+    wanted.push_back(expertWeights(logits, correction, routing));
+    for (auto [found, p] : llvm::zip_equal(weights, wanted.back()))
+      if (p != 0) {
+        sumWanted += p;
+        sumFound += found;
+      }
   }
   double scale = sumFound / sumWanted;
   if (!(scale > 0) || !std::isfinite(scale))

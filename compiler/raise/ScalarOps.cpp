@@ -113,6 +113,8 @@ static Expr extremum(ExprContext &exprs, Expr a, Expr b, bool greater) {
 static Expr power(ExprContext &exprs, Expr base, Expr exponent) {
   if (exponent->isConstant() && std::abs(exponent->constant) <= 16)
     return exprs.power(base, exponent->constant);
+  if (base->isConstant() && base->constant > 0)
+    return exprs.call("exp", exprs.mul(exprs.constant(std::log(base->constant)), exponent));
   return exprs.call("pow", {base, exponent});
 }
 
@@ -195,6 +197,7 @@ static Expr floatOp(ExprContext &exprs, Operation *op, ArrayRef<Expr> x) {
       .Case([&](math::RsqrtOp) { return exprs.power(x[0], -0.5); })
       .Case<math::PowFOp, math::FPowIOp>([&](auto) { return power(exprs, x[0], x[1]); })
       .Case([&](math::ExpOp) { return exprs.call("exp", x); })
+      .Case([&](math::Exp2Op) { return power(exprs, exprs.constant(2), x[0]); })
       .Case([&](math::TanhOp) { return exprs.call("tanh", x); })
       .Case([&](math::ErfOp) { return exprs.call("erf", x); })
       .Case([&](math::SinOp) { return exprs.call("sin", x); })

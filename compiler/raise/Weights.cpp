@@ -126,8 +126,7 @@ Value heddle::storedPart(OpBuilder &b, Expr element, const Axis &row, const Axis
   RankedTensorType type = shaped(weight);
   StorageAttr storage = weight.getStorage();
   std::optional<SmallVector<int64_t>> steps = storedSteps(type, storage);
-  bool isPlain =
-      !type.getEncoding() && isa<FloatType>(type.getElementType()) && !weight->hasAttr(Codes::attrName);
+  bool isPlain = !type.getEncoding() && isa<FloatType>(type.getElementType()) && !weight->hasAttr(Codes::attrName);
   if (!steps || !isPlain || !row.extent->isConstant() || !column.extent->isConstant())
     return {};
   std::optional<Part> part = partOf(element, row, column, *steps);

@@ -39,9 +39,9 @@ struct WindowMatmul {
   LinearOp linear;
   linalg::GenericOp windows;
   unsigned numPlaces = 0;
-  int64_t depth = 0;                       // elements of a window
-  SmallVector<SmallVector<int64_t>> steps; // of each index of the image along each loop
-  SmallVector<int64_t> extents;            // of the loops, as far as known
+  int64_t depth = 0;                            // elements of a window
+  SmallVector<SmallVector<int64_t>> steps = {}; // of each index of the image along each loop
+  SmallVector<int64_t> extents = {};            // of the loops, as far as known
 
   static std::optional<WindowMatmul> of(LinearOp linear);
   bool overlaps() const;

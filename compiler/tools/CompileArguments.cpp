@@ -77,17 +77,19 @@ static std::string takeTask(CompileArguments &arguments, StringRef value) {
 
 static std::string takeStage(CompileArguments &arguments, StringRef value) {
   std::optional<Stage> stage = parseStage(value);
-  if (!stage)
-    return quoted(value) + " is none of import, raise, optimize, schedule, codegen, package";
+  if (!stage || *stage > Stage::Schedule)
+    return quoted(value) + " is none of import, raise, optimize, schedule" +
+           (stage ? "; --emit=llvm and --emit=asm print the code" : "");
   arguments.options.stopAfter = *stage;
   return "";
 }
 
-static std::string takePlugin(CompileArguments &, StringRef value) {
+static std::string takePlugin(CompileArguments &arguments, StringRef value) {
   llvm::Expected<mlir::PassPlugin> plugin = mlir::PassPlugin::load(value.str());
   if (!plugin)
     return llvm::toString(plugin.takeError());
   plugin->registerPassRegistryCallbacks();
+  arguments.options.plugins.push_back(value.str());
   return "";
 }
 
@@ -182,9 +184,12 @@ static std::vector<FlagGroup> makeFlags() {
                 : quoted(value) + " ends in neither .html nor .json")},
       {"--depfile", "=FILE", "make rule: the output depends on every file of the model",
        TAKE(takeName(value, arguments.options.depfile))},
+      {"--depfile-target", "=NAME", "what that rule makes (default: the output)",
+       TAKE(takeName(value, arguments.options.depfileTarget))},
       {"--diagnostics", "=text|json", "errors as one line of text, or as one JSON object in a line (default text)",
        TAKE(choose<bool>(value, {{"text", false}, {"json", true}}, arguments.jsonErrors))},
-      {"--quiet", "", "neither progress on a terminal nor warnings", SET(arguments.options.quiet = true)}};
+      {"--quiet", "", "neither progress on a terminal nor warnings nor the line that says what was made",
+       SET(arguments.options.quiet = true)}};
   return {{"What to make", output},
           {"How exact, how large", precision},
           {"For researchers", research},
@@ -242,6 +247,15 @@ Exit code: 0 done, 1 our or the machine's failure, 2 the input or the command li
 )";
 }
 
+static bool wantsValue(StringRef key) {
+  for (const FlagGroup &group : flagGroups())
+    for (const Flag &flag : group.flags)
+      if (key == flag.name)
+        return *flag.values;
+  StringRef name = key;
+  return name.consume_front("--") && llvm::any_of(passSwitches(), [&](const auto &pass) { return name == pass.name; });
+}
+
 bool CompileArguments::parseFlag(StringRef key, StringRef value, bool hasValue) {
   for (const FlagGroup &group : flagGroups())
     for (const Flag &flag : group.flags) {
@@ -270,7 +284,9 @@ bool CompileArguments::parseFlag(StringRef key, StringRef value, bool hasValue) 
 
 bool CompileArguments::parse(int argc, char **argv) {
   // Known before the first error, wherever it stands.
-  jsonErrors = std::any_of(argv, argv + argc, [](const char *word) { return StringRef(word) == "--diagnostics=json"; });
+  for (int i = 0; i < argc; ++i)
+    jsonErrors |= StringRef(argv[i]) == "--diagnostics=json" ||
+                  (StringRef(argv[i]) == "--diagnostics" && i + 1 < argc && StringRef(argv[i + 1]) == "json");
   for (int i = 0; i < argc; ++i) {
     StringRef word = argv[i];
     if (word == "--help" || word == "-h")
@@ -283,7 +299,12 @@ bool CompileArguments::parse(int argc, char **argv) {
       options.output = argv[i];
     } else if (word.size() > 1 && word.starts_with("-")) {
       auto [key, value] = word.split('=');
-      if (!parseFlag(key, value, word.contains('=')))
+      bool hasValue = word.contains('=');
+      if (!hasValue && wantsValue(key) && i + 1 < argc && !StringRef(argv[i + 1]).starts_with("-")) {
+        value = argv[++i];
+        hasValue = true;
+      }
+      if (!parseFlag(key, value, hasValue))
         return false;
     } else if (options.model.empty()) {
       options.model = word.str();

@@ -5,10 +5,13 @@
 #include "compiler/tools/CompileArguments.h"
 #include "frontends/tokenizer/TokenizeTool.h"
 
+#include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/JSON.h"
+#include "llvm/Support/Signals.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <csignal>
+#include <unistd.h>
 
 using namespace heddle;
 using llvm::StringRef;
@@ -42,6 +45,21 @@ int heddle::failCommand(int code, const llvm::Twine &message, bool asJson) {
   return code;
 }
 
+// Allocates nothing: that is what has failed.
+[[noreturn]] static void onBadAlloc(void *, const char *, bool) {
+  constexpr StringRef line = "heddle: error: out of memory\n";
+  (void)!write(STDERR_FILENO, line.data(), line.size());
+  llvm::sys::RunInterruptHandlers(); // temporary files go
+  _exit(1);
+}
+
+// What LLVM cannot go on with: a thread that cannot be started, for one.
+[[noreturn]] static void onFatalError(void *, const char *reason, bool) {
+  llvm::errs() << "heddle: error: " << reason << "\n";
+  llvm::sys::RunInterruptHandlers();
+  _exit(1);
+}
+
 static int runCompile(int argc, char **argv) {
   CompileOptions options;
   CompileArguments arguments(options);
@@ -52,17 +70,25 @@ static int runCompile(int argc, char **argv) {
     return 0;
   }
   std::string error;
-  std::vector<std::string> warnings;
-  CompileStatus status = compileModel(options, error, &warnings);
+  CompileNotes notes;
+  CompileStatus status = compileModel(options, error, &notes);
   if (status != CompileStatus::Done)
     return failCommand(int(status), error, arguments.jsonErrors);
-  if (!options.quiet)
-    for (const std::string &warning : warnings)
-      printDiagnostic("warning", 0, warning, arguments.jsonErrors);
+  if (options.quiet)
+    return 0;
+  for (const std::string &warning : notes.warnings)
+    printDiagnostic("warning", 0, warning, arguments.jsonErrors);
+  if (!notes.summary.empty() && arguments.jsonErrors)
+    printDiagnostic("note", 0, notes.summary, true);
+  else if (!notes.summary.empty())
+    llvm::errs() << notes.summary << "\n";
   return 0;
 }
 
 int main(int argc, char **argv) {
+  llvm::install_bad_alloc_error_handler(onBadAlloc);
+  llvm::install_out_of_memory_new_handler();
+  llvm::install_fatal_error_handler(onFatalError);
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN); // a file over the limit is a failed write that is reported
   StringRef command = argc > 1 ? argv[1] : "--help";

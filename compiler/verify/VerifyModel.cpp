@@ -469,7 +469,7 @@ CompileStatus heddle::verifyModel(const VerifyOptions &options, std::string &err
     error = "cannot make a temporary folder: " + code.message();
     return CompileStatus::Failure;
   }
-  auto cleanUp = llvm::make_scope_exit([&] { (void)llvm::sys::fs::remove_directories(folder); });
+  llvm::scope_exit cleanUp([&] { (void)llvm::sys::fs::remove_directories(folder); });
   std::string path = folder.str().str();
   StageCheck check(chosen, plan, path);
   CompileStatus status = verifyOnce(chosen.compile, check, options.eachKernel, path, error);

@@ -36,6 +36,14 @@ static constexpr TensorRule tensorRules[] = {
     {"bert.pooler.dense.bias", nullptr, ConfigDim::Hidden, ConfigDim::None, When::Pooler},
 };
 
+// The heads are of transformers' BertFor… classes.
+static constexpr UnreadTensor unread[] = {
+    {"bert.embeddings.position_ids"}, // 0, 1, …, which transformers once saved
+    {"cls.*", /*isLoss=*/true},
+    {"classifier.*", /*isLoss=*/true},
+    {"qa_outputs.*", /*isLoss=*/true},
+};
+
 static constexpr KeyName keyNames[] = {
     {"num_key_value_heads", "num_attention_heads"},
     {"head_dim", "hidden_size"},
@@ -93,9 +101,9 @@ static constexpr Family describeBert() {
   row.modelType = "bert";
   row.isEncoder = true;
   row.pooler = "bert.pooler.dense.weight";
-  row.noParameter = "bert.embeddings.position_ids"; // 0, 1, …, which transformers once saved
   row.embedding = "bert.embeddings.word_embeddings.weight";
   row.rules = {tensorRules};
+  row.unread = unread;
   row.keyNames = keyNames;
   row.defaults.context = 512;
   row.defaults.normEps = 1e-12;

@@ -270,8 +270,12 @@ static constexpr Family describeV2() {
 }
 const Family family::deepSeekV2 = describeV2();
 
+// The layer that predicts one token more (arXiv:2412.19437, 2.2), which training and speculation use.
+static constexpr UnreadTensor predictionTensors[] = {{"model.layers.+.*"}};
+
 static constexpr Family describeV3() {
   Family row = describeDeepSeek("deepseek_v3");
+  row.unread = predictionTensors;
   row.defaults.context = 4096;
   row.readers.huggingFaceRest = readV3;
   return row;

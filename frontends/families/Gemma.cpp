@@ -30,7 +30,8 @@ static void readScales(JsonObject &object, ModelConfig &config) {
     return object.isNull(key) ? 0.0 : object.number(key).value_or(fallback);
   };
   const ConfigDefaults &defaults = config.family->defaults;
-  if (config.family == &family::gemma2) // the reference's gemma3 has the key and does not apply it
+  object.pass("attn_logit_softcapping"); // the reference's gemma3 has the key and does not apply it
+  if (config.family == &family::gemma2)
     config.attentionSoftcap = softcap("attn_logit_softcapping", defaults.attentionSoftcap);
   config.finalSoftcap = softcap("final_logit_softcapping", defaults.finalSoftcap);
 }
@@ -130,10 +131,18 @@ static constexpr Family describeGemma2() {
 }
 const Family family::gemma2 = describeGemma2();
 
-// With images, "gemma3" keeps this one in its text_config.
+// With images, "gemma3" keeps this one in its text_config, and these beside it.
+static constexpr UnreadTensor imageTensors[] = {
+    {"vision_tower.*", /*isLoss=*/true},
+    {"multi_modal_projector.*", /*isLoss=*/true},
+    {"model.vision_tower.*", /*isLoss=*/true},
+    {"model.multi_modal_projector.*", /*isLoss=*/true},
+};
+
 static constexpr Family describeGemma3() {
   Family row = describeGemma("gemma3_text", "gemma3");
   row.wrapper = "gemma3";
+  row.unread = imageTensors;
   row.rules = {embeddingRules,    attentionNormRules, attentionRules,
                queryKeyNormRules, sandwichNormRules,  feedForwardRules};
   row.defaults.vocabSize = 262208;

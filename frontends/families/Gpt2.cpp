@@ -33,6 +33,9 @@ static constexpr TensorRule tensorRules[] = {
     {"transformer.h.#.mlp.c_proj.bias", "blk.#.ffn_down.bias", ConfigDim::Hidden},
 };
 
+// Causal masks, which older releases saved as buffers.
+static constexpr UnreadTensor unread[] = {{"transformer.h.#.attn.bias"}, {"transformer.h.#.attn.masked_bias"}};
+
 static constexpr KeyName keyNames[] = {
     {"num_hidden_layers", "n_layer"},
     {"hidden_size", "n_embd"},
@@ -85,6 +88,7 @@ static constexpr Family describeGpt2() {
   row.gguf = "gpt2";
   row.embedding = "transformer.wte.weight";
   row.rules = {tensorRules};
+  row.unread = unread;
   row.keyNames = keyNames;
   row.defaults.context = 1024;
   row.defaults.normEps = 1e-5;

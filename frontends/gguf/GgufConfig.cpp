@@ -1,4 +1,5 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "bytes/Json.h"
 #include "bytes/Status.h"
 #include "frontends/gguf/GgufModel.h"
 
@@ -15,7 +16,7 @@ template <typename T, typename U> T GgufKeys::keep(const Expected<U> &value, T f
 }
 
 int64_t GgufKeys::integer(const char *key) {
-  return keep<int64_t>(file.integer(prefix + key), 0);
+  return keep<int64_t>(file.integer(full(key)), 0);
 }
 
 int64_t GgufKeys::integer(const char *key, int64_t fallback) {
@@ -23,15 +24,15 @@ int64_t GgufKeys::integer(const char *key, int64_t fallback) {
 }
 
 double GgufKeys::number(const char *key, double fallback) {
-  return has(key) ? keep<double>(file.number(prefix + key), fallback) : fallback;
+  return has(key) ? keep<double>(file.number(full(key)), fallback) : fallback;
 }
 
 bool GgufKeys::boolean(const char *key, bool fallback) {
-  return has(key) ? keep<bool>(file.boolean(prefix + key), fallback) : fallback;
+  return has(key) ? keep<bool>(file.boolean(full(key)), fallback) : fallback;
 }
 
 std::string GgufKeys::string(const char *key, const char *fallback) {
-  return has(key) ? keep<std::string>(file.string(prefix + key), fallback) : fallback;
+  return has(key) ? keep<std::string>(file.string(full(key)), fallback) : fallback;
 }
 
 void GgufKeys::fail(const std::string &what) {
@@ -60,6 +61,7 @@ private:
   void readScales();
   void readBiases();
   void readVocabulary();
+  void refuseUnread();
   std::optional<int64_t> tokenId(const char *key);
 
   const GgufFile &file;
@@ -187,6 +189,33 @@ void ConfigReader::readVocabulary() {
       config.eosIds.push_back(*id);
 }
 
+// Keys that change what a model computes, and the number with which they change nothing (false: 0). What a family does not ask for, it
+// does not compute. docs/gguf.md of ggml describes them.
+struct InertValue {
+  const char *key;
+  double value;
+};
+constexpr InertValue inertValues[] = {
+    {"attention.causal", 1}, {"attention.clamp_kqv", 0},      {"attention.max_alibi_bias", 0},
+    {"embedding_scale", 1},  {"expert_shared_count", 0},      {"logit_scale", 1},
+    {"residual_scale", 1},   {"router_logit_softcapping", 0}, {"use_parallel_residual", 0},
+};
+
+// After everything is read.
+void ConfigReader::refuseUnread() {
+  for (const InertValue &entry : inertValues) {
+    if (keys.wasAsked(entry.key) || !keys.has(entry.key))
+      continue;
+    Expected<bool> flag = file.boolean(keys.full(entry.key));
+    Expected<double> number = flag ? Expected<double>(*flag) : file.number(keys.full(entry.key));
+    if (!number)
+      keys.fail(number.message());
+    else if (*number != entry.value)
+      keys.fail(keys.full(entry.key) + " is " + jsonNumber(*number) + ", which is not supported for " +
+                config.architecture + "; expected " + jsonNumber(entry.value));
+  }
+}
+
 Expected<ModelConfig> ConfigReader::read() {
   readSizes();
   readVocabulary();
@@ -203,6 +232,7 @@ Expected<ModelConfig> ConfigReader::read() {
     family.readers.ggufRest(keys, config);
   config.tieWordEmbeddings = !file.tensors().find("output.weight");
   readBiases();
+  refuseUnread();
   HEDDLE_RETURN_IF_ERROR(keys.status());
   if (file.contains("general.name"))
     if (Expected<std::string_view> name = file.string("general.name"))

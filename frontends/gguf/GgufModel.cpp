@@ -2,6 +2,7 @@
 #include "frontends/gguf/GgufModel.h"
 #include "bytes/Status.h"
 
+#include <algorithm>
 #include <set>
 
 namespace heddle {
@@ -28,7 +29,6 @@ class TensorRenamer {
 public:
   TensorRenamer(const GgufFile &file, const ModelConfig &config) : file(file), config(config) {}
   Status rename(Checkpoint &out);
-  Status checkUnused() const;
 
 private:
   Status renameOne(const TensorRule &rule, int64_t layer, int64_t expert, Checkpoint &out);
@@ -61,16 +61,9 @@ Status TensorRenamer::renameOne(const TensorRule &rule, int64_t layer, int64_t e
   return Status();
 }
 
-// A tensor of a layer that nobody asked for changes what the layer computes: better refused than ignored.
-Status TensorRenamer::checkUnused() const {
-  for (const auto &[name, tensor] : file.tensors().tensors)
-    if (name.compare(0, 4, "blk.") == 0 && !used.count(name))
-      return errorIn(file.tensors().files[tensor.file]->path(),
-                     "tensor '" + printable(name) + "' is not part of a model of architecture '" + config.architecture +
-                         "' with " + fieldName(config, "num_hidden_layers") + " " +
-                         std::to_string(config.numHiddenLayers));
-  return Status();
-}
+// What readGgufRopes reads: numbers of the config, not weights.
+constexpr std::string_view ropeTensors[] = {"rope_freqs.weight", "rope_factors_long.weight",
+                                            "rope_factors_short.weight"};
 
 Status TensorRenamer::rename(Checkpoint &out) {
   out.files = file.tensors().files;
@@ -79,7 +72,7 @@ Status TensorRenamer::rename(Checkpoint &out) {
   });
   HEDDLE_RETURN_IF_ERROR(renamed);
   for (const auto &[name, tensor] : file.tensors().tensors)
-    if (!used.count(name))
+    if (!used.count(name) && std::find(std::begin(ropeTensors), std::end(ropeTensors), name) == std::end(ropeTensors))
       out.tensors.emplace(name, tensor);
   return Status();
 }
@@ -94,10 +87,8 @@ Expected<Model> readGguf(const std::string &path, const FamilyList &families) {
   if (!config)
     return config.status();
   Model model{std::move(*config), {}, path, nullptr};
-  TensorRenamer renamer(*file, model.config);
-  HEDDLE_RETURN_IF_ERROR(renamer.rename(model.checkpoint));
+  HEDDLE_RETURN_IF_ERROR(TensorRenamer(*file, model.config).rename(model.checkpoint));
   HEDDLE_RETURN_IF_ERROR(validate(model, file->path()));
-  HEDDLE_RETURN_IF_ERROR(renamer.checkUnused());
   return model;
 }
 

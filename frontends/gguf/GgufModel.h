@@ -7,6 +7,8 @@
 #include "frontends/Family.h"
 #include "frontends/gguf/Gguf.h"
 
+#include <set>
+
 namespace heddle {
 
 // A model of one of `families`.
@@ -23,7 +25,7 @@ class GgufKeys {
 public:
   GgufKeys(const GgufFile &file, std::string prefix) : file(file), prefix(std::move(prefix)) {}
   const GgufFile &source() const { return file; }
-  bool has(const char *key) const { return file.contains(prefix + key); }
+  bool has(const char *key) const { return file.contains(full(key)); }
   int64_t integer(const char *key);                   // required
   int64_t integer(const char *key, int64_t fallback); // optional
   double number(const char *key, double fallback);
@@ -31,13 +33,18 @@ public:
   std::string string(const char *key, const char *fallback);
   void fail(const std::string &what);
   const Status &status() const { return error; }
-  std::string full(const char *key) const { return prefix + key; }
+  std::string full(const char *key) const {
+    asked.insert(key);
+    return prefix + key;
+  }
+  bool wasAsked(const char *key) const { return asked.count(key); }
 
 private:
   template <typename T, typename U> T keep(const Expected<U> &value, T fallback);
 
   const GgufFile &file;
   std::string prefix;
+  mutable std::set<std::string> asked;
   Status error;
 };
 

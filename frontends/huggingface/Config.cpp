@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <sys/stat.h>
 
 namespace heddle {
@@ -56,6 +57,7 @@ private:
   int64_t readWindow();
   void readWindows();
   std::vector<std::string> defaultLayerTypes(int64_t window);
+  void refuseUnread();
   void refuseUnsupported();
 
   JsonObject &object;
@@ -93,6 +95,8 @@ void ConfigReader::readHeads() {
 void ConfigReader::readFlags() {
   const BiasRules &biases = family.biases;
   config.tieWordEmbeddings = object.boolean("tie_word_embeddings").value_or(family.defaults.tied);
+  if (biases.alwaysInQkv)
+    object.pass("attention_bias"); // the tensors are there, whatever it says
   bool bias = biases.attentionKey && object.boolean("attention_bias").value_or(false);
   config.attentionBias = biases.alwaysInQkv || bias;
   config.attentionOutputBias = bias;
@@ -119,6 +123,7 @@ void ConfigReader::readActivation() {
 
 // Tokens that a layer with a window sees; 0: the config has none.
 int64_t ConfigReader::readWindow() {
+  object.pass("sliding_window"); // a family with no window, or none that is switched on, ignores it
   WindowUse use = family.windows.use;
   bool counts =
       use == WindowUse::Switched ? object.boolean("use_sliding_window").value_or(false) : use == WindowUse::Stated;
@@ -177,13 +182,87 @@ void ConfigReader::readWindows() {
   }
 }
 
+// Keys of transformers' config classes that change what a model computes, and the value with which they change nothing; null changes
+// nothing either. What a family does not ask for, it does not compute.
+struct InertValue {
+  const char *key, *value;
+};
+constexpr InertValue inertValues[] = {
+    {"add_cross_attention", "false"},
+    {"alibi", "false"},
+    {"apply_residual_connection_post_layernorm", "false"},
+    {"attention_bias", "false"},
+    {"attention_chunk_size", "null"},
+    {"attention_multiplier", "null"},
+    {"attention_out_bias", "false"},
+    {"attn_logit_softcapping", "null"},
+    {"attn_temperature_tuning", "false"},
+    {"clip_qkv", "null"},
+    {"dual_chunk_attention_config", "null"},
+    {"embedding_multiplier", "1"},
+    {"final_logit_softcapping", "null"},
+    {"is_encoder_decoder", "false"},
+    {"layer_types", "full_attention"},
+    {"lm_head_bias", "false"},
+    {"logit_scale", "1"},
+    {"logits_scaling", "1"},
+    {"mlp_bias", "false"},
+    {"n_routed_experts", "0"},
+    {"n_shared_experts", "0"},
+    {"no_rope_layer_interval", "null"},
+    {"no_rope_layers", "null"},
+    {"num_experts", "0"},
+    {"num_local_experts", "0"},
+    {"parallel_attn", "false"},
+    {"qk_layernorm", "false"},
+    {"qk_norm", "false"},
+    {"qkv_bias", "false"},
+    {"query_pre_attn_scalar", "null"},
+    {"residual_multiplier", "1"},
+    {"rotary_pct", "1"},
+    {"scale_attn_by_inverse_layer_idx", "false"},
+    {"scale_attn_weights", "true"},
+    {"scale_emb", "1"},
+    {"scoring_func", "softmax"},
+    {"shared_expert_intermediate_size", "0"},
+    {"use_alibi", "false"},
+    {"use_bias", "false"},
+    {"use_bidirectional_attention", "false"},
+    {"use_parallel_residual", "false"},
+    {"use_qk_norm", "false"},
+    {"use_qkv_bias", "false"},
+    {"use_sliding_window", "false"},
+};
+
+bool isInert(JsonValue found, const char *inert) {
+  if (found.is(JsonKind::Array)) {
+    for (JsonItems items(found); items.next();)
+      if (!isInert(items.value, inert))
+        return false;
+    return true;
+  }
+  double number; // a word counts as 0
+  return !found || found.is(JsonKind::Null) || found.raw() == inert || found.equals(inert) ||
+         (found.number(number) && number == std::strtod(inert, nullptr));
+}
+
+// After everything is read.
+void ConfigReader::refuseUnread() {
+  for (const InertValue &entry : inertValues) {
+    bool isRead = object.wasAsked(entry.key);
+    JsonValue found = object.find(entry.key);
+    if (isRead || isInert(found, entry.value))
+      continue;
+    bool isContainer = found.is(JsonKind::Array) || found.is(JsonKind::Object);
+    object.fail(entry.key, (isContainer ? std::string("is set") : "is " + printable(found.raw(), 64)) +
+                               ", which is not supported for " + config.architecture + "; expected " + entry.value);
+  }
+}
+
 // An option that changes results is refused where nothing computes it.
 void ConfigReader::refuseUnsupported() {
   if (object.has("quantization_config"))
     object.fail("quantization_config", "is not supported: expected an unquantised checkpoint (F32, F16 or BF16)");
-  for (const char *key : {"add_cross_attention", "use_bidirectional_attention"})
-    if (object.boolean(key).value_or(false))
-      object.fail(key, "is true, which is not supported");
 }
 
 Expected<ModelConfig> ConfigReader::read() {
@@ -202,6 +281,7 @@ Expected<ModelConfig> ConfigReader::read() {
   if (family.readers.huggingFaceRest)
     family.readers.huggingFaceRest(object, config);
   readIds(object, config);
+  refuseUnread();
   HEDDLE_RETURN_IF_ERROR(object.status());
   HEDDLE_RETURN_IF_ERROR(validateSizes(config, object.file()));
   return config;
@@ -262,6 +342,7 @@ void checkEvenHeads(JsonObject &object, const ModelConfig &config) {
 }
 
 void readExpertCounts(JsonObject &object, MoeConfig &moe, int64_t numExperts, int64_t expertsPerToken) {
+  object.pass("num_local_experts"); // some files have both
   const char *count = object.has("num_experts") ? "num_experts" : "num_local_experts";
   moe.numExperts = object.integer(count).value_or(numExperts);
   moe.expertsPerToken = object.integer("num_experts_per_tok").value_or(expertsPerToken);

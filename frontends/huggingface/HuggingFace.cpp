@@ -52,8 +52,10 @@ Status splitFusedExperts(const ModelConfig &config, Checkpoint &checkpoint) {
   int64_t experts = config.moe.numExperts, wide = config.moe.intermediateSize, hidden = config.hiddenSize;
   for (int64_t layer = 0; experts > 0 && layer < config.numHiddenLayers; ++layer) {
     std::string base = "model.layers." + std::to_string(layer) + ".", block = base + names.block;
-    if (const TensorInfo *router = checkpoint.find(base + "mlp.gate.weight"))
-      checkpoint.tensors.emplace(block + "gate.weight", *router);
+    if (auto router = checkpoint.tensors.extract(base + "mlp.gate.weight")) {
+      router.key() = block + "gate.weight";
+      checkpoint.tensors.insert(std::move(router));
+    }
     for (bool isDown : {false, true}) {
       std::string name = base + "mlp.experts." + (isDown ? "down_proj" : "gate_up_proj");
       const TensorInfo *found = checkpoint.find(name);

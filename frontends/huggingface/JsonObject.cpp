@@ -17,7 +17,7 @@ JsonObject::JsonObject(JsonValue value, std::string file, std::string prefix)
 }
 
 JsonValue JsonObject::find(const char *key) const {
-  JsonValue found = value.find(key);
+  JsonValue found = lookUp(key);
   return found.is(JsonKind::Null) ? JsonValue() : found;
 }
 

@@ -8,7 +8,9 @@
 #include "bytes/Json.h"
 #include "bytes/Status.h"
 
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,9 +23,13 @@ public:
 
   // Null counts as absent, as in Hugging Face's configs.
   bool has(const char *key) const { return static_cast<bool>(find(key)); }
-  bool isNull(const char *key) const { return value.find(key).is(JsonKind::Null); }
+  bool isNull(const char *key) const { return lookUp(key).is(JsonKind::Null); }
   // Absent for null.
   JsonValue find(const char *key) const;
+  // Says that a key is known, though nothing reads its value.
+  void pass(const char *key) const { lookUp(key); }
+  // Whether somebody has asked for the key, of this object or of a copy.
+  bool wasAsked(const char *key) const { return asked->count(key); }
 
   std::optional<int64_t> integer(const char *key);
   std::optional<double> number(const char *key);
@@ -44,12 +50,17 @@ public:
   const std::string &keyPrefix() const { return prefix; }
 
 private:
+  JsonValue lookUp(const char *key) const {
+    asked->insert(key);
+    return value.find(key);
+  }
   void wrongType(const char *key, JsonValue found, const char *expected);
   // The elements of an array that `read` takes; none, and a failure, if it takes not all.
   template <typename T, typename Read> std::vector<T> list(const char *key, const char *expected, Read read);
 
   JsonValue value; // an object, or Absent
   std::string path, prefix;
+  std::shared_ptr<std::set<std::string>> asked = std::make_shared<std::set<std::string>>();
   Status error;
 };
 

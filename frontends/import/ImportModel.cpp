@@ -372,20 +372,28 @@ void ModelImporter::returnAll(ValueRange results) {
   forward.setType(b.getFunctionType(forward.getArgumentTypes(), results.getTypes()));
 }
 
-// An encoder's checkpoint may hold heads that its outputs do not need.
-static void remarkUnused(const Model &model, const ModelBuilder &builder, ModuleOp module) {
-  std::string outputs = model.config.hasPooler ? "last_hidden_state and pooler_output" : "last_hidden_state";
-  StringRef noParameter = model.config.family->noParameter ? model.config.family->noParameter : "";
-  int64_t unused = 0;
-  for (const auto &[name, tensor] : model.checkpoint.tensors)
-    if (!builder.has(name) && name != noParameter) {
-      module.emitRemark("tensor '") << name << "' takes no part: the program gives " << outputs;
-      ++unused;
-    }
-  if (unused)
+// What the program gives, where the checkpoint may hold more.
+static std::string outputsOf(const ModelConfig &config) {
+  if (!config.family->isEncoder)
+    return "logits of text";
+  return config.hasPooler ? "last_hidden_state and pooler_output" : "last_hidden_state";
+}
+
+// A checkpoint may hold more than the program computes with: heads of an encoder, the part that sees images.
+static void remarkUnread(const Model &model, ModuleOp module) {
+  std::string outputs = outputsOf(model.config);
+  int64_t lost = 0;
+  for (const auto &[name, tensor] : model.checkpoint.tensors) {
+    const UnreadTensor *unread = findUnread(model.config, name);
+    if (!unread)
+      continue;
+    module.emitRemark("tensor '") << name << "' takes no part: the program gives " << outputs;
+    lost += unread->isLoss;
+  }
+  if (lost)
     module.emitWarning("the program gives ")
-        << outputs << " alone: " << unused << " tensor" << (unused == 1 ? "" : "s") << " of the checkpoint "
-        << (unused == 1 ? "takes" : "take") << " no part, which --print-remarks names";
+        << outputs << " alone: " << lost << " tensor" << (lost == 1 ? "" : "s") << " of the checkpoint "
+        << (lost == 1 ? "takes" : "take") << " no part, which --print-remarks names";
 }
 
 OwningOpRef<ModuleOp> heddle::importModel(MLIRContext &context, const Model &model) {
@@ -393,7 +401,6 @@ OwningOpRef<ModuleOp> heddle::importModel(MLIRContext &context, const Model &mod
   ModelImporter importer(context, model);
   model.config.family->build(importer);
   OwningOpRef<ModuleOp> module = importer.take();
-  if (model.config.family->isEncoder)
-    remarkUnused(model, importer, *module);
+  remarkUnread(model, *module);
   return module;
 }

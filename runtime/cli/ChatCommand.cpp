@@ -1,10 +1,11 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// BIN --chat: one message per line, the answer after it. Each turn renders the whole conversation; what of it is in the cache
-// already is not computed again.
+// BIN --chat: a conversation, a message per line. Each turn renders what of the conversation fits the context; what of it is in the
+// cache already is not computed again. A message that cannot be answered is refused and forgotten, and the conversation goes on.
 #include "runtime/cli/AnswerStream.h"
 
 #include "bytes/Json.h"
+#include "bytes/Utf8.h"
 #include "runtime/cli/Cli.h"
 #include "runtime/text/template/Template.h"
 
@@ -17,97 +18,197 @@
 namespace heddle {
 namespace {
 
-// A line without its newline. Not found: at the end of the input or on Ctrl-C.
+const char chatHelp[] = "A line is a message; one that ends with \\ goes on in the next line.\n"
+                        "  /help   this text\n"
+                        "  /reset  forget the conversation, but for --system\n"
+                        "  /exit   end, as Ctrl-D does\n"
+                        "Ctrl-C breaks an answer off, and ends where a message is expected.\n";
+
+// A line without its newline; `outFound` is false at the end of the input and on Ctrl-C. Of a line that is too long the rest is skipped.
 Status readLine(std::string &line, bool &outFound) {
   line.clear();
+  size_t size = 0;
   int c;
-  while ((c = getchar()) != EOF && c != '\n') {
-    if (line.size() == Tokenizer::maxText)
-      return invalidInput(format("standard input: a line of more than %zu bytes", Tokenizer::maxText));
-    line += char(c);
-  }
-  outFound = c == '\n' || (!line.empty() && !wasInterrupted());
-  return ferror(stdin) && !wasInterrupted() ? Status::failure(std::string("standard input: ") + strerror(errno))
-                                            : Status();
+  for (; (c = getchar()) != EOF && c != '\n'; ++size)
+    if (size < Tokenizer::maxText)
+      line += char(c);
+  outFound = c == '\n' || (size > 0 && !wasInterrupted());
+  if (ferror(stdin) && !wasInterrupted())
+    return Status::failure(std::string("standard input: ") + strerror(errno));
+  if (size > Tokenizer::maxText)
+    return invalidInput(format("standard input: a line of more than %zu bytes", Tokenizer::maxText));
+  return Status();
 }
 
 class Chat {
 public:
   explicit Chat(OpenedModel &program) : program(program), isTerminal(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)) {}
-
-  Status run() {
-    std::string error;
-    conversation = ChatTemplate::parse(program.metadata().tokenizer()->chat_template()->string_view(), error);
-    if (!conversation)
-      return Status::failure(program.package->path() + ": " + error);
-    HEDDLE_RETURN_IF_ERROR(Session::create(*program.package, program.sessionOptions(), session));
-    session->setProgress(promptProgress());
-    if (!program.options.system.empty())
-      addMessage("system", program.options.system);
-    if (program.options.prompt)
-      HEDDLE_RETURN_IF_ERROR(turn(*program.options.prompt));
-    std::string line;
-    for (bool found = true; prompt();) {
-      HEDDLE_RETURN_IF_ERROR(readLine(line, found));
-      if (!found)
-        break;
-      if (!line.empty())
-        HEDDLE_RETURN_IF_ERROR(turn(line));
-      clearInterrupt();
-    }
-    return isTerminal ? writeOut("\n") : Status();
-  }
+  Status run();
 
 private:
-  bool prompt() { return !isTerminal || writeOut("> ").isOk(); }
+  struct Message {
+    const char *role;
+    std::string content;
+  };
 
-  void addMessage(const char *role, const std::string &content) {
-    messages += (messages.empty() ? "" : ",") + ("{\"role\":\"" + std::string(role)) +
-                "\",\"content\":" + jsonString(content) + "}";
-  }
-
-  Status turn(const std::string &message) {
-    addMessage("user", message);
-    RenderedChat rendered;
-    std::string error;
-    if (!conversation->render("{\"messages\":[" + messages + "],\"add_generation_prompt\":true}",
-                              specialTokenVariables(*program.tokenizer), rendered, error))
-      return invalidInput(error);
-    EncodeOptions options;
-    options.addSpecial = false; // the template spells them
-    options.untrusted = rendered.untrusted;
-    std::vector<int32_t> ids;
-    if (!program.tokenizer->encode(rendered.text, options, ids, error))
-      return invalidInput("the conversation: " + error);
-    if (ids.empty())
-      return invalidInput("the conversation renders to nothing");
-    if (int64_t(ids.size()) > session->context())
-      return invalidInput(
-          format("the conversation has %zu tokens, the context %lld", ids.size(), (long long)session->context()));
-
-    const int32_t *cached = session->history(0);
-    int64_t common =
-        std::mismatch(ids.begin(), ids.begin() + std::min<int64_t>(session->length(0), int64_t(ids.size()) - 1), cached)
-            .first -
-        ids.begin();
-    session->truncate(0, common);
-    AnswerStream stream(program, /*print=*/true);
-    EndReason reason;
-    HEDDLE_RETURN_IF_ERROR(generateTokens(
-        *session, 0, ids.data() + common, ids.size() - common, program.generateOptions(),
-        [](void *user, int32_t id, const float *) { return static_cast<AnswerStream *>(user)->take(id); }, &stream,
-        reason));
-    HEDDLE_RETURN_IF_ERROR(stream.finish(/*newline=*/true));
-    addMessage("assistant", stream.text());
-    return Status();
-  }
+  Status readMessage(std::string &message, bool &outFound);
+  Status take(const std::string &message);
+  Status reset();
+  Status answer();
+  Status fit(std::vector<int32_t> &ids);
+  Status render(size_t first, std::vector<int32_t> &ids) const;
+  bool show(const char *text) { return !isTerminal || writeOut(text).isOk(); }
 
   OpenedModel &program;
   const bool isTerminal;
   std::unique_ptr<ChatTemplate> conversation;
   std::unique_ptr<Session> session;
-  std::string messages; // JSON objects, separated by commas
+  std::vector<Message> messages; // a system message first, if there is one
+  size_t numSystem = 0;          // 1 if there is one
+  bool saidThatTurnsAreDropped = false;
 };
+
+Status Chat::run() {
+  std::string error;
+  conversation = ChatTemplate::parse(program.metadata().tokenizer()->chat_template()->string_view(), error);
+  if (!conversation)
+    return Status::failure(program.package->path() + ": " + error);
+  HEDDLE_RETURN_IF_ERROR(Session::create(*program.package, program.sessionOptions(), session));
+  session->setProgress(promptProgress());
+  HEDDLE_RETURN_IF_ERROR(reset());
+  if (isTerminal)
+    program.note("/help says what can be typed");
+  if (program.options.prompt)
+    HEDDLE_RETURN_IF_ERROR(take(*program.options.prompt));
+  std::string message;
+  for (bool found = true; show("> ");) {
+    Status status = readMessage(message, found);
+    if (status.code() == StatusCode::InvalidInput)
+      program.report(status);
+    else
+      HEDDLE_RETURN_IF_ERROR(status);
+    if (!found || message == "/exit")
+      break;
+    if (status.isOk())
+      HEDDLE_RETURN_IF_ERROR(take(message));
+    if (!isTerminal && wasInterrupted())
+      break;
+    clearInterrupt();
+  }
+  if (!isTerminal)
+    return Status();
+  program.exitCode = 0; // whoever typed has seen what was refused
+  return writeOut("\n");
+}
+
+Status Chat::readMessage(std::string &message, bool &outFound) {
+  HEDDLE_RETURN_IF_ERROR(readLine(message, outFound));
+  std::string line;
+  while (outFound && !message.empty() && message.back() == '\\') {
+    show(". ");
+    HEDDLE_RETURN_IF_ERROR(readLine(line, outFound));
+    message.back() = '\n';
+    message += line;
+  }
+  return Status();
+}
+
+// A failure ends the chat: the reader has gone.
+Status Chat::take(const std::string &message) {
+  if (message.empty())
+    return Status();
+  if (message == "/help")
+    return writeOut(chatHelp);
+  if (message == "/reset")
+    return reset();
+  if (!isUtf8(message)) {
+    program.report(invalidInput("the message is not UTF-8"));
+    return Status();
+  }
+  messages.push_back({"user", message});
+  Status status = answer();
+  if (messages.back().role != std::string_view("assistant"))
+    messages.pop_back();
+  if (ferror(stdout))
+    return status;
+  if (!status.isOk() && !wasInterrupted())
+    program.report(status);
+  return Status();
+}
+
+Status Chat::reset() {
+  messages.clear();
+  numSystem = program.options.system.empty() ? 0 : 1;
+  if (numSystem)
+    messages.push_back({"system", program.options.system});
+  saidThatTurnsAreDropped = false;
+  return Status();
+}
+
+// Appends the answer to the messages; none where there is not a token of it.
+Status Chat::answer() {
+  std::vector<int32_t> ids;
+  HEDDLE_RETURN_IF_ERROR(fit(ids));
+  const int32_t *cached = session->history(0);
+  int64_t common =
+      std::mismatch(ids.begin(), ids.begin() + std::min<int64_t>(session->length(0), int64_t(ids.size()) - 1), cached)
+          .first -
+      ids.begin();
+  session->truncate(0, common);
+  AnswerStream stream(program, /*print=*/true);
+  EndReason reason = EndReason::Stopped;
+  Status status = generateTokens(
+      *session, 0, ids.data() + common, ids.size() - common, program.generateOptions(),
+      [](void *user, int32_t id, const float *) { return static_cast<AnswerStream *>(user)->take(id); }, &stream,
+      reason);
+  Status shown = stream.finish(/*newline=*/true);
+  if (status.isOk() || !stream.text().empty())
+    messages.push_back({"assistant", stream.text()});
+  if (status.isOk())
+    program.noteEnd(reason);
+  return status.isOk() ? shown : status;
+}
+
+// The ids of the conversation, the oldest turns left out until there is room for an answer too.
+Status Chat::fit(std::vector<int32_t> &ids) {
+  int64_t context = session->context(), wanted = program.options.hasMaxTokens ? program.options.maxTokens : 256;
+  int64_t most = context - std::min(wanted, context / 4);
+  for (size_t first = numSystem; first < messages.size(); ++first) {
+    if (strcmp(messages[first].role, "user") != 0)
+      continue;
+    bool isLast = first + 1 == messages.size();
+    HEDDLE_RETURN_IF_ERROR(render(first, ids));
+    if (int64_t(ids.size()) > (isLast ? context : most))
+      continue;
+    if (first > numSystem && !saidThatTurnsAreDropped)
+      program.note(format("the conversation has outgrown the context of %lld tokens: its oldest turns are forgotten",
+                          (long long)context));
+    saidThatTurnsAreDropped |= first > numSystem;
+    messages.erase(messages.begin() + numSystem, messages.begin() + first);
+    return Status();
+  }
+  return invalidInput(format("the message has %zu tokens, the context %lld", ids.size(), (long long)context));
+}
+
+// The ids of the system message and of those from `first` on.
+Status Chat::render(size_t first, std::vector<int32_t> &ids) const {
+  std::string list, error;
+  for (size_t i = 0; i < messages.size(); ++i)
+    if (i < numSystem || i >= first)
+      list += (list.empty() ? "{\"role\":\"" : ",{\"role\":\"") + std::string(messages[i].role) +
+              "\",\"content\":" + jsonString(messages[i].content) + "}";
+  ids.clear();
+  RenderedChat rendered;
+  if (!conversation->render("{\"messages\":[" + list + "],\"add_generation_prompt\":true}",
+                            specialTokenVariables(*program.tokenizer), rendered, error))
+    return invalidInput(error);
+  EncodeOptions options;
+  options.addSpecial = false; // the template spells them
+  options.untrusted = rendered.untrusted;
+  if (!program.tokenizer->encode(rendered.text, options, ids, error))
+    return invalidInput("the conversation: " + error);
+  return ids.empty() ? invalidInput("the conversation renders to nothing") : Status();
+}
 
 } // namespace
 

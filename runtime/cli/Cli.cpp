@@ -265,6 +265,8 @@ Status checkCombination(const CliOptions &options, const Package &package) {
         format("--num-return-sequences (%d) is more than --beam (%d)", options.returned, options.beams));
   if (options.beams > 1 && (options.logprobs || options.sampler.temperature > 0))
     return invalidInput("--beam takes neither --logprobs nor --temp above 0");
+  if (options.command == Command::Chat && (options.beams > 1 || options.logprobs || options.printIds))
+    return invalidInput("--chat takes none of --beam, --logprobs and --print-ids");
   if (options.eos && *options.eos >= vocabSize)
     return invalidInput(format("--eos: token id %d is not in [0, %lld)", *options.eos, (long long)vocabSize));
   if (!options.system.empty() && options.command != Command::Chat)

@@ -42,7 +42,13 @@ struct OpenedModel {
   std::unique_ptr<Package> package;
   std::unique_ptr<Tokenizer> tokenizer; // null: the model has none
   CliOptions options;
+  int exitCode = 0; // of the first error
 
+  // Says on stderr what has failed, in one line.
+  void report(const Status &status);
+  void note(const std::string &text) const; // on stderr
+  // Says where an answer ends that nobody wanted to end.
+  void noteEnd(EndReason reason) const;
   const package::Package &metadata() const { return package->metadata(); }
   SessionOptions sessionOptions(int32_t maxSequences = 1) const;
   std::vector<int32_t> endTokens() const;

@@ -27,7 +27,15 @@ void onInterrupt(int) {
   errno = savedErrno;
 }
 
+// More threads than CPUs give the same bits, later.
+void noteThreads(const OpenedModel &program) {
+  if (int32_t threads = program.options.threads, cpus = availableCpus(); threads > cpus)
+    program.note(format("--threads=%d, but this process has %d CPU%s: more threads make it slower", threads, cpus,
+                        cpus == 1 ? "" : "s"));
+}
+
 Status dispatch(OpenedModel &program) {
+  noteThreads(program);
   package::Task task = program.metadata().task();
   bool isGraph = task == package::Task::Graph, isEncoder = task == package::Task::Encode;
   switch (program.options.command) {
@@ -113,6 +121,24 @@ Status writeOut(const std::string &text) {
   return Status::failure(std::string("standard output: ") + strerror(errno));
 }
 
+void OpenedModel::report(const Status &status) {
+  std::string line = status.message().substr(0, wholeCharacters(status.message(), 4000));
+  for (char &c : line)
+    if (c == '\n' || c == '\r')
+      c = ' ';
+  fprintf(stderr, "%s: error: %s\n", name.c_str(), line.c_str());
+  exitCode = exitCode ? exitCode : status.exitCode();
+}
+
+void OpenedModel::note(const std::string &text) const {
+  fprintf(stderr, "%s: note: %s\n", name.c_str(), text.c_str());
+}
+
+void OpenedModel::noteEnd(EndReason reason) const {
+  if (reason == EndReason::Context)
+    note(format("the answer ends because the context of %u tokens is full", metadata().context()));
+}
+
 SessionOptions OpenedModel::sessionOptions(int32_t maxSequences) const {
   SessionOptions session;
   session.threads = options.threads;
@@ -127,12 +153,7 @@ std::vector<int32_t> OpenedModel::endTokens() const {
     return {};
   if (options.eos)
     return {*options.eos};
-  const package::Generation *generation = metadata().generation();
-  if (generation && generation->eos() && generation->eos()->size())
-    return {generation->eos()->begin(), generation->eos()->end()};
-  if (tokenizer && metadata().tokenizer()->eos() >= 0)
-    return {metadata().tokenizer()->eos()};
-  return {};
+  return endTokensOf(metadata());
 }
 
 int64_t OpenedModel::newTokens(int64_t promptSize) const {
@@ -180,12 +201,7 @@ int heddle_runtime_main(const heddle_model *model, int argc, char **argv) {
     signal(SIGINT, SIG_DFL);
     raise(SIGINT);
   }
-  if (!status.isOk()) {
-    std::string line = status.message().substr(0, wholeCharacters(status.message(), 4000));
-    for (char &c : line)
-      if (c == '\n' || c == '\r')
-        c = ' ';
-    fprintf(stderr, "%s: error: %s\n", program.name.c_str(), line.c_str());
-  }
-  return status.exitCode();
+  if (!status.isOk())
+    program.report(status);
+  return program.exitCode;
 }

@@ -139,9 +139,10 @@ Status runGenerate(OpenedModel &program) {
   HEDDLE_RETURN_IF_ERROR(
       generateTokens(*session, 0, prompt.data(), prompt.size(), program.generateOptions(), sink, &printer, reason));
   HEDDLE_RETURN_IF_ERROR(printer.status);
-  if (printer.asLines)
-    return Status();
-  return printer.asIds ? writeOut(joinIds(printer.ids)) : printer.stream.finish(/*newline=*/true);
+  if (!printer.asLines)
+    HEDDLE_RETURN_IF_ERROR(printer.asIds ? writeOut(joinIds(printer.ids)) : printer.stream.finish(/*newline=*/true));
+  program.noteEnd(reason);
+  return Status();
 }
 
 Status runPerplexity(OpenedModel &program) {

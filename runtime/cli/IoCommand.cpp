@@ -158,7 +158,8 @@ private:
     beam.maxTokens = count;
     for (int64_t row = 0; row < batch; ++row) {
       if (!rows[row].positions.empty())
-        return invalidInput(options.ioInput + ": position_ids and --beam do not go together");
+        return invalidInput(options.ioInput +
+                            ": neither position_ids nor masked tokens between others go together with --beam");
       std::vector<BeamResult> results;
       HEDDLE_RETURN_IF_ERROR(searchBeams(*session, rows[row].ids, beam, results));
       for (int64_t answer = 0; answer < options.returned; ++answer) {

@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/cli/IoTensors.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace heddle {
@@ -110,6 +111,30 @@ Status TokenBatch::read(const std::string &path, const package::Package &metadat
           checkElement(path, "token_type_ids", "a type", tokenTypes, i, length, encoder->token_types()));
       row.tokenTypes.push_back(int32_t(tokenTypes[i]));
     }
+  }
+  return encoder ? Status() : keepGaps(path, metadata);
+}
+
+// Nobody attends to a masked token between others, but it keeps its place: what is behind it is farther from what is before.
+Status TokenBatch::keepGaps(const std::string &path, const package::Package &metadata) {
+  const auto *windows = metadata.kv() ? metadata.kv()->windows() : nullptr;
+  bool hasWindows =
+      windows && std::any_of(windows->begin(), windows->end(), [](uint32_t window) { return window > 0; });
+  for (size_t i = 0; i < rows.size(); ++i) {
+    TokenRow &row = rows[i];
+    const std::vector<int64_t> &columns = row.columns;
+    if (columns.empty() || columns.back() - columns.front() + 1 == int64_t(columns.size()))
+      continue;
+    size_t last = 0; // before the first gap
+    while (columns[last] + 1 == columns[last + 1])
+      ++last;
+    if (hasWindows)
+      return invalidInput(
+          format("%s: attention_mask[%zu, %lld] is 0 between tokens that count, and this model's windows count "
+                 "tokens, not places: expected zeros at the ends of a row",
+                 path.c_str(), i, (long long)columns[last] + 1));
+    for (size_t token = 0; row.positions.size() < columns.size(); ++token)
+      row.positions.push_back(int32_t(columns[token] - columns.front()));
   }
   return Status();
 }

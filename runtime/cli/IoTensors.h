@@ -17,8 +17,9 @@ namespace heddle {
 // One row of a batch without its masked tokens.
 struct TokenRow {
   std::vector<int32_t> ids;
-  std::vector<int32_t> positions, tokenTypes; // (ids) where the file has them, else empty
-  std::vector<int64_t> columns;               // (ids): where each token stands
+  // (ids) where the file has them, else empty; positions also where masked tokens lie between others.
+  std::vector<int32_t> positions, tokenTypes;
+  std::vector<int64_t> columns; // (ids): where each token stands
 };
 
 // input_ids, attention_mask, position_ids and, of an encoder, token_type_ids: (batch, length) each.
@@ -29,6 +30,7 @@ struct TokenBatch {
   std::vector<TokenRow> rows; // (batch)
 
 private:
+  Status keepGaps(const std::string &path, const package::Package &metadata);
   Status readShape(const std::string &path, const SafetensorsFile &file, bool isEncoder);
   // Input `name` of shape (batch, length), or (1, length) where that repeats; nothing where the file has none.
   Status readMatrix(const std::string &path, const SafetensorsFile &file, const char *name,

@@ -22,29 +22,32 @@ Status Device::open(std::string_view target, const std::string &selector, std::u
   return Status::failure("no device is called '" + std::string(target) + "'");
 }
 
-Device::Device() {
-  heddle_device::launch = [](heddle_device *device, const heddle_launch *launch) {
-    static_cast<Device *>(device)->enqueue(*launch);
-  };
-}
-
-Device::~Device() {
-  pthread_mutex_destroy(&mutex);
-}
-
-void Device::enqueue(const heddle_launch &newLaunch) {
+Status Device::enqueue(const heddle_launch &newLaunch) {
   MutexLock lock(mutex);
-  if (failed.isOk())
-    failed = launch(newLaunch);
+  return launch(newLaunch);
 }
 
 Status Device::synchronise() {
   MutexLock lock(mutex);
-  Status status = finish();
-  if (!failed.isOk())
-    std::swap(status, failed);
+  return finish();
+}
+
+StepLaunches::StepLaunches() {
+  launch = [](heddle_device *step, const heddle_launch *launch) {
+    auto &self = *static_cast<StepLaunches *>(step);
+    if (self.failed.isOk())
+      self.failed = self.device->enqueue(*launch);
+  };
+}
+
+void StepLaunches::begin(Device &newDevice) {
+  device = &newDevice;
   failed = Status();
-  return status;
+}
+
+Status StepLaunches::finish() {
+  Status status = device->synchronise();
+  return failed.isOk() ? status : failed;
 }
 
 Status selectDevice(const char *kind, const std::string &selector, const std::string *names, size_t count,

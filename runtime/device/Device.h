@@ -19,11 +19,11 @@ namespace heddle {
 bool isDeviceTarget(std::string_view target);
 
 // Addresses are the device's: the host computes with them and never reads through them.
-class Device : protected heddle_device {
+class Device {
 public:
   // `selector` is what --device says: a number, part of a name, or empty for the best device there is.
   static Status open(std::string_view target, const std::string &selector, std::unique_ptr<Device> &outDevice);
-  virtual ~Device();
+  virtual ~Device() { pthread_mutex_destroy(&mutex); }
 
   virtual std::string description() const = 0; // its name, and the driver's
   // Memory until the device is closed or the address released; `what` is named in the error.
@@ -33,23 +33,30 @@ public:
   virtual Status upload(uint8_t *to, const void *from, uint64_t size) = 0;
   virtual Status download(void *to, const uint8_t *from, uint64_t size) = 0;
   virtual Status copy(uint8_t *to, const uint8_t *from, uint64_t size) = 0;
-  // Waits for all that was enqueued. Fails with the first launch that failed.
+  // Waits for all that was enqueued.
   Status synchronise();
-  // Enqueues a kernel. A failure is kept for synchronise(): code of a step has nobody to tell.
-  void enqueue(const heddle_launch &launch);
-
-  // For the step function: heddle_step::device.
-  heddle_device *forStep() { return this; }
+  // Enqueues a kernel.
+  Status enqueue(const heddle_launch &launch);
 
 protected:
-  Device();
   virtual Status launch(const heddle_launch &launch) = 0;
   virtual Status finish() = 0;
 
   // One caller at a time: a kernel's arguments are set, then it is enqueued.
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+};
+
+// The launches of one step, heddle_step::device. Code of a step has nobody to tell that one failed: it is kept for finish(), and is this
+// step's alone, whatever other steps the device runs.
+class StepLaunches : public heddle_device {
+public:
+  StepLaunches();
+  void begin(Device &newDevice);
+  // Waits for all that was enqueued. Fails with the first launch that failed.
+  Status finish();
 
 private:
+  Device *device = nullptr;
   Status failed;
 };
 

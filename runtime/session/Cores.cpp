@@ -27,23 +27,30 @@ std::string readSmall(const std::string &path) {
   return length > 0 ? std::string(buffer, length) : std::string();
 }
 
-// One per core: hyperthreads share the first number of their siblings list.
-int32_t physicalCores() {
+// The CPUs of the affinity mask; none where it cannot be read.
+std::vector<int> allowedCpus() {
   constexpr int maxCpus = 8192;
+  std::vector<int> cpus;
   cpu_set_t *mask = CPU_ALLOC(maxCpus);
   if (!mask)
-    return 1;
+    return cpus;
   size_t size = CPU_ALLOC_SIZE(maxCpus);
   CPU_ZERO_S(size, mask);
-  std::vector<int> cores;
   if (sched_getaffinity(0, size, mask) == 0)
-    for (int cpu = 0; cpu < maxCpus; ++cpu) {
-      if (!CPU_ISSET_S(cpu, size, mask))
-        continue;
-      std::string siblings = readSmall(format("/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu));
-      cores.push_back(siblings.empty() ? cpu : atoi(siblings.c_str()));
-    }
+    for (int cpu = 0; cpu < maxCpus; ++cpu)
+      if (CPU_ISSET_S(cpu, size, mask))
+        cpus.push_back(cpu);
   CPU_FREE(mask);
+  return cpus;
+}
+
+// One per core: hyperthreads share the first number of their siblings list.
+int32_t physicalCores() {
+  std::vector<int> cores;
+  for (int cpu : allowedCpus()) {
+    std::string siblings = readSmall(format("/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu));
+    cores.push_back(siblings.empty() ? cpu : atoi(siblings.c_str()));
+  }
   std::sort(cores.begin(), cores.end());
   return std::max<int32_t>(1, int32_t(std::unique(cores.begin(), cores.end()) - cores.begin()));
 }
@@ -100,6 +107,10 @@ double cgroupQuota() {
 }
 
 } // namespace
+
+int32_t availableCpus() {
+  return std::max<int32_t>(1, int32_t(allowedCpus().size()));
+}
 
 int32_t defaultThreadCount() {
   int32_t cores = physicalCores();

@@ -90,7 +90,8 @@ Status DeviceStep::begin(heddle_step &step, const PagedKvCache &cache) {
   step.arena = arena.data();
   step.logits = logits.as<float>();
   step.last_hidden_state = hidden.as<float>();
-  step.device = device->forStep();
+  launches.begin(*device);
+  step.device = &launches;
   step.cache = cache.base();
   step.page_stride = cache.pageStride();
   step.num_pages = cache.numPages();
@@ -98,7 +99,7 @@ Status DeviceStep::begin(heddle_step &step, const PagedKvCache &cache) {
 }
 
 Status DeviceStep::end(const heddle_step &step, float *outLogits, float *outHidden) {
-  HEDDLE_RETURN_IF_ERROR(device->synchronise());
+  HEDDLE_RETURN_IF_ERROR(launches.finish());
   HEDDLE_RETURN_IF_ERROR(
       device->download(outLogits, logits.data(), step.num_outputs * sizes.vocabSize * sizeof(float)));
   if (!outHidden)

@@ -31,6 +31,7 @@ private:
   Device *device = nullptr;
   Sizes sizes = {};
   const RopeTables *rope = nullptr;
+  StepLaunches launches;
   DeviceMemory arena, logits, hidden, inputs, ropeMemory;
   std::vector<float *> ropeTables; // (num_tables): addresses of (context, rotary_dim)
   ReservedArray<int32_t> staged;   // what `inputs` gets: five arrays of rows, the sequences' rows, the page table

@@ -5,6 +5,15 @@
 
 namespace heddle {
 
+std::vector<int32_t> endTokensOf(const package::Package &metadata) {
+  const package::Generation *generation = metadata.generation();
+  if (generation && generation->eos() && generation->eos()->size())
+    return {generation->eos()->begin(), generation->eos()->end()};
+  if (metadata.tokenizer() && metadata.tokenizer()->eos() >= 0)
+    return {metadata.tokenizer()->eos()};
+  return {};
+}
+
 Status generateTokens(Session &session, int32_t sequence, const int32_t *prompt, size_t count,
                       const GenerateOptions &options, TokenSink sink, void *user, EndReason &outReason) {
   if (count == 0)

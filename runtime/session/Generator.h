@@ -21,6 +21,9 @@ enum class EndReason { EndToken, MaxTokens, Context, Stopped };
 // What the caller does with a token: `logits` are those that it was picked from. False ends the answer.
 using TokenSink = bool (*)(void *user, int32_t id, const float *logits);
 
+// The tokens that end an answer of the model where nobody says others: those of its generation config, else its tokenizer's.
+std::vector<int32_t> endTokensOf(const package::Package &metadata);
+
 // Appends `count` ids to `sequence` and generates. The last token is not in the cache: it is appended with the next prompt. Where a
 // step fails or is interrupted, the tokens before it stay appended. After creation of the sampler no token allocates.
 Status generateTokens(Session &session, int32_t sequence, const int32_t *prompt, size_t count,

@@ -48,6 +48,23 @@ int visitObject(dl_phdr_info *info, size_t, void *user) {
   return 0;
 }
 
+// Where the mapped file that holds `address` lies, as an absolute path; empty where /proc does not say it. The loader knows a library by
+// the name that it was opened with, which means another file once the process has changed its folder.
+std::string mappedFile(uintptr_t address) {
+  std::string path;
+  FILE *maps = fopen("/proc/self/maps", "re");
+  char line[4352]; // a path has at most 4096 bytes
+  while (maps && path.empty() && fgets(line, sizeof line, maps)) {
+    unsigned long begin = 0, end = 0;
+    const char *name = strchr(line, '/'); // "7f00-7f40 r-xp 00000000 fe:00 123   /lib/x.so\n"
+    if (name && sscanf(line, "%lx-%lx", &begin, &end) == 2 && begin <= address && address < end)
+      path.assign(name, strcspn(name, "\n"));
+  }
+  if (maps)
+    fclose(maps);
+  return path;
+}
+
 // The name behind /proc/self/exe, for messages and for the sidecar beside it.
 std::string resolveSelf(const std::string &path) {
   char buffer[4096];
@@ -101,6 +118,8 @@ Status Package::open(const heddle_model *code, std::unique_ptr<Package> &outPack
   dl_iterate_phdr(visitObject, &search);
   if (!search.found)
     return Status::failure("the model's code lies in no loaded file");
+  if (std::string mapped = search.path[0] == '/' ? "" : mappedFile(search.address); !mapped.empty())
+    search.path = mapped;
   return openFile(search.path, code, outPackage);
 }
 

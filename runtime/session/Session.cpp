@@ -166,6 +166,9 @@ void Session::begin(const heddle_feed *feeds, size_t numFeeds) {
 
 Status Session::run(const heddle_feed *feeds, size_t numFeeds, const RowSink *sink) {
   answeredFeeds = 0;
+  if (!pool->isOfThisProcess())
+    return invalidInput(
+        "the session was made before fork(), whose child has none of its threads: expected one made here");
   HEDDLE_RETURN_IF_ERROR(checkFeeds(feeds, numFeeds));
   begin(feeds, numFeeds);
   if (Status status = runChunks(sink); !status.isOk()) {

@@ -7,7 +7,6 @@
 #include <new>
 #include <sched.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 namespace heddle {
 namespace {
@@ -42,12 +41,12 @@ void Barrier::wait() {
       futex(generation, FUTEX_WAKE, INT_MAX);
     return;
   }
-  for (int i = 0; i < spinRounds; ++i) {
+  for (int i = 0; hasCpuEach && i < spinRounds; ++i) {
     if (generation.load(std::memory_order_acquire) != current)
       return;
     relax();
   }
-  for (int i = 0; i < yieldRounds; ++i) {
+  for (int i = 0; hasCpuEach && i < yieldRounds; ++i) {
     if (generation.load(std::memory_order_acquire) != current)
       return;
     sched_yield();
@@ -61,7 +60,7 @@ void Barrier::wait() {
 Status ThreadPool::create(int32_t numThreads, std::unique_ptr<ThreadPool> &outPool) {
   if (numThreads < 1 || numThreads > 1024)
     return invalidInput(format("threads is %d, expected 1 … 1024", numThreads));
-  std::unique_ptr<ThreadPool> pool(new (std::nothrow) ThreadPool(numThreads));
+  std::unique_ptr<ThreadPool> pool(new (std::nothrow) ThreadPool(numThreads, availableCpus()));
   if (pool)
     pool->workers.reset(new (std::nothrow) Worker[numThreads]);
   if (!pool || !pool->workers)
@@ -81,6 +80,8 @@ Status ThreadPool::create(int32_t numThreads, std::unique_ptr<ThreadPool> &outPo
 }
 
 ThreadPool::~ThreadPool() {
+  if (!isOfThisProcess())
+    return;
   job = nullptr;
   if (gate.load() == 1) {
     between.wait();

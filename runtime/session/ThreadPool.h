@@ -10,17 +10,20 @@
 #include <atomic>
 #include <memory>
 #include <pthread.h>
+#include <unistd.h>
 
 namespace heddle {
 
-// Lets `count` threads pass once all have come. Waiting spins briefly, then yields, then sleeps in the kernel.
+// Lets `count` threads pass once all have come. Waiting spins briefly, then yields, then sleeps in the kernel; with more threads than
+// CPUs it sleeps at once, since who spins keeps those it waits for from running.
 class Barrier {
 public:
-  explicit Barrier(int32_t count) : count(count) {}
+  Barrier(int32_t count, int32_t cpus) : count(count), hasCpuEach(count <= cpus) {}
   void wait();
 
 private:
   const int32_t count;
+  const bool hasCpuEach;
   alignas(64) std::atomic<int32_t> arrived{0};
   alignas(64) std::atomic<uint32_t> generation{0};
   std::atomic<int32_t> sleepers{0};
@@ -41,6 +44,8 @@ public:
   void runParts(heddle_graph_task task, const void *argument);
 
   int32_t size() const { return numThreads; }
+  // Whether this is the process that started the threads: a fork has none of them, and would wait for ever.
+  bool isOfThisProcess() const { return getpid() == process; }
   // For the step function: heddle_step::barrier_wait and heddle_step::barrier.
   static void waitInStep(void *barrier, int32_t thread);
   void *stepBarrier() { return &inStep; }
@@ -52,10 +57,12 @@ private:
     pthread_t handle;
   };
 
-  explicit ThreadPool(int32_t numThreads) : numThreads(numThreads), between(numThreads), inStep(numThreads) {}
+  ThreadPool(int32_t numThreads, int32_t cpus)
+      : numThreads(numThreads), process(getpid()), between(numThreads, cpus), inStep(numThreads, cpus) {}
   static void *workerMain(void *worker);
 
   const int32_t numThreads;
+  const pid_t process;
   Barrier between, inStep;       // before and after a job; within one
   std::atomic<uint32_t> gate{0}; // workers wait while 0; 1: all have started; 2: one could not be
   Job job = nullptr;             // null ends the workers
@@ -64,6 +71,8 @@ private:
   int32_t numWorkers = 0; // started
 };
 
+// CPUs, hyperthreads counted, within the affinity mask, at least 1.
+int32_t availableCpus();
 // Physical cores within the affinity mask, at most what the cgroup's CPU quota pays for, at least 1.
 int32_t defaultThreadCount();
 

@@ -131,6 +131,46 @@ TEST(Cli, chatAnswersEveryLine) {
   EXPECT_GT(outcome.out.size(), alone.size());
 }
 
+// 128 tokens of context, a byte each: the third message makes the first turn go, and what cannot be answered is refused alone.
+TEST(Cli, chatGoesOnWhenTheContextIsFull) {
+  std::string line(30, 'a'), tooLong(200, 'b');
+  Outcome outcome = run("--chat -n 4 --ignore-eos", line + "\n" + line + "\n" + line + "\n" + tooLong + "\nhello\n");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("note: the conversation has outgrown the context of 128 tokens"), std::string::npos)
+      << outcome.err;
+  EXPECT_NE(outcome.err.find("error: the message has 2"), std::string::npos) << outcome.err;
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 2) << outcome.err;
+  EXPECT_GE(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 4);
+}
+
+TEST(Cli, chatRefusesAMessageAndGoesOn) {
+  Outcome good = run("--chat -n 4 --ignore-eos", "hello\n"),
+          outcome = run("--chat -n 4 --ignore-eos", "caf\xe9\nhello\n");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.out, good.out) << "what was refused is no part of the conversation";
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+}
+
+TEST(Cli, chatCommands) {
+  std::string hello = run("--chat -n 4 --ignore-eos --system be", "hello\n").out;
+  EXPECT_EQ(run("--chat -n 4 --ignore-eos --system be", "hello\n/reset\nhello\n").out, hello + hello);
+  EXPECT_EQ(run("--chat -n 4 --ignore-eos --system be", "hello\n/exit\nhello\n").out, hello);
+  EXPECT_EQ(run("--chat -n 4", "/help\n").out.find("A line is a message"), 0u);
+  std::string twoLines = run("--chat -n 4 --ignore-eos", "a\\\nb\n").out;
+  EXPECT_EQ(std::count(twoLines.begin(), twoLines.end(), '\n'), std::count(hello.begin(), hello.end(), '\n'));
+}
+
+TEST(Cli, aFullContextIsSaid) {
+  Outcome outcome = run("hello --ignore-eos");
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_NE(outcome.err.find("note: the answer ends because the context of 128 tokens is full"), std::string::npos);
+  EXPECT_EQ(run("hello -n 4 --ignore-eos").err, "");
+}
+
+TEST(Cli, moreThreadsThanCpusAreSaid) {
+  EXPECT_NE(run("hello -n 2 --threads 1000").err.find("note: --threads=1000, but this process has"), std::string::npos);
+}
+
 TEST(Cli, beamSearchFindsAtLeastTheGreedyScore) {
   Outcome one = run("--prompt-ids 1,5,9 -n 6 --beam 4 --ignore-eos --print-ids");
   Outcome all = run("--prompt-ids 1,5,9 -n 6 --beam 4 --num-return-sequences 3 --ignore-eos --print-ids");
@@ -199,6 +239,8 @@ TEST(CliErrors, oneLineAndExitCode2) {
   expectRefused("--num-return-sequences 2 x", "--num-return-sequences (2) is more than --beam (1)");
   expectRefused("--beam 2 --temp 1 x", "--beam takes neither --logprobs nor --temp above 0");
   expectRefused("--system be x", "--system belongs to --chat");
+  for (const char *flag : {"--beam 2", "--logprobs 1", "--print-ids"})
+    expectRefused(std::string("--chat ") + flag, "--chat takes none of --beam, --logprobs and --print-ids");
   expectRefused("--outputs=logits x", "--outputs belongs to --io");
   expectRefused("--stop '' x", "--stop: an empty text");
   expectRefused("-n 1", "the prompt has 201 tokens, the context 128", std::string(200, 'x'));

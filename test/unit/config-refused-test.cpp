@@ -121,6 +121,15 @@ const BadConfig badConfigs[] = {
     {"layerTypeUnknown",
      {{"model_type", "qwen2"}, {"layer_types", {"full_attention", "linear_attention"}}},
      "layer_types holds 'linear_attention'"},
+    {"biasOfAFamilyWithout",
+     {{"model_type", "mistral"}, {"attention_bias", true}},
+     "attention_bias is true, which is not supported for mistral; expected false"},
+    {"clipUnread", {{"clip_qkv", 8.0}}, "clip_qkv is 8.0, which is not supported for llama; expected null"},
+    {"multiplierUnread", {{"residual_multiplier", 0.22}}, "residual_multiplier is 0.22"},
+    {"layerTypesUnread",
+     {{"layer_types", {"full_attention", "sliding_attention"}}},
+     "layer_types is set, which is not supported for llama; expected full_attention"},
+    {"expertsUnread", {{"num_experts", 4}}, "num_experts is 4, which is not supported for llama; expected 0"},
 };
 
 INSTANTIATE_TEST_SUITE_P(Config, ConfigRefused, testing::ValuesIn(badConfigs),
@@ -153,6 +162,54 @@ TEST(Config, tiedFlagAgainstTensors) {
   EXPECT_EQ(refusal(folder.path()), "");
   writeHuggingFace(folder, tinyConfig(), tensors);
   EXPECT_NE(refusal(folder.path()).find("lm_head.weight is missing, and tie_word_embeddings is false"),
+            std::string::npos);
+}
+
+TEST(Config, keysThatChangeNothingAreAccepted) {
+  TemporaryFolder folder;
+  json config = tinyConfig();
+  config.merge_patch({{"attention_bias", false},
+                      {"clip_qkv", nullptr},
+                      {"embedding_multiplier", 1},
+                      {"final_logit_softcapping", 0.0},
+                      {"layer_types", {"full_attention", "full_attention"}},
+                      {"logits_scaling", 1.0},
+                      {"num_experts", 0},
+                      {"sliding_window", 4096},
+                      {"use_cache", true}});
+  writeHuggingFace(folder, config, tinyTensors());
+  EXPECT_EQ(refusal(folder.path()), "");
+}
+
+// What a family does not read is listed by it, or refused by name.
+TEST(Config, everyTensorIsRead) {
+  const std::string layer = "model.layers.0.self_attn.";
+  for (auto [name, isKnown] : {std::pair<std::string, bool>{"model.foo.weight", false},
+                               {"foo.weight", false},
+                               {layer + "q_norm.weight", false},
+                               {layer + "q_proj.bias", false},
+                               {"model.layers.2.self_attn.q_proj.weight", false},
+                               {"model.layers..rotary_emb.inv_freq.weight", false},
+                               {layer + "rotary_emb.inv_freq", true},
+                               {"model.rotary_emb.inv_freq", true}}) {
+    TemporaryFolder folder;
+    std::vector<SafetensorsTensor> tensors = tinyTensors();
+    tensors.push_back({name, "F32", {16}});
+    writeHuggingFace(folder, tinyConfig(), tensors);
+    EXPECT_EQ(refusal(folder.path()).find("tensor '" + name + "' is not part of a model of architecture 'llama'") !=
+                  std::string::npos,
+              !isKnown)
+        << name << ": " << refusal(folder.path());
+  }
+}
+
+TEST(Config, unreadTensorsAreCounted) {
+  TemporaryFolder folder;
+  std::vector<SafetensorsTensor> tensors = tinyTensors();
+  for (const char *name : {"c", "a", "b"})
+    tensors.push_back({name, "F32", {16}});
+  writeHuggingFace(folder, tinyConfig(), tensors);
+  EXPECT_NE(refusal(folder.path()).find("model.safetensors: tensor 'a' and 2 more are not part of a model"),
             std::string::npos);
 }
 

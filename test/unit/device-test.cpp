@@ -91,19 +91,39 @@ TEST(Device, targetsAreToldFromProcessors) {
   EXPECT_EQ(status.message().find('\n'), std::string::npos) << status.message();
 }
 
-TEST(Device, theFirstFailedLaunchIsToldOnce) {
+TEST(Device, aStepIsToldOfItsFirstFailedLaunch) {
   FakeDevice device;
-  heddle_launch launch = {};
-  for (const char *entry : {"good", "first", "second", "good"}) {
+  StepLaunches step;
+  auto run = [&](StepLaunches &step, const char *entry) {
+    heddle_launch launch = {};
     launch.entry = entry;
-    device.forStep()->launch(device.forStep(), &launch);
-  }
+    step.launch(&step, &launch);
+  };
+  step.begin(device);
+  for (const char *entry : {"good", "first", "second", "good"})
+    run(step, entry);
   EXPECT_EQ(device.launches, 2) << "nothing runs on what a failed launch has left";
-  EXPECT_EQ(device.synchronise().message(), "first failed");
-  EXPECT_TRUE(device.synchronise().isOk());
-  device.enqueue(launch);
-  EXPECT_TRUE(device.synchronise().isOk());
+  EXPECT_EQ(step.finish().message(), "first failed");
+  step.begin(device);
+  run(step, "good");
+  EXPECT_TRUE(step.finish().isOk());
   EXPECT_EQ(device.launches, 3);
+}
+
+// Steps of two sessions, whose launches alternate.
+TEST(Device, aFailureBelongsToItsStep) {
+  FakeDevice device;
+  StepLaunches a, b;
+  heddle_launch good = {}, bad = {};
+  good.entry = "good";
+  bad.entry = "bad";
+  a.begin(device);
+  b.begin(device);
+  a.launch(&a, &bad);
+  b.launch(&b, &good);
+  EXPECT_EQ(device.launches, 2) << "what another step failed with keeps no launch back";
+  EXPECT_TRUE(b.finish().isOk());
+  EXPECT_EQ(a.finish().message(), "bad failed");
 }
 
 TEST(DeviceCache, aSharedPageIsCopiedOnTheDevice) {
@@ -196,7 +216,7 @@ TEST_F(DeviceStepTest, whatAStepReadsIsOnTheDevice) {
                      headDim * sizeof(float)),
               0)
         << "rotary row " << position;
-  EXPECT_EQ(step.device, device.forStep());
+  EXPECT_NE(step.device, nullptr);
   for (const void *array : {(const void *)step.ids, (const void *)step.positions, (const void *)step.output_rows})
     EXPECT_EQ((uintptr_t(array) - uintptr_t(step.ids)) % 64, 0u);
 }

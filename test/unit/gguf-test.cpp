@@ -118,6 +118,12 @@ const BadGguf badFiles[] = {
      "tensor model.layers.0.self_attn.q_proj.weight (blk.0.attn_q.weight) is missing"},
     {"tensorOfUnknownLayer", [](auto &f) { f.tensors.push_back({"blk.2.attn_q.weight", {16, 16}, 0, zeros(1024)}); },
      "'blk.2.attn_q.weight' is not part of a model"},
+    {"tensorOfNoLayer", [](auto &f) { f.tensors.push_back({"foo.weight", {16}, 0, zeros(64)}); },
+     "'foo.weight' is not part of a model of architecture 'llama' with llama.block_count 2"},
+    {"clampUnread", [](auto &f) { f.f32("llama.attention.clamp_kqv", 8.0f); },
+     "llama.attention.clamp_kqv is 8.0, which is not supported for llama; expected 0.0"},
+    {"causalFalse", [](auto &f) { f.set("llama.attention.causal", 7, std::string(1, '\0')); },
+     "llama.attention.causal is 0.0, which is not supported for llama; expected 1.0"},
     {"weightsOfIntegers", [](auto &f) { f.tensor(q).type = 26; }, "has type i32, expected f32"},
     {"expertsPerTokenAboveExperts",
      [](auto &f) {

@@ -82,6 +82,22 @@ TEST(Io, paddingMayLieLeftOrRight) {
   EXPECT_EQ(memcmp(io.floats("logits"), io.floats("logits") + 6 * vocabSize, 3 * vocabSize * sizeof(float)), 0);
 }
 
+// A masked token between others keeps its place.
+TEST(Io, masksWithGaps) {
+  Io gap, places, closed;
+  int64_t ids[] = {60, 61, 99, 62, 0}, mask[] = {1, 1, 0, 1, 0}, three[] = {60, 61, 62}, positions[] = {0, 1, 3};
+  gap.inputs = {{"input_ids", "I64", {1, 5}, ids, sizeof ids}, {"attention_mask", "I64", {1, 5}, mask, sizeof mask}};
+  places.inputs = {{"input_ids", "I64", {1, 3}, three, sizeof three},
+                   {"position_ids", "I64", {1, 3}, positions, sizeof positions}};
+  closed.inputs = {{"input_ids", "I64", {1, 3}, three, sizeof three}};
+  ASSERT_EQ(gap.run(), 0) << gap.message;
+  ASSERT_EQ(places.run(), 0) << places.message;
+  ASSERT_EQ(closed.run(), 0) << closed.message;
+  size_t bytes = vocabSize * sizeof(float);
+  EXPECT_EQ(memcmp(gap.floats("logits") + 3 * vocabSize, places.floats("logits") + 2 * vocabSize, bytes), 0);
+  EXPECT_NE(memcmp(gap.floats("logits") + 3 * vocabSize, closed.floats("logits") + 2 * vocabSize, bytes), 0);
+}
+
 TEST(Io, generates) {
   Io io;
   io.give("input_ids", "p2.input_ids");

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstring>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 using namespace heddle;
 using namespace heddle::reference;
@@ -223,6 +225,23 @@ TEST(SessionErrors, nullPointers) {
   auto session = model().session();
   EXPECT_EQ(session->step(nullptr, 1).message(), "the 1 feeds of a step are a null pointer");
   EXPECT_EQ(session->append(0, nullptr, 1).message(), "the ids of sequence 0 are a null pointer");
+}
+
+TEST(SessionErrors, afterFork) {
+  auto session = model().session();
+  int32_t id = 5;
+  ASSERT_TRUE(session->append(0, &id, 1).isOk());
+  pid_t child = fork();
+  if (child == 0) {
+    alarm(20); // a session that waits for its threads
+    Status status = session->append(0, &id, 1);
+    session.reset();
+    _exit(status.exitCode() == 2 && status.message().find("before fork()") != std::string::npos ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_TRUE(session->append(0, &id, 1).isOk());
 }
 
 TEST(SessionErrors, optionsOutOfRange) {

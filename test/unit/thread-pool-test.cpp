@@ -9,6 +9,8 @@
 #include <atomic>
 #include <memory>
 #include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 using namespace heddle;
 
@@ -50,6 +52,33 @@ TEST(ThreadPoolTest, RunsEveryPartOnce) {
         ASSERT_EQ(runs.ofPart[part], part < runs.numParts ? times : 0) << threads << " threads, part " << part;
     }
   }
+}
+
+// With more threads than CPUs a waiting thread sleeps at once: a wake-up that is lost would leave it there.
+TEST(ThreadPoolTest, ManyMoreThreadsThanCpusPassBarriers) {
+  std::unique_ptr<ThreadPool> pool;
+  ASSERT_TRUE(ThreadPool::create(8 * availableCpus(), pool).isOk());
+  auto meet = [](void *user, int32_t thread, int32_t) {
+    for (int i = 0; i < 200; ++i)
+      ThreadPool::waitInStep(user, thread);
+  };
+  pool->run(meet, pool->stepBarrier());
+}
+
+TEST(ThreadPoolTest, AForkedProcessHasNoThreads) {
+  std::unique_ptr<ThreadPool> pool;
+  ASSERT_TRUE(ThreadPool::create(2, pool).isOk());
+  EXPECT_TRUE(pool->isOfThisProcess());
+  pid_t child = fork();
+  if (child == 0) {
+    alarm(20); // ends a destructor that waits for threads
+    bool isOurs = pool->isOfThisProcess();
+    pool.reset();
+    _exit(isOurs ? 1 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
 // With equal shares this would not end: the parts that follow part 0 would wait for its thread.

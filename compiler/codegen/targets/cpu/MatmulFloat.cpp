@@ -85,8 +85,8 @@ SmallVector<Value> MatmulEmitter::accumulateUnits(ValuesRef panelAddresses, Valu
     }
     for (Value row : rowAddresses)
       activations.push_back(b.at(row, b.mul(unit, activationBytes() * values)));
-    return layout.isQuantized() ? accumulateBlock(unitAddresses, activations, sums)
-                                : accumulatePlain(unitAddresses, activations, columns, sums);
+    return layout.isQuantized() ? accumulateBlock(unitAddresses, activations, std::move(sums))
+                                : accumulatePlain(unitAddresses, activations, columns, std::move(sums));
   };
   sums = b.loop(b.index(0), b.index(whole), unroll, sums,
                 [&](Value unit, ValuesRef carried) { return step(unit, unroll * values, Values(carried)); });
