@@ -39,6 +39,28 @@ TEST(TemplateErrors, AreFoundWhenParsed) {
   expectPart(parseError("{% break %}"), "break outside of a loop");
   expectPart(parseError("{{ a b }}"), "expected '}}', found 'b'");
   expectPart(parseError("{{ ? }}"), "unexpected character");
+  expectPart(parseError("{{ 'a' 'b'"), "unexpected end");
+  expectPart(parseError("{{ a 'é' }}"), "found '\\xc3\\xa9'");
+}
+
+// Wherever a template is cut off, reading it ends, and what is wrong is said in one line.
+TEST(TemplateErrors, EveryLoopEndsWithTheTemplate) {
+  const std::string source =
+      "{% set x, ns.y = (1, [2, 3][0:1:2], {'a': 'b' 'c', 4: -5 ** 6 // 7}), f(8, a=9) %}"
+      "{% for a, b in c if (d if g else e) and not h is not none %}{{ a.b.0[1] | d('x') | join }}"
+      "{% else %}{% endfor %}{% macro f(a, b=1 + 2) %}{# c #}{% endmacro %}"
+      "{% filter upper | trim %}{% raw %}{{ x }}{% endraw %}{% endfilter %}"
+      "{% if a == 1 and b ~ c not in d %}{% elif e %}{% else %}{% endif %}"
+      "{% generation %}{% set z %}{% endset %}{% endgeneration %}";
+  for (size_t size = 0; size <= source.size(); ++size) {
+    std::string error;
+    if (!ChatTemplate::parse(source.substr(0, size), error))
+      expectPart(error, "chat_template line 1: ");
+    else
+      EXPECT_EQ(error, "");
+  }
+  std::string error;
+  EXPECT_NE(ChatTemplate::parse(source, error), nullptr) << error;
 }
 
 TEST(TemplateErrors, BoundSizeAndNesting) {
@@ -53,6 +75,14 @@ TEST(TemplateErrors, BoundSizeAndNesting) {
   expectPart(parseError(std::string(1 << 20, 'x')), "the limit is 524288");
   expectPart(parseError(std::string("a\0b", 3)), "NUL");
   expectPart(parseError("\xFF"), "not valid UTF-8");
+}
+
+TEST(TemplateErrors, CommentsDoNotNest) {
+  std::string comments;
+  for (int i = 0; i < 131000; ++i)
+    comments += "{##}";
+  std::string error;
+  EXPECT_NE(ChatTemplate::parse(comments + "a", error), nullptr) << error;
 }
 
 TEST(TemplateErrors, FuelAndMemoryRunOut) {
