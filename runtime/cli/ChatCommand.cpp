@@ -72,7 +72,7 @@ private:
     std::string error;
     if (!conversation->render("{\"messages\":[" + messages + "],\"add_generation_prompt\":true}",
                               specialTokenVariables(*program.tokenizer), rendered, error))
-      return invalidInput(error);
+      return invalidInput(program.package->path() + ": " + error);
     EncodeOptions options;
     options.addSpecial = false; // the template spells them
     options.untrusted = rendered.untrusted;
