@@ -35,8 +35,9 @@ LineResult readLine(FILE *in, std::string &line) {
 
 class TokenizeTool {
 public:
-  TokenizeTool(const Tokenizer &tokenizer, const ChatTemplate *chat, const TokenizeOptions &options)
-      : tokenizer(tokenizer), chat(chat), options(options), variables(specialTokenVariables(tokenizer)) {}
+  TokenizeTool(const std::string &model, const Tokenizer &tokenizer, const ChatTemplate *chat,
+               const TokenizeOptions &options)
+      : model(model), tokenizer(tokenizer), chat(chat), options(options), variables(specialTokenVariables(tokenizer)) {}
 
   // Appends the answer to `line`; false with the reason in `error`.
   bool answer(std::string_view line, std::string &out, std::string &error) const {
@@ -106,8 +107,10 @@ private:
     if (!question.find("add_generation_prompt"))
       input.insert(1, "\"add_generation_prompt\": true, ");
     RenderedChat rendered;
-    if (!chat->render(input, variables, rendered, error))
+    if (!chat->render(input, variables, rendered, error)) {
+      error = printable(model) + ": " + error;
       return false;
+    }
     EncodeOptions encoding;
     encoding.parseSpecial = !options.noSpecial;
     encoding.addSpecial = false;
@@ -130,6 +133,7 @@ private:
     out += ']';
   }
 
+  const std::string &model;
   const Tokenizer &tokenizer;
   const ChatTemplate *chat; // with --chat
   const TokenizeOptions &options;
@@ -162,7 +166,7 @@ int runTokenize(const std::string &model, const TokenizeOptions &options, FILE *
     if (!chat)
       return refuse(errors, printable(model) + ": " + error);
   }
-  TokenizeTool tool(*tokenizer, chat.get(), options);
+  TokenizeTool tool(model, *tokenizer, chat.get(), options);
   std::string line;
   for (size_t number = 1;; ++number) {
     std::string where = "input line " + std::to_string(number) + ": ";

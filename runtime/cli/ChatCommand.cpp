@@ -201,7 +201,7 @@ Status Chat::render(size_t first, std::vector<int32_t> &ids) const {
   RenderedChat rendered;
   if (!conversation->render("{\"messages\":[" + list + "],\"add_generation_prompt\":true}",
                             specialTokenVariables(*program.tokenizer), rendered, error))
-    return invalidInput(error);
+    return invalidInput(program.package->path() + ": " + error);
   EncodeOptions options;
   options.addSpecial = false; // the template spells them
   options.untrusted = rendered.untrusted;

@@ -49,7 +49,8 @@ std::unique_ptr<package::TokenizerT> makeTokenizer() {
   tokenizer->bos = 1;
   tokenizer->eos = 2;
   tokenizer->prefix = {1};
-  tokenizer->chat_template = "{% for m in messages %}[{{ m.role }}]{{ m.content }}\n{% endfor %}[assistant]";
+  tokenizer->chat_template = "{% for m in messages %}[{{ m.role }}]{{ m.content }}\n"
+                             "{{ raise_exception('no secrets') if m.content == 'secret' }}{% endfor %}[assistant]";
   return tokenizer;
 }
 

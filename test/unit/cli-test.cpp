@@ -251,6 +251,13 @@ TEST(CliErrors, oneLineAndExitCode2) {
   expectRefused("--top-p 0 x", "--top-p: 0 leaves no token, expected a number above it");
 }
 
+TEST(CliErrors, aTemplateThatFailsIsNamedWithItsFile) {
+  Outcome outcome = run("--chat -n 1", "secret\n");
+  EXPECT_EQ(outcome.code, 2);
+  const std::string wanted = "reference-llama: chat_template line 2: the template refuses: no secrets\n";
+  EXPECT_NE(outcome.err.find(wanted), std::string::npos) << outcome.err;
+}
+
 TEST(CliErrors, chatRefusesWhatItCannotRead) {
   expectRefused("--chat -n 1", "standard input: a line of more than 16777216 bytes",
                 std::string((16 << 20) + 1, 'x') + "\n");

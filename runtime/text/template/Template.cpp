@@ -59,7 +59,7 @@ bool ChatTemplate::render(std::string_view input, const std::vector<TemplateVari
   TemplateEvaluator evaluator(*program, heap, baseFuel + static_cast<int64_t>(input.size()), maxOutput);
   for (const TemplateVariable &variable : trusted)
     evaluator.setVariable(variable.name, heap.text(variable.value, true));
-  for (JsonItems members(question); members.next();)
+  for (JsonItems members(question); members.next() && !heap.exhausted();)
     evaluator.setVariable(members.key.string(), heap.fromJson(members.value));
   if (heap.exhausted()) {
     error = "the messages exceed the limit of memory for a template's values";

@@ -24,7 +24,7 @@ TemplateValue TemplateEvaluator::fail(const std::string &what) {
 }
 
 bool TemplateEvaluator::pay(int64_t cost) {
-  fuel -= cost;
+  fuel = cost > fuel ? -1 : fuel - cost;
   if (fuel < 0)
     fail("the template takes too many steps: its fuel limit is used up");
   else if (heap.exhausted())
@@ -34,19 +34,20 @@ bool TemplateEvaluator::pay(int64_t cost) {
   return !failed();
 }
 
-TemplateText TemplateEvaluator::toText(const TemplateValue &value) {
-  TemplateText text;
-  appendText(value, false, text, heap);
-  pay(static_cast<int64_t>(text.bytes.size() / 64));
-  return text;
+bool TemplateEvaluator::payFor(const TemplateArguments &arguments) {
+  for (const TemplateValue &value : arguments.positional)
+    pay(fuelFor(value));
+  for (const auto &argument : arguments.named)
+    pay(fuelFor(argument.second));
+  return !failed();
 }
 
 TemplateValue TemplateEvaluator::evaluate(int32_t index) {
   const TemplateNode &node = at(index);
   Deeper deeper(*this);
+  line = node.line;
   if (!pay())
     return TemplateValue();
-  line = node.line;
   switch (node.kind) {
   case NodeKind::String:
   case NodeKind::Integer:
@@ -97,6 +98,7 @@ TemplateValue TemplateEvaluator::evaluate(int32_t index) {
 TemplateValue TemplateEvaluator::literal(const TemplateNode &node) {
   switch (node.kind) {
   case NodeKind::String:
+    pay(fuelForBytes(node.text.size()));
     return heap.text(node.text, true);
   case NodeKind::Integer:
     return heap.integer(node.integer);
@@ -112,7 +114,6 @@ TemplateValue TemplateEvaluator::literal(const TemplateNode &node) {
 TemplateValue TemplateEvaluator::apply(const TemplateNode &node) {
   TemplateValue value = evaluate(child(node, 0));
   TemplateArguments arguments = evaluateArguments(node);
-  line = node.line;
   if (failed())
     return TemplateValue();
   return node.kind == NodeKind::Filter ? filter(node.text, value, arguments)
@@ -129,19 +130,32 @@ TemplateValue TemplateEvaluator::collection(const TemplateNode &node) {
   TemplateValue result = heap.dict();
   for (size_t i = 0; i + 1 < node.children.size() && !failed(); i += 2) {
     TemplateValue key = evaluate(child(node, i));
-    result.dict->items.emplace_back(key, evaluate(child(node, i + 1)));
+    put(result, key, evaluate(child(node, i + 1)));
   }
   return result;
 }
 
+void TemplateEvaluator::put(const TemplateValue &dict, const TemplateValue &key, const TemplateValue &value) {
+  if (TemplateValue *found = member(dict, key))
+    *found = value;
+  else if (!failed() && heap.spend(sizeof(TemplateDict::Member)))
+    dict.dict->items.emplace_back(key, value);
+}
+
+TemplateValue *TemplateEvaluator::find(Scope &scope, std::string_view name) {
+  size_t i = scope.size();
+  while (i > 0 && scope[i - 1].first != name)
+    --i;
+  pay(fuelForElements(scope.size() - i));
+  return i ? &scope[i - 1].second : nullptr;
+}
+
 TemplateValue TemplateEvaluator::lookUp(const std::string &name) {
-  for (size_t i = scopes.size(); i-- > 0;) {
-    if (i < visible && i > 0)
-      continue;
-    for (const auto &entry : scopes[i])
-      if (entry.first == name)
-        return entry.second;
-  }
+  for (size_t i = scopes.size(); i-- > visible;)
+    if (const TemplateValue *found = find(scopes[i], name))
+      return *found;
+  if (const TemplateValue *found = visible ? find(scopes.front(), name) : nullptr)
+    return *found;
   for (int32_t i = 0; i < static_cast<int32_t>(sizeof functionNames / sizeof *functionNames); ++i)
     if (name == functionNames[i]) {
       TemplateValue function;
@@ -180,8 +194,8 @@ TemplateValue TemplateEvaluator::attribute(const TemplateValue &object, const st
     return heap.method(object, name);
   if (object.kind != ValueKind::Dict)
     return TemplateValue();
-  const TemplateValue *member = findMember(*object.dict, name, fuel);
-  return member ? *member : TemplateValue();
+  const TemplateValue *found = member(object, name);
+  return found ? *found : TemplateValue();
 }
 
 TemplateValue TemplateEvaluator::loopAttribute(const TemplateLoop &loop, const std::string &name) {
@@ -231,10 +245,8 @@ TemplateValue TemplateEvaluator::index(const TemplateValue &object, const Templa
   bool hasIndex = key.kind == ValueKind::Integer || key.kind == ValueKind::Bool;
   int64_t i = hasIndex ? (key.kind == ValueKind::Bool ? key.boolean : key.integer) : 0;
   if (object.kind == ValueKind::Dict) {
-    for (size_t k = object.dict->items.size(); k-- > 0;)
-      if (equal(object.dict->items[k].first, key, fuel))
-        return object.dict->items[k].second;
-    return TemplateValue();
+    const TemplateValue *found = member(object, key);
+    return found ? *found : TemplateValue();
   }
   if (object.kind == ValueKind::List && hasIndex) {
     int64_t size = static_cast<int64_t>(object.list->items.size());
@@ -242,7 +254,7 @@ TemplateValue TemplateEvaluator::index(const TemplateValue &object, const Templa
     return i >= 0 && i < size ? object.list->items[static_cast<size_t>(i)] : TemplateValue();
   }
   if (object.kind == ValueKind::String && hasIndex) {
-    if (!pay(static_cast<int64_t>(object.text->bytes.size() / 16)))
+    if (!pay(fuelFor(object)))
       return TemplateValue();
     std::vector<uint32_t> offsets = characterOffsets(*object.text);
     int64_t size = static_cast<int64_t>(offsets.size()) - 1;
@@ -275,6 +287,8 @@ TemplateValue TemplateEvaluator::slice(const TemplateNode &node) {
     return fail("a slice of " + std::string(kindName(object)));
   if (!bounds[2])
     return fail("a slice with step zero");
+  if (!pay(fuelFor(object)))
+    return TemplateValue();
   bool isText = object.kind == ValueKind::String;
   std::vector<uint32_t> offsets = isText ? characterOffsets(*object.text) : std::vector<uint32_t>();
   int64_t size = isText ? static_cast<int64_t>(offsets.size()) - 1 : static_cast<int64_t>(object.list->items.size());
@@ -286,8 +300,6 @@ TemplateValue TemplateEvaluator::slice(const TemplateNode &node) {
   };
   int64_t begin = given[0] ? clamp(bounds[0]) : step > 0 ? low : high;
   int64_t end = given[1] ? clamp(bounds[1]) : step > 0 ? high : low;
-  if (!pay(size / 16))
-    return TemplateValue();
   if (isText && step == 1)
     return heap.text(
         begin < end ? object.text->substring(offsets[static_cast<size_t>(begin)], offsets[static_cast<size_t>(end)])
@@ -319,7 +331,6 @@ TemplateArguments TemplateEvaluator::evaluateArguments(const TemplateNode &node)
 TemplateValue TemplateEvaluator::call(const TemplateNode &node) {
   TemplateValue callee = evaluate(child(node, 0));
   TemplateArguments arguments = evaluateArguments(node);
-  line = node.line;
   if (failed())
     return TemplateValue();
   if (callee.kind == ValueKind::Macro)
@@ -352,10 +363,14 @@ TemplateValue TemplateEvaluator::callFunction(int32_t function, const TemplateAr
   TemplateValue result = heap.dict();
   result.isNamespace = name == "namespace";
   const TemplateValue *base = arguments.positional.empty() ? nullptr : &arguments.positional[0];
-  if (base && base->kind == ValueKind::Dict)
-    result.dict->items = base->dict->items;
+  if (base && base->kind == ValueKind::Dict) {
+    if (pay(fuelFor(*base)) && heap.spend(base->dict->items.size() * sizeof(TemplateDict::Member)))
+      result.dict->items = base->dict->items;
+  } else if (base && base->kind != ValueKind::Undefined) {
+    return fail(std::string(name) + " takes a mapping, not " + kindName(*base));
+  }
   for (const auto &argument : arguments.named)
-    result.dict->items.emplace_back(heap.text(argument.first, true), argument.second);
+    put(result, heap.text(argument.first, true), argument.second);
   return result;
 }
 
@@ -398,9 +413,10 @@ std::vector<TemplateValue> TemplateEvaluator::elements(const TemplateValue &valu
   std::vector<TemplateValue> items;
   if (failed() || value.kind == ValueKind::Undefined)
     return items;
+  if (!pay(fuelFor(value)))
+    return items;
   if (value.kind == ValueKind::List) {
-    if (pay(static_cast<int64_t>(value.list->items.size() / 4)))
-      items = value.list->items;
+    items = value.list->items;
   } else if (value.kind == ValueKind::Dict) {
     for (const auto &member : value.dict->items)
       items.push_back(member.first);

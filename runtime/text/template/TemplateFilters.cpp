@@ -1,4 +1,5 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "bytes/Text.h"
 #include "runtime/text/template/TemplateEvaluator.h"
 
 #include <algorithm>
@@ -43,6 +44,8 @@ const TemplateText *TemplateEvaluator::textArgument(const TemplateArguments &arg
 TemplateValue TemplateEvaluator::path(const TemplateValue &value, const TemplateValue &name) {
   if (name.kind != ValueKind::String)
     return index(value, name);
+  if (!pay(fuelFor(name)))
+    return TemplateValue();
   TemplateValue object = value;
   const std::string &bytes = name.text->bytes;
   for (size_t begin = 0; begin <= bytes.size() && !failed();) {
@@ -50,8 +53,8 @@ TemplateValue TemplateEvaluator::path(const TemplateValue &value, const Template
     std::string part = bytes.substr(begin, end - begin);
     bool number = !part.empty() && part.size() < 10 && part.find_first_not_of("0123456789") == std::string::npos;
     // A member before a method: selectattr("items") means the key.
-    const TemplateValue *member = object.kind == ValueKind::Dict ? findMember(*object.dict, part, fuel) : nullptr;
-    object = member ? *member : number ? index(object, heap.integer(atoi(part.c_str()))) : attribute(object, part);
+    const TemplateValue *found = object.kind == ValueKind::Dict ? member(object, part) : nullptr;
+    object = found ? *found : number ? index(object, heap.integer(atoi(part.c_str()))) : attribute(object, part);
     begin = end + 1;
   }
   return object;
@@ -64,16 +67,18 @@ TemplateValue TemplateEvaluator::filter(const std::string &name, const TemplateV
     bool missing = value.kind == ValueKind::Undefined || (falsy && isTrue(*falsy) && !isTrue(value));
     return !missing ? value : standard ? *standard : heap.text("", true);
   }
-  if (name == "tojson")
-    return json(value, arguments);
   if (name == "safe")
     return value;
+  if (!payFor(arguments))
+    return TemplateValue();
+  if (name == "tojson")
+    return json(value, arguments);
   if (name == "attr") {
-    const TemplateValue *member = arguments.get(0, "name");
-    return member ? index(value, *member) : fail("attr takes a name");
+    const TemplateValue *key = arguments.get(0, "name");
+    return key ? index(value, *key) : fail("attr takes a name");
   }
   if (name == "length" || name == "count") {
-    if (value.kind == ValueKind::String)
+    if (value.kind == ValueKind::String && pay(fuelFor(value)))
       return heap.integer(
           std::count_if(value.text->bytes.begin(), value.text->bytes.end(), [](char c) { return (c & 0xC0) != 0x80; }));
     if (value.kind == ValueKind::List)
@@ -87,8 +92,7 @@ TemplateValue TemplateEvaluator::filter(const std::string &name, const TemplateV
       return heap.list({});
     if (value.kind != ValueKind::Dict)
       return fail("filter '" + name + "' needs a mapping, not " + kindName(value));
-    TemplateValue pairs = members(value, true, true);
-    return name == "items" ? pairs : sorted(pairs, TemplateArguments());
+    return name == "items" ? members(value, true, true) : dictsort(value, arguments);
   }
   if (name == "abs" || name == "int" || name == "float" || name == "round")
     return numberFilter(name, value, arguments);
@@ -97,31 +101,6 @@ TemplateValue TemplateEvaluator::filter(const std::string &name, const TemplateV
   if (ofText.find(" " + name + " ") != std::string_view::npos)
     return textFilter(name, value, arguments);
   return listFilter(name, value, arguments);
-}
-
-TemplateValue TemplateEvaluator::json(const TemplateValue &value, const TemplateArguments &arguments) {
-  JsonStyle style;
-  const TemplateValue *ascii = arguments.get(0, "ensure_ascii"), *sort = arguments.get(3, "sort_keys");
-  // Hugging Face's tojson takes (value, ensure_ascii, indent, separators, sort_keys); Jinja's own takes indent first.
-  bool indentFirst = ascii && ascii->kind == ValueKind::Integer;
-  style.ascii = ascii && !indentFirst && isTrue(*ascii);
-  style.sortKeys = sort && isTrue(*sort);
-  int64_t indent = indentFirst ? ascii->integer : integerArgument(arguments, 1, "indent", -1);
-  if (indent > 64)
-    return fail("tojson with an indent of " + std::to_string(indent) + " exceeds the limit of 64");
-  style.indent = static_cast<int>(indent);
-  if (indent >= 0)
-    style.itemSeparator = ",";
-  const TemplateValue *separators = arguments.get(2, "separators");
-  if (separators && separators->kind == ValueKind::List && separators->list->items.size() == 2) {
-    style.itemSeparator = toText(separators->list->items[0]).bytes;
-    style.keySeparator = toText(separators->list->items[1]).bytes;
-  }
-  TemplateText text;
-  if (!appendJson(value, style, text, heap) && pay())
-    return fail("tojson of " + std::string(kindName(value)) + ", or of something in it that has no JSON form");
-  pay(static_cast<int64_t>(text.bytes.size() / 64));
-  return heap.text(std::move(text));
 }
 
 static void appendIndented(const TemplateText &text, std::string_view indent, bool first, bool blank,
@@ -168,9 +147,10 @@ TemplateValue TemplateEvaluator::textFilter(const std::string &name, const Templ
       return fail("indent of " + std::to_string(spaces) + " exceeds the limit of 64");
     std::string indent =
         width && width->kind == ValueKind::String ? width->text->bytes : std::string(static_cast<size_t>(spaces), ' ');
-    if (!heap.spend(indent.size() * static_cast<size_t>(std::count(text.bytes.begin(), text.bytes.end(), '\n') + 1)) ||
-        !pay())
-      return fail("indent exceeds the limit of memory for values");
+    size_t added = indent.size() * static_cast<size_t>(std::count(text.bytes.begin(), text.bytes.end(), '\n') + 1);
+    heap.spend(added);
+    if (!pay(fuelForBytes(added)))
+      return TemplateValue();
     appendIndented(text, indent, first && isTrue(*first), blank && isTrue(*blank), out);
     return heap.text(std::move(out));
   }
@@ -203,7 +183,7 @@ TemplateValue TemplateEvaluator::numberFilter(const std::string &name, const Tem
     if (name == "int" && value.kind != ValueKind::Float)
       return heap.integer(value.kind == ValueKind::Bool ? value.boolean : value.integer);
     number = asNumber(value);
-  } else if (value.kind == ValueKind::String) {
+  } else if (value.kind == ValueKind::String && pay(fuelFor(value))) {
     std::string text = strip(*value.text, nullptr, true, true).bytes;
     char *end = nullptr;
     number = strtod(text.c_str(), &end);
@@ -221,52 +201,12 @@ TemplateValue TemplateEvaluator::join(const TemplateValue &value, const Template
                                       const TemplateValue *name) {
   TemplateText text;
   std::vector<TemplateValue> items = elements(value);
-  for (size_t i = 0; i < items.size() && pay() && heap.spend(separator.bytes.size()); ++i) {
-    if (i)
+  for (size_t i = 0; i < items.size() && pay(fuelForBytes(separator.bytes.size())); ++i) {
+    if (i && heap.spend(separator.bytes.size()))
       text.append(separator);
-    appendText(name ? path(items[i], *name) : items[i], false, text, heap);
+    write(name ? path(items[i], *name) : items[i], false, text);
   }
   return heap.text(std::move(text));
-}
-
-TemplateValue TemplateEvaluator::sorted(const TemplateValue &value, const TemplateArguments &arguments) {
-  std::vector<TemplateValue> items = elements(value);
-  const TemplateValue *reverse = arguments.get(0, "reverse"), *name = arguments.get(2, "attribute");
-  bool caseSensitive = arguments.get(1, "case_sensitive") && isTrue(*arguments.get(1, "case_sensitive"));
-  struct Keyed {
-    TemplateValue key;
-    size_t index;
-  };
-  std::vector<Keyed> keyed;
-  for (size_t i = 0; i < items.size() && pay(); ++i) {
-    TemplateValue key = name ? path(items[i], *name) : items[i];
-    if (key.kind == ValueKind::List && key.isTuple && !name && !key.list->items.empty())
-      key = key.list->items[0]; // dictsort
-    if (key.kind == ValueKind::String && !caseSensitive)
-      key = heap.text(mapCase(*key.text, CaseMapping::Lower));
-    keyed.push_back({key, i});
-  }
-  for (size_t i = 1; i < keyed.size() && !failed(); ++i)
-    less(keyed[0].key, keyed[i].key); // fails for kinds that have no order
-  bool plain = std::all_of(keyed.begin(), keyed.end(), [&](const Keyed &k) {
-    return isNumber(k.key) ? isNumber(keyed[0].key) && !std::isnan(asNumber(k.key))
-                           : k.key.kind == ValueKind::String && k.key.kind == keyed[0].key.kind;
-  });
-  if (failed() || !plain)
-    return failed() ? TemplateValue() : fail("sort needs numbers or strings");
-  pay(static_cast<int64_t>(keyed.size()) * 8);
-  bool down = reverse && isTrue(*reverse);
-  std::sort(keyed.begin(), keyed.end(), [&](const Keyed &a, const Keyed &b) {
-    if (less(a.key, b.key))
-      return !down;
-    if (less(b.key, a.key))
-      return down;
-    return a.index < b.index;
-  });
-  std::vector<TemplateValue> result;
-  for (const Keyed &k : keyed)
-    result.push_back(items[k.index]);
-  return heap.list(std::move(result));
 }
 
 // select, reject: by a test of the element; selectattr, rejectattr: of one of its attributes.
@@ -284,7 +224,7 @@ TemplateValue TemplateEvaluator::select(const std::string &name, const TemplateV
     if (testName == "==" || testName == "!=")
       testName = testName == "==" ? "eq" : "ne";
     if (!isTemplateTest(testName))
-      return fail("unknown test '" + testName.substr(0, 40) + "'");
+      return fail("unknown test '" + printable(testName, 40) + "'");
     testArguments.positional.assign(arguments.positional.begin() + static_cast<ptrdiff_t>(testAt) + 1,
                                     arguments.positional.end());
   }
@@ -308,8 +248,8 @@ TemplateValue TemplateEvaluator::listFilter(const std::string &name, const Templ
     const TemplateValue *separator = arguments.get(0, "d");
     return join(value, separator ? toText(*separator) : TemplateText(), arguments.get(1, "attribute"));
   }
-  if (name == "sort")
-    return sorted(value, arguments);
+  if ((name == "first" || name == "last") && value.kind == ValueKind::List && !value.list->items.empty())
+    return name == "first" ? value.list->items.front() : value.list->items.back();
   std::vector<TemplateValue> items = elements(value);
   if (failed())
     return TemplateValue();
@@ -323,41 +263,96 @@ TemplateValue TemplateEvaluator::listFilter(const std::string &name, const Templ
       return heap.list(std::move(items));
     return join(heap.list(std::move(items)), TemplateText(), nullptr);
   }
+  if (name == "map")
+    return map(items, arguments);
+  if (name != "sum")
+    return orderingFilter(name, items, arguments);
+  const TemplateValue *attributeName = arguments.get(0, "attribute"), *start = arguments.get(1, "start");
+  TemplateValue total = start ? *start : heap.integer(0);
+  for (size_t i = 0; i < items.size() && pay(); ++i)
+    total = arithmetic("+", total, attributeName ? path(items[i], *attributeName) : items[i]);
+  return total;
+}
+
+TemplateValue TemplateEvaluator::map(const std::vector<TemplateValue> &items, const TemplateArguments &arguments) {
+  const TemplateValue *attributeName = arguments.get(SIZE_MAX, "attribute"),
+                      *standard = arguments.get(SIZE_MAX, "default");
+  const TemplateValue *inner = arguments.get(0, "filter");
+  if (!attributeName && (!inner || inner->kind != ValueKind::String || !isTemplateFilter(inner->text->bytes) ||
+                         inner->text->bytes == "map"))
+    return fail("map takes attribute= or the name of a filter");
+  TemplateArguments rest;
+  if (!attributeName)
+    rest.positional.assign(arguments.positional.begin() + 1, arguments.positional.end());
   std::vector<TemplateValue> result;
-  if (name == "map") {
-    const TemplateValue *member = arguments.get(SIZE_MAX, "attribute"), *standard = arguments.get(SIZE_MAX, "default");
-    const TemplateValue *inner = arguments.get(0, "filter");
-    if (!member && (!inner || inner->kind != ValueKind::String || !isTemplateFilter(inner->text->bytes) ||
-                    inner->text->bytes == "map"))
-      return fail("map takes attribute= or the name of a filter");
-    TemplateArguments rest;
-    if (!member)
-      rest.positional.assign(arguments.positional.begin() + 1, arguments.positional.end());
-    for (size_t i = 0; i < items.size() && pay(); ++i) {
-      TemplateValue mapped = member ? path(items[i], *member) : filter(inner->text->bytes, items[i], rest);
-      result.push_back(standard && mapped.kind == ValueKind::Undefined ? *standard : mapped);
-    }
-    return heap.list(std::move(result));
+  for (size_t i = 0; i < items.size() && pay(); ++i) {
+    TemplateValue mapped = attributeName ? path(items[i], *attributeName) : filter(inner->text->bytes, items[i], rest);
+    result.push_back(standard && mapped.kind == ValueKind::Undefined ? *standard : mapped);
   }
+  return heap.list(std::move(result));
+}
+
+// What the filters below compare: the elements or an attribute of them, strings in lower case unless their case counts.
+std::vector<TemplateValue> TemplateEvaluator::keysOf(const std::vector<TemplateValue> &items,
+                                                     const TemplateValue *caseSensitive,
+                                                     const TemplateValue *attributeName) {
+  std::vector<TemplateValue> keys;
+  for (size_t i = 0; i < items.size() && pay(); ++i) {
+    bool whole = !attributeName || attributeName->kind == ValueKind::None;
+    TemplateValue key = whole ? items[i] : path(items[i], *attributeName);
+    if (key.kind == ValueKind::String && !(caseSensitive && isTrue(*caseSensitive)) && pay(fuelFor(key)))
+      key = heap.text(mapCase(*key.text, CaseMapping::Lower));
+    keys.push_back(key);
+  }
+  return keys;
+}
+
+TemplateValue TemplateEvaluator::inOrder(const std::vector<TemplateValue> &items,
+                                         const std::vector<TemplateValue> &keys, const TemplateValue *reverse) {
+  if (failed())
+    return TemplateValue();
+  std::vector<TemplateValue> result;
+  for (size_t index : order(keys, reverse && isTrue(*reverse)))
+    result.push_back(items[index]);
+  return heap.list(std::move(result));
+}
+
+TemplateValue TemplateEvaluator::dictsort(const TemplateValue &value, const TemplateArguments &arguments) {
+  const TemplateValue *by = arguments.get(1, "by");
+  bool byValue = by && by->kind == ValueKind::String && by->text->bytes == "value";
+  if (by && !byValue && (by->kind != ValueKind::String || by->text->bytes != "key"))
+    return fail("dictsort takes by='key' or by='value'");
+  TemplateValue pairs = members(value, true, true), side = heap.integer(byValue);
+  const std::vector<TemplateValue> &items = pairs.list->items;
+  return inOrder(items, keysOf(items, arguments.get(0, "case_sensitive"), &side), arguments.get(2, "reverse"));
+}
+
+// sort, unique, min, max. They take case_sensitive and attribute, sort takes reverse before them.
+TemplateValue TemplateEvaluator::orderingFilter(const std::string &name, const std::vector<TemplateValue> &items,
+                                                const TemplateArguments &arguments) {
+  const size_t first = name == "sort" ? 1 : 0;
+  std::vector<TemplateValue> keys =
+      keysOf(items, arguments.get(first, "case_sensitive"), arguments.get(first + 1, "attribute"));
+  if (name == "sort")
+    return inOrder(items, keys, arguments.get(0, "reverse"));
+  if (failed() || (items.empty() && name != "unique"))
+    return TemplateValue();
   if (name == "unique") {
-    for (const TemplateValue &item : items)
-      if (pay() && std::none_of(result.begin(), result.end(),
-                                [&](const TemplateValue &other) { return equal(item, other, fuel); }))
-        result.push_back(item);
-    return heap.list(std::move(result));
+    std::vector<TemplateValue> seen, kept;
+    for (size_t i = 0; i < items.size() && pay(); ++i) {
+      auto isSame = [&](const TemplateValue &other) { return failed() || equals(keys[i], other); };
+      if (std::any_of(seen.begin(), seen.end(), isSame))
+        continue;
+      seen.push_back(keys[i]);
+      kept.push_back(items[i]);
+    }
+    return heap.list(std::move(kept));
   }
-  if (items.empty())
-    return name == "sum" ? heap.integer(0) : TemplateValue();
-  TemplateValue best = name == "sum" ? heap.integer(0) : items[0]; // sum, min, max
-  for (const TemplateValue &item : items) {
-    if (!pay())
-      break;
-    if (name == "sum")
-      best = arithmetic("+", best, item);
-    else if (name == "min" ? less(item, best) : less(best, item))
-      best = item;
-  }
-  return best;
+  size_t best = 0;
+  for (size_t i = 1; i < items.size() && !failed(); ++i)
+    if (name == "min" ? precedes(keys[i], keys[best]) : precedes(keys[best], keys[i]))
+      best = i;
+  return items[best];
 }
 
 } // namespace heddle

@@ -88,30 +88,38 @@ bool TemplateLexer::takeRaw(TemplateToken &token, std::string &error) {
 }
 
 bool TemplateLexer::nextOutside(TemplateToken &token, std::string &error) {
-  token.line = line;
-  size_t tag = at;
-  for (; tag + 1 < source.size(); ++tag)
-    if (source[tag] == '{' && (source[tag + 1] == '{' || source[tag + 1] == '%' || source[tag + 1] == '#'))
-      break;
-  if (tag + 1 >= source.size())
-    tag = source.size();
-  if (tag == source.size()) {
-    token.kind = at < tag ? TemplateTokenKind::Text : TemplateTokenKind::End;
-    token.text = source.substr(at);
-    advance(tag - at);
-    return true;
-  }
-  if (tag > at) {
-    size_t end = trimmedEnd(at, tag);
-    token.kind = TemplateTokenKind::Text;
-    token.text = source.substr(at, end - at);
-    advance(tag - at);
-    if (!token.text.empty())
+  for (;;) {
+    token.line = line;
+    size_t tag = at;
+    for (; tag + 1 < source.size(); ++tag)
+      if (source[tag] == '{' && (source[tag + 1] == '{' || source[tag + 1] == '%' || source[tag + 1] == '#'))
+        break;
+    if (tag + 1 >= source.size())
+      tag = source.size();
+    if (tag == source.size()) {
+      token.kind = at < tag ? TemplateTokenKind::Text : TemplateTokenKind::End;
+      token.text = source.substr(at);
+      advance(tag - at);
       return true;
+    }
+    if (tag > at) {
+      size_t end = trimmedEnd(at, tag);
+      token.kind = TemplateTokenKind::Text;
+      token.text = source.substr(at, end - at);
+      advance(tag - at);
+      if (!token.text.empty())
+        return true;
+    }
+    token.line = line;
+    if (source[at + 1] != '#')
+      return openTag(token, error);
+    if (!skipComment(error))
+      return false;
   }
-  token.line = line;
-  if (source[at + 1] == '#')
-    return skipComment(error) && nextOutside(token, error);
+}
+
+// The begin of the expression or block that opens here, or the text of a raw block.
+bool TemplateLexer::openTag(TemplateToken &token, std::string &error) {
   bool isPrint = source[at + 1] == '{';
   advance(2);
   if (at < source.size() && (source[at] == '-' || source[at] == '+'))

@@ -39,6 +39,7 @@ public:
 
 private:
   bool nextOutside(TemplateToken &token, std::string &error);
+  bool openTag(TemplateToken &token, std::string &error);
   bool nextInside(TemplateToken &token, std::string &error);
   bool closeTag(TemplateToken &token);
   bool skipComment(std::string &error);

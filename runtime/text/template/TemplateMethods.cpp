@@ -57,7 +57,8 @@ TemplateText TemplateEvaluator::strip(const TemplateText &text, const TemplateVa
       return isWhiteSpace(c) || (c >= 0x1C && c <= 0x1F);
     for (size_t position = 0; position < characters.size();)
       if (nextCharacter(characters, position) == c)
-        return true;
+        return pay(1 + fuelForBytes(position));
+    pay(fuelForBytes(characters.size()));
     return false;
   };
   size_t begin = 0, end = text.bytes.size();
@@ -65,7 +66,6 @@ TemplateText TemplateEvaluator::strip(const TemplateText &text, const TemplateVa
     begin = next;
   for (size_t before = end; right && before > begin && goes(previousCharacter(text.bytes, before));)
     end = before;
-  pay(static_cast<int64_t>(text.bytes.size() / 64));
   return text.substring(begin, end);
 }
 
@@ -75,8 +75,8 @@ TemplateText TemplateEvaluator::replace(const TemplateText &text, const Template
   size_t done = 0;
   if (from.bytes.empty()) // Python puts `to` between all characters; no template means that
     return text;
-  for (size_t at; count != 0 && (at = text.bytes.find(from.bytes, done)) != std::string::npos &&
-                  heap.spend(to.bytes.size()) && pay();
+  for (size_t at; count != 0 && (at = findText(text.bytes, from.bytes, done)) != std::string_view::npos &&
+                  heap.spend(to.bytes.size()) && pay(1 + fuelForBytes(to.bytes.size()));
        --count) {
     out.append(text, done, at);
     out.append(to);
@@ -89,16 +89,22 @@ TemplateText TemplateEvaluator::replace(const TemplateText &text, const Template
 TemplateValue TemplateEvaluator::split(const TemplateText &text, const TemplateArguments &arguments, bool fromRight) {
   const TemplateValue *separator = arguments.get(0, "sep");
   int64_t most = integerArgument(arguments, 1, "maxsplit", -1);
-  std::vector<TemplateText> parts;
-  const std::string &bytes = text.bytes;
+  std::vector<TemplateValue> parts;
+  // From the right, the text and its separator are read backwards.
+  std::string bytes = text.bytes;
+  auto add = [&](size_t begin, size_t end) {
+    const size_t size = bytes.size();
+    parts.push_back(heap.text(fromRight ? text.substring(size - end, size - begin) : text.substring(begin, end)));
+  };
   if (!separator || separator->kind == ValueKind::None) {
     if (most >= 0)
-      fail("split at white space with a maximum is not supported");
+      return fail("split at white space with a maximum is not supported");
+    fromRight = false;
     for (size_t position = 0, begin = 0; position <= bytes.size() && pay();) {
       size_t here = position;
       bool ends = position == bytes.size() || isWhiteSpace(nextCharacter(bytes, position));
       if (ends && here > begin)
-        parts.push_back(text.substring(begin, here));
+        add(begin, here);
       if (ends)
         begin = position;
       if (here == bytes.size())
@@ -106,27 +112,21 @@ TemplateValue TemplateEvaluator::split(const TemplateText &text, const TemplateA
     }
   } else if (separator->kind != ValueKind::String || separator->text->bytes.empty()) {
     return fail("split needs a separator that is a string and not empty");
-  } else if (!fromRight) {
-    const std::string &sign = separator->text->bytes;
-    size_t begin = 0;
-    for (size_t at; most != 0 && (at = bytes.find(sign, begin)) != std::string::npos && pay();
-         --most, begin = at + sign.size())
-      parts.push_back(text.substring(begin, at));
-    parts.push_back(text.substring(begin, bytes.size()));
   } else {
-    const std::string &sign = separator->text->bytes;
-    size_t end = bytes.size();
-    for (size_t at;
-         most != 0 && end >= sign.size() && (at = bytes.rfind(sign, end - sign.size())) != std::string::npos && pay();
-         --most, end = at)
-      parts.push_back(text.substring(at + sign.size(), end));
-    parts.push_back(text.substring(0, end));
-    std::reverse(parts.begin(), parts.end());
+    std::string sign = separator->text->bytes;
+    if (fromRight) {
+      std::reverse(bytes.begin(), bytes.end());
+      std::reverse(sign.begin(), sign.end());
+    }
+    size_t begin = 0;
+    for (size_t at; most != 0 && (at = findText(bytes, sign, begin)) != std::string_view::npos && pay();
+         --most, begin = at + sign.size())
+      add(begin, at);
+    add(begin, bytes.size());
+    if (fromRight)
+      std::reverse(parts.begin(), parts.end());
   }
-  std::vector<TemplateValue> items;
-  for (TemplateText &part : parts)
-    items.push_back(heap.text(std::move(part)));
-  return heap.list(std::move(items));
+  return heap.list(std::move(parts));
 }
 
 TemplateValue TemplateEvaluator::members(const TemplateValue &dict, bool keys, bool values) {
@@ -142,8 +142,10 @@ TemplateValue TemplateEvaluator::members(const TemplateValue &dict, bool keys, b
 }
 
 TemplateValue TemplateEvaluator::callMethod(const TemplateMethod &method, const TemplateArguments &arguments) {
+  if (!payFor(arguments))
+    return TemplateValue();
   if (method.object.kind == ValueKind::String)
-    return textMethod(*method.object.text, method.name, arguments);
+    return pay(fuelFor(method.object)) ? textMethod(*method.object.text, method.name, arguments) : TemplateValue();
   if (method.object.kind == ValueKind::Dict)
     return dictMethod(method.object, method.name, arguments);
   if (method.object.kind == ValueKind::List)
@@ -159,7 +161,8 @@ TemplateValue TemplateEvaluator::dictMethod(const TemplateValue &object, const s
     return members(object, name != "values", name != "keys");
   if (name == "copy") {
     TemplateValue result = heap.dict();
-    result.dict->items = object.dict->items;
+    if (pay(fuelFor(object)) && heap.spend(object.dict->items.size() * sizeof(TemplateDict::Member)))
+      result.dict->items = object.dict->items;
     return result;
   }
   if (name != "get")
@@ -167,8 +170,8 @@ TemplateValue TemplateEvaluator::dictMethod(const TemplateValue &object, const s
   const TemplateValue *key = arguments.get(0, "key"), *standard = arguments.get(1, "default");
   if (!key)
     return fail("get takes a key");
-  TemplateValue found = index(object, *key);
-  return found.kind != ValueKind::Undefined ? found : standard ? *standard : heap.none();
+  const TemplateValue *found = member(object, *key);
+  return found ? *found : standard ? *standard : heap.none();
 }
 
 TemplateValue TemplateEvaluator::listMethod(const TemplateValue &object, const std::string &name,
@@ -179,14 +182,20 @@ TemplateValue TemplateEvaluator::listMethod(const TemplateValue &object, const s
   if (!item)
     return fail(name + " takes a value");
   int64_t count = 0;
-  for (size_t i = 0; i < object.list->items.size(); ++i) {
-    if (!equal(object.list->items[i], *item, fuel))
+  for (size_t i = 0; i < object.list->items.size() && !failed(); ++i) {
+    if (!equals(object.list->items[i], *item))
       continue;
     if (name == "index")
       return heap.integer(static_cast<int64_t>(i));
     ++count;
   }
   return name == "count" ? heap.integer(count) : fail("index of a value that is not in the list");
+}
+
+// Where `pattern` last begins in `text`, or npos: its first place where both are read backwards.
+static size_t findLastText(std::string_view text, std::string_view pattern) {
+  size_t at = findText(std::string(text.rbegin(), text.rend()), std::string(pattern.rbegin(), pattern.rend()));
+  return at == std::string_view::npos ? at : text.size() - pattern.size() - at;
 }
 
 static bool matchesAt(std::string_view text, std::string_view affix, bool start) {
@@ -237,6 +246,8 @@ TemplateValue TemplateEvaluator::textMethod(const TemplateText &text, const std:
     for (const TemplateValue &affix : affixes) {
       if (affix.kind != ValueKind::String)
         return fail(name + " takes a string, not " + kindName(affix));
+      if (!pay(fuelFor(affix)))
+        break;
       holds |= matchesAt(text.bytes, affix.text->bytes, name == "startswith");
     }
     return heap.boolean(holds);
@@ -260,7 +271,6 @@ TemplateValue TemplateEvaluator::textMethod(const TemplateText &text, const std:
   const TemplateText *other = textArgument(arguments, 0, "old");
   if (!other)
     return TemplateValue();
-  pay(static_cast<int64_t>(text.bytes.size() / 16));
   if (name == "removeprefix" || name == "removesuffix") {
     bool start = name == "removeprefix", cuts = matchesAt(text.bytes, other->bytes, start);
     size_t size = text.bytes.size(), cut = cuts ? other->bytes.size() : 0;
@@ -273,13 +283,14 @@ TemplateValue TemplateEvaluator::textMethod(const TemplateText &text, const std:
   }
   if (name == "count") {
     int64_t count = 0;
-    for (size_t at = 0; !other->bytes.empty() && (at = text.bytes.find(other->bytes, at)) != std::string::npos;
+    for (size_t at = 0;
+         !other->bytes.empty() && (at = findText(text.bytes, other->bytes, at)) != std::string_view::npos;
          at += other->bytes.size())
       ++count;
     return heap.integer(count);
   }
-  size_t at = name == "find" ? text.bytes.find(other->bytes) : text.bytes.rfind(other->bytes);
-  if (at == std::string::npos)
+  size_t at = name == "find" ? findText(text.bytes, other->bytes) : findLastText(text.bytes, other->bytes);
+  if (at == std::string_view::npos)
     return heap.integer(-1);
   return heap.integer(std::count_if(text.bytes.begin(), text.bytes.begin() + static_cast<ptrdiff_t>(at),
                                     [](char c) { return (c & 0xC0) != 0x80; }));

@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/text/template/TemplateEvaluator.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace heddle {
@@ -29,12 +30,11 @@ TemplateValue TemplateEvaluator::operation(const TemplateNode &node) {
 
 TemplateValue TemplateEvaluator::binary(const TemplateNode &node) {
   TemplateValue left = evaluate(child(node, 0)), right = evaluate(child(node, 1));
-  line = node.line;
   if (failed())
     return TemplateValue();
   if (node.text == "~") {
     TemplateText text = toText(left);
-    text.append(toText(right));
+    write(right, false, text);
     return heap.text(std::move(text));
   }
   return arithmetic(node.text, left, right);
@@ -45,7 +45,8 @@ TemplateValue TemplateEvaluator::repeat(const TemplateValue &value, int64_t coun
   size_t unit =
       value.kind == ValueKind::String ? value.text->bytes.size() : value.list->items.size() * sizeof(TemplateValue);
   size_t total = 0;
-  if (__builtin_mul_overflow(unit, static_cast<size_t>(count), &total) || !heap.spend(total) || !pay(count))
+  if (__builtin_mul_overflow(unit, static_cast<size_t>(count), &total) || !heap.spend(total) || !pay(count) ||
+      !pay(fuelForBytes(total)))
     return fail("a repetition exceeds the limit of memory for values");
   TemplateText text;
   std::vector<TemplateValue> items;
@@ -61,15 +62,17 @@ TemplateValue TemplateEvaluator::repeat(const TemplateValue &value, int64_t coun
 TemplateValue TemplateEvaluator::arithmetic(const std::string &op, const TemplateValue &left,
                                             const TemplateValue &right) {
   if (op == "+" && left.kind == ValueKind::String && right.kind == ValueKind::String) {
+    if (!pay(fuelFor(left) + fuelFor(right)))
+      return TemplateValue();
     TemplateText text = *left.text;
     text.append(*right.text);
-    pay(static_cast<int64_t>(text.bytes.size() / 64));
     return heap.text(std::move(text));
   }
   if (op == "+" && left.kind == ValueKind::List && right.kind == ValueKind::List) {
+    if (!pay(fuelFor(left) + fuelFor(right)))
+      return TemplateValue();
     std::vector<TemplateValue> items = left.list->items;
     items.insert(items.end(), right.list->items.begin(), right.list->items.end());
-    pay(static_cast<int64_t>(items.size() / 4));
     return heap.list(std::move(items), left.isTuple);
   }
   auto repeats = [](const TemplateValue &value) {
@@ -138,16 +141,50 @@ bool TemplateEvaluator::less(const TemplateValue &left, const TemplateValue &rig
     return asNumber(left) < asNumber(right);
   }
   if (left.kind == ValueKind::String && right.kind == ValueKind::String)
-    return left.text->bytes < right.text->bytes;
+    return pay(std::min(fuelFor(left), fuelFor(right))) && left.text->bytes < right.text->bytes;
   if (left.kind == ValueKind::List && right.kind == ValueKind::List) {
     const auto &a = left.list->items, &b = right.list->items;
     for (size_t i = 0; i < a.size() && i < b.size(); ++i)
-      if (!equal(a[i], b[i], fuel))
+      if (!equals(a[i], b[i]))
         return depth < maxEvaluationDepth && Deeper(*this).evaluator.less(a[i], b[i]);
     return a.size() < b.size();
   }
   fail("cannot compare " + std::string(kindName(left)) + " with " + kindName(right));
   return false;
+}
+
+bool TemplateEvaluator::precedes(const TemplateValue &left, const TemplateValue &right) {
+  for (const TemplateValue *side : {&left, &right})
+    if (side->kind == ValueKind::Float && std::isnan(side->number)) {
+      fail("NaN cannot be ordered");
+      return false;
+    }
+  return pay() && less(left, right);
+}
+
+// A merge sort. Unlike std::sort it ends, and stays within its bounds, whatever `precedes` says: that may fail half-way, and numbers of
+// several kinds, compared as doubles, need not have an order.
+std::vector<size_t> TemplateEvaluator::order(const std::vector<TemplateValue> &keys, bool descending) {
+  const size_t count = keys.size();
+  std::vector<size_t> from(count), to(count);
+  for (size_t i = 0; i < count; ++i)
+    from[i] = i;
+  for (size_t width = 1; width < count && !failed(); width *= 2) {
+    for (size_t begin = 0; begin < count; begin += 2 * width) {
+      const size_t middle = std::min(begin + width, count), end = std::min(begin + 2 * width, count);
+      size_t left = begin, right = middle;
+      for (size_t next = begin; next < end; ++next) {
+        bool takeRight = left == middle;
+        if (left < middle && right < end) {
+          const TemplateValue &a = keys[from[left]], &b = keys[from[right]];
+          takeRight = descending ? precedes(a, b) : precedes(b, a);
+        }
+        to[next] = from[takeRight ? right++ : left++];
+      }
+    }
+    from.swap(to);
+  }
+  return from;
 }
 
 bool TemplateEvaluator::contains(const TemplateValue &container, const TemplateValue &item) {
@@ -156,8 +193,8 @@ bool TemplateEvaluator::contains(const TemplateValue &container, const TemplateV
       fail("'in' of a string needs a string, not " + std::string(kindName(item)));
       return false;
     }
-    pay(static_cast<int64_t>(container.text->bytes.size() / 16));
-    return container.text->bytes.find(item.text->bytes) != std::string::npos;
+    return pay(fuelFor(container) + fuelFor(item)) &&
+           findText(container.text->bytes, item.text->bytes) != std::string_view::npos;
   }
   if (container.kind == ValueKind::Undefined)
     return false;
@@ -165,28 +202,23 @@ bool TemplateEvaluator::contains(const TemplateValue &container, const TemplateV
     fail("'in' needs a list, a mapping or a string, not " + std::string(kindName(container)));
     return false;
   }
-  if (container.kind == ValueKind::List) {
-    for (const TemplateValue &candidate : container.list->items)
-      if (equal(candidate, item, fuel))
-        return true;
-  } else {
-    for (const auto &member : container.dict->items)
-      if (equal(member.first, item, fuel))
-        return true;
-  }
+  if (container.kind == ValueKind::Dict)
+    return member(container, item) != nullptr;
+  for (const TemplateValue &candidate : container.list->items)
+    if (failed() || equals(candidate, item))
+      return !failed();
   return false;
 }
 
 TemplateValue TemplateEvaluator::compare(const TemplateNode &node) {
   TemplateValue left = evaluate(child(node, 0)), right = evaluate(child(node, 1));
-  line = node.line;
   if (failed())
     return TemplateValue();
   const std::string &op = node.text;
   if (op == "==")
-    return heap.boolean(equal(left, right, fuel));
+    return heap.boolean(equals(left, right));
   if (op == "!=")
-    return heap.boolean(!equal(left, right, fuel));
+    return heap.boolean(!equals(left, right));
   if (op == "<")
     return heap.boolean(less(left, right));
   if (op == ">")

@@ -105,9 +105,10 @@ int32_t TemplateParser::parseIf() {
 int32_t TemplateParser::parseTarget() {
   if (token.kind != Kind::Name)
     return fail("expected a name" + found());
-  int32_t target = make(NodeKind::Name, {}, token.text);
+  std::string name = token.text;
   if (!advance())
     return -1;
+  int32_t target = make(NodeKind::Name, {}, name);
   if (!accept("."))
     return error.empty() ? target : -1;
   std::string attribute = token.text;
@@ -226,6 +227,7 @@ int32_t TemplateParser::parseFilterBlock() {
 }
 
 bool parseTemplate(std::string_view source, TemplateProgram &program, std::string &error) {
+  error.clear();
   return TemplateParser(source, program, error).parse();
 }
 

@@ -11,8 +11,8 @@
 
 namespace heddle {
 
-// Recursive descent over tokens. A parse function returns the index of its node, or -1 once `error` is set. Nesting is counted
-// before every recursion, and the depth of every tree that evaluation will walk is bounded.
+// Recursive descent over tokens. A parse function returns the index of its node, or -1 once `error` is set; from then on no token is
+// read and no node made. Nesting is counted before every recursion, and the depth of every tree that evaluation will walk is bounded.
 class TemplateParser {
 public:
   TemplateParser(std::string_view source, TemplateProgram &program, std::string &error)
@@ -37,14 +37,17 @@ private:
     uint32_t &level;
   };
 
+  // The token becomes the end of the template: a loop that goes on while it finds a token ends here.
   int32_t fail(const std::string &what) {
     if (error.empty())
       error = templateError(token.line, what);
+    token = TemplateToken();
     return -1;
   }
   bool advance() {
     std::string what;
-    if (lexer.next(token, what))
+    lastLine = token.line;
+    if (error.empty() && lexer.next(token, what))
       return true;
     fail(what);
     return false;
@@ -65,21 +68,21 @@ private:
     if (token.kind == TemplateTokenKind::End || token.kind == TemplateTokenKind::BlockEnd ||
         token.kind == TemplateTokenKind::PrintEnd)
       return ", found the end of the tag";
-    return ", found '" + token.text.substr(0, 40) + "'";
+    return ", found '" + printable(token.text, 40) + "'";
   }
 
+  // A node stands where its first child does; one without children in the line of the token before the current one.
   int32_t make(NodeKind kind, std::vector<int32_t> children = {}, std::string text = {}) {
-    uint32_t depth = 0;
-    for (int32_t child : children) {
-      if (child < 0)
-        return -1;
+    if (!error.empty())
+      return -1;
+    uint32_t depth = 0, line = children.empty() ? lastLine : program.nodes[children[0]].line;
+    for (int32_t child : children)
       depth = program.nodes[child].depth > depth ? program.nodes[child].depth : depth;
-    }
     if (depth >= maxTreeDepth)
       return fail("nesting exceeds the limit of " + std::to_string(maxTreeDepth));
     if (program.nodes.size() >= maxNodes)
       return fail("the template is too large: more than " + std::to_string(maxNodes) + " parts");
-    program.nodes.push_back({kind, token.line, depth + 1, std::move(text), std::move(children)});
+    program.nodes.push_back({kind, line, depth + 1, std::move(text), std::move(children)});
     return static_cast<int32_t>(program.nodes.size() - 1);
   }
 
@@ -127,6 +130,7 @@ private:
   TemplateProgram &program;
   std::string &error;
   TemplateToken token;
+  uint32_t lastLine = 1; // of the token before `token`
   uint32_t nesting = 0;
   uint32_t loops = 0;
 };

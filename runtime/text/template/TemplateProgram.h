@@ -4,6 +4,8 @@
 #ifndef HEDDLE_RUNTIME_TEXT_TEMPLATE_TEMPLATEPROGRAM_H
 #define HEDDLE_RUNTIME_TEXT_TEMPLATE_TEMPLATEPROGRAM_H
 
+#include "bytes/Text.h"
+
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -57,7 +59,7 @@ enum class NodeKind : uint8_t {
 
 struct TemplateNode {
   NodeKind kind;
-  uint32_t line;
+  uint32_t line;  // where it begins
   uint32_t depth; // of the tree below, itself included
   std::string text;
   std::vector<int32_t> children;
@@ -78,7 +80,7 @@ bool isTemplateTest(std::string_view name);
 
 // One line of bounded length, whatever the template's text that `what` quotes.
 inline std::string templateError(uint32_t line, std::string what) {
-  what.resize(what.size() < 1024 ? what.size() : 1024);
+  what.resize(wholeCharacters(what, 1024));
   for (char &c : what)
     if (static_cast<unsigned char>(c) < ' ')
       c = ' ';

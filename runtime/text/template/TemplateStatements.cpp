@@ -11,17 +11,18 @@ bool TemplateEvaluator::run(TemplateText &out, std::string &message) {
 }
 
 void TemplateEvaluator::assign(Scope &scope, std::string_view name, TemplateValue value) {
-  for (auto &entry : scope)
-    if (entry.first == name) {
-      entry.second = value;
-      return;
-    }
-  scope.emplace_back(std::string(name), value);
+  if (TemplateValue *found = find(scope, name))
+    *found = value;
+  else
+    scope.emplace_back(std::string(name), value);
 }
 
 void TemplateEvaluator::print(const TemplateValue &value, TemplateText &out) {
-  pay(value.kind == ValueKind::String ? 1 + static_cast<int64_t>(value.text->bytes.size() / 64) : 1);
-  appendText(value, false, out, heap);
+  write(value, false, out);
+  checkOutput(out);
+}
+
+void TemplateEvaluator::checkOutput(const TemplateText &out) {
   if (out.bytes.size() > maxOutput)
     fail("the output exceeds the limit of " + std::to_string(maxOutput) + " bytes");
 }
@@ -34,7 +35,9 @@ TemplateEvaluator::Flow TemplateEvaluator::execute(int32_t index, TemplateText &
     return Flow::Break;
   switch (node.kind) {
   case NodeKind::Text:
-    printText(node.text, out);
+    if (pay(fuelForBytes(node.text.size())))
+      out.append(node.text, true);
+    checkOutput(out);
     break;
   case NodeKind::Print:
     print(evaluate(child(node, 0)), out);
@@ -71,13 +74,6 @@ TemplateEvaluator::Flow TemplateEvaluator::execute(int32_t index, TemplateText &
     fail("an expression where a statement is expected");
   }
   return Flow::Next;
-}
-
-void TemplateEvaluator::printText(const std::string &text, TemplateText &out) {
-  out.append(text, true);
-  pay(static_cast<int64_t>(text.size() / 64));
-  if (out.bytes.size() > maxOutput)
-    fail("the output exceeds the limit of " + std::to_string(maxOutput) + " bytes");
 }
 
 TemplateEvaluator::Flow TemplateEvaluator::executeBlock(const TemplateNode &node, TemplateText &out) {
@@ -119,13 +115,10 @@ void TemplateEvaluator::store(int32_t target, TemplateValue value) {
     fail("cannot assign an attribute of " + std::string(kindName(object)) + ", only of a namespace");
     return;
   }
-  for (auto &member : object.dict->items)
-    if (member.first.text->bytes == node.text) {
-      member.second = value;
-      return;
-    }
-  if (heap.spend(2 * sizeof(TemplateValue)))
-    object.dict->items.emplace_back(heap.text(node.text, true), value);
+  if (TemplateValue *found = member(object, node.text))
+    *found = value;
+  else
+    put(object, heap.text(node.text, true), value);
 }
 
 void TemplateEvaluator::unpack(const std::vector<int32_t> &targets, size_t count, TemplateValue value) {
@@ -188,6 +181,9 @@ TemplateValue TemplateEvaluator::callMacro(int32_t index, const TemplateArgument
   if (arguments.positional.size() > numParameters)
     return fail("macro '" + node.text + "' takes " + std::to_string(numParameters) + " arguments, " +
                 std::to_string(arguments.positional.size()) + " are given");
+  // Every parameter is looked for among the arguments with a name, and every such argument among the parameters.
+  if (!pay(static_cast<int64_t>(numParameters * (1 + arguments.named.size()))))
+    return TemplateValue();
   size_t outerVisible = visible;
   scopes.emplace_back();
   visible = scopes.size() - 1;

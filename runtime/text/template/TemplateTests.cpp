@@ -72,11 +72,11 @@ bool TemplateEvaluator::test(const std::string &name, const TemplateValue &value
   if (name == "in")
     return contains(*other, value);
   if (name == "eq" || name == "equalto")
-    return equal(value, *other, fuel);
+    return equals(value, *other);
   if (name == "ne")
-    return !equal(value, *other, fuel);
+    return !equals(value, *other);
   if (name == "sameas")
-    return kind == other->kind && equal(value, *other, fuel);
+    return kind == other->kind && equals(value, *other);
   if (name == "lt" || name == "lessthan")
     return less(value, *other);
   if (name == "gt" || name == "greaterthan")

@@ -1,6 +1,9 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/text/template/TemplateValue.h"
 
+#include <algorithm>
+#include <cstring>
+
 namespace heddle {
 
 void TemplateText::append(std::string_view text, bool trusted) {
@@ -17,10 +20,11 @@ void TemplateText::append(std::string_view text, bool trusted) {
 }
 
 void TemplateText::append(const TemplateText &other, size_t begin, size_t end) {
-  for (const TextRange &range : other.untrusted) {
-    if (range.end <= begin || range.begin >= end)
-      continue;
-    size_t from = range.begin > begin ? range.begin : begin, to = range.end < end ? range.end : end;
+  // Whoever cuts a text into pieces comes here for each of them: it looks at the ranges of its piece only.
+  auto range = std::partition_point(other.untrusted.begin(), other.untrusted.end(),
+                                    [&](const TextRange &before) { return before.end <= begin; });
+  for (; range != other.untrusted.end() && range->begin < end; ++range) {
+    size_t from = range->begin > begin ? range->begin : begin, to = range->end < end ? range->end : end;
     append(std::string_view(other.bytes).substr(begin, from - begin), true);
     append(std::string_view(other.bytes).substr(from, to - from), false);
     begin = to;
@@ -68,7 +72,7 @@ TemplateValue TemplateHeap::none() {
 }
 
 TemplateValue TemplateHeap::text(TemplateText text) {
-  spend(text.bytes.size() + sizeof text);
+  spend(text.bytes.size() + text.untrusted.size() * sizeof(TextRange) + sizeof text);
   texts.emplace_back(new TemplateText(std::move(text)));
   TemplateValue result;
   result.kind = ValueKind::String;
@@ -185,6 +189,21 @@ double asNumber(const TemplateValue &value) {
                                          : static_cast<double>(value.integer);
 }
 
+int64_t fuelForBytes(size_t bytes) {
+  return static_cast<int64_t>(bytes / 32);
+}
+
+int64_t fuelForElements(size_t count) {
+  return static_cast<int64_t>(count / 16);
+}
+
+int64_t fuelFor(const TemplateValue &value) {
+  return value.kind == ValueKind::String ? fuelForBytes(value.text->bytes.size())
+         : value.kind == ValueKind::List ? fuelForElements(value.list->items.size())
+         : value.kind == ValueKind::Dict ? fuelForElements(value.dict->items.size())
+                                         : 0;
+}
+
 bool equal(const TemplateValue &a, const TemplateValue &b, int64_t &fuel, int depth) {
   fuel -= 1;
   if (fuel < 0 || depth > JsonValue::maxDepth)
@@ -201,7 +220,9 @@ bool equal(const TemplateValue &a, const TemplateValue &b, int64_t &fuel, int de
   case ValueKind::None:
     return true;
   case ValueKind::String:
-    fuel -= static_cast<int64_t>(a.text->bytes.size() / 64);
+    if (a.text->bytes.size() != b.text->bytes.size())
+      return false;
+    fuel -= fuelFor(a);
     return a.text->bytes == b.text->bytes;
   case ValueKind::List: {
     const auto &left = a.list->items, &right = b.list->items;
@@ -229,15 +250,33 @@ bool equal(const TemplateValue &a, const TemplateValue &b, int64_t &fuel, int de
   }
 }
 
-const TemplateValue *findMember(const TemplateDict &dict, std::string_view key, int64_t &fuel) {
-  // From the back: a key that was written twice in JSON has its last value.
-  for (size_t i = dict.items.size(); i-- > 0;) {
-    --fuel;
+TemplateValue *findMember(TemplateDict &dict, std::string_view key, int64_t &fuel) {
+  fuel -= fuelForElements(dict.items.size());
+  for (size_t i = dict.items.size(); i-- > 0 && fuel >= 0;) {
     const TemplateValue &name = dict.items[i].first;
-    if (name.kind == ValueKind::String && name.text->bytes == key)
+    if (name.kind != ValueKind::String || name.text->bytes.size() != key.size())
+      continue;
+    fuel -= fuelForBytes(key.size());
+    if (name.text->bytes == key)
       return &dict.items[i].second;
   }
   return nullptr;
+}
+
+TemplateValue *findMember(TemplateDict &dict, const TemplateValue &key, int64_t &fuel) {
+  if (key.kind == ValueKind::String)
+    return findMember(dict, key.text->bytes, fuel);
+  for (size_t i = dict.items.size(); i-- > 0 && fuel >= 0;)
+    if (equal(dict.items[i].first, key, fuel))
+      return &dict.items[i].second;
+  return nullptr;
+}
+
+size_t findText(std::string_view text, std::string_view pattern, size_t from) {
+  if (from > text.size())
+    return std::string_view::npos;
+  const void *found = memmem(text.data() + from, text.size() - from, pattern.data(), pattern.size());
+  return found ? static_cast<size_t>(static_cast<const char *>(found) - text.data()) : std::string_view::npos;
 }
 
 const char *kindName(const TemplateValue &value) {

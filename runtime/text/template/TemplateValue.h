@@ -69,9 +69,10 @@ struct TemplateList {
   std::vector<TemplateValue> items;
 };
 
-// In order of insertion. Look-ups are linear: the evaluator pays fuel for them.
+// In order of insertion. Look-ups are linear, from the back (a key that JSON has twice has its last value), and cost fuel.
 struct TemplateDict {
-  std::vector<std::pair<TemplateValue, TemplateValue>> items;
+  using Member = std::pair<TemplateValue, TemplateValue>;
+  std::vector<Member> items;
 };
 
 struct TemplateLoop {
@@ -117,22 +118,22 @@ private:
 bool isTrue(const TemplateValue &value);
 bool isNumber(const TemplateValue &value); // booleans too, as in Python
 double asNumber(const TemplateValue &value);
-// Python's ==. Deep values beyond 64 levels are unequal; `fuel` pays for what is compared.
-bool equal(const TemplateValue &a, const TemplateValue &b, int64_t &fuel, int depth = 0);
-const TemplateValue *findMember(const TemplateDict &dict, std::string_view key, int64_t &fuel);
 const char *kindName(const TemplateValue &value);
 
-// Appends what Python's str() gives, or repr() for strings if `quoted`.
-void appendText(const TemplateValue &value, bool quoted, TemplateText &out, TemplateHeap &heap, int depth = 0);
+// Fuel for reading this much once; a step of the evaluator costs 1.
+int64_t fuelForBytes(size_t bytes);
+int64_t fuelForElements(size_t count);
+// Fuel for reading the bytes of a string, or the elements of a list or mapping but not what is in them.
+int64_t fuelFor(const TemplateValue &value);
 
-struct JsonStyle {
-  std::string itemSeparator = ", ", keySeparator = ": ";
-  int indent = -1;
-  bool ascii = false, sortKeys = false;
-};
-// Appends what json.dumps gives; false for a value that has no JSON form.
-bool appendJson(const TemplateValue &value, const JsonStyle &style, TemplateText &out, TemplateHeap &heap,
-                int depth = 0);
+// Python's ==. Deep values beyond 64 levels are unequal; `fuel` pays for what is compared.
+bool equal(const TemplateValue &a, const TemplateValue &b, int64_t &fuel, int depth = 0);
+// The value of `key`, which may be of any kind as the keys of `dict` are, or null; `fuel` pays for what is searched.
+TemplateValue *findMember(TemplateDict &dict, std::string_view key, int64_t &fuel);
+TemplateValue *findMember(TemplateDict &dict, const TemplateValue &key, int64_t &fuel);
+
+// Where `pattern` first begins in `text` from byte `from` on, or npos: in time linear in both, which std::string's find is not.
+size_t findText(std::string_view text, std::string_view pattern, size_t from = 0);
 
 } // namespace heddle
 

@@ -1,10 +1,9 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Values as text: Python's str and repr, and json.dumps.
-#include "runtime/text/template/TemplateValue.h"
+#include "runtime/text/template/TemplateEvaluator.h"
 #include "runtime/text/tokenizer/Unicode.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -68,113 +67,178 @@ static void appendQuoted(const TemplateText &text, TemplateText &out) {
   out.append(quoted, text.trusted());
 }
 
-void appendText(const TemplateValue &value, bool quoted, TemplateText &out, TemplateHeap &heap, int depth) {
-  size_t before = out.bytes.size();
-  if (depth > JsonValue::maxDepth || heap.exhausted())
+void TemplateEvaluator::emit(std::string_view text, bool trusted, TemplateText &out) {
+  heap.spend(text.size());
+  if (pay(fuelForBytes(text.size())))
+    out.append(text, trusted);
+}
+
+TemplateText TemplateEvaluator::toText(const TemplateValue &value) {
+  TemplateText text;
+  write(value, false, text);
+  return text;
+}
+
+void TemplateEvaluator::write(const TemplateValue &value, bool quoted, TemplateText &out, int level) {
+  if (level > JsonValue::maxDepth)
+    fail("text of a value that nests deeper than the limit of " + std::to_string(JsonValue::maxDepth));
+  if (!pay())
     return;
+  const bool isList = value.kind == ValueKind::List;
   switch (value.kind) {
   case ValueKind::Undefined:
     break;
   case ValueKind::None:
-    out.append("None", true);
+    emit("None", true, out);
     break;
   case ValueKind::Bool:
-    out.append(value.boolean ? "True" : "False", true);
+    emit(value.boolean ? "True" : "False", true, out);
     break;
   case ValueKind::Integer:
-    out.append(std::to_string(value.integer), true);
+    emit(std::to_string(value.integer), true, out);
     break;
   case ValueKind::Float:
-    out.append(formatFloat(value.number), true);
+    emit(formatFloat(value.number), true, out);
     break;
   case ValueKind::String:
-    quoted ? appendQuoted(*value.text, out) : out.append(*value.text);
+    heap.spend(value.text->bytes.size());
+    if (pay(fuelFor(value)))
+      quoted ? appendQuoted(*value.text, out) : out.append(*value.text);
+    break;
+  case ValueKind::List:
+  case ValueKind::Dict: {
+    const size_t count = isList ? value.list->items.size() : value.dict->items.size();
+    emit(!isList ? "{" : value.isTuple ? "(" : "[", true, out);
+    for (size_t i = 0; i < count && !failed(); ++i) {
+      emit(i ? ", " : "", true, out);
+      if (!isList) {
+        write(value.dict->items[i].first, true, out, level + 1);
+        emit(": ", true, out);
+      }
+      write(isList ? value.list->items[i] : value.dict->items[i].second, true, out, level + 1);
+    }
+    emit(!isList ? "}" : !value.isTuple ? "]" : count == 1 ? ",)" : ")", true, out);
+    break;
+  }
+  default:
+    emit("<" + std::string(kindName(value)) + ">", true, out);
+  }
+}
+
+struct TemplateEvaluator::JsonStyle {
+  std::string itemSeparator = ", ", keySeparator = ": ";
+  int indent = -1;
+  bool ascii = false, sortKeys = false;
+};
+
+TemplateValue TemplateEvaluator::json(const TemplateValue &value, const TemplateArguments &arguments) {
+  JsonStyle style;
+  const TemplateValue *ascii = arguments.get(0, "ensure_ascii"), *sort = arguments.get(3, "sort_keys");
+  // Hugging Face's tojson takes (value, ensure_ascii, indent, separators, sort_keys); Jinja's own takes indent first.
+  bool indentFirst = ascii && ascii->kind == ValueKind::Integer;
+  style.ascii = ascii && !indentFirst && isTrue(*ascii);
+  style.sortKeys = sort && isTrue(*sort);
+  int64_t indent = indentFirst ? ascii->integer : integerArgument(arguments, 1, "indent", -1);
+  if (indent > 64)
+    return fail("tojson with an indent of " + std::to_string(indent) + " exceeds the limit of 64");
+  style.indent = indent < 0 ? -1 : static_cast<int>(indent);
+  if (indent >= 0)
+    style.itemSeparator = ",";
+  const TemplateValue *separators = arguments.get(2, "separators");
+  if (separators && separators->kind == ValueKind::List && separators->list->items.size() == 2) {
+    style.itemSeparator = toText(separators->list->items[0]).bytes;
+    style.keySeparator = toText(separators->list->items[1]).bytes;
+  }
+  TemplateText text;
+  writeJson(value, style, text, 0);
+  return heap.text(std::move(text));
+}
+
+void TemplateEvaluator::breakLine(const JsonStyle &style, int level, TemplateText &out) {
+  if (style.indent >= 0)
+    emit("\n" + std::string(static_cast<size_t>(style.indent * level), ' '), true, out);
+}
+
+// What json.dumps gives.
+void TemplateEvaluator::writeJson(const TemplateValue &value, const JsonStyle &style, TemplateText &out, int level) {
+  if (level > JsonValue::maxDepth)
+    fail("tojson of a value that nests deeper than the limit of " + std::to_string(JsonValue::maxDepth));
+  if (!pay())
+    return;
+  switch (value.kind) {
+  case ValueKind::None:
+    emit("null", true, out);
+    break;
+  case ValueKind::Bool:
+    emit(value.boolean ? "true" : "false", true, out);
+    break;
+  case ValueKind::Integer:
+    emit(std::to_string(value.integer), true, out);
+    break;
+  case ValueKind::Float:
+    emit(std::isnan(value.number)   ? "NaN"
+         : std::isinf(value.number) ? (value.number < 0 ? "-Infinity" : "Infinity")
+                                    : formatFloat(value.number),
+         true, out);
+    break;
+  case ValueKind::String:
+    if (pay(fuelFor(value)))
+      emit(jsonString(value.text->bytes, style.ascii), value.text->trusted(), out);
     break;
   case ValueKind::List: {
-    out.append(value.isTuple ? "(" : "[", true);
-    for (size_t i = 0; i < value.list->items.size(); ++i) {
-      out.append(i ? ", " : "", true);
-      appendText(value.list->items[i], true, out, heap, depth + 1);
+    const std::vector<TemplateValue> &items = value.list->items;
+    emit("[", true, out);
+    for (size_t i = 0; i < items.size() && !failed(); ++i) {
+      emit(i ? style.itemSeparator : "", true, out);
+      breakLine(style, level + 1, out);
+      writeJson(items[i], style, out, level + 1);
     }
-    out.append(value.isTuple ? (value.list->items.size() == 1 ? ",)" : ")") : "]", true);
+    if (!items.empty())
+      breakLine(style, level, out);
+    emit("]", true, out);
     break;
   }
   case ValueKind::Dict:
-    out.append("{", true);
-    for (size_t i = 0; i < value.dict->items.size(); ++i) {
-      out.append(i ? ", " : "", true);
-      appendText(value.dict->items[i].first, true, out, heap, depth + 1);
-      out.append(": ", true);
-      appendText(value.dict->items[i].second, true, out, heap, depth + 1);
-    }
-    out.append("}", true);
+    writeJsonDict(value, style, out, level);
     break;
   default:
-    out.append("<", true);
-    out.append(kindName(value), true);
-    out.append(">", true);
+    fail("tojson of " + std::string(kindName(value)) + ", which has no JSON form");
   }
-  heap.spend(out.bytes.size() - before);
 }
 
-static void appendJsonText(const TemplateText &text, bool ascii, TemplateText &out) {
-  out.append(jsonString(text.bytes, ascii), text.trusted());
-}
-
-static void breakLine(const JsonStyle &style, int depth, TemplateText &out) {
-  if (style.indent >= 0)
-    out.append("\n" + std::string(static_cast<size_t>(style.indent * depth), ' '), true);
-}
-
-bool appendJson(const TemplateValue &value, const JsonStyle &style, TemplateText &out, TemplateHeap &heap, int depth) {
-  size_t before = out.bytes.size();
-  if (depth > JsonValue::maxDepth || heap.exhausted())
-    return false;
-  bool good = true;
-  if (value.kind == ValueKind::None) {
-    out.append("null", true);
-  } else if (value.kind == ValueKind::Bool) {
-    out.append(value.boolean ? "true" : "false", true);
-  } else if (isNumber(value)) {
-    appendText(value, false, out, heap);
-  } else if (value.kind == ValueKind::String) {
-    appendJsonText(*value.text, style.ascii, out);
-  } else if (value.kind == ValueKind::List) {
-    out.append("[", true);
-    for (size_t i = 0; good && i < value.list->items.size(); ++i) {
-      out.append(i ? style.itemSeparator : "", true);
-      breakLine(style, depth + 1, out);
-      good = appendJson(value.list->items[i], style, out, heap, depth + 1);
-    }
-    if (!value.list->items.empty())
-      breakLine(style, depth, out);
-    out.append("]", true);
-  } else if (value.kind == ValueKind::Dict) {
-    auto members = value.dict->items;
-    if (style.sortKeys)
-      std::sort(members.begin(), members.end(), [](const auto &a, const auto &b) {
-        return a.first.kind == ValueKind::String && b.first.kind == ValueKind::String &&
-               a.first.text->bytes < b.first.text->bytes;
-      });
-    out.append("{", true);
-    for (size_t i = 0; good && i < members.size(); ++i) {
-      out.append(i ? style.itemSeparator : "", true);
-      breakLine(style, depth + 1, out);
-      if (members[i].first.kind == ValueKind::String)
-        appendJsonText(*members[i].first.text, style.ascii, out);
-      else
-        (out.append("\"", true), appendText(members[i].first, false, out, heap), out.append("\"", true));
-      out.append(style.keySeparator, true);
-      good = appendJson(members[i].second, style, out, heap, depth + 1);
-    }
-    if (!members.empty())
-      breakLine(style, depth, out);
-    out.append("}", true);
-  } else {
-    good = false;
+void TemplateEvaluator::writeJsonDict(const TemplateValue &dict, const JsonStyle &style, TemplateText &out, int level) {
+  std::vector<TemplateValue> keys;
+  for (const TemplateDict::Member &item : dict.dict->items)
+    keys.push_back(item.first);
+  std::vector<size_t> places;
+  if (style.sortKeys)
+    places = order(keys, false);
+  emit("{", true, out);
+  for (size_t i = 0; i < keys.size() && !failed(); ++i) {
+    const TemplateDict::Member &item = dict.dict->items[style.sortKeys ? places[i] : i];
+    emit(i ? style.itemSeparator : "", true, out);
+    breakLine(style, level + 1, out);
+    writeJsonKey(item.first, style, out);
+    emit(style.keySeparator, true, out);
+    writeJson(item.second, style, out, level + 1);
   }
-  heap.spend(out.bytes.size() - before);
-  return good;
+  if (!keys.empty())
+    breakLine(style, level, out);
+  emit("}", true, out);
+}
+
+// JSON's keys are strings: those of other kinds that json.dumps takes become their text.
+void TemplateEvaluator::writeJsonKey(const TemplateValue &key, const JsonStyle &style, TemplateText &out) {
+  if (key.kind == ValueKind::String)
+    return writeJson(key, style, out, 0);
+  if (!isNumber(key) && key.kind != ValueKind::None) {
+    fail("tojson of a mapping with a key that is " + std::string(kindName(key)) +
+         ", not a string, number, boolean or none");
+    return;
+  }
+  emit("\"", true, out);
+  writeJson(key, style, out, 0);
+  emit("\"", true, out);
 }
 
 } // namespace heddle

@@ -51,6 +51,15 @@ TEST(Template, NamespacesOutliveLoops) {
             "02");
 }
 
+// Keys are of any kind, as in Python: those of other kinds stay beside the attributes.
+TEST(Template, NamespacesTakeMappings) {
+  EXPECT_EQ(render("{% set ns = namespace({1: 2}) %}{% set ns.a = 3 %}{{ ns.a }}{{ ns[1] }}"), "32");
+  EXPECT_EQ(render("{% set ns = namespace({'a': 1, none: 0}, a=2) %}{{ ns.a }}{% set ns.a = 3 %}{{ ns.a }}"), "23");
+  EXPECT_EQ(render("{% set d = dict({'a': 1, 'b': 2}, a=3) %}{{ d }}{{ {1: 2, 1.0: 3} }}"), "{'a': 3, 'b': 2}{1: 3}");
+  EXPECT_EQ(render("{{ {1: 'a', 'b': 2}.get(1) }}{{ 1 in {1: 2} }}{{ 'b' in {1: 2} }}{{ {1: 2}.b is defined }}"),
+            "aTrueFalseFalse");
+}
+
 TEST(Template, MacrosTakeDefaultsAndNames) {
   EXPECT_EQ(render("{% macro f(a, b='x') %}[{{ a }}{{ b }}]{% endmacro %}{{ f(1) }}{{ f(1, b=2) }}"), "[1x][12]");
 }
@@ -66,6 +75,42 @@ TEST(Template, Filters) {
   EXPECT_EQ(render("{{ {'a': [1]} | tojson(indent=2) }}"), "{\n  \"a\": [\n    1\n  ]\n}");
   EXPECT_EQ(render("{{ [3, 1, 2] | sort | reverse | list }}{{ '3' | int + 1 }}{{ -3 | abs }}"), "[3, 2, 1]43");
   EXPECT_EQ(render("{{ 'aXb' | replace('X', '-') }}{{ 'a\nb' | indent(2) }}"), "a-ba\n  b");
+}
+
+TEST(Template, OrdersAsJinja) {
+  EXPECT_EQ(render("{{ ['b', 'A', 'a', 'B'] | sort }}{{ ['b', 'A', 'a'] | sort(case_sensitive=true) }}"),
+            "['A', 'a', 'b', 'B']['A', 'a', 'b']");
+  EXPECT_EQ(render("{{ [(1, 'x'), (0, 'y'), (1, 'a')] | sort }}{{ [3, 1.5, true, 2] | sort(reverse=true) }}"),
+            "[(0, 'y'), (1, 'a'), (1, 'x')][3, 2, 1.5, True]");
+  EXPECT_EQ(render("{{ range(40) | sort(reverse=true) | first }}{{ messages | sort(attribute='role') | "
+                   "map(attribute='role') | join(',') }}"),
+            "39system,user");
+  EXPECT_EQ(render("{{ {'b': 1, 'A': 2} | dictsort }}{{ {'b': 1, 'A': 2} | dictsort(by='value', reverse=true) }}"
+                   "{{ {'b': 1, 'A': 2, 'a': 3} | dictsort(true) }}"),
+            "[('A', 2), ('b', 1)][('A', 2), ('b', 1)][('A', 2), ('a', 3), ('b', 1)]");
+  EXPECT_EQ(render("{{ ['b', 'A', 'B', 'a'] | unique | list }}{{ ['B', 'a'] | max }}{{ ['B', 'a'] | min }}"
+                   "{{ ['B', 'a'] | max(case_sensitive=true) }}"),
+            "['b', 'A']Baa");
+  EXPECT_EQ(render("{% set l = [{'n': 2}, {'n': 1}, {'n': 2}] %}{{ l | max(attribute='n') }}"
+                   "{{ l | sum(attribute='n', start=10) }}{{ l | unique(attribute='n') | list | length }}"),
+            "{'n': 2}152");
+  EXPECT_EQ(render("{{ {'b': 1, 'a': {'d': 2, 'c': 3}} | tojson(sort_keys=true) }}{{ {2: 1, 1: 2} | "
+                   "tojson(sort_keys=true) }}"),
+            "{\"a\": {\"c\": 3, \"d\": 2}, \"b\": 1}{\"1\": 2, \"2\": 1}");
+}
+
+TEST(Template, KeysOfJsonAreStrings) {
+  EXPECT_EQ(render("{{ {1: 2, none: 3, false: 4, 1.5: 5} | tojson }}"),
+            "{\"1\": 2, \"null\": 3, \"false\": 4, \"1.5\": 5}");
+  EXPECT_EQ(render("{% set e = '1e999' | float %}{{ [e, -e, e - e] | tojson }}"), "[Infinity, -Infinity, NaN]");
+}
+
+TEST(Template, SplitsFromBothEnds) {
+  EXPECT_EQ(
+      render("{{ 'aaa'.rsplit('aa', 1) }}{{ 'aaa'.split('aa', 1) }}{{ ' a b '.rsplit() }}{{ 'a-b'.rsplit('-') }}"),
+      "['a', '']['', 'a']['a', 'b']['a', 'b']");
+  EXPECT_EQ(render("{{ 'éab ab'.rfind('ab') }}{{ 'éab ab'.find('ab') }}{{ 'ab'.rfind('') }}{{ 'ab'.rfind('abc') }}"),
+            "412-1");
 }
 
 TEST(Template, RaisesLettersAsPythonAndWordsAsJinja) {

@@ -69,6 +69,17 @@ TEST(TokenizeTool, RefusesBadLines) {
   EXPECT_NE(run({"--chat"}, "{\"text\": \"a\"}").errors.find("\"messages\""), std::string::npos);
 }
 
+TEST(TokenizeTool, NamesTheModelWhoseTemplateFails) {
+  Outcome r = run({"--chat"}, R"({"messages": []})",
+                  {{"tokenizer.json", model.at("tokenizer.json")},
+                   {"tokenizer_config.json", R"({"chat_template": "\n{{ raise_exception('no messages') }}"})"}});
+  EXPECT_EQ(r.code, 2);
+  EXPECT_EQ(r.errors.rfind("heddle tokenize: input line 1: ", 0), 0u) << r.errors;
+  EXPECT_NE(r.errors.find(": chat_template line 2: the template refuses: no messages\n"), std::string::npos)
+      << r.errors;
+  EXPECT_EQ(r.errors.find("line 1: chat_template"), std::string::npos) << r.errors;
+}
+
 TEST(TokenizeTool, RefusesLongInput) {
   Outcome text = run({}, "{\"text\": \"" + std::string(17 << 20, 'a') + "\"}");
   EXPECT_EQ(text.code, 2);
