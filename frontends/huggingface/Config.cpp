@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <sys/stat.h>
 
 namespace heddle {
 
@@ -225,17 +224,13 @@ void readGeneration(JsonObject &object, ModelConfig &config) {
   config.repetitionPenalty = object.number("repetition_penalty").value_or(1.0);
 }
 
-bool isThere(const std::string &path) {
-  struct stat status;
-  return stat(path.c_str(), &status) == 0;
-}
-
 // generation_config.json, which overrides config.json; there may be none.
-Status readGenerationFile(const std::string &directory, ModelConfig &config) {
-  std::string path = directory + "/generation_config.json";
-  if (!isThere(path))
+Status readGenerationFile(ModelFiles &files, ModelConfig &config) {
+  const char *name = "generation_config.json";
+  std::string path = files.pathOf(name);
+  if (!files.has(name))
     return Status();
-  Expected<JsonFile> json = readConfigFile(path, maxConfigBytes);
+  Expected<JsonFile> json = readConfigFile(files, name, maxConfigBytes);
   if (!json)
     return json.status();
   JsonObject defaults(json->root, path);
@@ -281,9 +276,9 @@ static const Family *familyOf(const JsonObject &top, const FamilyList &families,
   return findFamily(families, type);
 }
 
-Expected<ModelConfig> readHuggingFaceConfig(const std::string &directory, const FamilyList &families) {
-  std::string path = directory + "/config.json";
-  Expected<JsonFile> json = readConfigFile(path, maxConfigBytes);
+Expected<ModelConfig> readHuggingFaceConfig(ModelFiles &files, const FamilyList &families) {
+  std::string path = files.pathOf("config.json");
+  Expected<JsonFile> json = readConfigFile(files, "config.json", maxConfigBytes);
   if (!json)
     return json.status();
   JsonObject top(json->root, path);
@@ -303,14 +298,14 @@ Expected<ModelConfig> readHuggingFaceConfig(const std::string &directory, const 
   if (isNested && config->eosIds.empty())
     config->eosIds = top.integers("eos_token_id");
   HEDDLE_RETURN_IF_ERROR(validateGeneration(*config, path));
-  HEDDLE_RETURN_IF_ERROR(readGenerationFile(directory, *config));
+  HEDDLE_RETURN_IF_ERROR(readGenerationFile(files, *config));
   return config;
 }
 
-Status readConfigBesideGraph(const std::string &directory, ModelConfig &config) {
-  std::string path = directory + "/config.json";
-  if (isThere(path)) {
-    Expected<JsonFile> json = readConfigFile(path, maxConfigBytes);
+Status readConfigBesideGraph(ModelFiles &files, ModelConfig &config) {
+  if (files.has("config.json")) {
+    std::string path = files.pathOf("config.json");
+    Expected<JsonFile> json = readConfigFile(files, "config.json", maxConfigBytes);
     if (!json)
       return json.status();
     JsonObject object(json->root, path);
@@ -326,7 +321,7 @@ Status readConfigBesideGraph(const std::string &directory, ModelConfig &config) 
     HEDDLE_RETURN_IF_ERROR(object.status());
     HEDDLE_RETURN_IF_ERROR(validateGeneration(config, path));
   }
-  return readGenerationFile(directory, config);
+  return readGenerationFile(files, config);
 }
 
 } // namespace heddle

@@ -4,7 +4,6 @@
 #include "bytes/Status.h"
 
 #include <cmath>
-#include <sys/stat.h>
 
 namespace heddle {
 
@@ -14,15 +13,10 @@ using package::TokenKind;
 
 static constexpr size_t maxJsonFile = 512 << 20;
 
-bool fileExists(const std::string &path) {
-  struct stat info;
-  return stat(path.c_str(), &info) == 0;
-}
-
-Expected<JsonFile> openJson(const std::string &path) {
-  Expected<JsonFile> json = readJsonFile(path, maxJsonFile);
+Expected<JsonFile> openJson(ModelFiles &files, const std::string &name) {
+  Expected<JsonFile> json = readJsonFile(files, name, maxJsonFile);
   if (json && !json->root.is(JsonKind::Object))
-    return errorIn(path, "expected a JSON object");
+    return errorIn(files.pathOf(name), "expected a JSON object");
   return json;
 }
 
@@ -393,11 +387,11 @@ Status TokenizerJsonReader::read(JsonValue root) {
   return readPostProcessor(root.find("post_processor"));
 }
 
-Status readTokenizerJson(const std::string &path, TokenizerDraft &draft) {
-  auto json = openJson(path);
+Status readTokenizerJson(ModelFiles &files, const std::string &name, TokenizerDraft &draft) {
+  auto json = openJson(files, name);
   if (!json)
     return json.status();
-  return TokenizerJsonReader(path, draft).read(json->root);
+  return TokenizerJsonReader(files.pathOf(name), draft).read(json->root);
 }
 
 } // namespace heddle
