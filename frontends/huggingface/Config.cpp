@@ -157,11 +157,14 @@ std::vector<std::string> ConfigReader::defaultLayerTypes(int64_t window) {
 void ConfigReader::readWindows() {
   const WindowRules &rules = family.windows;
   int64_t window = readWindow();
-  std::vector<std::string> types =
-      rules.readsLayerTypes && object.has("layer_types") ? object.strings("layer_types") : defaultLayerTypes(window);
-  if (types.size() != static_cast<size_t>(config.numHiddenLayers))
-    object.fail("layer_types", "has " + std::to_string(types.size()) + " entries, expected num_hidden_layers (" +
+  std::vector<std::string> types = object.strings("layer_types");
+  // The reference compares the two in every config, also where the family's model does not read the types.
+  if (object.has("layer_types") && types.size() != static_cast<size_t>(config.numHiddenLayers))
+    object.fail("layer_types", "has " + std::to_string(types.size()) + " entries, expected " +
+                                   fieldName(config, "num_hidden_layers") + " (" +
                                    std::to_string(config.numHiddenLayers) + ")");
+  if (!rules.readsLayerTypes || !object.has("layer_types"))
+    types = defaultLayerTypes(window);
   bool isOff = rules.use == WindowUse::Switched && !object.boolean("use_sliding_window").value_or(false);
   config.layerWindow.assign(static_cast<size_t>(config.numHiddenLayers), 0);
   for (size_t layer = 0; layer < std::min(types.size(), config.layerWindow.size()); ++layer) {
