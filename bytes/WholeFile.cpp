@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <iterator>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include <utility>
 
@@ -20,32 +21,20 @@ Status cannot(const std::string &path) {
   return Status::failure(path + ": " + strerror(errno));
 }
 
-// The name that the links of `path`, if it is one, lead to, once a file of that name can be made.
-Status resolveOutput(const std::string &path, std::string &outPath) {
-  outPath = path;
-  struct stat found;
-  if (lstat(path.c_str(), &found) != 0) {
-    std::string folder = path.substr(0, path.find_last_of('/') + 1);
-    if (errno == ENOENT && (folder.empty() || stat(folder.c_str(), &found) == 0))
-      return path.empty() || path.back() == '/'
-                 ? invalidInput("'" + path + "': the name of a file to write is expected")
-                 : Status();
-    return invalidInput(path + ": " + strerror(errno));
+// Of a name whose file is not there: the one that its links, if it is one, end in.
+Status followLinks(std::string &path) {
+  char target[4096];
+  for (int links = 0; links < 40; ++links) {
+    ssize_t length = readlink(path.c_str(), target, sizeof target);
+    if (length < 0)
+      return Status();
+    if (size_t(length) == sizeof target)
+      break;
+    std::string next(target, size_t(length));
+    path = next[0] == '/' ? next : path.substr(0, path.find_last_of('/') + 1) + next;
   }
-  if (S_ISLNK(found.st_mode)) {
-    char *target = realpath(path.c_str(), nullptr);
-    if (!target)
-      return invalidInput(path + ": the link leads to no file: " + strerror(errno));
-    outPath = target;
-    free(target);
-    if (stat(outPath.c_str(), &found) != 0)
-      return cannot(outPath);
-  }
-  if (S_ISDIR(found.st_mode))
-    return invalidInput(path + ": is a directory, expected the name of a file to write");
-  if (!S_ISREG(found.st_mode))
-    return invalidInput(path + ": is no regular file, and would be replaced by one");
-  return Status();
+  errno = ELOOP;
+  return cannot(path);
 }
 
 constexpr int endingSignals[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXFSZ};
@@ -73,7 +62,7 @@ size_t zeroBlocks(std::string_view bytes) {
 // A file beside `path` that is removed unless it gets that name: on destruction, and by signals that end the process.
 class PartFile {
 public:
-  explicit PartFile(const std::string &path) : path(path), name(path + ".part" + std::to_string(getpid())) {}
+  explicit PartFile(const std::string &path) : path(path) {}
   PartFile(const PartFile &) = delete;
   ~PartFile() {
     if (!isHandling)
@@ -86,16 +75,16 @@ public:
   }
 
   Status open() {
+    HEDDLE_RETURN_IF_ERROR(choosePartName(path, name));
     if (name.size() >= sizeof partName)
       return invalidInput(path + ": the name is too long");
     memcpy(partName, name.c_str(), name.size() + 1);
     handleSignals();
-    unlink(partName); // of a process that had our number
-    int descriptor = ::open(partName, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    int descriptor = createPartFile(name);
     if (descriptor < 0)
-      return cannot(name);
+      return cannot(path);
     file = fdopen(descriptor, "wb");
-    return file ? Status() : cannot(name);
+    return file ? Status() : cannot(path);
   }
 
   // Blocks of zeros are left out, so that they take no room on the disk.
@@ -134,7 +123,8 @@ private:
     isHandling = true;
   }
 
-  const std::string path, name;
+  const std::string path;
+  std::string name;
   FILE *file = nullptr;
   uint64_t size = 0;
   bool isHandling = false;
@@ -143,9 +133,51 @@ private:
 
 } // namespace
 
+Status resolveOutput(const std::string &path, std::string &outPath) {
+  outPath = path;
+  struct stat found;
+  if (stat(path.c_str(), &found) == 0) {
+    if (S_ISDIR(found.st_mode))
+      return invalidInput(path + ": is a directory, expected the name of a file to write");
+    if (!S_ISREG(found.st_mode))
+      return invalidInput(path + ": is no regular file, and would be replaced by one");
+    if (lstat(path.c_str(), &found) != 0 || !S_ISLNK(found.st_mode))
+      return Status();
+    char *target = realpath(path.c_str(), nullptr);
+    if (!target)
+      return cannot(path);
+    outPath = target;
+    free(target);
+    return Status();
+  }
+  if (errno != ENOENT)
+    return invalidInput(path + ": " + strerror(errno));
+  if (path.empty() || path.back() == '/')
+    return invalidInput("'" + path + "': the name of a file to write is expected");
+  HEDDLE_RETURN_IF_ERROR(followLinks(outPath));
+  std::string folder = outPath.substr(0, outPath.find_last_of('/') + 1);
+  if (folder.empty() || stat(folder.c_str(), &found) == 0)
+    return Status();
+  if (folder.size() > 1)
+    folder.pop_back();
+  return invalidInput(path + ": the folder " + folder + " does not exist");
+}
+
 Status checkOutputFile(const std::string &path) {
   std::string resolved;
   return resolveOutput(path, resolved);
+}
+
+Status choosePartName(const std::string &path, std::string &outName) {
+  uint8_t random[8];
+  if (syscall(SYS_getrandom, random, sizeof random, 0) != long(sizeof random))
+    return cannot(path);
+  outName = path + ".part" + hexadecimal(random, sizeof random);
+  return Status();
+}
+
+int createPartFile(const std::string &name) {
+  return open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
 }
 
 Status writeWholeFile(const std::string &path, const std::vector<std::string_view> &parts) {

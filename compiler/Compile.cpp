@@ -2,6 +2,7 @@
 
 #include "compiler/Compile.h"
 
+#include "bytes/WholeFile.h"
 #include "compiler/Program.h"
 #include "compiler/SourceFiles.h"
 #include "compiler/codegen/kernel/KernelTarget.h"
@@ -14,7 +15,6 @@
 #include "compiler/schedule/ScheduleTable.h"
 #include "dialect/Entries.h"
 #include "frontends/read/ReadModel.h"
-#include "runtime/model/PackageHeader.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Pass/Pass.h"
@@ -79,7 +79,6 @@ private:
   LogicalResult dump(Stage stage);
   CompileStatus writeText(const std::string &text);
   CompileStatus writeBinary();
-  std::vector<std::string> modelFiles() const;
   LogicalResult prepare(const std::string &path, const std::string &text, OutputFile &outFile);
   LogicalResult keep(OutputFile &file);
   PackageInfo packageInfo() const;
@@ -131,15 +130,18 @@ CompileStatus Compilation::checkOptions() {
 CompileStatus Compilation::checkOutputs() {
   std::map<llvm::sys::fs::UniqueID, std::string> taken;
   llvm::sys::fs::UniqueID id;
-  for (const std::string &name : modelFiles())
-    if (!llvm::sys::fs::getUniqueID(name, id))
-      taken.emplace(id, "the model's file " + name);
+  for (const SharedFile &file : program.files.opened())
+    if (!llvm::sys::fs::getUniqueID(file->path(), id))
+      taken.emplace(id, "the model's file " + file->path());
   std::set<std::string> names;
-  for (const std::string &path : {options.output, options.sidecar ? options.output + HEDDLE_SIDECAR_SUFFIX : "",
-                                  options.report, options.depfile}) {
+  for (const std::string &path :
+       {options.output, options.sidecar ? sidecarOf(options.output) : "", options.report, options.depfile}) {
     if (path.empty() || path == "-")
       continue;
-    SmallString<256> whole(path);
+    std::string file;
+    if (Status possible = resolveOutput(path, file); !possible.isOk())
+      return fail(CompileStatus::InvalidInput, possible.message());
+    SmallString<256> whole(file);
     (void)llvm::sys::fs::make_absolute(whole); // without a working folder the name as it stands
     (void)llvm::sys::path::remove_dots(whole, /*remove_dot_dot=*/true);
     if (!names.insert(whole.str().str()).second)
@@ -301,7 +303,7 @@ CompileStatus Compilation::writeText(const std::string &text) {
   }
   OutputFile file, depfile;
   bool isDone = succeeded(prepare(options.output, text, file)) &&
-                succeeded(prepare(options.depfile, makeRule(options, modelFiles()), depfile)) &&
+                succeeded(prepare(options.depfile, makeRule(options, program.files.opened()), depfile)) &&
                 succeeded(keep(file)) && succeeded(keep(depfile));
   return isDone ? CompileStatus::Done : CompileStatus::Failure;
 }
@@ -330,12 +332,6 @@ static std::string symbolName(const CompileOptions &options) {
     if (!llvm::isAlnum(c))
       c = '_';
   return name.empty() || llvm::isDigit(name[0]) ? "m" + name : name;
-}
-
-// The files that the model is read from, sorted.
-std::vector<std::string> Compilation::modelFiles() const {
-  // An ONNX file that generates has its config and tokenizer beside it.
-  return sourceFiles(options.model, program.model.checkpoint, /*hasCompanions=*/program.hasCompanions);
 }
 
 CompileStatus Compilation::writeBinary() {
@@ -371,7 +367,7 @@ CompileStatus Compilation::writeBinary() {
     described = reportPage(described);
   OutputFile report, depfile;
   if (failed(prepare(options.report, described, report)) ||
-      failed(prepare(options.depfile, makeRule(options, modelFiles()), depfile)))
+      failed(prepare(options.depfile, makeRule(options, program.files.opened()), depfile)))
     return CompileStatus::Failure;
   PackageRequest request{
       *program.module, program.model.checkpoint, target, *code, info.name, metadata, link, options.sidecar,
@@ -411,7 +407,7 @@ PackageInfo Compilation::packageInfo() const {
   // Nothing of the output depends on where or under which name it is written, unless --name says so.
   info.name = options.emit == Emit::Executable && options.name.empty() ? "main" : symbolName(options);
   info.sourceName = llvm::sys::path::filename(StringRef(options.model).rtrim('/')).str();
-  info.sourceSha256 = sourceHash(modelFiles());
+  info.sourceSha256 = sourceHash(program.files.opened());
   info.precision = options.precision == Precision::Fast ? "fast" : "precise";
   info.passes = passes;
   bool hasRows = bool(raggedEntry(*program.module));
@@ -434,6 +430,9 @@ CompileStatus Compilation::run() {
   if (options.stopAfter > Stage::Import)
     if (CompileStatus status = raise(); status != CompileStatus::Done)
       return status;
+  // Once more: a decoder that was found in a graph has read the files beside it.
+  if (CompileStatus status = checkOutputs(); status != CompileStatus::Done)
+    return status;
   if (options.stopAfter > Stage::Raise &&
       failed(runStage(Stage::Optimize, [&](OpPassManager &pm) { addOptimizeStage(pm, program.pipeline); })))
     return CompileStatus::Failure;
@@ -463,9 +462,10 @@ std::string heddle::folderOf(StringRef path) {
 CompileStatus heddle::importProgram(const CompileOptions &options, const Target &target,
                                     function_ref<MLIRContext &()> context, Program &program, std::string &error) {
   program.pipeline = options.pipeline;
+  program.files = ModelFiles(options.model);
   if (isMlir(options.model))
     return importMlir(options, target, context, program, error);
-  return isOnnx(options.model) ? importOnnx(options, target, context, program, error)
+  return isOnnx(program.files) ? importOnnx(options, target, context, program, error)
                                : importDecoder(options, target, context, program, error);
 }
 

@@ -33,10 +33,10 @@ CompileStatus heddle::importDecoder(const CompileOptions &options, const Target 
   };
   if (options.task == Task::Graph)
     return refuse(options.model + ": --task=graph: only an MLIR module (.mlir) or an ONNX file holds a graph");
-  Expected<Model> read = readModel(options.model);
+  Expected<Model> read = readModel(program.files);
   if (!read)
     return refuse(read.message());
-  Expected<std::string> tokenizer = readTokenizer(options.model);
+  Expected<std::string> tokenizer = readTokenizer(program.files);
   if (!tokenizer)
     return refuse(tokenizer.message());
   program.model = std::move(*read);

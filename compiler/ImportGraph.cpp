@@ -50,7 +50,7 @@ CompileStatus heddle::importMlir(const CompileOptions &options, const Target &ta
               : graphMisfit(options, target);
   if (!error.empty())
     return CompileStatus::InvalidInput;
-  Expected<ImportedGraph> read = readMlirGraph(context(), options.model);
+  Expected<ImportedGraph> read = readMlirGraph(context(), program.files);
   if (!read) {
     error = read.message();
     return CompileStatus::InvalidInput;
@@ -76,7 +76,7 @@ CompileStatus heddle::importOnnx(const CompileOptions &options, const Target &ta
     error = options.model + ": --task=encode: an ONNX file generates or runs as a graph";
   if (!error.empty())
     return CompileStatus::InvalidInput;
-  Expected<Model> read = readModel(options.model);
+  Expected<Model> read = readModel(program.files);
   if (!read) {
     error = read.message();
     return CompileStatus::InvalidInput;
@@ -108,12 +108,11 @@ CompileStatus heddle::adoptDecoder(const CompileOptions &options, const Target &
     return error.empty() ? CompileStatus::Done : CompileStatus::InvalidInput;
   }
   model.config.architecture = "onnx";
-  if (Status read = readConfigBesideGraph(folderOf(options.model), model.config); !read.isOk())
+  if (Status read = readConfigBesideGraph(program.files, model.config); !read.isOk())
     return refuse(read.message());
-  Expected<std::string> tokenizer = readTokenizer(options.model);
+  Expected<std::string> tokenizer = readTokenizer(program.files);
   if (!tokenizer)
     return refuse(tokenizer.message());
   program.tokenizer = std::move(*tokenizer);
-  program.hasCompanions = true;
   return fitOptions(options, target, program, error);
 }

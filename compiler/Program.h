@@ -7,6 +7,7 @@
 #include "compiler/Compile.h"
 #include "compiler/codegen/machine/Target.h"
 #include "frontends/ModelConfig.h"
+#include "frontends/ModelFiles.h"
 
 #include "mlir/IR/OwningOpRef.h"
 
@@ -14,13 +15,13 @@ namespace heddle {
 
 // What a model file says: its entries in the IR (dialect/Entries.h), and what stands beside them.
 struct Program {
+  ModelFiles files; // all that was read, of which the output is made
   mlir::OwningOpRef<mlir::ModuleOp> module;
   Model model;                     // where weights lie; the config of a model that generates
   std::string tokenizer;           // serialised package::Tokenizer; empty without one
   PipelineOptions pipeline;        // the options', and what they leave to the model
   bool consistsOfModelOps = false; // a frontend knew the architecture: there is nothing to raise
   bool mayGenerate = false;        // a graph that the raise stage may find to be a decoder
-  bool hasCompanions = false;      // config and tokenizer were read from files beside a graph
 };
 
 // Reads the model that `options` name and imports it. `context` is called once files and options have been found to fit: what is refused

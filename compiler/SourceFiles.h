@@ -1,25 +1,23 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The files that a model is read from: what an output depends on, and must not replace.
+// What an output says of the files that its model was read from.
 #ifndef HEDDLE_COMPILER_SOURCEFILES_H
 #define HEDDLE_COMPILER_SOURCEFILES_H
 
 #include "compiler/Compile.h"
-#include "frontends/Checkpoint.h"
+#include "frontends/ModelFiles.h"
 
 #include <string>
 #include <vector>
 
 namespace heddle {
 
-// Of the model at `path`, sorted: its weights, and config and tokenizer in its folder; of a file these only if it `hasCompanions`.
-std::vector<std::string> sourceFiles(const std::string &path, const Checkpoint &checkpoint, bool hasCompanions);
-
-// Of a single file its SHA-256, as sha256sum prints it; of several that of all names, sizes and contents in order of name.
-std::string sourceHash(const std::vector<std::string> &files);
+// Of a single file its SHA-256, as sha256sum prints it; of several that of all names, sizes and contents in order of path. Hashes the bytes
+// that are mapped, which the output is made of: a name may lead to another file by now.
+std::string sourceHash(const std::vector<SharedFile> &files);
 
 // A rule for make: what `options` write depends on `files` and on their plugins.
-std::string makeRule(const CompileOptions &options, const std::vector<std::string> &files);
+std::string makeRule(const CompileOptions &options, const std::vector<SharedFile> &files);
 
 } // namespace heddle
 

@@ -3,10 +3,11 @@
 
 namespace heddle {
 
-Expected<JsonFile> readJsonFile(const std::string &path, size_t maxBytes) {
-  Expected<std::shared_ptr<MappedFile>> file = openShared(path);
+Expected<JsonFile> readJsonFile(ModelFiles &files, const std::string &name, size_t maxBytes) {
+  Expected<SharedFile> file = files.open(name);
   if (!file)
     return file.status();
+  const std::string &path = (*file)->path();
   if ((*file)->size() > maxBytes)
     return errorIn(path, std::to_string((*file)->size()) + " bytes of JSON, at most " + std::to_string(maxBytes) +
                              " are read");
@@ -17,11 +18,11 @@ Expected<JsonFile> readJsonFile(const std::string &path, size_t maxBytes) {
   return JsonFile{*file, root};
 }
 
-Expected<JsonFile> readConfigFile(const std::string &path, size_t maxBytes) {
-  Expected<JsonFile> json = readJsonFile(path, maxBytes);
+Expected<JsonFile> readConfigFile(ModelFiles &files, const std::string &name, size_t maxBytes) {
+  Expected<JsonFile> json = readJsonFile(files, name, maxBytes);
   std::string error;
   if (json && !isUnambiguousJson(json->root, error))
-    return errorIn(path, "not valid JSON: " + error);
+    return errorIn(json->file->path(), "not valid JSON: " + error);
   return json;
 }
 

@@ -6,7 +6,7 @@
 
 #include "bytes/Json.h"
 #include "bytes/MappedFile.h"
-#include "frontends/Checkpoint.h"
+#include "frontends/ModelFiles.h"
 
 #include <memory>
 
@@ -17,11 +17,11 @@ struct JsonFile {
   JsonValue root;
 };
 
-// The file at `path`, of at most `maxBytes`. Errors name the file and the byte.
-Expected<JsonFile> readJsonFile(const std::string &path, size_t maxBytes);
+// The model's file of that name, of at most `maxBytes`. Errors name the file and the byte.
+Expected<JsonFile> readJsonFile(ModelFiles &files, const std::string &name, size_t maxBytes);
 
 // The same of a config: nowhere in it is a key there twice or a number out of range.
-Expected<JsonFile> readConfigFile(const std::string &path, size_t maxBytes);
+Expected<JsonFile> readConfigFile(ModelFiles &files, const std::string &name, size_t maxBytes);
 
 } // namespace heddle
 

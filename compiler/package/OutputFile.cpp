@@ -2,16 +2,15 @@
 
 #include "compiler/package/OutputFile.h"
 
-#include "llvm/Support/FileSystem.h"
+#include "bytes/WholeFile.h"
+
 #include "llvm/Support/MathExtras.h"
-#include "llvm/Support/Path.h"
 #include "llvm/Support/Signals.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -24,25 +23,21 @@ bool OutputFile::fail(const char *what) {
 }
 
 bool OutputFile::isPossible(const std::string &path, std::string &error) {
-  llvm::StringRef folder = llvm::sys::path::parent_path(path);
-  if (!folder.empty() && !llvm::sys::fs::is_directory(folder))
-    error = path + ": the folder " + folder.str() + " does not exist";
-  else if (llvm::sys::fs::is_directory(path))
-    error = path + ": is a directory, expected the name of a file to write";
-  else if (llvm::sys::fs::exists(path) && !llvm::sys::fs::is_regular_file(path))
-    error = path + ": is no regular file, and would be replaced by one"; // a device, a pipe
-  else
-    return true;
-  return false;
+  Status status = checkOutputFile(path);
+  error = status.message();
+  return status.isOk();
 }
 
 bool OutputFile::create(const std::string &path, OutputFile &file, std::string &error) {
   file.path = path;
-  file.temporary = path + ".tmp" + std::to_string(getpid());
-  if (!isPossible(path, error))
+  Status status = resolveOutput(path, file.target);
+  if (status.isOk())
+    status = choosePartName(file.target, file.temporary);
+  error = status.message();
+  if (!status.isOk())
     return false;
   llvm::sys::RemoveFileOnSignal(file.temporary);
-  file.descriptor = open(file.temporary.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  file.descriptor = createPartFile(file.temporary);
   if (file.descriptor < 0) {
     file.fail("write");
     error = file.message;
@@ -141,7 +136,7 @@ bool OutputFile::finish(bool executable) {
 }
 
 bool OutputFile::publish() {
-  if (rename(temporary.c_str(), path.c_str()))
+  if (rename(temporary.c_str(), target.c_str()))
     return fail("write");
   llvm::sys::DontRemoveFileOnSignal(temporary);
   temporary.clear();
@@ -176,7 +171,7 @@ bool OutputFile::keepWith(OutputFile &companion, bool executable) {
   bool finished = companion.finish(false) && finish(executable);
   SignalsHeld held;
   std::string previous = companion.temporary + ".previous";
-  bool hadPrevious = finished && rename(companion.path.c_str(), previous.c_str()) == 0;
+  bool hadPrevious = finished && rename(companion.target.c_str(), previous.c_str()) == 0;
   bool published = finished && companion.publish();
   if (published && publish()) {
     if (hadPrevious)
@@ -186,8 +181,8 @@ bool OutputFile::keepWith(OutputFile &companion, bool executable) {
   if (message.empty())
     message = companion.message;
   if (hadPrevious)
-    rename(previous.c_str(), companion.path.c_str());
+    rename(previous.c_str(), companion.target.c_str());
   else if (published)
-    unlink(companion.path.c_str());
+    unlink(companion.target.c_str());
   return false;
 }

@@ -16,7 +16,8 @@ class OutputFile {
 public:
   // Whether a file of that name can be made: asked before long work, answered with one line in `error` where not.
   static bool isPossible(const std::string &path, std::string &error);
-  // Opens a temporary file beside `path`; removed on destruction or by a signal unless kept.
+  // Opens a temporary file beside the one that `path` names or leads to (bytes/WholeFile.h); removed on destruction or by a signal unless
+  // kept.
   static bool create(const std::string &path, OutputFile &outFile, std::string &error);
   OutputFile() = default;
   OutputFile(const OutputFile &) = delete;
@@ -49,7 +50,8 @@ private:
   uint64_t end = 0; // of the file, with what is gathered
   std::vector<uint8_t> gathered;
   std::string path, message;
-  std::string temporary; // the name until `path` is its name
+  std::string target;    // where the links of `path` lead
+  std::string temporary; // the name until `target` is its name
 };
 
 } // namespace heddle

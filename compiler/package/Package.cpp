@@ -2,6 +2,7 @@
 
 #include "compiler/package/Package.h"
 
+#include "bytes/WholeFile.h"
 #include "compiler/package/CodeHash.h"
 #include "compiler/package/Elf.h"
 #include "compiler/package/OutputFile.h"
@@ -101,7 +102,7 @@ LogicalResult Writer::run() {
   OutputFile file, sidecar;
   if (!OutputFile::create(request.output, file, error))
     return failure();
-  if (request.sidecar && !OutputFile::create(request.output + HEDDLE_SIDECAR_SUFFIX, sidecar, error))
+  if (request.sidecar && !OutputFile::create(sidecarOf(request.output), sidecar, error))
     return failure();
   uint64_t weightsOffset = linkedBound(request);
   if (failed(request.sidecar ? writeWeights(sidecar, sizeof(heddle_sidecar_header))
@@ -145,6 +146,11 @@ LogicalResult Writer::run() {
   if (request.sidecar && !sidecar.write(0, sidecarHeader(weightsSize, sha256)))
     return fail(sidecar.error());
   return (request.sidecar ? file.keepWith(sidecar, isProgram) : file.keep(isProgram)) ? success() : fail(file.error());
+}
+
+std::string heddle::sidecarOf(const std::string &output) {
+  std::string file;
+  return (resolveOutput(output, file).isOk() ? file : output) + HEDDLE_SIDECAR_SUFFIX;
 }
 
 LogicalResult heddle::writePackage(const PackageRequest &request, std::string &error) {

@@ -19,9 +19,12 @@ struct PackageRequest {
   std::string name;                                                  // symbol: heddle_model_<name>
   std::function<std::string(llvm::ArrayRef<PackedWeight>)> metadata; // once the weights are hashed
   LinkKind kind = LinkKind::Executable;
-  bool sidecar = false; // weights in OUT.weights
+  bool sidecar = false; // weights in sidecarOf(output)
   std::string output;
 };
+
+// Where the weights of an output are with a sidecar: OUT.weights, beside the file itself where `output` is a link to it.
+std::string sidecarOf(const std::string &output);
 
 // Writes the output beside its final name and renames it when it is whole: on failure, also by a signal, nothing is left and a
 // previous output is untouched. `error` says in one line what went wrong.

@@ -38,8 +38,12 @@ static Expected<Tensor> readInput(const Checkpoint &file, const std::string &nam
 Expected<std::vector<NamedTensor>> graphInputs(func::FuncOp graph, const std::string &path, uint64_t seed,
                                                int64_t dynamicSize) {
   Checkpoint file;
-  if (!path.empty())
-    HEDDLE_RETURN_IF_ERROR(readSafetensors(path, file));
+  if (!path.empty()) {
+    Expected<SharedFile> stored = openShared(path);
+    if (!stored)
+      return stored.status();
+    HEDDLE_RETURN_IF_ERROR(readSafetensors(*stored, file));
+  }
   std::vector<NamedTensor> inputs;
   for (auto [index, argument] : llvm::enumerate(graph.getArgumentTypes())) {
     NamedTensor input = describe(graph.getArgAttrDict(index));

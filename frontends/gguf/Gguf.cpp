@@ -139,8 +139,58 @@ Expected<std::vector<std::string_view>> GgufFile::strings(std::string_view key) 
   return out;
 }
 
-Expected<std::vector<int64_t>> GgufFile::integers(std::string_view key) const {
+Expected<std::string_view> GgufFile::bytes(std::string_view key) const {
   Expected<const GgufValue *> value = find(key, true);
+  if (!value)
+    return value.status();
+  if ((*value)->type != GgufType::U8 && (*value)->type != GgufType::I8)
+    return wrongType(path(), key, **value, "an array of u8");
+  return std::string_view(reinterpret_cast<const char *>((*value)->data), (*value)->count);
+}
+
+Expected<const GgufValue *> GgufFile::find(std::string_view key, const GgufCount &each) const {
+  Expected<const GgufValue *> value = find(key, true);
+  if (value && (*value)->count != static_cast<uint64_t>(each.number))
+    return errorIn(path(), "'" + printable(key) + "' has " + std::to_string((*value)->count) +
+                               " elements, expected one for each of " + std::to_string(each.number) + " " +
+                               each.things + " (" + each.source + ")");
+  return value;
+}
+
+Expected<int64_t> GgufFile::uniform(std::string_view key, const GgufCount &each) const {
+  Expected<const GgufValue *> found = find(key, each);
+  if (!found)
+    return found.status();
+  const GgufValue &value = **found;
+  if (!isInteger(value.type))
+    return wrongType(path(), key, value, "an array of integers");
+  if (!value.count)
+    return errorIn(path(), "'" + printable(key) + "' is empty");
+  int64_t first = 0, number = 0;
+  for (uint64_t i = 0; i < value.count; ++i) {
+    if (!loadInteger(value.type, value.data + i * ggufTypeSize(value.type), i ? number : first))
+      return errorIn(path(), "'" + printable(key) + "': element " + std::to_string(i) + " is out of range");
+    if (i && number != first)
+      return errorIn(path(), "'" + printable(key) + "' differs between " + each.things + " (" + std::to_string(first) +
+                                 ", " + std::to_string(number) + "), which is not supported");
+  }
+  return first;
+}
+
+Expected<std::vector<bool>> GgufFile::booleans(std::string_view key, const GgufCount &each) const {
+  Expected<const GgufValue *> value = find(key, each);
+  if (!value)
+    return value.status();
+  if ((*value)->type != GgufType::Bool)
+    return wrongType(path(), key, **value, "an array of bool");
+  std::vector<bool> out;
+  for (uint64_t i = 0; i < (*value)->count; ++i)
+    out.push_back((*value)->data[i] != 0);
+  return out;
+}
+
+Expected<std::vector<int64_t>> GgufFile::integers(std::string_view key, const GgufCount &each) const {
+  Expected<const GgufValue *> value = find(key, each);
   if (!value)
     return value.status();
   if (!isInteger((*value)->type))
@@ -152,8 +202,8 @@ Expected<std::vector<int64_t>> GgufFile::integers(std::string_view key) const {
   return out;
 }
 
-Expected<std::vector<float>> GgufFile::floats(std::string_view key) const {
-  Expected<const GgufValue *> value = find(key, true);
+Expected<std::vector<float>> GgufFile::floats(std::string_view key, const GgufCount &each) const {
+  Expected<const GgufValue *> value = find(key, each);
   if (!value)
     return value.status();
   if ((*value)->type != GgufType::F32)
@@ -192,7 +242,7 @@ bool parsePartName(const std::string &path, PartName &out) {
   return digits(1, out.number) && digits(10, out.count);
 }
 
-std::string partPath(const PartName &name, int64_t number) {
+std::string partName(const PartName &name, int64_t number) {
   auto padded = [](int64_t value) {
     std::string digits = std::to_string(value);
     return std::string(5 - std::min<size_t>(5, digits.size()), '0') + digits;
@@ -239,8 +289,13 @@ static Status checkPart(const GgufPart &part, int64_t number, int64_t count) {
   return Status();
 }
 
-Status GgufFile::readParts(const std::string &path) {
-  Expected<GgufPart> given = parseGguf(path);
+static Expected<GgufPart> parsePart(Expected<SharedFile> file) {
+  return file ? parseGguf(*file) : Expected<GgufPart>(file.status());
+}
+
+Status GgufFile::readParts(ModelFiles &files) {
+  const std::string path = files.model();
+  Expected<GgufPart> given = parsePart(files.open());
   if (!given)
     return given.status();
   if (given->values.find("split.count") == given->values.end())
@@ -252,14 +307,14 @@ Status GgufFile::readParts(const std::string &path) {
     return addPart(std::move(*given), values, checkpoint);
 
   PartName name;
-  if (!parsePartName(path, name))
+  if (!parsePartName(files.fileName(), name))
     return errorIn(
         path, "'split.count' is " + std::to_string(*count) +
                   ", but the file is not named PREFIX-00001-of-00002.gguf, so that its other parts cannot be found");
   if (name.number < 1 || name.number > name.count)
     return errorIn(path, "its name says part " + std::to_string(name.number) + " of " + std::to_string(name.count));
   for (int64_t number = 1; number <= name.count; ++number) {
-    Expected<GgufPart> part = number == name.number ? std::move(given) : parseGguf(partPath(name, number));
+    Expected<GgufPart> part = number == name.number ? std::move(given) : parsePart(files.open(partName(name, number)));
     if (!part)
       return invalidInput(part.message() + " (part " + std::to_string(number) + " of " + std::to_string(name.count) +
                           " of a split file)");
@@ -275,9 +330,9 @@ Status GgufFile::readParts(const std::string &path) {
   return Status();
 }
 
-Expected<GgufFile> GgufFile::open(const std::string &path) {
+Expected<GgufFile> GgufFile::open(ModelFiles &files) {
   GgufFile file;
-  HEDDLE_RETURN_IF_ERROR(file.readParts(path));
+  HEDDLE_RETURN_IF_ERROR(file.readParts(files));
   return file;
 }
 

@@ -13,6 +13,7 @@
 #define HEDDLE_FRONTENDS_GGUF_GGUF_H
 
 #include "frontends/Checkpoint.h"
+#include "frontends/ModelFiles.h"
 
 namespace heddle {
 
@@ -40,10 +41,16 @@ struct GgufValue {
   const uint8_t *data = nullptr; // unaligned; the first element (a string's length field for strings)
 };
 
+// Things that an array has an element for each of, and who says how many: {32, "layers", "llama.block_count"}.
+struct GgufCount {
+  int64_t number;
+  std::string things, source;
+};
+
 class GgufFile {
 public:
-  // Opens a GGUF file; if it is one part of a split file, all its parts. Metadata is the first part's.
-  static Expected<GgufFile> open(const std::string &path);
+  // Opens the model's file; if it is one part of a split file, all its parts. Metadata is the first part's.
+  static Expected<GgufFile> open(ModelFiles &files);
 
   // Metadata. A missing key, a value of another type or one out of range is an error that names file, key, and types.
   // Integer getters accept every integer type, numbers also integers; nothing else converts.
@@ -54,8 +61,14 @@ public:
   Expected<std::string_view> string(std::string_view key) const;
   // Arrays. Views live as long as this object (or any copy of it).
   Expected<std::vector<std::string_view>> strings(std::string_view key) const;
-  Expected<std::vector<int64_t>> integers(std::string_view key) const;
-  Expected<std::vector<float>> floats(std::string_view key) const;
+  Expected<std::string_view> bytes(std::string_view key) const; // of u8 or i8
+  // Arrays with an element for each of something: another number of elements is refused before any is stored. Who asks has bounded the
+  // number, for an array of bytes grows eightfold.
+  Expected<std::vector<int64_t>> integers(std::string_view key, const GgufCount &each) const;
+  Expected<std::vector<bool>> booleans(std::string_view key, const GgufCount &each) const;
+  Expected<std::vector<float>> floats(std::string_view key, const GgufCount &each) const;
+  // The integer that all elements are. Stores nothing, so that the number may be any.
+  Expected<int64_t> uniform(std::string_view key, const GgufCount &each) const;
 
   const std::map<std::string_view, GgufValue> &metadata() const { return values; }
   const Checkpoint &tensors() const { return checkpoint; }
@@ -63,8 +76,9 @@ public:
   const std::string &path() const { return checkpoint.files.front()->path(); }
 
 private:
-  Status readParts(const std::string &path);
+  Status readParts(ModelFiles &files);
   Expected<const GgufValue *> find(std::string_view key, bool isArray) const;
+  Expected<const GgufValue *> find(std::string_view key, const GgufCount &each) const;
 
   std::map<std::string_view, GgufValue> values;
   Checkpoint checkpoint; // by GGUF's own names

@@ -10,8 +10,7 @@ namespace heddle {
 template <typename T, typename U> T GgufKeys::keep(const Expected<U> &value, T fallback) {
   if (value)
     return static_cast<T>(*value);
-  if (error.isOk())
-    error = value.status();
+  adopt(value.status());
   return fallback;
 }
 
@@ -36,8 +35,12 @@ std::string GgufKeys::string(const char *key, const char *fallback) {
 }
 
 void GgufKeys::fail(const std::string &what) {
+  adopt(errorIn(file.path(), what));
+}
+
+void GgufKeys::adopt(const Status &status) {
   if (error.isOk())
-    error = errorIn(file.path(), what);
+    error = status;
 }
 
 namespace {
@@ -53,8 +56,10 @@ public:
   Expected<ModelConfig> read();
 
 private:
-  // The same number of heads in every layer: stored as one number, or as an array of equal ones.
-  int64_t heads(const char *key, int64_t fallback);
+  // What is the same in every layer: stored as one number, or as an array of equal ones.
+  int64_t uniform(const char *key, int64_t fallback);
+  bool isArray(const char *key) const;
+  GgufCount layers() const { return {config.numHiddenLayers, "layers", keys.full("block_count")}; }
   void readSizes();
   void readExperts();
   void readWindows();
@@ -70,29 +75,26 @@ private:
   ModelConfig config;
 };
 
-int64_t ConfigReader::heads(const char *key, int64_t fallback) {
+bool ConfigReader::isArray(const char *key) const {
   auto value = file.metadata().find(keys.full(key));
-  if (value == file.metadata().end() || !value->second.isArray)
+  return value != file.metadata().end() && value->second.isArray;
+}
+
+int64_t ConfigReader::uniform(const char *key, int64_t fallback) {
+  if (!isArray(key))
     return fallback ? keys.integer(key, fallback) : keys.integer(key);
-  Expected<std::vector<int64_t>> counts = file.integers(keys.full(key));
-  if (!counts || counts->empty()) {
-    keys.fail(counts ? keys.full(key) + " is empty" : counts.message());
-    return 0;
-  }
-  for (int64_t count : *counts)
-    if (count != counts->front())
-      keys.fail(keys.full(key) + " differs between layers (" + std::to_string(counts->front()) + ", " +
-                std::to_string(count) + "), which is not supported");
-  return counts->front();
+  Expected<int64_t> number = file.uniform(keys.full(key), layers());
+  keys.adopt(number.status());
+  return number ? *number : 0;
 }
 
 void ConfigReader::readSizes() {
   config.contextLength = keys.integer("context_length");
   config.hiddenSize = keys.integer("embedding_length");
   config.numHiddenLayers = keys.integer("block_count");
-  config.numHeads = heads("attention.head_count", 0);
-  config.numKvHeads = heads("attention.head_count_kv", config.numHeads);
-  config.intermediateSize = heads("feed_forward_length", 0);
+  config.numHeads = uniform("attention.head_count", 0);
+  config.numKvHeads = uniform("attention.head_count_kv", config.numHeads);
+  config.intermediateSize = uniform("feed_forward_length", 0);
   // `keys` adds the prefix again.
   std::string eps = fieldName(config, "rms_norm_eps").substr(keys.full("").size());
   config.normEps = keys.number(eps.c_str(), family.defaults.normEps);
@@ -124,15 +126,19 @@ void ConfigReader::readWindows() {
   int64_t window = keys.integer("attention.sliding_window", rules.slidesAlways ? family.defaults.slidingWindow : 0);
   if (!rules.inGguf)
     window = 0;
-  int64_t period = rules.fullEvery;
-  if (rules.statesFullEvery)
-    if (auto value = file.metadata().find(keys.full("attention.sliding_window_pattern"));
-        value != file.metadata().end() && !value->second.isArray)
-      period = keys.integer("attention.sliding_window_pattern");
-  if (period < 0)
-    keys.fail(keys.full("attention.sliding_window_pattern") + " is " + std::to_string(period) +
-              ", expected a positive number");
   config.layerWindow.assign(static_cast<size_t>(config.numHiddenLayers), window);
+  // How many layers one that sees all tokens is the last of, or which layers see a window.
+  const char *pattern = "attention.sliding_window_pattern";
+  if (rules.statesFullEvery && isArray(pattern)) {
+    Expected<std::vector<bool>> slides = file.booleans(keys.full(pattern), layers());
+    keys.adopt(slides.status());
+    for (size_t layer = 0; slides && layer < slides->size(); ++layer)
+      config.layerWindow[layer] = (*slides)[layer] ? window : 0;
+    return;
+  }
+  int64_t period = rules.statesFullEvery ? keys.integer(pattern, rules.fullEvery) : rules.fullEvery;
+  if (period < 0)
+    keys.fail(keys.full(pattern) + " is " + std::to_string(period) + ", expected a positive number");
   for (int64_t layer = 0; period > 0 && layer < config.numHiddenLayers; ++layer)
     if ((layer + 1) % period == 0)
       config.layerWindow[layer] = 0;
@@ -164,7 +170,7 @@ std::optional<int64_t> ConfigReader::tokenId(const char *key) {
   Expected<int64_t> id = file.integer(key);
   if (id)
     return *id;
-  keys.fail(id.message());
+  keys.adopt(id.status());
   return std::nullopt;
 }
 

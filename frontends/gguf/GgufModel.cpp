@@ -79,14 +79,14 @@ Status TensorRenamer::rename(Checkpoint &out) {
 
 } // namespace
 
-Expected<Model> readGguf(const std::string &path, const FamilyList &families) {
-  Expected<GgufFile> file = GgufFile::open(path);
+Expected<Model> readGguf(ModelFiles &files, const FamilyList &families) {
+  Expected<GgufFile> file = GgufFile::open(files);
   if (!file)
     return file.status();
   Expected<ModelConfig> config = readGgufConfig(*file, families);
   if (!config)
     return config.status();
-  Model model{std::move(*config), {}, path, nullptr};
+  Model model{std::move(*config), {}, files.model(), nullptr};
   HEDDLE_RETURN_IF_ERROR(TensorRenamer(*file, model.config).rename(model.checkpoint));
   HEDDLE_RETURN_IF_ERROR(validate(model, file->path()));
   return model;

@@ -12,7 +12,7 @@
 namespace heddle {
 
 // A model of one of `families`.
-Expected<Model> readGguf(const std::string &path, const FamilyList &families);
+Expected<Model> readGguf(ModelFiles &files, const FamilyList &families);
 
 // The config in the file's metadata. Sizes are checked, the rest is not.
 Expected<ModelConfig> readGgufConfig(const GgufFile &file, const FamilyList &families);
@@ -32,6 +32,7 @@ public:
   bool boolean(const char *key, bool fallback);
   std::string string(const char *key, const char *fallback);
   void fail(const std::string &what);
+  void adopt(const Status &status);
   const Status &status() const { return error; }
   std::string full(const char *key) const {
     asked.insert(key);

@@ -359,11 +359,8 @@ uint32_t ggufTypeSize(GgufType type) {
   return 0;
 }
 
-Expected<GgufPart> parseGguf(const std::string &path) {
-  Expected<std::shared_ptr<MappedFile>> file = openShared(path);
-  if (!file)
-    return file.status();
-  return Parser(*file).parse();
+Expected<GgufPart> parseGguf(SharedFile file) {
+  return Parser(std::move(file)).parse();
 }
 
 } // namespace heddle

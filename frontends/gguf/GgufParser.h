@@ -14,7 +14,7 @@ struct GgufPart {
   std::vector<std::pair<std::string_view, TensorInfo>> tensors; // in the file's order; TensorInfo::file is 0
 };
 
-Expected<GgufPart> parseGguf(const std::string &path);
+Expected<GgufPart> parseGguf(SharedFile file);
 
 // Bytes of one element; 0 for strings and arrays.
 uint32_t ggufTypeSize(GgufType type);

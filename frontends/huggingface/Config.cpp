@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <sys/stat.h>
 
 namespace heddle {
 
@@ -163,11 +162,14 @@ std::vector<std::string> ConfigReader::defaultLayerTypes(int64_t window) {
 void ConfigReader::readWindows() {
   const WindowRules &rules = family.windows;
   int64_t window = readWindow();
-  std::vector<std::string> types =
-      rules.readsLayerTypes && object.has("layer_types") ? object.strings("layer_types") : defaultLayerTypes(window);
-  if (types.size() != static_cast<size_t>(config.numHiddenLayers))
-    object.fail("layer_types", "has " + std::to_string(types.size()) + " entries, expected num_hidden_layers (" +
+  std::vector<std::string> types = object.strings("layer_types");
+  // The reference compares the two in every config, also where the family's model does not read the types.
+  if (object.has("layer_types") && types.size() != static_cast<size_t>(config.numHiddenLayers))
+    object.fail("layer_types", "has " + std::to_string(types.size()) + " entries, expected " +
+                                   fieldName(config, "num_hidden_layers") + " (" +
                                    std::to_string(config.numHiddenLayers) + ")");
+  if (!rules.readsLayerTypes || !object.has("layer_types"))
+    types = defaultLayerTypes(window);
   bool isOff = rules.use == WindowUse::Switched && !object.boolean("use_sliding_window").value_or(false);
   config.layerWindow.assign(static_cast<size_t>(config.numHiddenLayers), 0);
   for (size_t layer = 0; layer < std::min(types.size(), config.layerWindow.size()); ++layer) {
@@ -305,17 +307,13 @@ void readGeneration(JsonObject &object, ModelConfig &config) {
   config.repetitionPenalty = object.number("repetition_penalty").value_or(1.0);
 }
 
-bool isThere(const std::string &path) {
-  struct stat status;
-  return stat(path.c_str(), &status) == 0;
-}
-
 // generation_config.json, which overrides config.json; there may be none.
-Status readGenerationFile(const std::string &directory, ModelConfig &config) {
-  std::string path = directory + "/generation_config.json";
-  if (!isThere(path))
+Status readGenerationFile(ModelFiles &files, ModelConfig &config) {
+  const char *name = "generation_config.json";
+  std::string path = files.pathOf(name);
+  if (!files.has(name))
     return Status();
-  Expected<JsonFile> json = readConfigFile(path, maxConfigBytes);
+  Expected<JsonFile> json = readConfigFile(files, name, maxConfigBytes);
   if (!json)
     return json.status();
   JsonObject defaults(json->root, path);
@@ -362,9 +360,9 @@ static const Family *familyOf(const JsonObject &top, const FamilyList &families,
   return findFamily(families, type);
 }
 
-Expected<ModelConfig> readHuggingFaceConfig(const std::string &directory, const FamilyList &families) {
-  std::string path = directory + "/config.json";
-  Expected<JsonFile> json = readConfigFile(path, maxConfigBytes);
+Expected<ModelConfig> readHuggingFaceConfig(ModelFiles &files, const FamilyList &families) {
+  std::string path = files.pathOf("config.json");
+  Expected<JsonFile> json = readConfigFile(files, "config.json", maxConfigBytes);
   if (!json)
     return json.status();
   JsonObject top(json->root, path);
@@ -384,14 +382,14 @@ Expected<ModelConfig> readHuggingFaceConfig(const std::string &directory, const 
   if (isNested && config->eosIds.empty())
     config->eosIds = top.integers("eos_token_id");
   HEDDLE_RETURN_IF_ERROR(validateGeneration(*config, path));
-  HEDDLE_RETURN_IF_ERROR(readGenerationFile(directory, *config));
+  HEDDLE_RETURN_IF_ERROR(readGenerationFile(files, *config));
   return config;
 }
 
-Status readConfigBesideGraph(const std::string &directory, ModelConfig &config) {
-  std::string path = directory + "/config.json";
-  if (isThere(path)) {
-    Expected<JsonFile> json = readConfigFile(path, maxConfigBytes);
+Status readConfigBesideGraph(ModelFiles &files, ModelConfig &config) {
+  if (files.has("config.json")) {
+    std::string path = files.pathOf("config.json");
+    Expected<JsonFile> json = readConfigFile(files, "config.json", maxConfigBytes);
     if (!json)
       return json.status();
     JsonObject object(json->root, path);
@@ -407,7 +405,7 @@ Status readConfigBesideGraph(const std::string &directory, ModelConfig &config) 
     HEDDLE_RETURN_IF_ERROR(object.status());
     HEDDLE_RETURN_IF_ERROR(validateGeneration(config, path));
   }
-  return readGenerationFile(directory, config);
+  return readGenerationFile(files, config);
 }
 
 } // namespace heddle

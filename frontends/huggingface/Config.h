@@ -6,6 +6,7 @@
 #define HEDDLE_FRONTENDS_HUGGINGFACE_CONFIG_H
 
 #include "frontends/Family.h"
+#include "frontends/ModelFiles.h"
 #include "frontends/huggingface/JsonObject.h"
 
 namespace heddle {
@@ -13,14 +14,14 @@ namespace heddle {
 // Config files are small; the bound keeps the objects built of them within the readers' memory limit.
 constexpr size_t maxConfigBytes = 2 << 20;
 
-// Reads DIRECTORY/config.json and, if there is one, DIRECTORY/generation_config.json, of one of `families`. Sizes are checked, the rest
+// Reads config.json and, if there is one, generation_config.json, of one of `families`. Sizes are checked, the rest
 // is not.
-Expected<ModelConfig> readHuggingFaceConfig(const std::string &directory, const FamilyList &families);
+Expected<ModelConfig> readHuggingFaceConfig(ModelFiles &files, const FamilyList &families);
 
-// What a graph does not say of a decoder, from the same two files of its directory, where they are: the name of the
+// What a graph does not say of a decoder, from the same two files beside it, where they are: the name of the
 // architecture, special tokens, defaults of generation, and the trained length, which may only be less than what
 // `config` holds.
-Status readConfigBesideGraph(const std::string &directory, ModelConfig &config);
+Status readConfigBesideGraph(ModelFiles &files, ModelConfig &config);
 
 // For the readers of a family's own keys. The first two fail the object where the value is missing, or no head has a whole width.
 //

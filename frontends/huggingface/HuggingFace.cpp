@@ -4,8 +4,6 @@
 #include "frontends/huggingface/Config.h"
 #include "frontends/huggingface/Safetensors.h"
 
-#include <sys/stat.h>
-
 namespace heddle {
 
 namespace {
@@ -96,14 +94,14 @@ void transposeConv1d(Model &model) {
 
 } // namespace
 
-Expected<Model> readHuggingFace(const std::string &directory, const FamilyList &families) {
-  struct stat status;
-  if (stat((directory + "/config.json").c_str(), &status) != 0)
+Expected<Model> readHuggingFace(ModelFiles &files, const FamilyList &families) {
+  const std::string &directory = files.model();
+  if (!files.has("config.json"))
     return errorIn(directory, "holds no config.json: expected a Hugging Face directory or a GGUF file");
-  Expected<ModelConfig> config = readHuggingFaceConfig(directory, families);
+  Expected<ModelConfig> config = readHuggingFaceConfig(files, families);
   if (!config)
     return config.status();
-  Expected<Checkpoint> checkpoint = readSafetensorsDirectory(directory);
+  Expected<Checkpoint> checkpoint = readSafetensorsDirectory(files);
   if (!checkpoint)
     return checkpoint.status();
   Model model{std::move(*config), std::move(*checkpoint), directory, nullptr};
@@ -112,7 +110,7 @@ Expected<Model> readHuggingFace(const std::string &directory, const FamilyList &
   model.config.hasPooler = family.pooler && model.checkpoint.find(family.pooler);
   HEDDLE_RETURN_IF_ERROR(splitFusedExperts(model.config, model.checkpoint));
   transposeConv1d(model);
-  HEDDLE_RETURN_IF_ERROR(validate(model, directory + "/config.json"));
+  HEDDLE_RETURN_IF_ERROR(validate(model, files.pathOf("config.json")));
   return model;
 }
 

@@ -5,12 +5,13 @@
 #define HEDDLE_FRONTENDS_HUGGINGFACE_HUGGINGFACE_H
 
 #include "frontends/Family.h"
+#include "frontends/ModelFiles.h"
 
 namespace heddle {
 
 // A model of one of `families`. Tensors keep their published names, with these brought to one form: checkpoints of bare models get their prefix, text
 // models within multimodal ones lose theirs, and experts that lie fused in one tensor become one tensor each.
-Expected<Model> readHuggingFace(const std::string &directory, const FamilyList &families);
+Expected<Model> readHuggingFace(ModelFiles &files, const FamilyList &families);
 
 } // namespace heddle
 

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <sys/stat.h>
 
 namespace heddle {
 
@@ -28,12 +27,10 @@ constexpr NamedType types[] = {
 
 } // namespace
 
-Status readSafetensors(const std::string &path, Checkpoint &checkpoint) {
-  Expected<std::shared_ptr<MappedFile>> file = openShared(path);
-  if (!file)
-    return file.status();
+Status readSafetensors(SharedFile file, Checkpoint &checkpoint) {
+  const std::string &path = file->path();
   std::vector<StoredTensor> stored;
-  HEDDLE_RETURN_IF_ERROR(readStoredTensors(**file, stored));
+  HEDDLE_RETURN_IF_ERROR(readStoredTensors(*file, stored));
   if (stored.size() > maxSafetensorsTensors - checkpoint.tensors.size())
     return errorIn(path, "more than " + std::to_string(maxSafetensorsTensors) + " tensors");
   auto number = static_cast<uint32_t>(checkpoint.files.size());
@@ -44,35 +41,38 @@ Status readSafetensors(const std::string &path, Checkpoint &checkpoint) {
     if (named == std::end(types))
       return errorIn(path,
                      what + ": dtype " + std::string(tensor.dtype) + " is not supported, expected F32, F16 or BF16");
-    auto offset = static_cast<uint64_t>(tensor.data - (*file)->data());
+    auto offset = static_cast<uint64_t>(tensor.data - file->data());
     TensorInfo info{named->type, std::move(tensor.shape), number, offset, tensor.size, false};
     auto [place, isNew] = checkpoint.tensors.emplace(std::move(tensor.name), std::move(info));
     if (!isNew)
       return errorIn(path, what + " is also in " + printable(checkpoint.files[place->second.file]->path(), 1024));
   }
-  checkpoint.files.push_back(std::move(*file));
+  checkpoint.files.push_back(std::move(file));
   return Status();
 }
 
 namespace {
 
-bool exists(const std::string &path) {
-  struct stat status;
-  return stat(path.c_str(), &status) == 0;
+constexpr const char *singleName = "model.safetensors", *indexName = "model.safetensors.index.json";
+
+Status readNamed(ModelFiles &files, const std::string &name, Checkpoint &checkpoint) {
+  Expected<SharedFile> file = files.open(name);
+  return file ? readSafetensors(*file, checkpoint) : file.status();
 }
 
 // model.safetensors.index.json: {"metadata": {…}, "weight_map": {"TENSOR": "SHARD"}}. It is walked twice, once for the
 // shards and once, when these are read, to compare each line with them; no table of the lines is built.
 class ShardIndex {
 public:
-  ShardIndex(std::string directory, std::string path) : directory(std::move(directory)), path(std::move(path)) {}
+  explicit ShardIndex(ModelFiles &files) : files(files), path(files.pathOf(indexName)) {}
   Status read(Checkpoint &checkpoint);
 
 private:
   template <typename Visit> Status walk(JsonValue map, Visit visit) const;
   Status addShard(const std::string &tensor, const std::string &shard);
 
-  std::string directory, path;
+  ModelFiles &files;
+  const std::string path;
   std::map<std::string, uint32_t> shards; // name -> index into Checkpoint::files
 };
 
@@ -98,7 +98,7 @@ Status ShardIndex::addShard(const std::string &tensor, const std::string &shard)
 }
 
 Status ShardIndex::read(Checkpoint &checkpoint) {
-  Expected<JsonFile> index = readJsonFile(path, maxIndexBytes);
+  Expected<JsonFile> index = readJsonFile(files, indexName, maxIndexBytes);
   if (!index)
     return index.status();
   if (!index->root.is(JsonKind::Object))
@@ -114,9 +114,9 @@ Status ShardIndex::read(Checkpoint &checkpoint) {
   HEDDLE_RETURN_IF_ERROR(walk(map, [&](const std::string &t, const std::string &s) { return addShard(t, s); }));
   for (auto &[shard, file] : shards) {
     file = static_cast<uint32_t>(checkpoint.files.size());
-    if (!exists(directory + "/" + shard))
+    if (!files.has(shard))
       return errorIn(path, "shard '" + printable(shard) + "' is missing: no such file");
-    HEDDLE_RETURN_IF_ERROR(readSafetensors(directory + "/" + shard, checkpoint));
+    HEDDLE_RETURN_IF_ERROR(readNamed(files, shard, checkpoint));
   }
   return walk(map, [&](const std::string &tensor, const std::string &shard) -> Status {
     const TensorInfo *found = checkpoint.find(tensor);
@@ -128,21 +128,20 @@ Status ShardIndex::read(Checkpoint &checkpoint) {
 
 } // namespace
 
-Expected<Checkpoint> readSafetensorsDirectory(const std::string &directory) {
+Expected<Checkpoint> readSafetensorsDirectory(ModelFiles &files) {
   Checkpoint checkpoint;
-  std::string single = directory + "/model.safetensors", index = single + ".index.json";
-  if (exists(single)) {
-    HEDDLE_RETURN_IF_ERROR(readSafetensors(single, checkpoint));
+  if (files.has(singleName)) {
+    HEDDLE_RETURN_IF_ERROR(readNamed(files, singleName, checkpoint));
     return checkpoint;
   }
-  if (!exists(index)) {
+  if (!files.has(indexName)) {
     for (const char *pickle : {"pytorch_model.bin", "pytorch_model.bin.index.json"})
-      if (exists(directory + "/" + pickle))
-        return errorIn(directory + "/" + pickle, "pickled weights are not read; convert them to safetensors "
-                                                 "(save_pretrained(..., safe_serialization=True))");
-    return errorIn(directory, "holds no model.safetensors and no model.safetensors.index.json");
+      if (files.has(pickle))
+        return errorIn(files.pathOf(pickle), "pickled weights are not read; convert them to safetensors "
+                                             "(save_pretrained(..., safe_serialization=True))");
+    return errorIn(files.model(), "holds no model.safetensors and no model.safetensors.index.json");
   }
-  HEDDLE_RETURN_IF_ERROR(ShardIndex(directory, index).read(checkpoint));
+  HEDDLE_RETURN_IF_ERROR(ShardIndex(files).read(checkpoint));
   return checkpoint;
 }
 

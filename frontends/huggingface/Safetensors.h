@@ -5,16 +5,17 @@
 #define HEDDLE_FRONTENDS_HUGGINGFACE_SAFETENSORS_H
 
 #include "frontends/Checkpoint.h"
+#include "frontends/ModelFiles.h"
 
 namespace heddle {
 
 // Adds the file's tensors to `checkpoint`. A name that is there already is an error (a tensor in two shards), as are more tensors than
 // one file may have.
-Status readSafetensors(const std::string &path, Checkpoint &checkpoint);
+Status readSafetensors(SharedFile file, Checkpoint &checkpoint);
 
-// Reads model.safetensors in `directory`, or the shards that model.safetensors.index.json names there. Shards must be
-// plain file names; they may be symbolic links, as in Hugging Face's cache.
-Expected<Checkpoint> readSafetensorsDirectory(const std::string &directory);
+// Reads model.safetensors in the model's folder, or the shards that model.safetensors.index.json names there. Shards must be plain file
+// names.
+Expected<Checkpoint> readSafetensorsDirectory(ModelFiles &files);
 
 } // namespace heddle
 

@@ -5,27 +5,42 @@
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
-#include "llvm/ADT/SmallString.h"
-#include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
 
 using namespace mlir;
 
 namespace heddle {
 
-// A file beside the module or in a folder below it.
-static Expected<std::string> resolve(const std::string &modulePath, llvm::StringRef name) {
-  bool climbs = llvm::any_of(llvm::make_range(llvm::sys::path::begin(name), llvm::sys::path::end(name)),
-                             [](llvm::StringRef part) { return part == ".."; });
-  if (name.empty() || llvm::sys::path::is_absolute(name) || climbs)
-    return invalidInput(modulePath + ": heddle.files: '" + name.str() + "' must be a path below the module's folder");
-  llvm::SmallString<256> path(llvm::sys::path::parent_path(modulePath));
-  llvm::sys::path::append(path, name);
-  return path.str().str();
+// MLIR's parser calls itself for each bracket within another one, and its stack ends.
+constexpr size_t maxDepth = 256;
+
+// Where brackets are nested deeper than that; npos where they are not.
+static size_t tooDeep(llvm::StringRef text) {
+  size_t depth = 0;
+  for (size_t at = 0; at < text.size(); ++at) {
+    char c = text[at];
+    if (c == '"') { // a string ends in its line
+      for (++at; at < text.size() && text[at] != '"' && text[at] != '\n'; ++at)
+        at += text[at] == '\\';
+    } else if (text.substr(at, 2) == "//") {
+      at = text.find('\n', at);
+      if (at == llvm::StringRef::npos)
+        break;
+    } else if (text.substr(at, 2) == "->" || text.substr(at, 2) == ">=") {
+      ++at;
+    } else if (c == '(' || c == '[' || c == '{' || c == '<') {
+      if (++depth > maxDepth)
+        return at;
+    } else if (c == ')' || c == ']' || c == '}' || c == '>') {
+      depth -= depth > 0;
+    }
+  }
+  return llvm::StringRef::npos;
 }
 
-Expected<ImportedGraph> readMlirGraph(MLIRContext &context, const std::string &path) {
-  Expected<std::shared_ptr<MappedFile>> text = openShared(path);
+Expected<ImportedGraph> readMlirGraph(MLIRContext &context, ModelFiles &files) {
+  const std::string &path = files.model();
+  Expected<SharedFile> text = files.open();
   if (!text)
     return text.status();
   std::string message;
@@ -37,18 +52,22 @@ Expected<ImportedGraph> readMlirGraph(MLIRContext &context, const std::string &p
   ImportedGraph graph;
   llvm::SourceMgr sources;
   llvm::StringRef bytes(reinterpret_cast<const char *>((*text)->data()), (*text)->size());
+  if (size_t at = tooDeep(bytes); at != llvm::StringRef::npos)
+    return invalidInput(path + ": byte " + std::to_string(at) + ": brackets nested deeper than " +
+                        std::to_string(maxDepth));
   // The parser reads one byte past the end.
   sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(bytes, path), llvm::SMLoc());
   graph.module = parseSourceFile<ModuleOp>(sources, &context);
   if (!graph.module)
     return invalidInput(message.empty() ? path + ": is no MLIR module" : message);
-  if (auto files = (*graph.module)->getAttrOfType<ArrayAttr>("heddle.files"))
-    for (Attribute name : files) {
-      auto word = dyn_cast<StringAttr>(name);
-      Expected<std::string> file = resolve(path, word ? word.getValue() : "");
-      if (!file)
-        return file.status();
-      Expected<std::shared_ptr<MappedFile>> mapped = openShared(*file);
+  if (auto names = (*graph.module)->getAttrOfType<ArrayAttr>("heddle.files"))
+    for (Attribute attribute : names) {
+      auto word = dyn_cast<StringAttr>(attribute);
+      std::string name = word ? word.str() : "";
+      if (!isPathBelow(name))
+        return invalidInput(path + ": heddle.files: '" + printable(name) +
+                            "' must be a path below the module's folder");
+      Expected<SharedFile> mapped = files.openRaw(name);
       if (!mapped)
         return mapped.status();
       graph.checkpoint.files.push_back(std::move(*mapped));

@@ -5,6 +5,7 @@
 #define HEDDLE_FRONTENDS_MLIR_READGRAPH_H
 
 #include "frontends/Checkpoint.h"
+#include "frontends/ModelFiles.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
@@ -17,8 +18,8 @@ struct ImportedGraph {
   Checkpoint checkpoint; // files that weights name by their index, then the module's own
 };
 
-// Parses and verifies `path`, and maps the files that the module's attribute `heddle.files` names.
-Expected<ImportedGraph> readMlirGraph(mlir::MLIRContext &context, const std::string &path);
+// Parses and verifies the model's file, and maps the files that the module's attribute `heddle.files` names.
+Expected<ImportedGraph> readMlirGraph(mlir::MLIRContext &context, ModelFiles &files);
 
 } // namespace heddle
 

@@ -7,6 +7,7 @@
 #define HEDDLE_FRONTENDS_ONNX_ONNXMODEL_H
 
 #include "frontends/Checkpoint.h"
+#include "frontends/ModelFiles.h"
 
 #include <functional>
 
@@ -126,9 +127,9 @@ struct OnnxModel {
 // "node 3 '/layers.0/Reshape' (op Reshape)", for messages.
 std::string describeNode(const OnnxNode &node, size_t index);
 
-// Reads and checks a model: names are defined once and before their use, tensors have as many bytes as their shapes ask
+// Reads and checks the model whose file `files` names: names are defined once and before their use, tensors have as many bytes as their shapes ask
 // for, functions do not call themselves, domains are imported. What ops mean is the importer's to check.
-Expected<OnnxModel> readOnnx(std::shared_ptr<MappedFile> file);
+Expected<OnnxModel> readOnnx(ModelFiles &files);
 
 // Whether the file starts as a ModelProto does.
 bool looksLikeOnnx(const MappedFile &file);

@@ -19,7 +19,7 @@ std::string domainName(const std::string &domain) {
 // Turns the generated classes into an OnnxModel. The first error stays and stops everything.
 class Reader {
 public:
-  Reader(OnnxModel &model) : model(model), tensors(model) {}
+  Reader(OnnxModel &model, ModelFiles &files) : model(model), tensors(model, files) {}
   Status read(const onnx::ModelProto &proto);
 
 private:
@@ -192,19 +192,22 @@ bool looksLikeOnnx(const MappedFile &file) {
   return file.size() >= 4 && bytes[0] == 0x08 && bytes[1] > 0 && bytes[1] < 32 && (bytes[2] & 7) == 2;
 }
 
-Expected<OnnxModel> readOnnx(std::shared_ptr<MappedFile> file) {
+Expected<OnnxModel> readOnnx(ModelFiles &files) {
+  Expected<SharedFile> file = files.open();
+  if (!file)
+    return file.status();
   OnnxModel model;
-  model.path = file->path();
-  model.files.push_back(file);
+  model.path = files.model();
+  model.files.push_back(*file);
   {
-    Expected<std::string> copy = scanOnnx(file->data(), file->size(), model.path);
+    Expected<std::string> copy = scanOnnx((*file)->data(), (*file)->size(), model.path);
     if (!copy)
       return copy.status();
     onnx::ModelProto proto;
     if (copy->size() > INT32_MAX || !proto.ParseFromString(*copy))
       return errorIn(model.path, "is no valid ModelProto of ONNX");
     std::string().swap(*copy);
-    HEDDLE_RETURN_IF_ERROR(Reader(model).read(proto));
+    HEDDLE_RETURN_IF_ERROR(Reader(model, files).read(proto));
   }
   HEDDLE_RETURN_IF_ERROR(validateOnnx(model));
   return model;

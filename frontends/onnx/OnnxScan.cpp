@@ -24,6 +24,8 @@ enum class Kind : uint8_t {
   ValueInfo,
   Type,
   TensorType,
+  Wrapped, // Sequence or Optional
+  Map,
   Shape,
   Dimension,
   Function,
@@ -41,9 +43,10 @@ struct Field {
   uint32_t number;
   Kind kind;
   const char *name;
+  bool isRead = true; // false: walked, so that its depth and lengths are bounded, but not copied
 };
 
-// The fields that are read (onnx-ml.proto); others are skipped.
+// The fields that are read (onnx-ml.proto), and types wherever they stand; others are stepped over whole.
 constexpr Field fields[] = {
     {Kind::Model, 1, Kind::Number, "ir_version"},
     {Kind::Model, 2, Kind::Text, "producer_name"},
@@ -57,6 +60,7 @@ constexpr Field fields[] = {
     {Kind::Graph, 5, Kind::Tensor, "initializer"},
     {Kind::Graph, 11, Kind::ValueInfo, "input"},
     {Kind::Graph, 12, Kind::ValueInfo, "output"},
+    {Kind::Graph, 13, Kind::ValueInfo, "value_info", false},
     {Kind::Graph, 15, Kind::Sparse, "sparse_initializer"},
     {Kind::Node, 1, Kind::Text, "input"},
     {Kind::Node, 2, Kind::Text, "output"},
@@ -76,6 +80,8 @@ constexpr Field fields[] = {
     {Kind::Attribute, 9, Kind::Text, "strings"},
     {Kind::Attribute, 10, Kind::Tensor, "tensors"},
     {Kind::Attribute, 11, Kind::Graph, "graphs"},
+    {Kind::Attribute, 14, Kind::Type, "tp", false},
+    {Kind::Attribute, 15, Kind::Type, "type_protos", false},
     {Kind::Attribute, 20, Kind::Number, "type"},
     {Kind::Attribute, 21, Kind::Text, "ref_attr_name"},
     {Kind::Attribute, 22, Kind::Sparse, "sparse_tensor"},
@@ -98,11 +104,13 @@ constexpr Field fields[] = {
     {Kind::ValueInfo, 1, Kind::Text, "name"},
     {Kind::ValueInfo, 2, Kind::Type, "type"},
     {Kind::Type, 1, Kind::TensorType, "tensor_type"},
-    {Kind::Type, 4, Kind::Presence, "sequence_type"},
-    {Kind::Type, 5, Kind::Presence, "map_type"},
+    {Kind::Type, 4, Kind::Wrapped, "sequence_type"},
+    {Kind::Type, 5, Kind::Map, "map_type"},
     {Kind::Type, 7, Kind::Presence, "opaque_type"},
     {Kind::Type, 8, Kind::Presence, "sparse_tensor_type"},
-    {Kind::Type, 9, Kind::Presence, "optional_type"},
+    {Kind::Type, 9, Kind::Wrapped, "optional_type"},
+    {Kind::Wrapped, 1, Kind::Type, "elem_type", false},
+    {Kind::Map, 2, Kind::Type, "value_type", false},
     {Kind::TensorType, 1, Kind::Number, "elem_type"},
     {Kind::TensorType, 2, Kind::Shape, "shape"},
     {Kind::Shape, 1, Kind::Dimension, "dim"},
@@ -116,6 +124,7 @@ constexpr Field fields[] = {
     {Kind::Function, 9, Kind::Opset, "opset_import"},
     {Kind::Function, 10, Kind::Text, "domain"},
     {Kind::Function, 11, Kind::Attribute, "attribute_proto"},
+    {Kind::Function, 12, Kind::ValueInfo, "value_info", false},
     {Kind::Function, 13, Kind::Text, "overload"},
     {Kind::Entry, 1, Kind::Text, "key"},
     {Kind::Entry, 2, Kind::Text, "value"},
@@ -298,8 +307,16 @@ bool Scanner::payload(const Field &field, unsigned wire, size_t &at, size_t end,
   default:
     break;
   }
+  if (!field.isRead && out)
+    return true;
   if (depth >= maxDepth)
     return fail(begin, "messages nested deeper than " + std::to_string(maxDepth));
+  if (!field.isRead) {
+    uint64_t before = spent; // no object is built of it
+    bool isBounded = message(field.kind, begin, at, depth + 1, nullptr);
+    spent = before;
+    return isBounded;
+  }
   if (!out)
     return spend(objectCost(field.kind), begin) && message(field.kind, begin, at, depth + 1, nullptr);
   putTag(*out, field.number, 2);

@@ -22,7 +22,7 @@ struct OnnxByteRange {
 // The file's message (a ModelProto) with
 //   * raw_data of every tensor replaced by an OnnxByteRange of 16 bytes;
 //   * packed float_data and double_data replaced by the same, since their bytes on the wire are those of raw_data;
-//   * fields that nobody reads left out (documentation, metadata, training, value_info, device placement).
+//   * fields that nobody reads left out (documentation, metadata, training, device placement, types of what is neither input nor output).
 // Errors name the byte offset. `path` is for messages.
 Expected<std::string> scanOnnx(const uint8_t *data, size_t size, const std::string &path);
 

@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <utility>
 
 namespace heddle {
 
@@ -80,7 +82,11 @@ Expected<uint32_t> OnnxTensorReader::openExternal(const std::string &name, const
     return found->second;
   if (opened.size() >= 4096)
     return fail(name, "external data in more than 4096 files");
-  Expected<std::shared_ptr<MappedFile>> file = openBeneath(model.path, location);
+  if (!isPathBelow(location))
+    return fail(name, "external data: location '" + printable(location) +
+                          "' is not allowed: expected a relative path that stays inside the model's folder, without "
+                          "'..'");
+  Expected<SharedFile> file = files.openRaw(location);
   if (!file)
     return fail(name, "external data: " + file.message());
   model.files.push_back(*file);
@@ -90,16 +96,34 @@ Expected<uint32_t> OnnxTensorReader::openExternal(const std::string &name, const
 }
 
 Status OnnxTensorReader::readExternal(const onnx::TensorProto &proto, OnnxTensor &tensor) {
-  std::string location;
+  std::string location, checksum;
   uint64_t offset = 0, length = tensor.bytes;
+  // The keys of the specification (TensorProto.external_data). The checksum is that of a whole file, which other tensors share: it is
+  // not computed, what a program was made of is in its own SHA-256.
+  struct {
+    const char *key;
+    std::string *text;
+    uint64_t *number;
+    bool isThere = false;
+  } keys[] = {{"location", &location, nullptr},
+              {"offset", nullptr, &offset},
+              {"length", nullptr, &length},
+              {"checksum", &checksum, nullptr}};
   for (const auto &entry : proto.external_data()) {
-    uint64_t *number = entry.key() == "offset" ? &offset : entry.key() == "length" ? &length : nullptr;
-    if (entry.key() == "location")
-      location = entry.value();
-    else if (number && !parseNumber(entry.value(), *number))
+    auto known = std::find_if(std::begin(keys), std::end(keys), [&](const auto &k) { return entry.key() == k.key; });
+    if (known == std::end(keys))
+      return fail(tensor.name, "external data: unknown key '" + printable(entry.key()) +
+                                   "', expected location, offset, length or checksum");
+    if (std::exchange(known->isThere, true))
+      return fail(tensor.name, "external data: " + entry.key() + " is there twice");
+    if (known->text)
+      *known->text = entry.value();
+    else if (!parseNumber(entry.value(), *known->number))
       return fail(tensor.name,
                   "external data: " + entry.key() + " '" + printable(entry.value()) + "' is no number of bytes");
   }
+  if (!keys[0].isThere)
+    return fail(tensor.name, "external data: location is missing");
   if (proto.has_raw_data() || proto.int32_data_size() || proto.int64_data_size() || proto.uint64_data_size())
     return fail(tensor.name, "has data of its own and external data, expected one of them");
   if (length != tensor.bytes)

@@ -4,6 +4,7 @@
 #ifndef HEDDLE_FRONTENDS_ONNX_ONNXTENSORS_H
 #define HEDDLE_FRONTENDS_ONNX_ONNXTENSORS_H
 
+#include "frontends/ModelFiles.h"
 #include "frontends/onnx/OnnxModel.h"
 
 namespace onnx {
@@ -13,10 +14,10 @@ class SparseTensorProto;
 
 namespace heddle {
 
-// Opens the files of external data, each once, and only regular files inside the model's folder.
+// Opens the files of external data.
 class OnnxTensorReader {
 public:
-  OnnxTensorReader(OnnxModel &model) : model(model) {}
+  OnnxTensorReader(OnnxModel &model, ModelFiles &files) : model(model), files(files) {}
   // `proto` comes from scanOnnx: its raw_data is an OnnxByteRange.
   Expected<OnnxTensor> read(const onnx::TensorProto &proto);
   Expected<OnnxTensor> read(const onnx::SparseTensorProto &proto);
@@ -28,12 +29,9 @@ private:
   Expected<uint32_t> openExternal(const std::string &name, const std::string &location);
 
   OnnxModel &model;
+  ModelFiles &files;
   std::map<std::string, uint32_t> opened; // by location
 };
-
-// Opens `location`, a relative path, below the folder of `modelPath`. Nothing on the way may be a link, nothing leads
-// out.
-Expected<std::shared_ptr<MappedFile>> openBeneath(const std::string &modelPath, const std::string &location);
 
 } // namespace heddle
 

@@ -2,6 +2,8 @@
 #include "frontends/onnx/OnnxValidate.h"
 #include "bytes/Status.h"
 
+#include <algorithm>
+#include <map>
 #include <set>
 
 namespace heddle {
@@ -21,6 +23,15 @@ struct Scope {
   }
 };
 
+// What importing a list of nodes comes to: a call is replaced by the nodes of its function.
+struct Expansion {
+  uint64_t nodes = 0;
+  unsigned depth = 0; // of functions and inner graphs within each other
+};
+// Bounds of the importer's time and of its stack.
+constexpr uint64_t maxNodes = 1 << 20;
+constexpr unsigned maxDepth = 64;
+
 class Validator {
 public:
   Validator(const OnnxModel &model) : model(model) {}
@@ -36,11 +47,12 @@ private:
   bool nodes(const std::vector<OnnxNode> &nodes, Scope &scope, const OnnxOpsets &opsets, unsigned depth);
   bool node(const OnnxNode &node, size_t index, Scope &scope, const OnnxOpsets &opsets, unsigned depth);
   bool undefined(const std::vector<OnnxNode> &nodes, size_t index, const std::string &name);
-  bool callees(const std::vector<OnnxNode> &nodes);
-  bool callees(const OnnxFunction &function);
+  bool expand(const std::vector<OnnxNode> &nodes, const std::string &who, Expansion &sum);
+  bool expand(const OnnxFunction &function, Expansion &sum);
 
   const OnnxModel &model;
-  std::set<const OnnxFunction *> active, finished;
+  std::set<const OnnxFunction *> active;
+  std::map<const OnnxFunction *, Expansion> expanded;
   Status failure;
 };
 
@@ -107,27 +119,48 @@ bool Validator::graph(const OnnxGraph &graph, const Scope *outer, const OnnxOpse
   return true;
 }
 
-bool Validator::callees(const OnnxFunction &function) {
-  if (finished.count(&function))
+bool Validator::expand(const OnnxFunction &function, Expansion &sum) {
+  if (auto known = expanded.find(&function); known != expanded.end()) {
+    sum = known->second;
     return true;
-  if (active.size() >= 64)
-    return fail("function '" + printable(function.name) + "' is called through more than 64 others");
+  }
+  std::string who = "function '" + printable(function.name) + "'";
+  if (active.size() >= maxDepth)
+    return fail(who + " is called through more than " + std::to_string(maxDepth) + " others");
   if (!active.insert(&function).second)
-    return fail("function '" + printable(function.name) + "' calls itself: recursion is not allowed");
-  bool done = callees(function.nodes);
+    return fail(who + " calls itself: recursion is not allowed");
+  if (!expand(function.nodes, who, sum))
+    return false;
   active.erase(&function);
-  finished.insert(&function);
-  return done;
+  expanded[&function] = sum;
+  return true;
 }
 
-bool Validator::callees(const std::vector<OnnxNode> &nodes) {
+// Each function is expanded once, however often it is called. Inner graphs are as deep as the file nests them, which the scan bounds.
+bool Validator::expand(const std::vector<OnnxNode> &nodes, const std::string &who, Expansion &sum) {
+  auto add = [&](const Expansion &part) {
+    sum.nodes += part.nodes;
+    sum.depth = std::max(sum.depth, part.depth + 1);
+  };
   for (const OnnxNode &node : nodes) {
-    if (const OnnxFunction *callee = model.findFunction(node); callee && !callees(*callee))
-      return false;
+    ++sum.nodes;
+    Expansion called;
+    if (const OnnxFunction *callee = model.findFunction(node)) {
+      if (!expand(*callee, called))
+        return false;
+      add(called);
+    }
     for (const OnnxAttribute &attribute : node.attributes)
-      for (const OnnxGraph &inner : attribute.graphs)
-        if (!callees(inner.nodes))
+      for (const OnnxGraph &graph : attribute.graphs) {
+        Expansion inner;
+        if (!expand(graph.nodes, who, inner))
           return false;
+        add(inner);
+      }
+    if (sum.nodes > maxNodes)
+      return fail(who + ": with its functions expanded it has more than " + std::to_string(maxNodes) + " nodes");
+    if (sum.depth > maxDepth)
+      return fail(who + ": functions and graphs are nested deeper than " + std::to_string(maxDepth));
   }
   return true;
 }
@@ -147,10 +180,11 @@ bool Validator::run() {
     for (const std::string &output : function.outputs)
       if (!scope.contains(output))
         return fail("function '" + printable(function.name) + "': output '" + printable(output) + "' is undefined");
-    if (!callees(function))
+    if (Expansion sum; !expand(function, sum))
       return false;
   }
-  return graph(model.graph, nullptr, model.opsets, 0);
+  Expansion sum;
+  return graph(model.graph, nullptr, model.opsets, 0) && expand(model.graph.nodes, "the graph", sum);
 }
 
 } // namespace

@@ -8,8 +8,6 @@
 #include "frontends/huggingface/HuggingFace.h"
 #include "frontends/onnx/OnnxModel.h"
 
-#include <sys/stat.h>
-
 namespace heddle {
 
 static TensorType storedType(OnnxType type) {
@@ -46,11 +44,11 @@ static TensorType storedType(OnnxType type) {
 }
 
 // The graph, and its initialisers as tensors of the checkpoint.
-static Expected<Model> readOnnxModel(std::shared_ptr<MappedFile> file) {
-  Expected<OnnxModel> onnx = readOnnx(file);
+static Expected<Model> readOnnxModel(ModelFiles &files) {
+  Expected<OnnxModel> onnx = readOnnx(files);
   if (!onnx)
     return onnx.status();
-  Model model{{}, {}, file->path(), nullptr};
+  Model model{{}, {}, files.model(), nullptr};
   model.config.source = "onnx";
   model.config.name = onnx->graph.name;
   model.checkpoint.files = onnx->files;
@@ -69,28 +67,37 @@ static bool isOnnx(const MappedFile &file) {
   return looksLikeOnnx(file) || endsWith(file.path(), ".onnx");
 }
 
-bool isOnnx(const std::string &path) {
-  struct stat status;
-  if (stat(path.c_str(), &status) != 0 || S_ISDIR(status.st_mode))
+bool isOnnx(ModelFiles &files) {
+  if (!files.isThere() || files.isFolder())
     return false;
-  Expected<std::shared_ptr<MappedFile>> file = openShared(path);
+  Expected<SharedFile> file = files.open();
   return file && isOnnx(**file);
 }
 
-Expected<Model> readModel(const std::string &path) {
-  struct stat status;
-  if (stat(path.c_str(), &status) != 0)
+Expected<Model> readModel(ModelFiles &files) {
+  const std::string &path = files.model();
+  if (!files.isThere())
     return errorIn(path, "no such file or directory");
-  if (S_ISDIR(status.st_mode))
-    return readHuggingFace(path, families());
-  Expected<std::shared_ptr<MappedFile>> file = openShared(path);
+  if (files.isFolder())
+    return readHuggingFace(files, families());
+  Expected<SharedFile> file = files.open();
   if (!file)
     return file.status();
   if (isOnnx(**file))
-    return readOnnxModel(*file);
+    return readOnnxModel(files);
   if (endsWith(path, ".safetensors"))
     return errorIn(path, "is a file of weights; give the directory that also holds its config.json");
-  return readGguf(path, families());
+  return readGguf(files, families());
+}
+
+bool isOnnx(const std::string &path) {
+  ModelFiles files(path);
+  return isOnnx(files);
+}
+
+Expected<Model> readModel(const std::string &path) {
+  ModelFiles files(path);
+  return readModel(files);
 }
 
 } // namespace heddle

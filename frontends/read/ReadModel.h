@@ -5,12 +5,16 @@
 #define HEDDLE_FRONTENDS_READ_READMODEL_H
 
 #include "frontends/ModelConfig.h"
+#include "frontends/ModelFiles.h"
 
 namespace heddle {
 
 // Reads a GGUF file (any part of a split one), a Hugging Face directory, or an ONNX file. Does not read the tokenizer.
+Expected<Model> readModel(ModelFiles &files);
+// Whether readModel takes the model for an ONNX file: by its content, or by its name.
+bool isOnnx(ModelFiles &files);
+// The same for who reads nothing else of the model.
 Expected<Model> readModel(const std::string &path);
-// Whether readModel takes the path for an ONNX file: by its content, or by its name.
 bool isOnnx(const std::string &path);
 
 } // namespace heddle

@@ -37,6 +37,7 @@ private:
   Status readSpecialAttributes();
   Status surround(bool addBosByDefault, bool addEosByDefault);
   Status fail(const std::string &what) const { return errorIn(file.path(), what); }
+  GgufCount perToken() const { return {static_cast<int64_t>(draft.pieces.size()), "tokens", GGML("tokens")}; }
 
   // The value of a key, or `value` unchanged where there is none.
   Status optional(const char *key, int64_t &value) const;
@@ -94,12 +95,9 @@ Status GgufTokenizerReader::readPieces() {
 Status GgufTokenizerReader::readKinds() {
   if (!file.contains(GGML("token_type")))
     return Status();
-  auto kinds = file.integers(GGML("token_type"));
+  auto kinds = file.integers(GGML("token_type"), perToken());
   if (!kinds)
     return kinds.status();
-  if (kinds->size() != draft.pieces.size())
-    return fail(GGML("token_type") " has " + std::to_string(kinds->size()) + " entries for " +
-                std::to_string(draft.pieces.size()) + " tokens");
   for (size_t id = 0; id < kinds->size(); ++id) {
     int64_t kind = (*kinds)[id];
     if (kind < 0 || kind > 6)
@@ -118,12 +116,9 @@ Status GgufTokenizerReader::readKinds() {
 }
 
 Status GgufTokenizerReader::readScores() {
-  auto scores = file.floats(GGML("scores"));
+  auto scores = file.floats(GGML("scores"), perToken());
   if (!scores)
     return scores.status();
-  if (scores->size() != draft.pieces.size())
-    return fail(GGML("scores") " has " + std::to_string(scores->size()) + " entries for " +
-                std::to_string(draft.pieces.size()) + " tokens");
   for (size_t id = 0; id < scores->size(); ++id) {
     if (!std::isfinite((*scores)[id]))
       return fail(GGML("scores") " of token " + std::to_string(id) +
@@ -257,11 +252,10 @@ Status GgufTokenizerReader::readSentencePiece(bool unigram) {
   HEDDLE_RETURN_IF_ERROR(optional(GGML("remove_extra_whitespaces"), removeExtra));
   std::string charsmap;
   if (unigram && file.contains(GGML("precompiled_charsmap"))) {
-    auto bytes = file.integers(GGML("precompiled_charsmap"));
+    auto bytes = file.bytes(GGML("precompiled_charsmap"));
     if (!bytes)
       return bytes.status();
-    for (int64_t byte : *bytes)
-      charsmap += static_cast<char>(byte);
+    charsmap = *bytes;
   }
   addSentencePieceSteps(draft, std::move(charsmap), removeExtra, addSpacePrefix);
   for (const PieceDraft &piece : draft.pieces)

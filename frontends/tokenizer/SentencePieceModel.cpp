@@ -191,11 +191,11 @@ Status SentencePieceReader::read(std::string_view bytes) {
   return Status();
 }
 
-Status readSentencePieceModel(const std::string &path, TokenizerDraft &draft) {
-  auto file = openShared(path);
+Status readSentencePieceModel(ModelFiles &files, const std::string &name, TokenizerDraft &draft) {
+  auto file = files.open(name);
   if (!file)
     return file.status();
-  return SentencePieceReader(path, draft).read((*file)->text());
+  return SentencePieceReader(files.pathOf(name), draft).read((*file)->text());
 }
 
 } // namespace heddle

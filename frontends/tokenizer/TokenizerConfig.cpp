@@ -14,12 +14,12 @@ namespace {
 
 class TokenizerConfigReader {
 public:
-  TokenizerConfigReader(const std::string &directory, TokenizerDraft &draft) : directory(directory), draft(draft) {}
+  TokenizerConfigReader(ModelFiles &files, TokenizerDraft &draft) : files(files), draft(draft) {}
   Status read();
 
 private:
-  std::string path(const char *name) const { return directory + "/" + name; }
-  // The file's object, or Absent if there is none.
+  std::string path(const char *name) const { return files.pathOf(name); }
+  // The file's object, which lasts as long as `files`, or Absent if there is none.
   Expected<JsonValue> open(const char *name);
   Status readAddedTokens(JsonValue tokens, const char *file);
   Status readAddedTokenIds();
@@ -29,20 +29,18 @@ private:
   Status readModelConfig();
   int64_t findPiece(std::string_view text) const;
 
-  const std::string &directory;
+  ModelFiles &files;
   TokenizerDraft &draft;
-  std::vector<JsonFile> files;
 };
 
 } // namespace
 
 Expected<JsonValue> TokenizerConfigReader::open(const char *name) {
-  if (!fileExists(path(name)))
+  if (!files.has(name))
     return JsonValue();
-  auto json = openJson(path(name));
+  auto json = openJson(files, name);
   if (!json)
     return json.status();
-  files.push_back(*json);
   return json->root;
 }
 
@@ -143,8 +141,8 @@ Status TokenizerConfigReader::readSurround(JsonValue config) {
 
 Status TokenizerConfigReader::readChatTemplate(JsonValue config) {
   std::string plain = path("chat_template.jinja");
-  if (fileExists(plain)) {
-    auto file = openShared(plain);
+  if (files.has("chat_template.jinja")) {
+    auto file = files.open("chat_template.jinja");
     if (!file)
       return file.status();
     if ((*file)->size() > maxChatTemplateBytes)
@@ -231,8 +229,8 @@ Status TokenizerConfigReader::read() {
   return readChatTemplate(*config);
 }
 
-Status readTokenizerConfig(const std::string &directory, TokenizerDraft &draft) {
-  return TokenizerConfigReader(directory, draft).read();
+Status readTokenizerConfig(ModelFiles &files, TokenizerDraft &draft) {
+  return TokenizerConfigReader(files, draft).read();
 }
 
 } // namespace heddle

@@ -45,6 +45,7 @@ struct TokenizerDraft {
   std::string file; // what messages name
   package::TokenizerModel model = package::TokenizerModel::None;
   std::vector<PieceDraft> pieces; // by id
+  size_t gaps = 0;                // ids that added tokens have left out
   std::vector<package::Merge> merges;
   std::vector<StepDraft> normalizer, preTokenizer, decoder;
   bool byteFallback = false, ignoreMerges = false, fuseUnknown = false;

@@ -3,8 +3,8 @@
 
 #include "bytes/Status.h"
 
+#include <algorithm>
 #include <cmath>
-#include <sys/stat.h>
 
 namespace heddle {
 
@@ -13,16 +13,13 @@ using package::TokenizerModel;
 using package::TokenKind;
 
 static constexpr size_t maxJsonFile = 512 << 20;
+// Ids that no token has, in a vocabulary and again between it and the tokens added to it: each takes as much memory as a token.
+static constexpr size_t maxGaps = 65536;
 
-bool fileExists(const std::string &path) {
-  struct stat info;
-  return stat(path.c_str(), &info) == 0;
-}
-
-Expected<JsonFile> openJson(const std::string &path) {
-  Expected<JsonFile> json = readJsonFile(path, maxJsonFile);
+Expected<JsonFile> openJson(ModelFiles &files, const std::string &name) {
+  Expected<JsonFile> json = readJsonFile(files, name, maxJsonFile);
   if (json && !json->root.is(JsonKind::Object))
-    return errorIn(path, "expected a JSON object");
+    return errorIn(files.pathOf(name), "expected a JSON object");
   return json;
 }
 
@@ -43,8 +40,8 @@ Status readVocabObject(JsonValue vocab, size_t more, TokenizerDraft &draft) {
   if (!count)
     return errorIn(draft.file, "vocab is empty");
   // Ids may have holes, but not a vocabulary of them.
-  size_t limit = count + more + 65536;
-  if (count > maxPieces || limit > maxPieces + 65536)
+  size_t limit = count + more + maxGaps;
+  if (count > maxPieces || limit > maxPieces + maxGaps)
     return errorIn(draft.file,
                    "vocab has " + std::to_string(count) + " tokens, the limit is " + std::to_string(maxPieces));
   std::unordered_map<std::string, int64_t> seen;
@@ -82,12 +79,15 @@ Status addToken(TokenizerDraft &draft, int64_t id, const std::string &text, Json
   if (text.empty() || text.size() > maxPieceBytes)
     return errorIn(draft.file, "added token " + std::to_string(id) + " has a length of " + std::to_string(text.size()) +
                                    " bytes, expected 1 to " + std::to_string(maxPieceBytes));
-  if (id < 0 || id >= static_cast<int64_t>(draft.pieces.size() + 65536) || id >= static_cast<int64_t>(maxPieces))
+  auto place = static_cast<size_t>(id);
+  size_t gap = id < 0 ? 0 : place - std::min(place, draft.pieces.size());
+  if (id < 0 || place >= maxPieces || draft.gaps + gap >= maxGaps)
     return errorIn(draft.file,
                    "id " + std::to_string(id) + " of added token '" + printable(text, 40) + "' is out of range");
-  if (static_cast<size_t>(id) >= draft.pieces.size())
-    draft.pieces.resize(static_cast<size_t>(id) + 1);
-  PieceDraft &piece = draft.pieces[static_cast<size_t>(id)];
+  draft.gaps += gap;
+  if (place >= draft.pieces.size())
+    draft.pieces.resize(place + 1);
+  PieceDraft &piece = draft.pieces[place];
   if (piece.kind != TokenKind::Absent && piece.text != text)
     return errorIn(draft.file, "duplicate id " + std::to_string(id) + " of token '" + printable(piece.text, 40) +
                                    "' and added token '" + printable(text, 40) + "'");
@@ -393,11 +393,11 @@ Status TokenizerJsonReader::read(JsonValue root) {
   return readPostProcessor(root.find("post_processor"));
 }
 
-Status readTokenizerJson(const std::string &path, TokenizerDraft &draft) {
-  auto json = openJson(path);
+Status readTokenizerJson(ModelFiles &files, const std::string &name, TokenizerDraft &draft) {
+  auto json = openJson(files, name);
   if (!json)
     return json.status();
-  return TokenizerJsonReader(path, draft).read(json->root);
+  return TokenizerJsonReader(files.pathOf(name), draft).read(json->root);
 }
 
 } // namespace heddle

@@ -6,14 +6,12 @@
 #include "frontends/tokenizer/GgufTokenizer.h"
 #include "frontends/tokenizer/TokenizerFiles.h"
 
-#include <cstdio>
 #include <cstring>
-#include <sys/stat.h>
 
 namespace heddle {
 
-static Expected<std::string> readGguf(const std::string &path) {
-  auto file = GgufFile::open(path);
+static Expected<std::string> readGguf(ModelFiles &files) {
+  auto file = GgufFile::open(files);
   if (!file)
     return file.status();
   TokenizerDraft draft;
@@ -23,14 +21,8 @@ static Expected<std::string> readGguf(const std::string &path) {
   return writeTokenizer(draft);
 }
 
-static bool startsWithGguf(const std::string &path) {
-  auto file = openShared(path);
-  return file && (*file)->size() >= 4 && memcmp((*file)->data(), "GGUF", 4) == 0;
-}
-
-static std::string directoryOf(const std::string &path) {
-  size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "." : path.substr(0, slash);
+static bool startsWithGguf(const MappedFile &file) {
+  return file.size() >= 4 && memcmp(file.data(), "GGUF", 4) == 0;
 }
 
 static bool endsWith(const std::string &text, std::string_view suffix) {
@@ -40,7 +32,7 @@ static bool endsWith(const std::string &text, std::string_view suffix) {
 // The files that may hold a vocabulary, best first: the later ones are what older libraries wrote beside it.
 static constexpr struct {
   const char *name;
-  Status (*read)(const std::string &, TokenizerDraft &);
+  Status (*read)(ModelFiles &, const std::string &, TokenizerDraft &);
 } vocabularyFiles[] = {
     {"tokenizer.json", readTokenizerJson},
     {"tokenizer.model", readSentencePieceModel},
@@ -50,39 +42,43 @@ static constexpr struct {
     {"vocab.txt", readVocabTxt},
 };
 
-// Reads `only`, or the first vocabulary of the directory if it is empty.
-static Expected<std::string> readDirectory(const std::string &directory, const std::string &only) {
+// Reads the file called `only`, or the first vocabulary that is there if it is empty.
+static Expected<std::string> readVocabulary(ModelFiles &files, const std::string &only) {
   for (const auto &candidate : vocabularyFiles) {
-    std::string path = directory + "/" + candidate.name;
-    if (only.empty() ? !fileExists(path) : !endsWith(only, candidate.name))
+    if (only.empty() ? !files.has(candidate.name) : !endsWith(only, candidate.name))
       continue;
     TokenizerDraft draft;
-    draft.chatTemplateFile = directory + "/tokenizer_config.json";
-    HEDDLE_RETURN_IF_ERROR(candidate.read(only.empty() ? path : only, draft));
-    HEDDLE_RETURN_IF_ERROR(readTokenizerConfig(directory, draft));
+    draft.chatTemplateFile = files.pathOf("tokenizer_config.json");
+    HEDDLE_RETURN_IF_ERROR(candidate.read(files, only.empty() ? candidate.name : only, draft));
+    HEDDLE_RETURN_IF_ERROR(readTokenizerConfig(files, draft));
     return writeTokenizer(draft);
   }
   return std::string();
 }
 
-Expected<std::string> readTokenizer(const std::string &modelPath) {
-  struct stat info;
-  if (stat(modelPath.c_str(), &info) != 0)
-    return errorIn(modelPath, "no such file or directory");
-  if (S_ISDIR(info.st_mode))
-    return readDirectory(modelPath, "");
-  if (!S_ISREG(info.st_mode))
-    return errorIn(modelPath, "is neither a regular file nor a directory");
-  if (startsWithGguf(modelPath))
-    return readGguf(modelPath);
-  std::string directory = directoryOf(modelPath);
+Expected<std::string> readTokenizer(ModelFiles &files) {
+  const std::string &path = files.model();
+  if (!files.isThere())
+    return errorIn(path, "no such file or directory");
+  if (files.isFolder())
+    return readVocabulary(files, "");
+  auto file = files.open();
+  if (!file)
+    return file.status();
+  if (startsWithGguf(**file))
+    return readGguf(files);
   for (const auto &candidate : vocabularyFiles)
-    if (endsWith(modelPath, candidate.name))
-      return readDirectory(directory, modelPath);
+    if (endsWith(path, candidate.name))
+      return readVocabulary(files, files.fileName());
   // ONNX and safetensors files have their tokenizer beside them.
-  if (isOnnx(modelPath) || endsWith(modelPath, ".safetensors"))
-    return readDirectory(directory, "");
-  return readGguf(modelPath);
+  if (isOnnx(files) || endsWith(path, ".safetensors"))
+    return readVocabulary(files, "");
+  return readGguf(files);
+}
+
+Expected<std::string> readTokenizer(const std::string &modelPath) {
+  ModelFiles files(modelPath);
+  return readTokenizer(files);
 }
 
 } // namespace heddle

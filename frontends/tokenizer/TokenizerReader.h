@@ -5,14 +5,17 @@
 #define HEDDLE_FRONTENDS_TOKENIZER_TOKENIZERREADER_H
 
 #include "bytes/Expected.h"
+#include "frontends/ModelFiles.h"
 
 #include <string>
 
 namespace heddle {
 
-// The table as a finished FlatBuffer (root package::Tokenizer), or an empty string for a model without a tokenizer. `modelPath` is
+// The table as a finished FlatBuffer (root package::Tokenizer), or an empty string for a model without a tokenizer. The model is
 // a GGUF file, a Hugging Face directory, an ONNX file with the tokenizer's files beside it, or a tokenizer file itself. Everything
 // that the runtime would refuse is an error here: what this returns, Tokenizer::create and ChatTemplate::parse accept.
+Expected<std::string> readTokenizer(ModelFiles &files);
+// The same for who reads nothing else of the model.
 Expected<std::string> readTokenizer(const std::string &modelPath);
 
 } // namespace heddle

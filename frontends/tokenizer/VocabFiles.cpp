@@ -22,26 +22,22 @@ static std::string_view nextLine(std::string_view &rest) {
   return line;
 }
 
-static Expected<std::shared_ptr<MappedFile>> openText(const std::string &path) {
-  auto file = openShared(path);
+static Expected<SharedFile> openText(ModelFiles &files, const std::string &name) {
+  auto file = files.open(name);
   if (!file)
     return file.status();
   std::string_view text = (*file)->text();
   if (!isUtf8(text))
-    return errorIn(path, "is not valid UTF-8");
+    return errorIn(files.pathOf(name), "is not valid UTF-8");
   return file;
 }
 
-static std::string beside(const std::string &path, const char *name) {
-  size_t slash = path.rfind('/');
-  return (slash == std::string::npos ? "" : path.substr(0, slash + 1)) + name;
-}
-
 // A "#version" line, then "left right" per rank.
-static Status readMergesTxt(const std::string &path, TokenizerDraft &draft) {
-  auto file = openText(path);
+static Status readMergesTxt(ModelFiles &files, const std::string &name, TokenizerDraft &draft) {
+  auto file = openText(files, name);
   if (!file)
     return file.status();
+  const std::string &path = (*file)->path();
   std::string_view rest = (*file)->text();
   PieceIds ids = indexPieces(draft.pieces);
   for (size_t number = 1; !rest.empty(); ++number) {
@@ -81,11 +77,10 @@ static void markAll(TokenizerDraft &draft, std::initializer_list<const char *> t
 }
 
 // The class in tokenizer_config.json tells what GPT-2's files do not: how text is cut, and what surrounds it.
-static Status readClass(const std::string &path, std::string &name, bool &prefixSpace) {
-  std::string config = beside(path, "tokenizer_config.json");
-  if (!fileExists(config))
+static Status readClass(ModelFiles &files, std::string &name, bool &prefixSpace) {
+  if (!files.has("tokenizer_config.json"))
     return Status();
-  auto json = openJson(config);
+  auto json = openJson(files, "tokenizer_config.json");
   if (!json)
     return json.status();
   name = json->root.find("tokenizer_class").string();
@@ -93,19 +88,18 @@ static Status readClass(const std::string &path, std::string &name, bool &prefix
   return Status();
 }
 
-Status readVocabJson(const std::string &path, TokenizerDraft &draft) {
-  draft.file = path;
-  auto json = openJson(path);
+Status readVocabJson(ModelFiles &files, const std::string &vocab, TokenizerDraft &draft) {
+  draft.file = files.pathOf(vocab);
+  auto json = openJson(files, vocab);
   if (!json)
     return json.status();
   HEDDLE_RETURN_IF_ERROR(readVocabObject(json->root, 0, draft));
-  std::string merges = beside(path, "merges.txt");
-  if (!fileExists(merges))
-    return errorIn(path, "merges.txt is missing beside it");
-  HEDDLE_RETURN_IF_ERROR(readMergesTxt(merges, draft));
+  if (!files.has("merges.txt"))
+    return errorIn(draft.file, "merges.txt is missing beside it");
+  HEDDLE_RETURN_IF_ERROR(readMergesTxt(files, "merges.txt", draft));
   std::string name;
   bool prefixSpace = false;
-  HEDDLE_RETURN_IF_ERROR(readClass(path, name, prefixSpace));
+  HEDDLE_RETURN_IF_ERROR(readClass(files, name, prefixSpace));
   draft.model = TokenizerModel::ByteLevelBpe;
   markAll(draft, {"<|endoftext|>", "<|startoftext|>", "<s>", "</s>", "<pad>", "<unk>", "<mask>"});
   auto has = [&](const char *part) { return name.find(part) != std::string::npos; };
@@ -134,11 +128,12 @@ Status readVocabJson(const std::string &path, TokenizerDraft &draft) {
 }
 
 // One token per line; ids are line numbers.
-Status readVocabTxt(const std::string &path, TokenizerDraft &draft) {
+Status readVocabTxt(ModelFiles &files, const std::string &name, TokenizerDraft &draft) {
+  const std::string path = files.pathOf(name);
   draft.file = path;
   draft.model = TokenizerModel::WordPiece;
   draft.continuingPrefix = "##";
-  auto file = openText(path);
+  auto file = openText(files, name);
   if (!file)
     return file.status();
   std::string_view rest = (*file)->text();
@@ -157,9 +152,8 @@ Status readVocabTxt(const std::string &path, TokenizerDraft &draft) {
   if (seen.empty())
     return errorIn(path, "the vocabulary is empty");
   bool lowercase = true, isolateChinese = true, strip = true;
-  std::string config = beside(path, "tokenizer_config.json");
-  if (fileExists(config)) {
-    auto json = openJson(config);
+  if (files.has("tokenizer_config.json")) {
+    auto json = openJson(files, "tokenizer_config.json");
     if (!json)
       return json.status();
     auto setting = [&](const char *key, bool standard) {

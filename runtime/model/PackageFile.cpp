@@ -2,6 +2,7 @@
 #include "runtime/model/PackageFile.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 namespace heddle {
@@ -90,7 +91,15 @@ Status PackageFile::findWeights() {
                                     (unsigned long long)header.weights_size, (unsigned long long)expected));
   } else if (expected != 0) {
     std::string path = filePath + HEDDLE_SIDECAR_SUFFIX;
-    if (Status status = sidecar.open(path); !status.isOk())
+    Status status = sidecar.open(path);
+    // Code that was loaded through a link has its weights beside the file that the link leads to.
+    if (char *real = status.isOk() ? nullptr : realpath(filePath.c_str(), nullptr)) {
+      std::string beside = std::string(real) + HEDDLE_SIDECAR_SUFFIX;
+      free(real);
+      if (sidecar.open(beside).isOk())
+        path = beside, status = Status();
+    }
+    if (!status.isOk())
       return Status::failure(status.message() + " (the weights of " + filePath + ")");
     heddle_sidecar_header side = {};
     if (sidecar.size() < sizeof side)

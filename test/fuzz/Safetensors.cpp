@@ -9,7 +9,8 @@ using namespace heddle;
 
 std::string fuzz::safetensors(std::string_view bytes) {
   writeFuzzFile("model.safetensors", bytes);
-  auto checkpoint = readSafetensorsDirectory(fuzzFolder());
+  ModelFiles files(fuzzFolder());
+  auto checkpoint = readSafetensorsDirectory(files);
   if (!checkpoint)
     return wrongMessage(checkpoint.message());
   for (const auto &[name, tensor] : checkpoint->tensors)

@@ -110,6 +110,17 @@ TEST_F(OutputFileTest, gathersWrites) {
   EXPECT_TRUE(content("model") == expected);
 }
 
+TEST_F(OutputFileTest, LinksStay) {
+  put("real", "old program");
+  ASSERT_FALSE(llvm::sys::fs::create_link("real", path("model")));
+  ASSERT_FALSE(llvm::sys::fs::create_link("none", path("model.weights")));
+  EXPECT_TRUE(writePair()) << error;
+  EXPECT_TRUE(llvm::sys::fs::is_symlink_file(path("model")) && llvm::sys::fs::is_symlink_file(path("model.weights")));
+  EXPECT_EQ(content("real"), "new program");
+  EXPECT_EQ(content("none"), "new weights");
+  EXPECT_EQ(names(), (std::set<std::string>{"model", "model.weights", "none", "real"}));
+}
+
 TEST_F(OutputFileTest, WhatIsNotKeptIsRemoved) {
   {
     OutputFile file;

@@ -133,6 +133,22 @@ TEST(GgufConfig, gemmaWindowsAndRopes) {
   EXPECT_EQ(config.ropes[0].factor, 8.0);
   EXPECT_EQ(config.ropes[0].theta, 1e6);
   EXPECT_EQ(config.ropes[1].theta, 1e4);
+
+  // Or the file says of each layer whether it has a window.
+  auto pattern = [&](const std::string &flags) {
+    gemma3.set("gemma3.attention.sliding_window_pattern", 9,
+               bytesOf<uint32_t>(7) + bytesOf<uint64_t>(flags.size()) + flags);
+  };
+  pattern(std::string("\0\1", 2));
+  config = configOf(gemma3);
+  EXPECT_EQ(config.layerWindow, (std::vector<int64_t>{0, 6}));
+  EXPECT_EQ(config.layerRope, (std::vector<uint8_t>{0, 1}));
+  TemporaryFolder folder;
+  pattern("\1");
+  EXPECT_NE(refusal(folder.write("m.gguf", gemma3.bytes()))
+                .find("'gemma3.attention.sliding_window_pattern' has 1 elements, expected one for each of 2 layers "
+                      "(gemma3.block_count)"),
+            std::string::npos);
 }
 
 TEST(GgufConfig, qwen2HasBiases) {

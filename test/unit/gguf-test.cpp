@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 using namespace heddle;
 using namespace heddle::test;
@@ -97,6 +98,36 @@ const BadGguf badFiles[] = {
        f.set("llama.attention.head_count_kv", 9, bytesOf<uint32_t>(4) + bytesOf<uint64_t>(2) + bytesOf(2) + bytesOf(1));
      },
      "differs between layers (2, 1)"},
+    {"headsOfTooFewLayers",
+     [](auto &f) { f.set("llama.attention.head_count", 9, bytesOf<uint32_t>(4) + bytesOf<uint64_t>(1) + bytesOf(4)); },
+     "'llama.attention.head_count' has 1 elements, expected one for each of 2 layers (llama.block_count)"},
+    {"headsOfTooManyLayers",
+     [](auto &f) {
+       f.set("llama.attention.head_count_kv", 9,
+             bytesOf<uint32_t>(4) + bytesOf<uint64_t>(3) + bytesOf(2) + bytesOf(2) + bytesOf(2));
+     },
+     "'llama.attention.head_count_kv' has 3 elements, expected one for each of 2 layers"},
+    {"widthsOfNoLayer",
+     [](auto &f) { f.set("llama.feed_forward_length", 9, bytesOf<uint32_t>(4) + bytesOf<uint64_t>(0)); },
+     "'llama.feed_forward_length' has 0 elements, expected one for each of 2 layers"},
+    {"headsOfNoLayers",
+     [](auto &f) {
+       f.u32("llama.block_count", 0);
+       f.set("llama.attention.head_count", 9, bytesOf<uint32_t>(4) + bytesOf<uint64_t>(0));
+     },
+     "'llama.attention.head_count' is empty"},
+    {"headsOfFloats",
+     [](auto &f) {
+       f.set("llama.attention.head_count", 9,
+             bytesOf<uint32_t>(6) + bytesOf<uint64_t>(2) + bytesOf(4.0f) + bytesOf(4.0f));
+     },
+     "'llama.attention.head_count' is of type array of f32, expected an array of integers"},
+    {"headsAboveSigned",
+     [](auto &f) {
+       f.set("llama.attention.head_count", 9,
+             bytesOf<uint32_t>(10) + bytesOf<uint64_t>(2) + bytesOf<uint64_t>(4) + bytesOf(UINT64_MAX));
+     },
+     "'llama.attention.head_count': element 1 is out of range"},
     {"kvHeadsDoNotDivide", [](auto &f) { f.u32("llama.attention.head_count_kv", 3); },
      "llama.attention.head_count (4) must be a multiple of llama.attention.head_count_kv (3)"},
     {"epsNan", [](auto &f) { f.f32("llama.attention.layer_norm_rms_epsilon", NAN); },
@@ -228,6 +259,27 @@ TEST(Gguf, stackedExpertsAreViews) {
   EXPECT_NE(refusalOf(file).find("expected (expert_count 2, out, in)"), std::string::npos);
 }
 
+// An array of bytes where a config has a number for each layer: read as numbers it would take eight times the file.
+TEST(Gguf, arraysAreCountedBeforeTheyAreRead) {
+  GgufBuilder file = tinyGguf();
+  std::string many(64 << 20, '\x04');
+  file.u32("llama.block_count", 1'000'000'000);
+  file.set("llama.attention.head_count", 9, bytesOf<uint32_t>(0) + bytesOf<uint64_t>(many.size()) + many);
+  EXPECT_NE(refusalOf(file).find("has 67108864 elements, expected one for each of 1000000000 layers"),
+            std::string::npos);
+  file.u32("llama.block_count", static_cast<uint32_t>(many.size()));
+  TemporaryFolder folder;
+  std::string path = folder.write("model.gguf", file.bytes());
+  auto peak = [] { // KiB
+    rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss;
+  };
+  long before = peak();
+  EXPECT_NE(refusal(path).find("llama.block_count is 67108864, expected 1 to"), std::string::npos);
+  EXPECT_LT(peak() - before, 256 << 10);
+}
+
 class GgufSplit : public testing::Test {
 protected:
   GgufSplit() {
@@ -299,20 +351,33 @@ TEST(GgufFile, gettersCheckTypes) {
   builder.set("a.f32s", 9, bytesOf<uint32_t>(6) + bytesOf<uint64_t>(1) + bytesOf(0.5f));
   builder.set("a.bool", 7, "\x01");
   builder.set("a.f64", 12, bytesOf(0.25));
-  Expected<GgufFile> file = GgufFile::open(folder.write("m.gguf", builder.bytes()));
+  builder.set("a.bools", 9, bytesOf<uint32_t>(7) + bytesOf<uint64_t>(2) + std::string("\x01\x00", 2));
+  builder.set("a.u8s", 9, bytesOf<uint32_t>(0) + bytesOf<uint64_t>(3) + std::string("\x00\xff\x05", 3));
+  builder.set("a.equal", 9, bytesOf<uint32_t>(3) + bytesOf<uint64_t>(2) + bytesOf<int16_t>(-3) + bytesOf<int16_t>(-3));
+  ModelFiles files(folder.write("m.gguf", builder.bytes()));
+  Expected<GgufFile> file = GgufFile::open(files);
   ASSERT_TRUE(file) << file.message();
+  const GgufCount one{1, "things", "a.things"}, two{2, "things", "a.things"};
   EXPECT_EQ(*file->strings("a.strings"), (std::vector<std::string_view>{"one", "", "three"}));
-  EXPECT_EQ(*file->integers("a.i32s"), (std::vector<int64_t>{-1, 7}));
-  EXPECT_EQ(*file->floats("a.f32s"), std::vector<float>{0.5f});
+  EXPECT_EQ(*file->integers("a.i32s", two), (std::vector<int64_t>{-1, 7}));
+  EXPECT_EQ(*file->floats("a.f32s", one), std::vector<float>{0.5f});
+  EXPECT_EQ(*file->booleans("a.bools", two), (std::vector<bool>{true, false}));
+  EXPECT_EQ(*file->bytes("a.u8s"), std::string_view("\x00\xff\x05", 3));
+  EXPECT_EQ(*file->uniform("a.equal", two), -3);
+  for (const std::string &message : {file->integers("a.i32s", one).message(), file->floats("a.f32s", two).message(),
+                                     file->booleans("a.bools", one).message(), file->uniform("a.equal", one).message()})
+    EXPECT_NE(message.find("elements, expected one for each of "), std::string::npos) << message;
+  EXPECT_NE(file->uniform("a.i32s", two).message().find("'a.i32s' differs between things (-1, 7)"), std::string::npos);
   EXPECT_TRUE(*file->boolean("a.bool"));
   EXPECT_EQ(*file->number("a.f64"), 0.25);
   EXPECT_EQ(*file->number("llama.block_count"), 2.0);
   EXPECT_EQ(*file->string("general.architecture"), "llama");
   for (const std::string &message :
-       {file->strings("a.i32s").message(), file->integers("a.strings").message(), file->floats("a.i32s").message(),
-        file->boolean("a.f64").message(), file->integer("a.bool").message(),
-        file->number("general.architecture").message(), file->string("a.strings").message(),
-        file->strings("general.architecture").message()})
+       {file->strings("a.i32s").message(), file->integers("a.f32s", one).message(),
+        file->floats("a.i32s", two).message(), file->booleans("a.u8s", {3, "things", "a.things"}).message(),
+        file->bytes("a.i32s").message(), file->uniform("a.bools", two).message(), file->boolean("a.f64").message(),
+        file->integer("a.bool").message(), file->number("general.architecture").message(),
+        file->string("a.strings").message(), file->strings("general.architecture").message()})
     EXPECT_NE(message.find("is of type"), std::string::npos) << message;
   EXPECT_NE(file->integer("b").message().find("'b' is missing"), std::string::npos);
 }

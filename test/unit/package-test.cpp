@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstring>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 using namespace heddle;
@@ -88,6 +89,18 @@ TEST(Package, sidecarHoldsTheWeights) {
   Status status = open(file, package, opened);
   ASSERT_TRUE(status.isOk()) << status.message();
   EXPECT_TRUE(opened->check().isOk());
+
+  // Through a link from another folder.
+  std::string links = scratchFolder() + "/links", link = links + "/package";
+  mkdir(links.c_str(), 0700);
+  ASSERT_EQ(symlink("../package", link.c_str()), 0);
+  heddle_model code = makeCode(package);
+  status = Package::openFile(link, &code, opened);
+  ASSERT_TRUE(status.isOk()) << status.message();
+  EXPECT_EQ(memcmp(opened->weights(), parts.weights.data(), parts.weights.size()), 0);
+  unlink(link.c_str());
+  rmdir(links.c_str());
+
   Bytes other = sidecar;
   other[40] ^= 1; // the package's hash
   writeFile("package.weights", other);

@@ -193,6 +193,32 @@ TEST_F(Sharded, linksAsInTheCache) {
   EXPECT_EQ(refusedAsWritten(), "");
 }
 
+// snapshots/REVISION/NAME -> ../../blobs/HASH, whatever the model is read from.
+TEST_F(Sharded, linksIntoBlobs) {
+  EXPECT_EQ(refused(), "");
+  TemporaryFolder cache;
+  std::filesystem::create_directories(cache.path("blobs"));
+  std::filesystem::create_directories(cache.path("snapshots/1"));
+  for (const char *name : {"config.json", "model.safetensors.index.json", "a.safetensors", "b.safetensors"}) {
+    std::filesystem::copy_file(folder.path(name), cache.path(std::string("blobs/") + name + "-hash"));
+    std::filesystem::create_symlink(std::string("../../blobs/") + name + "-hash",
+                                    cache.path(std::string("snapshots/1/") + name));
+  }
+  EXPECT_EQ(refusal(cache.path("snapshots/1")), "");
+  EXPECT_EQ(refusal(cache.path("snapshots/1/")), "");
+}
+
+TEST_F(Sharded, linkThatLeadsOut) {
+  EXPECT_EQ(refused(), "");
+  TemporaryFolder elsewhere;
+  std::filesystem::rename(folder.path("b.safetensors"), elsewhere.path("b"));
+  std::filesystem::create_symlink(elsewhere.path("b"), folder.path("b.safetensors"));
+  std::string message = refusedAsWritten();
+  EXPECT_NE(message.find("b.safetensors: is, or lies behind, a symbolic link that leads to '"), std::string::npos)
+      << message;
+  EXPECT_NE(message.find("/b', outside of the model's folder: not allowed"), std::string::npos) << message;
+}
+
 TEST_F(Sharded, absentShard) {
   folder.write("a.safetensors", safetensorsFile(first));
   EXPECT_NE(refusedAsWritten().find("index.json: shard 'b.safetensors' is missing"), std::string::npos);

@@ -4,6 +4,7 @@
 #include "test/unit/TestPackage.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <dirent.h>
 #include <gtest/gtest.h>
@@ -72,6 +73,39 @@ TEST_F(WholeFile, writesWhereALinkLeads) {
   EXPECT_TRUE(S_ISLNK(status.st_mode));
 }
 
+TEST_F(WholeFile, makesTheFileThatALinkAwaits) {
+  std::string first = folder + "/first", second = folder + "/second";
+  ASSERT_EQ(symlink("second", first.c_str()), 0);
+  ASSERT_EQ(symlink(path.c_str(), second.c_str()), 0);
+  EXPECT_TRUE(checkOutputFile(first).isOk());
+  ASSERT_TRUE(writeWholeFile(first, {"new"}).isOk());
+  EXPECT_EQ(contents(path), "new");
+  EXPECT_EQ(names(), (std::vector<std::string>{"first", "out", "second"}));
+  struct stat status;
+  ASSERT_EQ(lstat(second.c_str(), &status), 0);
+  EXPECT_TRUE(S_ISLNK(status.st_mode));
+}
+
+TEST_F(WholeFile, partNamesCannotBeForeseen) {
+  std::string one, other;
+  ASSERT_TRUE(choosePartName(path, one).isOk() && choosePartName(path, other).isOk());
+  EXPECT_EQ(one.substr(0, path.size() + 5), path + ".part");
+  EXPECT_EQ(one.size(), path.size() + 5 + 16);
+  EXPECT_NE(one, other);
+}
+
+// A link that somebody put where the file is written is not followed, nor is a file of that name taken.
+TEST_F(WholeFile, partFilesAreNew) {
+  std::string link = folder + "/link";
+  ASSERT_EQ(symlink("victim", link.c_str()), 0);
+  EXPECT_EQ(createPartFile(link), -1);
+  EXPECT_EQ(errno, EEXIST);
+  EXPECT_EQ(names(), std::vector<std::string>{"link"});
+  ASSERT_TRUE(writeWholeFile(path, {"old"}).isOk());
+  EXPECT_EQ(createPartFile(path), -1);
+  EXPECT_EQ(contents(path), "old");
+}
+
 TEST_F(WholeFile, refusesWhatAFileWouldReplace) {
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
   expectRefused(path, path + ": is no regular file, and would be replaced by one");
@@ -82,12 +116,14 @@ TEST_F(WholeFile, refusesWhatAFileWouldReplace) {
   ASSERT_EQ(symlink("/dev/null", link.c_str()), 0);
   expectRefused(link, link + ": is no regular file, and would be replaced by one");
   expectRefused(folder, folder + ": is a directory, expected the name of a file to write");
-  expectRefused(folder + "/none/out", folder + "/none/out: No such file or directory");
+  expectRefused(folder + "/none/out", folder + "/none/out: the folder " + folder + "/none does not exist");
   expectRefused("", "'': the name of a file to write is expected");
-  std::string dangling = folder + "/dangling";
-  ASSERT_EQ(symlink("nothing", dangling.c_str()), 0);
-  expectRefused(dangling, dangling + ": the link leads to no file: No such file or directory");
-  EXPECT_EQ(names(), (std::vector<std::string>{"dangling", "link", "out"}));
+  std::string astray = folder + "/astray", circle = folder + "/circle";
+  ASSERT_EQ(symlink("none/out", astray.c_str()), 0);
+  expectRefused(astray, astray + ": the folder " + folder + "/none does not exist");
+  ASSERT_EQ(symlink("circle", circle.c_str()), 0);
+  expectRefused(circle, circle + ": Too many levels of symbolic links");
+  EXPECT_EQ(names(), (std::vector<std::string>{"astray", "circle", "link", "out"}));
 }
 
 // How a process ends that gets `number` while it writes: reading the second part faults, where the handler sends the signal.

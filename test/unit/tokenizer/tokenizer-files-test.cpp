@@ -104,6 +104,11 @@ TEST(TokenizerConfig, RefusesBadCompanions) {
   files.erase("chat_template.jinja");
   files["tokenizer_config.json"] = R"({"added_tokens_decoder": {"x": {"content": "<x>"}}})";
   expectPart(errorOf(files), "added_tokens_decoder: entry 'x'");
+  std::string added;
+  for (const char *id : {"60000", "120000"})
+    added += (added.empty() ? "\"" : ", \"") + std::string(id) + R"(": {"content": "<)" + id + R"(>"})";
+  files["tokenizer_config.json"] = R"({"added_tokens_decoder": {)" + added + "}}";
+  expectPart(errorOf(files), "id 120000 of added token '<120000>' is out of range");
   files["tokenizer_config.json"] = "{}";
   files["config.json"] = R"({"vocab_size": 6, "eos_token_id": 9999})";
   expectPart(errorOf(files), "config.json: eos_token_id 9999 is outside the vocabulary of 6");
