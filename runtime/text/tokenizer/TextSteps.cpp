@@ -147,10 +147,7 @@ bool TextSteps::normalize(std::string &text, std::string &error) const {
     case TextOp::Nfkc:
     case TextOp::Nfkd: {
       auto form = static_cast<NormalForm>(static_cast<int>(step.step->op()) - static_cast<int>(TextOp::Nfc));
-      if (!appendNormalized(text, form, out)) {
-        error = "the text cannot be normalised: " + std::to_string(text.size()) + " bytes";
-        return false;
-      }
+      appendNormalized(text, form, out);
       break;
     }
     case TextOp::Lowercase:
