@@ -73,7 +73,7 @@ Status TokenizerConfigReader::readAddedTokens(JsonValue tokens, const char *file
                  (draft.pieces[static_cast<size_t>(id)].flags & PieceFlag::Added) != PieceFlag::NONE;
     if (known && draft.pieces[static_cast<size_t>(id)].text == text)
       continue;
-    HEDDLE_RETURN_IF_ERROR(addToken(draft, id, text, items.value));
+    HEDDLE_RETURN_IF_ERROR(addToken(draft, path(file), id, text, items.value));
   }
   return Status();
 }
@@ -92,7 +92,7 @@ Status TokenizerConfigReader::readAddedTokenIds() {
     bool known = id >= 0 && id < static_cast<int64_t>(draft.pieces.size()) &&
                  draft.pieces[static_cast<size_t>(id)].kind != TokenKind::Absent;
     if (!known)
-      HEDDLE_RETURN_IF_ERROR(addToken(draft, id, text, JsonValue()));
+      HEDDLE_RETURN_IF_ERROR(addToken(draft, path("added_tokens.json"), id, text, JsonValue()));
   }
   return Status();
 }

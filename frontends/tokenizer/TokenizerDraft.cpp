@@ -179,6 +179,24 @@ static std::string serialize(const TokenizerDraft &draft) {
   return std::string(reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize());
 }
 
+// What is wrong with a step names the field that it was read from.
+static Status checkSteps(const TokenizerDraft &draft, const package::Tokenizer &table) {
+  struct {
+    const char *field;
+    const std::vector<StepDraft> &drafts;
+    const flatbuffers::Vector<flatbuffers::Offset<package::TextStep>> &steps;
+  } lists[] = {{"normalizer", draft.normalizer, *table.normalizer()},
+               {"pre_tokenizer", draft.preTokenizer, *table.pre_tokenizer()}};
+  for (const auto &list : lists)
+    for (uint32_t i = 0; i < list.steps.size(); ++i) {
+      std::string error;
+      std::unique_ptr<Regex> regex;
+      if (!TextSteps::compile(*list.steps.Get(i), &list.drafts == &draft.normalizer, regex, error))
+        return errorIn(draft.file, (list.drafts[i].field.empty() ? list.field : list.drafts[i].field) + ": " + error);
+    }
+  return Status();
+}
+
 Expected<std::string> writeTokenizer(const TokenizerDraft &draft) {
   HEDDLE_RETURN_IF_ERROR(checkDraft(draft));
   size_t textBytes = 0;
@@ -188,8 +206,10 @@ Expected<std::string> writeTokenizer(const TokenizerDraft &draft) {
     return errorIn(draft.file,
                    "tokens of " + std::to_string(textBytes) + " bytes together exceed the limit of 256 MiB");
   std::string bytes = serialize(draft);
+  const package::Tokenizer &table = *flatbuffers::GetRoot<package::Tokenizer>(bytes.data());
+  HEDDLE_RETURN_IF_ERROR(checkSteps(draft, table));
   std::string error;
-  if (!Tokenizer::create(*flatbuffers::GetRoot<package::Tokenizer>(bytes.data()), error))
+  if (!Tokenizer::create(table, error))
     return errorIn(draft.file, error);
   if (!draft.chatTemplate.empty() && !ChatTemplate::parse(draft.chatTemplate, error))
     return errorIn(draft.chatTemplateFile, error);

@@ -28,6 +28,7 @@ struct StepDraft {
   uint32_t flags = 0;
   package::SplitBehavior behavior = package::SplitBehavior::Isolated;
   uint32_t left = 0, right = 0;
+  std::string field = {}; // what a message about the step names; empty for one that the format only implies
 
   static StepDraft of(package::TextOp op) { return {op, {}, {}, {}}; }
   static StepDraft replace(std::string pattern, std::string content) {

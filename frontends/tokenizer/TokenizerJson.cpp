@@ -3,6 +3,7 @@
 
 #include "bytes/Status.h"
 
+#include <algorithm>
 #include <cmath>
 #include <sys/stat.h>
 
@@ -74,23 +75,25 @@ Status readVocabObject(JsonValue vocab, size_t more, TokenizerDraft &draft) {
   return Status();
 }
 
-Status addToken(TokenizerDraft &draft, int64_t id, const std::string &text, JsonValue properties) {
+Status addToken(TokenizerDraft &draft, const std::string &file, int64_t id, const std::string &text,
+                JsonValue properties) {
   auto isSet = [&](const char *key, bool standard) {
     JsonValue value = properties.find(key);
     return value.is(JsonKind::Bool) ? value.isTrue() : standard;
   };
   if (text.empty() || text.size() > maxPieceBytes)
-    return errorIn(draft.file, "added token " + std::to_string(id) + " has a length of " + std::to_string(text.size()) +
-                                   " bytes, expected 1 to " + std::to_string(maxPieceBytes));
-  if (id < 0 || id >= static_cast<int64_t>(draft.pieces.size() + 65536) || id >= static_cast<int64_t>(maxPieces))
-    return errorIn(draft.file,
-                   "id " + std::to_string(id) + " of added token '" + printable(text, 40) + "' is out of range");
+    return errorIn(file, "added token " + std::to_string(id) + " has a length of " + std::to_string(text.size()) +
+                             " bytes, expected 1 to " + std::to_string(maxPieceBytes));
+  int64_t limit = static_cast<int64_t>(std::min(draft.pieces.size() + 65536, maxPieces));
+  if (id < 0 || id >= limit)
+    return errorIn(file, "id " + std::to_string(id) + " of added token '" + printable(text, 40) +
+                             "' is out of range, expected 0 to " + std::to_string(limit - 1));
   if (static_cast<size_t>(id) >= draft.pieces.size())
     draft.pieces.resize(static_cast<size_t>(id) + 1);
   PieceDraft &piece = draft.pieces[static_cast<size_t>(id)];
   if (piece.kind != TokenKind::Absent && piece.text != text)
-    return errorIn(draft.file, "duplicate id " + std::to_string(id) + " of token '" + printable(piece.text, 40) +
-                                   "' and added token '" + printable(text, 40) + "'");
+    return errorIn(file, "duplicate id " + std::to_string(id) + " of token '" + printable(piece.text, 40) +
+                             "' and added token '" + printable(text, 40) + "'");
   bool special = isSet("special", true);
   bool ofModel = piece.kind != TokenKind::Absent;
   piece.text = text;
@@ -291,7 +294,7 @@ Status TokenizerJsonReader::readAddedTokens(JsonValue tokens) {
     JsonValue content = items.value.find("content");
     if (!items.value.find("id").integer(id) || !content.is(JsonKind::String))
       return fail("added_tokens: an entry without id and content: " + printable(items.value.raw(), 80));
-    HEDDLE_RETURN_IF_ERROR(addToken(draft, id, content.string(), items.value));
+    HEDDLE_RETURN_IF_ERROR(addToken(draft, draft.file, id, content.string(), items.value));
   }
   return Status();
 }

@@ -4,7 +4,9 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-#include <cstdio>
+#include "bytes/Text.h"
+
+#include <new>
 
 namespace heddle {
 
@@ -79,8 +81,7 @@ std::unique_ptr<Regex> Regex::compile(std::string_view pattern, std::string &err
     return nullptr;
   }
   if (const char *construct = unsupportedConstruct(pattern)) {
-    error = "regex pattern uses " + std::string(construct) +
-            ", which is not supported: " + std::string(pattern.substr(0, 200));
+    error = "regex pattern uses " + std::string(construct) + ", which is not supported: " + printable(pattern, 200);
     return nullptr;
   }
   const std::string unicode = withUnicodeWords(pattern);
@@ -96,7 +97,7 @@ std::unique_ptr<Regex> Regex::compile(std::string_view pattern, std::string &err
   if (!compiled) {
     char text[160] = "";
     pcre2_get_error_message(code, reinterpret_cast<PCRE2_UCHAR *>(text), sizeof text);
-    error = "regex pattern is not valid (" + std::string(text) + "): " + std::string(pattern.substr(0, 200));
+    error = "regex pattern is not valid (" + std::string(text) + "): " + printable(pattern, 200);
     return nullptr;
   }
   std::unique_ptr<Regex> regex(new Regex);
@@ -136,7 +137,7 @@ bool Regex::Matcher::find(std::string_view subject, size_t from, size_t &begin, 
   if (code != PCRE2_ERROR_NOMATCH) {
     char text[160] = "";
     pcre2_get_error_message(code, reinterpret_cast<PCRE2_UCHAR *>(text), sizeof text);
-    error = "the pre-tokenizer's regex pattern gave up after byte " + std::to_string(from) + " of a text of " +
+    error = "the regex pattern gave up after byte " + std::to_string(from) + " of a text of " +
             std::to_string(subject.size()) + " bytes: " + text;
   }
   return false;

@@ -74,8 +74,10 @@ bool Tokenizer::addAddedTokens(std::string &error) {
       continue;
     }
     std::string spelling(pieces.text(id));
-    if (!steps.normalize(spelling, error))
+    if (!steps.normalize(spelling, error)) {
+      error.insert(0, "tokenizer: added token " + std::to_string(id) + ": ");
       return false;
+    }
     normalizedAdded.add(spelling, id);
   }
   return true;

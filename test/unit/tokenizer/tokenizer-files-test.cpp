@@ -93,6 +93,47 @@ TEST(TokenizerJson, RefusesBadSteps) {
   expectPart(errorOf({{"tokenizer.json", "{\"model\": \"\xFF\"}"}}), "not UTF-8");
 }
 
+// A message names the field of the step that is at fault, and shows the pattern on its one line.
+TEST(TokenizerJson, NamesTheStepOfAPattern) {
+  const std::string from = R"({"type": "ByteLevel", "add_prefix_space": false})";
+  auto cutters = [&](const std::string &second) {
+    return errorOfJson(from, R"({"type": "Sequence", "pretokenizers": [)" + from + ", " + second + "]}");
+  };
+  expectPart(
+      cutters(R"({"type": "Split", "pattern": {"Regex": "(\nx"}})"),
+      "tokenizer.json: pre_tokenizer.pretokenizers[1].pattern.Regex: regex pattern is not valid (missing closing "
+      "parenthesis): (\\x0ax");
+  expectPart(
+      cutters(R"({"type": "Sequence", "pretokenizers": [{"type": "Split", "pattern": {"Regex": "a(?R)?"}}]})"),
+      "tokenizer.json: pre_tokenizer.pretokenizers[1].pretokenizers[0].pattern.Regex: regex pattern uses recursion");
+  expectPart(cutters(R"({"type": "Split", "pattern": {"String": "a"}, "behavior": "Odd"})"),
+             "tokenizer.json: pre_tokenizer.pretokenizers[1]: behavior \"Odd\" is unknown");
+  expectPart(cutters(R"({"type": "Split", "pattern": 5})"),
+             "pre_tokenizer.pretokenizers[1]: pattern is neither a String nor a Regex");
+  expectPart(cutters(R"({"type": "Sequence"})"), "pre_tokenizer.pretokenizers[1]: a Sequence without its list");
+  expectPart(
+      errorOfJson(
+          "\"normalizer\": null",
+          R"("normalizer": {"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Replace", "content": "", "pattern": {"Regex": "[a&&b]"}}]})"),
+      "tokenizer.json: normalizer.normalizers[1].pattern.Regex: regex pattern uses a class intersection (&&), which is "
+      "not supported: [a&&b]");
+  expectPart(errorOfJson("\"normalizer\": null",
+                         R"("normalizer": {"type": "Precompiled", "precompiled_charsmap": "////////"})"),
+             "tokenizer.json: normalizer.precompiled_charsmap: precompiled_charsmap of 6 bytes");
+  expectPart(errorOfJson(R"("decoder": {"type": "ByteLevel"})",
+                         R"("decoder": {"type": "Replace", "pattern": {"Regex": "a+"}, "content": ""})"),
+             "tokenizer.json: decoder.pattern.Regex: a decoder that replaces by a regex pattern is not supported: a+");
+}
+
+TEST(TokenizerConfig, NamesTheFileOfAnAddedToken) {
+  std::map<std::string, std::string> files = {{"tokenizer.json", byteLevelJson}};
+  files["tokenizer_config.json"] = R"({"added_tokens_decoder": {"1": {"content": "<x>"}}})";
+  expectPart(errorOf(files), "tokenizer_config.json: duplicate id 1 of token 'a' and added token '<x>'");
+  files["tokenizer_config.json"] = "{}";
+  files["added_tokens.json"] = R"({"<x>": 4000000000})";
+  expectPart(errorOf(files), "added_tokens.json: id 4000000000 of added token '<x>' is out of range");
+}
+
 TEST(TokenizerConfig, RefusesBadCompanions) {
   std::map<std::string, std::string> files = {{"tokenizer.json", byteLevelJson}};
   files["tokenizer_config.json"] = R"({"chat_template": "{% for m in messages %}"})";
