@@ -110,7 +110,7 @@ CompileStatus heddle::adoptDecoder(const CompileOptions &options, const Target &
   model.config.architecture = "onnx";
   if (Status read = readConfigBesideGraph(folderOf(options.model), model.config); !read.isOk())
     return refuse(read.message());
-  Expected<std::string> tokenizer = readTokenizer(options.model);
+  Expected<std::string> tokenizer = readTokenizer(options.model, model.config.vocabSize);
   if (!tokenizer)
     return refuse(tokenizer.message());
   program.tokenizer = std::move(*tokenizer);

@@ -187,9 +187,9 @@ Status TokenizerConfigReader::readModelConfig() {
     return config.status();
   JsonValue text = config->find("text_config").is(JsonKind::Object) ? config->find("text_config") : *config;
   int64_t size = 0;
-  JsonValue rows = text.find("vocab_size");
-  if (!rows.integer(size) || size < static_cast<int64_t>(draft.pieces.size()))
-    size = static_cast<int64_t>(draft.pieces.size());
+  if (text.find("vocab_size").integer(size) && size > 0 && !draft.vocabSize)
+    draft.vocabSize = size;
+  size = std::max(size, static_cast<int64_t>(draft.pieces.size()));
   struct {
     const char *key;
     int64_t *id;

@@ -95,6 +95,21 @@ static Status checkPieces(const TokenizerDraft &draft) {
   return Status();
 }
 
+static Status fitToEmbedding(TokenizerDraft &draft) {
+  size_t rows = draft.vocabSize > 0 ? static_cast<size_t>(draft.vocabSize) : draft.pieces.size();
+  if (draft.pieces.size() <= rows)
+    return Status();
+  for (size_t id = rows; id < draft.pieces.size(); ++id) {
+    const PieceDraft &piece = draft.pieces[id];
+    if (piece.kind != TokenKind::Absent && (piece.flags & PieceFlag::Added) == PieceFlag::NONE)
+      return errorIn(draft.file, "id " + std::to_string(id) + " of token '" + printable(piece.text, 40) +
+                                     "' is outside the model's embedding, expected ids below " + std::to_string(rows) +
+                                     " (vocab_size)");
+  }
+  draft.pieces.resize(rows);
+  return Status();
+}
+
 static Status checkDraft(const TokenizerDraft &draft) {
   HEDDLE_RETURN_IF_ERROR(checkPieces(draft));
   for (auto [field, id] : {std::pair("bos_token_id", draft.bos), std::pair("eos_token_id", draft.eos),
@@ -197,7 +212,8 @@ static Status checkSteps(const TokenizerDraft &draft, const package::Tokenizer &
   return Status();
 }
 
-Expected<std::string> writeTokenizer(const TokenizerDraft &draft) {
+Expected<std::string> writeTokenizer(TokenizerDraft draft) {
+  HEDDLE_RETURN_IF_ERROR(fitToEmbedding(draft));
   HEDDLE_RETURN_IF_ERROR(checkDraft(draft));
   size_t textBytes = 0;
   for (const PieceDraft &piece : draft.pieces)

@@ -55,6 +55,7 @@ struct TokenizerDraft {
   std::string continuingPrefix, endOfWordSuffix;
   uint32_t maxWord = 100;
 };
+  int64_t vocabSize = 0; // rows of the model's embedding; 0 where nothing says
 
 // Most pieces and merges that any reader accepts, and the longest piece in bytes.
 constexpr size_t maxPieces = 4 << 20, maxMerges = 16 << 20, maxPieceBytes = 64 << 10;
@@ -76,8 +77,10 @@ bool fromByteAlphabet(std::string_view text, std::string &bytes);
 void spellPiecesInBytes(TokenizerDraft &draft);
 
 // Checks the draft, writes the table as a FlatBuffer whose root is package::Tokenizer, and tries it: what the runtime would refuse
-// (an id out of range, a pattern, a chat template that does not parse) is an error here.
-Expected<std::string> writeTokenizer(const TokenizerDraft &draft);
+// (an id out of range, a pattern, a chat template that does not parse) is an error here. Added tokens without a row in the model's
+// embedding are left out, so that their text stays text: the model cannot read them, and models whose tokenizer is also that of a larger
+// one (Gemma 3 1B with <image_soft_token>) have some. Any other piece out there is an error.
+Expected<std::string> writeTokenizer(TokenizerDraft draft);
 
 } // namespace heddle
 

@@ -12,15 +12,16 @@
 
 namespace heddle {
 
-static Expected<std::string> readGguf(const std::string &path) {
+static Expected<std::string> readGguf(const std::string &path, int64_t vocabSize) {
   auto file = GgufFile::open(path);
   if (!file)
     return file.status();
   TokenizerDraft draft;
+  draft.vocabSize = vocabSize;
   HEDDLE_RETURN_IF_ERROR(readGgufTokenizer(*file, draft));
   if (draft.model == package::TokenizerModel::None)
     return std::string();
-  return writeTokenizer(draft);
+  return writeTokenizer(std::move(draft));
 }
 
 static bool startsWithGguf(const std::string &path) {
@@ -51,38 +52,39 @@ static constexpr struct {
 };
 
 // Reads `only`, or the first vocabulary of the directory if it is empty.
-static Expected<std::string> readDirectory(const std::string &directory, const std::string &only) {
+static Expected<std::string> readDirectory(const std::string &directory, const std::string &only, int64_t vocabSize) {
   for (const auto &candidate : vocabularyFiles) {
     std::string path = directory + "/" + candidate.name;
     if (only.empty() ? !fileExists(path) : !endsWith(only, candidate.name))
       continue;
     TokenizerDraft draft;
+    draft.vocabSize = vocabSize;
     draft.chatTemplateFile = directory + "/tokenizer_config.json";
     HEDDLE_RETURN_IF_ERROR(candidate.read(only.empty() ? path : only, draft));
     HEDDLE_RETURN_IF_ERROR(readTokenizerConfig(directory, draft));
-    return writeTokenizer(draft);
+    return writeTokenizer(std::move(draft));
   }
   return std::string();
 }
 
-Expected<std::string> readTokenizer(const std::string &modelPath) {
+Expected<std::string> readTokenizer(const std::string &modelPath, int64_t vocabSize) {
   struct stat info;
   if (stat(modelPath.c_str(), &info) != 0)
     return errorIn(modelPath, "no such file or directory");
   if (S_ISDIR(info.st_mode))
-    return readDirectory(modelPath, "");
+    return readDirectory(modelPath, "", vocabSize);
   if (!S_ISREG(info.st_mode))
     return errorIn(modelPath, "is neither a regular file nor a directory");
   if (startsWithGguf(modelPath))
-    return readGguf(modelPath);
+    return readGguf(modelPath, vocabSize);
   std::string directory = directoryOf(modelPath);
   for (const auto &candidate : vocabularyFiles)
     if (endsWith(modelPath, candidate.name))
-      return readDirectory(directory, modelPath);
+      return readDirectory(directory, modelPath, vocabSize);
   // ONNX and safetensors files have their tokenizer beside them.
   if (isOnnx(modelPath) || endsWith(modelPath, ".safetensors"))
-    return readDirectory(directory, "");
-  return readGguf(modelPath);
+    return readDirectory(directory, "", vocabSize);
+  return readGguf(modelPath, vocabSize);
 }
 
 } // namespace heddle

@@ -125,6 +125,37 @@ TEST(TokenizerJson, NamesTheStepOfAPattern) {
              "tokenizer.json: decoder.pattern.Regex: a decoder that replaces by a regex pattern is not supported: a+");
 }
 
+// The rows of the embedding are those of config.json, or what the caller knows better. Rows without a token are padding.
+TEST(TokenizerConfig, TokensFitTheEmbedding) {
+  std::map<std::string, std::string> files = {
+      {"tokenizer.json", replaced(byteLevelJson, "\"added_tokens\": [",
+                                  R"("added_tokens": [{"id": 6, "content": "<x>", "special": true}, )")}};
+  auto sizeWith = [&](const char *config, int64_t vocabSize) {
+    files["config.json"] = config;
+    TemporaryFolder folder(files);
+    auto table = readTokenizer(folder.path(), vocabSize);
+    EXPECT_TRUE(table) << (table ? "" : table.message());
+    return table ? flatbuffers::GetRoot<package::Tokenizer>(table->data())->pieces()->size() : 0;
+  };
+  EXPECT_EQ(sizeWith("{}", 0), 7u);
+  EXPECT_EQ(sizeWith(R"({"vocab_size": 7})", 0), 7u);
+  EXPECT_EQ(sizeWith(R"({"vocab_size": 64})", 0), 7u);
+  EXPECT_EQ(sizeWith(R"({"text_config": {"vocab_size": 6}})", 0), 6u);
+  EXPECT_EQ(sizeWith(R"({"vocab_size": 64})", 6), 6u);
+
+  files["config.json"] = R"({"vocab_size": 6})";
+  TemporaryFolder folder(files);
+  EXPECT_EQ(loadFrom(folder.path()).encode("a<x>b"), (Ids{0, 1, 2})); // "<x>" has no bytes in this vocabulary
+
+  // A row that is needed.
+  files["tokenizer_config.json"] = R"({"pad_token": "<x>"})";
+  expectPart(errorOf(files), "tokenizer.json: pad_token_id 6 is outside the vocabulary of 6 tokens");
+  files["config.json"] = R"({"vocab_size": 5})";
+  expectPart(errorOf(files),
+             "tokenizer.json: id 5 of token ' a' is outside the model's embedding, expected ids below 5 "
+             "(vocab_size)");
+}
+
 TEST(TokenizerConfig, NamesTheFileOfAnAddedToken) {
   std::map<std::string, std::string> files = {{"tokenizer.json", byteLevelJson}};
   files["tokenizer_config.json"] = R"({"added_tokens_decoder": {"1": {"content": "<x>"}}})";
