@@ -110,6 +110,9 @@ Status TokenizerConfigReader::readNames(JsonValue config, const char *file) {
       return member.status();
     std::string text = member->is(JsonKind::Object) ? member->find("content").string() : member->string();
     int64_t id = text.empty() ? -1 : findPiece(text);
+    // Byte-level BPE has the unknown token that its model names, or none.
+    if (name.id == &draft.unknown && *name.id < 0)
+      draft.dropUnknown = draft.model == package::TokenizerModel::ByteLevelBpe;
     if (id >= 0 && (*name.id < 0 || name.id != &draft.unknown))
       *name.id = id;
     // A named token is special even where the vocabulary does not say so.

@@ -190,6 +190,7 @@ static std::string serialize(const TokenizerDraft &draft) {
   table.add_continuing_prefix(continuing);
   table.add_end_of_word_suffix(ending);
   table.add_max_word(draft.maxWord);
+  table.add_drop_unknown(draft.dropUnknown);
   builder.Finish(table.Finish());
   return std::string(reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize());
 }

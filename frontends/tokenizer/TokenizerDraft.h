@@ -50,6 +50,7 @@ struct TokenizerDraft {
   std::vector<StepDraft> normalizer, preTokenizer, decoder;
   bool byteFallback = false, ignoreMerges = false, fuseUnknown = false;
   int64_t bos = -1, eos = -1, unknown = -1, pad = -1;
+  bool dropUnknown = false; // `unknown` is only a name: what has no piece is dropped
   std::vector<int64_t> prefix, suffix;
   std::string chatTemplate, chatTemplateFile;
   std::string continuingPrefix, endOfWordSuffix;

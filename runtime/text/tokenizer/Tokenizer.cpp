@@ -45,7 +45,7 @@ bool Tokenizer::readOptions(std::string &error) {
     return false;
   }
   modelOptions.model = model;
-  modelOptions.unknown = source->unknown();
+  modelOptions.unknown = source->drop_unknown() ? -1 : source->unknown();
   modelOptions.byteFallback = source->byte_fallback();
   modelOptions.ignoreMerges = source->ignore_merges();
   modelOptions.fuseUnknown = source->fuse_unknown();

@@ -156,6 +156,24 @@ TEST(TokenizerConfig, TokensFitTheEmbedding) {
              "(vocab_size)");
 }
 
+// SmolLM2 has no piece for U+0004, and calls <|endoftext|> unknown.
+TEST(TokenizerConfig, BytesWithoutAPieceAreDroppedUnlessTheModelSaysOtherwise) {
+  std::map<std::string, std::string> files = {{"tokenizer.json", byteLevelJson},
+                                              {"tokenizer_config.json", R"({"unk_token": "<s>"})"}};
+  TemporaryFolder named(files);
+  LoadedTokenizer t = loadFrom(named.path());
+  EXPECT_EQ(t.encode("a\x04"
+                     "b"),
+            (Ids{0, 1, 2}));
+  EXPECT_EQ(t.tokenizer->table().unknown(), 0);
+  files["tokenizer.json"] = replaced(byteLevelJson, "\"BPE\",", "\"BPE\", \"unk_token\": \"<s>\",");
+  TemporaryFolder ofModel(files);
+  EXPECT_EQ(loadFrom(ofModel.path())
+                .encode("a\x04"
+                        "b"),
+            (Ids{0, 1, 0, 2}));
+}
+
 TEST(TokenizerConfig, NamesTheFileOfAnAddedToken) {
   std::map<std::string, std::string> files = {{"tokenizer.json", byteLevelJson}};
   files["tokenizer_config.json"] = R"({"added_tokens_decoder": {"1": {"content": "<x>"}}})";
@@ -234,6 +252,46 @@ TEST(SentencePieceModel, ReadsUnigram) {
   expectPart(errorOf({{"spiece.model", protoPiece("a", std::numeric_limits<float>::infinity(), 1)}}),
              "score of piece 0");
   expectPart(errorOf({{"tokenizer.model", ""}}), "the vocabulary is empty");
+}
+
+// A GGUF file of metadata alone, written value by value.
+class GgufText {
+public:
+  template <typename T> static std::string number(T value) {
+    return std::string(reinterpret_cast<const char *>(&value), sizeof value);
+  }
+  static std::string string(const std::string &text) { return number<uint64_t>(text.size()) + text; }
+  static std::string strings(const std::vector<std::string> &values) {
+    std::string bytes = number<uint32_t>(8) + number<uint64_t>(values.size());
+    for (const std::string &value : values)
+      bytes += string(value);
+    return bytes;
+  }
+  void set(const std::string &key, uint32_t type, const std::string &value) {
+    entries += string(key) + number(type) + value;
+    ++count;
+  }
+  std::string bytes() const { return "GGUF" + number<uint32_t>(3) + number<uint64_t>(0) + number(count) + entries; }
+
+private:
+  std::string entries;
+  uint64_t count = 0;
+};
+
+TEST(GgufTokenizer, BytesWithoutAPieceAreDropped) {
+  enum : uint32_t { Uint32 = 4, String = 8, Array = 9 };
+  GgufText file;
+  file.set("general.architecture", String, GgufText::string("llama"));
+  file.set("tokenizer.ggml.model", String, GgufText::string("gpt2"));
+  file.set("tokenizer.ggml.tokens", Array, GgufText::strings({"<s>", "a", "b"}));
+  file.set("tokenizer.ggml.merges", Array, GgufText::strings({}));
+  file.set("tokenizer.ggml.unknown_token_id", Uint32, GgufText::number<uint32_t>(0));
+  TemporaryFolder folder({{"model.gguf", file.bytes()}});
+  LoadedTokenizer t = loadFrom(folder.path() + "/model.gguf");
+  EXPECT_EQ(t.encode("a\x04"
+                     "b"),
+            (Ids{1, 2}));
+  EXPECT_EQ(t.tokenizer->table().unknown(), 0);
 }
 
 TEST(ReadTokenizer, AModelMayHaveNone) {
