@@ -55,8 +55,8 @@ struct TokenizerDraft {
   std::string chatTemplate, chatTemplateFile;
   std::string continuingPrefix, endOfWordSuffix;
   uint32_t maxWord = 100;
-};
   int64_t vocabSize = 0; // rows of the model's embedding; 0 where nothing says
+};
 
 // Most pieces and merges that any reader accepts, and the longest piece in bytes.
 constexpr size_t maxPieces = 4 << 20, maxMerges = 16 << 20, maxPieceBytes = 64 << 10;
