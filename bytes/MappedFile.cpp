@@ -10,9 +10,14 @@
 
 namespace heddle {
 
-MappedFile::~MappedFile() {
+void MappedFile::Mapping::unmap() {
   if (bytes)
     munmap(const_cast<uint8_t *>(bytes), length);
+}
+
+MappedFile::~MappedFile() {
+  MemoryScope::leave(&mapping);
+  mapping.unmap();
 }
 
 Status MappedFile::open(const std::string &path) {
@@ -29,16 +34,19 @@ Status MappedFile::map(int descriptor, const std::string &path) {
     ::close(descriptor);
     return invalidInput(path + ": is not a regular file");
   }
-  void *mapping = info.st_size ? mmap(nullptr, info.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0) : nullptr;
+  void *memory = info.st_size ? mmap(nullptr, info.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0) : nullptr;
   int error = errno;
   ::close(descriptor);
-  if (mapping == MAP_FAILED)
-    return Status::failure(path + ": cannot be mapped: " + strerror(error));
+  if (memory == MAP_FAILED) {
+    std::string what = path + ": cannot be mapped: " + strerror(error);
+    return error == ENOMEM ? outOfMemory(what) : Status::failure(what);
+  }
   // Weights are read from end to end: huge pages where the file system has them.
-  if (mapping)
-    (void)madvise(mapping, info.st_size, MADV_HUGEPAGE);
-  bytes = static_cast<const uint8_t *>(mapping);
-  length = info.st_size;
+  if (memory)
+    (void)madvise(memory, info.st_size, MADV_HUGEPAGE);
+  mapping.bytes = static_cast<const uint8_t *>(memory);
+  mapping.length = info.st_size;
+  MemoryScope::enter(&mapping);
   name = path;
   return Status();
 }

@@ -4,6 +4,7 @@
 #ifndef HEDDLE_BYTES_MAPPEDFILE_H
 #define HEDDLE_BYTES_MAPPEDFILE_H
 
+#include "bytes/MemoryScope.h"
 #include "bytes/Status.h"
 
 #include <cstdint>
@@ -17,20 +18,24 @@ public:
   MappedFile &operator=(const MappedFile &) = delete;
   ~MappedFile();
 
-  // Once per object. Fails with invalidInput where the path does not name a readable regular file; the message begins with the path as
-  // it is, and ": ".
+  // Once per object. Fails with invalidInput where the path does not name a readable regular file, and with outOfMemory where there is
+  // no address space for it; the message begins with the path as it is, and ": ".
   Status open(const std::string &path);
   // The same of an open descriptor, which it closes; `path` is for messages.
   Status map(int descriptor, const std::string &path);
 
-  const uint8_t *data() const { return bytes; }
-  uint64_t size() const { return length; }
-  std::string_view text() const { return {reinterpret_cast<const char *>(bytes), static_cast<size_t>(length)}; }
+  const uint8_t *data() const { return mapping.bytes; }
+  uint64_t size() const { return mapping.length; }
+  std::string_view text() const { return {reinterpret_cast<const char *>(data()), static_cast<size_t>(size())}; }
   const std::string &path() const { return name; }
 
 private:
-  const uint8_t *bytes = nullptr;
-  uint64_t length = 0;
+  struct Mapping : MemoryScope::Resource {
+    Mapping() : Resource([](Resource *resource) { static_cast<Mapping *>(resource)->unmap(); }) {}
+    void unmap();
+    const uint8_t *bytes = nullptr;
+    uint64_t length = 0;
+  } mapping;
   std::string name;
 };
 

@@ -36,7 +36,7 @@ CompileStatus heddle::importDecoder(const CompileOptions &options, const Target 
   Expected<Model> read = readModel(program.files);
   if (!read)
     return refuse(read.message());
-  Expected<std::string> tokenizer = readTokenizer(program.files);
+  Expected<std::string> tokenizer = readTokenizer(program.files, read->config.vocabSize);
   if (!tokenizer)
     return refuse(tokenizer.message());
   program.model = std::move(*read);

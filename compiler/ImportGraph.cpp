@@ -110,7 +110,7 @@ CompileStatus heddle::adoptDecoder(const CompileOptions &options, const Target &
   model.config.architecture = "onnx";
   if (Status read = readConfigBesideGraph(program.files, model.config); !read.isOk())
     return refuse(read.message());
-  Expected<std::string> tokenizer = readTokenizer(program.files);
+  Expected<std::string> tokenizer = readTokenizer(program.files, model.config.vocabSize);
   if (!tokenizer)
     return refuse(tokenizer.message());
   program.tokenizer = std::move(*tokenizer);

@@ -1,8 +1,12 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The few functions of libstdc++ that header code refers to, so that outputs do not need the library. They are local symbols of
-// libheddle.a. Nothing catches exceptions here: what would throw ends the process with a line. What the numbers of a caller of the
-// C ABI size is therefore reserved (Reserved.h) or made by the nothrow forms, and is a status where memory lacks.
+// libheddle.a. Nothing catches exceptions here: what would throw ends the process with a line. Where memory lacks, a call that runs in a
+// MemoryScope returns to it; elsewhere, what the numbers of a caller of the C ABI size is reserved (Reserved.h) or made by the nothrow
+// forms, and is a status.
+#include "bytes/MemoryScope.h"
+
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <new>
@@ -13,24 +17,50 @@ template class std::basic_string<char>;
 
 namespace {
 
+using heddle::MemoryScope;
+
 [[noreturn]] void die(const char *what) {
   fprintf(stderr, "heddle: error: %s\n", what);
   abort();
 }
 
-void *allocate(size_t size) {
-  if (void *memory = malloc(size ? size : 1))
-    return memory;
+[[noreturn]] void failForMemory() {
+  MemoryScope::fail();
   fputs("heddle: error: out of memory\n", stderr);
   exit(1);
 }
 
-void *allocateAligned(size_t size, std::align_val_t alignment) {
+void *allocateOrNull(size_t size) {
+  using Block = MemoryScope::Block;
+  auto *block = size <= SIZE_MAX - sizeof(Block) ? static_cast<Block *>(malloc(sizeof(Block) + size)) : nullptr;
+  if (!block)
+    return nullptr;
+  MemoryScope::enter(block);
+  return block + 1;
+}
+
+void *allocate(size_t size) {
+  void *memory = allocateOrNull(size);
+  return memory ? memory : (failForMemory(), nullptr);
+}
+
+void release(void *memory) {
+  if (!memory)
+    return;
+  MemoryScope::Block *block = static_cast<MemoryScope::Block *>(memory) - 1;
+  MemoryScope::leave(block);
+  free(block);
+}
+
+// Only threads ask for more alignment than malloc's, and they are made in no scope: these blocks are not listed.
+void *allocateAlignedOrNull(size_t size, std::align_val_t alignment) {
   void *memory = nullptr;
-  if (posix_memalign(&memory, size_t(alignment), size ? size : 1) == 0)
-    return memory;
-  fputs("heddle: error: out of memory\n", stderr);
-  exit(1);
+  return posix_memalign(&memory, size_t(alignment), size ? size : 1) == 0 ? memory : nullptr;
+}
+
+void *allocateAligned(size_t size, std::align_val_t alignment) {
+  void *memory = allocateAlignedOrNull(size, alignment);
+  return memory ? memory : (failForMemory(), nullptr);
 }
 
 } // namespace
@@ -42,14 +72,13 @@ void *operator new[](size_t size) {
   return allocate(size);
 }
 void *operator new(size_t size, const std::nothrow_t &) noexcept {
-  return malloc(size ? size : 1);
+  return allocateOrNull(size);
 }
 void *operator new[](size_t size, const std::nothrow_t &) noexcept {
-  return malloc(size ? size : 1);
+  return allocateOrNull(size);
 }
 void *operator new(size_t size, std::align_val_t alignment, const std::nothrow_t &) noexcept {
-  void *memory = nullptr;
-  return posix_memalign(&memory, size_t(alignment), size ? size : 1) == 0 ? memory : nullptr;
+  return allocateAlignedOrNull(size, alignment);
 }
 void *operator new(size_t size, std::align_val_t alignment) {
   return allocateAligned(size, alignment);
@@ -58,22 +87,22 @@ void *operator new[](size_t size, std::align_val_t alignment) {
   return allocateAligned(size, alignment);
 }
 void operator delete(void *memory) noexcept {
-  free(memory);
+  release(memory);
 }
 void operator delete[](void *memory) noexcept {
-  free(memory);
+  release(memory);
 }
 void operator delete(void *memory, size_t) noexcept {
-  free(memory);
+  release(memory);
 }
 void operator delete[](void *memory, size_t) noexcept {
-  free(memory);
+  release(memory);
 }
 void operator delete(void *memory, const std::nothrow_t &) noexcept {
-  free(memory);
+  release(memory);
 }
 void operator delete[](void *memory, const std::nothrow_t &) noexcept {
-  free(memory);
+  release(memory);
 }
 void operator delete(void *memory, std::align_val_t) noexcept {
   free(memory);
@@ -109,10 +138,10 @@ void __throw_invalid_argument(const char *what) {
   die(what);
 }
 void __throw_bad_alloc() {
-  die("out of memory");
+  failForMemory();
 }
 void __throw_bad_array_new_length() {
-  die("out of memory");
+  failForMemory();
 }
 void __throw_bad_function_call() {
   die("an empty function was called");

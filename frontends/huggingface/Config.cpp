@@ -204,7 +204,6 @@ constexpr InertValue inertValues[] = {
     {"embedding_multiplier", "1"},
     {"final_logit_softcapping", "null"},
     {"is_encoder_decoder", "false"},
-    {"layer_types", "full_attention"},
     {"lm_head_bias", "false"},
     {"logit_scale", "1"},
     {"logits_scaling", "1"},

@@ -199,6 +199,7 @@ Status GgufTokenizerReader::readByteLevel() {
   if (!pre)
     return fail(GGML("pre") " '" + printable(name) + "' is not a known pre-tokenizer (" + knownPreTokenizers() + ")");
   draft.model = TokenizerModel::ByteLevelBpe;
+  draft.dropUnknown = true;
   draft.ignoreMerges = pre->ignoreMerges;
   for (const char *pattern : pre->patterns)
     draft.preTokenizer.push_back(StepDraft::split(pattern));

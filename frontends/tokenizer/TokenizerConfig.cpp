@@ -71,7 +71,7 @@ Status TokenizerConfigReader::readAddedTokens(JsonValue tokens, const char *file
                  (draft.pieces[static_cast<size_t>(id)].flags & PieceFlag::Added) != PieceFlag::NONE;
     if (known && draft.pieces[static_cast<size_t>(id)].text == text)
       continue;
-    HEDDLE_RETURN_IF_ERROR(addToken(draft, id, text, items.value));
+    HEDDLE_RETURN_IF_ERROR(addToken(draft, path(file), id, text, items.value));
   }
   return Status();
 }
@@ -90,7 +90,7 @@ Status TokenizerConfigReader::readAddedTokenIds() {
     bool known = id >= 0 && id < static_cast<int64_t>(draft.pieces.size()) &&
                  draft.pieces[static_cast<size_t>(id)].kind != TokenKind::Absent;
     if (!known)
-      HEDDLE_RETURN_IF_ERROR(addToken(draft, id, text, JsonValue()));
+      HEDDLE_RETURN_IF_ERROR(addToken(draft, path("added_tokens.json"), id, text, JsonValue()));
   }
   return Status();
 }
@@ -108,6 +108,9 @@ Status TokenizerConfigReader::readNames(JsonValue config, const char *file) {
       return member.status();
     std::string text = member->is(JsonKind::Object) ? member->find("content").string() : member->string();
     int64_t id = text.empty() ? -1 : findPiece(text);
+    // Byte-level BPE has the unknown token that its model names, or none.
+    if (name.id == &draft.unknown && *name.id < 0)
+      draft.dropUnknown = draft.model == package::TokenizerModel::ByteLevelBpe;
     if (id >= 0 && (*name.id < 0 || name.id != &draft.unknown))
       *name.id = id;
     // A named token is special even where the vocabulary does not say so.
@@ -185,9 +188,9 @@ Status TokenizerConfigReader::readModelConfig() {
     return config.status();
   JsonValue text = config->find("text_config").is(JsonKind::Object) ? config->find("text_config") : *config;
   int64_t size = 0;
-  JsonValue rows = text.find("vocab_size");
-  if (!rows.integer(size) || size < static_cast<int64_t>(draft.pieces.size()))
-    size = static_cast<int64_t>(draft.pieces.size());
+  if (text.find("vocab_size").integer(size) && size > 0 && !draft.vocabSize)
+    draft.vocabSize = size;
+  size = std::max(size, static_cast<int64_t>(draft.pieces.size()));
   struct {
     const char *key;
     int64_t *id;

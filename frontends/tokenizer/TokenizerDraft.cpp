@@ -95,6 +95,21 @@ static Status checkPieces(const TokenizerDraft &draft) {
   return Status();
 }
 
+static Status fitToEmbedding(TokenizerDraft &draft) {
+  size_t rows = draft.vocabSize > 0 ? static_cast<size_t>(draft.vocabSize) : draft.pieces.size();
+  if (draft.pieces.size() <= rows)
+    return Status();
+  for (size_t id = rows; id < draft.pieces.size(); ++id) {
+    const PieceDraft &piece = draft.pieces[id];
+    if (piece.kind != TokenKind::Absent && (piece.flags & PieceFlag::Added) == PieceFlag::NONE)
+      return errorIn(draft.file, "id " + std::to_string(id) + " of token '" + printable(piece.text, 40) +
+                                     "' is outside the model's embedding, expected ids below " + std::to_string(rows) +
+                                     " (vocab_size)");
+  }
+  draft.pieces.resize(rows);
+  return Status();
+}
+
 static Status checkDraft(const TokenizerDraft &draft) {
   HEDDLE_RETURN_IF_ERROR(checkPieces(draft));
   for (auto [field, id] : {std::pair("bos_token_id", draft.bos), std::pair("eos_token_id", draft.eos),
@@ -175,11 +190,31 @@ static std::string serialize(const TokenizerDraft &draft) {
   table.add_continuing_prefix(continuing);
   table.add_end_of_word_suffix(ending);
   table.add_max_word(draft.maxWord);
+  table.add_drop_unknown(draft.dropUnknown);
   builder.Finish(table.Finish());
   return std::string(reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize());
 }
 
-Expected<std::string> writeTokenizer(const TokenizerDraft &draft) {
+// What is wrong with a step names the field that it was read from.
+static Status checkSteps(const TokenizerDraft &draft, const package::Tokenizer &table) {
+  struct {
+    const char *field;
+    const std::vector<StepDraft> &drafts;
+    const flatbuffers::Vector<flatbuffers::Offset<package::TextStep>> &steps;
+  } lists[] = {{"normalizer", draft.normalizer, *table.normalizer()},
+               {"pre_tokenizer", draft.preTokenizer, *table.pre_tokenizer()}};
+  for (const auto &list : lists)
+    for (uint32_t i = 0; i < list.steps.size(); ++i) {
+      std::string error;
+      std::unique_ptr<Regex> regex;
+      if (!TextSteps::compile(*list.steps.Get(i), &list.drafts == &draft.normalizer, regex, error))
+        return errorIn(draft.file, (list.drafts[i].field.empty() ? list.field : list.drafts[i].field) + ": " + error);
+    }
+  return Status();
+}
+
+Expected<std::string> writeTokenizer(TokenizerDraft draft) {
+  HEDDLE_RETURN_IF_ERROR(fitToEmbedding(draft));
   HEDDLE_RETURN_IF_ERROR(checkDraft(draft));
   size_t textBytes = 0;
   for (const PieceDraft &piece : draft.pieces)
@@ -188,8 +223,10 @@ Expected<std::string> writeTokenizer(const TokenizerDraft &draft) {
     return errorIn(draft.file,
                    "tokens of " + std::to_string(textBytes) + " bytes together exceed the limit of 256 MiB");
   std::string bytes = serialize(draft);
+  const package::Tokenizer &table = *flatbuffers::GetRoot<package::Tokenizer>(bytes.data());
+  HEDDLE_RETURN_IF_ERROR(checkSteps(draft, table));
   std::string error;
-  if (!Tokenizer::create(*flatbuffers::GetRoot<package::Tokenizer>(bytes.data()), error))
+  if (!Tokenizer::create(table, error))
     return errorIn(draft.file, error);
   if (!draft.chatTemplate.empty() && !ChatTemplate::parse(draft.chatTemplate, error))
     return errorIn(draft.chatTemplateFile, error);

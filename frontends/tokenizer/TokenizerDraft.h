@@ -28,6 +28,7 @@ struct StepDraft {
   uint32_t flags = 0;
   package::SplitBehavior behavior = package::SplitBehavior::Isolated;
   uint32_t left = 0, right = 0;
+  std::string field = {}; // what a message about the step names; empty for one that the format only implies
 
   static StepDraft of(package::TextOp op) { return {op, {}, {}, {}}; }
   static StepDraft replace(std::string pattern, std::string content) {
@@ -50,10 +51,12 @@ struct TokenizerDraft {
   std::vector<StepDraft> normalizer, preTokenizer, decoder;
   bool byteFallback = false, ignoreMerges = false, fuseUnknown = false;
   int64_t bos = -1, eos = -1, unknown = -1, pad = -1;
+  bool dropUnknown = false; // `unknown` is only a name: what has no piece is dropped
   std::vector<int64_t> prefix, suffix;
   std::string chatTemplate, chatTemplateFile;
   std::string continuingPrefix, endOfWordSuffix;
   uint32_t maxWord = 100;
+  int64_t vocabSize = 0; // rows of the model's embedding; 0 where nothing says
 };
 
 // Most pieces and merges that any reader accepts, and the longest piece in bytes.
@@ -76,8 +79,10 @@ bool fromByteAlphabet(std::string_view text, std::string &bytes);
 void spellPiecesInBytes(TokenizerDraft &draft);
 
 // Checks the draft, writes the table as a FlatBuffer whose root is package::Tokenizer, and tries it: what the runtime would refuse
-// (an id out of range, a pattern, a chat template that does not parse) is an error here.
-Expected<std::string> writeTokenizer(const TokenizerDraft &draft);
+// (an id out of range, a pattern, a chat template that does not parse) is an error here. Added tokens without a row in the model's
+// embedding are left out, so that their text stays text: the model cannot read them, and models whose tokenizer is also that of a larger
+// one (Gemma 3 1B with <image_soft_token>) have some. Any other piece out there is an error.
+Expected<std::string> writeTokenizer(TokenizerDraft draft);
 
 } // namespace heddle
 

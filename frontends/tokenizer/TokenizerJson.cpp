@@ -71,26 +71,28 @@ Status readVocabObject(JsonValue vocab, size_t more, TokenizerDraft &draft) {
   return Status();
 }
 
-Status addToken(TokenizerDraft &draft, int64_t id, const std::string &text, JsonValue properties) {
+Status addToken(TokenizerDraft &draft, const std::string &file, int64_t id, const std::string &text,
+                JsonValue properties) {
   auto isSet = [&](const char *key, bool standard) {
     JsonValue value = properties.find(key);
     return value.is(JsonKind::Bool) ? value.isTrue() : standard;
   };
   if (text.empty() || text.size() > maxPieceBytes)
-    return errorIn(draft.file, "added token " + std::to_string(id) + " has a length of " + std::to_string(text.size()) +
-                                   " bytes, expected 1 to " + std::to_string(maxPieceBytes));
+    return errorIn(file, "added token " + std::to_string(id) + " has a length of " + std::to_string(text.size()) +
+                             " bytes, expected 1 to " + std::to_string(maxPieceBytes));
   auto place = static_cast<size_t>(id);
   size_t gap = id < 0 ? 0 : place - std::min(place, draft.pieces.size());
   if (id < 0 || place >= maxPieces || draft.gaps + gap >= maxGaps)
-    return errorIn(draft.file,
-                   "id " + std::to_string(id) + " of added token '" + printable(text, 40) + "' is out of range");
+    return errorIn(file, "id " + std::to_string(id) + " of added token '" + printable(text, 40) +
+                             "' is out of range, expected 0 to " +
+                             std::to_string(std::min(draft.pieces.size() + maxGaps - draft.gaps, maxPieces) - 1));
   draft.gaps += gap;
   if (place >= draft.pieces.size())
     draft.pieces.resize(place + 1);
   PieceDraft &piece = draft.pieces[place];
   if (piece.kind != TokenKind::Absent && piece.text != text)
-    return errorIn(draft.file, "duplicate id " + std::to_string(id) + " of token '" + printable(piece.text, 40) +
-                                   "' and added token '" + printable(text, 40) + "'");
+    return errorIn(file, "duplicate id " + std::to_string(id) + " of token '" + printable(piece.text, 40) +
+                             "' and added token '" + printable(text, 40) + "'");
   bool special = isSet("special", true);
   bool ofModel = piece.kind != TokenKind::Absent;
   piece.text = text;
@@ -291,7 +293,7 @@ Status TokenizerJsonReader::readAddedTokens(JsonValue tokens) {
     JsonValue content = items.value.find("content");
     if (!items.value.find("id").integer(id) || !content.is(JsonKind::String))
       return fail("added_tokens: an entry without id and content: " + printable(items.value.raw(), 80));
-    HEDDLE_RETURN_IF_ERROR(addToken(draft, id, content.string(), items.value));
+    HEDDLE_RETURN_IF_ERROR(addToken(draft, draft.file, id, content.string(), items.value));
   }
   return Status();
 }

@@ -25,17 +25,17 @@ public:
 
 private:
   static constexpr size_t maxSteps = 64;
-  Status fail(const std::string &what) const { return errorIn(draft.file, std::string(field) + ": " + what); }
+  Status fail(const std::string &what) const { return errorIn(draft.file, field + ": " + what); }
   Status unsupported(JsonValue type) const { return fail("type " + printable(type.raw(), 40) + " is not supported"); }
   Status push(StepDraft step);
-  Status sequence(JsonValue list, Status (StepReader::*read)(JsonValue));
+  Status sequence(JsonValue step, const char *key, Status (StepReader::*read)(JsonValue));
   Status pattern(JsonValue step, StepDraft &out) const;
   Status behavior(JsonValue step, SplitBehavior standard, SplitBehavior &out) const;
   Status readBertNormalizer(JsonValue step);
   Status readMetaspace(JsonValue step);
 
   TokenizerDraft &draft;
-  const char *field;
+  std::string field; // of the object that is being read, from the root: pre_tokenizer.pretokenizers[1]
   std::vector<StepDraft> &steps;
 };
 
@@ -54,19 +54,27 @@ static std::string textOf(JsonValue step, const char *key, const char *standard)
 Status StepReader::push(StepDraft step) {
   if (steps.size() >= maxSteps)
     return fail("more steps than the limit of " + std::to_string(maxSteps));
+  if (step.field.empty())
+    step.field = field;
   steps.push_back(std::move(step));
   return Status();
 }
 
-Status StepReader::sequence(JsonValue list, Status (StepReader::*read)(JsonValue)) {
+Status StepReader::sequence(JsonValue step, const char *key, Status (StepReader::*read)(JsonValue)) {
+  JsonValue list = step.find(key);
   if (!list.is(JsonKind::Array))
-    return fail("a Sequence without its list");
+    return fail("a Sequence without its list " + std::string(key));
   size_t count = 0;
   for (JsonItems items(list); items.next();)
     if (++count > maxSteps)
       return fail("a Sequence exceeds the limit of " + std::to_string(maxSteps) + " steps");
-  for (JsonItems items(list); items.next();)
+  const std::string outer = field;
+  count = 0;
+  for (JsonItems items(list); items.next();) {
+    field = outer + "." + key + "[" + std::to_string(count++) + "]";
     HEDDLE_RETURN_IF_ERROR((this->*read)(items.value));
+  }
+  field = outer;
   return Status();
 }
 
@@ -77,6 +85,7 @@ Status StepReader::pattern(JsonValue step, StepDraft &out) const {
     return fail("pattern is neither a String nor a Regex: " + printable(pattern.raw(), 80));
   out.pattern = literal ? literal.string() : regex.string();
   out.flags |= literal ? 0 : 1;
+  out.field = field + (literal ? ".pattern.String" : ".pattern.Regex");
   return Status();
 }
 
@@ -146,7 +155,7 @@ Status StepReader::readNormalizer(JsonValue step) {
     if (type.equals(entry.name))
       return push(StepDraft{entry.op, {}, {}, {}, entry.flags});
   if (type.equals("Sequence"))
-    return sequence(step.find("normalizers"), &StepReader::readNormalizer);
+    return sequence(step, "normalizers", &StepReader::readNormalizer);
   if (type.equals("BertNormalizer"))
     return readBertNormalizer(step);
   if (type.equals("ByteLevel")) {
@@ -178,6 +187,7 @@ Status StepReader::readNormalizer(JsonValue step) {
     StepDraft charsmap = StepDraft::of(TextOp::Charsmap);
     if (!decodeBase64(textOf(step, "precompiled_charsmap", ""), charsmap.bytes))
       return fail("precompiled_charsmap is not base64");
+    charsmap.field = field + ".precompiled_charsmap";
     return charsmap.bytes.empty() ? Status() : push(std::move(charsmap));
   }
   return unsupported(type);
@@ -199,7 +209,7 @@ Status StepReader::readPreTokenizer(JsonValue step) {
   JsonValue type = step.find("type");
   constexpr const char *punctuation = R"([\p{P}!-/:-@\[-`{-~])";
   if (type.equals("Sequence"))
-    return sequence(step.find("pretokenizers"), &StepReader::readPreTokenizer);
+    return sequence(step, "pretokenizers", &StepReader::readPreTokenizer);
   if (type.equals("ByteLevel")) {
     byteLevel = true;
     if (flag(step, "add_prefix_space", true))
@@ -240,7 +250,7 @@ Status StepReader::readPreTokenizer(JsonValue step) {
 Status StepReader::readDecoder(JsonValue step) {
   JsonValue type = step.find("type");
   if (type.equals("Sequence"))
-    return sequence(step.find("decoders"), &StepReader::readDecoder);
+    return sequence(step, "decoders", &StepReader::readDecoder);
   if (type.equals("ByteLevel")) {
     byteLevel = true;
     return Status();
@@ -254,6 +264,9 @@ Status StepReader::readDecoder(JsonValue step) {
   if (type.equals("Replace")) {
     StepDraft replace = StepDraft::replace("", textOf(step, "content", ""));
     HEDDLE_RETURN_IF_ERROR(pattern(step, replace));
+    if (replace.flags & 1)
+      return errorIn(draft.file, replace.field + ": a decoder that replaces by a regex pattern is not supported: " +
+                                     printable(replace.pattern, 80));
     return push(std::move(replace));
   }
   if (type.equals("Strip")) {

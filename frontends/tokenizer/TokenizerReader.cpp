@@ -10,15 +10,16 @@
 
 namespace heddle {
 
-static Expected<std::string> readGguf(ModelFiles &files) {
+static Expected<std::string> readGguf(ModelFiles &files, int64_t vocabSize) {
   auto file = GgufFile::open(files);
   if (!file)
     return file.status();
   TokenizerDraft draft;
+  draft.vocabSize = vocabSize;
   HEDDLE_RETURN_IF_ERROR(readGgufTokenizer(*file, draft));
   if (draft.model == package::TokenizerModel::None)
     return std::string();
-  return writeTokenizer(draft);
+  return writeTokenizer(std::move(draft));
 }
 
 static bool startsWithGguf(const MappedFile &file) {
@@ -43,37 +44,38 @@ static constexpr struct {
 };
 
 // Reads the file called `only`, or the first vocabulary that is there if it is empty.
-static Expected<std::string> readVocabulary(ModelFiles &files, const std::string &only) {
+static Expected<std::string> readVocabulary(ModelFiles &files, const std::string &only, int64_t vocabSize) {
   for (const auto &candidate : vocabularyFiles) {
     if (only.empty() ? !files.has(candidate.name) : !endsWith(only, candidate.name))
       continue;
     TokenizerDraft draft;
+    draft.vocabSize = vocabSize;
     draft.chatTemplateFile = files.pathOf("tokenizer_config.json");
     HEDDLE_RETURN_IF_ERROR(candidate.read(files, only.empty() ? candidate.name : only, draft));
     HEDDLE_RETURN_IF_ERROR(readTokenizerConfig(files, draft));
-    return writeTokenizer(draft);
+    return writeTokenizer(std::move(draft));
   }
   return std::string();
 }
 
-Expected<std::string> readTokenizer(ModelFiles &files) {
+Expected<std::string> readTokenizer(ModelFiles &files, int64_t vocabSize) {
   const std::string &path = files.model();
   if (!files.isThere())
     return errorIn(path, "no such file or directory");
   if (files.isFolder())
-    return readVocabulary(files, "");
+    return readVocabulary(files, "", vocabSize);
   auto file = files.open();
   if (!file)
     return file.status();
   if (startsWithGguf(**file))
-    return readGguf(files);
+    return readGguf(files, vocabSize);
   for (const auto &candidate : vocabularyFiles)
     if (endsWith(path, candidate.name))
-      return readVocabulary(files, files.fileName());
+      return readVocabulary(files, files.fileName(), vocabSize);
   // ONNX and safetensors files have their tokenizer beside them.
   if (isOnnx(files) || endsWith(path, ".safetensors"))
-    return readVocabulary(files, "");
-  return readGguf(files);
+    return readVocabulary(files, "", vocabSize);
+  return readGguf(files, vocabSize);
 }
 
 Expected<std::string> readTokenizer(const std::string &modelPath) {

@@ -14,7 +14,8 @@ namespace heddle {
 // The table as a finished FlatBuffer (root package::Tokenizer), or an empty string for a model without a tokenizer. The model is
 // a GGUF file, a Hugging Face directory, an ONNX file with the tokenizer's files beside it, or a tokenizer file itself. Everything
 // that the runtime would refuse is an error here: what this returns, Tokenizer::create and ChatTemplate::parse accept.
-Expected<std::string> readTokenizer(ModelFiles &files);
+// `vocabSize` is the number of rows in the model's embedding; 0 leaves it to the config.json beside the tokenizer.
+Expected<std::string> readTokenizer(ModelFiles &files, int64_t vocabSize = 0);
 // The same for who reads nothing else of the model.
 Expected<std::string> readTokenizer(const std::string &modelPath);
 

@@ -77,10 +77,7 @@ Status runProgram(const heddle_model *model, int argc, char **argv, OpenedModel 
     std::string error;
     program.tokenizer = Tokenizer::create(*table, error);
     if (!program.tokenizer)
-      return Status::failure(program.package->path() + ": tokenizer: " + error);
-    if (program.tokenizer->size() > int64_t(program.metadata().vocab_size()))
-      return Status::failure(format("%s: the tokenizer has %d pieces, the model %u", program.package->path().c_str(),
-                                    program.tokenizer->size(), program.metadata().vocab_size()));
+      return Status::failure(program.package->path() + ": " + error);
   }
   if (!program.options.hasSeed) {
     timespec now;

@@ -120,6 +120,9 @@ Status checkRows(const package::Package &root, const std::string &path) {
     return Status::failure(path + ": package: memory is missing");
   if (root.vocab_size() == 0 || root.vocab_size() > maxDimension)
     return wrong(path, "vocab_size", root.vocab_size(), "1 … 2^24");
+  const package::Tokenizer *tokenizer = root.tokenizer();
+  if (tokenizer && tokenizer->pieces() && tokenizer->pieces()->size() > root.vocab_size())
+    return wrong(path, "tokenizer.pieces", tokenizer->pieces()->size(), "at most vocab_size");
   if (root.hidden_size() == 0 || root.hidden_size() > maxDimension)
     return wrong(path, "hidden_size", root.hidden_size(), "1 … 2^24");
   if (root.context() == 0 || root.context() > maxContext)

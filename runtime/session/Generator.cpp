@@ -1,7 +1,10 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/session/Generator.h"
 
+#include "bytes/MemoryScope.h"
+
 #include <algorithm>
+#include <optional>
 
 namespace heddle {
 
@@ -20,10 +23,13 @@ Status generateTokens(Session &session, int32_t sequence, const int32_t *prompt,
     return invalidInput("the prompt has no tokens");
   if (count > size_t(session.context()))
     return invalidInput(format("the prompt has %zu tokens, the context %lld", count, (long long)session.context()));
+  std::optional<Sampler> made;
+  if (!runInMemory([&] { made.emplace(options.sampler, session.package().metadata().vocab_size()); }))
+    return outOfMemory("no memory for a sampler");
+  Sampler &sampler = *made;
   HEDDLE_RETURN_IF_ERROR(session.append(sequence, prompt, int32_t(count)));
-  Sampler sampler(options.sampler, session.package().metadata().vocab_size());
   sampler.accept(session.history(sequence), session.length(sequence));
-  for (int64_t made = 1;; ++made) {
+  for (int64_t tokens = 1;; ++tokens) {
     const float *logits = session.logits(0);
     int32_t id = sampler.sample(logits);
     bool goesOn = sink(user, id, logits);
@@ -31,8 +37,10 @@ Status generateTokens(Session &session, int32_t sequence, const int32_t *prompt,
       outReason = EndReason::EndToken;
       return Status();
     }
-    if (!goesOn || made == options.maxTokens || session.length(sequence) == session.context()) {
-      outReason = !goesOn ? EndReason::Stopped : made == options.maxTokens ? EndReason::MaxTokens : EndReason::Context;
+    if (!goesOn || tokens == options.maxTokens || session.length(sequence) == session.context()) {
+      outReason = !goesOn                       ? EndReason::Stopped
+                  : tokens == options.maxTokens ? EndReason::MaxTokens
+                                                : EndReason::Context;
       return Status();
     }
     HEDDLE_RETURN_IF_ERROR(session.append(sequence, &id, 1));

@@ -30,10 +30,11 @@ std::string ownFile() {
 // The file of the loaded object that holds `address`.
 struct ObjectSearch {
   uintptr_t address;
-  std::string path;
+  const char *name; // the loader's; null or empty: the program
   bool found;
 };
 
+// The loader holds a lock meanwhile: nothing is allocated here.
 int visitObject(dl_phdr_info *info, size_t, void *user) {
   auto &search = *static_cast<ObjectSearch *>(user);
   for (int i = 0; i < info->dlpi_phnum; ++i) {
@@ -42,7 +43,7 @@ int visitObject(dl_phdr_info *info, size_t, void *user) {
     if (segment.p_type != PT_LOAD || search.address < begin || search.address - begin >= segment.p_memsz)
       continue;
     search.found = true;
-    search.path = info->dlpi_name && *info->dlpi_name ? info->dlpi_name : ownFile();
+    search.name = info->dlpi_name;
     return 1;
   }
   return 0;
@@ -87,9 +88,14 @@ Status checkCpuFeatures(const package::Package &package) {
 
 } // namespace
 
+void Package::Library::close() {
+  if (handle)
+    dlclose(handle);
+}
+
 Package::~Package() {
-  if (library)
-    dlclose(library);
+  MemoryScope::leave(&library);
+  library.close();
 }
 
 Status Package::openDevice(const std::string &selector, Device *&outDevice) {
@@ -114,13 +120,14 @@ Status Package::openDevice(const std::string &selector, Device *&outDevice) {
 }
 
 Status Package::open(const heddle_model *code, std::unique_ptr<Package> &outPackage) {
-  ObjectSearch search = {reinterpret_cast<uintptr_t>(code), {}, false};
+  ObjectSearch search = {reinterpret_cast<uintptr_t>(code), nullptr, false};
   dl_iterate_phdr(visitObject, &search);
   if (!search.found)
     return Status::failure("the model's code lies in no loaded file");
-  if (std::string mapped = search.path[0] == '/' ? "" : mappedFile(search.address); !mapped.empty())
-    search.path = mapped;
-  return openFile(search.path, code, outPackage);
+  std::string path = search.name && *search.name ? search.name : ownFile();
+  if (std::string mapped = path[0] == '/' ? "" : mappedFile(search.address); !mapped.empty())
+    path = mapped;
+  return openFile(path, code, outPackage);
 }
 
 Status Package::openFile(const std::string &path, const heddle_model *code, std::unique_ptr<Package> &outPackage) {
@@ -164,11 +171,12 @@ Status Package::check() const {
 Status Package::loadCode() {
   const std::string &name = file.path();
   std::string path = name.find('/') == std::string::npos ? "./" + name : name;
-  library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library)
+  library.handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library.handle)
     return Status::failure(dlerror());
+  MemoryScope::enter(&library);
   std::string symbol = "heddle_model_" + metadata().name()->str();
-  auto function = reinterpret_cast<const heddle_model *(*)()>(dlsym(library, symbol.c_str()));
+  auto function = reinterpret_cast<const heddle_model *(*)()>(dlsym(library.handle, symbol.c_str()));
   if (!function)
     return Status::failure(name + ": no symbol " + symbol);
   model = function();

@@ -4,6 +4,7 @@
 #ifndef HEDDLE_RUNTIME_SESSION_PACKAGE_H
 #define HEDDLE_RUNTIME_SESSION_PACKAGE_H
 
+#include "bytes/MemoryScope.h"
 #include "runtime/device/Device.h"
 #include "runtime/model/ModelAbi.h"
 #include "runtime/model/PackageFile.h"
@@ -41,7 +42,11 @@ private:
 
   PackageFile file;
   const heddle_model *model = nullptr;
-  void *library = nullptr; // of dlopen
+  struct Library : MemoryScope::Resource {
+    Library() : Resource([](Resource *resource) { static_cast<Library *>(resource)->close(); }) {}
+    void close();
+    void *handle = nullptr; // of dlopen
+  } library;
   pthread_mutex_t deviceMutex = PTHREAD_MUTEX_INITIALIZER;
   std::unique_ptr<Device> device;
   DeviceMemory deviceWeights;

@@ -1,9 +1,11 @@
 /* Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
  *
  * A C program around a compiled model's object and libheddle.a: prints the ids that --print-ids prints for the same prompt, and
- * meets the errors of the header. As `c-program memory` it asks for sessions within ever less memory. */
+ * meets the errors of the header. As `c-program memory` it opens the package, encodes, decodes, makes sessions and generates within
+ * ever less memory. */
 #include "runtime/include/heddle/heddle.h"
 
+#include <malloc.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,32 +99,120 @@ static void openLongName(void) {
   }
 }
 
-/* A session for many sequences, within an address space of `room` times 256 KiB. */
-static heddle_status createWithin(heddle_package *package, rlim_t room) {
+/* Null where the header forbids it is a status, never a crash, and null where there is nothing is allowed. */
+static void refuseNull(heddle_package *package, heddle_session *session) {
+  const int32_t ids[] = {1, 104};
+  size_t count;
+  char text[8];
+  heddle_package *opened;
+  heddle_session *made;
+  expectError(heddle_package_open(NULL, &opened), HEDDLE_INVALID_INPUT, "model is a null pointer");
+  expectError(heddle_package_open(heddle_model_reference(), NULL), HEDDLE_INVALID_INPUT,
+              "out_package is a null pointer");
+  expectError(heddle_package_open_file(NULL, &opened), HEDDLE_INVALID_INPUT, "path is a null pointer");
+  expectError(heddle_package_open_file("x", NULL), HEDDLE_INVALID_INPUT, "out_package is a null pointer");
+  expectError(heddle_package_check(NULL), HEDDLE_INVALID_INPUT, "package is a null pointer");
+  expect(!heddle_package_name(NULL) && !heddle_package_vocab_size(NULL) && !heddle_package_hidden_size(NULL) &&
+             !heddle_package_context(NULL),
+         "no package has a name or a size");
+  expectError(heddle_package_encode(NULL, "a", 1, 0, NULL, 0, &count), HEDDLE_INVALID_INPUT,
+              "package is a null pointer");
+  expectError(heddle_package_encode(package, NULL, 1, 0, NULL, 0, &count), HEDDLE_INVALID_INPUT,
+              "text is a null pointer");
+  expectError(heddle_package_encode(package, "a", 1, 0, NULL, 1, &count), HEDDLE_INVALID_INPUT,
+              "ids is a null pointer");
+  expectError(heddle_package_encode(package, "a", 1, 0, NULL, 0, NULL), HEDDLE_INVALID_INPUT,
+              "out_count is a null pointer");
+  expectError(heddle_package_decode(NULL, ids, 2, text, 8, &count), HEDDLE_INVALID_INPUT, "package is a null pointer");
+  expectError(heddle_package_decode(package, ids, 2, NULL, 8, &count), HEDDLE_INVALID_INPUT, "text is a null pointer");
+  expectError(heddle_package_decode(package, ids, 2, text, 8, NULL), HEDDLE_INVALID_INPUT,
+              "out_size is a null pointer");
+  expectError(heddle_session_create(NULL, NULL, &made), HEDDLE_INVALID_INPUT, "package is a null pointer");
+  expectError(heddle_session_create(package, NULL, NULL), HEDDLE_INVALID_INPUT, "out_session is a null pointer");
+  heddle_feed feed = {.sequence = 0, .count = 2, .ids = ids};
+  expectError(heddle_session_step(NULL, &feed, 1), HEDDLE_INVALID_INPUT, "session is a null pointer");
+  expectError(heddle_session_prefill(NULL, 0, ids, 2), HEDDLE_INVALID_INPUT, "session is a null pointer");
+  expectError(heddle_session_decode(NULL, 0, 1), HEDDLE_INVALID_INPUT, "session is a null pointer");
+  expect(!heddle_session_logits(NULL, 0) && !heddle_session_hidden_state(NULL, 0) && !heddle_session_length(NULL, 0),
+         "no session has an answer");
+  expectError(heddle_session_reset(NULL, 0), HEDDLE_INVALID_INPUT, "session is a null pointer");
+  expectError(heddle_session_fork(NULL, 0, 1), HEDDLE_INVALID_INPUT, "session is a null pointer");
+  expectError(heddle_session_generate(NULL, 0, ids, 2, NULL, NULL, NULL, &count), HEDDLE_INVALID_INPUT,
+              "session is a null pointer");
+  expectError(heddle_session_generate(session, 0, ids, 2, NULL, NULL, NULL, NULL), HEDDLE_INVALID_INPUT,
+              "out_count is a null pointer");
+  require(heddle_package_encode(package, NULL, 0, 1, NULL, 0, &count));
+  expect(count == 0, "no text has no ids");
+  require(heddle_package_decode(package, NULL, 0, NULL, 0, &count));
+  expect(count == 0, "no ids have no text");
+  require(heddle_package_encode(package, "hello", 5, 1, NULL, 0, &count));
+  expect(count == 5, "the number of ids is given without room for them");
+  heddle_package_close(NULL);
+  heddle_session_destroy(NULL);
+}
+
+/* Calls that take memory. Each gives back all that it took. */
+typedef heddle_status (*Attempt)(heddle_package *package);
+
+static heddle_status openPackage(heddle_package *package) {
+  heddle_package *opened = NULL;
+  heddle_status status = heddle_package_open(heddle_model_reference(), &opened);
+  heddle_package_close(opened);
+  return status;
+}
+
+static heddle_status createSession(heddle_package *package) {
   heddle_session_options options = {.size = sizeof options, .threads = 1, .max_sequences = 65536, .keep_hidden = 1};
   heddle_session *session = NULL;
-  struct rlimit limit;
-  getrlimit(RLIMIT_AS, &limit);
-  limit.rlim_cur = room << 18;
-  setrlimit(RLIMIT_AS, &limit);
   heddle_status status = heddle_session_create(package, &options, &session);
   heddle_session_destroy(session);
   return status;
 }
 
-/* Every array of a session is the one that there is no room for, once: each call returns, and says so. */
-static void askForMemory(heddle_package *package) {
-  rlim_t enough = 1 << 16, little = 0; /* 16 GiB */
-  require(createWithin(package, enough));
+enum { longText = 1 << 17 };
+static char hello[longText];
+static int32_t helloIds[longText + 1];
+
+static heddle_status encodeText(heddle_package *package) {
+  size_t count = 0;
+  heddle_status status = heddle_package_encode(package, hello, longText, 0, helloIds, longText + 1, &count);
+  expect(count == (status == HEDDLE_OK ? longText + 1 : 0), "a text has the same ids in little memory, or none");
+  return status;
+}
+
+static heddle_status decodeIds(heddle_package *package) {
+  static char text[longText];
+  size_t size = 0;
+  heddle_status status = heddle_package_decode(package, helloIds, longText + 1, text, longText, &size);
+  expect(status != HEDDLE_OK || (size == longText && memcmp(text, hello, longText) == 0), "ids have another text");
+  return status;
+}
+
+/* In an address space of `room` times 64 KiB. */
+static heddle_status attemptWithin(Attempt attempt, heddle_package *package, rlim_t room) {
+  struct rlimit limit;
+  getrlimit(RLIMIT_AS, &limit);
+  limit.rlim_cur = room << 16;
+  setrlimit(RLIMIT_AS, &limit);
+  malloc_trim(0);
+  heddle_status status = attempt(package);
+  expect(status == HEDDLE_OK || status == HEDDLE_OUT_OF_MEMORY, heddle_error_message());
+  return status;
+}
+
+/* In ever less memory, every large allocation of a call is the one that there is no room for, once: each call returns, and says so. */
+static void askForMemory(Attempt attempt, heddle_package *package) {
+  rlim_t enough = 1 << 18, little = 0; /* 16 GiB */
+  require(attemptWithin(attempt, package, enough));
   while (enough - little > 1) {
     rlim_t middle = (enough + little) / 2;
-    heddle_status status = createWithin(package, middle);
-    expect(status == HEDDLE_OK || status == HEDDLE_OUT_OF_MEMORY, heddle_error_message());
-    *(status == HEDDLE_OK ? &enough : &little) = middle;
+    *(attemptWithin(attempt, package, middle) == HEDDLE_OK ? &enough : &little) = middle;
   }
-  for (rlim_t less = 1; less < 800; ++less)
-    expect(createWithin(package, enough - less) == HEDDLE_OUT_OF_MEMORY, heddle_error_message());
-  puts("every call returned");
+  int refused = 0;
+  for (rlim_t less = 1; less < 3200 && less < enough; less += less < 200 ? 1 : 4)
+    refused += attemptWithin(attempt, package, enough - less) == HEDDLE_OUT_OF_MEMORY;
+  expect(refused > 0, "a call needs no memory");
+  require(attemptWithin(attempt, package, 1 << 18));
 }
 
 int main(int argc, char **argv) {
@@ -130,7 +220,13 @@ int main(int argc, char **argv) {
   require(heddle_package_open(heddle_model_reference(), &package));
   require(heddle_package_check(package));
   if (argc > 1 && strcmp(argv[1], "memory") == 0) {
-    askForMemory(package);
+    /* Every large block is a mapping of its own, so that what one call gave back is not what the next one lives on. */
+    mallopt(M_MMAP_THRESHOLD, 1 << 14);
+    memset(hello, 'h', longText);
+    const Attempt attempts[] = {openPackage, createSession, encodeText, decodeIds};
+    for (size_t i = 0; i < sizeof attempts / sizeof *attempts; ++i)
+      askForMemory(attempts[i], package);
+    puts("every call returned");
     return 0;
   }
   openLongName();
@@ -161,6 +257,7 @@ int main(int argc, char **argv) {
   require(heddle_session_reset(session, 0));
   refuseOptions(session);
   refuseIds(package, session);
+  refuseNull(package, session);
   expectError(heddle_session_decode(session, 0, 256), HEDDLE_INVALID_INPUT,
               "token id 256 at position 0 is not in [0, 256)");
   expectError(heddle_session_reset(session, 2), HEDDLE_INVALID_INPUT, "sequence 2 is not in [0, 2)");

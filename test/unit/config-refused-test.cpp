@@ -133,9 +133,6 @@ const BadConfig badConfigs[] = {
      "attention_bias is true, which is not supported for mistral; expected false"},
     {"clipUnread", {{"clip_qkv", 8.0}}, "clip_qkv is 8.0, which is not supported for llama; expected null"},
     {"multiplierUnread", {{"residual_multiplier", 0.22}}, "residual_multiplier is 0.22"},
-    {"layerTypesUnread",
-     {{"layer_types", {"full_attention", "sliding_attention"}}},
-     "layer_types is set, which is not supported for llama; expected full_attention"},
     {"expertsUnread", {{"num_experts", 4}}, "num_experts is 4, which is not supported for llama; expected 0"},
 };
 

@@ -188,6 +188,7 @@ TEST(PackageErrors, fieldsOutOfRange) {
     void (*change)(package::PackageT &metadata);
   } cases[] = {
       {"vocab_size is 0", [](package::PackageT &m) { m.vocab_size = 0; }},
+      {"tokenizer.pieces is 256, expected at most vocab_size", [](package::PackageT &m) { m.vocab_size = 255; }},
       {"context is 0", [](package::PackageT &m) { m.context = 0; }},
       {"memory is missing", [](package::PackageT &m) { m.memory.reset(); }},
       {"kv is missing", [](package::PackageT &m) { m.kv.reset(); }},

@@ -6,8 +6,9 @@
  *
  * Every call that can fail returns a heddle_status; heddle_error_message gives the line that belongs to the failure. Results come
  * through out_ parameters, last in the list, and are written only on success. Nothing is global: objects are independent, and
- * one object is used by one thread at a time (a package may be shared). All text is UTF-8. Where there are ids to read, a null
- * pointer to them is HEDDLE_INVALID_INPUT.
+ * one object is used by one thread at a time (a package may be shared). All text is UTF-8. A null pointer where none is allowed
+ * is HEDDLE_INVALID_INPUT; of nothing (no bytes of text, no ids, no capacity) it is allowed. Functions without a status then
+ * return null or 0.
  */
 #ifndef HEDDLE_HEDDLE_H
 #define HEDDLE_HEDDLE_H
@@ -45,7 +46,7 @@ HEDDLE_API const char *heddle_version_string(void);
 
 /* Opens the model that generated code describes. Its metadata and weights are read from the file that holds the code (or from the
  * file with ".weights" after its name), its hashes and the machine's instruction sets are checked.
- * Errors: HEDDLE_FAILURE for a damaged or newer file, and for a machine that lacks instructions. */
+ * Errors: HEDDLE_FAILURE for a damaged or newer file, and for a machine that lacks instructions; HEDDLE_OUT_OF_MEMORY. */
 HEDDLE_API heddle_status heddle_package_open(const heddle_model *model, heddle_package **out_package);
 
 /* Opens a shared object that `heddle compile --emit=package` or `--emit=lib` wrote. */
@@ -63,7 +64,7 @@ HEDDLE_API int64_t heddle_package_context(const heddle_package *package); /* lon
 
 /* Ids of `size` bytes of text, as a prompt: special tokens are parsed and BOS is added if the model says so, unless
  * `plain` is nonzero. Writes at most `capacity` ids and always the number there are.
- * Errors: HEDDLE_INVALID_INPUT for invalid UTF-8 and for a model without a tokenizer. */
+ * Errors: HEDDLE_INVALID_INPUT for invalid UTF-8 and for a model without a tokenizer; HEDDLE_OUT_OF_MEMORY, also of heddle_package_decode. */
 HEDDLE_API heddle_status heddle_package_encode(const heddle_package *package, const char *text, size_t size, int plain,
                                                int32_t *ids, size_t capacity, size_t *out_count);
 

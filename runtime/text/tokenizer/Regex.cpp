@@ -4,12 +4,20 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-#include <cstdio>
+#include "bytes/Text.h"
+
+#include <new>
 
 namespace heddle {
 
 static constexpr size_t maxPattern = 64 << 10;
 static constexpr uint32_t matchLimit = 20000000, depthLimit = 100000, heapLimitKib = 64 << 10, nestLimit = 64;
+
+// PCRE2's memory comes from where all other does, so that the runtime has one answer to its lack.
+static pcre2_general_context *createContext() {
+  return pcre2_general_context_create([](size_t size, void *) { return ::operator new(size); },
+                                      [](void *memory, void *) { ::operator delete(memory); }, nullptr);
+}
 
 // What the pattern uses that is not supported, or null. Escapes are skipped in pairs.
 static const char *unsupportedConstruct(std::string_view pattern) {
@@ -79,12 +87,12 @@ std::unique_ptr<Regex> Regex::compile(std::string_view pattern, std::string &err
     return nullptr;
   }
   if (const char *construct = unsupportedConstruct(pattern)) {
-    error = "regex pattern uses " + std::string(construct) +
-            ", which is not supported: " + std::string(pattern.substr(0, 200));
+    error = "regex pattern uses " + std::string(construct) + ", which is not supported: " + printable(pattern, 200);
     return nullptr;
   }
   const std::string unicode = withUnicodeWords(pattern);
-  pcre2_compile_context *context = pcre2_compile_context_create(nullptr);
+  pcre2_general_context *general = createContext();
+  pcre2_compile_context *context = pcre2_compile_context_create(general);
   pcre2_set_parens_nest_limit(context, nestLimit);
   int code = 0;
   PCRE2_SIZE offset = 0;
@@ -93,10 +101,11 @@ std::unique_ptr<Regex> Regex::compile(std::string_view pattern, std::string &err
   pcre2_code *compiled =
       pcre2_compile(reinterpret_cast<PCRE2_SPTR>(unicode.data()), unicode.size(), options, &code, &offset, context);
   pcre2_compile_context_free(context);
+  pcre2_general_context_free(general);
   if (!compiled) {
     char text[160] = "";
     pcre2_get_error_message(code, reinterpret_cast<PCRE2_UCHAR *>(text), sizeof text);
-    error = "regex pattern is not valid (" + std::string(text) + "): " + std::string(pattern.substr(0, 200));
+    error = "regex pattern is not valid (" + std::string(text) + "): " + printable(pattern, 200);
     return nullptr;
   }
   std::unique_ptr<Regex> regex(new Regex);
@@ -109,8 +118,10 @@ Regex::~Regex() {
 }
 
 Regex::Matcher::Matcher(const Regex &regex) : regex(regex) {
-  matchData = pcre2_match_data_create(1, nullptr);
-  pcre2_match_context *context = pcre2_match_context_create(nullptr);
+  pcre2_general_context *general = createContext();
+  matchData = pcre2_match_data_create(1, general);
+  pcre2_match_context *context = pcre2_match_context_create(general);
+  pcre2_general_context_free(general);
   pcre2_set_match_limit(context, matchLimit);
   pcre2_set_depth_limit(context, depthLimit);
   pcre2_set_heap_limit(context, heapLimitKib);
@@ -136,7 +147,7 @@ bool Regex::Matcher::find(std::string_view subject, size_t from, size_t &begin, 
   if (code != PCRE2_ERROR_NOMATCH) {
     char text[160] = "";
     pcre2_get_error_message(code, reinterpret_cast<PCRE2_UCHAR *>(text), sizeof text);
-    error = "the pre-tokenizer's regex pattern gave up after byte " + std::to_string(from) + " of a text of " +
+    error = "the regex pattern gave up after byte " + std::to_string(from) + " of a text of " +
             std::to_string(subject.size()) + " bytes: " + text;
   }
   return false;

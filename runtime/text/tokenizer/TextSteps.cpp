@@ -14,8 +14,29 @@ static std::string_view view(const flatbuffers::String *string) {
 // More steps than any tokenizer has; each costs a pass over the text.
 static constexpr size_t maxSteps = 64;
 
-bool TextSteps::compile(const Steps *steps, const char *field, bool normalizer, std::vector<Step> &out,
+bool TextSteps::compile(const package::TextStep &step, bool normalizer, std::unique_ptr<Regex> &regex,
                         std::string &error) {
+  TextOp op = step.op();
+  bool isCutter = op == TextOp::Split || op == TextOp::PrefixSpace || op == TextOp::Metaspace;
+  bool fits = normalizer ? op <= TextOp::CollapseSpaces : isCutter;
+  if (!fits) {
+    error = std::string("a step of type ") + package::EnumNameTextOp(op) + " does not belong there";
+    return false;
+  }
+  if ((op == TextOp::Replace || op == TextOp::Split) && (step.flags() & 1)) {
+    regex = Regex::compile(view(step.pattern()), error);
+    return regex != nullptr;
+  }
+  return op != TextOp::Charsmap || Charsmap::check(step.bytes(), error);
+}
+
+// The step of a table that an error is about.
+static std::string stepName(const char *field, size_t index) {
+  return "tokenizer " + std::string(field) + "[" + std::to_string(index) + "]: ";
+}
+
+bool TextSteps::compileAll(const Steps *steps, const char *field, bool normalizer, std::vector<Step> &out,
+                           std::string &error) {
   size_t count = steps ? steps->size() : 0;
   if (count > maxSteps) {
     error = "tokenizer " + std::string(field) + ": " + std::to_string(count) + " steps exceed the limit of " +
@@ -23,24 +44,9 @@ bool TextSteps::compile(const Steps *steps, const char *field, bool normalizer, 
     return false;
   }
   for (size_t i = 0; i < count; ++i) {
-    const package::TextStep *step = steps->Get(static_cast<uint32_t>(i));
-    TextOp op = step->op();
-    bool isCutter = op == TextOp::Split || op == TextOp::PrefixSpace || op == TextOp::Metaspace;
-    bool fits = normalizer ? op <= TextOp::CollapseSpaces : isCutter;
-    if (!fits) {
-      error = "tokenizer " + std::string(field) + ": step " + std::to_string(i) + " does not belong there";
-      return false;
-    }
-    Step compiled{step, nullptr};
-    if ((op == TextOp::Replace || op == TextOp::Split) && (step->flags() & 1)) {
-      compiled.regex = Regex::compile(view(step->pattern()), error);
-      if (!compiled.regex) {
-        error = "tokenizer " + std::string(field) + ": " + error;
-        return false;
-      }
-    }
-    if (op == TextOp::Charsmap && !Charsmap::check(step->bytes(), error)) {
-      error = "tokenizer " + std::string(field) + ": " + error;
+    Step compiled{steps->Get(static_cast<uint32_t>(i)), nullptr};
+    if (!compile(*compiled.step, normalizer, compiled.regex, error)) {
+      error.insert(0, stepName(field, i));
       return false;
     }
     out.push_back(std::move(compiled));
@@ -49,8 +55,8 @@ bool TextSteps::compile(const Steps *steps, const char *field, bool normalizer, 
 }
 
 bool TextSteps::create(const package::Tokenizer &table, std::string &error) {
-  return compile(table.normalizer(), "normalizer", true, normalizers, error) &&
-         compile(table.pre_tokenizer(), "pre_tokenizer", false, cutters, error);
+  return compileAll(table.normalizer(), "normalizer", true, normalizers, error) &&
+         compileAll(table.pre_tokenizer(), "pre_tokenizer", false, cutters, error);
 }
 
 // Normalizers.
@@ -147,10 +153,7 @@ bool TextSteps::normalize(std::string &text, std::string &error) const {
     case TextOp::Nfkc:
     case TextOp::Nfkd: {
       auto form = static_cast<NormalForm>(static_cast<int>(step.step->op()) - static_cast<int>(TextOp::Nfc));
-      if (!appendNormalized(text, form, out)) {
-        error = "the text cannot be normalised: " + std::to_string(text.size()) + " bytes";
-        return false;
-      }
+      appendNormalized(text, form, out);
       break;
     }
     case TextOp::Lowercase:
@@ -182,8 +185,10 @@ bool TextSteps::normalize(std::string &text, std::string &error) const {
     default: // Replace
       if (!step.regex)
         replaceLiteral(text, view(step.step->pattern()), view(step.step->content()), limit, out);
-      else if (!replaceMatches(text, *step.regex, view(step.step->content()), limit, out, error))
+      else if (!replaceMatches(text, *step.regex, view(step.step->content()), limit, out, error)) {
+        error.insert(0, stepName("normalizer", static_cast<size_t>(&step - normalizers.data())));
         return false;
+      }
     }
     if (out.size() > limit) {
       error = "the text grows beyond the limit of " + std::to_string(limit) + " bytes when it is normalised";
@@ -195,9 +200,11 @@ bool TextSteps::normalize(std::string &text, std::string &error) const {
 }
 
 bool TextSteps::cut(CutText &cut, std::string &error) const {
-  for (const Step &step : cutters)
-    if (!cutWords(*step.step, step.regex.get(), cut, error))
+  for (size_t i = 0; i < cutters.size(); ++i)
+    if (!cutWords(*cutters[i].step, cutters[i].regex.get(), cut, error)) {
+      error.insert(0, stepName("pre_tokenizer", i));
       return false;
+    }
   return true;
 }
 

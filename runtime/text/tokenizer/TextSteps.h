@@ -26,6 +26,10 @@ constexpr size_t maxGrownText(size_t original) {
 
 class TextSteps {
 public:
+  // Checks one step of the normalizer or the pre-tokenizer and compiles its pattern, if it has one; `error` says what is wrong with it.
+  static bool compile(const package::TextStep &step, bool normalizer, std::unique_ptr<Regex> &regex,
+                      std::string &error);
+
   // Checks and compiles the steps of `table`, which outlives the object.
   bool create(const package::Tokenizer &table, std::string &error);
 
@@ -40,8 +44,8 @@ private:
     std::unique_ptr<Regex> regex; // where flag 1 of Replace and Split asks for one
   };
   using Steps = flatbuffers::Vector<flatbuffers::Offset<package::TextStep>>;
-  static bool compile(const Steps *steps, const char *field, bool normalizer, std::vector<Step> &out,
-                      std::string &error);
+  static bool compileAll(const Steps *steps, const char *field, bool normalizer, std::vector<Step> &out,
+                         std::string &error);
 
   std::vector<Step> normalizers, cutters;
 };

@@ -45,7 +45,7 @@ bool Tokenizer::readOptions(std::string &error) {
     return false;
   }
   modelOptions.model = model;
-  modelOptions.unknown = source->unknown();
+  modelOptions.unknown = source->drop_unknown() ? -1 : source->unknown();
   modelOptions.byteFallback = source->byte_fallback();
   modelOptions.ignoreMerges = source->ignore_merges();
   modelOptions.fuseUnknown = source->fuse_unknown();
@@ -74,8 +74,10 @@ bool Tokenizer::addAddedTokens(std::string &error) {
       continue;
     }
     std::string spelling(pieces.text(id));
-    if (!steps.normalize(spelling, error))
+    if (!steps.normalize(spelling, error)) {
+      error.insert(0, "tokenizer: added token " + std::to_string(id) + ": ");
       return false;
+    }
     normalizedAdded.add(spelling, id);
   }
   return true;

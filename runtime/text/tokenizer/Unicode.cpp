@@ -3,7 +3,9 @@
 
 #include <utf8proc.h>
 
-#include <cstdlib>
+#include <algorithm>
+#include <cassert>
+#include <vector>
 
 namespace heddle {
 
@@ -77,22 +79,55 @@ void appendLowercase(char32_t c, std::string &out) {
     appendUtf8(static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))), out);
 }
 
-bool appendNormalized(std::string_view text, NormalForm form, std::string &out) {
-  if (text.size() > INT32_MAX)
-    return false;
-  int options = UTF8PROC_STABLE;
-  options |= form == NormalForm::Nfc || form == NormalForm::Nfkc ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE;
+// Canonical ordering (The Unicode Standard, section 3.11): within each run of marks, by combining class and otherwise as they were.
+// utf8proc moves marks past each other one by one, which is quadratic in a run.
+static void orderMarks(std::vector<utf8proc_int32_t> &characters) {
+  auto combiningClass = [](utf8proc_int32_t c) { return utf8proc_get_property(c)->combining_class; };
+  for (auto begin = characters.begin(); begin != characters.end();) {
+    auto end = begin;
+    while (end != characters.end() && combiningClass(*end) != 0)
+      ++end;
+    auto precedes = [&](auto a, auto b) { return combiningClass(a) < combiningClass(b); };
+    if (!std::is_sorted(begin, end, precedes)) // it takes memory
+      std::stable_sort(begin, end, precedes);
+    begin = end == characters.end() ? end : end + 1;
+  }
+}
+
+static void appendDecomposed(char32_t c, utf8proc_option_t options, std::vector<utf8proc_int32_t> &out) {
+  utf8proc_int32_t parts[32]; // the longest decomposition has 18 characters
+  int boundary = 0;
+  utf8proc_ssize_t count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c), parts, 32, options, &boundary);
+  assert(count >= 0 && count <= 32);
+  out.insert(out.end(), parts, parts + count);
+}
+
+void appendNormalized(std::string_view text, NormalForm form, std::string &out) {
+  bool composes = form == NormalForm::Nfc || form == NormalForm::Nfkc;
+  int flags = UTF8PROC_STABLE | (composes ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE);
   if (form == NormalForm::Nfkc || form == NormalForm::Nfkd)
-    options |= UTF8PROC_COMPAT;
-  utf8proc_uint8_t *result = nullptr;
-  utf8proc_ssize_t length =
-      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t *>(text.data()), static_cast<utf8proc_ssize_t>(text.size()),
-                   &result, static_cast<utf8proc_option_t>(options));
-  if (length < 0)
-    return false;
-  out.append(reinterpret_cast<const char *>(result), static_cast<size_t>(length));
-  free(result);
-  return true;
+    flags |= UTF8PROC_COMPAT;
+  const auto options = static_cast<utf8proc_option_t>(flags);
+  // Every character below U+0300 starts with one of class 0 that joins nothing before it, so that the text may be cut there: what is
+  // held at a time is bounded in all but text of marks alone.
+  constexpr size_t enough = 4096;
+  std::vector<utf8proc_int32_t> characters;
+  auto flush = [&] {
+    orderMarks(characters);
+    utf8proc_ssize_t count = static_cast<utf8proc_ssize_t>(characters.size());
+    if (composes)
+      count = utf8proc_normalize_utf32(characters.data(), count, options);
+    for (utf8proc_ssize_t i = 0; i < count; ++i)
+      appendUtf8(static_cast<char32_t>(characters[static_cast<size_t>(i)]), out);
+    characters.clear();
+  };
+  for (size_t position = 0; position < text.size();) {
+    char32_t c = nextCharacter(text, position);
+    if (c < 0x300 && characters.size() >= enough)
+      flush();
+    appendDecomposed(c, options, characters);
+  }
+  flush();
 }
 
 } // namespace heddle

@@ -20,8 +20,8 @@ bool isLowercase(char32_t character);      // category Ll
 void appendLowercase(char32_t character, std::string &out);
 
 enum class NormalForm : uint8_t { Nfc, Nfd, Nfkc, Nfkd };
-// Appends `text` (well-formed) in a normal form. False if it is too long to normalise.
-bool appendNormalized(std::string_view text, NormalForm form, std::string &out);
+// Appends `text` (well-formed) in a normal form, in O(n log n).
+void appendNormalized(std::string_view text, NormalForm form, std::string &out);
 
 } // namespace heddle
 

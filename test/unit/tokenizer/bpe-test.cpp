@@ -161,6 +161,14 @@ TEST(Encode, RegexThatBacktracksWithoutEndIsAnError) {
   std::string error;
   EXPECT_FALSE(t.tokenizer->encode(std::string(60, 'a') + "b", {}, ids, error));
   EXPECT_NE(error.find("limit"), std::string::npos) << error;
+  EXPECT_EQ(error.find("tokenizer pre_tokenizer[0]: the regex pattern gave up after byte 0"), 0u) << error;
+  draft.preTokenizer.clear();
+  draft.normalizer = {StepDraft::of(TextOp::Nfc), StepDraft::replace("(?:a+)+$", "")};
+  draft.normalizer[1].flags = 1;
+  LoadedTokenizer normalizes = load(draft);
+  error.clear();
+  EXPECT_FALSE(normalizes.tokenizer->encode(std::string(60, 'a') + "b", {}, ids, error));
+  EXPECT_EQ(error.find("tokenizer normalizer[1]: the regex pattern gave up after byte 0"), 0u) << error;
 }
 
 TEST(Encode, NormalizerThatExplodesIsAnError) {

@@ -93,6 +93,97 @@ TEST(TokenizerJson, RefusesBadSteps) {
   expectPart(errorOf({{"tokenizer.json", "{\"model\": \"\xFF\"}"}}), "not UTF-8");
 }
 
+// A message names the field of the step that is at fault, and shows the pattern on its one line.
+TEST(TokenizerJson, NamesTheStepOfAPattern) {
+  const std::string from = R"({"type": "ByteLevel", "add_prefix_space": false})";
+  auto cutters = [&](const std::string &second) {
+    return errorOfJson(from, R"({"type": "Sequence", "pretokenizers": [)" + from + ", " + second + "]}");
+  };
+  expectPart(
+      cutters(R"({"type": "Split", "pattern": {"Regex": "(\nx"}})"),
+      "tokenizer.json: pre_tokenizer.pretokenizers[1].pattern.Regex: regex pattern is not valid (missing closing "
+      "parenthesis): (\\x0ax");
+  expectPart(
+      cutters(R"({"type": "Sequence", "pretokenizers": [{"type": "Split", "pattern": {"Regex": "a(?R)?"}}]})"),
+      "tokenizer.json: pre_tokenizer.pretokenizers[1].pretokenizers[0].pattern.Regex: regex pattern uses recursion");
+  expectPart(cutters(R"({"type": "Split", "pattern": {"String": "a"}, "behavior": "Odd"})"),
+             "tokenizer.json: pre_tokenizer.pretokenizers[1]: behavior \"Odd\" is unknown");
+  expectPart(cutters(R"({"type": "Split", "pattern": 5})"),
+             "pre_tokenizer.pretokenizers[1]: pattern is neither a String nor a Regex");
+  expectPart(cutters(R"({"type": "Sequence"})"), "pre_tokenizer.pretokenizers[1]: a Sequence without its list");
+  expectPart(
+      errorOfJson(
+          "\"normalizer\": null",
+          R"("normalizer": {"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Replace", "content": "", "pattern": {"Regex": "[a&&b]"}}]})"),
+      "tokenizer.json: normalizer.normalizers[1].pattern.Regex: regex pattern uses a class intersection (&&), which is "
+      "not supported: [a&&b]");
+  expectPart(errorOfJson("\"normalizer\": null",
+                         R"("normalizer": {"type": "Precompiled", "precompiled_charsmap": "////////"})"),
+             "tokenizer.json: normalizer.precompiled_charsmap: precompiled_charsmap of 6 bytes");
+  expectPart(errorOfJson(R"("decoder": {"type": "ByteLevel"})",
+                         R"("decoder": {"type": "Replace", "pattern": {"Regex": "a+"}, "content": ""})"),
+             "tokenizer.json: decoder.pattern.Regex: a decoder that replaces by a regex pattern is not supported: a+");
+}
+
+// The rows of the embedding are those of config.json, or what the caller knows better. Rows without a token are padding.
+TEST(TokenizerConfig, TokensFitTheEmbedding) {
+  std::map<std::string, std::string> files = {
+      {"tokenizer.json", replaced(byteLevelJson, "\"added_tokens\": [",
+                                  R"("added_tokens": [{"id": 6, "content": "<x>", "special": true}, )")}};
+  auto sizeWith = [&](const char *config, int64_t vocabSize) {
+    files["config.json"] = config;
+    TemporaryFolder folder(files);
+    ModelFiles model(folder.path());
+    auto table = readTokenizer(model, vocabSize);
+    EXPECT_TRUE(table) << (table ? "" : table.message());
+    return table ? flatbuffers::GetRoot<package::Tokenizer>(table->data())->pieces()->size() : 0;
+  };
+  EXPECT_EQ(sizeWith("{}", 0), 7u);
+  EXPECT_EQ(sizeWith(R"({"vocab_size": 7})", 0), 7u);
+  EXPECT_EQ(sizeWith(R"({"vocab_size": 64})", 0), 7u);
+  EXPECT_EQ(sizeWith(R"({"text_config": {"vocab_size": 6}})", 0), 6u);
+  EXPECT_EQ(sizeWith(R"({"vocab_size": 64})", 6), 6u);
+
+  files["config.json"] = R"({"vocab_size": 6})";
+  TemporaryFolder folder(files);
+  EXPECT_EQ(loadFrom(folder.path()).encode("a<x>b"), (Ids{0, 1, 2})); // "<x>" has no bytes in this vocabulary
+
+  // A row that is needed.
+  files["tokenizer_config.json"] = R"({"pad_token": "<x>"})";
+  expectPart(errorOf(files), "tokenizer.json: pad_token_id 6 is outside the vocabulary of 6 tokens");
+  files["config.json"] = R"({"vocab_size": 5})";
+  expectPart(errorOf(files),
+             "tokenizer.json: id 5 of token ' a' is outside the model's embedding, expected ids below 5 "
+             "(vocab_size)");
+}
+
+// SmolLM2 has no piece for U+0004, and calls <|endoftext|> unknown.
+TEST(TokenizerConfig, BytesWithoutAPieceAreDroppedUnlessTheModelSaysOtherwise) {
+  std::map<std::string, std::string> files = {{"tokenizer.json", byteLevelJson},
+                                              {"tokenizer_config.json", R"({"unk_token": "<s>"})"}};
+  TemporaryFolder named(files);
+  LoadedTokenizer t = loadFrom(named.path());
+  EXPECT_EQ(t.encode("a\x04"
+                     "b"),
+            (Ids{0, 1, 2}));
+  EXPECT_EQ(t.tokenizer->table().unknown(), 0);
+  files["tokenizer.json"] = replaced(byteLevelJson, "\"BPE\",", "\"BPE\", \"unk_token\": \"<s>\",");
+  TemporaryFolder ofModel(files);
+  EXPECT_EQ(loadFrom(ofModel.path())
+                .encode("a\x04"
+                        "b"),
+            (Ids{0, 1, 0, 2}));
+}
+
+TEST(TokenizerConfig, NamesTheFileOfAnAddedToken) {
+  std::map<std::string, std::string> files = {{"tokenizer.json", byteLevelJson}};
+  files["tokenizer_config.json"] = R"({"added_tokens_decoder": {"1": {"content": "<x>"}}})";
+  expectPart(errorOf(files), "tokenizer_config.json: duplicate id 1 of token 'a' and added token '<x>'");
+  files["tokenizer_config.json"] = "{}";
+  files["added_tokens.json"] = R"({"<x>": 4000000000})";
+  expectPart(errorOf(files), "added_tokens.json: id 4000000000 of added token '<x>' is out of range");
+}
+
 TEST(TokenizerConfig, RefusesBadCompanions) {
   std::map<std::string, std::string> files = {{"tokenizer.json", byteLevelJson}};
   files["tokenizer_config.json"] = R"({"chat_template": "{% for m in messages %}"})";
@@ -167,6 +258,46 @@ TEST(SentencePieceModel, ReadsUnigram) {
   expectPart(errorOf({{"spiece.model", protoPiece("a", std::numeric_limits<float>::infinity(), 1)}}),
              "score of piece 0");
   expectPart(errorOf({{"tokenizer.model", ""}}), "the vocabulary is empty");
+}
+
+// A GGUF file of metadata alone, written value by value.
+class GgufText {
+public:
+  template <typename T> static std::string number(T value) {
+    return std::string(reinterpret_cast<const char *>(&value), sizeof value);
+  }
+  static std::string string(const std::string &text) { return number<uint64_t>(text.size()) + text; }
+  static std::string strings(const std::vector<std::string> &values) {
+    std::string bytes = number<uint32_t>(8) + number<uint64_t>(values.size());
+    for (const std::string &value : values)
+      bytes += string(value);
+    return bytes;
+  }
+  void set(const std::string &key, uint32_t type, const std::string &value) {
+    entries += string(key) + number(type) + value;
+    ++count;
+  }
+  std::string bytes() const { return "GGUF" + number<uint32_t>(3) + number<uint64_t>(0) + number(count) + entries; }
+
+private:
+  std::string entries;
+  uint64_t count = 0;
+};
+
+TEST(GgufTokenizer, BytesWithoutAPieceAreDropped) {
+  enum : uint32_t { Uint32 = 4, String = 8, Array = 9 };
+  GgufText file;
+  file.set("general.architecture", String, GgufText::string("llama"));
+  file.set("tokenizer.ggml.model", String, GgufText::string("gpt2"));
+  file.set("tokenizer.ggml.tokens", Array, GgufText::strings({"<s>", "a", "b"}));
+  file.set("tokenizer.ggml.merges", Array, GgufText::strings({}));
+  file.set("tokenizer.ggml.unknown_token_id", Uint32, GgufText::number<uint32_t>(0));
+  TemporaryFolder folder({{"model.gguf", file.bytes()}});
+  LoadedTokenizer t = loadFrom(folder.path() + "/model.gguf");
+  EXPECT_EQ(t.encode("a\x04"
+                     "b"),
+            (Ids{1, 2}));
+  EXPECT_EQ(t.tokenizer->table().unknown(), 0);
 }
 
 TEST(ReadTokenizer, AModelMayHaveNone) {
