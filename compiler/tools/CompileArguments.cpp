@@ -109,8 +109,8 @@ static std::string takePass(CompileArguments &arguments, StringRef value) {
   return "";
 }
 
-#define TAKE(EXPRESSION) [](CompileArguments &arguments, StringRef value) -> std::string { return EXPRESSION; }
-#define SET(EXPRESSION) [](CompileArguments &arguments, StringRef) -> std::string { return EXPRESSION, ""; }
+#define TAKE(EXPRESSION) [](CompileArguments &arguments, StringRef value) -> std::string { return (EXPRESSION); }
+#define SET(EXPRESSION) [](CompileArguments &arguments, StringRef) -> std::string { return (EXPRESSION), ""; }
 
 static std::vector<FlagGroup> makeFlags() {
   std::vector<Flag> output = {
