@@ -10,7 +10,9 @@
 #include "llvm/Support/Signals.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <atomic>
 #include <csignal>
+#include <cstdio>
 #include <unistd.h>
 
 using namespace heddle;
@@ -45,19 +47,25 @@ int heddle::failCommand(int code, const llvm::Twine &message, bool asJson) {
   return code;
 }
 
-// Allocates nothing: that is what has failed.
-[[noreturn]] static void onBadAlloc(void *, const char *, bool) {
-  constexpr StringRef line = "heddle: error: out of memory\n";
+// Says `line` and ends, without temporary files. Of several threads that come here the first one speaks; nothing is allocated.
+[[noreturn]] static void die(StringRef line) {
+  static std::atomic<bool> isEnding{false};
+  while (isEnding.exchange(true))
+    pause();
   (void)!write(STDERR_FILENO, line.data(), line.size());
-  llvm::sys::RunInterruptHandlers(); // temporary files go
+  llvm::sys::RunInterruptHandlers();
   _exit(1);
+}
+
+[[noreturn]] static void onBadAlloc(void *, const char *, bool) {
+  die("heddle: error: out of memory\n");
 }
 
 // What LLVM cannot go on with: a thread that cannot be started, for one.
 [[noreturn]] static void onFatalError(void *, const char *reason, bool) {
-  llvm::errs() << "heddle: error: " << reason << "\n";
-  llvm::sys::RunInterruptHandlers();
-  _exit(1);
+  char line[512];
+  snprintf(line, sizeof line, "heddle: error: %s\n", reason);
+  die(line);
 }
 
 static int runCompile(int argc, char **argv) {

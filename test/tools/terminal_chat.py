@@ -19,12 +19,11 @@ STEPS = [
     ("answers", b"What is the capital of France?\n", ["Paris", PROMPT]),
     ("refuses bytes that are no text", b"caf\xe9\n", ["error: ", "> "]),
     ("goes on after it", b"And of Italy?\n", ["Rome", PROMPT]),
-    ("breaks an answer off", b"Write a very long story about a river.\n", ["river", b"\x03", PROMPT]),
+    ("breaks an answer off", b"Write a very long story about a river.\n", ["river.\r\n", "the", b"\x03", PROMPT]),
     ("goes on after that", b"/reset\n", ["> "]),
     ("forgets", b"What is the capital of France?\n", ["Paris", PROMPT]),
-    ("fills the context", LONG.encode() + b"\n", [b"\x03", PROMPT]),
-    ("outgrows it", LONG.encode() + b"\n", [b"\x03", PROMPT]),
-    ("outgrows it again", LONG.encode() + b"\n", ["its oldest turns are forgotten", b"\x03", PROMPT]),
+    ("fills the context", LONG.encode() + b"\n", [PROMPT]),
+    ("outgrows it", LONG.encode() + b"\n", ["its oldest turns are forgotten", PROMPT]),
     ("refuses what is longer than the context", LONG.encode() * 3 + b"\n", ["error: the message has", "> "]),
     ("ends", b"/exit\n", []),
 ]
@@ -64,7 +63,6 @@ def main(command):
         os.write(terminal.keys, keys)
         for what in expected:
             if isinstance(what, bytes):
-                time.sleep(0.2)  # in the middle of the answer
                 os.write(terminal.keys, what)
             elif not terminal.wait_for(what):
                 print(f"{terminal.shown}\n{name}: '{what}' was not shown after {keys[:60]}", file=sys.stderr)
