@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 heddle, model, out = sys.argv[1:]
-STEP = 24 << 20
+STEP = 128 << 20
 WORDS = ("memory", "Resource temporarily unavailable")  # of a thread
 
 
@@ -22,7 +22,7 @@ def run(limit, *arguments):
         return process, os.listdir(scratch)
 
 
-limit = 64 << 20
+limit = 128 << 20
 while run(limit, "--version")[0].returncode != 0:  # the libraries do not even load
     limit += STEP
 refused = 0
