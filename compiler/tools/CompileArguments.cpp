@@ -247,39 +247,43 @@ Exit code: 0 done, 1 our or the machine's failure, 2 the input or the command li
 )";
 }
 
-static bool wantsValue(StringRef key) {
+static const Flag *findFlag(StringRef key) {
   for (const FlagGroup &group : flagGroups())
     for (const Flag &flag : group.flags)
-      if (key == flag.name)
-        return *flag.values;
-  StringRef name = key;
-  return name.consume_front("--") && llvm::any_of(passSwitches(), [&](const auto &pass) { return name == pass.name; });
+      if (key == flag.name && flag.take)
+        return &flag;
+  return nullptr;
+}
+
+static const PassSwitch *findPassSwitch(StringRef key) {
+  for (const PassSwitch &pass : passSwitches())
+    if (StringRef name = key; name.consume_front("--") && name == pass.name)
+      return &pass;
+  return nullptr;
+}
+
+static bool wantsValue(StringRef key) {
+  const Flag *flag = findFlag(key);
+  return flag ? *flag->values != '\0' : findPassSwitch(key) != nullptr;
 }
 
 bool CompileArguments::parseFlag(StringRef key, StringRef value, bool hasValue) {
-  for (const FlagGroup &group : flagGroups())
-    for (const Flag &flag : group.flags) {
-      if (key != flag.name || !flag.take)
-        continue;
-      bool wantsValue = *flag.values;
-      if (wantsValue != hasValue) {
-        error = (key + (wantsValue ? " needs a value: " + key + flag.values : " takes no value")).str();
-        return false;
-      }
-      std::string reason = flag.take(*this, value);
-      if (!reason.empty())
-        error = (key + ": " + reason).str();
-      return reason.empty();
-    }
-  for (const PassSwitch &pass : passSwitches())
-    if (StringRef name = key; name.consume_front("--") && name == pass.name) {
-      std::string reason = choose<bool>(value, {{"on", true}, {"off", false}}, options.pipeline.*pass.enabled);
-      if (!reason.empty())
-        error = (key + ": " + reason).str();
-      return reason.empty();
-    }
-  error = ("unknown option '" + key + "'; 'heddle compile --help' lists them").str();
-  return false;
+  const Flag *flag = findFlag(key);
+  const PassSwitch *pass = findPassSwitch(key);
+  if (!flag && !pass) {
+    error = ("unknown option '" + key + "'; 'heddle compile --help' lists them").str();
+    return false;
+  }
+  if (flag && wantsValue(key) != hasValue) {
+    error = (key + (hasValue ? " takes no value" : " needs a value: " + key + flag->values)).str();
+    return false;
+  }
+  std::string reason =
+      flag ? flag->take(*this, value)
+           : choose<bool>(value, {{"on", true}, {"off", false}}, options.pipeline.*pass->enabled);
+  if (!reason.empty())
+    error = (key + ": " + reason).str();
+  return reason.empty();
 }
 
 bool CompileArguments::parse(int argc, char **argv) {

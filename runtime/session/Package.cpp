@@ -52,18 +52,18 @@ int visitObject(dl_phdr_info *info, size_t, void *user) {
 // Where the mapped file that holds `address` lies, as an absolute path; empty where /proc does not say it. The loader knows a library by
 // the name that it was opened with, which means another file once the process has changed its folder.
 std::string mappedFile(uintptr_t address) {
-  std::string path;
   FILE *maps = fopen("/proc/self/maps", "re");
+  if (!maps)
+    return {};
   char line[4352]; // a path has at most 4096 bytes
-  while (maps && path.empty() && fgets(line, sizeof line, maps)) {
-    unsigned long begin = 0, end = 0;
-    const char *name = strchr(line, '/'); // "7f00-7f40 r-xp 00000000 fe:00 123   /lib/x.so\n"
-    if (name && sscanf(line, "%lx-%lx", &begin, &end) == 2 && begin <= address && address < end)
-      path.assign(name, strcspn(name, "\n"));
+  const char *found = nullptr;
+  while (!found && fgets(line, sizeof line, maps)) {
+    unsigned long begin = 0, end = 0; // "7f00-7f40 r-xp 00000000 fe:00 123   /lib/x.so\n"
+    if (sscanf(line, "%lx-%lx", &begin, &end) == 2 && begin <= address && address < end)
+      found = strchr(line, '/');
   }
-  if (maps)
-    fclose(maps);
-  return path;
+  fclose(maps); // before anything is allocated: a MemoryScope gives back memory, and no open file
+  return found ? std::string(found, strcspn(found, "\n")) : std::string();
 }
 
 // The name behind /proc/self/exe, for messages and for the sidecar beside it.
