@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A regular file mapped read-only and private: processes that run the same model share its pages.
+// A regular file mapped read-only and private: processes that run the same model share its pages. Or a copy of it in memory.
 #ifndef HEDDLE_BYTES_MAPPEDFILE_H
 #define HEDDLE_BYTES_MAPPEDFILE_H
 
@@ -11,6 +11,9 @@
 
 namespace heddle {
 
+// Where a file's bytes lie. Whoever truncates a mapped file ends the processes that read it (SIGBUS); a copy costs memory of its own.
+enum class FileMemory : uint8_t { Mapped, Copied };
+
 class MappedFile {
 public:
   MappedFile() = default;
@@ -20,9 +23,9 @@ public:
 
   // Once per object. Fails with invalidInput where the path does not name a readable regular file, and with outOfMemory where there is
   // no address space for it; the message begins with the path as it is, and ": ".
-  Status open(const std::string &path);
+  Status open(const std::string &path, FileMemory memory = FileMemory::Mapped);
   // The same of an open descriptor, which it closes; `path` is for messages.
-  Status map(int descriptor, const std::string &path);
+  Status map(int descriptor, const std::string &path, FileMemory memory = FileMemory::Mapped);
 
   const uint8_t *data() const { return mapping.bytes; }
   uint64_t size() const { return mapping.length; }

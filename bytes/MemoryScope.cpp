@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "bytes/MemoryScope.h"
 
-#include <cstdlib>
+#include "bytes/Allocator.h"
 
 namespace heddle {
 
@@ -64,7 +64,7 @@ void MemoryScope::fail() {
     resource->release(resource);
   }
   while (Entry *entry = current->blocks.takeFirst())
-    free(static_cast<Block *>(entry));
+    releaseMemory(static_cast<Block *>(entry));
   longjmp(current->place, 1);
 }
 

@@ -18,7 +18,11 @@ enum class StatusCode : uint8_t {
   Ok,
   Failure,      // ours or the machine's
   InvalidInput, // the user's
-  OutOfMemory
+  OutOfMemory,
+  Cancelled,   // by the caller
+  ContextFull, // a sequence longer than the context, or a cache without a free page
+  NotFinite,   // NaN or infinite results of the model
+  DamagedFile  // a compiled file whose hashes, sizes or offsets are wrong
 };
 
 class [[nodiscard]] Status {
@@ -33,7 +37,8 @@ public:
   StatusCode code() const { return statusCode; }
   const std::string &message() const { return text; }
   // What a program exits with: 2 where the user's input is at fault, 1 where we or the machine are.
-  int exitCode() const { return isOk() ? 0 : statusCode == StatusCode::InvalidInput ? 2 : 1; }
+  bool isUsersFault() const { return statusCode == StatusCode::InvalidInput || statusCode == StatusCode::ContextFull; }
+  int exitCode() const { return isOk() ? 0 : isUsersFault() ? 2 : 1; }
 
 private:
   StatusCode statusCode = StatusCode::Ok;
@@ -45,6 +50,9 @@ inline Status invalidInput(std::string message) {
 }
 inline Status outOfMemory(std::string message) {
   return Status(StatusCode::OutOfMemory, std::move(message));
+}
+inline Status damagedFile(std::string message) {
+  return Status(StatusCode::DamagedFile, std::move(message));
 }
 
 // "FILE: WHAT": the input is at fault, in a file.

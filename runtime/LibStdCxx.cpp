@@ -4,6 +4,7 @@
 // libheddle.a. Nothing catches exceptions here: what would throw ends the process with a line. Where memory lacks, a call that runs in a
 // MemoryScope returns to it; elsewhere, what the numbers of a caller of the C ABI size is reserved (Reserved.h) or made by the nothrow
 // forms, and is a status.
+#include "bytes/Allocator.h"
 #include "bytes/MemoryScope.h"
 
 #include <cstdint>
@@ -32,7 +33,7 @@ using heddle::MemoryScope;
 
 void *allocateOrNull(size_t size) {
   using Block = MemoryScope::Block;
-  auto *block = size <= SIZE_MAX - sizeof(Block) ? static_cast<Block *>(malloc(sizeof(Block) + size)) : nullptr;
+  auto *block = size <= SIZE_MAX - sizeof(Block) ? static_cast<Block *>(heddle::allocateMemory(sizeof(Block) + size, alignof(Block))) : nullptr;
   if (!block)
     return nullptr;
   MemoryScope::enter(block);
@@ -49,13 +50,12 @@ void release(void *memory) {
     return;
   MemoryScope::Block *block = static_cast<MemoryScope::Block *>(memory) - 1;
   MemoryScope::leave(block);
-  free(block);
+  heddle::releaseMemory(block);
 }
 
 // Only threads ask for more alignment than malloc's, and they are made in no scope: these blocks are not listed.
 void *allocateAlignedOrNull(size_t size, std::align_val_t alignment) {
-  void *memory = nullptr;
-  return posix_memalign(&memory, size_t(alignment), size ? size : 1) == 0 ? memory : nullptr;
+  return heddle::allocateMemory(size, size_t(alignment));
 }
 
 void *allocateAligned(size_t size, std::align_val_t alignment) {
@@ -105,19 +105,19 @@ void operator delete[](void *memory, const std::nothrow_t &) noexcept {
   release(memory);
 }
 void operator delete(void *memory, std::align_val_t) noexcept {
-  free(memory);
+  heddle::releaseMemory(memory);
 }
 void operator delete(void *memory, std::align_val_t, const std::nothrow_t &) noexcept {
-  free(memory);
+  heddle::releaseMemory(memory);
 }
 void operator delete[](void *memory, std::align_val_t) noexcept {
-  free(memory);
+  heddle::releaseMemory(memory);
 }
 void operator delete(void *memory, size_t, std::align_val_t) noexcept {
-  free(memory);
+  heddle::releaseMemory(memory);
 }
 void operator delete[](void *memory, size_t, std::align_val_t) noexcept {
-  free(memory);
+  heddle::releaseMemory(memory);
 }
 
 namespace std {

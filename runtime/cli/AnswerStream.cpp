@@ -3,16 +3,12 @@
 
 namespace heddle {
 
-AnswerStream::AnswerStream(const OpenedModel &program, bool print) : stops(program.options.stops), print(print) {
-  if (program.tokenizer)
-    decoder.emplace(*program.tokenizer, /*skipSpecial=*/true);
-}
+AnswerStream::AnswerStream(const OpenedModel &program, bool print)
+    : stream(program.tokenizer.get(), /*skipSpecial=*/true, program.options.stops), print(print) {}
 
 bool AnswerStream::take(int32_t id) {
-  std::string decoded, shown;
-  if (decoder)
-    decoder->append(id, decoded);
-  stopped |= stops.append(decoded, shown);
+  std::string shown;
+  bool stopped = stream.append(id, shown);
   all += shown;
   if (print && !shown.empty())
     status = writeOut(shown);
@@ -21,11 +17,8 @@ bool AnswerStream::take(int32_t id) {
 
 Status AnswerStream::finish(bool newline) {
   HEDDLE_RETURN_IF_ERROR(status);
-  std::string decoded, shown;
-  if (decoder && !stopped)
-    decoder->finish(decoded);
-  stops.append(decoded, shown);
-  stops.finish(shown);
+  std::string shown;
+  stream.finish(shown);
   all += shown;
   return print ? writeOut(shown + (newline ? "\n" : "")) : Status();
 }

@@ -5,8 +5,7 @@
 #define HEDDLE_RUNTIME_CLI_ANSWERSTREAM_H
 
 #include "runtime/cli/Cli.h"
-#include "runtime/session/StopMatcher.h"
-#include "runtime/text/tokenizer/TokenDecoder.h"
+#include "runtime/text/tokenizer/TextStream.h"
 
 namespace heddle {
 
@@ -22,9 +21,8 @@ public:
   const std::string &text() const { return all; }
 
 private:
-  std::optional<TokenDecoder> decoder; // none without a tokenizer
-  StopMatcher stops;
-  bool print, stopped = false;
+  TextStream stream;
+  bool print;
   std::string all;
   Status status;
 };

@@ -83,7 +83,7 @@ Status Chat::run() {
   std::string message;
   for (bool found = true; show("> ");) {
     Status status = readMessage(message, found);
-    if (status.code() == StatusCode::InvalidInput)
+    if (status.isUsersFault())
       program.report(status);
     else
       HEDDLE_RETURN_IF_ERROR(status);

@@ -154,6 +154,8 @@ const Option optionTable[] = {
      TAKE(integerInto("--threads", v[0], 1, 1024, o.threads))},
     {"--device", "D", "which device to run on: its number, or part of its name (default: the first GPU)", NeedsDevice,
      TAKE(*v[0] ? (o.device = v[0], Status()) : invalidInput("--device: a number or a name is expected"))},
+    {"--no-mmap", nullptr, "read the model into memory instead of mapping its file, which somebody may truncate meanwhile",
+     Nothing, TAKE(Status())},
     {"--deterministic", nullptr,
      "the same bits for every batch, chunk, cache state and thread count: so without it, but for latent attention",
      NeedsSteps, SET(o.deterministic = true)},

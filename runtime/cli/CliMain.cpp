@@ -2,6 +2,7 @@
 //
 // heddle_runtime_main: opens the model, reads the command line, runs the command, and turns a failure into a line and a code.
 #include "runtime/cli/Cli.h"
+#include "runtime/include/heddle/heddle.h"
 #include "runtime/text/tokenizer/TokenDecoder.h"
 
 #include <atomic>
@@ -27,15 +28,7 @@ void onInterrupt(int) {
   errno = savedErrno;
 }
 
-// More threads than CPUs give the same bits, later.
-void noteThreads(const OpenedModel &program) {
-  if (int32_t threads = program.options.threads, cpus = availableCpus(); threads > cpus)
-    program.note(format("--threads=%d, but this process has %d CPU%s: more threads make it slower", threads, cpus,
-                        cpus == 1 ? "" : "s"));
-}
-
 Status dispatch(OpenedModel &program) {
-  noteThreads(program);
   package::Task task = program.metadata().task();
   bool isGraph = task == package::Task::Graph, isEncoder = task == package::Task::Encode;
   switch (program.options.command) {
@@ -44,7 +37,7 @@ Status dispatch(OpenedModel &program) {
   case Command::Chat:
     return runChat(program);
   case Command::Io:
-    return isGraph ? runGraphIo(program) : isEncoder ? runEncodeIo(program) : runIo(program);
+    return isGraph || isEncoder ? runFunctionIo(program) : runIo(program);
   case Command::Replay:
     return runReplay(program);
   case Command::Bench:
@@ -70,7 +63,17 @@ Status dispatch(OpenedModel &program) {
 }
 
 Status runProgram(const heddle_model *model, int argc, char **argv, OpenedModel &program) {
-  HEDDLE_RETURN_IF_ERROR(Package::open(model, program.package));
+  OpenOptions open;
+  open.log = {[](void *user, Log::Level level, const char *message) {
+                if (level == Log::Warning)
+                  static_cast<OpenedModel *>(user)->note(message);
+              },
+              &program};
+  // Whether the file is mapped has to be known before its options are.
+  for (int i = 1; i < argc; ++i)
+    if (strcmp(argv[i], "--no-mmap") == 0)
+      open.memory = FileMemory::Copied;
+  HEDDLE_RETURN_IF_ERROR(Package::open(model, open, program.package));
   HEDDLE_RETURN_IF_ERROR(parseCommandLine(argc, argv, *program.package, program.options));
   const package::Tokenizer *table = program.metadata().tokenizer();
   if (table && table->model() != package::TokenizerModel::None) {

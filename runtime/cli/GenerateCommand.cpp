@@ -180,7 +180,7 @@ Status runPerplexity(OpenedModel &program) {
     sum.ids = ids.data() + at;
     sum.count = std::min<int64_t>(session->context(), int64_t(ids.size() - at));
     session->truncate(0, 0);
-    heddle_feed feed = {0, int32_t(sum.count), sum.ids, nullptr};
+    Feed feed = {0, int32_t(sum.count), sum.ids, nullptr, FeedRows::All};
     HEDDLE_RETURN_IF_ERROR(session->forward(&feed, 1, sink));
   }
   return writeOut(format("perplexity %.4f over %lld tokens\n", std::exp(sum.negativeLog / double(sum.tokens)),

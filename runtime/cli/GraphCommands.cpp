@@ -1,12 +1,13 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// --io and --bench of a graph.
+// --io of a function over named tensors (a graph or an encoder), and --bench of a graph.
 #include "bytes/Safetensors.h"
 #include "bytes/WholeFile.h"
 #include "runtime/cli/Bandwidth.h"
 #include "runtime/cli/Cli.h"
-#include "runtime/session/Graph.h"
 #include "runtime/session/Reserved.h"
+#include "runtime/session/Session.h"
+#include "runtime/session/TensorFunction.h"
 
 #include <algorithm>
 #include <cmath>
@@ -15,73 +16,33 @@
 namespace heddle {
 namespace {
 
-using Tensors = flatbuffers::Vector<flatbuffers::Offset<package::GraphTensor>>;
+using Names = std::vector<std::string>;
 
-std::string namesOf(const Tensors &tensors) {
+std::string listOf(const Names &names) {
   std::string text;
-  for (const package::GraphTensor *tensor : tensors)
-    text += (text.empty() ? "" : ", ") + tensor->name()->str();
+  for (const std::string &name : names)
+    text += (text.empty() ? "" : ", ") + name;
   return text.empty() ? "it has none" : text;
 }
 
-bool parseDataType(std::string_view name, package::DataType &outType) {
-  for (package::DataType type : package::EnumValuesDataType())
-    if (name == dataTypeName(type)) {
-      outType = type;
-      return true;
-    }
-  return false;
-}
-
-Status readInputs(const package::Graph &graph, const std::string &path, const SafetensorsFile &file,
-                  std::vector<GraphInput> &inputs) {
-  for (const StoredTensor &tensor : file.tensors())
-    if (std::none_of(graph.inputs()->begin(), graph.inputs()->end(),
-                     [&](const package::GraphTensor *input) { return input->name()->str() == tensor.name; }))
-      return invalidInput(path + ": tensor '" + tensor.name + "' is no input of this model (" +
-                          namesOf(*graph.inputs()) + ")");
-  for (const package::GraphTensor *declared : *graph.inputs()) {
-    const StoredTensor *tensor = file.find(declared->name()->str());
-    if (!tensor)
-      return invalidInput(path + ": no tensor '" + declared->name()->str() + "', a " + dataTypeName(declared->type()) +
-                          " of shape " + declaredShape(*declared));
-    GraphInput input;
-    if (!parseDataType(tensor->dtype, input.type))
-      return invalidInput(path + ": tensor '" + tensor->name + "' is " + std::string(tensor->dtype) + ", expected " +
-                          dataTypeName(declared->type()));
-    input.shape = tensor->shape;
-    input.data = tensor->data;
-    inputs.push_back(std::move(input));
-  }
-  return Status();
-}
-
-// Which graph runs: the first, or the one that --entry names.
-Status chooseEntry(const OpenedModel &program, unsigned &outIndex) {
+// Which function runs: the first, or the one that --entry names.
+Status chooseEntry(const OpenedModel &program, size_t &outIndex) {
   const std::string &name = program.options.entry;
-  const auto &graphs = *program.metadata().graphs();
-  std::string names;
-  for (outIndex = 0; outIndex < graphs.size(); ++outIndex) {
-    if (graphs[outIndex]->name()->str() == name)
-      return Status();
-    names += (names.empty() ? "" : ", ") + graphs[outIndex]->name()->str();
-  }
-  outIndex = 0;
-  return name.empty() ? Status() : invalidInput("--entry: '" + name + "' is no entry of this model (" + names + ")");
+  Names names = TensorFunction::namesOf(program.metadata());
+  outIndex = name.empty() ? 0 : size_t(std::find(names.begin(), names.end(), name) - names.begin());
+  return outIndex < names.size() ? Status()
+                                 : invalidInput("--entry: '" + name + "' is no entry of this model (" + listOf(names) + ")");
 }
 
 // Which outputs are written, in the order of the command line.
-Status chooseOutputs(const package::Graph &graph, const std::vector<std::string> &wanted,
-                     std::vector<unsigned> &outIndices) {
-  const Tensors &outputs = *graph.outputs();
-  for (unsigned i = 0; wanted.empty() && i < outputs.size(); ++i)
-    outIndices.push_back(i);
-  for (const std::string &name : wanted) {
-    auto found = std::find_if(outputs.begin(), outputs.end(),
-                              [&](const package::GraphTensor *t) { return t->name()->str() == name; });
-    if (found == outputs.end())
-      return invalidInput("--outputs: '" + name + "' is no output of this model (" + namesOf(outputs) + ")");
-    unsigned index = unsigned(found - outputs.begin());
+Status chooseOutputs(const TensorFunction &function, const Names &wanted, std::vector<size_t> &outIndices) {
+  Names names;
+  for (const TensorDeclaration &output : function.outputs())
+    names.push_back(output.name);
+  for (const std::string &name : wanted.empty() ? names : wanted) {
+    size_t index = size_t(std::find(names.begin(), names.end(), name) - names.begin());
+    if (index == names.size())
+      return invalidInput("--outputs: '" + name + "' is no output of this model (" + listOf(names) + ")");
     if (std::find(outIndices.begin(), outIndices.end(), index) == outIndices.end())
       outIndices.push_back(index);
   }
@@ -175,46 +136,45 @@ private:
 
 } // namespace
 
-Status runGraphIo(OpenedModel &program) {
+Status runFunctionIo(OpenedModel &program) {
   const CliOptions &options = program.options;
-  unsigned entry = 0;
+  size_t entry = 0;
   HEDDLE_RETURN_IF_ERROR(chooseEntry(program, entry));
-  const package::Graph &graph = *program.metadata().graphs()->Get(entry);
-  std::vector<unsigned> wanted;
+  std::unique_ptr<TensorFunction> function;
   HEDDLE_RETURN_IF_ERROR(checkOutputFile(options.ioOutput));
-  HEDDLE_RETURN_IF_ERROR(chooseOutputs(graph, options.outputs, wanted));
+  HEDDLE_RETURN_IF_ERROR(TensorFunction::create(*program.package, entry, options.threads, /*pool=*/nullptr, function));
+  function->setProgress(promptProgress());
+  std::vector<size_t> wanted;
+  HEDDLE_RETURN_IF_ERROR(chooseOutputs(*function, options.outputs, wanted));
   SafetensorsFile file;
   HEDDLE_RETURN_IF_ERROR(file.open(options.ioInput));
-  std::vector<GraphInput> inputs;
-  HEDDLE_RETURN_IF_ERROR(readInputs(graph, options.ioInput, file, inputs));
-  GraphRunner runner(*program.package, entry, options.threads);
   std::vector<GraphOutput> outputs;
-  HEDDLE_RETURN_IF_ERROR(runner.run(inputs, options.ioInput, outputs));
+  HEDDLE_RETURN_IF_ERROR(function->call(file.tensors(), options.ioInput, outputs));
   std::vector<TensorToWrite> written;
-  for (unsigned index : wanted) {
-    const package::GraphTensor &declared = *graph.outputs()->Get(index);
+  for (size_t index : wanted) {
+    const TensorDeclaration &declared = function->outputs()[index];
     const GraphOutput &output = outputs[index];
-    written.push_back({declared.name()->str(), dataTypeName(declared.type()), output.shape, output.data, output.size});
+    written.push_back({declared.name, dataTypeName(declared.type), output.shape, output.data, output.size});
   }
   return writeSafetensors(options.ioOutput, written);
 }
 
 Status runGraphBench(OpenedModel &program) {
   const CliOptions &options = program.options;
-  unsigned entry = 0;
+  size_t entry = 0;
   HEDDLE_RETURN_IF_ERROR(chooseEntry(program, entry));
-  const package::Graph &graph = *program.metadata().graphs()->Get(entry);
+  const package::Graph &graph = *program.metadata().graphs()->Get(unsigned(entry));
   SafetensorsFile file;
   RandomInputs random;
   std::vector<GraphInput> inputs;
   if (!options.benchInput.empty()) {
     HEDDLE_RETURN_IF_ERROR(file.open(options.benchInput));
-    HEDDLE_RETURN_IF_ERROR(readInputs(graph, options.benchInput, file, inputs));
+    HEDDLE_RETURN_IF_ERROR(orderInputs(graph, file.tensors(), options.benchInput, inputs));
   } else {
     HEDDLE_RETURN_IF_ERROR(random.create(graph, options.dims));
     inputs = random.inputs;
   }
-  GraphRunner runner(*program.package, entry, options.threads);
+  GraphRunner runner(*program.package, unsigned(entry), options.threads);
   double best = INFINITY;
   for (int64_t round = 0; round < options.benchRounds; ++round) {
     if (wasInterrupted())

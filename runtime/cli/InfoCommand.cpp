@@ -2,6 +2,7 @@
 //
 // BIN --info and --licenses.
 #include "runtime/cli/Cli.h"
+#include "runtime/include/heddle/heddle.h"
 
 namespace heddle {
 namespace {

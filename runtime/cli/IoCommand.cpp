@@ -6,6 +6,7 @@
 #include "runtime/cli/Cli.h"
 #include "runtime/cli/IoTensors.h"
 #include "runtime/session/BeamSearch.h"
+#include "runtime/session/TokenBatch.h"
 
 #include <algorithm>
 #include <cstring>
@@ -21,7 +22,9 @@ public:
 
   Status run() {
     HEDDLE_RETURN_IF_ERROR(checkOutputFile(options.ioOutput));
-    HEDDLE_RETURN_IF_ERROR(tokens.read(options.ioInput, program.metadata()));
+    SafetensorsFile file;
+    HEDDLE_RETURN_IF_ERROR(file.open(options.ioInput));
+    HEDDLE_RETURN_IF_ERROR(tokens.read(file.tensors(), options.ioInput, program.metadata()));
     HEDDLE_RETURN_IF_ERROR(chooseOutputs());
     SessionOptions sessionOptions = program.sessionOptions(int32_t(std::max<int64_t>(batch, options.beams)));
     sessionOptions.keepHidden = wants("last_hidden_state");
@@ -55,7 +58,7 @@ private:
       HEDDLE_RETURN_IF_ERROR(outputs.add("last_hidden_state", "F32", {batch, length, hiddenSize}, hidden));
     if (!logits && !hidden)
       return Status();
-    std::vector<heddle_feed> feeds = feedsOfRows();
+    std::vector<Feed> feeds = feedsOfRows(FeedRows::All);
     RowSink sink(
         [](void *user, size_t feed, int32_t token, const float *rowLogits, const float *rowHidden) {
           auto &self = *static_cast<IoRun *>(user);
@@ -70,14 +73,14 @@ private:
   }
 
   // One feed per row that has tokens.
-  std::vector<heddle_feed> feedsOfRows() {
-    std::vector<heddle_feed> feeds;
+  std::vector<Feed> feedsOfRows(FeedRows wantedRows) {
+    std::vector<Feed> feeds;
     feedRow.clear();
     for (int64_t i = 0; i < batch; ++i)
       if (const TokenRow &row = rows[i]; !row.ids.empty()) {
         session->truncate(int32_t(i), 0);
         feeds.push_back({int32_t(i), int32_t(row.ids.size()), row.ids.data(),
-                         row.positions.empty() ? nullptr : row.positions.data()});
+                         row.positions.empty() ? nullptr : row.positions.data(), wantedRows});
         feedRow.push_back(i);
       }
     return feeds;
@@ -117,12 +120,12 @@ private:
       samplers.back().accept(rows[row].ids.data(), int64_t(rows[row].ids.size()));
     }
     std::vector<int32_t> ends = program.endTokens(), last(batch);
-    std::vector<heddle_feed> feeds = feedsOfRows();
+    std::vector<Feed> feeds = feedsOfRows(FeedRows::Last);
     for (int64_t i = 0; ids && i < batch * count; ++i)
       ids[i] = padToken();
     for (int64_t step = 0; step < count && !feeds.empty(); ++step) {
       HEDDLE_RETURN_IF_ERROR(session->step(feeds.data(), feeds.size()));
-      std::vector<heddle_feed> next;
+      std::vector<Feed> next;
       for (size_t feed = 0; feed < feeds.size(); ++feed) {
         int32_t row = feeds[feed].sequence;
         const float *rowLogits = session->logits(feed);
@@ -191,7 +194,7 @@ private:
         },
         &target);
     session->truncate(0, 0);
-    heddle_feed feed = {0, int32_t(whole.size()), whole.data(), nullptr};
+    Feed feed = {0, int32_t(whole.size()), whole.data(), nullptr, FeedRows::All};
     return answer.empty() ? Status() : session->forward(&feed, 1, sink);
   }
 

@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What --io of models over tokens reads and writes: ids with what stands beside them, and named outputs.
+// What --io of a decoder writes.
 #ifndef HEDDLE_RUNTIME_CLI_IOTENSORS_H
 #define HEDDLE_RUNTIME_CLI_IOTENSORS_H
 
@@ -13,29 +13,6 @@
 #include <vector>
 
 namespace heddle {
-
-// One row of a batch without its masked tokens.
-struct TokenRow {
-  std::vector<int32_t> ids;
-  // (ids) where the file has them, else empty; positions also where masked tokens lie between others.
-  std::vector<int32_t> positions, tokenTypes;
-  std::vector<int64_t> columns; // (ids): where each token stands
-};
-
-// input_ids, attention_mask, position_ids and, of an encoder, token_type_ids: (batch, length) each.
-struct TokenBatch {
-  Status read(const std::string &path, const package::Package &metadata);
-
-  int64_t batch = 0, length = 0;
-  std::vector<TokenRow> rows; // (batch)
-
-private:
-  Status keepGaps(const std::string &path, const package::Package &metadata);
-  Status readShape(const std::string &path, const SafetensorsFile &file, bool isEncoder);
-  // Input `name` of shape (batch, length), or (1, length) where that repeats; nothing where the file has none.
-  Status readMatrix(const std::string &path, const SafetensorsFile &file, const char *name,
-                    std::vector<int64_t> &values) const;
-};
 
 // Tensors that are kept until their file is written.
 class OutputTensors {

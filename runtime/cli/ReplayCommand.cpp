@@ -48,7 +48,7 @@ public:
         this};
     SessionOptions sessionOptions = program.sessionOptions(int32_t(header.numSequences));
     if (metadata.encoder()) {
-      HEDDLE_RETURN_IF_ERROR(Encoder::create(*program.package, sessionOptions.threads, encoder));
+      HEDDLE_RETURN_IF_ERROR(Encoder::create(*program.package, sessionOptions.threads, /*pool=*/nullptr, encoder));
       encoder->observeKernels(observer);
     } else {
       HEDDLE_RETURN_IF_ERROR(Session::create(*program.package, sessionOptions, session));
@@ -91,13 +91,13 @@ private:
   }
 
   Status forward() {
-    std::vector<heddle_feed> feeds;
+    std::vector<Feed> feeds;
     for (int64_t i = 0; i < step.numFeeds; ++i) {
       ReplayFeed feed;
       const int32_t *ids = nullptr;
       HEDDLE_RETURN_IF_ERROR(take(feed));
       HEDDLE_RETURN_IF_ERROR(numbers(feed.count, ids));
-      feeds.push_back({feed.sequence, feed.count, ids, nullptr});
+      feeds.push_back({feed.sequence, feed.count, ids, nullptr, FeedRows::All});
     }
     RowSink ignored([](void *, size_t, int32_t, const float *, const float *) {}, nullptr);
     return session->forward(feeds.data(), feeds.size(), ignored);

@@ -1,6 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/device/Device.h"
 
+#include "bytes/MutexLock.h"
+
 #include <cstdlib>
 
 namespace heddle {

@@ -60,16 +60,6 @@ private:
   Status failed;
 };
 
-// Holds a mutex while it lives.
-class MutexLock {
-public:
-  explicit MutexLock(pthread_mutex_t &mutex) : mutex(mutex) { pthread_mutex_lock(&mutex); }
-  ~MutexLock() { pthread_mutex_unlock(&mutex); }
-
-private:
-  pthread_mutex_t &mutex;
-};
-
 // Memory of a device, which it has to go before.
 class DeviceMemory {
 public:

@@ -14,17 +14,17 @@ Status ElfSections::read(const uint8_t *newBytes, uint64_t newSize, const std::s
   size = newSize;
   path = newPath;
   if (size < sizeof elf || memcmp(bytes, ELFMAG, SELFMAG) != 0)
-    return Status::failure(path + ": byte 0: not an ELF file");
+    return damagedFile(path + ": byte 0: not an ELF file");
   memcpy(&elf, bytes, sizeof elf);
   if (elf.e_ident[EI_CLASS] != ELFCLASS64 || elf.e_ident[EI_DATA] != ELFDATA2LSB)
     return Status::failure(format("%s: code for another machine (e_machine %u)", path.c_str(), elf.e_machine));
   if (elf.e_shentsize != sizeof(Elf64_Shdr) ||
       !contains(size, elf.e_shoff, uint64_t(elf.e_shnum) * sizeof(Elf64_Shdr)) || elf.e_shstrndx >= elf.e_shnum)
-    return Status::failure(format("%s: section headers at byte %llu do not lie in the file of %llu bytes", path.c_str(),
+    return damagedFile(format("%s: section headers at byte %llu do not lie in the file of %llu bytes", path.c_str(),
                                   (unsigned long long)elf.e_shoff, (unsigned long long)size));
   names = sectionAt(elf.e_shstrndx);
   if (names.sh_type == SHT_NOBITS || !contains(size, names.sh_offset, names.sh_size))
-    return Status::failure(path + ": the section names do not lie in the file");
+    return damagedFile(path + ": the section names do not lie in the file");
   return Status();
 }
 
@@ -45,7 +45,7 @@ std::string_view ElfSections::nameOf(const Elf64_Shdr &section) const {
 Status ElfSections::checkRange(const Elf64_Shdr &section) const {
   if (section.sh_type != SHT_NOBITS && contains(size, section.sh_offset, section.sh_size))
     return Status();
-  return Status::failure(format("%s: section %s ends at byte %llu of a file of %llu: truncated", path.c_str(),
+  return damagedFile(format("%s: section %s ends at byte %llu of a file of %llu: truncated", path.c_str(),
                                 std::string(nameOf(section)).c_str(),
                                 (unsigned long long)(section.sh_offset + section.sh_size), (unsigned long long)size));
 }

@@ -14,7 +14,7 @@ constexpr uint32_t maxContext = HEDDLE_MAX_CONTEXT;
 constexpr uint64_t maxBytes = uint64_t(1) << 44;
 
 Status wrong(const std::string &path, const char *field, double value, const char *expected) {
-  return Status::failure(format("%s: package: %s is %.17g, expected %s", path.c_str(), field, value, expected));
+  return damagedFile(format("%s: package: %s is %.17g, expected %s", path.c_str(), field, value, expected));
 }
 
 Status checkFrequencies(const std::string &path, const char *field, const flatbuffers::Vector<float> *values,
@@ -86,9 +86,9 @@ Status checkWeightTable(const std::string &path, const package::Package &root) {
     return Status();
   for (const package::Weight *weight : *root.weights()) {
     if (!weight->name() || !weight->format() || !weight->sha256() || weight->sha256()->size() != 32)
-      return Status::failure(path + ": package: a weight lacks its name, format or SHA-256");
+      return damagedFile(path + ": package: a weight lacks its name, format or SHA-256");
     if (weight->offset() > root.weights_size() || weight->size() > root.weights_size() - weight->offset())
-      return Status::failure(format("%s: package: weight '%s' of %llu bytes at %llu exceeds weights_size %llu",
+      return damagedFile(format("%s: package: weight '%s' of %llu bytes at %llu exceeds weights_size %llu",
                                     path.c_str(), weight->name()->c_str(), (unsigned long long)weight->size(),
                                     (unsigned long long)weight->offset(), (unsigned long long)root.weights_size()));
   }
@@ -98,10 +98,10 @@ Status checkWeightTable(const std::string &path, const package::Package &root) {
 Status checkGraphTensors(const std::string &path, const char *field,
                          const flatbuffers::Vector<flatbuffers::Offset<package::GraphTensor>> *tensors) {
   if (!tensors)
-    return Status::failure(path + ": package: " + field + " is missing");
+    return damagedFile(path + ": package: " + field + " is missing");
   for (const package::GraphTensor *tensor : *tensors) {
     if (!tensor->name())
-      return Status::failure(path + ": package: " + field + ": a tensor lacks its name");
+      return damagedFile(path + ": package: " + field + ": a tensor lacks its name");
     if (tensor->type() > package::DataType::MAX)
       return wrong(path, field, double(tensor->type()), "a known type");
     unsigned rank = tensor->dims() ? tensor->dims()->size() : 0;
@@ -117,7 +117,7 @@ Status checkGraphTensors(const std::string &path, const char *field,
 // What a model over rows of a ragged batch has, whether it generates or encodes.
 Status checkRows(const package::Package &root, const std::string &path) {
   if (!root.memory())
-    return Status::failure(path + ": package: memory is missing");
+    return damagedFile(path + ": package: memory is missing");
   if (root.vocab_size() == 0 || root.vocab_size() > maxDimension)
     return wrong(path, "vocab_size", root.vocab_size(), "1 … 2^24");
   const package::Tokenizer *tokenizer = root.tokenizer();
@@ -141,7 +141,7 @@ Status checkRows(const package::Package &root, const std::string &path) {
 Status checkEncoding(const package::Package &root, const std::string &path) {
   HEDDLE_RETURN_IF_ERROR(checkRows(root, path));
   if (!root.encoder())
-    return Status::failure(path + ": package: encoder is missing");
+    return damagedFile(path + ": package: encoder is missing");
   if (root.encoder()->token_types() == 0 || root.encoder()->token_types() > maxDimension)
     return wrong(path, "encoder.token_types", root.encoder()->token_types(), "1 … 2^24");
   // A sequence is computed at once.
@@ -153,7 +153,7 @@ Status checkEncoding(const package::Package &root, const std::string &path) {
 Status checkGenerating(const package::Package &root, const std::string &path) {
   HEDDLE_RETURN_IF_ERROR(checkRows(root, path));
   if (!root.kv())
-    return Status::failure(path + ": package: kv is missing");
+    return damagedFile(path + ": package: kv is missing");
   const package::KvPlan &kv = *root.kv();
   if (kv.page_bytes() == 0 || kv.page_bytes() > maxBytes ||
       kv.bytes_per_token() > kv.page_bytes() / HEDDLE_KV_PAGE_SIZE)
@@ -177,10 +177,10 @@ Status checkGraphs(const std::string &path, const flatbuffers::Vector<flatbuffer
     const package::Graph &graph = *graphs[i];
     std::string field = "graphs[" + std::to_string(i) + "]";
     if (!graph.name() || !graph.name()->size())
-      return Status::failure(path + ": package: " + field + " lacks its name");
+      return damagedFile(path + ": package: " + field + " lacks its name");
     for (unsigned j = 0; j < i; ++j)
       if (graphs[j]->name()->string_view() == graph.name()->string_view())
-        return Status::failure(path + ": package: two graphs are named '" + graph.name()->str() + "'");
+        return damagedFile(path + ": package: two graphs are named '" + graph.name()->str() + "'");
     HEDDLE_RETURN_IF_ERROR(checkGraphTensors(path, (field + ".inputs").c_str(), graph.inputs()));
     HEDDLE_RETURN_IF_ERROR(checkGraphTensors(path, (field + ".outputs").c_str(), graph.outputs()));
   }
@@ -191,12 +191,12 @@ Status checkGraphs(const std::string &path, const flatbuffers::Vector<flatbuffer
 
 Status checkMetadata(const package::Package &root, const std::string &path) {
   if (!root.name())
-    return Status::failure(path + ": package: the name is missing");
+    return damagedFile(path + ": package: the name is missing");
   if (root.weights_size() > maxBytes)
     return wrong(path, "weights_size", double(root.weights_size()), "at most 2^44");
   if (root.task() == package::Task::Graph) {
     if (!root.graphs() || !root.graphs()->size())
-      return Status::failure(path + ": package: the graph is missing");
+      return damagedFile(path + ": package: the graph is missing");
   } else if (root.task() == package::Task::Generate) {
     HEDDLE_RETURN_IF_ERROR(checkGenerating(root, path));
   } else if (root.task() == package::Task::Encode) {
@@ -209,7 +209,7 @@ Status checkMetadata(const package::Package &root, const std::string &path) {
   if (root.kernels())
     for (const package::Kernel *kernel : *root.kernels())
       if (!kernel->name())
-        return Status::failure(path + ": package: a kernel lacks its name");
+        return damagedFile(path + ": package: a kernel lacks its name");
   return checkWeightTable(path, root);
 }
 

@@ -11,8 +11,9 @@ static bool contains(uint64_t size, uint64_t offset, uint64_t length) {
   return offset <= size && length <= size - offset;
 }
 
-Status PackageFile::open(const std::string &path, uint16_t wantedMachine) {
-  HEDDLE_RETURN_IF_ERROR(file.open(path));
+Status PackageFile::open(const std::string &path, uint16_t wantedMachine, FileMemory newMemory) {
+  memory = newMemory;
+  HEDDLE_RETURN_IF_ERROR(file.open(path, memory));
   filePath = path;
   HEDDLE_RETURN_IF_ERROR(findSections(wantedMachine));
   return readHeader();
@@ -28,24 +29,24 @@ Status PackageFile::findSections(uint16_t wantedMachine) {
   uint64_t hashSize;
   HEDDLE_RETURN_IF_ERROR(sections.find(HEDDLE_CODE_SECTION, codeHash, hashSize));
   if (codeHash && hashSize != sizeof(Sha256Digest))
-    return Status::failure(format("%s: " HEDDLE_CODE_SECTION " has %llu bytes, a SHA-256 %zu", filePath.c_str(),
+    return damagedFile(format("%s: " HEDDLE_CODE_SECTION " has %llu bytes, a SHA-256 %zu", filePath.c_str(),
                                   (unsigned long long)hashSize, sizeof(Sha256Digest)));
-  return packageBytes ? Status() : Status::failure(filePath + ": no section " HEDDLE_PACKAGE_SECTION);
+  return packageBytes ? Status() : damagedFile(filePath + ": no section " HEDDLE_PACKAGE_SECTION);
 }
 
 Status PackageFile::readHeader() {
   if (packageSize < sizeof header)
-    return Status::failure(format("%s: " HEDDLE_PACKAGE_SECTION " has %llu bytes, a header %zu", filePath.c_str(),
+    return damagedFile(format("%s: " HEDDLE_PACKAGE_SECTION " has %llu bytes, a header %zu", filePath.c_str(),
                                   (unsigned long long)packageSize, sizeof header));
   memcpy(&header, packageBytes, sizeof header);
   if (memcmp(header.magic, HEDDLE_PACKAGE_MAGIC, sizeof header.magic) != 0)
-    return Status::failure(filePath + ": package header: bad magic, expected " HEDDLE_PACKAGE_MAGIC);
+    return damagedFile(filePath + ": package header: bad magic, expected " HEDDLE_PACKAGE_MAGIC);
   if (header.major != HEDDLE_PACKAGE_MAJOR)
     return Status::failure(format("%s: package version %u.%u, this runtime reads %u", filePath.c_str(), header.major,
                                   header.minor, HEDDLE_PACKAGE_MAJOR));
   if (!contains(packageSize - sizeof header, 0, header.metadata_size) ||
       header.metadata_size > FLATBUFFERS_MAX_BUFFER_SIZE)
-    return Status::failure(format("%s: package header: metadata_size %llu, the section holds %llu", filePath.c_str(),
+    return damagedFile(format("%s: package header: metadata_size %llu, the section holds %llu", filePath.c_str(),
                                   (unsigned long long)header.metadata_size,
                                   (unsigned long long)(packageSize - sizeof header)));
   return Status();
@@ -69,14 +70,14 @@ Status PackageFile::readMetadata() {
   const uint8_t *metadata = packageBytes + sizeof header;
   Sha256Digest digest = sha256(metadata, header.metadata_size);
   if (memcmp(digest.data(), header.sha256, digest.size()) != 0)
-    return Status::failure(filePath + ": the package's metadata is damaged (SHA-256 " + hexadecimal(digest.data(), 8) +
+    return damagedFile(filePath + ": the package's metadata is damaged (SHA-256 " + hexadecimal(digest.data(), 8) +
                            "…, the header says " + hexadecimal(header.sha256, 8) + "…)");
   // Section alignment is the file's business; FlatBuffers needs 8 bytes.
   if (reinterpret_cast<uintptr_t>(metadata) % 8 != 0)
-    return Status::failure(filePath + ": " HEDDLE_PACKAGE_SECTION " is not aligned to 8 bytes");
+    return damagedFile(filePath + ": " HEDDLE_PACKAGE_SECTION " is not aligned to 8 bytes");
   flatbuffers::Verifier verifier(metadata, header.metadata_size, 16, 64u << 20);
   if (!package::VerifyPackageBuffer(verifier))
-    return Status::failure(filePath + ": the package's metadata is not valid FlatBuffers");
+    return damagedFile(filePath + ": the package's metadata is not valid FlatBuffers");
   root = package::GetPackage(metadata);
   return checkMetadata(*root, filePath);
 }
@@ -85,25 +86,25 @@ Status PackageFile::findWeights() {
   uint64_t expected = root->weights_size();
   if (header.weights_size != 0) {
     if (header.weights_size != expected || weightSectionSize < expected)
-      return Status::failure(format("%s: " HEDDLE_WEIGHTS_SECTION
+      return damagedFile(format("%s: " HEDDLE_WEIGHTS_SECTION
                                     " has %llu bytes, the header says %llu and the metadata %llu",
                                     filePath.c_str(), (unsigned long long)weightSectionSize,
                                     (unsigned long long)header.weights_size, (unsigned long long)expected));
   } else if (expected != 0) {
     std::string path = filePath + HEDDLE_SIDECAR_SUFFIX;
-    Status status = sidecar.open(path);
+    Status status = sidecar.open(path, memory);
     // Code that was loaded through a link has its weights beside the file that the link leads to.
     if (char *real = status.isOk() ? nullptr : realpath(filePath.c_str(), nullptr)) {
       std::string beside = std::string(real) + HEDDLE_SIDECAR_SUFFIX;
       free(real);
-      if (sidecar.open(beside).isOk())
+      if (sidecar.open(beside, memory).isOk())
         path = beside, status = Status();
     }
     if (!status.isOk())
       return Status::failure(status.message() + " (the weights of " + filePath + ")");
     heddle_sidecar_header side = {};
     if (sidecar.size() < sizeof side)
-      return Status::failure(path + ": truncated: no header");
+      return damagedFile(path + ": truncated: no header");
     memcpy(&side, sidecar.data(), sizeof side);
     if (memcmp(side.magic, HEDDLE_SIDECAR_MAGIC, sizeof side.magic) != 0 || side.major != HEDDLE_PACKAGE_MAJOR)
       return Status::failure(format("%s: not a weights file of version %u", path.c_str(), HEDDLE_PACKAGE_MAJOR));
@@ -111,14 +112,14 @@ Status PackageFile::findWeights() {
       return Status::failure(path + ": the weights belong to another package than " + filePath);
     if (side.weights_size != expected || side.weights_offset < sizeof side ||
         !contains(sidecar.size(), side.weights_offset, side.weights_size))
-      return Status::failure(
+      return damagedFile(
           format("%s: weights of %llu bytes at byte %llu, the file has %llu bytes and the metadata wants %llu",
                  path.c_str(), (unsigned long long)side.weights_size, (unsigned long long)side.weights_offset,
                  (unsigned long long)sidecar.size(), (unsigned long long)expected));
     weightBytes = sidecar.data() + side.weights_offset;
   }
   if (reinterpret_cast<uintptr_t>(weightBytes) % 64 != 0)
-    return Status::failure(filePath + ": the weights are not aligned to 64 bytes");
+    return damagedFile(filePath + ": the weights are not aligned to 64 bytes");
   return Status();
 }
 
@@ -128,7 +129,7 @@ Status PackageFile::checkWeights() const {
   for (const package::Weight *weight : *root->weights()) {
     Sha256Digest digest = sha256(weightBytes + weight->offset(), weight->size());
     if (memcmp(digest.data(), weight->sha256()->data(), digest.size()) != 0)
-      return Status::failure(format("%s: weight '%s' (%llu bytes at %llu) is damaged: SHA-256 differs",
+      return damagedFile(format("%s: weight '%s' (%llu bytes at %llu) is damaged: SHA-256 differs",
                                     filePath.c_str(), weight->name()->c_str(), (unsigned long long)weight->size(),
                                     (unsigned long long)weight->offset()));
   }
@@ -142,7 +143,7 @@ Status PackageFile::checkCode() const {
   HEDDLE_RETURN_IF_ERROR(sections.hashCode(digest));
   if (memcmp(digest.data(), codeHash, digest.size()) == 0)
     return Status();
-  return Status::failure(filePath + ": the code is damaged (SHA-256 " + hexadecimal(digest.data(), 8) +
+  return damagedFile(filePath + ": the code is damaged (SHA-256 " + hexadecimal(digest.data(), 8) +
                          "…, " HEDDLE_CODE_SECTION " says " + hexadecimal(codeHash, 8) + "…)");
 }
 

@@ -16,7 +16,7 @@ namespace heddle {
 class PackageFile {
 public:
   // Finds the sections and the first package's header. `wantedMachine`: the e_machine that the code must be for, EM_NONE for any.
-  Status open(const std::string &path, uint16_t wantedMachine);
+  Status open(const std::string &path, uint16_t wantedMachine, FileMemory memory = FileMemory::Mapped);
   // A program of several models has their packages one after the other, as the linker met the objects, and their weights likewise;
   // each begins at a multiple of 64. Goes on to the next.
   Status next(bool &outFound);
@@ -45,6 +45,7 @@ private:
   Status readHeader();
 
   std::string filePath;
+  FileMemory memory = FileMemory::Mapped;
   MappedFile file, sidecar;
   ElfSections sections;
   const uint8_t *packageBytes = nullptr, *weightBytes = nullptr, *codeHash = nullptr;

@@ -168,7 +168,7 @@ private:
   }
 
   Status step() {
-    std::vector<heddle_feed> feeds;
+    std::vector<Feed> feeds;
     for (int32_t beam = 0; beam < options.beams; ++beam)
       feeds.push_back({beam, 1, &running[beam].ids.back(), nullptr});
     return session.step(feeds.data(), feeds.size());

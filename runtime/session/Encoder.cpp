@@ -6,21 +6,25 @@
 
 namespace heddle {
 
-Status Encoder::create(Package &package, int32_t threads, std::unique_ptr<Encoder> &outEncoder) {
+Status Encoder::create(Package &package, int32_t threads, ThreadPool *pool, std::unique_ptr<Encoder> &outEncoder) {
+  if (package.metadata().task() != package::Task::Encode)
+    return invalidInput(package.path() + ": no encoder");
   std::unique_ptr<Encoder> encoder(new (std::nothrow) Encoder(package));
   if (!encoder)
     return outOfMemory("no memory for an encoder");
-  HEDDLE_RETURN_IF_ERROR(encoder->allocate(threads));
+  HEDDLE_RETURN_IF_ERROR(encoder->allocate(threads, pool));
   outEncoder = std::move(encoder);
   return Status();
 }
 
-Status Encoder::allocate(int32_t threads) {
+Status Encoder::allocate(int32_t threads, ThreadPool *shared) {
   const package::Package &metadata = model.metadata();
   const package::MemoryPlan &plan = *metadata.memory();
   hiddenSize = metadata.hidden_size();
   maxRows = plan.max_rows();
-  HEDDLE_RETURN_IF_ERROR(ThreadPool::create(threads ? threads : defaultThreadCount(), pool));
+  HEDDLE_RETURN_IF_ERROR(pool.create(shared, threads));
+  if (!shared)
+    model.sayOfThreads(pool->size());
   HEDDLE_RETURN_IF_ERROR(arena.reserve(plan.fixed() + plan.per_row() * maxRows, "activations"));
   HEDDLE_RETURN_IF_ERROR(hiddenRows.reserve(maxRows * hiddenSize * sizeof(float), "hidden states"));
   if (metadata.encoder()->pooler())
@@ -84,7 +88,8 @@ Status Encoder::compute() {
   runStepOn(*pool, model.code().step, step, observer);
   for (int64_t row = 0; row < rows; ++row)
     if (!allFinite(step.last_hidden_state + row * hiddenSize, hiddenSize))
-      return Status::failure(
+      return Status(
+          StatusCode::NotFinite,
           format("the hidden state of token %d at position %d is not finite", ids[row], positions[row]));
   return Status();
 }
@@ -103,7 +108,7 @@ Status Encoder::run(const EncoderInput *inputs, size_t numInputs, TakeEncoding t
     first = next;
     done += rows;
     if (progress.report && !progress.report(progress.user, done, total))
-      return Status::failure("interrupted");
+      return Status(StatusCode::Cancelled, "interrupted");
   }
   return Status();
 }

@@ -22,7 +22,8 @@ using TakeEncoding = void (*)(void *user, size_t index, const float *lastHiddenS
 
 class Encoder {
 public:
-  static Status create(Package &package, int32_t threads, std::unique_ptr<Encoder> &outEncoder);
+  // `pool` null: `threads` of its own, 0: defaultThreadCount().
+  static Status create(Package &package, int32_t threads, ThreadPool *pool, std::unique_ptr<Encoder> &outEncoder);
 
   Status run(const EncoderInput *inputs, size_t numInputs, TakeEncoding take, void *user);
   void setProgress(Progress newProgress) { progress = newProgress; }
@@ -30,7 +31,7 @@ public:
 
 private:
   explicit Encoder(Package &package) : model(package) {}
-  Status allocate(int32_t threads);
+  Status allocate(int32_t threads, ThreadPool *shared);
   Status check(const EncoderInput *inputs, size_t numInputs) const;
   // Puts the sequences from `first` on into a step; gives the one behind the last.
   size_t fill(const EncoderInput *inputs, size_t first, size_t numInputs);
@@ -38,7 +39,7 @@ private:
 
   Package &model;
   int64_t hiddenSize = 0, maxRows = 0, rows = 0, numSequences = 0; // rows and sequences of the step
-  std::unique_ptr<ThreadPool> pool;
+  ThreadPoolHandle pool;
   Progress progress;
   KernelObserver observer;
   Reserved arena, hiddenRows, pooledRows;

@@ -24,14 +24,25 @@ Status generateTokens(Session &session, int32_t sequence, const int32_t *prompt,
   if (count > size_t(session.context()))
     return invalidInput(format("the prompt has %zu tokens, the context %lld", count, (long long)session.context()));
   std::optional<Sampler> made;
-  if (!runInMemory([&] { made.emplace(options.sampler, session.package().metadata().vocab_size()); }))
+  std::vector<uint32_t> mask;
+  int64_t vocabSize = session.package().metadata().vocab_size();
+  if (!runInMemory([&] {
+        mask.resize(options.mask.set ? maskWords(vocabSize) : 0);
+        made.emplace(options.sampler, vocabSize);
+      }))
     return outOfMemory("no memory for a sampler");
   Sampler &sampler = *made;
   HEDDLE_RETURN_IF_ERROR(session.append(sequence, prompt, int32_t(count)));
   sampler.accept(session.history(sequence), session.length(sequence));
   for (int64_t tokens = 1;; ++tokens) {
     const float *logits = session.logits(0);
-    int32_t id = sampler.sample(logits);
+    if (options.mask.set) {
+      std::fill(mask.begin(), mask.end(), ~uint32_t(0));
+      options.mask.set(options.mask.user, session.history(sequence), size_t(session.length(sequence)), mask.data());
+    }
+    int32_t id = sampler.sample(logits, mask.empty() ? nullptr : mask.data());
+    if (id < 0)
+      return invalidInput("the mask allows no token");
     bool goesOn = sink(user, id, logits);
     if (std::find(options.eos.begin(), options.eos.end(), id) != options.eos.end()) {
       outReason = EndReason::EndToken;

@@ -9,10 +9,17 @@
 
 namespace heddle {
 
+// Sets which tokens may come next: the bits of `mask`, all set at first (Sampler::sample), of the `count` ids of the sequence.
+struct TokenMask {
+  void (*set)(void *user, const int32_t *ids, size_t count, uint32_t *mask) = nullptr;
+  void *user = nullptr;
+};
+
 struct GenerateOptions {
   SamplerOptions sampler;
   int64_t maxTokens = 0;    // new tokens; 0: up to the context
   std::vector<int32_t> eos; // tokens that end the answer; they are its last
+  TokenMask mask;           // without `set`: every token may come
 };
 
 // Why an answer ended.

@@ -1,8 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/session/Graph.h"
 
-#include "bytes/Safetensors.h"
-
 #include <algorithm>
 #include <cstring>
 
@@ -36,6 +34,42 @@ bool sizeInBytes(package::DataType type, const std::vector<int64_t> &shape, uint
     if (dim < 0 || (outSize && __builtin_mul_overflow(outSize, uint64_t(dim), &outSize)))
       return false;
   return outSize <= INT64_MAX;
+}
+
+static bool parseDataType(std::string_view name, package::DataType &outType) {
+  for (package::DataType type : package::EnumValuesDataType())
+    if (name == dataTypeName(type)) {
+      outType = type;
+      return true;
+    }
+  return false;
+}
+
+Status orderInputs(const package::Graph &graph, const std::vector<StoredTensor> &tensors, const std::string &where,
+                   std::vector<GraphInput> &outInputs) {
+  std::string names;
+  for (const package::GraphTensor *input : *graph.inputs())
+    names += (names.empty() ? "" : ", ") + input->name()->str();
+  for (const StoredTensor &tensor : tensors)
+    if (std::none_of(graph.inputs()->begin(), graph.inputs()->end(),
+                     [&](const package::GraphTensor *input) { return input->name()->str() == tensor.name; }))
+      return invalidInput(where + ": tensor '" + tensor.name + "' is no input of this model (" +
+                          (names.empty() ? "it has none" : names) + ")");
+  for (const package::GraphTensor *declared : *graph.inputs()) {
+    auto tensor = std::find_if(tensors.begin(), tensors.end(),
+                               [&](const StoredTensor &t) { return t.name == declared->name()->str(); });
+    if (tensor == tensors.end())
+      return invalidInput(where + ": no tensor '" + declared->name()->str() + "', a " + dataTypeName(declared->type()) +
+                          " of shape " + declaredShape(*declared));
+    GraphInput input;
+    if (!parseDataType(tensor->dtype, input.type))
+      return invalidInput(where + ": tensor '" + tensor->name + "' is " + std::string(tensor->dtype) + ", expected " +
+                          dataTypeName(declared->type()));
+    input.shape = tensor->shape;
+    input.data = tensor->data;
+    outInputs.push_back(std::move(input));
+  }
+  return Status();
 }
 
 Status GraphRunner::checkInputs(const std::vector<GraphInput> &inputs, const std::string &where) const {
@@ -74,7 +108,7 @@ Status GraphRunner::checkInputs(const std::vector<GraphInput> &inputs, const std
 }
 
 // The input's bytes, or a copy of them that generated code can read: aligned to their type, booleans 0 or 1.
-const void *GraphRunner::usable(const GraphInput &input) {
+const void *GraphRunner::usable(const GraphInput &input, Status &outStatus) {
   uint64_t size = 0;
   sizeInBytes(input.type, input.shape, size);
   auto bytes = static_cast<const uint8_t *>(input.data);
@@ -83,7 +117,7 @@ const void *GraphRunner::usable(const GraphInput &input) {
     isClean = std::all_of(bytes, bytes + size, [](uint8_t byte) { return byte <= 1; });
   if (isClean)
     return bytes;
-  auto copy = static_cast<uint8_t *>(allocate(int64_t(size)));
+  auto copy = static_cast<uint8_t *>(allocate(int64_t(size), outStatus));
   if (!copy)
     return nullptr;
   memcpy(copy, bytes, size);
@@ -93,19 +127,19 @@ const void *GraphRunner::usable(const GraphInput &input) {
   return copy;
 }
 
-void *GraphRunner::allocate(int64_t size) {
+void *GraphRunner::allocate(int64_t size, Status &outStatus) {
   void *memory = size < 0 ? nullptr : arena.allocate(uint64_t(size));
   if (!memory)
-    ended = outOfMemory(format("out of memory: a tensor of %lld bytes beside %llu held", (long long)size,
-                               (unsigned long long)arena.heldBytes()));
+    outStatus = outOfMemory(format("out of memory: a tensor of %lld bytes beside %llu held", (long long)size,
+                                   (unsigned long long)arena.heldBytes()));
   return memory;
 }
 
 void *GraphRunner::onAllocate(heddle_graph_call *call, int64_t size) {
-  GraphRunner &runner = *reinterpret_cast<Call *>(call)->runner;
-  if (void *memory = runner.allocate(size))
+  auto &self = *reinterpret_cast<Call *>(call);
+  if (void *memory = self.runner->allocate(size, self.ended))
     return memory;
-  longjmp(runner.caller, 1);
+  longjmp(self.runner->caller, 1);
 }
 
 void GraphRunner::onRelease(heddle_graph_call *call, void *memory) {
@@ -114,17 +148,20 @@ void GraphRunner::onRelease(heddle_graph_call *call, void *memory) {
 }
 
 void GraphRunner::onFail(heddle_graph_call *call, const char *message) {
-  GraphRunner &runner = *reinterpret_cast<Call *>(call)->runner;
-  runner.ended = invalidInput(message);
-  longjmp(runner.caller, 1);
+  auto &self = *reinterpret_cast<Call *>(call);
+  self.ended = invalidInput(message);
+  longjmp(self.runner->caller, 1);
 }
 
 void GraphRunner::onParallel(heddle_graph_call *call, heddle_graph_task task, const void *argument) {
-  GraphRunner &runner = *reinterpret_cast<Call *>(call)->runner;
+  auto &self = *reinterpret_cast<Call *>(call);
+  GraphRunner &runner = *self.runner;
   if (!runner.pool) {
-    runner.ended = ThreadPool::create(runner.threads ? runner.threads : defaultThreadCount(), runner.pool);
-    if (!runner.ended.isOk())
+    self.ended = runner.pool.create(runner.shared, runner.threads);
+    if (!self.ended.isOk())
       longjmp(runner.caller, 1);
+    if (!runner.shared)
+      runner.package.sayOfThreads(runner.pool->size());
   }
   runner.pool->runParts(task, argument);
 }
@@ -133,14 +170,13 @@ Status GraphRunner::run(const std::vector<GraphInput> &inputs, const std::string
                         std::vector<GraphOutput> &outOutputs) {
   HEDDLE_RETURN_IF_ERROR(checkInputs(inputs, where));
   arena.reset();
-  ended = Status();
   const auto &outputs = *graph().outputs();
   std::vector<heddle_graph_tensor> read(inputs.size()), written(outputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     // Generated code reads what it is given: the ABI has one tensor type for both directions.
-    read[i] = {const_cast<void *>(usable(inputs[i])), const_cast<int64_t *>(inputs[i].shape.data())};
-    if (!ended.isOk())
-      return ended;
+    Status status;
+    read[i] = {const_cast<void *>(usable(inputs[i], status)), const_cast<int64_t *>(inputs[i].shape.data())};
+    HEDDLE_RETURN_IF_ERROR(std::move(status));
   }
   std::vector<GraphOutput> results(written.size());
   for (size_t i = 0; i < written.size(); ++i) {
@@ -148,10 +184,10 @@ Status GraphRunner::run(const std::vector<GraphInput> &inputs, const std::string
     results[i].shape.resize(dims ? dims->size() : 0);
     written[i] = {nullptr, results[i].shape.data()};
   }
-  Call call = {{package.weights(), read.data(), written.data(), onAllocate, onRelease, onFail, onParallel}, this};
+  Call call = {{package.weights(), read.data(), written.data(), onAllocate, onRelease, onFail, onParallel}, this, {}};
   if (setjmp(caller) == 0)
     package.code().graphs[index](&call);
-  if (!ended.isOk()) {
+  if (const Status &ended = call.ended; !ended.isOk()) {
     std::string message = ended.code() == StatusCode::InvalidInput ? where + ": " + ended.message() : ended.message();
     return Status(ended.code(), std::move(message));
   }

@@ -4,6 +4,7 @@
 #ifndef HEDDLE_RUNTIME_SESSION_GRAPH_H
 #define HEDDLE_RUNTIME_SESSION_GRAPH_H
 
+#include "bytes/Safetensors.h"
 #include "runtime/model/ModelAbi.h"
 #include "runtime/session/Package.h"
 #include "runtime/session/TensorArena.h"
@@ -32,12 +33,17 @@ struct GraphOutput {
   uint64_t size = 0;
 };
 
+// Puts named tensors into the order of the graph's inputs. `where` begins the message where one is missing, unknown or of no type that
+// graphs have.
+Status orderInputs(const package::Graph &graph, const std::vector<StoredTensor> &tensors, const std::string &where,
+                   std::vector<GraphInput> &outInputs);
+
 // Runs graph entry `index` of a package. What a run allocates and does not release lives until the next run; its memory is kept for that one.
 class GraphRunner {
 public:
-  // `threads` 0: as many as there are cores. They start when a run first has work for them.
-  GraphRunner(const Package &package, unsigned index, int32_t threads)
-      : package(package), index(index), threads(threads) {}
+  // `shared` null: threads of its own, which start when a run first has work for them; 0: defaultThreadCount().
+  GraphRunner(const Package &package, unsigned index, int32_t threads, ThreadPool *shared = nullptr)
+      : package(package), index(index), threads(threads), shared(shared) {}
   GraphRunner(const GraphRunner &) = delete;
 
   // `inputs` in the order of the package, types and shapes as it declares them: `where` begins the message where they are not.
@@ -48,12 +54,13 @@ public:
 private:
   struct Call : heddle_graph_call {
     GraphRunner *runner;
+    Status ended; // why it did not return
   };
 
   const package::Graph &graph() const { return *package.metadata().graphs()->Get(index); }
   Status checkInputs(const std::vector<GraphInput> &inputs, const std::string &where) const;
-  const void *usable(const GraphInput &input);
-  void *allocate(int64_t size);
+  const void *usable(const GraphInput &input, Status &outStatus);
+  void *allocate(int64_t size, Status &outStatus);
   static void *onAllocate(heddle_graph_call *call, int64_t size);
   static void onRelease(heddle_graph_call *call, void *memory);
   static void onFail(heddle_graph_call *call, const char *message);
@@ -62,9 +69,9 @@ private:
   const Package &package;
   const unsigned index;
   const int32_t threads;
-  std::unique_ptr<ThreadPool> pool;
+  ThreadPool *const shared;
+  ThreadPoolHandle pool;
   TensorArena arena; // of the run's tensors
-  Status ended;      // why a call did not return
   jmp_buf caller;    // generated code has nothing to destroy
 };
 

@@ -1,6 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/session/Package.h"
 
+#include "bytes/MutexLock.h"
+#include "runtime/session/ThreadPool.h"
 #include "runtime/model/CpuFeatures.h"
 
 #include <cstring>
@@ -114,12 +116,13 @@ Status Package::openDevice(const std::string &selector, Device *&outDevice) {
       return status;
     }
     device = std::move(opened);
+    say(Log::Info, "device: " + device->description());
   }
   outDevice = device.get();
   return Status();
 }
 
-Status Package::open(const heddle_model *code, std::unique_ptr<Package> &outPackage) {
+Status Package::open(const heddle_model *code, const OpenOptions &options, std::unique_ptr<Package> &outPackage) {
   ObjectSearch search = {reinterpret_cast<uintptr_t>(code), nullptr, false};
   dl_iterate_phdr(visitObject, &search);
   if (!search.found)
@@ -127,14 +130,16 @@ Status Package::open(const heddle_model *code, std::unique_ptr<Package> &outPack
   std::string path = search.name && *search.name ? search.name : ownFile();
   if (std::string mapped = path[0] == '/' ? "" : mappedFile(search.address); !mapped.empty())
     path = mapped;
-  return openFile(path, code, outPackage);
+  return openFile(path, code, options, outPackage);
 }
 
-Status Package::openFile(const std::string &path, const heddle_model *code, std::unique_ptr<Package> &outPackage) {
+Status Package::openFile(const std::string &path, const heddle_model *code, const OpenOptions &options,
+                         std::unique_ptr<Package> &outPackage) {
   std::unique_ptr<Package> package(new Package);
   package->model = code;
+  package->log = options.log;
   PackageFile &file = package->file;
-  HEDDLE_RETURN_IF_ERROR(file.open(path, ownMachine));
+  HEDDLE_RETURN_IF_ERROR(file.open(path, ownMachine, options.memory));
   file.rename(resolveSelf(path));
   bool found = true; // the last one is found not to belong to the code once it is known to be whole
   while (code && found && memcmp(code->package_sha256, file.metadataSha256(), 32) != 0)
@@ -161,6 +166,12 @@ Status Package::openFile(const std::string &path, const heddle_model *code, std:
         format("%s: code of %u graphs, the package describes %u", file.path().c_str(), model.num_graphs, graphs));
   outPackage = std::move(package);
   return Status();
+}
+
+void Package::sayOfThreads(int32_t threads) const {
+  if (int32_t cpus = availableCpus(); threads > cpus)
+    say(Log::Warning, format("%d threads, but this process has %d CPU%s: more threads make it slower", threads, cpus,
+                             cpus == 1 ? "" : "s"));
 }
 
 Status Package::check() const {

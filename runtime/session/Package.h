@@ -13,12 +13,25 @@
 
 namespace heddle {
 
+// Receives lines that are no failures: what was opened, what will be slow.
+struct Log {
+  enum Level { Info, Warning };
+  void (*take)(void *user, Level level, const char *message) = nullptr; // null: nobody listens
+  void *user = nullptr;
+};
+
+struct OpenOptions {
+  FileMemory memory = FileMemory::Mapped;
+  Log log;
+};
+
 class Package {
 public:
   // Opens the package of generated code: in the file from which the code was loaded.
-  static Status open(const heddle_model *code, std::unique_ptr<Package> &outPackage);
+  static Status open(const heddle_model *code, const OpenOptions &options, std::unique_ptr<Package> &outPackage);
   // Opens the package in `path`. Without code the file is a shared object, which is loaded once its package is verified.
-  static Status openFile(const std::string &path, const heddle_model *code, std::unique_ptr<Package> &outPackage);
+  static Status openFile(const std::string &path, const heddle_model *code, const OpenOptions &options,
+                         std::unique_ptr<Package> &outPackage);
   ~Package();
 
   const package::Package &metadata() const { return file.metadata(); }
@@ -37,10 +50,18 @@ public:
   // Hashes all weights, and the code where it has a hash.
   Status check() const;
 
+  void say(Log::Level level, const std::string &message) const {
+    if (log.take)
+      log.take(log.user, level, message.c_str());
+  }
+  // Warns of more threads than CPUs, which give the same bits, later.
+  void sayOfThreads(int32_t threads) const;
+
 private:
   Status loadCode();
 
   PackageFile file;
+  Log log;
   const heddle_model *model = nullptr;
   struct Library : MemoryScope::Resource {
     Library() : Resource([](Resource *resource) { static_cast<Library *>(resource)->close(); }) {}

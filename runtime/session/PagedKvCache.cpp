@@ -7,7 +7,8 @@
 
 namespace heddle {
 
-Status PagedKvCache::create(const KvPageLayout &layout, int32_t maxSequences, int64_t context, Device *newDevice) {
+Status PagedKvCache::create(const KvPageLayout &layout, int32_t maxSequences, int64_t context, int64_t budget,
+                            Device *newDevice) {
   device = newDevice;
   pageBytes = layout.bytes;
   layerBytes = layout.windows.empty() ? 0 : pageBytes / layout.windows.size();
@@ -26,12 +27,14 @@ Status PagedKvCache::create(const KvPageLayout &layout, int32_t maxSequences, in
   }
   stride = (pageBytes + 4095) / 4096 * 4096;
   pagesPerSequence = (context + HEDDLE_KV_PAGE_SIZE - 1) / HEDDLE_KV_PAGE_SIZE;
-  uint64_t numPages = uint64_t(pagesPerSequence) * maxSequences, size;
-  if (numPages > INT32_MAX || __builtin_mul_overflow(numPages, stride, &size))
+  uint64_t numEntries = uint64_t(pagesPerSequence) * maxSequences, numPages = numEntries, size;
+  if (budget > 0)
+    numPages = std::min(numPages, uint64_t(budget - 1) / HEDDLE_KV_PAGE_SIZE + 1);
+  if (numEntries > INT32_MAX || __builtin_mul_overflow(numPages, stride, &size))
     return outOfMemory("the cache does not fit into the address space");
   HEDDLE_RETURN_IF_ERROR(device ? deviceMemory.allocate(*device, size, "KV cache")
                                 : memory.reserve(size, "KV cache", /*writable=*/false));
-  HEDDLE_RETURN_IF_ERROR(tables.reserve(numPages, "page tables"));
+  HEDDLE_RETURN_IF_ERROR(tables.reserve(numEntries, "page tables"));
   HEDDLE_RETURN_IF_ERROR(lengths.reserve(maxSequences, "lengths"));
   HEDDLE_RETURN_IF_ERROR(recycled.reserve(maxSequences, "lengths"));
   HEDDLE_RETURN_IF_ERROR(references.reserve(numPages, "page counts"));
@@ -132,6 +135,9 @@ Status PagedKvCache::makeRoom(int32_t sequence, int64_t count) {
     if (table[index] && referencesOf(table[index]) == 1)
       continue;
     uint8_t *page = take();
+    if (!page && numFree == 0 && uncommitted == 0)
+      return Status(StatusCode::ContextFull, format("the cache of %lld tokens is full",
+                                                    (long long)numPages() * HEDDLE_KV_PAGE_SIZE));
     if (!page)
       return outOfMemory(format("no memory for page %lld of the KV cache", (long long)index));
     Status copied = table[index] ? copyPage(page, table[index]) : Status(); // shared, and about to be written

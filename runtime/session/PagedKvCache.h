@@ -27,8 +27,10 @@ struct KvPageLayout {
 
 class PagedKvCache {
 public:
-  // On `device`, or in the host's memory without one. A device commits all pages at once.
-  Status create(const KvPageLayout &layout, int32_t maxSequences, int64_t context, Device *device = nullptr);
+  // On `device`, or in the host's memory without one. A device commits all pages at once. `budget`: tokens of all sequences together,
+  // rounded up to pages; 0: maxSequences x context.
+  Status create(const KvPageLayout &layout, int32_t maxSequences, int64_t context, int64_t budget = 0,
+                Device *device = nullptr);
 
   int64_t length(int32_t sequence) const { return lengths[sequence]; }
   uint8_t *const *pages(int32_t sequence) const {

@@ -4,6 +4,7 @@
 #ifndef HEDDLE_RUNTIME_SESSION_RESERVED_H
 #define HEDDLE_RUNTIME_SESSION_RESERVED_H
 
+#include "bytes/MemoryScope.h"
 #include "bytes/Status.h"
 
 #include <cstdint>
@@ -17,34 +18,46 @@ public:
   Reserved() = default;
   Reserved(const Reserved &) = delete;
   Reserved &operator=(const Reserved &) = delete;
-  ~Reserved() {
-    if (bytes)
-      munmap(bytes, length);
+  ~Reserved() { release(); }
+
+  void release() {
+    MemoryScope::leave(&mapping);
+    mapping.unmap();
   }
 
   // `what` is named in the error. Without `writable`, commit() makes ranges accessible.
   Status reserve(uint64_t size, const char *what, bool writable = true) {
-    length = size ? size : 1;
-    void *mapping = mmap(nullptr, length, writable ? PROT_READ | PROT_WRITE : PROT_NONE,
+    uint64_t length = size ? size : 1;
+    void *memory = mmap(nullptr, length, writable ? PROT_READ | PROT_WRITE : PROT_NONE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (mapping == MAP_FAILED)
+    if (memory == MAP_FAILED)
       return outOfMemory(format("no address space for %llu bytes of %s", (unsigned long long)size, what));
-    bytes = static_cast<uint8_t *>(mapping);
+    mapping.bytes = static_cast<uint8_t *>(memory);
+    mapping.length = length;
+    MemoryScope::enter(&mapping);
     return Status();
   }
 
   // Offset and size are multiples of 4096.
-  bool commit(uint64_t offset, uint64_t size) { return mprotect(bytes + offset, size, PROT_READ | PROT_WRITE) == 0; }
+  bool commit(uint64_t offset, uint64_t size) { return mprotect(data() + offset, size, PROT_READ | PROT_WRITE) == 0; }
 
   // What was written there is forgotten, its memory goes back to the system. Offset and size are multiples of 4096.
-  void discard(uint64_t offset, uint64_t size) { madvise(bytes + offset, size, MADV_DONTNEED); }
+  void discard(uint64_t offset, uint64_t size) { madvise(data() + offset, size, MADV_DONTNEED); }
 
-  uint8_t *data() const { return bytes; }
-  template <typename T> T *as() const { return reinterpret_cast<T *>(bytes); }
+  uint8_t *data() const { return mapping.bytes; }
+  template <typename T> T *as() const { return reinterpret_cast<T *>(mapping.bytes); }
 
 private:
-  uint8_t *bytes = nullptr;
-  uint64_t length = 0;
+  struct Mapping : MemoryScope::Resource {
+    Mapping() : Resource([](Resource *resource) { static_cast<Mapping *>(resource)->unmap(); }) {}
+    void unmap() {
+      if (bytes)
+        munmap(bytes, length);
+      bytes = nullptr;
+    }
+    uint8_t *bytes = nullptr;
+    uint64_t length = 0;
+  } mapping;
 };
 
 // (size) elements in such memory: what a caller's numbers size, so that too much of it is a status.

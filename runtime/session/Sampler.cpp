@@ -61,10 +61,14 @@ float Sampler::penalized(const float *logits, int64_t id) const {
   return logit;
 }
 
-int32_t Sampler::best(const float *logits) const {
-  Candidate best = {penalized(logits, 0), 0};
-  for (int64_t id = 1; id < vocabSize; ++id)
-    if (float logit = penalized(logits, id); logit > best.logit)
+static bool isAllowed(const uint32_t *mask, int64_t id) {
+  return !mask || (mask[id / 32] >> (id % 32) & 1);
+}
+
+int32_t Sampler::best(const float *logits, const uint32_t *mask) const {
+  Candidate best = {0, -1};
+  for (int64_t id = 0; id < vocabSize; ++id)
+    if (float logit = penalized(logits, id); isAllowed(mask, id) && (best.id < 0 || logit > best.logit))
       best = {logit, int32_t(id)};
   return best.id;
 }
@@ -73,19 +77,22 @@ int32_t Sampler::best(const float *logits) const {
 void Sampler::sortFirst(size_t count) {
   if (count <= sorted)
     return;
-  if (count < candidates.size())
-    std::nth_element(candidates.begin() + sorted, candidates.begin() + count, candidates.end(), precedes);
+  if (count < numCandidates)
+    std::nth_element(candidates.begin() + sorted, candidates.begin() + count, candidates.begin() + numCandidates,
+                     precedes);
   std::sort(candidates.begin() + sorted, candidates.begin() + count, precedes);
   sorted = count;
 }
 
-// Candidates carry (logit - the largest logit) / temperature, so that exp() of the best one is 1 at every temperature. What is too
+// Candidates carry (logit - `top`, the largest logit) / temperature, so that exp() of the best one is 1 at every temperature. What is too
 // far below it to be a float is as improbable as the lowest float.
-void Sampler::setCandidates(const float *logits) {
-  double top = penalized(logits, best(logits)), temperature = options.temperature;
+void Sampler::setCandidates(const float *logits, const uint32_t *mask, double top) {
+  double temperature = options.temperature;
+  numCandidates = sorted = 0;
   for (int64_t id = 0; id < vocabSize; ++id)
-    candidates[id] = {float(std::max((penalized(logits, id) - top) / temperature, -double(FLT_MAX))), int32_t(id)};
-  sorted = 0;
+    if (isAllowed(mask, id))
+      candidates[numCandidates++] = {float(std::max((penalized(logits, id) - top) / temperature, -double(FLT_MAX))),
+                                     int32_t(id)};
 }
 
 // How many of the first `count` hold top_p of their probability: the smallest number whose sum reaches it.
@@ -103,15 +110,17 @@ size_t Sampler::keepTopP(size_t count) {
   return count;
 }
 
-int32_t Sampler::sample(const float *logits) {
+int32_t Sampler::sample(const float *logits, const uint32_t *mask) {
+  int32_t id = best(logits, mask);
+  if (id < 0)
+    return id;
   if (isGreedy(options)) {
-    int32_t id = best(logits);
     accept(id);
     return id;
   }
-  setCandidates(logits);
-  size_t count = vocabSize;
-  if (options.topK > 0 && options.topK < vocabSize) {
+  setCandidates(logits, mask, penalized(logits, id));
+  size_t count = numCandidates;
+  if (options.topK > 0 && size_t(options.topK) < count) {
     count = options.topK;
     sortFirst(count);
   }

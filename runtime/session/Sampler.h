@@ -54,8 +54,9 @@ public:
   // Tokens of the context, which the repetition penalty is about.
   void accept(int32_t id) { seen[id] = 1; }
   void accept(const int32_t *ids, int64_t count);
-  // Picks from (vocab_size) logits and accepts the choice. Allocates nothing.
-  int32_t sample(const float *logits);
+  // Picks from (vocab_size) logits and accepts the choice. Allocates nothing. `mask`, where it is not null, has a bit for each token,
+  // bit i % 32 of word i / 32, set where it may be picked; -1 if it allows none.
+  int32_t sample(const float *logits, const uint32_t *mask = nullptr);
 
 private:
   struct Candidate {
@@ -70,8 +71,8 @@ private:
   // Of NaN too, which is above nothing.
   static bool isGreedy(const SamplerOptions &options) { return !(options.temperature > 0) || options.topK == 1; }
   float penalized(const float *logits, int64_t id) const;
-  int32_t best(const float *logits) const;
-  void setCandidates(const float *logits);
+  int32_t best(const float *logits, const uint32_t *mask) const;
+  void setCandidates(const float *logits, const uint32_t *mask, double top);
   void sortFirst(size_t count);
   size_t keepTopP(size_t count);
 
@@ -79,9 +80,14 @@ private:
   const int64_t vocabSize;
   Random random;
   std::vector<uint8_t> seen;         // (vocab_size)
-  std::vector<Candidate> candidates; // (vocab_size), none where greedy: the first `sorted` are in order
-  size_t sorted = 0;
+  std::vector<Candidate> candidates; // room for vocab_size, none where greedy: `numCandidates`, of which the first `sorted` are in order
+  size_t numCandidates = 0, sorted = 0;
 };
+
+// Words of a mask of so many tokens.
+inline int64_t maskWords(int64_t vocabSize) {
+  return (vocabSize + 31) / 32;
+}
 
 // (vocab_size) natural logarithms of softmax(logits), in f64 inside.
 void logSoftmax(const float *logits, int64_t vocabSize, float *out);

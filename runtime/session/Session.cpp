@@ -47,11 +47,13 @@ Status Session::allocate(const SessionOptions &options) {
     return invalidInput(format("max_sequences is %d, expected 1 … 65536", sequenceLimit));
   HEDDLE_RETURN_IF_ERROR(model.openDevice(options.device, device));
   // One thread enqueues what a device runs.
-  HEDDLE_RETURN_IF_ERROR(ThreadPool::create(device            ? 1
-                                            : options.threads ? options.threads
-                                                              : defaultThreadCount(),
-                                            pool));
-  HEDDLE_RETURN_IF_ERROR(cache.create(pageLayout(*metadata.kv()), sequenceLimit, contextLength, device));
+  HEDDLE_RETURN_IF_ERROR(pool.create(device ? nullptr : options.pool, device ? 1 : options.threads));
+  if (!options.pool)
+    model.sayOfThreads(pool->size());
+  if (options.cacheTokens < 0)
+    return invalidInput(format("cache_tokens is %lld, expected a number from 0", (long long)options.cacheTokens));
+  HEDDLE_RETURN_IF_ERROR(
+      cache.create(pageLayout(*metadata.kv()), sequenceLimit, contextLength, options.cacheTokens, device));
   HEDDLE_RETURN_IF_ERROR(rope.create(metadata, contextLength));
   uint64_t arenaBytes = plan.fixed() + plan.per_row() * maxRows;
   if (device)
@@ -78,7 +80,7 @@ Status Session::allocate(const SessionOptions &options) {
 }
 
 Status Session::append(int32_t sequence, const int32_t *newIds, int32_t count) {
-  heddle_feed feed = {sequence, count, newIds, nullptr};
+  Feed feed = {sequence, count, newIds};
   return step(&feed, 1);
 }
 
@@ -98,13 +100,13 @@ void Session::fork(int32_t source, int32_t target) {
            lengths[source] * sizeof(int32_t));
 }
 
-Status Session::checkFeeds(const heddle_feed *feeds, size_t numFeeds) {
+Status Session::checkFeeds(const Feed *feeds, size_t numFeeds, bool isForward) const {
   if (numFeeds == 0 || numFeeds > size_t(sequenceLimit))
     return invalidInput(format("%zu feeds in a step, expected 1 … %d", numFeeds, sequenceLimit));
   if (!feeds)
     return invalidInput(format("the %zu feeds of a step are a null pointer", numFeeds));
   for (size_t i = 0; i < numFeeds; ++i) {
-    const heddle_feed &feed = feeds[i];
+    const Feed &feed = feeds[i];
     if (feed.sequence < 0 || feed.sequence >= sequenceLimit)
       return invalidInput(format("sequence %d is not in [0, %d)", feed.sequence, sequenceLimit));
     for (size_t j = 0; j < i; ++j)
@@ -114,9 +116,12 @@ Status Session::checkFeeds(const heddle_feed *feeds, size_t numFeeds) {
       return invalidInput(format("a feed of %d tokens, expected at least 1", feed.count));
     if (!feed.ids)
       return invalidInput(format("the ids of sequence %d are a null pointer", feed.sequence));
+    if (feed.rows == FeedRows::All && !isForward)
+      return invalidInput(format("feed %zu asks for the logits of all its tokens, which a step does not keep", i));
     int64_t past = lengths[feed.sequence];
     if (past + feed.count > contextLength)
-      return invalidInput(
+      return Status(
+          StatusCode::ContextFull,
           past == 0 ? format("the prompt has %d tokens, the context %lld", feed.count, (long long)contextLength)
                     : format("the sequence would have %lld tokens (%d after %lld), the context %lld",
                              (long long)(past + feed.count), feed.count, (long long)past, (long long)contextLength));
@@ -142,11 +147,11 @@ int64_t Session::longestPosition(int32_t sequence, int64_t length) const {
 // Writes the feeds behind the histories and states the runs. A sequence whose keys were rotated for another length class, or that
 // lost keys of its window, is computed again from its start, one whose computing was broken off from there; only its new tokens
 // have outputs.
-void Session::begin(const heddle_feed *feeds, size_t numFeeds) {
+void Session::begin(const Feed *feeds, size_t numFeeds) {
   numRuns = 0;
   outputsDone = 0;
   for (size_t i = 0; i < numFeeds; ++i) {
-    const heddle_feed &feed = feeds[i];
+    const Feed &feed = feeds[i];
     int64_t past = lengths[feed.sequence], end = past + feed.count, cached = cache.length(feed.sequence);
     int32_t *idRow = idHistory.data() + feed.sequence * contextLength;
     int32_t *positionRow = positionHistory.data() + feed.sequence * contextLength;
@@ -160,16 +165,17 @@ void Session::begin(const heddle_feed *feeds, size_t numFeeds) {
     if (cached > 0 && (mode.isLong != modes[feed.sequence].isLong || !cache.holdsWindow(feed.sequence)))
       cache.setLength(feed.sequence, cached = 0);
     modes[feed.sequence] = mode;
-    runs[numRuns++] = {i, feed.sequence, cached, cached, end, past, mode};
+    runs[numRuns++] = {i, feed.sequence, cached, cached, end, past, mode, feed.rows};
+    outputOfFeed[i] = -1;
   }
 }
 
-Status Session::run(const heddle_feed *feeds, size_t numFeeds, const RowSink *sink) {
+Status Session::run(const Feed *feeds, size_t numFeeds, const RowSink *sink) {
   answeredFeeds = 0;
   if (!pool->isOfThisProcess())
     return invalidInput(
         "the session was made before fork(), whose child has none of its threads: expected one made here");
-  HEDDLE_RETURN_IF_ERROR(checkFeeds(feeds, numFeeds));
+  HEDDLE_RETURN_IF_ERROR(checkFeeds(feeds, numFeeds, sink));
   begin(feeds, numFeeds);
   if (Status status = runChunks(sink); !status.isOk()) {
     rollBack();
@@ -186,15 +192,19 @@ Status Session::runChunks(const RowSink *sink) {
   for (size_t i = 0; i < numRuns; ++i)
     total += runs[i].end - runs[i].next;
   while (done < total) {
+    if (isCancelled.exchange(false))
+      return Status(StatusCode::Cancelled, "cancelled");
+    if (sink)
+      outputsDone = 0; // it has seen them
     Chunk chunk;
-    HEDDLE_RETURN_IF_ERROR(fillChunk(sink != nullptr, chunk));
+    HEDDLE_RETURN_IF_ERROR(fillChunk(chunk));
     HEDDLE_RETURN_IF_ERROR(compute(chunk));
     for (size_t i = 0; i < numRuns; ++i)
       runs[i].computed = runs[i].next;
     deliver(chunk, sink);
     done += chunk.rows;
     if (progress.report && !progress.report(progress.user, done, total))
-      return Status::failure("interrupted");
+      return Status(StatusCode::Cancelled, "interrupted");
   }
   return Status();
 }
@@ -205,13 +215,10 @@ void Session::rollBack() {
     cache.setLength(runs[i].sequence, std::min(runs[i].wanted, runs[i].computed));
 }
 
-// Takes rows from the runs in order, as long as they share a rotary mode. An all-rows run starts its outputs at row 0 of
-// logitRows each time; otherwise they accumulate, one per feed.
-Status Session::fillChunk(bool all, Chunk &chunk) {
+// Takes rows from the runs in order, as long as they share a rotary mode. Their outputs stand in logitRows behind those that are kept.
+Status Session::fillChunk(Chunk &chunk) {
   const RopeTables::Mode *mode = nullptr;
   int32_t offset = model.metadata().position_offset();
-  if (all)
-    outputsDone = 0;
   for (size_t i = 0; i < numRuns && chunk.rows < maxRows; ++i) {
     Run &run = runs[i];
     if (run.next == run.end || (mode && !(*mode == run.mode)))
@@ -226,7 +233,7 @@ Status Session::fillChunk(bool all, Chunk &chunk) {
       positions[chunk.rows] = positionRow[token];
       rowSequence[chunk.rows] = chunk.sequences;
       cachePositions[chunk.rows] = int32_t(token);
-      if (all ? token >= run.wanted : token + 1 == run.end) {
+      if (run.gives(token)) {
         outputRows[chunk.outputs] = chunk.rows;
         outputFeed[chunk.outputs] = int32_t(run.feed);
         outputToken[chunk.outputs] = int32_t(token - run.wanted);
@@ -291,8 +298,9 @@ Status Session::compute(const Chunk &chunk) {
   ++stepsDone;
   for (int32_t output = 0; output < chunk.outputs; ++output)
     if (!allFinite(logitsOfStep + output * vocabSize, vocabSize))
-      return Status::failure(format("step %lld: the logits after token %d at position %d are not finite",
-                                    (long long)stepsDone, ids[outputRows[output]], cachePositions[outputRows[output]]));
+      return Status(StatusCode::NotFinite,
+                    format("step %lld: the logits after token %d at position %d are not finite", (long long)stepsDone,
+                           ids[outputRows[output]], cachePositions[outputRows[output]]));
   return Status();
 }
 

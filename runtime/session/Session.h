@@ -9,13 +9,13 @@
 #ifndef HEDDLE_RUNTIME_SESSION_SESSION_H
 #define HEDDLE_RUNTIME_SESSION_SESSION_H
 
-#include "runtime/include/heddle/heddle.h"
 #include "runtime/session/DeviceStep.h"
 #include "runtime/session/Package.h"
 #include "runtime/session/PagedKvCache.h"
 #include "runtime/session/RopeTables.h"
 #include "runtime/session/StepRun.h"
 
+#include <atomic>
 #include <vector>
 
 namespace heddle {
@@ -28,9 +28,23 @@ struct SessionOptions {
   bool fixedForms = false; // bits do not depend on how a sequence is cut into steps
   bool profile = false;    // counts ticks per kernel
   std::string device;      // which one, of a model for a device: a number or part of a name; empty: the best
+  int64_t cacheTokens = 0; // that the cache holds of all sequences together; 0: as many as they can have
+  ThreadPool *pool = nullptr; // shared with others; null: threads of its own
 };
 
-// Receives every row of a forward run, in any order of feeds, in order within a feed.
+// Of which of a feed's tokens a call gives the logits.
+enum class FeedRows : uint8_t { Last, None, All };
+
+// Some tokens of one sequence of a ragged batch.
+struct Feed {
+  int32_t sequence = 0;
+  int32_t count = 0;
+  const int32_t *ids = nullptr;       // (count)
+  const int32_t *positions = nullptr; // (count), or null: they continue the sequence
+  FeedRows rows = FeedRows::Last;
+};
+
+// Receives the rows of a forward run that its feeds ask for, in any order of feeds, in order within a feed.
 class RowSink {
 public:
   // Token `token` of feed `feed`; logits (vocab_size), hidden (hidden_size) or null. Both are valid during the call only.
@@ -56,18 +70,19 @@ public:
   // Opens the package's device, if it was compiled for one.
   static Status create(Package &package, const SessionOptions &options, std::unique_ptr<Session> &outSession);
 
-  // Appends the feeds' tokens and computes the logits of each feed's last token.
-  Status step(const heddle_feed *feeds, size_t numFeeds) { return run(feeds, numFeeds, nullptr); }
-  // Appends them and hands the logits of every token to `sink`.
-  Status forward(const heddle_feed *feeds, size_t numFeeds, const RowSink &sink) { return run(feeds, numFeeds, &sink); }
+  // Appends the feeds' tokens and computes the logits of the last token of each feed that wants them.
+  Status step(const Feed *feeds, size_t numFeeds) { return run(feeds, numFeeds, nullptr); }
+  // Appends them and hands the logits that the feeds ask for to `sink`.
+  Status forward(const Feed *feeds, size_t numFeeds, const RowSink &sink) { return run(feeds, numFeeds, &sink); }
   Status append(int32_t sequence, const int32_t *ids, int32_t count);
 
-  // Of the last token of a feed of the last step; valid until the next. Null for a feed that it had not, and once a step failed.
+  // Of the last token of a feed of the last step; valid until the next. Null for a feed that it had not or that wanted none, and once
+  // a step failed.
   const float *logits(size_t feed) const {
-    return feed < answeredFeeds ? logitRows.as<float>() + outputOfFeed[feed] * vocabSize : nullptr;
+    return isAnswered(feed) ? logitRows.as<float>() + outputOfFeed[feed] * vocabSize : nullptr;
   }
   const float *hiddenState(size_t feed) const {
-    return keepHidden && feed < answeredFeeds ? lastHidden.data() + feed * hiddenSize : nullptr;
+    return keepHidden && isAnswered(feed) ? lastHidden.data() + feed * hiddenSize : nullptr;
   }
 
   int64_t length(int32_t sequence) const { return lengths[sequence]; }
@@ -84,6 +99,8 @@ public:
   const uint64_t *kernelTicks() const { return ticks.data(); } // (kernels) with SessionOptions::profile
   void clearKernelTicks() { ticks.assign(ticks.size(), 0); }
   void setProgress(Progress newProgress) { progress = newProgress; }
+  // The call that runs, or else the next one, ends as Cancelled before its next chunk. From any thread, and from a signal handler.
+  void cancel() { isCancelled = true; }
   void observeKernels(KernelObserver newObserver) { observer = newObserver; }
 
 private:
@@ -94,6 +111,11 @@ private:
     int32_t sequence;
     int64_t computed, next, end, wanted;
     RopeTables::Mode mode;
+    FeedRows rows;
+
+    bool gives(int64_t token) const {
+      return rows == FeedRows::All ? token >= wanted : rows == FeedRows::Last && token + 1 == end;
+    }
   };
   struct Chunk {
     int32_t rows = 0, sequences = 0, outputs = 0;
@@ -101,12 +123,13 @@ private:
 
   explicit Session(Package &package) : model(package) {}
   Status allocate(const SessionOptions &options);
-  Status checkFeeds(const heddle_feed *feeds, size_t numFeeds);
-  void begin(const heddle_feed *feeds, size_t numFeeds);
-  Status run(const heddle_feed *feeds, size_t numFeeds, const RowSink *sink);
+  bool isAnswered(size_t feed) const { return feed < answeredFeeds && outputOfFeed[feed] >= 0; }
+  Status checkFeeds(const Feed *feeds, size_t numFeeds, bool isForward) const;
+  void begin(const Feed *feeds, size_t numFeeds);
+  Status run(const Feed *feeds, size_t numFeeds, const RowSink *sink);
   Status runChunks(const RowSink *sink);
   void rollBack();
-  Status fillChunk(bool all, Chunk &chunk);
+  Status fillChunk(Chunk &chunk);
   Status compute(const Chunk &chunk);
   Status runStep(heddle_step &step);
   // barrier_wait of a device under --profile: a kernel's time ends when it has run, not when it is enqueued.
@@ -122,7 +145,8 @@ private:
   bool keepHidden = false, fixedForms = false;
   PagedKvCache cache;
   RopeTables rope;
-  std::unique_ptr<ThreadPool> pool;
+  ThreadPoolHandle pool;
+  std::atomic<bool> isCancelled{false};
   Progress progress;
   KernelObserver observer;
 
@@ -135,7 +159,7 @@ private:
   ReservedArray<heddle_sequence> sequences;                                       // (maxSequences) of the chunk
   ReservedArray<int32_t> ids, positions, rowSequence, cachePositions, outputRows; // (maxRows)
   ReservedArray<int32_t> outputFeed, outputToken;                                 // (maxRows): whose each output row is
-  ReservedArray<int64_t> outputOfFeed;                                            // (maxSequences): row of logitRows
+  ReservedArray<int64_t> outputOfFeed;                                            // (maxSequences): row of logitRows, -1: none
   size_t answeredFeeds = 0;        // of the last step, if it was one and succeeded
   ReservedArray<float> lastHidden; // (maxSequences, hiddenSize)
   std::vector<uint64_t> ticks;

@@ -1,6 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/session/ThreadPool.h"
 
+#include "bytes/MutexLock.h"
+
 #include <climits>
 #include <cstring>
 #include <linux/futex.h>
@@ -110,6 +112,7 @@ void *ThreadPool::workerMain(void *argument) {
 }
 
 void ThreadPool::run(Job newJob, void *user) {
+  MutexLock lock(turn);
   job = newJob;
   jobUser = user;
   between.wait();
@@ -130,6 +133,15 @@ void ThreadPool::runParts(heddle_graph_task task, const void *argument) {
       parts.task(parts.argument, part, parts.count);
   };
   run(takeParts, &parts);
+}
+
+Status ThreadPoolHandle::create(ThreadPool *shared, int32_t threads) {
+  pool = shared;
+  if (pool)
+    return Status();
+  HEDDLE_RETURN_IF_ERROR(ThreadPool::create(threads ? threads : defaultThreadCount(), own));
+  pool = own.get();
+  return Status();
 }
 
 void ThreadPool::waitInStep(void *barrier, int32_t) {

@@ -36,7 +36,8 @@ public:
   static Status create(int32_t numThreads, std::unique_ptr<ThreadPool> &outPool);
   ~ThreadPool();
 
-  // Runs job(user, t, size()) on every thread t and returns when all have ended. Allocates and locks nothing.
+  // Runs job(user, t, size()) on every thread t and returns when all have ended. Callers on different threads take turns.
+  // Allocates nothing.
   void run(Job job, void *user);
   // Runs task(argument, part, numParts) for every part: HEDDLE_PARTS_PER_THREAD for each thread, one for a single thread. A thread takes
   // the next part when it is done with one: cores that others use as well are not equally fast, and of equal shares the
@@ -63,12 +64,27 @@ private:
 
   const int32_t numThreads;
   const pid_t process;
+  pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
   Barrier between, inStep;       // before and after a job; within one
   std::atomic<uint32_t> gate{0}; // workers wait while 0; 1: all have started; 2: one could not be
   Job job = nullptr;             // null ends the workers
   void *jobUser = nullptr;
   std::unique_ptr<Worker[]> workers;
   int32_t numWorkers = 0; // started
+};
+
+// The pool of a session or a function: one that its caller shares among several, or its own.
+class ThreadPoolHandle {
+public:
+  // `shared` null: a pool of `threads`; 0: as many as defaultThreadCount().
+  Status create(ThreadPool *shared, int32_t threads);
+  explicit operator bool() const { return pool; }
+  ThreadPool &operator*() const { return *pool; }
+  ThreadPool *operator->() const { return pool; }
+
+private:
+  std::unique_ptr<ThreadPool> own;
+  ThreadPool *pool = nullptr;
 };
 
 // CPUs, hyperthreads counted, within the affinity mask, at least 1.

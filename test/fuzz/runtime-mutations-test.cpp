@@ -113,7 +113,7 @@ TEST(Mutations, packagesOnDisk) {
       continue;
     reference::Bytes file = reference::makeElf(reference::Bytes(changed.begin(), changed.end()), parts.weights);
     std::unique_ptr<Package> opened;
-    Status status = Package::openFile(reference::writeFile("mutated", file), &parts.code, opened);
+    Status status = Package::openFile(reference::writeFile("mutated", file), &parts.code, {}, opened);
     ASSERT_FALSE(status.isOk()) << "case " << i;
     ASSERT_EQ(fuzz::wrongMessage(status.message()), "") << "case " << i;
   }

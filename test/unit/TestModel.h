@@ -25,7 +25,7 @@ struct TestModel {
   void open() {
     bytes = makePackage(metadata, weights);
     code = makeCode(bytes);
-    Status status = Package::openFile(writeFile("model", makeElf(bytes, weights)), &code, package);
+    Status status = Package::openFile(writeFile("model", makeElf(bytes, weights)), &code, {}, package);
     ASSERT_TRUE(status.isOk()) << status.message();
   }
   std::unique_ptr<Session> session(SessionOptions options = {}) {

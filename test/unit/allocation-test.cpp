@@ -46,7 +46,7 @@ TEST(Allocations, noneInDecode) {
   sampling.topK = 40;
   Sampler sampler(sampling, vocabSize);
   int32_t ids[2] = {5, 6};
-  heddle_feed feeds[] = {{0, 1, ids, nullptr}, {1, 1, ids + 1, nullptr}};
+  Feed feeds[] = {{0, 1, ids, nullptr}, {1, 1, ids + 1, nullptr}};
   int64_t before = allocations;
   bool ok = true;
   for (int i = 0; i < 100; ++i) { // over a page border

@@ -46,7 +46,7 @@ struct Beams {
         },
         &sum);
     auto fresh = model.session();
-    heddle_feed feed = {0, int32_t(whole.size()), whole.data(), nullptr};
+    Feed feed = {0, int32_t(whole.size()), whole.data(), nullptr, FeedRows::All};
     EXPECT_TRUE(fresh->forward(&feed, 1, sink).isOk());
     return sum.value;
   }

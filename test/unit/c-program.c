@@ -37,43 +37,62 @@ static void expect(int holds, const char *what) {
 
 static int printId(void *user, int32_t id, const char *text, size_t size) {
   int *count = user;
-  printf("%s%d", (*count)++ ? "," : "", id);
+  if (id >= 0)
+    printf("%s%d", (*count)++ ? "," : "", id);
   return 0;
 }
 
-static void refuseOption(heddle_session *session, heddle_generate_options options, const char *message) {
+static void refuseOption(heddle_session *session, heddle_sampler_options sampler, const char *message) {
   const int32_t ids[] = {1, 104};
-  size_t made = 77;
-  options.size = sizeof options;
-  expectError(heddle_session_generate(session, 0, ids, 2, &options, NULL, NULL, &made), HEDDLE_INVALID_INPUT, message);
-  expect(made == 77 && heddle_session_length(session, 0) == 0, "a refused call changes something");
+  sampler.size = sizeof sampler;
+  heddle_generate_options options = {.size = sizeof options, .sampler = &sampler};
+  heddle_generate_result result = {.size = sizeof result, .num_tokens = 77};
+  expectError(heddle_session_generate(session, 0, ids, 2, &options, NULL, NULL, &result), HEDDLE_INVALID_INPUT,
+              message);
+  expect(result.num_tokens == 77 && heddle_session_length(session, 0) == 0, "a refused call changes something");
 }
 
 static void refuseOptions(heddle_session *session) {
-  refuseOption(session, (heddle_generate_options){.max_tokens = -1}, "max_tokens is -1, expected a number from 0");
-  refuseOption(session, (heddle_generate_options){.temperature = NAN},
+  const int32_t ids[] = {1, 104};
+  heddle_generate_options options = {.size = sizeof options, .max_tokens = -1};
+  expectError(heddle_session_generate(session, 0, ids, 2, &options, NULL, NULL, NULL), HEDDLE_INVALID_INPUT,
+              "max_tokens is -1, expected a number from 0");
+  refuseOption(session, (heddle_sampler_options){.temperature = NAN},
                "temperature is nan, expected a number in [0, 1000]");
-  refuseOption(session, (heddle_generate_options){.temperature = -1},
+  refuseOption(session, (heddle_sampler_options){.temperature = -1},
                "temperature is -1, expected a number in [0, 1000]");
-  refuseOption(session, (heddle_generate_options){.top_k = -5}, "top_k is -5, expected a number from 0");
-  refuseOption(session, (heddle_generate_options){.top_p = NAN}, "top_p is nan, expected a number in [0, 1]");
-  refuseOption(session, (heddle_generate_options){.min_p = 1.5f}, "min_p is 1.5, expected a number in [0, 1]");
-  refuseOption(session, (heddle_generate_options){.repetition_penalty = -2},
+  refuseOption(session, (heddle_sampler_options){.top_k = -5}, "top_k is -5, expected a number from 0");
+  refuseOption(session, (heddle_sampler_options){.top_p = NAN}, "top_p is nan, expected a number in [0, 1]");
+  refuseOption(session, (heddle_sampler_options){.min_p = 1.5f}, "min_p is 1.5, expected a number in [0, 1]");
+  refuseOption(session, (heddle_sampler_options){.repetition_penalty = -2},
                "repetition_penalty is -2, expected a number in [0.001, 1000]");
+  /* A later version's struct: zeros behind what is known are its defaults, anything else is not understood. */
+  struct {
+    heddle_generate_options known;
+    int64_t later;
+  } longer = {.known = {.size = sizeof longer, .max_tokens = 1}, .later = 1};
+  char message[128];
+  snprintf(message, sizeof message, "heddle_generate_options: byte %zu is set, this library knows %zu: the caller is of a later version",
+           sizeof longer.known, sizeof longer.known);
+  expectError(heddle_session_generate(session, 0, ids, 2, &longer.known, NULL, NULL, NULL), HEDDLE_INVALID_INPUT,
+              message);
+  longer.later = 0;
+  require(heddle_session_generate(session, 0, ids, 2, &longer.known, NULL, NULL, NULL));
+  require(heddle_session_reset(session, 0));
 }
 
 static void refuseIds(heddle_package *package, heddle_session *session) {
   const int32_t ids[] = {1, 104};
   size_t made;
   char text[8];
-  expectError(heddle_session_generate(session, 0, NULL, 3, NULL, NULL, NULL, &made), HEDDLE_INVALID_INPUT,
+  expectError(heddle_session_generate(session, 0, NULL, 3, NULL, NULL, NULL, NULL), HEDDLE_INVALID_INPUT,
               "the 3 ids are a null pointer");
-  expectError(heddle_session_generate(session, 0, ids, 0, NULL, NULL, NULL, &made), HEDDLE_INVALID_INPUT,
+  expectError(heddle_session_generate(session, 0, ids, 0, NULL, NULL, NULL, NULL), HEDDLE_INVALID_INPUT,
               "the prompt has no tokens");
   expectError(heddle_session_prefill(session, 0, NULL, 3), HEDDLE_INVALID_INPUT, "the 3 ids are a null pointer");
   expectError(heddle_package_decode(package, NULL, 3, text, 8, &made), HEDDLE_INVALID_INPUT,
               "the 3 ids are a null pointer");
-  heddle_feed feed = {.sequence = 0, .count = 1};
+  heddle_feed feed = {.size = sizeof feed, .count = 1};
   expectError(heddle_session_step(session, &feed, 1), HEDDLE_INVALID_INPUT, "the ids of sequence 0 are a null pointer");
   expectError(heddle_session_step(session, NULL, 1), HEDDLE_INVALID_INPUT, "the 1 feeds of a step are a null pointer");
   /* A failed step has no answers; one that succeeded has those of its feeds. */
@@ -94,7 +113,7 @@ static void openLongName(void) {
     for (size_t i = (size_t)start; i + 1 < sizeof name; i += 2)
       memcpy(name + i, "\xc3\xa9", 2);
     name[2000] = '\0';
-    expect(heddle_package_open_file(name, &package) != HEDDLE_OK, "a file of a long name was opened");
+    expect(heddle_package_open_file(name, NULL, &package) != HEDDLE_OK, "a file of a long name was opened");
     expect(strlen(heddle_error_message()) == (start ? 1023u : 1022u), heddle_error_message());
   }
 }
@@ -106,11 +125,11 @@ static void refuseNull(heddle_package *package, heddle_session *session) {
   char text[8];
   heddle_package *opened;
   heddle_session *made;
-  expectError(heddle_package_open(NULL, &opened), HEDDLE_INVALID_INPUT, "model is a null pointer");
-  expectError(heddle_package_open(heddle_model_reference(), NULL), HEDDLE_INVALID_INPUT,
+  expectError(heddle_package_open(NULL, NULL, &opened), HEDDLE_INVALID_INPUT, "model is a null pointer");
+  expectError(heddle_package_open(heddle_model_reference(), NULL, NULL), HEDDLE_INVALID_INPUT,
               "out_package is a null pointer");
-  expectError(heddle_package_open_file(NULL, &opened), HEDDLE_INVALID_INPUT, "path is a null pointer");
-  expectError(heddle_package_open_file("x", NULL), HEDDLE_INVALID_INPUT, "out_package is a null pointer");
+  expectError(heddle_package_open_file(NULL, NULL, &opened), HEDDLE_INVALID_INPUT, "path is a null pointer");
+  expectError(heddle_package_open_file("x", NULL, NULL), HEDDLE_INVALID_INPUT, "out_package is a null pointer");
   expectError(heddle_package_check(NULL), HEDDLE_INVALID_INPUT, "package is a null pointer");
   expect(!heddle_package_name(NULL) && !heddle_package_vocab_size(NULL) && !heddle_package_hidden_size(NULL) &&
              !heddle_package_context(NULL),
@@ -129,7 +148,7 @@ static void refuseNull(heddle_package *package, heddle_session *session) {
               "out_size is a null pointer");
   expectError(heddle_session_create(NULL, NULL, &made), HEDDLE_INVALID_INPUT, "package is a null pointer");
   expectError(heddle_session_create(package, NULL, NULL), HEDDLE_INVALID_INPUT, "out_session is a null pointer");
-  heddle_feed feed = {.sequence = 0, .count = 2, .ids = ids};
+  heddle_feed feed = {.size = sizeof feed, .count = 2, .ids = ids};
   expectError(heddle_session_step(NULL, &feed, 1), HEDDLE_INVALID_INPUT, "session is a null pointer");
   expectError(heddle_session_prefill(NULL, 0, ids, 2), HEDDLE_INVALID_INPUT, "session is a null pointer");
   expectError(heddle_session_decode(NULL, 0, 1), HEDDLE_INVALID_INPUT, "session is a null pointer");
@@ -137,10 +156,8 @@ static void refuseNull(heddle_package *package, heddle_session *session) {
          "no session has an answer");
   expectError(heddle_session_reset(NULL, 0), HEDDLE_INVALID_INPUT, "session is a null pointer");
   expectError(heddle_session_fork(NULL, 0, 1), HEDDLE_INVALID_INPUT, "session is a null pointer");
-  expectError(heddle_session_generate(NULL, 0, ids, 2, NULL, NULL, NULL, &count), HEDDLE_INVALID_INPUT,
+  expectError(heddle_session_generate(NULL, 0, ids, 2, NULL, NULL, NULL, NULL), HEDDLE_INVALID_INPUT,
               "session is a null pointer");
-  expectError(heddle_session_generate(session, 0, ids, 2, NULL, NULL, NULL, NULL), HEDDLE_INVALID_INPUT,
-              "out_count is a null pointer");
   require(heddle_package_encode(package, NULL, 0, 1, NULL, 0, &count));
   expect(count == 0, "no text has no ids");
   require(heddle_package_decode(package, NULL, 0, NULL, 0, &count));
@@ -156,7 +173,7 @@ typedef heddle_status (*Attempt)(heddle_package *package);
 
 static heddle_status openPackage(heddle_package *package) {
   heddle_package *opened = NULL;
-  heddle_status status = heddle_package_open(heddle_model_reference(), &opened);
+  heddle_status status = heddle_package_open(heddle_model_reference(), NULL, &opened);
   heddle_package_close(opened);
   return status;
 }
@@ -217,7 +234,7 @@ static void askForMemory(Attempt attempt, heddle_package *package) {
 
 int main(int argc, char **argv) {
   heddle_package *package;
-  require(heddle_package_open(heddle_model_reference(), &package));
+  require(heddle_package_open(heddle_model_reference(), NULL, &package));
   require(heddle_package_check(package));
   if (argc > 1 && strcmp(argv[1], "memory") == 0) {
     /* Every large block is a mapping of its own, so that what one call gave back is not what the next one lives on. */
@@ -237,12 +254,12 @@ int main(int argc, char **argv) {
   int32_t ids[16];
   size_t count;
   require(heddle_package_encode(package, "hello", 5, 0, ids, 16, &count));
-  heddle_generate_options generate = {sizeof generate, 8, 1, 0, 0, 0, 0, 0, 0};
+  heddle_generate_options generate = {.size = sizeof generate, .max_tokens = 8, .ignore_eos = 1};
   int printed = 0;
-  size_t made;
-  require(heddle_session_generate(session, 0, ids, count, &generate, printId, &printed, &made));
+  heddle_generate_result result = {.size = sizeof result};
+  require(heddle_session_generate(session, 0, ids, count, &generate, printId, &printed, &result));
   printf("\n");
-  expect(made == 8 && heddle_session_length(session, 0) == (int64_t)count + 7, "eight tokens are expected");
+  expect(result.num_tokens == 8 && result.reason == HEDDLE_END_MAX_TOKENS && heddle_session_length(session, 0) == (int64_t)count + 7, "eight tokens are expected");
 
   require(heddle_session_prefill(session, 1, ids, count));
   int64_t best = 0;
@@ -263,7 +280,7 @@ int main(int argc, char **argv) {
   expectError(heddle_session_reset(session, 2), HEDDLE_INVALID_INPUT, "sequence 2 is not in [0, 2)");
   heddle_session_options unsized = {0};
   expectError(heddle_session_create(package, &unsized, &session), HEDDLE_INVALID_INPUT,
-              "the size field of an options struct is not set");
+              "the size field of heddle_session_options is not set");
 
   heddle_session_destroy(session);
   heddle_package_close(package);

@@ -168,7 +168,7 @@ TEST(Cli, aFullContextIsSaid) {
 }
 
 TEST(Cli, moreThreadsThanCpusAreSaid) {
-  EXPECT_NE(run("hello -n 2 --threads 1000").err.find("note: --threads=1000, but this process has"), std::string::npos);
+  EXPECT_NE(run("hello -n 2 --threads 1000").err.find("note: 1000 threads, but this process has"), std::string::npos);
 }
 
 TEST(Cli, beamSearchFindsAtLeastTheGreedyScore) {

@@ -129,7 +129,7 @@ TEST(Device, aFailureBelongsToItsStep) {
 TEST(DeviceCache, aSharedPageIsCopiedOnTheDevice) {
   FakeDevice device;
   PagedKvCache cache;
-  ASSERT_TRUE(cache.create({pageBytes, {}}, 2, context, &device).isOk());
+  ASSERT_TRUE(cache.create({pageBytes, {}}, 2, context, /*budget=*/0, &device).isOk());
   ASSERT_TRUE(cache.makeRoom(0, 3).isOk());
   cache.setLength(0, 3);
   const uint8_t written = 42;
@@ -154,7 +154,7 @@ TEST(DeviceCache, lackOfMemoryNamesTheCache) {
   FakeDevice device;
   device.largest = 1000;
   PagedKvCache cache;
-  Status status = cache.create({pageBytes, {}}, 2, context, &device);
+  Status status = cache.create({pageBytes, {}}, 2, context, /*budget=*/0, &device);
   EXPECT_TRUE(status.code() == StatusCode::OutOfMemory);
   EXPECT_EQ(status.message(), format("no device memory for %zu bytes of KV cache", 4 * pageBytes));
 }
@@ -162,7 +162,7 @@ TEST(DeviceCache, lackOfMemoryNamesTheCache) {
 // A step of two sequences: 2 tokens behind 70, and the first of another.
 struct DeviceStepTest : testing::Test {
   void SetUp() override {
-    ASSERT_TRUE(cache.create({pageBytes, {}}, 2, context, &device).isOk());
+    ASSERT_TRUE(cache.create({pageBytes, {}}, 2, context, /*budget=*/0, &device).isOk());
     ASSERT_TRUE(cache.makeRoom(1, 1).isOk()); // its page is the first, so that pages are in no order
     ASSERT_TRUE(cache.makeRoom(0, 72).isOk());
     ASSERT_TRUE(rope.create(model.package->metadata(), context).isOk());

@@ -77,7 +77,7 @@ TEST(Large, logitsOfAChunk) {
   model.code.step = markRows;
   auto session = model.session();
   std::vector<int32_t> ids(manyRows, 5);
-  heddle_feed feed = {0, int32_t(manyRows), ids.data(), nullptr};
+  Feed feed = {0, int32_t(manyRows), ids.data(), nullptr, FeedRows::All};
   std::vector<float> marks;
   RowSink sink([](void *user, size_t, int32_t, const float *logits,
                   const float *) { static_cast<std::vector<float> *>(user)->push_back(logits[manyWords - 1]); },

@@ -26,7 +26,7 @@ struct Parts {
 Status open(const Bytes &file, const Bytes &package, std::unique_ptr<Package> &out) {
   static heddle_model code;
   code = makeCode(package);
-  return Package::openFile(writeFile("package", file), &code, out);
+  return Package::openFile(writeFile("package", file), &code, {}, out);
 }
 
 Status open(const Bytes &package, const Bytes &weights) {
@@ -95,7 +95,7 @@ TEST(Package, sidecarHoldsTheWeights) {
   mkdir(links.c_str(), 0700);
   ASSERT_EQ(symlink("../package", link.c_str()), 0);
   heddle_model code = makeCode(package);
-  status = Package::openFile(link, &code, opened);
+  status = Package::openFile(link, &code, {}, opened);
   ASSERT_TRUE(status.isOk()) << status.message();
   EXPECT_EQ(memcmp(opened->weights(), parts.weights.data(), parts.weights.size()), 0);
   unlink(link.c_str());
@@ -175,10 +175,10 @@ TEST(PackageErrors, header) {
   expectError(open(Bytes(1000, 'x'), package, opened), "not an ELF file");
   heddle_model code = makeCode(package);
   code.package_sha256[3] ^= 1;
-  expectError(Package::openFile(writeFile("package", elf), &code, opened), "does not belong to this code");
+  expectError(Package::openFile(writeFile("package", elf), &code, {}, opened), "does not belong to this code");
   code = makeCode(package);
   code.abi_version = 99;
-  expectError(Package::openFile(writeFile("package", elf), &code, opened), "code of ABI version 99");
+  expectError(Package::openFile(writeFile("package", elf), &code, {}, opened), "code of ABI version 99");
 }
 
 // Metadata that is valid FlatBuffers, but makes no sense.

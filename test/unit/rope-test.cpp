@@ -94,7 +94,7 @@ TEST(Longrope, aCallBrokenOffLeavesEverySequenceAsItWas) {
     ASSERT_TRUE(broken->append(1, ids.data(), 3).isOk());
     InterruptAfter interrupt = {chunk};
     broken->setProgress(interrupt.progress());
-    heddle_feed feeds[] = {{0, 10, ids.data() + 15, nullptr}, {1, 2, ids.data() + 3, nullptr}};
+    Feed feeds[] = {{0, 10, ids.data() + 15, nullptr}, {1, 2, ids.data() + 3, nullptr}};
     EXPECT_EQ(broken->step(feeds, 2).message(), "interrupted");
     EXPECT_EQ(broken->length(0), 15);
     EXPECT_EQ(broken->length(1), 3);
@@ -133,7 +133,7 @@ TEST(Longrope, sequencesOfABatchKeepTheirOwnFactors) {
   SessionOptions options;
   options.maxSequences = 2;
   auto batch = model.session(options), single = model.session();
-  heddle_feed feeds[] = {{0, 30, ids.data(), nullptr}, {1, 10, ids.data(), nullptr}};
+  Feed feeds[] = {{0, 30, ids.data(), nullptr}, {1, 10, ids.data(), nullptr}};
   ASSERT_TRUE(batch->step(feeds, 2).isOk());
   ASSERT_TRUE(single->append(0, ids.data(), 10).isOk());
   EXPECT_LE(maxDifference({batch->logits(1), batch->logits(1) + vocabSize}, lastLogits(*single)), 1e-5f);

@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/session/Sampler.h"
 
-#include "runtime/session/StopMatcher.h"
+#include "runtime/text/tokenizer/StopMatcher.h"
 
 #include <cmath>
 #include <gtest/gtest.h>

@@ -40,10 +40,12 @@ float maxDifference(const float *a, const float *b, size_t count) {
 
 // Logits of all tokens of all feeds: [feed] (tokens, vocabSize).
 using Rows = std::vector<std::vector<float>>;
-Rows forward(Session &session, const std::vector<heddle_feed> &feeds) {
+Rows forward(Session &session, std::vector<Feed> feeds) {
   Rows rows(feeds.size());
-  for (size_t i = 0; i < feeds.size(); ++i)
+  for (size_t i = 0; i < feeds.size(); ++i) {
+    feeds[i].rows = FeedRows::All;
     rows[i].resize(size_t(feeds[i].count) * vocabSize);
+  }
   RowSink sink(
       [](void *user, size_t feed, int32_t token, const float *logits, const float *) {
         std::copy_n(logits, vocabSize, (*static_cast<Rows *>(user))[feed].data() + size_t(token) * vocabSize);
@@ -104,7 +106,7 @@ TEST(Session, raggedBatchEqualsSingleSequences) {
     int32_t ids[3];
     for (int i = 0; i < 3; ++i)
       ids[i] = goldens.ids(names[i])[step];
-    heddle_feed feeds[] = {{2, 1, ids, nullptr}, {0, 1, ids + 1, nullptr}, {1, 1, ids + 2, nullptr}};
+    Feed feeds[] = {{2, 1, ids, nullptr}, {0, 1, ids + 1, nullptr}, {1, 1, ids + 2, nullptr}};
     ASSERT_TRUE(session->step(feeds, 3).isOk());
     for (int i = 0; i < 3; ++i)
       EXPECT_EQ(greedy(session->logits(i)), goldens.ids(names[i])[step + 1]);
@@ -166,7 +168,7 @@ TEST(Session, positionIdsShiftTheSequence) {
   EXPECT_LE(maxDifference(plain[0].data(), shifted[0].data(), plain[0].size()), 1e-4f);
   int32_t wrong[] = {0, 1, 128};
   session->truncate(0, 0);
-  heddle_feed feed = {0, 3, ids, wrong};
+  Feed feed = {0, 3, ids, wrong};
   EXPECT_NE(session->step(&feed, 1).message().find("position id 128 at position 2 is not in [0, 128)"),
             std::string::npos);
 }
@@ -208,7 +210,7 @@ TEST(SessionErrors, feedsWithoutAnAnswer) {
   auto session = model().session(options);
   EXPECT_EQ(session->logits(0), nullptr);
   int32_t ids[] = {5, 300};
-  heddle_feed feeds[] = {{2, 1, ids, nullptr}, {0, 1, ids, nullptr}};
+  Feed feeds[] = {{2, 1, ids, nullptr}, {0, 1, ids, nullptr}};
   ASSERT_TRUE(session->step(feeds, 2).isOk());
   EXPECT_NE(session->logits(1), nullptr);
   EXPECT_NE(session->hiddenState(1), nullptr);

@@ -112,19 +112,32 @@ void TokenDecoder::applyToken(const package::TextStep &step, int32_t id, std::st
   }
 }
 
-void TokenDecoder::append(int32_t id, std::string &out) {
-  if (id < 0 || id >= tokenizer.size() || (skipSpecial && tokenizer.isSpecial(id)))
-    return;
+std::string TokenDecoder::decodeToken(int32_t id, uint32_t &outRest) {
   std::string token(tokenizer.vocabulary().text(id));
   const auto *steps = tokenizer.table().decoder();
   bool fused = false;
-  for (uint32_t i = 0; steps && i < steps->size(); ++i) {
+  for (outRest = 0; steps && outRest < steps->size() && !fused; ++outRest) {
+    applyToken(*steps->Get(outRest), id, token);
+    fused = steps->Get(outRest)->op() == TextOp::Fuse;
+  }
+  return token;
+}
+
+std::string TokenDecoder::bytesOf(const Tokenizer &tokenizer, int32_t id) {
+  TokenDecoder decoder(tokenizer, /*skipSpecial=*/false);
+  decoder.first = false;
+  uint32_t rest;
+  return id < 0 || id >= tokenizer.size() ? std::string() : decoder.decodeToken(id, rest);
+}
+
+void TokenDecoder::append(int32_t id, std::string &out) {
+  if (id < 0 || id >= tokenizer.size() || (skipSpecial && tokenizer.isSpecial(id)))
+    return;
+  uint32_t rest;
+  std::string token = decodeToken(id, rest);
+  const auto *steps = tokenizer.table().decoder();
+  for (uint32_t i = rest; steps && i < steps->size(); ++i) {
     const package::TextStep &step = *steps->Get(i);
-    if (!fused) {
-      applyToken(step, id, token);
-      fused = step.op() == TextOp::Fuse;
-      continue;
-    }
     // TrimToken of the whole text: only its start can still change.
     std::string_view content = view(step.content());
     while (!started && startTrimmed < step.left() && !content.empty() && startsWith(token, content)) {

@@ -22,7 +22,12 @@ public:
   // Appends what is held back: bytes that never became a character are U+FFFD.
   void finish(std::string &out);
 
+  // The bytes that `id` stands for behind other tokens: what append() gives, without waiting for whole characters.
+  static std::string bytesOf(const Tokenizer &tokenizer, int32_t id);
+
 private:
+  // The text of a token that there is, after the decoder's steps for single tokens. `outRest`: the index of the first step behind them.
+  std::string decodeToken(int32_t id, uint32_t &outRest);
   void applyToken(const package::TextStep &step, int32_t id, std::string &token);
   void flushWhole(bool last, std::string &out);
 

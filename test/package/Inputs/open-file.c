@@ -9,7 +9,7 @@ int main(int argc, char **argv) {
   heddle_package *package = NULL;
   heddle_session *session = NULL;
   const int32_t id = 1;
-  int failed = heddle_package_open_file(argv[argc - 1], &package) != HEDDLE_OK ||
+  int failed = heddle_package_open_file(argv[argc - 1], NULL, &package) != HEDDLE_OK ||
                heddle_package_check(package) != HEDDLE_OK ||
                heddle_session_create(package, NULL, &session) != HEDDLE_OK ||
                heddle_session_prefill(session, 0, &id, 1) != HEDDLE_OK;

@@ -10,7 +10,8 @@ const heddle_model *heddle_model_second(void);
 
 static int keep_id(void *kept, int32_t id, const char *text, size_t size) {
   (void)text, (void)size;
-  *(int32_t *)kept = id;
+  if (id >= 0)
+    *(int32_t *)kept = id;
   return 0;
 }
 
@@ -21,14 +22,13 @@ static int32_t try_model(const heddle_model *model) {
   heddle_generate_options options = {.size = sizeof options, .max_tokens = 1, .ignore_eos = 1};
   const int32_t ids[] = {1, 2, 3};
   int32_t id = -1;
-  size_t generated = 0;
-  if (heddle_package_open(model, &package) != HEDDLE_OK || heddle_package_check(package) != HEDDLE_OK) {
+  if (heddle_package_open(model, NULL, &package) != HEDDLE_OK || heddle_package_check(package) != HEDDLE_OK) {
     printf("%s\n", heddle_error_message());
     return -1;
   }
   printf("%s, context %d, weights whole\n", heddle_package_name(package), (int)heddle_package_context(package));
   if (heddle_session_create(package, NULL, &session) != HEDDLE_OK ||
-      heddle_session_generate(session, 0, ids, 3, &options, keep_id, &id, &generated) != HEDDLE_OK)
+      heddle_session_generate(session, 0, ids, 3, &options, keep_id, &id, NULL) != HEDDLE_OK)
     printf("%s\n", heddle_error_message());
   heddle_session_destroy(session);
   heddle_package_close(package);

@@ -9,7 +9,8 @@ const heddle_model *heddle_model_tiny(void);
 
 static int print_id(void *count, int32_t id, const char *text, size_t size) {
   (void)text, (void)size;
-  printf("%s%d", (*(int *)count)++ ? "," : "", id);
+  if (id >= 0)
+    printf("%s%d", (*(int *)count)++ ? "," : "", id);
   return 0;
 }
 
@@ -18,11 +19,10 @@ int main(void) {
   heddle_session *session = NULL;
   heddle_generate_options options = {.size = sizeof options, .max_tokens = 8, .ignore_eos = 1};
   const int32_t ids[] = {1, 2, 3};
-  size_t generated = 0;
   int count = 0;
-  int failed = heddle_package_open(heddle_model_tiny(), &package) != HEDDLE_OK ||
+  int failed = heddle_package_open(heddle_model_tiny(), NULL, &package) != HEDDLE_OK ||
                heddle_session_create(package, NULL, &session) != HEDDLE_OK ||
-               heddle_session_generate(session, 0, ids, 3, &options, print_id, &count, &generated) != HEDDLE_OK;
+               heddle_session_generate(session, 0, ids, 3, &options, print_id, &count, NULL) != HEDDLE_OK;
   if (failed)
     fprintf(stderr, "%s\n", heddle_error_message());
   else

@@ -1,5 +1,5 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "runtime/session/StopMatcher.h"
+#include "runtime/text/tokenizer/StopMatcher.h"
 
 #include <algorithm>
 

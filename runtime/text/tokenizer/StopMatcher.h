@@ -1,8 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Ends a stream of text at the first of some strings: text that may still become one of them is held back.
-#ifndef HEDDLE_RUNTIME_SESSION_STOPMATCHER_H
-#define HEDDLE_RUNTIME_SESSION_STOPMATCHER_H
+#ifndef HEDDLE_RUNTIME_TEXT_TOKENIZER_STOPMATCHER_H
+#define HEDDLE_RUNTIME_TEXT_TOKENIZER_STOPMATCHER_H
 
 #include <string>
 #include <string_view>

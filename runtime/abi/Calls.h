@@ -1,0 +1,110 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What the functions of the C ABI share: the objects behind its pointers, checks of arguments and structs, and the message of a failure.
+#ifndef HEDDLE_RUNTIME_ABI_CALLS_H
+#define HEDDLE_RUNTIME_ABI_CALLS_H
+
+#include "bytes/MemoryScope.h"
+#include "runtime/include/heddle/heddle.h"
+#include "runtime/session/Package.h"
+#include "runtime/session/Session.h"
+#include "runtime/session/Sampler.h"
+#include "runtime/text/template/Template.h"
+#include "runtime/text/tokenizer/Tokenizer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <initializer_list>
+#include <memory>
+#include <new>
+
+struct heddle_package {
+  // Whom the package's log calls.
+  struct LogTarget {
+    heddle_log_callback log;
+    void *user;
+  } log = {};
+  std::unique_ptr<heddle::Package> package;
+  std::unique_ptr<heddle::Tokenizer> tokenizer;       // null: the model has none
+  std::unique_ptr<heddle::ChatTemplate> chatTemplate; // null: the model has none
+};
+
+struct heddle_session {
+  heddle_package *owner = nullptr;
+  heddle::ThreadPoolHandle pool;
+  std::unique_ptr<heddle::Session> session;
+  heddle::ReservedArray<heddle::Feed> feeds; // (max_sequences): of the running call
+  heddle_progress_callback progress = nullptr;
+  void *progressUser = nullptr;
+};
+
+struct heddle_thread_pool {
+  std::unique_ptr<heddle::ThreadPool> pool;
+};
+
+namespace heddle::abi {
+
+// Keeps the message for heddle_error_message.
+heddle_status report(const Status &status);
+
+// Runs what acquires things for an answer and otherwise leaves nothing behind: its memory may lack. `call` gives a Status, calls nobody
+// outside of the library and keeps to what MemoryScope.h asks for.
+template <typename Call> heddle_status runInMemoryOrReport(const Call &call) {
+  heddle_status status = HEDDLE_OUT_OF_MEMORY;
+  if (runInMemory([&] { status = report(call()); }))
+    return status;
+  return report(outOfMemory("out of memory")); // a message that needs none
+}
+
+// What a caller gives by its name in heddle.h.
+struct Argument {
+  const char *name;
+  const void *pointer;
+};
+Status checkNotNull(std::initializer_list<Argument> arguments);
+
+// An array of which `count` elements are read or written: null where there are none.
+template <typename T> Argument array(const char *name, T *elements, size_t count) {
+  return {name, count ? static_cast<const void *>(elements) : ""};
+}
+
+// `size` bytes of a struct of which this library knows `known`: at least its size field, and zeros behind what is known.
+Status checkStruct(const char *name, const void *bytes, size_t size, size_t known);
+
+// Copies an option struct of any version: fields that the caller does not know are zero, and so are all of a null one.
+template <typename T> Status copyOptions(const char *name, const T *options, T &out) {
+  memset(&out, 0, sizeof out);
+  if (!options)
+    return Status();
+  HEDDLE_RETURN_IF_ERROR(checkStruct(name, options, options->size, sizeof out));
+  memcpy(&out, options, std::min(options->size, sizeof out));
+  return Status();
+}
+
+// Writes as much of `value` as the caller's struct has room for; the caller has set its size.
+template <typename T> Status writeStruct(const char *name, const T &value, T *out) {
+  HEDDLE_RETURN_IF_ERROR(checkNotNull({{name, out}}));
+  size_t size = out->size;
+  if (size < sizeof(size_t))
+    return invalidInput(format("the size field of %s is not set", name));
+  memset(out, 0, size);
+  memcpy(out, &value, std::min(size, sizeof value));
+  out->size = size;
+  return Status();
+}
+
+// Writes at most `capacity` of `count` elements, and the number that there are.
+template <typename T> void copyOut(const T *elements, size_t count, T *out, size_t capacity, size_t *outCount) {
+  std::copy_n(elements, std::min(capacity, count), out);
+  *outCount = count;
+}
+
+Status checkIds(const int32_t *ids, size_t count);
+Status readStops(const char *const *stops, int32_t count, std::vector<std::string> &out);
+Status readSamplerOptions(const heddle_sampler_options *options, SamplerOptions &out);
+// The pool of a session or function: `shared`, else `threads` of its own, of which the package's log hears.
+Status createPool(const heddle_package &package, heddle_thread_pool *shared, int32_t threads, ThreadPoolHandle &out);
+
+} // namespace heddle::abi
+
+#endif

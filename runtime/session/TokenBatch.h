@@ -1,0 +1,46 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Named tensors of token ids as sequences: input_ids with what may stand beside them.
+#ifndef HEDDLE_RUNTIME_SESSION_TOKENBATCH_H
+#define HEDDLE_RUNTIME_SESSION_TOKENBATCH_H
+
+#include "bytes/Safetensors.h"
+#include "runtime/model/PackageFile.h"
+#include "runtime/session/Encoder.h"
+
+#include <string>
+#include <vector>
+
+namespace heddle {
+
+// One row of a batch without its masked tokens.
+struct TokenRow {
+  std::vector<int32_t> ids;
+  // (ids) where the file has them, else empty; positions also where masked tokens lie between others.
+  std::vector<int32_t> positions, tokenTypes;
+  std::vector<int64_t> columns; // (ids): where each token stands
+};
+
+// input_ids, attention_mask, position_ids and, of an encoder, token_type_ids: (batch, length) each.
+struct TokenBatch {
+  // `where` begins the message of every error.
+  Status read(const std::vector<StoredTensor> &tensors, const std::string &where, const package::Package &metadata);
+  // What an encoder needs besides: without position_ids a token's position is its column, as in the family's Hugging Face forward; without
+  // token_type_ids its type is 0.
+  Status completeRows(const std::string &where, uint32_t context);
+  std::vector<EncoderInput> encoderInputs() const; // of complete rows
+
+  int64_t batch = 0, length = 0;
+  std::vector<TokenRow> rows; // (batch)
+
+private:
+  Status keepGaps(const std::string &where, const package::Package &metadata);
+  Status readShape(const std::string &where, const std::vector<StoredTensor> &tensors, bool isEncoder);
+  // Input `name` of shape (batch, length), or (1, length) where that repeats; nothing where the file has none.
+  Status readMatrix(const std::string &where, const std::vector<StoredTensor> &tensors, const char *name,
+                    std::vector<int64_t> &values) const;
+};
+
+} // namespace heddle
+
+#endif
