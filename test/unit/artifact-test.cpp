@@ -61,4 +61,18 @@ TEST(CAbi, programInC) {
   EXPECT_EQ(ids, outputOf("'" HEDDLE_REFERENCE_LLAMA "' hello -n 8 --temp 0 --ignore-eos --print-ids"));
 }
 
+// Compiled models, under the sanitizers too: ./dev test says where the packages of test/package/c-abi.test are.
+TEST(CAbi, everythingOfCompiledModels) {
+  const char *packages = getenv("HEDDLE_PACKAGES");
+  if (!packages)
+    GTEST_SKIP() << "HEDDLE_PACKAGES names no folder of packages";
+  int status = 0;
+  std::string folder = packages;
+  std::string said = outputOf("'" HEDDLE_C_ABI "' '" + folder + "/decoder.so' '" + folder + "/encoder.so' '" + folder +
+                                  "/graph.so' 2>&1",
+                              &status);
+  EXPECT_EQ(status, 0) << said;
+  EXPECT_NE(said.find("memory\n"), std::string::npos) << said;
+}
+
 } // namespace
