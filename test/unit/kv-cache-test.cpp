@@ -46,6 +46,26 @@ TEST(PagedKvCache, pagesBeyondTheWidestWindowAreUsedAgain) {
   EXPECT_EQ(cache.pagesInUse(), 0);
 }
 
+TEST(PagedKvCache, aBudgetIsSharedBySequences) {
+  PagedKvCache cache;
+  ASSERT_TRUE(cache.create({partBytes, {}}, 3, longContext, 2 * page + 1).isOk());
+  EXPECT_EQ(cache.numPages(), 3);
+  auto grow = [&](int32_t sequence, int64_t count) {
+    Status status = cache.makeRoom(sequence, count);
+    if (status.isOk())
+      cache.setLength(sequence, cache.length(sequence) + count);
+    return status;
+  };
+  ASSERT_TRUE(grow(0, page).isOk());
+  ASSERT_TRUE(grow(1, page + 1).isOk());
+  EXPECT_EQ(grow(2, 1).code(), StatusCode::ContextFull);
+  cache.setLength(1, 0);
+  EXPECT_TRUE(grow(2, 1).isOk());
+  cache.fork(2, 1); // shares the page until it writes
+  EXPECT_TRUE(grow(1, 1).isOk());
+  EXPECT_EQ(grow(0, 1).code(), StatusCode::ContextFull);
+}
+
 TEST(PagedKvCache, aChunkSeesTheWindowOfItsFirstToken) {
   Cache cache({100});
   for (int64_t chunk = 0; chunk < longContext; chunk += 512) {

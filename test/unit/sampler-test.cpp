@@ -33,6 +33,26 @@ SamplerOptions warm(float temperature = 1) {
   return options;
 }
 
+TEST(Sampler, aMaskLeavesOutWhatItDoesNotAllow) {
+  std::vector<float> logits(40, 0);
+  logits[35] = 5, logits[3] = 4, logits[39] = 3;
+  uint32_t mask[2] = {~0u, ~0u};
+  EXPECT_EQ(Sampler(SamplerOptions(), 40).sample(logits.data(), mask), 35);
+  mask[1] = 0;
+  EXPECT_EQ(Sampler(SamplerOptions(), 40).sample(logits.data(), mask), 3);
+  mask[0] = 0;
+  EXPECT_EQ(Sampler(SamplerOptions(), 40).sample(logits.data(), mask), -1);
+  EXPECT_EQ(Sampler(warm(), 40).sample(logits.data(), mask), -1);
+  // Probabilities are those of the allowed ones among themselves: e : 1.
+  mask[0] = 1u << 3, mask[1] = 1u << (39 - 32);
+  Sampler sampler(warm(), 40);
+  std::map<int32_t, double> counts;
+  for (int i = 0; i < 20000; ++i)
+    counts[sampler.sample(logits.data(), mask)] += 1 / 20000.0;
+  EXPECT_EQ(counts.size(), 2u);
+  EXPECT_NEAR(counts[3], std::exp(1.0) / (1 + std::exp(1.0)), 0.02);
+}
+
 TEST(Sampler, greedyTakesTheFirstOfEquals) {
   std::vector<float> logits = {1, 3, 3, 2};
   EXPECT_EQ(Sampler(SamplerOptions(), 4).sample(logits.data()), 1);

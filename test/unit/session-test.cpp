@@ -223,6 +223,57 @@ TEST(SessionErrors, feedsWithoutAnAnswer) {
   EXPECT_EQ(session->hiddenState(0), nullptr);
 }
 
+TEST(Session, feedsSayWhichRowsTheyWant) {
+  Goldens goldens;
+  std::vector<int32_t> ids = goldens.ids("p2.input_ids"); // 24 tokens in chunks of 8
+  int32_t count = int32_t(ids.size());
+  SessionOptions options;
+  options.maxSequences = 3;
+  auto session = model().session(options);
+  Feed feeds[] = {{0, count, ids.data(), nullptr, FeedRows::None},
+                  {1, count, ids.data(), nullptr, FeedRows::All},
+                  {2, count, ids.data(), nullptr, FeedRows::Last}};
+  EXPECT_EQ(session->step(feeds, 3).message(), "feed 1 asks for the logits of all its tokens, which a step does not keep");
+  std::vector<std::pair<size_t, int32_t>> rows;
+  RowSink sink([](void *user, size_t feed, int32_t token, const float *,
+                  const float *) { static_cast<decltype(rows) *>(user)->push_back({feed, token}); },
+               &rows);
+  ASSERT_TRUE(session->forward(feeds, 3, sink).isOk());
+  ASSERT_EQ(rows.size(), size_t(count) + 1);
+  for (int32_t token = 0; token < count; ++token)
+    EXPECT_EQ(rows[token], std::make_pair(size_t(1), token));
+  EXPECT_EQ(rows.back(), std::make_pair(size_t(2), count - 1));
+  // A step without logits in front of one with them changes nothing about those.
+  int32_t next = goldens.ids("p2.greedy_ids")[0];
+  Feed more[] = {{0, 1, &next, nullptr, FeedRows::None}, {1, 1, &next, nullptr}};
+  ASSERT_TRUE(session->step(more, 2).isOk());
+  EXPECT_EQ(session->logits(0), nullptr);
+  EXPECT_EQ(greedy(session->logits(1)), goldens.ids("p2.greedy_ids")[1]);
+}
+
+TEST(Session, cancelEndsTheNextChunkAndNothingMore) {
+  Goldens goldens;
+  std::vector<int32_t> ids = goldens.ids("p2.input_ids");
+  auto session = model().session();
+  struct Watch {
+    Session &session;
+    int chunks = 0;
+  } watch = {*session};
+  session->setProgress({[](void *user, int64_t, int64_t) {
+                          auto &watch = *static_cast<Watch *>(user);
+                          if (++watch.chunks == 2)
+                            watch.session.cancel();
+                          return true;
+                        },
+                        &watch});
+  Status status = session->append(0, ids.data(), int32_t(ids.size()));
+  EXPECT_EQ(status.code(), StatusCode::Cancelled);
+  EXPECT_EQ(watch.chunks, 2);
+  EXPECT_EQ(session->length(0), 0);
+  ASSERT_TRUE(session->append(0, ids.data(), int32_t(ids.size())).isOk());
+  EXPECT_EQ(greedy(session->logits(0)), goldens.ids("p2.greedy_ids")[0]);
+}
+
 TEST(SessionErrors, nullPointers) {
   auto session = model().session();
   EXPECT_EQ(session->step(nullptr, 1).message(), "the 1 feeds of a step are a null pointer");
