@@ -239,4 +239,14 @@ TEST(CpuFeatures, knowsTheBaseline) {
   EXPECT_FALSE(hasCpuFeature("avx512_bf16")); // LLVM's spelling only
 }
 
+// A mapped file would end the process here.
+TEST(MappedFile, aCopyOutlivesItsFile) {
+  std::string path = writeFile("copied", Bytes(100000, 7));
+  MappedFile file;
+  ASSERT_TRUE(file.open(path, FileMemory::Copied).isOk());
+  ASSERT_EQ(truncate(path.c_str(), 0), 0);
+  EXPECT_EQ(file.size(), 100000u);
+  EXPECT_TRUE(std::all_of(file.data(), file.data() + file.size(), [](uint8_t byte) { return byte == 7; }));
+}
+
 } // namespace

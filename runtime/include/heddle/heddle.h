@@ -43,7 +43,8 @@ HEDDLE_API uint32_t heddle_abi_version(void);       /* HEDDLE_ABI_VERSION, of th
 
 typedef enum heddle_status {
   HEDDLE_OK = 0,
-  HEDDLE_FAILURE = 1,       /* ours or the machine's: missing instructions or devices, a newer file, threads that cannot be started */
+  HEDDLE_FAILURE =
+      1, /* ours or the machine's: missing instructions or devices, a newer file, threads that cannot be started */
   HEDDLE_INVALID_INPUT = 2, /* the caller's: ids out of range, an unknown option */
   HEDDLE_OUT_OF_MEMORY = 3,
   HEDDLE_CANCELLED = 4,    /* heddle_session_cancel, or a progress callback that said so */
@@ -92,10 +93,12 @@ typedef enum heddle_log_level { HEDDLE_LOG_INFO = 0, HEDDLE_LOG_WARNING = 1 } he
 typedef void (*heddle_log_callback)(void *user, heddle_log_level level, const char *message);
 
 typedef struct heddle_open_options {
-  size_t size;               /* sizeof(heddle_open_options) */
-  int32_t read_into_memory;  /* nonzero: the file is read and not mapped, so that whoever truncates it later cannot end the process */
-  int32_t reserved;          /* 0 */
-  heddle_log_callback log;   /* of the package, its sessions and functions; null: nothing is said */
+  size_t size; /* sizeof(heddle_open_options) */
+  int32_t
+      read_into_memory; /* nonzero: metadata and weights are copied and not mapped: who truncates the file later does not end the process.
+                                A shared object's code is mapped by the loader in any case. */
+  int32_t reserved;        /* 0 */
+  heddle_log_callback log; /* of the package, its sessions and functions; null: nothing is said */
   void *log_user;
 } heddle_open_options;
 
@@ -124,10 +127,11 @@ HEDDLE_API heddle_task heddle_package_task(const heddle_package *package);
 HEDDLE_API const char *heddle_package_name(const heddle_package *package);
 HEDDLE_API int64_t heddle_package_vocab_size(const heddle_package *package);  /* 0 of a graph */
 HEDDLE_API int64_t heddle_package_hidden_size(const heddle_package *package); /* 0 of a graph */
-HEDDLE_API int64_t heddle_package_context(const heddle_package *package);     /* longest sequence in tokens; 0 of a graph */
+HEDDLE_API int64_t heddle_package_context(const heddle_package *package); /* longest sequence in tokens; 0 of a graph */
 
 /* What the command line's --info prints, lines of "key value"; without a NUL. */
-HEDDLE_API heddle_status heddle_package_info(const heddle_package *package, char *text, size_t capacity, size_t *out_size);
+HEDDLE_API heddle_status heddle_package_info(const heddle_package *package, char *text, size_t capacity,
+                                             size_t *out_size);
 
 /* --- Text ------------------------------------------------------------------------------------------------------------------ */
 
@@ -153,7 +157,8 @@ typedef enum heddle_special_token {
   HEDDLE_TOKEN_PAD = 3
 } heddle_special_token;
 
-HEDDLE_API int32_t heddle_package_special_token(const heddle_package *package, heddle_special_token token); /* -1: none */
+HEDDLE_API int32_t heddle_package_special_token(const heddle_package *package,
+                                                heddle_special_token token); /* -1: none */
 /* The tokens that end an answer, as heddle_session_generate knows them. */
 HEDDLE_API heddle_status heddle_package_end_tokens(const heddle_package *package, int32_t *ids, size_t capacity,
                                                    size_t *out_count);
@@ -169,10 +174,10 @@ HEDDLE_API heddle_status heddle_package_render_chat(const heddle_package *packag
                                                     char *text, size_t capacity, size_t *out_size);
 
 typedef struct heddle_text_stream_options {
-  size_t size;               /* sizeof(heddle_text_stream_options) */
-  int32_t keep_special;      /* nonzero: special tokens give their text */
-  int32_t num_stops;         /* strings, none empty, of which the first that appears ends the text */
-  const char *const *stops;  /* (num_stops) */
+  size_t size;              /* sizeof(heddle_text_stream_options) */
+  int32_t keep_special;     /* nonzero: special tokens give their text */
+  int32_t num_stops;        /* strings, none empty, of which the first that appears ends the text */
+  const char *const *stops; /* (num_stops) */
 } heddle_text_stream_options;
 
 /* Text of tokens as they come, in whole characters. `options` may be null. */
@@ -201,7 +206,8 @@ typedef struct heddle_sampler_options {
 } heddle_sampler_options;
 
 /* What the model's generation config asks for. `out_options->size` is set by the caller; `seed` gets 0. */
-HEDDLE_API heddle_status heddle_package_sampler_defaults(const heddle_package *package, heddle_sampler_options *out_options);
+HEDDLE_API heddle_status heddle_package_sampler_defaults(const heddle_package *package,
+                                                         heddle_sampler_options *out_options);
 
 /* `options` may be null: greedy. Errors: HEDDLE_INVALID_INPUT for values out of their ranges or NaN; HEDDLE_OUT_OF_MEMORY. */
 HEDDLE_API heddle_status heddle_sampler_create(const heddle_package *package, const heddle_sampler_options *options,
@@ -221,10 +227,13 @@ typedef struct heddle_session_options {
   int32_t threads;       /* 0: physical cores within the affinity mask and the cgroup's quota; with `pool` it is 0 */
   int32_t max_sequences; /* sequences that live at the same time; 0: 1 */
   int64_t context;       /* tokens of the longest sequence; 0: the model's */
-  int64_t cache_tokens;  /* tokens of all sequences together that the cache holds, in pages of 64; 0: max_sequences × context */
-  int32_t keep_hidden;   /* nonzero: there are final hidden states beside logits */
-  int32_t deterministic; /* nonzero: no bit depends on how a sequence is cut into steps; matters to latent attention only */
-  const char *device;    /* of a model for a device: its number, or part of its name; null: the first GPU, else the first device */
+  int64_t
+      cache_tokens; /* tokens of all sequences together that the cache holds, in pages of 64; 0: max_sequences × context */
+  int32_t keep_hidden; /* nonzero: there are final hidden states beside logits */
+  int32_t
+      deterministic; /* nonzero: no bit depends on how a sequence is cut into steps; matters to latent attention only */
+  const char *
+      device; /* of a model for a device: its number, or part of its name; null: the first GPU, else the first device */
   heddle_thread_pool *pool; /* null: threads of its own */
 } heddle_session_options;
 
@@ -294,7 +303,8 @@ HEDDLE_API void heddle_session_cancel(heddle_session *session);
 
 /* Called after each chunk with the tokens of the call that are done; nonzero ends the call with HEDDLE_CANCELLED. Null: none. */
 typedef int (*heddle_progress_callback)(void *user, int64_t done, int64_t total);
-HEDDLE_API heddle_status heddle_session_set_progress(heddle_session *session, heddle_progress_callback callback, void *user);
+HEDDLE_API heddle_status heddle_session_set_progress(heddle_session *session, heddle_progress_callback callback,
+                                                     void *user);
 
 /* Called before each token is picked with the `count` ids of the sequence: sets the bits of `mask`, all set at first, as
  * heddle_sampler_sample reads them. */
@@ -312,17 +322,17 @@ typedef struct heddle_generate_options {
 } heddle_generate_options;
 
 typedef enum heddle_end_reason {
-  HEDDLE_END_TOKEN = 0,       /* an end token, which is the last one */
+  HEDDLE_END_TOKEN = 0, /* an end token, which is the last one */
   HEDDLE_END_MAX_TOKENS = 1,
-  HEDDLE_END_CONTEXT = 2,     /* no room for another token */
+  HEDDLE_END_CONTEXT = 2, /* no room for another token */
   HEDDLE_END_STOP_STRING = 3,
-  HEDDLE_END_CALLBACK = 4     /* the callback said so */
+  HEDDLE_END_CALLBACK = 4 /* the callback said so */
 } heddle_end_reason;
 
 typedef struct heddle_generate_result {
-  size_t size;       /* sizeof(heddle_generate_result), set by the caller */
+  size_t size;        /* sizeof(heddle_generate_result), set by the caller */
   int64_t num_tokens; /* new ones; the last one is not in the sequence yet */
-  int32_t reason;    /* heddle_end_reason */
+  int32_t reason;     /* heddle_end_reason */
   int32_t reserved;
 } heddle_generate_result;
 
@@ -377,9 +387,9 @@ typedef enum heddle_data_type {
 } heddle_data_type;
 
 typedef struct heddle_tensor {
-  size_t size;          /* sizeof(heddle_tensor), the same of all tensors of a call */
+  size_t size; /* sizeof(heddle_tensor), the same of all tensors of a call */
   const char *name;
-  int32_t type;         /* heddle_data_type */
+  int32_t type; /* heddle_data_type */
   int32_t rank;
   const int64_t *shape; /* (rank), outermost first */
   const void *data;     /* row-major */
@@ -389,14 +399,15 @@ typedef struct heddle_tensor {
 typedef struct heddle_tensor_info {
   size_t size; /* sizeof(heddle_tensor_info), set by the caller */
   const char *name;
-  int32_t type;                   /* heddle_data_type */
+  int32_t type; /* heddle_data_type */
   int32_t rank;
-  const int64_t *shape;           /* (rank); -1 where the call decides */
-  const char *const *dimensions;  /* (rank): names, "" for none; dimensions of one name are equal in a call */
+  const int64_t *shape;          /* (rank); -1 where the call decides */
+  const char *const *dimensions; /* (rank): names, "" for none; dimensions of one name are equal in a call */
 } heddle_tensor_info;
 
 HEDDLE_API size_t heddle_package_num_functions(const heddle_package *package);
-HEDDLE_API const char *heddle_package_function_name(const heddle_package *package, size_t index); /* null: there is none */
+HEDDLE_API const char *heddle_package_function_name(const heddle_package *package,
+                                                    size_t index); /* null: there is none */
 
 typedef struct heddle_function_options {
   size_t size;              /* sizeof(heddle_function_options) */
@@ -413,13 +424,16 @@ HEDDLE_API void heddle_function_destroy(heddle_function *function); /* null is a
 HEDDLE_API size_t heddle_function_num_inputs(const heddle_function *function);
 HEDDLE_API size_t heddle_function_num_outputs(const heddle_function *function);
 /* `out_info->size` is set by the caller. Errors: HEDDLE_INVALID_INPUT for an index that there is not. */
-HEDDLE_API heddle_status heddle_function_input(const heddle_function *function, size_t index, heddle_tensor_info *out_info);
-HEDDLE_API heddle_status heddle_function_output(const heddle_function *function, size_t index, heddle_tensor_info *out_info);
+HEDDLE_API heddle_status heddle_function_input(const heddle_function *function, size_t index,
+                                               heddle_tensor_info *out_info);
+HEDDLE_API heddle_status heddle_function_output(const heddle_function *function, size_t index,
+                                                heddle_tensor_info *out_info);
 
 /* Runs the function. Inputs stand in any order; an encoder's attention_mask, position_ids and token_type_ids may be missing.
  * Errors: HEDDLE_INVALID_INPUT for names, types and shapes other than the declared ones; HEDDLE_NOT_FINITE of an encoder;
  * HEDDLE_OUT_OF_MEMORY. */
-HEDDLE_API heddle_status heddle_function_call(heddle_function *function, const heddle_tensor *inputs, size_t num_inputs);
+HEDDLE_API heddle_status heddle_function_call(heddle_function *function, const heddle_tensor *inputs,
+                                              size_t num_inputs);
 /* Output `index` of the last call; valid until the next. Null before the first and where the last one failed. */
 HEDDLE_API const heddle_tensor *heddle_function_result(const heddle_function *function, size_t index);
 
