@@ -33,6 +33,15 @@ Status PackageFile::findSections(uint16_t wantedMachine) {
   return packageBytes ? Status() : Status::failure(filePath + ": no section " HEDDLE_PACKAGE_SECTION);
 }
 
+static Status checkFormatVersion(const std::string &path, const char *what, unsigned major, unsigned minor) {
+  if (major == HEDDLE_PACKAGE_MAJOR)
+    return Status();
+  bool isNewer = major > HEDDLE_PACKAGE_MAJOR;
+  return Status::failure(format("%s: %s version %u.%u is %s than %u, which is read here: %s", path.c_str(), what, major,
+                                minor, isNewer ? "newer" : "older", HEDDLE_PACKAGE_MAJOR,
+                                isNewer ? "a newer Heddle is needed" : "compile the model again"));
+}
+
 Status PackageFile::readHeader() {
   if (packageSize < sizeof header)
     return Status::failure(format("%s: " HEDDLE_PACKAGE_SECTION " has %llu bytes, a header %zu", filePath.c_str(),
@@ -40,9 +49,7 @@ Status PackageFile::readHeader() {
   memcpy(&header, packageBytes, sizeof header);
   if (memcmp(header.magic, HEDDLE_PACKAGE_MAGIC, sizeof header.magic) != 0)
     return Status::failure(filePath + ": package header: bad magic, expected " HEDDLE_PACKAGE_MAGIC);
-  if (header.major != HEDDLE_PACKAGE_MAJOR)
-    return Status::failure(format("%s: package version %u.%u, this runtime reads %u", filePath.c_str(), header.major,
-                                  header.minor, HEDDLE_PACKAGE_MAJOR));
+  HEDDLE_RETURN_IF_ERROR(checkFormatVersion(filePath, "package", header.major, header.minor));
   if (!contains(packageSize - sizeof header, 0, header.metadata_size) ||
       header.metadata_size > FLATBUFFERS_MAX_BUFFER_SIZE)
     return Status::failure(format("%s: package header: metadata_size %llu, the section holds %llu", filePath.c_str(),
@@ -105,8 +112,9 @@ Status PackageFile::findWeights() {
     if (sidecar.size() < sizeof side)
       return Status::failure(path + ": truncated: no header");
     memcpy(&side, sidecar.data(), sizeof side);
-    if (memcmp(side.magic, HEDDLE_SIDECAR_MAGIC, sizeof side.magic) != 0 || side.major != HEDDLE_PACKAGE_MAJOR)
-      return Status::failure(format("%s: not a weights file of version %u", path.c_str(), HEDDLE_PACKAGE_MAJOR));
+    if (memcmp(side.magic, HEDDLE_SIDECAR_MAGIC, sizeof side.magic) != 0)
+      return Status::failure(path + ": weights header: bad magic, expected " HEDDLE_SIDECAR_MAGIC);
+    HEDDLE_RETURN_IF_ERROR(checkFormatVersion(path, "weights", side.major, side.minor));
     if (memcmp(side.package_sha256, header.sha256, sizeof side.package_sha256) != 0)
       return Status::failure(path + ": the weights belong to another package than " + filePath);
     if (side.weights_size != expected || side.weights_offset < sizeof side ||
