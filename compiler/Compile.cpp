@@ -409,6 +409,7 @@ PackageInfo Compilation::packageInfo() const {
   info.sourceName = llvm::sys::path::filename(StringRef(options.model).rtrim('/')).str();
   info.sourceSha256 = sourceHash(program.files.opened());
   info.precision = options.precision == Precision::Fast ? "fast" : "precise";
+  info.license = program.model.config.license;
   info.passes = passes;
   bool hasRows = bool(raggedEntry(*program.module));
   info.architecture = hasRows ? program.model.config.architecture : "graph";

@@ -97,6 +97,7 @@ static json::Object describePackage(const PackageFile &file) {
                    {"task", package::EnumNameTask(metadata.task())},
                    {"source", textOf(metadata.source_name())},
                    {"source_sha256", textOf(metadata.source_sha256())},
+                   {"license", textOf(metadata.license())},
                    {"package_sha256", hexadecimal(file.metadataSha256(), 32)},
                    {"compiler", textOf(metadata.compiler_version())},
                    {"target", textOf(metadata.target())},

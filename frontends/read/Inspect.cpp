@@ -78,6 +78,7 @@ Fields describeConfig(const ModelConfig &config) {
   out.add("model_type", config.architecture);
   out.add("source", config.source);
   out.add("name", config.name);
+  out.add("license", config.license);
   out.add("vocab_size", config.vocabSize);
   out.add("hidden_size", config.hiddenSize);
   out.add("intermediate_size", config.intermediateSize);
