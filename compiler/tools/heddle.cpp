@@ -2,6 +2,7 @@
 //
 // The command `heddle`.
 
+#include "bytes/JsonSchema.h"
 #include "compiler/tools/CompileArguments.h"
 #include "frontends/tokenizer/TokenizeTool.h"
 
@@ -69,7 +70,8 @@ In what they make, beside the model; a program says with --licenses which of the
 
 static void printDiagnostic(StringRef severity, int code, const llvm::Twine &message, bool asJson) {
   if (asJson)
-    llvm::errs() << llvm::json::Object{{"severity", severity},
+    llvm::errs() << llvm::json::Object{{"schema", schema::diagnostic},
+                                       {"severity", severity},
                                        {"exit_code", code},
                                        {"message", llvm::json::fixUTF8(message.str())}}
                  << "\n";

@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // --io and --bench of a graph.
+#include "bytes/JsonSchema.h"
 #include "bytes/Safetensors.h"
 #include "bytes/WholeFile.h"
 #include "runtime/cli/Bandwidth.h"
@@ -225,8 +226,8 @@ Status runGraphBench(OpenedModel &program) {
     best = std::min(best, secondsNow() - start);
   }
   if (options.json)
-    return writeOut(format("{\"seconds\": %.9g, \"rounds\": %lld, \"peak_bytes\": %llu}\n", best,
-                           (long long)options.benchRounds, (unsigned long long)runner.peakBytes()));
+    return writeOut(format("{\"schema\": \"%s\", \"seconds\": %.9g, \"rounds\": %lld, \"peak_bytes\": %llu}\n",
+                           schema::time, best, (long long)options.benchRounds, (unsigned long long)runner.peakBytes()));
   return writeOut(format("best of %lld runs: %.3f ms, %.1f MiB of tensors at most\n", (long long)options.benchRounds,
                          best * 1e3, double(runner.peakBytes()) / (1 << 20)));
 }

@@ -115,7 +115,7 @@ TEST(Cli, aTinyTemperatureIsGreedy) {
 TEST(Cli, logprobsAreJsonLines) {
   Outcome outcome = run("--prompt-ids 1,5 -n 3 --logprobs 2 --ignore-eos");
   EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 3);
-  EXPECT_EQ(outcome.out.find("{\"id\":"), 0u);
+  EXPECT_EQ(outcome.out.find("{\"schema\":\"heddle-logprobs-1\",\"id\":"), 0u);
   EXPECT_NE(outcome.out.find("\"top\":[{\"id\":"), std::string::npos);
 }
 
