@@ -29,7 +29,7 @@ std::string heddle::sysrootFolder(const Target &target) {
   return ownFolder(gnuTriple(target));
 }
 
-static std::string findLinker() {
+std::string heddle::findLinker() {
   // An installed compiler has its own.
   std::string bundled = ownFolder("host/bin");
   if (auto found = llvm::sys::findProgramByName("ld.lld", llvm::StringRef(bundled)))

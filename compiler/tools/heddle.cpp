@@ -119,6 +119,8 @@ static int runCompile(int argc, char **argv) {
   CompileStatus status = compileModel(options, error, &notes);
   if (status != CompileStatus::Done)
     return failCommand(int(status), error, arguments.jsonErrors);
+  if (options.printCacheKey)
+    llvm::outs() << notes.cacheKey << "\n";
   if (options.quiet)
     return 0;
   for (const std::string &warning : notes.warnings)
