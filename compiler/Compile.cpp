@@ -3,6 +3,7 @@
 #include "compiler/Compile.h"
 
 #include "bytes/WholeFile.h"
+#include "compiler/CacheKey.h"
 #include "compiler/Program.h"
 #include "compiler/SourceFiles.h"
 #include "compiler/codegen/kernel/KernelTarget.h"
@@ -409,6 +410,7 @@ PackageInfo Compilation::packageInfo() const {
   info.sourceName = llvm::sys::path::filename(StringRef(options.model).rtrim('/')).str();
   info.sourceSha256 = sourceHash(program.files.opened());
   info.precision = options.precision == Precision::Fast ? "fast" : "precise";
+  info.license = program.model.config.license;
   info.passes = passes;
   bool hasRows = bool(raggedEntry(*program.module));
   info.architecture = hasRows ? program.model.config.architecture : "graph";
@@ -430,6 +432,11 @@ CompileStatus Compilation::run() {
   if (options.stopAfter > Stage::Import)
     if (CompileStatus status = raise(); status != CompileStatus::Done)
       return status;
+  if (options.printCacheKey) {
+    FailureOr<std::string> key = cacheKey(options, target, packageInfo(), error);
+    notes.cacheKey = succeeded(key) ? *key : "";
+    return succeeded(key) ? CompileStatus::Done : CompileStatus::Failure;
+  }
   // Once more: a decoder that was found in a graph has read the files beside it.
   if (CompileStatus status = checkOutputs(); status != CompileStatus::Done)
     return status;

@@ -55,7 +55,9 @@ struct CompileOptions {
   std::vector<std::string> plugins; // libraries whose passes --add-pass runs, for the make rule
   std::string depfileTarget;        // what stands in the rule for the output; empty: its name
   bool sidecar = false, quiet = false;
-  bool printRemarks = false; // what passes remark, to stderr
+  bool printCacheKey = false;           // nothing is made: `notes` get the key
+  std::vector<std::string> outputFlags; // the flags that change the output, as the user wrote them, for that key
+  bool printRemarks = false;            // what passes remark, to stderr
   PipelineOptions pipeline;
   CompileObserver *observer = nullptr;
 };
@@ -65,6 +67,7 @@ enum class CompileStatus { Done = 0, Failure = 1, InvalidInput = 2 };
 // What the user should know of a program that was made.
 struct CompileNotes {
   std::vector<std::string> warnings; // a line each
+  std::string cacheKey;              // of CacheKey.h, if it was asked for
   std::string summary;               // the file, its size, what it computes and how to run it; empty for text
 };
 

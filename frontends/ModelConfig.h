@@ -71,6 +71,7 @@ struct ModelConfig {
   std::string architecture;       // Hugging Face's model_type: "llama", "qwen2", "gemma3_text", "gpt2", …
   std::string source;             // "gguf" | "huggingface"
   std::string name;
+  std::string license; // as the files state it; empty where they do not
   int64_t vocabSize = 0, hiddenSize = 0, intermediateSize = 0;
   int64_t numHiddenLayers = 0, numHeads = 0, numKvHeads = 0;
   int64_t headDim = 0;       // of queries and keys

@@ -17,20 +17,24 @@ static const char *gnuTriple(const Target &target) {
   return target.cpu.isAArch64() ? "aarch64-linux-gnu" : "x86_64-linux-gnu";
 }
 
-std::string heddle::sysrootFolder(const Target &target) {
+// lib/heddle/NAME of the folder that bin/ with the compiler lies in, wherever that is.
+static std::string ownFolder(llvm::StringRef name) {
   std::string self = llvm::sys::fs::getMainExecutable(nullptr, nullptr);
   llvm::SmallString<256> folder(llvm::sys::path::parent_path(llvm::sys::path::parent_path(self)));
-  llvm::sys::path::append(folder, "lib", "heddle", gnuTriple(target));
+  llvm::sys::path::append(folder, "lib", "heddle", name);
   return folder.str().str();
 }
 
-static std::string findLinker() {
-  std::string self = llvm::sys::fs::getMainExecutable(nullptr, nullptr);
-  llvm::StringRef beside = llvm::sys::path::parent_path(self);
+std::string heddle::sysrootFolder(const Target &target) {
+  return ownFolder(gnuTriple(target));
+}
+
+std::string heddle::findLinker() {
+  // An installed compiler has its own.
+  std::string bundled = ownFolder("host/bin");
+  if (auto found = llvm::sys::findProgramByName("ld.lld", llvm::StringRef(bundled)))
+    return *found;
   // On the path the name with a version comes first: plain ld.lld may be an older linker that lacks options we pass.
-  for (const char *name : {"ld.lld", "ld.lld-22"})
-    if (auto found = llvm::sys::findProgramByName(name, beside))
-      return *found;
   for (const char *name : {"ld.lld-22", "ld.lld"})
     if (auto found = llvm::sys::findProgramByName(name))
       return *found;
@@ -80,7 +84,7 @@ static FailureOr<std::string> runLinker(LinkKind kind, ArrayRef<std::string> obj
   };
   std::string linker = findLinker(), runtime = sysrootFolder(target), output, log;
   if (linker.empty())
-    return fail("ld.lld is neither beside the compiler nor on the PATH");
+    return fail("ld.lld is neither at " + ownFolder("host/bin/ld.lld") + " nor on the PATH");
   if (kind != LinkKind::Relocatable && !llvm::sys::fs::exists(runtime + "/libheddle.a"))
     return fail(runtime + "/libheddle.a: the runtime for this target is not installed");
   TemporaryFiles scratch;

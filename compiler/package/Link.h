@@ -21,6 +21,9 @@ struct LinkNames {
 mlir::FailureOr<std::string> link(LinkKind kind, llvm::ArrayRef<std::string> objects, const LinkNames &names,
                                   const Target &target, std::string &error);
 
+// The ld.lld that link() runs; "" where there is none.
+std::string findLinker();
+
 // Where lib/heddle/<triple> lies, beside the compiler's bin/; also used to bound the size of a linked file.
 std::string sysrootFolder(const Target &target);
 

@@ -195,13 +195,14 @@ std::string heddle::buildMetadata(ModuleOp module, const ModelConfig &config, Ar
   auto name = b.CreateString(info.name), architecture = b.CreateString(info.architecture),
        source = b.CreateString(info.sourceName), sha = b.CreateString(info.sourceSha256),
        version = b.CreateString(HEDDLE_VERSION), targetName = b.CreateString(target.name),
-       precision = b.CreateString(info.precision);
+       precision = b.CreateString(info.precision), license = b.CreateString(info.license);
 
   package::PackageBuilder p(b);
   p.add_name(name), p.add_architecture(architecture);
   p.add_task(isEncoder(module) ? package::Task::Encode : hasRows ? package::Task::Generate : package::Task::Graph);
   p.add_source_name(source), p.add_source_sha256(sha), p.add_compiler_version(version);
   p.add_target(targetName), p.add_cpu_features(features), p.add_precision(precision);
+  p.add_license(license);
   p.add_weights_size(module->getAttrOfType<IntegerAttr>(weightsSizeAttr).getInt());
   p.add_weights(weightVector), p.add_kernels(kernelVector), p.add_passes(passes), p.add_graphs(graphVector);
   if (hasRows) {

@@ -18,6 +18,7 @@ struct PackageInfo {
   std::string sourceName;   // file name of the model, without folders
   std::string sourceSha256; // 64 hexadecimal digits
   std::string precision;    // fast | precise
+  std::string license;      // of the model, empty where its files state none
   std::vector<std::string> passes;
   // Of a step:
   int64_t context = 0;   // longest sequence

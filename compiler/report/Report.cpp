@@ -2,6 +2,7 @@
 
 #include "compiler/report/Report.h"
 
+#include "bytes/JsonSchema.h"
 #include "compiler/report/GraphReport.h"
 #include "compiler/schedule/Passes.h"
 #include "dialect/Entries.h"
@@ -272,6 +273,7 @@ std::string heddle::buildReport(ModuleOp module, const PackageInfo &info, const 
     return module->getAttrOfType<IntegerAttr>(name) ? module->getAttrOfType<IntegerAttr>(name).getInt() : 0;
   };
   Json report = {
+      {"schema", schema::report},
       {"compiler", HEDDLE_VERSION},
       {"model", {{"name", info.sourceName}, {"architecture", info.architecture}, {"sha256", info.sourceSha256}}},
       {"target", {{"name", target.name}, {"features", target.cpu.features}, {"device", target.isDevice()}}},

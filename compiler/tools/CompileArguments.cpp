@@ -23,6 +23,7 @@ struct Flag {
   const char *help;
   // Takes the value. What is wrong with it, or "". Null where parse() itself reads the option.
   std::string (*take)(CompileArguments &arguments, StringRef value);
+  bool changesOutput = true; // the output, not what is said or written beside it
 };
 
 struct FlagGroup {
@@ -138,9 +139,9 @@ static std::vector<FlagGroup> makeFlags() {
       {"--target", "=T",
        "native, x86-64-v3, x86-64-v4, znver5, sapphirerapids, aarch64, opencl, cuda:sm_80, cuda:sm_90a (default "
        "native)",
-       TAKE(takeName(value, arguments.options.target))},
+       TAKE(takeName(value, arguments.options.target)), /*changesOutput=*/false},
       {"--name", "=ID", "symbol heddle_model_ID of libraries, objects and packages (default: from the output's name)",
-       takeSymbol},
+       takeSymbol, /*changesOutput=*/false},
       {"--sidecar", "",
        "weights in a second file, OUT.weights; an object's lie beside the program it is linked into, as "
        "PROGRAM.weights",
@@ -164,9 +165,11 @@ static std::vector<FlagGroup> makeFlags() {
   std::vector<Flag> research = {
       {"--stop-after", "=STAGE", "print the module after import, raise, optimize or schedule", takeStage},
       {"--dump-stages", "=DIR", "write the module after every stage",
-       TAKE(takeName(value, arguments.options.dumpStages))},
-      {"--print-remarks", "", "what passes say of the choices they made", SET(arguments.options.printRemarks = true)},
-      {"--load-pass-plugin", "=LIB", "load the MLIR passes of a shared library; repeatable", takePlugin},
+       TAKE(takeName(value, arguments.options.dumpStages)), /*changesOutput=*/false},
+      {"--print-remarks", "", "what passes say of the choices they made", SET(arguments.options.printRemarks = true),
+       /*changesOutput=*/false},
+      {"--load-pass-plugin", "=LIB", "load the MLIR passes of a shared library; repeatable", takePlugin,
+       /*changesOutput=*/false},
       {"--add-pass", "=POINT:PIPELINE",
        "run passes, ours, MLIR's or a plugin's, at after-import, after-optimize, before-bufferize or after-schedule; "
        "repeatable",
@@ -181,15 +184,21 @@ static std::vector<FlagGroup> makeFlags() {
       {"--report", "=FILE.html|FILE.json", "what was fused, scheduled and planned, as a page or as data",
        TAKE((arguments.options.report = value.str(), value.ends_with(".html") || value.ends_with(".json"))
                 ? ""
-                : quoted(value) + " ends in neither .html nor .json")},
+                : quoted(value) + " ends in neither .html nor .json"),
+       /*changesOutput=*/false},
       {"--depfile", "=FILE", "make rule: the output depends on every file of the model",
-       TAKE(takeName(value, arguments.options.depfile))},
+       TAKE(takeName(value, arguments.options.depfile)), /*changesOutput=*/false},
       {"--depfile-target", "=NAME", "what that rule makes (default: the output)",
-       TAKE(takeName(value, arguments.options.depfileTarget))},
+       TAKE(takeName(value, arguments.options.depfileTarget)), /*changesOutput=*/false},
       {"--diagnostics", "=text|json", "errors as one line of text, or as one JSON object in a line (default text)",
-       TAKE(choose<bool>(value, {{"text", false}, {"json", true}}, arguments.jsonErrors))},
+       TAKE(choose<bool>(value, {{"text", false}, {"json", true}}, arguments.jsonErrors)), /*changesOutput=*/false},
       {"--quiet", "", "neither progress on a terminal nor warnings nor the line that says what was made",
-       SET(arguments.options.quiet = true)}};
+       SET(arguments.options.quiet = true), /*changesOutput=*/false},
+      {"--print-cache-key", "",
+       "compile nothing; print a hash of all that the output depends on: the model's bytes, the flags, the target, the "
+       "compiler and "
+       "what it links with. Equal keys, equal outputs",
+       SET(arguments.options.printCacheKey = true), /*changesOutput=*/false}};
   return {{"What to make", output},
           {"How exact, how large", precision},
           {"For researchers", research},
@@ -278,11 +287,12 @@ bool CompileArguments::parseFlag(StringRef key, StringRef value, bool hasValue) 
     error = (key + (hasValue ? " takes no value" : " needs a value: " + key + flag->values)).str();
     return false;
   }
-  std::string reason =
-      flag ? flag->take(*this, value)
-           : choose<bool>(value, {{"on", true}, {"off", false}}, options.pipeline.*pass->enabled);
+  std::string reason = flag ? flag->take(*this, value)
+                            : choose<bool>(value, {{"on", true}, {"off", false}}, options.pipeline.*pass->enabled);
   if (!reason.empty())
     error = (key + ": " + reason).str();
+  else if (!flag || flag->changesOutput)
+    options.outputFlags.push_back((key + "=" + value).str());
   return reason.empty();
 }
 

@@ -2,6 +2,7 @@
 //
 // heddle inspect: a model file, or an executable, library, object or package that holds compiled ones.
 
+#include "bytes/JsonSchema.h"
 #include "compiler/tools/CompileArguments.h"
 #include "frontends/read/Inspect.h"
 #include "runtime/model/PackageFile.h"
@@ -97,6 +98,7 @@ static json::Object describePackage(const PackageFile &file) {
                    {"task", package::EnumNameTask(metadata.task())},
                    {"source", textOf(metadata.source_name())},
                    {"source_sha256", textOf(metadata.source_sha256())},
+                   {"license", textOf(metadata.license())},
                    {"package_sha256", hexadecimal(file.metadataSha256(), 32)},
                    {"compiler", textOf(metadata.compiler_version())},
                    {"target", textOf(metadata.target())},
@@ -169,8 +171,13 @@ static int inspectCompiled(const std::string &path, bool asJson, bool check) {
   const char *kind = file.elfHeader().e_type == ET_REL ? "object" : "program or library";
   const char *machine = machineName(file.elfHeader().e_machine);
   if (asJson) {
-    json::Object out{{"file", json::fixUTF8(path)},    {"kind", kind},     {"machine", machine},
-                     {"bytes", file.size()},           {"checked", check}, {"code_sha256", file.codeSha256()},
+    json::Object out{{"schema", schema::binaryInspection},
+                     {"file", json::fixUTF8(path)},
+                     {"kind", kind},
+                     {"machine", machine},
+                     {"bytes", file.size()},
+                     {"checked", check},
+                     {"code_sha256", file.codeSha256()},
                      {"packages", std::move(packages)}};
     llvm::outs() << llvm::formatv("{0:2}", json::Value(std::move(out))) << "\n";
   } else {

@@ -92,6 +92,8 @@ int heddle::runVerifyCommand(int argc, char **argv) {
     llvm::outs() << verifyUsage;
     return 0;
   }
+  if (options.compile.printCacheKey)
+    return failCommand(2, "--print-cache-key: verify makes no output that it could name", arguments.jsonErrors);
   CompileStatus status = verifyModel(options, error);
   return status == CompileStatus::Done ? 0 : failCommand(int(status), error, arguments.jsonErrors);
 }

@@ -2,6 +2,7 @@
 //
 // The command `heddle`.
 
+#include "bytes/JsonSchema.h"
 #include "compiler/tools/CompileArguments.h"
 #include "frontends/tokenizer/TokenizeTool.h"
 
@@ -25,6 +26,7 @@ static const char *const usage = R"(Heddle compiles Transformer models to native
   heddle verify MODEL              evaluate the model after every stage and name the first that changed a result
   heddle tokenize MODEL            text to ids and back, as JSON lines
   heddle COMMAND --help            all options of a command
+  heddle --licenses                licences of what is in the tools and in what they make
   heddle --version
 
 Example:
@@ -32,9 +34,44 @@ Example:
   ./model "The capital of France is"
 )";
 
+// SPDX expressions. test/package/install.test looks for each library that is installed.
+static const char *const licenses = R"(In the tools
+  Apache-2.0 WITH LLVM-exception                 Heddle; headers of LLVM and MLIR
+  Apache-2.0                                     headers of FlatBuffers
+  BSD-3-Clause                                   PCRE2; headers of Protocol Buffers
+  MIT                                            utf8proc; headers of Halide and of JSON for Modern C++
+  Unicode-DFS-2015                               Unicode data in utf8proc
+  GPL-3.0-or-later WITH GCC-exception-3.1        headers of libstdc++
+
+Beside them in lib/heddle/host, where Heddle was installed with its libraries; texts are in share/doc/heddle/licenses
+  Apache-2.0 WITH LLVM-exception                 libLLVM, libMLIR, ld.lld
+  MIT AND Apache-2.0 WITH LLVM-exception         libHalide, which holds an LLVM
+  MIT                                            libffi, libxml2, libz3
+  BSD-3-Clause                                   libedit, libprotobuf-lite, libzstd
+  BSD-3-Clause AND BSD-2-Clause AND ISC AND Beerware
+                                                 libmd
+  BSD-4-Clause AND BSD-3-Clause AND BSD-2-Clause AND ISC AND MIT AND Beerware AND libutil-David-Nugent
+                                                 libbsd
+  LicenseRef-public-domain                       liblzma
+  Unicode-DFS-2016                               libicudata, libicuuc
+  X11-distribute-modifications-variant           libtinfo
+  Zlib                                           libz
+
+In what they make, beside the model; a program says with --licenses which of them it holds
+  Apache-2.0 WITH LLVM-exception                 Heddle's runtime and generated code
+  Apache-2.0                                     headers of FlatBuffers
+  BSD-3-Clause                                   PCRE2
+  MIT                                            utf8proc; Halide, in kernels that it generates
+  Unicode-DFS-2015                               Unicode data in utf8proc
+  GPL-3.0-or-later WITH GCC-exception-3.1        headers of libstdc++, arithmetic of libgcc
+  LGPL-2.1-or-later WITH GCC-exception-2.0-note  start files of the GNU C library
+  LicenseRef-NVIDIA-libdevice                    NVIDIA libdevice, in kernels that Halide generates for CUDA
+)";
+
 static void printDiagnostic(StringRef severity, int code, const llvm::Twine &message, bool asJson) {
   if (asJson)
-    llvm::errs() << llvm::json::Object{{"severity", severity},
+    llvm::errs() << llvm::json::Object{{"schema", schema::diagnostic},
+                                       {"severity", severity},
                                        {"exit_code", code},
                                        {"message", llvm::json::fixUTF8(message.str())}}
                  << "\n";
@@ -82,6 +119,8 @@ static int runCompile(int argc, char **argv) {
   CompileStatus status = compileModel(options, error, &notes);
   if (status != CompileStatus::Done)
     return failCommand(int(status), error, arguments.jsonErrors);
+  if (options.printCacheKey)
+    llvm::outs() << notes.cacheKey << "\n";
   if (options.quiet)
     return 0;
   for (const std::string &warning : notes.warnings)
@@ -110,6 +149,10 @@ int main(int argc, char **argv) {
     return runTokenizeCommand(argc - 2, argv + 2, stdin, stdout, stderr);
   if (command == "--version") {
     llvm::outs() << "heddle " HEDDLE_VERSION "\n";
+    return 0;
+  }
+  if (command == "--licenses") {
+    llvm::outs() << licenses;
     return 0;
   }
   if (command == "--help" || command == "-h" || command == "help") {

@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "bytes/Json.h"
 #include "bytes/Status.h"
+#include "frontends/License.h"
 #include "frontends/gguf/GgufModel.h"
 
 #include <cmath>
@@ -243,6 +244,9 @@ Expected<ModelConfig> ConfigReader::read() {
   if (file.contains("general.name"))
     if (Expected<std::string_view> name = file.string("general.name"))
       config.name = std::string(*name);
+  if (file.contains("general.license"))
+    if (Expected<std::string_view> license = file.string("general.license"))
+      config.license = licenseName(*license);
   return config;
 }
 

@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "frontends/huggingface/HuggingFace.h"
 #include "bytes/Status.h"
+#include "frontends/License.h"
 #include "frontends/huggingface/Config.h"
 #include "frontends/huggingface/Safetensors.h"
 
@@ -105,6 +106,7 @@ Expected<Model> readHuggingFace(ModelFiles &files, const FamilyList &families) {
   if (!checkpoint)
     return checkpoint.status();
   Model model{std::move(*config), std::move(*checkpoint), directory, nullptr};
+  model.config.license = modelCardLicense(files);
   const Family &family = *model.config.family;
   canonicalizeNames(family, model.checkpoint);
   model.config.hasPooler = family.pooler && model.checkpoint.find(family.pooler);

@@ -4,6 +4,7 @@
 #include "frontends/read/Inspect.h"
 
 #include "bytes/Json.h"
+#include "bytes/JsonSchema.h"
 #include "frontends/CompanionFiles.h"
 #include "frontends/onnx/OnnxModel.h"
 #include "frontends/read/ReadModel.h"
@@ -78,6 +79,7 @@ Fields describeConfig(const ModelConfig &config) {
   out.add("model_type", config.architecture);
   out.add("source", config.source);
   out.add("name", config.name);
+  out.add("license", config.license);
   out.add("vocab_size", config.vocabSize);
   out.add("hidden_size", config.hiddenSize);
   out.add("intermediate_size", config.intermediateSize);
@@ -186,6 +188,7 @@ void printJson(const Model &model) {
   total.add("parameters", totals.parameters);
   total.add("bytes", totals.bytes);
   total.add("files", static_cast<uint64_t>(model.checkpoint.files.size()));
+  out.add("schema", schema::modelInspection);
   out.addJson("config", describe(model).object(",\n    "));
   out.addJson("tensors", Fields::jsonList(tensors, ",\n    "));
   out.addJson("total", total.object());

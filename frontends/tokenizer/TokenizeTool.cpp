@@ -2,6 +2,7 @@
 #include "frontends/tokenizer/TokenizeTool.h"
 
 #include "bytes/Json.h"
+#include "bytes/JsonSchema.h"
 #include "bytes/Text.h"
 #include "frontends/tokenizer/TokenizerReader.h"
 #include "runtime/text/template/Template.h"
@@ -31,6 +32,11 @@ LineResult readLine(FILE *in, std::string &line) {
   if (ferror(in))
     return LineResult::Failed;
   return line.empty() ? LineResult::End : LineResult::Line;
+}
+
+// How every answer begins.
+std::string lineStart() {
+  return "{\"schema\": " + jsonString(schema::tokens) + ", ";
 }
 
 class TokenizeTool {
@@ -65,7 +71,7 @@ private:
     std::vector<int32_t> ids;
     if (!tokenizer.encode(text.string(), encoding, ids, error))
       return false;
-    out += "{\"ids\": ";
+    out += lineStart() + "\"ids\": ";
     appendIds(ids, out);
     out += '}';
     return true;
@@ -90,7 +96,7 @@ private:
     std::string text;
     if (!tokenizer.decode(ids, options.noSpecial, text, error))
       return false;
-    out += "{\"text\": ";
+    out += lineStart() + "\"text\": ";
     appendJsonString(text, out);
     out += '}';
     return true;
@@ -118,7 +124,7 @@ private:
     std::vector<int32_t> ids;
     if (!tokenizer.encode(rendered.text, encoding, ids, error))
       return false;
-    out += "{\"text\": ";
+    out += lineStart() + "\"text\": ";
     appendJsonString(rendered.text, out);
     out += ", \"ids\": ";
     appendIds(ids, out);
@@ -198,7 +204,7 @@ int runTokenize(const std::string &model, const TokenizeOptions &options, FILE *
 static const char *const help = R"(heddle tokenize MODEL [options] < QUESTIONS > ANSWERS
 
 Turns text to token ids, and back, as the compiled model does. MODEL is a GGUF file, a Hugging Face folder or one of its tokenizer
-files. Questions and answers are JSON, one in each line, in the same order:
+files. Questions and answers are JSON, one in each line, in the same order; answers also have a key "schema":
 
   {"text": "a b"}                    -> {"ids": [...]}
   {"ids": [1, 2]}                    -> {"text": "..."}                 with --decode

@@ -4,6 +4,7 @@
 #include "bytes/MappedFile.h"
 
 #include "bytes/Json.h"
+#include "bytes/JsonSchema.h"
 #include "bytes/WholeFile.h"
 #include "runtime/cli/Bandwidth.h"
 #include "runtime/cli/Cli.h"
@@ -127,7 +128,8 @@ private:
   }
 
   std::string asJson() const {
-    std::string text = "{\"model\":" + jsonString(program.metadata().name()->str());
+    std::string text =
+        "{\"schema\":" + jsonString(schema::speed) + ",\"model\":" + jsonString(program.metadata().name()->str());
     text += format(",\"threads\":%d,\"prompt\":%lld,\"generate\":%lld,\"depth\":%lld,\"rounds\":%lld",
                    session->threads(), (long long)options.benchPrompt, (long long)options.benchGenerate,
                    (long long)options.benchDepth, (long long)options.benchRounds);

@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // BIN --bench of an encoder.
+#include "bytes/JsonSchema.h"
 #include "runtime/cli/Bandwidth.h"
 #include "runtime/cli/Cli.h"
 #include "runtime/session/Session.h"
@@ -65,8 +66,9 @@ Status runEncodeBench(OpenedModel &program) {
     best = std::min(best, secondsNow() - start);
   }
   if (options.json)
-    return writeOut(format("{\"seconds\": %.9g, \"rounds\": %lld, \"sequences\": %zu, \"tokens\": %lld}\n", best,
-                           (long long)options.benchRounds, inputs.size(), (long long)count));
+    return writeOut(
+        format("{\"schema\": \"%s\", \"seconds\": %.9g, \"rounds\": %lld, \"sequences\": %zu, \"tokens\": %lld}\n",
+               schema::time, best, (long long)options.benchRounds, inputs.size(), (long long)count));
   return writeOut(format("best of %lld runs: %.3f ms for %lld tokens in %zu sequences: %.1f tokens/s\n",
                          (long long)options.benchRounds, best * 1e3, (long long)count, inputs.size(),
                          double(count) / best));

@@ -4,6 +4,7 @@
 #include "runtime/cli/AnswerStream.h"
 
 #include "bytes/Json.h"
+#include "bytes/JsonSchema.h"
 #include "runtime/cli/Cli.h"
 #include "runtime/session/BeamSearch.h"
 
@@ -65,7 +66,8 @@ std::string describeToken(const OpenedModel &program, int32_t id, const float *l
       text += ",\"text\":" + jsonString(program.tokenText(token));
     return text + format(",\"logprob\":%.6f", logProbability);
   };
-  std::string line = describe(id, logProbabilities[id]) + ",\"top\":[";
+  std::string line =
+      "{\"schema\":" + jsonString(schema::logprobs) + "," + describe(id, logProbabilities[id]).substr(1) + ",\"top\":[";
   bool first = true;
   for (const TokenProbability &top : topTokens(logits, vocabSize, program.options.logprobs)) {
     line += (first ? "" : ",") + describe(top.id, top.logProbability) + "}";

@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // --io of a function over named tensors (a graph or an encoder), and --bench of a graph.
+#include "bytes/JsonSchema.h"
 #include "bytes/Safetensors.h"
 #include "bytes/WholeFile.h"
 #include "runtime/cli/Bandwidth.h"
@@ -30,8 +31,9 @@ Status chooseEntry(const OpenedModel &program, size_t &outIndex) {
   const std::string &name = program.options.entry;
   Names names = TensorFunction::namesOf(program.metadata());
   outIndex = name.empty() ? 0 : size_t(std::find(names.begin(), names.end(), name) - names.begin());
-  return outIndex < names.size() ? Status()
-                                 : invalidInput("--entry: '" + name + "' is no entry of this model (" + listOf(names) + ")");
+  return outIndex < names.size()
+             ? Status()
+             : invalidInput("--entry: '" + name + "' is no entry of this model (" + listOf(names) + ")");
 }
 
 // Which outputs are written, in the order of the command line.
@@ -185,8 +187,8 @@ Status runGraphBench(OpenedModel &program) {
     best = std::min(best, secondsNow() - start);
   }
   if (options.json)
-    return writeOut(format("{\"seconds\": %.9g, \"rounds\": %lld, \"peak_bytes\": %llu}\n", best,
-                           (long long)options.benchRounds, (unsigned long long)runner.peakBytes()));
+    return writeOut(format("{\"schema\": \"%s\", \"seconds\": %.9g, \"rounds\": %lld, \"peak_bytes\": %llu}\n",
+                           schema::time, best, (long long)options.benchRounds, (unsigned long long)runner.peakBytes()));
   return writeOut(format("best of %lld runs: %.3f ms, %.1f MiB of tensors at most\n", (long long)options.benchRounds,
                          best * 1e3, double(runner.peakBytes()) / (1 << 20)));
 }

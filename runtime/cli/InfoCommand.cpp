@@ -20,6 +20,41 @@ Status addDevice(const OpenedModel &program, std::string &out) {
   return Status();
 }
 
+bool hasHalideKernels(const package::Package &metadata) {
+  for (unsigned i = 0; metadata.kernels() && i < metadata.kernels()->size(); ++i)
+    if (const flatbuffers::String *emitter = metadata.kernels()->Get(i)->emitter())
+      if (emitter->string_view() == "halide")
+        return true;
+  return false;
+}
+
+bool hasHalidePtx(const package::Package &metadata) {
+  return hasHalideKernels(metadata) && metadata.target() && metadata.target()->string_view().substr(0, 5) == "cuda:";
+}
+
+// A part of the program that comes from somewhere, under an SPDX expression.
+struct Part {
+  const char *license, *what;
+  bool (*isIn)(const package::Package &metadata); // null: it is in every program
+};
+
+// runtime/README.md says how each gets in.
+const Part parts[] = {
+    {"Apache-2.0 WITH LLVM-exception", "Heddle: the runtime, and what its compiler generates", nullptr},
+    {"Apache-2.0", "FlatBuffers (Google): headers", nullptr},
+    {"BSD-3-Clause", "PCRE2 (University of Cambridge)", nullptr},
+    {"MIT", "utf8proc (Jan Behrens, Public Software Group, Steven G. Johnson and others)", nullptr},
+    {"Unicode-DFS-2015", "Unicode data in utf8proc (Unicode, Inc.)", nullptr},
+    {"GPL-3.0-or-later WITH GCC-exception-3.1", "GCC: headers of libstdc++, arithmetic of libgcc", nullptr},
+    {"LGPL-2.1-or-later WITH GCC-exception-2.0-note", "the GNU C library: start files", nullptr},
+    {"MIT", "Halide (MIT CSAIL, Google, Facebook, Adobe, NVIDIA and others): arithmetic in kernels", hasHalideKernels},
+    {"LicenseRef-NVIDIA-libdevice", "NVIDIA libdevice: arithmetic in kernels", hasHalidePtx},
+};
+
+std::string licenseLine(const char *license, const char *what) {
+  return format("%-46s %s\n", license, what);
+}
+
 } // namespace
 
 Status runInfo(const OpenedModel &program) {
@@ -29,14 +64,15 @@ Status runInfo(const OpenedModel &program) {
 }
 
 Status runLicenses(const OpenedModel &program) {
-  const flatbuffers::String *license = program.metadata().license();
-  return writeOut("model    " + (license && license->size() ? license->str() : "-") +
-                  "\n"
-                  "runtime  Heddle, Apache-2.0 WITH LLVM-exception\n"
-                  "         FlatBuffers (Google), Apache-2.0\n"
-                  "         PCRE2 (University of Cambridge), BSD-3-Clause\n"
-                  "         utf8proc (Jan Behrens, Public Software Group, Steven G. Johnson and others), MIT; Unicode "
-                  "data (Unicode, Inc.), Unicode-3.0\n");
+  const package::Package &metadata = program.metadata();
+  bool isStated = metadata.license() && metadata.license()->size();
+  std::string out;
+  for (const Part &part : parts)
+    if (!part.isIn || part.isIn(metadata))
+      out += licenseLine(part.license, part.what);
+  out += isStated ? licenseLine(metadata.license()->c_str(), "the model, as its files state it")
+                  : licenseLine("unknown", "the model: its files state none");
+  return writeOut(out);
 }
 
 } // namespace heddle

@@ -30,25 +30,32 @@ Status PackageFile::findSections(uint16_t wantedMachine) {
   HEDDLE_RETURN_IF_ERROR(sections.find(HEDDLE_CODE_SECTION, codeHash, hashSize));
   if (codeHash && hashSize != sizeof(Sha256Digest))
     return damagedFile(format("%s: " HEDDLE_CODE_SECTION " has %llu bytes, a SHA-256 %zu", filePath.c_str(),
-                                  (unsigned long long)hashSize, sizeof(Sha256Digest)));
+                              (unsigned long long)hashSize, sizeof(Sha256Digest)));
   return packageBytes ? Status() : damagedFile(filePath + ": no section " HEDDLE_PACKAGE_SECTION);
+}
+
+static Status checkFormatVersion(const std::string &path, const char *what, unsigned major, unsigned minor) {
+  if (major == HEDDLE_PACKAGE_MAJOR)
+    return Status();
+  bool isNewer = major > HEDDLE_PACKAGE_MAJOR;
+  return Status::failure(format("%s: %s version %u.%u is %s than %u, which is read here: %s", path.c_str(), what, major,
+                                minor, isNewer ? "newer" : "older", HEDDLE_PACKAGE_MAJOR,
+                                isNewer ? "a newer Heddle is needed" : "compile the model again"));
 }
 
 Status PackageFile::readHeader() {
   if (packageSize < sizeof header)
     return damagedFile(format("%s: " HEDDLE_PACKAGE_SECTION " has %llu bytes, a header %zu", filePath.c_str(),
-                                  (unsigned long long)packageSize, sizeof header));
+                              (unsigned long long)packageSize, sizeof header));
   memcpy(&header, packageBytes, sizeof header);
   if (memcmp(header.magic, HEDDLE_PACKAGE_MAGIC, sizeof header.magic) != 0)
     return damagedFile(filePath + ": package header: bad magic, expected " HEDDLE_PACKAGE_MAGIC);
-  if (header.major != HEDDLE_PACKAGE_MAJOR)
-    return Status::failure(format("%s: package version %u.%u, this runtime reads %u", filePath.c_str(), header.major,
-                                  header.minor, HEDDLE_PACKAGE_MAJOR));
+  HEDDLE_RETURN_IF_ERROR(checkFormatVersion(filePath, "package", header.major, header.minor));
   if (!contains(packageSize - sizeof header, 0, header.metadata_size) ||
       header.metadata_size > FLATBUFFERS_MAX_BUFFER_SIZE)
     return damagedFile(format("%s: package header: metadata_size %llu, the section holds %llu", filePath.c_str(),
-                                  (unsigned long long)header.metadata_size,
-                                  (unsigned long long)(packageSize - sizeof header)));
+                              (unsigned long long)header.metadata_size,
+                              (unsigned long long)(packageSize - sizeof header)));
   return Status();
 }
 
@@ -71,7 +78,7 @@ Status PackageFile::readMetadata() {
   Sha256Digest digest = sha256(metadata, header.metadata_size);
   if (memcmp(digest.data(), header.sha256, digest.size()) != 0)
     return damagedFile(filePath + ": the package's metadata is damaged (SHA-256 " + hexadecimal(digest.data(), 8) +
-                           "…, the header says " + hexadecimal(header.sha256, 8) + "…)");
+                       "…, the header says " + hexadecimal(header.sha256, 8) + "…)");
   // Section alignment is the file's business; FlatBuffers needs 8 bytes.
   if (reinterpret_cast<uintptr_t>(metadata) % 8 != 0)
     return damagedFile(filePath + ": " HEDDLE_PACKAGE_SECTION " is not aligned to 8 bytes");
@@ -87,9 +94,9 @@ Status PackageFile::findWeights() {
   if (header.weights_size != 0) {
     if (header.weights_size != expected || weightSectionSize < expected)
       return damagedFile(format("%s: " HEDDLE_WEIGHTS_SECTION
-                                    " has %llu bytes, the header says %llu and the metadata %llu",
-                                    filePath.c_str(), (unsigned long long)weightSectionSize,
-                                    (unsigned long long)header.weights_size, (unsigned long long)expected));
+                                " has %llu bytes, the header says %llu and the metadata %llu",
+                                filePath.c_str(), (unsigned long long)weightSectionSize,
+                                (unsigned long long)header.weights_size, (unsigned long long)expected));
   } else if (expected != 0) {
     std::string path = filePath + HEDDLE_SIDECAR_SUFFIX;
     Status status = sidecar.open(path, memory);
@@ -106,8 +113,9 @@ Status PackageFile::findWeights() {
     if (sidecar.size() < sizeof side)
       return damagedFile(path + ": truncated: no header");
     memcpy(&side, sidecar.data(), sizeof side);
-    if (memcmp(side.magic, HEDDLE_SIDECAR_MAGIC, sizeof side.magic) != 0 || side.major != HEDDLE_PACKAGE_MAJOR)
-      return Status::failure(format("%s: not a weights file of version %u", path.c_str(), HEDDLE_PACKAGE_MAJOR));
+    if (memcmp(side.magic, HEDDLE_SIDECAR_MAGIC, sizeof side.magic) != 0)
+      return Status::failure(path + ": weights header: bad magic, expected " HEDDLE_SIDECAR_MAGIC);
+    HEDDLE_RETURN_IF_ERROR(checkFormatVersion(path, "weights", side.major, side.minor));
     if (memcmp(side.package_sha256, header.sha256, sizeof side.package_sha256) != 0)
       return Status::failure(path + ": the weights belong to another package than " + filePath);
     if (side.weights_size != expected || side.weights_offset < sizeof side ||
@@ -129,9 +137,9 @@ Status PackageFile::checkWeights() const {
   for (const package::Weight *weight : *root->weights()) {
     Sha256Digest digest = sha256(weightBytes + weight->offset(), weight->size());
     if (memcmp(digest.data(), weight->sha256()->data(), digest.size()) != 0)
-      return damagedFile(format("%s: weight '%s' (%llu bytes at %llu) is damaged: SHA-256 differs",
-                                    filePath.c_str(), weight->name()->c_str(), (unsigned long long)weight->size(),
-                                    (unsigned long long)weight->offset()));
+      return damagedFile(format("%s: weight '%s' (%llu bytes at %llu) is damaged: SHA-256 differs", filePath.c_str(),
+                                weight->name()->c_str(), (unsigned long long)weight->size(),
+                                (unsigned long long)weight->offset()));
   }
   return Status();
 }
@@ -144,7 +152,7 @@ Status PackageFile::checkCode() const {
   if (memcmp(digest.data(), codeHash, digest.size()) == 0)
     return Status();
   return damagedFile(filePath + ": the code is damaged (SHA-256 " + hexadecimal(digest.data(), 8) +
-                         "…, " HEDDLE_CODE_SECTION " says " + hexadecimal(codeHash, 8) + "…)");
+                     "…, " HEDDLE_CODE_SECTION " says " + hexadecimal(codeHash, 8) + "…)");
 }
 
 } // namespace heddle

@@ -10,6 +10,9 @@
 #define HEDDLE_WEIGHTS_SECTION ".heddle.weights"
 #define HEDDLE_CODE_SECTION ".heddle.code" // 32 bytes: ElfSections::hashCode() of a file that the compiler linked
 #define HEDDLE_PACKAGE_MAGIC "HEDDLEPK"    // 8 bytes, no NUL
+
+// The version of packages and of weights files. Readers take every minor version of their major one, and no other major: minor counts what
+// they may pass over (a field at the end of a table of the schema), major what they would misread. runtime/README.md has the rule.
 #define HEDDLE_PACKAGE_MAJOR 1u
 #define HEDDLE_PACKAGE_MINOR 0u
 
@@ -18,7 +21,7 @@
 
 typedef struct heddle_package_header {
   char magic[8];
-  uint32_t major; // a newer one is refused
+  uint32_t major; // another one is refused
   uint32_t minor;
   uint64_t metadata_size; // bytes of FlatBuffers after this header
   uint64_t weights_size;  // bytes of .heddle.weights; 0 there means a sidecar file

@@ -87,6 +87,7 @@ std::string packageText(const PackageFile &file) {
   add(out, "task", package::EnumNameTask(metadata.task()));
   add(out, "source", orDash(metadata.source_name()));
   add(out, "source sha256", orDash(metadata.source_sha256()));
+  add(out, "license", metadata.license() && metadata.license()->size() ? metadata.license()->str() : "unknown");
   add(out, "package sha256", hexadecimal(file.metadataSha256(), 32));
   add(out, "compiler", orDash(metadata.compiler_version()));
   add(out, "target", orDash(metadata.target()));

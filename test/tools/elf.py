@@ -65,6 +65,12 @@ class Elf:
     def needed(self):
         return [self._dynamic_string(value) for value in self.dynamic()[DT_NEEDED]]
 
+    def search_paths(self):
+        """The folders in which the loader looks for libraries."""
+        dynamic = self.dynamic()
+        return [folder for value in dynamic[DT_RPATH] + dynamic[DT_RUNPATH]
+                for folder in self._dynamic_string(value).split(":") if folder]
+
     def interpreter(self):
         return [self._read(s.offset, s.file_size).rstrip(b"\0").decode() for s in self.segments_of(PT_INTERP)]
 

@@ -115,7 +115,7 @@ TEST(Cli, aTinyTemperatureIsGreedy) {
 TEST(Cli, logprobsAreJsonLines) {
   Outcome outcome = run("--prompt-ids 1,5 -n 3 --logprobs 2 --ignore-eos");
   EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 3);
-  EXPECT_EQ(outcome.out.find("{\"id\":"), 0u);
+  EXPECT_EQ(outcome.out.find("{\"schema\":\"heddle-logprobs-1\",\"id\":"), 0u);
   EXPECT_NE(outcome.out.find("\"top\":[{\"id\":"), std::string::npos);
 }
 
@@ -216,7 +216,11 @@ TEST(Cli, informs) {
   EXPECT_NE(info.out.find("architecture       llama"), std::string::npos) << info.out;
   EXPECT_EQ(run("--check").out,
             "weights: all hashes match\ncode: it has no hash, which only Heddle's own links have\n");
-  EXPECT_NE(run("--licenses").out.find("PCRE2"), std::string::npos);
+  std::string licenses = run("--licenses").out;
+  for (const char *line : {"BSD-3-Clause                                   PCRE2 (University of Cambridge)\n",
+                           "Apache-2.0 WITH LLVM-exception                 the model, as its files state it\n"})
+    EXPECT_NE(licenses.find(line), std::string::npos) << licenses;
+  EXPECT_EQ(licenses.find("Halide"), std::string::npos) << licenses;
   EXPECT_EQ(run("--version").out.find("heddle runtime "), 0u);
   Outcome help = run("--help");
   EXPECT_EQ(help.code, 0);

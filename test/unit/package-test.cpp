@@ -106,6 +106,13 @@ TEST(Package, sidecarHoldsTheWeights) {
   writeFile("package.weights", other);
   expectError(open(file, package, opened), "belong to another package");
   other = sidecar;
+  other[8] = 2;
+  writeFile("package.weights", other);
+  expectError(open(file, package, opened), "package.weights: weights version 2.0 is newer than 1");
+  other[0] ^= 1;
+  writeFile("package.weights", other);
+  expectError(open(file, package, opened), "package.weights: weights header: bad magic, expected HEDDLEWT");
+  other = sidecar;
   other.resize(other.size() - 1);
   writeFile("package.weights", other);
   expectError(open(file, package, opened), "the file has");
@@ -167,7 +174,14 @@ TEST(PackageErrors, header) {
   Parts parts;
   Bytes package = makePackage(parts.metadata, parts.weights), newer = package, elf = makeElf(package, parts.weights);
   newer[8] = 2;
-  expectError(open(newer, parts.weights), "package version 2.0, this runtime reads 1");
+  expectError(open(newer, parts.weights),
+              "package version 2.0 is newer than 1, which is read here: a newer Heddle is needed");
+  Bytes older = package, laterMinor = package;
+  older[8] = 0;
+  expectError(open(older, parts.weights),
+              "package version 0.0 is older than 1, which is read here: compile the model again");
+  laterMinor[12] = 9;
+  EXPECT_TRUE(open(laterMinor, parts.weights).isOk());
   std::unique_ptr<Package> opened;
   Bytes machine = elf;
   machine[18] ^= 0xff; // e_machine

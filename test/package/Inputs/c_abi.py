@@ -1,5 +1,5 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""c_abi.py DECODER ENCODER GRAPH MODELS: what runtime/python/heddle makes of the C ABI, against the goldens of transformers in MODELS/llama
+"""c_abi.py DECODER ENCODER GRAPH MODELS: what packaging/heddle makes of the C ABI, against the goldens of transformers in MODELS/llama
 and MODELS/bert, which the decoder and the encoder were compiled from. Each part says its name once it holds."""
 import array
 import json

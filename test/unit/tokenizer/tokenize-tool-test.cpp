@@ -4,6 +4,9 @@
 
 #include <cstdlib>
 
+// How every answer begins.
+#define SCHEMA "\"schema\": \"heddle-tokens-1\", "
+
 namespace heddle::test {
 
 static const std::map<std::string, std::string> model = {
@@ -37,30 +40,30 @@ static Outcome run(const std::vector<const char *> &flags, std::string input,
 TEST(TokenizeTool, AnswersInOrder) {
   Outcome r = run({}, "{\"text\": \"ab\"}\n\n{\"text\": \"\"}\n{\"text\": \"<s>a\"}");
   EXPECT_EQ(r.code, 0) << r.errors;
-  EXPECT_EQ(r.out, "{\"ids\": [3]}\n{\"ids\": []}\n{\"ids\": [0, 1]}\n");
+  EXPECT_EQ(r.out, "{" SCHEMA "\"ids\": [3]}\n{" SCHEMA "\"ids\": []}\n{" SCHEMA "\"ids\": [0, 1]}\n");
 }
 
 TEST(TokenizeTool, NoSpecialParsesNone) {
-  EXPECT_EQ(run({"--no-special"}, "{\"text\": \"<s>a\"}\n").out, "{\"ids\": [1]}\n");
+  EXPECT_EQ(run({"--no-special"}, "{\"text\": \"<s>a\"}\n").out, "{" SCHEMA "\"ids\": [1]}\n");
 }
 
 TEST(TokenizeTool, Decodes) {
-  EXPECT_EQ(run({"--decode"}, "{\"ids\": [0, 3, 1]}\n").out, "{\"text\": \"<s>aba\"}\n");
-  EXPECT_EQ(run({"--decode", "--no-special"}, "{\"ids\": [0, 3, 1]}\n").out, "{\"text\": \"aba\"}\n");
+  EXPECT_EQ(run({"--decode"}, "{\"ids\": [0, 3, 1]}\n").out, "{" SCHEMA "\"text\": \"<s>aba\"}\n");
+  EXPECT_EQ(run({"--decode", "--no-special"}, "{\"ids\": [0, 3, 1]}\n").out, "{" SCHEMA "\"text\": \"aba\"}\n");
 }
 
 TEST(TokenizeTool, ChatKeepsContentPlain) {
   Outcome r = run({"--chat"}, R"({"messages": [{"role": "user", "content": "<s>a"}]})");
-  EXPECT_EQ(r.out, "{\"text\": \"<s><s>ab\", \"ids\": [0, 3]}\n");
+  EXPECT_EQ(r.out, "{" SCHEMA "\"text\": \"<s><s>ab\", \"ids\": [0, 3]}\n");
   EXPECT_EQ(run({"--chat"}, R"({"messages": [{"role": "user", "content": "a"}], "add_generation_prompt": false})").out,
-            "{\"text\": \"<s>a\", \"ids\": [0, 1]}\n");
+            "{" SCHEMA "\"text\": \"<s>a\", \"ids\": [0, 1]}\n");
 }
 
 TEST(TokenizeTool, RefusesBadLines) {
   for (const char *line : {"[1]", "{\"text\": 5}", "{\"text\": \"\xFF\"}", "{\"text\": \"a\"", "{\"ids\": [1]}"}) {
     Outcome r = run({}, std::string("{\"text\": \"a\"}\n") + line + "\n");
     EXPECT_EQ(r.code, 2) << line;
-    EXPECT_EQ(r.out, "{\"ids\": [1]}\n") << line;
+    EXPECT_EQ(r.out, "{" SCHEMA "\"ids\": [1]}\n") << line;
     EXPECT_EQ(r.errors.rfind("heddle tokenize: input line 2: ", 0), 0u) << r.errors;
     EXPECT_EQ(r.errors.find('\n'), r.errors.size() - 1) << r.errors;
   }

@@ -5,10 +5,10 @@
     session = heddle.Session(package)
     session.generate(package.encode("Once upon a time"), max_tokens=50, on_token=lambda id, text: print(text, end="", flush=True))
 
-Every class stands for the object of heddle.h of the same name, which says what the calls do; objects are freed with their Python
-objects, after those that were made of them. Failures raise Error, whose `status` is a name of heddle_status ("CONTEXT_FULL").
+Every class stands for the object of heddle.h of the same name, which says what the calls do; objects are freed by close(), at the end of
+`with`, or with their Python objects, after those that were made of them. Failures raise Error, whose `status` is a name of heddle_status ("CONTEXT_FULL").
 Rows of logits are `array('f')`; tensors are Tensor(type, shape, data), data any buffer, type as safetensors spells it ("F32").
-The library is the one beside this file, else $HEDDLE_LIBRARY, else what the loader finds as libheddle.so.0.
+The library is what $HEDDLE_LIBRARY names, else that of the installed wheel, else what the loader finds as libheddle.so.0.
 """
 import array
 import collections
@@ -36,7 +36,7 @@ Beam = collections.namedtuple("Beam", "ids score")
 class Error(Exception):
     def __init__(self, status, message):
         super().__init__(message)
-        self.status = STATUSES[status] if 0 <= status < len(STATUSES) else str(status)
+        self.status = status
 
 
 class _Struct(ctypes.Structure):
@@ -77,8 +77,12 @@ _FunctionOptions = _struct("_FunctionOptions", ("name", c_char_p), ("threads", c
 
 
 def _load():
-    beside = pathlib.Path(__file__).with_name("libheddle.so.0")
-    library = ctypes.CDLL(str(beside) if beside.exists() else os.environ.get("HEDDLE_LIBRARY", "libheddle.so.0"))
+    installed = pathlib.Path(__file__).parent / "installed" / "lib" / "libheddle.so.0"
+    path = os.environ.get("HEDDLE_LIBRARY") or (str(installed) if installed.exists() else "libheddle.so.0")
+    try:
+        library = ctypes.CDLL(path)
+    except OSError as error:
+        raise ImportError(f"no libheddle.so for the module heddle: {error}; HEDDLE_LIBRARY can name one") from None
     for name, result in [("error_message", c_char_p), ("version_string", c_char_p), ("abi_version", c_uint32), ("package_name", c_char_p),
                          ("package_vocab_size", c_int64), ("package_hidden_size", c_int64), ("package_context", c_int64),
                          ("package_num_functions", c_size_t), ("package_function_name", c_char_p), ("session_length", c_int64),
@@ -96,11 +100,15 @@ version = _library.heddle_version_string().decode()
 
 def _check(status):
     if status:
-        raise Error(status, _library.heddle_error_message().decode())
+        raise Error(STATUSES[status] if 0 <= status < len(STATUSES) else str(status), _library.heddle_error_message().decode())
 
 
 def _ids(ids):
-    return (c_int32 * len(ids))(*ids)
+    try:
+        values = array.array("i", ids)
+    except OverflowError:
+        raise Error("INVALID_INPUT", f"ids of 32 bits are expected, not {max(ids, key=abs)}") from None
+    return (c_int32 * len(values)).from_buffer(values) if values else None
 
 
 def _stops(stops):
@@ -141,13 +149,31 @@ class _Object:
     _destroy = None
 
     def __init__(self, create, *owners):
-        self._handle = c_void_p()
+        self._object = c_void_p()
         self._owners = owners  # they are freed later
-        _check(create(byref(self._handle)))
+        _check(create(byref(self._object)))
+
+    @property
+    def _handle(self):
+        if not self._object:
+            raise Error("INVALID_INPUT", f"the {type(self).__name__} is closed")
+        return self._object
+
+    def close(self):
+        """Frees the object, which no other one may use any more; once is enough."""
+        if self._object:
+            getattr(_library, self._destroy)(self._object)
+        self._object = c_void_p()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
 
     def __del__(self):
-        if getattr(self, "_handle", None):
-            getattr(_library, self._destroy)(self._handle)
+        if hasattr(self, "_object"):
+            self.close()
 
 
 class ThreadPool(_Object):

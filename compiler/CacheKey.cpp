@@ -1,0 +1,119 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The key is the hash of a list of lines, each of which names one thing that the output depends on. What a new flag or a new library changes
+// is in the list without being named here: the key of something that did not matter only misses a cache.
+
+#include "compiler/CacheKey.h"
+
+#include "bytes/MappedFile.h"
+#include "bytes/Sha256.h"
+#include "bytes/Text.h"
+#include "compiler/package/Link.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/BinaryFormat/ELF.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MathExtras.h"
+#include "llvm/Support/Path.h"
+
+#include <algorithm>
+#include <link.h>
+
+using namespace mlir;
+using namespace heddle;
+
+namespace {
+
+// The program, or a library that it has loaded.
+struct LoadedFile {
+  std::string path, buildId;
+};
+
+} // namespace
+
+// The descriptor of NT_GNU_BUILD_ID among the notes of a loaded segment, in hexadecimal digits; "" where there is none.
+static std::string buildIdIn(const uint8_t *notes, size_t size) {
+  for (size_t at = 0; size - at >= sizeof(ElfW(Nhdr));) {
+    ElfW(Nhdr) note;
+    memcpy(&note, notes + at, sizeof(note));
+    size_t name = at + sizeof(note), descriptor = name + llvm::alignTo<4>(note.n_namesz),
+           end = descriptor + llvm::alignTo<4>(note.n_descsz);
+    if (end > size)
+      break;
+    if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && memcmp(notes + name, "GNU", 4) == 0)
+      return hexadecimal(notes + descriptor, note.n_descsz);
+    at = end;
+  }
+  return "";
+}
+
+static int addLoadedFile(dl_phdr_info *info, size_t, void *user) {
+  auto &files = *static_cast<std::vector<LoadedFile> *>(user);
+  LoadedFile file{info->dlpi_name, ""};
+  if (files.empty())
+    file.path = llvm::sys::fs::getMainExecutable(nullptr, nullptr); // the program comes first and has no name
+  for (int i = 0; i < info->dlpi_phnum && file.buildId.empty(); ++i)
+    if (const ElfW(Phdr) &segment = info->dlpi_phdr[i]; segment.p_type == PT_NOTE)
+      file.buildId = buildIdIn(reinterpret_cast<const uint8_t *>(info->dlpi_addr + segment.p_vaddr), segment.p_memsz);
+  // What is no file is the kernel's.
+  if (StringRef(file.path).contains('/'))
+    files.push_back(std::move(file));
+  return 0;
+}
+
+static LogicalResult addFile(StringRef what, const std::string &path, std::vector<std::string> &lines,
+                             std::string &error) {
+  MappedFile file;
+  if (Status status = file.open(path); !status.isOk()) {
+    error = status.message();
+    return failure();
+  }
+  Sha256Digest digest = sha256(file.data(), file.size());
+  lines.push_back(
+      (what + " " + llvm::sys::path::filename(path) + " " + hexadecimal(digest.data(), digest.size())).str());
+  return success();
+}
+
+static LogicalResult addCode(const Target &target, std::vector<std::string> &lines, std::string &error) {
+  std::vector<LoadedFile> loaded;
+  dl_iterate_phdr(addLoadedFile, &loaded);
+  for (const LoadedFile &file : loaded) {
+    if (!file.buildId.empty())
+      lines.push_back("code " + file.buildId);
+    else if (failed(addFile("code", file.path, lines, error)))
+      return failure();
+  }
+  std::string linker = findLinker();
+  if (!linker.empty() && failed(addFile("linker", linker, lines, error)))
+    return failure();
+  std::error_code code;
+  for (llvm::sys::fs::directory_iterator entry(sysrootFolder(target), code), end; entry != end && !code;
+       entry.increment(code))
+    if (failed(addFile("linked", entry->path(), lines, error)))
+      return failure();
+  return success();
+}
+
+FailureOr<std::string> heddle::cacheKey(const CompileOptions &options, const Target &target, const PackageInfo &info,
+                                        std::string &error) {
+  std::vector<std::string> lines = {"heddle-cache-key-1", "model " + info.sourceName + " " + info.sourceSha256,
+                                    "symbol " + info.name,
+                                    "target " + target.name + " " + target.cpu.name + " " + target.cpu.cpu + " " +
+                                        llvm::join(target.cpu.features, " ")};
+  if (options.emit == Emit::Library)
+    lines.push_back("library " + llvm::sys::path::filename(options.output).str());
+  size_t fixed = lines.size();
+  if (failed(addCode(target, lines, error)))
+    return failure();
+  // Neither the order in which libraries are loaded nor that of a folder's files says anything.
+  std::sort(lines.begin() + fixed, lines.end());
+  // Nor does the order of flags, but of those that may be repeated.
+  std::vector<std::string> flags = options.outputFlags;
+  llvm::stable_sort(flags, [](StringRef a, StringRef b) { return a.split('=').first < b.split('=').first; });
+  for (const std::string &flag : flags)
+    lines.push_back("flag " + flag);
+  std::string text = llvm::join(lines, "\n");
+  Sha256Digest digest = sha256(text.data(), text.size());
+  return hexadecimal(digest.data(), digest.size());
+}

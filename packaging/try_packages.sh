@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# try_packages.sh PACKAGES MODEL: installs each package of the folder PACKAGES in a bare Debian 12 of its own (the wheel: with python3-venv),
+# compiles the folder MODEL there, and runs the result. Nothing is downloaded once the bare systems are there. Needs root and debootstrap.
+set -euo pipefail
+packages=$(realpath "$1")
+model=$(realpath "$2")
+work=$(mktemp -d "$packages/try.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+
+# inside ROOT COMMAND…: in that root folder, with the machine's /proc and /dev; what is mounted goes with the command.
+inside() {
+  unshare --mount bash -euc 'for folder in proc dev; do mount --rbind "/$folder" "$0/$folder"; done
+    exec chroot "$0" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root "$@"' "$@"
+}
+
+# try NAME COMMAND FOLDER: with what has been installed in FOLDER.
+try() {
+  local name=$1 heddle=$2 root=$3 ids
+  cp -r "$model" "$root/model"
+  inside "$root" "$heddle" compile /model -o /compiled --quiet
+  ids=$(inside "$root" /compiled --prompt-ids 1,2,3 -n 8 --temp 0 --ignore-eos --print-ids)
+  [[ $ids =~ ^([0-9]+,){7}[0-9]+$ ]] || { echo "try_packages: $name: the model answers '$ids'" >&2; exit 1; }
+  echo "$name: compiles and answers $ids"
+}
+
+debootstrap --variant=minbase bookworm "$work/bare" > "$work/debootstrap.log" || { tail "$work/debootstrap.log" >&2; exit 1; }
+for deb in "$packages"/*.deb; do
+  cp -a "$work/bare" "$work/deb"
+  cp "$deb" "$work/deb/heddle.deb"
+  inside "$work/deb" dpkg --install /heddle.deb > /dev/null
+  try "$(basename "$deb")" heddle "$work/deb"
+  inside "$work/deb" dpkg --purge heddle > /dev/null
+  rm -rf "$work/deb"
+done
+for archive in "$packages"/*.tar.xz; do
+  cp -a "$work/bare" "$work/archive"
+  mkdir "$work/archive/unpacked here"
+  tar -C "$work/archive/unpacked here" -xf "$archive"
+  try "$(basename "$archive")" "/unpacked here/$(basename "$archive" .tar.xz)/bin/heddle" "$work/archive"
+  rm -rf "$work/archive"
+done
+rm -rf "$work/bare"
+debootstrap --variant=minbase --include=python3-venv bookworm "$work/python" > "$work/debootstrap.log" || { tail "$work/debootstrap.log" >&2; exit 1; }
+for wheel in "$packages"/*.whl; do
+  cp "$wheel" "$work/python/"
+  inside "$work/python" python3 -m venv /venv
+  inside "$work/python" /venv/bin/pip -q install --no-index "/$(basename "$wheel")"
+  try "$(basename "$wheel")" /venv/bin/heddle "$work/python"
+  inside "$work/python" /venv/bin/heddle compile /model -o /package --emit=package --quiet
+  inside "$work/python" /venv/bin/python -c 'import heddle
+with heddle.Package("/package") as package, heddle.Session(package) as session:
+    print("module heddle", heddle.version, "answers", session.generate([1, 2, 3], max_tokens=8, ignore_eos=True).ids)'
+done
