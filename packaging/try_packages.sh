@@ -7,7 +7,7 @@ set -euo pipefail
 packages=$(realpath "$1")
 model=$(realpath "$2")
 work=$(mktemp -d "$packages/try.XXXXXX")
-trap 'rm -rf "$work"' EXIT
+trap 'rm -rf --one-file-system "$work"' EXIT
 
 # inside ROOT COMMAND…: in that root folder, with the machine's /proc and /dev; what is mounted goes with the command.
 inside() {
@@ -25,31 +25,45 @@ try() {
   echo "$name: compiles and answers $ids"
 }
 
-debootstrap --variant=minbase bookworm "$work/bare" > "$work/debootstrap.log" || { tail "$work/debootstrap.log" >&2; exit 1; }
-for deb in "$packages"/*.deb; do
-  cp -a "$work/bare" "$work/deb"
-  cp "$deb" "$work/deb/heddle.deb"
-  inside "$work/deb" dpkg --install /heddle.deb > /dev/null
-  try "$(basename "$deb")" heddle "$work/deb"
-  inside "$work/deb" dpkg --purge heddle > /dev/null
-  rm -rf "$work/deb"
-done
+# bare NAME [OPTION…]: a bare system.
+bare() {
+  local name=$1
+  shift
+  unshare --mount debootstrap --variant=minbase "$@" bookworm "$work/$name" > "$work/debootstrap.log" || { tail "$work/debootstrap.log" >&2; exit 1; }
+}
+
+shopt -s nullglob
 for archive in "$packages"/*.tar.xz; do
-  cp -a "$work/bare" "$work/archive"
+  bare archive
   mkdir "$work/archive/unpacked here"
   tar -C "$work/archive/unpacked here" -xf "$archive"
   try "$(basename "$archive")" "/unpacked here/$(basename "$archive" .tar.xz)/bin/heddle" "$work/archive"
-  rm -rf "$work/archive"
 done
-rm -rf "$work/bare"
-debootstrap --variant=minbase --include=python3-venv bookworm "$work/python" > "$work/debootstrap.log" || { tail "$work/debootstrap.log" >&2; exit 1; }
 for wheel in "$packages"/*.whl; do
+<<<<<<< HEAD
   cp "$wheel" "$work/python/"
   inside "$work/python" python3 -m venv /venv
   inside "$work/python" /venv/bin/pip -q install --no-index "/$(basename "$wheel")"
   try "$(basename "$wheel")" /venv/bin/heddle "$work/python"
   inside "$work/python" /venv/bin/heddle compile /model -o /package --emit=package --quiet
   inside "$work/python" /venv/bin/python -c 'import heddle
+=======
+  bare wheel --include=python3-venv
+  cp "$wheel" "$work/wheel/"
+  inside "$work/wheel" python3 -m venv /venv
+  inside "$work/wheel" /venv/bin/pip -q install --no-index "/$(basename "$wheel")"
+  try "$(basename "$wheel")" /venv/bin/heddle "$work/wheel"
+  if [ -n "$(find "$work/wheel/venv" -name libheddle.so)" ]; then
+    inside "$work/wheel" /venv/bin/heddle compile /model -o /package --emit=package --quiet
+    inside "$work/wheel" /venv/bin/python -c 'import heddle
+>>>>>>> pack
 with heddle.Package("/package") as package, heddle.Session(package) as session:
     print("module heddle", heddle.version, "answers", session.generate([1, 2, 3], max_tokens=8, ignore_eos=True).ids)'
+done
+for deb in "$packages"/*.deb; do
+  bare deb
+  cp "$deb" "$work/deb/heddle.deb"
+  inside "$work/deb" dpkg --install /heddle.deb > "$work/dpkg.log" 2>&1 || { tail "$work/dpkg.log" >&2; exit 1; }
+  try "$(basename "$deb")" heddle "$work/deb"
+  inside "$work/deb" dpkg --purge heddle > "$work/dpkg.log" 2>&1
 done

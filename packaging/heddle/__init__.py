@@ -94,8 +94,24 @@ def _load():
     return library
 
 
-_library = _load()
-version = _library.heddle_version_string().decode()
+class _Library:
+    """Loaded when it is first called: the commands of the wheel (tools.py) do without."""
+
+    _loaded = None
+
+    def __getattr__(self, name):
+        if self._loaded is None:
+            self._loaded = _load()
+        return getattr(self._loaded, name)
+
+
+_library = _Library()
+
+
+def __getattr__(name):
+    if name == "version":
+        return _library.heddle_version_string().decode()
+    raise AttributeError(name)
 
 
 def _check(status):
