@@ -40,23 +40,13 @@ for archive in "$packages"/*.tar.xz; do
   try "$(basename "$archive")" "/unpacked here/$(basename "$archive" .tar.xz)/bin/heddle" "$work/archive"
 done
 for wheel in "$packages"/*.whl; do
-<<<<<<< HEAD
-  cp "$wheel" "$work/python/"
-  inside "$work/python" python3 -m venv /venv
-  inside "$work/python" /venv/bin/pip -q install --no-index "/$(basename "$wheel")"
-  try "$(basename "$wheel")" /venv/bin/heddle "$work/python"
-  inside "$work/python" /venv/bin/heddle compile /model -o /package --emit=package --quiet
-  inside "$work/python" /venv/bin/python -c 'import heddle
-=======
   bare wheel --include=python3-venv
   cp "$wheel" "$work/wheel/"
   inside "$work/wheel" python3 -m venv /venv
   inside "$work/wheel" /venv/bin/pip -q install --no-index "/$(basename "$wheel")"
   try "$(basename "$wheel")" /venv/bin/heddle "$work/wheel"
-  if [ -n "$(find "$work/wheel/venv" -name libheddle.so)" ]; then
-    inside "$work/wheel" /venv/bin/heddle compile /model -o /package --emit=package --quiet
-    inside "$work/wheel" /venv/bin/python -c 'import heddle
->>>>>>> pack
+  inside "$work/wheel" /venv/bin/heddle compile /model -o /package --emit=package --quiet
+  inside "$work/wheel" /venv/bin/python -c 'import heddle
 with heddle.Package("/package") as package, heddle.Session(package) as session:
     print("module heddle", heddle.version, "answers", session.generate([1, 2, 3], max_tokens=8, ignore_eos=True).ids)'
 done
