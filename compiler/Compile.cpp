@@ -15,6 +15,7 @@
 #include "compiler/report/Report.h"
 #include "compiler/schedule/ScheduleTable.h"
 #include "dialect/Entries.h"
+#include "dialect/Locations.h"
 #include "frontends/read/ReadModel.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -174,7 +175,7 @@ MLIRContext &Compilation::createContext() {
 
 void Compilation::takeRemark(Diagnostic &diagnostic) {
   Remark remark;
-  llvm::raw_string_ostream(remark.location) << diagnostic.getLocation();
+  remark.location = locationText(diagnostic.getLocation());
   remark.text = diagnostic.str();
   if (options.printRemarks)
     llvm::errs() << "remark: " << remark.location << ": " << remark.text << "\n";

@@ -2,6 +2,8 @@
 
 #include "compiler/optimize/Passes.h"
 
+#include "dialect/Locations.h"
+
 #include "mlir/IR/Dominance.h"
 
 namespace heddle {
@@ -28,8 +30,10 @@ static void fuse(ArrayRef<LinearOp> group) {
   LinearOp first = group.front();
   OpBuilder b(first);
   SmallVector<Value> weights, biases;
+  SmallVector<Location> locations;
   int64_t width = 0;
   for (LinearOp op : group) {
+    locations.push_back(op.getLoc());
     for (Value operand : llvm::concat<Value>(SmallVector<Value>(op.getWeights()), SmallVector<Value>(op.getBiases())))
       // One that is there already may have readers before the first product: equal weights of a graph are one.
       if (Operation *def = operand.getDefiningOp(); def && first->isBeforeInBlock(def))
@@ -41,8 +45,9 @@ static void fuse(ArrayRef<LinearOp> group) {
   auto type = cast<RankedTensorType>(first.getResult().getType());
   SmallVector<int64_t> shape(type.getShape());
   shape.back() = width;
-  Value fused = LinearOp::create(b, first.getLoc(), type.clone(shape), first.getInput(), weights, biases);
-  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, first.getLoc(), fused);
+  Location loc = mergedLocation(b.getContext(), locations);
+  Value fused = LinearOp::create(b, loc, type.clone(shape), first.getInput(), weights, biases);
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, fused);
   SmallVector<OpFoldResult> offsets(sizes.size(), b.getIndexAttr(0)), strides(sizes.size(), b.getIndexAttr(1));
   int64_t begin = 0;
   for (LinearOp op : group) {

@@ -82,10 +82,10 @@ bool Arranger::split(Expr index, SmallVectorImpl<Part> &parts, int64_t &offset) 
       else if (base->kind == ExprKind::Size && exponent == 1)
         part.factor = exprs.mul(part.factor, base);
       else
-        return reason = "index " + toString(index) + " is no sum of its axes", false;
+        return reason = "an index is no sum of its axes", false;
     }
     if (part.axis < 0 || constantOf(part.factor) < 0)
-      return reason = "index " + toString(index) + " is no sum of its axes", false;
+      return reason = "an index is no sum of its axes", false;
     parts.push_back(part);
   }
   // A symbolic factor is a size, which a constant one lies within.
@@ -157,7 +157,7 @@ Value Arranger::run(Value source, ArrayRef<Expr> indices, bool keepUnit) {
       bool isLast = p + 1 == parts[d].size();
       if (!capacity->isInteger || (isLast && !part.factor->isConstant(1)) ||
           exprs.isNotBelowZero(exprs.sub(capacity, exprs.add(extent, exprs.constant(p ? digit : 0)))) != true)
-        return reason = "axes overlap in index " + toString(indices[d]), Value();
+        return reason = "axes overlap in an index", Value();
       groups[d].push_back(split.size());
       order.push_back(part.axis);
       split.push_back(sizeOf(b, loc, capacity));
@@ -258,11 +258,11 @@ Value heddle::arrangeAs(OpBuilder &b, Location loc, ExprContext &exprs, Value so
     SmallVector<Part> parts;
     int64_t offset;
     if (!arranger.split(output, parts, offset) || offset)
-      return reason = "result index " + toString(output) + " is no sum of its axes", Value();
+      return reason = "an index of the result is no sum of its axes", Value();
     Expr inner = exprs.constant(1);
     for (Part &part : llvm::reverse(parts)) {
       if (part.factor != inner)
-        return reason = "result index " + toString(output) + " has gaps", Value();
+        return reason = "an index of the result has gaps", Value();
       inner = exprs.mul(inner, axes[part.axis].extent);
     }
     groups.emplace_back();

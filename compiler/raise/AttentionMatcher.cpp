@@ -4,6 +4,8 @@
 
 #include "mlir/Analysis/SliceAnalysis.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace heddle;
 
@@ -30,38 +32,39 @@ static void collectContractions(Expr expr, SmallVectorImpl<Expr> &found) {
 
 // Whether the softmax has one more logit than there are keys, in which no product is.
 bool AttentionMatcher::hasExtraLogit(ArrayRef<Expr> probe) {
-  if (probe.back()->kind != ExprKind::Symbol)
+  Expr place = probe[keyAxis];
+  if (place->kind != ExprKind::Symbol)
     return false;
   auto holdsContraction = [&](Expr column) {
     SmallVector<Expr> indices(probe), products;
-    indices.back() = column;
+    indices[keyAxis] = column;
     collectContractions(trace.element(softmax.getInput(), indices), products);
     return !products.empty();
   };
   Expr last = exprs.sub(keys, exprs.constant(1));
-  return !holdsContraction(last) && holdsContraction(exprs.symbol(probe.back()->dimension, last));
+  return !holdsContraction(last) && holdsContraction(exprs.symbol(place->dimension, last));
 }
 
 bool AttentionMatcher::findScores() {
   int64_t rank = shaped(softmax.getInput()).getRank();
-  if (rank < 2 || softmax.getDimension() != (uint64_t)rank - 1) {
-    silent = rank < 2;
-    return because("its dimension " + std::to_string(softmax.getDimension()) + " is not the last of " +
-                   std::to_string(rank));
+  keyAxis = softmax.getDimension();
+  if (rank < 2) {
+    silent = true;
+    return because("its input has one dimension");
   }
   SmallVector<Expr> probe = trace.indexSymbols(softmax.getInput(), firstProbe);
-  keys = trace.size(softmax.getInput(), rank - 1);
+  keys = trace.size(softmax.getInput(), keyAxis);
   hasSinks = hasExtraLogit(probe);
   if (hasSinks) {
     keys = exprs.sub(keys, exprs.constant(1));
-    probe.back() = exprs.symbol(probe.back()->dimension, keys);
+    probe[keyAxis] = exprs.symbol(probe[keyAxis]->dimension, keys);
   }
   Expr element = trace.element(softmax.getInput(), probe);
   if (exprs.exhausted())
     return because("its scores are too large an expression");
   SmallVector<Expr> products;
   collectContractions(element, products);
-  llvm::erase_if(products, [&](Expr product) { return !exprs.contains(product, probe.back()); });
+  llvm::erase_if(products, [&](Expr product) { return !exprs.contains(product, probe[keyAxis]); });
   silent = products.empty();
   if (products.empty())
     return because("its input holds no product of queries and keys");
@@ -70,7 +73,7 @@ bool AttentionMatcher::findScores() {
   score = products[0];
   scores = Contraction::of(score->value.getDefiningOp());
   if (!scores)
-    return because(describe(score->value.getDefiningOp()) + " sums over more than one axis");
+    return because(describe(score->value.getDefiningOp()) + " is no matmul over one axis that starts at 0");
   dimensions = probe;
   return true;
 }
@@ -88,7 +91,7 @@ Expr heddle::divisorOf(Expr expr, Expr symbol) {
   return nullptr;
 }
 
-// Which dimension of the softmax is what: keys are the last, queries the one that only the query operand depends on, and the
+// Which dimension of the softmax is what: keys are its own, queries the one that only the query operand depends on, and the
 // others batch and heads.
 bool AttentionMatcher::assignAxes() {
   SmallVector<Expr> probe = dimensions;
@@ -109,20 +112,20 @@ bool AttentionMatcher::assignAxes() {
         headDim = trace.size(scores->input(operand), d);
     elements.push_back(layout.element(scores->input(operand), indices));
   }
-  bool keyIsFirst = exprs.contains(elements[0], probe.back());
-  if (keyIsFirst == exprs.contains(elements[1], probe.back()))
+  bool keyIsFirst = exprs.contains(elements[0], probe[keyAxis]);
+  if (keyIsFirst == exprs.contains(elements[1], probe[keyAxis]))
     return because("both or neither operand of " + describe(scores->op) + " depend on the softmax's dimension");
   queryOperand = keyIsFirst ? 1 : 0;
   Expr ofQuery = elements[queryOperand], ofKey = elements[1 - queryOperand];
   int64_t row = -1;
-  for (int64_t d = rank - 2; d >= 0 && row < 0; --d)
-    if (exprs.contains(ofQuery, probe[d]) && !exprs.contains(ofKey, probe[d]))
+  for (int64_t d = rank - 1; d >= 0 && row < 0; --d)
+    if (d != keyAxis && exprs.contains(ofQuery, probe[d]) && !exprs.contains(ofKey, probe[d]))
       row = d;
   if (row < 0) // a single query
-    row = rank - 2;
+    row = keyAxis == rank - 1 ? rank - 2 : rank - 1;
   SmallVector<int64_t> outer;
-  for (int64_t d = 0; d < rank - 1; ++d)
-    if (d != row)
+  for (int64_t d = 0; d < rank; ++d)
+    if (d != row && d != keyAxis)
       outer.push_back(d);
 
   auto extent = [&](int64_t d) { return trace.size(softmax.getInput(), d); };
@@ -153,7 +156,7 @@ bool AttentionMatcher::assignAxes() {
   key = exprs.symbol(keySymbol, keys);
   depth = exprs.symbol(depthSymbol, headDim);
   dimensions[row] = query;
-  dimensions[rank - 1] = key;
+  dimensions[keyAxis] = key;
   if (outer.size() == 1) {
     dimensions[outer[0]] = exprs.add(exprs.mul(batch, numHeads), head);
   } else if (!outer.empty()) {
@@ -194,7 +197,7 @@ bool AttentionMatcher::splitTerminal(Expr end, double &factor, double &cap, Expr
     return true;
   }
   if (found != score)
-    return because("its scores pass through " + toString(found));
+    return because("its scores pass through " + inWords(found));
   return true;
 }
 
@@ -207,12 +210,14 @@ bool AttentionMatcher::collectEnds(Expr expr) {
   if (!exprs.contains(expr, score)) {
     if (hides(expr))
       return true;
-    return because("where its mask is off, the scores are replaced by " + toString(expr));
+    return because("where its mask is off, the scores are replaced by " + inWords(expr));
   }
   double factor, cap;
   Expr rest;
   if (!splitTerminal(expr, factor, cap, rest))
     return false;
+  if (std::isnan(constantOf(rest)))
+    return because("what is added to its scores is no number, as 0 times infinity");
   if (hides(rest))
     return true;
   if (scale != 0 && (scale != factor || softcap != cap))
@@ -262,10 +267,17 @@ void AttentionMatcher::nameBlockingOp() {
   reason = why;
 }
 
+static bool holdsReduction(Expr expr, DenseSet<Expr> &seen) {
+  if (expr->kind == ExprKind::Reduce || !seen.insert(expr).second)
+    return expr->kind == ExprKind::Reduce;
+  return llvm::any_of(expr->arguments, [&](Expr part) { return holdsReduction(part, seen); }) ||
+         llvm::any_of(expr->terms, [&](auto &term) { return holdsReduction(term.first, seen); });
+}
+
 // The extra logit of each head. What is taken off every logit of a row, its greatest, cancels.
 bool AttentionMatcher::readSinks() {
   SmallVector<Expr> indices(dimensions);
-  indices.back() = keys;
+  indices[keyAxis] = keys;
   sink = trace.element(softmax.getInput(), indices);
   Expr shift = exprs.constant(0);
   for (auto &[term, factor] : termsOf(sink))
@@ -294,6 +306,10 @@ bool AttentionMatcher::readScores() {
   }
   if (scale == 0)
     return because("its mask hides every key");
+  // Without a sink what all keys of a row have in common cancels.
+  DenseSet<Expr> seen;
+  if (hasSinks && holdsReduction(addedOf(total), seen))
+    return because("what is taken off its scores is not taken off its sink");
   mask = proveMask(exprs, addedOf(total), query, key, queries, keys);
   return true;
 }
@@ -369,7 +385,7 @@ bool AttentionMatcher::findValues() {
     return because(std::to_string(uses.size()) + " products read its probabilities");
   values = Contraction::of(uses[0]->getOwner());
   if (!values)
-    return because(describe(uses[0]->getOwner()) + " sums over more than one axis");
+    return because(describe(uses[0]->getOwner()) + " is no matmul over one axis that starts at 0");
   probabilityOperand = uses[0]->getOperandNumber();
   if (probabilityOperand > 1)
     return because(describe(values->op) + " accumulates into its probabilities");
@@ -393,11 +409,11 @@ bool AttentionMatcher::findValues() {
          probability->high()->isConstant(0) && probability->atom()->arguments[0] == probability->low())
     probability = probability->low();
   if (probability->kind != ExprKind::Leaf || probability->value != result)
-    return because(describe(values->op) + " reads not its probabilities but " + toString(probability));
+    return because(describe(values->op) + " reads not its probabilities but " + inWords(probability));
   DenseMap<Expr, Expr> solution, quotients;
   for (auto [traced, target] : llvm::zip_equal(probability->arguments, dimensions))
     if (!solve(traced, target, solution, quotients))
-      return because(describe(values->op) + " reads its probabilities at " + toString(traced));
+      return because(describe(values->op) + " reads its probabilities in another order than rows of keys");
   Expr summed = loops[values->contracted];
   if (summed->kind == ExprKind::Symbol && solution.lookup(summed) != key)
     return because(describe(values->op) + " sums its probabilities over another axis than their keys");

@@ -78,6 +78,7 @@ private:
   std::optional<Contraction> scores, values;
   Expr score = nullptr; // the element of the first product
   Expr total = nullptr; // what the softmax reads
+  int64_t keyAxis = 0;  // the softmax's dimension
   unsigned queryOperand = 0, probabilityOperand = 0;
   llvm::SmallVector<Expr> dimensions; // of the softmax, in canonical symbols
   Expr batch, head, query, key, depth;

@@ -140,7 +140,7 @@ Value AttentionMatcher::biasTensor(Expr bias) {
       return tensor;
   Value tensor = emitTensor(b, softmax.getLoc(), exprs, bias, axes, b.getF32Type());
   if (!tensor)
-    because("what is added to its scores has no op: " + toString(bias));
+    because("what is added to its scores has no op: it is " + inWords(bias));
   return tensor;
 }
 
@@ -152,7 +152,7 @@ Value AttentionMatcher::sinkTensor() {
       return tensor;
   Value tensor = emitTensor(b, softmax.getLoc(), exprs, sink, axis, b.getF32Type(), /*repeats=*/true);
   if (!tensor)
-    because("its sinks have no op: " + toString(sink));
+    because("its sinks have no op: each is " + inWords(sink));
   return tensor;
 }
 

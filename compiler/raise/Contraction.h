@@ -8,7 +8,7 @@
 
 namespace heddle {
 
-// A product of two tensors over one loop.
+// A product of two tensors over one loop. One that is added to something else than 0 is none: who reads it reads the sum as well.
 struct Contraction {
   mlir::linalg::LinalgOp op;
   llvm::SmallVector<unsigned> outLoops; // of each result dimension
@@ -20,7 +20,7 @@ struct Contraction {
     Contraction product{llvm::cast<mlir::linalg::LinalgOp>(candidate), {}, 0};
     llvm::SmallVector<unsigned> contracted;
     product.op.getReductionDims(contracted);
-    if (contracted.size() != 1)
+    if (contracted.size() != 1 || !startsAtZero(product.op))
       return std::nullopt;
     product.contracted = contracted[0];
     for (mlir::AffineExpr expr : product.op.getMatchingIndexingMap(product.op.getDpsInitOperand(0)).getResults()) {
@@ -30,6 +30,12 @@ struct Contraction {
       product.outLoops.push_back(dim.getPosition());
     }
     return product;
+  }
+  static bool startsAtZero(mlir::linalg::LinalgOp op) {
+    ExprContext exprs;
+    ElementTrace trace(exprs);
+    mlir::Value init = op.getDpsInitOperand(0)->get();
+    return trace.element(init, trace.indexSymbols(init))->isConstant(0);
   }
   // The indices of an operand's element at `loops`; empty if the map is no projection.
   llvm::SmallVector<Expr> indices(unsigned operand, llvm::ArrayRef<Expr> loops) {

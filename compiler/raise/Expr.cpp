@@ -202,8 +202,8 @@ Expr ExprContext::mul(Expr a, Expr b) {
     if (x->isConstant())
       std::swap(x, y);
     if (y->isConstant()) {
-      if (y->constant == 0)
-        return y;
+      if (y->constant == 0) // 0 times infinity is no number
+        return x->isConstant() ? constant(x->constant * 0) : y;
       Terms scaled = termsOf(x);
       for (auto &term : scaled)
         term.second *= y->constant;

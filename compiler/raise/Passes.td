@@ -196,7 +196,9 @@ def RaiseSoftmax : Pass<"heddle-raise-softmax", "::mlir::func::FuncOp"> {
   let summary = "Recognise a softmax that was written out";
   let description = [{
     exp(x - m) / sum exp(x - m) becomes linalg.softmax, whatever m is if it is one value for the row: it cancels. Casts to f32 on
-    the way are kept inside. Example: test/raise/raise-softmax.mlir.
+    the way are kept inside. So does (exp(x - m) @ v) / sum exp(x - m), of which the matmul stays. A mask of ones and zeros that is
+    multiplied into the exponentials becomes -inf in x, a number added to the sum one more column of x, which is sliced off behind.
+    What is none is left with a remark. Examples: test/raise/raise-softmax.mlir, test/raise/fuse-attention-weights.mlir.
 
     ```mlir
     func.func @written_out(%x: tensor<3x5xf32>) -> tensor<3x5xf32> {

@@ -1,9 +1,15 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A softmax is what it computes: weights divided by their sum, where a weight is the exponential of a score, whatever is taken off all
+// scores of a row, or 0 where a mask hides. What is divided may be a matmul of the weights, and the sum may have one more weight, a sink.
 
 #include "compiler/raise/Passes.h"
 
-#include "compiler/raise/ElementTrace.h"
+#include "compiler/raise/Arrange.h"
+#include "compiler/raise/Contraction.h"
 #include "compiler/raise/Remarks.h"
+
+#include "mlir/Dialect/Math/IR/Math.h"
 
 namespace heddle {
 #define GEN_PASS_DEF_RAISESOFTMAX
@@ -18,9 +24,62 @@ static RankedTensorType shaped(Value value) {
 }
 
 namespace {
-// numerator / (the sum of `summed` over the symbol): what both are exponentials of.
+// numerator / (rest + the sum of `summed` over `symbol`). A weight, the numerator as well as what is summed, is a diagram of decisions
+// whose ends are exponentials, or 0 where a mask hides.
 struct Quotient {
-  Expr numerator, summed, symbol;
+  Expr numerator, summed, symbol, rest;
+  Expr guard; // null, or the sum: where it is 0 the source says 0, not 0/0
+};
+
+// The exponentials of a weight are exp(factor * score + shift), and 0 where `seen` is 0.
+struct Weight {
+  double factor = 0;
+  Expr shift = nullptr, seen = nullptr;
+};
+
+// softmax(factor * input) along `axis` with one more logit for `sink`, -inf where `seen` is 0.
+struct Softmax {
+  int64_t axis;
+  double factor;
+  Expr seen;
+  SmallVector<Axis> axes;
+  std::optional<double> sink;
+  bool isGuarded;
+};
+
+// Finds the softmax of an input that one value comes to, and replaces the value.
+class SoftmaxRaiser {
+public:
+  SoftmaxRaiser(Operation *root, Value input) : root(root), result(root->getResult(0)), input(input), trace(exprs) {
+    trace.stopAt(input);
+  }
+
+  bool run();
+  // Why not, if what was found is nearly a softmax.
+  const std::string &whyNot() const { return reason; }
+
+private:
+  Expr numeratorOf(Expr diagram, Expr &divisor);
+  Expr withoutGuard(Expr element, Expr &guard);
+  std::optional<Quotient> quotientOf(Expr element);
+  std::optional<Weight> weightOf(Expr diagram, Expr score, Expr along);
+  std::optional<Softmax> softmaxOf(Value weights, int64_t axis, const Quotient &quotient);
+  std::optional<double> sinkOf(Expr rest, Expr shift);
+  Value create(const Softmax &softmax, RankedTensorType type);
+  bool raiseWeighed(const Quotient &quotient);
+  Expr renamed(Expr expr);
+  // The first reason is the nearest one: the last axis is tried first.
+  bool because(std::string text) {
+    if (reason.empty())
+      reason = std::move(text);
+    return false;
+  }
+
+  Operation *root;
+  Value result, input;
+  ExprContext exprs;
+  ElementTrace trace;
+  std::string reason;
 };
 } // namespace
 
@@ -28,26 +87,130 @@ static Expr exponentOf(Expr expr) {
   return expr->kind == ExprKind::Call && expr->name == "exp" ? expr->arguments[0] : nullptr;
 }
 
-// The quotient that an element is: exp(a) / sum exp(b), or exp(a - log(sum exp(b))), which log-softmax and log-sum-exp come to.
-static std::optional<Quotient> quotientOf(ExprContext &exprs, Expr element) {
-  Expr numerator = nullptr, sum = nullptr;
-  if (Expr exponent = exponentOf(element)) {
-    for (auto &[term, factor] : termsOf(exponent))
-      if (factor == -1 && term->kind == ExprKind::Call && term->name == "log") {
-        numerator = exprs.add(exponent, term);
-        sum = term->arguments[0];
-      }
-  } else if (element->kind == ExprKind::Product && element->terms.size() == 2) {
-    for (auto &[base, exponent] : element->terms) {
-      if (exponent == 1)
-        numerator = exponentOf(base);
-      if (exponent == -1)
-        sum = base;
+static bool isWeight(Expr expr) {
+  if (expr->kind == ExprKind::Choice)
+    return isWeight(expr->high()) && isWeight(expr->low());
+  return expr->isConstant(0) || exponentOf(expr);
+}
+
+static bool isSumOfWeights(Expr expr) {
+  return expr->kind == ExprKind::Reduce && expr->name == "sum" && isWeight(expr->arguments[0]);
+}
+
+// The sum of weights that an atom finds to be 0 (`equal`) or above it (`greater`).
+static Expr sumAgainstZero(Expr atom, StringRef name) {
+  if (atom->kind != ExprKind::Call || atom->name != name)
+    return nullptr;
+  Expr a = atom->arguments[0], b = atom->arguments[1];
+  if (name == "equal" && a->isConstant(0))
+    std::swap(a, b);
+  return isSumOfWeights(a) && b->isConstant(0) ? a : nullptr;
+}
+
+// What the ends of a diagram that are not 0 have above their `divisor`; null if they have not one divisor.
+Expr SoftmaxRaiser::numeratorOf(Expr diagram, Expr &divisor) {
+  bool isOne = true;
+  Expr numerator = exprs.mapEnds(diagram, [&](Expr end) -> Expr {
+    if (end->isConstant(0))
+      return end;
+    Expr found = nullptr, above = end;
+    if (Expr exponent = exponentOf(end)) {
+      for (auto &[term, factor] : termsOf(exponent))
+        if (factor == -1 && term->kind == ExprKind::Call && term->name == "log") {
+          found = term->arguments[0];
+          above = exprs.call("exp", exprs.add(exponent, term));
+        }
+    } else {
+      for (auto &[base, exponent] : factorsOf(end))
+        if (exponent == -1) {
+          found = base;
+          above = exprs.mul(end, base);
+        }
     }
+    isOne = isOne && found && (!divisor || divisor == found);
+    divisor = found;
+    return above;
+  });
+  return isOne && divisor ? numerator : nullptr;
+}
+
+// A row of which a mask hides every key has the sum 0. Whatever number its weights are divided by there, or 0 itself, is 0: such a decision
+// says no more than that the row is 0 and not NaN.
+Expr SoftmaxRaiser::withoutGuard(Expr element, Expr &guard) {
+  if (element->kind != ExprKind::Choice)
+    return element;
+  Expr ifZero = sumAgainstZero(element->atom(), "equal"), ifAbove = sumAgainstZero(element->atom(), "greater");
+  if (ifZero || ifAbove) {
+    Expr kept = ifZero ? element->low() : element->high(), other = ifZero ? element->high() : element->low();
+    Expr divisor = nullptr, numerator = numeratorOf(kept, divisor);
+    other = exprs.mapEnds(other, [](Expr end) {
+      bool isScaled = end->kind == ExprKind::Sum && end->constant == 0 && end->terms.size() == 1;
+      return isScaled ? end->terms[0].first : end;
+    });
+    if (!other->isConstant(0) && other != numerator)
+      return element;
+    guard = ifZero ? ifZero : ifAbove;
+    return kept;
   }
-  if (!numerator || !sum || sum->kind != ExprKind::Reduce || sum->name != "sum" || !exponentOf(sum->arguments[0]))
+  Expr high = withoutGuard(element->high(), guard), low = withoutGuard(element->low(), guard);
+  return exprs.select(exprs.condition(element->atom()), high, low);
+}
+
+// Whether an end of a diagram is an exponential times something else.
+static bool holdsFactor(Expr expr) {
+  if (expr->kind == ExprKind::Choice)
+    return holdsFactor(expr->high()) || holdsFactor(expr->low());
+  return !exponentOf(expr) && llvm::any_of(factorsOf(expr), [](auto &factor) { return exponentOf(factor.first); });
+}
+
+// The quotient that an element is: weight / (rest + sum), or exp(a - log(sum)), which log-softmax and log-sum-exp come to, or what a
+// matmul makes of weights, divided after it.
+std::optional<Quotient> SoftmaxRaiser::quotientOf(Expr element) {
+  Quotient quotient{};
+  Expr divisor = nullptr;
+  quotient.numerator = numeratorOf(withoutGuard(element, quotient.guard), divisor);
+  if (!quotient.numerator)
     return std::nullopt;
-  return Quotient{numerator, exponentOf(sum->arguments[0]), sum->symbol};
+  Expr sum = nullptr;
+  for (auto &[term, factor] : termsOf(divisor)) {
+    if (term->kind != ExprKind::Reduce || term->name != "sum")
+      continue;
+    if (factor == 1 && isSumOfWeights(term) && !sum)
+      sum = term;
+    else if (holdsFactor(term->arguments[0]))
+      because("they are multiplied by what is not known to be 0 or 1");
+  }
+  if (!sum || (quotient.guard && quotient.guard != divisor))
+    return std::nullopt;
+  quotient.summed = sum->arguments[0];
+  quotient.symbol = sum->symbol;
+  quotient.rest = exprs.sub(divisor, sum);
+  return quotient;
+}
+
+// Numbers of the symbols of renamed reductions, beyond those that a trace gives.
+static constexpr int64_t firstRenamed = 5000;
+
+// `expr` with the outermost of its reductions over symbols of one number: equal ones are one node, however deep they were found.
+Expr SoftmaxRaiser::renamed(Expr expr) {
+  DenseMap<Expr, Expr> names;
+  DenseSet<Expr> seen;
+  std::function<void(Expr)> visit = [&](Expr part) {
+    if (!seen.insert(part).second)
+      return;
+    if (part->kind == ExprKind::Reduce) {
+      Expr symbol = exprs.symbol(firstRenamed, part->symbol->extent);
+      DenseMap<Expr, Expr> rename{{part->symbol, symbol}};
+      names[part] = exprs.reduce(part->name, symbol, exprs.substitute(part->arguments[0], rename));
+      return;
+    }
+    for (Expr argument : part->arguments)
+      visit(argument);
+    for (auto &[term, factor] : part->terms)
+      visit(term);
+  };
+  visit(expr);
+  return names.empty() ? expr : exprs.substitute(expr, names);
 }
 
 static double factorOf(Expr sum, Expr term) {
@@ -57,43 +220,64 @@ static double factorOf(Expr sum, Expr term) {
   return 0;
 }
 
-// The factor f, if there is one, with which `root` is exp(f * input - m) / sum over the last dimension of exp(f * input - m), whatever m
-// is, if it is the same in both and for the whole row: it cancels.
-static std::optional<double> softmaxFactor(Value input, Value root) {
-  ExprContext exprs;
-  ElementTrace trace(exprs);
-  trace.stopAt(input);
+// What `diagram` weighs `score` by, if its exponentials are taken of the score alone, beside what is one value along `along`.
+std::optional<Weight> SoftmaxRaiser::weightOf(Expr diagram, Expr score, Expr along) {
+  Weight weight;
+  bool isOne = isWeight(diagram);
+  weight.seen = exprs.mapEnds(diagram, [&](Expr end) {
+    Expr exponent = exponentOf(end);
+    if (!exponent || !isOne)
+      return exprs.constant(0);
+    double factor = factorOf(exponent, score);
+    Expr shift = exprs.sub(exponent, exprs.mul(exprs.constant(factor), score));
+    isOne &= factor != 0 && !exprs.contains(shift, along) && (!weight.shift || weight.shift == shift) &&
+             (weight.factor == 0 || weight.factor == factor);
+    weight.factor = factor;
+    weight.shift = shift;
+    return exprs.constant(1);
+  });
+  return isOne && weight.shift ? std::optional(weight) : std::nullopt;
+}
+
+// rest / (rest + sum) is the weight of one more logit, log(rest), which is shifted as the others are.
+std::optional<double> SoftmaxRaiser::sinkOf(Expr rest, Expr shift) {
+  SmallVector<std::pair<Expr, double>> terms = termsOf(rest);
+  double factor = terms.empty() ? constantOf(rest) : terms[0].second;
+  Expr logit = terms.empty() ? exprs.constant(0) : exponentOf(terms[0].first);
+  if (!logit || !(factor > 0) || terms.size() > 1 || (!terms.empty() && constantOf(rest) != 0))
+    return std::nullopt;
+  logit = exprs.sub(exprs.add(renamed(logit), exprs.constant(std::log(factor))), renamed(shift));
+  return logit->isConstant() && std::isfinite(logit->constant) ? std::optional(logit->constant) : std::nullopt;
+}
+
+// The softmax along `axis` of the input that the quotient is. Its weights are the elements of `weights`, or its numerator.
+std::optional<Softmax> SoftmaxRaiser::softmaxOf(Value weights, int64_t axis, const Quotient &quotient) {
   SmallVector<Expr> symbols = trace.indexSymbols(input);
-  Expr last = symbols.back();
-  std::optional<Quotient> quotient = quotientOf(exprs, trace.element(root, symbols));
-  if (!quotient || last->kind != ExprKind::Symbol)
+  Expr along = symbols[axis];
+  if (along->kind != ExprKind::Symbol || quotient.symbol->extent != along->extent)
     return std::nullopt;
-  // Both are shifted, each by what is left without its own score.
-  SmallVector<Expr> summed(symbols);
-  summed.back() = quotient->symbol;
-  Expr score = exprs.leaf(input, symbols), summedScore = exprs.leaf(input, summed);
-  double factor = factorOf(quotient->numerator, score);
-  if (factor == 0 || factor != factorOf(quotient->summed, summedScore))
+  Expr diagram = weights ? trace.element(weights, symbols) : quotient.numerator;
+  std::optional<Weight> weight = weightOf(diagram, exprs.leaf(input, symbols), along);
+  if (!weight)
     return std::nullopt;
-  Expr shift = exprs.sub(quotient->numerator, exprs.mul(exprs.constant(factor), score));
-  Expr summedShift = exprs.sub(quotient->summed, exprs.mul(exprs.constant(factor), summedScore));
-  auto isSame = [&](Expr a, Expr b) {
-    if (a == b)
-      return true;
-    // The greatest score, with another name for the place that it is looked for at.
-    SmallVector<std::pair<Expr, double>> x = termsOf(a), y = termsOf(b);
-    if (x.size() != 1 || y.size() != 1 || x[0].second != y[0].second || constantOf(a) != constantOf(b) ||
-        x[0].first->kind != ExprKind::Reduce || y[0].first->kind != ExprKind::Reduce ||
-        x[0].first->name != y[0].first->name)
-      return false;
-    DenseMap<Expr, Expr> rename{{y[0].first->symbol, x[0].first->symbol}};
-    return exprs.substitute(y[0].first->arguments[0], rename) == x[0].first->arguments[0];
-  };
-  if (std::abs(factor - 1) < 1e-6) // log2(e) as 32 bits have it, times log(2)
-    factor = 1;
-  bool cancels = quotient->symbol->extent == last->extent && !exprs.contains(shift, last) &&
-                 !exprs.contains(summedShift, quotient->symbol) && isSame(shift, summedShift);
-  return cancels ? std::optional(factor) : std::nullopt;
+  DenseMap<Expr, Expr> moved{{along, quotient.symbol}};
+  if (!weights && renamed(exprs.substitute(diagram, moved)) != renamed(quotient.summed))
+    return because("their sum is of others than those that it divides"), std::nullopt;
+  Softmax softmax{axis, weight->factor, weight->seen, {}, std::nullopt, bool(quotient.guard)};
+  if (std::abs(softmax.factor - 1) < 1e-6) // log2(e) as 32 bits have it, times log(2)
+    softmax.factor = 1;
+  for (auto [d, symbol] : llvm::enumerate(symbols))
+    softmax.axes.push_back({symbol, trace.size(input, d)});
+  if (!quotient.rest->isConstant(0)) {
+    softmax.sink = sinkOf(quotient.rest, weight->shift);
+    if (!softmax.sink)
+      return because("what is added to their sum is no logit that is one number for all rows"), std::nullopt;
+  }
+  // With a sink the row is 0 there, as it is in attention.
+  bool seesKey = softmax.sink || softmax.isGuarded || exprs.reduce("max", along, softmax.seen)->isConstant(1);
+  if (!seesKey)
+    return because("a row of which the mask hides every key is 0/0 here, and 0 in attention"), std::nullopt;
+  return softmax;
 }
 
 static Value withoutCasts(Value value) {
@@ -122,28 +306,127 @@ static SmallVector<Value> candidates(Value exponent) {
   return all;
 }
 
-// softmax(factor * input) along the last dimension.
-static Value createSoftmax(OpBuilder &b, Location loc, Value input, double factor) {
-  auto empty = [&] {
-    return tensor::EmptyOp::create(b, loc, tensor::getMixedSizes(b, loc, input), shaped(input).getElementType());
+// The softmax as ops, of the shape of its input.
+Value SoftmaxRaiser::create(const Softmax &softmax, RankedTensorType type) {
+  OpBuilder b(root);
+  Location loc = root->getLoc();
+  Value input = this->input;
+  Type elementType = shaped(input).getElementType();
+  auto filled = [&](double value, ArrayRef<OpFoldResult> sizes) {
+    Value constant = arith::ConstantOp::create(b, loc, b.getFloatAttr(elementType, value));
+    Value empty = tensor::EmptyOp::create(b, loc, sizes, elementType);
+    return linalg::FillOp::create(b, loc, constant, empty).getResult(0);
   };
-  if (factor != 1) {
-    Value constant = arith::ConstantOp::create(b, loc, b.getFloatAttr(shaped(input).getElementType(), factor));
-    Value filled = linalg::FillOp::create(b, loc, constant, Value(empty())).getResult(0);
-    if (filled.getType() != input.getType())
-      filled = tensor::CastOp::create(b, loc, input.getType(), filled);
-    input = arith::MulFOp::create(b, loc, input, filled);
+  auto everywhere = [&](double value) -> Value {
+    Value all = filled(value, tensor::getMixedSizes(b, loc, input));
+    return all.getType() == input.getType() ? all : tensor::CastOp::create(b, loc, input.getType(), all).getResult();
+  };
+  if (softmax.factor != 1)
+    input = arith::MulFOp::create(b, loc, input, everywhere(softmax.factor));
+  if (!softmax.seen->isConstant()) {
+    Value seen = emitTensor(b, loc, exprs, softmax.seen, softmax.axes, b.getI1Type(), /*repeats=*/true);
+    if (!seen)
+      return because("the mask that they are multiplied by has no op"), Value();
+    Type masks = shaped(input).clone(b.getI1Type());
+    if (seen.getType() != masks)
+      seen = tensor::CastOp::create(b, loc, masks, seen);
+    input = arith::SelectOp::create(b, loc, seen, input, everywhere(-INFINITY));
   }
-  Value init = empty();
-  return linalg::SoftmaxOp::create(b, loc, TypeRange{init.getType()}, input, init, shaped(input).getRank() - 1)
-      .getResult()[0];
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, input);
+  RankedTensorType plain = shaped(input);
+  if (softmax.sink) {
+    SmallVector<OpFoldResult> one(sizes);
+    one[softmax.axis] = b.getIndexAttr(1);
+    input = tensor::ConcatOp::create(b, loc, softmax.axis, ValueRange{input, filled(*softmax.sink, one)});
+  }
+  Value init = tensor::EmptyOp::create(b, loc, tensor::getMixedSizes(b, loc, input), elementType);
+  Value weights =
+      linalg::SoftmaxOp::create(b, loc, TypeRange{init.getType()}, input, init, softmax.axis).getResult()[0];
+  if (softmax.sink) {
+    SmallVector<OpFoldResult> zeros(sizes.size(), b.getIndexAttr(0)), ones(sizes.size(), b.getIndexAttr(1));
+    weights = tensor::ExtractSliceOp::create(b, loc, weights, zeros, sizes, ones);
+  }
+  if (weights.getType() != plain)
+    weights = tensor::CastOp::create(b, loc, plain, weights);
+  if (softmax.isGuarded) {
+    input = weights; // what `everywhere` has the type of
+    Value isNaN = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNO, weights, weights);
+    weights = arith::SelectOp::create(b, loc, isNaN, everywhere(0), weights);
+  }
+  auto wanted = plain.clone(type.getElementType());
+  if (wanted.getElementTypeBitWidth() > plain.getElementTypeBitWidth())
+    weights = arith::ExtFOp::create(b, loc, wanted, weights);
+  else if (wanted != plain)
+    weights = arith::TruncFOp::create(b, loc, wanted, weights);
+  return weights.getType() == type ? weights : tensor::CastOp::create(b, loc, type, weights).getResult();
 }
 
-static bool raise(Operation *root) {
-  Value result = root->getResult(0);
-  // The exp op nearest behind the root, and what it reads before anything was taken off.
-  SmallVector<Value> work{result};
-  for (size_t next = 0; next < work.size() && work.size() < 16; ++next) {
+// (weights @ values) / sum: the matmul of the unnormalised weights becomes one of the softmax, and nothing is left to divide.
+bool SoftmaxRaiser::raiseWeighed(const Quotient &quotient) {
+  Expr element = quotient.numerator;
+  Operation *op = element->kind == ExprKind::Leaf ? element->value.getDefiningOp() : nullptr;
+  std::optional<Contraction> product = op ? Contraction::of(op) : std::nullopt;
+  if (!product)
+    return false;
+  SmallVector<Expr> loops(product->op.getNumLoops());
+  for (auto [loop, index] : llvm::zip_equal(product->outLoops, element->arguments))
+    loops[loop] = index;
+  loops[product->contracted] = quotient.symbol;
+  for (unsigned operand : {0u, 1u}) {
+    Value weights = product->input(operand);
+    SmallVector<Expr> indices = product->indices(operand, loops);
+    if (indices.empty() || shaped(weights).getShape() != shaped(input).getShape())
+      continue;
+    if (renamed(trace.element(weights, indices)) != renamed(quotient.summed))
+      continue;
+    AffineMap map = product->op.getMatchingIndexingMap(product->op.getDpsInputOperand(operand));
+    std::optional<unsigned> axis = map.getResultPosition(getAffineDimExpr(product->contracted, root->getContext()));
+    std::optional<Softmax> softmax = axis ? softmaxOf(weights, *axis, quotient) : std::nullopt;
+    Value normalised = softmax ? create(*softmax, shaped(weights)) : Value();
+    if (!normalised)
+      return false;
+    OpBuilder b(root);
+    Operation *weighed = b.clone(*op);
+    weighed->setOperand(product->op.getDpsInputOperand(operand)->getOperandNumber(), normalised);
+    SmallVector<Axis> axes;
+    for (auto [d, symbol] : llvm::enumerate(trace.indexSymbols(result)))
+      axes.push_back({symbol, trace.size(result, d)});
+    std::string why;
+    Value arranged = arrange(b, root->getLoc(), exprs, weighed->getResult(0), element->arguments, axes, why);
+    if (!arranged || shaped(arranged).getElementType() != shaped(result).getElementType())
+      return because(describe(op) + " gives what is divided in another order or type");
+    if (arranged.getType() != result.getType())
+      arranged = tensor::CastOp::create(b, root->getLoc(), result.getType(), arranged);
+    result.replaceAllUsesWith(arranged);
+    return true;
+  }
+  return because(describe(op) + " weighs by something else than what their sum is of");
+}
+
+bool SoftmaxRaiser::run() {
+  std::optional<Quotient> quotient = quotientOf(trace.element(result, trace.indexSymbols(result)));
+  if (!quotient || exprs.exhausted())
+    return false;
+  if (raiseWeighed(*quotient))
+    return true;
+  for (int64_t axis = shaped(input).getRank() - 1; axis >= 0 && shaped(input).getShape() == shaped(result).getShape();
+       --axis)
+    if (std::optional<Softmax> softmax = softmaxOf(Value(), axis, *quotient)) {
+      Value created = create(*softmax, shaped(result));
+      if (created)
+        result.replaceAllUsesWith(created);
+      return bool(created);
+    }
+  return false;
+}
+
+// Replaces what the root computes by a softmax, if it is one. The exp ops nearest behind it are tried, and for each what it reads before
+// anything was taken off. `reasons` gets for each of them why it is none.
+static void raise(Operation *root, DenseMap<Operation *, std::string> &reasons) {
+  SmallVector<Value> work{root->getResult(0)};
+  SmallVector<Operation *> exponentials;
+  std::string reason;
+  for (size_t next = 0; next < work.size() && work.size() < 32; ++next) {
     Operation *op = work[next].getDefiningOp();
     if (!op || !isa<RankedTensorType>(work[next].getType()) || isContraction(op) ||
         isa<HeddleDialect>(op->getDialect()))
@@ -152,32 +435,32 @@ static bool raise(Operation *root) {
       llvm::append_range(work, op->getOperands());
       continue;
     }
+    exponentials.push_back(op);
     for (Value input : candidates(op->getOperand(0))) {
-      if (shaped(input).getShape() != shaped(result).getShape())
-        continue;
-      std::optional<double> factor = softmaxFactor(input, result);
-      if (!factor)
-        continue;
-      OpBuilder b(root);
-      Value softmax = createSoftmax(b, root->getLoc(), input, *factor);
-      if (shaped(softmax).getElementType() != shaped(result).getElementType())
-        softmax =
-            arith::ExtFOp::create(b, root->getLoc(), shaped(softmax).clone(shaped(result).getElementType()), softmax);
-      if (softmax.getType() != result.getType())
-        softmax = tensor::CastOp::create(b, root->getLoc(), result.getType(), softmax);
-      result.replaceAllUsesWith(softmax);
-      return true;
+      SoftmaxRaiser raiser(root, input);
+      if (raiser.run())
+        return;
+      if (reason.empty())
+        reason = raiser.whyNot();
     }
   }
-  return false;
+  for (Operation *op : exponentials)
+    if (!reason.empty())
+      reasons[op] = reason;
 }
 
-// Whether a reduction reads the result.
+// Whether a sum reads the result, at once or through ops on elements.
 static bool isSummed(Operation *op) {
-  return llvm::any_of(op->getUsers(), [](Operation *user) {
-    auto loops = dyn_cast<linalg::LinalgOp>(user);
-    return loops && !isa<linalg::SoftmaxOp>(user) && loops.getNumReductionLoops() > 0;
-  });
+  SmallVector<Operation *> work{op};
+  for (size_t next = 0; next < work.size() && work.size() < 16; ++next)
+    for (Operation *user : work[next]->getUsers()) {
+      auto loops = dyn_cast<linalg::LinalgOp>(user);
+      if (loops && !isContraction(user) && loops.getNumReductionLoops() > 0)
+        return true;
+      if (!loops && user->hasTrait<OpTrait::Elementwise>())
+        work.push_back(user);
+    }
+  return false;
 }
 
 namespace {
@@ -185,17 +468,23 @@ struct RaiseSoftmax : heddle::impl::RaiseSoftmaxBase<RaiseSoftmax> {
   void runOnOperation() override {
     SmallVector<Operation *> roots;
     getOperation().walk([&](Operation *op) {
-      if (isa<arith::DivFOp, arith::MulFOp, math::ExpOp, math::Exp2Op>(op) &&
-          isa<RankedTensorType>(op->getResult(0).getType()))
+      if (!isa<arith::DivFOp, arith::MulFOp, arith::SelectOp, math::ExpOp, math::Exp2Op>(op))
+        return;
+      auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
+      if (type && isa<FloatType>(type.getElementType()))
         roots.push_back(op);
     });
+    DenseMap<Operation *, std::string> reasons;
     for (Operation *root : llvm::reverse(roots))
-      raise(root);
+      if (!root->use_empty())
+        raise(root, reasons);
     eraseDeadOps(getOperation());
-    getOperation().walk([](Operation *op) {
-      if (isa<math::ExpOp, math::Exp2Op>(op) && isa<RankedTensorType>(op->getResult(0).getType()) && isSummed(op))
-        op->emitRemark(
-            "exponentials and their sum are no softmax along the last dimension: what they weigh is no attention");
+    getOperation().walk([&](Operation *op) {
+      if (!isa<math::ExpOp, math::Exp2Op>(op) || !isa<RankedTensorType>(op->getResult(0).getType()) || !isSummed(op))
+        return;
+      std::string reason = reasons.lookup(op);
+      op->emitRemark("exponentials and their sum are no softmax, and what they weigh no attention: ")
+          << (reason.empty() ? "nothing divides them by their sum" : reason);
     });
   }
 };

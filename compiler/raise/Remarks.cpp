@@ -3,26 +3,76 @@
 #include "compiler/raise/Remarks.h"
 
 #include "compiler/raise/ElementTrace.h"
+#include "dialect/Locations.h"
 
+#include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
 using namespace heddle;
 
-static std::string locationText(Location loc) {
-  if (auto named = dyn_cast<NameLoc>(loc))
-    return named.getName().str();
-  if (auto file = dyn_cast<FileLineColLoc>(loc))
-    return file.getFilename().str() + ":" + std::to_string(file.getLine());
-  if (auto call = dyn_cast<CallSiteLoc>(loc))
-    return locationText(call.getCallee());
-  if (auto fused = dyn_cast<FusedLoc>(loc); fused && !fused.getLocations().empty())
-    return locationText(fused.getLocations().front());
-  return "an unknown place";
-}
-
 std::string heddle::describe(Operation *op) {
   return "'" + op->getName().getStringRef().str() + "' at " + locationText(op->getLoc());
+}
+
+static std::string nameOf(Value value) {
+  if (Operation *op = value.getDefiningOp())
+    return describe(op);
+  auto argument = cast<BlockArgument>(value);
+  auto function = dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
+  auto name = function ? function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "heddle.name") : StringAttr();
+  return name ? "input '" + name.str() + "'" : "argument " + std::to_string(argument.getArgNumber());
+}
+
+// The first tensor, other than a matmul's result, that an expression reads.
+static Expr firstElement(Expr expr, unsigned depth = 0) {
+  if (expr->kind == ExprKind::Leaf) {
+    Operation *op = expr->value.getDefiningOp();
+    return op && isContraction(op) ? nullptr : expr;
+  }
+  if (depth > 8)
+    return nullptr;
+  for (Expr argument : expr->arguments)
+    if (Expr found = firstElement(argument, depth + 1))
+      return found;
+  for (auto &[term, factor] : expr->terms)
+    if (Expr found = firstElement(term, depth + 1))
+      return found;
+  return nullptr;
+}
+
+std::string heddle::inWords(Expr expr) {
+  auto with = [&](std::string what) {
+    Expr element = firstElement(expr);
+    return element ? what + " with an element of " + nameOf(element->value) : what;
+  };
+  switch (expr->kind) {
+  case ExprKind::Constant: {
+    char text[32];
+    snprintf(text, sizeof text, "%g", expr->constant);
+    return text;
+  }
+  case ExprKind::Symbol:
+  case ExprKind::FloorDiv:
+    return "a position";
+  case ExprKind::Size:
+    return "a size of " + nameOf(expr->value);
+  case ExprKind::Leaf:
+    return "an element of " + nameOf(expr->value);
+  case ExprKind::Sum:
+    return with(expr->constant == 0 && expr->terms.size() == 1 ? "a product" : "a sum");
+  case ExprKind::Product:
+    return with("a product");
+  case ExprKind::Call:
+    return with("the function '" + expr->name + "'");
+  case ExprKind::Reduce:
+    return with(expr->name == "sum" ? "a sum over an axis" : "the " + expr->name + " over an axis");
+  case ExprKind::NotBelow:
+    return "a comparison of positions";
+  case ExprKind::Choice:
+    return with("a choice");
+  }
+  llvm_unreachable("an expression of no kind");
 }
 
 // Whether each index is a sum of axes, `sequence` alone in its own.

@@ -13,6 +13,9 @@ namespace heddle {
 // 'linalg.transpose' at model.onnx:/layers.3/Transpose
 std::string describe(mlir::Operation *op);
 
+// What an expression is, for a person: a few words that name the op or argument it comes from, never all of it.
+std::string inWords(Expr expr);
+
 // Why `operand[indices]`, a function of `axes`, is no tensor of those axes: the op on the way to its source that first mixes
 // `sequence` with another axis, or at which it ends.
 std::string blockingOp(ExprContext &exprs, mlir::Value operand, llvm::ArrayRef<Expr> indices, llvm::ArrayRef<Expr> axes,

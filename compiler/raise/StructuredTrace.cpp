@@ -73,10 +73,8 @@ static std::pair<StringRef, Value> combiner(Value yielded, Value argument) {
   return {};
 }
 
-// Whether a reduction starts at its combiner's neutral element, so that its start can be left out.
+// Whether a maximum or minimum starts at its neutral element, so that its start can be left out.
 static bool isNeutral(Expr start, StringRef name, bool isBool) {
-  if (name == "sum")
-    return start->isConstant(0);
   if (isBool)
     return start->isConstant(name == "min");
   return start->isConstant() && (name == "max" ? start->constant <= -1e30 : start->constant >= 1e30);
@@ -135,10 +133,13 @@ Expr ElementTrace::structured(linalg::LinalgOp op, unsigned result, ArrayRef<Exp
   Expr answer = unknown;
   if (!failed && reduces) {
     auto [name, part] = combiner(yielded, running);
-    if (part && isNeutral(element(init->get(), indices), name, part.getType().isInteger(1))) {
+    Expr start = element(init->get(), indices);
+    if (part && (name == "sum" || isNeutral(start, name, part.getType().isInteger(1)))) {
       answer = scalar(part, bound, loops);
       for (Expr symbol : llvm::reverse(reductionSymbols))
         answer = exprs.reduce(name, symbol, answer);
+      if (name == "sum")
+        answer = exprs.add(start, answer);
       // Counts of what the input says (documents, padding) have no closed form; whoever writes them reads the tensor that is there.
       DenseSet<Expr> seen;
       if (answer->isInteger && holdsReduction(answer, seen))

@@ -5,6 +5,7 @@
 #include "compiler/codegen/host/GraphLoops.h"
 #include "compiler/codegen/kernel/ContractionLoops.h"
 #include "dialect/HeddleDialect.h"
+#include "dialect/Locations.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -80,14 +81,6 @@ static Json loopSizes(linalg::GenericOp op) {
   return sizes;
 }
 
-static std::string textOf(Location loc) {
-  std::string text;
-  if (auto name = dyn_cast<NameLoc>(loc))
-    return name.getName().str();
-  llvm::raw_string_ostream(text) << loc;
-  return text;
-}
-
 static Json operandsOf(ValueRange buffers) {
   Json operands = Json::array();
   for (Value buffer : buffers)
@@ -123,7 +116,7 @@ static Json describeLoops(linalg::GenericOp op) {
           {"kind", multiplies ? "matmul" : "rowwise"},
           {"emitter", multiplies ? "contraction kernel" : "loops"},
           {"what", what},
-          {"location", textOf(op.getLoc())},
+          {"location", locationText(op.getLoc())},
           {"fused", fused},
           {"weights", weights},
           {"threads", multiplies || canShareLoops(op)},
@@ -144,7 +137,7 @@ static Json describeKernel(KernelOpInterface op) {
           {"kind", op.getKernelKind().str()},
           {"emitter", "mlir"},
           {"what", op->getName().stripDialect().str() + " of " + matmulText(sizesOf(destination))},
-          {"location", textOf(op.getLoc())},
+          {"location", locationText(op.getLoc())},
           {"fused", Json::array()},
           {"weights", weights},
           {"threads", true},
@@ -159,7 +152,7 @@ static Json describeCopy(memref::CopyOp op) {
           {"kind", "cache"},
           {"emitter", "loops"},
           {"what", "copy of " + matmulText(sizes)},
-          {"location", textOf(op.getLoc())},
+          {"location", locationText(op.getLoc())},
           {"fused", Json::array()},
           {"weights", weightNames(op.getSource())},
           {"threads", false},
@@ -177,7 +170,7 @@ static Json describeAttention(FlashAttentionOp op) {
           {"kind", op.getKernelKind().str()},
           {"emitter", "attention kernel"},
           {"what", matmulText(sizes) + ", head_dim " + std::to_string(query[3])},
-          {"location", textOf(op.getLoc())},
+          {"location", locationText(op.getLoc())},
           {"fused", Json::array()},
           {"weights", Json::array()},
           {"threads", true},

@@ -6,6 +6,7 @@
 #include "compiler/report/GraphReport.h"
 #include "compiler/schedule/Passes.h"
 #include "dialect/Entries.h"
+#include "dialect/Locations.h"
 #include "runtime/model/ModelAbi.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -148,12 +149,19 @@ static Json launchesOf(const StepFunction &function, const GeneratedCode &code) 
                   {"kind", kernel.kind},
                   {"emitter", kernel.emitter},
                   {"what", describe(launch.op)},
+                  {"location", locationText(launch.op->getLoc())},
                   {"fused", fusedOps(launch.op)},
                   {"weights", weightsOf(launch.op, function.firstCall)},
                   {"flops_per_row", kernel.flopsPerRow},
                   {"fixed_bytes", kernel.fixedBytes},
                   {"bytes_per_row", kernel.bytesPerRow}};
     addAttentionCost(launch.op, entry);
+    if (std::optional<LaunchChoice> choice = choiceOf(launch.op))
+      entry["alternative"] = {{"splits", choice->splits},
+                              {"max_rows", choice->preference.getMaxRows()},
+                              {"split_kv", choice->preference.getSplitKv()},
+                              {"items_per_thread", choice->preference.getItemsPerThread()},
+                              {"num_kv_heads", choice->preference.getCache().getType().getNumKvHeads()}};
     launches.push_back(std::move(entry));
   }
   return launches;

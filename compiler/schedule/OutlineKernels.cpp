@@ -2,6 +2,7 @@
 
 #include "compiler/schedule/Passes.h"
 #include "dialect/Entries.h"
+#include "dialect/Locations.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -247,9 +248,18 @@ bool Outliner::isWhole(Value input) {
   });
 }
 
+// Of the ops that compute: views and sizes come from them.
+static Location locationOf(ArrayRef<Operation *> ops) {
+  SmallVector<Location> parts;
+  for (Operation *op : ops)
+    if (!isa<tensor::TensorDialect>(op->getDialect()))
+      parts.push_back(op->getLoc());
+  return parts.empty() ? ops.back()->getLoc() : mergedLocation(ops[0]->getContext(), parts);
+}
+
 // `rows`: an input with rows.
 func::FuncOp Outliner::makeKernel(ArrayRef<Value> results, ArrayRef<Operation *> ordered, Value &rows) {
-  Location loc = ordered.back()->getLoc();
+  Location loc = locationOf(ordered);
   SmallVector<Type> inputTypes, outputTypes;
   for (Value input : inputs)
     inputTypes.push_back(input.getType());
@@ -306,7 +316,7 @@ LogicalResult Outliner::outline(ArrayRef<Value> results, ArrayRef<Operation *> o
       sizes.push_back(b.getIndexAttr(size));
     inits.push_back(tensor::EmptyOp::create(b, last->getLoc(), sizes, tensorType.getElementType()));
   }
-  auto call = KernelCallOp::create(b, last->getLoc(), kernel.getResultTypes(), kernel.getSymName(),
+  auto call = KernelCallOp::create(b, kernel.getLoc(), kernel.getResultTypes(), kernel.getSymName(),
                                    inputs.getArrayRef(), inits);
   for (auto [output, result] : llvm::zip(results, call.getResults()))
     replacements.push_back({output, result});

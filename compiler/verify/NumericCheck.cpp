@@ -2,6 +2,7 @@
 
 #include "compiler/verify/NumericCheck.h"
 #include "compiler/verify/ModelValues.h"
+#include "dialect/Locations.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Pass/Pass.h"
@@ -87,7 +88,7 @@ static func::FuncOp findEntry(ModuleOp module, StringRef name) {
 static std::string firstIn(const ValueTrace &now, const ValueTrace &before) {
   std::string text;
   if (Operation *op = now.firstNewOp(before))
-    llvm::raw_string_ostream(text) << "; first in '" << op->getName() << "' at " << op->getLoc();
+    llvm::raw_string_ostream(text) << "; first in '" << op->getName() << "' at " << locationText(op->getLoc());
   return text;
 }
 
@@ -110,7 +111,7 @@ FailureOr<SmallVector<RuntimeValue>> NumericCheck::evaluate(func::FuncOp entry, 
     if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
       return failure();
     llvm::raw_string_ostream os(message);
-    os << (message.empty() ? "" : "; ") << diagnostic.str() << " at " << diagnostic.getLocation();
+    os << (message.empty() ? "" : "; ") << diagnostic.str() << " at " << locationText(diagnostic.getLocation());
     return success();
   });
   FailureOr<SmallVector<RuntimeValue>> inputs = inputsFor(entry);

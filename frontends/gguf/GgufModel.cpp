@@ -54,6 +54,7 @@ Status TensorRenamer::renameOne(const TensorRule &rule, int64_t layer, int64_t e
                    "tensor '" + found->first + "' has shape " + shapeText(tensor.shape) + ", expected (expert_count " +
                        std::to_string(config.moe.numExperts) + ", out, in)");
   TensorInfo renamed = isStacked ? expertOf(tensor, expert) : tensor;
+  renamed.storedAs = found->first;
   // Up-projections of a latent are stored per head, (heads, out, in): their rows are stacked like those of any weight.
   if (config.latent.enabled && !isExpert && renamed.shape.size() == 3)
     renamed.shape = {renamed.shape[0] * renamed.shape[1], renamed.shape[2]};

@@ -85,6 +85,8 @@ private:
   Value weightOp(const WeightPart &part);
   RankedTensorType partType(const WeightPart &part);
   RankedTensorType activations(int64_t width);
+  // Says what comes next: a part of the layer that is being built, or of the model.
+  void enter(const std::string &name);
   TensorHandle embed(const std::string &name, Value rows, double scale);
   TensorHandle gated(TensorHandle gate, TensorHandle up, ActivationKind kind);
   // Ends @forward, whose type says what it gives.
@@ -136,6 +138,19 @@ ModelImporter::ModelImporter(MLIRContext &context, const Model &model)
   b.setInsertionPointToEnd(entry);
 }
 
+// "model.layers.3.self_attn.q_proj (blk.3.attn_q.weight)": the part's name, and its weight's in a file that has another for it.
+void ModelImporter::enter(const std::string &name) {
+  std::string place = prefix + name;
+  const TensorInfo *tensor = model.checkpoint.find(place);
+  if (!tensor)
+    tensor = model.checkpoint.find(place + ".weight");
+  if (llvm::StringRef(place).ends_with(".weight"))
+    place.resize(place.size() - strlen(".weight"));
+  if (tensor && !tensor->storedAs.empty())
+    place += " (" + tensor->storedAs + ")";
+  loc = NameLoc::get(b.getStringAttr(place));
+}
+
 RankedTensorType ModelImporter::activations(int64_t width) {
   return RankedTensorType::get({dynamic, dynamic, width}, b.getF32Type());
 }
@@ -180,6 +195,7 @@ TensorHandle ModelImporter::weightRows(const std::string &name, int64_t begin, i
 }
 
 TensorHandle ModelImporter::embed(const std::string &name, Value rows, double scale) {
+  enter(name);
   Value table = weight(name);
   return wrap(
       EmbeddingOp::create(b, loc, activations(typeOf(table).getDimSize(1)), rows, table, b.getF64FloatAttr(scale)));
@@ -190,9 +206,10 @@ TensorHandle ModelImporter::layer(int64_t index, const std::string &scope, Tenso
   OpBuilder::InsertPoint caller = b.saveInsertionPoint();
   Value callerPositions = positions;
   b.setInsertionPoint(forward);
+  Location whole = NameLoc::get(b.getStringAttr(llvm::StringRef(scope).rtrim('.')));
   std::string symbol = "layer_" + std::to_string(index);
   layerFunc =
-      func::FuncOp::create(b, loc, symbol, b.getFunctionType({x.getType(), positions.getType()}, {x.getType()}));
+      func::FuncOp::create(b, whole, symbol, b.getFunctionType({x.getType(), positions.getType()}, {x.getType()}));
   layerFunc.setPrivate();
   Block *entry = layerFunc.addEntryBlock();
   b.setInsertionPointToEnd(entry);
@@ -200,7 +217,7 @@ TensorHandle ModelImporter::layer(int64_t index, const std::string &scope, Tenso
   prefix = scope;
   positions = entry->getArgument(1);
   Value result = unwrap(body(wrap(entry->getArgument(0))));
-  func::ReturnOp::create(b, loc, result);
+  func::ReturnOp::create(b, whole, result);
   layerFunc.setType(b.getFunctionType(entry->getArgumentTypes(), {x.getType()}));
 
   b.restoreInsertionPoint(caller);
@@ -213,10 +230,11 @@ TensorHandle ModelImporter::layer(int64_t index, const std::string &scope, Tenso
   layerWeights.clear();
   prefix.clear();
   layerIndex = -1;
-  return wrap(func::CallOp::create(b, loc, callee, arguments).getResult(0));
+  return wrap(func::CallOp::create(b, whole, callee, arguments).getResult(0));
 }
 
 TensorHandle ModelImporter::linear(TensorHandle x, const std::string &name) {
+  enter(name);
   Value matrix = weight(name + ".weight");
   SmallVector<Value> biases;
   if (has(name + ".bias"))
@@ -229,6 +247,7 @@ TensorHandle ModelImporter::linear(TensorHandle x, const std::string &name) {
 }
 
 TensorHandle ModelImporter::rmsNorm(TensorHandle input, const std::string &name, double eps) {
+  enter(name);
   Value x = unwrap(input);
   return wrap(RmsNormOp::create(b, loc, x.getType(), x, weight(name + ".weight"),
                                 b.getF64FloatAttr(eps ? eps : config().normEps),
@@ -236,6 +255,7 @@ TensorHandle ModelImporter::rmsNorm(TensorHandle input, const std::string &name,
 }
 
 TensorHandle ModelImporter::layerNorm(TensorHandle input, const std::string &name) {
+  enter(name);
   Value x = unwrap(input);
   Value scale = weight(name + ".weight");
   Value bias = has(name + ".bias") ? weight(name + ".bias") : Value();
@@ -243,6 +263,7 @@ TensorHandle ModelImporter::layerNorm(TensorHandle input, const std::string &nam
 }
 
 TensorHandle ModelImporter::add(TensorHandle a, TensorHandle c) {
+  enter("add");
   return wrap(arith::AddFOp::create(b, loc, unwrap(a), unwrap(c)));
 }
 
@@ -251,11 +272,13 @@ TensorHandle ModelImporter::glu(TensorHandle gate, TensorHandle up) {
 }
 
 TensorHandle ModelImporter::gated(TensorHandle gate, TensorHandle up, ActivationKind kind) {
+  enter("activation");
   return wrap(GluOp::create(b, loc, unwrap(gate).getType(), unwrap(gate), unwrap(up),
                             ActivationKindAttr::get(b.getContext(), kind)));
 }
 
 TensorHandle ModelImporter::columns(TensorHandle input, int64_t begin, int64_t end) {
+  enter("columns");
   Value x = unwrap(input);
   SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, x);
   SmallVector<OpFoldResult> offsets(sizes.size(), b.getIndexAttr(0)), strides(sizes.size(), b.getIndexAttr(1));
@@ -265,6 +288,7 @@ TensorHandle ModelImporter::columns(TensorHandle input, int64_t begin, int64_t e
 }
 
 TensorHandle ModelImporter::firstTokens(TensorHandle input) {
+  enter("first_tokens");
   Value x = unwrap(input);
   SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, x);
   SmallVector<OpFoldResult> offsets(sizes.size(), b.getIndexAttr(0)), strides(sizes.size(), b.getIndexAttr(1));
@@ -274,6 +298,7 @@ TensorHandle ModelImporter::firstTokens(TensorHandle input) {
 }
 
 TensorHandle ModelImporter::splitHeads(TensorHandle input, int64_t heads) {
+  enter("split_heads");
   Value x = unwrap(input);
   int64_t headDim = typeOf(x).getDimSize(2) / heads;
   SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, x);
@@ -286,6 +311,7 @@ TensorHandle ModelImporter::splitHeads(TensorHandle input, int64_t heads) {
 }
 
 TensorHandle ModelImporter::mergeHeads(TensorHandle input) {
+  enter("merge_heads");
   Value x = unwrap(input);
   SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, x);
   Value init = tensor::EmptyOp::create(b, loc, {sizes[0], sizes[2], sizes[1], sizes[3]}, b.getF32Type());
@@ -296,6 +322,7 @@ TensorHandle ModelImporter::mergeHeads(TensorHandle input) {
 }
 
 TensorHandle ModelImporter::rope(TensorHandle input, int64_t offset) {
+  enter("rope");
   Value x = unwrap(input);
   int64_t table = config().layerRope[layerIndex];
   float factor = 1.0f;
@@ -306,6 +333,7 @@ TensorHandle ModelImporter::rope(TensorHandle input, int64_t offset) {
 }
 
 TensorHandle ModelImporter::attention(TensorHandle query, TensorHandle k, TensorHandle v) {
+  enter("attention");
   Value q = unwrap(query);
   double scale = config().attentionScale ? config().attentionScale : 1.0 / std::sqrt(double(typeOf(q).getDimSize(3)));
   if (config().scaleByLayer)
@@ -318,6 +346,7 @@ TensorHandle ModelImporter::attention(TensorHandle query, TensorHandle k, Tensor
 TensorHandle ModelImporter::latentAttention(TensorHandle query, TensorHandle latent, TensorHandle keyRope,
                                             const std::vector<TensorHandle> &keyUps,
                                             const std::vector<TensorHandle> &valueUps) {
+  enter("attention");
   Value q = unwrap(query);
   SmallVector<Value> ups = unwrap(valueUps);
   auto mask = MaskAttr::get(b.getContext(), true, config().layerWindow[layerIndex]);
@@ -330,6 +359,7 @@ TensorHandle ModelImporter::latentAttention(TensorHandle query, TensorHandle lat
 TensorHandle ModelImporter::moe(TensorHandle input) {
   Value x = unwrap(input);
   const ExpertNames &names = config().family->experts;
+  enter(names.block + std::string("experts"));
   std::string router = std::string(names.block) + "gate";
   SmallVector<Value> gates, ups, downs;
   Value routerWeight = weight(router + ".weight");
@@ -352,6 +382,7 @@ TensorHandle ModelImporter::moe(TensorHandle input) {
 }
 
 void ModelImporter::finish(TensorHandle x, const std::string &head) {
+  enter(head);
   Value matrix = weight(head);
   Value logits =
       LinearOp::create(b, loc, activations(typeOf(matrix).getDimSize(0)), unwrap(x), ValueRange{matrix}, ValueRange{});

@@ -23,7 +23,7 @@ func.func @max_exp_sum_division(%x: tensor<3x?xf32>) -> tensor<3x?xf32> {
 }
 
 // The sum is over exponentials of something else.
-// REMARK: remark: exponentials and their sum are no softmax along the last dimension: what they weigh is no attention
+// REMARK: remark: exponentials and their sum are no softmax, and what they weigh no attention: their sum is of others than those that it divides
 // REMARK-NOT: remark: exponentials
 // CHECK-LABEL: @divided_by_another_sum
 // CHECK-NOT: linalg.softmax

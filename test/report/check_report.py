@@ -10,11 +10,16 @@ path, binary, *bench = sys.argv[1:]
 with open(path) as file:
     report = json.load(file)
 
-# Launches of the step, counted by kernel, are the calls of the kernel table.
+# Launches of a step that splits no keys, counted by kernel, are the calls of the kernel table. Each layer attends once either way.
 calls = {}
 for function in report["functions"]:
+    attends = {True: 0, False: 0}
     for launch in function["launches"]:
-        calls[launch["kernel"]] = calls.get(launch["kernel"], 0) + function["calls"]
+        splits = launch.get("alternative", {}).get("splits", False)
+        calls[launch["kernel"]] = calls.get(launch["kernel"], 0) + (0 if splits else function["calls"])
+        if "alternative" in launch and "flops_per_row_and_key" in launch:
+            attends[splits] += 1
+    assert attends[True] == attends[False], attends
 assert calls == {kernel["name"]: kernel["calls"] for kernel in report["kernels"]}, calls
 
 # Buffers that live at the same time do not overlap, and all lie in the arena.

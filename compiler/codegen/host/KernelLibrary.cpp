@@ -6,6 +6,8 @@
 
 #include "compiler/schedule/ScheduleTable.h"
 
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
 using namespace mlir;
 using namespace heddle;
 
@@ -53,8 +55,17 @@ unsigned KernelLibrary::record(func::FuncOp kernel, Operation *op, unsigned time
   return index;
 }
 
+std::optional<LaunchChoice> heddle::choiceOf(Operation *op) {
+  auto branch = dyn_cast<scf::IfOp>(op->getParentOp());
+  auto preference = branch ? branch.getCondition().getDefiningOp<PreferSplitsOp>() : PreferSplitsOp();
+  if (!preference)
+    return std::nullopt;
+  return LaunchChoice{preference, op->getParentRegion() == &branch.getThenRegion()};
+}
+
 unsigned KernelLibrary::recordInStep(func::FuncOp kernel, Operation *op, unsigned times) {
-  unsigned index = record(kernel, op, times);
+  std::optional<LaunchChoice> choice = choiceOf(op);
+  unsigned index = record(kernel, op, choice && choice->splits ? 0 : times);
   launched.push_back({index, op});
   return index;
 }

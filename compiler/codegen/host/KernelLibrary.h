@@ -13,7 +13,7 @@ namespace heddle {
 // What the package's kernel table says of a kernel.
 struct KernelRecord {
   std::string name, kind, emitter, schedule;
-  unsigned calls = 0; // in one step, and in one run of each graph
+  unsigned calls = 0; // in one step, its attention without splits, and in one run of each graph
   int64_t flopsPerRow = 0, fixedBytes = 0, bytesPerRow = 0;
 };
 
@@ -22,6 +22,15 @@ struct KernelLaunch {
   unsigned kernel;     // index of its record
   mlir::Operation *op; // of the scheduled module
 };
+
+// Of attention with split keys and the same attention without, a step runs one. `splits` is true for what runs if splits are preferred.
+struct LaunchChoice {
+  PreferSplitsOp preference;
+  bool splits;
+};
+
+// Null where a launch runs in any case.
+std::optional<LaunchChoice> choiceOf(mlir::Operation *op);
 
 class KernelLibrary {
 public:

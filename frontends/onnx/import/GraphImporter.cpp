@@ -159,9 +159,9 @@ SmallVector<GraphValue> GraphImporter::importGraph(const OnnxGraph &graph, Array
   return outputs;
 }
 
-Location GraphImporter::locationOf(const OnnxNode &node, size_t index) {
+std::string GraphImporter::placeOf(const OnnxNode &node, size_t index) {
   std::string name = node.name.empty() ? std::to_string(index) + ":" + node.opType : node.name;
-  return NameLoc::get(g.b.getStringAttr(llvm::sys::path::filename(model.path) + ":" + printable(prefix + name, 512)));
+  return (llvm::sys::path::filename(model.path) + ":" + printable(prefix + name, 512)).str();
 }
 
 int64_t GraphImporter::opsetOf(const OnnxNode &node) {
@@ -185,7 +185,9 @@ bool GraphImporter::importNodes(const std::vector<OnnxNode> &nodes, ValueScope &
 
 bool GraphImporter::importNode(const OnnxNode &node, size_t index, ValueScope &inner) {
   Location outer = g.loc;
-  g.loc = locationOf(node, index);
+  std::string place = placeOf(node, index);
+  bool isTyped = node.name.empty(); // then its op type is its name
+  g.loc = NameLoc::get(g.b.getStringAttr(isTyped ? place : place + " (" + printable(node.opType, 128) + ")"));
   int64_t opset = opsetOf(node);
   std::vector<GraphValue> inputs;
   for (const std::string &name : node.inputs) {
@@ -193,7 +195,7 @@ bool GraphImporter::importNode(const OnnxNode &node, size_t index, ValueScope &i
     inputs.push_back(value ? *value : GraphValue());
   }
   NodeImport import(*this, node, opset, std::move(inputs));
-  std::string who = cast<NameLoc>(g.loc).getName().str() + ": " + printable(node.opType) + " (domain " +
+  std::string who = place + ": " + printable(node.opType) + " (domain " +
                     (node.domain.empty() ? "ai.onnx" : printable(node.domain)) + ", opset " + std::to_string(opset) +
                     ")";
   auto complain = [&](const Twine &what) {

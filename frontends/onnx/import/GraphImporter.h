@@ -47,7 +47,8 @@ public:
 private:
   bool importNode(const OnnxNode &node, size_t index, ValueScope &scope);
   bool callFunction(const OnnxFunction &function, NodeImport &call);
-  mlir::Location locationOf(const OnnxNode &node, size_t index);
+  // "model.onnx:/layers.3/Softmax"
+  std::string placeOf(const OnnxNode &node, size_t index);
   int64_t opsetOf(const OnnxNode &node);
   std::string uniqueWeightName(const std::string &name);
 

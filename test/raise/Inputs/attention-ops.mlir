@@ -44,6 +44,33 @@ func.func private @softmax(%s: !scores) -> !scores {
   return %p : !scores
 }
 
+// exp(s - the greatest of its row)
+func.func private @weights(%s: !scores) -> !scores {
+  %n = call @rows(%s) : (!scores) -> index
+  %m = call @columns(%s) : (!scores) -> index
+  %lowest = arith.constant 0xFF800000 : f32
+  %row_init = tensor.empty(%n) : tensor<1x4x?xf32>
+  %tops = linalg.fill ins(%lowest : f32) outs(%row_init : tensor<1x4x?xf32>) -> tensor<1x4x?xf32>
+  %top = linalg.reduce { arith.maximumf } ins(%s : !scores) outs(%tops : tensor<1x4x?xf32>) dimensions = [3]
+  %init = tensor.empty(%n, %m) : !scores
+  %all_tops = linalg.broadcast ins(%top : tensor<1x4x?xf32>) outs(%init : !scores) dimensions = [3]
+  %shifted = arith.subf %s, %all_tops : !scores
+  %e = math.exp %shifted : !scores
+  return %e : !scores
+}
+
+// start + the sum of its row, at every place
+func.func private @sums_from(%e: !scores, %start: f32) -> !scores {
+  %n = call @rows(%e) : (!scores) -> index
+  %m = call @columns(%e) : (!scores) -> index
+  %row_init = tensor.empty(%n) : tensor<1x4x?xf32>
+  %starts = linalg.fill ins(%start : f32) outs(%row_init : tensor<1x4x?xf32>) -> tensor<1x4x?xf32>
+  %sum = linalg.reduce { arith.addf } ins(%e : !scores) outs(%starts : tensor<1x4x?xf32>) dimensions = [3]
+  %init = tensor.empty(%n, %m) : !scores
+  %sums = linalg.broadcast ins(%sum : tensor<1x4x?xf32>) outs(%init : !scores) dimensions = [3]
+  return %sums : !scores
+}
+
 func.func private @weigh(%p: !scores, %v: !heads) -> !heads {
   %n = call @rows(%p) : (!scores) -> index
   %zero = arith.constant 0.0 : f32
@@ -149,6 +176,24 @@ func.func private @as_bias(%s: !scores, %visible: !mask) -> !bias {
   %lowests = tensor.splat %lowest[%n, %m] : !bias
   %bias = arith.select %visible, %zeros, %lowests : !mask, !bias
   return %bias : !bias
+}
+
+// Whether the key is behind the query, or the query itself, as 1 or 0 for every head.
+func.func private @behind(%s: !scores) -> !scores {
+  %i = call @query_index(%s) : (!scores) -> !grid
+  %j = call @key_index(%s) : (!scores) -> !grid
+  %visible = arith.cmpi sle, %j, %i : !grid
+  %ones = call @as_ones(%s, %visible) : (!scores, !mask) -> !scores
+  return %ones : !scores
+}
+
+func.func private @as_ones(%s: !scores, %visible: !mask) -> !scores {
+  %n = call @rows(%s) : (!scores) -> index
+  %m = call @columns(%s) : (!scores) -> index
+  %ones = arith.uitofp %visible : !mask to !bias
+  %init = tensor.empty(%n, %m) : !scores
+  %all = linalg.broadcast ins(%ones : !bias) outs(%init : !scores) dimensions = [0, 1]
+  return %all : !scores
 }
 
 func.func private @causal(%s: !scores) -> !scores {
