@@ -182,7 +182,7 @@ static bool isSummed(Operation *op) {
 
 namespace {
 struct RaiseSoftmax : heddle::impl::RaiseSoftmaxBase<RaiseSoftmax> {
-  void runOnOperation() override {
+  void runInStage() override {
     SmallVector<Operation *> roots;
     getOperation().walk([&](Operation *op) {
       if (isa<arith::DivFOp, arith::MulFOp, math::ExpOp, math::Exp2Op>(op) &&
