@@ -16,16 +16,19 @@
 #include "compiler/schedule/ScheduleTable.h"
 #include "dialect/Entries.h"
 #include "dialect/Locations.h"
+#include "frontends/mlir/ReadGraph.h"
 #include "frontends/read/ReadModel.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassInstrumentation.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <chrono>
+#include <dlfcn.h>
 #include <map>
 #include <set>
 #include <unistd.h>
@@ -75,6 +78,8 @@ private:
   void takeRemark(Diagnostic &diagnostic);
   CompileStatus import();
   CompileStatus raise();
+  CompileStatus readResumed();
+  LogicalResult takeResumed(Stage stage);
   LogicalResult runPasses(Stage stage, function_ref<void(OpPassManager &)> add);
   LogicalResult runStage(Stage stage, function_ref<void(OpPassManager &)> add);
   LogicalResult finishStage(Stage stage);
@@ -85,7 +90,8 @@ private:
   LogicalResult keep(OutputFile &file);
   PackageInfo packageInfo() const;
   std::string summarize(const PackageInfo &info);
-  std::string printed();
+  std::string printed(Stage stage);
+  std::vector<SharedFile> sources() const;
 
   const CompileOptions &options;
   std::string &error;
@@ -95,6 +101,9 @@ private:
   std::unique_ptr<MLIRContext> context;
   std::optional<ScopedDiagnosticHandler> diagnostics;
   Program program;
+  ModelFiles resumedFiles;
+  OwningOpRef<ModuleOp> resumed; // of options.resume
+  Stage resumedStage = Stage::Import;
   std::vector<std::string> passes;
   std::vector<Remark> remarks;
 };
@@ -132,7 +141,7 @@ CompileStatus Compilation::checkOptions() {
 CompileStatus Compilation::checkOutputs() {
   std::map<llvm::sys::fs::UniqueID, std::string> taken;
   llvm::sys::fs::UniqueID id;
-  for (const SharedFile &file : program.files.opened())
+  for (const SharedFile &file : sources())
     if (!llvm::sys::fs::getUniqueID(file->path(), id))
       taken.emplace(id, "the model's file " + file->path());
   std::set<std::string> names;
@@ -187,16 +196,80 @@ CompileStatus Compilation::import() {
   CompileStatus status =
       importProgram(options, target, [&]() -> MLIRContext & { return createContext(); }, program, error);
   if (status == CompileStatus::Done)
+    status = readResumed();
+  if (status == CompileStatus::Done)
     status = checkOutputs();
-  if (status != CompileStatus::Done)
+  if (status != CompileStatus::Done || program.stage > Stage::Import)
     return status;
-  return succeeded(finishStage(Stage::Import)) ? CompileStatus::Done : CompileStatus::Failure;
+  bool isDone = succeeded(finishStage(Stage::Import)) && succeeded(runPasses(Stage::Import, [&](OpPassManager &pm) {
+                  addExtensions(pm, options.pipeline, "after-import");
+                }));
+  return isDone ? CompileStatus::Done : CompileStatus::Failure;
 }
 
-std::string Compilation::printed() {
+// All that the output is made of.
+std::vector<SharedFile> Compilation::sources() const {
+  std::vector<SharedFile> files = program.files.opened();
+  llvm::append_range(files, resumedFiles.opened());
+  return files;
+}
+
+// As `stage` leaves it; text says which, so that it can be resumed.
+std::string Compilation::printed(Stage stage) {
+  Operation *module = *program.module;
+  module->setAttr(stageAttrName, StringAttr::get(context.get(), stageName(stage)));
   std::string text;
-  llvm::raw_string_ostream(text) << *program.module;
+  llvm::raw_string_ostream(text) << *module;
+  module->removeAttr(stageAttrName);
   return text;
+}
+
+CompileStatus Compilation::readResumed() {
+  if (options.resume.empty())
+    return CompileStatus::Done;
+  resumedFiles = ModelFiles(options.resume);
+  Expected<OwningOpRef<ModuleOp>> read = readMlirModule(*context, resumedFiles);
+  if (!read)
+    return fail(CompileStatus::InvalidInput, read.message());
+  resumed = std::move(*read);
+  FailureOr<Stage> stage = takeStageAttr(*resumed);
+  if (failed(stage))
+    return CompileStatus::InvalidInput;
+  resumedStage = *stage;
+  if (resumedStage <= program.stage && program.stage > Stage::Import)
+    return fail(CompileStatus::InvalidInput, options.model + ": --resume: the model itself is a module behind stage " +
+                                                 stageName(program.stage).str());
+  if (resumedStage > options.stopAfter)
+    return fail(CompileStatus::InvalidInput,
+                options.resume + ": --resume: the module is behind stage " + stageName(resumedStage).str() +
+                    ", which --stop-after=" + stageName(options.stopAfter).str() + " does not reach");
+  return succeeded(verifyStage(*resumed, resumedStage)) ? CompileStatus::Done : CompileStatus::InvalidInput;
+}
+
+static std::string entryNames(ModuleOp module) {
+  std::vector<std::string> names;
+  for (auto func : module.getOps<func::FuncOp>())
+    if (func.isPublic())
+      names.push_back(("@" + func.getSymName()).str());
+  llvm::sort(names);
+  return llvm::join(names, ", ");
+}
+
+// The model's own way up to `stage` has found its config and decided what options leave to it; from here the module is the resumed one.
+LogicalResult Compilation::takeResumed(Stage stage) {
+  if (!resumed || resumedStage != stage)
+    return success();
+  std::string own = entryNames(*program.module), other = entryNames(*resumed);
+  Attribute target = (*program.module)->getAttr(targetAttrName);
+  if (own != other)
+    error = options.resume + ": --resume: the module has the entries " + other + ", the model after stage " +
+            stageName(stage).str() + " " + own;
+  else if (target != (*resumed)->getAttr(targetAttrName))
+    error = options.resume + ": --resume: the module was scheduled for another target than " + this->target.name;
+  if (!error.empty())
+    return failure();
+  program.module = resumed->clone();
+  return success();
 }
 
 LogicalResult Compilation::dump(Stage stage) {
@@ -210,7 +283,7 @@ LogicalResult Compilation::dump(Stage stage) {
   OutputFile file;
   if (!OutputFile::create(path, file, error))
     return failure();
-  if (!file.write(0, printed()) || !file.keep(false)) {
+  if (!file.write(0, printed(stage)) || !file.keep(false)) {
     error = file.error();
     return failure();
   }
@@ -237,14 +310,47 @@ static void appendPassNames(OpPassManager &pm, std::vector<std::string> &names) 
   }
 }
 
+namespace {
+// Remembers the pass that failed, and the library that it is from.
+class FailedPass : public PassInstrumentation {
+public:
+  FailedPass(std::string &name, std::string &library) : name(name), library(library) {}
+  // Innermost first: then come those that only run others.
+  void runAfterPassFailed(Pass *pass, Operation *) override {
+    if (!name.empty())
+      return;
+    name = (pass->getArgument().empty() ? pass->getName() : pass->getArgument()).str();
+    // The table of a class's virtual functions lies where the class is defined.
+    Dl_info info;
+    if (dladdr(*reinterpret_cast<void *const *>(pass), &info) && info.dli_fname)
+      library = info.dli_fname;
+  }
+
+private:
+  std::string &name, &library;
+};
+} // namespace
+
 LogicalResult Compilation::runPasses(Stage stage, function_ref<void(OpPassManager &)> add) {
   progress.stage(stageName(stage));
   PassManager pm(context.get());
   add(pm);
+  if (pm.empty())
+    return success();
   appendPassNames(pm, passes);
+  std::string failedPass, library;
+  pm.addInstrumentation(std::make_unique<FailedPass>(failedPass, library));
   if (options.observer)
     options.observer->willRun(pm, stage);
-  return pm.run(*program.module);
+  if (succeeded(pm.run(*program.module)))
+    return success();
+  auto isIt = [&](const std::string &plugin) { return llvm::sys::fs::equivalent(plugin, library); };
+  auto plugin = llvm::find_if(options.plugins, isIt);
+  if (plugin != options.plugins.end())
+    error = "pass '" + failedPass + "' of plugin " + *plugin + " failed" + (error.empty() ? "" : ": " + error);
+  else if (error.empty())
+    error = "internal error: pass '" + failedPass + "' failed without saying why";
+  return failure();
 }
 
 LogicalResult Compilation::runStage(Stage stage, function_ref<void(OpPassManager &)> add) {
@@ -260,14 +366,20 @@ static std::string blockedRaise(ModuleOp module) {
     if (auto reason = op->getAttrOfType<StringAttr>(noDecoderAttr))
       noDecoder = reason.str();
   });
+  if (notFused.empty() && noDecoder.empty())
+    return "it has " + std::to_string(graphEntries(module).size()) + " entries, expected one";
   return notFused.empty() ? noDecoder : notFused;
 }
 
 CompileStatus Compilation::raise() {
-  if (failed(runPasses(Stage::Raise, [&](OpPassManager &pm) { addExtensions(pm, options.pipeline, "after-import"); })))
-    return CompileStatus::Failure;
-  if (program.consistsOfModelOps)
-    return CompileStatus::Done;
+  if (program.consistsOfModelOps) {
+    // There is nothing to raise; what others do here is checked all the same.
+    bool isDone = succeeded(runPasses(
+                      Stage::Raise, [&](OpPassManager &pm) { addExtensions(pm, options.pipeline, "after-raise"); })) &&
+                  succeeded(takeResumed(Stage::Raise)) && succeeded(dump(Stage::Raise)) &&
+                  succeeded(verifyStage(*program.module, Stage::Raise));
+    return isDone ? CompileStatus::Done : CompileStatus::Failure;
+  }
   auto run = [&](bool asDecoder) {
     PipelineOptions pipeline = program.pipeline;
     pipeline.formForward &= asDecoder;
@@ -279,7 +391,7 @@ CompileStatus Compilation::raise() {
     size_t passesBefore = passes.size();
     if (failed(run(/*asDecoder=*/true)))
       return CompileStatus::Failure;
-    if (options.stopAfter == Stage::Raise)
+    if (options.stopAfter == Stage::Raise && (raggedEntry(*program.module) || options.task == Task::Generate))
       return CompileStatus::Done;
     bool generates = false;
     CompileStatus status = adoptDecoder(options, target, blockedRaise(*program.module), program, generates, error);
@@ -293,7 +405,7 @@ CompileStatus Compilation::raise() {
 
 LogicalResult Compilation::finishStage(Stage stage) {
   // Dumped before it is verified: a broken contract is easier to see than to read about.
-  if (failed(dump(stage)) || failed(verifyStage(*program.module, stage)))
+  if (failed(takeResumed(stage)) || failed(dump(stage)) || failed(verifyStage(*program.module, stage)))
     return failure();
   return options.observer ? options.observer->didRun(*program.module, stage, program.model.checkpoint) : success();
 }
@@ -305,8 +417,8 @@ CompileStatus Compilation::writeText(const std::string &text) {
   }
   OutputFile file, depfile;
   bool isDone = succeeded(prepare(options.output, text, file)) &&
-                succeeded(prepare(options.depfile, makeRule(options, program.files.opened()), depfile)) &&
-                succeeded(keep(file)) && succeeded(keep(depfile));
+                succeeded(prepare(options.depfile, makeRule(options, sources()), depfile)) && succeeded(keep(file)) &&
+                succeeded(keep(depfile));
   return isDone ? CompileStatus::Done : CompileStatus::Failure;
 }
 
@@ -369,7 +481,7 @@ CompileStatus Compilation::writeBinary() {
     described = reportPage(described);
   OutputFile report, depfile;
   if (failed(prepare(options.report, described, report)) ||
-      failed(prepare(options.depfile, makeRule(options, program.files.opened()), depfile)))
+      failed(prepare(options.depfile, makeRule(options, sources()), depfile)))
     return CompileStatus::Failure;
   PackageRequest request{
       *program.module, program.model.checkpoint, target, *code, info.name, metadata, link, options.sidecar,
@@ -409,7 +521,7 @@ PackageInfo Compilation::packageInfo() const {
   // Nothing of the output depends on where or under which name it is written, unless --name says so.
   info.name = options.emit == Emit::Executable && options.name.empty() ? "main" : symbolName(options);
   info.sourceName = llvm::sys::path::filename(StringRef(options.model).rtrim('/')).str();
-  info.sourceSha256 = sourceHash(program.files.opened());
+  info.sourceSha256 = sourceHash(sources());
   info.precision = options.precision == Precision::Fast ? "fast" : "precise";
   info.license = program.model.config.license;
   info.passes = passes;
@@ -430,7 +542,8 @@ CompileStatus Compilation::run() {
     return status;
   if (CompileStatus status = import(); status != CompileStatus::Done)
     return status;
-  if (options.stopAfter > Stage::Import)
+  auto isDue = [&](Stage stage) { return program.stage < stage && options.stopAfter >= stage; };
+  if (isDue(Stage::Raise))
     if (CompileStatus status = raise(); status != CompileStatus::Done)
       return status;
   if (options.printCacheKey) {
@@ -441,16 +554,16 @@ CompileStatus Compilation::run() {
   // Once more: a decoder that was found in a graph has read the files beside it.
   if (CompileStatus status = checkOutputs(); status != CompileStatus::Done)
     return status;
-  if (options.stopAfter > Stage::Raise &&
+  if (isDue(Stage::Optimize) &&
       failed(runStage(Stage::Optimize, [&](OpPassManager &pm) { addOptimizeStage(pm, program.pipeline); })))
     return CompileStatus::Failure;
-  if (options.stopAfter > Stage::Optimize) {
+  if (isDue(Stage::Schedule)) {
     (*program.module)->setAttr(targetAttrName, targetAttr(context.get(), target));
     if (failed(runStage(Stage::Schedule, [&](OpPassManager &pm) { addScheduleStage(pm, program.pipeline); })))
       return CompileStatus::Failure;
   }
   if (options.stopAfter < Stage::Codegen || options.emit == Emit::Mlir)
-    return writeText(printed());
+    return writeText(printed(std::min(options.stopAfter, Stage::Schedule)));
   return writeBinary();
 }
 

@@ -39,7 +39,8 @@ public:
 struct CompileOptions {
   std::string model, output;
   Emit emit = Emit::Executable;
-  // Auto: MLIR modules are graphs; checkpoints generate, or encode where their family does; so do ONNX files that are causal decoders.
+  // Auto: checkpoints generate, or encode where their family does; ONNX files and MLIR modules that are causal decoders generate, others
+  // are graphs.
   Task task = Task::Auto;
   std::string target = "native";
   Precision precision = Precision::Fast;
@@ -48,6 +49,7 @@ struct CompileOptions {
   int64_t context = 0;              // 0: the model's, at most 8192
   bool extrapolates = false;        // `context` may exceed the model's positions: for tests, which do not ask for sense
   Stage stopAfter = Stage::Package;
+  std::string resume;               // module that takes the place of the model's own behind its stage; empty: none
   std::string dumpStages;           // folder for <number>-<stage>.mlir, empty: none
   std::string name;                 // symbol; empty: from the output's file name
   std::string report;               // .html or .json of what was made; empty: none

@@ -1,11 +1,13 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Files that hold graphs: functions over tensors of any shape, whatever says what they compute. An ONNX file may turn out to hold a
-// decoder, which the raise stage finds; its config and its tokenizer then lie beside the file.
+// Files that hold graphs: functions over tensors of any shape, whatever says what they compute. A graph may turn out to be a decoder, which
+// the raise stage finds; its config and its tokenizer then lie beside the file.
 
 #include "compiler/Program.h"
+#include "compiler/codegen/kernel/KernelTarget.h"
 #include "compiler/package/GraphSignature.h"
 #include "compiler/raise/ForwardConfig.h"
+#include "compiler/schedule/ScheduleTable.h"
 #include "dialect/Entries.h"
 #include "frontends/huggingface/Config.h"
 #include "frontends/mlir/ReadGraph.h"
@@ -28,26 +30,64 @@ static std::string graphMisfit(const CompileOptions &options, const Target &targ
   return "";
 }
 
-// What somebody wrote may break the contract of the stage: that is no fault of ours.
-static CompileStatus finishImport(Program &program) {
+// Who asks for the raise stage sees it try with every graph.
+static bool mayGenerate(const CompileOptions &options, ModuleOp imported) {
+  if (options.task == Task::Generate)
+    return true;
+  bool isAsked = options.stopAfter == Stage::Raise || options.observer;
+  return options.task == Task::Auto && (isAsked || noDecoderSignature(graphEntries(imported).front()).empty());
+}
+
+// The same for every format of graphs, whose module and weights `program` has. What somebody wrote may break the contract of its stage:
+// that is no fault of ours.
+static CompileStatus finishImport(const CompileOptions &options, const Target &target, Program &program,
+                                  std::string &error) {
   ModuleOp module = *program.module;
-  if (failed(verify(module)) || failed(graphSignatures(module)) || failed(verifyStage(module, Stage::Import)))
+  if (failed(verify(module)) || failed(graphSignatures(module)) || failed(verifyStage(module, program.stage)))
     return CompileStatus::InvalidInput;
   if (graphEntries(module).empty() || raggedEntry(module)) {
-    module.emitError("a graph needs a public function, which is not named step, encode or forward");
+    module.emitError(
+        "a graph needs a public function, which is not named step, encode or forward: those are of a model, "
+        "'heddle compile MODEL --resume=FILE.mlir' goes on from its module");
     return CompileStatus::InvalidInput;
   }
-  PassManager pm(module.getContext());
-  addImportStage(pm);
-  return succeeded(pm.run(module)) ? CompileStatus::Done : CompileStatus::Failure;
+  if (program.stage == Stage::Import) {
+    PassManager pm(module.getContext());
+    addImportStage(pm);
+    if (failed(pm.run(module)))
+      return CompileStatus::Failure;
+    program.mayGenerate = mayGenerate(options, module);
+  }
+  if (!program.mayGenerate)
+    error = graphMisfit(options, target);
+  return error.empty() ? CompileStatus::Done : CompileStatus::InvalidInput;
+}
+
+// Why the options do not fit a module that `stage` has left; empty if they do.
+static std::string stageMisfit(const CompileOptions &options, const Target &target, const Program &program) {
+  std::string behind = options.model + ": the module is behind stage " + stageName(program.stage).str();
+  if (program.stage > options.stopAfter)
+    return behind + ", which --stop-after=" + stageName(options.stopAfter).str() + " does not reach";
+  if (options.observer)
+    return behind + ", verify begins at stage import";
+  if (options.task == Task::Generate)
+    return behind + ": --task=generate: what generates is found in stage raise";
+  ModuleOp module = *program.module;
+  if (program.stage == Stage::Schedule && module->getAttr(targetAttrName) != targetAttr(module.getContext(), target))
+    return behind + " for another target than " + target.name;
+  return "";
+}
+
+// What can be said of the options before the file is read.
+static std::string taskMisfit(const CompileOptions &options, const Target &target) {
+  if (options.task == Task::Encode)
+    return options.model + ": --task=encode: a graph generates or runs as one";
+  return options.task == Task::Graph ? graphMisfit(options, target) : "";
 }
 
 CompileStatus heddle::importMlir(const CompileOptions &options, const Target &target,
                                  function_ref<MLIRContext &()> context, Program &program, std::string &error) {
-  error = options.task == Task::Generate || options.task == Task::Encode
-              ? options.model + ": --task=" + (options.task == Task::Encode ? "encode" : "generate") +
-                    ": the file holds a graph, which runs as one"
-              : graphMisfit(options, target);
+  error = taskMisfit(options, target);
   if (!error.empty())
     return CompileStatus::InvalidInput;
   Expected<ImportedGraph> read = readMlirGraph(context(), program.files);
@@ -57,23 +97,18 @@ CompileStatus heddle::importMlir(const CompileOptions &options, const Target &ta
   }
   program.model.checkpoint = std::move(read->checkpoint);
   program.module = std::move(read->module);
-  return finishImport(program);
-}
-
-// Who asks for the raise stage sees it try with every graph.
-static bool mayGenerate(const CompileOptions &options, ModuleOp imported) {
-  if (options.task == Task::Generate)
-    return true;
-  bool isAsked = options.stopAfter == Stage::Raise || options.observer;
-  return options.task == Task::Auto && (isAsked || noDecoderSignature(graphEntries(imported).front()).empty());
+  FailureOr<Stage> stage = takeStageAttr(*program.module);
+  if (failed(stage))
+    return CompileStatus::InvalidInput;
+  program.stage = *stage;
+  if (program.stage > Stage::Import)
+    error = stageMisfit(options, target, program);
+  return error.empty() ? finishImport(options, target, program, error) : CompileStatus::InvalidInput;
 }
 
 CompileStatus heddle::importOnnx(const CompileOptions &options, const Target &target,
                                  function_ref<MLIRContext &()> context, Program &program, std::string &error) {
-  if (options.task == Task::Graph)
-    error = graphMisfit(options, target);
-  if (options.task == Task::Encode)
-    error = options.model + ": --task=encode: an ONNX file generates or runs as a graph";
+  error = taskMisfit(options, target);
   if (!error.empty())
     return CompileStatus::InvalidInput;
   Expected<Model> read = readModel(program.files);
@@ -84,14 +119,7 @@ CompileStatus heddle::importOnnx(const CompileOptions &options, const Target &ta
   program.model = std::move(*read);
   // What ops mean is understood here, so that this may still find the input at fault.
   program.module = importOnnx(context(), *program.model.onnx, error);
-  if (!program.module)
-    return CompileStatus::InvalidInput;
-  if (CompileStatus status = finishImport(program); status != CompileStatus::Done)
-    return status;
-  program.mayGenerate = mayGenerate(options, *program.module);
-  if (!program.mayGenerate)
-    error = graphMisfit(options, target);
-  return error.empty() ? CompileStatus::Done : CompileStatus::InvalidInput;
+  return program.module ? finishImport(options, target, program, error) : CompileStatus::InvalidInput;
 }
 
 CompileStatus heddle::adoptDecoder(const CompileOptions &options, const Target &target, StringRef blocked,
@@ -107,7 +135,7 @@ CompileStatus heddle::adoptDecoder(const CompileOptions &options, const Target &
                                            : graphMisfit(options, target);
     return error.empty() ? CompileStatus::Done : CompileStatus::InvalidInput;
   }
-  model.config.architecture = "onnx";
+  model.config.architecture = isOnnx(program.files) ? "onnx" : "mlir";
   if (Status read = readConfigBesideGraph(program.files, model.config); !read.isOk())
     return refuse(read.message());
   Expected<std::string> tokenizer = readTokenizer(program.files, model.config.vocabSize);

@@ -37,21 +37,6 @@
 using namespace mlir;
 using namespace heddle;
 
-static constexpr std::pair<Stage, const char *> stageNames[] = {
-    {Stage::Import, "import"},     {Stage::Raise, "raise"},     {Stage::Optimize, "optimize"},
-    {Stage::Schedule, "schedule"}, {Stage::Codegen, "codegen"}, {Stage::Package, "package"}};
-
-StringRef heddle::stageName(Stage stage) {
-  return stageNames[int(stage)].second;
-}
-
-std::optional<Stage> heddle::parseStage(StringRef name) {
-  for (auto [stage, known] : stageNames)
-    if (name == known)
-      return stage;
-  return std::nullopt;
-}
-
 ArrayRef<PassSwitch> heddle::passSwitches() {
   using Options = PipelineOptions;
   static const PassSwitch switches[] = {{"bind-decoder-inputs", &Options::bindDecoderInputs},
@@ -73,7 +58,8 @@ ArrayRef<PassSwitch> heddle::passSwitches() {
 }
 
 ArrayRef<StringRef> heddle::extensionPoints() {
-  static const StringRef points[] = {"after-import", "after-optimize", "before-bufferize", "after-schedule"};
+  static const StringRef points[] = {"after-import", "after-raise", "after-optimize", "before-bufferize",
+                                     "after-schedule"};
   return points;
 }
 
@@ -118,6 +104,7 @@ void heddle::addRaiseStage(OpPassManager &pm, const PipelineOptions &options) {
   // Last: a layer is found by the attention in it.
   if (options.formForward)
     pm.addPass(createFormForward());
+  addExtensions(pm, options, "after-raise");
 }
 
 // Reads what frontends and raise leave. @forward over (batch, sequence) becomes an entry over rows of a ragged batch: @step over new tokens

@@ -4,6 +4,8 @@
 #ifndef HEDDLE_COMPILER_PIPELINE_H
 #define HEDDLE_COMPILER_PIPELINE_H
 
+#include "compiler/contract/Stage.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassManager.h"
 
@@ -12,10 +14,6 @@
 #include <vector>
 
 namespace heddle {
-
-enum class Stage { Import, Raise, Optimize, Schedule, Codegen, Package };
-llvm::StringRef stageName(Stage stage);
-std::optional<Stage> parseStage(llvm::StringRef name);
 
 // What the passes up to codegen need to know of a compilation.
 struct PipelineOptions {
@@ -47,7 +45,7 @@ struct PassSwitch {
 };
 llvm::ArrayRef<PassSwitch> passSwitches();
 
-// Where passes of others run (--add-pass): after-import, after-optimize, before-bufferize, after-schedule.
+// Where passes of others run (--add-pass): after each stage that ends in a module, and before-bufferize.
 llvm::ArrayRef<llvm::StringRef> extensionPoints();
 
 // Passes of others at `point`.
@@ -63,9 +61,6 @@ void addScheduleStage(mlir::OpPassManager &pm, const PipelineOptions &options);
 void registerDialects(mlir::DialectRegistry &registry);
 // Every pass and pipeline, for heddle-opt.
 void registerPasses();
-
-// The contract at the end of a stage; the diagnostic names the first op that breaks it.
-mlir::LogicalResult verifyStage(mlir::ModuleOp module, Stage stage);
 
 } // namespace heddle
 

@@ -20,6 +20,7 @@ struct Program {
   Model model;                     // where weights lie; the config of a model that generates
   std::string tokenizer;           // serialised package::Tokenizer; empty without one
   PipelineOptions pipeline;        // the options', and what they leave to the model
+  Stage stage = Stage::Import;     // that the module is behind
   bool consistsOfModelOps = false; // a frontend knew the architecture: there is nothing to raise
   bool mayGenerate = false;        // a graph that the raise stage may find to be a decoder
 };

@@ -42,3 +42,8 @@ bool heddle::isInGraphEntry(Operation *op) {
 SmallVector<func::FuncOp> heddle::graphEntries(ModuleOp module) {
   return llvm::filter_to_vector(module.getOps<func::FuncOp>(), isGraphEntry);
 }
+
+func::FuncOp heddle::onlyGraph(ModuleOp module) {
+  SmallVector<func::FuncOp> graphs = graphEntries(module);
+  return graphs.size() == 1 && !raggedEntry(module) ? graphs.front() : func::FuncOp();
+}

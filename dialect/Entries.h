@@ -21,6 +21,8 @@ bool isGraphEntry(mlir::func::FuncOp func);
 bool isInGraphEntry(mlir::Operation *op);
 // In the order of the module.
 llvm::SmallVector<mlir::func::FuncOp> graphEntries(mlir::ModuleOp module);
+// The graph entry of a module whose only entry it is, else null.
+mlir::func::FuncOp onlyGraph(mlir::ModuleOp module);
 
 } // namespace heddle
 

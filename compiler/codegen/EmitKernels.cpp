@@ -26,7 +26,7 @@ namespace {
 struct EmitKernels : heddle::impl::EmitKernelsBase<EmitKernels> {
   using EmitKernelsBase::EmitKernelsBase;
 
-  void runOnOperation() override {
+  void runInStage() override {
     ModuleOp module = getOperation();
     std::string error;
     FailureOr<Target> target = parseTarget(targetName, error);

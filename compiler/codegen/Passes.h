@@ -4,6 +4,8 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_PASSES_H
 #define HEDDLE_COMPILER_CODEGEN_PASSES_H
 
+#include "compiler/contract/StagePass.h"
+
 #include "mlir/Pass/Pass.h"
 
 namespace heddle {

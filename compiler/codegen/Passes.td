@@ -4,9 +4,10 @@
 #ifndef HEDDLE_CODEGEN_PASSES
 #define HEDDLE_CODEGEN_PASSES
 
+include "compiler/contract/StagePass.td"
 include "mlir/Pass/PassBase.td"
 
-def EmitKernels : Pass<"heddle-emit-kernels", "::mlir::ModuleOp"> {
+def EmitKernels : StagePass<"heddle-emit-kernels", "::mlir::ModuleOp", "Schedule"> {
   let summary = "Put the kernels that a target emits in the place of the module";
   let description = [{
     For people who read or change kernels: what each kernel op of a scheduled module becomes, each kernel once, before it is lowered

@@ -221,7 +221,7 @@ struct AbsorbMlaWeights : heddle::impl::AbsorbMlaWeightsBase<AbsorbMlaWeights> {
   SmallVector<Value> headMatrices(AttentionOp op, const UpProjection &up);
   void replace(AttentionOp op, const Match &match);
   void eraseUnused(func::FuncOp func);
-  void runOnOperation() override;
+  void runInStage() override;
 };
 
 } // namespace
@@ -360,7 +360,7 @@ void AbsorbMlaWeights::eraseUnused(func::FuncOp func) {
     llvm_unreachable("unused arguments can be erased");
 }
 
-void AbsorbMlaWeights::runOnOperation() {
+void AbsorbMlaWeights::runInStage() {
   LatentForm chosen;
   if (std::optional<LatentForm> known = symbolizeLatentForm(form)) {
     chosen = *known;

@@ -112,7 +112,7 @@ struct FlattenBatch : heddle::impl::FlattenBatchBase<FlattenBatch> {
     return *isCausal;
   }
 
-  void runOnOperation() override {
+  void runInStage() override {
     ModuleOp module = getOperation();
     auto forward = module.lookupSymbol<func::FuncOp>("forward");
     if (!forward && !graphEntries(module).empty())

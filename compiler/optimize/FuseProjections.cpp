@@ -64,7 +64,7 @@ static void fuse(ArrayRef<LinearOp> group) {
 
 namespace {
 struct FuseProjections : heddle::impl::FuseProjectionsBase<FuseProjections> {
-  void runOnOperation() override {
+  void runInStage() override {
     SmallVector<SmallVector<LinearOp>> groups;
     getOperation().walk([&](LinearOp op) {
       for (SmallVector<LinearOp> &group : groups)

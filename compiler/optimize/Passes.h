@@ -4,6 +4,7 @@
 #ifndef HEDDLE_COMPILER_OPTIMIZE_PASSES_H
 #define HEDDLE_COMPILER_OPTIMIZE_PASSES_H
 
+#include "compiler/contract/StagePass.h"
 #include "dialect/HeddleDialect.h"
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"

@@ -4,9 +4,10 @@
 #ifndef HEDDLE_OPTIMIZE_PASSES
 #define HEDDLE_OPTIMIZE_PASSES
 
+include "compiler/contract/StagePass.td"
 include "mlir/Pass/PassBase.td"
 
-def FlattenBatch : Pass<"heddle-flatten-batch", "::mlir::ModuleOp"> {
+def FlattenBatch : StagePass<"heddle-flatten-batch", "::mlir::ModuleOp", "Raise"> {
   let summary = "Turn a forward pass over (batch, sequence) into an entry over rows of a ragged batch: a step, or an encode";
   let description = [{
     Before: @forward(ids, positions, ...) of (batch, sequence), attention over the keys and values of the same call. The masks decide
@@ -66,7 +67,7 @@ def FlattenBatch : Pass<"heddle-flatten-batch", "::mlir::ModuleOp"> {
   let dependentDialects = ["::heddle::HeddleDialect", "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect"];
 }
 
-def AbsorbMlaWeights : Pass<"heddle-absorb-mla-weights", "::mlir::ModuleOp"> {
+def AbsorbMlaWeights : StagePass<"heddle-absorb-mla-weights", "::mlir::ModuleOp", "Raise"> {
   let summary = "Cache the latent that keys and values are made of, and choose where their up-projections are applied";
   let description = [{
     softmax(q (U c)^T + r) (V c) with U and V independent of position needs only c in the cache, and r's shared key. Found by
@@ -114,7 +115,7 @@ def AbsorbMlaWeights : Pass<"heddle-absorb-mla-weights", "::mlir::ModuleOp"> {
   let dependentDialects = ["::heddle::HeddleDialect", "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect"];
 }
 
-def ShareKvHeads : Pass<"heddle-share-kv-heads", "::mlir::ModuleOp"> {
+def ShareKvHeads : StagePass<"heddle-share-kv-heads", "::mlir::ModuleOp", "Raise"> {
   let summary = "Let query heads read their group's KV head instead of a repeated copy";
   let description = [{
     Finds keys and values whose heads are repeated before attention (a broadcast of (batch, kv_heads, group, sequence, head_dim)
@@ -138,7 +139,7 @@ def ShareKvHeads : Pass<"heddle-share-kv-heads", "::mlir::ModuleOp"> {
   let dependentDialects = ["::heddle::HeddleDialect"];
 }
 
-def FuseProjections : Pass<"heddle-fuse-projections", "::mlir::ModuleOp"> {
+def FuseProjections : StagePass<"heddle-fuse-projections", "::mlir::ModuleOp", "Raise"> {
   let summary = "Compute projections of the same input by one product";
   let description = [{
     `linear` ops of one input, in one block, with weights of one stored type (query, key and value; gate and up) become one

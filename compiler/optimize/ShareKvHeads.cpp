@@ -24,7 +24,7 @@ static Value unrepeated(Value value) {
 
 namespace {
 struct ShareKvHeads : heddle::impl::ShareKvHeadsBase<ShareKvHeads> {
-  void runOnOperation() override {
+  void runInStage() override {
     getOperation().walk([&](AttentionOp op) {
       Value key = unrepeated(op.getKey()), value = unrepeated(op.getValue());
       if (!key || !value)

@@ -3,6 +3,7 @@
 #include "compiler/raise/ForwardConfig.h"
 #include "compiler/raise/Passes.h"
 #include "compiler/raise/WidenActivations.h"
+#include "dialect/Entries.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -35,8 +36,8 @@ static Value tokenGrid(OpBuilder &b, Location loc, RankedTensorType type, Value 
 
 namespace {
 struct BindDecoderInputs : heddle::impl::BindDecoderInputsBase<BindDecoderInputs> {
-  void runOnOperation() override {
-    auto graph = getOperation().lookupSymbol<func::FuncOp>("graph");
+  void runInStage() override {
+    auto graph = onlyGraph(getOperation());
     if (!graph || !graph.getBody().hasOneBlock() || !noDecoderSignature(graph).empty())
       return;
     widenActivations(graph);

@@ -6,6 +6,7 @@
 #include "compiler/raise/ForwardConfig.h"
 #include "compiler/raise/Remarks.h"
 #include "compiler/raise/Weights.h"
+#include "dialect/Entries.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/Support/SaveAndRestore.h"
@@ -397,14 +398,14 @@ static LinearOp decoderHead(func::FuncOp graph, std::string &reason) {
 
 namespace {
 struct FormForward : heddle::impl::FormForwardBase<FormForward> {
-  void runOnOperation() override {
+  void runInStage() override {
     ModuleOp module = getOperation();
     form(module);
     module.walk([](WeightOp op) { op->removeAttr("heddle.content"); });
   }
 
   void form(ModuleOp module) {
-    auto graph = module.lookupSymbol<func::FuncOp>("graph");
+    auto graph = onlyGraph(module);
     if (!graph || !graph.getBody().hasOneBlock())
       return;
     std::string reason;

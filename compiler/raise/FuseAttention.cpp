@@ -13,7 +13,7 @@ using namespace heddle;
 
 namespace {
 struct FuseAttention : heddle::impl::FuseAttentionBase<FuseAttention> {
-  void runOnOperation() override {
+  void runInStage() override {
     SmallVector<linalg::SoftmaxOp> anchors;
     getOperation().walk([&](linalg::SoftmaxOp op) { anchors.push_back(op); });
     for (linalg::SoftmaxOp anchor : anchors) {

@@ -4,6 +4,7 @@
 #ifndef HEDDLE_COMPILER_RAISE_PASSES_H
 #define HEDDLE_COMPILER_RAISE_PASSES_H
 
+#include "compiler/contract/StagePass.h"
 #include "dialect/HeddleDialect.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -19,8 +20,7 @@ namespace heddle {
 #define GEN_PASS_REGISTRATION
 #include "compiler/raise/Passes.h.inc"
 
-// Why attention was not found around a softmax, on that op; why a graph is no decoder, on its function. Both are text.
-constexpr llvm::StringLiteral notFusedAttr = "heddle.not_fused";
+// Why a graph is no decoder, on its function, as text.
 constexpr llvm::StringLiteral noDecoderAttr = "heddle.no_decoder";
 
 } // namespace heddle

@@ -4,9 +4,10 @@
 #ifndef HEDDLE_RAISE_PASSES
 #define HEDDLE_RAISE_PASSES
 
+include "compiler/contract/StagePass.td"
 include "mlir/Pass/PassBase.td"
 
-def RaiseLinear : Pass<"heddle-raise-linear", "::mlir::func::FuncOp"> {
+def RaiseLinear : StagePass<"heddle-raise-linear", "::mlir::func::FuncOp", "Import"> {
   let summary = "Recognise products with stored matrices and look-ups in stored tables";
   let description = [{
     A contraction of rows with a stored matrix becomes `linear`, whichever way the matrix lies (the other one is the same bytes with
@@ -35,7 +36,7 @@ def RaiseLinear : Pass<"heddle-raise-linear", "::mlir::func::FuncOp"> {
                            "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
 }
 
-def RaiseNorm : Pass<"heddle-raise-norm", "::mlir::func::FuncOp"> {
+def RaiseNorm : StagePass<"heddle-raise-norm", "::mlir::func::FuncOp", "Import"> {
   let summary = "Recognise RMS and layer normalisation by their formulas";
   let description = [{
     Anchors on a sum over the last dimension and looks for the furthest value that is
@@ -70,7 +71,7 @@ def RaiseNorm : Pass<"heddle-raise-norm", "::mlir::func::FuncOp"> {
                            "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
 }
 
-def RaiseGlu : Pass<"heddle-raise-glu", "::mlir::func::FuncOp"> {
+def RaiseGlu : StagePass<"heddle-raise-glu", "::mlir::func::FuncOp", "Import"> {
   let summary = "Recognise activations and gates by the function that they compute";
   let description = [{
     An elementwise expression of one value, or of one times a function of another, is compared with the activations of `glu`. All
@@ -96,7 +97,7 @@ def RaiseGlu : Pass<"heddle-raise-glu", "::mlir::func::FuncOp"> {
                            "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
 }
 
-def RaiseMoe : Pass<"heddle-raise-moe", "::mlir::func::FuncOp"> {
+def RaiseMoe : StagePass<"heddle-raise-moe", "::mlir::func::FuncOp", "Import"> {
   let summary = "Recognise mixtures of experts: weighted sums of gated products, weighted by a routing";
   let description = [{
     Anchors on a sum over experts, as a reduction, a product or additions one by one, of what stored matrices make of the same rows
@@ -145,7 +146,7 @@ def RaiseMoe : Pass<"heddle-raise-moe", "::mlir::func::FuncOp"> {
                            "::mlir::arith::ArithDialect", "::mlir::cf::ControlFlowDialect", "::mlir::func::FuncDialect"];
 }
 
-def RaiseRope : Pass<"heddle-raise-rope", "::mlir::func::FuncOp"> {
+def RaiseRope : StagePass<"heddle-raise-rope", "::mlir::func::FuncOp", "Import"> {
   let summary = "Recognise rotary position embeddings from the elements of a head";
   let description = [{
     Asks for each place in the head which two elements of the source it combines and by which angle: the layout (halves, pairs),
@@ -192,7 +193,7 @@ def RaiseRope : Pass<"heddle-raise-rope", "::mlir::func::FuncOp"> {
                            "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
 }
 
-def RaiseSoftmax : Pass<"heddle-raise-softmax", "::mlir::func::FuncOp"> {
+def RaiseSoftmax : StagePass<"heddle-raise-softmax", "::mlir::func::FuncOp", "Import"> {
   let summary = "Recognise a softmax that was written out";
   let description = [{
     exp(x - m) / sum exp(x - m) becomes linalg.softmax, whatever m is if it is one value for the row: it cancels. Casts to f32 on
@@ -223,7 +224,7 @@ def RaiseSoftmax : Pass<"heddle-raise-softmax", "::mlir::func::FuncOp"> {
                            "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
 }
 
-def FuseAttention : Pass<"heddle-fuse-attention", "::mlir::func::FuncOp"> {
+def FuseAttention : StagePass<"heddle-fuse-attention", "::mlir::func::FuncOp", "Import"> {
   let summary = "Recognise attention by what it computes";
   let description = [{
     Anchors on a softmax and asks two things, both of elements and neither of ops: what is the score of query i and key j of
@@ -267,7 +268,7 @@ def FuseAttention : Pass<"heddle-fuse-attention", "::mlir::func::FuncOp"> {
                            "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
 }
 
-def BindDecoderInputs : Pass<"heddle-bind-decoder-inputs", "::mlir::ModuleOp"> {
+def BindDecoderInputs : StagePass<"heddle-bind-decoder-inputs", "::mlir::ModuleOp", "Import"> {
   let summary = "Give a decoder's graph the attention_mask and position_ids of a sequence without padding";
   let description = [{
     Exporters give decoders a mask of padding and positions beside input_ids. A step of the program that comes of one knows no
@@ -294,10 +295,10 @@ def BindDecoderInputs : Pass<"heddle-bind-decoder-inputs", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect", "::mlir::arith::ArithDialect"];
 }
 
-def FormForward : Pass<"heddle-form-forward", "::mlir::ModuleOp"> {
+def FormForward : StagePass<"heddle-form-forward", "::mlir::ModuleOp", "Import"> {
   let summary = "Turn a decoder's graph into @forward and its layers, as checkpoints give them";
   let description = [{
-    A graph from token ids to logits whose attention is causal and without bias becomes @forward(ids, positions) with an open batch,
+    A module's only graph, from token ids to logits, whose attention is causal and without bias becomes @forward(ids, positions) with an open batch,
     one private function per layer with the layer's weights as arguments, and ops in the order in which results need them. Layers
     are found between values that all later results come through, one attention in each. Positions that a range gives become the
     argument; ids are taken to be in the vocabulary. Other graphs stay as they are; a decoder that cannot be written so gets a

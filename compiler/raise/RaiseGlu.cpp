@@ -175,7 +175,7 @@ static bool isDead(Operation *op) {
 
 namespace {
 struct RaiseGlu : heddle::impl::RaiseGluBase<RaiseGlu> {
-  void runOnOperation() override {
+  void runInStage() override {
     SmallVector<Operation *> candidates;
     getOperation().walk([&](Operation *op) {
       bool isRoot = isa<arith::MulFOp, arith::DivFOp, arith::MaximumFOp, arith::MaxNumFOp, math::TanhOp>(op);

@@ -277,7 +277,7 @@ struct RaiseLinear : heddle::impl::RaiseLinearBase<RaiseLinear> {
     getOperation().walk([&](Op op) { ops.push_back(op); });
     return ops;
   }
-  void runOnOperation() override {
+  void runInStage() override {
     for (linalg::LinalgOp op : all<linalg::LinalgOp>())
       if (isContraction(op))
         raiseMatmul(op);

@@ -337,7 +337,7 @@ std::string MoeMatcher::run() {
 
 namespace {
 struct RaiseMoe : heddle::impl::RaiseMoeBase<RaiseMoe> {
-  void runOnOperation() override {
+  void runInStage() override {
     SmallVector<Operation *> candidates;
     getOperation().walk([&](Operation *op) {
       auto type =

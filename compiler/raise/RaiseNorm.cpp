@@ -239,7 +239,7 @@ static bool raise(linalg::LinalgOp reduction) {
 
 namespace {
 struct RaiseNorm : heddle::impl::RaiseNormBase<RaiseNorm> {
-  void runOnOperation() override {
+  void runInStage() override {
     SmallVector<linalg::LinalgOp> reductions;
     getOperation().walk([&](linalg::LinalgOp op) {
       if (op.getNumReductionLoops() == 1 && op->getNumResults() == 1 && op.getNumDpsInputs() && !isContraction(op))

@@ -214,7 +214,7 @@ bool RopeMatcher::run() {
 
 namespace {
 struct RaiseRope : heddle::impl::RaiseRopeBase<RaiseRope> {
-  void runOnOperation() override {
+  void runInStage() override {
     // What depends on a sine or cosine without a product in between.
     llvm::SetVector<Value> turned;
     getOperation().walk([&](Operation *op) {

@@ -465,7 +465,7 @@ static bool isSummed(Operation *op) {
 
 namespace {
 struct RaiseSoftmax : heddle::impl::RaiseSoftmaxBase<RaiseSoftmax> {
-  void runOnOperation() override {
+  void runInStage() override {
     SmallVector<Operation *> roots;
     getOperation().walk([&](Operation *op) {
       if (!isa<arith::DivFOp, arith::MulFOp, arith::SelectOp, math::ExpOp, math::Exp2Op>(op))

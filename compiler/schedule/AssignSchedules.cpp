@@ -67,7 +67,7 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
     op.getInputSumsMutable().assign(quantized.getSums());
   }
 
-  void runOnOperation() override {
+  void runInStage() override {
     if (activations != "f32" && activations != "bf16" && activations != "int8") {
       getOperation().emitError("activations must be f32, bf16 or int8, got '") << activations << "'";
       return signalPassFailure();

@@ -155,7 +155,7 @@ struct Bufferize : heddle::impl::BufferizeBase<Bufferize> {
     return success();
   }
 
-  void runOnOperation() override {
+  void runInStage() override {
     if (failed(bufferizeStep(getOperation())) || failed(bufferizeGraphs(getOperation())))
       signalPassFailure();
   }

@@ -111,7 +111,7 @@ struct ConcatToInsertions : OpRewritePattern<tensor::ConcatOp> {
 };
 
 struct DecomposeTensorOps : heddle::impl::DecomposeTensorOpsBase<DecomposeTensorOps> {
-  void runOnOperation() override {
+  void runInStage() override {
     RewritePatternSet patterns(&getContext());
     patterns.add<ConcatToInsertions, DecomposeAggregated, NamedToContract, WidenAccumulator, WidenInputs>(
         &getContext());

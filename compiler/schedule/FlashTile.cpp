@@ -148,7 +148,7 @@ struct FlashTile : heddle::impl::FlashTileBase<FlashTile> {
     return success();
   }
 
-  void runOnOperation() override {
+  void runInStage() override {
     SmallVector<Operation *> ops;
     getOperation().walk([&](Operation *op) {
       if (isa<AttentionOp, LatentAttentionOp>(op))

@@ -85,7 +85,7 @@ struct FlattenEmbedding : OpRewritePattern<EmbeddingOp> {
 };
 
 struct FlattenRows : heddle::impl::FlattenRowsBase<FlattenRows> {
-  void runOnOperation() override {
+  void runInStage() override {
     RewritePatternSet patterns(&getContext());
     patterns.add<FlattenEmbedding, FlattenLinear>(&getContext());
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))

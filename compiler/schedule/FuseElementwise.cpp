@@ -134,7 +134,7 @@ void remarkOnUnfused(func::FuncOp graph) {
 }
 
 struct FuseElementwise : heddle::impl::FuseElementwiseBase<FuseElementwise> {
-  void runOnOperation() override {
+  void runInStage() override {
     MLIRContext *context = &getContext();
     RewritePatternSet loops(context), fusion(context);
     linalg::populateLinalgNamedOpsGeneralizationPatterns(loops);

@@ -316,7 +316,7 @@ LogicalResult KernelLowering::run() {
 
 namespace {
 struct LowerToKernels : heddle::impl::LowerToKernelsBase<LowerToKernels> {
-  void runOnOperation() override {
+  void runInStage() override {
     if (failed(KernelLowering(getOperation()).run()))
       signalPassFailure();
   }

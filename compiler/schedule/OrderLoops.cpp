@@ -41,7 +41,7 @@ static int innermostCost(linalg::GenericOp op, unsigned dim) {
 
 namespace {
 struct OrderLoops : heddle::impl::OrderLoopsBase<OrderLoops> {
-  void runOnOperation() override {
+  void runInStage() override {
     IRRewriter rewriter(&getContext());
     getOperation().walk([&](linalg::GenericOp op) {
       if (!isInGraphEntry(op))

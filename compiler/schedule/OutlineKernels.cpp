@@ -384,7 +384,7 @@ namespace {
 struct OutlineKernels : heddle::impl::OutlineKernelsBase<OutlineKernels> {
   using OutlineKernelsBase::OutlineKernelsBase;
 
-  void runOnOperation() override {
+  void runInStage() override {
     ModuleOp module = getOperation();
     SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
     unsigned number = 0;

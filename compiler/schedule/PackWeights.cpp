@@ -250,7 +250,7 @@ LogicalResult WeightPlacer::run() {
 
 namespace {
 struct PackWeights : heddle::impl::PackWeightsBase<PackWeights> {
-  void runOnOperation() override {
+  void runInStage() override {
     if (failed(WeightPlacer(getOperation()).run()))
       signalPassFailure();
   }

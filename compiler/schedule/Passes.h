@@ -4,6 +4,7 @@
 #ifndef HEDDLE_COMPILER_SCHEDULE_PASSES_H
 #define HEDDLE_COMPILER_SCHEDULE_PASSES_H
 
+#include "compiler/contract/StagePass.h"
 #include "dialect/HeddleDialect.h"
 
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"

@@ -4,9 +4,10 @@
 #ifndef HEDDLE_SCHEDULE_PASSES
 #define HEDDLE_SCHEDULE_PASSES
 
+include "compiler/contract/StagePass.td"
 include "mlir/Pass/PassBase.td"
 
-def FlashTile : Pass<"heddle-flash-tile", "::mlir::ModuleOp"> {
+def FlashTile : StagePass<"heddle-flash-tile", "::mlir::ModuleOp", "Optimize"> {
   let summary = "Turn attention into kernels that walk over its keys in tiles";
   let description = [{
     `attention` of `kv_view`s becomes `online_attention`, which walks the cache in blocks of `block-kv` keys with a running
@@ -37,7 +38,7 @@ def FlashTile : Pass<"heddle-flash-tile", "::mlir::ModuleOp"> {
                            "::mlir::linalg::LinalgDialect", "::mlir::math::MathDialect", "::mlir::tensor::TensorDialect"];
 }
 
-def SplitKv : Pass<"heddle-split-kv", "::mlir::ModuleOp"> {
+def SplitKv : StagePass<"heddle-split-kv", "::mlir::ModuleOp", "Optimize"> {
   let summary = "Let steps of few queries divide their keys among the threads";
   let description = [{
     `online_attention` becomes a branch on `prefer_splits`: on one side attention to splits of `split-kv` keys and
@@ -71,7 +72,7 @@ def SplitKv : Pass<"heddle-split-kv", "::mlir::ModuleOp"> {
   let dependentDialects = ["::heddle::HeddleDialect", "::mlir::scf::SCFDialect", "::mlir::tensor::TensorDialect"];
 }
 
-def LowerToKernels : Pass<"heddle-lower-to-kernels", "::mlir::func::FuncOp"> {
+def LowerToKernels : StagePass<"heddle-lower-to-kernels", "::mlir::func::FuncOp", "Optimize"> {
   let summary = "Make kernels of model ops, which ask for their weights packed";
   let description = [{
     `linear` becomes `packed_matmul` (adding to its destination where the product is only added to a value that is not used
@@ -97,7 +98,7 @@ def LowerToKernels : Pass<"heddle-lower-to-kernels", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::heddle::HeddleDialect", "::mlir::tensor::TensorDialect"];
 }
 
-def FlattenRows : Pass<"heddle-flatten-rows", "::mlir::ModuleOp"> {
+def FlattenRows : StagePass<"heddle-flatten-rows", "::mlir::ModuleOp", "Optimize"> {
   let summary = "Join the dimensions around ops that work on rows";
   let description = [{
     `linear` and `embedding` over any number of dimensions become the same op over rows, between a `tensor.collapse_shape` and a
@@ -120,7 +121,7 @@ def FlattenRows : Pass<"heddle-flatten-rows", "::mlir::ModuleOp"> {
   let dependentDialects = ["::heddle::HeddleDialect", "::mlir::tensor::TensorDialect"];
 }
 
-def PackWeights : Pass<"heddle-pack-weights", "::mlir::ModuleOp"> {
+def PackWeights : StagePass<"heddle-pack-weights", "::mlir::ModuleOp", "Optimize"> {
   let summary = "Give every weight a place in the weights section: packed where a kernel asks for it, as stored elsewhere";
   let description = [{
     A `pack` becomes a `weight` whose `#heddle.packing` says its offset, its layout and its sources. What a layer function packs of
@@ -145,7 +146,7 @@ def PackWeights : Pass<"heddle-pack-weights", "::mlir::ModuleOp"> {
   let dependentDialects = ["::heddle::HeddleDialect"];
 }
 
-def AssignSchedules : Pass<"heddle-assign-schedules", "::mlir::ModuleOp"> {
+def AssignSchedules : StagePass<"heddle-assign-schedules", "::mlir::ModuleOp", "Optimize"> {
   let summary = "Choose the schedules, number formats and tables that kernels run with";
   let description = [{
     Kernel ops of a module with a `heddle.target` get their `heddle.schedule`, from the target's table (`ScheduleTable.cpp`).
@@ -174,7 +175,7 @@ def AssignSchedules : Pass<"heddle-assign-schedules", "::mlir::ModuleOp"> {
   let dependentDialects = ["::heddle::HeddleDialect", "::mlir::arith::ArithDialect"];
 }
 
-def OutlineKernels : Pass<"heddle-outline-kernels", "::mlir::ModuleOp"> {
+def OutlineKernels : StagePass<"heddle-outline-kernels", "::mlir::ModuleOp", "Optimize"> {
   let summary = "Gather what lies between products and attention into kernels";
   let description = [{
     Row-wise ops (norms, rotary embedding, activations, residuals, quantisation) that feed one another become one private
@@ -201,7 +202,7 @@ def OutlineKernels : Pass<"heddle-outline-kernels", "::mlir::ModuleOp"> {
   let dependentDialects = ["::heddle::HeddleDialect", "::mlir::func::FuncDialect", "::mlir::tensor::TensorDialect"];
 }
 
-def TileWindows : Pass<"heddle-tile-windows", "::mlir::ModuleOp"> {
+def TileWindows : StagePass<"heddle-tile-windows", "::mlir::ModuleOp", "Optimize"> {
   let summary = "Multiply windows that overlap block by block, as many as a cache holds";
   let description = [{
     In graph entries. A `linear` whose rows are windows of a tensor, as a convolution leaves it, becomes loops over blocks of windows, if these overlap and are
@@ -238,7 +239,7 @@ def TileWindows : Pass<"heddle-tile-windows", "::mlir::ModuleOp"> {
                            "::mlir::scf::SCFDialect", "::mlir::tensor::TensorDialect"];
 }
 
-def FuseElementwise : Pass<"heddle-fuse-elementwise", "::mlir::ModuleOp"> {
+def FuseElementwise : StagePass<"heddle-fuse-elementwise", "::mlir::ModuleOp", "Optimize"> {
   let summary = "Make loops of elementwise ops, one for each chain of them";
   let description = [{
     In graph entries. Elementwise `arith` and `math` ops on tensors and named ops become `linalg.generic`; one whose only reader is another `linalg.generic`
@@ -264,7 +265,7 @@ def FuseElementwise : Pass<"heddle-fuse-elementwise", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::linalg::LinalgDialect", "::mlir::tensor::TensorDialect"];
 }
 
-def DecomposeTensorOps : Pass<"heddle-decompose-tensor-ops", "::mlir::ModuleOp"> {
+def DecomposeTensorOps : StagePass<"heddle-decompose-tensor-ops", "::mlir::ModuleOp", "Optimize"> {
   let summary = "Break tensor ops that have no loop form of their own into ones that have";
   let description = [{
     In graph entries, which run through upstream's linalg. `linalg.softmax` becomes its maximum, exponential, sum and quotient,
@@ -289,7 +290,7 @@ def DecomposeTensorOps : Pass<"heddle-decompose-tensor-ops", "::mlir::ModuleOp">
                            "::mlir::math::MathDialect"];
 }
 
-def OrderLoops : Pass<"heddle-order-loops", "::mlir::ModuleOp"> {
+def OrderLoops : StagePass<"heddle-order-loops", "::mlir::ModuleOp", "Optimize"> {
   let summary = "Make the innermost loop of every linalg.generic the one that walks memory in order";
   let description = [{
     In graph entries. The innermost loop becomes the one whose steps are contiguous in most operands, and a parallel one where that is a draw: the
@@ -319,7 +320,7 @@ def OrderLoops : Pass<"heddle-order-loops", "::mlir::ModuleOp"> {
   }];
 }
 
-def Bufferize : Pass<"heddle-bufferize", "::mlir::ModuleOp"> {
+def Bufferize : StagePass<"heddle-bufferize", "::mlir::ModuleOp", "Optimize"> {
   let summary = "Put tensors into buffers; kernel bodies stay on tensors";
   let description = [{
     One-shot bufferization. Of the step and its layers, after kernels are outlined: buffers of layer results are the caller's, and a copy
@@ -362,7 +363,7 @@ def Bufferize : Pass<"heddle-bufferize", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::bufferization::BufferizationDialect", "::mlir::memref::MemRefDialect"];
 }
 
-def PlanMemory : Pass<"heddle-plan-memory", "::mlir::ModuleOp"> {
+def PlanMemory : StagePass<"heddle-plan-memory", "::mlir::ModuleOp", "Schedule"> {
   let summary = "Give every buffer an offset in the arena";
   let description = [{
     Offsets are multiples of the rows of a step, so that one plan serves every length: `heddle.row_offset` bytes per row on each

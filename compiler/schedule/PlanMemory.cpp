@@ -119,7 +119,7 @@ static FailureOr<Size> planFunction(func::FuncOp func, Size base) {
 
 namespace {
 struct PlanMemory : heddle::impl::PlanMemoryBase<PlanMemory> {
-  void runOnOperation() override {
+  void runInStage() override {
     ModuleOp module = getOperation();
     func::FuncOp entry = raggedEntry(module);
     if (!entry && !graphEntries(module).empty()) // whose buffers have sizes that only a call knows

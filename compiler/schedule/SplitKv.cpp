@@ -50,7 +50,7 @@ struct SplitKv : heddle::impl::SplitKvBase<SplitKv> {
     scf::YieldOp::create(b, loc, op.getResults());
   }
 
-  void runOnOperation() override {
+  void runInStage() override {
     if (context < 1 || splitKv < 1 || slots < 1) {
       getOperation().emitError("context (") << int64_t(context) << "), split-kv (" << int64_t(splitKv)
                                             << ") and slots (" << int64_t(slots) << ") must be positive";

@@ -231,7 +231,7 @@ void WindowTiling::run() {
 namespace {
 struct TileWindows : heddle::impl::TileWindowsBase<TileWindows> {
   using TileWindowsBase::TileWindowsBase;
-  void runOnOperation() override {
+  void runInStage() override {
     SmallVector<LinearOp> linears;
     getOperation().walk([&](LinearOp op) { linears.push_back(op); });
     for (LinearOp op : linears) {

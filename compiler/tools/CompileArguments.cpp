@@ -131,10 +131,9 @@ static std::vector<FlagGroup> makeFlags() {
                          arguments.options.emit))},
       {"--task", "=auto|generate|encode|graph",
        "what the output is for: generate continues a prompt, graph maps named tensors to named tensors (default auto: "
-       "an ONNX file "
-       "generates if it is a causal decoder from input_ids to logits, else it is a graph, as MLIR modules are; all "
-       "others "
-       "generate). The tokenizer and config.json beside an ONNX file are read, and a cache is made for it",
+       "an ONNX file or an MLIR module "
+       "generates if it is a causal decoder from input_ids to logits, else it is a graph; all others generate). The "
+       "tokenizer and config.json beside such a file are read, and a cache is made for it",
        takeTask},
       {"--target", "=T",
        "native, x86-64-v3, x86-64-v4, znver5, sapphirerapids, aarch64, opencl, cuda:sm_80, cuda:sm_90a (default "
@@ -164,6 +163,10 @@ static std::vector<FlagGroup> makeFlags() {
                 : "")}};
   std::vector<Flag> research = {
       {"--stop-after", "=STAGE", "print the module after import, raise, optimize or schedule", takeStage},
+      {"--resume", "=FILE.mlir",
+       "go on from a module of this model that --stop-after or --dump-stages wrote, changed or not, with the same "
+       "options (a graph's module can also be compiled alone, where its weights lie in files that it names)",
+       TAKE(takeName(value, arguments.options.resume))},
       {"--dump-stages", "=DIR", "write the module after every stage",
        TAKE(takeName(value, arguments.options.dumpStages)), /*changesOutput=*/false},
       {"--print-remarks", "", "what passes say of the choices they made", SET(arguments.options.printRemarks = true),
@@ -171,8 +174,8 @@ static std::vector<FlagGroup> makeFlags() {
       {"--load-pass-plugin", "=LIB", "load the MLIR passes of a shared library; repeatable", takePlugin,
        /*changesOutput=*/false},
       {"--add-pass", "=POINT:PIPELINE",
-       "run passes, ours, MLIR's or a plugin's, at after-import, after-optimize, before-bufferize or after-schedule; "
-       "repeatable",
+       "run passes, ours, MLIR's or a plugin's, at after-import, after-raise, after-optimize, before-bufferize or "
+       "after-schedule; repeatable",
        takePass},
       {"--mla-absorb", "=auto|on|off",
        "up-projections of a low-rank latent: absorbed into queries and results where a step has few queries, always, "

@@ -1,9 +1,10 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Shrinks a module while a script says that it is still interesting, as mlir-reduce does. `heddle verify` or heddle-opt
-// --heddle-check in the script finds the smallest module that a pass gets wrong.
+// Shrinks a module while a script says that it is still interesting: mlir-reduce with our dialect and heddle-reduce-module. `heddle verify` or
+// heddle-opt --heddle-check in the script finds the smallest module that a pass gets wrong.
 
 #include "compiler/Pipeline.h"
+#include "compiler/tools/ReduceModule.h"
 #include "compiler/tools/ToolDialects.h"
 
 #include "mlir/InitAllPasses.h"
@@ -12,6 +13,7 @@
 int main(int argc, char **argv) {
   mlir::registerAllPasses();
   heddle::registerPasses();
+  heddle::registerReduceModule();
   mlir::DialectRegistry registry;
   heddle::registerToolDialects(registry);
   mlir::MLIRContext context(registry);

@@ -2,6 +2,9 @@
 
 #include "frontends/mlir/ReadGraph.h"
 
+#include "dialect/HeddleDialect.h"
+
+#include "mlir/IR/AttrTypeSubElements.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
@@ -38,7 +41,7 @@ static size_t tooDeep(llvm::StringRef text) {
   return llvm::StringRef::npos;
 }
 
-Expected<ImportedGraph> readMlirGraph(MLIRContext &context, ModelFiles &files) {
+Expected<OwningOpRef<ModuleOp>> readMlirModule(MLIRContext &context, ModelFiles &files) {
   const std::string &path = files.model();
   Expected<SharedFile> text = files.open();
   if (!text)
@@ -49,7 +52,6 @@ Expected<ImportedGraph> readMlirGraph(MLIRContext &context, ModelFiles &files) {
       llvm::raw_string_ostream(message) << diagnostic.getLocation() << ": " << diagnostic;
     return success();
   });
-  ImportedGraph graph;
   llvm::SourceMgr sources;
   llvm::StringRef bytes(reinterpret_cast<const char *>((*text)->data()), (*text)->size());
   if (size_t at = tooDeep(bytes); at != llvm::StringRef::npos)
@@ -57,9 +59,34 @@ Expected<ImportedGraph> readMlirGraph(MLIRContext &context, ModelFiles &files) {
                         std::to_string(maxDepth));
   // The parser reads one byte past the end.
   sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(bytes, path), llvm::SMLoc());
-  graph.module = parseSourceFile<ModuleOp>(sources, &context);
-  if (!graph.module)
+  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
+  if (!module)
     return invalidInput(message.empty() ? path + ": is no MLIR module" : message);
+  return module;
+}
+
+// The first weight that lies in none of the files; empty if each lies in one.
+static std::string strayWeight(ModuleOp module, size_t numFiles) {
+  std::string stray;
+  module.walk([&](WeightOp weight) {
+    AttrTypeWalker walker;
+    walker.addWalk([&](StorageAttr storage) {
+      if (stray.empty() && (storage.getFile() < 0 || storage.getFile() >= int64_t(numFiles)))
+        stray = ("weight '" + printable(weight.getName().str()) + "' lies in file " +
+                 std::to_string(storage.getFile()) + ", and heddle.files names " + std::to_string(numFiles));
+    });
+    walker.walk(weight->getAttrDictionary());
+  });
+  return stray;
+}
+
+Expected<ImportedGraph> readMlirGraph(MLIRContext &context, ModelFiles &files) {
+  const std::string &path = files.model();
+  Expected<OwningOpRef<ModuleOp>> module = readMlirModule(context, files);
+  if (!module)
+    return module.status();
+  ImportedGraph graph;
+  graph.module = std::move(*module);
   if (auto names = (*graph.module)->getAttrOfType<ArrayAttr>("heddle.files"))
     for (Attribute attribute : names) {
       auto word = dyn_cast<StringAttr>(attribute);
@@ -72,8 +99,10 @@ Expected<ImportedGraph> readMlirGraph(MLIRContext &context, ModelFiles &files) {
         return mapped.status();
       graph.checkpoint.files.push_back(std::move(*mapped));
     }
-  // Last: weights count the files that the module names.
-  graph.checkpoint.files.push_back(std::move(*text));
+  if (std::string stray = strayWeight(*graph.module, graph.checkpoint.files.size()); !stray.empty())
+    return invalidInput(path + ": " + stray +
+                        "; where the module was written from a model, 'heddle compile MODEL --resume=" + path +
+                        "' goes on from it");
   return graph;
 }
 

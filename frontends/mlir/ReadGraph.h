@@ -15,10 +15,13 @@ namespace heddle {
 
 struct ImportedGraph {
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  Checkpoint checkpoint; // files that weights name by their index, then the module's own
+  Checkpoint checkpoint; // files that weights name by their index
 };
 
-// Parses and verifies the model's file, and maps the files that the module's attribute `heddle.files` names.
+// Parses and verifies the model's file. Messages begin with its path.
+Expected<mlir::OwningOpRef<mlir::ModuleOp>> readMlirModule(mlir::MLIRContext &context, ModelFiles &files);
+
+// The same with the files that the module's attribute `heddle.files` names, mapped; a weight that lies in none of them is refused.
 Expected<ImportedGraph> readMlirGraph(mlir::MLIRContext &context, ModelFiles &files);
 
 } // namespace heddle

@@ -72,8 +72,8 @@ Expected<std::string> readTokenizer(ModelFiles &files, int64_t vocabSize) {
   for (const auto &candidate : vocabularyFiles)
     if (endsWith(path, candidate.name))
       return readVocabulary(files, files.fileName(), vocabSize);
-  // ONNX and safetensors files have their tokenizer beside them.
-  if (isOnnx(files) || endsWith(path, ".safetensors"))
+  // Graphs and safetensors files have their tokenizer beside them.
+  if (isOnnx(files) || endsWith(path, ".mlir") || endsWith(path, ".safetensors"))
     return readVocabulary(files, "", vocabSize);
   return readGguf(files, vocabSize);
 }

@@ -53,7 +53,7 @@ module {
 
 // expected-error @+1 {{has no function @step}}
 module {
-  func.func @forward() { return }
+  func.func private @layer() { return }
 }
 
 // -----

@@ -1,7 +1,7 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """stage_contracts.py SOURCE [--write]: the pages that list ops and contracts say what the code says.
 
-compiler/README.md shows the table of compiler/VerifyStage.cpp; dialect/README.md names every file of dialect/ and, beside each .td file,
+compiler/README.md shows the table of compiler/contract/VerifyStage.cpp; dialect/README.md names every file of dialect/ and, beside each .td file,
 every op, attribute and type of it and no other. Prints what differs and exits with 1; with --write the table is made to agree.
 """
 import pathlib
@@ -19,7 +19,7 @@ MNEMONICS = [re.compile(r': Heddle_\w*Op<"(\w+)"'), re.compile(r': Heddle_(?:Enu
 
 def contracts(source):
     lines = ["| At the end of | Dialects | Ops of ours |", "|---|---|---|"]
-    for stage, place, dialects, groups in ROW.findall((source / "compiler/VerifyStage.cpp").read_text()):
+    for stage, place, dialects, groups in ROW.findall((source / "compiler/contract/VerifyStage.cpp").read_text()):
         ops = ", ".join(GROUPS[group] for group in groups.split()) or "none"
         lines.append(f"| {stage.lower()}{PLACES[place]} | `{dialects}` | {ops} |")
     return "\n".join(lines) + "\n"

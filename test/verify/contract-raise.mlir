@@ -1,6 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: %heddle-opt %s --heddle-verify-stage=raise --split-input-file --verify-diagnostics -o %t
-// RUN: %heddle-opt %s --split-input-file --heddle-fuse-attention 2>&1 | FileCheck %s
+// RUN: not %heddle-opt %s --split-input-file --heddle-fuse-attention 2> %t.err | FileCheck %s
+// RUN: FileCheck %s --check-prefix=BUFFER --input-file=%t.err
+// BUFFER: error: 'heddle-fuse-attention' needs a module after stage import, which holds no such 'memref.load'
 
 // What the pass leaves, it explains: the contract holds behind it.
 // CHECK: linalg.softmax {heddle.not_fused = "its input holds no product of queries and keys"}

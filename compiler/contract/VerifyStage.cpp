@@ -1,10 +1,9 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The contract at the end of each stage (DESIGN: the way of the data, the dialect): which ops may remain, and what holds for
-// their types and operands.
+// their types and operands. What a pass works on follows from the contracts before and behind it.
 
-#include "compiler/Pipeline.h"
-#include "compiler/raise/Passes.h"
+#include "compiler/contract/Stage.h"
 #include "dialect/Entries.h"
 #include "dialect/HeddleDialect.h"
 
@@ -14,6 +13,33 @@
 
 using namespace mlir;
 using namespace heddle;
+
+static constexpr std::pair<Stage, const char *> stageNames[] = {
+    {Stage::Import, "import"},     {Stage::Raise, "raise"},     {Stage::Optimize, "optimize"},
+    {Stage::Schedule, "schedule"}, {Stage::Codegen, "codegen"}, {Stage::Package, "package"}};
+
+StringRef heddle::stageName(Stage stage) {
+  return stageNames[int(stage)].second;
+}
+
+std::optional<Stage> heddle::parseStage(StringRef name) {
+  for (auto [stage, known] : stageNames)
+    if (name == known)
+      return stage;
+  return std::nullopt;
+}
+
+FailureOr<Stage> heddle::takeStageAttr(ModuleOp module) {
+  Attribute attribute = module->removeAttr(stageAttrName);
+  if (!attribute)
+    return Stage::Import;
+  auto name = dyn_cast<StringAttr>(attribute);
+  std::optional<Stage> stage = name ? parseStage(name) : std::nullopt;
+  if (!stage || *stage > Stage::Schedule)
+    return module.emitError() << stageAttrName << " is " << attribute
+                              << ", expected \"import\", \"raise\", \"optimize\" or \"schedule\"";
+  return *stage;
+}
 
 namespace {
 // What an op belongs to, where that decides what may stand there: a graph entry, after schedule a kernel's body or the host code around
@@ -80,13 +106,19 @@ static bool isAt(Place place, Operation *op) {
   llvm_unreachable("all places are listed");
 }
 
+// Whether the row lets the op remain where the row's place is.
+static bool allows(const Contract &row, Operation *op) {
+  return isListed(row.dialects, op->getName().getDialectNamespace()) || isInGroups(op, row.ops);
+}
+
+static bool isAllowed(Operation *op, Stage stage) {
+  return llvm::any_of(
+      contracts, [&](const Contract &row) { return row.stage == stage && isAt(row.place, op) && allows(row, op); });
+}
+
 static LogicalResult mayRemain(Operation *op, Stage stage) {
-  for (const Contract &row : contracts) {
-    if (row.stage != stage || !isAt(row.place, op))
-      continue;
-    if (isListed(row.dialects, op->getName().getDialectNamespace()) || isInGroups(op, row.ops))
-      return success();
-  }
+  if (isAllowed(op, stage))
+    return success();
   return op->emitError("'") << op->getName() << "' must not remain after stage " << stageName(stage);
 }
 
@@ -213,6 +245,43 @@ LogicalResult heddle::verifyStage(ModuleOp module, Stage stage) {
     bool isRight = succeeded(mayRemain(op, stage)) && llvm::all_of(ofAll, holds) &&
                    (isInGraphEntry(op) || llvm::all_of(ofRows, holds));
     return isRight ? WalkResult::advance() : WalkResult::interrupt();
+  });
+  return failure(walk.wasInterrupted());
+}
+
+//===- passes -------------------------------------------------------------===//
+
+// What stands in a module that passes of the stage behind `after` work on: what either contract lets remain, wherever, and what lives between
+// two passes. Buffers come last: only what reads the contract of schedule itself is on them.
+static bool mayPrecede(Operation *op, Stage after) {
+  auto isBuffer = [](Type type) { return isa<BaseMemRefType>(type); };
+  if (llvm::any_of(op->getOperandTypes(), isBuffer) || llvm::any_of(op->getResultTypes(), isBuffer))
+    return false;
+  if (isa<PackOp>(op))
+    return after == Stage::Optimize;
+  return llvm::any_of(contracts, [&](const Contract &row) {
+    return (row.stage == after || int(row.stage) == int(after) + 1) && allows(row, op);
+  });
+}
+
+// @forward becomes @step or @encode in stage optimize.
+static bool isForward(Operation *op) {
+  auto func = dyn_cast<func::FuncOp>(op);
+  return func && func.getSymName() == "forward";
+}
+
+LogicalResult heddle::verifyPassInput(Operation *root, Stage after, StringRef pass) {
+  WalkResult walk = root->walk([&](Operation *op) {
+    bool isRight = after == Stage::Schedule ? isAllowed(op, after) : mayPrecede(op, after);
+    if (isRight && !(after >= Stage::Optimize && isForward(op)))
+      return WalkResult::advance();
+    InFlightDiagnostic error = op->emitError("'") << pass << "' needs a module after stage " << stageName(after)
+                                                  << ", which holds no such ";
+    if (isForward(op))
+      error << "@forward";
+    else
+      error << "'" << op->getName() << "'";
+    return WalkResult::interrupt();
   });
   return failure(walk.wasInterrupted());
 }
