@@ -206,15 +206,22 @@ void heddle::registerDialects(DialectRegistry &registry) {
   tensor::registerSubsetOpInterfaceExternalModels(registry);
 }
 
+ArrayRef<std::pair<StringRef, StringRef>> heddle::registeredPipelines() {
+  static constexpr std::pair<StringRef, StringRef> pipelines[] = {
+      {"heddle-raise", "The raise stage"},
+      {"heddle-optimize", "The optimize stage with its defaults"},
+      {"heddle-schedule", "The schedule stage with its defaults"}};
+  return pipelines;
+}
+
 void heddle::registerPasses() {
   registerHeddleRaisePasses();
   registerHeddleOptimizePasses();
   registerHeddleSchedulePasses();
   registerHeddleCodegenPasses();
-  PassPipelineRegistration<>("heddle-raise", "The raise stage",
-                             [](OpPassManager &pm) { addRaiseStage(pm, PipelineOptions()); });
-  PassPipelineRegistration<>("heddle-optimize", "The optimize stage with its defaults",
-                             [](OpPassManager &pm) { addOptimizeStage(pm, PipelineOptions()); });
-  PassPipelineRegistration<>("heddle-schedule", "The schedule stage with its defaults",
-                             [](OpPassManager &pm) { addScheduleStage(pm, PipelineOptions()); });
+  using Add = void (*)(OpPassManager &, const PipelineOptions &);
+  static constexpr Add stages[] = {addRaiseStage, addOptimizeStage, addScheduleStage};
+  for (auto [pipeline, add] : llvm::zip_equal(registeredPipelines(), stages))
+    PassPipelineRegistration<>(pipeline.first, pipeline.second,
+                               [add = add](OpPassManager &pm) { add(pm, PipelineOptions()); });
 }

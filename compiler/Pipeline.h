@@ -61,6 +61,8 @@ void addScheduleStage(mlir::OpPassManager &pm, const PipelineOptions &options);
 void registerDialects(mlir::DialectRegistry &registry);
 // Every pass and pipeline, for heddle-opt.
 void registerPasses();
+// The pipelines, which no registry lists: (name, description).
+llvm::ArrayRef<std::pair<llvm::StringRef, llvm::StringRef>> registeredPipelines();
 
 } // namespace heddle
 

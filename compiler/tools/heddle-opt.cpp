@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Runs passes on a module, as mlir-opt does. --heddle-check evaluates the module after every pass, --heddle-verify-stage checks the
-// contract of a stage after the last one.
+// contract of a stage after the last one. --help shows what is ours; MLIR's hundreds of passes and options are in --help-all.
 
 #include "compiler/Pipeline.h"
 #include "compiler/tools/ToolDialects.h"
@@ -10,12 +10,16 @@
 
 #include "mlir/InitAllPasses.h"
 #include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassRegistry.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/ToolOutputFile.h"
+
+#include <map>
 
 using namespace mlir;
 
@@ -81,8 +85,35 @@ static LogicalResult setUpPasses(PassManager &pm, const MlirOptMainConfig &confi
   return success(succeeded(config.setupPassPipeline(pm)) && succeeded(addStageContract(pm)));
 }
 
+// Options and passes of ours: only those are registered yet.
+static int printOwnHelp() {
+  llvm::outs() << "heddle-opt [options] FILE: runs passes on a module\n\nOptions:\n";
+  std::map<StringRef, StringRef> options;
+  for (auto &entry : llvm::cl::getRegisteredOptions())
+    if (entry.first.starts_with("heddle-"))
+      options[entry.first] = entry.second->HelpStr;
+  for (auto [name, help] : options)
+    llvm::outs() << llvm::formatv("  --{0,-25} - {1}\n", name, help);
+  heddle::registerPasses();
+  printRegisteredPasses();
+  llvm::outs() << "Pass Pipelines:\n";
+  for (auto [name, help] : heddle::registeredPipelines())
+    llvm::outs() << llvm::formatv("  --{0,-25} - {1}\n", name, help);
+  llvm::outs() << "\nSeveral passes, with options: --pass-pipeline='builtin.module(NAME{OPTION=VALUE},…)'. --help-all "
+                  "shows MLIR's passes "
+                  "and options too.\n";
+  return 0;
+}
+
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
+  for (int i = 1; i < argc; ++i) {
+    StringRef word = argv[i];
+    if (word == "--help" || word == "-help" || word == "-h")
+      return printOwnHelp();
+    if (word == "--help-all")
+      argv[i] = const_cast<char *>("--help");
+  }
   DialectRegistry registry;
   heddle::registerToolDialects(registry);
   registerAllPasses();

@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// An example of a pass plugin: says how many query heads share each KV head of every attention. Load it with
+// An example of a pass plugin: one pass says how many query heads share each KV head of every attention, one fails where any do. Load it with
 //
 //   heddle compile MODEL -o OUT --load-pass-plugin=./describe-attention.so --add-pass=after-import:describe-attention --print-remarks
 
@@ -12,6 +12,11 @@
 
 using namespace mlir;
 
+// Of (batch, heads, sequence, head_dim).
+static int64_t heads(Value value) {
+  return cast<ShapedType>(value.getType()).getDimSize(1);
+}
+
 namespace {
 struct DescribeAttention : PassWrapper<DescribeAttention, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(DescribeAttention)
@@ -20,16 +25,35 @@ struct DescribeAttention : PassWrapper<DescribeAttention, OperationPass<ModuleOp
   StringRef getDescription() const override { return "Says how many query heads share each KV head"; }
 
   void runOnOperation() override {
-    // (batch, heads, sequence, head_dim)
-    auto heads = [](Value value) { return cast<ShapedType>(value.getType()).getDimSize(1); };
     getOperation().walk([&](heddle::AttentionOp attention) {
       attention.emitRemark() << heads(attention.getQuery()) / heads(attention.getKey())
                              << " query heads share a KV head of " << heads(attention.getKey());
     });
   }
 };
+
+struct RefuseSharedHeads : PassWrapper<RefuseSharedHeads, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(RefuseSharedHeads)
+
+  StringRef getArgument() const override { return "refuse-shared-heads"; }
+  StringRef getDescription() const override { return "Fails where query heads share a KV head"; }
+
+  void runOnOperation() override {
+    WalkResult walk = getOperation().walk([&](heddle::AttentionOp attention) {
+      if (heads(attention.getQuery()) == heads(attention.getKey()))
+        return WalkResult::advance();
+      attention.emitError("query heads share KV heads");
+      return WalkResult::interrupt();
+    });
+    if (walk.wasInterrupted())
+      signalPassFailure();
+  }
+};
 } // namespace
 
 extern "C" LLVM_ATTRIBUTE_WEAK PassPluginLibraryInfo mlirGetPassPluginInfo() {
-  return {MLIR_PLUGIN_API_VERSION, "describe-attention", "1", [] { PassRegistration<DescribeAttention>(); }};
+  return {MLIR_PLUGIN_API_VERSION, "describe-attention", "1", [] {
+            PassRegistration<DescribeAttention>();
+            PassRegistration<RefuseSharedHeads>();
+          }};
 }

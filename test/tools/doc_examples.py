@@ -195,7 +195,7 @@ def check_page(path, arguments):
 def missing_passes(arguments):
     """Registered passes of ours that no page describes."""
     text = subprocess.run([arguments.heddle_opt, "--help"], capture_output=True, text=True).stdout
-    passes = text[text.index("    Passes:"):text.index("    Pass Pipelines:")]
+    passes = text[text.index("Passes:\n"):text.index("Pass Pipelines:\n")]
     described = {name for page in arguments.pages for kind, name, _ in read_page(page)[1] if kind == "pass"}
     return sorted(set(re.findall(r"--(heddle-[\w-]+)", passes)) - described)
 
