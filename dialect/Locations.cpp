@@ -5,6 +5,7 @@
 #include "dialect/Locations.h"
 
 #include "mlir/IR/BuiltinAttributes.h"
+#include "llvm/ADT/SmallVectorExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -17,11 +18,29 @@ static StringAttr layersMark(MLIRContext *context) {
   return StringAttr::get(context, "layers");
 }
 
+// Of a shared location, each layer's.
+static ArrayRef<Location> layersOf(Location location) {
+  auto fused = dyn_cast<FusedLoc>(location);
+  bool isShared = fused && fused.getMetadata() == layersMark(location.getContext());
+  return isShared ? fused.getLocations() : ArrayRef<Location>();
+}
+
+// Parts of the same layers are merged layer by layer: the layers stay outside.
 Location heddle::mergedLocation(MLIRContext *context, ArrayRef<Location> parts) {
-  return FusedLoc::get(parts, Attribute(), context);
+  size_t count = parts.empty() ? 0 : layersOf(parts[0]).size();
+  bool areShared = count && llvm::all_of(parts, [&](Location part) { return layersOf(part).size() == count; });
+  if (!areShared)
+    return FusedLoc::get(parts, Attribute(), context);
+  SmallVector<Location> layers;
+  for (size_t layer = 0; layer < count; ++layer)
+    layers.push_back(mergedLocation(
+        context, llvm::map_to_vector(parts, [&](Location part) -> Location { return layersOf(part)[layer]; })));
+  return sharedLocation(context, layers);
 }
 
 Location heddle::sharedLocation(MLIRContext *context, ArrayRef<Location> layers) {
+  if (llvm::all_equal(layers)) // locations of a module's text may be one for all
+    return layers[0];
   return FusedLoc::get(layers, layersMark(context), context);
 }
 
@@ -32,13 +51,13 @@ std::string heddle::locationText(Location location) {
     return file.getFilename().str() + ":" + std::to_string(file.getLine());
   if (auto call = dyn_cast<CallSiteLoc>(location))
     return locationText(call.getCallee());
+  if (ArrayRef<Location> layers = layersOf(location); !layers.empty())
+    return locationText(layers[0]) + ", and in " + std::to_string(layers.size() - 1) +
+           (layers.size() == 2 ? " more layer" : " more layers");
   auto fused = dyn_cast<FusedLoc>(location);
   if (!fused || fused.getLocations().empty())
     return "an unknown place";
   ArrayRef<Location> parts = fused.getLocations();
-  if (fused.getMetadata() == layersMark(location.getContext()))
-    return locationText(parts[0]) + ", and in " + std::to_string(parts.size() - 1) +
-           (parts.size() == 2 ? " more layer" : " more layers");
   SmallVector<std::string> names;
   for (Location part : parts.take_front(mostNames))
     names.push_back(locationText(part));
