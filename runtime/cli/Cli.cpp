@@ -291,6 +291,7 @@ Status parseCommandLine(int argc, char **argv, const Package &package, CliOption
     options.sampler.temperature = generation->temperature();
     options.sampler.topK = generation->top_k();
     options.sampler.topP = generation->top_p();
+    options.sampler.minP = generation->min_p();
     options.sampler.repetitionPenalty = generation->repetition_penalty();
   }
   bool onlyPrompt = false, hasTemperature = false;
@@ -392,6 +393,7 @@ std::string helpText(const std::string &name, const Package &package) {
     text += "  " + name + " \"The capital of France is\"\n  echo \"Once upon a time\" | " + name +
             " -n 100 --temp 0.8 --seed 7\n";
   text += "  " + name + " --prompt-ids 1,2,3 -n 24 --temp 0 --ignore-eos --print-ids\n" + optionLines(package);
+  text += "\nWithout options: " + samplingDefaults(metadata) + "\n";
   text += "\nTensors of --io: input_ids, attention_mask, position_ids; logits, last_hidden_state; with -n ids, "
           "generated_logits\n";
   return text + exitCodes;

@@ -214,6 +214,8 @@ TEST(Cli, perplexityOfKnownLogits) {
 TEST(Cli, informs) {
   Outcome info = run("--info");
   EXPECT_NE(info.out.find("architecture       llama"), std::string::npos) << info.out;
+  const std::string greedy = "--temp 0 (greedy), for the model names no defaults of sampling\n";
+  EXPECT_NE(info.out.find("sampling           " + greedy), std::string::npos) << info.out;
   EXPECT_EQ(run("--check").out,
             "weights: all hashes match\ncode: it has no hash, which only Heddle's own links have\n");
   EXPECT_NE(run("--licenses").out.find("PCRE2"), std::string::npos);
@@ -222,6 +224,7 @@ TEST(Cli, informs) {
   EXPECT_EQ(help.code, 0);
   for (const char *option : {"--temp T", "--chat", "--io IN OUT", "up to 128 tokens"})
     EXPECT_NE(help.out.find(option), std::string::npos) << option;
+  EXPECT_NE(help.out.find("Without options: " + greedy), std::string::npos) << help.out;
 }
 
 TEST(CliErrors, oneLineAndExitCode2) {
