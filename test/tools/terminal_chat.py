@@ -105,7 +105,6 @@ STEPS = {
         ("completes no names of files", TAB + BACKSPACE + b"/help\n", "/reset", PROMPT),
         ("drops a line", b"/exit", "/exit", INTERRUPT, PROMPT, b"/help\n", "/reset", PROMPT),
         ("drops a message of two lines", b"never said\\\n", ". ", b"nor this", "nor this", INTERRUPT, PROMPT, b"/help\n", "/reset", PROMPT),
-        ("refuses bytes that are no text", b"caf\xe9\n", "error: the message is not UTF-8", "> "),
         ("lives through another size of its window", b"/he", "/he", Terminal.resize, b"lp\n", "/reset", PROMPT),
         ("lives through Ctrl-Z", b"/hex", "/hex", Terminal.stop_and_go_on, BACKSPACE + b"lp\n", "/reset", PROMPT),
         ("ends at Ctrl-D", b"\x04"),
