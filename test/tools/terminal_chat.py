@@ -70,6 +70,10 @@ class Terminal:
         os.waitid(os.P_PID, self.child, os.WSTOPPED | os.WNOWAIT)
         termios.tcsetattr(self.keys, termios.TCSANOW, self.modes)
         os.kill(self.child, signal.SIGCONT)
+        return self.wait_for_editor()
+
+    def wait_for_editor(self):
+        """Before it takes the terminal, Ctrl-D is the kernel's to read."""
         end = time.monotonic() + 60
         while termios.tcgetattr(self.keys)[3] & termios.ICANON and time.monotonic() < end:
             time.sleep(0.01)
@@ -107,12 +111,12 @@ STEPS = {
         ("drops a message of two lines", b"never said\\\n", ". ", b"nor this", "nor this", INTERRUPT, PROMPT, b"/help\n", "/reset", PROMPT),
         ("lives through another size of its window", b"/he", "/he", Terminal.resize, b"lp\n", "/reset", PROMPT),
         ("lives through Ctrl-Z", b"/hex", "/hex", Terminal.stop_and_go_on, BACKSPACE + b"lp\n", "/reset", PROMPT),
-        ("ends at Ctrl-D", b"\x04"),
+        ("ends at Ctrl-D", Terminal.wait_for_editor, b"\x04"),
     ],
     "recalling": [
         ("begins", "/help says what can be typed", "> "),
         ("recalls a line of the chat before", UP + b"\n", "/reset", PROMPT),
-        ("ends at Ctrl-D", b"\x04"),
+        ("ends at Ctrl-D", Terminal.wait_for_editor, b"\x04"),
     ],
     "refused": [
         ("says why", "error: "),
