@@ -252,6 +252,8 @@ Status ConfigChecker::checkGeneration() {
     return fail("temperature", config.temperature, "a number from 0");
   if (!isPositive(config.topP) || config.topP > 1.0)
     return fail("top_p", config.topP, "a number above 0, at most 1");
+  if (!(config.minP >= 0.0 && config.minP <= 1.0))
+    return fail("min_p", config.minP, "a number from 0 to 1");
   if (!isPositive(config.repetitionPenalty))
     return fail("repetition_penalty", config.repetitionPenalty, "a positive number");
   if (config.topK < 0)

@@ -66,6 +66,8 @@ struct LatentConfig {
   bool splitUps = false; // up-projections stored apart, that of keys transposed per head (GGUF)
 };
 
+constexpr int64_t defaultTopK = 50; // of Hugging Face's generate, where a model asks for samples and names no top_k
+
 struct ModelConfig {
   const Family *family = nullptr; // its row; null for a graph, which has none
   std::string architecture;       // Hugging Face's model_type: "llama", "qwen2", "gemma3_text", "gpt2", …
@@ -97,10 +99,11 @@ struct ModelConfig {
   LatentConfig latent;
   std::optional<int64_t> bosId, padId, decoderStartId;
   std::vector<int64_t> eosIds;
-  // generation_config.json; generation defaults are greedy where do_sample is absent or false
+  // Defaults of sampling, of generation_config.json or GGUF's general.sampling keys; greedy where nothing asks for samples.
   bool doSample = false;
-  double temperature = 1.0, topP = 1.0, repetitionPenalty = 1.0;
+  double temperature = 1.0, topP = 1.0, minP = 0.0, repetitionPenalty = 1.0;
   int64_t topK = 0;
+  std::string samplingSource; // what of the model's files names them; empty: nothing does
 
   // Tokens of the longest sequence: contextLength, or what dynamic rotary scaling stretches it to.
   int64_t longestContext() const;

@@ -71,7 +71,8 @@ static fb::Offset<package::Generation> generation(fb::FlatBufferBuilder &b, cons
   std::vector<int32_t> eos(config.eosIds.begin(), config.eosIds.end());
   return package::CreateGeneration(b, b.CreateVector(eos), config.bosId.value_or(-1), config.padId.value_or(-1),
                                    config.decoderStartId.value_or(-1), config.doSample ? config.temperature : 0,
-                                   config.topK, config.topP, config.repetitionPenalty);
+                                   config.topK, config.topP, config.repetitionPenalty, config.minP,
+                                   b.CreateString(config.samplingSource));
 }
 
 static std::vector<std::string> configLines(const ModelConfig &c, ModuleOp module) {

@@ -4,6 +4,7 @@
 #include "frontends/License.h"
 #include "frontends/gguf/GgufModel.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace heddle {
@@ -67,6 +68,7 @@ private:
   void readScales();
   void readBiases();
   void readVocabulary();
+  void readSampling();
   void refuseUnread();
   std::optional<int64_t> tokenId(const char *key);
 
@@ -196,6 +198,34 @@ void ConfigReader::readVocabulary() {
       config.eosIds.push_back(*id);
 }
 
+// The keys are a generation_config.json's, copied without its do_sample: one that narrows the choice asks for samples.
+void ConfigReader::readSampling() {
+  auto number = [&](const char *key, double &value) {
+    if (!file.contains(key))
+      return false;
+    Expected<double> stored = file.number(key);
+    if (stored)
+      value = *stored;
+    else
+      keys.adopt(stored.status());
+    return true;
+  };
+  double topK = defaultTopK, other;
+  bool narrows = number("general.sampling.temp", config.temperature);
+  narrows |= number("general.sampling.top_k", topK);
+  narrows |= number("general.sampling.top_p", config.topP);
+  narrows |= number("general.sampling.min_p", config.minP);
+  if (number("general.sampling.penalty_repeat", config.repetitionPenalty) || narrows)
+    config.samplingSource = "GGUF keys general.sampling";
+  config.doSample = narrows && !(config.temperature <= 0.0); // greedy from 0 down, as in llama.cpp
+  if (!config.doSample)
+    config.temperature = 1.0;
+  config.topK = narrows && topK > 0.0 ? static_cast<int64_t>(std::min(topK, 2147483647.0)) : 0;
+  for (const char *key : {"mirostat", "xtc_probability"})
+    if (other = 0.0; number((std::string("general.sampling.") + key).c_str(), other) && other != 0.0)
+      config.samplingSource += std::string(", without ") + key;
+}
+
 // Keys that change what a model computes, and the number with which they change nothing (false: 0). What a family does not ask for, it
 // does not compute. docs/gguf.md of ggml describes them.
 struct InertValue {
@@ -237,6 +267,7 @@ Expected<ModelConfig> ConfigReader::read() {
   readGgufRopes(keys, config);
   if (family.readers.ggufRest)
     family.readers.ggufRest(keys, config);
+  readSampling();
   config.tieWordEmbeddings = !file.tensors().find("output.weight");
   readBiases();
   refuseUnread();

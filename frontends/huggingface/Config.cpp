@@ -301,8 +301,8 @@ void readGeneration(JsonObject &object, ModelConfig &config) {
   config.doSample = object.boolean("do_sample").value_or(false);
   config.temperature = object.number("temperature").value_or(1.0);
   config.topP = object.number("top_p").value_or(1.0);
-  config.topK =
-      object.integer("top_k").value_or(config.doSample ? 50 : 0); // 50: the default of Hugging Face's generate
+  config.minP = object.number("min_p").value_or(0.0);
+  config.topK = object.integer("top_k").value_or(config.doSample ? defaultTopK : 0);
   config.repetitionPenalty = object.number("repetition_penalty").value_or(1.0);
 }
 
@@ -318,6 +318,7 @@ Status readGenerationFile(ModelFiles &files, ModelConfig &config) {
   JsonObject defaults(json->root, path);
   readGeneration(defaults, config);
   HEDDLE_RETURN_IF_ERROR(defaults.status());
+  config.samplingSource = name;
   return validateGeneration(config, path);
 }
 

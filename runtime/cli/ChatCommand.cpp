@@ -7,10 +7,10 @@
 #include "bytes/Json.h"
 #include "bytes/Utf8.h"
 #include "runtime/cli/Cli.h"
+#include "runtime/cli/LineReader.h"
 #include "runtime/text/template/Template.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <unistd.h>
@@ -21,28 +21,12 @@ namespace {
 const char chatHelp[] = "A line is a message; one that ends with \\ goes on in the next line.\n"
                         "  /help   this text\n"
                         "  /reset  forget the conversation, but for --system\n"
-                        "  /exit   end, as Ctrl-D does\n"
-                        "Ctrl-C breaks an answer off, and ends where a message is expected.\n";
-
-// A line without its newline; `outFound` is false at the end of the input and on Ctrl-C. Of a line that is too long the rest is skipped.
-Status readLine(std::string &line, bool &outFound) {
-  line.clear();
-  size_t size = 0;
-  int c;
-  for (; (c = getchar()) != EOF && c != '\n'; ++size)
-    if (size < Tokenizer::maxText)
-      line += char(c);
-  outFound = c == '\n' || (size > 0 && !wasInterrupted());
-  if (ferror(stdin) && !wasInterrupted())
-    return Status::failure(std::string("standard input: ") + strerror(errno));
-  if (size > Tokenizer::maxText)
-    return invalidInput(format("standard input: a line of more than %zu bytes", Tokenizer::maxText));
-  return Status();
-}
+                        "  /exit   end, as Ctrl-D does\n";
 
 class Chat {
 public:
-  explicit Chat(OpenedModel &program) : program(program), isTerminal(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)) {}
+  explicit Chat(OpenedModel &program)
+      : program(program), isTerminal(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)), lines(program, isTerminal) {}
   Status run();
 
 private:
@@ -51,16 +35,17 @@ private:
     std::string content;
   };
 
-  Status readMessage(std::string &message, bool &outFound);
+  Status readMessage(std::string &message, LineEnd &outEnd);
+  std::string help() const;
   Status take(const std::string &message);
   Status reset();
   Status answer();
   Status fit(std::vector<int32_t> &ids);
   Status render(size_t first, std::vector<int32_t> &ids) const;
-  bool show(const char *text) { return !isTerminal || writeOut(text).isOk(); }
 
   OpenedModel &program;
   const bool isTerminal;
+  LineReader lines;
   std::unique_ptr<ChatTemplate> conversation;
   std::unique_ptr<Session> session;
   std::vector<Message> messages; // a system message first, if there is one
@@ -73,23 +58,27 @@ Status Chat::run() {
   conversation = ChatTemplate::parse(program.metadata().tokenizer()->chat_template()->string_view(), error);
   if (!conversation)
     return Status::failure(program.package->path() + ": " + error);
+  HEDDLE_RETURN_IF_ERROR(lines.open());
   HEDDLE_RETURN_IF_ERROR(Session::create(*program.package, program.sessionOptions(), session));
   session->setProgress(promptProgress());
   HEDDLE_RETURN_IF_ERROR(reset());
   if (isTerminal)
-    program.note("/help says what can be typed");
+    program.note("this is " + modelName(program.metadata()) + "; /help says what can be typed");
   if (program.options.prompt)
     HEDDLE_RETURN_IF_ERROR(take(*program.options.prompt));
+  if (isTerminal)
+    clearInterrupt();
   std::string message;
-  for (bool found = true; show("> ");) {
-    Status status = readMessage(message, found);
+  for (;;) {
+    LineEnd end = LineEnd::Newline;
+    Status status = readMessage(message, end);
     if (status.isUsersFault())
       program.report(status);
     else
       HEDDLE_RETURN_IF_ERROR(status);
-    if (!found || message == "/exit")
+    if (end == LineEnd::Input || message == "/exit")
       break;
-    if (status.isOk())
+    if (status.isOk() && end == LineEnd::Newline)
       HEDDLE_RETURN_IF_ERROR(take(message));
     if (!isTerminal && wasInterrupted())
       break;
@@ -101,16 +90,24 @@ Status Chat::run() {
   return writeOut("\n");
 }
 
-Status Chat::readMessage(std::string &message, bool &outFound) {
-  HEDDLE_RETURN_IF_ERROR(readLine(message, outFound));
+Status Chat::readMessage(std::string &message, LineEnd &outEnd) {
+  HEDDLE_RETURN_IF_ERROR(lines.read("> ", message, outEnd));
   std::string line;
-  while (outFound && !message.empty() && message.back() == '\\') {
-    show(". ");
-    HEDDLE_RETURN_IF_ERROR(readLine(line, outFound));
+  while (outEnd == LineEnd::Newline && !message.empty() && message.back() == '\\') {
+    HEDDLE_RETURN_IF_ERROR(lines.read(". ", line, outEnd));
     message.back() = '\n';
     message += line;
+    if (outEnd == LineEnd::Input && wasInterrupted() && lines.isEditing())
+      outEnd = LineEnd::Cancelled; // the message is what was typed
   }
   return Status();
+}
+
+std::string Chat::help() const {
+  return std::string(chatHelp) +
+         (lines.isEditing() ? "Ctrl-C breaks an answer off or drops a line, and ends where nothing is typed.\n"
+                            : "Ctrl-C breaks an answer off, and ends where a message is expected.\n") +
+         lines.help();
 }
 
 // A failure ends the chat: the reader has gone.
@@ -118,7 +115,7 @@ Status Chat::take(const std::string &message) {
   if (message.empty())
     return Status();
   if (message == "/help")
-    return writeOut(chatHelp);
+    return writeOut(help());
   if (message == "/reset")
     return reset();
   if (!isUtf8(message)) {

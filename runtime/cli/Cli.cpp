@@ -129,6 +129,8 @@ const Option optionTable[] = {
     {"--chat", nullptr, "talk: one message per line, with the model's chat template", NeedsTemplate,
      SET(o.command = Command::Chat)},
     {"--system", "TEXT", "system message of --chat", NeedsTemplate, SET(o.system = v[0])},
+    {"--plain-lines", nullptr, "with --chat on a terminal: no line editor and no history", NeedsTemplate,
+     SET(o.plainLines = true)},
     {"--beam", "N", "beam search with N beams", NeedsSteps, TAKE(integerInto("--beam", v[0], 1, 256, o.beams))},
     {"--num-return-sequences", "N", "answers of a beam search, best first", NeedsSteps,
      TAKE(integerInto("--num-return-sequences", v[0], 1, 256, o.returned))},
@@ -273,6 +275,8 @@ Status checkCombination(const CliOptions &options, const Package &package) {
     return invalidInput(format("--eos: token id %d is not in [0, %lld)", *options.eos, (long long)vocabSize));
   if (!options.system.empty() && options.command != Command::Chat)
     return invalidInput("--system belongs to --chat");
+  if (options.plainLines && options.command != Command::Chat)
+    return invalidInput("--plain-lines belongs to --chat");
   if (!options.outputs.empty() && options.command != Command::Io)
     return invalidInput("--outputs belongs to --io");
   if (!options.report.empty() && options.command != Command::Bench)
@@ -293,6 +297,7 @@ Status parseCommandLine(int argc, char **argv, const Package &package, CliOption
     options.sampler.temperature = generation->temperature();
     options.sampler.topK = generation->top_k();
     options.sampler.topP = generation->top_p();
+    options.sampler.minP = generation->min_p();
     options.sampler.repetitionPenalty = generation->repetition_penalty();
   }
   bool onlyPrompt = false, hasTemperature = false;
@@ -359,7 +364,7 @@ const char exitCodes[] = "\nExit codes: 0 done, 1 a failure of the program or th
 
 std::string graphHelp(const std::string &name, const Package &package) {
   const package::Package &metadata = package.metadata();
-  std::string text = name + ": " + metadata.name()->str() +
+  std::string text = name + ": " + modelName(metadata) +
                      ", compiled by Heddle. It runs a graph: named tensors in, named tensors out.\n\n  " + name +
                      " --io in.safetensors out.safetensors\n" + optionLines(package);
   for (const package::Graph *graph : *metadata.graphs()) {
@@ -372,7 +377,7 @@ std::string graphHelp(const std::string &name, const Package &package) {
 
 std::string encoderHelp(const std::string &name, const Package &package) {
   const package::Package &metadata = package.metadata();
-  return name + ": " + metadata.name()->str() + ", compiled by Heddle. It encodes sequences of up to " +
+  return name + ": " + modelName(metadata) + ", compiled by Heddle. It encodes sequences of up to " +
          std::to_string(metadata.context()) + " tokens: named tensors in, named tensors out.\n\n  " + name +
          " --io in.safetensors out.safetensors\n" + optionLines(package) +
          "\nTensors of --io: input_ids, attention_mask, position_ids, token_type_ids; last_hidden_state" +
@@ -388,12 +393,13 @@ std::string helpText(const std::string &name, const Package &package) {
     return encoderHelp(name, package);
   const package::Package &metadata = package.metadata();
   bool hasTokenizer = metadata.tokenizer() && metadata.tokenizer()->model() != package::TokenizerModel::None;
-  std::string text = name + ": " + metadata.name()->str() + ", compiled by Heddle. It continues a prompt of up to " +
+  std::string text = name + ": " + modelName(metadata) + ", compiled by Heddle. It continues a prompt of up to " +
                      std::to_string(metadata.context()) + " tokens.\n\n";
   if (hasTokenizer)
     text += "  " + name + " \"The capital of France is\"\n  echo \"Once upon a time\" | " + name +
             " -n 100 --temp 0.8 --seed 7\n";
   text += "  " + name + " --prompt-ids 1,2,3 -n 24 --temp 0 --ignore-eos --print-ids\n" + optionLines(package);
+  text += "\nWithout options: " + samplingDefaults(metadata) + "\n";
   text += "\nTensors of --io: input_ids, attention_mask, position_ids; logits, last_hidden_state; with -n ids, "
           "generated_logits\n";
   return text + exitCodes;

@@ -21,7 +21,7 @@ struct CliOptions {
   std::string system;
   int64_t maxTokens = 0; // -n; 0: up to the context
   bool hasMaxTokens = false, printIds = false, ignoreEos = false, deterministic = false, earlyStopping = false,
-       json = false, profile = false;
+       json = false, profile = false, plainLines = false;
   SamplerOptions sampler;
   bool hasSeed = false;
   std::vector<std::string> stops;

@@ -8,6 +8,7 @@
 #include "runtime/cli/Cli.h"
 #include "runtime/session/BeamSearch.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <unistd.h>
@@ -102,6 +103,12 @@ Status printBeams(OpenedModel &program, const std::vector<int32_t> &prompt) {
         break;
     HEDDLE_RETURN_IF_ERROR(stream.finish(/*newline=*/true));
   }
+  bool endsAtLimit = std::any_of(results.begin(), results.end(), [&](const BeamResult &result) {
+    return int64_t(result.ids.size()) == beam.maxTokens &&
+           std::find(beam.eos.begin(), beam.eos.end(), result.ids.back()) == beam.eos.end();
+  });
+  if (endsAtLimit && (!options.hasMaxTokens || options.maxTokens > beam.maxTokens))
+    program.noteEnd(EndReason::Context);
   return Status();
 }
 

@@ -4,7 +4,7 @@
 #ifndef HEDDLE_RUNTIME_DEVICE_CUDAAPI_H
 #define HEDDLE_RUNTIME_DEVICE_CUDAAPI_H
 
-#include "runtime/device/DriverLibrary.h"
+#include "runtime/device/DynamicLibrary.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -62,7 +62,7 @@ struct Api {
 #undef HEDDLE_MEMBER
 
   Status open() {
-    DriverLibrary library;
+    DynamicLibrary library;
     HEDDLE_RETURN_IF_ERROR(library.open("libcuda.so.1", "no CUDA driver on this machine"));
 #define HEDDLE_LOAD(name, symbol, parameters) HEDDLE_RETURN_IF_ERROR(library.load(symbol, name));
     HEDDLE_CUDA_FUNCTIONS(HEDDLE_LOAD)

@@ -5,7 +5,7 @@
 #ifndef HEDDLE_RUNTIME_DEVICE_OPENCLAPI_H
 #define HEDDLE_RUNTIME_DEVICE_OPENCLAPI_H
 
-#include "runtime/device/DriverLibrary.h"
+#include "runtime/device/DynamicLibrary.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -75,7 +75,7 @@ struct Api {
 #undef HEDDLE_MEMBER
 
   Status open() {
-    DriverLibrary library;
+    DynamicLibrary library;
     HEDDLE_RETURN_IF_ERROR(library.open("libOpenCL.so.1", "no OpenCL on this machine"));
 #define HEDDLE_LOAD(result, name, parameters) HEDDLE_RETURN_IF_ERROR(library.load(#name, name));
     HEDDLE_OPENCL_FUNCTIONS(HEDDLE_LOAD)

@@ -76,6 +76,8 @@ Status checkGeneration(const std::string &path, const package::Generation &gener
     return wrong(path, "generation.top_k", generation.top_k(), "a number from 0");
   if (!(generation.top_p() > 0 && generation.top_p() <= 1))
     return wrong(path, "generation.top_p", generation.top_p(), "a number in (0, 1]");
+  if (!(generation.min_p() >= 0 && generation.min_p() <= 1))
+    return wrong(path, "generation.min_p", generation.min_p(), "a number in [0, 1]");
   if (!(generation.repetition_penalty() > 0) || !std::isfinite(generation.repetition_penalty()))
     return wrong(path, "generation.repetition_penalty", generation.repetition_penalty(), "a positive number");
   return Status();

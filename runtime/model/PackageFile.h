@@ -63,6 +63,10 @@ std::string packageFact(const char *key, const std::string &value); // such a li
 
 // "F32", as safetensors spells it.
 const char *dataTypeName(package::DataType type);
+// The model by its own file or folder; `name` is that of its symbol, which is "main" in every executable.
+std::string modelName(const package::Package &metadata);
+// The options that sampling has where the command line gives none, and what of the model names them.
+std::string samplingDefaults(const package::Package &metadata);
 // "(batch, 3, ?)"
 std::string declaredShape(const package::GraphTensor &tensor);
 

@@ -21,6 +21,22 @@ std::string packageFact(const char *key, const std::string &value) {
   return format("%-18s %s\n", key, value.c_str());
 }
 
+std::string modelName(const package::Package &metadata) {
+  const flatbuffers::String *source = metadata.source_name();
+  return source && source->size() ? source->str() : metadata.name()->str();
+}
+
+std::string samplingDefaults(const package::Package &metadata) {
+  const package::Generation *generation = metadata.generation();
+  const flatbuffers::String *source = generation ? generation->sampling_source() : nullptr;
+  if (!source || !source->size())
+    return "--temp 0 (greedy), for the model names no defaults of sampling";
+  return format("--temp %g --top-k %d --top-p %g --min-p %g --repeat-penalty %g, from the model's ",
+                generation->temperature(), generation->top_k(), generation->top_p(), generation->min_p(),
+                generation->repetition_penalty()) +
+         source->str();
+}
+
 namespace {
 
 std::string orDash(const flatbuffers::String *text) {
@@ -99,6 +115,8 @@ std::string packageText(const PackageFile &file) {
     addRows(metadata, out);
   for (unsigned i = 0; metadata.graphs() && i < metadata.graphs()->size(); ++i)
     addGraph(*metadata.graphs()->Get(i), metadata.graphs()->size() > 1, out);
+  if (metadata.task() == package::Task::Generate)
+    add(out, "sampling", samplingDefaults(metadata));
   add(out, "passes", joined(metadata.passes()));
   for (size_t i = 0; metadata.config() && i < metadata.config()->size(); ++i)
     add(out, "config", metadata.config()->Get(i)->str());

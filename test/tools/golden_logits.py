@@ -1,8 +1,8 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """golden_logits.py FOLDER CASE COMMAND…: runs COMMAND --io on a stored input and compares the logits with the stored ones.
 
-FOLDER holds golden.safetensors with CASE.input_ids and CASE.logits. COMMAND may begin with an emulator. Exit status 1 where
-an error is above 1e-4, absolute or relative to the largest magnitude.
+FOLDER holds golden.safetensors with CASE.input_ids, CASE.attention_mask if the case has one, and CASE.logits, zeros where the mask is 0. COMMAND
+may begin with an emulator. Exit status 1 where an error is above 1e-4, absolute or relative to the largest magnitude.
 """
 import os
 import subprocess
@@ -19,7 +19,8 @@ def main(folder, case, *command):
     wanted = goldens[f"{case}.logits"][2]
     with tempfile.TemporaryDirectory() as box:
         source, target = os.path.join(box, "in.safetensors"), os.path.join(box, "out.safetensors")
-        safetensors.save(source, {"input_ids": goldens[f"{case}.input_ids"]})
+        inputs = ("input_ids", "attention_mask")
+        safetensors.save(source, {name: goldens[f"{case}.{name}"] for name in inputs if f"{case}.{name}" in goldens})
         status = subprocess.run([*command, "--io", source, target]).returncode
         if status != 0:
             sys.exit(f"{command[-1]} exited with status {status}")

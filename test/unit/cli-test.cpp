@@ -165,6 +165,8 @@ TEST(Cli, aFullContextIsSaid) {
   EXPECT_EQ(outcome.code, 0);
   EXPECT_NE(outcome.err.find("note: the answer ends because the context of 128 tokens is full"), std::string::npos);
   EXPECT_EQ(run("hello -n 4 --ignore-eos").err, "");
+  EXPECT_NE(run("hello --beam 2 --ignore-eos").err.find("context of 128 tokens is full"), std::string::npos);
+  EXPECT_EQ(run("hello --beam 2 -n 4 --ignore-eos").err, "");
 }
 
 TEST(Cli, moreThreadsThanCpusAreSaid) {
@@ -214,6 +216,8 @@ TEST(Cli, perplexityOfKnownLogits) {
 TEST(Cli, informs) {
   Outcome info = run("--info");
   EXPECT_NE(info.out.find("architecture       llama"), std::string::npos) << info.out;
+  const std::string greedy = "--temp 0 (greedy), for the model names no defaults of sampling\n";
+  EXPECT_NE(info.out.find("sampling           " + greedy), std::string::npos) << info.out;
   EXPECT_EQ(run("--check").out,
             "weights: all hashes match\ncode: it has no hash, which only Heddle's own links have\n");
   std::string licenses = run("--licenses").out;
@@ -226,6 +230,7 @@ TEST(Cli, informs) {
   EXPECT_EQ(help.code, 0);
   for (const char *option : {"--temp T", "--chat", "--io IN OUT", "up to 128 tokens"})
     EXPECT_NE(help.out.find(option), std::string::npos) << option;
+  EXPECT_NE(help.out.find("Without options: " + greedy), std::string::npos) << help.out;
 }
 
 TEST(CliErrors, oneLineAndExitCode2) {
@@ -243,6 +248,7 @@ TEST(CliErrors, oneLineAndExitCode2) {
   expectRefused("--num-return-sequences 2 x", "--num-return-sequences (2) is more than --beam (1)");
   expectRefused("--beam 2 --temp 1 x", "--beam takes neither --logprobs nor --temp above 0");
   expectRefused("--system be x", "--system belongs to --chat");
+  expectRefused("--plain-lines x", "--plain-lines belongs to --chat");
   for (const char *flag : {"--beam 2", "--logprobs 1", "--print-ids"})
     expectRefused(std::string("--chat ") + flag, "--chat takes none of --beam, --logprobs and --print-ids");
   expectRefused("--outputs=logits x", "--outputs belongs to --io");

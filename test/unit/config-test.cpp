@@ -303,16 +303,20 @@ TEST(Config, generationDefaults) {
   ModelConfig greedy = read({{"eos_token_id", {3, 4}}, {"pad_token_id", -1}});
   EXPECT_FALSE(greedy.doSample);
   EXPECT_EQ(greedy.topK, 0);
+  EXPECT_EQ(greedy.samplingSource, "generation_config.json");
   EXPECT_EQ(greedy.eosIds, (std::vector<int64_t>{3, 4}));
   EXPECT_FALSE(greedy.padId);
-  ModelConfig sampled = read({{"do_sample", true}, {"temperature", 0.6}, {"top_p", 0.9}, {"repetition_penalty", 1.1}});
+  ModelConfig sampled =
+      read({{"do_sample", true}, {"temperature", 0.6}, {"top_p", 0.9}, {"min_p", 0.05}, {"repetition_penalty", 1.1}});
   EXPECT_TRUE(sampled.doSample);
   EXPECT_EQ(sampled.topK, 50);
   EXPECT_EQ(sampled.temperature, 0.6);
+  EXPECT_EQ(sampled.minP, 0.05);
   for (auto [generation, expected] : {std::pair<json, const char *>{{{"eos_token_id", 32}}, "eos_token_id is 32"},
                                       {{{"temperature", -1}}, "temperature is -1"},
                                       {{{"top_p", 0}}, "top_p is 0"},
                                       {{{"top_k", -1}}, "top_k is -1"},
+                                      {{{"min_p", 2}}, "min_p is 2"},
                                       {{{"repetition_penalty", 0}}, "repetition_penalty is 0"},
                                       {{{"do_sample", "yes"}}, "do_sample is '\"yes\"', expected true or false"}}) {
     folder.write("generation_config.json", generation.dump());

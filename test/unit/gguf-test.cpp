@@ -205,6 +205,44 @@ TEST(Gguf, tiedWithoutOutput) {
 }
 
 // Wherever the file is cut, it is refused, and never by a crash. Padding behind the last tensor may be missing.
+// What converters copy of a generation_config.json, which has no do_sample there.
+TEST(Gguf, samplingDefaults) {
+  TemporaryFolder folder;
+  auto read = [&](const GgufBuilder &file) {
+    Expected<Model> model = readModel(folder.write("m.gguf", file.bytes()));
+    EXPECT_TRUE(model) << model.message();
+    return model ? model->config : ModelConfig();
+  };
+  GgufBuilder file = tinyGguf();
+  EXPECT_FALSE(read(file).doSample);
+  EXPECT_EQ(read(file).samplingSource, "");
+  file.f32("general.sampling.penalty_repeat", 1.25f);
+  EXPECT_FALSE(read(file).doSample);
+  EXPECT_EQ(read(file).repetitionPenalty, 1.25);
+  file.f32("general.sampling.top_p", 0.5f);
+  ModelConfig warm = read(file);
+  EXPECT_TRUE(warm.doSample);
+  EXPECT_EQ(warm.temperature, 1.0);
+  EXPECT_EQ(warm.topP, 0.5);
+  EXPECT_EQ(warm.topK, 50);
+  EXPECT_EQ(warm.samplingSource, "GGUF keys general.sampling");
+  file.u32("general.sampling.top_k", 20);
+  file.f32("general.sampling.temp", 0.75f);
+  file.f32("general.sampling.min_p", 0.125f);
+  file.u32("general.sampling.mirostat", 2);
+  ModelConfig all = read(file);
+  EXPECT_EQ(all.temperature, 0.75);
+  EXPECT_EQ(all.topK, 20);
+  EXPECT_EQ(all.minP, 0.125);
+  EXPECT_EQ(all.samplingSource, "GGUF keys general.sampling, without mirostat");
+  file.f32("general.sampling.temp", 0);
+  EXPECT_FALSE(read(file).doSample);
+  file.f32("general.sampling.top_p", 2);
+  EXPECT_NE(refusal(folder.write("m.gguf", file.bytes())).find("top_p is 2"), std::string::npos);
+  file.string("general.sampling.top_p", "most");
+  EXPECT_NE(refusal(folder.write("m.gguf", file.bytes())).find("general.sampling.top_p"), std::string::npos);
+}
+
 TEST(Gguf, everyTruncationIsRefused) {
   TemporaryFolder folder;
   std::string bytes = tinyGguf().bytes();

@@ -231,6 +231,7 @@ TEST(PackageErrors, fieldsOutOfRange) {
       {"rope.theta", [](package::PackageT &m) { m.rope[0]->scaling = package::RopeScaling::Dynamic; }},
       {"generation.eos is 256", [](package::PackageT &m) { m.generation->eos = {256}; }},
       {"generation.top_p is 0", [](package::PackageT &m) { m.generation->top_p = 0; }},
+      {"generation.min_p is 2", [](package::PackageT &m) { m.generation->min_p = 2; }},
       {"exceeds weights_size", [](package::PackageT &m) { m.weights[2]->offset = UINT64_MAX - 8; }},
       {"lacks its name, format or SHA-256", [](package::PackageT &m) { m.weights[2]->sha256.pop_back(); }},
       {"the header says", [](package::PackageT &m) { m.weights_size += 64; }},
