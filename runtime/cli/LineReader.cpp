@@ -48,6 +48,8 @@ struct Editor {
 #undef HEDDLE_MEMBER
   bool takesCharacters; // libedit takes whole characters for keys, GNU Readline bytes
   int heldByte;         // read, and not a part of the character before it; -1: none
+  unsigned char queued[4]; // bytes of a character that the editor has not taken yet
+  int numQueued, nextQueued;
   size_t numKeys;       // of this line
   bool hasBadBytes;     // in this line
   bool isInterrupted;   // this line is
@@ -122,13 +124,13 @@ int readByte() {
   return -1;
 }
 
-// U+FFFD, if a byte is no part of a character: the editors would drop it without a word.
-int readCharacter(int lead) {
+// The bytes of a character, of U+FFFD if a byte is no part of one: the editors would drop it without a word. None at the end.
+std::string readCharacter(int lead) {
   std::string text(1, char(lead));
   for (size_t length = utf8AnnouncedLength(text[0]); text.size() < length;) {
     int next = readByte();
     if (next < 0)
-      return EOF;
+      return {};
     text += char(next);
     if (utf8PrefixLength(text, 0) == text.size())
       continue;
@@ -136,20 +138,30 @@ int readCharacter(int lead) {
     text.pop_back();
     break;
   }
-  size_t position = 0;
   if (utf8SequenceLength(text, 0) == text.size())
-    return int(nextCharacter(text, position));
+    return text;
   editor.hasBadBytes = true;
-  return 0xFFFD;
+  return "\xEF\xBF\xBD";
 }
 
 int readKey(FILE *) {
+  if (editor.nextQueued < editor.numQueued)
+    return editor.queued[editor.nextQueued++];
   int byte = editor.heldByte >= 0 ? editor.heldByte : readByte();
   editor.heldByte = -1;
   if (byte < 0)
     return EOF;
   ++editor.numKeys;
-  return editor.takesCharacters ? readCharacter(byte) : byte;
+  std::string text = readCharacter(byte);
+  if (text.empty())
+    return EOF;
+  size_t position = 0;
+  if (editor.takesCharacters)
+    return int(nextCharacter(text, position));
+  memcpy(editor.queued, text.data(), text.size());
+  editor.numQueued = int(text.size());
+  editor.nextQueued = 1;
+  return editor.queued[0];
 }
 
 // Of a line that is too long the rest is skipped.

@@ -73,7 +73,7 @@ class Terminal:
         return self.wait_for_editor()
 
     def wait_for_editor(self):
-        """Before it takes the terminal, Ctrl-D is the kernel's to read."""
+        """Before it takes the terminal, keys that edit a line are the kernel's to read."""
         end = time.monotonic() + 60
         while termios.tcgetattr(self.keys)[3] & termios.ICANON and time.monotonic() < end:
             time.sleep(0.01)
@@ -106,17 +106,18 @@ STEPS = {
         ("recalls a line", UP + b"\n", "/reset", PROMPT),
         ("recalls an earlier line", b"/reset\n", PROMPT[2:], UP + UP + b"\n", "/reset", PROMPT),
         ("erases characters, not bytes", "é中".encode() + BACKSPACE * 2 + b"/help\n", "/reset", PROMPT),
+        ("refuses what is no text", b"caf\xe9\n", "error: the message is not UTF-8", PROMPT),
         ("completes no names of files", TAB + BACKSPACE + b"/help\n", "/reset", PROMPT),
         ("drops a line", b"/exit", "/exit", INTERRUPT, PROMPT, b"/help\n", "/reset", PROMPT),
         ("drops a message of two lines", b"never said\\\n", ". ", b"nor this", "nor this", INTERRUPT, PROMPT, b"/help\n", "/reset", PROMPT),
         ("lives through another size of its window", b"/he", "/he", Terminal.resize, b"lp\n", "/reset", PROMPT),
         ("lives through Ctrl-Z", b"/hex", "/hex", Terminal.stop_and_go_on, BACKSPACE + b"lp\n", "/reset", PROMPT),
-        ("ends at Ctrl-D", Terminal.wait_for_editor, b"\x04"),
+        ("ends at Ctrl-D", b"\x04"),
     ],
     "recalling": [
         ("begins", "/help says what can be typed", "> "),
         ("recalls a line of the chat before", UP + b"\n", "/reset", PROMPT),
-        ("ends at Ctrl-D", Terminal.wait_for_editor, b"\x04"),
+        ("ends at Ctrl-D", b"\x04"),
     ],
     "refused": [
         ("says why", "error: "),
@@ -129,10 +130,17 @@ STEPS = {
 }
 
 
-def run(terminal, steps):
-    for name, *parts in steps:
+# Whose keys are for an editor.
+EDITED = {"editing", "recalling"}
+
+
+def run(terminal, what):
+    for name, *parts in STEPS[what]:
         for part in parts:
             if isinstance(part, bytes):
+                if what in EDITED and not terminal.wait_for_editor():
+                    print(f"{terminal.shown}\n{name}: no editor took the terminal", file=sys.stderr)
+                    return 1
                 os.write(terminal.keys, part)
             elif not (terminal.wait_for(part) if isinstance(part, str) else part(terminal)):
                 print(f"{terminal.shown}\n{name}: {part!r} was waited for in vain", file=sys.stderr)
@@ -149,4 +157,4 @@ def run(terminal, steps):
 
 
 if __name__ == "__main__":
-    sys.exit(run(Terminal(sys.argv[2:]), STEPS[sys.argv[1]]))
+    sys.exit(run(Terminal(sys.argv[2:]), sys.argv[1]))
