@@ -49,7 +49,8 @@ Status MappedFile::map(int descriptor, const std::string &path, FileMemory place
     return invalidInput(path + ": is not a regular file");
   }
   bool isCopy = place == FileMemory::Copied;
-  int protection = isCopy ? PROT_READ | PROT_WRITE : PROT_READ, flags = isCopy ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_PRIVATE;
+  int protection = isCopy ? PROT_READ | PROT_WRITE : PROT_READ,
+      flags = isCopy ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_PRIVATE;
   void *memory = info.st_size ? mmap(nullptr, info.st_size, protection, flags, isCopy ? -1 : descriptor, 0) : nullptr;
   int error = errno;
   if (memory && memory != MAP_FAILED && isCopy && !readWhole(descriptor, memory, info.st_size)) {

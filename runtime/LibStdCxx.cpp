@@ -33,7 +33,9 @@ using heddle::MemoryScope;
 
 void *allocateOrNull(size_t size) {
   using Block = MemoryScope::Block;
-  auto *block = size <= SIZE_MAX - sizeof(Block) ? static_cast<Block *>(heddle::allocateMemory(sizeof(Block) + size, alignof(Block))) : nullptr;
+  auto *block = size <= SIZE_MAX - sizeof(Block)
+                    ? static_cast<Block *>(heddle::allocateMemory(sizeof(Block) + size, alignof(Block)))
+                    : nullptr;
   if (!block)
     return nullptr;
   MemoryScope::enter(block);

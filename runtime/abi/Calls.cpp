@@ -49,7 +49,8 @@ Status checkStruct(const char *name, const void *bytes, size_t size, size_t know
     return invalidInput(format("the size field of %s is %zu, expected %zu", name, size, known));
   for (size_t i = known; i < size; ++i)
     if (static_cast<const uint8_t *>(bytes)[i] != 0)
-      return invalidInput(format("%s: byte %zu is set, this library knows %zu: the caller is of a later version", name, i, known));
+      return invalidInput(
+          format("%s: byte %zu is set, this library knows %zu: the caller is of a later version", name, i, known));
   return Status();
 }
 
@@ -124,7 +125,8 @@ heddle_status heddle_set_allocator(const heddle_allocator *allocator) {
   if (status.isOk() && !given.allocate != !given.release)
     status = invalidInput("an allocator has both functions or none");
   if (status.isOk() && !setAllocator({given.allocate, given.release, given.user}))
-    status = invalidInput("heddle_set_allocator is called while there are objects, whose memory is the old allocator's");
+    status =
+        invalidInput("heddle_set_allocator is called while there are objects, whose memory is the old allocator's");
   return report(status);
 }
 

@@ -7,8 +7,8 @@
 #include "bytes/MemoryScope.h"
 #include "runtime/include/heddle/heddle.h"
 #include "runtime/session/Package.h"
-#include "runtime/session/Session.h"
 #include "runtime/session/Sampler.h"
+#include "runtime/session/Session.h"
 #include "runtime/text/template/Template.h"
 #include "runtime/text/tokenizer/Tokenizer.h"
 

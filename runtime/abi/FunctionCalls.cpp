@@ -43,13 +43,14 @@ Status readTensors(const heddle_tensor *tensors, size_t count, std::vector<Store
     if (tensor.type < HEDDLE_F32 || tensor.type > HEDDLE_BOOL)
       return invalidInput("tensor '" + stored.name + format("': type is %d, expected a heddle_data_type", tensor.type));
     if (tensor.rank < 0 || tensor.rank > 64 || (tensor.rank > 0 && !tensor.shape))
-      return invalidInput("tensor '" + stored.name + format("': rank is %d, shape is%s a null pointer", tensor.rank,
-                                                            tensor.shape ? " not" : ""));
+      return invalidInput("tensor '" + stored.name +
+                          format("': rank is %d, shape is%s a null pointer", tensor.rank, tensor.shape ? " not" : ""));
     auto type = package::DataType(tensor.type);
     stored.dtype = dataTypeName(type);
     stored.shape.assign(tensor.shape, tensor.shape + tensor.rank);
     if (!sizeInBytes(type, stored.shape, stored.size))
-      return invalidInput("tensor '" + stored.name + "': shape " + shapeText(stored.shape) + " is not that of a tensor");
+      return invalidInput("tensor '" + stored.name + "': shape " + shapeText(stored.shape) +
+                          " is not that of a tensor");
     if (stored.size > 0 && !tensor.data)
       return invalidInput("the data of tensor '" + stored.name + "' is a null pointer");
     stored.data = static_cast<const uint8_t *>(tensor.data);
@@ -69,8 +70,9 @@ Status chooseFunction(const heddle_package &package, const char *name, size_t &o
   std::string known;
   for (const std::string &other : names)
     known += (known.empty() ? "" : ", ") + other;
-  return outIndex < names.size() ? Status()
-                                 : invalidInput(std::string("'") + name + "' is no function of this model (" + known + ")");
+  return outIndex < names.size()
+             ? Status()
+             : invalidInput(std::string("'") + name + "' is no function of this model (" + known + ")");
 }
 
 heddle_status describe(const heddle_function *function, bool isOutput, size_t index, heddle_tensor_info *out) {
@@ -80,7 +82,8 @@ heddle_status describe(const heddle_function *function, bool isOutput, size_t in
   const std::vector<TensorDeclaration> &inputs = function->function->inputs(), &outputs = function->function->outputs();
   const std::vector<TensorDeclaration> &list = isOutput ? outputs : inputs;
   if (index >= list.size())
-    return report(invalidInput(format("index is %zu, the function has %zu %s", index, list.size(), isOutput ? "outputs" : "inputs")));
+    return report(invalidInput(
+        format("index is %zu, the function has %zu %s", index, list.size(), isOutput ? "outputs" : "inputs")));
   const TensorDeclaration &declared = list[index];
   return report(writeStruct("out_info",
                             heddle_tensor_info{sizeof *out, declared.name.c_str(), int32_t(declared.type),

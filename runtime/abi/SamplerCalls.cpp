@@ -7,7 +7,8 @@ using namespace heddle;
 using namespace heddle::abi;
 
 struct heddle_sampler {
-  heddle_sampler(const SamplerOptions &options, int64_t vocabSize) : sampler(options, vocabSize), vocabSize(vocabSize) {}
+  heddle_sampler(const SamplerOptions &options, int64_t vocabSize)
+      : sampler(options, vocabSize), vocabSize(vocabSize) {}
   Sampler sampler;
   int64_t vocabSize;
 };
@@ -52,8 +53,8 @@ heddle_status heddle_sampler_accept(heddle_sampler *sampler, const int32_t *ids,
     valid = checkIds(ids, count);
   for (size_t i = 0; valid.isOk() && i < count; ++i)
     if (ids[i] < 0 || ids[i] >= sampler->vocabSize)
-      valid = invalidInput(format("token id %d at position %zu is not in [0, %lld)", ids[i], i,
-                                  (long long)sampler->vocabSize));
+      valid = invalidInput(
+          format("token id %d at position %zu is not in [0, %lld)", ids[i], i, (long long)sampler->vocabSize));
   if (valid.isOk())
     sampler->sampler.accept(ids, int64_t(count));
   return report(valid);

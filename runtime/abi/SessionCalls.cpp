@@ -62,7 +62,8 @@ Status checkBeams(const Session &session, size_t count, const heddle_beam_option
   if (!std::isfinite(given.length_penalty))
     return invalidInput(format("length_penalty is %g, expected a finite number", given.length_penalty));
   if (float penalty = given.repetition_penalty; penalty != 0 && !penaltyRange.contains(penalty))
-    return invalidInput(format("repetition_penalty is %g, expected a number in [%g, %g]", penalty, penaltyRange.least, penaltyRange.most));
+    return invalidInput(format("repetition_penalty is %g, expected a number in [%g, %g]", penalty, penaltyRange.least,
+                               penaltyRange.most));
   if (count == 0)
     return invalidInput("the prompt has no tokens");
   if (int64_t room = session.context() + 1 - int64_t(count); given.max_tokens > room)
@@ -319,7 +320,8 @@ heddle_status heddle_session_search_beams(heddle_session *session, const int32_t
                                           const heddle_beam_options *options, heddle_beam_callback callback,
                                           void *user) {
   heddle_beam_options given;
-  Status valid = checkNotNull({{"session", session}, {"options", options}, {"callback", reinterpret_cast<const void *>(callback)}});
+  Status valid = checkNotNull(
+      {{"session", session}, {"options", options}, {"callback", reinterpret_cast<const void *>(callback)}});
   if (valid.isOk())
     valid = copyOptions("heddle_beam_options", options, given);
   if (valid.isOk())

@@ -51,10 +51,8 @@ template <typename Step> heddle_status advance(heddle_text_stream *stream, const
 
 heddle_status heddle_package_encode(const heddle_package *package, const char *text, size_t size, int plain,
                                     int32_t *ids, size_t capacity, size_t *out_count) {
-  Status valid = checkNotNull({{"package", package},
-                               array("text", text, size),
-                               array("ids", ids, capacity),
-                               {"out_count", out_count}});
+  Status valid = checkNotNull(
+      {{"package", package}, array("text", text, size), array("ids", ids, capacity), {"out_count", out_count}});
   if (valid.isOk())
     valid = checkTokenizer(package);
   if (!valid.isOk())
@@ -73,8 +71,7 @@ heddle_status heddle_package_encode(const heddle_package *package, const char *t
 
 heddle_status heddle_package_decode(const heddle_package *package, const int32_t *ids, size_t count, char *text,
                                     size_t capacity, size_t *out_size) {
-  Status valid =
-      checkNotNull({{"package", package}, array("text", text, capacity), {"out_size", out_size}});
+  Status valid = checkNotNull({{"package", package}, array("text", text, capacity), {"out_size", out_size}});
   if (valid.isOk())
     valid = checkTokenizer(package);
   if (valid.isOk())
@@ -92,8 +89,7 @@ heddle_status heddle_package_decode(const heddle_package *package, const int32_t
 
 heddle_status heddle_package_token_bytes(const heddle_package *package, int32_t id, char *bytes, size_t capacity,
                                          size_t *out_size) {
-  Status valid =
-      checkNotNull({{"package", package}, array("bytes", bytes, capacity), {"out_size", out_size}});
+  Status valid = checkNotNull({{"package", package}, array("bytes", bytes, capacity), {"out_size", out_size}});
   if (valid.isOk())
     valid = checkTokenizer(package);
   if (int64_t vocabSize = valid.isOk() ? heddle_package_vocab_size(package) : 0;
@@ -200,8 +196,8 @@ void heddle_text_stream_destroy(heddle_text_stream *stream) {
 
 heddle_status heddle_text_stream_append(heddle_text_stream *stream, int32_t id, const char **out_text, size_t *out_size,
                                         int *out_stopped) {
-  Status valid = checkNotNull(
-      {{"stream", stream}, {"out_text", out_text}, {"out_size", out_size}, {"out_stopped", out_stopped}});
+  Status valid =
+      checkNotNull({{"stream", stream}, {"out_text", out_text}, {"out_size", out_size}, {"out_stopped", out_stopped}});
   if (!valid.isOk())
     return report(valid);
   heddle_status status = advance(stream, [&](TextStream &next, std::string &text) { next.append(id, text); });

@@ -46,14 +46,14 @@ struct Editor {
 #define HEDDLE_MEMBER(type, name) Member<type> name;
   HEDDLE_EDITOR_SYMBOLS(HEDDLE_MEMBER)
 #undef HEDDLE_MEMBER
-  bool takesCharacters; // libedit takes whole characters for keys, GNU Readline bytes
-  int heldByte;         // read, and not a part of the character before it; -1: none
+  bool takesCharacters;    // libedit takes whole characters for keys, GNU Readline bytes
+  int heldByte;            // read, and not a part of the character before it; -1: none
   unsigned char queued[4]; // bytes of a character that the editor has not taken yet
   int numQueued, nextQueued;
-  size_t numKeys;       // of this line
-  bool hasBadBytes;     // in this line
-  bool isInterrupted;   // this line is
-  int signals[2];       // a pipe of the signals that came while a line is read
+  size_t numKeys;     // of this line
+  bool hasBadBytes;   // in this line
+  bool isInterrupted; // this line is
+  int signals[2];     // a pipe of the signals that came while a line is read
 } editor;
 
 Status loadEditor(const char *name) {

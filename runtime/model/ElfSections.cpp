@@ -21,7 +21,7 @@ Status ElfSections::read(const uint8_t *newBytes, uint64_t newSize, const std::s
   if (elf.e_shentsize != sizeof(Elf64_Shdr) ||
       !contains(size, elf.e_shoff, uint64_t(elf.e_shnum) * sizeof(Elf64_Shdr)) || elf.e_shstrndx >= elf.e_shnum)
     return damagedFile(format("%s: section headers at byte %llu do not lie in the file of %llu bytes", path.c_str(),
-                                  (unsigned long long)elf.e_shoff, (unsigned long long)size));
+                              (unsigned long long)elf.e_shoff, (unsigned long long)size));
   names = sectionAt(elf.e_shstrndx);
   if (names.sh_type == SHT_NOBITS || !contains(size, names.sh_offset, names.sh_size))
     return damagedFile(path + ": the section names do not lie in the file");
@@ -46,8 +46,8 @@ Status ElfSections::checkRange(const Elf64_Shdr &section) const {
   if (section.sh_type != SHT_NOBITS && contains(size, section.sh_offset, section.sh_size))
     return Status();
   return damagedFile(format("%s: section %s ends at byte %llu of a file of %llu: truncated", path.c_str(),
-                                std::string(nameOf(section)).c_str(),
-                                (unsigned long long)(section.sh_offset + section.sh_size), (unsigned long long)size));
+                            std::string(nameOf(section)).c_str(),
+                            (unsigned long long)(section.sh_offset + section.sh_size), (unsigned long long)size));
 }
 
 Status ElfSections::find(std::string_view name, const uint8_t *&outBytes, uint64_t &outSize) const {

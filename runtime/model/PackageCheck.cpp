@@ -91,8 +91,8 @@ Status checkWeightTable(const std::string &path, const package::Package &root) {
       return damagedFile(path + ": package: a weight lacks its name, format or SHA-256");
     if (weight->offset() > root.weights_size() || weight->size() > root.weights_size() - weight->offset())
       return damagedFile(format("%s: package: weight '%s' of %llu bytes at %llu exceeds weights_size %llu",
-                                    path.c_str(), weight->name()->c_str(), (unsigned long long)weight->size(),
-                                    (unsigned long long)weight->offset(), (unsigned long long)root.weights_size()));
+                                path.c_str(), weight->name()->c_str(), (unsigned long long)weight->size(),
+                                (unsigned long long)weight->offset(), (unsigned long long)root.weights_size()));
   }
   return Status();
 }

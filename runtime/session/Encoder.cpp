@@ -88,9 +88,8 @@ Status Encoder::compute() {
   runStepOn(*pool, model.code().step, step, observer);
   for (int64_t row = 0; row < rows; ++row)
     if (!allFinite(step.last_hidden_state + row * hiddenSize, hiddenSize))
-      return Status(
-          StatusCode::NotFinite,
-          format("the hidden state of token %d at position %d is not finite", ids[row], positions[row]));
+      return Status(StatusCode::NotFinite,
+                    format("the hidden state of token %d at position %d is not finite", ids[row], positions[row]));
   return Status();
 }
 

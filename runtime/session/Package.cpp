@@ -2,8 +2,8 @@
 #include "runtime/session/Package.h"
 
 #include "bytes/MutexLock.h"
-#include "runtime/session/ThreadPool.h"
 #include "runtime/model/CpuFeatures.h"
+#include "runtime/session/ThreadPool.h"
 
 #include <cstring>
 #include <dlfcn.h>

@@ -136,8 +136,8 @@ Status PagedKvCache::makeRoom(int32_t sequence, int64_t count) {
       continue;
     uint8_t *page = take();
     if (!page && numFree == 0 && uncommitted == 0)
-      return Status(StatusCode::ContextFull, format("the cache of %lld tokens is full",
-                                                    (long long)numPages() * HEDDLE_KV_PAGE_SIZE));
+      return Status(StatusCode::ContextFull,
+                    format("the cache of %lld tokens is full", (long long)numPages() * HEDDLE_KV_PAGE_SIZE));
     if (!page)
       return outOfMemory(format("no memory for page %lld of the KV cache", (long long)index));
     Status copied = table[index] ? copyPage(page, table[index]) : Status(); // shared, and about to be written

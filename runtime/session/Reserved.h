@@ -29,7 +29,7 @@ public:
   Status reserve(uint64_t size, const char *what, bool writable = true) {
     uint64_t length = size ? size : 1;
     void *memory = mmap(nullptr, length, writable ? PROT_READ | PROT_WRITE : PROT_NONE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
       return outOfMemory(format("no address space for %llu bytes of %s", (unsigned long long)size, what));
     mapping.bytes = static_cast<uint8_t *>(memory);

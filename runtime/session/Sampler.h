@@ -79,8 +79,9 @@ private:
   const SamplerOptions options;
   const int64_t vocabSize;
   Random random;
-  std::vector<uint8_t> seen;         // (vocab_size)
-  std::vector<Candidate> candidates; // room for vocab_size, none where greedy: `numCandidates`, of which the first `sorted` are in order
+  std::vector<uint8_t> seen; // (vocab_size)
+  std::vector<Candidate>
+      candidates; // room for vocab_size, none where greedy: `numCandidates`, of which the first `sorted` are in order
   size_t numCandidates = 0, sorted = 0;
 };
 

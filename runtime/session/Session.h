@@ -25,10 +25,10 @@ struct SessionOptions {
   int32_t maxSequences = 1;
   int64_t context = 0; // 0: the package's
   bool keepHidden = false;
-  bool fixedForms = false; // bits do not depend on how a sequence is cut into steps
-  bool profile = false;    // counts ticks per kernel
-  std::string device;      // which one, of a model for a device: a number or part of a name; empty: the best
-  int64_t cacheTokens = 0; // that the cache holds of all sequences together; 0: as many as they can have
+  bool fixedForms = false;    // bits do not depend on how a sequence is cut into steps
+  bool profile = false;       // counts ticks per kernel
+  std::string device;         // which one, of a model for a device: a number or part of a name; empty: the best
+  int64_t cacheTokens = 0;    // that the cache holds of all sequences together; 0: as many as they can have
   ThreadPool *pool = nullptr; // shared with others; null: threads of its own
 };
 
@@ -159,9 +159,9 @@ private:
   ReservedArray<heddle_sequence> sequences;                                       // (maxSequences) of the chunk
   ReservedArray<int32_t> ids, positions, rowSequence, cachePositions, outputRows; // (maxRows)
   ReservedArray<int32_t> outputFeed, outputToken;                                 // (maxRows): whose each output row is
-  ReservedArray<int64_t> outputOfFeed;                                            // (maxSequences): row of logitRows, -1: none
-  size_t answeredFeeds = 0;        // of the last step, if it was one and succeeded
-  ReservedArray<float> lastHidden; // (maxSequences, hiddenSize)
+  ReservedArray<int64_t> outputOfFeed; // (maxSequences): row of logitRows, -1: none
+  size_t answeredFeeds = 0;            // of the last step, if it was one and succeeded
+  ReservedArray<float> lastHidden;     // (maxSequences, hiddenSize)
   std::vector<uint64_t> ticks;
   Status profileStatus;    // of waitForKernel
   int64_t outputsDone = 0; // rows of logitRows that the running call has filled

@@ -34,8 +34,8 @@ Status readIntegers(const std::string &where, const StoredTensor &tensor, std::v
 }
 
 // Element i of `values`, which are (batch, length) of input `name`, if it is in [0, limit).
-Status checkElement(const std::string &where, const char *name, const char *expected, const std::vector<int64_t> &values,
-                    int64_t i, int64_t length, int64_t limit) {
+Status checkElement(const std::string &where, const char *name, const char *expected,
+                    const std::vector<int64_t> &values, int64_t i, int64_t length, int64_t limit) {
   if (values[i] >= 0 && values[i] < limit)
     return Status();
   return invalidInput(format("%s: %s[%lld, %lld] is %lld, expected %s in [0, %lld)", where.c_str(), name,
@@ -147,8 +147,8 @@ Status TokenBatch::completeRows(const std::string &where, uint32_t context) {
   for (size_t i = 0; i < rows.size(); ++i) {
     TokenRow &row = rows[i];
     if (row.ids.empty())
-      return invalidInput(
-          format("%s: attention_mask masks all tokens of row %zu, expected at least one that counts", where.c_str(), i));
+      return invalidInput(format("%s: attention_mask masks all tokens of row %zu, expected at least one that counts",
+                                 where.c_str(), i));
     if (row.ids.size() > context)
       return invalidInput(
           format("%s: row %zu has %zu tokens, the model takes %u", where.c_str(), i, row.ids.size(), context));

@@ -72,7 +72,8 @@ static void refuseOptions(heddle_session *session) {
     int64_t later;
   } longer = {.known = {.size = sizeof longer, .max_tokens = 1}, .later = 1};
   char message[128];
-  snprintf(message, sizeof message, "heddle_generate_options: byte %zu is set, this library knows %zu: the caller is of a later version",
+  snprintf(message, sizeof message,
+           "heddle_generate_options: byte %zu is set, this library knows %zu: the caller is of a later version",
            sizeof longer.known, sizeof longer.known);
   expectError(heddle_session_generate(session, 0, ids, 2, &longer.known, NULL, NULL, NULL), HEDDLE_INVALID_INPUT,
               message);
@@ -259,7 +260,9 @@ int main(int argc, char **argv) {
   heddle_generate_result result = {.size = sizeof result};
   require(heddle_session_generate(session, 0, ids, count, &generate, printId, &printed, &result));
   printf("\n");
-  expect(result.num_tokens == 8 && result.reason == HEDDLE_END_MAX_TOKENS && heddle_session_length(session, 0) == (int64_t)count + 7, "eight tokens are expected");
+  expect(result.num_tokens == 8 && result.reason == HEDDLE_END_MAX_TOKENS &&
+             heddle_session_length(session, 0) == (int64_t)count + 7,
+         "eight tokens are expected");
 
   require(heddle_session_prefill(session, 1, ids, count));
   int64_t best = 0;

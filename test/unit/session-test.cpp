@@ -233,7 +233,8 @@ TEST(Session, feedsSayWhichRowsTheyWant) {
   Feed feeds[] = {{0, count, ids.data(), nullptr, FeedRows::None},
                   {1, count, ids.data(), nullptr, FeedRows::All},
                   {2, count, ids.data(), nullptr, FeedRows::Last}};
-  EXPECT_EQ(session->step(feeds, 3).message(), "feed 1 asks for the logits of all its tokens, which a step does not keep");
+  EXPECT_EQ(session->step(feeds, 3).message(),
+            "feed 1 asks for the logits of all its tokens, which a step does not keep");
   std::vector<std::pair<size_t, int32_t>> rows;
   RowSink sink([](void *user, size_t feed, int32_t token, const float *,
                   const float *) { static_cast<decltype(rows) *>(user)->push_back({feed, token}); },

@@ -112,7 +112,9 @@ static void checkText(heddle_package *decoder) {
   heddle_text_stream_options options = {.size = sizeof options, .num_stops = 2, .stops = stops};
   heddle_text_stream *stream;
   OK(heddle_text_stream_create(decoder, &options, &stream));
-  const char *piece, *typed = "a\xc3\xa9" "EN\xc3\xa9" "ENDmore";
+  const char *piece, *typed = "a\xc3\xa9"
+                              "EN\xc3\xa9"
+                              "ENDmore";
   char all[64] = "";
   int stopped = 0;
   for (const char *at = typed; *at && !stopped; ++at) {
@@ -120,7 +122,8 @@ static void checkText(heddle_package *decoder) {
     EXPECT(size != 1 || (unsigned char)*piece < 0x80); /* never half a character */
     strncat(all, piece, size);
   }
-  EXPECT(stopped && strcmp(all, "a\xc3\xa9" "EN\xc3\xa9") == 0);
+  EXPECT(stopped && strcmp(all, "a\xc3\xa9"
+                                "EN\xc3\xa9") == 0);
   OK(heddle_text_stream_finish(stream, &piece, &size));
   EXPECT(size == 0);
   heddle_text_stream_destroy(stream);
@@ -186,7 +189,8 @@ static void checkRows(heddle_session *session) {
   OK(heddle_session_truncate(session, 1, 4));
   OK(heddle_session_fork(session, 1, 0));
   EXPECT(heddle_session_length(session, 0) == 4);
-  heddle_feed again = {.size = sizeof again, .sequence = 0, .count = promptSize - 4, .ids = prompt + 4, .rows = HEDDLE_ROWS_ALL};
+  heddle_feed again = {
+      .size = sizeof again, .sequence = 0, .count = promptSize - 4, .ids = prompt + 4, .rows = HEDDLE_ROWS_ALL};
   OK(heddle_session_forward(session, &again, 1, keepRow, &others));
   EXPECT(others.rows == promptSize - 4 &&
          farthest(others.logits[0], rows.logits[4], (promptSize - 4) * vocabSize) < 1e-4f);
@@ -263,7 +267,8 @@ static void checkGenerate(heddle_session *session) {
   OK(heddle_session_reset(session, 0));
   cancelled.cancelAt = 4;
   result.num_tokens = 77;
-  FAILS(heddle_session_generate(session, 0, prompt, promptSize, &options, keepToken, &cancelled, &result), HEDDLE_CANCELLED, "cancelled");
+  FAILS(heddle_session_generate(session, 0, prompt, promptSize, &options, keepToken, &cancelled, &result),
+        HEDDLE_CANCELLED, "cancelled");
   EXPECT(cancelled.count == 4 && heddle_session_length(session, 0) == promptSize + 3 && result.num_tokens == 77);
   EXPECT(memcmp(cancelled.ids, greedy.ids, 4 * sizeof(int32_t)) == 0);
   OK(heddle_session_decode(session, 0, greedy.ids[3]));
@@ -289,7 +294,8 @@ static void checkGenerate(heddle_session *session) {
   }
   OK(heddle_session_reset(session, 0));
   options.mask = noToken;
-  FAILS(heddle_session_generate(session, 0, prompt, promptSize, &options, NULL, NULL, NULL), HEDDLE_INVALID_INPUT, "allows no token");
+  FAILS(heddle_session_generate(session, 0, prompt, promptSize, &options, NULL, NULL, NULL), HEDDLE_INVALID_INPUT,
+        "allows no token");
   options.mask = NULL, options.sampler = NULL;
 
   /* A stop string made of what the digits were: two of them end the answer before they are shown. */
@@ -305,7 +311,8 @@ static void checkGenerate(heddle_session *session) {
   OK(heddle_session_search_beams(session, prompt, promptSize, &beams, keepBeam, &beamed));
   EXPECT(beamed.count == 6 && memcmp(beamed.ids, greedy.ids, 6 * sizeof(int32_t)) == 0);
   beams.beams = 9;
-  FAILS(heddle_session_search_beams(session, prompt, promptSize, &beams, keepBeam, &beamed), HEDDLE_INVALID_INPUT, "sequences");
+  FAILS(heddle_session_search_beams(session, prompt, promptSize, &beams, keepBeam, &beamed), HEDDLE_INVALID_INPUT,
+        "sequences");
   puts("generate");
 }
 
@@ -364,7 +371,8 @@ static void *work(void *argument) {
   heddle_session_options options = {.size = sizeof options, .pool = worker->pool};
   OK(heddle_session_create(worker->package, &options, &worker->answer.session));
   heddle_generate_options generate = {.size = sizeof generate, .max_tokens = 40, .ignore_eos = 1};
-  OK(heddle_session_generate(worker->answer.session, 0, prompt, promptSize, &generate, keepToken, &worker->answer, NULL));
+  OK(heddle_session_generate(worker->answer.session, 0, prompt, promptSize, &generate, keepToken, &worker->answer,
+                             NULL));
   heddle_session_destroy(worker->answer.session);
   return NULL;
 }
@@ -397,8 +405,8 @@ static void checkEncoder(heddle_package *encoder) {
   OK(heddle_function_create(encoder, NULL, &function));
   heddle_tensor_info info = {.size = sizeof info};
   OK(heddle_function_output(function, 0, &info));
-  EXPECT(strcmp(info.name, "last_hidden_state") == 0 && info.type == HEDDLE_F32 && info.rank == 3 && info.shape[0] == -1 &&
-         strcmp(info.dimensions[1], "sequence") == 0);
+  EXPECT(strcmp(info.name, "last_hidden_state") == 0 && info.type == HEDDLE_F32 && info.rank == 3 &&
+         info.shape[0] == -1 && strcmp(info.dimensions[1], "sequence") == 0);
   FAILS(heddle_function_input(function, 99, &info), HEDDLE_INVALID_INPUT, "index is 99");
   /* A row with padding gives what it gives by itself. */
   const int32_t ids[2][4] = {{5, 6, 7, 8}, {9, 10, 0, 0}}, mask[2][4] = {{1, 1, 1, 1}, {1, 1, 0, 0}};
@@ -451,7 +459,8 @@ static void checkGraph(heddle_package *graph) {
   FAILS(heddle_function_call(decode, inputs, 2), HEDDLE_INVALID_INPUT, "is F64, expected F32");
   options.name = "main";
   heddle_function *none;
-  FAILS(heddle_function_create(graph, &options, &none), HEDDLE_INVALID_INPUT, "'main' is no function of this model (encoder, decode)");
+  FAILS(heddle_function_create(graph, &options, &none), HEDDLE_INVALID_INPUT,
+        "'main' is no function of this model (encoder, decode)");
   heddle_session *session;
   FAILS(heddle_session_create(graph, NULL, &session), HEDDLE_INVALID_INPUT, "a graph has no sessions");
   heddle_function_destroy(decode);

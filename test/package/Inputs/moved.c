@@ -12,8 +12,8 @@ int main(int argc, char **argv) {
   if (!library || chdir("/") != 0)
     return puts(library ? "chdir failed" : dlerror()), 1;
   const heddle_model *(*model)(void) = (const heddle_model *(*)(void))dlsym(library, "heddle_model_first");
-  heddle_status (*open)(const heddle_model *, const heddle_open_options *, heddle_package **) =
-      (heddle_status (*)(const heddle_model *, const heddle_open_options *, heddle_package **))dlsym(library, "heddle_package_open");
+  heddle_status (*open)(const heddle_model *, const heddle_open_options *, heddle_package **) = (heddle_status (*)(
+      const heddle_model *, const heddle_open_options *, heddle_package **))dlsym(library, "heddle_package_open");
   const char *(*message)(void) = (const char *(*)(void))dlsym(library, "heddle_error_message");
   heddle_package *package = NULL;
   puts(open(model(), NULL, &package) == HEDDLE_OK ? "opened from another folder" : message());
