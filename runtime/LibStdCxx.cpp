@@ -122,6 +122,8 @@ void operator delete[](void *memory, size_t, std::align_val_t) noexcept {
   heddle::releaseMemory(memory);
 }
 
+// This file is the library whose names these are.
+// NOLINTBEGIN(bugprone-std-namespace-modification, bugprone-reserved-identifier, readability-identifier-naming)
 namespace std {
 const nothrow_t nothrow{};
 void __throw_length_error(const char *what) {
@@ -156,3 +158,4 @@ void __throw_bad_optional_access() {
 extern "C" void __cxa_pure_virtual() {
   die("a pure virtual function was called");
 }
+// NOLINTEND(bugprone-std-namespace-modification, bugprone-reserved-identifier, readability-identifier-naming)

@@ -58,6 +58,8 @@ template <typename Call> heddle_status runInMemoryOrReport(const Call &call) {
 
 // What a caller gives by its name in heddle.h.
 struct Argument {
+  template <typename T>
+  Argument(const char *name, T *pointer) : name(name), pointer(static_cast<const void *>(pointer)) {}
   const char *name;
   const void *pointer;
 };

@@ -180,6 +180,7 @@ heddle_status heddle_function_call(heddle_function *function, const heddle_tenso
     HEDDLE_RETURN_IF_ERROR(function->function->call(tensors, "the inputs", outputs));
     std::vector<heddle_tensor> results;
     const std::vector<TensorDeclaration> &declared = function->function->outputs();
+    results.reserve(outputs.size());
     for (size_t i = 0; i < outputs.size(); ++i)
       results.push_back({sizeof(heddle_tensor), declared[i].name.c_str(), int32_t(declared[i].type),
                          int32_t(outputs[i].shape.size()), outputs[i].shape.data(), outputs[i].data});

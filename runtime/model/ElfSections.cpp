@@ -47,7 +47,7 @@ Status ElfSections::checkRange(const Elf64_Shdr &section) const {
     return Status();
   return damagedFile(format("%s: section %s ends at byte %llu of a file of %llu: truncated", path.c_str(),
                             std::string(nameOf(section)).c_str(),
-                            (unsigned long long)(section.sh_offset + section.sh_size), (unsigned long long)size));
+                            (unsigned long long)section.sh_offset + section.sh_size, (unsigned long long)size));
 }
 
 Status ElfSections::find(std::string_view name, const uint8_t *&outBytes, uint64_t &outSize) const {

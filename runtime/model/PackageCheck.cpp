@@ -179,10 +179,10 @@ Status checkGraphs(const std::string &path, const flatbuffers::Vector<flatbuffer
     const package::Graph &graph = *graphs[i];
     std::string field = "graphs[" + std::to_string(i) + "]";
     if (!graph.name() || !graph.name()->size())
-      return damagedFile(path + ": package: " + field + " lacks its name");
+      return damagedFile(format("%s: package: %s lacks its name", path.c_str(), field.c_str()));
     for (unsigned j = 0; j < i; ++j)
       if (graphs[j]->name()->string_view() == graph.name()->string_view())
-        return damagedFile(path + ": package: two graphs are named '" + graph.name()->str() + "'");
+        return damagedFile(format("%s: package: two graphs are named '%s'", path.c_str(), graph.name()->c_str()));
     HEDDLE_RETURN_IF_ERROR(checkGraphTensors(path, (field + ".inputs").c_str(), graph.inputs()));
     HEDDLE_RETURN_IF_ERROR(checkGraphTensors(path, (field + ".outputs").c_str(), graph.outputs()));
   }

@@ -5,6 +5,7 @@
 #include "runtime/model/CpuFeatures.h"
 #include "runtime/session/ThreadPool.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
 #include <link.h>
@@ -25,7 +26,7 @@ constexpr uint16_t ownMachine = EM_AARCH64;
 // The running program; where /proc is not mounted, under the name that it was started by.
 std::string ownFile() {
   const char *self = "/proc/self/exe";
-  auto startedAs = reinterpret_cast<const char *>(getauxval(AT_EXECFN));
+  auto startedAs = reinterpret_cast<const char *>(getauxval(AT_EXECFN)); // NOLINT(performance-no-int-to-ptr)
   return access(self, R_OK) == 0 || !startedAs ? self : startedAs;
 }
 
@@ -60,8 +61,9 @@ std::string mappedFile(uintptr_t address) {
   char line[4352]; // a path has at most 4096 bytes
   const char *found = nullptr;
   while (!found && fgets(line, sizeof line, maps)) {
-    unsigned long begin = 0, end = 0; // "7f00-7f40 r-xp 00000000 fe:00 123   /lib/x.so\n"
-    if (sscanf(line, "%lx-%lx", &begin, &end) == 2 && begin <= address && address < end)
+    char *dash = nullptr; // "7f00-7f40 r-xp 00000000 fe:00 123   /lib/x.so\n"
+    uintptr_t begin = strtoul(line, &dash, 16);
+    if (*dash == '-' && begin <= address && address < strtoul(dash + 1, nullptr, 16))
       found = strchr(line, '/');
   }
   fclose(maps); // before anything is allocated: a MemoryScope gives back memory, and no open file
