@@ -254,7 +254,7 @@ class Package(_Object):
     def sampler_defaults(self):
         options = _SamplerOptions()
         _check(_library.heddle_package_sampler_defaults(self._handle, byref(options)))
-        return {name: getattr(options, name) for name in ("temperature", "top_k", "top_p", "repetition_penalty")}
+        return {name: getattr(options, name) for name in ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")}
 
 
 class TextStream(_Object):

@@ -22,6 +22,7 @@ heddle_status heddle_package_sampler_defaults(const heddle_package *package, hed
     defaults.temperature = generation->temperature();
     defaults.top_k = generation->top_k();
     defaults.top_p = generation->top_p();
+    defaults.min_p = generation->min_p();
     defaults.repetition_penalty = generation->repetition_penalty();
   }
   return report(writeStruct("out_options", defaults, out_options));
