@@ -9,6 +9,7 @@ doc_examples.py --extract LANGUAGE PAGE                       prints the page's 
             text, %names are whatever the output calls them, one name one value. They must not be in the input already.
   ```sh     each command succeeds in FOLDER, which holds the files that examples name. `./dev NAME`, which installs and builds,
             is not run: `./dev help` must know it.
+  ```python is run in FOLDER, by the interpreter that runs this
   ```text   a picture or a synopsis
   ```cmake  is not run: test/package/find-package.test builds a project of its own
 In READMEs every fence has its language; in pages written by mlir-tblgen one without is a grammar. There every op, attribute,
@@ -20,7 +21,7 @@ import re
 import subprocess
 import sys
 
-LANGUAGES = {"mlir", "sh", "text", "cmake"}
+LANGUAGES = {"mlir", "sh", "python", "text", "cmake"}
 SUBJECTS = [("pass", re.compile(r"### `-([\w-]+)`")), ("op", re.compile(r"### `([\w.]+)` \(")),
             ("attribute", re.compile(r"### (\w+Attr)$")), ("type", re.compile(r"### (\w+Type)$"))]
 
@@ -171,6 +172,15 @@ def check_shell(workspace, fence):
             raise PageFault(f"{fence.at(offset)}: exit status {done.returncode}: {lines[-1]}")
 
 
+def check_python(workspace, fence):
+    if not workspace:
+        raise PageFault(f"{fence.at()}: an example in Python needs --workspace")
+    done = subprocess.run([sys.executable, "-c", "\n".join(fence.lines)], cwd=workspace, capture_output=True)
+    if done.returncode:
+        lines = done.stderr.decode(errors="replace").strip().splitlines() or ["(no message)"]
+        raise PageFault(f"{fence.at()}: {lines[-1]}")
+
+
 def check_page(path, arguments):
     """(number of examples, faults) of a page."""
     fences, subjects, generated = read_page(path)
@@ -184,7 +194,9 @@ def check_page(path, arguments):
                 check_mlir(arguments.heddle_opt, fence)
             elif fence.language == "sh":
                 check_shell(arguments.workspace, fence)
-            examples += fence.language in ("mlir", "sh")
+            elif fence.language == "python":
+                check_python(arguments.workspace, fence)
+            examples += fence.language in ("mlir", "sh", "python")
         except PageFault as fault:
             faults.append(str(fault))
     shown = {(fence.kind, fence.subject) for fence in fences if fence.language == "mlir"}
