@@ -83,6 +83,16 @@ template <typename T> Status copyOptions(const char *name, const T *options, T &
   return Status();
 }
 
+// The same of element `index` of an array: it has the size of the first, at least that of the first version.
+template <typename T> Status copyElement(const char *name, const T *elements, size_t index, T &out) {
+  auto bytes = reinterpret_cast<const uint8_t *>(elements) + index * elements->size;
+  HEDDLE_RETURN_IF_ERROR(copyOptions(name, reinterpret_cast<const T *>(bytes), out));
+  if (out.size == elements->size && out.size >= sizeof out)
+    return Status();
+  return invalidInput(format("%s %zu: size is %zu, expected %zu as of the first", name, index, out.size,
+                             std::max(elements->size, sizeof out)));
+}
+
 // Writes as much of `value` as the caller's struct has room for; the caller has set its size.
 template <typename T> Status writeStruct(const char *name, const T &value, T *out) {
   HEDDLE_RETURN_IF_ERROR(checkNotNull({{name, out}}));

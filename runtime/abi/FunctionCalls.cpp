@@ -30,12 +30,8 @@ static_assert(HEDDLE_F32 == int(package::DataType::F32) && HEDDLE_F16 == int(pac
 
 Status readTensors(const heddle_tensor *tensors, size_t count, std::vector<StoredTensor> &out) {
   for (size_t i = 0; i < count; ++i) {
-    auto bytes = reinterpret_cast<const uint8_t *>(tensors) + i * tensors->size;
     heddle_tensor tensor;
-    HEDDLE_RETURN_IF_ERROR(copyOptions("heddle_tensor", reinterpret_cast<const heddle_tensor *>(bytes), tensor));
-    if (tensor.size != tensors->size || tensor.size < sizeof tensor)
-      return invalidInput(format("tensor %zu: size is %zu, expected %zu as of the first", i, tensor.size,
-                                 std::max(tensors->size, sizeof tensor)));
+    HEDDLE_RETURN_IF_ERROR(copyElement("heddle_tensor", tensors, i, tensor));
     if (!tensor.name)
       return invalidInput(format("the name of tensor %zu is a null pointer", i));
     StoredTensor stored;

@@ -29,12 +29,8 @@ Status readFeeds(heddle_session *session, const heddle_feed *feeds, size_t count
   if (!feeds || count == 0 || count > session->feeds.size())
     return Status();
   for (size_t i = 0; i < count; ++i) {
-    auto bytes = reinterpret_cast<const uint8_t *>(feeds) + i * feeds->size;
     heddle_feed feed;
-    HEDDLE_RETURN_IF_ERROR(copyOptions("heddle_feed", reinterpret_cast<const heddle_feed *>(bytes), feed));
-    if (feed.size != feeds->size || feed.size < sizeof feed)
-      return invalidInput(format("feed %zu: size is %zu, expected %zu as of the first", i, feed.size,
-                                 std::max(feeds->size, sizeof feed)));
+    HEDDLE_RETURN_IF_ERROR(copyElement("heddle_feed", feeds, i, feed));
     if (feed.rows < HEDDLE_ROWS_LAST || feed.rows > HEDDLE_ROWS_ALL)
       return invalidInput(format("feed %zu: rows is %d, expected a heddle_rows", i, feed.rows));
     if (feed.adapter != 0)
