@@ -6,6 +6,7 @@
 #include "compiler/CacheKey.h"
 #include "compiler/Program.h"
 #include "compiler/SourceFiles.h"
+#include "compiler/StageProgress.h"
 #include "compiler/codegen/kernel/KernelTarget.h"
 #include "compiler/codegen/kernel/StepRows.h"
 #include "compiler/codegen/machine/ResidentMemory.h"
@@ -27,36 +28,14 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
-#include <chrono>
 #include <dlfcn.h>
 #include <map>
 #include <set>
-#include <unistd.h>
 
 using namespace mlir;
 using namespace heddle;
 
 namespace {
-
-// Says on a terminal which stage runs; silent in a pipe.
-class Progress {
-public:
-  explicit Progress(bool quiet) : visible(!quiet && isatty(STDERR_FILENO)), start(std::chrono::steady_clock::now()) {}
-  ~Progress() {
-    if (visible)
-      llvm::errs() << "\r\033[K";
-  }
-  void stage(StringRef what) {
-    if (!visible)
-      return;
-    double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    llvm::errs() << "\r\033[K" << llvm::format("%5.1f s  ", seconds) << what;
-  }
-
-private:
-  bool visible;
-  std::chrono::steady_clock::time_point start;
-};
 
 // One compilation.
 class Compilation {
@@ -95,7 +74,7 @@ private:
 
   const CompileOptions &options;
   std::string &error;
-  Progress progress;
+  StageProgress progress;
   Target target;
   DialectRegistry registry;
   std::unique_ptr<MLIRContext> context;

@@ -10,6 +10,7 @@
 #include "runtime/session/Sampler.h"
 #include "runtime/session/Session.h"
 #include "runtime/text/template/Template.h"
+#include "runtime/text/tokenizer/TextStream.h"
 #include "runtime/text/tokenizer/Tokenizer.h"
 
 #include <algorithm>
@@ -91,6 +92,17 @@ template <typename T> Status copyElement(const char *name, const T *elements, si
     return Status();
   return invalidInput(format("%s %zu: size is %zu, expected %zu as of the first", name, index, out.size,
                              std::max(elements->size, sizeof out)));
+}
+
+// Lets `step` change a copy of the stream and give text, so that a lack of memory, which is false, leaves both as they were.
+template <typename Step> bool advance(std::unique_ptr<TextStream> &stream, std::string &text, const Step &step) {
+  return runInMemory([&] {
+    std::unique_ptr<TextStream> next(new TextStream(*stream));
+    std::string given;
+    step(*next, given);
+    std::swap(stream, next);
+    std::swap(text, given);
+  });
 }
 
 // Writes as much of `value` as the caller's struct has room for; the caller has set its size.

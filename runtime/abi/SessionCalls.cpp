@@ -5,7 +5,6 @@
 
 #include "runtime/session/BeamSearch.h"
 #include "runtime/session/Generator.h"
-#include "runtime/text/tokenizer/TextStream.h"
 
 #include <cmath>
 
@@ -78,25 +77,19 @@ struct GenerateCall {
   heddle_mask_callback mask;
   void *maskUser;
 
-  // False ends the answer. A copy of the stream takes the token, so that a lack of memory leaves it whole.
+  // False ends the answer.
   bool take(int32_t id) {
     ++count;
-    return advance([&](TextStream &next, std::string &out) { next.append(id, out); }) && hand(id) && !isStopString;
+    return advanceBy([&](TextStream &next, std::string &out) { next.append(id, out); }) && hand(id) && !isStopString;
   }
   // What was held back.
   bool finish() {
-    return advance([](TextStream &next, std::string &out) { next.finish(out); }) && (text.empty() || hand(-1));
+    return advanceBy([](TextStream &next, std::string &out) { next.finish(out); }) && (text.empty() || hand(-1));
   }
 
 private:
-  template <typename Step> bool advance(const Step &step) {
-    lacksMemory = !runInMemory([&] {
-      std::unique_ptr<TextStream> next(new TextStream(*stream));
-      std::string out;
-      step(*next, out);
-      std::swap(stream, next);
-      std::swap(text, out);
-    });
+  template <typename Step> bool advanceBy(const Step &step) {
+    lacksMemory = !advance(stream, text, step);
     isStopString = !lacksMemory && stream->isStopped();
     return !lacksMemory;
   }

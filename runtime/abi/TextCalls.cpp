@@ -4,7 +4,6 @@
 #include "runtime/abi/Calls.h"
 
 #include "runtime/session/Generator.h"
-#include "runtime/text/tokenizer/TextStream.h"
 
 using namespace heddle;
 using namespace heddle::abi;
@@ -35,16 +34,8 @@ Status checkChat(const heddle_package *package, const char *json, size_t size) {
   return checkNotNull({array("json", json, size)});
 }
 
-// `step` changes a copy of the stream, so that a lack of memory leaves it as it was.
-template <typename Step> heddle_status advance(heddle_text_stream *stream, const Step &step) {
-  return runInMemoryOrReport([&] {
-    std::unique_ptr<TextStream> next(new TextStream(*stream->stream));
-    std::string text;
-    step(*next, text);
-    std::swap(stream->stream, next);
-    std::swap(stream->text, text);
-    return Status();
-  });
+template <typename Step> heddle_status advanceOrReport(heddle_text_stream *stream, const Step &step) {
+  return report(advance(stream->stream, stream->text, step) ? Status() : outOfMemory("out of memory"));
 }
 
 } // namespace
@@ -200,7 +191,7 @@ heddle_status heddle_text_stream_append(heddle_text_stream *stream, int32_t id, 
       checkNotNull({{"stream", stream}, {"out_text", out_text}, {"out_size", out_size}, {"out_stopped", out_stopped}});
   if (!valid.isOk())
     return report(valid);
-  heddle_status status = advance(stream, [&](TextStream &next, std::string &text) { next.append(id, text); });
+  heddle_status status = advanceOrReport(stream, [&](TextStream &next, std::string &text) { next.append(id, text); });
   if (status == HEDDLE_OK) {
     *out_text = stream->text.data();
     *out_size = stream->text.size();
@@ -213,7 +204,7 @@ heddle_status heddle_text_stream_finish(heddle_text_stream *stream, const char *
   Status valid = checkNotNull({{"stream", stream}, {"out_text", out_text}, {"out_size", out_size}});
   if (!valid.isOk())
     return report(valid);
-  heddle_status status = advance(stream, [](TextStream &next, std::string &text) { next.finish(text); });
+  heddle_status status = advanceOrReport(stream, [](TextStream &next, std::string &text) { next.finish(text); });
   if (status == HEDDLE_OK) {
     *out_text = stream->text.data();
     *out_size = stream->text.size();
