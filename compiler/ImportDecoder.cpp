@@ -121,8 +121,7 @@ static void choosePrecision(const CompileOptions &options, const Target &target,
   pipeline.context = contextOf(options, program.model.config);
   bool fast = options.precision == Precision::Fast;
   pipeline.kvElementType = !fast ? "f32" : quantized || bf16 ? "bf16" : f16 ? "f16" : "f32";
-  // Neither int8 nor bf16 in fast: compiler/schedule/README.md has the figures.
-  pipeline.activations = "f32";
+  pipeline.activations = fast && !target.isDevice() ? "by-rows" : "f32";
   bool hasBf16 = target.isDevice() ? target.gpu.has_value() : target.cpu.hasBf16Dot() || target.cpu.hasBf16Tiles();
   pipeline.bf16Products = fast && hasBf16;
   if (options.kv != "auto")

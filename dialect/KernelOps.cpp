@@ -88,6 +88,21 @@ LogicalResult PackOp::verify() {
 
 //===- packed_matmul ------------------------------------------------------===//
 
+// Of `packed_matmul` and `expert_matmul`: who rounds what.
+template <typename Matmul> static LogicalResult verifyRounding(Matmul op) {
+  Value rounded = op.getInputRounded();
+  if (rounded && !op.getInt16())
+    return op.emitOpError("a rounded input belongs to 'int16'");
+  if (op.getInt16() && (!shaped(op.getInput()).getElementType().isF32() || op.getK() % 32 ||
+                        !symbolizeQuantKind(op.getFormat())))
+    return op.emitOpError("'int16' needs a f32 input, quantised weights and a multiple of 32 as k, got ")
+           << shaped(op.getInput()).getElementType() << ", '" << op.getFormat() << "' and " << op.getK();
+  if (rounded && (!shaped(rounded).getElementType().isBF16() ||
+                  failed(verifyCompatibleShape(shaped(rounded).getShape(), shaped(op.getInput()).getShape()))))
+    return op.emitOpError("a rounded input must be bf16 in the shape of the input, got ") << rounded.getType();
+  return success();
+}
+
 LogicalResult PackedMatmulOp::verify() {
   if (getInits().size() != 1 || !isMatrix(getInput(), getK()) || !isMatrix(getInits()[0], getN())) // packed_matmul_c1
     return emitOpError("input must be (rows, ") << getK() << ") and the one destination (rows, " << getN() << ")";
@@ -99,6 +114,8 @@ LogicalResult PackedMatmulOp::verify() {
     return emitOpError("scales must be (rows, ") << getK() / 32 << ") and sums (rows, " << getK() / 16 << ")";
   if (getBias() && shaped(getBias()).getShape() != ArrayRef<int64_t>(getN())) // packed_matmul_c3
     return emitOpError("bias must be (") << getN() << ")";
+  if (failed(verifyRounding(*this))) // packed_matmul_c4
+    return failure();
   return verifyResults(*this);
 }
 
@@ -180,6 +197,8 @@ LogicalResult ExpertMatmulOp::verify() {
            << getNumExperts() + 1 << "), row_index i32 and row_scale f32 (rows, " << topK << ")";
   if (getActivation() && getAccumulate()) // expert_matmul_c4
     return emitOpError("with an activation must not accumulate");
+  if (failed(verifyRounding(*this))) // expert_matmul_c5
+    return failure();
   return verifyResults(*this);
 }
 

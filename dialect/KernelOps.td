@@ -62,12 +62,15 @@ def Heddle_PackedMatmulOp : Heddle_KernelOp<"packed_matmul", [AttrSizedOperandSe
   let description = [{
     The weights are those of one or several `linear` weights stacked along out_features and packed as `format` says
     (compiler/weights/PackedLayout.h). The input is f32, or bf16, which rounds the weights to bf16 as well, or, with
-    `input_scales` and `input_sums`, what `quantize` made of it. `accumulate` adds to the destination: a residual connection.
+    `input_scales` and `input_sums`, what `quantize` made of it. With `int16` the kernel may round a f32 input itself: few rows to 16-bit integers
+    with a scale per 32 values, and `input_rounded`, if given, is the input of many rows. `accumulate` adds to the destination: a residual connection.
 
     Constraints:
       * C1: input is (rows, k), the destination (rows, n).
       * C2: scales are (rows, k / 32), sums (rows, k / 16); both are there if the input is i8, and only then.
       * C3: bias is (n).
+      * C4: `int16` is of a f32 input, quantised weights and a k that 32 divides; the rounded input is bf16, shaped as the input, and only
+        there with `int16`.
 
     Canonical form: nothing is accumulated on zeros.
 
@@ -80,13 +83,13 @@ def Heddle_PackedMatmulOp : Heddle_KernelOp<"packed_matmul", [AttrSizedOperandSe
     ```
   }];
   let arguments = (ins Heddle_Buffer:$input, Optional<Heddle_Buffer>:$input_scales, Optional<Heddle_Buffer>:$input_sums,
-                       Heddle_Buffer:$weights, Optional<Heddle_Buffer>:$bias, Variadic<Heddle_Buffer>:$inits,
-                       I64Attr:$n, I64Attr:$k, StrAttr:$format, UnitAttr:$accumulate);
+                       Optional<Heddle_Buffer>:$input_rounded, Heddle_Buffer:$weights, Optional<Heddle_Buffer>:$bias, Variadic<Heddle_Buffer>:$inits,
+                       I64Attr:$n, I64Attr:$k, StrAttr:$format, UnitAttr:$accumulate, UnitAttr:$int16);
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let hasCanonicalizer = 1;
   let assemblyFormat = [{
-    `ins` `(` $input (`scales` $input_scales^)? (`sums` $input_sums^)? `,` $weights (`bias` $bias^)? `:` type($input)
-    (`scales` type($input_scales)^)? (`sums` type($input_sums)^)? `,` type($weights) (`bias` type($bias)^)? `)`
+    `ins` `(` $input (`scales` $input_scales^)? (`sums` $input_sums^)? (`rounded` $input_rounded^)? `,` $weights (`bias` $bias^)? `:` type($input)
+    (`scales` type($input_scales)^)? (`sums` type($input_sums)^)? (`rounded` type($input_rounded)^)? `,` type($weights) (`bias` type($bias)^)? `)`
     `outs` `(` $inits `:` type($inits) `)` attr-dict (`->` type($results)^)?
   }];
   let hasVerifier = 1;
@@ -137,7 +140,7 @@ def Heddle_ExpertMatmulOp : Heddle_KernelOp<"expert_matmul", [AttrSizedOperandSe
         destination entry i = activation(gate_e input[t]) * (up_e input[t])
       * without: destination[t] = sum over t's entries i, experts ascending, of row_scale[i] * (W_e input entry i)
     Entries are rows of the list: (rows * top_k, width) as a buffer (rows, top_k * width). Weights of an expert are packed by
-    themselves. `input_scales`, `input_sums` and `accumulate` (without an activation) are as in `packed_matmul`.
+    themselves. `input_scales`, `input_sums`, `input_rounded`, `int16` and `accumulate` (without an activation) are as in `packed_matmul`.
 
     Constraints:
       * C1: with an activation input is (rows, k) and the destination (rows, top_k * n); without, input is
@@ -145,6 +148,8 @@ def Heddle_ExpertMatmulOp : Heddle_KernelOp<"expert_matmul", [AttrSizedOperandSe
       * C2: scales are input's width / 32, sums width / 16 columns wide; both are there if the input is i8, and only then.
       * C3: offsets are (rows, num_experts + 1), row_index and row_scale (rows, top_k).
       * C4: an activation excludes `accumulate`.
+      * C5: `int16` is of a f32 input, quantised weights and a k that 32 divides; the rounded input is bf16, shaped as the input, and only
+        there with `int16`.
 
     Canonical form: nothing is accumulated on zeros.
 
@@ -159,14 +164,14 @@ def Heddle_ExpertMatmulOp : Heddle_KernelOp<"expert_matmul", [AttrSizedOperandSe
     ```
   }];
   let arguments = (ins Heddle_Buffer:$input, Optional<Heddle_Buffer>:$input_scales, Optional<Heddle_Buffer>:$input_sums,
-                       Heddle_Buffer:$offsets, Heddle_Buffer:$row_index, Heddle_Buffer:$row_scale, Heddle_Buffer:$weights,
+                       Optional<Heddle_Buffer>:$input_rounded, Heddle_Buffer:$offsets, Heddle_Buffer:$row_index, Heddle_Buffer:$row_scale, Heddle_Buffer:$weights,
                        Variadic<Heddle_Buffer>:$inits, I64Attr:$num_experts, I64Attr:$top_k, I64Attr:$n, I64Attr:$k,
-                       StrAttr:$format, OptionalAttr<Heddle_ActivationAttr>:$activation, UnitAttr:$accumulate);
+                       StrAttr:$format, OptionalAttr<Heddle_ActivationAttr>:$activation, UnitAttr:$accumulate, UnitAttr:$int16);
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let hasCanonicalizer = 1;
   let assemblyFormat = [{
-    (`gated` $activation^)? `ins` `(` $input (`scales` $input_scales^)? (`sums` $input_sums^)? `,` $weights `:` type($input)
-    (`scales` type($input_scales)^)? (`sums` type($input_sums)^)? `,` type($weights) `)`
+    (`gated` $activation^)? `ins` `(` $input (`scales` $input_scales^)? (`sums` $input_sums^)? (`rounded` $input_rounded^)? `,` $weights `:` type($input)
+    (`scales` type($input_scales)^)? (`sums` type($input_sums)^)? (`rounded` type($input_rounded)^)? `,` type($weights) `)`
     `list` `(` $offsets `,` $row_index `,` $row_scale `:` type($offsets) `,` type($row_index) `,` type($row_scale) `)`
     `outs` `(` $inits `:` type($inits) `)` attr-dict (`->` type($results)^)?
   }];

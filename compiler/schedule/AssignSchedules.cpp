@@ -31,21 +31,26 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
     bool isQuantized = hasQuantizedWeights(op);
     if (isQuantized && activations == "int8" && op.getK() % 32 == 0)
       return quantizeInput(op);
+    if (isQuantized && activations == "by-rows" && op.getK() % 32 == 0) {
+      op.setInt16(true);
+      if (bf16Products)
+        op.getInputRoundedMutable().assign(roundedInput(op.getInput(), op));
+      return;
+    }
     bool isRounded = isQuantized ? activations == "bf16" : bf16Products && op.getFormat() == "bf16";
     if (isRounded && op.getK() % 2 == 0)
-      roundInput(op);
+      op.getInputMutable().assign(roundedInput(op.getInput(), op));
   }
 
-  template <typename Matmul> void roundInput(Matmul op) {
-    Value input = op.getInput();
-    Value &rounded = roundedInput[input];
+  Value roundedInput(Value input, Operation *user) {
+    Value &rounded = roundedInputs[input];
     if (!rounded) {
-      OpBuilder b(op);
+      OpBuilder b(user);
       b.setInsertionPointAfterValue(input);
       auto type = cast<RankedTensorType>(input.getType()).clone(b.getBF16Type());
-      rounded = arith::TruncFOp::create(b, op.getLoc(), type, input);
+      rounded = arith::TruncFOp::create(b, user->getLoc(), type, input);
     }
-    op.getInputMutable().assign(rounded);
+    return rounded;
   }
 
   template <typename Matmul> void quantizeInput(Matmul op) {
@@ -68,8 +73,8 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
   }
 
   void runInStage() override {
-    if (activations != "f32" && activations != "bf16" && activations != "int8") {
-      getOperation().emitError("activations must be f32, bf16 or int8, got '") << activations << "'";
+    if (!llvm::is_contained({"by-rows", "f32", "bf16", "int8"}, StringRef(activations))) {
+      getOperation().emitError("activations must be by-rows, f32, bf16 or int8, got '") << activations << "'";
       return signalPassFailure();
     }
     auto target = getOperation()->getAttrOfType<TargetAttr>(targetAttrName);
@@ -94,6 +99,6 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
   }
 
   DenseMap<Value, QuantizeOp> byInput;
-  DenseMap<Value, Value> roundedInput;
+  DenseMap<Value, Value> roundedInputs;
 };
 } // namespace

@@ -153,10 +153,10 @@ LogicalResult KernelLowering::lowerLinear(LinearOp op) {
     init = emptyRows(op.getLoc(), tensor::getMixedSize(b, op.getLoc(), op.getInput(), 0), type.getDimSize(1),
                      type.getElementType());
   }
-  auto matmul = PackedMatmulOp::create(b, op.getLoc(), TypeRange{type}, op.getInput(), Value(), Value(),
+  auto matmul = PackedMatmulOp::create(b, op.getLoc(), TypeRange{type}, op.getInput(), Value(), Value(), Value(),
                                        weights->getResult(), bias, init, b.getI64IntegerAttr(type.getDimSize(1)),
                                        b.getI64IntegerAttr(typeOf(op.getInput()).getDimSize(1)),
-                                       weights->getFormatAttr(), add ? b.getUnitAttr() : UnitAttr());
+                                       weights->getFormatAttr(), add ? b.getUnitAttr() : UnitAttr(), UnitAttr());
   replaceWithMatmul(op, add, matmul.getResult(0));
   return success();
 }
@@ -170,10 +170,10 @@ RouteExpertsOp KernelLowering::routeExperts(MoeOp op, Value rows) {
   int64_t topK = op.getTopK(), experts = typeOf(op.getRouter()).getDimSize(0);
   Type f32 = b.getF32Type(), i32 = b.getI32Type();
   Value logits = emptyRows(loc, rows, experts, f32);
-  logits = PackedMatmulOp::create(b, loc, TypeRange{logits.getType()}, op.getInput(), Value(), Value(),
+  logits = PackedMatmulOp::create(b, loc, TypeRange{logits.getType()}, op.getInput(), Value(), Value(), Value(),
                                   router->getResult(), Value(), logits, b.getI64IntegerAttr(experts),
                                   b.getI64IntegerAttr(typeOf(op.getInput()).getDimSize(1)), router->getFormatAttr(),
-                                  UnitAttr())
+                                  UnitAttr(), UnitAttr())
                .getResult(0);
   Value correction = op.getCorrection() ? packVectors(op, op.getCorrection()) : Value();
   SmallVector<Value> inits = {emptyRows(loc, rows, topK, i32), emptyRows(loc, rows, topK, f32),
@@ -208,10 +208,10 @@ LogicalResult KernelLowering::lowerMoe(MoeOp op) {
           topK = op.getTopK();
   auto product = [&](Value input, Value weights, Value init, int64_t n, int64_t k, StringRef format,
                      ActivationKindAttr activation, bool accumulate) {
-    return ExpertMatmulOp::create(b, loc, TypeRange{init.getType()}, input, Value(), Value(), route.getResult(2),
+    return ExpertMatmulOp::create(b, loc, TypeRange{init.getType()}, input, Value(), Value(), Value(), route.getResult(2),
                                   route.getResult(3), route.getResult(4), weights, init, route.getNumExpertsAttr(),
                                   route.getTopKAttr(), b.getI64IntegerAttr(n), b.getI64IntegerAttr(k),
-                                  b.getStringAttr(format), activation, accumulate ? b.getUnitAttr() : UnitAttr())
+                                  b.getStringAttr(format), activation, accumulate ? b.getUnitAttr() : UnitAttr(), UnitAttr())
         .getResult(0);
   };
   Value hidden = emptyRows(loc, rows, topK * intermediate, b.getF32Type());

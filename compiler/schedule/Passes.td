@@ -150,8 +150,9 @@ def AssignSchedules : StagePass<"heddle-assign-schedules", "::mlir::ModuleOp", "
   let summary = "Choose the schedules, number formats and tables that kernels run with";
   let description = [{
     Kernel ops of a module with a `heddle.target` get their `heddle.schedule`, from the target's table (`ScheduleTable.cpp`).
-    With `activations=int8`, inputs of products with quantised weights are quantised, with `bf16` rounded; with `bf16-products`,
-    inputs of products with bf16 weights are rounded: once per value however many products read it. Rotary embeddings read the session's table.
+    With `activations=int8`, inputs of products with quantised weights are quantised, with `bf16` rounded, with `by-rows` few rows become
+    16-bit integers in the kernel; with `bf16-products`, inputs of products with bf16 weights are rounded, and with `by-rows` those of many
+    rows: once per value however many products read it. Rotary embeddings read the session's table.
     Keys are split if there are too few tiles of attention per thread. Examples: test/schedule/assign-schedules.mlir,
     assign-schedules-targets.mlir.
 
@@ -167,10 +168,13 @@ def AssignSchedules : StagePass<"heddle-assign-schedules", "::mlir::ModuleOp", "
     // becomes, with activations=bf16
     %rounded = arith.truncf %x : tensor<?x64xf32> to tensor<?x64xbf16>
     %y = heddle.packed_matmul ins(%rounded, %w : …
+    // becomes, with activations=by-rows bf16-products
+    %rounded = arith.truncf %x : tensor<?x64xf32> to tensor<?x64xbf16>
+    %y = heddle.packed_matmul ins(%x rounded %rounded, %w : … {int16, …
     ```
   }];
   let options = [
-    Option<"activations", "activations", "std::string", "\"f32\"", "Inputs of products with quantised weights: f32, bf16 or int8">,
+    Option<"activations", "activations", "std::string", "\"f32\"", "Inputs of products with quantised weights: by-rows, f32, bf16 or int8">,
     Option<"bf16Products", "bf16-products", "bool", "false", "Inputs of products with bf16 weights are rounded to bf16">];
   let dependentDialects = ["::heddle::HeddleDialect", "::mlir::arith::ArithDialect"];
 }

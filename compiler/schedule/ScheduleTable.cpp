@@ -18,7 +18,7 @@ struct CpuMatmuls {
   int64_t fewPanels;
   SmallVector<int64_t> many;
   int64_t manyPanels;
-  SmallVector<int64_t> int8;
+  SmallVector<int64_t> int8, int16;
   const char *evidence;
 };
 } // namespace
@@ -28,10 +28,10 @@ static ArrayRef<CpuMatmuls> cpuMatmuls() {
   static const CpuMatmuls table[] = {
       // few: 8 sums, unpacking hides the latency of one row's two chains; many: 24 sums + 3 columns + 1 broadcast of 32 registers;
       // int8: 8 integer and 8 f32 sums, broadcasts come from memory
-      {"avx512vnni", 16, {4, 1}, 2, {8, 4, 2, 1}, 3, {8, 4, 2, 1}, "90 % of f32 peak, 93 % of bandwidth (KernelBench)"},
-      {nullptr, 16, {4, 1}, 2, {8, 4, 2, 1}, 3, {4, 2, 1}, "as with VNNI; with 8 int8 rows the widened bytes spill"},
+      {"avx512vnni", 16, {4, 1}, 2, {8, 4, 2, 1}, 3, {8, 4, 2, 1}, {8, 4, 2, 1}, "90 % of f32 peak, 93 % of bandwidth (KernelBench)"},
+      {nullptr, 16, {4, 1}, 2, {8, 4, 2, 1}, 3, {4, 2, 1}, {4, 2, 1}, "as with VNNI; with 8 int8 rows the widened bytes spill"},
       // few: 4 sums, 2 scales, 2 mins; many: 12 sums + 2 columns + 1 broadcast; int8: 4 integer and 4 f32 sums, 4 temporaries
-      {nullptr, 8, {2, 1}, 1, {6, 2, 1}, 1, {2, 1}, "16 registers; a panel's column takes two"},
+      {nullptr, 8, {2, 1}, 1, {6, 2, 1}, 1, {2, 1}, {2, 1}, "16 registers; a panel's column takes two"},
       // few: 8 sums, 4 scales, 4 mins; many: 20 sums + 4 columns + 1 broadcast; int8: 8 integer and 8 f32 sums
       {nullptr,
        4,
@@ -40,6 +40,7 @@ static ArrayRef<CpuMatmuls> cpuMatmuls() {
        {5, 2, 1},
        1,
        {2, 1},
+       {1},
        "32 registers; with 6 rows sums spill, with 3 int8 rows broadcasts"},
   };
   return table;
@@ -47,6 +48,16 @@ static ArrayRef<CpuMatmuls> cpuMatmuls() {
 
 static TileAttr tile(MLIRContext *context, TileRole role, ArrayRef<int64_t> rows, int64_t columns) {
   return TileAttr::get(context, role, rows, columns, /*maxRows=*/0, /*k=*/0, /*warps=*/{}, /*stages=*/1);
+}
+
+// Rows up to which 16-bit integers, unpacked as bytes, take less time than what many rows run on, whose weights are unpacked to
+// numbers first.
+static int64_t int16MaxRows(TargetAttr target) {
+  if (target.has("amx-bf16"))
+    return 8;
+  if (target.has("avx512vnni") && !target.has("avx512bf16"))
+    return 0; // twice 64 byte products an instruction, 16 of f32
+  return 16;
 }
 
 static ScheduleAttr cpuMatmulSchedule(TargetAttr target) {
@@ -60,6 +71,7 @@ static ScheduleAttr cpuMatmulSchedule(TargetAttr target) {
       tile(context, TileRole::ManyRows, row->many, row->manyPanels * panel),
       tile(context, TileRole::TileUnit, {32, 16}, 2 * panel), // 4 tiles of sums, 2 of rows, 2 of weights: all 8
       tile(context, TileRole::Int8, row->int8, panel),
+      TileAttr::get(context, TileRole::Int16, row->int16, panel, int16MaxRows(target), 0, {}, 1),
   };
   // kBlock: 3 panels of 128 lines, 24 KiB, stay in the first cache with 8 rows.
   return ScheduleAttr::get(context, tiles, /*kBlock=*/128, /*rowBlock=*/256, /*termBytes=*/96 << 10,

@@ -54,3 +54,11 @@ func.func @expert_matmul_c4(%x: tensor<?x64xf32>, %w: tensor<4096xi8>, %f: tenso
   %0 = heddle.expert_matmul gated <silu> ins(%x, %w : tensor<?x64xf32>, tensor<4096xi8>) list(%f, %i, %r : tensor<?x9xi32>, tensor<?x2xi32>, tensor<?x2xf32>) outs(%o : tensor<?x32xf32>) {accumulate, format = "q4_1", k = 64 : i64, n = 16 : i64, num_experts = 8 : i64, top_k = 2 : i64} -> tensor<?x32xf32>
   return
 }
+
+// -----
+
+func.func @expert_matmul_c5(%x: tensor<?x64xf32>, %w: tensor<4096xi8>, %f: tensor<?x9xi32>, %i: tensor<?x2xi32>, %r: tensor<?x2xf32>, %o: tensor<?x32xf32>) {
+  // expected-error @+1 {{'int16' needs a f32 input, quantised weights and a multiple of 32 as k, got 'f32', 'bf16' and 64}}
+  %0 = heddle.expert_matmul gated <silu> ins(%x, %w : tensor<?x64xf32>, tensor<4096xi8>) list(%f, %i, %r : tensor<?x9xi32>, tensor<?x2xi32>, tensor<?x2xf32>) outs(%o : tensor<?x32xf32>) {int16, format = "bf16", k = 64 : i64, n = 16 : i64, num_experts = 8 : i64, top_k = 2 : i64} -> tensor<?x32xf32>
+  return
+}

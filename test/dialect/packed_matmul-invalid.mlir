@@ -46,3 +46,27 @@ func.func @result_per_destination(%x: tensor<?x64xf32>, %w: tensor<4096xi8>, %o:
   heddle.packed_matmul ins(%x, %w : tensor<?x64xf32>, tensor<4096xi8>) outs(%o : tensor<?x16xf32>) {n = 16 : i64, k = 64 : i64, format = "q4_1"}
   return
 }
+
+// -----
+
+func.func @packed_matmul_c4(%x: tensor<?x64xf32>, %w: tensor<4096xi8>, %o: tensor<?x16xf32>) {
+  // expected-error @+1 {{'int16' needs a f32 input, quantised weights and a multiple of 32 as k, got 'f32', 'f16' and 64}}
+  %0 = heddle.packed_matmul ins(%x, %w : tensor<?x64xf32>, tensor<4096xi8>) outs(%o : tensor<?x16xf32>) {n = 16 : i64, k = 64 : i64, format = "f16", int16} -> tensor<?x16xf32>
+  return
+}
+
+// -----
+
+func.func @packed_matmul_c4(%x: tensor<?x64xf32>, %r: tensor<?x64xbf16>, %w: tensor<4096xi8>, %o: tensor<?x16xf32>) {
+  // expected-error @+1 {{a rounded input belongs to 'int16'}}
+  %0 = heddle.packed_matmul ins(%x rounded %r, %w : tensor<?x64xf32> rounded tensor<?x64xbf16>, tensor<4096xi8>) outs(%o : tensor<?x16xf32>) {n = 16 : i64, k = 64 : i64, format = "q4_1"} -> tensor<?x16xf32>
+  return
+}
+
+// -----
+
+func.func @packed_matmul_c4(%x: tensor<?x64xf32>, %r: tensor<?x32xbf16>, %w: tensor<4096xi8>, %o: tensor<?x16xf32>) {
+  // expected-error @+1 {{a rounded input must be bf16 in the shape of the input, got 'tensor<?x32xbf16>'}}
+  %0 = heddle.packed_matmul ins(%x rounded %r, %w : tensor<?x64xf32> rounded tensor<?x32xbf16>, tensor<4096xi8>) outs(%o : tensor<?x16xf32>) {n = 16 : i64, k = 64 : i64, format = "q4_1", int16} -> tensor<?x16xf32>
+  return
+}

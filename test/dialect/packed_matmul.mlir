@@ -27,6 +27,15 @@ func.func @codes(%x: tensor<?x64xi8>, %s: tensor<?x2xf32>, %m: tensor<?x4xi32>, 
   return %0 : tensor<?x16xf32>
 }
 
+// CHECK-LABEL: @rounded_here
+func.func @rounded_here(%x: tensor<?x64xf32>, %r: tensor<?x64xbf16>, %w: tensor<4096xi8>, %o: tensor<?x16xf32>) -> tensor<?x16xf32> {
+  // CHECK: ins(%{{.*}} rounded %{{.*}}, %{{.*}} : tensor<?x64xf32> rounded tensor<?x64xbf16>, tensor<4096xi8>)
+  // CHECK-SAME: int16
+  %0 = heddle.packed_matmul ins(%x rounded %r, %w : tensor<?x64xf32> rounded tensor<?x64xbf16>, tensor<4096xi8>)
+    outs(%o : tensor<?x16xf32>) {int16, n = 16 : i64, k = 64 : i64, format = "q4_1"} -> tensor<?x16xf32>
+  return %0 : tensor<?x16xf32>
+}
+
 // CHECK-LABEL: @buffers
 func.func @buffers(%x: memref<?x64xf32>, %w: memref<4096xi8>, %o: memref<?x16xf32>) {
   // CHECK: heddle.packed_matmul ins(%{{.*}}, %{{.*}} : memref<?x64xf32>, memref<4096xi8>) outs(%{{.*}} : memref<?x16xf32>) {format = "f32", k = 64 : i64, n = 16 : i64}{{$}}

@@ -3,9 +3,11 @@
 // RUN: %heddle-opt %s --heddle-assign-schedules | FileCheck %s --check-prefixes=CHECK,F32
 // RUN: %heddle-opt %s --heddle-assign-schedules=activations=bf16 | FileCheck %s --check-prefixes=CHECK,BF16
 // RUN: %heddle-opt %s --heddle-assign-schedules=bf16-products | FileCheck %s --check-prefixes=PRODUCTS
+// RUN: %heddle-opt %s --heddle-assign-schedules=activations=by-rows | FileCheck %s --check-prefixes=CHECK,ROWS
+// RUN: %heddle-opt %s '--heddle-assign-schedules=activations=by-rows bf16-products' | FileCheck %s --check-prefix=BOTH
 // RUN: not %heddle-opt %s --heddle-assign-schedules=activations=int4 -o %t 2>&1 | FileCheck %s --check-prefix=ERROR
 
-// ERROR: error: activations must be f32, bf16 or int8, got 'int4'
+// ERROR: error: activations must be by-rows, f32, bf16 or int8, got 'int4'
 
 #rope = #heddle.rope<half, table = 3, attention_factor = 1.0, inverse_frequency = array<f32: 1.0, 0.1>>
 
@@ -16,6 +18,13 @@
 // INT8-COUNT-2: heddle.packed_matmul ins(%[[CODES]] scales %[[SCALES]] sums %[[SUMS]]
 // F32-NOT: heddle.quantize
 // F32-COUNT-2: heddle.packed_matmul ins(%[[X]],
+// ROWS-NOT: arith.truncf
+// ROWS-COUNT-2: heddle.packed_matmul ins(%[[X]], {{.*}} {format = "q8_0", int16,
+// BOTH-LABEL: @one_quantized_input_for_two_products
+// BOTH-SAME: (%[[X:[a-z0-9]+]]: tensor<?x64xf32>
+// BOTH: %[[ROUNDED:.*]] = arith.truncf %[[X]] : tensor<?x64xf32> to tensor<?x64xbf16>
+// BOTH-NOT: arith.truncf
+// BOTH-COUNT-2: heddle.packed_matmul ins(%[[X]] rounded %[[ROUNDED]], {{.*}} {format = "q8_0", int16,
 // BF16: %[[ROUNDED:.*]] = arith.truncf %[[X]] : tensor<?x64xf32> to tensor<?x64xbf16>
 // BF16-NOT: arith.truncf
 // BF16-COUNT-2: heddle.packed_matmul ins(%[[ROUNDED]],

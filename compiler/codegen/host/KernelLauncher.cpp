@@ -25,20 +25,27 @@ Value KernelLauncher::table(ValueRange numbers) {
   return memory;
 }
 
-static LogicalResult launchMatmul(PackedMatmulOp op, KernelLauncher &launcher) {
-  RawBuilder &b = launcher.b;
+LogicalResult KernelLauncher::launchMatmul(PackedMatmulOp op) {
   MatmulCall call;
-  call.act = launcher.pointer(op.getInput());
-  call.actScales = launcher.pointer(op.getInputScales());
-  call.actSums = launcher.pointer(op.getInputSums());
-  call.weights = launcher.pointer(op.getWeights());
-  call.bias = launcher.pointer(op.getBias());
-  call.out = launcher.pointer(op.getInits()[0]);
-  call.rows = launcher.rows(op.getInput());
-  call.actStride = launcher.rowStride(op.getInput());
-  call.outStride = launcher.rowStride(op.getInits()[0]);
+  call.act = pointer(op.getInput());
+  call.actScales = pointer(op.getInputScales());
+  call.actSums = pointer(op.getInputSums());
+  call.weights = pointer(op.getWeights());
+  call.bias = pointer(op.getBias());
+  call.out = pointer(op.getInits()[0]);
+  call.rows = rows(op.getInput());
+  call.actStride = rowStride(op.getInput());
+  call.outStride = rowStride(op.getInits()[0]);
   call.panelEnd = b.constant(llvm::divideCeil(int64_t(op.getN()), PackedLayout::panelRows));
-  return launcher.launch(op, CallOperands::of(call), {{call.rows}, double(op.getN()) * double(op.getK())});
+  setByRows(call, op.getInputRounded());
+  unsigned form = op.getInt16() ? MatmulCall::ByRows : MatmulCall::Dense;
+  return launch(op, CallOperands::of(call, form), {{call.rows}, double(op.getN()) * double(op.getK())});
+}
+
+void KernelLauncher::setByRows(MatmulCall &call, Value rounded) {
+  call.rounded = pointer(rounded);
+  call.roundedStride = rounded ? rowStride(rounded) : b.constant(0);
+  call.isFixed = isFixed();
 }
 
 static LogicalResult launchEmbedding(DequantizeOp op, KernelLauncher &launcher) {
@@ -170,7 +177,7 @@ bool KernelLauncher::canLaunch(Operation *op) {
 
 LogicalResult KernelLauncher::lower(Operation *op) {
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
-      .Case([&](PackedMatmulOp op) { return launchMatmul(op, *this); })
+      .Case([&](PackedMatmulOp op) { return launchMatmul(op); })
       .Case([&](DequantizeOp op) { return launchEmbedding(op, *this); })
       .Case([&](FlashAttentionOp op) { return launchAttention(op, *this); })
       .Case([&](linalg::GenericOp op) { return ContractionLaunch(*contractionLoopsOf(op), *this).run(); });

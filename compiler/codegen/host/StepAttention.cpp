@@ -102,7 +102,7 @@ LogicalResult StepLauncher::lowerLatentAttention(OnlineLatentAttentionOp op) {
   call.kOffset = planes(op.getCache().getType(), op.getLayer()).first;
   call.qStride = rowStride(op.getQuery());
   call.outStride = rowStride(op.getInits()[0]);
-  call.isFixed = field(offsetof(heddle_step, fixed_forms), b.getI64Type());
+  call.isFixed = isFixed();
   return launch(op, CallOperands::of(call));
 }
 

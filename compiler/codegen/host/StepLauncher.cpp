@@ -32,6 +32,10 @@ Value StepLauncher::scratch(size_t bytes) {
   return b.stackScratch(int64_t(bytes));
 }
 
+Value StepLauncher::isFixed() {
+  return field(offsetof(heddle_step, fixed_forms), b.getI64Type());
+}
+
 Value StepLauncher::sequences() {
   return field(offsetof(heddle_step, sequences), b.pointerType());
 }

@@ -42,6 +42,7 @@ private:
   mlir::LogicalResult lowerRowWise(KernelCallOp op);
   mlir::LogicalResult launch(mlir::Operation *op, const CallOperands &call, const LaunchedWork &work = {}) override;
   mlir::Value scratch(size_t bytes) override;
+  mlir::Value isFixed() override;
   // Calls a kernel of `op` on this thread.
   void callKernel(mlir::Operation *op, mlir::func::FuncOp kernel, llvm::SmallVector<mlir::Value> arguments);
   // Ends the kernel launched last: waits for all threads, then counts its time.

@@ -23,7 +23,8 @@ Value heddle::noBuffer(OpBuilder &b, Location loc) {
 }
 
 unsigned heddle::formOf(const MatmulSpec &spec) {
-  return spec.rows == MatmulRows::Dense ? MatmulCall::Dense : MatmulCall::Listed;
+  return (spec.rows == MatmulRows::Dense ? MatmulCall::Dense : MatmulCall::Listed) |
+         (spec.int16FewRows ? MatmulCall::ByRows : 0);
 }
 
 unsigned heddle::formOf(const AttentionSpec &spec) {

@@ -41,8 +41,11 @@ struct MatmulCall {
   mlir::Value actStride, outStride;
   mlir::Value panelBegin, panelEnd; // of `out`: gated, a pair of W's
   mlir::Value rowIndex, rowScale;   // const int32_t *, const float *, (rows): of an expert's list
+  mlir::Value rounded;              // `act` in bf16, rows roundedStride elements apart; null: many rows are f32
+  mlir::Value roundedStride;
+  mlir::Value isFixed; // not 0: many rows are multiplied as few are
 
-  enum Form : unsigned { Dense = 0, Listed = 1 };
+  enum Form : unsigned { Dense = 0, Listed = 1, ByRows = 2 };
   static constexpr Parameter<MatmulCall> parameters[] = {
       {ParameterKind::Pointer, &MatmulCall::act},
       {ParameterKind::Pointer, &MatmulCall::actScales},
@@ -57,6 +60,9 @@ struct MatmulCall {
       {ParameterKind::PartEnd, &MatmulCall::panelEnd},
       {ParameterKind::Pointer, &MatmulCall::rowIndex, Listed},
       {ParameterKind::Pointer, &MatmulCall::rowScale, Listed},
+      {ParameterKind::Pointer, &MatmulCall::rounded, ByRows},
+      {ParameterKind::Size, &MatmulCall::roundedStride, ByRows},
+      {ParameterKind::Size, &MatmulCall::isFixed, ByRows},
   };
 };
 

@@ -31,7 +31,7 @@ template <typename Matmul> static std::pair<MatmulActivation, StringRef> activat
     return {MatmulActivation::Q8, "_int8"};
   if (getElementTypeOrSelf(op.getInput()).isBF16())
     return {MatmulActivation::Bf16, "_bf16"};
-  return {MatmulActivation::F32, ""};
+  return {MatmulActivation::F32, !op.getInt16() ? "" : op.getInputRounded() ? "_int16_bf16" : "_int16"};
 }
 
 // What `packed_matmul` and `expert_matmul` have in common.
@@ -44,6 +44,8 @@ template <typename Matmul> static FailureOr<MatmulSpec> matmulSpec(Matmul op) {
   spec.n = op.getN();
   spec.k = op.getK();
   spec.activation = activationOf(op).first;
+  spec.int16FewRows = op.getInt16();
+  spec.hasRounded = bool(op.getInputRounded());
   return spec;
 }
 

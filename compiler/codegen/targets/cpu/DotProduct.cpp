@@ -27,18 +27,24 @@ Value DotProduct::prepareCodes(Value codes) {
   return bias ? arith::XOrIOp::create(b, codes, b.splatInt(0x80808080)).getResult() : codes;
 }
 
-Value DotProduct::emit(Value acc, Value codes, Value activations) {
-  if (lanesPerInstruction == 16)
-    return emitPart(acc, codes, activations, 16);
+// emit(parts) of as many lanes of 16 as an instruction has, put together.
+static Value inParts(KernelBuilder &b, int64_t lanes, ArrayRef<Value> vectors,
+                     function_ref<Value(ArrayRef<Value>)> emit) {
+  if (lanes == 16)
+    return emit(vectors);
   Value whole = b.splatInt(0);
-  for (int64_t lane = 0; lane < 16; lane += lanesPerInstruction) {
-    auto part = [&](Value vector) {
-      return vector::ExtractStridedSliceOp::create(b, vector, lane, lanesPerInstruction, int64_t(1)).getResult();
-    };
-    Value sum = emitPart(part(acc), part(codes), part(activations), lanesPerInstruction);
-    whole = vector::InsertStridedSliceOp::create(b, sum, whole, lane, int64_t(1));
+  for (int64_t lane = 0; lane < 16; lane += lanes) {
+    auto parts = llvm::map_to_vector(vectors, [&](Value vector) -> Value {
+      return vector::ExtractStridedSliceOp::create(b, vector, lane, lanes, int64_t(1));
+    });
+    whole = vector::InsertStridedSliceOp::create(b, emit(parts), whole, lane, int64_t(1));
   }
   return whole;
+}
+
+Value DotProduct::emit(Value acc, Value codes, Value activations) {
+  return inParts(b, lanesPerInstruction, {acc, codes, activations},
+                 [&](ArrayRef<Value> x) { return emitPart(x[0], x[1], x[2], lanesPerInstruction); });
 }
 
 Value DotProduct::emitPart(Value acc, Value codes, Value activations, int64_t lanes) {
@@ -72,4 +78,56 @@ Value DotProduct::emitPart(Value acc, Value codes, Value activations, int64_t la
   }
   }
   llvm_unreachable("every instruction returns");
+}
+
+//===- 16-bit activations -------------------------------------------------===//
+
+WideDotProduct::WideDotProduct(KernelBuilder &builder, const CpuTarget &target, uint8_t maxCode)
+    : b(builder), bytes(builder, target, maxCode), lanesPerInstruction(target.vectorLanes()),
+      hasByteProducts(bytes.isOneInstruction()) {}
+
+std::pair<Value, Value> WideDotProduct::planes(Value columns) {
+  VectorType sixteenBytes = b.vec(16, b.i8);
+  if (hasByteProducts) { // columns = 256 * high + low
+    Value rounded = b.add(columns, b.splatInt(128));
+    return {arith::TruncIOp::create(b, sixteenBytes, b.shiftRight(rounded, 8)),
+            arith::TruncIOp::create(b, sixteenBytes, columns)};
+  }
+  Value words = arith::TruncIOp::create(b, b.vec(16, b.i16), columns);
+  auto every = [&](int64_t first) -> Value {
+    SmallVector<int64_t> lanes;
+    for (int64_t lane = first; lane < 16; lane += 2)
+      lanes.push_back(lane);
+    return b.bitcast(sixteenBytes, vector::ShuffleOp::create(b, words, words, lanes));
+  };
+  return {every(0), every(1)};
+}
+
+SmallVector<Value, 2> WideDotProduct::begin(Value initial) {
+  if (hasByteProducts)
+    return {b.splatInt(0), initial};
+  return {initial};
+}
+
+void WideDotProduct::add(MutableArrayRef<Value> sums, Value codes, Value plane0, Value plane1) {
+  if (hasByteProducts) {
+    sums[0] = bytes.emit(sums[0], codes, plane0);
+    sums[1] = bytes.emit(sums[1], codes, plane1);
+    return;
+  }
+  Value even = b.maskBits(codes, 0x00ff00ff), odd = b.maskBits(b.shiftRight(codes, 8), 0x00ff00ff);
+  sums[0] = inParts(b, lanesPerInstruction, {sums[0], even, odd, plane0, plane1}, [&](ArrayRef<Value> x) {
+    Type words = b.vec(2 * lanesPerInstruction, b.i16), dwords = b.vec(lanesPerInstruction, b.i32);
+    StringRef multiply = lanesPerInstruction == 16 ? "llvm.x86.avx512.pmaddw.d.512" : "llvm.x86.avx2.pmadd.wd";
+    auto products = [&](Value pairs, Value plane) {
+      return b.intrinsic(multiply, dwords, {b.bitcast(words, pairs), b.bitcast(words, plane)});
+    };
+    return b.add(b.add(x[0], products(x[1], x[3])), products(x[2], x[4]));
+  });
+}
+
+Value WideDotProduct::total(ArrayRef<Value> sums) {
+  if (!hasByteProducts)
+    return sums[0];
+  return b.add(arith::ShLIOp::create(b, sums[0], b.splatInt(8)), sums[1]);
 }

@@ -21,6 +21,9 @@ public:
   mlir::Value prepareCodes(mlir::Value codes);
   mlir::Value emit(mlir::Value acc, mlir::Value codes, mlir::Value activations);
 
+  // Whether one instruction adds up four products.
+  bool isOneInstruction() const { return instruction == Instruction::Vnni || instruction == Instruction::Neon; }
+
 private:
   enum class Instruction { Vnni, Neon, PairsOfBytes, PairsOfWords };
   mlir::Value emitPart(mlir::Value acc, mlir::Value codes, mlir::Value activations, int64_t lanes);
@@ -29,6 +32,31 @@ private:
   Instruction instruction;
   int64_t lanesPerInstruction;
   int32_t bias = 0;
+};
+
+// The same with activations of 16 bits: integers of at most `largest` in magnitude, as two planes of four bytes for four columns.
+class WideDotProduct {
+public:
+  static constexpr int32_t largest = 127 * 256; // a high byte of at most 127 beside a low one in [-128, 127]
+
+  WideDotProduct(KernelBuilder &builder, const CpuTarget &target, uint8_t maxCode);
+
+  int32_t codeBias() const { return bytes.codeBias(); }
+  mlir::Value prepareCodes(mlir::Value codes) { return bytes.prepareCodes(codes); }
+  // Both planes of 16 consecutive columns, vector<16xi32>, as 16 bytes each.
+  std::pair<mlir::Value, mlir::Value> planes(mlir::Value columns);
+  // Sums to be added to, the first from `initial`.
+  llvm::SmallVector<mlir::Value, 2> begin(mlir::Value initial);
+  // Adds the products of four columns; planes as vector<16xi32>.
+  void add(llvm::MutableArrayRef<mlir::Value> sums, mlir::Value codes, mlir::Value plane0, mlir::Value plane1);
+  mlir::Value total(llvm::ArrayRef<mlir::Value> sums);
+
+private:
+  KernelBuilder &b;
+  DotProduct bytes;
+  int64_t lanesPerInstruction;
+  // Planes are the high bytes and the low ones; else, where bytes have no products of four, 16-bit columns 0 and 2, and 1 and 3.
+  bool hasByteProducts;
 };
 
 } // namespace heddle

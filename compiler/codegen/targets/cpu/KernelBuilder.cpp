@@ -131,6 +131,8 @@ void KernelBuilder::prefetch(Value address, Cache to) {
   LLVM::Prefetch::create(*this, address, 0u, to == Cache::First ? 3u : 2u, 1u);
 }
 Value KernelBuilder::stack(int64_t bytes) {
+  OpBuilder::InsertionGuard guard(*this);
+  setInsertionPointToStart(&function.front());
   return LLVM::AllocaOp::create(*this, ptr, i8, index(bytes), 64);
 }
 

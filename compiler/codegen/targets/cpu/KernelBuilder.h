@@ -61,7 +61,7 @@ public:
   mlir::Value loadMasked(mlir::VectorType type, mlir::Value address, mlir::Value mask);
   void storeMasked(mlir::Value value, mlir::Value address, mlir::Value mask);
   void prefetch(mlir::Value address, Cache to = Cache::First);
-  // `bytes` of stack, 64-byte aligned; call it outside loops.
+  // `bytes` of the function's frame, 64-byte aligned.
   mlir::Value stack(int64_t bytes);
 
   using Body = llvm::function_ref<void(mlir::Value iv)>;

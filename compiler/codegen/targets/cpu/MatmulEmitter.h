@@ -21,8 +21,7 @@ class MatmulEmitter {
 public:
   MatmulEmitter(mlir::ModuleOp module, llvm::StringRef name, const MatmulSpec &spec, ScheduleAttr schedule,
                 const CpuTarget &target);
-  void emitFloat();
-  void emitQ8();
+  void emit();
   mlir::func::FuncOp finish() { return b.finish(); }
 
 private:
@@ -47,8 +46,12 @@ private:
   mlir::Value activate(mlir::Value x);
   Values zeros(int64_t count);
 
+  void emitFloat();
+  void emitQ8();
+  void emitByRows();
+
   // f32 and bf16. Columns of W in a line of 64 bytes, and bytes of an activation; their product is 4.
-  bool isBf16() const { return spec.activation == MatmulActivation::Bf16; }
+  bool isBf16() const { return form == MatmulActivation::Bf16; }
   int64_t lineValues() const { return isBf16() ? 2 : 1; }
   int64_t activationBytes() const { return 4 / lineValues(); }
   bool readsLinesInPlace() const; // no unpacking
@@ -90,13 +93,27 @@ private:
   int64_t stagedStride() const;
   void stageActivations(const LineBlock &block, mlir::Value row, mlir::Value height);
 
-  // int8. Where a row's codes, scale and terms of a step along K begin, or of a block of weights in it.
-  struct Q8Row {
+  // Integers. Where a row's codes, scale and terms of a step along K begin, or of a block of weights in it.
+  struct IntegerRow {
     mlir::Value codes, scales, terms;
   };
+  // The exact sums of a block's products with each row, of the p-th panel.
+  using BlockDots =
+      llvm::function_ref<Values(BlockReader &weights, llvm::ArrayRef<IntegerRow> blockRows, int64_t p)>;
+  void emitIntegerTile(mlir::Value panel, int64_t panels, mlir::Value row, llvm::ArrayRef<IntegerRow> tileRows,
+                       BlockDots emitDots);
+
+  // 16-bit integers, rounded here, for few rows
+  void emitInt16();
+  void roundInt16(mlir::Value row, IntegerRow to);
+  IntegerRow int16Row(mlir::Value address);
+  Values emitInt16Dots(BlockReader &weights, llvm::ArrayRef<IntegerRow> blockRows);
+  int64_t int16RowBytes() const;
+
+  // int8
   void emitQ8Terms(mlir::Value row, mlir::Value rowTerms);
   void emitQ8Tile(mlir::Value panel, int64_t panels, mlir::Value row, int64_t height, mlir::Value tileTerms);
-  Values emitQ8Dots(BlockReader &weights, llvm::ArrayRef<Q8Row> blockRows);
+  Values emitQ8Dots(BlockReader &weights, llvm::ArrayRef<IntegerRow> blockRows);
   // int8 with AMX: tiles hold rows that lie equally far apart
   bool usesInt8Tiles() const {
     return target.hasAvx512() && target.has("amx-tile") && target.has("amx-int8") && spec.rows != MatmulRows::Gathered;
@@ -105,7 +122,7 @@ private:
   void beginQ8Unit();
   void endQ8Unit();
   mlir::Value fillsQ8Unit();
-  Values emitQ8UnitDots(BlockReader &weights, llvm::ArrayRef<Q8Row> blockRows, int64_t p);
+  Values emitQ8UnitDots(BlockReader &weights, llvm::ArrayRef<IntegerRow> blockRows, int64_t p);
   mlir::Value unitCodesOf(BlockReader &weights, int64_t p);
 
   static constexpr int64_t lineBytes = 4 * PackedLayout::panelRows;
@@ -116,6 +133,9 @@ private:
   MatmulTiles tiles;
   Bf16Pairs pairs;
   const MatmulCall call;
+  // What is being multiplied: as `call.act` comes, or as `call.rounded` for many rows.
+  MatmulActivation form;
+  mlir::Value input, inputStride;
   mlir::Value scratch, partials, terms;
   std::optional<TileUnit> tileUnit;
   mlir::Value staged, unitDots, unitCodes;

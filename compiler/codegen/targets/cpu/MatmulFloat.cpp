@@ -21,6 +21,8 @@ void MatmulEmitter::emitFloat() {
   partials = b.stack(many.panels * tiles.rowBlock * lineBytes);
   if (usesTileUnit())
     return emitTileUnit();
+  if (spec.int16FewRows)
+    return emitManyRows(many);
   Value few = b.lessThan(call.rows, b.index(tiles.floatFew.heights.front() + 1));
   b.branch(few, [&] { emitFewRows(tiles.floatFew); }, [&] { emitManyRows(many); });
 }

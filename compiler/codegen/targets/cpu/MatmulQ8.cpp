@@ -24,7 +24,7 @@ void MatmulEmitter::emitQ8() {
   if (usesInt8Tiles())
     heights.insert(heights.begin(), q8UnitRows());
   int64_t rowBytes = spec.k / spec.layout.block * 4;
-  int64_t rowBlock = std::clamp<int64_t>(tiles.q8TermBytes / rowBytes / heights[0] * heights[0], 8, tiles.rowBlock);
+  int64_t rowBlock = std::clamp<int64_t>(tiles.termBytes / rowBytes / heights[0] * heights[0], 8, tiles.rowBlock);
   terms = b.stack(rowBlock * rowBytes);
   if (usesInt8Tiles())
     beginQ8Unit();
@@ -63,16 +63,26 @@ void MatmulEmitter::emitQ8Terms(Value row, Value rowTerms) {
 }
 
 void MatmulEmitter::emitQ8Tile(Value panel, int64_t panels, Value row, int64_t height, Value tileTerms) {
-  const PackedLayout &layout = spec.layout;
-  int64_t blocks = scaleValues / layout.block; // of weights, in a step
-  bool onUnit = usesInt8Tiles() && height == q8UnitRows();
-  // setup
-  SmallVector<Q8Row> tileRows;
+  SmallVector<IntegerRow> tileRows;
   for (int64_t r = 0; r < height; ++r) {
     Value stored = storedRow(b.add(row, r));
     tileRows.push_back({activationRow(b.add(row, r)), b.at(call.actScales, b.mul(stored, spec.k / scaleValues * 4)),
-                        b.at(tileTerms, r * (spec.k / layout.block * 4))});
+                        b.at(tileTerms, r * (spec.k / spec.layout.block * 4))});
   }
+  bool onUnit = usesInt8Tiles() && height == q8UnitRows();
+  emitIntegerTile(panel, panels, row, tileRows,
+                  [&](BlockReader &weights, ArrayRef<IntegerRow> blockRows, int64_t p) {
+                    return onUnit ? emitQ8UnitDots(weights, blockRows, p) : emitQ8Dots(weights, blockRows);
+                  });
+}
+
+// The rows of a tile, from `row` on, times `panels` panels from `panel` on.
+void MatmulEmitter::emitIntegerTile(Value panel, int64_t panels, Value row, ArrayRef<IntegerRow> tileRows,
+                                    BlockDots emitDots) {
+  const PackedLayout &layout = spec.layout;
+  int64_t height = tileRows.size();
+  int64_t blocks = scaleValues / layout.block; // of weights, in a step
+  // setup
   Values panelAddresses;
   for (int64_t p = 0; p < panels; ++p)
     panelAddresses.push_back(panelAddress(b.add(panel, p)));
@@ -83,12 +93,12 @@ void MatmulEmitter::emitQ8Tile(Value panel, int64_t panels, Value row, int64_t h
     for (int64_t line = 0; line < layout.unitBytes(); line += 64)
       b.prefetch(b.at(unit, tiles.prefetchBytes + line));
     BlockReader weights(b, layout, unit);
-    SmallVector<Q8Row> blockRows;
-    for (const Q8Row &row : tileRows)
+    SmallVector<IntegerRow> blockRows;
+    for (const IntegerRow &row : tileRows)
       blockRows.push_back({b.at(b.at(row.codes, b.mul(step, scaleValues)), layout.block * block),
                            b.at(row.scales, b.mul(step, 4)),
                            b.at(b.at(row.terms, b.mul(step, 4 * blocks)), 4 * block)});
-    Values dots = onUnit ? emitQ8UnitDots(weights, blockRows, p) : emitQ8Dots(weights, blockRows);
+    Values dots = emitDots(weights, blockRows, p);
     for (auto [r, row] : llvm::enumerate(blockRows)) {
       Value scale = b.splat(b.load(b.f32, row.scales));
       Value &sum = sums[r * panels + p];
@@ -111,11 +121,11 @@ void MatmulEmitter::emitQ8Tile(Value panel, int64_t panels, Value row, int64_t h
 }
 
 // -zero * sum_a + the products of a block, of each row.
-SmallVector<Value> MatmulEmitter::emitQ8Dots(BlockReader &weights, ArrayRef<Q8Row> blockRows) {
+SmallVector<Value> MatmulEmitter::emitQ8Dots(BlockReader &weights, ArrayRef<IntegerRow> blockRows) {
   const PackedLayout &layout = spec.layout;
   DotProduct dot(b, target, layout.maxCode);
   Values dots;
-  for (const Q8Row &row : blockRows)
+  for (const IntegerRow &row : blockRows)
     dots.push_back(zeroPoint ? b.splat(b.load(b.i32, row.terms)) : b.splatInt(0));
   // the halves of a quad share its bytes
   for (int64_t quad = 0; quad < BlockReader::quadsPerHalf(layout); ++quad) {

@@ -48,7 +48,7 @@ Value MatmulEmitter::fillsQ8Unit() {
 }
 
 // What emitQ8Dots gives, of as many rows as a tile has; panels in their order.
-SmallVector<Value> MatmulEmitter::emitQ8UnitDots(BlockReader &weights, ArrayRef<Q8Row> blockRows, int64_t p) {
+SmallVector<Value> MatmulEmitter::emitQ8UnitDots(BlockReader &weights, ArrayRef<IntegerRow> blockRows, int64_t p) {
   Value lineStride = b.index(lineBytes), dots = b.at(unitDots, p * blockRows.size() * lineBytes);
   if (p == 0)
     tileUnit->load(activationTile, blockRows.front().codes, call.actStride);

@@ -75,7 +75,7 @@ void MatmulEmitter::emitTileUnitBlock(const LineBlock &block, Value row, Value h
     stageActivations(block, row, height);
   } else {
     activations = b.at(activationRow(row), b.mul(block.begin, activationBytes()));
-    stride = b.mul(call.actStride, activationBytes());
+    stride = b.mul(inputStride, activationBytes());
   }
   Value partialStride = b.index(block.panels * lineBytes), lineStride = b.index(lineBytes);
   auto forSums = [&](function_ref<void(int64_t, Value)> body) {

@@ -24,15 +24,18 @@ MatmulTiles heddle::tilesOf(ScheduleAttr schedule) {
                      : tile.getRole() == TileRole::ManyRows ? &tiles.floatMany
                      : tile.getRole() == TileRole::TileUnit ? &tiles.tileUnit
                      : tile.getRole() == TileRole::Int8     ? &tiles.q8
+                     : tile.getRole() == TileRole::Int16    ? &tiles.int16
                                                             : nullptr;
     if (!to) // of attention
       continue;
     to->heights.assign(tile.getRows().begin(), tile.getRows().end());
     to->panels = tile.getColumns() / PackedLayout::panelRows;
+    if (to == &tiles.int16)
+      tiles.int16MaxRows = tile.getMaxRows();
   }
   tiles.lineBlock = schedule.getKBlock();
   tiles.rowBlock = schedule.getRowBlock();
-  tiles.q8TermBytes = schedule.getTermBytes();
+  tiles.termBytes = schedule.getTermBytes();
   tiles.prefetchBytes = schedule.getPrefetchBytes();
   return tiles;
 }

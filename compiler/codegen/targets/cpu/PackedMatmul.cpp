@@ -17,9 +17,10 @@ using namespace heddle;
 MatmulEmitter::MatmulEmitter(ModuleOp module, StringRef name, const MatmulSpec &spec, ScheduleAttr schedule,
                              const CpuTarget &target)
     : b(module, name, parameterTypes<MatmulCall>(module.getContext(), formOf(spec))), spec(spec), target(target),
-      tiles(tilesOf(schedule)), pairs(b, target), call(argumentsOf<MatmulCall>(b.function, formOf(spec))) {
+      tiles(tilesOf(schedule)), pairs(b, target), call(argumentsOf<MatmulCall>(b.function, formOf(spec))),
+      form(spec.activation), input(call.act), inputStride(call.actStride) {
   if (spec.isGated())
-    for (MatmulTile *tile : {&tiles.floatFew, &tiles.floatMany, &tiles.tileUnit, &tiles.q8})
+    for (MatmulTile *tile : {&tiles.floatFew, &tiles.floatMany, &tiles.tileUnit, &tiles.q8, &tiles.int16})
       tile->makePaired();
 }
 
@@ -55,8 +56,31 @@ Value MatmulEmitter::storedRow(Value row) {
 }
 
 Value MatmulEmitter::activationRow(Value row) {
-  int64_t width = spec.activation == MatmulActivation::Q8 ? 1 : activationBytes();
-  return b.at(call.act, b.mul(b.mul(storedRow(row), call.actStride), width));
+  int64_t width = form == MatmulActivation::Q8 ? 1 : activationBytes();
+  return b.at(input, b.mul(b.mul(storedRow(row), inputStride), width));
+}
+
+void MatmulEmitter::emit() {
+  if (form == MatmulActivation::Q8)
+    return emitQ8();
+  spec.int16FewRows ? emitByRows() : emitFloat();
+}
+
+// Few rows wait for memory and many for arithmetic.
+void MatmulEmitter::emitByRows() {
+  auto emitMany = [&] {
+    if (spec.hasRounded) {
+      form = MatmulActivation::Bf16;
+      input = call.rounded;
+      inputStride = call.roundedStride;
+    }
+    emitFloat();
+  };
+  if (!tiles.int16MaxRows)
+    return emitInt16();
+  Value isMany = b.lessThan(b.index(tiles.int16MaxRows), call.rows);
+  Value isFree = b.lessThan(call.isFixed, b.index(1));
+  b.branch(arith::AndIOp::create(b, isMany, isFree), emitMany, [&] { emitInt16(); });
 }
 
 SmallVector<Value> MatmulEmitter::zeros(int64_t count) {
@@ -129,9 +153,9 @@ void MatmulEmitter::storePanel(Value sum, Value gate, Value panel, Value row) {
 
 FailureOr<func::FuncOp> heddle::buildMatmul(ModuleOp module, StringRef name, const MatmulSpec &spec,
                                             ScheduleAttr schedule, const CpuTarget &target) {
-  bool q8 = spec.activation == MatmulActivation::Q8;
-  if (q8 && (!spec.layout.isQuantized() || spec.k % 32 != 0))
-    return module.emitError("kernel '") << name << "': int8 activations need quantised weights and K (" << spec.k
+  bool isInteger = spec.activation == MatmulActivation::Q8 || spec.int16FewRows;
+  if (isInteger && (!spec.layout.isQuantized() || spec.k % 32 != 0))
+    return module.emitError("kernel '") << name << "': integer activations need quantised weights and K (" << spec.k
                                         << ") a multiple of 32";
   bool bf16 = spec.activation == MatmulActivation::Bf16;
   bool fitsPairs = spec.layout.isQuantized() || spec.layout.numbers == PackedNumbers::BF16;
@@ -141,7 +165,7 @@ FailureOr<func::FuncOp> heddle::buildMatmul(ModuleOp module, StringRef name, con
   if (spec.isGated() && spec.hasBias)
     return module.emitError("kernel '") << name << "': a gated product takes no bias";
   MatmulEmitter emitter(module, name, spec, schedule, target);
-  q8 ? emitter.emitQ8() : emitter.emitFloat();
+  emitter.emit();
   return emitter.finish();
 }
 

@@ -11,19 +11,28 @@
 using namespace mlir;
 using namespace heddle;
 
-// 32 values at `in`: codes, scale, and the sums of both halves.
-static void quantizeBlock(KernelBuilder &b, Value in, Value codes, Value scale, Value sums) {
+QuantizedBlock heddle::quantizeBlock(KernelBuilder &b, Value in, float largestCode) {
   Value halves[2] = {b.load(b.v16f32, in), b.load(b.v16f32, b.at(in, 64))};
   // largest = max |x|; NaN if one is
   Value magnitudes =
       arith::MaximumFOp::create(b, math::AbsFOp::create(b, halves[0]), math::AbsFOp::create(b, halves[1]));
   Value largest = vector::ReductionOp::create(b, vector::CombiningKind::MAXIMUMF, magnitudes);
   Value visible = arith::CmpFOp::create(b, arith::CmpFPredicate::UGE, largest, b.real(1e-30f));
-  Value inverse = arith::SelectOp::create(b, visible, arith::DivFOp::create(b, b.real(127), largest), b.real(0));
-  b.store(arith::SelectOp::create(b, visible, arith::DivFOp::create(b, largest, b.real(127)), b.real(0)), scale);
+  Value inverse = arith::SelectOp::create(b, visible, arith::DivFOp::create(b, b.real(largestCode), largest), b.real(0));
+  QuantizedBlock block;
+  block.scale = arith::SelectOp::create(b, visible, arith::DivFOp::create(b, largest, b.real(largestCode)), b.real(0));
   for (int64_t half = 0; half < 2; ++half) {
     Value scaled = math::RoundEvenOp::create(b, b.mul(halves[half], b.splat(inverse)));
-    Value ints = arith::FPToSIOp::create(b, b.v16i32, scaled);
+    block.halves[half] = arith::FPToSIOp::create(b, b.v16i32, scaled);
+  }
+  return block;
+}
+
+// 32 values at `in`: codes, scale, and the sums of both halves.
+static void storeBlock(KernelBuilder &b, Value in, Value codes, Value scale, Value sums) {
+  QuantizedBlock block = quantizeBlock(b, in, 127);
+  b.store(block.scale, scale);
+  for (auto [half, ints] : llvm::enumerate(block.halves)) {
     b.store(vector::ReductionOp::create(b, vector::CombiningKind::ADD, ints), b.at(sums, 4 * half));
     b.store(arith::TruncIOp::create(b, b.vec(16, b.i8), ints), b.at(codes, 16 * half));
   }
@@ -37,7 +46,7 @@ func::FuncOp heddle::buildQuantizeRows(ModuleOp module, StringRef name, int64_t 
     Value rowIn = b.at(call.in, b.mul(b.mul(row, call.inStride), 4)), rowCodes = b.at(call.codes, b.mul(row, k));
     Value rowScales = b.at(call.scales, b.mul(row, k / 32 * 4)), rowSums = b.at(call.sums, b.mul(row, k / 16 * 4));
     b.loop(b.index(0), b.index(k / 32), 1, [&](Value block) {
-      quantizeBlock(b, b.at(rowIn, b.mul(block, 128)), b.at(rowCodes, b.mul(block, 32)),
+      storeBlock(b, b.at(rowIn, b.mul(block, 128)), b.at(rowCodes, b.mul(block, 32)),
                     b.at(rowScales, b.mul(block, 4)), b.at(rowSums, b.mul(block, 8)));
     });
   });

@@ -5,6 +5,7 @@
 #define HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_QUANTIZEKERNEL_H
 
 #include "compiler/codegen/kernel/KernelCalls.h"
+#include "compiler/codegen/targets/cpu/KernelBuilder.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -32,6 +33,12 @@ struct QuantizeCall {
 // largest magnitude is below 1e-30 become zero. A NaN makes its block's scale NaN, an infinity makes it infinite. `k`
 // is a multiple of 32.
 mlir::func::FuncOp buildQuantizeRows(mlir::ModuleOp module, llvm::StringRef name, int64_t k);
+
+// 32 values as integers in [-largestCode, largestCode] with a scale: 2 x vector<16xi32>, f32.
+struct QuantizedBlock {
+  mlir::Value halves[2], scale;
+};
+QuantizedBlock quantizeBlock(KernelBuilder &b, mlir::Value in, float largestCode);
 
 } // namespace heddle
 

@@ -1,0 +1,107 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Products of few rows with quantised weights: the kernel rounds f32 activations to 16-bit integers with a scale per 32 values.
+//
+// Weights stay bytes as they are stored, which costs a fraction of unpacking them to numbers, so that a row waits for memory alone;
+// 16 bits keep what f32 would give but for 2^-16 of a block's largest value. Every thread rounds all rows for itself: that is
+// less than reading one panel of weights, and a barrier is saved.
+
+#include "compiler/codegen/targets/cpu/DotProduct.h"
+#include "compiler/codegen/targets/cpu/MatmulEmitter.h"
+#include "compiler/codegen/targets/cpu/QuantizeKernel.h"
+#include "compiler/codegen/targets/cpu/WeightReader.h"
+
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+#include <algorithm>
+
+using namespace mlir;
+using namespace heddle;
+
+static constexpr int64_t blockValues = 32; // of activations that share a scale
+
+// A row in the scratch: two planes of K bytes, scales (K / 32), terms (K / block of weights).
+int64_t MatmulEmitter::int16RowBytes() const {
+  return 2 * spec.k + spec.k / blockValues * 4 + spec.k / spec.layout.block * 4;
+}
+
+MatmulEmitter::IntegerRow MatmulEmitter::int16Row(Value address) {
+  Value scales = b.at(address, 2 * spec.k);
+  return {address, scales, b.at(scales, spec.k / blockValues * 4)};
+}
+
+void MatmulEmitter::emitInt16() {
+  zeroPoint = int32_t(spec.layout.zero) - WideDotProduct(b, target, spec.layout.maxCode).codeBias();
+  // setup: rows that are rounded at once, whole tiles if one fits
+  int64_t tallest = tiles.int16.heights.front(), fitting = tiles.termBytes / int16RowBytes();
+  int64_t rowBlock = std::clamp<int64_t>(fitting >= tallest ? fitting / tallest * tallest : fitting, 1, tiles.rowBlock);
+  Value rounded = b.stack(rowBlock * int16RowBytes());
+  // compute
+  b.loop(b.index(0), call.rows, rowBlock, [&](Value begin) {
+    Value end = b.minimum(call.rows, b.add(begin, rowBlock));
+    auto roundedRow = [&](Value row) { return b.at(rounded, b.mul(b.sub(row, begin), int16RowBytes())); };
+    b.loop(begin, end, 1, [&](Value row) { roundInt16(row, int16Row(roundedRow(row))); });
+    forPanels(tiles.int16.panels, [&](Value panel, int64_t panels) {
+      forRows(tiles.int16.heights, begin, end, [&](Value row, int64_t height) {
+        SmallVector<IntegerRow> tileRows;
+        for (int64_t r = 0; r < height; ++r)
+          tileRows.push_back(int16Row(b.at(roundedRow(row), r * int16RowBytes())));
+        emitIntegerTile(panel, panels, row, tileRows, [&](BlockReader &weights, ArrayRef<IntegerRow> rows, int64_t) {
+          return emitInt16Dots(weights, rows);
+        });
+      });
+    });
+  });
+}
+
+// `to` = row `row` of the activations. Terms are what a row adds to every panel's block beside the products: with mins scale * sum as
+// f32, else the integer -zero * sum.
+void MatmulEmitter::roundInt16(Value row, IntegerRow to) {
+  const PackedLayout &layout = spec.layout;
+  WideDotProduct dot(b, target, layout.maxCode);
+  Value from = b.at(call.act, b.mul(b.mul(storedRow(row), call.actStride), 4));
+  b.loop(b.index(0), b.index(spec.k / blockValues), 1, [&](Value block) {
+    QuantizedBlock integers = quantizeBlock(b, b.at(from, b.mul(block, blockValues * 4)), WideDotProduct::largest);
+    b.store(integers.scale, b.at(to.scales, b.mul(block, 4)));
+    Value sums[2];
+    for (auto [half, columns] : llvm::enumerate(integers.halves)) {
+      Value at = b.at(b.at(to.codes, b.mul(block, blockValues)), 16 * half);
+      auto [first, second] = dot.planes(columns);
+      b.store(first, at);
+      b.store(second, b.at(at, spec.k));
+      sums[half] = vector::ReductionOp::create(b, vector::CombiningKind::ADD, columns);
+    }
+    auto storeTerm = [&](Value sum, Value at) {
+      if (layout.hasMin)
+        b.store(b.mul(integers.scale, b.toFloat(sum)), at);
+      else if (zeroPoint)
+        b.store(b.mul(sum, b.int32(-zeroPoint)), at);
+    };
+    if (layout.block == blockValues)
+      return storeTerm(b.add(sums[0], sums[1]), b.at(to.terms, b.mul(block, 4)));
+    for (auto [half, sum] : llvm::enumerate(sums))
+      storeTerm(sum, b.at(b.at(to.terms, b.mul(block, 8)), 4 * half));
+  });
+}
+
+// -zero * sum + the products of a block, of each row.
+SmallVector<Value> MatmulEmitter::emitInt16Dots(BlockReader &weights, ArrayRef<IntegerRow> blockRows) {
+  const PackedLayout &layout = spec.layout;
+  WideDotProduct dot(b, target, layout.maxCode);
+  SmallVector<SmallVector<Value, 2>> sums;
+  for (const IntegerRow &row : blockRows)
+    sums.push_back(dot.begin(zeroPoint ? b.splat(b.load(b.i32, row.terms)) : b.splatInt(0)));
+  for (int64_t quad = 0; quad < BlockReader::quadsPerHalf(layout); ++quad) {
+    Value stored = weights.loadQuad(quad);
+    for (int64_t half = 0; half < BlockReader::numHalves(layout); ++half) {
+      Value codes = dot.prepareCodes(weights.codes(stored, half));
+      int64_t column = half * layout.block / 2 + 4 * quad;
+      auto plane = [&](Value row, int64_t number) {
+        return b.splat(b.load(b.i32, b.at(row, number * spec.k + column), 1));
+      };
+      for (auto [r, row] : llvm::enumerate(blockRows))
+        dot.add(sums[r], codes, plane(row.codes, 0), plane(row.codes, 1));
+    }
+  }
+  return llvm::map_to_vector(sums, [&](ArrayRef<Value> parts) { return dot.total(parts); });
+}
