@@ -69,7 +69,8 @@ static ScheduleAttr cpuMatmulSchedule(TargetAttr target) {
   const TileAttr tiles[] = {
       tile(context, TileRole::FewRows, row->few, row->fewPanels * panel),
       tile(context, TileRole::ManyRows, row->many, row->manyPanels * panel),
-      tile(context, TileRole::TileUnit, {32, 16}, 2 * panel), // 4 tiles of sums, 2 of rows, 2 of weights: all 8
+      // 4 tiles of sums, 2 of rows, 2 of weights: all 8; 2 panels of 512 columns, 32 KiB, stay in the first cache
+      TileAttr::get(context, TileRole::TileUnit, {32, 16}, 2 * panel, 0, /*k=*/512, {}, 1),
       tile(context, TileRole::Int8, row->int8, panel),
       TileAttr::get(context, TileRole::Int16, row->int16, panel, int16MaxRows(target), 0, {}, 1),
   };

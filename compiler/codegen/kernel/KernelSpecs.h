@@ -38,13 +38,13 @@ struct MatmulSpec {
   int64_t n = 0; // out_features
   int64_t k = 0; // in_features; Bf16: even; integers: a multiple of 32
   MatmulActivation activation = MatmulActivation::F32;
-  // Of F32 activations and quantised weights: few rows are rounded to 16-bit integers with a scale per 32 values, and many rows may come
-  // in bf16 beside.
-  bool int16FewRows = false, hasRounded = false;
   bool hasBias = false;
   bool accumulate = false; // out += product (+ bias): a residual
   MatmulRows rows = MatmulRows::Dense;
   MatmulEpilogue epilogue = MatmulEpilogue::None; // after the bias, before the residual; gated: no bias
+  // Of F32 activations and quantised weights: few rows are rounded to 16-bit integers with a scale per 32 values, and many rows may come
+  // in bf16 beside.
+  bool int16FewRows = false, hasRounded = false;
 
   bool isGated() const { return epilogue >= MatmulEpilogue::GatedSilu; }
 };

@@ -56,7 +56,7 @@ private:
   int64_t activationBytes() const { return 4 / lineValues(); }
   bool readsLinesInPlace() const; // no unpacking
   Values readUnit(mlir::Value unit);
-  Values readQuad(BlockReader &reader, mlir::Value codes);
+  Values readQuad(BlockReader &reader, mlir::Value quad, int64_t half);
   mlir::Value loadActivation(mlir::Value address);
   mlir::Value multiplyAdd(mlir::Value activation, mlir::Value line, mlir::Value sum);
   // Rows × panels with the weights unpacked in registers; for few rows.

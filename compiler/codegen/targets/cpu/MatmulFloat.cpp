@@ -16,6 +16,8 @@ using namespace heddle;
 void MatmulEmitter::emitFloat() {
   // setup: the scratch panels and the unfinished sums of a row block
   const MatmulTile &many = usesTileUnit() ? tiles.tileUnit : tiles.floatMany;
+  if (usesTileUnit())
+    tiles.lineBlock = tiles.unitLineBlock;
   if (!readsLinesInPlace())
     scratch = b.stack(many.panels * tiles.lineBlock * lineBytes);
   partials = b.stack(many.panels * tiles.rowBlock * lineBytes);
@@ -39,10 +41,11 @@ SmallVector<Value> MatmulEmitter::readUnit(Value unit) {
 }
 
 // The lines of four columns of quantised weights.
-SmallVector<Value> MatmulEmitter::readQuad(BlockReader &reader, Value codes) {
+SmallVector<Value> MatmulEmitter::readQuad(BlockReader &reader, Value quad, int64_t half) {
+  Value stored = reader.loadQuad(quad);
   Values columns;
   for (int64_t j = 0; j < 4; ++j)
-    columns.push_back(reader.column(codes, j));
+    columns.push_back(reader.column(stored, half, j));
   if (isBf16())
     return {pairs.round(columns[0], columns[1]), pairs.round(columns[2], columns[3])};
   return columns;
@@ -129,14 +132,14 @@ SmallVector<Value> MatmulEmitter::accumulateBlock(ValuesRef blocks, ValuesRef ac
   const PackedLayout &layout = spec.layout;
   SmallVector<BlockReader> readers;
   for (Value block : blocks)
-    readers.emplace_back(b, layout, block);
+    readers.emplace_back(b, layout, block, target);
   int64_t quads = BlockReader::quadsPerHalf(layout);
   for (int64_t half = 0; half < BlockReader::numHalves(layout); ++half)
     sums = b.loop(b.index(0), b.index(quads), 1, sums, [&](Value quad, ValuesRef carried) {
       Values next(carried), quadActivations;
       SmallVector<Values> panels;
       for (BlockReader &reader : readers)
-        panels.push_back(readQuad(reader, reader.codes(reader.loadQuad(quad), half)));
+        panels.push_back(readQuad(reader, quad, half));
       for (Value row : activations)
         quadActivations.push_back(b.at(row, b.mul(b.add(quad, half * quads), 4 * activationBytes())));
       for (int64_t line = 0; line < int64_t(panels[0].size()); ++line) {
@@ -224,13 +227,12 @@ void MatmulEmitter::unpackPanels(Value panel, int64_t panels, Value begin, Value
 }
 
 void MatmulEmitter::unpackBlock(Value block, Value lines) {
-  BlockReader reader(b, spec.layout, block);
+  BlockReader reader(b, spec.layout, block, target);
   int64_t quads = BlockReader::quadsPerHalf(spec.layout);
   for (int64_t half = 0; half < BlockReader::numHalves(spec.layout); ++half)
     b.loop(b.index(0), b.index(quads), 1, [&](Value quad) {
-      Value codes = reader.codes(reader.loadQuad(quad), half);
       Value to = b.at(lines, b.mul(b.add(quad, half * quads), 4 / lineValues() * lineBytes));
-      for (auto [i, line] : llvm::enumerate(readQuad(reader, codes)))
+      for (auto [i, line] : llvm::enumerate(readQuad(reader, quad, half)))
         b.store(line, b.at(to, i * lineBytes));
     });
 }

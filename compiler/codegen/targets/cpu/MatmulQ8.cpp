@@ -92,7 +92,7 @@ void MatmulEmitter::emitIntegerTile(Value panel, int64_t panels, Value row, Arra
     Value unit = b.at(panelAddresses[p], b.mul(b.add(b.mul(step, blocks), block), layout.unitBytes()));
     for (int64_t line = 0; line < layout.unitBytes(); line += 64)
       b.prefetch(b.at(unit, tiles.prefetchBytes + line));
-    BlockReader weights(b, layout, unit);
+    BlockReader weights(b, layout, unit, target);
     SmallVector<IntegerRow> blockRows;
     for (const IntegerRow &row : tileRows)
       blockRows.push_back({b.at(b.at(row.codes, b.mul(step, scaleValues)), layout.block * block),

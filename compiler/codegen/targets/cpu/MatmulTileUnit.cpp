@@ -16,6 +16,8 @@ using namespace heddle;
 // (rows, 16 lanes).
 static constexpr int64_t tileRows = TileUnit::maxRows, tileRowBytes = TileUnit::maxRowBytes,
                          tileBytes = tileRows * tileRowBytes, tileColumns = 32;
+// Steps along K between asking for a row's activations and loading them.
+static constexpr int64_t prefetchSteps = 2;
 
 // Registers by row tile r and panel p, two each.
 static int64_t sumTile(int64_t r, int64_t p) {
@@ -90,6 +92,9 @@ void MatmulEmitter::emitTileUnitBlock(const LineBlock &block, Value row, Value h
     Value columns = b.at(activations, b.mul(step, tileRowBytes)), lines = b.at(block.address, b.mul(step, tileBytes));
     for (int64_t r = 0; r < rowTiles; ++r)
       tileUnit->load(activationTile(r), b.at(columns, b.mul(stride, r * tileRows)), stride);
+    // Hardware foresees no steps along so many rows.
+    for (int64_t r = 0; !staged && r < rowTiles * tileRows; ++r)
+      b.prefetch(b.at(b.at(columns, b.mul(stride, r)), prefetchSteps * tileRowBytes));
     for (int64_t p = 0; p < block.panels; ++p) {
       tileUnit->load(weightTile(p), b.at(lines, p * block.panelStride), lineStride);
       for (int64_t r = 0; r < rowTiles; ++r)

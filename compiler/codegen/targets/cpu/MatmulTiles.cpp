@@ -30,6 +30,8 @@ MatmulTiles heddle::tilesOf(ScheduleAttr schedule) {
       continue;
     to->heights.assign(tile.getRows().begin(), tile.getRows().end());
     to->panels = tile.getColumns() / PackedLayout::panelRows;
+    if (to == &tiles.tileUnit)
+      tiles.unitLineBlock = tile.getK() / 2;
     if (to == &tiles.int16)
       tiles.int16MaxRows = tile.getMaxRows();
   }

@@ -7,8 +7,8 @@
 using namespace mlir;
 using namespace heddle;
 
-BlockReader::BlockReader(KernelBuilder &builder, const PackedLayout &layout, Value block)
-    : b(builder), layout(layout), block(block), scales(loadScales(0)) {
+BlockReader::BlockReader(KernelBuilder &builder, const PackedLayout &layout, Value block, const CpuTarget &target)
+    : b(builder), layout(layout), block(block), scales(loadScales(0)), hasLookup(target.hasAvx512()) {
   if (layout.hasMin)
     mins = loadScales(layout.minOffset());
 }
@@ -32,13 +32,26 @@ Value BlockReader::codes(Value stored, int64_t half) {
   return numHalves(layout) == 2 ? b.maskBits(b.shiftRight(stored, 4 * half), 0x0f0f0f0f) : stored;
 }
 
-Value BlockReader::column(Value codes, int64_t j) {
-  Value code = b.shiftRight(codes, 8 * j);
-  if (j != 3)
-    code = b.maskBits(code, 0xff);
+// code - zero as a number. A lookup takes the bits of a lane that it does not read as they are, and converts nothing.
+Value BlockReader::centredCode(Value stored, int64_t half, int64_t j) {
+  bool isNibble = layout.numbers == PackedNumbers::U4;
+  Value code = b.shiftRight(stored, 8 * j + (isNibble ? 4 * half : 0));
+  if (isNibble && hasLookup) {
+    SmallVector<float> numbers;
+    for (int64_t value = 0; value < 16; ++value)
+      numbers.push_back(float(value - layout.zero));
+    Value table = arith::ConstantOp::create(b, b.getF32VectorAttr(numbers));
+    return b.intrinsic("llvm.x86.avx512.permvar.sf.512", b.v16f32, {table, code});
+  }
+  if (isNibble || j != 3)
+    code = b.maskBits(code, isNibble ? 0xf : 0xff);
   if (layout.zero)
     code = b.sub(code, b.splatInt(layout.zero));
-  Value centred = b.toFloat(code);
+  return b.toFloat(code);
+}
+
+Value BlockReader::column(Value stored, int64_t half, int64_t j) {
+  Value centred = centredCode(stored, half, j);
   return layout.hasMin ? b.fma(scales, centred, mins) : b.mul(scales, centred);
 }
 

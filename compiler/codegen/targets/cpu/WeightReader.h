@@ -4,6 +4,7 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_WEIGHTREADER_H
 #define HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_WEIGHTREADER_H
 
+#include "compiler/codegen/machine/Target.h"
 #include "compiler/codegen/targets/cpu/KernelBuilder.h"
 #include "compiler/weights/PackedLayout.h"
 
@@ -12,7 +13,7 @@ namespace heddle {
 // One block of one panel of quantised weights. Every kernel gets the same bits for a weight.
 class BlockReader {
 public:
-  BlockReader(KernelBuilder &builder, const PackedLayout &layout, mlir::Value block);
+  BlockReader(KernelBuilder &builder, const PackedLayout &layout, mlir::Value block, const CpuTarget &target);
 
   // Scales and mins as vector<16xf32>.
   mlir::Value scale() const { return scales; }
@@ -26,15 +27,17 @@ public:
   mlir::Value loadQuad(mlir::Value quad);
   mlir::Value loadQuad(int64_t quad) { return loadQuad(b.index(quad)); }
   mlir::Value codes(mlir::Value stored, int64_t half);
-  // Column j of the four as vector<16xf32>: scale * (code - zero) + min.
-  mlir::Value column(mlir::Value codes, int64_t j);
+  // Column j of the four, as they are stored, as vector<16xf32>: scale * (code - zero) + min.
+  mlir::Value column(mlir::Value stored, int64_t half, int64_t j);
 
 private:
   mlir::Value loadScales(int64_t offset);
+  mlir::Value centredCode(mlir::Value stored, int64_t half, int64_t j);
 
   KernelBuilder &b;
   const PackedLayout &layout;
   mlir::Value block, scales, mins;
+  bool hasLookup; // of 16 numbers by the low four bits of a lane
 };
 
 // The columns of a unit of plain weights as vector<16xf32>: one of f32, two of 16 bits.
