@@ -55,6 +55,7 @@ public:
     skipSpace();
     return at == text.size() || fail("text after the end of the JSON value");
   }
+  size_t position() const { return at; }
 
 private:
   bool fail(const std::string &what) {
@@ -210,10 +211,14 @@ private:
 
 } // namespace
 
-JsonValue JsonValue::parse(std::string_view text, std::string &error) {
+JsonValue JsonValue::parse(std::string_view text, std::string &error, size_t *outAt) {
   size_t begin = 0, end = 0;
-  if (!Checker(text, error).check(begin, end))
+  Checker checker(text, error);
+  if (!checker.check(begin, end)) {
+    if (outAt)
+      *outAt = checker.position();
     return JsonValue();
+  }
   return JsonValue(text.substr(begin, end - begin));
 }
 

@@ -20,8 +20,9 @@ public:
   static constexpr int maxDepth = 64;
 
   JsonValue() = default;
-  // Checks `text` and gives its value; Absent, with "not valid JSON: byte N: REASON" in `error`, if it is not JSON.
-  static JsonValue parse(std::string_view text, std::string &error);
+  // Checks `text` and gives its value; Absent, with "not valid JSON: byte N: REASON" in `error`, if it is not JSON. N alone is in
+  // `outAt`.
+  static JsonValue parse(std::string_view text, std::string &error, size_t *outAt = nullptr);
 
   JsonKind kind() const;
   bool is(JsonKind wanted) const { return kind() == wanted; }

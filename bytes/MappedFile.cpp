@@ -38,7 +38,7 @@ Status MappedFile::open(const std::string &path, FileMemory memory) {
   // Not blocking: a FIFO would wait for its writer before fstat could refuse it.
   int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0)
-    return invalidInput(path + ": cannot be opened: " + strerror(errno));
+    return invalidInput(path + ": cannot be opened: " + strerror(errno)).inFile(path).as(StatusCode::Unreadable);
   return map(descriptor, path, memory);
 }
 
@@ -46,7 +46,7 @@ Status MappedFile::map(int descriptor, const std::string &path, FileMemory place
   struct stat info;
   if (fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode)) {
     ::close(descriptor);
-    return invalidInput(path + ": is not a regular file");
+    return invalidInput(path + ": is not a regular file").inFile(path).as(StatusCode::Unreadable);
   }
   bool isCopy = place == FileMemory::Copied;
   int protection = isCopy ? PROT_READ | PROT_WRITE : PROT_READ,

@@ -37,7 +37,7 @@ public:
   Status read();
 
 private:
-  Status readTensor(std::string name, JsonValue entry);
+  Status readTensor(const std::string &name, JsonValue entry);
   Status readShape(const std::string &where, JsonValue value, std::vector<int64_t> &shape) const;
   Status readOffsets(const std::string &where, JsonValue value, uint64_t (&offsets)[2]) const;
   Status readDtype(const std::string &where, JsonValue value, const Dtype *&dtype) const;
@@ -48,10 +48,12 @@ private:
   Status checkCoverage() const;
   std::vector<const StoredTensor *> ownTensors() const;
   Status fail(const std::string &what) const { return errorIn(file.path(), what); }
+  uint64_t offsetOf(JsonValue value) const { return static_cast<uint64_t>(value.raw().data() - file.text().data()); }
   // "WHERE: header byte N: expected WHAT, found 'VALUE'"
   Status failExpecting(const std::string &where, JsonValue value, const char *what) const {
     return fail(where + ": header byte " + std::to_string(value.raw().data() - header.data()) + ": expected " + what +
-                ", found '" + printable(value.raw(), 24) + "'");
+                ", found '" + printable(value.raw(), 24) + "'")
+        .atByte(offsetOf(value));
   }
 
   const MappedFile &file;
@@ -130,7 +132,7 @@ Status HeaderReader::checkSize(const std::string &where, const Dtype &dtype, con
 }
 
 // Fields that the format does not have are passed over, as the reference does.
-Status HeaderReader::readTensor(std::string name, JsonValue entry) {
+Status HeaderReader::readTensor(const std::string &name, JsonValue entry) {
   std::string where = "tensor '" + printable(name) + "': ";
   if (!entry.is(JsonKind::Object))
     return failExpecting("tensor '" + printable(name) + "'", entry, "an object");
@@ -156,7 +158,7 @@ Status HeaderReader::readTensor(std::string name, JsonValue entry) {
   HEDDLE_RETURN_IF_ERROR(readShape(where + "shape", fields[1], tensor.shape));
   HEDDLE_RETURN_IF_ERROR(readOffsets(where + "data_offsets", fields[2], offsets));
   HEDDLE_RETURN_IF_ERROR(checkSize(where, *dtype, offsets, tensor));
-  tensor.name = std::move(name);
+  tensor.name = name;
   tensors.push_back(std::move(tensor));
   return Status();
 }
@@ -182,7 +184,8 @@ Status HeaderReader::checkNames() const {
   std::sort(own.begin(), own.end(), [](const StoredTensor *a, const StoredTensor *b) { return a->name < b->name; });
   auto twice = std::adjacent_find(own.begin(), own.end(),
                                   [](const StoredTensor *a, const StoredTensor *b) { return a->name == b->name; });
-  return twice == own.end() ? Status() : fail("duplicate tensor '" + printable((*twice)->name) + "'");
+  return twice == own.end() ? Status()
+                            : fail("duplicate tensor '" + printable((*twice)->name) + "'").ofTensor((*twice)->name);
 }
 
 // The ranges, sorted, follow each other without hole or overlap and end with the file.
@@ -196,25 +199,29 @@ Status HeaderReader::checkCoverage() const {
     if (tensor->data != at)
       return fail("tensor '" + printable(tensor->name) + "': data_offsets start at " +
                   std::to_string(tensor->data - data) + ", expected " + std::to_string(at - data) +
-                  (tensor->data < at ? " (overlap)" : " (hole)"));
+                  (tensor->data < at ? " (overlap)" : " (hole)"))
+          .ofTensor(tensor->name)
+          .atByte(static_cast<uint64_t>(tensor->data - file.data()));
     at += tensor->size;
   }
   uint64_t covered = static_cast<uint64_t>(at - data);
   if (covered != dataSize)
-    return fail("byte " + std::to_string(at - file.data()) + ": " + std::to_string(dataSize - covered) +
-                " bytes after the last tensor");
+    return errorAt(file.path(), static_cast<uint64_t>(at - file.data()),
+                   std::to_string(dataSize - covered) + " bytes after the last tensor");
   return Status();
 }
 
 Status HeaderReader::read() {
   std::string error;
-  JsonValue root = JsonValue::parse(header, error);
+  size_t at = 0;
+  JsonValue root = JsonValue::parse(header, error, &at);
   if (!root)
-    return fail("header: " + error);
+    return fail("header: " + error).atByte(sizeof(uint64_t) + at);
   bool hasMetadata = false;
   for (JsonItems items(root); items.next();) {
     if (!items.key.equals("__metadata__")) {
-      HEDDLE_RETURN_IF_ERROR(readTensor(items.key.string(), items.value));
+      std::string name = items.key.string();
+      HEDDLE_RETURN_IF_ERROR(readTensor(name, items.value).ofTensor(name).atByte(offsetOf(items.key)));
       continue;
     }
     if (hasMetadata)
@@ -232,17 +239,20 @@ Status readStoredTensors(const MappedFile &file, std::vector<StoredTensor> &outT
   uint64_t length;
   if (file.size() < sizeof(length))
     return errorIn(file.path(),
-                   "too short: " + std::to_string(file.size()) + " bytes, the header's length alone takes 8 bytes");
+                   "too short: " + std::to_string(file.size()) + " bytes, the header's length alone takes 8 bytes")
+        .atByte(file.size());
   memcpy(&length, file.data(), sizeof(length));
   if (length > maxHeaderBytes)
     return errorIn(file.path(),
-                   "header of " + std::to_string(length) + " bytes, the limit is " + std::to_string(maxHeaderBytes));
+                   "header of " + std::to_string(length) + " bytes, the limit is " + std::to_string(maxHeaderBytes))
+        .atByte(0);
   if (length > file.size() - sizeof(length))
     return errorIn(file.path(), "header of " + std::to_string(length) + " bytes reaches past the end of the file of " +
-                                    std::to_string(file.size()) + " bytes (truncated?)");
+                                    std::to_string(file.size()) + " bytes (truncated?)")
+        .atByte(0);
   std::string_view header = file.text().substr(sizeof(length), length);
   if (header.empty() || header[0] != '{')
-    return errorIn(file.path(), "header does not start with '{', a JSON object");
+    return errorIn(file.path(), "header does not start with '{', a JSON object").atByte(sizeof(length));
   return HeaderReader(file, header, outTensors).read();
 }
 

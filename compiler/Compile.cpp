@@ -17,6 +17,7 @@
 #include "compiler/schedule/ScheduleTable.h"
 #include "dialect/Entries.h"
 #include "dialect/Locations.h"
+#include "frontends/mlir/MlirStatus.h"
 #include "frontends/mlir/ReadGraph.h"
 #include "frontends/read/ReadModel.h"
 
@@ -40,40 +41,39 @@ namespace {
 // One compilation.
 class Compilation {
 public:
-  Compilation(const CompileOptions &options, std::string &error)
-      : options(options), error(error), progress(options.quiet) {}
-  CompileStatus run();
+  explicit Compilation(const CompileOptions &options) : options(options), progress(options.quiet) {}
+  Status run();
 
   CompileNotes notes;
+  Status said; // by MLIR's diagnostics: the first error
 
 private:
-  CompileStatus fail(CompileStatus status, std::string message) {
-    error = std::move(message);
-    return status;
-  }
-  CompileStatus checkOptions();
-  CompileStatus checkOutputs();
+  Status checkOptions();
+  Status checkOutputs();
   MLIRContext &createContext();
+  Finding findingOf(Finding::Severity severity, Diagnostic &diagnostic, std::string text) const;
   void takeRemark(Diagnostic &diagnostic);
-  CompileStatus import();
-  CompileStatus raise();
-  CompileStatus readResumed();
-  LogicalResult takeResumed(Stage stage);
-  LogicalResult runPasses(Stage stage, function_ref<void(OpPassManager &)> add);
-  LogicalResult runStage(Stage stage, function_ref<void(OpPassManager &)> add);
-  LogicalResult finishStage(Stage stage);
-  LogicalResult dump(Stage stage);
-  CompileStatus writeText(const std::string &text);
-  CompileStatus writeBinary();
-  LogicalResult prepare(const std::string &path, const std::string &text, OutputFile &outFile);
-  LogicalResult keep(OutputFile &file);
+  Status import();
+  Status raise();
+  Status readResumed();
+  Status refuseResumed(const std::string &why) const {
+    return invalidInput(options.resume + ": --resume: " + why).inFile(options.resume);
+  }
+  Status takeResumed(Stage stage);
+  Status runPasses(Stage stage, function_ref<void(OpPassManager &)> add);
+  Status runStage(Stage stage, function_ref<void(OpPassManager &)> add);
+  Status finishStage(Stage stage);
+  Status dump(Stage stage);
+  Status writeText(const std::string &text);
+  Status writeBinary();
+  Status prepare(const std::string &path, const std::string &text, OutputFile &outFile);
+  Status keep(OutputFile &file);
   PackageInfo packageInfo() const;
   std::string summarize(const PackageInfo &info);
   std::string printed(Stage stage);
   std::vector<SharedFile> sources() const;
 
   const CompileOptions &options;
-  std::string &error;
   StageProgress progress;
   Target target;
   DialectRegistry registry;
@@ -83,41 +83,42 @@ private:
   ModelFiles resumedFiles;
   OwningOpRef<ModuleOp> resumed; // of options.resume
   Stage resumedStage = Stage::Import;
+  std::string runningPass; // empty between passes
   std::vector<std::string> passes;
   std::vector<Remark> remarks;
 };
 
 } // namespace
 
-CompileStatus Compilation::checkOptions() {
+Status Compilation::checkOptions() {
+  std::string error;
   FailureOr<Target> parsed = parseTarget(options.target, error);
   if (failed(parsed))
-    return CompileStatus::InvalidInput;
+    return invalidInput(error);
   target = *parsed;
-  auto refuse = [&](const char *message) { return fail(CompileStatus::InvalidInput, message); };
   bool isText = options.stopAfter != Stage::Package || options.emit == Emit::Mlir || options.emit == Emit::Llvm ||
                 options.emit == Emit::Assembly;
   bool toTerminal = options.output.empty() || options.output == "-";
   if (options.output.empty() && options.stopAfter == Stage::Package)
-    return refuse("no output given: use -o FILE");
+    return invalidInput("no output given: use -o FILE");
   if (toTerminal && !isText)
-    return refuse("-o - is for text: a program needs the name of a file");
+    return invalidInput("-o - is for text: a program needs the name of a file");
   if (!options.report.empty() && isText)
-    return refuse("--report describes a whole compilation: it goes with no --stop-after and no text output");
+    return invalidInput("--report describes a whole compilation: it goes with no --stop-after and no text output");
   if (!options.depfile.empty() && toTerminal)
-    return refuse("--depfile says what a file depends on: it needs -o FILE");
+    return invalidInput("--depfile says what a file depends on: it needs -o FILE");
   if (options.sidecar && isText)
-    return refuse("--sidecar is of programs, libraries, objects and packages: text has no weights");
+    return invalidInput("--sidecar is of programs, libraries, objects and packages: text has no weights");
   if (!options.name.empty() && isText)
-    return refuse("--name is of programs, libraries, objects and packages: text has no symbol");
+    return invalidInput("--name is of programs, libraries, objects and packages: text has no symbol");
   for (const std::string &path : {toTerminal ? "" : options.output, options.report, options.depfile})
     if (!path.empty() && !OutputFile::isPossible(path, error))
-      return CompileStatus::InvalidInput;
-  return CompileStatus::Done;
+      return invalidInput(error).inFile(path);
+  return Status();
 }
 
 // No output may be a file that the model is read from, or another output: what is written would be lost, or what it was made of.
-CompileStatus Compilation::checkOutputs() {
+Status Compilation::checkOutputs() {
   std::map<llvm::sys::fs::UniqueID, std::string> taken;
   llvm::sys::fs::UniqueID id;
   for (const SharedFile &file : sources())
@@ -129,18 +130,17 @@ CompileStatus Compilation::checkOutputs() {
     if (path.empty() || path == "-")
       continue;
     std::string file;
-    if (Status possible = resolveOutput(path, file); !possible.isOk())
-      return fail(CompileStatus::InvalidInput, possible.message());
+    HEDDLE_RETURN_IF_ERROR(resolveOutput(path, file).inFile(path));
     SmallString<256> whole(file);
     (void)llvm::sys::fs::make_absolute(whole); // without a working folder the name as it stands
     (void)llvm::sys::path::remove_dots(whole, /*remove_dot_dot=*/true);
     if (!names.insert(whole.str().str()).second)
-      return fail(CompileStatus::InvalidInput, path + ": two outputs have this name");
+      return invalidInput(path + ": two outputs have this name").inFile(path);
     auto found = llvm::sys::fs::getUniqueID(path, id) ? taken.end() : taken.find(id);
     if (found != taken.end())
-      return fail(CompileStatus::InvalidInput, path + ": the output would replace " + found->second);
+      return invalidInput(path + ": the output would replace " + found->second).inFile(path);
   }
-  return CompileStatus::Done;
+  return Status();
 }
 
 MLIRContext &Compilation::createContext() {
@@ -149,10 +149,11 @@ MLIRContext &Compilation::createContext() {
   context->loadAllAvailableDialects();
   // What passes report becomes part of the one line that the user sees.
   diagnostics.emplace(context.get(), [&](Diagnostic &diagnostic) {
-    if (diagnostic.getSeverity() == DiagnosticSeverity::Error && error.empty())
-      llvm::raw_string_ostream(error) << diagnostic.getLocation() << ": " << diagnostic;
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Error && said.isOk())
+      said = statusOf(diagnostic);
     if (diagnostic.getSeverity() == DiagnosticSeverity::Warning)
-      notes.warnings.push_back(options.model + ": " + diagnostic.str());
+      notes.warnings.push_back(
+          findingOf(Finding::Severity::Warning, diagnostic, options.model + ": " + diagnostic.str()));
     if (diagnostic.getSeverity() == DiagnosticSeverity::Remark)
       takeRemark(diagnostic);
     return success();
@@ -161,29 +162,33 @@ MLIRContext &Compilation::createContext() {
   return *context;
 }
 
+// What a pass, or the importer before them, says of the model. Its code is who says it.
+Finding Compilation::findingOf(Finding::Severity severity, Diagnostic &diagnostic, std::string text) const {
+  InputPlace place = placeOf(diagnostic.getLocation());
+  if (place.file.empty())
+    place.file = options.model;
+  return {severity, runningPass.empty() ? "import" : runningPass, 0, std::move(text), std::move(place)};
+}
+
 void Compilation::takeRemark(Diagnostic &diagnostic) {
   Remark remark;
   remark.location = locationText(diagnostic.getLocation());
   remark.text = diagnostic.str();
   if (options.printRemarks)
-    llvm::errs() << "remark: " << remark.location << ": " << remark.text << "\n";
+    printFinding(findingOf(Finding::Severity::Remark, diagnostic, remark.location + ": " + remark.text),
+                 options.jsonDiagnostics);
   remarks.push_back(std::move(remark));
 }
 
-CompileStatus Compilation::import() {
+Status Compilation::import() {
   progress.stage("reading " + options.model);
-  CompileStatus status =
-      importProgram(options, target, [&]() -> MLIRContext & { return createContext(); }, program, error);
-  if (status == CompileStatus::Done)
-    status = readResumed();
-  if (status == CompileStatus::Done)
-    status = checkOutputs();
-  if (status != CompileStatus::Done || program.stage > Stage::Import)
-    return status;
-  bool isDone = succeeded(finishStage(Stage::Import)) && succeeded(runPasses(Stage::Import, [&](OpPassManager &pm) {
-                  addExtensions(pm, options.pipeline, "after-import");
-                }));
-  return isDone ? CompileStatus::Done : CompileStatus::Failure;
+  HEDDLE_RETURN_IF_ERROR(importProgram(options, target, [&]() -> MLIRContext & { return createContext(); }, program));
+  HEDDLE_RETURN_IF_ERROR(readResumed());
+  HEDDLE_RETURN_IF_ERROR(checkOutputs());
+  if (program.stage > Stage::Import)
+    return Status();
+  HEDDLE_RETURN_IF_ERROR(finishStage(Stage::Import));
+  return runPasses(Stage::Import, [&](OpPassManager &pm) { addExtensions(pm, options.pipeline, "after-import"); });
 }
 
 // All that the output is made of.
@@ -203,26 +208,26 @@ std::string Compilation::printed(Stage stage) {
   return text;
 }
 
-CompileStatus Compilation::readResumed() {
+Status Compilation::readResumed() {
   if (options.resume.empty())
-    return CompileStatus::Done;
+    return Status();
   resumedFiles = ModelFiles(options.resume);
   Expected<OwningOpRef<ModuleOp>> read = readMlirModule(*context, resumedFiles);
   if (!read)
-    return fail(CompileStatus::InvalidInput, read.message());
+    return read.status();
   resumed = std::move(*read);
   FailureOr<Stage> stage = takeStageAttr(*resumed);
   if (failed(stage))
-    return CompileStatus::InvalidInput;
+    return diagnosed(StatusCode::InvalidInput);
   resumedStage = *stage;
   if (resumedStage <= program.stage && program.stage > Stage::Import)
-    return fail(CompileStatus::InvalidInput, options.model + ": --resume: the model itself is a module behind stage " +
-                                                 stageName(program.stage).str());
+    return invalidInput(options.model + ": --resume: the model itself is a module behind stage " +
+                        stageName(program.stage).str())
+        .inFile(options.model);
   if (resumedStage > options.stopAfter)
-    return fail(CompileStatus::InvalidInput,
-                options.resume + ": --resume: the module is behind stage " + stageName(resumedStage).str() +
-                    ", which --stop-after=" + stageName(options.stopAfter).str() + " does not reach");
-  return succeeded(verifyStage(*resumed, resumedStage)) ? CompileStatus::Done : CompileStatus::InvalidInput;
+    return refuseResumed("the module is behind stage " + stageName(resumedStage).str() +
+                         ", which --stop-after=" + stageName(options.stopAfter).str() + " does not reach");
+  return succeeded(verifyStage(*resumed, resumedStage)) ? Status() : diagnosed(StatusCode::InvalidInput);
 }
 
 static std::string entryNames(ModuleOp module) {
@@ -235,38 +240,29 @@ static std::string entryNames(ModuleOp module) {
 }
 
 // The model's own way up to `stage` has found its config and decided what options leave to it; from here the module is the resumed one.
-LogicalResult Compilation::takeResumed(Stage stage) {
+Status Compilation::takeResumed(Stage stage) {
   if (!resumed || resumedStage != stage)
-    return success();
+    return Status();
   std::string own = entryNames(*program.module), other = entryNames(*resumed);
   Attribute target = (*program.module)->getAttr(targetAttrName);
   if (own != other)
-    error = options.resume + ": --resume: the module has the entries " + other + ", the model after stage " +
-            stageName(stage).str() + " " + own;
-  else if (target != (*resumed)->getAttr(targetAttrName))
-    error = options.resume + ": --resume: the module was scheduled for another target than " + this->target.name;
-  if (!error.empty())
-    return failure();
+    return refuseResumed("the module has " + (other.empty() ? "no entry" : "the entries " + other) +
+                         ", the model after stage " + stageName(stage).str() + " " + own);
+  if (target != (*resumed)->getAttr(targetAttrName))
+    return refuseResumed("the module was scheduled for another target than " + this->target.name);
   program.module = resumed->clone();
-  return success();
+  return Status();
 }
 
-LogicalResult Compilation::dump(Stage stage) {
+Status Compilation::dump(Stage stage) {
   if (options.dumpStages.empty())
-    return success();
-  if (std::error_code code = llvm::sys::fs::create_directories(options.dumpStages)) {
-    error = options.dumpStages + ": " + code.message();
-    return failure();
-  }
+    return Status();
+  if (std::error_code code = llvm::sys::fs::create_directories(options.dumpStages))
+    return Status::failure(options.dumpStages + ": " + code.message()).inFile(options.dumpStages);
   std::string path = options.dumpStages + "/" + std::to_string(int(stage)) + "-" + stageName(stage).str() + ".mlir";
   OutputFile file;
-  if (!OutputFile::create(path, file, error))
-    return failure();
-  if (!file.write(0, printed(stage)) || !file.keep(false)) {
-    error = file.error();
-    return failure();
-  }
-  return success();
+  HEDDLE_RETURN_IF_ERROR(prepare(path, printed(stage), file));
+  return keep(file);
 }
 
 // Names as heddle-opt takes them, those of nested passes too, without options.
@@ -290,12 +286,17 @@ static void appendPassNames(OpPassManager &pm, std::vector<std::string> &names) 
 }
 
 namespace {
-// Remembers the pass that failed, and the library that it is from.
-class FailedPass : public PassInstrumentation {
+// Remembers the pass that runs, the one that failed, and the library that it is from.
+class PassWatch : public PassInstrumentation {
 public:
-  FailedPass(std::string &name, std::string &library) : name(name), library(library) {}
+  PassWatch(std::string &running, std::string &name, std::string &library)
+      : running(running), name(name), library(library) {}
+  // Those that only run others have no argument.
+  void runBeforePass(Pass *pass, Operation *) override { running = pass->getArgument().str(); }
+  void runAfterPass(Pass *, Operation *) override { running.clear(); }
   // Innermost first: then come those that only run others.
   void runAfterPassFailed(Pass *pass, Operation *) override {
+    running.clear();
     if (!name.empty())
       return;
     name = (pass->getArgument().empty() ? pass->getName() : pass->getArgument()).str();
@@ -306,34 +307,37 @@ public:
   }
 
 private:
-  std::string &name, &library;
+  std::string &running, &name, &library;
 };
 } // namespace
 
-LogicalResult Compilation::runPasses(Stage stage, function_ref<void(OpPassManager &)> add) {
+Status Compilation::runPasses(Stage stage, function_ref<void(OpPassManager &)> add) {
   progress.stage(stageName(stage));
   PassManager pm(context.get());
   add(pm);
   if (pm.empty())
-    return success();
+    return Status();
   appendPassNames(pm, passes);
   std::string failedPass, library;
-  pm.addInstrumentation(std::make_unique<FailedPass>(failedPass, library));
+  pm.addInstrumentation(std::make_unique<PassWatch>(runningPass, failedPass, library));
   if (options.observer)
     options.observer->willRun(pm, stage);
   if (succeeded(pm.run(*program.module)))
-    return success();
+    return Status();
   auto isIt = [&](const std::string &plugin) { return llvm::sys::fs::equivalent(plugin, library); };
   auto plugin = llvm::find_if(options.plugins, isIt);
   if (plugin != options.plugins.end())
-    error = "pass '" + failedPass + "' of plugin " + *plugin + " failed" + (error.empty() ? "" : ": " + error);
-  else if (error.empty())
-    error = "internal error: pass '" + failedPass + "' failed without saying why";
-  return failure();
+    return Status(said)
+        .as(StatusCode::Failure)
+        .saying("pass '" + failedPass + "' of plugin " + *plugin + " failed" +
+                (said.isOk() ? "" : ": " + said.message()));
+  return said.isOk() ? Status::failure("internal error: pass '" + failedPass + "' failed without saying why")
+                     : diagnosed(StatusCode::Failure);
 }
 
-LogicalResult Compilation::runStage(Stage stage, function_ref<void(OpPassManager &)> add) {
-  return success(succeeded(runPasses(stage, add)) && succeeded(finishStage(stage)));
+Status Compilation::runStage(Stage stage, function_ref<void(OpPassManager &)> add) {
+  HEDDLE_RETURN_IF_ERROR(runPasses(stage, add));
+  return finishStage(stage);
 }
 
 // What stood in the way of attention, or else why no decoder was found.
@@ -350,14 +354,14 @@ static std::string blockedRaise(ModuleOp module) {
   return notFused.empty() ? noDecoder : notFused;
 }
 
-CompileStatus Compilation::raise() {
+Status Compilation::raise() {
   if (program.consistsOfModelOps) {
     // There is nothing to raise; what others do here is checked all the same.
-    bool isDone = succeeded(runPasses(
-                      Stage::Raise, [&](OpPassManager &pm) { addExtensions(pm, options.pipeline, "after-raise"); })) &&
-                  succeeded(takeResumed(Stage::Raise)) && succeeded(dump(Stage::Raise)) &&
-                  succeeded(verifyStage(*program.module, Stage::Raise));
-    return isDone ? CompileStatus::Done : CompileStatus::Failure;
+    HEDDLE_RETURN_IF_ERROR(
+        runPasses(Stage::Raise, [&](OpPassManager &pm) { addExtensions(pm, options.pipeline, "after-raise"); }));
+    HEDDLE_RETURN_IF_ERROR(takeResumed(Stage::Raise));
+    HEDDLE_RETURN_IF_ERROR(dump(Stage::Raise));
+    return succeeded(verifyStage(*program.module, Stage::Raise)) ? Status() : diagnosed(StatusCode::Failure);
   }
   auto run = [&](bool asDecoder) {
     PipelineOptions pipeline = program.pipeline;
@@ -368,54 +372,53 @@ CompileStatus Compilation::raise() {
   if (program.mayGenerate) {
     OwningOpRef<ModuleOp> imported = program.module->clone();
     size_t passesBefore = passes.size();
-    if (failed(run(/*asDecoder=*/true)))
-      return CompileStatus::Failure;
+    HEDDLE_RETURN_IF_ERROR(run(/*asDecoder=*/true));
     if (options.stopAfter == Stage::Raise && (raggedEntry(*program.module) || options.task == Task::Generate))
-      return CompileStatus::Done;
+      return Status();
     bool generates = false;
-    CompileStatus status = adoptDecoder(options, target, blockedRaise(*program.module), program, generates, error);
-    if (status != CompileStatus::Done || generates)
-      return status;
+    HEDDLE_RETURN_IF_ERROR(adoptDecoder(options, target, blockedRaise(*program.module), program, generates));
+    if (generates)
+      return Status();
     passes.resize(passesBefore);
     program.module = std::move(imported);
   }
-  return succeeded(run(/*asDecoder=*/false)) ? CompileStatus::Done : CompileStatus::Failure;
+  return run(/*asDecoder=*/false);
 }
 
-LogicalResult Compilation::finishStage(Stage stage) {
+Status Compilation::finishStage(Stage stage) {
   // Dumped before it is verified: a broken contract is easier to see than to read about.
-  if (failed(takeResumed(stage)) || failed(dump(stage)) || failed(verifyStage(*program.module, stage)))
-    return failure();
-  return options.observer ? options.observer->didRun(*program.module, stage, program.model.checkpoint) : success();
+  HEDDLE_RETURN_IF_ERROR(takeResumed(stage));
+  HEDDLE_RETURN_IF_ERROR(dump(stage));
+  bool isRight =
+      succeeded(verifyStage(*program.module, stage)) &&
+      (!options.observer || succeeded(options.observer->didRun(*program.module, stage, program.model.checkpoint)));
+  return isRight ? Status() : diagnosed(StatusCode::Failure);
 }
 
-CompileStatus Compilation::writeText(const std::string &text) {
+Status Compilation::writeText(const std::string &text) {
   if (options.output.empty() || options.output == "-") {
     llvm::outs() << text;
-    return CompileStatus::Done;
+    return Status();
   }
   OutputFile file, depfile;
-  bool isDone = succeeded(prepare(options.output, text, file)) &&
-                succeeded(prepare(options.depfile, makeRule(options, sources()), depfile)) && succeeded(keep(file)) &&
-                succeeded(keep(depfile));
-  return isDone ? CompileStatus::Done : CompileStatus::Failure;
+  HEDDLE_RETURN_IF_ERROR(prepare(options.output, text, file));
+  HEDDLE_RETURN_IF_ERROR(prepare(options.depfile, makeRule(options, sources()), depfile));
+  HEDDLE_RETURN_IF_ERROR(keep(file));
+  return keep(depfile);
 }
 
 // Writes `text` to a file that has no name yet; nothing where `path` is empty.
-LogicalResult Compilation::prepare(const std::string &path, const std::string &text, OutputFile &outFile) {
+Status Compilation::prepare(const std::string &path, const std::string &text, OutputFile &outFile) {
   if (path.empty())
-    return success();
+    return Status();
+  std::string error;
   if (!OutputFile::create(path, outFile, error))
-    return failure();
-  bool isWritten = outFile.write(0, text);
-  error = outFile.error();
-  return success(isWritten);
+    return Status::failure(error).inFile(path);
+  return outFile.write(0, text) ? Status() : Status::failure(outFile.error()).inFile(path);
 }
 
-LogicalResult Compilation::keep(OutputFile &file) {
-  bool isKept = !file.isOpen() || file.keep(false);
-  error = file.error();
-  return success(isKept);
+Status Compilation::keep(OutputFile &file) {
+  return !file.isOpen() || file.keep(false) ? Status() : Status::failure(file.error());
 }
 
 // A C identifier from the output's name.
@@ -427,7 +430,7 @@ static std::string symbolName(const CompileOptions &options) {
   return name.empty() || llvm::isDigit(name[0]) ? "m" + name : name;
 }
 
-CompileStatus Compilation::writeBinary() {
+Status Compilation::writeBinary() {
   releaseUnusedMemory();
   progress.stage("codegen");
   MachineCode kind = options.emit == Emit::Llvm       ? MachineCode::LLVMIR
@@ -435,12 +438,12 @@ CompileStatus Compilation::writeBinary() {
                                                       : MachineCode::Object;
   FailureOr<GeneratedCode> code = generateCode(*program.module, target, kind);
   if (failed(code))
-    return CompileStatus::Failure;
+    return diagnosed(StatusCode::Failure);
   if (kind != MachineCode::Object)
     return writeText(llvm::join(code->objects, ""));
   PackageInfo info = packageInfo();
   if (options.observer && failed(options.observer->didGenerate(*program.module, *code, info, program.model.checkpoint)))
-    return CompileStatus::Failure;
+    return diagnosed(StatusCode::Failure);
   progress.stage("packing weights");
   LinkKind link = options.emit == Emit::Object    ? LinkKind::Relocatable
                   : options.emit == Emit::Package ? LinkKind::Package
@@ -448,7 +451,7 @@ CompileStatus Compilation::writeBinary() {
                                                   : LinkKind::Executable;
   FailureOr<std::vector<GraphSignature>> graphs = graphSignatures(*program.module);
   if (failed(graphs))
-    return CompileStatus::Failure;
+    return diagnosed(StatusCode::Failure);
   auto metadata = [&](ArrayRef<PackedWeight> weights) {
     return buildMetadata(*program.module, program.model.config, *graphs, info, target, code->kernels, weights);
   };
@@ -459,16 +462,18 @@ CompileStatus Compilation::writeBinary() {
   if (StringRef(options.report).ends_with(".html"))
     described = reportPage(described);
   OutputFile report, depfile;
-  if (failed(prepare(options.report, described, report)) ||
-      failed(prepare(options.depfile, makeRule(options, sources()), depfile)))
-    return CompileStatus::Failure;
+  HEDDLE_RETURN_IF_ERROR(prepare(options.report, described, report));
+  HEDDLE_RETURN_IF_ERROR(prepare(options.depfile, makeRule(options, sources()), depfile));
   PackageRequest request{
       *program.module, program.model.checkpoint, target, *code, info.name, metadata, link, options.sidecar,
       options.output};
-  if (failed(writePackage(request, error)) || failed(keep(report)) || failed(keep(depfile)))
-    return CompileStatus::Failure;
+  std::string error;
+  if (failed(writePackage(request, error)))
+    return Status::failure(error).inFile(options.output);
+  HEDDLE_RETURN_IF_ERROR(keep(report));
+  HEDDLE_RETURN_IF_ERROR(keep(depfile));
   notes.summary = summarize(info);
-  return CompileStatus::Done;
+  return Status();
 }
 
 // "m: 105.4 MB, llama, context 8192; ./m 'Once upon a time' goes on with a text, ./m --help lists the rest"
@@ -516,30 +521,27 @@ PackageInfo Compilation::packageInfo() const {
   return info;
 }
 
-CompileStatus Compilation::run() {
-  if (CompileStatus status = checkOptions(); status != CompileStatus::Done)
-    return status;
-  if (CompileStatus status = import(); status != CompileStatus::Done)
-    return status;
+Status Compilation::run() {
+  HEDDLE_RETURN_IF_ERROR(checkOptions());
+  HEDDLE_RETURN_IF_ERROR(import());
   auto isDue = [&](Stage stage) { return program.stage < stage && options.stopAfter >= stage; };
   if (isDue(Stage::Raise))
-    if (CompileStatus status = raise(); status != CompileStatus::Done)
-      return status;
+    HEDDLE_RETURN_IF_ERROR(raise());
   if (options.printCacheKey) {
+    std::string error;
     FailureOr<std::string> key = cacheKey(options, target, packageInfo(), error);
     notes.cacheKey = succeeded(key) ? *key : "";
-    return succeeded(key) ? CompileStatus::Done : CompileStatus::Failure;
+    return succeeded(key) ? Status() : Status::failure(error);
   }
   // Once more: a decoder that was found in a graph has read the files beside it.
-  if (CompileStatus status = checkOutputs(); status != CompileStatus::Done)
-    return status;
-  if (isDue(Stage::Optimize) &&
-      failed(runStage(Stage::Optimize, [&](OpPassManager &pm) { addOptimizeStage(pm, program.pipeline); })))
-    return CompileStatus::Failure;
+  HEDDLE_RETURN_IF_ERROR(checkOutputs());
+  if (isDue(Stage::Optimize))
+    HEDDLE_RETURN_IF_ERROR(
+        runStage(Stage::Optimize, [&](OpPassManager &pm) { addOptimizeStage(pm, program.pipeline); }));
   if (isDue(Stage::Schedule)) {
     (*program.module)->setAttr(targetAttrName, targetAttr(context.get(), target));
-    if (failed(runStage(Stage::Schedule, [&](OpPassManager &pm) { addScheduleStage(pm, program.pipeline); })))
-      return CompileStatus::Failure;
+    HEDDLE_RETURN_IF_ERROR(
+        runStage(Stage::Schedule, [&](OpPassManager &pm) { addScheduleStage(pm, program.pipeline); }));
   }
   if (options.stopAfter < Stage::Codegen || options.emit == Emit::Mlir)
     return writeText(printed(std::min(options.stopAfter, Stage::Schedule)));
@@ -559,22 +561,23 @@ std::string heddle::folderOf(StringRef path) {
   return folder.empty() ? "." : folder.str();
 }
 
-CompileStatus heddle::importProgram(const CompileOptions &options, const Target &target,
-                                    function_ref<MLIRContext &()> context, Program &program, std::string &error) {
+Status heddle::importProgram(const CompileOptions &options, const Target &target, function_ref<MLIRContext &()> context,
+                             Program &program) {
   program.pipeline = options.pipeline;
   program.files = ModelFiles(options.model);
   if (isMlir(options.model))
-    return importMlir(options, target, context, program, error);
-  return isOnnx(program.files) ? importOnnx(options, target, context, program, error)
-                               : importDecoder(options, target, context, program, error);
+    return importMlir(options, target, context, program);
+  return isOnnx(program.files) ? importOnnx(options, target, context, program)
+                               : importDecoder(options, target, context, program);
 }
 
-CompileStatus heddle::compileModel(const CompileOptions &options, std::string &error, CompileNotes *notes) {
-  Compilation compilation(options, error);
-  CompileStatus status = compilation.run();
-  if (status == CompileStatus::Done && notes)
+Status heddle::compileModel(const CompileOptions &options, CompileNotes *notes) {
+  Compilation compilation(options);
+  Status status = compilation.run();
+  if (status.isOk() && notes)
     *notes = std::move(compilation.notes);
-  if (status != CompileStatus::Done && error.empty())
-    error = "internal error: a stage failed without saying why";
-  return status;
+  if (status.isOk() || !status.message().empty())
+    return status;
+  return compilation.said.isOk() ? Status::failure("internal error: a stage failed without saying why")
+                                 : std::move(compilation.said).as(status.code());
 }

@@ -4,6 +4,7 @@
 #ifndef HEDDLE_COMPILER_COMPILE_H
 #define HEDDLE_COMPILER_COMPILE_H
 
+#include "compiler/Finding.h"
 #include "compiler/Pipeline.h"
 
 #include <cstdint>
@@ -60,21 +61,20 @@ struct CompileOptions {
   bool printCacheKey = false;           // nothing is made: `notes` get the key
   std::vector<std::string> outputFlags; // the flags that change the output, as the user wrote them, for that key
   bool printRemarks = false;            // what passes remark, to stderr
+  bool jsonDiagnostics = false;         // as objects instead of text
   PipelineOptions pipeline;
   CompileObserver *observer = nullptr;
 };
 
-enum class CompileStatus { Done = 0, Failure = 1, InvalidInput = 2 };
-
 // What the user should know of a program that was made.
 struct CompileNotes {
-  std::vector<std::string> warnings; // a line each
-  std::string cacheKey;              // of CacheKey.h, if it was asked for
-  std::string summary;               // the file, its size, what it computes and how to run it; empty for text
+  std::vector<Finding> warnings;
+  std::string cacheKey; // of CacheKey.h, if it was asked for
+  std::string summary;  // the file, its size, what it computes and how to run it; empty for text
 };
 
-// Reads, compiles and writes. On failure `error` is one line; nothing is left behind, a previous output is untouched, and `notes` say nothing.
-CompileStatus compileModel(const CompileOptions &options, std::string &error, CompileNotes *notes = nullptr);
+// Reads, compiles and writes. After a failure nothing is left behind, a previous output is untouched, and `notes` say nothing.
+Status compileModel(const CompileOptions &options, CompileNotes *notes = nullptr);
 
 } // namespace heddle
 

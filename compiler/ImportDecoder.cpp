@@ -25,27 +25,23 @@ int64_t heddle::contextOf(const CompileOptions &options, const ModelConfig &conf
   return options.context ? options.context : std::min(config.longestContext(), defaultContext);
 }
 
-CompileStatus heddle::importDecoder(const CompileOptions &options, const Target &target,
-                                    function_ref<MLIRContext &()> context, Program &program, std::string &error) {
-  auto refuse = [&](std::string message) {
-    error = std::move(message);
-    return CompileStatus::InvalidInput;
-  };
+Status heddle::importDecoder(const CompileOptions &options, const Target &target, function_ref<MLIRContext &()> context,
+                             Program &program) {
   if (options.task == Task::Graph)
-    return refuse(options.model + ": --task=graph: only an MLIR module (.mlir) or an ONNX file holds a graph");
+    return errorIn(options.model, "--task=graph: only an MLIR module (.mlir) or an ONNX file holds a graph");
   Expected<Model> read = readModel(program.files);
   if (!read)
-    return refuse(read.message());
+    return read.status();
   Expected<std::string> tokenizer = readTokenizer(program.files, read->config.vocabSize);
   if (!tokenizer)
-    return refuse(tokenizer.message());
+    return tokenizer.status();
   program.model = std::move(*read);
   program.tokenizer = std::move(*tokenizer);
   program.consistsOfModelOps = true;
   program.module = importModel(context(), program.model);
   if (!program.module || failed(verify(*program.module)))
-    return CompileStatus::Failure;
-  return fitOptions(options, target, program, error);
+    return diagnosed(StatusCode::Failure);
+  return fitOptions(options, target, program);
 }
 
 // Why the options do not fit the model; empty if they do.
@@ -132,15 +128,14 @@ static void choosePrecision(const CompileOptions &options, const Target &target,
   pipeline.splitKv &= !target.isDevice(); // keys of all rows and heads are work enough for it
 }
 
-CompileStatus heddle::fitOptions(const CompileOptions &options, const Target &target, Program &program,
-                                 std::string &error) {
-  error = optionMisfit(options, target, program.model.config);
-  if (error.empty())
-    error = kindMisfit(options, program.model.config, isEncoder(*program.module));
-  if (error.empty())
-    error = kernelMisfit(options, target, program);
-  if (!error.empty())
-    return CompileStatus::InvalidInput;
+Status heddle::fitOptions(const CompileOptions &options, const Target &target, Program &program) {
+  std::string misfit = optionMisfit(options, target, program.model.config);
+  if (misfit.empty())
+    misfit = kindMisfit(options, program.model.config, isEncoder(*program.module));
+  if (misfit.empty())
+    misfit = kernelMisfit(options, target, program);
+  if (!misfit.empty())
+    return invalidInput(misfit).inFile(options.model);
   choosePrecision(options, target, program);
-  return CompileStatus::Done;
+  return Status();
 }

@@ -38,29 +38,31 @@ static bool mayGenerate(const CompileOptions &options, ModuleOp imported) {
   return options.task == Task::Auto && (isAsked || noDecoderSignature(graphEntries(imported).front()).empty());
 }
 
+// The options do not fit the model; success where `misfit` is empty.
+static Status refusal(const CompileOptions &options, const std::string &misfit) {
+  return misfit.empty() ? Status() : invalidInput(misfit).inFile(options.model);
+}
+
 // The same for every format of graphs, whose module and weights `program` has. What somebody wrote may break the contract of its stage:
 // that is no fault of ours.
-static CompileStatus finishImport(const CompileOptions &options, const Target &target, Program &program,
-                                  std::string &error) {
+static Status finishImport(const CompileOptions &options, const Target &target, Program &program) {
   ModuleOp module = *program.module;
   if (failed(verify(module)) || failed(graphSignatures(module)) || failed(verifyStage(module, program.stage)))
-    return CompileStatus::InvalidInput;
+    return diagnosed(StatusCode::InvalidInput);
   if (graphEntries(module).empty() || raggedEntry(module)) {
     module.emitError(
         "a graph needs a public function, which is not named step, encode or forward: those are of a model, "
         "'heddle compile MODEL --resume=FILE.mlir' goes on from its module");
-    return CompileStatus::InvalidInput;
+    return diagnosed(StatusCode::InvalidInput);
   }
   if (program.stage == Stage::Import) {
     PassManager pm(module.getContext());
     addImportStage(pm);
     if (failed(pm.run(module)))
-      return CompileStatus::Failure;
+      return diagnosed(StatusCode::Failure);
     program.mayGenerate = mayGenerate(options, module);
   }
-  if (!program.mayGenerate)
-    error = graphMisfit(options, target);
-  return error.empty() ? CompileStatus::Done : CompileStatus::InvalidInput;
+  return program.mayGenerate ? Status() : refusal(options, graphMisfit(options, target));
 }
 
 // Why the options do not fit a module that `stage` has left; empty if they do.
@@ -85,62 +87,50 @@ static std::string taskMisfit(const CompileOptions &options, const Target &targe
   return options.task == Task::Graph ? graphMisfit(options, target) : "";
 }
 
-CompileStatus heddle::importMlir(const CompileOptions &options, const Target &target,
-                                 function_ref<MLIRContext &()> context, Program &program, std::string &error) {
-  error = taskMisfit(options, target);
-  if (!error.empty())
-    return CompileStatus::InvalidInput;
+Status heddle::importMlir(const CompileOptions &options, const Target &target, function_ref<MLIRContext &()> context,
+                          Program &program) {
+  HEDDLE_RETURN_IF_ERROR(refusal(options, taskMisfit(options, target)));
   Expected<ImportedGraph> read = readMlirGraph(context(), program.files);
-  if (!read) {
-    error = read.message();
-    return CompileStatus::InvalidInput;
-  }
+  if (!read)
+    return read.status();
   program.model.checkpoint = std::move(read->checkpoint);
   program.module = std::move(read->module);
   FailureOr<Stage> stage = takeStageAttr(*program.module);
   if (failed(stage))
-    return CompileStatus::InvalidInput;
+    return diagnosed(StatusCode::InvalidInput);
   program.stage = *stage;
   if (program.stage > Stage::Import)
-    error = stageMisfit(options, target, program);
-  return error.empty() ? finishImport(options, target, program, error) : CompileStatus::InvalidInput;
+    HEDDLE_RETURN_IF_ERROR(refusal(options, stageMisfit(options, target, program)));
+  return finishImport(options, target, program);
 }
 
-CompileStatus heddle::importOnnx(const CompileOptions &options, const Target &target,
-                                 function_ref<MLIRContext &()> context, Program &program, std::string &error) {
-  error = taskMisfit(options, target);
-  if (!error.empty())
-    return CompileStatus::InvalidInput;
+Status heddle::importOnnx(const CompileOptions &options, const Target &target, function_ref<MLIRContext &()> context,
+                          Program &program) {
+  HEDDLE_RETURN_IF_ERROR(refusal(options, taskMisfit(options, target)));
   Expected<Model> read = readModel(program.files);
-  if (!read) {
-    error = read.message();
-    return CompileStatus::InvalidInput;
-  }
+  if (!read)
+    return read.status();
   program.model = std::move(*read);
   // What ops mean is understood here, so that this may still find the input at fault.
-  program.module = importOnnx(context(), *program.model.onnx, error);
-  return program.module ? finishImport(options, target, program, error) : CompileStatus::InvalidInput;
+  Expected<OwningOpRef<ModuleOp>> module = importOnnx(context(), *program.model.onnx);
+  if (!module)
+    return module.status();
+  program.module = std::move(*module);
+  return finishImport(options, target, program);
 }
 
-CompileStatus heddle::adoptDecoder(const CompileOptions &options, const Target &target, StringRef blocked,
-                                   Program &program, bool &outGenerates, std::string &error) {
-  auto refuse = [&](std::string message) {
-    error = std::move(message);
-    return CompileStatus::InvalidInput;
-  };
+Status heddle::adoptDecoder(const CompileOptions &options, const Target &target, StringRef blocked, Program &program,
+                            bool &outGenerates) {
   Model &model = program.model;
   outGenerates = readForward(*program.module, model.config);
-  if (!outGenerates) {
-    error = options.task == Task::Generate ? (options.model + ": --task=generate: " + blocked).str()
-                                           : graphMisfit(options, target);
-    return error.empty() ? CompileStatus::Done : CompileStatus::InvalidInput;
-  }
+  if (!outGenerates)
+    return refusal(options, options.task == Task::Generate ? (options.model + ": --task=generate: " + blocked).str()
+                                                           : graphMisfit(options, target));
   model.config.architecture = isOnnx(program.files) ? "onnx" : "mlir";
-  if (Status read = readConfigBesideGraph(program.files, model.config); !read.isOk())
-    return refuse(read.message());
+  HEDDLE_RETURN_IF_ERROR(readConfigBesideGraph(program.files, model.config));
   Expected<std::string> tokenizer = readTokenizer(program.files, model.config.vocabSize);
   if (!tokenizer)
-    return refuse(tokenizer.message());
+    return tokenizer.status();
   program.tokenizer = std::move(*tokenizer);
-  return fitOptions(options, target, program, error);
+  return fitOptions(options, target, program);
 }

@@ -4,6 +4,7 @@
 #ifndef HEDDLE_COMPILER_PROGRAM_H
 #define HEDDLE_COMPILER_PROGRAM_H
 
+#include "bytes/Status.h"
 #include "compiler/Compile.h"
 #include "compiler/codegen/machine/Target.h"
 #include "frontends/ModelConfig.h"
@@ -25,26 +26,31 @@ struct Program {
   bool mayGenerate = false;        // a graph that the raise stage may find to be a decoder
 };
 
+// A failure of which MLIR's diagnostics say what it is: compileModel puts the words in.
+inline Status diagnosed(StatusCode code) {
+  return Status(code, "");
+}
+
 // Reads the model that `options` name and imports it. `context` is called once files and options have been found to fit: what is refused
-// before costs no more than reading it. A status without an error has emitted a diagnostic.
-CompileStatus importProgram(const CompileOptions &options, const Target &target,
-                            llvm::function_ref<mlir::MLIRContext &()> context, Program &program, std::string &error);
+// before costs no more than reading it.
+Status importProgram(const CompileOptions &options, const Target &target,
+                     llvm::function_ref<mlir::MLIRContext &()> context, Program &program);
 
 // The kinds of files. GGUF files and Hugging Face folders hold decoders; `.mlir` and `.onnx` files hold graphs.
-CompileStatus importDecoder(const CompileOptions &options, const Target &target,
-                            llvm::function_ref<mlir::MLIRContext &()> context, Program &program, std::string &error);
-CompileStatus importMlir(const CompileOptions &options, const Target &target,
-                         llvm::function_ref<mlir::MLIRContext &()> context, Program &program, std::string &error);
-CompileStatus importOnnx(const CompileOptions &options, const Target &target,
-                         llvm::function_ref<mlir::MLIRContext &()> context, Program &program, std::string &error);
+Status importDecoder(const CompileOptions &options, const Target &target,
+                     llvm::function_ref<mlir::MLIRContext &()> context, Program &program);
+Status importMlir(const CompileOptions &options, const Target &target,
+                  llvm::function_ref<mlir::MLIRContext &()> context, Program &program);
+Status importOnnx(const CompileOptions &options, const Target &target,
+                  llvm::function_ref<mlir::MLIRContext &()> context, Program &program);
 
 // Checks the options against a model that generates, whose module is there, and decides what they leave to it: cache, precision, context.
-CompileStatus fitOptions(const CompileOptions &options, const Target &target, Program &program, std::string &error);
+Status fitOptions(const CompileOptions &options, const Target &target, Program &program);
 
 // After the raise stage looked for a decoder in a graph: reads the config and the tokenizer beside one that it found. Where it found
-// none, `outGenerates` is false, and an error says why if the options ask for one; `blocked` is what the stage could not raise.
-CompileStatus adoptDecoder(const CompileOptions &options, const Target &target, llvm::StringRef blocked,
-                           Program &program, bool &outGenerates, std::string &error);
+// none, `outGenerates` is false, and a failure says why if the options ask for one; `blocked` is what the stage could not raise.
+Status adoptDecoder(const CompileOptions &options, const Target &target, llvm::StringRef blocked, Program &program,
+                    bool &outGenerates);
 
 // Whether a graph is made of the model, not a program that generates.
 bool holdsGraph(const CompileOptions &options);

@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Both kinds of merged location are MLIR's FusedLoc. That of layers has metadata, so that MLIR does not dissolve one in another.
+// Both kinds of merged location, and that of a tensor, are MLIR's FusedLoc. Those of layers and tensors have metadata, so that MLIR does not
+// dissolve one in another, nor takes a tensor for an op.
 
 #include "dialect/Locations.h"
 
@@ -42,6 +43,19 @@ Location heddle::sharedLocation(MLIRContext *context, ArrayRef<Location> layers)
   if (llvm::all_equal(layers)) // locations of a module's text may be one for all
     return layers[0];
   return FusedLoc::get(layers, layersMark(context), context);
+}
+
+static StringAttr tensorMark(MLIRContext *context) {
+  return StringAttr::get(context, "tensor");
+}
+
+Location heddle::tensorLocation(MLIRContext *context, StringRef name) {
+  return FusedLoc::get({NameLoc::get(StringAttr::get(context, name))}, tensorMark(context), context);
+}
+
+bool heddle::isOfTensor(Location location) {
+  auto fused = dyn_cast<FusedLoc>(location);
+  return fused && fused.getMetadata() == tensorMark(location.getContext());
 }
 
 std::string heddle::locationText(Location location) {

@@ -16,6 +16,10 @@ mlir::Location mergedLocation(mlir::MLIRContext *context, llvm::ArrayRef<mlir::L
 // Of one op that stands for the same op of several layers.
 mlir::Location sharedLocation(mlir::MLIRContext *context, llvm::ArrayRef<mlir::Location> layers);
 
+// Of a tensor of the model's file.
+mlir::Location tensorLocation(mlir::MLIRContext *context, llvm::StringRef name);
+bool isOfTensor(mlir::Location location);
+
 // For messages and reports: "model.layers.0.self_attn.q_proj + model.layers.0.self_attn.k_proj, and in 31 more layers".
 std::string locationText(mlir::Location location);
 

@@ -231,6 +231,7 @@ def Heddle_AttentionOp : Heddle_ModelOp<"attention", [AttrSizedOperandSegments]>
   let description = [{
     result[h] = softmax(cap(scale * query[h] @ key[h / group]^T) + bias) @ value[h / group], over the keys that the mask
     lets through, where group = num_heads / num_kv_heads and cap(s) = softcap * tanh(s / softcap), or s without softcap.
+    A row that sees no key, or only keys whose bias is minus infinity, is 0.
     Query i stands at key position (keys - queries + i). `sinks` adds one learned logit per head to the softmax's sum.
 
     With `sequences` the rows are those of a ragged batch: row s of it is the first row of a sequence and how many it has, and a

@@ -4,8 +4,9 @@
 namespace heddle {
 
 // The name of a file may come from another one (a shard, a part of a split model): a message shows it as it does such text.
-static Status shown(const Status &opened, const std::string &path) {
-  return opened.isOk() ? opened : errorIn(path, opened.message().substr(path.size() + 2));
+static Status shown(Status opened, const std::string &path) {
+  return opened.isOk() ? opened
+                       : std::move(opened).saying(errorIn(path, opened.message().substr(path.size() + 2)).message());
 }
 
 Expected<std::shared_ptr<MappedFile>> openShared(const std::string &path) {

@@ -12,9 +12,10 @@ Expected<JsonFile> readJsonFile(ModelFiles &files, const std::string &name, size
     return errorIn(path, std::to_string((*file)->size()) + " bytes of JSON, at most " + std::to_string(maxBytes) +
                              " are read");
   std::string error;
-  JsonValue root = JsonValue::parse((*file)->text(), error);
+  size_t at = 0;
+  JsonValue root = JsonValue::parse((*file)->text(), error, &at);
   if (!root)
-    return errorIn(path, error);
+    return errorIn(path, error).atByte(at);
   return JsonFile{*file, root};
 }
 

@@ -328,9 +328,9 @@ Status TensorChecker::checkTied() {
     return Status();
   bool equal = head->type == embedding->type && head->shape == embedding->shape && head->bytes == embedding->bytes &&
                std::memcmp(checkpoint.data(*head), checkpoint.data(*embedding), head->bytes) == 0;
-  return equal
-             ? Status()
-             : Status(fail(*head, "tie_word_embeddings is true, but lm_head.weight differs from " + std::string(name)));
+  return equal ? Status()
+               : Status(fail(*head, "tie_word_embeddings is true, but lm_head.weight differs from " + std::string(name))
+                            .ofTensor("lm_head.weight"));
 }
 
 // A tensor that nobody asks for changes what the model computes: better refused than ignored.
@@ -351,13 +351,15 @@ Status TensorChecker::checkUnread() {
                                   (count > 1 ? "and " + std::to_string(count - 1) + " more are" : "is") +
                                   " not part of a model of architecture '" + config.architecture + "' with " +
                                   fieldName(config, "num_hidden_layers") + " " +
-                                  std::to_string(config.numHiddenLayers) + " as its config describes it");
+                                  std::to_string(config.numHiddenLayers) + " as its config describes it")
+      .ofTensor(unread->first);
 }
 
 Status TensorChecker::check() {
   HEDDLE_RETURN_IF_ERROR(forEachTensor(config, [&](const TensorRule &rule, int64_t layer, int64_t expert) {
-    asked.insert(tensorName(rule.name, layer, expert));
-    return checkTensor(rule, layer, expert);
+    std::string name = tensorName(rule.name, layer, expert);
+    asked.insert(name);
+    return checkTensor(rule, layer, expert).ofTensor(name);
   }));
   HEDDLE_RETURN_IF_ERROR(checkTied());
   return checkUnread();

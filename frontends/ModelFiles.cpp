@@ -110,11 +110,11 @@ Expected<SharedFile> ModelFiles::openBelow(const std::string &name, bool isRaw) 
     return known->second;
   std::string real = resolved(path);
   if (real.empty())
-    return errorIn(path, std::string("cannot be opened: ") + strerror(errno));
+    return errorIn(path, std::string("cannot be opened: ") + strerror(errno)).as(StatusCode::Unreadable);
   HEDDLE_RETURN_IF_ERROR(checkPlace(path, real));
   int descriptor = openWithoutLinks(real);
   if (descriptor < 0)
-    return errorIn(path, std::string("cannot be opened: ") + strerror(errno));
+    return errorIn(path, std::string("cannot be opened: ") + strerror(errno)).as(StatusCode::Unreadable);
   struct stat status;
   if (isRaw && fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink > 1) {
     ::close(descriptor);

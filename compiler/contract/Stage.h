@@ -26,8 +26,8 @@ inline constexpr llvm::StringLiteral notFusedAttr = "heddle.not_fused";
 // The contract at the end of a stage; the diagnostic names the first op that breaks it.
 mlir::LogicalResult verifyStage(mlir::ModuleOp module, Stage stage);
 
-// What pass `pass` on `root` works on: a module behind stage `after`, or what passes of the next stage have made of one. The diagnostic names
-// the pass, the stage and the first op that is of neither.
+// What pass `pass` on `root` works on: a module behind stage `after`, or what passes of the next stage have made of one, those that leave what
+// this one reads among them. The diagnostic names the pass, the stage or the pass that is missing, and the first op that shows it.
 mlir::LogicalResult verifyPassInput(mlir::Operation *root, Stage after, llvm::StringRef pass);
 
 } // namespace heddle

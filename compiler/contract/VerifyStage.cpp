@@ -270,6 +270,54 @@ static bool isForward(Operation *op) {
   return func && func.getSymName() == "forward";
 }
 
+// The inputs of linear and embedding are rows, which heddle-flatten-rows makes of any dimensions.
+static bool isOfRows(Operation *op) {
+  auto hasRank = [&](int64_t rank) { return cast<ShapedType>(op->getOperand(0).getType()).getRank() == rank; };
+  return isa<LinearOp>(op) ? hasRank(2) : !isa<EmbeddingOp>(op) || hasRank(1);
+}
+
+static bool isKernelOrOther(Operation *op) {
+  return !isa<LinearOp, MoeOp>(op);
+}
+
+static bool isTiledOrOther(Operation *op) {
+  return !isa<AttentionOp, LatentAttentionOp, KvViewOp>(op);
+}
+
+static bool isPackedOrOther(Operation *op) {
+  auto weight = dyn_cast<WeightOp>(op);
+  return !isa<PackOp>(op) && (!weight || weight.getPacking());
+}
+
+namespace {
+// A pass reads what another one of its stage leaves: ops of which `isLeft` holds.
+struct Order {
+  StringRef pass, first;
+  bool (*isLeft)(Operation *);
+};
+} // namespace
+
+static constexpr Order orders[] = {
+    {"heddle-lower-to-kernels", "heddle-flatten-rows", isOfRows},
+    {"heddle-pack-weights", "heddle-lower-to-kernels", isKernelOrOther},
+    {"heddle-outline-kernels", "heddle-flash-tile", isTiledOrOther},
+    {"heddle-outline-kernels", "heddle-lower-to-kernels", isKernelOrOther},
+    {"heddle-bufferize", "heddle-flash-tile", isTiledOrOther},
+    {"heddle-bufferize", "heddle-lower-to-kernels", isKernelOrOther},
+    {"heddle-bufferize", "heddle-pack-weights", isPackedOrOther},
+};
+
+static LogicalResult verifyOrder(Operation *root, const Order &order) {
+  WalkResult walk = root->walk([&](Operation *op) {
+    if (order.isLeft(op))
+      return WalkResult::advance();
+    op->emitError("'") << order.pass << "' needs a module after '" << order.first << "', which leaves no such '"
+                       << op->getName() << "'";
+    return WalkResult::interrupt();
+  });
+  return failure(walk.wasInterrupted());
+}
+
 LogicalResult heddle::verifyPassInput(Operation *root, Stage after, StringRef pass) {
   WalkResult walk = root->walk([&](Operation *op) {
     bool isRight = after == Stage::Schedule ? isAllowed(op, after) : mayPrecede(op, after);
@@ -283,5 +331,10 @@ LogicalResult heddle::verifyPassInput(Operation *root, Stage after, StringRef pa
       error << "'" << op->getName() << "'";
     return WalkResult::interrupt();
   });
-  return failure(walk.wasInterrupted());
+  if (walk.wasInterrupted())
+    return failure();
+  for (const Order &order : orders)
+    if (order.pass == pass && failed(verifyOrder(root, order)))
+      return failure();
+  return success();
 }

@@ -314,6 +314,21 @@ bool AttentionMatcher::readScores() {
   return true;
 }
 
+// Whether the softmax is of no row that is minus infinity throughout: NaN in the source, 0 in attention. Every other number that hides is
+// added to the scores as it is. A key that each row provably sees is looked for at the ends of the keys, where a decision turns, and where
+// the query itself stands.
+bool AttentionMatcher::everyRowSees() {
+  Expr seen =
+      exprs.mapEnds(addedOf(total), [&](Expr end) { return exprs.constant(constantOf(end) == -INFINITY ? 0 : 1); });
+  if (hasSinks || isGuarded || exprs.reduce("max", key, seen)->isConstant(1))
+    return true;
+  Expr behind = exprs.sub(keys, queries);
+  DenseMap<Expr, Expr> itself{{key, exprs.add(query, behind)}};
+  if (exprs.isNotBelowZero(behind) == true && exprs.substitute(seen, itself)->isConstant(1))
+    return true;
+  return because("a row of which minus infinity hides every key is NaN here, and 0 in attention");
+}
+
 //===- the second product -------------------------------------------------===//
 
 // Finds the loops for which `traced`, an index of the probabilities in loops of the second product, is `target`.
@@ -406,8 +421,10 @@ bool AttentionMatcher::findValues() {
   Expr probability = towards.element(values->input(probabilityOperand), values->indices(probabilityOperand, loops));
   // A guard that turns NaN, which a row without keys gives, into 0 changes nothing else.
   while (probability->kind == ExprKind::Choice && probability->atom()->name == "isnan" &&
-         probability->high()->isConstant(0) && probability->atom()->arguments[0] == probability->low())
+         probability->high()->isConstant(0) && probability->atom()->arguments[0] == probability->low()) {
     probability = probability->low();
+    isGuarded = true;
+  }
   if (probability->kind != ExprKind::Leaf || probability->value != result)
     return because(describe(values->op) + " reads not its probabilities but " + inWords(probability));
   DenseMap<Expr, Expr> solution, quotients;
@@ -442,7 +459,7 @@ bool AttentionMatcher::findValues() {
 }
 
 std::string AttentionMatcher::run() {
-  if (findScores() && assignAxes() && readScores() && findValues() && emit())
+  if (findScores() && assignAxes() && readScores() && findValues() && everyRowSees() && emit())
     return "";
   return reason.empty() ? "its form is not known" : reason;
 }

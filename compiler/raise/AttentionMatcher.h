@@ -56,6 +56,7 @@ private:
   bool collectEnds(Expr expr);
   bool hasExtraLogit(llvm::ArrayRef<Expr> probe);
   bool readSinks();
+  bool everyRowSees();
   void nameBlockingOp();
   Expr addedOf(Expr expr);
   mlir::Value biasTensor(Expr bias);
@@ -85,7 +86,8 @@ private:
   Expr batchSize, numHeads, queries, keys, headDim;
   double scale = 0, softcap = 0;
   bool hasSinks = false;
-  Expr sink = nullptr; // in `head`
+  bool isGuarded = false; // the source turns NaN among the probabilities into 0
+  Expr sink = nullptr;    // in `head`
   MaskProof mask;
   llvm::SmallVector<Expr> valueIndices, resultIndices;
   Expr valueDepth = nullptr, valueDim = nullptr;

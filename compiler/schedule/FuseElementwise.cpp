@@ -2,6 +2,7 @@
 
 #include "compiler/schedule/Passes.h"
 #include "dialect/Entries.h"
+#include "dialect/Locations.h"
 
 #include "mlir/Dialect/Linalg/IR/LinalgInterfaces.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
@@ -104,6 +105,29 @@ StringRef whyNotFused(OpOperand *operand) {
   return "";
 }
 
+// As MLIR's pattern, which this one comes before, but the loop says of all ops that are in it where they come from.
+struct FuseProducer : OpRewritePattern<linalg::GenericOp> {
+  FuseProducer(MLIRContext *context) : OpRewritePattern(context, /*benefit=*/2) {}
+  LogicalResult matchAndRewrite(linalg::GenericOp op, PatternRewriter &rewriter) const override {
+    for (OpOperand &operand : op->getOpOperands()) {
+      if (!linalg::areElementwiseOpsFusable(&operand) || !whyNotFused(&operand).empty())
+        continue;
+      Operation *producer = operand.get().getDefiningOp();
+      Location merged = mergedLocation(rewriter.getContext(), {producer->getLoc(), op.getLoc()});
+      FailureOr<linalg::ElementwiseOpFusionResult> fused = linalg::fuseElementwiseOps(rewriter, &operand);
+      if (failed(fused))
+        return rewriter.notifyMatchFailure(op, "is not fused with its producer by linalg");
+      fused->fusedOp->setLoc(merged);
+      for (auto [value, replacement] : fused->replacements)
+        rewriter.replaceUsesWithIf(value, replacement,
+                                   [&](OpOperand &use) { return use.get().getDefiningOp() != producer; });
+      rewriter.eraseOp(op);
+      return success();
+    }
+    return rewriter.notifyMatchFailure(op, "no operand is made by a loop that may join it");
+  }
+};
+
 // A tensor of one value that several loops read becomes one for each, which is then a number in the loop.
 void splitFills(func::FuncOp graph) {
   graph.walk([](linalg::GenericOp fill) {
@@ -137,6 +161,7 @@ struct FuseElementwise : heddle::impl::FuseElementwiseBase<FuseElementwise> {
   void runInStage() override {
     MLIRContext *context = &getContext();
     RewritePatternSet loops(context), fusion(context);
+    fusion.add<FuseProducer>(context);
     linalg::populateLinalgNamedOpsGeneralizationPatterns(loops);
     loops.add<ElementwiseToLoops>(context);
     memref::populateResolveRankedShapedTypeResultDimsPatterns(loops);

@@ -194,8 +194,12 @@ static std::vector<FlagGroup> makeFlags() {
        TAKE(takeName(value, arguments.options.depfile)), /*changesOutput=*/false},
       {"--depfile-target", "=NAME", "what that rule makes (default: the output)",
        TAKE(takeName(value, arguments.options.depfileTarget)), /*changesOutput=*/false},
-      {"--diagnostics", "=text|json", "errors as one line of text, or as one JSON object in a line (default text)",
-       TAKE(choose<bool>(value, {{"text", false}, {"json", true}}, arguments.jsonErrors)), /*changesOutput=*/false},
+      {"--diagnostics", "=text|json",
+       "errors, warnings, remarks and the line that says what was made as text, or each as a JSON object in a line "
+       "with its code, file, byte, "
+       "tensor or op, as far as they are known (default text)",
+       TAKE(choose<bool>(value, {{"text", false}, {"json", true}}, arguments.options.jsonDiagnostics)),
+       /*changesOutput=*/false},
       {"--quiet", "", "neither progress on a terminal nor warnings nor the line that says what was made",
        SET(arguments.options.quiet = true), /*changesOutput=*/false},
       {"--print-cache-key", "",
@@ -303,8 +307,9 @@ bool CompileArguments::parseFlag(StringRef key, StringRef value, bool hasValue) 
 bool CompileArguments::parse(int argc, char **argv) {
   // Known before the first error, wherever it stands.
   for (int i = 0; i < argc; ++i)
-    jsonErrors |= StringRef(argv[i]) == "--diagnostics=json" ||
-                  (StringRef(argv[i]) == "--diagnostics" && i + 1 < argc && StringRef(argv[i + 1]) == "json");
+    options.jsonDiagnostics |=
+        StringRef(argv[i]) == "--diagnostics=json" ||
+        (StringRef(argv[i]) == "--diagnostics" && i + 1 < argc && StringRef(argv[i + 1]) == "json");
   for (int i = 0; i < argc; ++i) {
     StringRef word = argv[i];
     if (word == "--help" || word == "-h")

@@ -20,14 +20,19 @@ public:
 
   CompileOptions &options;
   std::string error;
-  bool help = false, jsonErrors = false;
+  bool help = false;
 
 private:
   bool parseFlag(llvm::StringRef key, llvm::StringRef value, bool hasValue);
 };
 
-// Prints an error, as one JSON object if asked to, and gives back `code`.
-int failCommand(int code, const llvm::Twine &message, bool asJson = false);
+// Prints what is wrong with a command line, as one JSON object if asked to, and gives back what to exit with.
+int refuseCommand(const std::string &message, bool asJson = false);
+// The same of what a command met.
+int failCommand(const Status &status, bool asJson = false);
+
+// Whether the line of a process that cannot go on, for lack of memory say, is an object too.
+void setDeathAsJson(bool asJson);
 
 // The other commands: the words after their name; what to exit with.
 int runInspectCommand(int argc, char **argv);

@@ -167,7 +167,7 @@ static int inspectCompiled(const std::string &path, bool asJson, bool check) {
   if (status.isOk())
     status = inspectPackages(file, check, packages, text);
   if (!status.isOk())
-    return failCommand(2, printable(status.message()));
+    return failCommand(Status(StatusCode::InvalidInput, printable(status.message())));
   const char *kind = file.elfHeader().e_type == ET_REL ? "object" : "program or library";
   const char *machine = machineName(file.elfHeader().e_machine);
   if (asJson) {
@@ -221,17 +221,17 @@ int heddle::runInspectCommand(int argc, char **argv) {
     else if (word == "--check")
       check = true;
     else if (word.starts_with("-"))
-      return failCommand(2, "inspect: unknown option '" + word + "'; known: --json, --check");
+      return refuseCommand(("inspect: unknown option '" + word + "'; known: --json, --check").str());
     else if (path.empty())
       path = word.str();
     else
-      return failCommand(2, "inspect: one file expected, got '" + path + "' and '" + word + "'");
+      return refuseCommand(("inspect: one file expected, got '" + path + "' and '" + word + "'").str());
   }
   if (path.empty())
-    return failCommand(2, "inspect: no model given");
+    return refuseCommand("inspect: no model given");
   if (isElf(path))
     return inspectCompiled(path, asJson, check);
   if (check)
-    return failCommand(2, path + ": --check compares the hashes of what was compiled; a model file has none");
+    return refuseCommand(path + ": --check compares the hashes of what was compiled; a model file has none");
   return inspectModel(path, asJson);
 }

@@ -87,13 +87,15 @@ int heddle::runVerifyCommand(int argc, char **argv) {
       rest.push_back(word);
   CompileArguments arguments(options.compile);
   if (!error.empty() || !arguments.parse(rest.size(), rest.data()))
-    return failCommand(2, error.empty() ? arguments.error : error, arguments.jsonErrors);
+    return refuseCommand(error.empty() ? arguments.error : error, options.compile.jsonDiagnostics);
   if (arguments.help) {
     llvm::outs() << verifyUsage;
     return 0;
   }
   if (options.compile.printCacheKey)
-    return failCommand(2, "--print-cache-key: verify makes no output that it could name", arguments.jsonErrors);
-  CompileStatus status = verifyModel(options, error);
-  return status == CompileStatus::Done ? 0 : failCommand(int(status), error, arguments.jsonErrors);
+    return refuseCommand("--print-cache-key: verify makes no output that it could name",
+                         options.compile.jsonDiagnostics);
+  setDeathAsJson(options.compile.jsonDiagnostics);
+  Status status = verifyModel(options);
+  return status.isOk() ? 0 : failCommand(status, options.compile.jsonDiagnostics);
 }

@@ -7,7 +7,6 @@
 #include "frontends/tokenizer/TokenizeTool.h"
 
 #include "llvm/Support/ErrorHandling.h"
-#include "llvm/Support/JSON.h"
 #include "llvm/Support/Signals.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -68,20 +67,20 @@ In what they make, beside the model; a program says with --licenses which of the
   LicenseRef-NVIDIA-libdevice                    NVIDIA libdevice, in kernels that Halide generates for CUDA
 )";
 
-static void printDiagnostic(StringRef severity, int code, const llvm::Twine &message, bool asJson) {
-  if (asJson)
-    llvm::errs() << llvm::json::Object{{"schema", schema::diagnostic},
-                                       {"severity", severity},
-                                       {"exit_code", code},
-                                       {"message", llvm::json::fixUTF8(message.str())}}
-                 << "\n";
-  else
-    llvm::errs() << "heddle: " << severity << ": " << message << "\n";
+int heddle::refuseCommand(const std::string &message, bool asJson) {
+  printFinding({Finding::Severity::Error, "command-line", 2, message, {}}, asJson);
+  return 2;
 }
 
-int heddle::failCommand(int code, const llvm::Twine &message, bool asJson) {
-  printDiagnostic("error", code, message, asJson);
-  return code;
+int heddle::failCommand(const Status &status, bool asJson) {
+  printFinding(Finding::error(status), asJson);
+  return status.exitCode();
+}
+
+static bool diesAsJson = false;
+
+void heddle::setDeathAsJson(bool asJson) {
+  diesAsJson = asJson;
 }
 
 // Says `line` and ends, without temporary files. Of several threads that come here the first one speaks; nothing is allocated.
@@ -94,41 +93,55 @@ int heddle::failCommand(int code, const llvm::Twine &message, bool asJson) {
   _exit(1);
 }
 
+// The same of an error of that code. What JSON would have to escape becomes a space.
+[[noreturn]] static void dieOf(const char *code, const char *reason) {
+  char text[384], line[640];
+  snprintf(text, sizeof text, "%s", reason);
+  for (char *c = text; *c; ++c)
+    if (*c == '"' || *c == '\\' || static_cast<unsigned char>(*c) < ' ' || static_cast<unsigned char>(*c) > '~')
+      *c = ' ';
+  if (diesAsJson)
+    snprintf(line, sizeof line,
+             "{\"code\":\"%s\",\"exit_code\":1,\"message\":\"%s\",\"schema\":\"%s\",\"severity\":\"error\"}\n", code,
+             text, schema::diagnostic);
+  else
+    snprintf(line, sizeof line, "heddle: error: %s\n", text);
+  die(line);
+}
+
 [[noreturn]] static void onBadAlloc(void *, const char *, bool) {
-  die("heddle: error: out of memory\n");
+  dieOf("out-of-memory", "out of memory");
 }
 
 // What LLVM cannot go on with: a thread that cannot be started, for one.
 [[noreturn]] static void onFatalError(void *, const char *reason, bool) {
-  char line[512];
-  snprintf(line, sizeof line, "heddle: error: %s\n", reason);
-  die(line);
+  dieOf("failure", reason);
 }
 
 static int runCompile(int argc, char **argv) {
   CompileOptions options;
   CompileArguments arguments(options);
   if (!arguments.parse(argc, argv))
-    return failCommand(2, arguments.error, arguments.jsonErrors);
+    return refuseCommand(arguments.error, options.jsonDiagnostics);
   if (arguments.help) {
     llvm::outs() << CompileArguments::usage();
     return 0;
   }
-  std::string error;
+  setDeathAsJson(options.jsonDiagnostics);
   CompileNotes notes;
-  CompileStatus status = compileModel(options, error, &notes);
-  if (status != CompileStatus::Done)
-    return failCommand(int(status), error, arguments.jsonErrors);
+  if (Status status = compileModel(options, &notes); !status.isOk())
+    return failCommand(status, options.jsonDiagnostics);
   if (options.printCacheKey)
     llvm::outs() << notes.cacheKey << "\n";
   if (options.quiet)
     return 0;
-  for (const std::string &warning : notes.warnings)
-    printDiagnostic("warning", 0, warning, arguments.jsonErrors);
-  if (!notes.summary.empty() && arguments.jsonErrors)
-    printDiagnostic("note", 0, notes.summary, true);
-  else if (!notes.summary.empty())
-    llvm::errs() << notes.summary << "\n";
+  for (const Finding &warning : notes.warnings)
+    printFinding(warning, options.jsonDiagnostics);
+  if (!notes.summary.empty()) {
+    InputPlace made;
+    made.file = options.output;
+    printFinding({Finding::Severity::Note, "made", 0, notes.summary, made}, options.jsonDiagnostics);
+  }
   return 0;
 }
 
@@ -159,5 +172,5 @@ int main(int argc, char **argv) {
     llvm::outs() << usage;
     return 0;
   }
-  return failCommand(2, "unknown command '" + command + "'; 'heddle --help' lists them");
+  return refuseCommand(("unknown command '" + command + "'; 'heddle --help' lists them").str());
 }

@@ -162,28 +162,27 @@ static void printLine(const std::string &what, const std::string &said) {
   llvm::outs().flush();
 }
 
-CompileStatus heddle::verifyKernels(CompileOptions compile, KernelReplayOptions options,
-                                    std::unique_ptr<KernelReplay> recorded, bool isRight, std::string &error) {
+Status heddle::verifyKernels(CompileOptions compile, KernelReplayOptions options,
+                             std::unique_ptr<KernelReplay> recorded, Status whole) {
+  bool isRight = whole.isOk();
   std::string wrong;
   FailureOr<Target> target = parseTarget(compile.target, wrong);
   if (failed(target) || target->isDevice()) {
-    if (!isRight)
-      return CompileStatus::Failure;
-    error = "--each-kernel: kernels of a device cannot be run one by one";
-    return CompileStatus::InvalidInput;
+    return isRight ? invalidInput("--each-kernel: kernels of a device cannot be run one by one") : whole;
   }
   KernelReplay::Print print = recorded ? printLine : KernelReplay::Print();
   if (!recorded) {
     recorded = std::make_unique<KernelReplay>(std::move(options));
     compile.observer = recorded.get();
     // If the binary cannot be made and recorded again, what is known of it stands.
-    if (compileModel(compile, wrong) != CompileStatus::Done)
-      return CompileStatus::Failure;
+    if (!compileModel(compile).isOk())
+      return whole;
   }
   std::string verdict;
   bool areRight = recorded->run(compile.output, print, verdict);
   if (isRight && areRight)
-    return CompileStatus::Done;
-  error = isRight ? verdict : areRight ? error + "; " + verdict : verdict + "; " + error;
-  return CompileStatus::Failure;
+    return Status();
+  return Status::failure(isRight    ? verdict
+                         : areRight ? whole.message() + "; " + verdict
+                                    : verdict + "; " + whole.message());
 }

@@ -50,10 +50,10 @@ private:
 };
 
 // Runs the kernels of the binary that `compile` made, as `recorded` has them, or, if null, as the same compilation once more gives
-// them. `isRight`: the whole is; else `error` says what is wrong with it, and the kernel that is at fault comes in front. A kernel
+// them. `whole` says what is wrong with all of it, if anything is; the kernel that is at fault comes in front. A kernel
 // for a device is not run by itself. `recorded` is there where every kernel is to be listed.
-CompileStatus verifyKernels(CompileOptions compile, KernelReplayOptions options, std::unique_ptr<KernelReplay> recorded,
-                            bool isRight, std::string &error);
+Status verifyKernels(CompileOptions compile, KernelReplayOptions options, std::unique_ptr<KernelReplay> recorded,
+                     Status whole);
 
 } // namespace heddle
 

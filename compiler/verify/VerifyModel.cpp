@@ -62,8 +62,8 @@ public:
   // Whether the inputs that the options name are those of the model.
   bool hasInputs() const { return inputsFit; }
   bool checkBinary(const std::string &binary, const std::string &folder, std::string &error);
-  // Runs the kernels of the binary that `compile` made one by one. `isRight`: the whole is, else `error` says what is wrong with it.
-  CompileStatus checkKernels(const CompileOptions &compile, bool isRight, std::string &error);
+  // Runs the kernels of the binary that `compile` made one by one. `whole` says what is wrong with it, if anything is.
+  Status checkKernels(const CompileOptions &compile, Status whole);
 
 private:
   LogicalResult begin(ModuleOp module, Stage stage, const Checkpoint &files);
@@ -406,38 +406,33 @@ LogicalResult StageCheck::didGenerate(ModuleOp module, const GeneratedCode &code
   return replay->didGenerate(module, code, info, files);
 }
 
-CompileStatus StageCheck::checkKernels(const CompileOptions &compile, bool isRight, std::string &error) {
-  if (remainsGraph && !isRight)
-    return CompileStatus::Failure;
-  if (remainsGraph) {
-    error = "--each-kernel: kernels of a graph are not run one by one yet";
-    return CompileStatus::InvalidInput;
-  }
-  return verifyKernels(compile, replayOptions(), std::move(replay), isRight, error);
+Status StageCheck::checkKernels(const CompileOptions &compile, Status whole) {
+  if (remainsGraph && !whole.isOk())
+    return whole;
+  if (remainsGraph)
+    return Status(StatusCode::Unsupported, "--each-kernel: kernels of a graph are not run one by one yet");
+  return verifyKernels(compile, replayOptions(), std::move(replay), std::move(whole));
 }
 
 // One compilation, and its binary, under the eyes of `check`.
-static CompileStatus verifyOnce(CompileOptions compile, StageCheck &check, bool eachKernel, const std::string &folder,
-                                std::string &error) {
+static Status verifyOnce(CompileOptions compile, StageCheck &check, bool eachKernel, const std::string &folder) {
   compile.observer = &check;
   compile.emit = Emit::Executable;
   compile.output = folder + "/model";
-  if (CompileStatus status = compileModel(compile, error); status != CompileStatus::Done)
-    return check.hasInputs() ? status : CompileStatus::InvalidInput;
-  bool isRight = check.checkBinary(compile.output, folder, error);
-  return isRight && !eachKernel ? CompileStatus::Done : check.checkKernels(compile, isRight, error);
+  if (Status status = compileModel(compile); !status.isOk())
+    return check.hasInputs() ? std::move(status) : std::move(status).as(StatusCode::InvalidInput);
+  std::string wrong;
+  Status whole = check.checkBinary(compile.output, folder, wrong) ? Status() : Status::failure(wrong);
+  return whole.isOk() && !eachKernel ? Status() : check.checkKernels(compile, std::move(whole));
 }
 
 // The model again, its numbers so small that what is added to them shows.
-static CompileStatus verifyQuiet(const VerifyOptions &options, const VerifyPlan &plan, const std::string &folder,
-                                 std::string &error) {
+static Status verifyQuiet(const VerifyOptions &options, const VerifyPlan &plan, const std::string &folder) {
   Expected<std::string> model = writeQuietModel(options.compile.model, folder + "/quiet");
-  if (!model) {
-    error = model.message();
-    return CompileStatus::Failure;
-  }
+  if (!model)
+    return Status(model.status()).as(StatusCode::Failure);
   if (model->empty())
-    return CompileStatus::Done;
+    return Status();
   VerifyOptions quiet = options;
   quiet.compile.model = *model;
   VerifyPlan few;
@@ -446,34 +441,27 @@ static CompileStatus verifyQuiet(const VerifyOptions &options, const VerifyPlan 
   few.tokenTypes = plan.tokenTypes;
   llvm::outs() << "again, its matrices scaled by 1/64:\n";
   StageCheck check(quiet, few, folder, /*isQuiet=*/true);
-  CompileStatus status = verifyOnce(quiet.compile, check, options.eachKernel, folder, error);
+  Status status = verifyOnce(quiet.compile, check, options.eachKernel, folder);
   // An option may fit the model but not this one: --task=generate, where a small number hides no key.
-  if (status == CompileStatus::InvalidInput) {
-    llvm::outs() << "not compared: " << error << "\n";
-    error.clear();
-    return CompileStatus::Done;
+  if (status.isUsersFault()) {
+    llvm::outs() << "not compared: " << status.message() << "\n";
+    return Status();
   }
-  if (status == CompileStatus::Failure)
-    error = "with matrices scaled by 1/64: " + error;
-  return status;
+  return status.isOk() ? Status() : Status(status).saying("with matrices scaled by 1/64: " + status.message());
 }
 
-CompileStatus heddle::verifyModel(const VerifyOptions &options, std::string &error) {
+Status heddle::verifyModel(const VerifyOptions &options) {
   VerifyPlan plan;
   VerifyOptions chosen = options;
   if (!holdsGraph(options.compile))
-    if (CompileStatus status = planVerification(options, chosen.compile, plan, error); status != CompileStatus::Done)
-      return status;
+    HEDDLE_RETURN_IF_ERROR(planVerification(options, chosen.compile, plan));
   llvm::SmallString<128> folder;
-  if (std::error_code code = llvm::sys::fs::createUniqueDirectory("heddle-verify", folder)) {
-    error = "cannot make a temporary folder: " + code.message();
-    return CompileStatus::Failure;
-  }
+  if (std::error_code code = llvm::sys::fs::createUniqueDirectory("heddle-verify", folder))
+    return Status::failure("cannot make a temporary folder: " + code.message());
   llvm::scope_exit cleanUp([&] { (void)llvm::sys::fs::remove_directories(folder); });
   std::string path = folder.str().str();
   StageCheck check(chosen, plan, path);
-  CompileStatus status = verifyOnce(chosen.compile, check, options.eachKernel, path, error);
+  HEDDLE_RETURN_IF_ERROR(verifyOnce(chosen.compile, check, options.eachKernel, path));
   // A resumed module names the bytes of the model's own files.
-  bool isAgain = status == CompileStatus::Done && options.compile.resume.empty();
-  return isAgain ? verifyQuiet(options, plan, path, error) : status;
+  return options.compile.resume.empty() ? verifyQuiet(options, plan, path) : Status();
 }

@@ -22,8 +22,8 @@ struct VerifyOptions {
 
 // Prints a line per stage (pass) to stdout: what was compared and how far it lay apart. The reference is the imported module,
 // evaluated by the interpreter on the model's own weights; stages are evaluated as long as they are on tensors, and the
-// binary at the end is run; where it is wrong or dies, its kernels are run one by one. On failure `error` says in one line which of them moved a result, where it began, and by how much.
-CompileStatus verifyModel(const VerifyOptions &options, std::string &error);
+// binary at the end is run; where it is wrong or dies, its kernels are run one by one. A failure says which of them moved a result, where it began, and by how much.
+Status verifyModel(const VerifyOptions &options);
 
 } // namespace heddle
 

@@ -65,23 +65,20 @@ static void planBeyond(Model model, VerifyPlan &plan) {
   plan.beyond = std::move(model);
 }
 
-CompileStatus heddle::planVerification(const VerifyOptions &options, CompileOptions &compile, VerifyPlan &plan,
-                                       std::string &error) {
+Status heddle::planVerification(const VerifyOptions &options, CompileOptions &compile, VerifyPlan &plan) {
   Expected<Model> model = readModel(compile.model);
-  if (!model) {
-    error = model.message();
-    return CompileStatus::InvalidInput;
-  }
+  if (!model)
+    return model.status();
   const ModelConfig &config = model->config;
-  error = idsOf(options, defaultTokens(config), config.vocabSize, plan.ids);
+  std::string wrong = idsOf(options, defaultTokens(config), config.vocabSize, plan.ids);
   plan.longestSequence = config.contextLength;
   plan.vocabSize = config.vocabSize;
   plan.tokenTypes = config.tokenTypes;
-  if (error.empty() && int64_t(plan.ids.size()) > config.contextLength)
-    error = llvm::formatv("{0} tokens are more than the model's {1} positions", plan.ids.size(), config.contextLength)
+  if (wrong.empty() && int64_t(plan.ids.size()) > config.contextLength)
+    wrong = llvm::formatv("{0} tokens are more than the model's {1} positions", plan.ids.size(), config.contextLength)
                 .str();
-  if (!error.empty())
-    return CompileStatus::InvalidInput;
+  if (!wrong.empty())
+    return invalidInput(wrong);
   bool isSmall = bytesOf(model->checkpoint) <= smallModelBytes;
   if (llvm::any_of(config.ropes, dependsOnLength)) {
     planBeyond(std::move(*model), plan);
@@ -91,5 +88,5 @@ CompileStatus heddle::planVerification(const VerifyOptions &options, CompileOpti
   }
   if (!isSmall)
     plan.beyondTokens = 0;
-  return CompileStatus::Done;
+  return Status();
 }

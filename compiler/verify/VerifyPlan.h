@@ -38,8 +38,7 @@ constexpr int64_t fewTokens = 8;
 
 // Reads the model that the options name. Small ones whose positions are only rotated are given a longer context in `compile`: what it is
 // trained for changes no formula.
-CompileStatus planVerification(const VerifyOptions &options, CompileOptions &compile, VerifyPlan &plan,
-                               std::string &error);
+Status planVerification(const VerifyOptions &options, CompileOptions &compile, VerifyPlan &plan);
 
 } // namespace heddle
 

@@ -65,7 +65,7 @@ static void readSizes(JsonObject &object, ModelConfig &config) {
 
 static void refuseOthers(JsonObject &object, ModelConfig &) {
   if (object.boolean("is_decoder").value_or(false))
-    object.fail("is_decoder", "is true, which is not supported: BERT is compiled as an encoder");
+    object.unsupported("is_decoder", "is true, which is not supported: BERT is compiled as an encoder");
   std::string positions = object.string("position_embedding_type").value_or("absolute");
   if (positions != "absolute")
     object.fail("position_embedding_type", "is '" + printable(positions, 64) + "', expected absolute");

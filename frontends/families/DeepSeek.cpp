@@ -66,7 +66,7 @@ static constexpr TensorRule sharedExpertRules[] = {
 static void expectWord(JsonObject &object, const char *key, const std::string &expected) {
   std::string value = object.string(key).value_or(expected);
   if (value != expected)
-    object.fail(key, "is '" + printable(value, 64) + "', which is not supported; expected '" + expected + "'");
+    object.unsupported(key, "is '" + printable(value, 64) + "', which is not supported; expected '" + expected + "'");
 }
 
 static void readSizes(JsonObject &object, ModelConfig &config) {
@@ -97,7 +97,7 @@ static void readExperts(JsonObject &object, ModelConfig &config, bool v3) {
   if (moe.numExperts < 0)
     object.fail("n_routed_experts", "is negative (" + std::to_string(moe.numExperts) + ")");
   if (int64_t frequency = object.integer("moe_layer_freq").value_or(1); frequency != 1)
-    object.fail("moe_layer_freq", "is " + std::to_string(frequency) + ", which is not supported; expected 1");
+    object.unsupported("moe_layer_freq", "is " + std::to_string(frequency) + ", which is not supported; expected 1");
   int64_t firstSparse = object.integer("first_k_dense_replace").value_or(v3 ? 3 : 0);
   for (int64_t layer = std::max<int64_t>(0, firstSparse); moe.numExperts > 0 && layer < config.numHiddenLayers; ++layer)
     moe.layerIsMoe[layer] = true;
@@ -113,12 +113,12 @@ static void readExperts(JsonObject &object, ModelConfig &config, bool v3) {
   expectWord(object, "scoring_func", v3 ? "sigmoid" : "softmax");
   moe.normTopkProb = object.boolean("norm_topk_prob").value_or(v3);
   if (!v3 && moe.normTopkProb)
-    object.fail("norm_topk_prob", "is true, which is not supported for deepseek_v2");
+    object.unsupported("norm_topk_prob", "is true, which is not supported for deepseek_v2");
   std::string method = object.string("topk_method").value_or(v3 ? "noaux_tc" : "greedy");
   bool isGrouped = v3 || method == "group_limited_greedy";
   if (!v3 && !isGrouped && method != "greedy")
-    object.fail("topk_method",
-                "is '" + printable(method, 64) + "', which is not supported; known: greedy, group_limited_greedy");
+    object.unsupported("topk_method", "is '" + printable(method, 64) +
+                                          "', which is not supported; known: greedy, group_limited_greedy");
   if (v3)
     expectWord(object, "topk_method", "noaux_tc");
   if (isGrouped) {

@@ -172,7 +172,8 @@ Expected<int64_t> GgufFile::uniform(std::string_view key, const GgufCount &each)
       return errorIn(path(), "'" + printable(key) + "': element " + std::to_string(i) + " is out of range");
     if (i && number != first)
       return errorIn(path(), "'" + printable(key) + "' differs between " + each.things + " (" + std::to_string(first) +
-                                 ", " + std::to_string(number) + "), which is not supported");
+                                 ", " + std::to_string(number) + "), which is not supported")
+          .as(StatusCode::Unsupported);
   }
   return first;
 }
@@ -260,7 +261,7 @@ static Status addPart(GgufPart part, std::map<std::string_view, GgufValue> &valu
   for (auto &[name, tensor] : part.tensors) {
     tensor.file = index;
     if (!checkpoint.tensors.emplace(std::string(name), std::move(tensor)).second)
-      return errorIn(part.file->path(), "duplicate tensor '" + printable(name) + "'");
+      return errorIn(part.file->path(), "duplicate tensor '" + printable(name) + "'").ofTensor(name);
   }
   checkpoint.files.push_back(std::move(part.file));
   return Status();
@@ -316,8 +317,9 @@ Status GgufFile::readParts(ModelFiles &files) {
   for (int64_t number = 1; number <= name.count; ++number) {
     Expected<GgufPart> part = number == name.number ? std::move(given) : parsePart(files.open(partName(name, number)));
     if (!part)
-      return invalidInput(part.message() + " (part " + std::to_string(number) + " of " + std::to_string(name.count) +
-                          " of a split file)");
+      return Status(part.status())
+          .saying(part.message() + " (part " + std::to_string(number) + " of " + std::to_string(name.count) +
+                  " of a split file)");
     HEDDLE_RETURN_IF_ERROR(checkPart(*part, number - 1, name.count));
     HEDDLE_RETURN_IF_ERROR(addPart(std::move(*part), values, checkpoint));
   }

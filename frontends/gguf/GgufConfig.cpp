@@ -40,6 +40,10 @@ void GgufKeys::fail(const std::string &what) {
   adopt(errorIn(file.path(), what));
 }
 
+void GgufKeys::unsupported(const std::string &what) {
+  adopt(errorIn(file.path(), what).as(StatusCode::Unsupported));
+}
+
 void GgufKeys::adopt(const Status &status) {
   if (error.isOk())
     error = status;
@@ -248,8 +252,8 @@ void ConfigReader::refuseUnread() {
     if (!number)
       keys.fail(number.message());
     else if (*number != entry.value)
-      keys.fail(keys.full(entry.key) + " is " + jsonNumber(*number) + ", which is not supported for " +
-                config.architecture + "; expected " + jsonNumber(entry.value));
+      keys.unsupported(keys.full(entry.key) + " is " + jsonNumber(*number) + ", which is not supported for " +
+                       config.architecture + "; expected " + jsonNumber(entry.value));
   }
 }
 
@@ -293,7 +297,8 @@ Expected<ModelConfig> readGgufConfig(const GgufFile &file, const FamilyList &fam
   if (!family)
     return errorIn(file.path(), "architecture '" + printable(*name, 64) +
                                     "' (general.architecture) is not supported; known " +
-                                    "architectures: " + knownGgufFamilies(families));
+                                    "architectures: " + knownGgufFamilies(families))
+        .as(StatusCode::Unsupported);
   HEDDLE_RETURN_IF_ERROR(keys.status());
   return ConfigReader(file, *family).read();
 }

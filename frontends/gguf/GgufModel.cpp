@@ -52,7 +52,8 @@ Status TensorRenamer::renameOne(const TensorRule &rule, int64_t layer, int64_t e
   if (isStacked && (tensor.shape.size() != 3 || tensor.shape[0] != config.moe.numExperts))
     return errorIn(file.tensors().files[tensor.file]->path(),
                    "tensor '" + found->first + "' has shape " + shapeText(tensor.shape) + ", expected (expert_count " +
-                       std::to_string(config.moe.numExperts) + ", out, in)");
+                       std::to_string(config.moe.numExperts) + ", out, in)")
+        .ofTensor(found->first);
   TensorInfo renamed = isStacked ? expertOf(tensor, expert) : tensor;
   renamed.storedAs = found->first;
   // Up-projections of a latent are stored per head, (heads, out, in): their rows are stacked like those of any weight.

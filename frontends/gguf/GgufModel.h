@@ -32,6 +32,7 @@ public:
   bool boolean(const char *key, bool fallback);
   std::string string(const char *key, const char *fallback);
   void fail(const std::string &what);
+  void unsupported(const std::string &what);
   void adopt(const Status &status);
   const Status &status() const { return error; }
   std::string full(const char *key) const {

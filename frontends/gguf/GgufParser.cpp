@@ -89,9 +89,9 @@ private:
 
   uint64_t left() const { return file->size() - at; }
   Status fail(const std::string &what) const { return errorIn(file->path(), what); }
+  Status failAt(uint64_t byte, const std::string &what) const { return errorAt(file->path(), byte, what); }
   Status truncated(const std::string &what) const {
-    return fail("byte " + std::to_string(at) + ": the file is truncated in " + what + ", " + std::to_string(left()) +
-                " bytes left");
+    return failAt(at, "the file is truncated in " + what + ", " + std::to_string(left()) + " bytes left");
   }
   template <typename T> bool take(T &out) {
     if (left() < sizeof(T))
@@ -121,22 +121,24 @@ Status Parser::readHeader() {
   if (!take(magic))
     return truncated("the header: it is too short for the magic 'GGUF'");
   if (std::memcmp(magic, "GGUF", 4) != 0)
-    return fail("byte 0: magic is '" + printable({magic, 4}) + "', expected 'GGUF'");
+    return failAt(0, "magic is '" + printable({magic, 4}) + "', expected 'GGUF'");
   if (!take(version))
     return truncated("the header");
   if (version != 0 && (version & 0xffff) == 0)
-    return fail("byte 4: version " + std::to_string(__builtin_bswap32(version)) +
-                " in big-endian byte order, only little-endian files are supported");
+    return failAt(4, "version " + std::to_string(__builtin_bswap32(version)) +
+                         " in big-endian byte order, only little-endian files are supported")
+        .as(StatusCode::Unsupported);
   if (version != 2 && version != 3)
-    return fail("byte 4: version " + std::to_string(version) + " is not supported, expected 2 or 3");
+    return failAt(4, "version " + std::to_string(version) + " is not supported, expected 2 or 3")
+        .as(StatusCode::Unsupported);
   if (!take(numTensors) || !take(numPairs))
     return truncated("the header");
   if (numTensors > maxTensors || numTensors > left() / minInfoBytes)
-    return fail("byte 8: tensor count " + std::to_string(numTensors) + ", but " + std::to_string(left()) +
-                " bytes left hold at most " + std::to_string(std::min(maxTensors, left() / minInfoBytes)));
+    return failAt(8, "tensor count " + std::to_string(numTensors) + ", but " + std::to_string(left()) +
+                         " bytes left hold at most " + std::to_string(std::min(maxTensors, left() / minInfoBytes)));
   if (numPairs > maxPairs || numPairs > left() / minPairBytes)
-    return fail("byte 16: metadata count " + std::to_string(numPairs) + ", but " + std::to_string(left()) +
-                " bytes left hold at most " + std::to_string(std::min(maxPairs, left() / minPairBytes)));
+    return failAt(16, "metadata count " + std::to_string(numPairs) + ", but " + std::to_string(left()) +
+                          " bytes left hold at most " + std::to_string(std::min(maxPairs, left() / minPairBytes)));
   return Status();
 }
 
@@ -146,13 +148,13 @@ Status Parser::readPair() {
   if (!takeString(key))
     return truncated("a metadata key");
   if (key.empty() || key.size() > maxKeyBytes)
-    return fail("byte " + std::to_string(start) + ": a metadata key of " + std::to_string(key.size()) +
-                " bytes, expected 1 to " + std::to_string(maxKeyBytes));
+    return failAt(start, "a metadata key of " + std::to_string(key.size()) + " bytes, expected 1 to " +
+                             std::to_string(maxKeyBytes));
   std::string name = printable(key);
   GgufValue value;
   HEDDLE_RETURN_IF_ERROR(readValue(name, value));
   if (!part.values.emplace(key, value).second)
-    return fail("byte " + std::to_string(start) + ": duplicate metadata key '" + name + "'");
+    return failAt(start, "duplicate metadata key '" + name + "'");
   return Status();
 }
 
@@ -161,7 +163,7 @@ Status Parser::readValue(const std::string &key, GgufValue &value) {
   if (!take(type))
     return truncated("the value type of '" + key + "'");
   if (type > static_cast<uint32_t>(GgufType::F64))
-    return fail("byte " + std::to_string(at - 4) + ": '" + key + "' has unknown value type " + std::to_string(type));
+    return failAt(at - 4, "'" + key + "' has unknown value type " + std::to_string(type));
   value.type = static_cast<GgufType>(type);
   if (value.type == GgufType::Array)
     return readArray(key, value);
@@ -172,8 +174,7 @@ Status Parser::readValue(const std::string &key, GgufValue &value) {
   if (left() < ggufTypeSize(value.type))
     return truncated("the value of '" + key + "'");
   if (value.type == GgufType::Bool && *value.data > 1)
-    return fail("byte " + std::to_string(at) + ": '" + key + "' is the boolean " + std::to_string(*value.data) +
-                ", expected 0 or 1");
+    return failAt(at, "'" + key + "' is the boolean " + std::to_string(*value.data) + ", expected 0 or 1");
   at += ggufTypeSize(value.type);
   return Status();
 }
@@ -183,7 +184,7 @@ Status Parser::readArray(const std::string &key, GgufValue &value) {
   if (!take(type) || !take(value.count))
     return truncated("the array '" + key + "'");
   if (type == static_cast<uint32_t>(GgufType::Array))
-    return fail("'" + key + "' is an array of arrays: nested arrays are not supported");
+    return fail("'" + key + "' is an array of arrays: nested arrays are not supported").as(StatusCode::Unsupported);
   if (type > static_cast<uint32_t>(GgufType::F64))
     return fail("array '" + key + "' has unknown value type " + std::to_string(type));
   value.type = static_cast<GgufType>(type);
@@ -191,8 +192,8 @@ Status Parser::readArray(const std::string &key, GgufValue &value) {
   value.data = file->data() + at;
   uint64_t atLeast = value.type == GgufType::String ? 8 : ggufTypeSize(value.type);
   if (!(Size(value.count) * atLeast).atMost(left()))
-    return fail("byte " + std::to_string(at - 8) + ": array '" + key + "' of " + std::to_string(value.count) +
-                " elements reaches past the end of the file, " + std::to_string(left()) + " bytes left");
+    return failAt(at - 8, "array '" + key + "' of " + std::to_string(value.count) +
+                              " elements reaches past the end of the file, " + std::to_string(left()) + " bytes left");
   if (value.type != GgufType::String) {
     at += value.count * atLeast;
     return Status();
@@ -248,7 +249,8 @@ Status Parser::readType(const std::string &name, TensorInfo &tensor) {
     return fail("tensor '" + name + "' has unknown type " + std::to_string(id));
   if (!found->supported)
     return fail("tensor '" + name + "' has type " + std::to_string(id) + " (" + found->name +
-                "), which is not supported");
+                "), which is not supported")
+        .as(StatusCode::Unsupported);
   tensor.type = found->type;
   const TensorTypeInfo &info = tensorTypeInfo(tensor.type);
   int64_t row = tensor.shape.empty() ? 1 : tensor.shape.back();
@@ -273,15 +275,14 @@ Status Parser::readInfo() {
   if (!takeString(raw))
     return truncated("a tensor info");
   if (raw.empty() || raw.size() > maxNameBytes)
-    return fail("byte " + std::to_string(start) + ": a tensor name of " + std::to_string(raw.size()) +
-                " bytes, expected 1 to " + std::to_string(maxNameBytes) + " (" + (raw.empty() ? "empty" : "too long") +
-                ")");
+    return failAt(start, "a tensor name of " + std::to_string(raw.size()) + " bytes, expected 1 to " +
+                             std::to_string(maxNameBytes) + " (" + (raw.empty() ? "empty" : "too long") + ")");
   std::string name = printable(raw);
   TensorInfo tensor{TensorType::F32, {}, 0, 0, 0, false};
-  HEDDLE_RETURN_IF_ERROR(readDimensions(name, tensor));
-  HEDDLE_RETURN_IF_ERROR(readType(name, tensor));
+  HEDDLE_RETURN_IF_ERROR(readDimensions(name, tensor).ofTensor(raw).atByte(start));
+  HEDDLE_RETURN_IF_ERROR(readType(name, tensor).ofTensor(raw).atByte(start));
   if (!take(tensor.offset))
-    return truncated("the offset of tensor '" + name + "'");
+    return truncated("the offset of tensor '" + name + "'").ofTensor(raw);
   part.tensors.emplace_back(raw, std::move(tensor));
   return Status();
 }
@@ -295,11 +296,13 @@ Status Parser::placeTensors() {
     std::string name = printable(raw);
     if (tensor.offset % alignment != 0)
       return fail("tensor '" + name + "': offset " + std::to_string(tensor.offset) +
-                  " is not a multiple of the alignment " + std::to_string(alignment));
+                  " is not a multiple of the alignment " + std::to_string(alignment))
+          .ofTensor(raw);
     if (!(start + tensor.offset + tensor.bytes).atMost(file->size()))
       return fail("tensor '" + name + "': offset " + std::to_string(tensor.offset) + " and " +
                   std::to_string(tensor.bytes) + " bytes reach past the end of the file of " +
-                  std::to_string(file->size()) + " bytes (truncated?)");
+                  std::to_string(file->size()) + " bytes (truncated?)")
+          .ofTensor(raw);
     tensor.offset += start.value();
   }
   return checkOverlap();
@@ -316,7 +319,9 @@ Status Parser::checkOverlap() const {
     const auto &[before, info] = part.tensors[order[i - 1]];
     if (info.offset + info.bytes > offset(order[i]))
       return fail("tensors '" + printable(before) + "' and '" + printable(part.tensors[order[i]].first) +
-                  "' overlap at byte " + std::to_string(offset(order[i])));
+                  "' overlap at byte " + std::to_string(offset(order[i])))
+          .ofTensor(before)
+          .atByte(offset(order[i]));
   }
   return Status();
 }

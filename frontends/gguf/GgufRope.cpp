@@ -32,8 +32,8 @@ void readScaling(GgufKeys &keys, const ModelConfig &config, RopeConfig &rope) {
   else if (type == "longrope")
     rope.scaling = RopeScalingKind::Longrope;
   else
-    keys.fail(keys.full("rope.scaling.type") + " is '" + printable(type, 64) +
-              "', which is not supported; known: none, linear, yarn, longrope");
+    keys.unsupported(keys.full("rope.scaling.type") + " is '" + printable(type, 64) +
+                     "', which is not supported; known: none, linear, yarn, longrope");
   rope.factor = keys.number("rope.scaling.factor", keys.number("rope.scale_linear", 1.0));
   rope.originalContext = keys.integer("rope.scaling.original_context_length", config.contextLength);
   rope.betaFast = keys.number("rope.scaling.yarn_beta_fast", rope.betaFast);

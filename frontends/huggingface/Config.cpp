@@ -255,15 +255,17 @@ void ConfigReader::refuseUnread() {
     if (isRead || isInert(found, entry.value))
       continue;
     bool isContainer = found.is(JsonKind::Array) || found.is(JsonKind::Object);
-    object.fail(entry.key, (isContainer ? std::string("is set") : "is " + printable(found.raw(), 64)) +
-                               ", which is not supported for " + config.architecture + "; expected " + entry.value);
+    object.unsupported(entry.key, (isContainer ? std::string("is set") : "is " + printable(found.raw(), 64)) +
+                                      ", which is not supported for " + config.architecture + "; expected " +
+                                      entry.value);
   }
 }
 
 // An option that changes results is refused where nothing computes it.
 void ConfigReader::refuseUnsupported() {
   if (object.has("quantization_config"))
-    object.fail("quantization_config", "is not supported: expected an unquantised checkpoint (F32, F16 or BF16)");
+    object.unsupported("quantization_config",
+                       "is not supported: expected an unquantised checkpoint (F32, F16 or BF16)");
 }
 
 Expected<ModelConfig> ConfigReader::read() {
@@ -375,7 +377,8 @@ Expected<ModelConfig> readHuggingFaceConfig(ModelFiles &files, const FamilyList 
     return errorIn(path, "model_type is missing; known architectures: " + knownFamilies(families));
   if (!family)
     return errorIn(path, "architecture '" + printable(type, 64) +
-                             "' (model_type) is not supported; known architectures: " + knownFamilies(families));
+                             "' (model_type) is not supported; known architectures: " + knownFamilies(families))
+        .as(StatusCode::Unsupported);
   Expected<ModelConfig> config = ConfigReader(object, *family).read();
   if (!config)
     return config;

@@ -64,7 +64,8 @@ Status splitFusedExperts(const ModelConfig &config, Checkpoint &checkpoint) {
       std::vector<int64_t> expected = {experts, isDown ? hidden : 2 * wide, isDown ? wide : hidden};
       if (fused.shape != expected)
         return errorIn(checkpoint.files[fused.file]->path(), "tensor " + name + " has shape " + shapeText(fused.shape) +
-                                                                 ", the config asks for " + shapeText(expected));
+                                                                 ", the config asks for " + shapeText(expected))
+            .ofTensor(name);
       for (int64_t expert = 0; expert < experts; ++expert) {
         std::string prefix = block + "experts." + std::to_string(expert) + ".";
         if (isDown) {

@@ -21,9 +21,9 @@ JsonValue JsonObject::find(const char *key) const {
   return found.is(JsonKind::Null) ? JsonValue() : found;
 }
 
-void JsonObject::fail(const std::string &what) {
+void JsonObject::fail(const std::string &what, StatusCode code) {
   if (error.isOk())
-    error = errorIn(path, what);
+    error = errorIn(path, what).as(code);
 }
 
 void JsonObject::adopt(const JsonObject &other) {

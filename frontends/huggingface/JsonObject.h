@@ -41,8 +41,11 @@ public:
   // An object, empty if absent. Its failures are adopted by adopt().
   JsonObject object(const char *key);
 
-  void fail(const std::string &what);
+  void fail(const std::string &what, StatusCode code = StatusCode::InvalidInput);
   void fail(const char *key, const std::string &what) { fail(prefix + key + " " + what); }
+  void unsupported(const char *key, const std::string &what) {
+    fail(prefix + key + " " + what, StatusCode::Unsupported);
+  }
   void adopt(const JsonObject &other);
   const Status &status() const { return error; }
   const std::string &file() const { return path; }

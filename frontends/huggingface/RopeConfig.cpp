@@ -29,8 +29,8 @@ RopeScalingKind readKind(JsonObject &rope, const ModelConfig &model) {
     if (name == scaling.name &&
         (!longropeOnly || scaling.kind == RopeScalingKind::None || scaling.kind == RopeScalingKind::Longrope))
       return scaling.kind;
-  rope.fail(key, "is '" + printable(name, 64) + "', which is not supported; known: " +
-                     (longropeOnly ? "default, longrope" : "default, linear, dynamic, llama3, yarn, longrope"));
+  rope.unsupported(key, "is '" + printable(name, 64) + "', which is not supported; known: " +
+                            (longropeOnly ? "default, longrope" : "default, linear, dynamic, llama3, yarn, longrope"));
   return RopeScalingKind::None;
 }
 
@@ -109,7 +109,7 @@ void readRopes(JsonObject &object, ModelConfig &config) {
   JsonObject rope = object.object(object.has("rope_scaling") ? "rope_scaling" : "rope_parameters");
   for (const char *type : {"full_attention", "sliding_attention"})
     if (rope.has(type))
-      rope.fail(type, "is not supported: " + config.architecture + " has one rotary embedding for all layers");
+      rope.unsupported(type, "is not supported: " + config.architecture + " has one rotary embedding for all layers");
   config.ropes = {readRope(rope, object, config, theta)};
   object.adopt(rope);
 }

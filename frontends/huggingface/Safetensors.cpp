@@ -40,12 +40,15 @@ Status readSafetensors(SharedFile file, Checkpoint &checkpoint) {
         std::find_if(std::begin(types), std::end(types), [&](const NamedType &t) { return t.dtype == tensor.dtype; });
     if (named == std::end(types))
       return errorIn(path,
-                     what + ": dtype " + std::string(tensor.dtype) + " is not supported, expected F32, F16 or BF16");
+                     what + ": dtype " + std::string(tensor.dtype) + " is not supported, expected F32, F16 or BF16")
+          .ofTensor(tensor.name)
+          .as(StatusCode::Unsupported);
     auto offset = static_cast<uint64_t>(tensor.data - file->data());
     TensorInfo info{named->type, std::move(tensor.shape), number, offset, tensor.size, false};
     auto [place, isNew] = checkpoint.tensors.emplace(std::move(tensor.name), std::move(info));
     if (!isNew)
-      return errorIn(path, what + " is also in " + printable(checkpoint.files[place->second.file]->path(), 1024));
+      return errorIn(path, what + " is also in " + printable(checkpoint.files[place->second.file]->path(), 1024))
+          .ofTensor(place->first);
   }
   checkpoint.files.push_back(std::move(file));
   return Status();
@@ -115,13 +118,14 @@ Status ShardIndex::read(Checkpoint &checkpoint) {
   for (auto &[shard, file] : shards) {
     file = static_cast<uint32_t>(checkpoint.files.size());
     if (!files.has(shard))
-      return errorIn(path, "shard '" + printable(shard) + "' is missing: no such file");
+      return errorIn(path, "shard '" + printable(shard) + "' is missing: no such file").as(StatusCode::Unreadable);
     HEDDLE_RETURN_IF_ERROR(readNamed(files, shard, checkpoint));
   }
   return walk(map, [&](const std::string &tensor, const std::string &shard) -> Status {
     const TensorInfo *found = checkpoint.find(tensor);
     if (!found || found->file != shards.find(shard)->second)
-      return errorIn(path, "weight_map: tensor '" + printable(tensor) + "' is not in '" + printable(shard) + "'");
+      return errorIn(path, "weight_map: tensor '" + printable(tensor) + "' is not in '" + printable(shard) + "'")
+          .ofTensor(tensor);
     return Status();
   });
 }

@@ -5,6 +5,7 @@
 #include "frontends/import/ImportModel.h"
 
 #include "dialect/HeddleDialect.h"
+#include "dialect/Locations.h"
 #include "frontends/Family.h"
 #include "frontends/families/ModelBuilder.h"
 
@@ -178,7 +179,7 @@ Value ModelImporter::weightOp(const WeightPart &part) {
   }
   auto storage = StorageAttr::get(b.getContext(), b.getStringAttr(tensorTypeInfo(tensor->type).name), tensor->file,
                                   offset, part.transposed != tensor->transposed);
-  return WeightOp::create(b, NameLoc::get(b.getStringAttr(name)), partType(part), name, storage);
+  return WeightOp::create(b, tensorLocation(b.getContext(), name), partType(part), name, storage);
 }
 
 // Outside layers a weight is an op where it is used; inside, an argument that the caller fills.
@@ -187,7 +188,7 @@ Value ModelImporter::weight(const WeightPart &part) {
     return weightOp(part);
   std::string name = part.name.substr(prefix.size());
   layerWeights.push_back(part);
-  return layerFunc.front().addArgument(partType(part), NameLoc::get(b.getStringAttr(name)));
+  return layerFunc.front().addArgument(partType(part), tensorLocation(b.getContext(), name));
 }
 
 TensorHandle ModelImporter::weightRows(const std::string &name, int64_t begin, int64_t rows, bool transposed) {
@@ -418,7 +419,8 @@ static void remarkUnread(const Model &model, ModuleOp module) {
     const UnreadTensor *unread = findUnread(model.config, name);
     if (!unread)
       continue;
-    module.emitRemark("tensor '") << name << "' takes no part: the program gives " << outputs;
+    emitRemark(tensorLocation(module.getContext(), name), "tensor '")
+        << name << "' takes no part: the program gives " << outputs;
     lost += unread->isLoss;
   }
   if (lost)

@@ -3,6 +3,7 @@
 #include "frontends/mlir/ReadGraph.h"
 
 #include "dialect/HeddleDialect.h"
+#include "frontends/mlir/MlirStatus.h"
 
 #include "mlir/IR/AttrTypeSubElements.h"
 #include "mlir/IR/BuiltinAttributes.h"
@@ -46,22 +47,21 @@ Expected<OwningOpRef<ModuleOp>> readMlirModule(MLIRContext &context, ModelFiles 
   Expected<SharedFile> text = files.open();
   if (!text)
     return text.status();
-  std::string message;
+  Status said;
   ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
-    if (diagnostic.getSeverity() == DiagnosticSeverity::Error && message.empty())
-      llvm::raw_string_ostream(message) << diagnostic.getLocation() << ": " << diagnostic;
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Error && said.isOk())
+      said = statusOf(diagnostic);
     return success();
   });
   llvm::SourceMgr sources;
   llvm::StringRef bytes(reinterpret_cast<const char *>((*text)->data()), (*text)->size());
   if (size_t at = tooDeep(bytes); at != llvm::StringRef::npos)
-    return invalidInput(path + ": byte " + std::to_string(at) + ": brackets nested deeper than " +
-                        std::to_string(maxDepth));
+    return errorAt(path, at, "brackets nested deeper than " + std::to_string(maxDepth));
   // The parser reads one byte past the end.
   sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(bytes, path), llvm::SMLoc());
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
   if (!module)
-    return invalidInput(message.empty() ? path + ": is no MLIR module" : message);
+    return said.isOk() ? errorIn(path, "is no MLIR module") : std::move(said).as(StatusCode::InvalidInput);
   return module;
 }
 
@@ -92,17 +92,15 @@ Expected<ImportedGraph> readMlirGraph(MLIRContext &context, ModelFiles &files) {
       auto word = dyn_cast<StringAttr>(attribute);
       std::string name = word ? word.str() : "";
       if (!isPathBelow(name))
-        return invalidInput(path + ": heddle.files: '" + printable(name) +
-                            "' must be a path below the module's folder");
+        return errorIn(path, "heddle.files: '" + printable(name) + "' must be a path below the module's folder");
       Expected<SharedFile> mapped = files.openRaw(name);
       if (!mapped)
         return mapped.status();
       graph.checkpoint.files.push_back(std::move(*mapped));
     }
   if (std::string stray = strayWeight(*graph.module, graph.checkpoint.files.size()); !stray.empty())
-    return invalidInput(path + ": " + stray +
-                        "; where the module was written from a model, 'heddle compile MODEL --resume=" + path +
-                        "' goes on from it");
+    return errorIn(path, stray + "; where the module was written from a model, 'heddle compile MODEL --resume=" + path +
+                             "' goes on from it");
   return graph;
 }
 

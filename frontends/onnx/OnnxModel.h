@@ -124,6 +124,8 @@ struct OnnxModel {
   const OnnxFunction *findFunction(const OnnxNode &node) const;
 };
 
+// A node's name, or "3:Reshape" of one without.
+std::string nameOf(const OnnxNode &node, size_t index);
 // "node 3 '/layers.0/Reshape' (op Reshape)", for messages.
 std::string describeNode(const OnnxNode &node, size_t index);
 

@@ -118,8 +118,10 @@ bool Reader::readGraph(const onnx::GraphProto &proto, OnnxGraph &graph) {
     if (!add(tensors.read(tensor), graph.initializers))
       return false;
   for (const auto &node : proto.node())
-    if (!readNode(node, graph.nodes.emplace_back()))
+    if (!readNode(node, graph.nodes.emplace_back())) {
+      failure = std::move(failure).ofOp(nameOf(graph.nodes.back(), graph.nodes.size() - 1));
       return false;
+    }
   for (const auto &input : proto.input())
     graph.inputs.push_back(valueInfo(input));
   for (const auto &output : proto.output())
@@ -179,6 +181,10 @@ const OnnxFunction *OnnxModel::findFunction(const OnnxNode &node) const {
     if (function.name == node.opType && function.domain == node.domain && function.overload == node.overload)
       return &function;
   return nullptr;
+}
+
+std::string nameOf(const OnnxNode &node, size_t index) {
+  return node.name.empty() ? std::to_string(index) + ":" + node.opType : node.name;
 }
 
 std::string describeNode(const OnnxNode &node, size_t index) {

@@ -168,7 +168,7 @@ public:
 
 private:
   bool fail(size_t at, const std::string &what) {
-    failure = errorIn(path, "byte " + std::to_string(at) + ": " + what);
+    failure = errorAt(path, at, what);
     return false;
   }
   bool varint(size_t &at, size_t end, uint64_t &value);

@@ -74,7 +74,7 @@ unsigned onnxTypeBits(OnnxType type) {
 }
 
 Status OnnxTensorReader::fail(const std::string &name, const std::string &what) const {
-  return errorIn(model.path, "tensor '" + printable(name) + "': " + what);
+  return errorIn(model.path, "tensor '" + printable(name) + "': " + what).ofTensor(name);
 }
 
 Expected<uint32_t> OnnxTensorReader::openExternal(const std::string &name, const std::string &location) {
@@ -88,7 +88,7 @@ Expected<uint32_t> OnnxTensorReader::openExternal(const std::string &name, const
                           "'..'");
   Expected<SharedFile> file = files.openRaw(location);
   if (!file)
-    return fail(name, "external data: " + file.message());
+    return Status(file.status()).saying(fail(name, "external data: " + file.message()).message()).ofTensor(name);
   model.files.push_back(*file);
   uint32_t index = static_cast<uint32_t>(model.files.size() - 1);
   opened.emplace(location, index);
@@ -179,9 +179,9 @@ Expected<OnnxTensor> OnnxTensorReader::read(const onnx::TensorProto &proto) {
   if (!row)
     return fail(tensor.name, "data type " + std::to_string(proto.data_type()) + " (data_type) is not one that is read");
   if (row->type == OnnxType::String)
-    return fail(tensor.name, "data type string: tensors of strings are not supported");
+    return fail(tensor.name, "data type string: tensors of strings are not supported").as(StatusCode::Unsupported);
   if (proto.has_segment())
-    return fail(tensor.name, "is stored in segments, which is not supported");
+    return fail(tensor.name, "is stored in segments, which is not supported").as(StatusCode::Unsupported);
   tensor.type = row->type;
   if (proto.dims_size() > 64)
     return fail(tensor.name, "has rank " + std::to_string(proto.dims_size()) + ", expected at most 64");

@@ -86,13 +86,17 @@ bool Validator::node(const OnnxNode &node, size_t index, Scope &scope, const Onn
 }
 
 bool Validator::nodes(const std::vector<OnnxNode> &nodes, Scope &scope, const OnnxOpsets &opsets, unsigned depth) {
-  for (size_t i = 0; i < nodes.size(); ++i) {
+  auto isRight = [&](size_t i) {
     for (const std::string &input : nodes[i].inputs)
       if (!input.empty() && !scope.contains(input))
         return undefined(nodes, i, input);
-    if (!node(nodes[i], i, scope, opsets, depth))
+    return node(nodes[i], i, scope, opsets, depth);
+  };
+  for (size_t i = 0; i < nodes.size(); ++i)
+    if (!isRight(i)) {
+      failure = std::move(failure).ofOp(nameOf(nodes[i], i));
       return false;
-  }
+    }
   return true;
 }
 

@@ -77,7 +77,7 @@ bool isOnnx(ModelFiles &files) {
 Expected<Model> readModel(ModelFiles &files) {
   const std::string &path = files.model();
   if (!files.isThere())
-    return errorIn(path, "no such file or directory");
+    return errorIn(path, "no such file or directory").as(StatusCode::Unreadable);
   if (files.isFolder())
     return readHuggingFace(files, families());
   Expected<SharedFile> file = files.open();

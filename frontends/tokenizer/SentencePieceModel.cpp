@@ -182,7 +182,8 @@ Status SentencePieceReader::read(std::string_view bytes) {
   if (draft.pieces.empty())
     return fail("the vocabulary is empty: no SentencePiece model, or one without pieces");
   if (modelType != 1 && modelType != 2)
-    return fail("model_type " + std::to_string(modelType) + " is not supported (1 unigram, 2 BPE)");
+    return fail("model_type " + std::to_string(modelType) + " is not supported (1 unigram, 2 BPE)")
+        .as(StatusCode::Unsupported);
   if (draft.unknown < 0)
     return fail("no piece has the type 'unknown'");
   draft.model = modelType == 1 ? TokenizerModel::Unigram : TokenizerModel::SentencePieceBpe;

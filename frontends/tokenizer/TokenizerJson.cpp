@@ -353,7 +353,7 @@ Status TokenizerJsonReader::readPostProcessor(JsonValue processor) {
   }
   if (type.equals("ByteLevel"))
     return Status();
-  return fail("post_processor type " + printable(type.raw(), 40) + " is not supported");
+  return fail("post_processor type " + printable(type.raw(), 40) + " is not supported").as(StatusCode::Unsupported);
 }
 
 Status TokenizerJsonReader::read(JsonValue root) {
@@ -367,7 +367,8 @@ Status TokenizerJsonReader::read(JsonValue root) {
   bool wordPiece = type.equals("WordPiece") || (!type && model->find("max_input_chars_per_word"));
   bool bpe = type.equals("BPE") || (!type && !unigram && !wordPiece && model->find("merges"));
   if (!unigram && !wordPiece && !bpe)
-    return fail("model.type " + printable(type.raw(), 40) + " is not supported (BPE, Unigram, WordPiece)");
+    return fail("model.type " + printable(type.raw(), 40) + " is not supported (BPE, Unigram, WordPiece)")
+        .as(StatusCode::Unsupported);
   JsonValue added = root.find("added_tokens");
   if (!unigram) {
     size_t more = 0;
@@ -380,7 +381,7 @@ Status TokenizerJsonReader::read(JsonValue root) {
   bool byteLevel = false;
   HEDDLE_RETURN_IF_ERROR(readTextSteps(root, draft, byteLevel));
   if (byteLevel && !bpe)
-    return fail("ByteLevel with a model that is not BPE is not supported");
+    return fail("ByteLevel with a model that is not BPE is not supported").as(StatusCode::Unsupported);
   // A SentencePieceBpe table without merges joins by score, which tokenizer.json has not.
   if (bpe && !byteLevel && draft.merges.empty())
     return fail("model.merges is empty");

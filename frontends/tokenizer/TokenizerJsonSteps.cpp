@@ -26,7 +26,9 @@ public:
 private:
   static constexpr size_t maxSteps = 64;
   Status fail(const std::string &what) const { return errorIn(draft.file, field + ": " + what); }
-  Status unsupported(JsonValue type) const { return fail("type " + printable(type.raw(), 40) + " is not supported"); }
+  Status unsupported(JsonValue type) const {
+    return fail("type " + printable(type.raw(), 40) + " is not supported").as(StatusCode::Unsupported);
+  }
   Status push(StepDraft step);
   Status sequence(JsonValue step, const char *key, Status (StepReader::*read)(JsonValue));
   Status pattern(JsonValue step, StepDraft &out) const;

@@ -61,7 +61,7 @@ static Expected<std::string> readVocabulary(ModelFiles &files, const std::string
 Expected<std::string> readTokenizer(ModelFiles &files, int64_t vocabSize) {
   const std::string &path = files.model();
   if (!files.isThere())
-    return errorIn(path, "no such file or directory");
+    return errorIn(path, "no such file or directory").as(StatusCode::Unreadable);
   if (files.isFolder())
     return readVocabulary(files, "", vocabSize);
   auto file = files.open();

@@ -18,6 +18,8 @@ heddle_status report(const Status &status) {
   case StatusCode::Ok:
     return HEDDLE_OK;
   case StatusCode::InvalidInput:
+  case StatusCode::Unsupported:
+  case StatusCode::Unreadable:
     return HEDDLE_INVALID_INPUT;
   case StatusCode::OutOfMemory:
     return HEDDLE_OUT_OF_MEMORY;

@@ -5,6 +5,7 @@
 // RUN: cat %S/Inputs/attention-ops.mlir %s > %t.mlir
 // RUN: %heddle-opt %t.mlir --inline --symbol-dce --heddle-check-all --heddle-fuse-attention --canonicalize -o %t.out 2> %t.err
 // RUN: FileCheck %s --input-file=%t.out
+// RUN: FileCheck %s --input-file=%t.err --check-prefix=MISS
 
 // CHECK-LABEL: @lowest_number_added_above_the_diagonal
 // CHECK: heddle.attention %{{[a-z0-9]+}}, %{{[a-z0-9]+}}, %{{[a-z0-9]+}} <causal>
@@ -37,6 +38,32 @@ func.func @where_with_minus_infinity(%q: !heads {heddle.dims = #s}, %k: !heads {
   %i = call @query_index(%s) : (!scores) -> !grid
   %j = call @key_index(%s) : (!scores) -> !grid
   %visible = arith.cmpi sge, %i, %j : !grid
+  %masked = call @keep(%s, %visible, %hidden) : (!scores, !mask, f32) -> !scores
+  %o = call @attend(%masked, %v) : (!scores, !heads) -> !heads
+  return %o : !heads
+}
+
+// What is seen comes with the input, and may be nothing: NaN.
+// CHECK-LABEL: @minus_infinity_where_the_input_says
+// CHECK-NOT: heddle.attention
+// CHECK: linalg.softmax
+// MISS: not fused: a row of which minus infinity hides every key is NaN here, and 0 in attention
+func.func @minus_infinity_where_the_input_says(%q: !heads {heddle.dims = #s}, %k: !heads {heddle.dims = #s}, %v: !heads {heddle.dims = #s},
+                                               %visible: !mask {heddle.dims = ["s", "s"]}) -> !heads {
+  %hidden = arith.constant 0xFF800000 : f32
+  %s = call @product(%q, %k) : (!heads, !heads) -> !scores
+  %masked = call @keep(%s, %visible, %hidden) : (!scores, !mask, f32) -> !scores
+  %o = call @attend(%masked, %v) : (!scores, !heads) -> !heads
+  return %o : !heads
+}
+
+// The lowest finite number leaves the mean of what is hidden.
+// CHECK-LABEL: @lowest_number_where_the_input_says
+// CHECK: heddle.attention {{.*}} bias({{.*}}) <full>
+func.func @lowest_number_where_the_input_says(%q: !heads {heddle.dims = #s}, %k: !heads {heddle.dims = #s}, %v: !heads {heddle.dims = #s},
+                                              %visible: !mask {heddle.dims = ["s", "s"]}) -> !heads {
+  %hidden = arith.constant -3.40282347E+38 : f32
+  %s = call @product(%q, %k) : (!heads, !heads) -> !scores
   %masked = call @keep(%s, %visible, %hidden) : (!scores, !mask, f32) -> !scores
   %o = call @attend(%masked, %v) : (!scores, !heads) -> !heads
   return %o : !heads

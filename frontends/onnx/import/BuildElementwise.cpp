@@ -7,7 +7,7 @@ using namespace mlir;
 using namespace heddle;
 
 GraphValue GraphBuilder::map(ArrayRef<GraphValue> operands, OnnxType result, Emit emit) {
-  if (hasFailed)
+  if (failed())
     return {};
   std::optional<Dims> dims = broadcastDims(operands);
   if (!dims)
@@ -15,7 +15,7 @@ GraphValue GraphBuilder::map(ArrayRef<GraphValue> operands, OnnxType result, Emi
   SmallVector<Value> tensors;
   for (const GraphValue &operand : operands)
     tensors.push_back(tensor(broadcast(operand, *dims)));
-  if (hasFailed)
+  if (failed())
     return {};
   return wrap(emit(tensors), result, *dims);
 }
@@ -36,7 +36,7 @@ static bool fits(OnnxType type, const Dim &number) {
 // Folds integer arithmetic of known elements; an invalid value if some element does not fold.
 GraphValue GraphBuilder::foldIntegers(const GraphValue &x, const GraphValue &y, OnnxType type,
                                       function_ref<std::optional<Dim>(const Dim &, const Dim &)> fold) {
-  if (hasFailed || !x.content || !y.content || !x.isStatic() || !y.isStatic())
+  if (failed() || !x.content || !y.content || !x.isStatic() || !y.isStatic())
     return {};
   std::optional<Dims> dims = broadcastDims({x, y});
   if (!dims || product(*dims).value() > 1024)
@@ -92,7 +92,7 @@ GraphValue GraphBuilder::div(const GraphValue &x, const GraphValue &y) {
   };
   if (GraphValue folded = foldIntegers(x, y, x.type, fold))
     return folded;
-  if (hasFailed || isFloat(x.type))
+  if (failed() || isFloat(x.type))
     return map({x, y}, x.type, [&](ArrayRef<Value> v) -> Value { return arith::DivFOp::create(b, loc, v[0], v[1]); });
   // A divisor that the processor would trap at (0, or -1 of the lowest number) is replaced by 1.
   GraphValue divisor = y;
@@ -142,7 +142,7 @@ GraphValue GraphBuilder::minimum(const GraphValue &x, const GraphValue &y) {
 // A constant exponent of 2, 3 or 1/2 is a product or a root; elsewhere the power is computed in floating point, or by
 // squaring where base and exponent are integers.
 GraphValue GraphBuilder::pow(const GraphValue &x, const GraphValue &y) {
-  if (hasFailed)
+  if (failed())
     return {};
   std::optional<double> exponent = constantNumber(y);
   std::optional<Dims> dims = broadcastDims({x, y});
@@ -250,7 +250,7 @@ GraphValue GraphBuilder::compare(Predicate predicate, const GraphValue &x, const
 }
 
 GraphValue GraphBuilder::select(const GraphValue &condition, const GraphValue &x, const GraphValue &y) {
-  if (hasFailed)
+  if (failed())
     return {};
   std::optional<Dims> dims = broadcastDims({condition, x, y});
   if (!dims)
@@ -289,7 +289,7 @@ GraphValue GraphBuilder::logicalNot(const GraphValue &x) {
 }
 
 GraphValue GraphBuilder::cast(const GraphValue &x, OnnxType type) {
-  if (hasFailed || x.type == type)
+  if (failed() || x.type == type)
     return x;
   if (x.content && !isFloat(type)) {
     bool isSame = llvm::all_of(*x.content, [&](const Dim &element) { return fits(type, element); });

@@ -22,7 +22,7 @@ Value GraphBuilder::limit(OnnxType type, bool highest) {
 // out = sum over the labels it lacks of x * y, accumulated in the accumulator's type.
 GraphValue GraphBuilder::contract(const GraphValue &x, ArrayRef<int64_t> xLabels, const GraphValue &y,
                                   ArrayRef<int64_t> yLabels, ArrayRef<int64_t> out, OnnxType result) {
-  if (hasFailed)
+  if (failed())
     return {};
   // A dimension of 1 beside a larger one of the same label is dropped from its operand: the maps then need no constant.
   std::map<int64_t, Dim> sizes;
@@ -48,7 +48,7 @@ GraphValue GraphBuilder::contract(const GraphValue &x, ArrayRef<int64_t> xLabels
   };
   meet(x, xLabels);
   meet(y, yLabels);
-  if (hasFailed)
+  if (failed())
     return {};
   auto thin = [&](const GraphValue &operand, ArrayRef<int64_t> labels, AffineMap &map) -> Value {
     SmallVector<int64_t> units;
@@ -91,7 +91,7 @@ GraphValue GraphBuilder::matmul(const GraphValue &x, const GraphValue &y) {
 
 // As numpy.matmul: leading dimensions broadcast, a vector is a row on the left and a column on the right.
 GraphValue GraphBuilder::matmul(const GraphValue &x, const GraphValue &y, OnnxType result) {
-  if (hasFailed)
+  if (failed())
     return {};
   if (x.rank() == 0 || y.rank() == 0)
     return fail("a product of a scalar, expected tensors of rank 1 or more");
@@ -164,7 +164,7 @@ Value GraphBuilder::neutral(Reduction kind, OnnxType type) {
 }
 
 GraphValue GraphBuilder::reduce(Reduction kind, const GraphValue &x, ArrayRef<int64_t> axes, bool keepDims) {
-  if (hasFailed)
+  if (failed())
     return {};
   if (axes.empty())
     return x;
@@ -190,7 +190,7 @@ GraphValue GraphBuilder::reduce(Reduction kind, const GraphValue &x, ArrayRef<in
 }
 
 GraphValue GraphBuilder::mean(const GraphValue &x, ArrayRef<int64_t> axes, bool keepDims) {
-  if (hasFailed || axes.empty())
+  if (failed() || axes.empty())
     return x;
   Dim count(1);
   for (int64_t axis : axes)
@@ -204,7 +204,7 @@ GraphValue GraphBuilder::mean(const GraphValue &x, ArrayRef<int64_t> axes, bool 
 
 GraphValue GraphBuilder::softmax(const GraphValue &x, int64_t axis) {
   GraphValue wide = cast(x, accumulatorOf(x.type));
-  if (hasFailed)
+  if (failed())
     return {};
   Value value = linalg::SoftmaxOp::create(b, loc, TypeRange{tensorType(wide.type, wide.dims)}, tensor(wide),
                                           empty(wide.type, wide.dims), uint64_t(axis))
@@ -215,7 +215,7 @@ GraphValue GraphBuilder::softmax(const GraphValue &x, int64_t axis) {
 // --- indices --------------------------------------------------------------------------------------------------------
 
 GraphValue GraphBuilder::checkedIndices(const GraphValue &indices, const Dim &size, const Twine &what) {
-  if (hasFailed)
+  if (failed())
     return {};
   if (auto known = indices.integers(); known && size.isStatic()) {
     std::vector<Dim> content;
@@ -241,17 +241,17 @@ GraphValue GraphBuilder::checkedIndices(const GraphValue &indices, const Dim &si
   GraphValue inside = logicalAnd(compare(Predicate::GreaterOrEqual, positive, like(positive, 0)),
                                  compare(Predicate::Less, positive, limit));
   GraphValue all = reduce(Reduction::And, inside, llvm::to_vector(llvm::seq<int64_t>(0, inside.rank())), false);
-  if (hasFailed)
+  if (failed())
     return {};
   require(toScalar(all), "an index is out of range of the " + what);
   return positive;
 }
 
 GraphValue GraphBuilder::gather(const GraphValue &x, const GraphValue &indices, int64_t axis) {
-  if (hasFailed)
+  if (failed())
     return {};
   GraphValue at = checkedIndices(indices, x.dims[axis], "rows");
-  if (hasFailed)
+  if (failed())
     return {};
   Dims dims(x.dims.begin(), x.dims.begin() + axis);
   dims.append(indices.dims);

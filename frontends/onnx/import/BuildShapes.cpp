@@ -57,7 +57,7 @@ static std::optional<Dim> broadcastDim(GraphBuilder &g, const Dim &a, const Dim 
 std::optional<Dims> GraphBuilder::broadcastDims(ArrayRef<GraphValue> operands) {
   Dims dims;
   for (const GraphValue &operand : operands) {
-    if (hasFailed || !operand)
+    if (failed() || !operand)
       return std::nullopt;
     if (operand.rank() > int64_t(dims.size()))
       dims.insert(dims.begin(), operand.rank() - dims.size(), Dim(1));
@@ -95,7 +95,7 @@ GraphValue GraphBuilder::guardedBroadcast(const GraphValue &x, ArrayRef<Dim> dim
 }
 
 GraphValue GraphBuilder::broadcast(const GraphValue &x, ArrayRef<Dim> dims) {
-  if (hasFailed || ArrayRef<Dim>(x.dims) == dims)
+  if (failed() || ArrayRef<Dim>(x.dims) == dims)
     return x;
   if (isImpossible(dims))
     return fail("the result's size is negative or too large");
@@ -182,7 +182,7 @@ static bool matchRuns(ArrayRef<Dim> from, ArrayRef<Dim> to, SmallVectorImpl<std:
 }
 
 GraphValue GraphBuilder::reshape(const GraphValue &x, ArrayRef<Dim> dims) {
-  if (hasFailed || ArrayRef<Dim>(x.dims) == dims)
+  if (failed() || ArrayRef<Dim>(x.dims) == dims)
     return x;
   Dim from = product(x.dims), to = product(dims);
   if (from != to && from.isStatic() && to.isStatic())
@@ -251,7 +251,7 @@ GraphValue GraphBuilder::flatten(const GraphValue &x, int64_t axis) {
 }
 
 GraphValue GraphBuilder::transpose(const GraphValue &x, ArrayRef<int64_t> permutation) {
-  if (hasFailed || llvm::equal(permutation, llvm::seq<int64_t>(0, x.rank())))
+  if (failed() || llvm::equal(permutation, llvm::seq<int64_t>(0, x.rank())))
     return x;
   Dims dims;
   for (int64_t axis : permutation)
@@ -263,7 +263,7 @@ GraphValue GraphBuilder::transpose(const GraphValue &x, ArrayRef<int64_t> permut
 // --- parts ----------------------------------------------------------------------------------------------------------
 
 GraphValue GraphBuilder::slice(const GraphValue &x, int64_t axis, const Dim &begin, const Dim &length) {
-  if (hasFailed || (begin.is(0) && length == x.dims[axis]))
+  if (failed() || (begin.is(0) && length == x.dims[axis]))
     return x;
   Dims dims = x.dims;
   dims[axis] = length;
@@ -286,7 +286,7 @@ GraphValue GraphBuilder::slice(const GraphValue &x, int64_t axis, const Dim &beg
 }
 
 GraphValue GraphBuilder::concat(ArrayRef<GraphValue> parts, int64_t axis) {
-  if (hasFailed)
+  if (failed())
     return {};
   if (parts.size() == 1)
     return parts[0];
@@ -325,7 +325,7 @@ GraphValue GraphBuilder::concat(ArrayRef<GraphValue> parts, int64_t axis) {
 }
 
 GraphValue GraphBuilder::pad(const GraphValue &x, ArrayRef<Dim> low, ArrayRef<Dim> high, Value scalar) {
-  if (hasFailed)
+  if (failed())
     return {};
   Dims dims;
   bool isEmpty = true;
@@ -343,7 +343,7 @@ GraphValue GraphBuilder::pad(const GraphValue &x, ArrayRef<Dim> low, ArrayRef<Di
 
 GraphValue GraphBuilder::generate(OnnxType type, ArrayRef<Dim> dims,
                                   function_ref<Value(OpBuilder &, ValueRange)> body) {
-  if (hasFailed)
+  if (failed())
     return {};
   if (isImpossible(dims))
     return fail("the result's size is negative or too large");
@@ -377,7 +377,7 @@ SmallVector<Value> GraphBuilder::loopNest(ArrayRef<Dim> dims, ValueRange state,
 SmallVector<GraphValue>
 GraphBuilder::loop(const Dim &count, ArrayRef<GraphValue> state,
                    function_ref<SmallVector<GraphValue>(const Dim &, ArrayRef<GraphValue>)> body) {
-  if (hasFailed)
+  if (failed())
     return {};
   SmallVector<Value> inits = llvm::map_to_vector(state, [&](const GraphValue &x) { return tensor(x); });
   auto forOp = scf::ForOp::create(b, loc, constantIndex(0), index(count), constantIndex(1), inits);
@@ -390,9 +390,9 @@ GraphBuilder::loop(const Dim &count, ArrayRef<GraphValue> state,
   SmallVector<GraphValue> next = body(dimOf(forOp.getInductionVar()), old);
   SmallVector<Value> yielded;
   for (auto [x, result] : llvm::zip(state, next))
-    if (!hasFailed)
+    if (!failed())
       yielded.push_back(tensor(wrap(tensor(result), x.type, x.dims)));
-  if (hasFailed)
+  if (failed())
     return {};
   scf::YieldOp::create(b, loc, yielded);
   leave(scope);
@@ -403,7 +403,7 @@ GraphBuilder::loop(const Dim &count, ArrayRef<GraphValue> state,
 }
 
 GraphValue GraphBuilder::insertSlice(const GraphValue &x, const GraphValue &part, int64_t axis, const Dim &begin) {
-  if (hasFailed)
+  if (failed())
     return {};
   SmallVector<OpFoldResult> offsets(x.dims.size(), b.getIndexAttr(0)), strides(x.dims.size(), b.getIndexAttr(1));
   offsets[axis] = size(begin);

@@ -189,7 +189,7 @@ std::optional<Windows> poolWindows(NodeImport &n) {
 void maxPool(NodeImport &n) {
   GraphBuilder &g = n.g;
   if (n.wants(1))
-    return (void)n.fail("with indices is not supported");
+    return (void)n.unsupported("with indices is not supported");
   if (auto w = poolWindows(n))
     n.out(pool(g, Reduction::Max, padded(g, n.in(0), *w, g.limit(n.in(0).type, false)), *w));
 }

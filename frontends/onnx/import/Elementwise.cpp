@@ -176,7 +176,7 @@ void clip(NodeImport &n) {
 void castTo(NodeImport &n) {
   int64_t to = n.integer("to", 0);
   if (onnxTypeBits(OnnxType(to)) < 8)
-    n.fail("to " + Twine(onnxTypeName(int32_t(to))) + " (attribute 'to') is not supported");
+    n.unsupported("to " + Twine(onnxTypeName(int32_t(to))) + " (attribute 'to') is not supported");
   n.out(n.g.cast(n.in(0), OnnxType(to)));
 }
 
@@ -188,7 +188,8 @@ void bitCast(NodeImport &n) {
   const GraphValue &x = n.in(0);
   OnnxType to = OnnxType(n.integer("to", 0));
   if (!n.g.failed() && (onnxTypeBits(to) != onnxTypeBits(x.type) || to == OnnxType::Bool || x.type == OnnxType::Bool))
-    n.fail("from " + Twine(onnxTypeName(int32_t(x.type))) + " to " + onnxTypeName(int32_t(to)) + " is not supported");
+    n.unsupported("from " + Twine(onnxTypeName(int32_t(x.type))) + " to " + onnxTypeName(int32_t(to)) +
+                  " is not supported");
   n.out(n.g.map({x}, to, [&](ArrayRef<Value> v) -> Value {
     auto type = n.g.tensorType(to, x.dims);
     return v[0].getType() == type ? v[0] : arith::BitcastOp::create(n.g.b, n.g.loc, type, v[0]).getResult();
@@ -202,7 +203,7 @@ void identity(NodeImport &n) {
 // Nothing is dropped outside training; the mask says so.
 void dropout(NodeImport &n) {
   if (n.has(2) && n.g.constantNumber(n.in(2)).value_or(1) != 0)
-    n.fail("with training_mode is not supported");
+    n.unsupported("with training_mode is not supported");
   n.out(n.in(0));
   if (n.wants(1))
     n.out(n.g.full(OnnxType::Bool, n.in(0).dims, 1), 1);

@@ -25,10 +25,9 @@ OnnxType heddle::accumulatorOf(OnnxType type) {
   return type == OnnxType::Float16 || type == OnnxType::Bfloat16 ? OnnxType::Float : type;
 }
 
-GraphValue GraphBuilder::fail(const Twine &what) {
-  if (!hasFailed)
-    message = what.str();
-  hasFailed = true;
+GraphValue GraphBuilder::fail(const Twine &what, StatusCode code) {
+  if (!failed())
+    failure = Status(code, what.str());
   return {};
 }
 
@@ -104,7 +103,7 @@ SmallVector<Value> GraphBuilder::dynamicSizes(ArrayRef<Dim> dims) {
 }
 
 Value GraphBuilder::tensor(const GraphValue &x) {
-  if (x.value || hasFailed)
+  if (x.value || failed())
     return x.value;
   RankedTensorType type = tensorType(x.type, x.dims);
   if (auto numbers = x.integers()) {
@@ -264,14 +263,14 @@ GraphValue GraphBuilder::vectorOf(ArrayRef<Dim> content) {
 }
 
 Value GraphBuilder::toScalar(const GraphValue &x) {
-  if (hasFailed)
+  if (failed())
     return {};
   SmallVector<Value> zeros(x.dims.size(), constantIndex(0));
   return tensor::ExtractOp::create(b, loc, tensor(x), zeros);
 }
 
 Value GraphBuilder::toIndex(const GraphValue &x) {
-  if (hasFailed)
+  if (failed())
     return {};
   if (x.content && !x.content->empty())
     return index(x.content->front());
@@ -281,13 +280,13 @@ Value GraphBuilder::toIndex(const GraphValue &x) {
 }
 
 Dim GraphBuilder::toDim(const GraphValue &x) {
-  if (hasFailed)
+  if (failed())
     return {};
   return x.content && !x.content->empty() ? x.content->front() : dimOf(toIndex(x));
 }
 
 std::optional<Dims> GraphBuilder::toDims(const GraphValue &x) {
-  if (hasFailed || x.rank() > 1 || !x.isStatic() || (x.rank() == 1 && x.dims[0].value() > 64))
+  if (failed() || x.rank() > 1 || !x.isStatic() || (x.rank() == 1 && x.dims[0].value() > 64))
     return std::nullopt;
   if (x.content)
     return Dims(x.content->begin(), x.content->end());

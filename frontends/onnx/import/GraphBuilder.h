@@ -62,10 +62,11 @@ public:
   mlir::Location loc;
 
   // --- errors
-  GraphValue fail(const llvm::Twine &what);
-  bool failed() const { return hasFailed; }
-  const std::string &error() const { return message; }
-  void prefixError(const llvm::Twine &where) { message = (where + message).str(); }
+  GraphValue fail(const llvm::Twine &what, StatusCode code = StatusCode::InvalidInput);
+  bool failed() const { return !failure.isOk(); }
+  // The first, without the file that it is in.
+  const Status &error() const { return failure; }
+  void setError(Status error) { failure = std::move(error); }
 
   // --- values and dimensions
   mlir::Type elementType(OnnxType type);
@@ -97,7 +98,7 @@ public:
   // Whether a dimension was there before the mark.
   bool isVisible(const Dim &dim, Scope scope) const;
   // A symbol for a polynomial that would only grow in what is computed from it.
-  Dim opaque(const Dim &dim) { return dim.isStatic() || hasFailed ? dim : dimOf(index(dim)); }
+  Dim opaque(const Dim &dim) { return dim.isStatic() || failed() ? dim : dimOf(index(dim)); }
   // Whether `clamped` is min(size, k) for a number k above 1: the length of a slice of a table by the size of another tensor.
   // Where the two broadcast they are equal, since min(size, k) is 1 only if size is.
   bool isClampOf(const Dim &clamped, const Dim &size) const;
@@ -230,8 +231,7 @@ private:
   };
   std::vector<Symbol> symbols;
   std::vector<DerivedDim> derivedDims;
-  bool hasFailed = false;
-  std::string message;
+  Status failure;
 };
 
 } // namespace heddle

@@ -3,6 +3,7 @@
 
 #include "bytes/Text.h"
 #include "dialect/HeddleDialect.h"
+#include "dialect/Locations.h"
 
 #include "llvm/Support/Path.h"
 
@@ -116,7 +117,7 @@ GraphValue GraphImporter::constantOf(const OnnxTensor &tensor) {
   if (!isNarrow && !tensor.isSparse && tensor.spilled.empty() && (!isSmall || mayBeParameter)) {
     auto storage = StorageAttr::get(g.b.getContext(), g.b.getStringAttr(storageName(type)), tensor.file,
                                     int64_t(tensor.offset), false);
-    auto weight = WeightOp::create(g.b, NameLoc::get(g.b.getStringAttr(printable(tensor.name, 1024))), shaped,
+    auto weight = WeightOp::create(g.b, tensorLocation(g.b.getContext(), printable(tensor.name, 1024)), shaped,
                                    uniqueWeightName(printable(tensor.name, 1024)), storage);
     if (isSmall)
       weight->setAttr("heddle.content", denseOf(model, tensor, shaped));
@@ -160,8 +161,7 @@ SmallVector<GraphValue> GraphImporter::importGraph(const OnnxGraph &graph, Array
 }
 
 std::string GraphImporter::placeOf(const OnnxNode &node, size_t index) {
-  std::string name = node.name.empty() ? std::to_string(index) + ":" + node.opType : node.name;
-  return (llvm::sys::path::filename(model.path) + ":" + printable(prefix + name, 512)).str();
+  return (llvm::sys::path::filename(model.path) + ":" + printable(prefix + nameOf(node, index), 512)).str();
 }
 
 int64_t GraphImporter::opsetOf(const OnnxNode &node) {
@@ -198,13 +198,19 @@ bool GraphImporter::importNode(const OnnxNode &node, size_t index, ValueScope &i
   std::string who = place + ": " + printable(node.opType) + " (domain " +
                     (node.domain.empty() ? "ai.onnx" : printable(node.domain)) + ", opset " + std::to_string(opset) +
                     ")";
-  auto complain = [&](const Twine &what) {
-    g.fail(who + " " + what);
+  bool hadFailed = g.failed();
+  // Nothing where an inner graph's node has said who failed.
+  auto fail = [&] {
+    g.setError(Status(g.error()).ofOp(prefix + nameOf(node, index)));
     return false;
+  };
+  auto complain = [&](const Twine &what) {
+    g.fail(who + " " + what, StatusCode::Unsupported);
+    return fail();
   };
   if (const OnnxFunction *function = model.findFunction(node)) {
     if (!callFunction(*function, import))
-      return false;
+      return fail();
   } else {
     bool isKnown;
     const OpRow *row = findRow(node, opset, isKnown);
@@ -212,11 +218,10 @@ bool GraphImporter::importNode(const OnnxNode &node, size_t index, ValueScope &i
       return complain("has an opset that is not supported: expected 7 to " + Twine(lastOpset));
     if (!row)
       return complain(isKnown ? "is not supported in this opset, only in newer ones" : "is not supported");
-    bool hadFailed = g.failed();
     row->lower(import);
     if (g.failed() && !hadFailed) {
-      g.prefixError(who + ": ");
-      return false;
+      g.setError(Status(g.error()).saying(who + ": " + g.error().message()));
+      return fail();
     }
   }
   for (size_t i = 0; i < node.outputs.size(); ++i) {

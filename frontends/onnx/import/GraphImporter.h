@@ -93,6 +93,7 @@ public:
   int64_t axis(int64_t axis, int64_t rank);
   llvm::SmallVector<int64_t> axes(llvm::ArrayRef<int64_t> axes, int64_t rank);
   GraphValue fail(const llvm::Twine &what) { return g.fail(what); }
+  GraphValue unsupported(const llvm::Twine &what) { return g.fail(what, StatusCode::Unsupported); }
   // Whether a <= c: known to be wrong it is the node's error, unknown it is checked when the graph runs.
   bool requireAtMost(const Dim &a, const Dim &c, const llvm::Twine &what);
   bool checkRank(size_t i, int64_t rank, llvm::StringRef what);

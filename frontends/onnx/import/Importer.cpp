@@ -16,25 +16,21 @@ namespace {
 // Builds @graph.
 class Import {
 public:
-  Import(MLIRContext &context, const OnnxModel &model, std::string &error)
-      : model(model), error(error), b(&context), loc(NameLoc::get(b.getStringAttr("graph"))),
-        module(ModuleOp::create(b, loc)), g(b, loc), importer(model, g) {}
-  OwningOpRef<ModuleOp> run();
+  Import(MLIRContext &context, const OnnxModel &model)
+      : model(model), b(&context), loc(NameLoc::get(b.getStringAttr("graph"))), module(ModuleOp::create(b, loc)),
+        g(b, loc), importer(model, g) {}
+  Expected<OwningOpRef<ModuleOp>> run();
 
 private:
-  bool fail(const Twine &what) {
-    error = errorIn(model.path, what.str()).message();
-    return false;
-  }
-  bool addArguments(ValueScope &scope);
-  bool addArgument(const OnnxValueInfo &info, ValueScope &scope);
-  bool addResults(ArrayRef<GraphValue> outputs);
+  Status fail(const Twine &what) const { return errorIn(model.path, what.str()); }
+  Status addArguments(ValueScope &scope);
+  Status addArgument(const OnnxValueInfo &info, ValueScope &scope);
+  Status addResults(ArrayRef<GraphValue> outputs);
   NamedAttribute nameAttr(const OnnxValueInfo &info) {
     return b.getNamedAttr("heddle.name", b.getStringAttr(info.name));
   }
 
   const OnnxModel &model;
-  std::string &error;
   OpBuilder b;
   Location loc;
   OwningOpRef<ModuleOp> module;
@@ -58,13 +54,15 @@ static std::string readerOf(const OnnxGraph &graph, const std::string &name) {
   return "which nothing reads";
 }
 
-bool Import::addArgument(const OnnxValueInfo &info, ValueScope &scope) {
+Status Import::addArgument(const OnnxValueInfo &info, ValueScope &scope) {
   std::string who = "graph input '" + printable(info.name) + "' ";
   if (!info.isTensor)
     return fail(who + "is a sequence, map or optional, " + readerOf(model.graph, info.name) +
-                ": only tensors are supported");
+                ": only tensors are supported")
+        .as(StatusCode::Unsupported);
   if (!isReadType(info.type))
-    return fail(who + "is a tensor of " + onnxTypeName(info.type) + ", which is not supported");
+    return fail(who + "is a tensor of " + onnxTypeName(info.type) + ", which is not supported")
+        .as(StatusCode::Unsupported);
   if (!info.hasShape)
     return fail(who + "has no shape: its rank must be known");
   if (info.dims.size() > 64)
@@ -106,30 +104,32 @@ bool Import::addArgument(const OnnxValueInfo &info, ValueScope &scope) {
                   "' of an earlier one");
   }
   scope.values[info.name] = g.wrap(argument, OnnxType(info.type), dims);
-  return true;
+  return Status();
 }
 
-bool Import::addArguments(ValueScope &scope) {
+Status Import::addArguments(ValueScope &scope) {
   std::set<llvm::StringRef> initializers;
   for (const OnnxTensor &tensor : model.graph.initializers)
     initializers.insert(tensor.name);
   for (const OnnxValueInfo &info : model.graph.inputs)
-    if (!initializers.count(info.name) && !addArgument(info, scope))
-      return false;
-  return true;
+    if (!initializers.count(info.name))
+      HEDDLE_RETURN_IF_ERROR(addArgument(info, scope).ofTensor(info.name));
+  return Status();
 }
 
-bool Import::addResults(ArrayRef<GraphValue> outputs) {
+Status Import::addResults(ArrayRef<GraphValue> outputs) {
   SmallVector<Value> values;
   SmallVector<Type> types;
   SmallVector<DictionaryAttr> attributes;
   for (auto [info, output] : llvm::zip_equal(model.graph.outputs, outputs)) {
     if (info.type && info.type != int32_t(output.type))
       return fail("graph output '" + printable(info.name) + "' is declared as a tensor of " + onnxTypeName(info.type) +
-                  " but is one of " + onnxTypeName(int32_t(output.type)));
+                  " but is one of " + onnxTypeName(int32_t(output.type)))
+          .ofTensor(info.name);
     if (info.hasShape && int64_t(info.dims.size()) != output.rank())
       return fail("graph output '" + printable(info.name) + "' is declared with rank " + Twine(info.dims.size()) +
-                  " but has rank " + Twine(output.rank()));
+                  " but has rank " + Twine(output.rank()))
+          .ofTensor(info.name);
     values.push_back(g.tensor(output));
     types.push_back(values.back().getType());
     SmallVector<NamedAttribute> dict = {nameAttr(info)};
@@ -141,32 +141,28 @@ bool Import::addResults(ArrayRef<GraphValue> outputs) {
   function.setType(b.getFunctionType(function.getArgumentTypes(), types));
   for (auto [i, dict] : llvm::enumerate(attributes))
     function.setResultAttrs(unsigned(i), dict);
-  return true;
+  return Status();
 }
 
-OwningOpRef<ModuleOp> Import::run() {
+Expected<OwningOpRef<ModuleOp>> Import::run() {
   b.setInsertionPointToEnd(module->getBody());
   function = func::FuncOp::create(b, loc, "graph", b.getFunctionType({}, {}));
   g.b.setInsertionPointToEnd(function.addEntryBlock());
   ValueScope scope;
-  if (!addArguments(scope))
-    return {};
-  if (model.graph.outputs.empty()) {
-    fail("the graph has no outputs");
-    return {};
-  }
+  HEDDLE_RETURN_IF_ERROR(addArguments(scope));
+  if (model.graph.outputs.empty())
+    return fail("the graph has no outputs");
   importer.addInitializers(model.graph, scope);
   SmallVector<GraphValue> outputs;
   if (importer.importNodes(model.graph.nodes, scope))
     for (const OnnxValueInfo &info : model.graph.outputs)
       outputs.push_back(*scope.find(info.name));
-  if (g.failed()) {
-    fail(g.error());
-    return {};
-  }
-  return addResults(outputs) ? std::move(module) : OwningOpRef<ModuleOp>();
+  if (g.failed())
+    return Status(g.error()).saying(fail(g.error().message()).message()).inFile(model.path);
+  HEDDLE_RETURN_IF_ERROR(addResults(outputs));
+  return std::move(module);
 }
 
-OwningOpRef<ModuleOp> heddle::importOnnx(MLIRContext &context, const OnnxModel &model, std::string &error) {
-  return Import(context, model, error).run();
+Expected<OwningOpRef<ModuleOp>> heddle::importOnnx(MLIRContext &context, const OnnxModel &model) {
+  return Import(context, model).run();
 }

@@ -4,6 +4,7 @@
 #ifndef HEDDLE_FRONTENDS_ONNX_IMPORT_IMPORTER_H
 #define HEDDLE_FRONTENDS_ONNX_IMPORT_IMPORTER_H
 
+#include "bytes/Expected.h"
 #include "frontends/onnx/OnnxModel.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -15,9 +16,9 @@ namespace heddle {
 //   func.func @graph(%ids: tensor<?x?xi64> {heddle.name = "input_ids", heddle.dims = ["batch", "sequence"]}, …)
 //       -> (tensor<…> {heddle.name = "logits"}, …)
 // Inputs that are initialisers are no arguments. Unsigned integers are signless in the IR; arguments and results say
-// `heddle.unsigned`. Null with `error`, one line that names file, node, op, domain and opset, if the graph means nothing or
-// has an op that is not supported.
-mlir::OwningOpRef<mlir::ModuleOp> importOnnx(mlir::MLIRContext &context, const OnnxModel &model, std::string &error);
+// `heddle.unsigned`. A failure names file, node, op, domain and opset: the graph means nothing, or has an op that is not
+// supported.
+Expected<mlir::OwningOpRef<mlir::ModuleOp>> importOnnx(mlir::MLIRContext &context, const OnnxModel &model);
 
 } // namespace heddle
 

@@ -156,7 +156,7 @@ void eyeLike(NodeImport &n) {
     return;
   OnnxType type = OnnxType(n.integer("dtype", int64_t(x.type)));
   if (onnxTypeBits(type) < 8)
-    return (void)n.fail("of " + Twine(onnxTypeName(int32_t(type))) + " is not supported");
+    return (void)n.unsupported("of " + Twine(onnxTypeName(int32_t(type))) + " is not supported");
   GraphValue rows = g.unsqueeze(g.iota(OnnxType::Int64, x.dims[0]), {1}), columns = g.iota(OnnxType::Int64, x.dims[1]);
   GraphValue shifted = g.add(rows, g.integers(OnnxType::Int64, {}, {Dim(n.integer("k", 0))}));
   n.out(g.cast(g.compare(Predicate::Equal, columns, shifted), type));

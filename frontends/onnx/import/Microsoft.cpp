@@ -123,7 +123,7 @@ void matMulNBits(NodeImport &n) {
     return (void)n.fail("N " + Twine(rows) + ", K " + Twine(columns) + ", block_size " + Twine(block) + ", bits " +
                         Twine(bits) + ": expected positive numbers, 2, 4 or 8 bits and weights of uint8");
   if (n.has(4))
-    return (void)n.fail("with g_idx is not supported");
+    return (void)n.unsupported("with g_idx is not supported");
   int64_t blocks = llvm::divideCeil(columns, block);
   OnnxType wide = accumulatorOf(a.type);
   if (Value weights = wide == OnnxType::Float ? storedBlocks(n, rows, columns, bits, block) : Value()) {

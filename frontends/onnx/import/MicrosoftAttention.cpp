@@ -32,8 +32,8 @@ GraphValue maskBias(NodeImport &n, const GraphValue &mask, const AttentionOperan
   else if (mask.rank() == 3)
     seen = g.unsqueeze(g.cast(mask, OnnxType::Bool), {1});
   else
-    return n.fail("a mask of rank " + Twine(mask.rank()) +
-                  " is not supported: expected (batch), (batch, keys) or (batch, queries, keys)");
+    return n.unsupported("a mask of rank " + Twine(mask.rank()) +
+                         " is not supported: expected (batch), (batch, keys) or (batch, queries, keys)");
   OnnxType type = accumulatorOf(a.query.type);
   return g.select(seen, g.scalar(type, 0), g.scalar(type, n.real("mask_filter_value", -10000)));
 }
@@ -58,7 +58,7 @@ void attention(NodeImport &n) {
   const GraphValue &x = n.in(0), &weights = n.in(1);
   int64_t numHeads = n.integer("num_heads", 0);
   if (n.integer("do_rotary", 0) || n.integer("past_present_share_buffer", 0))
-    n.fail("with do_rotary or past_present_share_buffer is not supported");
+    n.unsupported("with do_rotary or past_present_share_buffer is not supported");
   if (!n.checkRank(0, 3, "input") || !n.checkRank(1, 2, "weights"))
     return;
   GraphValue all = g.matmul(x, weights);
@@ -192,7 +192,7 @@ void groupQueryAttention(NodeImport &n) {
     return (void)n.fail("num_heads is " + Twine(numHeads) + ", kv_num_heads " + Twine(numKvHeads) +
                         ", expected positive numbers");
   if (n.has(11) || n.integer("smooth_softmax", 0))
-    return (void)n.fail("with head_sink or smooth_softmax is not supported");
+    return (void)n.unsupported("with head_sink or smooth_softmax is not supported");
   if (n.has(1)) {
     k = n.in(1), v = n.in(2);
   } else {
@@ -246,7 +246,7 @@ void rotaryEmbedding(NodeImport &n) {
   if (g.failed() || !n.checkRank(2, 2, "cos_cache"))
     return;
   if (n.integer("is_packed_batching", 0) || n.real("scale", 1) != 1)
-    return (void)n.fail("with is_packed_batching or a scale is not supported");
+    return (void)n.unsupported("with is_packed_batching or a scale is not supported");
   bool isPacked = x.rank() == 3;
   if (isPacked) {
     // Without num_heads a head is as wide as what is rotated.

@@ -136,7 +136,7 @@ void batchNormalization(NodeImport &n) {
   GraphBuilder &g = n.g;
   const GraphValue &x = n.in(0);
   if (n.integer("training_mode", 0) || g.failed() || x.rank() < 2)
-    return (void)n.fail("in training mode, or of rank below 2, is not supported");
+    return (void)n.unsupported("in training mode, or of rank below 2, is not supported");
   auto channel = [&](size_t i) { return alongChannels(g, n.in(i), x.rank()); };
   GraphValue variance = channel(4);
   GraphValue inverse = g.rsqrt(g.add(variance, g.like(variance, n.real("epsilon", 1e-5))));

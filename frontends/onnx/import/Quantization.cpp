@@ -60,7 +60,7 @@ void quantizeLinear(NodeImport &n) {
   if (g.failed())
     return;
   if (!isQuantized(type))
-    return (void)n.fail("to " + Twine(onnxTypeName(int32_t(type))) + " is not supported");
+    return (void)n.unsupported("to " + Twine(onnxTypeName(int32_t(type))) + " is not supported");
   OnnxType real = scale.type == OnnxType::Double || x.type == OnnxType::Double ? OnnxType::Double : OnnxType::Float;
   GraphValue ratio = g.div(g.cast(x, real), g.cast(beside(n, scale, x), real));
   n.out(saturated(g, ratio, n.has(2) ? beside(n, n.in(2), x) : GraphValue(), type));
@@ -105,8 +105,8 @@ void dequantizeLinear(NodeImport &n) {
   if (type == OnnxType::Undefined)
     type = scale.type;
   if (!isFloat(type) || isFloat(x.type))
-    return (void)n.fail("from " + Twine(onnxTypeName(int32_t(x.type))) + " to " + onnxTypeName(int32_t(type)) +
-                        " is not supported");
+    return (void)n.unsupported("from " + Twine(onnxTypeName(int32_t(x.type))) + " to " + onnxTypeName(int32_t(type)) +
+                               " is not supported");
   if (GraphValue weight = type == OnnxType::Float ? dequantizedWeight(n) : GraphValue())
     return n.out(weight);
   if (g.failed())
@@ -211,7 +211,7 @@ void qLinearMatMul(NodeImport &n) {
   if (g.failed())
     return;
   if (!isQuantized(type))
-    return (void)n.fail("to " + Twine(onnxTypeName(int32_t(type))) + " is not supported");
+    return (void)n.unsupported("to " + Twine(onnxTypeName(int32_t(type))) + " is not supported");
   auto scale = [&](size_t i, bool isRows) { return g.cast(besideRows(n, i, isRows), OnnxType::Float); };
   GraphValue real =
       g.mul(g.cast(product, OnnxType::Float), g.div(g.mul(scale(1, true), scale(4, false)), scale(6, true)));
