@@ -28,7 +28,7 @@ Status checkChat(const heddle_package *package, const char *json, size_t size) {
 }
 
 template <typename Step> heddle_status advanceOrReport(heddle_text_stream *stream, const Step &step) {
-  return report(advance(stream->stream, stream->text, step) ? Status() : outOfMemory("out of memory"));
+  return report(advance(stream->stream, stream->text, step) ? Status() : outOfMemory());
 }
 
 } // namespace
