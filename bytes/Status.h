@@ -91,6 +91,10 @@ inline Status invalidInput(std::string message) {
 inline Status outOfMemory(std::string message) {
   return Status(StatusCode::OutOfMemory, std::move(message));
 }
+// What is said where there may be no memory for a message: this one is short enough to need none.
+inline Status outOfMemory() {
+  return outOfMemory("out of memory");
+}
 inline Status damagedFile(std::string message) {
   return Status(StatusCode::DamagedFile, std::move(message));
 }

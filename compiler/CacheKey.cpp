@@ -75,8 +75,9 @@ static LogicalResult addFile(StringRef what, const std::string &path, std::vecto
   return success();
 }
 
-static LogicalResult addCode(const Target &target, std::vector<std::string> &lines, std::string &error) {
+FailureOr<std::vector<std::string>> heddle::loadedCode(std::string &error) {
   std::vector<LoadedFile> loaded;
+  std::vector<std::string> lines;
   dl_iterate_phdr(addLoadedFile, &loaded);
   for (const LoadedFile &file : loaded) {
     if (!file.buildId.empty())
@@ -84,6 +85,12 @@ static LogicalResult addCode(const Target &target, std::vector<std::string> &lin
     else if (failed(addFile("code", file.path, lines, error)))
       return failure();
   }
+  llvm::sort(lines); // the order in which libraries are loaded says nothing
+  return lines;
+}
+
+// What outputs are linked with.
+static LogicalResult addLinked(const Target &target, std::vector<std::string> &lines, std::string &error) {
   std::string linker = findLinker();
   if (!linker.empty() && failed(addFile("linker", linker, lines, error)))
     return failure();
@@ -103,11 +110,14 @@ FailureOr<std::string> heddle::cacheKey(const CompileOptions &options, const Tar
                                         llvm::join(target.cpu.features, " ")};
   if (options.emit == Emit::Library)
     lines.push_back("library " + llvm::sys::path::filename(options.output).str());
-  size_t fixed = lines.size();
-  if (failed(addCode(target, lines, error)))
+  FailureOr<std::vector<std::string>> code = loadedCode(error);
+  if (failed(code))
     return failure();
-  // Neither the order in which libraries are loaded nor that of a folder's files says anything.
-  std::sort(lines.begin() + fixed, lines.end());
+  llvm::append_range(lines, *code);
+  size_t fixed = lines.size();
+  if (failed(addLinked(target, lines, error)))
+    return failure();
+  std::sort(lines.begin() + fixed, lines.end()); // nor does that of a folder's files
   // Nor does the order of flags, but of those that may be repeated.
   std::vector<std::string> flags = options.outputFlags;
   llvm::stable_sort(flags, [](StringRef a, StringRef b) { return a.split('=').first < b.split('=').first; });

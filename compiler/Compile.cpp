@@ -12,6 +12,7 @@
 #include "compiler/codegen/machine/ResidentMemory.h"
 #include "compiler/package/OutputFile.h"
 #include "compiler/package/Package.h"
+#include "compiler/package/Sidecar.h"
 #include "compiler/raise/Passes.h"
 #include "compiler/report/Report.h"
 #include "compiler/schedule/ScheduleTable.h"
@@ -69,7 +70,7 @@ private:
   Status prepare(const std::string &path, const std::string &text, OutputFile &outFile);
   Status keep(OutputFile &file);
   PackageInfo packageInfo() const;
-  std::string summarize(const PackageInfo &info);
+  std::string summarize(const PackageInfo &info, bool reusesSidecar);
   std::string printed(Stage stage);
   std::vector<SharedFile> sources() const;
 
@@ -468,16 +469,23 @@ Status Compilation::writeBinary() {
       *program.module, program.model.checkpoint, target, *code, info.name, metadata, link, options.sidecar,
       options.output};
   std::string error;
-  if (failed(writePackage(request, error)))
+  if (options.sidecar) {
+    FailureOr<std::vector<std::string>> loaded = loadedCode(error);
+    if (failed(loaded))
+      return Status::failure(error);
+    request.packedFrom = "model " + info.sourceSha256 + "\n" + llvm::join(*loaded, "\n");
+  }
+  bool reusesSidecar = false;
+  if (failed(writePackage(request, reusesSidecar, error)))
     return Status::failure(error).inFile(options.output);
   HEDDLE_RETURN_IF_ERROR(keep(report));
   HEDDLE_RETURN_IF_ERROR(keep(depfile));
-  notes.summary = summarize(info);
+  notes.summary = summarize(info, reusesSidecar);
   return Status();
 }
 
 // "m: 105.4 MB, llama, context 8192; ./m 'Once upon a time' goes on with a text, ./m --help lists the rest"
-std::string Compilation::summarize(const PackageInfo &info) {
+std::string Compilation::summarize(const PackageInfo &info, bool reusesSidecar) {
   uint64_t bytes = 0;
   if (llvm::sys::fs::file_size(options.output, bytes))
     bytes = 0;
@@ -486,6 +494,8 @@ std::string Compilation::summarize(const PackageInfo &info) {
   out << options.output << ": " << llvm::format("%.1f MB", bytes / 1e6) << ", " << info.architecture;
   if (info.context)
     out << ", context " << info.context;
+  if (reusesSidecar)
+    out << ", the weights in " << sidecarOf(options.output) << " reused";
   if (options.emit != Emit::Executable)
     return text;
   std::string run = StringRef(options.output).contains('/') ? options.output : "./" + options.output;

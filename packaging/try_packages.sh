@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# try_packages.sh PACKAGES MODEL: installs each package of the folder PACKAGES in a bare Debian 12 of its own (the wheel: with python3-venv),
-# compiles the folder MODEL there, and runs the result. Nothing is downloaded once the bare systems are there. Needs root and debootstrap.
+# try_packages.sh PACKAGES MODEL ARCHIVE: installs each package of the folder PACKAGES in a bare Debian 12 of its own (the wheel: with python3-venv),
+# compiles the folder MODEL there, and runs the result. The bare systems come from ARCHIVE, a URL; nothing else is downloaded. Needs root and
+# debootstrap.
 set -euo pipefail
 packages=$(realpath "$1")
 model=$(realpath "$2")
+archive=$3
 work=$(mktemp -d "$packages/try.XXXXXX")
 trap 'rm -rf --one-file-system "$work"' EXIT
 
@@ -29,15 +31,15 @@ try() {
 bare() {
   local name=$1
   shift
-  unshare --mount debootstrap --variant=minbase "$@" bookworm "$work/$name" > "$work/debootstrap.log" || { tail "$work/debootstrap.log" >&2; exit 1; }
+  unshare --mount debootstrap --variant=minbase "$@" bookworm "$work/$name" "$archive" > "$work/debootstrap.log" || { tail "$work/debootstrap.log" >&2; exit 1; }
 }
 
 shopt -s nullglob
-for archive in "$packages"/*.tar.xz; do
-  bare archive
-  mkdir "$work/archive/unpacked here"
-  tar -C "$work/archive/unpacked here" -xf "$archive"
-  try "$(basename "$archive")" "/unpacked here/$(basename "$archive" .tar.xz)/bin/heddle" "$work/archive"
+for tarball in "$packages"/*.tar.xz; do
+  bare tarball
+  mkdir "$work/tarball/unpacked here"
+  tar -C "$work/tarball/unpacked here" -xf "$tarball"
+  try "$(basename "$tarball")" "/unpacked here/$(basename "$tarball" .tar.xz)/bin/heddle" "$work/tarball"
 done
 for wheel in "$packages"/*.whl; do
   bare wheel --include=python3-venv
@@ -51,6 +53,8 @@ with heddle.Package("/package") as package, heddle.Session(package) as session:
     print("module heddle", heddle.version, "answers", session.generate([1, 2, 3], max_tokens=8, ignore_eos=True).ids)'
 done
 for deb in "$packages"/*.deb; do
+  depends=$(dpkg --field "$deb" Depends)
+  [[ $depends =~ ^libc6\ .*libstdc\+\+6 ]] || { echo "try_packages: $(basename "$deb"): depends on '$depends'" >&2; exit 1; }
   bare deb
   cp "$deb" "$work/deb/heddle.deb"
   inside "$work/deb" dpkg --install /heddle.deb > "$work/dpkg.log" 2>&1 || { tail "$work/dpkg.log" >&2; exit 1; }

@@ -13,6 +13,8 @@ import subprocess
 import sys
 import zipfile
 
+import machine_libraries
+
 SUMMARY = "ahead-of-time compiler for Transformer models"
 DISTRIBUTION_INFO = """Metadata-Version: 2.1
 Name: heddle
@@ -32,14 +34,10 @@ WHEEL = "Wheel-Version: 1.0\nGenerator: heddle\nRoot-Is-Purelib: false\nTag: {ta
 
 def oldest_c_library(prefix):
     """N of glibc 2.N."""
-    newest = 0
-    for folder in ("bin", "lib/heddle/host/bin", "lib/heddle/host/lib"):
-        for path in sorted((prefix / folder).iterdir()):
-            said = subprocess.run(["readelf", "-W", "--version-info", path], check=True, capture_output=True, text=True).stdout
-            newest = max([newest, *(int(minor) for minor in re.findall(r"Name: GLIBC_2\.(\d+)\b", said))])
-            if "GLIBC_ABI_DT_RELR" in said:
-                newest = max(newest, 36)
-    return newest
+    versions = machine_libraries.needed(prefix)[0]
+    names = " ".join(name for asked in versions.values() for name in asked)
+    newest = max(int(minor) for minor in re.findall(r"\bGLIBC_2\.(\d+)", names))
+    return max(newest, 36) if "GLIBC_ABI_DT_RELR" in names else newest
 
 
 def main(prefix, folder):

@@ -2,10 +2,10 @@
 
 #include "compiler/package/Package.h"
 
-#include "bytes/WholeFile.h"
 #include "compiler/package/CodeHash.h"
 #include "compiler/package/Elf.h"
 #include "compiler/package/OutputFile.h"
+#include "compiler/package/Sidecar.h"
 #include "runtime/model/PackageHeader.h"
 
 #include "llvm/Support/FileSystem.h"
@@ -46,17 +46,6 @@ static std::string packageBytes(const std::string &metadata, uint64_t weightsSiz
   return std::string(reinterpret_cast<const char *>(&header), sizeof(header)) + metadata;
 }
 
-static std::string sidecarHeader(uint64_t weightsSize, const std::array<uint8_t, 32> &packageSha256) {
-  heddle_sidecar_header header = {};
-  std::memcpy(header.magic, HEDDLE_SIDECAR_MAGIC, sizeof(header.magic));
-  header.major = HEDDLE_PACKAGE_MAJOR;
-  header.minor = HEDDLE_PACKAGE_MINOR;
-  header.weights_offset = sizeof(header);
-  header.weights_size = weightsSize;
-  std::memcpy(header.package_sha256, packageSha256.data(), sizeof(header.package_sha256));
-  return std::string(reinterpret_cast<const char *>(&header), sizeof(header));
-}
-
 namespace {
 
 // One output being written: [ELF][weights][package][hash of the code][section headers].
@@ -64,8 +53,10 @@ class Writer {
 public:
   Writer(const PackageRequest &request, std::string &error) : request(request), error(error) {}
   LogicalResult run();
+  bool reusesSidecar = false;
 
 private:
+  LogicalResult writeSidecar(OutputFile &file);
   LogicalResult writeWeights(OutputFile &file, uint64_t offset);
   LogicalResult fail(const std::string &message) {
     error = message;
@@ -75,7 +66,6 @@ private:
   const PackageRequest &request;
   std::string &error;
   std::vector<PackedWeight> weights;
-  uint64_t weightsSize = 0;
 };
 
 } // namespace
@@ -93,24 +83,35 @@ LogicalResult Writer::writeWeights(OutputFile &file, uint64_t offset) {
   if (failed(table) || !file.flush())
     return fail(!file.error().empty() ? file.error() : "weights cannot be packed: " + reason);
   weights = std::move(*table);
-  for (const PackedWeight &weight : weights)
-    weightsSize = std::max(weightsSize, weight.offset + weight.size);
   return success();
+}
+
+// Leaves `file` closed where the sidecar that is there stays.
+LogicalResult Writer::writeSidecar(OutputFile &file) {
+  std::string path = sidecarOf(request.output);
+  std::string text = request.packedFrom + "\n" + describePackings(request.module, request.checkpoint);
+  Sha256Digest recipe = sha256(text.data(), text.size());
+  if (auto found = findInSidecar(path, planWeights(request.module), recipe)) {
+    weights = std::move(*found);
+    reusesSidecar = true;
+    return success();
+  }
+  if (!OutputFile::create(path, file, error) || failed(writeWeights(file, sizeof(heddle_sidecar_header))))
+    return failure();
+  return file.write(0, sidecarHeader(weights, recipe)) ? success() : fail(file.error());
 }
 
 LogicalResult Writer::run() {
   OutputFile file, sidecar;
   if (!OutputFile::create(request.output, file, error))
     return failure();
-  if (request.sidecar && !OutputFile::create(sidecarOf(request.output), sidecar, error))
-    return failure();
   uint64_t weightsOffset = linkedBound(request);
-  if (failed(request.sidecar ? writeWeights(sidecar, sizeof(heddle_sidecar_header))
-                             : writeWeights(file, weightsOffset)))
+  if (failed(request.sidecar ? writeSidecar(sidecar) : writeWeights(file, weightsOffset)))
     return failure();
+  uint64_t size = weightsSize(weights);
   std::string metadata = request.metadata(weights);
   std::array<uint8_t, 32> sha256;
-  std::string package = packageBytes(metadata, request.sidecar ? 0 : weightsSize, sha256);
+  std::string package = packageBytes(metadata, request.sidecar ? 0 : size, sha256);
 
   FailureOr<std::string> model = emitModelObject(*ModuleOp(request.module).getContext(), request.name, sha256,
                                                  request.code.entries, request.target);
@@ -126,7 +127,7 @@ LogicalResult Writer::run() {
     return fail("internal error: the linked file is larger than its bound");
 
   uint64_t packageOffset = request.sidecar ? alignUp(elf->size(), addedSectionAlignment)
-                                           : alignUp(weightsOffset + weightsSize, addedSectionAlignment);
+                                           : alignUp(weightsOffset + size, addedSectionAlignment);
   uint64_t codeHashOffset = alignUp(packageOffset + package.size(), addedSectionAlignment);
   std::string codeHash;
   // What somebody links from an object is other code.
@@ -137,22 +138,18 @@ LogicalResult Writer::run() {
   if (!codeHash.empty())
     sections.push_back({HEDDLE_CODE_SECTION, codeHashOffset, codeHash.size()});
   if (!request.sidecar)
-    sections.push_back({HEDDLE_WEIGHTS_SECTION, weightsOffset, weightsSize});
+    sections.push_back({HEDDLE_WEIGHTS_SECTION, weightsOffset, size});
   std::string tail = declareSections(*elf, sections, tailOffset, modelNoteSection);
   if (!file.write(0, *elf) || !file.write(packageOffset, package) || !file.write(codeHashOffset, codeHash) ||
       !file.write(tailOffset, tail))
     return fail(file.error());
   bool isProgram = request.kind == LinkKind::Executable;
-  if (request.sidecar && !sidecar.write(0, sidecarHeader(weightsSize, sha256)))
-    return fail(sidecar.error());
-  return (request.sidecar ? file.keepWith(sidecar, isProgram) : file.keep(isProgram)) ? success() : fail(file.error());
+  return (sidecar.isOpen() ? file.keepWith(sidecar, isProgram) : file.keep(isProgram)) ? success() : fail(file.error());
 }
 
-std::string heddle::sidecarOf(const std::string &output) {
-  std::string file;
-  return (resolveOutput(output, file).isOk() ? file : output) + HEDDLE_SIDECAR_SUFFIX;
-}
-
-LogicalResult heddle::writePackage(const PackageRequest &request, std::string &error) {
-  return Writer(request, error).run();
+LogicalResult heddle::writePackage(const PackageRequest &request, bool &reusesSidecar, std::string &error) {
+  Writer writer(request, error);
+  LogicalResult written = writer.run();
+  reusesSidecar = writer.reusesSidecar;
+  return written;
 }

@@ -21,14 +21,14 @@ struct PackageRequest {
   LinkKind kind = LinkKind::Executable;
   bool sidecar = false; // weights in sidecarOf(output)
   std::string output;
+  // Of a sidecar: what its bytes depend on beside the packings of `module`, the model and the code that packs it.
+  std::string packedFrom;
 };
 
-// Where the weights of an output are with a sidecar: OUT.weights, beside the file itself where `output` is a link to it.
-std::string sidecarOf(const std::string &output);
-
 // Writes the output beside its final name and renames it when it is whole: on failure, also by a signal, nothing is left and a
-// previous output is untouched. `error` says in one line what went wrong.
-mlir::LogicalResult writePackage(const PackageRequest &request, std::string &error);
+// previous output is untouched. A sidecar that is there and holds what would be packed stays as it is, and `reusesSidecar` is true.
+// `error` says in one line what went wrong.
+mlir::LogicalResult writePackage(const PackageRequest &request, bool &reusesSidecar, std::string &error);
 
 } // namespace heddle
 

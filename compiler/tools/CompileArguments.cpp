@@ -143,7 +143,7 @@ static std::vector<FlagGroup> makeFlags() {
        takeSymbol, /*changesOutput=*/false},
       {"--sidecar", "",
        "weights in a second file, OUT.weights; an object's lie beside the program it is linked into, as "
-       "PROGRAM.weights",
+       "PROGRAM.weights. One that is there and would be packed the same again stays as it is",
        SET(arguments.options.sidecar = true)}};
   std::vector<Flag> precision = {
       {"--precision", "=fast|precise",

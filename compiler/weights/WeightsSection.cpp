@@ -9,6 +9,8 @@
 #include "compiler/weights/CodedMatrix.h"
 #include "compiler/weights/PackedLayout.h"
 
+#include "llvm/Support/Path.h"
+
 #include <algorithm>
 
 using namespace mlir;
@@ -235,34 +237,65 @@ LogicalResult WeightWriter::writeAll() {
   return success();
 }
 
-FailureOr<PackedWeight> WeightWriter::run() {
+// A weight as its op states it. What code reads is as large as the type says; what lies behind belongs to another weight.
+static PackedWeight planWeight(WeightOp op) {
+  PackingAttr packing = op.getPacking();
   PackedWeight weight;
   weight.name = op.getName().str();
   weight.format = packing.getTableFormat().str();
   weight.shape.assign(packing.getShape().begin(), packing.getShape().end());
-  weight.offset = offset = packing.getOffset();
+  weight.offset = packing.getOffset();
+  auto type = cast<RankedTensorType>(op.getType());
+  weight.size = type.getNumElements() * llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+  return weight;
+}
+
+FailureOr<PackedWeight> WeightWriter::run() {
+  PackedWeight weight = planWeight(op);
+  offset = weight.offset;
   if (failed(writeAll()))
     return failure();
-  weight.size = offset - weight.offset;
-  // What code reads is as large as the type says; what lies behind belongs to another weight.
-  auto type = cast<RankedTensorType>(op.getType());
-  uint64_t expected = type.getNumElements() * llvm::divideCeil(type.getElementTypeBitWidth(), 8);
-  if (weight.size != expected)
-    return op.emitError("'") << op.getName() << "' is packed in " << weight.size << " bytes, its type " << type
-                             << " has " << expected;
+  if (uint64_t size = offset - weight.offset; size != weight.size)
+    return op.emitError("'") << op.getName() << "' is packed in " << size << " bytes, its type " << op.getType()
+                             << " has " << weight.size;
   weight.sha256 = hash.finish();
   return weight;
 }
 
-FailureOr<std::vector<PackedWeight>> heddle::streamWeights(ModuleOp module, const Checkpoint &checkpoint,
-                                                           WriteBytes write) {
-  std::map<int64_t, WeightOp> byOffset; // a weight that several ops name is written once
+// A weight that several ops name is there once.
+static std::map<int64_t, WeightOp> weightsByOffset(ModuleOp module) {
+  std::map<int64_t, WeightOp> byOffset;
   module.walk([&](WeightOp op) {
     if (PackingAttr packing = op.getPacking())
       byOffset.try_emplace(packing.getOffset(), op);
   });
+  return byOffset;
+}
+
+std::vector<PackedWeight> heddle::planWeights(ModuleOp module) {
   std::vector<PackedWeight> table;
-  for (auto &[offset, op] : byOffset) {
+  for (auto &[offset, op] : weightsByOffset(module))
+    table.push_back(planWeight(op));
+  return table;
+}
+
+std::string heddle::describePackings(ModuleOp module, const Checkpoint &checkpoint) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  for (const auto &file : checkpoint.files)
+    out << "file " << llvm::sys::path::filename(file->path()) << " " << file->size() << "\n";
+  // An op holds all that its writer reads; in the generic form nothing of it is left out.
+  for (auto &[offset, op] : weightsByOffset(module)) {
+    op->print(out, OpPrintingFlags().printGenericOpForm().useLocalScope());
+    out << "\n";
+  }
+  return text;
+}
+
+FailureOr<std::vector<PackedWeight>> heddle::streamWeights(ModuleOp module, const Checkpoint &checkpoint,
+                                                           WriteBytes write) {
+  std::vector<PackedWeight> table;
+  for (auto &[offset, op] : weightsByOffset(module)) {
     FailureOr<PackedWeight> weight = WeightWriter(op, checkpoint, write).run();
     if (failed(weight))
       return failure();

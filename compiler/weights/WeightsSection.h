@@ -21,6 +21,13 @@ struct PackedWeight {
   std::array<uint8_t, 32> sha256 = {};
 };
 
+// The table of what streamWeights writes, in order of offset, before anything is packed: all but the hashes.
+std::vector<PackedWeight> planWeights(mlir::ModuleOp module);
+
+// A text of all that the section's bytes depend on beside the bytes of the model's files and the code that packs them: the files in their
+// order, and every weight with its packing.
+std::string describePackings(mlir::ModuleOp module, const Checkpoint &checkpoint);
+
 // Takes the section's bytes in order of offset; false ends the writing.
 using WriteBytes = llvm::function_ref<bool(uint64_t offset, llvm::ArrayRef<uint8_t> bytes)>;
 

@@ -43,7 +43,7 @@ class TokenizeTool {
 public:
   TokenizeTool(const std::string &model, const Tokenizer &tokenizer, const ChatTemplate *chat,
                const TokenizeOptions &options)
-      : model(model), tokenizer(tokenizer), chat(chat), options(options), variables(specialTokenVariables(tokenizer)) {}
+      : model(model), tokenizer(tokenizer), chat(chat), options(options) {}
 
   // Appends the answer to `line`; false with the reason in `error`.
   bool answer(std::string_view line, std::string &out, std::string &error) const {
@@ -112,20 +112,14 @@ private:
     std::string input(question.raw());
     if (!question.find("add_generation_prompt"))
       input.insert(1, "\"add_generation_prompt\": true, ");
-    RenderedChat rendered;
-    if (!chat->render(input, variables, rendered, error)) {
+    std::string text;
+    std::vector<int32_t> ids;
+    if (!encodeChat(*chat, tokenizer, input, !options.noSpecial, text, ids, error)) {
       error = printable(model) + ": " + error;
       return false;
     }
-    EncodeOptions encoding;
-    encoding.parseSpecial = !options.noSpecial;
-    encoding.addSpecial = false;
-    encoding.untrusted = std::move(rendered.untrusted);
-    std::vector<int32_t> ids;
-    if (!tokenizer.encode(rendered.text, encoding, ids, error))
-      return false;
     out += lineStart() + "\"text\": ";
-    appendJsonString(rendered.text, out);
+    appendJsonString(text, out);
     out += ", \"ids\": ";
     appendIds(ids, out);
     out += '}';
@@ -143,7 +137,6 @@ private:
   const Tokenizer &tokenizer;
   const ChatTemplate *chat; // with --chat
   const TokenizeOptions &options;
-  std::vector<TemplateVariable> variables;
 };
 
 } // namespace

@@ -136,9 +136,9 @@ heddle_status heddle_thread_pool_create(int32_t threads, heddle_thread_pool **ou
   Status status = checkNotNull({{"out_pool", out_pool}});
   std::unique_ptr<heddle_thread_pool> made(new (std::nothrow) heddle_thread_pool);
   if (status.isOk() && !made)
-    status = outOfMemory("no memory for threads");
+    status = outOfMemory();
   if (status.isOk())
-    status = ThreadPool::create(threads ? threads : defaultThreadCount(), made->pool);
+    status = ThreadPool::create(threads, made->pool);
   if (status.isOk())
     *out_pool = made.release();
   return report(status);

@@ -54,7 +54,7 @@ template <typename Call> heddle_status runInMemoryOrReport(const Call &call) {
   heddle_status status = HEDDLE_OUT_OF_MEMORY;
   if (runInMemory([&] { status = report(call()); }))
     return status;
-  return report(outOfMemory("out of memory")); // a message that needs none
+  return report(outOfMemory());
 }
 
 // What a caller gives by its name in heddle.h.

@@ -118,7 +118,7 @@ heddle_status heddle_function_create(heddle_package *package, const heddle_funct
     return report(valid);
   std::unique_ptr<heddle_function> made(new (std::nothrow) heddle_function);
   if (!made)
-    return report(outOfMemory("no memory for a function"));
+    return report(outOfMemory());
   if (Status status = createPool(*package, given.pool, given.threads, made->pool); !status.isOk())
     return report(status);
   std::unique_ptr<TensorFunction> function;

@@ -122,7 +122,7 @@ heddle_status heddle_session_create(heddle_package *package, const heddle_sessio
     return report(valid);
   std::unique_ptr<heddle_session> made(new (std::nothrow) heddle_session);
   if (!made)
-    return report(outOfMemory("no memory for a session"));
+    return report(outOfMemory());
   // What calls others, or outlives the session, is done before the part that can lack memory anywhere.
   SessionOptions sessionOptions;
   sessionOptions.device = given.device ? given.device : "";
@@ -299,7 +299,7 @@ heddle_status heddle_session_generate(heddle_session *session, int32_t sequence,
   if (status.isOk() && !call.lacksMemory)
     call.finish();
   if (status.isOk() && call.lacksMemory)
-    status = outOfMemory("out of memory");
+    status = outOfMemory();
   if (status.isOk() && out_result)
     status = writeStruct("out_result", {sizeof *out_result, call.count, reasonOf(reason, isStopString), 0}, out_result);
   return report(status);

@@ -20,13 +20,6 @@ Status checkTokenizer(const heddle_package *package) {
   return package->tokenizer ? Status() : invalidInput("the model was compiled without a tokenizer");
 }
 
-Status renderChat(const heddle_package &package, std::string_view json, RenderedChat &out) {
-  std::string error;
-  if (!package.chatTemplate->render(json, specialTokenVariables(*package.tokenizer), out, error))
-    return invalidInput(error);
-  return Status();
-}
-
 Status checkChat(const heddle_package *package, const char *json, size_t size) {
   HEDDLE_RETURN_IF_ERROR(checkTokenizer(package));
   if (!package->chatTemplate)
@@ -35,7 +28,7 @@ Status checkChat(const heddle_package *package, const char *json, size_t size) {
 }
 
 template <typename Step> heddle_status advanceOrReport(heddle_text_stream *stream, const Step &step) {
-  return report(advance(stream->stream, stream->text, step) ? Status() : outOfMemory("out of memory"));
+  return report(advance(stream->stream, stream->text, step) ? Status() : outOfMemory());
 }
 
 } // namespace
@@ -132,15 +125,11 @@ heddle_status heddle_package_encode_chat(const heddle_package *package, const ch
   if (!valid.isOk())
     return report(valid);
   return runInMemoryOrReport([&]() -> Status {
-    RenderedChat rendered;
-    HEDDLE_RETURN_IF_ERROR(renderChat(*package, {json, size}, rendered));
-    EncodeOptions options;
-    options.addSpecial = false; // the template spells them
-    options.untrusted = std::move(rendered.untrusted);
     std::vector<int32_t> encoded;
-    std::string error;
-    if (!package->tokenizer->encode(rendered.text, options, encoded, error))
-      return invalidInput("the conversation: " + error);
+    std::string text, error;
+    if (!encodeChat(*package->chatTemplate, *package->tokenizer, {json, size}, /*parseSpecial=*/true, text, encoded,
+                    error))
+      return invalidInput(error);
     copyOut(encoded.data(), encoded.size(), ids, capacity, out_count);
     return Status();
   });
@@ -155,7 +144,9 @@ heddle_status heddle_package_render_chat(const heddle_package *package, const ch
     return report(valid);
   return runInMemoryOrReport([&]() -> Status {
     RenderedChat rendered;
-    HEDDLE_RETURN_IF_ERROR(renderChat(*package, {json, size}, rendered));
+    std::string error;
+    if (!package->chatTemplate->render({json, size}, specialTokenVariables(*package->tokenizer), rendered, error))
+      return invalidInput(error);
     copyOut(rendered.text.data(), rendered.text.size(), text, capacity, out_size);
     return Status();
   });

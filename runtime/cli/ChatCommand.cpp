@@ -194,16 +194,10 @@ Status Chat::render(size_t first, std::vector<int32_t> &ids) const {
     if (i < numSystem || i >= first)
       list += (list.empty() ? "{\"role\":\"" : ",{\"role\":\"") + std::string(messages[i].role) +
               "\",\"content\":" + jsonString(messages[i].content) + "}";
-  ids.clear();
-  RenderedChat rendered;
-  if (!conversation->render("{\"messages\":[" + list + "],\"add_generation_prompt\":true}",
-                            specialTokenVariables(*program.tokenizer), rendered, error))
+  std::string text;
+  if (!encodeChat(*conversation, *program.tokenizer, "{\"messages\":[" + list + "],\"add_generation_prompt\":true}",
+                  /*parseSpecial=*/true, text, ids, error))
     return invalidInput(program.package->path() + ": " + error);
-  EncodeOptions options;
-  options.addSpecial = false; // the template spells them
-  options.untrusted = rendered.untrusted;
-  if (!program.tokenizer->encode(rendered.text, options, ids, error))
-    return invalidInput("the conversation: " + error);
   return ids.empty() ? invalidInput("the conversation renders to nothing") : Status();
 }
 

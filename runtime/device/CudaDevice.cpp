@@ -17,7 +17,7 @@ constexpr uint32_t sharedWithoutAsking = 48 * 1024;
 
 class CudaDevice final : public Device {
 public:
-  ~CudaDevice() override;
+  ~CudaDevice() override { endClose(); }
   Status open(std::string_view architecture, const std::string &selector);
 
   std::string description() const override;
@@ -30,6 +30,7 @@ public:
 protected:
   Status launch(const heddle_launch &launch) override;
   Status finish() override;
+  void close() override;
 
 private:
   struct LoadedModule {
@@ -69,7 +70,7 @@ Status CudaDevice::check(const char *what, int32_t code) const {
   return Status::failure(format("CUDA: %s failed: %s (%d)", what, name, code));
 }
 
-CudaDevice::~CudaDevice() {
+void CudaDevice::close() {
   if (!context)
     return;
   api.cuCtxSetCurrent(context);
@@ -80,6 +81,8 @@ CudaDevice::~CudaDevice() {
     api.cuStreamDestroy(stream);
   }
   api.cuDevicePrimaryCtxRelease(device);
+  stream = nullptr;
+  context = nullptr;
 }
 
 Status CudaDevice::findDevice(const std::string &selector) {
@@ -111,6 +114,7 @@ Status CudaDevice::checkArchitecture(std::string_view architecture) {
 }
 
 Status CudaDevice::open(std::string_view architecture, const std::string &selector) {
+  beginOpen();
   HEDDLE_RETURN_IF_ERROR(api.open());
   HEDDLE_RETURN_IF_ERROR(check("cuInit", api.cuInit(0)));
   HEDDLE_RETURN_IF_ERROR(findDevice(selector));

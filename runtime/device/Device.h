@@ -6,6 +6,7 @@
 #ifndef HEDDLE_RUNTIME_DEVICE_DEVICE_H
 #define HEDDLE_RUNTIME_DEVICE_DEVICE_H
 
+#include "bytes/MemoryScope.h"
 #include "bytes/Status.h"
 #include "runtime/model/ModelAbi.h"
 
@@ -41,9 +42,26 @@ public:
 protected:
   virtual Status launch(const heddle_launch &launch) = 0;
   virtual Status finish() = 0;
+  // Gives back what the driver has given, but for memory; once it has, there is nothing to give.
+  virtual void close() {}
+  // Called before the driver is asked for anything: where the call that opens the device lacks memory, no destructor runs, and the
+  // MemoryScope closes it.
+  void beginOpen() { MemoryScope::enter(&driver); }
+  // What an implementation's destructor does.
+  void endClose() {
+    MemoryScope::leave(&driver);
+    close();
+  }
 
   // One caller at a time: a kernel's arguments are set, then it is enqueued.
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+private:
+  struct Driver : MemoryScope::Resource {
+    explicit Driver(Device *device)
+        : Resource([](Resource *resource) { static_cast<Driver *>(resource)->device->close(); }), device(device) {}
+    Device *device;
+  } driver{this};
 };
 
 // The launches of one step, heddle_step::device. Code of a step has nobody to tell that one failed: it is kept for finish(), and is this
@@ -68,20 +86,29 @@ public:
   DeviceMemory &operator=(const DeviceMemory &) = delete;
   ~DeviceMemory() { release(); }
   void release() {
-    if (address)
-      owner->release(address);
-    address = nullptr;
+    MemoryScope::leave(&held);
+    held.giveBack();
   }
   Status allocate(Device &device, uint64_t size, const char *what) {
-    owner = &device;
-    return device.allocate(size ? size : 1, what, address);
+    HEDDLE_RETURN_IF_ERROR(device.allocate(size ? size : 1, what, held.address));
+    held.owner = &device;
+    MemoryScope::enter(&held);
+    return Status();
   }
-  uint8_t *data() const { return address; }
-  template <typename T> T *as() const { return reinterpret_cast<T *>(address); }
+  uint8_t *data() const { return held.address; }
+  template <typename T> T *as() const { return reinterpret_cast<T *>(held.address); }
 
 private:
-  Device *owner = nullptr;
-  uint8_t *address = nullptr;
+  struct Held : MemoryScope::Resource {
+    Held() : Resource([](Resource *resource) { static_cast<Held *>(resource)->giveBack(); }) {}
+    void giveBack() {
+      if (address)
+        owner->release(address);
+      address = nullptr;
+    }
+    Device *owner = nullptr;
+    uint8_t *address = nullptr;
+  } held;
 };
 
 // The implementations; `architecture` is what follows the colon of the target.

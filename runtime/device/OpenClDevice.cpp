@@ -17,7 +17,7 @@ using namespace opencl;
 
 class OpenClDevice final : public Device {
 public:
-  ~OpenClDevice() override;
+  ~OpenClDevice() override { endClose(); }
   Status open(const std::string &selector);
 
   std::string description() const override { return text(deviceName) + " (OpenCL driver " + text(driverVersion) + ")"; }
@@ -36,6 +36,7 @@ public:
 protected:
   Status launch(const heddle_launch &launch) override;
   Status finish() override;
+  void close() override;
 
 private:
   struct LoadedKernel {
@@ -99,7 +100,7 @@ std::string OpenClDevice::text(uint32_t property) const {
   return nameOf(api, device, property);
 }
 
-OpenClDevice::~OpenClDevice() {
+void OpenClDevice::close() {
   if (queue)
     api.clFinish(queue);
   for (const LoadedKernel &loaded : kernels)
@@ -110,6 +111,8 @@ OpenClDevice::~OpenClDevice() {
     api.clReleaseCommandQueue(queue);
   if (context)
     api.clReleaseContext(context);
+  queue = nullptr;
+  context = nullptr;
 }
 
 Status OpenClDevice::findDevice(const std::string &selector) {
@@ -150,6 +153,7 @@ Status OpenClDevice::checkDevice() {
 }
 
 Status OpenClDevice::open(const std::string &selector) {
+  beginOpen();
   HEDDLE_RETURN_IF_ERROR(api.open());
   HEDDLE_RETURN_IF_ERROR(findDevice(selector));
   HEDDLE_RETURN_IF_ERROR(checkDevice());

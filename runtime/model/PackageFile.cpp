@@ -1,6 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/model/PackageFile.h"
 
+#include "runtime/model/WeightsHash.h"
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -116,7 +118,11 @@ Status PackageFile::findWeights() {
     if (memcmp(side.magic, HEDDLE_SIDECAR_MAGIC, sizeof side.magic) != 0)
       return Status::failure(path + ": weights header: bad magic, expected " HEDDLE_SIDECAR_MAGIC);
     HEDDLE_RETURN_IF_ERROR(checkFormatVersion(path, "weights", side.major, side.minor));
-    if (memcmp(side.package_sha256, header.sha256, sizeof side.package_sha256) != 0)
+    WeightsHash hash;
+    if (root->weights())
+      for (const package::Weight *weight : *root->weights())
+        hash.add(weight->offset(), weight->size(), weight->sha256()->data());
+    if (Sha256Digest own = hash.finish(); memcmp(side.weights_sha256, own.data(), own.size()) != 0)
       return Status::failure(path + ": the weights belong to another package than " + filePath);
     if (side.weights_size != expected || side.weights_offset < sizeof side ||
         !contains(sidecar.size(), side.weights_offset, side.weights_size))

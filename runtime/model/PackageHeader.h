@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The 64 bytes before a package's FlatBuffers metadata, and those before the weights of a sidecar file.
+// The 64 bytes before a package's FlatBuffers metadata, and the 128 before the weights of a sidecar file.
 #ifndef HEDDLE_RUNTIME_MODEL_PACKAGEHEADER_H
 #define HEDDLE_RUNTIME_MODEL_PACKAGEHEADER_H
 
@@ -13,7 +13,7 @@
 
 // The version of packages and of weights files. Readers take every minor version of their major one, and no other major: minor counts what
 // they may pass over (a field at the end of a table of the schema), major what they would misread. runtime/README.md has the rule.
-#define HEDDLE_PACKAGE_MAJOR 1u
+#define HEDDLE_PACKAGE_MAJOR 2u
 #define HEDDLE_PACKAGE_MINOR 0u
 
 // The longest context that a program has: positions are 32 bits wide, and its page tables keep within memory.
@@ -28,7 +28,7 @@ typedef struct heddle_package_header {
   uint8_t sha256[32];     // of the metadata
 } heddle_package_header;
 
-// The 64 bytes before the weights in a sidecar file, `<file of the code>.weights`, little-endian.
+// The 128 bytes before the weights in a sidecar file, `<file of the code>.weights`, little-endian.
 #define HEDDLE_SIDECAR_SUFFIX ".weights"
 #define HEDDLE_SIDECAR_MAGIC "HEDDLEWT" // 8 bytes, no NUL
 
@@ -38,7 +38,9 @@ typedef struct heddle_sidecar_header {
   uint32_t minor;
   uint64_t weights_offset;    // in the file, a multiple of 64
   uint64_t weights_size;      // bytes from there to the end of the file
-  uint8_t package_sha256[32]; // of the metadata that the weights belong to
+  uint8_t weights_sha256[32]; // WeightsHash of the weights: a package of the same ones may read the file
+  uint8_t recipe_sha256[32];  // of all that they were packed from: the compiler keeps a file that it would write again
+  uint8_t reserved[32];       // zero
 } heddle_sidecar_header;
 
 #endif

@@ -28,26 +28,27 @@ std::string readSmall(const std::string &path) {
 }
 
 // The CPUs of the affinity mask; none where it cannot be read.
-std::vector<int> allowedCpus() {
-  constexpr int maxCpus = 8192;
-  std::vector<int> cpus;
-  cpu_set_t *mask = CPU_ALLOC(maxCpus);
-  if (!mask)
-    return cpus;
-  size_t size = CPU_ALLOC_SIZE(maxCpus);
-  CPU_ZERO_S(size, mask);
-  if (sched_getaffinity(0, size, mask) == 0)
-    for (int cpu = 0; cpu < maxCpus; ++cpu)
-      if (CPU_ISSET_S(cpu, size, mask))
-        cpus.push_back(cpu);
-  CPU_FREE(mask);
-  return cpus;
-}
+class AllowedCpus {
+public:
+  static constexpr int most = 8192;
+  AllowedCpus() {
+    if (sched_getaffinity(0, sizeof mask, mask) != 0)
+      CPU_ZERO_S(sizeof mask, mask);
+  }
+  bool has(int cpu) const { return CPU_ISSET_S(cpu, sizeof mask, mask); }
+  int count() const { return CPU_COUNT_S(sizeof mask, mask); }
+
+private:
+  cpu_set_t mask[most / CPU_SETSIZE] = {};
+};
 
 // One per core: hyperthreads share the first number of their siblings list.
 int32_t physicalCores() {
   std::vector<int> cores;
-  for (int cpu : allowedCpus()) {
+  AllowedCpus allowed;
+  for (int cpu = 0; cpu < AllowedCpus::most; ++cpu) {
+    if (!allowed.has(cpu))
+      continue;
     std::string siblings = readSmall(format("/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu));
     cores.push_back(siblings.empty() ? cpu : atoi(siblings.c_str()));
   }
@@ -109,7 +110,7 @@ double cgroupQuota() {
 } // namespace
 
 int32_t availableCpus() {
-  return std::max<int32_t>(1, int32_t(allowedCpus().size()));
+  return std::max<int32_t>(1, AllowedCpus().count());
 }
 
 int32_t defaultThreadCount() {

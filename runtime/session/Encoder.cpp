@@ -11,7 +11,7 @@ Status Encoder::create(Package &package, int32_t threads, ThreadPool *pool, std:
     return invalidInput(package.path() + ": no encoder");
   std::unique_ptr<Encoder> encoder(new (std::nothrow) Encoder(package));
   if (!encoder)
-    return outOfMemory("no memory for an encoder");
+    return outOfMemory();
   HEDDLE_RETURN_IF_ERROR(encoder->allocate(threads, pool));
   outEncoder = std::move(encoder);
   return Status();

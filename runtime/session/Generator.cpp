@@ -30,7 +30,7 @@ Status generateTokens(Session &session, int32_t sequence, const int32_t *prompt,
         mask.resize(options.mask.set ? maskWords(vocabSize) : 0);
         made.emplace(options.sampler, vocabSize);
       }))
-    return outOfMemory("no memory for a sampler");
+    return outOfMemory();
   Sampler &sampler = *made;
   HEDDLE_RETURN_IF_ERROR(session.append(sequence, prompt, int32_t(count)));
   sampler.accept(session.history(sequence), session.length(sequence));

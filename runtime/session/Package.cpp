@@ -102,23 +102,37 @@ Package::~Package() {
   library.close();
 }
 
-Status Package::openDevice(const std::string &selector, Device *&outDevice) {
+// Opens the device and puts the weights on it; the log is to say `outNote`.
+Status Package::startDevice(std::string_view target, std::string_view selector, std::string &outNote) {
+  std::unique_ptr<Device> opened;
+  HEDDLE_RETURN_IF_ERROR(Device::open(target, std::string(selector), opened));
+  std::string note = "device: " + opened->description();
+  Status status = deviceWeights.allocate(*opened, weightsSize(), "weights");
+  if (status.isOk())
+    status = opened->upload(deviceWeights.data(), file.weights(), weightsSize());
+  if (!status.isOk()) {
+    deviceWeights.release();
+    return status;
+  }
+  std::swap(outNote, note);
+  device = std::move(opened);
+  return Status();
+}
+
+Status Package::openDevice(std::string_view selector, Device *&outDevice) {
   std::string_view target = metadata().target() ? metadata().target()->string_view() : std::string_view();
   outDevice = nullptr;
   if (!isDeviceTarget(target))
     return selector.empty() ? Status() : invalidInput("--device: this model was compiled for the CPU");
   MutexLock lock(deviceMutex);
   if (!device) {
-    std::unique_ptr<Device> opened;
-    HEDDLE_RETURN_IF_ERROR(Device::open(target, selector, opened));
-    HEDDLE_RETURN_IF_ERROR(deviceWeights.allocate(*opened, weightsSize(), "weights"));
-    Status status = opened->upload(deviceWeights.data(), file.weights(), weightsSize());
-    if (!status.isOk()) {
-      deviceWeights.release();
-      return status;
-    }
-    device = std::move(opened);
-    say(Log::Info, "device: " + device->description());
+    Status status;
+    std::string note;
+    // Within the lock, which a MemoryScope would not give back.
+    if (!runInMemory([&] { status = startDevice(target, selector, note); }))
+      return outOfMemory();
+    HEDDLE_RETURN_IF_ERROR(status);
+    say(Log::Info, note);
   }
   outDevice = device.get();
   return Status();
@@ -171,9 +185,14 @@ Status Package::openFile(const std::string &path, const heddle_model *code, cons
 }
 
 void Package::sayOfThreads(int32_t threads) const {
-  if (int32_t cpus = availableCpus(); threads > cpus)
-    say(Log::Warning, format("%d threads, but this process has %d CPU%s: more threads make it slower", threads, cpus,
-                             cpus == 1 ? "" : "s"));
+  int32_t cpus = availableCpus();
+  std::string warning;
+  // A warning that there is no memory for is left out.
+  if (threads > cpus && runInMemory([&] {
+        warning = format("%d threads, but this process has %d CPU%s: more threads make it slower", threads, cpus,
+                         cpus == 1 ? "" : "s");
+      }))
+    say(Log::Warning, warning);
 }
 
 Status Package::check() const {

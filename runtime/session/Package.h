@@ -45,7 +45,7 @@ public:
 
   // The device that the model was compiled for, with the weights on it, null for the CPU: opened by the first call, which may
   // select one, and shared by all sessions.
-  Status openDevice(const std::string &selector, Device *&outDevice);
+  Status openDevice(std::string_view selector, Device *&outDevice);
 
   // Hashes all weights, and the code where it has a hash.
   Status check() const;
@@ -59,6 +59,7 @@ public:
 
 private:
   Status loadCode();
+  Status startDevice(std::string_view target, std::string_view selector, std::string &outNote);
 
   PackageFile file;
   Log log;

@@ -24,7 +24,7 @@ Status Session::create(Package &package, const SessionOptions &options, std::uni
                         " has no sessions");
   std::unique_ptr<Session> session(new (std::nothrow) Session(package));
   if (!session)
-    return outOfMemory("no memory for a session");
+    return outOfMemory();
   HEDDLE_RETURN_IF_ERROR(session->allocate(options));
   outSession = std::move(session);
   return Status();
@@ -47,7 +47,7 @@ Status Session::allocate(const SessionOptions &options) {
     return invalidInput(format("max_sequences is %d, expected 1 … 65536", sequenceLimit));
   HEDDLE_RETURN_IF_ERROR(model.openDevice(options.device, device));
   // One thread enqueues what a device runs.
-  HEDDLE_RETURN_IF_ERROR(pool.create(device ? nullptr : options.pool, device ? 1 : options.threads));
+  HEDDLE_RETURN_IF_ERROR(pool.create(options.pool, device ? 1 : options.threads));
   if (!options.pool)
     model.sayOfThreads(pool->size());
   if (options.cacheTokens < 0)

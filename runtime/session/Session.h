@@ -27,9 +27,9 @@ struct SessionOptions {
   bool keepHidden = false;
   bool fixedForms = false;    // bits do not depend on how a sequence is cut into steps
   bool profile = false;       // counts ticks per kernel
-  std::string device;         // which one, of a model for a device: a number or part of a name; empty: the best
+  std::string_view device;    // which one, of a model for a device: a number or part of a name; empty: the best
   int64_t cacheTokens = 0;    // that the cache holds of all sequences together; 0: as many as they can have
-  ThreadPool *pool = nullptr; // shared with others; null: threads of its own
+  ThreadPool *pool = nullptr; // shared with others, of one thread for a device; null: threads of its own
 };
 
 // Of which of a feed's tokens a call gives the logits.

@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/session/ThreadPool.h"
 
+#include "bytes/MemoryScope.h"
 #include "bytes/MutexLock.h"
 
 #include <climits>
@@ -59,14 +60,17 @@ void Barrier::wait() {
   sleepers.fetch_sub(1);
 }
 
-Status ThreadPool::create(int32_t numThreads, std::unique_ptr<ThreadPool> &outPool) {
+Status ThreadPool::create(int32_t threads, std::unique_ptr<ThreadPool> &outPool) {
+  int32_t numThreads = threads;
+  if (threads == 0 && !runInMemory([&] { numThreads = defaultThreadCount(); }))
+    return outOfMemory();
   if (numThreads < 1 || numThreads > 1024)
     return invalidInput(format("threads is %d, expected 1 … 1024", numThreads));
   std::unique_ptr<ThreadPool> pool(new (std::nothrow) ThreadPool(numThreads, availableCpus()));
   if (pool)
     pool->workers.reset(new (std::nothrow) Worker[numThreads]);
   if (!pool || !pool->workers)
-    return outOfMemory(format("no memory for %d threads", numThreads));
+    return outOfMemory();
   for (int32_t thread = 1; thread < numThreads; ++thread) {
     Worker &worker = pool->workers[thread];
     worker.pool = pool.get();
@@ -139,7 +143,7 @@ Status ThreadPoolHandle::create(ThreadPool *shared, int32_t threads) {
   pool = shared;
   if (pool)
     return Status();
-  HEDDLE_RETURN_IF_ERROR(ThreadPool::create(threads ? threads : defaultThreadCount(), own));
+  HEDDLE_RETURN_IF_ERROR(ThreadPool::create(threads, own));
   pool = own.get();
   return Status();
 }

@@ -33,7 +33,8 @@ class ThreadPool {
 public:
   using Job = void (*)(void *user, int32_t thread, int32_t numThreads);
 
-  static Status create(int32_t numThreads, std::unique_ptr<ThreadPool> &outPool);
+  // `threads` 0: as many as defaultThreadCount().
+  static Status create(int32_t threads, std::unique_ptr<ThreadPool> &outPool);
   ~ThreadPool();
 
   // Runs job(user, t, size()) on every thread t and returns when all have ended. Callers on different threads take turns.

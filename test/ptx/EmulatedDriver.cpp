@@ -65,6 +65,8 @@ template <typename... Arguments> void record(const char *format, Arguments... ar
 
 extern "C" {
 
+long driver_objects; // contexts, streams and memory that were given and are not back
+
 int32_t cuInit(uint32_t) {
   if (const char *path = getenv("HEDDLE_CUDA_LOG"))
     driver().log = fopen(path, "w");
@@ -104,9 +106,11 @@ int32_t cuDeviceGetAttribute(int32_t *value, int32_t attribute, cuda::DeviceId) 
 
 int32_t cuDevicePrimaryCtxRetain(cuda::Context *context, cuda::DeviceId) {
   *context = reinterpret_cast<cuda::Context>(&driver());
+  ++driver_objects;
   return cuda::success;
 }
 int32_t cuDevicePrimaryCtxRelease_v2(cuda::DeviceId) {
+  --driver_objects;
   return cuda::success;
 }
 int32_t cuCtxSetCurrent(cuda::Context context) {
@@ -114,9 +118,11 @@ int32_t cuCtxSetCurrent(cuda::Context context) {
 }
 int32_t cuStreamCreate(cuda::Stream *stream, uint32_t) {
   *stream = reinterpret_cast<cuda::Stream>(&driver().memory);
+  ++driver_objects;
   return cuda::success;
 }
 int32_t cuStreamDestroy_v2(cuda::Stream) {
+  --driver_objects;
   return cuda::success;
 }
 int32_t cuStreamSynchronize(cuda::Stream stream) {
@@ -132,6 +138,7 @@ int32_t cuMemAlloc_v2(cuda::Address *address, size_t size) {
   driver().allocations[*address] = size;
   driver().memory.allow(memory, size, ptx::Memory::Access::ReadWrite);
   record("allocate %zu\n", size);
+  ++driver_objects;
   return cuda::success;
 }
 
@@ -139,6 +146,7 @@ int32_t cuMemFree_v2(cuda::Address address) {
   if (!driver().allocations.erase(address))
     return invalidValue;
   driver().memory.forbid(reinterpret_cast<void *>(address));
+  --driver_objects;
   free(reinterpret_cast<void *>(address));
   return cuda::success;
 }

@@ -4,6 +4,7 @@
 tally.py FOLDER gtest LABEL STATUS REPORT.json…   a GoogleTest program's exit status and the JSON report of each of its shards
 tally.py FOLDER lit LABEL STATUS REPORT.json      lit's exit status and --output file
 tally.py FOLDER status LABEL STATUS               a program that is one test
+tally.py FOLDER skipped LABEL REASON              such a program that could not run here
 tally.py FOLDER fuzz BINARIES SECONDS             runs each BINARIES/fuzz-* for so long; one test each
 tally.py FOLDER close                             prints the table and the closing line; status 1 unless all passed
 
@@ -98,10 +99,10 @@ def run_fuzzers(folder, seconds):
 
 def close(ledger):
     totals = [0, 0, 0]
-    for label, passed, failed, skipped, failures in ledger:
+    for label, passed, failed, skipped, notes in ledger:
         print(f"{label:>16}: {passed} passed, {failed} failed, {skipped} skipped")
-        for name in failures:
-            print(f"{'':>16}  FAILED {name}")
+        for note in notes:
+            print(f"{'':>16}  {'FAILED' if failed else 'skipped:'} {note}")
         totals = [totals[0] + passed, totals[1] + failed, totals[2] + skipped]
     print(f"{totals[0]} passed, {totals[1]} failed, {totals[2]} skipped")
     return 0 if totals[1] == 0 and totals[0] > 0 else 1
@@ -118,6 +119,8 @@ def main(arguments):
     elif action == "status":
         label, failed = rest[0], int(rest[1]) != 0
         counts = (int(not failed), int(failed), 0, [f"exit status {rest[1]}"] if failed else [])
+    elif action == "skipped":
+        label, counts = rest[0], (0, 0, 1, [rest[1]])
     else:
         label, counts = rest[0], read_counts(action, rest[2:], int(rest[1]))
     ledger.append([label, *counts])

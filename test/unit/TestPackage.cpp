@@ -4,6 +4,7 @@
 #include "bytes/Safetensors.h"
 #include "bytes/Sha256.h"
 #include "runtime/model/PackageHeader.h"
+#include "runtime/model/WeightsHash.h"
 #include "test/unit/ReferenceModel.h"
 
 #include <cmath>
@@ -222,7 +223,11 @@ Bytes makeSidecar(const Bytes &package, const Bytes &weights) {
   header.major = HEDDLE_PACKAGE_MAJOR;
   header.weights_offset = sizeof header;
   header.weights_size = weights.size();
-  memcpy(header.package_sha256, reinterpret_cast<const heddle_package_header *>(package.data())->sha256, 32);
+  WeightsHash hash;
+  for (const package::Weight *weight : *package::GetPackage(package.data() + sizeof(heddle_package_header))->weights())
+    hash.add(weight->offset(), weight->size(), weight->sha256()->data());
+  Sha256Digest digest = hash.finish();
+  memcpy(header.weights_sha256, digest.data(), digest.size());
   Bytes file;
   appendStruct(file, header);
   append(file, weights);

@@ -102,13 +102,13 @@ TEST(Package, sidecarHoldsTheWeights) {
   rmdir(links.c_str());
 
   Bytes other = sidecar;
-  other[40] ^= 1; // the package's hash
+  other[40] ^= 1; // the weights' hash
   writeFile("package.weights", other);
   expectError(open(file, package, opened), "belong to another package");
   other = sidecar;
-  other[8] = 2;
+  other[8] = 3;
   writeFile("package.weights", other);
-  expectError(open(file, package, opened), "package.weights: weights version 2.0 is newer than 1");
+  expectError(open(file, package, opened), "package.weights: weights version 3.0 is newer than 2");
   other[0] ^= 1;
   writeFile("package.weights", other);
   expectError(open(file, package, opened), "package.weights: weights header: bad magic, expected HEDDLEWT");
@@ -173,13 +173,13 @@ TEST(PackageErrors, everyTruncationOfTheFileIsRefused) {
 TEST(PackageErrors, header) {
   Parts parts;
   Bytes package = makePackage(parts.metadata, parts.weights), newer = package, elf = makeElf(package, parts.weights);
-  newer[8] = 2;
+  newer[8] = 3;
   expectError(open(newer, parts.weights),
-              "package version 2.0 is newer than 1, which is read here: a newer Heddle is needed");
+              "package version 3.0 is newer than 2, which is read here: a newer Heddle is needed");
   Bytes older = package, laterMinor = package;
-  older[8] = 0;
+  older[8] = 1;
   expectError(open(older, parts.weights),
-              "package version 0.0 is older than 1, which is read here: compile the model again");
+              "package version 1.0 is older than 2, which is read here: compile the model again");
   laterMinor[12] = 9;
   EXPECT_TRUE(open(laterMinor, parts.weights).isOk());
   std::unique_ptr<Package> opened;

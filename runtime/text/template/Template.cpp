@@ -87,4 +87,21 @@ std::vector<TemplateVariable> specialTokenVariables(const Tokenizer &tokenizer) 
   return variables;
 }
 
+bool encodeChat(const ChatTemplate &chat, const Tokenizer &tokenizer, std::string_view input, bool parseSpecial,
+                std::string &text, std::vector<int32_t> &ids, std::string &error) {
+  RenderedChat rendered;
+  if (!chat.render(input, specialTokenVariables(tokenizer), rendered, error))
+    return false;
+  EncodeOptions options;
+  options.parseSpecial = parseSpecial;
+  options.addSpecial = false;
+  options.untrusted = std::move(rendered.untrusted);
+  text = std::move(rendered.text);
+  ids.clear();
+  if (tokenizer.encode(text, options, ids, error))
+    return true;
+  error = "the conversation: " + error;
+  return false;
+}
+
 } // namespace heddle

@@ -48,6 +48,11 @@ private:
 // bos_token, eos_token, unk_token and pad_token as the tokenizer spells them.
 std::vector<TemplateVariable> specialTokenVariables(const Tokenizer &tokenizer);
 
+// Renders the conversation `input` and encodes it: `text` becomes what the template says, `ids` its tokens. The template spells special
+// tokens itself, BOS too; what a user wrote holds none, and nothing does where `parseSpecial` is false.
+bool encodeChat(const ChatTemplate &chat, const Tokenizer &tokenizer, std::string_view input, bool parseSpecial,
+                std::string &text, std::vector<int32_t> &ids, std::string &error);
+
 } // namespace heddle
 
 #endif

@@ -13,6 +13,8 @@ static int fails(const char *where) {
   return wanted && strcmp(wanted, where) == 0;
 }
 
+long driver_objects; // contexts, queues and memory that were given and are not back
+
 enum { platform = 1, gpu = 2, cpu = 3, other = 4 };
 
 int32_t clGetPlatformIDs(uint32_t capacity, handle *out, uint32_t *count) {
@@ -58,19 +60,25 @@ int32_t clGetDeviceInfo(handle device, uint32_t property, size_t capacity, void 
 handle clCreateContext(const void *properties, uint32_t count, const handle *devices, void *callback, void *user,
                        int32_t *code) {
   *code = fails("context") ? -6 : 0;
+  driver_objects += !*code;
   return *code ? 0 : other;
 }
 
 handle clCreateCommandQueueWithProperties(handle context, handle device, const uint64_t *properties, int32_t *code) {
   *code = fails("queue") ? -6 : 0;
+  driver_objects += !*code;
   return *code ? 0 : other;
 }
 
 void *clSVMAlloc(handle context, uint64_t flags, size_t size, uint32_t alignment) {
-  return fails("memory") ? NULL : aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+  if (fails("memory"))
+    return NULL;
+  ++driver_objects;
+  return aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
 }
 
 void clSVMFree(handle context, void *memory) {
+  --driver_objects;
   free(memory);
 }
 
@@ -122,9 +130,11 @@ int32_t clFinish(handle queue) {
   return fails("finish") ? -36 : 0;
 }
 int32_t clReleaseContext(handle context) {
+  --driver_objects;
   return 0;
 }
 int32_t clReleaseCommandQueue(handle queue) {
+  --driver_objects;
   return 0;
 }
 int32_t clReleaseProgram(handle program) {
