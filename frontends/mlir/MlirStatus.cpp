@@ -10,6 +10,8 @@ using namespace heddle;
 
 InputPlace heddle::placeOf(Location location) {
   InputPlace place;
+  while (auto call = dyn_cast<CallSiteLoc>(location)) // of what was inlined
+    location = call.getCallee();
   if (auto text = dyn_cast<FileLineColLoc>(location)) {
     place.file = text.getFilename().str();
     place.line = text.getLine();

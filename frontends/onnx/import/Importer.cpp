@@ -6,6 +6,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "llvm/Support/SaveAndRestore.h"
 #include <set>
 
 using namespace mlir;
@@ -84,6 +85,7 @@ Status Import::addArgument(const OnnxValueInfo &info, ValueScope &scope) {
                                      NameLoc::get(b.getStringAttr(printable(info.name, 512))))))
     return fail(who + "cannot be an argument");
   Value argument = function.getArgument(index);
+  llvm::SaveAndRestore<Location> here(g.loc, argument.getLoc());
   Dims dims;
   for (auto [i, dim] : llvm::enumerate(info.dims)) {
     if (dim.value >= 0) {
