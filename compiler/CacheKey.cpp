@@ -54,8 +54,11 @@ static int addLoadedFile(dl_phdr_info *info, size_t, void *user) {
   if (files.empty())
     file.path = llvm::sys::fs::getMainExecutable(nullptr, nullptr); // the program comes first and has no name
   for (int i = 0; i < info->dlpi_phnum && file.buildId.empty(); ++i)
-    if (const ElfW(Phdr) &segment = info->dlpi_phdr[i]; segment.p_type == PT_NOTE)
-      file.buildId = buildIdIn(reinterpret_cast<const uint8_t *>(info->dlpi_addr + segment.p_vaddr), segment.p_memsz);
+    if (const ElfW(Phdr) &segment = info->dlpi_phdr[i]; segment.p_type == PT_NOTE) {
+      // NOLINTNEXTLINE(performance-no-int-to-ptr)
+      auto notes = reinterpret_cast<const uint8_t *>(info->dlpi_addr + segment.p_vaddr);
+      file.buildId = buildIdIn(notes, segment.p_memsz);
+    }
   // What is no file is the kernel's.
   if (StringRef(file.path).contains('/'))
     files.push_back(std::move(file));

@@ -57,6 +57,7 @@ enum : uint32_t { streamNonBlocking = 1 };
     (Function, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, Stream, void **, void **))
 
 struct Api {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): the parts of a declaration
 #define HEDDLE_MEMBER(name, symbol, parameters) int32_t(*name) parameters = nullptr;
   HEDDLE_CUDA_FUNCTIONS(HEDDLE_MEMBER)
 #undef HEDDLE_MEMBER

@@ -104,7 +104,7 @@ Status CudaDevice::findDevice(const std::string &selector) {
 // "sm_80" runs on 8.0 and later; "sm_90a" on 9.0 alone: its instructions are in no other architecture.
 Status CudaDevice::checkArchitecture(std::string_view architecture) {
   std::string name(architecture);
-  int32_t needed = name.substr(0, 3) == "sm_" ? atoi(name.c_str() + 3) : 0;
+  int32_t needed = name.substr(0, 3) == "sm_" ? int32_t(strtol(name.c_str() + 3, nullptr, 10)) : 0;
   int32_t found = 10 * attribute(deviceCapabilityMajor) + attribute(deviceCapabilityMinor);
   bool isExact = !name.empty() && name.back() == 'a';
   if (needed > 0 && (isExact ? found == needed : found >= needed))
@@ -137,7 +137,7 @@ Status CudaDevice::allocate(uint64_t size, const char *what, uint8_t *&outAddres
   api.cuCtxSetCurrent(context);
   if (api.cuMemAlloc(&address, size) != success)
     return outOfMemory(format("no device memory for %llu bytes of %s", (unsigned long long)size, what));
-  outAddress = reinterpret_cast<uint8_t *>(address);
+  outAddress = reinterpret_cast<uint8_t *>(address); // NOLINT(performance-no-int-to-ptr)
   return Status();
 }
 

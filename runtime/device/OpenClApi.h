@@ -70,6 +70,7 @@ enum : uint64_t {
   F(int32_t, clFinish, (Queue))
 
 struct Api {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): the parts of a declaration
 #define HEDDLE_MEMBER(result, name, parameters) result(*name) parameters = nullptr;
   HEDDLE_OPENCL_FUNCTIONS(HEDDLE_MEMBER)
 #undef HEDDLE_MEMBER

@@ -137,6 +137,7 @@ Status OpenClDevice::findDevice(const std::string &selector) {
   if (devices.empty())
     return Status::failure("no OpenCL device: the installed platforms have none");
   std::vector<std::string> names;
+  names.reserve(devices.size());
   for (DeviceId id : devices)
     names.push_back(nameOf(api, id, deviceName));
   size_t index = 0;

@@ -4,7 +4,6 @@
 #include "runtime/session/ThreadPool.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
@@ -50,7 +49,7 @@ int32_t physicalCores() {
     if (!allowed.has(cpu))
       continue;
     std::string siblings = readSmall(format("/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu));
-    cores.push_back(siblings.empty() ? cpu : atoi(siblings.c_str()));
+    cores.push_back(siblings.empty() ? cpu : int(strtol(siblings.c_str(), nullptr, 10)));
   }
   std::sort(cores.begin(), cores.end());
   return std::max<int32_t>(1, int32_t(std::unique(cores.begin(), cores.end()) - cores.begin()));
@@ -96,12 +95,13 @@ template <typename ReadQuota> double tightestQuota(const char *mount, std::strin
 double cgroupQuota() {
   double second = tightestQuota("/sys/fs/cgroup", cgroupPath(""), [](const std::string &folder) {
     std::string text = readSmall(folder + "/cpu.max"); // "200000 100000" or "max 100000"
-    double quota = 0, period = 0;
-    return sscanf(text.c_str(), "%lf %lf", &quota, &period) == 2 && period > 0 ? quota / period : 0.0;
+    char *behind = nullptr;
+    double quota = strtod(text.c_str(), &behind), period = strtod(behind, nullptr);
+    return quota > 0 && period > 0 ? quota / period : 0.0;
   });
   double first = tightestQuota("/sys/fs/cgroup/cpu", cgroupPath("cpu"), [](const std::string &folder) {
-    double quota = atof(readSmall(folder + "/cpu.cfs_quota_us").c_str());
-    double period = atof(readSmall(folder + "/cpu.cfs_period_us").c_str());
+    double quota = strtod(readSmall(folder + "/cpu.cfs_quota_us").c_str(), nullptr);
+    double period = strtod(readSmall(folder + "/cpu.cfs_period_us").c_str(), nullptr);
     return quota > 0 && period > 0 ? quota / period : 0.0;
   });
   return first > 0 && second > 0 ? std::min(first, second) : std::max(first, second);

@@ -120,11 +120,11 @@ Status Session::checkFeeds(const Feed *feeds, size_t numFeeds, bool isForward) c
       return invalidInput(format("feed %zu asks for the logits of all its tokens, which a step does not keep", i));
     int64_t past = lengths[feed.sequence];
     if (past + feed.count > contextLength)
-      return Status(
-          StatusCode::ContextFull,
-          past == 0 ? format("the prompt has %d tokens, the context %lld", feed.count, (long long)contextLength)
-                    : format("the sequence would have %lld tokens (%d after %lld), the context %lld",
-                             (long long)(past + feed.count), feed.count, (long long)past, (long long)contextLength));
+      return Status(StatusCode::ContextFull,
+                    past == 0
+                        ? format("the prompt has %d tokens, the context %lld", feed.count, (long long)contextLength)
+                        : format("the sequence would have %lld tokens (%d after %lld), the context %lld",
+                                 (long long)past + feed.count, feed.count, (long long)past, (long long)contextLength));
     for (int32_t token = 0; token < feed.count; ++token) {
       if (feed.ids[token] < 0 || feed.ids[token] >= vocabSize)
         return invalidInput(

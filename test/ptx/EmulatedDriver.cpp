@@ -45,7 +45,7 @@ Driver &driver() {
 
 int32_t number(const char *name, int32_t otherwise) {
   const char *value = getenv(name);
-  return value ? atoi(value) : otherwise;
+  return value ? int32_t(strtol(value, nullptr, 10)) : otherwise;
 }
 
 // [address, address + size) lies in one allocation.
@@ -63,6 +63,8 @@ template <typename... Arguments> void record(const char *format, Arguments... ar
 
 } // namespace
 
+// Functions have the driver's names, and its addresses are numbers.
+// NOLINTBEGIN(readability-identifier-naming, performance-no-int-to-ptr)
 extern "C" {
 
 long driver_objects; // contexts, streams and memory that were given and are not back
@@ -230,3 +232,4 @@ int32_t cuLaunchKernel(cuda::Function function, uint32_t blocksX, uint32_t block
 }
 
 } // extern "C"
+// NOLINTEND(readability-identifier-naming, performance-no-int-to-ptr)

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <elf.h>
+#include <filesystem>
 #include <unistd.h>
 
 namespace heddle::reference {
@@ -239,10 +240,11 @@ std::string scratchFolder() {
     char pattern[] = "/tmp/heddle-unit-XXXXXX";
     if (!mkdtemp(pattern))
       give("mkdtemp failed");
-    std::string made = pattern;
-    static std::string command;
-    command = "rm -rf " + made;
-    atexit([] { [[maybe_unused]] int ignored = system(command.c_str()); });
+    static const std::string made = pattern;
+    atexit([] {
+      std::error_code ignored;
+      std::filesystem::remove_all(made, ignored);
+    });
     return made;
   }();
   return folder;
