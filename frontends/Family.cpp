@@ -53,12 +53,12 @@ std::string tensorName(const char *pattern, int64_t layer, int64_t expert) {
 // Of every family: rotary embeddings are computed from the config, and checkpoints of older releases hold them too.
 static constexpr UnreadTensor unreadEverywhere[] = {{"*rotary_emb.inv_freq"}};
 
-static bool matches(std::string_view pattern, std::string_view name, int64_t layers) {
+static bool matches(std::string_view pattern, std::string_view name, const ModelConfig &config) {
   if (pattern.empty())
     return name.empty();
   if (pattern[0] == '*') {
     for (size_t skipped = 0; skipped <= name.size(); ++skipped)
-      if (matches(pattern.substr(1), name.substr(skipped), layers))
+      if (matches(pattern.substr(1), name.substr(skipped), config))
         return true;
     return false;
   }
@@ -67,16 +67,18 @@ static bool matches(std::string_view pattern, std::string_view name, int64_t lay
     size_t digits = 0;
     for (; digits < name.size() && digits < 9 && name[digits] >= '0' && name[digits] <= '9'; ++digits)
       layer = 10 * layer + (name[digits] - '0');
-    return digits > 0 && (layer < layers) == (pattern[0] == '#') &&
-           matches(pattern.substr(1), name.substr(digits), layers);
+    int64_t first = pattern[0] == '#' ? 0 : config.numHiddenLayers;
+    int64_t count = pattern[0] == '#' ? config.numHiddenLayers : config.numPredictionLayers;
+    return digits > 0 && layer >= first && layer - first < count &&
+           matches(pattern.substr(1), name.substr(digits), config);
   }
-  return !name.empty() && pattern[0] == name[0] && matches(pattern.substr(1), name.substr(1), layers);
+  return !name.empty() && pattern[0] == name[0] && matches(pattern.substr(1), name.substr(1), config);
 }
 
 const UnreadTensor *findUnread(const ModelConfig &config, std::string_view name) {
   for (UnreadTensors list : {config.family->unread, UnreadTensors(unreadEverywhere)})
     for (const UnreadTensor &tensor : list)
-      if (matches(tensor.pattern, name, config.numHiddenLayers))
+      if (matches(tensor.pattern, name, config))
         return &tensor;
   return nullptr;
 }

@@ -72,8 +72,8 @@ struct TensorRule {
   bool conv1d = false; // Hugging Face's file stores (columns, rows)
 };
 
-// A tensor that checkpoints of the family may hold and no program reads: '#' stands for a layer, '+' for one behind the last, '*' for
-// anything. Whatever is neither read nor listed is refused, since what is dropped in silence changes results.
+// A tensor that checkpoints of the family may hold and no program reads: '#' stands for a layer, '+' for one of those behind the last that predict,
+// '*' for anything. Whatever is neither read nor listed is refused, since what is dropped in silence changes results.
 struct UnreadTensor {
   const char *pattern;
   bool isLoss = false; // the whole model computes something with it, which is left out: a warning says so

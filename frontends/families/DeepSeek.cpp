@@ -142,6 +142,7 @@ static void readV2(JsonObject &object, ModelConfig &config) {
 
 static void readV3(JsonObject &object, ModelConfig &config) {
   readExperts(object, config, /*v3=*/true);
+  config.numPredictionLayers = object.integer("num_nextn_predict_layers").value_or(1);
   if (config.ropes.empty())
     return;
   config.ropes[0].interleaved = object.boolean("rope_interleave").value_or(true);

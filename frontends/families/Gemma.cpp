@@ -68,6 +68,9 @@ static void readGgufGemma3(GgufKeys &keys, ModelConfig &config) {
 static void readGemma3Ropes(JsonObject &object, ModelConfig &config) {
   double theta = object.number("rope_theta").value_or(config.family->defaults.ropeTheta);
   double localTheta = object.number("rope_local_base_freq").value_or(10000.0);
+  if (object.has("rope_parameters") && object.has("rope_scaling"))
+    object.unsupported("rope_scaling", "is set beside rope_parameters, which is not supported for " +
+                                           config.architecture + "; expected one of them");
   JsonObject rope = object.object(object.has("rope_parameters") ? "rope_parameters" : "rope_scaling");
   bool perType = rope.has("full_attention") || rope.has("sliding_attention");
   JsonObject none = object.object("");

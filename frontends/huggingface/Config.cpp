@@ -203,6 +203,7 @@ constexpr InertValue inertValues[] = {
     {"dual_chunk_attention_config", "null"},
     {"embedding_multiplier", "1"},
     {"final_logit_softcapping", "null"},
+    {"is_causal", "true"},
     {"is_encoder_decoder", "false"},
     {"lm_head_bias", "false"},
     {"logit_scale", "1"},

@@ -172,6 +172,19 @@ TEST(Config, keysOfOtherFamilies) {
   EXPECT_EQ(familyConfig("llama", {{"partial_rotary_factor", 0.5}}).ropes[0].rotaryDim, 16);
 }
 
+// The reference's masks read it for every decoder.
+TEST(Config, decodersThatSeeWhatComesAreRefused) {
+  for (const char *family : {"llama", "mistral", "qwen2", "gemma2", "gpt2", "phi3"}) {
+    TemporaryFolder folder;
+    Expected<Model> model = readFamily(folder, family, {{"is_causal", false}});
+    ASSERT_FALSE(model) << family;
+    EXPECT_NE(model.message().find("is_causal is false, which is not supported"), std::string::npos)
+        << model.message();
+    TemporaryFolder again;
+    EXPECT_TRUE(readFamily(again, family, {{"is_causal", true}})) << family;
+  }
+}
+
 TEST(Config, gemma3InsideAMultimodalConfig) {
   TemporaryFolder folder;
   json text = json::parse(readData("gemma3_text/config.json"));
