@@ -16,15 +16,18 @@ using namespace heddle;
 using namespace heddle::test;
 using llvm::StringRef;
 
-static std::string emitAssembly(TensorType type, const char *targetName,
-                                MatmulActivation activation = MatmulActivation::Bf16) {
+static std::string emitAssembly(const MatmulSpec &spec, const char *targetName) {
   KernelLibrary library(targetName);
-  MatmulSpec spec{*layoutFor(type), 4096, 4096, activation};
   if (failed(buildMatmul(library.module(), "kernel", spec, library.matmulSchedule(), library.target())) ||
       failed(lowerToLLVM(library.module(), library.target())))
     return "";
   auto code = emitMachineCode(library.module(), library.target(), MachineCode::Assembly);
   return failed(code) ? "" : *code;
+}
+
+static std::string emitAssembly(TensorType type, const char *targetName,
+                                MatmulActivation activation = MatmulActivation::Bf16) {
+  return emitAssembly(MatmulSpec{*layoutFor(type), 4096, 4096, activation}, targetName);
 }
 
 // Instructions of each innermost loop: from a label to a jump back to it with no label between.
@@ -107,6 +110,33 @@ TEST(MatmulCode, TilesAreReleased) {
   size_t release = assembly.find("tilerelease");
   ASSERT_NE(release, std::string::npos);
   EXPECT_EQ(assembly.find("%tmm", release), std::string::npos) << "nothing follows";
+}
+
+// Few rows: the loop over blocks of K holds two products of bytes for each four codes of a row, and nothing leaves the registers.
+TEST(MatmulCode, SumsOfInt16StayInRegisters) {
+  for (auto [target, type, tallest] :
+       {std::tuple("znver5", TensorType::Q4_0, 8), std::tuple("znver5", TensorType::Q8_0, 8),
+        std::tuple("sapphirerapids", TensorType::Q4_1, 8), std::tuple("x86-64-v3", TensorType::Q4_0, 2)}) {
+    SCOPED_TRACE(std::string(target) + ", " + tensorTypeInfo(type).name);
+    MatmulSpec spec{*layoutFor(type), 4096, 4096};
+    spec.int16FewRows = true;
+    bool hasVnni = StringRef(target) != "x86-64-v3";
+    std::string assembly = emitAssembly(spec, target);
+    EXPECT_EQ(assembly.find("call"), std::string::npos) << "a kernel calls nothing";
+    std::multiset<int> products;
+    for (const auto &loop : innerLoops(assembly)) {
+      int dots = countOf(loop, hasVnni ? "vpdpbusd" : "vpmaddwd");
+      if (!dots)
+        continue;
+      products.insert(dots);
+      EXPECT_EQ(countStores(loop), 0) << "with " << dots << " products";
+    }
+    // 8 x 4 codes of a block, two products each; an AVX2 vector holds half of a panel.
+    std::multiset<int> expected;
+    for (int rows = tallest; rows; rows /= 2)
+      expected.insert(rows * 16 * (hasVnni ? 1 : 2));
+    EXPECT_EQ(products, expected);
+  }
 }
 
 // A block's sums pass through memory once and are scaled into sums that do not.
