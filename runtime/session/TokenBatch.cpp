@@ -149,9 +149,8 @@ Status TokenBatch::countColumns(const std::string &where, uint32_t context) {
     TokenRow &row = rows[i];
     // Where there are too many tokens, whoever runs them says so.
     if (row.ids.size() <= context && !row.columns.empty() && row.columns.back() >= int64_t(context))
-      return invalidInput(format("%s: row %zu has a token in column %lld, the model has %u positions: expected "
-                                 "position_ids, or fewer zeros in front",
-                                 where.c_str(), i, (long long)row.columns.back(), context));
+      return invalidInput(format("%s: row %zu has a token in column %lld, the model has %u positions", where.c_str(), i,
+                                 (long long)row.columns.back(), context));
     row.positions.assign(row.columns.begin(), row.columns.end());
   }
   return Status();
