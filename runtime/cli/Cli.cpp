@@ -401,9 +401,8 @@ std::string helpText(const std::string &name, const Package &package) {
             " -n 100 --temp 0.8 --seed 7\n";
   text += "  " + name + " --prompt-ids 1,2,3 -n 24 --temp 0 --ignore-eos --print-ids\n" + optionLines(package);
   text += "\nWithout options: " + samplingDefaults(metadata) + "\n";
-  text += "\nTensors of --io: input_ids, attention_mask, position_ids (default: columns, with -n counted from a row's "
-          "first token); "
-          "logits, last_hidden_state; with -n ids, generated_logits\n";
+  text += "\nTensors of --io: input_ids, attention_mask, position_ids; logits, last_hidden_state; with -n ids, "
+          "generated_logits\n";
   return text + exitCodes;
 }
 

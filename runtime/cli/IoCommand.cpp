@@ -58,10 +58,7 @@ private:
       HEDDLE_RETURN_IF_ERROR(outputs.add("last_hidden_state", "F32", {batch, length, hiddenSize}, hidden));
     if (!logits && !hidden)
       return Status();
-    // Generation counts positions from the first token.
-    TokenBatch counted = tokens;
-    HEDDLE_RETURN_IF_ERROR(counted.countColumns(options.ioInput, uint32_t(session->context())));
-    std::vector<Feed> feeds = feedsOfRows(counted.rows, FeedRows::All);
+    std::vector<Feed> feeds = feedsOfRows(FeedRows::All);
     RowSink sink(
         [](void *user, size_t feed, int32_t token, const float *rowLogits, const float *rowHidden) {
           auto &self = *static_cast<IoRun *>(user);
@@ -76,7 +73,7 @@ private:
   }
 
   // One feed per row that has tokens.
-  std::vector<Feed> feedsOfRows(const std::vector<TokenRow> &rows, FeedRows wantedRows) {
+  std::vector<Feed> feedsOfRows(FeedRows wantedRows) {
     std::vector<Feed> feeds;
     feedRow.clear();
     for (int64_t i = 0; i < batch; ++i)
@@ -123,7 +120,7 @@ private:
       samplers.back().accept(rows[row].ids.data(), int64_t(rows[row].ids.size()));
     }
     std::vector<int32_t> ends = program.endTokens(), last(batch);
-    std::vector<Feed> feeds = feedsOfRows(rows, FeedRows::Last);
+    std::vector<Feed> feeds = feedsOfRows(FeedRows::Last);
     for (int64_t i = 0; ids && i < batch * count; ++i)
       ids[i] = padToken();
     for (int64_t step = 0; step < count && !feeds.empty(); ++step) {

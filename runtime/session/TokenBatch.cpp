@@ -95,7 +95,6 @@ Status TokenBatch::read(const std::vector<StoredTensor> &tensors, const std::str
   HEDDLE_RETURN_IF_ERROR(readMatrix(where, tensors, "attention_mask", mask));
   HEDDLE_RETURN_IF_ERROR(readMatrix(where, tensors, "position_ids", positions));
   HEDDLE_RETURN_IF_ERROR(readMatrix(where, tensors, "token_type_ids", tokenTypes));
-  hasPositions = !positions.empty();
   rows.resize(batch);
   for (int64_t i = 0; i < batch * length; ++i) {
     if (!mask.empty() && mask[i] != 0 && mask[i] != 1)
@@ -144,18 +143,6 @@ Status TokenBatch::keepGaps(const std::string &where, const package::Package &me
   return Status();
 }
 
-Status TokenBatch::countColumns(const std::string &where, uint32_t context) {
-  for (size_t i = 0; i < rows.size() && !hasPositions; ++i) {
-    TokenRow &row = rows[i];
-    // Where there are too many tokens, whoever runs them says so.
-    if (row.ids.size() <= context && !row.columns.empty() && row.columns.back() >= int64_t(context))
-      return invalidInput(format("%s: row %zu has a token in column %lld, the model has %u positions", where.c_str(), i,
-                                 (long long)row.columns.back(), context));
-    row.positions.assign(row.columns.begin(), row.columns.end());
-  }
-  return Status();
-}
-
 Status TokenBatch::completeRows(const std::string &where, uint32_t context) {
   for (size_t i = 0; i < rows.size(); ++i) {
     TokenRow &row = rows[i];
@@ -165,9 +152,14 @@ Status TokenBatch::completeRows(const std::string &where, uint32_t context) {
     if (row.ids.size() > context)
       return invalidInput(
           format("%s: row %zu has %zu tokens, the model takes %u", where.c_str(), i, row.ids.size(), context));
+    if (row.positions.empty() && row.columns.back() >= int64_t(context))
+      return invalidInput(format("%s: row %zu has a token in column %lld, the model has %u positions", where.c_str(), i,
+                                 (long long)row.columns.back(), context));
+    if (row.positions.empty())
+      row.positions.assign(row.columns.begin(), row.columns.end());
     row.tokenTypes.resize(row.ids.size());
   }
-  return countColumns(where, context);
+  return Status();
 }
 
 std::vector<EncoderInput> TokenBatch::encoderInputs() const {

@@ -16,8 +16,7 @@ namespace heddle {
 // One row of a batch without its masked tokens.
 struct TokenRow {
   std::vector<int32_t> ids;
-  // (ids) where the file has them, else empty; positions also where masked tokens lie between others, counted from the first token as
-  // Hugging Face's generate() counts padding in front.
+  // (ids) where the file has them, else empty; positions also where masked tokens lie between others.
   std::vector<int32_t> positions, tokenTypes;
   std::vector<int64_t> columns; // (ids): where each token stands
 };
@@ -26,14 +25,12 @@ struct TokenRow {
 struct TokenBatch {
   // `where` begins the message of every error.
   Status read(const std::vector<StoredTensor> &tensors, const std::string &where, const package::Package &metadata);
-  // Positions of one forward pass: without position_ids a token's position is its column, as in the family's Hugging Face forward.
-  Status countColumns(const std::string &where, uint32_t context);
-  // What an encoder needs besides: the same, and without token_type_ids a token's type is 0.
+  // What an encoder needs besides: without position_ids a token's position is its column, as in the family's Hugging Face forward; without
+  // token_type_ids its type is 0.
   Status completeRows(const std::string &where, uint32_t context);
   std::vector<EncoderInput> encoderInputs() const; // of complete rows
 
   int64_t batch = 0, length = 0;
-  bool hasPositions = false;  // the file has position_ids
   std::vector<TokenRow> rows; // (batch)
 
 private:

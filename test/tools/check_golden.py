@@ -124,7 +124,7 @@ class Model:
 
 
 def given(model, case):
-    passed = ("input_ids", "attention_mask", "position_ids", "token_type_ids")
+    passed = ("input_ids", "attention_mask", "token_type_ids")
     return {name: model.tensors[key] for name, key in case["inputs"].items() if name in passed}
 
 
