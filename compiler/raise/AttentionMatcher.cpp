@@ -291,6 +291,31 @@ bool AttentionMatcher::readSinks() {
   return true;
 }
 
+// Takes from the scores what is one reduction for all keys of a row, as their greatest: it cancels.
+void AttentionMatcher::dropShifts() {
+  std::optional<SmallVector<std::pair<Expr, double>>> common;
+  forEachEnd(total, [&](Expr end) {
+    if (!exprs.contains(end, score))
+      return;
+    SmallVector<std::pair<Expr, double>> terms = termsOf(end);
+    if (!common)
+      common = terms;
+    llvm::erase_if(*common, [&](auto &term) {
+      DenseSet<Expr> seen;
+      return !llvm::is_contained(terms, term) || exprs.contains(term.first, key) || exprs.contains(term.first, score) ||
+             !holdsReduction(term.first, seen);
+    });
+  });
+  if (!common || common->empty())
+    return;
+  total = exprs.mapEnds(total, [&](Expr end) {
+    if (exprs.contains(end, score))
+      for (auto &[term, factor] : *common)
+        end = exprs.sub(end, exprs.mul(exprs.constant(factor), term));
+    return end;
+  });
+}
+
 bool AttentionMatcher::readScores() {
   total = resolveConstants(exprs, trace.element(softmax.getInput(), dimensions));
   if (hasSinks && !readSinks())
@@ -306,10 +331,10 @@ bool AttentionMatcher::readScores() {
   }
   if (scale == 0)
     return because("its mask hides every key");
-  // Without a sink what all keys of a row have in common cancels.
   DenseSet<Expr> seen;
   if (hasSinks && holdsReduction(addedOf(total), seen))
     return because("what is taken off its scores is not taken off its sink");
+  dropShifts();
   mask = proveMask(exprs, addedOf(total), query, key, queries, keys);
   return true;
 }

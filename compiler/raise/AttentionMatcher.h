@@ -56,6 +56,7 @@ private:
   bool collectEnds(Expr expr);
   bool hasExtraLogit(llvm::ArrayRef<Expr> probe);
   bool readSinks();
+  void dropShifts();
   bool everyRowSees();
   void nameBlockingOp();
   Expr addedOf(Expr expr);

@@ -176,6 +176,18 @@ Expr ExprContext::sum(double value, ArrayRef<std::pair<Expr, double>> terms) {
 
 Expr ExprContext::product(ArrayRef<std::pair<Expr, double>> factors) {
   Terms kept = merged(factors);
+  // exp(a) exp(b) is exp(a + b), exp(a)^c is exp(c a).
+  auto isExponential = [](auto &factor) { return factor.first->kind == ExprKind::Call && factor.first->name == "exp"; };
+  bool isSplit = llvm::count_if(kept, isExponential) > 1 ||
+                 llvm::any_of(kept, [&](auto &factor) { return isExponential(factor) && factor.second != 1; });
+  if (isSplit) {
+    Expr exponent = constant(0);
+    for (auto &factor : kept)
+      if (isExponential(factor))
+        exponent = add(exponent, mul(constant(factor.second), factor.first->arguments[0]));
+    llvm::erase_if(kept, isExponential);
+    return mul(product(kept), call("exp", exponent));
+  }
   if (kept.empty())
     return constant(1);
   if (kept.size() == 1 && kept[0].second == 1)
@@ -228,7 +240,10 @@ Expr ExprContext::mul(Expr a, Expr b) {
         coefficient *= side->terms[0].second;
       llvm::append_range(factors, factorsOf(side));
     }
-    return sum(0, {{product(factors), coefficient}});
+    // Exponentials that cancel leave a number, which is a coefficient.
+    Expr whole = product(factors);
+    bool isScaled = whole->kind == ExprKind::Sum && whole->constant == 0 && whole->terms.size() == 1;
+    return whole->isConstant() || isScaled ? mul(constant(coefficient), whole) : sum(0, {{whole, coefficient}});
   });
 }
 

@@ -138,6 +138,9 @@ llvm::SmallVector<std::pair<Expr, double>> factorsOf(Expr expr);
 // What a call of `name` is at constants; nothing for a function that is not known here.
 std::optional<double> evaluateCall(llvm::StringRef name, llvm::ArrayRef<double> arguments);
 
+// Calls `visit` with each end of `expr`, what is left after all decisions.
+void forEachEnd(Expr expr, llvm::function_ref<void(Expr)> visit);
+
 // As a person would write it, for diagnostics and debugging.
 std::string toString(Expr expr);
 

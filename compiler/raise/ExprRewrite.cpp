@@ -68,6 +68,13 @@ Expr ExprContext::mapEnds(Expr expr, function_ref<Expr(Expr)> end) {
   return select(condition(expr->atom()), mapEnds(expr->high(), end), mapEnds(expr->low(), end));
 }
 
+void heddle::forEachEnd(Expr expr, function_ref<void(Expr)> visit) {
+  if (expr->kind != ExprKind::Choice)
+    return visit(expr);
+  forEachEnd(expr->high(), visit);
+  forEachEnd(expr->low(), visit);
+}
+
 Expr ExprContext::substitute(Expr expr, const DenseMap<Expr, Expr> &replacements) {
   DenseMap<Expr, Expr> memo;
   return map(expr, [&](Expr part) { return replacements.lookup(part); }, memo);

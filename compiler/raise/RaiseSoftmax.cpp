@@ -65,6 +65,8 @@ private:
   std::optional<Weight> weightOf(Expr diagram, Expr score, Expr along);
   std::optional<Softmax> softmaxOf(Value weights, int64_t axis, const Quotient &quotient);
   std::optional<double> sinkOf(Expr rest, Expr shift);
+  Expr commonShift(Expr diagram, Expr along);
+  std::pair<Expr, Expr> unshifted(Expr divisor);
   Value create(const Softmax &softmax, RankedTensorType type);
   bool raiseWeighed(const Quotient &quotient);
   Expr renamed(Expr expr);
@@ -82,6 +84,11 @@ private:
   std::string reason;
 };
 } // namespace
+
+// log2(e) as 32 bits have it, times log(2), is one.
+static bool isOne(double factor) {
+  return std::abs(factor - 1) < 1e-6;
+}
 
 static Expr exponentOf(Expr expr) {
   return expr->kind == ExprKind::Call && expr->name == "exp" ? expr->arguments[0] : nullptr;
@@ -107,18 +114,57 @@ static Expr sumAgainstZero(Expr atom, StringRef name) {
   return isSumOfWeights(a) && b->isConstant(0) ? a : nullptr;
 }
 
+// What the exponents of a diagram have in common of what is one value along `along`.
+Expr SoftmaxRaiser::commonShift(Expr diagram, Expr along) {
+  std::optional<SmallVector<std::pair<Expr, double>>> common;
+  forEachEnd(diagram, [&](Expr end) {
+    Expr exponent = exponentOf(end);
+    if (!exponent)
+      return;
+    SmallVector<std::pair<Expr, double>> terms = termsOf(exponent);
+    if (!common)
+      common = terms;
+    llvm::erase_if(*common,
+                   [&](auto &term) { return exprs.contains(term.first, along) || !llvm::is_contained(terms, term); });
+  });
+  Expr shift = exprs.constant(0);
+  if (common)
+    for (auto &[term, factor] : *common)
+      shift = exprs.add(shift, exprs.mul(exprs.constant(factor), term));
+  return shift;
+}
+
+// rest + the sum of exp(score + shift) is exp(shift) times rest * exp(-shift) + the sum of exp(score): the latter, and the shift. So sums of
+// the same scores are the same, whatever was taken off against overflow.
+std::pair<Expr, Expr> SoftmaxRaiser::unshifted(Expr divisor) {
+  for (auto &[term, factor] : termsOf(divisor)) {
+    if (factor != 1 || !isSumOfWeights(term))
+      continue;
+    Expr shift = commonShift(term->arguments[0], term->symbol);
+    auto less = [&](Expr end) {
+      Expr exponent = exponentOf(end);
+      return exponent ? exprs.call("exp", exprs.sub(exponent, shift)) : end;
+    };
+    Expr sum = exprs.reduce("sum", term->symbol, exprs.mapEnds(term->arguments[0], less));
+    Expr rest = exprs.mul(exprs.sub(divisor, term), exprs.call("exp", exprs.mul(exprs.constant(-1), shift)));
+    return {renamed(exprs.add(rest, sum)), shift};
+  }
+  return {divisor, exprs.constant(0)};
+}
+
 // What the ends of a diagram that are not 0 have above their `divisor`; null if they have not one divisor.
 Expr SoftmaxRaiser::numeratorOf(Expr diagram, Expr &divisor) {
-  bool isOne = true;
+  bool hasOne = true;
   Expr numerator = exprs.mapEnds(diagram, [&](Expr end) -> Expr {
     if (end->isConstant(0))
       return end;
     Expr found = nullptr, above = end;
     if (Expr exponent = exponentOf(end)) {
       for (auto &[term, factor] : termsOf(exponent))
-        if (factor == -1 && term->kind == ExprKind::Call && term->name == "log") {
-          found = term->arguments[0];
-          above = exprs.call("exp", exprs.add(exponent, term));
+        if (isOne(-factor) && term->kind == ExprKind::Call && term->name == "log") {
+          auto [divided, shift] = unshifted(term->arguments[0]);
+          found = divided;
+          above = exprs.call("exp", exprs.sub(exprs.sub(exponent, exprs.mul(exprs.constant(factor), term)), shift));
         }
     } else {
       for (auto &[base, exponent] : factorsOf(end))
@@ -127,11 +173,11 @@ Expr SoftmaxRaiser::numeratorOf(Expr diagram, Expr &divisor) {
           above = exprs.mul(end, base);
         }
     }
-    isOne = isOne && found && (!divisor || divisor == found);
+    hasOne = hasOne && found && (!divisor || divisor == found);
     divisor = found;
     return above;
   });
-  return isOne && divisor ? numerator : nullptr;
+  return hasOne && divisor ? numerator : nullptr;
 }
 
 // A row of which a mask hides every key has the sum 0. Whatever number its weights are divided by there, or 0 itself, is 0: such a decision
@@ -163,12 +209,16 @@ static bool holdsFactor(Expr expr) {
   return !exponentOf(expr) && llvm::any_of(factorsOf(expr), [](auto &factor) { return exponentOf(factor.first); });
 }
 
+// The number of the symbol that a quotient's sum is over, and what the symbols of renamed reductions are numbered behind, beyond those that
+// a trace gives.
+static constexpr int64_t firstRenamed = 5000;
+
 // The quotient that an element is: weight / (rest + sum), or exp(a - log(sum)), which log-softmax and log-sum-exp come to, or what a
 // matmul makes of weights, divided after it.
 std::optional<Quotient> SoftmaxRaiser::quotientOf(Expr element) {
   Quotient quotient{};
   Expr divisor = nullptr;
-  quotient.numerator = numeratorOf(withoutGuard(element, quotient.guard), divisor);
+  quotient.numerator = numeratorOf(withoutGuard(renamed(element), quotient.guard), divisor);
   if (!quotient.numerator)
     return std::nullopt;
   Expr sum = nullptr;
@@ -180,34 +230,37 @@ std::optional<Quotient> SoftmaxRaiser::quotientOf(Expr element) {
     else if (holdsFactor(term->arguments[0]))
       because("they are multiplied by what is not known to be 0 or 1");
   }
-  if (!sum || (quotient.guard && quotient.guard != divisor))
+  if (!sum && isWeight(quotient.numerator) && !quotient.numerator->isConstant())
+    because("they are divided by " + inWords(divisor) + ", not by their sum");
+  if (!sum || (quotient.guard && quotient.guard != divisor && unshifted(quotient.guard).first != divisor))
     return std::nullopt;
-  quotient.summed = sum->arguments[0];
-  quotient.symbol = sum->symbol;
+  quotient.symbol = exprs.symbol(firstRenamed, sum->symbol->extent);
+  DenseMap<Expr, Expr> rename{{sum->symbol, quotient.symbol}};
+  quotient.summed = exprs.substitute(sum->arguments[0], rename);
   quotient.rest = exprs.sub(divisor, sum);
   return quotient;
 }
 
-// Numbers of the symbols of renamed reductions, beyond those that a trace gives.
-static constexpr int64_t firstRenamed = 5000;
-
-// `expr` with the outermost of its reductions over symbols of one number: equal ones are one node, however deep they were found.
+// `expr` with its reductions over symbols that are numbered by how many are within: equal ones are one node, wherever they were found.
 Expr SoftmaxRaiser::renamed(Expr expr) {
   DenseMap<Expr, Expr> names;
-  DenseSet<Expr> seen;
-  std::function<void(Expr)> visit = [&](Expr part) {
-    if (!seen.insert(part).second)
-      return;
-    if (part->kind == ExprKind::Reduce) {
-      Expr symbol = exprs.symbol(firstRenamed, part->symbol->extent);
-      DenseMap<Expr, Expr> rename{{part->symbol, symbol}};
-      names[part] = exprs.reduce(part->name, symbol, exprs.substitute(part->arguments[0], rename));
-      return;
-    }
+  DenseMap<Expr, int64_t> heights;
+  std::function<int64_t(Expr)> visit = [&](Expr part) -> int64_t {
+    if (auto known = heights.find(part); known != heights.end())
+      return known->second;
+    int64_t height = 0;
     for (Expr argument : part->arguments)
-      visit(argument);
-    for (auto &[term, factor] : part->terms)
-      visit(term);
+      height = std::max(height, visit(argument));
+    if (part->kind == ExprKind::Sum || part->kind == ExprKind::Product)
+      for (auto &[term, factor] : part->terms)
+        height = std::max(height, visit(term));
+    if (part->kind == ExprKind::Reduce) {
+      Expr symbol = exprs.symbol(firstRenamed + ++height, part->symbol->extent);
+      DenseMap<Expr, Expr> rename{{part->symbol, symbol}};
+      Expr body = exprs.substitute(exprs.substitute(part->arguments[0], names), rename);
+      names[part] = exprs.reduce(part->name, symbol, body);
+    }
+    return heights[part] = height;
   };
   visit(expr);
   return names.empty() ? expr : exprs.substitute(expr, names);
@@ -223,20 +276,20 @@ static double factorOf(Expr sum, Expr term) {
 // What `diagram` weighs `score` by, if its exponentials are taken of the score alone, beside what is one value along `along`.
 std::optional<Weight> SoftmaxRaiser::weightOf(Expr diagram, Expr score, Expr along) {
   Weight weight;
-  bool isOne = isWeight(diagram);
+  bool hasOne = isWeight(diagram);
   weight.seen = exprs.mapEnds(diagram, [&](Expr end) {
     Expr exponent = exponentOf(end);
-    if (!exponent || !isOne)
+    if (!exponent || !hasOne)
       return exprs.constant(0);
     double factor = factorOf(exponent, score);
     Expr shift = exprs.sub(exponent, exprs.mul(exprs.constant(factor), score));
-    isOne &= factor != 0 && !exprs.contains(shift, along) && (!weight.shift || weight.shift == shift) &&
-             (weight.factor == 0 || weight.factor == factor);
+    hasOne &= factor != 0 && !exprs.contains(shift, along) && (!weight.shift || weight.shift == shift) &&
+              (weight.factor == 0 || weight.factor == factor);
     weight.factor = factor;
     weight.shift = shift;
     return exprs.constant(1);
   });
-  return isOne && weight.shift ? std::optional(weight) : std::nullopt;
+  return hasOne && weight.shift ? std::optional(weight) : std::nullopt;
 }
 
 // rest / (rest + sum) is the weight of one more logit, log(rest), which is shifted as the others are.
@@ -264,7 +317,7 @@ std::optional<Softmax> SoftmaxRaiser::softmaxOf(Value weights, int64_t axis, con
   if (!weights && renamed(exprs.substitute(diagram, moved)) != renamed(quotient.summed))
     return because("their sum is of others than those that it divides"), std::nullopt;
   Softmax softmax{axis, weight->factor, weight->seen, {}, std::nullopt, bool(quotient.guard)};
-  if (std::abs(softmax.factor - 1) < 1e-6) // log2(e) as 32 bits have it, times log(2)
+  if (isOne(softmax.factor))
     softmax.factor = 1;
   for (auto [d, symbol] : llvm::enumerate(symbols))
     softmax.axes.push_back({symbol, trace.size(input, d)});
@@ -286,21 +339,20 @@ static Value withoutCasts(Value value) {
   return value;
 }
 
-// What scores an exponential may be taken of: what is left of them without what was taken off, the least changed last; then without
-// factors too.
+// What scores an exponential may be taken of: what is left of them without what was taken off, the least changed last; then what sums and
+// multiples are made of.
 static SmallVector<Value> candidates(Value exponent) {
-  SmallVector<Value> shifted, scaled{exponent};
-  for (size_t next = 0; next < scaled.size() && scaled.size() < 6; ++next) {
-    Value value = withoutCasts(scaled[next]);
-    if (auto sub = value.getDefiningOp<arith::SubFOp>())
-      scaled.push_back(withoutCasts(sub.getLhs()));
-    else if (auto mul = value.getDefiningOp<arith::MulFOp>())
-      scaled.append({withoutCasts(mul.getLhs()), withoutCasts(mul.getRhs())});
+  SmallVector<Value> shifted, parts{exponent};
+  for (size_t next = 0; next < parts.size() && parts.size() < 8; ++next) {
+    Operation *op = withoutCasts(parts[next]).getDefiningOp();
+    if (isa_and_present<arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::DivFOp, arith::NegFOp>(op))
+      for (Value operand : op->getOperands())
+        parts.push_back(withoutCasts(operand));
   }
   for (Value value = exponent; auto sub = withoutCasts(value).getDefiningOp<arith::SubFOp>();)
     shifted.push_back(value = withoutCasts(sub.getLhs()));
   SmallVector<Value> all(llvm::reverse(shifted));
-  for (Value value : llvm::reverse(scaled))
+  for (Value value : llvm::reverse(parts))
     if (!llvm::is_contained(all, value))
       all.push_back(value);
   return all;
@@ -409,6 +461,8 @@ bool SoftmaxRaiser::run() {
     return false;
   if (raiseWeighed(*quotient))
     return true;
+  if (quotient->numerator->kind != ExprKind::Leaf && !isWeight(quotient->numerator))
+    because("what their sum divides is " + inWords(quotient->numerator));
   for (int64_t axis = shaped(input).getRank() - 1; axis >= 0 && shaped(input).getShape() == shaped(result).getShape();
        --axis)
     if (std::optional<Softmax> softmax = softmaxOf(Value(), axis, *quotient)) {
@@ -418,6 +472,19 @@ bool SoftmaxRaiser::run() {
       return bool(created);
     }
   return false;
+}
+
+// What an op takes the exponential of: exp, exp2, or the power of one positive number. Null for any other op.
+static Value exponentOf(Operation *op) {
+  if (isa<math::ExpOp, math::Exp2Op>(op))
+    return op->getOperand(0);
+  auto power = dyn_cast<math::PowFOp>(op);
+  if (!power || !isa<RankedTensorType>(power.getType()))
+    return {};
+  ExprContext exprs;
+  ElementTrace trace(exprs);
+  Expr base = trace.element(power.getLhs(), trace.indexSymbols(power.getLhs()));
+  return base->isConstant() && base->constant > 0 ? power.getRhs() : Value();
 }
 
 // Replaces what the root computes by a softmax, if it is one. The exp ops nearest behind it are tried, and for each what it reads before
@@ -431,12 +498,13 @@ static void raise(Operation *root, DenseMap<Operation *, std::string> &reasons) 
     if (!op || !isa<RankedTensorType>(work[next].getType()) || isContraction(op) ||
         isa<HeddleDialect>(op->getDialect()))
       continue;
-    if (!isa<math::ExpOp, math::Exp2Op>(op)) {
+    Value exponent = exponentOf(op);
+    if (!exponent) {
       llvm::append_range(work, op->getOperands());
       continue;
     }
     exponentials.push_back(op);
-    for (Value input : candidates(op->getOperand(0))) {
+    for (Value input : candidates(exponent)) {
       SoftmaxRaiser raiser(root, input);
       if (raiser.run())
         return;
@@ -449,18 +517,33 @@ static void raise(Operation *root, DenseMap<Operation *, std::string> &reasons) 
       reasons[op] = reason;
 }
 
-// Whether a sum reads the result, at once or through ops on elements.
-static bool isSummed(Operation *op) {
+// The sum that reads the result, at once or through ops on elements; null if none does.
+static Operation *sumOf(Operation *op) {
   SmallVector<Operation *> work{op};
   for (size_t next = 0; next < work.size() && work.size() < 16; ++next)
     for (Operation *user : work[next]->getUsers()) {
       auto loops = dyn_cast<linalg::LinalgOp>(user);
       if (loops && !isContraction(user) && loops.getNumReductionLoops() > 0)
-        return true;
+        return user;
       if (!loops && user->hasTrait<OpTrait::Elementwise>())
         work.push_back(user);
     }
-  return false;
+  return nullptr;
+}
+
+// What becomes of a sum, by the first op that does more than move it, where no quotient is found.
+static std::string fateOf(Operation *sum) {
+  std::string fate = "no division of them by their sum is found";
+  SmallVector<Operation *> work{sum};
+  for (size_t next = 0; next < work.size() && work.size() < 16; ++next)
+    for (Operation *user : work[next]->getUsers()) {
+      if (isa<tensor::DimOp>(user))
+        continue;
+      if (user->getNumResults() != 1 || user->hasTrait<OpTrait::Elementwise>() || isContraction(user))
+        return fate + "; " + describe(user) + " reads it";
+      work.push_back(user);
+    }
+  return fate;
 }
 
 namespace {
@@ -468,7 +551,7 @@ struct RaiseSoftmax : heddle::impl::RaiseSoftmaxBase<RaiseSoftmax> {
   void runInStage() override {
     SmallVector<Operation *> roots;
     getOperation().walk([&](Operation *op) {
-      if (!isa<arith::DivFOp, arith::MulFOp, arith::SelectOp, math::ExpOp, math::Exp2Op>(op))
+      if (!isa<arith::DivFOp, arith::MulFOp, arith::SelectOp>(op) && !exponentOf(op))
         return;
       auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
       if (type && isa<FloatType>(type.getElementType()))
@@ -480,11 +563,12 @@ struct RaiseSoftmax : heddle::impl::RaiseSoftmaxBase<RaiseSoftmax> {
         raise(root, reasons);
     eraseDeadOps(getOperation());
     getOperation().walk([&](Operation *op) {
-      if (!isa<math::ExpOp, math::Exp2Op>(op) || !isa<RankedTensorType>(op->getResult(0).getType()) || !isSummed(op))
+      Operation *sum = exponentOf(op) && isa<RankedTensorType>(op->getResult(0).getType()) ? sumOf(op) : nullptr;
+      if (!sum)
         return;
       std::string reason = reasons.lookup(op);
       op->emitRemark("exponentials and their sum are no softmax, and what they weigh no attention: ")
-          << (reason.empty() ? "nothing divides them by their sum" : reason);
+          << (reason.empty() ? fateOf(sum) : reason);
     });
   }
 };

@@ -3,6 +3,7 @@
 #include "compiler/raise/Remarks.h"
 
 #include "compiler/raise/ElementTrace.h"
+#include "dialect/HeddleDialect.h"
 #include "dialect/Locations.h"
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -16,6 +17,8 @@ std::string heddle::describe(Operation *op) {
 }
 
 static std::string nameOf(Value value) {
+  if (auto weight = value.getDefiningOp<WeightOp>())
+    return "weight '" + weight.getName().str() + "'";
   if (Operation *op = value.getDefiningOp())
     return describe(op);
   auto argument = cast<BlockArgument>(value);
@@ -60,7 +63,8 @@ std::string heddle::inWords(Expr expr) {
   case ExprKind::Leaf:
     return "an element of " + nameOf(expr->value);
   case ExprKind::Sum:
-    return with(expr->constant == 0 && expr->terms.size() == 1 ? "a product" : "a sum");
+    return expr->constant == 0 && expr->terms.size() == 1 ? "a multiple of " + inWords(expr->terms[0].first)
+                                                          : with("a sum");
   case ExprKind::Product:
     return with("a product");
   case ExprKind::Call:

@@ -118,8 +118,10 @@ static Expr power(ExprContext &exprs, Expr base, Expr exponent) {
   return exprs.call("pow", {base, exponent});
 }
 
-// |x|; a decision where x is an index.
+// |x|; a decision where x is an index, and x itself where it is an exponential.
 static Expr magnitude(ExprContext &exprs, Expr x) {
+  if (x->kind == ExprKind::Call && x->name == "exp")
+    return x;
   if (!x->isInteger)
     return exprs.call("abs", x);
   return exprs.select(exprs.notBelow(x, exprs.constant(0)), x, exprs.mul(exprs.constant(-1), x));

@@ -211,3 +211,20 @@ func.func @softmax_plus_one_of_shifted_scores(%q: !heads {heddle.dims = #s}, %k:
   %o = call @weigh(%p, %v) : (!scores, !heads) -> !heads
   return %o : !heads
 }
+
+// What is taken off every score of a row cancels, be it the greatest of all rows.
+// CHECK-LABEL: @less_the_greatest_of_all
+// CHECK-NOT: linalg.softmax
+// CHECK: heddle.attention {{.*}} <full> {scale = 1.000000e+00 : f64}
+func.func @less_the_greatest_of_all(%q: !heads {heddle.dims = #s}, %k: !heads {heddle.dims = #s}, %v: !heads {heddle.dims = #s}) -> !heads {
+  %s = call @product(%q, %k) : (!heads, !heads) -> !scores
+  %n = call @rows(%s) : (!scores) -> index
+  %m = call @columns(%s) : (!scores) -> index
+  %lowest = arith.constant dense<0xFF800000> : tensor<1x4xf32>
+  %init = tensor.empty(%n, %m) : !scores
+  %top = linalg.reduce { arith.maximumf } ins(%s : !scores) outs(%lowest : tensor<1x4xf32>) dimensions = [2, 3]
+  %tops = linalg.broadcast ins(%top : tensor<1x4xf32>) outs(%init : !scores) dimensions = [2, 3]
+  %shifted = arith.subf %s, %tops : !scores
+  %o = call @attend(%shifted, %v) : (!scores, !heads) -> !heads
+  return %o : !heads
+}

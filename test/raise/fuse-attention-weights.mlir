@@ -169,7 +169,7 @@ func.func @given_mask_with_a_safe_division(%q: !heads {heddle.dims = #s}, %k: !h
 // CHECK-LABEL: @given_mask_with_another_division
 // CHECK-NOT: heddle.attention
 // CHECK: math.exp
-// MISS: no attention: nothing divides them by their sum
+// MISS: no attention: no division of them by their sum is found; 'arith.cmpf' at 
 func.func @given_mask_with_another_division(%q: !heads {heddle.dims = #s}, %k: !heads {heddle.dims = #s}, %v: !heads {heddle.dims = #s}, %given: !mask {heddle.dims = ["s", "s"]}) -> !heads {
   %s = call @product(%q, %k) : (!heads, !heads) -> !scores
   %zero = arith.constant 0.0 : f32
