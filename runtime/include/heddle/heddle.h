@@ -282,7 +282,7 @@ HEDDLE_API heddle_status heddle_session_prefill(heddle_session *session, int32_t
 HEDDLE_API heddle_status heddle_session_decode(heddle_session *session, int32_t sequence, int32_t id);
 
 /* (vocab_size) logits of the last token of `feed`, an index into the last step's feeds; valid until the next step. Null for a feed
- * that the last step had not or wanted none of, and where that step failed. */
+ * that the last step had not or wanted none of, and once a call that was to compute has failed, for whatever reason. */
 HEDDLE_API const float *heddle_session_logits(const heddle_session *session, size_t feed);
 /* (hidden_size) of the same token after the final norm; null where the logits are, and without keep_hidden. */
 HEDDLE_API const float *heddle_session_hidden_state(const heddle_session *session, size_t feed);
@@ -297,8 +297,8 @@ HEDDLE_API heddle_status heddle_session_reset(heddle_session *session, int32_t s
 /* Makes `target` a copy of `source`; cached pages are shared until one of them writes. */
 HEDDLE_API heddle_status heddle_session_fork(heddle_session *session, int32_t source, int32_t target);
 
-/* The call that runs, or else the next one, ends with HEDDLE_CANCELLED before its next chunk of a prompt or its next token. Any thread
- * may call it, and a signal handler. */
+/* The call that runs, or else the next one that computes, ends with HEDDLE_CANCELLED before its next chunk of a prompt or its next
+ * token, if it does not fail before. Any thread may call it, and a signal handler. */
 HEDDLE_API void heddle_session_cancel(heddle_session *session);
 
 /* Called after each chunk with the tokens of the call that are done; nonzero ends the call with HEDDLE_CANCELLED. Null: none. */

@@ -200,12 +200,6 @@ static void checkRows(heddle_session *session) {
   OK(heddle_session_step(session, pair, 2));
   EXPECT(!heddle_session_logits(session, 0) && !heddle_session_hidden_state(session, 0) &&
          farthest(heddle_session_logits(session, 1), rows.logits[4], vocabSize) < 1e-4f);
-  pair[1].adapter = 3;
-  FAILS(heddle_session_step(session, pair, 2), HEDDLE_INVALID_INPUT, "adapter is 3");
-  pair[1].adapter = 0, pair[1].rows = 9;
-  FAILS(heddle_session_step(session, pair, 2), HEDDLE_INVALID_INPUT, "rows is 9");
-  pair[1].rows = 0, pair[1].size = 24;
-  FAILS(heddle_session_step(session, pair, 2), HEDDLE_INVALID_INPUT, "size is 24");
   OK(heddle_session_reset(session, 0));
   OK(heddle_session_reset(session, 1));
   puts("rows");
@@ -249,6 +243,58 @@ static void keepBeam(void *user, const int32_t *ids, size_t count, double score)
   EXPECT(isfinite(score) && score < 0);
   memcpy(answer->ids, ids, count * sizeof *ids);
   answer->count = (int)count;
+}
+
+/* A call that fails leaves no results of the one before it, and no cancel to the one behind it. */
+#define FAILS_AFTER_A_STEP(call, status, part)                                                                         \
+  do {                                                                                                                 \
+    OK(heddle_session_reset(session, 1));                                                                              \
+    OK(heddle_session_decode(session, 1, 'T'));                                                                        \
+    EXPECT(heddle_session_logits(session, 0) && heddle_session_hidden_state(session, 0));                              \
+    heddle_session_cancel(session);                                                                                    \
+    FAILS(call, status, part);                                                                                         \
+    EXPECT(!heddle_session_logits(session, 0) && !heddle_session_hidden_state(session, 0));                            \
+    OK(heddle_session_decode(session, 1, 'h'));                                                                        \
+    EXPECT(heddle_session_length(session, 0) == 0 && heddle_session_length(session, 1) == 2);                          \
+  } while (0)
+
+static void checkFailures(heddle_session *session) {
+  heddle_feed good = {.size = sizeof good, .sequence = 0, .count = 3, .ids = prompt}, feed = good;
+  feed.adapter = 3;
+  FAILS_AFTER_A_STEP(heddle_session_step(session, &feed, 1), HEDDLE_INVALID_INPUT, "adapter is 3");
+  feed = good, feed.rows = 9;
+  FAILS_AFTER_A_STEP(heddle_session_step(session, &feed, 1), HEDDLE_INVALID_INPUT, "rows is 9");
+  feed = good, feed.size = 0;
+  FAILS_AFTER_A_STEP(heddle_session_step(session, &feed, 1), HEDDLE_INVALID_INPUT, "size field");
+  heddle_feed pair[] = {good, good};
+  pair[1].size = 24, pair[1].sequence = 1;
+  FAILS_AFTER_A_STEP(heddle_session_step(session, pair, 2), HEDDLE_INVALID_INPUT, "size is 24");
+  struct {
+    heddle_feed feed;
+    char later;
+  } newer = {good, 1};
+  newer.feed.size = sizeof newer;
+  FAILS_AFTER_A_STEP(heddle_session_step(session, &newer.feed, 1), HEDDLE_INVALID_INPUT, "of a later version");
+  FAILS_AFTER_A_STEP(heddle_session_step(session, NULL, 1), HEDDLE_INVALID_INPUT, "null pointer");
+  FAILS_AFTER_A_STEP(heddle_session_forward(session, &good, 1, NULL, NULL), HEDDLE_INVALID_INPUT, "callback is a null");
+  FAILS_AFTER_A_STEP(heddle_session_prefill(session, 0, NULL, 3), HEDDLE_INVALID_INPUT, "null pointer");
+  FAILS_AFTER_A_STEP(heddle_session_prefill(session, 0, prompt, (size_t)1 << 33), HEDDLE_INVALID_INPUT, "at most 2^31");
+  FAILS_AFTER_A_STEP(heddle_session_prefill(session, 7, prompt, 1), HEDDLE_INVALID_INPUT, "sequence 7");
+  FAILS_AFTER_A_STEP(heddle_session_decode(session, 0, -1), HEDDLE_INVALID_INPUT, "token id -1");
+  FAILS_AFTER_A_STEP(heddle_session_decode(session, 0, 'T'), HEDDLE_CANCELLED, "cancelled");
+  heddle_generate_options generate = {.size = sizeof generate, .max_tokens = -1};
+  FAILS_AFTER_A_STEP(heddle_session_generate(session, 0, prompt, 3, &generate, NULL, NULL, NULL), HEDDLE_INVALID_INPUT,
+                     "max_tokens is -1");
+  FAILS_AFTER_A_STEP(heddle_session_generate(session, 0, NULL, 3, NULL, NULL, NULL, NULL), HEDDLE_INVALID_INPUT,
+                     "null pointer");
+  FAILS_AFTER_A_STEP(heddle_session_generate(session, 0, prompt, 0, NULL, NULL, NULL, NULL), HEDDLE_INVALID_INPUT,
+                     "no tokens");
+  heddle_beam_options beams = {.size = sizeof beams, .max_tokens = 3};
+  FAILS_AFTER_A_STEP(heddle_session_search_beams(session, prompt, 3, &beams, keepBeam, NULL), HEDDLE_INVALID_INPUT,
+                     "beams is 0");
+  OK(heddle_session_reset(session, 0));
+  OK(heddle_session_reset(session, 1));
+  puts("failures");
 }
 
 static void checkGenerate(heddle_session *session) {
@@ -483,6 +529,7 @@ int main(int argc, char **argv) {
   heddle_session *session;
   OK(heddle_session_create(decoder, &options, &session));
   checkRows(session);
+  checkFailures(session);
   checkGenerate(session);
   checkSampler(decoder, session);
   heddle_session_destroy(session);
