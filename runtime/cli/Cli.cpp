@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/cli/Cli.h"
 
+#include "bytes/Utf8.h"
 #include "runtime/session/Graph.h"
 
 #include <cerrno>
@@ -145,10 +146,13 @@ const Option optionTable[] = {
     {"--seed", "N", "the same seed gives the same answer", NeedsSteps, Sampled,
      TAKE(o.hasSeed = true, integerInto("--seed", v[0], 0, INT64_MAX, o.sampler.seed))},
     {"--stop", "TEXT", "end the answer before TEXT; may be repeated", NeedsTokenizer, Answer | Beams | Talk,
-     TAKE(*v[0] ? (o.stops.push_back(v[0]), Status()) : invalidInput("--stop: an empty text"))},
+     TAKE(!*v[0]         ? invalidInput("--stop: an empty text")
+          : isUtf8(v[0]) ? (o.stops.push_back(v[0]), Status())
+                         : invalidInput("--stop: the text is not UTF-8"))},
     {"--chat", nullptr, "talk: one message per line, with the model's chat template", NeedsTemplate, Anything,
      SET(o.command = Command::Chat)},
-    {"--system", "TEXT", "system message of --chat", NeedsTemplate, Talk, SET(o.system = v[0])},
+    {"--system", "TEXT", "system message of --chat", NeedsTemplate, Talk,
+     TAKE(o.system = v[0], isUtf8(v[0]) ? Status() : invalidInput("--system: the text is not UTF-8"))},
     {"--plain-lines", nullptr, "with --chat on a terminal: no line editor and no history", NeedsTemplate, Talk,
      SET(o.plainLines = true)},
     {"--beam", "N", "beam search with N beams", NeedsSteps, Generated & ~Talk,

@@ -158,6 +158,7 @@ TEST(Cli, chatCommands) {
   EXPECT_EQ(run("--chat -n 4", "/help\n").out.find("A line is a message"), 0u);
   std::string twoLines = run("--chat -n 4 --ignore-eos", "a\\\nb\n").out;
   EXPECT_EQ(std::count(twoLines.begin(), twoLines.end(), '\n'), std::count(hello.begin(), hello.end(), '\n'));
+  EXPECT_EQ(run("--chat -n 4 --ignore-eos --system be", "hello\\").out, hello) << "the message ends with the input";
 }
 
 TEST(Cli, aFullContextIsSaid) {
@@ -249,6 +250,10 @@ TEST(CliErrors, oneLineAndExitCode2) {
   expectRefused("--num-return-sequences 3 --beam 2 x", "--num-return-sequences (3) is more than --beam (2)");
   expectRefused("--beam 2 --temp 1 x", "--beam takes no --temp above 0");
   expectRefused("--stop '' x", "--stop: an empty text");
+  expectRefused("--stop 'a\xff' x", "--stop: the text is not UTF-8");
+  expectRefused("--chat --system 'a\xff'", "--system: the text is not UTF-8");
+  expectRefused("--chat -n 4 --system " + std::string(200, 's'),
+                "the message together with that of --system has 232 tokens, the context 128", "hello\n");
   expectRefused("-n 1", "the prompt has 201 tokens, the context 128", std::string(200, 'x'));
   EXPECT_EQ(run("-n 2", "bad \xff text").code, 2);
   expectRefused("--temp nan x", "--temp: 'nan' is not a number in [0, 1000]");
