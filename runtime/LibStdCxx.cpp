@@ -3,10 +3,11 @@
 // The few functions of libstdc++ that header code refers to, so that outputs do not need the library. They are local symbols of
 // libheddle.a. Nothing catches exceptions here: what would throw ends the process with a line. Where memory lacks, a call that runs in a
 // MemoryScope returns to it; elsewhere, what the numbers of a caller of the C ABI size is reserved (Reserved.h) or made by the nothrow
-// forms, and is a status.
+// forms, and is a status. What is left are the messages of statuses, which have a reserve of their own.
 #include "bytes/Allocator.h"
 #include "bytes/MemoryScope.h"
 
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -42,13 +43,50 @@ void *allocateOrNull(size_t size) {
   return block + 1;
 }
 
+// Memory that the program has from its start, for the messages that are built in no scope when the allocator gives none: a status is
+// returned as it is, with its words. A slot holds a text that names the longest path twice. A message lives until its call returns, and
+// a call has a few, so that the slots suffice for some twenty threads that fail at the same moment. Not one of these pages costs memory
+// before it is written.
+class MessageReserve {
+public:
+  // Null where no slot is free, or where the text does not fit into one.
+  void *take(size_t size) {
+    if (size > slotBytes)
+      return nullptr;
+    for (size_t slot = 0; slot < numSlots; ++slot)
+      if (!isTaken[slot].exchange(true, std::memory_order_acquire))
+        return bytes[slot];
+    return nullptr;
+  }
+
+  // False if `memory` is not of the reserve.
+  bool release(void *memory) {
+    size_t offset = reinterpret_cast<uintptr_t>(memory) - reinterpret_cast<uintptr_t>(bytes);
+    if (offset >= sizeof bytes)
+      return false;
+    isTaken[offset / slotBytes].store(false, std::memory_order_release);
+    return true;
+  }
+
+private:
+  static constexpr size_t numSlots = 64, slotBytes = 16384;
+  std::atomic<bool> isTaken[numSlots] = {};
+  alignas(std::max_align_t) char bytes[numSlots][slotBytes] = {};
+};
+
+MessageReserve messageReserve;
+
 void *allocate(size_t size) {
   void *memory = allocateOrNull(size);
+  if (!memory) {
+    MemoryScope::fail(); // returns only where there is no scope
+    memory = messageReserve.take(size);
+  }
   return memory ? memory : (failForMemory(), nullptr);
 }
 
 void release(void *memory) {
-  if (!memory)
+  if (!memory || messageReserve.release(memory))
     return;
   MemoryScope::Block *block = static_cast<MemoryScope::Block *>(memory) - 1;
   MemoryScope::leave(block);

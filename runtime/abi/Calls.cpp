@@ -2,6 +2,7 @@
 #include "runtime/abi/Calls.h"
 
 #include "bytes/Allocator.h"
+#include "bytes/Utf8.h"
 
 #include <cstdio>
 
@@ -68,6 +69,8 @@ Status readStops(const char *const *stops, int32_t count, std::vector<std::strin
   for (int32_t i = 0; i < count; ++i) {
     if (!stops[i] || !*stops[i])
       return invalidInput(format("stop string %d is empty", i));
+    if (!isUtf8(stops[i]))
+      return invalidInput(format("stop string %d is not UTF-8, and no text holds it", i));
     out.emplace_back(stops[i]);
   }
   return Status();

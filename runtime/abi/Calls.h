@@ -50,11 +50,12 @@ heddle_status report(const Status &status);
 
 // Runs what acquires things for an answer and otherwise leaves nothing behind: its memory may lack. `call` gives a Status, calls nobody
 // outside of the library and keeps to what MemoryScope.h asks for.
+template <typename Call> Status callInMemory(const Call &call) {
+  Status status;
+  return runInMemory([&] { status = call(); }) ? status : outOfMemory();
+}
 template <typename Call> heddle_status runInMemoryOrReport(const Call &call) {
-  heddle_status status = HEDDLE_OUT_OF_MEMORY;
-  if (runInMemory([&] { status = report(call()); }))
-    return status;
-  return report(outOfMemory());
+  return report(callInMemory(call));
 }
 
 // What a caller gives by its name in heddle.h.

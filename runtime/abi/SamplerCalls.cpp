@@ -3,6 +3,8 @@
 // Picking tokens from logits.
 #include "runtime/abi/Calls.h"
 
+#include <cmath>
+
 using namespace heddle;
 using namespace heddle::abi;
 
@@ -12,6 +14,23 @@ struct heddle_sampler {
   Sampler sampler;
   int64_t vocabSize;
 };
+
+// NaN and infinity have no place in an order of tokens. -infinity has: callers rule tokens out by it.
+static Status checkLogits(const float *logits, const uint32_t *mask, int64_t vocabSize) {
+  bool mayPick = false, mayPickFinite = false;
+  for (int64_t id = 0; id < vocabSize; ++id) {
+    if (std::isnan(logits[id]) || logits[id] == INFINITY)
+      return Status(
+          StatusCode::NotFinite,
+          format("the logit of token %lld is %g, expected a finite number or -infinity", (long long)id, logits[id]));
+    bool isAllowed = !mask || (mask[id / 32] >> (id % 32) & 1);
+    mayPick |= isAllowed;
+    mayPickFinite |= isAllowed && logits[id] != -INFINITY;
+  }
+  return mayPick == mayPickFinite
+             ? Status()
+             : Status(StatusCode::NotFinite, "the logits of all tokens that may be picked are -infinity");
+}
 
 heddle_status heddle_package_sampler_defaults(const heddle_package *package, heddle_sampler_options *out_options) {
   Status valid = checkNotNull({{"package", package}});
@@ -64,6 +83,8 @@ heddle_status heddle_sampler_accept(heddle_sampler *sampler, const int32_t *ids,
 heddle_status heddle_sampler_sample(heddle_sampler *sampler, const float *logits, const uint32_t *mask,
                                     int32_t *out_id) {
   Status valid = checkNotNull({{"sampler", sampler}, {"logits", logits}, {"out_id", out_id}});
+  if (valid.isOk())
+    valid = checkLogits(logits, mask, sampler->vocabSize);
   if (!valid.isOk())
     return report(valid);
   int32_t id = sampler->sampler.sample(logits, mask);

@@ -21,11 +21,21 @@ Status checkSequence(const heddle_session *session, int32_t sequence) {
   return invalidInput(format("sequence %d is not in [0, %d)", sequence, maxSequences));
 }
 
+// Every call that computes runs here.
+template <typename Call> heddle_status computeOrReport(heddle_session *session, const Call &call) {
+  Status status = checkNotNull({{"session", session}});
+  if (!status.isOk())
+    return report(status);
+  status = call();
+  if (!status.isOk())
+    session->session->endFailedCall();
+  return report(status);
+}
+
 // Copies feeds of any version into the session's. `outFeeds` is null where there are none to copy or too many, which the step refuses.
-Status readFeeds(heddle_session *session, const heddle_feed *feeds, size_t count, const Feed *&outFeeds) {
-  HEDDLE_RETURN_IF_ERROR(checkNotNull({{"session", session}}));
+Status readFeeds(heddle_session &session, const heddle_feed *feeds, size_t count, const Feed *&outFeeds) {
   outFeeds = nullptr;
-  if (!feeds || count == 0 || count > session->feeds.size())
+  if (!feeds || count == 0 || count > session.feeds.size())
     return Status();
   for (size_t i = 0; i < count; ++i) {
     heddle_feed feed;
@@ -34,12 +44,12 @@ Status readFeeds(heddle_session *session, const heddle_feed *feeds, size_t count
       return invalidInput(format("feed %zu: rows is %d, expected a heddle_rows", i, feed.rows));
     if (feed.adapter != 0)
       return invalidInput(format("feed %zu: adapter is %d, the model has none", i, feed.adapter));
-    session->feeds[i] = {feed.sequence, feed.count, feed.ids, feed.positions,
-                         feed.rows == HEDDLE_ROWS_LAST   ? FeedRows::Last
-                         : feed.rows == HEDDLE_ROWS_NONE ? FeedRows::None
-                                                         : FeedRows::All};
+    session.feeds[i] = {feed.sequence, feed.count, feed.ids, feed.positions,
+                        feed.rows == HEDDLE_ROWS_LAST   ? FeedRows::Last
+                        : feed.rows == HEDDLE_ROWS_NONE ? FeedRows::None
+                                                        : FeedRows::All};
   }
-  outFeeds = session->feeds.data();
+  outFeeds = session.feeds.data();
   return Status();
 }
 
@@ -160,30 +170,32 @@ void heddle_session_destroy(heddle_session *session) {
 }
 
 heddle_status heddle_session_step(heddle_session *session, const heddle_feed *feeds, size_t num_feeds) {
-  const Feed *own;
-  Status status = readFeeds(session, feeds, num_feeds, own);
-  return report(status.isOk() ? session->session->step(own, num_feeds) : status);
+  return computeOrReport(session, [&] {
+    const Feed *own;
+    HEDDLE_RETURN_IF_ERROR(readFeeds(*session, feeds, num_feeds, own));
+    return session->session->step(own, num_feeds);
+  });
 }
 
 heddle_status heddle_session_forward(heddle_session *session, const heddle_feed *feeds, size_t num_feeds,
                                      heddle_row_callback callback, void *user) {
-  const Feed *own;
-  Status status = checkNotNull({{"callback", reinterpret_cast<const void *>(callback)}});
-  if (status.isOk())
-    status = readFeeds(session, feeds, num_feeds, own);
-  return report(status.isOk() ? session->session->forward(own, num_feeds, RowSink(callback, user)) : status);
+  return computeOrReport(session, [&] {
+    HEDDLE_RETURN_IF_ERROR(checkNotNull({{"callback", reinterpret_cast<const void *>(callback)}}));
+    const Feed *own;
+    HEDDLE_RETURN_IF_ERROR(readFeeds(*session, feeds, num_feeds, own));
+    return session->session->forward(own, num_feeds, RowSink(callback, user));
+  });
 }
 
 heddle_status heddle_session_prefill(heddle_session *session, int32_t sequence, const int32_t *ids, size_t count) {
-  Status status = checkNotNull({{"session", session}});
-  if (status.isOk())
-    status = checkIds(ids, count);
-  return report(status.isOk() ? session->session->append(sequence, ids, int32_t(count)) : status);
+  return computeOrReport(session, [&] {
+    HEDDLE_RETURN_IF_ERROR(checkIds(ids, count));
+    return session->session->append(sequence, ids, int32_t(count));
+  });
 }
 
 heddle_status heddle_session_decode(heddle_session *session, int32_t sequence, int32_t id) {
-  Status status = checkNotNull({{"session", session}});
-  return report(status.isOk() ? session->session->append(sequence, &id, 1) : status);
+  return computeOrReport(session, [&] { return session->session->append(sequence, &id, 1); });
 }
 
 const float *heddle_session_logits(const heddle_session *session, size_t feed) {
@@ -253,91 +265,83 @@ heddle_status heddle_session_set_progress(heddle_session *session, heddle_progre
 heddle_status heddle_session_generate(heddle_session *session, int32_t sequence, const int32_t *ids, size_t count,
                                       const heddle_generate_options *options, heddle_token_callback callback,
                                       void *user, heddle_generate_result *out_result) {
-  heddle_generate_options given;
-  GenerateOptions generate;
-  Status valid = checkSequence(session, sequence);
-  if (valid.isOk())
-    valid = copyOptions("heddle_generate_options", options, given);
-  if (valid.isOk() && (given.max_tokens < 0 || given.max_tokens > INT64_MAX / 2))
-    valid = invalidInput(format("max_tokens is %lld, expected a number from 0", (long long)given.max_tokens));
-  if (valid.isOk())
-    valid = readSamplerOptions(given.sampler, generate.sampler);
-  if (valid.isOk())
-    valid = checkIds(ids, count);
-  if (valid.isOk())
-    valid = checkResult(out_result);
-  if (!valid.isOk())
-    return report(valid);
+  return computeOrReport(session, [&]() -> Status {
+    heddle_generate_options given;
+    GenerateOptions generate;
+    HEDDLE_RETURN_IF_ERROR(checkSequence(session, sequence));
+    HEDDLE_RETURN_IF_ERROR(copyOptions("heddle_generate_options", options, given));
+    if (given.max_tokens < 0 || given.max_tokens > INT64_MAX / 2)
+      return invalidInput(format("max_tokens is %lld, expected a number from 0", (long long)given.max_tokens));
+    HEDDLE_RETURN_IF_ERROR(readSamplerOptions(given.sampler, generate.sampler));
+    HEDDLE_RETURN_IF_ERROR(checkIds(ids, count));
+    HEDDLE_RETURN_IF_ERROR(checkResult(out_result));
 
-  GenerateCall call = {callback, user, {}, {}, 0, false, false, given.mask, given.mask_user};
-  heddle_status prepared = runInMemoryOrReport([&] {
-    std::vector<std::string> stops;
-    HEDDLE_RETURN_IF_ERROR(readStops(given.stops, given.num_stops, stops));
-    std::vector<int32_t> ends;
-    if (!given.ignore_eos)
-      ends = endTokensOf(session->owner->package->metadata());
-    std::unique_ptr<TextStream> stream(
-        new TextStream(session->owner->tokenizer.get(), /*skipSpecial=*/true, std::move(stops)));
-    std::swap(generate.eos, ends);
-    std::swap(call.stream, stream);
-    return Status();
+    GenerateCall call = {callback, user, {}, {}, 0, false, false, given.mask, given.mask_user};
+    HEDDLE_RETURN_IF_ERROR(callInMemory([&] {
+      std::vector<std::string> stops;
+      HEDDLE_RETURN_IF_ERROR(readStops(given.stops, given.num_stops, stops));
+      std::vector<int32_t> ends;
+      if (!given.ignore_eos)
+        ends = endTokensOf(session->owner->package->metadata());
+      std::unique_ptr<TextStream> stream(
+          new TextStream(session->owner->tokenizer.get(), /*skipSpecial=*/true, std::move(stops)));
+      std::swap(generate.eos, ends);
+      std::swap(call.stream, stream);
+      return Status();
+    }));
+    generate.maxTokens = given.max_tokens;
+    if (given.mask)
+      generate.mask = {[](void *self, const int32_t *history, size_t size, uint32_t *mask) {
+                         auto &call = *static_cast<GenerateCall *>(self);
+                         call.mask(call.maskUser, history, size, mask);
+                       },
+                       &call};
+    EndReason reason = EndReason::Stopped;
+    HEDDLE_RETURN_IF_ERROR(generateTokens(
+        *session->session, sequence, ids, count, generate,
+        [](void *self, int32_t id, const float *) { return static_cast<GenerateCall *>(self)->take(id); }, &call,
+        reason));
+    bool isStopString = call.isStopString;
+    if (!call.lacksMemory)
+      call.finish();
+    if (call.lacksMemory)
+      return outOfMemory();
+    return out_result ? writeStruct("out_result", {sizeof *out_result, call.count, reasonOf(reason, isStopString), 0},
+                                    out_result)
+                      : Status();
   });
-  if (prepared != HEDDLE_OK)
-    return prepared;
-  generate.maxTokens = given.max_tokens;
-  if (given.mask)
-    generate.mask = {[](void *self, const int32_t *history, size_t size, uint32_t *mask) {
-                       auto &call = *static_cast<GenerateCall *>(self);
-                       call.mask(call.maskUser, history, size, mask);
-                     },
-                     &call};
-  EndReason reason = EndReason::Stopped;
-  Status status = generateTokens(
-      *session->session, sequence, ids, count, generate,
-      [](void *self, int32_t id, const float *) { return static_cast<GenerateCall *>(self)->take(id); }, &call, reason);
-  bool isStopString = call.isStopString;
-  if (status.isOk() && !call.lacksMemory)
-    call.finish();
-  if (status.isOk() && call.lacksMemory)
-    status = outOfMemory();
-  if (status.isOk() && out_result)
-    status = writeStruct("out_result", {sizeof *out_result, call.count, reasonOf(reason, isStopString), 0}, out_result);
-  return report(status);
 }
 
 heddle_status heddle_session_search_beams(heddle_session *session, const int32_t *ids, size_t count,
                                           const heddle_beam_options *options, heddle_beam_callback callback,
                                           void *user) {
-  heddle_beam_options given;
-  Status valid = checkNotNull(
-      {{"session", session}, {"options", options}, {"callback", reinterpret_cast<const void *>(callback)}});
-  if (valid.isOk())
-    valid = copyOptions("heddle_beam_options", options, given);
-  if (valid.isOk())
-    valid = checkIds(ids, count);
-  if (valid.isOk())
-    valid = checkBeams(*session->session, count, given);
-  if (!valid.isOk())
-    return report(valid);
-  BeamOptions beams;
-  beams.beams = given.beams;
-  beams.returned = given.returned ? given.returned : 1;
-  beams.maxTokens = given.max_tokens;
-  beams.lengthPenalty = given.length_penalty;
-  beams.earlyStopping = given.early_stopping != 0;
-  beams.repetitionPenalty = given.repetition_penalty == 0 ? 1 : given.repetition_penalty;
   std::vector<BeamResult> results;
-  heddle_status status = runInMemoryOrReport([&] {
-    BeamOptions whole = beams;
-    if (!given.ignore_eos)
-      whole.eos = endTokensOf(session->owner->package->metadata());
-    std::vector<BeamResult> found;
-    HEDDLE_RETURN_IF_ERROR(searchBeams(*session->session, {ids, ids + count}, whole, found));
-    std::swap(results, found);
-    return Status();
+  heddle_status status = computeOrReport(session, [&] {
+    heddle_beam_options given;
+    HEDDLE_RETURN_IF_ERROR(
+        checkNotNull({{"options", options}, {"callback", reinterpret_cast<const void *>(callback)}}));
+    HEDDLE_RETURN_IF_ERROR(copyOptions("heddle_beam_options", options, given));
+    HEDDLE_RETURN_IF_ERROR(checkIds(ids, count));
+    HEDDLE_RETURN_IF_ERROR(checkBeams(*session->session, count, given));
+    Status searched = callInMemory([&] {
+      BeamOptions beams;
+      beams.beams = given.beams;
+      beams.returned = given.returned ? given.returned : 1;
+      beams.maxTokens = given.max_tokens;
+      beams.lengthPenalty = given.length_penalty;
+      beams.earlyStopping = given.early_stopping != 0;
+      beams.repetitionPenalty = given.repetition_penalty == 0 ? 1 : given.repetition_penalty;
+      if (!given.ignore_eos)
+        beams.eos = endTokensOf(session->owner->package->metadata());
+      std::vector<BeamResult> found;
+      HEDDLE_RETURN_IF_ERROR(searchBeams(*session->session, {ids, ids + count}, beams, found));
+      std::swap(results, found);
+      return Status();
+    });
+    for (int32_t sequence = 0; sequence < given.beams; ++sequence)
+      session->session->truncate(sequence, 0);
+    return searched;
   });
-  for (int32_t sequence = 0; sequence < std::min(given.beams, session->session->maxSequences()); ++sequence)
-    session->session->truncate(sequence, 0);
   for (const BeamResult &result : results)
     callback(user, result.ids.data(), result.ids.size(), result.score);
   return status;

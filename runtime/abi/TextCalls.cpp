@@ -3,6 +3,7 @@
 // Text to ids and back.
 #include "runtime/abi/Calls.h"
 
+#include "bytes/Json.h"
 #include "runtime/session/Generator.h"
 
 using namespace heddle;
@@ -10,6 +11,8 @@ using namespace heddle::abi;
 
 struct heddle_text_stream {
   std::unique_ptr<TextStream> stream;
+  int64_t vocabSize = 0;
+  bool isFinished = false;
   std::string text; // of the last call
 };
 
@@ -25,6 +28,27 @@ Status checkChat(const heddle_package *package, const char *json, size_t size) {
   if (!package->chatTemplate)
     return invalidInput("the model was compiled without a chat template");
   return checkNotNull({array("json", json, size)});
+}
+
+// A template may read any variable, and nothing fails where it reads one that is not there: a slip would be an empty conversation.
+Status checkConversation(std::string_view json) {
+  std::string error;
+  JsonValue root = JsonValue::parse(json, error);
+  if (!error.empty() || (root.is(JsonKind::Object) && !isUnambiguousJson(root, error)))
+    return invalidInput("the conversation: " + error);
+  JsonValue messages = root.is(JsonKind::Object) ? root.find("messages") : JsonValue();
+  return messages && messages.is(JsonKind::Array)
+             ? Status()
+             : invalidInput("the conversation: expected a JSON object with an array \"messages\"");
+}
+
+Status checkStream(const heddle_text_stream *stream) {
+  return stream->isFinished ? invalidInput("the stream has been finished, expected no further call") : Status();
+}
+
+Status checkId(int32_t id, int64_t vocabSize) {
+  return id >= 0 && id < vocabSize ? Status()
+                                   : invalidInput(format("token id %d is not in [0, %lld)", id, (long long)vocabSize));
 }
 
 template <typename Step> heddle_status advanceOrReport(heddle_text_stream *stream, const Step &step) {
@@ -76,9 +100,8 @@ heddle_status heddle_package_token_bytes(const heddle_package *package, int32_t 
   Status valid = checkNotNull({{"package", package}, array("bytes", bytes, capacity), {"out_size", out_size}});
   if (valid.isOk())
     valid = checkTokenizer(package);
-  if (int64_t vocabSize = valid.isOk() ? heddle_package_vocab_size(package) : 0;
-      valid.isOk() && (id < 0 || id >= vocabSize))
-    valid = invalidInput(format("token id %d is not in [0, %lld)", id, (long long)vocabSize));
+  if (valid.isOk())
+    valid = checkId(id, heddle_package_vocab_size(package));
   if (!valid.isOk())
     return report(valid);
   return runInMemoryOrReport([&] {
@@ -125,6 +148,7 @@ heddle_status heddle_package_encode_chat(const heddle_package *package, const ch
   if (!valid.isOk())
     return report(valid);
   return runInMemoryOrReport([&]() -> Status {
+    HEDDLE_RETURN_IF_ERROR(checkConversation({json, size}));
     std::vector<int32_t> encoded;
     std::string text, error;
     if (!encodeChat(*package->chatTemplate, *package->tokenizer, {json, size}, /*parseSpecial=*/true, text, encoded,
@@ -143,6 +167,7 @@ heddle_status heddle_package_render_chat(const heddle_package *package, const ch
   if (!valid.isOk())
     return report(valid);
   return runInMemoryOrReport([&]() -> Status {
+    HEDDLE_RETURN_IF_ERROR(checkConversation({json, size}));
     RenderedChat rendered;
     std::string error;
     if (!package->chatTemplate->render({json, size}, specialTokenVariables(*package->tokenizer), rendered, error))
@@ -167,6 +192,7 @@ heddle_status heddle_text_stream_create(const heddle_package *package, const hed
     HEDDLE_RETURN_IF_ERROR(readStops(given.stops, given.num_stops, stops));
     std::unique_ptr<heddle_text_stream> made(new heddle_text_stream);
     made->stream.reset(new TextStream(package->tokenizer.get(), !given.keep_special, std::move(stops)));
+    made->vocabSize = heddle_package_vocab_size(package);
     *out_stream = made.release();
     return Status();
   });
@@ -180,6 +206,10 @@ heddle_status heddle_text_stream_append(heddle_text_stream *stream, int32_t id, 
                                         int *out_stopped) {
   Status valid =
       checkNotNull({{"stream", stream}, {"out_text", out_text}, {"out_size", out_size}, {"out_stopped", out_stopped}});
+  if (valid.isOk())
+    valid = checkStream(stream);
+  if (valid.isOk())
+    valid = checkId(id, stream->vocabSize);
   if (!valid.isOk())
     return report(valid);
   heddle_status status = advanceOrReport(stream, [&](TextStream &next, std::string &text) { next.append(id, text); });
@@ -193,10 +223,13 @@ heddle_status heddle_text_stream_append(heddle_text_stream *stream, int32_t id, 
 
 heddle_status heddle_text_stream_finish(heddle_text_stream *stream, const char **out_text, size_t *out_size) {
   Status valid = checkNotNull({{"stream", stream}, {"out_text", out_text}, {"out_size", out_size}});
+  if (valid.isOk())
+    valid = checkStream(stream);
   if (!valid.isOk())
     return report(valid);
   heddle_status status = advanceOrReport(stream, [](TextStream &next, std::string &text) { next.finish(text); });
   if (status == HEDDLE_OK) {
+    stream->isFinished = true;
     *out_text = stream->text.data();
     *out_size = stream->text.size();
   }

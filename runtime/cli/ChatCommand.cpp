@@ -95,6 +95,11 @@ Status Chat::readMessage(std::string &message, LineEnd &outEnd) {
   std::string line;
   while (outEnd == LineEnd::Newline && !message.empty() && message.back() == '\\') {
     HEDDLE_RETURN_IF_ERROR(lines.read(". ", line, outEnd));
+    if (outEnd == LineEnd::Input && !wasInterrupted()) { // the message ends with the input
+      message.pop_back();
+      outEnd = LineEnd::Newline;
+      return Status();
+    }
     message.back() = '\n';
     message += line;
     if (outEnd == LineEnd::Input && wasInterrupted() && lines.isEditing())
@@ -184,7 +189,9 @@ Status Chat::fit(std::vector<int32_t> &ids) {
     messages.erase(messages.begin() + numSystem, messages.begin() + first);
     return Status();
   }
-  return invalidInput(format("the message has %zu tokens, the context %lld", ids.size(), (long long)context));
+  return invalidInput(format("%s has %zu tokens, the context %lld",
+                             numSystem ? "the message together with that of --system" : "the message", ids.size(),
+                             (long long)context));
 }
 
 // The ids of the system message and of those from `first` on.

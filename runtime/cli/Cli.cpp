@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/cli/Cli.h"
 
+#include "bytes/Utf8.h"
 #include "runtime/session/Graph.h"
 
 #include <cerrno>
@@ -93,11 +94,31 @@ const char *const missing[] = {"",
                                "this model is no graph",
                                "this model was compiled for the CPU"};
 
+// What a command line asks for. An option that has no effect there is refused.
+enum Use : unsigned {
+  Answer = 1,
+  Lines = 2, // --logprobs
+  Beams = 4,
+  Talk = 8,
+  Tensors = 16, // --io
+  TensorsOfBeams = 32,
+  Steps = 64, // --replay
+  Speed = 128,
+  Perplexity = 256,
+  Words = 512, // --info and its like
+  Prompted = Answer | Lines | Beams | Talk,
+  Sampled = Answer | Lines | Talk | Tensors,
+  Searched = Beams | TensorsOfBeams,
+  Generated = Sampled | Searched,
+  Anything = 1023
+};
+
 struct Option {
   const char *name;      // with its dashes
   const char *arguments; // "N", "IN OUT", or null
   const char *help;      // null: for other programs, --help is silent about it
   Needs needs;
+  unsigned uses;                                     // where it has an effect
   Status (*set)(CliOptions &options, char **values); // values after the option
 };
 
@@ -110,86 +131,92 @@ struct Option {
 #define SET(...) TAKE(__VA_ARGS__, Status())
 
 const Option optionTable[] = {
-    {"-n", "N", "new tokens (default: until the answer ends or the context is full)", NeedsSteps,
+    {"-n", "N", "new tokens (default: until the answer ends or the context is full)", NeedsSteps, Generated,
      TAKE(o.hasMaxTokens = true, integerInto("-n", v[0], 1, INT32_MAX, o.maxTokens))},
-    {"--temp", "T", "temperature; 0 takes the most probable token", NeedsSteps,
+    {"--temp", "T", "temperature; 0 takes the most probable token", NeedsSteps, Generated,
      TAKE(numberInto("--temp", v[0], temperatureRange, o.sampler.temperature))},
-    {"--top-k", "K", "sample from the K most probable tokens; 0: all", NeedsSteps,
+    {"--top-k", "K", "sample from the K most probable tokens; 0: all", NeedsSteps, Sampled,
      TAKE(integerInto("--top-k", v[0], 0, INT32_MAX, o.sampler.topK))},
-    {"--top-p", "P", "sample from the tokens that hold probability P", NeedsSteps,
+    {"--top-p", "P", "sample from the tokens that hold probability P", NeedsSteps, Sampled,
      TAKE(numberInto("--top-p", v[0], probabilityRange, o.sampler.topP))},
-    {"--min-p", "P", "drop tokens below P times the best one's probability", NeedsSteps,
+    {"--min-p", "P", "drop tokens below P times the best one's probability", NeedsSteps, Sampled,
      TAKE(numberInto("--min-p", v[0], probabilityRange, o.sampler.minP))},
-    {"--repeat-penalty", "R", "divide the logits of tokens seen before by R; 1: off", NeedsSteps,
+    {"--repeat-penalty", "R", "divide the logits of tokens seen before by R; 1: off", NeedsSteps, Generated,
      TAKE(numberInto("--repeat-penalty", v[0], penaltyRange, o.sampler.repetitionPenalty))},
-    {"--seed", "N", "the same seed gives the same answer", NeedsSteps,
+    {"--seed", "N", "the same seed gives the same answer", NeedsSteps, Sampled,
      TAKE(o.hasSeed = true, integerInto("--seed", v[0], 0, INT64_MAX, o.sampler.seed))},
-    {"--stop", "TEXT", "end the answer before TEXT; may be repeated", NeedsTokenizer,
-     TAKE(*v[0] ? (o.stops.push_back(v[0]), Status()) : invalidInput("--stop: an empty text"))},
-    {"--chat", nullptr, "talk: one message per line, with the model's chat template", NeedsTemplate,
+    {"--stop", "TEXT", "end the answer before TEXT; may be repeated", NeedsTokenizer, Answer | Beams | Talk,
+     TAKE(!*v[0]         ? invalidInput("--stop: an empty text")
+          : isUtf8(v[0]) ? (o.stops.push_back(v[0]), Status())
+                         : invalidInput("--stop: the text is not UTF-8"))},
+    {"--chat", nullptr, "talk: one message per line, with the model's chat template", NeedsTemplate, Anything,
      SET(o.command = Command::Chat)},
-    {"--system", "TEXT", "system message of --chat", NeedsTemplate, SET(o.system = v[0])},
-    {"--plain-lines", nullptr, "with --chat on a terminal: no line editor and no history", NeedsTemplate,
+    {"--system", "TEXT", "system message of --chat", NeedsTemplate, Talk,
+     TAKE(o.system = v[0], isUtf8(v[0]) ? Status() : invalidInput("--system: the text is not UTF-8"))},
+    {"--plain-lines", nullptr, "with --chat on a terminal: no line editor and no history", NeedsTemplate, Talk,
      SET(o.plainLines = true)},
-    {"--beam", "N", "beam search with N beams", NeedsSteps, TAKE(integerInto("--beam", v[0], 1, 256, o.beams))},
-    {"--num-return-sequences", "N", "answers of a beam search, best first", NeedsSteps,
+    {"--beam", "N", "beam search with N beams", NeedsSteps, Generated & ~Talk,
+     TAKE(integerInto("--beam", v[0], 1, 256, o.beams))},
+    {"--num-return-sequences", "N", "answers of a beam search, best first", NeedsSteps, Searched,
      TAKE(integerInto("--num-return-sequences", v[0], 1, 256, o.returned))},
-    {"--length-penalty", "X", "beam scores are divided by length^X", NeedsSteps,
+    {"--length-penalty", "X", "beam scores are divided by length^X", NeedsSteps, Searched,
      TAKE(numberInto("--length-penalty", v[0], {-100, 100}, o.lengthPenalty))},
-    {"--early-stopping", nullptr, "end a beam search when N answers are complete", NeedsSteps,
+    {"--early-stopping", nullptr, "end a beam search when N answers are complete", NeedsSteps, Searched,
      SET(o.earlyStopping = true)},
-    {"--logprobs", "N", "print each token as a JSON line with the N most probable ones", NeedsSteps,
+    {"--logprobs", "N", "print each token as a JSON line with the N most probable ones", NeedsSteps, Lines,
      TAKE(integerInto("--logprobs", v[0], 1, 1000, o.logprobs))},
-    {"--prompt-ids", "IDS", "a prompt as token ids: 1,2,3", NeedsSteps,
+    {"--prompt-ids", "IDS", "a prompt as token ids: 1,2,3", NeedsSteps, Prompted & ~Talk,
      TAKE(o.promptIds.emplace(), idList("--prompt-ids", v[0], *o.promptIds))},
-    {"--print-ids", nullptr, "print the new token ids, separated by commas", NeedsSteps, SET(o.printIds = true)},
-    {"--ignore-eos", nullptr, "go on after end tokens", NeedsSteps, SET(o.ignoreEos = true)},
-    {"--eos", "ID", "the token that ends an answer, instead of the model's", NeedsSteps,
+    {"--print-ids", nullptr, "print the new token ids, separated by commas", NeedsSteps, Answer | Beams,
+     SET(o.printIds = true)},
+    {"--ignore-eos", nullptr, "go on after end tokens", NeedsSteps, Generated, SET(o.ignoreEos = true)},
+    {"--eos", "ID", "the token that ends an answer, instead of the model's", NeedsSteps, Generated,
      TAKE(o.eos = 0, integerInto("--eos", v[0], 0, INT32_MAX, *o.eos))},
-    {"--io", "IN OUT", "named tensors in, named tensors out (safetensors); the list is below", Nothing,
+    {"--io", "IN OUT", "named tensors in, named tensors out (safetensors); the list is below", Nothing, Anything,
      SET(o.command = Command::Io, o.ioInput = v[0], o.ioOutput = v[1])},
-    {"--replay", "IN OUT", nullptr, NeedsRows, SET(o.command = Command::Replay, o.ioInput = v[0], o.ioOutput = v[1])},
-    {"--outputs", "A,B", "which tensors --io writes", Nothing, SET(o.outputs = split(v[0]))},
-    {"--perplexity", "FILE", "perplexity of a text", NeedsTokenizer,
+    {"--replay", "IN OUT", nullptr, NeedsRows, Anything,
+     SET(o.command = Command::Replay, o.ioInput = v[0], o.ioOutput = v[1])},
+    {"--outputs", "A,B", "which tensors --io writes", Nothing, Tensors | TensorsOfBeams, SET(o.outputs = split(v[0]))},
+    {"--perplexity", "FILE", "perplexity of a text", NeedsTokenizer, Anything,
      SET(o.command = Command::Perplexity, o.perplexityFile = v[0])},
-    {"--threads", "N", "worker threads (default: physical cores)", Nothing,
+    {"--threads", "N", "worker threads (default: physical cores)", Nothing, Anything,
      TAKE(integerInto("--threads", v[0], 1, 1024, o.threads))},
     {"--device", "D", "which device to run on: its number, or part of its name (default: the first GPU)", NeedsDevice,
-     TAKE(*v[0] ? (o.device = v[0], Status()) : invalidInput("--device: a number or a name is expected"))},
+     Anything, TAKE(*v[0] ? (o.device = v[0], Status()) : invalidInput("--device: a number or a name is expected"))},
     {"--no-mmap", nullptr,
-     "read the model into memory instead of mapping its file, which somebody may truncate meanwhile", Nothing,
+     "read the model into memory instead of mapping its file, which somebody may truncate meanwhile", Nothing, Anything,
      TAKE(Status())},
     {"--deterministic", nullptr,
      "the same bits for every batch, chunk, cache state and thread count: so without it, but for latent attention",
-     NeedsSteps, SET(o.deterministic = true)},
-    {"--bench", nullptr, "measure the speed", Nothing, SET(o.command = Command::Bench)},
+     NeedsSteps, Anything, SET(o.deterministic = true)},
+    {"--bench", nullptr, "measure the speed", Nothing, Anything, SET(o.command = Command::Bench)},
     {"--entry", "NAME", "with --io and --bench: which of the model's graphs runs (default: the first)", NeedsGraph,
-     SET(o.entry = v[0])},
-    {"--input", "FILE", "with --bench: inputs from a safetensors file (default: random ones)", NeedsTensors,
+     Tensors | Speed, SET(o.entry = v[0])},
+    {"--input", "FILE", "with --bench: inputs from a safetensors file (default: random ones)", NeedsTensors, Speed,
      SET(o.benchInput = v[0])},
     {"--dims", "A=N,B=M",
      "with --bench: sizes of named dimensions of random inputs (a graph's: 1; of a model that encodes: "
      "batch=1,sequence=128)",
-     NeedsTensors, TAKE(dimensionList("--dims", v[0], o.dims))},
-    {"--profile", nullptr, "measure the share of each kernel", NeedsSteps,
+     NeedsTensors, Speed, TAKE(dimensionList("--dims", v[0], o.dims))},
+    {"--profile", nullptr, "measure the share of each kernel", NeedsSteps, Anything,
      SET(o.command = Command::Bench, o.profile = true)},
-    {"--prompt", "N", "with --bench: tokens of the prompt (512)", NeedsSteps,
+    {"--prompt", "N", "with --bench: tokens of the prompt (512)", NeedsSteps, Speed,
      TAKE(integerInto("--prompt", v[0], 1, INT32_MAX, o.benchPrompt))},
-    {"--generate", "N", "with --bench: tokens to generate (64)", NeedsSteps,
+    {"--generate", "N", "with --bench: tokens to generate (64)", NeedsSteps, Speed,
      TAKE(integerInto("--generate", v[0], 1, INT32_MAX, o.benchGenerate))},
-    {"--depth", "N", "with --bench: tokens in the cache before generating (0)", NeedsSteps,
+    {"--depth", "N", "with --bench: tokens in the cache before generating (0)", NeedsSteps, Speed,
      TAKE(integerInto("--depth", v[0], 0, INT32_MAX, o.benchDepth))},
-    {"--rounds", "N", "with --bench: rounds, of which the best counts (5)", Nothing,
+    {"--rounds", "N", "with --bench: rounds, of which the best counts (5)", Nothing, Speed,
      TAKE(integerInto("--rounds", v[0], 1, 100000, o.benchRounds))},
     {"--report", "FILE", "with --bench: fill the measured times into what 'heddle compile --report=FILE' wrote",
-     NeedsSteps, SET(o.report = v[0], o.profile = true)},
-    {"--json", nullptr, "with --bench and --profile: one JSON object", Nothing, SET(o.json = true)},
-    {"--info", nullptr, "what this model was compiled from and for", Nothing, SET(o.command = Command::Info)},
-    {"--check", nullptr, "hash all weights and the code", Nothing, SET(o.command = Command::Check)},
-    {"--licenses", nullptr, "licences of the model and of the code in this file", Nothing,
+     NeedsSteps, Speed, SET(o.report = v[0], o.profile = true)},
+    {"--json", nullptr, "with --bench and --profile: one JSON object", Nothing, Speed, SET(o.json = true)},
+    {"--info", nullptr, "what this model was compiled from and for", Nothing, Anything, SET(o.command = Command::Info)},
+    {"--check", nullptr, "hash all weights and the code", Nothing, Anything, SET(o.command = Command::Check)},
+    {"--licenses", nullptr, "licences of the model and of the code in this file", Nothing, Anything,
      SET(o.command = Command::Licenses)},
-    {"--version", nullptr, "version of the runtime", Nothing, SET(o.command = Command::Version)},
-    {"--help", nullptr, "this text", Nothing, SET(o.command = Command::Help)},
+    {"--version", nullptr, "version of the runtime", Nothing, Anything, SET(o.command = Command::Version)},
+    {"--help", nullptr, "this text", Nothing, Anything, SET(o.command = Command::Help)},
 };
 
 bool isGraph(const Package &package) {
@@ -237,56 +264,78 @@ const char *whyMissing(const Option &option, const Package &package) {
   return "this model encodes and generates nothing";
 }
 
-Status checkTensorOptions(const CliOptions &options) {
-  if (options.command != Command::Bench && (!options.benchInput.empty() || !options.dims.empty()))
-    return invalidInput("--input and --dims belong to --bench");
+Use useOf(const CliOptions &options) {
+  switch (options.command) {
+  case Command::Generate:
+    return options.beams > 1 ? Beams : options.logprobs ? Lines : Answer;
+  case Command::Chat:
+    return Talk;
+  case Command::Io:
+    return options.beams > 1 ? TensorsOfBeams : Tensors;
+  case Command::Replay:
+    return Steps;
+  case Command::Bench:
+    return Speed;
+  case Command::Perplexity:
+    return Perplexity;
+  case Command::Info:
+  case Command::Check:
+  case Command::Licenses:
+  case Command::Version:
+  case Command::Help:
+    break;
+  }
+  return Words;
+}
+
+// What an option of few uses belongs to; null where it has many.
+const char *ownerOf(unsigned uses) {
+  if (uses == Talk)
+    return "--chat";
+  if (uses == Searched)
+    return "--beam with more than one beam";
+  if (uses == (Tensors | TensorsOfBeams))
+    return "--io";
+  return uses == Speed ? "--bench" : uses == (Tensors | Speed) ? "--io and --bench" : nullptr;
+}
+
+// `command` is the option that chose what is done; empty: none did.
+Status checkUses(const CliOptions &options, const std::vector<const Option *> &given, std::string_view command) {
+  Use use = useOf(options);
+  std::string doing(use & Searched ? "--beam" : use == Lines ? "--logprobs" : command);
+  for (const Option *option : given) {
+    if (option->uses & use)
+      continue;
+    const char *owner = ownerOf(option->uses);
+    return invalidInput(owner ? std::string(option->name) + " belongs to " + owner
+                              : doing + " takes no " + option->name);
+  }
+  return options.prompt && !(use & Prompted) ? invalidInput("'" + *options.prompt + "': " + doing + " takes no prompt")
+                                             : Status();
+}
+
+Status checkCombination(const CliOptions &options, const Package &package, const std::vector<const Option *> &given,
+                        std::string_view command) {
+  int64_t vocabSize = package.metadata().vocab_size();
+  if (options.prompt && !generates(package))
+    return invalidInput("'" + *options.prompt + "': this model " + (isGraph(package) ? "runs a graph" : "encodes") +
+                        " and takes no prompt (--io IN OUT runs it)");
+  HEDDLE_RETURN_IF_ERROR(checkUses(options, given, command));
+  if (options.command == Command::Generate && !generates(package))
+    return invalidInput(std::string("nothing to do: --io IN OUT ") + (isGraph(package) ? "runs the graph" : "encodes") +
+                        " (--help lists what else this model can do)");
   if (!options.benchInput.empty() && !options.dims.empty())
     return invalidInput("--input and --dims: one of them is expected");
-  return Status();
-}
-
-Status checkEncoderCombination(const CliOptions &options) {
-  if (options.prompt)
-    return invalidInput("'" + *options.prompt + "': this model encodes and takes no prompt (--io IN OUT runs it)");
-  if (options.command == Command::Generate)
-    return invalidInput("nothing to do: --io IN OUT encodes (--help lists what else this model can do)");
-  return checkTensorOptions(options);
-}
-
-Status checkGraphCombination(const CliOptions &options) {
-  if (options.prompt)
-    return invalidInput("'" + *options.prompt + "': this model runs a graph and takes no prompt (--io IN OUT runs it)");
-  if (options.command == Command::Generate)
-    return invalidInput("nothing to do: --io IN OUT runs the graph (--help lists what else this model can do)");
-  return checkTensorOptions(options);
-}
-
-Status checkCombination(const CliOptions &options, const Package &package) {
-  int64_t vocabSize = package.metadata().vocab_size();
   if (options.prompt && options.promptIds)
     return invalidInput("a prompt as text and as --prompt-ids: one of them is expected");
   if (options.returned > options.beams)
     return invalidInput(
         format("--num-return-sequences (%d) is more than --beam (%d)", options.returned, options.beams));
-  if (options.beams > 1 && (options.logprobs || options.sampler.temperature > 0))
-    return invalidInput("--beam takes neither --logprobs nor --temp above 0");
-  if (options.command == Command::Chat && (options.beams > 1 || options.logprobs || options.printIds))
-    return invalidInput("--chat takes none of --beam, --logprobs and --print-ids");
+  if (options.beams > 1 && options.sampler.temperature > 0)
+    return invalidInput("--beam takes no --temp above 0");
   if (options.eos && *options.eos >= vocabSize)
     return invalidInput(format("--eos: token id %d is not in [0, %lld)", *options.eos, (long long)vocabSize));
-  if (!options.system.empty() && options.command != Command::Chat)
-    return invalidInput("--system belongs to --chat");
-  if (options.plainLines && options.command != Command::Chat)
-    return invalidInput("--plain-lines belongs to --chat");
-  if (!options.outputs.empty() && options.command != Command::Io)
-    return invalidInput("--outputs belongs to --io");
-  if (!options.report.empty() && options.command != Command::Bench)
-    return invalidInput("--report belongs to --bench");
-  if (isGraph(package))
-    return checkGraphCombination(options);
-  if (isEncoder(package))
-    return checkEncoderCombination(options);
-  if (options.sampler.topP <= 0)
+  if (options.sampler.topP <= 0 && generates(package))
     return invalidInput("--top-p: 0 leaves no token, expected a number above it");
   return Status();
 }
@@ -302,6 +351,8 @@ Status parseCommandLine(int argc, char **argv, const Package &package, CliOption
     options.sampler.repetitionPenalty = generation->repetition_penalty();
   }
   bool onlyPrompt = false, hasTemperature = false;
+  std::vector<const Option *> given;
+  std::string_view command; // the option that chose what is done
   for (int i = 1; i < argc; ++i) {
     std::string_view argument = argv[i];
     if (argument == "--" && !onlyPrompt) {
@@ -331,13 +382,21 @@ Status parseCommandLine(int argc, char **argv, const Package &package, CliOption
     char *inlineValue = equals == argument.npos ? nullptr : argv[i] + equals + 1;
     if (inlineValue ? arguments != 1 : i + arguments >= argc)
       return invalidInput(std::string(name) + ": expected " + (arguments ? option->arguments : "no value"));
+    Command chosen = options.command;
     HEDDLE_RETURN_IF_ERROR(option->set(options, inlineValue ? &inlineValue : argv + i + 1));
+    given.push_back(option);
+    if (chosen == Command::Help)
+      options.command = chosen; // whatever else is asked for
+    else if (options.command != chosen && options.command != Command::Help && chosen != Command::Generate)
+      return invalidInput(std::string(command) + " and " + option->name + ": one of them is expected");
+    if (options.command != chosen)
+      command = option->name;
     hasTemperature |= name == "--temp";
     i += inlineValue ? 0 : arguments;
   }
   if (options.beams > 1 && !hasTemperature)
     options.sampler.temperature = 0; // the model's default is for sampling
-  return checkCombination(options, package);
+  return options.command == Command::Help ? Status() : checkCombination(options, package, given, command);
 }
 
 namespace {

@@ -65,7 +65,7 @@ Status selectDevice(const char *kind, const std::string &selector, const std::st
     }
     known += format("%s%zu %s", i ? ", " : "", i, names[i].c_str());
   }
-  return invalidInput(format("--device: there is no %s device '%s', only: ", kind, selector.c_str()) + known);
+  return invalidInput(format("device: there is no %s device '%s', only: ", kind, selector.c_str()) + known);
 }
 
 } // namespace heddle

@@ -123,7 +123,7 @@ Status Package::openDevice(std::string_view selector, Device *&outDevice) {
   std::string_view target = metadata().target() ? metadata().target()->string_view() : std::string_view();
   outDevice = nullptr;
   if (!isDeviceTarget(target))
-    return selector.empty() ? Status() : invalidInput("--device: this model was compiled for the CPU");
+    return selector.empty() ? Status() : invalidInput("device: this model was compiled for the CPU");
   MutexLock lock(deviceMutex);
   if (!device) {
     Status status;

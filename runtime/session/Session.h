@@ -87,6 +87,11 @@ public:
 
   int64_t length(int32_t sequence) const { return lengths[sequence]; }
   const int32_t *history(int32_t sequence) const { return idHistory.data() + sequence * contextLength; } // (length)
+  // A call that was to compute has failed, here or at who calls: the last step's results are not its own, and a cancel has met it.
+  void endFailedCall() {
+    answeredFeeds = 0;
+    isCancelled = false;
+  }
   void truncate(int32_t sequence, int64_t length);
   void fork(int32_t source, int32_t target);
 

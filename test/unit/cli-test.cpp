@@ -158,6 +158,7 @@ TEST(Cli, chatCommands) {
   EXPECT_EQ(run("--chat -n 4", "/help\n").out.find("A line is a message"), 0u);
   std::string twoLines = run("--chat -n 4 --ignore-eos", "a\\\nb\n").out;
   EXPECT_EQ(std::count(twoLines.begin(), twoLines.end(), '\n'), std::count(hello.begin(), hello.end(), '\n'));
+  EXPECT_EQ(run("--chat -n 4 --ignore-eos --system be", "hello\\").out, hello) << "the message ends with the input";
 }
 
 TEST(Cli, aFullContextIsSaid) {
@@ -245,20 +246,46 @@ TEST(CliErrors, oneLineAndExitCode2) {
   expectRefused("a b", "two prompts: 'a' and 'b' (quote a prompt with spaces)");
   expectRefused("--prompt-ids 1 text", "a prompt as text and as --prompt-ids: one of them is expected");
   expectRefused("--eos 300 x", "--eos: token id 300 is not in [0, 256)");
-  expectRefused("--num-return-sequences 2 x", "--num-return-sequences (2) is more than --beam (1)");
-  expectRefused("--beam 2 --temp 1 x", "--beam takes neither --logprobs nor --temp above 0");
-  expectRefused("--system be x", "--system belongs to --chat");
-  expectRefused("--plain-lines x", "--plain-lines belongs to --chat");
-  for (const char *flag : {"--beam 2", "--logprobs 1", "--print-ids"})
-    expectRefused(std::string("--chat ") + flag, "--chat takes none of --beam, --logprobs and --print-ids");
-  expectRefused("--outputs=logits x", "--outputs belongs to --io");
+  expectRefused("--num-return-sequences 2 x", "--num-return-sequences belongs to --beam with more than one beam");
+  expectRefused("--num-return-sequences 3 --beam 2 x", "--num-return-sequences (3) is more than --beam (2)");
+  expectRefused("--beam 2 --temp 1 x", "--beam takes no --temp above 0");
   expectRefused("--stop '' x", "--stop: an empty text");
+  expectRefused("--stop 'a\xff' x", "--stop: the text is not UTF-8");
+  expectRefused("--chat --system 'a\xff'", "--system: the text is not UTF-8");
+  expectRefused("--chat -n 4 --system " + std::string(200, 's'),
+                "the message together with that of --system has 232 tokens, the context 128", "hello\n");
   expectRefused("-n 1", "the prompt has 201 tokens, the context 128", std::string(200, 'x'));
   EXPECT_EQ(run("-n 2", "bad \xff text").code, 2);
   expectRefused("--temp nan x", "--temp: 'nan' is not a number in [0, 1000]");
   expectRefused("--min-p 1.5 x", "--min-p: '1.5' is not a number in [0, 1]");
   expectRefused("--repeat-penalty 0 x", "--repeat-penalty: '0' is not a number in [0.001, 1000]");
   expectRefused("--top-p 0 x", "--top-p: 0 leaves no token, expected a number above it");
+}
+
+// An option that would have no effect is refused, and what two options ask for is not one of both.
+TEST(CliErrors, noOptionIsIgnored) {
+  for (const char *option : {"--system be", "--plain-lines"})
+    expectRefused(std::string(option) + " x", std::string(option, strcspn(option, " ")) + " belongs to --chat");
+  expectRefused("--outputs=logits x", "--outputs belongs to --io");
+  for (const char *option : {"--json", "--prompt 4", "--generate 4", "--depth 4", "--rounds 4", "--report file"})
+    for (const char *command : {"x", "--chat", "--info"})
+      expectRefused(std::string(command) + " " + option,
+                    std::string(option, strcspn(option, " ")) + " belongs to --bench");
+  for (const char *option : {"--length-penalty 2", "--early-stopping", "--num-return-sequences 2"})
+    for (const char *command : {"x", "--chat", "--bench"})
+      expectRefused(std::string(command) + " " + option,
+                    std::string(option, strcspn(option, " ")) + " belongs to --beam with more than one beam");
+  for (const char *option : {"--prompt-ids 1,2", "--logprobs 1", "--print-ids"})
+    expectRefused(std::string("--chat ") + option, "--chat takes no " + std::string(option, strcspn(option, " ")));
+  for (const char *option : {"--top-k 4", "--top-p 0.5", "--min-p 0.5", "--seed 3", "--logprobs 1"})
+    expectRefused(std::string("x --beam 2 ") + option, "--beam takes no " + std::string(option, strcspn(option, " ")));
+  expectRefused("x --logprobs 2 --print-ids", "--logprobs takes no --print-ids");
+  expectRefused("--bench -n 4", "--bench takes no -n");
+  expectRefused("--info --temp 1", "--info takes no --temp");
+  expectRefused("--bench hello", "'hello': --bench takes no prompt");
+  expectRefused("--chat --info", "--chat and --info: one of them is expected");
+  expectRefused("--chat --bench --prompt 4", "--chat and --bench: one of them is expected");
+  EXPECT_EQ(run("--chat --help").out, run("--help").out);
 }
 
 TEST(CliErrors, aTemplateThatFailsIsNamedWithItsFile) {

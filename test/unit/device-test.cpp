@@ -75,7 +75,7 @@ TEST(Device, isSelectedByNumberOrPartOfItsName) {
   EXPECT_TRUE(selectDevice("OpenCL", "Spin", names, 2, index).isOk());
   EXPECT_EQ(index, 1u);
   EXPECT_EQ(selectDevice("OpenCL", "Bobbin", names, 2, index).message(),
-            "--device: there is no OpenCL device 'Bobbin', only: 0 Loom 9000, 1 Spindle");
+            "device: there is no OpenCL device 'Bobbin', only: 0 Loom 9000, 1 Spindle");
 }
 
 TEST(Device, targetsAreToldFromProcessors) {
@@ -264,7 +264,7 @@ TEST(DevicePackage, aModelForTheProcessorHasNoDevice) {
   Device *device = nullptr;
   ASSERT_TRUE(model.package->openDevice("", device).isOk());
   EXPECT_EQ(device, nullptr);
-  EXPECT_EQ(model.package->openDevice("0", device).message(), "--device: this model was compiled for the CPU");
+  EXPECT_EQ(model.package->openDevice("0", device).message(), "device: this model was compiled for the CPU");
 }
 
 TEST(DevicePackage, aModelForAnUnknownGpuSaysWhyItCannotRun) {

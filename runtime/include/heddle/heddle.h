@@ -165,7 +165,7 @@ HEDDLE_API heddle_status heddle_package_end_tokens(const heddle_package *package
 
 /* Ids of a conversation, rendered by the model's chat template. `json` is an object of the template's variables:
  * {"messages": [{"role": "user", "content": "…"}], "add_generation_prompt": true, "tools": …}. Special tokens that a message's content
- * spells stay text. Errors: HEDDLE_INVALID_INPUT for JSON that is not valid, a model without a template, and what the template
+ * spells stay text. Errors: HEDDLE_INVALID_INPUT for JSON that is not valid, has a key twice or no array "messages", a model without a template, and what the template
  * refuses (its own message). */
 HEDDLE_API heddle_status heddle_package_encode_chat(const heddle_package *package, const char *json, size_t size,
                                                     int32_t *ids, size_t capacity, size_t *out_count);
@@ -176,7 +176,7 @@ HEDDLE_API heddle_status heddle_package_render_chat(const heddle_package *packag
 typedef struct heddle_text_stream_options {
   size_t size;              /* sizeof(heddle_text_stream_options) */
   int32_t keep_special;     /* nonzero: special tokens give their text */
-  int32_t num_stops;        /* strings, none empty, of which the first that appears ends the text */
+  int32_t num_stops;        /* strings of UTF-8, none empty, of which the first that appears ends the text */
   const char *const *stops; /* (num_stops) */
 } heddle_text_stream_options;
 
@@ -186,10 +186,11 @@ HEDDLE_API heddle_status heddle_text_stream_create(const heddle_package *package
                                                    heddle_text_stream **out_stream);
 HEDDLE_API void heddle_text_stream_destroy(heddle_text_stream *stream); /* null is allowed */
 /* The text that `id` completes and that belongs to no stop string; valid until the stream's next call. `out_stopped` gets nonzero
- * once a stop string was found; then nothing follows. After HEDDLE_OUT_OF_MEMORY the stream is as before. */
+ * once a stop string was found; then nothing follows. After HEDDLE_OUT_OF_MEMORY the stream is as before.
+ * Errors: HEDDLE_INVALID_INPUT for an id that is none of the model's, and once the stream is finished. */
 HEDDLE_API heddle_status heddle_text_stream_append(heddle_text_stream *stream, int32_t id, const char **out_text,
                                                    size_t *out_size, int *out_stopped);
-/* What was held back, at the end. */
+/* What was held back, at the end: the stream's last call. */
 HEDDLE_API heddle_status heddle_text_stream_finish(heddle_text_stream *stream, const char **out_text, size_t *out_size);
 
 /* --- Sampling -------------------------------------------------------------------------------------------------------------- */
@@ -216,7 +217,8 @@ HEDDLE_API void heddle_sampler_destroy(heddle_sampler *sampler); /* null is allo
 /* Tokens of the context, which the repetition penalty is about. */
 HEDDLE_API heddle_status heddle_sampler_accept(heddle_sampler *sampler, const int32_t *ids, size_t count);
 /* Picks one of (vocab_size) logits and accepts it. `mask` is null or has (vocab_size + 31) / 32 words: token i may be picked where bit
- * i % 32 of word i / 32 is set. Errors: HEDDLE_INVALID_INPUT for a mask that allows none. Allocates nothing. */
+ * i % 32 of word i / 32 is set. Errors: HEDDLE_INVALID_INPUT for a mask that allows none; HEDDLE_NOT_FINITE for a
+ * logit that is NaN or infinite, and where all that may be picked are -infinity, which rules a token out. Allocates nothing. */
 HEDDLE_API heddle_status heddle_sampler_sample(heddle_sampler *sampler, const float *logits, const uint32_t *mask,
                                                int32_t *out_id);
 
@@ -282,7 +284,7 @@ HEDDLE_API heddle_status heddle_session_prefill(heddle_session *session, int32_t
 HEDDLE_API heddle_status heddle_session_decode(heddle_session *session, int32_t sequence, int32_t id);
 
 /* (vocab_size) logits of the last token of `feed`, an index into the last step's feeds; valid until the next step. Null for a feed
- * that the last step had not or wanted none of, and where that step failed. */
+ * that the last step had not or wanted none of, and once a call that was to compute has failed, for whatever reason. */
 HEDDLE_API const float *heddle_session_logits(const heddle_session *session, size_t feed);
 /* (hidden_size) of the same token after the final norm; null where the logits are, and without keep_hidden. */
 HEDDLE_API const float *heddle_session_hidden_state(const heddle_session *session, size_t feed);
@@ -297,8 +299,8 @@ HEDDLE_API heddle_status heddle_session_reset(heddle_session *session, int32_t s
 /* Makes `target` a copy of `source`; cached pages are shared until one of them writes. */
 HEDDLE_API heddle_status heddle_session_fork(heddle_session *session, int32_t source, int32_t target);
 
-/* The call that runs, or else the next one, ends with HEDDLE_CANCELLED before its next chunk of a prompt or its next token. Any thread
- * may call it, and a signal handler. */
+/* The call that runs, or else the next one that computes, ends with HEDDLE_CANCELLED before its next chunk of a prompt or its next
+ * token, if it does not fail before. Any thread may call it, and a signal handler. */
 HEDDLE_API void heddle_session_cancel(heddle_session *session);
 
 /* Called after each chunk with the tokens of the call that are done; nonzero ends the call with HEDDLE_CANCELLED. Null: none. */
@@ -311,11 +313,11 @@ HEDDLE_API heddle_status heddle_session_set_progress(heddle_session *session, he
 typedef void (*heddle_mask_callback)(void *user, const int32_t *ids, size_t count, uint32_t *mask);
 
 typedef struct heddle_generate_options {
-  size_t size;                           /* sizeof(heddle_generate_options) */
-  int64_t max_tokens;                    /* new tokens, from 0; 0: up to the context */
-  int32_t ignore_eos;                    /* nonzero: end tokens do not end */
-  int32_t num_stops;                     /* strings, none empty, of which the first that appears ends the answer */
-  const char *const *stops;              /* (num_stops) */
+  size_t size;              /* sizeof(heddle_generate_options) */
+  int64_t max_tokens;       /* new tokens, from 0; 0: up to the context */
+  int32_t ignore_eos;       /* nonzero: end tokens do not end */
+  int32_t num_stops;        /* strings of UTF-8, none empty, of which the first that appears ends the answer */
+  const char *const *stops; /* (num_stops) */
   const heddle_sampler_options *sampler; /* null: greedy */
   heddle_mask_callback mask;             /* null: every token may be picked */
   void *mask_user;

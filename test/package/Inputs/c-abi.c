@@ -1,6 +1,6 @@
 /* Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
  *
- * c-abi DECODER ENCODER GRAPH: uses everything that heddle.h exports, on shared objects. The decoder has 256 tokens, the bytes, a
+ * c-abi DECODER ENCODER GRAPH BROKEN: uses everything that heddle.h exports, on shared objects. The decoder has 256 tokens, the bytes, a
  * context of 128 and a chat template; the graph is test/graph/entries.mlir. Each part says its name once it holds. */
 #include <heddle/heddle.h>
 
@@ -106,7 +106,17 @@ static void checkText(heddle_package *decoder) {
   EXPECT(size == 17 && memcmp(text, "[user]hi\n[answer]", size) == 0);
   OK(heddle_package_encode_chat(decoder, chat, strlen(chat), ids, 64, &count));
   EXPECT(count == 17 && ids[1] == 'u' && ids[16] == ']');
-  FAILS(heddle_package_encode_chat(decoder, "[", 1, ids, 64, &count), HEDDLE_INVALID_INPUT, "");
+  const char *wrong[][2] = {{"[", "expected"},
+                            {"{}", "expected a JSON object with an array \"messages\""},
+                            {"[]", "expected a JSON object with an array \"messages\""},
+                            {"{\"messages\": \"hi\"}", "expected a JSON object with an array \"messages\""},
+                            {"{\"messages\": [], \"messages\": []}", "duplicate key 'messages'"}};
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i) {
+    FAILS(heddle_package_encode_chat(decoder, wrong[i][0], strlen(wrong[i][0]), ids, 64, &count), HEDDLE_INVALID_INPUT,
+          wrong[i][1]);
+    FAILS(heddle_package_render_chat(decoder, wrong[i][0], strlen(wrong[i][0]), text, sizeof text, &size),
+          HEDDLE_INVALID_INPUT, wrong[i][1]);
+  }
 
   const char *stops[] = {"END", "xyz"};
   heddle_text_stream_options options = {.size = sizeof options, .num_stops = 2, .stops = stops};
@@ -124,12 +134,18 @@ static void checkText(heddle_package *decoder) {
   }
   EXPECT(stopped && strcmp(all, "a\xc3\xa9"
                                 "EN\xc3\xa9") == 0);
+  FAILS(heddle_text_stream_append(stream, -5, &piece, &size, &stopped), HEDDLE_INVALID_INPUT, "token id -5");
+  FAILS(heddle_text_stream_append(stream, vocabSize, &piece, &size, &stopped), HEDDLE_INVALID_INPUT, "token id 256");
   OK(heddle_text_stream_finish(stream, &piece, &size));
   EXPECT(size == 0);
+  FAILS(heddle_text_stream_append(stream, 'a', &piece, &size, &stopped), HEDDLE_INVALID_INPUT, "has been finished");
+  FAILS(heddle_text_stream_finish(stream, &piece, &size), HEDDLE_INVALID_INPUT, "has been finished");
   heddle_text_stream_destroy(stream);
   const char *empty[] = {""};
   options.num_stops = 1, options.stops = empty;
   FAILS(heddle_text_stream_create(decoder, &options, &stream), HEDDLE_INVALID_INPUT, "empty");
+  empty[0] = "a\xff";
+  FAILS(heddle_text_stream_create(decoder, &options, &stream), HEDDLE_INVALID_INPUT, "stop string 0 is not UTF-8");
   puts("text");
 }
 
@@ -200,12 +216,6 @@ static void checkRows(heddle_session *session) {
   OK(heddle_session_step(session, pair, 2));
   EXPECT(!heddle_session_logits(session, 0) && !heddle_session_hidden_state(session, 0) &&
          farthest(heddle_session_logits(session, 1), rows.logits[4], vocabSize) < 1e-4f);
-  pair[1].adapter = 3;
-  FAILS(heddle_session_step(session, pair, 2), HEDDLE_INVALID_INPUT, "adapter is 3");
-  pair[1].adapter = 0, pair[1].rows = 9;
-  FAILS(heddle_session_step(session, pair, 2), HEDDLE_INVALID_INPUT, "rows is 9");
-  pair[1].rows = 0, pair[1].size = 24;
-  FAILS(heddle_session_step(session, pair, 2), HEDDLE_INVALID_INPUT, "size is 24");
   OK(heddle_session_reset(session, 0));
   OK(heddle_session_reset(session, 1));
   puts("rows");
@@ -249,6 +259,58 @@ static void keepBeam(void *user, const int32_t *ids, size_t count, double score)
   EXPECT(isfinite(score) && score < 0);
   memcpy(answer->ids, ids, count * sizeof *ids);
   answer->count = (int)count;
+}
+
+/* A call that fails leaves no results of the one before it, and no cancel to the one behind it. */
+#define FAILS_AFTER_A_STEP(call, status, part)                                                                         \
+  do {                                                                                                                 \
+    OK(heddle_session_reset(session, 1));                                                                              \
+    OK(heddle_session_decode(session, 1, 'T'));                                                                        \
+    EXPECT(heddle_session_logits(session, 0) && heddle_session_hidden_state(session, 0));                              \
+    heddle_session_cancel(session);                                                                                    \
+    FAILS(call, status, part);                                                                                         \
+    EXPECT(!heddle_session_logits(session, 0) && !heddle_session_hidden_state(session, 0));                            \
+    OK(heddle_session_decode(session, 1, 'h'));                                                                        \
+    EXPECT(heddle_session_length(session, 0) == 0 && heddle_session_length(session, 1) == 2);                          \
+  } while (0)
+
+static void checkFailures(heddle_session *session) {
+  heddle_feed good = {.size = sizeof good, .sequence = 0, .count = 3, .ids = prompt}, feed = good;
+  feed.adapter = 3;
+  FAILS_AFTER_A_STEP(heddle_session_step(session, &feed, 1), HEDDLE_INVALID_INPUT, "adapter is 3");
+  feed = good, feed.rows = 9;
+  FAILS_AFTER_A_STEP(heddle_session_step(session, &feed, 1), HEDDLE_INVALID_INPUT, "rows is 9");
+  feed = good, feed.size = 0;
+  FAILS_AFTER_A_STEP(heddle_session_step(session, &feed, 1), HEDDLE_INVALID_INPUT, "size field");
+  heddle_feed pair[] = {good, good};
+  pair[1].size = 24, pair[1].sequence = 1;
+  FAILS_AFTER_A_STEP(heddle_session_step(session, pair, 2), HEDDLE_INVALID_INPUT, "size is 24");
+  struct {
+    heddle_feed feed;
+    char later;
+  } newer = {good, 1};
+  newer.feed.size = sizeof newer;
+  FAILS_AFTER_A_STEP(heddle_session_step(session, &newer.feed, 1), HEDDLE_INVALID_INPUT, "of a later version");
+  FAILS_AFTER_A_STEP(heddle_session_step(session, NULL, 1), HEDDLE_INVALID_INPUT, "null pointer");
+  FAILS_AFTER_A_STEP(heddle_session_forward(session, &good, 1, NULL, NULL), HEDDLE_INVALID_INPUT, "callback is a null");
+  FAILS_AFTER_A_STEP(heddle_session_prefill(session, 0, NULL, 3), HEDDLE_INVALID_INPUT, "null pointer");
+  FAILS_AFTER_A_STEP(heddle_session_prefill(session, 0, prompt, (size_t)1 << 33), HEDDLE_INVALID_INPUT, "at most 2^31");
+  FAILS_AFTER_A_STEP(heddle_session_prefill(session, 7, prompt, 1), HEDDLE_INVALID_INPUT, "sequence 7");
+  FAILS_AFTER_A_STEP(heddle_session_decode(session, 0, -1), HEDDLE_INVALID_INPUT, "token id -1");
+  FAILS_AFTER_A_STEP(heddle_session_decode(session, 0, 'T'), HEDDLE_CANCELLED, "cancelled");
+  heddle_generate_options generate = {.size = sizeof generate, .max_tokens = -1};
+  FAILS_AFTER_A_STEP(heddle_session_generate(session, 0, prompt, 3, &generate, NULL, NULL, NULL), HEDDLE_INVALID_INPUT,
+                     "max_tokens is -1");
+  FAILS_AFTER_A_STEP(heddle_session_generate(session, 0, NULL, 3, NULL, NULL, NULL, NULL), HEDDLE_INVALID_INPUT,
+                     "null pointer");
+  FAILS_AFTER_A_STEP(heddle_session_generate(session, 0, prompt, 0, NULL, NULL, NULL, NULL), HEDDLE_INVALID_INPUT,
+                     "no tokens");
+  heddle_beam_options beams = {.size = sizeof beams, .max_tokens = 3};
+  FAILS_AFTER_A_STEP(heddle_session_search_beams(session, prompt, 3, &beams, keepBeam, NULL), HEDDLE_INVALID_INPUT,
+                     "beams is 0");
+  OK(heddle_session_reset(session, 0));
+  OK(heddle_session_reset(session, 1));
+  puts("failures");
 }
 
 static void checkGenerate(heddle_session *session) {
@@ -335,12 +397,39 @@ static void checkSampler(heddle_package *decoder, heddle_session *session) {
   EXPECT(again != id);
   memset(mask, 0, sizeof mask);
   FAILS(heddle_sampler_sample(sampler, logits, mask, &again), HEDDLE_INVALID_INPUT, "allows no token");
+  float odd[vocabSize];
+  const float values[] = {NAN, INFINITY};
+  for (int i = 0; i < 2; ++i) {
+    memcpy(odd, logits, sizeof odd);
+    odd[9] = values[i];
+    FAILS(heddle_sampler_sample(sampler, odd, NULL, &again), HEDDLE_NOT_FINITE, "the logit of token 9 is");
+  }
+  for (int i = 0; i < vocabSize; ++i)
+    odd[i] = i == 9 ? 1 : -INFINITY;
+  OK(heddle_sampler_sample(sampler, odd, NULL, &again));
+  EXPECT(again == 9);
+  odd[9] = -INFINITY;
+  FAILS(heddle_sampler_sample(sampler, odd, NULL, &again), HEDDLE_NOT_FINITE, "are -infinity");
   const int32_t outside = vocabSize;
   FAILS(heddle_sampler_accept(sampler, &outside, 1), HEDDLE_INVALID_INPUT, "token id 256");
   OK(heddle_sampler_accept(sampler, prompt, promptSize));
   heddle_sampler_destroy(sampler);
   OK(heddle_session_reset(session, 0));
   puts("sampler");
+}
+
+/* A weight of this decoder is NaN. */
+static void checkNotFinite(const char *path) {
+  heddle_package *broken;
+  heddle_session *session;
+  OK(heddle_package_open_file(path, NULL, &broken));
+  OK(heddle_session_create(broken, NULL, &session));
+  FAILS(heddle_session_prefill(session, 0, prompt, promptSize), HEDDLE_NOT_FINITE, "step 1: the logits after token");
+  EXPECT(!heddle_session_logits(session, 0) && heddle_session_length(session, 0) == 0);
+  FAILS(heddle_session_generate(session, 0, prompt, promptSize, NULL, NULL, NULL, NULL), HEDDLE_NOT_FINITE, "step 2");
+  heddle_session_destroy(session);
+  heddle_package_close(broken);
+  puts("not finite");
 }
 
 /* A cache of 64 tokens for two sequences of 128: the second one finds no page until the first is forgotten. */
@@ -471,7 +560,7 @@ static void checkGraph(heddle_package *graph) {
 
 int main(int argc, char **argv) {
   heddle_package *decoder, *encoder, *graph;
-  EXPECT(argc == 4);
+  EXPECT(argc == 5);
   takeOverMemory();
   OK(heddle_package_open_file(argv[1], NULL, &decoder));
   OK(heddle_package_open_file(argv[2], NULL, &encoder));
@@ -483,9 +572,11 @@ int main(int argc, char **argv) {
   heddle_session *session;
   OK(heddle_session_create(decoder, &options, &session));
   checkRows(session);
+  checkFailures(session);
   checkGenerate(session);
   checkSampler(decoder, session);
   heddle_session_destroy(session);
+  checkNotFinite(argv[4]);
   checkBudget(decoder);
   checkThreads(decoder);
   checkEncoder(encoder);
