@@ -77,8 +77,8 @@ struct ModelConfig {
   int64_t vocabSize = 0, hiddenSize = 0, intermediateSize = 0;
   int64_t numHiddenLayers = 0, numHeads = 0, numKvHeads = 0;
   int64_t numPredictionLayers = 0; // behind the last, which no program reads
-  int64_t headDim = 0;       // of queries and keys
-  int64_t contextLength = 0; // max_position_embeddings
+  int64_t headDim = 0;             // of queries and keys
+  int64_t contextLength = 0;       // max_position_embeddings
   double normEps = 1e-6;
   double normWeightOffset = 0.0; // norms multiply by (offset + weight): 1 for Hugging Face's gemma, else 0
   Activation activation = Activation::Silu;

@@ -208,10 +208,11 @@ LogicalResult KernelLowering::lowerMoe(MoeOp op) {
           topK = op.getTopK();
   auto product = [&](Value input, Value weights, Value init, int64_t n, int64_t k, StringRef format,
                      ActivationKindAttr activation, bool accumulate) {
-    return ExpertMatmulOp::create(b, loc, TypeRange{init.getType()}, input, Value(), Value(), Value(), route.getResult(2),
-                                  route.getResult(3), route.getResult(4), weights, init, route.getNumExpertsAttr(),
-                                  route.getTopKAttr(), b.getI64IntegerAttr(n), b.getI64IntegerAttr(k),
-                                  b.getStringAttr(format), activation, accumulate ? b.getUnitAttr() : UnitAttr(), UnitAttr())
+    return ExpertMatmulOp::create(b, loc, TypeRange{init.getType()}, input, Value(), Value(), Value(),
+                                  route.getResult(2), route.getResult(3), route.getResult(4), weights, init,
+                                  route.getNumExpertsAttr(), route.getTopKAttr(), b.getI64IntegerAttr(n),
+                                  b.getI64IntegerAttr(k), b.getStringAttr(format), activation,
+                                  accumulate ? b.getUnitAttr() : UnitAttr(), UnitAttr())
         .getResult(0);
   };
   Value hidden = emptyRows(loc, rows, topK * intermediate, b.getF32Type());

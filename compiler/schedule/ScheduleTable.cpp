@@ -28,8 +28,24 @@ static ArrayRef<CpuMatmuls> cpuMatmuls() {
   static const CpuMatmuls table[] = {
       // few: 8 sums, unpacking hides the latency of one row's two chains; many: 24 sums + 3 columns + 1 broadcast of 32 registers;
       // int8: 8 integer and 8 f32 sums, broadcasts come from memory
-      {"avx512vnni", 16, {4, 1}, 2, {8, 4, 2, 1}, 3, {8, 4, 2, 1}, {8, 4, 2, 1}, "90 % of f32 peak, 93 % of bandwidth (KernelBench)"},
-      {nullptr, 16, {4, 1}, 2, {8, 4, 2, 1}, 3, {4, 2, 1}, {4, 2, 1}, "as with VNNI; with 8 int8 rows the widened bytes spill"},
+      {"avx512vnni",
+       16,
+       {4, 1},
+       2,
+       {8, 4, 2, 1},
+       3,
+       {8, 4, 2, 1},
+       {8, 4, 2, 1},
+       "90 % of f32 peak, 93 % of bandwidth (KernelBench)"},
+      {nullptr,
+       16,
+       {4, 1},
+       2,
+       {8, 4, 2, 1},
+       3,
+       {4, 2, 1},
+       {4, 2, 1},
+       "as with VNNI; with 8 int8 rows the widened bytes spill"},
       // few: 4 sums, 2 scales, 2 mins; many: 12 sums + 2 columns + 1 broadcast; int8: 4 integer and 4 f32 sums, 4 temporaries
       {nullptr, 8, {2, 1}, 1, {6, 2, 1}, 1, {2, 1}, {2, 1}, "16 registers; a panel's column takes two"},
       // few: 8 sums, 4 scales, 4 mins; many: 20 sums + 4 columns + 1 broadcast; int8: 8 integer and 8 f32 sums

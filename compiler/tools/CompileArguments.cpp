@@ -155,7 +155,8 @@ static std::vector<FlagGroup> makeFlags() {
       {"--precise", "", "the same as --precision=precise", SET(arguments.options.precision = Precision::Precise)},
       {"--kv", "=auto|f32|bf16|f16", "storage of the KV cache",
        TAKE(chooseWord(value, {"auto", "f32", "bf16", "f16"}, arguments.options.kv))},
-      {"--activations", "=auto|f32|bf16|int8", "inputs of products with quantised weights (auto: by the number of rows, "
+      {"--activations", "=auto|f32|bf16|int8",
+       "inputs of products with quantised weights (auto: by the number of rows, "
        "16-bit integers for few and, where the CPU has it, bf16 for many; f32 with --precise and on devices)",
        TAKE(chooseWord(value, {"auto", "f32", "bf16", "int8"}, arguments.options.activations))},
       {"--context", "=N", "longest sequence in tokens (default: the model's, at most 8192)",

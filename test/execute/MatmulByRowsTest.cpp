@@ -112,8 +112,8 @@ protected:
 };
 
 std::string parameterName(const testing::TestParamInfo<Parameters> &info) {
-  std::string name = info.param.target + "_" + tensorTypeInfo(info.param.type).name +
-                     (info.param.hasRounded ? "_bf16" : "_f32");
+  std::string name =
+      info.param.target + "_" + tensorTypeInfo(info.param.type).name + (info.param.hasRounded ? "_bf16" : "_f32");
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 }
@@ -154,8 +154,8 @@ TEST(MatmulByRows, BitsOfFewRowsDoNotDependOnTheTarget) {
       ASSERT_TRUE(succeeded(buildMatmul(library.module(), "matmul", spec, library.matmulSchedule(), library.target())));
       ASSERT_TRUE(library.load());
       std::vector<float> out(rows * n);
-      library.find<ByRowsFunction>("matmul")(act.values.data(), nullptr, nullptr, weights.packed, nullptr, out.data(), rows,
-                                             act.stride, n, 0, n / 16, nullptr, 0, 0);
+      library.find<ByRowsFunction>("matmul")(act.values.data(), nullptr, nullptr, weights.packed, nullptr, out.data(),
+                                             rows, act.stride, n, 0, n / 16, nullptr, 0, 0);
       if (first.empty())
         first = out;
       EXPECT_EQ(std::memcmp(first.data(), out.data(), 4 * out.size()), 0)

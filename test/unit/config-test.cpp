@@ -178,8 +178,7 @@ TEST(Config, decodersThatSeeWhatComesAreRefused) {
     TemporaryFolder folder;
     Expected<Model> model = readFamily(folder, family, {{"is_causal", false}});
     ASSERT_FALSE(model) << family;
-    EXPECT_NE(model.message().find("is_causal is false, which is not supported"), std::string::npos)
-        << model.message();
+    EXPECT_NE(model.message().find("is_causal is false, which is not supported"), std::string::npos) << model.message();
     TemporaryFolder again;
     EXPECT_TRUE(readFamily(again, family, {{"is_causal", true}})) << family;
   }

@@ -98,8 +98,7 @@ private:
     mlir::Value codes, scales, terms;
   };
   // The exact sums of a block's products with each row, of the p-th panel.
-  using BlockDots =
-      llvm::function_ref<Values(BlockReader &weights, llvm::ArrayRef<IntegerRow> blockRows, int64_t p)>;
+  using BlockDots = llvm::function_ref<Values(BlockReader &weights, llvm::ArrayRef<IntegerRow> blockRows, int64_t p)>;
   void emitIntegerTile(mlir::Value panel, int64_t panels, mlir::Value row, llvm::ArrayRef<IntegerRow> tileRows,
                        BlockDots emitDots);
 

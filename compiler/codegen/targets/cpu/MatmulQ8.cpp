@@ -70,10 +70,9 @@ void MatmulEmitter::emitQ8Tile(Value panel, int64_t panels, Value row, int64_t h
                         b.at(tileTerms, r * (spec.k / spec.layout.block * 4))});
   }
   bool onUnit = usesInt8Tiles() && height == q8UnitRows();
-  emitIntegerTile(panel, panels, row, tileRows,
-                  [&](BlockReader &weights, ArrayRef<IntegerRow> blockRows, int64_t p) {
-                    return onUnit ? emitQ8UnitDots(weights, blockRows, p) : emitQ8Dots(weights, blockRows);
-                  });
+  emitIntegerTile(panel, panels, row, tileRows, [&](BlockReader &weights, ArrayRef<IntegerRow> blockRows, int64_t p) {
+    return onUnit ? emitQ8UnitDots(weights, blockRows, p) : emitQ8Dots(weights, blockRows);
+  });
 }
 
 // The rows of a tile, from `row` on, times `panels` panels from `panel` on.

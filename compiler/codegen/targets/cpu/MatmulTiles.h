@@ -26,10 +26,10 @@ struct MatmulTiles {
   MatmulTile q8;
   MatmulTile int16;
   int64_t int16MaxRows = 0; // rows that are few; 0: all
-  int64_t lineBlock;     // lines of 64 bytes of a panel that are unpacked at once
-  int64_t unitLineBlock; // and on a tile unit
-  int64_t rowBlock;      // rows that share them
-  int64_t termBytes;     // stack for what integer rows contribute to every panel; bounds the rows per pass over the weights
+  int64_t lineBlock;        // lines of 64 bytes of a panel that are unpacked at once
+  int64_t unitLineBlock;    // and on a tile unit
+  int64_t rowBlock;         // rows that share them
+  int64_t termBytes; // stack for what integer rows contribute to every panel; bounds the rows per pass over the weights
   int64_t prefetchBytes; // how far ahead of the loads of a streamed panel
 };
 

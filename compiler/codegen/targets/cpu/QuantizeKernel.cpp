@@ -18,7 +18,8 @@ QuantizedBlock heddle::quantizeBlock(KernelBuilder &b, Value in, float largestCo
       arith::MaximumFOp::create(b, math::AbsFOp::create(b, halves[0]), math::AbsFOp::create(b, halves[1]));
   Value largest = vector::ReductionOp::create(b, vector::CombiningKind::MAXIMUMF, magnitudes);
   Value visible = arith::CmpFOp::create(b, arith::CmpFPredicate::UGE, largest, b.real(1e-30f));
-  Value inverse = arith::SelectOp::create(b, visible, arith::DivFOp::create(b, b.real(largestCode), largest), b.real(0));
+  Value inverse =
+      arith::SelectOp::create(b, visible, arith::DivFOp::create(b, b.real(largestCode), largest), b.real(0));
   QuantizedBlock block;
   block.scale = arith::SelectOp::create(b, visible, arith::DivFOp::create(b, largest, b.real(largestCode)), b.real(0));
   for (int64_t half = 0; half < 2; ++half) {
@@ -46,8 +47,8 @@ func::FuncOp heddle::buildQuantizeRows(ModuleOp module, StringRef name, int64_t 
     Value rowIn = b.at(call.in, b.mul(b.mul(row, call.inStride), 4)), rowCodes = b.at(call.codes, b.mul(row, k));
     Value rowScales = b.at(call.scales, b.mul(row, k / 32 * 4)), rowSums = b.at(call.sums, b.mul(row, k / 16 * 4));
     b.loop(b.index(0), b.index(k / 32), 1, [&](Value block) {
-      storeBlock(b, b.at(rowIn, b.mul(block, 128)), b.at(rowCodes, b.mul(block, 32)),
-                    b.at(rowScales, b.mul(block, 4)), b.at(rowSums, b.mul(block, 8)));
+      storeBlock(b, b.at(rowIn, b.mul(block, 128)), b.at(rowCodes, b.mul(block, 32)), b.at(rowScales, b.mul(block, 4)),
+                 b.at(rowSums, b.mul(block, 8)));
     });
   });
   return b.finish();
