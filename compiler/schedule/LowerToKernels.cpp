@@ -60,7 +60,7 @@ private:
   RouteExpertsOp routeExperts(MoeOp op, Value rows);
   Value emptyRows(Location loc, OpFoldResult rows, int64_t width, Type element);
   LogicalResult packLatentAttention(OnlineLatentAttentionOp op);
-  FailureOr<PackOp> packMatrices(Operation *user, ValueRange matrices, std::string format,
+  FailureOr<PackOp> packMatrices(Operation *user, ValueRange matrices, const std::string &format,
                                  PackingLayout layout = PackingLayout::Stacked, int64_t group = 0,
                                  bool transposed = false, bool manyRows = false);
   Value packVectors(Operation *user, ValueRange vectors);
@@ -78,7 +78,7 @@ static std::string transposedFormat(RankedTensorType type) {
 }
 
 // Before `user`: `matrices` as one packed tensor of `format`. `group`: of interleaved ones, those whose panels lie in turn.
-FailureOr<PackOp> KernelLowering::packMatrices(Operation *user, ValueRange matrices, std::string format,
+FailureOr<PackOp> KernelLowering::packMatrices(Operation *user, ValueRange matrices, const std::string &format,
                                                PackingLayout layout, int64_t group, bool transposed, bool manyRows) {
   std::optional<heddle::TensorType> type = tensorTypeNamed(format);
   std::optional<PackedLayout> panels = type ? layoutFor(*type) : std::nullopt;
@@ -190,8 +190,8 @@ LogicalResult KernelLowering::lowerMoe(MoeOp op) {
   for (auto [gate, up] : llvm::zip(op.getGates(), op.getUps()))
     gatesAndUps.append({gate, up});
   std::string gateUpFormat = commonFormat(gatesAndUps), downFormat = commonFormat(op.getDowns());
-  for (auto [role, matrices, format] : {std::tuple("gate and up", ValueRange(gatesAndUps), gateUpFormat),
-                                        std::tuple("down", ValueRange(op.getDowns()), downFormat)})
+  for (const auto &[role, matrices, format] : {std::tuple("gate and up", ValueRange(gatesAndUps), gateUpFormat),
+                                               std::tuple("down", ValueRange(op.getDowns()), downFormat)})
     if (format != formatOf(typeOf(matrices.front())))
       op.emitRemark("experts' ") << role << " matrices are of several stored types: packed as " << format;
   FailureOr<PackOp> gateUp = packMatrices(op, gatesAndUps, gateUpFormat, PackingLayout::Interleaved, 2),

@@ -293,8 +293,8 @@ TEST(Config, fusedExpertsAreSplit) {
     const TensorInfo *next = model->checkpoint.find(block + (isMixtral ? "2.w1.weight" : "2.gate_proj.weight"));
     ASSERT_TRUE(gate && up && next);
     EXPECT_EQ(gate->shape, (std::vector<int64_t>{24, 16}));
-    EXPECT_EQ(up->offset, gate->offset + 24 * 16 * 4);
-    EXPECT_EQ(next->offset, gate->offset + 48 * 16 * 4);
+    EXPECT_EQ(up->offset, gate->offset + uint64_t(24) * 16 * 4);
+    EXPECT_EQ(next->offset, gate->offset + uint64_t(48) * 16 * 4);
 
     config["num_local_experts"] = 4;
     folder.write("config.json", config.dump());
@@ -324,13 +324,14 @@ TEST(Config, generationDefaults) {
   EXPECT_EQ(sampled.topK, 50);
   EXPECT_EQ(sampled.temperature, 0.6);
   EXPECT_EQ(sampled.minP, 0.05);
-  for (auto [generation, expected] : {std::pair<json, const char *>{{{"eos_token_id", 32}}, "eos_token_id is 32"},
-                                      {{{"temperature", -1}}, "temperature is -1"},
-                                      {{{"top_p", 0}}, "top_p is 0"},
-                                      {{{"top_k", -1}}, "top_k is -1"},
-                                      {{{"min_p", 2}}, "min_p is 2"},
-                                      {{{"repetition_penalty", 0}}, "repetition_penalty is 0"},
-                                      {{{"do_sample", "yes"}}, "do_sample is '\"yes\"', expected true or false"}}) {
+  for (const auto &[generation, expected] :
+       {std::pair<json, const char *>{{{"eos_token_id", 32}}, "eos_token_id is 32"},
+        {{{"temperature", -1}}, "temperature is -1"},
+        {{{"top_p", 0}}, "top_p is 0"},
+        {{{"top_k", -1}}, "top_k is -1"},
+        {{{"min_p", 2}}, "min_p is 2"},
+        {{{"repetition_penalty", 0}}, "repetition_penalty is 0"},
+        {{{"do_sample", "yes"}}, "do_sample is '\"yes\"', expected true or false"}}) {
     folder.write("generation_config.json", generation.dump());
     std::string message = refusal(folder.path());
     EXPECT_NE(message.find("generation_config.json: "), std::string::npos) << message;
