@@ -15,7 +15,7 @@ import time
 
 PROMPT = "\r\n> "
 LONG = "Remember this: " + "one two three four five six seven eight nine ten " * 20
-ASKED = b"What was my last message?\n"
+ASKED = b"Say that again.\n"
 CONTROLS = re.compile(r"\x1b(\[[0-9;?]*([a-zA-Z]|$)|$)")
 INTERRUPT, UP, LEFT, BACKSPACE, TAB = b"\x03", b"\x1b[A", b"\x1b[D", b"\x7f", b"\t"
 
@@ -57,7 +57,7 @@ class Terminal:
         start = self.at
         if not self.wait_for(PROMPT):
             return False
-        self.answers.append(self.shown[start:self.at].rpartition("message?\r\n")[2])
+        self.answers.append(self.shown[start:self.at].rpartition("again.\r\n")[2])
         return True
 
     def resize(self):
@@ -85,14 +85,14 @@ STEPS = {
     "conversation": [
         ("begins", "/help says what can be typed", "> "),
         ("helps", b"/help\n", "/reset", PROMPT),
-        ("has nothing to remember", ASKED, "message?\r\n", Terminal.keep_answer),
+        ("has nothing to remember", ASKED, "again.\r\n", Terminal.keep_answer),
         ("answers", b"What is the capital of France?\n", "Paris", PROMPT),
         ("refuses bytes that are no text", b"caf\xe9\n", "error: the message is not UTF-8", "> "),
         ("goes on after it", b"And of Italy?\n", "Rome", PROMPT),
         ("goes on in a next line", b"And of \\\n", ". ", b"Spain?\n", "Madrid", PROMPT),
+        ("remembers", ASKED, "again.\r\n", Terminal.keep_answer),
         ("breaks an answer off", b"Write a very long story about a river.\n", "river.\r\n", "the", INTERRUPT, PROMPT),
-        ("remembers", ASKED, "message?\r\n", Terminal.keep_answer),
-        ("forgets", b"/reset\n", "> ", ASKED, "message?\r\n", Terminal.keep_answer),
+        ("forgets", b"/reset\n", "> ", ASKED, "again.\r\n", Terminal.keep_answer),
         ("fills the context", LONG.encode() + b"\n", PROMPT),
         ("outgrows it", LONG.encode() + b"\n", "its oldest turns are forgotten", PROMPT),
         ("refuses what is longer than the context", LONG.encode() * 3 + b"\n", "error: the message has", "the context 512", "> "),
