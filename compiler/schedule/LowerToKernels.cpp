@@ -234,8 +234,8 @@ LogicalResult KernelLowering::packLatentAttention(OnlineLatentAttentionOp op) {
     for (Value up : ups)
       if (up.getType() != ups.front().getType())
         return op.emitError("up-projections must be stored alike: ") << ups.front().getType() << ", " << up.getType();
-  auto pack = [&](ValueRange ups, std::string format, bool transposed, bool manyRows) {
-    return packMatrices(op, ups, std::move(format), PackingLayout::Interleaved, 1, transposed, manyRows);
+  auto pack = [&](ValueRange ups, const std::string &format, bool transposed, bool manyRows) {
+    return packMatrices(op, ups, format, PackingLayout::Interleaved, 1, transposed, manyRows);
   };
   auto keyUps = llvm::to_vector(op.getKeyUps()), valueUps = llvm::to_vector(op.getValueUps());
   op.getKeyUpsMutable().clear();

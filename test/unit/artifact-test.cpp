@@ -69,7 +69,7 @@ TEST(CAbi, everythingOfCompiledModels) {
   int status = 0;
   std::string folder = packages;
   std::string said = outputOf("'" HEDDLE_C_ABI "' '" + folder + "/decoder.so' '" + folder + "/encoder.so' '" + folder +
-                                  "/graph.so' 2>&1",
+                                  "/graph.so' '" + folder + "/broken.so' 2>&1",
                               &status);
   EXPECT_EQ(status, 0) << said;
   EXPECT_NE(said.find("memory\n"), std::string::npos) << said;
