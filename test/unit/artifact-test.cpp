@@ -10,7 +10,7 @@ namespace {
 
 std::string outputOf(const std::string &command, int *status = nullptr) {
   std::string text;
-  FILE *pipe = popen(command.c_str(), "r");
+  FILE *pipe = popen(command.c_str(), "r"); // NOLINT(bugprone-command-processor): commands are ours
   for (int c; (c = fgetc(pipe)) != EOF;)
     text += char(c);
   int result = pclose(pipe);
@@ -41,7 +41,7 @@ TEST(Artifact, executableNeedsLibcAndLibmOnly) {
         << needed.substr(at, 20);
   std::string newest = outputOf("'" HEDDLE_READELF "' --dyn-syms '" HEDDLE_REFERENCE_LLAMA
                                 "' | grep -o 'GLIBC_[0-9.]*' | sort -V | tail -1");
-  EXPECT_LE(atof(newest.c_str() + 8), 34) << newest; // GLIBC_2.34
+  EXPECT_LE(strtod(newest.c_str() + 8, nullptr), 34) << newest; // GLIBC_2.34
 }
 #endif
 
