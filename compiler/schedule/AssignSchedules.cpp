@@ -18,6 +18,9 @@ using namespace heddle;
 // barrier and the way of partial results through the cache cost less than a quarter once a sequence exceeds a split.
 static constexpr int64_t attentionItemsPerThread = 4;
 
+// A row of 16-bit integers lies on a kernel's stack, 156 KiB at most.
+static constexpr int64_t int16MaxDepth = 1 << 16;
+
 template <typename Matmul> static bool hasQuantizedWeights(Matmul op) {
   return symbolizeQuantKind(op.getFormat()).has_value();
 }
@@ -31,7 +34,7 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
     bool isQuantized = hasQuantizedWeights(op);
     if (isQuantized && activations == "int8" && op.getK() % 32 == 0)
       return quantizeInput(op);
-    if (isQuantized && activations == "by-rows" && op.getK() % 32 == 0) {
+    if (isQuantized && activations == "by-rows" && op.getK() % 32 == 0 && op.getK() <= int16MaxDepth) {
       op.setInt16(true);
       if (bf16Products)
         op.getInputRoundedMutable().assign(roundedInput(op.getInput(), op));

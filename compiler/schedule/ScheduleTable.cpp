@@ -67,8 +67,8 @@ static TileAttr tile(MLIRContext *context, TileRole role, ArrayRef<int64_t> rows
   return TileAttr::get(context, role, rows, columns, /*maxRows=*/0, /*k=*/0, /*warps=*/{}, /*stages=*/1);
 }
 
-// Rows up to which 16-bit integers, unpacked as bytes, take less time than what many rows run on, whose weights are unpacked to
-// numbers first.
+// Rows up to which 16-bit integers, unpacked as bytes, should take less time than what many rows run on, whose weights are unpacked to
+// numbers first: by counts of instructions, not timed on both sides of any of them.
 static int64_t int16MaxRows(TargetAttr target) {
   if (target.has("amx-bf16"))
     return 8;

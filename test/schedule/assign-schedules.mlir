@@ -39,6 +39,16 @@ func.func private @one_quantized_input_for_two_products(%x: tensor<?x64xf32>, %w
   return %0, %1 : tensor<?x32xf32>, tensor<?x32xf32>
 }
 
+// A row of more values would not fit the kernel's stack.
+// BOTH-LABEL: @long_rows_stay_f32
+// BOTH-NOT: int16
+// BOTH: return
+func.func private @long_rows_stay_f32(%x: tensor<?x65568xf32>, %w: tensor<1180224xi8>, %d: tensor<?x16xf32>) -> tensor<?x16xf32> {
+  %0 = heddle.packed_matmul ins(%x, %w : tensor<?x65568xf32>, tensor<1180224xi8>) outs(%d : tensor<?x16xf32>)
+    {format = "q8_0", k = 65568 : i64, n = 16 : i64} -> tensor<?x16xf32>
+  return %0 : tensor<?x16xf32>
+}
+
 // CHECK-LABEL: @float_weights_read_floats
 // CHECK-SAME: %[[X:.*]]: tensor<?x64xf32>
 // CHECK-NOT: heddle.quantize

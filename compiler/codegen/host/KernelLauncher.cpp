@@ -37,15 +37,11 @@ LogicalResult KernelLauncher::launchMatmul(PackedMatmulOp op) {
   call.actStride = rowStride(op.getInput());
   call.outStride = rowStride(op.getInits()[0]);
   call.panelEnd = b.constant(llvm::divideCeil(int64_t(op.getN()), PackedLayout::panelRows));
-  setByRows(call, op.getInputRounded());
+  call.rounded = pointer(op.getInputRounded());
+  call.roundedStride = call.rounded ? rowStride(op.getInputRounded()) : b.constant(0);
+  call.isFixed = isFixed();
   unsigned form = op.getInt16() ? MatmulCall::ByRows : MatmulCall::Dense;
   return launch(op, CallOperands::of(call, form), {{call.rows}, double(op.getN()) * double(op.getK())});
-}
-
-void KernelLauncher::setByRows(MatmulCall &call, Value rounded) {
-  call.rounded = pointer(rounded);
-  call.roundedStride = rounded ? rowStride(rounded) : b.constant(0);
-  call.isFixed = isFixed();
 }
 
 static LogicalResult launchEmbedding(DequantizeOp op, KernelLauncher &launcher) {

@@ -46,8 +46,6 @@ public:
 protected:
   virtual mlir::LogicalResult lower(mlir::Operation *op);
   mlir::LogicalResult launchMatmul(PackedMatmulOp op);
-  // What calls of products have that differ by their number of rows; `rounded` may be no value.
-  void setByRows(MatmulCall &call, mlir::Value rounded);
   // i64, not 0: bits must not depend on the number of rows.
   virtual mlir::Value isFixed() { return b.constant(0); }
   // Memory of this frame that the kernels of one op may read.

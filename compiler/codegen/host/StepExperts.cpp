@@ -80,10 +80,9 @@ LogicalResult StepLauncher::lowerExperts(ExpertMatmulOp op) {
         call.panelEnd = last;
         call.rowIndex = entryOf(op.getRowIndex(), true, from, 4);
         call.rowScale = entryOf(op.getRowScale(), true, from, 4);
-        setByRows(call, op.getInputRounded());
         call.rounded = entryOf(op.getInputRounded(), !gathers, from, 2 * k);
-        if (!gathers)
-          call.roundedStride = call.actStride;
+        call.roundedStride = gathers && call.rounded ? rowStride(op.getInputRounded()) : b.constant(k);
+        call.isFixed = isFixed();
         unsigned form = MatmulCall::Listed | (op.getInt16() ? MatmulCall::ByRows : 0);
         callKernel(op, emitted->front(), operandsOf(b, b.getLoc(), call, form));
       });
