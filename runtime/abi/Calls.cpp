@@ -95,7 +95,7 @@ Status createPool(const heddle_package &package, heddle_thread_pool *shared, int
     return invalidInput(format("threads is %d, and there is a pool: expected 0", threads));
   HEDDLE_RETURN_IF_ERROR(out.create(shared ? shared->pool.get() : nullptr, threads));
   if (!shared)
-    package.package->sayOfThreads(out->size());
+    package.package->sayOfThreads(*out);
   return Status();
 }
 

@@ -24,7 +24,7 @@ Status Encoder::allocate(int32_t threads, ThreadPool *shared) {
   maxRows = plan.max_rows();
   HEDDLE_RETURN_IF_ERROR(pool.create(shared, threads));
   if (!shared)
-    model.sayOfThreads(pool->size());
+    model.sayOfThreads(*pool);
   HEDDLE_RETURN_IF_ERROR(arena.reserve(plan.fixed() + plan.per_row() * maxRows, "activations"));
   HEDDLE_RETURN_IF_ERROR(hiddenRows.reserve(maxRows * hiddenSize * sizeof(float), "hidden states"));
   if (metadata.encoder()->pooler())

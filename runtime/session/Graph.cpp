@@ -161,7 +161,7 @@ void GraphRunner::onParallel(heddle_graph_call *call, heddle_graph_task task, co
     if (!self.ended.isOk())
       longjmp(runner.caller, 1);
     if (!runner.shared)
-      runner.package.sayOfThreads(runner.pool->size());
+      runner.package.sayOfThreads(*runner.pool);
   }
   runner.pool->runParts(task, argument);
 }

@@ -184,13 +184,12 @@ Status Package::openFile(const std::string &path, const heddle_model *code, cons
   return Status();
 }
 
-void Package::sayOfThreads(int32_t threads) const {
-  int32_t cpus = availableCpus();
+void Package::sayOfThreads(const ThreadPool &pool) const {
   std::string warning;
   // A warning that there is no memory for is left out.
-  if (threads > cpus && runInMemory([&] {
-        warning = format("%d threads, but this process has %d CPU%s: more threads make it slower", threads, cpus,
-                         cpus == 1 ? "" : "s");
+  if (pool.askedFor() > pool.size() && runInMemory([&] {
+        warning = format("%d of %d threads run: this process has %d CPU%s", pool.size(), pool.askedFor(), pool.size(),
+                         pool.size() == 1 ? "" : "s");
       }))
     say(Log::Warning, warning);
 }

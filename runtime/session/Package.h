@@ -8,6 +8,7 @@
 #include "runtime/device/Device.h"
 #include "runtime/model/ModelAbi.h"
 #include "runtime/model/PackageFile.h"
+#include "runtime/session/ThreadPool.h"
 
 #include <memory>
 
@@ -55,7 +56,7 @@ public:
       log.take(log.user, level, message.c_str());
   }
   // Warns of more threads than CPUs, which give the same bits, later.
-  void sayOfThreads(int32_t threads) const;
+  void sayOfThreads(const ThreadPool &pool) const;
 
 private:
   Status loadCode();

@@ -49,7 +49,7 @@ Status Session::allocate(const SessionOptions &options) {
   // One thread enqueues what a device runs.
   HEDDLE_RETURN_IF_ERROR(pool.create(options.pool, device ? 1 : options.threads));
   if (!options.pool)
-    model.sayOfThreads(pool->size());
+    model.sayOfThreads(*pool);
   if (options.cacheTokens < 0)
     return invalidInput(format("cache_tokens is %lld, expected a number from 0", (long long)options.cacheTokens));
   HEDDLE_RETURN_IF_ERROR(

@@ -4,6 +4,7 @@
 #include "bytes/MemoryScope.h"
 #include "bytes/MutexLock.h"
 
+#include <algorithm>
 #include <climits>
 #include <cstring>
 #include <linux/futex.h>
@@ -17,6 +18,7 @@ namespace {
 // About 30 us on the development machines: longer than the kernels between two barriers of one decode step differ.
 constexpr int spinRounds = 2000;
 constexpr int yieldRounds = 100;
+constexpr int32_t maxThreads = 1024;
 
 void relax() {
 #if defined(__x86_64__)
@@ -44,12 +46,12 @@ void Barrier::wait() {
       futex(generation, FUTEX_WAKE, INT_MAX);
     return;
   }
-  for (int i = 0; hasCpuEach && i < spinRounds; ++i) {
+  for (int i = 0; i < spinRounds; ++i) {
     if (generation.load(std::memory_order_acquire) != current)
       return;
     relax();
   }
-  for (int i = 0; hasCpuEach && i < yieldRounds; ++i) {
+  for (int i = 0; i < yieldRounds; ++i) {
     if (generation.load(std::memory_order_acquire) != current)
       return;
     sched_yield();
@@ -61,12 +63,18 @@ void Barrier::wait() {
 }
 
 Status ThreadPool::create(int32_t threads, std::unique_ptr<ThreadPool> &outPool) {
-  int32_t numThreads = threads;
-  if (threads == 0 && !runInMemory([&] { numThreads = defaultThreadCount(); }))
+  int32_t runnable = 1;
+  if (!runInMemory([&] { runnable = threads == 0 ? defaultThreadCount() : std::min(threads, availableCpus()); }))
     return outOfMemory();
-  if (numThreads < 1 || numThreads > 1024)
-    return invalidInput(format("threads is %d, expected 1 … 1024", numThreads));
-  std::unique_ptr<ThreadPool> pool(new (std::nothrow) ThreadPool(numThreads, availableCpus()));
+  if (threads < 0 || threads > maxThreads)
+    return invalidInput(format("threads is %d, expected 1 … %d", threads, maxThreads));
+  HEDDLE_RETURN_IF_ERROR(createExactly(runnable, outPool));
+  outPool->numAskedFor = threads == 0 ? runnable : threads;
+  return Status();
+}
+
+Status ThreadPool::createExactly(int32_t numThreads, std::unique_ptr<ThreadPool> &outPool) {
+  std::unique_ptr<ThreadPool> pool(new (std::nothrow) ThreadPool(numThreads));
   if (pool)
     pool->workers.reset(new (std::nothrow) Worker[numThreads]);
   if (!pool || !pool->workers)

@@ -14,16 +14,14 @@
 
 namespace heddle {
 
-// Lets `count` threads pass once all have come. Waiting spins briefly, then yields, then sleeps in the kernel; with more threads than
-// CPUs it sleeps at once, since who spins keeps those it waits for from running.
+// Lets `count` threads pass once all have come. Waiting spins briefly, then yields, then sleeps in the kernel.
 class Barrier {
 public:
-  Barrier(int32_t count, int32_t cpus) : count(count), hasCpuEach(count <= cpus) {}
+  explicit Barrier(int32_t count) : count(count) {}
   void wait();
 
 private:
   const int32_t count;
-  const bool hasCpuEach;
   alignas(64) std::atomic<int32_t> arrived{0};
   alignas(64) std::atomic<uint32_t> generation{0};
   std::atomic<int32_t> sleepers{0};
@@ -33,8 +31,11 @@ class ThreadPool {
 public:
   using Job = void (*)(void *user, int32_t thread, int32_t numThreads);
 
-  // `threads` 0: as many as defaultThreadCount().
+  // `threads` 0: as many as defaultThreadCount(). At most availableCpus() are made: beyond, threads meet at every barrier those that
+  // have no CPU, and a step takes several times as long.
   static Status create(int32_t threads, std::unique_ptr<ThreadPool> &outPool);
+  // As many as asked for, whatever CPUs there are.
+  static Status createExactly(int32_t threads, std::unique_ptr<ThreadPool> &outPool);
   ~ThreadPool();
 
   // Runs job(user, t, size()) on every thread t and returns when all have ended. Callers on different threads take turns.
@@ -46,6 +47,8 @@ public:
   void runParts(heddle_graph_task task, const void *argument);
 
   int32_t size() const { return numThreads; }
+  // The number that create() was given; above size() where CPUs lack.
+  int32_t askedFor() const { return numAskedFor; }
   // Whether this is the process that started the threads: a fork has none of them, and would wait for ever.
   bool isOfThisProcess() const { return getpid() == process; }
   // For the step function: heddle_step::barrier_wait and heddle_step::barrier.
@@ -59,11 +62,12 @@ private:
     pthread_t handle;
   };
 
-  ThreadPool(int32_t numThreads, int32_t cpus)
-      : numThreads(numThreads), process(getpid()), between(numThreads, cpus), inStep(numThreads, cpus) {}
+  explicit ThreadPool(int32_t numThreads)
+      : numThreads(numThreads), process(getpid()), between(numThreads), inStep(numThreads) {}
   static void *workerMain(void *worker);
 
   const int32_t numThreads;
+  int32_t numAskedFor = numThreads;
   const pid_t process;
   pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
   Barrier between, inStep;       // before and after a job; within one

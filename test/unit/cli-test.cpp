@@ -171,7 +171,7 @@ TEST(Cli, aFullContextIsSaid) {
 }
 
 TEST(Cli, moreThreadsThanCpusAreSaid) {
-  EXPECT_NE(run("hello -n 2 --threads 1000").err.find("note: 1000 threads, but this process has"), std::string::npos);
+  EXPECT_NE(run("hello -n 2 --threads 1000").err.find(" of 1000 threads run: this process has "), std::string::npos);
 }
 
 TEST(Cli, beamSearchFindsAtLeastTheGreedyScore) {

@@ -43,7 +43,7 @@ void waitForOthers(const void *argument, int64_t part, int64_t numParts) {
 TEST(ThreadPoolTest, RunsEveryPartOnce) {
   for (int32_t threads : {1, 2, 3, 7}) {
     std::unique_ptr<ThreadPool> pool;
-    ASSERT_TRUE(ThreadPool::create(threads, pool).isOk());
+    ASSERT_TRUE(ThreadPool::createExactly(threads, pool).isOk());
     Runs runs;
     for (int64_t times = 1; times <= 100; ++times) {
       pool->runParts(count, &runs);
@@ -54,20 +54,34 @@ TEST(ThreadPoolTest, RunsEveryPartOnce) {
   }
 }
 
-// With more threads than CPUs a waiting thread sleeps at once: a wake-up that is lost would leave it there.
+// Those who wait for the late thread fall asleep: a wake-up that is lost would leave them there.
 TEST(ThreadPoolTest, ManyMoreThreadsThanCpusPassBarriers) {
   std::unique_ptr<ThreadPool> pool;
-  ASSERT_TRUE(ThreadPool::create(8 * availableCpus(), pool).isOk());
-  auto meet = [](void *user, int32_t thread, int32_t) {
-    for (int i = 0; i < 200; ++i)
+  ASSERT_TRUE(ThreadPool::createExactly(8 * availableCpus(), pool).isOk());
+  auto meet = [](void *user, int32_t thread, int32_t numThreads) {
+    for (int i = 0; i < 200; ++i) {
+      if (i % 20 == 0 && thread == i / 20 % numThreads)
+        usleep(5000);
       ThreadPool::waitInStep(user, thread);
+    }
   };
   pool->run(meet, pool->stepBarrier());
 }
 
+TEST(ThreadPoolTest, NeverMoreThreadsThanCpus) {
+  std::unique_ptr<ThreadPool> pool;
+  ASSERT_TRUE(ThreadPool::create(1024, pool).isOk());
+  EXPECT_EQ(pool->size(), std::min(1024, availableCpus()));
+  EXPECT_EQ(pool->askedFor(), 1024);
+  ASSERT_TRUE(ThreadPool::create(1, pool).isOk());
+  EXPECT_EQ(pool->size(), 1);
+  for (int32_t threads : {-1, 1025})
+    EXPECT_EQ(ThreadPool::create(threads, pool).message(), format("threads is %d, expected 1 … 1024", threads));
+}
+
 TEST(ThreadPoolTest, AForkedProcessHasNoThreads) {
   std::unique_ptr<ThreadPool> pool;
-  ASSERT_TRUE(ThreadPool::create(2, pool).isOk());
+  ASSERT_TRUE(ThreadPool::createExactly(2, pool).isOk());
   EXPECT_TRUE(pool->isOfThisProcess());
   pid_t child = fork();
   if (child == 0) {
@@ -84,7 +98,7 @@ TEST(ThreadPoolTest, AForkedProcessHasNoThreads) {
 // With equal shares this would not end: the parts that follow part 0 would wait for its thread.
 TEST(ThreadPoolTest, PartsDoNotWaitForABusyThread) {
   std::unique_ptr<ThreadPool> pool;
-  ASSERT_TRUE(ThreadPool::create(2, pool).isOk());
+  ASSERT_TRUE(ThreadPool::createExactly(2, pool).isOk());
   std::atomic<int64_t> ended{0};
   pool->runParts(waitForOthers, &ended);
   EXPECT_EQ(ended, 2 * HEDDLE_PARTS_PER_THREAD - 1);

@@ -80,7 +80,8 @@ typedef struct heddle_allocator {
 /* Of the whole process. Errors: HEDDLE_INVALID_INPUT while there is any object. */
 HEDDLE_API heddle_status heddle_set_allocator(const heddle_allocator *allocator);
 
-/* `threads` threads, the caller of a step among them; 0: physical cores within the affinity mask and the cgroup's quota. Sessions and
+/* `threads` threads, the caller of a step among them, but at most one for each CPU of the affinity mask, since more would wait for each
+ * other; 0: physical cores within the affinity mask and the cgroup's quota. Sessions and
  * functions that share a pool may be used by different threads at the same time: their steps take turns. Destroyed after them. */
 HEDDLE_API heddle_status heddle_thread_pool_create(int32_t threads, heddle_thread_pool **out_pool);
 HEDDLE_API void heddle_thread_pool_destroy(heddle_thread_pool *pool); /* null is allowed */
