@@ -253,7 +253,7 @@ static LogicalResult verifySources(function_ref<InFlightDiagnostic()> emitError,
   int64_t rows = 0;
   for (SourceAttr source : sources) {
     StringRef type = source.getStorage().getType().getValue();
-    bool isCoded = (type == "u8" || type == "i8") && (format == "q4_k" || format == "q5_k");
+    bool isCoded = (type == "u8" || type == "i8") && (format == "codes4" || format == "codes8");
     if (format != "f32" && type != format && !isCoded) // packing_c1
       return emitError() << "'" << source.getName() << "' of type '" << type << "' must be packed as f32, not as '"
                          << format << "'";

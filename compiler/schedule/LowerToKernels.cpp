@@ -80,8 +80,7 @@ static std::string transposedFormat(RankedTensorType type) {
 // Before `user`: `matrices` as one packed tensor of `format`. `group`: of interleaved ones, those whose panels lie in turn.
 FailureOr<PackOp> KernelLowering::packMatrices(Operation *user, ValueRange matrices, const std::string &format,
                                                PackingLayout layout, int64_t group, bool transposed, bool manyRows) {
-  std::optional<heddle::TensorType> type = tensorTypeNamed(format);
-  std::optional<PackedLayout> panels = type ? layoutFor(*type) : std::nullopt;
+  std::optional<PackedLayout> panels = layoutNamed(format);
   if (!panels)
     return user->emitError("no packed layout holds weights of type '") << format << "'";
   int64_t k = typeOf(matrices.front()).getDimSize(transposed ? 0 : 1), rows = 0, bytes = 0;

@@ -5,17 +5,14 @@
 
 #include "compiler/weights/BlockCodes.h"
 
-#include "bytes/HalfFloats.h"
-
-#include <cstring>
-
 using namespace heddle;
 
 static uint16_t read16(const uint8_t *bytes) {
   return uint16_t(bytes[0] | bytes[1] << 8);
 }
-static float readHalf(const uint8_t *bytes) {
-  return halfToFloat(read16(bytes));
+// What is subtracted, as bits of what is added.
+static uint16_t negated(uint16_t half) {
+  return half ^ 0x8000;
 }
 
 // 2 * count codes: the low nibbles of `count` bytes, then their high nibbles.
@@ -27,9 +24,12 @@ static void splitNibbles(const uint8_t *bytes, int count, uint8_t *codes) {
 }
 
 static void decodeQ4_0(const uint8_t *block, BlockCodes &out) {
+  out.scale = read16(block);
   splitNibbles(block + 2, 16, out.codes);
 }
 static void decodeQ4_1(const uint8_t *block, BlockCodes &out) {
+  out.scale = read16(block);
+  out.min = read16(block + 2);
   splitNibbles(block + 4, 16, out.codes);
 }
 
@@ -40,13 +40,17 @@ static void decodeFiveBits(const uint8_t *high, const uint8_t *low, BlockCodes &
     out.codes[i] |= (high[i / 8] >> (i % 8) & 1) << 4;
 }
 static void decodeQ5_0(const uint8_t *block, BlockCodes &out) {
+  out.scale = read16(block);
   decodeFiveBits(block + 2, block + 6, out);
 }
 static void decodeQ5_1(const uint8_t *block, BlockCodes &out) {
+  out.scale = read16(block);
+  out.min = read16(block + 2);
   decodeFiveBits(block + 4, block + 8, out);
 }
 
 static void decodeQ8_0(const uint8_t *block, BlockCodes &out) {
+  out.scale = read16(block);
   for (int i = 0; i < 32; ++i)
     out.codes[i] = block[2 + i] ^ 0x80;
 }
@@ -58,10 +62,11 @@ static uint8_t twoBits(const uint8_t *bytes, int v) {
 
 static void decodeQ2_K(const uint8_t *block, BlockCodes &out) {
   const uint8_t *scales = block, *quants = block + 16;
-  float d = readHalf(block + 80), dmin = readHalf(block + 82);
+  out.scale = read16(block + 80);
+  out.min = negated(read16(block + 82));
   for (int i = 0; i < 16; ++i) {
-    out.scales[i] = d * float(scales[i] & 15);
-    out.mins[i] = -(dmin * float(scales[i] >> 4));
+    out.nestedScales[i] = scales[i] & 15;
+    out.nestedMins[i] = int8_t(scales[i] >> 4);
   }
   for (int v = 0; v < 256; ++v)
     out.codes[v] = twoBits(quants, v);
@@ -69,11 +74,11 @@ static void decodeQ2_K(const uint8_t *block, BlockCodes &out) {
 
 static void decodeQ3_K(const uint8_t *block, BlockCodes &out) {
   const uint8_t *high = block, *quants = block + 32, *scales = block + 96;
-  float d = readHalf(block + 108);
+  out.scale = read16(block + 108);
   for (int i = 0; i < 16; ++i) {
     int low = i < 8 ? scales[i] & 15 : scales[i - 8] >> 4;
     int top = scales[8 + i % 4] >> (i / 4 * 2) & 3;
-    out.scales[i] = d * float((low | top << 4) - 32);
+    out.nestedScales[i] = int8_t((low | top << 4) - 32);
   }
   for (int v = 0; v < 256; ++v)
     out.codes[v] = twoBits(quants, v) | (high[v % 32] >> (v / 32) & 1) << 2;
@@ -82,12 +87,13 @@ static void decodeQ3_K(const uint8_t *block, BlockCodes &out) {
 // The eight 6-bit scales and mins that Q4_K and Q5_K share. `block` begins with d and dmin.
 static void decodeScalesK(const uint8_t *block, BlockCodes &out) {
   const uint8_t *bits = block + 4;
-  float d = readHalf(block), dmin = readHalf(block + 2);
+  out.scale = read16(block);
+  out.min = negated(read16(block + 2));
   for (int i = 0; i < 8; ++i) {
     int scale = i < 4 ? bits[i] & 63 : (bits[i + 4] & 15) | (bits[i - 4] >> 2 & 0x30);
     int min = i < 4 ? bits[i + 4] & 63 : bits[i + 4] >> 4 | (bits[i] >> 2 & 0x30);
-    out.scales[i] = d * float(scale);
-    out.mins[i] = -(dmin * float(min));
+    out.nestedScales[i] = int8_t(scale);
+    out.nestedMins[i] = int8_t(min);
   }
 }
 
@@ -108,71 +114,68 @@ static void decodeQ5_K(const uint8_t *block, BlockCodes &out) {
 
 static void decodeQ6_K(const uint8_t *block, BlockCodes &out) {
   const uint8_t *high = block + 128, *scales = block + 192;
-  float d = readHalf(block + 208);
+  out.scale = read16(block + 208);
   for (int i = 0; i < 16; ++i)
-    out.scales[i] = d * float(int8_t(scales[i]));
+    out.nestedScales[i] = int8_t(scales[i]);
   for (int half = 0; half < 2; ++half)
     splitNibbles(block + 64 * half, 64, out.codes + 128 * half);
   for (int v = 0; v < 256; ++v)
     out.codes[v] |= twoBits(high, v) << 4;
 }
 
-static constexpr int8_t iq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
-
 static void decodeIQ4_NL(const uint8_t *block, BlockCodes &out) {
+  out.scale = read16(block);
   splitNibbles(block + 2, 16, out.codes);
-  for (int i = 0; i < 32; ++i)
-    out.codes[i] = uint8_t(iq4Values[out.codes[i]] + 128);
 }
 
 static void decodeIQ4_XS(const uint8_t *block, BlockCodes &out) {
-  float d = readHalf(block);
+  out.scale = read16(block);
   uint16_t high = read16(block + 2);
   for (int i = 0; i < 8; ++i) {
     int low = block[4 + i / 2] >> (i % 2 * 4) & 15;
-    out.scales[i] = d * float((low | (high >> (2 * i) & 3) << 4) - 32);
+    out.nestedScales[i] = int8_t((low | (high >> (2 * i) & 3) << 4) - 32);
     splitNibbles(block + 8 + 16 * i, 16, out.codes + 32 * i);
   }
-  for (int v = 0; v < 256; ++v)
-    out.codes[v] = uint8_t(iq4Values[out.codes[v]] + 128);
 }
 
-// FP4 (E2M1) values, doubled to be whole; the shared scale 2^(e - 127) is halved in turn.
-static constexpr int8_t mxfp4Doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-
+// The shared scale 2^(e - 127) is halved, since the values are doubled: bf16 holds it, the two smallest as subnormals.
 static void decodeMXFP4(const uint8_t *block, BlockCodes &out) {
   uint8_t exponent = block[0];
-  uint32_t bits = exponent < 2 ? 0x00200000u << exponent : uint32_t(exponent - 1) << 23;
-  std::memcpy(out.scales, &bits, sizeof bits);
+  out.scale = uint16_t(exponent < 2 ? 0x20 << exponent : (exponent - 1) << 7);
   splitNibbles(block + 1, 16, out.codes);
-  for (int i = 0; i < 32; ++i)
-    out.codes[i] = uint8_t(mxfp4Doubled[out.codes[i]] + 12);
 }
 
-static constexpr bool wide = true, withMin = true;
+using Numbers = PackedNumbers;
+using Scales = PackedScales;
+static constexpr bool withMin = true, withNibbleScales = true;
 
-static constexpr PackedLayout codes4(uint8_t block, uint8_t zero, bool wideScales = false, bool hasMin = false) {
-  return {PackedNumbers::U4, block, zero, 15, wideScales, hasMin};
-}
-static constexpr PackedLayout codes8(uint8_t block, uint8_t zero, uint8_t maxCode, bool wideScales = false,
-                                     bool hasMin = false) {
-  return {PackedNumbers::U8, block, zero, maxCode, wideScales, hasMin};
-}
-
+// Layout: numbers, block, zero, largest code, scales, min, high bits, nibble scales, code book. Then values and bytes of a block.
 static constexpr BlockFormat formats[] = {
-    {TensorType::Q4_0, codes4(32, 8), 32, 18, decodeQ4_0},
-    {TensorType::Q4_1, codes4(32, 0, !wide, withMin), 32, 20, decodeQ4_1},
-    {TensorType::Q5_0, codes8(32, 16, 31), 32, 22, decodeQ5_0},
-    {TensorType::Q5_1, codes8(32, 0, 31, !wide, withMin), 32, 24, decodeQ5_1},
-    {TensorType::Q8_0, codes8(32, 128, 255), 32, 34, decodeQ8_0},
-    {TensorType::Q2_K, codes4(16, 0, wide, withMin), 256, 84, decodeQ2_K},
-    {TensorType::Q3_K, codes4(16, 4, wide), 256, 110, decodeQ3_K},
-    {TensorType::Q4_K, codes4(32, 0, wide, withMin), 256, 144, decodeQ4_K},
-    {TensorType::Q5_K, codes8(32, 0, 31, wide, withMin), 256, 176, decodeQ5_K},
-    {TensorType::Q6_K, codes8(16, 32, 63, wide), 256, 210, decodeQ6_K},
-    {TensorType::IQ4_NL, codes8(32, 128, 241), 32, 18, decodeIQ4_NL},
-    {TensorType::IQ4_XS, codes8(32, 128, 241, wide), 256, 136, decodeIQ4_XS},
-    {TensorType::MXFP4, codes8(32, 12, 24, wide), 32, 17, decodeMXFP4},
+    {TensorType::Q4_0, {Numbers::U4, 32, 8, 15}, 32, 18, decodeQ4_0},
+    {TensorType::Q4_1, {Numbers::U4, 32, 0, 15, Scales::F16, withMin}, 32, 20, decodeQ4_1},
+    {TensorType::Q5_0, {Numbers::U4, 32, 16, 31, Scales::F16, !withMin, 1}, 32, 22, decodeQ5_0},
+    {TensorType::Q5_1, {Numbers::U4, 32, 0, 31, Scales::F16, withMin, 1}, 32, 24, decodeQ5_1},
+    {TensorType::Q8_0, {Numbers::U8, 32, 128, 255}, 32, 34, decodeQ8_0},
+    {TensorType::Q2_K, {Numbers::U2, 16, 0, 3, Scales::Nested, withMin, 0, withNibbleScales}, 256, 84, decodeQ2_K},
+    {TensorType::Q3_K, {Numbers::U2, 16, 4, 7, Scales::Nested, !withMin, 1}, 256, 110, decodeQ3_K},
+    {TensorType::Q4_K, {Numbers::U4, 32, 0, 15, Scales::Nested, withMin}, 256, 144, decodeQ4_K},
+    {TensorType::Q5_K, {Numbers::U4, 32, 0, 31, Scales::Nested, withMin, 1}, 256, 176, decodeQ5_K},
+    {TensorType::Q6_K, {Numbers::U4, 16, 32, 63, Scales::Nested, !withMin, 2}, 256, 210, decodeQ6_K},
+    {TensorType::IQ4_NL,
+     {Numbers::U4, 32, 128, 241, Scales::F16, !withMin, 0, !withNibbleScales, CodeBook::NonLinear4},
+     32,
+     18,
+     decodeIQ4_NL},
+    {TensorType::IQ4_XS,
+     {Numbers::U4, 32, 128, 241, Scales::Nested, !withMin, 0, !withNibbleScales, CodeBook::NonLinear4},
+     256,
+     136,
+     decodeIQ4_XS},
+    {TensorType::MXFP4,
+     {Numbers::U4, 32, 12, 24, Scales::BF16, !withMin, 0, !withNibbleScales, CodeBook::E2M1},
+     32,
+     17,
+     decodeMXFP4},
 };
 
 const BlockFormat *heddle::findBlockFormat(TensorType type) {

@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// ggml's block types as affine codes: w = scale * (code - zero) + min.
+// ggml's block types as codes: w = scale * (code - zero) + min, or an entry of a table in place of code - zero.
 #ifndef HEDDLE_COMPILER_WEIGHTS_BLOCKCODES_H
 #define HEDDLE_COMPILER_WEIGHTS_BLOCKCODES_H
 
@@ -8,21 +8,20 @@
 
 namespace heddle {
 
-// One block of a file, taken apart. A scale counts for layout.block values.
+// One block of a file, taken apart.
 struct BlockCodes {
   uint8_t codes[256];
-  float scales[16];
-  float mins[16];
+  uint16_t scale, min;                     // bits of layout.scales, or of f16 with nested ones; a min is added
+  int8_t nestedScales[16], nestedMins[16]; // each for layout.block values
 };
 
-// How a block type is taken apart. With f16 scales the block begins with the scale's bits, then the min's if there is
-// one.
+// How a block type is taken apart.
 struct BlockFormat {
   TensorType type;
   PackedLayout layout;
   int64_t blockValues;
   int64_t blockBytes;
-  void (*decode)(const uint8_t *block, BlockCodes &out); // scales and mins are written for wide scales only
+  void (*decode)(const uint8_t *block, BlockCodes &out); // writes what the layout has
 };
 
 // Null for plain types.

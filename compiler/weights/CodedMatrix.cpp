@@ -98,7 +98,7 @@ void CodedMatrix::packRow(const PackedLayout &layout, int64_t row, int64_t lane,
     std::memcpy(unit + layout.minOffset() + 4 * lane, &min, sizeof(float));
     for (int64_t i = 0; i < block; ++i) {
       int code = at(row, begin + i).code + shift;
-      uint8_t *out = unit + layout.codeOffset() + 4 * PackedLayout::panelRows * (i % half / 4) + 4 * lane + i % 4;
+      uint8_t *out = unit + layout.headerBytes() + 4 * PackedLayout::panelRows * (i % half / 4) + 4 * lane + i % 4;
       *out = uint8_t(*out | (i < half ? code : code << 4));
     }
   }
@@ -108,5 +108,5 @@ StringRef heddle::packedFormatOf(const Codes &codes, bool transposed, int64_t in
   constexpr int64_t block = 32;
   bool isAlongRow = codes.size && (codes.axis == 1) != transposed;
   bool fits = inFeatures % block == 0 && (!isAlongRow || codes.size % block == 0 || codes.size >= inFeatures);
-  return !fits ? "f32" : codes.bits == 4 ? "q4_k" : "q5_k";
+  return !fits ? "f32" : codes.bits == 4 ? "codes4" : "codes8";
 }

@@ -36,8 +36,8 @@ private:
   TensorType scaleType = TensorType::F32;
 };
 
-// The format that kernels read a (out_features, in_features) matrix of codes in: q4_k's or q5_k's panels, which have f32 scales and mins beside 32
-// codes of 4 and 8 bits; f32 where 32 neighbours of a row may have several scales.
+// The format that kernels read a (out_features, in_features) matrix of codes in: codes4 or codes8, which have an f32 scale and min for 32 codes;
+// f32 where 32 neighbours of a row may have several scales.
 llvm::StringRef packedFormatOf(const Codes &codes, bool transposed, int64_t inFeatures);
 
 } // namespace heddle

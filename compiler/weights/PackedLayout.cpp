@@ -8,6 +8,8 @@
 #include "bytes/HalfFloats.h"
 #include "compiler/weights/BlockCodes.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 
 using namespace heddle;
@@ -20,14 +22,30 @@ template <typename T> static T readAs(const uint8_t *bytes) {
   return value;
 }
 
+const int8_t *heddle::entriesOf(CodeBook book) {
+  static constexpr int8_t nonLinear4[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+  // FP4 (E2M1) values, doubled to be whole.
+  static constexpr int8_t e2m1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+  return book == CodeBook::NonLinear4 ? nonLinear4 : book == CodeBook::E2M1 ? e2m1 : nullptr;
+}
+
 int64_t PackedLayout::unitValues() const {
-  return isQuantized() ? block : numbers == PackedNumbers::F32 ? 1 : 2;
+  return isQuantized() ? isNested() ? superBlock : block : numbers == PackedNumbers::F32 ? 1 : 2;
+}
+
+int64_t PackedLayout::headerBytes() const {
+  if (!isNested())
+    return panelRows * scaleBytes() * (hasMin ? 2 : 1);
+  int64_t end = hasMin && !hasNibbleScales ? nestedMinOffset() : nestedScaleOffset();
+  return (end + panelRows * blocksPerUnit() + 63) / 64 * 64;
+}
+
+int64_t PackedLayout::blocksPerGroup() const {
+  return highBits ? std::max<int64_t>(1, 8 / highBits / (block / 4)) : 1;
 }
 
 int64_t PackedLayout::unitBytes() const {
-  if (!isQuantized())
-    return 4 * lanes;
-  return codeOffset() + lanes * block / (numbers == PackedNumbers::U4 ? 2 : 1);
+  return isQuantized() ? headerBytes() + blocksPerUnit() / blocksPerGroup() * groupBytes() : 4 * lanes;
 }
 
 int64_t PackedLayout::panelBytes(int64_t k) const {
@@ -39,7 +57,8 @@ int64_t PackedLayout::panelBytes(int64_t k) const {
 
 bool PackedLayout::operator==(const PackedLayout &other) const {
   return numbers == other.numbers && block == other.block && zero == other.zero && maxCode == other.maxCode &&
-         wideScales == other.wideScales && hasMin == other.hasMin;
+         scales == other.scales && hasMin == other.hasMin && highBits == other.highBits &&
+         hasNibbleScales == other.hasNibbleScales && book == other.book;
 }
 
 float PackedLayout::unpack(const uint8_t *packed, int64_t k, int64_t row, int64_t column) const {
@@ -51,16 +70,30 @@ float PackedLayout::unpack(const uint8_t *packed, int64_t k, int64_t row, int64_
     uint16_t bits = readAs<uint16_t>(unit + 4 * lane + 2 * inUnit);
     return numbers == PackedNumbers::F16 ? halfToFloat(bits) : bfloatToFloat(bits);
   }
-  auto readScale = [&](const uint8_t *scales) {
-    return wideScales ? readAs<float>(scales + 4 * lane) : halfToFloat(readAs<uint16_t>(scales + 2 * lane));
+  auto readScale = [&](const uint8_t *at) {
+    uint16_t bits = readAs<uint16_t>(at + scaleBytes() * lane);
+    return scales == PackedScales::F32    ? readAs<float>(at + 4 * lane)
+           : scales == PackedScales::BF16 ? bfloatToFloat(bits)
+                                          : halfToFloat(bits);
   };
-  int64_t half = numbers == PackedNumbers::U4 ? block / 2 : block;
-  int64_t group = inUnit % half / 4;
-  uint8_t code = unit[codeOffset() + 4 * lanes * group + 4 * lane + inUnit % 4];
-  if (numbers == PackedNumbers::U4)
-    code = inUnit < half ? code & 15 : code >> 4;
-  float scale = readScale(unit), centred = float(int(code) - int(zero));
-  return hasMin ? std::fma(scale, centred, readScale(unit + minOffset())) : scale * centred;
+  int64_t inBlock = inUnit % block, number = inUnit / block; // of the block in its unit
+  float scale = readScale(unit), min = hasMin ? readScale(unit + minOffset()) : 0;
+  if (isNested()) {
+    uint8_t ofBlock = unit[nestedScaleOffset() + lanes * number + lane];
+    scale *= float(hasNibbleScales ? ofBlock & 15 : int8_t(ofBlock));
+    if (hasMin)
+      min *= float(hasNibbleScales ? ofBlock >> 4 : int8_t(unit[nestedMinOffset() + lanes * number + lane]));
+  }
+  const uint8_t *group = unit + headerBytes() + number / blocksPerGroup() * groupBytes();
+  int64_t inGroup = number % blocksPerGroup(), quad = inBlock / 4, byte = 4 * lane + inBlock % 4;
+  uint8_t low = group[inGroup * lowBytes() + quad % quadsPerShare() * 4 * lanes + byte];
+  int code = low >> (quad / quadsPerShare() * lowBits()) & ((1 << lowBits()) - 1);
+  if (highBits) {
+    uint8_t high = group[blocksPerGroup() * lowBytes() + byte];
+    code |= (high >> (inGroup * (block / 4) + quad) * highBits & ((1 << highBits) - 1)) << lowBits();
+  }
+  float centred = float(book == CodeBook::None ? code - int(zero) : entriesOf(book)[code]);
+  return hasMin ? std::fma(scale, centred, min) : scale * centred;
 }
 
 std::optional<PackedLayout> heddle::layoutFor(TensorType type) {
@@ -79,6 +112,15 @@ std::optional<PackedLayout> heddle::layoutFor(TensorType type) {
       return format->layout;
     return std::nullopt;
   }
+}
+
+std::optional<PackedLayout> heddle::layoutNamed(std::string_view format) {
+  if (format == "codes4")
+    return PackedLayout{PackedNumbers::U4, 32, 0, 15, PackedScales::F32, /*hasMin=*/true};
+  if (format == "codes8")
+    return PackedLayout{PackedNumbers::U8, 32, 0, 255, PackedScales::F32, /*hasMin=*/true};
+  std::optional<TensorType> type = tensorTypeNamed(format);
+  return type ? layoutFor(*type) : std::nullopt;
 }
 
 // Row `row` of the stack: its matrix and the row within it.
@@ -121,36 +163,46 @@ static void packPlainPanel(const std::vector<WeightSource> &sources, int64_t pan
   }
 }
 
-// Puts one scale group of a block, `codes` of layout.block values, into lane `lane` of `unit`.
-static void putCodes(const PackedLayout &layout, const uint8_t *codes, int64_t lane, uint8_t *unit) {
-  uint8_t *out = unit + layout.codeOffset() + 4 * lane;
-  if (layout.numbers == PackedNumbers::U8) {
-    for (int64_t i = 0; i < layout.block; ++i)
-      out[i / 4 * 4 * lanes + i % 4] = codes[i];
-    return;
+// Puts the codes of block `number` of a unit into lane `lane`.
+static void putCodes(const PackedLayout &layout, const uint8_t *codes, int64_t number, int64_t lane, uint8_t *unit) {
+  int64_t inGroup = number % layout.blocksPerGroup(), quads = layout.block / 4;
+  uint8_t *group = unit + layout.headerBytes() + number / layout.blocksPerGroup() * layout.groupBytes() + 4 * lane;
+  uint8_t *low = group + inGroup * layout.lowBytes(), *high = group + layout.blocksPerGroup() * layout.lowBytes();
+  int lowMask = (1 << layout.lowBits()) - 1;
+  for (int64_t quad = 0; quad < quads; ++quad)
+    for (int64_t i = 0; i < 4; ++i) {
+      int code = codes[4 * quad + i];
+      int shift = int(quad / layout.quadsPerShare() * layout.lowBits());
+      low[quad % layout.quadsPerShare() * 4 * lanes + i] |= uint8_t((code & lowMask) << shift);
+      if (layout.highBits)
+        high[i] |= uint8_t(code >> layout.lowBits() << (inGroup * quads + quad) * layout.highBits);
+    }
+}
+
+// Puts the scales of a stored block, and those nested in it, into lane `lane` of the unit that it becomes.
+static void putScales(const PackedLayout &layout, const BlockCodes &codes, int64_t lane, uint8_t *unit) {
+  std::memcpy(unit + 2 * lane, &codes.scale, 2);
+  if (layout.hasMin)
+    std::memcpy(unit + layout.minOffset() + 2 * lane, &codes.min, 2);
+  for (int64_t i = 0; layout.isNested() && i < layout.blocksPerUnit(); ++i) {
+    uint8_t *scale = unit + layout.nestedScaleOffset() + lanes * i + lane;
+    *scale = uint8_t(codes.nestedScales[i] | (layout.hasNibbleScales ? codes.nestedMins[i] << 4 : 0));
+    if (layout.hasMin && !layout.hasNibbleScales)
+      unit[layout.nestedMinOffset() + lanes * i + lane] = uint8_t(codes.nestedMins[i]);
   }
-  int64_t half = layout.block / 2;
-  for (int64_t i = 0; i < half; ++i)
-    out[i / 4 * 4 * lanes + i % 4] = uint8_t(codes[i] | codes[half + i] << 4);
 }
 
 static void packBlockRow(const BlockFormat &format, const WeightSource &source, int64_t row, int64_t k, int64_t lane,
                          uint8_t *panel) {
   const PackedLayout &layout = format.layout;
-  int64_t groups = format.blockValues / layout.block, scaleBytes = layout.scaleBytes();
   const uint8_t *block = source.data + row * (k / format.blockValues) * format.blockBytes;
   BlockCodes codes;
   for (int64_t i = 0; i < k / format.blockValues; ++i, block += format.blockBytes) {
+    uint8_t *unit = panel + i * layout.unitBytes();
     format.decode(block, codes);
-    for (int64_t group = 0; group < groups; ++group) {
-      uint8_t *unit = panel + (i * groups + group) * layout.unitBytes();
-      const void *scale = layout.wideScales ? (const void *)&codes.scales[group] : block;
-      const void *min = layout.wideScales ? (const void *)&codes.mins[group] : block + 2;
-      std::memcpy(unit + scaleBytes * lane, scale, scaleBytes);
-      if (layout.hasMin)
-        std::memcpy(unit + layout.minOffset() + scaleBytes * lane, min, scaleBytes);
-      putCodes(layout, codes.codes + group * layout.block, lane, unit);
-    }
+    putScales(layout, codes, lane, unit);
+    for (int64_t number = 0; number < layout.blocksPerUnit(); ++number)
+      putCodes(layout, codes.codes + number * layout.block, number, lane, unit);
   }
 }
 

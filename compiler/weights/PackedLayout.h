@@ -12,32 +12,62 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 namespace heddle {
 
-// How the numbers of a panel are stored. U4 and U8 are unsigned codes: w = scale * (code - zero) + min.
-enum class PackedNumbers : uint8_t { F32, F16, BF16, U4, U8 };
+// How the numbers of a panel are stored. U2, U4 and U8 are unsigned codes, or their low bits: w = scale * (code - zero) + min.
+enum class PackedNumbers : uint8_t { F32, F16, BF16, U2, U4, U8 };
+
+// How the scales and mins of blocks are stored. Nested: small integers, times one f16 scale and min for 256 values.
+enum class PackedScales : uint8_t { F16, BF16, F32, Nested };
+
+// What codes of four bits stand for, plus `zero`: themselves, or an entry of a table.
+enum class CodeBook : uint8_t { None, NonLinear4, E2M1 };
+// The 16 entries; `zero` is not added.
+const int8_t *entriesOf(CodeBook book);
 
 struct PackedLayout {
   static constexpr int64_t panelRows = 16;
+  // Raised by every change of what lies where: weights packed by another are packed again.
+  static constexpr int version = 2;
+  static constexpr int64_t superBlock = 256; // values under one scale of nested ones
 
   PackedNumbers numbers = PackedNumbers::F32;
-  // The rest is of U4 and U8 only.
-  uint8_t block = 0;       // values along K that share a scale: 16 or 32
-  uint8_t zero = 0;        // the code that stands for 0 before min is added
-  uint8_t maxCode = 0;     // no code is larger
-  bool wideScales = false; // scales and mins are f32 instead of f16
+  // The rest is of codes only.
+  uint8_t block = 0;   // values along K that share a scale: 16 or 32
+  uint8_t zero = 0;    // the code that stands for 0 before min is added
+  uint8_t maxCode = 0; // no code is larger
+  PackedScales scales = PackedScales::F16;
   bool hasMin = false;
+  uint8_t highBits = 0;         // of a code, beside the low ones that `numbers` names: 0, 1 or 2
+  bool hasNibbleScales = false; // a nested scale and min share a byte
+  CodeBook book = CodeBook::None;
 
-  bool isQuantized() const { return numbers == PackedNumbers::U4 || numbers == PackedNumbers::U8; }
-  // Values along K that lie together: a block, a pair of 16-bit values, or one f32.
+  bool isQuantized() const { return numbers >= PackedNumbers::U2; }
+  bool isNested() const { return scales == PackedScales::Nested; }
+  int64_t lowBits() const { return numbers == PackedNumbers::U2 ? 2 : numbers == PackedNumbers::U4 ? 4 : 8; }
+  // Values along K that lie together: what a block or a super-block of scales counts for, a pair of 16-bit values, or one f32.
   int64_t unitValues() const;
   int64_t unitBytes() const;
-  int64_t scaleBytes() const { return wideScales ? 4 : 2; }
-  // Offset of the 16 mins, and of the codes, within a block.
+
+  // A unit of codes: its header of scales, then the codes of its blocks, in groups that share lines of high bits.
+  int64_t blocksPerUnit() const { return unitValues() / block; }
+  int64_t scaleBytes() const { return scales == PackedScales::F32 ? 4 : 2; }
+  // Offset of the 16 mins of a block, or nested of the super-block.
   int64_t minOffset() const { return panelRows * scaleBytes(); }
-  int64_t codeOffset() const { return panelRows * scaleBytes() * (hasMin ? 2 : 1); }
+  // Offsets of the nested scales and mins of a unit's first block; those of the next lie 16 bytes on.
+  int64_t nestedScaleOffset() const { return panelRows * scaleBytes() * (hasMin ? 2 : 1); }
+  int64_t nestedMinOffset() const { return nestedScaleOffset() + panelRows * blocksPerUnit(); }
+  int64_t headerBytes() const;
+  // Four columns of 16 rows are a quad: of low bits 64 bytes in which several quads of a block share each byte.
+  int64_t sharesPerByte() const { return 8 / lowBits(); }
+  int64_t quadsPerShare() const { return block / 4 / sharesPerByte(); }
+  int64_t lowBytes() const { return 4 * panelRows * quadsPerShare(); } // of a block
+  // Blocks whose high bits lie in one line of 64 bytes, and what such a group takes.
+  int64_t blocksPerGroup() const;
+  int64_t groupBytes() const { return blocksPerGroup() * lowBytes() + (highBits ? 4 * panelRows : 0); }
 
   int64_t numPanels(int64_t n) const { return (n + panelRows - 1) / panelRows; }
   int64_t panelBytes(int64_t k) const; // a multiple of 64
@@ -51,6 +81,9 @@ struct PackedLayout {
 
 // The layout that holds matrices of `type` without changing a value; none for types that are no weights.
 std::optional<PackedLayout> layoutFor(TensorType type);
+// The layout that a format of `#heddle.packing` names: that of a type, or of codes with one f32 scale and min for 32 values, as files of
+// ONNX have them ("codes4", "codes8").
+std::optional<PackedLayout> layoutNamed(std::string_view format);
 
 // How stacked matrices share the panels. Stacked: rows follow those of the matrix before (fused QKV). Interleaved:
 // panel p is panel p / S of matrix p % S of the S matrices, all of one shape, each padded for itself (gate and up of a

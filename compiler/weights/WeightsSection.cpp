@@ -160,7 +160,7 @@ LogicalResult WeightWriter::writeCodes(int64_t k) {
       return failure();
     matrices.push_back(*matrix);
   }
-  PackedLayout layout = *layoutFor(*tensorTypeNamed(packing.getFormat()));
+  PackedLayout layout = *layoutNamed(packing.getFormat());
   std::vector<uint8_t> panel(layout.panelBytes(k));
   int64_t lane = 0;
   auto flush = [&] {
@@ -282,6 +282,7 @@ std::vector<PackedWeight> heddle::planWeights(ModuleOp module) {
 std::string heddle::describePackings(ModuleOp module, const Checkpoint &checkpoint) {
   std::string text;
   llvm::raw_string_ostream out(text);
+  out << "layouts " << PackedLayout::version << "\n";
   for (const auto &file : checkpoint.files)
     out << "file " << llvm::sys::path::filename(file->path()) << " " << file->size() << "\n";
   // An op holds all that its writer reads; in the generic form nothing of it is left out.

@@ -3,6 +3,8 @@
 // Packed weights hold exactly what the file says, wherever they came from.
 
 #include "compiler/weights/PackedLayout.h"
+#include "bytes/Sha256.h"
+#include "bytes/Text.h"
 #include "compiler/weights/BlockCodes.h"
 #include "test/execute/RandomWeights.h"
 
@@ -113,6 +115,24 @@ TEST(PackedLayout, TransposedSourcesPackLikeTheirTransposes) {
     packPanels(type, {{turned.data(), n, true}}, k, 0, layout.numPanels(n), packed.data());
     EXPECT_EQ(std::memcmp(packed.data(), weights.packed, packed.size()), 0) << tensorTypeInfo(type).name;
   }
+}
+
+TEST_P(PackedLayoutTest, NoFormatTakesMuchMoreThanItsFile) {
+  const TensorTypeInfo &info = tensorTypeInfo(GetParam());
+  double inFile = double(info.blockBytes) / info.blockValues, packed = double(layoutFor(GetParam())->bytes(16, 4096));
+  EXPECT_LE(packed / (16 * 4096), 1.1 * inFile);
+}
+
+// What is packed by one version must stay equal: sidecars of it are taken as they are.
+TEST(PackedLayout, BytesAreThoseOfTheVersion) {
+  std::string all;
+  for (TensorType type : weightTypes()) {
+    RandomWeights weights(type, 37, 512, 11);
+    PackedLayout layout = *layoutFor(type);
+    all.append(reinterpret_cast<const char *>(weights.packed), layout.bytes(37, 512));
+  }
+  EXPECT_EQ(PackedLayout::version, 2);
+  EXPECT_EQ(hexadecimal(sha256(all.data(), all.size()).data(), 8), "325474af3aaddef9") << "raise PackedLayout::version";
 }
 
 TEST(PackedLayout, TypesThatAreNoWeightsHaveNone) {

@@ -49,8 +49,8 @@ Expr heddle::halfBits(Expr value) {
 std::vector<std::pair<Halide::Type, int64_t>> heddle::packedViews(const PackedLayout &layout, int64_t k) {
   int64_t bytes = layout.panelBytes(k);
   if (layout.isQuantized())
-    return {layout.wideScales ? std::pair(Halide::Type(Halide::Float(32)), bytes / 4)
-                              : std::pair(Halide::Type(Halide::UInt(16)), bytes / 2),
+    return {layout.scales == PackedScales::F32 ? std::pair(Halide::Type(Halide::Float(32)), bytes / 4)
+                                               : std::pair(Halide::Type(Halide::UInt(16)), bytes / 2),
             {Halide::UInt(8), bytes}};
   if (layout.numbers == PackedNumbers::F32)
     return {{Halide::Float(32), bytes / 4}};
@@ -67,15 +67,33 @@ WeightExpressions::WeightExpressions(const PackedLayout &layout, int64_t n, int6
   }
 }
 
-Expr WeightExpressions::scaleAt(Expr panel, Expr lane, Expr block, int64_t offset) const {
+// A scale or min of the unit.
+Expr WeightExpressions::scaleAt(Expr panel, Expr lane, Expr unit, int64_t offset) const {
   const View &scales = all[0];
-  Expr value = scales.param(block * int(layout.unitBytes() / scales.bytes) + int(offset / scales.bytes) + lane, panel);
-  return layout.wideScales ? value : halfExpr(value);
+  Expr value = scales.param(unit * int(layout.unitBytes() / scales.bytes) + int(offset / scales.bytes) + lane, panel);
+  return layout.scales == PackedScales::F32    ? value
+         : layout.scales == PackedScales::BF16 ? bfloatExpr(value)
+                                               : halfExpr(value);
 }
 
 WeightExpressions::Terms WeightExpressions::terms(Expr row, Expr block) const {
   Expr panel = row / lanes, lane = row % lanes;
-  return {scaleAt(panel, lane, block, 0), layout.hasMin ? scaleAt(panel, lane, block, layout.minOffset()) : Expr()};
+  Expr unit = block / int(layout.blocksPerUnit()), number = block % int(layout.blocksPerUnit());
+  Terms terms{scaleAt(panel, lane, unit, 0), layout.hasMin ? scaleAt(panel, lane, unit, layout.minOffset()) : Expr()};
+  if (!layout.isNested())
+    return terms;
+  auto nested = [&](int64_t offset) {
+    return all[1].param(unit * int(layout.unitBytes()) + int(offset) + number * int(lanes) + lane, panel);
+  };
+  auto asFloat = [](Expr integer) { return Halide::cast<float>(integer); };
+  Expr ofScale = nested(layout.nestedScaleOffset());
+  if (layout.hasNibbleScales)
+    return {terms.scale * asFloat(ofScale & Halide::cast<uint8_t>(15)),
+            terms.min * asFloat(ofScale >> Halide::cast<uint8_t>(4))};
+  terms.scale *= asFloat(Halide::cast<int8_t>(ofScale));
+  if (layout.hasMin)
+    terms.min *= asFloat(Halide::cast<int8_t>(nested(layout.nestedMinOffset())));
+  return terms;
 }
 
 Expr WeightExpressions::at(Expr row, Expr column, const Terms &ofBlock) const {
@@ -87,14 +105,27 @@ Expr WeightExpressions::at(Expr row, Expr column, const Terms &ofBlock) const {
     return layout.numbers == PackedNumbers::F16 ? halfExpr(bits) : bfloatExpr(bits);
   }
   // w = scale (code - zero) + min
-  bool isNibble = layout.numbers == PackedNumbers::U4;
-  int half = isNibble ? layout.block / 2 : layout.block;
-  Expr block = column / int(layout.block), inBlock = column % int(layout.block);
-  Expr byte = block * int(layout.unitBytes()) + int(layout.codeOffset()) + inBlock % half / 4 * (4 * lanes) + 4 * lane +
-              inBlock % 4;
-  Expr code = Halide::cast<int32_t>(all[1].param(byte, panel));
-  if (isNibble)
-    code = Halide::select(inBlock < half, code & 15, code >> 4);
-  Expr weight = ofBlock.scale * Halide::cast<float>(code - int(layout.zero));
+  int perUnit = int(layout.unitValues()), perGroup = int(layout.blocksPerGroup()),
+      perShare = int(layout.quadsPerShare());
+  Expr unit = column / perUnit, number = column % perUnit / int(layout.block), quad = column % int(layout.block) / 4;
+  Expr group =
+      unit * int(layout.unitBytes()) + int(layout.headerBytes()) + number / perGroup * int(layout.groupBytes());
+  Expr byte = 4 * lane + column % 4, inGroup = number % perGroup;
+  Expr low = group + inGroup * int(layout.lowBytes()) + quad % perShare * int(4 * lanes) + byte;
+  int lowBits = int(layout.lowBits());
+  Expr code = Halide::cast<int32_t>(all[1].param(low, panel));
+  if (lowBits < 8)
+    code = (code >> (quad / perShare * lowBits)) & ((1 << lowBits) - 1);
+  if (layout.highBits) {
+    Expr high = Halide::cast<int32_t>(all[1].param(group + perGroup * int(layout.lowBytes()) + byte, panel));
+    Expr place = (inGroup * int(layout.block / 4) + quad) * int(layout.highBits);
+    code = code | (((high >> place) & ((1 << layout.highBits) - 1)) << lowBits);
+  }
+  Expr centred = code - int(layout.zero);
+  if (layout.book != CodeBook::None) {
+    std::vector<Expr> entries(entriesOf(layout.book), entriesOf(layout.book) + 16);
+    centred = Halide::mux(code, entries);
+  }
+  Expr weight = ofBlock.scale * Halide::cast<float>(centred);
   return layout.hasMin ? weight + ofBlock.min : weight;
 }

@@ -40,7 +40,7 @@ public:
   const std::vector<View> &views() const { return all; }
 
 private:
-  Halide::Expr scaleAt(Halide::Expr panel, Halide::Expr lane, Halide::Expr block, int64_t offset) const;
+  Halide::Expr scaleAt(Halide::Expr panel, Halide::Expr lane, Halide::Expr unit, int64_t offset) const;
 
   PackedLayout layout;
   std::vector<View> all; // plain: the numbers; blocks: scales, codes

@@ -13,8 +13,7 @@ using namespace mlir;
 using namespace heddle;
 
 FailureOr<PackedLayout> heddle::layoutOf(Operation *op, StringRef format) {
-  std::optional<heddle::TensorType> type = tensorTypeNamed(format);
-  if (std::optional<PackedLayout> layout = type ? layoutFor(*type) : std::nullopt)
+  if (std::optional<PackedLayout> layout = layoutNamed(format))
     return *layout;
   return op->emitError("no packed layout holds weights of type '") << format << "'";
 }

@@ -8,6 +8,7 @@
 #include "compiler/codegen/targets/cpu/KernelBuilder.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -25,8 +26,9 @@ public:
 
 private:
   void copyPlain(Value unit, int64_t columns, Value out);
-  void copyBlock(Value block, Value out);
+  void copyBlock(Value unit, Value number, Value out);
   Value loadScale(Value address);
+  Value loadCodes(Value unit, Value number, int64_t quad);
   Value scaled(Value values);
 
   KernelBuilder &b;
@@ -44,10 +46,17 @@ Value RowReader::scaled(Value values) {
 }
 
 void RowReader::copyTo(Value out) {
+  if (layout.isQuantized())
+    return b.loop(b.index(0), b.index(spec.k / layout.unitValues()), 1, [&](Value unit) {
+      Value from = b.at(panel, b.mul(unit, layout.unitBytes()));
+      b.loop(b.index(0), b.index(layout.blocksPerUnit()), 1, [&](Value number) {
+        Value block = b.add(b.mul(unit, layout.blocksPerUnit()), number);
+        copyBlock(from, number, b.at(out, b.mul(block, 4 * layout.block)));
+      });
+    });
   int64_t values = layout.unitValues(), units = spec.k / values;
   b.loop(b.index(0), b.index(units), 1, [&](Value unit) {
-    Value from = b.at(panel, b.mul(unit, layout.unitBytes())), to = b.at(out, b.mul(unit, 4 * values));
-    layout.isQuantized() ? copyBlock(from, to) : copyPlain(from, values, to);
+    copyPlain(b.at(panel, b.mul(unit, layout.unitBytes())), values, b.at(out, b.mul(unit, 4 * values)));
   });
   if (int64_t left = spec.k % values)
     copyPlain(b.at(panel, units * layout.unitBytes()), left, b.at(out, units * values * 4));
@@ -71,26 +80,72 @@ void RowReader::copyPlain(Value unit, int64_t columns, Value out) {
 
 Value RowReader::loadScale(Value scales) {
   Value address = b.at(scales, b.mul(lane, layout.scaleBytes()));
-  if (layout.wideScales)
+  if (layout.scales == PackedScales::F32)
     return b.load(b.f32, address);
-  return arith::ExtFOp::create(b, b.f32, b.load(b.f16, address));
+  if (layout.scales != PackedScales::BF16)
+    return arith::ExtFOp::create(b, b.f32, b.load(b.f16, address));
+  Value bits = arith::ExtUIOp::create(b, b.i32, b.load(b.i16, address));
+  return b.bitcast(b.f32, arith::ShLIOp::create(b, bits, b.int32(16)));
 }
 
-void RowReader::copyBlock(Value block, Value out) {
-  Value scale = b.splat(loadScale(block), 4), min;
-  if (layout.hasMin)
-    min = b.splat(loadScale(b.at(block, layout.minOffset())), 4);
-  Value shifts = arith::ConstantOp::create(b, b.getI32VectorAttr({0, 8, 16, 24}));
-  bool nibbles = layout.numbers == PackedNumbers::U4;
-  int64_t quads = layout.block / (nibbles ? 8 : 4);
+// The codes of quad `quad` of block `number` of a unit, as vector<4xi32>.
+Value RowReader::loadCodes(Value unit, Value number, int64_t quad) {
+  int64_t perGroup = layout.blocksPerGroup(), lineBytes = 4 * lanes;
+  Value groupIndex = b.divide(number, perGroup), inGroup = b.sub(number, b.mul(groupIndex, perGroup));
+  Value group = b.at(b.at(unit, b.mul(groupIndex, layout.groupBytes())), layout.headerBytes());
+  Value line = b.at(group, b.mul(lane, 4));
+  Value bytes = arith::ConstantOp::create(b, b.getI32VectorAttr({0, 8, 16, 24}));
+  // Bits [shift, shift + bits) of each of the four bytes at `address`.
+  auto fieldsOf = [&](Value address, Value shift, int64_t bits) -> Value {
+    Value shifts = b.add(bytes, b.splat(shift, 4));
+    Value fields = arith::ShRUIOp::create(b, b.splat(b.load(b.i32, address, 2), 4), shifts);
+    return arith::AndIOp::create(b, fields, b.splatInt((1 << bits) - 1, 4));
+  };
+  int64_t share = quad / layout.quadsPerShare(), inShare = quad % layout.quadsPerShare();
+  Value low = b.at(b.at(line, b.mul(inGroup, layout.lowBytes())), inShare * lineBytes);
+  Value codes = fieldsOf(low, b.int32(int32_t(share * layout.lowBits())), layout.lowBits());
+  if (layout.highBits) {
+    Value place = b.mul(b.add(b.mul(inGroup, layout.block / 4), quad), layout.highBits);
+    Value high =
+        fieldsOf(b.at(line, perGroup * layout.lowBytes()), arith::TruncIOp::create(b, b.i32, place), layout.highBits);
+    codes = arith::OrIOp::create(b, codes, arith::ShLIOp::create(b, high, b.splatInt(layout.lowBits(), 4)));
+  }
+  return codes;
+}
+
+void RowReader::copyBlock(Value unit, Value number, Value out) {
+  auto nested = [&](int64_t offset) {
+    return b.load(b.i8, b.at(b.at(b.at(unit, b.mul(number, lanes)), lane), offset));
+  };
+  auto times = [&](Value scale, Value integer) {
+    return b.mul(scale, arith::SIToFPOp::create(b, b.f32, integer).getResult());
+  };
+  Value scale = loadScale(unit), min = layout.hasMin ? loadScale(b.at(unit, layout.minOffset())) : Value();
+  if (layout.hasNibbleScales) {
+    Value both = arith::ExtUIOp::create(b, b.i32, nested(layout.nestedScaleOffset()));
+    scale = times(scale, arith::AndIOp::create(b, both, b.int32(15)));
+    min = times(min, arith::ShRUIOp::create(b, both, b.int32(4)));
+  } else if (layout.isNested()) {
+    scale = times(scale, nested(layout.nestedScaleOffset()));
+    if (layout.hasMin)
+      min = times(min, nested(layout.nestedMinOffset()));
+  }
   for (int64_t quad = 0; quad < layout.block / 4; ++quad) {
-    Value address = b.at(b.at(block, b.mul(lane, 4)), layout.codeOffset() + 4 * lanes * (quad % quads));
-    Value bytes = arith::ShRUIOp::create(b, b.splat(b.load(b.i32, address, 2), 4), shifts);
-    if (quad >= quads)
-      bytes = arith::ShRUIOp::create(b, bytes, b.splatInt(4, 4));
-    Value codes = arith::AndIOp::create(b, bytes, b.splatInt(nibbles ? 15 : 255, 4));
-    Value centred = b.toFloat(b.sub(codes, b.splatInt(layout.zero, 4)));
-    Value values = layout.hasMin ? b.fma(scale, centred, min) : b.mul(scale, centred);
+    Value codes = loadCodes(unit, number, quad);
+    Value centred;
+    if (layout.book == CodeBook::None) {
+      centred = b.toFloat(b.sub(codes, b.splatInt(layout.zero, 4)));
+    } else {
+      SmallVector<float> entries(entriesOf(layout.book), entriesOf(layout.book) + 16);
+      Value table = arith::ConstantOp::create(b, b.getF32VectorAttr(entries));
+      centred = arith::ConstantOp::create(b, b.getF32VectorAttr({0, 0, 0, 0}));
+      for (int64_t j = 0; j < 4; ++j) {
+        Value code = arith::IndexCastUIOp::create(b, b.getIndexType(), vector::ExtractOp::create(b, codes, j));
+        centred = vector::InsertOp::create(b, vector::ExtractOp::create(b, table, code), centred, j);
+      }
+    }
+    Value scales = b.splat(scale, 4);
+    Value values = layout.hasMin ? b.fma(scales, centred, b.splat(min, 4)) : b.mul(scales, centred);
     b.store(scaled(values), b.at(out, 16 * quad));
   }
 }

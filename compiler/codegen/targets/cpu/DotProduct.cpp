@@ -27,24 +27,9 @@ Value DotProduct::prepareCodes(Value codes) {
   return bias ? arith::XOrIOp::create(b, codes, b.splatInt(0x80808080)).getResult() : codes;
 }
 
-// emit(parts) of as many lanes of 16 as an instruction has, put together.
-static Value inParts(KernelBuilder &b, int64_t lanes, ArrayRef<Value> vectors,
-                     function_ref<Value(ArrayRef<Value>)> emit) {
-  if (lanes == 16)
-    return emit(vectors);
-  Value whole = b.splatInt(0);
-  for (int64_t lane = 0; lane < 16; lane += lanes) {
-    auto parts = llvm::map_to_vector(vectors, [&](Value vector) -> Value {
-      return vector::ExtractStridedSliceOp::create(b, vector, lane, lanes, int64_t(1));
-    });
-    whole = vector::InsertStridedSliceOp::create(b, emit(parts), whole, lane, int64_t(1));
-  }
-  return whole;
-}
-
 Value DotProduct::emit(Value acc, Value codes, Value activations) {
-  return inParts(b, lanesPerInstruction, {acc, codes, activations},
-                 [&](ArrayRef<Value> x) { return emitPart(x[0], x[1], x[2], lanesPerInstruction); });
+  return b.inParts(lanesPerInstruction, {acc, codes, activations},
+                   [&](ArrayRef<Value> x) { return emitPart(x[0], x[1], x[2], lanesPerInstruction); });
 }
 
 Value DotProduct::emitPart(Value acc, Value codes, Value activations, int64_t lanes) {
@@ -116,7 +101,7 @@ void WideDotProduct::add(MutableArrayRef<Value> sums, Value codes, Value plane0,
     return;
   }
   Value even = b.maskBits(codes, 0x00ff00ff), odd = b.maskBits(b.shiftRight(codes, 8), 0x00ff00ff);
-  sums[0] = inParts(b, lanesPerInstruction, {sums[0], even, odd, plane0, plane1}, [&](ArrayRef<Value> x) {
+  sums[0] = b.inParts(lanesPerInstruction, {sums[0], even, odd, plane0, plane1}, [&](ArrayRef<Value> x) {
     Type words = b.vec(2 * lanesPerInstruction, b.i16), dwords = b.vec(lanesPerInstruction, b.i32);
     StringRef multiply = lanesPerInstruction == 16 ? "llvm.x86.avx512.pmaddw.d.512" : "llvm.x86.avx2.pmadd.wd";
     auto products = [&](Value pairs, Value plane) {

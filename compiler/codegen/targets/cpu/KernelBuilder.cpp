@@ -102,6 +102,19 @@ Value KernelBuilder::intrinsic(StringRef name, Type result, ValueRange operands)
   return LLVM::CallIntrinsicOp::create(*this, result, getStringAttr(name), operands).getResult(0);
 }
 
+Value KernelBuilder::inParts(int64_t lanes, ArrayRef<Value> vectors, function_ref<Value(ArrayRef<Value>)> emit) {
+  if (lanes == 16)
+    return emit(vectors);
+  Value whole = splatInt(0);
+  for (int64_t lane = 0; lane < 16; lane += lanes) {
+    auto parts = llvm::map_to_vector(vectors, [&](Value vector) -> Value {
+      return vector::ExtractStridedSliceOp::create(*this, vector, lane, lanes, int64_t(1));
+    });
+    whole = vector::InsertStridedSliceOp::create(*this, emit(parts), whole, lane, int64_t(1));
+  }
+  return whole;
+}
+
 Value KernelBuilder::at(Value base, Value byteOffset) {
   return LLVM::GEPOp::create(*this, ptr, i8, base, ArrayRef<LLVM::GEPArg>{byteOffset});
 }

@@ -56,14 +56,14 @@ private:
   int64_t activationBytes() const { return 4 / lineValues(); }
   bool readsLinesInPlace() const; // no unpacking
   Values readUnit(mlir::Value unit);
-  Values readQuad(BlockReader &reader, mlir::Value quad, int64_t half);
+  Values readQuad(BlockReader &reader, mlir::Value number, int64_t share);
   mlir::Value loadActivation(mlir::Value address);
   mlir::Value multiplyAdd(mlir::Value activation, mlir::Value line, mlir::Value sum);
   // Rows × panels with the weights unpacked in registers; for few rows.
   void emitFewRows(const MatmulTile &tile);
   Values accumulateUnits(ValuesRef panelAddresses, ValuesRef rowAddresses, Values sums);
   Values accumulatePlain(ValuesRef units, ValuesRef activations, int64_t columns, Values sums);
-  Values accumulateBlock(ValuesRef blocks, ValuesRef activations, Values sums);
+  Values accumulateBlock(llvm::MutableArrayRef<BlockReader> readers, ValuesRef activations, Values sums);
   void accumulateLine(ValuesRef lines, ValuesRef activations, int64_t offset, Values &sums);
   // Weights of a block of K unpacked once into a scratch panel, then reused by many rows.
   struct LineBlock {
@@ -78,7 +78,7 @@ private:
   void emitRowBlock(const MatmulTile &tile, mlir::Value panel, int64_t panels, mlir::Value rowBegin,
                     mlir::Value rowEnd);
   void unpackPanels(mlir::Value panel, int64_t panels, mlir::Value begin, mlir::Value end);
-  void unpackBlock(mlir::Value block, mlir::Value lines);
+  void unpackBlock(BlockReader reader, mlir::Value lines);
   mlir::Value nextLines(const LineBlock &block, mlir::Value row, mlir::Value rowBegin, mlir::Value rowEnd);
   void emitManyRowsTile(const LineBlock &block, ValuesRef activations, mlir::Value partial, mlir::Value next);
 

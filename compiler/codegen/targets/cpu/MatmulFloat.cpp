@@ -41,11 +41,11 @@ SmallVector<Value> MatmulEmitter::readUnit(Value unit) {
 }
 
 // The lines of four columns of quantised weights.
-SmallVector<Value> MatmulEmitter::readQuad(BlockReader &reader, Value quad, int64_t half) {
-  Value stored = reader.loadQuad(quad);
+SmallVector<Value> MatmulEmitter::readQuad(BlockReader &reader, Value number, int64_t share) {
+  BlockReader::Quad quad = reader.loadQuad(number);
   Values columns;
   for (int64_t j = 0; j < 4; ++j)
-    columns.push_back(reader.column(stored, half, j));
+    columns.push_back(reader.column(quad, share, j));
   if (isBf16())
     return {pairs.round(columns[0], columns[1]), pairs.round(columns[2], columns[3])};
   return columns;
@@ -78,8 +78,18 @@ void MatmulEmitter::emitFewRows(const MatmulTile &tile) {
 // Adds all of K to sums (rows, panels).
 SmallVector<Value> MatmulEmitter::accumulateUnits(ValuesRef panelAddresses, ValuesRef rowAddresses, Values sums) {
   const PackedLayout &layout = spec.layout;
+  if (layout.isQuantized())
+    return b.loop(b.index(0), b.index(spec.k / layout.block), 1, sums, [&](Value block, ValuesRef carried) {
+      SmallVector<BlockReader> readers;
+      Values activations;
+      for (Value panel : panelAddresses)
+        readers.emplace_back(b, layout, panel, block, target).prefetch(tiles.prefetchBytes);
+      for (Value row : rowAddresses)
+        activations.push_back(b.at(row, b.mul(block, activationBytes() * layout.block)));
+      return accumulateBlock(readers, activations, Values(carried));
+    });
   int64_t values = layout.unitValues(), bytes = layout.unitBytes();
-  int64_t unroll = layout.isQuantized() ? 1 : 4 / values; // units in a step of the loop
+  int64_t unroll = 4 / values; // units in a step of the loop
   int64_t units = spec.k / values, whole = units / unroll * unroll;
   auto step = [&](Value unit, int64_t columns, Values sums) {
     Values unitAddresses, activations;
@@ -90,8 +100,7 @@ SmallVector<Value> MatmulEmitter::accumulateUnits(ValuesRef panelAddresses, Valu
     }
     for (Value row : rowAddresses)
       activations.push_back(b.at(row, b.mul(unit, activationBytes() * values)));
-    return layout.isQuantized() ? accumulateBlock(unitAddresses, activations, std::move(sums))
-                                : accumulatePlain(unitAddresses, activations, columns, std::move(sums));
+    return accumulatePlain(unitAddresses, activations, columns, std::move(sums));
   };
   sums = b.loop(b.index(0), b.index(whole), unroll, sums,
                 [&](Value unit, ValuesRef carried) { return step(unit, unroll * values, Values(carried)); });
@@ -128,20 +137,17 @@ SmallVector<Value> MatmulEmitter::accumulatePlain(ValuesRef units, ValuesRef act
   return sums;
 }
 
-SmallVector<Value> MatmulEmitter::accumulateBlock(ValuesRef blocks, ValuesRef activations, Values sums) {
-  const PackedLayout &layout = spec.layout;
-  SmallVector<BlockReader> readers;
-  for (Value block : blocks)
-    readers.emplace_back(b, layout, block, target);
-  int64_t quads = BlockReader::quadsPerHalf(layout);
-  for (int64_t half = 0; half < BlockReader::numHalves(layout); ++half)
+SmallVector<Value> MatmulEmitter::accumulateBlock(MutableArrayRef<BlockReader> readers, ValuesRef activations,
+                                                  Values sums) {
+  int64_t quads = spec.layout.quadsPerShare();
+  for (int64_t share = 0; share < spec.layout.sharesPerByte(); ++share)
     sums = b.loop(b.index(0), b.index(quads), 1, sums, [&](Value quad, ValuesRef carried) {
       Values next(carried), quadActivations;
       SmallVector<Values> panels;
       for (BlockReader &reader : readers)
-        panels.push_back(readQuad(reader, quad, half));
+        panels.push_back(readQuad(reader, quad, share));
       for (Value row : activations)
-        quadActivations.push_back(b.at(row, b.mul(b.add(quad, half * quads), 4 * activationBytes())));
+        quadActivations.push_back(b.at(row, b.mul(b.add(quad, share * quads), 4 * activationBytes())));
       for (int64_t line = 0; line < int64_t(panels[0].size()); ++line) {
         Values lines;
         for (const Values &panel : panels)
@@ -211,28 +217,28 @@ Value MatmulEmitter::nextLines(const LineBlock &block, Value row, Value rowBegin
 // scratch (panels, lineBlock, 64 bytes) = W[panel …][begin … end); a 16-bit last column brings its padding along.
 void MatmulEmitter::unpackPanels(Value panel, int64_t panels, Value begin, Value end) {
   const PackedLayout &layout = spec.layout;
-  int64_t values = layout.unitValues();
+  int64_t values = layout.isQuantized() ? layout.block : layout.unitValues();
   b.loop(b.index(0), b.index(panels), 1, [&](Value p) {
     Value from = panelAddress(b.add(panel, p));
     Value to = b.at(scratch, b.mul(p, tiles.lineBlock * lineBytes));
     b.loop(begin, end, values, [&](Value column) {
-      Value unit = b.at(from, b.mul(b.divide(column, values), layout.unitBytes()));
+      Value index = b.divide(column, values);
       Value lines = b.at(to, b.mul(b.divide(b.sub(column, begin), lineValues()), lineBytes));
       if (layout.isQuantized())
-        return unpackBlock(unit, lines);
+        return unpackBlock(BlockReader(b, layout, from, index, target), lines);
+      Value unit = b.at(from, b.mul(index, layout.unitBytes()));
       for (auto [i, line] : llvm::enumerate(readUnit(unit)))
         b.store(line, b.at(lines, i * lineBytes));
     });
   });
 }
 
-void MatmulEmitter::unpackBlock(Value block, Value lines) {
-  BlockReader reader(b, spec.layout, block, target);
-  int64_t quads = BlockReader::quadsPerHalf(spec.layout);
-  for (int64_t half = 0; half < BlockReader::numHalves(spec.layout); ++half)
+void MatmulEmitter::unpackBlock(BlockReader reader, Value lines) {
+  int64_t quads = spec.layout.quadsPerShare();
+  for (int64_t share = 0; share < spec.layout.sharesPerByte(); ++share)
     b.loop(b.index(0), b.index(quads), 1, [&](Value quad) {
-      Value to = b.at(lines, b.mul(b.add(quad, half * quads), 4 / lineValues() * lineBytes));
-      for (auto [i, line] : llvm::enumerate(readQuad(reader, quad, half)))
+      Value to = b.at(lines, b.mul(b.add(quad, share * quads), 4 / lineValues() * lineBytes));
+      for (auto [i, line] : llvm::enumerate(readQuad(reader, quad, share)))
         b.store(line, b.at(to, i * lineBytes));
     });
 }

@@ -91,11 +91,11 @@ SmallVector<Value> MatmulEmitter::emitInt16Dots(BlockReader &weights, ArrayRef<I
   SmallVector<SmallVector<Value, 2>> sums;
   for (const IntegerRow &row : blockRows)
     sums.push_back(dot.begin(zeroPoint ? b.splat(b.load(b.i32, row.terms)) : b.splatInt(0)));
-  for (int64_t quad = 0; quad < BlockReader::quadsPerHalf(layout); ++quad) {
-    Value stored = weights.loadQuad(quad);
-    for (int64_t half = 0; half < BlockReader::numHalves(layout); ++half) {
-      Value codes = dot.prepareCodes(weights.codes(stored, half));
-      int64_t column = half * layout.block / 2 + 4 * quad;
+  for (int64_t number = 0; number < layout.quadsPerShare(); ++number) {
+    BlockReader::Quad quad = weights.loadQuad(number);
+    for (int64_t share = 0; share < layout.sharesPerByte(); ++share) {
+      Value codes = dot.prepareCodes(weights.codes(quad, share));
+      int64_t column = 4 * (share * layout.quadsPerShare() + number);
       auto plane = [&](Value row, int64_t number) {
         return b.splat(b.load(b.i32, b.at(row, number * spec.k + column), 1));
       };

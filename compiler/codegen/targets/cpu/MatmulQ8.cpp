@@ -88,10 +88,8 @@ void MatmulEmitter::emitIntegerTile(Value panel, int64_t panels, Value row, Arra
 
   // compute: sums (rows, panels)
   auto addBlock = [&](Value step, int64_t block, int64_t p, Values &sums) {
-    Value unit = b.at(panelAddresses[p], b.mul(b.add(b.mul(step, blocks), block), layout.unitBytes()));
-    for (int64_t line = 0; line < layout.unitBytes(); line += 64)
-      b.prefetch(b.at(unit, tiles.prefetchBytes + line));
-    BlockReader weights(b, layout, unit, target);
+    BlockReader weights(b, layout, panelAddresses[p], b.add(b.mul(step, blocks), block), target);
+    weights.prefetch(tiles.prefetchBytes);
     SmallVector<IntegerRow> blockRows;
     for (const IntegerRow &row : tileRows)
       blockRows.push_back({b.at(b.at(row.codes, b.mul(step, scaleValues)), layout.block * block),
@@ -126,12 +124,11 @@ SmallVector<Value> MatmulEmitter::emitQ8Dots(BlockReader &weights, ArrayRef<Inte
   Values dots;
   for (const IntegerRow &row : blockRows)
     dots.push_back(zeroPoint ? b.splat(b.load(b.i32, row.terms)) : b.splatInt(0));
-  // the halves of a quad share its bytes
-  for (int64_t quad = 0; quad < BlockReader::quadsPerHalf(layout); ++quad) {
-    Value stored = weights.loadQuad(quad);
-    for (int64_t half = 0; half < BlockReader::numHalves(layout); ++half) {
-      Value codes = dot.prepareCodes(weights.codes(stored, half));
-      int64_t column = half * layout.block / 2 + 4 * quad;
+  for (int64_t number = 0; number < layout.quadsPerShare(); ++number) {
+    BlockReader::Quad quad = weights.loadQuad(number);
+    for (int64_t share = 0; share < layout.sharesPerByte(); ++share) {
+      Value codes = dot.prepareCodes(weights.codes(quad, share));
+      int64_t column = 4 * (share * layout.quadsPerShare() + number);
       for (auto [r, row] : llvm::enumerate(blockRows))
         dots[r] = dot.emit(dots[r], codes, b.splat(b.load(b.i32, b.at(row.codes, column), 1)));
     }

@@ -28,7 +28,7 @@ int64_t MatmulEmitter::q8UnitRows() const {
 void MatmulEmitter::beginQ8Unit() {
   int64_t panels = tiles.q8.panels, block = spec.layout.block;
   unitDots = b.stack(panels * q8UnitRows() * lineBytes);
-  if (BlockReader::numHalves(spec.layout) == 2)
+  if (spec.layout.lowBits() < 8)
     unitCodes = b.stack(panels * block / 4 * lineBytes);
   tileUnit.emplace(b);
   tileUnit->setShape(activationTile, q8UnitRows(), block);
@@ -70,11 +70,10 @@ Value MatmulEmitter::unitCodesOf(BlockReader &weights, int64_t p) {
   if (!unitCodes)
     return weights.codesAddress();
   Value unpacked = b.at(unitCodes, p * layout.block / 4 * lineBytes);
-  for (int64_t quad = 0; quad < BlockReader::quadsPerHalf(layout); ++quad) {
-    Value stored = weights.loadQuad(quad);
-    for (int64_t half = 0; half < BlockReader::numHalves(layout); ++half)
-      b.store(weights.codes(stored, half),
-              b.at(unpacked, (half * BlockReader::quadsPerHalf(layout) + quad) * lineBytes));
+  for (int64_t number = 0; number < layout.quadsPerShare(); ++number) {
+    BlockReader::Quad quad = weights.loadQuad(number);
+    for (int64_t share = 0; share < layout.sharesPerByte(); ++share)
+      b.store(weights.codes(quad, share), b.at(unpacked, (share * layout.quadsPerShare() + number) * lineBytes));
   }
   return unpacked;
 }

@@ -7,51 +7,130 @@
 using namespace mlir;
 using namespace heddle;
 
-BlockReader::BlockReader(KernelBuilder &builder, const PackedLayout &layout, Value block, const CpuTarget &target)
-    : b(builder), layout(layout), block(block), scales(loadScales(0)), hasLookup(target.hasAvx512()) {
+static constexpr int64_t quadBytes = 4 * PackedLayout::panelRows;
+
+BlockReader::BlockReader(KernelBuilder &builder, const PackedLayout &layout, Value panel, Value index,
+                         const CpuTarget &target)
+    : b(builder), layout(layout), target(target) {
+  int64_t perUnit = layout.blocksPerUnit(), perGroup = layout.blocksPerGroup();
+  Value unitIndex = perUnit == 1 ? index : b.divide(index, perUnit);
+  unit = b.at(panel, b.mul(unitIndex, layout.unitBytes()));
+  number = perUnit == 1 ? b.index(0) : b.sub(index, b.mul(unitIndex, perUnit));
+  Value groupIndex = perGroup == 1 ? number : b.divide(number, perGroup);
+  Value inGroup = perGroup == 1 ? b.index(0) : b.sub(number, b.mul(groupIndex, perGroup));
+  Value group = b.at(b.at(unit, b.mul(groupIndex, layout.groupBytes())), layout.headerBytes());
+  low = b.at(group, b.mul(inGroup, layout.lowBytes()));
+  if (layout.highBits) {
+    high = b.load(b.v16i32, b.at(group, perGroup * layout.lowBytes()));
+    if (perGroup > 1) {
+      Value shift = b.mul(inGroup, layout.block / 4 * layout.highBits);
+      high = arith::ShRUIOp::create(b, high, b.splat(arith::TruncIOp::create(b, b.i32, shift)));
+    }
+  }
+  scales = loadScales(0);
   if (layout.hasMin)
     mins = loadScales(layout.minOffset());
-}
-
-Value BlockReader::loadScales(int64_t offset) {
-  Value address = b.at(block, offset);
-  if (layout.wideScales)
-    return b.load(b.v16f32, address);
-  return arith::ExtFOp::create(b, b.v16f32, b.load(b.vec(16, b.f16), address));
-}
-
-Value BlockReader::codesAddress() {
-  return b.at(block, layout.codeOffset());
-}
-
-Value BlockReader::loadQuad(Value quad) {
-  return b.load(b.v16i32, b.at(codesAddress(), b.mul(quad, 4 * PackedLayout::panelRows)));
-}
-
-Value BlockReader::codes(Value stored, int64_t half) {
-  return numHalves(layout) == 2 ? b.maskBits(b.shiftRight(stored, 4 * half), 0x0f0f0f0f) : stored;
-}
-
-// code - zero as a number. A lookup takes the bits of a lane that it does not read as they are, and converts nothing.
-Value BlockReader::centredCode(Value stored, int64_t half, int64_t j) {
-  bool isNibble = layout.numbers == PackedNumbers::U4;
-  Value code = b.shiftRight(stored, 8 * j + (isNibble ? 4 * half : 0));
-  if (isNibble && hasLookup) {
-    SmallVector<float> numbers;
-    for (int64_t value = 0; value < 16; ++value)
-      numbers.push_back(float(value - layout.zero));
-    Value table = arith::ConstantOp::create(b, b.getF32VectorAttr(numbers));
-    return b.intrinsic("llvm.x86.avx512.permvar.sf.512", b.v16f32, {table, code});
+  if (!layout.isNested())
+    return;
+  Value ofScales = loadNested(layout.nestedScaleOffset()), ofMins;
+  if (layout.hasNibbleScales) {
+    ofMins = b.shiftRight(ofScales, 4);
+    ofScales = b.maskBits(ofScales, 15);
+  } else if (layout.hasMin) {
+    ofMins = loadNested(layout.nestedMinOffset());
   }
-  if (isNibble || j != 3)
-    code = b.maskBits(code, isNibble ? 0xf : 0xff);
+  scales = b.mul(scales, b.toFloat(ofScales));
+  if (layout.hasMin)
+    mins = b.mul(mins, b.toFloat(ofMins));
+}
+
+// Of the whole unit.
+Value BlockReader::loadScales(int64_t offset) {
+  Value address = b.at(unit, offset);
+  switch (layout.scales) {
+  case PackedScales::F32:
+    return b.load(b.v16f32, address);
+  case PackedScales::BF16: {
+    Value bits = arith::ExtUIOp::create(b, b.v16i32, b.load(b.vec(16, b.i16), address));
+    return b.bitcast(b.v16f32, arith::ShLIOp::create(b, bits, b.splatInt(16)));
+  }
+  case PackedScales::F16:
+  case PackedScales::Nested:
+    return arith::ExtFOp::create(b, b.v16f32, b.load(b.vec(16, b.f16), address));
+  }
+  llvm_unreachable("a kind of scales");
+}
+
+// The block's own integers.
+Value BlockReader::loadNested(int64_t offset) {
+  Value bytes = b.load(b.vec(16, b.i8), b.at(b.at(unit, b.mul(number, PackedLayout::panelRows)), offset));
+  return layout.hasNibbleScales ? arith::ExtUIOp::create(b, b.v16i32, bytes).getResult()
+                                : arith::ExtSIOp::create(b, b.v16i32, bytes).getResult();
+}
+
+// A unit's next header is asked for a line at a time, with the blocks of this one.
+void BlockReader::prefetch(int64_t distance) {
+  for (int64_t line = 0; line < layout.groupBytes() / layout.blocksPerGroup(); line += 64)
+    b.prefetch(b.at(low, distance + line));
+  if (layout.isNested())
+    b.prefetch(b.at(b.at(unit, b.mul(number, 64)), layout.unitBytes()));
+}
+
+BlockReader::Quad BlockReader::loadQuad(Value quad) {
+  return {quad, b.load(b.v16i32, b.at(low, b.mul(quad, quadBytes)))};
+}
+
+Value BlockReader::codes(const Quad &quad, int64_t share) {
+  int64_t bits = layout.lowBits();
+  uint32_t everyByte = 0x01010101;
+  Value codes = bits == 8 ? quad.low : b.maskBits(b.shiftRight(quad.low, bits * share), everyByte * ((1 << bits) - 1));
+  if (layout.highBits) {
+    Value shift = b.mul(b.add(quad.number, share * layout.quadsPerShare()), layout.highBits);
+    Value ofQuad = arith::ShRUIOp::create(b, high, b.splat(arith::TruncIOp::create(b, b.i32, shift)));
+    ofQuad = b.maskBits(ofQuad, everyByte * ((1 << layout.highBits) - 1));
+    codes = arith::OrIOp::create(b, codes, arith::ShLIOp::create(b, ofQuad, b.splatInt(bits)));
+  }
+  return layout.book == CodeBook::None ? codes : lookUp(codes);
+}
+
+// Each byte, of 0 to 15, replaced by the entry of the code book plus zero.
+Value BlockReader::lookUp(Value nibbles) {
+  SmallVector<int8_t> entries;
+  for (int64_t byte = 0; byte < 64; ++byte)
+    entries.push_back(int8_t(entriesOf(layout.book)[byte % 16] + layout.zero));
+  int64_t lanes = target.vectorLanes();
+  return b.inParts(lanes, nibbles, [&](ArrayRef<Value> part) -> Value {
+    VectorType bytes = b.vec(4 * lanes, b.i8);
+    Value table = arith::ConstantOp::create(b, DenseElementsAttr::get(bytes, ArrayRef(entries).take_front(4 * lanes)));
+    StringRef name = target.isAArch64() ? "llvm.aarch64.neon.tbl1.v16i8"
+                     : lanes == 16      ? "llvm.x86.avx512.pshuf.b.512"
+                                        : "llvm.x86.avx2.pshuf.b";
+    return b.bitcast(b.vec(lanes, b.i32), b.intrinsic(name, bytes, {table, b.bitcast(bytes, part[0])}));
+  });
+}
+
+// code - zero as a number. A lookup of 16 numbers reads the low four bits of a lane, takes the others as they are, and converts nothing.
+Value BlockReader::centredCode(const Quad &quad, int64_t share, int64_t j) {
+  int64_t bits = layout.lowBits();
+  if (bits < 8 && !layout.highBits && target.hasAvx512()) {
+    SmallVector<float> numbers;
+    for (int code = 0; code < 16; ++code)
+      numbers.push_back(float(layout.book == CodeBook::None ? (code & ((1 << bits) - 1)) - layout.zero
+                                                            : entriesOf(layout.book)[code]));
+    Value table = arith::ConstantOp::create(b, b.getF32VectorAttr(numbers));
+    return b.intrinsic("llvm.x86.avx512.permvar.sf.512", b.v16f32,
+                       {table, b.shiftRight(quad.low, 8 * j + bits * share)});
+  }
+  Value code = b.shiftRight(codes(quad, share), 8 * j);
+  if (j != 3)
+    code = b.maskBits(code, 0xff);
   if (layout.zero)
     code = b.sub(code, b.splatInt(layout.zero));
   return b.toFloat(code);
 }
 
-Value BlockReader::column(Value stored, int64_t half, int64_t j) {
-  Value centred = centredCode(stored, half, j);
+Value BlockReader::column(const Quad &quad, int64_t share, int64_t j) {
+  Value centred = centredCode(quad, share, j);
   return layout.hasMin ? b.fma(scales, centred, mins) : b.mul(scales, centred);
 }
 

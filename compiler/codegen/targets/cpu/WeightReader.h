@@ -13,31 +13,43 @@ namespace heddle {
 // One block of one panel of quantised weights. Every kernel gets the same bits for a weight.
 class BlockReader {
 public:
-  BlockReader(KernelBuilder &builder, const PackedLayout &layout, mlir::Value block, const CpuTarget &target);
+  // The block number `index` of the panel at `panel`.
+  BlockReader(KernelBuilder &builder, const PackedLayout &layout, mlir::Value panel, mlir::Value index,
+              const CpuTarget &target);
 
   // Scales and mins as vector<16xf32>.
   mlir::Value scale() const { return scales; }
   mlir::Value min() const { return mins; }
 
-  // Four columns at a time: their codes are the bytes of a vector<16xi32>. 4-bit codes of the block's first half are
-  // the low nibbles of what is stored, those of its second half the high ones.
-  static int64_t numHalves(const PackedLayout &layout) { return layout.numbers == PackedNumbers::U4 ? 2 : 1; }
-  static int64_t quadsPerHalf(const PackedLayout &layout) { return layout.block / 4 / numHalves(layout); }
-  mlir::Value codesAddress();
-  mlir::Value loadQuad(mlir::Value quad);
-  mlir::Value loadQuad(int64_t quad) { return loadQuad(b.index(quad)); }
-  mlir::Value codes(mlir::Value stored, int64_t half);
-  // Column j of the four, as they are stored, as vector<16xf32>: scale * (code - zero) + min.
-  mlir::Value column(mlir::Value stored, int64_t half, int64_t j);
+  // Four columns: their low bits are the bytes of a vector<16xi32>, which several quads share. Columns of a block are in the order of
+  // shares, those of a share in the order of quads.
+  struct Quad {
+    mlir::Value number; // in its share
+    mlir::Value low;
+  };
+  Quad loadQuad(mlir::Value number);
+  Quad loadQuad(int64_t number) { return loadQuad(b.index(number)); }
+  // The unsigned codes of one quad, as the bytes of a vector<16xi32>.
+  mlir::Value codes(const Quad &quad, int64_t share);
+  // Column j of the four as vector<16xf32>: scale * (code - zero) + min.
+  mlir::Value column(const Quad &quad, int64_t share, int64_t j);
+  // Where the codes of the block lie one after the other as bytes: of eight low bits and no more.
+  mlir::Value codesAddress() const { return low; }
+  // Asks for what lies `distance` bytes behind this block.
+  void prefetch(int64_t distance);
 
 private:
   mlir::Value loadScales(int64_t offset);
-  mlir::Value centredCode(mlir::Value stored, int64_t half, int64_t j);
+  mlir::Value loadNested(int64_t offset);
+  mlir::Value centredCode(const Quad &quad, int64_t share, int64_t j);
+  mlir::Value lookUp(mlir::Value nibbles);
 
   KernelBuilder &b;
   const PackedLayout &layout;
-  mlir::Value block, scales, mins;
-  bool hasLookup; // of 16 numbers by the low four bits of a lane
+  const CpuTarget &target;
+  mlir::Value unit, number; // the block's unit, and its number in it
+  mlir::Value low, high;    // its codes' low bits; the line of high bits, from its own on
+  mlir::Value scales, mins;
 };
 
 // The columns of a unit of plain weights as vector<16xf32>: one of f32, two of 16 bits.
