@@ -199,6 +199,15 @@ LogicalResult SourceAttr::verify(function_ref<InFlightDiagnostic()> emitError, S
   return success();
 }
 
+// Codes of ONNX, of 4 and 8 bits.
+static bool isCodesFormat(StringRef format) {
+  return format == "codes4" || format == "codes8";
+}
+
+bool heddle::isQuantizedFormat(StringRef format) {
+  return isCodesFormat(format) || symbolizeQuantKind(format);
+}
+
 static bool isMatrixLayout(PackingLayout layout) {
   return layout == PackingLayout::Stacked || layout == PackingLayout::Interleaved;
 }
@@ -206,8 +215,8 @@ static bool isMatrixLayout(PackingLayout layout) {
 LogicalResult heddle::verifyPackingLayout(function_ref<InFlightDiagnostic()> emitError, PackingLayout layout,
                                           StringRef format, int64_t group, bool transposed, int64_t count) {
   bool isPlain = format == "f32" || format == "f16" || format == "bf16";
-  if (isMatrixLayout(layout) && !isPlain && !symbolizeQuantKind(format))
-    return emitError() << "format '" << format << "' is none of f32, f16, bf16 and the block formats";
+  if (isMatrixLayout(layout) && !isPlain && !isQuantizedFormat(format))
+    return emitError() << "format '" << format << "' is none of f32, f16, bf16, codes4, codes8 and the block formats";
   if (layout == PackingLayout::Vector && format != "f32")
     return emitError() << "format of vectors must be 'f32', got '" << format << "'";
   if (layout != PackingLayout::Interleaved && group)
@@ -253,7 +262,7 @@ static LogicalResult verifySources(function_ref<InFlightDiagnostic()> emitError,
   int64_t rows = 0;
   for (SourceAttr source : sources) {
     StringRef type = source.getStorage().getType().getValue();
-    bool isCoded = (type == "u8" || type == "i8") && (format == "codes4" || format == "codes8");
+    bool isCoded = (type == "u8" || type == "i8") && isCodesFormat(format);
     if (format != "f32" && type != format && !isCoded) // packing_c1
       return emitError() << "'" << source.getName() << "' of type '" << type << "' must be packed as f32, not as '"
                          << format << "'";

@@ -63,6 +63,8 @@ namespace heddle {
 llvm::LogicalResult verifyRouting(mlir::Operation *op, RoutingAttr routing, bool hasCorrection, int64_t numExperts,
                                   int64_t topK);
 
+// Whether a format of packed matrices is one of blocks or of codes.
+bool isQuantizedFormat(llvm::StringRef format);
 // packing_c1, packing_c4, packing_c6; pack_c3: whether `count` sources may lie as the rest says.
 llvm::LogicalResult verifyPackingLayout(llvm::function_ref<mlir::InFlightDiagnostic()> emitError, PackingLayout layout,
                                         llvm::StringRef format, int64_t group, bool transposed, int64_t count);

@@ -94,7 +94,7 @@ template <typename Matmul> static LogicalResult verifyRounding(Matmul op) {
   if (rounded && !op.getInt16())
     return op.emitOpError("a rounded input belongs to 'int16'");
   if (op.getInt16() &&
-      (!shaped(op.getInput()).getElementType().isF32() || op.getK() % 32 || !symbolizeQuantKind(op.getFormat())))
+      (!shaped(op.getInput()).getElementType().isF32() || op.getK() % 32 || !isQuantizedFormat(op.getFormat())))
     return op.emitOpError("'int16' needs a f32 input, quantised weights and a multiple of 32 as k, got ")
            << shaped(op.getInput()).getElementType() << ", '" << op.getFormat() << "' and " << op.getK();
   if (rounded && (!shaped(rounded).getElementType().isBF16() ||

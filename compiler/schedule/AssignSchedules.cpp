@@ -22,7 +22,7 @@ static constexpr int64_t attentionItemsPerThread = 4;
 static constexpr int64_t int16MaxDepth = 1 << 16;
 
 template <typename Matmul> static bool hasQuantizedWeights(Matmul op) {
-  return symbolizeQuantKind(op.getFormat()).has_value();
+  return isQuantizedFormat(op.getFormat());
 }
 
 namespace {
