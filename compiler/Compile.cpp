@@ -64,6 +64,7 @@ private:
   Status runPasses(Stage stage, function_ref<void(OpPassManager &)> add);
   Status runStage(Stage stage, function_ref<void(OpPassManager &)> add);
   Status finishStage(Stage stage);
+  void noteNotApplied();
   Status dump(Stage stage);
   Status writeText(const std::string &text);
   Status writeBinary();
@@ -531,6 +532,18 @@ PackageInfo Compilation::packageInfo() const {
   return info;
 }
 
+// A program that generates otherwise than the model's files ask for says so when it is made.
+void Compilation::noteNotApplied() {
+  const ModelConfig &config = program.model.config;
+  if (config.notApplied.empty())
+    return;
+  InputPlace place;
+  place.file = config.samplingFile;
+  notes.warnings.push_back(
+      {Finding::Severity::Warning, "import", 0,
+       config.samplingFile + ": the program generates without " + llvm::join(config.notApplied, ", "), place});
+}
+
 Status Compilation::run() {
   HEDDLE_RETURN_IF_ERROR(checkOptions());
   HEDDLE_RETURN_IF_ERROR(import());
@@ -543,6 +556,7 @@ Status Compilation::run() {
     notes.cacheKey = succeeded(key) ? *key : "";
     return succeeded(key) ? Status() : Status::failure(error);
   }
+  noteNotApplied();
   // Once more: a decoder that was found in a graph has read the files beside it.
   HEDDLE_RETURN_IF_ERROR(checkOutputs());
   if (isDue(Stage::Optimize))

@@ -105,6 +105,9 @@ struct ModelConfig {
   double temperature = 1.0, topP = 1.0, minP = 0.0, repetitionPenalty = 1.0;
   int64_t topK = 0;
   std::string samplingSource; // what of the model's files names them; empty: nothing does
+  std::string samplingFile;   // where they stand
+  // What else stands there, and would change what is generated, but is not applied: "num_beams 4".
+  std::vector<std::string> notApplied;
 
   // Tokens of the longest sequence: contextLength, or what dynamic rotary scaling stretches it to.
   int64_t longestContext() const;

@@ -225,9 +225,12 @@ void ConfigReader::readSampling() {
   if (!config.doSample)
     config.temperature = 1.0;
   config.topK = narrows && topK > 0.0 ? static_cast<int64_t>(std::min(topK, 2147483647.0)) : 0;
-  for (const char *key : {"mirostat", "xtc_probability"})
+  for (const char *key : {"mirostat", "xtc_probability", "penalty_last_n"})
     if (other = 0.0; number((std::string("general.sampling.") + key).c_str(), other) && other != 0.0)
-      config.samplingSource += std::string(", without ") + key;
+      config.notApplied.push_back(key + (" " + jsonNumber(other)));
+  if (file.contains("general.sampling.sequence"))
+    config.notApplied.push_back("sequence");
+  config.samplingFile = file.path();
 }
 
 // Keys that change what a model computes, and the number with which they change nothing (false: 0). What a family does not ask for, it

@@ -291,6 +291,59 @@ Expected<ModelConfig> ConfigReader::read() {
   return config;
 }
 
+// Keys of transformers' GenerationConfig that change which tokens it generates and that no program here applies, with the number at which they
+// change nothing. Lengths are the caller's, and what shapes beams alone does nothing without num_beams.
+struct GenerationKey {
+  const char *key;
+  std::optional<double> inert; // none: whatever it holds changes something
+  bool shapesSamples = false;  // and nothing where do_sample is false
+};
+const GenerationKey generationKeys[] = {
+    {"bad_words_ids", {}},
+    {"begin_suppress_tokens", {}},
+    {"constraints", {}},
+    {"dola_layers", {}},
+    {"encoder_no_repeat_ngram_size", 0},
+    {"encoder_repetition_penalty", 1},
+    {"epsilon_cutoff", 0, true},
+    {"eta_cutoff", 0, true},
+    {"exponential_decay_length_penalty", {}},
+    {"force_words_ids", {}},
+    {"forced_bos_token_id", {}},
+    {"forced_decoder_ids", {}},
+    {"forced_eos_token_id", {}},
+    {"guidance_scale", 1},
+    {"max_time", {}},
+    {"min_length", 0},
+    {"min_new_tokens", 0},
+    {"no_repeat_ngram_size", 0},
+    {"num_beams", 1},
+    {"num_return_sequences", 1},
+    {"penalty_alpha", 0},
+    {"sequence_bias", {}},
+    {"stop_strings", {}},
+    {"suppress_tokens", {}},
+    {"token_healing", 0},
+    {"top_h", {}, true},
+    {"typical_p", 1, true},
+    {"watermarking_config", {}},
+};
+
+// What a generation_config.json asks for beyond what readGeneration reads.
+void noteNotApplied(const JsonObject &object, ModelConfig &config) {
+  for (const GenerationKey &entry : generationKeys) {
+    JsonValue found = object.find(entry.key);
+    bool isContainer = found.is(JsonKind::Array) || found.is(JsonKind::Object);
+    double number = found.isTrue();
+    bool isNumber = found.is(JsonKind::Bool) || found.number(number);
+    bool isEmpty = isContainer && !JsonItems(found).next();
+    if (!found || isEmpty || (isNumber && entry.inert && number == *entry.inert) ||
+        (entry.shapesSamples && !config.doSample))
+      continue;
+    config.notApplied.push_back(entry.key + (isContainer ? "" : " " + printable(found.raw(), 64)));
+  }
+}
+
 void readGeneration(JsonObject &object, ModelConfig &config) {
   std::vector<int64_t> eos = object.integers("eos_token_id");
   if (!eos.empty())
@@ -321,7 +374,9 @@ Status readGenerationFile(ModelFiles &files, ModelConfig &config) {
   JsonObject defaults(json->root, path);
   readGeneration(defaults, config);
   HEDDLE_RETURN_IF_ERROR(defaults.status());
+  noteNotApplied(defaults, config);
   config.samplingSource = name;
+  config.samplingFile = path;
   return validateGeneration(config, path);
 }
 

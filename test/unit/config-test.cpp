@@ -324,6 +324,17 @@ TEST(Config, generationDefaults) {
   EXPECT_EQ(sampled.topK, 50);
   EXPECT_EQ(sampled.temperature, 0.6);
   EXPECT_EQ(sampled.minP, 0.05);
+  // Keys that would change the text are named, unless they ask for nothing.
+  EXPECT_EQ(sampled.notApplied, std::vector<std::string>());
+  json silent = {{"num_beams", 1},        {"no_repeat_ngram_size", 0}, {"suppress_tokens", json::array()},
+                 {"min_length", 0},       {"typical_p", 0.5},          {"forced_eos_token_id", nullptr},
+                 {"length_penalty", 2.0}, {"use_cache", true},         {"max_length", 4096},
+                 {"token_healing", false}};
+  EXPECT_EQ(read(silent).notApplied, std::vector<std::string>());
+  json loud = {{"do_sample", true},      {"num_beams", 4},           {"no_repeat_ngram_size", 3},
+               {"suppress_tokens", {0}}, {"forced_bos_token_id", 0}, {"typical_p", 0.5}};
+  EXPECT_EQ(read(loud).notApplied, (std::vector<std::string>{"forced_bos_token_id 0", "no_repeat_ngram_size 3",
+                                                             "num_beams 4", "suppress_tokens", "typical_p 0.5"}));
   for (const auto &[generation, expected] :
        {std::pair<json, const char *>{{{"eos_token_id", 32}}, "eos_token_id is 32"},
         {{{"temperature", -1}}, "temperature is -1"},

@@ -234,7 +234,8 @@ TEST(Gguf, samplingDefaults) {
   EXPECT_EQ(all.temperature, 0.75);
   EXPECT_EQ(all.topK, 20);
   EXPECT_EQ(all.minP, 0.125);
-  EXPECT_EQ(all.samplingSource, "GGUF keys general.sampling, without mirostat");
+  EXPECT_EQ(all.samplingSource, "GGUF keys general.sampling");
+  EXPECT_EQ(all.notApplied, std::vector<std::string>{"mirostat 2"});
   file.f32("general.sampling.temp", 0);
   EXPECT_FALSE(read(file).doSample);
   file.f32("general.sampling.top_p", 2);
