@@ -334,6 +334,9 @@ Expected<ModelConfig> ConfigReader::read() {
   if (config.moe.numExperts > 0)
     config.moe.intermediateSize = keys.integer("expert_feed_forward_length", config.intermediateSize);
   HEDDLE_RETURN_IF_ERROR(keys.status());
+  const uint8_t *begin = file.tensors().files.front()->data();
+  for (const auto &[key, value] : file.metadata())
+    config.valueOffsets[placeKey(file.path(), key)] = static_cast<uint64_t>(value.data - begin);
   HEDDLE_RETURN_IF_ERROR(validateSizes(config, file.path()));
   readExperts();
   readWindows();

@@ -11,6 +11,14 @@ namespace heddle {
 
 namespace {
 
+// Where the values lie that were read, for the checks that readers share.
+void keepOffsets(const JsonObject &object, ModelConfig &config) {
+  size_t prefix = object.keyPrefix().size(); // of the part of a multimodal config, which names of fields leave out
+  for (const auto &[key, offset] : object.offsets())
+    if (key.compare(0, prefix, object.keyPrefix()) == 0)
+      config.valueOffsets[placeKey(object.file(), key.substr(prefix))] = offset;
+}
+
 struct ActivationName {
   const char *name;
   Activation activation;
@@ -273,6 +281,7 @@ Expected<ModelConfig> ConfigReader::read() {
   refuseUnsupported();
   readSizes();
   HEDDLE_RETURN_IF_ERROR(object.status());
+  keepOffsets(object, config);
   MoeConfig &moe = config.moe;
   moe.intermediateSize = 1; // known, and checked again, after the sizes of the layers are bounded
   HEDDLE_RETURN_IF_ERROR(validateSizes(config, object.file()));
@@ -287,6 +296,7 @@ Expected<ModelConfig> ConfigReader::read() {
   readIds(object, config);
   refuseUnread();
   HEDDLE_RETURN_IF_ERROR(object.status());
+  keepOffsets(object, config);
   HEDDLE_RETURN_IF_ERROR(validateSizes(config, object.file()));
   return config;
 }
@@ -371,9 +381,10 @@ Status readGenerationFile(ModelFiles &files, ModelConfig &config) {
   Expected<JsonFile> json = readConfigFile(files, name, maxConfigBytes);
   if (!json)
     return json.status();
-  JsonObject defaults(json->root, path);
+  JsonObject defaults(*json, path);
   readGeneration(defaults, config);
   HEDDLE_RETURN_IF_ERROR(defaults.status());
+  keepOffsets(defaults, config);
   noteNotApplied(defaults, config);
   config.samplingSource = name;
   config.samplingFile = path;
@@ -392,9 +403,9 @@ int64_t readSize(JsonObject &object, const ModelConfig &config, const char *key,
 
 void checkEvenHeads(JsonObject &object, const ModelConfig &config) {
   if (config.numHeads > 0 && config.hiddenSize % config.numHeads != 0)
-    object.fail(fieldName(config, "hidden_size") + " (" + std::to_string(config.hiddenSize) +
-                ") must be a multiple of " + fieldName(config, "num_attention_heads") + " (" +
-                std::to_string(config.numHeads) + ")");
+    object.fail(fieldName(config, "hidden_size").c_str(),
+                "(" + std::to_string(config.hiddenSize) + ") must be a multiple of " +
+                    fieldName(config, "num_attention_heads") + " (" + std::to_string(config.numHeads) + ")");
 }
 
 void readExpertCounts(JsonObject &object, MoeConfig &moe, int64_t numExperts, int64_t expertsPerToken) {
@@ -423,7 +434,7 @@ Expected<ModelConfig> readHuggingFaceConfig(ModelFiles &files, const FamilyList 
   Expected<JsonFile> json = readConfigFile(files, "config.json", maxConfigBytes);
   if (!json)
     return json.status();
-  JsonObject top(json->root, path);
+  JsonObject top(*json, path);
   std::string type = top.string("model_type").value_or("");
   bool isNested = false;
   const Family *family = familyOf(top, families, type, isNested);
@@ -451,7 +462,7 @@ Status readConfigBesideGraph(ModelFiles &files, ModelConfig &config) {
     Expected<JsonFile> json = readConfigFile(files, "config.json", maxConfigBytes);
     if (!json)
       return json.status();
-    JsonObject object(json->root, path);
+    JsonObject object(*json, path);
     if (std::optional<std::string> type = object.string("model_type"))
       config.architecture = printable(*type, 64);
     for (const char *key : {"max_position_embeddings", "n_positions"})
@@ -462,6 +473,7 @@ Status readConfigBesideGraph(ModelFiles &files, ModelConfig &config) {
       }
     readIds(object, config);
     HEDDLE_RETURN_IF_ERROR(object.status());
+    keepOffsets(object, config);
     HEDDLE_RETURN_IF_ERROR(validateGeneration(config, path));
   }
   return readGenerationFile(files, config);
