@@ -61,9 +61,11 @@ private:
     return invalidInput(options.resume + ": --resume: " + why).inFile(options.resume);
   }
   Status takeResumed(Stage stage);
+  Status checkPassFlags();
   Status runPasses(Stage stage, function_ref<void(OpPassManager &)> add);
   Status runStage(Stage stage, function_ref<void(OpPassManager &)> add);
   Status finishStage(Stage stage);
+  void noteNotApplied();
   Status dump(Stage stage);
   Status writeText(const std::string &text);
   Status writeBinary();
@@ -100,9 +102,17 @@ Status Compilation::checkOptions() {
   bool isText = options.stopAfter != Stage::Package || options.emit == Emit::Mlir || options.emit == Emit::Llvm ||
                 options.emit == Emit::Assembly;
   bool toTerminal = options.output.empty() || options.output == "-";
-  if (options.output.empty() && options.stopAfter == Stage::Package)
+  // Of the name of an output its key depends where that names a symbol, or the library itself.
+  bool isNamed = options.emit == Emit::Executable || (!options.name.empty() && options.emit != Emit::Library);
+  if (options.printCacheKey && options.output.empty() && !isText && !isNamed)
+    return invalidInput("--print-cache-key: what is made depends on the output's name: use -o FILE");
+  if (options.output.empty() && options.stopAfter == Stage::Package && !options.printCacheKey)
     return invalidInput("no output given: use -o FILE");
-  if (toTerminal && !isText)
+  bool saysEmit = llvm::any_of(options.outputFlags, [](StringRef flag) { return flag.starts_with("--emit="); });
+  if (options.stopAfter != Stage::Package && saysEmit && options.emit != Emit::Mlir)
+    return invalidInput("--emit: --stop-after=" + stageName(options.stopAfter).str() +
+                        " prints the module: expected --emit=mlir or none");
+  if (toTerminal && !isText && !options.printCacheKey)
     return invalidInput("-o - is for text: a program needs the name of a file");
   if (!options.report.empty() && isText)
     return invalidInput("--report describes a whole compilation: it goes with no --stop-after and no text output");
@@ -185,6 +195,7 @@ Status Compilation::import() {
   progress.stage("reading " + options.model);
   HEDDLE_RETURN_IF_ERROR(importProgram(options, target, [&]() -> MLIRContext & { return createContext(); }, program));
   HEDDLE_RETURN_IF_ERROR(readResumed());
+  HEDDLE_RETURN_IF_ERROR(checkPassFlags());
   HEDDLE_RETURN_IF_ERROR(checkOutputs());
   if (program.stage > Stage::Import)
     return Status();
@@ -231,6 +242,36 @@ Status Compilation::readResumed() {
   return succeeded(verifyStage(*resumed, resumedStage)) ? Status() : diagnosed(StatusCode::InvalidInput);
 }
 
+// A flag of passes that do not run says so: those of stages that the module is behind, or that are not reached.
+Status Compilation::checkPassFlags() {
+  Stage behind = resumed ? resumedStage : program.stage;
+  for (StringRef flag : options.outputFlags) {
+    auto [key, value] = flag.split('=');
+    std::optional<Stage> stage;
+    bool isLate = false; // its passes run on the module that the stage leaves
+    for (const PassSwitch &pass : passSwitches())
+      if (key.starts_with("--") && key.drop_front(2) == pass.name)
+        stage = pass.stage;
+    for (const ExtensionPoint &point : extensionPoints())
+      if (key == "--add-pass" && value.split(':').first == point.name) {
+        stage = point.stage;
+        isLate = point.stage == Stage::Import;
+      }
+    if (key == "--mla-absorb")
+      stage = Stage::Optimize;
+    if (!stage)
+      continue;
+    std::string what = (key == "--add-pass" ? key + "=" + value.split(':').first : key).str() + " belongs to stage " +
+                       stageName(*stage).str();
+    if (behind > *stage || (behind == *stage && !isLate))
+      return invalidInput(what + ", and " + (resumed ? options.resume : options.model) + " is behind stage " +
+                          stageName(behind).str());
+    if (*stage > options.stopAfter)
+      return invalidInput(what + ", which --stop-after=" + stageName(options.stopAfter).str() + " does not reach");
+  }
+  return Status();
+}
+
 static std::string entryNames(ModuleOp module) {
   std::vector<std::string> names;
   for (auto func : module.getOps<func::FuncOp>())
@@ -238,6 +279,35 @@ static std::string entryNames(ModuleOp module) {
       names.push_back(("@" + func.getSymName()).str());
   llvm::sort(names);
   return llvm::join(names, ", ");
+}
+
+// An entry of `module` that takes or gives others than that of `other`; "" where there is none.
+static std::string otherEntry(ModuleOp module, ModuleOp other) {
+  for (auto func : module.getOps<func::FuncOp>()) {
+    auto twin = func.isPublic() ? other.lookupSymbol<func::FuncOp>(func.getSymName()) : nullptr;
+    if (twin && twin.getFunctionType() != func.getFunctionType())
+      return ("@" + func.getSymName()).str();
+  }
+  return "";
+}
+
+// A weight of `module` whose bytes are none of a tensor of its type in the checkpoint, and so of another model; null where there is none.
+static StorageAttr foreignStorage(ModuleOp module, const Checkpoint &checkpoint) {
+  std::set<std::tuple<uint32_t, uint64_t, uint64_t, StringRef>> tensors; // by where they end
+  for (auto &[name, tensor] : checkpoint.tensors)
+    tensors.emplace(tensor.file, tensor.offset + tensor.bytes, tensor.offset, tensorTypeInfo(tensor.type).name);
+  StorageAttr foreign;
+  module.walk([&](Operation *op) {
+    op->getAttrDictionary().walk([&](StorageAttr storage) {
+      uint64_t offset = storage.getOffset();
+      auto found = tensors.lower_bound({uint32_t(storage.getFile()), offset + 1, 0, ""});
+      bool isWithin = found != tensors.end() && std::get<0>(*found) == storage.getFile() &&
+                      std::get<2>(*found) <= offset && std::get<3>(*found) == storage.getType().getValue();
+      if (!isWithin && !foreign)
+        foreign = storage;
+    });
+  });
+  return foreign;
 }
 
 // The model's own way up to `stage` has found its config and decided what options leave to it; from here the module is the resumed one.
@@ -251,6 +321,14 @@ Status Compilation::takeResumed(Stage stage) {
                          ", the model after stage " + stageName(stage).str() + " " + own);
   if (target != (*resumed)->getAttr(targetAttrName))
     return refuseResumed("the module was scheduled for another target than " + this->target.name);
+  if (std::string entry = otherEntry(*resumed, *program.module); !entry.empty())
+    return refuseResumed("the module's " + entry + " takes or gives other types than the model's after stage " +
+                         stageName(stage).str() + ": it is of another model, or was made with other options");
+  if (!program.model.checkpoint.tensors.empty())
+    if (StorageAttr foreign = foreignStorage(*resumed, program.model.checkpoint))
+      return refuseResumed("the module has a weight of type " + foreign.getType().getValue().str() + " at byte " +
+                           std::to_string(foreign.getOffset()) + " of file " + std::to_string(foreign.getFile()) +
+                           ", where the model has none: it is of another model");
   program.module = resumed->clone();
   return Status();
 }
@@ -531,6 +609,18 @@ PackageInfo Compilation::packageInfo() const {
   return info;
 }
 
+// A program that generates otherwise than the model's files ask for says so when it is made.
+void Compilation::noteNotApplied() {
+  const ModelConfig &config = program.model.config;
+  if (config.notApplied.empty())
+    return;
+  InputPlace place;
+  place.file = config.samplingFile;
+  notes.warnings.push_back(
+      {Finding::Severity::Warning, "import", 0,
+       config.samplingFile + ": the program generates without " + llvm::join(config.notApplied, ", "), place});
+}
+
 Status Compilation::run() {
   HEDDLE_RETURN_IF_ERROR(checkOptions());
   HEDDLE_RETURN_IF_ERROR(import());
@@ -543,6 +633,7 @@ Status Compilation::run() {
     notes.cacheKey = succeeded(key) ? *key : "";
     return succeeded(key) ? Status() : Status::failure(error);
   }
+  noteNotApplied();
   // Once more: a decoder that was found in a graph has read the files beside it.
   HEDDLE_RETURN_IF_ERROR(checkOutputs());
   if (isDue(Stage::Optimize))

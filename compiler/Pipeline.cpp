@@ -39,27 +39,30 @@ using namespace heddle;
 
 ArrayRef<PassSwitch> heddle::passSwitches() {
   using Options = PipelineOptions;
-  static const PassSwitch switches[] = {{"bind-decoder-inputs", &Options::bindDecoderInputs},
-                                        {"raise-linear", &Options::raiseLinear},
-                                        {"raise-norm", &Options::raiseNorm},
-                                        {"raise-glu", &Options::raiseGlu},
-                                        {"raise-moe", &Options::raiseMoe},
-                                        {"raise-rope", &Options::raiseRope},
-                                        {"raise-softmax", &Options::raiseSoftmax},
-                                        {"fuse-attention", &Options::fuseAttention},
-                                        {"form-forward", &Options::formForward},
-                                        {"flash-tile", &Options::flashTile},
-                                        {"tile-windows", &Options::tileWindows},
-                                        {"share-kv", &Options::shareKv},
-                                        {"split-kv", &Options::splitKv},
-                                        {"fuse-projections", &Options::fuseProjections},
-                                        {"share-layers", &Options::shareLayers}};
+  static const PassSwitch switches[] = {{"bind-decoder-inputs", &Options::bindDecoderInputs, Stage::Raise},
+                                        {"raise-linear", &Options::raiseLinear, Stage::Raise},
+                                        {"raise-norm", &Options::raiseNorm, Stage::Raise},
+                                        {"raise-glu", &Options::raiseGlu, Stage::Raise},
+                                        {"raise-moe", &Options::raiseMoe, Stage::Raise},
+                                        {"raise-rope", &Options::raiseRope, Stage::Raise},
+                                        {"raise-softmax", &Options::raiseSoftmax, Stage::Raise},
+                                        {"fuse-attention", &Options::fuseAttention, Stage::Raise},
+                                        {"form-forward", &Options::formForward, Stage::Raise},
+                                        {"flash-tile", &Options::flashTile, Stage::Schedule},
+                                        {"tile-windows", &Options::tileWindows, Stage::Schedule},
+                                        {"share-kv", &Options::shareKv, Stage::Optimize},
+                                        {"split-kv", &Options::splitKv, Stage::Schedule},
+                                        {"fuse-projections", &Options::fuseProjections, Stage::Optimize},
+                                        {"share-layers", &Options::shareLayers, Stage::Optimize}};
   return switches;
 }
 
-ArrayRef<StringRef> heddle::extensionPoints() {
-  static const StringRef points[] = {"after-import", "after-raise", "after-optimize", "before-bufferize",
-                                     "after-schedule"};
+ArrayRef<ExtensionPoint> heddle::extensionPoints() {
+  static const ExtensionPoint points[] = {{"after-import", Stage::Import},
+                                          {"after-raise", Stage::Raise},
+                                          {"after-optimize", Stage::Optimize},
+                                          {"before-bufferize", Stage::Schedule},
+                                          {"after-schedule", Stage::Schedule}};
   return points;
 }
 

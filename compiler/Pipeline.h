@@ -42,11 +42,16 @@ struct PipelineOptions {
 struct PassSwitch {
   llvm::StringRef name;
   bool PipelineOptions::*enabled;
+  Stage stage; // that first runs it
 };
 llvm::ArrayRef<PassSwitch> passSwitches();
 
 // Where passes of others run (--add-pass): after each stage that ends in a module, and before-bufferize.
-llvm::ArrayRef<llvm::StringRef> extensionPoints();
+struct ExtensionPoint {
+  llvm::StringRef name;
+  Stage stage; // whose module they change
+};
+llvm::ArrayRef<ExtensionPoint> extensionPoints();
 
 // Passes of others at `point`.
 void addExtensions(mlir::OpPassManager &pm, const PipelineOptions &options, llvm::StringRef point);

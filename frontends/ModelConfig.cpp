@@ -86,11 +86,11 @@ private:
   Status checkFactors(const RopeConfig &rope);
   Status checkMoe();
   Status fail(std::string_view name, const std::string &what) const {
-    return errorIn(file, fieldName(config, name) + " " + what);
+    return errorOf(config, file, fieldName(config, name), fieldName(config, name) + " " + what);
   }
   Status failScaling(const char *name, double value, const char *expected) const {
-    return errorIn(file,
-                   fieldName(config, "rope_scaling") + "." + name + " is " + shown(value) + ", expected " + expected);
+    std::string key = fieldName(config, "rope_scaling") + "." + name;
+    return errorOf(config, file, key, key + " is " + shown(value) + ", expected " + expected);
   }
 
   const ModelConfig &config;
@@ -231,8 +231,9 @@ Status ConfigChecker::checkIds() {
   auto check = [&](const char *name, int64_t id) -> Status {
     if (id >= 0 && id < config.vocabSize)
       return Status();
-    return errorIn(file, std::string(name) + " is " + std::to_string(id) + ", expected a token below " +
-                             fieldName(config, "vocab_size") + " (" + std::to_string(config.vocabSize) + ")");
+    return errorOf(config, file, name,
+                   std::string(name) + " is " + std::to_string(id) + ", expected a token below " +
+                       fieldName(config, "vocab_size") + " (" + std::to_string(config.vocabSize) + ")");
   };
   for (auto [name, id] : {std::pair<const char *, std::optional<int64_t>>{"bos_token_id", config.bosId},
                           {"pad_token_id", config.padId},
@@ -246,7 +247,8 @@ Status ConfigChecker::checkIds() {
 
 Status ConfigChecker::checkGeneration() {
   auto fail = [&](const char *name, double value, const char *expected) -> Status {
-    return errorIn(file, std::string("generation default ") + name + " is " + shown(value) + ", expected " + expected);
+    return errorOf(config, file, name,
+                   std::string("generation default ") + name + " is " + shown(value) + ", expected " + expected);
   };
   if (!std::isfinite(config.temperature) || config.temperature < 0.0)
     return fail("temperature", config.temperature, "a number from 0");
@@ -381,12 +383,20 @@ std::string fieldName(const ModelConfig &config, std::string_view name) {
   return std::string(name);
 }
 
+Status errorOf(const ModelConfig &config, const std::string &file, std::string_view key, const std::string &what) {
+  Status error = errorIn(file, what);
+  auto place = config.valueOffsets.find(placeKey(file, key));
+  return place == config.valueOffsets.end() ? error : std::move(error).atByte(place->second);
+}
+
 Status validateSizes(const ModelConfig &config, const std::string &file) {
   auto check = [&](std::string_view name, int64_t value, int64_t low, int64_t high) -> Status {
     if (value >= low && value <= high)
       return Status();
-    return errorIn(file, fieldName(config, name) + " is " + std::to_string(value) + ", expected " +
-                             std::to_string(low) + " to " + std::to_string(high));
+    std::string key = fieldName(config, name);
+    return errorOf(config, file, key,
+                   key + " is " + std::to_string(value) + ", expected " + std::to_string(low) + " to " +
+                       std::to_string(high));
   };
   for (const Field &field : fields)
     if (field.member)

@@ -104,7 +104,12 @@ struct ModelConfig {
   bool doSample = false;
   double temperature = 1.0, topP = 1.0, minP = 0.0, repetitionPenalty = 1.0;
   int64_t topK = 0;
+  // Where in its file each value that was read lies, in bytes, by placeKey(): for messages about it.
+  std::map<std::string, uint64_t> valueOffsets;
   std::string samplingSource; // what of the model's files names them; empty: nothing does
+  std::string samplingFile;   // where they stand
+  // What else stands there, and would change what is generated, but is not applied: "num_beams 4".
+  std::vector<std::string> notApplied;
 
   // Tokens of the longest sequence: contextLength, or what dynamic rotary scaling stretches it to.
   int64_t longestContext() const;
@@ -125,6 +130,13 @@ Status validateSizes(const ModelConfig &config, const std::string &file);
 Status validate(const Model &model, const std::string &file);
 // The part of the second step that generation_config.json can spoil: token ids and sampling defaults.
 Status validateGeneration(const ModelConfig &config, const std::string &file);
+
+// Of the value of `key`, as the file spells it, in `file`.
+inline std::string placeKey(const std::string &file, std::string_view key) {
+  return file + ":" + std::string(key);
+}
+// "FILE: WHAT", with the byte at which the value of `key` lies there.
+Status errorOf(const ModelConfig &config, const std::string &file, std::string_view key, const std::string &what);
 
 // What `name`, a Hugging Face key, is called in the file that the config was read from: "llama.block_count", "n_layer", …
 std::string fieldName(const ModelConfig &config, std::string_view name);

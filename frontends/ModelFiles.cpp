@@ -95,7 +95,8 @@ Expected<SharedFile> ModelFiles::open() {
 
 // `real` is where `path` leads to.
 Status ModelFiles::checkPlace(const std::string &path, const std::string &real) const {
-  bool isInFolder = !realFolder.empty() && real.compare(0, realFolder.size(), realFolder) == 0;
+  // The folder itself is within: it is refused as a folder.
+  bool isInFolder = !realFolder.empty() && (real + "/").compare(0, realFolder.size(), realFolder) == 0;
   if (isInFolder || (!realHome.empty() && folderOf(real) == realHome))
     return Status();
   return errorIn(path, "is, or lies behind, a symbolic link that leads to '" + printable(real, 1024) +

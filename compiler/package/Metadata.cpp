@@ -69,10 +69,13 @@ static fb::Offset<package::RopeTable> ropeTable(fb::FlatBufferBuilder &b, const 
 
 static fb::Offset<package::Generation> generation(fb::FlatBufferBuilder &b, const ModelConfig &config) {
   std::vector<int32_t> eos(config.eosIds.begin(), config.eosIds.end());
+  std::string source = config.samplingSource;
+  if (!config.notApplied.empty())
+    source += ", without " + llvm::join(config.notApplied, ", ");
   return package::CreateGeneration(b, b.CreateVector(eos), config.bosId.value_or(-1), config.padId.value_or(-1),
                                    config.decoderStartId.value_or(-1), config.doSample ? config.temperature : 0,
                                    config.topK, config.topP, config.repetitionPenalty, config.minP,
-                                   b.CreateString(config.samplingSource));
+                                   b.CreateString(source));
 }
 
 static std::vector<std::string> configLines(const ModelConfig &c, ModuleOp module) {

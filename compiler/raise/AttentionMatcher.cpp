@@ -30,19 +30,28 @@ static void collectContractions(Expr expr, SmallVectorImpl<Expr> &found) {
     collectContractions(term, found);
 }
 
-// Whether the softmax has one more logit than there are keys, in which no product is.
-bool AttentionMatcher::hasExtraLogit(ArrayRef<Expr> probe) {
-  Expr place = probe[keyAxis];
+// Where the softmax has one more logit than there are keys, in which no product is. Asked in a context of its own: the order in which nodes
+// are made decides that of decisions.
+AttentionMatcher::SinkColumn AttentionMatcher::findSinkColumn() {
+  ExprContext own;
+  ElementTrace columns(own);
+  SmallVector<Expr> indices = columns.indexSymbols(softmax.getInput(), firstProbe);
+  Expr place = indices[keyAxis];
   if (place->kind != ExprKind::Symbol)
-    return false;
+    return SinkColumn::None;
   auto holdsContraction = [&](Expr column) {
-    SmallVector<Expr> indices(probe), products;
+    SmallVector<Expr> products;
     indices[keyAxis] = column;
-    collectContractions(trace.element(softmax.getInput(), indices), products);
+    collectContractions(columns.element(softmax.getInput(), indices), products);
     return !products.empty();
   };
-  Expr last = exprs.sub(keys, exprs.constant(1));
-  return !holdsContraction(last) && holdsContraction(exprs.symbol(place->dimension, last));
+  Expr last = own.sub(columns.size(softmax.getInput(), keyAxis), own.constant(1));
+  Expr others = own.symbol(place->dimension, last);
+  if (!holdsContraction(last))
+    return holdsContraction(others) ? SinkColumn::Last : SinkColumn::None;
+  if (holdsContraction(own.constant(0)) || !holdsContraction(own.add(others, own.constant(1))))
+    return SinkColumn::None;
+  return SinkColumn::First;
 }
 
 bool AttentionMatcher::findScores() {
@@ -54,12 +63,15 @@ bool AttentionMatcher::findScores() {
   }
   SmallVector<Expr> probe = trace.indexSymbols(softmax.getInput(), firstProbe);
   keys = trace.size(softmax.getInput(), keyAxis);
-  hasSinks = hasExtraLogit(probe);
-  if (hasSinks) {
+  sinkColumn = findSinkColumn();
+  firstKey = exprs.constant(sinkColumn == SinkColumn::First);
+  if (hasSinks()) {
     keys = exprs.sub(keys, exprs.constant(1));
     probe[keyAxis] = exprs.symbol(probe[keyAxis]->dimension, keys);
   }
-  Expr element = trace.element(softmax.getInput(), probe);
+  SmallVector<Expr> columns(probe);
+  columns[keyAxis] = exprs.add(probe[keyAxis], firstKey);
+  Expr element = trace.element(softmax.getInput(), columns);
   if (exprs.exhausted())
     return because("its scores are too large an expression");
   SmallVector<Expr> products;
@@ -156,7 +168,7 @@ bool AttentionMatcher::assignAxes() {
   key = exprs.symbol(keySymbol, keys);
   depth = exprs.symbol(depthSymbol, headDim);
   dimensions[row] = query;
-  dimensions[keyAxis] = key;
+  dimensions[keyAxis] = exprs.add(key, firstKey);
   if (outer.size() == 1) {
     dimensions[outer[0]] = exprs.add(exprs.mul(batch, numHeads), head);
   } else if (!outer.empty()) {
@@ -277,7 +289,7 @@ static bool holdsReduction(Expr expr, DenseSet<Expr> &seen) {
 // The extra logit of each head. What is taken off every logit of a row, its greatest, cancels.
 bool AttentionMatcher::readSinks() {
   SmallVector<Expr> indices(dimensions);
-  indices[keyAxis] = keys;
+  indices[keyAxis] = sinkColumn == SinkColumn::First ? exprs.constant(0) : keys;
   sink = trace.element(softmax.getInput(), indices);
   Expr shift = exprs.constant(0);
   for (auto &[term, factor] : termsOf(sink))
@@ -318,7 +330,7 @@ void AttentionMatcher::dropShifts() {
 
 bool AttentionMatcher::readScores() {
   total = resolveConstants(exprs, trace.element(softmax.getInput(), dimensions));
-  if (hasSinks && !readSinks())
+  if (hasSinks() && !readSinks())
     return false;
   SmallVector<Expr> products;
   collectContractions(total, products);
@@ -332,7 +344,7 @@ bool AttentionMatcher::readScores() {
   if (scale == 0)
     return because("its mask hides every key");
   DenseSet<Expr> seen;
-  if (hasSinks && holdsReduction(addedOf(total), seen))
+  if (hasSinks() && holdsReduction(addedOf(total), seen))
     return because("what is taken off its scores is not taken off its sink");
   dropShifts();
   mask = proveMask(exprs, addedOf(total), query, key, queries, keys);
@@ -345,7 +357,7 @@ bool AttentionMatcher::readScores() {
 bool AttentionMatcher::everyRowSees() {
   Expr seen =
       exprs.mapEnds(addedOf(total), [&](Expr end) { return exprs.constant(constantOf(end) == -INFINITY ? 0 : 1); });
-  if (hasSinks || isGuarded || exprs.reduce("max", key, seen)->isConstant(1))
+  if (hasSinks() || isGuarded || exprs.reduce("max", key, seen)->isConstant(1))
     return true;
   Expr behind = exprs.sub(keys, queries);
   DenseMap<Expr, Expr> itself{{key, exprs.add(query, behind)}};
@@ -369,6 +381,9 @@ bool AttentionMatcher::solve(Expr traced, Expr target, DenseMap<Expr, Expr> &loo
     return assign(traced, target);
   if (traced->isConstant())
     return traced == target;
+  if (double offset = constantOf(traced); offset != 0 && offset == constantOf(target)) // keys behind a sink
+    return solve(exprs.sub(traced, exprs.constant(offset)), exprs.sub(target, exprs.constant(offset)), loops,
+                 quotients);
   if (traced->kind == ExprKind::FloorDiv && traced->arguments[0]->kind == ExprKind::Symbol) {
     quotients[traced] = target;
     return true;

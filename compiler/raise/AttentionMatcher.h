@@ -42,6 +42,9 @@ private:
     firstLoop = 30
   };
 
+  // The column of the softmax's input that is a sink.
+  enum class SinkColumn { None, First, Last };
+
   bool findScores();
   bool assignAxes();
   bool readScores();
@@ -54,7 +57,8 @@ private:
   mlir::Value repeatedHeads(const HeadsTensor &piece, int64_t heads);
   bool splitTerminal(Expr end, double &factor, double &cap, Expr &rest);
   bool collectEnds(Expr expr);
-  bool hasExtraLogit(llvm::ArrayRef<Expr> probe);
+  SinkColumn findSinkColumn();
+  bool hasSinks() const { return sinkColumn != SinkColumn::None; }
   bool readSinks();
   void dropShifts();
   bool everyRowSees();
@@ -86,9 +90,10 @@ private:
   Expr batch, head, query, key, depth;
   Expr batchSize, numHeads, queries, keys, headDim;
   double scale = 0, softcap = 0;
-  bool hasSinks = false;
-  bool isGuarded = false; // the source turns NaN among the probabilities into 0
-  Expr sink = nullptr;    // in `head`
+  SinkColumn sinkColumn = SinkColumn::None;
+  Expr firstKey = nullptr; // the column of the first key
+  bool isGuarded = false;  // the source turns NaN among the probabilities into 0
+  Expr sink = nullptr;     // in `head`
   MaskProof mask;
   llvm::SmallVector<Expr> valueIndices, resultIndices;
   Expr valueDepth = nullptr, valueDim = nullptr;

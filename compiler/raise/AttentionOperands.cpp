@@ -135,7 +135,7 @@ Value AttentionMatcher::biasTensor(Expr bias) {
       return tensor;
   // What is the same for all keys of a query cancels, but not against a sink.
   ScorePlaces places{axes[1], axes[2], axes[3]};
-  if (std::optional<PositionBias> position = readPositionBias(exprs, bias, places, /*shifts=*/!hasSinks, mask.causal))
+  if (std::optional<PositionBias> position = readPositionBias(exprs, bias, places, /*shifts=*/!hasSinks(), mask.causal))
     if (Value tensor = emitPositionBias(b, softmax.getLoc(), exprs, *position, places))
       return tensor;
   Value tensor = emitTensor(b, softmax.getLoc(), exprs, bias, axes, b.getF32Type());

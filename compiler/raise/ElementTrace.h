@@ -14,8 +14,8 @@
 
 namespace heddle {
 
-// How far back a trace goes. It always ends at arguments, weights, products of matrices, model ops and ops it does not know, and
-// where more than 4000 ops lie between: a graph may be a chain of any length.
+// How far back a trace goes. It always ends at arguments, weights, products of matrices, unless one of them is constant, model ops and ops it
+// does not know, and where more than 4000 ops lie between: a graph may be a chain of any length.
 enum class TraceDepth {
   Everything, // through arithmetic
   Layout,     // through what only moves elements, casts floats to floats, decides between two, or scales by a constant

@@ -289,8 +289,11 @@ Expr ExprContext::reduce(StringRef name, Expr index, Expr body) {
       return reached;
   if (!contains(body, index))
     return isSum && body->kind != ExprKind::Choice ? mul(body, index->extent) : body;
-  if (isSum && body->kind == ExprKind::Sum && body->constant == 0 && body->terms.size() == 1)
-    return mul(constant(body->terms[0].second), reduce(name, index, body->terms[0].first));
+  if (body->kind == ExprKind::Sum && body->constant == 0 && body->terms.size() == 1) {
+    auto [term, factor] = body->terms[0];
+    StringRef turned = name == "max" ? "min" : "max"; // the greatest of -x is minus the least of x
+    return mul(constant(factor), reduce(isSum || factor > 0 ? name : turned, index, term));
+  }
   if (isSum && body->kind == ExprKind::Product) {
     Terms inside, outside;
     for (auto &factor : body->terms)

@@ -10,6 +10,7 @@
 #include "compiler/raise/Remarks.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 namespace heddle {
 #define GEN_PASS_DEF_RAISESOFTMAX
@@ -37,7 +38,8 @@ struct Weight {
   Expr shift = nullptr, seen = nullptr;
 };
 
-// softmax(factor * input) along `axis` with one more logit for `sink`, -inf where `seen` is 0.
+// softmax(factor * input) along `axis` with one more logit for `sink`, -inf where `seen` is 0. Its element at `places`, in symbols of what it
+// replaces, is what is wanted.
 struct Softmax {
   int64_t axis;
   double factor;
@@ -45,6 +47,7 @@ struct Softmax {
   SmallVector<Axis> axes;
   std::optional<double> sink;
   bool isGuarded;
+  SmallVector<Expr> places;
 };
 
 // Finds the softmax of an input that one value comes to, and replaces the value.
@@ -64,11 +67,18 @@ private:
   std::optional<Quotient> quotientOf(Expr element);
   std::optional<Weight> weightOf(Expr diagram, Expr score, Expr along);
   std::optional<Softmax> softmaxOf(Value weights, int64_t axis, const Quotient &quotient);
+  std::optional<Softmax> softmaxOf(Expr diagram, ArrayRef<Expr> symbols, Expr along, const Quotient &quotient);
+  Expr scoreIn(Expr diagram, Expr along);
+  bool isAtLeastOne(Expr sum);
+  Expr withoutFloor(Expr divisor);
   std::optional<double> sinkOf(Expr rest, Expr shift);
   Expr commonShift(Expr diagram, Expr along);
   std::pair<Expr, Expr> unshifted(Expr divisor);
-  Value create(const Softmax &softmax, RankedTensorType type);
+  Value create(const Softmax &softmax, Type wantedType);
+  Value createAs(const Softmax &softmax, Value replaced);
+  Operation *unnormalised(const Contraction &product, Expr element, SmallVectorImpl<Expr> &indices);
   bool raiseWeighed(const Quotient &quotient);
+  std::string inWordsAboveSum(Expr numerator);
   Expr renamed(Expr expr);
   // The first reason is the nearest one: the last axis is tried first.
   bool because(std::string text) {
@@ -202,6 +212,26 @@ Expr SoftmaxRaiser::withoutGuard(Expr element, Expr &guard) {
   return exprs.select(exprs.condition(element->atom()), high, low);
 }
 
+// Whether the greatest of what the weights are exponentials of was taken off, so that one of them is 1.
+bool SoftmaxRaiser::isAtLeastOne(Expr sum) {
+  Expr exponent = isSumOfWeights(sum) ? exponentOf(sum->arguments[0]) : nullptr;
+  if (!exponent)
+    return false;
+  Expr shift = commonShift(sum->arguments[0], sum->symbol);
+  Expr greatest = renamed(exprs.reduce("max", sum->symbol, exprs.sub(exponent, shift)));
+  return renamed(shift) == exprs.mul(exprs.constant(-1), greatest);
+}
+
+// max(sum, 1e-6) is the sum, where that is at least 1.
+Expr SoftmaxRaiser::withoutFloor(Expr divisor) {
+  if (divisor->kind == ExprKind::Call && divisor->name == "max")
+    for (auto [sum, floor] : {std::pair(0, 1), std::pair(1, 0)})
+      if (Expr least = divisor->arguments[floor];
+          least->isConstant() && least->constant <= 1 && isAtLeastOne(divisor->arguments[sum]))
+        return divisor->arguments[sum];
+  return divisor;
+}
+
 // Whether an end of a diagram is an exponential times something else.
 static bool holdsFactor(Expr expr) {
   if (expr->kind == ExprKind::Choice)
@@ -221,6 +251,7 @@ std::optional<Quotient> SoftmaxRaiser::quotientOf(Expr element) {
   quotient.numerator = numeratorOf(withoutGuard(renamed(element), quotient.guard), divisor);
   if (!quotient.numerator)
     return std::nullopt;
+  divisor = withoutFloor(divisor);
   Expr sum = nullptr;
   for (auto &[term, factor] : termsOf(divisor)) {
     if (term->kind != ExprKind::Reduce || term->name != "sum")
@@ -303,31 +334,62 @@ std::optional<double> SoftmaxRaiser::sinkOf(Expr rest, Expr shift) {
   return logit->isConstant() && std::isfinite(logit->constant) ? std::optional(logit->constant) : std::nullopt;
 }
 
-// The softmax along `axis` of the input that the quotient is. Its weights are the elements of `weights`, or its numerator.
+// The element of the input that the weights are exponentials of.
+Expr SoftmaxRaiser::scoreIn(Expr diagram, Expr along) {
+  Expr score = nullptr;
+  forEachEnd(diagram, [&](Expr end) {
+    if (Expr exponent = exponentOf(end))
+      for (auto &[term, factor] : termsOf(exponent))
+        if (!score && term->kind == ExprKind::Leaf && term->value == input && exprs.contains(term, along))
+          score = term;
+  });
+  return score;
+}
+
+// The softmax whose elements along axis `axis` are those of `weights`.
 std::optional<Softmax> SoftmaxRaiser::softmaxOf(Value weights, int64_t axis, const Quotient &quotient) {
-  SmallVector<Expr> symbols = trace.indexSymbols(input);
-  Expr along = symbols[axis];
+  SmallVector<Expr> symbols = trace.indexSymbols(weights);
+  return softmaxOf(trace.element(weights, symbols), symbols, symbols[axis], quotient);
+}
+
+// The softmax of the input whose element at `symbols` has the weight `diagram` above the quotient's sum over `along`. The input may have its
+// axes in another order.
+std::optional<Softmax> SoftmaxRaiser::softmaxOf(Expr diagram, ArrayRef<Expr> symbols, Expr along,
+                                                const Quotient &quotient) {
   if (along->kind != ExprKind::Symbol || quotient.symbol->extent != along->extent)
     return std::nullopt;
-  Expr diagram = weights ? trace.element(weights, symbols) : quotient.numerator;
-  std::optional<Weight> weight = weightOf(diagram, exprs.leaf(input, symbols), along);
+  Expr score = scoreIn(diagram, along);
+  std::optional<Weight> weight = score ? weightOf(diagram, score, along) : std::nullopt;
   if (!weight)
     return std::nullopt;
   DenseMap<Expr, Expr> moved{{along, quotient.symbol}};
-  if (!weights && renamed(exprs.substitute(diagram, moved)) != renamed(quotient.summed))
+  if (diagram == quotient.numerator && renamed(exprs.substitute(diagram, moved)) != renamed(quotient.summed))
     return because("their sum is of others than those that it divides"), std::nullopt;
-  Softmax softmax{axis, weight->factor, weight->seen, {}, std::nullopt, bool(quotient.guard)};
+  Softmax softmax{-1, weight->factor, nullptr, {}, std::nullopt, bool(quotient.guard), {}};
+  softmax.places.assign(score->arguments.begin(), score->arguments.end());
   if (isOne(softmax.factor))
     softmax.factor = 1;
-  for (auto [d, symbol] : llvm::enumerate(symbols))
-    softmax.axes.push_back({symbol, trace.size(input, d)});
+  DenseMap<Expr, Expr> ofInput; // the input's own symbol for each that an element of it is read at
+  for (auto [d, symbol] : llvm::enumerate(trace.indexSymbols(input))) {
+    Expr place = softmax.places[d], extent = trace.size(input, d);
+    bool isAxis = place->kind == ExprKind::Symbol && place->extent == extent && llvm::is_contained(symbols, place);
+    if (!(isAxis ? ofInput.try_emplace(place, symbol).second : place->isConstant(0) && extent->isConstant(1)))
+      return std::nullopt;
+    if (place == along)
+      softmax.axis = d;
+    softmax.axes.push_back({symbol, extent});
+  }
+  if (softmax.axis < 0 ||
+      !llvm::all_of(symbols, [&](Expr symbol) { return symbol->isConstant(0) || ofInput.contains(symbol); }))
+    return std::nullopt;
+  softmax.seen = exprs.substitute(weight->seen, ofInput);
   if (!quotient.rest->isConstant(0)) {
     softmax.sink = sinkOf(quotient.rest, weight->shift);
     if (!softmax.sink)
       return because("what is added to their sum is no logit that is one number for all rows"), std::nullopt;
   }
   // With a sink the row is 0 there, as it is in attention.
-  bool seesKey = softmax.sink || softmax.isGuarded || exprs.reduce("max", along, softmax.seen)->isConstant(1);
+  bool seesKey = softmax.sink || softmax.isGuarded || exprs.reduce("max", along, weight->seen)->isConstant(1);
   if (!seesKey)
     return because("a row of which the mask hides every key is 0/0 here, and 0 in attention"), std::nullopt;
   return softmax;
@@ -359,7 +421,7 @@ static SmallVector<Value> candidates(Value exponent) {
 }
 
 // The softmax as ops, of the shape of its input.
-Value SoftmaxRaiser::create(const Softmax &softmax, RankedTensorType type) {
+Value SoftmaxRaiser::create(const Softmax &softmax, Type wantedType) {
   OpBuilder b(root);
   Location loc = root->getLoc();
   Value input = this->input;
@@ -405,12 +467,62 @@ Value SoftmaxRaiser::create(const Softmax &softmax, RankedTensorType type) {
     Value isNaN = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNO, weights, weights);
     weights = arith::SelectOp::create(b, loc, isNaN, everywhere(0), weights);
   }
-  auto wanted = plain.clone(type.getElementType());
+  auto wanted = plain.clone(wantedType);
   if (wanted.getElementTypeBitWidth() > plain.getElementTypeBitWidth())
     weights = arith::ExtFOp::create(b, loc, wanted, weights);
   else if (wanted != plain)
     weights = arith::TruncFOp::create(b, loc, wanted, weights);
-  return weights.getType() == type ? weights : tensor::CastOp::create(b, loc, type, weights).getResult();
+  return weights;
+}
+
+// The softmax with the axes of `replaced`.
+Value SoftmaxRaiser::createAs(const Softmax &softmax, Value replaced) {
+  OpBuilder b(root);
+  RankedTensorType type = shaped(replaced);
+  SmallVector<Expr> symbols = trace.indexSymbols(replaced);
+  Value created = create(softmax, type.getElementType());
+  if (created && !llvm::equal(softmax.places, symbols)) {
+    SmallVector<Axis> axes;
+    for (auto [d, symbol] : llvm::enumerate(symbols))
+      axes.push_back({symbol, trace.size(replaced, d)});
+    std::string why;
+    created = arrange(b, root->getLoc(), exprs, created, softmax.places, axes, why);
+  }
+  if (!created || created.getType() == type)
+    return created;
+  return tensor::CastOp::create(b, root->getLoc(), type, created);
+}
+
+// A copy of the product of weights and values that computes no more of it than `element` reads: a column of ones behind the values, which sums
+// the weights, is left out. `indices` becomes where the copy has the element.
+Operation *SoftmaxRaiser::unnormalised(const Contraction &product, Expr element, SmallVectorImpl<Expr> &indices) {
+  OpBuilder b(root);
+  Location loc = root->getLoc();
+  linalg::LinalgOp op = product.op;
+  auto copy = cast<linalg::LinalgOp>(b.clone(*op));
+  b.setInsertionPoint(copy);
+  indices.assign(element->arguments.begin(), element->arguments.end());
+  for (auto [d, index] : llvm::enumerate(indices)) {
+    SmallVector<std::pair<Expr, double>> terms = termsOf(index);
+    Expr whole = trace.size(op->getResult(0), d), part = terms.size() == 1 ? terms[0].first->extent : nullptr;
+    if (!part || terms[0].second != 1 || !part->isConstant() || !whole->isConstant() || part == whole)
+      continue;
+    AffineExpr loop = getAffineDimExpr(product.outLoops[d], b.getContext());
+    for (OpOperand &operand : copy->getOpOperands())
+      for (auto [axis, expr] :
+           llvm::enumerate(op.getMatchingIndexingMap(&op->getOpOperand(operand.getOperandNumber())).getResults())) {
+        if (expr != loop)
+          continue;
+        SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, operand.get());
+        SmallVector<OpFoldResult> begin(sizes.size(), b.getIndexAttr(0)), step(sizes.size(), b.getIndexAttr(1));
+        begin[axis] = b.getIndexAttr((int64_t)constantOf(index));
+        sizes[axis] = b.getIndexAttr((int64_t)part->constant);
+        operand.set(tensor::ExtractSliceOp::create(b, loc, operand.get(), begin, sizes, step));
+      }
+    copy->getResult(0).setType(copy.getDpsInits()[0].getType());
+    index = terms[0].first;
+  }
+  return copy;
 }
 
 // (weights @ values) / sum: the matmul of the unnormalised weights becomes one of the softmax, and nothing is left to divide.
@@ -427,24 +539,25 @@ bool SoftmaxRaiser::raiseWeighed(const Quotient &quotient) {
   for (unsigned operand : {0u, 1u}) {
     Value weights = product->input(operand);
     SmallVector<Expr> indices = product->indices(operand, loops);
-    if (indices.empty() || shaped(weights).getShape() != shaped(input).getShape())
+    if (indices.empty())
       continue;
     if (renamed(trace.element(weights, indices)) != renamed(quotient.summed))
       continue;
     AffineMap map = product->op.getMatchingIndexingMap(product->op.getDpsInputOperand(operand));
     std::optional<unsigned> axis = map.getResultPosition(getAffineDimExpr(product->contracted, root->getContext()));
     std::optional<Softmax> softmax = axis ? softmaxOf(weights, *axis, quotient) : std::nullopt;
-    Value normalised = softmax ? create(*softmax, shaped(weights)) : Value();
+    Value normalised = softmax ? createAs(*softmax, weights) : Value();
     if (!normalised)
       return false;
-    OpBuilder b(root);
-    Operation *weighed = b.clone(*op);
+    SmallVector<Expr> read;
+    Operation *weighed = unnormalised(*product, element, read);
     weighed->setOperand(product->op.getDpsInputOperand(operand)->getOperandNumber(), normalised);
+    OpBuilder b(root);
     SmallVector<Axis> axes;
     for (auto [d, symbol] : llvm::enumerate(trace.indexSymbols(result)))
       axes.push_back({symbol, trace.size(result, d)});
     std::string why;
-    Value arranged = arrange(b, root->getLoc(), exprs, weighed->getResult(0), element->arguments, axes, why);
+    Value arranged = arrange(b, root->getLoc(), exprs, weighed->getResult(0), read, axes, why);
     if (!arranged || shaped(arranged).getElementType() != shaped(result).getElementType())
       return because(describe(op) + " gives what is divided in another order or type");
     if (arranged.getType() != result.getType())
@@ -455,6 +568,14 @@ bool SoftmaxRaiser::raiseWeighed(const Quotient &quotient) {
   return because(describe(op) + " weighs by something else than what their sum is of");
 }
 
+// What is above a sum of weights, and is no weight.
+std::string SoftmaxRaiser::inWordsAboveSum(Expr numerator) {
+  for (auto &[base, exponent] : factorsOf(numerator))
+    if (exponentOf(base) && exponent == 1)
+      return "their quotient by their sum is multiplied by " + inWords(exprs.div(numerator, base));
+  return "what their sum divides is " + inWords(numerator);
+}
+
 bool SoftmaxRaiser::run() {
   std::optional<Quotient> quotient = quotientOf(trace.element(result, trace.indexSymbols(result)));
   if (!quotient || exprs.exhausted())
@@ -462,11 +583,11 @@ bool SoftmaxRaiser::run() {
   if (raiseWeighed(*quotient))
     return true;
   if (quotient->numerator->kind != ExprKind::Leaf && !isWeight(quotient->numerator))
-    because("what their sum divides is " + inWords(quotient->numerator));
-  for (int64_t axis = shaped(input).getRank() - 1; axis >= 0 && shaped(input).getShape() == shaped(result).getShape();
-       --axis)
-    if (std::optional<Softmax> softmax = softmaxOf(Value(), axis, *quotient)) {
-      Value created = create(*softmax, shaped(result));
+    because(inWordsAboveSum(quotient->numerator));
+  SmallVector<Expr> symbols = trace.indexSymbols(result);
+  for (Expr along : llvm::reverse(symbols))
+    if (std::optional<Softmax> softmax = softmaxOf(quotient->numerator, symbols, along, *quotient)) {
+      Value created = createAs(*softmax, result);
       if (created)
         result.replaceAllUsesWith(created);
       return bool(created);
@@ -490,19 +611,23 @@ static Value exponentOf(Operation *op) {
 // Replaces what the root computes by a softmax, if it is one. The exp ops nearest behind it are tried, and for each what it reads before
 // anything was taken off. `reasons` gets for each of them why it is none.
 static void raise(Operation *root, DenseMap<Operation *, std::string> &reasons) {
-  SmallVector<Value> work{root->getResult(0)};
+  SmallVector<std::pair<Value, bool>> work{{root->getResult(0), false}}; // and whether a product lies between
   SmallVector<Operation *> exponentials;
   std::string reason;
   for (size_t next = 0; next < work.size() && work.size() < 32; ++next) {
-    Operation *op = work[next].getDefiningOp();
-    if (!op || !isa<RankedTensorType>(work[next].getType()) || isContraction(op) ||
+    auto [value, isWeighed] = work[next];
+    Operation *op = value.getDefiningOp();
+    if (!op || !isa<RankedTensorType>(value.getType()) || (isContraction(op) && isWeighed) ||
         isa<HeddleDialect>(op->getDialect()))
       continue;
     Value exponent = exponentOf(op);
     if (!exponent) {
-      llvm::append_range(work, op->getOperands());
+      for (Value operand : op->getOperands())
+        work.push_back({operand, isWeighed || isContraction(op)});
       continue;
     }
+    if (llvm::is_contained(exponentials, op))
+      continue;
     exponentials.push_back(op);
     for (Value input : candidates(exponent)) {
       SoftmaxRaiser raiser(root, input);
@@ -517,15 +642,37 @@ static void raise(Operation *root, DenseMap<Operation *, std::string> &reasons) 
       reasons[op] = reason;
 }
 
+// A product of which every element, or every last one of a row, is a sum of its other operand: one of them is ones, or ends in them.
+static bool isSumByOnes(Operation *op) {
+  if (!isContraction(op))
+    return false;
+  ExprContext exprs;
+  ElementTrace trace(exprs);
+  SmallVector<Expr> last;
+  for (int64_t d = 0; d < shaped(op->getResult(0)).getRank(); ++d)
+    last.push_back(exprs.sub(trace.size(op->getResult(0), d), exprs.constant(1)));
+  return trace.element(op->getResult(0), last)->kind != ExprKind::Leaf;
+}
+
+// The op that adds up what `user` reads: a reduction, a product with ones, or a loop. Null for any other.
+static Operation *summing(Operation *user) {
+  if (auto loops = dyn_cast<linalg::LinalgOp>(user))
+    return loops.getNumReductionLoops() > 0 && (!isContraction(user) || isSumByOnes(user)) ? user : nullptr;
+  bool isAdded = isa<tensor::ExtractOp>(user) && llvm::any_of(user->getUsers(), llvm::IsaPred<arith::AddFOp>);
+  Operation *loop = isAdded ? user->getParentOfType<scf::ForOp>() : nullptr;
+  while (loop && loop->getParentOfType<scf::ForOp>())
+    loop = loop->getParentOfType<scf::ForOp>();
+  return loop;
+}
+
 // The sum that reads the result, at once or through ops on elements; null if none does.
 static Operation *sumOf(Operation *op) {
   SmallVector<Operation *> work{op};
   for (size_t next = 0; next < work.size() && work.size() < 16; ++next)
     for (Operation *user : work[next]->getUsers()) {
-      auto loops = dyn_cast<linalg::LinalgOp>(user);
-      if (loops && !isContraction(user) && loops.getNumReductionLoops() > 0)
-        return user;
-      if (!loops && user->hasTrait<OpTrait::Elementwise>())
+      if (Operation *sum = summing(user))
+        return sum;
+      if (!isa<linalg::LinalgOp>(user) && user->hasTrait<OpTrait::Elementwise>())
         work.push_back(user);
     }
   return nullptr;
@@ -533,6 +680,8 @@ static Operation *sumOf(Operation *op) {
 
 // What becomes of a sum, by the first op that does more than move it, where no quotient is found.
 static std::string fateOf(Operation *sum) {
+  if (isa<scf::ForOp>(sum))
+    return describe(sum) + " adds them up one after the other, and is no sum over an axis";
   std::string fate = "no division of them by their sum is found";
   SmallVector<Operation *> work{sum};
   for (size_t next = 0; next < work.size() && work.size() < 16; ++next)
@@ -568,7 +717,7 @@ struct RaiseSoftmax : heddle::impl::RaiseSoftmaxBase<RaiseSoftmax> {
         return;
       std::string reason = reasons.lookup(op);
       op->emitRemark("exponentials and their sum are no softmax, and what they weigh no attention: ")
-          << (reason.empty() ? fateOf(sum) : reason);
+          << (reason.empty() || isa<scf::ForOp>(sum) ? fateOf(sum) : reason);
     });
   }
 };

@@ -80,6 +80,27 @@ static bool isNeutral(Expr start, StringRef name, bool isBool) {
   return start->isConstant() && (name == "max" ? start->constant <= -1e30 : start->constant >= 1e30);
 }
 
+// Whether an operand of a product is one number for all that is summed, so that the product is a sum of the other operand: a product with
+// ones, or the column of ones behind the values. Asked in a context of its own, as nearly every product is none.
+static bool isPlainSum(linalg::LinalgOp op, unsigned result, ArrayRef<Expr> indices) {
+  ExprContext exprs;
+  ElementTrace moves(exprs, TraceDepth::Moves);
+  SmallVector<Expr> loops(op.getNumLoops(), nullptr);
+  for (auto [expr, index] :
+       llvm::zip_equal(op.getMatchingIndexingMap(op.getDpsInitOperand(result)).getResults(), indices))
+    if (index->isConstant())
+      loops[cast<AffineDimExpr>(expr).getPosition()] = exprs.constant(index->constant);
+  return llvm::any_of(op.getDpsInputOperands(), [&](OpOperand *operand) {
+    SmallVector<Expr> places = moves.indexSymbols(operand->get());
+    for (auto [place, expr] : llvm::zip_equal(places, op.getMatchingIndexingMap(operand).getResults())) {
+      auto dim = dyn_cast<AffineDimExpr>(expr);
+      if (dim && loops[dim.getPosition()])
+        place = loops[dim.getPosition()];
+    }
+    return moves.element(operand->get(), places)->isConstant();
+  });
+}
+
 static bool holdsReduction(Expr expr, DenseSet<Expr> &seen) {
   if (expr->kind == ExprKind::Reduce || !seen.insert(expr).second)
     return expr->kind == ExprKind::Reduce;
@@ -90,10 +111,12 @@ static bool holdsReduction(Expr expr, DenseSet<Expr> &seen) {
 Expr ElementTrace::structured(linalg::LinalgOp op, unsigned result, ArrayRef<Expr> indices) {
   Value value = op->getResult(result);
   Expr unknown = exprs.leaf(value, indices);
-  if (isContraction(op) || !op.hasPureTensorSemantics())
+  if (!op.hasPureTensorSemantics())
     return unknown;
   AffineMap outMap = op.getMatchingIndexingMap(op.getDpsInitOperand(result));
   if (!outMap.isProjectedPermutation())
+    return unknown;
+  if (isContraction(op) && (depth != TraceDepth::Everything || !isPlainSum(op, result, indices)))
     return unknown;
   SmallVector<Expr> loops(op.getNumLoops(), nullptr), reductionSymbols;
   for (auto [d, expr] : llvm::enumerate(outMap.getResults()))

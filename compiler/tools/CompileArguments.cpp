@@ -97,8 +97,9 @@ static std::string takePlugin(CompileArguments &arguments, StringRef value) {
 // Parsed here for its errors; the pipeline parses it again at its place.
 static std::string takePass(CompileArguments &arguments, StringRef value) {
   auto [point, pipeline] = value.split(':');
-  if (!llvm::is_contained(extensionPoints(), point))
-    return quoted(point) + " is none of " + llvm::join(extensionPoints(), ", ");
+  auto names = llvm::map_range(extensionPoints(), [](const ExtensionPoint &at) { return at.name; });
+  if (!llvm::is_contained(names, point))
+    return quoted(point) + " is none of " + llvm::join(names, ", ");
   static const bool registered = [] { return mlir::registerAllPasses(), registerPasses(), true; }();
   (void)registered;
   mlir::OpPassManager scratch(mlir::ModuleOp::getOperationName());
@@ -167,7 +168,8 @@ static std::vector<FlagGroup> makeFlags() {
       {"--stop-after", "=STAGE", "print the module after import, raise, optimize or schedule", takeStage},
       {"--resume", "=FILE.mlir",
        "go on from a module of this model that --stop-after or --dump-stages wrote, changed or not, with the same "
-       "options (a graph's module can also be compiled alone, where its weights lie in files that it names)",
+       "options but those of passes before it (a graph's module can also be compiled alone, where its weights lie in "
+       "files that it names)",
        TAKE(takeName(value, arguments.options.resume))},
       {"--dump-stages", "=DIR", "write the module after every stage",
        TAKE(takeName(value, arguments.options.dumpStages)), /*changesOutput=*/false},

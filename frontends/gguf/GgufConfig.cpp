@@ -1,5 +1,4 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "bytes/Json.h"
 #include "bytes/Status.h"
 #include "frontends/License.h"
 #include "frontends/gguf/GgufModel.h"
@@ -51,6 +50,12 @@ void GgufKeys::adopt(const Status &status) {
 
 namespace {
 
+std::string numberText(double number) {
+  char text[32];
+  snprintf(text, sizeof text, "%.9g", number);
+  return text;
+}
+
 class ConfigReader {
 public:
   ConfigReader(const GgufFile &file, const Family &family)
@@ -73,6 +78,7 @@ private:
   void readBiases();
   void readVocabulary();
   void readSampling();
+  std::string valueText(const std::string &key) const;
   void refuseUnread();
   std::optional<int64_t> tokenId(const char *key);
 
@@ -225,35 +231,99 @@ void ConfigReader::readSampling() {
   if (!config.doSample)
     config.temperature = 1.0;
   config.topK = narrows && topK > 0.0 ? static_cast<int64_t>(std::min(topK, 2147483647.0)) : 0;
-  for (const char *key : {"mirostat", "xtc_probability"})
+  for (const char *key : {"mirostat", "xtc_probability", "penalty_last_n"})
     if (other = 0.0; number((std::string("general.sampling.") + key).c_str(), other) && other != 0.0)
-      config.samplingSource += std::string(", without ") + key;
+      config.notApplied.push_back(key + (" " + numberText(other)));
+  if (file.contains("general.sampling.sequence"))
+    config.notApplied.push_back("sequence");
+  config.samplingFile = file.path();
 }
 
-// Keys that change what a model computes, and the number with which they change nothing (false: 0). What a family does not ask for, it
-// does not compute. docs/gguf.md of ggml describes them.
-struct InertValue {
+// Keys under the architecture's name that a family need not ask for, and the number with which they change nothing (false: 0). One without a
+// number changes nothing here whatever it holds: what it says is read from tensors, or belongs to what is switched off. Any other key that
+// no rule reads is refused, for what it would change is not known. docs/gguf.md of ggml describes most.
+struct UnreadKey {
   const char *key;
-  double value;
+  std::optional<double> inert;
 };
-constexpr InertValue inertValues[] = {
-    {"attention.causal", 1}, {"attention.clamp_kqv", 0},      {"attention.max_alibi_bias", 0},
-    {"embedding_scale", 1},  {"expert_shared_count", 0},      {"logit_scale", 1},
-    {"residual_scale", 1},   {"router_logit_softcapping", 0}, {"use_parallel_residual", 0},
+const UnreadKey unreadKeys[] = {
+    {"attention.causal", 1},
+    {"attention.clamp_kqv", 0},
+    {"attention.key_length", {}}, // beside that of latents
+    {"attention.layer_norm_epsilon", {}},
+    {"attention.layer_norm_rms_epsilon", {}},
+    {"attention.max_alibi_bias", 0},
+    {"attention.shared_kv_layers", 0},
+    {"attention.temperature_scale", 0},
+    {"attention.value_length", {}},
+    {"embedding_scale", 1},
+    {"expert_feed_forward_length", {}}, // without experts
+    {"expert_gating_func", 1},
+    {"expert_group_count", 1},
+    {"expert_group_used_count", 1},
+    {"expert_shared_count", 0},
+    {"expert_shared_feed_forward_length", {}},
+    {"expert_used_count", {}}, // without experts
+    {"expert_weights_norm", 1},
+    {"expert_weights_scale", 1},
+    {"leading_dense_block_count", {}},
+    {"logit_scale", 1},
+    {"mm.tokens_per_image", {}},
+    {"n_deepstack_layers", 0},
+    {"nextn_predict_layers", 0},
+    {"pooling_type", {}}, // of a text's vector, which no program that generates makes
+    {"rescale_every_n_layers", 0},
+    {"residual_scale", 1},
+    {"rope.dimension_count", {}}, // without a rotation
+    {"rope.freq_base", {}},
+    {"rope.scale_linear", {}}, // beside rope.scaling, or where that is none
+    {"rope.scaling.attn_factor", 1},
+    {"rope.scaling.factor", {}},
+    {"rope.scaling.finetuned", {}},
+    {"rope.scaling.original_context_length", {}},
+    {"rope.scaling.yarn_attn_factor", 1},
+    {"rope.scaling.yarn_beta_fast", {}},
+    {"rope.scaling.yarn_beta_slow", {}},
+    {"rope.scaling.yarn_ext_factor", 1},
+    {"rope.scaling.yarn_log_multiplier", {}},
+    {"router_logit_softcapping", 0},
+    {"tensor_data_layout", {}},
+    {"use_parallel_residual", 0},
 };
+
+// As the file has it: true, 8, 'name', an array of u32.
+std::string ConfigReader::valueText(const std::string &key) const {
+  if (Expected<bool> flag = file.boolean(key))
+    return *flag ? "true" : "false";
+  if (Expected<double> number = file.number(key))
+    return numberText(*number);
+  if (Expected<std::string_view> text = file.string(key))
+    return "'" + printable(*text, 64) + "'";
+  return "an " + ggufTypeName(file.metadata().find(key)->second);
+}
 
 // After everything is read.
 void ConfigReader::refuseUnread() {
-  for (const InertValue &entry : inertValues) {
-    if (keys.wasAsked(entry.key) || !keys.has(entry.key))
+  std::string prefix = std::string(family.gguf) + ".";
+  for (auto entry = file.metadata().lower_bound(prefix); entry != file.metadata().end(); ++entry) {
+    std::string key(entry->first);
+    if (key.compare(0, prefix.size(), prefix) != 0)
+      break;
+    std::string name = key.substr(prefix.size());
+    if (keys.wasAsked(name.c_str()))
       continue;
-    Expected<bool> flag = file.boolean(keys.full(entry.key));
-    Expected<double> number = flag ? Expected<double>(*flag) : file.number(keys.full(entry.key));
-    if (!number)
-      keys.fail(number.message());
-    else if (*number != entry.value)
-      keys.unsupported(keys.full(entry.key) + " is " + jsonNumber(*number) + ", which is not supported for " +
-                       config.architecture + "; expected " + jsonNumber(entry.value));
+    auto known = std::find_if(std::begin(unreadKeys), std::end(unreadKeys),
+                              [&](const UnreadKey &unread) { return name == unread.key; });
+    if (known == std::end(unreadKeys)) {
+      keys.unsupported(key + " is " + valueText(key) + ", a key that is not known for " + config.architecture +
+                       "; expected a file without it");
+      continue;
+    }
+    Expected<bool> flag = file.boolean(key);
+    Expected<double> number = flag ? Expected<double>(*flag) : file.number(key);
+    if (known->inert && !(number && *number == *known->inert))
+      keys.unsupported(key + " is " + valueText(key) + ", which is not supported for " + config.architecture +
+                       "; expected " + (flag ? *known->inert ? "true" : "false" : numberText(*known->inert)));
   }
 }
 
@@ -264,6 +334,9 @@ Expected<ModelConfig> ConfigReader::read() {
   if (config.moe.numExperts > 0)
     config.moe.intermediateSize = keys.integer("expert_feed_forward_length", config.intermediateSize);
   HEDDLE_RETURN_IF_ERROR(keys.status());
+  const uint8_t *begin = file.tensors().files.front()->data();
+  for (const auto &[key, value] : file.metadata())
+    config.valueOffsets[placeKey(file.path(), key)] = static_cast<uint64_t>(value.data - begin);
   HEDDLE_RETURN_IF_ERROR(validateSizes(config, file.path()));
   readExperts();
   readWindows();

@@ -22,7 +22,8 @@ std::vector<double> readFactors(GgufKeys &keys, const GgufFile &file, const char
 }
 
 void readScaling(GgufKeys &keys, const ModelConfig &config, RopeConfig &rope) {
-  std::string type = keys.string("rope.scaling.type", keys.has("rope.scale_linear") ? "linear" : "none");
+  bool isScaled = keys.has("rope.scaling.factor") || keys.has("rope.scale_linear");
+  std::string type = keys.string("rope.scaling.type", isScaled ? "linear" : "none");
   if (type == "none")
     return;
   if (type == "linear")

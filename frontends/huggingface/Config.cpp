@@ -11,6 +11,14 @@ namespace heddle {
 
 namespace {
 
+// Where the values lie that were read, for the checks that readers share.
+void keepOffsets(const JsonObject &object, ModelConfig &config) {
+  size_t prefix = object.keyPrefix().size(); // of the part of a multimodal config, which names of fields leave out
+  for (const auto &[key, offset] : object.offsets())
+    if (key.compare(0, prefix, object.keyPrefix()) == 0)
+      config.valueOffsets[placeKey(object.file(), key.substr(prefix))] = offset;
+}
+
 struct ActivationName {
   const char *name;
   Activation activation;
@@ -273,6 +281,7 @@ Expected<ModelConfig> ConfigReader::read() {
   refuseUnsupported();
   readSizes();
   HEDDLE_RETURN_IF_ERROR(object.status());
+  keepOffsets(object, config);
   MoeConfig &moe = config.moe;
   moe.intermediateSize = 1; // known, and checked again, after the sizes of the layers are bounded
   HEDDLE_RETURN_IF_ERROR(validateSizes(config, object.file()));
@@ -287,8 +296,62 @@ Expected<ModelConfig> ConfigReader::read() {
   readIds(object, config);
   refuseUnread();
   HEDDLE_RETURN_IF_ERROR(object.status());
+  keepOffsets(object, config);
   HEDDLE_RETURN_IF_ERROR(validateSizes(config, object.file()));
   return config;
+}
+
+// Keys of transformers' GenerationConfig that change which tokens it generates and that no program here applies, with the number at which they
+// change nothing. Lengths are the caller's, and what shapes beams alone does nothing without num_beams.
+struct GenerationKey {
+  const char *key;
+  std::optional<double> inert; // none: whatever it holds changes something
+  bool shapesSamples = false;  // and nothing where do_sample is false
+};
+const GenerationKey generationKeys[] = {
+    {"bad_words_ids", {}},
+    {"begin_suppress_tokens", {}},
+    {"constraints", {}},
+    {"dola_layers", {}},
+    {"encoder_no_repeat_ngram_size", 0},
+    {"encoder_repetition_penalty", 1},
+    {"epsilon_cutoff", 0, true},
+    {"eta_cutoff", 0, true},
+    {"exponential_decay_length_penalty", {}},
+    {"force_words_ids", {}},
+    {"forced_bos_token_id", {}},
+    {"forced_decoder_ids", {}},
+    {"forced_eos_token_id", {}},
+    {"guidance_scale", 1},
+    {"max_time", {}},
+    {"min_length", 0},
+    {"min_new_tokens", 0},
+    {"no_repeat_ngram_size", 0},
+    {"num_beams", 1},
+    {"num_return_sequences", 1},
+    {"penalty_alpha", 0},
+    {"sequence_bias", {}},
+    {"stop_strings", {}},
+    {"suppress_tokens", {}},
+    {"token_healing", 0},
+    {"top_h", {}, true},
+    {"typical_p", 1, true},
+    {"watermarking_config", {}},
+};
+
+// What a generation_config.json asks for beyond what readGeneration reads.
+void noteNotApplied(const JsonObject &object, ModelConfig &config) {
+  for (const GenerationKey &entry : generationKeys) {
+    JsonValue found = object.find(entry.key);
+    bool isContainer = found.is(JsonKind::Array) || found.is(JsonKind::Object);
+    double number = found.isTrue();
+    bool isNumber = found.is(JsonKind::Bool) || found.number(number);
+    bool isEmpty = isContainer && !JsonItems(found).next();
+    if (!found || isEmpty || (isNumber && entry.inert && number == *entry.inert) ||
+        (entry.shapesSamples && !config.doSample))
+      continue;
+    config.notApplied.push_back(entry.key + (isContainer ? "" : " " + printable(found.raw(), 64)));
+  }
 }
 
 void readGeneration(JsonObject &object, ModelConfig &config) {
@@ -318,10 +381,13 @@ Status readGenerationFile(ModelFiles &files, ModelConfig &config) {
   Expected<JsonFile> json = readConfigFile(files, name, maxConfigBytes);
   if (!json)
     return json.status();
-  JsonObject defaults(json->root, path);
+  JsonObject defaults(*json, path);
   readGeneration(defaults, config);
   HEDDLE_RETURN_IF_ERROR(defaults.status());
+  keepOffsets(defaults, config);
+  noteNotApplied(defaults, config);
   config.samplingSource = name;
+  config.samplingFile = path;
   return validateGeneration(config, path);
 }
 
@@ -337,9 +403,9 @@ int64_t readSize(JsonObject &object, const ModelConfig &config, const char *key,
 
 void checkEvenHeads(JsonObject &object, const ModelConfig &config) {
   if (config.numHeads > 0 && config.hiddenSize % config.numHeads != 0)
-    object.fail(fieldName(config, "hidden_size") + " (" + std::to_string(config.hiddenSize) +
-                ") must be a multiple of " + fieldName(config, "num_attention_heads") + " (" +
-                std::to_string(config.numHeads) + ")");
+    object.fail(fieldName(config, "hidden_size").c_str(),
+                "(" + std::to_string(config.hiddenSize) + ") must be a multiple of " +
+                    fieldName(config, "num_attention_heads") + " (" + std::to_string(config.numHeads) + ")");
 }
 
 void readExpertCounts(JsonObject &object, MoeConfig &moe, int64_t numExperts, int64_t expertsPerToken) {
@@ -368,7 +434,7 @@ Expected<ModelConfig> readHuggingFaceConfig(ModelFiles &files, const FamilyList 
   Expected<JsonFile> json = readConfigFile(files, "config.json", maxConfigBytes);
   if (!json)
     return json.status();
-  JsonObject top(json->root, path);
+  JsonObject top(*json, path);
   std::string type = top.string("model_type").value_or("");
   bool isNested = false;
   const Family *family = familyOf(top, families, type, isNested);
@@ -396,7 +462,7 @@ Status readConfigBesideGraph(ModelFiles &files, ModelConfig &config) {
     Expected<JsonFile> json = readConfigFile(files, "config.json", maxConfigBytes);
     if (!json)
       return json.status();
-    JsonObject object(json->root, path);
+    JsonObject object(*json, path);
     if (std::optional<std::string> type = object.string("model_type"))
       config.architecture = printable(*type, 64);
     for (const char *key : {"max_position_embeddings", "n_positions"})
@@ -407,6 +473,7 @@ Status readConfigBesideGraph(ModelFiles &files, ModelConfig &config) {
       }
     readIds(object, config);
     HEDDLE_RETURN_IF_ERROR(object.status());
+    keepOffsets(object, config);
     HEDDLE_RETURN_IF_ERROR(validateGeneration(config, path));
   }
   return readGenerationFile(files, config);

@@ -8,12 +8,22 @@ static const char *kindName(JsonKind kind) {
   return names[static_cast<size_t>(kind)];
 }
 
-JsonObject::JsonObject(JsonValue value, std::string file, std::string prefix)
-    : value(value), path(std::move(file)), prefix(std::move(prefix)) {
+JsonObject::JsonObject(const JsonFile &json, std::string path)
+    : value(json.root), text(json.file->text().data()), path(std::move(path)) {
+  checkKind();
+}
+
+JsonObject::JsonObject(JsonValue value, const JsonObject &outer, std::string prefix)
+    : value(value), text(outer.text), path(outer.path), prefix(std::move(prefix)), places(outer.places) {
+  checkKind();
+}
+
+void JsonObject::checkKind() {
   if (!value || value.is(JsonKind::Object))
     return;
-  fail((this->prefix.empty() ? "the JSON value" : this->prefix.substr(0, this->prefix.size() - 1)) + " is of type " +
-       kindName(value.kind()) + ", expected an object");
+  error = errorIn(path, (prefix.empty() ? "the JSON value" : prefix.substr(0, prefix.size() - 1)) + " is of type " +
+                            kindName(value.kind()) + ", expected an object")
+              .atByte(offsetOf(value));
 }
 
 JsonValue JsonObject::find(const char *key) const {
@@ -24,6 +34,15 @@ JsonValue JsonObject::find(const char *key) const {
 void JsonObject::fail(const std::string &what, StatusCode code) {
   if (error.isOk())
     error = errorIn(path, what).as(code);
+}
+
+void JsonObject::fail(const char *key, const std::string &what, StatusCode code) {
+  if (!error.isOk())
+    return;
+  JsonValue found = lookUp(key);
+  error = errorIn(path, prefix + key + " " + what).as(code);
+  if (found)
+    error = std::move(error).atByte(offsetOf(found));
 }
 
 void JsonObject::adopt(const JsonObject &other) {
@@ -110,7 +129,7 @@ std::vector<std::string> JsonObject::strings(const char *key) {
 }
 
 JsonObject JsonObject::object(const char *key) {
-  JsonObject nested(find(key), path, prefix + key + ".");
+  JsonObject nested(find(key), *this, prefix + key + ".");
   adopt(nested);
   return nested;
 }

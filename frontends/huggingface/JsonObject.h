@@ -7,7 +7,9 @@
 
 #include "bytes/Json.h"
 #include "bytes/Status.h"
+#include "frontends/Json.h"
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -18,8 +20,8 @@ namespace heddle {
 
 class JsonObject {
 public:
-  // `value` is a view: its text must outlast the object. `prefix` stands before keys in messages: "rope_scaling.".
-  JsonObject(JsonValue value, std::string file, std::string prefix = "");
+  // `json` must outlast the object; `path` is that of its file.
+  JsonObject(const JsonFile &json, std::string path);
 
   // Null counts as absent, as in Hugging Face's configs.
   bool has(const char *key) const { return static_cast<bool>(find(key)); }
@@ -42,28 +44,38 @@ public:
   JsonObject object(const char *key);
 
   void fail(const std::string &what, StatusCode code = StatusCode::InvalidInput);
-  void fail(const char *key, const std::string &what) { fail(prefix + key + " " + what); }
-  void unsupported(const char *key, const std::string &what) {
-    fail(prefix + key + " " + what, StatusCode::Unsupported);
-  }
+  // Of a key's value, with the byte at which it lies.
+  void fail(const char *key, const std::string &what, StatusCode code = StatusCode::InvalidInput);
+  void unsupported(const char *key, const std::string &what) { fail(key, what, StatusCode::Unsupported); }
   void adopt(const JsonObject &other);
   const Status &status() const { return error; }
   const std::string &file() const { return path; }
   // "rope_scaling." for a nested object.
   const std::string &keyPrefix() const { return prefix; }
+  // The byte in the file of each value that was looked at in this object, and in those within; their keys begin with their prefixes.
+  const std::map<std::string, uint64_t> &offsets() const { return *places; }
 
 private:
+  // `prefix` stands before keys in messages: "rope_scaling.".
+  JsonObject(JsonValue value, const JsonObject &outer, std::string prefix);
+  void checkKind();
   JsonValue lookUp(const char *key) const {
     asked->insert(key);
-    return value.find(key);
+    JsonValue found = value.find(key);
+    if (found)
+      (*places)[prefix + key] = offsetOf(found);
+    return found;
   }
+  uint64_t offsetOf(JsonValue of) const { return static_cast<uint64_t>(of.raw().data() - text); }
   void wrongType(const char *key, JsonValue found, const char *expected);
   // The elements of an array that `read` takes; none, and a failure, if it takes not all.
   template <typename T, typename Read> std::vector<T> list(const char *key, const char *expected, Read read);
 
-  JsonValue value; // an object, or Absent
+  JsonValue value;  // an object, or Absent
+  const char *text; // of the file
   std::string path, prefix;
   std::shared_ptr<std::set<std::string>> asked = std::make_shared<std::set<std::string>>();
+  std::shared_ptr<std::map<std::string, uint64_t>> places = std::make_shared<std::map<std::string, uint64_t>>();
   Status error;
 };
 

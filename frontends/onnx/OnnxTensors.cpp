@@ -3,6 +3,7 @@
 #include "bytes/Size.h"
 #include "bytes/Status.h"
 #include "frontends/onnx/OnnxScan.h"
+#include "frontends/onnx/Sha1.h"
 
 #include "onnx-ml.pb.h"
 
@@ -95,11 +96,27 @@ Expected<uint32_t> OnnxTensorReader::openExternal(const std::string &name, const
   return index;
 }
 
+// A checksum is the SHA-1 of the whole file, which is computed once for all tensors in it.
+Status OnnxTensorReader::compareChecksum(const std::string &name, uint32_t file, const std::string &location,
+                                         const std::string &stated) {
+  auto [known, isNew] = checksums.try_emplace(file);
+  if (isNew) {
+    Sha1Digest digest = sha1(model.files[file]->data(), model.files[file]->size());
+    known->second = hexadecimal(digest.data(), digest.size());
+  }
+  std::string lower = stated;
+  for (char &c : lower)
+    c = c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
+  if (lower == known->second)
+    return Status();
+  return fail(name, "external data: checksum '" + printable(stated, 64) + "', but the SHA-1 of '" +
+                        printable(location) + "' is " + known->second);
+}
+
 Status OnnxTensorReader::readExternal(const onnx::TensorProto &proto, OnnxTensor &tensor) {
   std::string location, checksum;
   uint64_t offset = 0, length = tensor.bytes;
-  // The keys of the specification (TensorProto.external_data). The checksum is that of a whole file, which other tensors share: it is
-  // not computed, what a program was made of is in its own SHA-256.
+  // The keys of the specification (TensorProto.external_data).
   struct {
     const char *key;
     std::string *text;
@@ -137,6 +154,8 @@ Status OnnxTensorReader::readExternal(const onnx::TensorProto &proto, OnnxTensor
     return fail(tensor.name, "external data: offset " + std::to_string(offset) + " and length " +
                                  std::to_string(length) + " reach past the end of '" + printable(location) +
                                  "', which has " + std::to_string(size) + " bytes");
+  if (keys[3].isThere)
+    HEDDLE_RETURN_IF_ERROR(compareChecksum(tensor.name, *file, location, checksum));
   tensor.file = *file;
   tensor.offset = offset;
   return Status();

@@ -26,11 +26,14 @@ private:
   Status fail(const std::string &name, const std::string &what) const;
   Status readExternal(const onnx::TensorProto &proto, OnnxTensor &tensor);
   Status readTyped(const onnx::TensorProto &proto, OnnxTensor &tensor, uint64_t bytes);
+  Status compareChecksum(const std::string &name, uint32_t file, const std::string &location,
+                         const std::string &stated);
   Expected<uint32_t> openExternal(const std::string &name, const std::string &location);
 
   OnnxModel &model;
   ModelFiles &files;
-  std::map<std::string, uint32_t> opened; // by location
+  std::map<std::string, uint32_t> opened;    // by location
+  std::map<uint32_t, std::string> checksums; // of files
 };
 
 } // namespace heddle

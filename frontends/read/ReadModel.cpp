@@ -87,6 +87,10 @@ Expected<Model> readModel(ModelFiles &files) {
     return readOnnxModel(files);
   if (endsWith(path, ".safetensors"))
     return errorIn(path, "is a file of weights; give the directory that also holds its config.json");
+  if (!endsWith(path, ".gguf") && (*file)->text().substr(0, 4) != "GGUF")
+    return errorIn(path, "begins with '" + printable((*file)->text().substr(0, 4)) +
+                             "' and is of no known kind; expected a GGUF file (magic 'GGUF'), an ONNX file, a Hugging "
+                             "Face folder, or an MLIR module whose name ends in .mlir");
   return readGguf(files, families());
 }
 

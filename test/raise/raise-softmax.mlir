@@ -254,7 +254,30 @@ func.func @sum_of_magnitudes(%x: tensor<3x?xf32>) -> tensor<3x?xf32> {
 }
 
 
-// The divisor is not the sum alone.
+// The sum of exponentials less their greatest is at least 1, and no smaller number is greater.
+// CHECK-LABEL: @divided_by_a_floored_sum
+// CHECK-NOT: arith.maximumf
+// CHECK: linalg.softmax dimension(1)
+func.func @divided_by_a_floored_sum(%x: tensor<3x?xf32>) -> tensor<3x?xf32> {
+  %c1 = arith.constant 1 : index
+  %n = tensor.dim %x, %c1 : tensor<3x?xf32>
+  %zero = arith.constant dense<0.0> : tensor<3xf32>
+  %lowest = arith.constant dense<0xFF800000> : tensor<3xf32>
+  %init = tensor.empty(%n) : tensor<3x?xf32>
+  %top = linalg.reduce { arith.maximumf } ins(%x : tensor<3x?xf32>) outs(%lowest : tensor<3xf32>) dimensions = [1]
+  %tops = linalg.broadcast ins(%top : tensor<3xf32>) outs(%init : tensor<3x?xf32>) dimensions = [1]
+  %shifted = arith.subf %x, %tops : tensor<3x?xf32>
+  %e = math.exp %shifted : tensor<3x?xf32>
+  %sum = linalg.reduce { arith.addf } ins(%e : tensor<3x?xf32>) outs(%zero : tensor<3xf32>) dimensions = [1]
+  %least = arith.constant dense<1.0e-6> : tensor<3xf32>
+  %guarded = arith.maximumf %sum, %least : tensor<3xf32>
+  %sums = linalg.broadcast ins(%guarded : tensor<3xf32>) outs(%init : tensor<3x?xf32>) dimensions = [1]
+  %p = arith.divf %e, %sums : tensor<3x?xf32>
+  return %p : tensor<3x?xf32>
+}
+
+
+// The divisor is not the sum alone: that may be less than the floor.
 // REMARK: remark: exponentials and their sum are no softmax, and what they weigh no attention: they are divided by the function 'max'
 // CHECK-LABEL: @divided_by_a_guarded_sum
 // CHECK-NOT: linalg.softmax
@@ -270,7 +293,7 @@ func.func @divided_by_a_guarded_sum(%x: tensor<3x?xf32>) -> tensor<3x?xf32> {
   %shifted = arith.subf %x, %tops : tensor<3x?xf32>
   %e = math.exp %shifted : tensor<3x?xf32>
   %sum = linalg.reduce { arith.addf } ins(%e : tensor<3x?xf32>) outs(%zero : tensor<3xf32>) dimensions = [1]
-  %least = arith.constant dense<1.0e-6> : tensor<3xf32>
+  %least = arith.constant dense<2.0> : tensor<3xf32>
   %guarded = arith.maximumf %sum, %least : tensor<3xf32>
   %sums = linalg.broadcast ins(%guarded : tensor<3xf32>) outs(%init : tensor<3x?xf32>) dimensions = [1]
   %p = arith.divf %e, %sums : tensor<3x?xf32>

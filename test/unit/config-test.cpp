@@ -304,6 +304,35 @@ TEST(Config, fusedExpertsAreSplit) {
   }
 }
 
+// Where a value is at fault, its byte is known, as it is of what is no JSON.
+TEST(Config, valuesHaveTheirByte) {
+  TemporaryFolder folder;
+  writeHuggingFace(folder, tinyConfig(), tinyTensors());
+  auto pointsAt = [&](const char *file, const json &content, const std::string &value) {
+    std::string text = " " + content.dump(1);
+    folder.write(file, text);
+    Expected<Model> model = readModel(folder.path());
+    ASSERT_FALSE(model) << value;
+    const InputPlace *place = model.status().place();
+    ASSERT_TRUE(place && place->offset) << model.message();
+    EXPECT_EQ(text.substr(*place->offset, value.size()), value) << model.message();
+  };
+  auto with = [](const char *key, const json &value) {
+    json config = tinyConfig();
+    config[key] = value;
+    return config;
+  };
+  pointsAt("config.json", with("num_hidden_layers", 987654), "987654");       // out of range
+  pointsAt("config.json", with("num_attention_heads", "seven"), "\"seven\""); // of another type
+  pointsAt("config.json", with("hidden_act", "frobnitz"), "\"frobnitz\"");    // a word that is not known
+  pointsAt("config.json", with("clip_qkv", 8.25), "8.25");                    // not supported
+  pointsAt("config.json", with("eos_token_id", json::array({1, 4444})), "["); // beyond the vocabulary
+  pointsAt("config.json", with("rope_scaling", {{"rope_type", "linear"}, {"factor", -3.5}}), "-3.5");
+  pointsAt("config.json", with("rope_scaling", 77), "77");
+  folder.write("config.json", tinyConfig().dump());
+  pointsAt("generation_config.json", {{"do_sample", true}, {"top_p", 7.5}}, "7.5");
+}
+
 TEST(Config, generationDefaults) {
   TemporaryFolder folder;
   writeHuggingFace(folder, tinyConfig(), tinyTensors());
@@ -324,6 +353,17 @@ TEST(Config, generationDefaults) {
   EXPECT_EQ(sampled.topK, 50);
   EXPECT_EQ(sampled.temperature, 0.6);
   EXPECT_EQ(sampled.minP, 0.05);
+  // Keys that would change the text are named, unless they ask for nothing.
+  EXPECT_EQ(sampled.notApplied, std::vector<std::string>());
+  json silent = {{"num_beams", 1},        {"no_repeat_ngram_size", 0}, {"suppress_tokens", json::array()},
+                 {"min_length", 0},       {"typical_p", 0.5},          {"forced_eos_token_id", nullptr},
+                 {"length_penalty", 2.0}, {"use_cache", true},         {"max_length", 4096},
+                 {"token_healing", false}};
+  EXPECT_EQ(read(silent).notApplied, std::vector<std::string>());
+  json loud = {{"do_sample", true},      {"num_beams", 4},           {"no_repeat_ngram_size", 3},
+               {"suppress_tokens", {0}}, {"forced_bos_token_id", 0}, {"typical_p", 0.5}};
+  EXPECT_EQ(read(loud).notApplied, (std::vector<std::string>{"forced_bos_token_id 0", "no_repeat_ngram_size 3",
+                                                             "num_beams 4", "suppress_tokens", "typical_p 0.5"}));
   for (const auto &[generation, expected] :
        {std::pair<json, const char *>{{{"eos_token_id", 32}}, "eos_token_id is 32"},
         {{{"temperature", -1}}, "temperature is -1"},

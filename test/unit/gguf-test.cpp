@@ -152,9 +152,19 @@ const BadGguf badFiles[] = {
     {"tensorOfNoLayer", [](auto &f) { f.tensors.push_back({"foo.weight", {16}, 0, zeros(64)}); },
      "'foo.weight' is not part of a model of architecture 'llama' with llama.block_count 2"},
     {"clampUnread", [](auto &f) { f.f32("llama.attention.clamp_kqv", 8.0f); },
-     "llama.attention.clamp_kqv is 8.0, which is not supported for llama; expected 0.0"},
+     "llama.attention.clamp_kqv is 8, which is not supported for llama; expected 0"},
     {"causalFalse", [](auto &f) { f.set("llama.attention.causal", 7, std::string(1, '\0')); },
-     "llama.attention.causal is 0.0, which is not supported for llama; expected 1.0"},
+     "llama.attention.causal is false, which is not supported for llama; expected true"},
+    {"alibiOfWrongType", [](auto &f) { f.string("llama.attention.max_alibi_bias", "much"); },
+     "llama.attention.max_alibi_bias is 'much', which is not supported for llama; expected 0"},
+    {"keyUnknown", [](auto &f) { f.string("llama.hidden_act", "relu"); },
+     "llama.hidden_act is 'relu', a key that is not known for llama; expected a file without it"},
+    {"arrayUnknown", [](auto &f) { f.strings("llama.layer_kinds", {"a", "b"}); },
+     "llama.layer_kinds is an array of string, a key that is not known for llama"},
+    {"temperatureUnread", [](auto &f) { f.f32("llama.attention.temperature_scale", 0.1f); },
+     "llama.attention.temperature_scale is 0.100000001, which is not supported"},
+    {"predictingLayers", [](auto &f) { f.u32("llama.nextn_predict_layers", 1); },
+     "llama.nextn_predict_layers is 1, which is not supported"},
     {"weightsOfIntegers", [](auto &f) { f.tensor(q).type = 26; }, "has type i32, expected f32"},
     {"expertsPerTokenAboveExperts",
      [](auto &f) {
@@ -166,6 +176,33 @@ const BadGguf badFiles[] = {
 
 INSTANTIATE_TEST_SUITE_P(Gguf, GgufRefused, testing::ValuesIn(badFiles),
                          [](const auto &info) { return info.param.name; });
+
+// Keys of other namespaces, and those that say nothing of what this architecture computes, are no reason to refuse a file.
+TEST(Gguf, harmlessKeys) {
+  TemporaryFolder folder;
+  GgufBuilder file = tinyGguf();
+  file.string("llama.tensor_data_layout", "Meta AI original pth");
+  file.u32("llama.expert_used_count", 0);
+  file.u32("llama.pooling_type", 3);
+  file.f32("llama.logit_scale", 1);
+  file.set("llama.rope.scaling.finetuned", 7, std::string(1, '\0'));
+  file.u32("quantize.imatrix.entries_count", 224);
+  file.u32("general.quantization_version", 2);
+  file.string("llamas.hidden_act", "relu");
+  Expected<Model> model = readModel(folder.write("m.gguf", file.bytes()));
+  EXPECT_TRUE(model) << model.message();
+}
+
+// A factor alone asks for linear scaling, as in llama.cpp.
+TEST(Gguf, ropeFactorWithoutType) {
+  TemporaryFolder folder;
+  GgufBuilder file = tinyGguf();
+  file.f32("llama.rope.scaling.factor", 4);
+  Expected<Model> model = readModel(folder.write("m.gguf", file.bytes()));
+  ASSERT_TRUE(model) << model.message();
+  EXPECT_EQ(model->config.ropes[0].scaling, RopeScalingKind::Linear);
+  EXPECT_EQ(model->config.ropes[0].factor, 4.0);
+}
 
 TEST(Gguf, readsTinyModel) {
   TemporaryFolder folder;
@@ -234,7 +271,8 @@ TEST(Gguf, samplingDefaults) {
   EXPECT_EQ(all.temperature, 0.75);
   EXPECT_EQ(all.topK, 20);
   EXPECT_EQ(all.minP, 0.125);
-  EXPECT_EQ(all.samplingSource, "GGUF keys general.sampling, without mirostat");
+  EXPECT_EQ(all.samplingSource, "GGUF keys general.sampling");
+  EXPECT_EQ(all.notApplied, std::vector<std::string>{"mirostat 2"});
   file.f32("general.sampling.temp", 0);
   EXPECT_FALSE(read(file).doSample);
   file.f32("general.sampling.top_p", 2);

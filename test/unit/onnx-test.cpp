@@ -2,7 +2,9 @@
 //
 // ONNX files as a stranger may write them: external data, types within types, functions that call each other.
 #include "ModelFiles.h"
+#include "bytes/Text.h"
 #include "frontends/onnx/OnnxModel.h"
+#include "frontends/onnx/Sha1.h"
 
 #include <filesystem>
 #include <gtest/gtest.h>
@@ -85,8 +87,10 @@ protected:
 
 TEST_F(External, isReadWhereTheEntriesSay) {
   folder.write("w.bin", "0123456789abcdef");
-  ModelFiles files(folder.write(
-      "m.onnx", externalModel({{"checksum", "da39a3ee"}, {"length", "8"}, {"offset", "4"}, {"location", "w.bin"}})));
+  ModelFiles files(folder.write("m.onnx", externalModel({{"checksum", "FE5567E8D769550852182CDF69D74BB16DFF8E29"},
+                                                         {"length", "8"},
+                                                         {"offset", "4"},
+                                                         {"location", "w.bin"}})));
   Expected<OnnxModel> model = readOnnx(files);
   ASSERT_TRUE(model) << model.message();
   const OnnxTensor &tensor = model->graph.initializers[0];
@@ -95,6 +99,20 @@ TEST_F(External, isReadWhereTheEntriesSay) {
   for (const SharedFile &file : files.opened())
     opened.push_back(file->path());
   EXPECT_EQ(opened, (std::vector<std::string>{folder.path("m.onnx"), folder.path("w.bin")}));
+}
+
+// Digests of FIPS 180-4's examples, and of every length around a block.
+TEST(Sha1, isThatOfTheStandard) {
+  auto digest = [](const std::string &text) {
+    Sha1Digest bytes = sha1(text.data(), text.size());
+    return hexadecimal(bytes.data(), bytes.size());
+  };
+  EXPECT_EQ(digest("abc"), "a9993e364706816aba3e25717850c26c9cd0d89d");
+  EXPECT_EQ(digest(std::string(1000000, 'a')), "34aa973cd4c4daa4f61eeb2bdbad27316534016f");
+  std::string all;
+  for (size_t length = 0; length < 130; ++length)
+    all += digest(std::string(length, 'x'));
+  EXPECT_EQ(digest(all), "3bbe88bdb89312954ced71b5ab31e144c9122748");
 }
 
 TEST_F(External, entriesAreThoseOfTheSpecification) {
@@ -114,6 +132,12 @@ TEST_F(External, entriesAreThoseOfTheSpecification) {
            {{{"location", "../w.bin"}}, "location '../w.bin' is not allowed: expected a relative path"},
            {{{"location", "/dev/zero"}}, "location '/dev/zero' is not allowed"},
            {{{"location", ""}}, "location '' is not allowed"},
+           {{{"location", "."}}, ".: is not a regular file"},
+           {{{"location", "w.bin"}, {"checksum", "da39a3ee5e6b4b0d3255bfef95601890afd80709"}},
+            "checksum 'da39a3ee5e6b4b0d3255bfef95601890afd80709', but the SHA-1 of 'w.bin' is "
+            "ccaa8d8dcc7d030cd6a6768db81f90d0ef976c3d"},
+           {{{"location", "w.bin"}, {"checksum", "deadbeef"}}, "checksum 'deadbeef', but the SHA-1 of 'w.bin' is "},
+           {{{"location", "w.bin"}, {"checksum", ""}}, "checksum '', but the SHA-1 of 'w.bin' is "},
        }) {
     folder.write("model.onnx", externalModel(entries));
     expectRefusal(expected);

@@ -362,12 +362,24 @@ TemplateValue TemplateEvaluator::callFunction(int32_t function, const TemplateAr
   }
   TemplateValue result = heap.dict();
   result.isNamespace = name == "namespace";
+  if (arguments.positional.size() > 1)
+    return fail(std::string(name) + " takes one mapping, not " + std::to_string(arguments.positional.size()));
   const TemplateValue *base = arguments.positional.empty() ? nullptr : &arguments.positional[0];
   if (base && base->kind == ValueKind::Dict) {
     if (pay(fuelFor(*base)) && heap.spend(base->dict->items.size() * sizeof(TemplateDict::Member)))
       result.dict->items = base->dict->items;
-  } else if (base && base->kind != ValueKind::Undefined) {
-    return fail(std::string(name) + " takes a mapping, not " + kindName(*base));
+  } else if (base && (base->kind == ValueKind::List || base->kind == ValueKind::String)) {
+    // Pairs, as Python's dict takes them.
+    for (const TemplateValue &item : elements(*base)) {
+      std::vector<TemplateValue> pair = elements(item);
+      if (!failed() && pair.size() != 2)
+        fail(std::string(name) + " takes pairs, not " + std::to_string(pair.size()) + " values");
+      if (failed())
+        return TemplateValue();
+      put(result, pair[0], pair[1]);
+    }
+  } else if (base) {
+    return fail(std::string(name) + " takes a mapping or pairs, not " + kindName(*base));
   }
   for (const auto &argument : arguments.named)
     put(result, heap.text(argument.first, true), argument.second);

@@ -209,7 +209,13 @@ TEST(TemplateErrors, OperationsThatCannotBe) {
   expectPart(renderError("{{ messages.append(1) }}"), "would change a list");
   expectPart(renderError("{{ messages() }}"), "cannot be called");
   expectPart(renderError("{% for x in 5 %}{% endfor %}"), "cannot be iterated");
-  expectPart(renderError("{{ namespace([1]) }}"), "namespace takes a mapping, not a list");
+  expectPart(renderError("{{ namespace([1]) }}"), "cannot be iterated");
+  expectPart(renderError("{{ namespace([('a', 1, 2)]) }}"), "namespace takes pairs, not 3 values");
+  expectPart(renderError("{{ namespace('abc') }}"), "namespace takes pairs, not 1 values");
+  expectPart(renderError("{{ namespace(3) }}"), "namespace takes a mapping or pairs, not ");
+  expectPart(renderError("{{ dict(absent) }}"), "dict takes a mapping or pairs, not ");
+  expectPart(renderError("{{ namespace({}, {}) }}"), "namespace takes one mapping, not 2");
+  expectPart(renderError("{{ dict({}, {}, a=1) }}"), "dict takes one mapping, not 2");
   expectPart(renderError("{{ {(1, 2): 3} | tojson }}"), "a key that is a list, not a string");
   expectPart(renderError("{{ x | tojson }}"), "tojson of undefined, which has no JSON form");
   expectPart(renderError("{{ {'a': 1} | dictsort(by='size') }}"), "dictsort takes by='key' or by='value'");

@@ -55,6 +55,10 @@ TEST(Template, NamespacesOutliveLoops) {
 TEST(Template, NamespacesTakeMappings) {
   EXPECT_EQ(render("{% set ns = namespace({1: 2}) %}{% set ns.a = 3 %}{{ ns.a }}{{ ns[1] }}"), "32");
   EXPECT_EQ(render("{% set ns = namespace({'a': 1, none: 0}, a=2) %}{{ ns.a }}{% set ns.a = 3 %}{{ ns.a }}"), "23");
+  // Or pairs, of which a later one wins.
+  EXPECT_EQ(render("{% set ns = namespace([('a', 1), ['b', 2], ('a', 3)], c=4) %}{{ ns.a }}{{ ns.b }}{{ ns.c }}"),
+            "324");
+  EXPECT_EQ(render("{{ dict([('a', 1), 'bc']) }}"), "{'a': 1, 'b': 'c'}");
   EXPECT_EQ(render("{% set d = dict({'a': 1, 'b': 2}, a=3) %}{{ d }}{{ {1: 2, 1.0: 3} }}"), "{'a': 3, 'b': 2}{1: 3}");
   EXPECT_EQ(render("{{ {1: 'a', 'b': 2}.get(1) }}{{ 1 in {1: 2} }}{{ 'b' in {1: 2} }}{{ {1: 2}.b is defined }}"),
             "aTrueFalseFalse");
