@@ -11,7 +11,7 @@ import json
 import math
 import pathlib
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 900, 560, 70, 250, 40, 60
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 900, 560, 70, 250, 60, 60
 COLOURS = ("#0b6e99", "#d9730d", "#448361", "#9065b0", "#c14c8a", "#cb912f", "#337ea9", "#787774")
 
 
@@ -77,7 +77,7 @@ class Plot:
             self.line([(low, 10 ** exponent) for low in self.across], "#e3e2e0")
             self.text(LEFT - 8, self.y(10 ** exponent) + 4, f"{10 ** exponent:g}", "end")
         self.text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - BOTTOM + 42, "operations per byte", "middle")
-        self.text(LEFT, TOP - 12, "GFLOP/s")
+        self.text(LEFT - 8, TOP - 12, "GFLOP/s", "end")
 
     def roofs(self, limits):
         bandwidth = limits["read_bandwidth"] / 1e9
@@ -105,7 +105,7 @@ def roofline(report):
     ridge = max(peaks) / (limits["read_bandwidth"] / 1e9)
     plot = Plot((min([1.0, *(0.5 * x for x, _ in points)]), 4 * max([ridge, *(x for x, _ in points)])),
                 (min([*(0.3 * y for _, y in points), 0.5 * limits["read_bandwidth"] / 1e9]), 3 * max([*peaks, *(y for _, y in points)])))
-    plot.text(LEFT, 18, f"{report['cpu']}, {threads} threads, {report['date']}, commit {report['commit']}")
+    plot.text(LEFT, 20, f"{report['cpu']}, {threads} thread{'s' * (threads != '1')}, {report['date']}, commit {report['commit']}")
     plot.axes()
     plot.roofs(limits)
     for index, (case, (x, y)) in enumerate(zip(cases, points)):

@@ -34,7 +34,7 @@ SMOLLM2 = ROOT / ".setup/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 GENERATING = ("smollm2", "1b-q4_0", "1b-q8_0", "1b-q4_k_m", "1b-bf16")
 SHAPES = {"minilm": ((1, 128), (8, 128)), "bert-base": ((1, 128), (8, 128), (1, 512)), "vit-b": ((1,), (8,))}
 QUICK = r"^(smollm2|1b-q4_0)/depth 0/batch 1/|^minilm/1x128/"
-ENCODER_PEERS = ("onnxruntime", "openvino")
+ENCODER_PEERS = ("onnxruntime", "openvino", "torch")
 
 
 class Unmeasured(Exception):
@@ -73,7 +73,8 @@ class Peer:
         return self.answer()
 
     def close(self):
-        self.process.communicate()  # the end of its input ends it
+        self.process.kill()  # it has nothing to save, and may be amid a round
+        self.process.communicate()
 
 
 class Suite:
@@ -96,8 +97,9 @@ class Suite:
             known[name] = max(known.get(name, 0), value)
 
     def measure_limits(self, threads):
-        if self.options.peaks:
-            measured = json.loads(run([self.options.peaks, threads]))
+        peaks = self.options.heddle.with_name("heddle-peaks")
+        if peaks.exists():
+            measured = json.loads(run([peaks, threads]))
             self.add_limits(threads, {name: value for name, value in measured.items() if name != "threads"})
 
     def peak(self, threads, arithmetic):
@@ -340,10 +342,9 @@ def parse(arguments):
     parser.add_argument("--generate", type=int, default=64)
     parser.add_argument("--depths", type=numbers, default=[0, 8000], metavar="N,M", help="tokens in the cache before generating (0,8000)")
     parser.add_argument("--batches", type=numbers, default=[1, 4, 16], metavar="N,M", help="sequences that generate together (1,4,16)")
-    parser.add_argument("--python", default=sys.executable, help="an interpreter with numpy, llama-cpp-python, onnx, onnxruntime, openvino")
+    parser.add_argument("--python", default=sys.executable, help="an interpreter with numpy, llama-cpp-python, onnx, onnxruntime, openvino, torch")
     parser.add_argument("--no-peers", action="store_true", help="measure no other engine")
-    parser.add_argument("--heddle", type=pathlib.Path, default=ROOT / "build/bin/heddle")
-    parser.add_argument("--peaks", type=pathlib.Path, help="build/bin/heddle-peaks: limits also of what is no model that generates")
+    parser.add_argument("--heddle", type=pathlib.Path, default=ROOT / "build/bin/heddle", help="the compiler; heddle-peaks lies beside it")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/bench", metavar="FOLDER")
     options = parser.parse_args(arguments)
     if options.model and not options.model.exists():

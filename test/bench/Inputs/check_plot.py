@@ -13,7 +13,7 @@ for expected in ("Some <CPU> & more, 2 threads, 2026-01-02, commit abc1234", "30
         sys.exit(f"no text '{expected}' among {texts}")
 roofs = [[tuple(map(float, point.split(","))) for point in line.get("points").split()] for line in root.iter(SVG + "polyline")][-3:]
 points = [(float(circle.get("cx")), float(circle.get("cy"))) for circle in root.iter(SVG + "circle")]
-if len(points) != 2 or not all(70 <= x <= 650 and 40 <= y <= 500 for x, y in points):
+if len(points) != 2 or not all(70 <= x <= 650 and 60 <= y <= 500 for x, y in points):
     sys.exit(f"points {points}")
 # One decade upwards, in pixels, from the two dashed roofs: 400 and 4000.
 decade = roofs[2][0][1] - roofs[1][0][1]
