@@ -17,6 +17,8 @@ def Heddle_KernelOpInterface : OpInterface<"KernelOpInterface"> {
     InterfaceMethod<"Floating-point or integer operations per row", "int64_t", "getFlopsPerRow">,
     InterfaceMethod<"Bytes moved whatever the rows: the weights", "int64_t", "getFixedBytes">,
     InterfaceMethod<"Bytes of activations moved per row", "int64_t", "getBytesPerRow">,
+    InterfaceMethod<"What its operations are of: f32, bf16, int16 or int8", "::llvm::StringRef", "getArithmetic", (ins), [{}],
+                    /*defaultImplementation=*/[{ return "f32"; }]>,
   ];
 }
 

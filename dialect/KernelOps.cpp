@@ -122,6 +122,18 @@ LogicalResult PackedMatmulOp::verify() {
 void PackedMatmulOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
   kernelEffects(*this, effects);
 }
+// Of 16-bit integers are few rows only: many are multiplied as they come rounded, where they do.
+template <typename Matmul> static StringRef arithmeticOf(Matmul op) {
+  if (op.getInputScales())
+    return "int8";
+  if (op.getInputRounded() || shaped(op.getInput()).getElementType().isBF16())
+    return "bf16";
+  return op.getInt16() ? "int16" : "f32";
+}
+
+StringRef PackedMatmulOp::getArithmetic() {
+  return arithmeticOf(*this);
+}
 StringRef PackedMatmulOp::getKernelKind() {
   return "matmul";
 }
@@ -204,6 +216,9 @@ LogicalResult ExpertMatmulOp::verify() {
 
 void ExpertMatmulOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
   kernelEffects(*this, effects);
+}
+StringRef ExpertMatmulOp::getArithmetic() {
+  return arithmeticOf(*this);
 }
 StringRef ExpertMatmulOp::getKernelKind() {
   return "matmul";

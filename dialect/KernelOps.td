@@ -92,6 +92,9 @@ def Heddle_PackedMatmulOp : Heddle_KernelOp<"packed_matmul", [AttrSizedOperandSe
     (`scales` type($input_scales)^)? (`sums` type($input_sums)^)? (`rounded` type($input_rounded)^)? `,` type($weights) (`bias` type($bias)^)? `)`
     `outs` `(` $inits `:` type($inits) `)` attr-dict (`->` type($results)^)?
   }];
+  let extraClassDeclaration = dpsMethods # [{
+    ::llvm::StringRef getArithmetic();
+  }];
   let hasVerifier = 1;
 }
 
@@ -178,6 +181,7 @@ def Heddle_ExpertMatmulOp : Heddle_KernelOp<"expert_matmul", [AttrSizedOperandSe
   let extraClassDeclaration = dpsMethods # [{
     // Rows of an expert's packed matrices.
     int64_t getExpertRows() { return (getActivation() ? 2 : 1) * int64_t(getN()); }
+    ::llvm::StringRef getArithmetic();
   }];
   let hasVerifier = 1;
 }

@@ -147,9 +147,10 @@ static fb::Offset<fb::Vector<fb::Offset<package::Kernel>>> kernelTable(fb::FlatB
                                                                        ArrayRef<KernelRecord> kernels) {
   std::vector<fb::Offset<package::Kernel>> table;
   for (const KernelRecord &kernel : kernels)
-    table.push_back(package::CreateKernel(b, b.CreateString(kernel.name), b.CreateString(kernel.kind),
-                                          b.CreateString(kernel.emitter), b.CreateString(kernel.schedule), kernel.calls,
-                                          kernel.flopsPerRow, kernel.fixedBytes, kernel.bytesPerRow));
+    table.push_back(package::CreateKernel(
+        b, b.CreateString(kernel.name), b.CreateString(kernel.kind), b.CreateString(kernel.emitter),
+        b.CreateString(kernel.schedule), kernel.calls, kernel.flopsPerRow, kernel.fixedBytes, kernel.bytesPerRow,
+        b.CreateString(kernel.arithmetic), kernel.flopsPerPair, kernel.bytesPerKey, kernel.window));
   return b.CreateVector(table);
 }
 

@@ -121,24 +121,6 @@ static Json weightsOf(Operation *op, func::CallOp call) {
   return names;
 }
 
-// Of one query row per key that it sees.
-static void addAttentionCost(Operation *op, Json &launch) {
-  if (auto attention = dyn_cast<OnlineAttentionOp>(op)) {
-    KvCacheType cache = attention.getCache().getType();
-    launch["flops_per_row_and_key"] = 4 * int64_t(attention.getNumHeads()) * cache.getHeadDim();
-    launch["bytes_per_key"] = cache.getPageBytes() / pageTokens / cache.getNumLayers();
-  } else if (auto ragged = dyn_cast<RaggedAttentionOp>(op)) {
-    int64_t headDims = ragged.getHeadDim() + ragged.getValueDim();
-    launch["flops_per_row_and_key"] = 2 * int64_t(ragged.getNumHeads()) * headDims;
-    launch["bytes_per_key"] = int64_t(sizeof(float)) * int64_t(ragged.getNumKvHeads()) * headDims;
-  } else if (auto latent = dyn_cast<OnlineLatentAttentionOp>(op)) {
-    KvCacheType cache = latent.getCache().getType();
-    LatentDims dims = latent.getDims();
-    launch["flops_per_row_and_key"] = 2 * dims.numHeads * (2 * dims.rank + dims.rope);
-    launch["bytes_per_key"] = cache.getPageBytes() / pageTokens / cache.getNumLayers();
-  }
-}
-
 static Json launchesOf(const StepFunction &function, const GeneratedCode &code) {
   Json launches = Json::array();
   for (const KernelLaunch &launch : code.launches) {
@@ -155,7 +137,8 @@ static Json launchesOf(const StepFunction &function, const GeneratedCode &code) 
                   {"flops_per_row", kernel.flopsPerRow},
                   {"fixed_bytes", kernel.fixedBytes},
                   {"bytes_per_row", kernel.bytesPerRow}};
-    addAttentionCost(launch.op, entry);
+    if (kernel.flopsPerPair)
+      entry.update({{"flops_per_row_and_key", kernel.flopsPerPair}, {"bytes_per_key", kernel.bytesPerKey}});
     if (std::optional<LaunchChoice> choice = choiceOf(launch.op))
       entry["alternative"] = {{"splits", choice->splits},
                               {"max_rows", choice->preference.getMaxRows()},

@@ -52,7 +52,11 @@ static json::Object describeKernel(const package::Kernel *kernel) {
                       {"calls", kernel->calls()},
                       {"flops_per_row", kernel->flops_per_row()},
                       {"bytes_fixed", kernel->bytes_fixed()},
-                      {"bytes_per_row", kernel->bytes_per_row()}};
+                      {"bytes_per_row", kernel->bytes_per_row()},
+                      {"arithmetic", textOf(kernel->arithmetic())},
+                      {"flops_per_row_and_key", kernel->flops_per_pair()},
+                      {"bytes_per_key", kernel->bytes_per_key()},
+                      {"window", kernel->window()}};
 }
 
 static json::Object describeTensor(const package::GraphTensor *tensor) {

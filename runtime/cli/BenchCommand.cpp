@@ -8,6 +8,7 @@
 #include "bytes/WholeFile.h"
 #include "runtime/cli/Bandwidth.h"
 #include "runtime/cli/Cli.h"
+#include "runtime/cli/Profile.h"
 
 #include <algorithm>
 #include <cmath>
@@ -16,9 +17,8 @@ namespace heddle {
 namespace {
 
 struct Figures {
-  double prefill = 0, decode = 0; // tokens per second
-  double readBandwidth = 0;       // bytes per second
-  double bytesPerToken = 0;       // read to generate one token, cache included
+  double prefill = 0, decode = 0; // tokens per second, of all sequences together
+  double bytesPerToken = 0;       // read to generate one token, cache included; sequences of a batch share the weights
 };
 
 class Bench {
@@ -36,6 +36,7 @@ public:
       HEDDLE_RETURN_IF_ERROR(openReport());
     SessionOptions sessionOptions = program.sessionOptions();
     sessionOptions.profile = options.profile;
+    sessionOptions.maxSequences = int32_t(options.benchBatch);
     HEDDLE_RETURN_IF_ERROR(Session::create(*program.package, sessionOptions, session));
     for (int64_t i = 0; i < needed; ++i)
       ids.push_back(int32_t((i * 7919 + 13) % program.metadata().vocab_size()));
@@ -45,11 +46,11 @@ public:
       HEDDLE_RETURN_IF_ERROR(measurePrefill());
       HEDDLE_RETURN_IF_ERROR(measureDecode());
     }
-    figures.readBandwidth = measureReadBandwidth(session->threadPool(), 5);
+    measureLimits();
     // Half of the generated tokens lie before the average one.
     double cached = double(options.benchDepth) + 0.5 * double(options.benchGenerate);
-    figures.bytesPerToken =
-        double(program.metadata().bytes_per_token()) + cached * double(program.metadata().kv()->bytes_per_token());
+    figures.bytesPerToken = double(program.metadata().bytes_per_token()) / double(options.benchBatch) +
+                            cached * double(program.metadata().kv()->bytes_per_token());
     HEDDLE_RETURN_IF_ERROR(fillReport());
     return writeOut(options.json ? asJson() : asText());
   }
@@ -78,72 +79,76 @@ private:
     return writeWholeFile(options.report, {text.substr(0, begin), figures, text.substr(text.find('\n', begin))});
   }
 
-  // Feeds ids [0, count) from an empty cache and adds nothing to the figures.
-  Status fill(int64_t count) {
-    session->truncate(0, 0);
-    return count ? session->append(0, ids.data(), int32_t(count)) : Status();
+  void measureLimits() {
+    limits.readBandwidth = measureReadBandwidth(session->threadPool(), 5);
+    const flatbuffers::String *target = program.metadata().target();
+    if (options.profile && !(target && isDeviceTarget(target->string_view())))
+      limits.peaks = measurePeaks(session->threadPool(), 5);
+  }
+
+  // Runs a round of a phase that takes `tokens`, and keeps the best speed.
+  template <typename Run> Status measure(Phase &phase, double &best, int64_t tokens, Run run) {
+    session->kernelProfile().clear();
+    uint64_t startTicks = profileTicks();
+    double start = secondsNow();
+    HEDDLE_RETURN_IF_ERROR(run());
+    double seconds = secondsNow() - start;
+    phase.add(seconds, double(profileTicks() - startTicks), session->kernelProfile().uses());
+    best = std::max(best, double(tokens) / seconds);
+    return Status();
   }
 
   Status measurePrefill() {
     session->truncate(0, 0);
-    double start = secondsNow();
-    HEDDLE_RETURN_IF_ERROR(session->append(0, ids.data(), int32_t(options.benchPrompt)));
-    figures.prefill = std::max(figures.prefill, double(options.benchPrompt) / (secondsNow() - start));
-    addTicks(prefillTicks);
-    return Status();
+    return measure(prefill, figures.prefill, options.benchPrompt,
+                   [&] { return session->append(0, ids.data(), int32_t(options.benchPrompt)); });
   }
 
   Status measureDecode() {
-    HEDDLE_RETURN_IF_ERROR(fill(options.benchDepth + 1));
-    session->clearKernelTicks();
-    double start = secondsNow();
-    for (int64_t i = 0; i < options.benchGenerate; ++i)
-      HEDDLE_RETURN_IF_ERROR(session->append(0, ids.data() + i, 1));
-    figures.decode = std::max(figures.decode, double(options.benchGenerate) / (secondsNow() - start));
-    addTicks(decodeTicks);
-    return Status();
+    for (int32_t sequence = 0; sequence < options.benchBatch; ++sequence) {
+      session->truncate(sequence, 0);
+      HEDDLE_RETURN_IF_ERROR(session->append(sequence, ids.data(), int32_t(options.benchDepth + 1)));
+    }
+    std::vector<Feed> feeds(size_t(options.benchBatch));
+    return measure(decode, figures.decode, options.benchGenerate * options.benchBatch, [&] {
+      for (int64_t i = 0; i < options.benchGenerate; ++i) {
+        for (size_t sequence = 0; sequence < feeds.size(); ++sequence) {
+          feeds[sequence].sequence = int32_t(sequence);
+          feeds[sequence].count = 1;
+          feeds[sequence].ids = ids.data() + i;
+        }
+        HEDDLE_RETURN_IF_ERROR(session->step(feeds.data(), feeds.size()));
+      }
+      return Status();
+    });
   }
 
-  void addTicks(std::vector<double> &total) {
-    size_t count = options.profile && program.metadata().kernels() ? program.metadata().kernels()->size() : 0;
-    total.resize(count);
-    for (size_t i = 0; i < count; ++i)
-      total[i] += double(session->kernelTicks()[i]);
-    session->clearKernelTicks();
-  }
-
-  // [kernel]: its share of the counted time.
-  static std::vector<double> shares(const std::vector<double> &ticks) {
-    double sum = 0;
-    for (double count : ticks)
-      sum += count;
-    std::vector<double> result;
-    for (double count : ticks)
-      result.push_back(sum > 0 ? count / sum : 0);
-    return result;
+  PhaseProfile profileOf(const Phase &phase) const {
+    return PhaseProfile(phase, program.metadata(), limits, options.benchRounds);
   }
 
   double decodeShare() const {
-    return figures.readBandwidth > 0 ? figures.decode * figures.bytesPerToken / figures.readBandwidth : 0;
+    return limits.readBandwidth > 0 ? figures.decode * figures.bytesPerToken / limits.readBandwidth : 0;
   }
 
   std::string asJson() const {
     std::string text =
         "{\"schema\":" + jsonString(schema::speed) + ",\"model\":" + jsonString(program.metadata().name()->str());
-    text += format(",\"threads\":%d,\"prompt\":%lld,\"generate\":%lld,\"depth\":%lld,\"rounds\":%lld",
+    text += format(",\"threads\":%d,\"prompt\":%lld,\"generate\":%lld,\"depth\":%lld,\"batch\":%lld,\"rounds\":%lld",
                    session->threads(), (long long)options.benchPrompt, (long long)options.benchGenerate,
-                   (long long)options.benchDepth, (long long)options.benchRounds);
+                   (long long)options.benchDepth, (long long)options.benchBatch, (long long)options.benchRounds);
     text += format(",\"prefill\":%.3f,\"decode\":%.3f,\"bytes_per_token\":%.0f,\"read_bandwidth\":%.0f,\"decode_"
                    "bandwidth_share\":%.4f",
-                   figures.prefill, figures.decode, figures.bytesPerToken, figures.readBandwidth, decodeShare());
-    if (options.profile && program.metadata().kernels()) {
-      std::vector<double> prefill = shares(prefillTicks), decode = shares(decodeTicks);
-      text += ",\"kernels\":[";
-      for (size_t i = 0; i < prefill.size(); ++i) {
-        const package::Kernel &kernel = *program.metadata().kernels()->Get(i);
+                   figures.prefill, figures.decode, figures.bytesPerToken, limits.readBandwidth, decodeShare());
+    if (options.profile) {
+      PhaseProfile reading = profileOf(prefill), generating = profileOf(decode);
+      text += peaksAsJson(limits) + ",\"prefill_profile\":" + reading.asJson() +
+              ",\"decode_profile\":" + generating.asJson() + ",\"kernels\":[";
+      for (size_t i = 0; i < prefill.uses.size(); ++i) {
+        const package::Kernel &kernel = *program.metadata().kernels()->Get(unsigned(i));
         text += (i ? "," : "") + ("{\"name\":" + jsonString(kernel.name()->str())) +
                 ",\"kind\":" + jsonString(kernel.kind() ? kernel.kind()->str() : "") +
-                format(",\"prefill_share\":%.9g,\"decode_share\":%.9g}", prefill[i], decode[i]);
+                format(",\"prefill_share\":%.9g,\"decode_share\":%.9g}", reading.share(i), generating.share(i));
       }
       text += "]";
     }
@@ -151,18 +156,23 @@ private:
   }
 
   std::string asText() const {
+    std::string batch =
+        options.benchBatch > 1 ? format(" in each of %lld sequences", (long long)options.benchBatch) : "";
     std::string text =
-        format("prefill %10.1f tokens/s  (%lld tokens)\ndecode  %10.1f tokens/s  (%lld tokens after %lld)\n",
+        format("prefill %10.1f tokens/s  (%lld tokens)\ndecode  %10.1f tokens/s  (%lld tokens after %lld%s)\n",
                figures.prefill, (long long)options.benchPrompt, figures.decode, (long long)options.benchGenerate,
-               (long long)options.benchDepth);
+               (long long)options.benchDepth, batch.c_str());
     text += format("reads %.1f MB per token: %.1f %% of %.1f GB/s with %d threads\n", figures.bytesPerToken / 1e6,
-                   100 * decodeShare(), figures.readBandwidth / 1e9, session->threads());
-    std::vector<double> prefill = shares(prefillTicks), decode = shares(decodeTicks);
-    if (!prefill.empty())
-      text += "prefill  decode  kernel\n";
-    for (size_t i = 0; i < prefill.size(); ++i)
-      text += format("%5.1f %%  %5.1f %%  %s\n", 100 * prefill[i], 100 * decode[i],
-                     program.metadata().kernels()->Get(i)->name()->c_str());
+                   100 * decodeShare(), limits.readBandwidth / 1e9, session->threads());
+    if (!options.profile)
+      return text;
+    for (const Peak &peak : limits.peaks)
+      text += format("%-9s%10.1f GFLOP/s\n", peak.name, peak.perSecond * 1e-9);
+    PhaseProfile reading = profileOf(prefill), generating = profileOf(decode);
+    text += reading.asText("prefill") + generating.asText("decode") + "\nprefill  decode  kernel\n";
+    for (size_t i = 0; i < prefill.uses.size(); ++i)
+      text += format("%5.1f %%  %5.1f %%  %s\n", 100 * reading.share(i), 100 * generating.share(i),
+                     program.metadata().kernels()->Get(unsigned(i))->name()->c_str());
     return text;
   }
 
@@ -172,7 +182,8 @@ private:
   std::vector<int32_t> ids;
   Figures figures;
   MappedFile report;
-  std::vector<double> prefillTicks, decodeTicks;
+  MachineLimits limits;
+  Phase prefill, decode;
 };
 
 } // namespace

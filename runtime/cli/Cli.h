@@ -33,7 +33,7 @@ struct CliOptions {
   std::string entry;                                 // --entry: which graph; empty: the first
   std::string benchInput;                            // --input
   std::vector<std::pair<std::string, int64_t>> dims; // --dims
-  int64_t benchPrompt = 512, benchGenerate = 64, benchDepth = 0, benchRounds = 5;
+  int64_t benchPrompt = 512, benchGenerate = 64, benchDepth = 0, benchRounds = 5, benchBatch = 1;
 };
 
 // A model with its command line, opened.

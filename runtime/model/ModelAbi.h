@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define HEDDLE_MODEL_ABI_VERSION 5u
+#define HEDDLE_MODEL_ABI_VERSION 6u
 
 // Tokens in a page of the KV cache.
 #define HEDDLE_KV_PAGE_SIZE 64
@@ -45,6 +45,14 @@ typedef struct heddle_launch {
   const size_t *argument_sizes; // (num_arguments): bytes of each; 0: an address
 } heddle_launch;
 
+// What thread 0 counts of one kernel under --profile. Generated code adds to it; ticks are of the time stamp that user code may read.
+typedef struct heddle_kernel_profile {
+  uint64_t ticks;      // in the kernel; on a device until it has run
+  uint64_t wait_ticks; // then, until the other threads have come
+  uint64_t launches;
+  uint64_t rows; // of all launches: rows of what the kernel writes
+} heddle_kernel_profile;
+
 // What a step enqueues kernels on. They run in that order. The session waits for them and reports the first that failed.
 typedef struct heddle_device heddle_device;
 struct heddle_device {
@@ -53,7 +61,7 @@ struct heddle_device {
 
 // Everything a step reads and writes. Pointers are 64-byte aligned where they name an array of numbers. On a device, such
 // pointers are its addresses, and the step function runs on one thread of the host; `sequences`, `rope_tables` and
-// `kernel_ticks` are read by the host in any case.
+// `kernel_profile` are of the host in any case.
 typedef struct heddle_step {
   const uint8_t *weights;           // base of the packed weights
   uint8_t *arena;                   // activations: plan-memory's offsets count from here
@@ -74,9 +82,9 @@ typedef struct heddle_step {
   int64_t max_rows;                                    // rows that the arena was planned for
   void (*barrier_wait)(void *barrier, int32_t thread); // returns once every thread of the step has called it
   void *barrier;
-  uint64_t *kernel_ticks; // (num_kernels): time-stamp counts added by thread 0 under --profile, or null
-  int64_t fixed_forms;    // not 0: what has bodies for few and for many tokens takes the one for few, whose
-                          // bits do not depend on how a sequence is cut into steps
+  heddle_kernel_profile *kernel_profile; // (num_kernels) under --profile, or null
+  int64_t fixed_forms; // not 0: what has bodies for few and for many tokens takes the one for few, whose
+                       // bits do not depend on how a sequence is cut into steps
   // Of a device only; null and 0 on the CPU.
   heddle_device *device;
   uint8_t *cache; // page p of the KV cache begins p * page_stride bytes behind it

@@ -75,7 +75,8 @@ Status Session::allocate(const SessionOptions &options) {
     HEDDLE_RETURN_IF_ERROR(rows->reserve(maxRows, "rows"));
   HEDDLE_RETURN_IF_ERROR(outputOfFeed.reserve(sequenceLimit, "sequences"));
   HEDDLE_RETURN_IF_ERROR(lastHidden.reserve(keepHidden ? sequenceLimit * hiddenSize : 0, "hidden states"));
-  ticks.resize(options.profile && metadata.kernels() ? metadata.kernels()->size() : 0);
+  if (options.profile && metadata.kernels())
+    profile.create(*metadata.kernels());
   return Status();
 }
 
@@ -265,7 +266,7 @@ Status Session::runStep(heddle_step &step) {
   }
   float *hostLogits = step.logits, *hostHidden = step.last_hidden_state;
   HEDDLE_RETURN_IF_ERROR(deviceStep.begin(step, cache));
-  step.barrier_wait = step.kernel_ticks ? waitForKernel : [](void *, int32_t) {};
+  step.barrier_wait = step.kernel_profile ? waitForKernel : [](void *, int32_t) {};
   step.barrier = this;
   runStepOn(*pool, model.code().step, step);
   Status profiled;
@@ -292,9 +293,10 @@ Status Session::compute(const Chunk &chunk) {
   step.num_outputs = chunk.outputs;
   step.max_rows = maxRows;
   step.fixed_forms = fixedForms;
-  step.kernel_ticks = ticks.empty() ? nullptr : ticks.data();
+  step.kernel_profile = profile.beginStep();
   float *logitsOfStep = step.logits;
   HEDDLE_RETURN_IF_ERROR(runStep(step));
+  profile.endStep(sequences.data(), chunk.sequences);
   ++stepsDone;
   for (int32_t output = 0; output < chunk.outputs; ++output)
     if (!allFinite(logitsOfStep + output * vocabSize, vocabSize))

@@ -13,10 +13,10 @@
 #include "runtime/session/Package.h"
 #include "runtime/session/PagedKvCache.h"
 #include "runtime/session/RopeTables.h"
+#include "runtime/session/StepProfile.h"
 #include "runtime/session/StepRun.h"
 
 #include <atomic>
-#include <vector>
 
 namespace heddle {
 
@@ -26,7 +26,7 @@ struct SessionOptions {
   int64_t context = 0; // 0: the package's
   bool keepHidden = false;
   bool fixedForms = false;    // bits do not depend on how a sequence is cut into steps
-  bool profile = false;       // counts ticks per kernel
+  bool profile = false;       // counts what steps spend in each kernel
   std::string_view device;    // which one, of a model for a device: a number or part of a name; empty: the best
   int64_t cacheTokens = 0;    // that the cache holds of all sequences together; 0: as many as they can have
   ThreadPool *pool = nullptr; // shared with others, of one thread for a device; null: threads of its own
@@ -101,8 +101,7 @@ public:
   int32_t threads() const { return pool->size(); }
   ThreadPool &threadPool() { return *pool; }
   int64_t cachePagesInUse() const { return cache.pagesInUse(); }
-  const uint64_t *kernelTicks() const { return ticks.data(); } // (kernels) with SessionOptions::profile
-  void clearKernelTicks() { ticks.assign(ticks.size(), 0); }
+  StepProfile &kernelProfile() { return profile; } // empty without SessionOptions::profile
   void setProgress(Progress newProgress) { progress = newProgress; }
   // The call that runs, or else the next one, ends as Cancelled before its next chunk. From any thread, and from a signal handler.
   void cancel() { isCancelled = true; }
@@ -167,7 +166,7 @@ private:
   ReservedArray<int64_t> outputOfFeed; // (maxSequences): row of logitRows, -1: none
   size_t answeredFeeds = 0;            // of the last step, if it was one and succeeded
   ReservedArray<float> lastHidden;     // (maxSequences, hiddenSize)
-  std::vector<uint64_t> ticks;
+  StepProfile profile;
   Status profileStatus;    // of waitForKernel
   int64_t outputsDone = 0; // rows of logitRows that the running call has filled
   int64_t stepsDone = 0;   // for messages

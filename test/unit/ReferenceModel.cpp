@@ -169,8 +169,11 @@ void step(const heddle_step *stepPointer, int32_t thread, int32_t numThreads) {
   for (int64_t output = 0; output < step.num_outputs; ++output)
     linear(weights[numWeights - 1] + begin * hiddenSize, rowAt(step, step.output_rows[output]).normed,
            step.logits + output * vocabSize + begin, end - begin, hiddenSize);
-  if (step.kernel_ticks && thread == 0)
-    step.kernel_ticks[0] += step.rows;
+  if (step.kernel_profile && thread == 0) {
+    step.kernel_profile[0].ticks += step.rows;
+    step.kernel_profile[0].launches += 1;
+    step.kernel_profile[0].rows += step.rows;
+  }
 }
 
 } // namespace heddle::reference

@@ -190,6 +190,13 @@ TEST(Cli, benchIsOneJsonObject) {
        {"\"prefill\":", "\"decode\":", "\"bytes_per_token\":", "\"read_bandwidth\":", "\"threads\":2"})
     EXPECT_NE(outcome.out.find(key), std::string::npos) << key;
   EXPECT_NE(run("--profile --prompt 8 --generate 2 --rounds 1").out.find("reference_step"), std::string::npos);
+  outcome = run("--profile --prompt 16 --generate 8 --rounds 2 --threads 2 --batch 3 --json");
+  // Of one round: two chunks of eight tokens of one prompt, and eight steps of all sequences.
+  for (const char *part :
+       {"\"batch\":3", "\"peaks\":{\"f32\":", "\"other_seconds\":", "\"launches\":2,", "\"launches\":8,"})
+    EXPECT_NE(outcome.out.find(part), std::string::npos) << part << outcome.out << outcome.err;
+  expectRefused("--bench --batch 0", "--batch: '0' is not an integer in [1, 1024]");
+  expectRefused("--batch 2 x", "--batch belongs to --bench");
   expectRefused("--bench --prompt 500", "--bench: 500 tokens (prompt 500, depth 0, generate 64), the context is 128");
 }
 

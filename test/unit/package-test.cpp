@@ -106,7 +106,7 @@ TEST(Package, sidecarHoldsTheWeights) {
   writeFile("package.weights", other);
   expectError(open(file, package, opened), "belong to another package");
   other = sidecar;
-  other[8] = 3;
+  other[8] = 3, other[12] = 0;
   writeFile("package.weights", other);
   expectError(open(file, package, opened), "package.weights: weights version 3.0 is newer than 2");
   other[0] ^= 1;
@@ -173,11 +173,11 @@ TEST(PackageErrors, everyTruncationOfTheFileIsRefused) {
 TEST(PackageErrors, header) {
   Parts parts;
   Bytes package = makePackage(parts.metadata, parts.weights), newer = package, elf = makeElf(package, parts.weights);
-  newer[8] = 3;
+  newer[8] = 3, newer[12] = 0;
   expectError(open(newer, parts.weights),
               "package version 3.0 is newer than 2, which is read here: a newer Heddle is needed");
   Bytes older = package, laterMinor = package;
-  older[8] = 1;
+  older[8] = 1, older[12] = 0;
   expectError(open(older, parts.weights),
               "package version 1.0 is older than 2, which is read here: compile the model again");
   laterMinor[12] = 9;

@@ -5,6 +5,7 @@
 #include "compiler/codegen/host/KernelLibrary.h"
 
 #include "compiler/schedule/ScheduleTable.h"
+#include "runtime/model/ModelAbi.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -36,6 +37,39 @@ FailureOr<ArrayRef<func::FuncOp>> KernelLibrary::kernels(Operation *op) {
   return ArrayRef<func::FuncOp>(known);
 }
 
+// Of a token's keys and values in one layer.
+static int64_t cachedBytes(KvCacheType cache) {
+  return cache.getPageBytes() / HEDDLE_KV_PAGE_SIZE / cache.getNumLayers();
+}
+
+// Reads rows and writes what the cache holds of them.
+static void recordAppend(KvAppendOp op, KernelRecord &record) {
+  record.bytesPerRow = cachedBytes(op.getCache().getType());
+  for (Value rows : {op.getKey(), op.getValue()})
+    if (auto type = rows ? dyn_cast<MemRefType>(rows.getType()) : MemRefType())
+      record.bytesPerRow += type.getDimSize(1) * type.getElementTypeBitWidth() / 8;
+}
+
+// What attention costs by the keys that a run decides.
+static void recordKeys(Operation *op, KernelRecord &record) {
+  auto ofCache = [&](KvCacheType cache, MaskAttr mask) {
+    record.bytesPerKey = cachedBytes(cache);
+    record.window = mask.getWindow();
+  };
+  if (auto attention = dyn_cast<OnlineAttentionOp>(op)) {
+    record.flopsPerPair = 4 * int64_t(attention.getNumHeads()) * attention.getCache().getType().getHeadDim();
+    ofCache(attention.getCache().getType(), attention.getMask());
+  } else if (auto ragged = dyn_cast<RaggedAttentionOp>(op)) {
+    int64_t headDims = ragged.getHeadDim() + ragged.getValueDim();
+    record.flopsPerPair = 2 * int64_t(ragged.getNumHeads()) * headDims;
+    record.bytesPerKey = int64_t(sizeof(float)) * int64_t(ragged.getNumKvHeads()) * headDims;
+  } else if (auto latent = dyn_cast<OnlineLatentAttentionOp>(op)) {
+    LatentDims dims = latent.getDims();
+    record.flopsPerPair = 2 * dims.numHeads * (2 * dims.rank + dims.rope);
+    ofCache(latent.getCache().getType(), latent.getMask());
+  }
+}
+
 unsigned KernelLibrary::record(func::FuncOp kernel, Operation *op, unsigned times) {
   auto entry = recorded.try_emplace(kernel.getSymNameAttr()).first;
   unsigned index = entry - recorded.begin();
@@ -47,11 +81,15 @@ unsigned KernelLibrary::record(func::FuncOp kernel, Operation *op, unsigned time
   if (auto attention = dyn_cast<OnlineAttentionOp>(op))
     record.schedule = attention.storesScores() ? "scores stored" : "block_kv=" + std::to_string(attention.getBlockKv());
   record.kind = cost ? cost.getKernelKind().str() : isa<KvAppendOp>(op) ? "cache" : "matmul";
+  if (auto append = dyn_cast<KvAppendOp>(op))
+    recordAppend(append, record);
   if (!cost)
     return index;
   record.flopsPerRow = cost.getFlopsPerRow();
   record.fixedBytes = cost.getFixedBytes();
   record.bytesPerRow = cost.getBytesPerRow();
+  record.arithmetic = cost.getArithmetic().str();
+  recordKeys(op, record);
   return index;
 }
 

@@ -26,11 +26,11 @@ LogicalResult StepLauncher::lowerRoute(RouteExpertsOp op) {
   choice.weights = inits[1];
   std::tie(choice.rowBegin, choice.rowEnd) = share(count);
   callKernel(op, route, operandsOf(b, b.getLoc(), choice));
-  finishKernel();
+  finishKernel(op);
   GroupCall list{inits[0], inits[1], inits[2], inits[3], inits[4], count};
   b.ifThen(b.equal(b.extend(frame.thread), b.constant(0)),
            [&] { callKernel(op, group, operandsOf(b, b.getLoc(), list)); });
-  finishKernel();
+  finishKernel(op);
   return success();
 }
 
@@ -88,6 +88,6 @@ LogicalResult StepLauncher::lowerExperts(ExpertMatmulOp op) {
       });
     });
   });
-  finishKernel();
+  finishKernel(op);
   return success();
 }

@@ -17,11 +17,12 @@ StepLauncher::StepLauncher(func::FuncOp func, KernelLibrary &kernels, const Targ
                            const DenseMap<Operation *, Operation *> &sources)
     : KernelLauncher(func, kernels), target(target), calls(calls), sources(sources), frame(func) {
   b.setInsertionPointToStart(&func.front());
-  ticks = field(offsetof(heddle_step, kernel_ticks), b.pointerType());
-  Value isCounted = LLVM::ICmpOp::create(b, LLVM::ICmpPredicate::ne, ticks, noBuffer(b, b.getLoc()));
+  profile = field(offsetof(heddle_step, kernel_profile), b.pointerType());
+  Value isCounted = LLVM::ICmpOp::create(b, LLVM::ICmpPredicate::ne, profile, noBuffer(b, b.getLoc()));
   Value isFirst = b.equal(b.extend(frame.thread), b.constant(0));
   isProfiled = arith::AndIOp::create(b, isCounted, isFirst);
   lastTime = b.stackScratch(sizeof(uint64_t));
+  arrivalTime = b.stackScratch(sizeof(uint64_t));
   startClock();
 }
 
@@ -63,15 +64,35 @@ void StepLauncher::startClock() {
   whenProfiled([&](Value now) { b.store(now, lastTime); });
 }
 
-void StepLauncher::finishKernel() {
+Value StepLauncher::rowsOf(Operation *op) {
+  SmallVector<Value> buffers;
+  if (auto destinations = dyn_cast<DestinationStyleOpInterface>(op))
+    llvm::append_range(buffers, destinations.getDpsInits());
+  llvm::append_range(buffers, op->getOperands());
+  for (Value buffer : buffers)
+    if (auto type = dyn_cast<MemRefType>(buffer.getType()); type && type.getRank() && type.isDynamicDim(0))
+      return rows(buffer);
+  return b.constant(1);
+}
+
+void StepLauncher::finishKernel(Operation *op) {
+  // A device's kernel has run when the wait for it ends.
+  if (!target.isDevice())
+    whenProfiled([&](Value now) { b.store(now, arrivalTime); });
   Value wait = field(offsetof(heddle_step, barrier_wait), b.pointerType());
   Value barrier = field(offsetof(heddle_step, barrier), b.pointerType());
   auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), {b.pointerType(), b.getI32Type()});
   LLVM::CallOp::create(b, type, ValueRange{wait, barrier, frame.thread});
   whenProfiled([&](Value now) {
-    Value counter = b.at(ticks, launched * sizeof(uint64_t));
-    Value time = b.sub(now, b.load(b.getI64Type(), lastTime));
-    b.store(b.add(b.load(b.getI64Type(), counter), time), counter);
+    Value arrival = target.isDevice() ? now : b.load(b.getI64Type(), arrivalTime);
+    auto count = [&](size_t offset, Value addend) {
+      Value counter = b.at(profile, int64_t(launched * sizeof(heddle_kernel_profile) + offset));
+      b.store(b.add(b.load(b.getI64Type(), counter), addend), counter);
+    };
+    count(offsetof(heddle_kernel_profile, ticks), b.sub(arrival, b.load(b.getI64Type(), lastTime)));
+    count(offsetof(heddle_kernel_profile, wait_ticks), b.sub(now, arrival));
+    count(offsetof(heddle_kernel_profile, launches), b.constant(1));
+    count(offsetof(heddle_kernel_profile, rows), rowsOf(op));
     b.store(now, lastTime);
   });
 }
@@ -101,7 +122,7 @@ LogicalResult StepLauncher::launch(Operation *op, const CallOperands &call, cons
       part.at(ParameterKind::NumThreads) = frame.numThreads;
       callKernel(op, kernel, part.complete(b, b.getLoc()));
     }
-    finishKernel();
+    finishKernel(op);
   }
   return success();
 }

@@ -45,8 +45,8 @@ private:
   mlir::Value isFixed() override;
   // Calls a kernel of `op` on this thread.
   void callKernel(mlir::Operation *op, mlir::func::FuncOp kernel, llvm::SmallVector<mlir::Value> arguments);
-  // Ends the kernel launched last: waits for all threads, then counts its time.
-  void finishKernel();
+  // Ends the kernel of `op` that was launched last: waits for all threads, then counts its time and its rows.
+  void finishKernel(mlir::Operation *op);
   // Under --profile, thread 0 reads the clock; `then` gets the time.
   void whenProfiled(llvm::function_ref<void(mlir::Value)> then);
   void startClock();
@@ -57,6 +57,8 @@ private:
   // Byte offsets of a layer's K and V in a page.
   std::pair<mlir::Value, mlir::Value> planes(KvCacheType cache, mlir::Value layer);
   mlir::Value field(size_t offset, mlir::Type type) { return b.load(type, b.at(frame.context, int64_t(offset))); }
+  // Of what the op writes; 1 where nothing of it has rows.
+  mlir::Value rowsOf(mlir::Operation *op);
   // The sequences of the step, and their number.
   mlir::Value sequences();
   mlir::Value numSequences();
@@ -65,9 +67,10 @@ private:
   unsigned calls;
   const llvm::DenseMap<mlir::Operation *, mlir::Operation *> &sources;
   StepFrame frame;
-  mlir::Value ticks, isProfiled; // kernel_ticks; thread 0 of a step that has them
-  mlir::Value lastTime;          // in memory: when the kernel before ended
-  unsigned launched = 0;         // index of the kernel launched last
+  mlir::Value profile, isProfiled; // kernel_profile; thread 0 of a step that has it
+  mlir::Value lastTime,
+      arrivalTime;       // in memory: when the kernel before ended; when this thread was done with its share
+  unsigned launched = 0; // index of the kernel launched last
 };
 
 } // namespace heddle

@@ -63,6 +63,6 @@ LogicalResult StepLauncher::lowerRowWise(KernelCallOp op) {
     }
     callKernel(op, emitted->front(), buffers);
   });
-  finishKernel();
+  finishKernel(op);
   return success();
 }

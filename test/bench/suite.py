@@ -1,0 +1,381 @@
+# Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Speed of compiled models beside the limits of the machine and beside other engines, in interleaved rounds.
+
+suite.py [MODEL] [--quick] [--cases REGEX] [--list] …
+
+Without MODEL: SmolLM2 and files of real shapes with random weights (model_files.py makes them once). Of each model that generates: a prompt,
+and generation behind each of --depths and with each of --batches sequences; of encoders one run of a shape. Engines take turns, each in
+its own process; of each the best round counts, and a round during which other processes used the CPU is repeated. Writes report.json,
+report.md and roofline.svg into --out and prints the table. What cannot be measured here is said and left out.
+"""
+import argparse
+import datetime
+import json
+import pathlib
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path.insert(1, str(HERE.parent / "tools"))
+import machine
+import model_files
+import report as reports
+import safetensors
+
+QUIET_CORES = 0.1  # that other processes may use in a round that counts
+ATTEMPTS = 3       # times --rounds, to find quiet ones
+REST = 0.5         # seconds between engines: threads of some spin for a while after their last run
+SMOLLM2 = ROOT / ".setup/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
+GENERATING = ("smollm2", "1b-q4_0", "1b-q8_0", "1b-q4_k_m", "1b-bf16")
+SHAPES = {"minilm": ((1, 128), (8, 128)), "bert-base": ((1, 128), (8, 128), (1, 512)), "vit-b": ((1,), (8,))}
+QUICK = r"^(smollm2|1b-q4_0)/depth 0/batch 1/|^minilm/1x128/"
+ENCODER_PEERS = ("onnxruntime", "openvino", "torch")
+
+
+class Unmeasured(Exception):
+    """Why something is left out of the report."""
+
+
+def run(command, limit=1800):
+    """Its stdout; Unmeasured says what it said last where it fails."""
+    result = subprocess.run([str(word) for word in command], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=limit)
+    if result.returncode:
+        said = (result.stderr.strip() or f"exit status {result.returncode}").splitlines()[-1]
+        raise Unmeasured(f"{pathlib.Path(command[0]).name}: {said}")
+    return result.stdout
+
+
+class Peer:
+    """An engine in a process of its own, which answers a line of JSON by one."""
+
+    def __init__(self, what, command):
+        self.name, self.said = what, tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen([str(word) for word in command], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said)
+        self.pid = self.process.pid
+        self.name = self.answer()["name"]
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        if line:
+            return json.loads(line)
+        status = self.process.wait()
+        self.said.seek(0)
+        raise Unmeasured(f"{self.name}: {(self.said.read().strip() or f'exit status {status}').splitlines()[-1]}")
+
+    def ask(self, request):
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+    def close(self):
+        self.process.kill()  # it has nothing to save, and may be amid a round
+        self.process.communicate()
+
+
+class Suite:
+    def __init__(self, options):
+        self.options, self.cases, self.skipped, self.limits = options, [], [], {}
+        options.out.mkdir(parents=True, exist_ok=True)
+
+    def skip(self, line):
+        if line not in self.skipped:
+            self.skipped.append(line)
+            print(f"not measured: {line}", flush=True)
+
+    def wants(self, name):
+        return re.search(self.options.cases, name)
+
+    # What the machine can do with so many threads: the best that was seen of it in this run.
+    def add_limits(self, threads, measured):
+        known = self.limits.setdefault(str(threads), {})
+        for name, value in measured.items():
+            known[name] = max(known.get(name, 0), value)
+
+    def measure_limits(self, threads):
+        peaks = self.options.heddle.with_name("heddle-peaks")
+        if peaks.exists():
+            measured = json.loads(run([peaks, threads]))
+            self.add_limits(threads, {name: value for name, value in measured.items() if name != "threads"})
+
+    def peak(self, threads, arithmetic):
+        """(operations per second, name) of the fastest way to multiply such numbers; f32 serves for any."""
+        names = {"f32": ("f32",), "bf16": ("amx-bf16", "bf16", "f32")}[arithmetic]
+        limits = self.limits.get(str(threads), {})
+        return max(((limits[name], name) for name in names if name in limits), default=(0, None))
+
+    def file_of(self, model):
+        """A model's file, made where it is missing."""
+        if self.options.model:
+            return self.options.model
+        if model == "smollm2":
+            if not SMOLLM2.exists():
+                raise Unmeasured("smollm2: ./dev setup fetches it")
+            return SMOLLM2
+        made = [path for path in (self.options.out / "models").glob(f"{model}.*") if path.suffix in (".gguf", ".onnx")]
+        try:
+            return made[0] if made else pathlib.Path(run([self.options.python, HERE / "model_files.py", model, self.options.out / "models"]).strip())
+        except Unmeasured as why:
+            raise Unmeasured(f"{model}: {why}") from None
+
+    def program_of(self, model, path):
+        program = self.options.out / "programs" / model
+        program.parent.mkdir(exist_ok=True)
+        newest = max(file.stat().st_mtime for file in (path, self.options.heddle))
+        if not program.exists() or program.stat().st_mtime < newest:
+            print(f"compiling {model}", flush=True)
+            run([self.options.heddle, "compile", path, "-o", program, "--quiet"])
+        return program
+
+    def start(self, what, command):
+        """A peer, or None with a note where it is not installed."""
+        if self.options.no_peers:
+            return None
+        try:
+            return Peer(what, [self.options.python, *command])
+        except Unmeasured as why:
+            self.skip(str(why))
+            return None
+
+    def interleave(self, threads, ours, peers):
+        """({side: [answer of each round that counts]}, cores that others used in the busiest of them). `peers`: Peer → a function of the round's number."""
+        answers, busiest = {"ours": [], **{peer.name: [] for peer in peers}}, 0.0
+        attempts = self.options.rounds * (ATTEMPTS if self.options.rounds > 1 else 1)
+        for attempt in range(attempts):
+            kept = len(answers["ours"])
+            taken, cores = {}, 0.0
+            for name, peer, ask in [("ours", None, ours), *((peer.name, peer, ask) for peer, ask in peers.items())]:
+                time.sleep(REST if peers else 0)
+                with machine.Others(peer) as others:
+                    taken[name] = ask(kept)
+                cores = max(cores, others.cores)
+            if cores > QUIET_CORES and attempts - attempt > self.options.rounds - kept:
+                print(f"{threads} threads: a round is repeated, other processes used {cores:.1f} cores", flush=True)
+                continue
+            busiest = max(busiest, cores)
+            for name, answer in taken.items():
+                answers[name].append(answer)
+            if kept + 1 == self.options.rounds:
+                break
+        return answers, busiest
+
+    def add_case(self, model, what, threads, unit, ours, peers, busiest, cost=None, **more):
+        """`cost`: (bytes, operations) of what the unit counts, and the arithmetic whose peak bounds it."""
+        case = {"model": model, "what": what, "threads": threads, "unit": unit, "ours": ours, "peers": peers, "others_cores": round(busiest, 3), **more}
+        if peers:
+            case["ratio"] = ours / max(peers.values())
+        if cost:
+            case["bytes"], case["flops"], case["arithmetic"] = cost
+        self.cases.append(case)
+        peer, theirs = reports.best_peer(case)
+        print(f"{model}, {what}, {threads} threads: {ours:.1f} {unit}" + (f", {peer} {theirs:.1f}, ratio {ours / theirs:.2f}" if peer else ""), flush=True)
+
+    def finish_cases(self):
+        """Limits are known at the end: what was measured later may be the faster."""
+        for case in self.cases:
+            bandwidth = self.limits.get(str(case["threads"]), {}).get("read_bandwidth")
+            peak, name = self.peak(case["threads"], case["arithmetic"]) if "arithmetic" in case else (0, None)
+            if not bandwidth or not peak:
+                continue
+            reading, computing = case["bytes"] / bandwidth, case["flops"] / peak
+            case["limit"], case["bound"] = 1 / max(reading, computing), "read_bandwidth" if reading > computing else name
+            case["share"] = case["ours"] / case["limit"]
+
+    # --- models that generate -----------------------------------------------------------------------------------------
+
+    def bench(self, program, threads, depth, batch, rounds, *flags):
+        options = self.options
+        answer = json.loads(run([program, "--bench", "--prompt", options.prompt, "--generate", options.generate, "--depth", depth, "--batch", batch,
+                                 "--threads", threads, "--rounds", rounds, "--json", *flags]))
+        self.add_limits(threads, {"read_bandwidth": answer["read_bandwidth"], **answer.get("peaks", {})})
+        return answer
+
+    def generating_cases(self, model):
+        """(depth, batch, threads), those of one number of threads together."""
+        shapes = [(depth, 1) for depth in self.options.depths] + [(0, batch) for batch in self.options.batches if batch > 1]
+        return [(depth, batch, threads) for threads in self.options.threads for depth, batch in shapes
+                if self.wants(f"{model}/depth {depth}/batch {batch}/threads {threads}")]
+
+    def measure_generating(self, model):
+        cases = self.generating_cases(model)
+        if not cases:
+            return
+        path = self.file_of(model)
+        program = self.program_of(model, path)
+        for threads in self.options.threads:
+            shapes = [(depth, batch) for depth, batch, of in cases if of == threads]
+            if not shapes:
+                continue
+            self.measure_limits(threads)
+            peer = self.start("llama.cpp", [HERE / "peer_llama.py", path, threads]) if path.suffix == ".gguf" else None
+            try:
+                for depth, batch in shapes:
+                    self.measure_shape(model, program, peer, threads, depth, batch)
+            finally:
+                if peer:
+                    peer.close()
+
+    def measure_shape(self, model, program, peer, threads, depth, batch):
+        reads_prompt = depth == 0 and batch == 1
+        flash = {}  # whether flash attention is on → the speed of the first round, which tries both
+
+        def ask(number):
+            rounds = []
+            for on in (True, False) if number == 0 else (max(flash, key=flash.get),):
+                answer = peer.ask({"prompt": self.options.prompt if reads_prompt else 0, "generate": self.options.generate, "depth": depth,
+                                   "batch": batch, "flash": on})
+                flash[on] = answer["decode"]
+                rounds.append(answer)
+            return {key: max(answer[key] for answer in rounds) for key in rounds[0]}
+
+        answers, busiest = self.interleave(threads, lambda _: self.bench(program, threads, depth, batch, 1), {peer: ask} if peer else {})
+        profile = self.bench(program, threads, depth, batch, 1, "--profile")
+        phases = {"decode": ("generation" + (f" behind {depth}" if depth else "") + (f", {batch} sequences" if batch > 1 else ""),
+                             self.options.generate * batch)}
+        if reads_prompt:
+            phases = {"prefill": (f"prompt of {self.options.prompt}", self.options.prompt), **phases}
+        for phase, (what, tokens) in phases.items():
+            spent = profile[f"{phase}_profile"]
+            flops = sum(kernels["flops"] for kernels in spent["classes"]) / tokens
+            # Weights are read once for the tokens of a step; those of a prompt come in few steps, whose kernels say what they read.
+            bytes_read = profile["bytes_per_token"] if phase == "decode" else sum(kernels["bytes"] for kernels in spent["classes"]) / tokens
+            best = {side: max(answer[phase] for answer in given) for side, given in answers.items()}
+            self.add_case(model, what, threads, "tokens/s", best.pop("ours"), best, busiest, (bytes_read, flops, "bf16"), profile=spent)
+
+    # --- encoders -----------------------------------------------------------------------------------------------------
+
+    def encoder_inputs(self, model, shape):
+        """A file of tensors that all sides read."""
+        path = self.options.out / f"{model}-{'x'.join(map(str, shape))}.safetensors"
+        numbers = random.Random(1)
+        if model == "vit-b":
+            size = [shape[0], 3, 224, 224]
+            tensors = {"pixel_values": ("F32", size, [numbers.gauss(0, 1) for _ in range(size[0] * 3 * 224 * 224)])}
+        else:
+            count = shape[0] * shape[1]
+            tensors = {"input_ids": ("I64", list(shape), [numbers.randrange(1000, 30000) for _ in range(count)]),
+                       "attention_mask": ("I64", list(shape), [1] * count)}
+        safetensors.save(path, tensors)
+        return path
+
+    def encoder_cost(self, model, shape):
+        """(bytes, operations) of a run: all weights once, embeddings left out; products and attention."""
+        sizes = model_files.ENCODERS[model]
+        tokens = shape[1] if len(shape) > 1 else (sizes["image"] // sizes["patch"]) ** 2 + 1
+        weights = sizes["layers"] * (4 * sizes["hidden"] ** 2 + 2 * sizes["hidden"] * sizes["ffn"])
+        weights += sizes["hidden"] * 3 * sizes["patch"] ** 2 if "patch" in sizes else 0
+        attention = 4 * sizes["layers"] * tokens * tokens * sizes["hidden"]
+        return 4.0 * weights, float(shape[0] * (2 * weights * tokens + attention)), "f32"
+
+    def measure_encoder(self, model):
+        for shape in SHAPES[model]:
+            name = "x".join(map(str, shape))
+            for threads in self.options.threads:
+                if self.wants(f"{model}/{name}/threads {threads}"):
+                    self.measure_encoder_shape(model, shape, name, threads)
+
+    def measure_encoder_shape(self, model, shape, name, threads):
+        path = self.file_of(model)
+        program, inputs = self.program_of(model, path), self.encoder_inputs(model, shape)
+        self.measure_limits(threads)
+        peers = [peer for engine in ENCODER_PEERS if (peer := self.start(engine, [HERE / "peer_encoder.py", engine, path, inputs, threads]))]
+        runs = 10
+        bench = [program, "--bench", "--input", inputs, "--rounds", runs + 1, "--threads", threads, "--json"]
+        try:
+            answers, busiest = self.interleave(threads, lambda _: json.loads(run(bench)),
+                                               {peer: lambda _, peer=peer: peer.ask({"runs": runs}) for peer in peers})
+        finally:
+            for peer in peers:
+                peer.close()
+        best = {side: 1 / min(answer["seconds"] for answer in given) for side, given in answers.items()}
+        self.add_case(model, name, threads, "runs/s", best.pop("ours"), best, busiest, self.encoder_cost(model, shape))
+
+    # --- all ----------------------------------------------------------------------------------------------------------
+
+    def measure(self):
+        models = [(self.options.model.stem, self.measure_generating)] if self.options.model else [
+            *((model, self.measure_generating) for model in GENERATING), *((model, self.measure_encoder) for model in SHAPES)]
+        for model, measure in models:
+            try:
+                measure(model)
+            except Unmeasured as why:
+                self.skip(str(why))
+            except subprocess.TimeoutExpired as why:
+                self.skip(f"{model}: {pathlib.Path(why.cmd[0]).name} took more than {why.timeout:.0f} s")
+
+    def names(self):
+        models = [self.options.model.stem] if self.options.model else GENERATING
+        names = [f"{model}/depth {depth}/batch {batch}/threads {threads}" for model in models
+                 for depth, batch, threads in self.generating_cases(model)]
+        shapes = [] if self.options.model else [(model, "x".join(map(str, shape))) for model in SHAPES for shape in SHAPES[model]]
+        return names + [name for model, shape in shapes for threads in self.options.threads if self.wants(name := f"{model}/{shape}/threads {threads}")]
+
+    def report(self):
+        self.finish_cases()
+        cpu, features = machine.processor()
+        try:
+            commit = run(["git", "-C", ROOT, "describe", "--always", "--dirty"]).strip()
+        except (Unmeasured, OSError):
+            commit = "unknown"
+        return {"date": datetime.date.today().isoformat(), "cpu": cpu, "features": features, "commit": commit, "rounds": self.options.rounds,
+                "quiet_cores": QUIET_CORES, "limits": self.limits, "cases": self.cases, "skipped": self.skipped}
+
+
+def numbers(text):
+    return [int(number) for number in text.split(",")]
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", nargs="?", type=pathlib.Path, help="this model alone: what heddle compile takes, of a model that generates")
+    parser.add_argument("--quick", action="store_true", help="a few minutes: two rounds of three models, all threads")
+    parser.add_argument("--cases", default="", metavar="REGEX", help="only cases whose name it finds; --list says the names")
+    parser.add_argument("--list", action="store_true", help="print the names of the cases and measure nothing")
+    cores = len(machine.os.sched_getaffinity(0))
+    parser.add_argument("--threads", type=numbers, default=sorted({1, cores}), metavar="N,M", help=f"numbers of threads (1,{cores})")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--prompt", type=int, default=512)
+    parser.add_argument("--generate", type=int, default=64)
+    parser.add_argument("--depths", type=numbers, default=[0, 8000], metavar="N,M", help="tokens in the cache before generating (0,8000)")
+    parser.add_argument("--batches", type=numbers, default=[1, 4, 16], metavar="N,M", help="sequences that generate together (1,4,16)")
+    parser.add_argument("--python", default=sys.executable, help="an interpreter with numpy, llama-cpp-python, onnx, onnxruntime, openvino, torch")
+    parser.add_argument("--no-peers", action="store_true", help="measure no other engine")
+    parser.add_argument("--heddle", type=pathlib.Path, default=ROOT / "build/bin/heddle", help="the compiler; heddle-peaks lies beside it")
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/bench", metavar="FOLDER")
+    options = parser.parse_args(arguments)
+    if options.model and not options.model.exists():
+        parser.error(f"no such file: {options.model}")
+    if min(options.threads + options.batches + [options.rounds, options.prompt, options.generate]) < 1 or min(options.depths) < 0:
+        parser.error("--threads, --batches, --rounds, --prompt and --generate are from 1, --depths from 0")
+    try:
+        re.compile(options.cases)
+    except re.error as error:
+        parser.error(f"--cases: {error}")
+    if options.quick:
+        options.threads, options.rounds = [max(options.threads)], min(options.rounds, 2)
+        options.cases = options.cases or ("" if options.model else QUICK)
+    return options
+
+
+def main():
+    suite = Suite(options := parse(sys.argv[1:]))
+    if options.list:
+        print("\n".join(suite.names()))
+        return 0
+    suite.measure()
+    report = suite.report()
+    (options.out / "report.json").write_text(json.dumps(report, indent=1) + "\n")
+    table = reports.markdown(report)
+    (options.out / "report.md").write_text(table)
+    if drawn := reports.roofline(report):
+        (options.out / "roofline.svg").write_text(drawn)
+    print(f"\n{table}\nreport.json, report.md and roofline.svg are in {options.out}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
