@@ -187,6 +187,7 @@ void heddle::addScheduleStage(OpPassManager &pm, const PipelineOptions &options)
   addExtensions(pm, options, "before-bufferize");
   pm.addPass(createBufferize());
   pm.addPass(createPlanMemory());
+  pm.addPass(createPlanBarriers());
   addExtensions(pm, options, "after-schedule");
 }
 

@@ -393,3 +393,27 @@ def PlanMemory : StagePass<"heddle-plan-memory", "::mlir::ModuleOp", "Schedule">
 }
 
 #endif
+
+def PlanBarriers : StagePass<"heddle-plan-barriers", "::mlir::ModuleOp", "Schedule"> {
+  let summary = "Find launches of a step behind which threads need not wait for each other";
+  let description = [{
+    Two launches follow each other without a wait where no memory that one writes is touched by the other on another thread: row-wise ops
+    whose rows stay with their thread, and ops that are independent. Marked `heddle.runs_on` for steps of many rows and `heddle.runs_on_of_one_row`
+    for those of one. Of one row, a row-wise result that all threads would wait for is computed by each of them in memory of its own
+    (`heddle.private`, on the op and its allocation), and what is rounded for products of many rows only is left out (`heddle.of_many_rows`). The waits of a
+    step of one row are counted on the module. Example: test/schedule/plan-barriers.mlir.
+
+    ```mlir
+    func.func @step(%rows: index, %x: memref<?x64xf32>, %w: memref<64xf32>, %m: memref<8192xi8>, %y: memref<?x64xf32>) {
+      %a = memref.alloc(%rows) {heddle.row_offset = 0 : i64} : memref<?x64xf32>
+      heddle.kernel_call @norm ins(%x, %w : memref<?x64xf32>, memref<64xf32>) outs(%a : memref<?x64xf32>)
+      heddle.packed_matmul ins(%a, %m : memref<?x64xf32>, memref<8192xi8>) outs(%y : memref<?x64xf32>) {n = 64, k = 64, format = "bf16"}
+      return
+    }
+    // becomes
+    module attributes {heddle.waits = 1 : i64} {
+    %a = memref.alloc(%rows) {heddle.private, heddle.row_offset = 0 : i64} : memref<?x64xf32>
+    heddle.kernel_call @norm ins(%x, %w : memref<?x64xf32>, memref<64xf32>) outs(%a : memref<?x64xf32>) {heddle.private, heddle.runs_on_of_one_row}
+    ```
+  }];
+}

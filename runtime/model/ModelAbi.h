@@ -85,6 +85,7 @@ typedef struct heddle_step {
   heddle_kernel_profile *kernel_profile; // (num_kernels) under --profile, or null
   int64_t fixed_forms; // not 0: what has bodies for few and for many tokens takes the one for few, whose
                        // bits do not depend on how a sequence is cut into steps
+  int64_t waits_for_each; // not 0: all threads wait behind every kernel, and one row is computed as many are
   // Of a device only; null and 0 on the CPU.
   heddle_device *device;
   uint8_t *cache; // page p of the KV cache begins p * page_stride bytes behind it

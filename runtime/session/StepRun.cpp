@@ -41,6 +41,7 @@ void runStepOn(ThreadPool &pool, heddle_step_function function, heddle_step &ste
   Observation observation = {pool, observer, step, 0};
   step.barrier_wait = observer.observe ? kernelEnded : ThreadPool::waitInStep;
   step.barrier = observer.observe ? &observation : pool.stepBarrier();
+  step.waits_for_each = observer.observe != nullptr;
   if (observer.observe)
     observer.observe(observer.user, step, 0);
   runStepOn(pool, function, step);

@@ -105,6 +105,7 @@ LogicalResult StepLowering::bindArena(RawBuilder &b, func::FuncOp func) {
   Value arena = field(b, func, offsetof(heddle_step, arena), b.pointerType());
   Value maxRows = field(b, func, offsetof(heddle_step, max_rows), b.getI64Type());
   Value fixed = b.at(arena, b.mul(maxRows, rowBytes));
+  Value isOneRow = kindOfStep(b, StepFrame(func).context).second;
   WalkResult walk = func.walk([&](memref::AllocOp op) {
     RawBuilder atOp(op.getLoc(), op);
     Value address;
@@ -114,6 +115,15 @@ LogicalResult StepLowering::bindArena(RawBuilder &b, func::FuncOp func) {
       address = atOp.at(arena, atOp.mul(maxRows, offset.getInt()));
     else
       return WalkResult(op->emitError("buffer has no place in the arena"));
+    if (op->hasAttr(privateAttr)) {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(&func.front());
+      MemRefType type = op.getType();
+      int64_t bytes = type.getElementType().getIntOrFloatBitWidth() / 8;
+      for (int64_t size : type.getShape().drop_front())
+        bytes *= size;
+      address = atOp.select(isOneRow, b.stackScratch(bytes), address);
+    }
     SmallVector<Value> sizes;
     for (Value size : op.getDynamicSizes())
       sizes.push_back(toInteger(atOp, size));

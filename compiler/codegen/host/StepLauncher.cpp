@@ -2,6 +2,7 @@
 
 #include "compiler/codegen/host/StepLauncher.h"
 
+#include "compiler/schedule/Passes.h"
 #include "runtime/model/ModelAbi.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -13,10 +14,18 @@
 using namespace mlir;
 using namespace heddle;
 
+std::pair<Value, Value> heddle::kindOfStep(RawBuilder &b, Value step) {
+  auto number = [&](size_t offset) { return b.load(b.getI64Type(), b.at(step, int64_t(offset))); };
+  Value asMany = LLVM::ICmpOp::create(b, LLVM::ICmpPredicate::ne, number(offsetof(heddle_step, waits_for_each)), b.constant(0));
+  Value one = b.equal(number(offsetof(heddle_step, rows)), b.constant(1));
+  return {asMany, b.select(asMany, arith::ConstantOp::create(b, b.getBoolAttr(false)), one)};
+}
+
 StepLauncher::StepLauncher(func::FuncOp func, KernelLibrary &kernels, const Target &target, unsigned calls,
                            const DenseMap<Operation *, Operation *> &sources)
     : KernelLauncher(func, kernels), target(target), calls(calls), sources(sources), frame(func) {
   b.setInsertionPointToStart(&func.front());
+  std::tie(waitsForEach, isOneRow) = kindOfStep(b, frame.context);
   profile = field(offsetof(heddle_step, kernel_profile), b.pointerType());
   Value isCounted = LLVM::ICmpOp::create(b, LLVM::ICmpPredicate::ne, profile, noBuffer(b, b.getLoc()));
   Value isFirst = b.equal(b.extend(frame.thread), b.constant(0));
@@ -75,14 +84,34 @@ Value StepLauncher::rowsOf(Operation *op) {
   return b.constant(1);
 }
 
-void StepLauncher::finishKernel(Operation *op) {
+void StepLauncher::waitForThreads(Operation *op, bool isLast) {
+  auto wait = [&] {
+    Value wait = field(offsetof(heddle_step, barrier_wait), b.pointerType());
+    Value barrier = field(offsetof(heddle_step, barrier), b.pointerType());
+    auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), {b.pointerType(), b.getI32Type()});
+    LLVM::CallOp::create(b, type, ValueRange{wait, barrier, frame.thread});
+  };
+  bool runsOn = isLast && op->hasAttr(runsOnAttr), runsOnOfOneRow = isLast && op->hasAttr(runsOnOfOneRowAttr);
+  if (!runsOn && !runsOnOfOneRow)
+    wait();
+  else if (runsOn && runsOnOfOneRow)
+    b.ifThen(waitsForEach, wait);
+  else if (runsOn)
+    b.ifThen(arith::OrIOp::create(b, isOneRow, waitsForEach), wait);
+  else
+    b.ifThen(isManyRows(), wait);
+}
+
+// Or one that is computed as many are.
+Value StepLauncher::isManyRows() {
+  return arith::XOrIOp::create(b, isOneRow, arith::ConstantOp::create(b, b.getBoolAttr(true)));
+}
+
+void StepLauncher::finishKernel(Operation *op, bool isLast) {
   // A device's kernel has run when the wait for it ends.
   if (!target.isDevice())
     whenProfiled([&](Value now) { b.store(now, arrivalTime); });
-  Value wait = field(offsetof(heddle_step, barrier_wait), b.pointerType());
-  Value barrier = field(offsetof(heddle_step, barrier), b.pointerType());
-  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), {b.pointerType(), b.getI32Type()});
-  LLVM::CallOp::create(b, type, ValueRange{wait, barrier, frame.thread});
+  waitForThreads(op, isLast);
   whenProfiled([&](Value now) {
     Value arrival = target.isDevice() ? now : b.load(b.getI64Type(), arrivalTime);
     auto count = [&](size_t offset, Value addend) {
@@ -122,7 +151,7 @@ LogicalResult StepLauncher::launch(Operation *op, const CallOperands &call, cons
       part.at(ParameterKind::NumThreads) = frame.numThreads;
       callKernel(op, kernel, part.complete(b, b.getLoc()));
     }
-    finishKernel(op);
+    finishKernel(op, kernel == emitted->back());
   }
   return success();
 }

@@ -19,6 +19,9 @@ struct StepFrame {
   mlir::Value context, thread, numThreads;
 };
 
+// Of the step at `step`: its waits_for_each; whether it is of one row that is computed as one.
+std::pair<mlir::Value, mlir::Value> kindOfStep(RawBuilder &b, mlir::Value step);
+
 class StepLauncher : public KernelLauncher {
 public:
   // `calls`: how often a step calls `func`. `sources`: op → op of the scheduled module.
@@ -45,8 +48,11 @@ private:
   mlir::Value isFixed() override;
   // Calls a kernel of `op` on this thread.
   void callKernel(mlir::Operation *op, mlir::func::FuncOp kernel, llvm::SmallVector<mlir::Value> arguments);
-  // Ends the kernel of `op` that was launched last: waits for all threads, then counts its time and its rows.
-  void finishKernel(mlir::Operation *op);
+  // Ends the kernel of `op` that was launched last: waits for all threads, then counts its time and its rows. Behind the last of an op
+  // plan-barriers may have found the wait needless.
+  void finishKernel(mlir::Operation *op, bool isLast = false);
+  void waitForThreads(mlir::Operation *op, bool isLast);
+  mlir::Value isManyRows();
   // Under --profile, thread 0 reads the clock; `then` gets the time.
   void whenProfiled(llvm::function_ref<void(mlir::Value)> then);
   void startClock();
@@ -67,6 +73,7 @@ private:
   unsigned calls;
   const llvm::DenseMap<mlir::Operation *, mlir::Operation *> &sources;
   StepFrame frame;
+  mlir::Value waitsForEach, isOneRow; // the step's waits_for_each; one row that is computed as one
   mlir::Value profile, isProfiled; // kernel_profile; thread 0 of a step that has it
   mlir::Value lastTime,
       arrivalTime;       // in memory: when the kernel before ended; when this thread was done with its share

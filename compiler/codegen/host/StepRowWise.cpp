@@ -5,6 +5,7 @@
 #include "compiler/codegen/host/StepLauncher.h"
 
 #include "compiler/codegen/halide/BufferBuilder.h"
+#include "compiler/schedule/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -47,9 +48,17 @@ LogicalResult StepLauncher::lowerRowWise(KernelCallOp op) {
   if (failed(emitted))
     return failure();
   auto callee = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(op, op.getCalleeAttr());
-  auto [begin, end] = share(rows(op.getInits()[0]));
-  Value first = begin, last = end;
-  b.ifThen(b.lessThan(first, last), [&] {
+  Value count = rows(op.getInits()[0]);
+  auto [first, last] = share(count);
+  if (op->hasAttr(privateAttr)) {
+    first = b.select(isOneRow, b.constant(0), first);
+    last = b.select(isOneRow, count, last);
+  }
+  Value hasRows = b.lessThan(first, last);
+  if (op->hasAttr(ofManyRowsAttr))
+    hasRows = arith::AndIOp::create(b, hasRows, isManyRows());
+  Value begin = first, end = last;
+  b.ifThen(hasRows, [&] {
     SmallVector<Value> buffers;
     for (auto [index, operand] : llvm::enumerate(op->getOperands())) {
       auto type = cast<MemRefType>(operand.getType());
@@ -58,11 +67,11 @@ LogicalResult StepLauncher::lowerRowWise(KernelCallOp op) {
         buffers.push_back(halideBuffer(type, pointer(operand), Value()));
         continue;
       }
-      Value offset = b.mul(b.mul(first, rowStride(operand)), bytesOfElement(type));
-      buffers.push_back(halideBuffer(type, b.at(pointer(operand), offset), b.sub(last, first)));
+      Value offset = b.mul(b.mul(begin, rowStride(operand)), bytesOfElement(type));
+      buffers.push_back(halideBuffer(type, b.at(pointer(operand), offset), b.sub(end, begin)));
     }
     callKernel(op, emitted->front(), buffers);
   });
-  finishKernel(op);
+  finishKernel(op, /*isLast=*/true);
   return success();
 }
