@@ -60,6 +60,8 @@ public:
   bool run();
   // Why not, if what was found is nearly a softmax.
   const std::string &whyNot() const { return reason; }
+  // Whether there are weights and their sum, of whatever tensor.
+  bool isDivided() const { return foundQuotient; }
 
 private:
   Expr numeratorOf(Expr diagram, Expr &divisor);
@@ -92,6 +94,7 @@ private:
   ExprContext exprs;
   ElementTrace trace;
   std::string reason;
+  bool foundQuotient = false;
 };
 } // namespace
 
@@ -580,6 +583,7 @@ bool SoftmaxRaiser::run() {
   std::optional<Quotient> quotient = quotientOf(trace.element(result, trace.indexSymbols(result)));
   if (!quotient || exprs.exhausted())
     return false;
+  foundQuotient = true;
   if (raiseWeighed(*quotient))
     return true;
   if (quotient->numerator->kind != ExprKind::Leaf && !isWeight(quotient->numerator))
@@ -614,6 +618,7 @@ static void raise(Operation *root, DenseMap<Operation *, std::string> &reasons) 
   SmallVector<std::pair<Value, bool>> work{{root->getResult(0), false}}; // and whether a product lies between
   SmallVector<Operation *> exponentials;
   std::string reason;
+  bool isDivided = false;
   for (size_t next = 0; next < work.size() && work.size() < 32; ++next) {
     auto [value, isWeighed] = work[next];
     Operation *op = value.getDefiningOp();
@@ -635,8 +640,11 @@ static void raise(Operation *root, DenseMap<Operation *, std::string> &reasons) 
         return;
       if (reason.empty())
         reason = raiser.whyNot();
+      isDivided |= raiser.isDivided();
     }
   }
+  if (reason.empty() && isDivided)
+    reason = "their sum divides them, but what they are the exponentials of is no tensor of its own";
   for (Operation *op : exponentials)
     if (!reason.empty())
       reasons[op] = reason;

@@ -12,9 +12,8 @@ uint32_t rotateLeft(uint32_t value, int bits) {
 
 void compress(uint32_t state[5], const uint8_t *block) {
   uint32_t words[80];
-  for (int i = 0; i < 16; ++i)
-    words[i] = uint32_t(block[4 * i]) << 24 | uint32_t(block[4 * i + 1]) << 16 | uint32_t(block[4 * i + 2]) << 8 |
-               block[4 * i + 3];
+  for (int i = 0; i < 16; ++i, block += 4)
+    words[i] = uint32_t(block[0]) << 24 | uint32_t(block[1]) << 16 | uint32_t(block[2]) << 8 | block[3];
   for (int i = 16; i < 80; ++i)
     words[i] = rotateLeft(words[i - 3] ^ words[i - 8] ^ words[i - 14] ^ words[i - 16], 1);
   uint32_t a = state[0], b = state[1], c = state[2], d = state[3], e = state[4];

@@ -189,9 +189,13 @@ Status Chat::fit(std::vector<int32_t> &ids) {
     messages.erase(messages.begin() + numSystem, messages.begin() + first);
     return Status();
   }
-  return invalidInput(format("%s has %zu tokens, the context %lld",
-                             numSystem ? "the message together with that of --system" : "the message", ids.size(),
-                             (long long)context));
+  const char *what = numSystem ? "the message together with that of --system" : "the message";
+  std::vector<int32_t> alone; // what --system takes, where the template renders it alone
+  if (numSystem && render(messages.size(), alone).isOk() && int64_t(alone.size()) >= context) {
+    what = "--system: the message";
+    ids = std::move(alone);
+  }
+  return invalidInput(format("%s has %zu tokens, the context %lld", what, ids.size(), (long long)context));
 }
 
 // The ids of the system message and of those from `first` on.

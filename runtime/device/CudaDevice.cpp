@@ -56,8 +56,8 @@ private:
   DeviceId device = -1;
   Context context = nullptr;
   Stream stream = nullptr;
-  std::vector<LoadedModule> modules; // in order of first launch
-  std::vector<LoadedFunction> functions;
+  LoadedList<LoadedModule> modules; // in order of first launch
+  LoadedList<LoadedFunction> functions;
 };
 
 } // namespace
@@ -170,8 +170,9 @@ Status CudaDevice::loadFunction(const heddle_launch &launch, Function &outFuncti
     if (loaded.code == launch.code)
       module = loaded.module;
   if (!module) {
+    HEDDLE_RETURN_IF_ERROR(modules.makeRoom());
     HEDDLE_RETURN_IF_ERROR(check("loading PTX", api.cuModuleLoadData(&module, launch.code)));
-    modules.push_back({launch.code, module});
+    modules.add({launch.code, module});
   }
   return check(launch.entry, api.cuModuleGetFunction(&outFunction, module, launch.entry));
 }
@@ -182,8 +183,9 @@ Status CudaDevice::functionOf(const heddle_launch &launch, Function &outFunction
       outFunction = loaded.function;
       return Status();
     }
+  HEDDLE_RETURN_IF_ERROR(functions.makeRoom());
   HEDDLE_RETURN_IF_ERROR(loadFunction(launch, outFunction));
-  functions.push_back({launch.code, launch.entry, outFunction});
+  functions.add({launch.code, launch.entry, outFunction});
   return Status();
 }
 

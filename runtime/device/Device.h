@@ -6,13 +6,18 @@
 #ifndef HEDDLE_RUNTIME_DEVICE_DEVICE_H
 #define HEDDLE_RUNTIME_DEVICE_DEVICE_H
 
+#include "bytes/Allocator.h"
 #include "bytes/MemoryScope.h"
 #include "bytes/Status.h"
 #include "runtime/model/ModelAbi.h"
 
+#include <cstddef>
+#include <cstring>
 #include <memory>
+#include <new>
 #include <pthread.h>
 #include <string_view>
+#include <type_traits>
 
 namespace heddle {
 
@@ -62,6 +67,41 @@ private:
         : Resource([](Resource *resource) { static_cast<Driver *>(resource)->device->close(); }), device(device) {}
     Device *device;
   } driver{this};
+};
+
+// What a device keeps of the code that it has loaded. It grows while a step launches and holds the device's lock: where memory lacks, the
+// step fails with a status, and no MemoryScope gives back what the device goes on using.
+template <typename T> class LoadedList {
+public:
+  static_assert(std::is_trivially_copyable_v<T>, "elements are moved as bytes and never destroyed");
+
+  LoadedList() = default;
+  LoadedList(const LoadedList &) = delete;
+  LoadedList &operator=(const LoadedList &) = delete;
+  ~LoadedList() { releaseMemory(items); }
+
+  // Called before the driver is asked for what add() will keep.
+  Status makeRoom() {
+    if (count < capacity)
+      return Status();
+    size_t wanted = capacity ? 2 * capacity : 16;
+    auto *grown = static_cast<T *>(allocateMemory(wanted * sizeof(T), alignof(std::max_align_t)));
+    if (!grown)
+      return outOfMemory();
+    if (count)
+      memcpy(static_cast<void *>(grown), items, count * sizeof(T));
+    releaseMemory(items);
+    items = grown;
+    capacity = wanted;
+    return Status();
+  }
+  void add(const T &item) { new (&items[count++]) T(item); }
+  const T *begin() const { return items; }
+  const T *end() const { return items + count; }
+
+private:
+  T *items = nullptr;
+  size_t count = 0, capacity = 0;
 };
 
 // The launches of one step, heddle_step::device. Code of a step has nobody to tell that one failed: it is kept for finish(), and is this

@@ -54,6 +54,7 @@ private:
   Status kernelOf(const heddle_launch &launch, Kernel &outKernel);
   int32_t setArgument(Kernel kernel, const heddle_launch &launch, uint32_t index);
   Status transfer(void *to, const void *from, uint64_t size, const char *what, bool wait);
+  std::string buildLog(Program program) const;
   std::string text(uint32_t property) const;
   template <typename T> T number(uint32_t property) const {
     T value = 0;
@@ -64,12 +65,21 @@ private:
   DeviceId device = nullptr;
   Context context = nullptr;
   Queue queue = nullptr;
-  std::vector<LoadedProgram> programs; // in order of first launch
-  std::vector<LoadedKernel> kernels;
+  LoadedList<LoadedProgram> programs; // in order of first launch
+  LoadedList<LoadedKernel> kernels;
 };
 
 Status error(const char *what, int32_t code) {
   return Status::failure(format("OpenCL: %s failed with code %d", what, code));
+}
+
+// Without blanks at its end, other blanks as spaces.
+std::string oneLine(std::string value) {
+  while (!value.empty() && isspace(uint8_t(value.back())))
+    value.pop_back();
+  for (char &c : value)
+    c = isspace(uint8_t(c)) ? ' ' : c;
+  return value;
 }
 
 // `read(capacity, buffer, outSize)`: a string of a driver, as one line.
@@ -81,11 +91,7 @@ template <typename Read> std::string readText(Read read) {
   if (read(size, value.data(), nullptr) != success)
     return "?";
   value.resize(strlen(value.c_str()));
-  while (!value.empty() && isspace(uint8_t(value.back())))
-    value.pop_back();
-  for (char &c : value)
-    c = isspace(uint8_t(c)) ? ' ' : c;
-  return value;
+  return oneLine(std::move(value));
 }
 
 std::string nameOf(const Api &api, DeviceId device, uint32_t property) {
@@ -192,21 +198,34 @@ Status OpenClDevice::programOf(const char *code, Program &outProgram) {
       outProgram = loaded.program;
       return Status();
     }
+  HEDDLE_RETURN_IF_ERROR(programs.makeRoom());
   int32_t result = success;
   Program program = api.clCreateProgramWithSource(context, 1, &code, nullptr, &result);
   if (!program)
     return error("clCreateProgramWithSource", result);
-  programs.push_back({code, program});
+  programs.add({code, program});
   bool isExact = number<uint64_t>(deviceSingleFpConfig) & correctlyRoundedDivideSqrt;
   result = api.clBuildProgram(program, 1, &device, isExact ? "-cl-fp32-correctly-rounded-divide-sqrt" : "", nullptr,
                               nullptr);
   if (result == buildProgramFailure)
-    return Status::failure("OpenCL: the driver's compiler says: " +
-                           readText([&](size_t size, void *value, size_t *outSize) {
-                             return api.clGetProgramBuildInfo(program, device, programBuildLog, size, value, outSize);
-                           }));
+    return Status::failure("OpenCL: the driver's compiler says: " + buildLog(program));
   outProgram = program;
   return result == success ? Status() : error("clBuildProgram", result);
+}
+
+// The begin of what the driver's compiler says, as one line: it may say any amount, and memory may lack.
+std::string OpenClDevice::buildLog(Program program) const {
+  constexpr size_t shown = 3000;
+  size_t size = 0;
+  if (api.clGetProgramBuildInfo(program, device, programBuildLog, 0, nullptr, &size) != success || size == 0)
+    return "?";
+  auto *log = static_cast<char *>(allocateMemory(size, 1));
+  if (!log)
+    return "more than there is memory for";
+  bool isRead = api.clGetProgramBuildInfo(program, device, programBuildLog, size, log, nullptr) == success;
+  std::string text = isRead ? oneLine(std::string(log, strnlen(log, std::min(size, shown)))) : "?";
+  releaseMemory(log);
+  return text;
 }
 
 Status OpenClDevice::kernelOf(const heddle_launch &launch, Kernel &outKernel) {
@@ -217,11 +236,12 @@ Status OpenClDevice::kernelOf(const heddle_launch &launch, Kernel &outKernel) {
     }
   Program program = nullptr;
   HEDDLE_RETURN_IF_ERROR(programOf(launch.code, program));
+  HEDDLE_RETURN_IF_ERROR(kernels.makeRoom());
   int32_t code = success;
   outKernel = api.clCreateKernel(program, launch.entry, &code);
   if (!outKernel)
     return Status::failure(format("OpenCL: no kernel %s in its program: code %d", launch.entry, code));
-  kernels.push_back({launch.code, launch.entry, outKernel});
+  kernels.add({launch.code, launch.entry, outKernel});
   return Status();
 }
 

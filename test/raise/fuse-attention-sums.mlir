@@ -6,7 +6,7 @@
 // RUN: FileCheck %s --input-file=%t.out
 // RUN: FileCheck %s --input-file=%t.err --check-prefix=MISS
 // RUN: grep -c "remark: " %t.err | FileCheck %s --check-prefix=COUNT
-// COUNT: 4
+// COUNT: 6
 
 !ones = tensor<1x4x?x1xf32>
 !longer = tensor<1x4x?x9xf32>
@@ -173,6 +173,23 @@ func.func @divided_by_the_mean(%q: !heads {heddle.dims = #s}, %k: !heads {heddle
   %counts = tensor.splat %count[%n, %m] : !scores
   %means = arith.divf %sums, %counts : !scores
   %p = arith.divf %e, %means : !scores
+  %o = call @weigh(%p, %v) : (!scores, !heads) -> !heads
+  return %o : !heads
+}
+
+// Each weight is the product of two exponentials: their exponents are added nowhere.
+// CHECK-LABEL: @weights_times_exponentials
+// CHECK-NOT: heddle.attention
+// CHECK: math.exp
+// MISS: no attention: their sum divides them, but what they are the exponentials of is no tensor of its own
+func.func @weights_times_exponentials(%q: !heads {heddle.dims = #s}, %k: !heads {heddle.dims = #s}, %v: !heads {heddle.dims = #s}, %bias: !scores) -> !heads {
+  %s = call @product(%q, %k) : (!heads, !heads) -> !scores
+  %e = call @weights(%s) : (!scores) -> !scores
+  %f = math.exp %bias : !scores
+  %w = arith.mulf %e, %f : !scores
+  %zero = arith.constant 0.0 : f32
+  %sums = call @sums_from(%w, %zero) : (!scores, f32) -> !scores
+  %p = arith.divf %w, %sums : !scores
   %o = call @weigh(%p, %v) : (!scores, !heads) -> !heads
   return %o : !heads
 }

@@ -267,7 +267,7 @@ typedef struct heddle_feed {
 
 /* Appends tokens to sequences and computes the logits that the feeds ask for. Long feeds run in chunks.
  * Errors: HEDDLE_INVALID_INPUT for ids out of range; HEDDLE_CONTEXT_FULL; HEDDLE_NOT_FINITE for logits that are NaN or infinite;
- * HEDDLE_OUT_OF_MEMORY for the cache; HEDDLE_CANCELLED. After each of them every sequence is as it was before the call, and goes on. */
+ * HEDDLE_OUT_OF_MEMORY for the cache or kernels of a device; HEDDLE_CANCELLED. After each of them every sequence is as it was before the call, and goes on. */
 HEDDLE_API heddle_status heddle_session_step(heddle_session *session, const heddle_feed *feeds, size_t num_feeds);
 
 /* Token `token` of feed `feed` with its (vocab_size) logits and, with keep_hidden, (hidden_size) of its hidden state after the final

@@ -73,8 +73,10 @@ handle clCreateCommandQueueWithProperties(handle context, handle device, const u
 void *clSVMAlloc(handle context, uint64_t flags, size_t size, uint32_t alignment) {
   if (fails("memory"))
     return NULL;
-  ++driver_objects;
-  return aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+  size_t whole = (size + alignment - 1) / alignment * alignment;
+  void *memory = aligned_alloc(alignment, whole);
+  driver_objects += memory != NULL;
+  return memory ? memset(memory, 0, whole) : NULL; // numbers, as no kernel writes any
 }
 
 void clSVMFree(handle context, void *memory) {

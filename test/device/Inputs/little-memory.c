@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// little-memory PACKAGE [DEVICE DRIVER]: makes sessions of a package with an allocator whose n-th block is the first that there is no room for, alone
+// little-memory PACKAGE [DEVICE DRIVER]: makes sessions of a package, and steps of them, with an allocator whose n-th block is the first that there is no room for, alone
 // or with all that follow, for every n. Each call returns a status, and gives back its blocks and what
 // the DRIVER of DEVICE gave, a library of this test, which counts it.
 #include "heddle/heddle.h"
@@ -62,6 +62,30 @@ static int tryBlock(const char *path, const char *device, long number, const lon
   return hasRoom;
 }
 
+// A step of a session that is there, its device's first. Whether there was room.
+static int tryStep(const char *path, const char *device, long number, const long *ofDriver) {
+  heddle_package *package = NULL;
+  heddle_session *session = NULL;
+  heddle_session_options options = {.size = sizeof options, .device = device, .max_sequences = 2};
+  expect(heddle_package_open_file(path, NULL, &package) == HEDDLE_OK, "the package opens");
+  expect(heddle_session_create(package, &options, &session) == HEDDLE_OK, "the session is made");
+  int32_t ids[] = {1, 2, 3};
+  heddle_feed feed = {.size = sizeof feed, .ids = ids, .count = 3};
+  asked = 0;
+  refused = number;
+  heddle_status status = heddle_session_step(session, &feed, 1);
+  refused = -1;
+  int hasRoom = asked <= number;
+  expect(status == (hasRoom ? HEDDLE_OK : HEDDLE_OUT_OF_MEMORY), "a step, or no memory for it");
+  expect(!hasRoom == !heddle_session_logits(session, 0), "there are logits where there was room");
+  expect(hasRoom || heddle_session_step(session, &feed, 1) == HEDDLE_OK, "with memory, the same session goes on");
+  heddle_session_destroy(session);
+  heddle_package_close(package);
+  expect(blocks == 0, "the blocks are given back");
+  expect(!ofDriver || *ofDriver == 0, "the driver's objects are given back");
+  return hasRoom;
+}
+
 int main(int argc, char **argv) {
   heddle_allocator allocator = {sizeof allocator, take, give, NULL};
   expect(argc > 1 && heddle_set_allocator(&allocator) == HEDDLE_OK, "the allocator is taken");
@@ -73,6 +97,10 @@ int main(int argc, char **argv) {
     while (!tryBlock(argv[1], argc > 2 ? argv[2] : NULL, number, ofDriver))
       ++number;
     expect(number > 5, "a session needs memory");
+    number = 0;
+    while (!tryStep(argv[1], argc > 2 ? argv[2] : NULL, number, ofDriver))
+      ++number;
+    expect(argc == 2 || number > 0, "the first launches need memory");
   }
   puts("every block was refused once");
   return 0;
