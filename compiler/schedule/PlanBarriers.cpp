@@ -8,7 +8,11 @@
 // many rows read is left out.
 
 #include "compiler/schedule/Passes.h"
+#include "compiler/schedule/ScheduleTable.h"
 #include "dialect/Entries.h"
+#include "dialect/ScheduleAttrs.h"
+
+#include "llvm/ADT/TypeSwitch.h"
 
 namespace heddle {
 #define GEN_PASS_DEF_PLANBARRIERS
@@ -146,7 +150,7 @@ static bool isOfManyRowsOnly(Operation *op) {
   auto call = dyn_cast<KernelCallOp>(op);
   return call && llvm::all_of(call.getInits(), [&](Value init) {
     auto alloc = init.getDefiningOp<memref::AllocOp>();
-    return alloc && llvm::all_of(alloc->getUsers(), [&](Operation *user) {
+    return alloc && !alloc->hasOneUse() && llvm::all_of(alloc->getUsers(), [&](Operation *user) {
       return user == op ||
              llvm::TypeSwitch<Operation *, bool>(user)
                  .Case<PackedMatmulOp, ExpertMatmulOp>(
@@ -219,7 +223,8 @@ void FunctionPlan::plan(Operation *op) {
       next && isLaunch(next) && !next->getNumRegions() && Meeting{true, ofOneRow}.conflicts(accessesOf(next));
   if (isWaitedFor && !ofOneRow.empty()) {
     Accesses reads = asPrivate(op, ofOneRow);
-    if (!one.conflicts(reads) && keepsPrivate(op)) {
+    bool costsWait = one.conflicts(reads) && !one.conflicts(ofOneRow);
+    if (!costsWait && keepsPrivate(op)) {
       op->setAttr(privateAttr, b.getUnitAttr());
       for (Value init : cast<KernelCallOp>(op).getInits()) {
         init.getDefiningOp()->setAttr(privateAttr, b.getUnitAttr());

@@ -16,7 +16,7 @@ module {
     %r = memref.alloc(%n) {heddle.row_offset = 256 : i64} : memref<?x64xbf16>
     heddle.kernel_call @norm ins(%x, %gain : memref<?x64xf32>, memref<64xf32>) outs(%a : memref<?x64xf32>)
     heddle.kernel_call @round ins(%a : memref<?x64xf32>) outs(%r : memref<?x64xbf16>)
-    heddle.packed_matmul ins(%a, %w : memref<?x64xf32>, memref<2304xi8>) rounded(%r : memref<?x64xbf16>) outs(%y : memref<?x64xf32>) {format = "q4_0", int16, k = 64 : i64, n = 64 : i64}
+    heddle.packed_matmul ins(%a rounded %r, %w : memref<?x64xf32> rounded memref<?x64xbf16>, memref<2304xi8>) outs(%y : memref<?x64xf32>) {format = "q4_0", int16, k = 64 : i64, n = 64 : i64}
     return
   }
   func.func private @norm(%x: tensor<?x64xf32>, %w: tensor<64xf32>) -> tensor<?x64xf32> attributes {heddle.kernel} {
@@ -48,7 +48,7 @@ module {
     heddle.kernel_call @halve ins(%wide : memref<?x64xf32>) outs(%first : memref<?x32xf32>)
     heddle.kernel_call @scale ins(%first : memref<?x32xf32>) outs(%first : memref<?x32xf32>)
     heddle.kernel_call @scale ins(%first : memref<?x32xf32>) outs(%narrow : memref<?x32xf32>)
-    heddle.packed_matmul ins(%first, %w : memref<?x32xf32>, memref<2048xi8>) outs(%y : memref<?x32xf32>) {format = "bf16", k = 32 : i64, n = 32 : i64}
+    heddle.packed_matmul ins(%narrow, %w : memref<?x32xf32>, memref<2048xi8>) outs(%y : memref<?x32xf32>) {format = "bf16", k = 32 : i64, n = 32 : i64}
     return
   }
   func.func private @halve(%x: tensor<?x64xf32>) -> tensor<?x32xf32> attributes {heddle.kernel} {
