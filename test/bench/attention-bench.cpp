@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// attention-bench [--threads N] [--rounds N] [--target T] [--products f32|bf16] [--only tensors] [--asm HEAD_DIM]: GFLOP/s of the CPU's attention kernels and of
+// attention-bench [--threads N] [--rounds N] [--target T] [--products f32|bf16] [--only PREFIX] [--asm HEAD_DIM]: GFLOP/s of the CPU's attention kernels and of
 // f32 multiply-adds in the same run, as JSON: over the cache, and over tensors as graphs have them, of BERT-base's heads. Counts 2
 // flops for each multiply-add of visible keys, nothing for softmax.
 #include "compiler/codegen/machine/EmitObject.h"
@@ -31,7 +31,7 @@ struct Options {
   std::string target = "native";
   Products products = Products::F32;
   int64_t assemblyHeadDim = 0;
-  bool tensorsOnly = false;
+  std::string only; // names begin with it
 };
 
 // Best seconds of `rounds`, every thread running body(thread).
@@ -104,7 +104,20 @@ AttentionSpec specOf(const Options &options, const Shape &shape) {
 using Whole = void(const float *, float *, const heddle_sequence *, int64_t, int64_t, int64_t, int64_t, int64_t,
                    const float *, int32_t, int32_t);
 
+// Whether an entry of that name is wanted.
+bool isWanted(const Options &options, const std::string &name) {
+  return name.compare(0, options.only.size(), options.only) == 0;
+}
+
+void beginEntry() {
+  static bool isFirst = true;
+  std::fputs(isFirst ? "    " : ",\n    ", stdout);
+  isFirst = false;
+}
+
 void measure(const Options &options, const Shape &shape, double peak) {
+  if (!isWanted(options, shape.name))
+    return;
   AttentionSpec spec = specOf(options, shape);
   KernelLibrary library(options.target);
   buildAttention(library.module(), "attention", library.withRegisters(spec), library.target());
@@ -132,13 +145,18 @@ void measure(const Options &options, const Shape &shape, double peak) {
   double pairs = double(shape.rows) * shape.past + 0.5 * double(shape.rows) * (shape.rows + 1);
   double gflops = 4e-9 * pairs * double(spec.numHeads * spec.headDim) / seconds;
   double gigabytes = 2e-9 * double(keyBytes) * double(length) / HEDDLE_KV_PAGE_SIZE / seconds;
-  std::printf("    {\"name\": \"%s\", \"seconds\": %.6f, \"gflops\": %.1f, \"share_of_f32_peak\": %.3f, "
-              "\"cache_gb_per_second_if_read_once\": %.1f},\n",
+  beginEntry();
+  std::printf("{\"name\": \"%s\", \"seconds\": %.6f, \"gflops\": %.1f, \"share_of_f32_peak\": %.3f, "
+              "\"cache_gb_per_second_if_read_once\": %.1f}",
               shape.name, seconds, gflops, gflops / peak, gigabytes);
 }
 
 // Bidirectional attention of 12 heads of 64 that lie inside the rows of a projection, with a padding mask or without.
-void measureTensors(const Options &options, int64_t batch, int64_t tokens, bool hasMask, double peak, bool last) {
+void measureTensors(const Options &options, int64_t batch, int64_t tokens, bool hasMask, double peak) {
+  std::string name = "tensors " + std::to_string(batch) + " x " + std::to_string(tokens) + ", 12 heads of 64" +
+                     (hasMask ? ", mask" : "");
+  if (!isWanted(options, name))
+    return;
   const int64_t heads = 12, headDim = 64, width = heads * headDim;
   AttentionSpec spec;
   spec.numHeads = spec.numKvHeads = heads;
@@ -166,10 +184,9 @@ void measureTensors(const Options &options, int64_t batch, int64_t tokens, bool 
       call.run(library.find<FlashCall::Function>("flash"), thread, options.threads);
   });
   double gflops = 4e-9 * repeats * double(batch * tokens * tokens * width) / seconds;
-  std::printf("    {\"name\": \"tensors %lld x %lld, 12 heads of 64%s\", \"seconds\": %.6f, \"gflops\": %.1f, "
-              "\"share_of_f32_peak\": %.3f}%s\n",
-              static_cast<long long>(batch), static_cast<long long>(tokens), hasMask ? ", mask" : "", seconds / repeats,
-              gflops, gflops / peak, last ? "" : ",");
+  beginEntry();
+  std::printf("{\"name\": \"%s\", \"seconds\": %.6f, \"gflops\": %.1f, \"share_of_f32_peak\": %.3f}", name.c_str(),
+              seconds / repeats, gflops, gflops / peak);
 }
 
 int printAssembly(const Options &options) {
@@ -200,7 +217,7 @@ int main(int argc, char **argv) {
     else if (flag == "--products")
       options.products = !std::strcmp(argv[i + 1], "bf16") ? Products::Bf16 : Products::F32;
     else if (flag == "--only")
-      options.tensorsOnly = !std::strcmp(argv[i + 1], "tensors");
+      options.only = argv[i + 1];
     else if (flag == "--asm")
       options.assemblyHeadDim = std::atoi(argv[i + 1]);
   }
@@ -218,12 +235,11 @@ int main(int argc, char **argv) {
       {"decode at 8192, D 128, bf16", 128, 8191, 1, KvType::BF16, true},
   };
   for (const Shape &shape : shapes)
-    if (!options.tensorsOnly)
-      measure(options, shape, peak);
+    measure(options, shape, peak);
   for (int64_t tokens : {64, 128, 512})
     for (bool hasMask : {false, true})
-      measureTensors(options, 1, tokens, hasMask, peak, false);
-  measureTensors(options, 8, 128, true, peak, true);
-  std::printf("  ]\n}\n");
+      measureTensors(options, 1, tokens, hasMask, peak);
+  measureTensors(options, 8, 128, true, peak);
+  std::printf("\n  ]\n}\n");
   return 0;
 }
