@@ -109,6 +109,15 @@ bool isWanted(const Options &options, const std::string &name) {
   return name.compare(0, options.only.size(), options.only) == 0;
 }
 
+// Normal numbers, the same in every run.
+void draw(std::initializer_list<std::vector<float> *> tensors, unsigned seed = 1) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> normal;
+  for (std::vector<float> *numbers : tensors)
+    for (float &value : *numbers)
+      value = normal(generator);
+}
+
 void beginEntry() {
   static bool isFirst = true;
   std::fputs(isFirst ? "    " : ",\n    ", stdout);
@@ -130,13 +139,11 @@ void measure(const Options &options, const Shape &shape, double peak) {
   std::vector<uint8_t> storage(pageCount * 2 * keyBytes + 64, 0x3c);
   uint8_t *base = storage.data() + (64 - reinterpret_cast<uintptr_t>(storage.data()) % 64) % 64;
   std::vector<uint8_t *> pages;
+  pages.reserve(pageCount);
   for (int64_t page = 0; page < pageCount; ++page)
     pages.push_back(base + page * 2 * keyBytes);
-  std::mt19937 generator(1);
-  std::normal_distribution<float> normal;
   std::vector<float> q(shape.rows * width), out(shape.rows * width);
-  for (float &value : q)
-    value = normal(generator);
+  draw({&q});
   heddle_sequence sequence = {0, shape.rows, shape.past, 0, pages.data()};
   double seconds = bestSeconds(options, [&](int32_t thread) {
     library.find<Whole>("attention")(q.data(), out.data(), &sequence, 1, 0, keyBytes, width, width, nullptr, thread,
@@ -169,12 +176,8 @@ void measureTensors(const Options &options, int64_t batch, int64_t tokens, bool 
   buildFlashAttention(library.module(), "flash", library.withRegisters(spec), library.target());
   if (!library.load())
     return;
-  std::mt19937 generator(1);
-  std::normal_distribution<float> normal;
   std::vector<float> q(batch * tokens * width), k(q.size()), v(q.size()), out(q.size()), mask(batch * tokens);
-  for (std::vector<float> *numbers : {&q, &k, &v})
-    for (float &value : *numbers)
-      value = normal(generator);
+  draw({&q, &k, &v});
   FlashCall::Strides strides = {tokens * width, headDim, width};
   FlashCall call = {q.data(), k.data(), v.data(), out.data(), mask.data(), nullptr,        batch, tokens,
                     tokens,   strides,  strides,  strides,    strides,     {tokens, 0, 0}, 1};
@@ -208,10 +211,11 @@ int main(int argc, char **argv) {
   Options options;
   for (int i = 1; i + 1 < argc; i += 2) {
     std::string flag = argv[i];
+    long number = std::strtol(argv[i + 1], nullptr, 10);
     if (flag == "--threads")
-      options.threads = std::max(1, std::atoi(argv[i + 1]));
+      options.threads = std::max(1, int(number));
     else if (flag == "--rounds")
-      options.rounds = std::max(1, std::atoi(argv[i + 1]));
+      options.rounds = std::max(1, int(number));
     else if (flag == "--target")
       options.target = argv[i + 1];
     else if (flag == "--products")
@@ -219,7 +223,7 @@ int main(int argc, char **argv) {
     else if (flag == "--only")
       options.only = argv[i + 1];
     else if (flag == "--asm")
-      options.assemblyHeadDim = std::atoi(argv[i + 1]);
+      options.assemblyHeadDim = number;
   }
   if (options.assemblyHeadDim)
     return printAssembly(options);
