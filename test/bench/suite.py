@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -126,7 +127,9 @@ class Suite:
             raise Unmeasured(f"{model}: {why}") from None
 
     def program_of(self, model, path):
-        program = self.options.out / "programs" / model
+        # Models of the same name may lie in several folders.
+        name = f"{model}-{zlib.crc32(bytes(path.resolve())):08x}" if self.options.model else model
+        program = self.options.out / "programs" / name
         program.parent.mkdir(exist_ok=True)
         newest = max(file.stat().st_mtime for file in (path, self.options.heddle))
         if not program.exists() or program.stat().st_mtime < newest:
