@@ -247,8 +247,9 @@ class Suite:
         for phase, (what, tokens) in phases.items():
             spent = profile[f"{phase}_profile"]
             flops = sum(kernels["flops"] for kernels in spent["classes"]) / tokens
-            # Weights are read once for the tokens of a step; those of a prompt come in few steps, whose kernels say what they read.
-            bytes_read = profile["bytes_per_token"] if phase == "decode" else sum(kernels["bytes"] for kernels in spent["classes"]) / tokens
+            # A prompt reads the weights once in each of its steps; its activations and its own keys need not leave the caches.
+            steps = min(kernel["launches"] for kernel in spent["kernels"] if kernel["launches"])
+            bytes_read = profile["bytes_per_token"] * (1 if phase == "decode" else steps / tokens)
             best = {side: max(answer[phase] for answer in given) for side, given in answers.items()}
             self.add_case(model, what, threads, "tokens/s", best.pop("ours"), best, busiest, (bytes_read, flops, "bf16"), profile=spent)
 
