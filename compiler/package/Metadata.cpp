@@ -173,6 +173,7 @@ static StepTables stepTables(fb::FlatBufferBuilder &b, ModuleOp module, const Mo
                              const PackageInfo &info) {
   StepTables tables;
   std::vector<fb::Offset<package::RopeTable>> ropes;
+  ropes.reserve(config.ropes.size());
   for (const RopeConfig &rope : config.ropes)
     ropes.push_back(ropeTable(b, config, rope));
   auto bytes = [&](StringRef name) { return module->getAttrOfType<IntegerAttr>(name).getInt(); };

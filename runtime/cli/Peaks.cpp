@@ -16,7 +16,8 @@ namespace {
 struct Loop {
   const char *name, *arithmetic, *feature; // feature: by LLVM's name; null: every CPU has it
   void (*run)(int64_t steps);
-  int64_t steps, operationsPerStep;
+  int64_t steps;
+  int32_t operationsPerStep;
 };
 
 // In every CPU: vectors of four f32, as the compiler multiplies and adds them.
@@ -39,9 +40,9 @@ void multiplyBaseline(int64_t steps) {
 // `chains` accumulators of `Vector`; integers and bf16 pairs are bits like any others, of numbers that stay normal.
 #define HEDDLE_MULTIPLY(name, features, Vector, chains, instruction, bits)                                             \
   __attribute__((target(features))) void name(int64_t steps) {                                                         \
-    Vector sums[chains] = {}, factor = Vector() + bits;                                                                \
+    Vector sums[chains] = {}, factor = Vector() + (bits);                                                              \
     for (int64_t step = 0; step < steps; ++step)                                                                       \
-      _Pragma("clang loop unroll(full)") for (int chain = 0; chain < chains; ++chain) __asm__ volatile(                \
+      _Pragma("clang loop unroll(full)") for (int chain = 0; chain < (chains); ++chain) __asm__ volatile(              \
           instruction " %1, %1, %0" : "+v"(sums[chain]) : "v"(factor));                                                \
     __asm__ volatile("" ::"v"(sums[0]));                                                                               \
   }

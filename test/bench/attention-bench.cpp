@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// attention-bench [--threads N] [--rounds N] [--target T] [--products f32|bf16] [--only tensors] [--asm HEAD_DIM]: GFLOP/s of the CPU's attention kernels and of
+// attention-bench [--threads N] [--rounds N] [--target T] [--products f32|bf16] [--only PREFIX] [--asm HEAD_DIM]: GFLOP/s of the CPU's attention kernels and of
 // f32 multiply-adds in the same run, as JSON: over the cache, and over tensors as graphs have them, of BERT-base's heads. Counts 2
 // flops for each multiply-add of visible keys, nothing for softmax.
 #include "compiler/codegen/machine/EmitObject.h"
@@ -31,7 +31,7 @@ struct Options {
   std::string target = "native";
   Products products = Products::F32;
   int64_t assemblyHeadDim = 0;
-  bool tensorsOnly = false;
+  std::string only; // names begin with it
 };
 
 // Best seconds of `rounds`, every thread running body(thread).
@@ -104,7 +104,29 @@ AttentionSpec specOf(const Options &options, const Shape &shape) {
 using Whole = void(const float *, float *, const heddle_sequence *, int64_t, int64_t, int64_t, int64_t, int64_t,
                    const float *, int32_t, int32_t);
 
+// Whether an entry of that name is wanted.
+bool isWanted(const Options &options, const std::string &name) {
+  return name.compare(0, options.only.size(), options.only) == 0;
+}
+
+// Normal numbers, the same in every run.
+void draw(std::initializer_list<std::vector<float> *> tensors, unsigned seed = 1) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> normal;
+  for (std::vector<float> *numbers : tensors)
+    for (float &value : *numbers)
+      value = normal(generator);
+}
+
+void beginEntry() {
+  static bool isFirst = true;
+  std::fputs(isFirst ? "    " : ",\n    ", stdout);
+  isFirst = false;
+}
+
 void measure(const Options &options, const Shape &shape, double peak) {
+  if (!isWanted(options, shape.name))
+    return;
   AttentionSpec spec = specOf(options, shape);
   KernelLibrary library(options.target);
   buildAttention(library.module(), "attention", library.withRegisters(spec), library.target());
@@ -117,13 +139,11 @@ void measure(const Options &options, const Shape &shape, double peak) {
   std::vector<uint8_t> storage(pageCount * 2 * keyBytes + 64, 0x3c);
   uint8_t *base = storage.data() + (64 - reinterpret_cast<uintptr_t>(storage.data()) % 64) % 64;
   std::vector<uint8_t *> pages;
+  pages.reserve(pageCount);
   for (int64_t page = 0; page < pageCount; ++page)
     pages.push_back(base + page * 2 * keyBytes);
-  std::mt19937 generator(1);
-  std::normal_distribution<float> normal;
   std::vector<float> q(shape.rows * width), out(shape.rows * width);
-  for (float &value : q)
-    value = normal(generator);
+  draw({&q});
   heddle_sequence sequence = {0, shape.rows, shape.past, 0, pages.data()};
   double seconds = bestSeconds(options, [&](int32_t thread) {
     library.find<Whole>("attention")(q.data(), out.data(), &sequence, 1, 0, keyBytes, width, width, nullptr, thread,
@@ -132,13 +152,18 @@ void measure(const Options &options, const Shape &shape, double peak) {
   double pairs = double(shape.rows) * shape.past + 0.5 * double(shape.rows) * (shape.rows + 1);
   double gflops = 4e-9 * pairs * double(spec.numHeads * spec.headDim) / seconds;
   double gigabytes = 2e-9 * double(keyBytes) * double(length) / HEDDLE_KV_PAGE_SIZE / seconds;
-  std::printf("    {\"name\": \"%s\", \"seconds\": %.6f, \"gflops\": %.1f, \"share_of_f32_peak\": %.3f, "
-              "\"cache_gb_per_second_if_read_once\": %.1f},\n",
+  beginEntry();
+  std::printf("{\"name\": \"%s\", \"seconds\": %.6f, \"gflops\": %.1f, \"share_of_f32_peak\": %.3f, "
+              "\"cache_gb_per_second_if_read_once\": %.1f}",
               shape.name, seconds, gflops, gflops / peak, gigabytes);
 }
 
 // Bidirectional attention of 12 heads of 64 that lie inside the rows of a projection, with a padding mask or without.
-void measureTensors(const Options &options, int64_t batch, int64_t tokens, bool hasMask, double peak, bool last) {
+void measureTensors(const Options &options, int64_t batch, int64_t tokens, bool hasMask, double peak) {
+  std::string name = "tensors " + std::to_string(batch) + " x " + std::to_string(tokens) + ", 12 heads of 64" +
+                     (hasMask ? ", mask" : "");
+  if (!isWanted(options, name))
+    return;
   const int64_t heads = 12, headDim = 64, width = heads * headDim;
   AttentionSpec spec;
   spec.numHeads = spec.numKvHeads = heads;
@@ -151,12 +176,8 @@ void measureTensors(const Options &options, int64_t batch, int64_t tokens, bool 
   buildFlashAttention(library.module(), "flash", library.withRegisters(spec), library.target());
   if (!library.load())
     return;
-  std::mt19937 generator(1);
-  std::normal_distribution<float> normal;
   std::vector<float> q(batch * tokens * width), k(q.size()), v(q.size()), out(q.size()), mask(batch * tokens);
-  for (std::vector<float> *numbers : {&q, &k, &v})
-    for (float &value : *numbers)
-      value = normal(generator);
+  draw({&q, &k, &v});
   FlashCall::Strides strides = {tokens * width, headDim, width};
   FlashCall call = {q.data(), k.data(), v.data(), out.data(), mask.data(), nullptr,        batch, tokens,
                     tokens,   strides,  strides,  strides,    strides,     {tokens, 0, 0}, 1};
@@ -166,10 +187,9 @@ void measureTensors(const Options &options, int64_t batch, int64_t tokens, bool 
       call.run(library.find<FlashCall::Function>("flash"), thread, options.threads);
   });
   double gflops = 4e-9 * repeats * double(batch * tokens * tokens * width) / seconds;
-  std::printf("    {\"name\": \"tensors %lld x %lld, 12 heads of 64%s\", \"seconds\": %.6f, \"gflops\": %.1f, "
-              "\"share_of_f32_peak\": %.3f}%s\n",
-              static_cast<long long>(batch), static_cast<long long>(tokens), hasMask ? ", mask" : "", seconds / repeats,
-              gflops, gflops / peak, last ? "" : ",");
+  beginEntry();
+  std::printf("{\"name\": \"%s\", \"seconds\": %.6f, \"gflops\": %.1f, \"share_of_f32_peak\": %.3f}", name.c_str(),
+              seconds / repeats, gflops, gflops / peak);
 }
 
 int printAssembly(const Options &options) {
@@ -191,18 +211,19 @@ int main(int argc, char **argv) {
   Options options;
   for (int i = 1; i + 1 < argc; i += 2) {
     std::string flag = argv[i];
+    long number = std::strtol(argv[i + 1], nullptr, 10);
     if (flag == "--threads")
-      options.threads = std::max(1, std::atoi(argv[i + 1]));
+      options.threads = std::max(1, int(number));
     else if (flag == "--rounds")
-      options.rounds = std::max(1, std::atoi(argv[i + 1]));
+      options.rounds = std::max(1, int(number));
     else if (flag == "--target")
       options.target = argv[i + 1];
     else if (flag == "--products")
       options.products = !std::strcmp(argv[i + 1], "bf16") ? Products::Bf16 : Products::F32;
     else if (flag == "--only")
-      options.tensorsOnly = !std::strcmp(argv[i + 1], "tensors");
+      options.only = argv[i + 1];
     else if (flag == "--asm")
-      options.assemblyHeadDim = std::atoi(argv[i + 1]);
+      options.assemblyHeadDim = number;
   }
   if (options.assemblyHeadDim)
     return printAssembly(options);
@@ -218,12 +239,11 @@ int main(int argc, char **argv) {
       {"decode at 8192, D 128, bf16", 128, 8191, 1, KvType::BF16, true},
   };
   for (const Shape &shape : shapes)
-    if (!options.tensorsOnly)
-      measure(options, shape, peak);
+    measure(options, shape, peak);
   for (int64_t tokens : {64, 128, 512})
     for (bool hasMask : {false, true})
-      measureTensors(options, 1, tokens, hasMask, peak, false);
-  measureTensors(options, 8, 128, true, peak, true);
-  std::printf("  ]\n}\n");
+      measureTensors(options, 1, tokens, hasMask, peak);
+  measureTensors(options, 8, 128, true, peak);
+  std::printf("\n  ]\n}\n");
   return 0;
 }

@@ -12,7 +12,7 @@ using namespace heddle;
 
 int main(int argc, char **argv) {
   std::unique_ptr<ThreadPool> pool;
-  Status status = ThreadPool::create(argc > 1 ? std::atoi(argv[1]) : 0, pool);
+  Status status = ThreadPool::create(argc > 1 ? int32_t(std::strtol(argv[1], nullptr, 10)) : 0, pool);
   if (!status.isOk())
     return std::fprintf(stderr, "heddle-peaks: %s\n", status.message().c_str()), 2;
   std::printf("{\"threads\": %d, \"read_bandwidth\": %.0f", pool->size(), measureReadBandwidth(*pool, 5));

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -33,6 +34,9 @@ REST = 0.5         # seconds between engines: threads of some spin for a while a
 SMOLLM2 = ROOT / ".setup/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 GENERATING = ("smollm2", "1b-q4_0", "1b-q8_0", "1b-q4_k_m", "1b-bf16")
 SHAPES = {"minilm": ((1, 128), (8, 128)), "bert-base": ((1, 128), (8, 128), (1, 512)), "vit-b": ((1,), (8,))}
+# Kernels alone, in Llama-3.2-1B's sizes: linear layers over a prompt (type, rows, n, k), on one thread; causal attention of a long prompt, by head_dim.
+LINEAR = [(kind, 512, n, k) for kind in ("bf16", "f32") for n, k in ((2048, 2048), (16384, 2048), (2048, 8192))]
+ATTENTION_DIMS, ATTENTION_ROWS, HEADS, KV_HEADS = (64, 128), 4096, 32, 8
 QUICK = r"^(smollm2|1b-q4_0)/depth 0/batch 1/|^minilm/1x128/"
 ENCODER_PEERS = ("onnxruntime", "openvino", "torch")
 
@@ -123,7 +127,9 @@ class Suite:
             raise Unmeasured(f"{model}: {why}") from None
 
     def program_of(self, model, path):
-        program = self.options.out / "programs" / model
+        # Models of the same name may lie in several folders.
+        name = f"{model}-{zlib.crc32(bytes(path.resolve())):08x}" if self.options.model else model
+        program = self.options.out / "programs" / name
         program.parent.mkdir(exist_ok=True)
         newest = max(file.stat().st_mtime for file in (path, self.options.heddle))
         if not program.exists() or program.stat().st_mtime < newest:
@@ -241,8 +247,9 @@ class Suite:
         for phase, (what, tokens) in phases.items():
             spent = profile[f"{phase}_profile"]
             flops = sum(kernels["flops"] for kernels in spent["classes"]) / tokens
-            # Weights are read once for the tokens of a step; those of a prompt come in few steps, whose kernels say what they read.
-            bytes_read = profile["bytes_per_token"] if phase == "decode" else sum(kernels["bytes"] for kernels in spent["classes"]) / tokens
+            # A prompt reads the weights once in each of its steps; its activations and its own keys need not leave the caches.
+            steps = min(kernel["launches"] for kernel in spent["kernels"] if kernel["launches"])
+            bytes_read = profile["bytes_per_token"] * (1 if phase == "decode" else steps / tokens)
             best = {side: max(answer[phase] for answer in given) for side, given in answers.items()}
             self.add_case(model, what, threads, "tokens/s", best.pop("ours"), best, busiest, (bytes_read, flops, "bf16"), profile=spent)
 
@@ -294,11 +301,57 @@ class Suite:
         best = {side: 1 / min(answer["seconds"] for answer in given) for side, given in answers.items()}
         self.add_case(model, name, threads, "runs/s", best.pop("ours"), best, busiest, self.encoder_cost(model, shape))
 
+    # --- kernels ------------------------------------------------------------------------------------------------------
+
+    def kernel_cases(self):
+        """(name, threads, what is asked of the peer)."""
+        cases = [(f"kernels/linear {kind} {rows}x{n}x{k}/threads 1", 1, {"kind": "linear", "type": kind, "rows": rows, "n": n, "k": k})
+                 for kind, rows, n, k in LINEAR if 1 in self.options.threads]
+        cases += [(f"kernels/attention {ATTENTION_ROWS} D {dim}/threads {threads}", threads,
+                   {"kind": "attention", "type": "bf16", "rows": ATTENTION_ROWS, "heads": HEADS, "kv_heads": KV_HEADS, "head_dim": dim})
+                  for dim in ATTENTION_DIMS for threads in self.options.threads]
+        return [case for case in cases if self.wants(case[0])]
+
+    def run_kernel(self, threads, asked):
+        """Operations per second of ours."""
+        bench = self.options.heddle.with_name("heddle-kernel-bench" if asked["kind"] == "linear" else "attention-bench")
+        if not bench.exists():
+            raise Unmeasured(f"kernels: {bench.name} is not built")
+        if asked["kind"] == "linear":
+            answer = json.loads(run([bench, asked["type"], asked["type"], asked["n"], asked["k"], asked["rows"]]))
+            return {"speed": 1e9 * answer["gigaflops"]}
+        only = f"prefill {asked['rows']}, D {asked['head_dim']}, bf16"
+        return {"speed": 1e9 * json.loads(run([bench, "--threads", threads, "--only", only]))["attention"][0]["gflops"]}
+
+    @staticmethod
+    def kernel_cost(asked):
+        """(bytes, operations): matrices once, and a multiply-add of visible keys as two operations in each of two products."""
+        if asked["kind"] == "linear":
+            rows, n, k = asked["rows"], asked["n"], asked["k"]
+            return (2 if asked["type"] == "bf16" else 4) * n * k + 4 * rows * (n + k), 2 * rows * n * k
+        rows, dim = asked["rows"], asked["head_dim"]
+        return 8 * rows * HEADS * dim + 4 * rows * KV_HEADS * dim, 2 * HEADS * dim * rows * (rows + 1)
+
+    def measure_kernels(self, _):
+        for name, threads, asked in self.kernel_cases():
+            self.measure_limits(threads)
+            peer = self.start("torch", [HERE / "peer_kernels.py", threads])
+            read, flops = self.kernel_cost(asked)
+            try:
+                answers, busiest = self.interleave(threads, lambda _: self.run_kernel(threads, asked),
+                                                   {peer: lambda _: {"speed": flops / peer.ask(asked)["seconds"]}} if peer else {})
+            finally:
+                if peer:
+                    peer.close()
+            best = {side: max(answer["speed"] for answer in given) / 1e9 for side, given in answers.items()}
+            self.add_case("kernels", name.split("/")[1], threads, "GFLOP/s", best.pop("ours"), best, busiest, (1e9 * read / flops, 1e9, asked["type"]))
+
     # --- all ----------------------------------------------------------------------------------------------------------
 
     def measure(self):
         models = [(self.options.model.stem, self.measure_generating)] if self.options.model else [
-            *((model, self.measure_generating) for model in GENERATING), *((model, self.measure_encoder) for model in SHAPES)]
+            *((model, self.measure_generating) for model in GENERATING), *((model, self.measure_encoder) for model in SHAPES),
+            ("kernels", self.measure_kernels)]
         for model, measure in models:
             try:
                 measure(model)
@@ -312,7 +365,8 @@ class Suite:
         names = [f"{model}/depth {depth}/batch {batch}/threads {threads}" for model in models
                  for depth, batch, threads in self.generating_cases(model)]
         shapes = [] if self.options.model else [(model, "x".join(map(str, shape))) for model in SHAPES for shape in SHAPES[model]]
-        return names + [name for model, shape in shapes for threads in self.options.threads if self.wants(name := f"{model}/{shape}/threads {threads}")]
+        names += [name for model, shape in shapes for threads in self.options.threads if self.wants(name := f"{model}/{shape}/threads {threads}")]
+        return names + ([] if self.options.model else [name for name, *_ in self.kernel_cases()])
 
     def report(self):
         self.finish_cases()

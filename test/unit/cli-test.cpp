@@ -36,7 +36,7 @@ Outcome run(const std::string &arguments, const std::string &input = "") {
   writeFile("stdin", Bytes(input.begin(), input.end()));
   std::string command = "'" HEDDLE_REFERENCE_LLAMA "' " + arguments + " <" + folder + "/stdin >" + folder +
                         "/stdout 2>" + folder + "/stderr";
-  int status = system(command.c_str());
+  int status = system(command.c_str()); // NOLINT(bugprone-command-processor): commands are ours
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, readFile(folder + "/stdout"), readFile(folder + "/stderr")};
 }
 
@@ -210,7 +210,7 @@ TEST(Cli, perplexityOfKnownLogits) {
   ASSERT_TRUE(file.open(out).isOk());
   const float *logits = reinterpret_cast<const float *>(file.find("logits")->data);
   double sum = 0;
-  for (int row = 0; row < 2; ++row) {
+  for (int64_t row = 0; row < 2; ++row) {
     double total = 0;
     for (int id = 0; id < vocabSize; ++id)
       total += std::exp(double(logits[row * vocabSize + id]));
@@ -307,7 +307,7 @@ TEST(CliErrors, chatRefusesWhatItCannotRead) {
                 std::string((16 << 20) + 1, 'x') + "\n");
   std::string command =
       "'" HEDDLE_REFERENCE_LLAMA "' --chat -n 1 <" + scratchFolder() + " >/dev/null 2>" + scratchFolder() + "/stderr";
-  EXPECT_EQ(WEXITSTATUS(system(command.c_str())), 1);
+  EXPECT_EQ(WEXITSTATUS(system(command.c_str())), 1); // NOLINT(bugprone-command-processor): commands are ours
   EXPECT_EQ(readFile(scratchFolder() + "/stderr"), "reference-llama: error: standard input: Is a directory\n");
 }
 
@@ -322,7 +322,7 @@ TEST(CliErrors, aMessageIsCutBetweenCharacters) {
 
 TEST(CliErrors, fullDisk) {
   std::string command = "'" HEDDLE_REFERENCE_LLAMA "' --info >/dev/full 2>" + scratchFolder() + "/stderr";
-  EXPECT_EQ(WEXITSTATUS(system(command.c_str())), 1);
+  EXPECT_EQ(WEXITSTATUS(system(command.c_str())), 1); // NOLINT(bugprone-command-processor): commands are ours
   EXPECT_EQ(readFile(scratchFolder() + "/stderr"),
             "reference-llama: error: standard output: No space left on device\n");
 }
@@ -330,7 +330,7 @@ TEST(CliErrors, fullDisk) {
 TEST(CliErrors, interruptEndsBySignal) {
   std::string command = "timeout --preserve-status -s INT 1 '" HEDDLE_REFERENCE_LLAMA
                         "' --bench --rounds 100000 --prompt 100 --generate 20 >/dev/null 2>&1";
-  int status = system(command.c_str());
+  int status = system(command.c_str()); // NOLINT(bugprone-command-processor): commands are ours
   EXPECT_EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 130);
 }
 

@@ -21,5 +21,7 @@ keys = 16 * config["num_hidden_layers"] * 2 * config["num_key_value_heads"] * co
 if key_bytes not in (2 * keys, 4 * keys):
     sys.exit(f"16 keys are {keys} numbers and take {key_bytes} bytes")
 weights = 2 * (one["bytes"] - two["bytes"])
+if abs(cases["prompt of 16"]["bytes"] * 16 / one["bytes"] - 1) > 1e-6:
+    sys.exit(f"a prompt of one step reads {cases['prompt of 16']['bytes']} bytes per token, a token {one['bytes']}")
 if not 0.9 < weights / one["bytes"] < 1 or abs(two["flops"] / one["flops"] - 1) > 1e-6:
     sys.exit(f"weights {weights} of {one['bytes']} bytes; operations {two['flops']}, alone {one['flops']}")
