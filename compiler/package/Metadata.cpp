@@ -177,7 +177,9 @@ static StepTables stepTables(fb::FlatBufferBuilder &b, ModuleOp module, const Mo
   for (const RopeConfig &rope : config.ropes)
     ropes.push_back(ropeTable(b, config, rope));
   auto bytes = [&](StringRef name) { return module->getAttrOfType<IntegerAttr>(name).getInt(); };
-  tables.memory = package::CreateMemoryPlan(b, bytes(fixedBytesAttr), bytes(rowBytesAttr), info.maxRows);
+  auto waits = module->getAttrOfType<IntegerAttr>(waitsAttr);
+  tables.memory = package::CreateMemoryPlan(b, bytes(fixedBytesAttr), bytes(rowBytesAttr), info.maxRows,
+                                            waits ? uint32_t(waits.getInt()) : 0);
   tables.kv = kvPlan(b, module);
   tables.generation = generation(b, config);
   if (isEncoder(module))

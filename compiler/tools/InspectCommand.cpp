@@ -87,8 +87,10 @@ static void addRows(const package::Package &metadata, json::Object &out) {
   if (const package::Encoder *encoder = metadata.encoder())
     out["encoder"] = json::Object{{"token_types", encoder->token_types()}, {"pooler", encoder->pooler()}};
   const package::MemoryPlan &memory = *metadata.memory();
-  out["activations"] =
-      json::Object{{"fixed", memory.fixed()}, {"per_row", memory.per_row()}, {"max_rows", memory.max_rows()}};
+  out["activations"] = json::Object{{"fixed", memory.fixed()},
+                                    {"per_row", memory.per_row()},
+                                    {"max_rows", memory.max_rows()},
+                                    {"waits", memory.waits()}};
   if (const package::Tokenizer *tokenizer = metadata.tokenizer())
     out["tokenizer"] = json::Object{{"model", package::EnumNameTokenizerModel(tokenizer->model())},
                                     {"pieces", tokenizer->pieces() ? tokenizer->pieces()->size() : 0}};

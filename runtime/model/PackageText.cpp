@@ -73,6 +73,8 @@ void addRows(const package::Package &metadata, std::string &out) {
   add(out, "activations",
       format("%llu bytes for chunks of %u tokens",
              (unsigned long long)(memory.fixed() + memory.per_row() * memory.max_rows()), memory.max_rows()));
+  if (memory.waits())
+    add(out, "waits", format("%u for all threads in a step of one token", memory.waits()));
   const package::Tokenizer *tokenizer = metadata.tokenizer();
   bool hasTokenizer = tokenizer && tokenizer->model() != package::TokenizerModel::None;
   add(out, "tokenizer",
