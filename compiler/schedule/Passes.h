@@ -28,13 +28,13 @@ constexpr llvm::StringLiteral rowOffsetAttr =
     "heddle.row_offset"; // on memref.alloc: offset = rows * this, from the arena
 constexpr llvm::StringLiteral rowBytesAttr = "heddle.row_bytes"; // on the module: arena = rows * this + fixed
 constexpr llvm::StringLiteral offsetAttr = "heddle.offset";      // on memref.alloc without rows: from the fixed part
-constexpr llvm::StringLiteral fixedBytesAttr = "heddle.fixed_bytes";   // on the module
+constexpr llvm::StringLiteral fixedBytesAttr = "heddle.fixed_bytes"; // on the module
 // On ops that a step launches, and on the module. A wait is for all threads.
 constexpr llvm::StringLiteral runsOnAttr = "heddle.runs_on";                    // no wait behind the op, with many rows
 constexpr llvm::StringLiteral runsOnOfOneRowAttr = "heddle.runs_on_of_one_row"; // and with one
-constexpr llvm::StringLiteral privateAttr = "heddle.private";        // one row: each thread computes it, in memory of its own
-constexpr llvm::StringLiteral ofManyRowsAttr = "heddle.of_many_rows"; // one row: nobody reads it, left out
-constexpr llvm::StringLiteral waitsAttr = "heddle.waits";            // on the module: of a step of one row
+constexpr llvm::StringLiteral privateAttr = "heddle.private"; // one row: each thread computes it, in memory of its own
+constexpr llvm::StringLiteral ofManyRowsAttr = "heddle.of_many_rows";  // one row: nobody reads it, left out
+constexpr llvm::StringLiteral waitsAttr = "heddle.waits";              // on the module: of a step of one row
 constexpr llvm::StringLiteral weightsSizeAttr = "heddle.weights_size"; // on the module: bytes of the weights section
 
 } // namespace heddle

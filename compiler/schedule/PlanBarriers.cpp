@@ -131,7 +131,8 @@ static Accesses accessesOf(Operation *op) {
     if (isa<KvCacheType>(type))
       accesses.push_back({operand.get(), 0, 0, 0, /*isWrite=*/isa<KvAppendOp>(op), /*byRows=*/false});
     else if (isa<MemRefType>(type))
-      accesses.push_back(accessOf(operand.get(), destinations && destinations.isDpsInit(&operand), isByRows(op, operand)));
+      accesses.push_back(
+          accessOf(operand.get(), destinations && destinations.isDpsInit(&operand), isByRows(op, operand)));
   }
   return accesses;
 }
@@ -149,15 +150,15 @@ static bool isOneLaunch(Operation *op) {
 static bool isOfManyRowsOnly(Operation *op) {
   auto call = dyn_cast<KernelCallOp>(op);
   return call && llvm::all_of(call.getInits(), [&](Value init) {
-    auto alloc = init.getDefiningOp<memref::AllocOp>();
-    return alloc && !alloc->hasOneUse() && llvm::all_of(alloc->getUsers(), [&](Operation *user) {
-      return user == op ||
-             llvm::TypeSwitch<Operation *, bool>(user)
-                 .Case<PackedMatmulOp, ExpertMatmulOp>(
-                     [&](auto matmul) { return matmul.getInputRounded() == init && matmul.getInput() != init; })
-                 .Default([](Operation *) { return false; });
-    });
-  });
+           auto alloc = init.getDefiningOp<memref::AllocOp>();
+           return alloc && !alloc->hasOneUse() && llvm::all_of(alloc->getUsers(), [&](Operation *user) {
+                    return user == op || llvm::TypeSwitch<Operation *, bool>(user)
+                                             .Case<PackedMatmulOp, ExpertMatmulOp>([&](auto matmul) {
+                                               return matmul.getInputRounded() == init && matmul.getInput() != init;
+                                             })
+                                             .Default([](Operation *) { return false; });
+                  });
+         });
 }
 
 void FunctionPlan::meet(Meeting &meeting) {

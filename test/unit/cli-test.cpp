@@ -260,7 +260,7 @@ TEST(CliErrors, oneLineAndExitCode2) {
   expectRefused("--stop 'a\xff' x", "--stop: the text is not UTF-8");
   expectRefused("--chat --system 'a\xff'", "--system: the text is not UTF-8");
   expectRefused("--chat -n 4 --system " + std::string(200, 's'),
-                "the message together with that of --system has 232 tokens, the context 128", "hello\n");
+                "--system: the message has 220 tokens, the context 128", "hello\n");
   expectRefused("-n 1", "the prompt has 201 tokens, the context 128", std::string(200, 'x'));
   EXPECT_EQ(run("-n 2", "bad \xff text").code, 2);
   expectRefused("--temp nan x", "--temp: 'nan' is not a number in [0, 1000]");

@@ -16,7 +16,8 @@ using namespace heddle;
 
 std::pair<Value, Value> heddle::kindOfStep(RawBuilder &b, Value step) {
   auto number = [&](size_t offset) { return b.load(b.getI64Type(), b.at(step, int64_t(offset))); };
-  Value asMany = LLVM::ICmpOp::create(b, LLVM::ICmpPredicate::ne, number(offsetof(heddle_step, waits_for_each)), b.constant(0));
+  Value asMany =
+      LLVM::ICmpOp::create(b, LLVM::ICmpPredicate::ne, number(offsetof(heddle_step, waits_for_each)), b.constant(0));
   Value one = b.equal(number(offsetof(heddle_step, rows)), b.constant(1));
   return {asMany, b.select(asMany, arith::ConstantOp::create(b, b.getBoolAttr(false)), one)};
 }

@@ -74,7 +74,7 @@ private:
   const llvm::DenseMap<mlir::Operation *, mlir::Operation *> &sources;
   StepFrame frame;
   mlir::Value waitsForEach, isOneRow; // the step's waits_for_each; one row that is computed as one
-  mlir::Value profile, isProfiled; // kernel_profile; thread 0 of a step that has it
+  mlir::Value profile, isProfiled;    // kernel_profile; thread 0 of a step that has it
   mlir::Value lastTime,
       arrivalTime;       // in memory: when the kernel before ended; when this thread was done with its share
   unsigned launched = 0; // index of the kernel launched last
