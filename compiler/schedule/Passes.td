@@ -410,6 +410,10 @@ def PlanBarriers : StagePass<"heddle-plan-barriers", "::mlir::ModuleOp", "Schedu
       heddle.packed_matmul ins(%a, %m : memref<?x64xf32>, memref<8192xi8>) outs(%y : memref<?x64xf32>) {n = 64, k = 64, format = "bf16"}
       return
     }
+    func.func private @norm(%x: tensor<?x64xf32>, %w: tensor<64xf32>) -> tensor<?x64xf32> attributes {heddle.kernel} {
+      %y = heddle.rms_norm %x, %w {eps = 1.0e-5} : tensor<?x64xf32>, tensor<64xf32>
+      return %y : tensor<?x64xf32>
+    }
     // becomes
     module attributes {heddle.waits = 1 : i64} {
     %a = memref.alloc(%rows) {heddle.private, heddle.row_offset = 0 : i64} : memref<?x64xf32>

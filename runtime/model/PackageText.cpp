@@ -71,8 +71,8 @@ void addRows(const package::Package &metadata, std::string &out) {
     add(out, "outputs", encoder->pooler() ? "last_hidden_state pooler_output" : "last_hidden_state");
   const package::MemoryPlan &memory = *metadata.memory();
   add(out, "activations",
-      format("%llu bytes for chunks of %u tokens",
-             (unsigned long long)(memory.fixed() + memory.per_row() * memory.max_rows()), memory.max_rows()));
+      std::to_string(memory.fixed() + memory.per_row() * memory.max_rows()) +
+          format(" bytes for chunks of %u tokens", memory.max_rows()));
   if (memory.waits())
     add(out, "waits", format("%u for all threads in a step of one token", memory.waits()));
   const package::Tokenizer *tokenizer = metadata.tokenizer();

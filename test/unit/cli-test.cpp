@@ -216,8 +216,11 @@ TEST(Cli, perplexityOfKnownLogits) {
       total += std::exp(double(logits[row * vocabSize + id]));
     sum -= logits[row * vocabSize + ids[row + 1]] - std::log(total);
   }
-  double found = 0;
-  ASSERT_EQ(sscanf(run("--perplexity " + path).out.c_str(), "perplexity %lf over 2 tokens", &found), 1);
+  std::string said = run("--perplexity " + path).out, before = "perplexity ";
+  ASSERT_EQ(said.compare(0, before.size(), before), 0) << said;
+  char *behind = nullptr;
+  double found = strtod(said.c_str() + before.size(), &behind);
+  EXPECT_EQ(std::string(behind).compare(0, 14, " over 2 tokens"), 0) << said;
   EXPECT_NEAR(found, std::exp(sum / 2), 1e-6 * found);
 }
 
@@ -315,7 +318,8 @@ TEST(CliErrors, aMessageIsCutBetweenCharacters) {
   const std::string before = "reference-llama: error: ", start = "unknown option '--";
   for (size_t whole : {3998, 3999}) { // bytes of the message before two characters of 2 bytes each
     std::string option(whole - start.size(), 'x');
-    std::string expected = before + start + option + (whole == 3998 ? "\u00e9" : "") + "\n";
+    std::string expected = before;
+    expected.append(start).append(option).append(whole == 3998 ? "\u00e9" : "").append("\n");
     EXPECT_EQ(run("--" + option + "\u00e9\u00e9").err, expected) << whole;
   }
 }
