@@ -4,6 +4,7 @@
 
 #include "compiler/raise/Weights.h"
 
+#include <cmath>
 #include <set>
 
 using namespace mlir;
@@ -77,8 +78,14 @@ private:
 };
 } // namespace
 
+// Beside something unknown the number must outweigh it: 1 - m of an input m, times the lowest number, is 0 where m is 1.
 bool heddle::hides(Expr added) {
-  return added->isConstant() ? added->constant <= hiddenValue : constantOf(added) <= lowestValue;
+  if (added->isConstant())
+    return added->constant <= hiddenValue;
+  double least = constantOf(added);
+  return least <= lowestValue && llvm::all_of(termsOf(added), [&](const std::pair<Expr, double> &term) {
+           return std::abs(term.second) < -least * 1e-10;
+         });
 }
 
 // Whether every end of `expr` hides.

@@ -233,6 +233,23 @@ func.func private @with_mask_of_three(%q: tensor<1x2x3x4xf32>, %k: tensor<1x2x3x
   return %o : tensor<1x2x3x4xf32>
 }
 
+// What BERT was exported with for long: a mask of ones and zeros as it comes, here of one bit, and the lowest number for what is no one.
+// CHECK-LABEL: @one_minus_a_mask_times_the_lowest_number
+// CHECK: heddle.attention {{.*}} bias({{.*}}) <full>
+func.func @one_minus_a_mask_times_the_lowest_number(%q: tensor<1x2x3x4xf32>, %k: tensor<1x2x3x4xf32>, %v: tensor<1x2x3x4xf32>, %input: tensor<3xi64>) -> tensor<1x2x3x4xf32> {
+  %bit = arith.constant dense<1> : tensor<3xi64>
+  %one = arith.constant dense<1.0> : tensor<3x3xf32>
+  %lowest = arith.constant dense<-3.40282347E+38> : tensor<3x3xf32>
+  %ones = arith.andi %input, %bit : tensor<3xi64>
+  %init = tensor.empty() : tensor<3x3xi64>
+  %rows = linalg.broadcast ins(%ones : tensor<3xi64>) outs(%init : tensor<3x3xi64>) dimensions = [0]
+  %float = arith.sitofp %rows : tensor<3x3xi64> to tensor<3x3xf32>
+  %hidden = arith.subf %one, %float : tensor<3x3xf32>
+  %mask = arith.mulf %hidden, %lowest : tensor<3x3xf32>
+  %o = call @with_mask_of_three(%q, %k, %v, %mask) : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<3x3xf32>) -> tensor<1x2x3x4xf32>
+  return %o : tensor<1x2x3x4xf32>
+}
+
 // The value is close to hiding, but is none of those that do.
 // CHECK-LABEL: @stored_triangle_of_penalties
 // CHECK: heddle.attention {{.*}} bias({{.*}}) <full>
