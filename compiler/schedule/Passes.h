@@ -37,6 +37,9 @@ constexpr llvm::StringLiteral ofManyRowsAttr = "heddle.of_many_rows";  // one ro
 constexpr llvm::StringLiteral waitsAttr = "heddle.waits";              // on the module: of a step of one row
 constexpr llvm::StringLiteral weightsSizeAttr = "heddle.weights_size"; // on the module: bytes of the weights section
 
+// Bytes from a row of a buffer of the arena to the next.
+int64_t bytesOfRow(mlir::MemRefType type);
+
 } // namespace heddle
 
 #endif

@@ -92,7 +92,7 @@ static Value rootOf(Value buffer) {
   return buffer;
 }
 
-static int64_t bytesOfRow(MemRefType type) {
+int64_t heddle::bytesOfRow(MemRefType type) {
   int64_t bytes = type.getElementType().getIntOrFloatBitWidth() / 8;
   for (int64_t size : type.getShape().drop_front())
     bytes *= size;
@@ -196,7 +196,7 @@ bool FunctionPlan::keepsPrivate(Operation *op) {
 }
 
 // Every thread reads the inputs, and no other sees the results.
-static Accesses asPrivate(Operation *op, ArrayRef<Access> accesses) {
+static Accesses asPrivate(ArrayRef<Access> accesses) {
   Accesses reads;
   for (Access access : accesses)
     if (!access.isWrite) {
@@ -223,7 +223,7 @@ void FunctionPlan::plan(Operation *op) {
   bool isWaitedFor =
       next && isLaunch(next) && !next->getNumRegions() && Meeting{true, ofOneRow}.conflicts(accessesOf(next));
   if (isWaitedFor && !ofOneRow.empty()) {
-    Accesses reads = asPrivate(op, ofOneRow);
+    Accesses reads = asPrivate(ofOneRow);
     bool costsWait = one.conflicts(reads) && !one.conflicts(ofOneRow);
     if (!costsWait && keepsPrivate(op)) {
       op->setAttr(privateAttr, b.getUnitAttr());

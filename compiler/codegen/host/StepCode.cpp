@@ -118,11 +118,7 @@ LogicalResult StepLowering::bindArena(RawBuilder &b, func::FuncOp func) {
     if (op->hasAttr(privateAttr)) {
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPointToStart(&func.front());
-      MemRefType type = op.getType();
-      int64_t bytes = type.getElementType().getIntOrFloatBitWidth() / 8;
-      for (int64_t size : type.getShape().drop_front())
-        bytes *= size;
-      address = atOp.select(isOneRow, b.stackScratch(bytes), address);
+      address = atOp.select(isOneRow, b.stackScratch(bytesOfRow(op.getType())), address);
     }
     SmallVector<Value> sizes;
     for (Value size : op.getDynamicSizes())
