@@ -39,8 +39,8 @@ LogicalResult TileAttr::verify(function_ref<InFlightDiagnostic()> emitError, Til
 
 LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<TileAttr>, int64_t kBlock,
                                    int64_t rowBlock, int64_t termBytes, int64_t prefetchBytes, int64_t blockKv,
-                                   int64_t splitKv, StringAttr) {
-  for (int64_t number : {kBlock, rowBlock, termBytes, prefetchBytes, blockKv, splitKv})
+                                   int64_t splitKv, int64_t scratchBytes, StringAttr) {
+  for (int64_t number : {kBlock, rowBlock, termBytes, prefetchBytes, blockKv, splitKv, scratchBytes})
     if (number < 0) // schedule_c1
       return emitError() << "a number of a schedule (" << number << ") must not be negative";
   if (blockKv && 64 % blockKv) // schedule_c2

@@ -71,7 +71,8 @@ def Heddle_ScheduleAttr : Heddle_Attr<"Schedule", "schedule"> {
   let description = [{
     `assign-schedules` writes it as `heddle.schedule` on kernel ops, from one table per target; emitters take nothing else. `tiles` in the
     order that the kernel has them. Of products: `kBlock` lines of K are unpacked at once and shared by `rowBlock` rows; what rows add to every panel of
-    int8 products takes at most `termBytes` of stack; weights are asked for `prefetchBytes` ahead. Of attention: `blockKv` keys are looked at
+    int8 products takes at most `termBytes` of stack; weights are asked for `prefetchBytes` ahead; sums wait in `scratchBytes` of the thread's scratch for the
+    next block of K, without it on the stack. Of attention: `blockKv` keys are looked at
     together, the results of every `splitKv` keys are formed by themselves and merged. 0: the kernel has no such number. `evidence` says what chose
     the row of the table.
 
@@ -89,14 +90,15 @@ def Heddle_ScheduleAttr : Heddle_Attr<"Schedule", "schedule"> {
   let parameters = (ins ArrayRefParameter<"::heddle::TileAttr">:$tiles, DefaultValuedParameter<"int64_t", "0">:$kBlock,
                         DefaultValuedParameter<"int64_t", "0">:$rowBlock, DefaultValuedParameter<"int64_t", "0">:$termBytes,
                         DefaultValuedParameter<"int64_t", "0">:$prefetchBytes, DefaultValuedParameter<"int64_t", "0">:$blockKv,
-                        DefaultValuedParameter<"int64_t", "0">:$splitKv, OptionalParameter<"::mlir::StringAttr">:$evidence);
+                        DefaultValuedParameter<"int64_t", "0">:$splitKv, DefaultValuedParameter<"int64_t", "0">:$scratchBytes,
+                        OptionalParameter<"::mlir::StringAttr">:$evidence);
   let extraClassDeclaration = [{
     // The first tile of that role, which there is.
     ::heddle::TileAttr getTile(::heddle::TileRole role) const;
   }];
   let genVerifyDecl = 1;
   let assemblyFormat = [{
-    `<` struct(custom<Tiles>($tiles), $kBlock, $rowBlock, $termBytes, $prefetchBytes, $blockKv, $splitKv, $evidence) `>`
+    `<` struct(custom<Tiles>($tiles), $kBlock, $rowBlock, $termBytes, $prefetchBytes, $blockKv, $splitKv, $scratchBytes, $evidence) `>`
   }];
 }
 

@@ -34,6 +34,8 @@ static LogicalResult alloc(Frame &frame, memref::AllocOp op) {
   for (int64_t size : op.getType().getShape())
     shape.push_back(ShapedType::isDynamic(size) ? frame.integer(*sizes++) : size);
   Buffer buffer = Buffer::allocate(op.getType().getElementType(), shape);
+  if (!op.getType().getLayout().isIdentity()) // rows of the arena that plan-memory spread
+    llvm::copy(op.getType().getStridesAndOffset().first, buffer.strides.begin());
   auto perRow = op->getAttrOfType<IntegerAttr>(rowOffsetAttr), fixed = op->getAttrOfType<IntegerAttr>(offsetAttr);
   if (perRow || fixed) {
     auto module = op->getParentOfType<ModuleOp>();

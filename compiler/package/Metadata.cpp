@@ -176,10 +176,13 @@ static StepTables stepTables(fb::FlatBufferBuilder &b, ModuleOp module, const Mo
   ropes.reserve(config.ropes.size());
   for (const RopeConfig &rope : config.ropes)
     ropes.push_back(ropeTable(b, config, rope));
-  auto bytes = [&](StringRef name) { return module->getAttrOfType<IntegerAttr>(name).getInt(); };
+  auto bytes = [&](StringRef name) {
+    auto attr = module->getAttrOfType<IntegerAttr>(name);
+    return attr ? attr.getInt() : 0;
+  };
   auto waits = module->getAttrOfType<IntegerAttr>(waitsAttr);
   tables.memory = package::CreateMemoryPlan(b, bytes(fixedBytesAttr), bytes(rowBytesAttr), info.maxRows,
-                                            waits ? uint32_t(waits.getInt()) : 0);
+                                            waits ? uint32_t(waits.getInt()) : 0, bytes(threadBytesAttr));
   tables.kv = kvPlan(b, module);
   tables.generation = generation(b, config);
   if (isEncoder(module))

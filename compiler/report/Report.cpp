@@ -278,6 +278,7 @@ std::string heddle::buildReport(ModuleOp module, const PackageInfo &info, const 
       {"kernels", kernels},
       {"memory",
        {{"bytes_per_row", moduleInt(rowBytesAttr)},
+        {"bytes_per_thread", moduleInt(threadBytesAttr)},
         {"bytes", moduleInt(rowBytesAttr) * info.maxRows + moduleInt(fixedBytesAttr)}}},
       {"cache", cacheOf(module)},
       {"weights", {{"bytes", moduleInt(weightsSizeAttr)}, {"formats", weightFormats(module)}}},

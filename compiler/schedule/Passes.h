@@ -28,7 +28,8 @@ constexpr llvm::StringLiteral rowOffsetAttr =
     "heddle.row_offset"; // on memref.alloc: offset = rows * this, from the arena
 constexpr llvm::StringLiteral rowBytesAttr = "heddle.row_bytes"; // on the module: arena = rows * this + fixed
 constexpr llvm::StringLiteral offsetAttr = "heddle.offset";      // on memref.alloc without rows: from the fixed part
-constexpr llvm::StringLiteral fixedBytesAttr = "heddle.fixed_bytes"; // on the module
+constexpr llvm::StringLiteral fixedBytesAttr = "heddle.fixed_bytes";   // on the module
+constexpr llvm::StringLiteral threadBytesAttr = "heddle.thread_bytes"; // on the module, if any: scratch of a thread
 // On ops that a step launches, and on the module. A wait is for all threads.
 constexpr llvm::StringLiteral runsOnAttr = "heddle.runs_on";                    // no wait behind the op, with many rows
 constexpr llvm::StringLiteral runsOnOfOneRowAttr = "heddle.runs_on_of_one_row"; // and with one

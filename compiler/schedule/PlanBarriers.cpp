@@ -93,10 +93,8 @@ static Value rootOf(Value buffer) {
 }
 
 int64_t heddle::bytesOfRow(MemRefType type) {
-  int64_t bytes = type.getElementType().getIntOrFloatBitWidth() / 8;
-  for (int64_t size : type.getShape().drop_front())
-    bytes *= size;
-  return bytes;
+  auto [strides, offset] = type.getStridesAndOffset();
+  return (strides.empty() ? 1 : strides.front()) * type.getElementType().getIntOrFloatBitWidth() / 8;
 }
 
 static Access accessOf(Value buffer, bool isWrite, bool byRows) {

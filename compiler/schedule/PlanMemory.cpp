@@ -1,7 +1,9 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "compiler/schedule/Passes.h"
+#include "compiler/schedule/ScheduleTable.h"
 #include "dialect/Entries.h"
+#include "dialect/HeddleDialect.h"
 
 namespace heddle {
 #define GEN_PASS_DEF_PLANMEMORY
@@ -33,12 +35,32 @@ struct Size {
 
 } // namespace
 
-// Bytes of the dimensions from `first`; rounded up, it keeps every offset aligned, whatever the rows.
-static int64_t bytesOf(MemRefType type, unsigned first) {
-  int64_t bytes = type.getElementType().getIntOrFloatBitWidth() / 8;
-  for (int64_t size : type.getShape().drop_front(first))
-    bytes *= size;
-  return llvm::alignTo(bytes, 64);
+// Rounded up, bytes keep every offset aligned, whatever the rows.
+static int64_t bytesOf(MemRefType type) {
+  int64_t rows = type.getRank() && !type.isDynamicDim(0) ? type.getDimSize(0) : 1;
+  return llvm::alignTo(rows * bytesOfRow(type), 64);
+}
+
+// Tiles of AMX read a line of 16 rows at a time. Where rows lie a multiple of 1 KiB apart, these lines fall into few sets of a cache, which
+// holds no more of them than it has ways: such rows get a line more.
+static void spreadRows(ModuleOp module) {
+  constexpr int64_t line = 64, apart = 1024;
+  module.walk([&](PackedMatmulOp op) {
+    auto schedule = op->getAttrOfType<ScheduleAttr>(scheduleAttrName);
+    if (!schedule || !schedule.getScratchBytes())
+      return;
+    Value input = op.getInputRounded() ? op.getInputRounded() : op.getInput();
+    auto alloc = input.getDefiningOp<memref::AllocOp>();
+    if (!alloc || !llvm::all_of(alloc->getUsers(), llvm::IsaPred<PackedMatmulOp, KernelCallOp>))
+      return;
+    MemRefType type = alloc.getType();
+    bool isRows = type.getRank() == 2 && type.isDynamicDim(0) && type.getLayout().isIdentity();
+    if (!isRows || !type.getElementType().isBF16() || bytesOfRow(type) % apart)
+      return;
+    int64_t stride = type.getDimSize(1) + line / 2;
+    auto layout = StridedLayoutAttr::get(module.getContext(), 0, {stride, 1});
+    alloc.getResult().setType(MemRefType::get(type.getShape(), type.getElementType(), layout));
+  });
 }
 
 // Ops inside a branch count as the branch.
@@ -89,10 +111,10 @@ static FailureOr<Buffers> buffersOf(func::FuncOp func) {
     MemRefType type = alloc.getType();
     Lifetime lifetime{alloc, indexOf(alloc, index), lastUse(alloc, index), 0};
     if (type.hasStaticShape()) {
-      lifetime.bytes = bytesOf(type, 0);
+      lifetime.bytes = bytesOf(type);
       buffers.fixed.push_back(lifetime);
     } else if (type.getNumDynamicDims() == 1 && type.isDynamicDim(0)) {
-      lifetime.bytes = bytesOf(type, 1);
+      lifetime.bytes = bytesOf(type);
       buffers.rows.push_back(lifetime);
     } else {
       alloc.emitError("buffer ") << type << " does not consist of rows";
@@ -128,6 +150,7 @@ struct PlanMemory : heddle::impl::PlanMemoryBase<PlanMemory> {
       module.emitError("has no function @step or @encode");
       return signalPassFailure();
     }
+    spreadRows(module);
     FailureOr<Size> entrySize = planFunction(entry, Size());
     if (failed(entrySize))
       return signalPassFailure();
@@ -140,7 +163,14 @@ struct PlanMemory : heddle::impl::PlanMemoryBase<PlanMemory> {
         return signalPassFailure();
       total = {std::max(total.perRow, layerSize->perRow), std::max(total.fixed, layerSize->fixed)};
     }
+    int64_t perThread = 0;
+    module.walk([&](Operation *op) {
+      if (auto schedule = op->getAttrOfType<ScheduleAttr>(scheduleAttrName))
+        perThread = std::max(perThread, schedule.getScratchBytes());
+    });
     Builder b(&getContext());
+    if (perThread)
+      module->setAttr(threadBytesAttr, b.getI64IntegerAttr(perThread));
     module->setAttr(rowBytesAttr, b.getI64IntegerAttr(total.perRow));
     module->setAttr(fixedBytesAttr, b.getI64IntegerAttr(total.fixed));
   }

@@ -77,6 +77,14 @@ static int64_t int16MaxRows(TargetAttr target) {
   return 16;
 }
 
+// Products on AMX: a block of 512 columns of so many rows is 512 KiB, as are their sums in so many columns. Both stay in the second cache
+// while 2 panels of weights after the other, unpacked once for all of these rows, go by in the first.
+static constexpr int64_t tileUnitRows = 512, tileUnitColumns = 256;
+
+static bool hasBf16Tiles(TargetAttr target) {
+  return target.has("amx-tile") && target.has("amx-bf16");
+}
+
 static ScheduleAttr cpuMatmulSchedule(TargetAttr target) {
   MLIRContext *context = target.getContext();
   const CpuMatmuls *row = llvm::find_if(cpuMatmuls(), [&](const CpuMatmuls &row) {
@@ -86,14 +94,15 @@ static ScheduleAttr cpuMatmulSchedule(TargetAttr target) {
   const TileAttr tiles[] = {
       tile(context, TileRole::FewRows, row->few, row->fewPanels * panel),
       tile(context, TileRole::ManyRows, row->many, row->manyPanels * panel),
-      // 4 tiles of sums, 2 of rows, 2 of weights: all 8; 2 panels of 512 columns, 32 KiB, stay in the first cache
-      TileAttr::get(context, TileRole::TileUnit, {32, 16}, 2 * panel, 0, /*k=*/512, {}, 1),
+      // 4 tiles of sums, 2 of rows, 2 of weights: all 8
+      TileAttr::get(context, TileRole::TileUnit, {32, 16}, 2 * panel, /*maxRows=*/tileUnitRows, /*k=*/512, {}, 1),
       tile(context, TileRole::Int8, row->int8, panel),
       TileAttr::get(context, TileRole::Int16, row->int16, panel, int16MaxRows(target), 0, {}, 1),
   };
   // kBlock: 3 panels of 128 lines, 24 KiB, stay in the first cache with 8 rows.
   return ScheduleAttr::get(context, tiles, /*kBlock=*/128, /*rowBlock=*/256, /*termBytes=*/96 << 10,
                            /*prefetchBytes=*/2048, /*blockKv=*/0, /*splitKv=*/0,
+                           hasBf16Tiles(target) ? tileUnitRows * tileUnitColumns * 4 : 0,
                            StringAttr::get(context, row->evidence));
 }
 
@@ -102,7 +111,7 @@ static ScheduleAttr contractionSchedule(TargetAttr target) {
   constexpr char evidence[] = "a packed chunk of b, 48 KiB, and its rows of a, 128 KiB, stay in L2; not searched";
   ScheduleAttr matmul = cpuMatmulSchedule(target);
   return ScheduleAttr::get(target.getContext(), matmul.getTile(TileRole::ManyRows), /*kBlock=*/256, /*rowBlock=*/128, 0,
-                           0, 0, 0, StringAttr::get(target.getContext(), evidence));
+                           0, 0, 0, 0, StringAttr::get(target.getContext(), evidence));
 }
 
 //===- products on tensor cores -------------------------------------------===//
@@ -126,7 +135,7 @@ static ScheduleAttr cudaMatmulSchedule(TargetAttr target) {
   };
   constexpr char evidence[] =
       "registers and shared memory by ptxas for sm_80 (test/codegen/gpu-matmul.test); not timed";
-  return ScheduleAttr::get(context, tiles, 0, 0, 0, 0, 0, 0, StringAttr::get(context, evidence));
+  return ScheduleAttr::get(context, tiles, 0, 0, 0, 0, 0, 0, 0, StringAttr::get(context, evidence));
 }
 
 ScheduleAttr heddle::matmulSchedule(TargetAttr target) {
@@ -138,7 +147,7 @@ ScheduleAttr heddle::matmulSchedule(TargetAttr target) {
   case TargetDevice::OpenCl: {
     constexpr char evidence[] = "8 rows share each weight that a thread unpacks; chosen on PoCL, no GPU timed";
     MLIRContext *context = target.getContext();
-    return ScheduleAttr::get(context, threadsTile(context), 0, 0, 0, 0, 0, 0, StringAttr::get(context, evidence));
+    return ScheduleAttr::get(context, threadsTile(context), 0, 0, 0, 0, 0, 0, 0, StringAttr::get(context, evidence));
   }
   }
   llvm_unreachable("a kind of device");
@@ -166,11 +175,11 @@ ScheduleAttr heddle::attentionSchedule(TargetAttr target, int64_t headDim, int64
     return {};
   if (target.getDevice() == TargetDevice::Cuda) {
     TileAttr warps = TileAttr::get(context, TileRole::Rows, 64, headDim, 0, 0, {4, 1}, 1);
-    return ScheduleAttr::get(context, warps, 0, 0, 0, 0, blockKv, splitKv,
+    return ScheduleAttr::get(context, warps, 0, 0, 0, 0, blockKv, splitKv, 0,
                              StringAttr::get(context, "4 warps of 16 rows; not timed"));
   }
   const TileAttr tiles[] = {cpuAttentionTile(context, headDim), attentionRegisters(target)};
-  return ScheduleAttr::get(context, tiles, 0, 0, 0, 0, blockKv, splitKv,
+  return ScheduleAttr::get(context, tiles, 0, 0, 0, 0, blockKv, splitKv, 0,
                            StringAttr::get(context, cpuAttentionEvidence));
 }
 
@@ -185,7 +194,7 @@ static ScheduleAttr latentSchedule(TargetAttr target, LatentDims dims) {
                                  attentionRegisters(target)};
   llvm::append_range(tiles, matmul.getTiles());
   return ScheduleAttr::get(context, tiles, matmul.getKBlock(), matmul.getRowBlock(), matmul.getTermBytes(),
-                           matmul.getPrefetchBytes(), 64, defaultSplitKv,
+                           matmul.getPrefetchBytes(), 64, defaultSplitKv, /*scratchBytes=*/0,
                            StringAttr::get(context, cpuAttentionEvidence));
 }
 
@@ -196,7 +205,7 @@ ScheduleAttr heddle::rowsSchedule(TargetAttr target) {
   if (target.getDevice() == TargetDevice::Cpu)
     return {};
   MLIRContext *context = target.getContext();
-  return ScheduleAttr::get(context, tile(context, TileRole::Threads, 1, 64), 0, 0, 0, 0, 0, 0,
+  return ScheduleAttr::get(context, tile(context, TileRole::Threads, 1, 64), 0, 0, 0, 0, 0, 0, 0,
                            StringAttr::get(context, "two warps; chosen on PoCL, no GPU timed"));
 }
 

@@ -90,6 +90,7 @@ static void addRows(const package::Package &metadata, json::Object &out) {
   out["activations"] = json::Object{{"fixed", memory.fixed()},
                                     {"per_row", memory.per_row()},
                                     {"max_rows", memory.max_rows()},
+                                    {"per_thread", memory.per_thread()},
                                     {"waits", memory.waits()}};
   if (const package::Tokenizer *tokenizer = metadata.tokenizer())
     out["tokenizer"] = json::Object{{"model", package::EnumNameTokenizerModel(tokenizer->model())},

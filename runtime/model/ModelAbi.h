@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define HEDDLE_MODEL_ABI_VERSION 6u
+#define HEDDLE_MODEL_ABI_VERSION 7u
 
 // Tokens in a page of the KV cache.
 #define HEDDLE_KV_PAGE_SIZE 64
@@ -63,8 +63,10 @@ struct heddle_device {
 // pointers are its addresses, and the step function runs on one thread of the host; `sequences`, `rope_tables` and
 // `kernel_profile` are of the host in any case.
 typedef struct heddle_step {
-  const uint8_t *weights;           // base of the packed weights
-  uint8_t *arena;                   // activations: plan-memory's offsets count from here
+  const uint8_t *weights; // base of the packed weights
+  uint8_t *arena;         // activations: plan-memory's offsets count from here
+  uint8_t *scratch;       // (num_threads, scratch_stride): what kernels on a thread may overwrite; 64-byte aligned
+  int64_t scratch_stride; // a multiple of 64, at least the package's per_thread
   const float *const *rope_tables;  // [table]: (context, rotary_dim): cos of rotary_dim / 2 angles, then their sin
   const int32_t *ids;               // (rows): token ids
   const int32_t *positions;         // (rows): position ids, for position embeddings and rope tables

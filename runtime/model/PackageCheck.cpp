@@ -11,7 +11,7 @@ namespace {
 // Limits that no model comes near; products of two of them fit into 64 bits.
 constexpr uint32_t maxDimension = 1u << 24;
 constexpr uint32_t maxContext = HEDDLE_MAX_CONTEXT;
-constexpr uint64_t maxBytes = uint64_t(1) << 44;
+constexpr uint64_t maxBytes = uint64_t(1) << 44, maxThreadBytes = uint64_t(1) << 30;
 
 Status wrong(const std::string &path, const char *field, double value, const char *expected) {
   return damagedFile(format("%s: package: %s is %.17g, expected %s", path.c_str(), field, value, expected));
@@ -137,6 +137,8 @@ Status checkRows(const package::Package &root, const std::string &path) {
   if (memory.fixed() > maxBytes || memory.per_row() > maxBytes / memory.max_rows())
     return wrong(path, "memory.fixed + per_row * max_rows",
                  double(memory.fixed()) + double(memory.per_row()) * memory.max_rows(), "at most 2^44 bytes");
+  if (memory.per_thread() > maxThreadBytes)
+    return wrong(path, "memory.per_thread", double(memory.per_thread()), "at most 2^30 bytes");
   return Status();
 }
 

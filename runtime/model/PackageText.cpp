@@ -72,7 +72,8 @@ void addRows(const package::Package &metadata, std::string &out) {
   const package::MemoryPlan &memory = *metadata.memory();
   add(out, "activations",
       std::to_string(memory.fixed() + memory.per_row() * memory.max_rows()) +
-          format(" bytes for chunks of %u tokens", memory.max_rows()));
+          format(" bytes for chunks of %u tokens", memory.max_rows()) +
+          (memory.per_thread() ? format(", %llu for each thread", (unsigned long long)memory.per_thread()) : ""));
   if (memory.waits())
     add(out, "waits", format("%u for all threads in a step of one token", memory.waits()));
   const package::Tokenizer *tokenizer = metadata.tokenizer();

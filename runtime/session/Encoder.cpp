@@ -26,6 +26,7 @@ Status Encoder::allocate(int32_t threads, ThreadPool *shared) {
   if (!shared)
     model.sayOfThreads(*pool);
   HEDDLE_RETURN_IF_ERROR(arena.reserve(plan.fixed() + plan.per_row() * maxRows, "activations"));
+  HEDDLE_RETURN_IF_ERROR(scratch.reserve(scratchStride(plan) * pool->size(), "scratch memory"));
   HEDDLE_RETURN_IF_ERROR(hiddenRows.reserve(maxRows * hiddenSize * sizeof(float), "hidden states"));
   if (metadata.encoder()->pooler())
     HEDDLE_RETURN_IF_ERROR(pooledRows.reserve(maxRows * hiddenSize * sizeof(float), "pooled hidden states"));
@@ -75,6 +76,8 @@ Status Encoder::compute() {
   heddle_step step = {};
   step.weights = model.weights();
   step.arena = arena.data();
+  step.scratch = scratch.data();
+  step.scratch_stride = scratchStride(*model.metadata().memory());
   step.ids = ids.data();
   step.positions = positions.data();
   step.token_types = tokenTypes.data();

@@ -42,7 +42,7 @@ private:
   ThreadPoolHandle pool;
   Progress progress;
   KernelObserver observer;
-  Reserved arena, hiddenRows, pooledRows;
+  Reserved arena, scratch, hiddenRows, pooledRows;
   ReservedArray<int32_t> ids, positions, tokenTypes; // (maxRows)
   ReservedArray<int32_t> firstRows, sequenceRows;    // (maxRows), (maxRows, 2)
 };

@@ -61,6 +61,7 @@ Status Session::allocate(const SessionOptions &options) {
         deviceStep.create(*device, {arenaBytes, maxRows, sequenceLimit, contextLength, vocabSize, hiddenSize}, rope));
   else
     HEDDLE_RETURN_IF_ERROR(arena.reserve(arenaBytes, "activations"));
+  HEDDLE_RETURN_IF_ERROR(scratch.reserve(scratchStride(plan) * pool->size(), "scratch memory"));
   int64_t outputLimit = std::max<int64_t>(maxRows, sequenceLimit);
   HEDDLE_RETURN_IF_ERROR(logitRows.reserve(outputLimit * vocabSize * sizeof(float), "logits"));
   HEDDLE_RETURN_IF_ERROR(hiddenRows.reserve(maxRows * hiddenSize * sizeof(float), "hidden states"));
@@ -279,6 +280,8 @@ Status Session::compute(const Chunk &chunk) {
   heddle_step step = {};
   step.weights = model.weights();
   step.arena = arena.data();
+  step.scratch = scratch.data();
+  step.scratch_stride = scratchStride(*model.metadata().memory());
   step.rope_tables = rope.tables();
   step.ids = ids.data();
   step.positions = positions.data();

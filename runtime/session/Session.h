@@ -154,7 +154,7 @@ private:
   Progress progress;
   KernelObserver observer;
 
-  Reserved arena, logitRows, hiddenRows;
+  Reserved arena, scratch, logitRows, hiddenRows;
   ReservedArray<int32_t> idHistory, positionHistory; // (maxSequences, context) each
   ReservedArray<int64_t> lengths;        // (maxSequences): tokens of the history; the cache holds at most these
   ReservedArray<RopeTables::Mode> modes; // (maxSequences): with which the cached keys were rotated

@@ -5,6 +5,7 @@
 #define HEDDLE_RUNTIME_SESSION_STEPRUN_H
 
 #include "runtime/model/ModelAbi.h"
+#include "runtime/schema/package_generated.h"
 #include "runtime/session/ThreadPool.h"
 
 namespace heddle {
@@ -21,6 +22,11 @@ void runStepOn(ThreadPool &pool, heddle_step_function function, const heddle_ste
 
 // The same; kernels wait for each other at the pool's barrier, and `observer`, if it has a function, is told of them.
 void runStepOn(ThreadPool &pool, heddle_step_function function, heddle_step &step, const KernelObserver &observer);
+
+// How far the scratch memory of a thread lies from the next one's.
+inline int64_t scratchStride(const package::MemoryPlan &plan) {
+  return int64_t(plan.per_thread() + 63) / 64 * 64;
+}
 
 // Whether none of `values` is infinite or NaN.
 bool allFinite(const float *values, int64_t count);

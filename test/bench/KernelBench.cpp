@@ -17,7 +17,7 @@ using namespace heddle;
 using namespace heddle::test;
 
 using MatmulFunction = void(const void *, const float *, const int32_t *, const uint8_t *, const float *, float *,
-                            int64_t, int64_t, int64_t, int64_t, int64_t);
+                            int64_t, int64_t, int64_t, int64_t, int64_t, void *);
 using Clock = std::chrono::steady_clock;
 
 static uint8_t *allocate(size_t bytes) {
@@ -45,19 +45,22 @@ static int64_t number(const char *text) {
   return std::strtoll(text, nullptr, 10);
 }
 
-static void measure(MatmulFunction *kernel, const MatmulSpec &spec, const uint8_t *weights, int64_t rows) {
+static void measure(MatmulFunction *kernel, const MatmulSpec &spec, const uint8_t *weights, int64_t rows,
+                    void *scratch) {
   bool q8 = spec.activation == MatmulActivation::Q8;
-  auto *act = allocate(rows * spec.k * 4);
+  // As plan-memory lays out what tiles read.
+  int64_t stride = spec.activation == MatmulActivation::Bf16 && scratch ? spec.k + 32 : spec.k;
+  auto *act = allocate(rows * stride * 4);
   auto *scales = reinterpret_cast<float *>(allocate(rows * spec.k / 8));
   auto *sums = reinterpret_cast<int32_t *>(allocate(rows * spec.k / 4));
   if (!q8) // no denormal products
-    std::fill_n(reinterpret_cast<float *>(act), rows * spec.k, 0.5f);
+    std::fill_n(reinterpret_cast<float *>(act), rows * stride, 0.5f);
   std::fill_n(scales, rows * spec.k / 32, 0.01f);
   auto *out = reinterpret_cast<float *>(allocate(rows * spec.n * 4));
   double best = 1e9, spent = 0;
   while (spent < 1) {
     auto start = Clock::now();
-    kernel(act, scales, sums, weights, nullptr, out, rows, spec.k, spec.n, 0, spec.layout.numPanels(spec.n));
+    kernel(act, scales, sums, weights, nullptr, out, rows, stride, spec.n, 0, spec.layout.numPanels(spec.n), scratch);
     double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     best = std::min(best, seconds);
     spent += seconds;
@@ -97,5 +100,5 @@ int main(int argc, char **argv) {
   std::fprintf(stderr, "compiled in %.0f ms\n", std::chrono::duration<double>(Clock::now() - start).count() * 1e3);
   const uint8_t *weights = randomWeights(type, spec);
   for (int i = 5; i < argc; ++i)
-    measure(library.find<MatmulFunction>("kernel"), spec, weights, number(argv[i]));
+    measure(library.find<MatmulFunction>("kernel"), spec, weights, number(argv[i]), library.scratch());
 }

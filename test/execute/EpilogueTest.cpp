@@ -17,7 +17,7 @@ using namespace heddle::test;
 
 using MatmulFunction = void(const void *act, const float *actScales, const int32_t *actSums, const uint8_t *weights,
                             const float *bias, float *out, int64_t rows, int64_t actStride, int64_t outStride,
-                            int64_t panelBegin, int64_t panelEnd);
+                            int64_t panelBegin, int64_t panelEnd, void *scratch);
 
 static double activate(MatmulEpilogue epilogue, double x) {
   switch (epilogue) {
@@ -100,7 +100,7 @@ void EpilogueTest::expectFormula(const std::string &target, const MatmulSpec &sp
                        : bf16 ? (const void *)&act.halves[row * k]
                               : &act.values[row * k];
     kernel(from, &act.scales[row * k / 32], &act.sums[row * k / 16], packed.data(), nullptr, out.row(row), count, k,
-           out.stride, begin, end);
+           out.stride, begin, end, library.scratch());
   };
   GuardedMatrix whole(rows, n), slices(rows, n);
   run(0, rows, whole, 0, panels);

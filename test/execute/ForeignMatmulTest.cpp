@@ -14,7 +14,7 @@ using namespace heddle;
 using namespace heddle::test;
 
 using MatmulFunction = void(const void *, const float *, const int32_t *, const uint8_t *, const float *, float *,
-                            int64_t, int64_t, int64_t, int64_t, int64_t);
+                            int64_t, int64_t, int64_t, int64_t, int64_t, void *);
 
 namespace {
 
@@ -57,7 +57,8 @@ struct Product {
       return {};
     auto as = [&](int operand) { return reinterpret_cast<const float *>(operands[operand].data()); };
     library.find<MatmulFunction>("kernel")(operands[0].data(), as(1), (const int32_t *)as(2), weights.packed, as(4),
-                                           out.data(), rows, spec.k, spec.n, 0, spec.layout.numPanels(spec.n));
+                                           out.data(), rows, spec.k, spec.n, 0, spec.layout.numPanels(spec.n),
+                                           library.scratch());
     return out;
   }
 

@@ -13,6 +13,7 @@
 #include "llvm/Support/Program.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <cstring>
 #include <dlfcn.h>
 
 using namespace heddle;
@@ -42,6 +43,15 @@ KernelLibrary::KernelLibrary(const std::string &targetName) {
 
 ScheduleAttr KernelLibrary::matmulSchedule() {
   return heddle::matmulSchedule(targetAttr(&context, cpuTarget));
+}
+
+void *KernelLibrary::scratch() {
+  size_t bytes = matmulSchedule().getScratchBytes();
+  if (bytes && !scratchMemory) {
+    scratchMemory.reset(std::aligned_alloc(64, bytes));
+    std::memset(scratchMemory.get(), 0xff, bytes); // NaN
+  }
+  return scratchMemory.get();
 }
 
 AttentionSpec KernelLibrary::withRegisters(const AttentionSpec &spec) {

@@ -13,6 +13,8 @@
 #include "mlir/IR/OwningOpRef.h"
 
 #include <cstdint>
+#include <cstdlib>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,6 +39,8 @@ public:
   const CpuTarget &target() const { return cpuTarget; }
   // The target's schedule for products.
   ScheduleAttr matmulSchedule();
+  // Scratch memory as that schedule asks for, of one thread: every call returns the same.
+  void *scratch();
   // `spec` with the target's registers; its other sizes stay.
   AttentionSpec withRegisters(const AttentionSpec &spec);
   // What the module holds as an object that needs no symbol but memcpy and memset; none, and the reason printed, if a
@@ -56,6 +60,7 @@ private:
   CpuTarget cpuTarget;
   bool isEmulated;
   void *handle = nullptr;
+  std::unique_ptr<void, decltype(&std::free)> scratchMemory{nullptr, std::free};
 };
 
 // Deterministic pseudo-random numbers.

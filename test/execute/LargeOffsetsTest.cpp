@@ -24,7 +24,7 @@ using EmbeddingFunction = void(const int32_t *ids, const uint8_t *weights, float
                                int64_t outStride);
 using MatmulFunction = void(const void *act, const float *actScales, const int32_t *actSums, const uint8_t *weights,
                             const float *bias, float *out, int64_t rows, int64_t actStride, int64_t outStride,
-                            int64_t panelBegin, int64_t panelEnd);
+                            int64_t panelBegin, int64_t panelEnd, void *scratch);
 using QuantizeFunction = void(const float *in, int8_t *codes, float *scales, int32_t *sums, int64_t rowBegin,
                               int64_t rowEnd, int64_t inStride);
 using ContractionFunction = void(const float *a, const float *b, float *c, int64_t m, int64_t n, int64_t k,
@@ -116,11 +116,11 @@ TEST_P(LargeOffsets, matmulReadsPanelsOfALargeMatrix) {
                   k * element);
     std::vector<float> expected(rows * lanes);
     library.find<MatmulFunction>("near")(act, scales.data(), sums.data(), matrix.near.packed, nullptr, expected.data(),
-                                         rows, k, lanes, 0, 1);
+                                         rows, k, lanes, 0, 1, library.scratch());
     for (int64_t panel : matrix.panels) {
       library.find<MatmulFunction>("far")(farAct.at<void>(), scales.data(), sums.data(), matrix.memory.at<uint8_t>(),
                                           nullptr, out.at<float>(), rows, farBytes / element, farStride, panel,
-                                          panel + 1);
+                                          panel + 1, library.scratch());
       int64_t columns = std::min(lanes, farSpec.n - panel * lanes);
       for (int64_t row = 0; row < rows; ++row)
         for (int64_t column = 0; column < columns; ++column)

@@ -17,8 +17,8 @@ using namespace heddle::test;
 
 using ByRowsFunction = void(const float *act, const float *actScales, const int32_t *actSums, const uint8_t *weights,
                             const float *bias, float *out, int64_t rows, int64_t actStride, int64_t outStride,
-                            int64_t panelBegin, int64_t panelEnd, const uint16_t *rounded, int64_t roundedStride,
-                            int64_t isFixed);
+                            int64_t panelBegin, int64_t panelEnd, void *scratch, const uint16_t *rounded,
+                            int64_t roundedStride, int64_t isFixed);
 
 namespace {
 
@@ -87,7 +87,7 @@ protected:
     GuardedMatrix out(rows, n);
     for (int64_t begin = 0; begin < numPanels; begin += 2)
       kernel(&act.values[row * act.stride], nullptr, nullptr, weights->packed, nullptr, out.row(0), rows, act.stride,
-             out.stride, begin, std::min(begin + 2, numPanels),
+             out.stride, begin, std::min(begin + 2, numPanels), library->scratch(),
              GetParam().hasRounded ? &act.rounded[row * act.roundedStride] : nullptr, act.roundedStride, isFixed);
     EXPECT_TRUE(out.guardsIntact());
     return out;
@@ -155,7 +155,7 @@ TEST(MatmulByRows, BitsOfFewRowsDoNotDependOnTheTarget) {
       ASSERT_TRUE(library.load());
       std::vector<float> out(rows * n);
       library.find<ByRowsFunction>("matmul")(act.values.data(), nullptr, nullptr, weights.packed, nullptr, out.data(),
-                                             rows, act.stride, n, 0, n / 16, nullptr, 0, 0);
+                                             rows, act.stride, n, 0, n / 16, library.scratch(), nullptr, 0, 0);
       if (first.empty())
         first = out;
       EXPECT_EQ(std::memcmp(first.data(), out.data(), 4 * out.size()), 0)

@@ -17,7 +17,7 @@ using namespace heddle::test;
 
 using MatmulFunction = void(const void *act, const float *actScales, const int32_t *actSums, const uint8_t *weights,
                             const float *bias, float *out, int64_t rows, int64_t actStride, int64_t outStride,
-                            int64_t panelBegin, int64_t panelEnd);
+                            int64_t panelBegin, int64_t panelEnd, void *scratch);
 
 namespace {
 
@@ -108,12 +108,13 @@ struct Case {
   RandomWeights weights;
   std::vector<float> bias;
   MatmulFunction *kernel = nullptr;
+  void *scratch = nullptr;
 
   void run(const Activations &act, int64_t row, int64_t rows, GuardedMatrix &out, int64_t begin, int64_t end) const {
     bool q8 = act.kind == MatmulActivation::Q8;
     kernel(act.rowAt(row), q8 ? &act.scales[row * (act.k / 32)] : nullptr, q8 ? &act.sums[row * (act.k / 16)] : nullptr,
-           weights.packed, spec.hasBias ? bias.data() : nullptr, out.row(row), rows, act.stride, out.stride, begin,
-           end);
+           weights.packed, spec.hasBias ? bias.data() : nullptr, out.row(row), rows, act.stride, out.stride, begin, end,
+           scratch);
   }
 };
 
@@ -199,8 +200,10 @@ protected:
       ASSERT_TRUE(succeeded(buildMatmul(library->module(), name, spec, library->matmulSchedule(), library->target())));
     }
     ASSERT_TRUE(library->load());
-    for (Case &test : cases)
+    for (Case &test : cases) {
       ASSERT_TRUE(test.kernel = library->find<MatmulFunction>(test.name));
+      test.scratch = library->scratch();
+    }
   }
 
   void expectAgreesWithPlainLoops();
@@ -262,6 +265,32 @@ void MatmulTest::expectBitsDependOnNeitherRowsNorSlices() {
       expectSame(out);
     }
   }
+}
+
+// More rows, columns of W and columns of K than a tile unit's products take at a time, and a rest of each.
+TEST(Matmul, ManyRowsOfManyPanelsAgreeWithOne) {
+  const int64_t n = 300, k = 1088, rows = 530;
+  for (const std::string &target : KernelLibrary::bf16Targets())
+    for (TensorType type : {TensorType::Q4_0, TensorType::BF16}) {
+      SCOPED_TRACE(target + " " + tensorTypeInfo(type).name);
+      KernelLibrary library(target);
+      MatmulSpec spec{*layoutFor(type), n, k, MatmulActivation::Bf16};
+      ASSERT_TRUE(succeeded(buildMatmul(library.module(), "matmul", spec, library.matmulSchedule(), library.target())));
+      ASSERT_TRUE(library.load());
+      Case test{"matmul", spec, RandomWeights(type, n, k, 5), {}};
+      test.kernel = library.find<MatmulFunction>("matmul");
+      test.scratch = library.scratch();
+      Activations act(rows, k, MatmulActivation::Bf16);
+      GuardedMatrix all = freshOutput(rows, n), alone = freshOutput(rows, n);
+      test.run(act, 0, rows, all, 0, spec.layout.numPanels(n));
+      EXPECT_LE(nmse(test, multiplied(test), act, all, rows), 1e-10);
+      EXPECT_TRUE(all.guardsIntact());
+      for (int64_t row : {0, 31, 32, 511, 512, 529}) {
+        test.run(act, row, 1, alone, 0, 3);
+        test.run(act, row, 1, alone, 3, spec.layout.numPanels(n));
+        EXPECT_EQ(std::memcmp(all.row(row), alone.row(row), 4 * n), 0) << "row " << row;
+      }
+    }
 }
 
 // One test for both, since the kernels are compiled once for it.

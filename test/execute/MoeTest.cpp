@@ -23,7 +23,8 @@ using GroupFunction = void(const int32_t *experts, const float *weights, int32_t
                            float *rowScale, int64_t rows);
 using IndexedMatmul = void(const void *act, const float *actScales, const int32_t *actSums, const uint8_t *weights,
                            const float *bias, float *out, int64_t rows, int64_t actStride, int64_t outStride,
-                           int64_t panelBegin, int64_t panelEnd, const int32_t *rowIndex, const float *rowScale);
+                           int64_t panelBegin, int64_t panelEnd, void *scratch, const int32_t *rowIndex,
+                           const float *rowScale);
 
 class MoeTest : public testing::TestWithParam<std::string> {};
 
@@ -166,7 +167,8 @@ static void expectIndexFollowed(const std::string &targetName, MatmulActivation 
                        : activation == MatmulActivation::Bf16 ? (const void *)&halves[first * k]
                                                               : &act[first * k];
     library.find<IndexedMatmul>(name)(from, &scales[first * k / 32], &sums[first * k / 16], weights.packed, nullptr,
-                                      out.row(0), count, k, out.stride, 0, 3, rowIndex, rowScale.data());
+                                      out.row(0), count, k, out.stride, 0, 3, library.scratch(), rowIndex,
+                                      rowScale.data());
     EXPECT_TRUE(out.guardsIntact());
   };
   GuardedMatrix gathered(rows, n), scattered(tokens, n);

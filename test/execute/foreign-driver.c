@@ -1,11 +1,13 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Runs one product on another processor: reads sizes and operands from standard input, writes `out` to standard output.
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
 void kernel(const void *act, const float *actScales, const int *actSums, const uint8_t *weights, const float *bias,
-            float *out, int64_t rows, int64_t actStride, int64_t outStride, int64_t panelBegin, int64_t panelEnd);
+            float *out, int64_t rows, int64_t actStride, int64_t outStride, int64_t panelBegin, int64_t panelEnd,
+            void *scratch);
 
 // rows, n, panels, and the bytes of the five operands
 static int64_t header[8];
@@ -21,6 +23,6 @@ int main(void) {
       return 4;
   int64_t rows = header[0], n = header[1], width = header[4] ? 1 : 4;
   kernel(operands[0], (float *)operands[1], (int *)operands[2], operands[3], (float *)operands[4], out, rows,
-         header[3] / rows / width, n, 0, header[2]);
+         header[3] / rows / width, n, 0, header[2], NULL);
   return fwrite(out, 4, rows * n, stdout) == (size_t)(rows * n) ? 0 : 5;
 }

@@ -91,3 +91,25 @@ module {
     return
   }
 }
+
+// -----
+
+// Tiles read the rounded rows of 1024 bytes 16 at a time: each lies 64 bytes further on. Those of 960 bytes do without.
+// CHECK: module attributes {heddle.fixed_bytes = 0 : i64, heddle.row_bytes = 3136 : i64, heddle.thread_bytes = 524288 : i64}
+// CHECK: memref.alloc(%{{.*}}) {heddle.row_offset = 2048 : i64} : memref<?x512xbf16, strided<[544, 1]>>
+// CHECK: memref.alloc(%{{.*}}) {heddle.row_offset = 0 : i64} : memref<?x512xf32>
+// CHECK: packed_matmul ins(%{{.*}}, %{{.*}} : memref<?x512xbf16, strided<[544, 1]>>, memref<524288xi8>)
+// CHECK: memref.alloc(%{{.*}}) {heddle.row_offset = 2048 : i64} : memref<?x480xbf16>
+#few = #heddle.tile<role = few_rows, rows = [1], columns = 16>
+#unit = #heddle.tile<role = tile_unit, rows = [32, 16], columns = 32, maxRows = 512, k = 512>
+#product = #heddle.schedule<tiles = [#few, #unit], kBlock = 128, rowBlock = 256, scratchBytes = 524288>
+module {
+  func.func @step(%n: index, %w: memref<524288xi8>, %v: memref<491520xi8>) {
+    %wide = memref.alloc(%n) : memref<?x512xbf16>
+    %out = memref.alloc(%n) : memref<?x512xf32>
+    heddle.packed_matmul ins(%wide, %w : memref<?x512xbf16>, memref<524288xi8>) outs(%out : memref<?x512xf32>) {format = "bf16", k = 512 : i64, n = 512 : i64, heddle.schedule = #product}
+    %narrow = memref.alloc(%n) : memref<?x480xbf16>
+    heddle.packed_matmul ins(%narrow, %v : memref<?x480xbf16>, memref<491520xi8>) outs(%out : memref<?x512xf32>) {format = "bf16", k = 480 : i64, n = 512 : i64, heddle.schedule = #product}
+    return
+  }
+}

@@ -33,6 +33,7 @@ LogicalResult KernelLauncher::launchMatmul(PackedMatmulOp op) {
   call.weights = pointer(op.getWeights());
   call.bias = pointer(op.getBias());
   call.out = pointer(op.getInits()[0]);
+  call.scratch = threadScratch();
   call.rows = rows(op.getInput());
   call.actStride = rowStride(op.getInput());
   call.outStride = rowStride(op.getInits()[0]);

@@ -48,6 +48,8 @@ protected:
   mlir::LogicalResult launchMatmul(PackedMatmulOp op);
   // i64, not 0: bits must not depend on the number of rows.
   virtual mlir::Value isFixed() { return b.constant(0); }
+  // Of the schedules' scratchBytes; null in a graph, whose tasks are no thread's.
+  virtual mlir::Value threadScratch() { return {}; }
   // Memory of this frame that the kernels of one op may read.
   virtual mlir::Value scratch(size_t bytes) = 0;
 

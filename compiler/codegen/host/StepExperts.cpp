@@ -73,6 +73,7 @@ LogicalResult StepLauncher::lowerExperts(ExpertMatmulOp op) {
         call.actSums = entryOf(op.getInputSums(), !gathers, from, k / 16 * 4);
         call.weights = b.at(pointer(op.getWeights()), expert, weightBytes);
         call.out = entryOf(output, gathers, from, 4 * n);
+        call.scratch = threadScratch();
         call.rows = b.sub(to, from);
         call.actStride = gathers ? rowStride(op.getInput()) : b.constant(k);
         call.outStride = gathers ? b.constant(n) : rowStride(output);

@@ -43,6 +43,11 @@ Value StepLauncher::scratch(size_t bytes) {
   return b.stackScratch(int64_t(bytes));
 }
 
+Value StepLauncher::threadScratch() {
+  Value stride = field(offsetof(heddle_step, scratch_stride), b.getI64Type());
+  return b.at(field(offsetof(heddle_step, scratch), b.pointerType()), b.mul(b.extend(frame.thread), stride));
+}
+
 Value StepLauncher::isFixed() {
   return field(offsetof(heddle_step, fixed_forms), b.getI64Type());
 }

@@ -46,6 +46,7 @@ private:
   mlir::LogicalResult launch(mlir::Operation *op, const CallOperands &call, const LaunchedWork &work = {}) override;
   mlir::Value scratch(size_t bytes) override;
   mlir::Value isFixed() override;
+  mlir::Value threadScratch() override;
   // Calls a kernel of `op` on this thread.
   void callKernel(mlir::Operation *op, mlir::func::FuncOp kernel, llvm::SmallVector<mlir::Value> arguments);
   // Ends the kernel of `op` that was launched last: waits for all threads, then counts its time and its rows. Behind the last of an op

@@ -40,6 +40,7 @@ struct MatmulCall {
   mlir::Value rows;
   mlir::Value actStride, outStride;
   mlir::Value panelBegin, panelEnd; // of `out`: gated, a pair of W's
+  mlir::Value scratch;              // of the schedule's scratchBytes, 64-byte aligned; null where there are none
   mlir::Value rowIndex, rowScale;   // const int32_t *, const float *, (rows): of an expert's list
   mlir::Value rounded;              // `act` in bf16, rows roundedStride elements apart; null: many rows are f32
   mlir::Value roundedStride;
@@ -58,6 +59,7 @@ struct MatmulCall {
       {ParameterKind::Size, &MatmulCall::outStride},
       {ParameterKind::PartBegin, &MatmulCall::panelBegin},
       {ParameterKind::PartEnd, &MatmulCall::panelEnd},
+      {ParameterKind::Pointer, &MatmulCall::scratch},
       {ParameterKind::Pointer, &MatmulCall::rowIndex, Listed},
       {ParameterKind::Pointer, &MatmulCall::rowScale, Listed},
       {ParameterKind::Pointer, &MatmulCall::rounded, ByRows},

@@ -85,9 +85,14 @@ private:
   // bf16 with AMX
   bool usesTileUnit() const { return isBf16() && target.hasBf16Tiles(); }
   void emitTileUnit();
-  void emitTileUnitRows(const LineBlock &block, mlir::Value rowBegin, mlir::Value rowEnd, RowAddress partial);
+  void emitTileUnitSlab(mlir::Value begin, mlir::Value end);
+  mlir::Value packedColumns(mlir::Value panel, mlir::Value column);
+  void emitTileUnitRows(const LineBlock &block, mlir::Value offset, mlir::Value rowBegin, mlir::Value rowEnd,
+                        RowAddress sums);
+  void prefetchWeights(const LineBlock &block, mlir::Value row, mlir::Value rowBegin, mlir::Value rowEnd);
+  void prefetchActivations(const LineBlock &block, mlir::Value offset, mlir::Value row, mlir::Value height);
   void emitTileUnitBlock(const LineBlock &block, mlir::Value row, mlir::Value height, int64_t rowTiles,
-                         mlir::Value partial);
+                         mlir::Value sums);
   void configureTiles(mlir::Value height, int64_t rowTiles);
   bool stagesActivations() const;
   int64_t stagedStride() const;
@@ -137,7 +142,7 @@ private:
   mlir::Value input, inputStride;
   mlir::Value scratch, partials, terms;
   std::optional<TileUnit> tileUnit;
-  mlir::Value staged, unitDots, unitCodes;
+  mlir::Value unitSums, staged, unitDots, unitCodes;
   int32_t zeroPoint = 0; // of the codes as the dot product reads them
 };
 

@@ -20,9 +20,9 @@ void MatmulEmitter::emitFloat() {
     tiles.lineBlock = tiles.unitLineBlock;
   if (!readsLinesInPlace())
     scratch = b.stack(many.panels * tiles.lineBlock * lineBytes);
-  partials = b.stack(many.panels * tiles.rowBlock * lineBytes);
   if (usesTileUnit())
     return emitTileUnit();
+  partials = b.stack(many.panels * tiles.rowBlock * lineBytes);
   if (spec.int16FewRows)
     return emitManyRows(many);
   Value few = b.lessThan(call.rows, b.index(tiles.floatFew.heights.front() + 1));
@@ -187,8 +187,6 @@ void MatmulEmitter::emitRowBlock(const MatmulTile &tile, Value panel, int64_t pa
     if (!scratch)
       lines.next = b.select(b.lessThan(end, b.index(spec.k)), b.at(lines.address, tiles.lineBlock * lineBytes),
                             panelAddress(b.add(panel, panels)));
-    if (usesTileUnit())
-      return emitTileUnitRows(lines, rowBegin, rowEnd, partial);
     forRows(tile.heights, rowBegin, rowEnd, [&](Value row, int64_t height) {
       Values activations;
       for (int64_t r = 0; r < height; ++r)

@@ -16,8 +16,8 @@ using namespace heddle;
 // (rows, 16 lanes).
 static constexpr int64_t tileRows = TileUnit::maxRows, tileRowBytes = TileUnit::maxRowBytes,
                          tileBytes = tileRows * tileRowBytes, tileColumns = 32;
-// Steps along K between asking for a row's activations and loading them.
-static constexpr int64_t prefetchSteps = 2;
+// Up to so many rows, products wait for the weights, which are then read in the order in which they lie.
+static constexpr int64_t streamedRows = 64;
 
 // Registers by row tile r and panel p, two each.
 static int64_t sumTile(int64_t r, int64_t p) {
@@ -35,10 +35,66 @@ void MatmulEmitter::emitTileUnit() {
   tileUnit.emplace(b);
   if (stagesActivations())
     staged = b.stack(2 * tileRows * stagedStride());
+  int64_t most = tiles.unitPanels, least = spec.isGated() ? 2 : 1;
+  unitSums = tiles.hasScratch ? call.scratch : b.stack(most * tiles.unitRowBlock * lineBytes);
   // compute
-  emitManyRows(tiles.tileUnit);
+  Value begin = b.mul(call.panelBegin, least), end = b.mul(call.panelEnd, least);
+  Value panels = b.select(b.lessThan(b.index(streamedRows), call.rows), b.index(most), b.index(tiles.tileUnit.panels));
+  Value slabs = b.divide(b.add(b.sub(end, begin), b.sub(panels, b.index(1))), panels);
+  b.loop(b.index(0), slabs, 1, [&](Value slab) {
+    Value first = b.add(begin, b.mul(slab, panels));
+    emitTileUnitSlab(first, b.minimum(end, b.add(first, panels)));
+  });
   // finish
   tileUnit->release();
+}
+
+// out[rows][panels begin … end)
+void MatmulEmitter::emitTileUnitSlab(Value begin, Value end) {
+  int64_t columnBlock = tiles.lineBlock * lineValues(), pair = tiles.tileUnit.panels;
+  auto forPairs = [&](function_ref<void(Value panel, int64_t panels)> body) {
+    Value whole = b.wholeSteps(begin, end, pair);
+    b.loop(begin, whole, pair, [&](Value panel) { body(panel, pair); });
+    if (!spec.isGated())
+      b.loop(whole, end, 1, [&](Value panel) { body(panel, 1); });
+  };
+  b.loop(b.index(0), call.rows, tiles.unitRowBlock, [&](Value rowBegin) {
+    Value rowEnd = b.minimum(call.rows, b.add(rowBegin, tiles.unitRowBlock));
+    // The sums of two panels are (rows, 2, 16), whether there are two or one.
+    auto sums = [&](Value panel, Value row) {
+      Value before = b.mul(b.sub(panel, begin), tiles.unitRowBlock * lineBytes);
+      return b.at(b.at(unitSums, before), b.mul(b.sub(row, rowBegin), pair * lineBytes));
+    };
+    b.loop(b.index(0), b.index(spec.k), columnBlock, [&](Value column) {
+      Value columns = b.minimum(b.sub(b.index(spec.k), column), b.index(columnBlock));
+      forPairs([&](Value panel, int64_t panels) {
+        LineBlock lines{scratch, tiles.lineBlock * lineBytes, panels, column, columns};
+        Value place = packedColumns(panel, column);
+        if (scratch)
+          unpackPanels(panel, panels, column, b.add(column, columns));
+        else
+          lines = {place, spec.layout.panelBytes(spec.k), panels, column, columns};
+        Value isLast = b.lessThan(b.sub(end, b.index(1)), b.add(panel, panels));
+        lines.next =
+            b.select(isLast, packedColumns(begin, b.add(column, columns)), packedColumns(b.add(panel, panels), column));
+        emitTileUnitRows(lines, b.sub(panel, begin), rowBegin, rowEnd, [&](Value row) { return sums(panel, row); });
+      });
+    });
+    b.loop(rowBegin, rowEnd, 1, [&](Value row) {
+      forPairs([&](Value panel, int64_t panels) {
+        Values finished;
+        for (int64_t p = 0; p < panels; ++p)
+          finished.push_back(b.load(b.v16f32, b.at(sums(panel, row), p * lineBytes)));
+        storeRow(finished, panel, row);
+      });
+    });
+  });
+}
+
+// Where the columns of a panel from `column` on lie, the first of a block.
+Value MatmulEmitter::packedColumns(Value panel, Value column) {
+  const PackedLayout &layout = spec.layout;
+  return b.at(panelAddress(panel), b.mul(b.divide(column, layout.unitValues()), layout.unitBytes()));
 }
 
 // Shapes the tiles of sums and activations for a block of `height` rows, 16 in all but the last row tile, and clears all.
@@ -52,25 +108,59 @@ void MatmulEmitter::configureTiles(Value height, int64_t rowTiles) {
   tileUnit->configure();
 }
 
-// partial (rows, panels, 16) += activations (rows, columns) * W (panels, columns, 16)
-void MatmulEmitter::emitTileUnitRows(const LineBlock &block, Value rowBegin, Value rowEnd, RowAddress partial) {
+// sums (rows, 2, 16) += activations (rows, columns) * W (panels, columns, 16), or =, of the first columns. The panels are those
+// from `offset` on of their slab.
+void MatmulEmitter::emitTileUnitRows(const LineBlock &block, Value offset, Value rowBegin, Value rowEnd,
+                                     RowAddress sums) {
+  auto emitBlock = [&](Value row, Value height, int64_t rowTiles) {
+    prefetchWeights(block, row, rowBegin, rowEnd);
+    if (!staged)
+      prefetchActivations(block, offset, row, height);
+    emitTileUnitBlock(block, row, height, rowTiles, sums(row));
+  };
   auto emitIf = [&](Value condition, function_ref<void()> body) { b.branch(condition, body, [] {}); };
   int64_t tall = 2 * tileRows;
   Value whole = b.wholeSteps(rowBegin, rowEnd, tall), left = b.sub(rowEnd, whole);
   emitIf(b.lessThan(rowBegin, whole), [&] {
     configureTiles(b.index(tall), 2);
-    b.loop(rowBegin, whole, tall, [&](Value row) { emitTileUnitBlock(block, row, b.index(tall), 2, partial(row)); });
+    b.loop(rowBegin, whole, tall, [&](Value row) { emitBlock(row, b.index(tall), 2); });
   });
   auto emitRest = [&](int64_t rowTiles) {
     configureTiles(left, rowTiles);
-    emitTileUnitBlock(block, whole, left, rowTiles, partial(whole));
+    emitBlock(whole, left, rowTiles);
   };
   emitIf(b.lessThan(b.index(0), left),
          [&] { b.branch(b.lessThan(b.index(tileRows), left), [&] { emitRest(2); }, [&] { emitRest(1); }); });
 }
 
-void MatmulEmitter::emitTileUnitBlock(const LineBlock &block, Value row, Value height, int64_t rowTiles,
-                                      Value partial) {
+// Asks for the row's share of the weights that come next, so that memory is read evenly while all rows are computed.
+void MatmulEmitter::prefetchWeights(const LineBlock &block, Value row, Value rowBegin, Value rowEnd) {
+  const PackedLayout &layout = spec.layout;
+  int64_t columns = std::min(tiles.lineBlock * lineValues(), spec.k);
+  int64_t lines = llvm::divideCeil(llvm::divideCeil(columns, layout.unitValues()) * layout.unitBytes(), lineBytes);
+  auto lineOf = [&](Value row) { return b.divide(b.mul(b.sub(row, rowBegin), lines), b.sub(rowEnd, rowBegin)); };
+  Value end = lineOf(b.minimum(rowEnd, b.add(row, 2 * tileRows)));
+  b.loop(lineOf(row), end, 1, [&](Value line) {
+    for (int64_t p = 0; p < block.panels; ++p)
+      b.prefetch(b.at(b.at(block.next, b.mul(line, lineBytes)), p * layout.panelBytes(spec.k)), Cache::Second);
+  });
+}
+
+// Asks for the panels' share of the activations that come next in these rows: by the end of the slab it has asked for all.
+void MatmulEmitter::prefetchActivations(const LineBlock &block, Value offset, Value row, Value height) {
+  int64_t columns = tiles.lineBlock * lineValues(),
+          share = llvm::divideCeil(2 * columns / tileRowBytes, tiles.unitPanels / 2);
+  Value next = b.add(block.begin, columns);
+  Value column = b.select(b.lessThan(next, b.index(spec.k)), next, b.index(0));
+  Value first = b.add(b.mul(column, activationBytes()), b.mul(offset, share * tileRowBytes / 2));
+  b.loop(b.index(0), height, 1, [&](Value r) {
+    Value from = b.at(activationRow(b.add(row, r)), first);
+    for (int64_t line = 0; line < share; ++line)
+      b.prefetch(b.at(from, line * tileRowBytes), Cache::Second);
+  });
+}
+
+void MatmulEmitter::emitTileUnitBlock(const LineBlock &block, Value row, Value height, int64_t rowTiles, Value sums) {
   // setup
   Value activations = staged, stride = b.index(stagedStride());
   if (staged) {
@@ -79,22 +169,23 @@ void MatmulEmitter::emitTileUnitBlock(const LineBlock &block, Value row, Value h
     activations = b.at(activationRow(row), b.mul(block.begin, activationBytes()));
     stride = b.mul(inputStride, activationBytes());
   }
-  Value partialStride = b.index(block.panels * lineBytes), lineStride = b.index(lineBytes);
+  const int64_t sumStride = tiles.tileUnit.panels * lineBytes;
+  Value lineStride = b.index(lineBytes), stored = b.index(sumStride);
   auto forSums = [&](function_ref<void(int64_t, Value)> body) {
     for (int64_t r = 0; r < rowTiles; ++r)
       for (int64_t p = 0; p < block.panels; ++p)
-        body(sumTile(r, p), b.at(partial, (r * tileRows * block.panels + p) * lineBytes));
+        body(sumTile(r, p), b.at(sums, r * tileRows * sumStride + p * lineBytes));
   };
-  forSums([&](int64_t tile, Value address) { tileUnit->load(tile, address, partialStride); });
+  b.branch(
+      b.lessThan(b.index(0), block.begin),
+      [&] { forSums([&](int64_t tile, Value address) { tileUnit->load(tile, address, stored); }); },
+      [&] { forSums([&](int64_t tile, Value) { tileUnit->clear(tile); }); });
   // compute: padded, the last columns of a row of W and of the activations are zero
   Value count = b.divide(b.add(block.columns, tileColumns - 1), tileColumns);
   b.loop(b.index(0), count, 1, [&](Value step) {
     Value columns = b.at(activations, b.mul(step, tileRowBytes)), lines = b.at(block.address, b.mul(step, tileBytes));
     for (int64_t r = 0; r < rowTiles; ++r)
       tileUnit->load(activationTile(r), b.at(columns, b.mul(stride, r * tileRows)), stride);
-    // Hardware foresees no steps along so many rows.
-    for (int64_t r = 0; !staged && r < rowTiles * tileRows; ++r)
-      b.prefetch(b.at(b.at(columns, b.mul(stride, r)), prefetchSteps * tileRowBytes));
     for (int64_t p = 0; p < block.panels; ++p) {
       tileUnit->load(weightTile(p), b.at(lines, p * block.panelStride), lineStride);
       for (int64_t r = 0; r < rowTiles; ++r)
@@ -102,7 +193,7 @@ void MatmulEmitter::emitTileUnitBlock(const LineBlock &block, Value row, Value h
     }
   });
   // store
-  forSums([&](int64_t tile, Value address) { tileUnit->store(tile, address, partialStride); });
+  forSums([&](int64_t tile, Value address) { tileUnit->store(tile, address, stored); });
 }
 
 // Tiles read rows that are equally far apart and whole to 32 columns.

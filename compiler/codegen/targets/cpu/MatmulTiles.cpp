@@ -30,8 +30,10 @@ MatmulTiles heddle::tilesOf(ScheduleAttr schedule) {
       continue;
     to->heights.assign(tile.getRows().begin(), tile.getRows().end());
     to->panels = tile.getColumns() / PackedLayout::panelRows;
-    if (to == &tiles.tileUnit)
+    if (to == &tiles.tileUnit) {
       tiles.unitLineBlock = tile.getK() / 2;
+      tiles.unitRowBlock = tile.getMaxRows();
+    }
     if (to == &tiles.int16)
       tiles.int16MaxRows = tile.getMaxRows();
   }
@@ -39,5 +41,11 @@ MatmulTiles heddle::tilesOf(ScheduleAttr schedule) {
   tiles.rowBlock = schedule.getRowBlock();
   tiles.termBytes = schedule.getTermBytes();
   tiles.prefetchBytes = schedule.getPrefetchBytes();
+  // Without scratch two panels at a time, of as many rows as other products have on the stack.
+  tiles.hasScratch = schedule.getScratchBytes() > 0;
+  if (!tiles.hasScratch)
+    tiles.unitRowBlock = tiles.rowBlock;
+  tiles.unitPanels = tiles.hasScratch ? schedule.getScratchBytes() / (tiles.unitRowBlock * 4 * PackedLayout::panelRows)
+                                      : tiles.tileUnit.panels;
   return tiles;
 }

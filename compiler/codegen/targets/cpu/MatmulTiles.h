@@ -28,6 +28,9 @@ struct MatmulTiles {
   int64_t int16MaxRows = 0; // rows that are few; 0: all
   int64_t lineBlock;        // lines of 64 bytes of a panel that are unpacked at once
   int64_t unitLineBlock;    // and on a tile unit
+  int64_t unitRowBlock;     // rows that share those
+  int64_t unitPanels;       // whose sums wait for the next of them
+  bool hasScratch;          // in the thread's scratch; else on the stack
   int64_t rowBlock;         // rows that share them
   int64_t termBytes; // stack for what integer rows contribute to every panel; bounds the rows per pass over the weights
   int64_t prefetchBytes; // how far ahead of the loads of a streamed panel
