@@ -21,13 +21,6 @@ static constexpr int64_t attentionItemsPerThread = 4;
 // A row of 16-bit integers lies on a kernel's stack, 156 KiB at most.
 static constexpr int64_t int16MaxDepth = 1 << 16;
 
-// Tasks of a graph are no thread's.
-static ScheduleAttr withoutScratch(ScheduleAttr schedule) {
-  return ScheduleAttr::get(schedule.getContext(), schedule.getTiles(), schedule.getKBlock(), schedule.getRowBlock(),
-                           schedule.getTermBytes(), schedule.getPrefetchBytes(), schedule.getBlockKv(),
-                           schedule.getSplitKv(), /*scratchBytes=*/0, schedule.getEvidence());
-}
-
 template <typename Matmul> static bool hasQuantizedWeights(Matmul op) {
   return isQuantizedFormat(op.getFormat());
 }
@@ -89,8 +82,8 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
     }
     auto target = getOperation()->getAttrOfType<TargetAttr>(targetAttrName);
     getOperation().walk([&](Operation *op) {
-      if (ScheduleAttr schedule = target ? scheduleFor(op, target) : ScheduleAttr())
-        op->setAttr(scheduleAttrName, isInGraphEntry(op) ? withoutScratch(schedule) : schedule);
+      if (ScheduleAttr schedule = target ? scheduleFor(op, target, !isInGraphEntry(op)) : ScheduleAttr())
+        op->setAttr(scheduleAttrName, schedule);
       if (isInGraphEntry(op)) // whose types say what it computes with
         return;
       if (auto matmul = dyn_cast<PackedMatmulOp>(op))

@@ -85,7 +85,7 @@ static bool hasBf16Tiles(TargetAttr target) {
   return target.has("amx-tile") && target.has("amx-bf16");
 }
 
-static ScheduleAttr cpuMatmulSchedule(TargetAttr target) {
+static ScheduleAttr cpuMatmulSchedule(TargetAttr target, bool isInStep = false) {
   MLIRContext *context = target.getContext();
   const CpuMatmuls *row = llvm::find_if(cpuMatmuls(), [&](const CpuMatmuls &row) {
     return row.lanes == target.getLanes() && (!row.feature || target.has(row.feature));
@@ -102,7 +102,7 @@ static ScheduleAttr cpuMatmulSchedule(TargetAttr target) {
   // kBlock: 3 panels of 128 lines, 24 KiB, stay in the first cache with 8 rows.
   return ScheduleAttr::get(context, tiles, /*kBlock=*/128, /*rowBlock=*/256, /*termBytes=*/96 << 10,
                            /*prefetchBytes=*/2048, /*blockKv=*/0, /*splitKv=*/0,
-                           hasBf16Tiles(target) ? tileUnitRows * tileUnitColumns * 4 : 0,
+                           isInStep && hasBf16Tiles(target) ? tileUnitRows * tileUnitColumns * 4 : 0,
                            StringAttr::get(context, row->evidence));
 }
 
@@ -138,10 +138,10 @@ static ScheduleAttr cudaMatmulSchedule(TargetAttr target) {
   return ScheduleAttr::get(context, tiles, 0, 0, 0, 0, 0, 0, 0, StringAttr::get(context, evidence));
 }
 
-ScheduleAttr heddle::matmulSchedule(TargetAttr target) {
+ScheduleAttr heddle::matmulSchedule(TargetAttr target, bool isInStep) {
   switch (target.getDevice()) {
   case TargetDevice::Cpu:
-    return cpuMatmulSchedule(target);
+    return cpuMatmulSchedule(target, isInStep);
   case TargetDevice::Cuda:
     return cudaMatmulSchedule(target);
   case TargetDevice::OpenCl: {
@@ -221,9 +221,9 @@ static int64_t splitOf(OnlineAttentionOp op) {
   return split.value_or(defaultSplitKv);
 }
 
-ScheduleAttr heddle::scheduleFor(Operation *op, TargetAttr target) {
+ScheduleAttr heddle::scheduleFor(Operation *op, TargetAttr target, bool isInStep) {
   if (isa<PackedMatmulOp, ExpertMatmulOp>(op))
-    return matmulSchedule(target);
+    return matmulSchedule(target, isInStep);
   if (auto attention = dyn_cast<OnlineAttentionOp>(op))
     return attentionSchedule(target, attention.getCache().getType().getHeadDim(), attention.getBlockKv(),
                              splitOf(attention));

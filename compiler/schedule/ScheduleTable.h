@@ -14,8 +14,8 @@ inline constexpr llvm::StringLiteral targetAttrName = "heddle.target", scheduleA
 // Keys whose partial result is formed by itself unless an op says otherwise.
 inline constexpr int64_t defaultSplitKv = 512;
 
-// Of products with packed weights.
-ScheduleAttr matmulSchedule(TargetAttr target);
+// Of products with packed weights. Threads of a step have scratch memory; tasks of a graph are no thread's.
+ScheduleAttr matmulSchedule(TargetAttr target, bool isInStep = false);
 // Of attention in blocks of `blockKv` keys and splits of `splitKv`. Null where the target's kernel has no such numbers.
 ScheduleAttr attentionSchedule(TargetAttr target, int64_t headDim, int64_t blockKv = 64,
                                int64_t splitKv = defaultSplitKv);
@@ -23,7 +23,7 @@ ScheduleAttr attentionSchedule(TargetAttr target, int64_t headDim, int64_t block
 ScheduleAttr rowsSchedule(TargetAttr target);
 
 // Of the kernels of `op`; null for ops whose kernels have no such numbers.
-ScheduleAttr scheduleFor(mlir::Operation *op, TargetAttr target);
+ScheduleAttr scheduleFor(mlir::Operation *op, TargetAttr target, bool isInStep = false);
 
 } // namespace heddle
 

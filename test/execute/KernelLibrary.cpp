@@ -41,8 +41,8 @@ KernelLibrary::KernelLibrary(const std::string &targetName) {
   cpuTarget = cpuTargetNamed(name);
 }
 
-ScheduleAttr KernelLibrary::matmulSchedule() {
-  return heddle::matmulSchedule(targetAttr(&context, cpuTarget));
+ScheduleAttr KernelLibrary::matmulSchedule(bool isInStep) {
+  return heddle::matmulSchedule(targetAttr(&context, cpuTarget), isInStep);
 }
 
 void *KernelLibrary::scratch() {

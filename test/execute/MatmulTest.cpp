@@ -267,19 +267,22 @@ void MatmulTest::expectBitsDependOnNeitherRowsNorSlices() {
   }
 }
 
-// More rows, columns of W and columns of K than a tile unit's products take at a time, and a rest of each.
+// More rows, columns of W and columns of K than a tile unit's products take at a time, and a rest of each; sums in scratch memory or on the
+// stack.
 TEST(Matmul, ManyRowsOfManyPanelsAgreeWithOne) {
   const int64_t n = 300, k = 1088, rows = 530;
   for (const std::string &target : KernelLibrary::bf16Targets())
-    for (TensorType type : {TensorType::Q4_0, TensorType::BF16}) {
-      SCOPED_TRACE(target + " " + tensorTypeInfo(type).name);
+    for (auto [type, isInStep] :
+         {std::pair(TensorType::Q4_0, true), std::pair(TensorType::BF16, true), std::pair(TensorType::BF16, false)}) {
+      SCOPED_TRACE(target + " " + tensorTypeInfo(type).name + (isInStep ? "" : " on the stack"));
       KernelLibrary library(target);
       MatmulSpec spec{*layoutFor(type), n, k, MatmulActivation::Bf16};
-      ASSERT_TRUE(succeeded(buildMatmul(library.module(), "matmul", spec, library.matmulSchedule(), library.target())));
+      ASSERT_TRUE(
+          succeeded(buildMatmul(library.module(), "matmul", spec, library.matmulSchedule(isInStep), library.target())));
       ASSERT_TRUE(library.load());
       Case test{"matmul", spec, RandomWeights(type, n, k, 5), {}};
       test.kernel = library.find<MatmulFunction>("matmul");
-      test.scratch = library.scratch();
+      test.scratch = isInStep ? library.scratch() : nullptr;
       Activations act(rows, k, MatmulActivation::Bf16);
       GuardedMatrix all = freshOutput(rows, n), alone = freshOutput(rows, n);
       test.run(act, 0, rows, all, 0, spec.layout.numPanels(n));
