@@ -223,6 +223,18 @@ FailureOr<Value> ForwardWriter::write(Value old) {
   return result;
 }
 
+// One product gives heads (query ‖ key ‖ value): no kernel reads a part of each. The parts of latent attention, whose keys are put together
+// of two, are found by the optimize stage.
+static bool attendsWithinHeads(AttentionOp op) {
+  if (op.getKey().getDefiningOp<tensor::ConcatOp>())
+    return false;
+  return llvm::any_of(ValueRange{op.getQuery(), op.getKey(), op.getValue()}, [](Value heads) {
+    if (auto rope = heads.getDefiningOp<RopeOp>())
+      heads = rope.getInput();
+    return bool(heads.getDefiningOp<tensor::ExtractSliceOp>());
+  });
+}
+
 FailureOr<Value> ForwardWriter::writeOp(Operation *op) {
   Location loc = op->getLoc();
   if (isa<tensor::CastOp, arith::ExtFOp, arith::TruncFOp>(op))
@@ -296,6 +308,8 @@ FailureOr<Value> ForwardWriter::writeOp(Operation *op) {
     return Value(tensor::ExtractSliceOp::create(b, loc, open(slice.getType()), operand(0), offsets, sizes,
                                                 slice.getMixedStrides()));
   }
+  if (auto attention = dyn_cast<AttentionOp>(op); attention && attendsWithinHeads(attention))
+    return cannot(op, "takes its query, key or value out of heads in which others lie beside it");
   bool isRowwise = isa<EmbeddingOp, LinearOp, RmsNormOp, LayerNormOp, GluOp, SoftcapOp, RopeOp, AttentionOp, MoeOp>(op);
   bool isElementwise = op->hasTrait<OpTrait::Elementwise>() && llvm::all_of(op->getOperands(), isData);
   if (!isRowwise && !isElementwise)

@@ -3,6 +3,7 @@
 // RUN: %heddle-opt %t/causal.mlir --heddle-form-forward --canonicalize --cse | FileCheck %s --check-prefix=CAUSAL
 // RUN: %heddle-opt %t/full.mlir --heddle-form-forward | FileCheck %s --check-prefix=FULL
 // RUN: %heddle-opt %t/skipped.mlir --heddle-form-forward 2>&1 | FileCheck %s --check-prefix=SKIPPED
+// RUN: %heddle-opt %t/within.mlir --heddle-form-forward 2>&1 | FileCheck %s --check-prefix=WITHIN
 
 // Weights become arguments of the layer, the batch is open, positions are an argument.
 // CAUSAL-LABEL: func.func private @layer_0(
@@ -85,5 +86,36 @@ func.func @graph(%ids: tensor<1x?xi64>) -> tensor<1x?x6xf32> {
   %rows = linalg.broadcast ins(%all : tensor<1x4xf32>) outs(%rows_init : tensor<1x?x4xf32>) dimensions = [1]
   %y = arith.addf %r, %rows : tensor<1x?x4xf32>
   %logits = heddle.linear %y, weights(%table : tensor<6x4xf32>) : tensor<1x?x4xf32> -> tensor<1x?x6xf32>
+  return %logits : tensor<1x?x6xf32>
+}
+
+// GPT-NeoX: one product gives heads of 12 columns, query, key and value of each side by side.
+// WITHIN: remark: no generate: 'heddle.attention' at {{.*}} takes its query, key or value out of heads in which others lie beside it
+// WITHIN: func.func @graph
+// WITHIN-NOT: @forward
+//--- within.mlir
+func.func @graph(%ids: tensor<1x?xi64> {heddle.name = "input_ids"}) -> (tensor<1x?x6xf32> {heddle.name = "logits"}) {
+  %c1 = arith.constant 1 : index
+  %n = tensor.dim %ids, %c1 : tensor<1x?xi64>
+  %narrow = arith.trunci %ids : tensor<1x?xi64> to tensor<1x?xi32>
+  %table = heddle.weight "t" <type = "f32", file = 0, offset = 0> : tensor<6x4xf32>
+  %w = heddle.weight "w" <type = "f32", file = 0, offset = 96> {heddle.content = dense<1.0> : tensor<4xf32>} : tensor<4xf32>
+  %x = heddle.embedding %narrow, %table : tensor<1x?xi32>, tensor<6x4xf32> -> tensor<1x?x4xf32>
+  %a = heddle.rms_norm %x, %w {eps = 1.0e-6 : f64} : tensor<1x?x4xf32>, tensor<4xf32>
+  %qkv_w = heddle.weight "qkv" <type = "f32", file = 0, offset = 112> : tensor<12x4xf32>
+  %qkv = heddle.linear %a, weights(%qkv_w : tensor<12x4xf32>) : tensor<1x?x4xf32> -> tensor<1x?x12xf32>
+  %e = tensor.expand_shape %qkv [[0], [1], [2, 3]] output_shape [1, %n, 1, 12] : tensor<1x?x12xf32> into tensor<1x?x1x12xf32>
+  %h_init = tensor.empty(%n) : tensor<1x1x?x12xf32>
+  %h = linalg.transpose ins(%e : tensor<1x?x1x12xf32>) outs(%h_init : tensor<1x1x?x12xf32>) permutation = [0, 2, 1, 3]
+  %q = tensor.extract_slice %h[0, 0, 0, 0] [1, 1, %n, 4] [1, 1, 1, 1] : tensor<1x1x?x12xf32> to tensor<1x1x?x4xf32>
+  %k = tensor.extract_slice %h[0, 0, 0, 4] [1, 1, %n, 4] [1, 1, 1, 1] : tensor<1x1x?x12xf32> to tensor<1x1x?x4xf32>
+  %v = tensor.extract_slice %h[0, 0, 0, 8] [1, 1, %n, 4] [1, 1, 1, 1] : tensor<1x1x?x12xf32> to tensor<1x1x?x4xf32>
+  %o = heddle.attention %q, %k, %v <causal> {scale = 0.5 : f64} : tensor<1x1x?x4xf32>, tensor<1x1x?x4xf32>, tensor<1x1x?x4xf32> -> tensor<1x1x?x4xf32>
+  %t_init = tensor.empty(%n) : tensor<1x?x1x4xf32>
+  %t = linalg.transpose ins(%o : tensor<1x1x?x4xf32>) outs(%t_init : tensor<1x?x1x4xf32>) permutation = [0, 2, 1, 3]
+  %r = tensor.collapse_shape %t [[0], [1], [2, 3]] : tensor<1x?x1x4xf32> into tensor<1x?x4xf32>
+  %y = arith.addf %r, %x : tensor<1x?x4xf32>
+  %z = heddle.rms_norm %y, %w {eps = 1.0e-6 : f64} : tensor<1x?x4xf32>, tensor<4xf32>
+  %logits = heddle.linear %z, weights(%table : tensor<6x4xf32>) : tensor<1x?x4xf32> -> tensor<1x?x6xf32>
   return %logits : tensor<1x?x6xf32>
 }
