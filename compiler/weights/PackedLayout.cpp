@@ -156,26 +156,39 @@ static void packPlainPanel(const std::vector<WeightSource> &sources, int64_t pan
     rows[count] = source->transposed ? PlainRow{source->data + row * width, stride * width}
                                      : PlainRow{source->data + row * stride * width, width};
   }
-  for (int64_t i = 0; i < k; ++i) {
+  int64_t i = 0;
+  // Whole units, of rows whose values follow each other.
+  if (std::all_of(rows, rows + count, [](const PlainRow &row) { return row.step == width; }))
+    for (; i + unit <= k; i += unit)
+      for (int64_t lane = 0; lane < count; ++lane)
+        std::memcpy(out + (i * lanes + lane * unit) * width, rows[lane].values + i * width, unit * width);
+  for (; i < k; ++i) {
     uint8_t *column = out + (i / unit * lanes * unit + i % unit) * width;
     for (int64_t lane = 0; lane < count; ++lane)
       std::memcpy(column + lane * unit * width, rows[lane].values + i * rows[lane].step, width);
   }
 }
 
-// Puts the codes of block `number` of a unit into lane `lane`.
+// Puts the codes of block `number` of a unit into lane `lane`: four at a time, each in its byte of a word.
 static void putCodes(const PackedLayout &layout, const uint8_t *codes, int64_t number, int64_t lane, uint8_t *unit) {
-  int64_t inGroup = number % layout.blocksPerGroup(), quads = layout.block / 4;
+  int64_t inGroup = number % layout.blocksPerGroup(), quads = layout.block / 4, perShare = layout.quadsPerShare();
   uint8_t *group = unit + layout.headerBytes() + number / layout.blocksPerGroup() * layout.groupBytes() + 4 * lane;
   uint8_t *low = group + inGroup * layout.lowBytes(), *high = group + layout.blocksPerGroup() * layout.lowBytes();
-  int lowMask = (1 << layout.lowBits()) - 1;
-  for (int64_t quad = 0; quad < quads; ++quad)
-    for (int64_t i = 0; i < 4; ++i) {
-      int code = codes[4 * quad + i];
-      int shift = int(quad / layout.quadsPerShare() * layout.lowBits());
-      low[quad % layout.quadsPerShare() * 4 * lanes + i] |= uint8_t((code & lowMask) << shift);
-      if (layout.highBits)
-        high[i] |= uint8_t(code >> layout.lowBits() << (inGroup * quads + quad) * layout.highBits);
+  constexpr uint32_t everyByte = 0x01010101;
+  int lowBits = int(layout.lowBits()), highShift = int(inGroup * quads) * layout.highBits;
+  uint32_t lowMask = everyByte * ((1u << lowBits) - 1), highMask = everyByte * ((1u << layout.highBits) - 1);
+  auto add = [](uint8_t *at, uint32_t bits) {
+    bits |= readAs<uint32_t>(at);
+    std::memcpy(at, &bits, sizeof bits);
+  };
+  for (int shift = 0; shift < 8; shift += lowBits)
+    for (int64_t quad = 0; quad < perShare; ++quad, codes += 4) {
+      auto word = readAs<uint32_t>(codes);
+      add(low + quad * 4 * lanes, (word & lowMask) << shift);
+      if (layout.highBits) {
+        add(high, (word >> lowBits & highMask) << highShift);
+        highShift += layout.highBits;
+      }
     }
 }
 
