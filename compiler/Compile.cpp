@@ -32,6 +32,7 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <dlfcn.h>
+#include <future>
 #include <map>
 #include <set>
 
@@ -73,7 +74,7 @@ private:
   Status writeBinary();
   Status prepare(const std::string &path, const std::string &text, OutputFile &outFile);
   Status keep(OutputFile &file);
-  PackageInfo packageInfo() const;
+  PackageInfo packageInfo(std::string sourceSha256) const;
   std::string summarize(const PackageInfo &info, bool reusesSidecar);
   std::string printed(Stage stage);
   std::vector<SharedFile> sources() const;
@@ -546,12 +547,15 @@ Status Compilation::writeBinary() {
   MachineCode kind = options.emit == Emit::Llvm       ? MachineCode::LLVMIR
                      : options.emit == Emit::Assembly ? MachineCode::Assembly
                                                       : MachineCode::Object;
+  // The model's files are hashed while its code is generated. What is never asked for, of text, is not computed.
+  std::future<std::string> hash = std::async(kind == MachineCode::Object ? std::launch::async : std::launch::deferred,
+                                             [files = sources()] { return sourceHash(files); });
   FailureOr<GeneratedCode> code = generateCode(*program.module, target, kind);
   if (failed(code))
     return diagnosed(StatusCode::Failure);
   if (kind != MachineCode::Object)
     return writeText(llvm::join(code->objects, ""));
-  PackageInfo info = packageInfo();
+  PackageInfo info = packageInfo(hash.get());
   if (options.observer && failed(options.observer->didGenerate(*program.module, *code, info, program.model.checkpoint)))
     return diagnosed(StatusCode::Failure);
   progress.stage("packing weights");
@@ -625,12 +629,12 @@ std::string Compilation::summarize(const PackageInfo &info, bool reusesSidecar) 
   return text;
 }
 
-PackageInfo Compilation::packageInfo() const {
+PackageInfo Compilation::packageInfo(std::string sourceSha256) const {
   PackageInfo info;
   // Nothing of the output depends on where or under which name it is written, unless --name says so.
   info.name = options.emit == Emit::Executable && options.name.empty() ? "main" : symbolName(options);
   info.sourceName = llvm::sys::path::filename(StringRef(options.model).rtrim('/')).str();
-  info.sourceSha256 = sourceHash(sources());
+  info.sourceSha256 = std::move(sourceSha256);
   info.precision = options.precision == Precision::Fast ? "fast" : "precise";
   info.license = program.model.config.license;
   info.passes = passes;
@@ -666,7 +670,7 @@ Status Compilation::run() {
     HEDDLE_RETURN_IF_ERROR(raise());
   if (options.printCacheKey) {
     std::string error;
-    FailureOr<std::string> key = cacheKey(options, target, packageInfo(), error);
+    FailureOr<std::string> key = cacheKey(options, target, packageInfo(sourceHash(sources())), error);
     notes.cacheKey = succeeded(key) ? *key : "";
     return succeeded(key) ? Status() : Status::failure(error);
   }
