@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The two 16-bit formats as f32, exactly: what every reader of stored weights, scales and caches asks for.
+// The two 16-bit formats as f32, exactly: what every reader of stored weights, scales and caches asks for. And the way back, to the nearest
+// of them, ties to the even one.
 #ifndef HEDDLE_BYTES_HALFFLOATS_H
 #define HEDDLE_BYTES_HALFFLOATS_H
 
@@ -13,6 +14,12 @@ inline float floatFromBits(uint32_t bits) {
   float value;
   std::memcpy(&value, &bits, sizeof value);
   return value;
+}
+
+inline uint32_t bitsOfFloat(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
 }
 
 // f16 (IEEE 754 binary16): sign, 5 bits of exponent, 10 of mantissa. Subnormal, infinite and not-a-number values keep their meaning.
@@ -30,6 +37,27 @@ inline float halfToFloat(uint16_t half) {
 // bf16 is the upper half of an f32.
 inline float bfloatToFloat(uint16_t bits) {
   return floatFromBits(static_cast<uint32_t>(bits) << 16);
+}
+
+// From 65520 on it is infinite. Not-a-number values stay so.
+inline uint16_t floatToHalf(float value) {
+  uint32_t bits = bitsOfFloat(value), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
+  if (magnitude > 0x7f800000)
+    return static_cast<uint16_t>(sign | 0x7e00);
+  if (magnitude >= 0x477ff000)
+    return static_cast<uint16_t>(sign | 0x7c00);
+  // Below 2^-14 numbers are multiples of 2^-24, which is the last place of 0.5: the sum rounds as f16 does.
+  if (magnitude < 0x38800000)
+    return static_cast<uint16_t>(sign | (bitsOfFloat(floatFromBits(magnitude) + 0.5f) - 0x3f000000));
+  uint32_t rounded = magnitude + 0xfff + (magnitude >> 13 & 1);
+  return static_cast<uint16_t>(sign | (rounded - 0x38000000) >> 13);
+}
+
+inline uint16_t floatToBfloat(float value) {
+  uint32_t bits = bitsOfFloat(value);
+  if ((bits & 0x7fffffff) > 0x7f800000)
+    return static_cast<uint16_t>(bits >> 16 | 0x40);
+  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
 } // namespace heddle

@@ -27,10 +27,12 @@
 #include "mlir/Pass/PassInstrumentation.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <dlfcn.h>
+#include <future>
 #include <map>
 #include <set>
 
@@ -65,13 +67,14 @@ private:
   Status runPasses(Stage stage, function_ref<void(OpPassManager &)> add);
   Status runStage(Stage stage, function_ref<void(OpPassManager &)> add);
   Status finishStage(Stage stage);
+  LogicalResult tellObserver(Stage stage);
   void noteNotApplied();
   Status dump(Stage stage);
   Status writeText(const std::string &text);
   Status writeBinary();
   Status prepare(const std::string &path, const std::string &text, OutputFile &outFile);
   Status keep(OutputFile &file);
-  PackageInfo packageInfo() const;
+  PackageInfo packageInfo(std::string sourceSha256) const;
   std::string summarize(const PackageInfo &info, bool reusesSidecar);
   std::string printed(Stage stage);
   std::vector<SharedFile> sources() const;
@@ -86,6 +89,7 @@ private:
   ModelFiles resumedFiles;
   OwningOpRef<ModuleOp> resumed; // of options.resume
   Stage resumedStage = Stage::Import;
+  bool observes = false;   // the observer has been told of a stage
   std::string runningPass; // empty between passes
   std::vector<std::string> passes;
   std::vector<Remark> remarks;
@@ -259,6 +263,9 @@ Status Compilation::checkPassFlags() {
       }
     if (key == "--mla-absorb")
       stage = Stage::Optimize;
+    // With --resume it goes on saying what the model's matrices are, as precision depends on it.
+    if (key == "--weights" && !resumed)
+      stage = Stage::Raise;
     if (!stage)
       continue;
     std::string what = (key == "--add-pass" ? key + "=" + value.split(':').first : key).str() + " belongs to stage " +
@@ -302,7 +309,7 @@ static StorageAttr foreignStorage(ModuleOp module, const Checkpoint &checkpoint)
       uint64_t offset = storage.getOffset();
       auto found = tensors.lower_bound({uint32_t(storage.getFile()), offset + 1, 0, ""});
       bool isWithin = found != tensors.end() && std::get<0>(*found) == storage.getFile() &&
-                      std::get<2>(*found) <= offset && std::get<3>(*found) == storage.getType().getValue();
+                      std::get<2>(*found) <= offset && std::get<3>(*found) == storage.getTypeInFile();
       if (!isWithin && !foreign)
         foreign = storage;
     });
@@ -326,7 +333,7 @@ Status Compilation::takeResumed(Stage stage) {
                          stageName(stage).str() + ": it is of another model, or was made with other options");
   if (!program.model.checkpoint.tensors.empty())
     if (StorageAttr foreign = foreignStorage(*resumed, program.model.checkpoint))
-      return refuseResumed("the module has a weight of type " + foreign.getType().getValue().str() + " at byte " +
+      return refuseResumed("the module has a weight of type " + foreign.getTypeInFile().str() + " at byte " +
                            std::to_string(foreign.getOffset()) + " of file " + std::to_string(foreign.getFile()) +
                            ", where the model has none: it is of another model");
   program.module = resumed->clone();
@@ -399,7 +406,7 @@ Status Compilation::runPasses(Stage stage, function_ref<void(OpPassManager &)> a
   appendPassNames(pm, passes);
   std::string failedPass, library;
   pm.addInstrumentation(std::make_unique<PassWatch>(runningPass, failedPass, library));
-  if (options.observer)
+  if (observes)
     options.observer->willRun(pm, stage);
   if (succeeded(pm.run(*program.module)))
     return Status();
@@ -436,11 +443,7 @@ static std::string blockedRaise(ModuleOp module) {
 Status Compilation::raise() {
   if (program.consistsOfModelOps) {
     // There is nothing to raise; what others do here is checked all the same.
-    HEDDLE_RETURN_IF_ERROR(
-        runPasses(Stage::Raise, [&](OpPassManager &pm) { addExtensions(pm, options.pipeline, "after-raise"); }));
-    HEDDLE_RETURN_IF_ERROR(takeResumed(Stage::Raise));
-    HEDDLE_RETURN_IF_ERROR(dump(Stage::Raise));
-    return succeeded(verifyStage(*program.module, Stage::Raise)) ? Status() : diagnosed(StatusCode::Failure);
+    return runStage(Stage::Raise, [&](OpPassManager &pm) { addRaisedPasses(pm, program.pipeline); });
   }
   auto run = [&](bool asDecoder) {
     PipelineOptions pipeline = program.pipeline;
@@ -464,13 +467,22 @@ Status Compilation::raise() {
   return run(/*asDecoder=*/false);
 }
 
+// Not told of a stage that had nothing to do, nor of numbers that matrices have before they take another type: values are compared with those of
+// the first module that the observer is told of.
+LogicalResult Compilation::tellObserver(Stage stage) {
+  bool converts = !options.pipeline.weights.empty();
+  bool isIdle = stage == Stage::Raise && program.consistsOfModelOps && !converts;
+  if (!options.observer || isIdle || (stage < Stage::Raise && converts))
+    return success();
+  observes = true;
+  return options.observer->didRun(*program.module, stage, program.model.checkpoint);
+}
+
 Status Compilation::finishStage(Stage stage) {
   // Dumped before it is verified: a broken contract is easier to see than to read about.
   HEDDLE_RETURN_IF_ERROR(takeResumed(stage));
   HEDDLE_RETURN_IF_ERROR(dump(stage));
-  bool isRight =
-      succeeded(verifyStage(*program.module, stage)) &&
-      (!options.observer || succeeded(options.observer->didRun(*program.module, stage, program.model.checkpoint)));
+  bool isRight = succeeded(verifyStage(*program.module, stage)) && succeeded(tellObserver(stage));
   return isRight ? Status() : diagnosed(StatusCode::Failure);
 }
 
@@ -509,18 +521,41 @@ static std::string symbolName(const CompileOptions &options) {
   return name.empty() || llvm::isDigit(name[0]) ? "m" + name : name;
 }
 
+// "; 14 weights became q4_0, relative RMS error 0.082, largest 0.101 (model.layers.0.mlp.down_proj.weight)"
+static std::string summarizeConversion(ArrayRef<PackedWeight> weights) {
+  ConversionLoss all;
+  const PackedWeight *worst = nullptr;
+  int64_t count = 0;
+  for (const PackedWeight &weight : weights) {
+    if (!weight.loss.from)
+      continue;
+    ++count;
+    all.add(weight.loss);
+    if (!worst || weight.loss.relative() > worst->loss.relative())
+      worst = &weight;
+  }
+  if (!worst)
+    return "";
+  return llvm::formatv("; {0} weight{1} became {2}, relative RMS error {3:f4}, largest {4:f4} ({5})", count,
+                       count == 1 ? "" : "s", worst->format, all.relative(), worst->loss.relative(), worst->name)
+      .str();
+}
+
 Status Compilation::writeBinary() {
   releaseUnusedMemory();
   progress.stage("codegen");
   MachineCode kind = options.emit == Emit::Llvm       ? MachineCode::LLVMIR
                      : options.emit == Emit::Assembly ? MachineCode::Assembly
                                                       : MachineCode::Object;
+  // The model's files are hashed while its code is generated. What is never asked for, of text, is not computed.
+  std::future<std::string> hash = std::async(kind == MachineCode::Object ? std::launch::async : std::launch::deferred,
+                                             [files = sources()] { return sourceHash(files); });
   FailureOr<GeneratedCode> code = generateCode(*program.module, target, kind);
   if (failed(code))
     return diagnosed(StatusCode::Failure);
   if (kind != MachineCode::Object)
     return writeText(llvm::join(code->objects, ""));
-  PackageInfo info = packageInfo();
+  PackageInfo info = packageInfo(hash.get());
   if (options.observer && failed(options.observer->didGenerate(*program.module, *code, info, program.model.checkpoint)))
     return diagnosed(StatusCode::Failure);
   progress.stage("packing weights");
@@ -535,17 +570,23 @@ Status Compilation::writeBinary() {
     return buildMetadata(*program.module, program.model.config, *graphs, info, target, code->kernels, weights);
   };
   // All that can fail comes before the first file has its name.
-  std::string described;
-  if (!options.report.empty())
-    described = buildReport(*program.module, info, target, *code, remarks);
-  if (StringRef(options.report).ends_with(".html"))
-    described = reportPage(described);
   OutputFile report, depfile;
-  HEDDLE_RETURN_IF_ERROR(prepare(options.report, described, report));
   HEDDLE_RETURN_IF_ERROR(prepare(options.depfile, makeRule(options, sources()), depfile));
-  PackageRequest request{
-      *program.module, program.model.checkpoint, target, *code, info.name, metadata, link, options.sidecar,
-      options.output};
+  Status reported;
+  std::string converted;
+  auto packed = [&](ArrayRef<PackedWeight> weights) {
+    converted = summarizeConversion(weights);
+    std::string text;
+    if (!options.report.empty())
+      text = buildReport(*program.module, info, target, *code, remarks, weights);
+    reported = prepare(options.report, StringRef(options.report).ends_with(".html") ? reportPage(text) : text, report);
+    return success(reported.isOk());
+  };
+  PackageRequest request{*program.module, program.model.checkpoint, target, *code, info.name, metadata, link,
+                         options.sidecar, options.output,           packed};
+  request.progress = [&](uint64_t done, uint64_t all) {
+    progress.stage(llvm::formatv("packing weights, {0} of {1} MB", done / 1000000, all / 1000000).str());
+  };
   std::string error;
   if (options.sidecar) {
     FailureOr<std::vector<std::string>> loaded = loadedCode(error);
@@ -555,10 +596,10 @@ Status Compilation::writeBinary() {
   }
   bool reusesSidecar = false;
   if (failed(writePackage(request, reusesSidecar, error)))
-    return Status::failure(error).inFile(options.output);
+    return reported.isOk() ? Status::failure(error).inFile(options.output) : reported;
   HEDDLE_RETURN_IF_ERROR(keep(report));
   HEDDLE_RETURN_IF_ERROR(keep(depfile));
-  notes.summary = summarize(info, reusesSidecar);
+  notes.summary = summarize(info, reusesSidecar) + converted;
   return Status();
 }
 
@@ -588,12 +629,12 @@ std::string Compilation::summarize(const PackageInfo &info, bool reusesSidecar) 
   return text;
 }
 
-PackageInfo Compilation::packageInfo() const {
+PackageInfo Compilation::packageInfo(std::string sourceSha256) const {
   PackageInfo info;
   // Nothing of the output depends on where or under which name it is written, unless --name says so.
   info.name = options.emit == Emit::Executable && options.name.empty() ? "main" : symbolName(options);
   info.sourceName = llvm::sys::path::filename(StringRef(options.model).rtrim('/')).str();
-  info.sourceSha256 = sourceHash(sources());
+  info.sourceSha256 = std::move(sourceSha256);
   info.precision = options.precision == Precision::Fast ? "fast" : "precise";
   info.license = program.model.config.license;
   info.passes = passes;
@@ -629,7 +670,7 @@ Status Compilation::run() {
     HEDDLE_RETURN_IF_ERROR(raise());
   if (options.printCacheKey) {
     std::string error;
-    FailureOr<std::string> key = cacheKey(options, target, packageInfo(), error);
+    FailureOr<std::string> key = cacheKey(options, target, packageInfo(sourceHash(sources())), error);
     notes.cacheKey = succeeded(key) ? *key : "";
     return succeeded(key) ? Status() : Status::failure(error);
   }

@@ -103,16 +103,19 @@ static std::string kernelMisfit(const CompileOptions &options, const Target &tar
   return "";
 }
 
-// What DESIGN says of fast and precise, for the types that the file holds.
+// What DESIGN says of fast and precise, for the types that the file holds or its matrices take.
 static void choosePrecision(const CompileOptions &options, const Target &target, Program &program) {
   bool quantized = false, bf16 = false, f16 = false;
-  for (auto &[name, tensor] : program.model.checkpoint.tensors) {
-    if (tensor.shape.size() < 2)
-      continue;
-    quantized |= tensorTypeInfo(tensor.type).blockValues > 1;
-    bf16 |= tensor.type == heddle::TensorType::BF16;
-    f16 |= tensor.type == heddle::TensorType::F16;
-  }
+  auto hold = [&](heddle::TensorType type) {
+    quantized |= tensorTypeInfo(type).blockValues > 1;
+    bf16 |= type == heddle::TensorType::BF16;
+    f16 |= type == heddle::TensorType::F16;
+  };
+  for (auto &[name, tensor] : program.model.checkpoint.tensors)
+    if (tensor.shape.size() >= 2)
+      hold(tensor.type);
+  if (std::optional<heddle::TensorType> taken = tensorTypeNamed(options.pipeline.weights))
+    hold(*taken);
   PipelineOptions &pipeline = program.pipeline;
   pipeline.context = contextOf(options, program.model.config);
   bool fast = options.precision == Precision::Fast;

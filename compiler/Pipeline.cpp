@@ -107,6 +107,16 @@ void heddle::addRaiseStage(OpPassManager &pm, const PipelineOptions &options) {
   // Last: a layer is found by the attention in it.
   if (options.formForward)
     pm.addPass(createFormForward());
+  addRaisedPasses(pm, options);
+}
+
+void heddle::addRaisedPasses(OpPassManager &pm, const PipelineOptions &options) {
+  // Once every matrix has the op that reads it; before projections are fused, which must agree in their type.
+  if (!options.weights.empty()) {
+    QuantizeWeightsOptions quantize;
+    quantize.type = options.weights;
+    pm.addPass(createQuantizeWeights(quantize));
+  }
   addExtensions(pm, options, "after-raise");
 }
 

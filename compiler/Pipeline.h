@@ -23,6 +23,7 @@ struct PipelineOptions {
   int64_t context = 8192;            // tokens of the longest sequence
   bool flashTile = true;             // attention never stores more scores than those of a tile
   int64_t blockKv = 64;              // keys per block of attention
+  std::string weights;               // stored type that matrices take: q8_0, q4_0, q4_k, bf16, f16; empty: the file's
   bool bindDecoderInputs = true;     // a decoder takes no attention_mask and position_ids
   bool raiseLinear = true, raiseNorm = true, raiseGlu = true, raiseMoe = true, raiseRope = true, raiseSoftmax = true;
   bool fuseAttention = true;
@@ -59,6 +60,8 @@ void addExtensions(mlir::OpPassManager &pm, const PipelineOptions &options, llvm
 // One stage's passes.
 void addImportStage(mlir::OpPassManager &pm);
 void addRaiseStage(mlir::OpPassManager &pm, const PipelineOptions &options);
+// What is done behind it, and to a module of model ops that needs no raising.
+void addRaisedPasses(mlir::OpPassManager &pm, const PipelineOptions &options);
 void addOptimizeStage(mlir::OpPassManager &pm, const PipelineOptions &options);
 void addScheduleStage(mlir::OpPassManager &pm, const PipelineOptions &options);
 

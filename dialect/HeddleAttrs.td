@@ -108,18 +108,34 @@ def Heddle_StorageAttr : Heddle_Attr<"Storage", "storage"> {
     (in_features, out_features). `stride`: values from one stored row to the next, of a matrix whose stored rows are parts of
     others (only in types without blocks); 0 where they follow each other. Weights stay in the file until pack-weights streams them.
 
+    `fileType`: the type in the file of a matrix that is quantised, or narrowed, while it is packed; its numbers are those that `type` has
+    for them. Blocks of `type` lie along the stored rows, or, `acrossRows`, along the stored columns.
+
+    Constraints:
+      * C1: `stride` is not negative.
+      * C2: `fileType` is another type than `type`; `acrossRows` is of a matrix that has one.
+
     ```mlir
     func.func private @conv1d() attributes {storage = #heddle.storage<type = "f32", file = 0, offset = 4096, transposed = true>}
+    func.func private @quantized() attributes {storage = #heddle.storage<type = "q4_0", file = 0, offset = 4096, fileType = "bf16">}
     ```
   }];
   let parameters = (ins "::mlir::StringAttr":$type, "int64_t":$file, "int64_t":$offset, DefaultValuedParameter<"bool", "false">:$transposed,
-                        DefaultValuedParameter<"int64_t", "0">:$stride);
-  let builders = [AttrBuilder<(ins "::mlir::StringAttr":$type, "int64_t":$file, "int64_t":$offset, CArg<"bool", "false">:$transposed), [{
-    return $_get($_ctxt, type, file, offset, transposed, /*stride=*/0);
+                        DefaultValuedParameter<"int64_t", "0">:$stride, OptionalParameter<"::mlir::StringAttr">:$fileType,
+                        DefaultValuedParameter<"bool", "false">:$acrossRows);
+  let builders = [AttrBuilder<(ins "::mlir::StringAttr":$type, "int64_t":$file, "int64_t":$offset, CArg<"bool", "false">:$transposed,
+                                   CArg<"int64_t", "0">:$stride), [{
+    return $_get($_ctxt, type, file, offset, transposed, stride, ::mlir::StringAttr(), /*acrossRows=*/false);
   }]>];
   let extraClassDeclaration = [{
     // The same bytes as the transpose of what they are here.
-    StorageAttr getTurned() const { return get(getContext(), getType(), getFile(), getOffset(), !getTransposed(), getStride()); }
+    StorageAttr getTurned() const { return getPart(getOffset(), !getTransposed(), getStride()); }
+    // Other bytes of the same file, stored in the same way.
+    StorageAttr getPart(int64_t offset, bool transposed, int64_t stride) const {
+      return get(getContext(), getType(), getFile(), offset, transposed, stride, getFileType(), getAcrossRows());
+    }
+    // The type that the bytes in the file have.
+    ::llvm::StringRef getTypeInFile() const { return (getFileType() ? getFileType() : getType()).getValue(); }
   }];
   let genVerifyDecl = 1;
   let assemblyFormat = "`<` struct(params) `>`";
@@ -182,7 +198,7 @@ def Heddle_PackingAttr : Heddle_Attr<"Packing", "packing"> {
       * C4: `group` is of interleaved matrices alone: it is positive, divides their number, and their rows are equal.
       * C5: offset is a multiple of 64 and not negative.
       * C6: only matrices are `transposed`, in formats without blocks; a stored tensor lies in the file in the order of its type,
-        without a stride.
+        without a stride, and has no fileType.
 
     ```mlir
     #query = #heddle.source<name = "q", rows = 64, storage = <type = "bf16", file = 0, offset = 128>>

@@ -184,10 +184,14 @@ LogicalResult RoutingAttr::verify(function_ref<InFlightDiagnostic()> emitError, 
 
 //===- StorageAttr --------------------------------------------------------===//
 
-LogicalResult StorageAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringAttr, int64_t, int64_t, bool,
-                                  int64_t stride) {
-  if (stride < 0)
+LogicalResult StorageAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringAttr type, int64_t, int64_t, bool,
+                                  int64_t stride, StringAttr fileType, bool acrossRows) {
+  if (stride < 0) // storage_c1
     return emitError() << "stride (" << stride << ") must not be negative";
+  if (fileType == type) // storage_c2
+    return emitError() << "fileType (" << fileType << ") must differ from type (" << type << ")";
+  if (acrossRows && !fileType) // storage_c2
+    return emitError() << "acrossRows is of a matrix that has a fileType";
   return success();
 }
 
@@ -248,8 +252,9 @@ static LogicalResult verifyStored(function_ref<InFlightDiagnostic()> emitError, 
   if (isTooLarge || sources.size() != 1 || sources.front().getRows() != elements) // packing_c3
     return emitError() << "a stored tensor [" << shape << "] must be one source of all its elements, got "
                        << sources.size() << ", the first of " << sources.front().getRows();
-  if (storage.getTransposed() || storage.getStride()) // packing_c6
-    return emitError() << "a stored tensor must lie in the order of its type, without a stride, got " << storage;
+  if (storage.getTransposed() || storage.getStride() || storage.getFileType()) // packing_c6
+    return emitError() << "a stored tensor must lie in the order of its type, without a stride or a fileType, got "
+                       << storage;
   return success();
 }
 

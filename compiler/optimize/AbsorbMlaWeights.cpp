@@ -148,7 +148,7 @@ struct WeightSource {
 };
 
 static const TensorTypeInfo *storedType(WeightOp op) {
-  std::optional<heddle::TensorType> type = tensorTypeNamed(op.getStorage().getType().getValue());
+  std::optional<heddle::TensorType> type = tensorTypeNamed(op.getStorage().getTypeInFile());
   return type ? &tensorTypeInfo(*type) : nullptr;
 }
 
@@ -196,8 +196,7 @@ static WeightOp rowsOf(WeightOp op, int64_t begin, int64_t rows) {
     rowBytes = stored.blockBytes;
     stride = stride ? stride : typeOf(op.getResult()).getDimSize(0);
   }
-  auto part = StorageAttr::get(b.getContext(), storage.getType(), storage.getFile(),
-                               storage.getOffset() + begin * rowBytes, storage.getTransposed(), stride);
+  StorageAttr part = storage.getPart(storage.getOffset() + begin * rowBytes, storage.getTransposed(), stride);
   std::string name = (op.getName() + "[" + Twine(begin) + ":" + Twine(begin + rows) + "]").str();
   return WeightOp::create(b, op.getLoc(), type, name, part);
 }

@@ -77,9 +77,13 @@ LogicalResult Writer::writeWeights(OutputFile &file, uint64_t offset) {
       reason = diagnostic.str();
     return success();
   });
-  FailureOr<std::vector<PackedWeight>> table =
-      streamWeights(request.module, request.checkpoint,
-                    [&](uint64_t at, ArrayRef<uint8_t> bytes) { return file.write(offset + at, bytes); });
+  FailureOr<std::vector<PackedWeight>> table = streamWeights(
+      request.module, request.checkpoint,
+      [&](uint64_t at, ArrayRef<uint8_t> bytes) { return file.write(offset + at, bytes); },
+      [&](uint64_t done, uint64_t all) {
+        if (request.progress)
+          request.progress(done, all);
+      });
   if (failed(table) || !file.flush())
     return fail(!file.error().empty() ? file.error() : "weights cannot be packed: " + reason);
   weights = std::move(*table);
@@ -107,6 +111,8 @@ LogicalResult Writer::run() {
     return failure();
   uint64_t weightsOffset = linkedBound(request);
   if (failed(request.sidecar ? writeSidecar(sidecar) : writeWeights(file, weightsOffset)))
+    return failure();
+  if (request.packed && failed(request.packed(weights)))
     return failure();
   uint64_t size = weightsSize(weights);
   std::string metadata = request.metadata(weights);

@@ -21,8 +21,11 @@ struct PackageRequest {
   LinkKind kind = LinkKind::Executable;
   bool sidecar = false; // weights in sidecarOf(output)
   std::string output;
+  // Is told of the weights before any file has its name; a failure, of which it has said why, ends the writing.
+  std::function<mlir::LogicalResult(llvm::ArrayRef<PackedWeight>)> packed = {};
+  std::function<void(uint64_t done, uint64_t all)> progress = {}; // in bytes of weights
   // Of a sidecar: what its bytes depend on beside the packings of `module`, the model and the code that packs it.
-  std::string packedFrom;
+  std::string packedFrom = {};
 };
 
 // Writes the output beside its final name and renames it when it is whole: on failure, also by a signal, nothing is left and a

@@ -336,4 +336,32 @@ def FormForward : StagePass<"heddle-form-forward", "::mlir::ModuleOp", "Import">
                            "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect"];
 }
 
+def QuantizeWeights : StagePass<"heddle-quantize-weights", "::mlir::ModuleOp", "Import"> {
+  let summary = "Give matrices another type than their file's, which packing converts them to";
+  let description = [{
+    Matrices that only `linear`, the experts of `moe` and `embedding` read, directly or as arguments of private functions, take the type
+    `type` (a block format, f16 or bf16); their storage keeps the type in the file, as `fileType`. Routers, norms and biases stay as they are.
+    So does, with a remark, a matrix that is no larger in the file, whose in_features are no multiple of the block, or whose stored blocks
+    lie across its rows. No byte is read. Must run once all model ops are there. Example: test/raise/quantize-weights.mlir.
+
+    ```mlir
+    func.func private @layer(%x: tensor<?x64xf32>, %w: tensor<32x64xbf16>) -> tensor<?x32xf32> {
+      %y = heddle.linear %x, weights(%w : tensor<32x64xbf16>) : tensor<?x64xf32> -> tensor<?x32xf32>
+      return %y : tensor<?x32xf32>
+    }
+    func.func @forward(%x: tensor<?x64xf32>) -> tensor<?x32xf32> {
+      %w = heddle.weight "w" <type = "bf16", file = 0, offset = 0> : tensor<32x64xbf16>
+      %y = call @layer(%x, %w) : (tensor<?x64xf32>, tensor<32x64xbf16>) -> tensor<?x32xf32>
+      return %y : tensor<?x32xf32>
+    }
+    // becomes, with type=q8_0
+    func.func private @layer(%x: tensor<?x64xf32>, %w: tensor<32x64xf32, #heddle.quant<q8_0>>) -> tensor<?x32xf32> {
+    func.func @forward(%x: tensor<?x64xf32>) -> tensor<?x32xf32> {
+    %w = heddle.weight "w" <type = "q8_0", file = 0, offset = 0, fileType = "bf16"> : tensor<32x64xf32, #heddle.quant<q8_0>>
+    ```
+  }];
+  let options = [Option<"type", "type", "std::string", "\"q8_0\"", "Stored type that matrices take">];
+  let dependentDialects = ["::heddle::HeddleDialect"];
+}
+
 #endif

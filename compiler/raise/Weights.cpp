@@ -137,8 +137,7 @@ Value heddle::storedPart(OpBuilder &b, Expr element, const Axis &row, const Axis
   bool transposed = part->columnStep != 1;
   int64_t step = transposed ? part->columnStep : part->rowStep, dense = transposed ? rows : columns;
   int64_t offset = storage.getOffset() + part->offset * (type.getElementTypeBitWidth() / 8);
-  auto moved = StorageAttr::get(b.getContext(), storage.getType(), storage.getFile(), offset, transposed,
-                                step == dense ? 0 : step);
+  StorageAttr moved = storage.getPart(offset, transposed, step == dense ? 0 : step);
   return WeightOp::create(b, weight.getLoc(), matrix, (weight.getName() + "[" + part->text + "]").str(), moved);
 }
 

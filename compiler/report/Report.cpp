@@ -230,13 +230,26 @@ static Json weightFormats(ModuleOp module) {
   return bytes;
 }
 
+// Weights that were converted while they were packed, and what that changed in their numbers.
+static Json convertedWeights(ArrayRef<PackedWeight> weights) {
+  Json converted = Json::array();
+  for (const PackedWeight &weight : weights)
+    if (weight.loss.from)
+      converted.push_back({{"weight", weight.name},
+                           {"from", tensorTypeInfo(*weight.loss.from).name},
+                           {"to", weight.format},
+                           {"relative_rms_error", weight.loss.relative()},
+                           {"largest_error", weight.loss.largest}});
+  return converted;
+}
+
 // What a core of the target is taken to do where nothing was measured: two fused multiply-adds of a vector per cycle.
 static Json assumedLimits(const CpuTarget &cpu) {
   return {{"flops_per_cycle", int64_t(cpu.vectorLanes()) * 4}, {"ghz", 3.0}, {"cores", 1}, {"read_bandwidth", 15e9}};
 }
 
 std::string heddle::buildReport(ModuleOp module, const PackageInfo &info, const Target &target,
-                                const GeneratedCode &code, ArrayRef<Remark> remarks) {
+                                const GeneratedCode &code, ArrayRef<Remark> remarks, ArrayRef<PackedWeight> weights) {
   Json functions = Json::array(), kernels = Json::array(), said = Json::array(), sizes = Json::array();
   for (func::FuncOp graph : graphEntries(module)) {
     functions.push_back(describeGraph(graph));
@@ -281,7 +294,10 @@ std::string heddle::buildReport(ModuleOp module, const PackageInfo &info, const 
         {"bytes_per_thread", moduleInt(threadBytesAttr)},
         {"bytes", moduleInt(rowBytesAttr) * info.maxRows + moduleInt(fixedBytesAttr)}}},
       {"cache", cacheOf(module)},
-      {"weights", {{"bytes", moduleInt(weightsSizeAttr)}, {"formats", weightFormats(module)}}},
+      {"weights",
+       {{"bytes", moduleInt(weightsSizeAttr)},
+        {"formats", weightFormats(module)},
+        {"converted", convertedWeights(weights)}}},
       {"assumed", assumedLimits(target.cpu)},
       {"measured", nullptr}};
   return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

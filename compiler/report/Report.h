@@ -13,9 +13,9 @@ struct Remark {
   std::string location, text;
 };
 
-// The report as one JSON object, the same for the same input. `module` is as plan-memory left it, `code` made from it.
+// The report as one JSON object, the same for the same input. `module` is as plan-memory left it, `code` made from it, `weights` packed for it.
 std::string buildReport(mlir::ModuleOp module, const PackageInfo &info, const Target &target, const GeneratedCode &code,
-                        llvm::ArrayRef<Remark> remarks);
+                        llvm::ArrayRef<Remark> remarks, llvm::ArrayRef<PackedWeight> weights);
 
 // A page without outside references that draws the report.
 std::string reportPage(llvm::StringRef report);

@@ -154,6 +154,15 @@ static std::vector<FlagGroup> makeFlags() {
        TAKE(choose<Precision>(value, {{"fast", Precision::Fast}, {"precise", Precision::Precise}},
                               arguments.options.precision))},
       {"--precise", "", "the same as --precision=precise", SET(arguments.options.precision = Precision::Precise)},
+      {"--weights", "=q8_0|q4_0|q4_k|bf16|f16",
+       "quantise or narrow the matrices of products, experts, embeddings and the head, all to one type (as "
+       "llama-quantize "
+       "--pure does). Norms, biases and routers stay, and so does a matrix that is no larger already or whose rows are "
+       "no "
+       "multiple of the block (32, of q4_k 256), with a remark; quantised ones that are larger are quantised again. "
+       "The "
+       "summary and --report say what that changed (default: as the file has them)",
+       TAKE(chooseWord(value, {"q8_0", "q4_0", "q4_k", "bf16", "f16"}, arguments.options.pipeline.weights))},
       {"--kv", "=auto|f32|bf16|f16", "storage of the KV cache",
        TAKE(chooseWord(value, {"auto", "f32", "bf16", "f16"}, arguments.options.kv))},
       {"--activations", "=auto|f32|bf16|int8",

@@ -24,33 +24,48 @@ struct Stored {
   heddle::TensorType type;
   const uint8_t *data;
   bool transposed;
-  int64_t stride; // of stored rows, in values; 0: none lie between
+  int64_t stride;                             // of stored rows, in values; 0: none lie between
+  std::optional<heddle::TensorType> fileType; // what it is converted from
+  bool acrossRows;
+
+  // The numbers, stored row by stored row.
+  std::vector<float> numbers(int64_t rows, int64_t columns) const {
+    int64_t storedRows = transposed ? columns : rows, width = transposed ? rows : columns;
+    std::vector<float> values(rows * columns);
+    readNumbers(type, fileType, acrossRows, data, storedRows, width, stride, values.data());
+    return values;
+  }
 };
 } // namespace
 
 static FailureOr<Stored> locate(WeightOp op, const Checkpoint &checkpoint, StorageAttr storage, int64_t rows,
                                 int64_t columns) {
-  std::optional<heddle::TensorType> type = tensorTypeNamed(storage.getType().getValue());
-  if (!type)
+  std::optional<heddle::TensorType> type = tensorTypeNamed(storage.getType().getValue()),
+                                    inFile = tensorTypeNamed(storage.getTypeInFile());
+  if (!type || !inFile || (type != inFile && !isConvertedTo(*type)))
     return op.emitOpError("is stored as '") << storage.getType().getValue() << "', which is no tensor type";
   if (storage.getFile() < 0 || storage.getFile() >= static_cast<int64_t>(checkpoint.files.size()))
     return op.emitOpError("lies in file ") << storage.getFile() << " of " << checkpoint.files.size();
-  const TensorTypeInfo &info = tensorTypeInfo(*type);
+  const TensorTypeInfo &info = tensorTypeInfo(*inFile);
   uint64_t size = checkpoint.files[storage.getFile()]->size(), offset = storage.getOffset();
   int64_t storedRows = storage.getTransposed() ? columns : rows, width = storage.getTransposed() ? rows : columns;
   uint64_t between = storage.getStride() && storedRows ? uint64_t(storedRows - 1) * (storage.getStride() - width) : 0;
   uint64_t bytes = llvm::divideCeil(uint64_t(rows * columns) + between, info.blockValues) * info.blockBytes;
   if (offset > size || bytes > size - offset)
     return op.emitOpError("lies at ") << offset << " with " << bytes << " bytes, in a file of " << size;
-  return Stored{*type, checkpoint.files[storage.getFile()]->data() + offset, storage.getTransposed(),
-                storage.getStride()};
+  if (type != inFile && (storage.getAcrossRows() ? storedRows : width) % tensorTypeInfo(*type).blockValues)
+    return op.emitOpError("has blocks of ") << storage.getType() << " that do not divide its rows";
+  return Stored{*type,
+                checkpoint.files[storage.getFile()]->data() + offset,
+                storage.getTransposed(),
+                storage.getStride(),
+                type != inFile ? inFile : std::nullopt,
+                storage.getAcrossRows()};
 }
 
 // The values of a stored (rows, columns) matrix, or of a vector of `columns`.
 static std::vector<double> readStored(const Stored &stored, int64_t rows, int64_t columns) {
-  int64_t storedRows = stored.transposed ? columns : rows, width = stored.transposed ? rows : columns;
-  std::vector<float> values(rows * columns);
-  dequantizeRows(stored.type, stored.data, storedRows, width, stored.stride, values.data());
+  std::vector<float> values = stored.numbers(rows, columns);
   if (!stored.transposed)
     return std::vector<double>(values.begin(), values.end());
   std::vector<double> turned(values.size());
@@ -179,14 +194,13 @@ static FailureOr<RuntimeValue> readPacked(WeightOp op, const Checkpoint &checkpo
     type = stored->type;
     const uint8_t *data = stored->data;
     if (packing.getFormat() == "f32" && type != heddle::TensorType::F32) {
-      widened.emplace_back(rows * k);
-      int64_t storedRows = stored->transposed ? k : rows, width = stored->transposed ? rows : k;
-      dequantizeRows(*type, data, storedRows, width, stored->stride, widened.back().data());
+      widened.push_back(stored->numbers(rows, k));
       stored->stride = 0;
+      stored->fileType = std::nullopt;
       data = reinterpret_cast<const uint8_t *>(widened.back().data());
       type = heddle::TensorType::F32;
     }
-    sources.push_back({data, rows, stored->transposed, stored->stride});
+    sources.push_back({data, rows, stored->transposed, stored->stride, stored->fileType});
     if (isVector)
       llvm::append_range(vector, readStored(*stored, 1, rows));
   }

@@ -131,7 +131,7 @@ func::FuncOp StageCheck::graphOf(ModuleOp module) const {
 
 // The ids of a decoder that is a graph: only its type says how large the vocabulary is.
 LogicalResult StageCheck::chooseSequence(ModuleOp module) {
-  func::FuncOp graph = graphOf(module);
+  func::FuncOp ragged = raggedEntry(module), graph = ragged ? ragged : graphOf(module);
   std::string wrong;
   if (options.inputs.empty()) {
     wrong = idsOf(options, fewTokens, cast<RankedTensorType>(graph.getResultTypes()[0]).getShape().back(), ids);
@@ -152,7 +152,8 @@ static bool isFinite(const Tensor &tensor) {
 }
 
 LogicalResult StageCheck::chooseTokens(ModuleOp module, NumericCheckOptions &numeric) {
-  if (!raggedEntry(module) && failed(chooseSequence(module)))
+  // A graph has no plan, also where it is a decoder's by the stage that is the first to be evaluated.
+  if (ids.empty() && failed(chooseSequence(module)))
     return failure();
   encodes = isEncoder(module);
   numeric.inputs = modelInputs(ids, plan.tokenTypes);

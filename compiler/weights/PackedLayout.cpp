@@ -156,26 +156,39 @@ static void packPlainPanel(const std::vector<WeightSource> &sources, int64_t pan
     rows[count] = source->transposed ? PlainRow{source->data + row * width, stride * width}
                                      : PlainRow{source->data + row * stride * width, width};
   }
-  for (int64_t i = 0; i < k; ++i) {
+  int64_t i = 0;
+  // Whole units, of rows whose values follow each other.
+  if (std::all_of(rows, rows + count, [](const PlainRow &row) { return row.step == width; }))
+    for (; i + unit <= k; i += unit)
+      for (int64_t lane = 0; lane < count; ++lane)
+        std::memcpy(out + (i * lanes + lane * unit) * width, rows[lane].values + i * width, unit * width);
+  for (; i < k; ++i) {
     uint8_t *column = out + (i / unit * lanes * unit + i % unit) * width;
     for (int64_t lane = 0; lane < count; ++lane)
       std::memcpy(column + lane * unit * width, rows[lane].values + i * rows[lane].step, width);
   }
 }
 
-// Puts the codes of block `number` of a unit into lane `lane`.
+// Puts the codes of block `number` of a unit into lane `lane`: four at a time, each in its byte of a word.
 static void putCodes(const PackedLayout &layout, const uint8_t *codes, int64_t number, int64_t lane, uint8_t *unit) {
-  int64_t inGroup = number % layout.blocksPerGroup(), quads = layout.block / 4;
+  int64_t inGroup = number % layout.blocksPerGroup(), quads = layout.block / 4, perShare = layout.quadsPerShare();
   uint8_t *group = unit + layout.headerBytes() + number / layout.blocksPerGroup() * layout.groupBytes() + 4 * lane;
   uint8_t *low = group + inGroup * layout.lowBytes(), *high = group + layout.blocksPerGroup() * layout.lowBytes();
-  int lowMask = (1 << layout.lowBits()) - 1;
-  for (int64_t quad = 0; quad < quads; ++quad)
-    for (int64_t i = 0; i < 4; ++i) {
-      int code = codes[4 * quad + i];
-      int shift = int(quad / layout.quadsPerShare() * layout.lowBits());
-      low[quad % layout.quadsPerShare() * 4 * lanes + i] |= uint8_t((code & lowMask) << shift);
-      if (layout.highBits)
-        high[i] |= uint8_t(code >> layout.lowBits() << (inGroup * quads + quad) * layout.highBits);
+  constexpr uint32_t everyByte = 0x01010101;
+  int lowBits = int(layout.lowBits()), highShift = int(inGroup * quads) * layout.highBits;
+  uint32_t lowMask = everyByte * ((1u << lowBits) - 1), highMask = everyByte * ((1u << layout.highBits) - 1);
+  auto add = [](uint8_t *at, uint32_t bits) {
+    bits |= readAs<uint32_t>(at);
+    std::memcpy(at, &bits, sizeof bits);
+  };
+  for (int shift = 0; shift < 8; shift += lowBits)
+    for (int64_t quad = 0; quad < perShare; ++quad, codes += 4) {
+      auto word = readAs<uint32_t>(codes);
+      add(low + quad * 4 * lanes, (word & lowMask) << shift);
+      if (layout.highBits) {
+        add(high, (word >> lowBits & highMask) << highShift);
+        highShift += layout.highBits;
+      }
     }
 }
 
@@ -226,19 +239,106 @@ static void packPanel(const PackedLayout &layout, const BlockFormat *format, con
     packBlockPanel(*format, sources, panel, k, out);
 }
 
+// Rows [row, row + count) of a source in its file, as numbers (count, k). Of a transposed one they are columns: of each stored row the
+// blocks that hold them.
+static void readRows(const WeightSource &source, int64_t row, int64_t count, int64_t k, TensorType type, float *out) {
+  const TensorTypeInfo &info = tensorTypeInfo(type);
+  int64_t block = info.blockValues, stride = source.stride ? source.stride : source.transposed ? source.rows : k;
+  if (!source.transposed) {
+    for (int64_t i = 0; i < count; ++i)
+      dequantize(type, source.data + (row + i) * stride / block * info.blockBytes, k, out + i * k);
+    return;
+  }
+  int64_t begin = row / block * block, width = (row + count + block - 1) / block * block - begin;
+  std::vector<float> numbers(width);
+  for (int64_t column = 0; column < k; ++column) {
+    dequantize(type, source.data + (column * stride + begin) / block * info.blockBytes, width, numbers.data());
+    for (int64_t i = 0; i < count; ++i)
+      out[i * k + column] = numbers[row - begin + i];
+  }
+}
+
+namespace {
+
+// The rows of one panel, as `type` has them.
+class ConvertedRows {
+public:
+  ConvertedRows(TensorType type, int64_t k, ConversionLoss *loss)
+      : type(type), k(k), rowBytes(k / tensorTypeInfo(type).blockValues * tensorTypeInfo(type).blockBytes), loss(loss),
+        bytes(lanes * rowBytes), numbers(lanes * k), after(loss ? k : 0) {}
+  // Those of panel `panel` of `sources`, as a source of their own.
+  WeightSource read(const std::vector<WeightSource> &sources, int64_t panel);
+
+private:
+  void convert(const WeightSource &source, int64_t row, int64_t count, uint8_t *out);
+
+  TensorType type;
+  int64_t k, rowBytes;
+  ConversionLoss *loss;
+  std::vector<uint8_t> bytes;
+  std::vector<float> numbers, after;
+};
+
+} // namespace
+
+void ConvertedRows::convert(const WeightSource &source, int64_t row, int64_t count, uint8_t *out) {
+  // Of `type` already: blocks stay as they are.
+  if (!source.fileType && !source.transposed && !source.stride) {
+    std::memcpy(out, source.data + row * rowBytes, count * rowBytes);
+    return;
+  }
+  readRows(source, row, count, k, source.fileType.value_or(type), numbers.data());
+  for (int64_t i = 0; i < count; ++i, out += rowBytes) {
+    const float *before = numbers.data() + i * k;
+    bool fits = convertRow(type, before, k, out);
+    if (!loss || !source.fileType)
+      continue;
+    dequantize(type, out, k, after.data());
+    loss->add(before, after.data(), k);
+    loss->from = source.fileType;
+    if (!fits && !loss->unfit)
+      loss->unfit =
+          *std::max_element(before, before + k, [](float a, float b) { return !(std::fabs(b) <= std::fabs(a)); });
+  }
+}
+
+WeightSource ConvertedRows::read(const std::vector<WeightSource> &sources, int64_t panel) {
+  int64_t lane = 0;
+  while (lane < lanes) {
+    auto [source, row] = locate(sources, panel * lanes + lane);
+    if (!source)
+      break;
+    int64_t count = std::min(lanes - lane, source->rows - row);
+    convert(*source, row, count, bytes.data() + lane * rowBytes);
+    lane += count;
+  }
+  return {bytes.data(), lane};
+}
+
 void heddle::packPanels(TensorType type, const std::vector<WeightSource> &sources, int64_t k, int64_t panelBegin,
-                        int64_t panelEnd, uint8_t *out, PanelOrder order) {
+                        int64_t panelEnd, uint8_t *out, PanelOrder order, ConversionLoss *outLoss) {
   PackedLayout layout = *layoutFor(type);
   const BlockFormat *format = findBlockFormat(type);
   int64_t panelBytes = layout.panelBytes(k);
+  std::optional<ConvertedRows> converted;
+  if (std::any_of(sources.begin(), sources.end(), [](const WeightSource &source) { return source.fileType; }))
+    converted.emplace(type, k, outLoss);
   for (int64_t panel = panelBegin; panel < panelEnd; ++panel, out += panelBytes) {
     // Rows past the last are zero: all-zero scales, mins and plain values.
     std::memset(out, 0, panelBytes);
+    std::vector<WeightSource> one;
+    const std::vector<WeightSource> *from = &sources;
+    int64_t ofOne = panel, count = sources.size();
     if (order == PanelOrder::Interleaved) {
-      int64_t count = sources.size();
-      packPanel(layout, format, {sources[panel % count]}, panel / count, k, out);
-    } else {
-      packPanel(layout, format, sources, panel, k, out);
+      one = {sources[panel % count]};
+      from = &one;
+      ofOne = panel / count;
     }
+    if (converted) {
+      one = {converted->read(*from, ofOne)};
+      from = &one;
+      ofOne = 0;
+    }
+    packPanel(layout, format, *from, ofOne, k, out);
   }
 }

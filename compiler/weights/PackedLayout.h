@@ -8,6 +8,7 @@
 #ifndef HEDDLE_COMPILER_WEIGHTS_PACKEDLAYOUT_H
 #define HEDDLE_COMPILER_WEIGHTS_PACKEDLAYOUT_H
 
+#include "compiler/weights/Quantize.h"
 #include "frontends/Checkpoint.h"
 
 #include <cstdint>
@@ -94,14 +95,17 @@ enum class PanelOrder : uint8_t { Stacked, Interleaved };
 struct WeightSource {
   const uint8_t *data;
   int64_t rows;            // out_features
-  bool transposed = false; // stored (in_features, out_features); plain types only
+  bool transposed = false; // stored (in_features, out_features); plain types only, or as what `fileType` is converted
   int64_t stride = 0;      // values from one stored row to the next; 0: none lie between; plain types only
+  std::optional<TensorType> fileType = {}; // what `data` is, where it is converted while it is packed
 };
 
 // Writes panels [panelBegin, panelEnd) of the stacked `sources`, all of `type` and `k` columns, to `out`, whose first
-// byte is that of panel `panelBegin`. `k` is a multiple of the type's block.
+// byte is that of panel `panelBegin`. `k` is a multiple of the type's block. What has a file type is converted row by row of W, and
+// `outLoss`, if it is given, adds up what that changes.
 void packPanels(TensorType type, const std::vector<WeightSource> &sources, int64_t k, int64_t panelBegin,
-                int64_t panelEnd, uint8_t *out, PanelOrder order = PanelOrder::Stacked);
+                int64_t panelEnd, uint8_t *out, PanelOrder order = PanelOrder::Stacked,
+                ConversionLoss *outLoss = nullptr);
 
 } // namespace heddle
 

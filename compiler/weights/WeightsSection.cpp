@@ -1,7 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Writes the weights section from the packings of a module. Each weight is read where the model's file is mapped and packed panel by
-// panel into a buffer of a few megabytes, so that memory does not grow with the model.
+// Writes the weights section from the packings of a module. Each weight is read where the model's file is mapped and packed in pieces of a few
+// megabytes, of which the cores pack some at a time while those before them are hashed and written, in order: memory does not grow with the
+// model, and bytes and sums do not depend on which core was first.
 
 #include "compiler/weights/WeightsSection.h"
 
@@ -10,15 +11,51 @@
 #include "compiler/weights/PackedLayout.h"
 
 #include "llvm/Support/Path.h"
+#include "llvm/Support/ThreadPool.h"
 
 #include <algorithm>
+#include <deque>
 
 using namespace mlir;
 using namespace heddle;
 
-static constexpr size_t chunkBytes = 4 << 20;
+static constexpr size_t pieceBytes = 4 << 20;
 
 namespace {
+
+// Bytes of the section that follow each other, and what is known of them once they are packed.
+struct Piece {
+  std::vector<uint8_t> bytes;
+  ConversionLoss loss;
+};
+
+// Packs pieces on all cores and gives them out in the order in which they came.
+class PieceQueue {
+public:
+  using Take = std::function<LogicalResult(Piece &)>;
+  // `pack` fills a piece on some core, `take` gets it on this one. Waits for pieces before it where many are under way.
+  LogicalResult add(std::function<void(Piece &)> pack, Take take);
+  // All that is under way.
+  LogicalResult finish();
+
+private:
+  struct Entry {
+    Piece piece;
+    std::shared_future<void> packed;
+    Take take;
+  };
+  LogicalResult takeFirst();
+
+  // Pieces are hashed one after the other: more cores would only take more memory.
+  static llvm::ThreadPoolStrategy cores() {
+    llvm::ThreadPoolStrategy strategy = llvm::hardware_concurrency(32);
+    strategy.Limit = true;
+    return strategy;
+  }
+
+  std::deque<Entry> entries; // where an entry lies stays: the cores write into it
+  llvm::DefaultThreadPool pool{cores()};
+};
 
 // Where a source lies, as what is packed of it.
 struct MappedSource {
@@ -26,20 +63,25 @@ struct MappedSource {
   heddle::TensorType type;
   int64_t rows; // of what is packed
   bool transposed;
-  int64_t stride; // of stored rows, in values; 0: none lie between
+  int64_t stride;                                  // of stored rows, in values; 0: none lie between
+  std::optional<heddle::TensorType> fileType = {}; // what it is converted from
+  bool acrossRows = false;
 };
 
-// Streams one weight.
+// Streams one weight. Lives until the queue has given out its last piece.
 class WeightWriter {
 public:
-  WeightWriter(WeightOp op, const Checkpoint &checkpoint, WriteBytes write)
-      : op(op), packing(op.getPacking()), checkpoint(checkpoint), write(write) {}
-  FailureOr<PackedWeight> run();
+  WeightWriter(WeightOp op, const Checkpoint &checkpoint, PieceQueue &queue, WriteBytes write)
+      : op(op), packing(op.getPacking()), checkpoint(checkpoint), queue(queue), write(write) {}
+  // Puts all pieces into the queue; finish() once they have been given out.
+  LogicalResult run();
+  FailureOr<PackedWeight> finish();
 
 private:
   FailureOr<ArrayRef<uint8_t>> stored(StorageAttr storage, uint64_t count, uint64_t width);
   FailureOr<SmallVector<MappedSource>> sources(int64_t k);
   LogicalResult emit(ArrayRef<uint8_t> bytes);
+  LogicalResult take(Piece &piece);
   LogicalResult writeAll();
   LogicalResult writeMatrix(ArrayRef<MappedSource> sources, int64_t k, PanelOrder order);
   LogicalResult writeCodes(int64_t k);
@@ -49,13 +91,37 @@ private:
   WeightOp op;
   PackingAttr packing;
   const Checkpoint &checkpoint;
+  PieceQueue &queue;
   WriteBytes write;
   Sha256 hash;
   uint64_t offset = 0;
-  std::vector<std::vector<float>> decoded; // what codes stand for, where they are packed as numbers
+  ConversionLoss loss;
+  std::deque<std::vector<float>> decoded; // numbers of sources that are packed as f32 and are not f32 in the file
 };
 
 } // namespace
+
+LogicalResult PieceQueue::add(std::function<void(Piece &)> pack, Take take) {
+  Entry &entry = entries.emplace_back();
+  entry.take = std::move(take);
+  entry.packed = pool.async([pack = std::move(pack), &piece = entry.piece] { pack(piece); });
+  return entries.size() > pool.getMaxConcurrency() + 4 ? takeFirst() : success();
+}
+
+LogicalResult PieceQueue::takeFirst() {
+  Entry &first = entries.front();
+  first.packed.wait();
+  LogicalResult taken = first.take(first.piece);
+  entries.pop_front();
+  return taken;
+}
+
+LogicalResult PieceQueue::finish() {
+  while (!entries.empty())
+    if (failed(takeFirst()))
+      return failure();
+  return success();
+}
 
 // The bytes of `count` blocks of `width` bytes that `storage` names, if they lie in a file of the model.
 FailureOr<ArrayRef<uint8_t>> WeightWriter::stored(StorageAttr storage, uint64_t count, uint64_t width) {
@@ -86,8 +152,9 @@ FailureOr<SmallVector<MappedSource>> WeightWriter::sources(int64_t k) {
                         /*transposed=*/false, /*stride=*/0});
       continue;
     }
-    std::optional<heddle::TensorType> type = tensorTypeNamed(storage.getType().getValue());
-    if (!type)
+    std::optional<heddle::TensorType> type = tensorTypeNamed(storage.getType().getValue()),
+                                      inFile = tensorTypeNamed(storage.getTypeInFile());
+    if (!type || !inFile || (type != inFile && !isConvertedTo(*type)))
       return op.emitError("names no stored tensor: ") << storage;
     int64_t rows = source.getRows();
     auto [storedRows, width] = storage.getTransposed() ? std::pair(k, rows) : std::pair(rows, k);
@@ -96,21 +163,40 @@ FailureOr<SmallVector<MappedSource>> WeightWriter::sources(int64_t k) {
         __builtin_add_overflow(values, width, &values))
       return op.emitError("'") << op.getName() << "': no matrix has " << rows << " rows of " << k << ", one every "
                                << stride;
-    const TensorTypeInfo &info = tensorTypeInfo(*type);
+    if (type != inFile && (storage.getAcrossRows() ? storedRows : width) % tensorTypeInfo(*type).blockValues)
+      return op.emitError("'") << op.getName() << "': blocks of " << storage.getType() << " do not divide [" << rows
+                               << ", " << k << "]";
+    const TensorTypeInfo &info = tensorTypeInfo(*inFile);
     auto bytes = stored(storage, llvm::divideCeil(uint64_t(values), info.blockValues), info.blockBytes);
     if (failed(bytes))
       return failure();
-    result.push_back({bytes->data(), *type, rows, storage.getTransposed(), storage.getStride()});
+    MappedSource &mapped =
+        result.emplace_back(MappedSource{bytes->data(), *type, rows, storage.getTransposed(), storage.getStride()});
+    if (type != inFile)
+      mapped.fileType = inFile;
+    mapped.acrossRows = storage.getAcrossRows();
   }
   return result;
 }
 
-LogicalResult WeightWriter::emit(ArrayRef<uint8_t> bytes) {
-  hash.update(bytes.data(), bytes.size());
-  if (!write(offset, bytes))
+// Hashes and writes the next bytes of the weight.
+LogicalResult WeightWriter::take(Piece &piece) {
+  if (piece.loss.unfit)
+    return op.emitError("'") << op.getName() << "' has a number (" << *piece.loss.unfit << ") that "
+                             << packing.getFormat()
+                             << " does not hold: compile without --weights=" << packing.getFormat();
+  loss.add(piece.loss);
+  hash.update(piece.bytes.data(), piece.bytes.size());
+  if (!write(offset, piece.bytes))
     return failure();
-  offset += bytes.size();
+  offset += piece.bytes.size();
   return success();
+}
+
+// Bytes that are packed already.
+LogicalResult WeightWriter::emit(ArrayRef<uint8_t> bytes) {
+  return queue.add([bytes = bytes.vec()](Piece &piece) mutable { piece.bytes = std::move(bytes); },
+                   [this](Piece &piece) { return take(piece); });
 }
 
 LogicalResult WeightWriter::writeMatrix(ArrayRef<MappedSource> sources, int64_t k, PanelOrder order) {
@@ -121,29 +207,34 @@ LogicalResult WeightWriter::writeMatrix(ArrayRef<MappedSource> sources, int64_t 
   if (!layout)
     return op.emitError("has no packed layout");
   std::vector<WeightSource> stacked;
-  std::vector<std::vector<float>> widened;
   int64_t n = 0;
   for (const MappedSource &source : sources) {
-    const uint8_t *data = source.data;
     bool isWidened = source.type != type;
-    if (isWidened) {
-      widened.emplace_back(source.rows * k);
-      int64_t storedRows = source.transposed ? k : source.rows, width = source.transposed ? source.rows : k;
-      dequantizeRows(source.type, source.data, storedRows, width, source.stride, widened.back().data());
-      data = reinterpret_cast<const uint8_t *>(widened.back().data());
-    }
-    stacked.push_back({data, source.rows, source.transposed, isWidened ? 0 : source.stride});
+    WeightSource &packed = stacked.emplace_back(WeightSource{source.data, source.rows, source.transposed});
     n += source.rows;
+    if (isWidened) {
+      std::vector<float> &numbers = decoded.emplace_back(source.rows * k);
+      int64_t storedRows = source.transposed ? k : source.rows, width = source.transposed ? source.rows : k;
+      readNumbers(source.type, source.fileType, source.acrossRows, source.data, storedRows, width, source.stride,
+                  numbers.data());
+      packed.data = reinterpret_cast<const uint8_t *>(numbers.data());
+    } else {
+      packed.stride = source.stride;
+      packed.fileType = source.fileType;
+    }
   }
   int64_t panelBytes = layout->panelBytes(k);
   int64_t panels =
       order == PanelOrder::Stacked ? layout->numPanels(n) : sources.size() * layout->numPanels(sources.front().rows);
-  int64_t perChunk = std::max<int64_t>(1, chunkBytes / panelBytes);
-  std::vector<uint8_t> buffer(std::min(panels, perChunk) * panelBytes);
-  for (int64_t panel = 0; panel < panels; panel += perChunk) {
-    int64_t end = std::min(panels, panel + perChunk);
-    packPanels(type, stacked, k, panel, end, buffer.data(), order);
-    if (failed(emit(ArrayRef(buffer).take_front((end - panel) * panelBytes))))
+  int64_t perPiece = std::max<int64_t>(1, pieceBytes / panelBytes);
+  auto shared = std::make_shared<const std::vector<WeightSource>>(std::move(stacked));
+  for (int64_t panel = 0; panel < panels; panel += perPiece) {
+    int64_t end = std::min(panels, panel + perPiece);
+    auto pack = [=](Piece &piece) {
+      piece.bytes.resize((end - panel) * panelBytes);
+      packPanels(type, *shared, k, panel, end, piece.bytes.data(), order, &piece.loss);
+    };
+    if (failed(queue.add(pack, [this](Piece &piece) { return take(piece); })))
       return failure();
   }
   return success();
@@ -181,7 +272,8 @@ LogicalResult WeightWriter::writeCodes(int64_t k) {
 LogicalResult WeightWriter::writeVector(ArrayRef<MappedSource> sources) {
   for (const MappedSource &source : sources) {
     std::vector<float> values(source.rows);
-    dequantize(source.type, source.data, source.rows, values.data());
+    readNumbers(source.type, source.fileType, /*acrossRows=*/false, source.data, 1, source.rows, /*stride=*/0,
+                values.data());
     if (failed(emit(ArrayRef(reinterpret_cast<const uint8_t *>(values.data()), values.size() * sizeof(float)))))
       return failure();
   }
@@ -209,8 +301,8 @@ LogicalResult WeightWriter::writeStored() {
   auto bytes = stored(storage, type.getNumElements(), llvm::divideCeil(type.getElementTypeBitWidth(), 8));
   if (failed(bytes))
     return failure();
-  for (ArrayRef<uint8_t> rest = *bytes; !rest.empty(); rest = rest.drop_front(std::min(rest.size(), chunkBytes)))
-    if (failed(emit(rest.take_front(chunkBytes))))
+  for (ArrayRef<uint8_t> rest = *bytes; !rest.empty(); rest = rest.drop_front(std::min(rest.size(), pieceBytes)))
+    if (failed(emit(rest.take_front(pieceBytes))))
       return failure();
   return success();
 }
@@ -250,15 +342,18 @@ static PackedWeight planWeight(WeightOp op) {
   return weight;
 }
 
-FailureOr<PackedWeight> WeightWriter::run() {
+LogicalResult WeightWriter::run() {
+  offset = packing.getOffset();
+  return writeAll();
+}
+
+FailureOr<PackedWeight> WeightWriter::finish() {
   PackedWeight weight = planWeight(op);
-  offset = weight.offset;
-  if (failed(writeAll()))
-    return failure();
   if (uint64_t size = offset - weight.offset; size != weight.size)
     return op.emitError("'") << op.getName() << "' is packed in " << size << " bytes, its type " << op.getType()
                              << " has " << weight.size;
   weight.sha256 = hash.finish();
+  weight.loss = loss;
   return weight;
 }
 
@@ -294,13 +389,29 @@ std::string heddle::describePackings(ModuleOp module, const Checkpoint &checkpoi
 }
 
 FailureOr<std::vector<PackedWeight>> heddle::streamWeights(ModuleOp module, const Checkpoint &checkpoint,
-                                                           WriteBytes write) {
+                                                           WriteBytes write, WeightsProgress progress) {
+  std::map<int64_t, WeightOp> weights = weightsByOffset(module);
   std::vector<PackedWeight> table;
-  for (auto &[offset, op] : weightsByOffset(module)) {
-    FailureOr<PackedWeight> weight = WeightWriter(op, checkpoint, write).run();
+  std::deque<WeightWriter> writers; // of pieces under way
+  PieceQueue queue;
+  // A weight is done once the queue is at the pieces of the next: a piece without bytes says so.
+  auto finishFirst = [&](Piece &) -> LogicalResult {
+    FailureOr<PackedWeight> weight = writers.front().finish();
     if (failed(weight))
       return failure();
     table.push_back(std::move(*weight));
+    writers.pop_front();
+    return success();
+  };
+  uint64_t all = weights.empty() ? 0 : planWeight(weights.rbegin()->second).size + weights.rbegin()->first;
+  for (auto &[offset, op] : weights) {
+    if (progress)
+      progress(offset, all);
+    if (failed(writers.emplace_back(op, checkpoint, queue, write).run()) ||
+        failed(queue.add([](Piece &) {}, finishFirst)))
+      return failure();
   }
+  if (failed(queue.finish()))
+    return failure();
   return table;
 }

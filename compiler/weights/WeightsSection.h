@@ -4,6 +4,7 @@
 #ifndef HEDDLE_COMPILER_WEIGHTS_WEIGHTSSECTION_H
 #define HEDDLE_COMPILER_WEIGHTS_WEIGHTSSECTION_H
 
+#include "compiler/weights/Quantize.h"
 #include "dialect/HeddleDialect.h"
 #include "frontends/Checkpoint.h"
 
@@ -19,6 +20,7 @@ struct PackedWeight {
   std::vector<uint64_t> shape;
   uint64_t offset = 0, size = 0; // in the section
   std::array<uint8_t, 32> sha256 = {};
+  ConversionLoss loss; // of a weight that was packed just now, from nothing where it was not converted
 };
 
 // The table of what streamWeights writes, in order of offset, before anything is packed: all but the hashes.
@@ -30,10 +32,13 @@ std::string describePackings(mlir::ModuleOp module, const Checkpoint &checkpoint
 
 // Takes the section's bytes in order of offset; false ends the writing.
 using WriteBytes = llvm::function_ref<bool(uint64_t offset, llvm::ArrayRef<uint8_t> bytes)>;
+// Is told before a weight is packed how many bytes of the section's lie before it.
+using WeightsProgress = llvm::function_ref<void(uint64_t done, uint64_t all)>;
 
-// Packs every weight of a module after pack-weights and hashes it. Needs memory for some panels, never for a whole tensor.
+// Packs every weight of a module after pack-weights, on all cores, and hashes it. Needs memory for some panels, never for a whole tensor.
+// The bytes are the same whatever the number of cores.
 mlir::FailureOr<std::vector<PackedWeight>> streamWeights(mlir::ModuleOp module, const Checkpoint &checkpoint,
-                                                         WriteBytes write);
+                                                         WriteBytes write, WeightsProgress progress = {});
 
 } // namespace heddle
 

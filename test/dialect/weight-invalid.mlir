@@ -9,9 +9,25 @@ func.func @weight_c1() {
 
 // -----
 
-func.func @stride() {
+func.func @storage_c1() {
   // expected-error @+1 {{stride (-1) must not be negative}}
   %0 = heddle.weight "w" <type = "f32", file = 0, offset = 0, stride = -1> : tensor<2x2xf32>
+  return
+}
+
+// -----
+
+func.func @storage_c2() {
+  // expected-error @+1 {{fileType ("f32") must differ from type ("f32")}}
+  %0 = heddle.weight "w" <type = "f32", file = 0, offset = 0, fileType = "f32"> : tensor<2x2xf32>
+  return
+}
+
+// -----
+
+func.func @storage_c2() {
+  // expected-error @+1 {{acrossRows is of a matrix that has a fileType}}
+  %0 = heddle.weight "w" <type = "f32", file = 0, offset = 0, acrossRows = true> : tensor<2x2xf32>
   return
 }
 

@@ -26,10 +26,11 @@ protected:
 
   // A weight of `type` that is packed from one source: `layout` and `storage` as #heddle.packing and #heddle.storage have them.
   bool write(const std::string &layout, const std::string &shape, const std::string &rows, const std::string &storage,
-             const std::string &type) {
+             const std::string &type, float first = 0) {
     char path[] = "/tmp/heddle-weights-XXXXXX";
     int descriptor = mkstemp(path);
     EXPECT_EQ(ftruncate(descriptor, 1024), 0);
+    EXPECT_EQ(pwrite(descriptor, &first, sizeof first, 0), ssize_t(sizeof first));
     auto file = mapShared(descriptor, "model");
     unlink(path);
     Checkpoint checkpoint;
@@ -57,6 +58,25 @@ TEST_F(WeightsSection, WritesWhatLiesInTheFile) {
   EXPECT_TRUE(write(stacked, "16, 16", "16", "type = \"f32\", file = 0, offset = 0", "tensor<1024xi8>")) << message;
   EXPECT_TRUE(write(vector, "256", "256", "type = \"f32\", file = 0, offset = 0", "tensor<256xf32>")) << message;
   EXPECT_TRUE(write(quantised, "16, 32", "16", "type = \"q8_0\", file = 0, offset = 480", "tensor<576xi8>")) << message;
+}
+
+TEST_F(WeightsSection, ConvertsWhatHasAFileType) {
+  const std::string half = "stacked, format = \"f16\"", quantised = "stacked, format = \"q8_0\"",
+                    floats = "type = \"f16\", file = 0, offset = 0, fileType = \"f32\"";
+  EXPECT_TRUE(write(half, "8, 32", "8", floats, "tensor<1024xi8>", 65504)) << message;
+  EXPECT_FALSE(write(half, "8, 32", "8", floats, "tensor<1024xi8>", 70000));
+  EXPECT_NE(message.find("'w' has a number (7.000000e+04) that f16 does not hold: compile without --weights=f16"),
+            std::string::npos)
+      << message;
+  message.clear();
+  EXPECT_FALSE(
+      write(quantised, "4, 16", "4", "type = \"q8_0\", file = 0, offset = 0, fileType = \"f32\"", "tensor<576xi8>"));
+  EXPECT_NE(message.find("'w': blocks of \"q8_0\" do not divide [4, 16]"), std::string::npos) << message;
+  message.clear();
+  EXPECT_FALSE(write("stacked, format = \"q5_0\"", "4, 32", "4",
+                     "type = \"q5_0\", file = 0, offset = 0, fileType = \"f32\"", "tensor<704xi8>"));
+  EXPECT_NE(message.find("names no stored tensor"), std::string::npos) << message;
+  message.clear();
 }
 
 TEST_F(WeightsSection, RefusesWhatDoesNot) {

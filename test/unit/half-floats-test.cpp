@@ -29,4 +29,29 @@ TEST(HalfFloats, bfloatIsTheUpperHalf) {
   EXPECT_TRUE(std::isinf(bfloatToFloat(0xff80)) && std::signbit(bfloatToFloat(0xff80)));
 }
 
+// Every half and its neighbours, half way to the next one and beside that, against the processor's own rounding.
+TEST(HalfFloats, floatsRoundToTheNearestHalf) {
+  for (uint32_t bits = 0; bits < 0x7c00; ++bits) {
+    float low = halfToFloat(uint16_t(bits)), high = bits == 0x7bff ? 65536 : halfToFloat(uint16_t(bits + 1));
+    float middle = (low + high) / 2;
+    for (float value : {low, middle, std::nextafter(middle, 0.0f), std::nextafter(middle, 1e9f), -middle, -low}) {
+      auto rounded = static_cast<_Float16>(value);
+      uint16_t expected;
+      memcpy(&expected, &rounded, sizeof expected);
+      ASSERT_EQ(floatToHalf(value), expected) << value;
+    }
+  }
+  EXPECT_EQ(floatToHalf(INFINITY), 0x7c00);
+  EXPECT_TRUE(std::isnan(halfToFloat(floatToHalf(NAN))));
+}
+
+TEST(HalfFloats, floatsRoundToTheNearestBfloat) {
+  EXPECT_EQ(floatToBfloat(1), 0x3f80);
+  EXPECT_EQ(floatToBfloat(floatFromBits(0x3f808000)), 0x3f80); // ties to even
+  EXPECT_EQ(floatToBfloat(floatFromBits(0x3f818000)), 0x3f82);
+  EXPECT_EQ(floatToBfloat(floatFromBits(0xbf808001)), 0xbf81);
+  EXPECT_EQ(floatToBfloat(floatFromBits(0x7f7fffff)), 0x7f80);
+  EXPECT_TRUE(std::isnan(bfloatToFloat(floatToBfloat(floatFromBits(0x7f800001)))));
+}
+
 } // namespace
