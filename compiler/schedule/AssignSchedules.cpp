@@ -82,7 +82,7 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
     }
     auto target = getOperation()->getAttrOfType<TargetAttr>(targetAttrName);
     getOperation().walk([&](Operation *op) {
-      if (ScheduleAttr schedule = target ? scheduleFor(op, target) : ScheduleAttr())
+      if (ScheduleAttr schedule = target ? scheduleFor(op, target, bf16Products) : ScheduleAttr())
         op->setAttr(scheduleAttrName, schedule);
       if (isInGraphEntry(op)) // whose types say what it computes with
         return;

@@ -16,14 +16,15 @@ inline constexpr int64_t defaultSplitKv = 512;
 
 // Of products with packed weights.
 ScheduleAttr matmulSchedule(TargetAttr target);
-// Of attention in blocks of `blockKv` keys and splits of `splitKv`. Null where the target's kernel has no such numbers.
+// Of attention in blocks of `blockKv` keys and splits of `splitKv`. Null where the target's kernel has no such numbers. `inPairs`: a CPU
+// multiplies pairs of bf16, as it is asked for.
 ScheduleAttr attentionSchedule(TargetAttr target, int64_t headDim, int64_t blockKv = 64,
-                               int64_t splitKv = defaultSplitKv);
+                               int64_t splitKv = defaultSplitKv, bool inPairs = false);
 // Of kernels that compute row by row. Null for CPUs.
 ScheduleAttr rowsSchedule(TargetAttr target);
 
-// Of the kernels of `op`; null for ops whose kernels have no such numbers.
-ScheduleAttr scheduleFor(mlir::Operation *op, TargetAttr target);
+// Of the kernels of `op`; null for ops whose kernels have no such numbers. `bf16Products`: what reads bf16 multiplies bf16.
+ScheduleAttr scheduleFor(mlir::Operation *op, TargetAttr target, bool bf16Products = false);
 
 } // namespace heddle
 
