@@ -103,7 +103,7 @@ TEST(AttentionCode, Bf16ProductsUseThePairDot) {
   EXPECT_NE(emit(spec, "x86-64-v4", MachineCode::Object), "") << "emulated elsewhere";
 }
 
-// Four tiles of sums stay in registers while head_dim, or the keys of a page, go by.
+// Tiles of sums stay in registers while head_dim goes by, and from one half of a page's keys to the other.
 TEST(AttentionCode, Bf16ProductsUseTheTileUnit) {
   AttentionSpec spec = makeSpec(32, 2, 256, KvType::BF16);
   spec.products = Products::Bf16;
@@ -112,16 +112,19 @@ TEST(AttentionCode, Bf16ProductsUseTheTileUnit) {
   EXPECT_EQ(llvm::StringRef(assembly).count("ldtilecfg"), 1u) << "shapes are the same for the whole call";
   EXPECT_EQ(llvm::StringRef(assembly).count("tilerelease"), 1u);
   EXPECT_EQ(assembly.find("call"), std::string::npos) << "a kernel calls nothing";
-  int blocks = 0;
+  int loops = 0, overHeadDim = 0;
   for (LoopCounts loop : innerLoops(assembly)) {
     if (!loop.tileProducts)
       continue;
-    EXPECT_EQ(loop.tileStores, 0);
     EXPECT_EQ(loop.stores, 0);
     EXPECT_EQ(loop.pairDots, 0);
-    blocks += loop.tileProducts % 4 == 0;
+    if (loop.tileStores)
+      EXPECT_EQ(loop.tileProducts, 2 * loop.tileStores) << "both halves of the keys are added before sums are stored";
+    ++loops;
+    overHeadDim += !loop.tileStores;
   }
-  EXPECT_GE(blocks, 2) << "one for the scores, one for the values";
+  EXPECT_EQ(loops, 4) << "scores and values of one and of two tiles of rows";
+  EXPECT_GE(overHeadDim, 2);
 }
 
 // Scores of a page that every row sees are compared with no position.
