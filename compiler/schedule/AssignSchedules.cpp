@@ -82,7 +82,10 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
     }
     auto target = getOperation()->getAttrOfType<TargetAttr>(targetAttrName);
     getOperation().walk([&](Operation *op) {
-      if (ScheduleAttr schedule = target ? scheduleFor(op, target, !isInGraphEntry(op)) : ScheduleAttr())
+      ScheduleOptions options;
+      options.isInStep = !isInGraphEntry(op);
+      options.bf16Products = bf16Products;
+      if (ScheduleAttr schedule = target ? scheduleFor(op, target, options) : ScheduleAttr())
         op->setAttr(scheduleAttrName, schedule);
       if (isInGraphEntry(op)) // whose types say what it computes with
         return;

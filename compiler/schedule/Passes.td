@@ -152,7 +152,7 @@ def AssignSchedules : StagePass<"heddle-assign-schedules", "::mlir::ModuleOp", "
     Kernel ops of a module with a `heddle.target` get their `heddle.schedule`, from the target's table (`ScheduleTable.cpp`).
     With `activations=int8`, inputs of products with quantised weights are quantised, with `bf16` rounded, with `by-rows` few rows become
     16-bit integers in the kernel; with `bf16-products`, inputs of products with bf16 weights are rounded, and with `by-rows` those of many
-    rows: once per value however many products read it. Rotary embeddings read the session's table.
+    rows: once per value however many products read it; and attention over a bf16 cache multiplies bf16, on a CPU. Rotary embeddings read the session's table.
     Keys are split if there are too few tiles of attention per thread. Examples: test/schedule/assign-schedules.mlir,
     assign-schedules-targets.mlir.
 
@@ -175,7 +175,7 @@ def AssignSchedules : StagePass<"heddle-assign-schedules", "::mlir::ModuleOp", "
   }];
   let options = [
     Option<"activations", "activations", "std::string", "\"f32\"", "Inputs of products with quantised weights: by-rows, f32, bf16 or int8">,
-    Option<"bf16Products", "bf16-products", "bool", "false", "Inputs of products with bf16 weights are rounded to bf16">];
+    Option<"bf16Products", "bf16-products", "bool", "false", "Inputs of products with bf16 weights are rounded to bf16, and what attention multiplies over a bf16 cache">];
   let dependentDialects = ["::heddle::HeddleDialect", "::mlir::arith::ArithDialect"];
 }
 

@@ -155,21 +155,24 @@ ScheduleAttr heddle::matmulSchedule(TargetAttr target, bool isInStep) {
 
 //===- attention ----------------------------------------------------------===//
 
-// About 96 rows: the transposition of a page costs as much as 4 rows of products; 48 where rows are long, for L2. `rebuilt`: tokens
-// whose keys and values are made from a latent at once; 164 KB for 128 of DeepSeek's.
-static TileAttr cpuAttentionTile(MLIRContext *context, int64_t headDim, int64_t rebuilt = 0) {
-  return TileAttr::get(context, TileRole::Rows, headDim <= 128 ? 96 : 48, headDim, 0, rebuilt, {}, 1);
+// About 96 rows: the transposition of a page costs as much as 4 rows of products, or as 24 of AMX, which has twice the rows; half of them where
+// rows are long, for L2. `rebuilt`: tokens whose keys and values are made from a latent at once; 164 KB for 128 of DeepSeek's.
+static TileAttr cpuAttentionTile(MLIRContext *context, int64_t headDim, int64_t rebuilt = 0, bool onTileUnit = false) {
+  int64_t rows = (headDim <= 128 ? 96 : 48) * (onTileUnit ? 2 : 1);
+  return TileAttr::get(context, TileRole::Rows, rows, headDim, 0, rebuilt, {}, 1);
 }
 
-// 6 * 4 vectors of sums + 4 + 1 of 32 registers, 6 * 2 + 2 + 1 of 16.
-static TileAttr attentionRegisters(TargetAttr target) {
-  return tile(target.getContext(), TileRole::Registers, 6, (target.getRegisters() >= 32 ? 4 : 2) * target.getLanes());
+// 6 * 4 vectors of sums + 4 + 1 of 32 registers, 6 * 2 + 2 + 1 of 16. Numbers of one column go by at a time, or bf16 of two.
+static TileAttr attentionRegisters(TargetAttr target, bool inPairs = false) {
+  int64_t columns = (target.getRegisters() >= 32 ? 4 : 2) * target.getLanes();
+  return TileAttr::get(target.getContext(), TileRole::Registers, 6, columns, 0, /*k=*/inPairs ? 2 : 1, {}, 1);
 }
 
 constexpr char cpuAttentionEvidence[] =
     "transposing a block costs 4 rows of products; long rows leave L2 (ATTENTION.md)";
 
-ScheduleAttr heddle::attentionSchedule(TargetAttr target, int64_t headDim, int64_t blockKv, int64_t splitKv) {
+ScheduleAttr heddle::attentionSchedule(TargetAttr target, int64_t headDim, int64_t blockKv, int64_t splitKv,
+                                       bool inPairs) {
   MLIRContext *context = target.getContext();
   if (target.getDevice() == TargetDevice::OpenCl) // a thread has a row of one head
     return {};
@@ -178,7 +181,8 @@ ScheduleAttr heddle::attentionSchedule(TargetAttr target, int64_t headDim, int64
     return ScheduleAttr::get(context, warps, 0, 0, 0, 0, blockKv, splitKv, 0,
                              StringAttr::get(context, "4 warps of 16 rows; not timed"));
   }
-  const TileAttr tiles[] = {cpuAttentionTile(context, headDim), attentionRegisters(target)};
+  bool onTileUnit = inPairs && target.has("amx-bf16");
+  const TileAttr tiles[] = {cpuAttentionTile(context, headDim, 0, onTileUnit), attentionRegisters(target, inPairs)};
   return ScheduleAttr::get(context, tiles, 0, 0, 0, 0, blockKv, splitKv, 0,
                            StringAttr::get(context, cpuAttentionEvidence));
 }
@@ -221,12 +225,19 @@ static int64_t splitOf(OnlineAttentionOp op) {
   return split.value_or(defaultSplitKv);
 }
 
-ScheduleAttr heddle::scheduleFor(Operation *op, TargetAttr target, bool isInStep) {
+// Pairs of columns of a bf16 cache lie in it as products of bf16 read them.
+static bool hasPairs(KvCacheType cache) {
+  return cache.getElementType().isBF16() && cache.getHeadDim() % 2 == 0;
+}
+
+ScheduleAttr heddle::scheduleFor(Operation *op, TargetAttr target, ScheduleOptions options) {
   if (isa<PackedMatmulOp, ExpertMatmulOp>(op))
-    return matmulSchedule(target, isInStep);
-  if (auto attention = dyn_cast<OnlineAttentionOp>(op))
-    return attentionSchedule(target, attention.getCache().getType().getHeadDim(), attention.getBlockKv(),
-                             splitOf(attention));
+    return matmulSchedule(target, options.isInStep);
+  if (auto attention = dyn_cast<OnlineAttentionOp>(op)) {
+    KvCacheType cache = attention.getCache().getType();
+    return attentionSchedule(target, cache.getHeadDim(), attention.getBlockKv(), splitOf(attention),
+                             options.bf16Products && hasPairs(cache));
+  }
   if (auto merge = dyn_cast<CombineSplitsOp>(op))
     return attentionSchedule(target, merge.getCache().getType().getHeadDim(), 64, merge.getSplitKv());
   if (auto latent = dyn_cast<OnlineLatentAttentionOp>(op))

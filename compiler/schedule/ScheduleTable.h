@@ -14,16 +14,23 @@ inline constexpr llvm::StringLiteral targetAttrName = "heddle.target", scheduleA
 // Keys whose partial result is formed by itself unless an op says otherwise.
 inline constexpr int64_t defaultSplitKv = 512;
 
-// Of products with packed weights. Threads of a step have scratch memory; tasks of a graph are no thread's.
+// What a schedule depends on beside the op and the target.
+struct ScheduleOptions {
+  bool isInStep = false;     // threads of a step have scratch memory; tasks of a graph are no thread's
+  bool bf16Products = false; // what reads bf16 multiplies bf16
+};
+
+// Of products with packed weights.
 ScheduleAttr matmulSchedule(TargetAttr target, bool isInStep = false);
-// Of attention in blocks of `blockKv` keys and splits of `splitKv`. Null where the target's kernel has no such numbers.
+// Of attention in blocks of `blockKv` keys and splits of `splitKv`. Null where the target's kernel has no such numbers. `inPairs`: a CPU
+// multiplies pairs of bf16, as it is asked for.
 ScheduleAttr attentionSchedule(TargetAttr target, int64_t headDim, int64_t blockKv = 64,
-                               int64_t splitKv = defaultSplitKv);
+                               int64_t splitKv = defaultSplitKv, bool inPairs = false);
 // Of kernels that compute row by row. Null for CPUs.
 ScheduleAttr rowsSchedule(TargetAttr target);
 
 // Of the kernels of `op`; null for ops whose kernels have no such numbers.
-ScheduleAttr scheduleFor(mlir::Operation *op, TargetAttr target, bool isInStep = false);
+ScheduleAttr scheduleFor(mlir::Operation *op, TargetAttr target, ScheduleOptions options = {});
 
 } // namespace heddle
 

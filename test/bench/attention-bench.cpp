@@ -1,8 +1,10 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// attention-bench [--threads N] [--rounds N] [--target T] [--products f32|bf16] [--only PREFIX] [--asm HEAD_DIM]: GFLOP/s of the CPU's attention kernels and of
-// f32 multiply-adds in the same run, as JSON: over the cache, and over tensors as graphs have them, of BERT-base's heads. Counts 2
-// flops for each multiply-add of visible keys, nothing for softmax.
+// attention-bench [--threads N] [--rounds N] [--target T] [--products f32|bf16] [--tile-rows N] [--only PREFIX] [--asm HEAD_DIM]: GFLOP/s of the
+// CPU's attention kernels and of f32 multiply-adds, as JSON: over the cache, and over tensors as graphs have them, of BERT-base's heads.
+// A bf16 cache is measured with both kinds of products where the target has those of bf16, the kind that models get first. Kernels and
+// multiply-adds take turns, so that shares hold on a machine whose speed changes. Counts 2 flops for each multiply-add of visible keys, nothing
+// for softmax.
 #include "compiler/codegen/machine/EmitObject.h"
 #include "compiler/codegen/targets/cpu/FlashAttention.h"
 #include "compiler/codegen/targets/cpu/OnlineAttention.h"
@@ -15,6 +17,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -29,57 +32,73 @@ struct Options {
   int32_t threads = 1;
   int rounds = 5;
   std::string target = "native";
-  Products products = Products::F32;
-  int64_t assemblyHeadDim = 0;
+  std::optional<Products> products; // those alone
+  int64_t tileRows = 0, assemblyHeadDim = 0;
   std::string only; // names begin with it
 };
 
-// Best seconds of `rounds`, every thread running body(thread).
-double bestSeconds(const Options &options, const std::function<void(int32_t)> &body) {
-  double best = 1e30;
-  for (int round = 0; round < options.rounds; ++round) {
-    auto start = std::chrono::steady_clock::now();
-    std::vector<std::thread> others;
-    for (int32_t thread = 1; thread < options.threads; ++thread)
-      others.emplace_back([&, thread] { body(thread); });
-    body(0);
-    for (std::thread &other : others)
-      other.join();
-    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-  }
-  return best;
+// What takes turns with others: `body` is called once for every thread.
+struct Turn {
+  std::function<void(int32_t thread)> body;
+  double seconds = 1e30; // the best
+};
+
+void takeTurns(const Options &options, std::initializer_list<Turn *> turns) {
+  for (int round = 0; round < options.rounds; ++round)
+    for (Turn *turn : turns) {
+      auto start = std::chrono::steady_clock::now();
+      std::vector<std::thread> others;
+      for (int32_t thread = 1; thread < options.threads; ++thread)
+        others.emplace_back([&, thread] { turn->body(thread); });
+      turn->body(0);
+      for (std::thread &other : others)
+        other.join();
+      turn->seconds =
+          std::min(turn->seconds, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    }
 }
 
 // 12 independent chains of multiply-adds on registers.
-double peakGflops(const Options &options) {
-  KernelLibrary library(options.target);
-  const unsigned chains = 12, lanes = library.target().vectorLanes();
-  const int64_t steps = 20'000'000;
-  RawBuilder b(library.module().getLoc(), library.module().getContext());
-  beginFunction(b, library.module(), "peak", {b.pointerType(), b.getI64Type()});
-  mlir::Block *entry = b.getInsertionBlock();
-  mlir::Value to = entry->getArgument(0), count = entry->getArgument(1), factor = b.loadFloats(to, lanes);
-  llvm::SmallVector<mlir::Value> init;
-  for (unsigned i = 0; i < chains; ++i)
-    init.push_back(b.constantF32(i, lanes));
-  auto sums = b.fold(b.constant(0), count, init, [&](mlir::Value, mlir::ValueRange acc) {
-    llvm::SmallVector<mlir::Value> next;
-    for (mlir::Value value : acc)
-      next.push_back(b.fma(value, factor, factor));
-    return next;
-  });
-  for (mlir::Value sum : llvm::drop_begin(sums))
-    sums[0] = b.addF(sums[0], sum);
-  b.store(sums[0], to);
-  mlir::func::ReturnOp::create(b);
-  if (!library.load())
-    return 0;
-  double seconds = bestSeconds(options, [&](int32_t) {
-    float vector[16] = {};
-    library.find<void(float *, int64_t)>("peak")(vector, steps);
-  });
-  return 2e-9 * double(steps) * chains * lanes * options.threads / seconds;
-}
+class Peak {
+public:
+  explicit Peak(const Options &options) : threads(options.threads), library(options.target) {
+    const unsigned lanes = library.target().vectorLanes();
+    RawBuilder b(library.module().getLoc(), library.module().getContext());
+    beginFunction(b, library.module(), "peak", {b.pointerType(), b.getI64Type()});
+    mlir::Block *entry = b.getInsertionBlock();
+    mlir::Value to = entry->getArgument(0), count = entry->getArgument(1), factor = b.loadFloats(to, lanes);
+    llvm::SmallVector<mlir::Value> init;
+    for (unsigned i = 0; i < chains; ++i)
+      init.push_back(b.constantF32(i, lanes));
+    auto sums = b.fold(b.constant(0), count, init, [&](mlir::Value, mlir::ValueRange acc) {
+      llvm::SmallVector<mlir::Value> next;
+      for (mlir::Value value : acc)
+        next.push_back(b.fma(value, factor, factor));
+      return next;
+    });
+    for (mlir::Value sum : llvm::drop_begin(sums))
+      sums[0] = b.addF(sums[0], sum);
+    b.store(sums[0], to);
+    mlir::func::ReturnOp::create(b);
+    library.load();
+  }
+
+  Turn turn() {
+    return {[function = library.find<void(float *, int64_t)>("peak")](int32_t) {
+      float vector[16] = {};
+      function(vector, steps);
+    }};
+  }
+  double gflops(const Turn &turn) const {
+    return 2e-9 * double(steps) * chains * library.target().vectorLanes() * threads / turn.seconds;
+  }
+
+private:
+  static constexpr unsigned chains = 12;
+  static constexpr int64_t steps = 5'000'000;
+  int32_t threads;
+  KernelLibrary library;
+};
 
 struct Shape {
   const char *name;
@@ -89,14 +108,16 @@ struct Shape {
   bool share;
 };
 
-AttentionSpec specOf(const Options &options, const Shape &shape) {
+AttentionSpec specOf(const Options &options, const Shape &shape, Products products) {
   AttentionSpec spec;
   spec.numHeads = 32;
   spec.numKvHeads = 8;
   spec.headDim = shape.headDim;
   spec.scale = 0.125;
   spec.kv = shape.kv;
-  spec.products = shape.kv == KvType::BF16 ? options.products : Products::F32;
+  spec.products = products;
+  if (options.tileRows)
+    spec.tileRows = options.tileRows;
   spec.shareKvHeads = shape.share;
   return spec;
 }
@@ -124,42 +145,86 @@ void beginEntry() {
   isFirst = false;
 }
 
-void measure(const Options &options, const Shape &shape, double peak) {
-  if (!isWanted(options, shape.name))
-    return;
-  AttentionSpec spec = specOf(options, shape);
-  KernelLibrary library(options.target);
-  buildAttention(library.module(), "attention", library.withRegisters(spec), library.target());
-  if (!library.load())
-    return;
-  int64_t length = shape.past + shape.rows, width = spec.numHeads * spec.headDim;
-  int64_t keyBytes = spec.numKvHeads * HEDDLE_KV_PAGE_SIZE * spec.headDim * kvBytes(spec.kv);
-  int64_t pageCount = (length + HEDDLE_KV_PAGE_SIZE - 1) / HEDDLE_KV_PAGE_SIZE;
-  // 0x3c… are small positive numbers in every stored type.
-  std::vector<uint8_t> storage(pageCount * 2 * keyBytes + 64, 0x3c);
-  uint8_t *base = storage.data() + (64 - reinterpret_cast<uintptr_t>(storage.data()) % 64) % 64;
+// A cache of one layer and the rows of a step.
+struct Step {
+  Step(const AttentionSpec &spec, const Shape &shape) : rows(shape.rows), width(spec.numHeads * spec.headDim) {
+    int64_t length = shape.past + shape.rows, pageCount = (length + HEDDLE_KV_PAGE_SIZE - 1) / HEDDLE_KV_PAGE_SIZE;
+    keyBytes = spec.numKvHeads * HEDDLE_KV_PAGE_SIZE * spec.headDim * kvBytes(spec.kv);
+    // 0x3c… are small positive numbers in every stored type.
+    storage.resize(pageCount * 2 * keyBytes + 64, 0x3c);
+    uint8_t *base = storage.data() + (64 - reinterpret_cast<uintptr_t>(storage.data()) % 64) % 64;
+    for (int64_t page = 0; page < pageCount; ++page)
+      pages.push_back(base + page * 2 * keyBytes);
+    q.resize(shape.rows * width);
+    out.resize(q.size());
+    draw({&q});
+    sequence = {0, shape.rows, shape.past, 0, pages.data()};
+    cachedBytes = 2.0 * double(keyBytes) * double(length) / HEDDLE_KV_PAGE_SIZE;
+    flops = 4.0 * double(width) * (double(shape.rows) * shape.past + 0.5 * double(shape.rows) * (shape.rows + 1));
+  }
+
+  int32_t rows;
+  int64_t width, keyBytes;
+  double cachedBytes, flops;
+  std::vector<uint8_t> storage;
   std::vector<uint8_t *> pages;
-  pages.reserve(pageCount);
-  for (int64_t page = 0; page < pageCount; ++page)
-    pages.push_back(base + page * 2 * keyBytes);
-  std::vector<float> q(shape.rows * width), out(shape.rows * width);
-  draw({&q});
-  heddle_sequence sequence = {0, shape.rows, shape.past, 0, pages.data()};
-  double seconds = bestSeconds(options, [&](int32_t thread) {
-    library.find<Whole>("attention")(q.data(), out.data(), &sequence, 1, 0, keyBytes, width, width, nullptr, thread,
-                                     options.threads);
-  });
-  double pairs = double(shape.rows) * shape.past + 0.5 * double(shape.rows) * (shape.rows + 1);
-  double gflops = 4e-9 * pairs * double(spec.numHeads * spec.headDim) / seconds;
-  double gigabytes = 2e-9 * double(keyBytes) * double(length) / HEDDLE_KV_PAGE_SIZE / seconds;
+  std::vector<float> q, out;
+  heddle_sequence sequence;
+};
+
+class CacheKernel {
+public:
+  CacheKernel(const Options &options, const Shape &shape, Products products, const char *suffix)
+      : name(std::string(shape.name) + suffix), library(options.target) {
+    buildAttention(library.module(), "attention", library.withRegisters(specOf(options, shape, products)),
+                   library.target());
+    library.load();
+  }
+
+  Turn turn(const Options &options, Step &step) {
+    return {[function = library.find<Whole>("attention"), threads = options.threads, &step](int32_t thread) {
+      function(step.q.data(), step.out.data(), &step.sequence, 1, 0, step.keyBytes, step.width, step.width, nullptr,
+               thread, threads);
+    }};
+  }
+
+  const std::string name;
+
+private:
+  KernelLibrary library;
+};
+
+void print(const std::string &name, const Turn &turn, const Step &step, double peak) {
+  double gflops = 1e-9 * step.flops / turn.seconds;
   beginEntry();
   std::printf("{\"name\": \"%s\", \"seconds\": %.6f, \"gflops\": %.1f, \"share_of_f32_peak\": %.3f, "
               "\"cache_gb_per_second_if_read_once\": %.1f}",
-              shape.name, seconds, gflops, gflops / peak, gigabytes);
+              name.c_str(), turn.seconds, gflops, gflops / peak, 1e-9 * step.cachedBytes / turn.seconds);
+}
+
+void measure(const Options &options, const Shape &shape, Peak &peak) {
+  if (!isWanted(options, shape.name))
+    return;
+  const CpuTarget target = KernelLibrary(options.target).target();
+  bool multipliesBf16 = shape.kv == KvType::BF16 && (target.hasBf16Dot() || target.hasBf16Tiles());
+  Step step(specOf(options, shape, Products::F32), shape);
+  Turn peakTurn = peak.turn();
+  if (!multipliesBf16 || options.products) {
+    bool isBf16 = shape.kv == KvType::BF16 && options.products == Products::Bf16;
+    CacheKernel kernel(options, shape, isBf16 ? Products::Bf16 : Products::F32, "");
+    Turn turn = kernel.turn(options, step);
+    takeTurns(options, {&peakTurn, &turn});
+    return print(kernel.name, turn, step, peak.gflops(peakTurn));
+  }
+  CacheKernel bf16(options, shape, Products::Bf16, ""), f32(options, shape, Products::F32, ", f32 products");
+  Turn bf16Turn = bf16.turn(options, step), f32Turn = f32.turn(options, step);
+  takeTurns(options, {&peakTurn, &bf16Turn, &f32Turn});
+  print(bf16.name, bf16Turn, step, peak.gflops(peakTurn));
+  print(f32.name, f32Turn, step, peak.gflops(peakTurn));
 }
 
 // Bidirectional attention of 12 heads of 64 that lie inside the rows of a projection, with a padding mask or without.
-void measureTensors(const Options &options, int64_t batch, int64_t tokens, bool hasMask, double peak) {
+void measureTensors(const Options &options, int64_t batch, int64_t tokens, bool hasMask, Peak &peak) {
   std::string name = "tensors " + std::to_string(batch) + " x " + std::to_string(tokens) + ", 12 heads of 64" +
                      (hasMask ? ", mask" : "");
   if (!isWanted(options, name))
@@ -182,19 +247,21 @@ void measureTensors(const Options &options, int64_t batch, int64_t tokens, bool 
   FlashCall call = {q.data(), k.data(), v.data(), out.data(), mask.data(), nullptr,        batch, tokens,
                     tokens,   strides,  strides,  strides,    strides,     {tokens, 0, 0}, 1};
   const int repeats = std::max<int64_t>(1, (1 << 18) / (batch * tokens * tokens));
-  double seconds = bestSeconds(options, [&](int32_t thread) {
-    for (int repeat = 0; repeat < repeats; ++repeat)
-      call.run(library.find<FlashCall::Function>("flash"), thread, options.threads);
-  });
-  double gflops = 4e-9 * repeats * double(batch * tokens * tokens * width) / seconds;
+  Turn peakTurn = peak.turn(), turn = {[&](int32_t thread) {
+                                 for (int repeat = 0; repeat < repeats; ++repeat)
+                                   call.run(library.find<FlashCall::Function>("flash"), thread, options.threads);
+                               }};
+  takeTurns(options, {&peakTurn, &turn});
+  double gflops = 4e-9 * repeats * double(batch * tokens * tokens * width) / turn.seconds;
   beginEntry();
   std::printf("{\"name\": \"%s\", \"seconds\": %.6f, \"gflops\": %.1f, \"share_of_f32_peak\": %.3f}", name.c_str(),
-              seconds / repeats, gflops, gflops / peak);
+              turn.seconds / repeats, gflops, gflops / peak.gflops(peakTurn));
 }
 
 int printAssembly(const Options &options) {
   KernelLibrary library(options.target);
-  AttentionSpec spec = specOf(options, {"", options.assemblyHeadDim, 0, 0, KvType::BF16, true});
+  AttentionSpec spec = specOf(options, {"", options.assemblyHeadDim, 0, 0, KvType::BF16, true},
+                              options.products.value_or(Products::F32));
   buildAttention(library.module(), "attention", library.withRegisters(spec), library.target());
   if (failed(lowerToLLVM(library.module(), library.target())))
     return 1;
@@ -220,6 +287,8 @@ int main(int argc, char **argv) {
       options.target = argv[i + 1];
     else if (flag == "--products")
       options.products = !std::strcmp(argv[i + 1], "bf16") ? Products::Bf16 : Products::F32;
+    else if (flag == "--tile-rows")
+      options.tileRows = number;
     else if (flag == "--only")
       options.only = argv[i + 1];
     else if (flag == "--asm")
@@ -227,8 +296,11 @@ int main(int argc, char **argv) {
   }
   if (options.assemblyHeadDim)
     return printAssembly(options);
-  double peak = peakGflops(options);
-  std::printf("{\n  \"threads\": %d, \"f32_peak_gflops\": %.1f,\n  \"attention\": [\n", options.threads, peak);
+  Peak peak(options);
+  Turn alone = peak.turn();
+  takeTurns(options, {&alone});
+  std::printf("{\n  \"threads\": %d, \"f32_peak_gflops\": %.1f,\n  \"attention\": [\n", options.threads,
+              peak.gflops(alone));
   const Shape shapes[] = {
       {"prefill 4096, D 64, bf16", 64, 0, 4096, KvType::BF16, true},
       {"prefill 4096, D 128, bf16", 128, 0, 4096, KvType::BF16, true},

@@ -26,7 +26,8 @@ std::string emit(const AttentionSpec &spec, const char *targetName, MachineCode 
 
 // What an innermost loop of x86 assembly does.
 struct LoopCounts {
-  int products = 0, pairDots = 0, vectorLoads = 0, broadcasts = 0, stores = 0;
+  int products = 0, pairDots = 0, tileProducts = 0, tileStores = 0, maxima = 0, comparisons = 0;
+  int vectorLoads = 0, broadcasts = 0, stores = 0;
 };
 
 // Innermost loops: from a label to a jump back to it with no label between.
@@ -47,6 +48,14 @@ std::vector<LoopCounts> innerLoops(llvm::StringRef assembly) {
       ++counts.products;
     } else if (code.starts_with("vdpbf16ps")) {
       ++counts.pairDots;
+    } else if (code.starts_with("tdpbf16ps")) {
+      ++counts.tileProducts;
+    } else if (code.starts_with("tilestore") || code.starts_with("ldtilecfg")) {
+      ++counts.tileStores;
+    } else if (code.starts_with("vmaxps")) {
+      ++counts.maxima;
+    } else if (code.starts_with("vpcmp")) {
+      ++counts.comparisons;
     } else if (code.starts_with("vbroadcast")) {
       ++counts.broadcasts;
     } else if (code.starts_with("vmov")) {
@@ -63,11 +72,11 @@ void expectFullTiles(const char *target, int rows, int wide) {
     EXPECT_EQ(assembly.find("call"), std::string::npos) << "a kernel calls nothing";
     int tiles = 0;
     for (LoopCounts loop : innerLoops(assembly)) {
-      if (loop.products != rows * wide)
+      // An element of each row in all lanes: no other loop has as many.
+      if (loop.products != rows * wide || loop.broadcasts != rows)
         continue;
       ++tiles;
       EXPECT_EQ(loop.stores, 0);
-      EXPECT_EQ(loop.broadcasts, rows);
       EXPECT_EQ(loop.vectorLoads, wide);
     }
     EXPECT_EQ(tiles, 2) << "one for the scores, one for the values";
@@ -92,6 +101,46 @@ TEST(AttentionCode, Bf16ProductsUseThePairDot) {
   }
   EXPECT_EQ(tiles, 2) << "one for the scores, one for the values";
   EXPECT_NE(emit(spec, "x86-64-v4", MachineCode::Object), "") << "emulated elsewhere";
+}
+
+// Tiles of sums stay in registers while head_dim goes by, and from one half of a page's keys to the other.
+TEST(AttentionCode, Bf16ProductsUseTheTileUnit) {
+  AttentionSpec spec = makeSpec(32, 2, 256, KvType::BF16);
+  spec.products = Products::Bf16;
+  std::string assembly = emit(spec, "sapphirerapids", MachineCode::Assembly);
+  ASSERT_FALSE(assembly.empty());
+  EXPECT_EQ(llvm::StringRef(assembly).count("ldtilecfg"), 1u) << "shapes are the same for the whole call";
+  EXPECT_EQ(llvm::StringRef(assembly).count("tilerelease"), 1u);
+  EXPECT_EQ(assembly.find("call"), std::string::npos) << "a kernel calls nothing";
+  int loops = 0, overHeadDim = 0;
+  for (LoopCounts loop : innerLoops(assembly)) {
+    if (!loop.tileProducts)
+      continue;
+    EXPECT_EQ(loop.stores, 0);
+    EXPECT_EQ(loop.pairDots, 0);
+    if (loop.tileStores)
+      EXPECT_EQ(loop.tileProducts, 2 * loop.tileStores) << "both halves of the keys are added before sums are stored";
+    ++loops;
+    overHeadDim += !loop.tileStores;
+  }
+  EXPECT_EQ(loops, 4) << "scores and values of one and of two tiles of rows";
+  EXPECT_GE(overHeadDim, 2);
+}
+
+// Scores of a page that every row sees are compared with no position.
+TEST(AttentionCode, WholePagesAreNotMasked) {
+  for (int64_t window : {0, 1000}) {
+    AttentionSpec spec = makeSpec(4, 2, 64, KvType::BF16);
+    spec.window = window;
+    int softmaxes = 0, masks = 0;
+    for (LoopCounts loop : innerLoops(emit(spec, "x86-64-v4", MachineCode::Assembly))) {
+      softmaxes += loop.maxima > 0;
+      masks += loop.comparisons > 0;
+      EXPECT_TRUE(loop.maxima == 0 || loop.comparisons == 0) << "window " << window;
+    }
+    EXPECT_GT(softmaxes, 0);
+    EXPECT_GT(masks, 0);
+  }
 }
 
 TEST(AttentionCode, IsReproducible) {

@@ -3,6 +3,8 @@
 #include "test/execute/AttentionReference.h"
 #include "test/execute/KernelLibrary.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include "gtest/gtest.h"
 
 #include <algorithm>
@@ -265,15 +267,33 @@ TEST(Attention, AlibiSlopes) {
 }
 
 TEST(Attention, Bf16Products) {
-  for (int64_t headDim : {2, 20, 64, 80, 128}) {
-    SCOPED_TRACE(headDim);
-    AttentionSpec spec = makeSpec(6, 2, headDim, KvType::BF16);
-    spec.products = Products::Bf16;
-    for (const std::string &target : KernelLibrary::runnableTargets())
+  std::vector<std::string> targets = KernelLibrary::runnableTargets();
+  llvm::append_range(targets, KernelLibrary::bf16Targets());
+  for (int64_t headDim : {2, 20, 64, 80, 128})
+    for (const std::string &target : targets) {
+      SCOPED_TRACE(target + ", " + std::to_string(headDim));
+      AttentionSpec spec = makeSpec(6, 2, headDim, KvType::BF16);
+      spec.products = Products::Bf16;
       check(spec, raggedSteps, target, 5e-5);
-    spec.window = 71;
-    spec.hasSinks = true;
-    check(spec, raggedSteps, "native", 5e-5);
+      spec.window = 71;
+      spec.hasSinks = true;
+      check(spec, shortSteps, target, 5e-5);
+    }
+}
+
+// Rows beside each other in tiles of 16, in one block of them, in several, and in none that is whole.
+TEST(Attention, Bf16ProductsOfEveryTileHeight) {
+  const std::vector<StepPart> parts = {{0, 70}, {130, 33}, {511, 2}};
+  for (const std::string &target : KernelLibrary::bf16Targets()) {
+    AttentionSpec spec = makeSpec(3, 1, 48, KvType::BF16);
+    spec.products = Products::Bf16;
+    spec.valueHeadDim = 24;
+    PagedCache cache(spec, lengthsOf(parts), 3);
+    std::vector<float> q = queriesOf(spec, parts, 4), expected = Attention(spec, target).run(cache, parts, q);
+    for (int64_t blockQ : {1, 5, 6, 16, 23}) {
+      spec.blockQ = blockQ;
+      EXPECT_TRUE(sameBits(expected, Attention(spec, target).run(cache, parts, q))) << target << ", " << blockQ;
+    }
   }
 }
 
@@ -355,12 +375,12 @@ std::vector<float> rowsOf(const std::vector<float> &q, int64_t width, int64_t be
   return {q.begin() + begin * width, q.begin() + (begin + rows) * width};
 }
 
-void checkChunks(int64_t window, Products products) {
+void checkChunks(int64_t window, Products products, const std::string &target = "native") {
   AttentionSpec spec = makeSpec(3, 1, 64, KvType::BF16);
   spec.window = window;
   spec.hasSinks = window;
   spec.products = products;
-  Attention attention(spec);
+  Attention attention(spec, target);
   const int32_t length = 530;
   PagedCache cache(spec, {length}, 21);
   std::vector<float> q = queriesOf(spec, {{0, length}}, 22), whole = attention.run(cache, {{0, length}}, q);
@@ -381,6 +401,8 @@ TEST(Attention, ChunksAndSingleTokensLeaveTheBitsOfOnePrefill) {
   for (int64_t window : {0, 70})
     for (Products products : {Products::F32, Products::Bf16})
       checkChunks(window, products);
+  for (const std::string &target : KernelLibrary::bf16Targets())
+    checkChunks(70, Products::Bf16, target);
 }
 
 TEST(Attention, EveryRunnableTarget) {

@@ -127,16 +127,17 @@ void buildTilestore(ModuleOp module) {
   b.finish();
 }
 
-Value splat(ImplicitLocOpBuilder &b, uint32_t value) {
-  auto type = VectorType::get(16, b.getI32Type());
+Value splat(ImplicitLocOpBuilder &b, uint32_t value, int64_t lanes = 16) {
+  auto type = VectorType::get(lanes, b.getI32Type());
   return arith::ConstantOp::create(b, DenseElementsAttr::get(type, APInt(32, value)));
 }
 
-// The low and the high of two bf16 in each of 16 lanes.
+// The low and the high of two bf16 in each lane.
 std::pair<Value, Value> halves(ImplicitLocOpBuilder &b, Value pairs) {
-  auto reals = VectorType::get(16, b.getF32Type());
-  Value low = arith::ShLIOp::create(b, pairs, splat(b, 16)),
-        high = arith::AndIOp::create(b, pairs, splat(b, 0xffff0000));
+  int64_t lanes = cast<VectorType>(pairs.getType()).getDimSize(0);
+  auto reals = VectorType::get(lanes, b.getF32Type());
+  Value low = arith::ShLIOp::create(b, pairs, splat(b, 16, lanes)),
+        high = arith::AndIOp::create(b, pairs, splat(b, 0xffff0000, lanes));
   return {LLVM::BitcastOp::create(b, reals, low), LLVM::BitcastOp::create(b, reals, high)};
 }
 
@@ -185,7 +186,7 @@ void buildTdpbsud(ModuleOp module) {
 
 // vdpbf16ps: the high halves first.
 Value emulateDot(ImplicitLocOpBuilder &b, OperandRange operands) {
-  auto pairs = VectorType::get(16, b.getI32Type());
+  auto pairs = cast<VectorType>(operands[0].getType()).clone(b.getI32Type());
   auto [xLow, xHigh] = halves(b, LLVM::BitcastOp::create(b, pairs, operands[1]));
   auto [yLow, yHigh] = halves(b, LLVM::BitcastOp::create(b, pairs, operands[2]));
   return math::FmaOp::create(b, xLow, yLow, math::FmaOp::create(b, xHigh, yHigh, operands[0]));
@@ -245,7 +246,7 @@ void heddle::test::emulateInstructions(ModuleOp module) {
   for (LLVM::CallIntrinsicOp call : calls) {
     StringRef name = call.getIntrin();
     ImplicitLocOpBuilder b(call.getLoc(), call);
-    if (name == "llvm.x86.avx512bf16.dpbf16ps.512") {
+    if (name.starts_with("llvm.x86.avx512bf16.dpbf16ps.")) {
       call.getResult(0).replaceAllUsesWith(emulateDot(b, call.getArgs()));
     } else if (name == "llvm.x86.avx512bf16.cvtne2ps2bf16.512") {
       call.getResult(0).replaceAllUsesWith(emulateConversion(b, call.getArgs()));

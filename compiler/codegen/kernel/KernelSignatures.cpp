@@ -262,6 +262,8 @@ void heddle::applySchedule(AttentionSpec &spec, ScheduleAttr schedule, unsigned 
     if (registers.getRole() == TileRole::Registers) {
       spec.registerRows = registers.getRows().front();
       spec.registerColumns = registers.getColumns();
+      if (registers.getK() == 2)
+        spec.products = Products::Bf16;
     }
   spec.blockKv = schedule.getBlockKv();
   spec.splitKv = schedule.getSplitKv();

@@ -81,6 +81,10 @@ Value RawBuilder::constantI32(int32_t value, unsigned lanes) {
   return arith::ConstantOp::create(*this, DenseElementsAttr::get(ints(lanes), value));
 }
 
+Value RawBuilder::constantZero(Type type) {
+  return arith::ConstantOp::create(*this, getZeroAttr(type));
+}
+
 Value RawBuilder::broadcast(Value scalar, unsigned lanes) {
   return vector::BroadcastOp::create(*this, VectorType::get({lanes}, scalar.getType()), scalar);
 }
@@ -125,6 +129,25 @@ Value RawBuilder::maxOfLanes(Value vector) {
 
 Value RawBuilder::sumOfLanes(Value vector) {
   return foldLanes(*this, vector, [&](Value a, Value b) { return addF(a, b); });
+}
+
+Value RawBuilder::maxOfEach(ArrayRef<Value> rows) {
+  // A bit of the lane's number after the other tells rows apart: half as many vectors are left each time.
+  SmallVector<Value> left(rows);
+  for (int64_t lanes = rows.size(), bit = 1; bit < lanes; bit *= 2) {
+    SmallVector<int64_t> own, other;
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      int64_t from = lane & bit ? lanes : 0;
+      own.push_back(from + lane);
+      other.push_back(from + (lane ^ bit));
+    }
+    SmallVector<Value> next;
+    for (size_t i = 0; i < left.size(); i += 2)
+      next.push_back(maxF(vector::ShuffleOp::create(*this, left[i], left[i + 1], own),
+                          vector::ShuffleOp::create(*this, left[i], left[i + 1], other)));
+    left = next;
+  }
+  return left[0];
 }
 
 void RawBuilder::transpose(MutableArrayRef<Value> rows) {
@@ -175,8 +198,7 @@ Value RawBuilder::load(Type type, Value pointer) {
 }
 
 Value RawBuilder::loadMasked(VectorType type, Value pointer, Value mask) {
-  Value zero = arith::ConstantOp::create(*this, getZeroAttr(type));
-  return LLVM::MaskedLoadOp::create(*this, type, pointer, mask, zero, elementBytes(type));
+  return LLVM::MaskedLoadOp::create(*this, type, pointer, mask, constantZero(type), elementBytes(type));
 }
 
 Value RawBuilder::loadIndex(Value pointer) {
@@ -204,8 +226,11 @@ Value RawBuilder::loadHalves(Value pointer, unsigned lanes) {
   return arith::ExtUIOp::create(*this, ints(lanes), load(VectorType::get({lanes}, getI16Type()), pointer));
 }
 
-Value RawBuilder::joinHalves(Value low, Value high) {
-  return arith::OrIOp::create(*this, low, arith::ShLIOp::create(*this, high, constantI32(16, lanesOf(low))));
+Value RawBuilder::joinHalves(Value low, Value high, unsigned first, unsigned lanes) {
+  SmallVector<int64_t> order;
+  for (int64_t lane = first, end = first + lanes; lane < end; ++lane)
+    order.append({lane, lane + int64_t(lanesOf(low))});
+  return vector::BitCastOp::create(*this, ints(lanes), vector::ShuffleOp::create(*this, low, high, order));
 }
 
 Value RawBuilder::dotPairs(Value a, Value b, Value acc, bool hasInstruction) {
@@ -249,6 +274,12 @@ void RawBuilder::storeKv(KvType type, Value floats, Value pointer) {
   if (type == KvType::BF16)
     return store(roundToBf16(*this, floats), pointer);
   store(arith::TruncFOp::create(*this, VectorType::get({lanesOf(floats)}, getF16Type()), floats), pointer);
+}
+
+Value RawBuilder::roundTwo(Value first, Value second) {
+  auto type = VectorType::get({32}, getBF16Type());
+  auto name = getStringAttr("llvm.x86.avx512bf16.cvtne2ps2bf16.512");
+  return LLVM::CallIntrinsicOp::create(*this, type, name, ValueRange{second, first}).getResult(0);
 }
 
 void RawBuilder::prefetch(Value pointer) {

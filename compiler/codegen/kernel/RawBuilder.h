@@ -57,6 +57,7 @@ public:
   // f32 vectors, or scalars where `lanes` is 0.
   Value constantF32(double value, unsigned lanes = 0);
   Value constantI32(int32_t value, unsigned lanes);
+  Value constantZero(mlir::Type type);
   Value broadcast(Value scalar, unsigned lanes);
   Value fma(Value a, Value b, Value c);
   Value addF(Value a, Value b);
@@ -70,6 +71,8 @@ public:
   // Every lane holds the result, folded as a tree over lanes.
   Value maxOfLanes(Value vector);
   Value sumOfLanes(Value vector);
+  // Lane r: the largest of rows[r], for as many rows as lanes.
+  Value maxOfEach(llvm::ArrayRef<Value> rows);
   // rows[i] lane j ↔ rows[j] lane i, for as many rows as lanes.
   void transpose(llvm::MutableArrayRef<Value> rows);
 
@@ -94,12 +97,15 @@ public:
   Value loadKv(KvType type, Value pointer, unsigned lanes);
   // Lanes of two bf16 as their f32: (low halves, high halves).
   std::pair<Value, Value> widenPair(Value bits);
-  // 16-bit elements as the low halves of i32 lanes; two of them as low | high << 16.
+  // 16-bit elements as the low halves of i32 lanes.
   Value loadHalves(Value pointer, unsigned lanes);
-  Value joinHalves(Value low, Value high);
+  // Lanes [first, first + lanes) of two vectors of 16-bit elements, as the low and the high halves of i32.
+  Value joinHalves(Value low, Value high, unsigned first, unsigned lanes);
   // acc + high(a) high(b) + low(a) low(b) for i32 lanes of two bf16; one instruction where there is one.
   Value dotPairs(Value a, Value b, Value acc, bool hasInstruction);
   void storeKv(KvType type, Value floats, Value pointer);
+  // Two vectors of 16 floats as 32 bf16, one after the other, in the one instruction of avx512bf16.
+  Value roundTwo(Value first, Value second);
   // Asks for the line at `pointer`, into the second-level cache.
   void prefetch(Value pointer);
   // 64-byte aligned scratch on the stack; call it in the entry block.

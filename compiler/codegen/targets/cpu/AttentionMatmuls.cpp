@@ -73,7 +73,7 @@ void AttentionTile::transposeRows(const PageValues &page, Value key, int64_t sid
 void AttentionTile::widenValues(const PageValues &page) {
   int64_t element = kvBytes(spec.kv);
   b.loop(page.firstKey, page.endKey, 1, [&](Value key) {
-    Value offset = b.mul(key, page.valueBytes), to = b.at(panel, key, valueStride * floatBytes);
+    Value offset = b.mul(key, page.valueBytes), to = b.at(valuePanel, key, valueStride * floatBytes);
     Value from = b.at(page.values, offset), next = b.at(page.nextValues, offset);
     for (ColumnRun run : columnRuns(spec.valueDim(), vectorLanes)) {
       b.store(b.loadKv(spec.kv, b.at(from, run.begin * element), run.lanes), b.at(to, run.begin * floatBytes));
@@ -86,16 +86,24 @@ void AttentionTile::widenValues(const PageValues &page) {
 void AttentionTile::pairValues(const PageValues &page) {
   int64_t rowBytes = spec.valueRowDim() * kvBytes(spec.kv);
   Value firstKey = page.firstKey, endKey = page.endKey;
-  b.loop(b.divide(firstKey, 2), b.divideUp(endKey, 2), 1, [&](Value pair) {
+  Value firstPair = b.divide(firstKey, 2), endPair = b.divideUp(endKey, 2);
+  if (usesTileUnit)
+    for (auto [begin, end] : {std::pair(b.constant(0), firstPair), std::pair(endPair, b.constant(blockTokens / 2))})
+      b.loop(begin, end, 1,
+             [&](Value pair) { fillZeros(b.at(valuePanel, pair, valueStride * floatBytes), valueStride); });
+  b.loop(firstPair, endPair, 1, [&](Value pair) {
     Value key = b.mul(pair, 2), from = b.at(page.values, key, rowBytes), next = b.at(page.nextValues, key, rowBytes);
-    Value to = b.at(panel, pair, valueStride * floatBytes);
+    Value to = b.at(valuePanel, pair, valueStride * floatBytes);
     // A slot that no row sees may hold anything: its weight of 0 needs a finite partner.
     Value lowSeen = b.lessThan(b.sub(firstKey, b.constant(1)), key), highSeen = b.lessThan(b.add(key, 1), endKey);
-    for (ColumnRun run : columnRuns(spec.valueDim(), vectorLanes)) {
-      Value pointer = b.at(from, run.begin * kvBytes(spec.kv)), zero = b.constantI32(0, run.lanes);
-      Value low = b.select(lowSeen, b.loadHalves(pointer, run.lanes), zero);
-      Value high = b.select(highSeen, b.loadHalves(b.at(pointer, rowBytes), run.lanes), zero);
-      b.store(b.joinHalves(low, high), b.at(to, run.begin * floatBytes));
+    for (ColumnRun run : columnRuns(spec.valueDim(), 2 * vectorLanes)) {
+      auto halves = VectorType::get({run.lanes}, b.getI16Type());
+      Value pointer = b.at(from, run.begin * kvBytes(spec.kv)), zero = b.constantZero(halves);
+      Value low = b.select(lowSeen, b.load(halves, pointer), zero);
+      Value high = b.select(highSeen, b.load(halves, b.at(pointer, rowBytes)), zero);
+      for (unsigned first = 0; first < run.lanes; first += vectorLanes)
+        b.store(b.joinHalves(low, high, first, std::min(run.lanes, vectorLanes)),
+                b.at(to, (run.begin + first) * floatBytes));
       if (run.begin * kvBytes(spec.kv) % cacheLine == 0) {
         b.prefetch(b.at(next, run.begin * kvBytes(spec.kv)));
         b.prefetch(b.at(next, run.begin * kvBytes(spec.kv) + rowBytes));
@@ -127,9 +135,11 @@ void AttentionTile::rowBlocks(Value rows, llvm::function_ref<void(Value, unsigne
     b.ifThen(b.equal(rest, b.constant(count)), [&] { body(whole, count); });
 }
 
-void AttentionTile::multiplyScores(Value rows, const PageValues &page) {
+void AttentionTile::multiplyScores(const RowBlock &block, const PageValues &page) {
+  if (usesTileUnit)
+    return multiplyScoresOnUnit(block);
   Value endKey = tokensOf(page, wide * vectorLanes);
-  rowBlocks(rows, [&](Value row, unsigned count) { scoreBlock(row, count, endKey); });
+  rowBlocks(block.count, [&](Value row, unsigned count) { scoreBlock(row, count, endKey); });
 }
 
 void AttentionTile::scoreBlock(Value row, unsigned rows, Value endKey) {
@@ -159,15 +169,17 @@ void AttentionTile::scoreBlock(Value row, unsigned rows, Value endKey) {
   });
 }
 
-void AttentionTile::weighValues(Value rows, const PageValues &page) {
-  if (pairs)
+void AttentionTile::weighValues(const RowBlock &block, const PageValues &page) {
+  if (usesTileUnit)
+    return accumulateValuesOnUnit(block);
+  if (pairs) {
     pairValues(page);
-  else if (copiesValues())
+    accumulateValues(block.count, valuePanel, b.divide(page.firstKey, 2), b.divideUp(page.endKey, 2));
+    return;
+  }
+  if (copiesValues())
     widenValues(page);
-  if (pairs)
-    accumulateValues(rows, panel, b.divide(page.firstKey, 2), b.divideUp(page.endKey, 2));
-  else
-    accumulateValues(rows, copiesValues() ? panel : page.values, page.firstKey, page.endKey);
+  accumulateValues(block.count, copiesValues() ? valuePanel : page.values, page.firstKey, page.endKey);
 }
 
 void AttentionTile::accumulateValues(Value rows, Value values, Value firstKey, Value endKey) {

@@ -17,7 +17,7 @@ using namespace heddle;
 
 static constexpr int64_t pageTokens = HEDDLE_KV_PAGE_SIZE;
 static constexpr int64_t floatBytes = sizeof(float);
-// Score vectors that the softmax keeps in registers.
+// Score vectors that the softmax has in registers at once.
 static constexpr int64_t registerScores = 4;
 static constexpr double log2e = 1.4426950408889634;
 
@@ -31,29 +31,39 @@ static int64_t chooseTokens(const AttentionSpec &spec, int64_t group) {
 
 AttentionTile::AttentionTile(RawBuilder &builder, const AttentionSpec &spec, const CpuTarget &target)
     : b(builder), spec(spec), vectorLanes(target.vectorLanes()), pairs(spec.products == Products::Bf16),
-      hasPairDot(target.hasAvx512() && target.has("avx512bf16")), blockTokens(spec.blockKv),
+      hasPairDot(target.hasBf16Dot()), usesTileUnit(pairs && target.hasBf16Tiles()), blockTokens(spec.blockKv),
       wide(std::min(spec.registerColumns, spec.blockKv) / target.vectorLanes()), unit(spec.hasBias ? 1 : log2e),
       emptyMax(spec.hasBias ? -std::numeric_limits<float>::max() : -1e38), groupSize(spec.headsOfTile()),
-      queryStride(wholeLines(spec.headDim)), valueStride(wholeLines(spec.valueDim())),
-      tileTokens(chooseTokens(spec, groupSize)), tileRows(tileTokens * groupSize) {}
+      queryStride(wholeLines(pairs ? llvm::divideCeil(spec.headDim, 2) : spec.headDim)),
+      valueStride(wholeLines(spec.valueDim())), tileTokens(chooseTokens(spec, groupSize)),
+      tileRows(tileTokens * groupSize) {}
 
 void AttentionTile::allocate() {
-  int64_t panelFloats = std::max(spec.headDim * blockTokens, copiesValues() ? blockTokens * valueStride : 0);
+  int64_t keyFloats = (pairs ? unitPairsOf(spec.headDim) : spec.headDim) * blockTokens;
+  int64_t valueFloats = copiesValues() ? blockTokens / (pairs ? 2 : 1) * valueStride : 0;
   auto scratch = [&](int64_t floats) { return b.stackScratch(floats * floatBytes); };
-  query = scratch(tileRows * queryStride);
-  scores = scratch(tileRows * blockTokens);
-  panel = scratch(panelFloats);
-  accs = scratch(tileRows * valueStride);
+  query = scratch(scratchRows() * queryStride);
+  scores = scratch(blockRows() * blockTokens);
+  panel = scratch(usesTileUnit ? keyFloats : std::max(keyFloats, valueFloats));
+  // What is never needed at once shares its lines, but for the zeros that tiles read behind either.
+  valuePanel = usesTileUnit ? scratch(valueFloats) : panel;
+  accs = scratch(scratchRows() * valueStride);
   totals = scratch(tileRows * valueStride);
   sums = scratch(tileRows * vectorLanes);
-  rowMax = scratch(tileRows);
-  factors = scratch(tileRows);
+  rowMax = scratch(scratchRows());
+  factors = scratch(scratchRows());
   totalMax = scratch(tileRows);
   totalSum = scratch(tileRows);
+  if (usesTileUnit)
+    beginTileUnit();
 }
 
-bool AttentionTile::wholePageInRegisters() const {
-  return registerScores * vectorLanes == blockTokens;
+int64_t AttentionTile::scratchRows() const {
+  return llvm::alignTo(tileRows, std::max<int64_t>(vectorLanes, usesTileUnit ? TileUnit::maxRows : 1));
+}
+
+int64_t AttentionTile::blockRows() const {
+  return usesTileUnit ? std::min(2 * TileUnit::maxRows, scratchRows()) : scratchRows();
 }
 
 Value AttentionTile::numRows(const TileValues &tile) {
@@ -148,14 +158,37 @@ void AttentionTile::forEachRow(const TileValues &tile, llvm::function_ref<void(V
   });
 }
 
+void AttentionTile::forEachRowBlock(Value rows, llvm::function_ref<void(const RowBlock &)> body) {
+  if (tileRows <= blockRows())
+    return body({b.constant(0), rows});
+  b.loop(b.constant(0), rows, blockRows(),
+         [&](Value first) { body({first, b.min(b.sub(rows, first), b.constant(blockRows()))}); });
+}
+
+void AttentionTile::forEachRowOf(const RowBlock &block, llvm::function_ref<void(Value, Value, Value)> body) {
+  b.loop(b.constant(0), block.count, 1, [&](Value blockRow) {
+    Value row = b.add(block.first, blockRow);
+    body(blockRow, b.divide(row, groupSize), b.remainder(row, b.constant(groupSize)));
+  });
+}
+
+Value AttentionTile::scoresOf(Value blockRow) {
+  return b.at(scores, blockRow, blockTokens * floatBytes);
+}
+
 void AttentionTile::attendSplit(const TileValues &tile, const KeyRange &keys, const ScoreTerms &terms) {
   Value rows = numRows(tile);
   beginRows(rows);
   forEachPage(tile, keys, [&](const PageValues &page) {
     transposeKeys(page);
-    multiplyScores(rows, page);
-    forEachRow(tile, [&](Value token, Value head, Value) { softmaxRow(tile, token, head, page, terms); });
-    weighValues(rows, page);
+    if (usesTileUnit)
+      pairValues(page);
+    forEachRowBlock(rows, [&](const RowBlock &block) {
+      multiplyScores(block, page);
+      finishScores(tile, block, page, terms);
+      softmaxRows(block, page);
+      weighValues(block, page);
+    });
   });
 }
 
@@ -170,31 +203,34 @@ void AttentionTile::attendStored(const TileValues &tile, const KeyRange &keys, c
   beginRows(rows);
   forEachPage(tile, keys, [&](const PageValues &page) {
     transposeKeys(page);
-    multiplyScores(rows, page);
-    forEachRow(tile, [&](Value token, Value head, Value row) {
-      Value rowScores = b.at(scores, row, blockTokens * floatBytes), max = b.at(rowMax, row, floatBytes);
-      Value to = vectorsOf(token, head, page.begin);
-      SmallVector<Value> finished;
-      Value laneMax =
-          finishScores(tile, token, head, page, terms, rowScores, b.loadBroadcast(max, vectorLanes), finished);
-      b.storeLane0(b.maxOfLanes(laneMax), max);
-      ArrayRef<Value> kept = finished;
-      forEachScoreVector(page, laneMax, [&](Value key, Value carried) {
-        b.store(takeScore(kept, rowScores, key), b.at(to, key, floatBytes));
-        return carried;
+    forEachRowBlock(rows, [&](const RowBlock &block) {
+      multiplyScores(block, page);
+      finishScores(tile, block, page, terms);
+      forEachRowOf(block, [&](Value blockRow, Value token, Value head) {
+        Value rowScores = scoresOf(blockRow), to = vectorsOf(token, head, page.begin);
+        Value max = b.at(rowMax, b.add(block.first, blockRow), floatBytes);
+        Value laneMax = maxOfScores(page, rowScores, b.loadBroadcast(max, vectorLanes));
+        b.storeLane0(b.maxOfLanes(laneMax), max);
+        forEachScoreVector(page, laneMax, [&](Value key, Value carried) {
+          b.store(b.loadFloats(b.at(rowScores, key, floatBytes), vectorLanes), b.at(to, key, floatBytes));
+          return carried;
+        });
       });
     });
   });
   forEachPage(tile, keys, [&](const PageValues &page) {
-    forEachRow(tile, [&](Value token, Value head, Value row) {
-      Value rowScores = b.at(scores, row, blockTokens * floatBytes), sum = b.at(sums, row, vectorLanes * floatBytes);
-      Value max = b.loadBroadcast(b.at(rowMax, row, floatBytes), vectorLanes);
-      ArrayRef<Value> inMemory;
-      Value stored = vectorsOf(token, head, page.begin);
-      b.store(weighScores(page, max, b.loadFloats(sum, vectorLanes), stored, inMemory, rowScores), sum);
-      b.store(b.constantF32(1), b.at(factors, row, floatBytes));
+    if (usesTileUnit)
+      pairValues(page);
+    forEachRowBlock(rows, [&](const RowBlock &block) {
+      forEachRowOf(block, [&](Value blockRow, Value token, Value head) {
+        Value row = b.add(block.first, blockRow), sum = b.at(sums, row, vectorLanes * floatBytes);
+        Value max = b.loadBroadcast(b.at(rowMax, row, floatBytes), vectorLanes);
+        Value from = vectorsOf(token, head, page.begin);
+        b.store(weighScores(page, max, b.loadFloats(sum, vectorLanes), from, scoresOf(blockRow)), sum);
+        b.store(b.constantF32(1), b.at(factors, row, floatBytes));
+      });
+      weighValues(block, page);
     });
-    weighValues(rows, page);
   });
 }
 
@@ -209,9 +245,30 @@ Value AttentionTile::splatInt(Value index) {
   return b.broadcast(arith::TruncIOp::create(b, b.getI32Type(), index), vectorLanes);
 }
 
-Value AttentionTile::finishScores(const TileValues &tile, Value token, Value headInGroup, const PageValues &page,
-                                  const ScoreTerms &terms, Value rowScores, Value max,
-                                  SmallVectorImpl<Value> &finished) {
+Value AttentionTile::isPartlyMasked(const TileValues &tile, const PageValues &page) {
+  // The first token sees the fewest keys ahead, the last the fewest behind.
+  Value last = b.sub(b.add(tile.firstToken, tile.numTokens), b.constant(1));
+  Value end = visibleKeys(tile.sequence, tile.firstToken, b.constant(1)).second;
+  Value begin = visibleKeys(tile.sequence, last, b.constant(1)).first;
+  Value ahead = b.sub(end, b.add(page.begin, blockTokens)), behind = b.sub(page.begin, begin);
+  return b.lessThan(b.min(ahead, behind), b.constant(0));
+}
+
+void AttentionTile::finishScores(const TileValues &tile, const RowBlock &block, const PageValues &page,
+                                 const ScoreTerms &terms) {
+  auto finishRows = [&] {
+    forEachRowOf(block, [&](Value blockRow, Value token, Value head) {
+      finishRow(tile, token, head, page, terms, scoresOf(blockRow));
+    });
+  };
+  if (spec.softcap != 0 || spec.hasAlibiSlopes || spec.hasBias)
+    finishRows();
+  else
+    b.ifThen(isPartlyMasked(tile, page), finishRows);
+}
+
+void AttentionTile::finishRow(const TileValues &tile, Value token, Value headInGroup, const PageValues &page,
+                              const ScoreTerms &terms, Value rowScores) {
   Value tokenIndex = b.add(tile.firstToken, token);
   auto [begin, end] = visibleKeys(tile.sequence, tokenIndex, b.constant(1));
   // Keys [low, high) of the page are visible, none where high is negative.
@@ -225,7 +282,7 @@ Value AttentionTile::finishScores(const TileValues &tile, Value token, Value hea
   RowBias bias;
   if (spec.hasBias)
     bias = biasOf(terms, token, headInGroup, page.begin);
-  return forEachScoreVector(page, max, [&](Value key, Value carried) {
+  forEachScoreVector(page, low, [&](Value key, Value carried) {
     Value pointer = b.at(rowScores, key, floatBytes), score = b.loadFloats(pointer, vectorLanes);
     Value index = arith::AddIOp::create(b, splatInt(key), laneIndices(b, vectorLanes));
     if (spec.softcap != 0)
@@ -239,12 +296,8 @@ Value AttentionTile::finishScores(const TileValues &tile, Value token, Value hea
       seen = arith::AndIOp::create(b, seen, arith::CmpIOp::create(b, arith::CmpIPredicate::sge, index, low));
     if (spec.hasBias)
       score = addBias(score, bias, key, seen);
-    score = b.select(seen, score, b.constantF32(-INFINITY, vectorLanes));
-    if (wholePageInRegisters())
-      finished.push_back(score);
-    else
-      b.store(score, pointer);
-    return b.maxF(score, carried);
+    b.store(b.select(seen, score, b.constantF32(-INFINITY, vectorLanes)), pointer);
+    return carried;
   });
 }
 
@@ -279,7 +332,7 @@ Value AttentionTile::forEachScoreVector(const PageValues &page, Value init,
       carried = body(b.add(key, vector * vectorLanes), carried);
     return carried;
   };
-  if (wholePageInRegisters())
+  if (step == blockTokens)
     return vectorsFrom(b.constant(0), init);
   return b.fold(b.constant(0), b.divide(tokensOf(page, step), step), {init},
                 [&](Value round, ValueRange carried) -> SmallVector<Value> {
@@ -287,50 +340,72 @@ Value AttentionTile::forEachScoreVector(const PageValues &page, Value init,
                 })[0];
 }
 
-void AttentionTile::storeWeights(Value weights, Value rowScores, Value key) {
-  if (!pairs)
-    return b.store(weights, b.at(rowScores, key, floatBytes));
-  // Halves trail the scores that are yet to be read.
-  Value to = b.at(rowScores, key, 2);
-  if (!hasPairDot)
-    return b.storeKv(KvType::BF16, weights, to);
-  b.store(arith::TruncFOp::create(b, VectorType::get({vectorLanes}, b.getBF16Type()), weights), to);
-}
-
-Value AttentionTile::takeScore(ArrayRef<Value> &kept, Value rowScores, Value key) {
-  if (kept.empty())
-    return b.loadFloats(b.at(rowScores, key, floatBytes), vectorLanes);
-  Value score = kept.front();
-  kept = kept.drop_front();
-  return score;
-}
-
-Value AttentionTile::weighScores(const PageValues &page, Value max, Value sum, Value from, ArrayRef<Value> kept,
-                                 Value weights) {
-  return forEachScoreVector(page, sum, [&](Value key, Value carried) {
-    Value p = emitWeight(b.subF(takeScore(kept, from, key), max));
-    storeWeights(p, weights, key);
-    return b.addF(carried, p);
+Value AttentionTile::maxOfScores(const PageValues &page, Value rowScores, Value init) {
+  return forEachScoreVector(page, init, [&](Value key, Value carried) {
+    return b.maxF(b.loadFloats(b.at(rowScores, key, floatBytes), vectorLanes), carried);
   });
 }
 
-void AttentionTile::softmaxRow(const TileValues &tile, Value token, Value headInGroup, const PageValues &page,
-                               const ScoreTerms &terms) {
-  Value row = b.add(b.mul(token, groupSize), headInGroup);
-  Value rowScores = b.at(scores, row, blockTokens * floatBytes);
-  // max' = max(max, s); factor = 2^(max - max'); p = 2^(s - max'); sum' = factor * sum + p
-  Value maxPointer = b.at(rowMax, row, floatBytes), sumPointer = b.at(sums, row, vectorLanes * floatBytes);
-  Value oldMax = b.loadBroadcast(maxPointer, vectorLanes);
-  SmallVector<Value> finished;
-  Value laneMax = finishScores(tile, token, headInGroup, page, terms, rowScores, oldMax, finished);
-  Value newMax = b.maxOfLanes(laneMax);
-  Value factor = emitWeight(b.subF(oldMax, newMax));
-  Value oldSum = b.mulF(b.loadFloats(sumPointer, vectorLanes), factor);
-  ArrayRef<Value> kept = finished;
-  Value sum = weighScores(page, newMax, oldSum, rowScores, kept, rowScores);
-  b.store(sum, sumPointer);
-  b.storeLane0(newMax, maxPointer);
-  b.storeLane0(factor, b.at(factors, row, floatBytes));
+// As pairs, halves trail the scores that are yet to be read. A whole line is stored at once: what loads it next need not wait for two.
+void AttentionTile::storeWeights(ArrayRef<Value> weights, Value rowScores, Value key) {
+  bool fillLine = pairs && hasPairDot && vectorLanes == 16;
+  for (size_t i = 0; i < weights.size(); i += fillLine ? 2 : 1) {
+    Value to = b.at(rowScores, b.add(key, i * vectorLanes), pairs ? 2 : floatBytes);
+    if (!fillLine)
+      b.storeKv(pairs ? KvType::BF16 : KvType::F32, weights[i], to);
+    else
+      b.store(b.roundTwo(weights[i], weights[i + 1]), to);
+  }
+}
+
+Value AttentionTile::weighScores(const PageValues &page, Value max, Value sum, Value from, Value weights) {
+  SmallVector<Value> found;
+  return forEachScoreVector(page, sum, [&](Value key, Value carried) {
+    found.push_back(emitWeight(b.subF(b.loadFloats(b.at(from, key, floatBytes), vectorLanes), max)));
+    carried = b.addF(carried, found.back());
+    if (found.size() == registerScores) {
+      storeWeights(found, weights, b.sub(key, b.constant((registerScores - 1) * vectorLanes)));
+      found.clear();
+    }
+    return carried;
+  });
+}
+
+// Maxima and factors of as many rows as a vector has lanes are found together: rows behind the last take part, and nobody reads theirs.
+void AttentionTile::softmaxRows(const RowBlock &block, const PageValues &page) {
+  // max' = max(max, s); factor = 2^(max - max')
+  b.loop(b.constant(0), block.count, vectorLanes, [&](Value blockRow) {
+    SmallVector<Value> maxima;
+    for (unsigned lane = 0; lane < vectorLanes; ++lane)
+      maxima.push_back(maxOfScores(page, scoresOf(b.add(blockRow, lane)), b.constantF32(emptyMax, vectorLanes)));
+    Value row = b.add(block.first, blockRow), maxPointer = b.at(rowMax, row, floatBytes);
+    Value oldMax = b.loadFloats(maxPointer, vectorLanes), newMax = b.maxF(b.maxOfEach(maxima), oldMax);
+    b.store(newMax, maxPointer);
+    b.store(emitWeight(b.subF(oldMax, newMax)), b.at(factors, row, floatBytes));
+  });
+  // p = 2^(s - max'); sum' = factor * sum + p
+  b.loop(b.constant(0), block.count, 1, [&](Value blockRow) {
+    Value row = b.add(block.first, blockRow), sumPointer = b.at(sums, row, vectorLanes * floatBytes);
+    Value max = b.loadBroadcast(b.at(rowMax, row, floatBytes), vectorLanes);
+    Value factor = b.loadBroadcast(b.at(factors, row, floatBytes), vectorLanes);
+    Value oldSum = b.mulF(b.loadFloats(sumPointer, vectorLanes), factor);
+    b.store(weighScores(page, max, oldSum, scoresOf(blockRow), scoresOf(blockRow)), sumPointer);
+    if (usesTileUnit)
+      rescaleRow(row);
+  });
+}
+
+// A maximum seldom moves once a row has seen some keys, and a factor of 1 changes no bit.
+void AttentionTile::rescaleRow(Value row) {
+  Value factor = b.loadFloat(b.at(factors, row, floatBytes));
+  Value moved = arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, factor, b.constantF32(1));
+  b.ifThen(moved, [&] {
+    Value acc = b.at(accs, row, valueStride * floatBytes);
+    for (ColumnRun run : columnRuns(valueStride, vectorLanes)) {
+      Value to = b.at(acc, run.begin * floatBytes);
+      b.store(b.mulF(b.loadFloats(to, run.lanes), b.broadcast(factor, run.lanes)), to);
+    }
+  });
 }
 
 RowState AttentionTile::splitState(Value row) {

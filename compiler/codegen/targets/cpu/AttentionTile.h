@@ -6,9 +6,11 @@
 
 #include "compiler/codegen/kernel/SequenceAccess.h"
 #include "compiler/codegen/targets/cpu/OnlineAttention.h"
+#include "compiler/codegen/targets/cpu/TileUnit.h"
 #include "runtime/model/ModelAbi.h"
 
 #include <functional>
+#include <optional>
 
 namespace heddle {
 
@@ -89,6 +91,8 @@ public:
 
   // Scratch of the whole tile; in the entry block.
   void allocate();
+  // Behind the last tile of a kernel.
+  void finish();
   mlir::Value numRows(const TileValues &tile);
   // `body(token, headInGroup, tileRow)`
   void forEachRow(const TileValues &tile, llvm::function_ref<void(mlir::Value, mlir::Value, mlir::Value)> body);
@@ -138,17 +142,26 @@ private:
   void transposeRows(const PageValues &page, mlir::Value key, int64_t side, mlir::Value lastKey);
   void widenValues(const PageValues &page);
   void pairValues(const PageValues &page);
+  // Rows [first, first + count) of the tile, whose scores are there at once: those of a block of tiles of AMX, or all.
+  struct RowBlock {
+    mlir::Value first, count;
+  };
+  int64_t blockRows() const;
+  void forEachRowBlock(mlir::Value numRows, llvm::function_ref<void(const RowBlock &)> body);
+  // `body(row of the block, token of the tile, head of the tile)`
+  void forEachRowOf(const RowBlock &block, llvm::function_ref<void(mlir::Value, mlir::Value, mlir::Value)> body);
+  mlir::Value scoresOf(mlir::Value blockRow);
   // scores = query @ keyᵀ
-  void multiplyScores(mlir::Value numRows, const PageValues &page);
+  void multiplyScores(const RowBlock &block, const PageValues &page);
   void scoreBlock(mlir::Value row, unsigned rows, mlir::Value endKey);
-  // scores → exp2(scores - max); the row's max and sum move on, its factor is what rescales acc.
-  void softmaxRow(const TileValues &tile, mlir::Value token, mlir::Value headInGroup, const PageValues &page,
-                  const ScoreTerms &terms);
-  // Caps, biases and masks a row's scores; the running maximum, per lane. The scores go to `finished` where a page fits
-  // into registers, else back to memory.
-  mlir::Value finishScores(const TileValues &tile, mlir::Value token, mlir::Value headInGroup, const PageValues &page,
-                           const ScoreTerms &terms, mlir::Value rowScores, mlir::Value max,
-                           llvm::SmallVectorImpl<mlir::Value> &finished);
+  // Caps, biases and masks scores, where there is something to do.
+  void finishScores(const TileValues &tile, const RowBlock &block, const PageValues &page, const ScoreTerms &terms);
+  void finishRow(const TileValues &tile, mlir::Value token, mlir::Value headInGroup, const PageValues &page,
+                 const ScoreTerms &terms, mlir::Value rowScores);
+  // Whether the mask hides a key of the page from a row of the tile.
+  mlir::Value isPartlyMasked(const TileValues &tile, const PageValues &page);
+  // scores → exp2(scores - max); max and sum of each row move on, and its factor is what rescales acc.
+  void softmaxRows(const RowBlock &block, const PageValues &page);
   // What a row adds to the scores of a page's keys.
   struct RowBias {
     mlir::Value keys;   // (64): each key's, or nothing that is read
@@ -157,22 +170,37 @@ private:
   };
   RowBias biasOf(const ScoreTerms &terms, mlir::Value token, mlir::Value headInGroup, mlir::Value pageBegin);
   mlir::Value addBias(mlir::Value score, const RowBias &bias, mlir::Value key, mlir::Value seen);
-  bool wholePageInRegisters() const;
   // Folds `body(first key, carried)` over the score vectors of a row.
   mlir::Value forEachScoreVector(const PageValues &page, mlir::Value init,
                                  llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)> body);
-  // weights = exp2(score - max) of a row's scores, those `kept` or, if there are none, `from` memory; their sum on top of `sum`.
+  // The largest of a row's scores and of `init`, lane by lane.
+  mlir::Value maxOfScores(const PageValues &page, mlir::Value rowScores, mlir::Value init);
+  // weights = exp2(score - max) of the scores at `from`; their sum on top of `sum`.
   mlir::Value weighScores(const PageValues &page, mlir::Value max, mlir::Value sum, mlir::Value from,
-                          llvm::ArrayRef<mlir::Value> kept, mlir::Value weights);
-  mlir::Value takeScore(llvm::ArrayRef<mlir::Value> &kept, mlir::Value rowScores, mlir::Value key);
-  void storeWeights(mlir::Value weights, mlir::Value rowScores, mlir::Value key);
+                          mlir::Value weights);
+  void storeWeights(llvm::ArrayRef<mlir::Value> weights, mlir::Value rowScores, mlir::Value key);
   mlir::Value splatInt(mlir::Value index);
   // acc = factor * acc + scores @ value
-  void weighValues(mlir::Value numRows, const PageValues &page);
+  void weighValues(const RowBlock &block, const PageValues &page);
   void accumulateValues(mlir::Value numRows, mlir::Value values, mlir::Value firstKey, mlir::Value endKey);
   void valueBlock(mlir::Value row, unsigned rows, mlir::Value values, mlir::Value firstKey, mlir::Value endKey);
   void valueColumns(mlir::Value row, unsigned rows, llvm::ArrayRef<ColumnRun> runs, mlir::Value column,
                     mlir::Value values, mlir::Value firstKey, mlir::Value endKey);
+  // The products on AMX. An operand's rows lie rowBytes apart; those of the right one are pairs, for so many lanes.
+  struct UnitOperand {
+    mlir::Value base;
+    int64_t rowBytes;
+  };
+  static int64_t unitPairsOf(int64_t columns); // rounded up to those that an instruction takes
+  void beginTileUnit();
+  void fillZeros(mlir::Value base, int64_t floats);
+  void multiplyUnit(int64_t rowTiles, int64_t columnTiles, const UnitOperand &left, const UnitOperand &right,
+                    const UnitOperand &sums, int64_t pairCount, bool accumulates);
+  void unitBlocks(const RowBlock &block, int64_t columns, llvm::function_ref<void(int64_t, mlir::Value, int64_t)> body);
+  void multiplyScoresOnUnit(const RowBlock &block);
+  void accumulateValuesOnUnit(const RowBlock &block);
+  // acc = factor * acc, which tiles add to.
+  void rescaleRow(mlir::Value row);
   // `body(row, n)` for every block of n adjacent rows.
   void rowBlocks(mlir::Value numRows, llvm::function_ref<void(mlir::Value, unsigned)> body);
 
@@ -183,6 +211,7 @@ private:
   // direction of the sum, so strides in bytes stay the same.
   const bool pairs;
   const bool hasPairDot;     // the target multiplies pairs in one instruction
+  const bool usesTileUnit;   // and tiles of them
   const int64_t blockTokens; // keys of a block
   const unsigned wide;       // vectors side by side in a register tile
   // Scores are in units of log 2 (what exp2 takes), or, with a bias, natural: the most negative float that a mask may hold as
@@ -190,15 +219,18 @@ private:
   const double unit;
   const double emptyMax; // the maximum of a row that has seen nothing: finite, so that differences are never NaN
   const int64_t groupSize;
-  const int64_t queryStride, valueStride; // floats from row to row in scratch, whole cache lines
+  const int64_t queryStride, valueStride; // floats, or pairs, from row to row in scratch, whole cache lines
   int64_t tileTokens, tileRows;
+  int64_t scratchRows() const; // whole vectors of rows, and whole tiles of AMX
+  std::optional<TileUnit> tileUnit;
 
-  mlir::Value query;  // (tileRows, queryStride)
-  mlir::Value scores; // (tileRows, 64), then the weights
-  mlir::Value panel;  // keys as (headDim, 64), then values as (64, valueStride); half of it for pairs
-  mlir::Value accs;   // (tileRows, valueStride)
-  mlir::Value totals; // (tileRows, valueStride)
-  mlir::Value sums;   // (tileRows, lanes)
+  mlir::Value query;      // (tileRows, queryStride)
+  mlir::Value scores;     // (blockRows, 64), then the weights
+  mlir::Value panel;      // keys as (headDim, 64); half of it for pairs
+  mlir::Value valuePanel; // values as (64, valueStride), where those are copied; half of it for pairs
+  mlir::Value accs;       // (tileRows, valueStride)
+  mlir::Value totals;     // (tileRows, valueStride)
+  mlir::Value sums;       // (tileRows, lanes)
   mlir::Value rowMax, factors, totalMax, totalSum; // (tileRows)
 };
 

@@ -30,7 +30,7 @@ void MatmulEmitter::beginQ8Unit() {
   unitDots = b.stack(panels * q8UnitRows() * lineBytes);
   if (spec.layout.lowBits() < 8)
     unitCodes = b.stack(panels * block / 4 * lineBytes);
-  tileUnit.emplace(b);
+  tileUnit.emplace(b, b.stack(TileUnit::shapesBytes));
   tileUnit->setShape(activationTile, q8UnitRows(), block);
   for (int64_t p = 0; p < panels; ++p) {
     tileUnit->setShape(sumTile(p), q8UnitRows(), lineBytes);

@@ -32,7 +32,7 @@ static int64_t weightTile(int64_t p) {
 
 void MatmulEmitter::emitTileUnit() {
   // setup
-  tileUnit.emplace(b);
+  tileUnit.emplace(b, b.stack(TileUnit::shapesBytes));
   if (stagesActivations())
     staged = b.stack(2 * tileRows * stagedStride());
   int64_t most = tiles.unitPanels, least = spec.isGated() ? 2 : 1;

@@ -84,6 +84,7 @@ func::FuncOp heddle::buildAttention(ModuleOp module, StringRef name, const Atten
           emitter.storeOutput(emitter.totalState(row), to);
         });
       });
+  emitter.finish();
   func::ReturnOp::create(b);
   return function;
 }
@@ -117,6 +118,7 @@ func::FuncOp heddle::buildAttentionSplit(ModuleOp module, StringRef name, const 
                   });
                 });
               });
+  emitter.finish();
   func::ReturnOp::create(b);
   return function;
 }

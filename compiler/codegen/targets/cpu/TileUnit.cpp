@@ -2,6 +2,8 @@
 
 #include "compiler/codegen/targets/cpu/TileUnit.h"
 
+#include "compiler/codegen/kernel/RawBuilder.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
@@ -9,22 +11,27 @@ using namespace mlir;
 using namespace heddle;
 
 // The operand of ldtilecfg: palette 1, then from these offsets on bytes per row (u16) and rows (u8) of each tile.
-static constexpr int64_t shapesBytes = 64, rowBytesOffset = 16, rowsOffset = 48, numTiles = 8;
+static constexpr int64_t rowBytesOffset = 16, rowsOffset = 48, numTiles = 8;
 
-TileUnit::TileUnit(KernelBuilder &builder) : b(builder), shapes(b.stack(shapesBytes)) {
-  b.store(b.splatInt(0), shapes);
-  b.store(arith::ConstantOp::create(b, b.getI8IntegerAttr(1)), shapes);
+TileUnit::TileUnit(ImplicitLocOpBuilder &builder, Value shapes) : b(builder), shapes(shapes) {
+  auto line = VectorType::get(shapesBytes / 4, b.getI32Type());
+  storeShape(0, arith::ConstantOp::create(b, b.getZeroAttr(line)));
+  storeShape(0, arith::ConstantOp::create(b, b.getI8IntegerAttr(1)));
   for (int64_t tile = 0; tile < numTiles; ++tile)
     setShape(tile, maxRows, maxRowBytes);
 }
 
+void TileUnit::storeShape(int64_t offset, Value value) {
+  LLVM::StoreOp::create(b, value, addressAt(b, b.getLoc(), shapes, offset), /*alignment=*/1);
+}
+
 void TileUnit::setRows(int64_t tile, Value rows) {
-  b.store(rows, b.at(shapes, rowsOffset + tile));
+  storeShape(rowsOffset + tile, rows);
 }
 
 void TileUnit::setShape(int64_t tile, int64_t rows, int64_t rowBytes) {
   setRows(tile, arith::ConstantOp::create(b, b.getI8IntegerAttr(rows)));
-  b.store(arith::ConstantOp::create(b, b.getI16IntegerAttr(rowBytes)), b.at(shapes, rowBytesOffset + 2 * tile));
+  storeShape(rowBytesOffset + 2 * tile, arith::ConstantOp::create(b, b.getI16IntegerAttr(rowBytes)));
 }
 
 void TileUnit::configure() {

@@ -7,16 +7,16 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_TILEUNIT_H
 #define HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_TILEUNIT_H
 
-#include "compiler/codegen/targets/cpu/KernelBuilder.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
 
 namespace heddle {
 
 class TileUnit {
 public:
-  static constexpr int64_t maxRows = 16, maxRowBytes = 64;
+  static constexpr int64_t maxRows = 16, maxRowBytes = 64, shapesBytes = 64;
 
-  // Every tile is 16 x 64 until told otherwise. Takes 64 bytes of stack: outside loops.
-  explicit TileUnit(KernelBuilder &builder);
+  // Every tile is 16 x 64 until told otherwise. `shapes` is memory of shapesBytes that nothing else writes.
+  TileUnit(mlir::ImplicitLocOpBuilder &builder, mlir::Value shapes);
 
   // Shapes count from the next configure() on, which clears all tiles.
   void setRows(int64_t tile, mlir::Value rows); // i8
@@ -33,8 +33,9 @@ public:
 
 private:
   void emit(llvm::StringRef name, llvm::ArrayRef<int64_t> tiles, mlir::ValueRange operands = {});
+  void storeShape(int64_t offset, mlir::Value value);
 
-  KernelBuilder &b;
+  mlir::ImplicitLocOpBuilder &b;
   mlir::Value shapes; // what ldtilecfg reads
 };
 
