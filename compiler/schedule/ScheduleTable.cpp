@@ -158,7 +158,7 @@ ScheduleAttr heddle::matmulSchedule(TargetAttr target, bool isInStep) {
 // About 96 rows: the transposition of a page costs as much as 4 rows of products, or as 24 of AMX, which has twice the rows; half of them where
 // rows are long, for L2. `rebuilt`: tokens whose keys and values are made from a latent at once; 164 KB for 128 of DeepSeek's.
 static TileAttr cpuAttentionTile(MLIRContext *context, int64_t headDim, int64_t rebuilt = 0, bool onTileUnit = false) {
-  int64_t rows = (headDim <= 128 ? 96 : 48) * (onTileUnit ? 2 : 1);
+  int64_t base = headDim <= 128 ? 96 : 48, rows = onTileUnit ? 2 * base : base;
   return TileAttr::get(context, TileRole::Rows, rows, headDim, 0, rebuilt, {}, 1);
 }
 

@@ -237,7 +237,7 @@ Value RawBuilder::dotPairs(Value a, Value b, Value acc, bool hasInstruction) {
   unsigned lanes = lanesOf(a);
   if (hasInstruction && lanes >= 4) {
     std::string name = "llvm.x86.avx512bf16.dpbf16ps." + std::to_string(lanes * 32);
-    auto halves = VectorType::get({2 * lanes}, getBF16Type());
+    auto halves = VectorType::get({2 * int64_t(lanes)}, getBF16Type());
     Value x = vector::BitCastOp::create(*this, halves, a), y = vector::BitCastOp::create(*this, halves, b);
     return LLVM::CallIntrinsicOp::create(*this, acc.getType(), getStringAttr(name), ValueRange{acc, x, y}).getResult(0);
   }

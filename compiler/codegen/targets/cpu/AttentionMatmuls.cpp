@@ -152,19 +152,19 @@ void AttentionTile::scoreBlock(Value row, unsigned rows, Value endKey) {
     auto products = b.fold(b.constant(0), steps, zero, [&](Value column, ValueRange acc) {
       Value keyRow = b.at(keys, column, blockTokens * floatBytes), queryColumn = b.at(queries, column, floatBytes);
       SmallVector<Value> keyVectors, next;
-      for (unsigned w = 0; w < wide; ++w)
+      for (int64_t w = 0; w < wide; ++w)
         keyVectors.push_back(
             b.load(VectorType::get({vectorLanes}, operandElement()), b.at(keyRow, w * vectorLanes * floatBytes)));
       for (unsigned r = 0; r < rows; ++r) {
         Value element = b.load(operandElement(), b.at(queryColumn, r * queryStride * floatBytes));
         element = b.broadcast(element, vectorLanes);
-        for (unsigned w = 0; w < wide; ++w)
+        for (int64_t w = 0; w < wide; ++w)
           next.push_back(multiplyAdd(element, keyVectors[w], acc[r * wide + w]));
       }
       return next;
     });
     Value to = b.at(b.at(scores, row, blockTokens * floatBytes), key, floatBytes);
-    for (unsigned i = 0; i < rows * wide; ++i)
+    for (int64_t i = 0; i < rows * wide; ++i)
       b.store(products[i], b.at(to, (i / wide * blockTokens + i % wide * vectorLanes) * floatBytes));
   });
 }
@@ -189,7 +189,7 @@ void AttentionTile::accumulateValues(Value rows, Value values, Value firstKey, V
 void AttentionTile::valueBlock(Value row, unsigned rows, Value values, Value firstKey, Value endKey) {
   int64_t columns = wide * vectorLanes, whole = spec.valueDim() / columns * columns;
   SmallVector<ColumnRun> full;
-  for (unsigned w = 0; w < wide; ++w)
+  for (int64_t w = 0; w < wide; ++w)
     full.push_back({w * vectorLanes, vectorLanes});
   if (whole)
     b.loop(0, whole, columns, [&](Value column) { valueColumns(row, rows, full, column, values, firstKey, endKey); });

@@ -213,7 +213,7 @@ private:
   const bool hasPairDot;     // the target multiplies pairs in one instruction
   const bool usesTileUnit;   // and tiles of them
   const int64_t blockTokens; // keys of a block
-  const unsigned wide;       // vectors side by side in a register tile
+  const int64_t wide;        // vectors side by side in a register tile
   // Scores are in units of log 2 (what exp2 takes), or, with a bias, natural: the most negative float that a mask may hold as
   // a bias is then a score as well, as the formula has it.
   const double unit;

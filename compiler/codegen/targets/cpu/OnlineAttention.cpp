@@ -133,7 +133,7 @@ public:
   bool canEmit(Operation *op, std::string &missing) const override {
     auto attention = dyn_cast<OnlineAttentionOp>(op);
     int64_t block = attention ? attention.getBlockKv() : HEDDLE_KV_PAGE_SIZE;
-    if (HEDDLE_KV_PAGE_SIZE % block || block % (4 * target.vectorLanes()))
+    if (HEDDLE_KV_PAGE_SIZE % block || block % (4 * int64_t(target.vectorLanes())))
       missing = "in blocks of " + std::to_string(block) + " keys";
     else if (attention && attention.getSplitKv().value_or(0) % HEDDLE_KV_PAGE_SIZE)
       missing = "in splits of " + std::to_string(*attention.getSplitKv()) + " keys";
