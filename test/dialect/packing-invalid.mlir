@@ -147,5 +147,5 @@ func.func private @packing_c6() attributes {packing = #heddle.packing<layout = s
 // -----
 
 #w = #heddle.source<name = "w", rows = 4, storage = <type = "bf16", file = 0, offset = 0, transposed = true>>
-// expected-error @+1 {{a stored tensor must lie in the order of its type, without a stride, got #heddle.storage<type = "bf16", file = 0, offset = 0, transposed = true>}}
+// expected-error @+1 {{a stored tensor must lie in the order of its type, without a stride or a fileType, got #heddle.storage<type = "bf16", file = 0, offset = 0, transposed = true>}}
 func.func private @packing_c6() attributes {packing = #heddle.packing<layout = stored, format = "bf16", shape = [2, 2], offset = 0, sources = [#w]>}

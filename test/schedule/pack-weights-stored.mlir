@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: %heddle-opt %s --heddle-pack-weights --split-input-file | FileCheck %s
 // RUN: sed 's/, offset = 4>/, offset = 4, transposed = true>/' %s | not %heddle-opt --heddle-pack-weights 2>&1 | FileCheck %s --check-prefix=TURNED
-// TURNED: error: a stored tensor must lie in the order of its type, without a stride, got #heddle.storage<type = "f32", file = 0, offset = 4, transposed = true>
+// TURNED: error: a stored tensor must lie in the order of its type, without a stride or a fileType, got #heddle.storage<type = "f32", file = 0, offset = 4, transposed = true>
 
 // What no kernel packs is stored as the file has it. Places are multiples of 64 bytes; what is the same in the file is stored once.
 // CHECK: module attributes {{.*}}heddle.weights_size = 66 : i64

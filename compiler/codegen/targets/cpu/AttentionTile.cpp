@@ -54,8 +54,16 @@ void AttentionTile::allocate() {
   factors = scratch(scratchRows());
   totalMax = scratch(tileRows);
   totalSum = scratch(tileRows);
+  // The softmax of the last rows takes those behind them along, which need not be anything but must have been written.
+  fillZeros(scores, blockRows() * blockTokens);
+  fillZeros(rowMax, scratchRows());
   if (usesTileUnit)
     beginTileUnit();
+}
+
+// `floats`: whole vectors.
+void AttentionTile::fillZeros(Value base, int64_t floats) {
+  b.loop(0, floats, vectorLanes, [&](Value at) { b.store(b.constantI32(0, vectorLanes), b.at(base, at, floatBytes)); });
 }
 
 int64_t AttentionTile::scratchRows() const {

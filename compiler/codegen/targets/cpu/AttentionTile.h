@@ -147,6 +147,7 @@ private:
     mlir::Value first, count;
   };
   int64_t blockRows() const;
+  void fillZeros(mlir::Value base, int64_t floats);
   void forEachRowBlock(mlir::Value numRows, llvm::function_ref<void(const RowBlock &)> body);
   // `body(row of the block, token of the tile, head of the tile)`
   void forEachRowOf(const RowBlock &block, llvm::function_ref<void(mlir::Value, mlir::Value, mlir::Value)> body);
@@ -193,7 +194,6 @@ private:
   };
   static int64_t unitPairsOf(int64_t columns); // rounded up to those that an instruction takes
   void beginTileUnit();
-  void fillZeros(mlir::Value base, int64_t floats);
   void multiplyUnit(int64_t rowTiles, int64_t columnTiles, const UnitOperand &left, const UnitOperand &right,
                     const UnitOperand &sums, int64_t pairCount, bool accumulates);
   void unitBlocks(const RowBlock &block, int64_t columns, llvm::function_ref<void(int64_t, mlir::Value, int64_t)> body);

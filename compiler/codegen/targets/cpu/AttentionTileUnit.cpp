@@ -30,10 +30,6 @@ int64_t AttentionTile::unitPairsOf(int64_t columns) {
   return llvm::divideCeil(columns, 2 * unitPairs) * unitPairs;
 }
 
-void AttentionTile::fillZeros(Value base, int64_t floats) {
-  b.loop(0, floats, unitLanes, [&](Value at) { b.store(b.constantI32(0, unitLanes), b.at(base, at, floatBytes)); });
-}
-
 // Columns of queries and of keys behind head_dim, and columns of values behind theirs, are zeros that no step writes.
 void AttentionTile::beginTileUnit() {
   if (spec.headDim % (2 * unitPairs)) {
