@@ -164,6 +164,16 @@ int readKey(FILE *) {
   return editor.queued[0];
 }
 
+// Returns once a terminal has a line or Ctrl-C was pressed: a read that has not begun yet would miss the signal, and any thread may have taken it.
+// A terminal gives one line at a time, so none waits in stdin's buffer.
+void waitForLine() {
+  constexpr int milliseconds = 100;
+  pollfd input = {STDIN_FILENO, POLLIN, 0};
+  while (!wasInterrupted())
+    if (int ready = poll(&input, 1, milliseconds); ready > 0 || (ready < 0 && errno != EINTR))
+      return;
+}
+
 // Of a line that is too long the rest is skipped.
 Status readPlain(std::string &line, LineEnd &outEnd) {
   line.clear();
@@ -244,8 +254,15 @@ Status LineReader::openHistory(const char *path) {
 Status LineReader::read(const char *prompt, std::string &line, LineEnd &outEnd) {
   if (isEditing())
     return edit(prompt, line, outEnd);
-  if (isTerminal)
+  if (isTerminal) {
     HEDDLE_RETURN_IF_ERROR(writeOut(prompt));
+    waitForLine();
+  }
+  if (wasInterrupted()) {
+    line.clear();
+    outEnd = LineEnd::Input;
+    return Status();
+  }
   return readPlain(line, outEnd);
 }
 

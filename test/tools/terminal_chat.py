@@ -60,6 +60,15 @@ class Terminal:
         self.answers.append(self.shown[start:self.at].rpartition("again.\r\n")[2])
         return True
 
+    def wait_for_end(self, seconds=60):
+        end = time.monotonic() + seconds
+        while not os.waitid(os.P_PID, self.child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            if time.monotonic() > end:
+                os.kill(self.child, signal.SIGKILL)
+                return False
+            time.sleep(0.05)
+        return True
+
     def resize(self):
         os.kill(self.child, signal.SIGWINCH)
         return True
@@ -153,6 +162,9 @@ def run(terminal, what):
         if fresh != after_reset or fresh == later:
             print(f"at first: {fresh!r}\nlater: {later!r}\nafter /reset: {after_reset!r}", file=sys.stderr)
             return 1
+    if not terminal.wait_for_end():
+        print(f"{terminal.shown}\nthe chat did not end", file=sys.stderr)
+        return 1
     return os.waitstatus_to_exitcode(os.waitpid(terminal.child, 0)[1])
 
 
