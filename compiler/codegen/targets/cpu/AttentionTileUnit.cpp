@@ -15,17 +15,6 @@ static constexpr int64_t floatBytes = sizeof(float);
 // A tile of sums is 16 rows by 16 lanes; an instruction takes 32 columns of the left operand, 16 pairs of the right.
 static constexpr int64_t unitRows = TileUnit::maxRows, unitLanes = TileUnit::maxRowBytes / floatBytes, unitPairs = 16;
 
-// Registers by row tile r and column tile c, two each: all eight.
-static int64_t sumTile(int64_t r, int64_t c) {
-  return 2 * r + c;
-}
-static int64_t leftTile(int64_t r) {
-  return 4 + r;
-}
-static int64_t rightTile(int64_t c) {
-  return 6 + c;
-}
-
 int64_t AttentionTile::unitPairsOf(int64_t columns) {
   return llvm::divideCeil(columns, 2 * unitPairs) * unitPairs;
 }
@@ -56,7 +45,7 @@ void AttentionTile::multiplyUnit(int64_t rowTiles, int64_t columnTiles, const Un
   auto forSums = [&](llvm::function_ref<void(int64_t, Value)> body) {
     for (int64_t r = 0; r < rowTiles; ++r)
       for (int64_t c = 0; c < columnTiles; ++c)
-        body(sumTile(r, c), b.at(sums.base, r * unitRows * sums.rowBytes + c * TileUnit::maxRowBytes));
+        body(TileUnit::sumTile(r, c), b.at(sums.base, r * unitRows * sums.rowBytes + c * TileUnit::maxRowBytes));
   };
   forSums([&](int64_t tile, Value address) {
     accumulates ? tileUnit->load(tile, address, sumStride) : tileUnit->clear(tile);
@@ -64,11 +53,11 @@ void AttentionTile::multiplyUnit(int64_t rowTiles, int64_t columnTiles, const Un
   b.loop(0, pairCount, unitPairs, [&](Value pair) {
     Value leftPairs = b.at(left.base, pair, floatBytes), rightPairs = b.at(right.base, pair, right.rowBytes);
     for (int64_t r = 0; r < rowTiles; ++r)
-      tileUnit->load(leftTile(r), b.at(leftPairs, r * unitRows * left.rowBytes), leftStride);
+      tileUnit->load(TileUnit::leftTile(r), b.at(leftPairs, r * unitRows * left.rowBytes), leftStride);
     for (int64_t c = 0; c < columnTiles; ++c) {
-      tileUnit->load(rightTile(c), b.at(rightPairs, c * TileUnit::maxRowBytes), rightStride);
+      tileUnit->load(TileUnit::rightTile(c), b.at(rightPairs, c * TileUnit::maxRowBytes), rightStride);
       for (int64_t r = 0; r < rowTiles; ++r)
-        tileUnit->multiplyAdd("tdpbf16ps", sumTile(r, c), leftTile(r), rightTile(c));
+        tileUnit->multiplyAdd("tdpbf16ps", TileUnit::sumTile(r, c), TileUnit::leftTile(r), TileUnit::rightTile(c));
     }
   });
   forSums([&](int64_t tile, Value address) { tileUnit->store(tile, address, sumStride); });

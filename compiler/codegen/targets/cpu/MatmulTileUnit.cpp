@@ -19,17 +19,6 @@ static constexpr int64_t tileRows = TileUnit::maxRows, tileRowBytes = TileUnit::
 // Up to so many rows, products wait for the weights, which are then read in the order in which they lie.
 static constexpr int64_t streamedRows = 64;
 
-// Registers by row tile r and panel p, two each.
-static int64_t sumTile(int64_t r, int64_t p) {
-  return 2 * r + p;
-}
-static int64_t activationTile(int64_t r) {
-  return 4 + r;
-}
-static int64_t weightTile(int64_t p) {
-  return 6 + p;
-}
-
 void MatmulEmitter::emitTileUnit() {
   // setup
   tileUnit.emplace(b, b.stack(TileUnit::shapesBytes));
@@ -102,7 +91,7 @@ void MatmulEmitter::configureTiles(Value height, int64_t rowTiles) {
   for (int64_t r = 0; r < rowTiles; ++r) {
     Value left = b.minimum(b.sub(height, b.index(r * tileRows)), b.index(tileRows));
     Value count = arith::TruncIOp::create(b, b.i8, left);
-    for (int64_t tile : {sumTile(r, 0), sumTile(r, 1), activationTile(r)})
+    for (int64_t tile : {TileUnit::sumTile(r, 0), TileUnit::sumTile(r, 1), TileUnit::leftTile(r)})
       tileUnit->setRows(tile, count);
   }
   tileUnit->configure();
@@ -174,7 +163,7 @@ void MatmulEmitter::emitTileUnitBlock(const LineBlock &block, Value row, Value h
   auto forSums = [&](function_ref<void(int64_t, Value)> body) {
     for (int64_t r = 0; r < rowTiles; ++r)
       for (int64_t p = 0; p < block.panels; ++p)
-        body(sumTile(r, p), b.at(sums, r * tileRows * sumStride + p * lineBytes));
+        body(TileUnit::sumTile(r, p), b.at(sums, r * tileRows * sumStride + p * lineBytes));
   };
   b.branch(
       b.lessThan(b.index(0), block.begin),
@@ -185,11 +174,11 @@ void MatmulEmitter::emitTileUnitBlock(const LineBlock &block, Value row, Value h
   b.loop(b.index(0), count, 1, [&](Value step) {
     Value columns = b.at(activations, b.mul(step, tileRowBytes)), lines = b.at(block.address, b.mul(step, tileBytes));
     for (int64_t r = 0; r < rowTiles; ++r)
-      tileUnit->load(activationTile(r), b.at(columns, b.mul(stride, r * tileRows)), stride);
+      tileUnit->load(TileUnit::leftTile(r), b.at(columns, b.mul(stride, r * tileRows)), stride);
     for (int64_t p = 0; p < block.panels; ++p) {
-      tileUnit->load(weightTile(p), b.at(lines, p * block.panelStride), lineStride);
+      tileUnit->load(TileUnit::rightTile(p), b.at(lines, p * block.panelStride), lineStride);
       for (int64_t r = 0; r < rowTiles; ++r)
-        tileUnit->multiplyAdd("tdpbf16ps", sumTile(r, p), activationTile(r), weightTile(p));
+        tileUnit->multiplyAdd("tdpbf16ps", TileUnit::sumTile(r, p), TileUnit::leftTile(r), TileUnit::rightTile(p));
     }
   });
   // store

@@ -14,6 +14,10 @@ namespace heddle {
 class TileUnit {
 public:
   static constexpr int64_t maxRows = 16, maxRowBytes = 64, shapesBytes = 64;
+  // Registers of 2 x 2 tiles of sums, by row tile r and column tile c, and of their operands: all eight.
+  static constexpr int64_t sumTile(int64_t r, int64_t c) { return 2 * r + c; }
+  static constexpr int64_t leftTile(int64_t r) { return 4 + r; }
+  static constexpr int64_t rightTile(int64_t c) { return 6 + c; }
 
   // Every tile is 16 x 64 until told otherwise. `shapes` is memory of shapesBytes that nothing else writes.
   TileUnit(mlir::ImplicitLocOpBuilder &builder, mlir::Value shapes);
