@@ -75,7 +75,7 @@ int main(int argc, char **argv) {
   bool assembly = argc > 1 && !std::strcmp(argv[1], "--asm");
   argv += assembly, argc -= assembly;
   if (argc < 6)
-    return std::fprintf(stderr, "usage: heddle-kernel-bench [--asm] TYPE f32|bf16|q8 N K ROWS...\n"), 2;
+    return std::fprintf(stderr, "usage: heddle-kernel-bench [--asm] TYPE f32|int16|bf16|q8 N K ROWS...\n"), 2;
   TensorType type = TensorType::F32;
   for (TensorType candidate : weightTypes())
     if (!std::strcmp(tensorTypeInfo(candidate).name, argv[1]))
@@ -84,6 +84,7 @@ int main(int argc, char **argv) {
                                 : !std::strcmp(argv[2], "bf16") ? MatmulActivation::Bf16
                                                                 : MatmulActivation::F32;
   MatmulSpec spec{*layoutFor(type), number(argv[3]), number(argv[4]), activation};
+  spec.int16FewRows = !std::strcmp(argv[2], "int16");
   const char *target = std::getenv("HEDDLE_BENCH_TARGET");
   KernelLibrary library(target ? target : "native");
   if (failed(buildMatmul(library.module(), "kernel", spec, library.matmulSchedule(), library.target())))

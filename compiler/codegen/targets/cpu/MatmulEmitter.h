@@ -105,7 +105,8 @@ private:
   // The exact sums of a block's products with each row, of the p-th panel.
   using BlockDots = llvm::function_ref<Values(BlockReader &weights, llvm::ArrayRef<IntegerRow> blockRows, int64_t p)>;
   void emitIntegerTile(mlir::Value panel, int64_t panels, mlir::Value row, llvm::ArrayRef<IntegerRow> tileRows,
-                       BlockDots emitDots);
+                       BlockDots emitDots, int64_t together = 1);
+  Values sumIntegerPanels(mlir::Value panel, int64_t panels, llvm::ArrayRef<IntegerRow> tileRows, BlockDots emitDots);
 
   // 16-bit integers, rounded here, for few rows
   void emitInt16();

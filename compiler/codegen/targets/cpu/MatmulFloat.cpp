@@ -78,12 +78,13 @@ void MatmulEmitter::emitFewRows(const MatmulTile &tile) {
 // Adds all of K to sums (rows, panels).
 SmallVector<Value> MatmulEmitter::accumulateUnits(ValuesRef panelAddresses, ValuesRef rowAddresses, Values sums) {
   const PackedLayout &layout = spec.layout;
+  int64_t prefetchBytes = tiles.prefetchBytes / int64_t(panelAddresses.size());
   if (layout.isQuantized())
     return b.loop(b.index(0), b.index(spec.k / layout.block), 1, sums, [&](Value block, ValuesRef carried) {
       SmallVector<BlockReader> readers;
       Values activations;
       for (Value panel : panelAddresses)
-        readers.emplace_back(b, layout, panel, block, target).prefetch(tiles.prefetchBytes);
+        readers.emplace_back(b, layout, panel, block, target).prefetch(prefetchBytes);
       for (Value row : rowAddresses)
         activations.push_back(b.at(row, b.mul(block, activationBytes() * layout.block)));
       return accumulateBlock(readers, activations, Values(carried));
@@ -96,7 +97,7 @@ SmallVector<Value> MatmulEmitter::accumulateUnits(ValuesRef panelAddresses, Valu
     for (Value panel : panelAddresses) {
       unitAddresses.push_back(b.at(panel, b.mul(unit, bytes)));
       for (int64_t line = 0; line < unroll * bytes; line += 64)
-        b.prefetch(b.at(unitAddresses.back(), tiles.prefetchBytes + line));
+        b.prefetch(b.at(unitAddresses.back(), prefetchBytes + line));
     }
     for (Value row : rowAddresses)
       activations.push_back(b.at(row, b.mul(unit, activationBytes() * values)));

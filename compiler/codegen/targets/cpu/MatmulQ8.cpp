@@ -70,26 +70,42 @@ void MatmulEmitter::emitQ8Tile(Value panel, int64_t panels, Value row, int64_t h
                         b.at(tileTerms, r * (spec.k / spec.layout.block * 4))});
   }
   bool onUnit = usesInt8Tiles() && height == q8UnitRows();
-  emitIntegerTile(panel, panels, row, tileRows, [&](BlockReader &weights, ArrayRef<IntegerRow> blockRows, int64_t p) {
-    return onUnit ? emitQ8UnitDots(weights, blockRows, p) : emitQ8Dots(weights, blockRows);
-  });
+  emitIntegerTile(
+      panel, panels, row, tileRows,
+      [&](BlockReader &weights, ArrayRef<IntegerRow> blockRows, int64_t p) {
+        return onUnit ? emitQ8UnitDots(weights, blockRows, p) : emitQ8Dots(weights, blockRows);
+      },
+      /*together=*/onUnit ? panels : 1);
 }
 
-// The rows of a tile, from `row` on, times `panels` panels from `panel` on.
+// The rows of a tile, from `row` on, times `panels` panels from `panel` on. K passes for `together` of them at a time: a tile of activations
+// serves several, but memory is read the faster the fewer places it is read from.
 void MatmulEmitter::emitIntegerTile(Value panel, int64_t panels, Value row, ArrayRef<IntegerRow> tileRows,
-                                    BlockDots emitDots) {
-  const PackedLayout &layout = spec.layout;
+                                    BlockDots emitDots, int64_t together) {
   int64_t height = tileRows.size();
+  // compute: sums (rows, panels)
+  Values sums(height * panels);
+  for (int64_t first = 0; first < panels; first += together) {
+    Values of = sumIntegerPanels(b.add(panel, first), together, tileRows, emitDots);
+    for (int64_t r = 0; r < height; ++r)
+      llvm::copy(ValuesRef(of).slice(r * together, together), sums.begin() + r * panels + first);
+  }
+  // store
+  for (int64_t r = 0; r < height; ++r)
+    storeRow(ValuesRef(sums).slice(r * panels, panels), panel, b.add(row, r));
+}
+
+// (rows, panels)
+SmallVector<Value> MatmulEmitter::sumIntegerPanels(Value panel, int64_t panels, ArrayRef<IntegerRow> tileRows,
+                                                   BlockDots emitDots) {
+  const PackedLayout &layout = spec.layout;
   int64_t blocks = scaleValues / layout.block; // of weights, in a step
-  // setup
   Values panelAddresses;
   for (int64_t p = 0; p < panels; ++p)
     panelAddresses.push_back(panelAddress(b.add(panel, p)));
-
-  // compute: sums (rows, panels)
   auto addBlock = [&](Value step, int64_t block, int64_t p, Values &sums) {
     BlockReader weights(b, layout, panelAddresses[p], b.add(b.mul(step, blocks), block), target);
-    weights.prefetch(tiles.prefetchBytes);
+    weights.prefetch(tiles.prefetchBytes / panels);
     SmallVector<IntegerRow> blockRows;
     for (const IntegerRow &row : tileRows)
       blockRows.push_back({b.at(b.at(row.codes, b.mul(step, scaleValues)), layout.block * block),
@@ -104,17 +120,14 @@ void MatmulEmitter::emitIntegerTile(Value panel, int64_t panels, Value row, Arra
         sum = b.fma(weights.min(), b.splat(b.load(b.f32, row.terms)), sum);
     }
   };
-  Values sums =
-      b.loop(b.index(0), b.index(spec.k / scaleValues), 1, zeros(height * panels), [&](Value step, ValuesRef carried) {
-        Values next(carried);
-        for (int64_t block = 0; block < blocks; ++block)
-          for (int64_t p = 0; p < panels; ++p)
-            addBlock(step, block, p, next);
-        return next;
-      });
-  // store
-  for (int64_t r = 0; r < height; ++r)
-    storeRow(ValuesRef(sums).slice(r * panels, panels), panel, b.add(row, r));
+  return b.loop(b.index(0), b.index(spec.k / scaleValues), 1, zeros(tileRows.size() * panels),
+                [&](Value step, ValuesRef carried) {
+                  Values next(carried);
+                  for (int64_t block = 0; block < blocks; ++block)
+                    for (int64_t p = 0; p < panels; ++p)
+                      addBlock(step, block, p, next);
+                  return next;
+                });
 }
 
 // -zero * sum_a + the products of a block, of each row.

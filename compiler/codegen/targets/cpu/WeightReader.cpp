@@ -68,8 +68,13 @@ Value BlockReader::loadNested(int64_t offset) {
                                 : arith::ExtSIOp::create(b, b.v16i32, bytes).getResult();
 }
 
-// A unit's next header is asked for a line at a time, with the blocks of this one.
+// Where blocks have a header each, all lines that begin in one; a super-block's next header is asked for a line at a time, with its blocks.
 void BlockReader::prefetch(int64_t distance) {
+  if (!layout.isNested() && layout.blocksPerUnit() == 1) {
+    for (int64_t line = 0; line < layout.unitBytes(); line += 64)
+      b.prefetch(b.at(unit, distance + line));
+    return;
+  }
   for (int64_t line = 0; line < layout.groupBytes() / layout.blocksPerGroup(); line += 64)
     b.prefetch(b.at(low, distance + line));
   if (layout.isNested())
