@@ -56,8 +56,11 @@ void AttentionTile::transposeRows(const PageValues &page, Value key, int64_t sid
     for (Value row : rows) {
       Value pointer = b.at(from, row);
       block.push_back(inPairs ? b.load(b.ints(side), pointer) : b.loadKv(spec.kv, pointer, side));
-      b.prefetch(b.at(next, row));
+      if (!spreadsPrefetch)
+        b.prefetch(b.at(next, row));
     }
+    for (int64_t row = 0; spreadsPrefetch && row < side; row += 2)
+      b.prefetch(b.at(next, b.divide(b.add(key, row), 2), spec.headDim * element));
     b.transpose(block);
     for (int64_t row = 0; row < side; ++row) {
       Value low = block[row], high;
@@ -84,7 +87,7 @@ void AttentionTile::widenValues(const PageValues &page) {
 }
 
 void AttentionTile::pairValues(const PageValues &page) {
-  int64_t rowBytes = spec.valueRowDim() * kvBytes(spec.kv);
+  int64_t rowBytes = spec.valueRowDim() * kvBytes(spec.kv), nextRows = spreadsPrefetch ? 1 : 2; // asked for with a pair
   Value firstKey = page.firstKey, endKey = page.endKey;
   Value firstPair = b.divide(firstKey, 2), endPair = b.divideUp(endKey, 2);
   if (usesTileUnit)
@@ -92,7 +95,8 @@ void AttentionTile::pairValues(const PageValues &page) {
       b.loop(begin, end, 1,
              [&](Value pair) { fillZeros(b.at(valuePanel, pair, valueStride * floatBytes), valueStride); });
   b.loop(firstPair, endPair, 1, [&](Value pair) {
-    Value key = b.mul(pair, 2), from = b.at(page.values, key, rowBytes), next = b.at(page.nextValues, key, rowBytes);
+    Value key = b.mul(pair, 2), from = b.at(page.values, key, rowBytes),
+          next = b.at(page.nextValues, pair, nextRows * rowBytes);
     Value to = b.at(valuePanel, pair, valueStride * floatBytes);
     // A slot that no row sees may hold anything: its weight of 0 needs a finite partner.
     Value lowSeen = b.lessThan(b.sub(firstKey, b.constant(1)), key), highSeen = b.lessThan(b.add(key, 1), endKey);
@@ -106,10 +110,21 @@ void AttentionTile::pairValues(const PageValues &page) {
                 b.at(to, (run.begin + first) * floatBytes));
       if (run.begin * kvBytes(spec.kv) % cacheLine == 0) {
         b.prefetch(b.at(next, run.begin * kvBytes(spec.kv)));
-        b.prefetch(b.at(next, run.begin * kvBytes(spec.kv) + rowBytes));
+        if (!spreadsPrefetch)
+          b.prefetch(b.at(next, run.begin * kvBytes(spec.kv) + rowBytes));
       }
     }
   });
+}
+
+// Those of row `row` of a page's second half, as pairs of bf16; `bytes` behind them.
+void AttentionTile::prefetchSecondHalf(Value rows, Value row, int64_t rowDim, int64_t bytes) {
+  if (!spreadsPrefetch)
+    return;
+  int64_t rowBytes = rowDim * kvBytes(spec.kv);
+  Value from = b.at(b.at(rows, blockTokens / 2 * rowBytes), row, rowBytes);
+  for (int64_t line = 0; line < bytes; line += cacheLine)
+    b.prefetch(b.at(from, line));
 }
 
 Type AttentionTile::operandElement() {
@@ -139,10 +154,10 @@ void AttentionTile::multiplyScores(const RowBlock &block, const PageValues &page
   if (usesTileUnit)
     return multiplyScoresOnUnit(block);
   Value endKey = tokensOf(page, wide * vectorLanes);
-  rowBlocks(block.count, [&](Value row, unsigned count) { scoreBlock(row, count, endKey); });
+  rowBlocks(block.count, [&](Value row, unsigned count) { scoreBlock(row, count, endKey, page); });
 }
 
-void AttentionTile::scoreBlock(Value row, unsigned rows, Value endKey) {
+void AttentionTile::scoreBlock(Value row, unsigned rows, Value endKey, const PageValues &page) {
   int64_t columns = wide * vectorLanes;
   b.loop(b.constant(0), endKey, columns, [&](Value key) {
     Value keys = b.at(panel, key, floatBytes);
@@ -152,6 +167,7 @@ void AttentionTile::scoreBlock(Value row, unsigned rows, Value endKey) {
     auto products = b.fold(b.constant(0), steps, zero, [&](Value column, ValueRange acc) {
       Value keyRow = b.at(keys, column, blockTokens * floatBytes), queryColumn = b.at(queries, column, floatBytes);
       SmallVector<Value> keyVectors, next;
+      prefetchSecondHalf(page.nextKeys, column, spec.headDim, spec.headDim * kvBytes(spec.kv));
       for (int64_t w = 0; w < wide; ++w)
         keyVectors.push_back(
             b.load(VectorType::get({vectorLanes}, operandElement()), b.at(keyRow, w * vectorLanes * floatBytes)));
@@ -174,32 +190,33 @@ void AttentionTile::weighValues(const RowBlock &block, const PageValues &page) {
     return accumulateValuesOnUnit(block);
   if (pairs) {
     pairValues(page);
-    accumulateValues(block.count, valuePanel, b.divide(page.firstKey, 2), b.divideUp(page.endKey, 2));
+    accumulateValues(block.count, valuePanel, page.nextValues, b.divide(page.firstKey, 2), b.divideUp(page.endKey, 2));
     return;
   }
   if (copiesValues())
     widenValues(page);
-  accumulateValues(block.count, copiesValues() ? valuePanel : page.values, page.firstKey, page.endKey);
+  accumulateValues(block.count, copiesValues() ? valuePanel : page.values, page.nextValues, page.firstKey, page.endKey);
 }
 
-void AttentionTile::accumulateValues(Value rows, Value values, Value firstKey, Value endKey) {
-  rowBlocks(rows, [&](Value row, unsigned count) { valueBlock(row, count, values, firstKey, endKey); });
+void AttentionTile::accumulateValues(Value rows, Value values, Value nextValues, Value firstKey, Value endKey) {
+  rowBlocks(rows, [&](Value row, unsigned count) { valueBlock(row, count, values, nextValues, firstKey, endKey); });
 }
 
-void AttentionTile::valueBlock(Value row, unsigned rows, Value values, Value firstKey, Value endKey) {
+void AttentionTile::valueBlock(Value row, unsigned rows, Value values, Value nextValues, Value firstKey, Value endKey) {
   int64_t columns = wide * vectorLanes, whole = spec.valueDim() / columns * columns;
   SmallVector<ColumnRun> full;
   for (int64_t w = 0; w < wide; ++w)
     full.push_back({w * vectorLanes, vectorLanes});
   if (whole)
-    b.loop(0, whole, columns, [&](Value column) { valueColumns(row, rows, full, column, values, firstKey, endKey); });
+    b.loop(0, whole, columns,
+           [&](Value column) { valueColumns(row, rows, full, column, values, nextValues, firstKey, endKey); });
   SmallVector<ColumnRun> tail = columnRuns(spec.valueDim() - whole, vectorLanes);
   for (ArrayRef<ColumnRun> rest = tail; !rest.empty(); rest = rest.drop_front(std::min<size_t>(wide, rest.size())))
-    valueColumns(row, rows, rest.take_front(wide), b.constant(whole), values, firstKey, endKey);
+    valueColumns(row, rows, rest.take_front(wide), b.constant(whole), values, nextValues, firstKey, endKey);
 }
 
 void AttentionTile::valueColumns(Value row, unsigned rows, ArrayRef<ColumnRun> runs, Value column, Value values,
-                                 Value firstKey, Value endKey) {
+                                 Value nextValues, Value firstKey, Value endKey) {
   int64_t stride = copiesValues() ? valueStride : spec.valueRowDim();
   Value accRow = b.at(b.at(accs, row, valueStride * floatBytes), column, floatBytes);
   Value weights = b.at(scores, row, blockTokens * floatBytes), valueColumn = b.at(values, column, floatBytes);
@@ -213,6 +230,8 @@ void AttentionTile::valueColumns(Value row, unsigned rows, ArrayRef<ColumnRun> r
   auto sums = b.fold(firstKey, endKey, init, [&](Value key, ValueRange acc) {
     Value valueRow = b.at(valueColumn, key, stride * floatBytes), weightColumn = b.at(weights, key, floatBytes);
     SmallVector<Value> vectors, next;
+    prefetchSecondHalf(b.at(nextValues, column, kvBytes(spec.kv)), key, spec.valueRowDim(),
+                       (runs.back().begin + runs.back().lanes) * kvBytes(spec.kv));
     for (ColumnRun run : runs)
       vectors.push_back(b.load(VectorType::get({run.lanes}, operandElement()), b.at(valueRow, run.begin * floatBytes)));
     for (unsigned r = 0; r < rows; ++r) {

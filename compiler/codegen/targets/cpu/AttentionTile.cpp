@@ -32,9 +32,10 @@ static int64_t chooseTokens(const AttentionSpec &spec, int64_t group) {
 AttentionTile::AttentionTile(RawBuilder &builder, const AttentionSpec &spec, const CpuTarget &target)
     : b(builder), spec(spec), vectorLanes(target.vectorLanes()), pairs(spec.products == Products::Bf16),
       hasPairDot(target.hasBf16Dot()), usesTileUnit(pairs && target.hasBf16Tiles()), blockTokens(spec.blockKv),
-      wide(std::min(spec.registerColumns, spec.blockKv) / target.vectorLanes()), unit(spec.hasBias ? 1 : log2e),
-      emptyMax(spec.hasBias ? -std::numeric_limits<float>::max() : -1e38), groupSize(spec.headsOfTile()),
-      queryStride(wholeLines(pairs ? llvm::divideCeil(spec.headDim, 2) : spec.headDim)),
+      wide(std::min(spec.registerColumns, spec.blockKv) / target.vectorLanes()),
+      spreadsPrefetch(pairs && !usesTileUnit && !spec.isDense && wide * target.vectorLanes() == spec.blockKv),
+      unit(spec.hasBias ? 1 : log2e), emptyMax(spec.hasBias ? -std::numeric_limits<float>::max() : -1e38),
+      groupSize(spec.headsOfTile()), queryStride(wholeLines(pairs ? llvm::divideCeil(spec.headDim, 2) : spec.headDim)),
       valueStride(wholeLines(spec.valueDim())), tileTokens(chooseTokens(spec, groupSize)),
       tileRows(tileTokens * groupSize) {}
 

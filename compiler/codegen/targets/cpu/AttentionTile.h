@@ -154,7 +154,7 @@ private:
   mlir::Value scoresOf(mlir::Value blockRow);
   // scores = query @ keyᵀ
   void multiplyScores(const RowBlock &block, const PageValues &page);
-  void scoreBlock(mlir::Value row, unsigned rows, mlir::Value endKey);
+  void scoreBlock(mlir::Value row, unsigned rows, mlir::Value endKey, const PageValues &page);
   // Caps, biases and masks scores, where there is something to do.
   void finishScores(const TileValues &tile, const RowBlock &block, const PageValues &page, const ScoreTerms &terms);
   void finishRow(const TileValues &tile, mlir::Value token, mlir::Value headInGroup, const PageValues &page,
@@ -183,10 +183,13 @@ private:
   mlir::Value splatInt(mlir::Value index);
   // acc = factor * acc + scores @ value
   void weighValues(const RowBlock &block, const PageValues &page);
-  void accumulateValues(mlir::Value numRows, mlir::Value values, mlir::Value firstKey, mlir::Value endKey);
-  void valueBlock(mlir::Value row, unsigned rows, mlir::Value values, mlir::Value firstKey, mlir::Value endKey);
+  void accumulateValues(mlir::Value numRows, mlir::Value values, mlir::Value nextValues, mlir::Value firstKey,
+                        mlir::Value endKey);
+  void valueBlock(mlir::Value row, unsigned rows, mlir::Value values, mlir::Value nextValues, mlir::Value firstKey,
+                  mlir::Value endKey);
   void valueColumns(mlir::Value row, unsigned rows, llvm::ArrayRef<ColumnRun> runs, mlir::Value column,
-                    mlir::Value values, mlir::Value firstKey, mlir::Value endKey);
+                    mlir::Value values, mlir::Value nextValues, mlir::Value firstKey, mlir::Value endKey);
+  void prefetchSecondHalf(mlir::Value rows, mlir::Value row, int64_t rowDim, int64_t bytes);
   // The products on AMX. An operand's rows lie rowBytes apart; those of the right one are pairs, for so many lanes.
   struct UnitOperand {
     mlir::Value base;
@@ -214,6 +217,9 @@ private:
   const bool usesTileUnit;   // and tiles of them
   const int64_t blockTokens; // keys of a block
   const int64_t wide;        // vectors side by side in a register tile
+  // The next page's lines are asked for in every loop over this one, half of them by the products: few rows wait for memory alone, which then is
+  // never idle.
+  const bool spreadsPrefetch;
   // Scores are in units of log 2 (what exp2 takes), or, with a bias, natural: the most negative float that a mask may hold as
   // a bias is then a score as well, as the formula has it.
   const double unit;
