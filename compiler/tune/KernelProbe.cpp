@@ -56,10 +56,9 @@ public:
       : spec(spec), target(target), settings(settings), rows{1, 4, 16, settings.tokens} {}
 
   std::vector<std::string> shapes() const override {
-    std::vector<std::string> names;
-    for (int64_t count : rows)
-      names.push_back(std::to_string(count) + (count == 1 ? " row" : " rows"));
-    return names;
+    auto named = [](int64_t count) { return std::to_string(count) + (count == 1 ? " row" : " rows"); };
+    auto names = llvm::map_range(rows, named);
+    return {names.begin(), names.end()};
   }
   std::vector<Choice> choices(ScheduleAttr base) const override;
   LogicalResult build(ModuleOp module, StringRef name, ScheduleAttr schedule) const override {

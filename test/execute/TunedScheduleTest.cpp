@@ -17,7 +17,7 @@ using namespace heddle::test;
 
 // Small, and no multiple of a tile: 5 panels, the last not full; K of blocks that no candidate divides.
 static MatmulSpec matmulOf(const char *format, MatmulActivation activation = MatmulActivation::F32) {
-  return {*layoutNamed(format), 70, 32 * 21, activation};
+  return {*layoutNamed(format), 70, 672, activation};
 }
 
 static TuneSettings small() {

@@ -18,15 +18,18 @@ LoadedObject::~LoadedObject() {
 bool LoadedObject::load(llvm::StringRef object, const std::string &linker, std::string &error) {
   TemporaryFiles files;
   std::string objectPath, libraryPath;
-  if (std::error_code code = files.add(object, objectPath); code || (code = files.add("", libraryPath))) {
+  std::error_code code = files.add(object, objectPath);
+  if (!code)
+    code = files.add("", libraryPath);
+  if (code) {
     error = "cannot write temporary files: " + code.message();
     return false;
   }
   // What is not its own, memset for one, is this process's.
   llvm::StringRef arguments[] = {"ld.lld", "-shared", "-o", libraryPath, objectPath};
-  if (int code = llvm::sys::ExecuteAndWait(linker, arguments, std::nullopt, {}, 0, 0, &error)) {
+  if (int status = llvm::sys::ExecuteAndWait(linker, arguments, std::nullopt, {}, 0, 0, &error)) {
     if (error.empty())
-      error = linker + " ended with status " + std::to_string(code);
+      error = linker + " ended with status " + std::to_string(status);
     return false;
   }
   handle = dlopen(libraryPath.c_str(), RTLD_NOW | RTLD_LOCAL);
