@@ -113,6 +113,8 @@ FailureOr<std::string> heddle::cacheKey(const CompileOptions &options, const Tar
                                         llvm::join(target.cpu.features, " ")};
   if (options.emit == Emit::Library)
     lines.push_back("library " + llvm::sys::path::filename(options.output).str());
+  if (!options.schedules.empty() && failed(addFile("schedules", options.schedules, lines, error)))
+    return failure();
   FailureOr<std::vector<std::string>> code = loadedCode(error);
   if (failed(code))
     return failure();

@@ -15,7 +15,9 @@
 #include "compiler/package/Sidecar.h"
 #include "compiler/raise/Passes.h"
 #include "compiler/report/Report.h"
+#include "compiler/schedule/ScheduleFile.h"
 #include "compiler/schedule/ScheduleTable.h"
+#include "compiler/schedule/TunedSchedules.h"
 #include "dialect/Entries.h"
 #include "dialect/Locations.h"
 #include "frontends/mlir/MlirStatus.h"
@@ -86,6 +88,7 @@ private:
   std::unique_ptr<MLIRContext> context;
   std::optional<ScopedDiagnosticHandler> diagnostics;
   Program program;
+  ArrayAttr schedules; // of options.schedules
   ModelFiles resumedFiles;
   OwningOpRef<ModuleOp> resumed; // of options.resume
   Stage resumedStage = Stage::Import;
@@ -139,6 +142,8 @@ Status Compilation::checkOutputs() {
   for (const SharedFile &file : sources())
     if (!llvm::sys::fs::getUniqueID(file->path(), id))
       taken.emplace(id, "the model's file " + file->path());
+  if (!options.schedules.empty() && !llvm::sys::fs::getUniqueID(options.schedules, id))
+    taken.emplace(id, "the schedules " + options.schedules);
   std::set<std::string> names;
   for (const std::string &path :
        {options.output, options.sidecar ? sidecarOf(options.output) : "", options.report, options.depfile}) {
@@ -200,6 +205,9 @@ Status Compilation::import() {
   HEDDLE_RETURN_IF_ERROR(importProgram(options, target, [&]() -> MLIRContext & { return createContext(); }, program));
   HEDDLE_RETURN_IF_ERROR(readResumed());
   HEDDLE_RETURN_IF_ERROR(checkPassFlags());
+  if (!options.schedules.empty())
+    HEDDLE_RETURN_IF_ERROR(
+        readScheduleFile(options.schedules, targetAttr(context.get(), target), context.get(), schedules));
   HEDDLE_RETURN_IF_ERROR(checkOutputs());
   if (program.stage > Stage::Import)
     return Status();
@@ -249,7 +257,10 @@ Status Compilation::readResumed() {
 // A flag of passes that do not run says so: those of stages that the module is behind, or that are not reached.
 Status Compilation::checkPassFlags() {
   Stage behind = resumed ? resumedStage : program.stage;
-  for (StringRef flag : options.outputFlags) {
+  std::vector<std::string> flags = options.outputFlags;
+  if (!options.schedules.empty())
+    flags.emplace_back("--schedules");
+  for (StringRef flag : flags) {
     auto [key, value] = flag.split('=');
     std::optional<Stage> stage;
     bool isLate = false; // its passes run on the module that the stage leaves
@@ -263,6 +274,8 @@ Status Compilation::checkPassFlags() {
       }
     if (key == "--mla-absorb")
       stage = Stage::Optimize;
+    if (key == "--schedules")
+      stage = Stage::Schedule;
     // With --resume it goes on saying what the model's matrices are, as precision depends on it.
     if (key == "--weights" && !resumed)
       stage = Stage::Raise;
@@ -682,9 +695,13 @@ Status Compilation::run() {
         runStage(Stage::Optimize, [&](OpPassManager &pm) { addOptimizeStage(pm, program.pipeline); }));
   if (isDue(Stage::Schedule)) {
     (*program.module)->setAttr(targetAttrName, targetAttr(context.get(), target));
+    if (schedules)
+      (*program.module)->setAttr(schedulesAttrName, schedules);
     HEDDLE_RETURN_IF_ERROR(
         runStage(Stage::Schedule, [&](OpPassManager &pm) { addScheduleStage(pm, program.pipeline); }));
   }
+  if (options.isObserved)
+    return Status();
   if (options.stopAfter < Stage::Codegen || options.emit == Emit::Mlir)
     return writeText(printed(std::min(options.stopAfter, Stage::Schedule)));
   return writeBinary();

@@ -56,6 +56,7 @@ struct CompileOptions {
   std::string report;               // .html or .json of what was made; empty: none
   std::string depfile;              // make rule: the output depends on the model's files; empty: none
   std::vector<std::string> plugins; // libraries whose passes --add-pass runs, for the make rule
+  std::string schedules;            // file of measured schedules (compiler/schedule/ScheduleFile.h); empty: none
   std::string depfileTarget;        // what stands in the rule for the output; empty: its name
   bool sidecar = false, quiet = false;
   bool printCacheKey = false;           // nothing is made: `notes` get the key
@@ -64,6 +65,7 @@ struct CompileOptions {
   bool jsonDiagnostics = false;         // as objects instead of text
   PipelineOptions pipeline;
   CompileObserver *observer = nullptr;
+  bool isObserved = false; // nothing is written: the observer has seen what was asked for
 };
 
 // What the user should know of a program that was made.

@@ -55,5 +55,7 @@ std::string heddle::makeRule(const CompileOptions &options, const std::vector<Sh
     add(file->path());
   for (const std::string &plugin : options.plugins)
     add(plugin);
+  if (!options.schedules.empty())
+    add(options.schedules);
   return rule + "\n";
 }

@@ -16,7 +16,7 @@ namespace heddle {
 // that are mapped, which the output is made of: a name may lead to another file by now.
 std::string sourceHash(const std::vector<SharedFile> &files);
 
-// A rule for make: what `options` write depends on `files` and on their plugins.
+// A rule for make: what `options` write depends on `files`, on their plugins and on their schedules.
 std::string makeRule(const CompileOptions &options, const std::vector<SharedFile> &files);
 
 } // namespace heddle

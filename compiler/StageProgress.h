@@ -18,7 +18,9 @@ class StageProgress {
 public:
   explicit StageProgress(bool quiet)
       : visible(!quiet && isatty(STDERR_FILENO)), start(std::chrono::steady_clock::now()) {}
-  ~StageProgress() {
+  ~StageProgress() { clear(); }
+  // Before other lines.
+  void clear() {
     if (visible)
       llvm::errs() << "\r\033[K";
   }

@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The constraints of schedules.
+// The constraints of schedules, and how they are put together.
 
 #include "dialect/ScheduleAttrs.h"
 
@@ -53,4 +53,43 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 
 TileAttr ScheduleAttr::getTile(TileRole role) const {
   return *llvm::find_if(getTiles(), [&](TileAttr tile) { return tile.getRole() == role; });
+}
+
+TileFields TileFields::of(TileAttr tile) {
+  return {tile.getRole(), SmallVector<int64_t>(tile.getRows()),  tile.getColumns(), tile.getMaxRows(),
+          tile.getK(),    SmallVector<int64_t>(tile.getWarps()), tile.getStages()};
+}
+
+TileAttr TileFields::get(MLIRContext *context) const {
+  return TileAttr::get(context, role, rows, columns, maxRows, k, warps, stages);
+}
+
+ScheduleFields ScheduleFields::of(ScheduleAttr schedule) {
+  ScheduleFields fields;
+  fields.tiles.assign(schedule.getTiles().begin(), schedule.getTiles().end());
+  fields.kBlock = schedule.getKBlock();
+  fields.rowBlock = schedule.getRowBlock();
+  fields.termBytes = schedule.getTermBytes();
+  fields.prefetchBytes = schedule.getPrefetchBytes();
+  fields.blockKv = schedule.getBlockKv();
+  fields.splitKv = schedule.getSplitKv();
+  fields.scratchBytes = schedule.getScratchBytes();
+  fields.evidence = schedule.getEvidence();
+  return fields;
+}
+
+ScheduleAttr ScheduleFields::get(MLIRContext *context) const {
+  return ScheduleAttr::get(context, tiles, kBlock, rowBlock, termBytes, prefetchBytes, blockKv, splitKv, scratchBytes,
+                           evidence);
+}
+
+ScheduleAttr ScheduleFields::get(MLIRContext *context, StringRef evidence) const {
+  ScheduleFields fields = *this;
+  fields.evidence = StringAttr::get(context, evidence);
+  return fields.get(context);
+}
+
+TileAttr *ScheduleFields::find(TileRole role) {
+  auto tile = llvm::find_if(tiles, [&](TileAttr tile) { return tile.getRole() == role; });
+  return tile == tiles.end() ? nullptr : &*tile;
 }

@@ -2,6 +2,7 @@
 
 #include "compiler/schedule/Passes.h"
 #include "compiler/schedule/ScheduleTable.h"
+#include "compiler/schedule/TunedSchedules.h"
 #include "dialect/Entries.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -81,27 +82,41 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
       return signalPassFailure();
     }
     auto target = getOperation()->getAttrOfType<TargetAttr>(targetAttrName);
-    getOperation().walk([&](Operation *op) {
+    auto entries = getOperation()->getAttrOfType<ArrayAttr>(schedulesAttrName);
+    WalkResult walked = getOperation().walk([&](Operation *op) {
+      if (!isInGraphEntry(op)) // whose types say what it computes with
+        assignInStep(op);
+      // Behind the input, which entries ask for.
       ScheduleOptions options;
       options.isInStep = !isInGraphEntry(op);
       options.bf16Products = bf16Products;
-      if (ScheduleAttr schedule = target ? scheduleFor(op, target, options) : ScheduleAttr())
-        op->setAttr(scheduleAttrName, schedule);
-      if (isInGraphEntry(op)) // whose types say what it computes with
-        return;
-      if (auto matmul = dyn_cast<PackedMatmulOp>(op))
-        assignInput(matmul);
-      if (auto experts = dyn_cast<ExpertMatmulOp>(op))
-        assignInput(experts);
-      if (auto prefer = dyn_cast<PreferSplitsOp>(op))
-        prefer.setItemsPerThread(attentionItemsPerThread);
-      if (auto rope = dyn_cast<RopeOp>(op); rope && !rope.getTable()) {
-        OpBuilder b(rope);
-        auto type = RankedTensorType::get({ShapedType::kDynamic, rope.getRope().getRotaryDim()}, b.getF32Type());
-        rope.getTableMutable().assign(
-            RopeTableOp::create(b, rope.getLoc(), type, b.getI64IntegerAttr(rope.getRope().getTable())));
-      }
+      ScheduleAttr schedule = target ? scheduleFor(op, target, options) : ScheduleAttr();
+      if (!schedule)
+        return WalkResult::advance();
+      FailureOr<ScheduleAttr> tuned = tunedSchedule(entries, op, schedule, target);
+      if (failed(tuned))
+        return WalkResult::interrupt();
+      op->setAttr(scheduleAttrName, *tuned);
+      return WalkResult::advance();
     });
+    getOperation()->removeAttr(schedulesAttrName);
+    if (walked.wasInterrupted())
+      signalPassFailure();
+  }
+
+  void assignInStep(Operation *op) {
+    if (auto matmul = dyn_cast<PackedMatmulOp>(op))
+      assignInput(matmul);
+    if (auto experts = dyn_cast<ExpertMatmulOp>(op))
+      assignInput(experts);
+    if (auto prefer = dyn_cast<PreferSplitsOp>(op))
+      prefer.setItemsPerThread(attentionItemsPerThread);
+    if (auto rope = dyn_cast<RopeOp>(op); rope && !rope.getTable()) {
+      OpBuilder b(rope);
+      auto type = RankedTensorType::get({ShapedType::kDynamic, rope.getRope().getRotaryDim()}, b.getF32Type());
+      rope.getTableMutable().assign(
+          RopeTableOp::create(b, rope.getLoc(), type, b.getI64IntegerAttr(rope.getRope().getTable())));
+    }
   }
 
   DenseMap<Value, QuantizeOp> byInput;

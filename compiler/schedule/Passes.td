@@ -149,12 +149,14 @@ def PackWeights : StagePass<"heddle-pack-weights", "::mlir::ModuleOp", "Optimize
 def AssignSchedules : StagePass<"heddle-assign-schedules", "::mlir::ModuleOp", "Optimize"> {
   let summary = "Choose the schedules, number formats and tables that kernels run with";
   let description = [{
-    Kernel ops of a module with a `heddle.target` get their `heddle.schedule`, from the target's table (`ScheduleTable.cpp`).
+    Kernel ops of a module with a `heddle.target` get their `heddle.schedule`, from the target's table (`ScheduleTable.cpp`). Entries of the
+    module's `heddle.schedules`, if it has any, come before: the first whose `match` says of the kernel what is so (`TunedSchedules.h`)
+    replaces the tiles and numbers that it has. The attribute is gone afterwards.
     With `activations=int8`, inputs of products with quantised weights are quantised, with `bf16` rounded, with `by-rows` few rows become
     16-bit integers in the kernel; with `bf16-products`, inputs of products with bf16 weights are rounded, and with `by-rows` those of many
     rows: once per value however many products read it; and attention over a bf16 cache multiplies bf16, on a CPU. Rotary embeddings read the session's table.
     Keys are split if there are too few tiles of attention per thread. Examples: test/schedule/assign-schedules.mlir,
-    assign-schedules-targets.mlir.
+    assign-schedules-targets.mlir, assign-schedules-tuned.mlir.
 
     ```mlir
     func.func @step(%x: tensor<?x64xf32>, %w: tensor<2304xi8>, %out: tensor<?x32xf32>) -> tensor<?x32xf32> {

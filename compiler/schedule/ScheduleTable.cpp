@@ -63,14 +63,15 @@ static ArrayRef<CpuMatmuls> cpuMatmuls() {
   return table;
 }
 
-static TileAttr tile(MLIRContext *context, TileRole role, ArrayRef<int64_t> rows, int64_t columns) {
-  return TileAttr::get(context, role, rows, columns, /*maxRows=*/0, /*k=*/0, /*warps=*/{}, /*stages=*/1);
+// What CpuTarget::hasBf16Tiles says of a CPU, whose AVX-512 its lanes show.
+static bool hasBf16Tiles(TargetAttr target) {
+  return target.getLanes() == 16 && target.has("amx-tile") && target.has("amx-bf16");
 }
 
 // Rows up to which 16-bit integers, unpacked as bytes, should take less time than what many rows run on, whose weights are unpacked to
 // numbers first: by counts of instructions, not timed on both sides of any of them.
 static int64_t int16MaxRows(TargetAttr target) {
-  if (target.has("amx-bf16"))
+  if (hasBf16Tiles(target))
     return 8;
   if (target.has("avx512vnni") && !target.has("avx512bf16"))
     return 0; // twice 64 byte products an instruction, 16 of f32
@@ -81,62 +82,63 @@ static int64_t int16MaxRows(TargetAttr target) {
 // while 2 panels of weights after the other, unpacked once for all of these rows, go by in the first.
 static constexpr int64_t tileUnitRows = 512, tileUnitColumns = 256;
 
-static bool hasBf16Tiles(TargetAttr target) {
-  return target.has("amx-tile") && target.has("amx-bf16");
-}
-
 static ScheduleAttr cpuMatmulSchedule(TargetAttr target, bool isInStep = false) {
   MLIRContext *context = target.getContext();
   const CpuMatmuls *row = llvm::find_if(cpuMatmuls(), [&](const CpuMatmuls &row) {
     return row.lanes == target.getLanes() && (!row.feature || target.has(row.feature));
   });
   constexpr int64_t panel = 16;
-  const TileAttr tiles[] = {
-      tile(context, TileRole::FewRows, row->few, row->fewPanels * panel),
-      tile(context, TileRole::ManyRows, row->many, row->manyPanels * panel),
-      // 4 tiles of sums, 2 of rows, 2 of weights: all 8
-      TileAttr::get(context, TileRole::TileUnit, {32, 16}, 2 * panel, /*maxRows=*/tileUnitRows, /*k=*/512, {}, 1),
-      tile(context, TileRole::Int8, row->int8, panel),
-      TileAttr::get(context, TileRole::Int16, row->int16, panel, int16MaxRows(target), 0, {}, 1),
-  };
   // kBlock: 3 panels of 128 lines, 24 KiB, stay in the first cache with 8 rows. prefetchBytes: what memory sends in 300 ns to one core, and as
   // much of the first cache as rounded rows leave; on Zen 5 a row of Q4_0 is read at 52 GB/s so, and at 39 with 2048.
-  return ScheduleAttr::get(context, tiles, /*kBlock=*/128, /*rowBlock=*/256, /*termBytes=*/96 << 10,
-                           /*prefetchBytes=*/12 << 10, /*blockKv=*/0, /*splitKv=*/0,
-                           isInStep && hasBf16Tiles(target) ? tileUnitRows * tileUnitColumns * 4 : 0,
-                           StringAttr::get(context, row->evidence));
+  ScheduleFields schedule;
+  schedule.kBlock = 128;
+  schedule.rowBlock = 256;
+  schedule.termBytes = 96 << 10;
+  schedule.prefetchBytes = 12 << 10;
+  if (isInStep && hasBf16Tiles(target))
+    schedule.scratchBytes = tileUnitRows * tileUnitColumns * 4;
+  // 4 tiles of sums, 2 of rows, 2 of weights: all 8
+  TileFields tileUnit{TileRole::TileUnit, {32, 16}, 2 * panel, /*maxRows=*/tileUnitRows, /*k=*/512};
+  TileFields int16{TileRole::Int16, row->int16, panel, int16MaxRows(target)};
+  for (const TileFields &tile : {TileFields{TileRole::FewRows, row->few, row->fewPanels * panel},
+                                 TileFields{TileRole::ManyRows, row->many, row->manyPanels * panel}, tileUnit,
+                                 TileFields{TileRole::Int8, row->int8, panel}, int16})
+    schedule.tiles.push_back(tile.get(context));
+  return schedule.get(context, row->evidence);
 }
 
 // Products of two activations: what tiles read is packed on the way, a chunk of columns for so many rows.
 static ScheduleAttr contractionSchedule(TargetAttr target) {
   constexpr char evidence[] = "a packed chunk of b, 48 KiB, and its rows of a, 128 KiB, stay in L2; not searched";
-  ScheduleAttr matmul = cpuMatmulSchedule(target);
-  return ScheduleAttr::get(target.getContext(), matmul.getTile(TileRole::ManyRows), /*kBlock=*/256, /*rowBlock=*/128, 0,
-                           0, 0, 0, 0, StringAttr::get(target.getContext(), evidence));
+  ScheduleFields schedule;
+  schedule.tiles = {cpuMatmulSchedule(target).getTile(TileRole::ManyRows)};
+  schedule.kBlock = 256;
+  schedule.rowBlock = 128;
+  return schedule.get(target.getContext(), evidence);
 }
 
 //===- products on tensor cores -------------------------------------------===//
 
 // Rows that share each weight that a thread unpacks, in the kernels of any device.
 static TileAttr threadsTile(MLIRContext *context) {
-  return tile(context, TileRole::Threads, 8, 16);
+  return TileFields{TileRole::Threads, {8}, 16}.get(context);
 }
 
 static ScheduleAttr cudaMatmulSchedule(TargetAttr target) {
   MLIRContext *context = target.getContext();
   auto tile = [&](int64_t maxRows, int64_t rows, int64_t columns, int64_t k, ArrayRef<int64_t> warps, int64_t stages) {
-    return TileAttr::get(context, TileRole::Rows, rows, columns, maxRows, k, warps, stages);
+    return TileFields{TileRole::Rows, {rows}, columns, maxRows, k, SmallVector<int64_t>(warps), stages}.get(context);
   };
   // By falling maxRows: few rows are a matter of bandwidth, many of arithmetic.
-  const TileAttr tiles[] = {
+  ScheduleFields schedule;
+  schedule.tiles = {
       tile(0, 128, 128, 32, {2, 4}, 3), // 64 x 32 per warp: 64 sums; 48 KiB, two blocks per SM
       tile(128, 64, 64, 64, {2, 2}, 3), // 32 x 32 per warp; enough blocks for short prompts
       tile(16, 16, 64, 64, {1, 2}, 4),  // one height of mma; four slices in flight hide latency
       threadsTile(context),             // of other types than bf16
   };
-  constexpr char evidence[] =
-      "registers and shared memory by ptxas for sm_80 (test/codegen/gpu-matmul.test); not timed";
-  return ScheduleAttr::get(context, tiles, 0, 0, 0, 0, 0, 0, 0, StringAttr::get(context, evidence));
+  return schedule.get(context,
+                      "registers and shared memory by ptxas for sm_80 (test/codegen/gpu-matmul.test); not timed");
 }
 
 ScheduleAttr heddle::matmulSchedule(TargetAttr target, bool isInStep) {
@@ -146,9 +148,10 @@ ScheduleAttr heddle::matmulSchedule(TargetAttr target, bool isInStep) {
   case TargetDevice::Cuda:
     return cudaMatmulSchedule(target);
   case TargetDevice::OpenCl: {
-    constexpr char evidence[] = "8 rows share each weight that a thread unpacks; chosen on PoCL, no GPU timed";
-    MLIRContext *context = target.getContext();
-    return ScheduleAttr::get(context, threadsTile(context), 0, 0, 0, 0, 0, 0, 0, StringAttr::get(context, evidence));
+    ScheduleFields schedule;
+    schedule.tiles = {threadsTile(target.getContext())};
+    return schedule.get(target.getContext(),
+                        "8 rows share each weight that a thread unpacks; chosen on PoCL, no GPU timed");
   }
   }
   llvm_unreachable("a kind of device");
@@ -160,13 +163,13 @@ ScheduleAttr heddle::matmulSchedule(TargetAttr target, bool isInStep) {
 // rows are long, for L2. `rebuilt`: tokens whose keys and values are made from a latent at once; 164 KB for 128 of DeepSeek's.
 static TileAttr cpuAttentionTile(MLIRContext *context, int64_t headDim, int64_t rebuilt = 0, bool onTileUnit = false) {
   int64_t base = headDim <= 128 ? 96 : 48, rows = onTileUnit ? 2 * base : base;
-  return TileAttr::get(context, TileRole::Rows, rows, headDim, 0, rebuilt, {}, 1);
+  return TileFields{TileRole::Rows, {rows}, headDim, /*maxRows=*/0, /*k=*/rebuilt}.get(context);
 }
 
 // 6 * 4 vectors of sums + 4 + 1 of 32 registers, 6 * 2 + 2 + 1 of 16. Numbers of one column go by at a time, or bf16 of two.
 static TileAttr attentionRegisters(TargetAttr target, bool inPairs = false) {
   int64_t columns = (target.getRegisters() >= 32 ? 4 : 2) * target.getLanes();
-  return TileAttr::get(target.getContext(), TileRole::Registers, 6, columns, 0, /*k=*/inPairs ? 2 : 1, {}, 1);
+  return TileFields{TileRole::Registers, {6}, columns, /*maxRows=*/0, /*k=*/inPairs ? 2 : 1}.get(target.getContext());
 }
 
 constexpr char cpuAttentionEvidence[] =
@@ -177,15 +180,18 @@ ScheduleAttr heddle::attentionSchedule(TargetAttr target, int64_t headDim, int64
   MLIRContext *context = target.getContext();
   if (target.getDevice() == TargetDevice::OpenCl) // a thread has a row of one head
     return {};
+  ScheduleFields schedule;
+  schedule.blockKv = blockKv;
+  schedule.splitKv = splitKv;
   if (target.getDevice() == TargetDevice::Cuda) {
-    TileAttr warps = TileAttr::get(context, TileRole::Rows, 64, headDim, 0, 0, {4, 1}, 1);
-    return ScheduleAttr::get(context, warps, 0, 0, 0, 0, blockKv, splitKv, 0,
-                             StringAttr::get(context, "4 warps of 16 rows; not timed"));
+    TileFields tile{TileRole::Rows, {64}, headDim};
+    tile.warps = {4, 1};
+    schedule.tiles = {tile.get(context)};
+    return schedule.get(context, "4 warps of 16 rows; not timed");
   }
-  bool onTileUnit = inPairs && target.has("amx-bf16");
-  const TileAttr tiles[] = {cpuAttentionTile(context, headDim, 0, onTileUnit), attentionRegisters(target, inPairs)};
-  return ScheduleAttr::get(context, tiles, 0, 0, 0, 0, blockKv, splitKv, 0,
-                           StringAttr::get(context, cpuAttentionEvidence));
+  bool onTileUnit = inPairs && hasBf16Tiles(target);
+  schedule.tiles = {cpuAttentionTile(context, headDim, 0, onTileUnit), attentionRegisters(target, inPairs)};
+  return schedule.get(context, cpuAttentionEvidence);
 }
 
 // A tile for each of its bodies, and what its products with packed weights take.
@@ -193,14 +199,14 @@ static ScheduleAttr latentSchedule(TargetAttr target, LatentDims dims) {
   if (target.getDevice() != TargetDevice::Cpu)
     return {};
   MLIRContext *context = target.getContext();
-  ScheduleAttr matmul = cpuMatmulSchedule(target);
-  SmallVector<TileAttr> tiles = {cpuAttentionTile(context, dims.cachedDim()),
-                                 cpuAttentionTile(context, std::max(dims.queryDim(), dims.value), /*rebuilt=*/128),
-                                 attentionRegisters(target)};
-  llvm::append_range(tiles, matmul.getTiles());
-  return ScheduleAttr::get(context, tiles, matmul.getKBlock(), matmul.getRowBlock(), matmul.getTermBytes(),
-                           matmul.getPrefetchBytes(), 64, defaultSplitKv, /*scratchBytes=*/0,
-                           StringAttr::get(context, cpuAttentionEvidence));
+  ScheduleFields schedule = ScheduleFields::of(cpuMatmulSchedule(target));
+  const TileAttr tiles[] = {cpuAttentionTile(context, dims.cachedDim()),
+                            cpuAttentionTile(context, std::max(dims.queryDim(), dims.value), /*rebuilt=*/128),
+                            attentionRegisters(target)};
+  schedule.tiles.insert(schedule.tiles.begin(), std::begin(tiles), std::end(tiles));
+  schedule.blockKv = 64;
+  schedule.splitKv = defaultSplitKv;
+  return schedule.get(context, cpuAttentionEvidence);
 }
 
 //===- kernels of rows ----------------------------------------------------===//
@@ -209,9 +215,9 @@ static ScheduleAttr latentSchedule(TargetAttr target, LatentDims dims) {
 ScheduleAttr heddle::rowsSchedule(TargetAttr target) {
   if (target.getDevice() == TargetDevice::Cpu)
     return {};
-  MLIRContext *context = target.getContext();
-  return ScheduleAttr::get(context, tile(context, TileRole::Threads, 1, 64), 0, 0, 0, 0, 0, 0, 0,
-                           StringAttr::get(context, "two warps; chosen on PoCL, no GPU timed"));
+  ScheduleFields schedule;
+  schedule.tiles = {TileFields{TileRole::Threads, {1}, 64}.get(target.getContext())};
+  return schedule.get(target.getContext(), "two warps; chosen on PoCL, no GPU timed");
 }
 
 // Split and whole attention of a model merge the same splits, so that they leave the same bits.

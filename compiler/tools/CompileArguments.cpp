@@ -140,6 +140,10 @@ static std::vector<FlagGroup> makeFlags() {
        "native, x86-64-v3, x86-64-v4, znver5, sapphirerapids, aarch64, opencl, cuda:sm_80, cuda:sm_90a (default "
        "native)",
        TAKE(takeName(value, arguments.options.target)), /*changesOutput=*/false},
+      {"--schedules", "=FILE",
+       "schedules that 'heddle tune' measured on a CPU with the target's instructions: they come before the built-in "
+       "ones",
+       TAKE(takeName(value, arguments.options.schedules)), /*changesOutput=*/false},
       {"--name", "=ID", "symbol heddle_model_ID of libraries, objects and packages (default: from the output's name)",
        takeSymbol, /*changesOutput=*/false},
       {"--sidecar", "",

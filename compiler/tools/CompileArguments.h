@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The words after `heddle compile`, which `heddle verify` reads as well.
+// The words after `heddle compile`, which `heddle verify` and `heddle tune` read as well.
 #ifndef HEDDLE_COMPILER_TOOLS_COMPILEARGUMENTS_H
 #define HEDDLE_COMPILER_TOOLS_COMPILEARGUMENTS_H
 
@@ -36,6 +36,7 @@ void setDeathAsJson(bool asJson);
 
 // The other commands: the words after their name; what to exit with.
 int runInspectCommand(int argc, char **argv);
+int runTuneCommand(int argc, char **argv);
 int runVerifyCommand(int argc, char **argv);
 
 } // namespace heddle

@@ -23,6 +23,7 @@ static const char *const usage = R"(Heddle compiles Transformer models to native
   heddle compile MODEL -o OUT      compile a GGUF or ONNX file, a Hugging Face folder or an MLIR module
   heddle inspect FILE [--json]     show what is in a model file or in what was compiled (--check: are its weights whole)
   heddle verify MODEL              evaluate the model after every stage and name the first that changed a result
+  heddle tune MODEL -o FILE        measure schedules of the model's kernels here, for compile --schedules=FILE
   heddle tokenize MODEL            text to ids and back, as JSON lines
   heddle COMMAND --help            all options of a command
   heddle --licenses                licences of what is in the tools and in what they make
@@ -156,6 +157,8 @@ int main(int argc, char **argv) {
     return runCompile(argc - 2, argv + 2);
   if (command == "inspect")
     return runInspectCommand(argc - 2, argv + 2);
+  if (command == "tune")
+    return runTuneCommand(argc - 2, argv + 2);
   if (command == "verify")
     return runVerifyCommand(argc - 2, argv + 2);
   if (command == "tokenize")

@@ -5,9 +5,10 @@
 
 #include "compiler/codegen/machine/EmitObject.h"
 #include "compiler/codegen/targets/cpu/PackedMatmul.h"
+#include "compiler/tune/MatmulRun.h"
 #include "test/execute/KernelLibrary.h"
-#include "test/execute/RandomWeights.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -16,26 +17,7 @@
 using namespace heddle;
 using namespace heddle::test;
 
-using MatmulFunction = void(const void *, const float *, const int32_t *, const uint8_t *, const float *, float *,
-                            int64_t, int64_t, int64_t, int64_t, int64_t, void *);
 using Clock = std::chrono::steady_clock;
-
-static uint8_t *allocate(size_t bytes) {
-  size_t rounded = (bytes + 4095) / 4096 * 4096;
-  auto *memory = static_cast<uint8_t *>(std::aligned_alloc(4096, rounded));
-  std::memset(memory, 1, rounded);
-  return memory;
-}
-
-// Random weights: one panel, repeated.
-static const uint8_t *randomWeights(TensorType type, const MatmulSpec &spec) {
-  int64_t bytes = spec.layout.panelBytes(spec.k);
-  RandomWeights panel(type, PackedLayout::panelRows, spec.k, 1);
-  uint8_t *weights = allocate(spec.layout.bytes(spec.n, spec.k));
-  for (int64_t i = 0; i < spec.layout.numPanels(spec.n); ++i)
-    std::memcpy(weights + i * bytes, panel.packed, bytes);
-  return weights;
-}
 
 static const char *activationName(MatmulActivation activation) {
   return activation == MatmulActivation::Q8 ? "q8" : activation == MatmulActivation::Bf16 ? "bf16" : "f32";
@@ -45,27 +27,11 @@ static int64_t number(const char *text) {
   return std::strtoll(text, nullptr, 10);
 }
 
-static void measure(MatmulFunction *kernel, const MatmulSpec &spec, const uint8_t *weights, int64_t rows,
-                    void *scratch) {
-  bool q8 = spec.activation == MatmulActivation::Q8;
-  // As plan-memory lays out what tiles read.
-  int64_t stride = spec.activation == MatmulActivation::Bf16 && scratch ? spec.k + 32 : spec.k;
-  auto *act = allocate(rows * stride * 4);
-  auto *scales = reinterpret_cast<float *>(allocate(rows * spec.k / 8));
-  auto *sums = reinterpret_cast<int32_t *>(allocate(rows * spec.k / 4));
-  if (!q8) // no denormal products
-    std::fill_n(reinterpret_cast<float *>(act), rows * stride, 0.5f);
-  std::fill_n(scales, rows * spec.k / 32, 0.01f);
-  auto *out = reinterpret_cast<float *>(allocate(rows * spec.n * 4));
-  double best = 1e9, spent = 0;
-  while (spent < 1) {
-    auto start = Clock::now();
-    kernel(act, scales, sums, weights, nullptr, out, rows, stride, spec.n, 0, spec.layout.numPanels(spec.n), scratch);
-    double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    best = std::min(best, seconds);
-    spent += seconds;
-  }
-  double bytes = spec.layout.bytes(spec.n, spec.k), flops = 2.0 * spec.n * spec.k * rows;
+static void measure(const MatmulRun &run, void *kernel, const MatmulSpec &spec, int64_t scratchBytes, int64_t rows) {
+  Turn turn = run.turn(kernel, rows, run.numPanels(), scratchBytes);
+  setRepeats(1, turn, 0.05);
+  takeTurns(1, 20, {&turn});
+  double best = turn.seconds, bytes = spec.layout.bytes(spec.n, spec.k), flops = 2.0 * spec.n * spec.k * rows;
   std::printf("{\"rows\": %ld, \"act\": \"%s\", \"microseconds\": %.1f, \"gigabytes_per_second\": %.2f, "
               "\"gigaflops\": %.1f}\n",
               long(rows), activationName(spec.activation), best * 1e6, bytes / best * 1e-9, flops / best * 1e-9);
@@ -76,14 +42,13 @@ int main(int argc, char **argv) {
   argv += assembly, argc -= assembly;
   if (argc < 6)
     return std::fprintf(stderr, "usage: heddle-kernel-bench [--asm] TYPE f32|int16|bf16|q8 N K ROWS...\n"), 2;
-  TensorType type = TensorType::F32;
-  for (TensorType candidate : weightTypes())
-    if (!std::strcmp(tensorTypeInfo(candidate).name, argv[1]))
-      type = candidate;
+  std::optional<PackedLayout> layout = layoutNamed(argv[1]);
+  if (!layout)
+    return std::fprintf(stderr, "no packed layout holds weights of type '%s'\n", argv[1]), 2;
   MatmulActivation activation = !std::strcmp(argv[2], "q8")     ? MatmulActivation::Q8
                                 : !std::strcmp(argv[2], "bf16") ? MatmulActivation::Bf16
                                                                 : MatmulActivation::F32;
-  MatmulSpec spec{*layoutFor(type), number(argv[3]), number(argv[4]), activation};
+  MatmulSpec spec{*layout, number(argv[3]), number(argv[4]), activation};
   spec.int16FewRows = !std::strcmp(argv[2], "int16");
   const char *target = std::getenv("HEDDLE_BENCH_TARGET");
   KernelLibrary library(target ? target : "native");
@@ -99,7 +64,11 @@ int main(int argc, char **argv) {
   if (!library.load())
     return 1;
   std::fprintf(stderr, "compiled in %.0f ms\n", std::chrono::duration<double>(Clock::now() - start).count() * 1e3);
-  const uint8_t *weights = randomWeights(type, spec);
+  int64_t maxRows = 1, scratchBytes = library.matmulSchedule().getScratchBytes();
   for (int i = 5; i < argc; ++i)
-    measure(library.find<MatmulFunction>("kernel"), spec, weights, number(argv[i]), library.scratch());
+    maxRows = std::max(maxRows, number(argv[i]));
+  // One matrix, which stays in a cache that holds it.
+  MatmulRun run(spec, maxRows, 1, 0, scratchBytes);
+  for (int i = 5; i < argc; ++i)
+    measure(run, library.find<void>("kernel"), spec, scratchBytes, number(argv[i]));
 }

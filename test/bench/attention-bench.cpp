@@ -8,19 +8,16 @@
 #include "compiler/codegen/machine/EmitObject.h"
 #include "compiler/codegen/targets/cpu/FlashAttention.h"
 #include "compiler/codegen/targets/cpu/OnlineAttention.h"
-#include "runtime/model/ModelAbi.h"
+#include "compiler/tune/AttentionRun.h"
 #include "test/execute/FlashCall.h"
 #include "test/execute/KernelLibrary.h"
 
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <optional>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 using namespace heddle;
@@ -36,27 +33,6 @@ struct Options {
   int64_t tileRows = 0, assemblyHeadDim = 0;
   std::string only; // names begin with it
 };
-
-// What takes turns with others: `body` is called once for every thread.
-struct Turn {
-  std::function<void(int32_t thread)> body;
-  double seconds = 1e30; // the best
-};
-
-void takeTurns(const Options &options, std::initializer_list<Turn *> turns) {
-  for (int round = 0; round < options.rounds; ++round)
-    for (Turn *turn : turns) {
-      auto start = std::chrono::steady_clock::now();
-      std::vector<std::thread> others;
-      for (int32_t thread = 1; thread < options.threads; ++thread)
-        others.emplace_back([&, thread] { turn->body(thread); });
-      turn->body(0);
-      for (std::thread &other : others)
-        other.join();
-      turn->seconds =
-          std::min(turn->seconds, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-    }
-}
 
 // 12 independent chains of multiply-adds on registers.
 class Peak {
@@ -122,9 +98,6 @@ AttentionSpec specOf(const Options &options, const Shape &shape, Products produc
   return spec;
 }
 
-using Whole = void(const float *, float *, const heddle_sequence *, int64_t, int64_t, int64_t, int64_t, int64_t,
-                   const float *, int32_t, int32_t);
-
 // Whether an entry of that name is wanted.
 bool isWanted(const Options &options, const std::string &name) {
   return name.compare(0, options.only.size(), options.only) == 0;
@@ -145,33 +118,6 @@ void beginEntry() {
   isFirst = false;
 }
 
-// A cache of one layer and the rows of a step.
-struct Step {
-  Step(const AttentionSpec &spec, const Shape &shape) : rows(shape.rows), width(spec.numHeads * spec.headDim) {
-    int64_t length = shape.past + shape.rows, pageCount = (length + HEDDLE_KV_PAGE_SIZE - 1) / HEDDLE_KV_PAGE_SIZE;
-    keyBytes = spec.numKvHeads * HEDDLE_KV_PAGE_SIZE * spec.headDim * kvBytes(spec.kv);
-    // 0x3c… are small positive numbers in every stored type.
-    storage.resize(pageCount * 2 * keyBytes + 64, 0x3c);
-    uint8_t *base = storage.data() + (64 - reinterpret_cast<uintptr_t>(storage.data()) % 64) % 64;
-    for (int64_t page = 0; page < pageCount; ++page)
-      pages.push_back(base + page * 2 * keyBytes);
-    q.resize(shape.rows * width);
-    out.resize(q.size());
-    draw({&q});
-    sequence = {0, shape.rows, shape.past, 0, pages.data()};
-    cachedBytes = 2.0 * double(keyBytes) * double(length) / HEDDLE_KV_PAGE_SIZE;
-    flops = 4.0 * double(width) * (double(shape.rows) * shape.past + 0.5 * double(shape.rows) * (shape.rows + 1));
-  }
-
-  int32_t rows;
-  int64_t width, keyBytes;
-  double cachedBytes, flops;
-  std::vector<uint8_t> storage;
-  std::vector<uint8_t *> pages;
-  std::vector<float> q, out;
-  heddle_sequence sequence;
-};
-
 class CacheKernel {
 public:
   CacheKernel(const Options &options, const Shape &shape, Products products, const char *suffix)
@@ -181,12 +127,7 @@ public:
     library.load();
   }
 
-  Turn turn(const Options &options, Step &step) {
-    return {[function = library.find<Whole>("attention"), threads = options.threads, &step](int32_t thread) {
-      function(step.q.data(), step.out.data(), &step.sequence, 1, 0, step.keyBytes, step.width, step.width, nullptr,
-               thread, threads);
-    }};
-  }
+  Turn turn(const AttentionRun &run) { return run.turn(library.find<void>("attention")); }
 
   const std::string name;
 
@@ -194,7 +135,7 @@ private:
   KernelLibrary library;
 };
 
-void print(const std::string &name, const Turn &turn, const Step &step, double peak) {
+void print(const std::string &name, const Turn &turn, const AttentionRun &step, double peak) {
   double gflops = 1e-9 * step.flops / turn.seconds;
   beginEntry();
   std::printf("{\"name\": \"%s\", \"seconds\": %.6f, \"gflops\": %.1f, \"share_of_f32_peak\": %.3f, "
@@ -207,18 +148,18 @@ void measure(const Options &options, const Shape &shape, Peak &peak) {
     return;
   const CpuTarget target = KernelLibrary(options.target).target();
   bool multipliesBf16 = shape.kv == KvType::BF16 && (target.hasBf16Dot() || target.hasBf16Tiles());
-  Step step(specOf(options, shape, Products::F32), shape);
+  AttentionRun step(specOf(options, shape, Products::F32), shape.past, shape.rows, options.threads);
   Turn peakTurn = peak.turn();
   if (!multipliesBf16 || options.products) {
     bool isBf16 = shape.kv == KvType::BF16 && options.products == Products::Bf16;
     CacheKernel kernel(options, shape, isBf16 ? Products::Bf16 : Products::F32, "");
-    Turn turn = kernel.turn(options, step);
-    takeTurns(options, {&peakTurn, &turn});
+    Turn turn = kernel.turn(step);
+    takeTurns(options.threads, options.rounds, {&peakTurn, &turn});
     return print(kernel.name, turn, step, peak.gflops(peakTurn));
   }
   CacheKernel bf16(options, shape, Products::Bf16, ""), f32(options, shape, Products::F32, ", f32 products");
-  Turn bf16Turn = bf16.turn(options, step), f32Turn = f32.turn(options, step);
-  takeTurns(options, {&peakTurn, &bf16Turn, &f32Turn});
+  Turn bf16Turn = bf16.turn(step), f32Turn = f32.turn(step);
+  takeTurns(options.threads, options.rounds, {&peakTurn, &bf16Turn, &f32Turn});
   print(bf16.name, bf16Turn, step, peak.gflops(peakTurn));
   print(f32.name, f32Turn, step, peak.gflops(peakTurn));
 }
@@ -251,7 +192,7 @@ void measureTensors(const Options &options, int64_t batch, int64_t tokens, bool 
                                  for (int repeat = 0; repeat < repeats; ++repeat)
                                    call.run(library.find<FlashCall::Function>("flash"), thread, options.threads);
                                }};
-  takeTurns(options, {&peakTurn, &turn});
+  takeTurns(options.threads, options.rounds, {&peakTurn, &turn});
   double gflops = 4e-9 * repeats * double(batch * tokens * tokens * width) / turn.seconds;
   beginEntry();
   std::printf("{\"name\": \"%s\", \"seconds\": %.6f, \"gflops\": %.1f, \"share_of_f32_peak\": %.3f}", name.c_str(),
@@ -298,7 +239,7 @@ int main(int argc, char **argv) {
     return printAssembly(options);
   Peak peak(options);
   Turn alone = peak.turn();
-  takeTurns(options, {&alone});
+  takeTurns(options.threads, options.rounds, {&alone});
   std::printf("{\n  \"threads\": %d, \"f32_peak_gflops\": %.1f,\n  \"attention\": [\n", options.threads,
               peak.gflops(alone));
   const Shape shapes[] = {

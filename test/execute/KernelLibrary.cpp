@@ -9,12 +9,9 @@
 #include "test/execute/EmulatedInstructions.h"
 
 #include "llvm/Object/ObjectFile.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/Program.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <cstring>
-#include <dlfcn.h>
 
 using namespace heddle;
 using namespace heddle::test;
@@ -60,11 +57,6 @@ AttentionSpec KernelLibrary::withRegisters(const AttentionSpec &spec) {
   result.registerRows = scheduled.registerRows;
   result.registerColumns = scheduled.registerColumns;
   return result;
-}
-
-KernelLibrary::~KernelLibrary() {
-  if (handle)
-    dlclose(handle);
 }
 
 // Whether this machine has all that `name` stands for.
@@ -128,28 +120,13 @@ std::optional<std::string> KernelLibrary::compile() {
 
 bool KernelLibrary::load() {
   std::optional<std::string> object = compile();
+  std::string error;
   if (!object)
     return false;
-  llvm::SmallString<128> objectPath, libraryPath;
-  int descriptor;
-  if (llvm::sys::fs::createTemporaryFile("kernels", "o", descriptor, objectPath) ||
-      llvm::sys::fs::createTemporaryFile("kernels", "so", libraryPath))
-    return false;
-  llvm::raw_fd_ostream(descriptor, /*shouldClose=*/true) << *object;
-  std::string message;
-  int status = llvm::sys::ExecuteAndWait(HEDDLE_LLD, {HEDDLE_LLD, "-shared", "-o", libraryPath, objectPath},
-                                         std::nullopt, {}, 0, 0, &message);
-  if (status == 0)
-    handle = dlopen(libraryPath.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!handle)
-    llvm::errs() << (status ? message : dlerror()) << '\n';
-  (void)llvm::sys::fs::remove(objectPath);
-  (void)llvm::sys::fs::remove(libraryPath);
-  return handle != nullptr;
-}
-
-void *KernelLibrary::symbol(const std::string &name) {
-  return dlsym(handle, name.c_str());
+  bool isLoaded = loaded.load(*object, HEDDLE_LLD, error);
+  if (!isLoaded)
+    llvm::errs() << error << '\n';
+  return isLoaded;
 }
 
 uint32_t Random::bits() {

@@ -5,6 +5,7 @@
 #define HEDDLE_TEST_EXECUTE_KERNELLIBRARY_H
 
 #include "compiler/codegen/kernel/KernelSpecs.h"
+#include "compiler/codegen/machine/LoadedObject.h"
 #include "compiler/codegen/machine/Target.h"
 #include "dialect/ScheduleAttrs.h"
 
@@ -26,7 +27,6 @@ public:
   // A name that begins with "emulated-" stands for the target behind it: kernels are made for that, and what this machine
   // may lack of it is replaced by plain arithmetic (EmulatedInstructions.h).
   explicit KernelLibrary(const std::string &targetName);
-  ~KernelLibrary();
 
   // The targets whose code this machine can run: native, and the levels below it.
   static std::vector<std::string> runnableTargets();
@@ -49,17 +49,15 @@ public:
   // Compiles, links and loads it; false, with the reason printed, if a step fails.
   bool load();
   template <typename Function> Function *find(const std::string &name) {
-    return reinterpret_cast<Function *>(symbol(name));
+    return reinterpret_cast<Function *>(loaded.find(name));
   }
 
 private:
-  void *symbol(const std::string &name);
-
   mlir::MLIRContext context;
   mlir::OwningOpRef<mlir::ModuleOp> moduleRef;
   CpuTarget cpuTarget;
   bool isEmulated;
-  void *handle = nullptr;
+  LoadedObject loaded;
   std::unique_ptr<void, decltype(&std::free)> scratchMemory{nullptr, std::free};
 };
 

@@ -80,7 +80,7 @@ func.func @kernels(%x: tensor<?x64xf32>, %w: tensor<2304xi8>, %d: tensor<?x32xf3
 }
 
 //--- amx.mlir
-module attributes {heddle.target = #heddle.target<device = cpu, name = "sapphirerapids", lanes = 16, registers = 32, features = ["amx-bf16"]>} {
+module attributes {heddle.target = #heddle.target<device = cpu, name = "sapphirerapids", lanes = 16, registers = 32, features = ["amx-tile", "amx-bf16"]>} {
 func.func @kernels(%q: tensor<?x64xf32>, %bf16: !heddle.kv_cache<2 x 2 x 16 x bf16>, %f16: !heddle.kv_cache<2 x 2 x 16 x f16>,
                    %p: tensor<?x60xf32>, %odd: !heddle.kv_cache<2 x 2 x 15 x bf16>, %layer: index, %out: tensor<?x64xf32>,
                    %oddOut: tensor<?x60xf32>) -> (tensor<?x64xf32>, tensor<?x64xf32>, tensor<?x60xf32>) {

@@ -10,6 +10,7 @@ doc_examples.py --extract LANGUAGE PAGE                       prints the page's 
   ```sh     each command succeeds in FOLDER, which holds the files that examples name. `./dev NAME`, which installs and builds,
             is not run: `./dev help` must know it.
   ```python is run in FOLDER, by the interpreter that runs this
+  ```json   is a file, which a test extracts: test/package/schedules.test reads that of schedules
   ```text   a picture or a synopsis
   ```cmake  is not run: test/package/find-package.test builds a project of its own
 In READMEs every fence has its language; in pages written by mlir-tblgen one without is a grammar. There every op, attribute,
@@ -21,7 +22,7 @@ import re
 import subprocess
 import sys
 
-LANGUAGES = {"mlir", "sh", "python", "text", "cmake"}
+LANGUAGES = {"mlir", "sh", "python", "json", "text", "cmake"}
 SUBJECTS = [("pass", re.compile(r"### `-([\w-]+)`")), ("op", re.compile(r"### `([\w.]+)` \(")),
             ("attribute", re.compile(r"### (\w+Attr)$")), ("type", re.compile(r"### (\w+Type)$"))]
 

@@ -1,0 +1,42 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Attention over the cache by itself: one sequence of one layer, without a model.
+#ifndef HEDDLE_COMPILER_TUNE_ATTENTIONRUN_H
+#define HEDDLE_COMPILER_TUNE_ATTENTIONRUN_H
+
+#include "compiler/codegen/kernel/KernelSpecs.h"
+#include "compiler/tune/Turns.h"
+#include "runtime/model/ModelAbi.h"
+
+#include <vector>
+
+namespace heddle {
+
+class AttentionRun {
+public:
+  // `rows` tokens behind `past` others.
+  AttentionRun(const AttentionSpec &spec, int32_t past, int32_t rows, int32_t threads);
+  AttentionRun(const AttentionRun &) = delete;
+  // Calls `kernel`, which buildAttention made of the specification, whatever its tiles. Lives no longer than this object.
+  Turn turn(void *kernel) const;
+
+  // What the last call wrote: (rows, numHeads * headDim).
+  llvm::ArrayRef<float> result() const { return out; }
+
+  // Of a call: bytes of keys and values if each is read once, and 2 for each multiply-add of visible keys, nothing for the softmax.
+  double cachedBytes, flops;
+
+private:
+  const int32_t threads;
+  const int64_t width; // floats of a row
+  int64_t keyBytes;    // of a page's keys
+  std::vector<uint8_t> storage;
+  std::vector<uint8_t *> pages;
+  std::vector<float> queries;
+  mutable std::vector<float> out;
+  heddle_sequence sequence;
+};
+
+} // namespace heddle
+
+#endif
