@@ -4,17 +4,11 @@
 
 #include "bytes/WholeFile.h"
 #include "compiler/CacheKey.h"
-#include "compiler/Program.h"
 #include "compiler/SourceFiles.h"
-#include "compiler/StageProgress.h"
+#include "compiler/WriteBinary.h"
 #include "compiler/codegen/kernel/KernelTarget.h"
-#include "compiler/codegen/kernel/StepRows.h"
-#include "compiler/codegen/machine/ResidentMemory.h"
-#include "compiler/package/OutputFile.h"
-#include "compiler/package/Package.h"
 #include "compiler/package/Sidecar.h"
 #include "compiler/raise/Passes.h"
-#include "compiler/report/Report.h"
 #include "compiler/schedule/ScheduleTable.h"
 #include "dialect/Entries.h"
 #include "dialect/Locations.h"
@@ -27,12 +21,10 @@
 #include "mlir/Pass/PassInstrumentation.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <dlfcn.h>
-#include <future>
 #include <map>
 #include <set>
 
@@ -70,12 +62,6 @@ private:
   LogicalResult tellObserver(Stage stage);
   void noteNotApplied();
   Status dump(Stage stage);
-  Status writeText(const std::string &text);
-  Status writeBinary();
-  Status prepare(const std::string &path, const std::string &text, OutputFile &outFile);
-  Status keep(OutputFile &file);
-  PackageInfo packageInfo(std::string sourceSha256) const;
-  std::string summarize(const PackageInfo &info, bool reusesSidecar);
   std::string printed(Stage stage);
   std::vector<SharedFile> sources() const;
 
@@ -347,8 +333,8 @@ Status Compilation::dump(Stage stage) {
     return Status::failure(options.dumpStages + ": " + code.message()).inFile(options.dumpStages);
   std::string path = options.dumpStages + "/" + std::to_string(int(stage)) + "-" + stageName(stage).str() + ".mlir";
   OutputFile file;
-  HEDDLE_RETURN_IF_ERROR(prepare(path, printed(stage), file));
-  return keep(file);
+  HEDDLE_RETURN_IF_ERROR(prepareText(path, printed(stage), file));
+  return keepText(file);
 }
 
 // Names as heddle-opt takes them, those of nested passes too, without options.
@@ -486,170 +472,6 @@ Status Compilation::finishStage(Stage stage) {
   return isRight ? Status() : diagnosed(StatusCode::Failure);
 }
 
-Status Compilation::writeText(const std::string &text) {
-  if (options.output.empty() || options.output == "-") {
-    llvm::outs() << text;
-    return Status();
-  }
-  OutputFile file, depfile;
-  HEDDLE_RETURN_IF_ERROR(prepare(options.output, text, file));
-  HEDDLE_RETURN_IF_ERROR(prepare(options.depfile, makeRule(options, sources()), depfile));
-  HEDDLE_RETURN_IF_ERROR(keep(file));
-  return keep(depfile);
-}
-
-// Writes `text` to a file that has no name yet; nothing where `path` is empty.
-Status Compilation::prepare(const std::string &path, const std::string &text, OutputFile &outFile) {
-  if (path.empty())
-    return Status();
-  std::string error;
-  if (!OutputFile::create(path, outFile, error))
-    return Status::failure(error).inFile(path);
-  return outFile.write(0, text) ? Status() : Status::failure(outFile.error()).inFile(path);
-}
-
-Status Compilation::keep(OutputFile &file) {
-  return !file.isOpen() || file.keep(false) ? Status() : Status::failure(file.error());
-}
-
-// A C identifier from the output's name.
-static std::string symbolName(const CompileOptions &options) {
-  std::string name = options.name.empty() ? llvm::sys::path::stem(options.output).str() : options.name;
-  for (char &c : name)
-    if (!llvm::isAlnum(c))
-      c = '_';
-  return name.empty() || llvm::isDigit(name[0]) ? "m" + name : name;
-}
-
-// "; 14 weights became q4_0, relative RMS error 0.082, largest 0.101 (model.layers.0.mlp.down_proj.weight)"
-static std::string summarizeConversion(ArrayRef<PackedWeight> weights) {
-  ConversionLoss all;
-  const PackedWeight *worst = nullptr;
-  int64_t count = 0;
-  for (const PackedWeight &weight : weights) {
-    if (!weight.loss.from)
-      continue;
-    ++count;
-    all.add(weight.loss);
-    if (!worst || weight.loss.relative() > worst->loss.relative())
-      worst = &weight;
-  }
-  if (!worst)
-    return "";
-  return llvm::formatv("; {0} weight{1} became {2}, relative RMS error {3:f4}, largest {4:f4} ({5})", count,
-                       count == 1 ? "" : "s", worst->format, all.relative(), worst->loss.relative(), worst->name)
-      .str();
-}
-
-Status Compilation::writeBinary() {
-  releaseUnusedMemory();
-  progress.stage("codegen");
-  MachineCode kind = options.emit == Emit::Llvm       ? MachineCode::LLVMIR
-                     : options.emit == Emit::Assembly ? MachineCode::Assembly
-                                                      : MachineCode::Object;
-  // The model's files are hashed while its code is generated. What is never asked for, of text, is not computed.
-  std::future<std::string> hash = std::async(kind == MachineCode::Object ? std::launch::async : std::launch::deferred,
-                                             [files = sources()] { return sourceHash(files); });
-  FailureOr<GeneratedCode> code = generateCode(*program.module, target, kind);
-  if (failed(code))
-    return diagnosed(StatusCode::Failure);
-  if (kind != MachineCode::Object)
-    return writeText(llvm::join(code->objects, ""));
-  PackageInfo info = packageInfo(hash.get());
-  if (options.observer && failed(options.observer->didGenerate(*program.module, *code, info, program.model.checkpoint)))
-    return diagnosed(StatusCode::Failure);
-  progress.stage("packing weights");
-  LinkKind link = options.emit == Emit::Object    ? LinkKind::Relocatable
-                  : options.emit == Emit::Package ? LinkKind::Package
-                  : options.emit == Emit::Library ? LinkKind::SharedLibrary
-                                                  : LinkKind::Executable;
-  FailureOr<std::vector<GraphSignature>> graphs = graphSignatures(*program.module);
-  if (failed(graphs))
-    return diagnosed(StatusCode::Failure);
-  auto metadata = [&](ArrayRef<PackedWeight> weights) {
-    return buildMetadata(*program.module, program.model.config, *graphs, info, target, code->kernels, weights);
-  };
-  // All that can fail comes before the first file has its name.
-  OutputFile report, depfile;
-  HEDDLE_RETURN_IF_ERROR(prepare(options.depfile, makeRule(options, sources()), depfile));
-  Status reported;
-  std::string converted;
-  auto packed = [&](ArrayRef<PackedWeight> weights) {
-    converted = summarizeConversion(weights);
-    std::string text;
-    if (!options.report.empty())
-      text = buildReport(*program.module, info, target, *code, remarks, weights);
-    reported = prepare(options.report, StringRef(options.report).ends_with(".html") ? reportPage(text) : text, report);
-    return success(reported.isOk());
-  };
-  PackageRequest request{*program.module, program.model.checkpoint, target, *code, info.name, metadata, link,
-                         options.sidecar, options.output,           packed};
-  request.progress = [&](uint64_t done, uint64_t all) {
-    progress.stage(llvm::formatv("packing weights, {0} of {1} MB", done / 1000000, all / 1000000).str());
-  };
-  std::string error;
-  if (options.sidecar) {
-    FailureOr<std::vector<std::string>> loaded = loadedCode(error);
-    if (failed(loaded))
-      return Status::failure(error);
-    request.packedFrom = "model " + info.sourceSha256 + "\n" + llvm::join(*loaded, "\n");
-  }
-  bool reusesSidecar = false;
-  if (failed(writePackage(request, reusesSidecar, error)))
-    return reported.isOk() ? Status::failure(error).inFile(options.output) : reported;
-  HEDDLE_RETURN_IF_ERROR(keep(report));
-  HEDDLE_RETURN_IF_ERROR(keep(depfile));
-  notes.summary = summarize(info, reusesSidecar) + converted;
-  return Status();
-}
-
-// "m: 105.4 MB, llama, context 8192; ./m 'Once upon a time' goes on with a text, ./m --help lists the rest"
-std::string Compilation::summarize(const PackageInfo &info, bool reusesSidecar) {
-  uint64_t bytes = 0;
-  if (llvm::sys::fs::file_size(options.output, bytes))
-    bytes = 0;
-  std::string text;
-  llvm::raw_string_ostream out(text);
-  out << options.output << ": " << llvm::format("%.1f MB", bytes / 1e6) << ", " << info.architecture;
-  if (info.context)
-    out << ", context " << info.context;
-  if (reusesSidecar)
-    out << ", the weights in " << sidecarOf(options.output) << " reused";
-  if (options.emit != Emit::Executable)
-    return text;
-  std::string run = StringRef(options.output).contains('/') ? options.output : "./" + options.output;
-  bool generates = info.context && !isEncoder(*program.module);
-  if (!generates)
-    out << "; " << run << " --io IN.safetensors OUT.safetensors computes";
-  else if (info.tokenizer.empty())
-    out << "; " << run << " --prompt-ids 1,2,3 goes on with token ids";
-  else
-    out << "; " << run << " 'Once upon a time' goes on with a text";
-  out << ", " << run << " --help lists the rest";
-  return text;
-}
-
-PackageInfo Compilation::packageInfo(std::string sourceSha256) const {
-  PackageInfo info;
-  // Nothing of the output depends on where or under which name it is written, unless --name says so.
-  info.name = options.emit == Emit::Executable && options.name.empty() ? "main" : symbolName(options);
-  info.sourceName = llvm::sys::path::filename(StringRef(options.model).rtrim('/')).str();
-  info.sourceSha256 = std::move(sourceSha256);
-  info.precision = options.precision == Precision::Fast ? "fast" : "precise";
-  info.license = program.model.config.license;
-  info.passes = passes;
-  bool hasRows = bool(raggedEntry(*program.module));
-  info.architecture = hasRows ? program.model.config.architecture : "graph";
-  if (hasRows) {
-    info.context = contextOf(options, program.model.config);
-    // An encoder sees all of a sequence at once.
-    info.maxRows =
-        isEncoder(*program.module) ? std::max(maxStepRows, info.context) : std::min(maxStepRows, info.context);
-    info.tokenizer = program.tokenizer;
-  }
-  return info;
-}
-
 // A program that generates otherwise than the model's files ask for says so when it is made.
 void Compilation::noteNotApplied() {
   const ModelConfig &config = program.model.config;
@@ -670,7 +492,8 @@ Status Compilation::run() {
     HEDDLE_RETURN_IF_ERROR(raise());
   if (options.printCacheKey) {
     std::string error;
-    FailureOr<std::string> key = cacheKey(options, target, packageInfo(sourceHash(sources())), error);
+    FailureOr<std::string> key =
+        cacheKey(options, target, packageInfo(options, program, passes, sourceHash(sources())), error);
     notes.cacheKey = succeeded(key) ? *key : "";
     return succeeded(key) ? Status() : Status::failure(error);
   }
@@ -686,8 +509,8 @@ Status Compilation::run() {
         runStage(Stage::Schedule, [&](OpPassManager &pm) { addScheduleStage(pm, program.pipeline); }));
   }
   if (options.stopAfter < Stage::Codegen || options.emit == Emit::Mlir)
-    return writeText(printed(std::min(options.stopAfter, Stage::Schedule)));
-  return writeBinary();
+    return writeText(options, sources(), printed(std::min(options.stopAfter, Stage::Schedule)));
+  return writeBinary({options, target, program, sources(), passes, remarks, progress}, notes.summary);
 }
 
 static bool isMlir(StringRef path) {
