@@ -7,6 +7,7 @@
 #include "compiler/SourceFiles.h"
 #include "compiler/WriteBinary.h"
 #include "compiler/codegen/kernel/KernelTarget.h"
+#include "compiler/package/SharedWeights.h"
 #include "compiler/package/Sidecar.h"
 #include "compiler/raise/Passes.h"
 #include "compiler/schedule/ScheduleTable.h"
@@ -47,9 +48,12 @@ private:
   Status checkOutputs();
   MLIRContext &createContext();
   Finding findingOf(Finding::Severity severity, Diagnostic &diagnostic, std::string text) const;
+  bool isNews(Diagnostic &diagnostic);
   void takeRemark(Diagnostic &diagnostic);
   Status import();
   Status raise();
+  Status fitTargets();
+  Status schedule();
   Status readResumed();
   Status refuseResumed(const std::string &why) const {
     return invalidInput(options.resume + ": --resume: " + why).inFile(options.resume);
@@ -67,16 +71,20 @@ private:
 
   const CompileOptions &options;
   StageProgress progress;
-  Target target;
+  std::vector<Target> targets;         // in the order of parseTargets
+  Target target;                       // of the module at hand; up to the schedule stage the first
+  std::vector<PipelineOptions> fitted; // of a model over rows: the options as they fit each target
   DialectRegistry registry;
   std::unique_ptr<MLIRContext> context;
   std::optional<ScopedDiagnosticHandler> diagnostics;
   Program program;
+  std::vector<Variant> variants; // what the schedule stage made
   ModelFiles resumedFiles;
   OwningOpRef<ModuleOp> resumed; // of options.resume
   Stage resumedStage = Stage::Import;
-  bool observes = false;   // the observer has been told of a stage
-  std::string runningPass; // empty between passes
+  std::set<std::string> told; // what passes have said
+  bool observes = false;      // the observer has been told of a stage
+  std::string runningPass;    // empty between passes
   std::vector<std::string> passes;
   std::vector<Remark> remarks;
 };
@@ -85,10 +93,11 @@ private:
 
 Status Compilation::checkOptions() {
   std::string error;
-  FailureOr<Target> parsed = parseTarget(options.target, error);
+  FailureOr<std::vector<Target>> parsed = parseTargets(options.target, error);
   if (failed(parsed))
     return invalidInput(error);
-  target = *parsed;
+  targets = std::move(*parsed);
+  target = targets.front();
   bool isText = options.stopAfter != Stage::Package || options.emit == Emit::Mlir || options.emit == Emit::Llvm ||
                 options.emit == Emit::Assembly;
   bool toTerminal = options.output.empty() || options.output == "-";
@@ -104,6 +113,9 @@ Status Compilation::checkOptions() {
                         " prints the module: expected --emit=mlir or none");
   if (toTerminal && !isText && !options.printCacheKey)
     return invalidInput("-o - is for text: a program needs the name of a file");
+  if (targets.size() > 1 && (isText || options.observer))
+    return invalidInput("--target=" + options.target + ": " + (isText ? "text" : "what is verified") +
+                        " is of one target: several are of programs, libraries, objects and packages");
   if (!options.report.empty() && isText)
     return invalidInput("--report describes a whole compilation: it goes with no --stop-after and no text output");
   if (!options.depfile.empty() && toTerminal)
@@ -152,7 +164,7 @@ MLIRContext &Compilation::createContext() {
   diagnostics.emplace(context.get(), [&](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error && said.isOk())
       said = statusOf(diagnostic);
-    if (diagnostic.getSeverity() == DiagnosticSeverity::Warning)
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Warning && isNews(diagnostic))
       notes.warnings.push_back(
           findingOf(Finding::Severity::Warning, diagnostic, options.model + ": " + diagnostic.str()));
     if (diagnostic.getSeverity() == DiagnosticSeverity::Remark)
@@ -171,11 +183,17 @@ Finding Compilation::findingOf(Finding::Severity severity, Diagnostic &diagnosti
   return {severity, runningPass.empty() ? "import" : runningPass, 0, std::move(text), std::move(place)};
 }
 
+// What passes say of one target after the other is said once.
+bool Compilation::isNews(Diagnostic &diagnostic) {
+  std::string said = runningPass + " " + locationText(diagnostic.getLocation()) + " " + diagnostic.str();
+  return told.insert(said).second || targets.size() == 1;
+}
+
 void Compilation::takeRemark(Diagnostic &diagnostic) {
   Remark remark;
   remark.location = locationText(diagnostic.getLocation());
   remark.text = diagnostic.str();
-  if (options.printRemarks)
+  if (options.printRemarks && isNews(diagnostic))
     printFinding(findingOf(Finding::Severity::Remark, diagnostic, remark.location + ": " + remark.text),
                  options.jsonDiagnostics);
   remarks.push_back(std::move(remark));
@@ -184,6 +202,8 @@ void Compilation::takeRemark(Diagnostic &diagnostic) {
 Status Compilation::import() {
   progress.stage("reading " + options.model);
   HEDDLE_RETURN_IF_ERROR(importProgram(options, target, [&]() -> MLIRContext & { return createContext(); }, program));
+  if (program.consistsOfModelOps)
+    HEDDLE_RETURN_IF_ERROR(fitTargets());
   HEDDLE_RETURN_IF_ERROR(readResumed());
   HEDDLE_RETURN_IF_ERROR(checkPassFlags());
   HEDDLE_RETURN_IF_ERROR(checkOutputs());
@@ -331,7 +351,9 @@ Status Compilation::dump(Stage stage) {
     return Status();
   if (std::error_code code = llvm::sys::fs::create_directories(options.dumpStages))
     return Status::failure(options.dumpStages + ": " + code.message()).inFile(options.dumpStages);
-  std::string path = options.dumpStages + "/" + std::to_string(int(stage)) + "-" + stageName(stage).str() + ".mlir";
+  std::string ofTarget = targets.size() > 1 && stage == Stage::Schedule ? "-" + target.name : "";
+  std::string path =
+      options.dumpStages + "/" + std::to_string(int(stage)) + "-" + stageName(stage).str() + ofTarget + ".mlir";
   OutputFile file;
   HEDDLE_RETURN_IF_ERROR(prepareText(path, printed(stage), file));
   return keepText(file);
@@ -426,6 +448,15 @@ static std::string blockedRaise(ModuleOp module) {
   return notFused.empty() ? noDecoder : notFused;
 }
 
+// What the options leave to the target, for each; nothing else of a program depends on it before the schedule stage.
+Status Compilation::fitTargets() {
+  for (const Target &each : llvm::reverse(targets)) { // ends as it was fitted for the first
+    HEDDLE_RETURN_IF_ERROR(fitOptions(options, each, program));
+    fitted.insert(fitted.begin(), program.pipeline);
+  }
+  return Status();
+}
+
 Status Compilation::raise() {
   if (program.consistsOfModelOps) {
     // There is nothing to raise; what others do here is checked all the same.
@@ -446,7 +477,7 @@ Status Compilation::raise() {
     bool generates = false;
     HEDDLE_RETURN_IF_ERROR(adoptDecoder(options, target, blockedRaise(*program.module), program, generates));
     if (generates)
-      return Status();
+      return fitTargets();
     passes.resize(passesBefore);
     program.module = std::move(imported);
   }
@@ -484,6 +515,28 @@ void Compilation::noteNotApplied() {
        config.samplingFile + ": the program generates without " + llvm::join(config.notApplied, ", "), place});
 }
 
+// Once for each target, of the same module: up to here they have all in common.
+Status Compilation::schedule() {
+  OwningOpRef<ModuleOp> optimized;
+  if (targets.size() > 1)
+    optimized = program.module->clone();
+  std::vector<std::string> passesBefore = passes;
+  std::vector<Remark> remarksBefore = remarks;
+  for (auto [i, each] : llvm::enumerate(targets)) {
+    target = each;
+    if (i > 0)
+      program.module = optimized->clone();
+    passes = passesBefore;
+    remarks = remarksBefore;
+    (*program.module)->setAttr(targetAttrName, targetAttr(context.get(), target));
+    const PipelineOptions &pipeline = fitted.empty() ? program.pipeline : fitted[i];
+    HEDDLE_RETURN_IF_ERROR(runStage(Stage::Schedule, [&](OpPassManager &pm) { addScheduleStage(pm, pipeline); }));
+    if (targets.size() > 1)
+      variants.push_back({target, std::move(program.module), passes, remarks});
+  }
+  return Status();
+}
+
 Status Compilation::run() {
   HEDDLE_RETURN_IF_ERROR(checkOptions());
   HEDDLE_RETURN_IF_ERROR(import());
@@ -493,7 +546,7 @@ Status Compilation::run() {
   if (options.printCacheKey) {
     std::string error;
     FailureOr<std::string> key =
-        cacheKey(options, target, packageInfo(options, program, passes, sourceHash(sources())), error);
+        cacheKey(options, targets, packageInfo(options, program, *program.module, sourceHash(sources())), error);
     notes.cacheKey = succeeded(key) ? *key : "";
     return succeeded(key) ? Status() : Status::failure(error);
   }
@@ -503,14 +556,18 @@ Status Compilation::run() {
   if (isDue(Stage::Optimize))
     HEDDLE_RETURN_IF_ERROR(
         runStage(Stage::Optimize, [&](OpPassManager &pm) { addOptimizeStage(pm, program.pipeline); }));
-  if (isDue(Stage::Schedule)) {
-    (*program.module)->setAttr(targetAttrName, targetAttr(context.get(), target));
-    HEDDLE_RETURN_IF_ERROR(
-        runStage(Stage::Schedule, [&](OpPassManager &pm) { addScheduleStage(pm, program.pipeline); }));
-  }
+  if (isDue(Stage::Schedule))
+    HEDDLE_RETURN_IF_ERROR(schedule());
+  else if (targets.size() > 1)
+    return invalidInput(options.model + ": the module was scheduled for one target, which " + options.target +
+                        " is not");
   if (options.stopAfter < Stage::Codegen || options.emit == Emit::Mlir)
     return writeText(options, sources(), printed(std::min(options.stopAfter, Stage::Schedule)));
-  return writeBinary({options, target, program, sources(), passes, remarks, progress}, notes.summary);
+  if (variants.empty())
+    variants.push_back({target, std::move(program.module), passes, remarks});
+  else
+    shareWeights(llvm::to_vector(llvm::map_range(variants, [](Variant &variant) { return *variant.module; })));
+  return writeBinary({options, program, variants, sources(), progress}, notes.summary);
 }
 
 static bool isMlir(StringRef path) {

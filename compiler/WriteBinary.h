@@ -12,14 +12,20 @@
 
 namespace heddle {
 
+// A program behind the schedule stage, for one target.
+struct Variant {
+  Target target;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  std::vector<std::string> passes; // that made it, from the import on
+  std::vector<Remark> remarks;     // what they said
+};
+
 // What there is to write once the schedule stage has run.
 struct BinaryRequest {
   const CompileOptions &options;
-  const Target &target;
-  const Program &program;
-  std::vector<SharedFile> sources; // all that the output is made of
-  const std::vector<std::string> &passes;
-  const std::vector<Remark> &remarks;
+  const Program &program;           // its module is in the variants
+  llvm::ArrayRef<Variant> variants; // one, or CPUs in the order of parseTargets, whose weights lie in one section
+  std::vector<SharedFile> sources;  // all that the output is made of
   StageProgress &progress;
 };
 
@@ -34,8 +40,8 @@ Status writeText(const CompileOptions &options, const std::vector<SharedFile> &s
 Status prepareText(const std::string &path, const std::string &text, OutputFile &outFile);
 Status keepText(OutputFile &file);
 
-// What the package says beside the module and the config.
-PackageInfo packageInfo(const CompileOptions &options, const Program &program, std::vector<std::string> passes,
+// What the package says beside `module`, which is the program's at any stage, and the config.
+PackageInfo packageInfo(const CompileOptions &options, const Program &program, mlir::ModuleOp module,
                         std::string sourceSha256);
 
 } // namespace heddle
