@@ -7,8 +7,8 @@
 #   lib     target NAME is a shared library to link with; it holds the runtime
 #   object  target NAME is an object to link with; the runtime comes with it
 # lib and object define `const heddle_model *heddle_model_<SYMBOL>(void)`, SYMBOL being NAME unless given, and bring heddle.h.
-# OUTPUT defaults to NAME in the current binary folder, with the extension that EMIT implies. TARGET defaults to the CPU of this machine,
-# and where CMake builds for another to the level that all CPUs of that kind have.
+# OUTPUT defaults to NAME in the current binary folder, with the extension that EMIT implies. TARGET, several x86-64 CPUs with commas between them, or one, defaults to
+# the CPU of this machine, and where CMake builds for another to the level that all CPUs of that kind have.
 function(heddle_compile name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "MODEL;EMIT;TARGET;OUTPUT;SYMBOL" "FLAGS")
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_MODEL)

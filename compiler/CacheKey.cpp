@@ -105,12 +105,13 @@ static LogicalResult addLinked(const Target &target, std::vector<std::string> &l
   return success();
 }
 
-FailureOr<std::string> heddle::cacheKey(const CompileOptions &options, const Target &target, const PackageInfo &info,
-                                        std::string &error) {
+FailureOr<std::string> heddle::cacheKey(const CompileOptions &options, ArrayRef<Target> targets,
+                                        const PackageInfo &info, std::string &error) {
   std::vector<std::string> lines = {"heddle-cache-key-1", "model " + info.sourceName + " " + info.sourceSha256,
-                                    "symbol " + info.name,
-                                    "target " + target.name + " " + target.cpu.name + " " + target.cpu.cpu + " " +
-                                        llvm::join(target.cpu.features, " ")};
+                                    "symbol " + info.name};
+  for (const Target &target : targets)
+    lines.push_back("target " + target.name + " " + target.cpu.name + " " + target.cpu.cpu + " " +
+                    llvm::join(target.cpu.features, " "));
   if (options.emit == Emit::Library)
     lines.push_back("library " + llvm::sys::path::filename(options.output).str());
   if (!options.schedules.empty() && failed(addFile("schedules", options.schedules, lines, error)))
@@ -120,7 +121,7 @@ FailureOr<std::string> heddle::cacheKey(const CompileOptions &options, const Tar
     return failure();
   llvm::append_range(lines, *code);
   size_t fixed = lines.size();
-  if (failed(addLinked(target, lines, error)))
+  if (failed(addLinked(targets.front(), lines, error)))
     return failure();
   std::sort(lines.begin() + fixed, lines.end()); // nor does that of a folder's files
   // Nor does the order of flags, but of those that may be repeated.

@@ -11,11 +11,11 @@
 namespace heddle {
 
 // SHA-256, in hexadecimal digits, of all that the output depends on: the bytes of the model (`info`) and of its file of schedules, the
-// flags, the target as it was resolved, the symbols, and the code at work: the compiler with every library that it has loaded, plugins too,
-// the linker, and the files of the sysroot. Nobody's clock, folder or environment is in it. A failure names in `error` the file that
+// flags, the targets as they were resolved, the symbols, and the code at work: the compiler with every library that it has loaded, plugins
+// too, the linker, and the files of the sysroot. Nobody's clock, folder or environment is in it. A failure names in `error` the file that
 // cannot be read.
-mlir::FailureOr<std::string> cacheKey(const CompileOptions &options, const Target &target, const PackageInfo &info,
-                                      std::string &error);
+mlir::FailureOr<std::string> cacheKey(const CompileOptions &options, llvm::ArrayRef<Target> targets,
+                                      const PackageInfo &info, std::string &error);
 
 // The code at work, a line for the compiler and for each library that it has loaded, sorted: the build id, else the SHA-256 of the file.
 mlir::FailureOr<std::vector<std::string>> loadedCode(std::string &error);

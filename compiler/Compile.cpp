@@ -4,17 +4,12 @@
 
 #include "bytes/WholeFile.h"
 #include "compiler/CacheKey.h"
-#include "compiler/Program.h"
 #include "compiler/SourceFiles.h"
-#include "compiler/StageProgress.h"
+#include "compiler/WriteBinary.h"
 #include "compiler/codegen/kernel/KernelTarget.h"
-#include "compiler/codegen/kernel/StepRows.h"
-#include "compiler/codegen/machine/ResidentMemory.h"
-#include "compiler/package/OutputFile.h"
-#include "compiler/package/Package.h"
+#include "compiler/package/SharedWeights.h"
 #include "compiler/package/Sidecar.h"
 #include "compiler/raise/Passes.h"
-#include "compiler/report/Report.h"
 #include "compiler/schedule/ScheduleFile.h"
 #include "compiler/schedule/ScheduleTable.h"
 #include "compiler/schedule/TunedSchedules.h"
@@ -29,12 +24,10 @@
 #include "mlir/Pass/PassInstrumentation.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <dlfcn.h>
-#include <future>
 #include <map>
 #include <set>
 
@@ -57,9 +50,12 @@ private:
   Status checkOutputs();
   MLIRContext &createContext();
   Finding findingOf(Finding::Severity severity, Diagnostic &diagnostic, std::string text) const;
+  bool isNews(Diagnostic &diagnostic);
   void takeRemark(Diagnostic &diagnostic);
   Status import();
   Status raise();
+  Status fitTargets();
+  Status schedule();
   Status readResumed();
   Status refuseResumed(const std::string &why) const {
     return invalidInput(options.resume + ": --resume: " + why).inFile(options.resume);
@@ -72,28 +68,26 @@ private:
   LogicalResult tellObserver(Stage stage);
   void noteNotApplied();
   Status dump(Stage stage);
-  Status writeText(const std::string &text);
-  Status writeBinary();
-  Status prepare(const std::string &path, const std::string &text, OutputFile &outFile);
-  Status keep(OutputFile &file);
-  PackageInfo packageInfo(std::string sourceSha256) const;
-  std::string summarize(const PackageInfo &info, bool reusesSidecar);
   std::string printed(Stage stage);
   std::vector<SharedFile> sources() const;
 
   const CompileOptions &options;
   StageProgress progress;
-  Target target;
+  std::vector<Target> targets;         // in the order of parseTargets
+  Target target;                       // of the module at hand; up to the schedule stage the first
+  std::vector<PipelineOptions> fitted; // of a model over rows: the options as they fit each target
   DialectRegistry registry;
   std::unique_ptr<MLIRContext> context;
   std::optional<ScopedDiagnosticHandler> diagnostics;
   Program program;
-  ArrayAttr schedules; // of options.schedules
+  ArrayAttr schedules;           // of options.schedules
+  std::vector<Variant> variants; // what the schedule stage made
   ModelFiles resumedFiles;
   OwningOpRef<ModuleOp> resumed; // of options.resume
   Stage resumedStage = Stage::Import;
-  bool observes = false;   // the observer has been told of a stage
-  std::string runningPass; // empty between passes
+  std::set<std::string> told; // what passes have said
+  bool observes = false;      // the observer has been told of a stage
+  std::string runningPass;    // empty between passes
   std::vector<std::string> passes;
   std::vector<Remark> remarks;
 };
@@ -102,10 +96,11 @@ private:
 
 Status Compilation::checkOptions() {
   std::string error;
-  FailureOr<Target> parsed = parseTarget(options.target, error);
+  FailureOr<std::vector<Target>> parsed = parseTargets(options.target, error);
   if (failed(parsed))
     return invalidInput(error);
-  target = *parsed;
+  targets = std::move(*parsed);
+  target = targets.front();
   bool isText = options.stopAfter != Stage::Package || options.emit == Emit::Mlir || options.emit == Emit::Llvm ||
                 options.emit == Emit::Assembly;
   bool toTerminal = options.output.empty() || options.output == "-";
@@ -121,6 +116,11 @@ Status Compilation::checkOptions() {
                         " prints the module: expected --emit=mlir or none");
   if (toTerminal && !isText && !options.printCacheKey)
     return invalidInput("-o - is for text: a program needs the name of a file");
+  if (targets.size() > 1 && (isText || options.observer))
+    return invalidInput("--target=" + options.target + ": " + (isText ? "text" : "what is verified") +
+                        " is of one target: several are of programs, libraries, objects and packages");
+  if (targets.size() > 1 && !options.schedules.empty())
+    return invalidInput("--schedules=" + options.schedules + ": measured on one CPU, but --target names several");
   if (!options.report.empty() && isText)
     return invalidInput("--report describes a whole compilation: it goes with no --stop-after and no text output");
   if (!options.depfile.empty() && toTerminal)
@@ -171,7 +171,7 @@ MLIRContext &Compilation::createContext() {
   diagnostics.emplace(context.get(), [&](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error && said.isOk())
       said = statusOf(diagnostic);
-    if (diagnostic.getSeverity() == DiagnosticSeverity::Warning)
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Warning && isNews(diagnostic))
       notes.warnings.push_back(
           findingOf(Finding::Severity::Warning, diagnostic, options.model + ": " + diagnostic.str()));
     if (diagnostic.getSeverity() == DiagnosticSeverity::Remark)
@@ -190,11 +190,17 @@ Finding Compilation::findingOf(Finding::Severity severity, Diagnostic &diagnosti
   return {severity, runningPass.empty() ? "import" : runningPass, 0, std::move(text), std::move(place)};
 }
 
+// What passes say of one target after the other is said once.
+bool Compilation::isNews(Diagnostic &diagnostic) {
+  std::string said = runningPass + " " + locationText(diagnostic.getLocation()) + " " + diagnostic.str();
+  return told.insert(said).second || targets.size() == 1;
+}
+
 void Compilation::takeRemark(Diagnostic &diagnostic) {
   Remark remark;
   remark.location = locationText(diagnostic.getLocation());
   remark.text = diagnostic.str();
-  if (options.printRemarks)
+  if (options.printRemarks && isNews(diagnostic))
     printFinding(findingOf(Finding::Severity::Remark, diagnostic, remark.location + ": " + remark.text),
                  options.jsonDiagnostics);
   remarks.push_back(std::move(remark));
@@ -203,6 +209,8 @@ void Compilation::takeRemark(Diagnostic &diagnostic) {
 Status Compilation::import() {
   progress.stage("reading " + options.model);
   HEDDLE_RETURN_IF_ERROR(importProgram(options, target, [&]() -> MLIRContext & { return createContext(); }, program));
+  if (program.consistsOfModelOps)
+    HEDDLE_RETURN_IF_ERROR(fitTargets());
   HEDDLE_RETURN_IF_ERROR(readResumed());
   HEDDLE_RETURN_IF_ERROR(checkPassFlags());
   if (!options.schedules.empty())
@@ -358,10 +366,12 @@ Status Compilation::dump(Stage stage) {
     return Status();
   if (std::error_code code = llvm::sys::fs::create_directories(options.dumpStages))
     return Status::failure(options.dumpStages + ": " + code.message()).inFile(options.dumpStages);
-  std::string path = options.dumpStages + "/" + std::to_string(int(stage)) + "-" + stageName(stage).str() + ".mlir";
+  std::string ofTarget = targets.size() > 1 && stage == Stage::Schedule ? "-" + target.name : "";
+  std::string path =
+      options.dumpStages + "/" + std::to_string(int(stage)) + "-" + stageName(stage).str() + ofTarget + ".mlir";
   OutputFile file;
-  HEDDLE_RETURN_IF_ERROR(prepare(path, printed(stage), file));
-  return keep(file);
+  HEDDLE_RETURN_IF_ERROR(prepareText(path, printed(stage), file));
+  return keepText(file);
 }
 
 // Names as heddle-opt takes them, those of nested passes too, without options.
@@ -453,6 +463,15 @@ static std::string blockedRaise(ModuleOp module) {
   return notFused.empty() ? noDecoder : notFused;
 }
 
+// What the options leave to the target, for each; nothing else of a program depends on it before the schedule stage.
+Status Compilation::fitTargets() {
+  for (const Target &each : llvm::reverse(targets)) { // ends as it was fitted for the first
+    HEDDLE_RETURN_IF_ERROR(fitOptions(options, each, program));
+    fitted.insert(fitted.begin(), program.pipeline);
+  }
+  return Status();
+}
+
 Status Compilation::raise() {
   if (program.consistsOfModelOps) {
     // There is nothing to raise; what others do here is checked all the same.
@@ -473,7 +492,7 @@ Status Compilation::raise() {
     bool generates = false;
     HEDDLE_RETURN_IF_ERROR(adoptDecoder(options, target, blockedRaise(*program.module), program, generates));
     if (generates)
-      return Status();
+      return fitTargets();
     passes.resize(passesBefore);
     program.module = std::move(imported);
   }
@@ -499,170 +518,6 @@ Status Compilation::finishStage(Stage stage) {
   return isRight ? Status() : diagnosed(StatusCode::Failure);
 }
 
-Status Compilation::writeText(const std::string &text) {
-  if (options.output.empty() || options.output == "-") {
-    llvm::outs() << text;
-    return Status();
-  }
-  OutputFile file, depfile;
-  HEDDLE_RETURN_IF_ERROR(prepare(options.output, text, file));
-  HEDDLE_RETURN_IF_ERROR(prepare(options.depfile, makeRule(options, sources()), depfile));
-  HEDDLE_RETURN_IF_ERROR(keep(file));
-  return keep(depfile);
-}
-
-// Writes `text` to a file that has no name yet; nothing where `path` is empty.
-Status Compilation::prepare(const std::string &path, const std::string &text, OutputFile &outFile) {
-  if (path.empty())
-    return Status();
-  std::string error;
-  if (!OutputFile::create(path, outFile, error))
-    return Status::failure(error).inFile(path);
-  return outFile.write(0, text) ? Status() : Status::failure(outFile.error()).inFile(path);
-}
-
-Status Compilation::keep(OutputFile &file) {
-  return !file.isOpen() || file.keep(false) ? Status() : Status::failure(file.error());
-}
-
-// A C identifier from the output's name.
-static std::string symbolName(const CompileOptions &options) {
-  std::string name = options.name.empty() ? llvm::sys::path::stem(options.output).str() : options.name;
-  for (char &c : name)
-    if (!llvm::isAlnum(c))
-      c = '_';
-  return name.empty() || llvm::isDigit(name[0]) ? "m" + name : name;
-}
-
-// "; 14 weights became q4_0, relative RMS error 0.082, largest 0.101 (model.layers.0.mlp.down_proj.weight)"
-static std::string summarizeConversion(ArrayRef<PackedWeight> weights) {
-  ConversionLoss all;
-  const PackedWeight *worst = nullptr;
-  int64_t count = 0;
-  for (const PackedWeight &weight : weights) {
-    if (!weight.loss.from)
-      continue;
-    ++count;
-    all.add(weight.loss);
-    if (!worst || weight.loss.relative() > worst->loss.relative())
-      worst = &weight;
-  }
-  if (!worst)
-    return "";
-  return llvm::formatv("; {0} weight{1} became {2}, relative RMS error {3:f4}, largest {4:f4} ({5})", count,
-                       count == 1 ? "" : "s", worst->format, all.relative(), worst->loss.relative(), worst->name)
-      .str();
-}
-
-Status Compilation::writeBinary() {
-  releaseUnusedMemory();
-  progress.stage("codegen");
-  MachineCode kind = options.emit == Emit::Llvm       ? MachineCode::LLVMIR
-                     : options.emit == Emit::Assembly ? MachineCode::Assembly
-                                                      : MachineCode::Object;
-  // The model's files are hashed while its code is generated. What is never asked for, of text, is not computed.
-  std::future<std::string> hash = std::async(kind == MachineCode::Object ? std::launch::async : std::launch::deferred,
-                                             [files = sources()] { return sourceHash(files); });
-  FailureOr<GeneratedCode> code = generateCode(*program.module, target, kind);
-  if (failed(code))
-    return diagnosed(StatusCode::Failure);
-  if (kind != MachineCode::Object)
-    return writeText(llvm::join(code->objects, ""));
-  PackageInfo info = packageInfo(hash.get());
-  if (options.observer && failed(options.observer->didGenerate(*program.module, *code, info, program.model.checkpoint)))
-    return diagnosed(StatusCode::Failure);
-  progress.stage("packing weights");
-  LinkKind link = options.emit == Emit::Object    ? LinkKind::Relocatable
-                  : options.emit == Emit::Package ? LinkKind::Package
-                  : options.emit == Emit::Library ? LinkKind::SharedLibrary
-                                                  : LinkKind::Executable;
-  FailureOr<std::vector<GraphSignature>> graphs = graphSignatures(*program.module);
-  if (failed(graphs))
-    return diagnosed(StatusCode::Failure);
-  auto metadata = [&](ArrayRef<PackedWeight> weights) {
-    return buildMetadata(*program.module, program.model.config, *graphs, info, target, code->kernels, weights);
-  };
-  // All that can fail comes before the first file has its name.
-  OutputFile report, depfile;
-  HEDDLE_RETURN_IF_ERROR(prepare(options.depfile, makeRule(options, sources()), depfile));
-  Status reported;
-  std::string converted;
-  auto packed = [&](ArrayRef<PackedWeight> weights) {
-    converted = summarizeConversion(weights);
-    std::string text;
-    if (!options.report.empty())
-      text = buildReport(*program.module, info, target, *code, remarks, weights);
-    reported = prepare(options.report, StringRef(options.report).ends_with(".html") ? reportPage(text) : text, report);
-    return success(reported.isOk());
-  };
-  PackageRequest request{*program.module, program.model.checkpoint, target, *code, info.name, metadata, link,
-                         options.sidecar, options.output,           packed};
-  request.progress = [&](uint64_t done, uint64_t all) {
-    progress.stage(llvm::formatv("packing weights, {0} of {1} MB", done / 1000000, all / 1000000).str());
-  };
-  std::string error;
-  if (options.sidecar) {
-    FailureOr<std::vector<std::string>> loaded = loadedCode(error);
-    if (failed(loaded))
-      return Status::failure(error);
-    request.packedFrom = "model " + info.sourceSha256 + "\n" + llvm::join(*loaded, "\n");
-  }
-  bool reusesSidecar = false;
-  if (failed(writePackage(request, reusesSidecar, error)))
-    return reported.isOk() ? Status::failure(error).inFile(options.output) : reported;
-  HEDDLE_RETURN_IF_ERROR(keep(report));
-  HEDDLE_RETURN_IF_ERROR(keep(depfile));
-  notes.summary = summarize(info, reusesSidecar) + converted;
-  return Status();
-}
-
-// "m: 105.4 MB, llama, context 8192; ./m 'Once upon a time' goes on with a text, ./m --help lists the rest"
-std::string Compilation::summarize(const PackageInfo &info, bool reusesSidecar) {
-  uint64_t bytes = 0;
-  if (llvm::sys::fs::file_size(options.output, bytes))
-    bytes = 0;
-  std::string text;
-  llvm::raw_string_ostream out(text);
-  out << options.output << ": " << llvm::format("%.1f MB", bytes / 1e6) << ", " << info.architecture;
-  if (info.context)
-    out << ", context " << info.context;
-  if (reusesSidecar)
-    out << ", the weights in " << sidecarOf(options.output) << " reused";
-  if (options.emit != Emit::Executable)
-    return text;
-  std::string run = StringRef(options.output).contains('/') ? options.output : "./" + options.output;
-  bool generates = info.context && !isEncoder(*program.module);
-  if (!generates)
-    out << "; " << run << " --io IN.safetensors OUT.safetensors computes";
-  else if (info.tokenizer.empty())
-    out << "; " << run << " --prompt-ids 1,2,3 goes on with token ids";
-  else
-    out << "; " << run << " 'Once upon a time' goes on with a text";
-  out << ", " << run << " --help lists the rest";
-  return text;
-}
-
-PackageInfo Compilation::packageInfo(std::string sourceSha256) const {
-  PackageInfo info;
-  // Nothing of the output depends on where or under which name it is written, unless --name says so.
-  info.name = options.emit == Emit::Executable && options.name.empty() ? "main" : symbolName(options);
-  info.sourceName = llvm::sys::path::filename(StringRef(options.model).rtrim('/')).str();
-  info.sourceSha256 = std::move(sourceSha256);
-  info.precision = options.precision == Precision::Fast ? "fast" : "precise";
-  info.license = program.model.config.license;
-  info.passes = passes;
-  bool hasRows = bool(raggedEntry(*program.module));
-  info.architecture = hasRows ? program.model.config.architecture : "graph";
-  if (hasRows) {
-    info.context = contextOf(options, program.model.config);
-    // An encoder sees all of a sequence at once.
-    info.maxRows =
-        isEncoder(*program.module) ? std::max(maxStepRows, info.context) : std::min(maxStepRows, info.context);
-    info.tokenizer = program.tokenizer;
-  }
-  return info;
-}
-
 // A program that generates otherwise than the model's files ask for says so when it is made.
 void Compilation::noteNotApplied() {
   const ModelConfig &config = program.model.config;
@@ -675,6 +530,30 @@ void Compilation::noteNotApplied() {
        config.samplingFile + ": the program generates without " + llvm::join(config.notApplied, ", "), place});
 }
 
+// Once for each target, of the same module: up to here they have all in common.
+Status Compilation::schedule() {
+  OwningOpRef<ModuleOp> optimized;
+  if (targets.size() > 1)
+    optimized = program.module->clone();
+  std::vector<std::string> passesBefore = passes;
+  std::vector<Remark> remarksBefore = remarks;
+  for (auto [i, each] : llvm::enumerate(targets)) {
+    target = each;
+    if (i > 0)
+      program.module = optimized->clone();
+    passes = passesBefore;
+    remarks = remarksBefore;
+    (*program.module)->setAttr(targetAttrName, targetAttr(context.get(), target));
+    if (schedules)
+      (*program.module)->setAttr(schedulesAttrName, schedules);
+    const PipelineOptions &pipeline = fitted.empty() ? program.pipeline : fitted[i];
+    HEDDLE_RETURN_IF_ERROR(runStage(Stage::Schedule, [&](OpPassManager &pm) { addScheduleStage(pm, pipeline); }));
+    if (targets.size() > 1)
+      variants.push_back({target, std::move(program.module), passes, remarks});
+  }
+  return Status();
+}
+
 Status Compilation::run() {
   HEDDLE_RETURN_IF_ERROR(checkOptions());
   HEDDLE_RETURN_IF_ERROR(import());
@@ -683,7 +562,8 @@ Status Compilation::run() {
     HEDDLE_RETURN_IF_ERROR(raise());
   if (options.printCacheKey) {
     std::string error;
-    FailureOr<std::string> key = cacheKey(options, target, packageInfo(sourceHash(sources())), error);
+    FailureOr<std::string> key =
+        cacheKey(options, targets, packageInfo(options, program, *program.module, sourceHash(sources())), error);
     notes.cacheKey = succeeded(key) ? *key : "";
     return succeeded(key) ? Status() : Status::failure(error);
   }
@@ -693,18 +573,20 @@ Status Compilation::run() {
   if (isDue(Stage::Optimize))
     HEDDLE_RETURN_IF_ERROR(
         runStage(Stage::Optimize, [&](OpPassManager &pm) { addOptimizeStage(pm, program.pipeline); }));
-  if (isDue(Stage::Schedule)) {
-    (*program.module)->setAttr(targetAttrName, targetAttr(context.get(), target));
-    if (schedules)
-      (*program.module)->setAttr(schedulesAttrName, schedules);
-    HEDDLE_RETURN_IF_ERROR(
-        runStage(Stage::Schedule, [&](OpPassManager &pm) { addScheduleStage(pm, program.pipeline); }));
-  }
+  if (isDue(Stage::Schedule))
+    HEDDLE_RETURN_IF_ERROR(schedule());
+  else if (targets.size() > 1)
+    return invalidInput(options.model + ": the module was scheduled for one target, which " + options.target +
+                        " is not");
   if (options.isObserved)
     return Status();
   if (options.stopAfter < Stage::Codegen || options.emit == Emit::Mlir)
-    return writeText(printed(std::min(options.stopAfter, Stage::Schedule)));
-  return writeBinary();
+    return writeText(options, sources(), printed(std::min(options.stopAfter, Stage::Schedule)));
+  if (variants.empty())
+    variants.push_back({target, std::move(program.module), passes, remarks});
+  else
+    shareWeights(llvm::to_vector(llvm::map_range(variants, [](Variant &variant) { return *variant.module; })));
+  return writeBinary({options, program, variants, sources(), progress}, notes.summary);
 }
 
 static bool isMlir(StringRef path) {

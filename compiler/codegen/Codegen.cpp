@@ -140,9 +140,13 @@ static void declareEntry(OpBuilder &b, Location loc, StringRef name, unsigned th
   LLVM::LLVMFuncOp::create(b, loc, name, type).setVisibility_(LLVM::Visibility::Hidden);
 }
 
-// A constant that lies in this object alone, made by `build`.
-static void internalConstant(OpBuilder &b, Location loc, Type type, StringRef name, function_ref<Value()> build) {
-  auto global = LLVM::GlobalOp::create(b, loc, type, true, LLVM::Linkage::Internal, name, Attribute());
+// A constant made by `build`: one that lies in this object alone, or that other objects of the link see.
+static void addConstant(OpBuilder &b, Location loc, Type type, StringRef name, function_ref<Value()> build,
+                        bool isSeen = false) {
+  auto linkage = isSeen ? LLVM::Linkage::External : LLVM::Linkage::Internal;
+  auto global = LLVM::GlobalOp::create(b, loc, type, true, linkage, name, Attribute());
+  if (isSeen)
+    global.setVisibility_(LLVM::Visibility::Hidden);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(b.createBlock(&global.getInitializerRegion()));
   LLVM::ReturnOp::create(b, loc, build());
@@ -155,28 +159,59 @@ static Value aggregate(OpBuilder &b, Location loc, Type type, ArrayRef<Value> fi
   return value;
 }
 
-// {abi_version, num_graphs, name, package_sha256, step, graphs}, as struct heddle_model lies in memory.
-static void modelGlobal(OpBuilder &b, Location loc, StringRef name, ArrayRef<uint8_t> sha256,
-                        const ModelEntries &entries) {
+// The addresses of `symbols`, as the constant `name`; nothing without symbols.
+static void addAddresses(OpBuilder &b, Location loc, StringRef name, ArrayRef<std::string> symbols) {
+  auto pointer = LLVM::LLVMPointerType::get(b.getContext());
+  auto type = LLVM::LLVMArrayType::get(pointer, symbols.size());
+  if (symbols.empty())
+    return;
+  addConstant(b, loc, type, name, [&] {
+    SmallVector<Value> addresses;
+    for (const std::string &symbol : symbols)
+      addresses.push_back(LLVM::AddressOfOp::create(b, loc, pointer, symbol));
+    return aggregate(b, loc, type, addresses);
+  });
+}
+
+namespace {
+
+// What a heddle_model says.
+struct ModelFacts {
+  StringRef name;
+  ArrayRef<uint8_t> packageSha256;
+  const ModelEntries &entries;
+  ArrayRef<std::string> variants; // symbols
+};
+
+} // namespace
+
+// {abi_version, num_graphs, name, package_sha256, step, graphs, variants}, as struct heddle_model lies in memory, and what it refers to.
+static void modelGlobal(OpBuilder &b, Location loc, StringRef symbol, const ModelFacts &facts, bool isSeen) {
   MLIRContext *context = b.getContext();
+  const ModelEntries &entries = facts.entries;
   auto pointer = LLVM::LLVMPointerType::get(context);
-  auto nameType = LLVM::LLVMArrayType::get(b.getI8Type(), name.size() + 1);
+  if (entries.hasStep)
+    declareEntry(b, loc, stepName, /*threadParameters=*/2);
+  std::vector<std::string> graphs;
+  for (unsigned i = 0; i < entries.numGraphs; ++i) {
+    graphs.push_back(graphName(i));
+    declareEntry(b, loc, graphs.back(), /*threadParameters=*/0);
+  }
+  auto nameType = LLVM::LLVMArrayType::get(b.getI8Type(), facts.name.size() + 1);
   LLVM::GlobalOp::create(b, loc, nameType, true, LLVM::Linkage::Internal, "heddle_name",
-                         b.getStringAttr(name + StringRef("\0", 1)));
-  auto graphsType = LLVM::LLVMArrayType::get(pointer, entries.numGraphs);
-  if (entries.numGraphs)
-    internalConstant(b, loc, graphsType, "heddle_graphs", [&] {
-      SmallVector<Value> graphs;
-      for (unsigned i = 0; i < entries.numGraphs; ++i)
-        graphs.push_back(LLVM::AddressOfOp::create(b, loc, pointer, graphName(i)));
-      return aggregate(b, loc, graphsType, graphs);
-    });
-  auto hashType = LLVM::LLVMArrayType::get(b.getI8Type(), sha256.size());
-  auto type =
-      LLVM::LLVMStructType::getLiteral(context, {b.getI32Type(), b.getI32Type(), pointer, hashType, pointer, pointer});
-  internalConstant(b, loc, type, "heddle_model_data", [&] {
-    auto hash = DenseElementsAttr::get(RankedTensorType::get({int64_t(sha256.size())}, b.getI8Type()),
-                                       ArrayRef(reinterpret_cast<const int8_t *>(sha256.data()), sha256.size()));
+                         b.getStringAttr(facts.name + StringRef("\0", 1)));
+  addAddresses(b, loc, "heddle_graphs", graphs);
+  auto hashType = LLVM::LLVMArrayType::get(b.getI8Type(), facts.packageSha256.size());
+  auto type = LLVM::LLVMStructType::getLiteral(
+      context, {b.getI32Type(), b.getI32Type(), pointer, hashType, pointer, pointer, pointer});
+  for (const std::string &variant : facts.variants)
+    LLVM::GlobalOp::create(b, loc, type, true, LLVM::Linkage::External, variant, Attribute())
+        .setVisibility_(LLVM::Visibility::Hidden);
+  addAddresses(b, loc, "heddle_variants", facts.variants);
+  auto build = [&]() -> Value {
+    auto hash = DenseElementsAttr::get(
+        RankedTensorType::get({int64_t(facts.packageSha256.size())}, b.getI8Type()),
+        ArrayRef(reinterpret_cast<const int8_t *>(facts.packageSha256.data()), facts.packageSha256.size()));
     auto number = [&](uint32_t value) -> Value { return LLVM::ConstantOp::create(b, loc, b.getI32IntegerAttr(value)); };
     auto address = [&](bool isThere, StringRef symbol) -> Value {
       if (!isThere)
@@ -186,8 +221,10 @@ static void modelGlobal(OpBuilder &b, Location loc, StringRef name, ArrayRef<uin
     return aggregate(b, loc, type,
                      {number(HEDDLE_MODEL_ABI_VERSION), number(entries.numGraphs), address(true, "heddle_name"),
                       LLVM::ConstantOp::create(b, loc, hashType, hash), address(entries.hasStep, stepName),
-                      address(entries.numGraphs, "heddle_graphs")});
-  });
+                      address(entries.numGraphs, "heddle_graphs"),
+                      address(!facts.variants.empty(), "heddle_variants")});
+  };
+  addConstant(b, loc, type, symbol, build, isSeen);
 }
 
 // Header (sizes of name and hash, type), name, hash: each part a multiple of 8 bytes, so that the note shares no program header
@@ -207,22 +244,30 @@ static void modelNote(OpBuilder &b, Location loc, ArrayRef<uint8_t> sha256) {
 }
 
 FailureOr<std::string> heddle::emitModelObject(MLIRContext &context, StringRef name, ArrayRef<uint8_t> packageSha256,
-                                               const ModelEntries &entries, const Target &target) {
+                                               const ModelEntries &entries, const Target &target,
+                                               ArrayRef<std::string> variants) {
   OpBuilder b(&context);
   Location loc = NameLoc::get(b.getStringAttr(name));
   OwningOpRef<ModuleOp> module = ModuleOp::create(b, loc);
   b.setInsertionPointToEnd(module->getBody());
   auto pointer = LLVM::LLVMPointerType::get(&context);
-  if (entries.hasStep)
-    declareEntry(b, loc, stepName, /*threadParameters=*/2);
-  for (unsigned i = 0; i < entries.numGraphs; ++i)
-    declareEntry(b, loc, graphName(i), /*threadParameters=*/0);
-  modelGlobal(b, loc, name, packageSha256, entries);
+  modelGlobal(b, loc, "heddle_model_data", {name, packageSha256, entries, variants}, /*isSeen=*/false);
   modelNote(b, loc, packageSha256);
   auto accessor =
       LLVM::LLVMFuncOp::create(b, loc, ("heddle_model_" + name).str(), LLVM::LLVMFunctionType::get(pointer, {}));
   Block *body = accessor.addEntryBlock(b);
   b.setInsertionPointToEnd(body);
   LLVM::ReturnOp::create(b, loc, LLVM::AddressOfOp::create(b, loc, pointer, "heddle_model_data"));
+  return emitMachineCode(*module, target.cpu, MachineCode::Object);
+}
+
+FailureOr<std::string> heddle::emitVariantObject(MLIRContext &context, StringRef symbol, StringRef name,
+                                                 ArrayRef<uint8_t> packageSha256, const ModelEntries &entries,
+                                                 const Target &target) {
+  OpBuilder b(&context);
+  Location loc = NameLoc::get(b.getStringAttr(name));
+  OwningOpRef<ModuleOp> module = ModuleOp::create(b, loc);
+  b.setInsertionPointToEnd(module->getBody());
+  modelGlobal(b, loc, symbol, {name, packageSha256, entries, {}}, /*isSeen=*/true);
   return emitMachineCode(*module, target.cpu, MachineCode::Object);
 }

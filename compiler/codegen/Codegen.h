@@ -29,10 +29,16 @@ mlir::FailureOr<GeneratedCode> generateCode(mlir::ModuleOp module, const Target 
 // puts to another use.
 inline constexpr llvm::StringLiteral modelNoteSection = ".note.heddle";
 
-// The object that defines const heddle_model *heddle_model_<name>(void), for a package whose metadata has this SHA-256.
+// The object that defines const heddle_model *heddle_model_<name>(void), for a package whose metadata has this SHA-256. `variants`: the symbols
+// of the code for further CPUs.
 mlir::FailureOr<std::string> emitModelObject(mlir::MLIRContext &context, llvm::StringRef name,
                                              llvm::ArrayRef<uint8_t> packageSha256, const ModelEntries &entries,
-                                             const Target &target);
+                                             const Target &target, llvm::ArrayRef<std::string> variants = {});
+
+// The object of code for a further CPU, which defines the heddle_model itself, as `symbol`.
+mlir::FailureOr<std::string> emitVariantObject(mlir::MLIRContext &context, llvm::StringRef symbol, llvm::StringRef name,
+                                               llvm::ArrayRef<uint8_t> packageSha256, const ModelEntries &entries,
+                                               const Target &target);
 
 } // namespace heddle
 

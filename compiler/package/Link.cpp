@@ -111,6 +111,12 @@ static FailureOr<std::string> runLinker(LinkKind kind, ArrayRef<std::string> obj
   return (*linked)->getBuffer().str();
 }
 
+FailureOr<std::string> heddle::mergeObjects(ArrayRef<std::string> objects, StringRef symbol, const Target &target,
+                                            std::string &error) {
+  FailureOr<std::string> merged = runLinker(LinkKind::Relocatable, objects, {}, target, error);
+  return succeeded(merged) ? keepOneGlobal(*merged, symbol, error) : merged;
+}
+
 FailureOr<std::string> heddle::link(LinkKind kind, ArrayRef<std::string> objects, const LinkNames &names,
                                     const Target &target, std::string &error) {
   std::vector<std::string> inputs = objects.vec();
@@ -126,9 +132,7 @@ FailureOr<std::string> heddle::link(LinkKind kind, ArrayRef<std::string> objects
   if (kind == LinkKind::Executable)
     return runLinker(kind, inputs, names, target, error);
   // Kernels call each other across objects; once these are one, nobody else sees a kernel's name.
-  FailureOr<std::string> merged = runLinker(LinkKind::Relocatable, inputs, names, target, error);
-  if (succeeded(merged))
-    merged = keepOneGlobal(*merged, ("heddle_model_" + names.model).str(), error);
+  FailureOr<std::string> merged = mergeObjects(inputs, ("heddle_model_" + names.model).str(), target, error);
   if (failed(merged) || kind == LinkKind::Relocatable)
     return merged;
   return runLinker(kind, *merged, names, target, error);

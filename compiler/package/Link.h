@@ -21,6 +21,10 @@ struct LinkNames {
 mlir::FailureOr<std::string> link(LinkKind kind, llvm::ArrayRef<std::string> objects, const LinkNames &names,
                                   const Target &target, std::string &error);
 
+// `objects` as one relocatable object in which `symbol` is the only name that others see.
+mlir::FailureOr<std::string> mergeObjects(llvm::ArrayRef<std::string> objects, llvm::StringRef symbol,
+                                          const Target &target, std::string &error);
+
 // The ld.lld that link() runs; "" where there is none.
 std::string findLinker();
 

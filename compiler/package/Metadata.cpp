@@ -7,6 +7,8 @@
 #include "dialect/Entries.h"
 #include "runtime/schema/package_generated.h"
 
+#include <map>
+
 using namespace mlir;
 using namespace heddle;
 namespace fb = flatbuffers;
@@ -17,16 +19,6 @@ static StringTable strings(fb::FlatBufferBuilder &b, ArrayRef<std::string> value
   std::vector<fb::Offset<fb::String>> result;
   for (const std::string &value : values)
     result.push_back(b.CreateString(value));
-  return b.CreateVector(result);
-}
-
-static fb::Offset<fb::Vector<fb::Offset<package::Weight>>> weightTable(fb::FlatBufferBuilder &b,
-                                                                       ArrayRef<PackedWeight> weights) {
-  std::vector<fb::Offset<package::Weight>> result;
-  for (const PackedWeight &weight : weights)
-    result.push_back(package::CreateWeight(b, b.CreateString(weight.name), b.CreateString(weight.format),
-                                           b.CreateVector(weight.shape), weight.offset, weight.size,
-                                           b.CreateVector(weight.sha256.data(), weight.sha256.size())));
   return b.CreateVector(result);
 }
 
@@ -156,57 +148,98 @@ static fb::Offset<fb::Vector<fb::Offset<package::Kernel>>> kernelTable(fb::FlatB
 
 namespace {
 
-// What a package says of its step or encode: made before the package's own table begins.
-struct StepTables {
-  fb::Offset<package::MemoryPlan> memory;
-  fb::Offset<package::KvPlan> kv;
-  fb::Offset<package::Generation> generation;
-  fb::Offset<package::Encoder> encoder; // null where the model generates
+// The packages of one file, which refer to one copy of what they have in common.
+class MetadataBuilder {
+public:
+  MetadataBuilder(const ModelConfig &config, ArrayRef<GraphSignature> graphs, const PackageInfo &info)
+      : config(config), signatures(graphs), info(info) {}
+  std::string build(ArrayRef<PackageVariant> variants);
+
+private:
+  fb::Offset<package::Package> packageOf(const PackageVariant &variant,
+                                         ArrayRef<fb::Offset<package::Package>> others = {});
+  fb::Offset<package::MemoryPlan> memoryPlan(ModuleOp module);
+  fb::Offset<fb::Vector<fb::Offset<package::Weight>>> weightTable(ArrayRef<PackedWeight> weights);
+  void addCommon(bool hasRows);
+
+  const ModelConfig &config;
+  ArrayRef<GraphSignature> signatures;
+  const PackageInfo &info;
+  fb::FlatBufferBuilder b{1 << 16};
+  // Of all variants:
+  fb::Offset<fb::Vector<fb::Offset<package::Graph>>> graphs;
+  fb::Offset<fb::String> name, architecture, source, sha, version, precision, license;
+  std::map<std::pair<uint64_t, std::string>, fb::Offset<package::Weight>> weights; // by place and name
+  // Of a step or an encode:
+  fb::Offset<package::Generation> generationTable;
   fb::Offset<package::Tokenizer> tokenizer;
   fb::Offset<fb::Vector<fb::Offset<package::RopeTable>>> ropes;
-  StringTable config;
 };
 
 } // namespace
 
-static StepTables stepTables(fb::FlatBufferBuilder &b, ModuleOp module, const ModelConfig &config,
-                             const PackageInfo &info) {
-  StepTables tables;
-  std::vector<fb::Offset<package::RopeTable>> ropes;
-  ropes.reserve(config.ropes.size());
-  for (const RopeConfig &rope : config.ropes)
-    ropes.push_back(ropeTable(b, config, rope));
-  auto bytes = [&](StringRef name) {
-    auto attr = module->getAttrOfType<IntegerAttr>(name);
+void MetadataBuilder::addCommon(bool hasRows) {
+  if (hasRows) {
+    std::vector<fb::Offset<package::RopeTable>> tables;
+    tables.reserve(config.ropes.size());
+    for (const RopeConfig &rope : config.ropes)
+      tables.push_back(ropeTable(b, config, rope));
+    generationTable = generation(b, config);
+    tokenizer = tokenizerTable(b, info.tokenizer);
+    ropes = b.CreateVector(tables);
+  }
+  graphs = graphTable(b, signatures);
+  name = b.CreateString(info.name), architecture = b.CreateString(info.architecture);
+  source = b.CreateString(info.sourceName), sha = b.CreateString(info.sourceSha256);
+  version = b.CreateString(HEDDLE_VERSION);
+  precision = b.CreateString(info.precision), license = b.CreateString(info.license);
+}
+
+fb::Offset<fb::Vector<fb::Offset<package::Weight>>> MetadataBuilder::weightTable(ArrayRef<PackedWeight> table) {
+  std::vector<fb::Offset<package::Weight>> result;
+  for (const PackedWeight &weight : table) {
+    fb::Offset<package::Weight> &entry = weights[{weight.offset, weight.name}];
+    if (entry.IsNull())
+      entry = package::CreateWeight(b, b.CreateString(weight.name), b.CreateString(weight.format),
+                                    b.CreateVector(weight.shape), weight.offset, weight.size,
+                                    b.CreateVector(weight.sha256.data(), weight.sha256.size()));
+    result.push_back(entry);
+  }
+  return b.CreateVector(result);
+}
+
+fb::Offset<package::MemoryPlan> MetadataBuilder::memoryPlan(ModuleOp module) {
+  auto bytes = [&](StringRef attribute) {
+    auto attr = module->getAttrOfType<IntegerAttr>(attribute);
     return attr ? attr.getInt() : 0;
   };
   auto waits = module->getAttrOfType<IntegerAttr>(waitsAttr);
-  tables.memory = package::CreateMemoryPlan(b, bytes(fixedBytesAttr), bytes(rowBytesAttr), info.maxRows,
-                                            waits ? uint32_t(waits.getInt()) : 0, bytes(threadBytesAttr));
-  tables.kv = kvPlan(b, module);
-  tables.generation = generation(b, config);
-  if (isEncoder(module))
-    tables.encoder = package::CreateEncoder(b, config.tokenTypes, config.hasPooler);
-  tables.tokenizer = tokenizerTable(b, info.tokenizer);
-  tables.ropes = b.CreateVector(ropes);
-  tables.config = strings(b, configLines(config, module));
-  return tables;
+  return package::CreateMemoryPlan(b, bytes(fixedBytesAttr), bytes(rowBytesAttr), info.maxRows,
+                                   waits ? uint32_t(waits.getInt()) : 0, bytes(threadBytesAttr));
 }
 
-std::string heddle::buildMetadata(ModuleOp module, const ModelConfig &config, ArrayRef<GraphSignature> graphs,
-                                  const PackageInfo &info, const Target &target, ArrayRef<KernelRecord> kernels,
-                                  ArrayRef<PackedWeight> weights) {
-  fb::FlatBufferBuilder b(1 << 16);
+fb::Offset<package::Package> MetadataBuilder::packageOf(const PackageVariant &variant,
+                                                        ArrayRef<fb::Offset<package::Package>> others) {
+  ModuleOp module = variant.module;
   bool hasRows = bool(raggedEntry(module));
-  StepTables step = hasRows ? stepTables(b, module, config, info) : StepTables();
-  auto weightVector = weightTable(b, weights);
-  auto kernelVector = kernelTable(b, kernels);
-  auto graphVector = graphTable(b, graphs);
-  auto features = strings(b, target.cpu.features), passes = strings(b, info.passes);
-  auto name = b.CreateString(info.name), architecture = b.CreateString(info.architecture),
-       source = b.CreateString(info.sourceName), sha = b.CreateString(info.sourceSha256),
-       version = b.CreateString(HEDDLE_VERSION), targetName = b.CreateString(target.name),
-       precision = b.CreateString(info.precision), license = b.CreateString(info.license);
+  fb::Offset<package::MemoryPlan> memory;
+  fb::Offset<package::KvPlan> kv;
+  fb::Offset<package::Encoder> encoder; // null where the model generates
+  StringTable configTable;
+  if (hasRows) {
+    memory = memoryPlan(module);
+    kv = kvPlan(b, module);
+    if (isEncoder(module))
+      encoder = package::CreateEncoder(b, config.tokenTypes, config.hasPooler);
+    configTable = strings(b, configLines(config, module));
+  }
+  auto weightVector = weightTable(variant.weights);
+  auto kernelVector = kernelTable(b, variant.kernels);
+  auto features = strings(b, variant.target.cpu.features), passes = strings(b, variant.passes);
+  auto targetName = b.CreateString(variant.target.name);
+  fb::Offset<fb::Vector<fb::Offset<package::Package>>> otherVector;
+  if (!others.empty())
+    otherVector = b.CreateVector(others.data(), others.size());
 
   package::PackageBuilder p(b);
   p.add_name(name), p.add_architecture(architecture);
@@ -215,20 +248,35 @@ std::string heddle::buildMetadata(ModuleOp module, const ModelConfig &config, Ar
   p.add_target(targetName), p.add_cpu_features(features), p.add_precision(precision);
   p.add_license(license);
   p.add_weights_size(module->getAttrOfType<IntegerAttr>(weightsSizeAttr).getInt());
-  p.add_weights(weightVector), p.add_kernels(kernelVector), p.add_passes(passes), p.add_graphs(graphVector);
+  p.add_weights(weightVector), p.add_kernels(kernelVector), p.add_passes(passes), p.add_graphs(graphs);
   if (hasRows) {
     p.add_vocab_size(config.vocabSize), p.add_hidden_size(config.hiddenSize);
     p.add_num_layers(config.numHiddenLayers), p.add_context(info.context);
-    p.add_bytes_per_token(bytesPerToken(module, weights));
-    p.add_memory(step.memory), p.add_rope(step.ropes), p.add_generation(step.generation);
-    if (!step.kv.IsNull())
-      p.add_kv(step.kv);
-    if (!step.encoder.IsNull())
-      p.add_encoder(step.encoder);
-    if (!step.tokenizer.IsNull())
-      p.add_tokenizer(step.tokenizer);
-    p.add_config(step.config);
+    p.add_bytes_per_token(bytesPerToken(module, variant.weights));
+    p.add_memory(memory), p.add_rope(ropes), p.add_generation(generationTable);
+    if (!kv.IsNull())
+      p.add_kv(kv);
+    if (!encoder.IsNull())
+      p.add_encoder(encoder);
+    if (!tokenizer.IsNull())
+      p.add_tokenizer(tokenizer);
+    p.add_config(configTable);
   }
-  package::FinishPackageBuffer(b, p.Finish());
+  if (!others.empty())
+    p.add_variants(otherVector);
+  return p.Finish();
+}
+
+std::string MetadataBuilder::build(ArrayRef<PackageVariant> variants) {
+  addCommon(bool(raggedEntry(variants.front().module)));
+  std::vector<fb::Offset<package::Package>> others;
+  for (const PackageVariant &variant : variants.drop_front())
+    others.push_back(packageOf(variant));
+  package::FinishPackageBuffer(b, packageOf(variants.front(), others));
   return std::string(reinterpret_cast<const char *>(b.GetBufferPointer()), b.GetSize());
+}
+
+std::string heddle::buildMetadata(ArrayRef<PackageVariant> variants, const ModelConfig &config,
+                                  ArrayRef<GraphSignature> graphs, const PackageInfo &info) {
+  return MetadataBuilder(config, graphs, info).build(variants);
 }

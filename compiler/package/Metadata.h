@@ -19,7 +19,6 @@ struct PackageInfo {
   std::string sourceSha256; // 64 hexadecimal digits
   std::string precision;    // fast | precise
   std::string license;      // of the model, empty where its files state none
-  std::vector<std::string> passes;
   // Of a step:
   int64_t context = 0;   // longest sequence
   int64_t maxRows = 0;   // rows of a step
@@ -29,10 +28,19 @@ struct PackageInfo {
 // The cache that the step takes; null where it takes none.
 KvCacheType kvCacheOf(mlir::ModuleOp module);
 
-// Of the module that the schedule stage leaves; `config` is of its step, if it has one, `graphs` of its graph entries.
-std::string buildMetadata(mlir::ModuleOp module, const ModelConfig &config, llvm::ArrayRef<GraphSignature> graphs,
-                          const PackageInfo &info, const Target &target, llvm::ArrayRef<KernelRecord> kernels,
-                          llvm::ArrayRef<PackedWeight> weights);
+// What of a package is its own for each CPU.
+struct PackageVariant {
+  mlir::ModuleOp module; // as the schedule stage leaves it
+  const Target &target;
+  llvm::ArrayRef<KernelRecord> kernels;
+  llvm::ArrayRef<PackedWeight> weights;
+  llvm::ArrayRef<std::string> passes;
+};
+
+// The package of the first variant, in which the others are. `config` is of the step, if there is one, `graphs` of the graph entries. What
+// variants have in common is there once.
+std::string buildMetadata(llvm::ArrayRef<PackageVariant> variants, const ModelConfig &config,
+                          llvm::ArrayRef<GraphSignature> graphs, const PackageInfo &info);
 
 } // namespace heddle
 

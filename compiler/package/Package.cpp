@@ -5,6 +5,7 @@
 #include "compiler/package/CodeHash.h"
 #include "compiler/package/Elf.h"
 #include "compiler/package/OutputFile.h"
+#include "compiler/package/SharedWeights.h"
 #include "compiler/package/Sidecar.h"
 #include "runtime/model/PackageHeader.h"
 
@@ -25,10 +26,11 @@ static uint64_t alignUp(uint64_t value, uint64_t alignment) {
 // No linked file is larger: every input once, page padding and dynamic tables.
 static uint64_t linkedBound(const PackageRequest &request) {
   uint64_t bytes = 1 << 20;
-  for (const std::string &object : request.code.objects)
-    bytes += object.size();
+  for (const ScheduledModel &variant : request.variants)
+    for (const std::string &object : variant.code.objects)
+      bytes += object.size();
   uint64_t archive = 0;
-  if (!llvm::sys::fs::file_size(sysrootFolder(request.target) + "/libheddle.a", archive))
+  if (!llvm::sys::fs::file_size(sysrootFolder(request.variants.front().target) + "/libheddle.a", archive))
     bytes += archive;
   return alignUp(bytes, sectionAlignment);
 }
@@ -51,13 +53,17 @@ namespace {
 // One output being written: [ELF][weights][package][hash of the code][section headers].
 class Writer {
 public:
-  Writer(const PackageRequest &request, std::string &error) : request(request), error(error) {}
+  Writer(const PackageRequest &request, std::string &error) : request(request), error(error) {
+    for (const ScheduledModel &variant : request.variants)
+      modules.push_back(variant.module);
+  }
   LogicalResult run();
   bool reusesSidecar = false;
 
 private:
   LogicalResult writeSidecar(OutputFile &file);
   LogicalResult writeWeights(OutputFile &file, uint64_t offset);
+  FailureOr<std::vector<std::string>> objects(ArrayRef<uint8_t> sha256);
   LogicalResult fail(const std::string &message) {
     error = message;
     return failure();
@@ -65,6 +71,7 @@ private:
 
   const PackageRequest &request;
   std::string &error;
+  SmallVector<ModuleOp> modules; // of the variants
   std::vector<PackedWeight> weights;
 };
 
@@ -72,14 +79,13 @@ private:
 
 LogicalResult Writer::writeWeights(OutputFile &file, uint64_t offset) {
   std::string reason; // the first that is said of a weight
-  ScopedDiagnosticHandler handler(request.module->getContext(), [&](Diagnostic &diagnostic) {
+  ScopedDiagnosticHandler handler(modules.front().getContext(), [&](Diagnostic &diagnostic) {
     if (reason.empty() && diagnostic.getSeverity() == DiagnosticSeverity::Error)
       reason = diagnostic.str();
     return success();
   });
   FailureOr<std::vector<PackedWeight>> table = streamWeights(
-      request.module, request.checkpoint,
-      [&](uint64_t at, ArrayRef<uint8_t> bytes) { return file.write(offset + at, bytes); },
+      modules, request.checkpoint, [&](uint64_t at, ArrayRef<uint8_t> bytes) { return file.write(offset + at, bytes); },
       [&](uint64_t done, uint64_t all) {
         if (request.progress)
           request.progress(done, all);
@@ -93,9 +99,9 @@ LogicalResult Writer::writeWeights(OutputFile &file, uint64_t offset) {
 // Leaves `file` closed where the sidecar that is there stays.
 LogicalResult Writer::writeSidecar(OutputFile &file) {
   std::string path = sidecarOf(request.output);
-  std::string text = request.packedFrom + "\n" + describePackings(request.module, request.checkpoint);
+  std::string text = request.packedFrom + "\n" + describePackings(modules, request.checkpoint);
   Sha256Digest recipe = sha256(text.data(), text.size());
-  if (auto found = findInSidecar(path, planWeights(request.module), recipe)) {
+  if (auto found = findInSidecar(path, planWeights(modules), recipe)) {
     weights = std::move(*found);
     reusesSidecar = true;
     return success();
@@ -105,6 +111,32 @@ LogicalResult Writer::writeSidecar(OutputFile &file) {
   return file.write(0, sidecarHeader(weights, recipe)) ? success() : fail(file.error());
 }
 
+// Of all variants. Those behind the first are an object each, so that their kernels, which have the same names, do not meet.
+FailureOr<std::vector<std::string>> Writer::objects(ArrayRef<uint8_t> sha256) {
+  MLIRContext &context = *modules.front().getContext();
+  const ScheduledModel &first = request.variants.front();
+  std::vector<std::string> result = first.code.objects, symbols;
+  for (const ScheduledModel &variant : request.variants.drop_front()) {
+    symbols.push_back("heddle_variant_" + std::to_string(symbols.size() + 1));
+    FailureOr<std::string> model =
+        emitVariantObject(context, symbols.back(), request.name, sha256, variant.code.entries, variant.target);
+    if (failed(model))
+      return fail("the descriptor of a variant cannot be emitted");
+    std::vector<std::string> parts = variant.code.objects;
+    parts.push_back(std::move(*model));
+    FailureOr<std::string> merged = mergeObjects(parts, symbols.back(), variant.target, error);
+    if (failed(merged))
+      return failure();
+    result.push_back(std::move(*merged));
+  }
+  FailureOr<std::string> model =
+      emitModelObject(context, request.name, sha256, first.code.entries, first.target, symbols);
+  if (failed(model))
+    return fail("the model's descriptor cannot be emitted");
+  result.push_back(std::move(*model));
+  return result;
+}
+
 LogicalResult Writer::run() {
   OutputFile file, sidecar;
   if (!OutputFile::create(request.output, file, error))
@@ -112,21 +144,21 @@ LogicalResult Writer::run() {
   uint64_t weightsOffset = linkedBound(request);
   if (failed(request.sidecar ? writeSidecar(sidecar) : writeWeights(file, weightsOffset)))
     return failure();
-  if (request.packed && failed(request.packed(weights)))
+  std::vector<std::vector<PackedWeight>> tables;
+  for (ModuleOp module : modules)
+    tables.push_back(weightsOf(module, weights));
+  if (request.packed && failed(request.packed(tables)))
     return failure();
   uint64_t size = weightsSize(weights);
-  std::string metadata = request.metadata(weights);
+  std::string metadata = request.metadata(tables);
   std::array<uint8_t, 32> sha256;
   std::string package = packageBytes(metadata, request.sidecar ? 0 : size, sha256);
 
-  FailureOr<std::string> model = emitModelObject(*ModuleOp(request.module).getContext(), request.name, sha256,
-                                                 request.code.entries, request.target);
-  if (failed(model))
-    return fail("the model's descriptor cannot be emitted");
-  std::vector<std::string> objects = request.code.objects;
-  objects.push_back(*model);
-  FailureOr<std::string> elf =
-      link(request.kind, objects, {request.name, llvm::sys::path::filename(request.output)}, request.target, error);
+  FailureOr<std::vector<std::string>> parts = objects(sha256);
+  if (failed(parts))
+    return failure();
+  FailureOr<std::string> elf = link(request.kind, *parts, {request.name, llvm::sys::path::filename(request.output)},
+                                    request.variants.front().target, error);
   if (failed(elf))
     return failure();
   if (elf->size() > weightsOffset)

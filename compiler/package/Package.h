@@ -11,20 +11,28 @@
 
 namespace heddle {
 
-struct PackageRequest {
-  mlir::ModuleOp module;        // after the schedule stage
-  const Checkpoint &checkpoint; // where the weights lie
+// What a model became for one CPU.
+struct ScheduledModel {
+  mlir::ModuleOp module; // after the schedule stage
   const Target &target;
   const GeneratedCode &code;
-  std::string name;                                                  // symbol: heddle_model_<name>
-  std::function<std::string(llvm::ArrayRef<PackedWeight>)> metadata; // once the weights are hashed
+};
+
+// The weights that each variant reads.
+using WeightTables = llvm::ArrayRef<std::vector<PackedWeight>>;
+
+struct PackageRequest {
+  llvm::ArrayRef<ScheduledModel> variants;           // the least CPU first; several share their weights (shareWeights)
+  const Checkpoint &checkpoint;                      // where the weights lie
+  std::string name;                                  // symbol: heddle_model_<name>
+  std::function<std::string(WeightTables)> metadata; // once the weights are hashed
   LinkKind kind = LinkKind::Executable;
   bool sidecar = false; // weights in sidecarOf(output)
   std::string output;
   // Is told of the weights before any file has its name; a failure, of which it has said why, ends the writing.
-  std::function<mlir::LogicalResult(llvm::ArrayRef<PackedWeight>)> packed = {};
+  std::function<mlir::LogicalResult(WeightTables)> packed = {};
   std::function<void(uint64_t done, uint64_t all)> progress = {}; // in bytes of weights
-  // Of a sidecar: what its bytes depend on beside the packings of `module`, the model and the code that packs it.
+  // Of a sidecar: what its bytes depend on beside the packings of `variants`, the model and the code that packs it.
   std::string packedFrom = {};
 };
 

@@ -248,8 +248,22 @@ static Json assumedLimits(const CpuTarget &cpu) {
   return {{"flops_per_cycle", int64_t(cpu.vectorLanes()) * 4}, {"ghz", 3.0}, {"cores", 1}, {"read_bandwidth", 15e9}};
 }
 
+// Null where the file is for one target.
+static Json describeVariants(ArrayRef<ReportedVariant> variants, uint64_t sharedWeights) {
+  if (variants.empty())
+    return nullptr;
+  Json targets = Json::array();
+  for (const ReportedVariant &variant : variants)
+    targets.push_back({{"name", variant.target.name},
+                       {"features", variant.target.cpu.features},
+                       {"own_weight_bytes", variant.ownWeights}});
+  return {{"shared_weight_bytes", sharedWeights}, {"targets", targets}};
+}
+
 std::string heddle::buildReport(ModuleOp module, const PackageInfo &info, const Target &target,
-                                const GeneratedCode &code, ArrayRef<Remark> remarks, ArrayRef<PackedWeight> weights) {
+                                const GeneratedCode &code, ArrayRef<std::string> passes, ArrayRef<Remark> remarks,
+                                ArrayRef<PackedWeight> weights, ArrayRef<ReportedVariant> variants,
+                                uint64_t sharedWeights) {
   Json functions = Json::array(), kernels = Json::array(), said = Json::array(), sizes = Json::array();
   for (func::FuncOp graph : graphEntries(module)) {
     functions.push_back(describeGraph(graph));
@@ -284,7 +298,7 @@ std::string heddle::buildReport(ModuleOp module, const PackageInfo &info, const 
       {"precision", info.precision},
       {"context", info.context},
       {"max_rows", info.maxRows},
-      {"passes", info.passes},
+      {"passes", passes.vec()},
       {"remarks", said},
       {"sizes", sizes},
       {"functions", functions},
@@ -298,6 +312,7 @@ std::string heddle::buildReport(ModuleOp module, const PackageInfo &info, const 
        {{"bytes", moduleInt(weightsSizeAttr)},
         {"formats", weightFormats(module)},
         {"converted", convertedWeights(weights)}}},
+      {"variants", describeVariants(variants, sharedWeights)},
       {"assumed", assumedLimits(target.cpu)},
       {"measured", nullptr}};
   return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

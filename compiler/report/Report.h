@@ -13,9 +13,18 @@ struct Remark {
   std::string location, text;
 };
 
+// One of the CPUs that a file has code for.
+struct ReportedVariant {
+  const Target &target;
+  uint64_t ownWeights; // bytes that no other reads
+};
+
 // The report as one JSON object, the same for the same input. `module` is as plan-memory left it, `code` made from it, `weights` packed for it.
+// `variants`: of a file for several CPUs, of which `module` is for one, and `sharedWeights` bytes of weights are read by several.
 std::string buildReport(mlir::ModuleOp module, const PackageInfo &info, const Target &target, const GeneratedCode &code,
-                        llvm::ArrayRef<Remark> remarks, llvm::ArrayRef<PackedWeight> weights);
+                        llvm::ArrayRef<std::string> passes, llvm::ArrayRef<Remark> remarks,
+                        llvm::ArrayRef<PackedWeight> weights, llvm::ArrayRef<ReportedVariant> variants,
+                        uint64_t sharedWeights);
 
 // A page without outside references that draws the report.
 std::string reportPage(llvm::StringRef report);

@@ -5,6 +5,7 @@
 // the order of the ops, so equal modules have equal sections; what is packed equally is stored once.
 
 #include "compiler/schedule/Passes.h"
+#include "compiler/weights/WeightPlaces.h"
 #include "dialect/Codes.h"
 
 namespace heddle {
@@ -14,14 +15,6 @@ namespace heddle {
 
 using namespace mlir;
 using namespace heddle;
-
-// Every weight begins a cache line.
-static constexpr int64_t alignment = 64;
-
-// Booleans are bytes.
-static int64_t bytesOf(RankedTensorType type) {
-  return type.getNumElements() * llvm::divideCeil(type.getElementTypeBitWidth(), 8);
-}
 
 namespace {
 
@@ -73,13 +66,11 @@ private:
   LogicalResult placeStored(WeightOp op);
   Value argumentFor(func::FuncOp func, const PackRequest &request);
   FailureOr<Value> weightFor(const PackRequest &request);
-  PackingAttr place(PackingAttr packing, RankedTensorType type, Attribute codes);
 
   ModuleOp module;
   OpBuilder b;
   llvm::MapVector<Operation *, std::vector<PackedArgument>> packedArguments; // by function
-  DenseMap<std::pair<Attribute, Type>, int64_t> offsets;                     // of what already has its place
-  int64_t sectionSize = 0;
+  WeightPlaces places;
 };
 
 } // namespace
@@ -91,29 +82,6 @@ static PackingAttr checkedPacking(function_ref<InFlightDiagnostic()> emitError, 
   int64_t offset = 0;
   return PackingAttr::getChecked(emitError, context, layout, format, shape, offset, sources, group, transposed,
                                  manyRows);
-}
-
-// What lies at a place, without the names that the model has for it: equal ones are stored once.
-static PackingAttr withoutNames(PackingAttr packing) {
-  SmallVector<SourceAttr> sources;
-  for (SourceAttr source : packing.getSources())
-    sources.push_back(SourceAttr::get(packing.getContext(), "", source.getRows(), source.getStorage()));
-  return PackingAttr::get(packing.getContext(), packing.getLayout(), packing.getFormat(), packing.getShape(),
-                          /*offset=*/0, sources, packing.getGroup(), packing.getTransposed(), /*manyRows=*/false);
-}
-
-// `packing` at the end of the section, or where the same lies already.
-PackingAttr WeightPlacer::place(PackingAttr packing, RankedTensorType type, Attribute codes) {
-  SmallVector<Attribute> content = {withoutNames(packing)};
-  if (codes)
-    content.push_back(codes);
-  auto [entry, isNew] = offsets.try_emplace({b.getArrayAttr(content), type}, llvm::alignTo(sectionSize, alignment));
-  // The section ends with its last weight, whatever its size.
-  if (isNew)
-    sectionSize = entry->second + bytesOf(type);
-  return PackingAttr::get(packing.getContext(), packing.getLayout(), packing.getFormat(), packing.getShape(),
-                          entry->second, packing.getSources(), packing.getGroup(), packing.getTransposed(),
-                          packing.getManyRows());
 }
 
 // The weight that `request` asks for, at the builder's place. Its name joins those of its sources.
@@ -138,8 +106,8 @@ FailureOr<Value> WeightPlacer::weightFor(const PackRequest &request) {
                                        sources, request.group, request.transposed, request.manyRows);
   if (!packing)
     return failure();
-  auto weight =
-      WeightOp::create(b, request.sources.front().getLoc(), request.type, name, place(packing, request.type, allCodes));
+  auto weight = WeightOp::create(b, request.sources.front().getLoc(), request.type, name,
+                                 places.place(packing, request.type, allCodes));
   if (allCodes)
     weight->setAttr(Codes::attrName, allCodes);
   return weight.getResult();
@@ -225,7 +193,7 @@ LogicalResult WeightPlacer::placeStored(WeightOp op) {
                      /*transposed=*/false, /*manyRows=*/false);
   if (!packing)
     return failure();
-  op.setPackingAttr(place(packing, type, op->getAttr(Codes::attrName)));
+  op.setPackingAttr(places.place(packing, type, op->getAttr(Codes::attrName)));
   op.removeStorageAttr();
   return success();
 }
@@ -244,7 +212,7 @@ LogicalResult WeightPlacer::run() {
       return WalkResult::interrupt();
     return WalkResult::advance();
   });
-  module->setAttr(weightsSizeAttr, b.getI64IntegerAttr(sectionSize));
+  module->setAttr(weightsSizeAttr, b.getI64IntegerAttr(places.size()));
   return failure(walk.wasInterrupted());
 }
 

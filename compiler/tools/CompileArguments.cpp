@@ -136,9 +136,10 @@ static std::vector<FlagGroup> makeFlags() {
        "generates if it is a causal decoder from input_ids to logits, else it is a graph; all others generate). The "
        "tokenizer and config.json beside such a file are read, and a cache is made for it",
        takeTask},
-      {"--target", "=T",
+      {"--target", "=T[,T...]",
        "native, x86-64-v3, x86-64-v4, znver5, sapphirerapids, aarch64, opencl, cuda:sm_80, cuda:sm_90a (default "
-       "native)",
+       "native). Several x86-64 CPUs, separated by commas, make one file, which runs the code that needs most of what "
+       "the machine has",
        TAKE(takeName(value, arguments.options.target)), /*changesOutput=*/false},
       {"--schedules", "=FILE",
        "schedules that 'heddle tune' measured on a CPU with the target's instructions: they come before the built-in "
@@ -275,6 +276,7 @@ MODEL is a GGUF file (any part of a split one), a Hugging Face folder, an ONNX f
 Examples:
   heddle compile model.gguf -o model && ./model "The capital of France is"
   heddle compile model.onnx -o model --precise --report=model.html
+  heddle compile model.gguf -o model --target=x86-64-v3,znver5,sapphirerapids
 
 Exit code: 0 done, 1 our or the machine's failure, 2 the input or the command line is at fault.
 )";

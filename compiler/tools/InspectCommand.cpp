@@ -7,6 +7,7 @@
 #include "frontends/read/Inspect.h"
 #include "runtime/model/PackageFile.h"
 
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
@@ -97,8 +98,8 @@ static void addRows(const package::Package &metadata, json::Object &out) {
                                     {"pieces", tokenizer->pieces() ? tokenizer->pieces()->size() : 0}};
 }
 
-static json::Object describePackage(const PackageFile &file) {
-  const package::Package &metadata = file.metadata();
+// One variant of the package at hand.
+static json::Object describePackage(const PackageFile &file, const package::Package &metadata) {
   auto text = [](const flatbuffers::String *value) { return textOf(value); };
   json::Object out{{"name", textOf(metadata.name())},
                    {"architecture", textOf(metadata.architecture())},
@@ -126,19 +127,47 @@ static json::Object describePackage(const PackageFile &file) {
   return out;
 }
 
-static void printPackage(const PackageFile &file, llvm::raw_ostream &out) {
-  const package::Package &metadata = file.metadata();
-  out << packageText(file);
-  unsigned count = metadata.weights() ? metadata.weights()->size() : 0;
-  for (unsigned i = 0; i < count; ++i) {
-    const package::Weight *weight = metadata.weights()->Get(i);
-    std::string shape;
-    for (unsigned d = 0; weight->shape() && d < weight->shape()->size(); ++d)
-      shape += (d ? "," : "") + std::to_string(weight->shape()->Get(d));
-    out << llvm::formatv("{0,-18} {1,-60} {2,-7} {3,-24} {4,14}\n", "weight", textOf(weight->name()),
-                         textOf(weight->format()), "[" + shape + "]", weight->size());
+// The first variant, and in it the others.
+static json::Object describeVariants(const PackageFile &file) {
+  json::Object out = describePackage(file, file.variant(0));
+  if (file.numVariants() == 1)
+    return out;
+  PackageFile::WeightShares shares = file.weightShares();
+  json::Array others;
+  for (size_t i = 1; i < file.numVariants(); ++i) {
+    others.push_back(describePackage(file, file.variant(i)));
+    (*others.back().getAsObject())["own_weights_bytes"] = shares.own[i];
   }
-  out << count << " weights, " << metadata.weights_size() << " bytes in "
+  out["variants"] = std::move(others);
+  out["own_weights_bytes"] = shares.own[0];
+  out["shared_weights_bytes"] = shares.shared;
+  return out;
+}
+
+static void printWeight(const package::Weight *weight, llvm::raw_ostream &out) {
+  std::string shape;
+  for (unsigned d = 0; weight->shape() && d < weight->shape()->size(); ++d)
+    shape += (d ? "," : "") + std::to_string(weight->shape()->Get(d));
+  out << llvm::formatv("{0,-18} {1,-60} {2,-7} {3,-24} {4,14}\n", "weight", textOf(weight->name()),
+                       textOf(weight->format()), "[" + shape + "]", weight->size());
+}
+
+// Each weight where it is first read.
+static void printPackage(const PackageFile &file, llvm::raw_ostream &out) {
+  out << packageText(file);
+  llvm::DenseSet<uint64_t> places;
+  unsigned count = 0;
+  for (size_t v = 0; v < file.numVariants(); ++v) {
+    const auto *weights = file.variant(v).weights();
+    for (unsigned i = 0; weights && i < weights->size(); ++i) {
+      bool isNew = places.insert(weights->Get(i)->offset()).second;
+      if (v > 0 && !isNew)
+        continue;
+      printWeight(weights->Get(i), out);
+      ++count;
+    }
+  }
+  out << count << " weights, " << file.metadata().weights_size() << " bytes in "
       << (file.hasSidecar() ? file.path() + HEDDLE_SIDECAR_SUFFIX : "this file") << "\n";
 }
 
@@ -156,7 +185,7 @@ static Status inspectPackages(PackageFile &file, bool check, json::Array &outDes
       HEDDLE_RETURN_IF_ERROR(file.checkWeights());
       HEDDLE_RETURN_IF_ERROR(file.checkCode());
     }
-    outDescriptions.push_back(describePackage(file));
+    outDescriptions.push_back(describeVariants(file));
     text << "\n";
     printPackage(file, text);
     if (check)

@@ -139,7 +139,7 @@ Choice MatmulProbe::blocks(std::vector<unsigned> shapes) {
 
 Choice MatmulProbe::prefetch() {
   Choice choice{{One}, {}};
-  for (int64_t bytes : {1024, 4096, 2048, 8192})
+  for (int64_t bytes : {2048, 4096, 8192, 16384})
     choice.candidates.push_back(withNumber(&ScheduleFields::prefetchBytes, bytes));
   return choice;
 }

@@ -358,39 +358,40 @@ FailureOr<PackedWeight> WeightWriter::finish() {
 }
 
 // A weight that several ops name is there once.
-static std::map<int64_t, WeightOp> weightsByOffset(ModuleOp module) {
+static std::map<int64_t, WeightOp> weightsByOffset(ArrayRef<ModuleOp> modules) {
   std::map<int64_t, WeightOp> byOffset;
-  module.walk([&](WeightOp op) {
-    if (PackingAttr packing = op.getPacking())
-      byOffset.try_emplace(packing.getOffset(), op);
-  });
+  for (ModuleOp module : modules)
+    module.walk([&](WeightOp op) {
+      if (PackingAttr packing = op.getPacking())
+        byOffset.try_emplace(packing.getOffset(), op);
+    });
   return byOffset;
 }
 
-std::vector<PackedWeight> heddle::planWeights(ModuleOp module) {
+std::vector<PackedWeight> heddle::planWeights(ArrayRef<ModuleOp> modules) {
   std::vector<PackedWeight> table;
-  for (auto &[offset, op] : weightsByOffset(module))
+  for (auto &[offset, op] : weightsByOffset(modules))
     table.push_back(planWeight(op));
   return table;
 }
 
-std::string heddle::describePackings(ModuleOp module, const Checkpoint &checkpoint) {
+std::string heddle::describePackings(ArrayRef<ModuleOp> modules, const Checkpoint &checkpoint) {
   std::string text;
   llvm::raw_string_ostream out(text);
   out << "layouts " << PackedLayout::version << "\n";
   for (const auto &file : checkpoint.files)
     out << "file " << llvm::sys::path::filename(file->path()) << " " << file->size() << "\n";
   // An op holds all that its writer reads; in the generic form nothing of it is left out.
-  for (auto &[offset, op] : weightsByOffset(module)) {
+  for (auto &[offset, op] : weightsByOffset(modules)) {
     op->print(out, OpPrintingFlags().printGenericOpForm().useLocalScope());
     out << "\n";
   }
   return text;
 }
 
-FailureOr<std::vector<PackedWeight>> heddle::streamWeights(ModuleOp module, const Checkpoint &checkpoint,
+FailureOr<std::vector<PackedWeight>> heddle::streamWeights(ArrayRef<ModuleOp> modules, const Checkpoint &checkpoint,
                                                            WriteBytes write, WeightsProgress progress) {
-  std::map<int64_t, WeightOp> weights = weightsByOffset(module);
+  std::map<int64_t, WeightOp> weights = weightsByOffset(modules);
   std::vector<PackedWeight> table;
   std::deque<WeightWriter> writers; // of pieces under way
   PieceQueue queue;

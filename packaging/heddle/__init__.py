@@ -57,7 +57,8 @@ _MaskCallback = ctypes.CFUNCTYPE(None, c_void_p, POINTER(c_int32), c_size_t, POI
 _ProgressCallback = ctypes.CFUNCTYPE(c_int, c_void_p, c_int64, c_int64)
 _BeamCallback = ctypes.CFUNCTYPE(None, c_void_p, POINTER(c_int32), c_size_t, c_double)
 
-_OpenOptions = _struct("_OpenOptions", ("read_into_memory", c_int32), ("reserved", c_int32), ("log", _LogCallback), ("log_user", c_void_p))
+_OpenOptions = _struct("_OpenOptions", ("read_into_memory", c_int32), ("reserved", c_int32), ("log", _LogCallback), ("log_user", c_void_p),
+                       ("cpu", c_char_p))
 _StreamOptions = _struct("_StreamOptions", ("keep_special", c_int32), ("num_stops", c_int32), ("stops", POINTER(c_char_p)))
 _SamplerOptions = _struct("_SamplerOptions", ("temperature", c_float), ("top_k", c_int32), ("top_p", c_float), ("min_p", c_float),
                           ("repetition_penalty", c_float), ("reserved", c_int32), ("seed", c_uint64))
@@ -202,10 +203,10 @@ class ThreadPool(_Object):
 class Package(_Object):
     _destroy = "heddle_package_close"
 
-    def __init__(self, path, read_into_memory=False, log=None):
-        """`log(is_warning, message)` hears what is no failure."""
+    def __init__(self, path, read_into_memory=False, log=None, cpu=None):
+        """`log(is_warning, message)` hears what is no failure; `cpu` is one of the targets of a model for several, None: the best."""
         self._log = _LogCallback(lambda user, level, message: log(level == 1, message.decode()) if log else None)
-        options = _OpenOptions(read_into_memory=read_into_memory, log=self._log)
+        options = _OpenOptions(read_into_memory=read_into_memory, log=self._log, cpu=cpu.encode() if cpu else None)
         super().__init__(lambda out: _library.heddle_package_open_file(os.fsencode(path), byref(options), out))
         self.name = _library.heddle_package_name(self._handle).decode()
         self.task = TASKS[_library.heddle_package_task(self._handle)]

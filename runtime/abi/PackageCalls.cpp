@@ -17,6 +17,7 @@ Status readOpenOptions(const heddle_open_options *options, OpenOptions &out, hed
     return invalidInput("heddle_open_options: reserved is not 0");
   out.memory = given.read_into_memory ? FileMemory::Copied : FileMemory::Mapped;
   outLog = {given.log, given.log_user};
+  out.cpu = given.cpu ? given.cpu : "";
   return Status();
 }
 

@@ -66,7 +66,17 @@ private:
     std::string source = "\"sha256\": " + jsonString(program.metadata().source_sha256()->str());
     if (text.find(measuredLine) == text.npos || text.find(source) == text.npos)
       return invalidInput(options.report + ": no report that 'heddle compile --report' wrote of this model");
+    std::string target = metadataTarget();
+    if (program.package->onDisk().numVariants() > 1 &&
+        text.find("\n  \"target\": {\n    \"name\": " + jsonString(target)) == text.npos)
+      return invalidInput(options.report + ": the report is of another target than " + target +
+                          ", whose code runs: --cpu chooses");
     return Status();
+  }
+
+  std::string metadataTarget() const {
+    const flatbuffers::String *target = program.metadata().target();
+    return target ? target->str() : "";
   }
 
   Status fillReport() {

@@ -83,7 +83,17 @@ Status dimensionList(const char *option, std::string_view text, std::vector<std:
   return Status();
 }
 
-enum Needs { Nothing, NeedsSteps, NeedsRows, NeedsTensors, NeedsTokenizer, NeedsTemplate, NeedsGraph, NeedsDevice };
+enum Needs {
+  Nothing,
+  NeedsSteps,
+  NeedsRows,
+  NeedsTensors,
+  NeedsTokenizer,
+  NeedsTemplate,
+  NeedsGraph,
+  NeedsDevice,
+  NeedsVariants
+};
 
 const char *const missing[] = {"",
                                "this model runs a graph and generates nothing",
@@ -92,7 +102,8 @@ const char *const missing[] = {"",
                                "this model was compiled without a tokenizer",
                                "this model was compiled without a chat template",
                                "this model is no graph",
-                               "this model was compiled for the CPU"};
+                               "this model was compiled for the CPU",
+                               "this model was compiled for one target"};
 
 // What a command line asks for. An option that has no effect there is refused.
 enum Use : unsigned {
@@ -183,6 +194,8 @@ const Option optionTable[] = {
      Anything, TAKE(integerInto("--threads", v[0], 1, 1024, o.threads))},
     {"--device", "D", "which device to run on: its number, or part of its name (default: the first GPU)", NeedsDevice,
      Anything, TAKE(*v[0] ? (o.device = v[0], Status()) : invalidInput("--device: a number or a name is expected"))},
+    {"--cpu", "TARGET", "run the code for TARGET, one of those that --info lists (default: the best for this machine)",
+     NeedsVariants, Anything, TAKE(*v[0] ? Status() : invalidInput("--cpu: a target is expected"))},
     {"--no-mmap", nullptr,
      "read the model into memory instead of mapping its file, which somebody may truncate meanwhile", Nothing, Anything,
      TAKE(Status())},
@@ -254,13 +267,15 @@ bool isAvailable(const Option &option, const Package &package) {
     return isGraph(package);
   case NeedsDevice:
     return package.metadata().target() && isDeviceTarget(package.metadata().target()->string_view());
+  case NeedsVariants:
+    return package.onDisk().numVariants() > 1;
   }
   return false;
 }
 
 // Why an option is none of this model.
 const char *whyMissing(const Option &option, const Package &package) {
-  if (option.needs == NeedsDevice || generates(package))
+  if (option.needs == NeedsDevice || option.needs == NeedsVariants || generates(package))
     return missing[option.needs];
   if (isGraph(package))
     return missing[option.needs == NeedsRows ? NeedsRows : NeedsSteps];

@@ -62,6 +62,17 @@ Status dispatch(OpenedModel &program) {
   return Status();
 }
 
+// What has to be known before the file is opened, and so before it is known which options it has.
+void readOpenOptions(int argc, char **argv, OpenOptions &open) {
+  for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; ++i)
+    if (strcmp(argv[i], "--no-mmap") == 0)
+      open.memory = FileMemory::Copied;
+    else if (strncmp(argv[i], "--cpu=", 6) == 0)
+      open.cpu = argv[i] + 6;
+    else if (strcmp(argv[i], "--cpu") == 0 && i + 1 < argc)
+      open.cpu = argv[i + 1];
+}
+
 Status runProgram(const heddle_model *model, int argc, char **argv, OpenedModel &program) {
   OpenOptions open;
   open.log = {[](void *user, Log::Level level, const char *message) {
@@ -69,10 +80,7 @@ Status runProgram(const heddle_model *model, int argc, char **argv, OpenedModel 
                   static_cast<OpenedModel *>(user)->note(message);
               },
               &program};
-  // Whether the file is mapped has to be known before its options are.
-  for (int i = 1; i < argc; ++i)
-    if (strcmp(argv[i], "--no-mmap") == 0)
-      open.memory = FileMemory::Copied;
+  readOpenOptions(argc, argv, open);
   HEDDLE_RETURN_IF_ERROR(Package::open(model, open, program.package));
   HEDDLE_RETURN_IF_ERROR(parseCommandLine(argc, argv, *program.package, program.options));
   const package::Tokenizer *table = program.metadata().tokenizer();

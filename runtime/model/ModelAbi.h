@@ -137,6 +137,9 @@ typedef struct heddle_model {
   uint8_t package_sha256[32];          // of the package's metadata that this code was compiled with
   heddle_step_function step;           // or encode; null in a model of graphs alone
   const heddle_graph_function *graphs; // (num_graphs), in the order of the metadata
+  // (variants of the metadata): the code for further CPUs, this one being for the least of them. It is read only where the metadata has
+  // variants: older code ends before it.
+  const struct heddle_model *const *variants;
 } heddle_model;
 
 #ifdef __cplusplus

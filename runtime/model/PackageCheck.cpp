@@ -193,7 +193,8 @@ Status checkGraphs(const std::string &path, const flatbuffers::Vector<flatbuffer
 
 } // namespace
 
-Status checkMetadata(const package::Package &root, const std::string &path) {
+// A package, or one of its variants.
+static Status checkVariant(const package::Package &root, const std::string &path) {
   if (!root.name())
     return damagedFile(path + ": package: the name is missing");
   if (root.weights_size() > maxBytes)
@@ -215,6 +216,21 @@ Status checkMetadata(const package::Package &root, const std::string &path) {
       if (!kernel->name())
         return damagedFile(path + ": package: a kernel lacks its name");
   return checkWeightTable(path, root);
+}
+
+Status checkMetadata(const package::Package &root, const std::string &path) {
+  HEDDLE_RETURN_IF_ERROR(checkVariant(root, path));
+  for (unsigned i = 0; root.variants() && i < root.variants()->size(); ++i) {
+    const package::Package &variant = *root.variants()->Get(i);
+    HEDDLE_RETURN_IF_ERROR(checkVariant(variant, path));
+    if (variant.variants())
+      return damagedFile(path + ": package: a variant has variants");
+    if (variant.task() != root.task() || variant.name()->string_view() != root.name()->string_view())
+      return damagedFile(path + ": package: a variant is of another model");
+    if (variant.weights_size() != root.weights_size())
+      return wrong(path, "weights_size of a variant", double(variant.weights_size()), "that of the package");
+  }
+  return Status();
 }
 
 } // namespace heddle

@@ -88,7 +88,43 @@ Status PackageFile::readMetadata() {
   if (!package::VerifyPackageBuffer(verifier))
     return damagedFile(filePath + ": the package's metadata is not valid FlatBuffers");
   root = package::GetPackage(metadata);
+  selected = 0;
+  isSelected = false;
   return checkMetadata(*root, filePath);
+}
+
+std::vector<PackageFile::PlacedWeight> PackageFile::placedWeights() const {
+  std::vector<PlacedWeight> placed;
+  for (size_t i = 0; i < numVariants(); ++i)
+    if (variant(i).weights())
+      for (const package::Weight *weight : *variant(i).weights())
+        placed.push_back({weight, i});
+  if (numVariants() == 1)
+    return placed;
+  auto compare = [](const PlacedWeight &a, const PlacedWeight &b) {
+    const package::Weight &x = *a.weight, &y = *b.weight;
+    if (x.offset() != y.offset() || x.size() != y.size())
+      return x.offset() != y.offset() ? (x.offset() < y.offset() ? -1 : 1) : x.size() < y.size() ? -1 : 1;
+    return memcmp(x.sha256()->data(), y.sha256()->data(), sizeof(Sha256Digest));
+  };
+  std::stable_sort(placed.begin(), placed.end(),
+                   [&](const PlacedWeight &a, const PlacedWeight &b) { return compare(a, b) < 0; });
+  size_t count = 0;
+  for (const PlacedWeight &next : placed)
+    if (count && compare(placed[count - 1], next) == 0)
+      placed[count - 1].isShared |= placed[count - 1].variant != next.variant;
+    else
+      placed[count++] = next;
+  placed.resize(count, {nullptr, 0});
+  return placed;
+}
+
+PackageFile::WeightShares PackageFile::weightShares() const {
+  WeightShares shares;
+  shares.own.resize(numVariants());
+  for (const PlacedWeight &placed : placedWeights())
+    (placed.isShared ? shares.shared : shares.own[placed.variant]) += placed.weight->size();
+  return shares;
 }
 
 Status PackageFile::findWeights() {
@@ -119,9 +155,8 @@ Status PackageFile::findWeights() {
       return Status::failure(path + ": weights header: bad magic, expected " HEDDLE_SIDECAR_MAGIC);
     HEDDLE_RETURN_IF_ERROR(checkFormatVersion(path, "weights", side.major, side.minor));
     WeightsHash hash;
-    if (root->weights())
-      for (const package::Weight *weight : *root->weights())
-        hash.add(weight->offset(), weight->size(), weight->sha256()->data());
+    for (const PlacedWeight &placed : placedWeights())
+      hash.add(placed.weight->offset(), placed.weight->size(), placed.weight->sha256()->data());
     if (Sha256Digest own = hash.finish(); memcmp(side.weights_sha256, own.data(), own.size()) != 0)
       return Status::failure(path + ": the weights belong to another package than " + filePath);
     if (side.weights_size != expected || side.weights_offset < sizeof side ||
@@ -138,9 +173,8 @@ Status PackageFile::findWeights() {
 }
 
 Status PackageFile::checkWeights() const {
-  if (!root->weights())
-    return Status();
-  for (const package::Weight *weight : *root->weights()) {
+  for (const PlacedWeight &placed : placedWeights()) {
+    const package::Weight *weight = placed.weight;
     Sha256Digest digest = sha256(weightBytes + weight->offset(), weight->size());
     if (memcmp(digest.data(), weight->sha256()->data(), digest.size()) != 0)
       return damagedFile(format("%s: weight '%s' (%llu bytes at %llu) is damaged: SHA-256 differs", filePath.c_str(),

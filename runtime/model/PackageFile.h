@@ -11,6 +11,8 @@
 #include "runtime/model/PackageHeader.h"
 #include "runtime/schema/package_generated.h"
 
+#include <vector>
+
 namespace heddle {
 
 class PackageFile {
@@ -23,8 +25,20 @@ public:
 
   // Of the package that was found: checks and reads its metadata; finds its weights, once the metadata are read.
   Status readMetadata();
+  // Its variants, of which metadata() is the one that was selected, else the first, which is for the least CPU.
+  size_t numVariants() const { return 1 + (root->variants() ? root->variants()->size() : 0); }
+  const package::Package &variant(size_t index) const { return index ? *root->variants()->Get(index - 1) : *root; }
+  void selectVariant(size_t index) { selected = index, isSelected = true; }
+  size_t selectedVariant() const { return selected; }
+  bool isVariantSelected() const { return isSelected; }
+  // Bytes of weights that several variants read, and those that each one reads alone.
+  struct WeightShares {
+    uint64_t shared = 0;
+    std::vector<uint64_t> own; // (numVariants())
+  };
+  WeightShares weightShares() const;
   Status findWeights();
-  // Hashes all weights, once they are found.
+  // Hashes the weights of all variants, once they are found.
   Status checkWeights() const;
   // Hashes the code, where it has a hash: what the compiler linked has one, an object and what others link from it has none.
   bool hasCodeHash() const { return codeHash != nullptr; }
@@ -37,12 +51,18 @@ public:
   const Elf64_Ehdr &elfHeader() const { return sections.header(); }
   const uint8_t *metadataSha256() const { return header.sha256; } // (32)
   bool hasSidecar() const { return header.weights_size == 0 && root->weights_size() != 0; }
-  const package::Package &metadata() const { return *root; }
+  const package::Package &metadata() const { return variant(selected); }
   const uint8_t *weights() const { return weightBytes; }
 
 private:
   Status findSections(uint16_t wantedMachine);
   Status readHeader();
+  struct PlacedWeight {
+    const package::Weight *weight;
+    size_t variant;        // the first that reads it
+    bool isShared = false; // others do as well
+  };
+  std::vector<PlacedWeight> placedWeights() const; // of all variants: by place, equal ones once
 
   std::string filePath;
   FileMemory memory = FileMemory::Mapped;
@@ -52,6 +72,8 @@ private:
   uint64_t packageSize = 0, weightSectionSize = 0;
   heddle_package_header header = {};
   const package::Package *root = nullptr;
+  size_t selected = 0;
+  bool isSelected = false;
 };
 
 // Checks every value of verified FlatBuffers metadata that code relies on (PackageCheck.cpp).

@@ -96,6 +96,31 @@ void addGraph(const package::Graph &graph, bool isOneOfMany, std::string &out) {
   addTensors("output", *graph.outputs());
 }
 
+void addKernels(const package::Package &metadata, std::string &out) {
+  for (size_t i = 0; metadata.kernels() && i < metadata.kernels()->size(); ++i) {
+    const package::Kernel &kernel = *metadata.kernels()->Get(i);
+    add(out, "kernel",
+        kernel.name()->str() + " (" + orDash(kernel.kind()) + ", " + orDash(kernel.emitter()) + ", " +
+            std::to_string(kernel.calls()) + " calls) " + (kernel.schedule() ? kernel.schedule()->str() : ""));
+  }
+}
+
+// The CPUs that a file has code for. What else is said is of the one that runs, or of the first.
+void addVariants(const PackageFile &file, std::string &out) {
+  if (file.numVariants() == 1)
+    return;
+  PackageFile::WeightShares shares = file.weightShares();
+  for (size_t i = 0; i < file.numVariants(); ++i) {
+    const package::Package &variant = file.variant(i);
+    bool isIt = file.isVariantSelected() && i == file.selectedVariant();
+    add(out, "variant",
+        orDash(variant.target()) + " (" + joined(variant.cpu_features()) +
+            format("): %llu bytes of weights of its own", (unsigned long long)shares.own[i]) +
+            (isIt ? ", chosen here" : ""));
+  }
+  add(out, "shared weights", format("%llu bytes", (unsigned long long)shares.shared));
+}
+
 } // namespace
 
 std::string packageText(const PackageFile &file) {
@@ -111,6 +136,7 @@ std::string packageText(const PackageFile &file) {
   add(out, "compiler", orDash(metadata.compiler_version()));
   add(out, "target", orDash(metadata.target()));
   add(out, "cpu features", joined(metadata.cpu_features()));
+  addVariants(file, out);
   add(out, "precision", orDash(metadata.precision()));
   if (metadata.task() == package::Task::Graph)
     add(out, "weights", format("%llu bytes", (unsigned long long)metadata.weights_size()));
@@ -123,11 +149,12 @@ std::string packageText(const PackageFile &file) {
   add(out, "passes", joined(metadata.passes()));
   for (size_t i = 0; metadata.config() && i < metadata.config()->size(); ++i)
     add(out, "config", metadata.config()->Get(i)->str());
-  for (size_t i = 0; metadata.kernels() && i < metadata.kernels()->size(); ++i) {
-    const package::Kernel &kernel = *metadata.kernels()->Get(i);
-    add(out, "kernel",
-        kernel.name()->str() + " (" + orDash(kernel.kind()) + ", " + orDash(kernel.emitter()) + ", " +
-            std::to_string(kernel.calls()) + " calls) " + (kernel.schedule() ? kernel.schedule()->str() : ""));
+  bool isOfAll = file.numVariants() > 1 && !file.isVariantSelected();
+  if (!isOfAll)
+    addKernels(metadata, out);
+  for (size_t i = 0; isOfAll && i < file.numVariants(); ++i) {
+    add(out, "kernels of", orDash(file.variant(i).target()));
+    addKernels(file.variant(i), out);
   }
   return out;
 }

@@ -3,6 +3,7 @@
 
 #include "bytes/MutexLock.h"
 #include "runtime/model/CpuFeatures.h"
+#include "runtime/model/Variants.h"
 #include "runtime/session/ThreadPool.h"
 
 #include <cstdlib>
@@ -77,19 +78,6 @@ std::string resolveSelf(const std::string &path) {
   return length > 0 && length < ssize_t(sizeof buffer) ? std::string(buffer, length) : path;
 }
 
-// Fails with one line that names what is missing.
-Status checkCpuFeatures(const package::Package &package) {
-  std::string missing;
-  if (package.cpu_features())
-    for (const flatbuffers::String *name : *package.cpu_features())
-      if (!hasCpuFeature({name->c_str(), name->size()}))
-        missing += (missing.empty() ? "" : ", ") + name->str();
-  if (missing.empty())
-    return Status();
-  return Status::failure("compiled for " + (package.target() ? package.target()->str() : std::string("another CPU")) +
-                         ", but this machine lacks " + missing);
-}
-
 } // namespace
 
 void Package::Library::close() {
@@ -149,6 +137,36 @@ Status Package::open(const heddle_model *code, const OpenOptions &options, std::
   return openFile(path, code, options, outPackage);
 }
 
+// The variant that this machine runs becomes the package's metadata.
+Status Package::selectVariant(std::string_view wanted) {
+  std::vector<VariantNeeds> variants(file.numVariants());
+  for (size_t i = 0; i < variants.size(); ++i) {
+    const package::Package &variant = file.variant(i);
+    variants[i].target = variant.target() ? variant.target()->str() : "another CPU";
+    if (variant.cpu_features())
+      for (const flatbuffers::String *name : *variant.cpu_features())
+        variants[i].features.push_back(name->string_view());
+  }
+  size_t chosen = 0;
+  HEDDLE_RETURN_IF_ERROR(chooseVariant(variants, wanted, hasCpuFeature, chosen));
+  file.selectVariant(chosen);
+  return Status();
+}
+
+// That the code is of this runtime, and of this package.
+Status Package::checkCode(const heddle_model *code) const {
+  if (!code)
+    return Status::failure(file.path() + ": the code lacks a variant of the package");
+  if (code->abi_version != HEDDLE_MODEL_ABI_VERSION)
+    return Status::failure(format("%s: code of ABI version %u, this runtime has %u", file.path().c_str(),
+                                  code->abi_version, HEDDLE_MODEL_ABI_VERSION));
+  if (memcmp(code->package_sha256, file.metadataSha256(), 32) != 0)
+    return Status::failure(file.path() + ": the package does not belong to this code (SHA-256 " +
+                           hexadecimal(file.metadataSha256(), 8) + "…, the code was compiled with " +
+                           hexadecimal(code->package_sha256, 8) + "…)");
+  return Status();
+}
+
 Status Package::openFile(const std::string &path, const heddle_model *code, const OpenOptions &options,
                          std::unique_ptr<Package> &outPackage) {
   std::unique_ptr<Package> package(new Package);
@@ -161,18 +179,16 @@ Status Package::openFile(const std::string &path, const heddle_model *code, cons
   while (code && found && memcmp(code->package_sha256, file.metadataSha256(), 32) != 0)
     HEDDLE_RETURN_IF_ERROR(file.next(found));
   HEDDLE_RETURN_IF_ERROR(file.readMetadata());
-  HEDDLE_RETURN_IF_ERROR(checkCpuFeatures(file.metadata()));
+  HEDDLE_RETURN_IF_ERROR(package->selectVariant(options.cpu));
   HEDDLE_RETURN_IF_ERROR(file.findWeights());
   if (!code)
     HEDDLE_RETURN_IF_ERROR(package->loadCode());
+  HEDDLE_RETURN_IF_ERROR(package->checkCode(package->model));
+  if (size_t variant = file.selectedVariant()) {
+    package->model = package->model->variants ? package->model->variants[variant - 1] : nullptr;
+    HEDDLE_RETURN_IF_ERROR(package->checkCode(package->model));
+  }
   const heddle_model &model = package->code();
-  if (model.abi_version != HEDDLE_MODEL_ABI_VERSION)
-    return Status::failure(format("%s: code of ABI version %u, this runtime has %u", file.path().c_str(),
-                                  model.abi_version, HEDDLE_MODEL_ABI_VERSION));
-  if (memcmp(model.package_sha256, file.metadataSha256(), 32) != 0)
-    return Status::failure(file.path() + ": the package does not belong to this code (SHA-256 " +
-                           hexadecimal(file.metadataSha256(), 8) + "…, the code was compiled with " +
-                           hexadecimal(model.package_sha256, 8) + "…)");
   package::Task task = file.metadata().task();
   if (task != package::Task::Graph && !model.step)
     return Status::failure(file.path() + ": the code lacks the function of task " + package::EnumNameTask(task));

@@ -11,6 +11,7 @@
 #include "runtime/session/ThreadPool.h"
 
 #include <memory>
+#include <string_view>
 
 namespace heddle {
 
@@ -23,6 +24,7 @@ struct Log {
 
 struct OpenOptions {
   FileMemory memory = FileMemory::Mapped;
+  std::string_view cpu; // the target whose code runs, of a file for several; empty: the best that this machine has
   Log log;
 };
 
@@ -59,12 +61,14 @@ public:
   void sayOfThreads(const ThreadPool &pool) const;
 
 private:
+  Status selectVariant(std::string_view wanted);
   Status loadCode();
+  Status checkCode(const heddle_model *code) const;
   Status startDevice(std::string_view target, std::string_view selector, std::string &outNote);
 
   PackageFile file;
   Log log;
-  const heddle_model *model = nullptr;
+  const heddle_model *model = nullptr; // of the variant that runs
   struct Library : MemoryScope::Resource {
     Library() : Resource([](Resource *resource) { static_cast<Library *>(resource)->close(); }) {}
     void close();

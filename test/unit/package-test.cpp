@@ -34,6 +34,12 @@ Status open(const Bytes &package, const Bytes &weights) {
   return open(makeElf(package, weights), package, out);
 }
 
+// A variant like the package itself.
+package::PackageT &addVariant(package::PackageT &metadata) {
+  metadata.variants.push_back(std::make_unique<package::PackageT>(makeMetadata(readWeights())));
+  return *metadata.variants.back();
+}
+
 void expectError(const Status &status, const char *fragment) {
   EXPECT_EQ(status.exitCode(), 1) << status.message();
   EXPECT_NE(status.message().find(fragment), std::string::npos) << status.message();
@@ -236,12 +242,115 @@ TEST(PackageErrors, fieldsOutOfRange) {
       {"lacks its name, format or SHA-256", [](package::PackageT &m) { m.weights[2]->sha256.pop_back(); }},
       {"the header says", [](package::PackageT &m) { m.weights_size += 64; }},
       {"lacks does-not-exist", [](package::PackageT &m) { m.cpu_features = {"does-not-exist"}; }},
+      {"vocab_size is 0", [](package::PackageT &m) { addVariant(m).vocab_size = 0; }},
+      {"a variant has variants", [](package::PackageT &m) { addVariant(addVariant(m)); }},
+      {"a variant is of another model", [](package::PackageT &m) { addVariant(m).name = "other"; }},
+      {"weights_size of a variant", [](package::PackageT &m) { addVariant(m).weights_size += 64; }},
   };
   for (const Case &c : cases) {
     Parts parts;
     c.change(parts.metadata);
     expectError(open(makePackage(parts.metadata, parts.weights), parts.weights), c.fragment);
   }
+}
+
+// Code for three machines, of which nobody has the last.
+struct FatPackage {
+  FatPackage() {
+    parts.metadata.target = "least";
+    package::PackageT &more = addVariant(parts.metadata), &never = addVariant(parts.metadata);
+    more.target = "more";
+#if defined(__x86_64__)
+    more.cpu_features = {"sse3"};
+#else
+    more.cpu_features = {"neon"};
+#endif
+    more.context = 7;
+    never.target = "never";
+    never.cpu_features = {"does-not-exist", "nor-does-this"};
+    bytes = makePackage(parts.metadata, parts.weights);
+    code = moreCode = neverCode = makeCode(bytes);
+    code.variants = variants;
+  }
+
+  Status open(std::string_view cpu, std::unique_ptr<Package> &out) {
+    OpenOptions options;
+    options.cpu = cpu;
+    return Package::openFile(writeFile("package", makeElf(bytes, parts.weights)), &code, options, out);
+  }
+
+  Parts parts;
+  Bytes bytes;
+  heddle_model code, moreCode, neverCode;
+  const heddle_model *variants[2] = {&moreCode, &neverCode};
+};
+
+TEST(PackageVariants, theBestThatThisMachineHasRuns) {
+  FatPackage fat;
+  std::unique_ptr<Package> opened;
+  Status status = fat.open("", opened);
+  ASSERT_TRUE(status.isOk()) << status.message();
+  EXPECT_EQ(&opened->code(), &fat.moreCode);
+  EXPECT_EQ(opened->metadata().context(), 7u);
+  std::string text = packageText(opened->onDisk());
+  EXPECT_NE(text.find("variant            least (-): 0 bytes of weights of its own\n"), text.npos) << text;
+  EXPECT_NE(
+      text.find("bytes of weights of its own, chosen here\nvariant            never (does-not-exist nor-does-this)"),
+      text.npos)
+      << text;
+  EXPECT_NE(text.find("shared weights     " + std::to_string(fat.parts.weights.size()) + " bytes\n"), text.npos)
+      << text;
+}
+
+TEST(PackageVariants, oneCanBeAskedFor) {
+  FatPackage fat;
+  std::unique_ptr<Package> opened;
+  ASSERT_TRUE(fat.open("least", opened).isOk());
+  EXPECT_EQ(&opened->code(), &fat.code);
+  expectError(fat.open("never", opened), "cpu never: this machine lacks does-not-exist, nor-does-this");
+  Status unknown = fat.open("other", opened);
+  EXPECT_EQ(unknown.exitCode(), 2);
+  EXPECT_EQ(unknown.message(), "cpu 'other': the code is for least, more and never");
+}
+
+TEST(PackageVariants, codeWithoutThemIsRefused) {
+  FatPackage fat;
+  std::unique_ptr<Package> opened;
+  fat.code.variants = nullptr;
+  expectError(fat.open("", opened), "the code lacks a variant of the package");
+  fat.code.variants = fat.variants;
+  fat.moreCode.package_sha256[3] ^= 1;
+  expectError(fat.open("", opened), "the package does not belong to this code");
+}
+
+// Code of an older compiler has no such field: it is not looked at.
+TEST(PackageVariants, olderCodeEndsBeforeThem) {
+  Parts parts;
+  Bytes package = makePackage(parts.metadata, parts.weights);
+  heddle_model code = makeCode(package);
+  memset(static_cast<void *>(&code.variants), 0xff, sizeof code.variants);
+  std::unique_ptr<Package> opened;
+  Status status = Package::openFile(writeFile("package", makeElf(package, parts.weights)), &code, {}, opened);
+  EXPECT_TRUE(status.isOk()) << status.message();
+  EXPECT_EQ(&opened->code(), &code);
+}
+
+// A weight that only another variant reads is checked all the same, and so is the sidecar's hash of all.
+TEST(PackageVariants, weightsOfAllAreChecked) {
+  Parts parts;
+  package::PackageT &variant = addVariant(parts.metadata);
+  std::unique_ptr<package::WeightT> last = std::move(parts.metadata.weights.back());
+  parts.metadata.weights.pop_back();
+  variant.cpu_features = {"does-not-exist"};
+  Bytes package = makePackage(parts.metadata, parts.weights);
+  std::unique_ptr<Package> opened;
+  ASSERT_TRUE(open(makeElf(package, parts.weights), package, opened).isOk());
+  EXPECT_TRUE(opened->check().isOk());
+  EXPECT_EQ(opened->onDisk().weightShares().own, (std::vector<uint64_t>{0, last->size}));
+  Bytes damaged = parts.weights;
+  damaged[last->offset] ^= 1;
+  ASSERT_TRUE(open(makeElf(package, damaged), package, opened).isOk());
+  expectError(opened->check(), "is damaged: SHA-256 differs");
 }
 
 TEST(CpuFeatures, knowsTheBaseline) {

@@ -5,6 +5,8 @@
 #include "runtime/model/CpuFeatures.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/Twine.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
@@ -92,6 +94,31 @@ mlir::FailureOr<Target> heddle::parseTarget(llvm::StringRef name, std::string &e
     return mlir::failure();
   }
   return Target{name.str(), *cpu, DeviceKind::None, std::nullopt};
+}
+
+mlir::FailureOr<std::vector<Target>> heddle::parseTargets(llvm::StringRef list, std::string &error) {
+  llvm::SmallVector<llvm::StringRef> names;
+  list.split(names, ',');
+  std::vector<Target> targets;
+  auto fail = [&](const llvm::Twine &message) {
+    error = message.str();
+    return mlir::failure();
+  };
+  for (llvm::StringRef name : names) {
+    if (name.empty() && names.size() > 1)
+      return fail("--target=" + list + ": an item of the list is empty");
+    mlir::FailureOr<Target> target = parseTarget(name, error);
+    if (mlir::failed(target))
+      return mlir::failure();
+    if (names.size() > 1 && (target->isDevice() || !target->cpu.isX86()))
+      return fail("--target=" + list + ": several targets in one file are x86-64 CPUs, and " + name + " is none");
+    if (llvm::any_of(targets, [&](const Target &other) { return other.name == name; }))
+      return fail("--target=" + list + ": " + name + " is there twice");
+    targets.push_back(std::move(*target));
+  }
+  llvm::stable_sort(targets,
+                    [](const Target &a, const Target &b) { return a.cpu.features.size() < b.cpu.features.size(); });
+  return targets;
 }
 
 std::unique_ptr<llvm::TargetMachine> CpuTarget::createMachine() const {

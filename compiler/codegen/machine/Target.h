@@ -61,6 +61,10 @@ struct Target {
 // A CPU target, or opencl or a GPU, with host code for any x86-64. The error lists them.
 mlir::FailureOr<Target> parseTarget(llvm::StringRef name, std::string &error);
 
+// The targets of --target: one, or several x86-64 CPUs, separated by commas. They come back in the order of what they can do, those with
+// fewest features first and equals as they were given: the order of a package's variants. The error is one line.
+mlir::FailureOr<std::vector<Target>> parseTargets(llvm::StringRef list, std::string &error);
+
 } // namespace heddle
 
 #endif

@@ -101,11 +101,14 @@ typedef struct heddle_open_options {
   int32_t reserved;        /* 0 */
   heddle_log_callback log; /* of the package, its sessions and functions; null: nothing is said */
   void *log_user;
+  const char *
+      cpu; /* of a model that was compiled for several targets: the one whose code runs; null: the best of this machine */
 } heddle_open_options;
 
 /* Opens the model that generated code describes. Its metadata and weights are read from the file that holds the code (or from the
  * file with ".weights" after its name), its hashes and the machine's instruction sets are checked. `options` may be null.
- * Errors: HEDDLE_DAMAGED_FILE; HEDDLE_FAILURE for a newer file and a machine that lacks instructions; HEDDLE_OUT_OF_MEMORY. */
+ * Errors: HEDDLE_DAMAGED_FILE; HEDDLE_FAILURE for a newer file and a machine that lacks instructions; HEDDLE_INVALID_INPUT for a `cpu` that
+ * the model was not compiled for; HEDDLE_OUT_OF_MEMORY. */
 HEDDLE_API heddle_status heddle_package_open(const heddle_model *model, const heddle_open_options *options,
                                              heddle_package **out_package);
 
