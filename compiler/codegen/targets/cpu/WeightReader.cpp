@@ -23,7 +23,7 @@ BlockReader::BlockReader(KernelBuilder &builder, const PackedLayout &layout, Val
   if (layout.highBits) {
     high = b.load(b.v16i32, b.at(group, perGroup * layout.lowBytes()));
     if (perGroup > 1) {
-      Value shift = b.mul(inGroup, layout.block / 4 * layout.highBits);
+      Value shift = b.mul(inGroup, int64_t(layout.block / 4) * layout.highBits);
       high = arith::ShRUIOp::create(b, high, b.splat(arith::TruncIOp::create(b, b.i32, shift)));
     }
   }
