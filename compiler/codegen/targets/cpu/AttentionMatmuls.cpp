@@ -117,12 +117,11 @@ void AttentionTile::pairValues(const PageValues &page) {
   });
 }
 
-// Those of row `row` of a page's second half, as pairs of bf16; `bytes` behind them.
-void AttentionTile::prefetchSecondHalf(Value rows, Value row, int64_t rowDim, int64_t bytes) {
+// Asks for `bytes` of the next page, `offset` behind the first row of its second half, whose rows hold `rowDim` numbers.
+void AttentionTile::prefetchSecondHalf(Value rows, int64_t rowDim, Value offset, int64_t bytes) {
   if (!spreadsPrefetch)
     return;
-  int64_t rowBytes = rowDim * kvBytes(spec.kv);
-  Value from = b.at(b.at(rows, blockTokens / 2 * rowBytes), row, rowBytes);
+  Value from = b.at(b.at(rows, blockTokens / 2 * rowDim * kvBytes(spec.kv)), offset);
   for (int64_t line = 0; line < bytes; line += cacheLine)
     b.prefetch(b.at(from, line));
 }
@@ -167,7 +166,9 @@ void AttentionTile::scoreBlock(Value row, unsigned rows, Value endKey, const Pag
     auto products = b.fold(b.constant(0), steps, zero, [&](Value column, ValueRange acc) {
       Value keyRow = b.at(keys, column, blockTokens * floatBytes), queryColumn = b.at(queries, column, floatBytes);
       SmallVector<Value> keyVectors, next;
-      prefetchSecondHalf(page.nextKeys, column, spec.headDim, spec.headDim * kvBytes(spec.kv));
+      // head_dim / 2 steps for half a page
+      int64_t stepBytes = blockTokens * kvBytes(spec.kv);
+      prefetchSecondHalf(page.nextKeys, spec.headDim, b.mul(column, stepBytes), stepBytes);
       for (int64_t w = 0; w < wide; ++w)
         keyVectors.push_back(
             b.load(VectorType::get({vectorLanes}, operandElement()), b.at(keyRow, w * vectorLanes * floatBytes)));
@@ -230,7 +231,8 @@ void AttentionTile::valueColumns(Value row, unsigned rows, ArrayRef<ColumnRun> r
   auto sums = b.fold(firstKey, endKey, init, [&](Value key, ValueRange acc) {
     Value valueRow = b.at(valueColumn, key, stride * floatBytes), weightColumn = b.at(weights, key, floatBytes);
     SmallVector<Value> vectors, next;
-    prefetchSecondHalf(b.at(nextValues, column, kvBytes(spec.kv)), key, spec.valueRowDim(),
+    prefetchSecondHalf(b.at(nextValues, column, kvBytes(spec.kv)), spec.valueRowDim(),
+                       b.mul(key, spec.valueRowDim() * kvBytes(spec.kv)),
                        (runs.back().begin + runs.back().lanes) * kvBytes(spec.kv));
     for (ColumnRun run : runs)
       vectors.push_back(b.load(VectorType::get({run.lanes}, operandElement()), b.at(valueRow, run.begin * floatBytes)));

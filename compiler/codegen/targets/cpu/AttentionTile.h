@@ -189,7 +189,7 @@ private:
                   mlir::Value endKey);
   void valueColumns(mlir::Value row, unsigned rows, llvm::ArrayRef<ColumnRun> runs, mlir::Value column,
                     mlir::Value values, mlir::Value nextValues, mlir::Value firstKey, mlir::Value endKey);
-  void prefetchSecondHalf(mlir::Value rows, mlir::Value row, int64_t rowDim, int64_t bytes);
+  void prefetchSecondHalf(mlir::Value rows, int64_t rowDim, mlir::Value offset, int64_t bytes);
   // The products on AMX. An operand's rows lie rowBytes apart; those of the right one are pairs, for so many lanes.
   struct UnitOperand {
     mlir::Value base;
