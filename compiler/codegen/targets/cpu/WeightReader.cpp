@@ -70,13 +70,10 @@ Value BlockReader::loadNested(int64_t offset) {
 
 // Where blocks have a header each, all lines that begin in one; a super-block's next header is asked for a line at a time, with its blocks.
 void BlockReader::prefetch(int64_t distance) {
-  if (!layout.isNested() && layout.blocksPerUnit() == 1) {
-    for (int64_t line = 0; line < layout.unitBytes(); line += 64)
-      b.prefetch(b.at(unit, distance + line));
-    return;
-  }
-  for (int64_t line = 0; line < layout.groupBytes() / layout.blocksPerGroup(); line += 64)
-    b.prefetch(b.at(low, distance + line));
+  int64_t bytes = layout.isNested() ? layout.groupBytes() / layout.blocksPerGroup() : layout.unitBytes();
+  Value first = layout.isNested() ? low : unit;
+  for (int64_t line = 0; line < bytes; line += 64)
+    b.prefetch(b.at(first, distance + line));
   if (layout.isNested())
     b.prefetch(b.at(b.at(unit, b.mul(number, 64)), layout.unitBytes()));
 }
