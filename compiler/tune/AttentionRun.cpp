@@ -12,7 +12,7 @@ using CacheCall = void(const float *queries, float *out, const heddle_sequence *
                        const float *sinks, int32_t thread, int32_t numThreads);
 
 // The same numbers in every run.
-static void draw(unsigned seed, std::vector<uint8_t> &bytes, std::vector<float> &numbers) {
+static void draw(unsigned seed, llvm::MutableArrayRef<uint8_t> bytes, std::vector<float> &numbers) {
   std::mt19937 generator(seed);
   std::normal_distribution<float> normal;
   for (float &number : numbers)
@@ -24,16 +24,14 @@ static void draw(unsigned seed, std::vector<uint8_t> &bytes, std::vector<float> 
 
 AttentionRun::AttentionRun(const AttentionSpec &spec, int32_t past, int32_t rows, int32_t threads)
     : threads(threads), width(spec.numHeads * spec.headDim) {
-  constexpr int64_t line = 64;
   int64_t length = past + rows, pageCount = (length + HEDDLE_KV_PAGE_SIZE - 1) / HEDDLE_KV_PAGE_SIZE;
   keyBytes = spec.numKvHeads * HEDDLE_KV_PAGE_SIZE * spec.headDim * kvBytes(spec.kv);
-  storage.resize(pageCount * 2 * keyBytes + line);
-  uint8_t *base = storage.data() + (line - reinterpret_cast<uintptr_t>(storage.data()) % line) % line;
+  storage = PageMemory(pageCount * 2 * keyBytes);
   for (int64_t page = 0; page < pageCount; ++page)
-    pages.push_back(base + page * 2 * keyBytes);
+    pages.push_back(storage.data() + page * 2 * keyBytes);
   queries.resize(rows * width);
   out.resize(queries.size());
-  draw(1, storage, queries);
+  draw(1, {storage.data(), size_t(pageCount * 2 * keyBytes)}, queries);
   sequence = {0, rows, past, 0, pages.data()};
   cachedBytes = 2.0 * double(keyBytes) * double(length) / HEDDLE_KV_PAGE_SIZE;
   flops = 4.0 * double(width) * (double(rows) * past + 0.5 * double(rows) * (rows + 1));

@@ -5,6 +5,7 @@
 #define HEDDLE_COMPILER_TUNE_ATTENTIONRUN_H
 
 #include "compiler/codegen/kernel/KernelSpecs.h"
+#include "compiler/tune/MatmulRun.h"
 #include "compiler/tune/Turns.h"
 #include "runtime/model/ModelAbi.h"
 
@@ -30,7 +31,7 @@ private:
   const int32_t threads;
   const int64_t width; // floats of a row
   int64_t keyBytes;    // of a page's keys
-  std::vector<uint8_t> storage;
+  PageMemory storage;
   std::vector<uint8_t *> pages;
   std::vector<float> queries;
   mutable std::vector<float> out;

@@ -7,6 +7,7 @@
 
 #include "compiler/verify/KernelRecorder.h"
 
+#include "compiler/codegen/targets/cpu/PageLayout.h"
 #include "compiler/interpreter/TensorBytes.h"
 #include "compiler/verify/Compare.h"
 #include "dialect/Entries.h"
@@ -93,20 +94,38 @@ static void appendRegion(std::string &text, const ReplayRegion &region, const Bu
   pad(text);
 }
 
-// A row of a layer's keys or values: (num_kv_heads, 64, head_dim) in a page, of a latent cache (64, latent + rotary key).
-static ReplayRegion cacheRegion(KvCacheType type, int64_t layer, bool isValue, int64_t feed, int64_t position) {
-  int64_t element = storedBytes(type.getElementType()), page = HEDDLE_KV_PAGE_SIZE;
-  ReplayRegion region{ReplayBase::Page, int32_t(feed), position / page, layer * type.getLayerBytes(), 1, 0, 0};
-  region.rowBytes = (isValue ? type.getValueDim() : type.getKeyDim()) * element;
-  region.offset += position % page * type.getHeadDim() * element;
-  if (type.isLatent()) {
-    region.offset += isValue ? type.getLatent() * element : 0;
-    return region;
+// A row of a layer's keys or values, head by head, where CPU kernels have it in a page.
+static SmallVector<ReplayRegion> cacheRegions(KvCacheType type, int64_t layer, bool isValue, int64_t feed,
+                                              int64_t position) {
+  int64_t element = storedBytes(type.getElementType()), slot = position % HEDDLE_KV_PAGE_SIZE;
+  int64_t dim = isValue ? type.getValueDim() : type.getKeyDim(), headBytes = HEDDLE_KV_PAGE_SIZE * dim * element;
+  ReplayRegion region{ReplayBase::Page,
+                      int32_t(feed),
+                      position / HEDDLE_KV_PAGE_SIZE,
+                      layer * type.getLayerBytes(),
+                      1,
+                      dim * element,
+                      0};
+  if (type.isLatent()) { // (64, latent + rotary key)
+    region.offset += slot * type.getHeadDim() * element + (isValue ? type.getLatent() * element : 0);
+    return {region};
   }
-  region.offset += isValue ? type.getPlaneBytes() : 0;
-  region.rows = type.getNumKvHeads();
-  region.stride = page * type.getHeadDim() * element;
-  return region;
+  cpu::PlaneOrder order = cpu::planeOrder(cpu::hasPairedPages(type), isValue);
+  region.offset += (isValue ? type.getPlaneBytes() : 0) + cpu::elementOf(order, dim, slot, 0) * element;
+  if (order == cpu::PlaneOrder::ColumnPairs) {
+    region.rows = dim / 2;
+    region.rowBytes = 2 * element;
+  } else if (order == cpu::PlaneOrder::TokenPairs) {
+    region.rows = dim;
+    region.rowBytes = element;
+  }
+  if (region.rows > 1)
+    region.stride =
+        (cpu::elementOf(order, dim, slot, dim / region.rows) - cpu::elementOf(order, dim, slot, 0)) * element;
+  SmallVector<ReplayRegion> heads;
+  for (int64_t head = 0; head < type.getNumKvHeads(); ++head, region.offset += headBytes)
+    heads.push_back(region);
+  return heads;
 }
 
 //===- recording ------------------------------------------------------------===//
@@ -312,16 +331,20 @@ void KernelRecorder::addCacheRows(KvAppendOp op, ArrayRef<RuntimeValue> operands
     Tensor rows = Tensor::zeros(type.getElementType(), {0, cache.width(isValue)});
     for (KvCache::Row place : cache.rows()) {
       int64_t feed = llvm::find(feeds, place.sequence) - feeds.begin();
-      ReplayRegion region = cacheRegion(type, layer, isValue, feed, place.position);
       Tensor row = Tensor::zeros(type.getElementType(), {1, cache.width(isValue)});
       llvm::copy(cache.load(layer, isValue, place.sequence, place.position), row.reals.begin());
       llvm::append_range(rows.reals, row.reals);
-      append(regions, region);
-      ++numRegions;
-      append(given, region);
-      given += bytesOf(row);
-      pad(given);
-      ++numGiven;
+      std::string bytes = bytesOf(row);
+      StringRef rest = bytes;
+      for (const ReplayRegion &region : cacheRegions(type, layer, isValue, feed, place.position)) {
+        append(regions, region);
+        ++numRegions;
+        append(given, region);
+        given += rest.take_front(region.bytes());
+        rest = rest.drop_front(region.bytes());
+        pad(given);
+        ++numGiven;
+      }
     }
     rows.shape[0] = cache.rows().size();
     double limit = limitOf(op, type.getElementType());

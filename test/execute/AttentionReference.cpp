@@ -2,6 +2,8 @@
 
 #include "test/execute/AttentionReference.h"
 
+#include "compiler/codegen/targets/cpu/PageLayout.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -64,21 +66,26 @@ AttentionSpec heddle::test::makeSpec(int64_t heads, int64_t kvHeads, int64_t hea
   return spec;
 }
 
-PagedCache::PagedCache(const AttentionSpec &spec, const std::vector<int64_t> &lengths, unsigned seed)
+PagedCache::PagedCache(const AttentionSpec &spec, const std::vector<int64_t> &lengths, unsigned seed, PagesOf readers)
     : spec(spec), keyBytes(spec.numKvHeads * HEDDLE_KV_PAGE_SIZE * spec.headDim * kvBytes(spec.kv)),
       valueBytes(spec.numKvHeads * HEDDLE_KV_PAGE_SIZE * spec.valueDim() * kvBytes(spec.kv)) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   int64_t element = kvBytes(spec.kv);
-  auto fill = [&](std::vector<float> &rows, int64_t dim, int64_t offset, int64_t length, size_t sequence) {
+  bool isPaired = readers == PagesOf::Cpu && cpu::hasPairedPages(spec);
+  auto fill = [&](std::vector<float> &rows, int64_t dim, bool isValue, int64_t length, size_t sequence) {
+    int64_t offset = isValue ? valueOffset() : keyOffset();
+    cpu::PlaneOrder order = cpu::planeOrder(isPaired, isValue);
     for (float &value : rows)
       value = roundToKv(spec.kv, value);
     for (int64_t token = 0; token < int64_t(tables[sequence].size()) * HEDDLE_KV_PAGE_SIZE; ++token)
       for (int64_t head = 0; head < spec.numKvHeads; ++head)
         for (int64_t column = 0; column < dim; ++column) {
           uint8_t *page = tables[sequence][token / HEDDLE_KV_PAGE_SIZE] + offset;
-          int64_t slot = (head * HEDDLE_KV_PAGE_SIZE + token % HEDDLE_KV_PAGE_SIZE) * dim + column;
-          float value = token < length ? rows[(token * spec.numKvHeads + head) * dim + column] : nan;
-          storeElement(spec.kv, value, page + slot * element);
+          int64_t place =
+              head * HEDDLE_KV_PAGE_SIZE * dim + cpu::elementOf(order, dim, token % HEDDLE_KV_PAGE_SIZE, column);
+          bool isPartner = order == cpu::PlaneOrder::TokenPairs && token == length && token % 2;
+          float value = token < length ? rows[(token * spec.numKvHeads + head) * dim + column] : isPartner ? 0 : nan;
+          storeElement(spec.kv, value, page + place * element);
         }
   };
   for (size_t sequence = 0; sequence < lengths.size(); ++sequence) {
@@ -94,8 +101,8 @@ PagedCache::PagedCache(const AttentionSpec &spec, const std::vector<int64_t> &le
     keys.push_back(randomFloats(lengths[sequence] * spec.numKvHeads * spec.headDim, 1.0f, seed + 2 * sequence));
     size_t valueCount = lengths[sequence] * spec.numKvHeads * spec.valueDim();
     values.push_back(randomFloats(valueCount, 1.0f, seed + 2 * sequence + 1));
-    fill(keys.back(), spec.headDim, keyOffset(), lengths[sequence], sequence);
-    fill(values.back(), spec.valueDim(), valueOffset(), lengths[sequence], sequence);
+    fill(keys.back(), spec.headDim, false, lengths[sequence], sequence);
+    fill(values.back(), spec.valueDim(), true, lengths[sequence], sequence);
   }
 }
 

@@ -16,11 +16,14 @@ namespace heddle::test {
 float roundToKv(KvType type, float value);
 void storeElement(KvType type, float value, uint8_t *to);
 
+enum class PagesOf { Cpu, Device };
+
 // Keys and values of `lengths.size()` sequences in pages, stored between canaries. Slots behind a sequence's end hold
-// NaN, and pages lie in memory in no order.
+// NaN, but for what `kv_append` clears, and pages lie in memory in no order.
 class PagedCache {
 public:
-  PagedCache(const AttentionSpec &spec, const std::vector<int64_t> &lengths, unsigned seed);
+  PagedCache(const AttentionSpec &spec, const std::vector<int64_t> &lengths, unsigned seed,
+             PagesOf readers = PagesOf::Cpu);
 
   uint8_t *const *pages(size_t sequence) const { return tables[sequence].data(); }
   int64_t keyOffset() const { return 256; }

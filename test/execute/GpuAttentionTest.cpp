@@ -132,7 +132,7 @@ std::vector<float> queriesOf(const AttentionSpec &spec, const std::vector<StepPa
 
 void check(const AttentionSpec &spec, const std::vector<StepPart> &parts, double limit = 5e-6) {
   GpuAttention attention(spec);
-  PagedCache cache(spec, lengthsOf(parts), 11);
+  PagedCache cache(spec, lengthsOf(parts), 11, PagesOf::Device);
   std::vector<float> q = queriesOf(spec, parts), out = attention.run(cache, parts, q);
   EXPECT_LE(nmse(out, referenceAttention(spec, cache, parts, q, {}, {})), limit);
   EXPECT_EQ(out, attention.run(cache, parts, q, ptx::WarpOrder::Descending)) << "warps in another order";
@@ -172,7 +172,7 @@ TEST(GpuAttention, TileRowsLeaveTheSameBits) {
     AttentionSpec spec = makeSpec(6, 2, 64);
     spec.tileRows = rows;
     std::vector<StepPart> parts = {{80, 70}, {36, 1}};
-    PagedCache cache(spec, lengthsOf(parts), 5);
+    PagedCache cache(spec, lengthsOf(parts), 5, PagesOf::Device);
     std::vector<float> out = GpuAttention(spec).run(cache, parts, queriesOf(spec, parts));
     if (whole.empty())
       whole = out;
@@ -220,7 +220,7 @@ TEST(GpuAttention, WeightsAreRoundedBeforeNormalisation) {
 
 TEST(GpuAttention, SharingKvHeadsLeavesTheSameBits) {
   AttentionSpec spec = makeSpec(6, 2, 24);
-  PagedCache cache(spec, lengthsOf(shortSteps), 3);
+  PagedCache cache(spec, lengthsOf(shortSteps), 3, PagesOf::Device);
   std::vector<float> q = queriesOf(spec, shortSteps), shared = GpuAttention(spec).run(cache, shortSteps, q);
   spec.shareKvHeads = false;
   EXPECT_EQ(shared, GpuAttention(spec).run(cache, shortSteps, q));
@@ -229,7 +229,7 @@ TEST(GpuAttention, SharingKvHeadsLeavesTheSameBits) {
 TEST(GpuAttention, ChunksLeaveTheBitsOfOnePrefill) {
   AttentionSpec spec = makeSpec(3, 1, 16);
   const int32_t length = 200;
-  PagedCache cache(spec, {length}, 21);
+  PagedCache cache(spec, {length}, 21, PagesOf::Device);
   GpuAttention attention(spec);
   std::vector<float> q = queriesOf(spec, {{0, length}}), whole = attention.run(cache, {{0, length}}, q), joined;
   int64_t width = spec.numHeads * spec.headDim;

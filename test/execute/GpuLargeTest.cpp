@@ -63,7 +63,7 @@ TEST(GpuLarge, attentionOverALargeCache) {
   spec.tileRows = 64;
   GpuKernel kernel([&](mlir::gpu::GPUModuleOp module) { buildGpuAttention(module, "attention", spec); });
   const int32_t past = 64;
-  PagedCache near(spec, {past + rows}, 3);
+  PagedCache near(spec, {past + rows}, 3, PagesOf::Device);
   int64_t width = spec.numHeads * spec.headDim, plane = spec.numKvHeads * HEDDLE_KV_PAGE_SIZE * spec.headDim * 2;
   // Pages of 3 GiB, of which the sequence has the last two.
   int64_t pageStride = int64_t(3) << 30, kOffset = (int64_t(1) << 31) - plane / 2, vOffset = kOffset + plane;

@@ -4,6 +4,7 @@
 #include "test/execute/KernelLibrary.h"
 
 #include "compiler/codegen/targets/cpu/KvAppend.h"
+#include "compiler/codegen/targets/cpu/PageLayout.h"
 
 #include "gtest/gtest.h"
 
@@ -19,8 +20,8 @@ using KvAppend = void(const float *, const float *, int64_t, int64_t, const int3
 
 namespace {
 
-// Two sequences whose rows straddle a page; head dims with a tail.
-const KvAppendSpec baseSpec = {3, 20, 33, KvType::F32};
+// Two sequences whose rows straddle a page; head dims with a tail, of which the odd one has no pairs of columns.
+const KvAppendSpec baseSpec = {3, 20, 33, KvType::F32}, oddSpec = {2, 19, 33, KvType::F32};
 const int64_t keyOffset = 64, rowCount = 7;
 const int32_t rowSequence[rowCount] = {0, 0, 0, 1, 1, 1, 1}, positions[rowCount] = {62, 63, 64, 0, 1, 2, 3};
 
@@ -32,18 +33,20 @@ struct Pages {
     for (std::vector<uint8_t> &page : bytes)
       page.assign(size, 0xa5);
   }
-  // Pages 0 and 1 belong to sequence 0, page 2 to sequence 1.
-  uint8_t *element(int64_t row, int64_t offset, int64_t head, int64_t dim, int64_t column, KvType kv) {
+  // Pages 0 and 1 belong to sequence 0, page 2 to sequence 1. `ahead` tokens behind that of the row.
+  uint8_t *element(const KvAppendSpec &spec, int64_t row, bool isValue, int64_t head, int64_t column,
+                   int64_t ahead = 0) {
     std::vector<uint8_t> &page = bytes[rowSequence[row] ? 2 : positions[row] / HEDDLE_KV_PAGE_SIZE];
-    int64_t slot = positions[row] % HEDDLE_KV_PAGE_SIZE;
-    return page.data() + offset + ((head * HEDDLE_KV_PAGE_SIZE + slot) * dim + column) * kvBytes(kv);
+    int64_t slot = positions[row] % HEDDLE_KV_PAGE_SIZE + ahead, dim = isValue ? spec.valueDim() : spec.headDim;
+    cpu::PlaneOrder order = cpu::planeOrder(cpu::hasPairedPages(spec), isValue);
+    return page.data() + (isValue ? valueOffset : keyOffset) +
+           (head * HEDDLE_KV_PAGE_SIZE * dim + cpu::elementOf(order, dim, slot, column)) * kvBytes(spec.kv);
   }
   int64_t keyBytes, valueOffset;
   std::vector<uint8_t> bytes[3];
 };
 
-void check(KvType kv, const std::string &target) {
-  KvAppendSpec spec = baseSpec;
+void check(KvType kv, const std::string &target, KvAppendSpec spec = baseSpec) {
   spec.kv = kv;
   KernelLibrary library(target);
   buildKvAppend(library.module(), "kv_append", spec, library.target());
@@ -68,10 +71,14 @@ void check(KvType kv, const std::string &target) {
     for (int64_t head = 0; head < spec.numKvHeads; ++head) {
       for (int64_t column = 0; column < spec.headDim; ++column)
         storeElement(kv, key[row * keyStride + head * spec.headDim + column],
-                     expected.element(row, keyOffset, head, spec.headDim, column, kv));
-      for (int64_t column = 0; column < spec.valueDim(); ++column)
+                     expected.element(spec, row, false, head, column));
+      for (int64_t column = 0; column < spec.valueDim(); ++column) {
         storeElement(kv, value[row * valueStride + head * spec.valueDim() + column],
-                     expected.element(row, expected.valueOffset, head, spec.valueDim(), column, kv));
+                     expected.element(spec, row, true, head, column));
+        // Row 2 ends its sequence in the first half of a pair. Row 5, in a first half as well, is followed by row 6.
+        if (row == 2 && cpu::hasPairedPages(spec))
+          storeElement(kv, 0, expected.element(spec, row, true, head, column, 1));
+      }
     }
   for (int page = 0; page < 3; ++page)
     EXPECT_TRUE(actual.bytes[page] == expected.bytes[page]) << "page " << page;
@@ -90,7 +97,8 @@ TEST(KvAppend, F16) {
 TEST(KvAppend, EveryRunnableTarget) {
   for (const std::string &target : KernelLibrary::runnableTargets())
     for (KvType kv : {KvType::F32, KvType::BF16, KvType::F16})
-      check(kv, target);
+      for (const KvAppendSpec &spec : {baseSpec, oddSpec})
+        check(kv, target, spec);
 }
 
 } // namespace

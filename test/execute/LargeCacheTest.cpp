@@ -5,6 +5,7 @@
 // near, and so has its answer. Memory is reserved, and only what a kernel touches is real.
 
 #include "compiler/codegen/targets/cpu/KvAppend.h"
+#include "compiler/codegen/targets/cpu/PageLayout.h"
 #include "test/execute/AttentionReference.h"
 #include "test/execute/KernelLibrary.h"
 #include "test/execute/SparseMemory.h"
@@ -164,12 +165,14 @@ TEST_P(LargeCache, appendWritesPlanesFarApart) {
     SCOPED_TRACE(offset);
     FarCache cache(spec, near, offset);
     for (int64_t row = 0; row < rows; ++row)
-      for (int64_t plane : {cache.kOffset, cache.vOffset})
-        for (int64_t head = 0; head < spec.numKvHeads; ++head) {
-          int64_t slot = head * HEDDLE_KV_PAGE_SIZE + positions[row] % HEDDLE_KV_PAGE_SIZE;
-          std::memset(cache.pages[positions[row] / HEDDLE_KV_PAGE_SIZE] + plane +
-                          slot * spec.headDim * kvBytes(spec.kv),
-                      0, spec.headDim * kvBytes(spec.kv));
+      for (bool isValue : {false, true})
+        for (int64_t i = 0; i < kvWidth; ++i) {
+          cpu::PlaneOrder order = cpu::planeOrder(cpu::hasPairedPages(spec), isValue);
+          int64_t place = i / spec.headDim * HEDDLE_KV_PAGE_SIZE * spec.headDim +
+                          cpu::elementOf(order, spec.headDim, positions[row] % HEDDLE_KV_PAGE_SIZE, i % spec.headDim);
+          std::memset(cache.pages[positions[row] / HEDDLE_KV_PAGE_SIZE] + (isValue ? cache.vOffset : cache.kOffset) +
+                          place * kvBytes(spec.kv),
+                      0, kvBytes(spec.kv));
         }
     heddle_sequence sequence = {0, rows, length - rows, 0, cache.pages.data()};
     kernels.find<Append>("append")(keys.at<float>(), values.at<float>(), farStride, farStride, sequenceOfRow, positions,

@@ -282,8 +282,8 @@ Value RawBuilder::roundTwo(Value first, Value second) {
   return LLVM::CallIntrinsicOp::create(*this, type, name, ValueRange{second, first}).getResult(0);
 }
 
-void RawBuilder::prefetch(Value pointer) {
-  LLVM::Prefetch::create(*this, pointer, /*rw=*/0, /*hint=*/2, /*cache=*/1);
+void RawBuilder::prefetch(Value pointer, CacheLevel level) {
+  LLVM::Prefetch::create(*this, pointer, /*rw=*/0, /*hint=*/level == CacheLevel::First ? 3 : 2, /*cache=*/1);
 }
 
 Value RawBuilder::stackScratch(int64_t bytes) {

@@ -25,6 +25,8 @@ llvm::SmallVector<ColumnRun> columnRuns(int64_t columns, unsigned lanes);
 mlir::Value addressAt(mlir::OpBuilder &b, mlir::Location loc, mlir::Value pointer, mlir::Value bytes);
 mlir::Value addressAt(mlir::OpBuilder &b, mlir::Location loc, mlir::Value pointer, int64_t bytes);
 
+enum class CacheLevel { First, Second };
+
 class RawBuilder : public mlir::ImplicitLocOpBuilder {
 public:
   using Value = mlir::Value;
@@ -106,8 +108,8 @@ public:
   void storeKv(KvType type, Value floats, Value pointer);
   // Two vectors of 16 floats as 32 bf16, one after the other, in the one instruction of avx512bf16.
   Value roundTwo(Value first, Value second);
-  // Asks for the line at `pointer`, into the second-level cache.
-  void prefetch(Value pointer);
+  // Asks for the line at `pointer`.
+  void prefetch(Value pointer, CacheLevel level = CacheLevel::Second);
   // 64-byte aligned scratch on the stack; call it in the entry block.
   Value stackScratch(int64_t bytes);
 

@@ -17,9 +17,81 @@ using namespace heddle;
 
 static constexpr int64_t floatBytes = sizeof(float);
 static constexpr int64_t cacheLine = 64;
+static constexpr int64_t pairBytes = 4, pageTokens = HEDDLE_KV_PAGE_SIZE;
 
 static bool travelsInPairs(const AttentionSpec &spec) {
   return spec.kv == KvType::BF16 && spec.headDim % 2 == 0;
+}
+
+AttentionTile::Panel AttentionTile::keysOf(const PageValues &page) {
+  if (readsKeysInPlace) {
+    if (usesTileUnit)
+      prefetchRows(page.nextKeys, spec.headDim / 2, pageTokens * pairBytes, blockTokens * pairBytes);
+    return {page.keys, pageTokens * pairBytes};
+  }
+  if (!pagesArePaired)
+    transposeKeys(page);
+  else if (pairs)
+    copyKeyPairs(page);
+  else
+    widenKeyPairs(page);
+  return {panel, blockTokens * floatBytes};
+}
+
+// Tiles take the values of a page whole: where some are not seen, a copy without them.
+AttentionTile::Panel AttentionTile::valuesOf(const PageValues &page) {
+  Panel copy = {valuePanel, valueStride * floatBytes};
+  if (readsValuesInPlace)
+    return {page.values, spec.valueDim() * pairBytes};
+  if (!copiesValues())
+    return {page.values, spec.valueRowDim() * floatBytes};
+  if (!pagesArePaired) {
+    pairs ? pairValues(page) : widenValues(page);
+    return copy;
+  }
+  if (!pairs) {
+    widenValuePairs(page);
+    return copy;
+  }
+  int64_t rowBytes = spec.valueDim() * pairBytes;
+  prefetchRows(page.nextValues, blockTokens / 2, rowBytes, rowBytes);
+  if (spec.valueDim() != valueStride) {
+    copyValuePairs(page);
+    return copy;
+  }
+  Value isSeen = b.lessThan(b.constant(blockTokens - 1), b.sub(page.endKey, page.firstKey));
+  b.ifThen(b.lessThan(b.sub(page.endKey, page.firstKey), b.constant(blockTokens)), [&] { copyValuePairs(page); });
+  return {b.select(isSeen, page.values, valuePanel), copy.rowBytes};
+}
+
+// The lines of `count` rows, rowBytes apart.
+void AttentionTile::prefetchRows(Value rows, int64_t count, int64_t rowBytes, int64_t bytes) {
+  b.loop(0, count, 1, [&](Value row) { prefetchLines(b.at(rows, row, rowBytes), bytes); });
+}
+
+void AttentionTile::prefetchLines(Value from, int64_t bytes) {
+  // Next to what is read now, in the first cache.
+  for (int64_t line = 0; line < bytes; line += cacheLine)
+    b.prefetch(b.at(from, line), readsValuesInPlace ? CacheLevel::First : CacheLevel::Second);
+}
+
+// Products alone would ask faster than memory answers, and the softmax would let it rest.
+int64_t AttentionTile::productLines(int64_t bytes) const {
+  return softmaxPrefetches ? bytes - bytes / 4 : bytes;
+}
+
+// The last line of four, which the products leave out, of a part of the next page: row r of the first group of queries has the r-th part.
+void AttentionTile::prefetchFourthLines(Value row, const PageValues &page) {
+  if (!softmaxPrefetches)
+    return;
+  b.ifThen(b.lessThan(row, b.constant(groupSize)), [&] {
+    for (auto [plane, dim] : {std::pair(page.nextKeys, spec.headDim), {page.nextValues, spec.valueDim()}}) {
+      int64_t count = llvm::divideCeil(dim * blockTokens * kvBytes(spec.kv) / (4 * cacheLine), groupSize);
+      Value part = b.at(plane, row, count * 4 * cacheLine);
+      for (int64_t i = 0; i < count; ++i)
+        b.prefetch(b.at(part, (4 * i + 3) * cacheLine), CacheLevel::First);
+    }
+  });
 }
 
 void AttentionTile::transposeKeys(const PageValues &page) {
@@ -86,14 +158,20 @@ void AttentionTile::widenValues(const PageValues &page) {
   });
 }
 
+// What no row sees may hold anything: its weight of 0 needs a finite partner.
+void AttentionTile::clearUnseenPairs(const PageValues &page) {
+  Value firstPair = b.divide(page.firstKey, 2), endPair = b.divideUp(page.endKey, 2);
+  for (auto [begin, end] : {std::pair(b.constant(0), firstPair), std::pair(endPair, b.constant(blockTokens / 2))})
+    b.loop(begin, end, 1,
+           [&](Value pair) { fillZeros(b.at(valuePanel, pair, valueStride * floatBytes), valueStride); });
+}
+
 void AttentionTile::pairValues(const PageValues &page) {
   int64_t rowBytes = spec.valueRowDim() * kvBytes(spec.kv), nextRows = spreadsPrefetch ? 1 : 2; // asked for with a pair
   Value firstKey = page.firstKey, endKey = page.endKey;
   Value firstPair = b.divide(firstKey, 2), endPair = b.divideUp(endKey, 2);
   if (usesTileUnit)
-    for (auto [begin, end] : {std::pair(b.constant(0), firstPair), std::pair(endPair, b.constant(blockTokens / 2))})
-      b.loop(begin, end, 1,
-             [&](Value pair) { fillZeros(b.at(valuePanel, pair, valueStride * floatBytes), valueStride); });
+    clearUnseenPairs(page);
   b.loop(firstPair, endPair, 1, [&](Value pair) {
     Value key = b.mul(pair, 2), from = b.at(page.values, key, rowBytes),
           next = b.at(page.nextValues, pair, nextRows * rowBytes);
@@ -117,13 +195,57 @@ void AttentionTile::pairValues(const PageValues &page) {
   });
 }
 
+void AttentionTile::copyKeyPairs(const PageValues &page) {
+  b.loop(0, spec.headDim / 2, 1, [&](Value pair) {
+    Value offset = b.mul(pair, pageTokens * pairBytes), from = b.at(page.keys, offset);
+    Value to = b.at(panel, pair, blockTokens * pairBytes);
+    for (int64_t key = 0; key < blockTokens; key += vectorLanes)
+      b.store(b.load(b.ints(vectorLanes), b.at(from, key * pairBytes)), b.at(to, key * pairBytes));
+    prefetchLines(b.at(page.nextKeys, offset), blockTokens * pairBytes);
+  });
+}
+
+void AttentionTile::widenKeyPairs(const PageValues &page) {
+  b.loop(0, spec.headDim / 2, 1, [&](Value pair) {
+    Value offset = b.mul(pair, pageTokens * pairBytes), from = b.at(page.keys, offset);
+    Value to = b.at(panel, pair, 2 * blockTokens * floatBytes);
+    for (int64_t key = 0; key < blockTokens; key += vectorLanes) {
+      auto [low, high] = b.widenPair(b.load(b.ints(vectorLanes), b.at(from, key * pairBytes)));
+      b.store(low, b.at(to, key * floatBytes));
+      b.store(high, b.at(to, (blockTokens + key) * floatBytes));
+    }
+    prefetchLines(b.at(page.nextKeys, offset), blockTokens * pairBytes);
+  });
+}
+
+void AttentionTile::copyValuePairs(const PageValues &page) {
+  clearUnseenPairs(page);
+  b.loop(b.divide(page.firstKey, 2), b.divideUp(page.endKey, 2), 1, [&](Value pair) {
+    Value from = b.at(page.values, pair, spec.valueDim() * pairBytes);
+    Value to = b.at(valuePanel, pair, valueStride * pairBytes);
+    for (ColumnRun run : columnRuns(spec.valueDim(), vectorLanes))
+      b.store(b.load(b.ints(run.lanes), b.at(from, run.begin * pairBytes)), b.at(to, run.begin * pairBytes));
+  });
+}
+
+void AttentionTile::widenValuePairs(const PageValues &page) {
+  int64_t rowBytes = spec.valueDim() * pairBytes;
+  b.loop(b.divide(page.firstKey, 2), b.divideUp(page.endKey, 2), 1, [&](Value pair) {
+    Value offset = b.mul(pair, rowBytes), from = b.at(page.values, offset);
+    Value to = b.at(valuePanel, pair, 2 * valueStride * floatBytes);
+    for (ColumnRun run : columnRuns(spec.valueDim(), vectorLanes)) {
+      auto [low, high] = b.widenPair(b.load(b.ints(run.lanes), b.at(from, run.begin * pairBytes)));
+      b.store(low, b.at(to, run.begin * floatBytes));
+      b.store(high, b.at(to, (valueStride + run.begin) * floatBytes));
+    }
+    prefetchLines(b.at(page.nextValues, offset), rowBytes);
+  });
+}
+
 // Asks for `bytes` of the next page, `offset` behind the first row of its second half, whose rows hold `rowDim` numbers.
 void AttentionTile::prefetchSecondHalf(Value rows, int64_t rowDim, Value offset, int64_t bytes) {
-  if (!spreadsPrefetch)
-    return;
-  Value from = b.at(b.at(rows, blockTokens / 2 * rowDim * kvBytes(spec.kv)), offset);
-  for (int64_t line = 0; line < bytes; line += cacheLine)
-    b.prefetch(b.at(from, line));
+  if (spreadsPrefetch)
+    prefetchLines(b.at(b.at(rows, blockTokens / 2 * rowDim * kvBytes(spec.kv)), offset), bytes);
 }
 
 Type AttentionTile::operandElement() {
@@ -149,26 +271,30 @@ void AttentionTile::rowBlocks(Value rows, llvm::function_ref<void(Value, unsigne
     b.ifThen(b.equal(rest, b.constant(count)), [&] { body(whole, count); });
 }
 
-void AttentionTile::multiplyScores(const RowBlock &block, const PageValues &page) {
+void AttentionTile::multiplyScores(const RowBlock &block, const PageValues &page, const Panel &keys) {
   if (usesTileUnit)
-    return multiplyScoresOnUnit(block);
+    return multiplyScoresOnUnit(block, keys);
   Value endKey = tokensOf(page, wide * vectorLanes);
-  rowBlocks(block.count, [&](Value row, unsigned count) { scoreBlock(row, count, endKey, page); });
+  rowBlocks(block.count, [&](Value row, unsigned count) { scoreBlock(row, count, endKey, page, keys); });
 }
 
-void AttentionTile::scoreBlock(Value row, unsigned rows, Value endKey, const PageValues &page) {
+void AttentionTile::scoreBlock(Value row, unsigned rows, Value endKey, const PageValues &page, const Panel &panel) {
   int64_t columns = wide * vectorLanes;
   b.loop(b.constant(0), endKey, columns, [&](Value key) {
-    Value keys = b.at(panel, key, floatBytes);
+    Value keys = b.at(panel.base, key, floatBytes);
     Value queries = b.at(query, row, queryStride * floatBytes);
     SmallVector<Value> zero(rows * wide, b.constantF32(0, vectorLanes));
     Value steps = b.constant(pairs ? spec.headDim / 2 : spec.headDim);
     auto products = b.fold(b.constant(0), steps, zero, [&](Value column, ValueRange acc) {
-      Value keyRow = b.at(keys, column, blockTokens * floatBytes), queryColumn = b.at(queries, column, floatBytes);
+      Value keyRow = b.at(keys, column, panel.rowBytes), queryColumn = b.at(queries, column, floatBytes);
       SmallVector<Value> keyVectors, next;
       // head_dim / 2 steps for half a page
       int64_t stepBytes = blockTokens * kvBytes(spec.kv);
-      prefetchSecondHalf(page.nextKeys, spec.headDim, b.mul(column, stepBytes), stepBytes);
+      if (readsKeysInPlace)
+        prefetchLines(b.at(b.at(page.nextKeys, key, floatBytes), column, panel.rowBytes),
+                      productLines(columns * floatBytes));
+      else
+        prefetchSecondHalf(page.nextKeys, spec.headDim, b.mul(column, stepBytes), stepBytes);
       for (int64_t w = 0; w < wide; ++w)
         keyVectors.push_back(
             b.load(VectorType::get({vectorLanes}, operandElement()), b.at(keyRow, w * vectorLanes * floatBytes)));
@@ -186,41 +312,31 @@ void AttentionTile::scoreBlock(Value row, unsigned rows, Value endKey, const Pag
   });
 }
 
-void AttentionTile::weighValues(const RowBlock &block, const PageValues &page) {
+void AttentionTile::weighValues(const RowBlock &block, const PageValues &page, const Panel &values) {
   if (usesTileUnit)
-    return accumulateValuesOnUnit(block);
-  if (pairs) {
-    pairValues(page);
-    accumulateValues(block.count, valuePanel, page.nextValues, b.divide(page.firstKey, 2), b.divideUp(page.endKey, 2));
-    return;
-  }
-  if (copiesValues())
-    widenValues(page);
-  accumulateValues(block.count, copiesValues() ? valuePanel : page.values, page.nextValues, page.firstKey, page.endKey);
+    return accumulateValuesOnUnit(block, values);
+  rowBlocks(block.count, [&](Value row, unsigned count) { valueBlock(row, count, page, values); });
 }
 
-void AttentionTile::accumulateValues(Value rows, Value values, Value nextValues, Value firstKey, Value endKey) {
-  rowBlocks(rows, [&](Value row, unsigned count) { valueBlock(row, count, values, nextValues, firstKey, endKey); });
-}
-
-void AttentionTile::valueBlock(Value row, unsigned rows, Value values, Value nextValues, Value firstKey, Value endKey) {
+void AttentionTile::valueBlock(Value row, unsigned rows, const PageValues &page, const Panel &values) {
   int64_t columns = wide * vectorLanes, whole = spec.valueDim() / columns * columns;
   SmallVector<ColumnRun> full;
   for (int64_t w = 0; w < wide; ++w)
     full.push_back({w * vectorLanes, vectorLanes});
   if (whole)
-    b.loop(0, whole, columns,
-           [&](Value column) { valueColumns(row, rows, full, column, values, nextValues, firstKey, endKey); });
+    b.loop(0, whole, columns, [&](Value column) { valueColumns(row, rows, full, column, page, values); });
   SmallVector<ColumnRun> tail = columnRuns(spec.valueDim() - whole, vectorLanes);
   for (ArrayRef<ColumnRun> rest = tail; !rest.empty(); rest = rest.drop_front(std::min<size_t>(wide, rest.size())))
-    valueColumns(row, rows, rest.take_front(wide), b.constant(whole), values, nextValues, firstKey, endKey);
+    valueColumns(row, rows, rest.take_front(wide), b.constant(whole), page, values);
 }
 
-void AttentionTile::valueColumns(Value row, unsigned rows, ArrayRef<ColumnRun> runs, Value column, Value values,
-                                 Value nextValues, Value firstKey, Value endKey) {
-  int64_t stride = copiesValues() ? valueStride : spec.valueRowDim();
+void AttentionTile::valueColumns(Value row, unsigned rows, ArrayRef<ColumnRun> runs, Value column,
+                                 const PageValues &page, const Panel &values) {
+  Value firstKey = pairs ? b.divide(page.firstKey, 2) : page.firstKey;
+  Value endKey = pairs ? b.divideUp(page.endKey, 2) : page.endKey;
+  int64_t runsEnd = runs.back().begin + runs.back().lanes;
   Value accRow = b.at(b.at(accs, row, valueStride * floatBytes), column, floatBytes);
-  Value weights = b.at(scores, row, blockTokens * floatBytes), valueColumn = b.at(values, column, floatBytes);
+  Value weights = b.at(scores, row, blockTokens * floatBytes), valueColumn = b.at(values.base, column, floatBytes);
   Value rowFactors = b.at(factors, row, floatBytes);
   auto accAt = [&](unsigned r, ColumnRun run) { return b.at(accRow, (r * valueStride + run.begin) * floatBytes); };
   SmallVector<Value> init;
@@ -229,11 +345,14 @@ void AttentionTile::valueColumns(Value row, unsigned rows, ArrayRef<ColumnRun> r
       init.push_back(
           b.mulF(b.loadFloats(accAt(r, run), run.lanes), b.loadBroadcast(b.at(rowFactors, r * floatBytes), run.lanes)));
   auto sums = b.fold(firstKey, endKey, init, [&](Value key, ValueRange acc) {
-    Value valueRow = b.at(valueColumn, key, stride * floatBytes), weightColumn = b.at(weights, key, floatBytes);
+    Value valueRow = b.at(valueColumn, key, values.rowBytes), weightColumn = b.at(weights, key, floatBytes);
     SmallVector<Value> vectors, next;
-    prefetchSecondHalf(b.at(nextValues, column, kvBytes(spec.kv)), spec.valueRowDim(),
-                       b.mul(key, spec.valueRowDim() * kvBytes(spec.kv)),
-                       (runs.back().begin + runs.back().lanes) * kvBytes(spec.kv));
+    if (readsValuesInPlace)
+      prefetchLines(b.at(b.at(page.nextValues, column, floatBytes), key, values.rowBytes),
+                    productLines(runsEnd * floatBytes));
+    else
+      prefetchSecondHalf(b.at(page.nextValues, column, kvBytes(spec.kv)), spec.valueRowDim(),
+                         b.mul(key, spec.valueRowDim() * kvBytes(spec.kv)), runsEnd * kvBytes(spec.kv));
     for (ColumnRun run : runs)
       vectors.push_back(b.load(VectorType::get({run.lanes}, operandElement()), b.at(valueRow, run.begin * floatBytes)));
     for (unsigned r = 0; r < rows; ++r) {

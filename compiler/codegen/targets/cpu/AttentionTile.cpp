@@ -31,16 +31,21 @@ static int64_t chooseTokens(const AttentionSpec &spec, int64_t group) {
 
 AttentionTile::AttentionTile(RawBuilder &builder, const AttentionSpec &spec, const CpuTarget &target)
     : b(builder), spec(spec), vectorLanes(target.vectorLanes()), pairs(spec.products == Products::Bf16),
-      hasPairDot(target.hasBf16Dot()), usesTileUnit(pairs && target.hasBf16Tiles()), blockTokens(spec.blockKv),
+      hasPairDot(target.hasBf16Dot()), usesTileUnit(pairs && target.hasBf16Tiles()),
+      pagesArePaired(cpu::hasPairedPages(spec)),
+      readsKeysInPlace(pagesArePaired && pairs && !(usesTileUnit && needsUnitPadding(spec.headDim))),
+      readsValuesInPlace(pagesArePaired && pairs && !usesTileUnit), blockTokens(spec.blockKv),
       wide(std::min(spec.registerColumns, spec.blockKv) / target.vectorLanes()),
       spreadsPrefetch(pairs && !usesTileUnit && !spec.isDense && wide * target.vectorLanes() == spec.blockKv),
+      softmaxPrefetches(spreadsPrefetch && readsValuesInPlace && blockTokens == pageTokens &&
+                        spec.valueDim() % pageTokens == 0),
       unit(spec.hasBias ? 1 : log2e), emptyMax(spec.hasBias ? -std::numeric_limits<float>::max() : -1e38),
       groupSize(spec.headsOfTile()), queryStride(wholeLines(pairs ? llvm::divideCeil(spec.headDim, 2) : spec.headDim)),
       valueStride(wholeLines(spec.valueDim())), tileTokens(chooseTokens(spec, groupSize)),
       tileRows(tileTokens * groupSize) {}
 
 void AttentionTile::allocate() {
-  int64_t keyFloats = (pairs ? unitPairsOf(spec.headDim) : spec.headDim) * blockTokens;
+  int64_t keyFloats = readsKeysInPlace ? 0 : (pairs ? unitPairsOf(spec.headDim) : spec.headDim) * blockTokens;
   int64_t valueFloats = copiesValues() ? blockTokens / (pairs ? 2 : 1) * valueStride : 0;
   auto scratch = [&](int64_t floats) { return b.stackScratch(floats * floatBytes); };
   query = scratch(scratchRows() * queryStride);
@@ -127,8 +132,9 @@ void AttentionTile::beginRows(Value rows) {
 }
 
 KeyBlocks AttentionTile::pages(const TileValues &tile, Value kOffset, Value vOffset) {
-  int64_t element = kvBytes(spec.kv), keyBytes = spec.headDim * element, valueBytes = spec.valueRowDim() * element;
-  Value headKeys = b.add(kOffset, b.mul(tile.kvHead, pageTokens * keyBytes));
+  int64_t element = kvBytes(spec.kv), headKeyBytes = spec.headDim * element, valueBytes = spec.valueRowDim() * element;
+  int64_t keyBytes = pagesArePaired ? 2 * element : headKeyBytes;
+  Value headKeys = b.add(kOffset, b.mul(tile.kvHead, pageTokens * headKeyBytes));
   Value headValues = b.add(vOffset, b.mul(tile.kvHead, pageTokens * valueBytes));
   Value table = tile.sequence.pages;
   auto find = [this, table, headKeys, headValues, keyBytes, valueBytes](Value index) {
@@ -189,14 +195,16 @@ void AttentionTile::attendSplit(const TileValues &tile, const KeyRange &keys, co
   Value rows = numRows(tile);
   beginRows(rows);
   forEachPage(tile, keys, [&](const PageValues &page) {
-    transposeKeys(page);
+    Panel keysOfPage = keysOf(page), values;
     if (usesTileUnit)
-      pairValues(page);
+      values = valuesOf(page);
     forEachRowBlock(rows, [&](const RowBlock &block) {
-      multiplyScores(block, page);
+      multiplyScores(block, page, keysOfPage);
       finishScores(tile, block, page, terms);
       softmaxRows(block, page);
-      weighValues(block, page);
+      if (!usesTileUnit) // its panel was that of the keys
+        values = valuesOf(page);
+      weighValues(block, page, values);
     });
   });
 }
@@ -211,9 +219,9 @@ void AttentionTile::attendStored(const TileValues &tile, const KeyRange &keys, c
   };
   beginRows(rows);
   forEachPage(tile, keys, [&](const PageValues &page) {
-    transposeKeys(page);
+    Panel keysOfPage = keysOf(page);
     forEachRowBlock(rows, [&](const RowBlock &block) {
-      multiplyScores(block, page);
+      multiplyScores(block, page, keysOfPage);
       finishScores(tile, block, page, terms);
       forEachRowOf(block, [&](Value blockRow, Value token, Value head) {
         Value rowScores = scoresOf(blockRow), to = vectorsOf(token, head, page.begin);
@@ -228,8 +236,7 @@ void AttentionTile::attendStored(const TileValues &tile, const KeyRange &keys, c
     });
   });
   forEachPage(tile, keys, [&](const PageValues &page) {
-    if (usesTileUnit)
-      pairValues(page);
+    Panel values = valuesOf(page);
     forEachRowBlock(rows, [&](const RowBlock &block) {
       forEachRowOf(block, [&](Value blockRow, Value token, Value head) {
         Value row = b.add(block.first, blockRow), sum = b.at(sums, row, vectorLanes * floatBytes);
@@ -238,7 +245,7 @@ void AttentionTile::attendStored(const TileValues &tile, const KeyRange &keys, c
         b.store(weighScores(page, max, b.loadFloats(sum, vectorLanes), from, scoresOf(blockRow)), sum);
         b.store(b.constantF32(1), b.at(factors, row, floatBytes));
       });
-      weighValues(block, page);
+      weighValues(block, page, values);
     });
   });
 }
@@ -399,6 +406,7 @@ void AttentionTile::softmaxRows(const RowBlock &block, const PageValues &page) {
     Value factor = b.loadBroadcast(b.at(factors, row, floatBytes), vectorLanes);
     Value oldSum = b.mulF(b.loadFloats(sumPointer, vectorLanes), factor);
     b.store(weighScores(page, max, oldSum, scoresOf(blockRow), scoresOf(blockRow)), sumPointer);
+    prefetchFourthLines(row, page);
     if (usesTileUnit)
       rescaleRow(row);
   });

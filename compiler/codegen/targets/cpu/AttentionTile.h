@@ -6,6 +6,7 @@
 
 #include "compiler/codegen/kernel/SequenceAccess.h"
 #include "compiler/codegen/targets/cpu/OnlineAttention.h"
+#include "compiler/codegen/targets/cpu/PageLayout.h"
 #include "compiler/codegen/targets/cpu/TileUnit.h"
 #include "runtime/model/ModelAbi.h"
 
@@ -137,11 +138,25 @@ private:
   bool copiesValues() const { return spec.isDense || spec.kv != KvType::F32; }
   // Tokens of a block, rounded up to `step`, that something is to be computed for: all 64 where each can be read.
   mlir::Value tokensOf(const PageValues &page, int64_t step);
-  // panel = keyᵀ or value; the lines of the next page are asked for on the way.
+  // A right operand of products: rows of floats, or of pairs, rowBytes apart.
+  struct Panel {
+    mlir::Value base;
+    int64_t rowBytes;
+  };
+  // A page's keys, a row for each column of the head, and its values: where they lie, or copied to the panels. The lines of the next page are
+  // asked for on the way, or by the products.
+  Panel keysOf(const PageValues &page);
+  Panel valuesOf(const PageValues &page);
   void transposeKeys(const PageValues &page);
   void transposeRows(const PageValues &page, mlir::Value key, int64_t side, mlir::Value lastKey);
   void widenValues(const PageValues &page);
   void pairValues(const PageValues &page);
+  // Of paired pages.
+  void widenKeyPairs(const PageValues &page);
+  void widenValuePairs(const PageValues &page);
+  void copyKeyPairs(const PageValues &page);
+  void copyValuePairs(const PageValues &page);
+  void clearUnseenPairs(const PageValues &page);
   // Rows [first, first + count) of the tile, whose scores are there at once: those of a block of tiles of AMX, or all.
   struct RowBlock {
     mlir::Value first, count;
@@ -153,8 +168,8 @@ private:
   void forEachRowOf(const RowBlock &block, llvm::function_ref<void(mlir::Value, mlir::Value, mlir::Value)> body);
   mlir::Value scoresOf(mlir::Value blockRow);
   // scores = query @ keyᵀ
-  void multiplyScores(const RowBlock &block, const PageValues &page);
-  void scoreBlock(mlir::Value row, unsigned rows, mlir::Value endKey, const PageValues &page);
+  void multiplyScores(const RowBlock &block, const PageValues &page, const Panel &keys);
+  void scoreBlock(mlir::Value row, unsigned rows, mlir::Value endKey, const PageValues &page, const Panel &keys);
   // Caps, biases and masks scores, where there is something to do.
   void finishScores(const TileValues &tile, const RowBlock &block, const PageValues &page, const ScoreTerms &terms);
   void finishRow(const TileValues &tile, mlir::Value token, mlir::Value headInGroup, const PageValues &page,
@@ -182,26 +197,24 @@ private:
   void storeWeights(llvm::ArrayRef<mlir::Value> weights, mlir::Value rowScores, mlir::Value key);
   mlir::Value splatInt(mlir::Value index);
   // acc = factor * acc + scores @ value
-  void weighValues(const RowBlock &block, const PageValues &page);
-  void accumulateValues(mlir::Value numRows, mlir::Value values, mlir::Value nextValues, mlir::Value firstKey,
-                        mlir::Value endKey);
-  void valueBlock(mlir::Value row, unsigned rows, mlir::Value values, mlir::Value nextValues, mlir::Value firstKey,
-                  mlir::Value endKey);
+  void weighValues(const RowBlock &block, const PageValues &page, const Panel &values);
+  void valueBlock(mlir::Value row, unsigned rows, const PageValues &page, const Panel &values);
   void valueColumns(mlir::Value row, unsigned rows, llvm::ArrayRef<ColumnRun> runs, mlir::Value column,
-                    mlir::Value values, mlir::Value nextValues, mlir::Value firstKey, mlir::Value endKey);
+                    const PageValues &page, const Panel &values);
+  void prefetchLines(mlir::Value from, int64_t bytes);
+  int64_t productLines(int64_t bytes) const;
+  void prefetchFourthLines(mlir::Value row, const PageValues &page);
+  void prefetchRows(mlir::Value rows, int64_t count, int64_t rowBytes, int64_t bytes);
   void prefetchSecondHalf(mlir::Value rows, int64_t rowDim, mlir::Value offset, int64_t bytes);
-  // The products on AMX. An operand's rows lie rowBytes apart; those of the right one are pairs, for so many lanes.
-  struct UnitOperand {
-    mlir::Value base;
-    int64_t rowBytes;
-  };
+  // The products on AMX.
   static int64_t unitPairsOf(int64_t columns); // rounded up to those that an instruction takes
+  static bool needsUnitPadding(int64_t columns) { return unitPairsOf(columns) * 2 != columns; }
   void beginTileUnit();
-  void multiplyUnit(int64_t rowTiles, int64_t columnTiles, const UnitOperand &left, const UnitOperand &right,
-                    const UnitOperand &sums, int64_t pairCount, bool accumulates);
+  void multiplyUnit(int64_t rowTiles, int64_t columnTiles, const Panel &left, const Panel &right, const Panel &sums,
+                    int64_t pairCount, bool accumulates);
   void unitBlocks(const RowBlock &block, int64_t columns, llvm::function_ref<void(int64_t, mlir::Value, int64_t)> body);
-  void multiplyScoresOnUnit(const RowBlock &block);
-  void accumulateValuesOnUnit(const RowBlock &block);
+  void multiplyScoresOnUnit(const RowBlock &block, const Panel &keys);
+  void accumulateValuesOnUnit(const RowBlock &block, const Panel &values);
   // acc = factor * acc, which tiles add to.
   void rescaleRow(mlir::Value row);
   // `body(row, n)` for every block of n adjacent rows.
@@ -213,13 +226,16 @@ private:
   // Bf16 products: what else is an f32 in a panel, in queries and in weights is a pair of bf16 that are neighbours in the
   // direction of the sum, so strides in bytes stay the same.
   const bool pairs;
-  const bool hasPairDot;     // the target multiplies pairs in one instruction
-  const bool usesTileUnit;   // and tiles of them
-  const int64_t blockTokens; // keys of a block
-  const int64_t wide;        // vectors side by side in a register tile
+  const bool hasPairDot;                           // the target multiplies pairs in one instruction
+  const bool usesTileUnit;                         // and tiles of them
+  const bool pagesArePaired;                       // PageLayout.h
+  const bool readsKeysInPlace, readsValuesInPlace; // products read the pages themselves
+  const int64_t blockTokens;                       // keys of a block
+  const int64_t wide;                              // vectors side by side in a register tile
   // The next page's lines are asked for in every loop over this one, half of them by the products: few rows wait for memory alone, which then is
   // never idle.
   const bool spreadsPrefetch;
+  const bool softmaxPrefetches; // a quarter of it, of pages in place whose rows are whole groups of four lines
   // Scores are in units of log 2 (what exp2 takes), or, with a bias, natural: the most negative float that a mask may hold as
   // a bias is then a score as well, as the formula has it.
   const double unit;

@@ -37,9 +37,8 @@ void AttentionTile::finish() {
 }
 
 // sums (rows, columns) = [sums +] left (rows, pairs) @ right (pairs, columns)
-void AttentionTile::multiplyUnit(int64_t rowTiles, int64_t columnTiles, const UnitOperand &left,
-                                 const UnitOperand &right, const UnitOperand &sums, int64_t pairCount,
-                                 bool accumulates) {
+void AttentionTile::multiplyUnit(int64_t rowTiles, int64_t columnTiles, const Panel &left, const Panel &right,
+                                 const Panel &sums, int64_t pairCount, bool accumulates) {
   Value leftStride = b.constant(left.rowBytes), rightStride = b.constant(right.rowBytes),
         sumStride = b.constant(sums.rowBytes);
   auto forSums = [&](llvm::function_ref<void(int64_t, Value)> body) {
@@ -78,23 +77,23 @@ void AttentionTile::unitBlocks(const RowBlock &block, int64_t columns,
     b.ifThen(b.lessThan(b.constant(unitRows), block.count), [&] { columnBlocks(2); });
 }
 
-void AttentionTile::multiplyScoresOnUnit(const RowBlock &block) {
+void AttentionTile::multiplyScoresOnUnit(const RowBlock &block, const Panel &keys) {
   int64_t queryBytes = queryStride * floatBytes, keyBytes = blockTokens * floatBytes;
   unitBlocks(block, blockTokens, [&](int64_t rowTiles, Value key, int64_t keyTiles) {
-    UnitOperand queries = {b.at(query, block.first, queryBytes), queryBytes};
-    UnitOperand keys = {b.at(panel, key, floatBytes), keyBytes};
-    UnitOperand to = {b.at(scores, key, floatBytes), keyBytes};
-    multiplyUnit(rowTiles, keyTiles, queries, keys, to, unitPairsOf(spec.headDim), /*accumulates=*/false);
+    Panel queries = {b.at(query, block.first, queryBytes), queryBytes};
+    Panel columns = {b.at(keys.base, key, floatBytes), keys.rowBytes};
+    Panel to = {b.at(scores, key, floatBytes), keyBytes};
+    multiplyUnit(rowTiles, keyTiles, queries, columns, to, unitPairsOf(spec.headDim), /*accumulates=*/false);
   });
 }
 
 // The keys of a page all take part: those that no row sees have a weight of 0 and a value of 0.
-void AttentionTile::accumulateValuesOnUnit(const RowBlock &block) {
+void AttentionTile::accumulateValuesOnUnit(const RowBlock &block, const Panel &values) {
   int64_t weightBytes = blockTokens * floatBytes, valueBytes = valueStride * floatBytes;
   unitBlocks(block, valueStride, [&](int64_t rowTiles, Value column, int64_t columnTiles) {
-    UnitOperand weights = {scores, weightBytes};
-    UnitOperand values = {b.at(valuePanel, column, floatBytes), valueBytes};
-    UnitOperand to = {b.at(b.at(accs, block.first, valueBytes), column, floatBytes), valueBytes};
-    multiplyUnit(rowTiles, columnTiles, weights, values, to, blockTokens / 2, /*accumulates=*/true);
+    Panel weights = {scores, weightBytes};
+    Panel columns = {b.at(values.base, column, floatBytes), values.rowBytes};
+    Panel to = {b.at(b.at(accs, block.first, valueBytes), column, floatBytes), valueBytes};
+    multiplyUnit(rowTiles, columnTiles, weights, columns, to, blockTokens / 2, /*accumulates=*/true);
   });
 }

@@ -1,0 +1,41 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/codegen/targets/cpu/PageLayout.h"
+
+#include "compiler/codegen/kernel/KernelSignatures.h"
+#include "runtime/model/ModelAbi.h"
+
+using namespace heddle;
+using namespace heddle::cpu;
+
+bool cpu::hasPairedPages(KvType kv, int64_t headDim, bool isLatent) {
+  return kv == KvType::BF16 && headDim % 2 == 0 && !isLatent;
+}
+
+bool cpu::hasPairedPages(KvCacheType cache) {
+  return hasPairedPages(kvTypeOf(cache), cache.getHeadDim(), cache.isLatent());
+}
+
+bool cpu::hasPairedPages(const AttentionSpec &spec) {
+  return !spec.isDense && hasPairedPages(spec.kv, spec.headDim, spec.valuesInKeys);
+}
+
+bool cpu::hasPairedPages(const KvAppendSpec &spec) {
+  return hasPairedPages(spec.kv, spec.headDim, spec.isLatent);
+}
+
+PlaneOrder cpu::planeOrder(bool isPaired, bool isValue) {
+  return !isPaired ? PlaneOrder::Rows : isValue ? PlaneOrder::TokenPairs : PlaneOrder::ColumnPairs;
+}
+
+int64_t cpu::elementOf(PlaneOrder order, int64_t columns, int64_t token, int64_t column) {
+  switch (order) {
+  case PlaneOrder::Rows:
+    return token * columns + column;
+  case PlaneOrder::ColumnPairs:
+    return (column / 2 * HEDDLE_KV_PAGE_SIZE + token) * 2 + column % 2;
+  case PlaneOrder::TokenPairs:
+    return (token / 2 * columns + column) * 2 + token % 2;
+  }
+  llvm_unreachable("an order");
+}
