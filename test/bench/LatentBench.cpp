@@ -127,6 +127,14 @@ private:
 
 } // namespace
 
+// Normal numbers, the same in every run.
+static void draw(std::vector<float> &numbers, unsigned seed) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> normal;
+  for (float &value : numbers)
+    value = normal(generator);
+}
+
 static void drawBf16(uint16_t *numbers, size_t count, float deviation, unsigned seed) {
   std::mt19937 generator(seed);
   std::normal_distribution<float> normal(0, deviation);
@@ -167,10 +175,7 @@ LatentRun::LatentRun(const LatentWeights &weights, int32_t past, int32_t rows, i
     pages.push_back(cached.data() + page * pageNumbers * 2);
   scratch = PageMemory(rows * dims.scratchDim() * 4);
   queries.resize(rows * dims.numHeads * dims.queryDim());
-  std::mt19937 generator(2);
-  std::normal_distribution<float> normal;
-  for (float &value : queries)
-    value = normal(generator);
+  draw(queries, 2);
   out.resize(rows * dims.numHeads * dims.value);
   sequence = {0, rows, past, 0, pages.data()};
 }

@@ -9,10 +9,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): the C library's own names
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *memory, size_t size);
 void *__libc_memalign(size_t alignment, size_t size);
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
 static atomic_long allocations;
 
@@ -44,7 +46,7 @@ int posix_memalign(void **memory, size_t alignment, size_t size) {
 
 void *mmap(void *address, size_t size, int protection, int flags, int file, off_t offset) {
   allocations += (flags & MAP_ANONYMOUS) != 0;
-  return (void *)syscall(SYS_mmap, address, size, protection, flags, file, offset);
+  return (void *)syscall(SYS_mmap, address, size, protection, flags, file, offset); // NOLINT(performance-no-int-to-ptr)
 }
 
 __attribute__((destructor)) static void tell(void) {
@@ -53,6 +55,6 @@ __attribute__((destructor)) static void tell(void) {
   FILE *file = path ? fopen(path, "w") : NULL;
   if (!file)
     return;
-  fprintf(file, "%ld\n", count);
+  fprintf(file, "%ld\n", count); // NOLINT(clang-analyzer-security.insecureAPI.DeprecatedOrUnsafeBufferHandling)
   fclose(file);
 }

@@ -62,6 +62,7 @@ GOALS = [(r"^(minilm|bert-base|vit-b).* bf16/", "ratio", "least", 2), (r"^minilm
          (r"/size/runtime", "ours", "most", 500), (r"/allocations", "ours", "most", 0)]
 QUICK = r"^(smollm2|1b-q4_0)/depth 0/batch 1/|^minilm/1x128/"
 ENCODER_PEERS = ("onnxruntime", "openvino", "torch")
+RAGGED_PEERS = ("onnxruntime", "openvino")  # torch needs several times as long, and minutes to compile all shapes
 
 
 class Unmeasured(Exception):
@@ -378,7 +379,8 @@ class Suite:
         """A way is a list of files that are run one after the other. Each side tries all of them in its first round and keeps to the fastest."""
         self.measure_limits(threads)
         path = self.file_of(model)
-        peers = [peer for engine in ENCODER_PEERS if (peer := self.start(engine, [HERE / "peer_encoder.py", engine, path, threads]))]
+        peers = [peer for engine in (ENCODER_PEERS if len(peer_ways) == 1 else RAGGED_PEERS)
+                 if (peer := self.start(engine, [HERE / "peer_encoder.py", engine, path, threads]))]
         runs = 10 if len(peer_ways) == 1 else 2
 
         def ours(way):
