@@ -3,7 +3,6 @@
 #include "compiler/tune/Turns.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <thread>
 #include <vector>
@@ -11,31 +10,17 @@
 using namespace heddle;
 using Clock = std::chrono::steady_clock;
 
-namespace {
-
-// Threads meet here again and again. They wait awake, as those of a step do, unless somebody else needs the core.
-class MeetingPoint {
-public:
-  explicit MeetingPoint(int32_t threads) : threads(threads) {}
-  void wait() {
-    uint64_t turn = passed.load();
-    if (arrived.fetch_add(1) + 1 == threads) {
-      arrived = 0;
-      passed.fetch_add(1);
-      return;
-    }
-    for (int spins = 0; passed.load() == turn; ++spins)
-      if (spins > 1000)
-        std::this_thread::yield();
+void MeetingPoint::wait() {
+  uint64_t turn = passed.load();
+  if (arrived.fetch_add(1) + 1 == threads) {
+    arrived = 0;
+    passed.fetch_add(1);
+    return;
   }
-
-private:
-  const int32_t threads;
-  std::atomic<int32_t> arrived{0};
-  std::atomic<uint64_t> passed{0};
-};
-
-} // namespace
+  for (int spins = 0; passed.load() == turn; ++spins)
+    if (spins > 1000)
+      std::this_thread::yield();
+}
 
 // `body(meet, thread)` on each thread; the caller is the first.
 static void runOnThreads(int32_t threads, const std::function<void(MeetingPoint &, int32_t)> &body) {

@@ -6,10 +6,23 @@
 
 #include "llvm/ADT/ArrayRef.h"
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 
 namespace heddle {
+
+// Threads meet here again and again. They wait awake, as those of a step do, unless somebody else needs the core.
+class MeetingPoint {
+public:
+  explicit MeetingPoint(int32_t threads) : threads(threads) {}
+  void wait();
+
+private:
+  const int32_t threads;
+  std::atomic<int32_t> arrived{0};
+  std::atomic<uint64_t> passed{0};
+};
 
 struct Turn {
   std::function<void(int32_t thread)> body; // a call: run once by every thread

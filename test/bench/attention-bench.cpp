@@ -4,11 +4,12 @@
 // CPU's attention kernels and of f32 multiply-adds, as JSON: over the cache, and over tensors as graphs have them, of BERT-base's heads.
 // A bf16 cache is measured with both kinds of products where the target has those of bf16, the kind that models get first. Kernels and
 // multiply-adds take turns, so that shares hold on a machine whose speed changes. Counts 2 flops for each multiply-add of visible keys, nothing
-// for softmax.
+// for softmax. Latent attention stands apart, with both of its bodies (LatentBench.h).
 #include "compiler/codegen/machine/EmitObject.h"
 #include "compiler/codegen/targets/cpu/FlashAttention.h"
 #include "compiler/codegen/targets/cpu/OnlineAttention.h"
 #include "compiler/tune/AttentionRun.h"
+#include "test/bench/LatentBench.h"
 #include "test/execute/FlashCall.h"
 #include "test/execute/KernelLibrary.h"
 
@@ -257,6 +258,8 @@ int main(int argc, char **argv) {
     for (bool hasMask : {false, true})
       measureTensors(options, 1, tokens, hasMask, peak);
   measureTensors(options, 8, 128, true, peak);
+  std::printf("\n  ],\n  \"latent\": [");
+  bool isMeasured = measureLatent(options.target, options.threads, options.rounds, options.only);
   std::printf("\n  ]\n}\n");
-  return 0;
+  return isMeasured ? 0 : 1;
 }

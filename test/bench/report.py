@@ -20,8 +20,24 @@ def figure(value):
 
 
 def best_peer(case):
-    """(name, figure) of the fastest peer, or (None, None)."""
-    return max(case["peers"].items(), key=lambda item: item[1], default=(None, None))
+    """(name, figure) of the best peer, or (None, None)."""
+    return (min if case.get("less") else max)(case["peers"].items(), key=lambda item: item[1], default=(None, None))
+
+
+def ratio(case):
+    """How many times better than the best peer; None without one."""
+    theirs = best_peer(case)[1]
+    return None if theirs is None else theirs / case["ours"] if case.get("less") else case["ours"] / theirs
+
+
+def goal_text(case):
+    """The bound of the ratio, or of the figure itself, and whether it is missed."""
+    if "goal" not in case:
+        return "–"
+    goal = case["goal"]
+    reached = case[goal["of"]]
+    sign, bound, missed = ("≥", goal["least"], reached < goal["least"]) if "least" in goal else ("≤", goal["most"], reached > goal["most"])
+    return f"{sign} {bound:g}" + (", missed" if missed else "")
 
 
 def limit_text(limits):
@@ -33,14 +49,14 @@ def limit_text(limits):
 def markdown(report):
     lines = [f"{report['cpu']} ({' '.join(report['features'])}), {report['date']}, commit {report['commit']}, best of {report['rounds']} rounds.", ""]
     lines += [f"- {threads} thread{'s' * (threads != '1')}: {limit_text(limits)}" for threads, limits in report["limits"].items()]
-    lines += ["", "| Model | What | Threads | Heddle | Best peer | Ratio | Limit | Share of limit |", "|---|---|---|---|---|---|---|---|"]
+    lines += ["", "| Model | What | Threads | Heddle | Best peer | Ratio | Goal | Limit | Share of limit |", "|---|---|---|---|---|---|---|---|---|"]
     for case in report["cases"]:
         peer, theirs = best_peer(case)
         limit = f"{figure(case['limit'])} by {case['bound'].replace('_', ' ')}" if case.get("limit") else "–"
         share = f"{100 * case['share']:.0f} %" if case.get("share") is not None else "–"
         noted = " ¹" if case["others_cores"] > report["quiet_cores"] else ""
         lines.append(f"| {case['model']} | {case['what']}, {case['unit']} | {case['threads']} | {figure(case['ours'])}{noted} | "
-                     f"{f'{figure(theirs)} {peer}' if peer else '–'} | {figure(case['ours'] / theirs if peer else None)} | {limit} | {share} |")
+                     f"{f'{figure(theirs)} {peer}' if peer else '–'} | {figure(ratio(case))} | {goal_text(case)} | {limit} | {share} |")
     if any(case["others_cores"] > report["quiet_cores"] for case in report["cases"]):
         lines += ["", f"¹ Other processes used more than {report['quiet_cores']} cores meanwhile: no figure to judge by."]
     if report["skipped"]:

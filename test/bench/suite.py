@@ -5,12 +5,14 @@ suite.py [MODEL] [--quick] [--cases REGEX] [--list] …
 
 Without MODEL: SmolLM2 and files of real shapes with random weights (model_files.py makes them once). Of each model that generates: a prompt,
 and generation behind each of --depths and with each of --batches sequences; of encoders one run of a shape. Engines take turns, each in
-its own process; of each the best round counts, and a round during which other processes used the CPU is repeated. Writes report.json,
-report.md and roofline.svg into --out and prints the table. What cannot be measured here is said and left out.
+its own process; of each the best round counts, and a round during which other processes used the CPU is repeated. Then kernels alone, and what
+compiling, starting and generating cost beside speed. Writes report.json, report.md and roofline.svg into --out and prints the table. What
+cannot be measured here is said and left out.
 """
 import argparse
 import datetime
 import json
+import math
 import pathlib
 import random
 import re
@@ -23,6 +25,7 @@ import zlib
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(1, str(HERE.parent / "tools"))
+import costs
 import machine
 import model_files
 import report as reports
@@ -33,12 +36,33 @@ ATTEMPTS = 3       # times --rounds, to find quiet ones
 REST = 0.5         # seconds between engines: threads of some spin for a while after their last run
 SMOLLM2 = ROOT / ".setup/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 GENERATING = ("smollm2", "1b-q4_0", "1b-q8_0", "1b-q4_k_m", "1b-bf16")
-SHAPES = {"minilm": ((1, 128), (8, 128)), "bert-base": ((1, 128), (8, 128), (1, 512)), "vit-b": ((1,), (8,))}
+SHAPES = {"minilm": ((1, 128), (8, 128)), "bert-base": ((1, 128), (8, 128), (1, 512)), "vit-b": ((1,), (8,)), "whisper-tiny-encoder": ((1,),),
+          "whisper-tiny-decoder": ((1,),)}
+# Encoders that are also compiled with matrices of bf16; peers stay f32.
+NARROWED = ("minilm", "bert-base", "vit-b")
+WHISPER_PAST = 64  # tokens before the decoder's step
+# Of a batch of ragged texts: how many, of how many tokens, and into how many at a time they are sorted by length.
+TEXTS, TEXT_LENGTHS, SORTED = 64, (5, 200), (4, 16)
 # Kernels alone, in Llama-3.2-1B's sizes: linear layers over a prompt (type, rows, n, k), on one thread; causal attention of a long prompt, by head_dim.
 LINEAR = [(kind, 512, n, k) for kind in ("bf16", "f32") for n, k in ((2048, 2048), (16384, 2048), (2048, 8192))]
 ATTENTION_DIMS, ATTENTION_ROWS, HEADS, KV_HEADS = (64, 128), 4096, 32, 8
+# Latent attention in DeepSeek-V2-Lite's shape: what is measured of it, and the queries that the choice between its bodies is judged by.
+LATENT = ("decode at 4096", "prefill 512", "prefill 2048")
+LATENT_QUERIES, LATENT_KEYS = [2 ** power for power in range(12)], 4096
+LAYERS = (16, 32)  # of two models whose code is compiled
+FIRST_TOKEN_PROMPT = 32
+# (case, which of its figures, how it is bounded): "ratio" how many times better than the best peer, "ours" the figure itself. The first that fits counts.
+GOALS = [(r"^(minilm|bert-base|vit-b).* bf16/", "ratio", "least", 2), (r"^minilm/ragged/", "ratio", "least", 2),
+         (r"^(minilm|bert-base|vit-b|whisper)", "ratio", "least", 1.2),
+         (r"^kernels/latent decode", "ratio", "least", 6), (r"^kernels/latent prefill", "ratio", "least", 2.3),
+         (r"^kernels/latent .*automatic", "ratio", "least", 0.95),
+         (r"^kernels/attention", "ratio", "least", 2.5), (r"^kernels/linear bf16", "ratio", "least", 1), (r"^kernels/linear f32", "ratio", "least", 1.8),
+         (r"^smollm2/compile/seconds", "ours", "most", 10), (r"^1b-q4_0/compile/seconds", "ours", "most", 30), (r"/compile/memory", "ours", "most", 1000),
+         (r"^layers/", "ours", "most", 1.15), (r"/first token", "ratio", "least", 3), (r"/size/code", "ours", "most", 1000),
+         (r"/size/runtime", "ours", "most", 500), (r"/allocations", "ours", "most", 0)]
 QUICK = r"^(smollm2|1b-q4_0)/depth 0/batch 1/|^minilm/1x128/"
 ENCODER_PEERS = ("onnxruntime", "openvino", "torch")
+RAGGED_PEERS = ("onnxruntime", "openvino")  # torch needs several times as long, and minutes to compile all shapes
 
 
 class Unmeasured(Exception):
@@ -126,15 +150,15 @@ class Suite:
         except Unmeasured as why:
             raise Unmeasured(f"{model}: {why}") from None
 
-    def program_of(self, model, path):
+    def program_of(self, model, path, *flags):
         # Models of the same name may lie in several folders.
-        name = f"{model}-{zlib.crc32(bytes(path.resolve())):08x}" if self.options.model else model
+        name = f"{model}-{zlib.crc32(bytes(path.resolve())):08x}" if self.options.model else "".join((model, *flags))
         program = self.options.out / "programs" / name
         program.parent.mkdir(exist_ok=True)
         newest = max(file.stat().st_mtime for file in (path, self.options.heddle))
         if not program.exists() or program.stat().st_mtime < newest:
             print(f"compiling {model}", flush=True)
-            run([self.options.heddle, "compile", path, "-o", program, "--quiet"])
+            run([self.options.heddle, "compile", path, "-o", program, "--quiet", *flags])
         return program
 
     def start(self, what, command):
@@ -169,16 +193,21 @@ class Suite:
                 break
         return answers, busiest
 
-    def add_case(self, model, what, threads, unit, ours, peers, busiest, cost=None, **more):
-        """`cost`: (bytes, operations) of what the unit counts, and the arithmetic whose peak bounds it."""
+    def add_case(self, model, what, threads, unit, ours, peers, busiest, cost=None, name=None, **more):
+        """`cost`: (bytes, operations) of what the unit counts, and the arithmetic whose peak bounds it. `less`: less is better. `name`: what
+        --cases and GOALS find."""
         case = {"model": model, "what": what, "threads": threads, "unit": unit, "ours": ours, "peers": peers, "others_cores": round(busiest, 3), **more}
         if peers:
-            case["ratio"] = ours / max(peers.values())
+            case["ratio"] = reports.ratio(case)
+        goals = ({"of": of, bound: value} for pattern, of, bound, value in GOALS if name and re.search(pattern, name))
+        if (goal := next(goals, None)) and (goal["of"] in case):
+            case["goal"] = goal
         if cost:
             case["bytes"], case["flops"], case["arithmetic"] = cost
         self.cases.append(case)
         peer, theirs = reports.best_peer(case)
-        print(f"{model}, {what}, {threads} threads: {ours:.1f} {unit}" + (f", {peer} {theirs:.1f}, ratio {ours / theirs:.2f}" if peer else ""), flush=True)
+        print(f"{model}, {what}, {threads} threads: {reports.figure(ours)} {unit}" +
+              (f", {peer} {reports.figure(theirs)}, ratio {case['ratio']:.2f}" if peer else ""), flush=True)
 
     def finish_cases(self):
         """Limits are known at the end: what was measured later may be the faster."""
@@ -255,51 +284,128 @@ class Suite:
 
     # --- encoders -----------------------------------------------------------------------------------------------------
 
-    def encoder_inputs(self, model, shape):
+    def save_inputs(self, name, tensors):
         """A file of tensors that all sides read."""
-        path = self.options.out / f"{model}-{'x'.join(map(str, shape))}.safetensors"
-        numbers = random.Random(1)
-        if model == "vit-b":
-            size = [shape[0], 3, 224, 224]
-            tensors = {"pixel_values": ("F32", size, [numbers.gauss(0, 1) for _ in range(size[0] * 3 * 224 * 224)])}
-        else:
-            count = shape[0] * shape[1]
-            tensors = {"input_ids": ("I64", list(shape), [numbers.randrange(1000, 30000) for _ in range(count)]),
-                       "attention_mask": ("I64", list(shape), [1] * count)}
+        path = self.options.out / f"{name}.safetensors"
         safetensors.save(path, tensors)
         return path
 
-    def encoder_cost(self, model, shape):
-        """(bytes, operations) of a run: all weights once, embeddings left out; products and attention."""
+    def encoder_inputs(self, model, shape):
+        numbers = random.Random(1)
+
+        def floats(*size):
+            # Few numbers, again and again: drawing them all takes longer than the run.
+            count, some = math.prod(size), [numbers.gauss(0, 1) for _ in range(9973)]
+            return "F32", list(size), (some * (count // len(some) + 1))[:count]
+        if model == "vit-b":
+            tensors = {"pixel_values": floats(shape[0], 3, 224, 224)}
+        elif model == "whisper-tiny-encoder":
+            tensors = {"input_features": floats(shape[0], model_files.WHISPER["mels"], model_files.WHISPER["frames"])}
+        elif model == "whisper-tiny-decoder":
+            sizes = model_files.WHISPER
+            of_cache = lambda length: floats(shape[0], sizes["heads"], length, sizes["hidden"] // sizes["heads"])
+            tensors = {"input_ids": ("I64", [shape[0], 1], [numbers.randrange(sizes["vocab"]) for _ in range(shape[0])])}
+            tensors |= {f"{part}_{layer}": of_cache(WHISPER_PAST if "past" in part else sizes["frames"] // 2) for layer in range(sizes["layers"])
+                        for part in ("past_key", "past_value", "encoder_key", "encoder_value")}
+        else:
+            return self.save_texts(f"{model}-{'x'.join(map(str, shape))}", [shape[1]] * shape[0])
+        return self.save_inputs(f"{model}-{'x'.join(map(str, shape))}", tensors)
+
+    def save_texts(self, name, lengths):
+        """A batch of texts, padded to the longest and masked."""
+        numbers, longest = random.Random(1), max(lengths)
+        ids = [numbers.randrange(1000, 30000) if at < length else 0 for length in lengths for at in range(longest)]
+        mask = [int(at < length) for length in lengths for at in range(longest)]
+        size = [len(lengths), longest]
+        return self.save_inputs(name, {"input_ids": ("I64", size, ids), "attention_mask": ("I64", size, mask)})
+
+    @staticmethod
+    def encoder_cost(model, lengths):
+        """(bytes, operations) of a run over sequences of such lengths: all weights once, embeddings left out; products and attention."""
         sizes = model_files.ENCODERS[model]
-        tokens = shape[1] if len(shape) > 1 else (sizes["image"] // sizes["patch"]) ** 2 + 1
         weights = sizes["layers"] * (4 * sizes["hidden"] ** 2 + 2 * sizes["hidden"] * sizes["ffn"])
         weights += sizes["hidden"] * 3 * sizes["patch"] ** 2 if "patch" in sizes else 0
-        attention = 4 * sizes["layers"] * tokens * tokens * sizes["hidden"]
-        return 4.0 * weights, float(shape[0] * (2 * weights * tokens + attention)), "f32"
+        attention = 4 * sizes["layers"] * sizes["hidden"]
+        return 4.0 * weights, float(sum(2 * weights * tokens + attention * tokens * tokens for tokens in lengths)), "f32"
+
+    @staticmethod
+    def whisper_cost(model):
+        sizes = model_files.WHISPER
+        hidden, ffn, heard, layers = sizes["hidden"], sizes["ffn"], sizes["frames"] // 2, sizes["layers"]
+        if model == "whisper-tiny-encoder":
+            convolved = 3 * sizes["mels"] * hidden, 3 * hidden * hidden  # the first over twice as many frames
+            weights = layers * (4 * hidden ** 2 + 2 * hidden * ffn)
+            operations = 2 * heard * (2 * convolved[0] + convolved[1] + weights) + 4 * layers * heard * heard * hidden
+            return 4.0 * (weights + sum(convolved)), float(operations), "f32"
+        weights, keys = layers * (6 * hidden ** 2 + 2 * hidden * ffn) + hidden * sizes["vocab"], layers * (WHISPER_PAST + heard)
+        return 4.0 * (weights + 2 * keys * hidden), float(2 * weights + 4 * keys * hidden), "f32"
+
+    def cost_of(self, model, shape):
+        if model.startswith("whisper"):
+            return self.whisper_cost(model)
+        sizes = model_files.ENCODERS[model]
+        return self.encoder_cost(model, [shape[1] if len(shape) > 1 else (sizes["image"] // sizes["patch"]) ** 2 + 1] * shape[0])
+
+    def encoder_cases(self, model):
+        """(name, threads, shape or None for ragged texts, flags of the compiler)."""
+        cases = [("x".join(map(str, shape)) + suffix, shape, flags) for shape in SHAPES[model]
+                 for suffix, flags in (("", ()), *([(" bf16", ("--weights=bf16",))] if model in NARROWED else []))]
+        cases += [("ragged", None, ()), ("ragged graph", None, ())] if model == "minilm" else []
+        return [(name, threads, shape, flags) for name, shape, flags in cases for threads in self.options.threads
+                if self.wants(f"{model}/{name}/threads {threads}")]
 
     def measure_encoder(self, model):
-        for shape in SHAPES[model]:
-            name = "x".join(map(str, shape))
-            for threads in self.options.threads:
-                if self.wants(f"{model}/{name}/threads {threads}"):
-                    self.measure_encoder_shape(model, shape, name, threads)
+        for name, threads, shape, flags in self.encoder_cases(model):
+            if shape:
+                inputs = [[self.encoder_inputs(model, shape)]]
+                self.measure_encoder_case(model, name, threads, self.program_of(model, self.file_of(model), *flags), inputs, inputs,
+                                          self.cost_of(model, shape))
+            else:
+                self.measure_ragged(model, name, threads)
 
-    def measure_encoder_shape(self, model, shape, name, threads):
-        path = self.file_of(model)
-        program, inputs = self.program_of(model, path), self.encoder_inputs(model, shape)
+    def measure_ragged(self, model, name, threads):
+        """Ours, from a checkpoint, takes all texts as one batch and runs no padding; as a graph, it and the peers run padding, of one batch or of batches of
+        near-equal length, whichever each is faster with."""
+        numbers = random.Random(2)
+        lengths = [numbers.randint(*TEXT_LENGTHS) for _ in range(TEXTS)]
+        whole, ascending = self.save_texts(f"{model}-ragged", lengths), sorted(lengths)
+        ways = [[whole]] + [[self.save_texts(f"{model}-ragged-{at}-{count}", ascending[at:at + count]) for at in range(0, TEXTS, count)]
+                            for count in SORTED]
+        own = f"{model}-bert" if name == "ragged" else model
+        self.measure_encoder_case(model, name, threads, self.program_of(own, self.file_of(own)), [[whole]] if name == "ragged" else ways, ways,
+                                  self.encoder_cost(model, lengths))
+
+    def measure_encoder_case(self, model, name, threads, program, our_ways, peer_ways, cost):
+        """A way is a list of files that are run one after the other. Each side tries all of them in its first round and keeps to the fastest."""
         self.measure_limits(threads)
-        peers = [peer for engine in ENCODER_PEERS if (peer := self.start(engine, [HERE / "peer_encoder.py", engine, path, inputs, threads]))]
-        runs = 10
-        bench = [program, "--bench", "--input", inputs, "--rounds", runs + 1, "--threads", threads, "--json"]
+        path = self.file_of(model)
+        peers = [peer for engine in (ENCODER_PEERS if len(peer_ways) == 1 else RAGGED_PEERS)
+                 if (peer := self.start(engine, [HERE / "peer_encoder.py", engine, path, threads]))]
+        runs = 10 if len(peer_ways) == 1 else 2
+
+        def ours(way):
+            return sum(json.loads(run([program, "--bench", "--input", file, "--rounds", runs + 1, "--threads", threads, "--json"]))["seconds"]
+                       for file in way)
+
+        def turns(ways, seconds_of):
+            best = {}
+
+            def ask(number):
+                for index in range(len(ways)) if number == 0 else (min(best, key=best.get),):
+                    best[index] = seconds = min(seconds_of(ways[index]), best.get(index, math.inf) if number else math.inf)
+                return {"seconds": min(best.values()) if number == 0 else seconds, "way": min(best, key=best.get)}
+            return ask
+
         try:
-            answers, busiest = self.interleave(threads, lambda _: json.loads(run(bench)),
-                                               {peer: lambda _, peer=peer: peer.ask({"runs": runs}) for peer in peers})
+            answers, busiest = self.interleave(threads, turns(our_ways, ours), {
+                peer: turns(peer_ways, lambda way, peer=peer: peer.ask({"inputs": list(map(str, way)), "runs": runs})["seconds"]) for peer in peers})
         finally:
             for peer in peers:
                 peer.close()
         best = {side: 1 / min(answer["seconds"] for answer in given) for side, given in answers.items()}
-        self.add_case(model, name, threads, "runs/s", best.pop("ours"), best, busiest, self.encoder_cost(model, shape))
+        more = {"batches": {side: len((our_ways if side == "ours" else peer_ways)[given[-1]["way"]]) for side, given in answers.items()}}
+        self.add_case(model, name, threads, "runs/s", best.pop("ours"), best, busiest, cost, f"{model}/{name}/threads {threads}",
+                      **(more if len(peer_ways) > 1 else {}))
 
     # --- kernels ------------------------------------------------------------------------------------------------------
 
@@ -310,7 +416,29 @@ class Suite:
         cases += [(f"kernels/attention {ATTENTION_ROWS} D {dim}/threads {threads}", threads,
                    {"kind": "attention", "type": "bf16", "rows": ATTENTION_ROWS, "heads": HEADS, "kv_heads": KV_HEADS, "head_dim": dim})
                   for dim in ATTENTION_DIMS for threads in self.options.threads]
+        latent = [f"latent {what}" for what in LATENT] + [f"latent {count} of {LATENT_KEYS}" for count in LATENT_QUERIES]
+        cases += [(f"kernels/{what}{', automatic' if ' of ' in what else ''}/threads {threads}", threads, {"kind": "latent", "only": what})
+                  for what in latent for threads in self.options.threads]
         return [case for case in cases if self.wants(case[0])]
+
+    def run_latent(self, threads, asked):
+        """Form → its answer; they take turns inside."""
+        bench = self.options.heddle.with_name("attention-bench")
+        if not bench.exists():
+            raise Unmeasured(f"kernels: {bench.name} is not built")
+        answers = json.loads(run([bench, "--threads", threads, "--rounds", 3, "--only", asked["only"]]))["latent"]
+        return {answer["form"]: answer for answer in answers}
+
+    def measure_latent(self, name, threads, asked):
+        """The body that ought to be faster beside the other, or the choice beside both. Bytes and operations are those of the body that ran."""
+        self.measure_limits(threads)
+        answers, busiest = self.interleave(threads, lambda _: self.run_latent(threads, asked), {})
+        best = {form: min((answer[form] for answer in answers["ours"]), key=lambda answer: answer["seconds"]) for form in answers["ours"][0]}
+        speeds = {form: 1 / answer["seconds"] for form, answer in best.items()}
+        ours = "automatic" if " of " in asked["only"] else "absorbed" if "decode" in asked["only"] else "materialised"
+        peers = {form: speed for form, speed in speeds.items() if form != ours and (form != "automatic")}
+        self.add_case("kernels", f"{asked['only']}, {ours}", threads, "calls/s", speeds[ours], peers, busiest,
+                      (best[ours]["bytes"], best[ours]["flops"], "f32"), name, forms=best)
 
     def run_kernel(self, threads, asked):
         """Operations per second of ours."""
@@ -334,6 +462,9 @@ class Suite:
 
     def measure_kernels(self, _):
         for name, threads, asked in self.kernel_cases():
+            if asked["kind"] == "latent":
+                self.measure_latent(name, threads, asked)
+                continue
             self.measure_limits(threads)
             peer = self.start("torch", [HERE / "peer_kernels.py", threads])
             read, flops = self.kernel_cost(asked)
@@ -344,14 +475,88 @@ class Suite:
                 if peer:
                     peer.close()
             best = {side: max(answer["speed"] for answer in given) / 1e9 for side, given in answers.items()}
-            self.add_case("kernels", name.split("/")[1], threads, "GFLOP/s", best.pop("ours"), best, busiest, (1e9 * read / flops, 1e9, asked["type"]))
+            self.add_case("kernels", name.split("/")[1], threads, "GFLOP/s", best.pop("ours"), best, busiest, (1e9 * read / flops, 1e9, asked["type"]), name)
+
+    # --- what else it costs -------------------------------------------------------------------------------------------
+
+    def cost_cases(self):
+        """(name, threads, who measures it)."""
+        most = max(self.options.threads)
+        cases = [(f"{model}/compile", most, self.measure_compile) for model in ("smollm2", "1b-q4_0")]
+        cases += [("layers/compile", most, self.measure_layers)]
+        cases += [(f"1b-q4_0/first token/threads {threads}", threads, self.measure_first_token) for threads in self.options.threads]
+        cases += [("smollm2/size", most, self.measure_size), ("smollm2/allocations", most, self.measure_allocations)]
+        return [case for case in cases if self.wants(case[0])]
+
+    def measure_costs(self, name):
+        for case, threads, measure in self.cost_cases():
+            if case == name:
+                try:
+                    measure(name.split("/")[0], threads, name)
+                except (RuntimeError, OSError, subprocess.CalledProcessError) as why:
+                    self.skip(f"{name}: {why}")
+
+    def measure_compile(self, model, threads, name):
+        """A whole compile, then one beside whose weights lie already: what is left is code, and the check that they are the same."""
+        path = self.file_of(model)
+        with tempfile.TemporaryDirectory(dir=self.options.out) as box:
+            compile_to = lambda out, *flags: costs.measure_command([self.options.heddle, "compile", path, "-o", f"{box}/{out}", "--quiet", *flags])
+            compile_to("apart", "--sidecar")
+            answers, busiest = self.interleave(threads, lambda _: (*compile_to("whole"), compile_to("apart", "--sidecar")[0]), {})
+        seconds, memory, code = (best(answer[index] for answer in answers["ours"]) for index, best in enumerate((min, max, min)))
+        for what, unit, figure in (("seconds", "s", seconds), ("code alone", "s", code), ("weights", "s", seconds - code),
+                                   ("memory beside files", "MB", memory / 1e6)):
+            self.add_case(model, f"compile: {what}", threads, unit, figure, {}, busiest, name=f"{name}/{what}", less=True)
+
+    def measure_layers(self, model, threads, name):
+        with tempfile.TemporaryDirectory(dir=self.options.out) as box:
+            files = [self.file_of(f"layers-{count}") for count in LAYERS]
+            code_of = lambda path: costs.measure_command([self.options.heddle, "compile", path, "-o", f"{box}/{path.stem}", "--quiet", "--sidecar"])[0]
+            for path in files:
+                code_of(path)
+            answers, busiest = self.interleave(threads, lambda _: list(map(code_of, files)), {})
+        few, many = (min(answer[index] for answer in answers["ours"]) for index in range(2))
+        self.add_case(model, f"compile: code of {LAYERS[1]} ÷ of {LAYERS[0]}", threads, "times", many / few, {}, busiest, name=name, less=True,
+                      seconds=[few, many])
+
+    def measure_first_token(self, model, threads, name):
+        """Ours from the start of the process; llama.cpp's from loading the file, in a process that has loaded the library."""
+        path = self.file_of(model)
+        ids = ",".join(str(5 + at) for at in range(FIRST_TOKEN_PROMPT))
+        command = [self.program_of(model, path), "--prompt-ids", ids, "-n", 1, "--temp", 0, "--ignore-eos", "--print-ids", "--threads", threads]
+        peer = self.start("llama.cpp", [HERE / "peer_llama.py", path, threads])
+        try:
+            answers, busiest = self.interleave(threads, lambda _: costs.seconds_to_output(command),
+                                               {peer: lambda _: peer.ask({"first_token": FIRST_TOKEN_PROMPT})["seconds"]} if peer else {})
+        finally:
+            if peer:
+                peer.close()
+        best = {side: 1000 * min(given) for side, given in answers.items()}
+        self.add_case(model, f"first token behind {FIRST_TOKEN_PROMPT}", threads, "ms", best.pop("ours"), best, busiest, name=name, less=True)
+
+    def measure_size(self, model, threads, name):
+        with tempfile.TemporaryDirectory(dir=self.options.out) as box:
+            sizes = []
+            for out, flags in (("code.o", ["--emit=object"]), ("program", [])):
+                run([self.options.heddle, "compile", self.file_of(model), "-o", f"{box}/{out}", "--quiet", "--sidecar", *flags])
+                sizes.append(costs.loaded_bytes(f"{box}/{out}") / 1e3)
+        for what, figure in (("code", sizes[0]), ("runtime", sizes[1] - sizes[0])):
+            self.add_case(model, f"size: {what}", threads, "KB", figure, {}, 0, name=f"{name}/{what}", less=True)
+
+    def measure_allocations(self, model, threads, name):
+        counter = self.options.heddle.parent.parent / "lib/heddle-count-allocations.so"
+        if not counter.exists():
+            raise RuntimeError(f"{counter.name} is not built")
+        few, many = (costs.allocations([self.program_of(model, self.file_of(model)), "--prompt-ids", "1,2,3", "-n", tokens, "--temp", 0, "--ignore-eos",
+                                        "--print-ids", "--threads", threads], counter) for tokens in (64, 192))
+        self.add_case(model, "allocations per token", threads, "times", (many - few) / 128, {}, 0, name=name, less=True)
 
     # --- all ----------------------------------------------------------------------------------------------------------
 
     def measure(self):
         models = [(self.options.model.stem, self.measure_generating)] if self.options.model else [
             *((model, self.measure_generating) for model in GENERATING), *((model, self.measure_encoder) for model in SHAPES),
-            ("kernels", self.measure_kernels)]
+            ("kernels", self.measure_kernels), *((case[0], self.measure_costs) for case in self.cost_cases())]
         for model, measure in models:
             try:
                 measure(model)
@@ -364,9 +569,10 @@ class Suite:
         models = [self.options.model.stem] if self.options.model else GENERATING
         names = [f"{model}/depth {depth}/batch {batch}/threads {threads}" for model in models
                  for depth, batch, threads in self.generating_cases(model)]
-        shapes = [] if self.options.model else [(model, "x".join(map(str, shape))) for model in SHAPES for shape in SHAPES[model]]
-        names += [name for model, shape in shapes for threads in self.options.threads if self.wants(name := f"{model}/{shape}/threads {threads}")]
-        return names + ([] if self.options.model else [name for name, *_ in self.kernel_cases()])
+        if self.options.model:
+            return names
+        names += [f"{model}/{name}/threads {threads}" for model in SHAPES for name, threads, *_ in self.encoder_cases(model)]
+        return names + [name for name, *_ in self.kernel_cases() + self.cost_cases()]
 
     def report(self):
         self.finish_cases()
