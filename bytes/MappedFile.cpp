@@ -53,6 +53,9 @@ Status MappedFile::map(int descriptor, const std::string &path, FileMemory place
       flags = isCopy ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_PRIVATE;
   void *memory = info.st_size ? mmap(nullptr, info.st_size, protection, flags, isCopy ? -1 : descriptor, 0) : nullptr;
   int error = errno;
+  // Weights are read from end to end: huge pages, for a copy, which is not filled yet, and where the file system has them.
+  if (memory && memory != MAP_FAILED)
+    (void)madvise(memory, info.st_size, MADV_HUGEPAGE);
   if (memory && memory != MAP_FAILED && isCopy && !readWhole(descriptor, memory, info.st_size)) {
     error = errno;
     munmap(memory, info.st_size);
@@ -64,9 +67,6 @@ Status MappedFile::map(int descriptor, const std::string &path, FileMemory place
     std::string what = path + ": cannot be mapped: " + strerror(error);
     return error == ENOMEM ? outOfMemory(what) : Status::failure(what);
   }
-  // Weights are read from end to end: huge pages where the file system has them.
-  if (memory)
-    (void)madvise(memory, info.st_size, MADV_HUGEPAGE);
   mapping.bytes = static_cast<const uint8_t *>(memory);
   mapping.length = info.st_size;
   MemoryScope::enter(&mapping);

@@ -2,8 +2,6 @@
 
 #include "compiler/SourceFiles.h"
 
-#include "bytes/Sha256.h"
-
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Path.h"
 
@@ -13,17 +11,62 @@
 using namespace heddle;
 using llvm::StringRef;
 
+SourceHash::SourceHash(std::vector<SharedFile> files, uint64_t lead)
+    : files(std::move(files)), lead(lead), limit(lead) {
+  for (const SharedFile &file : this->files)
+    size += file->size();
+  thread = std::thread([this] { run(); });
+}
+
+SourceHash::~SourceHash() {
+  {
+    std::lock_guard lock(mutex);
+    isStopped = true;
+  }
+  raised.notify_one();
+  if (thread.joinable())
+    thread.join();
+}
+
+void SourceHash::raiseLimit(uint64_t bytes) {
+  {
+    std::lock_guard lock(mutex);
+    limit = std::max(limit, bytes);
+  }
+  raised.notify_one();
+}
+
+void SourceHash::follow(uint64_t done, uint64_t all) {
+  double share = all ? double(done) / double(all) : 0;
+  raiseLimit(lead + uint64_t(share * double(size)));
+}
+
+std::string SourceHash::get() {
+  raiseLimit(UINT64_MAX);
+  if (thread.joinable())
+    thread.join();
+  return digits;
+}
+
+// Waits for the limit; false where nobody asks any more.
+bool SourceHash::mayGoOn() {
+  std::unique_lock lock(mutex);
+  raised.wait(lock, [this] { return isStopped || position < limit; });
+  return !isStopped;
+}
+
 // Adds the file's bytes and gives their pages back: what is resident does not grow by the file.
-static void addFile(const MappedFile &file, Sha256 &hash) {
+void SourceHash::addFile(const MappedFile &file, Sha256 &hash) {
   constexpr uint64_t piece = 16 << 20;
-  for (uint64_t at = 0; at < file.size(); at += piece) {
-    uint64_t size = std::min(piece, file.size() - at);
-    hash.update(file.data() + at, size);
-    (void)madvise(const_cast<uint8_t *>(file.data()) + at, size, MADV_DONTNEED);
+  for (uint64_t at = 0; at < file.size() && mayGoOn(); at += piece) {
+    uint64_t bytes = std::min(piece, file.size() - at);
+    hash.update(file.data() + at, bytes);
+    (void)madvise(const_cast<uint8_t *>(file.data()) + at, bytes, MADV_DONTNEED);
+    position += bytes;
   }
 }
 
-std::string heddle::sourceHash(const std::vector<SharedFile> &files) {
+void SourceHash::run() {
   Sha256 hash;
   for (const SharedFile &file : files) {
     if (files.size() > 1) {
@@ -32,7 +75,7 @@ std::string heddle::sourceHash(const std::vector<SharedFile> &files) {
     }
     addFile(*file, hash);
   }
-  return llvm::toHex(hash.finish(), /*LowerCase=*/true);
+  digits = llvm::toHex(hash.finish(), /*LowerCase=*/true);
 }
 
 // As make reads a name.

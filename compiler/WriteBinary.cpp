@@ -18,7 +18,7 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
-#include <future>
+#include <optional>
 
 using namespace mlir;
 using namespace heddle;
@@ -180,15 +180,18 @@ Status heddle::writeBinary(const BinaryRequest &request, std::string &outSummary
   MachineCode kind = options.emit == Emit::Llvm       ? MachineCode::LLVMIR
                      : options.emit == Emit::Assembly ? MachineCode::Assembly
                                                       : MachineCode::Object;
-  // The model's files are hashed while its code is generated. What is never asked for, of text, is not computed.
-  std::future<std::string> hash = std::async(kind == MachineCode::Object ? std::launch::async : std::launch::deferred,
-                                             [&] { return sourceHash(request.sources); });
+  // Text says nothing of the files' bytes.
+  std::optional<SourceHash> hash;
+  if (kind == MachineCode::Object)
+    hash.emplace(request.sources);
   std::vector<GeneratedCode> code;
   if (failed(generateVariants(request, kind, code)))
     return diagnosed(StatusCode::Failure);
   if (kind != MachineCode::Object)
     return writeText(options, request.sources, llvm::join(code.front().objects, ""));
-  PackageInfo info = packageInfo(options, program, first, hash.get());
+  // Known once the weights are packed, but for those who ask before.
+  bool isAskedNow = options.observer || options.sidecar;
+  PackageInfo info = packageInfo(options, program, first, isAskedNow ? hash->get() : "");
   if (options.observer && failed(options.observer->didGenerate(first, code.front(), info, program.model.checkpoint)))
     return diagnosed(StatusCode::Failure);
   request.progress.stage("packing weights");
@@ -207,6 +210,7 @@ Status heddle::writeBinary(const BinaryRequest &request, std::string &outSummary
   Status reported;
   std::string converted;
   auto packed = [&](WeightTables tables) {
+    info.sourceSha256 = hash->get();
     converted = summarizeConversion(tables);
     std::string text;
     if (!options.report.empty())
@@ -221,6 +225,7 @@ Status heddle::writeBinary(const BinaryRequest &request, std::string &outSummary
   PackageRequest output{scheduled,       program.model.checkpoint, info.name, metadata, linkKindOf(options.emit),
                         options.sidecar, options.output,           packed};
   output.progress = [&](uint64_t done, uint64_t all) {
+    hash->follow(done, all);
     request.progress.stage(llvm::formatv("packing weights, {0} of {1} MB", done / 1000000, all / 1000000).str());
   };
   std::string error;

@@ -48,6 +48,7 @@ static ArrayRef<CpuMatmuls> cpuMatmuls() {
        "as with VNNI; with 8 int8 rows the widened bytes spill"},
       // few: 4 sums, 2 scales, 2 mins; many: 12 sums + 2 columns + 1 broadcast; int8: 4 integer and 4 f32 sums, 4 temporaries;
       // int16: 2 rows spill the codes that they share
+      {"avxvnni", 8, {2, 1}, 1, {6, 2, 1}, 1, {2, 1}, {2, 1}, "as without; products of bytes need no temporaries"},
       {nullptr, 8, {2, 1}, 1, {6, 2, 1}, 1, {2, 1}, {1}, "16 registers; a panel's column takes two"},
       // few: 8 sums, 4 scales, 4 mins; many: 20 sums + 4 columns + 1 broadcast; int8: 8 integer and 8 f32 sums
       {nullptr,

@@ -8,6 +8,8 @@
 #include "compiler/schedule/ScheduleTable.h"
 #include "test/execute/EmulatedInstructions.h"
 
+#include "runtime/model/CpuFeatures.h"
+
 #include "llvm/Object/ObjectFile.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -63,12 +65,12 @@ AttentionSpec KernelLibrary::withRegisters(const AttentionSpec &spec) {
 static bool isRunnable(llvm::StringRef name) {
   CpuTarget level = cpuTargetNamed(name), host = cpuTargetNamed("native");
   return level.triple == host.triple &&
-         llvm::all_of(level.features, [&](const std::string &feature) { return host.has(feature); });
+         llvm::all_of(level.features, [](const std::string &feature) { return hasCpuFeature(feature); });
 }
 
 std::vector<std::string> KernelLibrary::runnableTargets() {
   std::vector<std::string> targets = {"native"};
-  for (const char *name : {"x86-64-v4", "x86-64-v3"})
+  for (const char *name : {"x86-64-v4", "alderlake", "x86-64-v3"})
     if (isRunnable(name))
       targets.push_back(name);
   return targets;

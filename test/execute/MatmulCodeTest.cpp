@@ -52,7 +52,10 @@ static std::vector<std::vector<StringRef>> innerLoops(StringRef assembly) {
 }
 
 static int countOf(const std::vector<StringRef> &loop, StringRef instruction) {
-  return llvm::count_if(loop, [&](StringRef code) { return code.split('\t').first == instruction; });
+  return llvm::count_if(loop, [&](StringRef code) {
+    code.consume_front("{vex}"); // AVX-VNNI, whose registers end at 15
+    return code.ltrim().split('\t').first == instruction;
+  });
 }
 
 // AT&T syntax: a store's last operand is memory.
@@ -116,11 +119,13 @@ TEST(MatmulCode, TilesAreReleased) {
 TEST(MatmulCode, SumsOfInt16StayInRegisters) {
   for (auto [target, type, tallest] :
        {std::tuple("znver5", TensorType::Q4_0, 8), std::tuple("znver5", TensorType::Q8_0, 8),
-        std::tuple("sapphirerapids", TensorType::Q4_1, 8), std::tuple("x86-64-v3", TensorType::Q4_0, 1)}) {
+        std::tuple("sapphirerapids", TensorType::Q4_1, 8), std::tuple("x86-64-v3", TensorType::Q4_0, 1),
+        std::tuple("alderlake", TensorType::Q4_0, 2), std::tuple("alderlake", TensorType::Q8_0, 2)}) {
     SCOPED_TRACE(std::string(target) + ", " + tensorTypeInfo(type).name);
     MatmulSpec spec{*layoutFor(type), 4096, 4096};
     spec.int16FewRows = true;
-    bool hasVnni = StringRef(target) != "x86-64-v3";
+    bool isAvx2 = StringRef(target) == "x86-64-v3" || StringRef(target) == "alderlake",
+         hasVnni = StringRef(target) != "x86-64-v3";
     std::string assembly = emitAssembly(spec, target);
     EXPECT_EQ(assembly.find("call"), std::string::npos) << "a kernel calls nothing";
     std::multiset<int> products;
@@ -129,12 +134,14 @@ TEST(MatmulCode, SumsOfInt16StayInRegisters) {
       if (!dots)
         continue;
       products.insert(dots);
-      EXPECT_EQ(countStores(loop), 0) << "with " << dots << " products";
+      // Two rows of Q4_0 on 16 registers spill some of the codes that they share, and are faster than one after the other.
+      bool spillsCodes = isAvx2 && dots == 64 && type == TensorType::Q4_0;
+      EXPECT_LE(countStores(loop), spillsCodes ? 4 : 0) << "with " << dots << " products";
     }
     // 8 x 4 codes of a block, two products each; an AVX2 vector holds half of a panel.
     std::multiset<int> expected;
     for (int rows = tallest; rows; rows /= 2)
-      expected.insert(rows * 16 * (hasVnni ? 1 : 2));
+      expected.insert(rows * 16 * (isAvx2 ? 2 : 1));
     EXPECT_EQ(products, expected);
   }
 }

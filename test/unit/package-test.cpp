@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstring>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -361,6 +362,37 @@ TEST(CpuFeatures, knowsTheBaseline) {
 #endif
   EXPECT_FALSE(hasCpuFeature("avx1024"));
   EXPECT_FALSE(hasCpuFeature("avx512_bf16")); // LLVM's spelling only
+}
+
+// Bytes of the mapping that holds `address` that lie in huge pages.
+uint64_t hugeBytes(const void *address) {
+  FILE *smaps = fopen("/proc/self/smaps", "re");
+  char line[4352];
+  bool isHere = false;
+  unsigned long long begin, end, kilobytes = 0;
+  while (smaps && fgets(line, sizeof line, smaps))
+    if (sscanf(line, "%llx-%llx ", &begin, &end) == 2)
+      isHere = begin <= uintptr_t(address) && uintptr_t(address) < end;
+    else if (isHere && sscanf(line, "AnonHugePages: %llu kB", &kilobytes) == 1)
+      break;
+  if (smaps)
+    fclose(smaps);
+  return kilobytes * 1024;
+}
+
+TEST(MappedFile, aCopyLiesInHugePages) {
+  constexpr size_t size = 16 << 20;
+  void *control = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(control, MAP_FAILED);
+  bool hasAdvice = madvise(control, size, MADV_HUGEPAGE) == 0;
+  memset(control, 1, size);
+  bool hasHugePages = hasAdvice && hugeBytes(control) >= size / 2;
+  munmap(control, size);
+  if (!hasHugePages)
+    GTEST_SKIP() << "this machine gives none";
+  MappedFile file;
+  ASSERT_TRUE(file.open(writeFile("huge", Bytes(size, 1)), FileMemory::Copied).isOk());
+  EXPECT_GE(hugeBytes(file.data()), size / 2);
 }
 
 // A mapped file would end the process here.

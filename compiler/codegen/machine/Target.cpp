@@ -15,9 +15,9 @@
 using namespace heddle;
 
 // Features that kernels make use of; a binary requires those of its target and no others.
-static const char *const knownFeatures[] = {"avx2",     "fma",      "f16c",       "avx512f",    "avx512bw",
-                                            "avx512vl", "avx512dq", "avx512vnni", "avx512bf16", "amx-tile",
-                                            "amx-int8", "amx-bf16", "dotprod",    "fullfp16",   "neon"};
+static const char *const knownFeatures[] = {"avx2",     "fma",      "f16c",       "avxvnni",    "avx512f",  "avx512bw",
+                                            "avx512vl", "avx512dq", "avx512vnni", "avx512bf16", "amx-tile", "amx-int8",
+                                            "amx-bf16", "dotprod",  "fullfp16",   "neon"};
 
 bool CpuTarget::has(llvm::StringRef feature) const {
   return llvm::is_contained(features, feature);
@@ -46,6 +46,9 @@ static CpuTarget hostTarget() {
   for (const char *feature : knownFeatures)
     if (hasCpuFeature(feature))
       features.push_back(feature);
+  // AVX-512 has these products of its own.
+  if (llvm::is_contained(features, "avx512vnni"))
+    llvm::erase(features, "avxvnni");
 #if defined(__aarch64__)
   return {"native", "aarch64-unknown-linux-gnu", "generic", std::move(features)};
 #else
@@ -57,7 +60,8 @@ static CpuTarget hostTarget() {
 
 mlir::FailureOr<CpuTarget> heddle::parseCpuTarget(llvm::StringRef name, std::string &error) {
   const std::vector<std::string> v3 = {"avx2", "fma", "f16c"};
-  std::vector<std::string> v4 = v3, zen5, spr;
+  std::vector<std::string> alderlake = v3, v4 = v3, zen5, spr;
+  alderlake.push_back("avxvnni");
   llvm::append_range(v4, std::vector<std::string>{"avx512f", "avx512bw", "avx512vl", "avx512dq"});
   zen5 = v4;
   llvm::append_range(zen5, std::vector<std::string>{"avx512vnni", "avx512bf16"});
@@ -67,6 +71,8 @@ mlir::FailureOr<CpuTarget> heddle::parseCpuTarget(llvm::StringRef name, std::str
     return hostTarget();
   if (name == "x86-64-v3")
     return x86Target(name, "x86-64-v3", v3);
+  if (name == "alderlake")
+    return x86Target(name, "x86-64-v3", alderlake);
   if (name == "x86-64-v4")
     return x86Target(name, "x86-64-v4", v4);
   if (name == "znver5")
@@ -75,7 +81,8 @@ mlir::FailureOr<CpuTarget> heddle::parseCpuTarget(llvm::StringRef name, std::str
     return x86Target(name, "x86-64-v4", spr);
   if (name == "aarch64")
     return CpuTarget{"aarch64", "aarch64-unknown-linux-gnu", "generic", {"neon", "dotprod", "fullfp16"}};
-  error = "unknown target '" + name.str() + "'; known: native, x86-64-v3, x86-64-v4, znver5, sapphirerapids, aarch64";
+  error = "unknown target '" + name.str() +
+          "'; known: native, x86-64-v3, alderlake, x86-64-v4, znver5, sapphirerapids, aarch64";
   return mlir::failure();
 }
 

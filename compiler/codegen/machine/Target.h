@@ -31,6 +31,8 @@ struct CpuTarget {
   bool isX86() const;
   bool isAArch64() const;
   bool hasAvx512() const { return has("avx512f") && has("avx512bw") && has("avx512vl") && has("avx512dq"); }
+  // Sums of products of four bytes, unsigned with signed ones, in one instruction of the widest vectors.
+  bool hasByteDot() const { return has(hasAvx512() ? "avx512vnni" : "avxvnni"); }
   // Sums of products of bf16 pairs in one instruction: of vectors, and of tiles (AMX).
   bool hasBf16Dot() const { return hasAvx512() && has("avx512bf16"); }
   bool hasBf16Tiles() const { return hasAvx512() && has("amx-tile") && has("amx-bf16"); }
@@ -42,7 +44,7 @@ struct CpuTarget {
   std::unique_ptr<llvm::TargetMachine> createMachine() const;
 };
 
-// `name` is native, x86-64-v3, x86-64-v4, znver5, sapphirerapids or aarch64. The error lists them.
+// `name` is native, x86-64-v3, alderlake, x86-64-v4, znver5, sapphirerapids or aarch64. The error lists them.
 mlir::FailureOr<CpuTarget> parseCpuTarget(llvm::StringRef name, std::string &error);
 
 enum class DeviceKind : uint8_t { None, OpenCl, Cuda };

@@ -14,7 +14,7 @@ DotProduct::DotProduct(KernelBuilder &builder, const CpuTarget &target, uint8_t 
   if (target.isAArch64()) {
     instruction = Instruction::Neon;
     bias = maxCode > 127 ? 128 : 0;
-  } else if (target.hasAvx512() && target.has("avx512vnni")) {
+  } else if (target.hasByteDot()) {
     instruction = Instruction::Vnni;
   } else {
     // vpmaddubsw adds two products in 16 bits: they must not saturate.
@@ -37,7 +37,7 @@ Value DotProduct::emitPart(Value acc, Value codes, Value activations, int64_t la
   bool wide = lanes == 16;
   switch (instruction) {
   case Instruction::Vnni:
-    return b.intrinsic("llvm.x86.avx512.vpdpbusd.512", sums,
+    return b.intrinsic(wide ? "llvm.x86.avx512.vpdpbusd.512" : "llvm.x86.avx512.vpdpbusd.256", sums,
                        {acc, b.bitcast(bytes, codes), b.bitcast(bytes, activations)});
   case Instruction::Neon:
     return b.intrinsic("llvm.aarch64.neon.sdot", sums, {acc, b.bitcast(bytes, codes), b.bitcast(bytes, activations)});
