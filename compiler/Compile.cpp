@@ -75,7 +75,7 @@ private:
   StageProgress progress;
   std::vector<Target> targets;         // in the order of parseTargets
   Target target;                       // of the module at hand; up to the schedule stage the first
-  std::vector<PipelineOptions> fitted; // of a model over rows: the options as they fit each target
+  std::vector<PipelineOptions> fitted; // the options as they fit each target
   DialectRegistry registry;
   std::unique_ptr<MLIRContext> context;
   std::optional<ScopedDiagnosticHandler> diagnostics;
@@ -209,8 +209,7 @@ void Compilation::takeRemark(Diagnostic &diagnostic) {
 Status Compilation::import() {
   progress.stage("reading " + options.model);
   HEDDLE_RETURN_IF_ERROR(importProgram(options, target, [&]() -> MLIRContext & { return createContext(); }, program));
-  if (program.consistsOfModelOps)
-    HEDDLE_RETURN_IF_ERROR(fitTargets());
+  HEDDLE_RETURN_IF_ERROR(fitTargets());
   HEDDLE_RETURN_IF_ERROR(readResumed());
   HEDDLE_RETURN_IF_ERROR(checkPassFlags());
   if (!options.schedules.empty())
@@ -465,6 +464,7 @@ static std::string blockedRaise(ModuleOp module) {
 
 // What the options leave to the target, for each; nothing else of a program depends on it before the schedule stage.
 Status Compilation::fitTargets() {
+  fitted.clear();
   for (const Target &each : llvm::reverse(targets)) { // ends as it was fitted for the first
     HEDDLE_RETURN_IF_ERROR(fitOptions(options, each, program));
     fitted.insert(fitted.begin(), program.pipeline);
@@ -546,7 +546,7 @@ Status Compilation::schedule() {
     (*program.module)->setAttr(targetAttrName, targetAttr(context.get(), target));
     if (schedules)
       (*program.module)->setAttr(schedulesAttrName, schedules);
-    const PipelineOptions &pipeline = fitted.empty() ? program.pipeline : fitted[i];
+    const PipelineOptions &pipeline = fitted[i];
     HEDDLE_RETURN_IF_ERROR(runStage(Stage::Schedule, [&](OpPassManager &pm) { addScheduleStage(pm, pipeline); }));
     if (targets.size() > 1)
       variants.push_back({target, std::move(program.module), passes, remarks});

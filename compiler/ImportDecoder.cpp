@@ -103,6 +103,16 @@ static std::string kernelMisfit(const CompileOptions &options, const Target &tar
   return "";
 }
 
+// What products with quantised and bf16 weights multiply.
+static void chooseProducts(const CompileOptions &options, const Target &target, PipelineOptions &pipeline) {
+  bool fast = options.precision == Precision::Fast;
+  pipeline.activations = fast && !target.isDevice() ? "by-rows" : "f32";
+  bool hasBf16 = target.isDevice() ? target.gpu.has_value() : target.cpu.hasBf16Dot() || target.cpu.hasBf16Tiles();
+  pipeline.bf16Products = fast && hasBf16;
+  if (options.activations != "auto")
+    pipeline.activations = options.activations;
+}
+
 // What DESIGN says of fast and precise, for the types that the file holds or its matrices take.
 static void choosePrecision(const CompileOptions &options, const Target &target, Program &program) {
   bool quantized = false, bf16 = false, f16 = false;
@@ -120,18 +130,26 @@ static void choosePrecision(const CompileOptions &options, const Target &target,
   pipeline.context = contextOf(options, program.model.config);
   bool fast = options.precision == Precision::Fast;
   pipeline.kvElementType = !fast ? "f32" : quantized || bf16 ? "bf16" : f16 ? "f16" : "f32";
-  pipeline.activations = fast && !target.isDevice() ? "by-rows" : "f32";
-  bool hasBf16 = target.isDevice() ? target.gpu.has_value() : target.cpu.hasBf16Dot() || target.cpu.hasBf16Tiles();
-  pipeline.bf16Products = fast && hasBf16;
   if (options.kv != "auto")
     pipeline.kvElementType = options.kv;
-  if (options.activations != "auto")
-    pipeline.activations = options.activations;
+  chooseProducts(options, target, pipeline);
   pipeline.singleResult = target.isDevice();
   pipeline.splitKv &= !target.isDevice(); // keys of all rows and heads are work enough for it
 }
 
+// A graph's types say what it computes with; who asks for other weights asks for the products that go with them.
+static void fitGraph(const CompileOptions &options, const Target &target, Program &program) {
+  PipelineOptions &pipeline = program.pipeline;
+  pipeline.graphsByWeights = !pipeline.weights.empty();
+  if (pipeline.graphsByWeights)
+    chooseProducts(options, target, pipeline);
+}
+
 Status heddle::fitOptions(const CompileOptions &options, const Target &target, Program &program) {
+  if (!raggedEntry(*program.module)) {
+    fitGraph(options, target, program);
+    return Status();
+  }
   std::string misfit = optionMisfit(options, target, program.model.config);
   if (misfit.empty())
     misfit = kindMisfit(options, program.model.config, isEncoder(*program.module));

@@ -182,6 +182,7 @@ void heddle::addScheduleStage(OpPassManager &pm, const PipelineOptions &options)
   AssignSchedulesOptions schedules;
   schedules.activations = options.activations;
   schedules.bf16Products = options.bf16Products;
+  schedules.graphs = options.graphsByWeights;
   pm.addPass(createAssignSchedules(schedules));
   pm.addPass(createCSEPass());
   // Before outlining: a value that only tells its size would have to leave its kernel.

@@ -20,6 +20,7 @@ struct PipelineOptions {
   std::string kvElementType = "f32"; // f32, bf16, f16: storage of the cache
   std::string activations = "f32";   // by-rows, f32, bf16, int8: inputs of products with quantised weights
   bool bf16Products = false;         // what is multiplied with bf16 weights or a bf16 cache is rounded to bf16
+  bool graphsByWeights = false;      // of graph entries, too, activations and bf16Products hold; else they compute with their types
   int64_t context = 8192;            // tokens of the longest sequence
   bool flashTile = true;             // attention never stores more scores than those of a tile
   int64_t blockKv = 64;              // keys per block of attention

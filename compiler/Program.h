@@ -44,7 +44,8 @@ Status importMlir(const CompileOptions &options, const Target &target,
 Status importOnnx(const CompileOptions &options, const Target &target,
                   llvm::function_ref<mlir::MLIRContext &()> context, Program &program);
 
-// Checks the options against a model that generates, whose module is there, and decides what they leave to it: cache, precision, context.
+// Checks the options against the program, whose module is there, and decides what they leave to it and the target: precision, and of a
+// model over rows cache and context.
 Status fitOptions(const CompileOptions &options, const Target &target, Program &program);
 
 // After the raise stage looked for a decoder in a graph: reads the config and the tokenizer beside one that it found. Where it found

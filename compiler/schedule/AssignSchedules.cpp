@@ -6,6 +6,8 @@
 #include "dialect/Entries.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 namespace heddle {
 #define GEN_PASS_DEF_ASSIGNSCHEDULES
@@ -51,10 +53,27 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
     if (!rounded) {
       OpBuilder b(user);
       b.setInsertionPointAfterValue(input);
-      auto type = cast<RankedTensorType>(input.getType()).clone(b.getBF16Type());
-      rounded = arith::TruncFOp::create(b, user->getLoc(), type, input);
+      rounded = isInGraphEntry(user) ? roundedByLoops(b, user->getLoc(), input)
+                                     : arith::TruncFOp::create(b, user->getLoc(), bf16Of(input), input);
     }
     return rounded;
+  }
+
+  static RankedTensorType bf16Of(Value input) {
+    auto type = cast<RankedTensorType>(input.getType());
+    return type.clone(BFloat16Type::get(type.getContext()));
+  }
+
+  // In a graph nothing is outlined: what has no kernel is loops.
+  static Value roundedByLoops(OpBuilder &b, Location loc, Value input) {
+    RankedTensorType type = bf16Of(input);
+    Value room = tensor::EmptyOp::create(b, loc, tensor::getMixedSizes(b, loc, input), type.getElementType());
+    SmallVector<AffineMap> maps(2, b.getMultiDimIdentityMap(type.getRank()));
+    SmallVector<utils::IteratorType> loops(type.getRank(), utils::IteratorType::parallel);
+    auto truncate = [&](OpBuilder &at, Location loc, ValueRange in) {
+      linalg::YieldOp::create(at, loc, arith::TruncFOp::create(at, loc, type.getElementType(), in[0]).getResult());
+    };
+    return linalg::GenericOp::create(b, loc, type, input, room, maps, loops, truncate).getResult(0);
   }
 
   template <typename Matmul> void quantizeInput(Matmul op) {
@@ -84,7 +103,8 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
     auto target = getOperation()->getAttrOfType<TargetAttr>(targetAttrName);
     auto entries = getOperation()->getAttrOfType<ArrayAttr>(schedulesAttrName);
     WalkResult walked = getOperation().walk([&](Operation *op) {
-      if (!isInGraphEntry(op)) // whose types say what it computes with
+      // A graph's types say what it computes with, unless its matrices took another.
+      if (graphs || !isInGraphEntry(op))
         assignInStep(op);
       // Behind the input, which entries ask for.
       ScheduleOptions options;

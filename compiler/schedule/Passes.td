@@ -177,8 +177,10 @@ def AssignSchedules : StagePass<"heddle-assign-schedules", "::mlir::ModuleOp", "
   }];
   let options = [
     Option<"activations", "activations", "std::string", "\"f32\"", "Inputs of products with quantised weights: by-rows, f32, bf16 or int8">,
-    Option<"bf16Products", "bf16-products", "bool", "false", "Inputs of products with bf16 weights are rounded to bf16, and what attention multiplies over a bf16 cache">];
-  let dependentDialects = ["::heddle::HeddleDialect", "::mlir::arith::ArithDialect"];
+    Option<"bf16Products", "bf16-products", "bool", "false", "Inputs of products with bf16 weights are rounded to bf16, and what attention multiplies over a bf16 cache">,
+    Option<"graphs", "graphs", "bool", "false", "So do graph entries, whose types otherwise say what they compute with">];
+  let dependentDialects = ["::heddle::HeddleDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::linalg::LinalgDialect", "::mlir::tensor::TensorDialect"];
 }
 
 def OutlineKernels : StagePass<"heddle-outline-kernels", "::mlir::ModuleOp", "Optimize"> {

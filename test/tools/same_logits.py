@@ -1,7 +1,7 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""same_logits.py LIMIT PROMPTS BINARY OTHER: runs two binaries of one model on the same batch and compares what they answer.
+"""same_logits.py LIMIT PROMPTS BINARY OTHER [OUTPUT]: runs two binaries of one model on the same batch and compares what they answer.
 
-PROMPTS is a safetensors file with input_ids and attention_mask. Logits of positions that are no padding agree within LIMIT, absolute
+PROMPTS is a safetensors file with input_ids and attention_mask. Logits, or what OUTPUT names, of positions that are no padding agree within LIMIT, absolute
 and relative to the largest magnitude. Exit status 1 where they do not.
 """
 import os
@@ -12,15 +12,15 @@ import tempfile
 import safetensors
 
 
-def logits(binary, prompts, box):
+def logits(binary, prompts, box, output):
     out = os.path.join(box, "out.safetensors")
     subprocess.run([binary, "--io", prompts, out], check=True)
-    return safetensors.load(out)["logits"][2]
+    return safetensors.load(out)[output][2]
 
 
-def main(limit, prompts, *binaries):
+def main(limit, prompts, binary, other, output="logits"):
     with tempfile.TemporaryDirectory() as box:
-        first, second = (logits(binary, prompts, box) for binary in binaries)
+        first, second = (logits(each, prompts, box, output) for each in (binary, other))
     mask = safetensors.load(prompts)["attention_mask"][2]
     width, error, largest = len(first) // len(mask), 0.0, 1.0
     for i, (a, b) in enumerate(zip(first, second, strict=True)):
