@@ -45,7 +45,7 @@ struct CompileOptions {
   Task task = Task::Auto;
   std::string target = "native";
   Precision precision = Precision::Fast;
-  std::string kv = "auto";          // auto | f32 | bf16 | f16
+  std::string kv = "auto";          // auto | f32 | bf16 | f16 | q8_0
   std::string activations = "auto"; // auto | f32 | bf16 | int8: inputs of products with quantised weights
   int64_t context = 0;              // 0: the model's, at most 8192
   bool extrapolates = false;        // `context` may exceed the model's positions: for tests, which do not ask for sense

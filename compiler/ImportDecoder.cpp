@@ -4,6 +4,7 @@
 // are checked here, before the passes that would trip over them.
 
 #include "compiler/Program.h"
+#include "compiler/codegen/kernel/KvType.h"
 #include "compiler/codegen/targets/KernelTargets.h"
 #include "dialect/Entries.h"
 #include "dialect/HeddleDialect.h"
@@ -49,6 +50,8 @@ static std::string optionMisfit(const CompileOptions &options, const Target &tar
   bool computesF32 = options.activations == "auto" || options.activations == "f32";
   if (target.isDevice() && !computesF32)
     return "--activations=" + options.activations + ": target " + target.name + " computes in f32";
+  if (target.isDevice() && options.kv == "q8_0")
+    return "--kv=q8_0: target " + target.name + " has no kernels for it";
   if (target.isDevice() && !options.pipeline.flashTile)
     return "--flash-tile=off: target " + target.name + " has kernels in tiles only";
   if (int64_t longest = config.longestContext(); options.context > longest && !options.extrapolates)
@@ -91,6 +94,11 @@ static std::string kernelMisfit(const CompileOptions &options, const Target &tar
   bool isLatent = module.walk([](LatentAttentionOp) { return WalkResult::interrupt(); }).wasInterrupted();
   if (isLatent && !options.pipeline.flashTile)
     return options.model + ": --flash-tile=off: latent attention has kernels in tiles only";
+  if (isLatent && options.kv == "q8_0")
+    return options.model + ": --kv=q8_0: the model caches latents, expected keys and values";
+  if (int64_t dim = program.model.config.headDim; options.kv == "q8_0" && dim % kvBlockColumns)
+    return options.model + ": --kv=q8_0: heads of " + std::to_string(dim) + " columns, expected a multiple of " +
+           std::to_string(kvBlockColumns);
   if (std::string missing = makeKernelTarget(target)->missingKernel(module); !missing.empty())
     return options.model + ": target " + target.name + " has no kernel for " + missing;
   if (!target.isDevice())

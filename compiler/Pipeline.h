@@ -17,15 +17,16 @@ namespace heddle {
 
 // What the passes up to codegen need to know of a compilation.
 struct PipelineOptions {
-  std::string kvElementType = "f32"; // f32, bf16, f16: storage of the cache
+  std::string kvElementType = "f32"; // f32, bf16, f16, q8_0: storage of the cache
   std::string activations = "f32";   // by-rows, f32, bf16, int8: inputs of products with quantised weights
   bool bf16Products = false;         // what is multiplied with bf16 weights or a bf16 cache is rounded to bf16
-  bool graphsByWeights = false;      // of graph entries, too, activations and bf16Products hold; else they compute with their types
-  int64_t context = 8192;            // tokens of the longest sequence
-  bool flashTile = true;             // attention never stores more scores than those of a tile
-  int64_t blockKv = 64;              // keys per block of attention
-  std::string weights;               // stored type that matrices take: q8_0, q4_0, q4_k, bf16, f16; empty: the file's
-  bool bindDecoderInputs = true;     // a decoder takes no attention_mask and position_ids
+  bool graphsByWeights =
+      false; // of graph entries, too, activations and bf16Products hold; else they compute with their types
+  int64_t context = 8192;        // tokens of the longest sequence
+  bool flashTile = true;         // attention never stores more scores than those of a tile
+  int64_t blockKv = 64;          // keys per block of attention
+  std::string weights;           // stored type that matrices take: q8_0, q4_0, q4_k, bf16, f16; empty: the file's
+  bool bindDecoderInputs = true; // a decoder takes no attention_mask and position_ids
   bool raiseLinear = true, raiseNorm = true, raiseGlu = true, raiseMoe = true, raiseRope = true, raiseSoftmax = true;
   bool fuseAttention = true;
   bool formForward = true; // a causal graph from ids to logits becomes a model that generates

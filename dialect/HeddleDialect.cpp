@@ -308,11 +308,24 @@ LogicalResult KvCacheType::verify(function_ref<InFlightDiagnostic()> emitError, 
   if (latent < 0 || latent > headDim || (latent && numKvHeads != 1))
     return emitError() << "latent (" << latent << ") must be 0 to head_dim (" << headDim << ") of one head ("
                        << numKvHeads << ")";
-  if (!elementType.isF32() && !elementType.isBF16() && !elementType.isF16())
-    return emitError() << "element type must be f32, bf16 or f16, got " << elementType;
+  if (!elementType.isF32() && !elementType.isBF16() && !elementType.isF16() && !elementType.isInteger(8))
+    return emitError() << "element type must be f32, bf16, f16 or i8, got " << elementType;
+  if (elementType.isInteger(8) && (headDim % 32 || latent))
+    return emitError() << "blocks of i8 need a head_dim (" << headDim << ") that is a multiple of 32, and no latent";
   return success();
 }
 
+StringRef KvCacheType::getStorageName() const {
+  Type element = getElementType();
+  return getBlockColumns() ? "q8_0" : element.isF32() ? "f32" : element.isBF16() ? "bf16" : "f16";
+}
+
+Type KvCacheType::getValueType() const {
+  return getBlockColumns() ? Float32Type::get(getContext()) : getElementType();
+}
+
 int64_t KvCacheType::getPlaneBytes() const {
-  return getNumKvHeads() * 64 * getHeadDim() * getElementType().getIntOrFloatBitWidth() / 8;
+  int64_t values = getNumKvHeads() * 64 * getHeadDim(), scaleBytes = 2;
+  int64_t scales = getBlockColumns() ? values / getBlockColumns() * scaleBytes : 0;
+  return values * getElementType().getIntOrFloatBitWidth() / 8 + scales;
 }

@@ -17,9 +17,13 @@ def Heddle_KvCacheType : TypeDef<Heddle_Dialect, "KvCache"> {
     `!heddle.kv_cache<30 x 1 x 576 x bf16, latent = 512>`: a layer has one plane, (64, head_dim), whose rows are a latent of
     512 values and the shared rotary key behind it (`heddle.latent_attention`).
 
+    `!heddle.kv_cache<16 x 8 x 64 x i8>`: blocks of 32 columns of a head, each of which has an f16 scale and signed codes (q8_0 of GGUF); head_dim is a
+    multiple of 32. Readers see f32, codes times scales.
+
     ```mlir
     func.func private @of_thirty_layers(!heddle.kv_cache<30 x 3 x 64 x bf16>)
     func.func private @of_latents(!heddle.kv_cache<27 x 1 x 576 x bf16, latent = 512>)
+    func.func private @of_blocks(!heddle.kv_cache<16 x 8 x 64 x i8>)
     ```
   }];
   let parameters = (ins "int64_t":$numLayers, "int64_t":$numKvHeads, "int64_t":$headDim, "::mlir::Type":$elementType,
@@ -28,6 +32,12 @@ def Heddle_KvCacheType : TypeDef<Heddle_Dialect, "KvCache"> {
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     bool isLatent() const { return getLatent() != 0; }
+    // Columns of a head that share a scale; 0 where numbers are stored as they are.
+    int64_t getBlockColumns() const { return getElementType().isInteger(8) ? 32 : 0; }
+    // f32, bf16, f16 or q8_0
+    ::llvm::StringRef getStorageName() const;
+    // Of the numbers that readers see.
+    ::mlir::Type getValueType() const;
     // Values of a token and head that kv_append takes as key and as value: those of a latent cache share a row.
     int64_t getKeyDim() const { return isLatent() ? getLatent() : getHeadDim(); }
     int64_t getValueDim() const { return isLatent() ? getHeadDim() - getLatent() : getHeadDim(); }

@@ -39,7 +39,7 @@ static FailureOr<Tensor> materialise(Operation *op, const KvView &view) {
   KvCacheType type = cache.type();
   int64_t heads = type.getNumKvHeads(), headDim = view.isValue ? type.getValueDim() : type.getKeyDim(),
           tokens = cache.tokens(0);
-  Tensor tensor = Tensor::zeros(type.getElementType(), {1, heads, tokens, headDim});
+  Tensor tensor = Tensor::zeros(type.getValueType(), {1, heads, tokens, headDim});
   for (int64_t token = 0; token < tokens; ++token) {
     ArrayRef<double> row = cache.load(view.layer, view.isValue, 0, token);
     for (int64_t head = 0; head < heads; ++head)

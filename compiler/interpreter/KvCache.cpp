@@ -3,6 +3,8 @@
 #include "compiler/interpreter/KvCache.h"
 #include "compiler/interpreter/Tensor.h"
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 
 using namespace heddle;
@@ -33,10 +35,26 @@ void KvCache::forget() {
       }
 }
 
+KvBlock::KvBlock(llvm::ArrayRef<double> values) : codes(values.size()) {
+  double largest = 0;
+  for (double value : values)
+    largest = std::isnan(value) ? value : std::max(largest, std::abs(value));
+  scale = double(static_cast<_Float16>(largest / 127));
+  for (auto [code, value] : llvm::zip_equal(codes, values))
+    code = scale > 0 && std::isfinite(scale) ? std::clamp<int64_t>(std::llrint(value / scale), -127, 127) : 0;
+}
+
 void KvCache::store(int64_t layer, bool isValue, Row row, llvm::ArrayRef<double> values) {
   double *out = sequences[row.sequence].planes[2 * layer + isValue].data() + row.position * width(isValue);
-  for (auto [i, value] : llvm::enumerate(values))
-    out[i] = roundTo(cacheType.getElementType(), {value, 0}).real;
+  int64_t columns = cacheType.getBlockColumns();
+  if (!columns)
+    for (auto [i, value] : llvm::enumerate(values))
+      out[i] = roundTo(cacheType.getElementType(), {value, 0}).real;
+  for (; columns && !values.empty(); values = values.drop_front(columns)) {
+    KvBlock block(values.take_front(columns));
+    for (int64_t code : block.codes)
+      *out++ = double(code) * block.scale;
+  }
 }
 
 llvm::ArrayRef<double> KvCache::load(int64_t layer, bool isValue, int64_t sequence, int64_t token) const {

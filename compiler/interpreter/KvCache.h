@@ -10,6 +10,13 @@
 
 namespace heddle {
 
+// The columns of a head that share a scale, in a cache of i8: q8_0 of GGUF, whose scale is max |x| / 127 as f16.
+struct KvBlock {
+  explicit KvBlock(llvm::ArrayRef<double> values);
+  double scale;
+  std::vector<int64_t> codes;
+};
+
 class KvCache {
 public:
   struct Row {
@@ -35,7 +42,7 @@ public:
     return cacheType.getNumKvHeads() * (isValue ? cacheType.getValueDim() : cacheType.getKeyDim());
   }
 
-  // Keys or values of a token, (num_kv_heads, head_dim), or its latent and its rotary key; rounded to the cache's element type by `store`.
+  // Keys or values of a token, (num_kv_heads, head_dim), or its latent and its rotary key; rounded to what the cache holds by `store`.
   void store(int64_t layer, bool isValue, Row row, llvm::ArrayRef<double> values);
   llvm::ArrayRef<double> load(int64_t layer, bool isValue, int64_t sequence, int64_t token) const;
 

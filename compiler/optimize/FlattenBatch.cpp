@@ -39,9 +39,10 @@ struct FlattenBatch : heddle::impl::FlattenBatchBase<FlattenBatch> {
                        .Case("f32", Float32Type::get(&getContext()))
                        .Case("bf16", BFloat16Type::get(&getContext()))
                        .Case("f16", Float16Type::get(&getContext()))
+                       .Case("q8_0", IntegerType::get(&getContext(), 8))
                        .Default({});
     if (!element)
-      return module.emitError("element-type must be f32, bf16 or f16, got '") << elementType << "'";
+      return module.emitError("element-type must be f32, bf16, f16 or q8_0, got '") << elementType << "'";
     // num_kv_heads, head_dim, and how much of it is a latent: 0 where keys and values are cached.
     using Shape = std::tuple<int64_t, int64_t, int64_t>;
     Shape shape{0, 0, 0};

@@ -63,7 +63,7 @@ def FlattenBatch : StagePass<"heddle-flatten-batch", "::mlir::ModuleOp", "Raise"
     return %logits, %y : …
     ```
   }];
-  let options = [Option<"elementType", "element-type", "std::string", "\"f32\"", "Element type of the cache: f32, bf16 or f16">];
+  let options = [Option<"elementType", "element-type", "std::string", "\"f32\"", "Element type of the cache: f32, bf16, f16 or q8_0">];
   let dependentDialects = ["::heddle::HeddleDialect", "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect"];
 }
 

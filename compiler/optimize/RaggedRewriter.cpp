@@ -64,7 +64,7 @@ LogicalResult RaggedRewriter::rewriteLatentAttention(LatentAttentionOp op) {
   Value latent = map.lookup(op.getLatent()), rope = op.getKeyRope() ? map.lookup(op.getKeyRope()) : Value();
   KvAppendOp::create(b, loc, cache, toRows(loc, latent), rope ? toRows(loc, rope) : Value(), layer);
   auto viewType = [&](int64_t width) {
-    return RankedTensorType::get({1, 1, dynamic, width}, cacheType.getElementType());
+    return RankedTensorType::get({1, 1, dynamic, width}, cacheType.getValueType());
   };
   auto view =
       KvViewOp::create(b, loc, viewType(cacheType.getKeyDim()), viewType(cacheType.getValueDim()), cache, layer);
@@ -96,8 +96,8 @@ LogicalResult RaggedRewriter::rewriteAttention(AttentionOp op) {
   if (failed(beginAttention(op, bool(op.getBias()))))
     return failure();
   KvAppendOp::create(b, loc, cache, toRows(loc, k), toRows(loc, v), layer);
-  auto viewType = RankedTensorType::get({1, cacheType.getNumKvHeads(), dynamic, cacheType.getHeadDim()},
-                                        cacheType.getElementType());
+  auto viewType =
+      RankedTensorType::get({1, cacheType.getNumKvHeads(), dynamic, cacheType.getHeadDim()}, cacheType.getValueType());
   auto view = KvViewOp::create(b, loc, viewType, viewType, cache, layer);
   map.map(op.getResult(), attend(view.getKey(), view.getValue()).getResult());
   return success();

@@ -34,7 +34,8 @@ static fb::Offset<package::KvPlan> kvPlan(fb::FlatBufferBuilder &b, ModuleOp mod
   KvCacheType cache = kvCacheOf(module);
   if (!cache)
     return {};
-  auto type = cache.getElementType().isF32()    ? package::KvType::F32
+  auto type = cache.getBlockColumns()           ? package::KvType::Q8_0
+              : cache.getElementType().isF32()  ? package::KvType::F32
               : cache.getElementType().isBF16() ? package::KvType::BF16
                                                 : package::KvType::F16;
   std::vector<uint32_t> windows;

@@ -204,9 +204,7 @@ static Json cacheOf(ModuleOp module) {
   KvCacheType cache = kvCacheOf(module);
   if (!cache)
     return nullptr;
-  std::string type;
-  llvm::raw_string_ostream(type) << cache.getElementType();
-  Json json = {{"type", type},
+  Json json = {{"type", cache.getStorageName()},
                {"layers", cache.getNumLayers()},
                {"bytes_per_token", cache.getPageBytes() / pageTokens},
                {"latent", cache.isLatent()}};

@@ -233,9 +233,9 @@ static int64_t splitOf(OnlineAttentionOp op) {
   return split.value_or(defaultSplitKv);
 }
 
-// Pairs of columns of a bf16 cache lie in it as products of bf16 read them.
+// Pairs of columns lie in the cache as products of bf16 read them, or are codes that become such.
 static bool hasPairs(KvCacheType cache) {
-  return cache.getElementType().isBF16() && cache.getHeadDim() % 2 == 0;
+  return cache.getBlockColumns() || (cache.getElementType().isBF16() && cache.getHeadDim() % 2 == 0);
 }
 
 ScheduleAttr heddle::scheduleFor(Operation *op, TargetAttr target, ScheduleOptions options) {

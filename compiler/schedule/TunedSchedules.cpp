@@ -20,7 +20,7 @@ ArrayRef<StringRef> heddle::scheduledKernels() {
 ArrayRef<ScheduleKey> heddle::scheduleKeysOf(StringRef kernel) {
   // As kernels are named: int16 for few rows, and the same with bf16 for many.
   static constexpr StringRef inputs[] = {"f32", "bf16", "int8", "int16", "int16_bf16"};
-  static constexpr StringRef stored[] = {"f32", "bf16", "f16"}, multiplied[] = {"f32", "bf16"};
+  static constexpr StringRef stored[] = {"f32", "bf16", "f16", "q8_0"}, multiplied[] = {"f32", "bf16"};
   static constexpr ScheduleKey matmul[] = {{"format", {}}, {"n", {}}, {"k", {}}, {"input", inputs}};
   static constexpr ScheduleKey attention[] = {
       {"head_dim", {}}, {"group", {}}, {"cache", stored}, {"products", multiplied}};
@@ -35,10 +35,6 @@ template <typename Matmul> static StringRef inputOf(Matmul op) {
   if (getElementTypeOrSelf(op.getInput()).isBF16())
     return "bf16";
   return !op.getInt16() ? "f32" : op.getInputRounded() ? "int16_bf16" : "int16";
-}
-
-static StringRef nameOf(Type element) {
-  return element.isF32() ? "f32" : element.isBF16() ? "bf16" : "f16";
 }
 
 DictionaryAttr heddle::scheduleKeys(Operation *op, ScheduleAttr base) {
@@ -60,7 +56,7 @@ DictionaryAttr heddle::scheduleKeys(Operation *op, ScheduleAttr base) {
     KvCacheType cache = attention.getCache().getType();
     add("head_dim", b.getI64IntegerAttr(cache.getHeadDim()));
     add("group", b.getI64IntegerAttr(int64_t(attention.getNumHeads()) / cache.getNumKvHeads()));
-    add("cache", b.getStringAttr(nameOf(cache.getElementType())));
+    add("cache", b.getStringAttr(cache.getStorageName()));
     add("products", b.getStringAttr(base.getTile(TileRole::Registers).getK() == 2 ? "bf16" : "f32"));
   } else {
     return {};

@@ -25,7 +25,7 @@ static void draw(unsigned seed, llvm::MutableArrayRef<uint8_t> bytes, std::vecto
 AttentionRun::AttentionRun(const AttentionSpec &spec, int32_t past, int32_t rows, int32_t threads)
     : threads(threads), width(spec.numHeads * spec.headDim) {
   int64_t length = past + rows, pageCount = (length + HEDDLE_KV_PAGE_SIZE - 1) / HEDDLE_KV_PAGE_SIZE;
-  keyBytes = spec.numKvHeads * HEDDLE_KV_PAGE_SIZE * spec.headDim * kvBytes(spec.kv);
+  keyBytes = spec.numKvHeads * kvPlaneBytes(spec.kv, spec.headDim);
   storage = PageMemory(pageCount * 2 * keyBytes);
   for (int64_t page = 0; page < pageCount; ++page)
     pages.push_back(storage.data() + page * 2 * keyBytes);

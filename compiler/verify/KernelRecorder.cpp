@@ -98,7 +98,7 @@ static void appendRegion(std::string &text, const ReplayRegion &region, const Bu
 static SmallVector<ReplayRegion> cacheRegions(KvCacheType type, int64_t layer, bool isValue, int64_t feed,
                                               int64_t position) {
   int64_t element = storedBytes(type.getElementType()), slot = position % HEDDLE_KV_PAGE_SIZE;
-  int64_t dim = isValue ? type.getValueDim() : type.getKeyDim(), headBytes = HEDDLE_KV_PAGE_SIZE * dim * element;
+  int64_t dim = isValue ? type.getValueDim() : type.getKeyDim(), plane = type.getPlaneBytes() / type.getNumKvHeads();
   ReplayRegion region{ReplayBase::Page,
                       int32_t(feed),
                       position / HEDDLE_KV_PAGE_SIZE,
@@ -123,8 +123,23 @@ static SmallVector<ReplayRegion> cacheRegions(KvCacheType type, int64_t layer, b
     region.stride =
         (cpu::elementOf(order, dim, slot, dim / region.rows) - cpu::elementOf(order, dim, slot, 0)) * element;
   SmallVector<ReplayRegion> heads;
-  for (int64_t head = 0; head < type.getNumKvHeads(); ++head, region.offset += headBytes)
+  for (int64_t head = 0; head < type.getNumKvHeads(); ++head, region.offset += plane)
     heads.push_back(region);
+  return heads;
+}
+
+// The scales of such a row.
+static SmallVector<ReplayRegion> scaleRegions(KvCacheType type, int64_t layer, bool isValue, int64_t feed,
+                                              int64_t position) {
+  int64_t dim = type.getHeadDim(), plane = type.getPlaneBytes() / type.getNumKvHeads(),
+          slot = position % HEDDLE_KV_PAGE_SIZE;
+  int64_t base = layer * type.getLayerBytes() + (isValue ? type.getPlaneBytes() : 0);
+  cpu::PlaneOrder order = cpu::planeOrder(cpu::hasPairedPages(type), isValue);
+  auto scaleOf = [&](int64_t block) { return cpu::scaleOf(order, dim, slot, block); };
+  SmallVector<ReplayRegion> heads;
+  for (int64_t head = 0; head < type.getNumKvHeads(); ++head)
+    heads.push_back({ReplayBase::Page, int32_t(feed), position / HEDDLE_KV_PAGE_SIZE, base + head * plane + scaleOf(0),
+                     dim / type.getBlockColumns(), kvScaleBytes, scaleOf(1) - scaleOf(0)});
   return heads;
 }
 
@@ -325,18 +340,18 @@ void KernelRecorder::addCacheRows(KvAppendOp op, ArrayRef<RuntimeValue> operands
   const KvCache &cache = *std::get<std::shared_ptr<KvCache>>(operands[0]);
   int64_t layer = std::get<TensorRef>(operands.back())->integers[0];
   KvCacheType type = cache.type();
-  for (bool isValue : {false, true}) {
-    if (isValue && !op.getValue())
-      continue;
-    Tensor rows = Tensor::zeros(type.getElementType(), {0, cache.width(isValue)});
+  // What `store` writes to a row of `width` elements for the numbers of a token.
+  auto add = [&](StringRef name, bool isValue, Type element, int64_t width, auto store, auto regionsOf) {
+    Tensor rows = Tensor::zeros(element, {0, width});
     for (KvCache::Row place : cache.rows()) {
       int64_t feed = llvm::find(feeds, place.sequence) - feeds.begin();
-      Tensor row = Tensor::zeros(type.getElementType(), {1, cache.width(isValue)});
-      llvm::copy(cache.load(layer, isValue, place.sequence, place.position), row.reals.begin());
+      Tensor row = Tensor::zeros(element, {1, width});
+      store(cache.load(layer, isValue, place.sequence, place.position), row);
       llvm::append_range(rows.reals, row.reals);
+      llvm::append_range(rows.integers, row.integers);
       std::string bytes = bytesOf(row);
       StringRef rest = bytes;
-      for (const ReplayRegion &region : cacheRegions(type, layer, isValue, feed, place.position)) {
+      for (const ReplayRegion &region : regionsOf(type, layer, isValue, feed, place.position)) {
         append(regions, region);
         ++numRegions;
         append(given, region);
@@ -347,9 +362,32 @@ void KernelRecorder::addCacheRows(KvAppendOp op, ArrayRef<RuntimeValue> operands
       }
     }
     rows.shape[0] = cache.rows().size();
-    double limit = limitOf(op, type.getElementType());
+    double limit = type.getBlockColumns() ? quantizedNmseLimit : limitOf(op, element);
     rows.elementType = typeIn(context, rows.elementType);
-    kernel.results.push_back({isValue ? "values" : "keys", std::move(rows), {}, limit});
+    kernel.results.push_back({name.str(), std::move(rows), {}, limit});
+  };
+  int64_t columns = type.getBlockColumns();
+  for (bool isValue : {false, true}) {
+    if (isValue && !op.getValue())
+      continue;
+    int64_t width = cache.width(isValue);
+    StringRef name = isValue ? "values" : "keys";
+    if (!columns) {
+      auto store = [](ArrayRef<double> numbers, Tensor &row) { llvm::copy(numbers, row.reals.begin()); };
+      add(name, isValue, type.getElementType(), width, store, cacheRegions);
+      continue;
+    }
+    auto storeCodes = [&](ArrayRef<double> numbers, Tensor &row) {
+      for (int64_t at = 0; at < width; at += columns)
+        llvm::copy(KvBlock(numbers.slice(at, columns)).codes, row.integers.begin() + at);
+    };
+    auto storeScales = [&](ArrayRef<double> numbers, Tensor &row) {
+      for (int64_t at = 0; at < width; at += columns)
+        row.reals[at / columns] = KvBlock(numbers.slice(at, columns)).scale;
+    };
+    add(name, isValue, type.getElementType(), width, storeCodes, cacheRegions);
+    add((name + ", scales").str(), isValue, Float16Type::get(type.getContext()), width / columns, storeScales,
+        scaleRegions);
   }
 }
 

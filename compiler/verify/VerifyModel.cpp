@@ -37,7 +37,7 @@ static double limitOf(const VerifyOptions &options) {
   if (options.limit)
     return options.limit;
   const CompileOptions &compile = options.compile;
-  if (compile.activations == "int8")
+  if (compile.activations == "int8" || compile.kv == "q8_0")
     return quantizedNmseLimit;
   bool isExact = compile.precision == Precision::Precise && (compile.kv == "auto" || compile.kv == "f32");
   return isExact ? exactLimit : 5e-5;

@@ -148,11 +148,12 @@ void measure(const Options &options, const Shape &shape, Peak &peak) {
   if (!isWanted(options, shape.name))
     return;
   const CpuTarget target = KernelLibrary(options.target).target();
-  bool multipliesBf16 = shape.kv == KvType::BF16 && (target.hasBf16Dot() || target.hasBf16Tiles());
+  bool hasPairs = shape.kv == KvType::BF16 || shape.kv == KvType::Q8_0;
+  bool multipliesBf16 = hasPairs && (target.hasBf16Dot() || target.hasBf16Tiles());
   AttentionRun step(specOf(options, shape, Products::F32), shape.past, shape.rows, options.threads);
   Turn peakTurn = peak.turn();
   if (!multipliesBf16 || options.products) {
-    bool isBf16 = shape.kv == KvType::BF16 && options.products == Products::Bf16;
+    bool isBf16 = hasPairs && options.products == Products::Bf16;
     CacheKernel kernel(options, shape, isBf16 ? Products::Bf16 : Products::F32, "");
     Turn turn = kernel.turn(step);
     takeTurns(options.threads, options.rounds, {&peakTurn, &turn});
@@ -250,7 +251,9 @@ int main(int argc, char **argv) {
       {"prefill 512, D 64, bf16", 64, 0, 512, KvType::BF16, true},
       {"decode at 8192, D 64, bf16", 64, 8191, 1, KvType::BF16, true},
       {"decode at 8192, D 64, bf16, heads one by one", 64, 8191, 1, KvType::BF16, false},
+      {"decode at 8192, D 64, q8_0", 64, 8191, 1, KvType::Q8_0, true},
       {"decode at 8192, D 128, bf16", 128, 8191, 1, KvType::BF16, true},
+      {"decode at 8192, D 128, q8_0", 128, 8191, 1, KvType::Q8_0, true},
   };
   for (const Shape &shape : shapes)
     measure(options, shape, peak);

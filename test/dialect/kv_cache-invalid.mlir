@@ -6,8 +6,18 @@ func.func private @no_layers(!heddle.kv_cache<0 x 3 x 64 x f32>)
 
 // -----
 
-// expected-error @+1 {{element type must be f32, bf16 or f16, got 'i8'}}
-func.func private @element_type(!heddle.kv_cache<1 x 3 x 64 x i8>)
+// expected-error @+1 {{element type must be f32, bf16, f16 or i8, got 'i4'}}
+func.func private @element_type(!heddle.kv_cache<1 x 3 x 64 x i4>)
+
+// -----
+
+// expected-error @+1 {{blocks of i8 need a head_dim (48) that is a multiple of 32, and no latent}}
+func.func private @part_of_a_block(!heddle.kv_cache<1 x 3 x 48 x i8>)
+
+// -----
+
+// expected-error @+1 {{blocks of i8 need a head_dim (576) that is a multiple of 32, and no latent}}
+func.func private @latent_blocks(!heddle.kv_cache<1 x 1 x 576 x i8, latent = 512>)
 
 // -----
 

@@ -66,7 +66,7 @@ std::vector<LoopCounts> innerLoops(llvm::StringRef assembly) {
 }
 
 void expectFullTiles(const char *target, int rows, int wide) {
-  for (KvType kv : {KvType::F32, KvType::BF16, KvType::F16}) {
+  for (KvType kv : {KvType::F32, KvType::BF16, KvType::F16, KvType::Q8_0}) {
     std::string assembly = emit(makeSpec(4, 2, 128, kv), target, MachineCode::Assembly);
     ASSERT_FALSE(assembly.empty());
     EXPECT_EQ(assembly.find("call"), std::string::npos) << "a kernel calls nothing";
@@ -196,6 +196,7 @@ TEST(AttentionCode, RunsOnAArch64) {
     GTEST_SKIP() << "needs " << missing;
   checkOnAArch64(makeSpec(4, 2, 64, KvType::BF16));
   checkOnAArch64(makeSpec(4, 2, 20, KvType::F16));
+  checkOnAArch64(makeSpec(4, 2, 64, KvType::Q8_0));
   AttentionSpec spec = makeSpec(4, 2, 37, KvType::F32);
   spec.window = 70;
   spec.softcap = 20;

@@ -46,6 +46,16 @@ float heddle::test::roundToKv(KvType type, float value) {
   return type == KvType::BF16 ? fromBf16(bf16Bits(value)) : float(static_cast<_Float16>(value));
 }
 
+heddle::test::Q8Block::Q8Block(const float *values) {
+  float largest = 0;
+  for (int i = 0; i < 32; ++i)
+    largest = std::max(largest, std::abs(values[i]));
+  scale = static_cast<_Float16>(largest * float(1.0 / 127));
+  float inverse = scale == 0 ? 0 : 1 / float(scale);
+  for (int i = 0; i < 32; ++i)
+    codes[i] = int8_t(std::clamp(std::nearbyint(values[i] * inverse), -127.0f, 127.0f));
+}
+
 std::vector<float> heddle::test::randomFloats(size_t count, float deviation, unsigned seed) {
   std::mt19937 generator(seed);
   std::normal_distribution<float> normal(0.0f, deviation);
@@ -67,12 +77,34 @@ AttentionSpec heddle::test::makeSpec(int64_t heads, int64_t kvHeads, int64_t hea
 }
 
 PagedCache::PagedCache(const AttentionSpec &spec, const std::vector<int64_t> &lengths, unsigned seed, PagesOf readers)
-    : spec(spec), keyBytes(spec.numKvHeads * HEDDLE_KV_PAGE_SIZE * spec.headDim * kvBytes(spec.kv)),
-      valueBytes(spec.numKvHeads * HEDDLE_KV_PAGE_SIZE * spec.valueDim() * kvBytes(spec.kv)) {
+    : spec(spec), keyBytes(spec.numKvHeads * kvPlaneBytes(spec.kv, spec.headDim)),
+      valueBytes(spec.numKvHeads * kvPlaneBytes(spec.kv, spec.valueDim())) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   int64_t element = kvBytes(spec.kv);
   bool isPaired = readers == PagesOf::Cpu && cpu::hasPairedPages(spec);
+  // Codes behind the sequence are those of its last token, which scales that are no numbers spoil but for the partner's.
+  auto fillBlocks = [&](std::vector<float> &rows, int64_t dim, bool isValue, int64_t length, size_t sequence) {
+    cpu::PlaneOrder order = cpu::planeOrder(isPaired, isValue);
+    for (int64_t token = 0; token < int64_t(tables[sequence].size()) * HEDDLE_KV_PAGE_SIZE; ++token)
+      for (int64_t at = 0; at < spec.numKvHeads * dim; at += 32) {
+        float *values = rows.data() + std::min(token, length - 1) * spec.numKvHeads * dim + at;
+        int64_t column = at % dim, slot = token % HEDDLE_KV_PAGE_SIZE;
+        uint8_t *plane = tables[sequence][token / HEDDLE_KV_PAGE_SIZE] + (isValue ? valueOffset() : keyOffset()) +
+                         at / dim * kvPlaneBytes(spec.kv, dim);
+        Q8Block block(values);
+        bool isPartner = isValue && token == length && token % 2;
+        _Float16 scale = token < length ? block.scale : static_cast<_Float16>(isPartner ? 0 : nan);
+        std::memcpy(plane + cpu::scaleOf(order, dim, slot, column / 32), &scale, sizeof scale);
+        for (int64_t i = 0; i < 32; ++i) {
+          plane[cpu::elementOf(order, dim, slot, column + i)] = uint8_t(block.codes[i]);
+          if (token < length)
+            values[i] = float(block.codes[i]) * float(block.scale);
+        }
+      }
+  };
   auto fill = [&](std::vector<float> &rows, int64_t dim, bool isValue, int64_t length, size_t sequence) {
+    if (spec.kv == KvType::Q8_0)
+      return fillBlocks(rows, dim, isValue, length, sequence);
     int64_t offset = isValue ? valueOffset() : keyOffset();
     cpu::PlaneOrder order = cpu::planeOrder(isPaired, isValue);
     for (float &value : rows)

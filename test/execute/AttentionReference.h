@@ -15,6 +15,12 @@ namespace heddle::test {
 // A value after a round trip through the stored type, and its stored bits; round to nearest even.
 float roundToKv(KvType type, float value);
 void storeElement(KvType type, float value, uint8_t *to);
+// 32 columns of a head in a q8_0 cache: scale = max |x| / 127 as f16, codes = x / scale to the nearest.
+struct Q8Block {
+  explicit Q8Block(const float *values);
+  _Float16 scale;
+  int8_t codes[32];
+};
 
 enum class PagesOf { Cpu, Device };
 

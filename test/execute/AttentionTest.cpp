@@ -218,6 +218,35 @@ TEST(Attention, EveryHeadDim) {
 TEST(Attention, EveryStoredType) {
   for (KvType kv : {KvType::F32, KvType::BF16, KvType::F16})
     check(makeSpec(6, 2, 40, kv), shortSteps);
+  check(makeSpec(6, 2, 32, KvType::Q8_0), shortSteps);
+  check(makeSpec(6, 2, 96, KvType::Q8_0), raggedSteps);
+}
+
+// Of few keys together, of a window, of values of another width; products of both types.
+TEST(Attention, Codes) {
+  for (const std::string &target : KernelLibrary::bf16Targets()) {
+    AttentionSpec spec = makeSpec(4, 2, 96, KvType::Q8_0);
+    spec.products = Products::Bf16;
+    check(spec, {{0, 1}, {63, 2}, {40, 33}}, target, 5e-5);
+  }
+  for (const std::string &target : KernelLibrary::runnableTargets())
+    for (Products products : {Products::F32, Products::Bf16})
+      for (int64_t block : {32, 64}) {
+        if (block < 4 * KernelLibrary(target).target().vectorLanes()) // of the softmax
+          continue;
+        SCOPED_TRACE(target + (products == Products::Bf16 ? ", bf16" : ", f32") + ", " + std::to_string(block) +
+                     " keys");
+        AttentionSpec spec = makeSpec(4, 2, 64, KvType::Q8_0);
+        spec.products = products;
+        spec.blockKv = block;
+        spec.registerColumns = 16;
+        double limit = products == Products::Bf16 ? 5e-5 : 1e-10;
+        check(spec, shortSteps, target, limit);
+        spec.window = 70;
+        check(spec, shortSteps, target, limit);
+        spec.valueHeadDim = 32;
+        check(spec, shortSteps, target, limit);
+      }
 }
 
 TEST(Attention, ValuesOfAnotherHeadDim) {
@@ -375,8 +404,8 @@ std::vector<float> rowsOf(const std::vector<float> &q, int64_t width, int64_t be
   return {q.begin() + begin * width, q.begin() + (begin + rows) * width};
 }
 
-void checkChunks(int64_t window, Products products, const std::string &target = "native") {
-  AttentionSpec spec = makeSpec(3, 1, 64, KvType::BF16);
+void checkChunks(int64_t window, Products products, const std::string &target = "native", KvType kv = KvType::BF16) {
+  AttentionSpec spec = makeSpec(3, 1, 64, kv);
   spec.window = window;
   spec.hasSinks = window;
   spec.products = products;
@@ -399,10 +428,13 @@ void checkChunks(int64_t window, Products products, const std::string &target = 
 
 TEST(Attention, ChunksAndSingleTokensLeaveTheBitsOfOnePrefill) {
   for (int64_t window : {0, 70})
-    for (Products products : {Products::F32, Products::Bf16})
+    for (Products products : {Products::F32, Products::Bf16}) {
       checkChunks(window, products);
+      checkChunks(window, products, "native", KvType::Q8_0);
+    }
   for (const std::string &target : KernelLibrary::bf16Targets())
-    checkChunks(70, Products::Bf16, target);
+    for (KvType kv : {KvType::BF16, KvType::Q8_0})
+      checkChunks(70, Products::Bf16, target, kv);
 }
 
 TEST(Attention, EveryRunnableTarget) {
@@ -430,7 +462,10 @@ TEST(Attention, RejectsImpossibleSpecs) {
   EXPECT_EQ(messageFor(spec), "window (-4) must not be negative, block_q (0) at most 1024");
   spec = makeSpec(8, 2, 63, KvType::BF16);
   spec.products = Products::Bf16;
-  EXPECT_EQ(messageFor(spec), "bf16 products need a bf16 cache and an even head_dim (63)");
+  EXPECT_EQ(messageFor(spec), "bf16 products need a bf16 or q8_0 cache and an even head_dim (63)");
+  EXPECT_EQ(
+      messageFor(makeSpec(8, 2, 48, KvType::Q8_0)),
+      "blocks of 32 columns need pages of keys and values, and a head_dim (48, values 48) that is a multiple of them");
 }
 
 } // namespace

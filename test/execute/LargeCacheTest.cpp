@@ -44,7 +44,7 @@ AttentionSpec testSpec(KvType kv) {
 }
 
 int64_t planeBytes(const AttentionSpec &spec) {
-  return spec.numKvHeads * HEDDLE_KV_PAGE_SIZE * spec.headDim * kvBytes(spec.kv);
+  return spec.numKvHeads * kvPlaneBytes(spec.kv, spec.headDim);
 }
 
 // The planes of a small cache, in pages where they begin at `kOffset` and `vOffset`.
@@ -103,7 +103,7 @@ protected:
   std::vector<float> queries, expected;
   SparseMemory farQueries{rows * farBytes};
 };
-INSTANTIATE_TEST_SUITE_P(Types, LargeCache, testing::Values(KvType::F32, KvType::BF16, KvType::F16));
+INSTANTIATE_TEST_SUITE_P(Types, LargeCache, testing::Values(KvType::F32, KvType::BF16, KvType::F16, KvType::Q8_0));
 
 TEST_P(LargeCache, attentionReadsPlanesAndRowsFarApart) {
   for (int64_t offset : offsetsOf(spec)) {
@@ -168,10 +168,11 @@ TEST_P(LargeCache, appendWritesPlanesFarApart) {
       for (bool isValue : {false, true})
         for (int64_t i = 0; i < kvWidth; ++i) {
           cpu::PlaneOrder order = cpu::planeOrder(cpu::hasPairedPages(spec), isValue);
-          int64_t place = i / spec.headDim * HEDDLE_KV_PAGE_SIZE * spec.headDim +
-                          cpu::elementOf(order, spec.headDim, positions[row] % HEDDLE_KV_PAGE_SIZE, i % spec.headDim);
+          int64_t slot = positions[row] % HEDDLE_KV_PAGE_SIZE, head = i / spec.headDim;
+          int64_t place = head * kvPlaneBytes(spec.kv, spec.headDim) +
+                          cpu::elementOf(order, spec.headDim, slot, i % spec.headDim) * kvBytes(spec.kv);
           std::memset(cache.pages[positions[row] / HEDDLE_KV_PAGE_SIZE] + (isValue ? cache.vOffset : cache.kOffset) +
-                          place * kvBytes(spec.kv),
+                          place,
                       0, kvBytes(spec.kv));
         }
     heddle_sequence sequence = {0, rows, length - rows, 0, cache.pages.data()};

@@ -19,7 +19,10 @@ FailureOr<PackedLayout> heddle::layoutOf(Operation *op, StringRef format) {
 }
 
 KvType heddle::kvTypeOf(KvCacheType cache) {
-  return cache.getElementType().isF32() ? KvType::F32 : cache.getElementType().isBF16() ? KvType::BF16 : KvType::F16;
+  Type element = cache.getElementType();
+  if (element.isInteger(8))
+    return KvType::Q8_0;
+  return element.isF32() ? KvType::F32 : element.isBF16() ? KvType::BF16 : KvType::F16;
 }
 
 //===- products -----------------------------------------------------------===//

@@ -4,6 +4,8 @@
 
 #include "compiler/codegen/kernel/KernelSpecs.h"
 
+#include "runtime/model/ModelAbi.h"
+
 #include "llvm/ADT/Twine.h"
 
 #include <cmath>
@@ -12,7 +14,12 @@ using namespace mlir;
 using namespace heddle;
 
 int64_t heddle::kvBytes(KvType type) {
-  return type == KvType::F32 ? 4 : 2;
+  return type == KvType::F32 ? 4 : type == KvType::Q8_0 ? 1 : 2;
+}
+
+int64_t heddle::kvPlaneBytes(KvType type, int64_t columns) {
+  int64_t scales = type == KvType::Q8_0 ? columns / kvBlockColumns * kvScaleBytes : 0;
+  return HEDDLE_KV_PAGE_SIZE * (columns * kvBytes(type) + scales);
 }
 
 LogicalResult heddle::verifyAttention(const AttentionSpec &spec, std::string &error) {
@@ -36,7 +43,12 @@ LogicalResult heddle::verifyAttention(const AttentionSpec &spec, std::string &er
   if (spec.window < 0 || spec.window > INT32_MAX || spec.blockQ < 0 || spec.blockQ > 1024)
     return fail("window (" + Twine(spec.window) + ") must not be negative, block_q (" + Twine(spec.blockQ) +
                 ") at most 1024");
-  if (spec.products == Products::Bf16 && (spec.kv != KvType::BF16 || spec.headDim % 2))
-    return fail("bf16 products need a bf16 cache and an even head_dim (" + Twine(spec.headDim) + ")");
+  bool isBlocks = spec.kv == KvType::Q8_0;
+  if (isBlocks &&
+      (spec.headDim % kvBlockColumns || spec.valueDim() % kvBlockColumns || spec.isDense || spec.valuesInKeys))
+    return fail("blocks of " + Twine(kvBlockColumns) + " columns need pages of keys and values, and a head_dim (" +
+                Twine(spec.headDim) + ", values " + Twine(spec.valueDim()) + ") that is a multiple of them");
+  if (spec.products == Products::Bf16 && ((spec.kv != KvType::BF16 && !isBlocks) || spec.headDim % 2))
+    return fail("bf16 products need a bf16 or q8_0 cache and an even head_dim (" + Twine(spec.headDim) + ")");
   return success();
 }

@@ -58,7 +58,7 @@ struct EmbeddingSpec {
 // What the two matrix products multiply; sums and the softmax are f32 always.
 enum class Products {
   F32,
-  // Queries and weights rounded to bf16, for a bf16 cache with an even head_dim. Twice as many products per instruction
+  // Queries and weights rounded to bf16, for a cache of bf16 or q8_0 with an even head_dim. Twice as many products per instruction
   // where the target has avx512bf16; elsewhere correct and slow.
   Bf16,
 };

@@ -7,6 +7,7 @@
 #include "runtime/model/ModelAbi.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <numeric>
@@ -31,6 +32,8 @@ AttentionTile::Panel AttentionTile::keysOf(const PageValues &page) {
   }
   if (!pagesArePaired)
     transposeKeys(page);
+  else if (holdsCodes)
+    pairs ? unpackKeyPairs(page) : unpackKeys(page);
   else if (pairs)
     copyKeyPairs(page);
   else
@@ -47,6 +50,10 @@ AttentionTile::Panel AttentionTile::valuesOf(const PageValues &page) {
     return {page.values, spec.valueRowDim() * floatBytes};
   if (!pagesArePaired) {
     pairs ? pairValues(page) : widenValues(page);
+    return copy;
+  }
+  if (holdsCodes) {
+    unpackValues(page);
     return copy;
   }
   if (!pairs) {
@@ -226,6 +233,119 @@ void AttentionTile::copyValuePairs(const PageValues &page) {
     for (ColumnRun run : columnRuns(spec.valueDim(), vectorLanes))
       b.store(b.load(b.ints(run.lanes), b.at(from, run.begin * pairBytes)), b.at(to, run.begin * pairBytes));
   });
+}
+
+// Lane i: scale `place(i)` of `count`.
+Value AttentionTile::loadScales(Value pointer, unsigned count, llvm::function_ref<int64_t(int64_t)> place) {
+  Value scales = b.loadKv(KvType::F16, pointer, count);
+  SmallVector<int64_t> order = llvm::map_to_vector(llvm::seq<int64_t>(vectorLanes), place);
+  return vector::ShuffleOp::create(b, scales, scales, order);
+}
+
+static Value loadCodes(RawBuilder &b, Value pointer, unsigned lanes) {
+  return arith::ExtSIOp::create(b, b.ints(lanes), b.load(VectorType::get({lanes}, b.getI8Type()), pointer));
+}
+
+// i32 lanes of codes
+Value AttentionTile::scaledCodes(Value codes, Value scales) {
+  return b.mulF(arith::SIToFPOp::create(b, scales.getType(), codes), scales);
+}
+
+// Two vectors of floats as bf16, one after the other.
+void AttentionTile::storePairs(Value first, Value second, Value to) {
+  if (hasPairDot && vectorLanes == 16)
+    return b.store(b.roundTwo(first, second), to);
+  b.storeKv(KvType::BF16, first, to);
+  b.storeKv(KvType::BF16, second, b.at(to, vectorLanes * kvBytes(KvType::BF16)));
+}
+
+// The panel takes pairs in the order in which their codes lie: vectors of as many codes as lanes, whose tokens' scales stay in registers for a block
+// of columns.
+void AttentionTile::unpackKeyPairs(const PageValues &page) {
+  constexpr int64_t rowBytes = 2 * pageTokens, pairsOfBlock = kvBlockColumns / 2; // of codes
+  auto ofToken = [](int64_t lane) { return lane / 2; };
+  Value scales = b.at(page.keys, pageTokens * spec.headDim);
+  b.loop(0, spec.headDim / kvBlockColumns, 1, [&](Value block) {
+    Value ofBlock = b.at(scales, block, pageTokens * kvScaleBytes);
+    for (int64_t at = 0; at < 2 * blockTokens; at += 2 * vectorLanes) {
+      Value low = loadScales(b.at(ofBlock, at / 2 * kvScaleBytes), vectorLanes / 2, ofToken);
+      Value high = loadScales(b.at(ofBlock, (at + vectorLanes) / 2 * kvScaleBytes), vectorLanes / 2, ofToken);
+      Value firstPair = b.mul(block, pairsOfBlock);
+      b.loop(firstPair, b.add(firstPair, pairsOfBlock), 1, [&](Value pair) {
+        Value from = b.at(b.at(page.keys, pair, rowBytes), at);
+        if (at % cacheLine == 0)
+          b.prefetch(b.at(b.at(page.nextKeys, pair, rowBytes), at));
+        storePairs(scaledCodes(loadCodes(b, from, vectorLanes), low),
+                   scaledCodes(loadCodes(b, b.at(from, vectorLanes), vectorLanes), high),
+                   b.at(b.at(panel, pair, blockTokens * pairBytes), at * kvBytes(KvType::BF16)));
+      });
+    }
+    prefetchLines(b.at(b.at(page.nextKeys, pageTokens * spec.headDim), block, pageTokens * kvScaleBytes),
+                  blockTokens * kvScaleBytes);
+  });
+}
+
+// Pairs of codes as the numbers of two rows.
+static std::pair<Value, Value> splitCodes(RawBuilder &b, Value pointer, unsigned lanes) {
+  Value bits = b.loadHalves(pointer, lanes), up = b.constantI32(24, lanes);
+  auto signedByte = [&](Value shifted) { return arith::ShRSIOp::create(b, shifted, up); };
+  return {signedByte(arith::ShLIOp::create(b, bits, up)),
+          signedByte(arith::ShLIOp::create(b, bits, b.constantI32(16, lanes)))};
+}
+
+void AttentionTile::unpackKeys(const PageValues &page) {
+  constexpr int64_t rowBytes = 2 * pageTokens;
+  Value scales = b.at(page.keys, pageTokens * spec.headDim);
+  b.loop(0, spec.headDim / 2, 1, [&](Value pair) {
+    Value offset = b.mul(pair, rowBytes), from = b.at(page.keys, offset);
+    Value ofBlock = b.at(scales, b.divide(pair, kvBlockColumns / 2), pageTokens * kvScaleBytes);
+    Value to = b.at(panel, pair, 2 * blockTokens * floatBytes);
+    for (int64_t key = 0; key < blockTokens; key += vectorLanes) {
+      Value factors = b.loadKv(KvType::F16, b.at(ofBlock, key * kvScaleBytes), vectorLanes);
+      auto [low, high] = splitCodes(b, b.at(from, 2 * key), vectorLanes);
+      b.store(scaledCodes(low, factors), b.at(to, key * floatBytes));
+      b.store(scaledCodes(high, factors), b.at(to, (blockTokens + key) * floatBytes));
+    }
+    prefetchLines(b.at(page.nextKeys, offset), 2 * blockTokens);
+  });
+  prefetchLines(b.at(page.nextKeys, pageTokens * spec.headDim),
+                spec.headDim / kvBlockColumns * pageTokens * kvScaleBytes);
+}
+
+void AttentionTile::unpackValues(const PageValues &page) {
+  int64_t dim = spec.valueDim(), blocks = dim / kvBlockColumns, rowBytes = 2 * dim;
+  int64_t ofPair = blocks * 2 * kvScaleBytes;
+  // The first token of the block in its page.
+  Value first = b.remainder(page.begin, b.constant(pageTokens));
+  Value scales = b.at(b.at(page.values, b.mul(b.sub(b.constant(pageTokens), first), dim)), b.divide(first, 2), ofPair);
+  if (usesTileUnit)
+    clearUnseenPairs(page);
+  b.loop(b.divide(page.firstKey, 2), b.divideUp(page.endKey, 2), 1, [&](Value pair) {
+    Value offset = b.mul(pair, rowBytes);
+    b.loop(0, blocks, 1, [&](Value block) {
+      Value from = b.at(b.at(page.values, offset), block, 2 * kvBlockColumns);
+      Value factors = b.at(b.at(scales, pair, ofPair), block, 2 * kvScaleBytes);
+      Value column = b.mul(block, kvBlockColumns);
+      if (pairs) {
+        Value to = b.at(b.at(valuePanel, pair, valueStride * pairBytes), column, pairBytes);
+        Value scale = loadScales(factors, 2, [](int64_t lane) { return lane % 2; });
+        auto scaled = [&](int64_t at) { return scaledCodes(loadCodes(b, b.at(from, at), vectorLanes), scale); };
+        for (int64_t at = 0; at < 2 * kvBlockColumns; at += 2 * vectorLanes)
+          storePairs(scaled(at), scaled(at + vectorLanes), b.at(to, at * kvBytes(KvType::BF16)));
+        return;
+      }
+      Value low = b.broadcast(b.lane0(b.loadKv(KvType::F16, factors, 1)), vectorLanes);
+      Value high = b.broadcast(b.lane0(b.loadKv(KvType::F16, b.at(factors, kvScaleBytes), 1)), vectorLanes);
+      Value to = b.at(b.at(valuePanel, pair, 2 * valueStride * floatBytes), column, floatBytes);
+      for (int64_t at = 0; at < kvBlockColumns; at += vectorLanes) {
+        auto [lower, upper] = splitCodes(b, b.at(from, 2 * at), vectorLanes);
+        b.store(scaledCodes(lower, low), b.at(to, at * floatBytes));
+        b.store(scaledCodes(upper, high), b.at(to, (valueStride + at) * floatBytes));
+      }
+    });
+    prefetchLines(b.at(page.nextValues, offset), rowBytes);
+  });
+  prefetchLines(b.at(page.nextValues, pageTokens * dim), pageTokens / 2 * ofPair);
 }
 
 void AttentionTile::widenValuePairs(const PageValues &page) {

@@ -32,11 +32,12 @@ static int64_t chooseTokens(const AttentionSpec &spec, int64_t group) {
 AttentionTile::AttentionTile(RawBuilder &builder, const AttentionSpec &spec, const CpuTarget &target)
     : b(builder), spec(spec), vectorLanes(target.vectorLanes()), pairs(spec.products == Products::Bf16),
       hasPairDot(target.hasBf16Dot()), usesTileUnit(pairs && target.hasBf16Tiles()),
-      pagesArePaired(cpu::hasPairedPages(spec)),
-      readsKeysInPlace(pagesArePaired && pairs && !(usesTileUnit && needsUnitPadding(spec.headDim))),
-      readsValuesInPlace(pagesArePaired && pairs && !usesTileUnit), blockTokens(spec.blockKv),
+      pagesArePaired(cpu::hasPairedPages(spec)), holdsCodes(spec.kv == KvType::Q8_0),
+      readsKeysInPlace(pagesArePaired && pairs && !holdsCodes && !(usesTileUnit && needsUnitPadding(spec.headDim))),
+      readsValuesInPlace(pagesArePaired && pairs && !holdsCodes && !usesTileUnit), blockTokens(spec.blockKv),
       wide(std::min(spec.registerColumns, spec.blockKv) / target.vectorLanes()),
-      spreadsPrefetch(pairs && !usesTileUnit && !spec.isDense && wide * target.vectorLanes() == spec.blockKv),
+      spreadsPrefetch(pairs && !usesTileUnit && !spec.isDense && !holdsCodes &&
+                      wide * target.vectorLanes() == spec.blockKv),
       softmaxPrefetches(spreadsPrefetch && readsValuesInPlace && blockTokens == pageTokens &&
                         spec.valueDim() % pageTokens == 0),
       unit(spec.hasBias ? 1 : log2e), emptyMax(spec.hasBias ? -std::numeric_limits<float>::max() : -1e38),
@@ -132,10 +133,10 @@ void AttentionTile::beginRows(Value rows) {
 }
 
 KeyBlocks AttentionTile::pages(const TileValues &tile, Value kOffset, Value vOffset) {
-  int64_t element = kvBytes(spec.kv), headKeyBytes = spec.headDim * element, valueBytes = spec.valueRowDim() * element;
-  int64_t keyBytes = pagesArePaired ? 2 * element : headKeyBytes;
-  Value headKeys = b.add(kOffset, b.mul(tile.kvHead, pageTokens * headKeyBytes));
-  Value headValues = b.add(vOffset, b.mul(tile.kvHead, pageTokens * valueBytes));
+  int64_t element = kvBytes(spec.kv), valueBytes = spec.valueRowDim() * element;
+  int64_t keyBytes = (pagesArePaired ? 2 : spec.headDim) * element;
+  Value headKeys = b.add(kOffset, b.mul(tile.kvHead, kvPlaneBytes(spec.kv, spec.headDim)));
+  Value headValues = b.add(vOffset, b.mul(tile.kvHead, kvPlaneBytes(spec.kv, spec.valueRowDim())));
   Value table = tile.sequence.pages;
   auto find = [this, table, headKeys, headValues, keyBytes, valueBytes](Value index) {
     int64_t blocks = pageTokens / blockTokens; // of a page

@@ -157,6 +157,13 @@ private:
   void copyKeyPairs(const PageValues &page);
   void copyValuePairs(const PageValues &page);
   void clearUnseenPairs(const PageValues &page);
+  // Of codes, times their scales.
+  void unpackKeys(const PageValues &page);
+  void unpackKeyPairs(const PageValues &page);
+  void unpackValues(const PageValues &page);
+  mlir::Value scaledCodes(mlir::Value codes, mlir::Value scales);
+  mlir::Value loadScales(mlir::Value pointer, unsigned count, llvm::function_ref<int64_t(int64_t)> place);
+  void storePairs(mlir::Value first, mlir::Value second, mlir::Value to);
   // Rows [first, first + count) of the tile, whose scores are there at once: those of a block of tiles of AMX, or all.
   struct RowBlock {
     mlir::Value first, count;
@@ -229,6 +236,7 @@ private:
   const bool hasPairDot;                           // the target multiplies pairs in one instruction
   const bool usesTileUnit;                         // and tiles of them
   const bool pagesArePaired;                       // PageLayout.h
+  const bool holdsCodes;                           // and hold codes with scales
   const bool readsKeysInPlace, readsValuesInPlace; // products read the pages themselves
   const int64_t blockTokens;                       // keys of a block
   const int64_t wide;                              // vectors side by side in a register tile

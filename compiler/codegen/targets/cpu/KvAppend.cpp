@@ -10,37 +10,43 @@
 #include "runtime/model/ModelAbi.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 using namespace heddle;
 
 static constexpr int64_t pageTokens = HEDDLE_KV_PAGE_SIZE;
-static constexpr int64_t pairBytes = 4, halfBytes = 2;
 
 namespace {
 
 // Writes a row of a step, all heads of it, to a slot of a page.
 class RowWriter {
 public:
-  RowWriter(RawBuilder &b, const KvAppendSpec &spec, unsigned lanes) : b(b), spec(spec), lanes(lanes) {
-    if (cpu::hasPairedPages(spec))
-      rounded = b.stackScratch(std::max(spec.headDim, spec.valueDim()) * halfBytes);
+  RowWriter(RawBuilder &b, const KvAppendSpec &spec, unsigned lanes)
+      : b(b), spec(spec), lanes(lanes), elementBytes(kvBytes(spec.kv)) {
+    if (!cpu::hasPairedPages(spec))
+      return;
+    int64_t columns = std::max(spec.headDim, spec.valueDim());
+    stored = b.stackScratch(columns * elementBytes);
+    if (spec.kv == KvType::Q8_0)
+      scales = b.stackScratch(columns / kvBlockColumns * kvScaleBytes);
   }
 
   // plane[head][slot] = row[head], a head's `dim` numbers in `planeDim` columns.
   void storeRows(int64_t dim, int64_t planeDim, Value row, Value plane, Value slot) {
-    int64_t element = kvBytes(spec.kv);
     forEachHead(dim, planeDim, row, plane,
-                [&](Value from, Value to) { storeRow(dim, from, b.at(to, slot, planeDim * element)); });
+                [&](Value from, Value to) { storeRow(dim, from, b.at(to, slot, planeDim * elementBytes)); });
   }
 
   void storeColumnPairs(Value row, Value plane, Value slot) {
-    forEachHead(spec.headDim, spec.headDim, row, plane, [&](Value from, Value to) {
-      storeRow(spec.headDim, from, rounded);
-      Value pairs = b.at(to, slot, pairBytes);
-      b.loop(0, spec.headDim / 2, 1, [&](Value pair) {
-        b.store(b.load(b.getI32Type(), b.at(rounded, pair, pairBytes)), b.at(pairs, pair, pageTokens * pairBytes));
-      });
+    int64_t dim = spec.headDim;
+    forEachHead(dim, dim, row, plane, [&](Value from, Value to) {
+      storeRow(dim, from, stored);
+      scatter(stored, b.at(to, slot, 2 * elementBytes), dim / 2, 2 * elementBytes, pageTokens * 2 * elementBytes);
+      if (scales)
+        scatter(scales, b.at(b.at(to, pageTokens * dim), slot, kvScaleBytes), dim / kvBlockColumns, kvScaleBytes,
+                pageTokens * kvScaleBytes);
     });
   }
 
@@ -50,34 +56,77 @@ public:
     Value pair = b.divide(slot, 2), half = b.remainder(slot, b.constant(2));
     Value isAlone = arith::AndIOp::create(b, isLast, b.equal(half, b.constant(0)));
     forEachHead(dim, dim, row, plane, [&](Value from, Value to) {
-      storeRow(dim, from, rounded);
-      Value pairs = b.at(to, pair, dim * pairBytes), halves = b.at(pairs, half, halfBytes);
-      b.ifThen(isAlone, [&] {
-        for (ColumnRun run : columnRuns(dim, lanes))
-          b.store(b.constantI32(0, run.lanes), b.at(pairs, run.begin * pairBytes));
-      });
-      b.loop(0, dim, 1, [&](Value column) {
-        b.store(b.load(b.getI16Type(), b.at(rounded, column, halfBytes)), b.at(halves, column, pairBytes));
-      });
+      storeRow(dim, from, stored);
+      if (!scales)
+        return storePair(stored, b.at(to, pair, dim * 2 * elementBytes), dim, elementBytes, half, isAlone);
+      scatter(stored, b.at(b.at(to, pair, dim * 2 * elementBytes), half, elementBytes), dim, elementBytes,
+              2 * elementBytes);
+      int64_t blocks = dim / kvBlockColumns;
+      storePair(scales, b.at(b.at(to, pageTokens * dim), pair, blocks * 2 * kvScaleBytes), blocks, kvScaleBytes, half,
+                isAlone);
     });
   }
 
 private:
   void forEachHead(int64_t dim, int64_t planeDim, Value row, Value plane, function_ref<void(Value, Value)> body) {
     b.loop(0, spec.numKvHeads, 1, [&](Value head) {
-      body(b.at(row, head, dim * sizeof(float)), b.at(plane, head, pageTokens * planeDim * kvBytes(spec.kv)));
+      body(b.at(row, head, dim * sizeof(float)), b.at(plane, head, kvPlaneBytes(spec.kv, planeDim)));
     });
   }
+
+  // `count` pieces of `bytes`, 1 or 2 or 4, at `from`, `apart` bytes from one to the next at `to`.
+  void scatter(Value from, Value to, int64_t count, int64_t bytes, int64_t apart) {
+    Type piece = b.getIntegerType(bytes * 8);
+    b.loop(0, count, 1, [&](Value i) { b.store(b.load(piece, b.at(from, i, bytes)), b.at(to, i, apart)); });
+  }
+
+  // One half of `count` pairs at `pairs`, and zeros as the other where it stands alone.
+  void storePair(Value from, Value pairs, int64_t count, int64_t bytes, Value half, Value isAlone) {
+    Type pair = b.getIntegerType(2 * bytes * 8);
+    b.ifThen(isAlone,
+             [&] { b.loop(0, count, 1, [&](Value i) { b.store(b.constantZero(pair), b.at(pairs, i, 2 * bytes)); }); });
+    scatter(from, b.at(pairs, half, bytes), count, bytes, 2 * bytes);
+  }
+
   void storeRow(int64_t dim, Value from, Value to) {
+    if (scales)
+      return b.loop(0, dim / kvBlockColumns, 1, [&](Value block) {
+        storeBlock(b.at(from, block, kvBlockColumns * sizeof(float)), b.at(to, block, kvBlockColumns),
+                   b.at(scales, block, kvScaleBytes));
+      });
     for (ColumnRun run : columnRuns(dim, lanes))
       b.storeKv(spec.kv, b.loadFloats(b.at(from, run.begin * sizeof(float)), run.lanes),
-                b.at(to, run.begin * kvBytes(spec.kv)));
+                b.at(to, run.begin * elementBytes));
+  }
+
+  // scale = max |x| / 127 as f16; codes = x / scale, to the nearest. A number that is none makes the scale one.
+  void storeBlock(Value from, Value codes, Value scale) {
+    SmallVector<Value> parts;
+    Value largest = b.constantF32(0, lanes);
+    for (int64_t first = 0; first < kvBlockColumns; first += lanes) {
+      parts.push_back(b.loadFloats(b.at(from, first * sizeof(float)), lanes));
+      largest = arith::MaximumFOp::create(b, math::AbsFOp::create(b, parts.back()), largest);
+    }
+    largest = vector::ReductionOp::create(b, vector::CombiningKind::MAXIMUMF, largest);
+    Value half = arith::TruncFOp::create(b, b.getF16Type(), b.mulF(largest, b.constantF32(1.0 / 127)));
+    b.store(half, scale);
+    Value rounded = arith::ExtFOp::create(b, b.getF32Type(), half), zero = b.constantF32(0);
+    Value inverse = b.select(b.equalF(rounded, zero), zero, b.divF(b.constantF32(1), rounded));
+    for (auto [i, part] : llvm::enumerate(parts)) {
+      Value scaled = math::RoundEvenOp::create(b, b.mulF(part, b.broadcast(inverse, lanes)));
+      Value least = b.maxF(scaled, b.constantF32(-127, lanes)); // where one is no number, too
+      Value code = arith::MinNumFOp::create(b, least, b.constantF32(127, lanes));
+      Value wide = arith::FPToSIOp::create(b, b.ints(lanes), code);
+      b.store(arith::TruncIOp::create(b, VectorType::get({lanes}, b.getI8Type()), wide), b.at(codes, i * lanes));
+    }
   }
 
   RawBuilder &b;
   const KvAppendSpec &spec;
   const unsigned lanes;
-  Value rounded; // a head's row
+  const int64_t elementBytes;
+  Value stored; // a head's row, as it is stored
+  Value scales; // of its blocks, of q8_0
 };
 
 } // namespace

@@ -9,7 +9,7 @@ using namespace heddle;
 using namespace heddle::cpu;
 
 bool cpu::hasPairedPages(KvType kv, int64_t headDim, bool isLatent) {
-  return kv == KvType::BF16 && headDim % 2 == 0 && !isLatent;
+  return (kv == KvType::BF16 || kv == KvType::Q8_0) && headDim % 2 == 0 && !isLatent;
 }
 
 bool cpu::hasPairedPages(KvCacheType cache) {
@@ -38,4 +38,11 @@ int64_t cpu::elementOf(PlaneOrder order, int64_t columns, int64_t token, int64_t
     return (token / 2 * columns + column) * 2 + token % 2;
   }
   llvm_unreachable("an order");
+}
+
+int64_t cpu::scaleOf(PlaneOrder order, int64_t columns, int64_t token, int64_t block) {
+  int64_t blocks = columns / kvBlockColumns;
+  int64_t index = order == PlaneOrder::ColumnPairs ? block * HEDDLE_KV_PAGE_SIZE + token
+                                                   : (token / 2 * blocks + block) * 2 + token % 2;
+  return HEDDLE_KV_PAGE_SIZE * columns + index * kvScaleBytes;
 }

@@ -17,8 +17,9 @@ enum class PlaneOrder {
   TokenPairs,  // (64 tokens / 2, columns, 2): a column of neighbouring tokens side by side
 };
 
-// Pages of bf16 whose heads have an even number of columns: keys in ColumnPairs, values in TokenPairs. The partner of a sequence's last value,
-// where that is none of the sequence yet, is zero. A latent cache, whose values are columns of its keys, has rows.
+// Pages of bf16 whose heads have an even number of columns, and codes of q8_0: keys in ColumnPairs, values in TokenPairs. The partner of a
+// sequence's last value, where that is none of the sequence yet, is zero: of q8_0 its scales are. A latent cache, whose values are columns of
+// its keys, has rows.
 bool hasPairedPages(KvType kv, int64_t headDim, bool isLatent);
 bool hasPairedPages(KvCacheType cache);
 bool hasPairedPages(const AttentionSpec &spec);
@@ -28,6 +29,10 @@ PlaneOrder planeOrder(bool isPaired, bool isValue);
 
 // Elements before that of `token` (0 … 63) and `column` in a plane of `columns`.
 int64_t elementOf(PlaneOrder order, int64_t columns, int64_t token, int64_t column);
+
+// Of q8_0, bytes before the scale of `token` and block of columns `block` in a plane of `columns`, behind all codes: for keys
+// (columns / 32, 64 tokens), for values (64 tokens / 2, columns / 32, 2).
+int64_t scaleOf(PlaneOrder order, int64_t columns, int64_t token, int64_t block);
 
 } // namespace heddle::cpu
 
