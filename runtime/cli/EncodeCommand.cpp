@@ -1,9 +1,10 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// BIN --bench of an encoder.
+// BIN --bench and --profile of an encoder.
 #include "bytes/JsonSchema.h"
 #include "runtime/cli/Bandwidth.h"
 #include "runtime/cli/Cli.h"
+#include "runtime/cli/Profile.h"
 #include "runtime/session/Session.h"
 #include "runtime/session/TokenBatch.h"
 
@@ -56,22 +57,38 @@ Status runEncodeBench(OpenedModel &program) {
   int64_t count = 0;
   for (const EncoderInput &input : inputs)
     count += input.count;
+  if (options.profile)
+    encoder->profileKernels();
+  Phase phase;
   double best = INFINITY;
   for (int64_t round = 0; round < options.benchRounds; ++round) {
     if (wasInterrupted())
       return Status::failure("interrupted");
+    encoder->kernelProfile().clear();
+    uint64_t startTicks = profileTicks();
     double start = secondsNow();
     HEDDLE_RETURN_IF_ERROR(
         encoder->run(inputs.data(), inputs.size(), [](void *, size_t, const float *, const float *) {}, nullptr));
-    best = std::min(best, secondsNow() - start);
+    double seconds = secondsNow() - start;
+    phase.add(seconds, double(profileTicks() - startTicks), encoder->kernelProfile().uses());
+    best = std::min(best, seconds);
   }
-  if (options.json)
-    return writeOut(
-        format("{\"schema\": \"%s\", \"seconds\": %.9g, \"rounds\": %lld, \"sequences\": %zu, \"tokens\": %lld}\n",
-               schema::time, best, (long long)options.benchRounds, inputs.size(), (long long)count));
-  return writeOut(format("best of %lld runs: %.3f ms for %lld tokens in %zu sequences: %.1f tokens/s\n",
-                         (long long)options.benchRounds, best * 1e3, (long long)count, inputs.size(),
-                         double(count) / best));
+  MachineLimits limits;
+  if (options.profile)
+    limits = {measureReadBandwidth(encoder->threadPool(), 5), measurePeaks(encoder->threadPool(), 5)};
+  PhaseProfile profile(phase, metadata, limits, options.benchRounds);
+  if (options.json) {
+    std::string text =
+        format("{\"schema\": \"%s\", \"seconds\": %.9g, \"rounds\": %lld, \"sequences\": %zu, \"tokens\": %lld",
+               schema::time, best, (long long)options.benchRounds, inputs.size(), (long long)count);
+    if (options.profile)
+      text += peaksAsJson(limits) + ",\"profile\":" + profile.asJson();
+    return writeOut(text + "}\n");
+  }
+  std::string text = format("best of %lld runs: %.3f ms for %lld tokens in %zu sequences: %.1f tokens/s\n",
+                            (long long)options.benchRounds, best * 1e3, (long long)count, inputs.size(),
+                            double(count) / best);
+  return writeOut(options.profile ? text + profile.asText("encode") : text);
 }
 
 } // namespace heddle

@@ -57,6 +57,12 @@ Status Encoder::check(const EncoderInput *inputs, size_t numInputs) const {
   return Status();
 }
 
+void Encoder::profileKernels() {
+  if (model.metadata().kernels())
+    profile.create(*model.metadata().kernels());
+  profiled.resize(size_t(maxRows));
+}
+
 size_t Encoder::fill(const EncoderInput *inputs, size_t first, size_t numInputs) {
   rows = numSequences = 0;
   size_t next = first;
@@ -67,6 +73,10 @@ size_t Encoder::fill(const EncoderInput *inputs, size_t first, size_t numInputs)
     memcpy(tokenTypes.data() + rows, input.tokenTypes, input.count * sizeof(int32_t));
     firstRows[numSequences] = sequenceRows[2 * numSequences] = int32_t(rows);
     sequenceRows[2 * numSequences + 1] = input.count;
+    if (!profiled.empty()) {
+      profiled[size_t(numSequences)] = {};
+      profiled[size_t(numSequences)].num_rows = input.count;
+    }
     rows += input.count;
   }
   return next;
@@ -88,7 +98,9 @@ Status Encoder::compute() {
   step.rows = rows;
   step.num_sequences = step.num_outputs = numSequences;
   step.max_rows = maxRows;
+  step.kernel_profile = profile.beginStep();
   runStepOn(*pool, model.code().step, step, observer);
+  profile.endStep(profiled.data(), numSequences, StepProfile::Sees::All);
   for (int64_t row = 0; row < rows; ++row)
     if (!allFinite(step.last_hidden_state + row * hiddenSize, hiddenSize))
       return Status(StatusCode::NotFinite,

@@ -28,6 +28,10 @@ public:
   Status run(const EncoderInput *inputs, size_t numInputs, TakeEncoding take, void *user);
   void setProgress(Progress newProgress) { progress = newProgress; }
   void observeKernels(KernelObserver newObserver) { observer = newObserver; }
+  // Counts from here on what steps spend in each kernel.
+  void profileKernels();
+  StepProfile &kernelProfile() { return profile; } // empty without profileKernels()
+  ThreadPool &threadPool() { return *pool; }
 
 private:
   explicit Encoder(Package &package) : model(package) {}
@@ -42,6 +46,8 @@ private:
   ThreadPoolHandle pool;
   Progress progress;
   KernelObserver observer;
+  StepProfile profile;
+  std::vector<heddle_sequence> profiled; // the step's sequences, which nothing but the profile asks for
   Reserved arena, scratch, hiddenRows, pooledRows;
   ReservedArray<int32_t> ids, positions, tokenTypes; // (maxRows)
   ReservedArray<int32_t> firstRows, sequenceRows;    // (maxRows), (maxRows, 2)

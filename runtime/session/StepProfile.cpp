@@ -47,7 +47,7 @@ static double pairsUpTo(double count, double window) {
   return 0.5 * grown * (grown + 1) + (count - grown) * window;
 }
 
-void StepProfile::endStep(const heddle_sequence *sequences, int64_t numSequences) {
+void StepProfile::endStep(const heddle_sequence *sequences, int64_t numSequences, Sees sees) {
   for (size_t i = 0; i < ofStep.size(); ++i) {
     const heddle_kernel_profile &counted = ofStep[i];
     const package::Kernel &kernel = *kernels->Get(unsigned(i));
@@ -61,7 +61,8 @@ void StepProfile::endStep(const heddle_sequence *sequences, int64_t numSequences
     double window = kernel.window(), pairs = 0, keys = 0;
     for (const heddle_sequence *sequence = sequences; sequence != sequences + numSequences; ++sequence) {
       double past = sequence->past, end = past + sequence->num_rows;
-      pairs += pairsUpTo(end, window) - pairsUpTo(past, window);
+      double seen = pairsUpTo(end, window) - pairsUpTo(past, window);
+      pairs += sees == Sees::All ? 2 * seen - end : seen; // as many ahead as behind, and itself
       keys += window ? std::min(end, window + sequence->num_rows - 1) : end;
     }
     total.pairs += double(counted.launches) * pairs;

@@ -30,8 +30,9 @@ public:
   void create(const flatbuffers::Vector<flatbuffers::Offset<package::Kernel>> &kernels);
   // Where the next step counts; null where nothing is.
   heddle_kernel_profile *beginStep();
-  // Adds what the step has counted, which fed these sequences.
-  void endStep(const heddle_sequence *sequences, int64_t numSequences);
+  // Adds what the step has counted, which fed these sequences: each token sees those up to its own, or all of its sequence.
+  enum class Sees { UpToItself, All };
+  void endStep(const heddle_sequence *sequences, int64_t numSequences, Sees sees = Sees::UpToItself);
   const std::vector<KernelUse> &uses() const { return totals; } // (kernels)
   void clear() { totals.assign(totals.size(), KernelUse()); }
 
