@@ -142,6 +142,7 @@ static void choosePrecision(const CompileOptions &options, const Target &target,
     pipeline.kvElementType = options.kv;
   chooseProducts(options, target, pipeline);
   pipeline.singleResult = target.isDevice();
+  pipeline.activatesInProducts = !target.isDevice();
   pipeline.splitKv &= !target.isDevice(); // keys of all rows and heads are work enough for it
 }
 

@@ -169,7 +169,9 @@ void heddle::addScheduleStage(OpPassManager &pm, const PipelineOptions &options)
   pm.addPass(createFlattenRows());
   // After tiling and splitting, whose attention reads weights, too; before outlining: a residual that a product adds in place is no
   // kernel of its own.
-  pm.addNestedPass<func::FuncOp>(createLowerToKernels());
+  LowerToKernelsOptions lower;
+  lower.activates = options.activatesInProducts;
+  pm.addNestedPass<func::FuncOp>(createLowerToKernels(lower));
   // What no kernel computes of a graph becomes loops: in parts, then fused, then each in its best order.
   pm.addPass(createDecomposeTensorOps());
   pm.addPass(createFuseElementwise());

@@ -38,6 +38,7 @@ struct PipelineOptions {
   bool fuseProjections = true;
   bool shareLayers = true;
   std::vector<std::pair<std::string, std::string>> extensions; // (extension point, textual pipeline), run in this order
+  bool activatesInProducts = true;                             // an activation is the end of the product before it
   bool singleResult = false;                                   // a kernel of a device computes one result
 };
 

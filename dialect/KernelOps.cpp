@@ -116,6 +116,8 @@ LogicalResult PackedMatmulOp::verify() {
     return emitOpError("bias must be (") << getN() << ")";
   if (failed(verifyRounding(*this))) // packed_matmul_c4
     return failure();
+  if (getActivation() && getAccumulate()) // packed_matmul_c5
+    return emitOpError("an activation of what is added to a residual has no kernel");
   return verifyResults(*this);
 }
 

@@ -64,6 +64,7 @@ def Heddle_PackedMatmulOp : Heddle_KernelOp<"packed_matmul", [AttrSizedOperandSe
     (compiler/weights/PackedLayout.h). The input is f32, or bf16, which rounds the weights to bf16 as well, or, with
     `input_scales` and `input_sums`, what `quantize` made of it. With `int16` the kernel may round a f32 input itself: few rows to 16-bit integers
     with a scale per 32 values, and `input_rounded`, if given, is the input of many rows. `accumulate` adds to the destination: a residual connection.
+    With an activation the destination is activation(x W^T + b).
 
     Constraints:
       * C1: input is (rows, k), the destination (rows, n).
@@ -71,6 +72,7 @@ def Heddle_PackedMatmulOp : Heddle_KernelOp<"packed_matmul", [AttrSizedOperandSe
       * C3: bias is (n).
       * C4: `int16` is of a f32 input, quantised weights and a k that 32 divides; the rounded input is bf16, shaped as the input, and only
         there with `int16`.
+      * C5: an activation excludes `accumulate`.
 
     Canonical form: nothing is accumulated on zeros.
 
@@ -84,11 +86,12 @@ def Heddle_PackedMatmulOp : Heddle_KernelOp<"packed_matmul", [AttrSizedOperandSe
   }];
   let arguments = (ins Heddle_Buffer:$input, Optional<Heddle_Buffer>:$input_scales, Optional<Heddle_Buffer>:$input_sums,
                        Optional<Heddle_Buffer>:$input_rounded, Heddle_Buffer:$weights, Optional<Heddle_Buffer>:$bias, Variadic<Heddle_Buffer>:$inits,
-                       I64Attr:$n, I64Attr:$k, StrAttr:$format, UnitAttr:$accumulate, UnitAttr:$int16);
+                       I64Attr:$n, I64Attr:$k, StrAttr:$format, OptionalAttr<Heddle_ActivationAttr>:$activation, UnitAttr:$accumulate,
+                       UnitAttr:$int16);
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let hasCanonicalizer = 1;
   let assemblyFormat = [{
-    `ins` `(` $input (`scales` $input_scales^)? (`sums` $input_sums^)? (`rounded` $input_rounded^)? `,` $weights (`bias` $bias^)? `:` type($input)
+    (`activated` $activation^)? `ins` `(` $input (`scales` $input_scales^)? (`sums` $input_sums^)? (`rounded` $input_rounded^)? `,` $weights (`bias` $bias^)? `:` type($input)
     (`scales` type($input_scales)^)? (`sums` type($input_sums)^)? (`rounded` type($input_rounded)^)? `,` type($weights) (`bias` type($bias)^)? `)`
     `outs` `(` $inits `:` type($inits) `)` attr-dict (`->` type($results)^)?
   }];

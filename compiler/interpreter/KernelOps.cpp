@@ -80,7 +80,7 @@ static LogicalResult packedMatmul(Frame &frame, PackedMatmulOp op) {
       double sum = (op.getAccumulate() ? result.reals[r * n + out] : 0) + (bias ? bias->reals[out] : 0);
       for (int64_t i = 0; i < k; ++i)
         sum += x[r * k + i] * weightRow[i];
-      result.setReal(r * n + out, sum);
+      result.setReal(r * n + out, op.getActivation() ? activate(*op.getActivation(), sum) : sum);
     }
   }
   frame.set(op.getResults()[0], std::move(result));

@@ -49,7 +49,8 @@ namespace {
 
 class KernelLowering {
 public:
-  explicit KernelLowering(func::FuncOp func) : func(func), b(func.getContext()) {}
+  // `activates`: products take the activation behind them.
+  KernelLowering(func::FuncOp func, bool activates) : func(func), activates(activates), b(func.getContext()) {}
   LogicalResult run();
 
 private:
@@ -66,6 +67,7 @@ private:
   Value packVectors(Operation *user, ValueRange vectors);
 
   func::FuncOp func;
+  bool activates;
   OpBuilder b;
 };
 
@@ -125,6 +127,16 @@ static arith::AddFOp residualOf(Operation *op, Value &residual) {
   return isLastUse && isThere && isWhole ? add : arith::AddFOp();
 }
 
+// The activation of `op`'s result, if nothing else reads that; a graph's may have its shape again before.
+static GluOp activationOf(Operation *op) {
+  auto onlyUser = [](Operation *value) { return value->hasOneUse() ? *value->user_begin() : nullptr; };
+  Operation *user = onlyUser(op);
+  if (isa_and_present<tensor::ExpandShapeOp>(user))
+    user = onlyUser(user);
+  auto glu = dyn_cast_if_present<GluOp>(user);
+  return glu && !glu.getUp() ? glu : GluOp();
+}
+
 // `rows`: a number where it is known, as the types of a graph may say it.
 Value KernelLowering::emptyRows(Location loc, OpFoldResult rows, int64_t width, Type element) {
   return tensor::EmptyOp::create(b, loc, {rows, b.getIndexAttr(width)}, element);
@@ -145,6 +157,12 @@ LogicalResult KernelLowering::lowerLinear(LinearOp op) {
   Value bias = op.getBiases().empty() ? Value() : packVectors(op, op.getBiases());
   Value residual;
   arith::AddFOp add = residualOf(op, residual);
+  ActivationKindAttr activation;
+  if (GluOp glu = activates ? activationOf(op) : GluOp()) {
+    activation = glu.getActivationAttr();
+    glu.getResult().replaceAllUsesWith(glu.getGate());
+    glu.erase();
+  }
   b.setInsertionPoint(op);
   auto type = typeOf(op.getResult());
   Value init = residual;
@@ -152,10 +170,10 @@ LogicalResult KernelLowering::lowerLinear(LinearOp op) {
     init = emptyRows(op.getLoc(), tensor::getMixedSize(b, op.getLoc(), op.getInput(), 0), type.getDimSize(1),
                      type.getElementType());
   }
-  auto matmul = PackedMatmulOp::create(b, op.getLoc(), TypeRange{type}, op.getInput(), Value(), Value(), Value(),
-                                       weights->getResult(), bias, init, b.getI64IntegerAttr(type.getDimSize(1)),
-                                       b.getI64IntegerAttr(typeOf(op.getInput()).getDimSize(1)),
-                                       weights->getFormatAttr(), add ? b.getUnitAttr() : UnitAttr(), UnitAttr());
+  auto matmul = PackedMatmulOp::create(
+      b, op.getLoc(), TypeRange{type}, op.getInput(), Value(), Value(), Value(), weights->getResult(), bias, init,
+      b.getI64IntegerAttr(type.getDimSize(1)), b.getI64IntegerAttr(typeOf(op.getInput()).getDimSize(1)),
+      weights->getFormatAttr(), activation, add ? b.getUnitAttr() : UnitAttr(), UnitAttr());
   replaceWithMatmul(op, add, matmul.getResult(0));
   return success();
 }
@@ -172,7 +190,7 @@ RouteExpertsOp KernelLowering::routeExperts(MoeOp op, Value rows) {
   logits = PackedMatmulOp::create(b, loc, TypeRange{logits.getType()}, op.getInput(), Value(), Value(), Value(),
                                   router->getResult(), Value(), logits, b.getI64IntegerAttr(experts),
                                   b.getI64IntegerAttr(typeOf(op.getInput()).getDimSize(1)), router->getFormatAttr(),
-                                  UnitAttr(), UnitAttr())
+                                  ActivationKindAttr(), UnitAttr(), UnitAttr())
                .getResult(0);
   Value correction = op.getCorrection() ? packVectors(op, op.getCorrection()) : Value();
   SmallVector<Value> inits = {emptyRows(loc, rows, topK, i32), emptyRows(loc, rows, topK, f32),
@@ -316,8 +334,10 @@ LogicalResult KernelLowering::run() {
 
 namespace {
 struct LowerToKernels : heddle::impl::LowerToKernelsBase<LowerToKernels> {
+  using LowerToKernelsBase::LowerToKernelsBase;
+
   void runInStage() override {
-    if (failed(KernelLowering(getOperation()).run()))
+    if (failed(KernelLowering(getOperation(), activates).run()))
       signalPassFailure();
   }
 };

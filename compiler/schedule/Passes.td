@@ -76,7 +76,7 @@ def LowerToKernels : StagePass<"heddle-lower-to-kernels", "::mlir::func::FuncOp"
   let summary = "Make kernels of model ops, which ask for their weights packed";
   let description = [{
     `linear` becomes `packed_matmul` (adding to its destination where the product is only added to a value that is not used
-    later), `embedding` of a weight becomes `dequantize`, `moe` the product of its router, `route_experts` and two
+    later; with `activates`, applying the activation that alone reads it), `embedding` of a weight becomes `dequantize`, `moe` the product of its router, `route_experts` and two
     `expert_matmul`. What they and `online_latent_attention` read of the model becomes a `pack` of the stored weights, of a product
     stacked; so do vectors of norms and of attention, which are read as f32. Must hold before: activations are rows, (rows, width);
     attention is tiled. After: no `linear`, no `moe`, no `embedding` of a weight; weights are still as the file has them.
@@ -95,6 +95,7 @@ def LowerToKernels : StagePass<"heddle-lower-to-kernels", "::mlir::func::FuncOp"
     return %y : tensor<?x32xf32>
     ```
   }];
+  let options = [Option<"activates", "activates", "bool", "true", "Products apply activations, as kernels of the CPU do">];
   let dependentDialects = ["::heddle::HeddleDialect", "::mlir::tensor::TensorDialect"];
 }
 

@@ -85,9 +85,9 @@ Status runEncodeBench(OpenedModel &program) {
       text += peaksAsJson(limits) + ",\"profile\":" + profile.asJson();
     return writeOut(text + "}\n");
   }
-  std::string text = format("best of %lld runs: %.3f ms for %lld tokens in %zu sequences: %.1f tokens/s\n",
-                            (long long)options.benchRounds, best * 1e3, (long long)count, inputs.size(),
-                            double(count) / best);
+  std::string text =
+      format("best of %lld runs: %.3f ms for %lld tokens in %zu sequences: %.1f tokens/s\n",
+             (long long)options.benchRounds, best * 1e3, (long long)count, inputs.size(), double(count) / best);
   return writeOut(options.profile ? text + profile.asText("encode") : text);
 }
 

@@ -70,3 +70,11 @@ func.func @packed_matmul_c4(%x: tensor<?x64xf32>, %r: tensor<?x32xbf16>, %w: ten
   %0 = heddle.packed_matmul ins(%x rounded %r, %w : tensor<?x64xf32> rounded tensor<?x32xbf16>, tensor<4096xi8>) outs(%o : tensor<?x16xf32>) {n = 16 : i64, k = 64 : i64, format = "q4_1", int16} -> tensor<?x16xf32>
   return
 }
+
+// -----
+
+func.func @packed_matmul_c5(%x: tensor<?x64xf32>, %w: tensor<4096xi8>, %o: tensor<?x16xf32>) {
+  // expected-error @+1 {{an activation of what is added to a residual has no kernel}}
+  %0 = heddle.packed_matmul activated <gelu> ins(%x, %w : tensor<?x64xf32>, tensor<4096xi8>) outs(%o : tensor<?x16xf32>) {accumulate, n = 16 : i64, k = 64 : i64, format = "q4_1"} -> tensor<?x16xf32>
+  return
+}

@@ -42,3 +42,10 @@ func.func @buffers(%x: memref<?x64xf32>, %w: memref<4096xi8>, %o: memref<?x16xf3
   heddle.packed_matmul ins(%x, %w : memref<?x64xf32>, memref<4096xi8>) outs(%o : memref<?x16xf32>) {n = 16 : i64, k = 64 : i64, format = "f32"}
   return
 }
+
+// CHECK-LABEL: @activated
+func.func @activated(%x: tensor<?x64xf32>, %w: tensor<4096xi8>, %b: tensor<16xf32>, %o: tensor<?x16xf32>) -> tensor<?x16xf32> {
+  // CHECK: heddle.packed_matmul activated <gelu> ins(%{{.*}}, %{{.*}} bias %{{.*}} : tensor<?x64xf32>, tensor<4096xi8> bias tensor<16xf32>)
+  %0 = heddle.packed_matmul activated <gelu> ins(%x, %w bias %b : tensor<?x64xf32>, tensor<4096xi8> bias tensor<16xf32>) outs(%o : tensor<?x16xf32>) {n = 16 : i64, k = 64 : i64, format = "q4_1"} -> tensor<?x16xf32>
+  return %0 : tensor<?x16xf32>
+}

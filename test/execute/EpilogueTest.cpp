@@ -24,18 +24,16 @@ static double activate(MatmulEpilogue epilogue, double x) {
   case MatmulEpilogue::None:
     return x;
   case MatmulEpilogue::Silu:
-  case MatmulEpilogue::GatedSilu:
     return x / (1 + std::exp(-x));
-  case MatmulEpilogue::GatedGelu:
+  case MatmulEpilogue::Gelu:
     return x / 2 * (1 + std::erf(x / std::sqrt(2.0)));
   case MatmulEpilogue::GeluTanh:
-  case MatmulEpilogue::GatedGeluTanh:
     return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-  case MatmulEpilogue::GatedRelu:
+  case MatmulEpilogue::Relu:
     return std::max(x, 0.0);
-  case MatmulEpilogue::GatedQuickGelu:
+  case MatmulEpilogue::QuickGelu:
     return x / (1 + std::exp(-1.702 * x));
-  case MatmulEpilogue::GatedTanh:
+  case MatmulEpilogue::Tanh:
     return std::tanh(x);
   }
   return NAN;
@@ -88,7 +86,7 @@ void EpilogueTest::expectFormula(const std::string &target, const MatmulSpec &sp
   auto *kernel = library.find<MatmulFunction>("kernel");
   RandomWeights gate(type, n, k, 31), up(type, n, k, 32);
   std::vector<WeightSource> sources = {{gate.stored.data(), n, false}};
-  if (spec.isGated())
+  if (spec.isGated)
     sources.push_back({up.stored.data(), n, false});
   int64_t panels = spec.layout.numPanels(n);
   std::vector<uint8_t> packed(panels * sources.size() * spec.layout.panelBytes(k));
@@ -121,7 +119,7 @@ void EpilogueTest::expectFormula(const std::string &target, const MatmulSpec &sp
         gateSum += x * gate.values[column * k + i];
         upSum += x * up.values[column * k + i];
       }
-      error.add(whole.at(row, column), activate(spec.epilogue, gateSum) * (spec.isGated() ? upSum : 1));
+      error.add(whole.at(row, column), activate(spec.epilogue, gateSum) * (spec.isGated ? upSum : 1));
     }
   }
   EXPECT_LE(error.value(), 1e-10);
@@ -131,25 +129,25 @@ void EpilogueTest::expectFormula(const std::string &target, const MatmulSpec &sp
 
 TEST_P(EpilogueTest, ActivationsFollowTheirFormulas) {
   for (TensorType type : {TensorType::F32, TensorType::Q4_1, TensorType::Q8_0})
-    for (auto epilogue : {MatmulEpilogue::Silu, MatmulEpilogue::GeluTanh, MatmulEpilogue::GatedSilu,
-                          MatmulEpilogue::GatedGelu, MatmulEpilogue::GatedGeluTanh, MatmulEpilogue::GatedRelu,
-                          MatmulEpilogue::GatedQuickGelu, MatmulEpilogue::GatedTanh})
+    for (int kind = 0; kind < 12; ++kind)
       for (MatmulActivation activation : {MatmulActivation::F32, MatmulActivation::Q8}) {
         if (type == TensorType::F32 && activation == MatmulActivation::Q8)
           continue;
-        SCOPED_TRACE(std::string(tensorTypeInfo(type).name) + ", epilogue " + std::to_string(int(epilogue)));
+        SCOPED_TRACE(std::string(tensorTypeInfo(type).name) + ", epilogue " + std::to_string(kind));
         MatmulSpec spec{*layoutFor(type), n, k, activation};
-        spec.epilogue = epilogue;
+        spec.epilogue = MatmulEpilogue(1 + kind / 2); // behind None
+        spec.isGated = kind % 2;
         expectFormula(GetParam(), spec, type);
       }
 }
 
 TEST(Epilogue, ActivationsOfBf16ProductsFollowTheirFormulas) {
   for (const std::string &target : KernelLibrary::bf16Targets())
-    for (auto epilogue : {MatmulEpilogue::GeluTanh, MatmulEpilogue::GatedSilu}) {
-      SCOPED_TRACE(target + ", epilogue " + std::to_string(int(epilogue)));
+    for (bool isGated : {false, true}) {
+      SCOPED_TRACE(target + (isGated ? ", gated" : ""));
       MatmulSpec spec{*layoutFor(TensorType::BF16), EpilogueTest::n, EpilogueTest::k, MatmulActivation::Bf16};
-      spec.epilogue = epilogue;
+      spec.epilogue = isGated ? MatmulEpilogue::Silu : MatmulEpilogue::GeluTanh;
+      spec.isGated = isGated;
       EpilogueTest::expectFormula(target, spec, TensorType::BF16);
     }
 }
@@ -157,10 +155,11 @@ TEST(Epilogue, ActivationsOfBf16ProductsFollowTheirFormulas) {
 TEST(Epilogue, ActivationsOfProductsOnInt8TilesFollowTheirFormulas) {
   for (const std::string &target : KernelLibrary::int8TileTargets())
     for (TensorType type : {TensorType::Q4_1, TensorType::Q8_0})
-      for (auto epilogue : {MatmulEpilogue::GeluTanh, MatmulEpilogue::GatedSilu}) {
-        SCOPED_TRACE(target + ", " + tensorTypeInfo(type).name + ", epilogue " + std::to_string(int(epilogue)));
+      for (bool isGated : {false, true}) {
+        SCOPED_TRACE(target + ", " + tensorTypeInfo(type).name + (isGated ? ", gated" : ""));
         MatmulSpec spec{*layoutFor(type), EpilogueTest::n, EpilogueTest::k, MatmulActivation::Q8};
-        spec.epilogue = epilogue;
+        spec.epilogue = isGated ? MatmulEpilogue::Silu : MatmulEpilogue::GeluTanh;
+        spec.isGated = isGated;
         EpilogueTest::expectFormula(target, spec, type);
       }
 }
@@ -169,7 +168,8 @@ TEST(Epilogue, GatedProductsTakeNoBias) {
   KernelLibrary library("native");
   MatmulSpec spec{*layoutFor(TensorType::F32), 16, 32};
   spec.hasBias = true;
-  spec.epilogue = MatmulEpilogue::GatedSilu;
+  spec.epilogue = MatmulEpilogue::Silu;
+  spec.isGated = true;
   mlir::ScopedDiagnosticHandler quiet(library.module().getContext(), [](mlir::Diagnostic &) {});
   EXPECT_TRUE(failed(buildMatmul(library.module(), "refused", spec, library.matmulSchedule(), library.target())));
 }

@@ -32,11 +32,12 @@ static LogicalResult addMatmul(gpu::GPUModuleOp module, const llvm::StringMap<st
   spec.k = number(words, "k", 256);
   spec.hasBias = words.count("bias");
   spec.accumulate = words.count("add");
-  for (auto [name, epilogue] :
-       {std::pair("silu", MatmulEpilogue::Silu), std::pair("gelu", MatmulEpilogue::GeluTanh),
-        std::pair("gated-silu", MatmulEpilogue::GatedSilu), std::pair("gated-gelu", MatmulEpilogue::GatedGeluTanh)})
-    if (words.count(name))
-      spec.epilogue = epilogue;
+  for (auto [name, epilogue] : {std::pair("silu", MatmulEpilogue::Silu), std::pair("gelu", MatmulEpilogue::GeluTanh)})
+    for (bool isGated : {false, true})
+      if (words.count((isGated ? "gated-" : "") + std::string(name))) {
+        spec.epilogue = epilogue;
+        spec.isGated = isGated;
+      }
   if (failed(verifyGpuMatmul(spec, error)))
     return failure();
   buildGpuMatmul(module, "matmul", spec, heddle::test::gpuMatmulTile(number(words, "rows", 512)));

@@ -51,12 +51,32 @@ template <typename Matmul> static FailureOr<MatmulSpec> matmulSpec(Matmul op) {
   return spec;
 }
 
+static MatmulEpilogue epilogueOf(ActivationKind kind) {
+  switch (kind) {
+  case ActivationKind::Silu:
+    return MatmulEpilogue::Silu;
+  case ActivationKind::Gelu:
+    return MatmulEpilogue::Gelu;
+  case ActivationKind::GeluTanh:
+    return MatmulEpilogue::GeluTanh;
+  case ActivationKind::Relu:
+    return MatmulEpilogue::Relu;
+  case ActivationKind::QuickGelu:
+    return MatmulEpilogue::QuickGelu;
+  case ActivationKind::Tanh:
+    return MatmulEpilogue::Tanh;
+  }
+  llvm_unreachable("an activation of the dialect");
+}
+
 FailureOr<MatmulSpec> heddle::specOf(PackedMatmulOp op) {
   FailureOr<MatmulSpec> spec = matmulSpec(op);
   if (failed(spec))
     return failure();
   spec->hasBias = bool(op.getBias());
   spec->accumulate = op.getAccumulate();
+  if (op.getActivation())
+    spec->epilogue = epilogueOf(*op.getActivation());
   return spec;
 }
 
@@ -64,31 +84,17 @@ std::string heddle::matmulName(StringRef format, int64_t n, int64_t k) {
   return llvm::formatv("matmul_{0}_n{1}_k{2}", format, n, k);
 }
 
+static std::string activationName(std::optional<ActivationKind> kind) {
+  return kind ? ("_" + stringifyActivationKind(*kind)).str() : "";
+}
+
 std::string heddle::signatureOf(PackedMatmulOp op) {
   return matmulName(op.getFormat(), op.getN(), op.getK()) + activationOf(op).second.str() +
-         (op.getBias() ? "_bias" : "") + (op.getAccumulate() ? "_add" : "");
+         (op.getBias() ? "_bias" : "") + activationName(op.getActivation()) + (op.getAccumulate() ? "_add" : "");
 }
 
 int64_t heddle::expertBytes(ExpertMatmulOp op) {
   return cast<ShapedType>(op.getWeights().getType()).getNumElements() / int64_t(op.getNumExperts());
-}
-
-static MatmulEpilogue gatedBy(ActivationKind kind) {
-  switch (kind) {
-  case ActivationKind::Silu:
-    return MatmulEpilogue::GatedSilu;
-  case ActivationKind::Gelu:
-    return MatmulEpilogue::GatedGelu;
-  case ActivationKind::GeluTanh:
-    return MatmulEpilogue::GatedGeluTanh;
-  case ActivationKind::Relu:
-    return MatmulEpilogue::GatedRelu;
-  case ActivationKind::QuickGelu:
-    return MatmulEpilogue::GatedQuickGelu;
-  case ActivationKind::Tanh:
-    return MatmulEpilogue::GatedTanh;
-  }
-  llvm_unreachable("an activation of the dialect");
 }
 
 FailureOr<MatmulSpec> heddle::specOf(ExpertMatmulOp op) {
@@ -97,7 +103,8 @@ FailureOr<MatmulSpec> heddle::specOf(ExpertMatmulOp op) {
     return failure();
   spec->rows = op.getActivation() ? MatmulRows::Gathered : MatmulRows::Scattered;
   if (op.getActivation())
-    spec->epilogue = gatedBy(*op.getActivation());
+    spec->epilogue = epilogueOf(*op.getActivation());
+  spec->isGated = op.getActivation().has_value();
   int64_t bytes = (op.getActivation() ? 2 : 1) * spec->layout.bytes(spec->n, spec->k);
   if (expertBytes(op) != bytes)
     return op.emitError("an expert's weights take ") << expertBytes(op) << " bytes, their layout " << bytes;
@@ -105,9 +112,8 @@ FailureOr<MatmulSpec> heddle::specOf(ExpertMatmulOp op) {
 }
 
 std::string heddle::signatureOf(ExpertMatmulOp op) {
-  std::string activation = op.getActivation() ? ("_" + stringifyActivationKind(*op.getActivation())).str() : "";
   return llvm::formatv("experts_{0}_n{1}_k{2}{3}{4}", op.getFormat(), op.getN(), op.getK(), activationOf(op).second,
-                       activation);
+                       activationName(op.getActivation()));
 }
 
 //===- rows ---------------------------------------------------------------===//

@@ -21,17 +21,7 @@ enum class MatmulRows : uint8_t { Dense, Gathered, Scattered };
 
 // What is made of a finished sum. Gated: W holds 2 N rows, packed with PanelOrder::Interleaved from the gate's and the
 // up projection's, and out = activation(gate) * up.
-enum class MatmulEpilogue : uint8_t {
-  None,
-  Silu,
-  GeluTanh,
-  GatedSilu,
-  GatedGelu,
-  GatedGeluTanh,
-  GatedRelu,
-  GatedQuickGelu,
-  GatedTanh
-};
+enum class MatmulEpilogue : uint8_t { None, Silu, Gelu, GeluTanh, Relu, QuickGelu, Tanh };
 
 struct MatmulSpec {
   PackedLayout layout;
@@ -41,12 +31,11 @@ struct MatmulSpec {
   bool hasBias = false;
   bool accumulate = false; // out += product (+ bias): a residual
   MatmulRows rows = MatmulRows::Dense;
-  MatmulEpilogue epilogue = MatmulEpilogue::None; // after the bias, before the residual; gated: no bias
+  MatmulEpilogue epilogue = MatmulEpilogue::None; // after the bias, before the residual
+  bool isGated = false; // of the gate's sum, which multiplies that of the up projection; no bias
   // Of F32 activations and quantised weights: few rows are rounded to 16-bit integers with a scale per 32 values, and many rows may come
   // in bf16 beside.
   bool int16FewRows = false, hasRounded = false;
-
-  bool isGated() const { return epilogue >= MatmulEpilogue::GatedSilu; }
 };
 
 struct EmbeddingSpec {

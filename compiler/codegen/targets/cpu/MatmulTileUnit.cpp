@@ -24,7 +24,7 @@ void MatmulEmitter::emitTileUnit() {
   tileUnit.emplace(b, b.stack(TileUnit::shapesBytes));
   if (stagesActivations())
     staged = b.stack(2 * tileRows * stagedStride());
-  int64_t most = tiles.unitPanels, least = spec.isGated() ? 2 : 1;
+  int64_t most = tiles.unitPanels, least = spec.isGated ? 2 : 1;
   unitSums = tiles.hasScratch ? call.scratch : b.stack(most * tiles.unitRowBlock * lineBytes);
   // compute
   Value begin = b.mul(call.panelBegin, least), end = b.mul(call.panelEnd, least);
@@ -44,7 +44,7 @@ void MatmulEmitter::emitTileUnitSlab(Value begin, Value end) {
   auto forPairs = [&](function_ref<void(Value panel, int64_t panels)> body) {
     Value whole = b.wholeSteps(begin, end, pair);
     b.loop(begin, whole, pair, [&](Value panel) { body(panel, pair); });
-    if (!spec.isGated())
+    if (!spec.isGated)
       b.loop(whole, end, 1, [&](Value panel) { body(panel, 1); });
   };
   b.loop(b.index(0), call.rows, tiles.unitRowBlock, [&](Value rowBegin) {

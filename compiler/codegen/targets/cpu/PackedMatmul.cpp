@@ -19,13 +19,13 @@ MatmulEmitter::MatmulEmitter(ModuleOp module, StringRef name, const MatmulSpec &
     : b(module, name, parameterTypes<MatmulCall>(module.getContext(), formOf(spec))), spec(spec), target(target),
       tiles(tilesOf(schedule)), pairs(b, target), call(argumentsOf<MatmulCall>(b.function, formOf(spec))),
       form(spec.activation), input(call.act), inputStride(call.actStride) {
-  if (spec.isGated())
+  if (spec.isGated)
     for (MatmulTile *tile : {&tiles.floatFew, &tiles.floatMany, &tiles.tileUnit, &tiles.q8, &tiles.int16})
       tile->makePaired();
 }
 
 void MatmulEmitter::forPanels(int64_t panels, function_ref<void(Value, int64_t)> body) {
-  int64_t least = spec.isGated() ? 2 : 1;
+  int64_t least = spec.isGated ? 2 : 1;
   int64_t most = std::max(panels / least * least, least);
   Value begin = b.mul(call.panelBegin, least), end = b.mul(call.panelEnd, least);
   Value whole = b.wholeSteps(begin, end, most);
@@ -88,7 +88,7 @@ SmallVector<Value> MatmulEmitter::zeros(int64_t count) {
 }
 
 void MatmulEmitter::storeRow(ValuesRef sums, Value panel, Value row) {
-  if (spec.isGated()) {
+  if (spec.isGated) {
     for (int64_t p = 0; p < int64_t(sums.size()); p += 2)
       storePanel(sums[p + 1], sums[p], b.divide(b.add(panel, p), 2), row);
     return;
@@ -102,21 +102,19 @@ Value MatmulEmitter::activate(Value x) {
   case MatmulEpilogue::None:
     return x;
   case MatmulEpilogue::Silu:
-  case MatmulEpilogue::GatedSilu:
     return b.mul(x, emitSigmoid(b, x));
-  case MatmulEpilogue::GatedGelu:
+  case MatmulEpilogue::Gelu:
     return b.mul(x, emitNormalDistribution(b, x));
-  case MatmulEpilogue::GeluTanh:
-  case MatmulEpilogue::GatedGeluTanh: {
+  case MatmulEpilogue::GeluTanh: {
     // x / 2 (1 + tanh u) = x emitSigmoid(2 u) with u = sqrt(2 / pi) (x + 0.044715 x^3)
     Value cubic = b.fma(b.mul(b.mul(x, x), x), b.splatReal(0.044715f), x);
     return b.mul(x, emitSigmoid(b, b.mul(cubic, b.splatReal(1.5957691216057308f))));
   }
-  case MatmulEpilogue::GatedRelu:
+  case MatmulEpilogue::Relu:
     return arith::MaximumFOp::create(b, x, b.splatReal(0));
-  case MatmulEpilogue::GatedQuickGelu:
+  case MatmulEpilogue::QuickGelu:
     return b.mul(x, emitSigmoid(b, b.mul(x, b.splatReal(1.702f))));
-  case MatmulEpilogue::GatedTanh:
+  case MatmulEpilogue::Tanh:
     return b.fma(emitSigmoid(b, b.mul(x, b.splatReal(2))), b.splatReal(2), b.splatReal(-1));
   }
   llvm_unreachable("an epilogue of the table");
@@ -162,7 +160,7 @@ FailureOr<func::FuncOp> heddle::buildMatmul(ModuleOp module, StringRef name, con
   if (bf16 && (!fitsPairs || spec.k % 2 != 0))
     return module.emitError("kernel '") << name << "': bf16 activations need bf16 or quantised weights and an even K ("
                                         << spec.k << ")";
-  if (spec.isGated() && spec.hasBias)
+  if (spec.isGated && spec.hasBias)
     return module.emitError("kernel '") << name << "': a gated product takes no bias";
   MatmulEmitter emitter(module, name, spec, schedule, target);
   emitter.emit();

@@ -25,10 +25,8 @@ Value heddle::emitActivation(GpuBuilder &b, MatmulEpilogue epilogue, Value x) {
   case MatmulEpilogue::None:
     return x;
   case MatmulEpilogue::Silu:
-  case MatmulEpilogue::GatedSilu:
     return b.mulF(x, emitSigmoid(b, x));
-  case MatmulEpilogue::GeluTanh:
-  case MatmulEpilogue::GatedGeluTanh: {
+  case MatmulEpilogue::GeluTanh: {
     // x (1 + tanh u) / 2 = x sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3)
     double factor = 2 * std::sqrt(2 / llvm::numbers::pi);
     Value cube = b.fma(b.mulF(b.mulF(x, x), x), b.constantF32(0.044715), x);

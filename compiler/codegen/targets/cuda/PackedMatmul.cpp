@@ -31,9 +31,9 @@ LogicalResult heddle::verifyGpuMatmul(const GpuMatmulSpec &spec, std::string &er
   // Byte offsets inside a row and rows of a matrix are i32.
   if (spec.n < 1 || spec.k < 1 || spec.weightRows() > (1 << 24) || spec.k > (1 << 24))
     return fail("a product of n (" + Twine(spec.n) + ") by k (" + Twine(spec.k) + ") must lie between 1 and 2^24");
-  if (spec.isGated() && spec.n % 16)
+  if (spec.isGated && spec.n % 16)
     return fail("a gated product needs n (" + Twine(spec.n) + ") to be a multiple of 16");
-  if (spec.isGated() && spec.hasBias)
+  if (spec.isGated && spec.hasBias)
     return fail("a gated product takes no bias");
   return success();
 }
@@ -236,7 +236,7 @@ void MatmulEmitter::finish(ValueRange sums) {
 // The pairs of adjacent columns that this thread holds of a row, 8 columns apart from pair to pair.
 void MatmulEmitter::finishRow(ArrayRef<Value> values, Value row) {
   Value pairColumn = b.mul(b.remainder(lane, 4), 2);
-  if (!spec.isGated()) {
+  if (!spec.isGated) {
     for (int64_t j = 0; j < columnTiles(); ++j)
       storePair(values[2 * j], values[2 * j + 1], row, b.add(b.add(blockColumn, warpColumn), b.add(pairColumn, 8 * j)));
     return;
@@ -257,7 +257,7 @@ void MatmulEmitter::finishRow(ArrayRef<Value> values, Value row) {
 Value MatmulEmitter::finishValue(Value value, Value column) {
   if (spec.hasBias)
     value = b.addF(value, b.load(b.getF32Type(), b.at(bias, column, 4)));
-  return spec.isGated() ? value : emitActivation(b, spec.epilogue, value);
+  return spec.isGated ? value : emitActivation(b, spec.epilogue, value);
 }
 
 void MatmulEmitter::storePair(Value low, Value high, Value row, Value column) {
@@ -354,7 +354,7 @@ FailureOr<Kernels> PackedMatmul::build(PackedMatmulOp op, ScheduleAttr schedule,
       spec->activation == MatmulActivation::Bf16 && spec->layout.numbers == PackedNumbers::BF16 && spec->k % 8 == 0;
   if (!fits)
     return portable->emit(op, schedule, name, module);
-  GpuMatmulSpec product{spec->n, spec->k, spec->hasBias, spec->accumulate, spec->epilogue};
+  GpuMatmulSpec product{spec->n, spec->k, spec->hasBias, spec->accumulate, spec->epilogue, spec->isGated};
   if (std::string reason; failed(verifyGpuMatmul(product, reason)))
     return op.emitError(reason);
   return oneKernel(

@@ -33,10 +33,10 @@ struct GpuMatmulSpec {
   // After the bias, before the residual. Gated: W has 2 N rows, a panel of the gate's and one of the up projection's by turns
   // (PanelOrder::Interleaved), and out = activation(gate) * up; no bias.
   MatmulEpilogue epilogue = MatmulEpilogue::None;
+  bool isGated = false;
 
-  bool isGated() const { return epilogue >= MatmulEpilogue::GatedSilu; }
   // Rows of W.
-  int64_t weightRows() const { return isGated() ? 2 * n : n; }
+  int64_t weightRows() const { return isGated ? 2 * n : n; }
   // W as PackedLayout has it: panels of 16 rows, filled up with zeros.
   int64_t weightPanels() const { return (weightRows() + 15) / 16; }
   int64_t panelBytes() const;
