@@ -55,13 +55,15 @@ struct ExpParts {
 };
 } // namespace
 
-// x must be a number in [-150 log 2, 129 log 2]. The first part of log 2 has few bits: its product with n is exact.
+// x must be a number in [-150 log 2, 129 log 2]. Adding 1.5 * 2^23 rounds to an integer, which stands in the low bits. The first
+// part of log 2 has few bits: its product with n is exact.
 static ExpParts splitExp(Expr x) {
-  Expr n = Halide::round(x * f32(1.4426950408889634));
+  const Expr magic = f32(12582912);
+  Expr shifted = x * f32(1.4426950408889634) + magic, n = shifted - magic;
   Expr r = (x - n * f32(0.693359375)) - n * f32(-2.12194440054690583e-4);
-  // Taylor: the first term left out is r^8 / 8! < 6e-9.
-  Expr p = polynomial(r, {1.0, 1.0 / 2, 1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040});
-  return {Halide::cast<int32_t>(n), r * p};
+  // (e^r - 1 - r) / r^2, within 3.1e-9 of e^r.
+  Expr p = polynomial(r, {4.9999993448e-01, 1.6666520631e-01, 4.1668388054e-02, 8.3687169836e-03, 1.3814598565e-03});
+  return {Halide::reinterpret<int32_t>(Halide::reinterpret<uint32_t>(shifted) - Expr(0x4b400000u)), r + r * r * p};
 }
 
 Expr heddle::expExpr(Expr x) {
@@ -74,8 +76,13 @@ Expr heddle::expExpr(Expr x) {
   return select(Halide::is_nan(x), x, select(x > f32(-103.9f), result, f32(0)));
 }
 
+// With e = e^-|x| nothing overflows: 1 / (1 + e) for x >= 0, e / (1 + e) below; 0 below -87. The caller multiplies by x: a NaN stays.
 static Expr sigmoidExpr(Expr x) {
-  return f32(1) / (f32(1) + expExpr(negate(x)));
+  Expr y = negate(Halide::abs(x));
+  ExpParts parts = splitExp(select(y > f32(-87), y, f32(-87)));
+  Expr scale = exp2Integer(parts.exponent, x.type());
+  Expr e = select(y > f32(-87), scale + scale * parts.fraction, f32(0));
+  return select(x < f32(0), e, f32(1)) / (f32(1) + e);
 }
 
 Expr heddle::tanhExpr(Expr x) {
