@@ -3,24 +3,26 @@
 
 namespace heddle {
 
-AnswerStream::AnswerStream(const OpenedModel &program, bool print)
-    : stream(program.tokenizer.get(), /*skipSpecial=*/true, program.options.stops), print(print) {}
+AnswerStream::AnswerStream(const OpenedModel &program, bool keeps)
+    : stream(program.tokenizer.get(), /*skipSpecial=*/true, program.options.stops), keeps(keeps) {}
 
 bool AnswerStream::take(int32_t id) {
-  std::string shown;
+  shown.clear();
   bool stopped = stream.append(id, shown);
-  all += shown;
-  if (print && !shown.empty())
+  if (keeps)
+    all += shown;
+  if (!shown.empty())
     status = writeOut(shown);
   return !stopped && status.isOk() && !wasInterrupted();
 }
 
 Status AnswerStream::finish(bool newline) {
   HEDDLE_RETURN_IF_ERROR(status);
-  std::string shown;
+  shown.clear();
   stream.finish(shown);
-  all += shown;
-  return print ? writeOut(shown + (newline ? "\n" : "")) : Status();
+  if (keeps)
+    all += shown;
+  return writeOut(shown + (newline ? "\n" : ""));
 }
 
 } // namespace heddle

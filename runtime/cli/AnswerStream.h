@@ -11,8 +11,8 @@ namespace heddle {
 
 class AnswerStream {
 public:
-  // Without `print` the text is only collected.
-  AnswerStream(const OpenedModel &program, bool print);
+  // Shows the text as it comes; with `keeps` it is there afterwards.
+  AnswerStream(const OpenedModel &program, bool keeps);
 
   // False ends the answer: a stop string, a failed write or Ctrl-C.
   bool take(int32_t id);
@@ -22,8 +22,8 @@ public:
 
 private:
   TextStream stream;
-  bool print;
-  std::string all;
+  bool keeps;
+  std::string shown, all; // of the last token; of all that were kept
   Status status;
 };
 

@@ -157,7 +157,7 @@ Status Chat::answer() {
           .first -
       ids.begin();
   session->truncate(0, common);
-  AnswerStream stream(program, /*print=*/true);
+  AnswerStream stream(program, /*keeps=*/true);
   EndReason reason = EndReason::Stopped;
   Status status = generateTokens(
       *session, 0, ids.data() + common, ids.size() - common, program.generateOptions(),

@@ -51,9 +51,11 @@ Status promptIds(const OpenedModel &program, std::vector<int32_t> &ids) {
 
 std::string joinIds(const std::vector<int32_t> &ids) {
   std::string text;
+  text.reserve(ids.size() * sizeof("-2147483648,"));
   for (size_t i = 0; i < ids.size(); ++i)
-    text += (i ? "," : "") + std::to_string(ids[i]);
-  return text + "\n";
+    text.append(i ? "," : "").append(std::to_string(ids[i]));
+  text += '\n';
+  return text;
 }
 
 // One line of --logprobs.
@@ -97,7 +99,7 @@ Status printBeams(OpenedModel &program, const std::vector<int32_t> &prompt) {
       HEDDLE_RETURN_IF_ERROR(writeOut(joinIds(result.ids)));
       continue;
     }
-    AnswerStream stream(program, /*print=*/true);
+    AnswerStream stream(program, /*keeps=*/false);
     for (int32_t id : result.ids)
       if (!stream.take(id))
         break;
@@ -133,17 +135,20 @@ Status runGenerate(OpenedModel &program) {
     std::vector<int32_t> ids;
     bool asIds, asLines;
     Status status;
-  } printer = {program, AnswerStream(program, true), {}, options.printIds || !program.tokenizer, options.logprobs > 0,
+  } printer = {program, AnswerStream(program, /*keeps=*/false), {}, options.printIds || !program.tokenizer, options.logprobs > 0,
                {}};
   auto sink = [](void *user, int32_t id, const float *logits) {
     auto &printer = *static_cast<Printer *>(user);
-    printer.ids.push_back(id);
+    if (printer.asIds)
+      printer.ids.push_back(id);
     if (printer.asLines)
       printer.status = writeOut(describeToken(printer.program, id, logits));
     else if (!printer.asIds && !printer.stream.take(id))
       return false;
     return printer.status.isOk() && !wasInterrupted();
   };
+  if (printer.asIds)
+    printer.ids.reserve(program.metadata().context());
   EndReason reason;
   HEDDLE_RETURN_IF_ERROR(
       generateTokens(*session, 0, prompt.data(), prompt.size(), program.generateOptions(), sink, &printer, reason));
