@@ -85,7 +85,7 @@ static std::string kindMisfit(const CompileOptions &options, const ModelConfig &
 
 // Numbers in a page of the cache, keys and values of all layers. A device's kernels count them in 32 bits.
 static int64_t pageValues(const ModelConfig &config) {
-  return 2 * HEDDLE_KV_PAGE_SIZE * config.numHiddenLayers * config.numKvHeads * config.headDim;
+  return int64_t(2) * HEDDLE_KV_PAGE_SIZE * config.numHiddenLayers * config.numKvHeads * config.headDim;
 }
 
 // What has no kernel, by what the model asks for, not by what a pass made of it; empty if all has.

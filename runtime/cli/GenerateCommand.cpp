@@ -135,8 +135,9 @@ Status runGenerate(OpenedModel &program) {
     std::vector<int32_t> ids;
     bool asIds, asLines;
     Status status;
-  } printer = {program, AnswerStream(program, /*keeps=*/false), {}, options.printIds || !program.tokenizer, options.logprobs > 0,
-               {}};
+  } printer = {
+      program, AnswerStream(program, /*keeps=*/false), {}, options.printIds || !program.tokenizer, options.logprobs > 0,
+      {}};
   auto sink = [](void *user, int32_t id, const float *logits) {
     auto &printer = *static_cast<Printer *>(user);
     if (printer.asIds)

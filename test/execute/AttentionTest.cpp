@@ -156,6 +156,7 @@ private:
 
 std::vector<int64_t> lengthsOf(const std::vector<StepPart> &parts) {
   std::vector<int64_t> lengths;
+  lengths.reserve(parts.size());
   for (StepPart part : parts)
     lengths.push_back(part.past + part.rows);
   return lengths;
@@ -232,7 +233,7 @@ TEST(Attention, Codes) {
   for (const std::string &target : KernelLibrary::runnableTargets())
     for (Products products : {Products::F32, Products::Bf16})
       for (int64_t block : {32, 64}) {
-        if (block < 4 * KernelLibrary(target).target().vectorLanes()) // of the softmax
+        if (block / 4 < KernelLibrary(target).target().vectorLanes()) // of the softmax
           continue;
         SCOPED_TRACE(target + (products == Products::Bf16 ? ", bf16" : ", f32") + ", " + std::to_string(block) +
                      " keys");

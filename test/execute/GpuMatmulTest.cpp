@@ -30,6 +30,7 @@ struct Operands {
       for (int64_t k = 0; k < spec.k; ++k)
         actBits[row * actStride + k] = bf16BitsOf(act[row * spec.k + k]);
     std::vector<uint16_t> stored;
+    stored.reserve(weights.size());
     for (float weight : weights)
       stored.push_back(bf16BitsOf(weight));
     auto *data = reinterpret_cast<const uint8_t *>(stored.data());
@@ -106,8 +107,11 @@ std::vector<float> runMatmul(const GpuKernel &kernel, const GpuMatmulSpec &spec,
   launch.blocks[0] = uint32_t((spec.weightPanels() * 16 + tile.blockN - 1) / tile.blockN);
   launch.blocks[1] = uint32_t((rows + tile.blockM - 1) / tile.blockM);
   launch.threads[0] = uint32_t(tile.threads());
-  kernel.run(launch, {&act, &weights, &bias, &first, &numRows, &operands.actStride, &operands.outStride}, memory,
-             order);
+  using Argument = const void *;
+  kernel.run(launch,
+             {Argument(&act), Argument(&weights), Argument(&bias), Argument(&first), &numRows, &operands.actStride,
+              &operands.outStride},
+             memory, order);
   std::vector<float> result;
   int64_t spoiled = 0;
   for (int64_t row = 0; row < rows + 2; ++row)

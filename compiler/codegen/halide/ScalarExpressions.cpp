@@ -159,7 +159,7 @@ static Quadrant splitAngle(Expr x) {
   return {Halide::cast<int32_t>(bounded), Halide::cast<float>(rest)};
 }
 
-static Expr sinOfQuadrant(Quadrant q, int shift) {
+static Expr sinOfQuadrant(const Quadrant &q, int shift) {
   Expr r2 = q.rest * q.rest;
   Expr sine = q.rest + q.rest * r2 * polynomial(r2, {-1.0 / 6, 1.0 / 120, -1.0 / 5040, 1.0 / 362880});
   Expr cosine = f32(1) + r2 * polynomial(r2, {-1.0 / 2, 1.0 / 24, -1.0 / 720, 1.0 / 40320, -1.0 / 3628800});
@@ -194,9 +194,9 @@ Expr heddle::powExpr(Expr x, Expr y) {
   Expr isInteger = Halide::floor(y) == y;
   Expr isOdd = isInteger && Halide::floor(y * f32(0.5)) != y * f32(0.5);
   Expr nan = f32(std::numeric_limits<double>::quiet_NaN());
-  Expr signed_ = select(x >= f32(0), result, isOdd, negate(result), isInteger || x == f32(0), result, nan);
+  Expr withSign = select(x >= f32(0), result, isOdd, negate(result), isInteger || x == f32(0), result, nan);
   Expr unordered = Halide::is_nan(x) || Halide::is_nan(y);
-  return select(y == f32(0) || x == f32(1), f32(1), unordered, nan, signed_);
+  return select(y == f32(0) || x == f32(1), f32(1), unordered, nan, withSign);
 }
 
 Expr heddle::activationExpr(ActivationKind kind, Expr x) {

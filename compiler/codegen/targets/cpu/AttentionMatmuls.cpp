@@ -262,12 +262,13 @@ void AttentionTile::storePairs(Value first, Value second, Value to) {
 // The panel takes pairs in the order in which their codes lie: vectors of as many codes as lanes, whose tokens' scales stay in registers for a block
 // of columns.
 void AttentionTile::unpackKeyPairs(const PageValues &page) {
+  const int64_t lanes = vectorLanes;
   constexpr int64_t rowBytes = 2 * pageTokens, pairsOfBlock = kvBlockColumns / 2; // of codes
   auto ofToken = [](int64_t lane) { return lane / 2; };
   Value scales = b.at(page.keys, pageTokens * spec.headDim);
   b.loop(0, spec.headDim / kvBlockColumns, 1, [&](Value block) {
     Value ofBlock = b.at(scales, block, pageTokens * kvScaleBytes);
-    for (int64_t at = 0; at < 2 * blockTokens; at += 2 * vectorLanes) {
+    for (int64_t at = 0; at < 2 * blockTokens; at += 2 * lanes) {
       Value low = loadScales(b.at(ofBlock, at / 2 * kvScaleBytes), vectorLanes / 2, ofToken);
       Value high = loadScales(b.at(ofBlock, (at + vectorLanes) / 2 * kvScaleBytes), vectorLanes / 2, ofToken);
       Value firstPair = b.mul(block, pairsOfBlock);
@@ -313,6 +314,7 @@ void AttentionTile::unpackKeys(const PageValues &page) {
 }
 
 void AttentionTile::unpackValues(const PageValues &page) {
+  const int64_t lanes = vectorLanes;
   int64_t dim = spec.valueDim(), blocks = dim / kvBlockColumns, rowBytes = 2 * dim;
   int64_t ofPair = blocks * 2 * kvScaleBytes;
   // The first token of the block in its page.
@@ -330,7 +332,7 @@ void AttentionTile::unpackValues(const PageValues &page) {
         Value to = b.at(b.at(valuePanel, pair, valueStride * pairBytes), column, pairBytes);
         Value scale = loadScales(factors, 2, [](int64_t lane) { return lane % 2; });
         auto scaled = [&](int64_t at) { return scaledCodes(loadCodes(b, b.at(from, at), vectorLanes), scale); };
-        for (int64_t at = 0; at < 2 * kvBlockColumns; at += 2 * vectorLanes)
+        for (int64_t at = 0; at < 2 * kvBlockColumns; at += 2 * lanes)
           storePairs(scaled(at), scaled(at + vectorLanes), b.at(to, at * kvBytes(KvType::BF16)));
         return;
       }

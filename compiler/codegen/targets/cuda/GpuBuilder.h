@@ -17,7 +17,7 @@ constexpr int64_t warpSize = 32;
 constexpr int64_t chunkBytes = 16;
 constexpr int64_t chunkElements = 8;
 // Shared memory that a block has without asking the driver for more.
-constexpr int64_t staticSharedBytes = 48 * 1024;
+constexpr int64_t staticSharedBytes = int64_t(48) * 1024;
 
 // Registers of a thread in the warp's product D = A B + C of bf16 matrices A (16, 16), B (16, 8) and f32 C, D (16, 8):
 // PTX ISA, "Matrix Fragments for mma.m16n8k16".
