@@ -70,6 +70,7 @@ struct TensorInfo {
   uint64_t offset = 0;        // bytes from the start of that file
   uint64_t bytes = 0;
   bool transposed = false; // stored as (in_features, out_features), though `shape` says (out, in): GPT-2's Conv1D
+  bool byKvHead = false;   // rows of q, k and v stand in the order StoredOrder::ByKvHead
   std::string storedAs{};  // its name in the file, where the readers gave it another
 };
 

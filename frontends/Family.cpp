@@ -90,11 +90,13 @@ int64_t dimension(ConfigDim dim, const ModelConfig &config) {
   case ConfigDim::Vocab:
     return config.vocabSize;
   case ConfigDim::Positions:
-    return config.contextLength;
+    return config.contextLength + config.firstPosition;
   case ConfigDim::TokenTypes:
     return config.tokenTypes;
   case ConfigDim::Hidden:
     return config.hiddenSize;
+  case ConfigDim::Embedding:
+    return config.embeddingSize ? config.embeddingSize : config.hiddenSize;
   case ConfigDim::Queries:
     return config.numHeads * config.headDim;
   case ConfigDim::KeyValues:
@@ -138,6 +140,10 @@ bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
     return true;
   case When::Untied:
     return !config.tieWordEmbeddings;
+  case When::FinalNorm:
+    return config.hasFinalNorm;
+  case When::Projected:
+    return config.embeddingSize > 0;
   case When::AttentionBias:
     return config.attentionBias;
   case When::OutputBias:

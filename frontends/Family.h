@@ -20,9 +20,10 @@ class ModelBuilder;
 enum class ConfigDim : uint8_t {
   None,
   Vocab,
-  Positions,
+  Positions /* of learned positions, with the rows before that of position 0 */,
   TokenTypes /* type_vocab_size */,
   Hidden,
+  Embedding /* hidden_size, or less where a projection widens embeddings */,
   Queries /* num_heads x head_dim */,
   KeyValues /* num_kv_heads x head_dim */,
   QueriesKeysValues,
@@ -45,6 +46,8 @@ enum class ConfigDim : uint8_t {
 enum class When : uint8_t {
   Always,
   Untied,
+  FinalNorm /* behind the last layer */,
+  Projected /* embeddings narrower than hidden_size */,
   AttentionBias,
   OutputBias,
   MlpBias,
@@ -61,6 +64,15 @@ enum class When : uint8_t {
   Pooler,
 };
 
+// How Hugging Face's files store a tensor whose rows the graph reads as (out_features, in_features).
+enum class StoredOrder : uint8_t {
+  Plain,
+  Conv1d, // (in_features, out_features)
+  // Of q, k and v in one: one KV head after the other, each with its queries, its key and its value. The graph reads all queries,
+  // then all keys, then all values.
+  ByKvHead,
+};
+
 // A tensor: '#' stands for the layer, '@' for the expert. Where `name` has an '@' and `gguf` has none, GGUF stacks the
 // experts in one tensor (experts, out, in).
 struct TensorRule {
@@ -69,7 +81,7 @@ struct TensorRule {
   ConfigDim rows;
   ConfigDim columns = ConfigDim::None; // None: a vector
   When when = When::Always;
-  bool conv1d = false; // Hugging Face's file stores (columns, rows)
+  StoredOrder order = StoredOrder::Plain;
 };
 
 // A tensor that checkpoints of the family may hold and no program reads: '#' stands for a layer, '+' for one of those behind the last that predict,
@@ -105,7 +117,9 @@ struct ConfigDefaults {
   int64_t numKvHeads = 0; // 0: num_attention_heads
   int64_t headDim = 0;    // 0: hidden_size / num_attention_heads
   int64_t context = 2048, slidingWindow = 0;
+  int64_t widening = 0; // intermediate_size is hidden_size times this where config.json does not say it
   double normEps = 1e-6, ropeTheta = 10000.0;
+  double partialRotary = 1.0; // partial_rotary_factor
   double attentionSoftcap = 0.0, finalSoftcap = 0.0;
   Activation activation = Activation::Silu;
   bool tied = false;
@@ -113,10 +127,12 @@ struct ConfigDefaults {
 
 // Which linear layers have biases.
 struct BiasRules {
-  bool attentionKey = false; // those of attention where config.json's attention_bias says so
-  bool alwaysInQkv = false;  // q, k and v, whatever config.json says
-  bool mlpKey = false;       // those of the feed-forward block where config.json's mlp_bias says so
-  bool mlpInGguf = false;    // GGUF has no key for that: where its tensors are there
+  const char *attentionKey = nullptr; // of config.json, which says whether attention has them
+  bool attentionDefault = false;      // where it does not say it
+  bool alwaysInQkv = false;           // q, k and v, whatever config.json says
+  const char *mlpKey = nullptr;       // the same of the feed-forward block
+  bool mlpDefault = false;
+  bool mlpInGguf = false; // GGUF has no key for that: where its tensors are there
 };
 
 // When config.json's sliding_window counts.
@@ -137,6 +153,7 @@ struct WindowRules {
 
 struct RopeRules {
   bool hasRope = true;
+  bool interleaved = false;       // the model rotates pairs (2i, 2i + 1)
   bool interleavedInGguf = false; // the writer permutes rows of q and k for interleaved rotary embedding
   bool partial = false;           // partial_rotary_factor counts
   bool longropeOnly = false;      // no other scaling is known; "yarn" means it
@@ -169,9 +186,12 @@ struct Family {
   const char *pooler = nullptr;    // of an encoder: the tensor of a checkpoint that gives pooler_output
   bool hasExperts = false; // of two rows with one name in GGUF, the one that is meant where the file has experts
   const char *embedding = "model.embed_tokens.weight";
+  const char *head = "lm_head.weight";
   std::array<TensorRules, 7> rules = {};
   UnreadTensors unread;
   ConfigDefaults defaults;
+  // Every head has its own key and value and hidden_size / num_attention_heads values, whatever else config.json says.
+  bool plainHeads = false;
   KeyNames keyNames;
   const char *activationKey = "hidden_act";
   double normWeightOffset = 0.0; // Hugging Face stores norm weights less this

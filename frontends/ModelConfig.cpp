@@ -321,9 +321,10 @@ Status TensorChecker::checkTensor(const TensorRule &rule, int64_t layer, int64_t
   return Status();
 }
 
-// A tied model may repeat its embeddings as lm_head; two different ones contradict the flag.
+// A tied model may repeat its embeddings as the head; two different ones contradict the flag.
 Status TensorChecker::checkTied() {
-  const TensorInfo *head = checkpoint.find("lm_head.weight");
+  std::string headName = config.family->head;
+  const TensorInfo *head = checkpoint.find(headName);
   const char *name = config.family->embedding;
   const TensorInfo *embedding = checkpoint.find(name);
   if (!config.tieWordEmbeddings || !head || !embedding)
@@ -331,8 +332,8 @@ Status TensorChecker::checkTied() {
   bool equal = head->type == embedding->type && head->shape == embedding->shape && head->bytes == embedding->bytes &&
                std::memcmp(checkpoint.data(*head), checkpoint.data(*embedding), head->bytes) == 0;
   return equal ? Status()
-               : Status(fail(*head, "tie_word_embeddings is true, but lm_head.weight differs from " + std::string(name))
-                            .ofTensor("lm_head.weight"));
+               : Status(fail(*head, "tie_word_embeddings is true, but " + headName + " differs from " + name)
+                            .ofTensor(headName));
 }
 
 // A tensor that nobody asks for changes what the model computes: better refused than ignored.
@@ -340,7 +341,7 @@ Status TensorChecker::checkUnread() {
   const std::pair<const std::string, TensorInfo> *unread = nullptr;
   size_t count = 0;
   for (const auto &entry : checkpoint.tensors) {
-    bool isTiedHead = entry.first == "lm_head.weight" && config.tieWordEmbeddings; // the embedding again
+    bool isTiedHead = entry.first == config.family->head && config.tieWordEmbeddings; // the embedding again
     bool isEmpty = entry.second.bytes == 0;
     if (asked.count(entry.first) || isTiedHead || isEmpty || findUnread(config, entry.first))
       continue;
@@ -409,6 +410,7 @@ Status validateSizes(const ModelConfig &config, const std::string &file) {
                                {"v_head_dim", latent.vHeadDim}})
       HEDDLE_RETURN_IF_ERROR(check(name, value, 1, maxLatentDim));
   HEDDLE_RETURN_IF_ERROR(check("q_lora_rank", latent.qLoraRank, 0, 1 << 16));
+  HEDDLE_RETURN_IF_ERROR(check("word_embed_proj_dim", config.embeddingSize, 0, config.hiddenSize));
   HEDDLE_RETURN_IF_ERROR(check("num_local_experts", config.moe.numExperts, 0, maxExperts));
   if (config.moe.numExperts == 0)
     return Status();

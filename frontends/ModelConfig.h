@@ -15,6 +15,9 @@ struct Family;
 struct OnnxModel;
 
 enum class Activation : uint8_t { Silu, Gelu, GeluTanh, Relu, QuickGelu, Tanh };
+// In ModelConfig::layerRope: the layer does not rotate.
+constexpr uint8_t noRope = 255;
+
 enum class RopeScalingKind : uint8_t { None, Linear, Dynamic, Llama3, Yarn, Longrope };
 
 // Rotary position embedding. Sources: Su et al. 2021 (arXiv:2104.09864); YaRN arXiv:2309.00071; LongRoPE
@@ -83,6 +86,11 @@ struct ModelConfig {
   double normWeightOffset = 0.0; // norms multiply by (offset + weight): 1 for Hugging Face's gemma, else 0
   Activation activation = Activation::Silu;
   bool tieWordEmbeddings = false;
+  int64_t embeddingSize = 0;     // of embeddings that a projection widens to hidden_size; 0: there is none
+  int64_t firstPosition = 0;     // row of position 0 in the table of learned positions
+  bool parallelResidual = false; // attention and feed-forward of a layer read the same input
+  bool normsBefore = true;       // a layer's norms stand before attention and feed-forward, not behind their residuals
+  bool hasFinalNorm = true;      // there is a norm behind the last layer
   // Of an encoder: type_vocab_size; whether the checkpoint has what gives pooler_output.
   int64_t tokenTypes = 0;
   bool hasPooler = false;
@@ -94,7 +102,7 @@ struct ModelConfig {
   double embeddingScale = 1.0; // gemma: sqrt(hidden_size)
   double attentionSoftcap = 0.0, finalSoftcap = 0.0;
   std::vector<int64_t> layerWindow; // (num_hidden_layers): sliding window in tokens, 0 for full attention
-  std::vector<uint8_t> layerRope;   // (num_hidden_layers): index into ropes
+  std::vector<uint8_t> layerRope;   // (num_hidden_layers): index into ropes, or noRope
   std::vector<RopeConfig> ropes;    // empty: no rotary embedding (gpt2: learned positions)
   MoeConfig moe;
   LatentConfig latent;

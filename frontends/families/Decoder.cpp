@@ -4,16 +4,29 @@
 
 namespace heddle {
 
-TensorHandle selfAttention(ModelBuilder &b, TensorHandle x) {
+TensorHandle selfAttention(ModelBuilder &b, TensorHandle x, const AttentionNames &names) {
   const ModelConfig &c = b.config();
-  auto heads = [&](const char *projection, int64_t count, const char *norm) {
-    TensorHandle split = b.splitHeads(b.linear(x, projection), count);
-    return norm && b.has(std::string(norm) + ".weight") ? b.rmsNorm(split, norm) : split;
+  const std::string block = names.block;
+  auto heads = [&](const char *projection, int64_t count) {
+    return b.splitHeads(b.linear(x, block + projection), count);
   };
-  TensorHandle q = b.rope(heads("self_attn.q_proj", c.numHeads, "self_attn.q_norm"));
-  TensorHandle k = b.rope(heads("self_attn.k_proj", c.numKvHeads, "self_attn.k_norm"));
-  TensorHandle v = heads("self_attn.v_proj", c.numKvHeads, nullptr);
-  return b.linear(b.mergeHeads(b.attention(q, k, v)), "self_attn.o_proj");
+  auto normed = [&](TensorHandle heads, const std::string &norm) {
+    return b.has(norm + ".weight") ? b.rmsNorm(heads, norm) : heads;
+  };
+  TensorHandle q = b.rope(normed(heads(names.q, c.numHeads), block + "q_norm"));
+  TensorHandle k = b.rope(normed(heads(names.k, c.numKvHeads), block + "k_norm"));
+  TensorHandle v = heads(names.v, c.numKvHeads);
+  return b.linear(b.mergeHeads(b.attention(q, k, v)), block + names.output);
+}
+
+TensorHandle fusedSelfAttention(ModelBuilder &b, TensorHandle x, const std::string &qkv, const std::string &output) {
+  const ModelConfig &c = b.config();
+  int64_t qWidth = c.numHeads * c.headDim, kvWidth = c.numKvHeads * c.headDim;
+  TensorHandle all = b.linear(x, qkv);
+  TensorHandle q = b.splitHeads(b.columns(all, 0, qWidth), c.numHeads);
+  TensorHandle k = b.splitHeads(b.columns(all, qWidth, qWidth + kvWidth), c.numKvHeads);
+  TensorHandle v = b.splitHeads(b.columns(all, qWidth + kvWidth, qWidth + 2 * kvWidth), c.numKvHeads);
+  return b.linear(b.mergeHeads(b.attention(b.rope(q), b.rope(k), v)), output);
 }
 
 TensorHandle gatedFeedForward(ModelBuilder &b, TensorHandle x, const std::string &scope) {
@@ -22,11 +35,20 @@ TensorHandle gatedFeedForward(ModelBuilder &b, TensorHandle x, const std::string
   return b.linear(b.glu(gate, up), scope + ".down_proj");
 }
 
-void buildDecoder(ModelBuilder &b, const std::function<TensorHandle(int64_t layer, TensorHandle x)> &body) {
-  TensorHandle x = b.embedTokens("model.embed_tokens.weight");
+TensorHandle decoderLayers(ModelBuilder &b, const std::string &scope, TensorHandle x, const DecoderLayer &body) {
   for (int64_t i = 0; i < b.config().numHiddenLayers; ++i)
-    x = b.layer(i, "model.layers." + std::to_string(i) + ".", x, [&](TensorHandle x) { return body(i, x); });
-  b.finish(b.rmsNorm(x, "model.norm"), b.config().tieWordEmbeddings ? "model.embed_tokens.weight" : "lm_head.weight");
+    x = b.layer(i, scope + std::to_string(i) + ".", x, [&](TensorHandle x) { return body(i, x); });
+  return x;
+}
+
+void finishDecoder(ModelBuilder &b, TensorHandle x) {
+  const Family &family = *b.config().family;
+  b.finish(x, b.config().tieWordEmbeddings ? family.embedding : family.head);
+}
+
+void buildDecoder(ModelBuilder &b, const DecoderLayer &body) {
+  TensorHandle x = decoderLayers(b, "model.layers.", b.embedTokens("model.embed_tokens.weight"), body);
+  finishDecoder(b, b.rmsNorm(x, "model.norm"));
 }
 
 void buildPreNormDecoder(ModelBuilder &b) {

@@ -69,13 +69,26 @@ inline constexpr TensorRule expertRules[] = {
      ConfigDim::ExpertIntermediate, When::Sparse},
 };
 
-// Projections of q, k and v with their biases and head norms where the model has them, rotary embedding, attention, the output's projection.
-TensorHandle selfAttention(ModelBuilder &b, TensorHandle x);
+// What the projections of attention are called, behind the name of their block.
+struct AttentionNames {
+  const char *block = "self_attn.", *q = "q_proj", *k = "k_proj", *v = "v_proj", *output = "o_proj";
+};
+
+// Projections of q, k and v with their biases and head norms (q_norm, k_norm) where the model has them, rotary embedding, attention, the
+// output's projection.
+TensorHandle selfAttention(ModelBuilder &b, TensorHandle x, const AttentionNames &names = {});
+// The same where one product gives q, k and v, one behind the other.
+TensorHandle fusedSelfAttention(ModelBuilder &b, TensorHandle x, const std::string &qkv, const std::string &output);
 // activation(gate_proj(x)) * up_proj(x), then down_proj, under `scope`.
 TensorHandle gatedFeedForward(ModelBuilder &b, TensorHandle x, const std::string &scope = "mlp");
 
+// `body` for each layer, whose names begin with `scope` and its number.
+using DecoderLayer = std::function<TensorHandle(int64_t layer, TensorHandle x)>;
+TensorHandle decoderLayers(ModelBuilder &b, const std::string &scope, TensorHandle x, const DecoderLayer &body);
+// Logits of what the last norm gives: by the family's head, or by its embedding where the config ties them.
+void finishDecoder(ModelBuilder &b, TensorHandle x);
 // Embedding, `body` for each layer, norm and head.
-void buildDecoder(ModelBuilder &b, const std::function<TensorHandle(int64_t layer, TensorHandle x)> &body);
+void buildDecoder(ModelBuilder &b, const DecoderLayer &body);
 // The decoder of the LLaMA paper (arXiv:2302.13971): in each layer x + attention(norm(x)), then x + feedForward(norm(x)); experts where the
 // config has them.
 void buildPreNormDecoder(ModelBuilder &b);

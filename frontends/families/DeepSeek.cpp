@@ -253,7 +253,7 @@ static constexpr Family describeDeepSeek(const char *modelType) {
   row.modelType = modelType;
   row.rules = {embeddingRules,   latentAttentionRules, feedForwardNormRules,
                feedForwardRules, expertRules,          sharedExpertRules};
-  row.biases.attentionKey = true;
+  row.biases.attentionKey = "attention_bias";
   row.rope.interleavedInGguf = true;
   row.readers.huggingFaceSizes = readSizes;
   row.readers.ggufSizes = readGgufSizes;
@@ -265,7 +265,7 @@ static constexpr Family describeDeepSeek(const char *modelType) {
 static constexpr Family describeV2() {
   Family row = describeDeepSeek("deepseek_v2");
   row.gguf = "deepseek2";
-  row.biases.mlpKey = true;
+  row.biases.mlpKey = "mlp_bias";
   row.readers.huggingFaceRest = readV2;
   return row;
 }

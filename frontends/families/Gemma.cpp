@@ -82,21 +82,9 @@ static void readGemma3Ropes(JsonObject &object, ModelConfig &config) {
   alternateRopes(config);
 }
 
-static TensorHandle attentionBlock(ModelBuilder &b, TensorHandle x) {
-  const ModelConfig &c = b.config();
-  TensorHandle q = b.splitHeads(b.linear(x, "self_attn.q_proj"), c.numHeads);
-  TensorHandle k = b.splitHeads(b.linear(x, "self_attn.k_proj"), c.numKvHeads);
-  TensorHandle v = b.splitHeads(b.linear(x, "self_attn.v_proj"), c.numKvHeads);
-  if (b.has("self_attn.q_norm.weight")) {
-    q = b.rmsNorm(q, "self_attn.q_norm");
-    k = b.rmsNorm(k, "self_attn.k_norm");
-  }
-  return b.linear(b.mergeHeads(b.attention(b.rope(q), b.rope(k), v)), "self_attn.o_proj");
-}
-
 static void buildGemma(ModelBuilder &b) {
   buildDecoder(b, [&](int64_t, TensorHandle x) {
-    TensorHandle attended = attentionBlock(b, b.rmsNorm(x, "input_layernorm"));
+    TensorHandle attended = selfAttention(b, b.rmsNorm(x, "input_layernorm"));
     x = b.add(x, b.rmsNorm(attended, "post_attention_layernorm"));
     TensorHandle fed = gatedFeedForward(b, b.rmsNorm(x, "pre_feedforward_layernorm"));
     return b.add(x, b.rmsNorm(fed, "post_feedforward_layernorm"));
@@ -114,7 +102,7 @@ static constexpr Family describeGemma(const char *modelType, const char *gguf) {
   row.defaults.tied = true;
   row.activationKey = "hidden_activation";
   row.normWeightOffset = 1.0;
-  row.biases.attentionKey = true;
+  row.biases.attentionKey = "attention_bias";
   row.windows.use = WindowUse::Stated;
   row.windows.slidesAlways = row.windows.readsLayerTypes = true;
   row.readers.huggingFaceRest = readScales;

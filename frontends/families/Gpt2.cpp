@@ -3,9 +3,9 @@
 // GPT-2 (Radford et al. 2019): learned positions, LayerNorm, one fused c_attn (q | k | v) per layer, GELU. Hugging Face's files store
 // linear weights as (in, out) and have names of their own for most keys.
 
+#include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
-#include "frontends/families/ModelBuilder.h"
-#include "frontends/huggingface/Config.h"
+#include "frontends/huggingface/JsonObject.h"
 
 namespace heddle {
 
@@ -18,18 +18,18 @@ static constexpr TensorRule tensorRules[] = {
     {"transformer.h.#.ln_1.weight", "blk.#.attn_norm.weight", ConfigDim::Hidden},
     {"transformer.h.#.ln_1.bias", "blk.#.attn_norm.bias", ConfigDim::Hidden},
     {"transformer.h.#.attn.c_attn.weight", "blk.#.attn_qkv.weight", ConfigDim::QueriesKeysValues, ConfigDim::Hidden,
-     When::Always, true},
+     When::Always, StoredOrder::Conv1d},
     {"transformer.h.#.attn.c_attn.bias", "blk.#.attn_qkv.bias", ConfigDim::QueriesKeysValues},
     {"transformer.h.#.attn.c_proj.weight", "blk.#.attn_output.weight", ConfigDim::Hidden, ConfigDim::Queries,
-     When::Always, true},
+     When::Always, StoredOrder::Conv1d},
     {"transformer.h.#.attn.c_proj.bias", "blk.#.attn_output.bias", ConfigDim::Hidden},
     {"transformer.h.#.ln_2.weight", "blk.#.ffn_norm.weight", ConfigDim::Hidden},
     {"transformer.h.#.ln_2.bias", "blk.#.ffn_norm.bias", ConfigDim::Hidden},
     {"transformer.h.#.mlp.c_fc.weight", "blk.#.ffn_up.weight", ConfigDim::Intermediate, ConfigDim::Hidden, When::Always,
-     true},
+     StoredOrder::Conv1d},
     {"transformer.h.#.mlp.c_fc.bias", "blk.#.ffn_up.bias", ConfigDim::Intermediate},
     {"transformer.h.#.mlp.c_proj.weight", "blk.#.ffn_down.weight", ConfigDim::Hidden, ConfigDim::Intermediate,
-     When::Always, true},
+     When::Always, StoredOrder::Conv1d},
     {"transformer.h.#.mlp.c_proj.bias", "blk.#.ffn_down.bias", ConfigDim::Hidden},
 };
 
@@ -47,39 +47,18 @@ static constexpr KeyName keyNames[] = {
     {"rms_norm_eps", "layer_norm_epsilon", "attention.layer_norm_epsilon"},
 };
 
-static void readSizes(JsonObject &object, ModelConfig &config) {
-  config.numKvHeads = config.numHeads;
-  config.headDim = config.numHeads > 0 ? config.hiddenSize / config.numHeads : 0;
-  // Bounded, so that it cannot overflow before hidden_size is checked.
-  config.intermediateSize =
-      object.integer("n_inner").value_or(config.hiddenSize <= 1 << 20 ? 4 * config.hiddenSize : 0);
-  config.normEps = object.number("layer_norm_epsilon").value_or(config.family->defaults.normEps);
-  checkEvenHeads(object, config);
-}
-
 static void readScales(JsonObject &object, ModelConfig &config) {
   config.attentionScale = object.boolean("scale_attn_weights").value_or(true) ? 0.0 : 1.0;
   config.scaleByLayer = object.boolean("scale_attn_by_inverse_layer_idx").value_or(false);
 }
 
-static TensorHandle attentionBlock(ModelBuilder &b, TensorHandle x) {
-  const ModelConfig &c = b.config();
-  TensorHandle qkv = b.linear(x, "attn.c_attn");
-  auto part = [&](int64_t index) {
-    return b.splitHeads(b.columns(qkv, index * c.hiddenSize, (index + 1) * c.hiddenSize), c.numHeads);
-  };
-  return b.linear(b.mergeHeads(b.attention(part(0), part(1), part(2))), "attn.c_proj");
-}
-
 static void buildGpt2(ModelBuilder &b) {
   TensorHandle x = b.add(b.embedTokens("transformer.wte.weight"), b.embedPositions("transformer.wpe.weight"));
-  for (int64_t i = 0; i < b.config().numHiddenLayers; ++i)
-    x = b.layer(i, "transformer.h." + std::to_string(i) + ".", x, [&](TensorHandle x) {
-      x = b.add(x, attentionBlock(b, b.layerNorm(x, "ln_1")));
-      return b.add(x, b.linear(b.activation(b.linear(b.layerNorm(x, "ln_2"), "mlp.c_fc")), "mlp.c_proj"));
-    });
-  b.finish(b.layerNorm(x, "transformer.ln_f"),
-           b.config().tieWordEmbeddings ? "transformer.wte.weight" : "lm_head.weight");
+  x = decoderLayers(b, "transformer.h.", x, [&](int64_t, TensorHandle x) {
+    x = b.add(x, fusedSelfAttention(b, b.layerNorm(x, "ln_1"), "attn.c_attn", "attn.c_proj"));
+    return b.add(x, b.linear(b.activation(b.linear(b.layerNorm(x, "ln_2"), "mlp.c_fc")), "mlp.c_proj"));
+  });
+  finishDecoder(b, b.layerNorm(x, "transformer.ln_f"));
 }
 
 static constexpr Family describeGpt2() {
@@ -89,15 +68,16 @@ static constexpr Family describeGpt2() {
   row.embedding = "transformer.wte.weight";
   row.rules = {tensorRules};
   row.unread = unread;
+  row.plainHeads = true;
   row.keyNames = keyNames;
   row.defaults.context = 1024;
+  row.defaults.widening = 4;
   row.defaults.normEps = 1e-5;
   row.defaults.activation = Activation::GeluTanh;
   row.defaults.tied = true;
   row.activationKey = "activation_function";
   row.windows.inGguf = false;
   row.rope.hasRope = false;
-  row.readers.huggingFaceSizes = readSizes;
   row.readers.huggingFaceRest = readScales;
   row.build = buildGpt2;
   return row;

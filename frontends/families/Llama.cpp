@@ -13,7 +13,9 @@ static constexpr Family describeLlama() {
   row.modelType = "llama";
   row.gguf = "llama";
   row.rules = {embeddingRules, attentionNormRules, attentionRules, feedForwardNormRules, feedForwardRules};
-  row.biases.attentionKey = row.biases.mlpKey = row.biases.mlpInGguf = true;
+  row.biases.attentionKey = "attention_bias";
+  row.biases.mlpKey = "mlp_bias";
+  row.biases.mlpInGguf = true;
   row.rope.interleavedInGguf = true;
   row.build = buildPreNormDecoder;
   return row;

@@ -26,16 +26,18 @@ public:
   // Whether the model has this weight: the config asks for it. What else lies in the checkpoint takes no part.
   virtual bool has(const std::string &name) const = 0;
 
-  // ids (batch, sequence) -> (batch, sequence, hidden_size); learned position embeddings by position.
+  // ids (batch, sequence) -> (batch, sequence, width of the table); learned position embeddings by position.
   virtual TensorHandle embedTokens(const std::string &name) = 0;
   virtual TensorHandle embedPositions(const std::string &name) = 0;
   // Of an encoder: token_type_ids.
   virtual TensorHandle embedTokenTypes(const std::string &name) = 0;
 
-  // Runs `body` as function @layer_<index> of (batch, sequence, hidden_size). Names in it are relative to `scope`.
+  // Runs `body` as function @layer_<index> of (batch, sequence, hidden_size). Names in it are relative to `scope`. The first product outside
+  // of such functions and behind those with attention begins the logits: its input is the last hidden state.
   virtual TensorHandle layer(int64_t index, const std::string &scope, TensorHandle x, const LayerBody &body) = 0;
 
-  // x W^T (+ <name>.bias where the model has one), W being <name>.weight (out, in).
+  // x W^T (+ <name>.bias where the model has one), W being <name>.weight (out, in). Rows that a file stores in another order (StoredOrder)
+  // are read in the graph's.
   virtual TensorHandle linear(TensorHandle x, const std::string &name) = 0;
   // Norms with <name>.weight (and <name>.bias). `eps` 0: the config's.
   virtual TensorHandle rmsNorm(TensorHandle x, const std::string &name, double eps = 0) = 0;
@@ -53,7 +55,7 @@ public:
   // (batch, sequence, heads * head_dim) <-> (batch, heads, sequence, head_dim)
   virtual TensorHandle splitHeads(TensorHandle x, int64_t heads) = 0;
   virtual TensorHandle mergeHeads(TensorHandle x) = 0;
-  // Rotary embedding (from dimension `offset` of a head on) and attention of the layer that is being built.
+  // Rotary embedding (from dimension `offset` of a head on; x itself where the layer has none) and attention of the layer that is being built.
   virtual TensorHandle rope(TensorHandle x, int64_t offset = 0) = 0;
   virtual TensorHandle attention(TensorHandle q, TensorHandle k, TensorHandle v) = 0;
   // Keys and values from a latent and a rotary key of one head, with one matrix per head each.
@@ -66,8 +68,9 @@ public:
   // router does.
   virtual TensorHandle moe(TensorHandle x) = 0;
 
-  // Ends @forward with logits (batch, sequence, vocab_size), x W^T of the head `name`, softcapped where the config says so.
-  virtual void finish(TensorHandle x, const std::string &head) = 0;
+  // Ends @forward with logits (batch, sequence, vocab_size), x W^T of the head (+ `bias`, where the model has it), softcapped where the
+  // config says so.
+  virtual void finish(TensorHandle x, const std::string &head, const std::string &bias = "lm_head.bias") = 0;
   // Ends that of an encoder with its last hidden state and, where the model has one, its pooler's output.
   virtual void finishEncoder(TensorHandle lastHiddenState, TensorHandle poolerOutput) = 0;
 };

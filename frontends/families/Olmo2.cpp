@@ -36,7 +36,7 @@ static constexpr Family describeOlmo2() {
   row.gguf = "olmo2";
   row.rules = {embeddingRules, attentionRules, normRules, feedForwardRules};
   row.defaults.normEps = 1e-5;
-  row.biases.attentionKey = true;
+  row.biases.attentionKey = "attention_bias";
   row.build = buildOlmo2;
   return row;
 }

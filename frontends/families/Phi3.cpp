@@ -17,16 +17,6 @@ static constexpr TensorRule layerRules[] = {
     {"model.layers.#.mlp.down_proj.weight", "blk.#.ffn_down.weight", ConfigDim::Hidden, ConfigDim::Intermediate},
 };
 
-static TensorHandle fusedAttention(ModelBuilder &b, TensorHandle x) {
-  const ModelConfig &c = b.config();
-  int64_t qWidth = c.numHeads * c.headDim, kvWidth = c.numKvHeads * c.headDim;
-  TensorHandle qkv = b.linear(x, "self_attn.qkv_proj");
-  TensorHandle q = b.splitHeads(b.columns(qkv, 0, qWidth), c.numHeads);
-  TensorHandle k = b.splitHeads(b.columns(qkv, qWidth, qWidth + kvWidth), c.numKvHeads);
-  TensorHandle v = b.splitHeads(b.columns(qkv, qWidth + kvWidth, qWidth + 2 * kvWidth), c.numKvHeads);
-  return b.linear(b.mergeHeads(b.attention(b.rope(q), b.rope(k), v)), "self_attn.o_proj");
-}
-
 static TensorHandle fusedFeedForward(ModelBuilder &b, TensorHandle x) {
   int64_t width = b.config().intermediateSize;
   TensorHandle gateUp = b.linear(x, "mlp.gate_up_proj");
@@ -35,7 +25,7 @@ static TensorHandle fusedFeedForward(ModelBuilder &b, TensorHandle x) {
 
 static void buildPhi3(ModelBuilder &b) {
   buildDecoder(b, [&](int64_t, TensorHandle x) {
-    x = b.add(x, fusedAttention(b, b.rmsNorm(x, "input_layernorm")));
+    x = b.add(x, fusedSelfAttention(b, b.rmsNorm(x, "input_layernorm"), "self_attn.qkv_proj", "self_attn.o_proj"));
     return b.add(x, fusedFeedForward(b, b.rmsNorm(x, "post_attention_layernorm")));
   });
 }

@@ -37,7 +37,7 @@ static constexpr Family describeQwen3() {
   row.rules = {embeddingRules,    attentionNormRules,   attentionRules,
                queryKeyNormRules, feedForwardNormRules, feedForwardRules};
   row.defaults.headDim = 128;
-  row.biases.attentionKey = true;
+  row.biases.attentionKey = "attention_bias";
   row.windows.readsLayerTypes = true;
   row.windows.fullLayersFirst = 28;
   return row;
@@ -68,7 +68,7 @@ static constexpr Family describeQwen3Moe() {
   row.rules = {embeddingRules,       attentionNormRules, attentionRules, queryKeyNormRules,
                feedForwardNormRules, feedForwardRules,   expertRules};
   row.hasExperts = true;
-  row.biases.attentionKey = true;
+  row.biases.attentionKey = "attention_bias";
   row.readers.huggingFaceRest = readQwen3Experts;
   return row;
 }

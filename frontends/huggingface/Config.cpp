@@ -87,13 +87,20 @@ void ConfigReader::readSizes() {
 
 void ConfigReader::readHeads() {
   const ConfigDefaults &defaults = family.defaults;
-  config.intermediateSize = readSize(object, config, "intermediate_size");
-  config.normEps = object.number("rms_norm_eps").value_or(defaults.normEps);
+  // Bounded, so that it cannot overflow before hidden_size is checked.
+  int64_t widened = config.hiddenSize <= 1 << 20 ? defaults.widening * config.hiddenSize : 0;
+  config.intermediateSize = readSize(object, config, "intermediate_size", widened);
+  config.normEps = object.number(fieldName(config, "rms_norm_eps").c_str()).value_or(defaults.normEps);
+  int64_t evenHead = config.numHeads > 0 ? config.hiddenSize / config.numHeads : 0;
+  if (family.plainHeads) {
+    config.numKvHeads = config.numHeads;
+    config.headDim = evenHead;
+    return checkEvenHeads(object, config);
+  }
   int64_t kvHeads =
       defaults.numKvHeads && !object.isNull("num_key_value_heads") ? defaults.numKvHeads : config.numHeads;
   config.numKvHeads = object.integer("num_key_value_heads").value_or(kvHeads);
   bool hasHeadDim = object.has("head_dim");
-  int64_t evenHead = config.numHeads > 0 ? config.hiddenSize / config.numHeads : 0;
   config.headDim = object.integer("head_dim").value_or(defaults.headDim ? defaults.headDim : evenHead);
   if (!hasHeadDim && !defaults.headDim)
     checkEvenHeads(object, config);
@@ -104,10 +111,10 @@ void ConfigReader::readFlags() {
   config.tieWordEmbeddings = object.boolean("tie_word_embeddings").value_or(family.defaults.tied);
   if (biases.alwaysInQkv)
     object.pass("attention_bias"); // the tensors are there, whatever it says
-  bool bias = biases.attentionKey && object.boolean("attention_bias").value_or(false);
+  bool bias = biases.attentionKey && object.boolean(biases.attentionKey).value_or(biases.attentionDefault);
   config.attentionBias = biases.alwaysInQkv || bias;
   config.attentionOutputBias = bias;
-  config.mlpBias = biases.mlpKey && object.boolean("mlp_bias").value_or(false);
+  config.mlpBias = biases.mlpKey && object.boolean(biases.mlpKey).value_or(biases.mlpDefault);
   config.normWeightOffset = family.normWeightOffset;
   config.name = object.string("_name_or_path").value_or("");
 }

@@ -22,10 +22,10 @@ void canonicalizeNames(const Family &family, Checkpoint &checkpoint) {
     std::map<std::string, TensorInfo, std::less<>> renamed;
     while (!checkpoint.tensors.empty()) {
       auto node = checkpoint.tensors.extract(checkpoint.tensors.begin());
-      bool isHead = node.key() == "language_model.lm_head.weight";
-      if (isHead)
-        node.key() = "lm_head.weight";
-      else if (node.key() != "lm_head.weight" && node.key().compare(0, prefix.size(), prefix) == 0)
+      std::string head = family.head;
+      if (node.key() == "language_model." + head)
+        node.key() = head;
+      else if (node.key() != head && node.key().compare(0, prefix.size(), prefix) == 0)
         node.key() = canonical + node.key().substr(prefix.size());
       renamed.insert(std::move(node));
     }
@@ -81,14 +81,17 @@ Status splitFusedExperts(const ModelConfig &config, Checkpoint &checkpoint) {
   return Status();
 }
 
-// Some families store linear weights as (in, out): reports them as (out, in), transposed.
-void transposeConv1d(Model &model) {
+// What a family's files store in another order than the graph reads: a weight as (in, out) is reported as (out, in), transposed.
+void noteStoredOrder(Model &model) {
   Status done = forEachTensor(model.config, [&](const TensorRule &rule, int64_t layer, int64_t expert) -> Status {
     auto found = model.checkpoint.tensors.find(tensorName(rule.name, layer, expert));
-    if (rule.conv1d && found != model.checkpoint.tensors.end() && found->second.shape.size() == 2) {
-      std::swap(found->second.shape[0], found->second.shape[1]);
-      found->second.transposed = true;
-    }
+    if (found == model.checkpoint.tensors.end())
+      return Status();
+    TensorInfo &tensor = found->second;
+    tensor.byKvHead = rule.order == StoredOrder::ByKvHead;
+    tensor.transposed = rule.order == StoredOrder::Conv1d && tensor.shape.size() == 2;
+    if (tensor.transposed)
+      std::swap(tensor.shape[0], tensor.shape[1]);
     return Status();
   });
   assert(done.isOk());
@@ -112,7 +115,7 @@ Expected<Model> readHuggingFace(ModelFiles &files, const FamilyList &families) {
   canonicalizeNames(family, model.checkpoint);
   model.config.hasPooler = family.pooler && model.checkpoint.find(family.pooler);
   HEDDLE_RETURN_IF_ERROR(splitFusedExperts(model.config, model.checkpoint));
-  transposeConv1d(model);
+  noteStoredOrder(model);
   HEDDLE_RETURN_IF_ERROR(validate(model, files.pathOf("config.json")));
   return model;
 }

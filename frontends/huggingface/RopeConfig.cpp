@@ -37,7 +37,9 @@ RopeScalingKind readKind(JsonObject &rope, const ModelConfig &model) {
 // The share of a head that rotates. Where the family does not know it, the reference rotates whole heads whatever the key says, and fails
 // on it where the frequencies are scaled.
 double readPartial(JsonObject &rope, JsonObject &config, const ModelConfig &model, RopeScalingKind scaling) {
-  double partial = rope.number("partial_rotary_factor").value_or(config.number("partial_rotary_factor").value_or(1.0));
+  std::string outside = fieldName(model, "partial_rotary_factor");
+  double partial = rope.number("partial_rotary_factor")
+                       .value_or(config.number(outside.c_str()).value_or(model.family->defaults.partialRotary));
   if (!(partial > 0.0 && partial <= 1.0))
     rope.fail("partial_rotary_factor", "is " + std::to_string(partial) + ", expected a number above 0, at most 1");
   if (model.family->rope.partial)
@@ -75,6 +77,7 @@ void readFactor(JsonObject &rope, JsonObject &config, const ModelConfig &model, 
 RopeConfig readRope(JsonObject &rope, JsonObject &config, const ModelConfig &model, double theta) {
   RopeConfig out;
   out.theta = rope.number("rope_theta").value_or(theta);
+  out.interleaved = model.family->rope.interleaved;
   out.scaling = readKind(rope, model);
   int64_t rotated = model.latent.enabled ? model.latent.qkRopeHeadDim : model.headDim;
   double partial = readPartial(rope, config, model, out.scaling);
@@ -105,7 +108,7 @@ void readRopes(JsonObject &object, ModelConfig &config) {
     return;
   if (config.family->readers.huggingFaceRopes)
     return config.family->readers.huggingFaceRopes(object, config);
-  double theta = object.number("rope_theta").value_or(config.family->defaults.ropeTheta);
+  double theta = object.number(fieldName(config, "rope_theta").c_str()).value_or(config.family->defaults.ropeTheta);
   JsonObject rope = object.object(object.has("rope_scaling") ? "rope_scaling" : "rope_parameters");
   for (const char *type : {"full_attention", "sliding_attention"})
     if (rope.has(type))

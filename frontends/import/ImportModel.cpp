@@ -49,7 +49,7 @@ public:
   const ModelConfig &config() const override { return model.config; }
   bool has(const std::string &name) const override { return weightNames.contains(prefix + name); }
   TensorHandle embedTokens(const std::string &name) override { return embed(name, ids, config().embeddingScale); }
-  TensorHandle embedPositions(const std::string &name) override { return embed(name, positions, 1.0); }
+  TensorHandle embedPositions(const std::string &name) override;
   TensorHandle embedTokenTypes(const std::string &name) override { return embed(name, forward.getArgument(2), 1.0); }
   TensorHandle layer(int64_t index, const std::string &scope, TensorHandle x, const LayerBody &body) override;
   TensorHandle linear(TensorHandle x, const std::string &name) override;
@@ -69,13 +69,13 @@ public:
                                const std::vector<TensorHandle> &valueUps) override;
   TensorHandle weightRows(const std::string &name, int64_t begin, int64_t rows, bool transposed) override;
   TensorHandle moe(TensorHandle x) override;
-  void finish(TensorHandle x, const std::string &head) override;
+  void finish(TensorHandle x, const std::string &head, const std::string &bias) override;
   void finishEncoder(TensorHandle lastHiddenState, TensorHandle poolerOutput) override;
 
   OwningOpRef<ModuleOp> take() { return std::move(module); }
 
 private:
-  // A matrix of the checkpoint, or rows of it.
+  // A matrix or vector of the checkpoint, or rows of it.
   struct WeightPart {
     std::string name;
     int64_t begin = 0, rows = 0; // rows 0: all
@@ -84,11 +84,14 @@ private:
   Value weight(const std::string &name) { return weight(WeightPart{prefix + name}); }
   Value weight(const WeightPart &part);
   Value weightOp(const WeightPart &part);
+  // The parts of a tensor, in the order in which the graph reads its rows.
+  SmallVector<Value> orderedRows(const std::string &name);
   RankedTensorType partType(const WeightPart &part);
   RankedTensorType activations(int64_t width);
   // Says what comes next: a part of the layer that is being built, or of the model.
   void enter(const std::string &name);
-  TensorHandle embed(const std::string &name, Value rows, double scale);
+  TensorHandle embed(const WeightPart &table, Value rows, double scale);
+  TensorHandle embed(const std::string &name, Value rows, double scale) { return embed(WeightPart{name}, rows, scale); }
   TensorHandle gated(TensorHandle gate, TensorHandle up, ActivationKind kind);
   // Ends @forward, whose type says what it gives.
   void returnAll(ValueRange results);
@@ -162,8 +165,11 @@ RankedTensorType ModelImporter::partType(const WeightPart &part) {
   RankedTensorType type = storedType(b.getContext(), *tensor);
   if (!part.rows)
     return type;
-  if (!part.transposed)
-    return RankedTensorType::get({part.rows, type.getDimSize(1)}, type.getElementType(), type.getEncoding());
+  if (!part.transposed) {
+    SmallVector<int64_t> shape(type.getShape());
+    shape.front() = part.rows;
+    return RankedTensorType::get(shape, type.getElementType(), type.getEncoding());
+  }
   // Blocks of a quantised matrix lie along its rows: seen as columns they are numbers without a format.
   return RankedTensorType::get({type.getDimSize(1), part.rows}, type.getElementType());
 }
@@ -195,11 +201,32 @@ TensorHandle ModelImporter::weightRows(const std::string &name, int64_t begin, i
   return wrap(weight(WeightPart{prefix + name, begin, rows, transposed}));
 }
 
-TensorHandle ModelImporter::embed(const std::string &name, Value rows, double scale) {
-  enter(name);
-  Value table = weight(name);
+SmallVector<Value> ModelImporter::orderedRows(const std::string &name) {
+  const TensorInfo *tensor = model.checkpoint.find(prefix + name);
+  if (!tensor || !tensor->byKvHead)
+    return {weight(name)};
+  int64_t group = config().numHeads / config().numKvHeads, dim = config().headDim;
+  SmallVector<Value> parts;
+  auto take = [&](int64_t before, int64_t heads) {
+    for (int64_t kvHead = 0; kvHead < config().numKvHeads; ++kvHead)
+      parts.push_back(weight(WeightPart{prefix + name, (kvHead * (group + 2) + before) * dim, heads * dim}));
+  };
+  take(0, group);     // queries
+  take(group, 1);     // keys
+  take(group + 1, 1); // values
+  return parts;
+}
+
+TensorHandle ModelImporter::embed(const WeightPart &part, Value rows, double scale) {
+  enter(part.name);
+  Value table = weight(part);
   return wrap(
       EmbeddingOp::create(b, loc, activations(typeOf(table).getDimSize(1)), rows, table, b.getF64FloatAttr(scale)));
+}
+
+TensorHandle ModelImporter::embedPositions(const std::string &name) {
+  int64_t first = config().firstPosition;
+  return embed(WeightPart{name, first, first ? config().contextLength : 0}, positions, 1.0);
 }
 
 TensorHandle ModelImporter::layer(int64_t index, const std::string &scope, TensorHandle input, const LayerBody &body) {
@@ -219,7 +246,7 @@ TensorHandle ModelImporter::layer(int64_t index, const std::string &scope, Tenso
   positions = entry->getArgument(1);
   Value result = unwrap(body(wrap(entry->getArgument(0))));
   func::ReturnOp::create(b, whole, result);
-  layerFunc.setType(b.getFunctionType(entry->getArgumentTypes(), {x.getType()}));
+  layerFunc.setType(b.getFunctionType(entry->getArgumentTypes(), {result.getType()}));
 
   b.restoreInsertionPoint(caller);
   positions = callerPositions;
@@ -236,15 +263,16 @@ TensorHandle ModelImporter::layer(int64_t index, const std::string &scope, Tenso
 
 TensorHandle ModelImporter::linear(TensorHandle x, const std::string &name) {
   enter(name);
-  Value matrix = weight(name + ".weight");
-  SmallVector<Value> biases;
+  SmallVector<Value> matrices = orderedRows(name + ".weight"), biases;
   if (has(name + ".bias"))
-    biases.push_back(weight(name + ".bias"));
+    biases = orderedRows(name + ".bias");
   // (batch, sequence, in) -> (batch, sequence, out), and (batch, in) -> (batch, out)
   SmallVector<int64_t> shape(typeOf(unwrap(x)).getShape());
-  shape.back() = typeOf(matrix).getDimSize(0);
+  shape.back() = 0;
+  for (Value matrix : matrices)
+    shape.back() += typeOf(matrix).getDimSize(0);
   auto type = RankedTensorType::get(shape, b.getF32Type());
-  return wrap(LinearOp::create(b, loc, type, unwrap(x), ValueRange{matrix}, biases));
+  return wrap(LinearOp::create(b, loc, type, unwrap(x), matrices, biases));
 }
 
 TensorHandle ModelImporter::rmsNorm(TensorHandle input, const std::string &name, double eps) {
@@ -323,9 +351,11 @@ TensorHandle ModelImporter::mergeHeads(TensorHandle input) {
 }
 
 TensorHandle ModelImporter::rope(TensorHandle input, int64_t offset) {
+  int64_t table = config().layerRope[layerIndex];
+  if (config().ropes.empty() || table == noRope)
+    return input;
   enter("rope");
   Value x = unwrap(input);
-  int64_t table = config().layerRope[layerIndex];
   float factor = 1.0f;
   std::vector<float> frequencies = config().ropes[table].inverseFrequency(false, factor, config().contextLength);
   auto attr = RopeAttr::get(b.getContext(), config().ropes[table].interleaved, table, b.getF64FloatAttr(factor),
@@ -382,11 +412,14 @@ TensorHandle ModelImporter::moe(TensorHandle input) {
                             ActivationKindAttr::get(b.getContext(), kind)));
 }
 
-void ModelImporter::finish(TensorHandle x, const std::string &head) {
+void ModelImporter::finish(TensorHandle x, const std::string &head, const std::string &bias) {
   enter(head);
   Value matrix = weight(head);
+  SmallVector<Value> biases;
+  if (has(bias))
+    biases.push_back(weight(bias));
   Value logits =
-      LinearOp::create(b, loc, activations(typeOf(matrix).getDimSize(0)), unwrap(x), ValueRange{matrix}, ValueRange{});
+      LinearOp::create(b, loc, activations(typeOf(matrix).getDimSize(0)), unwrap(x), ValueRange{matrix}, biases);
   if (config().finalSoftcap > 0)
     logits = SoftcapOp::create(b, loc, logits, b.getF64FloatAttr(config().finalSoftcap));
   returnAll(logits);

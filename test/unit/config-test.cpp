@@ -2,6 +2,7 @@
 //
 // Hugging Face configs: what is read from the checkpoints of data/families (config.json and the safetensors header of
 // each, its data left out).
+#include "FamilyFiles.h"
 #include "ModelFiles.h"
 #include "frontends/Family.h"
 #include "frontends/Json.h"
@@ -20,26 +21,6 @@ using namespace heddle::test;
 using nlohmann::json;
 
 namespace {
-
-std::string readData(const std::string &name) {
-  std::ifstream file(std::string(HEDDLE_TEST_DIR) + "/unit/data/families/" + name, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-// The model of a family with zeros for weights, its config changed by `patch`.
-Expected<Model> readFamily(const TemporaryFolder &folder, const std::string &family,
-                           const json &patch = json::object()) {
-  json config = json::parse(readData(family + "/config.json"));
-  config.merge_patch(patch);
-  folder.write("config.json", config.dump());
-  std::string header = readData(family + "/header.json");
-  uint64_t end = 0;
-  for (const json &tensor : json::parse(header))
-    if (tensor.contains("data_offsets"))
-      end = std::max(end, tensor["data_offsets"][1].get<uint64_t>());
-  folder.write("model.safetensors", safetensorsFile(header, end));
-  return readModel(folder.path());
-}
 
 // The folders of data/families.
 std::vector<std::string> knownFamilies() {
@@ -69,13 +50,6 @@ TEST_P(FamilyConfig, isRead) {
 
 INSTANTIATE_TEST_SUITE_P(Config, FamilyConfig, testing::ValuesIn(knownFamilies()),
                          [](const auto &info) { return info.param; });
-
-ModelConfig familyConfig(const std::string &family, const json &patch = json::object()) {
-  TemporaryFolder folder;
-  Expected<Model> model = readFamily(folder, family, patch);
-  EXPECT_TRUE(model) << family << ": " << model.message();
-  return model ? model->config : ModelConfig();
-}
 
 TEST(Config, windows) {
   EXPECT_EQ(familyConfig("llama").layerWindow, (std::vector<int64_t>{0, 0}));
@@ -186,9 +160,9 @@ TEST(Config, decodersThatSeeWhatComesAreRefused) {
 
 TEST(Config, gemma3InsideAMultimodalConfig) {
   TemporaryFolder folder;
-  json text = json::parse(readData("gemma3_text/config.json"));
+  json text = json::parse(familyData("gemma3_text/config.json"));
   folder.write("config.json", json{{"model_type", "gemma3"}, {"text_config", text}, {"eos_token_id", {2, 3}}}.dump());
-  json header = json::parse(readData("gemma3_text/header.json")), renamed;
+  json header = json::parse(familyData("gemma3_text/header.json")), renamed;
   uint64_t end = 0;
   for (const auto &[name, tensor] : header.items()) {
     if (name == "__metadata__")
@@ -253,7 +227,7 @@ TEST(Config, gpt2IsTransposed) {
 TEST(Config, namesWithoutPrefix) {
   TemporaryFolder folder;
   ASSERT_TRUE(readFamily(folder, "gpt2"));
-  std::string header = readData("gpt2/header.json");
+  std::string header = familyData("gpt2/header.json");
   size_t dataBytes = safetensorsFile(header, 0).size();
   for (size_t at; (at = header.find("\"transformer.")) != std::string::npos;)
     header.erase(at + 1, 12);

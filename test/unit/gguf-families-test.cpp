@@ -3,6 +3,7 @@
 // Each family from GGUF: the tensors of data/families under the names that PyPI gguf's name map gives them
 // (data/gguf-names.json), read back under Hugging Face's.
 #include "ModelFiles.h"
+#include "frontends/Family.h"
 #include "frontends/read/ReadModel.h"
 
 #include <algorithm>
@@ -21,13 +22,20 @@ json readJson(const std::string &name) {
   return json::parse(std::string(std::istreambuf_iterator<char>(file), {}));
 }
 
-// Tensors with the shapes of the family's header. Hugging Face's gpt2 stores (in, out), which is GGUF's order of
-// dimensions.
-void addTensors(GgufBuilder &file, const std::string &family, const json &names, int64_t experts) {
+// Tensors with the shapes of the family's header. GGUF's order of dimensions is the other one, but that of names that end in one of
+// "transposed" is Hugging Face's: a Conv1D is stored there as (in, out).
+void addTensors(GgufBuilder &file, const std::string &family, const json &entry, int64_t experts) {
   json header = readJson("families/" + family + "/header.json");
-  for (const auto &[name, gguf] : names.items()) {
+  auto isTransposed = [&](const std::string &name) {
+    json ends = entry.value("transposed", json::array());
+    return std::any_of(ends.begin(), ends.end(), [&](const json &end) {
+      std::string text = end;
+      return name.size() > text.size() && name.compare(name.size() - text.size(), text.size(), text) == 0;
+    });
+  };
+  for (const auto &[name, gguf] : entry["names"].items()) {
     std::vector<int64_t> dims = header[name]["shape"];
-    if (family != "gpt2" || name.find("wte") != std::string::npos || name.find("wpe") != std::string::npos)
+    if (!isTransposed(name))
       std::reverse(dims.begin(), dims.end());
     bool isExpert = name.find(".experts.") != std::string::npos;
     if (isExpert && name.find(".experts.0.") == std::string::npos)
@@ -41,32 +49,26 @@ void addTensors(GgufBuilder &file, const std::string &family, const json &names,
   }
 }
 
+// The keys of all families, and those that gguf-names.json has of this one.
 GgufBuilder familyFile(const std::string &family) {
   json entry = readJson("gguf-names.json")[family];
   GgufBuilder file;
   std::string architecture = entry["architecture"], prefix = architecture + ".";
   file.string("general.architecture", architecture);
-  bool hasExperts = family == "mixtral" || family == "qwen3_moe";
-  for (auto [key, value] : {std::pair<const char *, uint32_t>{"context_length", 128},
-                            {"embedding_length", 64},
-                            {"block_count", 2},
-                            {"attention.head_count", 4},
-                            {"attention.head_count_kv", family == "gpt2" ? 4 : 2},
-                            {"feed_forward_length", family == "gpt2"      ? 256
-                                                    : family == "mixtral" ? 48
-                                                                          : 96}})
-    file.u32(prefix + key, value);
-  if (family == "gpt2")
-    file.f32(prefix + "attention.layer_norm_epsilon", 1e-5f);
-  else
-    file.f32(prefix + "attention.layer_norm_rms_epsilon", 1e-6f);
-  if (hasExperts) {
-    file.u32(prefix + "expert_count", 4);
-    file.u32(prefix + "expert_used_count", 2);
+  json keys = {{"context_length", 128},     {"embedding_length", 64},       {"block_count", 2},
+               {"attention.head_count", 4}, {"attention.head_count_kv", 2}, {"feed_forward_length", 96}};
+  keys.update(entry.value("keys", json::object()));
+  if (!keys.contains("attention.layer_norm_epsilon"))
+    keys["attention.layer_norm_rms_epsilon"] = 1e-6;
+  for (const auto &[key, value] : keys.items()) {
+    if (value.is_boolean())
+      file.set(prefix + key, 7, bytesOf<uint8_t>(value.get<bool>()));
+    else if (value.is_number_float())
+      file.f32(prefix + key, value);
+    else
+      file.u32(prefix + key, value);
   }
-  if (family == "qwen3_moe")
-    file.u32(prefix + "expert_feed_forward_length", 32);
-  addTensors(file, family, entry["names"], 4);
+  addTensors(file, family, entry, keys.value("expert_count", 0));
   return file;
 }
 
@@ -86,11 +88,10 @@ TEST_P(GgufFamily, hasHuggingFaceNames) {
   Expected<Model> model = readModel(folder.write("m.gguf", familyFile(family).bytes()));
   ASSERT_TRUE(model) << model.message();
   EXPECT_EQ(model->config.architecture, family);
-  EXPECT_EQ(model->config.ropes.empty(), family == "gpt2");
+  EXPECT_EQ(model->config.ropes.empty(), !model->config.family->rope.hasRope);
   EXPECT_EQ(model->config.normWeightOffset, 0.0);
-  bool isPermuted = family == "llama" || family == "mixtral";
   for (const RopeConfig &rope : model->config.ropes)
-    EXPECT_EQ(rope.interleaved, isPermuted);
+    EXPECT_EQ(rope.interleaved, readJson("gguf-names.json")[family].value("interleaved", false));
   json header = readJson("families/" + family + "/header.json");
   for (const auto &[name, tensor] : header.items()) {
     if (name == "__metadata__")

@@ -1,0 +1,156 @@
+# Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Writes a tiny Hugging Face checkpoint as a GGUF file, as llama.cpp's convert_hf_to_gguf.py does.
+
+make_gguf.py FOLDER OUT.gguf
+
+Names are those of test/unit/data/gguf-names.json. What the converter does to a family's numbers is said below: rows of queries and keys that
+it permutes for interleaved rotary embedding, fused projections that it puts in order, norms to which it adds 1, experts that it stacks, keys
+that it writes. What llama.cpp (llama-cpp-python 0.3.36) computes from these files was once found to be what the goldens say, within its f16 tables.
+"""
+import array
+import json
+import pathlib
+import struct
+import sys
+
+import safetensors
+
+NAMES = pathlib.Path(__file__).parent.parent / "unit/data/gguf-names.json"
+U32, F32, BOOL, STRING, F32_TENSOR = 4, 6, 7, 8, 0
+
+
+def rows_in(order, shape, values):
+    """The rows of a matrix or a vector, in another order."""
+    width = len(values) // shape[0]
+    moved = array.array("f")
+    for row in order:
+        moved.extend(values[row * width:(row + 1) * width])
+    return moved
+
+
+def permuted(heads):
+    """Rows (heads, 2, half) as (heads, half, 2): halves that rotate with each other become neighbours."""
+    def change(shape, values):
+        dim = shape[0] // heads
+        return rows_in([h * dim + part * (dim // 2) + i for h in range(heads) for i in range(dim // 2) for part in range(2)], shape, values)
+    return change
+
+
+def by_part(kv_heads, group):
+    """Rows of q, k and v, KV head by KV head, as all queries, all keys, all values."""
+    def change(shape, values):
+        dim = shape[0] // (kv_heads * (group + 2))
+        rows = [range(0, group * dim), range(group * dim, (group + 1) * dim), range((group + 1) * dim, (group + 2) * dim)]
+        return rows_in([h * (group + 2) * dim + row for part in rows for h in range(kv_heads) for row in part], shape, values)
+    return change
+
+
+def plus_one(shape, values):
+    return array.array("f", [value + 1 for value in values])
+
+
+class Config(dict):
+    """config.json under Hugging Face's common names."""
+    OWN = {"num_hidden_layers": ("n_layer", "num_layers"), "hidden_size": ("n_embd",), "num_attention_heads": ("n_head", "num_heads"),
+           "intermediate_size": ("n_inner", "ffn_dim"), "max_position_embeddings": ("n_positions",),
+           "rms_norm_eps": ("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps")}
+
+    def __missing__(self, key):
+        if key == "num_key_value_heads":
+            return self["num_attention_heads"]
+        if key == "head_dim":
+            return self["hidden_size"] // self["num_attention_heads"]
+        for own in self.OWN.get(key, ()):
+            if own in self:
+                return self[own]
+        raise KeyError(key)
+
+    def rope(self, key, default=None):
+        return self.get("rope_parameters", {}).get(key, default)
+
+    @property
+    def rotary_dim(self):
+        return int(self["head_dim"] * self.rope("partial_rotary_factor", 1.0))
+
+
+def rotary(c):
+    return {"rope.dimension_count": c.rotary_dim, "rope.freq_base": float(c.rope("rope_theta", 10000.0))}
+
+
+def layer_norm(c):
+    return {"attention.layer_norm_epsilon": float(c["rms_norm_eps"])}
+
+
+# Of each family: (its keys beside the common ones, what becomes of tensors whose names end so).
+FAMILIES = {
+    "gpt_neox": lambda c: ({**rotary(c), **layer_norm(c), "use_parallel_residual": c["use_parallel_residual"]},
+                           {"query_key_value.weight": by_part(c["num_attention_heads"], 1),
+                            "query_key_value.bias": by_part(c["num_attention_heads"], 1)}),
+}
+
+
+def common_keys(c):
+    return {"context_length": c["max_position_embeddings"], "embedding_length": c["hidden_size"], "block_count": c["num_hidden_layers"],
+            "feed_forward_length": c["intermediate_size"], "attention.head_count": c["num_attention_heads"],
+            "attention.head_count_kv": c["num_key_value_heads"], "vocab_size": c["vocab_size"]}
+
+
+def text(value):
+    data = value.encode()
+    return struct.pack("<Q", len(data)) + data
+
+
+def pair(key, value):
+    if isinstance(value, bool):
+        return text(key) + struct.pack("<I?", BOOL, value)
+    if isinstance(value, int):
+        return text(key) + struct.pack("<II", U32, value)
+    if isinstance(value, float):
+        return text(key) + struct.pack("<If", F32, value)
+    if isinstance(value, list):
+        kind, code = (BOOL, "?") if isinstance(value[0], bool) else (U32, "I")
+        return text(key) + struct.pack(f"<IIQ{len(value)}{code}", 9, kind, len(value), *value)
+    return text(key) + struct.pack("<I", STRING) + text(value)
+
+
+def write(path, keys, tensors, alignment=32):
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys)) + b"".join(pair(*entry) for entry in keys.items())
+    body = bytearray()
+    for name, (shape, values) in tensors.items():
+        head += text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *reversed(shape), F32_TENSOR, len(body))
+        body += array.array("f", values).tobytes()
+        body += bytes(-len(body) % alignment)
+    head += bytes(-len(head) % alignment)
+    path.write_bytes(head + body)
+
+
+def stack(tensors):
+    """Experts' matrices of one name, (out, in) each, as (experts, out, in)."""
+    stacked = {}
+    for name, (shape, values) in tensors:
+        if name in stacked:
+            first, before = stacked[name]
+            stacked[name] = ([(first[0] if len(first) > len(shape) else 1) + 1, *shape], before + array.array("f", values))
+        else:
+            stacked[name] = (shape, array.array("f", values))
+    return stacked
+
+
+def main(folder, out):
+    folder = pathlib.Path(folder)
+    config = Config(json.loads((folder / "config.json").read_text()))
+    family = config["model_type"]
+    entry = json.loads(NAMES.read_text())[family]
+    architecture = entry["architecture"]
+    extra, changes = FAMILIES[family](config)
+    keys = {"general.architecture": architecture, "tokenizer.ggml.model": "no_vocab"}
+    keys |= {f"{architecture}.{key}": value for key, value in {**common_keys(config), **extra}.items()}
+    tensors = []
+    for name, (kind, shape, values) in safetensors.load(folder / "model.safetensors").items():
+        change = next((changes[end] for end in changes if name.endswith(end)), lambda shape, values: values)
+        tensors.append((entry["names"][name], (shape, change(shape, values))))
+    write(pathlib.Path(out), keys, stack(tensors))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

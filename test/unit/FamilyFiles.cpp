@@ -1,0 +1,45 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "FamilyFiles.h"
+#include "frontends/read/ReadModel.h"
+
+#include <algorithm>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <iterator>
+
+using nlohmann::json;
+
+namespace heddle::test {
+
+std::string familyData(const std::string &name) {
+  std::ifstream file(std::string(HEDDLE_TEST_DIR) + "/unit/data/families/" + name, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+Expected<Model> readFamily(const TemporaryFolder &folder, const std::string &family, const json &patch) {
+  json config = json::parse(familyData(family + "/config.json"));
+  config.merge_patch(patch);
+  folder.write("config.json", config.dump());
+  std::string header = familyData(family + "/header.json");
+  uint64_t end = 0;
+  for (const json &tensor : json::parse(header))
+    if (tensor.contains("data_offsets"))
+      end = std::max(end, tensor["data_offsets"][1].get<uint64_t>());
+  folder.write("model.safetensors", safetensorsFile(header, end));
+  return readModel(folder.path());
+}
+
+ModelConfig familyConfig(const std::string &family, const json &patch) {
+  TemporaryFolder folder;
+  Expected<Model> model = readFamily(folder, family, patch);
+  EXPECT_TRUE(model) << family << ": " << model.message();
+  return model ? model->config : ModelConfig();
+}
+
+std::string familyRefusal(const std::string &family, const json &patch) {
+  TemporaryFolder folder;
+  Expected<Model> model = readFamily(folder, family, patch);
+  return model ? "" : model.message();
+}
+
+} // namespace heddle::test
