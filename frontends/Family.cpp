@@ -142,6 +142,8 @@ bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
     return !config.tieWordEmbeddings;
   case When::FinalNorm:
     return config.hasFinalNorm;
+  case When::Serial:
+    return !config.parallelResidual;
   case When::Projected:
     return config.embeddingSize > 0;
   case When::AttentionBias:

@@ -47,6 +47,7 @@ enum class When : uint8_t {
   Always,
   Untied,
   FinalNorm /* behind the last layer */,
+  Serial /* feed-forward reads what attention was added to */,
   Projected /* embeddings narrower than hidden_size */,
   AttentionBias,
   OutputBias,
@@ -125,10 +126,31 @@ struct ConfigDefaults {
   bool tied = false;
 };
 
+enum class NormKind : uint8_t { Rms, Layer /* without a weight where the rules have none */ };
+
+// Where query and key are normed, if the rules have norms for them.
+enum class HeadNorms : uint8_t {
+  EachHead,
+  AllHeads, // of a token, as one vector
+  Rotated   // each head behind its rotation
+};
+
+// What the parts of attention are called, behind the name of their block.
+struct AttentionNames {
+  const char *block = "self_attn.", *q = "q_proj", *k = "k_proj", *v = "v_proj", *output = "o_proj";
+  const char *qNorm = "q_norm", *kNorm = "k_norm";
+};
+
+// The same of a feed-forward block; `gate` null: it has none.
+struct FeedForwardNames {
+  const char *block = "mlp.", *gate = "gate_proj", *up = "up_proj", *down = "down_proj";
+};
+
 // Which linear layers have biases.
 struct BiasRules {
   const char *attentionKey = nullptr; // of config.json, which says whether attention has them
   bool attentionDefault = false;      // where it does not say it
+  bool inOutput = true;               // o has one, too
   bool alwaysInQkv = false;           // q, k and v, whatever config.json says
   const char *mlpKey = nullptr;       // the same of the feed-forward block
   bool mlpDefault = false;
@@ -194,7 +216,13 @@ struct Family {
   bool plainHeads = false;
   KeyNames keyNames;
   const char *activationKey = "hidden_act";
+  NormKind norm = NormKind::Rms;
   double normWeightOffset = 0.0; // Hugging Face stores norm weights less this
+  const char *finalNorm = "model.norm";
+  HeadNorms headNorms = HeadNorms::EachHead;
+  AttentionNames attention;
+  FeedForwardNames feedForward;
+  bool parallelResidual = false; // of every model of the family
   BiasRules biases;
   WindowRules windows;
   RopeRules rope;

@@ -42,6 +42,10 @@ constexpr Field fields[] = {
     {"attn_logit_softcapping", "attn_logit_softcapping", nullptr, 0, 0},
     {"final_logit_softcapping", "final_logit_softcapping", nullptr, 0, 0},
     {"query_pre_attn_scalar", "attention.scale", nullptr, 0, 0},
+    {"embedding_multiplier", "embedding_scale", nullptr, 0, 0},
+    {"residual_multiplier", "residual_scale", nullptr, 0, 0},
+    {"logit_scale", "logit_scale", nullptr, 0, 0},
+    {"clip_qkv", "attention.clamp_kqv", nullptr, 0, 0},
     {"n_group", "expert_group_count", nullptr, 0, 0},
     {"topk_group", "expert_group_used_count", nullptr, 0, 0},
     {"routed_scaling_factor", "expert_weights_scale", nullptr, 0, 0},
@@ -119,8 +123,14 @@ Status ConfigChecker::checkHeads() {
 Status ConfigChecker::checkNumbers() {
   if (!isPositive(config.normEps) || config.normEps >= 1.0)
     return fail("rms_norm_eps", "is " + shown(config.normEps) + ", expected a number above 0 and below 1");
+  for (auto [name, value] : {std::pair<const char *, double>{"embedding_multiplier", config.embeddingScale},
+                             {"residual_multiplier", config.residualScale},
+                             {"logit_scale", config.logitScale}})
+    if (!isPositive(value))
+      return fail(name, "is " + shown(value) + ", expected a positive number");
   for (auto [name, value] : {std::pair<const char *, double>{"attn_logit_softcapping", config.attentionSoftcap},
                              {"final_logit_softcapping", config.finalSoftcap},
+                             {"clip_qkv", config.clipQkv},
                              {"query_pre_attn_scalar", config.attentionScale}})
     if (!std::isfinite(value) || value < 0.0)
       return fail(name, "is " + shown(value) + ", expected a positive number");
@@ -208,6 +218,8 @@ Status ConfigChecker::checkMoe() {
   const MoeConfig &moe = config.moe;
   if (moe.numExperts == 0)
     return Status();
+  if (config.activation == Activation::SquaredRelu)
+    return fail("hidden_act", "is relu2, which experts do not support");
   if (moe.expertsPerToken < 1 || moe.expertsPerToken > moe.numExperts)
     return fail("num_experts_per_tok", "is " + std::to_string(moe.expertsPerToken) + ", expected 1 to " +
                                            fieldName(config, "num_local_experts") + " (" +

@@ -14,7 +14,7 @@ namespace heddle {
 struct Family;
 struct OnnxModel;
 
-enum class Activation : uint8_t { Silu, Gelu, GeluTanh, Relu, QuickGelu, Tanh };
+enum class Activation : uint8_t { Silu, Gelu, GeluTanh, Relu, QuickGelu, Tanh, SquaredRelu };
 // In ModelConfig::layerRope: the layer does not rotate.
 constexpr uint8_t noRope = 255;
 
@@ -100,6 +100,9 @@ struct ModelConfig {
   double attentionScale = 0.0; // 0: 1 / sqrt(head_dim); gemma: query_pre_attn_scalar ^ -0.5
   bool scaleByLayer = false;   // layer i divides attentionScale by i + 1 (gpt2: scale_attn_by_inverse_layer_idx)
   double embeddingScale = 1.0; // gemma: sqrt(hidden_size)
+  double residualScale = 1.0;  // of what a block adds to the residual
+  double logitScale = 1.0;
+  double clipQkv = 0.0; // bound of queries, keys and values before they are rotated; 0: none
   double attentionSoftcap = 0.0, finalSoftcap = 0.0;
   std::vector<int64_t> layerWindow; // (num_hidden_layers): sliding window in tokens, 0 for full attention
   std::vector<uint8_t> layerRope;   // (num_hidden_layers): index into ropes, or noRope

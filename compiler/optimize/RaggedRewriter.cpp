@@ -163,6 +163,15 @@ void RaggedRewriter::rewriteRope(RopeOp op) {
               .getResult());
 }
 
+// One number for every element of a (batch, sequence, features) tensor, whose sizes it was made with: as many as that has rows.
+void RaggedRewriter::rewriteSplat(tensor::SplatOp op) {
+  auto size = op.getDynamicSizes().front().getDefiningOp<tensor::DimOp>();
+  Value rows = tensor::DimOp::create(b, op.getLoc(), map.lookup(size.getSource()), 0);
+  SmallVector<OpFoldResult> sizes = {rows, b.getIndexAttr(op.getType().getShape().back())};
+  map.map(op.getResult(),
+          tensor::SplatOp::create(b, op.getLoc(), map.lookupOrDefault(op.getInput()), sizes).getResult());
+}
+
 void RaggedRewriter::rewriteColumns(tensor::ExtractSliceOp op) {
   Value input = map.lookup(op.getSource());
   SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, op.getLoc(), input), offsets = op.getMixedOffsets();
@@ -208,6 +217,10 @@ LogicalResult RaggedRewriter::rewrite(Operation *op) {
   }
   if (auto rope = dyn_cast<RopeOp>(op)) {
     rewriteRope(rope);
+    return success();
+  }
+  if (auto splat = dyn_cast<tensor::SplatOp>(op)) {
+    rewriteSplat(splat);
     return success();
   }
   if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op)) {

@@ -38,6 +38,7 @@ private:
   void rewriteExpand(mlir::tensor::ExpandShapeOp op);
   void rewriteCollapse(mlir::tensor::CollapseShapeOp op);
   void rewriteRope(RopeOp op);
+  void rewriteSplat(mlir::tensor::SplatOp op);
   void rewriteColumns(mlir::tensor::ExtractSliceOp op);
   mlir::LogicalResult rewriteFirstTokens(mlir::tensor::ExtractSliceOp op);
   mlir::Value transpose(mlir::Location loc, mlir::Value input, llvm::ArrayRef<int64_t> permutation);

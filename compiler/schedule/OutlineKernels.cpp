@@ -34,7 +34,7 @@ static bool isRowWise(Operation *op) {
 // Ops that a kernel takes along: they say how values are looked at and cost nothing.
 static bool isShape(Operation *op) {
   return isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::ExtractSliceOp, tensor::EmptyOp, tensor::DimOp,
-             linalg::TransposeOp>(op) ||
+             tensor::SplatOp, linalg::TransposeOp>(op) ||
          op->hasTrait<OpTrait::ConstantLike>();
 }
 
@@ -380,6 +380,16 @@ static void passDestination(ModuleOp module, func::FuncOp func) {
   }
 }
 
+// Asks what an elementwise op reads for the size of its result: the result itself stays within its kernel.
+static void askOperandsForSizes(Block &block) {
+  for (auto dim : block.getOps<tensor::DimOp>())
+    while (Operation *def = dim.getSource().getDefiningOp()) {
+      if (!OpTrait::hasElementwiseMappableTraits(def) || !isTensor(def->getOperand(0)))
+        break;
+      dim.getSourceMutable().assign(def->getOperand(0));
+    }
+}
+
 namespace {
 struct OutlineKernels : heddle::impl::OutlineKernelsBase<OutlineKernels> {
   using OutlineKernelsBase::OutlineKernelsBase;
@@ -391,6 +401,7 @@ struct OutlineKernels : heddle::impl::OutlineKernelsBase<OutlineKernels> {
     for (func::FuncOp func : functions) {
       if (isGraphEntry(func)) // what has no kernel there is loops
         continue;
+      askOperandsForSizes(func.front());
       for (Cluster &cluster : Clustering(func.front()).run())
         if (failed(Outliner(module, std::move(cluster), singleResult, number).run()))
           return signalPassFailure();

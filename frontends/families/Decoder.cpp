@@ -4,18 +4,33 @@
 
 namespace heddle {
 
-TensorHandle selfAttention(ModelBuilder &b, TensorHandle x, const AttentionNames &names) {
+void rotateInWindowsOnly(ModelConfig &config) {
+  for (size_t layer = 0; layer < config.layerRope.size(); ++layer)
+    if (config.layerWindow[layer] == 0)
+      config.layerRope[layer] = noRope;
+}
+
+TensorHandle norm(ModelBuilder &b, TensorHandle x, const std::string &name) {
+  return b.config().family->norm == NormKind::Layer ? b.layerNorm(x, name) : b.rmsNorm(x, name);
+}
+
+// One of query and key: its heads, normed and rotated in the family's order.
+static TensorHandle rotatedHeads(ModelBuilder &b, TensorHandle rows, int64_t heads, const std::string &normName) {
+  HeadNorms order = b.config().family->headNorms;
+  auto normed = [&](HeadNorms place, TensorHandle x) {
+    return order == place && b.has(normName + ".weight") ? b.rmsNorm(x, normName) : x;
+  };
+  TensorHandle split = b.splitHeads(b.clip(normed(HeadNorms::AllHeads, rows), b.config().clipQkv), heads);
+  return normed(HeadNorms::Rotated, b.rope(normed(HeadNorms::EachHead, split)));
+}
+
+TensorHandle selfAttention(ModelBuilder &b, TensorHandle x) {
   const ModelConfig &c = b.config();
+  const AttentionNames &names = c.family->attention;
   const std::string block = names.block;
-  auto heads = [&](const char *projection, int64_t count) {
-    return b.splitHeads(b.linear(x, block + projection), count);
-  };
-  auto normed = [&](TensorHandle heads, const std::string &norm) {
-    return b.has(norm + ".weight") ? b.rmsNorm(heads, norm) : heads;
-  };
-  TensorHandle q = b.rope(normed(heads(names.q, c.numHeads), block + "q_norm"));
-  TensorHandle k = b.rope(normed(heads(names.k, c.numKvHeads), block + "k_norm"));
-  TensorHandle v = heads(names.v, c.numKvHeads);
+  TensorHandle q = rotatedHeads(b, b.linear(x, block + names.q), c.numHeads, block + names.qNorm);
+  TensorHandle k = rotatedHeads(b, b.linear(x, block + names.k), c.numKvHeads, block + names.kNorm);
+  TensorHandle v = b.splitHeads(b.clip(b.linear(x, block + names.v), c.clipQkv), c.numKvHeads);
   return b.linear(b.mergeHeads(b.attention(q, k, v)), block + names.output);
 }
 
@@ -27,6 +42,20 @@ TensorHandle fusedSelfAttention(ModelBuilder &b, TensorHandle x, const std::stri
   TensorHandle k = b.splitHeads(b.columns(all, qWidth, qWidth + kvWidth), c.numKvHeads);
   TensorHandle v = b.splitHeads(b.columns(all, qWidth + kvWidth, qWidth + 2 * kvWidth), c.numKvHeads);
   return b.linear(b.mergeHeads(b.attention(b.rope(q), b.rope(k), v)), output);
+}
+
+TensorHandle feedForward(ModelBuilder &b, TensorHandle x) {
+  const FeedForwardNames &names = b.config().family->feedForward;
+  const std::string block = names.block;
+  TensorHandle gate = names.gate ? b.linear(x, block + names.gate) : TensorHandle();
+  TensorHandle up = b.linear(x, block + names.up);
+  return b.linear(names.gate ? b.glu(gate, up) : b.activation(up), block + names.down);
+}
+
+TensorHandle fusedFeedForward(ModelBuilder &b, TensorHandle x) {
+  int64_t width = b.config().intermediateSize;
+  TensorHandle gateUp = b.linear(x, "mlp.gate_up_proj");
+  return b.linear(b.glu(b.columns(gateUp, 0, width), b.columns(gateUp, width, 2 * width)), "mlp.down_proj");
 }
 
 TensorHandle gatedFeedForward(ModelBuilder &b, TensorHandle x, const std::string &scope) {
@@ -48,16 +77,26 @@ void finishDecoder(ModelBuilder &b, TensorHandle x) {
 
 void buildDecoder(ModelBuilder &b, const DecoderLayer &body) {
   TensorHandle x = decoderLayers(b, "model.layers.", b.embedTokens("model.embed_tokens.weight"), body);
-  finishDecoder(b, b.rmsNorm(x, "model.norm"));
+  finishDecoder(b, norm(b, x, b.config().family->finalNorm));
 }
 
 void buildPreNormDecoder(ModelBuilder &b) {
-  const MoeConfig &moe = b.config().moe;
+  const ModelConfig &c = b.config();
+  auto addTo = [&](TensorHandle x, TensorHandle block) { return b.add(x, b.scale(block, c.residualScale)); };
   buildDecoder(b, [&](int64_t layer, TensorHandle x) {
-    x = b.add(x, selfAttention(b, b.rmsNorm(x, "input_layernorm")));
-    TensorHandle normed = b.rmsNorm(x, "post_attention_layernorm");
-    bool hasExperts = moe.numExperts && moe.layerIsMoe[layer];
-    return b.add(x, hasExperts ? b.moe(normed) : gatedFeedForward(b, normed));
+    TensorHandle normed = norm(b, x, "input_layernorm");
+    x = addTo(x, selfAttention(b, normed));
+    if (!c.parallelResidual)
+      normed = norm(b, x, "post_attention_layernorm");
+    bool hasExperts = c.moe.numExperts && c.moe.layerIsMoe[layer];
+    return addTo(x, hasExperts ? b.moe(normed) : feedForward(b, normed));
+  });
+}
+
+void buildPostNormDecoder(ModelBuilder &b) {
+  buildDecoder(b, [&](int64_t, TensorHandle x) {
+    x = b.add(x, norm(b, selfAttention(b, x), "post_attention_layernorm"));
+    return b.add(x, norm(b, feedForward(b, x), "post_feedforward_layernorm"));
   });
 }
 

@@ -41,7 +41,8 @@ inline constexpr TensorRule queryKeyNormRules[] = {
 };
 
 inline constexpr TensorRule feedForwardNormRules[] = {
-    {"model.layers.#.post_attention_layernorm.weight", "blk.#.ffn_norm.weight", ConfigDim::Hidden},
+    {"model.layers.#.post_attention_layernorm.weight", "blk.#.ffn_norm.weight", ConfigDim::Hidden, ConfigDim::None,
+     When::Serial},
 };
 
 inline constexpr TensorRule feedForwardRules[] = {
@@ -69,16 +70,33 @@ inline constexpr TensorRule expertRules[] = {
      ConfigDim::ExpertIntermediate, When::Sparse},
 };
 
-// What the projections of attention are called, behind the name of their block.
-struct AttentionNames {
-  const char *block = "self_attn.", *q = "q_proj", *k = "k_proj", *v = "v_proj", *output = "o_proj";
+// The biases of LayerNorm, where norms stand as Llama has them.
+inline constexpr TensorRule normBiasRules[] = {
+    {"model.norm.bias", "output_norm.bias", ConfigDim::Hidden},
+    {"model.layers.#.input_layernorm.bias", "blk.#.attn_norm.bias", ConfigDim::Hidden},
+    {"model.layers.#.post_attention_layernorm.bias", "blk.#.ffn_norm.bias", ConfigDim::Hidden, ConfigDim::None,
+     When::Serial},
 };
 
-// Projections of q, k and v with their biases and head norms (q_norm, k_norm) where the model has them, rotary embedding, attention, the
-// output's projection.
-TensorHandle selfAttention(ModelBuilder &b, TensorHandle x, const AttentionNames &names = {});
+// Norms behind attention and feed-forward.
+inline constexpr TensorRule normsBehindRules[] = {
+    {"model.layers.#.post_attention_layernorm.weight", "blk.#.post_attention_norm.weight", ConfigDim::Hidden},
+    {"model.layers.#.post_feedforward_layernorm.weight", "blk.#.post_ffw_norm.weight", ConfigDim::Hidden},
+};
+
+// Of config.layerRope: layers without a window do not rotate.
+void rotateInWindowsOnly(ModelConfig &config);
+
+// The family's kind of norm.
+TensorHandle norm(ModelBuilder &b, TensorHandle x, const std::string &name);
+// Projections of q, k and v with their biases and norms where the model has them, rotary embedding, attention, the output's projection.
+TensorHandle selfAttention(ModelBuilder &b, TensorHandle x);
 // The same where one product gives q, k and v, one behind the other.
 TensorHandle fusedSelfAttention(ModelBuilder &b, TensorHandle x, const std::string &qkv, const std::string &output);
+// activation(gate(x)) * up(x), or activation(up(x)) without a gate, then down.
+TensorHandle feedForward(ModelBuilder &b, TensorHandle x);
+// The gated one of gate_up_proj, which gives both.
+TensorHandle fusedFeedForward(ModelBuilder &b, TensorHandle x);
 // activation(gate_proj(x)) * up_proj(x), then down_proj, under `scope`.
 TensorHandle gatedFeedForward(ModelBuilder &b, TensorHandle x, const std::string &scope = "mlp");
 
@@ -90,8 +108,10 @@ void finishDecoder(ModelBuilder &b, TensorHandle x);
 // Embedding, `body` for each layer, norm and head.
 void buildDecoder(ModelBuilder &b, const DecoderLayer &body);
 // The decoder of the LLaMA paper (arXiv:2302.13971): in each layer x + attention(norm(x)), then x + feedForward(norm(x)); experts where the
-// config has them.
+// config has them. With parallelResidual both blocks read the one norm of the layer's input.
 void buildPreNormDecoder(ModelBuilder &b);
+// Norms behind the blocks: x + norm(attention(x)), then x + norm(feedForward(x)).
+void buildPostNormDecoder(ModelBuilder &b);
 
 } // namespace heddle
 

@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Gemma 2 (arXiv:2408.00118) and Gemma 3 text (arXiv:2503.19786): norms before and after each block, embeddings scaled by the root of their
-// width, scores and logits softcapped (2), norms of query and key heads (3), windows and rotary embeddings that alternate by layer.
+// Gemma (arXiv:2403.08295): Llama whose embeddings are scaled by the root of their width, and whose norm weights are stored less 1.
+// Gemma 2 (arXiv:2408.00118) and Gemma 3 text (arXiv:2503.19786): norms before and after each block, scores and logits softcapped (2), norms of query and key heads (3), windows and rotary embeddings that alternate by layer.
 
 #include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
@@ -109,6 +109,37 @@ static constexpr Family describeGemma(const char *modelType, const char *gguf) {
   row.build = buildGemma;
   return row;
 }
+
+// The first configs say "gelu" and mean its approximation.
+static void readFirstGemma(JsonObject &object, ModelConfig &config) {
+  object.pass("hidden_activation");
+  config.embeddingScale = std::sqrt(static_cast<double>(config.hiddenSize));
+  if (config.activation == Activation::Gelu)
+    config.activation = Activation::GeluTanh;
+}
+
+static void readGgufFirstGemma(GgufKeys &, ModelConfig &config) {
+  config.embeddingScale = std::sqrt(static_cast<double>(config.hiddenSize));
+}
+
+static constexpr Family describeFirstGemma() {
+  Family row;
+  row.modelType = "gemma";
+  row.gguf = "gemma";
+  row.rules = {embeddingRules, attentionNormRules, attentionRules, feedForwardNormRules, feedForwardRules};
+  row.defaults.numKvHeads = 16;
+  row.defaults.headDim = 256;
+  row.defaults.context = 8192;
+  row.defaults.activation = Activation::GeluTanh;
+  row.defaults.tied = true;
+  row.normWeightOffset = 1.0;
+  row.biases.attentionKey = "attention_bias";
+  row.readers.huggingFaceRest = readFirstGemma;
+  row.readers.ggufRest = readGgufFirstGemma;
+  row.build = buildPreNormDecoder;
+  return row;
+}
+const Family family::gemma = describeFirstGemma();
 
 static constexpr Family describeGemma2() {
   Family row = describeGemma("gemma2", "gemma2");

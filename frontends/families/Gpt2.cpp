@@ -56,7 +56,7 @@ static void buildGpt2(ModelBuilder &b) {
   TensorHandle x = b.add(b.embedTokens("transformer.wte.weight"), b.embedPositions("transformer.wpe.weight"));
   x = decoderLayers(b, "transformer.h.", x, [&](int64_t, TensorHandle x) {
     x = b.add(x, fusedSelfAttention(b, b.layerNorm(x, "ln_1"), "attn.c_attn", "attn.c_proj"));
-    return b.add(x, b.linear(b.activation(b.linear(b.layerNorm(x, "ln_2"), "mlp.c_fc")), "mlp.c_proj"));
+    return b.add(x, feedForward(b, b.layerNorm(x, "ln_2")));
   });
   finishDecoder(b, b.layerNorm(x, "transformer.ln_f"));
 }
@@ -77,6 +77,7 @@ static constexpr Family describeGpt2() {
   row.defaults.tied = true;
   row.activationKey = "activation_function";
   row.windows.inGguf = false;
+  row.feedForward = {"mlp.", nullptr, "c_fc", "c_proj"};
   row.rope.hasRope = false;
   row.readers.huggingFaceRest = readScales;
   row.build = buildGpt2;

@@ -50,8 +50,8 @@ static void buildGptJ(ModelBuilder &b) {
   TensorHandle x = b.embedTokens("transformer.wte.weight");
   x = decoderLayers(b, "transformer.h.", x, [&](int64_t, TensorHandle x) {
     TensorHandle normed = b.layerNorm(x, "ln_1");
-    x = b.add(x, selfAttention(b, normed, {"attn.", "q_proj", "k_proj", "v_proj", "out_proj"}));
-    return b.add(x, b.linear(b.activation(b.linear(normed, "mlp.fc_in")), "mlp.fc_out"));
+    x = b.add(x, selfAttention(b, normed));
+    return b.add(x, feedForward(b, normed));
   });
   finishDecoder(b, b.layerNorm(x, "transformer.ln_f"));
 }
@@ -68,6 +68,8 @@ static constexpr Family describeGptJ() {
   row.defaults.normEps = 1e-5;
   row.defaults.activation = Activation::GeluTanh;
   row.activationKey = "activation_function";
+  row.attention = {"attn.", "q_proj", "k_proj", "v_proj", "out_proj"};
+  row.feedForward = {"mlp.", nullptr, "fc_in", "fc_out"};
   row.readers.huggingFaceRopes = readRotaryDim;
   row.build = buildGptJ;
   return row;

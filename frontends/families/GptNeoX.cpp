@@ -51,10 +51,6 @@ static void readGgufResidual(GgufKeys &keys, ModelConfig &config) {
   config.parallelResidual = keys.boolean("use_parallel_residual", true);
 }
 
-static TensorHandle feedForward(ModelBuilder &b, TensorHandle x) {
-  return b.linear(b.activation(b.linear(x, "mlp.dense_h_to_4h")), "mlp.dense_4h_to_h");
-}
-
 static void buildGptNeoX(ModelBuilder &b) {
   TensorHandle x = b.embedTokens("gpt_neox.embed_in.weight");
   x = decoderLayers(b, "gpt_neox.layers.", x, [&](int64_t, TensorHandle x) {
@@ -85,6 +81,7 @@ static constexpr Family describeGptNeoX() {
   row.defaults.activation = Activation::Gelu;
   row.biases.attentionKey = "attention_bias";
   row.biases.attentionDefault = true;
+  row.feedForward = {"mlp.", nullptr, "dense_h_to_4h", "dense_4h_to_h"};
   row.rope.partial = true;
   row.readers.huggingFaceRest = readResidual;
   row.readers.ggufRest = readGgufResidual;

@@ -39,10 +39,13 @@ public:
   // x W^T (+ <name>.bias where the model has one), W being <name>.weight (out, in). Rows that a file stores in another order (StoredOrder)
   // are read in the graph's.
   virtual TensorHandle linear(TensorHandle x, const std::string &name) = 0;
-  // Norms with <name>.weight (and <name>.bias). `eps` 0: the config's.
+  // Norms with <name>.weight (and <name>.bias); a LayerNorm of which the model has no weight multiplies by 1. `eps` 0: the config's.
   virtual TensorHandle rmsNorm(TensorHandle x, const std::string &name, double eps = 0) = 0;
   virtual TensorHandle layerNorm(TensorHandle x, const std::string &name) = 0;
   virtual TensorHandle add(TensorHandle a, TensorHandle b) = 0;
+  // x times a number, and x within [-limit, limit]; x itself for 1, and for limit 0.
+  virtual TensorHandle scale(TensorHandle x, double factor) = 0;
+  virtual TensorHandle clip(TensorHandle x, double limit) = 0;
   // The config's activation of `gate`, times `up`; without the factor.
   virtual TensorHandle glu(TensorHandle gate, TensorHandle up) = 0;
   TensorHandle activation(TensorHandle x) { return glu(x, TensorHandle()); }
@@ -68,8 +71,8 @@ public:
   // router does.
   virtual TensorHandle moe(TensorHandle x) = 0;
 
-  // Ends @forward with logits (batch, sequence, vocab_size), x W^T of the head (+ `bias`, where the model has it), softcapped where the
-  // config says so.
+  // Ends @forward with logits (batch, sequence, vocab_size), x W^T of the head (+ `bias`, where the model has it), scaled and softcapped as
+  // the config says.
   virtual void finish(TensorHandle x, const std::string &head, const std::string &bias = "lm_head.bias") = 0;
   // Ends that of an encoder with its last hidden state and, where the model has one, its pooler's output.
   virtual void finishEncoder(TensorHandle lastHiddenState, TensorHandle poolerOutput) = 0;

@@ -70,11 +70,8 @@ static void buildOpt(ModelBuilder &b) {
     x = b.linear(x, "model.decoder.project_in");
   x = b.add(x, b.embedPositions("model.decoder.embed_positions.weight"));
   x = decoderLayers(b, "model.decoder.layers.", x, [&](int64_t, TensorHandle x) {
-    x = withNorm(b, x, "self_attn_layer_norm", [&](TensorHandle x) {
-      return selfAttention(b, x, {"self_attn.", "q_proj", "k_proj", "v_proj", "out_proj"});
-    });
-    return withNorm(b, x, "final_layer_norm",
-                    [&](TensorHandle x) { return b.linear(b.activation(b.linear(x, "fc1")), "fc2"); });
+    x = withNorm(b, x, "self_attn_layer_norm", [&](TensorHandle x) { return selfAttention(b, x); });
+    return withNorm(b, x, "final_layer_norm", [&](TensorHandle x) { return feedForward(b, x); });
   });
   if (c.hasFinalNorm)
     x = b.layerNorm(x, "model.decoder.final_layer_norm");
@@ -96,6 +93,8 @@ static constexpr Family describeOpt() {
   row.defaults.activation = Activation::Relu;
   row.defaults.tied = true;
   row.activationKey = "activation_function";
+  row.attention.output = "out_proj";
+  row.feedForward = {"", nullptr, "fc1", "fc2"};
   row.biases.attentionKey = row.biases.mlpKey = "enable_bias";
   row.biases.attentionDefault = row.biases.mlpDefault = true;
   row.rope.hasRope = false;

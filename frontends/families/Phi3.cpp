@@ -17,12 +17,6 @@ static constexpr TensorRule layerRules[] = {
     {"model.layers.#.mlp.down_proj.weight", "blk.#.ffn_down.weight", ConfigDim::Hidden, ConfigDim::Intermediate},
 };
 
-static TensorHandle fusedFeedForward(ModelBuilder &b, TensorHandle x) {
-  int64_t width = b.config().intermediateSize;
-  TensorHandle gateUp = b.linear(x, "mlp.gate_up_proj");
-  return b.linear(b.glu(b.columns(gateUp, 0, width), b.columns(gateUp, width, 2 * width)), "mlp.down_proj");
-}
-
 static void buildPhi3(ModelBuilder &b) {
   buildDecoder(b, [&](int64_t, TensorHandle x) {
     x = b.add(x, fusedSelfAttention(b, b.rmsNorm(x, "input_layernorm"), "self_attn.qkv_proj", "self_attn.o_proj"));

@@ -112,6 +112,7 @@ void ConfigReader::readSizes() {
   std::string eps = fieldName(config, "rms_norm_eps").substr(keys.full("").size());
   config.normEps = keys.number(eps.c_str(), family.defaults.normEps);
   config.activation = family.defaults.activation;
+  config.parallelResidual = family.parallelResidual;
   if (family.readers.ggufSizes)
     return family.readers.ggufSizes(keys, config);
   int64_t evenHead = config.numHeads > 0 ? config.hiddenSize / config.numHeads : 0;

@@ -34,6 +34,7 @@ constexpr ActivationName activationNames[] = {
     {"gelu_python_tanh", Activation::GeluTanh},
     {"gelu_accurate", Activation::GeluTanh},
     {"relu", Activation::Relu},
+    {"relu2", Activation::SquaredRelu},
     {"quick_gelu", Activation::QuickGelu},
     {"tanh", Activation::Tanh},
 };
@@ -113,9 +114,10 @@ void ConfigReader::readFlags() {
     object.pass("attention_bias"); // the tensors are there, whatever it says
   bool bias = biases.attentionKey && object.boolean(biases.attentionKey).value_or(biases.attentionDefault);
   config.attentionBias = biases.alwaysInQkv || bias;
-  config.attentionOutputBias = bias;
+  config.attentionOutputBias = bias && biases.inOutput;
   config.mlpBias = biases.mlpKey && object.boolean(biases.mlpKey).value_or(biases.mlpDefault);
   config.normWeightOffset = family.normWeightOffset;
+  config.parallelResidual = family.parallelResidual;
   config.name = object.string("_name_or_path").value_or("");
 }
 

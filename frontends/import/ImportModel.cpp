@@ -56,6 +56,8 @@ public:
   TensorHandle rmsNorm(TensorHandle x, const std::string &name, double eps) override;
   TensorHandle layerNorm(TensorHandle x, const std::string &name) override;
   TensorHandle add(TensorHandle a, TensorHandle b) override;
+  TensorHandle scale(TensorHandle x, double factor) override;
+  TensorHandle clip(TensorHandle x, double limit) override;
   TensorHandle glu(TensorHandle gate, TensorHandle up) override;
   TensorHandle tanh(TensorHandle x) override { return gated(x, TensorHandle(), ActivationKind::Tanh); }
   TensorHandle columns(TensorHandle x, int64_t begin, int64_t end) override;
@@ -93,6 +95,7 @@ private:
   TensorHandle embed(const WeightPart &table, Value rows, double scale);
   TensorHandle embed(const std::string &name, Value rows, double scale) { return embed(WeightPart{name}, rows, scale); }
   TensorHandle gated(TensorHandle gate, TensorHandle up, ActivationKind kind);
+  Value splat(double number, Value like);
   // Ends @forward, whose type says what it gives.
   void returnAll(ValueRange results);
 
@@ -286,9 +289,22 @@ TensorHandle ModelImporter::rmsNorm(TensorHandle input, const std::string &name,
 TensorHandle ModelImporter::layerNorm(TensorHandle input, const std::string &name) {
   enter(name);
   Value x = unwrap(input);
+  auto normed = [&](Value scale, Value bias) {
+    return LayerNormOp::create(b, loc, x.getType(), x, scale, bias, b.getF64FloatAttr(config().normEps));
+  };
+  auto ones = [&]() -> Value {
+    auto type = RankedTensorType::get(typeOf(x).getShape().back(), b.getF32Type());
+    return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(type, 1.0f));
+  };
+  if (!has(name + ".weight"))
+    return wrap(normed(ones(), Value()));
   Value scale = weight(name + ".weight");
-  Value bias = has(name + ".bias") ? weight(name + ".bias") : Value();
-  return wrap(LayerNormOp::create(b, loc, x.getType(), x, scale, bias, b.getF64FloatAttr(config().normEps)));
+  Value result = normed(scale, has(name + ".bias") ? weight(name + ".bias") : Value());
+  if (config().normWeightOffset == 0.0)
+    return wrap(result);
+  // normalized (weight + offset) + bias, without arithmetic on what is stored
+  Value offset = unwrap(this->scale(wrap(normed(ones(), Value())), config().normWeightOffset));
+  return wrap(arith::AddFOp::create(b, loc, result, offset));
 }
 
 TensorHandle ModelImporter::add(TensorHandle a, TensorHandle c) {
@@ -296,8 +312,52 @@ TensorHandle ModelImporter::add(TensorHandle a, TensorHandle c) {
   return wrap(arith::AddFOp::create(b, loc, unwrap(a), unwrap(c)));
 }
 
+// A tensor of the shape of `like`, all of whose elements are `number`.
+Value ModelImporter::splat(double number, Value like) {
+  Value scalar = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(number));
+  return tensor::SplatOp::create(b, loc, scalar, tensor::getMixedSizes(b, loc, like));
+}
+
+TensorHandle ModelImporter::scale(TensorHandle x, double factor) {
+  if (factor == 1.0)
+    return x;
+  enter("scale");
+  return wrap(arith::MulFOp::create(b, loc, unwrap(x), splat(factor, unwrap(x))));
+}
+
+TensorHandle ModelImporter::clip(TensorHandle x, double limit) {
+  if (limit == 0.0)
+    return x;
+  enter("clip");
+  Value below = arith::MinimumFOp::create(b, loc, unwrap(x), splat(limit, unwrap(x)));
+  return wrap(arith::MaximumFOp::create(b, loc, below, splat(-limit, unwrap(x))));
+}
+
+static ActivationKind kindOf(Activation activation) {
+  switch (activation) {
+  case Activation::Silu:
+    return ActivationKind::Silu;
+  case Activation::Gelu:
+    return ActivationKind::Gelu;
+  case Activation::GeluTanh:
+    return ActivationKind::GeluTanh;
+  case Activation::Relu:
+  case Activation::SquaredRelu: // relu(x) x
+    return ActivationKind::Relu;
+  case Activation::QuickGelu:
+    return ActivationKind::QuickGelu;
+  case Activation::Tanh:
+    return ActivationKind::Tanh;
+  }
+  llvm_unreachable("all activations are listed");
+}
+
 TensorHandle ModelImporter::glu(TensorHandle gate, TensorHandle up) {
-  return gated(gate, up, static_cast<ActivationKind>(config().activation));
+  ActivationKind kind = kindOf(config().activation);
+  if (config().activation != Activation::SquaredRelu)
+    return gated(gate, up, kind);
+  TensorHandle squared = gated(gate, gate, kind);
+  return up.value ? wrap(arith::MulFOp::create(b, loc, unwrap(squared), unwrap(up))) : squared;
 }
 
 TensorHandle ModelImporter::gated(TensorHandle gate, TensorHandle up, ActivationKind kind) {
@@ -406,7 +466,7 @@ TensorHandle ModelImporter::moe(TensorHandle input) {
   if (moe.sigmoidScores || moe.numGroups > 1 || moe.routedScale != 1.0)
     routing = RoutingAttr::get(b.getContext(), moe.sigmoidScores, moe.numGroups, moe.topGroups,
                                b.getF64FloatAttr(moe.routedScale));
-  auto kind = static_cast<ActivationKind>(config().activation);
+  ActivationKind kind = kindOf(config().activation);
   return wrap(MoeOp::create(b, loc, x.getType(), x, routerWeight, correction, gates, ups, downs,
                             b.getI64IntegerAttr(moe.expertsPerToken), b.getBoolAttr(moe.normTopkProb), routing,
                             ActivationKindAttr::get(b.getContext(), kind)));
@@ -420,6 +480,7 @@ void ModelImporter::finish(TensorHandle x, const std::string &head, const std::s
     biases.push_back(weight(bias));
   Value logits =
       LinearOp::create(b, loc, activations(typeOf(matrix).getDimSize(0)), unwrap(x), ValueRange{matrix}, biases);
+  logits = unwrap(scale(wrap(logits), config().logitScale));
   if (config().finalSoftcap > 0)
     logits = SoftcapOp::create(b, loc, logits, b.getF64FloatAttr(config().finalSoftcap));
   returnAll(logits);

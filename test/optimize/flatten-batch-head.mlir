@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Products before the layers see every row. Behind them the wanted rows are selected once, for both products that read the result
-// of the last layer, and not again for the product of a product.
+// of the last layer, and not again for the product of a product. A number that scales all logits scales those.
 // RUN: %heddle-opt %s --heddle-flatten-batch | FileCheck %s
 // RUN: %heddle-opt %s --heddle-check --heddle-check-ids=3,1,4,1,5,2 --heddle-flatten-batch -o %t
 
@@ -14,6 +14,11 @@
 // CHECK-NEXT: %[[LOW:.*]] = heddle.linear %[[SELECTED]]
 // CHECK: heddle.linear %[[LOW]]
 // CHECK-NEXT: heddle.linear %[[SELECTED]]
+// CHECK-NOT: heddle.embedding
+// CHECK: %[[LOGITS:.*]] = arith.addf
+// CHECK: %[[COUNT:.*]] = tensor.dim %[[LOGITS]]
+// CHECK: %[[SCALE:.*]] = tensor.splat %{{.*}}[%[[COUNT]]] : tensor<?x16xf32>
+// CHECK: arith.mulf %[[LOGITS]], %[[SCALE]] : tensor<?x16xf32>
 // CHECK-NOT: heddle.embedding
 // CHECK: return %{{.*}}, %[[Z]]
 func.func private @layer(%x: tensor<?x?x8xf32>, %p: tensor<?x?xi32>, %wq: tensor<8x8xf32>, %wk: tensor<4x8xf32>, %wv: tensor<4x8xf32>)
@@ -58,5 +63,12 @@ func.func @forward(%ids: tensor<?x?xi32>, %p: tensor<?x?xi32>) -> tensor<?x?x16x
   %part = heddle.linear %low, weights(%up : tensor<16x4xf32>) : tensor<?x?x4xf32> -> tensor<?x?x16xf32>
   %whole = heddle.linear %z, weights(%table : tensor<16x8xf32>) : tensor<?x?x8xf32> -> tensor<?x?x16xf32>
   %logits = arith.addf %part, %whole : tensor<?x?x16xf32>
-  return %logits : tensor<?x?x16xf32>
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %b = tensor.dim %logits, %c0 : tensor<?x?x16xf32>
+  %s = tensor.dim %logits, %c1 : tensor<?x?x16xf32>
+  %half = arith.constant 0.5 : f32
+  %scale = tensor.splat %half[%b, %s] : tensor<?x?x16xf32>
+  %scaled = arith.mulf %logits, %scale : tensor<?x?x16xf32>
+  return %scaled : tensor<?x?x16xf32>
 }

@@ -38,6 +38,41 @@ func.func private @a_product_between_parts_kernels(%x: tensor<?x64xf32>, %n: ten
 
 // -----
 
+// A number that is repeated is made where it is read, as large as the kernel's rows.
+// CHECK-LABEL: @a_repeated_number_is_part_of_the_kernel
+// CHECK: heddle.kernel_call @kernel_0 ins(%{{[^,]*}} : tensor<?x64xf32>)
+// CHECK: @kernel_0
+// CHECK: tensor.splat
+// CHECK: arith.mulf
+func.func private @a_repeated_number_is_part_of_the_kernel(%x: tensor<?x64xf32>) -> tensor<?x64xf32> {
+  %c0 = arith.constant 0 : index
+  %rows = tensor.dim %x, %c0 : tensor<?x64xf32>
+  %number = arith.constant 0.25 : f32
+  %quarter = tensor.splat %number[%rows] : tensor<?x64xf32>
+  %0 = arith.mulf %x, %quarter : tensor<?x64xf32>
+  return %0 : tensor<?x64xf32>
+}
+
+// -----
+
+// The size of a sum is asked of what is added: the sum itself stays in the kernel.
+// CHECK-LABEL: @a_size_does_not_leave_its_kernel
+// CHECK-SAME: (%[[X:[a-z0-9]*]]: tensor<?x64xf32>
+// CHECK-NOT: arith.addf
+// CHECK: tensor.dim %[[X]]
+// CHECK: heddle.kernel_call
+// CHECK-NOT: arith.addf
+// CHECK: return
+func.func private @a_size_does_not_leave_its_kernel(%x: tensor<?x64xf32>, %y: tensor<?x64xf32>, %w: tensor<64xf32>) -> (tensor<?x64xf32>, index) {
+  %c0 = arith.constant 0 : index
+  %0 = arith.addf %x, %y : tensor<?x64xf32>
+  %rows = tensor.dim %0, %c0 : tensor<?x64xf32>
+  %1 = heddle.rms_norm %0, %w {eps = 1.0e-5} : tensor<?x64xf32>, tensor<64xf32>
+  return %1, %rows : tensor<?x64xf32>, index
+}
+
+// -----
+
 // Ids pick any row of the table.
 // CHECK-LABEL: @gathered_table_is_whole
 // CHECK: heddle.kernel_call @kernel_0

@@ -10,6 +10,7 @@ that it writes. What llama.cpp (llama-cpp-python 0.3.36) computes from these fil
 import array
 import json
 import pathlib
+import re
 import struct
 import sys
 
@@ -81,11 +82,44 @@ def layer_norm(c):
     return {"attention.layer_norm_epsilon": float(c["rms_norm_eps"])}
 
 
+def rms_norm(c):
+    return {"attention.layer_norm_rms_epsilon": float(c["rms_norm_eps"])}
+
+
+def rotated_pairs(c):
+    """As the converter does to families whose halves rotate, where llama.cpp rotates pairs."""
+    q, k = permuted(c["num_attention_heads"]), permuted(c["num_key_value_heads"])
+    return {"q_proj.weight": q, "q_proj.bias": q, "k_proj.weight": k, "k_proj.bias": k}
+
+
+def lengths(c):
+    return {"attention.key_length": c["head_dim"], "attention.value_length": c["head_dim"]}
+
+
 # Of each family: (its keys beside the common ones, what becomes of tensors whose names end so).
 FAMILIES = {
+    "cohere": lambda c: ({**rotary(c), **layer_norm(c), "logit_scale": c["logit_scale"]}, {}),
+    "cohere2": lambda c: ({**rotary(c), **layer_norm(c), "logit_scale": c["logit_scale"], "attention.sliding_window": c["sliding_window"]}, {}),
+    "ernie4_5": lambda c: ({**rms_norm(c), **rotary(c), **lengths(c)}, {}),
+    "exaone4": lambda c: ({**rotary(c), **rms_norm(c), "attention.sliding_window": c["sliding_window"],
+                           "attention.sliding_window_pattern": [kind == "sliding_attention" for kind in c["layer_types"]]}, {}),
+    "gemma": lambda c: ({**rms_norm(c), **lengths(c)}, {"norm.weight": plus_one}),
+    "glm4": lambda c: ({**rotary(c), **rms_norm(c)}, {}),
     "gpt_neox": lambda c: ({**rotary(c), **layer_norm(c), "use_parallel_residual": c["use_parallel_residual"]},
                            {"query_key_value.weight": by_part(c["num_attention_heads"], 1),
                             "query_key_value.bias": by_part(c["num_attention_heads"], 1)}),
+    "granite": lambda c: ({**rotary(c), **rms_norm(c), "attention.scale": c["attention_multiplier"], "embedding_scale": c["embedding_multiplier"],
+                           "residual_scale": c["residual_multiplier"], "logit_scale": c["logits_scaling"]}, rotated_pairs(c)),
+    "hunyuan_v1_dense": lambda c: ({**rms_norm(c), **lengths(c), "rope.freq_base": c.rope("rope_theta") * c.rope("alpha") ** (
+        c["head_dim"] / (c["head_dim"] - 2))}, {}),
+    "nemotron": lambda c: ({**rotary(c), **layer_norm(c)}, {"norm.weight": plus_one}),
+    "olmo": lambda c: ({"attention.layer_norm_epsilon": 1e-5, "attention.clamp_kqv": c["clip_qkv"]}, rotated_pairs(c)),
+    "olmoe": lambda c: ({**rotary(c), **rms_norm(c), "expert_count": c["num_experts"],
+                         "expert_used_count": c["num_experts_per_tok"]}, {}),
+    "phi": lambda c: ({**rotary(c), **layer_norm(c)}, {}),
+    "smollm3": lambda c: ({**rotary(c), **rms_norm(c)}, rotated_pairs(c)),
+    "stablelm": lambda c: ({**rotary(c), **layer_norm(c), "use_parallel_residual": c["use_parallel_residual"]}, {}),
+    "starcoder2": lambda c: ({**rotary(c), **layer_norm(c)}, {}),
 }
 
 
@@ -124,6 +158,15 @@ def write(path, keys, tensors, alignment=32):
     path.write_bytes(head + body)
 
 
+def gguf_name(names, name):
+    """Of a tensor of any layer: the list has those of the first."""
+    layer = re.search(r"\.(?:layers|h)\.(\d+)\.", name)
+    if not layer:
+        return names[name]
+    first = name[:layer.start(1)] + "0" + name[layer.end(1):]
+    return names[first].replace("blk.0.", f"blk.{layer.group(1)}.")
+
+
 def stack(tensors):
     """Experts' matrices of one name, (out, in) each, as (experts, out, in)."""
     stacked = {}
@@ -148,7 +191,7 @@ def main(folder, out):
     tensors = []
     for name, (kind, shape, values) in safetensors.load(folder / "model.safetensors").items():
         change = next((changes[end] for end in changes if name.endswith(end)), lambda shape, values: values)
-        tensors.append((entry["names"][name], (shape, change(shape, values))))
+        tensors.append((gguf_name(entry["names"], name), (shape, change(shape, values))))
     write(pathlib.Path(out), keys, stack(tensors))
 
 

@@ -3,6 +3,7 @@
 // What configs of decoders say that no other family's do: defaults of keys, switches of a layer's shape, what is refused.
 #include "FamilyFiles.h"
 #include "frontends/Family.h"
+#include "frontends/read/ReadModel.h"
 
 #include <gtest/gtest.h>
 
@@ -84,6 +85,114 @@ TEST(DecoderConfig, opt) {
        {"opt",
         {{"max_position_embeddings", 130}},
         "embed_positions.weight has shape (130, 64), the config asks for (132, 64)"}});
+}
+
+TEST(DecoderConfig, parallelResidual) {
+  EXPECT_FALSE(familyConfig("stablelm").parallelResidual);
+  EXPECT_TRUE(familyConfig("cohere").parallelResidual);
+  EXPECT_TRUE(familyConfig("phi").parallelResidual);
+  // Then the layer has one norm, and stablelm's another one would be left over.
+  expectRefusals(
+      {{"stablelm", {{"use_parallel_residual", true}}, "post_attention_layernorm.bias' and 3 more are not part"},
+       {"stablelm", {{"qk_layernorm", true}}, "qk_layernorm is true, which is not supported for stablelm"},
+       {"phi", {{"qk_layernorm", true}}, "qk_layernorm is true, which is not supported for phi"},
+       {"cohere", {{"use_qk_norm", true}}, "use_qk_norm is true, which is not supported for cohere"}});
+}
+
+TEST(DecoderConfig, scales) {
+  ModelConfig granite = familyConfig("granite");
+  EXPECT_EQ(granite.embeddingScale, 3.0);
+  EXPECT_EQ(granite.attentionScale, 0.2);
+  EXPECT_EQ(granite.residualScale, 0.4);
+  EXPECT_EQ(granite.logitScale, 0.5);
+  json none = {{"embedding_multiplier", nullptr},
+               {"attention_multiplier", nullptr},
+               {"residual_multiplier", nullptr},
+               {"logits_scaling", nullptr}};
+  granite = familyConfig("granite", none);
+  EXPECT_EQ(granite.attentionScale, 1.0); // not 1 / sqrt(head_dim)
+  EXPECT_EQ(granite.residualScale, 1.0);
+  EXPECT_EQ(familyConfig("cohere").logitScale, 0.25);
+  EXPECT_EQ(familyConfig("cohere", {{"logit_scale", nullptr}}).logitScale, 0.0625);
+  EXPECT_EQ(familyConfig("gemma").embeddingScale, 8.0);
+  EXPECT_EQ(familyConfig("gemma", {{"hidden_act", "gelu"}}).activation, Activation::GeluTanh);
+  EXPECT_EQ(familyConfig("olmo").clipQkv, 0.8);
+  EXPECT_EQ(familyConfig("olmo", {{"clip_qkv", nullptr}}).clipQkv, 0.0);
+  EXPECT_EQ(familyConfig("nemotron").activation, Activation::SquaredRelu);
+  expectRefusals({{"granite", {{"embedding_multiplier", 0}}, "embedding_multiplier is 0, expected a positive number"},
+                  {"granite", {{"residual_multiplier", -1}}, "residual_multiplier is -1, expected a positive number"},
+                  {"granite", {{"attention_multiplier", -1}}, "attention_multiplier is -1, expected a positive number"},
+                  {"granite", {{"logits_scaling", 0}}, "logits_scaling is 0.000000, expected a positive number"},
+                  {"cohere", {{"logit_scale", 0}}, "logit_scale is 0, expected a positive number"},
+                  {"olmo", {{"clip_qkv", -8}}, "clip_qkv is -8.000000, expected a positive number, or null for none"},
+                  {"qwen3_moe", {{"hidden_act", "relu2"}}, "hidden_act is relu2, which experts do not support"}});
+}
+
+TEST(DecoderConfig, biases) {
+  EXPECT_TRUE(familyConfig("starcoder2").attentionOutputBias);
+  EXPECT_TRUE(familyConfig("starcoder2").mlpBias);
+  EXPECT_TRUE(familyConfig("stablelm").attentionBias);
+  EXPECT_FALSE(familyConfig("stablelm").attentionOutputBias);
+  EXPECT_TRUE(familyConfig("glm4").attentionBias);
+  EXPECT_FALSE(familyConfig("glm4").attentionOutputBias);
+  EXPECT_FALSE(familyConfig("ernie4_5").mlpBias);
+  expectRefusals({{"ernie4_5", {{"use_bias", true}}, "tensor model.layers.0.self_attn.q_proj.bias is missing"},
+                  {"starcoder2", {{"use_bias", false}}, "mlp.c_fc.bias' and 11 more are not part of a model"},
+                  {"glm4", {{"attention_bias", false}}, "k_proj.bias' and 5 more are not part of a model"}});
+}
+
+TEST(DecoderConfig, layersThatDoNotRotate) {
+  EXPECT_EQ(familyConfig("smollm3").layerRope, (std::vector<uint8_t>{0, noRope}));
+  EXPECT_EQ(familyConfig("smollm3", {{"no_rope_layers", nullptr}, {"no_rope_layer_interval", 1}}).layerRope,
+            (std::vector<uint8_t>{noRope, noRope}));
+  EXPECT_EQ(familyConfig("smollm3", {{"no_rope_layers", nullptr}}).layerRope, (std::vector<uint8_t>{0, 0}));
+  for (const char *family : {"cohere2", "exaone4"}) {
+    ModelConfig config = familyConfig(family);
+    EXPECT_EQ(config.layerWindow, (std::vector<int64_t>{6, 0})) << family;
+    EXPECT_EQ(config.layerRope, (std::vector<uint8_t>{0, noRope})) << family;
+  }
+  // Without layer_types every fourth layer sees all tokens.
+  EXPECT_EQ(familyConfig("cohere2", {{"layer_types", nullptr}}).layerWindow, (std::vector<int64_t>{6, 6}));
+  // A config that says null has no window, and all layers rotate.
+  TemporaryFolder folder;
+  readFamily(folder, "exaone4");
+  json plain = json::parse(familyData("exaone4/config.json"));
+  plain["sliding_window"] = nullptr;
+  plain["layer_types"] = {"full_attention", "full_attention"};
+  folder.write("config.json", plain.dump());
+  Expected<Model> model = readModel(folder.path());
+  ASSERT_TRUE(model) << model.message();
+  EXPECT_EQ(model->config.layerRope, (std::vector<uint8_t>{0, 0}));
+  expectRefusals(
+      {{"smollm3", {{"no_rope_layers", {1}}}, "no_rope_layers has 1 entries, expected num_hidden_layers (2)"},
+       {"smollm3",
+        {{"no_rope_layers", nullptr}, {"no_rope_layer_interval", 0}},
+        "no_rope_layer_interval is 0, expected at least 1"},
+       {"smollm3", {{"use_sliding_window", true}}, "use_sliding_window is true, which is not supported for smollm3"}});
+}
+
+TEST(DecoderConfig, partialRotaryDefaults) {
+  for (auto [family, dim] :
+       {std::pair<const char *, int64_t>{"stablelm", 4}, {"phi", 8}, {"nemotron", 8}, {"glm4", 8}}) {
+    ModelConfig config = familyConfig(family, {{"rope_parameters", nullptr}});
+    EXPECT_EQ(config.ropes[0].rotaryDim, dim) << family;
+    EXPECT_EQ(config.ropes[0].interleaved, std::string(family) == "glm4");
+  }
+}
+
+TEST(DecoderConfig, gptNeoLayers) {
+  ModelConfig config = familyConfig("gpt_neo");
+  EXPECT_EQ(config.layerWindow, (std::vector<int64_t>{0, 6}));
+  EXPECT_EQ(config.attentionScale, 1.0);
+  EXPECT_EQ(config.numKvHeads, 4);
+  auto types = [](const char *text) { return json{{"attention_types", json::parse(text)}}; };
+  EXPECT_EQ(familyConfig("gpt_neo", types(R"([[["local"], 2]])")).layerWindow, (std::vector<int64_t>{6, 6}));
+  expectRefusals(
+      {{"gpt_neo", {{"attention_types", nullptr}}, "attention_types names 24 layers, expected num_layers (2)"},
+       {"gpt_neo", {{"attention_types", 7}}, "attention_types is 7, expected lists of types"},
+       {"gpt_neo", types(R"([["global", 2]])"), "expected lists of types (global, local) and how often"},
+       {"gpt_neo", types(R"([[["nearby"], 2]])"), "attention_types holds 'nearby', expected global or local"},
+       {"gpt_neo", {{"window_size", 0}}, "window_size is 0, expected at least 1"}});
 }
 
 } // namespace

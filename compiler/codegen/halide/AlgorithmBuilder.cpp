@@ -176,6 +176,15 @@ LogicalResult AlgorithmBuilder::addConstant(arith::ConstantOp op) {
   return success();
 }
 
+LogicalResult AlgorithmBuilder::addSplat(tensor::SplatOp op) {
+  auto number = op.getInput().getDefiningOp<arith::ConstantOp>();
+  Expr value = number ? constantExpr(number.getValue()) : Expr();
+  if (!value.defined())
+    return op.emitError("Halide repeats constant numbers only");
+  views[op] = {[value](ArrayRef<Expr>) { return value; }, unconstrained(op.getType())};
+  return success();
+}
+
 LogicalResult AlgorithmBuilder::addElementwise(Operation *op) {
   if (op->getNumResults() != 1 || !isa<RankedTensorType>(op->getResult(0).getType()))
     return op->emitError("Halide has no form of this op");
@@ -256,6 +265,7 @@ LogicalResult AlgorithmBuilder::addOp(Operation *op) {
       .Case([&](RopeOp o) { return addRope(o); })
       .Case([&](GluOp o) { return addGlu(o); })
       .Case([&](SoftcapOp o) { return addSoftcap(o); })
+      .Case([&](tensor::SplatOp o) { return addSplat(o); })
       .Case([&](QuantizeOp o) { return addQuantize(o); })
       .Case([&](linalg::FillOp o) { return addFill(o); })
       .Case([&](linalg::GenericOp o) { return addGeneric(o); })

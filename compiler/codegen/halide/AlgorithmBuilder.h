@@ -52,6 +52,7 @@ private:
   mlir::LogicalResult addRope(RopeOp op);
   mlir::LogicalResult addGlu(GluOp op);
   mlir::LogicalResult addSoftcap(SoftcapOp op);
+  mlir::LogicalResult addSplat(mlir::tensor::SplatOp op);
   mlir::LogicalResult addQuantize(QuantizeOp op);
 
   mlir::LogicalResult addGeneric(mlir::linalg::GenericOp op);

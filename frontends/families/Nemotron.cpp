@@ -1,0 +1,43 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Nemotron (Parmar et al. 2024, arXiv:2402.16819): LayerNorm whose weights are stored less 1, a feed-forward block without a gate whose
+// activation is the square of ReLU, heads of which half rotates.
+
+#include "frontends/families/Decoder.h"
+#include "frontends/families/Families.h"
+
+namespace heddle {
+
+static constexpr TensorRule feedForwardBlock[] = {
+    {"model.layers.#.mlp.up_proj.weight", "blk.#.ffn_up.weight", ConfigDim::Intermediate, ConfigDim::Hidden},
+    {"model.layers.#.mlp.up_proj.bias", "blk.#.ffn_up.bias", ConfigDim::Intermediate, ConfigDim::None, When::MlpBias},
+    {"model.layers.#.mlp.down_proj.weight", "blk.#.ffn_down.weight", ConfigDim::Hidden, ConfigDim::Intermediate},
+    {"model.layers.#.mlp.down_proj.bias", "blk.#.ffn_down.bias", ConfigDim::Hidden, ConfigDim::None, When::MlpBias},
+};
+
+static constexpr KeyName keyNames[] = {{"rms_norm_eps", "norm_eps", "attention.layer_norm_epsilon"}};
+
+static constexpr Family describeNemotron() {
+  Family row;
+  row.modelType = "nemotron";
+  row.gguf = "nemotron";
+  row.rules = {embeddingRules,       attentionNormRules, attentionRules,
+               feedForwardNormRules, feedForwardBlock,   normBiasRules};
+  row.keyNames = keyNames;
+  row.defaults.context = 4096;
+  row.defaults.normEps = 1e-5;
+  row.defaults.partialRotary = 0.5;
+  row.defaults.activation = Activation::SquaredRelu;
+  row.norm = NormKind::Layer;
+  row.normWeightOffset = 1.0;
+  row.feedForward.gate = nullptr;
+  row.biases.attentionKey = "attention_bias";
+  row.biases.mlpKey = "mlp_bias";
+  row.biases.mlpInGguf = true;
+  row.rope.partial = true;
+  row.build = buildPreNormDecoder;
+  return row;
+}
+const Family family::nemotron = describeNemotron();
+
+} // namespace heddle

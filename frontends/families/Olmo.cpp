@@ -1,0 +1,97 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// OLMo (Groeneveld et al. 2024, arXiv:2402.00838): Llama whose norms are LayerNorm without weights; some checkpoints clip queries, keys and
+// values. OLMo 2 (arXiv:2501.00656): norms stand behind attention and feed-forward and not before them, with norms over all query heads and all
+// key heads at once. OLMoE (arXiv:2409.02060): Llama with these norms of heads and experts in every layer.
+
+#include "frontends/families/Decoder.h"
+#include "frontends/families/Families.h"
+#include "frontends/gguf/GgufModel.h"
+#include "frontends/huggingface/Config.h"
+
+namespace heddle {
+
+static constexpr TensorRule outerRules[] = {
+    {"model.embed_tokens.weight", "token_embd.weight", ConfigDim::Vocab, ConfigDim::Hidden},
+    {"lm_head.weight", "output.weight", ConfigDim::Vocab, ConfigDim::Hidden, When::Untied},
+};
+
+static constexpr TensorRule wideNormRules[] = {
+    {"model.layers.#.self_attn.q_norm.weight", "blk.#.attn_q_norm.weight", ConfigDim::Queries},
+    {"model.layers.#.self_attn.k_norm.weight", "blk.#.attn_k_norm.weight", ConfigDim::KeyValues},
+};
+
+// Without one in config.json: the reference reads none.
+static constexpr KeyName keyNames[] = {{"rms_norm_eps", "", "attention.layer_norm_epsilon"}};
+
+static void readClip(JsonObject &object, ModelConfig &config) {
+  config.clipQkv = object.number("clip_qkv").value_or(0.0);
+  if (object.has("clip_qkv") && config.clipQkv <= 0.0)
+    object.fail("clip_qkv", "is " + std::to_string(config.clipQkv) + ", expected a positive number, or null for none");
+}
+
+static void readGgufClip(GgufKeys &keys, ModelConfig &config) {
+  config.clipQkv = keys.number("attention.clamp_kqv", 0.0);
+}
+
+static constexpr Family describeOlmo() {
+  Family row;
+  row.modelType = "olmo";
+  row.gguf = "olmo";
+  row.rules = {outerRules, attentionRules, feedForwardRules};
+  row.keyNames = keyNames;
+  row.defaults.normEps = 1e-5;
+  row.norm = NormKind::Layer;
+  row.biases.attentionKey = "attention_bias";
+  row.rope.interleavedInGguf = true;
+  row.readers.huggingFaceRest = readClip;
+  row.readers.ggufRest = readGgufClip;
+  row.build = buildPreNormDecoder;
+  return row;
+}
+const Family family::olmo = describeOlmo();
+
+static constexpr Family describeOlmo2() {
+  Family row;
+  row.modelType = "olmo2";
+  row.gguf = "olmo2";
+  row.rules = {embeddingRules, attentionRules, wideNormRules, normsBehindRules, feedForwardRules};
+  row.defaults.normEps = 1e-5;
+  row.headNorms = HeadNorms::AllHeads;
+  row.biases.attentionKey = "attention_bias";
+  row.build = buildPostNormDecoder;
+  return row;
+}
+const Family family::olmo2 = describeOlmo2();
+
+static void readExperts(JsonObject &object, ModelConfig &config) {
+  MoeConfig &moe = config.moe;
+  readClip(object, config);
+  readExpertCounts(object, moe, /*numExperts=*/64, /*expertsPerToken=*/8);
+  moe.intermediateSize = config.intermediateSize;
+  moe.normTopkProb = object.boolean("norm_topk_prob").value_or(false);
+  moe.layerIsMoe.assign(moe.layerIsMoe.size(), true);
+}
+
+static void readGgufExperts(GgufKeys &keys, ModelConfig &config) {
+  config.moe.normTopkProb = keys.boolean("expert_weights_norm", false);
+}
+
+static constexpr Family describeOlmoe() {
+  Family row;
+  row.modelType = "olmoe";
+  row.gguf = "olmoe";
+  row.hasExperts = true;
+  row.rules = {embeddingRules, attentionNormRules, attentionRules, wideNormRules, feedForwardNormRules, expertRules};
+  row.defaults.context = 4096;
+  row.defaults.normEps = 1e-5;
+  row.headNorms = HeadNorms::AllHeads;
+  row.biases.attentionKey = "attention_bias";
+  row.readers.huggingFaceRest = readExperts;
+  row.readers.ggufRest = readGgufExperts;
+  row.build = buildPreNormDecoder;
+  return row;
+}
+const Family family::olmoe = describeOlmoe();
+
+} // namespace heddle
