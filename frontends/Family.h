@@ -209,7 +209,7 @@ struct Family {
   bool hasExperts = false; // of two rows with one name in GGUF, the one that is meant where the file has experts
   const char *embedding = "model.embed_tokens.weight";
   const char *head = "lm_head.weight";
-  std::array<TensorRules, 7> rules = {};
+  std::array<TensorRules, 8> rules = {};
   UnreadTensors unread;
   ConfigDefaults defaults;
   // Every head has its own key and value and hidden_size / num_attention_heads values, whatever else config.json says.

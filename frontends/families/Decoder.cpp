@@ -64,6 +64,14 @@ TensorHandle gatedFeedForward(ModelBuilder &b, TensorHandle x, const std::string
   return b.linear(b.glu(gate, up), scope + ".down_proj");
 }
 
+TensorHandle layerFeedForward(ModelBuilder &b, int64_t layer, TensorHandle x) {
+  const MoeConfig &moe = b.config().moe;
+  if (!moe.numExperts || !moe.layerIsMoe[layer])
+    return feedForward(b, x);
+  TensorHandle routed = b.moe(x);
+  return moe.sharedIntermediateSize ? b.add(routed, gatedFeedForward(b, x, "mlp.shared_experts")) : routed;
+}
+
 TensorHandle decoderLayers(ModelBuilder &b, const std::string &scope, TensorHandle x, const DecoderLayer &body) {
   for (int64_t i = 0; i < b.config().numHiddenLayers; ++i)
     x = b.layer(i, scope + std::to_string(i) + ".", x, [&](TensorHandle x) { return body(i, x); });
@@ -88,8 +96,7 @@ void buildPreNormDecoder(ModelBuilder &b) {
     x = addTo(x, selfAttention(b, normed));
     if (!c.parallelResidual)
       normed = norm(b, x, "post_attention_layernorm");
-    bool hasExperts = c.moe.numExperts && c.moe.layerIsMoe[layer];
-    return addTo(x, hasExperts ? b.moe(normed) : feedForward(b, normed));
+    return addTo(x, layerFeedForward(b, layer, normed));
   });
 }
 

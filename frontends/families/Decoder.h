@@ -97,6 +97,8 @@ TensorHandle fusedSelfAttention(ModelBuilder &b, TensorHandle x, const std::stri
 TensorHandle feedForward(ModelBuilder &b, TensorHandle x);
 // The gated one of gate_up_proj, which gives both.
 TensorHandle fusedFeedForward(ModelBuilder &b, TensorHandle x);
+// Of a layer: experts where it has them, and those that every token passes.
+TensorHandle layerFeedForward(ModelBuilder &b, int64_t layer, TensorHandle x);
 // activation(gate_proj(x)) * up_proj(x), then down_proj, under `scope`.
 TensorHandle gatedFeedForward(ModelBuilder &b, TensorHandle x, const std::string &scope = "mlp");
 

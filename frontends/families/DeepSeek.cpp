@@ -4,15 +4,16 @@
 // it, queries from a latent of their own or projected at once; the first layers dense, the others a mixture of experts, chosen by groups,
 // with experts that every token passes. GGUF calls both deepseek2, and its files say all of what differs: they hold the up-projections of
 // keys and values either in one tensor, attn_kv_b, as Hugging Face does, or apart, attn_k_b (heads, kv_lora_rank, nope) and attn_v_b
-// (heads, v, kv_lora_rank), and then describe the cached latent as the one KV head.
+// (heads, v, kv_lora_rank), and then describe the cached latent as the one KV head. MiniCPM3 (arXiv:2404.06395) has the same attention, dense
+// layers, and multipliers of embeddings, residuals and logits.
 
 #include "bytes/Text.h"
 #include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
+#include "frontends/families/RoutedExperts.h"
 #include "frontends/gguf/GgufModel.h"
 #include "frontends/huggingface/Config.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace heddle {
@@ -45,23 +46,6 @@ static constexpr TensorRule latentAttentionRules[] = {
      When::OutputBias},
 };
 
-static constexpr TensorRule sharedExpertRules[] = {
-    {"model.layers.#.mlp.gate.e_score_correction_bias", "blk.#.exp_probs_b.bias", ConfigDim::Experts, ConfigDim::None,
-     When::Correction},
-    {"model.layers.#.mlp.shared_experts.gate_proj.weight", "blk.#.ffn_gate_shexp.weight", ConfigDim::SharedIntermediate,
-     ConfigDim::Hidden, When::Shared},
-    {"model.layers.#.mlp.shared_experts.up_proj.weight", "blk.#.ffn_up_shexp.weight", ConfigDim::SharedIntermediate,
-     ConfigDim::Hidden, When::Shared},
-    {"model.layers.#.mlp.shared_experts.down_proj.weight", "blk.#.ffn_down_shexp.weight", ConfigDim::Hidden,
-     ConfigDim::SharedIntermediate, When::Shared},
-    {"model.layers.#.mlp.shared_experts.gate_proj.bias", "blk.#.ffn_gate_shexp.bias", ConfigDim::SharedIntermediate,
-     ConfigDim::None, When::SharedBias},
-    {"model.layers.#.mlp.shared_experts.up_proj.bias", "blk.#.ffn_up_shexp.bias", ConfigDim::SharedIntermediate,
-     ConfigDim::None, When::SharedBias},
-    {"model.layers.#.mlp.shared_experts.down_proj.bias", "blk.#.ffn_down_shexp.bias", ConfigDim::Hidden,
-     ConfigDim::None, When::SharedBias},
-};
-
 // A key with one supported value says nothing new; any other would change results.
 static void expectWord(JsonObject &object, const char *key, const std::string &expected) {
   std::string value = object.string(key).value_or(expected);
@@ -69,18 +53,23 @@ static void expectWord(JsonObject &object, const char *key, const std::string &e
     object.unsupported(key, "is '" + printable(value, 64) + "', which is not supported; expected '" + expected + "'");
 }
 
-static void readSizes(JsonObject &object, ModelConfig &config) {
+// Widths of the latents where config.json does not say them.
+struct LatentDefaults {
+  int64_t kvLoraRank = 512, qLoraRank = 1536, qkNopeHeadDim = 128, qkRopeHeadDim = 64, vHeadDim = 128;
+};
+
+static void readLatentSizes(JsonObject &object, ModelConfig &config, const LatentDefaults &defaults) {
   config.intermediateSize = readSize(object, config, "intermediate_size");
   config.normEps = object.number("rms_norm_eps").value_or(config.family->defaults.normEps);
   LatentConfig &latent = config.latent;
   latent.enabled = true;
-  latent.kvLoraRank = object.integer("kv_lora_rank").value_or(512);
-  latent.qLoraRank = object.isNull("q_lora_rank") ? 0 : object.integer("q_lora_rank").value_or(1536);
+  latent.kvLoraRank = object.integer("kv_lora_rank").value_or(defaults.kvLoraRank);
+  latent.qLoraRank = object.isNull("q_lora_rank") ? 0 : object.integer("q_lora_rank").value_or(defaults.qLoraRank);
   if (object.has("q_lora_rank") && latent.qLoraRank == 0)
     object.fail("q_lora_rank", "is 0, expected a positive number or null");
-  latent.qkNopeHeadDim = object.integer("qk_nope_head_dim").value_or(128);
-  latent.qkRopeHeadDim = object.integer("qk_rope_head_dim").value_or(64);
-  latent.vHeadDim = object.integer("v_head_dim").value_or(128);
+  latent.qkNopeHeadDim = object.integer("qk_nope_head_dim").value_or(defaults.qkNopeHeadDim);
+  latent.qkRopeHeadDim = object.integer("qk_rope_head_dim").value_or(defaults.qkRopeHeadDim);
+  latent.vHeadDim = object.integer("v_head_dim").value_or(defaults.vHeadDim);
   latent.normEps = 1e-6; // the reference's norms of latents do not take rms_norm_eps
   if (latent.qkNopeHeadDim <= 1 << 16 && latent.qkRopeHeadDim <= 1 << 16)
     config.headDim = latent.qkNopeHeadDim + latent.qkRopeHeadDim;
@@ -91,27 +80,25 @@ static void readSizes(JsonObject &object, ModelConfig &config) {
                                            "): every head has its own up-projections");
 }
 
+static void readSizes(JsonObject &object, ModelConfig &config) {
+  readLatentSizes(object, config, LatentDefaults());
+}
+
 static void readExperts(JsonObject &object, ModelConfig &config, bool v3) {
   MoeConfig &moe = config.moe;
-  moe.numExperts = object.isNull("n_routed_experts") ? 0 : object.integer("n_routed_experts").value_or(v3 ? 256 : 64);
-  if (moe.numExperts < 0)
-    object.fail("n_routed_experts", "is negative (" + std::to_string(moe.numExperts) + ")");
   if (int64_t frequency = object.integer("moe_layer_freq").value_or(1); frequency != 1)
     object.unsupported("moe_layer_freq", "is " + std::to_string(frequency) + ", which is not supported; expected 1");
-  int64_t firstSparse = object.integer("first_k_dense_replace").value_or(v3 ? 3 : 0);
-  for (int64_t layer = std::max<int64_t>(0, firstSparse); moe.numExperts > 0 && layer < config.numHiddenLayers; ++layer)
-    moe.layerIsMoe[layer] = true;
-  moe.intermediateSize = object.integer("moe_intermediate_size").value_or(v3 ? 2048 : 1407);
-  moe.expertsPerToken = object.integer("num_experts_per_tok").value_or(v3 ? 8 : 0);
-  int64_t shared = object.isNull("n_shared_experts") ? 0 : object.integer("n_shared_experts").value_or(v3 ? 1 : 2);
-  if (shared < 0 || shared > 1 << 12 || moe.intermediateSize > 1 << 24)
-    object.fail("n_shared_experts", "is " + std::to_string(shared) + ", expected 0 to 4096");
-  else
-    moe.sharedIntermediateSize = shared * moe.intermediateSize;
-  moe.routedScale = object.number("routed_scaling_factor").value_or(v3 ? 2.5 : 1.0);
+  RoutedDefaults defaults;
+  defaults.numExperts = v3 ? 256 : 64;
+  defaults.perToken = v3 ? 8 : 0;
+  defaults.width = v3 ? 2048 : 1407;
+  defaults.numShared = v3 ? 1 : 2;
+  defaults.firstSparse = v3 ? 3 : 0;
+  defaults.scale = v3 ? 2.5 : 1.0;
+  defaults.normTopkProb = v3;
+  readRoutedExperts(object, config, defaults);
   moe.sigmoidScores = moe.hasCorrection = v3;
   expectWord(object, "scoring_func", v3 ? "sigmoid" : "softmax");
-  moe.normTopkProb = object.boolean("norm_topk_prob").value_or(v3);
   if (!v3 && moe.normTopkProb)
     object.unsupported("norm_topk_prob", "is true, which is not supported for deepseek_v2");
   std::string method = object.string("topk_method").value_or(v3 ? "noaux_tc" : "greedy");
@@ -160,7 +147,8 @@ static void readGgufSizes(GgufKeys &keys, ModelConfig &config) {
   const char *valueLength =
       keys.has("attention.value_length_mla") ? "attention.value_length_mla" : "attention.value_length";
   config.headDim = keys.integer(keyLength);
-  latent.vHeadDim = keys.integer(valueLength);
+  int64_t evenHead = config.numHeads > 0 ? config.hiddenSize / config.numHeads : 0;
+  latent.vHeadDim = keys.integer(valueLength, evenHead);
   if (config.headDim <= latent.qkRopeHeadDim || config.headDim > 1 << 16 || latent.qkRopeHeadDim < 1)
     return keys.fail(keys.full(keyLength) + " (" + std::to_string(config.headDim) + ") must be more than " +
                      keys.full("rope.dimension_count") + " (" + std::to_string(latent.qkRopeHeadDim) +
@@ -170,29 +158,9 @@ static void readGgufSizes(GgufKeys &keys, ModelConfig &config) {
   config.numKvHeads = config.numHeads;
 }
 
-static void readGgufExperts(GgufKeys &keys, ModelConfig &config) {
-  MoeConfig &moe = config.moe;
-  int64_t gating = keys.integer("expert_gating_func", 1);
-  if (gating != 1 && gating != 2)
-    keys.fail(keys.full("expert_gating_func") + " is " + std::to_string(gating) +
-              ", expected 1 (softmax) or 2 (sigmoid)");
-  moe.sigmoidScores = gating == 2;
-  moe.normTopkProb = keys.boolean("expert_weights_norm", false);
-  moe.routedScale = keys.number("expert_weights_scale", 1.0);
-  moe.numGroups = keys.integer("expert_group_count", 1);
-  moe.topGroups = keys.integer("expert_group_used_count", moe.numGroups);
-  int64_t shared = keys.integer("expert_shared_count", 0);
-  if (shared < 0 || shared > 1 << 12)
-    keys.fail(keys.full("expert_shared_count") + " is " + std::to_string(shared) + ", expected 0 to 4096");
-  else
-    moe.sharedIntermediateSize = shared * moe.intermediateSize;
-  for (int64_t layer = 0; layer < config.numHiddenLayers; ++layer)
-    moe.hasCorrection |= keys.source().tensors().find("blk." + std::to_string(layer) + ".exp_probs_b.bias") != nullptr;
-}
-
 static void readGgufRest(GgufKeys &keys, ModelConfig &config) {
   if (config.moe.numExperts > 0)
-    readGgufExperts(keys, config);
+    readGgufRoutedExperts(keys, config);
   setScoreScale(config);
 }
 
@@ -233,18 +201,11 @@ static TensorHandle attentionBlock(ModelBuilder &b, TensorHandle x) {
   return b.linear(b.mergeHeads(attended), "self_attn.o_proj");
 }
 
-static TensorHandle feedForward(ModelBuilder &b, int64_t layer, TensorHandle x) {
-  const MoeConfig &moe = b.config().moe;
-  if (!moe.layerIsMoe[layer])
-    return gatedFeedForward(b, x);
-  TensorHandle routed = b.moe(x);
-  return moe.sharedIntermediateSize ? b.add(routed, gatedFeedForward(b, x, "mlp.shared_experts")) : routed;
-}
-
 static void buildDeepSeek(ModelBuilder &b) {
   buildDecoder(b, [&](int64_t layer, TensorHandle x) {
-    x = b.add(x, attentionBlock(b, b.rmsNorm(x, "input_layernorm")));
-    return b.add(x, feedForward(b, layer, b.rmsNorm(x, "post_attention_layernorm")));
+    auto addTo = [&](TensorHandle x, TensorHandle block) { return b.add(x, b.scale(block, b.config().residualScale)); };
+    x = addTo(x, attentionBlock(b, b.rmsNorm(x, "input_layernorm")));
+    return addTo(x, layerFeedForward(b, layer, b.rmsNorm(x, "post_attention_layernorm")));
   });
 }
 
@@ -282,5 +243,52 @@ static constexpr Family describeV3() {
   return row;
 }
 const Family family::deepSeekV3 = describeV3();
+
+static void readMiniCpmSizes(JsonObject &object, ModelConfig &config) {
+  LatentDefaults defaults{256, 768, 64, 32, config.numHeads > 0 ? config.hiddenSize / config.numHeads : 0};
+  readLatentSizes(object, config, defaults);
+}
+
+// Multipliers of embeddings, of what a block adds to the residual, and, by a divisor of the width, of logits.
+static void setMiniCpmScales(ModelConfig &config, double embedding, double depth, double base) {
+  config.embeddingScale = embedding;
+  config.residualScale = depth / std::sqrt(static_cast<double>(config.numHiddenLayers));
+  config.logitScale = base / static_cast<double>(config.hiddenSize);
+}
+
+static void readMiniCpm(JsonObject &object, ModelConfig &config) {
+  auto number = [&](const char *key, double absent, double null) {
+    double value = object.isNull(key) ? null : object.number(key).value_or(absent);
+    if (!(value > 0.0))
+      object.fail(key, "is " + std::to_string(value) + ", expected a positive number");
+    return value;
+  };
+  double layers = static_cast<double>(config.numHiddenLayers), width = static_cast<double>(config.hiddenSize);
+  double embedding = number("scale_emb", 12.0, 12.0), depth = number("scale_depth", 1.4, std::sqrt(layers));
+  setMiniCpmScales(config, embedding, depth, number("dim_model_base", 256.0, width));
+  if (!config.ropes.empty())
+    setScoreScale(config);
+}
+
+// The format has no keys for the multipliers: llama.cpp knows those of the published model.
+static void readGgufMiniCpm(GgufKeys &, ModelConfig &config) {
+  setMiniCpmScales(config, 12.0, 1.4, 256.0);
+  setScoreScale(config);
+}
+
+static constexpr Family describeMiniCpm3() {
+  Family row = describeDeepSeek("minicpm3");
+  row.gguf = "minicpm3";
+  row.defaults.context = 32768;
+  row.defaults.normEps = 1e-5;
+  row.defaults.tied = true;
+  row.biases.mlpKey = "mlp_bias";
+  row.rope.interleavedInGguf = false;
+  row.readers.huggingFaceSizes = readMiniCpmSizes;
+  row.readers.huggingFaceRest = readMiniCpm;
+  row.readers.ggufRest = readGgufMiniCpm;
+  return row;
+}
+const Family family::miniCpm3 = describeMiniCpm3();
 
 } // namespace heddle

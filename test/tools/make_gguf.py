@@ -100,6 +100,10 @@ def lengths(c):
 FAMILIES = {
     "cohere": lambda c: ({**rotary(c), **layer_norm(c), "logit_scale": c["logit_scale"]}, {}),
     "cohere2": lambda c: ({**rotary(c), **layer_norm(c), "logit_scale": c["logit_scale"], "attention.sliding_window": c["sliding_window"]}, {}),
+    "dots1": lambda c: ({**rotary(c), **rms_norm(c), "expert_count": c["n_routed_experts"], "expert_used_count": c["num_experts_per_tok"],
+                         "expert_shared_count": c["n_shared_experts"], "expert_feed_forward_length": c["moe_intermediate_size"],
+                         "expert_weights_scale": c["routed_scaling_factor"], "expert_weights_norm": c["norm_topk_prob"], "expert_gating_func": 2,
+                         "leading_dense_block_count": c["first_k_dense_replace"]}, {}),
     "ernie4_5": lambda c: ({**rms_norm(c), **rotary(c), **lengths(c)}, {}),
     "exaone4": lambda c: ({**rotary(c), **rms_norm(c), "attention.sliding_window": c["sliding_window"],
                            "attention.sliding_window_pattern": [kind == "sliding_attention" for kind in c["layer_types"]]}, {}),
@@ -112,6 +116,9 @@ FAMILIES = {
                            "residual_scale": c["residual_multiplier"], "logit_scale": c["logits_scaling"]}, rotated_pairs(c)),
     "hunyuan_v1_dense": lambda c: ({**rms_norm(c), **lengths(c), "rope.freq_base": c.rope("rope_theta") * c.rope("alpha") ** (
         c["head_dim"] / (c["head_dim"] - 2))}, {}),
+    "minicpm3": lambda c: ({**rms_norm(c), "attention.q_lora_rank": c["q_lora_rank"], "attention.kv_lora_rank": c["kv_lora_rank"],
+                            "attention.key_length": c["qk_nope_head_dim"] + c["qk_rope_head_dim"],
+                            "rope.dimension_count": c["qk_rope_head_dim"]}, {}),
     "nemotron": lambda c: ({**rotary(c), **layer_norm(c)}, {"norm.weight": plus_one}),
     "olmo": lambda c: ({"attention.layer_norm_epsilon": 1e-5, "attention.clamp_kqv": c["clip_qkv"]}, rotated_pairs(c)),
     "olmoe": lambda c: ({**rotary(c), **rms_norm(c), "expert_count": c["num_experts"],
@@ -159,9 +166,9 @@ def write(path, keys, tensors, alignment=32):
 
 
 def gguf_name(names, name):
-    """Of a tensor of any layer: the list has those of the first."""
+    """Of a tensor of any layer: the list has those of the first two."""
     layer = re.search(r"\.(?:layers|h)\.(\d+)\.", name)
-    if not layer:
+    if name in names or not layer:
         return names[name]
     first = name[:layer.start(1)] + "0" + name[layer.end(1):]
     return names[first].replace("blk.0.", f"blk.{layer.group(1)}.")

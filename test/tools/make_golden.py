@@ -34,6 +34,9 @@ def make_model(config, seed):
                 weight.normal_(0.0 if name.endswith("bias") else 1.0, 0.2)
             else:
                 weight.normal_(0.0, 1.5 / weight.shape[-1] ** 0.5)
+        for name, buffer in model.named_buffers():
+            if name.endswith("correction_bias"):
+                buffer.normal_(0.0, 0.2)
         logits = model(torch.randint(3, config.vocab_size, (1, 24))).logits
         model.get_output_embeddings().weight *= LOGITS_STD / logits.std()
     return model

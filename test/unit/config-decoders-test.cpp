@@ -5,6 +5,7 @@
 #include "frontends/Family.h"
 #include "frontends/read/ReadModel.h"
 
+#include <cmath>
 #include <gtest/gtest.h>
 
 using namespace heddle;
@@ -193,6 +194,36 @@ TEST(DecoderConfig, gptNeoLayers) {
        {"gpt_neo", types(R"([["global", 2]])"), "expected lists of types (global, local) and how often"},
        {"gpt_neo", types(R"([[["nearby"], 2]])"), "attention_types holds 'nearby', expected global or local"},
        {"gpt_neo", {{"window_size", 0}}, "window_size is 0, expected at least 1"}});
+}
+
+TEST(DecoderConfig, dots1Experts) {
+  MoeConfig moe = familyConfig("dots1").moe;
+  EXPECT_EQ(moe.layerIsMoe, (std::vector<bool>{false, true}));
+  EXPECT_EQ(moe.sharedIntermediateSize, 48);
+  EXPECT_EQ(moe.routedScale, 1.5);
+  EXPECT_TRUE(moe.sigmoidScores && moe.hasCorrection && moe.normTopkProb);
+  EXPECT_EQ(moe.numGroups, 1);
+  expectRefusals({{"dots1", {{"n_group", 3}}, "n_group is 3, expected a divisor of"},
+                  {"dots1", {{"n_shared_experts", -1}}, "n_shared_experts is -1, expected 0 to 4096"},
+                  {"dots1", {{"n_routed_experts", -1}}, "n_routed_experts is negative (-1)"},
+                  {"dots1", {{"num_experts_per_tok", nullptr}}, "num_experts_per_tok is 0, expected 1 to"}});
+}
+
+TEST(DecoderConfig, miniCpm3) {
+  ModelConfig config = familyConfig("minicpm3");
+  EXPECT_EQ(config.latent.kvLoraRank, 16);
+  EXPECT_EQ(config.latent.vHeadDim, 16);
+  EXPECT_EQ(config.embeddingScale, 12.0);
+  EXPECT_DOUBLE_EQ(config.residualScale, 1.4 / std::sqrt(2.0));
+  EXPECT_EQ(config.logitScale, 4.0);
+  EXPECT_EQ(config.attentionScale, 0.25);
+  EXPECT_EQ(familyConfig("minicpm3", {{"v_head_dim", nullptr}}).latent.vHeadDim,
+            16); // hidden_size / num_attention_heads
+  expectRefusals(
+      {{"minicpm3", {{"scale_depth", -1}}, "scale_depth is -1.000000, expected a positive number"},
+       {"minicpm3", {{"scale_emb", 0}}, "scale_emb is 0.000000, expected a positive number"},
+       {"minicpm3", {{"dim_model_base", 0}}, "dim_model_base is 0.000000, expected a positive number"},
+       {"minicpm3", {{"num_key_value_heads", 2}}, "num_key_value_heads is 2, expected num_attention_heads (4)"}});
 }
 
 } // namespace

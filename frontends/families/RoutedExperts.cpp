@@ -1,0 +1,55 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Both formats say the same of these experts; scores and groups of a config.json are the families' own.
+
+#include "frontends/families/RoutedExperts.h"
+#include "frontends/gguf/GgufModel.h"
+#include "frontends/huggingface/JsonObject.h"
+
+#include <algorithm>
+
+namespace heddle {
+
+void readRoutedExperts(JsonObject &object, ModelConfig &config, const RoutedDefaults &defaults) {
+  MoeConfig &moe = config.moe;
+  auto count = [&](const char *key, int64_t fallback) {
+    return object.isNull(key) ? 0 : object.integer(key).value_or(fallback);
+  };
+  moe.numExperts = count("n_routed_experts", defaults.numExperts);
+  if (moe.numExperts < 0)
+    object.fail("n_routed_experts", "is negative (" + std::to_string(moe.numExperts) + ")");
+  int64_t firstSparse = object.integer("first_k_dense_replace").value_or(defaults.firstSparse);
+  for (int64_t layer = std::max<int64_t>(0, firstSparse); moe.numExperts > 0 && layer < config.numHiddenLayers; ++layer)
+    moe.layerIsMoe[layer] = true;
+  moe.intermediateSize = object.integer("moe_intermediate_size").value_or(defaults.width);
+  moe.expertsPerToken = object.integer("num_experts_per_tok").value_or(defaults.perToken);
+  int64_t shared = count("n_shared_experts", defaults.numShared);
+  if (shared < 0 || shared > 1 << 12 || moe.intermediateSize > 1 << 24)
+    object.fail("n_shared_experts", "is " + std::to_string(shared) + ", expected 0 to 4096");
+  else
+    moe.sharedIntermediateSize = shared * moe.intermediateSize;
+  moe.routedScale = object.number("routed_scaling_factor").value_or(defaults.scale);
+  moe.normTopkProb = object.boolean("norm_topk_prob").value_or(defaults.normTopkProb);
+}
+
+void readGgufRoutedExperts(GgufKeys &keys, ModelConfig &config) {
+  MoeConfig &moe = config.moe;
+  int64_t gating = keys.integer("expert_gating_func", 1);
+  if (gating != 1 && gating != 2)
+    keys.fail(keys.full("expert_gating_func") + " is " + std::to_string(gating) +
+              ", expected 1 (softmax) or 2 (sigmoid)");
+  moe.sigmoidScores = gating == 2;
+  moe.normTopkProb = keys.boolean("expert_weights_norm", false);
+  moe.routedScale = keys.number("expert_weights_scale", 1.0);
+  moe.numGroups = keys.integer("expert_group_count", 1);
+  moe.topGroups = keys.integer("expert_group_used_count", moe.numGroups);
+  int64_t shared = keys.integer("expert_shared_count", 0);
+  if (shared < 0 || shared > 1 << 12)
+    keys.fail(keys.full("expert_shared_count") + " is " + std::to_string(shared) + ", expected 0 to 4096");
+  else
+    moe.sharedIntermediateSize = shared * moe.intermediateSize;
+  for (int64_t layer = 0; layer < config.numHiddenLayers; ++layer)
+    moe.hasCorrection |= keys.source().tensors().find("blk." + std::to_string(layer) + ".exp_probs_b.bias") != nullptr;
+}
+
+} // namespace heddle
