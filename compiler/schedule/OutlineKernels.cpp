@@ -380,11 +380,11 @@ static void passDestination(ModuleOp module, func::FuncOp func) {
   }
 }
 
-// Asks what an elementwise op reads for the size of its result: the result itself stays within its kernel.
+// Asks what a row-wise op reads first for the size of a result that has its shape: the result itself stays within its kernel.
 static void askOperandsForSizes(Block &block) {
   for (auto dim : block.getOps<tensor::DimOp>())
     while (Operation *def = dim.getSource().getDefiningOp()) {
-      if (!OpTrait::hasElementwiseMappableTraits(def) || !isTensor(def->getOperand(0)))
+      if (!isRowWise(def) || def->getOperand(0).getType() != dim.getSource().getType())
         break;
       dim.getSourceMutable().assign(def->getOperand(0));
     }

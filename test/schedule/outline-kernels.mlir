@@ -55,19 +55,21 @@ func.func private @a_repeated_number_is_part_of_the_kernel(%x: tensor<?x64xf32>)
 
 // -----
 
-// The size of a sum is asked of what is added: the sum itself stays in the kernel.
+// The size of a norm, and of a sum, is asked of what they read: both stay in the kernel.
 // CHECK-LABEL: @a_size_does_not_leave_its_kernel
 // CHECK-SAME: (%[[X:[a-z0-9]*]]: tensor<?x64xf32>
 // CHECK-NOT: arith.addf
+// CHECK-NOT: heddle.rms_norm
 // CHECK: tensor.dim %[[X]]
 // CHECK: heddle.kernel_call
 // CHECK-NOT: arith.addf
+// CHECK-NOT: heddle.rms_norm
 // CHECK: return
 func.func private @a_size_does_not_leave_its_kernel(%x: tensor<?x64xf32>, %y: tensor<?x64xf32>, %w: tensor<64xf32>) -> (tensor<?x64xf32>, index) {
   %c0 = arith.constant 0 : index
   %0 = arith.addf %x, %y : tensor<?x64xf32>
-  %rows = tensor.dim %0, %c0 : tensor<?x64xf32>
   %1 = heddle.rms_norm %0, %w {eps = 1.0e-5} : tensor<?x64xf32>, tensor<64xf32>
+  %rows = tensor.dim %1, %c0 : tensor<?x64xf32>
   return %1, %rows : tensor<?x64xf32>, index
 }
 
