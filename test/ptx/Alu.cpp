@@ -160,6 +160,8 @@ template <typename T> void addFloats(Table &table, const std::string &type) {
   add("fma.", 3, [](uint64_t a, uint64_t b, uint64_t c) { return bitsOf(std::fma(as<T>(a), as<T>(b), as<T>(c))); });
   add("neg.", 1, [](uint64_t a, uint64_t, uint64_t) { return bitsOf(-as<T>(a)); });
   add("abs.", 1, [](uint64_t a, uint64_t, uint64_t) { return bitsOf(std::fabs(as<T>(a))); });
+  // The sign is that of the first source.
+  add("copysign.", 2, [](uint64_t a, uint64_t b, uint64_t) { return bitsOf(std::copysign(as<T>(b), as<T>(a))); });
   add("min.", 2, [](uint64_t a, uint64_t b, uint64_t) { return bitsOf(smaller(as<T>(a), as<T>(b))); });
   add("max.", 2, [](uint64_t a, uint64_t b, uint64_t) { return bitsOf(larger(as<T>(a), as<T>(b))); });
   add("rcp.", 1, [](uint64_t a, uint64_t, uint64_t) { return bitsOf(T(1) / as<T>(a)); });
