@@ -111,7 +111,7 @@ FailureOr<std::string> heddle::cacheKey(const CompileOptions &options, ArrayRef<
                                     "symbol " + info.name};
   for (const Target &target : targets)
     lines.push_back("target " + target.name + " " + target.cpu.name + " " + target.cpu.cpu + " " +
-                    llvm::join(target.cpu.features, " "));
+                    llvm::join(target.cpu.features, " ") + " tune " + target.cpu.tune);
   if (options.emit == Emit::Library)
     lines.push_back("library " + llvm::sys::path::filename(options.output).str());
   if (!options.schedules.empty() && failed(addFile("schedules", options.schedules, lines, error)))

@@ -14,7 +14,7 @@ bool TargetAttr::has(StringRef feature) const {
 }
 
 LogicalResult TargetAttr::verify(function_ref<InFlightDiagnostic()> emitError, TargetDevice device, StringRef,
-                                 int64_t lanes, int64_t registers, ArrayRef<StringAttr>) {
+                                 int64_t lanes, int64_t registers, ArrayRef<StringAttr>, StringRef) {
   bool isCpu = device == TargetDevice::Cpu;
   if (isCpu ? (lanes != 4 && lanes != 8 && lanes != 16) || registers < 1 : lanes != 0 || registers != 0) // target_c1
     return emitError() << "target has " << registers << " registers of " << lanes << " lanes; "
@@ -38,11 +38,13 @@ LogicalResult TileAttr::verify(function_ref<InFlightDiagnostic()> emitError, Til
 }
 
 LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<TileAttr>, int64_t kBlock,
-                                   int64_t rowBlock, int64_t termBytes, int64_t prefetchBytes, int64_t blockKv,
-                                   int64_t splitKv, int64_t scratchBytes, StringAttr) {
+                                   int64_t rowBlock, int64_t termBytes, int64_t prefetchBytes, int64_t prefetchCache,
+                                   int64_t blockKv, int64_t splitKv, int64_t scratchBytes, StringAttr) {
   for (int64_t number : {kBlock, rowBlock, termBytes, prefetchBytes, blockKv, splitKv, scratchBytes})
     if (number < 0) // schedule_c1
       return emitError() << "a number of a schedule (" << number << ") must not be negative";
+  if (prefetchCache != 1 && prefetchCache != 2) // schedule_c3
+    return emitError() << "prefetchCache (" << prefetchCache << ") must be 1 or 2";
   if (blockKv && 64 % blockKv) // schedule_c2
     return emitError() << "blockKv (" << blockKv << ") must divide the page of 64 tokens";
   if (splitKv && (!blockKv || splitKv % 64)) // schedule_c2
@@ -71,6 +73,7 @@ ScheduleFields ScheduleFields::of(ScheduleAttr schedule) {
   fields.rowBlock = schedule.getRowBlock();
   fields.termBytes = schedule.getTermBytes();
   fields.prefetchBytes = schedule.getPrefetchBytes();
+  fields.prefetchCache = schedule.getPrefetchCache();
   fields.blockKv = schedule.getBlockKv();
   fields.splitKv = schedule.getSplitKv();
   fields.scratchBytes = schedule.getScratchBytes();
@@ -79,8 +82,8 @@ ScheduleFields ScheduleFields::of(ScheduleAttr schedule) {
 }
 
 ScheduleAttr ScheduleFields::get(MLIRContext *context) const {
-  return ScheduleAttr::get(context, tiles, kBlock, rowBlock, termBytes, prefetchBytes, blockKv, splitKv, scratchBytes,
-                           evidence);
+  return ScheduleAttr::get(context, tiles, kBlock, rowBlock, termBytes, prefetchBytes, prefetchCache, blockKv, splitKv,
+                           scratchBytes, evidence);
 }
 
 ScheduleAttr ScheduleFields::get(MLIRContext *context, StringRef evidence) const {

@@ -13,7 +13,8 @@ def Heddle_TargetAttr : Heddle_Attr<"Target", "target"> {
   let summary = "What schedules are chosen for";
   let description = [{
     `name` is that of `--target`. Of a CPU, `lanes` f32 numbers fill a vector register, of which there are `registers`, and `features` are LLVM's
-    names of what instructions it has; of a device both numbers are 0. A module has it as `heddle.target`.
+    names of what instructions it has; of a device both numbers are 0. `tune` is LLVM's name of the processor whose timing counts where several
+    have the same instructions. A module has it as `heddle.target`.
 
     Constraints:
       * C1: a CPU has 4, 8 or 16 lanes and a positive number of registers, a device neither.
@@ -25,12 +26,12 @@ def Heddle_TargetAttr : Heddle_Attr<"Target", "target"> {
   }];
   let parameters = (ins EnumParameter<Heddle_TargetDevice>:$device, StringRefParameter<>:$name,
                         DefaultValuedParameter<"int64_t", "0">:$lanes, DefaultValuedParameter<"int64_t", "0">:$registers,
-                        OptionalArrayRefParameter<"::mlir::StringAttr">:$features);
+                        OptionalArrayRefParameter<"::mlir::StringAttr">:$features, StringRefParameter<"", "\"\"">:$tune);
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     bool has(::llvm::StringRef feature) const;
   }];
-  let assemblyFormat = "`<` struct($device, $name, $lanes, $registers, custom<Names>($features)) `>`";
+  let assemblyFormat = "`<` struct($device, $name, $lanes, $registers, custom<Names>($features), $tune) `>`";
 }
 
 def Heddle_TileRole : Heddle_Enum<"TileRole", [
@@ -71,7 +72,7 @@ def Heddle_ScheduleAttr : Heddle_Attr<"Schedule", "schedule"> {
   let description = [{
     `assign-schedules` writes it as `heddle.schedule` on kernel ops, from one table per target; emitters take nothing else. `tiles` in the
     order that the kernel has them. Of products: `kBlock` lines of K are unpacked at once and shared by `rowBlock` rows; what rows add to every panel of
-    int8 products takes at most `termBytes` of stack; weights are asked for `prefetchBytes` ahead, counting all panels of a tile; sums wait in `scratchBytes` of the thread's scratch for the
+    int8 products takes at most `termBytes` of stack; weights are asked for `prefetchBytes` ahead, counting all panels of a tile, into the first or second cache, `prefetchCache`; 0: hardware alone foresees them. Sums wait in `scratchBytes` of the thread's scratch for the
     next block of K, without it on the stack. Of attention: `blockKv` keys are looked at
     together, the results of every `splitKv` keys are formed by themselves and merged. 0: the kernel has no such number. `evidence` says what chose
     the row of the table.
@@ -79,6 +80,7 @@ def Heddle_ScheduleAttr : Heddle_Attr<"Schedule", "schedule"> {
     Constraints:
       * C1: no number is negative.
       * C2: blockKv divides the page of 64 tokens; splitKv is a multiple of it.
+      * C3: prefetchCache is 1 or 2.
 
     ```mlir
     #few = #heddle.tile<role = few_rows, rows = [2, 1], columns = 16>
@@ -89,8 +91,8 @@ def Heddle_ScheduleAttr : Heddle_Attr<"Schedule", "schedule"> {
   }];
   let parameters = (ins ArrayRefParameter<"::heddle::TileAttr">:$tiles, DefaultValuedParameter<"int64_t", "0">:$kBlock,
                         DefaultValuedParameter<"int64_t", "0">:$rowBlock, DefaultValuedParameter<"int64_t", "0">:$termBytes,
-                        DefaultValuedParameter<"int64_t", "0">:$prefetchBytes, DefaultValuedParameter<"int64_t", "0">:$blockKv,
-                        DefaultValuedParameter<"int64_t", "0">:$splitKv, DefaultValuedParameter<"int64_t", "0">:$scratchBytes,
+                        DefaultValuedParameter<"int64_t", "0">:$prefetchBytes, DefaultValuedParameter<"int64_t", "1">:$prefetchCache,
+                        DefaultValuedParameter<"int64_t", "0">:$blockKv, DefaultValuedParameter<"int64_t", "0">:$splitKv, DefaultValuedParameter<"int64_t", "0">:$scratchBytes,
                         OptionalParameter<"::mlir::StringAttr">:$evidence);
   let extraClassDeclaration = [{
     // The first tile of that role, which there is.
@@ -98,7 +100,7 @@ def Heddle_ScheduleAttr : Heddle_Attr<"Schedule", "schedule"> {
   }];
   let genVerifyDecl = 1;
   let assemblyFormat = [{
-    `<` struct(custom<Tiles>($tiles), $kBlock, $rowBlock, $termBytes, $prefetchBytes, $blockKv, $splitKv, $scratchBytes, $evidence) `>`
+    `<` struct(custom<Tiles>($tiles), $kBlock, $rowBlock, $termBytes, $prefetchBytes, $prefetchCache, $blockKv, $splitKv, $scratchBytes, $evidence) `>`
   }];
 }
 

@@ -134,8 +134,10 @@ Status ScheduleReader::readSchedule(JsonValue text, ScheduleAttr &out) {
 
 // The table's, of the kernels that an entry is about.
 ScheduleAttr ScheduleReader::baseOf(DictionaryAttr match) const {
-  if (match.getAs<StringAttr>("kernel") != "online_attention")
-    return matmulSchedule(target, /*isInStep=*/true);
+  if (match.getAs<StringAttr>("kernel") != "online_attention") {
+    auto format = match.getAs<StringAttr>("format");
+    return matmulSchedule(target, /*isInStep=*/true, format ? format.strref() : StringRef());
+  }
   auto headDim = match.getAs<IntegerAttr>("head_dim");
   auto products = match.getAs<StringAttr>("products");
   return headDim ? attentionSchedule(target, headDim.getInt(), 64, defaultSplitKv, products && products == "bf16")

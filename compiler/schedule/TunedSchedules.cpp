@@ -126,7 +126,7 @@ static std::string checkMatmul(ScheduleFields schedule, ScheduleAttr base) {
   const std::string errors[] = {outside("kBlock", schedule.kBlock, 32, 1024, 32),
                                 outside("rowBlock", schedule.rowBlock, 8, 2048),
                                 outside("termBytes", schedule.termBytes, 1 << 10, maxStackBytes),
-                                outside("prefetchBytes", schedule.prefetchBytes, 1, 1 << 20)};
+                                outside("prefetchBytes", schedule.prefetchBytes, 0, 1 << 20)};
   for (const std::string &error : errors)
     if (!error.empty())
       return error;
@@ -226,6 +226,8 @@ FailureOr<ScheduleAttr> heddle::mergeSchedule(ScheduleAttr base, ScheduleAttr tu
     if (other.*value)
       fields.*value = other.*value;
   }
+  if (other.prefetchBytes)
+    fields.prefetchCache = other.prefetchCache;
   // Threads of a step have it, where the CPU has AMX; in a graph the entry goes without.
   bool hasScratch = !isAttention && matmulSchedule(target, /*isInStep=*/true).getScratchBytes();
   if (other.scratchBytes && !hasScratch)

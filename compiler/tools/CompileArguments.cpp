@@ -137,7 +137,8 @@ static std::vector<FlagGroup> makeFlags() {
        "tokenizer and config.json beside such a file are read, and a cache is made for it",
        takeTask},
       {"--target", "=T[,T...]",
-       "native, x86-64-v3, alderlake, x86-64-v4, znver5, sapphirerapids, aarch64, opencl, cuda:sm_80, cuda:sm_90a "
+       "native, x86-64-v3, alderlake, x86-64-v4, znver4, znver5, sapphirerapids, aarch64, opencl, cuda:sm_80, "
+       "cuda:sm_90a "
        "(default "
        "native). Several x86-64 CPUs, separated by commas, make one file, which runs the code that needs most of what "
        "the machine has",

@@ -42,10 +42,6 @@ static std::function<void(ScheduleFields &)> withTile(TileRole role, int64_t row
   };
 }
 
-static std::function<void(ScheduleFields &)> withNumber(int64_t ScheduleFields::*number, int64_t value) {
-  return [=](ScheduleFields &schedule) { schedule.*number = value; };
-}
-
 //===- products -----------------------------------------------------------===//
 
 namespace {
@@ -139,8 +135,11 @@ Choice MatmulProbe::blocks(std::vector<unsigned> shapes) {
 
 Choice MatmulProbe::prefetch() {
   Choice choice{{One}, {}};
-  for (int64_t bytes : {2048, 4096, 8192, 16384})
-    choice.candidates.push_back(withNumber(&ScheduleFields::prefetchBytes, bytes));
+  for (auto [bytes, cache] : {std::pair(2048, 1), {4096, 1}, {8192, 1}, {16384, 1}, {8192, 2}, {16384, 2}})
+    choice.candidates.emplace_back([bytes = bytes, cache = cache](ScheduleFields &schedule) {
+      schedule.prefetchBytes = bytes;
+      schedule.prefetchCache = cache;
+    });
   return choice;
 }
 

@@ -43,3 +43,8 @@ func.func private @schedule_c2() attributes {schedule = #heddle.schedule<tiles =
 
 // expected-error @+1 {{splitKv (96) must be a multiple of the page of 64 tokens, of blocks (32)}}
 func.func private @schedule_c2_split() attributes {schedule = #heddle.schedule<tiles = [], blockKv = 32, splitKv = 96>}
+
+// -----
+
+// expected-error @+1 {{prefetchCache (3) must be 1 or 2}}
+func.func private @schedule_c3() attributes {schedule = #heddle.schedule<tiles = [], prefetchCache = 3>}

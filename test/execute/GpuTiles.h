@@ -14,7 +14,7 @@ namespace heddle::test {
 inline GpuMatmulTile gpuMatmulTile(int64_t rows) {
   mlir::MLIRContext context;
   context.loadDialect<HeddleDialect>();
-  auto target = TargetAttr::get(&context, TargetDevice::Cuda, "cuda:sm_80", 0, 0, {});
+  auto target = TargetAttr::get(&context, TargetDevice::Cuda, "cuda:sm_80", 0, 0, {}, "");
   GpuMatmulTile chosen{};
   for (TileAttr tile : matmulSchedule(target).getTiles())
     if (tile.getRole() == TileRole::Rows && rows <= tileOf(tile).maxRows)

@@ -40,8 +40,8 @@ KernelLibrary::KernelLibrary(const std::string &targetName) {
   cpuTarget = cpuTargetNamed(name);
 }
 
-ScheduleAttr KernelLibrary::matmulSchedule(bool isInStep) {
-  return heddle::matmulSchedule(targetAttr(&context, cpuTarget), isInStep);
+ScheduleAttr KernelLibrary::matmulSchedule(bool isInStep, llvm::StringRef format) {
+  return heddle::matmulSchedule(targetAttr(&context, cpuTarget), isInStep, format);
 }
 
 void *KernelLibrary::scratch() {

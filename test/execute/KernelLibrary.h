@@ -38,7 +38,7 @@ public:
   mlir::ModuleOp module() { return *moduleRef; }
   const CpuTarget &target() const { return cpuTarget; }
   // The target's schedule for products.
-  ScheduleAttr matmulSchedule(bool isInStep = true);
+  ScheduleAttr matmulSchedule(bool isInStep = true, llvm::StringRef format = {});
   // Scratch memory as that schedule asks for, of one thread: every call returns the same.
   void *scratch();
   // `spec` with the target's registers; its other sizes stay.

@@ -83,12 +83,12 @@ FailureOr<Kernels> KernelTarget::emit(Operation *op, ScheduleAttr schedule, Stri
 TargetAttr heddle::targetAttr(MLIRContext *context, const CpuTarget &target) {
   auto features = llvm::map_to_vector(target.features, [&](StringRef name) { return StringAttr::get(context, name); });
   return TargetAttr::get(context, TargetDevice::Cpu, target.name, target.vectorLanes(), target.vectorRegisters(),
-                         features);
+                         features, target.tune);
 }
 
 TargetAttr heddle::targetAttr(MLIRContext *context, const Target &target) {
   if (!target.isDevice())
     return targetAttr(context, target.cpu);
   TargetDevice device = target.device == DeviceKind::Cuda ? TargetDevice::Cuda : TargetDevice::OpenCl;
-  return TargetAttr::get(context, device, target.name, 0, 0, {});
+  return TargetAttr::get(context, device, target.name, 0, 0, {}, "");
 }

@@ -11,6 +11,7 @@
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Target/TargetOptions.h"
+#include "llvm/TargetParser/Host.h"
 
 using namespace heddle;
 
@@ -35,8 +36,11 @@ unsigned CpuTarget::vectorRegisters() const {
   return isX86() && !hasAvx512() ? 16 : 32;
 }
 
+// Zen 4 has the instructions of Zen 5 and times of its own.
+static constexpr char zen4[] = "znver4";
+
 static CpuTarget x86Target(llvm::StringRef name, llvm::StringRef cpu, std::vector<std::string> features) {
-  return {name.str(), "x86_64-unknown-linux-gnu", cpu.str(), std::move(features)};
+  return {name.str(), "x86_64-unknown-linux-gnu", cpu.str(), std::move(features), ""};
 }
 
 static CpuTarget hostTarget() {
@@ -50,11 +54,15 @@ static CpuTarget hostTarget() {
   if (llvm::is_contained(features, "avx512vnni"))
     llvm::erase(features, "avxvnni");
 #if defined(__aarch64__)
-  return {"native", "aarch64-unknown-linux-gnu", "generic", std::move(features)};
+  return {"native", "aarch64-unknown-linux-gnu", "generic", std::move(features), ""};
 #else
   // The CPU's name stays generic: a hypervisor may hide features that the name would imply.
   bool avx512 = llvm::is_contained(features, "avx512vl");
-  return x86Target("native", avx512 ? "x86-64-v4" : "x86-64-v3", std::move(features));
+  CpuTarget host = x86Target("native", avx512 ? "x86-64-v4" : "x86-64-v3", std::move(features));
+  // Timing is the processor's, whatever is hidden of it.
+  if (llvm::sys::getHostCPUName() == zen4)
+    host.tune = zen4;
+  return host;
 #endif
 }
 
@@ -77,12 +85,17 @@ mlir::FailureOr<CpuTarget> heddle::parseCpuTarget(llvm::StringRef name, std::str
     return x86Target(name, "x86-64-v4", v4);
   if (name == "znver5")
     return x86Target(name, "x86-64-v4", zen5);
+  if (name == zen4) {
+    CpuTarget target = x86Target(name, "x86-64-v4", zen5);
+    target.tune = zen4;
+    return target;
+  }
   if (name == "sapphirerapids")
     return x86Target(name, "x86-64-v4", spr);
   if (name == "aarch64")
-    return CpuTarget{"aarch64", "aarch64-unknown-linux-gnu", "generic", {"neon", "dotprod", "fullfp16"}};
+    return CpuTarget{"aarch64", "aarch64-unknown-linux-gnu", "generic", {"neon", "dotprod", "fullfp16"}, ""};
   error = "unknown target '" + name.str() +
-          "'; known: native, x86-64-v3, alderlake, x86-64-v4, znver5, sapphirerapids, aarch64";
+          "'; known: native, x86-64-v3, alderlake, x86-64-v4, znver4, znver5, sapphirerapids, aarch64";
   return mlir::failure();
 }
 

@@ -26,6 +26,7 @@ struct CpuTarget {
   std::string triple;                // x86_64-unknown-linux-gnu | aarch64-unknown-linux-gnu
   std::string cpu;                   // LLVM's name
   std::vector<std::string> features; // LLVM's names, "+avx512vnni" without the plus: required at run time as well
+  std::string tune; // LLVM's name of the processor whose timing schedules are chosen for; empty: any with the features
 
   bool has(llvm::StringRef feature) const;
   bool isX86() const;
@@ -44,7 +45,7 @@ struct CpuTarget {
   std::unique_ptr<llvm::TargetMachine> createMachine() const;
 };
 
-// `name` is native, x86-64-v3, alderlake, x86-64-v4, znver5, sapphirerapids or aarch64. The error lists them.
+// `name` is native, x86-64-v3, alderlake, x86-64-v4, znver4, znver5, sapphirerapids or aarch64. The error lists them.
 mlir::FailureOr<CpuTarget> parseCpuTarget(llvm::StringRef name, std::string &error);
 
 enum class DeviceKind : uint8_t { None, OpenCl, Cuda };

@@ -84,7 +84,7 @@ SmallVector<Value> MatmulEmitter::accumulateUnits(ValuesRef panelAddresses, Valu
       SmallVector<BlockReader> readers;
       Values activations;
       for (Value panel : panelAddresses)
-        readers.emplace_back(b, layout, panel, block, target).prefetch(prefetchBytes);
+        readers.emplace_back(b, layout, panel, block, target).prefetch(prefetchBytes, tiles.prefetchCache);
       for (Value row : rowAddresses)
         activations.push_back(b.at(row, b.mul(block, activationBytes() * layout.block)));
       return accumulateBlock(readers, activations, Values(carried));
@@ -96,8 +96,8 @@ SmallVector<Value> MatmulEmitter::accumulateUnits(ValuesRef panelAddresses, Valu
     Values unitAddresses, activations;
     for (Value panel : panelAddresses) {
       unitAddresses.push_back(b.at(panel, b.mul(unit, bytes)));
-      for (int64_t line = 0; line < unroll * bytes; line += 64)
-        b.prefetch(b.at(unitAddresses.back(), prefetchBytes + line));
+      for (int64_t line = 0; prefetchBytes && line < unroll * bytes; line += 64)
+        b.prefetch(b.at(unitAddresses.back(), prefetchBytes + line), tiles.prefetchCache);
     }
     for (Value row : rowAddresses)
       activations.push_back(b.at(row, b.mul(unit, activationBytes() * values)));

@@ -105,7 +105,7 @@ SmallVector<Value> MatmulEmitter::sumIntegerPanels(Value panel, int64_t panels, 
     panelAddresses.push_back(panelAddress(b.add(panel, p)));
   auto addBlock = [&](Value step, int64_t block, int64_t p, Values &sums) {
     BlockReader weights(b, layout, panelAddresses[p], b.add(b.mul(step, blocks), block), target);
-    weights.prefetch(tiles.prefetchBytes / panels);
+    weights.prefetch(tiles.prefetchBytes / panels, tiles.prefetchCache);
     SmallVector<IntegerRow> blockRows;
     for (const IntegerRow &row : tileRows)
       blockRows.push_back({b.at(b.at(row.codes, b.mul(step, scaleValues)), layout.block * block),

@@ -4,6 +4,7 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_MATMULTILES_H
 #define HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_MATMULTILES_H
 
+#include "compiler/codegen/targets/cpu/KernelBuilder.h"
 #include "dialect/ScheduleAttrs.h"
 
 #include "llvm/ADT/SmallVector.h"
@@ -33,7 +34,8 @@ struct MatmulTiles {
   bool hasScratch;          // in the thread's scratch; else on the stack
   int64_t rowBlock;         // rows that share them
   int64_t termBytes; // stack for what integer rows contribute to every panel; bounds the rows per pass over the weights
-  int64_t prefetchBytes; // how far ahead of the loads of a streamed panel
+  int64_t prefetchBytes; // how far ahead of the loads of a streamed panel; 0: hardware alone fetches it
+  Cache prefetchCache;   // that it is brought into
 };
 
 // Those of a product on CPUs (matmulSchedule of compiler/schedule/ScheduleTable.h).

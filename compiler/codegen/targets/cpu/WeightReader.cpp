@@ -3,6 +3,7 @@
 #include "compiler/codegen/targets/cpu/WeightReader.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -68,14 +69,15 @@ Value BlockReader::loadNested(int64_t offset) {
                                 : arith::ExtSIOp::create(b, b.v16i32, bytes).getResult();
 }
 
-// Where blocks have a header each, all lines that begin in one; a super-block's next header is asked for a line at a time, with its blocks.
-void BlockReader::prefetch(int64_t distance) {
-  int64_t bytes = layout.isNested() ? layout.groupBytes() / layout.blocksPerGroup() : layout.unitBytes();
-  Value first = layout.isNested() ? low : unit;
-  for (int64_t line = 0; line < bytes; line += 64)
-    b.prefetch(b.at(first, distance + line));
-  if (layout.isNested())
-    b.prefetch(b.at(b.at(unit, b.mul(number, 64)), layout.unitBytes()));
+// Every line of a unit once, in equal shares of its blocks: one that nobody asks for is waited for, and a header lies between the codes of two
+// units, so that asking ahead of the codes alone leaves out as many lines of each unit.
+void BlockReader::prefetch(int64_t distance, Cache to) {
+  if (!distance)
+    return;
+  int64_t lines = llvm::divideCeil(layout.unitBytes(), 64), perBlock = llvm::divideCeil(lines, layout.blocksPerUnit());
+  Value first = b.at(unit, b.mul(number, perBlock * 64));
+  for (int64_t line = 0; line < perBlock; ++line)
+    b.prefetch(b.at(first, distance + line * 64), to);
 }
 
 BlockReader::Quad BlockReader::loadQuad(Value quad) {

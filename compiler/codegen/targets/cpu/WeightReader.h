@@ -35,8 +35,8 @@ public:
   mlir::Value column(const Quad &quad, int64_t share, int64_t j);
   // Where the codes of the block lie one after the other as bytes: of eight low bits and no more.
   mlir::Value codesAddress() const { return low; }
-  // Asks for what lies `distance` bytes behind this block.
-  void prefetch(int64_t distance);
+  // Asks for what lies `distance` bytes behind this block; for nothing if that is 0.
+  void prefetch(int64_t distance, Cache to);
 
 private:
   mlir::Value loadScales(int64_t offset);
