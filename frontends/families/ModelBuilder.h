@@ -7,7 +7,7 @@
 #define HEDDLE_FRONTENDS_FAMILIES_MODELBUILDER_H
 
 #include "frontends/ModelConfig.h"
-#include "frontends/families/PositionBias.h"
+#include "frontends/families/DistanceBias.h"
 
 #include <functional>
 
@@ -20,7 +20,7 @@ struct TensorHandle {
 
 // What attention computes with beside queries, keys and values.
 struct AttentionTerms {
-  PositionBias positions;
+  DistanceBias positions;
   std::string
       sinks; // the layer's weight (num_heads): a logit of each head that takes part in the sum alone; empty: there is none
 };

@@ -95,7 +95,7 @@ private:
   TensorHandle embed(const WeightPart &table, Value rows, double scale);
   TensorHandle embed(const std::string &name, Value rows, double scale) { return embed(WeightPart{name}, rows, scale); }
   // (1, num_heads, sequence, sequence); null where there is none.
-  Value positionBias(const PositionBias &positions);
+  Value positionBias(const DistanceBias &positions);
   TensorHandle gated(TensorHandle gate, TensorHandle up, ActivationKind kind);
   Value splat(double number, Value like);
   // Ends @forward, whose type says what it gives.
@@ -426,7 +426,7 @@ TensorHandle ModelImporter::rope(TensorHandle input, int64_t offset) {
   return wrap(RopeOp::create(b, loc, x.getType(), x, positions, Value(), attr, b.getI64IntegerAttr(offset)));
 }
 
-Value ModelImporter::positionBias(const PositionBias &bias) {
+Value ModelImporter::positionBias(const DistanceBias &bias) {
   bool hasBuckets = !bias.table.empty();
   if (!hasBuckets && bias.slopes.empty())
     return {};
@@ -473,14 +473,21 @@ TensorHandle ModelImporter::moe(TensorHandle input) {
   Value x = unwrap(input);
   const ExpertNames &names = config().family->experts;
   enter(names.block + std::string("experts"));
-  std::string router = std::string(names.block) + "gate";
-  SmallVector<Value> gates, ups, downs;
+  std::string router = std::string(names.block) + names.router;
+  SmallVector<Value> gates, ups, downs, gateBiases, upBiases, downBiases;
   Value routerWeight = weight(router + ".weight");
+  Value routerBias = has(router + ".bias") ? weight(router + ".bias") : Value();
   for (int64_t e = 0; e < config().moe.numExperts; ++e) {
     std::string expert = names.block + ("experts." + std::to_string(e) + ".");
-    gates.push_back(weight(expert + names.gate + ".weight"));
-    ups.push_back(weight(expert + names.up + ".weight"));
-    downs.push_back(weight(expert + names.down + ".weight"));
+    auto project = [&](const char *name, SmallVector<Value> &matrices, SmallVector<Value> &biases) {
+      matrices.push_back(weight(expert + name + ".weight"));
+      if (has(expert + name + ".bias"))
+        biases.push_back(weight(expert + name + ".bias"));
+    };
+    project(names.gateAndUp ? names.gateAndUp : names.gate, gates, gateBiases);
+    if (!names.gateAndUp)
+      project(names.up, ups, upBiases);
+    project(names.down, downs, downBiases);
   }
   const MoeConfig &moe = config().moe;
   Value correction = moe.hasCorrection ? weight(router + ".e_score_correction_bias") : Value();
@@ -488,10 +495,14 @@ TensorHandle ModelImporter::moe(TensorHandle input) {
   if (moe.sigmoidScores || moe.numGroups > 1 || moe.routedScale != 1.0)
     routing = RoutingAttr::get(b.getContext(), moe.sigmoidScores, moe.numGroups, moe.topGroups,
                                b.getF64FloatAttr(moe.routedScale));
+  GatingAttr gating;
+  if (moe.gateLimit > 0)
+    gating = GatingAttr::get(b.getContext(), b.getF64FloatAttr(moe.gateLimit), b.getF64FloatAttr(moe.gateAlpha),
+                             b.getF64FloatAttr(moe.upOffset));
   ActivationKind kind = kindOf(config().activation);
-  return wrap(MoeOp::create(b, loc, x.getType(), x, routerWeight, Value(), correction, gates, ups, downs, ValueRange(),
-                            ValueRange(), ValueRange(), b.getI64IntegerAttr(moe.expertsPerToken),
-                            b.getBoolAttr(moe.normTopkProb), routing, GatingAttr(),
+  return wrap(MoeOp::create(b, loc, x.getType(), x, routerWeight, routerBias, correction, gates, ups, downs, gateBiases,
+                            upBiases, downBiases, b.getI64IntegerAttr(moe.expertsPerToken),
+                            b.getBoolAttr(moe.normTopkProb), routing, gating,
                             ActivationKindAttr::get(b.getContext(), kind)));
 }
 

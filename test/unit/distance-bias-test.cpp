@@ -2,7 +2,7 @@
 //
 // Slopes and buckets beside those of transformers 5.23: build_alibi_tensor of Bloom, _relative_position_bucket of T5.
 
-#include "frontends/families/PositionBias.h"
+#include "frontends/families/DistanceBias.h"
 
 #include "gtest/gtest.h"
 
@@ -10,12 +10,12 @@ using namespace heddle;
 
 namespace {
 
-TEST(PositionBias, SlopesOfAPowerOfTwo) {
+TEST(DistanceBias, SlopesOfAPowerOfTwo) {
   EXPECT_EQ(alibiSlopes(4), (std::vector<float>{0.25, 0.0625, 0.015625, 0.00390625}));
   EXPECT_EQ(alibiSlopes(1), (std::vector<float>{0.00390625}));
 }
 
-TEST(PositionBias, SlopesOfOtherHeadCounts) {
+TEST(DistanceBias, SlopesOfOtherHeadCounts) {
   EXPECT_EQ(alibiSlopes(6), (std::vector<float>{0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125}));
   const std::vector<float> twelve = {0.5f,       0.25f,       0.125f,      0.0625f,     0.03125f,    0.015625f,
                                      0.0078125f, 0.00390625f, 0.70710677f, 0.35355338f, 0.17677669f, 0.08838835f};
@@ -25,12 +25,12 @@ TEST(PositionBias, SlopesOfOtherHeadCounts) {
     EXPECT_FLOAT_EQ(slopes[head], twelve[head]) << head;
 }
 
-TEST(PositionBias, SlopesOfAnotherBias) {
+TEST(DistanceBias, SlopesOfAnotherBias) {
   EXPECT_EQ(alibiSlopes(2, 4.0), (std::vector<float>{0.25, 0.0625}));
 }
 
-TEST(PositionBias, BucketsOfBothSides) {
-  PositionBias bias = relativeBuckets("table", true, 32, 128);
+TEST(DistanceBias, BucketsOfBothSides) {
+  DistanceBias bias = relativeBuckets("table", true, 32, 128);
   EXPECT_EQ(bias.table, "table");
   EXPECT_EQ(bias.starts, (std::vector<int64_t>{-90, -63, -45, -31, -22, -15, -11, -7, -6, -5, -4, -3, -2, -1, 0,
                                                1,   2,   3,   4,   5,   6,   7,   8,  12, 16, 23, 32, 46, 64, 91}));
@@ -41,8 +41,8 @@ TEST(PositionBias, BucketsOfBothSides) {
   EXPECT_EQ(bias.rows, (std::vector<int64_t>{7, 6, 5, 0, 1, 2, 3}));
 }
 
-TEST(PositionBias, BucketsOfWhatIsBehind) {
-  PositionBias bias = relativeBuckets("table", false, 8, 20);
+TEST(DistanceBias, BucketsOfWhatIsBehind) {
+  DistanceBias bias = relativeBuckets("table", false, 8, 20);
   EXPECT_EQ(bias.starts, (std::vector<int64_t>{1, 2, 3, 4, 6, 9, 14}));
   EXPECT_EQ(bias.rows, (std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 7}));
   bias = relativeBuckets("table", false, 32, 1000);

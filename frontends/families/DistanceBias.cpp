@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "frontends/families/PositionBias.h"
+#include "frontends/families/DistanceBias.h"
 
 #include <algorithm>
 #include <cmath>
@@ -29,8 +29,8 @@ static int64_t bucketOf(int64_t distance, int64_t numBuckets, int64_t maxDistanc
   return std::min(exact + int64_t(step * float(numBuckets - exact)), numBuckets - 1);
 }
 
-PositionBias relativeBuckets(const std::string &table, bool bidirectional, int64_t numBuckets, int64_t maxDistance) {
-  PositionBias bias;
+DistanceBias relativeBuckets(const std::string &table, bool bidirectional, int64_t numBuckets, int64_t maxDistance) {
+  DistanceBias bias;
   bias.table = table;
   int64_t perSide = bidirectional ? numBuckets / 2 : numBuckets;
   for (int64_t distance = bidirectional ? -maxDistance : 0; distance <= maxDistance; ++distance) {
